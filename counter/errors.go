@@ -1,0 +1,83 @@
+package counter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// ErrUnsafeClient is wrapped by every method of a Counter that New was given a client for whose settings it refuses. The
+// text names the setting; set it so, or use Dial.
+var ErrUnsafeClient = errors.New("counter: unsafe Redis client")
+
+// ErrReply is wrapped when a server answers a script with something other than the script's reply: it is not the Redis
+// that it is taken for, or something between it and this process changes replies. Nothing is decided from such a reply.
+var ErrReply = errors.New("unexpected reply")
+
+// Cause tells failures of the store apart.
+type Cause string
+
+const (
+	Unreachable Cause = "unreachable" // no connection, or it broke
+	Slow        Cause = "slow"        // no reply in time; the step may or may not have been taken
+	ReadOnly    Cause = "read-only"   // a replica answers: a failover is under way, or the address is wrong
+	OutOfMemory Cause = "out of memory"
+	Loading     Cause = "loading" // reading its data set after a start
+	Busy        Cause = "busy"    // another script runs
+	Failover    Cause = "failover"
+	Denied      Cause = "denied" // credentials or ACL
+	NotRedis    Cause = "not a Redis"
+	OtherCause  Cause = "error"
+)
+
+// StoreError is what a step or an operator's call returns when the store failed it. Errors other than Denied and NotRedis
+// pass without anybody's doing, or should be waited for.
+type StoreError struct {
+	Cause Cause
+	Err   error
+}
+
+func (e *StoreError) Error() string { return fmt.Sprintf("store %s: %v", e.Cause, e.Err) }
+
+func (e *StoreError) Unwrap() error { return e.Err }
+
+// storeError tells what kind of failure err is.
+func storeError(err error) error { return &StoreError{Cause: causeOf(err), Err: err} }
+
+// replyCauses are the error codes that servers answer with.
+var replyCauses = []struct {
+	code  string
+	cause Cause
+}{
+	{"READONLY", ReadOnly}, {"OOM", OutOfMemory}, {"LOADING", Loading}, {"BUSY", Busy},
+	{"MASTERDOWN", Failover}, {"CLUSTERDOWN", Failover}, {"TRYAGAIN", Failover}, {"MOVED", Failover}, {"ASK", Failover},
+	{"NOREPLICAS", Failover}, {"MISCONF", OutOfMemory},
+	{"NOAUTH", Denied}, {"WRONGPASS", Denied}, {"NOPERM", Denied}, {"ERR AUTH", Denied}, {"ERR invalid password", Denied},
+	{"ERR unknown command", NotRedis},
+}
+
+func causeOf(err error) Cause {
+	var reply redis.Error
+	if errors.As(err, &reply) {
+		for _, r := range replyCauses {
+			if strings.HasPrefix(reply.Error(), r.code) {
+				return r.cause
+			}
+		}
+	}
+	var network net.Error
+	switch {
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &network) && network.Timeout(), errors.Is(err, redis.ErrPoolTimeout):
+		return Slow
+	case errors.As(err, &network), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, redis.ErrClosed):
+		return Unreachable
+	case strings.HasPrefix(err.Error(), "redis: can't parse"), strings.HasPrefix(err.Error(), "redis: invalid"):
+		return NotRedis
+	}
+	return OtherCause
+}

@@ -1,0 +1,56 @@
+package counter
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+)
+
+// keys of one record and of the queue it belongs to; scripts/record.lua describes the layout.
+type keys struct{ record, index, override string }
+
+func (o Options) keys(m Message) keys {
+	q := o.queueKey(m.VHost, m.Queue)
+	return keys{record: q + "r:" + member(m.ID, m.Life), index: q + "index", override: q + "limit"}
+}
+
+// queueKey begins every key of a queue. Both names are encoded, so that neither a slash nor a brace in one can make two
+// queues the same or choose another slot.
+func (o Options) queueKey(vhost, queue string) string {
+	return o.Prefix + ":{" + encode(vhost) + "/" + encode(queue) + "}:"
+}
+
+// member is what the index calls a record. The id is hashed, so that its sender chooses neither the length of a key nor
+// anybody else's.
+func member(id, life string) string { return hashID(id) + ":" + hashLife(life) }
+
+func hashID(id string) string {
+	sum := sha256.Sum256([]byte(id))
+	return hex.EncodeToString(sum[:16])
+}
+
+func hashLife(life string) string {
+	if life == "" {
+		return "0"
+	}
+	sum := sha256.Sum256([]byte(life))
+	return hex.EncodeToString(sum[:8])
+}
+
+func encode(name string) string {
+	const digits = "0123456789ABCDEF"
+	var b strings.Builder
+	for i := range len(name) {
+		switch c := name[i]; {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', strings.IndexByte("-_.~", c) >= 0:
+			b.WriteByte(c)
+		default:
+			b.WriteByte('%')
+			b.WriteByte(digits[c>>4])
+			b.WriteByte(digits[c&15])
+		}
+	}
+	return b.String()
+}
+
+func containsBrace(s string) bool { return strings.ContainsAny(s, "{}") }

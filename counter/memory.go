@@ -1,0 +1,275 @@
+package counter
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+)
+
+// endedKept bounds the uncharged attempts that a record remembers, as scripts/record.lua does.
+const endedKept = 16
+
+// Memory takes the same steps as a Counter, in this process alone: for unit tests of handlers and of what is built on
+// package consumer, without a server. It is also the model that the scripts are held against. It is safe for use by
+// many goroutines, shares nothing with other processes, and forgets everything with its own.
+type Memory struct {
+	opts   Options
+	refuse error
+
+	mu      sync.Mutex
+	records map[Message]*entry
+}
+
+// entry is a record and the tokens in the order in which they came.
+type entry struct {
+	Record
+	order   []string
+	expires time.Time
+}
+
+// NewMemory returns an empty Memory. Of the options only TTL matters; nil means the defaults.
+func NewMemory(opts *Options) *Memory {
+	o := opts.withDefaults()
+	return &Memory{opts: o, refuse: o.validate(), records: map[Message]*entry{}}
+}
+
+// Start is like Counter.Start; it fails only on arguments that it refuses.
+func (m *Memory) Start(ctx context.Context, a Attempt, mode Mode, limit int) (Answer, error) {
+	if limit < 1 {
+		return Answer{}, fmt.Errorf("counter: start: the limit is %d: it must be 1 at least", limit)
+	}
+	return m.step(ctx, a, func(e *entry, exists bool, now time.Time) Answer {
+		answer, write := e.start(a, mode, limit, now)
+		if exists && write || answer.Verdict == Run && write {
+			m.save(e, a, now.Add(m.opts.TTL))
+		}
+		return answer
+	})
+}
+
+// Fail is like Counter.Fail; it fails only on arguments that it refuses.
+func (m *Memory) Fail(ctx context.Context, a Attempt, f Failure) (Answer, error) {
+	return m.step(ctx, a, func(e *entry, _ bool, now time.Time) Answer {
+		answer := e.fail(a, f, now)
+		m.save(e, a, now.Add(m.opts.TTL))
+		return answer
+	})
+}
+
+// End is like Counter.End; it fails only on arguments that it refuses.
+func (m *Memory) End(ctx context.Context, a Attempt, succeeded bool) error {
+	_, err := m.step(ctx, a, func(e *entry, exists bool, now time.Time) Answer {
+		if !exists || e.Tokens[a.Token] == Uncharged {
+			return e.answer(ended, 1, now)
+		}
+		e.end(a.Token, succeeded)
+		keep := m.opts.TTL
+		if succeeded {
+			keep = keepDone
+		}
+		m.save(e, a, now.Add(keep))
+		return e.answer(ended, 1, now)
+	})
+	return err
+}
+
+// Get returns the records of all lives of an id in a queue, newest first.
+func (m *Memory) Get(_ context.Context, vhost, queue, id string) ([]Record, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := time.Now()
+	var out []Record
+	for key, e := range m.records {
+		if key.VHost == vhost && key.Queue == queue && key.ID == id && now.Before(e.expires) {
+			r := e.Record
+			r.Tokens = map[string]Kind{}
+			for token, kind := range e.Tokens {
+				r.Tokens[token] = kind
+			}
+			r.TTL = e.expires.Sub(now)
+			out = append(out, r)
+		}
+	}
+	slices.SortFunc(out, newestFirst)
+	return out, nil
+}
+
+func (m *Memory) step(ctx context.Context, a Attempt, take func(e *entry, exists bool, now time.Time) Answer) (Answer, error) {
+	if m.refuse != nil {
+		return Answer{}, m.refuse
+	}
+	if err := a.validate(); err != nil {
+		return Answer{}, err
+	}
+	if err := ctx.Err(); err != nil {
+		return Answer{}, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := time.Now().Truncate(time.Millisecond).UTC()
+	e, exists := m.records[a.Message]
+	if exists && !now.Before(e.expires) {
+		delete(m.records, a.Message)
+		exists = false
+	}
+	if !exists {
+		e = &entry{Record: Record{Message: a.Message, Tokens: map[string]Kind{}}}
+	}
+	return take(e, exists, now), nil
+}
+
+func (m *Memory) save(e *entry, a Attempt, expires time.Time) {
+	e.bound()
+	e.Holder, e.expires = a.Holder, expires
+	m.records[a.Message] = e
+}
+
+// start is scripts/start.lua. It reports whether the record is to be written.
+func (e *entry) start(a Attempt, asked Mode, limit int, now time.Time) (Answer, bool) {
+	token, first := a.Token, a.First
+	if e.State == DeadLetter && now.Before(e.Binds) && !first {
+		return e.answer(Exhausted, limit, now), false
+	}
+	if e.Marker == token || e.Tokens[token] != 0 {
+		return e.answer(Run, limit, now), false
+	}
+	if e.State == DeadLetter || e.State == Done && first {
+		e.anew()
+		e.unmark()
+	}
+	if e.State == Done {
+		e.State, e.Suspect = Live, false
+		e.unmark()
+	}
+	if asked == Exclusive && e.Marker != "" && e.Mode == Exclusive {
+		e.Crashes++
+		e.remember(e.Marker, Crashed)
+		e.charged("process died while it ran this message alone", now)
+		e.unmark()
+	}
+	return e.answer(e.permit(token, asked, limit, now), limit, now), true
+}
+
+func (e *entry) permit(token string, asked Mode, limit int, now time.Time) Verdict {
+	switch {
+	case e.Charges() >= limit:
+		e.bury(now)
+		return Exhausted
+	case e.Due.After(now):
+		return Wait
+	case asked == Shared && (e.Suspect || e.Marker != ""):
+		e.Suspect = true
+		return Suspect
+	}
+	e.Starts++
+	if asked != Unmarked {
+		e.Marker, e.Mode, e.Since = token, asked, now
+	}
+	return Run
+}
+
+// fail is scripts/fail.lua.
+func (e *entry) fail(a Attempt, f Failure, now time.Time) Answer {
+	token := a.Token
+	known := e.Tokens[token]
+	if a.First && known == 0 && e.State != Live {
+		e.anew()
+	}
+	limit := max(f.Limit, 0)
+	fresh := known == 0 && e.State != DeadLetter
+	if fresh {
+		e.Failures++
+	} else if known == Crashed {
+		e.Crashes, e.Failures = e.Crashes-1, e.Failures+1
+	}
+	if fresh || known == Crashed {
+		if e.State == Done {
+			e.State = Live
+		}
+		e.remember(token, Failed)
+		e.charged(cut(f.Reason, MaxReason), now)
+		e.Due = now.Add(time.Duration(ceilMillis(f.Wait)) * time.Millisecond)
+		if e.State == Live && e.Charges() >= limit {
+			e.bury(now)
+		}
+	}
+	if e.Marker == token {
+		e.unmark()
+	}
+	if e.State == DeadLetter || e.Charges() >= limit {
+		return e.answer(Exhausted, limit, now)
+	}
+	return e.answer(Requeue, limit, now)
+}
+
+// end is scripts/end.lua, once it is known that there is something to do.
+func (e *entry) end(token string, succeeded bool) {
+	if e.Tokens[token] == Crashed {
+		e.Crashes--
+	}
+	if e.Tokens[token] != Failed {
+		e.remember(token, Uncharged)
+	}
+	if e.Marker == token {
+		e.unmark()
+	}
+	if succeeded {
+		e.State = Done
+	}
+}
+
+func (e *entry) answer(v Verdict, limit int, now time.Time) Answer {
+	return Answer{
+		Verdict: v, Failures: e.Failures, Crashes: e.Crashes, Limit: limit, Fence: e.Starts,
+		Wait: max(e.Due.Sub(now), 0), Reason: e.LastError,
+	}
+}
+
+func (e *entry) anew() {
+	e.Failures, e.Crashes, e.Due, e.LastError = 0, 0, time.Time{}, ""
+	e.Suspect, e.State = false, Live
+	e.FirstTime, e.LastTime, e.Binds = time.Time{}, time.Time{}, time.Time{}
+	for token := range e.Tokens {
+		e.Tokens[token] = Uncharged
+	}
+}
+
+func (e *entry) bury(now time.Time) {
+	e.State, e.Binds = DeadLetter, now.Add(tombstone)
+}
+
+func (e *entry) charged(why string, now time.Time) {
+	if e.FirstTime.IsZero() {
+		e.FirstTime = now
+	}
+	e.LastTime, e.LastError = now, why
+}
+
+func (e *entry) unmark() { e.Marker, e.Mode = "", Shared }
+
+func (e *entry) remember(token string, as Kind) {
+	if e.Tokens[token] == 0 {
+		e.order = append(e.order, token)
+	}
+	e.Tokens[token] = as
+}
+
+// bound forgets the oldest uncharged attempts beyond the number worth remembering.
+func (e *entry) bound() {
+	surplus := -endedKept
+	for _, kind := range e.Tokens {
+		if kind == Uncharged {
+			surplus++
+		}
+	}
+	e.order = slices.DeleteFunc(e.order, func(token string) bool {
+		if surplus <= 0 || e.Tokens[token] != Uncharged {
+			return false
+		}
+		surplus--
+		delete(e.Tokens, token)
+		return true
+	})
+}

@@ -1,0 +1,167 @@
+package counter
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// page is how many records List reads in one round trip.
+const page = 200
+
+// Get returns the records of all lives of an id in a queue, newest first; none if nothing is kept of it. It scans the
+// queue's index on the server, a thousand entries a round trip. A life that succeeded within the last ten minutes is
+// found only if it was the first.
+func (c *Counter) Get(ctx context.Context, vhost, queue, id string) ([]Record, error) {
+	members, err := c.lives(ctx, vhost, queue, id)
+	if err != nil {
+		return nil, fmt.Errorf("counter: get, queue %q: %w", queue, err)
+	}
+	records, err := c.read(ctx, vhost, queue, members)
+	if err != nil {
+		return nil, fmt.Errorf("counter: get, queue %q: %w", queue, err)
+	}
+	slices.SortFunc(records, newestFirst)
+	return records, nil
+}
+
+func newestFirst(a, b Record) int {
+	return cmp.Or(b.LastTime.Compare(a.LastTime), b.Since.Compare(a.Since))
+}
+
+// List yields the records of a queue that are failing, running or dead-lettered, the one that was written last first:
+// that is the newest failure, unless an attempt began since. It reads page by page, so it neither blocks the store nor
+// holds the whole list; a record that is written meanwhile moves to the front and may be missed. After an error, which it
+// yields once, it stops.
+func (c *Counter) List(ctx context.Context, vhost, queue string) iter.Seq2[Record, error] {
+	return func(yield func(Record, error) bool) {
+		at := cursor{max: "+inf"}
+		for {
+			members, err := c.nextPage(ctx, vhost, queue, &at)
+			var records []Record
+			if err == nil {
+				records, err = c.read(ctx, vhost, queue, members)
+			}
+			if err != nil {
+				yield(Record{}, fmt.Errorf("counter: list, queue %q: %w", queue, err))
+				return
+			}
+			for _, r := range records {
+				if !yield(r, nil) {
+					return
+				}
+			}
+			if len(members) < page {
+				return
+			}
+		}
+	}
+}
+
+// cursor walks the index downwards by score, which stays in place while entries move to the front; skip passes over
+// those of the last score that were seen.
+type cursor struct {
+	max  string
+	skip int64
+}
+
+func (c *Counter) nextPage(ctx context.Context, vhost, queue string, at *cursor) ([]string, error) {
+	if c.refuse != nil {
+		return nil, c.refuse
+	}
+	index := c.opts.queueKey(vhost, queue) + "index"
+	by := &redis.ZRangeBy{Min: "-inf", Max: at.max, Offset: at.skip, Count: page}
+	entries, err := c.rdb.ZRevRangeByScoreWithScores(ctx, index, by).Result()
+	if err != nil {
+		return nil, storeError(err)
+	}
+	members := make([]string, 0, len(entries))
+	for _, e := range entries {
+		score := fmt.Sprintf("%.0f", e.Score)
+		if score != at.max {
+			*at = cursor{max: score}
+		}
+		at.skip++
+		if m, ok := e.Member.(string); ok {
+			members = append(members, m)
+		}
+	}
+	return members, nil
+}
+
+// Reset forgets all lives of an id in a queue, charges and tombstone, and returns how many records there were. An attempt
+// that runs meanwhile is not stopped; if it fails, its charge is the first of a new record.
+func (c *Counter) Reset(ctx context.Context, vhost, queue, id string) (int, error) {
+	members, err := c.lives(ctx, vhost, queue, id)
+	if err != nil {
+		return 0, fmt.Errorf("counter: reset, queue %q: %w", queue, err)
+	}
+	q := c.opts.queueKey(vhost, queue)
+	var gone []*redis.IntCmd
+	_, err = c.rdb.TxPipelined(ctx, func(tx redis.Pipeliner) error {
+		for _, m := range members {
+			gone = append(gone, tx.Del(ctx, q+"r:"+m))
+			tx.ZRem(ctx, q+"index", m)
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, fmt.Errorf("counter: reset, queue %q: %w: it may or may not be done: look, then try again", queue, storeError(err))
+	}
+	n := 0
+	for _, cmd := range gone {
+		n += int(cmd.Val())
+	}
+	return n, nil
+}
+
+// lives finds the members of all lives of an id. The first life needs no search.
+func (c *Counter) lives(ctx context.Context, vhost, queue, id string) ([]string, error) {
+	if c.refuse != nil {
+		return nil, c.refuse
+	}
+	members := []string{member(id, "")}
+	index := c.opts.queueKey(vhost, queue) + "index"
+	scan := c.rdb.ZScan(ctx, index, 0, hashID(id)+":*", 1000).Iterator()
+	for scan.Next(ctx) {
+		if m := scan.Val(); strings.Contains(m, ":") && !slices.Contains(members, m) { // every second value is a score
+			members = append(members, m)
+		}
+	}
+	if err := scan.Err(); err != nil {
+		return nil, storeError(err)
+	}
+	return members, nil
+}
+
+// read fetches records by their members, in that order, passing over those that are gone.
+func (c *Counter) read(ctx context.Context, vhost, queue string, members []string) ([]Record, error) {
+	if len(members) == 0 {
+		return nil, nil
+	}
+	q := c.opts.queueKey(vhost, queue)
+	hashes := make([]*redis.MapStringStringCmd, len(members))
+	ttls := make([]*redis.DurationCmd, len(members))
+	_, err := c.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for i, m := range members {
+			hashes[i], ttls[i] = p.HGetAll(ctx, q+"r:"+m), p.PTTL(ctx, q+"r:"+m)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, storeError(err)
+	}
+	var out []Record
+	for i := range members {
+		if h := hashes[i].Val(); len(h) > 0 {
+			out = append(out, parseRecord(Message{VHost: vhost, Queue: queue}, h, max(ttls[i].Val(), time.Duration(0))))
+		}
+	}
+	return out, nil
+}

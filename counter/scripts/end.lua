@@ -1,0 +1,24 @@
+-- END: an attempt that START let run ended without a charge: its handler succeeded (send END, then ack), or it was
+-- stopped, or its connection was lost while the process lives on.
+--
+-- ARGV beyond the common seven (limit is not used: send 1):
+--   8  succeeded  1 after success, else 0
+--   9  keep       ms that the record of a success is kept, for an ack that is lost
+--
+-- Verdict: ENDED. A crash that was charged to this attempt while it lived is refunded.
+
+local succeeded, keep = ARGV[8] == '1', tonumber(ARGV[9])
+local known = kind(token)
+
+if not exists or known == 'e' then return answer('ENDED') end -- flushed, or our reply was lost
+
+if known == 'c' then crashes = crashes - 1 end
+if known ~= 'f' then remember(token, 'e') end -- a FAIL whose reply was lost has charged it: that stands
+if marker == token then marker, mode = '', '' end
+if succeeded then
+  state = 'done'
+  save(keep, false)
+else
+  save(ttl, failures + crashes > 0 or state ~= '' or marker ~= '')
+end
+return answer('ENDED')

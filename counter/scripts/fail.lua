@@ -1,0 +1,34 @@
+-- FAIL: the handler failed. Charges this attempt once, however often and however late it arrives.
+--
+-- ARGV beyond the common seven:
+--   8  wait    ms until the next attempt may begin
+--   9  reason  why it failed, cut by the caller to a bound of its own
+--
+-- Verdicts:
+--   REQUEUE    hold the delivery for the wait, then nack it with requeue (or run it again in place, after START)
+--   EXHAUSTED  nack it without requeue. The tombstone is written before this is answered, so a nack that is lost is
+--              repeated when the message comes back, without running the handler again.
+
+local wait, why = tonumber(ARGV[8]), ARGV[9]
+local known = kind(token)
+
+if first and not known and state ~= '' then anew() end -- a tombstone or a success of an earlier use of this id
+
+local new = not known and state ~= 'exhausted'
+if new then
+  failures = failures + 1
+elseif known == 'c' then -- taken for dead meanwhile: the same charge, now with its true reason
+  crashes, failures = crashes - 1, failures + 1
+end
+if new or known == 'c' then
+  if state == 'done' then state = '' end
+  remember(token, 'f')
+  charged(why)
+  due = now + wait
+  if state == '' and exhausted() then bury() end
+end
+if marker == token then marker, mode = '', '' end
+save(ttl, true)
+
+if state == 'exhausted' or exhausted() then return answer('EXHAUSTED') end
+return answer('REQUEUE')

@@ -1,0 +1,129 @@
+-- What the three steps share. A step is this file followed by start.lua, fail.lua or end.lua:
+--   cat record.lua fail.lua | redis-cli -x SCRIPT LOAD
+--
+-- One record is the life of one message in one queue: a hash that exists only while something about the message has
+-- to be remembered. A first delivery that succeeds never touches it. Redis 6.2 or later, Valkey 7.2 or later.
+--
+-- KEYS, all with the hash tag {vhost/queue}, so that a step is one slot of a cluster:
+--   1  record    <prefix>:{<vhost>/<queue>}:r:<id hash>:<life hash>
+--   2  index     <prefix>:{<vhost>/<queue>}:index     sorted set, "<id hash>:<life hash>" by the time the record expires
+--   3  override  <prefix>:{<vhost>/<queue>}:limit     hash an operator may write; field max_retries
+--   <prefix>     strikes:1 unless configured
+--   <vhost>, <queue>  percent-encoded, all bytes but A-Z a-z 0-9 - _ . ~
+--   <id hash>    the first 16 bytes of SHA-256(message id), in lower-case hex
+--   <life hash>  the first 8 bytes of SHA-256(life), in lower-case hex; 0 if the life is empty
+--
+-- ARGV that every step begins with:
+--   1  token    of this attempt, unique to one run of a handler: 1 to 64 of A-Z a-z 0-9 _ -
+--   2  id       the message id, kept for people
+--   3  life     what tells this life of the message from the one before its last dead-lettering; may be empty
+--   4  holder   the process that makes the step, kept for people
+--   5  ttl      of the record, in ms, renewed by each step that writes
+--   6  limit    charges at which the message is exhausted (retries + 1); 0: exhausted whatever its charges
+--   7  first    1 if the delivery was not redelivered and this is its first run, else 0
+--
+-- Reply of every step: { verdict, failures, crashes, limit in force, starts, wait in ms, last error }
+--
+-- Fields of a record (times are Redis TIME in ms):
+--   id life holder       as given
+--   failures crashes     charges of each kind; their sum is held against the limit
+--   tokens               ";token=kind" for each known attempt: f failure charged, c crash charged, e ended uncharged
+--   marker mode since    the attempt that runs now: its token, shared or exclusive, and from when
+--   starts               attempts that were let run by START; only grows, so it can serve as a fencing token
+--   suspect              1 once an attempt was found open: it may have killed its process
+--   state binds          "exhausted": a tombstone, which binds until `binds`; "done": handled, the ack on its way
+--   due                  when the next attempt may begin
+--   first last error     time of the first and of the last charge, and the reason of the last
+
+local BINDS = 600000 -- a reject that was lost comes back within this or is a new use of the id
+local ENDED = 16     -- uncharged attempts remembered, so that a START of theirs that arrives late opens nothing
+
+local record, index, override = KEYS[1], KEYS[2], KEYS[3]
+local token, id, life, holder = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local ttl, limit, first = tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7] == '1'
+
+local time = redis.call('TIME')
+local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+
+local got = redis.call('HMGET', record, 'failures', 'crashes', 'tokens', 'marker', 'mode', 'starts', 'suspect', 'state',
+  'binds', 'due', 'error')
+local exists = got[1] ~= false
+local failures, crashes = tonumber(got[1] or 0), tonumber(got[2] or 0)
+local tokens = got[3] or ''
+local marker, mode = got[4] or '', got[5] or ''
+local starts = tonumber(got[6] or 0)
+local suspect = got[7] == '1'
+local state = got[8] or ''
+local binds, due = tonumber(got[9] or 0), tonumber(got[10] or 0)
+local reason = got[11] or ''
+
+if limit > 0 then
+  local retries = tonumber(redis.call('HGET', override, 'max_retries') or nil)
+  if retries then limit = math.max(1, retries + 1) end
+end
+
+local function whole(n) return string.format('%.0f', n) end
+
+-- kind of a token, and where in tokens it stands; nil if this record does not know it
+local function kind(of)
+  local _, at = string.find(tokens, ';' .. of .. '=', 1, true)
+  if at then return string.sub(tokens, at + 1, at + 1), at end
+end
+
+local function remember(of, as)
+  local _, at = kind(of)
+  if at then
+    tokens = string.sub(tokens, 1, at) .. as .. string.sub(tokens, at + 2)
+  else
+    tokens = tokens .. ';' .. of .. '=' .. as
+  end
+end
+
+-- forgets the oldest uncharged attempts beyond the number worth remembering
+local function bound()
+  local _, ended = string.gsub(tokens, '=e', '')
+  if ended > ENDED then tokens = string.gsub(tokens, ';[%w_-]+=e', '', ended - ENDED) end
+end
+
+local function exhausted() return failures + crashes >= limit end
+
+-- what an earlier use of the id left behind is history; its tokens stay, so that its late steps charge nothing here
+local function anew()
+  failures, crashes, due, reason = 0, 0, 0, ''
+  suspect, state = false, ''
+  tokens = string.gsub(tokens, '=[fc]', '=e')
+  redis.call('HDEL', record, 'first', 'last', 'error', 'binds')
+end
+
+local function bury()
+  state = 'exhausted'
+  redis.call('HSET', record, 'binds', whole(now + BINDS))
+end
+
+local function charged(why)
+  reason = why
+  redis.call('HSETNX', record, 'first', whole(now))
+  redis.call('HSET', record, 'last', whole(now), 'error', why)
+end
+
+-- writes the record, renews its TTL, moves it in the index (or takes it off) and trims what the index outlived
+local function save(live, indexed)
+  bound()
+  redis.call('HSET', record, 'id', id, 'life', life, 'holder', holder, 'failures', whole(failures), 'crashes',
+    whole(crashes), 'tokens', tokens, 'marker', marker, 'mode', mode, 'starts', whole(starts), 'suspect',
+    suspect and '1' or '0', 'state', state, 'due', whole(due))
+  redis.call('PEXPIRE', record, whole(live))
+  local member = string.match(record, ':r:(%x+:%x+)$')
+  if indexed then
+    redis.call('ZADD', index, whole(now + live), member)
+    if redis.call('PTTL', index) < live then redis.call('PEXPIRE', index, whole(live)) end
+  else
+    redis.call('ZREM', index, member)
+  end
+  local past = redis.call('ZRANGEBYSCORE', index, '-inf', whole(now), 'LIMIT', 0, 3)
+  if #past > 0 then redis.call('ZREM', index, unpack(past)) end
+end
+
+local function answer(verdict)
+  return { verdict, failures, crashes, limit, starts, math.max(0, due - now), reason }
+end

@@ -1,0 +1,273 @@
+package counter
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+)
+
+// op is one step of a scenario: it takes the step and says what came back, in short.
+type op struct {
+	do   func(t *testing.T, s store, m Message) string
+	want string
+}
+
+const testLimit = 3
+
+func attempt(m Message, token string) Attempt {
+	return Attempt{Message: m, Token: token, Holder: "test"}
+}
+
+func show(a Answer, err error) string {
+	if err != nil {
+		return "error: " + err.Error()
+	}
+	return fmt.Sprintf("%v %d+%d fence %d", a.Verdict, a.Failures, a.Crashes, a.Fence)
+}
+
+func start(token string, mode Mode, want string) op {
+	return op{func(t *testing.T, s store, m Message) string {
+		return show(s.Start(t.Context(), attempt(m, token), mode, testLimit))
+	}, want}
+}
+
+func fail(token string, f Failure, want string) op {
+	return op{func(t *testing.T, s store, m Message) string {
+		return show(s.Fail(t.Context(), attempt(m, token), f))
+	}, want}
+}
+
+// fresh makes an attempt's step the one of a first delivery.
+func fresh(token string, step func(store, Attempt) (Answer, error), want string) op {
+	return op{func(t *testing.T, s store, m Message) string {
+		a := attempt(m, token)
+		a.First = true
+		return show(step(s, a))
+	}, want}
+}
+
+func failFirst(token string, f Failure, want string) op {
+	return fresh(token, func(s store, a Attempt) (Answer, error) { return s.Fail(context.Background(), a, f) }, want)
+}
+
+func startFirst(token string, want string) op {
+	return fresh(token, func(s store, a Attempt) (Answer, error) {
+		return s.Start(context.Background(), a, Exclusive, testLimit)
+	}, want)
+}
+
+func end(token string, succeeded bool) op {
+	return op{func(t *testing.T, s store, m Message) string {
+		if err := s.End(t.Context(), attempt(m, token), succeeded); err != nil {
+			return err.Error()
+		}
+		return ""
+	}, ""}
+}
+
+func later(d time.Duration) op {
+	return op{func(t *testing.T, s store, m Message) string { s.age(t, m, d); return "" }, ""}
+}
+
+func record(want string) op {
+	return op{func(t *testing.T, s store, m Message) string {
+		records, err := s.Get(t.Context(), m.VHost, m.Queue, m.ID)
+		if err != nil || len(records) != 1 {
+			return fmt.Sprint(len(records), " records, ", err)
+		}
+		r := records[0]
+		return fmt.Sprintf("%q %d+%d marker %q suspect %v error %q", r.State, r.Failures, r.Crashes, r.Marker, r.Suspect, r.LastError)
+	}, want}
+}
+
+var (
+	again    = Failure{Limit: testLimit, Reason: "boom"}
+	inAnHour = Failure{Limit: testLimit, Reason: "boom", Wait: time.Hour}
+	reject   = Failure{Limit: 0, Reason: "poison"}
+)
+
+func TestSteps(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		ops  []op
+	}{
+		{"limit of three charges means three runs", []op{
+			failFirst("a", again, "REQUEUE 1+0 fence 0"),
+			start("b", Shared, "RUN 1+0 fence 1"), fail("b", again, "REQUEUE 2+0 fence 1"),
+			start("c", Shared, "RUN 2+0 fence 2"), fail("c", again, "EXHAUSTED 3+0 fence 2"),
+			record(`"exhausted" 3+0 marker "" suspect false error "boom"`),
+		}},
+		{"a token is charged once however often it arrives", []op{
+			failFirst("a", again, "REQUEUE 1+0 fence 0"), failFirst("a", again, "REQUEUE 1+0 fence 0"), failFirst("a", again, "REQUEUE 1+0 fence 0"),
+		}},
+		{"a late repetition still charges nothing after others did", []op{
+			failFirst("a", again, "REQUEUE 1+0 fence 0"), fail("b", again, "REQUEUE 2+0 fence 0"), failFirst("a", again, "REQUEUE 2+0 fence 0"),
+		}},
+		{"the last failure repeated is answered alike and starts nothing anew", []op{
+			failFirst("a", Failure{Limit: 1, Reason: "boom"}, "EXHAUSTED 1+0 fence 0"),
+			failFirst("a", Failure{Limit: 1, Reason: "boom"}, "EXHAUSTED 1+0 fence 0"),
+			record(`"exhausted" 1+0 marker "" suspect false error "boom"`),
+		}},
+		{"a start repeated is the same start", []op{
+			failFirst("a", again, "REQUEUE 1+0 fence 0"), start("b", Shared, "RUN 1+0 fence 1"), start("b", Shared, "RUN 1+0 fence 1"),
+		}},
+		{"the wait survives its holder", []op{
+			fail("a", inAnHour, "REQUEUE 1+0 fence 0"), start("b", Shared, "WAIT 1+0 fence 0"),
+			later(59 * time.Minute), start("b", Shared, "WAIT 1+0 fence 0"),
+			later(2 * time.Minute), start("b", Shared, "RUN 1+0 fence 1"),
+		}},
+		{"a redelivered message without a record is no suspect", []op{
+			start("a", Shared, "RUN 0+0 fence 1"), end("a", true), record(`"done" 0+0 marker "" suspect false error ""`),
+		}},
+		{"an open shared marker makes a suspect and charges nobody", []op{
+			start("a", Shared, "RUN 0+0 fence 1"), start("b", Shared, "SUSPECT 0+0 fence 1"),
+			start("b", Exclusive, "RUN 0+0 fence 2"), record(`"" 0+0 marker "b" suspect true error ""`),
+		}},
+		{"an open exclusive marker is a crash, charged once", []op{
+			start("a", Exclusive, "RUN 0+0 fence 1"), start("b", Shared, "SUSPECT 0+0 fence 1"),
+			start("b", Exclusive, "RUN 0+1 fence 2"), start("b", Exclusive, "RUN 0+1 fence 2"),
+			record(`"" 0+1 marker "b" suspect true error "process died while it ran this message alone"`),
+		}},
+		{"a killer is exhausted without another run", []op{
+			start("a", Exclusive, "RUN 0+0 fence 1"), start("b", Exclusive, "RUN 0+1 fence 2"), start("c", Exclusive, "RUN 0+2 fence 3"),
+			start("d", Exclusive, "EXHAUSTED 0+3 fence 3"), start("e", Shared, "EXHAUSTED 0+3 fence 3"),
+		}},
+		{"suspicion stays after a failure", []op{
+			start("a", Shared, "RUN 0+0 fence 1"), start("b", Shared, "SUSPECT 0+0 fence 1"), start("b", Exclusive, "RUN 0+0 fence 2"),
+			fail("b", again, "REQUEUE 1+0 fence 2"), start("c", Shared, "SUSPECT 1+0 fence 2"),
+		}},
+		{"a zombie refunds the crash it was charged with", []op{
+			start("a", Exclusive, "RUN 0+0 fence 1"), start("b", Exclusive, "RUN 0+1 fence 2"),
+			end("a", false), record(`"" 0+0 marker "b" suspect false error "process died while it ran this message alone"`),
+			end("a", false), record(`"" 0+0 marker "b" suspect false error "process died while it ran this message alone"`),
+		}},
+		{"a zombie that failed turns its crash into its failure", []op{
+			start("a", Exclusive, "RUN 0+0 fence 1"), start("b", Exclusive, "RUN 0+1 fence 2"),
+			fail("a", again, "REQUEUE 1+0 fence 2"), record(`"" 1+0 marker "b" suspect false error "boom"`),
+		}},
+		{"a failure leaves another's marker alone", []op{
+			start("a", Exclusive, "RUN 0+0 fence 1"), fail("z", again, "REQUEUE 1+0 fence 1"),
+			record(`"" 1+0 marker "a" suspect false error "boom"`),
+		}},
+		{"a stop charges nothing and leaves no marker", []op{
+			start("a", Exclusive, "RUN 0+0 fence 1"), end("a", false), start("b", Shared, "RUN 0+0 fence 2"),
+		}},
+		{"a start that arrives after its attempt ended opens nothing", []op{
+			start("a", Exclusive, "RUN 0+0 fence 1"), end("a", false), start("a", Exclusive, "RUN 0+0 fence 1"),
+			record(`"" 0+0 marker "" suspect false error ""`),
+		}},
+		{"a success keeps the counts for an ack that is lost", []op{
+			failFirst("a", again, "REQUEUE 1+0 fence 0"), start("b", Shared, "RUN 1+0 fence 1"), end("b", true),
+			record(`"done" 1+0 marker "" suspect false error "boom"`),
+			start("c", Shared, "RUN 1+0 fence 2"), fail("c", again, "REQUEUE 2+0 fence 2"),
+		}},
+		{"a success is forgotten after ten minutes", []op{
+			failFirst("a", again, "REQUEUE 1+0 fence 0"), start("b", Shared, "RUN 1+0 fence 1"), end("b", true),
+			later(11 * time.Minute), start("c", Shared, "RUN 0+0 fence 1"),
+		}},
+		{"a success repeated late does not end a new use of the id", []op{
+			start("a", Shared, "RUN 0+0 fence 1"), end("a", true), failFirst("b", again, "REQUEUE 1+0 fence 1"), end("a", true),
+			record(`"" 1+0 marker "" suspect false error "boom"`),
+		}},
+		{"a tombstone binds: a lost nack is repeated without the handler", []op{
+			fail("a", reject, "EXHAUSTED 1+0 fence 0"), start("b", Shared, "EXHAUSTED 1+0 fence 0"), start("c", Exclusive, "EXHAUSTED 1+0 fence 0"),
+			fail("z", again, "EXHAUSTED 1+0 fence 0"),
+		}},
+		{"after ten minutes a tombstone is history", []op{
+			fail("a", reject, "EXHAUSTED 1+0 fence 0"), later(11 * time.Minute), start("b", Shared, "RUN 0+0 fence 1"),
+			fail("b", again, "REQUEUE 1+0 fence 1"),
+		}},
+		{"a first delivery on a tombstone is a new use of the id", []op{
+			fail("a", reject, "EXHAUSTED 1+0 fence 0"), failFirst("b", again, "REQUEUE 1+0 fence 0"),
+			fail("a", reject, "EXHAUSTED 1+0 fence 0"), record(`"" 1+0 marker "" suspect false error "boom"`),
+		}},
+		{"a first delivery on a live record adds to it", []op{
+			failFirst("a", again, "REQUEUE 1+0 fence 0"), failFirst("b", again, "REQUEUE 2+0 fence 0"), failFirst("c", again, "EXHAUSTED 3+0 fence 0"),
+		}},
+		{"a lower limit is met by the charges there are", []op{
+			fail("a", Failure{Limit: 9}, "REQUEUE 1+0 fence 0"), fail("b", Failure{Limit: 9}, "REQUEUE 2+0 fence 0"),
+			fail("c", Failure{Limit: 9}, "REQUEUE 3+0 fence 0"), start("d", Shared, "EXHAUSTED 3+0 fence 0"),
+			record(`"exhausted" 3+0 marker "" suspect false error ""`),
+		}},
+		{"strict: a first delivery on a tombstone or a success is a new use of the id", []op{
+			fail("a", reject, "EXHAUSTED 1+0 fence 0"), startFirst("b", "RUN 0+0 fence 1"), startFirst("b", "RUN 0+0 fence 1"),
+			end("b", true), startFirst("c", "RUN 0+0 fence 2"), fail("c", again, "REQUEUE 1+0 fence 2"),
+		}},
+		{"an end after a failure whose reply was lost leaves the charge", []op{
+			start("a", Shared, "RUN 0+0 fence 1"), fail("a", again, "REQUEUE 1+0 fence 1"), end("a", false),
+			fail("a", again, "REQUEUE 1+0 fence 1"), record(`"" 1+0 marker "" suspect false error "boom"`),
+		}},
+		{"unmarked attempts are never suspects", []op{
+			start("a", Unmarked, "RUN 0+0 fence 1"), start("b", Unmarked, "RUN 0+0 fence 2"), start("c", Shared, "RUN 0+0 fence 3"),
+		}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			for _, s := range stores(t) {
+				m := Message{VHost: "/", Queue: "orders", ID: tc.name}
+				for i, o := range tc.ops {
+					if got := o.do(t, s, m); got != o.want {
+						t.Errorf("%s: step %d: got %s, want %s", s.name, i+1, got, o.want)
+					}
+				}
+			}
+		})
+	}
+}
+
+func TestMessagesAreCountedApart(t *testing.T) {
+	base := Message{VHost: "/", Queue: "orders", ID: "1"}
+	for name, other := range map[string]Message{
+		"id":                  {VHost: "/", Queue: "orders", ID: "2"},
+		"queue":               {VHost: "/", Queue: "bills", ID: "1"},
+		"vhost":               {VHost: "eu", Queue: "orders", ID: "1"},
+		"life":                {VHost: "/", Queue: "orders", ID: "1", Life: "1@1700000000"},
+		"slash in the vhost":  {VHost: "//orders", Queue: "", ID: "1"},
+		"brace in the queue":  {VHost: "/", Queue: "orders}", ID: "1"},
+		"NUL in the id":       {VHost: "/", Queue: "orders", ID: "1\x00"},
+		"id like a key":       {VHost: "/", Queue: "orders", ID: "1:0"},
+		"newline in the id":   {VHost: "/", Queue: "orders", ID: "1\n"},
+		"id of a hash's form": {VHost: "/", Queue: "orders", ID: hashID("1")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if other.Queue == "" {
+				other.Queue = "x"
+			}
+			for _, s := range stores(t) {
+				if got := show(s.Fail(t.Context(), attempt(base, "a"), again)); got != "REQUEUE 1+0 fence 0" {
+					t.Fatalf("%s: %s", s.name, got)
+				}
+				if got := show(s.Fail(t.Context(), attempt(other, "b"), again)); got != "REQUEUE 1+0 fence 0" {
+					t.Errorf("%s: the other message was counted with the first: %s", s.name, got)
+				}
+			}
+		})
+	}
+}
+
+func TestArgumentsAreRefused(t *testing.T) {
+	ok := Attempt{Message: Message{VHost: "/", Queue: "orders", ID: "1"}, Token: "a"}
+	for name, change := range map[string]func(*Attempt){
+		"no queue":         func(a *Attempt) { a.Queue = "" },
+		"no id":            func(a *Attempt) { a.ID = "" },
+		"no token":         func(a *Attempt) { a.Token = "" },
+		"token with a ;":   func(a *Attempt) { a.Token = "a;b=f" },
+		"token of 65":      func(a *Attempt) { a.Token = string(make([]byte, 65)) },
+		"token with a NUL": func(a *Attempt) { a.Token = "a\x00" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := ok
+			change(&a)
+			for _, s := range stores(t) {
+				if _, err := s.Fail(t.Context(), a, again); err == nil {
+					t.Errorf("%s: accepted", s.name)
+				}
+			}
+		})
+	}
+	for _, s := range stores(t) {
+		if _, err := s.Start(t.Context(), ok, Shared, 0); err == nil {
+			t.Errorf("%s: a limit of 0 was accepted by Start", s.name)
+		}
+	}
+}
