@@ -1,0 +1,135 @@
+package topology
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+// Need is what consumers need of the queue they retry from.
+type Need struct {
+	Queue string // must not be empty
+
+	// MaxRetries is how often a message is run again after its first failure.
+	// If zero or negative, never. The queue's delivery limit must leave room.
+	MaxRetries int
+
+	// Ordered asks for what strict order takes: a single active consumer, and
+	// nothing at the broker that reorders.
+	Ordered bool
+
+	// AllowDrop accepts that rejected messages are lost: a queue without a
+	// dead-letter exchange then passes, and one whose dead letters would be
+	// lost on their way gets warnings.
+	AllowDrop bool
+
+	// Management is the URL of the broker's HTTP API, such as
+	// http://user:password@host:15672; without a user, guest and its usual
+	// password are sent. The user needs the tag management. Only the API tells
+	// of policies and of the bindings of the dead-letter exchange. If empty,
+	// the queue is judged by what AMQP tells, with the configure permission on
+	// the queue: a dead-letter exchange set by policy cannot be seen and the
+	// queue is refused.
+	Management string
+
+	// HTTPClient for Management; if nil, one that keeps no connections. A
+	// request takes 5 s at most.
+	HTTPClient *http.Client
+
+	// Logger gets the warnings; if nil, nobody does.
+	Logger *slog.Logger
+}
+
+const (
+	// A new queue's policy shows in the API after 2 to 9 s.
+	policyWait = 15 * time.Second
+	policyPoll = 500 * time.Millisecond
+)
+
+// Check returns nil if consumers may start on the queue, a [*RefusedError]
+// which says what to change if they must not, [ErrQueueNotFound], or an error
+// of the connection, after which nothing is known. Warnings go to need.Logger.
+//
+// What decides must be shown: a queue is refused both if its messages would be
+// lost or reordered and if it cannot be seen whether they would, since lost
+// dead letters are silent and a refusal is not. Whether something is bound to
+// the dead-letter exchange, which AMQP cannot tell, is a warning without
+// Management.
+//
+// Check changes nothing on the broker. It uses channels of its own, one for
+// each argument the queue has, and closes them. With Management it may wait 15 s
+// for the policy of a queue that was just declared.
+func Check(ctx context.Context, conn *amqp.Connection, need Need) error {
+	findings, err := Inspect(ctx, conn, need)
+	if err != nil {
+		return err
+	}
+	var refused []Finding
+	for _, f := range findings {
+		if f.Severity >= Error {
+			refused = append(refused, f)
+			continue
+		}
+		if need.Logger != nil {
+			need.Logger.LogAttrs(ctx, slog.LevelWarn, "topology: "+f.Seen, slog.String("queue", need.Queue),
+				slog.String("code", f.Code), slog.String("why", f.Why), slog.String("fix", f.Fix))
+		}
+	}
+	if len(refused) > 0 {
+		return &RefusedError{Queue: need.Queue, Findings: refused}
+	}
+	return nil
+}
+
+// Inspect returns what is wrong with the queue, or could not be told; nothing
+// if all is well. Check says how it goes about it and which errors it returns.
+func Inspect(ctx context.Context, conn *amqp.Connection, need Need) ([]Finding, error) {
+	if need.Queue == "" {
+		return nil, errors.New("topology: Queue is empty")
+	}
+	g := gatherer{conn: conn, queue: need.Queue}
+	if need.Management != "" {
+		var err error
+		if g.api, err = newManagement(need.Management, need.HTTPClient); err != nil {
+			return nil, err
+		}
+	}
+	findings, err := settle(ctx, g.gather, need)
+	if errors.Is(err, ErrQueueNotFound) {
+		return nil, fmt.Errorf("%w: %q in virtual host %q", ErrQueueNotFound, need.Queue, conn.Config.Vhost)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("topology: inspect queue %q: %w", need.Queue, err)
+	}
+	return findings, nil
+}
+
+// settle judges the facts, again while a policy that the API does not show yet
+// could turn an error into none.
+func settle(ctx context.Context, gather func(context.Context) (facts, error), need Need) ([]Finding, error) {
+	begun := time.Now()
+	poll := time.NewTicker(policyPoll)
+	defer poll.Stop()
+	for {
+		f, err := gather(ctx)
+		if err != nil {
+			return nil, err
+		}
+		findings := judge(f, need)
+		pending := need.Management != "" && f.apiTrouble == "" && !f.policyKnown
+		if !pending || !slices.ContainsFunc(findings, policyMayMend) || time.Since(begun) >= policyWait {
+			return findings, nil
+		}
+		select {
+		case <-poll.C:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}

@@ -1,0 +1,94 @@
+package topology
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+func TestSpecArguments(t *testing.T) {
+	tests := []struct {
+		name             string
+		spec             Spec
+		queue, deadQueue amqp.Table
+	}{
+		{
+			"quorum", Spec{Queue: "q"},
+			amqp.Table{
+				"x-queue-type": "quorum", "x-dead-letter-exchange": "q.dlx", "x-delivery-limit": int64(1000),
+				"x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish",
+			},
+			amqp.Table{"x-queue-type": "quorum", "x-delivery-limit": int64(2147483647)},
+		},
+		{
+			"quorum, told otherwise", Spec{Queue: "q", DeadLetterExchange: "x", DeliveryLimit: 200, SingleActiveConsumer: true},
+			amqp.Table{
+				"x-queue-type": "quorum", "x-dead-letter-exchange": "x", "x-delivery-limit": int64(200),
+				"x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish", "x-single-active-consumer": true,
+			},
+			amqp.Table{"x-queue-type": "quorum", "x-delivery-limit": int64(2147483647)},
+		},
+		{
+			"classic", Spec{Queue: "q", Type: Classic, SingleActiveConsumer: true},
+			amqp.Table{"x-queue-type": "classic", "x-dead-letter-exchange": "q.dlx", "x-single-active-consumer": true},
+			amqp.Table{"x-queue-type": "classic"},
+		},
+	}
+	for _, tt := range tests {
+		s := tt.spec.withDefaults()
+		if err := s.validate(); err != nil {
+			t.Errorf("%s: %v", tt.name, err)
+		}
+		if diff := cmp.Diff(tt.queue, s.arguments()); diff != "" {
+			t.Errorf("%s: %s", tt.name, diff)
+		}
+		if diff := cmp.Diff(tt.deadQueue, s.deadLetterArguments()); diff != "" {
+			t.Errorf("%s, dead-letter queue: %s", tt.name, diff)
+		}
+	}
+}
+
+func TestSpecValidate(t *testing.T) {
+	tests := []struct {
+		spec Spec
+		want string
+	}{
+		{Spec{}, "Queue is empty"},
+		{Spec{Queue: "q", Type: "stream"}, `Type "stream"`},
+		{Spec{Queue: "q", DeadLetterQueue: "q"}, `DeadLetterQueue "q"`},
+		{Spec{Queue: "q", DeliveryLimit: -1}, "DeliveryLimit -1"},
+		{Spec{Queue: "q", Type: Classic, DeliveryLimit: 5}, "DeliveryLimit 5"},
+		{Spec{Queue: strings.Repeat("q", 252)}, "256 bytes"},
+		{Spec{Queue: "q", Bindings: []Binding{{Exchange: "x"}, {Key: "k"}}}, "Bindings[1]"},
+	}
+	for _, tt := range tests {
+		// A nil connection: nothing may be asked of the broker.
+		err := Declare(context.Background(), nil, tt.spec)
+		if err == nil || !strings.HasPrefix(err.Error(), "topology: ") || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%+v: got %v, want an error with %q", tt.spec, err, tt.want)
+		}
+	}
+	longest := Spec{Queue: strings.Repeat("q", 251)}.withDefaults()
+	if err := longest.validate(); err != nil {
+		t.Errorf("the longest name: %v", err)
+	}
+}
+
+// The way of the dead letters must be whole before there is a queue to reject
+// from, and the queue before anything is routed to it.
+func TestStepsInOrder(t *testing.T) {
+	var got []string
+	for _, s := range steps(Spec{Queue: "q", Bindings: []Binding{{Exchange: "in", Key: "k"}}}.withDefaults()) {
+		got = append(got, s.what)
+	}
+	want := []string{
+		`exchange "q.dlx"`, `queue "q.dlq"`, `binding of queue "q.dlq" to exchange "q.dlx"`,
+		`queue "q"`, `binding of queue "q" to exchange "in"`,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}

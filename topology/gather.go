@@ -1,0 +1,165 @@
+package topology
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+// ErrQueueNotFound is returned by [Inspect] and [Check] for a queue that does
+// not exist; declare it, or mind the virtual host of the connection.
+var ErrQueueNotFound = errors.New("topology: queue not found")
+
+// gatherer learns the facts of one queue. api is nil where there is none.
+type gatherer struct {
+	conn  *amqp.Connection
+	api   *management
+	queue string
+}
+
+func (g gatherer) gather(ctx context.Context) (facts, error) {
+	f := facts{queue: g.queue}
+	f.product, _ = g.conn.Properties["product"].(string)
+	release, _ := g.conn.Properties["version"].(string)
+	f.version, _ = parseVersion(release)
+	if err := g.exists(ctx, &f); err != nil {
+		return facts{}, err
+	}
+	if f.exclusive {
+		return f, nil
+	}
+	if g.api != nil {
+		f.apiTrouble = g.ask(ctx, &f)
+	}
+	if g.api == nil || f.apiTrouble != "" {
+		if err := g.read(ctx, &f); err != nil {
+			return facts{}, err
+		}
+	}
+	if x, set := f.deadLetterExchange(); set {
+		if err := g.follow(ctx, &f, x); err != nil {
+			return facts{}, err
+		}
+	}
+	return f, ctx.Err()
+}
+
+func (g gatherer) exists(ctx context.Context, f *facts) error {
+	found, err := passive(ctx, g.conn, func(ch *amqp.Channel) error {
+		_, err := ch.QueueDeclarePassive(g.queue, false, false, false, false, nil)
+		return err
+	})
+	var reply *amqp.Error
+	switch {
+	case errors.As(err, &reply) && reply.Code == amqp.ResourceLocked:
+		f.exclusive = true
+		return nil
+	case err != nil:
+		return err
+	case found == no:
+		return ErrQueueNotFound
+	}
+	return nil
+}
+
+// ask learns from the management API, or says why it does not. That the API is
+// out of reach is a finding, not a failure: AMQP may tell enough.
+func (g gatherer) ask(ctx context.Context, f *facts) (trouble string) {
+	want, _ := g.conn.Properties["cluster_name"].(string)
+	have, err := g.api.cluster(ctx)
+	if err != nil {
+		return err.Error()
+	}
+	if want != "" && have != want {
+		return fmt.Sprintf("it is that of cluster %q, the AMQP connection leads to %q", have, want)
+	}
+	q, err := g.api.queue(ctx, g.conn.Config.Vhost, g.queue)
+	if err != nil {
+		return err.Error()
+	}
+	f.declared = declared{kind: q.Type, durable: q.Durable, autoDelete: q.AutoDelete, args: q.Arguments}
+	f.exclusive = q.Exclusive
+	f.policy, f.policyKnown = q.Policy, q.Policy != nil
+	return ""
+}
+
+func (g gatherer) read(ctx context.Context, f *facts) error {
+	d, err := readArguments(ctx, g.conn, g.queue)
+	var unread unreadableError
+	switch {
+	case errors.As(err, &unread):
+		f.unread = unread.reason
+	case errors.Is(err, errExclusive):
+		f.exclusive = true
+	case err != nil:
+		return fmt.Errorf("read its arguments: %w", err)
+	}
+	f.declared = d
+	return nil
+}
+
+// follow looks where the exchange of the dead letters leads.
+func (g gatherer) follow(ctx context.Context, f *facts, exchange string) error {
+	var err error
+	if exchange == "" {
+		f.way.exchange = yes
+		if key, set := f.deadLetterKey(); set {
+			f.way.queue, err = passive(ctx, g.conn, func(ch *amqp.Channel) error {
+				_, err := ch.QueueDeclarePassive(key, false, false, false, false, nil)
+				return err
+			})
+		}
+		return unlessRefused(err)
+	}
+	f.way.exchange, err = passive(ctx, g.conn, func(ch *amqp.Channel) error {
+		return ch.ExchangeDeclarePassive(exchange, "", false, false, false, false, nil)
+	})
+	if err := unlessRefused(err); err != nil {
+		return fmt.Errorf("look for the dead-letter exchange %q: %w", exchange, err)
+	}
+	if f.way.exchange == yes && g.api != nil && f.apiTrouble == "" {
+		f.apiTrouble = g.askWay(ctx, &f.way, exchange)
+	}
+	return nil
+}
+
+func (g gatherer) askWay(ctx context.Context, w *way, exchange string) (trouble string) {
+	vhost := g.conn.Config.Vhost
+	x, err := g.api.exchange(ctx, vhost, exchange)
+	if err != nil {
+		return err.Error()
+	}
+	all, err := g.api.bindings(ctx, vhost, exchange)
+	if err != nil {
+		return err.Error()
+	}
+	w.kind, w.bindings, w.bound = x.Type, all, true
+	// A policy may name an alternate exchange; which is not worth telling.
+	w.alternate = x.Policy != "" || x.Arguments["alternate-exchange"] != nil
+	return ""
+}
+
+// passive asks whether something exists.
+func passive(ctx context.Context, conn *amqp.Connection, declare func(*amqp.Channel) error) (answer, error) {
+	err := onChannel(ctx, conn, declare)
+	var reply *amqp.Error
+	switch {
+	case err == nil:
+		return yes, nil
+	case errors.As(err, &reply) && reply.Code == amqp.NotFound:
+		return no, nil
+	}
+	return unknown, err
+}
+
+// unlessRefused drops the error of a question that was refused: the answer is
+// unknown.
+func unlessRefused(err error) error {
+	var reply *amqp.Error
+	if errors.As(err, &reply) && isRefusal(reply.Code) {
+		return nil
+	}
+	return err
+}

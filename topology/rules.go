@@ -1,0 +1,148 @@
+package topology
+
+import (
+	"fmt"
+	"slices"
+)
+
+// rule looks at one matter. It must not judge what the facts leave open as if
+// it were known.
+type rule func(facts, Need) []Finding
+
+var rules = []rule{
+	brokerRule,
+	readableRule,
+	lifetimeRule,
+	requeueRule,
+	deliveryLimitRule,
+	orderRule,
+	deadLetterRule,
+	deadLetterRouteRule,
+	deadLetterStrategyRule,
+	managementRule,
+}
+
+// judge returns the findings in the order of the rules.
+func judge(f facts, need Need) []Finding {
+	var all []Finding
+	for _, r := range rules {
+		all = append(all, r(f, need)...)
+	}
+	return all
+}
+
+// policyMayMend says whether a policy that is not seen yet could turn the
+// error into none.
+func policyMayMend(f Finding) bool {
+	return f.Severity >= Error && slices.Contains([]string{
+		codeNoDeadLetterExchange, codeDeadLetterUnproven, codeTail, codeDiscard, codeLimitLow,
+	}, f.Code)
+}
+
+func brokerRule(f facts, _ Need) []Finding {
+	if f.product == "RabbitMQ" && !f.version.before(3, 10) {
+		return nil
+	}
+	return []Finding{{
+		Code: "broker-unmeasured", Severity: Warning,
+		Seen: fmt.Sprintf("the broker is %q, version %s", f.product, f.version),
+		Why:  "where it puts requeued messages was measured for RabbitMQ 3.10 and later only",
+		Fix:  "test retries and dead lettering on this broker before relying on them, or use RabbitMQ 4.3",
+	}}
+}
+
+// readableRule answers for all that cannot be judged when the queue cannot be
+// read.
+func readableRule(f facts, _ Need) []Finding {
+	if f.unread == "" {
+		return nil
+	}
+	return []Finding{{
+		Code: "arguments-unknown", Severity: Error,
+		Seen: "how the queue was declared cannot be read: " + f.unread,
+		Why:  "it cannot be shown that requeued messages keep their place and rejected ones are not lost",
+		Fix: "give the URL of the management API (Management), or the permission to configure the queue " +
+			"(nothing is created or changed with it); or set a check of your own",
+	}}
+}
+
+func lifetimeRule(f facts, _ Need) []Finding {
+	if f.exclusive {
+		return []Finding{{
+			Code: "exclusive", Severity: Error,
+			Seen: "the queue is exclusive to one connection",
+			Why:  "it is deleted with all its messages when that connection is lost, so nothing could be retried",
+			Fix:  "declare the queue without exclusive",
+		}}
+	}
+	if f.kind == "" {
+		return nil
+	}
+	var out []Finding
+	if f.autoDelete {
+		out = append(out, Finding{
+			Code: "auto-delete", Severity: Warning,
+			Seen: "the queue is deleted when its last consumer leaves",
+			Why:  "when the last consumer crashes or restarts, all messages are lost, those to be retried included",
+			Fix:  "declare the queue without auto-delete",
+		})
+	}
+	if !f.durable {
+		out = append(out, Finding{
+			Code: "transient", Severity: Warning,
+			Seen: "the queue is not durable",
+			Why:  "a restart of the broker deletes it with all its messages",
+			Fix:  "declare the queue durable, and publish persistent messages",
+		})
+	}
+	return out
+}
+
+// orderRule looks for what would break strict order.
+func orderRule(f facts, need Need) []Finding {
+	var out []Finding
+	if kind, _ := f.args[argDelayedRetry].(string); kind != "" && kind != "disabled" {
+		severity := Warning
+		if need.Ordered {
+			severity = Error
+		}
+		out = append(out, Finding{
+			Code: "delayed-retry", Severity: severity,
+			Seen: fmt.Sprintf("%s is %q", argDelayedRetry, kind),
+			Why:  "the broker holds returned messages back and delivers others first",
+			Fix:  "declare the queue without " + argDelayedRetry + ": the wait between attempts is the consumer's",
+		})
+	}
+	if !need.Ordered || f.kind == "" {
+		return out
+	}
+	if single, _ := f.args[argSingleActive].(bool); !single {
+		out = append(out, Finding{
+			Code: "not-single-active", Severity: Error,
+			Seen: argSingleActive + " is not set",
+			Why:  "several consumers get messages at the same time, so one overtakes another that is being retried",
+			Fix:  "declare the queue with " + argSingleActive + "=true (a policy cannot set it)",
+		})
+	}
+	if n, _ := f.args[argMaxPriority].(int64); n > 0 {
+		out = append(out, Finding{
+			Code: "priorities", Severity: Error,
+			Seen: fmt.Sprintf("%s is %d", argMaxPriority, n),
+			Why:  "messages of a higher priority overtake",
+			Fix:  "declare the queue without " + argMaxPriority,
+		})
+	}
+	return out
+}
+
+func managementRule(f facts, need Need) []Finding {
+	if f.apiTrouble == "" {
+		return nil
+	}
+	return []Finding{{
+		Code: "management-unreachable", Severity: Warning,
+		Seen: "the management API does not tell: " + f.apiTrouble,
+		Why:  "the queue was judged without what only the API knows: policies, and what is bound to its dead-letter exchange",
+		Fix:  "mend Management, or leave it empty",
+	}}
+}

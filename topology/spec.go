@@ -1,0 +1,142 @@
+package topology
+
+import (
+	"errors"
+	"fmt"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+// Type is a type of queue.
+type Type string
+
+const (
+	// Quorum queues are replicated. Their dead letters are kept until the
+	// dead-letter queue has confirmed them.
+	Quorum Type = "quorum"
+	// Classic queues live on one node and dead-letter at most once: a dead
+	// letter whose queue cannot be reached at that moment is gone.
+	Classic Type = "classic"
+)
+
+const (
+	// defaultDeliveryLimit is far above any budget of retries, and still ends
+	// the loop of a message that no client can decode and every delivery of
+	// which therefore costs the connection.
+	defaultDeliveryLimit = 1000
+
+	// deadLetterLimit lets a dead letter be looked at any number of times. A
+	// quorum queue without a limit deletes it at the 21st look (4.0.5, 4.3.6),
+	// one with the limit -1 at the first return (3.10.8); a positive limit is
+	// taken alike by all, and keeps a dead letter's place in the queue too.
+	deadLetterLimit = 1<<31 - 1
+)
+
+// maxName is the length of an AMQP short string, in bytes.
+const maxName = 255
+
+// Spec describes a queue and the way its dead letters take.
+type Spec struct {
+	Queue string // must not be empty
+	Type  Type   // of both queues; if empty, Quorum
+
+	// SingleActiveConsumer lets one consumer at a time have messages, which
+	// strict order needs.
+	SingleActiveConsumer bool
+
+	// DeadLetterExchange is a fanout for this queue alone: two queues that
+	// share one would each get the other's dead letters in their dead-letter
+	// queue. If empty, Queue + ".dlx".
+	DeadLetterExchange string
+
+	// DeadLetterQueue, if empty, is Queue + ".dlq".
+	DeadLetterQueue string
+
+	// DeliveryLimit is how many returns of a message a quorum queue itself
+	// allows before it dead-letters it; if zero, 1000. It must be well above
+	// MaxRetries: up to RabbitMQ 4.2 every return counts, and on all versions
+	// that of a lost connection counts for every message it had prefetched.
+	// Classic queues have none.
+	DeliveryLimit int
+
+	// Bindings of Queue to exchanges that exist already; if none, only the
+	// default exchange reaches it.
+	Bindings []Binding
+}
+
+// Binding has an exchange route messages of a routing key to the queue.
+type Binding struct {
+	Exchange string // must not be empty
+	Key      string // what it means depends on the type of the exchange
+}
+
+func (s Spec) withDefaults() Spec {
+	if s.Type == "" {
+		s.Type = Quorum
+	}
+	if s.DeadLetterExchange == "" {
+		s.DeadLetterExchange = s.Queue + ".dlx"
+	}
+	if s.DeadLetterQueue == "" {
+		s.DeadLetterQueue = s.Queue + ".dlq"
+	}
+	if s.DeliveryLimit == 0 && s.Type == Quorum {
+		s.DeliveryLimit = defaultDeliveryLimit
+	}
+	return s
+}
+
+// validate expects the defaults to be set.
+func (s Spec) validate() error {
+	switch {
+	case s.Queue == "":
+		return errors.New("topology: Queue is empty")
+	case s.Type != Quorum && s.Type != Classic:
+		return fmt.Errorf("topology: Type %q: want %q or %q", s.Type, Quorum, Classic)
+	case s.DeadLetterQueue == s.Queue:
+		return fmt.Errorf("topology: DeadLetterQueue %q is the queue itself", s.DeadLetterQueue)
+	case s.DeliveryLimit < 0:
+		return fmt.Errorf("topology: DeliveryLimit %d: want more than MaxRetries, or zero for %d",
+			s.DeliveryLimit, defaultDeliveryLimit)
+	case s.Type == Classic && s.DeliveryLimit != 0:
+		return fmt.Errorf("topology: DeliveryLimit %d: a classic queue has none", s.DeliveryLimit)
+	}
+	for _, name := range []string{s.Queue, s.DeadLetterExchange, s.DeadLetterQueue} {
+		if len(name) > maxName {
+			return fmt.Errorf("topology: the name %q has %d bytes: AMQP allows %d", name, len(name), maxName)
+		}
+	}
+	for i, b := range s.Bindings {
+		if b.Exchange == "" {
+			return fmt.Errorf("topology: Bindings[%d].Exchange is empty: the default exchange needs no binding", i)
+		}
+	}
+	return nil
+}
+
+// arguments of the queue itself.
+func (s Spec) arguments() amqp.Table {
+	args := amqp.Table{
+		argType:               string(s.Type),
+		argDeadLetterExchange: s.DeadLetterExchange,
+	}
+	if s.SingleActiveConsumer {
+		args[argSingleActive] = true
+	}
+	if s.Type == Quorum {
+		args[argDeliveryLimit] = int64(s.DeliveryLimit)
+		// At-least-once needs both: without reject-publish it silently falls
+		// back to at-most-once.
+		args[argStrategy] = "at-least-once"
+		args[argOverflow] = "reject-publish"
+	}
+	return args
+}
+
+func (s Spec) deadLetterArguments() amqp.Table {
+	args := amqp.Table{argType: string(s.Type)}
+	if s.Type == Quorum {
+		args[argDeliveryLimit] = int64(deadLetterLimit)
+	}
+	return args
+}
