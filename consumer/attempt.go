@@ -1,0 +1,141 @@
+package consumer
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"fmt"
+	"os"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/counter"
+)
+
+// Attempt tells a handler which try at the message this is.
+type Attempt struct {
+	// Number is 1 for a message that was never charged, and one more than its charges after that. An attempt that was
+	// stopped without a charge does not count, so two runs may have the same number.
+	Number int
+
+	// Last is the Number after whose failure the message is dead-lettered, as far as it is known: MaxRetries+1, or for a
+	// redelivered message what an operator has set. Number == Last says that this is the last try.
+	Last int
+
+	// Token is unique to this run of the handler in all processes.
+	Token string
+
+	// Fence grows with each redelivered attempt in one life of the message, and is 0 on its first delivery. A system that
+	// remembers the highest it has seen for a message can refuse a zombie with a lower one.
+	Fence int64
+}
+
+type attemptKey struct{}
+
+// AttemptFrom returns what is known of the attempt that a Handler was called for; false if ctx is not a Handler's.
+func AttemptFrom(ctx context.Context) (Attempt, bool) {
+	a, ok := ctx.Value(attemptKey{}).(*Attempt)
+	if !ok {
+		return Attempt{}, false
+	}
+	return *a, true
+}
+
+// scope bounds what may still be done for the deliveries of a session. stop is done whenever live is.
+type scope struct {
+	stop context.Context // done: begin nothing, charge nothing
+	live context.Context // done: cancel the handlers; the session is dead, or its time to drain is over
+}
+
+// attempt is a delivery on its way from the channel to its settlement. One goroutine at a time has it.
+type attempt struct {
+	delivery amqp.Delivery
+	message  counter.Message
+	deadline time.Time // until when the delivery may be held
+	run      int       // of the handler on this delivery
+	token    string
+	number   int           // of the try that ran last; 0 if none did
+	ran      time.Duration // how long
+
+	next  step
+	after step          // the pause
+	pause time.Duration // how long it is
+	away  int           // steps in a row that the store did not answer
+
+	mode    counter.Mode   // of the START that is to be sent, or was
+	marked  bool           // START let this run go ahead, or may have: its reply was lost
+	answer  counter.Answer // of the last step
+	failure error          // of the last run
+	cause   Cause
+	outcome Outcome
+	err     error
+
+	unrecorded bool // dead-lettered before the store had its charge
+}
+
+// receive is where a delivery enters.
+func (s *Settler) receive(d amqp.Delivery) *attempt {
+	a := &attempt{delivery: d, deadline: time.Now().Add(s.ConsumerTimeout / 2)}
+	a.message = counter.Message{VHost: s.VHost, Queue: s.Queue, ID: s.Key(d)}
+	a.message.Life = life(d.Headers, s.Queue)
+	s.renew(a)
+	return a
+}
+
+// renew prepares the next run of the handler, an attempt of its own.
+func (s *Settler) renew(a *attempt) {
+	a.run++
+	a.token, a.marked = newToken(), false
+	a.mode = startModes[s.Isolation]
+	a.next = decideReceived(a.message.ID != "", a.delivery.Redelivered, a.run, s.Isolation)
+	if a.next == stepDeadLetter {
+		a.cause = NoID
+		if a.failure == nil {
+			a.failure = errNoID
+		}
+	}
+}
+
+var startModes = map[Isolation]counter.Mode{
+	IsolateSuspects: counter.Shared, Strict: counter.Exclusive, Off: counter.Unmarked,
+}
+
+func (a *attempt) counted(s *Settler) counter.Attempt {
+	return counter.Attempt{Message: a.message, Token: a.token, Holder: s.Holder, First: a.first()}
+}
+
+// first reports whether this is the first run of a delivery that is not redelivered.
+func (a *attempt) first() bool { return a.run == 1 && !a.delivery.Redelivered }
+
+func (a *attempt) public() Attempt {
+	return Attempt{Number: a.answer.Charges() + 1, Last: a.answer.Limit, Token: a.token, Fence: a.answer.Fence}
+}
+
+var (
+	process     = newProcess()
+	runs        atomic.Uint64
+	thisProcess = holder()
+)
+
+func newProcess() string {
+	var b [9]byte
+	rand.Read(b[:]) // never fails, by its documentation
+	return base64.RawURLEncoding.EncodeToString(b[:])
+}
+
+// newToken is unique by the process's random part and the run's number in it.
+func newToken() string {
+	var b [32]byte
+	return string(strconv.AppendUint(append(append(b[:0], process...), '-'), runs.Add(1), 36))
+}
+
+func holder() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown host"
+	}
+	return fmt.Sprintf("%s, pid %d", host, os.Getpid())
+}

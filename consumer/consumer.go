@@ -1,0 +1,200 @@
+// Package consumer retries the messages of a RabbitMQ queue at its head, exactly as often as it is told to, and then
+// dead-letters them.
+//
+// The count of a message's failures is kept by package counter, so that all consumers of a queue share it. [Consumer] is
+// what most programs use: Run keeps a session on the broker and hands each delivery to a Handler, whose error decides what
+// becomes of it. [Settler] does the same for one delivery, for programs with a loop of their own.
+//
+// A delivery goes one way: received, allowed to run by the store if it is a redelivery, run, charged if it failed, held
+// for its backoff, and settled in the session it came with. Settlements are basic.ack and basic.nack; a reply to them does
+// not exist, so whatever was decided is in the store before they are sent, and is repeated if the message comes back.
+package consumer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/topology"
+)
+
+// DefaultDrainTimeout leaves a few of the 30 seconds that Kubernetes grants by default for the last settlements.
+const DefaultDrainTimeout = 25 * time.Second
+
+// A Consumer hands the messages of one queue to a Handler. The zero value of every field but the first three is useful.
+// The fields must not be changed while Run or Consume runs; both may be called several times and at once.
+type Consumer struct {
+	Queue   string  // to consume; must not be empty
+	Handler Handler // must not be nil
+	Counter Counter // must not be nil; shared by all consumers of the queue
+
+	// MaxRetries is the number of retries after the first failure; if zero, 3; negative: none. A handler that always
+	// fails runs MaxRetries+1 times. At most 1000. An operator may override it for a queue in the store.
+	MaxRetries int
+
+	Retry     RetryMode // if zero, Requeue
+	Isolation Isolation // of messages that may have killed a process: if zero, IsolateSuspects
+
+	Concurrency int // handlers at once; if zero, one
+
+	// Prefetch is the number of deliveries that the broker may have given out unsettled; if zero, twice the Concurrency and
+	// 10 at least, so that messages which wait out their backoff, unsettled, leave room for others. A requeued message
+	// may be overtaken by up to twice as many.
+	Prefetch int
+
+	Backoff         func(charges int) time.Duration // after so many charges; if nil, DefaultBackoff
+	HandlerTimeout  time.Duration                   // of one run; if zero, 5 minutes; negative: no bound (see Settler)
+	ConsumerTimeout time.Duration                   // the broker's delivery acknowledgement timeout; if zero, 30 minutes
+
+	// DrainTimeout is how long the handlers that run when ctx is done may go on before their context is cancelled; if zero,
+	// 25 s; negative: none.
+	DrainTimeout time.Duration
+
+	// Key returns what identifies a message; if nil, its MessageId. A message without either gets one attempt.
+	Key func(amqp.Delivery) string
+
+	// Check is asked before a session consumes, and refuses it with an error; if nil, topology.Check: the queue exists,
+	// what is dead-lettered lands in a queue, and what is requeued goes to the head.
+	Check func(context.Context, *amqp.Connection) error
+
+	// AllowDrop accepts a queue whose dead letters are dropped by the broker: what fails too often is gone.
+	AllowDrop bool
+
+	// Management is the URL of the broker's management API, such as http://user:password@host:15672, for the Check of
+	// what AMQP cannot tell: policies, and the bindings of the dead-letter exchange. If empty, the Check makes do with
+	// AMQP, and refuses a queue whose dead-letter exchange is set by policy.
+	Management string
+
+	Holder   string       // names this process to operators; if empty, the host's name and the process id
+	Observer Observer     // told of every decision; if nil, nobody is
+	Logger   *slog.Logger // of sessions; if nil, silent
+}
+
+// Consume hands deliveries to the Handler on a channel of its own on conn until ctx is done or the session ends, and
+// closes that channel. It never closes conn.
+//
+// When ctx is done it takes no more deliveries, waits up to DrainTimeout for the handlers that run, and settles what they
+// made of it: a success is acked, a failure is not charged and returns to the queue. The result is nil if all that
+// was acked has reached the broker. Otherwise the error says what ended the session, or which field or topology is refused;
+// deliveries that were not settled return to the queue, uncharged. A connection that recovers by itself
+// (amqp.Config.Recovery) is refused: it keeps its channels and restarts their delivery tags, so that a late ack settles
+// another message.
+//
+// While the broker owes the answer that begins the session only the end of conn ends Consume. Run sees to that.
+func (c *Consumer) Consume(ctx context.Context, conn *amqp.Connection) error {
+	run, err := c.prepared(conn)
+	if err != nil {
+		return err
+	}
+	if err := run.check(ctx, conn); err != nil {
+		return err
+	}
+	return run.consume(ctx, conn)
+}
+
+// refusal is an error that another session would meet as well.
+type refusal struct{ error }
+
+func (r refusal) Unwrap() error { return r.error }
+
+// prepared returns a validated copy with defaults in place, for one session.
+func (c *Consumer) prepared(conn *amqp.Connection) (*session, error) {
+	if err := c.validate(conn); err != nil {
+		return nil, refusal{err}
+	}
+	settler := &Settler{
+		Queue: c.Queue, VHost: conn.Config.Vhost, Counter: c.Counter, MaxRetries: c.MaxRetries, Retry: c.Retry,
+		Isolation: c.Isolation, Backoff: c.Backoff, HandlerTimeout: c.HandlerTimeout, ConsumerTimeout: c.ConsumerTimeout,
+		Key: c.Key, Holder: c.Holder, Observer: c.Observer, Logger: c.Logger,
+	}
+	settler, err := settler.prepared()
+	if err != nil {
+		return nil, refusal{err}
+	}
+	return newSession(c.withDefaults(), settler), nil
+}
+
+func (c *Consumer) validate(conn *amqp.Connection) error {
+	switch {
+	case conn == nil:
+		return fmt.Errorf("consumer: queue %q: the connection is nil", c.Queue)
+	case conn.Config.Recovery != nil:
+		return fmt.Errorf("consumer: queue %q: the connection recovers by itself (amqp.Config.Recovery), so that a late ack would settle another message: leave Recovery nil, Run redials", c.Queue)
+	case c.Handler == nil:
+		return errNoHandler
+	case c.Concurrency < 0:
+		return fmt.Errorf("consumer: queue %q: Concurrency is %d: it is the number of handlers at once", c.Queue, c.Concurrency)
+	case c.Prefetch < 0 || c.Prefetch > 65535:
+		return fmt.Errorf("consumer: queue %q: Prefetch is %d: it is 1 to 65535, or 0 for the default", c.Queue, c.Prefetch)
+	}
+	return nil
+}
+
+func (c *Consumer) withDefaults() Consumer {
+	out := *c
+	if out.Concurrency == 0 {
+		out.Concurrency = 1
+	}
+	if out.Prefetch == 0 {
+		out.Prefetch = min(max(2*out.Concurrency, 10), 65535)
+	}
+	if out.DrainTimeout == 0 {
+		out.DrainTimeout = DefaultDrainTimeout
+	}
+	return out
+}
+
+// storeChecker is a Counter that can tell beforehand what is wrong with its store.
+type storeChecker interface {
+	Check(ctx context.Context) (warnings []string, err error)
+}
+
+// check refuses a store or a topology that would lose messages or counts. A store that is away is no reason to refuse:
+// first deliveries do not need it.
+func (s *session) check(ctx context.Context, conn *amqp.Connection) error {
+	if err := s.checkStore(ctx); err != nil {
+		return err
+	}
+	check := s.Check
+	if check == nil {
+		check = func(ctx context.Context, conn *amqp.Connection) error {
+			return topology.Check(ctx, conn, topology.Need{
+				Queue: s.Queue, MaxRetries: s.settler.MaxRetries, AllowDrop: s.AllowDrop, Management: s.Management,
+				Logger: s.settler.Logger,
+			})
+		}
+	}
+	if err := check(ctx, conn); err != nil {
+		err = fmt.Errorf("consumer: queue %q is refused: %w", s.Queue, err)
+		if conn.IsClosed() || errors.Is(err, context.Canceled) {
+			return err
+		}
+		return refusal{err}
+	}
+	return nil
+}
+
+func (s *session) checkStore(ctx context.Context) error {
+	store, ok := s.Counter.(storeChecker)
+	if !ok {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
+	defer cancel()
+	warnings, err := store.Check(ctx)
+	for _, w := range warnings {
+		s.settler.Logger.Warn(w, "queue", s.Queue)
+	}
+	switch {
+	case err == nil:
+		return nil
+	case neverServes(err):
+		return refusal{fmt.Errorf("consumer: queue %q: %w", s.Queue, err)}
+	}
+	s.settler.Logger.Warn("the store is out of reach: first deliveries are handled, redeliveries and failures are held until it is back", "queue", s.Queue, "error", err)
+	return nil
+}

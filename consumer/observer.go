@@ -1,0 +1,82 @@
+package consumer
+
+import (
+	"context"
+	"log/slog"
+	"time"
+)
+
+// An Observer is told of every decision, by the goroutine that takes it, after it was acted on. It must return soon, may
+// be called from many goroutines at once, and changes nothing by what it does. Metrics and traces are built on it; the
+// examples have one for Prometheus and one for slog.
+type Observer interface {
+	Observe(ctx context.Context, e Event)
+}
+
+// Decision is what was done with a delivery.
+type Decision string
+
+const (
+	Ack        Decision = "ack"
+	Retry      Decision = "retry"       // a failure was charged; the next attempt may begin after Event.Wait
+	Return     Decision = "requeue"     // the delivery was returned to its place in the queue, after the wait
+	DeadLetter Decision = "dead-letter" // nacked without requeue
+	Isolate    Decision = "isolate"     // the message may have killed a process: it will run alone
+	Hold       Decision = "hold"        // the store did not answer: the delivery is held, or given up if it was held too long
+	Leave      Decision = "leave"       // not settled: it returns to the queue with its session
+)
+
+// Event is one decision. ID and Err come from messages and handlers: they may hold control characters.
+type Event struct {
+	Decision    Decision
+	VHost       string
+	Queue       string
+	ID          string // empty if the message has none
+	Token       string // of the attempt
+	Redelivered bool
+
+	Attempt  int           // number of the attempt
+	Limit    int           // charges at which the message is dead-lettered
+	Failures int           // charged so far in this life, as far as known
+	Crashes  int           // charged so far in this life, as far as known
+	Ran      time.Duration // how long the handler ran; zero if it did not
+	Wait     time.Duration // Retry: until the next attempt
+	Cause    Cause         // of a Retry or DeadLetter
+	Err      error         // the handler's, or of a Hold the store's, or why the delivery could not be settled
+}
+
+// LogValue keeps a log line to what matters.
+func (e Event) LogValue() slog.Value {
+	attrs := []slog.Attr{
+		slog.String("decision", string(e.Decision)), slog.String("queue", e.Queue), slog.String("id", e.ID),
+		slog.Int("attempt", e.Attempt), slog.Int("limit", e.Limit),
+	}
+	if e.Cause != "" {
+		attrs = append(attrs, slog.String("cause", string(e.Cause)))
+	}
+	if e.Wait > 0 {
+		attrs = append(attrs, slog.Duration("wait", e.Wait))
+	}
+	if e.Err != nil {
+		attrs = append(attrs, slog.String("error", e.Err.Error()))
+	}
+	return slog.GroupValue(attrs...)
+}
+
+// tell completes an event with what is known of the attempt.
+func (s *Settler) tell(a *attempt, e Event) {
+	if s.Observer == nil {
+		return
+	}
+	e.VHost, e.Queue, e.ID, e.Token = s.VHost, s.Queue, a.message.ID, a.token
+	e.Redelivered, e.Ran = a.delivery.Redelivered, a.ran
+	e.Failures, e.Crashes, e.Limit = a.answer.Failures, a.answer.Crashes, a.answer.Limit
+	e.Attempt = a.number
+	if e.Decision == Retry || e.Decision == DeadLetter {
+		e.Cause = a.cause
+		if e.Err == nil {
+			e.Err = a.failure
+		}
+	}
+	s.Observer.Observe(context.Background(), e)
+}

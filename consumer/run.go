@@ -1,0 +1,145 @@
+package consumer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"runtime/debug"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+	"golang.org/x/sync/semaphore"
+
+	"github.com/strikesmq/strikes/counter"
+)
+
+// everything is the weight of an attempt that runs alone.
+const everything = math.MaxInt64
+
+// isolation is shared by all consumers of the process, because a message kills all of it: an attempt holds one unit while
+// its handler runs, one that runs alone holds everything. It is first come, first served, so neither kind starves.
+var isolation = semaphore.NewWeighted(everything)
+
+// abandonAfter is how long a handler has to return once its context is cancelled. What it does later is ignored.
+const abandonAfter = 2 * time.Second
+
+// try takes stepRun or stepRunAlone. Alone, START is sent under the lock, for from then on a death of this process is
+// charged to this message; and only once, for the lock is not to be held through an outage.
+func (s *Settler) try(sc scope, a *attempt, h Handler) {
+	alone := a.next == stepRunAlone
+	weight := int64(1)
+	if alone {
+		weight = everything
+	}
+	if isolation.Acquire(sc.stop, weight) != nil {
+		a.next = stepLeave
+		return
+	}
+	defer isolation.Release(weight)
+	if sc.stop.Err() != nil {
+		a.next = stepLeave
+		return
+	}
+	if alone {
+		a.mode = counter.Exclusive
+		s.start(sc, a)
+	}
+	if a.next == stepRun || a.next == stepRunAlone {
+		s.run(sc, a, h)
+	}
+}
+
+// run calls the handler and decides what its end calls for.
+func (s *Settler) run(sc scope, a *attempt, h Handler) {
+	if a.answer.Limit == 0 {
+		a.answer.Limit = s.limit()
+	}
+	ctx, cancel := context.WithTimeoutCause(attemptContext{sc.live, a.snapshot()}, s.HandlerTimeout, errDeadline)
+	defer cancel()
+	a.number = a.answer.Charges() + 1
+	began := time.Now()
+	a.failure = call(ctx, a.shown(), h)
+	a.ran = time.Since(began)
+	a.cause = causeOf(a.failure, ctx)
+	a.next = decideEnded(ended{
+		ok: a.failure == nil, rejected: a.cause == Rejected, stopped: sc.stop.Err() != nil,
+		hasID: a.message.ID != "", marked: a.marked,
+	})
+	if a.next == stepDeadLetter {
+		a.cause = NoID
+	}
+}
+
+// snapshot is what the handler's context refers to: the handler may outlive the attempt.
+func (a *attempt) snapshot() *Attempt {
+	p := a.public()
+	return &p
+}
+
+// shown is the delivery as a handler gets it: it cannot be settled.
+func (a *attempt) shown() amqp.Delivery {
+	d := a.delivery
+	d.Acknowledger = refusing{}
+	return d
+}
+
+// attemptContext is one allocation where context.WithValue would be two.
+type attemptContext struct {
+	context.Context
+	attempt *Attempt
+}
+
+func (c attemptContext) Value(key any) any {
+	if key == (attemptKey{}) {
+		return c.attempt
+	}
+	return c.Context.Value(key)
+}
+
+// call runs the handler in a goroutine of its own, so that one which ignores its context can be left behind. It returns
+// errAbandoned then, wrapped around the reason for the cancellation.
+func call(ctx context.Context, d amqp.Delivery, h Handler) error {
+	done := make(chan error, 1)
+	go func() {
+		err := errGoexit
+		defer func() {
+			if v := recover(); v != nil {
+				err = &PanicError{Value: v, Stack: debug.Stack()}
+			}
+			done <- err
+		}()
+		err = h(ctx, d)
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+	}
+	patience := time.NewTimer(abandonAfter)
+	defer patience.Stop()
+	select {
+	case err := <-done:
+		return err
+	case <-patience.C:
+		return fmt.Errorf("%w: %w", context.Cause(ctx), errAbandoned)
+	}
+}
+
+var (
+	errDeadline  = errors.New("the handler passed its deadline")
+	errAbandoned = errors.New("the handler did not return after its context was cancelled, and was left behind")
+	errGoexit    = errors.New("the handler ended its goroutine instead of returning")
+	errNoID      = errors.New("the message has no id, so it gets one attempt only")
+)
+
+// ErrSettled is returned by the Ack, Nack and Reject of a delivery inside a Handler: return nil to ack it, an error to
+// have it retried, Reject(err) to dead-letter it.
+var ErrSettled = errors.New("consumer: a Handler does not settle its delivery: return nil, an error, or Reject(err)")
+
+// refusing stands where a delivery's own session would.
+type refusing struct{}
+
+func (refusing) Ack(uint64, bool) error        { return ErrSettled }
+func (refusing) Nack(uint64, bool, bool) error { return ErrSettled }
+func (refusing) Reject(uint64, bool) error     { return ErrSettled }

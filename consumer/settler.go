@@ -1,0 +1,238 @@
+package consumer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"reflect"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/counter"
+)
+
+// Counter takes the steps that count a message. *counter.Counter and *counter.Memory are Counters. All methods may be
+// called by many goroutines at once, and again with the same token when they returned an error.
+type Counter interface {
+	Start(ctx context.Context, a counter.Attempt, mode counter.Mode, limit int) (counter.Answer, error)
+	Fail(ctx context.Context, a counter.Attempt, f counter.Failure) (counter.Answer, error)
+	End(ctx context.Context, a counter.Attempt, succeeded bool) error
+}
+
+// RetryMode says where a failed message waits for its next attempt.
+type RetryMode int
+
+const (
+	// Requeue holds the delivery for the backoff, then returns it to its place in the queue. Any consumer may take it.
+	// With a prefetch above one, up to twice that many other messages may overtake it.
+	Requeue RetryMode = iota + 1
+
+	// InPlace keeps the delivery unacked and runs it again in this process after the backoff. If the process dies,
+	// whoever inherits the message goes on counting where it stopped.
+	InPlace
+)
+
+// Isolation says how messages are treated that may have killed a process.
+type Isolation int
+
+const (
+	// IsolateSuspects runs a message alone in its process once an attempt at it was found open, and charges it with a crash
+	// if that attempt is found open too. A message that kills every process that runs it is dead-lettered after
+	// MaxRetries+3 runs, and no other message is charged for it.
+	IsolateSuspects Isolation = iota + 1
+
+	// Strict runs every message alone and asks the store before each, so that a killer is dead-lettered after
+	// MaxRetries+1 runs; for one round trip a message and one handler at a time in the whole process.
+	Strict
+
+	// Off does not charge crashes: a message that kills its process comes back for ever, unless the broker ends it.
+	Off
+)
+
+// The documented defaults.
+const (
+	DefaultMaxRetries      = 3
+	DefaultHandlerTimeout  = 5 * time.Minute
+	DefaultConsumerTimeout = 30 * time.Minute
+	maxMaxRetries          = 1000
+)
+
+// A Settler counts and settles one delivery at a time: for programs that have a loop of their own over the deliveries of
+// a channel. Consumer is the loop that most want. Its fields must not be changed after the first Handle, which may be
+// called from many goroutines.
+type Settler struct {
+	Queue   string  // that the deliveries come from; must not be empty
+	VHost   string  // of the connection; if empty, "/"
+	Counter Counter // must not be nil
+
+	// MaxRetries is the number of retries after the first failure; if zero, 3; if negative, none. A handler that always
+	// fails runs MaxRetries+1 times. At most 1000. An operator may override it for a queue in the store.
+	MaxRetries int
+
+	Retry     RetryMode // if zero, Requeue
+	Isolation Isolation // if zero, IsolateSuspects
+
+	// Backoff is how long a message waits after so many charges (1 after the first failure); if nil, DefaultBackoff. The
+	// wait goes on if its holder dies. A negative one counts as none.
+	Backoff func(charges int) time.Duration
+
+	// HandlerTimeout is how long one run of the handler may take; if zero, 5 minutes; if negative, there is no bound, and
+	// a suspect that hangs keeps everything else in this process waiting. At the deadline the handler's context is
+	// cancelled and the run is charged as a failure, whether the handler returns or not.
+	HandlerTimeout time.Duration
+
+	// ConsumerTimeout is the broker's delivery acknowledgement timeout, which AMQP cannot tell; if zero, 30 minutes,
+	// RabbitMQ's default. No delivery is held for more than half of it.
+	ConsumerTimeout time.Duration
+
+	// Key returns what identifies a message; if nil, its MessageId. A message without either gets one attempt: a
+	// failure, or a redelivery, dead-letters it.
+	Key func(amqp.Delivery) string
+
+	// Holder names this process to operators; if empty, the host's name and the process id.
+	Holder string
+
+	Observer Observer     // told of every decision; if nil, nobody is
+	Logger   *slog.Logger // if nil, silent
+}
+
+// Outcome is what became of a delivery.
+type Outcome int
+
+const (
+	Acked        Outcome = iota + 1 // handled
+	Requeued                        // returned to its place in the queue, to be tried again by anybody
+	DeadLettered                    // nacked without requeue
+	Left                            // not settled: it returns to the queue when its channel closes
+)
+
+func (o Outcome) String() string {
+	switch o {
+	case Acked:
+		return "acked"
+	case Requeued:
+		return "requeued"
+	case DeadLettered:
+		return "dead-lettered"
+	case Left:
+		return "left"
+	}
+	return fmt.Sprintf("Outcome(%d)", int(o))
+}
+
+// ErrHeldTooLong is wrapped by Handle when the store was out of reach for half the ConsumerTimeout, so that neither an
+// attempt nor a failure could be recorded. The delivery is Left and nothing was charged: close its channel, which returns
+// it to the queue.
+var ErrHeldTooLong = errors.New("consumer: the store was out of reach for too long")
+
+// ErrSettlement is wrapped when an ack or nack could not be sent: the channel is closed, and the delivery returns to the
+// queue. What was counted stays counted, and is acted on when it comes back.
+var ErrSettlement = errors.New("consumer: delivery not settled")
+
+// Handle runs h on d as often as it is to be run now, counts its failures, and settles d. It must be called once for
+// each delivery of a channel that consumes without auto-ack, while that channel is open, from as many goroutines as
+// handlers are to run at once.
+//
+// When ctx is done, h's context is cancelled and d is Left, without a charge. A delivery that is Left comes back when its
+// channel is closed, so close it.
+//
+// The error is nil unless d was Left for another reason than ctx: a field that is refused, ErrHeldTooLong, or
+// ErrSettlement.
+func (s *Settler) Handle(ctx context.Context, d amqp.Delivery, h Handler) (Outcome, error) {
+	set, err := s.prepared()
+	if err != nil {
+		return Left, err
+	}
+	if h == nil {
+		return Left, errNoHandler
+	}
+	sc := scope{stop: ctx, live: ctx}
+	a := set.receive(d)
+	for {
+		set.advance(sc, a)
+		if a.next == stepDone {
+			return a.outcome, a.err
+		}
+		set.try(sc, a, h)
+	}
+}
+
+var errNoHandler = errors.New("consumer: Handler is nil: it is what handles a message")
+
+// prepared returns a validated copy with every default in place.
+func (s *Settler) prepared() (*Settler, error) {
+	if err := s.validate(); err != nil {
+		return nil, err
+	}
+	out := s.withDefaults()
+	return &out, nil
+}
+
+func (s *Settler) validate() error {
+	switch {
+	case s.Queue == "":
+		return errors.New("consumer: Queue is empty: it is the name of the queue that is consumed")
+	case isNil(s.Counter):
+		return fmt.Errorf("consumer: queue %q: Counter is nil: use counter.Dial, counter.New or, in tests, counter.NewMemory", s.Queue)
+	case s.MaxRetries > maxMaxRetries:
+		return fmt.Errorf("consumer: queue %q: MaxRetries is %d: at most %d; a message that is to be tried for ever needs another tool", s.Queue, s.MaxRetries, maxMaxRetries)
+	case s.Retry < 0 || s.Retry > InPlace:
+		return fmt.Errorf("consumer: queue %q: Retry is %d: it is Requeue or InPlace", s.Queue, s.Retry)
+	case s.Isolation < 0 || s.Isolation > Off:
+		return fmt.Errorf("consumer: queue %q: Isolation is %d: it is IsolateSuspects, Strict or Off", s.Queue, s.Isolation)
+	case s.ConsumerTimeout < 0:
+		return fmt.Errorf("consumer: queue %q: ConsumerTimeout is %v: it is the broker's, and positive", s.Queue, s.ConsumerTimeout)
+	}
+	return nil
+}
+
+func (s *Settler) withDefaults() Settler {
+	out := *s
+	if out.VHost == "" {
+		out.VHost = "/"
+	}
+	if out.MaxRetries == 0 {
+		out.MaxRetries = DefaultMaxRetries
+	}
+	out.MaxRetries = max(out.MaxRetries, 0)
+	if out.Retry == 0 {
+		out.Retry = Requeue
+	}
+	if out.Isolation == 0 {
+		out.Isolation = IsolateSuspects
+	}
+	if out.Backoff == nil {
+		out.Backoff = DefaultBackoff
+	}
+	switch {
+	case out.HandlerTimeout == 0:
+		out.HandlerTimeout = DefaultHandlerTimeout
+	case out.HandlerTimeout < 0:
+		out.HandlerTimeout = math.MaxInt64
+	}
+	if out.ConsumerTimeout == 0 {
+		out.ConsumerTimeout = DefaultConsumerTimeout
+	}
+	if out.Key == nil {
+		out.Key = func(d amqp.Delivery) string { return d.MessageId }
+	}
+	if out.Holder == "" {
+		out.Holder = thisProcess
+	}
+	if out.Logger == nil {
+		out.Logger = slog.New(slog.DiscardHandler)
+	}
+	return out
+}
+
+// isNil also sees the nil *counter.Counter of a Dial whose error was passed over.
+func isNil(c Counter) bool {
+	v := reflect.ValueOf(c)
+	return c == nil || v.Kind() == reflect.Pointer && v.IsNil()
+}
+
+// limit is the number of charges at which a message is exhausted.
+func (s *Settler) limit() int { return s.MaxRetries + 1 }

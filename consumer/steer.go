@@ -1,0 +1,124 @@
+package consumer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/counter"
+)
+
+// A Handler handles one message. Nil means done: the message is acked. An error is charged, and the message is tried again
+// or dead-lettered; Reject and RetryAfter steer that. A panic is charged like an error, with its stack.
+//
+// The context is cancelled at the HandlerTimeout, when the delivery's session is lost (the message will be delivered
+// again, to anybody), and when the time to drain is over; an error is charged only in the first case. AttemptFrom tells
+// which try this is. The delivery's Ack, Nack and Reject refuse with ErrSettled. It may be called from several goroutines
+// at once.
+type Handler func(ctx context.Context, d amqp.Delivery) error
+
+// Reject wraps err so that the message is dead-lettered now, whatever its count. Reject(nil) is nil.
+func Reject(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &rejection{err}
+}
+
+type rejection struct{ error }
+
+func (r *rejection) Unwrap() error { return r.error }
+
+// RetryAfter wraps err so that the next attempt waits for d instead of the Backoff. It is charged like any other failure.
+// A wait outlives its holder, but the delivery is held unacked meanwhile, so it is for seconds or minutes: a wait beyond
+// half the ConsumerTimeout passes from one holder to the next. RetryAfter(nil, d) is nil.
+func RetryAfter(err error, d time.Duration) error {
+	if err == nil {
+		return nil
+	}
+	return &delayed{err, d}
+}
+
+type delayed struct {
+	error
+	wait time.Duration
+}
+
+func (d *delayed) Unwrap() error { return d.error }
+
+func retryAfter(err error) (time.Duration, bool) {
+	var d *delayed
+	if errors.As(err, &d) {
+		return d.wait, true
+	}
+	return 0, false
+}
+
+// PanicError is what an Observer is told of when a Handler panicked.
+type PanicError struct {
+	Value any    // what was given to panic
+	Stack []byte // of the handler's goroutine
+}
+
+func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
+
+// Unwrap returns the Value if it is an error.
+func (e *PanicError) Unwrap() error {
+	err, _ := e.Value.(error)
+	return err
+}
+
+// Cause is why a delivery was charged, or dead-lettered.
+type Cause string
+
+const (
+	Failed    Cause = "failed"     // the handler returned an error
+	Panicked  Cause = "panicked"   // the handler panicked
+	TimedOut  Cause = "timed out"  // the handler passed its HandlerTimeout
+	Rejected  Cause = "rejected"   // the handler asked for the dead-letter queue
+	PastLimit Cause = "past limit" // found exhausted before the handler ran: by crashes, or its dead-lettering was lost
+	NoID      Cause = "no id"      // nothing to count it by
+)
+
+func causeOf(err error, ctx context.Context) Cause {
+	var r *rejection
+	var p *PanicError
+	switch {
+	case err == nil:
+		return ""
+	case errors.As(err, &p):
+		return Panicked
+	case errors.As(err, &r):
+		return Rejected
+	case errors.Is(context.Cause(ctx), errDeadline):
+		return TimedOut
+	}
+	return Failed
+}
+
+// reasonOf is the text that the record keeps: of a panic also where it came from.
+func reasonOf(err error) string {
+	var p *PanicError
+	if errors.As(err, &p) {
+		return err.Error() + "\n" + origin(string(p.Stack))
+	}
+	return err.Error()
+}
+
+// origin cuts from a stack what lies between the goroutine's head and the frame that panicked.
+func origin(stack string) string {
+	if _, frames, ok := strings.Cut(stack, "\npanic("); ok {
+		if lines := strings.SplitN(frames, "\n", 3); len(lines) == 3 {
+			return lines[2]
+		}
+	}
+	return stack
+}
+
+func pastLimit(a counter.Answer) error {
+	return fmt.Errorf("%d failures and %d crashes of %d allowed charges; the last: %s", a.Failures, a.Crashes, a.Limit, a.Reason)
+}
