@@ -1,0 +1,385 @@
+package integration
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	amqp "github.com/rabbitmq/amqp091-go"
+	"go.uber.org/goleak"
+
+	"github.com/strikesmq/strikes/publisher"
+)
+
+// pubStormPlan says who publishes how much, and what goes wrong meanwhile.
+type pubStormPlan struct {
+	ch               *amqp.Channel
+	queue            string
+	goroutines, each int
+	fault            func()
+	faults           int
+}
+
+// pubStorm publishes from many goroutines while fault strikes now and then,
+// publishes what is undecided again with its id, and checks that each id is in
+// the queue, once more only for each undecided error.
+func pubStorm(t *testing.T, p *publisher.Publisher, s pubStormPlan) {
+	t.Helper()
+	ctx := pubContext(t)
+	var (
+		calls sync.WaitGroup
+		done  atomic.Int64
+		mu    sync.Mutex
+		tries = make(map[string]int) // by id: how often it may be in the queue
+	)
+	publish := func() {
+		id := ""
+		for may := 1; ; may++ {
+			var err error
+			id, err = p.Publish(ctx, "", s.queue, amqp.Publishing{MessageId: id})
+			if err == nil {
+				mu.Lock()
+				tries[id] = may
+				mu.Unlock()
+				done.Add(1)
+				return
+			}
+			if e := pubError(t, err, publisher.ErrConnectionLost); !e.Undecided {
+				may--
+			}
+		}
+	}
+	for range s.goroutines {
+		calls.Go(func() {
+			for range s.each {
+				publish()
+			}
+		})
+	}
+	total := s.goroutines * s.each
+	for i := range s.faults {
+		for done.Load() < int64((i+1)*total/(s.faults+1)) && ctx.Err() == nil {
+			time.Sleep(time.Millisecond)
+		}
+		s.fault()
+	}
+	calls.Wait()
+	got := pubIDs(t, s.ch, s.queue)
+	if len(tries) != total || len(got) != total {
+		t.Errorf("%d ids confirmed, %d in the queue, want %d of each", len(tries), len(got), total)
+	}
+	for id, n := range got {
+		if n > tries[id] {
+			t.Errorf("message %q is in the queue %d times, but was sent at most %d times", id, n, tries[id])
+		}
+	}
+}
+
+func TestPublishThroughCutConnections(t *testing.T) {
+	proxy := pubNewProxy(t)
+	ch, queue := pubQueue(t, nil)
+	before := goleak.IgnoreCurrent()
+	p := pubNew(t, proxy.url(t), nil)
+	pubStorm(t, p, pubStormPlan{ch: ch, queue: queue, goroutines: 32, each: 200, fault: proxy.cut, faults: 10})
+	if err := p.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := goleak.Find(before); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestPublishWhileAnOperatorClosesTheConnection(t *testing.T) {
+	name, broker := "pub-"+uuid.NewString(), brokerURL(t)
+	p, err := publisher.New(func(context.Context) (*amqp.Connection, error) {
+		props := amqp.NewConnectionProperties()
+		props.SetClientConnectionName(name)
+		return amqp.DialConfig(broker, amqp.Config{Properties: props})
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.Close() })
+	ch, queue := pubQueue(t, nil)
+	closed := false
+	pubStorm(t, p, pubStormPlan{ch: ch, queue: queue, goroutines: 8, each: 100, faults: 1, fault: func() {
+		closed = pubCloseConnection(t, name)
+	}})
+	if !closed {
+		t.Error("the connection was not closed")
+	}
+}
+
+// pubCloseConnection closes the connection of that name by the management API,
+// once it is listed there.
+func pubCloseConnection(t *testing.T, name string) bool {
+	t.Helper()
+	for deadline := time.Now().Add(pubPatience); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
+		var list []struct {
+			Name       string
+			Properties struct {
+				ConnectionName string `json:"connection_name"`
+			} `json:"client_properties"`
+		}
+		pubManagement(t, http.MethodGet, "/api/connections", &list)
+		for _, c := range list {
+			if c.Properties.ConnectionName == name {
+				pubManagement(t, http.MethodDelete, "/api/connections/"+url.PathEscape(c.Name), nil)
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func pubManagement(t *testing.T, method, path string, into any) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, managementURL(t)+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	res, err := client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if res.StatusCode >= 300 {
+		t.Fatalf("%s %s: %s", method, path, res.Status)
+	}
+	if into != nil {
+		if err := json.NewDecoder(res.Body).Decode(into); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestPublishWithoutBroker(t *testing.T) {
+	ch, queue := pubQueue(t, nil)
+	proxy := pubNewProxy(t)
+	proxy.setRefuse(true)
+	p := pubNew(t, proxy.url(t), nil)
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	_, err := p.Publish(ctx, "", queue, amqp.Publishing{MessageId: "given up"})
+	if e := pubError(t, err, context.DeadlineExceeded); e.Undecided || !strings.Contains(err.Error(), "no connection") {
+		t.Errorf("want: not sent, no connection; got %v", err)
+	}
+	waited := make(chan error, 1)
+	go func() {
+		_, err := p.Publish(pubContext(t), "", queue, amqp.Publishing{MessageId: "waited"})
+		waited <- err
+	}()
+	proxy.setRefuse(false)
+	if err := <-waited; err != nil {
+		t.Error(err)
+	}
+	if got := pubIDs(t, ch, queue); got["waited"] != 1 || got["given up"] != 0 {
+		t.Errorf("the queue has %v", got)
+	}
+}
+
+// A connection that stops dead without closing, with little and with too much to
+// write for the buffers in between: what hangs there keeps the message behind it
+// unsent, for the next connection. Whichever finds out first must do.
+func TestPublishOnADeadConnection(t *testing.T) {
+	const small, large = 10, 15 << 20
+	for name, tt := range map[string]struct {
+		size      int
+		query     string
+		timeout   time.Duration
+		behindErr error
+	}{
+		"no confirm":                   {small, "", time.Second, publisher.ErrConnectionLost},
+		"no confirm, write hangs":      {large, "", time.Second, nil},
+		"no heartbeat":                 {small, "?heartbeat=1", time.Minute, publisher.ErrConnectionLost},
+		"no heartbeat and write hangs": {large, "?heartbeat=1", time.Minute, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ch, queue := pubQueue(t, nil)
+			proxy := pubNewProxy(t)
+			p := pubNew(t, proxy.url(t)+tt.query, &publisher.Options{ConfirmTimeout: tt.timeout})
+			publish := func(patience time.Duration, id string, size int) error {
+				ctx, cancel := context.WithTimeout(t.Context(), patience)
+				defer cancel()
+				_, err := p.Publish(ctx, "", queue, amqp.Publishing{MessageId: id, Body: make([]byte, size)})
+				return err
+			}
+			if err := publish(pubPatience, "before", small); err != nil {
+				t.Fatal(err)
+			}
+			proxy.freeze()
+			begin := time.Now()
+			err := publish(200*time.Millisecond, "dead", tt.size)
+			if e := pubError(t, err, context.DeadlineExceeded); !e.Undecided {
+				t.Errorf("want undecided, got %v", err)
+			}
+			if took := time.Since(begin); took > pubPatience/2 {
+				t.Errorf("Publish returned %v after it began, its ctx ended after 200ms", took)
+			}
+			if err := publish(pubPatience, "behind", small); !errors.Is(err, tt.behindErr) {
+				t.Errorf("behind: %v, want %v", err, tt.behindErr)
+			}
+			if err := publish(pubPatience, "after", small); err != nil {
+				t.Error(err)
+			}
+			got := pubIDs(t, ch, queue)
+			if got["before"] != 1 || got["after"] != 1 || tt.behindErr == nil && got["behind"] != 1 {
+				t.Errorf("the queue has %v", got)
+			}
+		})
+	}
+}
+
+func TestPublishWhileBlocked(t *testing.T) {
+	ch, queue := pubQueue(t, nil)
+	proxy := pubNewProxy(t)
+	p := pubNew(t, proxy.url(t), &publisher.Options{ConfirmTimeout: time.Second})
+	if _, err := p.Publish(pubContext(t), "", queue, amqp.Publishing{MessageId: "before"}); err != nil {
+		t.Fatal(err)
+	}
+	proxy.block(t, "low on memory")
+
+	// The frame may take a moment to arrive: publish until one call is held.
+	for held := false; !held; {
+		ctx, cancel := context.WithTimeout(pubContext(t), 100*time.Millisecond)
+		_, err := p.Publish(ctx, "", queue, amqp.Publishing{MessageId: "held"})
+		cancel()
+		if err == nil {
+			continue
+		}
+		if e := pubError(t, err, context.DeadlineExceeded); e.Undecided || !strings.Contains(err.Error(), "low on memory") {
+			t.Fatalf("want: not sent, low on memory; got %v", err)
+		}
+		held = true
+	}
+	pubIDs(t, ch, queue)
+
+	waited := make(chan error, 1)
+	go func() {
+		_, err := p.Publish(pubContext(t), "", queue, amqp.Publishing{MessageId: "waited"})
+		waited <- err
+	}()
+	select {
+	case err := <-waited: // for longer than ConfirmTimeout, which must not count
+		t.Fatalf("published while blocked: %v", err)
+	case <-time.After(1500 * time.Millisecond):
+	}
+	proxy.unblock(t)
+	if err := <-waited; err != nil {
+		t.Error(err)
+	}
+	if got := pubIDs(t, ch, queue); len(got) != 1 || got["waited"] != 1 {
+		t.Errorf("the queue has %v, want what waited and not what was called off", got)
+	}
+}
+
+func TestPublisherClose(t *testing.T) {
+	ch, queue := pubQueue(t, nil)
+	before := goleak.IgnoreCurrent()
+	p := pubNew(t, brokerURL(t), nil)
+	var calls sync.WaitGroup
+	var confirmed atomic.Int64
+	for i := range 200 {
+		calls.Go(func() {
+			_, err := p.Publish(pubContext(t), "", queue, amqp.Publishing{MessageId: fmt.Sprint(i)})
+			if err == nil {
+				confirmed.Add(1)
+			} else if e := pubError(t, err, publisher.ErrClosed); e.Undecided {
+				t.Error(err)
+			}
+		})
+	}
+	for confirmed.Load() == 0 && t.Context().Err() == nil {
+		time.Sleep(time.Millisecond)
+	}
+	for range 2 {
+		if err := p.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	calls.Wait()
+	if got := pubIDs(t, ch, queue); len(got) != int(confirmed.Load()) {
+		t.Errorf("%d confirmed, %d in the queue", confirmed.Load(), len(got))
+	}
+	_, err := p.Publish(pubContext(t), "", queue, amqp.Publishing{})
+	pubError(t, err, publisher.ErrClosed)
+	if err := goleak.Find(before); err != nil {
+		t.Error(err)
+	}
+}
+
+// Time blocked is not held against a message in flight; and Close must end
+// though the broker neither answers nor hangs up.
+func TestPublisherCloseIsBounded(t *testing.T) {
+	_, queue := pubQueue(t, nil)
+	proxy := pubNewProxy(t)
+	const timeout = time.Second
+	p := pubNew(t, proxy.url(t), &publisher.Options{ConfirmTimeout: timeout})
+	publish := func(patience time.Duration) error {
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		_, err := p.Publish(ctx, "", queue, amqp.Publishing{MessageId: "m"})
+		return err
+	}
+	if err := publish(pubPatience); err != nil {
+		t.Fatal(err)
+	}
+	proxy.freeze()
+	if e := pubError(t, publish(100*time.Millisecond), context.DeadlineExceeded); !e.Undecided {
+		t.Fatalf("want undecided, got %v", e)
+	}
+	proxy.block(t, "low on disk")
+
+	// The second of one id waits for the fate of the first: it would be sent, on
+	// a new connection, if this one had been given up.
+	if e := pubError(t, publish(2*timeout), context.DeadlineExceeded); e.Undecided {
+		t.Errorf("want not sent, got %v", e)
+	}
+	if err := p.Close(); err == nil || !strings.Contains(err.Error(), "messages: 1;") {
+		t.Errorf("Close: %v, want that it says what is left", err)
+	}
+}
+
+func TestPublishRefusedAtTheDoor(t *testing.T) {
+	u, err := url.Parse(brokerURL(t))
+	if err != nil {
+		t.Fatal("the broker's URL cannot be parsed")
+	}
+	u.User = url.UserPassword(u.User.Username(), "s3cret")
+	broken := strings.Replace(u.String(), u.Host, u.Host+"x", 1)
+	plain := brokerURL(t)
+	for name, dial := range map[string]func(context.Context) (*amqp.Connection, error){
+		"password": func(context.Context) (*amqp.Connection, error) { return amqp.Dial(u.String()) },
+		"vhost": func(context.Context) (*amqp.Connection, error) {
+			return amqp.DialConfig(plain, amqp.Config{Vhost: "pub-no-such"})
+		},
+		"url":     func(context.Context) (*amqp.Connection, error) { return amqp.Dial(broken) },
+		"nothing": func(context.Context) (*amqp.Connection, error) { return nil, nil },
+		"recovery": func(context.Context) (*amqp.Connection, error) {
+			return amqp.DialConfig(plain, amqp.Config{Recovery: &amqp.Recovery{}})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, err := publisher.New(dial, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer p.Close()
+			_, err = p.Publish(pubContext(t), "", "q", amqp.Publishing{})
+			var e *publisher.Error
+			if !errors.As(err, &e) || e.Undecided || errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), "s3cret") {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}

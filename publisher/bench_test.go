@@ -1,0 +1,126 @@
+package publisher_test
+
+import (
+	"context"
+	"os"
+	"sync"
+	"testing"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/publisher"
+)
+
+// benchQueue declares a queue that keeps nothing, so that the broker's work
+// stays the same from one run to the next.
+func benchQueue(b *testing.B) (url, queue string) {
+	b.Helper()
+	url = os.Getenv("AMQP_URL")
+	if url == "" {
+		b.Skip("set AMQP_URL to a RabbitMQ")
+	}
+	conn, err := amqp.Dial(url)
+	if err != nil {
+		b.Fatal(err)
+	}
+	ch, err := conn.Channel()
+	if err != nil {
+		b.Fatal(err)
+	}
+	q, err := ch.QueueDeclare("", false, false, true, false, amqp.Table{"x-max-length": 1000})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = conn.Close() })
+	return url, q.Name
+}
+
+var benchBody = make([]byte, 200)
+
+func BenchmarkPublish64Goroutines(b *testing.B) {
+	url, queue := benchQueue(b)
+	p, err := publisher.New(func(context.Context) (*amqp.Connection, error) { return amqp.Dial(url) }, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer p.Close()
+	if _, err := p.Publish(b.Context(), "", queue, amqp.Publishing{}); err != nil {
+		b.Fatal(err)
+	}
+	work := make(chan struct{}, 1024)
+	var workers sync.WaitGroup
+	b.ReportAllocs()
+	b.ResetTimer()
+	for range 64 {
+		workers.Go(func() {
+			for range work {
+				if _, err := p.Publish(b.Context(), "", queue, amqp.Publishing{Body: benchBody}); err != nil {
+					b.Error(err)
+				}
+			}
+		})
+	}
+	for range b.N {
+		work <- struct{}{}
+	}
+	close(work)
+	workers.Wait()
+}
+
+func BenchmarkPublishAll(b *testing.B) {
+	url, queue := benchQueue(b)
+	p, err := publisher.New(func(context.Context) (*amqp.Connection, error) { return amqp.Dial(url) }, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer p.Close()
+	msgs := make([]publisher.Message, b.N)
+	for i := range msgs {
+		msgs[i] = publisher.Message{Key: queue, Publishing: amqp.Publishing{Body: benchBody}}
+	}
+	b.ReportAllocs()
+	b.ResetTimer()
+	if err := p.PublishAll(b.Context(), msgs); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// BenchmarkBarePipelined is what the others are measured by: one goroutine
+// that publishes, one that waits for the confirms, 64 messages in flight.
+func BenchmarkBarePipelined(b *testing.B) {
+	url, queue := benchQueue(b)
+	conn, err := amqp.Dial(url)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer conn.Close()
+	ch, err := conn.Channel()
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := ch.Confirm(false); err != nil {
+		b.Fatal(err)
+	}
+	inFlight := make(chan *amqp.DeferredConfirmation, 64)
+	var confirms sync.WaitGroup
+	b.ReportAllocs()
+	b.ResetTimer()
+	confirms.Go(func() {
+		for dc := range inFlight {
+			if !dc.Wait() {
+				b.Error("not confirmed")
+			}
+		}
+	})
+	for range b.N {
+		msg := amqp.Publishing{DeliveryMode: amqp.Persistent, Body: benchBody}
+		publisher.Stamp(&msg)
+		dc, err := ch.PublishWithDeferredConfirm("", queue, true, false, msg)
+		if err != nil {
+			b.Fatal(err)
+		}
+		inFlight <- dc
+	}
+	close(inFlight)
+	confirms.Wait()
+}

@@ -1,0 +1,55 @@
+package publisher
+
+import (
+	"fmt"
+	"log/slog"
+	"time"
+)
+
+// Options of a [Publisher]. The zero value, like nil, means all defaults.
+type Options struct {
+	// Window is how many messages may be in flight: accepted and neither
+	// confirmed nor failed. Publish waits while it is full. It counts messages,
+	// not bytes: a Window of large bodies holds them all in memory. If zero, 1024.
+	Window int
+
+	// ConfirmTimeout is how long the broker may take over one message, from
+	// the first byte written to its confirm. Past it the connection is taken
+	// for dead and closed, and everything in flight fails with
+	// ErrConnectionLost. Time in which the broker blocks the connection (a
+	// memory or disk alarm) does not count. A bound for one call is its ctx;
+	// this one finds the broker that no longer answers. It also bounds the
+	// opening of a channel, and how long Close waits. If zero, 30 s.
+	ConfirmTimeout time.Duration
+
+	// Logger is told of connections lost, failed and regained, never of single
+	// messages. If nil, silent.
+	Logger *slog.Logger
+}
+
+func (o *Options) withDefaults() Options {
+	var out Options
+	if o != nil {
+		out = *o
+	}
+	if out.Window == 0 {
+		out.Window = 1024
+	}
+	if out.ConfirmTimeout == 0 {
+		out.ConfirmTimeout = 30 * time.Second
+	}
+	if out.Logger == nil {
+		out.Logger = slog.New(slog.DiscardHandler)
+	}
+	return out
+}
+
+func (o Options) validate() error {
+	switch {
+	case o.Window < 0:
+		return fmt.Errorf("publisher: Options.Window is %d: give a positive number, or zero for the default", o.Window)
+	case o.ConfirmTimeout < 0:
+		return fmt.Errorf("publisher: Options.ConfirmTimeout is %v: give a positive duration, or zero for the default", o.ConfirmTimeout)
+	}
+	return nil
+}
