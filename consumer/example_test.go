@@ -1,0 +1,186 @@
+package consumer_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"log/slog"
+	"os"
+	"os/signal"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/consumer"
+	"github.com/strikesmq/strikes/counter"
+)
+
+// A whole program: it consumes the queue orders until it is interrupted.
+func Example() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+
+	counts, err := counter.Dial("redis://localhost:6379/0", nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer counts.Close()
+
+	orders := consumer.Consumer{
+		Queue:   "orders",
+		Counter: counts,
+		Handler: func(ctx context.Context, d amqp.Delivery) error {
+			return book(ctx, d.Body) // nil acks it; an error has it tried again, 3 times
+		},
+	}
+	err = orders.Run(ctx, func(context.Context) (*amqp.Connection, error) {
+		return amqp.Dial("amqp://guest:guest@localhost/")
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+
+// sink is the broker's side of a delivery in a unit test.
+type sink struct{}
+
+func (sink) Ack(uint64, bool) error         { fmt.Println("acked"); return nil }
+func (sink) Nack(_ uint64, _, r bool) error { fmt.Println("nacked, requeue:", r); return nil }
+func (sink) Reject(uint64, bool) error      { return errors.New("never used") }
+
+var errBusy = errors.New("the bank is busy")
+
+// A handler under test needs neither a broker nor Redis: deliver to it by hand, and count in memory.
+func ExampleSettler_Handle() {
+	settler := &consumer.Settler{
+		Queue:      "orders",
+		Counter:    counter.NewMemory(nil),
+		MaxRetries: 1,
+		Backoff:    func(int) time.Duration { return 0 },
+	}
+	handler := func(context.Context, amqp.Delivery) error { return errBusy }
+
+	for _, redelivered := range []bool{false, true} {
+		d := amqp.Delivery{Acknowledger: sink{}, MessageId: "order 17", Redelivered: redelivered}
+		outcome, err := settler.Handle(context.Background(), d, handler)
+		fmt.Println(outcome, err)
+	}
+	// Output:
+	// nacked, requeue: true
+	// requeued <nil>
+	// nacked, requeue: false
+	// dead-lettered <nil>
+}
+
+// What can never succeed needs no retries; what knows when to come back says so.
+func ExampleReject() {
+	handler := func(_ context.Context, d amqp.Delivery) error {
+		if len(d.Body) == 0 {
+			return consumer.Reject(errors.New("empty order"))
+		}
+		return consumer.RetryAfter(errBusy, time.Minute)
+	}
+	settler := &consumer.Settler{Queue: "orders", Counter: counter.NewMemory(nil)}
+	d := amqp.Delivery{Acknowledger: sink{}, MessageId: "order 17"}
+	fmt.Println(settler.Handle(context.Background(), d, handler))
+	// Output:
+	// nacked, requeue: false
+	// dead-lettered <nil>
+}
+
+// The last attempt may be worth another way, and a system that remembers fences can refuse a zombie.
+func ExampleAttemptFrom() {
+	handler := func(ctx context.Context, d amqp.Delivery) error {
+		a, _ := consumer.AttemptFrom(ctx)
+		fmt.Printf("attempt %d of %d, fence %d\n", a.Number, a.Last, a.Fence)
+		return errBusy
+	}
+	settler := &consumer.Settler{
+		Queue: "orders", Counter: counter.NewMemory(nil), MaxRetries: 2, Retry: consumer.InPlace,
+		Backoff: func(int) time.Duration { return time.Millisecond },
+	}
+	d := amqp.Delivery{Acknowledger: sink{}, MessageId: "order 17"}
+	fmt.Println(settler.Handle(context.Background(), d, handler))
+	// Output:
+	// attempt 1 of 3, fence 0
+	// attempt 2 of 3, fence 1
+	// attempt 3 of 3, fence 2
+	// nacked, requeue: false
+	// dead-lettered <nil>
+}
+
+// logged is an Observer that logs what is not as it should be.
+type logged struct{ *slog.Logger }
+
+func (l logged) Observe(ctx context.Context, e consumer.Event) {
+	if e.Decision != consumer.Ack {
+		l.WarnContext(ctx, "delivery", "event", e)
+	}
+}
+
+func ExampleObserver_slog() {
+	withoutTime := func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey {
+			return slog.Attr{}
+		}
+		return a
+	}
+	logger := slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{ReplaceAttr: withoutTime}))
+	settler := &consumer.Settler{
+		Queue: "orders", Counter: counter.NewMemory(nil), MaxRetries: -1, Observer: logged{logger},
+	}
+	d := amqp.Delivery{Acknowledger: sink{}, MessageId: "order 17"}
+	settler.Handle(context.Background(), d, func(context.Context, amqp.Delivery) error { return errBusy })
+	// Output:
+	// nacked, requeue: false
+	// level=WARN msg=delivery event.decision=dead-letter event.queue=orders event.id="order 17" event.attempt=1 event.limit=1 event.cause=failed event.error="the bank is busy"
+}
+
+// metrics is an Observer for Prometheus. Queue, decision and cause are few; a message id would be a label too many.
+type metrics struct {
+	decisions *prometheus.CounterVec
+	seconds   *prometheus.HistogramVec
+}
+
+func newMetrics(reg prometheus.Registerer) metrics {
+	m := metrics{
+		decisions: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "strikes_decisions_total", Help: "What was done with deliveries.",
+		}, []string{"queue", "decision", "cause"}),
+		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "strikes_handler_seconds", Help: "How long handlers ran.",
+		}, []string{"queue"}),
+	}
+	reg.MustRegister(m.decisions, m.seconds)
+	return m
+}
+
+func (m metrics) Observe(_ context.Context, e consumer.Event) {
+	m.decisions.WithLabelValues(e.Queue, string(e.Decision), string(e.Cause)).Inc()
+	if e.Decision == consumer.Ack || e.Decision == consumer.Retry || e.Decision == consumer.DeadLetter {
+		m.seconds.WithLabelValues(e.Queue).Observe(e.Ran.Seconds())
+	}
+}
+
+func ExampleObserver_prometheus() {
+	registry := prometheus.NewRegistry()
+	settler := &consumer.Settler{
+		Queue: "orders", Counter: counter.NewMemory(nil), MaxRetries: 2, Retry: consumer.InPlace,
+		Backoff: func(int) time.Duration { return 0 }, Observer: newMetrics(registry),
+	}
+	d := amqp.Delivery{Acknowledger: sink{}, MessageId: "order 17"}
+	settler.Handle(context.Background(), d, func(context.Context, amqp.Delivery) error { return errBusy })
+
+	families, _ := registry.Gather()
+	for _, m := range families[0].GetMetric() {
+		fmt.Println(m.GetLabel()[1].GetValue(), m.GetCounter().GetValue())
+	}
+	// Output:
+	// nacked, requeue: false
+	// dead-letter 1
+	// retry 2
+}
+
+func book(context.Context, []byte) error { return nil }
