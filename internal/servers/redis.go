@@ -1,0 +1,153 @@
+package servers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// RedisOptions says what private store to start. The zero value is a plain one.
+type RedisOptions struct {
+	// Server is the path of the server to run. If empty, an installed
+	// redis-server, else a valkey-server.
+	Server string
+
+	// Args are added to its command line, for instance "--maxmemory", "10mb".
+	Args []string
+}
+
+// Redis is a private store that keeps nothing on disk: Kill, Stop and Restart
+// lose all it held, unless RedisOptions.Args say otherwise. Its methods are for
+// one goroutine at a time.
+type Redis struct {
+	URL     string // redis://127.0.0.1:PORT/0, the same across Start
+	Version string // as the server names it, such as "7.0.15"
+
+	dir    *workdir
+	args   []string
+	server *child
+}
+
+// StartRedis starts a private store and waits until it answers. It gives up
+// when ctx is done, or after two minutes, and then leaves nothing behind. Once
+// it has returned, ctx has no say: the store lives until Close. Where no Redis
+// is installed the error is exec.ErrNotFound: see Install.
+func StartRedis(ctx context.Context, opts RedisOptions) (*Redis, error) {
+	r, err := newRedis(opts)
+	if err != nil {
+		return nil, fmt.Errorf("servers: private Redis: %w", err)
+	}
+	if err := r.Start(ctx); err != nil {
+		return nil, errors.Join(err, r.Close())
+	}
+	return r, nil
+}
+
+func newRedis(opts RedisOptions) (_ *Redis, err error) {
+	if opts.Server == "" {
+		if opts.Server, err = findRedis(); err != nil {
+			return nil, err
+		}
+	}
+	ports, err := freePorts(1)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := newWorkdir("redis")
+	if err != nil {
+		return nil, err
+	}
+	args := append([]string{
+		opts.Server, "--port", strconv.Itoa(ports[0]), "--bind", "127.0.0.1", "--dir", dir.path,
+		"--save", "", "--appendonly", "no", "--daemonize", "no",
+	}, opts.Args...)
+	return &Redis{URL: fmt.Sprintf("redis://127.0.0.1:%d/0", ports[0]), dir: dir, args: args}, nil
+}
+
+// Start starts the store again after Stop or Kill, on the same port, and waits
+// until it answers.
+func (r *Redis) Start(ctx context.Context) (err error) {
+	if r.server.running() {
+		return errors.New("servers: Redis runs already")
+	}
+	r.server, err = startChild(r.dir, "redis", []string{"PATH=" + searchPath(), "HOME=" + r.dir.path}, r.args...)
+	if err == nil {
+		err = waitReady(ctx, r.server, r.probe)
+	}
+	if err != nil {
+		return fmt.Errorf("servers: starting %s: %w", r.args[0], errors.Join(err, r.server.kill()))
+	}
+	return nil
+}
+
+// Stop ends the store by SIGTERM and waits until it has ended or ctx is done.
+func (r *Redis) Stop(ctx context.Context) error {
+	if err := r.server.terminate(ctx); err != nil {
+		return fmt.Errorf("servers: stopping Redis: %w", err)
+	}
+	return nil
+}
+
+// Kill ends the store with SIGKILL.
+func (r *Redis) Kill() error {
+	if err := r.server.kill(); err != nil {
+		return fmt.Errorf("servers: %w", err)
+	}
+	return nil
+}
+
+// Restart is Kill and Start: the same port, and nothing of what it held.
+func (r *Redis) Restart(ctx context.Context) error {
+	if err := r.Kill(); err != nil {
+		return err
+	}
+	return r.Start(ctx)
+}
+
+// Pause freezes the store: connections stay open and nothing answers, until
+// Resume, Kill or Close.
+func (r *Redis) Pause() error {
+	if err := r.server.signal(sigStop); err != nil {
+		return fmt.Errorf("servers: pausing: %w", err)
+	}
+	return nil
+}
+
+// Resume ends a Pause.
+func (r *Redis) Resume() error {
+	if err := r.server.signal(sigCont); err != nil {
+		return fmt.Errorf("servers: resuming: %w", err)
+	}
+	return nil
+}
+
+// Close kills the store if it still runs and removes its directory. It must be
+// called once; the store cannot be started again.
+func (r *Redis) Close() error {
+	if err := errors.Join(r.server.kill(), r.dir.close()); err != nil {
+		return fmt.Errorf("servers: closing Redis: %w", err)
+	}
+	return nil
+}
+
+func (r *Redis) probe(ctx context.Context) error {
+	opts, err := redis.ParseURL(r.URL)
+	if err != nil {
+		return err
+	}
+	opts.MaxRetries = -1
+	opts.ContextTimeoutEnabled = true
+	rdb := redis.NewClient(opts)
+	info, err := rdb.InfoMap(ctx, "server").Result()
+	if closed := rdb.Close(); err == nil {
+		err = closed
+	}
+	if err != nil {
+		return err
+	}
+	r.Version = info["Server"]["redis_version"]
+	return nil
+}

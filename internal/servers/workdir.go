@@ -1,0 +1,91 @@
+package servers
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// guardScript is told the live process groups, the whole list at every change,
+// and acts when its standard input ends: because the directory was closed, or
+// because the process that held the other end is gone, however it died. A
+// parent-death signal would be Linux only, is tied to the thread that started
+// the child, and leaves the directory behind.
+const guardScript = `
+while read -r groups; do live=$groups; done
+for g in $live; do kill -KILL "-$g" 2>/dev/null; done
+for try in 1 2 3 4 5; do rm -rf -- "$1" && exit 0; sleep 1; done
+exit 1`
+
+// A workdir is the temporary directory of one private server, and the guard
+// that outlives this process to kill the server and remove the directory.
+type workdir struct {
+	path  string
+	guard *exec.Cmd
+	stdin io.WriteCloser
+
+	mu   sync.Mutex
+	live []int
+}
+
+func newWorkdir(name string) (*workdir, error) {
+	if !supported {
+		return nil, errors.ErrUnsupported
+	}
+	path, err := os.MkdirTemp("", "strikes-"+name+"-")
+	if err != nil {
+		return nil, err
+	}
+	guard := exec.Command("/bin/sh", "-c", guardScript, "strikes-guard", path)
+	guard.Dir = "/"
+	detach(guard)
+	stdin, err := guard.StdinPipe()
+	if err == nil {
+		err = guard.Start()
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("starting the guard process: %w", err), os.RemoveAll(path))
+	}
+	return &workdir{path: path, guard: guard, stdin: stdin}, nil
+}
+
+func (w *workdir) join(elem ...string) string {
+	return filepath.Join(append([]string{w.path}, elem...)...)
+}
+
+func (w *workdir) watch(group int) error {
+	return w.tell(func() { w.live = append(w.live, group) })
+}
+
+func (w *workdir) unwatch(group int) error {
+	return w.tell(func() { w.live = slices.DeleteFunc(w.live, func(g int) bool { return g == group }) })
+}
+
+func (w *workdir) tell(change func()) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	change()
+	groups := make([]string, len(w.live))
+	for i, g := range w.live {
+		groups[i] = strconv.Itoa(g)
+	}
+	_, err := io.WriteString(w.stdin, strings.Join(groups, " ")+"\n")
+	return err
+}
+
+// close kills what still runs, removes the directory, and waits for the guard
+// that does both.
+func (w *workdir) close() error {
+	err := errors.Join(w.stdin.Close(), w.guard.Wait())
+	if err != nil {
+		return fmt.Errorf("removing %s: %w", w.path, err)
+	}
+	return nil
+}
