@@ -1,0 +1,34 @@
+# What the tests and the demo need is found, or installed, or run in Docker, by
+# integration/setup. It is built without cgo, as the C compiler may be missing.
+SETUP := CGO_ENABLED=0 go run ./integration/setup
+GOLANGCI_LINT := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+FUZZTIME ?= 20s
+
+.PHONY: help demo test cover fuzz lint build
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: ## show what strikes does, on a RabbitMQ of its own or at AMQP_URL
+	@$(SETUP) -need rabbitmq go run ./cmd/strikes demo
+
+# -count=1: no cached result stands for a run against real servers.
+test: ## run all tests with the race detector, on private servers or at AMQP_URL, REDIS_URL
+	@$(SETUP) env CGO_ENABLED=1 go test -race -count=1 -timeout 15m ./...
+
+cover: ## run all tests and print the coverage
+	@$(SETUP) -need rabbitmq,redis go test -count=1 -timeout 15m -coverpkg=./... -coverprofile=cover.out ./...
+	@go tool cover -func=cover.out | tail -n 1
+
+fuzz: ## run every fuzz test for FUZZTIME (20s)
+	@for pkg in $$(go list ./...); do \
+		for f in $$(go test -list '^Fuzz' $$pkg | grep '^Fuzz'); do \
+			go test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) $$pkg || exit 1; \
+		done; \
+	done
+
+lint: ## check style and common mistakes
+	@$(GOLANGCI_LINT) run
+
+build: ## build bin/strikes
+	go build -trimpath -o bin/ ./cmd/strikes

@@ -1,0 +1,376 @@
+package integration
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/consumer"
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/servers"
+	"github.com/strikesmq/strikes/publisher"
+	"github.com/strikesmq/strikes/topology"
+)
+
+// namedDialer is a dialer whose connections the management API knows by name.
+func namedDialer(t *testing.T, name string) func(context.Context) (*amqp.Connection, error) {
+	t.Helper()
+	u := brokerURL(t)
+	return func(context.Context) (*amqp.Connection, error) {
+		return amqp.DialConfig(u, amqp.Config{Properties: amqp.Table{"connection_name": name}})
+	}
+}
+
+// cut makes the broker close the connections of a name, and reports whether there were any.
+func cut(t *testing.T, name string) bool {
+	t.Helper()
+	var open []struct {
+		Name       string
+		Properties struct {
+			Name string `json:"connection_name"`
+		} `json:"client_properties"`
+	}
+	body := manage(t, http.MethodGet, "/api/connections")
+	if err := json.Unmarshal(body, &open); err != nil {
+		t.Fatalf("connections: %v", err)
+	}
+	found := false
+	for _, c := range open {
+		if c.Properties.Name == name {
+			found = true
+			manage(t, http.MethodDelete, "/api/connections/"+url.PathEscape(c.Name))
+		}
+	}
+	return found
+}
+
+// manage makes a request of the management API.
+func manage(t *testing.T, method, path string) []byte {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, managementURL(t)+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Close = true // no goroutine of an idle connection stays behind
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode >= 300 {
+		t.Fatalf("%s %s: %s, %v", method, path, resp.Status, err)
+	}
+	return body
+}
+
+func TestLostConnectionChargesNothing(t *testing.T) {
+	eachType(t, func(t *testing.T, queue string) {
+		c, name := counters(t), uniqueName(t, "cut")
+		publish(t, queue, "m", 20)
+		var lost, runs atomic.Int64
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		consume := consumer.Consumer{Queue: queue, Counter: c, Concurrency: 4, Handler: func(ctx context.Context, _ amqp.Delivery) error {
+			runs.Add(1)
+			if lost.Load() > 0 {
+				return nil
+			}
+			<-ctx.Done() // its session died
+			lost.Add(1)
+			return ctx.Err()
+		}}
+		go func() { done <- consume.Run(ctx, namedDialer(t, name)) }()
+		eventually(t, 10*time.Second, "four handlers in the middle", func() bool { return runs.Load() == 4 })
+		eventually(t, 20*time.Second, "the connection cut", func() bool { return cut(t, name) })
+		eventually(t, 20*time.Second, "four handlers cancelled and all messages handled", func() bool { return lost.Load() == 4 && runs.Load() >= 24 })
+		eventually(t, 20*time.Second, "an empty queue", func() bool { return queueDepth(t, queue) == 0 })
+		stop()
+		if err := <-done; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+		for r, err := range c.List(t.Context(), "/", queue) {
+			t.Errorf("charged: %+v, %v", r, err)
+		}
+	})
+}
+
+func TestDeletedQueueEndsTheSession(t *testing.T) {
+	eachType(t, func(t *testing.T, queue string) {
+		conn := dialBroker(t)
+		publish(t, queue, "m", 1)
+		cancelled := make(chan struct{})
+		began := make(chan struct{})
+		consume := consumer.Consumer{Queue: queue, Counter: counters(t), Handler: func(ctx context.Context, _ amqp.Delivery) error {
+			close(began)
+			<-ctx.Done()
+			close(cancelled)
+			return ctx.Err()
+		}}
+		done := make(chan error, 1)
+		go func() { done <- consume.Consume(t.Context(), conn) }()
+		<-began
+		if err := onChannel(dialer(t), func(ch *amqp.Channel) error {
+			_, err := ch.QueueDelete(queue, false, false, false)
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		<-cancelled
+		err := <-done
+		if err == nil || !strings.Contains(err.Error(), "cancelled the consumer") {
+			t.Errorf("Consume: %v", err)
+		}
+		if conn.IsClosed() {
+			t.Error("Consume closed a connection that it did not open")
+		}
+	})
+}
+
+func TestBrokerKilledInTheMiddle(t *testing.T) {
+	for _, typ := range queueTypes {
+		t.Run(string(typ), func(t *testing.T) {
+			broker := privateBroker(t, servers.RabbitMQOptions{})
+			dial := func(context.Context) (*amqp.Connection, error) { return amqp.Dial(broker.URL) }
+			conn, err := dial(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := topology.Declare(t.Context(), conn, topology.Spec{Queue: "orders", Type: typ}); err != nil {
+				t.Fatal(err)
+			}
+			_ = conn.Close()
+			// A node that is killed within moments of a quorum queue's declaration may forget the queue's log (seen on 3.10.8 and
+			// 4.3.6: "configured member was not found on this node"), so let this one write it down first.
+			if err := errors.Join(broker.Stop(t.Context()), broker.Start(t.Context())); err != nil {
+				t.Fatal(err)
+			}
+			p, err := publisher.New(dial, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			const n = 200
+			msgs := make([]publisher.Message, n)
+			for i := range msgs {
+				msgs[i] = publisher.Message{Key: "orders", Publishing: amqp.Publishing{MessageId: fmt.Sprint("m", i)}}
+			}
+			if err := errors.Join(p.PublishAll(t.Context(), msgs), p.Close()); err != nil {
+				t.Fatal(err)
+			}
+
+			c := counters(t)
+			var handled [n]atomic.Bool
+			var runs atomic.Int64
+			consume := consumer.Consumer{Queue: "orders", Counter: c, Concurrency: 4, Handler: func(ctx context.Context, d amqp.Delivery) error {
+				runs.Add(1)
+				select {
+				case <-time.After(5 * time.Millisecond):
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+				var i int
+				if _, err := fmt.Sscanf(d.MessageId, "m%d", &i); err != nil {
+					return err
+				}
+				if i%20 == 0 {
+					return errPoison
+				}
+				handled[i].Store(true)
+				return nil
+			}, Backoff: func(int) time.Duration { return 10 * time.Millisecond }}
+			ctx, stop := context.WithCancel(t.Context())
+			done := make(chan error, 1)
+			go func() { done <- consume.Run(ctx, dial) }()
+			eventually(t, 20*time.Second, "a quarter of the work", func() bool { return runs.Load() > n/4 })
+			if err := broker.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			if err := broker.Start(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			depth := func(queue string) (messages int) {
+				err := onChannel(dial, func(ch *amqp.Channel) error {
+					q, err := ch.QueueDeclarePassive(queue, true, false, false, false, nil)
+					messages = q.Messages
+					return err
+				})
+				if err != nil {
+					return -1
+				}
+				return messages
+			}
+			eventually(t, 60*time.Second, "all handled or dead-lettered", func() bool {
+				return depth("orders") == 0 && depth("orders.dlq") == n/20
+			})
+			stop()
+			if err := <-done; err != nil {
+				t.Errorf("Run: %v", err)
+			}
+			for i := range n {
+				if i%20 != 0 && !handled[i].Load() {
+					t.Errorf("m%d was neither handled nor dead-lettered", i)
+				}
+			}
+			for r, err := range c.List(t.Context(), "/", "orders") {
+				if err != nil || r.Charges() != 4 || r.Crashes != 0 {
+					t.Errorf("record: %+v, %v", r, err)
+				}
+			}
+		})
+	}
+}
+
+func TestStoreAwayForAWhile(t *testing.T) {
+	store := privateStore(t, servers.RedisOptions{})
+	c, err := counter.Dial(store.URL, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	eachType(t, func(t *testing.T, queue string) {
+		r := start(t, consumer.Consumer{Queue: queue, Counter: c, Handler: failFor("m2"), Prefetch: 20})
+		publish(t, queue, "warm", 1)
+		eventually(t, 10*time.Second, "the consumer at work", func() bool { return r.total() == 1 })
+		if err := store.Pause(); err != nil {
+			t.Fatal(err)
+		}
+		publish(t, queue, "m", 10)
+		eventually(t, 10*time.Second, "first deliveries handled without the store", func() bool { return r.total() == 11 })
+		if n := r.of("m2"); n != 1 {
+			t.Errorf("the failing message ran %d times while the store was away", n)
+		}
+		if err := store.Resume(); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, 20*time.Second, "its dead letter", func() bool { return queueDepth(t, queue+".dlq") == 1 })
+		if rec := one(t, c, queue, "m2"); rec.Failures != 4 || r.of("m2") != 4 {
+			t.Errorf("%d runs, record %+v", r.of("m2"), rec)
+		}
+	})
+}
+
+func TestOddMessages(t *testing.T) {
+	eachType(t, func(t *testing.T, queue string) {
+		c := counters(t)
+		big := 50 << 20
+		if major, _ := brokerVersion(t); major >= 4 {
+			big = 15 << 20 // they take 16 MiB at most, unless configured
+		}
+		long := strings.Repeat("x", 255)
+		odd := []amqp.Publishing{
+			{MessageId: "new\nline"}, {MessageId: "nul\x00"}, {MessageId: long}, {MessageId: "--flag"}, {MessageId: "}{"},
+			{MessageId: "death as text", Headers: amqp.Table{"x-death": "yesterday"}},
+			{MessageId: "death as numbers", Headers: amqp.Table{"x-death": []any{int32(1), nil}}},
+			{MessageId: "death without fields", Headers: amqp.Table{"x-death": []any{amqp.Table{"queue": int64(3)}}}},
+			{MessageId: "life as a number", Headers: amqp.Table{consumer.LifeHeader: int32(3)}},
+			{MessageId: "big", Body: make([]byte, big)},
+		}
+		var all []publisher.Message
+		for _, p := range odd {
+			all = append(all, publisher.Message{Key: queue, Publishing: p})
+		}
+		publishAll(t, all...)
+		r := start(t, consumer.Consumer{Queue: queue, Counter: c, Handler: func(_ context.Context, d amqp.Delivery) error {
+			if d.MessageId == "big" && len(d.Body) == big {
+				return nil
+			}
+			return errPoison
+		}})
+		eventually(t, 60*time.Second, "all but the big one dead-lettered", func() bool { return queueDepth(t, queue+".dlq") == len(odd)-1 })
+		for _, p := range odd {
+			want := 4
+			if p.MessageId == "big" {
+				want = 1
+			}
+			if n := r.of(p.MessageId); n != want {
+				t.Errorf("%q ran %d times, want %d", p.MessageId, n, want)
+			}
+		}
+		if got := one(t, c, queue, "nul\x00").ID; got != "nul\x00" {
+			t.Errorf("the record's id is %q", got)
+		}
+	})
+}
+
+func TestRunRefuses(t *testing.T) {
+	good := declared(t, topology.Quorum)
+	noDLX := uniqueName(t, "bare")
+	deleteQueues(t, noDLX)
+	if err := onChannel(dialer(t), func(ch *amqp.Channel) error {
+		_, err := ch.QueueDeclare(noDLX, true, false, false, false, nil)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	u, err := url.Parse(brokerURL(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	wrong := *u
+	wrong.User = url.UserPassword("guest", "hunter2")
+	unreachable, err := counter.Dial(strings.Replace(managementURL(t), "http://guest:guest", "redis://", 1), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unreachable.Close() })
+
+	base := consumer.Consumer{Queue: good, Counter: counters(t), Handler: failFor()}
+	for _, tc := range []struct {
+		name   string
+		change func(*consumer.Consumer)
+		dial   func(context.Context) (*amqp.Connection, error)
+		want   string
+	}{
+		{"unknown queue", func(c *consumer.Consumer) { c.Queue = "no-such-queue" }, nil, "no-such-queue"},
+		{"no dead-letter exchange", func(c *consumer.Consumer) { c.Queue = noDLX }, nil, "x-dead-letter-exchange"},
+		{"a limit beyond the broker's", func(c *consumer.Consumer) { c.MaxRetries = 1000 }, nil, "delivery"},
+		{"no handler", func(c *consumer.Consumer) { c.Handler = nil }, nil, "Handler"},
+		{"no counter", func(c *consumer.Consumer) { c.Counter = nil }, nil, "Counter"},
+		{"an absurd limit", func(c *consumer.Consumer) { c.MaxRetries = 1 << 40 }, nil, "MaxRetries"},
+		{"a store that is no Redis", func(c *consumer.Consumer) { c.Counter = unreachable }, nil, "not a Redis"},
+		{"wrong credentials", nil, func(context.Context) (*amqp.Connection, error) { return amqp.Dial(wrong.String()) }, "username or password"},
+		{"unknown vhost", nil, func(context.Context) (*amqp.Connection, error) {
+			return amqp.DialConfig(u.String(), amqp.Config{Vhost: "nowhere"})
+		}, "nowhere"},
+		{"a connection that recovers by itself", nil, func(context.Context) (*amqp.Connection, error) {
+			return amqp.DialConfig(u.String(), amqp.Config{Recovery: &amqp.Recovery{}})
+		}, "Recovery"},
+		{"a dial that returns nothing", nil, func(context.Context) (*amqp.Connection, error) { return nil, nil }, "neither"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			c, dial := base, tc.dial
+			if tc.change != nil {
+				tc.change(&c)
+			}
+			if dial == nil {
+				dial = dialer(t)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			err := c.Run(ctx, dial)
+			if err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("got %v, want it to name %q", err, tc.want)
+			}
+			if err != nil && strings.Contains(err.Error(), "hunter2") {
+				t.Errorf("the error shows the password: %v", err)
+			}
+		})
+	}
+	t.Run("AllowDrop", func(t *testing.T) {
+		c := base
+		c.Queue, c.AllowDrop = noDLX, true
+		publish(t, noDLX, "m", 1)
+		r := start(t, c)
+		eventually(t, 10*time.Second, "the message handled", func() bool { return r.total() == 1 })
+	})
+}

@@ -1,0 +1,80 @@
+package integration
+
+import (
+	"bufio"
+	"net"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+)
+
+// watchStore follows MONITOR. What it returns ends that, and reports every command that counts as touching records.
+func watchStore(t *testing.T) func(touches func(command string) bool) {
+	t.Helper()
+	u, err := url.Parse(redisURL(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := net.Dial("tcp", u.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	lines := bufio.NewReader(conn)
+	if password, ok := u.User.Password(); ok {
+		send(t, conn, lines, "AUTH "+password)
+	}
+	send(t, conn, lines, "MONITOR")
+	return func(touches func(string) bool) {
+		t.Helper()
+		marker := uniqueName(t, "end-of-watch")
+		other, err := net.Dial("tcp", u.Host)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = other.Close() }()
+		if password, ok := u.User.Password(); ok {
+			send(t, other, bufio.NewReader(other), "AUTH "+password)
+		}
+		if _, err := other.Write([]byte("ECHO " + marker + "\r\n")); err != nil {
+			t.Fatal(err)
+		}
+		if err := conn.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		for {
+			line, err := lines.ReadString('\n')
+			if err != nil {
+				t.Fatalf("MONITOR ended before its marker: %v", err)
+			}
+			if strings.Contains(line, marker) {
+				return
+			}
+			if touches(line) {
+				t.Errorf("a command of ours: %.300s", line)
+			}
+		}
+	}
+}
+
+func send(t *testing.T, conn net.Conn, lines *bufio.Reader, command string) {
+	t.Helper()
+	if _, err := conn.Write([]byte(command + "\r\n")); err != nil {
+		t.Fatal(err)
+	}
+	if reply, err := lines.ReadString('\n'); err != nil || !strings.HasPrefix(reply, "+OK") {
+		t.Fatalf("%.10s: %q, %v", command, reply, err)
+	}
+}
+
+// commandTouchesRecords is true of all that is not said once when a connection or a session begins.
+func commandTouchesRecords(line string) bool {
+	line = strings.ToLower(line)
+	for _, greeting := range []string{`"hello"`, `"client"`, `"ping"`, `"info"`, `"config" "get"`, `"auth"`} {
+		if strings.Contains(line, greeting) {
+			return false
+		}
+	}
+	return strings.Contains(line, "strikes") || strings.Contains(line, "eval")
+}

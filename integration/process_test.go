@@ -1,0 +1,289 @@
+package integration
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/consumer"
+	"github.com/strikesmq/strikes/counter"
+)
+
+// childEnv makes this test binary a consumer process, told in JSON what to do.
+const childEnv = "STRIKES_TEST_CHILD"
+
+// child is what a consumer process does. It writes a line to Ledger, with one write(2), before each run of the handler.
+type child struct {
+	AMQP, Redis, Prefix, Queue string
+	Ledger                     string
+	Fail                       []string           // ids whose handler fails
+	Kill                       []string           // ids that kill the process
+	Slow                       []string           // ids whose handler waits until it is stopped
+	Isolation                  consumer.Isolation //
+	Concurrency                int
+}
+
+func init() {
+	if spec := os.Getenv(childEnv); spec != "" {
+		if err := runChild(spec); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+}
+
+func runChild(spec string) error {
+	var c child
+	if err := json.Unmarshal([]byte(spec), &c); err != nil {
+		return err
+	}
+	ledger, err := os.OpenFile(c.Ledger, os.O_APPEND|os.O_WRONLY|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	counts, err := counter.Dial(c.Redis, &counter.Options{Prefix: c.Prefix})
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	consume := consumer.Consumer{
+		Queue: c.Queue, Counter: counts, Isolation: c.Isolation, Concurrency: c.Concurrency, DrainTimeout: time.Second,
+		Backoff: func(int) time.Duration { return time.Millisecond },
+		Handler: func(ctx context.Context, d amqp.Delivery) error {
+			if _, err := fmt.Fprintf(ledger, "%d %s\n", os.Getpid(), d.MessageId); err != nil {
+				return err
+			}
+			switch {
+			case slices.Contains(c.Kill, d.MessageId):
+				return syscall.Kill(os.Getpid(), syscall.SIGKILL)
+			case slices.Contains(c.Fail, d.MessageId):
+				return errPoison
+			case slices.Contains(c.Slow, d.MessageId):
+				<-ctx.Done()
+				return ctx.Err()
+			}
+			return nil
+		},
+	}
+	return errors.Join(consume.Run(ctx, func(context.Context) (*amqp.Connection, error) { return amqp.Dial(c.AMQP) }), counts.Close())
+}
+
+// process is a consumer process that was started; ended tells how it ended.
+type process struct {
+	*os.Process
+	ended chan error
+}
+
+// spawn starts a consumer process, which does not outlive the test.
+func (c child) spawn(t *testing.T) process {
+	t.Helper()
+	spec, err := json.Marshal(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), childEnv+"="+string(spec), "GORACE=atexit_sleep_ms=0")
+	cmd.Stderr = os.Stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	p := process{cmd.Process, make(chan error, 1)}
+	reaped := make(chan struct{})
+	go func() {
+		defer close(reaped)
+		p.ended <- cmd.Wait()
+	}()
+	t.Cleanup(func() {
+		_ = p.Kill() // it has ended if the test went well
+		<-reaped
+	})
+	return p
+}
+
+// runs reads the ledger: how often the handler was called for each message, and in how many processes.
+func (c child) runs(t *testing.T) (byID map[string]int, processes map[string]bool) {
+	t.Helper()
+	f, err := os.Open(c.Ledger)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	byID, processes = map[string]int{}, map[string]bool{}
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		pid, id, _ := strings.Cut(lines.Text(), " ")
+		byID[id]++
+		processes[pid] = true
+	}
+	return byID, processes
+}
+
+func newChild(t *testing.T, queue string) (child, *counter.Counter) {
+	t.Helper()
+	prefix := uniqueName(t, "strikes")
+	c, err := counter.Dial(redisURL(t), &counter.Options{Prefix: prefix})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return child{
+		AMQP: brokerURL(t), Redis: redisURL(t), Prefix: prefix, Queue: queue, Ledger: filepath.Join(t.TempDir(), "ledger"),
+		Concurrency: 1,
+	}, c
+}
+
+func TestThreeProcessesShareOneCount(t *testing.T) {
+	eachType(t, func(t *testing.T, queue string) {
+		spec, c := newChild(t, queue)
+		for i := range 10 {
+			spec.Fail = append(spec.Fail, fmt.Sprint("m", 10*i))
+		}
+		var all []process
+		for range 3 {
+			all = append(all, spec.spawn(t))
+		}
+		eventually(t, 30*time.Second, "three consumers", func() bool { return consumers(t, queue) == 3 })
+		publish(t, queue, "m", 100)
+		eventually(t, 30*time.Second, "ten dead letters", func() bool { return queueDepth(t, queue+".dlq") == 10 })
+		eventually(t, 30*time.Second, "every message handled", func() bool {
+			byID, _ := spec.runs(t)
+			return len(byID) == 100
+		})
+		terminate(t, all...)
+		byID, processes := spec.runs(t)
+		for i := range 100 {
+			id := fmt.Sprint("m", i)
+			want := map[bool]int{true: 4, false: 1}[i%10 == 0]
+			if byID[id] != want {
+				t.Errorf("%s ran %d times, want %d", id, byID[id], want)
+			}
+		}
+		if len(processes) < 2 {
+			t.Errorf("only %d of three processes handled anything", len(processes))
+		}
+		for _, id := range spec.Fail {
+			if r := one(t, c, queue, id); r.Failures != 4 || r.State != counter.DeadLetter {
+				t.Errorf("%s: %+v", id, r)
+			}
+		}
+	})
+}
+
+// consumers counts those that are attached to a queue.
+func consumers(t *testing.T, queue string) (n int) {
+	t.Helper()
+	err := onChannel(dialer(t), func(ch *amqp.Channel) error {
+		q, err := ch.QueueDeclarePassive(queue, true, false, false, false, nil)
+		n = q.Consumers
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// terminate stops processes as a deployment does.
+func terminate(t *testing.T, all ...process) {
+	t.Helper()
+	for _, p := range all {
+		if err := p.Signal(syscall.SIGTERM); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, p := range all {
+		if err := <-p.ended; err != nil {
+			t.Errorf("a consumer process ended with %v", err)
+		}
+	}
+}
+
+// TestKillerIsDeadLetteredAndNeighboursAreNot has a message that kills every process which runs it, among others that are
+// in the same processes when it does.
+func TestKillerIsDeadLetteredAndNeighboursAreNot(t *testing.T) {
+	for _, tc := range []struct {
+		iso  consumer.Isolation
+		most int
+	}{{consumer.IsolateSuspects, 3 + 3}, {consumer.Strict, 3 + 1}} {
+		t.Run(fmt.Sprint("isolation ", int(tc.iso)), func(t *testing.T) {
+			eachType(t, func(t *testing.T, queue string) {
+				spec, c := newChild(t, queue)
+				spec.Kill, spec.Isolation, spec.Concurrency = []string{"m5"}, tc.iso, 4
+				publish(t, queue, "m", 20)
+				deaths := 0
+				for queueDepth(t, queue+".dlq") == 0 {
+					if deaths++; deaths > 20 {
+						t.Fatal("the killer is not dead-lettered")
+					}
+					p := spec.spawn(t)
+					eventually(t, 20*time.Second, "the process's death or the killer's", func() bool {
+						return len(p.ended) == 1 || queueDepth(t, queue+".dlq") == 1
+					})
+				}
+				eventually(t, 20*time.Second, "every message handled", func() bool {
+					byID, _ := spec.runs(t)
+					return len(byID) == 20 && queueDepth(t, queue) == 0
+				})
+				byID, _ := spec.runs(t)
+				if byID["m5"] != tc.most {
+					t.Errorf("the killer ran %d times, want %d", byID["m5"], tc.most)
+				}
+				if dead := ids(getAll(t, queue+".dlq")); !slices.Equal(dead, []string{"m5"}) {
+					t.Errorf("dead letters: %v", dead)
+				}
+				if r := one(t, c, queue, "m5"); r.Crashes != 4 || r.Failures != 0 {
+					t.Errorf("record of the killer: %+v", r)
+				}
+				for r, err := range c.List(t.Context(), "/", queue) {
+					if err != nil || r.ID != "m5" && r.Charges() != 0 {
+						t.Errorf("a neighbour was charged: %+v, %v", r, err)
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestTerminatedProcessChargesNothing(t *testing.T) {
+	eachType(t, func(t *testing.T, queue string) {
+		spec, c := newChild(t, queue)
+		spec.Concurrency = 3
+		for i := range 9 {
+			spec.Slow = append(spec.Slow, fmt.Sprint("m", i))
+		}
+		publish(t, queue, "m", 9)
+		for round := 1; round <= 3; round++ { // from the second on, what is stopped is redelivered and marked
+			cmd := spec.spawn(t)
+			eventually(t, 20*time.Second, "three handlers in the middle", func() bool {
+				byID, _ := spec.runs(t)
+				total := 0
+				for _, n := range byID {
+					total += n
+				}
+				return total >= 3*round
+			})
+			terminate(t, cmd)
+			eventually(t, 20*time.Second, "all messages back", func() bool { return queueDepth(t, queue) == 9 })
+		}
+		for r, err := range c.List(t.Context(), "/", queue) {
+			t.Errorf("after a stop: %+v, %v", r, err)
+		}
+	})
+}

@@ -1,0 +1,153 @@
+package integration
+
+import (
+	"bufio"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/strikesmq/strikes/topology"
+)
+
+var goBlock = regexp.MustCompile("(?s)```go\n(.*?)```")
+
+// TestReadmeInAModuleOfItsOwn builds, runs and tests what the README shows as a user's module would.
+func TestReadmeInAModuleOfItsOwn(t *testing.T) {
+	readme, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var blocks []string
+	queue := declared(t, topology.Quorum)
+	for _, b := range goBlock.FindAllStringSubmatch(string(readme), -1) {
+		if n := strings.Count(b[1], "\n"); n >= 20 {
+			t.Errorf("a block of %d lines:\n%s", n, b[1])
+		}
+		blocks = append(blocks, strings.ReplaceAll(b[1], `"orders"`, `"`+queue+`"`))
+	}
+	if len(blocks) != 3 {
+		t.Fatalf("%d blocks of Go, want publish, consume and a test", len(blocks))
+	}
+	dir := userModule(t, map[string]string{
+		"main.go":      readmeMain + blocks[0] + blocks[1],
+		"main_test.go": readmeTest + blocks[2],
+	})
+
+	t.Run("test", func(t *testing.T) {
+		cmd := exec.CommandContext(t.Context(), "go", "test", ".")
+		cmd.Dir, cmd.Env = dir, userEnv()
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+	})
+	t.Run("run", func(t *testing.T) {
+		build := exec.CommandContext(t.Context(), "go", "build", "-o", "orders", ".")
+		build.Dir, build.Env = dir, userEnv()
+		if out, err := build.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		cmd := exec.CommandContext(t.Context(), filepath.Join(dir, "orders"))
+		cmd.Env = append(os.Environ(), "AMQP_URL="+brokerURL(t), "REDIS_URL="+redisURL(t))
+		cmd.Stderr = os.Stderr
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		line, err := bufio.NewReader(out).ReadString('\n')
+		if line != "booked 17\n" {
+			t.Errorf("it printed %q, %v", line, err)
+		}
+		if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+			t.Error(err)
+		}
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("it ended with %v", err)
+		}
+		if n := queueDepth(t, queue); n != 0 {
+			t.Errorf("%d messages left", n)
+		}
+	})
+}
+
+// userModule is a module that finds this one by a replace directive, and everything else in the module cache.
+func userModule(t *testing.T, files map[string]string) string {
+	t.Helper()
+	root, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sums, err := os.ReadFile("../go.sum")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files["go.sum"] = string(sums)
+	files["go.mod"] = "module example.com/orders\n\ngo 1.26\n\nrequire github.com/strikesmq/strikes v0.0.0\n\nreplace github.com/strikesmq/strikes => " + root + "\n"
+	dir := t.TempDir()
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func userEnv() []string { return append(os.Environ(), "GOFLAGS=-mod=mod", "GOWORK=off") }
+
+const readmeMain = `package main
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"os"
+	"os/signal"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/consumer"
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/publisher"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	dial := func(context.Context) (*amqp.Connection, error) { return amqp.Dial(os.Getenv("AMQP_URL")) }
+	if _, err := publish(ctx, dial); err != nil {
+		log.Fatal(err)
+	}
+	if err := consume(ctx, dial); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func book(_ context.Context, order []byte) error {
+	if string(order) != "17" {
+		return fmt.Errorf("%q is no order", order)
+	}
+	fmt.Println("booked", string(order))
+	return nil
+}
+
+`
+
+const readmeTest = `package main
+
+import (
+	"context"
+	"testing"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/consumer"
+	"github.com/strikesmq/strikes/counter"
+)
+
+`

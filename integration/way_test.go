@@ -1,0 +1,360 @@
+package integration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/consumer"
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/publisher"
+	"github.com/strikesmq/strikes/topology"
+)
+
+var queueTypes = []topology.Type{topology.Classic, topology.Quorum}
+
+// eachType runs a test on a declared queue of each type.
+func eachType(t *testing.T, test func(t *testing.T, queue string)) {
+	for _, typ := range queueTypes {
+		t.Run(string(typ), func(t *testing.T) { test(t, declared(t, typ)) })
+	}
+}
+
+// declared returns a queue with the way its dead letters take.
+func declared(t *testing.T, typ topology.Type) string {
+	t.Helper()
+	queue := uniqueName(t, "way")
+	deleteQueues(t, queue, queue+".dlq")
+	deleteExchanges(t, queue+".dlx")
+	if err := topology.Declare(t.Context(), dialBroker(t), topology.Spec{Queue: queue, Type: typ}); err != nil {
+		t.Fatal(err)
+	}
+	return queue
+}
+
+// counters returns a Counter on the real store, with a prefix of the test's own.
+func counters(t *testing.T) *counter.Counter {
+	t.Helper()
+	c, err := counter.Dial(redisURL(t), &counter.Options{Prefix: uniqueName(t, "strikes")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+// publish sends messages with ids prefix0, prefix1, ... whose bodies are their ids.
+func publish(t *testing.T, queue, prefix string, n int) {
+	t.Helper()
+	msgs := make([]publisher.Message, n)
+	for i := range msgs {
+		id := fmt.Sprint(prefix, i)
+		msgs[i] = publisher.Message{Key: queue, Publishing: amqp.Publishing{MessageId: id, Body: []byte(id)}}
+	}
+	publishAll(t, msgs...)
+}
+
+func publishAll(t *testing.T, msgs ...publisher.Message) {
+	t.Helper()
+	p, err := publisher.New(dialer(t), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(p.PublishAll(t.Context(), msgs), p.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// running is a consumer under test, and what its handler was called for.
+type running struct {
+	t      *testing.T
+	cancel context.CancelFunc
+	done   chan struct{}
+	err    error
+
+	mu   sync.Mutex
+	runs []string // message ids, in the order in which the handler was called
+}
+
+// start runs c until the test ends or stop is called. It fills in what a test does not care for.
+func start(t *testing.T, c consumer.Consumer) *running {
+	t.Helper()
+	r := &running{t: t, done: make(chan struct{})}
+	handler := c.Handler
+	c.Handler = func(ctx context.Context, d amqp.Delivery) error {
+		r.mu.Lock()
+		r.runs = append(r.runs, d.MessageId)
+		r.mu.Unlock()
+		return handler(ctx, d)
+	}
+	if c.Backoff == nil {
+		c.Backoff = func(int) time.Duration { return 5 * time.Millisecond }
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	r.cancel = cancel
+	dial := dialer(t)
+	go func() {
+		defer close(r.done)
+		r.err = c.Run(ctx, dial)
+	}()
+	t.Cleanup(func() { r.stop() })
+	return r
+}
+
+// stop ends the consumer, which must settle everything.
+func (r *running) stop() {
+	r.t.Helper()
+	r.cancel()
+	select {
+	case <-r.done:
+		if r.err != nil {
+			r.t.Errorf("Run: %v", r.err)
+		}
+	case <-time.After(40 * time.Second):
+		r.t.Error("Run did not return")
+	}
+}
+
+// of returns how often the handler was called for a message.
+func (r *running) of(id string) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := 0
+	for _, run := range r.runs {
+		if run == id {
+			n++
+		}
+	}
+	return n
+}
+
+func (r *running) total() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.runs)
+}
+
+func ids(deliveries []amqp.Delivery) []string {
+	var out []string
+	for _, d := range deliveries {
+		out = append(out, d.MessageId)
+	}
+	return out
+}
+
+// one returns the only record of an id.
+func one(t *testing.T, c *counter.Counter, queue, id string) counter.Record {
+	t.Helper()
+	records, err := c.Get(t.Context(), "/", queue, id)
+	if err != nil || len(records) != 1 {
+		t.Fatalf("%d records of %s, %v", len(records), id, err)
+	}
+	return records[0]
+}
+
+var errPoison = errors.New("poisonous")
+
+func failFor(poison ...string) consumer.Handler {
+	return func(_ context.Context, d amqp.Delivery) error {
+		if slices.Contains(poison, d.MessageId) {
+			return errPoison
+		}
+		return nil
+	}
+}
+
+func TestFailsUntilTheLimitThenDeadLetters(t *testing.T) {
+	for _, mode := range []consumer.RetryMode{consumer.Requeue, consumer.InPlace} {
+		t.Run(fmt.Sprint("mode ", int(mode)), func(t *testing.T) {
+			eachType(t, func(t *testing.T, queue string) {
+				c := counters(t)
+				publish(t, queue, "m", 50)
+				r := start(t, consumer.Consumer{Queue: queue, Counter: c, Retry: mode, Concurrency: 4, Handler: failFor("m7", "m31")})
+				eventually(t, 20*time.Second, "two dead letters", func() bool { return queueDepth(t, queue+".dlq") == 2 })
+				eventually(t, 20*time.Second, "every message handled", func() bool { return r.total() >= 48+8 })
+				r.stop()
+
+				if n := queueDepth(t, queue); n != 0 {
+					t.Errorf("%d messages left in the queue", n)
+				}
+				for i := range 50 {
+					id := fmt.Sprint("m", i)
+					want := 1
+					if id == "m7" || id == "m31" {
+						want = 4
+					}
+					if got := r.of(id); got != want {
+						t.Errorf("%s ran %d times, want %d", id, got, want)
+					}
+				}
+				dead := ids(getAll(t, queue+".dlq"))
+				if slices.Sort(dead); !slices.Equal(dead, []string{"m31", "m7"}) {
+					t.Errorf("dead letters: %v", dead)
+				}
+				record := one(t, c, queue, "m7")
+				if record.State != counter.DeadLetter || record.Failures != 4 || record.LastError != errPoison.Error() || record.TTL <= 0 {
+					t.Errorf("record: %+v", record)
+				}
+			})
+		})
+	}
+}
+
+func TestSuccessClearsTheCount(t *testing.T) {
+	eachType(t, func(t *testing.T, queue string) {
+		c := counters(t)
+		var mu sync.Mutex
+		left := 2
+		flaky := func(context.Context, amqp.Delivery) error {
+			mu.Lock()
+			defer mu.Unlock()
+			if left--; left >= 0 {
+				return errPoison
+			}
+			return nil
+		}
+		publish(t, queue, "m", 1)
+		r := start(t, consumer.Consumer{Queue: queue, Counter: c, Handler: flaky})
+		eventually(t, 10*time.Second, "a success", func() bool { return r.total() == 3 })
+		eventually(t, 10*time.Second, "its record marked done", func() bool {
+			return one(t, c, queue, "m0").State == counter.Done
+		})
+		// the id is used again: three more failures are within the budget of a new message
+		mu.Lock()
+		left = 3
+		mu.Unlock()
+		publish(t, queue, "m", 1)
+		eventually(t, 10*time.Second, "three failures and a success", func() bool { return r.total() == 7 })
+		r.stop()
+		if n := queueDepth(t, queue+".dlq"); n != 0 {
+			t.Errorf("%d dead letters", n)
+		}
+	})
+}
+
+func TestOneIDInTwoQueuesIsCountedApart(t *testing.T) {
+	c := counters(t)
+	queues := []string{declared(t, topology.Classic), declared(t, topology.Quorum)}
+	var all []*running
+	for _, q := range queues {
+		publish(t, q, "m", 1)
+		all = append(all, start(t, consumer.Consumer{Queue: q, Counter: c, Handler: failFor("m0")}))
+	}
+	for i, q := range queues {
+		eventually(t, 10*time.Second, "its dead letter", func() bool { return queueDepth(t, q+".dlq") == 1 })
+		if n := all[i].of("m0"); n != 4 {
+			t.Errorf("%d runs in queue %d, want 4", n, i)
+		}
+	}
+}
+
+// TestReplayedDeadLetterLivesAnew republishes a dead letter as it came, x-death and all, as shovels and scripts do.
+func TestReplayedDeadLetterLivesAnew(t *testing.T) {
+	eachType(t, func(t *testing.T, queue string) {
+		c := counters(t)
+		publish(t, queue, "m", 1)
+		r := start(t, consumer.Consumer{Queue: queue, Counter: c, Handler: failFor("m0")})
+		for life := 1; life <= 3; life++ {
+			eventually(t, 10*time.Second, "its dead letter", func() bool { return queueDepth(t, queue+".dlq") == 1 })
+			if n := r.of("m0"); n != 4*life {
+				t.Fatalf("%d runs after %d lives, want %d", n, life, 4*life)
+			}
+			d := getAll(t, queue+".dlq")[0]
+			publishAll(t, publisher.Message{Key: queue, Publishing: amqp.Publishing{MessageId: d.MessageId, Headers: d.Headers, Body: d.Body}})
+		}
+	})
+}
+
+func TestRequeuedMessageKeepsItsPlace(t *testing.T) {
+	eachType(t, func(t *testing.T, queue string) {
+		publish(t, queue, "m", 20)
+		r := start(t, consumer.Consumer{Queue: queue, Counter: counters(t), Prefetch: 1, Handler: failFor("m3", "m11")})
+		eventually(t, 20*time.Second, "every message handled", func() bool { return r.total() == 18+8 })
+		var want []string
+		for i := range 20 {
+			id := fmt.Sprint("m", i)
+			for range map[bool]int{true: 4, false: 1}[id == "m3" || id == "m11"] {
+				want = append(want, id)
+			}
+		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if !slices.Equal(r.runs, want) {
+			t.Errorf("order of runs:\n got %v\nwant %v", r.runs, want)
+		}
+	})
+}
+
+func TestStopInTheMiddleChargesNothing(t *testing.T) {
+	eachType(t, func(t *testing.T, queue string) {
+		c := counters(t)
+		publish(t, queue, "m", 30)
+		began := make(chan struct{}, 30)
+		r := start(t, consumer.Consumer{
+			Queue: queue, Counter: c, Concurrency: 5, DrainTimeout: 50 * time.Millisecond,
+			Handler: func(ctx context.Context, _ amqp.Delivery) error {
+				began <- struct{}{}
+				<-ctx.Done()
+				return ctx.Err()
+			},
+		})
+		for range 5 {
+			<-began
+		}
+		r.stop()
+		eventually(t, 10*time.Second, "all messages back", func() bool { return queueDepth(t, queue) == 30 })
+		for r, err := range c.List(t.Context(), "/", queue) {
+			t.Errorf("after a stop: %+v, %v", r, err)
+		}
+		again := start(t, consumer.Consumer{Queue: queue, Counter: c, Handler: failFor()})
+		eventually(t, 10*time.Second, "all handled", func() bool { return again.total() == 30 })
+		again.stop()
+		for r, err := range c.List(t.Context(), "/", queue) {
+			t.Errorf("after all succeeded: %+v, %v", r, err)
+		}
+	})
+}
+
+// TestDrainLosesNoAck stops a consumer just as it has acked many messages, which a plain close of the channel loses on
+// quorum queues.
+func TestDrainLosesNoAck(t *testing.T) {
+	eachType(t, func(t *testing.T, queue string) {
+		for range 3 {
+			publish(t, queue, "m", 600)
+			handled := make(chan struct{}, 600)
+			r := start(t, consumer.Consumer{
+				Queue: queue, Counter: counters(t), Prefetch: 600, Concurrency: 8,
+				Handler: func(context.Context, amqp.Delivery) error { handled <- struct{}{}; return nil },
+			})
+			for range 500 {
+				<-handled
+			}
+			r.stop()
+			left := 600 - r.total()
+			eventually(t, 10*time.Second, fmt.Sprintf("%d unhandled messages back", left), func() bool { return queueDepth(t, queue) >= left })
+			if back := ids(getAll(t, queue)); len(back) != left {
+				t.Errorf("%d messages came back, %d were not handled", len(back), left)
+			}
+		}
+	})
+}
+
+func TestFirstDeliverySuccessesDoNotTouchTheStore(t *testing.T) {
+	queue, c := declared(t, topology.Quorum), counters(t)
+	publish(t, queue, "m", 10_000)
+	watched := watchStore(t)
+	r := start(t, consumer.Consumer{Queue: queue, Counter: c, Prefetch: 100, Concurrency: 4, Handler: failFor()})
+	eventually(t, 60*time.Second, "every message handled", func() bool { return r.total() == 10_000 })
+	r.stop()
+	watched(func(command string) bool { return commandTouchesRecords(command) })
+}
