@@ -12,16 +12,16 @@ import (
 )
 
 const (
-	stepTimeout = time.Second     // for one step on the store
-	lastWord    = 2 * time.Second // for a step that is taken although the session is over
-	recordFor   = time.Minute     // for which the charge of a rejected message is offered to a store that is away
+	stepTimeout = time.Second // for one step on the store
+	recordFor   = time.Minute // for which the charge of a rejected message is offered to a store that is away
 )
 
 // late bounds the charges that wait for the store after their deliveries were settled.
 var late = semaphore.NewWeighted(1000)
 
-// advance takes steps until the handler is to run or the delivery is done with.
-func (s *Settler) advance(sc scope, a *attempt) {
+// advance takes steps until the handler is to run or the delivery is done with. Once stop is done nothing is begun, and
+// nothing charged that was not charged yet.
+func (s *Settler) advance(stop context.Context, a *attempt) {
 	for {
 		switch a.next {
 		case stepRun, stepRunAlone, stepDone:
@@ -29,28 +29,34 @@ func (s *Settler) advance(sc scope, a *attempt) {
 		case stepAgain:
 			s.renew(a)
 		case stepStart:
-			s.start(sc, a)
+			s.start(stop, a)
 		case stepFail:
-			s.fail(sc, a)
+			s.fail(stop, a)
 		case stepEnd:
-			s.end(sc, a)
+			s.end(stop, a)
 		case stepPause:
-			s.wait(sc, a)
+			s.wait(stop, a)
 		case stepAck, stepRequeue, stepDeadLetter:
-			s.settle(sc, a)
+			s.settle(stop, a)
 		case stepLeave, stepGiveUp:
-			s.leave(a)
+			s.leave(stop, a)
 		}
 	}
 }
 
+// ofStep is the context of one step on the store. A step that has begun is not broken off by a stop: its answer is at
+// hand sooner than what it left undecided could be cleared up.
+func ofStep(stop context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(stop), stepTimeout)
+}
+
 // start sends START.
-func (s *Settler) start(sc scope, a *attempt) {
-	if sc.stop.Err() != nil {
+func (s *Settler) start(stop context.Context, a *attempt) {
+	if stop.Err() != nil {
 		a.next = stepLeave
 		return
 	}
-	ctx, cancel := context.WithTimeout(sc.live, stepTimeout)
+	ctx, cancel := ofStep(stop)
 	defer cancel()
 	a.marked = true
 	answer, err := s.Counter.Start(ctx, a.counted(s), a.mode, s.limit())
@@ -59,7 +65,7 @@ func (s *Settler) start(sc scope, a *attempt) {
 		err = fmt.Errorf("%w: START was answered %v", errAnswer, answer.Verdict)
 	}
 	if err != nil {
-		s.outage(sc, a, a.startStep(), err)
+		s.outage(stop, a, a.startStep(), err)
 		return
 	}
 	a.answer, a.away, a.marked, a.next = answer, 0, answer.Verdict == counter.Run, next
@@ -69,7 +75,7 @@ func (s *Settler) start(sc scope, a *attempt) {
 	case next == stepDeadLetter:
 		a.cause, a.failure = PastLimit, pastLimit(answer)
 	case next == stepRunAlone && a.mode == counter.Shared:
-		s.tell(a, Event{Decision: Isolate})
+		s.tell(stop, a, Event{Decision: Isolate})
 	}
 }
 
@@ -82,8 +88,8 @@ func (a *attempt) startStep() step {
 }
 
 // fail sends FAIL.
-func (s *Settler) fail(sc scope, a *attempt) {
-	ctx, cancel := context.WithTimeout(sc.live, stepTimeout)
+func (s *Settler) fail(stop context.Context, a *attempt) {
+	ctx, cancel := ofStep(stop)
 	defer cancel()
 	answer, err := s.Counter.Fail(ctx, a.counted(s), s.failureOf(a))
 	next, after := decideFailed(answer.Verdict, s.Retry)
@@ -91,14 +97,14 @@ func (s *Settler) fail(sc scope, a *attempt) {
 		err = fmt.Errorf("%w: FAIL was answered %v", errAnswer, answer.Verdict)
 	}
 	if err != nil {
-		s.outage(sc, a, stepFail, err)
+		s.outage(stop, a, stepFail, err)
 		a.unrecorded = a.next == stepDeadLetter
 		return
 	}
 	a.answer, a.away, a.marked, a.next = answer, 0, false, next
 	if next == stepPause {
 		s.hold(a, answer.Wait, after)
-		s.tell(a, Event{Decision: Retry, Wait: answer.Wait})
+		s.tell(stop, a, Event{Decision: Retry, Wait: answer.Wait})
 	}
 }
 
@@ -119,11 +125,11 @@ func (s *Settler) failureOf(a *attempt) counter.Failure {
 
 // end sends END after a success, before its ack, even if the session died meanwhile: the delivery will come back, and its
 // marker must not be taken for a crash.
-func (s *Settler) end(sc scope, a *attempt) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(sc.live), stepTimeout)
+func (s *Settler) end(stop context.Context, a *attempt) {
+	ctx, cancel := ofStep(stop)
 	defer cancel()
 	if err := s.Counter.End(ctx, a.counted(s), true); err != nil {
-		s.outage(sc, a, stepEnd, err)
+		s.outage(stop, a, stepEnd, err)
 		return
 	}
 	a.away, a.marked, a.next = 0, false, stepAck
@@ -136,12 +142,12 @@ func (s *Settler) hold(a *attempt, wait time.Duration, after step) {
 }
 
 // outage decides what follows a step that the store did not take.
-func (s *Settler) outage(sc scope, a *attempt, taking step, err error) {
+func (s *Settler) outage(stop context.Context, a *attempt, taking step, err error) {
 	a.away++
 	a.pause = storeBackoff(a.away)
 	a.next, a.after = decideOutage(taking, a.cause == Rejected, a.pause, time.Until(a.deadline))
-	if sc.stop.Err() == nil && (a.away == 1 || a.next == stepGiveUp) {
-		s.tell(a, Event{Decision: Hold, Err: err})
+	if stop.Err() == nil && (a.away == 1 || a.next == stepGiveUp) {
+		s.tell(stop, a, Event{Decision: Hold, Err: err})
 	}
 	if a.next == stepGiveUp {
 		a.err = fmt.Errorf("%w: queue %q: %w", ErrHeldTooLong, s.Queue, err)
@@ -150,28 +156,28 @@ func (s *Settler) outage(sc scope, a *attempt, taking step, err error) {
 
 // wait pauses. A stop ends every pause, and what would have followed with it: the delivery returns with its session, and
 // the store keeps what is left of the wait.
-func (s *Settler) wait(sc scope, a *attempt) {
-	if a.next = a.after; !pause(sc.stop, a.pause) {
+func (s *Settler) wait(stop context.Context, a *attempt) {
+	if a.next = a.after; !pause(stop, a.pause) {
 		a.next = decideStopped(a.after)
 	}
 }
 
 // leave closes an attempt without a charge, as far as the store can be reached, and leaves the delivery to return with its
 // session.
-func (s *Settler) leave(a *attempt) {
+func (s *Settler) leave(stop context.Context, a *attempt) {
 	a.next, a.outcome = stepDone, Left
 	if a.marked {
-		ctx, cancel := context.WithTimeout(context.Background(), lastWord)
+		ctx, cancel := ofStep(stop)
 		defer cancel()
 		if err := s.Counter.End(ctx, a.counted(s), false); err != nil {
 			s.Logger.Warn("an attempt could not be closed, and may be taken for a crash", "queue", s.Queue, "error", err)
 		}
 	}
-	s.tell(a, Event{Decision: Leave, Err: a.err})
+	s.tell(stop, a, Event{Decision: Leave, Err: a.err})
 }
 
 // settle sends the ack or nack. It is the only place that does, and is reached once for each delivery.
-func (s *Settler) settle(sc scope, a *attempt) {
+func (s *Settler) settle(stop context.Context, a *attempt) {
 	settling := a.next
 	a.next = stepDone
 	var err error
@@ -181,35 +187,35 @@ func (s *Settler) settle(sc scope, a *attempt) {
 		err, a.outcome, decision = a.delivery.Ack(false), Acked, Ack
 	case stepRequeue:
 		err, a.outcome, decision = a.delivery.Nack(false, true), Requeued, Return
-	case stepDeadLetter:
+	default:
 		err, a.outcome, decision = a.delivery.Nack(false, false), DeadLettered, DeadLetter
 	}
 	if err != nil {
 		a.err = fmt.Errorf("%w: queue %q: %s: %w", ErrSettlement, s.Queue, decision, err)
 		a.outcome, decision = Left, Leave
 	}
-	s.tell(a, Event{Decision: decision, Err: a.err})
+	s.tell(stop, a, Event{Decision: decision, Err: a.err})
 	if a.unrecorded {
-		s.recordLate(sc, a)
+		s.recordLate(stop, a)
 	}
 }
 
 // recordLate goes on offering the charge of a message that was rejected while the store was away.
-func (s *Settler) recordLate(sc scope, a *attempt) {
+func (s *Settler) recordLate(stop context.Context, a *attempt) {
 	if !late.TryAcquire(1) {
 		return
 	}
 	defer late.Release(1)
-	live, cancel := context.WithTimeout(context.WithoutCancel(sc.live), recordFor)
+	until, cancel := context.WithTimeout(stop, recordFor)
 	defer cancel()
-	for ; live.Err() == nil && sc.stop.Err() == nil; a.away++ {
-		ctx, cancel := context.WithTimeout(live, stepTimeout)
+	for pause(until, storeBackoff(a.away)) {
+		ctx, cancel := ofStep(stop)
 		_, err := s.Counter.Fail(ctx, a.counted(s), s.failureOf(a))
 		cancel()
 		if err == nil {
 			return
 		}
-		pause(sc.stop, storeBackoff(a.away))
+		a.away++
 	}
 }
 

@@ -44,12 +44,6 @@ func AttemptFrom(ctx context.Context) (Attempt, bool) {
 	return *a, true
 }
 
-// scope bounds what may still be done for the deliveries of a session. stop is done whenever live is.
-type scope struct {
-	stop context.Context // done: begin nothing, charge nothing
-	live context.Context // done: cancel the handlers; the session is dead, or its time to drain is over
-}
-
 // attempt is a delivery on its way from the channel to its settlement. One goroutine at a time has it.
 type attempt struct {
 	delivery amqp.Delivery

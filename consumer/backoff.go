@@ -29,4 +29,4 @@ func doubled(first, most time.Duration, n int) time.Duration {
 	return min(d, most)
 }
 
-func jitter(d time.Duration) time.Duration { return d - rand.N(d/2+1) }
+func jitter(d time.Duration) time.Duration { return d - rand.N(d/2+1) } //nolint:gosec // spreads load, hides nothing

@@ -55,8 +55,9 @@ func decideStarted(v counter.Verdict, mode counter.Mode) step {
 		return stepDeadLetter
 	case counter.Wait:
 		return stepPause
+	default:
+		return 0
 	}
-	return 0
 }
 
 // ended is how a run of the handler ended.

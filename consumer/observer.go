@@ -16,6 +16,7 @@ type Observer interface {
 // Decision is what was done with a delivery.
 type Decision string
 
+// What was done.
 const (
 	Ack        Decision = "ack"
 	Retry      Decision = "retry"       // a failure was charged; the next attempt may begin after Event.Wait
@@ -64,7 +65,7 @@ func (e Event) LogValue() slog.Value {
 }
 
 // tell completes an event with what is known of the attempt.
-func (s *Settler) tell(a *attempt, e Event) {
+func (s *Settler) tell(ctx context.Context, a *attempt, e Event) {
 	if s.Observer == nil {
 		return
 	}
@@ -78,5 +79,5 @@ func (s *Settler) tell(a *attempt, e Event) {
 			e.Err = a.failure
 		}
 	}
-	s.Observer.Observe(context.Background(), e)
+	s.Observer.Observe(context.WithoutCancel(ctx), e)
 }

@@ -25,45 +25,51 @@ var isolation = semaphore.NewWeighted(everything)
 const abandonAfter = 2 * time.Second
 
 // try takes stepRun or stepRunAlone. Alone, START is sent under the lock, for from then on a death of this process is
-// charged to this message; and only once, for the lock is not to be held through an outage.
-func (s *Settler) try(sc scope, a *attempt, h Handler) {
+// charged to this message; and only once, for the lock is not to be held through an outage. Once stop is done nothing is
+// begun; once live is, which is never before stop, the handler is cancelled.
+func (s *Settler) try(stop, live context.Context, a *attempt, h Handler) {
 	alone := a.next == stepRunAlone
 	weight := int64(1)
 	if alone {
 		weight = everything
 	}
-	if isolation.Acquire(sc.stop, weight) != nil {
+	if isolation.Acquire(stop, weight) != nil {
 		a.next = stepLeave
 		return
 	}
 	defer isolation.Release(weight)
-	if sc.stop.Err() != nil {
+	if stop.Err() != nil {
 		a.next = stepLeave
 		return
 	}
 	if alone {
 		a.mode = counter.Exclusive
-		s.start(sc, a)
+		s.start(stop, a)
 	}
 	if a.next == stepRun || a.next == stepRunAlone {
-		s.run(sc, a, h)
+		s.run(live, a, h)
+		s.judge(stop, a)
 	}
 }
 
-// run calls the handler and decides what its end calls for.
-func (s *Settler) run(sc scope, a *attempt, h Handler) {
+// run calls the handler.
+func (s *Settler) run(live context.Context, a *attempt, h Handler) {
 	if a.answer.Limit == 0 {
 		a.answer.Limit = s.limit()
 	}
-	ctx, cancel := context.WithTimeoutCause(attemptContext{sc.live, a.snapshot()}, s.HandlerTimeout, errDeadline)
+	ctx, cancel := context.WithTimeoutCause(attemptContext{live, a.snapshot()}, s.HandlerTimeout, errDeadline)
 	defer cancel()
 	a.number = a.answer.Charges() + 1
 	began := time.Now()
-	a.failure = call(ctx, a.shown(), h)
+	a.failure = call(ctx, a.shown(), h) //nolint:contextcheck // it is live's, with the attempt in it
 	a.ran = time.Since(began)
-	a.cause = causeOf(a.failure, ctx)
+	a.cause = causeOf(ctx, a.failure) //nolint:contextcheck // as above
+}
+
+// judge decides what the end of a run calls for.
+func (s *Settler) judge(stop context.Context, a *attempt) {
 	a.next = decideEnded(ended{
-		ok: a.failure == nil, rejected: a.cause == Rejected, stopped: sc.stop.Err() != nil,
+		ok: a.failure == nil, rejected: a.cause == Rejected, stopped: stop.Err() != nil,
 		hasID: a.message.ID != "", marked: a.marked,
 	})
 	if a.next == stepDeadLetter {
@@ -86,8 +92,8 @@ func (a *attempt) shown() amqp.Delivery {
 
 // attemptContext is one allocation where context.WithValue would be two.
 type attemptContext struct {
-	context.Context
-	attempt *Attempt
+	context.Context //nolint:containedctx // it is a context
+	attempt         *Attempt
 }
 
 func (c attemptContext) Value(key any) any {

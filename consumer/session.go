@@ -34,7 +34,6 @@ type session struct {
 
 	consuming func() // called once the broker has accepted the consumer
 
-	scope  scope
 	ready  chan *attempt  // may run as soon as a worker is free; there is room for every delivery that is unsettled
 	tasks  sync.WaitGroup // deliveries that are not done with
 	failed chan error     // the first error that ends the session from within
@@ -89,16 +88,15 @@ func (s *session) consume(ctx context.Context, conn *amqp.Connection) error {
 	}
 	live, kill := context.WithCancelCause(context.WithoutCancel(ctx))
 	stop, halt := context.WithCancel(live)
-	s.scope = scope{stop: stop, live: live}
 	quit := make(chan struct{})
 	var workers sync.WaitGroup
 	for range s.Concurrency {
-		workers.Go(func() { s.work(quit) })
+		workers.Go(func() { s.work(stop, live, quit) })
 	}
 	s.consuming()
 	s.settler.Logger.Info("consuming", "queue", s.Queue, "prefetch", s.Prefetch, "concurrency", s.Concurrency)
 
-	err = s.receive(ctx, l)
+	err = s.receive(ctx, stop, l)
 	stopping := err == nil
 	halt()
 	if stopping {
@@ -117,7 +115,7 @@ func (s *session) consume(ctx context.Context, conn *amqp.Connection) error {
 
 // receive takes deliveries from the channel until ctx is done (nil) or the session ends. It takes them at once, so that
 // the time for which each may be held begins with its arrival.
-func (s *session) receive(ctx context.Context, l *link) error {
+func (s *session) receive(ctx, stop context.Context, l *link) error {
 	deliveries := l.deliveries
 	for {
 		select {
@@ -135,7 +133,7 @@ func (s *session) receive(ctx context.Context, l *link) error {
 				continue
 			}
 			s.tasks.Add(1)
-			s.proceed(s.settler.receive(d))
+			s.proceed(stop, s.settler.receive(d))
 		}
 	}
 }
@@ -149,20 +147,20 @@ func (s *session) lost(err *amqp.Error) error {
 
 // proceed hands a delivery on to where its next step is taken. What may take time, because it waits for the store or out
 // of a backoff, gets a goroutine of its own, so that it keeps neither a worker nor the receiver.
-func (s *session) proceed(a *attempt) {
+func (s *session) proceed(stop context.Context, a *attempt) {
 	switch a.next {
 	case stepRun, stepRunAlone:
 		s.ready <- a
 	case stepAck, stepRequeue, stepDeadLetter, stepDone:
-		s.finish(a)
+		s.finish(stop, a)
 	default:
-		go s.finish(a)
+		go s.finish(stop, a)
 	}
 }
 
 // finish takes steps until the handler is to run, or the delivery is done with.
-func (s *session) finish(a *attempt) {
-	s.settler.advance(s.scope, a)
+func (s *session) finish(stop context.Context, a *attempt) {
+	s.settler.advance(stop, a)
 	if a.next != stepDone {
 		s.ready <- a
 		return
@@ -177,12 +175,12 @@ func (s *session) finish(a *attempt) {
 }
 
 // work runs handlers, one at a time. While the session stops it only passes on what is ready, to be left.
-func (s *session) work(quit <-chan struct{}) {
+func (s *session) work(stop, live context.Context, quit <-chan struct{}) {
 	for {
 		select {
 		case a := <-s.ready:
-			s.settler.try(s.scope, a, s.Handler)
-			s.proceed(a)
+			s.settler.try(stop, live, a, s.Handler)
+			s.proceed(stop, a)
 		case <-quit:
 			return
 		}

@@ -102,6 +102,7 @@ type Settler struct {
 // Outcome is what became of a delivery.
 type Outcome int
 
+// What Handle returns.
 const (
 	Acked        Outcome = iota + 1 // handled
 	Requeued                        // returned to its place in the queue, to be tried again by anybody
@@ -149,14 +150,13 @@ func (s *Settler) Handle(ctx context.Context, d amqp.Delivery, h Handler) (Outco
 	if h == nil {
 		return Left, errNoHandler
 	}
-	sc := scope{stop: ctx, live: ctx}
 	a := set.receive(d)
 	for {
-		set.advance(sc, a)
+		set.advance(ctx, a)
 		if a.next == stepDone {
 			return a.outcome, a.err
 		}
-		set.try(sc, a, h)
+		set.try(ctx, ctx, a, h)
 	}
 }
 

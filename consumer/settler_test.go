@@ -567,8 +567,7 @@ func TestKillerIsBounded(t *testing.T) {
 					t.Fatal(err)
 				}
 				a := set.receive(b.delivery(i > 0))
-				sc := scope{stop: t.Context(), live: t.Context()}
-				if set.advance(sc, a); a.next == stepDone {
+				if set.advance(t.Context(), a); a.next == stepDone {
 					if a.outcome != DeadLettered {
 						t.Fatalf("%v", a.outcome)
 					}
@@ -578,8 +577,8 @@ func TestKillerIsBounded(t *testing.T) {
 				dies := func(context.Context, amqp.Delivery) error { died = true; return nil }
 				if a.next == stepRunAlone { // START exclusive is part of try
 					a.mode = counter.Exclusive
-					if set.start(sc, a); a.next == stepDeadLetter {
-						set.advance(sc, a)
+					if set.start(t.Context(), a); a.next == stepDeadLetter {
+						set.advance(t.Context(), a)
 						break
 					}
 				}

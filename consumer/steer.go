@@ -75,6 +75,7 @@ func (e *PanicError) Unwrap() error {
 // Cause is why a delivery was charged, or dead-lettered.
 type Cause string
 
+// Why it was.
 const (
 	Failed    Cause = "failed"     // the handler returned an error
 	Panicked  Cause = "panicked"   // the handler panicked
@@ -84,7 +85,7 @@ const (
 	NoID      Cause = "no id"      // nothing to count it by
 )
 
-func causeOf(err error, ctx context.Context) Cause {
+func causeOf(ctx context.Context, err error) Cause {
 	var r *rejection
 	var p *PanicError
 	switch {

@@ -13,6 +13,9 @@ const MaxReason = 1024
 // maxStoredID bounds the copy of an id that is kept for people; AMQP's own ids are at most 255 bytes.
 const maxStoredID = 512
 
+// maxLimit bounds a limit, so that a script's number can hold it: in effect, no limit.
+const maxLimit = 1<<31 - 1
+
 // Message names what is counted: one message in one queue, for one life.
 type Message struct {
 	VHost string
@@ -64,6 +67,7 @@ func validToken(t string) bool {
 // Mode says what else may run in the process while an attempt runs, and so what its death would prove.
 type Mode int
 
+// What else may run.
 const (
 	Shared    Mode = iota // other handlers too: if the process dies, the message becomes a suspect
 	Exclusive             // nothing else: if the process dies, it died of this message
@@ -92,6 +96,7 @@ type Failure struct {
 // Verdict is what a step tells the consumer to do.
 type Verdict int
 
+// What Start and Fail answer.
 const (
 	Run       Verdict = iota + 1 // Start: run the handler
 	Wait                         // Start: not before Answer.Wait; then Start again with the same token
@@ -148,5 +153,9 @@ func flag(b bool) int {
 
 // ceilMillis rounds up, so that a wait that is stored is never shorter than the one that was asked for.
 func ceilMillis(d time.Duration) int64 {
-	return int64((max(d, 0) + time.Millisecond - 1) / time.Millisecond)
+	ms := int64(max(d, 0) / time.Millisecond)
+	if d > time.Duration(ms)*time.Millisecond {
+		ms++
+	}
+	return min(ms, maxWaitMillis)
 }

@@ -22,6 +22,7 @@ var ErrReply = errors.New("unexpected reply")
 // Cause tells failures of the store apart.
 type Cause string
 
+// What the store's failure was.
 const (
 	Unreachable Cause = "unreachable" // no connection, or it broke
 	Slow        Cause = "slow"        // no reply in time; the step may or may not have been taken

@@ -9,6 +9,7 @@ import (
 // State of a record.
 type State string
 
+// What a message is, by its record.
 const (
 	Live       State = ""          // its message is to be tried again
 	DeadLetter State = "exhausted" // dead-lettered, or about to be
@@ -42,6 +43,7 @@ type Record struct {
 // Kind says what an attempt came to.
 type Kind byte
 
+// What became of an attempt.
 const (
 	Failed    Kind = 'f' // charged as a failure
 	Crashed   Kind = 'c' // charged as a crash
