@@ -4,20 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"time"
-
-	"golang.org/x/sync/semaphore"
 
 	"github.com/strikesmq/strikes/counter"
 )
 
 const (
-	stepTimeout = time.Second // for one step on the store
-	recordFor   = time.Minute // for which the charge of a rejected message is offered to a store that is away
+	stepTimeout  = time.Second            // for one step on the store
+	aloneTimeout = 250 * time.Millisecond // for one step on the store under the isolation lock
 )
-
-// late bounds the charges that wait for the store after their deliveries were settled.
-var late = semaphore.NewWeighted(1000)
 
 // advance takes steps until the handler is to run or the delivery is done with. Once stop is done nothing is begun, and
 // nothing charged that was not charged yet.
@@ -52,11 +48,14 @@ func ofStep(stop context.Context) (context.Context, context.CancelFunc) {
 
 // start sends START.
 func (s *Settler) start(stop context.Context, a *attempt) {
-	if stop.Err() != nil {
+	if stop.Err() != nil || !s.takeSlot(stop, a) {
 		a.next = stepLeave
 		return
 	}
 	ctx, cancel := ofStep(stop)
+	if a.mode == counter.Exclusive {
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(stop), aloneTimeout)
+	}
 	defer cancel()
 	a.marked = true
 	answer, err := s.Counter.Start(ctx, a.counted(s), a.mode, s.limit())
@@ -65,10 +64,14 @@ func (s *Settler) start(stop context.Context, a *attempt) {
 		err = fmt.Errorf("%w: START was answered %v", errAnswer, answer.Verdict)
 	}
 	if err != nil {
+		s.leaveSlot(a)
 		s.outage(stop, a, a.startStep(), err)
 		return
 	}
 	a.answer, a.away, a.marked, a.next = answer, 0, answer.Verdict == counter.Run, next
+	if next != stepRun {
+		s.leaveSlot(a)
+	}
 	switch {
 	case next == stepPause:
 		s.hold(a, answer.Wait, a.startStep())
@@ -118,9 +121,38 @@ func (s *Settler) failureOf(a *attempt) counter.Failure {
 	if d, ok := retryAfter(a.failure); ok {
 		f.Wait = max(d, 0)
 	} else {
-		f.Wait = max(s.Backoff(a.answer.Charges()+1), 0)
+		charges := a.answer.Charges() + 1
+		f.Wait = DefaultBackoff(charges)
+		s.guard("Backoff", func() { f.Wait = max(s.Backoff(charges), 0) })
 	}
 	return f
+}
+
+// guard calls a function of the user's. A message that makes it panic must not kill every process which receives it.
+func (s *Settler) guard(name string, call func()) {
+	defer func() {
+		if v := recover(); v != nil {
+			s.Logger.Error(name+" panicked", "queue", s.Queue, "panic", v, "stack", string(debug.Stack()))
+		}
+	}()
+	call()
+}
+
+// takeSlot waits until a marked attempt more may exist, so that no more messages are marked as running than soon run: each
+// of them becomes a suspect if the process dies. One that is to run alone is marked by the worker that runs it.
+func (s *Settler) takeSlot(stop context.Context, a *attempt) bool {
+	if s.slots == nil || a.slot || a.mode == counter.Exclusive {
+		return true
+	}
+	a.slot = s.slots.Acquire(stop, 1) == nil
+	return a.slot
+}
+
+func (s *Settler) leaveSlot(a *attempt) {
+	if a.slot {
+		a.slot = false
+		s.slots.Release(1)
+	}
 }
 
 // end sends END after a success, before its ack, even if the session died meanwhile: the delivery will come back, and its
@@ -165,15 +197,26 @@ func (s *Settler) wait(stop context.Context, a *attempt) {
 // leave closes an attempt without a charge, as far as the store can be reached, and leaves the delivery to return with its
 // session.
 func (s *Settler) leave(stop context.Context, a *attempt) {
+	s.close(stop, a)
+	s.leaveSlot(a)
 	a.next, a.outcome = stepDone, Left
-	if a.marked {
-		ctx, cancel := ofStep(stop)
-		defer cancel()
-		if err := s.Counter.End(ctx, a.counted(s), false); err != nil {
-			s.Logger.Warn("an attempt could not be closed, and may be taken for a crash", "queue", s.Queue, "error", err)
-		}
-	}
 	s.tell(stop, a, Event{Decision: Leave, Err: a.err})
+}
+
+// close ends an attempt without a charge. If the store is away, that is made good later: a marker that stays open would be
+// taken for a crash.
+func (s *Settler) close(stop context.Context, a *attempt) {
+	if !a.marked {
+		return
+	}
+	a.marked = false
+	attempt := a.counted(s)
+	end := func(ctx context.Context) error { return s.Counter.End(ctx, attempt, false) }
+	ctx, cancel := ofStep(stop)
+	defer cancel()
+	if end(ctx) != nil {
+		s.late.add(end)
+	}
 }
 
 // settle sends the ack or nack. It is the only place that does, and is reached once for each delivery.
@@ -195,27 +238,15 @@ func (s *Settler) settle(stop context.Context, a *attempt) {
 		a.outcome, decision = Left, Leave
 	}
 	s.tell(stop, a, Event{Decision: decision, Err: a.err})
-	if a.unrecorded {
-		s.recordLate(stop, a)
-	}
-}
-
-// recordLate goes on offering the charge of a message that was rejected while the store was away.
-func (s *Settler) recordLate(stop context.Context, a *attempt) {
-	if !late.TryAcquire(1) {
-		return
-	}
-	defer late.Release(1)
-	until, cancel := context.WithTimeout(stop, recordFor)
-	defer cancel()
-	for pause(until, storeBackoff(a.away)) {
-		ctx, cancel := ofStep(stop)
-		_, err := s.Counter.Fail(ctx, a.counted(s), s.failureOf(a))
-		cancel()
-		if err == nil {
-			return
-		}
-		a.away++
+	switch attempt := a.counted(s); {
+	case settling == stepAck && a.marked: // its END was not taken
+		s.late.add(func(ctx context.Context) error { return s.Counter.End(ctx, attempt, true) })
+	case a.unrecorded:
+		failure := s.failureOf(a)
+		s.late.add(func(ctx context.Context) error {
+			_, err := s.Counter.Fail(ctx, attempt, failure)
+			return err
+		})
 	}
 }
 

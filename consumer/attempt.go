@@ -61,6 +61,7 @@ type attempt struct {
 
 	mode    counter.Mode   // of the START that is to be sent, or was
 	marked  bool           // START let this run go ahead, or may have: its reply was lost
+	slot    bool           // one of the slots is taken
 	answer  counter.Answer // of the last step
 	failure error          // of the last run
 	cause   Cause
@@ -73,8 +74,8 @@ type attempt struct {
 // receive is where a delivery enters.
 func (s *Settler) receive(d amqp.Delivery) *attempt {
 	a := &attempt{delivery: d, deadline: time.Now().Add(s.ConsumerTimeout / 2)}
-	a.message = counter.Message{VHost: s.VHost, Queue: s.Queue, ID: s.Key(d)}
-	a.message.Life = life(d.Headers, s.Queue)
+	a.message = counter.Message{VHost: s.VHost, Queue: s.Queue, Life: life(d.Headers, s.Queue)}
+	s.guard("Key", func() { a.message.ID = s.Key(d) })
 	s.renew(a)
 	return a
 }
@@ -83,13 +84,11 @@ func (s *Settler) receive(d amqp.Delivery) *attempt {
 func (s *Settler) renew(a *attempt) {
 	a.run++
 	a.token, a.marked = newToken(), false
+	a.cause, a.failure, a.number, a.ran = "", nil, 0, 0
 	a.mode = startModes[s.Isolation]
 	a.next = decideReceived(a.message.ID != "", a.delivery.Redelivered, a.run, s.Isolation)
 	if a.next == stepDeadLetter {
-		a.cause = NoID
-		if a.failure == nil {
-			a.failure = errNoID
-		}
+		a.cause, a.failure = NoID, errNoID
 	}
 }
 

@@ -29,4 +29,7 @@ func doubled(first, most time.Duration, n int) time.Duration {
 	return min(d, most)
 }
 
-func jitter(d time.Duration) time.Duration { return d - rand.N(d/2+1) } //nolint:gosec // spreads load, hides nothing
+func jitter(d time.Duration) time.Duration { return d - draw(d/2+1) }
+
+// draw is replaced where a run is to be repeated exactly.
+var draw = rand.N[time.Duration] //nolint:gosec // spreads load, hides nothing

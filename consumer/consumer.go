@@ -18,6 +18,7 @@ import (
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/strikesmq/strikes/topology"
 )
@@ -39,7 +40,7 @@ type Consumer struct {
 	Retry     RetryMode // if zero, Requeue
 	Isolation Isolation // of messages that may have killed a process: if zero, IsolateSuspects
 
-	Concurrency int // handlers at once; if zero, one
+	Concurrency int // handlers at once; if zero, one; at most 65535
 
 	// Prefetch is the number of deliveries that the broker may have given out unsettled; if zero, twice the Concurrency and
 	// 10 at least, so that messages which wait out their backoff, unsettled, leave room for others. A requeued message
@@ -47,14 +48,15 @@ type Consumer struct {
 	Prefetch int
 
 	Backoff         func(charges int) time.Duration // after so many charges; if nil, DefaultBackoff
-	HandlerTimeout  time.Duration                   // of one run; if zero, 5 minutes; negative: no bound (see Settler)
+	HandlerTimeout  time.Duration                   // of one run; if zero, 5 minutes; see Settler
 	ConsumerTimeout time.Duration                   // the broker's delivery acknowledgement timeout; if zero, 30 minutes
 
 	// DrainTimeout is how long the handlers that run when ctx is done may go on before their context is cancelled; if zero,
 	// 25 s; negative: none.
 	DrainTimeout time.Duration
 
-	// Key returns what identifies a message; if nil, its MessageId. A message without either gets one attempt.
+	// Key returns what identifies a message; if nil, its MessageId. A message without an id gets one attempt at most; see
+	// Settler.
 	Key func(amqp.Delivery) string
 
 	// Check is asked before a session consumes, and refuses it with an error; if nil, topology.Check: the queue exists,
@@ -115,7 +117,9 @@ func (c *Consumer) prepared(conn *amqp.Connection) (*session, error) {
 	if err != nil {
 		return nil, refusal{err}
 	}
-	return newSession(c.withDefaults(), settler), nil
+	s := newSession(c.withDefaults(), settler)
+	s.settler.slots = semaphore.NewWeighted(int64(s.Concurrency))
+	return s, nil
 }
 
 func (c *Consumer) validate(conn *amqp.Connection) error {
@@ -126,8 +130,8 @@ func (c *Consumer) validate(conn *amqp.Connection) error {
 		return fmt.Errorf("consumer: queue %q: the connection recovers by itself (amqp.Config.Recovery), so that a late ack would settle another message: leave Recovery nil, Run redials", c.Queue)
 	case c.Handler == nil:
 		return errNoHandler
-	case c.Concurrency < 0:
-		return fmt.Errorf("consumer: queue %q: Concurrency is %d: it is the number of handlers at once", c.Queue, c.Concurrency)
+	case c.Concurrency < 0 || c.Concurrency > 65535:
+		return fmt.Errorf("consumer: queue %q: Concurrency is %d: it is the number of handlers at once, 1 to 65535, or 0 for one", c.Queue, c.Concurrency)
 	case c.Prefetch < 0 || c.Prefetch > 65535:
 		return fmt.Errorf("consumer: queue %q: Prefetch is %d: it is 1 to 65535, or 0 for the default", c.Queue, c.Prefetch)
 	}

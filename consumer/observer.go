@@ -79,5 +79,5 @@ func (s *Settler) tell(ctx context.Context, a *attempt, e Event) {
 			e.Err = a.failure
 		}
 	}
-	s.Observer.Observe(context.WithoutCancel(ctx), e)
+	s.guard("Observer", func() { s.Observer.Observe(context.WithoutCancel(ctx), e) })
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/url"
+	"sync"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -18,8 +20,11 @@ const steady = 10 * time.Second
 // from a kill was never answered (measured on 3.10.8), and amqp091-go waits for ever.
 const openTimeout = 10 * time.Second
 
+// checkTimeout is how long the Check may take; topology's own waits 15 s for a policy to show.
+const checkTimeout = time.Minute
+
 // Run keeps one session on the broker until ctx is done: it dials, consumes, and after a lost session dials again, after
-// 100 ms at first and 10 s at most. Every session has a connection of its own, which Run closes.
+// about 100 ms at first and 10 s at most. Every session has a connection of its own, which Run closes.
 //
 // It returns nil once ctx is done and everything is settled, and ErrUncleanStop if that could not be made sure of. It returns an error at once where another session would not
 // help: a field that is refused, and, until a first session has consumed, credentials, a queue or a topology that the
@@ -31,10 +36,12 @@ func (c *Consumer) Run(ctx context.Context, dial func(context.Context) (*amqp.Co
 	}
 	delays := backoff.NewExponentialBackOff()
 	delays.InitialInterval, delays.MaxInterval = 100*time.Millisecond, 10*time.Second
+	after := newLate()
+	defer after.close()
 	consumed := false
 	for {
 		began := time.Now()
-		err := c.runSession(ctx, dial, func() { consumed = true })
+		err := c.runSession(ctx, dial, after, func() { consumed = true })
 		if ctx.Err() != nil {
 			if errors.Is(err, ErrUncleanStop) {
 				return err
@@ -56,29 +63,55 @@ func (c *Consumer) Run(ctx context.Context, dial func(context.Context) (*amqp.Co
 }
 
 // runSession dials and consumes once. It calls consuming when the broker has accepted the consumer.
-func (c *Consumer) runSession(ctx context.Context, dial func(context.Context) (*amqp.Connection, error), consuming func()) error {
-	conn, err := dial(ctx)
-	if err != nil {
-		return fmt.Errorf("consumer: queue %q: dialling: %w", c.Queue, err)
+func (c *Consumer) runSession(ctx context.Context, dial func(context.Context) (*amqp.Connection, error), after *late, consuming func()) error {
+	conn, err := c.dialled(dial(ctx))
+	if conn != nil { // amqp.Dial returns it beside the error of a failed handshake
+		hangUp := sync.OnceFunc(func() { _ = conn.CloseDeadline(time.Now().Add(closeTimeout)) })
+		defer hangUp()
+		if err == nil {
+			err = c.onConnection(ctx, conn, hangUp, after, consuming)
+		}
 	}
-	if conn == nil {
-		return refusal{fmt.Errorf("consumer: queue %q: dial returned neither a connection nor an error", c.Queue)}
-	}
-	hangUp := func() { _ = conn.CloseDeadline(time.Now().Add(closeTimeout)) }
-	defer hangUp()
-	opening, cancel := context.WithTimeout(ctx, openTimeout)
-	defer cancel()
-	answered := context.AfterFunc(opening, hangUp)
-	defer answered()
+	return err
+}
+
+// onConnection is Consume, with a bound on each exchange that the broker may leave unanswered.
+func (c *Consumer) onConnection(ctx context.Context, conn *amqp.Connection, hangUp func(), after *late, consuming func()) error {
 	s, err := c.prepared(conn)
 	if err != nil {
 		return err
 	}
-	if err := s.check(ctx, conn); err != nil {
+	s.settler.late = after
+	checked := unless(ctx, checkTimeout, hangUp)
+	err = s.check(ctx, conn)
+	checked()
+	if err != nil {
 		return err
 	}
-	s.consuming = func() { answered(); consuming() }
+	accepted := unless(ctx, openTimeout, hangUp)
+	defer accepted()
+	s.consuming = func() { accepted(); consuming() }
 	return s.consume(ctx, conn)
+}
+
+// unless calls f when ctx is done or d is over, unless what it returns is called before.
+func unless(ctx context.Context, d time.Duration, f func()) (stop func()) {
+	ctx, cancel := context.WithTimeout(ctx, d)
+	unwatch := context.AfterFunc(ctx, f)
+	return func() { unwatch(); cancel() }
+}
+
+func (c *Consumer) dialled(conn *amqp.Connection, err error) (*amqp.Connection, error) {
+	var bad *url.Error
+	switch {
+	case errors.As(err, &bad): // it quotes the URL, password and all
+		return conn, refusal{fmt.Errorf("consumer: queue %q: dialling: the broker's URL cannot be parsed: percent-encode what is special in its password", c.Queue)}
+	case err != nil:
+		return conn, fmt.Errorf("consumer: queue %q: dialling: %w", c.Queue, err)
+	case conn == nil:
+		return nil, refusal{fmt.Errorf("consumer: queue %q: dial returned neither a connection nor an error", c.Queue)}
+	}
+	return conn, nil
 }
 
 // isRefused reports whether the broker, the store or a check said no, as opposed to being away.

@@ -21,6 +21,9 @@ const everything = math.MaxInt64
 // its handler runs, one that runs alone holds everything. It is first come, first served, so neither kind starves.
 var isolation = semaphore.NewWeighted(everything)
 
+// probing is held by the one attempt of the process that asks, under the isolation lock, a store that did not answer.
+var probing = semaphore.NewWeighted(1)
+
 // abandonAfter is how long a handler has to return once its context is cancelled. What it does later is ignored.
 const abandonAfter = 2 * time.Second
 
@@ -28,16 +31,29 @@ const abandonAfter = 2 * time.Second
 // charged to this message; and only once, for the lock is not to be held through an outage. Once stop is done nothing is
 // begun; once live is, which is never before stop, the handler is cancelled.
 func (s *Settler) try(stop, live context.Context, a *attempt, h Handler) {
+	defer s.leaveSlot(a)
+	if time.Now().After(a.deadline) { // it waited for a free worker too long
+		s.close(stop, a)
+		a.next = stepRequeue
+		return
+	}
 	alone := a.next == stepRunAlone
 	weight := int64(1)
 	if alone {
 		weight = everything
+		if a.away > 0 { // the lock is taken from everybody else: one at a time asks whether the store is back
+			if !probing.TryAcquire(1) {
+				s.outage(stop, a, stepRunAlone, errStillAway)
+				return
+			}
+			defer probing.Release(1)
+		}
 	}
-	if isolation.Acquire(stop, weight) != nil {
+	if s.lock.Acquire(stop, weight) != nil {
 		a.next = stepLeave
 		return
 	}
-	defer isolation.Release(weight)
+	defer s.lock.Release(weight)
 	if stop.Err() != nil {
 		a.next = stepLeave
 		return
@@ -115,7 +131,7 @@ func call(ctx context.Context, d amqp.Delivery, h Handler) error {
 			}
 			done <- err
 		}()
-		err = h(ctx, d)
+		err = speaking(h(ctx, d))
 	}()
 	select {
 	case err := <-done:
@@ -132,7 +148,19 @@ func call(ctx context.Context, d amqp.Delivery, h Handler) error {
 	}
 }
 
+// speaking returns err after asking it for all that will be asked of it later, so that an error which panics, like a nil
+// pointer of an error type, does it where a handler may panic.
+func speaking(err error) error {
+	if err != nil {
+		_ = reasonOf(err)
+		_, _ = retryAfter(err)
+		_ = causeOf(context.Background(), err)
+	}
+	return err
+}
+
 var (
+	errStillAway = errors.New("the store is still out of reach")
 	errDeadline  = errors.New("the handler passed its deadline")
 	errAbandoned = errors.New("the handler did not return after its context was cancelled, and was left behind")
 	errGoexit    = errors.New("the handler ended its goroutine instead of returning")

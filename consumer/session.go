@@ -24,8 +24,17 @@ var (
 	errDrained   = errors.New("the time to drain is over")
 )
 
-// closeTimeout bounds the last exchange with a broker that may not answer.
-const closeTimeout = 5 * time.Second
+const (
+	// closeTimeout bounds the last exchange with a broker that may not answer.
+	closeTimeout = 5 * time.Second
+
+	// settleTimeout bounds the wait for what remains to be done with deliveries once their handlers are cancelled. Only an
+	// ack whose write hangs takes longer; its goroutine ends with the socket.
+	settleTimeout = abandonAfter + 2*stepTimeout + closeTimeout
+
+	// pendingAcks is how many acks a clean close of the channel keeps on a quorum queue.
+	pendingAcks = 30
+)
 
 // session is one channel and the deliveries that came with it. None of them outlives it.
 type session struct {
@@ -45,11 +54,19 @@ func newSession(c Consumer, settler *Settler) *session {
 
 // link is the session's side of the wire.
 type link struct {
-	channel    *amqp.Channel
+	channel    wire
 	tag        string
 	deliveries <-chan amqp.Delivery
-	closed     chan *amqp.Error
-	cancelled  chan string
+	closed     <-chan *amqp.Error // the channel
+	lost       <-chan *amqp.Error // the connection, which hears of it first
+	cancelled  <-chan string
+}
+
+// wire is what a session needs of its *amqp.Channel once it consumes.
+type wire interface {
+	Cancel(tag string, noWait bool) error
+	Qos(prefetch, size int, global bool) error
+	Close() error
 }
 
 func (s *session) open(conn *amqp.Connection) (*link, error) {
@@ -57,7 +74,7 @@ func (s *session) open(conn *amqp.Connection) (*link, error) {
 	if err != nil {
 		return nil, fmt.Errorf("consumer: queue %q: opening a channel: %w", s.Queue, err)
 	}
-	l := &link{channel: ch, tag: "strikes-" + newToken()}
+	l := &link{channel: ch, tag: "strikes-" + newToken(), lost: conn.NotifyClose(make(chan *amqp.Error, 1))}
 	l.closed = ch.NotifyClose(make(chan *amqp.Error, 1))
 	l.cancelled = ch.NotifyCancel(make(chan string, 1))
 	if err = ch.Qos(s.Prefetch, 0, false); err == nil {
@@ -80,12 +97,16 @@ func (s *session) refusedBy(conn *amqp.Connection, err error) error {
 	return wrapped
 }
 
-// consume runs the session to its end.
+// consume opens a channel and serves its deliveries until the session ends.
 func (s *session) consume(ctx context.Context, conn *amqp.Connection) error {
 	l, err := s.open(conn)
 	if err != nil {
 		return err
 	}
+	return s.serve(ctx, l)
+}
+
+func (s *session) serve(ctx context.Context, l *link) error {
 	live, kill := context.WithCancelCause(context.WithoutCancel(ctx))
 	stop, halt := context.WithCancel(live)
 	quit := make(chan struct{})
@@ -96,17 +117,24 @@ func (s *session) consume(ctx context.Context, conn *amqp.Connection) error {
 	s.consuming()
 	s.settler.Logger.Info("consuming", "queue", s.Queue, "prefetch", s.Prefetch, "concurrency", s.Concurrency)
 
-	err = s.receive(ctx, stop, l)
+	err := s.receive(ctx, stop, l)
 	stopping := err == nil
 	halt()
 	if stopping {
 		err = s.drain(l)
 	}
+	if err != nil { // settle nothing late: the broker may take it for a consumer that it has given up
+		_ = within(closeTimeout, func() { _ = l.channel.Close() }) // mostly it is closed already
+	}
 	kill(cmp.Or(err, errDrained))
-	s.tasks.Wait()
-	close(quit)
-	workers.Wait()
-	err = s.close(l, err)
+	err = errors.Join(err, within(settleTimeout, func() {
+		s.tasks.Wait()
+		close(quit)
+		workers.Wait()
+	}))
+	if err == nil {
+		err = s.close(l)
+	}
 	if stopping && err != nil {
 		return fmt.Errorf("%w: queue %q: %w", ErrUncleanStop, s.Queue, err)
 	}
@@ -123,10 +151,15 @@ func (s *session) receive(ctx, stop context.Context, l *link) error {
 			return nil
 		case err := <-s.failed:
 			return err
-		case tag := <-l.cancelled:
-			return fmt.Errorf("consumer: queue %q: consumer %s: %w", s.Queue, tag, errCancelled)
+		case _, ok := <-l.cancelled:
+			if ok {
+				return s.ended(errCancelled, nil)
+			}
+			l.cancelled = nil // closed with the channel, which says why
 		case err := <-l.closed:
-			return s.lost(err)
+			return s.ended(errLost, err)
+		case err := <-l.lost:
+			return s.ended(errLost, err)
 		case d, ok := <-deliveries:
 			if !ok { // the reason follows on one of the others
 				deliveries = nil
@@ -138,11 +171,11 @@ func (s *session) receive(ctx, stop context.Context, l *link) error {
 	}
 }
 
-func (s *session) lost(err *amqp.Error) error {
-	if err == nil {
-		return fmt.Errorf("consumer: queue %q: %w", s.Queue, errLost)
+func (s *session) ended(why error, says *amqp.Error) error {
+	if says == nil {
+		return fmt.Errorf("consumer: queue %q: %w", s.Queue, why)
 	}
-	return fmt.Errorf("consumer: queue %q: %w: %w", s.Queue, errLost, err)
+	return fmt.Errorf("consumer: queue %q: %w: %w", s.Queue, why, says)
 }
 
 // proceed hands a delivery on to where its next step is taken. What may take time, because it waits for the store or out
@@ -200,33 +233,44 @@ func (s *session) drain(l *link) error {
 		s.settler.Logger.Warn("handlers are cancelled: they did not end within the DrainTimeout", "queue", s.Queue)
 		return nil
 	case err := <-l.closed:
-		return s.lost(err)
+		return s.ended(errLost, err)
+	case err := <-l.lost:
+		return s.ended(errLost, err)
+	case <-l.cancelled:
+		return s.ended(errCancelled, nil)
 	}
 }
 
-// close ends the channel. After a clean stop it makes sure that the acks have arrived: up to 467 of 500 were lost by a
-// plain close on a quorum queue (measured on 3.10.8, 4.0.5 and 4.3.6), none after basic.cancel.
-func (s *session) close(l *link, cause error) error {
-	closing := make(chan error, 1)
-	go func() {
-		if cause != nil {
-			_ = l.channel.Close() // it is closed, or the broker is gone; either way the deliveries return
-			closing <- cause
-			return
+// close ends the channel after a clean stop, and makes sure that the acks have arrived. On a quorum queue up to 467 of 500
+// were lost by a plain close, none after basic.cancel (measured on 3.10.8, 4.0.5 and 4.3.6); beyond 32 that are under way the
+// broker's side of the channel buffers them. With a prefetch below that there is no need to cancel, and a reason not to: a
+// single-active-consumer queue gives the next message to the next consumer as soon as this one has cancelled, before those
+// which this one holds have returned.
+func (s *session) close(l *link) error {
+	var err error
+	late := within(closeTimeout, func() {
+		if s.Prefetch > pendingAcks {
+			err = l.channel.Cancel(l.tag, false)
 		}
-		err := l.channel.Cancel(l.tag, false)
-		if err == nil {
-			err = l.channel.Qos(s.Prefetch, 0, false)
-		}
-		closing <- errors.Join(err, l.channel.Close())
-	}()
-	patience := time.NewTimer(closeTimeout)
-	defer patience.Stop()
+		err = errors.Join(err, l.channel.Close())
+	})
+	if late != nil {
+		return late
+	}
+	return err
+}
+
+// within calls f and waits for it, but not for ever: amqp091-go's calls have no bound.
+func within(d time.Duration, f func()) error {
+	done := make(chan struct{})
+	go func() { defer close(done); f() }()
+	timer := time.NewTimer(d)
+	defer timer.Stop()
 	select {
-	case err := <-closing:
-		return err
-	case <-patience.C:
-		return errors.Join(cause, fmt.Errorf("the broker did not answer for %v", closeTimeout))
+	case <-done:
+		return nil
+	case <-timer.C:
+		return fmt.Errorf("the broker did not answer for %v", d)
 	}
 }
 

@@ -1,6 +1,7 @@
 package consumer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/strikesmq/strikes/counter"
 )
@@ -41,11 +43,12 @@ type Isolation int
 const (
 	// IsolateSuspects runs a message alone in its process once an attempt at it was found open, and charges it with a crash
 	// if that attempt is found open too. A message that kills every process that runs it is dead-lettered after
-	// MaxRetries+3 runs, and no other message is charged for it.
+	// MaxRetries+3 runs, and no other message is charged for it. Alone means that no other handler of this package runs in
+	// the process, whatever its queue; so a handler that waits for another one is stuck until its HandlerTimeout.
 	IsolateSuspects Isolation = iota + 1
 
-	// Strict runs every message alone and asks the store before each, so that a killer is dead-lettered after
-	// MaxRetries+1 runs; for one round trip a message and one handler at a time in the whole process.
+	// Strict runs every message that has an id alone and asks the store before each, so that a killer is dead-lettered
+	// after MaxRetries+1 runs; for one round trip a message and one handler at a time in the whole process.
 	Strict
 
 	// Off does not charge crashes: a message that kills its process comes back for ever, unless the broker ends it.
@@ -79,17 +82,20 @@ type Settler struct {
 	// wait goes on if its holder dies. A negative one counts as none.
 	Backoff func(charges int) time.Duration
 
-	// HandlerTimeout is how long one run of the handler may take; if zero, 5 minutes; if negative, there is no bound, and
-	// a suspect that hangs keeps everything else in this process waiting. At the deadline the handler's context is
-	// cancelled and the run is charged as a failure, whether the handler returns or not.
+	// HandlerTimeout is how long one run of the handler may take; if zero, 5 minutes; at most half the ConsumerTimeout. At
+	// the deadline the handler's context is cancelled and the run is charged as a failure, whether the handler returns or
+	// not; one that does not is left behind after 2 s and runs on beside what follows. If negative, there is no bound: a
+	// handler that hangs is never charged, and one that runs alone keeps everything else in this process waiting.
 	HandlerTimeout time.Duration
 
 	// ConsumerTimeout is the broker's delivery acknowledgement timeout, which AMQP cannot tell; if zero, 30 minutes,
-	// RabbitMQ's default. No delivery is held for more than half of it.
+	// RabbitMQ's default; a minute at least. No delivery is held for more than half of it: what waits longer, for its
+	// backoff, the store or a free handler, is requeued, or left with its session.
 	ConsumerTimeout time.Duration
 
-	// Key returns what identifies a message; if nil, its MessageId. A message without either gets one attempt: a
-	// failure, or a redelivery, dead-letters it.
+	// Key returns what identifies a message among all that are alive in the queue; if nil, its MessageId. Two messages of
+	// one id are counted as one. A message without an id cannot be counted: it gets one attempt at most, and a failure or a
+	// redelivery dead-letters it, even one that no handler has seen, like what a stopping consumer had prefetched.
 	Key func(amqp.Delivery) string
 
 	// Holder names this process to operators; if empty, the host's name and the process id.
@@ -97,6 +103,10 @@ type Settler struct {
 
 	Observer Observer     // told of every decision; if nil, nobody is
 	Logger   *slog.Logger // if nil, silent
+
+	lock  *semaphore.Weighted // of the process; if nil, isolation
+	slots *semaphore.Weighted // for attempts that START let run; if nil, there is no bound
+	late  *late               // steps that the store did not take in time; if nil, ownerless
 }
 
 // Outcome is what became of a delivery.
@@ -183,8 +193,12 @@ func (s *Settler) validate() error {
 		return fmt.Errorf("consumer: queue %q: Retry is %d: it is Requeue or InPlace", s.Queue, s.Retry)
 	case s.Isolation < 0 || s.Isolation > Off:
 		return fmt.Errorf("consumer: queue %q: Isolation is %d: it is IsolateSuspects, Strict or Off", s.Queue, s.Isolation)
-	case s.ConsumerTimeout < 0:
-		return fmt.Errorf("consumer: queue %q: ConsumerTimeout is %v: it is the broker's, and positive", s.Queue, s.ConsumerTimeout)
+	case s.ConsumerTimeout != 0 && s.ConsumerTimeout < time.Minute:
+		return fmt.Errorf("consumer: queue %q: ConsumerTimeout is %v: it is the broker's, and a minute at least", s.Queue, s.ConsumerTimeout)
+	}
+	handler, held := cmp.Or(s.HandlerTimeout, DefaultHandlerTimeout), cmp.Or(s.ConsumerTimeout, DefaultConsumerTimeout)/2
+	if handler > held {
+		return fmt.Errorf("consumer: queue %q: HandlerTimeout is %v: it is at most half the ConsumerTimeout, %v, or the broker takes the delivery back before a hang is charged; raise consumer_timeout on the broker and here", s.Queue, handler, held)
 	}
 	return nil
 }
@@ -221,6 +235,12 @@ func (s *Settler) withDefaults() Settler {
 	}
 	if out.Holder == "" {
 		out.Holder = thisProcess
+	}
+	if out.lock == nil {
+		out.lock = isolation
+	}
+	if out.late == nil {
+		out.late = ownerless
 	}
 	if out.Logger == nil {
 		out.Logger = slog.New(slog.DiscardHandler)

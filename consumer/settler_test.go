@@ -463,6 +463,7 @@ func TestOutageTooLongDecidesNothing(t *testing.T) {
 				t.Errorf("held for %v, want half the consumer timeout", held)
 			}
 			b.expect(t, "", "none")
+			time.Sleep(2 * lateFor) // the END of the redelivery, which may have been marked, is given up
 		})
 	}
 }
@@ -481,6 +482,8 @@ func TestOutageDoesNotHoldAReject(t *testing.T) {
 		if outcome != DeadLettered || err != nil {
 			t.Errorf("%v, %v", outcome, err)
 		}
+		b.expect(t, "nack requeue=false", "none")
+		time.Sleep(lateFor)
 		b.expect(t, "nack requeue=false", `"exhausted" 1+0 marked false`)
 	})
 }
@@ -496,6 +499,75 @@ func TestOutageDoesNotUndoASuccess(t *testing.T) {
 			t.Errorf("%v, %v", outcome, err)
 		}
 		b.expect(t, "ack multiple=false", `"" 0+0 marked true`)
+		b.store.down.Store(false)
+		time.Sleep(lateFor)
+		b.expect(t, "ack multiple=false", `"done" 0+0 marked false`)
+	})
+}
+
+// TestStopInAnOutageIsMadeGood has an attempt stopped while the store is away: its marker must not stay open, or the next
+// attempt charges a crash that never was.
+func TestStopInAnOutageIsMadeGood(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench()
+		b.Isolation, b.MaxRetries = Strict, -1
+		ctx, stop := context.WithCancel(t.Context())
+		outcome, err := b.Handle(ctx, b.delivery(true), func(ctx context.Context, _ amqp.Delivery) error {
+			b.store.down.Store(true)
+			stop()
+			<-ctx.Done()
+			return ctx.Err()
+		})
+		if outcome != Left || err != nil {
+			t.Fatalf("%v, %v", outcome, err)
+		}
+		b.store.down.Store(false)
+		time.Sleep(lateFor)
+		b.expect(t, "", `"" 0+0 marked false`)
+		if outcome, err := b.Handle(t.Context(), b.delivery(true), ok); outcome != Acked || err != nil {
+			t.Errorf("%v, %v", outcome, err)
+		}
+	})
+}
+
+type touchyError struct{ text string }
+
+func (e *touchyError) Error() string { return e.text }
+
+// TestUserFunctionsThatPanic has everything panic that a user hands over: no message may kill its process by that.
+func TestUserFunctionsThatPanic(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench()
+		b.Backoff = func(int) time.Duration { panic("backoff") }
+		b.Observer = observe(func(Event) { panic("observer") })
+		typedNil := func(context.Context, amqp.Delivery) error {
+			var e *touchyError
+			return e
+		}
+		if outcome, err := b.Handle(t.Context(), b.delivery(false), typedNil); outcome != Requeued || err != nil {
+			t.Errorf("%v, %v", outcome, err)
+		}
+		b.expect(t, "nack requeue=true", `"" 1+0 marked false`)
+
+		b.Key = func(d amqp.Delivery) string { return d.Headers["id"].(string) }
+		if outcome, err := b.Handle(t.Context(), b.delivery(false), boom); outcome != DeadLettered || err != nil {
+			t.Errorf("without an id: %v, %v", outcome, err)
+		}
+	})
+}
+
+func TestDeliveryThatWaitedTooLongIsHandedOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench()
+		set, err := b.prepared()
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := set.receive(b.delivery(false))
+		time.Sleep(16 * time.Minute) // no handler was free
+		set.try(t.Context(), t.Context(), a, func(context.Context, amqp.Delivery) error { t.Error("it ran"); return nil })
+		set.advance(t.Context(), a)
+		b.expect(t, "nack requeue=true", "none")
 	})
 }
 
@@ -623,13 +695,15 @@ func TestHandlerCannotSettle(t *testing.T) {
 func TestSettlerFieldsAreRefused(t *testing.T) {
 	var absent *counter.Counter
 	for name, change := range map[string]func(*Settler){
-		"Queue":           func(s *Settler) { s.Queue = "" },
-		"Counter":         func(s *Settler) { s.Counter = nil },
-		"Counter (nil)":   func(s *Settler) { s.Counter = absent },
-		"MaxRetries":      func(s *Settler) { s.MaxRetries = 1001 },
-		"Retry":           func(s *Settler) { s.Retry = 3 },
-		"Isolation":       func(s *Settler) { s.Isolation = -1 },
-		"ConsumerTimeout": func(s *Settler) { s.ConsumerTimeout = -1 },
+		"Queue":                    func(s *Settler) { s.Queue = "" },
+		"Counter":                  func(s *Settler) { s.Counter = nil },
+		"Counter (nil)":            func(s *Settler) { s.Counter = absent },
+		"MaxRetries":               func(s *Settler) { s.MaxRetries = 1001 },
+		"Retry":                    func(s *Settler) { s.Retry = 3 },
+		"Isolation":                func(s *Settler) { s.Isolation = -1 },
+		"ConsumerTimeout":          func(s *Settler) { s.ConsumerTimeout = time.Second },
+		"HandlerTimeout":           func(s *Settler) { s.HandlerTimeout = time.Hour },
+		"HandlerTimeout (default)": func(s *Settler) { s.ConsumerTimeout = 5 * time.Minute },
 	} {
 		b := newBench()
 		change(b.Settler)

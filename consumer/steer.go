@@ -17,8 +17,8 @@ import (
 //
 // The context is cancelled at the HandlerTimeout, when the delivery's session is lost (the message will be delivered
 // again, to anybody), and when the time to drain is over; an error is charged only in the first case. AttemptFrom tells
-// which try this is. The delivery's Ack, Nack and Reject refuse with ErrSettled. It may be called from several goroutines
-// at once.
+// which try this is. The delivery's Ack, Nack and Reject refuse with ErrSettled; its Headers and Body are shared with the
+// next run in place, and must not be changed. It may be called from several goroutines at once.
 type Handler func(ctx context.Context, d amqp.Delivery) error
 
 // Reject wraps err so that the message is dead-lettered now, whatever its count. Reject(nil) is nil.

@@ -1,9 +1,11 @@
 package integration
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync"
 	"testing"
@@ -326,14 +328,14 @@ func TestStopInTheMiddleChargesNothing(t *testing.T) {
 }
 
 // TestDrainLosesNoAck stops a consumer just as it has acked many messages, which a plain close of the channel loses on
-// quorum queues.
+// quorum queues if more than 32 are under way.
 func TestDrainLosesNoAck(t *testing.T) {
 	eachType(t, func(t *testing.T, queue string) {
-		for range 3 {
+		for _, prefetch := range []int{600, 30, 600, 30, 30} {
 			publish(t, queue, "m", 600)
 			handled := make(chan struct{}, 600)
 			r := start(t, consumer.Consumer{
-				Queue: queue, Counter: counters(t), Prefetch: 600, Concurrency: 8,
+				Queue: queue, Counter: counters(t), Prefetch: prefetch, Concurrency: 8,
 				Handler: func(context.Context, amqp.Delivery) error { handled <- struct{}{}; return nil },
 			})
 			for range 500 {
@@ -343,10 +345,59 @@ func TestDrainLosesNoAck(t *testing.T) {
 			left := 600 - r.total()
 			eventually(t, 10*time.Second, fmt.Sprintf("%d unhandled messages back", left), func() bool { return queueDepth(t, queue) >= left })
 			if back := ids(getAll(t, queue)); len(back) != left {
-				t.Errorf("%d messages came back, %d were not handled", len(back), left)
+				t.Errorf("prefetch %d: %d messages came back, %d were not handled", prefetch, len(back), left)
 			}
 		}
 	})
+}
+
+// consuming is a log in which it is heard that a consumer was accepted.
+type consuming chan struct{}
+
+func (c consuming) Write(line []byte) (int, error) {
+	if bytes.Contains(line, []byte("msg=consuming")) {
+		c <- struct{}{}
+	}
+	return len(line), nil
+}
+
+// TestStopHandsOverInOrder stops one consumer of a single-active-consumer queue while another waits for its turn.
+func TestStopHandsOverInOrder(t *testing.T) {
+	for _, typ := range queueTypes {
+		t.Run(string(typ), func(t *testing.T) {
+			queue := uniqueName(t, "sac")
+			deleteQueues(t, queue, queue+".dlq")
+			deleteExchanges(t, queue+".dlx")
+			spec := topology.Spec{Queue: queue, Type: typ, SingleActiveConsumer: true}
+			if err := topology.Declare(t.Context(), dialBroker(t), spec); err != nil {
+				t.Fatal(err)
+			}
+			publish(t, queue, "m", 60)
+			reached := make(chan struct{})
+			var first *running
+			c := consumer.Consumer{Queue: queue, Counter: counters(t), Handler: func(ctx context.Context, d amqp.Delivery) error {
+				if d.MessageId == "m20" {
+					close(reached)
+					<-ctx.Done()
+					return ctx.Err()
+				}
+				return nil
+			}, DrainTimeout: -1, Prefetch: 1}
+			first = start(t, c)
+			<-reached
+			waits := make(consuming, 1)
+			c.Handler, c.Logger = failFor(), slog.New(slog.NewTextHandler(waits, nil))
+			second := start(t, c)
+			<-waits
+			first.stop()
+			eventually(t, 20*time.Second, "the rest handled", func() bool { return second.total() == 40 })
+			for i, id := range second.runs {
+				if want := fmt.Sprint("m", 20+i); id != want {
+					t.Fatalf("the second consumer began with %v, want order from m20", second.runs[:i+1])
+				}
+			}
+		})
+	}
 }
 
 func TestFirstDeliverySuccessesDoNotTouchTheStore(t *testing.T) {

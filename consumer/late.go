@@ -1,0 +1,76 @@
+package consumer
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+)
+
+const (
+	lateFor  = time.Minute // for which a late step is offered to the store
+	lateMost = 1000        // late steps at once; beyond them the store is told nothing
+)
+
+// late holds the steps that could not be taken while their delivery was there, because the store was away: the END of an
+// attempt whose session is over, the charge of a message that was dead-lettered. They are repeated until the store takes
+// them: both are harmless to repeat and better late than never.
+type late struct {
+	room  *semaphore.Weighted
+	over  chan struct{} // closed: a last try, then no more; nil: nobody waits for the tasks
+	tasks sync.WaitGroup
+}
+
+func newLate() *late {
+	return &late{room: semaphore.NewWeighted(lateMost), over: make(chan struct{})}
+}
+
+// ownerless serves Settlers and Consume. Its goroutines end within lateFor.
+var ownerless = &late{room: semaphore.NewWeighted(lateMost)}
+
+func (l *late) add(step func(context.Context) error) {
+	if !l.room.TryAcquire(1) {
+		return
+	}
+	repeat := func() {
+		defer l.room.Release(1)
+		l.repeat(step)
+	}
+	if l.over == nil {
+		go repeat()
+		return
+	}
+	l.tasks.Go(repeat)
+}
+
+func (l *late) repeat(step func(context.Context) error) {
+	until := time.Now().Add(lateFor)
+	for tries := 1; time.Now().Before(until); tries++ {
+		last := !l.pause(storeBackoff(tries))
+		ctx, cancel := context.WithTimeout(context.Background(), stepTimeout)
+		err := step(ctx)
+		cancel()
+		if err == nil || last {
+			return
+		}
+	}
+}
+
+// pause reports false if there is no more time.
+func (l *late) pause(d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-l.over:
+		return false
+	}
+}
+
+// close gives each step a last try and waits for them.
+func (l *late) close() {
+	close(l.over)
+	l.tasks.Wait()
+}

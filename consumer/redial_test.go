@@ -1,0 +1,82 @@
+package consumer
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/counter"
+)
+
+func minimal() *Consumer {
+	return &Consumer{Queue: "orders", Handler: ok, Counter: counter.NewMemory(nil)}
+}
+
+func TestRunReturnsWhatAnotherDialWouldMeet(t *testing.T) {
+	for name, tc := range map[string]struct {
+		dial func(context.Context) (*amqp.Connection, error)
+		want string
+	}{
+		"no dial":     {nil, "dial is nil"},
+		"nothing":     {func(context.Context) (*amqp.Connection, error) { return nil, nil }, "neither a connection nor an error"},
+		"credentials": {func(context.Context) (*amqp.Connection, error) { return nil, amqp.ErrCredentials }, "username or password"},
+		"an odd URL":  {func(context.Context) (*amqp.Connection, error) { return amqp.Dial("amqp://user:s3cret%zz@localhost/") }, "cannot be parsed"},
+		"an odd port": {func(context.Context) (*amqp.Connection, error) { return amqp.Dial("amqp://user:s3cret/x@localhost/") }, "cannot be parsed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := minimal().Run(t.Context(), tc.dial)
+			if err == nil || !strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(), "s3cret") {
+				t.Errorf("got %v, want it to say %q and not the password", err, tc.want)
+			}
+		})
+	}
+}
+
+func TestRunDialsAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		began, dials := time.Now(), 0
+		err := minimal().Run(ctx, func(context.Context) (*amqp.Connection, error) {
+			if dials++; dials == 20 {
+				stop()
+			}
+			return nil, errors.New("connection refused")
+		})
+		if err != nil {
+			t.Errorf("Run: %v", err)
+		}
+		if took := time.Since(began); took < time.Minute || took > 5*time.Minute {
+			t.Errorf("20 dials in %v: want a pause that grows to about 10 s", took)
+		}
+	})
+}
+
+func TestConsumeRefusesFields(t *testing.T) {
+	conn := &amqp.Connection{}
+	for name, change := range map[string]func(*Consumer){
+		"Queue":       func(c *Consumer) { c.Queue = "" },
+		"Handler":     func(c *Consumer) { c.Handler = nil },
+		"Counter":     func(c *Consumer) { c.Counter = nil },
+		"Concurrency": func(c *Consumer) { c.Concurrency = 1 << 20 },
+		"Prefetch":    func(c *Consumer) { c.Prefetch = 65536 },
+		"MaxRetries":  func(c *Consumer) { c.MaxRetries = 1001 },
+	} {
+		c := minimal()
+		change(c)
+		if err := c.Consume(t.Context(), conn); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := minimal().Consume(t.Context(), nil); err == nil {
+		t.Error("a nil connection was accepted")
+	}
+	recovers := &amqp.Connection{Config: amqp.Config{Recovery: &amqp.Recovery{}}}
+	if err := minimal().Consume(t.Context(), recovers); err == nil || !strings.Contains(err.Error(), "Recovery") {
+		t.Errorf("a connection that recovers by itself: %v", err)
+	}
+}
