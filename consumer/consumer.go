@@ -55,6 +55,10 @@ type Consumer struct {
 	// 25 s; negative: none.
 	DrainTimeout time.Duration
 
+	// MaxStuck is the number of handlers that were left behind at a deadline and still run, at which Run and Consume return
+	// ErrStuck, so that the process can be restarted; if zero, ten times the Concurrency; negative: no limit.
+	MaxStuck int
+
 	// Key returns what identifies a message; if nil, its MessageId. A message without an id gets one attempt at most; see
 	// Settler.
 	Key func(amqp.Delivery) string
@@ -145,6 +149,9 @@ func (c *Consumer) withDefaults() Consumer {
 	}
 	if out.Prefetch == 0 {
 		out.Prefetch = min(max(2*out.Concurrency, 10), 65535)
+	}
+	if out.MaxStuck == 0 {
+		out.MaxStuck = 10 * out.Concurrency
 	}
 	if out.DrainTimeout == 0 {
 		out.DrainTimeout = DefaultDrainTimeout

@@ -27,7 +27,7 @@ const checkTimeout = time.Minute
 // about 100 ms at first and 10 s at most. Every session has a connection of its own, which Run closes.
 //
 // It returns nil once ctx is done and everything is settled, and ErrUncleanStop if that could not be made sure of. It returns an error at once where another session would not
-// help: a field that is refused, and, until a first session has consumed, credentials, a queue or a topology that the
+// help: a field that is refused, ErrStuck, and, until a first session has consumed, credentials, a queue or a topology that the
 // broker or Check refuses, or a store that cannot count. After that only ctx ends it: what is missing in the middle of a
 // broker's restart comes back.
 func (c *Consumer) Run(ctx context.Context, dial func(context.Context) (*amqp.Connection, error)) error {
@@ -48,7 +48,7 @@ func (c *Consumer) Run(ctx context.Context, dial func(context.Context) (*amqp.Co
 			}
 			return nil
 		}
-		if !consumed && isRefused(err) {
+		if errors.Is(err, ErrStuck) || !consumed && isRefused(err) {
 			return err
 		}
 		if time.Since(began) > steady {

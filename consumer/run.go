@@ -77,7 +77,7 @@ func (s *Settler) run(live context.Context, a *attempt, h Handler) {
 	defer cancel()
 	a.number = a.answer.Charges() + 1
 	began := time.Now()
-	a.failure = call(ctx, a.shown(), h) //nolint:contextcheck // it is live's, with the attempt in it
+	a.failure = s.call(ctx, a.shown(), h) //nolint:contextcheck // it is live's, with the attempt in it
 	a.ran = time.Since(began)
 	a.cause = causeOf(ctx, a.failure) //nolint:contextcheck // as above
 }
@@ -121,7 +121,7 @@ func (c attemptContext) Value(key any) any {
 
 // call runs the handler in a goroutine of its own, so that one which ignores its context can be left behind. It returns
 // errAbandoned then, wrapped around the reason for the cancellation.
-func call(ctx context.Context, d amqp.Delivery, h Handler) error {
+func (s *Settler) call(ctx context.Context, d amqp.Delivery, h Handler) error {
 	done := make(chan error, 1)
 	go func() {
 		err := errGoexit
@@ -144,6 +144,8 @@ func call(ctx context.Context, d amqp.Delivery, h Handler) error {
 	case err := <-done:
 		return err
 	case <-patience.C:
+		s.stuck.Add(1)
+		go func() { <-done; s.stuck.Add(-1) }()
 		return fmt.Errorf("%w: %w", context.Cause(ctx), errAbandoned)
 	}
 }

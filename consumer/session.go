@@ -17,6 +17,10 @@ import (
 // reached the broker, and their messages may be handled again; nothing was charged for that.
 var ErrUncleanStop = errors.New("consumer: stopping: the last acks may be lost")
 
+// ErrStuck is wrapped by Run and Consume when MaxStuck handlers have passed their deadlines and not returned. They hold
+// what they hold until the process ends, so end it. Nothing else was charged for that.
+var ErrStuck = errors.New("consumer: too many handlers hang")
+
 // Why a session ends before its context is done. Run begins another.
 var (
 	errLost      = errors.New("the connection was lost")
@@ -65,7 +69,6 @@ type link struct {
 // wire is what a session needs of its *amqp.Channel once it consumes.
 type wire interface {
 	Cancel(tag string, noWait bool) error
-	Qos(prefetch, size int, global bool) error
 	Close() error
 }
 
@@ -199,12 +202,17 @@ func (s *session) finish(stop context.Context, a *attempt) {
 		return
 	}
 	if a.err != nil {
-		select {
-		case s.failed <- a.err:
-		default:
-		}
+		s.fail(a.err)
 	}
 	s.tasks.Done()
+}
+
+// fail ends the session, unless something else ends it already.
+func (s *session) fail(err error) {
+	select {
+	case s.failed <- err:
+	default:
+	}
 }
 
 // work runs handlers, one at a time. While the session stops it only passes on what is ready, to be left.
@@ -213,6 +221,9 @@ func (s *session) work(stop, live context.Context, quit <-chan struct{}) {
 		select {
 		case a := <-s.ready:
 			s.settler.try(stop, live, a, s.Handler)
+			if n := s.settler.stuck.Load(); s.MaxStuck > 0 && n >= int64(s.MaxStuck) {
+				s.fail(fmt.Errorf("%w: queue %q: %d were left behind: restart the process", ErrStuck, s.Queue, n))
+			}
 			s.proceed(stop, a)
 		case <-quit:
 			return

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"math"
 	"reflect"
+	"sync/atomic"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -107,6 +108,7 @@ type Settler struct {
 	lock  *semaphore.Weighted // of the process; if nil, isolation
 	slots *semaphore.Weighted // for attempts that START let run; if nil, there is no bound
 	late  *late               // steps that the store did not take in time; if nil, ownerless
+	stuck *atomic.Int64       // handlers that were left behind and still run
 }
 
 // Outcome is what became of a delivery.
@@ -241,6 +243,9 @@ func (s *Settler) withDefaults() Settler {
 	}
 	if out.late == nil {
 		out.late = ownerless
+	}
+	if out.stuck == nil {
+		out.stuck = new(atomic.Int64)
 	}
 	if out.Logger == nil {
 		out.Logger = slog.New(slog.DiscardHandler)

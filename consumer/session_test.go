@@ -1,0 +1,114 @@
+package consumer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+// quietWire is a channel that does what it is asked.
+type quietWire struct{ calls *[]string }
+
+func (w quietWire) Cancel(string, bool) error { *w.calls = append(*w.calls, "cancel"); return nil }
+func (w quietWire) Close() error              { *w.calls = append(*w.calls, "close"); return nil }
+
+// served runs a session on deliveries of n messages, until ctx is done or it ends.
+func served(ctx context.Context, b bench, c Consumer, n int) (calls []string, err error) {
+	c.Queue, c.Counter, b.Observer = b.Queue, b.store, nil
+	settler, err := b.prepared()
+	if err != nil {
+		return nil, err
+	}
+	deliveries := make(chan amqp.Delivery, n)
+	for i := range n {
+		d := b.delivery(false)
+		d.MessageId = fmt.Sprint("m", i)
+		deliveries <- d
+	}
+	s := newSession(c.withDefaults(), settler)
+	err = s.serve(ctx, &link{channel: quietWire{&calls}, deliveries: deliveries})
+	return calls, err
+}
+
+func TestTooManyStuckHandlersEndTheSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench()
+		release := make(chan struct{})
+		hang := func(context.Context, amqp.Delivery) error { <-release; return nil }
+		_, err := served(t.Context(), b, Consumer{Handler: hang, Concurrency: 2, MaxStuck: 4}, 9)
+		if !errors.Is(err, ErrStuck) {
+			t.Errorf("the session ended with %v", err)
+		}
+		close(release)
+	})
+}
+
+func TestStopWaitsForHandlers(t *testing.T) {
+	for _, tc := range []struct {
+		name     string
+		handler  time.Duration
+		prefetch int
+		settled  string
+		calls    string
+	}{
+		{"done in time", time.Second, 10, "ack multiple=false", "close"},
+		{"many acks may be under way", time.Second, 100, "ack multiple=false", "cancel close"},
+		{"not done in time", time.Minute, 10, "", "close"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBench()
+				ctx, stop := context.WithCancel(t.Context())
+				c := Consumer{Prefetch: tc.prefetch, DrainTimeout: 10 * time.Second, Handler: func(ctx context.Context, _ amqp.Delivery) error {
+					stop()
+					select {
+					case <-time.After(tc.handler):
+						return nil
+					case <-ctx.Done():
+						return ctx.Err()
+					}
+				}}
+				calls, err := served(ctx, b, c, 5)
+				if err != nil {
+					t.Errorf("the session ended with %v", err)
+				}
+				if got := strings.Join(calls, " "); got != tc.calls {
+					t.Errorf("calls: %s, want %s", got, tc.calls)
+				}
+				b.expect(t, tc.settled, "none")
+			})
+		})
+	}
+}
+
+func TestNothingIsSettledAfterTheBrokersCancel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench()
+		cancelled := make(chan string, 1)
+		settler, err := b.prepared()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var calls []string
+		deliveries := make(chan amqp.Delivery, 1)
+		deliveries <- b.delivery(false)
+		c := Consumer{Queue: "orders", Handler: func(ctx context.Context, _ amqp.Delivery) error {
+			cancelled <- "tag"
+			<-ctx.Done()
+			if got := strings.Join(calls, " "); got != "close" {
+				t.Errorf("calls before the handler was cancelled: %q, want the channel closed", got)
+			}
+			return nil
+		}}
+		s := newSession(c.withDefaults(), settler)
+		if err := s.serve(t.Context(), &link{channel: quietWire{&calls}, deliveries: deliveries, cancelled: cancelled}); !errors.Is(err, errCancelled) {
+			t.Errorf("the session ended with %v", err)
+		}
+	})
+}
