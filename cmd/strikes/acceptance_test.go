@@ -1,0 +1,165 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+// strikesOn returns a command line of strikes on the shared servers.
+func strikesOn(t *testing.T, queue string, args ...string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command("strikes", args...)
+	cmd.Env = append(os.Environ(), "AMQP_URL="+brokerURL(t), "REDIS_URL="+storeURL(t), "STRIKES_PREFIX="+queue)
+	return cmd
+}
+
+func mustOutput(t *testing.T, cmd *exec.Cmd) string {
+	t.Helper()
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%q: %v\n%s", cmd.Args, err, &stderr)
+	}
+	return string(out)
+}
+
+// TestThousandOrders publishes a thousand lines and runs a shell for each; every twentieth fails for ever. It must be run
+// four times and be dead-lettered, with its reason and its count in the store; the others once.
+func TestThousandOrders(t *testing.T) {
+	if testing.Short() {
+		t.Skip("1,150 processes")
+	}
+	for _, kind := range []string{"quorum", "classic"} {
+		t.Run(kind, func(t *testing.T) {
+			queue := "cli." + uuid.NewString()
+			t.Cleanup(func() {
+				if err := errors.Join(forget(brokerURL(t), queue), forgetKeys(storeURL(t), queue)); err != nil {
+					t.Error(err)
+				}
+			})
+			mustOutput(t, strikesOn(t, queue, "declare", "--type", kind, queue))
+			publish := strikesOn(t, queue, "publish", queue)
+			publish.Stdin = strings.NewReader(orderLines(1000))
+			mustOutput(t, publish)
+
+			ledger := filepath.Join(t.TempDir(), "ledger")
+			consume := strikesOn(t, queue, "consume", queue, "--concurrency", "4", "--prefetch", "50", "--backoff", "10ms..50ms",
+				"--exit-when-idle", "1s", "--", "sh", "-c",
+				`read -r what n; echo "$n $STRIKES_ATTEMPT/$STRIKES_LAST" >>"$LEDGER"; test $((n % 20)) -ne 0 && exit; echo "order $n is bad" >&2; exit 1`)
+			consume.Env = append(consume.Env, "LEDGER="+ledger)
+			mustOutput(t, consume)
+
+			checkRuns(t, ledger)
+			checkDeadLetters(t, queue)
+			checkCounters(t, mustOutput(t, strikesOn(t, queue, "counter", "list", "--json", queue)))
+		})
+	}
+}
+
+func orderLines(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "order %d\n", i+1)
+	}
+	return b.String()
+}
+
+// checkRuns reads what the commands themselves noted: which attempt of how many they were.
+func checkRuns(t *testing.T, ledger string) {
+	t.Helper()
+	f, err := os.Open(ledger)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	runs := map[int][]string{}
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		var n int
+		var attempt string
+		if _, err := fmt.Sscan(lines.Text(), &n, &attempt); err != nil {
+			t.Fatalf("%q: %v", lines.Text(), err)
+		}
+		runs[n] = append(runs[n], attempt)
+	}
+	for n := 1; n <= 1000; n++ {
+		want := "[1/4]"
+		if n%20 == 0 {
+			want = "[1/4 2/4 3/4 4/4]"
+		}
+		if got := fmt.Sprint(runs[n]); got != want {
+			t.Errorf("order %d: runs %s, want %s", n, got, want)
+		}
+	}
+}
+
+// checkDeadLetters asks the broker.
+func checkDeadLetters(t *testing.T, queue string) {
+	t.Helper()
+	b, err := newBroker(brokerURL(t), "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = b.with(t.Context(), func(conn *amqp.Connection) error {
+		if err := waitReady(t.Context(), conn, queue+".dlq", 50); err != nil {
+			return err
+		}
+		dead, err := look(conn, queue+".dlq")
+		ids := map[string]bool{}
+		for _, d := range dead {
+			ids[d.ID] = true
+			if d.Reason != "rejected" || d.From != queue {
+				t.Errorf("dead letter %+v", d)
+			}
+		}
+		if len(dead) != 50 || len(ids) != 50 {
+			t.Errorf("%d dead letters with %d ids, want 50", len(dead), len(ids))
+		}
+		left, leftErr := ready(conn, queue)
+		if left != 0 {
+			t.Errorf("%d messages are left in the queue", left)
+		}
+		if err == nil {
+			err = leftErr
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// checkCounters reads what counter list printed.
+func checkCounters(t *testing.T, printed string) {
+	t.Helper()
+	reasons := map[string]bool{}
+	for line := range strings.Lines(printed) {
+		var r record
+		if err := json.Unmarshal([]byte(line), &r); err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+		if r.State != stateDead || r.Failures != 4 || r.Crashes != 0 {
+			t.Errorf("%s", line)
+		}
+		reasons[r.LastError] = true
+	}
+	for n := 20; n <= 1000; n += 20 {
+		if reason := fmt.Sprintf("exit status 1: order %d is bad", n); !reasons[reason] {
+			t.Errorf("no counter with the reason %q", reason)
+		}
+	}
+	if len(reasons) != 50 {
+		t.Errorf("%d reasons", len(reasons))
+	}
+}

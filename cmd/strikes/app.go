@@ -1,0 +1,145 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/strikesmq/strikes/topology"
+)
+
+// streams connect a command to the outside.
+type streams struct {
+	stdin  io.Reader
+	stdout io.Writer
+	stderr io.Writer
+	now    <-chan struct{} // closes when the command must end without waiting for anything
+}
+
+// app is one run of the program.
+type app struct {
+	streams
+	trailing []string // arguments behind the first "--"
+	err      error    // of the action that ran
+}
+
+// run runs the command line args, whose first is the program's name, and returns the exit code.
+func run(ctx context.Context, s streams, args []string) int {
+	a := &app{streams: s, trailing: trailing(args)}
+	err := a.root().Run(ctx, args)
+	switch {
+	case a.err != nil:
+		err = a.err
+	case err != nil:
+		err = usage(err) // the parser's
+	}
+	if text := complaint(err); text != "" {
+		fmt.Fprintf(a.stderr, "strikes: %s\n", printable(text, "\n"))
+	}
+	return exitCode(err)
+}
+
+// complaint is what is said of an error at the end.
+func complaint(err error) string {
+	var refused *topology.RefusedError
+	switch {
+	case err == nil:
+		return ""
+	case err == context.Canceled: //nolint:errorlint // wrapped, it says what was interrupted
+		return "interrupted"
+	case errors.As(err, &refused):
+		return err.Error() + "\n(Management is --management-url here, and AllowDrop is --allow-drop)"
+	}
+	return err.Error()
+}
+
+// trailing returns what follows the first "--", which the parser does not tell apart from what precedes it.
+func trailing(args []string) []string {
+	if i := slices.Index(args, "--"); i >= 0 {
+		return args[i+1:]
+	}
+	return nil
+}
+
+func (a *app) root() *cli.Command {
+	root := &cli.Command{
+		Name:  "strikes",
+		Usage: "retry RabbitMQ messages an exact number of times, counted in Redis",
+		Description: "Exit codes: 0 done, 1 failed, 2 usage or refused, 3 nothing matched, 4 not authorised,\n" +
+			"69 broker or store out of reach, 130 interrupted.",
+		Commands: []*cli.Command{
+			a.demoCommand(), a.declareCommand(), a.publishCommand(), a.consumeCommand(), a.counterCommand(),
+			a.versionCommand(), a.demoWorkerCommand(),
+		},
+		Action:                          a.do(group),
+		EnableShellCompletion:           true,
+		ConfigureShellCompletionCommand: func(c *cli.Command) { c.Hidden = false; c.Usage = "print a completion script" },
+		HideVersion:                     true,
+		Reader:                          a.stdin,
+		Writer:                          a.stdout,
+		ErrWriter:                       a.stderr,
+		ExitErrHandler:                  func(context.Context, *cli.Command, error) {},
+	}
+	quiet(root)
+	return root
+}
+
+// quiet keeps the parser from printing its errors: run does. A command without subcommands gets no "help" of its own, for a
+// queue may have that name.
+func quiet(c *cli.Command) {
+	c.OnUsageError = func(_ context.Context, c *cli.Command, err error, _ bool) error {
+		return fmt.Errorf("%w (see %s --help)", err, c.FullName())
+	}
+	c.HideHelpCommand = true
+	for _, sub := range c.Commands {
+		quiet(sub)
+	}
+}
+
+// do keeps an action's error apart from the parser's.
+func (a *app) do(action func(context.Context, *cli.Command) error) cli.ActionFunc {
+	return func(ctx context.Context, c *cli.Command) error {
+		a.err = action(ctx, c)
+		return nil
+	}
+}
+
+// group is the action of a command that only has subcommands.
+func group(_ context.Context, c *cli.Command) error {
+	if c.Args().Present() {
+		return usagef("%s has no command %q (see %s --help)", c.FullName(), c.Args().First(), c.FullName())
+	}
+	return cli.ShowSubcommandHelp(c)
+}
+
+// positional returns the arguments that names call for. A name in brackets may be missing, one that ends in … may repeat.
+func positional(c *cli.Command, names ...string) ([]string, error) {
+	args, need, most := c.Args().Slice(), 0, 0
+	for _, name := range names {
+		inner := strings.Trim(name, "[]")
+		if inner == name {
+			need++
+		}
+		if most++; strings.HasSuffix(inner, "…") {
+			most = math.MaxInt
+		}
+	}
+	switch {
+	case len(args) < need:
+		return nil, usagef("%s: %s is missing (see %s --help)", c.FullName(), names[len(args)], c.FullName())
+	case len(args) > most:
+		return nil, usagef("%s: %q is one argument too many (see %s --help)", c.FullName(), args[most], c.FullName())
+	}
+	for i, arg := range args {
+		if arg == "" {
+			return nil, usagef("%s: %s is empty (see %s --help)", c.FullName(), names[min(i, len(names)-1)], c.FullName())
+		}
+	}
+	return args, nil
+}

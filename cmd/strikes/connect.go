@@ -1,0 +1,136 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+	"github.com/urfave/cli/v3"
+
+	"github.com/strikesmq/strikes/counter"
+)
+
+const (
+	heartbeat    = 10 * time.Second // unless the URL says otherwise
+	dialTimeout  = 10 * time.Second
+	checkTimeout = 5 * time.Second
+	closeTimeout = 5 * time.Second
+)
+
+// broker is where the connections of a command go.
+type broker struct {
+	url   string
+	vhost string
+	name  string // of the connections, for those who look at the broker
+}
+
+func brokerOf(c *cli.Command) (*broker, error) { return newBroker(c.String("amqp-url"), c.FullName()) }
+
+func newBroker(rawURL, name string) (*broker, error) {
+	uri, err := amqp.ParseURI(rawURL)
+	if err != nil || !readable(rawURL) {
+		// what the parser says quotes the URL, password and all
+		return nil, usagef("the broker's URL cannot be read: it is amqp[s]://user:password@host:port/vhost, with / @ : ? # %% in a name or password percent-encoded")
+	}
+	return &broker{url: rawURL, vhost: uri.Vhost, name: name}, nil
+}
+
+// dial opens a connection, which the caller closes. It returns when ctx is done.
+func (b *broker) dial(ctx context.Context) (*amqp.Connection, error) {
+	attempt, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	release := func() bool { return true }
+	properties := amqp.NewConnectionProperties()
+	properties.SetClientConnectionName(b.name)
+	conn, err := amqp.DialConfig(b.url, amqp.Config{
+		Heartbeat:  heartbeat,
+		Properties: properties,
+		Dial: func(network, addr string) (net.Conn, error) {
+			socket, err := new(net.Dialer).DialContext(attempt, network, addr)
+			if err == nil { // the handshake knows no context: closing its socket is what ends it
+				release = context.AfterFunc(attempt, func() { _ = socket.Close() })
+			}
+			return socket, err
+		},
+	})
+	if !release() {
+		err = errors.Join(err, context.Cause(attempt))
+	}
+	if err == nil {
+		return conn, nil
+	}
+	if conn != nil { // it is there beside the error of a handshake, too
+		_ = conn.CloseDeadline(time.Now().Add(time.Second))
+	}
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	return nil, b.explain(err)
+}
+
+// explain tells a broker that says no from one that does not answer.
+func (b *broker) explain(err error) error {
+	if denied(err) {
+		return coded{fmt.Errorf("broker %s: not authorised: %w", redacted(b.url), err), exitDenied}
+	}
+	return coded{fmt.Errorf("broker %s is out of reach: %w", redacted(b.url), err), exitUnreachable}
+}
+
+// denied reports whether the broker refused the login. amqp091-go does not ask it to say so of a wrong password: RabbitMQ
+// then closes the socket, as one that is just starting may do as well.
+func denied(err error) bool {
+	var answer *amqp.Error
+	return errors.Is(err, amqp.ErrSASL) || errors.Is(err, amqp.ErrCredentials) ||
+		errors.As(err, &answer) && answer.Server && answerCode(answer.Code) == exitDenied
+}
+
+// after returns a dial that hands out conn first, so that a connection which was opened to see whether it can be is used.
+func (b *broker) after(conn *amqp.Connection) func(context.Context) (*amqp.Connection, error) {
+	return func(ctx context.Context) (*amqp.Connection, error) {
+		if first := conn; first != nil {
+			conn = nil
+			return first, nil
+		}
+		return b.dial(ctx)
+	}
+}
+
+// with calls f with a connection of its own.
+func (b *broker) with(ctx context.Context, f func(*amqp.Connection) error) error {
+	conn, err := b.dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer closeConnection(conn)
+	return f(conn)
+}
+
+// closeConnection ends a connection on which nothing is under way any more.
+func closeConnection(conn *amqp.Connection) { _ = conn.CloseDeadline(time.Now().Add(closeTimeout)) }
+
+// storeOf opens the store and makes sure that it answers.
+func storeOf(ctx context.Context, c *cli.Command) (*counter.Counter, error) {
+	return openStore(ctx, c.String("redis-url"), c.String("prefix"))
+}
+
+func openStore(ctx context.Context, rawURL, prefix string) (*counter.Counter, error) {
+	if !readable(rawURL) {
+		return nil, usagef("the store's URL cannot be read: it is like redis://user:password@host:port/db, with / @ : ? # %% in a name or password percent-encoded")
+	}
+	store, err := counter.Dial(rawURL, &counter.Options{Prefix: prefix})
+	if err != nil {
+		return nil, usage(err)
+	}
+	check, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	if _, err := store.Check(check); err != nil {
+		if ctx.Err() != nil {
+			err = ctx.Err()
+		}
+		return nil, errors.Join(fmt.Errorf("store %s: %w", redacted(rawURL), err), store.Close())
+	}
+	return store, nil
+}

@@ -1,0 +1,173 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"sync"
+	"sync/atomic"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+	"github.com/urfave/cli/v3"
+
+	"github.com/strikesmq/strikes/consumer"
+)
+
+func (a *app) consumeCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "consume",
+		Usage:     "run a command for each message of a queue, and retry those for which it fails",
+		ArgsUsage: "QUEUE [flags] -- CMD [ARGS…]",
+		Description: "CMD gets the body on its stdin. Exit code 0: done; 65: dead-letter the message now; anything else: a failure, of\n" +
+			"which the end of CMD's stderr is kept as the reason. In its environment: STRIKES_ATTEMPT (1, 2, …), STRIKES_LAST\n" +
+			"(the number of the last attempt), STRIKES_MESSAGE_ID, STRIKES_QUEUE, STRIKES_EXCHANGE, STRIKES_ROUTING_KEY,\n" +
+			"STRIKES_CONTENT_TYPE, STRIKES_REDELIVERED (true, false), STRIKES_TOKEN (unique to the run), STRIKES_FENCE.\n\n" +
+			"What CMD prints is passed on, but with --json its stdout goes to stderr. Whatever CMD leaves running is killed.\n\n" +
+			"It refuses to start (exit 2) on a queue whose failed messages would be lost or lose their place; once it has\n" +
+			"started, it survives outages of broker and store. SIGINT and SIGTERM let the commands that run finish: exit 0 if\n" +
+			"everything was settled. A second one kills them.",
+		Flags:  consumeFlags(),
+		Action: a.do(a.consume),
+	}
+}
+
+func (a *app) consume(ctx context.Context, c *cli.Command) error {
+	set, err := consumeSettings(c, a.trailing)
+	if err != nil {
+		return err
+	}
+	path, err := exec.LookPath(set.command[0])
+	if err != nil {
+		return usagef("the command cannot be run: %w", err)
+	}
+	b, err := brokerOf(c)
+	if err != nil {
+		return err
+	}
+	store, err := storeOf(ctx, c)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	conn, err := b.dial(ctx)
+	if err != nil {
+		return err
+	}
+	set.consumer.Counter = store
+	w := &worker{
+		consumer: set.consumer, broker: b, next: b.after(conn),
+		command: command{path: path, args: set.command[1:], stdout: a.stdout, stderr: a.stderr},
+		idle:    idle{patience: set.exitWhenIdle},
+		log:     a.logger(set.verbose),
+	}
+	decisions := &lines{to: a.stderr, all: set.verbose}
+	if set.json {
+		*decisions = lines{to: a.stdout, all: true, json: true}
+		w.command.stdout = a.stderr
+	}
+	w.consumer.Observer = observers{decisions, &w.idle}
+	return w.run(ctx, a.now)
+}
+
+// logger is for what happens beside the messages.
+func (a *app) logger(verbose bool) *slog.Logger {
+	level := slog.LevelWarn
+	if verbose {
+		level = slog.LevelInfo
+	}
+	return slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: level}))
+}
+
+// worker is a consumer whose handler runs a command.
+type worker struct {
+	consumer consumer.Consumer
+	command  command
+	idle     idle
+	broker   *broker
+	next     func(context.Context) (*amqp.Connection, error)
+	conn     atomic.Pointer[amqp.Connection] // of the session
+	log      *slog.Logger
+}
+
+// run consumes until ctx is done, the queue has been empty for long enough, or the command cannot be started. Once now is
+// closed it ends at once, with everything that runs.
+func (w *worker) run(ctx context.Context, now <-chan struct{}) error {
+	ctx, stop := context.WithCancelCause(ctx)
+	w.consumer.Logger = w.log
+	w.consumer.Handler = w.handler(stop)
+
+	var idling sync.WaitGroup
+	defer idling.Wait()
+	defer stop(nil)
+	if w.idle.patience > 0 {
+		idling.Go(func() {
+			if w.idle.wait(ctx, w.empty) {
+				stop(nil)
+			}
+		})
+	}
+	done := make(chan error, 1)
+	go func() { done <- w.consumer.Run(ctx, w.dial) }()
+	select {
+	case err := <-done:
+		if cause := context.Cause(ctx); errors.Is(cause, errNotStarted) {
+			return cause
+		}
+		return err
+	case <-now:
+		w.command.killAll()
+		return coded{errors.New("ended at once: what was running is killed, and its messages return to the queue"), exitInterrupted}
+	}
+}
+
+func (w *worker) dial(ctx context.Context) (*amqp.Connection, error) {
+	conn, err := w.next(ctx)
+	w.conn.Store(conn)
+	return conn, err
+}
+
+// handler runs the command. If it cannot be started, that is not charged to the message: consuming is stopped, and the
+// attempt left open until the consumer takes it back.
+func (w *worker) handler(stop context.CancelCauseFunc) consumer.Handler {
+	base := os.Environ()
+	return func(ctx context.Context, d amqp.Delivery) error {
+		w.idle.begin()
+		defer w.idle.end()
+		attempt, _ := consumer.AttemptFrom(ctx)
+		env, omitted := environ(base, w.consumer.Queue, d, attempt)
+		for _, name := range omitted {
+			w.log.Warn("not told to the command: there is a NUL in it", "variable", name, "id", fmt.Sprintf("%q", d.MessageId))
+		}
+		err := w.command.run(ctx, env, d.Body)
+		if errors.Is(err, errNotStarted) {
+			w.log.Error("stopping; the message is not charged", "error", err)
+			stop(err)
+			<-ctx.Done()
+		}
+		return err
+	}
+}
+
+// empty asks the broker whether messages wait in the queue. Unknown is no.
+func (w *worker) empty() bool {
+	conn := w.conn.Load()
+	if conn == nil || conn.IsClosed() {
+		return false
+	}
+	n, err := ready(conn, w.consumer.Queue)
+	return err == nil && n == 0
+}
+
+// ready counts the messages of a queue that are not out with a consumer.
+func ready(conn *amqp.Connection, queue string) (int, error) {
+	ch, err := conn.Channel()
+	if err != nil {
+		return 0, err
+	}
+	defer ch.Close()
+	q, err := ch.QueueDeclarePassive(queue, false, false, false, false, nil)
+	return q.Messages, err
+}

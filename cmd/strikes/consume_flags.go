@@ -1,0 +1,107 @@
+package main
+
+import (
+	"time"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/strikesmq/strikes/consumer"
+)
+
+func consumeFlags() []cli.Flag {
+	return []cli.Flag{
+		amqpFlag(), redisFlag(), prefixFlag(),
+		&cli.StringFlag{Name: "management-url", Sources: env("management-url"), Usage: "the broker's management API, as `URL` http://user:password@host:15672, to check what AMQP does not tell"},
+		&cli.IntFlag{Name: "max-retries", Sources: env("max-retries"), Value: consumer.DefaultMaxRetries, Usage: "retry a message `N` times after its first failure, then dead-letter it"},
+		&cli.IntFlag{Name: "concurrency", Sources: env("concurrency"), Value: 1, Usage: "run `N` commands at once"},
+		&cli.IntFlag{Name: "prefetch", Sources: env("prefetch"), Usage: "take `N` messages from the broker at once; 0: twice the concurrency, 10 at least"},
+		&cli.StringFlag{Name: "backoff", Sources: env("backoff"), Value: "100ms..30s", Usage: "wait before a retry: `WAIT` is a time, or two with .. between, doubled from the first to the second"},
+		&cli.StringFlag{Name: "retry", Sources: env("retry"), Value: "requeue", Usage: "`WHERE` a failed message waits: requeue (it returns to its place) or in-place (this process keeps it)"},
+		&cli.StringFlag{Name: "isolation", Sources: env("isolation"), Value: "suspects", Usage: "run messages alone that may have killed a consumer: `WHICH` is suspects, strict (every message) or off"},
+		&cli.DurationFlag{Name: "handler-timeout", Sources: env("handler-timeout"), Value: consumer.DefaultHandlerTimeout, Usage: "end a command after this `TIME` and count a failure; 0: never"},
+		&cli.DurationFlag{Name: "drain-timeout", Sources: env("drain-timeout"), Value: consumer.DefaultDrainTimeout, Usage: "how long commands may finish once stopped; 0: not at all"},
+		&cli.DurationFlag{Name: "consumer-timeout", Sources: env("consumer-timeout"), Value: consumer.DefaultConsumerTimeout, Usage: "the broker's consumer_timeout; no message is held for more than half of it"},
+		&cli.DurationFlag{Name: "exit-when-idle", Sources: env("exit-when-idle"), Usage: "exit 0 once the queue is empty and nothing was to do for this `TIME`; 0: never"},
+		&cli.BoolFlag{Name: "allow-drop", Sources: env("allow-drop"), Usage: "accept a queue whose dead letters are lost"},
+		&cli.BoolFlag{Name: "verbose", Aliases: []string{"v"}, Usage: "say every decision on stderr, not only what went wrong"},
+		jsonFlag("print every decision on stdout, one JSON object a line"),
+	}
+}
+
+// settings are the flags of consume, understood.
+type settings struct {
+	consumer     consumer.Consumer
+	command      []string
+	exitWhenIdle time.Duration
+	verbose      bool
+	json         bool
+}
+
+var (
+	retryModes = map[string]consumer.RetryMode{"requeue": consumer.Requeue, "in-place": consumer.InPlace}
+	isolations = map[string]consumer.Isolation{
+		"suspects": consumer.IsolateSuspects, "strict": consumer.Strict, "off": consumer.Off,
+	}
+)
+
+// consumeSettings reads the flags. Zero means none there, where it means the default in a consumer.Consumer.
+func consumeSettings(c *cli.Command, trailing []string) (settings, error) {
+	s := settings{command: trailing, exitWhenIdle: c.Duration("exit-when-idle"), verbose: c.Bool("verbose"), json: c.Bool("json")}
+	args := c.Args().Slice()
+	queue := args[:len(args)-len(trailing)]
+	switch {
+	case len(trailing) == 0 || trailing[0] == "":
+		return s, usagef("consume: the command is missing: it stands behind -- (see strikes consume --help)")
+	case len(queue) != 1 || queue[0] == "":
+		return s, usagef("consume: one QUEUE stands before --, not %q (see strikes consume --help)", queue)
+	case s.exitWhenIdle < 0:
+		return s, usagef("--exit-when-idle is %v: it must not be negative", s.exitWhenIdle)
+	}
+	s.consumer = consumer.Consumer{
+		Queue: queue[0], Concurrency: c.Int("concurrency"), Prefetch: c.Int("prefetch"), MaxRetries: c.Int("max-retries"),
+		Retry: retryModes[c.String("retry")], Isolation: isolations[c.String("isolation")],
+		HandlerTimeout: c.Duration("handler-timeout"), DrainTimeout: c.Duration("drain-timeout"),
+		ConsumerTimeout: c.Duration("consumer-timeout"), AllowDrop: c.Bool("allow-drop"), Management: c.String("management-url"),
+	}
+	var err error
+	if s.consumer.Backoff, err = parseBackoff(c.String("backoff")); err != nil {
+		return s, usagef("--backoff: %w", err)
+	}
+	if err := refuseSettings(c, s.consumer); err != nil {
+		return s, err
+	}
+	s.consumer.MaxRetries = orNone(s.consumer.MaxRetries)
+	s.consumer.HandlerTimeout = orNone(s.consumer.HandlerTimeout)
+	s.consumer.DrainTimeout = orNone(s.consumer.DrainTimeout)
+	return s, nil
+}
+
+// orNone turns zero into what a consumer.Consumer takes for none.
+func orNone[N ~int | ~int64](n N) N {
+	if n == 0 {
+		return -1
+	}
+	return n
+}
+
+func refuseSettings(c *cli.Command, k consumer.Consumer) error {
+	switch {
+	case k.Retry == 0:
+		return usagef("--retry is %q: it is requeue or in-place", c.String("retry"))
+	case k.Isolation == 0:
+		return usagef("--isolation is %q: it is suspects, strict or off", c.String("isolation"))
+	case k.MaxRetries < 0 || k.MaxRetries > 1000:
+		return usagef("--max-retries is %d: it is 0 to 1000", k.MaxRetries)
+	case k.Concurrency < 1:
+		return usagef("--concurrency is %d: it is 1 at least", k.Concurrency)
+	case k.Prefetch < 0 || k.Prefetch > 65535:
+		return usagef("--prefetch is %d: it is 1 to 65535, or 0 for the default", k.Prefetch)
+	case k.HandlerTimeout < 0, k.DrainTimeout < 0:
+		return usagef("--handler-timeout and --drain-timeout must not be negative")
+	case k.ConsumerTimeout <= 0:
+		return usagef("--consumer-timeout is %v: it must be positive", k.ConsumerTimeout)
+	case k.Management != "" && !readable(k.Management):
+		return usagef("the management API's URL cannot be read: it is http[s]://user:password@host:15672")
+	}
+	return nil
+}

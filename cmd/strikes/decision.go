@@ -1,0 +1,103 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/strikesmq/strikes/consumer"
+)
+
+// decision is an event of the consumer as --json prints it.
+type decision struct {
+	Time        time.Time `json:"time"`
+	Decision    string    `json:"decision"`
+	Queue       string    `json:"queue"`
+	ID          string    `json:"id"`
+	Attempt     int       `json:"attempt,omitempty"`
+	Of          int       `json:"of,omitempty"` // attempts that there are
+	Failures    int       `json:"failures,omitempty"`
+	Crashes     int       `json:"crashes,omitempty"`
+	Redelivered bool      `json:"redelivered,omitempty"`
+	RanMS       int64     `json:"ran_ms,omitempty"`
+	WaitMS      int64     `json:"wait_ms,omitempty"` // until the next attempt
+	Cause       string    `json:"cause,omitempty"`
+	Error       string    `json:"error,omitempty"`
+}
+
+func decisionOf(e consumer.Event, at time.Time) decision {
+	d := decision{
+		Time: at.UTC(), Decision: string(e.Decision), Queue: e.Queue, ID: e.ID, Attempt: e.Attempt, Of: e.Limit,
+		Failures: e.Failures, Crashes: e.Crashes, Redelivered: e.Redelivered, RanMS: e.Ran.Milliseconds(),
+		WaitMS: e.Wait.Milliseconds(), Cause: string(e.Cause),
+	}
+	if e.Err != nil {
+		d.Error = e.Err.Error()
+	}
+	return d
+}
+
+// String is the decision on one line, fit for a terminal.
+func (d decision) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %s", d.Decision, shown(d.ID))
+	if d.Attempt > 0 && d.Of > 0 {
+		fmt.Fprintf(&b, ", attempt %d of %d", d.Attempt, d.Of)
+	}
+	if d.Cause != "" {
+		fmt.Fprintf(&b, " %s", d.Cause)
+	}
+	if d.Decision == string(consumer.Retry) {
+		fmt.Fprintf(&b, ", the next in %v", time.Duration(d.WaitMS)*time.Millisecond)
+	}
+	if d.Error != "" {
+		fmt.Fprintf(&b, ": %s", brief(d.Error, 200))
+	}
+	return b.String()
+}
+
+// troublesome reports whether a decision is shown to those who asked for nothing.
+func (d decision) troublesome() bool {
+	switch consumer.Decision(d.Decision) {
+	case consumer.Retry, consumer.DeadLetter, consumer.Isolate, consumer.Hold:
+		return true
+	default:
+		return d.Error != ""
+	}
+}
+
+// lines writes decisions, a line each, in one write each.
+type lines struct {
+	mu   sync.Mutex
+	to   io.Writer
+	all  bool // not only the troublesome ones
+	json bool
+}
+
+// Observe is called by many goroutines.
+func (l *lines) Observe(_ context.Context, e consumer.Event) {
+	d := decisionOf(e, time.Now())
+	if !l.all && !d.troublesome() {
+		return
+	}
+	line := []byte(d.String())
+	if l.json {
+		line, _ = json.Marshal(d) // of strings, numbers and a time: it cannot fail
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, _ = l.to.Write(append(line, '\n')) // a terminal or pipe that is gone cannot be told so
+}
+
+// observers are told one after the other.
+type observers []consumer.Observer
+
+func (o observers) Observe(ctx context.Context, e consumer.Event) {
+	for _, each := range o {
+		each.Observe(ctx, e)
+	}
+}

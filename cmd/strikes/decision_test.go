@@ -1,0 +1,63 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/strikesmq/strikes/consumer"
+)
+
+var decisionEvents = []struct {
+	event consumer.Event
+	text  string
+	all   bool // said only to those who want all
+}{
+	{consumer.Event{Decision: consumer.Ack, ID: "a", Attempt: 1}, "ack a", true},
+	{consumer.Event{Decision: consumer.Ack, ID: "a", Attempt: 3, Limit: 4}, "ack a, attempt 3 of 4", true},
+	{consumer.Event{Decision: consumer.Return, ID: "a"}, "requeue a", true},
+	{consumer.Event{Decision: consumer.Retry, ID: "two words", Attempt: 1, Limit: 4, Cause: consumer.Failed, Wait: 120 * time.Millisecond,
+		Err: errors.New("exit status 1: \x1b[31mno\nmore")},
+		`retry "two words", attempt 1 of 4 failed, the next in 120ms: exit status 1: \x1b[31mno…`, false},
+	{consumer.Event{Decision: consumer.DeadLetter, ID: "a\n", Attempt: 4, Limit: 4, Cause: consumer.TimedOut, Err: errors.New("late")},
+		`dead-letter "a\n", attempt 4 of 4 timed out: late`, false},
+	{consumer.Event{Decision: consumer.Isolate, ID: "a"}, "isolate a", false},
+	{consumer.Event{Decision: consumer.Hold, ID: "a", Err: errors.New("store away")}, "hold a: store away", false},
+	{consumer.Event{Decision: consumer.Leave, ID: "a"}, "leave a", true},
+	{consumer.Event{Decision: consumer.Leave, ID: "a", Err: errors.New("channel closed")}, "leave a: channel closed", false},
+	{consumer.Event{Decision: consumer.DeadLetter, Cause: consumer.NoID, Err: errors.New("x")}, `dead-letter "" no id: x`, false},
+}
+
+func TestLines(t *testing.T) {
+	for _, verbose := range []bool{false, true} {
+		var got strings.Builder
+		var want []string
+		l := lines{to: &got, all: verbose}
+		for _, e := range decisionEvents {
+			l.Observe(context.Background(), e.event)
+			if verbose || !e.all {
+				want = append(want, e.text)
+			}
+		}
+		if diff := cmp.Diff(strings.Join(want, "\n")+"\n", got.String()); diff != "" {
+			t.Errorf("verbose %v (-want +got):\n%s", verbose, diff)
+		}
+	}
+}
+
+func TestLinesJSON(t *testing.T) {
+	var got strings.Builder
+	l := lines{to: &got, all: true, json: true}
+	l.Observe(context.Background(), consumer.Event{Decision: consumer.Retry, Queue: "q", ID: "a\x1b", Attempt: 1, Limit: 4, Failures: 1,
+		Redelivered: true, Ran: time.Second, Wait: 2 * time.Second, Cause: consumer.Failed, Err: errors.New("x\ty")})
+	_, rest, _ := strings.Cut(got.String(), `",`)
+	want := `"decision":"retry","queue":"q","id":"a\u001b","attempt":1,"of":4,"failures":1,"redelivered":true,"ran_ms":1000,` +
+		`"wait_ms":2000,"cause":"failed","error":"x\ty"}` + "\n"
+	if diff := cmp.Diff(want, rest); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}

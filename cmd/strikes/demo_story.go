@@ -1,0 +1,75 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/strikesmq/strikes/consumer"
+)
+
+// settles reports whether an order is done with.
+func (e fleetEvent) settles() bool {
+	return e.decision != nil &&
+		(e.decision.Decision == string(consumer.Ack) || e.decision.Decision == string(consumer.DeadLetter))
+}
+
+// String tells one event in a line.
+func (e fleetEvent) String() string {
+	who := fmt.Sprintf("consumer %d", e.consumer)
+	switch {
+	case e.decision != nil:
+		return who + "  " + tell(*e.decision)
+	case e.ended != "":
+		return who + "  died (" + printable(e.ended, "") + "); what it held returns to the queue, and it is started again"
+	}
+	return fmt.Sprintf("%s  started, pid %d", who, e.pid)
+}
+
+// tell puts a decision in words.
+func tell(d decision) string {
+	id := shown(d.ID)
+	switch consumer.Decision(d.Decision) {
+	case consumer.Ack:
+		if d.Redelivered || d.Attempt > 1 {
+			return fmt.Sprintf("%s  handled at attempt %d, redelivered", id, d.Attempt)
+		}
+		return id + "  handled"
+	case consumer.Retry:
+		return fmt.Sprintf("%s  attempt %d of %d failed: %s; again in %v", id, d.Attempt, d.Of, brief(d.Error, 80),
+			time.Duration(d.WaitMS)*time.Millisecond)
+	case consumer.Return:
+		return id + "  back to its place at the head of the queue"
+	case consumer.DeadLetter:
+		return fmt.Sprintf("%s  attempt %d of %d failed: %s; to the dead-letter queue", id, d.Attempt, d.Of, brief(d.Error, 80))
+	case consumer.Isolate:
+		return id + "  was with a process that died, so it may have killed it: it runs alone now"
+	case consumer.Leave:
+		return id + "  left: it returns to the queue, uncharged"
+	default:
+		return d.String()
+	}
+}
+
+// print shows the proof.
+func (v verdict) print(w io.Writer) {
+	fmt.Fprintf(w, "\nThe proof, with all consumers gone:\n")
+	for _, c := range v.Checks {
+		mark := "ok    "
+		if !c.OK {
+			mark = "WRONG "
+		}
+		fmt.Fprintf(w, "  %s%s, says %s: %s\n", mark, c.What, c.Source, c.Got)
+		if !c.OK {
+			fmt.Fprintf(w, "        it must be: %s\n", c.Want)
+		}
+	}
+	for _, r := range v.Counters {
+		if r.LastError != "" {
+			fmt.Fprintf(w, "  the last error of %s, says the store: %s\n", shown(r.ID), brief(r.LastError, 80))
+		}
+	}
+	if v.OK {
+		fmt.Fprintf(w, "%d orders: %d handled, %d dead-lettered, none lost. (%.1f s)\n", v.Orders, v.Handled, len(v.DeadLetters), v.Seconds)
+	}
+}

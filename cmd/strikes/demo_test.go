@@ -1,0 +1,159 @@
+//go:build unix
+
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+// demoOn returns a demo on the shared broker with its embedded store.
+func demoOn(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command("strikes", append([]string{"demo"}, args...)...)
+	cmd.Env = append(os.Environ(), "AMQP_URL="+brokerURL(t), "REDIS_URL=")
+	return cmd
+}
+
+func TestDemo(t *testing.T) {
+	for _, kind := range []string{"quorum", "classic"} {
+		t.Run(kind, func(t *testing.T) {
+			cmd := demoOn(t, "--json", "--type", kind)
+			var story bytes.Buffer
+			cmd.Stderr = &story
+			out, err := cmd.Output()
+			var v verdict
+			if jsonErr := json.Unmarshal(out, &v); err != nil || jsonErr != nil || bytes.Count(out, []byte("\n")) != 1 {
+				t.Fatalf("%v, %v\n%s\n%s", err, jsonErr, out, &story)
+			}
+			if !v.OK || v.Orders != 20 || v.Handled != 19 || v.Runs["order-04"] != 3 || v.Runs["order-07"] != 4 || v.Runs["order-12"] != 2 ||
+				len(v.DeadLetters) != 1 || v.DeadLetters[0].ID != "order-07" || v.Seconds > 30 {
+				t.Errorf("%s", out)
+			}
+			for _, want := range []string{"order-04  attempt 2 of 4 failed", "died (signal: killed)", "order-07  attempt 4 of 4 failed: no such product; to the dead-letter queue"} {
+				if !strings.Contains(story.String(), want) {
+					t.Errorf("the story lacks %q:\n%s", want, &story)
+				}
+			}
+			if exists(t, v.Queue) || exists(t, v.Queue+".dlq") {
+				t.Error("its queues are left")
+			}
+		})
+	}
+}
+
+// TestDemoOnStore gives the demo a store, and looks whether it leaves anything there.
+func TestDemoOnStore(t *testing.T) {
+	cmd := demoOn(t, "--json")
+	cmd.Env = append(cmd.Env, "REDIS_URL="+storeURL(t))
+	var v verdict
+	if err := json.Unmarshal([]byte(mustOutput(t, cmd)), &v); err != nil || !v.OK {
+		t.Fatalf("%v, %+v", err, v)
+	}
+	store, err := openStore(t.Context(), storeURL(t), v.Queue) // which is its prefix as well
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	for _, o := range demoOrders() {
+		if left, err := store.Get(t.Context(), "/", v.Queue, o.ID); len(left) > 0 || err != nil {
+			t.Errorf("%v, %v", left, err)
+		}
+	}
+}
+
+// TestDemoEnds ends a demo in the middle. Its consumers must go with it, as the broker sees; and after anything but SIGKILL
+// its queues as well.
+func TestDemoEnds(t *testing.T) {
+	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGKILL} {
+		t.Run(sig.String(), func(t *testing.T) {
+			cmd := demoOn(t)
+			stdout, err := cmd.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			queue := untilHandled(t, stdout)
+			t.Cleanup(func() {
+				if err := forget(brokerURL(t), queue); err != nil {
+					t.Error(err)
+				}
+			})
+			if n := consumers(t, queue); n == 0 {
+				t.Error("it has no consumers to begin with")
+			}
+			if err := cmd.Process.Signal(sig); err != nil {
+				t.Fatal(err)
+			}
+			_ = cmd.Wait()
+			eventually(t, 10*time.Second, "the consumers are gone", func() bool { return consumers(t, queue) == 0 })
+			if sig == syscall.SIGKILL {
+				return
+			}
+			if code := cmd.ProcessState.ExitCode(); code != exitInterrupted || exists(t, queue) {
+				t.Errorf("exit code %d, queue left: %v", code, exists(t, queue))
+			}
+		})
+	}
+}
+
+// untilHandled reads a demo's story until the first order is handled, and returns the queue's name.
+func untilHandled(t *testing.T, stdout interface{ Read([]byte) (int, error) }) (queue string) {
+	t.Helper()
+	lines := bufio.NewScanner(stdout)
+	for lines.Scan() {
+		if _, rest, ok := strings.Cut(lines.Text(), "; queue "); ok {
+			queue, _, _ = strings.Cut(rest, " ")
+		}
+		if strings.HasSuffix(lines.Text(), "  handled") {
+			return queue
+		}
+	}
+	t.Fatalf("it ended: %v", lines.Err())
+	return ""
+}
+
+// declaration asks the broker for a queue; false: there is none.
+func declaration(t *testing.T, queue string) (q amqp.Queue, ok bool) {
+	t.Helper()
+	b, err := newBroker(brokerURL(t), "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = b.with(t.Context(), func(conn *amqp.Connection) error {
+		ch, err := conn.Channel()
+		if err != nil {
+			return err
+		}
+		q, err = ch.QueueDeclarePassive(queue, false, false, false, false, nil)
+		ok = err == nil
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return q, ok
+}
+
+func exists(t *testing.T, queue string) bool {
+	t.Helper()
+	_, ok := declaration(t, queue)
+	return ok
+}
+
+func consumers(t *testing.T, queue string) int {
+	t.Helper()
+	q, _ := declaration(t, queue)
+	return q.Consumers
+}

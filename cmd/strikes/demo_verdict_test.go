@@ -1,0 +1,77 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/strikesmq/strikes/counter"
+)
+
+// goodEvidence is that of a demo in which everything went as it must.
+func goodEvidence() evidence {
+	e := evidence{
+		queue: "q", runs: map[string]int{}, done: map[string]int{},
+		deadLetters: []deadLetter{{ID: "order-07", Reason: "rejected", From: "q"}},
+		listed:      []counter.Record{{Message: counter.Message{ID: "order-07"}, State: counter.DeadLetter, Failures: 4}},
+		flaky:       []counter.Record{{Message: counter.Message{ID: "order-04"}, State: counter.Done, Failures: 2}},
+	}
+	for _, o := range demoOrders() {
+		e.runs[o.ID], e.done[o.ID] = 1, 1
+	}
+	e.runs["order-04"], e.runs["order-07"], e.runs["order-12"] = 3, 4, 2
+	delete(e.done, "order-07")
+	return e
+}
+
+func TestVerdictOfGoodEvidence(t *testing.T) {
+	v := newVerdict(demoOrders(), goodEvidence())
+	if !v.OK || v.Orders != 20 || v.Handled != 19 || len(v.Checks) != 5 {
+		t.Errorf("%+v", v)
+	}
+}
+
+func TestVerdictFindsEachFault(t *testing.T) {
+	tests := []struct {
+		name  string
+		spoil func(e *evidence)
+		check string // the one that fails
+	}{
+		{"an order is left", func(e *evidence) { e.left = 1 }, "orders still in the queue"},
+		{"no dead letter", func(e *evidence) { e.deadLetters = nil }, "orders in the dead-letter queue"},
+		{"dead-lettered twice", func(e *evidence) { e.deadLetters = append(e.deadLetters, e.deadLetters[0]) }, "orders in the dead-letter queue"},
+		{"the wrong one", func(e *evidence) { e.deadLetters[0].ID = "order-08" }, "orders in the dead-letter queue"},
+		{"by a limit of the broker's", func(e *evidence) { e.deadLetters[0].Reason = "delivery_limit" }, "orders in the dead-letter queue"},
+		{"lost", func(e *evidence) { delete(e.done, "order-01") }, "orders handled to the end"},
+		{"handled twice", func(e *evidence) { e.done["order-01"] = 2 }, "orders handled to the end"},
+		{"the poison was handled", func(e *evidence) { e.done["order-07"] = 1 }, "orders handled to the end"},
+		{"one run too few", func(e *evidence) { e.runs["order-07"] = 3 }, "runs of the handler"},
+		{"one run too many", func(e *evidence) { e.runs["order-19"] = 2 }, "runs of the handler"},
+		{"an order of somebody else's", func(e *evidence) { delete(e.runs, "order-01"); e.runs["order-99"] = 1 }, "runs of the handler"},
+		{"a neighbour is charged", func(e *evidence) {
+			e.listed = append(e.listed, counter.Record{Message: counter.Message{ID: "order-13"}, Crashes: 1})
+		}, "what is counted"},
+		{"a crash is charged", func(e *evidence) { e.listed[0].Failures, e.listed[0].Crashes = 3, 1 }, "what is counted"},
+		{"the flaky one is forgotten", func(e *evidence) { e.flaky = nil }, "what is counted"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			e := goodEvidence()
+			tt.spoil(&e)
+			v := newVerdict(demoOrders(), e)
+			var failed []string
+			for _, c := range v.Checks {
+				if !c.OK {
+					failed = append(failed, c.What)
+				}
+			}
+			if v.OK || strings.Join(failed, ", ") != tt.check {
+				t.Errorf("ok %v, failed: %q, want %q", v.OK, failed, tt.check)
+			}
+			var out strings.Builder
+			v.print(&out)
+			if !strings.Contains(out.String(), "WRONG "+tt.check) || strings.Contains(out.String(), "none lost") {
+				t.Errorf("printed:\n%s", &out)
+			}
+		})
+	}
+}

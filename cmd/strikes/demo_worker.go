@@ -1,0 +1,52 @@
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+	"time"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/strikesmq/strikes/consumer"
+)
+
+// The file descriptor of the ledger in a consumer of the demo: the first of exec.Cmd.ExtraFiles.
+const ledgerFD = 3
+
+// demoWorkerCommand is one consumer process of the demo. It says its decisions on stdout and lives no longer than the other
+// end of its stdin.
+func (a *app) demoWorkerCommand() *cli.Command {
+	return &cli.Command{
+		Name:   "demo-worker",
+		Hidden: true,
+		Flags:  []cli.Flag{amqpFlag(), redisFlag(), prefixFlag()},
+		Action: a.do(a.demoWorker),
+	}
+}
+
+func (a *app) demoWorker(ctx context.Context, c *cli.Command) error {
+	args, err := positional(c, "QUEUE")
+	if err != nil {
+		return err
+	}
+	go func() { // as long as the process lives; nothing else would end it if the demo was killed
+		_, _ = io.Copy(io.Discard, a.stdin)
+		os.Exit(exitFailed)
+	}()
+	b, err := brokerOf(c)
+	if err != nil {
+		return err
+	}
+	store, err := storeOf(ctx, c)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	s := shop{ledger: &ledger{os.NewFile(ledgerFD, "ledger")}, die: dieNow}
+	worker := consumer.Consumer{
+		Queue: args[0], Handler: s.handle, Counter: store, MaxRetries: demoRetries, Prefetch: 4,
+		Observer: &lines{to: a.stdout, all: true, json: true}, DrainTimeout: 2 * time.Second,
+	}
+	return worker.Run(ctx, b.dial)
+}

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	amqp "github.com/rabbitmq/amqp091-go"
+	"github.com/urfave/cli/v3"
+
+	"github.com/strikesmq/strikes/consumer"
+)
+
+func TestEnviron(t *testing.T) {
+	base := []string{"PATH=/bin", "STRIKES_MESSAGE_ID=of another", "STRIKES_MAX_RETRIES=7", "STRIKES_ATTEMPT"}
+	d := amqp.Delivery{MessageId: "a=b\n\x1b", Exchange: "x", RoutingKey: "k", ContentType: "text/plain", Redelivered: true}
+	env, omitted := environ(base, "orders", d, consumer.Attempt{Number: 2, Last: 4, Token: "tok-1", Fence: 3})
+	want := []string{
+		"PATH=/bin", "STRIKES_MAX_RETRIES=7", "STRIKES_ATTEMPT=2", "STRIKES_LAST=4", "STRIKES_MESSAGE_ID=a=b\n\x1b",
+		"STRIKES_QUEUE=orders", "STRIKES_EXCHANGE=x", "STRIKES_ROUTING_KEY=k", "STRIKES_CONTENT_TYPE=text/plain",
+		"STRIKES_REDELIVERED=true", "STRIKES_TOKEN=tok-1", "STRIKES_FENCE=3",
+	}
+	if diff := cmp.Diff(want, env); diff != "" || omitted != nil {
+		t.Errorf("omitted %q, environment (-want +got):\n%s", omitted, diff)
+	}
+}
+
+// TestEnvironSetsNoFlag: a command may call strikes itself.
+func TestEnvironSetsNoFlag(t *testing.T) {
+	env, _ := environ(nil, "q", amqp.Delivery{}, consumer.Attempt{})
+	var flags []string
+	err := new(app).root().Walk(func(c *cli.Command) error {
+		for _, f := range c.Flags {
+			if f, ok := f.(cli.DocGenerationFlag); ok {
+				flags = append(flags, f.GetEnvVars()...)
+			}
+		}
+		return nil
+	})
+	if err != nil || !slices.Contains(flags, "STRIKES_AMQP_URL") {
+		t.Fatalf("%v, %q", err, flags)
+	}
+	for _, v := range env {
+		if name, _, _ := strings.Cut(v, "="); slices.Contains(flags, name) {
+			t.Errorf("%s is a flag's", name)
+		}
+	}
+}
+
+func TestEnvironOmitsNUL(t *testing.T) {
+	base := []string{"STRIKES_MESSAGE_ID=of another"}
+	env, omitted := environ(base, "q", amqp.Delivery{MessageId: "a\x00b", RoutingKey: "\x00"}, consumer.Attempt{})
+	if diff := cmp.Diff([]string{"STRIKES_MESSAGE_ID", "STRIKES_ROUTING_KEY"}, omitted); diff != "" {
+		t.Errorf("omitted (-want +got):\n%s", diff)
+	}
+	if slices.Contains(env, "STRIKES_MESSAGE_ID=of another") || !slices.Contains(env, "STRIKES_QUEUE=q") {
+		t.Errorf("environment: %q", env)
+	}
+}

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/publisher"
+	"github.com/strikesmq/strikes/topology"
+)
+
+// The program's exit codes, as its help lists them.
+const (
+	exitOK          = 0
+	exitFailed      = 1
+	exitUsage       = 2
+	exitNothing     = 3
+	exitDenied      = 4
+	exitUnreachable = 69
+	exitInterrupted = 130
+)
+
+// coded is an error whose exit code was clear where it arose.
+type coded struct {
+	error
+	code int
+}
+
+func (e coded) Unwrap() error { return e.error }
+
+func usage(err error) error { return coded{err, exitUsage} }
+
+func usagef(format string, args ...any) error { return usage(fmt.Errorf(format, args...)) }
+
+func exitCode(err error) int {
+	var known coded
+	var refused *topology.RefusedError
+	var store *counter.StoreError
+	var publish *publisher.Error
+	var answer *amqp.Error
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &known):
+		return known.code
+	case errors.Is(err, context.Canceled):
+		return exitInterrupted
+	case errors.As(err, &refused), errors.Is(err, topology.ErrQueueNotFound):
+		return exitUsage
+	case errors.As(err, &store):
+		return storeCode(store.Cause)
+	case errors.Is(err, publisher.ErrConnectionLost):
+		return exitUnreachable
+	case errors.As(err, &publish):
+		return answerCode(publish.Code)
+	case errors.As(err, &answer) && answer.Server:
+		return answerCode(answer.Code)
+	case errors.Is(err, amqp.ErrClosed):
+		return exitUnreachable
+	}
+	return exitFailed
+}
+
+func storeCode(c counter.Cause) int {
+	switch c {
+	case counter.Denied:
+		return exitDenied
+	case counter.NotRedis, counter.OtherCause:
+		return exitFailed
+	default:
+		return exitUnreachable
+	}
+}
+
+// answerCode is for a reply code of the broker's; zero if there was none.
+func answerCode(code int) int {
+	switch code {
+	case amqp.AccessRefused, amqp.NotAllowed:
+		return exitDenied
+	case amqp.PreconditionFailed:
+		return exitUsage
+	case amqp.ConnectionForced, amqp.InternalError:
+		return exitUnreachable
+	}
+	return exitFailed
+}

@@ -1,0 +1,124 @@
+//go:build unix
+
+package main
+
+import (
+	"errors"
+	"io"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// declaredQueue makes a queue for one test.
+func declaredQueue(t *testing.T) string {
+	t.Helper()
+	queue := "cli." + uuid.NewString()
+	t.Cleanup(func() {
+		if err := errors.Join(forget(brokerURL(t), queue), forgetKeys(storeURL(t), queue)); err != nil {
+			t.Error(err)
+		}
+	})
+	mustOutput(t, strikesOn(t, queue, "declare", queue))
+	return queue
+}
+
+// started starts cmd and returns what it prints.
+func started(t *testing.T, cmd *exec.Cmd) (stdout, stderr *output) {
+	t.Helper()
+	stdout, stderr = &output{}, &output{}
+	cmd.Stdout, cmd.Stderr = stdout, stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	return stdout, stderr
+}
+
+func TestPublishInterrupted(t *testing.T) {
+	queue := declaredQueue(t)
+	cmd := strikesOn(t, queue, "publish", "--json", queue)
+	stdin, err := cmd.StdinPipe() // stays open: the command waits for more
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, stderr := started(t, cmd)
+	for n, line := range []string{"one\n", "two\n"} {
+		if _, err := io.WriteString(stdin, line); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, 10*time.Second, "a line is published before the next one comes", func() bool {
+			return strings.Count(stdout.String(), `"confirmed":true`) == n+1
+		})
+	}
+	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	err = cmd.Wait()
+	if code := cmd.ProcessState.ExitCode(); code != exitInterrupted || !strings.Contains(stderr.String(), "2 confirmed\n") {
+		t.Errorf("exit code %d, %v\n%s", code, err, stderr)
+	}
+	if n, err := readyIn(brokerURL(t), queue); n != 2 || err != nil {
+		t.Errorf("%d messages in the queue, %v", n, err)
+	}
+}
+
+// TestConsumeStops sends signals to a consumer whose command runs.
+func TestConsumeStops(t *testing.T) {
+	tests := []struct {
+		name    string
+		script  string
+		signals []syscall.Signal
+		code    int
+		left    int // messages in the queue
+		printed string
+	}{
+		{"the command may finish", `echo begun; sleep 0.7; echo finished`, []syscall.Signal{syscall.SIGTERM}, exitOK, 0, "begun\nfinished\n"},
+		{"a failure while stopping is not charged", `echo begun; sleep 0.7; exit 1`, []syscall.Signal{syscall.SIGINT}, exitOK, 1, "begun\n"},
+		{"a second signal ends it", `echo begun; sleep 600`, []syscall.Signal{syscall.SIGINT, syscall.SIGTERM}, exitInterrupted, 1, "begun\n"},
+		{"it is killed, and the command with it", `echo begun; exec sleep 30`, []syscall.Signal{syscall.SIGKILL}, -1, 1, "begun\n"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			queue := declaredQueue(t)
+			publish := strikesOn(t, queue, "publish", queue)
+			publish.Stdin = strings.NewReader("an order\n")
+			mustOutput(t, publish)
+
+			pidFile := filepath.Join(t.TempDir(), "pid")
+			cmd := strikesOn(t, queue, "consume", queue, "--", "sh", "-c", `echo $$ >"$PID_FILE"; `+tt.script)
+			cmd.Env = append(cmd.Env, "PID_FILE="+pidFile)
+			stdout, stderr := started(t, cmd)
+			eventually(t, 20*time.Second, "the command runs", func() bool { return stdout.String() == "begun\n" })
+			for _, s := range tt.signals {
+				time.Sleep(50 * time.Millisecond) // two signals at once may arrive as one
+				if err := cmd.Process.Signal(s); err != nil {
+					t.Fatal(err)
+				}
+			}
+			began := time.Now()
+			_ = cmd.Wait()
+			if code := cmd.ProcessState.ExitCode(); code != tt.code || stdout.String() != tt.printed || time.Since(began) > 10*time.Second {
+				t.Errorf("exit code %d after %v, printed %q:\n%s", code, time.Since(began), stdout, stderr)
+			}
+			eventually(t, 10*time.Second, "the message is where it must be", func() bool {
+				n, err := readyIn(brokerURL(t), queue)
+				return err == nil && n == tt.left
+			})
+			if pid := readPID(t, pidFile); tt.code >= 0 || runtime.GOOS == "linux" { // elsewhere nothing ends an orphan
+				eventually(t, 10*time.Second, "the command is gone", func() bool { return !alive(pid) })
+			}
+			list := strikesOn(t, queue, "counter", "list", queue)
+			if out, err := list.CombinedOutput(); list.ProcessState.ExitCode() != exitNothing {
+				t.Errorf("it is charged: %v\n%s", err, out)
+			}
+		})
+	}
+}

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+// parseMessage makes the message of one line of input.
+type parseMessage func(line []byte) (amqp.Publishing, error)
+
+// parseLine takes the line as the body.
+func parseLine(line []byte) (amqp.Publishing, error) { return amqp.Publishing{Body: line}, nil }
+
+// envelope is one line of NDJSON.
+type envelope struct {
+	ID              string         `json:"id"`
+	Body            *string        `json:"body"`
+	BodyBase64      *string        `json:"body_base64"`
+	Headers         map[string]any `json:"headers"`
+	ContentType     string         `json:"content_type"`
+	ContentEncoding string         `json:"content_encoding"`
+	CorrelationID   string         `json:"correlation_id"`
+	ReplyTo         string         `json:"reply_to"`
+	Type            string         `json:"type"`
+	AppID           string         `json:"app_id"`
+	UserID          string         `json:"user_id"`
+	Priority        uint8          `json:"priority"`
+	Expiration      string         `json:"expiration"` // milliseconds, as AMQP has it
+	Timestamp       time.Time      `json:"timestamp"`
+}
+
+// parseEnvelope reads one JSON object with the fields of an envelope, and nothing else.
+func parseEnvelope(line []byte) (amqp.Publishing, error) {
+	var e envelope
+	d := json.NewDecoder(bytes.NewReader(line))
+	d.DisallowUnknownFields()
+	d.UseNumber()
+	if err := d.Decode(&e); err != nil {
+		return amqp.Publishing{}, jsonError(err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return amqp.Publishing{}, errors.New("more follows the JSON object: it is one object a line")
+	}
+	body, err := e.body()
+	if err != nil {
+		return amqp.Publishing{}, err
+	}
+	return amqp.Publishing{
+		MessageId: e.ID, Body: body, Headers: table(e.Headers), ContentType: e.ContentType, ContentEncoding: e.ContentEncoding,
+		CorrelationId: e.CorrelationID, ReplyTo: e.ReplyTo, Type: e.Type, AppId: e.AppID, UserId: e.UserID,
+		Priority: e.Priority, Expiration: e.Expiration, Timestamp: e.Timestamp,
+	}, nil
+}
+
+func (e envelope) body() ([]byte, error) {
+	switch {
+	case e.Body != nil && e.BodyBase64 != nil:
+		return nil, errors.New(`both "body" and "body_base64" are given`)
+	case e.Body != nil:
+		return []byte(*e.Body), nil
+	case e.BodyBase64 != nil:
+		b, err := base64.StdEncoding.DecodeString(*e.BodyBase64)
+		if err != nil {
+			return nil, fmt.Errorf(`"body_base64" is not standard base64: %w`, err)
+		}
+		return b, nil
+	}
+	return nil, errors.New(`neither "body" (text) nor "body_base64" is given`)
+}
+
+// jsonError says what is wrong with a line without the decoder's Go terms.
+func jsonError(err error) error {
+	var mismatch *json.UnmarshalTypeError
+	switch {
+	case errors.As(err, &mismatch) && mismatch.Field == "":
+		return fmt.Errorf("a JSON %s instead of an object", mismatch.Value)
+	case errors.As(err, &mismatch):
+		return fmt.Errorf("field %q cannot be a JSON %s", mismatch.Field, mismatch.Value)
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return errors.New("the JSON object is not complete")
+	}
+	return errors.New(strings.TrimPrefix(err.Error(), "json: "))
+}
+
+// table turns JSON into header values: whole numbers into integers where they fit.
+func table(m map[string]any) amqp.Table {
+	if len(m) == 0 {
+		return nil
+	}
+	t := amqp.Table{}
+	for k, v := range m {
+		t[k] = field(v)
+	}
+	return t
+}
+
+func field(v any) any {
+	switch v := v.(type) {
+	case json.Number:
+		if n, err := v.Int64(); err == nil {
+			return n
+		}
+		f, _ := v.Float64() // beyond a float's range it is infinite, which the publisher refuses
+		return f
+	case map[string]any:
+		return nested(v)
+	case []any:
+		list := make([]any, len(v))
+		for i := range v {
+			list[i] = field(v[i])
+		}
+		return list
+	}
+	return v
+}
+
+// nested is a table even if it is empty: a nil one has no place among values.
+func nested(m map[string]any) amqp.Table {
+	if t := table(m); t != nil {
+		return t
+	}
+	return amqp.Table{}
+}

@@ -1,0 +1,221 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+	"github.com/urfave/cli/v3"
+
+	"github.com/strikesmq/strikes/publisher"
+)
+
+// lastConfirms is how long an interrupted publish waits for what it has sent.
+const lastConfirms = 2 * time.Second
+
+func (a *app) publishCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "publish",
+		Usage:     "publish messages that can be counted: with an id, persistent, confirmed",
+		ArgsUsage: "QUEUE [FILE…]",
+		Description: "Each line of the files (- or none: of stdin) is one message, without its \\n; an empty line is an empty message.\n" +
+			"With --ndjson each line that is not empty is an object with one of \"body\" (text) and \"body_base64\", and any of\n" +
+			"id, headers, content_type, content_encoding, correlation_id, reply_to, type, app_id, user_id, priority,\n" +
+			"expiration (ms, as text) and timestamp (RFC 3339). A message without an id gets a UUIDv7.\n\n" +
+			"The messages enter the queue in the order of the input. It stops when one fails, and says how many were\n" +
+			"confirmed and which may or may not have arrived.",
+		Flags: []cli.Flag{
+			amqpFlag(),
+			&cli.StringFlag{Name: "exchange", Usage: "publish to `EXCHANGE` with QUEUE as the routing key; if empty, to the queue itself"},
+			&cli.BoolFlag{Name: "ndjson", Usage: "each line is a JSON object"},
+			&cli.StringFlag{Name: "content-type", Usage: "`TYPE` of messages that bring none"},
+			&cli.DurationFlag{Name: "timeout", Sources: env("timeout"), Value: 30 * time.Second, Usage: "give up when a batch (512 messages at most) is not confirmed within this `TIME`"},
+			jsonFlag("print one JSON object for each message, with its id"),
+		},
+		Action: a.do(a.publish),
+	}
+}
+
+func (a *app) publish(ctx context.Context, c *cli.Command) error {
+	args, err := positional(c, "QUEUE", "[FILE…]")
+	if err != nil {
+		return err
+	}
+	if c.Duration("timeout") <= 0 {
+		return usagef("--timeout is %v: it must be positive", c.Duration("timeout"))
+	}
+	b, err := brokerOf(c)
+	if err != nil {
+		return err
+	}
+	conn, err := b.dial(ctx)
+	if err != nil {
+		return err
+	}
+	pub, err := publisher.New(b.after(conn), &publisher.Options{ConfirmTimeout: c.Duration("timeout")}) //nolint:contextcheck // Close ends it
+	if err != nil {
+		closeConnection(conn)
+		return err
+	}
+	p := &publishing{
+		publisher: pub, exchange: c.String("exchange"), key: args[0], contentType: c.String("content-type"),
+		timeout: c.Duration("timeout"), bar: newProgress(a.stderr),
+	}
+	if c.Bool("json") {
+		p.report = json.NewEncoder(a.stdout)
+	}
+	r := reader{stdin: a.stdin, parse: parseLine, blank: true}
+	if c.Bool("ndjson") {
+		r.parse, r.blank = parseEnvelope, false
+	}
+	err = p.all(ctx, r, args[1:])
+	if closing := pub.Close(); err == nil {
+		err = closing
+	}
+	if !p.used { // the publisher dials for the first message
+		closeConnection(conn)
+	}
+	fmt.Fprintln(a.stderr, p.summary())
+	return err
+}
+
+// publishing is the state of one publish command.
+type publishing struct {
+	publisher   *publisher.Publisher
+	exchange    string
+	key         string
+	contentType string
+	timeout     time.Duration
+	report      *json.Encoder // nil: none
+	bar         *progress
+
+	used                         bool
+	confirmed, failed, undecided int
+	unsure                       []entry // a few of those that are undecided
+}
+
+// all publishes what the reader finds, until that ends, a message fails, or ctx is done. A reader that waits for input that
+// does not come is left behind, for nothing ends such a read; the process is about to end.
+func (p *publishing) all(ctx context.Context, r reader, files []string) error {
+	defer p.bar.finish()
+	reading, stop := context.WithCancel(ctx)
+	defer stop()
+	in := newIntake()
+	r.put = in.put
+	go func() { in.end(r.read(reading, files)) }()
+	for {
+		batch, err := in.take(ctx)
+		if len(batch) == 0 {
+			return err
+		}
+		if err := p.batch(ctx, batch); err != nil {
+			return err
+		}
+		in.done(batch)
+	}
+}
+
+// batch publishes entries in order. Once ctx is done, what was sent has a little time left to be confirmed.
+func (p *publishing) batch(ctx context.Context, entries []entry) error {
+	p.used = true
+	msgs := make([]publisher.Message, len(entries))
+	for i, e := range entries {
+		msgs[i] = publisher.Message{Exchange: p.exchange, Key: p.key, Publishing: e.msg}
+		if e.msg.ContentType == "" {
+			msgs[i].ContentType = p.contentType
+		}
+	}
+	sending, cancel := outlive(ctx, lastConfirms)
+	defer cancel()
+	sending, cancelTimeout := context.WithTimeout(sending, p.timeout)
+	defer cancelTimeout()
+	return p.count(ctx, entries, msgs, p.publisher.PublishAll(sending, msgs))
+}
+
+// outlive returns a context that is done only some time after ctx is.
+func outlive(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	late, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(d, cancel) })
+	return late, func() { stop(); cancel() }
+}
+
+// count takes the outcome of a batch, and returns the error of the first message that failed.
+func (p *publishing) count(ctx context.Context, entries []entry, msgs []publisher.Message, outcome error) error {
+	errs := make([]error, len(entries))
+	var failed *publisher.BatchError
+	if errors.As(outcome, &failed) {
+		copy(errs, failed.Errs)
+	}
+	var first error
+	before := p.confirmed
+	for i, e := range entries {
+		p.tell(e, msgs[i].Publishing, errs[i])
+		if errs[i] != nil && first == nil {
+			first = fmt.Errorf("%v: %w", e, errs[i])
+		}
+	}
+	p.bar.add(p.confirmed - before)
+	switch {
+	case first == nil:
+		return nil
+	case ctx.Err() != nil:
+		return coded{first, exitInterrupted}
+	case errors.Is(first, context.DeadlineExceeded):
+		return coded{first, exitUnreachable}
+	}
+	return first
+}
+
+// sent is what --json says of one message.
+type sent struct {
+	ID        string `json:"id"`
+	Source    string `json:"source"`
+	Line      int    `json:"line"`
+	Confirmed bool   `json:"confirmed"`
+	Undecided bool   `json:"undecided,omitempty"` // it may or may not be in a queue
+	Error     string `json:"error,omitempty"`
+}
+
+func (p *publishing) tell(e entry, msg amqp.Publishing, err error) {
+	s := sent{ID: msg.MessageId, Source: e.source, Line: e.line, Confirmed: err == nil}
+	var why *publisher.Error
+	switch {
+	case err == nil:
+		p.confirmed++
+	case errors.As(err, &why) && why.Undecided:
+		p.undecided++
+		s.Undecided, s.Error = true, err.Error()
+		e.msg = amqp.Publishing{MessageId: msg.MessageId}
+		if len(p.unsure) < 5 {
+			p.unsure = append(p.unsure, e)
+		}
+	default:
+		p.failed++
+		s.Error = err.Error()
+	}
+	if p.report != nil {
+		_ = p.report.Encode(s) // whoever reads it is gone, and SIGPIPE ends the process
+	}
+}
+
+func (p *publishing) summary() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d confirmed", p.confirmed)
+	if p.failed > 0 {
+		fmt.Fprintf(&b, ", %d not published", p.failed)
+	}
+	if p.undecided > 0 {
+		fmt.Fprintf(&b, ", %d may or may not be published:", p.undecided)
+		for _, e := range p.unsure {
+			fmt.Fprintf(&b, " %v (id %s)", e, shown(e.msg.MessageId))
+		}
+		if p.undecided > len(p.unsure) {
+			b.WriteString(" …")
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,176 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"github.com/strikesmq/strikes/counter"
+)
+
+// record is a counter.Record as --json prints it.
+type record struct {
+	VHost     string    `json:"vhost"`
+	Queue     string    `json:"queue"`
+	ID        string    `json:"id"`
+	Life      string    `json:"life,omitempty"`
+	State     string    `json:"state"`
+	Failures  int       `json:"failures"`
+	Crashes   int       `json:"crashes"`
+	LastError string    `json:"last_error,omitempty"`
+	First     time.Time `json:"first,omitzero"`   // charge
+	Last      time.Time `json:"last,omitzero"`    // charge
+	Due       time.Time `json:"due,omitzero"`     // when the next attempt may begin
+	Running   time.Time `json:"running,omitzero"` // since when an attempt does
+	Suspect   bool      `json:"suspect,omitempty"`
+	Starts    int64     `json:"starts"`
+	Holder    string    `json:"holder,omitempty"`
+	Expires   time.Time `json:"expires,omitzero"`
+}
+
+// What becomes of a message, in one word.
+const (
+	stateRunning  = "running"
+	stateRetrying = "retrying"
+	stateDead     = "dead-lettered"
+	stateDone     = "done"
+)
+
+func stateOf(r counter.Record) string {
+	switch {
+	case r.State == counter.DeadLetter:
+		return stateDead
+	case r.State == counter.Done:
+		return stateDone
+	case r.Marker != "":
+		return stateRunning
+	}
+	return stateRetrying
+}
+
+func recordOf(r counter.Record, now time.Time) record {
+	out := record{
+		VHost: r.VHost, Queue: r.Queue, ID: r.ID, Life: r.Life, State: stateOf(r), Failures: r.Failures, Crashes: r.Crashes,
+		LastError: r.LastError, First: r.FirstTime, Last: r.LastTime, Suspect: r.Suspect, Starts: r.Starts, Holder: r.Holder,
+	}
+	if out.State == stateRunning {
+		out.Running = r.Since
+	}
+	if out.State == stateRetrying {
+		out.Due = r.Due
+	}
+	if r.TTL > 0 {
+		out.Expires = now.Add(r.TTL).UTC().Truncate(time.Second)
+	}
+	return out
+}
+
+// recordPrinter prints records as a table or as NDJSON.
+type recordPrinter struct {
+	json  *json.Encoder
+	table *tabwriter.Writer
+	begun bool
+}
+
+func (a *app) recordPrinter(asJSON bool) *recordPrinter {
+	if asJSON {
+		return &recordPrinter{json: json.NewEncoder(a.stdout)}
+	}
+	return &recordPrinter{table: tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)}
+}
+
+func (p *recordPrinter) row(r counter.Record, now time.Time) error {
+	if p.json != nil {
+		return p.json.Encode(recordOf(r, now))
+	}
+	if !p.begun {
+		fmt.Fprintln(p.table, "ID\tSTATE\tFAILURES\tCRASHES\tAGE\tDUE\tLAST ERROR")
+		p.begun = true
+	}
+	_, err := fmt.Fprintf(p.table, "%s\t%s\t%d\t%d\t%s\t%s\t%s\n", shown(r.ID), stateOf(r), r.Failures, r.Crashes,
+		age(r, now), due(r, now), brief(r.LastError, 60))
+	return err
+}
+
+func (p *recordPrinter) flush() error {
+	if p.table == nil {
+		return nil
+	}
+	return p.table.Flush()
+}
+
+// age is how long ago a message was charged first, or began to run if it never was.
+func age(r counter.Record, now time.Time) string {
+	since := r.FirstTime
+	if since.IsZero() {
+		since = r.Since
+	}
+	if since.IsZero() {
+		return "-"
+	}
+	return rough(now.Sub(since))
+}
+
+// due is when the next attempt may begin.
+func due(r counter.Record, now time.Time) string {
+	switch {
+	case stateOf(r) != stateRetrying:
+		return "-"
+	case r.Due.After(now):
+		return "in " + rough(r.Due.Sub(now))
+	}
+	return "now"
+}
+
+// rough is a duration in its largest unit.
+func rough(d time.Duration) string {
+	switch {
+	case d < time.Second:
+		return "<1s"
+	case d < 2*time.Minute:
+		return fmt.Sprintf("%ds", d/time.Second)
+	case d < 2*time.Hour:
+		return fmt.Sprintf("%dm", d/time.Minute)
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh", d/time.Hour)
+	}
+	return fmt.Sprintf("%dd", d/(24*time.Hour))
+}
+
+// printRecord prints everything that is kept of a message.
+func (a *app) printRecord(r counter.Record, another bool) error {
+	if another {
+		fmt.Fprintln(a.stdout)
+	}
+	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+	v := recordOf(r, time.Now())
+	line(w, "id", shown(v.ID))
+	line(w, "queue", shown(v.Queue)+" in virtual host "+shown(v.VHost))
+	if v.Life != "" {
+		line(w, "life", shown(v.Life))
+	}
+	line(w, "state", v.State)
+	line(w, "failures", fmt.Sprint(v.Failures))
+	line(w, "crashes", fmt.Sprint(v.Crashes))
+	line(w, "suspect", fmt.Sprint(v.Suspect))
+	line(w, "starts", fmt.Sprint(v.Starts))
+	for _, t := range []struct {
+		name string
+		at   time.Time
+	}{{"first charge", v.First}, {"last charge", v.Last}, {"due", v.Due}, {"running since", v.Running}, {"expires", v.Expires}} {
+		if !t.at.IsZero() {
+			line(w, t.name, t.at.Format(time.RFC3339))
+		}
+	}
+	line(w, "holder", printable(v.Holder, ""))
+	line(w, "last error", printable(v.LastError, ""))
+	return w.Flush()
+}
+
+func line(w io.Writer, name, value string) {
+	if value != "" {
+		fmt.Fprintf(w, "%s\t%s\n", name, value)
+	}
+}

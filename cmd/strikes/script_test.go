@@ -1,0 +1,144 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	amqp "github.com/rabbitmq/amqp091-go"
+	"github.com/redis/go-redis/v9"
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// TestAlone runs the scripts that need no server. $CLOSED is an address of which nothing answers.
+func TestAlone(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:  "testdata/alone",
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("CLOSED", "127.0.0.1:1")
+			e.Setenv("GORACE", quickExit)
+			return nil
+		},
+	})
+}
+
+// TestServers runs the scripts that need a broker and a store. $QUEUE is a name of the script's own; it, QUEUE.dlq and
+// QUEUE.dlx are deleted in the end.
+func TestServers(t *testing.T) {
+	broker, store := brokerURL(t), storeURL(t)
+	testscript.Run(t, testscript.Params{
+		Dir:  "testdata/servers",
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "depth": depth},
+		Setup: func(e *testscript.Env) error {
+			queue := "cli." + uuid.NewString()
+			e.Setenv("GORACE", quickExit)
+			e.Setenv("AMQP_URL", broker)
+			e.Setenv("REDIS_URL", store)
+			e.Setenv("QUEUE", queue)
+			e.Setenv("STRIKES_PREFIX", queue)
+			e.Defer(func() {
+				if err := errors.Join(forget(broker, queue), forgetKeys(store, queue)); err != nil {
+					t.Errorf("cleaning up: %v", err)
+				}
+			})
+			return nil
+		},
+	})
+}
+
+// exits is a script's command: exits CODE PROGRAM ARGS… runs the program, which must exit with that code.
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits CODE PROGRAM ARGS…")
+	}
+	code, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	got := 0
+	if err := ts.Exec(args[1], args[2:]...); err != nil {
+		if _, scanErr := fmt.Sscanf(err.Error(), "exit status %d", &got); scanErr != nil {
+			ts.Fatalf("%v", err)
+		}
+	}
+	if got != code {
+		ts.Fatalf("exit code %d, want %d", got, code)
+	}
+}
+
+// depth is a script's command: depth QUEUE N waits until so many messages are ready in the queue.
+func depth(ts *testscript.TestScript, _ bool, args []string) {
+	want, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	got := -1
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		got, err = readyIn(ts.Getenv("AMQP_URL"), args[0])
+		ts.Check(err)
+		if got == want {
+			return
+		}
+	}
+	ts.Fatalf("%d messages in %s, want %d", got, args[0], want)
+}
+
+func readyIn(url, queue string) (n int, err error) {
+	b, err := newBroker(url, "test")
+	if err != nil {
+		return 0, err
+	}
+	err = b.with(context.Background(), func(conn *amqp.Connection) error {
+		n, err = ready(conn, queue)
+		return err
+	})
+	return n, err
+}
+
+// forget deletes what declare makes for a queue.
+func forget(url, queue string) error {
+	b, err := newBroker(url, "test")
+	if err != nil {
+		return err
+	}
+	return b.with(context.Background(), func(conn *amqp.Connection) error {
+		return removeQueues(conn, queue)
+	})
+}
+
+// forgetKeys deletes the store's keys with a prefix: the store may be somebody's.
+func forgetKeys(url, prefix string) error {
+	opts, err := redis.ParseURL(url)
+	if err != nil {
+		return err
+	}
+	rdb := redis.NewClient(opts)
+	defer rdb.Close()
+	keys, err := rdb.Keys(context.Background(), prefix+":*").Result()
+	if err != nil || len(keys) == 0 {
+		return err
+	}
+	return rdb.Del(context.Background(), keys...).Err()
+}
+
+// TestHelpShowsNoSecret looks at every command's help, which shows defaults, with secrets in the environment.
+func TestHelpShowsNoSecret(t *testing.T) {
+	t.Setenv("AMQP_URL", "amqp://guest:hush@127.0.0.1/")
+	t.Setenv("STRIKES_REDIS_URL", "redis://:hush@127.0.0.1/")
+	t.Setenv("STRIKES_MANAGEMENT_URL", "http://guest:hush@127.0.0.1:15672")
+	for _, args := range [][]string{{}, {"demo"}, {"declare"}, {"publish"}, {"consume"}, {"counter"}, {"counter", "list"}, {"counter", "get"}, {"counter", "reset"}} {
+		var out output
+		code := run(t.Context(), streams{stdin: os.Stdin, stdout: &out, stderr: &out}, append(append([]string{"strikes"}, args...), "--help"))
+		if code != 0 || len(out.String()) < 100 {
+			t.Errorf("%q: exit code %d:\n%s", args, code, &out)
+		}
+		for _, secret := range []string{"hush", "guest:guest"} {
+			if strings.Contains(out.String(), secret) {
+				t.Errorf("the help of %q shows a password:\n%s", args, &out)
+			}
+		}
+	}
+}

@@ -1,0 +1,25 @@
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// interruptible returns a context that ends with the first SIGINT or SIGTERM, and a channel that closes with the second. A
+// third one has its usual effect, should the second hang.
+func interruptible(parent context.Context) (context.Context, <-chan struct{}) {
+	ctx, cancel := context.WithCancel(parent)
+	now := make(chan struct{})
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() { // for as long as the process lives
+		<-signals
+		cancel()
+		<-signals
+		signal.Stop(signals)
+		close(now)
+	}()
+	return ctx, now
+}

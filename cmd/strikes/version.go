@@ -1,0 +1,73 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/urfave/cli/v3"
+)
+
+func (a *app) versionCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "version",
+		Usage: "say which build this is",
+		Flags: []cli.Flag{jsonFlag("print one JSON object")},
+		Action: a.do(func(_ context.Context, c *cli.Command) error {
+			if _, err := positional(c); err != nil {
+				return err
+			}
+			info, _ := debug.ReadBuildInfo()
+			b := buildOf(info)
+			if c.Bool("json") {
+				return json.NewEncoder(a.stdout).Encode(b)
+			}
+			fmt.Fprintln(a.stdout, b)
+			return nil
+		}),
+	}
+}
+
+// build is what a binary knows of where it came from.
+type build struct {
+	Version  string `json:"version"`
+	Revision string `json:"revision,omitempty"`
+	Modified bool   `json:"modified,omitempty"` // beyond the revision
+	Time     string `json:"time,omitempty"`     // of the revision
+	Go       string `json:"go"`
+	Platform string `json:"platform"`
+}
+
+func buildOf(info *debug.BuildInfo) build {
+	b := build{Version: "(devel)", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	if info == nil {
+		return b
+	}
+	if info.Main.Version != "" {
+		b.Version = info.Main.Version
+	}
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			b.Revision = s.Value
+		case "vcs.modified":
+			b.Modified = s.Value == "true"
+		case "vcs.time":
+			b.Time = s.Value
+		}
+	}
+	return b
+}
+
+func (b build) String() string {
+	text := "strikes " + b.Version
+	if b.Revision != "" {
+		text += " " + b.Revision
+		if b.Modified {
+			text += ", modified"
+		}
+	}
+	return text + " (" + b.Go + ", " + b.Platform + ")"
+}
