@@ -22,9 +22,10 @@ const timeout = 250 * time.Millisecond
 //	redis+sentinel://[user:password@]host[:port][/db]?master_name=NAME     behind Sentinel; host is a sentinel
 //	redis+cluster://[user:password@]host[:port]?addr=HOST:PORT             a Cluster
 //
-// The last two have TLS forms, rediss+sentinel and rediss+cluster, and take more hosts as addr=HOST:PORT. Timeouts are
-// 250 ms (read, write) and 1 s (dial), changed by the parameters read_timeout, write_timeout and dial_timeout. An error
-// never contains the password. A nil opts means the defaults.
+// The last two have TLS forms, rediss+sentinel and rediss+cluster, and take more hosts as addr=HOST:PORT. With Sentinel,
+// user and password are the sentinels'; the servers' are the parameters username and password. Timeouts are 250 ms
+// (read, write) and 1 s (dial), changed by the parameters read_timeout, write_timeout and dial_timeout. In a password,
+// / ? # and @ must be percent-encoded. An error never contains it. A nil opts means the defaults.
 func Dial(rawURL string, opts *Options) (*Counter, error) {
 	rdb, err := open(rawURL)
 	if err != nil {
@@ -43,6 +44,9 @@ func open(rawURL string) (redis.UniversalClient, error) {
 	if !ok {
 		return nil, errors.New("no scheme: it begins with redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://")
 	}
+	if _, params := splitAuthority(rest); strings.Contains(params, "@") {
+		return nil, errors.New("an @ after the host: in a password, write / as %2F, ? as %3F, # as %23 and @ as %40")
+	}
 	base, kind, _ := strings.Cut(scheme, "+")
 	plain := base + "://" + rest
 	if _, err := url.Parse(plain); err != nil {
@@ -54,7 +58,7 @@ func open(rawURL string) (redis.UniversalClient, error) {
 	case kind == "cluster":
 		return openCluster(plain)
 	case kind != "" || base != "redis" && base != "rediss" && base != "unix":
-		return nil, fmt.Errorf("unknown scheme %q: it is redis, rediss, unix, redis+sentinel or redis+cluster", scheme)
+		return nil, errors.New("unknown scheme: it is redis, rediss, unix, redis+sentinel or redis+cluster")
 	}
 	return openSingle(plain)
 }
@@ -174,20 +178,24 @@ func infoField(info, name string) string {
 	return ""
 }
 
-// redact returns rawURL without anything that may be a password. What cannot be taken apart is not shown at all.
+// redact returns scheme, host and path of rawURL, the parts where no password belongs. What cannot be taken apart with
+// certainty is not shown at all: a password with a slash in it makes a valid URL whose path ends in "@host".
 func redact(rawURL string) string {
+	scheme, rest, _ := strings.Cut(rawURL, "://")
 	u, err := url.Parse(rawURL)
-	if err != nil || u.Host == "" && u.Path == "" {
+	if _, params := splitAuthority(rest); err != nil || scheme == "" || !strings.EqualFold(scheme, u.Scheme) || strings.Contains(params, "@") {
 		return "(not shown)"
 	}
-	q := u.Query()
-	for name := range q {
-		if strings.Contains(strings.ToLower(name), "password") {
-			q.Set(name, "xxxxx")
-		}
+	shown := url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}
+	return shown.String()
+}
+
+// splitAuthority parts [user:password@]host[:port] from what follows it.
+func splitAuthority(rest string) (authority, params string) {
+	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
+		return rest[:i], rest[i:]
 	}
-	u.RawQuery = q.Encode()
-	return u.Redacted()
+	return rest, ""
 }
 
 // withoutURL keeps the reason of a parse error and drops the URL it quotes.

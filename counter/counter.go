@@ -116,13 +116,13 @@ func (c *Counter) Start(ctx context.Context, a Attempt, mode Mode, limit int) (A
 	if limit < 1 {
 		return Answer{}, fmt.Errorf("counter: start: the limit is %d: it must be 1 at least", limit)
 	}
-	return c.step(ctx, stepStart, a, limit, mode.String())
+	return c.step(ctx, stepStart, a, min(limit, maxLimit), mode.String())
 }
 
 // Fail charges a failed attempt. The Answer's Verdict is Requeue or Exhausted. An error leaves undecided whether it was
 // charged: call Fail again with the same token, which charges it once however often it arrives.
 func (c *Counter) Fail(ctx context.Context, a Attempt, f Failure) (Answer, error) {
-	return c.step(ctx, stepFail, a, max(f.Limit, 0), ceilMillis(f.Wait), cut(f.Reason, MaxReason))
+	return c.step(ctx, stepFail, a, min(max(f.Limit, 0), maxLimit), ceilMillis(f.Wait), cut(f.Reason, MaxReason))
 }
 
 // End closes an attempt that Start let run and that is not to be charged: it succeeded, and its delivery is about to be

@@ -37,7 +37,8 @@ const (
 )
 
 // StoreError is what a step or an operator's call returns when the store failed it. Errors other than Denied and NotRedis
-// pass without anybody's doing, or should be waited for.
+// pass without anybody's doing, or should be waited for. A context that was canceled is OtherCause, and errors.Is finds
+// context.Canceled in it.
 type StoreError struct {
 	Cause Cause
 	Err   error
@@ -59,20 +60,28 @@ var replyCauses = []struct {
 	{"MASTERDOWN", Failover}, {"CLUSTERDOWN", Failover}, {"TRYAGAIN", Failover}, {"MOVED", Failover}, {"ASK", Failover},
 	{"NOREPLICAS", Failover}, {"MISCONF", OutOfMemory},
 	{"NOAUTH", Denied}, {"WRONGPASS", Denied}, {"NOPERM", Denied}, {"ERR AUTH", Denied}, {"ERR invalid password", Denied},
+	{"ERR Protocol error: unauthenticated", Denied},                                            // more arguments than a server takes before AUTH
+	{"ERR The user executing the script can't", Denied}, {"ERR ACL failure in script", Denied}, // Redis 7.0; 7.2 and later
 	{"ERR unknown command", NotRedis},
 }
 
 func causeOf(err error) Cause {
 	var reply redis.Error
 	if errors.As(err, &reply) {
+		text := reply.Error()
+		if strings.HasPrefix(text, "ERR Error running script") { // Redis 6 wraps what a script met
+			_, text, _ = strings.Cut(text, ": -")
+		}
 		for _, r := range replyCauses {
-			if strings.HasPrefix(reply.Error(), r.code) {
+			if strings.HasPrefix(text, r.code) {
 				return r.cause
 			}
 		}
 	}
 	var network net.Error
 	switch {
+	case errors.Is(err, context.Canceled):
+		return OtherCause
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &network) && network.Timeout(), errors.Is(err, redis.ErrPoolTimeout):
 		return Slow
 	case errors.As(err, &network), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, redis.ErrClosed):

@@ -41,7 +41,7 @@ func (m *Memory) Start(ctx context.Context, a Attempt, mode Mode, limit int) (An
 		return Answer{}, fmt.Errorf("counter: start: the limit is %d: it must be 1 at least", limit)
 	}
 	return m.step(ctx, a, func(e *entry, exists bool, now time.Time) Answer {
-		answer, write := e.start(a, mode, limit, now)
+		answer, write := e.start(a, mode, min(limit, maxLimit), now)
 		if exists && write || answer.Verdict == Run && write {
 			m.save(e, a, now.Add(m.opts.TTL))
 		}
@@ -52,8 +52,10 @@ func (m *Memory) Start(ctx context.Context, a Attempt, mode Mode, limit int) (An
 // Fail is like Counter.Fail; it fails only on arguments that it refuses.
 func (m *Memory) Fail(ctx context.Context, a Attempt, f Failure) (Answer, error) {
 	return m.step(ctx, a, func(e *entry, _ bool, now time.Time) Answer {
-		answer := e.fail(a, f, now)
-		m.save(e, a, now.Add(m.opts.TTL))
+		answer, write := e.fail(a, f, now)
+		if write {
+			m.save(e, a, now.Add(m.opts.TTL))
+		}
 		return answer
 	})
 }
@@ -61,12 +63,12 @@ func (m *Memory) Fail(ctx context.Context, a Attempt, f Failure) (Answer, error)
 // End is like Counter.End; it fails only on arguments that it refuses.
 func (m *Memory) End(ctx context.Context, a Attempt, succeeded bool) error {
 	_, err := m.step(ctx, a, func(e *entry, exists bool, now time.Time) Answer {
-		if !exists || e.Tokens[a.Token] == Uncharged {
+		if e.Tokens[a.Token] == Uncharged {
 			return e.answer(ended, 1, now)
 		}
 		e.end(a.Token, succeeded)
 		keep := m.opts.TTL
-		if succeeded {
+		if e.State == Done || !exists {
 			keep = keepDone
 		}
 		m.save(e, a, now.Add(keep))
@@ -137,7 +139,6 @@ func (e *entry) start(a Attempt, asked Mode, limit int, now time.Time) (Answer, 
 	}
 	if e.State == DeadLetter || e.State == Done && first {
 		e.anew()
-		e.unmark()
 	}
 	if e.State == Done {
 		e.State, e.Suspect = Live, false
@@ -170,15 +171,16 @@ func (e *entry) permit(token string, asked Mode, limit int, now time.Time) Verdi
 	return Run
 }
 
-// fail is scripts/fail.lua.
-func (e *entry) fail(a Attempt, f Failure, now time.Time) Answer {
+// fail is scripts/fail.lua. It reports whether the record is to be written.
+func (e *entry) fail(a Attempt, f Failure, now time.Time) (Answer, bool) {
 	token := a.Token
 	known := e.Tokens[token]
 	if a.First && known == 0 && e.State != Live {
 		e.anew()
 	}
-	limit := max(f.Limit, 0)
+	limit := min(max(f.Limit, 0), maxLimit)
 	fresh := known == 0 && e.State != DeadLetter
+	changes := fresh || known == Crashed || e.Marker == token
 	if fresh {
 		e.Failures++
 	} else if known == Crashed {
@@ -191,17 +193,18 @@ func (e *entry) fail(a Attempt, f Failure, now time.Time) Answer {
 		e.remember(token, Failed)
 		e.charged(cut(f.Reason, MaxReason), now)
 		e.Due = now.Add(time.Duration(ceilMillis(f.Wait)) * time.Millisecond)
-		if e.State == Live && e.Charges() >= limit {
-			e.bury(now)
-		}
+	}
+	if known != Uncharged && e.State == Live && e.Charges() >= limit {
+		e.bury(now)
+		changes = true
 	}
 	if e.Marker == token {
 		e.unmark()
 	}
 	if e.State == DeadLetter || e.Charges() >= limit {
-		return e.answer(Exhausted, limit, now)
+		return e.answer(Exhausted, limit, now), changes
 	}
-	return e.answer(Requeue, limit, now)
+	return e.answer(Requeue, limit, now), changes
 }
 
 // end is scripts/end.lua, once it is known that there is something to do.
@@ -230,6 +233,7 @@ func (e *entry) answer(v Verdict, limit int, now time.Time) Answer {
 func (e *entry) anew() {
 	e.Failures, e.Crashes, e.Due, e.LastError = 0, 0, time.Time{}, ""
 	e.Suspect, e.State = false, Live
+	e.unmark()
 	e.FirstTime, e.LastTime, e.Binds = time.Time{}, time.Time{}, time.Time{}
 	for token := range e.Tokens {
 		e.Tokens[token] = Uncharged

@@ -67,7 +67,7 @@ func end(token string, succeeded bool) op {
 }
 
 func later(d time.Duration) op {
-	return op{func(t *testing.T, s store, m Message) string { s.age(t, m, d); return "" }, ""}
+	return op{func(t *testing.T, s store, m Message) string { s.age(t, d, m); return "" }, ""}
 }
 
 func record(want string) op {
@@ -157,6 +157,10 @@ func TestSteps(t *testing.T) {
 			start("a", Exclusive, "RUN 0+0 fence 1"), end("a", false), start("a", Exclusive, "RUN 0+0 fence 1"),
 			record(`"" 0+0 marker "" suspect false error ""`),
 		}},
+		{"a start that arrives after its end, for the first time, opens nothing", []op{
+			end("a", false), start("a", Exclusive, "RUN 0+0 fence 0"), start("b", Exclusive, "RUN 0+0 fence 1"),
+			record(`"" 0+0 marker "b" suspect false error ""`),
+		}},
 		{"a success keeps the counts for an ack that is lost", []op{
 			failFirst("a", again, "REQUEUE 1+0 fence 0"), start("b", Shared, "RUN 1+0 fence 1"), end("b", true),
 			record(`"done" 1+0 marker "" suspect false error "boom"`),
@@ -189,6 +193,18 @@ func TestSteps(t *testing.T) {
 			fail("a", Failure{Limit: 9}, "REQUEUE 1+0 fence 0"), fail("b", Failure{Limit: 9}, "REQUEUE 2+0 fence 0"),
 			fail("c", Failure{Limit: 9}, "REQUEUE 3+0 fence 0"), start("d", Shared, "EXHAUSTED 3+0 fence 0"),
 			record(`"exhausted" 3+0 marker "" suspect false error ""`),
+		}},
+		{"a failure repeated under a lower limit leaves a tombstone", []op{
+			fail("a", Failure{Limit: 9}, "REQUEUE 1+0 fence 0"), fail("a", Failure{Limit: 1}, "EXHAUSTED 1+0 fence 0"),
+			record(`"exhausted" 1+0 marker "" suspect false error ""`),
+		}},
+		{"a new use of an id charges no crash to it that is of the one before", []op{
+			start("a", Exclusive, "RUN 0+0 fence 1"), start("b", Exclusive, "RUN 0+1 fence 2"), fail("z", reject, "EXHAUSTED 1+1 fence 2"),
+			failFirst("c", again, "REQUEUE 1+0 fence 2"), start("d", Exclusive, "RUN 1+0 fence 3"),
+		}},
+		{"a zombie that stops after another's success does not prolong the record", []op{
+			start("a", Shared, "RUN 0+0 fence 1"), start("b", Shared, "SUSPECT 0+0 fence 1"), start("b", Exclusive, "RUN 0+0 fence 2"),
+			end("b", true), end("a", false), later(11 * time.Minute), start("c", Shared, "RUN 0+0 fence 1"),
 		}},
 		{"strict: a first delivery on a tombstone or a success is a new use of the id", []op{
 			fail("a", reject, "EXHAUSTED 1+0 fence 0"), startFirst("b", "RUN 0+0 fence 1"), startFirst("b", "RUN 0+0 fence 1"),

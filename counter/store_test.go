@@ -2,18 +2,25 @@ package counter
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"os"
-	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 	"go.uber.org/goleak"
+	"pgregory.net/rapid"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	logging.Disable() // of go-redis: it prints every failed dial
+	goleak.VerifyTestMain(m)
+}
 
 // steps is what Counter and Memory have in common.
 type steps interface {
@@ -23,16 +30,24 @@ type steps interface {
 	Get(ctx context.Context, vhost, queue, id string) ([]Record, error)
 }
 
-// store is one implementation under test, with a way to let time pass for a message.
+// store is one implementation under test, with a way to let time pass and to look at one life of a message.
 type store struct {
 	name string
 	steps
-	age func(t *testing.T, m Message, d time.Duration)
+	age  func(t rapid.TB, d time.Duration, ms ...Message) // all the messages of their queue
+	look func(t rapid.TB, m Message) sight
+}
+
+// sight is what is kept of one life of a message.
+type sight struct {
+	Record
+	exists, indexed bool
+	indexTTL        time.Duration
 }
 
 // stores returns every implementation: the model, the scripts on a fake Redis, and on a real one where REDIS_URL names it.
 // (Package integration repeats the tests of the way on a real Redis of its own.)
-func stores(t *testing.T) []store {
+func stores(t testing.TB) []store {
 	all := []store{memoryStore(), redisStore(t, "miniredis", "redis://"+miniredis.RunT(t).Addr())}
 	if url := os.Getenv("REDIS_URL"); url != "" {
 		all = append(all, redisStore(t, "redis", url))
@@ -40,11 +55,26 @@ func stores(t *testing.T) []store {
 	return all
 }
 
+// servers returns the stores that are Counters.
+func servers(t testing.TB) []*Counter {
+	var all []*Counter
+	for _, s := range stores(t) {
+		if c, ok := s.steps.(*Counter); ok {
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
 func memoryStore() store {
 	m := NewMemory(nil)
-	return store{"memory", m, func(_ *testing.T, key Message, d time.Duration) {
-		m.mu.Lock()
-		defer m.mu.Unlock()
+	return store{"memory", m, m.age, m.look}
+}
+
+func (m *Memory) age(_ rapid.TB, d time.Duration, ms ...Message) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, key := range ms {
 		if e := m.records[key]; e != nil {
 			for _, at := range []*time.Time{&e.Due, &e.Binds, &e.Since, &e.FirstTime, &e.LastTime, &e.expires} {
 				if !at.IsZero() {
@@ -52,24 +82,40 @@ func memoryStore() store {
 				}
 			}
 		}
-	}}
+	}
 }
 
-func redisStore(t *testing.T, name, url string) store {
+func (m *Memory) look(_ rapid.TB, key Message) sight {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.records[key]
+	if e == nil || !time.Now().Before(e.expires) {
+		return sight{}
+	}
+	r := e.Record
+	r.Tokens, r.TTL = maps.Clone(e.Tokens), time.Until(e.expires)
+	return sight{Record: r, exists: true}
+}
+
+func redisStore(t testing.TB, name, url string) store {
 	c := dialTest(t, url)
-	return store{name, c, func(t *testing.T, m Message, d time.Duration) { ageRecord(t, c, m, d) }}
+	return store{name, c, c.age, c.look}
 }
 
-// dialTest returns a Counter with a prefix of its own, whose keys are removed at the end.
-func dialTest(t *testing.T, url string) *Counter {
+// dialTest returns a Counter with a prefix of its own, whose keys are removed at the end. It is patient: what is tested
+// with it does not depend on how busy the machine is.
+func dialTest(t testing.TB, url string) *Counter {
 	t.Helper()
-	c, err := Dial(url, &Options{Prefix: fmt.Sprintf("strikes-test-%d", time.Now().UnixNano())})
+	separator := "?"
+	if strings.Contains(url, "?") {
+		separator = "&"
+	}
+	c, err := Dial(url+separator+"read_timeout=20s&write_timeout=20s&dial_timeout=20s", &Options{Prefix: fmt.Sprintf("strikes-test-%d", time.Now().UnixNano())})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		keys, _ := c.rdb.Keys(context.Background(), c.opts.Prefix+"*").Result()
-		for _, k := range keys {
+		for _, k := range c.rdb.Keys(context.Background(), c.opts.Prefix+"*").Val() {
 			c.rdb.Del(context.Background(), k)
 		}
 		if err := c.Close(); err != nil {
@@ -79,18 +125,49 @@ func dialTest(t *testing.T, url string) *Counter {
 	return c
 }
 
-// ageRecord moves a record's times into the past, which is the same to the scripts as time that passes.
-func ageRecord(t *testing.T, c *Counter, m Message, d time.Duration) {
+// older moves the times of records and of their queue's index into the past, which is the same to the scripts as time
+// that passes.
+var older = redis.NewScript(`
+local by = tonumber(ARGV[1])
+for i, key in ipairs(KEYS) do
+  if i == 1 then
+    local entries = redis.call('ZRANGE', key, 0, -1, 'WITHSCORES')
+    for e = 1, #entries, 2 do redis.call('ZADD', key, entries[e + 1] - by, entries[e]) end
+  else
+    for _, field in ipairs({ 'due', 'binds', 'since', 'first', 'last' }) do
+      local at = tonumber(redis.call('HGET', key, field) or 0)
+      if at > 0 then redis.call('HSET', key, field, at - by) end
+    end
+  end
+  local left = redis.call('PTTL', key)
+  if left > 0 then redis.call('PEXPIRE', key, left - by) end
+end`)
+
+func (c *Counter) age(t rapid.TB, d time.Duration, ms ...Message) {
 	t.Helper()
-	ctx, key := t.Context(), c.opts.keys(m).record
-	for _, field := range []string{"due", "binds", "since", "first", "last"} {
-		if v := number(c.rdb.HGet(ctx, key, field).Val()); v > 0 {
-			c.rdb.HSet(ctx, key, field, strconv.FormatInt(v-d.Milliseconds(), 10))
-		}
+	keys := []string{c.opts.keys(ms[0]).index}
+	for _, m := range ms {
+		keys = append(keys, c.opts.keys(m).record)
 	}
-	if left := c.rdb.PTTL(ctx, key).Val(); left > 0 {
-		c.rdb.PExpire(ctx, key, left-d)
+	if err := older.Run(context.Background(), c.rdb, keys, d.Milliseconds()).Err(); err != nil && !errors.Is(err, redis.Nil) {
+		t.Fatal(err)
 	}
+}
+
+func (c *Counter) look(t rapid.TB, m Message) sight {
+	t.Helper()
+	ctx, k := context.Background(), c.opts.keys(m)
+	p := c.rdb.Pipeline()
+	hash, ttl := p.HGetAll(ctx, k.record), p.PTTL(ctx, k.record)
+	score, indexTTL := p.ZScore(ctx, k.index, member(m.ID, m.Life)), p.PTTL(ctx, k.index)
+	if _, err := p.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
+		t.Fatal(err)
+	}
+	s := sight{exists: len(hash.Val()) > 0, indexed: score.Err() == nil, indexTTL: indexTTL.Val()}
+	if s.exists {
+		s.Record = parseRecord(Message{VHost: m.VHost, Queue: m.Queue}, hash.Val(), ttl.Val())
+	}
+	return s
 }
 
 func keyspace(t *testing.T, c *Counter) []string {

@@ -15,6 +15,7 @@ local known = kind(token)
 if first and not known and state ~= '' then anew() end -- a tombstone or a success of an earlier use of this id
 
 local new = not known and state ~= 'exhausted'
+local changes = new or known == 'c' or marker == token
 if new then
   failures = failures + 1
 elseif known == 'c' then -- taken for dead meanwhile: the same charge, now with its true reason
@@ -25,10 +26,13 @@ if new or known == 'c' then
   remember(token, 'f')
   charged(why)
   due = now + wait
-  if state == '' and exhausted() then bury() end
+end
+if known ~= 'e' and state == '' and exhausted() then -- also when our reply was lost and the limit is a lower one now
+  bury()
+  changes = true
 end
 if marker == token then marker, mode = '', '' end
-save(ttl, true)
+if changes then save(ttl, true) end
 
 if state == 'exhausted' or exhausted() then return answer('EXHAUSTED') end
 return answer('REQUEUE')

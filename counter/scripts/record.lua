@@ -7,7 +7,8 @@
 -- KEYS, all with the hash tag {vhost/queue}, so that a step is one slot of a cluster:
 --   1  record    <prefix>:{<vhost>/<queue>}:r:<id hash>:<life hash>
 --   2  index     <prefix>:{<vhost>/<queue>}:index     sorted set, "<id hash>:<life hash>" by the time the record expires
---   3  override  <prefix>:{<vhost>/<queue>}:limit     hash an operator may write; field max_retries
+--   3  override  <prefix>:{<vhost>/<queue>}:limit     hash an operator may write; field max_retries, an integer
+--                                                          of at most 9 characters (negative: none), else ignored
 --   <prefix>     strikes:1 unless configured
 --   <vhost>, <queue>  percent-encoded, all bytes but A-Z a-z 0-9 - _ . ~
 --   <id hash>    the first 16 bytes of SHA-256(message id), in lower-case hex
@@ -24,7 +25,7 @@
 --
 -- Reply of every step: { verdict, failures, crashes, limit in force, starts, wait in ms, last error }
 --
--- Fields of a record (times are Redis TIME in ms):
+-- Fields of a record (times are Redis TIME in ms; one that is empty or 0 is absent, but for failures):
 --   id life holder       as given
 --   failures crashes     charges of each kind; their sum is held against the limit
 --   tokens               ";token=kind" for each known attempt: f failure charged, c crash charged, e ended uncharged
@@ -45,24 +46,22 @@ local ttl, limit, first = tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7] == '1'
 local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
 
-local got = redis.call('HMGET', record, 'failures', 'crashes', 'tokens', 'marker', 'mode', 'starts', 'suspect', 'state',
-  'binds', 'due', 'error')
+local got = redis.call('HMGET', record, 'failures', 'crashes', 'tokens', 'marker', 'mode', 'since', 'starts', 'suspect',
+  'state', 'binds', 'due', 'first', 'last', 'error')
 local exists = got[1] ~= false
 local failures, crashes = tonumber(got[1] or 0), tonumber(got[2] or 0)
 local tokens = got[3] or ''
-local marker, mode = got[4] or '', got[5] or ''
-local starts = tonumber(got[6] or 0)
-local suspect = got[7] == '1'
-local state = got[8] or ''
-local binds, due = tonumber(got[9] or 0), tonumber(got[10] or 0)
-local reason = got[11] or ''
+local marker, mode, since = got[4] or '', got[5] or '', tonumber(got[6] or 0)
+local starts = tonumber(got[7] or 0)
+local suspect = got[8] == '1'
+local state, binds = got[9] or '', tonumber(got[10] or 0)
+local due = tonumber(got[11] or 0)
+local first_at, last_at, reason = tonumber(got[12] or 0), tonumber(got[13] or 0), got[14] or ''
 
 if limit > 0 then
-  local retries = tonumber(redis.call('HGET', override, 'max_retries') or nil)
-  if retries then limit = math.max(1, retries + 1) end
+  local retries = redis.call('HGET', override, 'max_retries') or ''
+  if #retries < 10 and string.match(retries, '^%-?%d+$') then limit = math.max(1, tonumber(retries) + 1) end
 end
-
-local function whole(n) return string.format('%.0f', n) end
 
 -- kind of a token, and where in tokens it stands; nil if this record does not know it
 local function kind(of)
@@ -81,6 +80,7 @@ end
 
 -- forgets the oldest uncharged attempts beyond the number worth remembering
 local function bound()
+  if not string.find(tokens, '=e', 1, true) then return end
   local _, ended = string.gsub(tokens, '=e', '')
   if ended > ENDED then tokens = string.gsub(tokens, ';[%w_-]+=e', '', ended - ENDED) end
 end
@@ -89,38 +89,47 @@ local function exhausted() return failures + crashes >= limit end
 
 -- what an earlier use of the id left behind is history; its tokens stay, so that its late steps charge nothing here
 local function anew()
-  failures, crashes, due, reason = 0, 0, 0, ''
-  suspect, state = false, ''
+  failures, crashes, due, suspect, state, binds, marker, mode = 0, 0, 0, false, '', 0, '', ''
+  first_at, last_at, reason = 0, 0, ''
   tokens = string.gsub(tokens, '=[fc]', '=e')
-  redis.call('HDEL', record, 'first', 'last', 'error', 'binds')
 end
 
 local function bury()
-  state = 'exhausted'
-  redis.call('HSET', record, 'binds', whole(now + BINDS))
+  state, binds = 'exhausted', now + BINDS
 end
 
 local function charged(why)
-  reason = why
-  redis.call('HSETNX', record, 'first', whole(now))
-  redis.call('HSET', record, 'last', whole(now), 'error', why)
+  if first_at == 0 then first_at = now end
+  last_at, reason = now, why
 end
 
 -- writes the record, renews its TTL, moves it in the index (or takes it off) and trims what the index outlived
 local function save(live, indexed)
   bound()
-  redis.call('HSET', record, 'id', id, 'life', life, 'holder', holder, 'failures', whole(failures), 'crashes',
-    whole(crashes), 'tokens', tokens, 'marker', marker, 'mode', mode, 'starts', whole(starts), 'suspect',
-    suspect and '1' or '0', 'state', state, 'due', whole(due))
-  redis.call('PEXPIRE', record, whole(live))
+  local set, unset = { 'id', id, 'failures', failures }, {} -- what is empty or 0 is not stored: a sixth less memory
+  local function put(field, value)
+    if value == '' or value == 0 then
+      unset[#unset + 1] = field
+    else
+      set[#set + 1], set[#set + 2] = field, value -- a number too: all are whole and below 2^53, so written in full
+    end
+  end
+  put('life', life) put('holder', holder) put('crashes', crashes) put('tokens', tokens)
+  put('marker', marker) put('mode', mode) put('since', since) put('starts', starts)
+  put('suspect', suspect and 1 or 0) put('state', state) put('binds', binds) put('due', due)
+  put('first', first_at) put('last', last_at) put('error', reason)
+  redis.call('HSET', record, unpack(set))
+  if exists and #unset > 0 then redis.call('HDEL', record, unpack(unset)) end
+  redis.call('PEXPIRE', record, live)
+
   local member = string.match(record, ':r:(%x+:%x+)$')
   if indexed then
-    redis.call('ZADD', index, whole(now + live), member)
-    if redis.call('PTTL', index) < live then redis.call('PEXPIRE', index, whole(live)) end
+    redis.call('ZADD', index, now + live, member)
+    if redis.call('PTTL', index) < live then redis.call('PEXPIRE', index, 2 * live) end -- twice: seldom again
   else
     redis.call('ZREM', index, member)
   end
-  local past = redis.call('ZRANGEBYSCORE', index, '-inf', whole(now), 'LIMIT', 0, 3)
+  local past = redis.call('ZRANGEBYSCORE', index, '-inf', now, 'LIMIT', 0, 3)
   if #past > 0 then redis.call('ZREM', index, unpack(past)) end
 end
 

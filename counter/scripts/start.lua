@@ -20,10 +20,7 @@ local asked = ARGV[8]
 if state == 'exhausted' and now < binds and not first then return answer('EXHAUSTED') end
 if marker == token then return answer('RUN') end -- our reply was lost
 if kind(token) then return answer('RUN') end     -- our own START, arriving after the attempt ended: opens nothing
-if state == 'exhausted' or state == 'done' and first then -- history: this is a new use of the id
-  anew()
-  marker, mode = '', ''
-end
+if state == 'exhausted' or state == 'done' and first then anew() end -- history: this is a new use of the id
 if state == 'done' then -- the ack was lost: the old budget, and nothing left open
   state, suspect, marker, mode = '', false, '', ''
 end
@@ -48,8 +45,7 @@ elseif asked == 'shared' and (suspect or marker ~= '') then
 else
   starts = starts + 1
   if asked ~= 'unmarked' then
-    marker, mode = token, asked
-    redis.call('HSET', record, 'since', whole(now))
+    marker, mode, since = token, asked, now
   end
 end
 if exists or verdict == 'RUN' then save(ttl, true) end

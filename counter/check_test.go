@@ -1,0 +1,68 @@
+package counter
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/alicebob/miniredis/v2/server"
+)
+
+// told is a fake Redis that answers INFO and CONFIG GET save as it is told; "-" is a refusal.
+func told(t *testing.T, info, save string) *Counter {
+	t.Helper()
+	fake := miniredis.RunT(t)
+	fake.Server().SetPreHook(func(to *server.Peer, cmd string, args ...string) bool {
+		answer := map[string]string{"INFO": info, "CONFIG": save}
+		text, asked := answer[cmd]
+		switch {
+		case !asked:
+			return false
+		case text == "-":
+			to.WriteError("NOPERM this user has no permissions to run the '" + strings.ToLower(cmd) + "' command")
+		case cmd == "INFO":
+			to.WriteBulk(text)
+		default:
+			to.WriteMapLen(1)
+			to.WriteBulk("save")
+			to.WriteBulk(text)
+		}
+		return true
+	})
+	return dialTest(t, "redis://"+fake.Addr())
+}
+
+func TestCheck(t *testing.T) {
+	info := func(policy, aof string) string {
+		return "# Memory\r\nused_memory:1\r\nmaxmemory_policy:" + policy + "\r\n\r\n# Persistence\r\nloading:0\r\naof_enabled:" + aof + "\r\n"
+	}
+	const snapshots = "3600 1 300 100"
+	for name, tc := range map[string]struct {
+		info, save string
+		want       []string // a word of each warning
+	}{
+		"as asked":                     {info("noeviction", "1"), "", nil},
+		"snapshots only":               {info("noeviction", "0"), snapshots, nil},
+		"evicts":                       {info("allkeys-lru", "1"), snapshots, []string{"allkeys-lru"}},
+		"evicts what has a TTL":        {info("volatile-ttl", "1"), snapshots, []string{"volatile-ttl"}},
+		"nothing on disk":              {info("noeviction", "0"), "", []string{"appendonly"}},
+		"both":                         {info("allkeys-random", "0"), "", []string{"allkeys-random", "appendonly"}},
+		"INFO denied":                  {"-", "", nil},
+		"CONFIG denied":                {info("noeviction", "0"), "-", nil},
+		"both denied":                  {"-", "-", nil},
+		"fields that are not there":    {"# Memory\r\n", "", nil},
+		"CONFIG denied, and it evicts": {info("volatile-lru", "0"), "-", []string{"volatile-lru"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			warnings, err := told(t, tc.info, tc.save).Check(t.Context())
+			if err != nil || len(warnings) != len(tc.want) {
+				t.Fatalf("%q, %v, want %d warnings", warnings, err, len(tc.want))
+			}
+			for i, word := range tc.want {
+				if !strings.Contains(warnings[i], word) {
+					t.Errorf("%q does not say %q", warnings[i], word)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,205 @@
+package counter
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/alicebob/miniredis/v2/server"
+)
+
+// causes checks that every method of c fails with a StoreError of this cause.
+func causes(ctx context.Context, t *testing.T, c *Counter, want Cause) {
+	t.Helper()
+	for method, err := range calls(ctx, c) {
+		var failed *StoreError
+		if !errors.As(err, &failed) || failed.Cause != want {
+			t.Errorf("%s: %v, want cause %q", method, err, want)
+		}
+	}
+}
+
+// TestCausesOfReplies: what servers say, word for word; package integration sees most of it said by real ones.
+func TestCausesOfReplies(t *testing.T) {
+	fake := miniredis.RunT(t)
+	c := dialTest(t, "redis://"+fake.Addr())
+	for reply, want := range map[string]Cause{
+		"READONLY You can't write against a read only replica.":                                                    ReadOnly,
+		"OOM command not allowed when used memory > 'maxmemory'.":                                                  OutOfMemory,
+		"MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk":          OutOfMemory,
+		"LOADING Redis is loading the dataset in memory":                                                           Loading,
+		"BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.":                   Busy,
+		"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.":                         Failover,
+		"CLUSTERDOWN The cluster is down":                                                                          Failover,
+		"TRYAGAIN Multiple keys request during rehashing of slot":                                                  Failover,
+		"MOVED 3999 127.0.0.1:6381":                                                                                Failover,
+		"NOREPLICAS Not enough good replicas to write.":                                                            Failover,
+		"NOAUTH Authentication required.":                                                                          Denied,
+		"WRONGPASS invalid username-password pair or user is disabled.":                                            Denied,
+		"NOPERM this user has no permissions to run the 'evalsha' command":                                         Denied,
+		"ERR Protocol error: unauthenticated multibulk length":                                                     Denied,
+		"ERR The user executing the script can't run this command or subcommand script: 1d57, on @user_script:46.": Denied,
+		"ERR ACL failure in script: User app has no permissions to run the 'zadd' command script: 1d57":            Denied,
+		"ERR Protocol error: expected '$', got '4'":                                                                OtherCause,
+		"ERR unknown command 'evalsha', with args beginning with: ":                                                NotRedis,
+		"ERR max number of clients reached":                                                                        OtherCause,
+		"WRONGTYPE Operation against a key holding the wrong kind of value":                                        OtherCause,
+		// Redis 6 wraps what a script met
+		"ERR Error running script (call to f_1): @user_script:9: @user_script: 9: -READONLY You can't write against a read only replica. ": ReadOnly,
+		"ERR Error running script (call to f_1): @user_script:9: -OOM command not allowed when used memory > 'maxmemory'. ":                OutOfMemory,
+		"ERR Error running script (call to f_1): @user_script:9: user_script:9: attempt to index a nil value":                              OtherCause,
+	} {
+		t.Run(strings.Fields(reply)[0]+" "+string(want), func(t *testing.T) {
+			if err := c.rdb.Ping(t.Context()).Err(); err != nil { // a connection that is set up
+				t.Fatal(err)
+			}
+			fake.SetError(reply)
+			defer fake.SetError("")
+			causes(t.Context(), t, c, want)
+		})
+	}
+}
+
+// speak starts a TCP server that answers each line with say, and then closes the connection or reads on.
+func speak(t *testing.T, say string, closes bool) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	t.Cleanup(func() { l.Close(); <-done })
+	go func() {
+		defer close(done)
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() { // ends when the client closes its end
+				defer conn.Close()
+				in := bufio.NewReader(conn)
+				for {
+					if _, err := in.ReadString('\n'); err != nil {
+						return
+					}
+					if _, err := conn.Write([]byte(say)); err != nil || closes {
+						return
+					}
+				}
+			}()
+		}
+	}()
+	return "redis://" + l.Addr().String()
+}
+
+func TestCausesOfOthers(t *testing.T) {
+	for name, tc := range map[string]struct {
+		say    string
+		closes bool
+		want   Cause
+	}{
+		"HTTP":                  {"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n400 Bad Request", true, NotRedis},
+		"SMTP":                  {"220 mail.example.com ESMTP\r\n500 unrecognized\r\n", false, NotRedis},
+		"SSH":                   {"SSH-2.0-OpenSSH_9.7\r\n", true, NotRedis},
+		"hangs up":              {"", true, Unreachable},
+		"says nothing":          {"", false, Slow},
+		"half a reply":          {"%9\r\n$4\r\nhalf", true, Unreachable},
+		"a length that is none": {"$x\r\n", false, NotRedis},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, err := Dial(speak(t, tc.say, tc.closes), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			_, err = c.Fail(t.Context(), attempt(message("1"), "a"), again)
+			var failed *StoreError
+			if !errors.As(err, &failed) || failed.Cause != tc.want {
+				t.Errorf("fail: %v, want cause %q", err, tc.want)
+			}
+			if _, err = c.Check(t.Context()); !errors.As(err, &failed) || failed.Cause != tc.want {
+				t.Errorf("check: %v, want cause %q", err, tc.want)
+			}
+		})
+	}
+}
+
+func TestCausesOfTheWay(t *testing.T) {
+	fake := miniredis.RunT(t)
+	at := "redis://" + fake.Addr()
+	t.Run("closed client", func(t *testing.T) {
+		c, err := Dial(at, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+		causes(t.Context(), t, c, Unreachable)
+	})
+	t.Run("deadline", func(t *testing.T) {
+		ctx, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
+		defer cancel()
+		causes(ctx, t, dialTest(t, at), Slow)
+	})
+	t.Run("canceled", func(t *testing.T) {
+		c := dialTest(t, at)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		causes(ctx, t, c, OtherCause)
+		for method, err := range calls(ctx, c) {
+			if !errors.Is(err, context.Canceled) {
+				t.Errorf("%s: %v is not context.Canceled", method, err)
+			}
+		}
+	})
+	t.Run("canceled while dialing", func(t *testing.T) {
+		if got := causeOf(&net.OpError{Op: "dial", Net: "tcp", Err: context.Canceled}); got != OtherCause {
+			t.Errorf("cause %q: it was the caller, not the store", got)
+		}
+	})
+	t.Run("refused", func(t *testing.T) {
+		c := dialTest(t, at)
+		fake.Close()
+		causes(t.Context(), t, c, Unreachable)
+	})
+}
+
+func TestWhatIsNoReplyOfTheScript(t *testing.T) {
+	for name, say := range map[string]string{
+		"OK": "+OK\r\n", "a number": ":1\r\n", "another list": "*2\r\n$3\r\nRUN\r\n:1\r\n", "no list": "*0\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			redis := miniredis.RunT(t)
+			redis.Server().SetPreHook(func(to *server.Peer, cmd string, _ ...string) bool {
+				if cmd == "EVALSHA" {
+					to.WriteRaw(say)
+				}
+				return cmd == "EVALSHA"
+			})
+			c := dialTest(t, "redis://"+redis.Addr())
+			if got, err := c.Fail(t.Context(), attempt(message("1"), "a"), again); !errors.Is(err, ErrReply) {
+				t.Errorf("%+v, %v, want ErrReply", got, err)
+			}
+		})
+	}
+}
+
+// TestUnknownScript: a server that lost its scripts (restart, SCRIPT FLUSH, failover) is given them within the call.
+func TestUnknownScript(t *testing.T) {
+	for _, c := range servers(t) {
+		for i, token := range []string{"a", "b", "c"} {
+			if got := show(c.Fail(t.Context(), attempt(message("1"), token), Failure{Limit: 9})); got != fmt.Sprintf("REQUEUE %d+0 fence 0", i+1) {
+				t.Errorf("token %s: %s", token, got)
+			}
+			mustDo(t, c.rdb, "SCRIPT", "FLUSH")
+		}
+	}
+}

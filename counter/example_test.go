@@ -1,0 +1,96 @@
+package counter_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+
+	"github.com/strikesmq/strikes/counter"
+)
+
+func ExampleDial() {
+	counts, err := counter.Dial("redis://:secret@localhost:6379/0", &counter.Options{TTL: 14 * 24 * time.Hour})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer counts.Close()
+
+	warnings, err := counts.Check(context.Background())
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, w := range warnings {
+		log.Print(w)
+	}
+}
+
+// A message that fails three times, as a consumer sees it.
+func ExampleMemory() {
+	ctx := context.Background()
+	counts := counter.NewMemory(nil)
+	order := counter.Message{VHost: "/", Queue: "orders", ID: "order-17"}
+	for _, token := range []string{"run-1", "run-2", "run-3"} {
+		attempt := counter.Attempt{Message: order, Token: token, First: token == "run-1"}
+		answer, err := counts.Fail(ctx, attempt, counter.Failure{Limit: 3, Reason: "no such customer"})
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(answer.Charges(), answer.Verdict)
+	}
+	// Output:
+	// 1 REQUEUE
+	// 2 REQUEUE
+	// 3 EXHAUSTED
+}
+
+func ExampleCounter_List() {
+	ctx := context.Background()
+	counts, stop := counted(ctx, "order-17")
+	defer stop()
+
+	for record, err := range counts.List(ctx, "/", "orders") {
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Printf("%q: %d failures, last %q\n", record.ID, record.Failures, record.LastError)
+	}
+	// Output: "order-17": 1 failures, last "no such customer"
+}
+
+func ExampleCounter_Reset() {
+	ctx := context.Background()
+	counts, stop := counted(ctx, "order-17")
+	defer stop()
+
+	n, err := counts.Reset(ctx, "/", "orders", "order-17")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("forgot", n)
+	// Output: forgot 1
+}
+
+// counted returns a Counter on an embedded store, with one failure of id.
+func counted(ctx context.Context, id string) (counts *counter.Counter, stop func()) {
+	store, err := miniredis.Run()
+	if err != nil {
+		log.Fatal(err)
+	}
+	counts, err = counter.Dial("redis://"+store.Addr(), nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	first := counter.Attempt{Message: counter.Message{VHost: "/", Queue: "orders", ID: id}, Token: "run-1", First: true}
+	if _, err := counts.Fail(ctx, first, counter.Failure{Limit: 3, Reason: "no such customer"}); err != nil {
+		log.Fatal(err)
+	}
+	return counts, func() {
+		if err := counts.Close(); err != nil {
+			log.Print(err)
+		}
+		store.Close()
+	}
+}

@@ -1,0 +1,72 @@
+package counter
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestKeys(t *testing.T) {
+	const id = "9f86d081884c7d659a2feaa0c55ad015" // of SHA-256("test")
+	for name, tc := range map[string]struct {
+		prefix string
+		Message
+		record, index, override string
+	}{
+		"plain": {"", Message{VHost: "/", Queue: "orders", ID: "test"},
+			"strikes:1:{%2F/orders}:r:" + id + ":0", "strikes:1:{%2F/orders}:index", "strikes:1:{%2F/orders}:limit"},
+		"life": {"", Message{VHost: "/", Queue: "orders", ID: "test", Life: "test"},
+			"strikes:1:{%2F/orders}:r:" + id + ":9f86d081884c7d65", "strikes:1:{%2F/orders}:index", "strikes:1:{%2F/orders}:limit"},
+		"names that need encoding": {"eu", Message{VHost: "a/b", Queue: "{q} \x00\u00e9%", ID: "test"},
+			"eu:{a%2Fb/%7Bq%7D%20%00%C3%A9%25}:r:" + id + ":0", "eu:{a%2Fb/%7Bq%7D%20%00%C3%A9%25}:index", "eu:{a%2Fb/%7Bq%7D%20%00%C3%A9%25}:limit"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := (&Options{Prefix: tc.prefix}).withDefaults()
+			if got, want := o.keys(tc.Message), (keys{tc.record, tc.index, tc.override}); got != want {
+				t.Errorf("got  %q\nwant %q", got, want)
+			}
+		})
+	}
+}
+
+// FuzzKeys: no two messages share a key, and only the queue decides on the slot.
+func FuzzKeys(f *testing.F) {
+	f.Add("/", "orders", "1", "", "/", "orders", "1", "1@1700000000")
+	f.Add("/", "orders", "1", "", "//orders", "", "1", "")
+	f.Add("a", "b/c", "1", "", "a/b", "c", "1", "")
+	f.Add("a", "b}", "1", "", "a", "b", "}1", "")
+	f.Add("a", "b", "1:0", "", "a", "b", "1", "0")
+	f.Add("", "%2F", "", "\x00", "%2F", "", "\x00", "")
+	f.Fuzz(func(t *testing.T, vhost, queue, id, life, vhost2, queue2, id2, life2 string) {
+		a, b := Message{vhost, queue, id, life}, Message{vhost2, queue2, id2, life2}
+		o := (*Options)(nil).withDefaults()
+		ka, kb := o.keys(a), o.keys(b)
+		if (a == b) != (ka.record == kb.record) {
+			t.Errorf("%+q and %+q: %q and %q", a, b, ka.record, kb.record)
+		}
+		sameQueue := a.VHost == b.VHost && a.Queue == b.Queue
+		if sameQueue != (ka.index == kb.index) || sameQueue != (ka.override == kb.override) {
+			t.Errorf("%+q and %+q: %q and %q", a, b, ka, kb)
+		}
+		for _, key := range []string{ka.record, ka.index, ka.override} {
+			if strings.Count(key, "{") != 1 || strings.Count(key, "}") != 1 {
+				t.Errorf("%q has not exactly one hash tag", key)
+			}
+			if tag := hashTag(key); tag == "" || tag != hashTag(ka.index) {
+				t.Errorf("%q: tag %q, the queue's %q", key, tag, hashTag(ka.index))
+			}
+			if i := strings.IndexFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }); i >= 0 {
+				t.Errorf("%q: byte %d is not printable ASCII", key, i)
+			}
+		}
+		if sameQueue != (hashTag(ka.index) == hashTag(kb.index)) {
+			t.Errorf("%+q and %+q: tags %q and %q", a, b, hashTag(ka.index), hashTag(kb.index))
+		}
+	})
+}
+
+// hashTag is the part of a key that alone decides on its slot, as the Redis Cluster specification has it.
+func hashTag(key string) string {
+	_, rest, _ := strings.Cut(key, "{")
+	tag, _, _ := strings.Cut(rest, "}")
+	return tag
+}

@@ -1,0 +1,303 @@
+package counter
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
+)
+
+// TestModel takes random steps on every store at once and holds them against each other and against what a step may
+// change. For a long run: go test ./counter -run Model -rapid.checks=2000 -rapid.steps=50.
+func TestModel(t *testing.T) {
+	all := stores(t)
+	var runs atomic.Int64
+	rapid.Check(t, func(t *rapid.T) {
+		w := newWorld(all, runs.Add(1))
+		t.Repeat(map[string]func(*rapid.T){
+			"start": w.step(drawStart),
+			"fail":  w.step(drawFail),
+			"end":   w.step(drawEnd),
+			"later": w.later,
+		})
+		w.forget(t)
+	})
+}
+
+// world is a queue with a few messages, on every store.
+type world struct {
+	stores   []store
+	messages []Message
+	aged     int
+	seen     map[Message]bool // had a record once
+}
+
+func newWorld(all []store, run int64) *world {
+	q := "q" + strconv.FormatInt(run, 10)
+	return &world{stores: all, seen: map[Message]bool{}, messages: []Message{
+		{VHost: "/", Queue: q, ID: "one"},
+		{VHost: "/", Queue: q, ID: "one", Life: "0"},
+		{VHost: "/", Queue: q, ID: "\x00 two {/} \xff"},
+	}}
+}
+
+// taken is a step and what came of it on one store.
+type taken struct {
+	Attempt
+	step          string
+	mode          Mode
+	limit         int
+	succeeded     bool
+	answer        Answer
+	before, after sight
+}
+
+// draws decides on a step: what is to be taken on each store.
+type draws func(t *rapid.T, did *taken) func(context.Context, steps) (Answer, error)
+
+var (
+	fewTokens  = rapid.SampledFrom([]string{"a", "b", "c", "d", "e", "a-1", "1_a"})
+	manyTokens = rapid.StringMatching("[a-c][0-9]")
+	tokens     = rapid.OneOf(fewTokens, fewTokens, fewTokens, manyTokens)
+	modes      = rapid.SampledFrom([]Mode{Shared, Exclusive, Unmarked})
+	waits      = rapid.SampledFrom([]time.Duration{-time.Second, 0, 0, time.Minute, 5 * time.Minute, 7 * time.Hour})
+	reasons    = rapid.SampledFrom([]string{"", "0", "boom", "a\nb\x00\xff", "\u00e9 \u2028"})
+	holders    = rapid.SampledFrom([]string{"", "0", "host, pid 1"})
+)
+
+func drawStart(t *rapid.T, did *taken) func(context.Context, steps) (Answer, error) {
+	did.step, did.mode, did.limit = "start", modes.Draw(t, "mode"), rapid.IntRange(1, 4).Draw(t, "limit")
+	return func(ctx context.Context, s steps) (Answer, error) {
+		return s.Start(ctx, did.Attempt, did.mode, did.limit)
+	}
+}
+
+func drawFail(t *rapid.T, did *taken) func(context.Context, steps) (Answer, error) {
+	f := Failure{Limit: rapid.IntRange(0, 4).Draw(t, "limit"), Wait: waits.Draw(t, "wait"), Reason: reasons.Draw(t, "reason")}
+	did.step, did.limit = "fail", f.Limit
+	return func(ctx context.Context, s steps) (Answer, error) { return s.Fail(ctx, did.Attempt, f) }
+}
+
+func drawEnd(t *rapid.T, did *taken) func(context.Context, steps) (Answer, error) {
+	did.step, did.succeeded = "end", rapid.Bool().Draw(t, "succeeded")
+	return func(ctx context.Context, s steps) (Answer, error) {
+		return Answer{}, s.End(ctx, did.Attempt, did.succeeded)
+	}
+}
+
+func (w *world) step(draw draws) func(*rapid.T) {
+	return func(t *rapid.T) {
+		did := taken{Attempt: Attempt{
+			Message: rapid.SampledFrom(w.messages).Draw(t, "message"), Token: tokens.Draw(t, "token"),
+			Holder: holders.Draw(t, "holder"), First: rapid.Bool().Draw(t, "first"),
+		}}
+		take := draw(t, &did)
+		var model taken
+		for i, s := range w.stores {
+			did.before = s.look(t, did.Message)
+			var err error
+			if did.answer, err = take(context.Background(), s); err != nil {
+				t.Fatalf("%s: %v", s.name, err)
+			}
+			did.after = s.look(t, did.Message)
+			did.check(t, s.name)
+			if _, keyed := s.steps.(*Counter); keyed {
+				did.checkKeys(t, s.name)
+			}
+			if i == 0 {
+				model = did
+				continue
+			}
+			same(t, s.name+": answer", model.answer, did.answer)
+			same(t, s.name+": record", model.after.Record, did.after.Record)
+		}
+		w.seen[did.Message] = true
+	}
+}
+
+// later lets time pass. Waits and the like are whole minutes and each of these is a second over, so that no boundary is
+// so near that the clocks of the stores could differ on it.
+func (w *world) later(t *rapid.T) {
+	if w.aged++; w.aged > 45 {
+		t.Skip("a minute over")
+	}
+	d := time.Second + time.Minute*time.Duration(rapid.SampledFrom([]int{0, 0, 1, 3, 9, 60, 24 * 60, 6 * 24 * 60, 8 * 24 * 60}).Draw(t, "minutes"))
+	for i, s := range w.stores {
+		s.age(t, d, w.messages...)
+		for _, m := range w.messages {
+			if i > 0 {
+				same(t, s.name+": record", w.stores[0].look(t, m).Record, s.look(t, m).Record)
+			}
+		}
+	}
+}
+
+// forget lets everything expire, and finds that nothing is left.
+func (w *world) forget(t *rapid.T) {
+	for _, s := range w.stores {
+		s.age(t, DefaultTTL+time.Hour, w.messages...)
+		for _, m := range w.messages {
+			if got := s.look(t, m); got.exists {
+				t.Fatalf("%s: %q outlived its TTL: %+v", s.name, m.ID, got)
+			}
+		}
+	}
+}
+
+func same[T any](t *rapid.T, what string, want, got T) {
+	t.Helper()
+	tolerant := cmp.Options{
+		cmpopts.EquateApproxTime(8 * time.Second),
+		cmp.Comparer(func(a, b time.Duration) bool { return (a - b).Abs() < 8*time.Second }),
+	}
+	if diff := cmp.Diff(want, got, tolerant); diff != "" {
+		t.Fatalf("%s: -memory +this:\n%s", what, diff)
+	}
+}
+
+// check holds a step against what it may do, whatever the store.
+func (d *taken) check(t *rapid.T, where string) {
+	t.Helper()
+	b, a := d.before, d.after
+	refuse := func(why string) {
+		t.Helper()
+		t.Fatalf("%s: %s\nstep:   %s %+v first %v mode %v limit %d succeeded %v -> %+v\nbefore: %+v\nafter:  %+v",
+			where, why, d.step, d.Token, d.First, d.mode, d.limit, d.succeeded, d.answer, b, a)
+	}
+	if n := count(a.Tokens, Failed); n != a.Failures {
+		refuse(fmt.Sprintf("%d failures by %d tokens", a.Failures, n))
+	}
+	if n := count(a.Tokens, Crashed); n != a.Crashes {
+		refuse(fmt.Sprintf("%d crashes by %d tokens", a.Crashes, n))
+	}
+	if b.exists && a.Starts < b.Starts {
+		refuse("the fence shrank")
+	}
+	if b.exists && !a.exists || a.exists && a.TTL <= 0 {
+		refuse("a step made the record vanish or live forever")
+	}
+	for token := range maps.Keys(b.Tokens) {
+		if a.Tokens[token] == 0 && b.Tokens[token] != Uncharged {
+			refuse(fmt.Sprintf("the charge of %q is forgotten", token))
+		}
+	}
+	for token, kind := range a.Tokens {
+		if was := b.Tokens[token]; was != kind && !d.mayTurn(token, was, kind) {
+			refuse(fmt.Sprintf("token %q turned from %q to %q", token, was, kind))
+		}
+	}
+	if a.Marker != b.Marker && !d.mayMark() {
+		refuse(fmt.Sprintf("the marker turned from %q to %q", b.Marker, a.Marker))
+	}
+	if d.answer.Verdict == Exhausted && !d.buried() {
+		refuse("exhausted without a tombstone")
+	}
+	if d.answer.Verdict == Requeue && a.Charges() >= d.limit {
+		refuse("requeued at the limit")
+	}
+}
+
+func count(tokens map[string]Kind, of Kind) int {
+	n := 0
+	for _, kind := range tokens {
+		n += flag(kind == of)
+	}
+	return n
+}
+
+// anew says that the step is the first of a new use of the id, to which what there was is history.
+func (d *taken) anew() bool {
+	switch d.step {
+	case "start":
+		return d.before.State == DeadLetter || d.First && d.before.State == Done
+	case "fail":
+		return d.First && d.before.State != Live
+	}
+	return false
+}
+
+func (d *taken) mayTurn(token string, was, kind Kind) bool {
+	own := token == d.Token
+	switch kind {
+	case Failed:
+		return d.step == "fail" && own && was != Uncharged
+	case Crashed:
+		return d.step == "start" && d.mode == Exclusive && d.before.Mode == Exclusive && token == d.before.Marker && was == 0
+	}
+	return d.step == "end" && own && was != Failed || d.anew()
+}
+
+func (d *taken) mayMark() bool {
+	b, a := d.before, d.after
+	switch {
+	case d.step == "start" && a.Marker == d.Token:
+		return d.answer.Verdict == Run && d.mode != Unmarked
+	case a.Marker != "":
+		return false
+	case b.Marker == d.Token:
+		return d.step != "start"
+	case d.step == "start":
+		return d.anew() || b.State == Done || d.mode == Exclusive && b.Mode == Exclusive
+	}
+	return d.anew()
+}
+
+// buried tells whether what is answered as exhausted stays so when the answer is lost. A late step of an attempt that
+// is history, or was overtaken by a success, is answered for its own delivery alone.
+func (d *taken) buried() bool {
+	if d.step == "fail" && (d.before.Tokens[d.Token] == Uncharged || d.after.State == Done) {
+		return true
+	}
+	return d.after.State == DeadLetter && !d.after.Binds.IsZero()
+}
+
+// checkKeys holds the index and the TTLs against the record.
+func (d *taken) checkKeys(t *rapid.T, where string) {
+	t.Helper()
+	a := d.after
+	switch {
+	case a.exists && a.State == Done && a.indexed:
+		t.Fatalf("%s: what is handled is in the index: %+v", where, a)
+	case a.exists && a.State != Done && (a.Charges() > 0 || a.Marker != "" || a.State == DeadLetter) && !a.indexed:
+		t.Fatalf("%s: not in the index after %s of %q: %+v", where, d.step, d.Token, a)
+	case a.indexed && a.indexTTL < a.TTL-time.Second:
+		t.Fatalf("%s: the index lives for %v, less than its record: %+v", where, a.indexTTL, a)
+	case a.exists && a.State == Done && a.TTL > keepDone:
+		t.Fatalf("%s: a success is kept for %v", where, a.TTL)
+	}
+}
+
+// TestEndedAttemptsAreBounded: stops are not charged, so nothing else bounds how many there are.
+func TestEndedAttemptsAreBounded(t *testing.T) {
+	m := Message{VHost: "/", Queue: "orders", ID: "1"}
+	for _, s := range stores(t) {
+		if _, err := s.Fail(t.Context(), attempt(m, "charged"), Failure{Limit: 9}); err != nil {
+			t.Fatal(err)
+		}
+		for i := range 3 * endedKept {
+			a := attempt(m, fmt.Sprint("t", i))
+			if _, err := s.Start(t.Context(), a, Shared, 9); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.End(t.Context(), a, false); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want := []string{"charged"}
+		for i := 2 * endedKept; i < 3*endedKept; i++ {
+			want = append(want, fmt.Sprint("t", i))
+		}
+		got := slices.Sorted(maps.Keys(s.look(t, m).Tokens))
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: tokens -want +got:\n%s", s.name, diff)
+		}
+	}
+}

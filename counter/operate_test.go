@@ -1,0 +1,313 @@
+package counter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/redis/go-redis/v9"
+)
+
+func message(id string) Message { return Message{VHost: "/", Queue: "orders", ID: id} }
+
+func mustFail(t *testing.T, s steps, m Message, token string) {
+	t.Helper()
+	if _, err := s.Fail(t.Context(), attempt(m, token), again); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func lives(records []Record) []string {
+	var out []string
+	for _, r := range records {
+		out = append(out, r.Life)
+	}
+	return out
+}
+
+func TestGetFindsAllLivesNewestFirst(t *testing.T) {
+	for _, s := range stores(t) {
+		var all []Message
+		for _, life := range []string{"", "1@1700000000", "2@1700000000"} {
+			m := message("1")
+			m.Life = life
+			mustFail(t, s, m, "a")
+			all = append(all, m)
+			s.age(t, time.Hour, all...)
+		}
+		mustFail(t, s, message("11"), "a") // neither an id that begins alike
+		mustFail(t, s, Message{VHost: "/", Queue: "bills", ID: "1"}, "a")
+		records, err := s.Get(t.Context(), "/", "orders", "1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff([]string{"2@1700000000", "1@1700000000", ""}, lives(records)); diff != "" {
+			t.Errorf("%s: lives -want +got:\n%s", s.name, diff)
+		}
+		if r := records[0]; r.VHost != "/" || r.Queue != "orders" || r.ID != "1" || r.Failures != 1 || r.TTL <= 0 {
+			t.Errorf("%s: %+v", s.name, r)
+		}
+		if got, err := s.Get(t.Context(), "/", "orders", "nobody"); len(got) != 0 || err != nil {
+			t.Errorf("%s: of an id without a record: %v, %v", s.name, got, err)
+		}
+	}
+}
+
+// TestGetInALargeIndex: the lives are found however much else the queue has.
+func TestGetInALargeIndex(t *testing.T) {
+	for _, c := range servers(t) {
+		fillIndex(t, c, 2500, func(i int) float64 { return float64(i) })
+		m := message("1")
+		m.Life = "9"
+		mustFail(t, c, m, "a")
+		records, err := c.Get(t.Context(), "/", "orders", "1")
+		if err != nil || len(records) != 1 || records[0].Life != "9" {
+			t.Errorf("%+v, %v", records, err)
+		}
+	}
+}
+
+// fillIndex writes n records of a queue, and their entries with scores beyond now.
+func fillIndex(t *testing.T, c *Counter, n int, score func(i int) float64) []string {
+	t.Helper()
+	soon := float64(time.Now().Add(time.Hour).UnixMilli())
+	var ids []string
+	p := c.rdb.Pipeline()
+	for i := range n {
+		m := message(fmt.Sprintf("message %05d", i))
+		k := c.opts.keys(m)
+		p.HSet(t.Context(), k.record, "id", m.ID, "failures", "1")
+		p.PExpire(t.Context(), k.record, time.Hour)
+		p.ZAdd(t.Context(), k.index, redis.Z{Score: soon + score(i), Member: member(m.ID, "")})
+		ids = append(ids, m.ID)
+	}
+	if _, err := p.Exec(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return ids
+}
+
+func list(t *testing.T, c *Counter, queue string) []string {
+	t.Helper()
+	var ids []string
+	for r, err := range c.List(t.Context(), "/", queue) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, r.ID)
+	}
+	return ids
+}
+
+func TestListPages(t *testing.T) {
+	for name, score := range map[string]func(i int) float64{
+		"scores apart":             func(i int) float64 { return float64(-i) },
+		"all equal":                func(int) float64 { return 0 },
+		"ties across pages":        func(i int) float64 { return float64(-(i / 150)) },
+		"a page of ties and a few": func(i int) float64 { return float64(-(i / page)) },
+		"a tie of several pages":   func(i int) float64 { return float64(-(i / (2*page + 50))) },
+	} {
+		for _, n := range []int{1, page - 1, page, page + 1, 3*page + 77} {
+			t.Run(fmt.Sprint(name, " ", n), func(t *testing.T) {
+				for _, c := range servers(t) {
+					want := fillIndex(t, c, n, score)
+					got := list(t, c, "orders")
+					if name == "scores apart" && !slices.Equal(want, got) {
+						t.Error("not the one that was written last first")
+					}
+					slices.Sort(got)
+					if diff := cmp.Diff(want, got); diff != "" {
+						t.Errorf("-want +got:\n%s", diff)
+					}
+				}
+			})
+		}
+	}
+}
+
+func TestListShowsTheLastWrittenFirst(t *testing.T) {
+	for _, c := range servers(t) {
+		for _, id := range []string{"1", "2", "3"} {
+			mustFail(t, c, message(id), "a")
+			c.age(t, time.Minute, message("1"), message("2"), message("3"))
+		}
+		mustFail(t, c, message("1"), "b")
+		if diff := cmp.Diff([]string{"1", "3", "2"}, list(t, c, "orders")); diff != "" {
+			t.Errorf("-want +got:\n%s", diff)
+		}
+	}
+}
+
+func TestListPassesOverWhatIsGone(t *testing.T) {
+	for _, c := range servers(t) {
+		want := fillIndex(t, c, 3*page, func(i int) float64 { return float64(-i) })
+		gone := rand.Perm(3 * page)[:2*page]
+		for _, i := range append(gone, 0, 3*page-1) {
+			c.rdb.Del(t.Context(), c.opts.keys(message(fmt.Sprintf("message %05d", i))).record)
+			want[i] = ""
+		}
+		want = slices.DeleteFunc(want, func(id string) bool { return id == "" })
+		if diff := cmp.Diff(want, list(t, c, "orders")); diff != "" {
+			t.Errorf("-want +got:\n%s", diff)
+		}
+		if got := list(t, c, "no such queue"); len(got) != 0 {
+			t.Errorf("a queue with nothing: %q", got)
+		}
+	}
+}
+
+func TestListEndsWhenItIsTold(t *testing.T) {
+	for _, c := range servers(t) {
+		fillIndex(t, c, 2*page+1, func(int) float64 { return 0 })
+		n := 0
+		for _, err := range c.List(t.Context(), "/", "orders") {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n++; n == page+1 {
+				break
+			}
+		}
+		if n != page+1 {
+			t.Errorf("broke off after %d", n)
+		}
+
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		var errs []error
+		n = 0
+		for _, err := range c.List(ctx, "/", "orders") {
+			if err != nil {
+				errs = append(errs, err)
+				continue
+			}
+			n++
+			cancel()
+		}
+		var failed *StoreError
+		if n != page || len(errs) != 1 || !errors.Is(errs[0], context.Canceled) || !errors.As(errs[0], &failed) {
+			t.Errorf("after the context was canceled: %d records of the first page, then %v", n, errs)
+		}
+	}
+}
+
+func TestReset(t *testing.T) {
+	for _, c := range servers(t) {
+		first, second, other := message("1"), message("1"), message("2")
+		second.Life = "1@1700000000"
+		for _, m := range []Message{first, second, other} {
+			mustFail(t, c, m, "a")
+		}
+		if _, err := c.Fail(t.Context(), attempt(second, "b"), reject); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := c.Reset(t.Context(), "/", "orders", "1"); n != 2 || err != nil {
+			t.Errorf("%d, %v, want 2 records", n, err)
+		}
+		for _, m := range []Message{first, second} {
+			if got := c.look(t, m); got.exists || got.indexed {
+				t.Errorf("life %q is left: %+v", m.Life, got)
+			}
+		}
+		if got := list(t, c, "orders"); !slices.Equal(got, []string{"2"}) {
+			t.Errorf("listed: %q", got)
+		}
+		if n, err := c.Reset(t.Context(), "/", "orders", "1"); n != 0 || err != nil {
+			t.Errorf("again: %d, %v", n, err)
+		}
+		if got := show(c.Start(t.Context(), attempt(second, "c"), Shared, testLimit)); got != "RUN 0+0 fence 1" {
+			t.Errorf("the tombstone binds after Reset: %s", got)
+		}
+	}
+}
+
+// TestIndexIsTrimmed: entries whose records expired leave it by and by, and those of a queue that is idle with it.
+func TestIndexIsTrimmed(t *testing.T) {
+	for _, c := range servers(t) {
+		var past []Message
+		for i := range 9 {
+			m := message(fmt.Sprint("past ", i))
+			mustFail(t, c, m, "a")
+			past = append(past, m)
+		}
+		live := message("live")
+		mustFail(t, c, live, "a")
+		c.age(t, DefaultTTL-time.Hour, append(past, live)...)
+		mustFail(t, c, live, "b")
+		c.age(t, 2*time.Hour, append(past, live)...)
+		index := c.opts.keys(live).index
+		for i, want := range []int64{7, 4, 1, 1} {
+			if _, err := c.Fail(t.Context(), attempt(live, fmt.Sprint("c", i)), Failure{Limit: 99}); err != nil {
+				t.Fatal(err)
+			}
+			if n := c.rdb.ZCard(t.Context(), index).Val(); n != want {
+				t.Errorf("write %d: %d entries, want %d", i+1, n, want)
+			}
+		}
+		if !c.look(t, live).indexed {
+			t.Error("the live one was trimmed")
+		}
+		c.age(t, 2*DefaultTTL+time.Hour, live)
+		if keys := keyspace(t, c); len(keys) != 0 {
+			t.Errorf("an idle queue leaves %q", keys)
+		}
+	}
+}
+
+func TestOperatorsLimit(t *testing.T) {
+	for _, tc := range []struct {
+		set  string
+		want int // limit in force where a consumer asks for 4
+	}{
+		{"0", 1}, {"1", 2}, {"7", 8}, {"-1", 1}, {"-5", 1}, {"007", 8}, {"999999999", 1000000000},
+		{"", 4}, {"many", 4}, {"2.5", 4}, {"0x10", 4}, {"1e3", 4}, {"inf", 4}, {"nan", 4}, {" 7", 4}, {"7 ", 4}, {"+7", 4},
+		{"-", 4}, {"--1", 4}, {"99999999999999999999", 4}, {"1\x00", 4},
+	} {
+		t.Run(fmt.Sprintf("%q", tc.set), func(t *testing.T) {
+			for _, c := range servers(t) {
+				m := message("of " + tc.set)
+				mustDo(t, c.rdb, "HSET", c.opts.keys(m).override, "max_retries", tc.set)
+				got, err := c.Start(t.Context(), attempt(m, "a"), Shared, 4)
+				if err != nil || got.Limit != tc.want {
+					t.Errorf("start: %+v, %v, want limit %d", got, err, tc.want)
+				}
+				got, err = c.Fail(t.Context(), attempt(m, "a"), Failure{Limit: 4})
+				verdict := Requeue
+				if tc.want == 1 {
+					verdict = Exhausted
+				}
+				if err != nil || got.Limit != tc.want || got.Verdict != verdict {
+					t.Errorf("fail: %+v, %v, want limit %d, %v", got, err, tc.want, verdict)
+				}
+				m.ID += " rejected"
+				got, err = c.Fail(t.Context(), attempt(m, "b"), reject)
+				if err != nil || got.Limit != 0 || got.Verdict != Exhausted {
+					t.Errorf("a Reject is not the operator's to overrule: %+v, %v", got, err)
+				}
+			}
+		})
+	}
+}
+
+// TestLimitOfAnotherQueue: an override is of one queue in one vhost, and no TTL ends it.
+func TestLimitOfAnotherQueue(t *testing.T) {
+	for _, c := range servers(t) {
+		m := message("1")
+		override := c.opts.keys(m).override
+		mustDo(t, c.rdb, "HSET", override, "max_retries", "0")
+		for _, other := range []Message{{VHost: "eu", Queue: "orders", ID: "1"}, {VHost: "/", Queue: "orders.2", ID: "1"}} {
+			if got, err := c.Fail(t.Context(), attempt(other, "a"), again); err != nil || got.Limit != testLimit {
+				t.Errorf("%+v: %+v, %v", other, got, err)
+			}
+		}
+		mustFail(t, c, m, "a")
+		if ttl := c.rdb.TTL(t.Context(), override).Val(); ttl != -1 {
+			t.Errorf("the override expires in %v", ttl)
+		}
+	}
+}

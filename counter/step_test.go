@@ -1,0 +1,98 @@
+package counter
+
+import (
+	"errors"
+	"math"
+	"testing"
+	"time"
+)
+
+func TestParseReply(t *testing.T) {
+	good := []any{"REQUEUE", int64(2), int64(1), int64(4), int64(7), int64(1500), "boom"}
+	want := Answer{Verdict: Requeue, Failures: 2, Crashes: 1, Limit: 4, Fence: 7, Wait: 1500 * time.Millisecond, Reason: "boom"}
+	if got, err := parseReply(good); err != nil || got != want {
+		t.Errorf("got %+v, %v, want %+v", got, err, want)
+	}
+	with := func(i int, v any) []any {
+		r := append([]any(nil), good...)
+		r[i] = v
+		return r
+	}
+	for name, reply := range map[string]any{
+		"nil":               nil,
+		"a string":          "OK",
+		"a number":          int64(1),
+		"no values":         []any{},
+		"six values":        good[:6],
+		"eight values":      append(with(0, "RUN"), "more"),
+		"unknown verdict":   with(0, "PERHAPS"),
+		"verdict is nil":    with(0, nil),
+		"lower case":        with(0, "requeue"),
+		"failures as text":  with(1, "2"),
+		"crashes below 0":   with(2, int64(-1)),
+		"limit is nil":      with(3, nil),
+		"starts overflowed": with(4, int64(math.MinInt64)),
+		"wait is a float":   with(5, 1.5),
+		"an error in it":    with(1, errors.New("ERR")),
+		"a nested list":     with(1, []any{int64(1)}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got, err := parseReply(reply); !errors.Is(err, ErrReply) {
+				t.Errorf("got %+v, %v, want ErrReply", got, err)
+			}
+		})
+	}
+	if got, err := parseReply(with(5, int64(math.MaxInt64))); err != nil || got.Wait <= 0 {
+		t.Errorf("the longest wait: %v, %v", got.Wait, err)
+	}
+	if got, err := parseReply(with(6, nil)); err != nil || got.Reason != "" {
+		t.Errorf("no reason: %q, %v", got.Reason, err)
+	}
+}
+
+// FuzzParseReply: whatever comes, an Answer is one that a script can have given.
+func FuzzParseReply(f *testing.F) {
+	f.Add("RUN", int64(0), int64(0), int64(4), int64(1), int64(0), "", uint(7))
+	f.Add("EXHAUSTED", int64(3), int64(1), int64(4), int64(9), int64(math.MaxInt64), "boom", uint(7))
+	f.Add("", int64(-1), int64(0), int64(0), int64(0), int64(0), "x", uint(3))
+	f.Fuzz(func(t *testing.T, verdict string, failures, crashes, limit, starts, wait int64, reason string, n uint) {
+		reply := []any{verdict, failures, crashes, limit, starts, wait, reason, nil}
+		got, err := parseReply(reply[:min(n, uint(len(reply)))])
+		if err != nil {
+			if !errors.Is(err, ErrReply) || got != (Answer{}) {
+				t.Errorf("%+v, %v", got, err)
+			}
+			return
+		}
+		known := verdicts[verdict]
+		if known == 0 || got.Verdict != known || got.Wait < 0 || got.Failures < 0 || got.Crashes < 0 || got.Limit < 0 || got.Fence < 0 || n != 7 {
+			t.Errorf("%q of %d values was read as %+v", reply, n, got)
+		}
+	})
+}
+
+func TestCeilMillis(t *testing.T) {
+	for d, want := range map[time.Duration]int64{
+		-time.Hour: 0, 0: 0, 1: 1, time.Millisecond: 1, time.Millisecond + 1: 2,
+		math.MinInt64: 0, math.MaxInt64: maxWaitMillis,
+	} {
+		if got := ceilMillis(d); got != want {
+			t.Errorf("ceilMillis(%d) = %d, want %d", d, got, want)
+		}
+	}
+}
+
+// TestLargest: the largest numbers that can be given are neither rounded nor wrapped on their way.
+func TestLargest(t *testing.T) {
+	m := Message{VHost: "/", Queue: "orders", ID: "1"}
+	for _, s := range stores(t) {
+		got, err := s.Fail(t.Context(), attempt(m, "a"), Failure{Limit: math.MaxInt, Wait: math.MaxInt64})
+		if err != nil || got.Verdict != Requeue || got.Limit != maxLimit || got.Wait < 290*365*24*time.Hour {
+			t.Errorf("%s: fail: %+v, %v", s.name, got, err)
+		}
+		got, err = s.Start(t.Context(), attempt(m, "b"), Exclusive, math.MaxInt)
+		if err != nil || got.Verdict != Wait || got.Limit != maxLimit || got.Wait < 290*365*24*time.Hour {
+			t.Errorf("%s: start: %+v, %v", s.name, got, err)
+		}
+	}
+}

@@ -1,0 +1,328 @@
+package integration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/servers"
+)
+
+func dialStore(t *testing.T, url string) *counter.Counter {
+	t.Helper()
+	c, err := counter.Dial(url, &counter.Options{Prefix: uniqueName(t, "strikes")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+func attemptOf(id, token string) counter.Attempt {
+	return counter.Attempt{Message: counter.Message{VHost: "/", Queue: "orders", ID: id}, Token: token, Holder: "test"}
+}
+
+// client is for what a Counter does not do.
+func client(t *testing.T, store *servers.Redis) *redis.Client {
+	t.Helper()
+	opts, err := redis.ParseURL(store.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	opts.MaxRetries, opts.ContextTimeoutEnabled = -1, true
+	rdb := redis.NewClient(opts)
+	t.Cleanup(func() { rdb.Close() })
+	return rdb
+}
+
+func do(t *testing.T, rdb *redis.Client, args ...any) {
+	t.Helper()
+	if err := rdb.Do(t.Context(), args...).Err(); err != nil {
+		t.Fatalf("%v: %v", args, err)
+	}
+}
+
+// takeSteps is the life of a message: failed, taken over, dead-lettered, forgotten.
+func takeSteps(t *testing.T, c *counter.Counter) {
+	t.Helper()
+	ctx := t.Context()
+	limit := counter.Failure{Limit: 3, Reason: "boom"}
+	first := attemptOf("1", "a")
+	first.First = true
+	for i, step := range []struct {
+		take func() (counter.Answer, error)
+		want string
+	}{
+		{func() (counter.Answer, error) { return c.Fail(ctx, first, limit) }, "REQUEUE 1+0 fence 0"},
+		{func() (counter.Answer, error) { return c.Fail(ctx, first, limit) }, "REQUEUE 1+0 fence 0"},
+		{func() (counter.Answer, error) { return c.Start(ctx, attemptOf("1", "b"), counter.Shared, 3) }, "RUN 1+0 fence 1"},
+		{func() (counter.Answer, error) { return c.Start(ctx, attemptOf("1", "c"), counter.Shared, 3) }, "SUSPECT 1+0 fence 1"},
+		{func() (counter.Answer, error) { return c.Start(ctx, attemptOf("1", "c"), counter.Exclusive, 3) }, "RUN 1+0 fence 2"},
+		{func() (counter.Answer, error) { return c.Start(ctx, attemptOf("1", "d"), counter.Exclusive, 3) }, "RUN 1+1 fence 3"},
+		{func() (counter.Answer, error) { return c.Fail(ctx, attemptOf("1", "d"), limit) }, "EXHAUSTED 2+1 fence 3"},
+		{func() (counter.Answer, error) { return c.Start(ctx, attemptOf("1", "e"), counter.Shared, 3) }, "EXHAUSTED 2+1 fence 3"},
+	} {
+		a, err := step.take()
+		if got := fmt.Sprintf("%v %d+%d fence %d", a.Verdict, a.Failures, a.Crashes, a.Fence); err != nil || got != step.want {
+			t.Errorf("step %d: %s, %v, want %s", i+1, got, err, step.want)
+		}
+	}
+	if err := c.End(ctx, attemptOf("1", "c"), false); err != nil { // its process lived: the crash is refunded
+		t.Error(err)
+	}
+	records, err := c.Get(ctx, "/", "orders", "1")
+	if err != nil || len(records) != 1 || records[0].State != counter.DeadLetter || records[0].Charges() != 2 || records[0].TTL <= 0 {
+		t.Errorf("get: %+v, %v", records, err)
+	}
+	for r, err := range c.List(ctx, "/", "orders") {
+		if err != nil || r.ID != "1" {
+			t.Errorf("list: %+v, %v", r, err)
+		}
+	}
+	if n, err := c.Reset(ctx, "/", "orders", "1"); n != 1 || err != nil {
+		t.Errorf("reset: %d, %v", n, err)
+	}
+}
+
+func TestStoreSteps(t *testing.T) { takeSteps(t, dialStore(t, redisURL(t))) }
+
+// TestStoreCauses: what makes a store fail is told apart, on real servers.
+func TestStoreCauses(t *testing.T) {
+	for name, tc := range map[string]struct {
+		want counter.Cause
+		fail func(t *testing.T) string // returns the URL of a store that fails
+	}{
+		"replica": {counter.ReadOnly, func(t *testing.T) string {
+			u := hostOf(t, privateStore(t, servers.RedisOptions{}))
+			return privateStore(t, servers.RedisOptions{Args: []string{"--replicaof", u.Hostname(), u.Port()}}).URL
+		}},
+		"out of memory": {counter.OutOfMemory, func(t *testing.T) string {
+			return privateStore(t, servers.RedisOptions{Args: []string{"--maxmemory", "100kb"}}).URL
+		}},
+		"busy": {counter.Busy, func(t *testing.T) string {
+			store := privateStore(t, servers.RedisOptions{Args: []string{"--lua-time-limit", "50"}})
+			spin(t, store)
+			return store.URL
+		}},
+		"no password": {counter.Denied, func(t *testing.T) string {
+			return withPassword(t).URL
+		}},
+		"wrong password": {counter.Denied, func(t *testing.T) string {
+			return "redis://:wrong@" + hostOf(t, withPassword(t)).Host
+		}},
+		"keys denied":       {counter.Denied, withACL("~other:*", "+@all")},
+		"EVALSHA denied":    {counter.Denied, withACL("~*", "+@all", "-evalsha")},
+		"a command in it":   {counter.Denied, withACL("~*", "+@all", "-zadd")},
+		"its very first":    {counter.Denied, withACL("~*", "+@all", "-time")},
+		"a user who is off": {counter.Denied, withACL("off")},
+		"paused": {counter.Slow, func(t *testing.T) string {
+			store := privateStore(t, servers.RedisOptions{})
+			if err := store.Pause(); err != nil {
+				t.Fatal(err)
+			}
+			return store.URL
+		}},
+		"killed": {counter.Unreachable, func(t *testing.T) string {
+			store := privateStore(t, servers.RedisOptions{})
+			if err := store.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			return store.URL
+		}},
+		"replicas missing": {counter.Failover, func(t *testing.T) string {
+			return privateStore(t, servers.RedisOptions{Args: []string{"--min-replicas-to-write", "1"}}).URL
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := dialStore(t, tc.fail(t))
+			begin := time.Now()
+			_, err := c.Fail(t.Context(), attemptOf("1", "a"), counter.Failure{Limit: 3})
+			var failed *counter.StoreError
+			if !errors.As(err, &failed) || failed.Cause != tc.want {
+				t.Errorf("%v, want cause %q", err, tc.want)
+			}
+			if took := time.Since(begin); took > 2*time.Second {
+				t.Errorf("told after %v", took)
+			}
+		})
+	}
+}
+
+func hostOf(t *testing.T, store *servers.Redis) *url.URL {
+	t.Helper()
+	u, err := url.Parse(store.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u
+}
+
+// spin keeps a store busy with a script, and returns once it says so.
+func spin(t *testing.T, store *servers.Redis) {
+	t.Helper()
+	rdb := client(t, store)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		rdb.Eval(context.WithoutCancel(t.Context()), "while true do end", nil)
+	}()
+	t.Cleanup(func() {
+		rdb.ScriptKill(context.Background())
+		<-done
+	})
+	eventually(t, 10*time.Second, "a busy store", func() bool {
+		return redis.HasErrorPrefix(rdb.Ping(t.Context()).Err(), "BUSY")
+	})
+}
+
+func withPassword(t *testing.T) *servers.Redis {
+	t.Helper()
+	store := privateStore(t, servers.RedisOptions{})
+	do(t, client(t, store), "CONFIG", "SET", "requirepass", "secret")
+	return store
+}
+
+// withACL returns the URL of a user with these rules alone.
+func withACL(rules ...string) func(t *testing.T) string {
+	return func(t *testing.T) string {
+		t.Helper()
+		store := privateStore(t, servers.RedisOptions{})
+		args := []any{"ACL", "SETUSER", "app", "on", ">secret"}
+		for _, r := range rules {
+			args = append(args, r)
+		}
+		do(t, client(t, store), args...)
+		return "redis://app:secret@" + hostOf(t, store).Host
+	}
+}
+
+// TestStoreForgetsItsScripts: SCRIPT FLUSH and a restart are healed within one call.
+func TestStoreForgetsItsScripts(t *testing.T) {
+	store := privateStore(t, servers.RedisOptions{})
+	c := dialStore(t, store.URL)
+	for i, token := range []string{"a", "b", "c"} {
+		got, err := c.Fail(t.Context(), attemptOf("1", token), counter.Failure{Limit: 9})
+		if err != nil || got.Charges() != i+1 {
+			t.Errorf("token %s: %+v, %v", token, got, err)
+		}
+		do(t, client(t, store), "SCRIPT", "FLUSH")
+	}
+}
+
+func TestStoreCheck(t *testing.T) {
+	for name, tc := range map[string]struct {
+		args []string
+		want []string
+	}{
+		"as asked":        {[]string{"--maxmemory-policy", "noeviction", "--appendonly", "yes"}, nil},
+		"snapshots":       {[]string{"--save", "3600 1"}, nil},
+		"nothing on disk": {nil, []string{"appendonly"}},
+		"evicts":          {[]string{"--maxmemory-policy", "allkeys-lru", "--appendonly", "yes"}, []string{"allkeys-lru"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			store := privateStore(t, servers.RedisOptions{Args: tc.args})
+			warnings, err := dialStore(t, store.URL).Check(t.Context())
+			if err != nil || len(warnings) != len(tc.want) || !strings.Contains(strings.Join(warnings, ""), strings.Join(tc.want, "")) {
+				t.Errorf("%q, %v, want %q", warnings, err, tc.want)
+			}
+			do(t, client(t, store), "ACL", "SETUSER", "app", "on", ">secret", "~*", "+@all", "-info", "-config")
+			warnings, err = dialStore(t, "redis://app:secret@"+hostOf(t, store).Host).Check(t.Context())
+			if err != nil || len(warnings) != 0 {
+				t.Errorf("where INFO and CONFIG are denied: %q, %v", warnings, err)
+			}
+		})
+	}
+}
+
+// TestStoreCluster: the steps on a Cluster, a slot a queue; then the master of a queue dies.
+func TestStoreCluster(t *testing.T) {
+	cluster := private(t, func(ctx context.Context) (*servers.RedisCluster, error) {
+		return servers.StartRedisCluster(ctx, servers.RedisClusterOptions{})
+	})
+	c := dialStore(t, cluster.URL)
+	takeSteps(t, c)
+	if _, err := c.Check(t.Context()); err != nil {
+		t.Error(err)
+	}
+
+	rdb := client(t, cluster.Nodes[0])
+	slots := map[int64]bool{}
+	for i := range 50 { // beyond what one master would serve
+		tag := fmt.Sprintf("{%%2F/queue%d}", i)
+		slot := rdb.ClusterKeySlot(t.Context(), "strikes:1:"+tag+":index").Val()
+		if other := rdb.ClusterKeySlot(t.Context(), "strikes:1:"+tag+":r:00:0").Val(); other != slot {
+			t.Errorf("%s: index and record are in the slots %d and %d", tag, slot, other)
+		}
+		slots[slot] = true
+		a := attemptOf("1", "a")
+		a.Queue = fmt.Sprintf("queue%d", i)
+		if _, err := c.Fail(t.Context(), a, counter.Failure{Limit: 3}); err != nil {
+			t.Error(err)
+		}
+	}
+	if len(slots) < 40 {
+		t.Errorf("50 queues share %d slots", len(slots))
+	}
+
+	master, err := cluster.Master(t.Context(), "{%2F/orders}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	survives(t, c, master)
+}
+
+func TestStoreSentinel(t *testing.T) {
+	trio := private(t, servers.StartRedisSentinel)
+	c := dialStore(t, trio.URL)
+	takeSteps(t, c)
+	survives(t, c, trio.Master)
+}
+
+// survives kills the master and takes the same step, with the same token, until it is answered, as a consumer does. The
+// sentinels take half a second to believe that it is dead, the nodes of a cluster a second.
+func survives(t *testing.T, c *counter.Counter, master *servers.Redis) {
+	t.Helper()
+	limit := counter.Failure{Limit: 9, Reason: "boom"}
+	if _, err := c.Fail(t.Context(), attemptOf("2", "a"), limit); err != nil {
+		t.Fatal(err)
+	}
+	if err := master.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	begin, tries := time.Now(), 0
+	var last error
+	eventually(t, 10*time.Second, "an answer after the failover", func() bool {
+		tries++
+		_, err := c.Fail(t.Context(), attemptOf("2", "b"), limit)
+		var failed *counter.StoreError
+		if err != nil && (!errors.As(err, &failed) || failed.Cause == counter.Denied || failed.Cause == counter.NotRedis) {
+			t.Fatalf("a failover is taken for something that will not pass: %v", err)
+		}
+		last = errors.Join(last, err)
+		return err == nil
+	})
+	took := time.Since(begin)
+	t.Logf("answered after %v, %d tries", took.Round(time.Millisecond), tries)
+	if took > 5*time.Second {
+		t.Errorf("it took %v; on the way: %v", took, last)
+	}
+	got, err := c.Fail(t.Context(), attemptOf("2", "b"), limit)
+	if err != nil || got.Failures < 1 || got.Failures > 2 { // replication is asynchronous: a's charge may be lost
+		t.Errorf("the token was charged more than once: %+v, %v", got, err)
+	}
+	records, err := c.Get(t.Context(), "/", "orders", "2")
+	if err != nil || len(records) != 1 || records[0].Tokens["b"] != counter.Failed || len(records[0].Tokens) != records[0].Charges() {
+		t.Errorf("%+v, %v", records, err)
+	}
+}
