@@ -44,7 +44,7 @@ func open(rawURL string) (redis.UniversalClient, error) {
 	if !ok {
 		return nil, errors.New("no scheme: it begins with redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://")
 	}
-	if _, params := splitAuthority(rest); strings.Contains(params, "@") {
+	if strings.Contains(afterHost(rest), "@") {
 		return nil, errors.New("an @ after the host: in a password, write / as %2F, ? as %3F, # as %23 and @ as %40")
 	}
 	base, kind, _ := strings.Cut(scheme, "+")
@@ -183,19 +183,19 @@ func infoField(info, name string) string {
 func redact(rawURL string) string {
 	scheme, rest, _ := strings.Cut(rawURL, "://")
 	u, err := url.Parse(rawURL)
-	if _, params := splitAuthority(rest); err != nil || scheme == "" || !strings.EqualFold(scheme, u.Scheme) || strings.Contains(params, "@") {
+	if err != nil || scheme == "" || !strings.EqualFold(scheme, u.Scheme) || strings.Contains(afterHost(rest), "@") {
 		return "(not shown)"
 	}
 	shown := url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}
 	return shown.String()
 }
 
-// splitAuthority parts [user:password@]host[:port] from what follows it.
-func splitAuthority(rest string) (authority, params string) {
+// afterHost is what follows [user:password@]host[:port].
+func afterHost(rest string) string {
 	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
-		return rest[:i], rest[i:]
+		return rest[i:]
 	}
-	return rest, ""
+	return ""
 }
 
 // withoutURL keeps the reason of a parse error and drops the URL it quotes.

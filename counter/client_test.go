@@ -128,13 +128,13 @@ func TestCloseClosesWhatDialOpened(t *testing.T) {
 
 // settings are those that Dial promises, of whatever client it made.
 type settings struct {
-	client                            string
-	addr, user, password              string
-	retries                           int
-	obeysContext, tls                 bool
-	read, write, dial                 time.Duration
-	db, dialerRetries, redirects      int
-	sentinelUser, sentinelPass, addrs string
+	client                       string
+	addr, user, password         string
+	retries                      int
+	obeysContext, tls            bool
+	read, write, dial            time.Duration
+	db, dialerRetries, redirects int
+	addrs                        string
 }
 
 func settingsOf(rdb redis.UniversalClient) settings {

@@ -166,6 +166,9 @@ func (e *entry) permit(token string, asked Mode, limit int, now time.Time) Verdi
 	}
 	e.Starts++
 	if asked != Unmarked {
+		if e.Marker != "" {
+			e.Suspect = true
+		}
 		e.Marker, e.Mode, e.Since = token, asked, now
 	}
 	return Run

@@ -231,8 +231,9 @@ func (d *taken) mayTurn(token string, was, kind Kind) bool {
 		return d.step == "fail" && own && was != Uncharged
 	case Crashed:
 		return d.step == "start" && d.mode == Exclusive && d.before.Mode == Exclusive && token == d.before.Marker && was == 0
+	default:
+		return d.step == "end" && own && was != Failed || d.anew()
 	}
-	return d.step == "end" && own && was != Failed || d.anew()
 }
 
 func (d *taken) mayMark() bool {

@@ -124,6 +124,10 @@ func TestSteps(t *testing.T) {
 			start("a", Shared, "RUN 0+0 fence 1"), start("b", Shared, "SUSPECT 0+0 fence 1"),
 			start("b", Exclusive, "RUN 0+0 fence 2"), record(`"" 0+0 marker "b" suspect true error ""`),
 		}},
+		{"an open shared marker that is taken over leaves a suspect", []op{
+			start("a", Shared, "RUN 0+0 fence 1"), start("b", Exclusive, "RUN 0+0 fence 2"), end("b", false),
+			start("c", Shared, "SUSPECT 0+0 fence 2"),
+		}},
 		{"an open exclusive marker is a crash, charged once", []op{
 			start("a", Exclusive, "RUN 0+0 fence 1"), start("b", Shared, "SUSPECT 0+0 fence 1"),
 			start("b", Exclusive, "RUN 0+1 fence 2"), start("b", Exclusive, "RUN 0+1 fence 2"),

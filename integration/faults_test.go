@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -262,9 +263,11 @@ func TestStoreAwayForAWhile(t *testing.T) {
 func TestOddMessages(t *testing.T) {
 	eachType(t, func(t *testing.T, queue string) {
 		c := counters(t)
-		big := 50 << 20
+		big, fine := 50<<20, []string{"big"}
 		if major, _ := brokerVersion(t); major >= 4 {
 			big = 15 << 20 // they take 16 MiB at most, unless configured
+		} else { // to dead-letter these crashes the process of their queue (3.10.8)
+			fine = append(fine, "death as text", "death as numbers", "death without fields")
 		}
 		long := strings.Repeat("x", 255)
 		odd := []amqp.Publishing{
@@ -281,15 +284,15 @@ func TestOddMessages(t *testing.T) {
 		}
 		publishAll(t, all...)
 		r := start(t, consumer.Consumer{Queue: queue, Counter: c, Handler: func(_ context.Context, d amqp.Delivery) error {
-			if d.MessageId == "big" && len(d.Body) == big {
-				return nil
+			if d.MessageId == "big" && len(d.Body) != big || !slices.Contains(fine, d.MessageId) {
+				return errPoison
 			}
-			return errPoison
+			return nil
 		}})
-		eventually(t, 60*time.Second, "all but the big one dead-lettered", func() bool { return queueDepth(t, queue+".dlq") == len(odd)-1 })
+		eventually(t, 60*time.Second, "all that fail dead-lettered", func() bool { return queueDepth(t, queue+".dlq") == len(odd)-len(fine) })
 		for _, p := range odd {
 			want := 4
-			if p.MessageId == "big" {
+			if slices.Contains(fine, p.MessageId) {
 				want = 1
 			}
 			if n := r.of(p.MessageId); n != want {

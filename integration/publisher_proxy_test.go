@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"errors"
 	"io"
 	"net"
 	"net/url"
@@ -146,7 +147,7 @@ func (p *pubProxy) say(t testing.TB, method byte, args []byte) {
 		t.Fatal("the proxy has no connection")
 	}
 	for _, pair := range p.pairs {
-		if _, err := pair.client.Write(frame); err != nil && err != io.EOF {
+		if _, err := pair.client.Write(frame); err != nil && !errors.Is(err, io.EOF) {
 			t.Fatal(err)
 		}
 	}

@@ -55,7 +55,7 @@ func TestLedgerWithdrawsOnlyWhatWasNotSent(t *testing.T) {
 	if !l.withdraw(o, ErrClosed) || l.take(o) {
 		t.Fatal("a withdrawn message was taken")
 	}
-	if l.settle(o, func() error { return nil }) || o.err != ErrClosed {
+	if l.settle(o, func() error { return nil }) || !errors.Is(o.err, ErrClosed) {
 		t.Errorf("settled twice: %v", o.err)
 	}
 }

@@ -40,7 +40,7 @@ func TestCleanDropsTheURL(t *testing.T) {
 	if strings.Contains(got.Error(), "s3cret") || !permanent(got, nil) {
 		t.Errorf("got %v", got)
 	}
-	if other := errors.New("x"); clean(other) != other {
+	if other := errors.New("x"); !errors.Is(clean(other), other) {
 		t.Error("another error was changed")
 	}
 }

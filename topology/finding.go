@@ -9,10 +9,10 @@ import (
 type Severity int
 
 const (
-	// Warning: works, or may work, but a known situation loses messages, or
+	// Warning says that it works, or may work, but a known situation loses messages, or
 	// their order, or it could not be seen whether it does. Check logs it.
 	Warning Severity = iota + 1
-	// Error: messages would be lost, reordered or dead-lettered early, or it
+	// Error says that messages would be lost, reordered or dead-lettered early, or it
 	// cannot be shown that they would not. Check refuses.
 	Error
 )

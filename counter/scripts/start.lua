@@ -45,6 +45,7 @@ elseif asked == 'shared' and (suspect or marker ~= '') then
 else
   starts = starts + 1
   if asked ~= 'unmarked' then
+    if marker ~= '' then suspect = true end -- it is overwritten, but not forgotten
     marker, mode, since = token, asked, now
   end
 end

@@ -75,7 +75,7 @@ func (c *RedisCluster) start(ctx context.Context, opts RedisClusterOptions) erro
 // join makes the nodes meet, and waits until each knows all.
 func (c *RedisCluster) join(ctx context.Context, buses []int) error {
 	for i, node := range c.Nodes {
-		err := node.do(ctx, func(rdb *redis.Client) error {
+		err := node.do(func(rdb *redis.Client) error {
 			if err := rdb.Do(ctx, "CLUSTER", "SET-CONFIG-EPOCH", i+1).Err(); err != nil {
 				return err
 			}
@@ -95,7 +95,7 @@ func (c *RedisCluster) join(ctx context.Context, buses []int) error {
 func (c *RedisCluster) assign(ctx context.Context) error {
 	for i, node := range c.Nodes[:clusterMasters] {
 		var id string
-		err := node.do(ctx, func(rdb *redis.Client) (err error) {
+		err := node.do(func(rdb *redis.Client) (err error) {
 			id, err = rdb.Do(ctx, "CLUSTER", "MYID").Text()
 			if err != nil {
 				return err
@@ -106,7 +106,7 @@ func (c *RedisCluster) assign(ctx context.Context) error {
 			return err
 		}
 		replica := c.Nodes[clusterMasters+i]
-		if err := replica.do(ctx, func(rdb *redis.Client) error { return rdb.ClusterReplicate(ctx, id).Err() }); err != nil {
+		if err := replica.do(func(rdb *redis.Client) error { return rdb.ClusterReplicate(ctx, id).Err() }); err != nil {
 			return err
 		}
 	}
@@ -142,12 +142,12 @@ func (c *RedisCluster) Master(ctx context.Context, key string) (*Redis, error) {
 			continue
 		}
 		var at string
-		err := node.do(ctx, func(rdb *redis.Client) error {
+		err := node.do(func(rdb *redis.Client) error {
 			slot, err := rdb.ClusterKeySlot(ctx, key).Result()
 			if err != nil {
 				return err
 			}
-			ranges, err := rdb.ClusterSlots(ctx).Result()
+			ranges, err := rdb.ClusterSlots(ctx).Result() //nolint:staticcheck // its successor came with Redis 7
 			for _, r := range ranges {
 				if int64(r.Start) <= slot && slot <= int64(r.End) && len(r.Nodes) > 0 {
 					at = r.Nodes[0].Addr
@@ -187,7 +187,7 @@ func (r *Redis) addr() string {
 }
 
 // do runs f on a client of its own.
-func (r *Redis) do(ctx context.Context, f func(*redis.Client) error) error {
+func (r *Redis) do(f func(*redis.Client) error) error {
 	rdb := redis.NewClient(&redis.Options{Addr: r.addr(), MaxRetries: -1, ContextTimeoutEnabled: true})
 	if err := errors.Join(f(rdb), rdb.Close()); err != nil {
 		return fmt.Errorf("%s: %w", r.addr(), err)
@@ -205,7 +205,7 @@ func replicationInfo(ctx context.Context, rdb *redis.Client) (string, error) {
 
 // says fails unless what the node answers has this line.
 func (r *Redis) says(ctx context.Context, line string, ask func(context.Context, *redis.Client) (string, error)) error {
-	return r.do(ctx, func(rdb *redis.Client) error {
+	return r.do(func(rdb *redis.Client) error {
 		text, err := ask(ctx, rdb)
 		if err == nil && !strings.Contains("\n"+text, "\n"+line+"\r\n") {
 			err = fmt.Errorf("no %s in %q", line, text)

@@ -15,7 +15,7 @@ func TestRedisCluster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := was.do(t.Context(), func(rdb *redis.Client) error { return rdb.Set(t.Context(), "{orders}", "v", 0).Err() }); err != nil {
+	if err := was.do(func(rdb *redis.Client) error { return rdb.Set(t.Context(), "{orders}", "v", 0).Err() }); err != nil {
 		t.Errorf("not the master of its slot: %v", err)
 	}
 	if err := was.Kill(); err != nil {
@@ -26,7 +26,7 @@ func TestRedisCluster(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		return now.do(t.Context(), func(rdb *redis.Client) error { return rdb.Set(t.Context(), "{orders}", "w", 0).Err() })
+		return now.do(func(rdb *redis.Client) error { return rdb.Set(t.Context(), "{orders}", "w", 0).Err() })
 	})
 }
 

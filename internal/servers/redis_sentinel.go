@@ -96,7 +96,7 @@ func (s *RedisSentinel) watch(ctx context.Context) (*Redis, error) {
 
 // knowsAll fails unless this sentinel knows the two others and the replica.
 func (r *Redis) knowsAll(ctx context.Context) error {
-	return r.do(ctx, func(rdb *redis.Client) error {
+	return r.do(func(rdb *redis.Client) error {
 		cmd := redis.NewMapStringStringCmd(ctx, "SENTINEL", "MASTER", sentinelMaster)
 		err := rdb.Process(ctx, cmd)
 		known := cmd.Val()
