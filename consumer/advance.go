@@ -42,8 +42,12 @@ func (s *Settler) advance(stop context.Context, a *attempt) {
 
 // ofStep is the context of one step on the store. A step that has begun is not broken off by a stop: its answer is at
 // hand sooner than what it left undecided could be cleared up.
-func ofStep(stop context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(stop), stepTimeout)
+func ofStep(stop context.Context, a *attempt) (context.Context, context.CancelFunc) {
+	d := stepTimeout
+	if a.mode == counter.Exclusive {
+		d = aloneTimeout
+	}
+	return context.WithTimeout(context.WithoutCancel(stop), d)
 }
 
 // start sends START.
@@ -52,10 +56,7 @@ func (s *Settler) start(stop context.Context, a *attempt) {
 		a.next = stepLeave
 		return
 	}
-	ctx, cancel := ofStep(stop)
-	if a.mode == counter.Exclusive {
-		ctx, cancel = context.WithTimeout(context.WithoutCancel(stop), aloneTimeout)
-	}
+	ctx, cancel := ofStep(stop, a)
 	defer cancel()
 	a.marked = true
 	answer, err := s.Counter.Start(ctx, a.counted(s), a.mode, s.limit())
@@ -92,7 +93,7 @@ func (a *attempt) startStep() step {
 
 // fail sends FAIL.
 func (s *Settler) fail(stop context.Context, a *attempt) {
-	ctx, cancel := ofStep(stop)
+	ctx, cancel := ofStep(stop, a)
 	defer cancel()
 	answer, err := s.Counter.Fail(ctx, a.counted(s), s.failureOf(a))
 	next, after := decideFailed(answer.Verdict, s.Retry)
@@ -158,7 +159,7 @@ func (s *Settler) leaveSlot(a *attempt) {
 // end sends END after a success, before its ack, even if the session died meanwhile: the delivery will come back, and its
 // marker must not be taken for a crash.
 func (s *Settler) end(stop context.Context, a *attempt) {
-	ctx, cancel := ofStep(stop)
+	ctx, cancel := ofStep(stop, a)
 	defer cancel()
 	if err := s.Counter.End(ctx, a.counted(s), true); err != nil {
 		s.outage(stop, a, stepEnd, err)
@@ -212,7 +213,7 @@ func (s *Settler) close(stop context.Context, a *attempt) {
 	a.marked = false
 	attempt := a.counted(s)
 	end := func(ctx context.Context) error { return s.Counter.End(ctx, attempt, false) }
-	ctx, cancel := ofStep(stop)
+	ctx, cancel := ofStep(stop, a)
 	defer cancel()
 	if end(ctx) != nil {
 		s.late.add(end)

@@ -32,4 +32,4 @@ func doubled(first, most time.Duration, n int) time.Duration {
 func jitter(d time.Duration) time.Duration { return d - draw(d/2+1) }
 
 // draw is replaced where a run is to be repeated exactly.
-var draw = rand.N[time.Duration] //nolint:gosec // spreads load, hides nothing
+var draw = rand.N[time.Duration]

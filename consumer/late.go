@@ -20,6 +20,9 @@ type late struct {
 	room  *semaphore.Weighted
 	over  chan struct{} // closed: a last try, then no more; nil: nobody waits for the tasks
 	tasks sync.WaitGroup
+
+	mu     sync.Mutex
+	closed bool // nothing is added any more
 }
 
 func newLate() *late {
@@ -39,6 +42,12 @@ func (l *late) add(step func(context.Context) error) {
 	}
 	if l.over == nil {
 		go repeat()
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		l.room.Release(1)
 		return
 	}
 	l.tasks.Go(repeat)
@@ -71,6 +80,9 @@ func (l *late) pause(d time.Duration) bool {
 
 // close gives each step a last try and waits for them.
 func (l *late) close() {
+	l.mu.Lock()
+	l.closed = true
+	l.mu.Unlock()
 	close(l.over)
 	l.tasks.Wait()
 }

@@ -28,7 +28,8 @@ var probing = semaphore.NewWeighted(1)
 const abandonAfter = 2 * time.Second
 
 // try takes stepRun or stepRunAlone. Alone, START is sent under the lock, for from then on a death of this process is
-// charged to this message; and only once, for the lock is not to be held through an outage. Once stop is done nothing is
+// charged to this message, and so is what ends that, or the next message to kill the process would be charged to this one;
+// each only once, for the lock is not to be held through an outage. Once stop is done nothing is
 // begun; once live is, which is never before stop, the handler is cancelled.
 func (s *Settler) try(stop, live context.Context, a *attempt, h Handler) {
 	defer s.leaveSlot(a)
@@ -65,6 +66,22 @@ func (s *Settler) try(stop, live context.Context, a *attempt, h Handler) {
 	if a.next == stepRun || a.next == stepRunAlone {
 		s.run(live, a, h)
 		s.judge(stop, a)
+	}
+	if alone {
+		s.unmark(stop, a)
+	}
+}
+
+// unmark takes the step that closes an attempt, if that is what follows.
+func (s *Settler) unmark(stop context.Context, a *attempt) {
+	switch a.next {
+	case stepEnd:
+		s.end(stop, a)
+	case stepFail:
+		s.fail(stop, a)
+	case stepLeave:
+		s.close(stop, a)
+	default:
 	}
 }
 

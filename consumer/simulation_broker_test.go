@@ -1,0 +1,107 @@
+package consumer
+
+import (
+	"fmt"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+// simMessage is one message in the queue. Two copies of a message are two of them with one id.
+type simMessage struct {
+	name, id    string
+	redelivered bool
+	holder      *simSession // that it is unsettled in
+	gone        bool        // acked or dead-lettered
+}
+
+// simBroker is one queue: in the order of publishing, a requeued message in its place, redelivered whether or not a
+// handler has seen it.
+type simBroker struct{ queue []*simMessage }
+
+func (w *simWorld) publish(m simMessagePlan, n int) {
+	name := fmt.Sprintf("%s.%d", m.id, n+1)
+	w.broker.queue = append(w.broker.queue, &simMessage{name: name, id: m.id})
+	w.note(simEvent{kind: "publish", copy: name, id: m.id, what: m.does.name})
+}
+
+// next is what the broker would deliver to s now.
+func (b *simBroker) next(s *simSession) *simMessage {
+	if s.cut || s.closed || s.cancelled || len(s.unsettled) >= s.world.plan.prefetch {
+		return nil
+	}
+	for _, m := range b.queue {
+		if !m.gone && m.holder == nil {
+			return m
+		}
+	}
+	return nil
+}
+
+func (w *simWorld) deliver(s *simSession, m *simMessage) {
+	s.tags++
+	m.holder = s
+	s.unsettled[s.tags], s.copies[s.tags] = m, m.name
+	w.note(simEvent{kind: "deliver", proc: s.proc.id, session: s.id, tag: s.tags, copy: m.name, id: m.id, redelivered: m.redelivered})
+	s.deliveries <- amqp.Delivery{Acknowledger: s, MessageId: m.id, DeliveryTag: s.tags, Redelivered: m.redelivered}
+}
+
+// release returns everything that is unsettled in s.
+func (b *simBroker) release(s *simSession) {
+	for _, m := range b.queue {
+		if m.holder == s {
+			m.holder, m.redelivered = nil, true
+		}
+	}
+	clear(s.unsettled)
+}
+
+// cut ends a session at the broker. Its process is told later, or never.
+func (w *simWorld) cut(s *simSession) {
+	s.cut = true
+	w.broker.release(s)
+	w.note(simEvent{kind: "cut", proc: s.proc.id, session: s.id})
+}
+
+// restart ends every session, and forgets of the messages which had been returned before that they were delivered: a
+// classic queue of RabbitMQ 4.3 does.
+func (w *simWorld) restart() {
+	for _, m := range w.broker.queue {
+		if !m.gone && m.holder == nil && m.redelivered {
+			m.redelivered = false
+			w.note(simEvent{kind: "forget", copy: m.name, id: m.id})
+		}
+	}
+	for _, p := range w.procs {
+		for _, s := range p.sessions {
+			if !p.dead.Load() && !s.cut && !s.closed {
+				w.cut(s)
+			}
+		}
+	}
+}
+
+// settle is what the broker makes of a settlement; it says so only where the protocol does.
+func (w *simWorld) settle(s *simSession, tag uint64, what string) error {
+	e := simEvent{kind: "settle", proc: s.proc.id, session: s.id, tag: tag, what: what}
+	switch m := s.unsettled[tag]; {
+	case s.told || s.closed:
+		e.text = "refused: the channel is closed"
+		w.note(e)
+		return amqp.ErrClosed
+	case s.cut:
+		e.text = "into a dead connection"
+	case m == nil:
+		e.text = "unknown delivery tag"
+	default:
+		e.copy, e.id, e.took = m.name, m.id, true
+		m.holder = nil
+		delete(s.unsettled, tag)
+		if what == "requeue" {
+			m.redelivered = true
+		} else {
+			m.gone = true
+		}
+	}
+	w.note(e)
+	return nil
+}

@@ -1,0 +1,231 @@
+package consumer
+
+import (
+	"fmt"
+	"time"
+)
+
+// simChecker reads a history and decides whether the promises were kept. It knows nothing of the code under test but what
+// was configured.
+type simChecker struct {
+	limit     int    // charges at which a message is dead-lettered
+	isolation string // of suspects: "on", "strict", "off"
+	ordered   bool   // there is one consumer, with a prefetch of one
+
+	messages map[string]*checkedMessage // by id
+	copies   map[string]*checkedCopy    // by name
+	order    []string                   // of copies, as published
+	attempts map[string]*checkedAttempt // by token
+	sessions map[int]*checkedSession
+	dead     map[int]bool // processes
+	found    []simViolation
+	at       time.Duration
+}
+
+// simViolation is a promise that was broken; the rule is named as the guarantees name it.
+type simViolation struct{ rule, text string }
+
+type checkedMessage struct {
+	id       string
+	copies   int
+	runs     int
+	rejected bool
+	losses   int // of the store
+	forgets  int // by the broker, that the message had been delivered
+	renewals int // by the step of a first delivery, on a message that had been dead-lettered or handled
+}
+
+type checkedCopy struct {
+	id  string
+	end string // how it was settled; empty if it was not
+}
+
+type checkedAttempt struct {
+	token, id, copy string
+	proc, session   int
+	tag             uint64
+	state           string        // "" before the handler ran, "running", then the outcome
+	until           time.Duration // its deadline
+	overdue         bool          // it was passed when the handler returned
+	first           bool          // of a delivery that is not redelivered
+	granted         bool          // START answered RUN, and the answer arrived
+	exclusive       bool          // START exclusive let it run
+	exhausted       bool          // a step answered EXHAUSTED, and the answer arrived
+	steps           int
+	crashed         bool // charged as a crash at some time
+	charged         byte // as what: f, c, or 0
+	fails           int  // FAILs that took place
+	returned        bool // END took place, not after a success
+	lost            bool // its session ended while its process lived
+	died            bool // its process died
+	unheard         bool // a START or an END of it was not answered, so that it may be open without running
+	chargeable      bool // as a crash: it was open, and ran alone or had failed, when its process or session was lost
+}
+
+type checkedSession struct {
+	proc     int
+	gone     bool          // at the broker
+	leftFrom time.Duration // from when on a handler that still runs was left behind
+}
+
+const (
+	simLeftBehind = 2 * time.Second // a handler has so long to return once its context is cancelled
+	simNever      = time.Duration(1<<63 - 1)
+)
+
+func newSimChecker(plan simPlan) *simChecker {
+	return &simChecker{
+		limit: max(plan.maxRetries, 0) + 1, isolation: map[Isolation]string{IsolateSuspects: "on", Strict: "strict", Off: "off"}[plan.isolation],
+		ordered:  plan.processes*plan.consumers == 1 && plan.prefetch == 1,
+		messages: map[string]*checkedMessage{}, copies: map[string]*checkedCopy{},
+		attempts: map[string]*checkedAttempt{}, sessions: map[int]*checkedSession{}, dead: map[int]bool{},
+	}
+}
+
+func (c *simChecker) report(rule, format string, args ...any) {
+	c.found = append(c.found, simViolation{rule, fmt.Sprintf("at %.3fs: %s", c.at.Seconds(), fmt.Sprintf(format, args...))})
+}
+
+func (c *simChecker) check(history []simEvent) []simViolation {
+	for _, e := range history {
+		c.at = e.at
+		c.see(e)
+	}
+	for _, name := range c.order {
+		if c.copies[name].end == "" {
+			c.report("blocked", "%s was never settled", name)
+		}
+	}
+	for _, name := range c.order {
+		if m := c.messages[c.copies[name].id]; m.copies > 0 && m.runs > c.bound(m) {
+			c.report("I3", "%q ran %d times, %d at most were allowed", m.id, m.runs, c.bound(m))
+			m.copies = 0 // reported
+		}
+	}
+	return c.found
+}
+
+// bound is the number of runs that a message may have. Copies share a budget, but the first delivery of one may begin
+// another, and one may be running when the other uses up the budget. A loss of the store gives back the charges, the one
+// shared run, and another if a START that was already answered SUSPECT then takes the place of its marker.
+func (c *simChecker) bound(m *checkedMessage) int {
+	if m.id == "" {
+		return m.copies + m.forgets
+	}
+	each := c.limit + 2
+	if c.isolation == "strict" {
+		each = c.limit
+	}
+	most := (m.copies+m.renewals)*(each+m.copies-1) + m.forgets + (c.limit+2)*m.losses
+	for _, a := range c.attempts {
+		if a.id == m.id && a.state != "" {
+			most += c.free(a)
+		}
+	}
+	return most
+}
+
+// free is the number of runs that a run allows for beyond the budget: itself, if it went back without a charge.
+func (c *simChecker) free(a *checkedAttempt) int {
+	switch {
+	case a.charged != 0:
+		return 0
+	case a.state == "ok" && (a.lost || a.died):
+		return 2 // its ack was lost, and the suspicion forgotten
+	case a.lost, a.returned, a.died && c.isolation == "off":
+		return 1
+	}
+	return 0
+}
+
+func (c *simChecker) see(e simEvent) {
+	switch e.kind {
+	case "publish":
+		c.copies[e.copy] = &checkedCopy{id: e.id}
+		c.order = append(c.order, e.copy)
+		if c.messages[e.id] == nil {
+			c.messages[e.id] = &checkedMessage{id: e.id}
+		}
+		c.messages[e.id].copies++
+	case "open":
+		c.sessions[e.session] = &checkedSession{proc: e.proc, leftFrom: simNever}
+	case "deliver":
+		c.delivered(e)
+	case "run":
+		c.began(e)
+	case "ran":
+		c.ended(e)
+	case "settle":
+		c.settled(e)
+	case "store":
+		c.stepped(e)
+	case "answer":
+		a := c.attempt(e)
+		a.granted = a.granted || e.verdict == "RUN"
+		a.exhausted = a.exhausted || e.verdict == "EXHAUSTED"
+	case "lost":
+		a := c.attempt(e)
+		a.unheard = a.unheard || e.what != "FAIL"
+	case "loss":
+		for _, m := range c.messages {
+			m.losses++
+		}
+	case "forget":
+		c.messages[e.id].forgets++
+	case "stuck":
+		c.report("blocked", "process %d did not stop", e.proc)
+	default:
+		c.fell(e)
+	}
+}
+
+func (c *simChecker) attempt(e simEvent) *checkedAttempt {
+	a := c.attempts[e.token]
+	if a == nil {
+		a = &checkedAttempt{token: e.token, id: e.id, proc: e.proc, session: e.session}
+		a.died, a.lost = c.dead[e.proc], c.sessions[e.session].gone
+		a.chargeable = a.died || a.lost // its START was on its way, under the lock if it was exclusive
+		c.attempts[e.token] = a
+	}
+	return a
+}
+
+func (c *simChecker) delivered(e simEvent) {
+	if end := c.copies[e.copy].end; end != "" {
+		c.report("I12", "%s was delivered after its %s", e.copy, end)
+	}
+}
+
+func (c *simChecker) began(e simEvent) {
+	again := false
+	for _, other := range c.attempts {
+		again = again || other.session == e.session && other.tag == e.tag && other.state != ""
+	}
+	a := c.attempt(e)
+	a.copy, a.tag, a.state, a.until, a.first = e.copy, e.tag, "running", e.until, !e.redelivered && !again
+	c.messages[e.id].runs++
+	if !a.first && !a.granted {
+		c.report("I8", "%s ran again without leave of the store", e.copy)
+	}
+	for _, other := range c.attempts {
+		if other != a && other.proc == a.proc && other.state == "running" && !other.died && (a.exclusive || other.exclusive) && !c.leftBehind(other) {
+			c.report("alone", "%s ran beside %s, and one of them was to run alone", e.copy, other.copy)
+		}
+	}
+	for _, name := range c.order {
+		if name == e.copy || !c.ordered || c.sessions[e.session].gone {
+			break
+		}
+		if c.copies[name].end == "" {
+			c.report("I6", "%s ran before %s was settled", e.copy, name)
+		}
+	}
+}
+
+func (c *simChecker) ended(e simEvent) {
+	a := c.attempt(e)
+	a.state, a.overdue = e.what, e.at >= a.until
+	if e.what == "reject" {
+		c.messages[e.id].rejected = true
+	}
+}

@@ -1,0 +1,106 @@
+package consumer
+
+import (
+	"math/rand/v2"
+	"time"
+)
+
+// simPlan is what a seed decides beforehand.
+type simPlan struct {
+	maxRetries  int // as configured: negative means none
+	isolation   Isolation
+	retry       RetryMode
+	processes   int
+	consumers   int // in each process, on the same queue
+	concurrency int
+	prefetch    int
+	faults      int
+	messages    []simMessagePlan
+}
+
+type simMessagePlan struct {
+	id     string
+	copies int
+	does   simBehaviour
+}
+
+const (
+	simHandlerTimeout  = 4 * time.Second
+	simDrainTimeout    = 3 * time.Second
+	simConsumerTimeout = time.Minute
+	simFaultSteps      = 150 // after so many no fault is begun
+	simMostSteps       = 4000
+	simMostRuns        = 100
+)
+
+func newSimPlan(rng *rand.Rand) simPlan {
+	p := simPlan{
+		maxRetries: []int{-1, 1, 2, 3}[rng.IntN(4)], isolation: IsolateSuspects, retry: Requeue,
+		processes: 1 + rng.IntN(3), consumers: 1 + rng.IntN(4)/3, concurrency: 1 + rng.IntN(2), prefetch: 1 + rng.IntN(4),
+		faults: rng.IntN(11),
+	}
+	switch n := rng.IntN(20); {
+	case n < 3:
+		p.isolation = Strict
+	case n < 4:
+		p.isolation = Off
+	}
+	if rng.IntN(5) < 2 {
+		p.retry = InPlace
+	}
+	p.messages = []simMessagePlan{{id: "m", copies: 1 + rng.IntN(3)/2, does: simBehaviours[rng.IntN(len(simBehaviours))]}}
+	for _, id := range []string{"n1", "n2"}[:rng.IntN(3)] {
+		m := simMessagePlan{id: id, copies: 1, does: simBehaviours[0]}
+		if rng.IntN(3) == 0 {
+			m.does = simBehaviours[rng.IntN(len(simBehaviours))]
+		}
+		p.messages = append(p.messages, m)
+	}
+	if rng.IntN(10) == 0 {
+		p.messages = append(p.messages, simMessagePlan{copies: 1, does: simBehaviours[rng.IntN(len(simBehaviours))]})
+	}
+	for i := range p.messages {
+		if p.isolation == Off && p.messages[i].does.name == "kills" { // it would come back for ever, as is documented
+			p.messages[i].does = simBehaviour{"kills three times", first(3, "kill", "ok")}
+		}
+	}
+	return p
+}
+
+// simBehaviour is what the handler makes of a message: of its nth run, from 1.
+type simBehaviour struct {
+	name string
+	of   func(n int) string
+}
+
+func always(what string) func(int) string { return func(int) string { return what } }
+
+func first(n int, what, then string) func(int) string {
+	return func(run int) string {
+		if run <= n {
+			return what
+		}
+		return then
+	}
+}
+
+var simBehaviours = []simBehaviour{
+	{"succeeds", always("ok")},
+	{"fails", always("error")},
+	{"fails", always("error")},
+	{"fails once", first(1, "error", "ok")},
+	{"fails twice", first(2, "error", "ok")},
+	{"panics", always("panic")},
+	{"is rejected", always("reject")},
+	{"fails once, is rejected", first(1, "error", "reject")},
+	{"kills", always("kill")},
+	{"kills", always("kill")},
+	{"kills", always("kill")},
+	{"kills once", first(1, "kill", "ok")},
+	{"kills three times", first(3, "kill", "ok")},
+	{"kills twice, fails", first(2, "kill", "error")},
+	{"hangs", always("hang")},
+	{"hangs and is deaf", always("deaf")},
+	{"hangs and is deaf once", first(1, "deaf", "ok")},
+	{"ends its goroutine", always("goexit")},
+}

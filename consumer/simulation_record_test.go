@@ -1,0 +1,128 @@
+package consumer
+
+import "maps"
+
+// stepped sees one step on the store, and holds what it changed against what it may change.
+func (c *simChecker) stepped(e simEvent) {
+	a := c.attempt(e)
+	a.steps++
+	was, is := e.before, e.after
+	if is.exists {
+		c.counted(e)
+		c.touched(a, e)
+	} else if was.exists {
+		c.report("I7", "%s deleted the record", e.what)
+	}
+	switch e.what {
+	case "START":
+		a.exclusive = a.exclusive || e.exclusive && e.verdict == "RUN"
+		a.chargeable = a.chargeable || a.lost || a.died
+	case "FAIL":
+		a.fails++
+		if !a.failing(c.at) {
+			c.report("I2", "a failure was charged to %s, which had not failed: %q", e.id, a.state)
+		}
+		if a.fails > 1 && !is.exists {
+			c.report("I4", "a failure of %s was charged again", e.id)
+		}
+	case "END":
+		a.returned = a.returned || !e.succeeded
+	}
+	if e.what != "START" && is.tokens[e.token] == 'c' {
+		c.report("I5", "%s did not refund the crash that was charged to an attempt whose process lives", e.what)
+	}
+	for token, kind := range is.tokens {
+		if other := c.attempts[token]; other != nil {
+			c.recorded(a, other, e, kind)
+		}
+	}
+}
+
+// recorded sees what the record says of an attempt.
+func (c *simChecker) recorded(by, a *checkedAttempt, e simEvent, kind byte) {
+	if kind == 'c' && e.before.tokens[a.token] != 'c' {
+		a.crashed = true
+		switch {
+		case e.what != "START" || !e.exclusive || by == a:
+			c.report("I5", "%s charged a crash", e.what)
+		case !a.exclusive:
+			c.report("I5", "a crash of %s was charged to an attempt that did not run alone", e.id)
+		case c.isolation == "off":
+			c.report("I5", "a crash of %s was charged though crashes are not", e.id)
+		case !c.excused(a, e):
+			c.report("I5", "a crash of %s was charged to an attempt that had not crashed: %q", e.id, a.state)
+		}
+	}
+	if kind == 'f' || kind == 'c' {
+		a.charged = kind
+	} else if kind == 'e' && a.charged == 'c' && by == a {
+		a.charged = 0 // refunded
+	}
+}
+
+// counted holds the counts of a record against its tokens.
+func (c *simChecker) counted(e simEvent) {
+	is := e.after
+	failures, crashes := 0, 0
+	for _, kind := range is.tokens {
+		switch kind {
+		case 'f':
+			failures++
+		case 'c':
+			crashes++
+		}
+	}
+	if is.failures != failures || is.crashes != crashes {
+		c.report("I4", "%s left %d failures and %d crashes in the record, of %d and %d attempts", e.what, is.failures, is.crashes, failures, crashes)
+	}
+	if is.ttl <= 0 {
+		c.report("I10", "%s left a record without a TTL", e.what)
+	}
+	if is.state == "exhausted" && e.before.state != "exhausted" && is.failures+is.crashes < c.limit && e.limit > 0 {
+		c.report("I2", "%s wrote a tombstone at %d failures and %d crashes of %d", e.what, is.failures, is.crashes, c.limit)
+	}
+	if is.starts < e.before.starts {
+		c.report("fence", "%s set the fence from %d back to %d", e.what, e.before.starts, is.starts)
+	}
+}
+
+// touched holds what an attempt changed in the record against what is its own.
+func (c *simChecker) touched(by *checkedAttempt, e simEvent) {
+	was, is := e.before, e.after
+	anew := was.state != "" && (e.first || e.what == "START") // history, of which a new use of the id takes nothing over
+	if anew {
+		if m := c.messages[e.id]; e.first && (e.late || c.sessions[e.session].gone || m.forgets > 0) && is.state != was.state {
+			m.renewals++
+		}
+		return
+	}
+	charged := ""
+	if e.what == "START" && e.exclusive && was.exclusive && was.marker != by.token {
+		charged = was.marker
+	}
+	others := func(tokens map[string]byte) map[string]byte {
+		out := maps.Clone(tokens)
+		maps.DeleteFunc(out, func(token string, kind byte) bool { return token == by.token || token == charged || kind == 'e' })
+		return out
+	}
+	if !maps.Equal(others(was.tokens), others(is.tokens)) {
+		c.report("I7", "%s of one attempt changed the charge of another", e.what)
+	}
+	if was.marker == is.marker || was.marker == by.token {
+		return
+	}
+	switch {
+	case e.what != "START":
+		c.report("I7", "%s changed the marker of another attempt", e.what)
+	case !e.exclusive && was.marker != "":
+		c.report("I7", "START took the marker from an attempt that may still run")
+	}
+}
+
+// excused reports whether a crash may be charged to a. A START that arrives after the session of its sender has ended can
+// charge an attempt that runs: that is refunded by the attempt's own FAIL or END. Two copies of a message can do the same
+// to each other, and a store that lost its last writes may have forgotten how a ended.
+func (c *simChecker) excused(a *checkedAttempt, e simEvent) bool {
+	m := c.messages[e.id]
+	return a.chargeable || a.failing(c.at) || e.late || c.sessions[e.session].gone || m.copies > 1 || m.losses > 0
+}

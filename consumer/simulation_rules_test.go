@@ -1,0 +1,128 @@
+package consumer
+
+import "time"
+
+// fell sees the end of a process or a session.
+func (c *simChecker) fell(e simEvent) {
+	switch e.kind {
+	case "told", "cancel":
+		c.leave(e.session, e.at+simLeftBehind)
+	case "stop":
+		for id, s := range c.sessions {
+			if s.proc == e.proc {
+				c.leave(id, e.at+simDrainTimeout+simLeftBehind)
+			}
+		}
+	case "cut", "close":
+		c.sessions[e.session].gone = true
+		if e.kind == "close" {
+			c.leave(e.session, e.at)
+		}
+		c.lose(func(a *checkedAttempt) bool { return a.session == e.session && !a.died }, func(a *checkedAttempt) { a.lost = true })
+	case "kill":
+		c.dead[e.proc] = true
+		c.lose(func(a *checkedAttempt) bool { return a.proc == e.proc && !a.died }, func(a *checkedAttempt) { a.died = true })
+	}
+}
+
+func (c *simChecker) leave(session int, at time.Duration) {
+	s := c.sessions[session]
+	s.leftFrom = min(s.leftFrom, at)
+}
+
+// lose marks attempts that lost their process or session, and decides whether that may be charged as a crash.
+func (c *simChecker) lose(which func(*checkedAttempt) bool, mark func(*checkedAttempt)) {
+	var lost []*checkedAttempt
+	for _, a := range c.attempts {
+		if which(a) {
+			lost = append(lost, a)
+		}
+	}
+	for _, a := range lost {
+		if a.failing(c.at) || a.unheard || c.alone(a) {
+			a.chargeable = true
+		}
+	}
+	for _, a := range lost {
+		mark(a)
+	}
+}
+
+// alone reports whether no other handler runs in a's process, but for those that were left behind.
+func (c *simChecker) alone(a *checkedAttempt) bool {
+	for _, other := range c.attempts {
+		if other != a && other.proc == a.proc && other.state == "running" && !other.died && !c.leftBehind(other) {
+			return false
+		}
+	}
+	return true
+}
+
+func (c *simChecker) leftBehind(a *checkedAttempt) bool {
+	return c.at >= a.until+simLeftBehind || c.at >= c.sessions[a.session].leftFrom
+}
+
+func (c *simChecker) settled(e simEvent) {
+	switch e.what {
+	case "ack", "requeue", "dead-letter":
+	default:
+		c.report("I12", "settled with %s", e.what)
+	}
+	if !e.took {
+		if e.text == "unknown delivery tag" {
+			c.report("I12", "delivery tag %d was settled twice", e.tag)
+		}
+		return
+	}
+	handled, exhausted := false, false
+	for _, a := range c.attempts {
+		if a.session == e.session && a.id == e.id {
+			exhausted = exhausted || a.exhausted
+			handled = handled || a.tag == e.tag && a.state == "ok"
+			if e.what == "ack" && a.tag == e.tag && a.state == "ok" && !a.overdue && a.first && a.steps > 0 && c.isolation != "strict" {
+				c.report("I9", "%s succeeded at its first delivery, and the store was asked %d times", e.copy, a.steps)
+			}
+		}
+	}
+	switch e.what {
+	case "ack":
+		if !handled {
+			c.report("I1", "%s was acked and not handled", e.copy)
+		}
+	case "dead-letter":
+		c.deadLettered(e, exhausted)
+	default:
+		return
+	}
+	c.copies[e.copy].end = e.what
+}
+
+func (c *simChecker) deadLettered(e simEvent, exhausted bool) {
+	m := c.messages[e.id]
+	if m.id == "" || m.rejected {
+		return
+	}
+	causes := 0
+	for _, a := range c.attempts {
+		if a.id == m.id && (a.failing(c.at) || a.charged == 'c' || a.crashed && m.copies > 1 || a.exclusive && a.chargeable) {
+			causes++
+		}
+	}
+	if causes < c.limit {
+		c.report("I2", "%s was dead-lettered after %d failures and crashes of %d", e.copy, causes, c.limit)
+	}
+	if !exhausted {
+		c.report("I2", "%s was dead-lettered without leave of the store", e.copy)
+	}
+}
+
+// failing reports whether the handler failed, or passed its deadline.
+func (a *checkedAttempt) failing(at time.Duration) bool {
+	switch a.state {
+	case "error", "panic", "goexit", "reject", "late":
+		return true
+	case "running":
+		return at >= a.until
+	}
+	return a.overdue
+}

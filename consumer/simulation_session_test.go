@@ -1,0 +1,125 @@
+package consumer
+
+import (
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+	"golang.org/x/sync/semaphore"
+)
+
+// simSession is a session of the code under test, and its channel as the broker sees it.
+type simSession struct {
+	world *simWorld
+	proc  *simProc
+	id    int
+
+	deliveries chan amqp.Delivery
+	closing    chan *amqp.Error
+	cancel     chan string
+	unsettled  map[uint64]*simMessage
+	copies     map[uint64]string // names, by delivery tag
+	tags       uint64
+	cut        bool // the broker has given it up
+	told       bool // and the process knows
+	closed     bool // by the process
+	cancelled  bool // by the broker
+	ended      atomic.Bool
+}
+
+func (w *simWorld) open(p *simProc) {
+	s := &simSession{world: w, proc: p, id: w.sessions + 1, unsettled: map[uint64]*simMessage{}, copies: map[uint64]string{}}
+	w.sessions++
+	s.deliveries = make(chan amqp.Delivery, w.plan.prefetch)
+	s.closing, s.cancel = make(chan *amqp.Error, 1), make(chan string, 1)
+	link := &link{channel: s, tag: "sim", deliveries: s.deliveries, closed: s.closing, cancelled: s.cancel}
+	p.sessions = append(p.sessions, s)
+	w.note(simEvent{kind: "open", proc: p.id, session: s.id})
+	settler, err := (&Settler{
+		Queue: "orders", Counter: &simLink{session: s}, MaxRetries: w.plan.maxRetries, Retry: w.plan.retry, Isolation: w.plan.isolation,
+		Backoff:        func(charges int) time.Duration { return time.Duration(charges) * 200 * time.Millisecond },
+		HandlerTimeout: simHandlerTimeout, ConsumerTimeout: simConsumerTimeout, lock: p.lock,
+	}).prepared()
+	if err != nil {
+		panic(err)
+	}
+	settler.slots, settler.late = semaphore.NewWeighted(int64(w.plan.concurrency)), p.late
+	c := Consumer{Queue: "orders", Handler: s.handle, Concurrency: w.plan.concurrency, Prefetch: w.plan.prefetch, DrainTimeout: simDrainTimeout}
+	p.serving.Go(func() {
+		_ = newSession(c, settler).serve(p.ctx, link) // how a session ends is seen at the broker and the store
+		s.ended.Store(true)
+	})
+}
+
+// tell makes a lost connection known to its process.
+func (s *simSession) tell() {
+	if s.told {
+		return
+	}
+	s.told = true
+	if !s.proc.dead.Load() {
+		s.world.note(simEvent{kind: "told", proc: s.proc.id, session: s.id})
+	}
+	s.closing <- amqp.ErrClosed
+}
+
+// await carries out act when the world wants it to.
+func (s *simSession) await(kind string, number uint64, act func() error) error {
+	var result error
+	op := &simOp{proc: s.proc, session: s.id, kind: kind, number: int64(number)}
+	op.act = func() bool { result = act(); return true }
+	op.drop = func() { result = amqp.ErrClosed }
+	s.world.park(op)
+	<-op.done
+	return result
+}
+
+func (s *simSession) settle(tag uint64, what string) error {
+	return s.await("settle", tag, func() error { return s.world.settle(s, tag, what) })
+}
+
+func (s *simSession) Ack(tag uint64, multiple bool) error {
+	if multiple {
+		return s.settle(tag, "ack of several")
+	}
+	return s.settle(tag, "ack")
+}
+
+func (s *simSession) Nack(tag uint64, multiple, requeue bool) error {
+	switch {
+	case multiple:
+		return s.settle(tag, "nack of several")
+	case requeue:
+		return s.settle(tag, "requeue")
+	}
+	return s.settle(tag, "dead-letter")
+}
+
+func (s *simSession) Reject(tag uint64, requeue bool) error {
+	return s.settle(tag, fmt.Sprintf("basic.reject requeue=%v", requeue))
+}
+
+func (s *simSession) Cancel(string, bool) error { return nil }
+
+func (s *simSession) Qos(int, int, bool) error { return nil }
+
+func (s *simSession) Close() error {
+	return s.await("close", 0, func() error {
+		if s.cut {
+			return amqp.ErrClosed
+		}
+		s.hangUp()
+		return nil
+	})
+}
+
+// hangUp closes the channel from the process's side. Run does it with every connection whose session is over.
+func (s *simSession) hangUp() {
+	if s.cut || s.closed {
+		return
+	}
+	s.closed = true
+	s.world.broker.release(s)
+	s.world.note(simEvent{kind: "close", proc: s.proc.id, session: s.id})
+}

@@ -1,0 +1,271 @@
+package consumer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/strikesmq/strikes/counter"
+)
+
+// simCounting is a store as the simulation needs it: one that shows its records, if it has any.
+type simCounting interface {
+	Counter
+	Get(ctx context.Context, vhost, queue, id string) ([]counter.Record, error)
+}
+
+// simStore is the store behind links that lose, delay and repeat. Its replicas take the same steps at the same moment, so
+// that a failover which loses what was written last is a switch to the next one.
+type simStore struct {
+	fresh    func() simCounting
+	replicas []simCounting // the first serves
+	stalled  bool          // the others do not follow any more
+	down     bool
+	broken   int           // so many of the next requests go wrong
+	late     []*simRequest // whose senders wait no longer
+}
+
+const simReplicas = 3
+
+func newSimStore(fresh func() simCounting) simStore {
+	s := simStore{fresh: fresh}
+	s.replace()
+	return s
+}
+
+func (s *simStore) replace() {
+	s.replicas, s.stalled = nil, false
+	for range simReplicas {
+		s.replicas = append(s.replicas, s.fresh())
+	}
+}
+
+// away begins or ends an outage.
+func (s *simStore) away(w *simWorld) {
+	s.down = !s.down
+	w.note(simEvent{kind: map[bool]string{true: "outage", false: "back"}[s.down]})
+}
+
+// lose forgets everything, or what was written since the replicas stalled.
+func (s *simStore) lose(w *simWorld) {
+	if s.stalled && len(s.replicas) > 1 {
+		s.replicas, s.stalled = s.replicas[1:], false
+		w.note(simEvent{kind: "loss", what: "failover to a replica that was behind"})
+		return
+	}
+	s.replace()
+	w.note(simEvent{kind: "loss", what: "flush"})
+}
+
+func (s *simStore) stall(w *simWorld) {
+	if !s.stalled && len(s.replicas) > 1 {
+		s.stalled = true
+		w.note(simEvent{kind: "stall"})
+	}
+}
+
+func (s *simStore) repair(w *simWorld) {
+	if s.down {
+		s.away(w)
+	}
+	if s.stalled { // and never fails over
+		s.replicas, s.stalled = s.replicas[:1], false
+	}
+	s.broken = 0
+}
+
+// simRequest is one step on its way to the store.
+type simRequest struct {
+	session *simSession
+	name    string
+	attempt counter.Attempt
+	mode    counter.Mode
+	limit   int
+	ok      bool // of END
+	send    func(context.Context, Counter) (counter.Answer, error)
+	answer  counter.Answer
+	err     error
+}
+
+// execute takes the step on every replica that follows.
+func (s *simStore) execute(w *simWorld, r *simRequest, late bool) {
+	e := simEvent{
+		kind: "store", proc: r.session.proc.id, session: r.session.id, id: r.attempt.ID, token: r.attempt.Token,
+		what: r.name, late: late, first: r.attempt.First, limit: r.limit, succeeded: r.ok,
+		exclusive: r.name == "START" && r.mode == counter.Exclusive, unmarked: r.name == "START" && r.mode == counter.Unmarked,
+	}
+	e.before = s.record(r)
+	for i, replica := range s.replicas {
+		if i > 0 && s.stalled {
+			break
+		}
+		answer, err := r.send(context.Background(), replica)
+		if i == 0 {
+			r.answer, r.err = answer, err
+		}
+	}
+	e.after = s.record(r)
+	e.verdict = verdictName(r)
+	w.note(e)
+}
+
+func verdictName(r *simRequest) string {
+	switch {
+	case r.err != nil:
+		return r.err.Error()
+	case r.name == "END":
+		return "ENDED"
+	}
+	return r.answer.Verdict.String()
+}
+
+func (s *simStore) record(r *simRequest) simRecord {
+	records, err := s.replicas[0].Get(context.Background(), r.attempt.VHost, r.attempt.Queue, r.attempt.ID)
+	if err != nil || len(records) == 0 {
+		return simRecord{}
+	}
+	rec := records[0]
+	out := simRecord{
+		exists: true, state: string(rec.State), failures: rec.Failures, crashes: rec.Crashes, marker: rec.Marker,
+		exclusive: rec.Marker != "" && rec.Mode == counter.Exclusive, suspect: rec.Suspect, starts: rec.Starts,
+		ttl: rec.TTL, tokens: make(map[string]byte, len(rec.Tokens)),
+	}
+	for token, kind := range rec.Tokens {
+		out.tokens[token] = byte(kind)
+	}
+	return out
+}
+
+// arrive executes a late request.
+func (s *simStore) arrive(w *simWorld, i int) {
+	r := s.late[i]
+	s.late = slices.Delete(s.late, i, i+1)
+	if !s.down {
+		s.execute(w, r, true)
+	}
+}
+
+// delay keeps a request on its way, although its sender waits no longer.
+func (s *simStore) delay(w *simWorld, r *simRequest) {
+	w.noteLost(r, "the request is late")
+	late := *r
+	s.late = append(s.late, &late)
+}
+
+// serve decides what becomes of a request: it is served, or it or its reply is lost, or it is late.
+func (s *simStore) serve(w *simWorld, r *simRequest) {
+	fate := 0
+	if s.broken > 0 {
+		s.broken--
+		fate = 1 + w.rng.IntN(3)
+	}
+	switch {
+	case s.down:
+		w.noteLost(r, "the store is away")
+		r.err = errSimDown
+	case fate == 1:
+		w.noteLost(r, "the request is lost")
+		r.err = errSimDown
+	case fate == 2:
+		s.delay(w, r)
+		r.err = errSimDown
+	default:
+		s.execute(w, r, false)
+		if fate == 3 {
+			w.noteLost(r, "the reply is lost")
+			r.answer, r.err = counter.Answer{}, errSimDown
+		}
+	}
+	if r.err == nil {
+		w.note(simEvent{kind: "answer", proc: r.session.proc.id, session: r.session.id, id: r.attempt.ID, token: r.attempt.Token, what: r.name, verdict: verdictName(r)})
+	}
+}
+
+func (w *simWorld) noteLost(r *simRequest, what string) {
+	w.note(simEvent{kind: "lost", proc: r.session.proc.id, session: r.session.id, id: r.attempt.ID, token: r.attempt.Token, what: r.name, text: what})
+}
+
+var errSimDown = errors.New("the store did not answer")
+
+// simLink is the Counter of one session.
+type simLink struct{ session *simSession }
+
+func (l *simLink) Start(ctx context.Context, a counter.Attempt, mode counter.Mode, limit int) (counter.Answer, error) {
+	return l.call(ctx, &simRequest{name: "START", attempt: a, mode: mode, limit: limit, send: func(ctx context.Context, c Counter) (counter.Answer, error) {
+		return c.Start(ctx, a, mode, limit)
+	}})
+}
+
+func (l *simLink) Fail(ctx context.Context, a counter.Attempt, f counter.Failure) (counter.Answer, error) {
+	return l.call(ctx, &simRequest{name: "FAIL", attempt: a, limit: f.Limit, send: func(ctx context.Context, c Counter) (counter.Answer, error) {
+		return c.Fail(ctx, a, f)
+	}})
+}
+
+func (l *simLink) End(ctx context.Context, a counter.Attempt, ok bool) error {
+	_, err := l.call(ctx, &simRequest{name: "END", attempt: a, ok: ok, limit: 1, send: func(ctx context.Context, c Counter) (counter.Answer, error) {
+		return counter.Answer{}, c.End(ctx, a, ok)
+	}})
+	return err
+}
+
+// call waits for the world to serve r, at most until ctx is done: then nobody knows what becomes of r.
+func (l *simLink) call(ctx context.Context, r *simRequest) (counter.Answer, error) {
+	r.session = l.session
+	w := l.session.world
+	op := &simOp{proc: l.session.proc, session: l.session.id, kind: "store", number: numberOf(r.attempt.Token)}
+	op.act = func() bool { w.store.serve(w, r); return true }
+	op.drop = func() { r.err = errSimDown }
+	op.killed = func() {
+		if w.chance(2) { // it was sent before the process died
+			w.store.delay(w, r)
+		}
+	}
+	w.park(op)
+	select {
+	case <-op.done:
+		return r.answer, r.err
+	case <-ctx.Done():
+	}
+	time.Sleep(time.Duration(op.number - w.first)) // no two at the same moment
+	if w.unpark(op) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.store.delay(w, r)
+	}
+	return counter.Answer{}, fmt.Errorf("%w: %w", errSimDown, ctx.Err())
+}
+
+// plainCount counts as INCR does: by the number of requests that arrive, whoever sends them.
+type plainCount struct{ counts map[string]int }
+
+func newPlainCount() simCounting { return &plainCount{map[string]int{}} }
+
+func (p *plainCount) Start(_ context.Context, a counter.Attempt, _ counter.Mode, limit int) (counter.Answer, error) {
+	if p.counts[a.ID] >= limit {
+		return counter.Answer{Verdict: counter.Exhausted, Failures: p.counts[a.ID], Limit: limit}, nil
+	}
+	return counter.Answer{Verdict: counter.Run, Failures: p.counts[a.ID], Limit: limit}, nil
+}
+
+func (p *plainCount) Fail(_ context.Context, a counter.Attempt, f counter.Failure) (counter.Answer, error) {
+	p.counts[a.ID]++
+	answer := counter.Answer{Verdict: counter.Requeue, Failures: p.counts[a.ID], Limit: f.Limit, Wait: f.Wait}
+	if p.counts[a.ID] >= f.Limit {
+		answer.Verdict = counter.Exhausted
+	}
+	return answer, nil
+}
+
+func (p *plainCount) End(_ context.Context, a counter.Attempt, succeeded bool) error {
+	if succeeded {
+		delete(p.counts, a.ID)
+	}
+	return nil
+}
+
+func (p *plainCount) Get(context.Context, string, string, string) ([]counter.Record, error) {
+	return nil, nil
+}

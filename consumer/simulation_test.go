@@ -1,0 +1,98 @@
+package consumer
+
+import (
+	"flag"
+	"math/rand/v2"
+	"runtime"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/strikesmq/strikes/counter"
+)
+
+var (
+	simSeed = flag.Uint64("sim.seed", 0, "the one schedule that TestSimulation plays and prints; if zero, it plays -sim.n of them")
+	simN    = flag.Uint64("sim.n", 3000, "the number of schedules that TestSimulation plays")
+	simFrom = flag.Uint64("sim.from", 1, "the first seed of TestSimulation")
+)
+
+func newMemory() simCounting { return counter.NewMemory(nil) }
+
+// simulate plays the schedule of a seed.
+func simulate(t *testing.T, seed uint64, fresh func() simCounting) (simPlan, []simEvent) {
+	t.Helper()
+	var w *simWorld
+	synctest.Test(t, func(*testing.T) {
+		rng := rand.New(rand.NewPCG(seed, 0))
+		w = &simWorld{rng: rng, plan: newSimPlan(rng), runs: map[string]int{}, wake: make(chan struct{}, 1), store: newSimStore(fresh)}
+		w.faults = w.plan.faults
+		w.play()
+	})
+	return w.plan, w.history
+}
+
+// repeatable takes what is random out of the code under test.
+func repeatable(t *testing.T) {
+	t.Helper()
+	saved := draw
+	draw = func(d time.Duration) time.Duration { return d / 2 }
+	procs := runtime.GOMAXPROCS(1) // one goroutine at a time is all there is to run, and is not to change threads
+	t.Cleanup(func() { draw = saved; runtime.GOMAXPROCS(procs) })
+}
+
+// TestSimulation plays schedules of several processes, a broker and a store, with faults between any two steps, and holds
+// each history against what is promised. A schedule that breaks a promise is printed, with the seed that repeats it.
+func TestSimulation(t *testing.T) {
+	repeatable(t)
+	from, n := *simFrom, *simN
+	if *simSeed != 0 {
+		from, n = *simSeed, 1
+	}
+	broken := 0
+	for seed := from; seed < from+n && broken < 5; seed++ {
+		plan, history := simulate(t, seed, newMemory)
+		found := newSimChecker(plan).check(history)
+		if len(found) > 0 {
+			broken++
+			t.Errorf("seed %d (repeat it with -run '^TestSimulation$' -sim.seed=%d):\n%s%v", seed, seed, simStory(plan, history), found)
+		} else if *simSeed != 0 {
+			t.Logf("seed %d:\n%s", seed, simStory(plan, history))
+		}
+	}
+}
+
+// TestSimulationRepeats shows that a seed always gives the same schedule.
+func TestSimulationRepeats(t *testing.T) {
+	repeatable(t)
+	for seed := uint64(1); seed <= 200; seed++ {
+		once, again := simStory(simulate(t, seed, newMemory)), simStory(simulate(t, seed, newMemory))
+		if once != again {
+			t.Fatalf("seed %d gave\n%s\nand then\n%s", seed, once, again)
+		}
+	}
+}
+
+// TestSimulationCatchesPlainCounting shows that the checker can fail: a counter that counts requests instead of attempts
+// breaks the budget in a large share of schedules.
+func TestSimulationCatchesPlainCounting(t *testing.T) {
+	repeatable(t)
+	const n = 100
+	over := 0
+	rules := map[string]int{}
+	for seed := uint64(1); seed <= n; seed++ {
+		plan, history := simulate(t, seed, newPlainCount)
+		broke := false
+		for _, v := range newSimChecker(plan).check(history) {
+			rules[v.rule]++
+			broke = broke || v.rule == "I2" || v.rule == "I3" || v.rule == "I4"
+		}
+		if broke {
+			over++
+		}
+	}
+	t.Logf("%d of %d schedules broke their budget: %v", over, n, rules)
+	if over < n/6 {
+		t.Errorf("%d of %d schedules broke their budget; that is hardly a test of the checker", over, n)
+	}
+}

@@ -1,0 +1,259 @@
+package consumer
+
+import (
+	"cmp"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing/synctest"
+	"time"
+)
+
+// simWorld runs one schedule: a broker, a store and processes that run the code of this package, in virtual time.
+// Whatever a process asks of the world is parked as a simOp, and the seed decides which one is carried out next, and what
+// goes wrong before it. Nothing else runs meanwhile, so a seed gives the same schedule every time.
+type simWorld struct {
+	rng     *rand.Rand
+	plan    simPlan
+	began   time.Time
+	first   int64 // number of a token
+	history []simEvent
+	broker  simBroker
+	store   simStore
+	procs   []*simProc // dead ones too
+
+	faults   int            // still to come
+	calm     bool           // no faults any more
+	ending   bool           // handlers that hang for ever are let go
+	runs     map[string]int // of each message
+	sessions int            // opened so far
+
+	mu     sync.Mutex
+	parked []*simOp
+	wake   chan struct{}
+}
+
+// simOp is something that a process asks of the world and waits for.
+type simOp struct {
+	proc    *simProc
+	session int
+	kind    string // "store", "settle", "close", "begin" or "handler"
+	number  int64  // tells ops of a kind apart
+
+	ready  func() bool      // if nil, at once
+	act    func() (ok bool) // carried out by the world; false: it stays parked
+	drop   func()           // its process is dead: no effect
+	killed func()           // its process dies while it waits; may be nil
+	done   chan struct{}
+}
+
+// park hands an op to the world. The caller waits for op.done.
+func (w *simWorld) park(op *simOp) {
+	op.done = make(chan struct{})
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if op.proc.dead.Load() {
+		op.drop()
+		close(op.done)
+		return
+	}
+	w.parked = append(w.parked, op)
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// unpark takes an op back, and reports whether it was still there.
+func (w *simWorld) unpark(op *simOp) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	i := slices.Index(w.parked, op)
+	if i < 0 {
+		return false
+	}
+	w.parked = slices.Delete(w.parked, i, i+1)
+	return true
+}
+
+func (w *simWorld) take(op *simOp) {
+	if op.act() {
+		w.unpark(op)
+		close(op.done)
+	}
+}
+
+// waiting returns what is parked, in an order that does not depend on the Go scheduler.
+func (w *simWorld) waiting() []*simOp {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	slices.SortStableFunc(w.parked, func(a, b *simOp) int {
+		return cmp.Or(cmp.Compare(a.proc.id, b.proc.id), cmp.Compare(a.session, b.session), cmp.Compare(a.kind, b.kind), cmp.Compare(a.number, b.number))
+	})
+	return slices.Clone(w.parked)
+}
+
+func (w *simWorld) note(e simEvent) {
+	e.at = time.Since(w.began)
+	w.history = append(w.history, e)
+}
+
+// chance is true once in n times.
+func (w *simWorld) chance(n int) bool { return w.rng.IntN(n) == 0 }
+
+// play runs the schedule to its end: faults, then calm until every message is settled, then a stop of every process.
+func (w *simWorld) play() {
+	w.began, w.first = time.Now(), numberOf(newToken())
+	for _, m := range w.plan.messages {
+		for n := range m.copies {
+			w.publish(m, n)
+		}
+	}
+	for n := 0; n < simMostSteps && !w.settled() && !w.runaway(); n++ {
+		if n == simFaultSteps || !w.calm && w.faults == 0 {
+			w.becalm()
+		}
+		w.step()
+	}
+	w.becalm()
+	w.end()
+}
+
+// runaway reports whether a message has run far beyond any bound: there is no use in going on.
+func (w *simWorld) runaway() bool {
+	for _, m := range w.plan.messages {
+		if w.runs[m.id] > simMostRuns {
+			return true
+		}
+	}
+	return false
+}
+
+func (w *simWorld) settled() bool {
+	return !slices.ContainsFunc(w.broker.queue, func(m *simMessage) bool { return !m.gone })
+}
+
+// end delivers what is late, stops every process, and waits for them to end as they should.
+func (w *simWorld) end() {
+	w.ending = true
+	for len(w.store.late) > 0 {
+		w.store.arrive(w, w.rng.IntN(len(w.store.late)))
+	}
+	for _, p := range w.procs {
+		if !p.dead.Load() {
+			w.stop(p)
+		}
+	}
+	for n := 0; n < simMostSteps && w.running() > 0; n++ {
+		w.step()
+	}
+	for _, p := range w.procs {
+		if !p.dead.Load() {
+			w.note(simEvent{kind: "stuck", proc: p.id})
+			w.kill(p, "the schedule is over")
+		}
+	}
+	for _, m := range w.broker.queue {
+		if !m.gone {
+			w.note(simEvent{kind: "unsettled", copy: m.name})
+		}
+	}
+}
+
+func (w *simWorld) running() int {
+	n := 0
+	for _, p := range w.procs {
+		if !p.dead.Load() {
+			n++
+		}
+	}
+	return n
+}
+
+// step lets a little time pass and does one thing that is possible, or waits until one is.
+func (w *simWorld) step() {
+	time.Sleep(1 + time.Duration(w.rng.Int64N(int64(2*time.Millisecond))))
+	synctest.Wait()
+	w.reap()
+	if w.faults > 0 && !w.calm && w.chance(8) {
+		w.fault()
+		return
+	}
+	if len(w.store.late) > 0 && w.chance(10) {
+		w.store.arrive(w, w.rng.IntN(len(w.store.late)))
+		return
+	}
+	if possible := w.possible(); len(possible) > 0 {
+		possible[w.rng.IntN(len(possible))]()
+		return
+	}
+	w.idle()
+}
+
+// idle lets time pass until something is asked for.
+func (w *simWorld) idle() {
+	most := 700 * time.Millisecond
+	if w.calm {
+		most = 10 * time.Second
+	}
+	timer := time.NewTimer(time.Duration(1 + w.rng.Int64N(int64(most))))
+	defer timer.Stop()
+	select {
+	case <-w.wake:
+	case <-timer.C:
+	}
+	synctest.Wait()
+}
+
+// possible lists what may happen next if nothing goes wrong.
+func (w *simWorld) possible() []func() {
+	var out []func()
+	for _, op := range w.waiting() {
+		if op.ready == nil || op.ready() {
+			out = append(out, func() { w.take(op) })
+		}
+	}
+	for _, p := range w.procs {
+		if p.dead.Load() {
+			continue
+		}
+		for _, s := range p.sessions {
+			if s.cut && !s.told {
+				out = append(out, func() { s.tell() })
+			}
+			if m := w.broker.next(s); m != nil {
+				out = append(out, func() { w.deliver(s, m) })
+			}
+		}
+		if !p.stopping && !w.ending && len(p.sessions) < w.plan.consumers {
+			out = append(out, func() { w.open(p) })
+		}
+	}
+	if w.running() < w.plan.processes && !w.ending {
+		out = append(out, func() { w.start() })
+	}
+	return out
+}
+
+// reap takes sessions that have ended off their process, and processes whose last has ended off the machine.
+func (w *simWorld) reap() {
+	for _, p := range w.procs {
+		if p.dead.Load() {
+			continue
+		}
+		p.sessions = slices.DeleteFunc(p.sessions, func(s *simSession) bool {
+			over := s.ended.Load()
+			if over {
+				s.hangUp()
+			}
+			return over
+		})
+		if p.stopping && len(p.sessions) == 0 {
+			p.leave()
+		}
+		if p.exited.Load() {
+			w.note(simEvent{kind: "exit", proc: p.id})
+			w.bury(p)
+		}
+	}
+}
