@@ -4,7 +4,7 @@ SETUP := CGO_ENABLED=0 go run ./integration/setup
 GOLANGCI_LINT := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 FUZZTIME ?= 20s
 
-.PHONY: help demo test cover fuzz lint build
+.PHONY: help demo test cover soak fuzz lint build
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -19,6 +19,9 @@ test: ## run all tests with the race detector, on private servers or at AMQP_URL
 cover: ## run all tests and print the coverage
 	@$(SETUP) -need rabbitmq,redis go test -count=1 -timeout 15m -coverpkg=./... -coverprofile=cover.out ./...
 	@go tool cover -func=cover.out | tail -n 1
+
+soak: ## run 20,000 messages through faults and audit what the processes wrote down; flags in SOAK
+	@$(SETUP) -need rabbitmq,redis go run ./integration/soak $(SOAK)
 
 fuzz: ## run every fuzz test for FUZZTIME (20s)
 	@for pkg in $$(go list ./...); do \

@@ -1,0 +1,133 @@
+package main
+
+// mutant is a broken variant, and the check that has to catch it.
+type mutant struct {
+	name  string
+	edits []edit
+	by    check
+	shows string // what the check says of it
+}
+
+// edit replaces a piece of code that occurs once in a file.
+type edit struct{ file, old, broken string }
+
+// check is tests of one package.
+type check struct {
+	name, pkg, run string
+	args           []string
+}
+
+var (
+	simulation = check{name: "simulation", pkg: "consumer", run: "^TestSimulation$", args: []string{"-sim.n=5000"}}
+	scripts    = check{name: "scripts on a fake Redis", pkg: "counter", run: "^(TestModel|TestSteps)$"}
+	apart      = check{name: "messages counted apart", pkg: "counter", run: "^(TestMessagesAreCountedApart|TestKeys)$"}
+	refused    = check{name: "fields that Consume refuses", pkg: "consumer", run: "^TestConsumeRefusesFields$"}
+)
+
+var mutants = []mutant{
+	{
+		name: "one last token instead of the set", by: simulation, shows: "I4",
+		edits: []edit{{
+			"counter/memory.go",
+			"	e.Tokens[token] = as\n",
+			"	e.Tokens = map[string]Kind{token: as}\n",
+		}},
+	},
+	{
+		name: "one last token instead of the set, in the scripts", by: scripts, shows: "--- FAIL",
+		edits: []edit{{
+			"counter/scripts/record.lua",
+			"    tokens = tokens .. ';' .. of .. '=' .. as\n",
+			"    tokens = ';' .. of .. '=' .. as\n",
+		}},
+	},
+	{
+		name: "the record deleted before the dead-lettering", by: simulation, shows: "deleted the record",
+		edits: []edit{{
+			"counter/memory.go",
+			"		answer, write := e.fail(a, f, now)\n		if write {\n",
+			"		answer, write := e.fail(a, f, now)\n		if answer.Verdict == Exhausted {\n			delete(m.records, a.Message)\n		} else if write {\n",
+		}},
+	},
+	{
+		name: "the record deleted before the dead-lettering, in the scripts", by: scripts, shows: "--- FAIL",
+		edits: []edit{{
+			"counter/scripts/fail.lua",
+			"if changes then save(ttl, true) end\n",
+			"if state == 'exhausted' then redis.call('DEL', record) elseif changes then save(ttl, true) end\n",
+		}},
+	},
+	{
+		name: "a foreign marker cleared", by: simulation, shows: "I7",
+		edits: []edit{{
+			"counter/memory.go",
+			"	if e.Marker == token {\n		e.unmark()\n	}\n	if e.State == DeadLetter ||",
+			"	e.unmark()\n	if e.State == DeadLetter ||",
+		}},
+	},
+	{
+		name: "a foreign marker cleared, in the scripts", by: scripts, shows: "--- FAIL",
+		edits: []edit{{
+			"counter/scripts/fail.lua",
+			"if marker == token then marker, mode = '', '' end\n",
+			"marker, mode = '', ''\n",
+		}},
+	},
+	{
+		name: "no isolation of suspects", by: simulation, shows: "alone",
+		edits: []edit{{
+			"consumer/run.go",
+			"		weight = everything\n",
+			"		weight = 1\n",
+		}},
+	},
+	{
+		name: "a key without the queue", by: apart, shows: "--- FAIL",
+		edits: []edit{{
+			"counter/key.go",
+			`return o.Prefix + ":{" + encode(vhost) + "/" + encode(queue) + "}:"`,
+			`return o.Prefix + ":{" + encode(vhost) + "}:"`,
+		}},
+	},
+	{
+		name: "basic.reject instead of basic.nack", by: simulation, shows: "basic.reject",
+		edits: []edit{{
+			"consumer/advance.go",
+			"a.delivery.Nack(false, true)",
+			"a.delivery.Reject(true)",
+		}},
+	},
+	{
+		name: "a connection that recovers by itself accepted", by: refused, shows: "--- FAIL: TestConsumeRefusesFields",
+		edits: []edit{{
+			"consumer/consumer.go",
+			"conn.Config.Recovery != nil",
+			"false",
+		}},
+	},
+	{
+		name: "settled in a later session", by: simulation, shows: "I1",
+		edits: []edit{
+			{
+				"consumer/attempt.go",
+				"	s.guard(\"Key\", ",
+				"	lastSession.Store(s.lock, d.Acknowledger)\n	s.guard(\"Key\", ",
+			},
+			{
+				"consumer/attempt.go",
+				"type attemptKey struct{}\n",
+				"type attemptKey struct{}\n\nvar lastSession sync.Map\n",
+			},
+			{
+				"consumer/attempt.go",
+				"	\"strconv\"\n",
+				"	\"strconv\"\n	\"sync\"\n",
+			},
+			{
+				"consumer/advance.go",
+				"	switch settling {\n",
+				"	last, _ := lastSession.Load(s.lock)\n	a.delivery.Acknowledger = last.(interface {\n		Ack(uint64, bool) error\n		Nack(uint64, bool, bool) error\n		Reject(uint64, bool) error\n	})\n	switch settling {\n",
+			},
+		},
+	},
+}

@@ -1,0 +1,120 @@
+package audit
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// Invariants in the order in which they are reported, each with what it says.
+var Invariants = []struct{ Name, Text string }{
+	{"I1", "what was confirmed was handled or dead-lettered, and nothing was acked that was not handled"},
+	{"I2", "what was dead-lettered had as many charges as the limit, each with a cause, or was rejected"},
+	{"I3", "a handler ran no more often than its message's budget and the returns that were no fault of its own"},
+	{"I4", "a run was charged once"},
+	{"I5", "a crash was charged only to what ran alone, and taken back if its process lived on"},
+	{"I6", "nothing was handled before what was published before it"},
+	{"I7", "an attempt changed nothing but its own charge and marker"},
+	{"I8", "without the store's answer nothing was decided, and nothing spun"},
+	{"I9", "a success at the first delivery cost no step"},
+	{"I10", "every key expires, and only what is decided was left"},
+	{"I11", "the queue was drained in time"},
+	{"I12", "nothing was both acked and dead-lettered, nor dead-lettered twice"},
+}
+
+// Finding is what was seen against one invariant.
+type Finding struct {
+	Count   int    `json:"count"`
+	Example string `json:"example,omitempty"`
+}
+
+// Report is what a history comes to.
+type Report struct {
+	Type         string             `json:"type"`
+	Seed         uint64             `json:"seed"`
+	Messages     int                `json:"messages"`
+	Copies       int                `json:"copies"` // published again, because the first time was undecided
+	Runs         int                `json:"runs"`
+	DeadLetters  int                `json:"dead_letters"`
+	Dropped      int                `json:"dead_letters_dropped"` // by the broker, when it was killed: see checkLoss
+	Deaths       int                `json:"deaths"`               // of consumer processes
+	Sessions     int                `json:"sessions"`
+	Innocents    int                `json:"innocents_charged"`       // messages charged that were to do no harm
+	Condemned    int                `json:"innocents_dead_lettered"` // of them
+	Mistaken     int                `json:"crashes_mistaken"`        // charged to what was only stopped, as the store could not be told
+	MostRuns     int                `json:"most_runs"`               // of one message
+	FaultsByKind map[string]int     `json:"faults"`
+	Violations   map[string]Finding `json:"violations"`
+	Unchecked    []string           `json:"unchecked,omitempty"` // not promised in this soak
+}
+
+// Broken reports whether any invariant was violated.
+func (r *Report) Broken() bool {
+	for _, f := range r.Violations {
+		if f.Count > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func (r *Report) violated(invariant, format string, args ...any) {
+	f := r.Violations[invariant]
+	if f.Count == 0 {
+		f.Example = fmt.Sprintf(format, args...)
+	}
+	f.Count++
+	r.Violations[invariant] = f
+}
+
+// Check decides the invariants from a history in the order of its times, as Read returns it.
+func Check(history []Event) *Report {
+	m := build(history)
+	r := &Report{Type: m.plan.Type, Seed: m.plan.Seed, FaultsByKind: m.faults, Violations: map[string]Finding{}}
+	for _, i := range Invariants {
+		r.Violations[i.Name] = Finding{}
+	}
+	m.count(r)
+	for _, id := range slices.Sorted(maps.Keys(m.messages)) {
+		msg := m.messages[id]
+		m.checkLoss(r, msg)
+		m.checkDeadLetter(r, msg)
+		m.checkRuns(r, msg)
+		m.checkCharges(r, msg)
+		m.checkOnce(r, msg)
+	}
+	for _, token := range slices.Sorted(maps.Keys(m.attempts)) {
+		a := m.attempts[token]
+		m.checkAttempt(r, a)
+		m.checkAlone(r, a)
+	}
+	m.checkOrder(r)
+	m.checkKept(r)
+	m.checkDrained(r)
+	return r
+}
+
+func (m *model) count(r *Report) {
+	for _, msg := range m.messages {
+		r.Messages++
+		r.Copies += max(msg.copies-1, 0)
+		r.Runs += len(msg.runs)
+		r.DeadLetters += len(msg.dead)
+		r.MostRuns = max(r.MostRuns, len(msg.runs))
+		if msg.do != Succeed && msg.do != Slow {
+			continue
+		}
+		if msg.record != nil && msg.record.Failures+msg.record.Crashes > 0 {
+			r.Innocents++
+		}
+		if len(msg.dead) > 0 {
+			r.Condemned++
+		}
+	}
+	for _, p := range m.processes {
+		r.Sessions += p.last
+		if !p.clean && !p.exited.IsZero() {
+			r.Deaths++
+		}
+	}
+}

@@ -1,0 +1,135 @@
+package audit
+
+import (
+	"slices"
+	"time"
+)
+
+// mostUnanswered is how often a step may be tried in vain within a second; the backoff begins at 25 ms and doubles.
+const mostUnanswered = 10
+
+// checkAttempt is I8 and I9, and of I2 that each charge has a cause.
+func (m *model) checkAttempt(r *Report, a *attempt) {
+	story := func() string { return m.storyOf(a) }
+	if _, asked := a.answered("start", "run"); a.redelivered && !a.began.IsZero() && !asked {
+		r.violated("I8", "%s was redelivered and ran without a START that said so: %s", a.id, story())
+	}
+	if why := m.unfounded(a); why != "" {
+		r.violated("I8", "%s: %s: %s", a.id, why, story())
+	}
+	if n := a.spun(); n > mostUnanswered {
+		r.violated("I8", "%s: one step was tried %d times in a second without an answer", a.id, n)
+	}
+	if a.outcome == OK && !a.redelivered && len(a.steps) > 0 && !a.charged() {
+		r.violated("I9", "%s succeeded at its first delivery and took a step: %s", a.id, story())
+	}
+	if e, ok := a.decidedAs("dead-letter"); ok && e.Failures+e.Crashes < e.Limit && !m.message(a.id).rejected() {
+		r.violated("I2", "%s was dead-lettered at %d charges of %d: %s", a.id, e.Failures+e.Crashes, e.Limit, story())
+	}
+	late := a.ended.Sub(a.began) >= m.plan.HandlerTimeout
+	if a.charged() && !late && (a.outcome == OK || a.outcome == Cancelled) {
+		r.violated("I2", "%s was charged for a run that ended as %q: %s", a.id, a.outcome, story())
+	}
+}
+
+// charged reports whether FAIL was asked for.
+func (a *attempt) charged() bool {
+	_, ok := a.answered("fail", "")
+	return ok
+}
+
+// unfounded names a decision that no answer of the store calls for.
+func (m *model) unfounded(a *attempt) string {
+	_, failed := a.answered("fail", "requeue")
+	_, held := a.answered("start", "wait")
+	if _, ok := a.decidedAs("requeue"); ok && !failed && !held {
+		return "requeued without an answer"
+	}
+	_, past := a.answered("start", "exhausted")
+	_, spent := a.answered("fail", "exhausted")
+	if e, ok := a.decidedAs("dead-letter"); ok && e.Cause != "rejected" && !past && !spent {
+		return "dead-lettered without an answer"
+	}
+	return ""
+}
+
+// spun returns the most steps within a second that were not answered.
+func (a *attempt) spun() int {
+	most := 0
+	for i, first := range a.steps {
+		n := 0
+		for _, e := range a.steps[i:] {
+			if e.Verdict == "" && e.At.Sub(first.At) < time.Second {
+				n++
+			}
+		}
+		most = max(most, n)
+	}
+	return most
+}
+
+// checkAlone is I5: what ran alone did, and a crash was charged to nothing else.
+func (m *model) checkAlone(r *Report, a *attempt) {
+	if a.exclusive() && !a.began.IsZero() {
+		if other := m.besides(a); other != nil {
+			r.violated("I5", "%s (%s) ran alone, and %s beside it", a.id, m.storyOf(a), other.id)
+		}
+	}
+	if m.message(a.id).kinds[a.token] != 'c' {
+		return
+	}
+	_, ended := a.answered("end", "")
+	if !m.died(a) && !ended {
+		r.Mistaken++
+	}
+	switch {
+	case !m.died(a) && !m.sessionLost(a) && !a.left():
+		r.violated("I5", "%s was charged with a crash, and neither its process nor its session had ended: %s", a.id, m.storyOf(a))
+	case m.outlived(a):
+		r.violated("I5", "%s was charged with a crash, and its handler had returned before the one ran that died: %s", a.id, m.storyOf(a))
+	case ended:
+		r.violated("I5", "%s was charged with a crash by mistake, said so, and the charge stands: %s", a.id, m.storyOf(a))
+	case !a.askedAlone() && !m.died(a):
+		r.violated("I5", "%s was charged with a crash and had not asked to run alone: %s", a.id, m.storyOf(a))
+	}
+}
+
+// outlived reports whether the handler had returned when another one began that the process died in, and the store was there
+// to be told.
+func (m *model) outlived(a *attempt) bool {
+	away := slices.ContainsFunc(a.steps, func(e Event) bool { return e.Verdict == "" })
+	return m.died(a) && !a.ended.IsZero() && !away && slices.ContainsFunc(m.process(a.process).runs, func(x *attempt) bool {
+		return x.ended.IsZero() && !x.began.Before(a.ended)
+	})
+}
+
+func (a *attempt) askedAlone() bool {
+	for _, e := range a.steps {
+		if e.Step == "start" && e.Exclusive {
+			return true
+		}
+	}
+	return false
+}
+
+// besides returns a run that overlapped with that of a in its process.
+func (m *model) besides(a *attempt) *attempt {
+	for _, x := range m.process(a.process).runs {
+		if x != a && x.began.Before(m.end(a)) && a.began.Before(m.end(x)) {
+			return x
+		}
+	}
+	return nil
+}
+
+// end is when the process was done with a run. A deaf handler is left behind after its deadline, and goes on beside others.
+func (m *model) end(a *attempt) time.Time {
+	end := a.ended
+	if end.IsZero() {
+		end = m.process(a.process).exited
+	}
+	if deadline := a.began.Add(m.plan.HandlerTimeout); m.message(a.id).do == Deaf && end.After(deadline) {
+		return deadline
+	}
+	return end
+}

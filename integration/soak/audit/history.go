@@ -1,0 +1,125 @@
+package audit
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+)
+
+// A Log is one process's part of a history. It is safe for use by many goroutines, and a process that is killed leaves whole
+// lines only.
+type Log struct {
+	file    *os.File
+	process int
+}
+
+// Append opens the part of a process in dir, and creates it if it does not exist.
+func Append(dir string, process int) (*Log, error) {
+	name := filepath.Join(dir, fmt.Sprintf("%06d.ndjson", process))
+	file, err := os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600) //nolint:gosec // the history's own directory
+	if err != nil {
+		return nil, fmt.Errorf("audit: %w", err)
+	}
+	return &Log{file: file, process: process}, nil
+}
+
+// Write adds an event, in one write(2), and panics if it cannot: a history with a hole proves nothing.
+func (l *Log) Write(e Event) {
+	e.Process = l.process
+	l.Forward(e)
+}
+
+// Forward is Write for an event that is about another process.
+func (l *Log) Forward(e Event) {
+	if e.At.IsZero() {
+		e.At = time.Now()
+	}
+	line, err := json.Marshal(e)
+	if err == nil {
+		_, err = l.file.Write(append(line, '\n'))
+	}
+	if err != nil {
+		panic(fmt.Sprintf("audit: writing an event: %v", err))
+	}
+}
+
+// Close closes the file.
+func (l *Log) Close() error { return l.file.Close() }
+
+// Read returns the events of all parts in dir in the order of their times.
+func Read(dir string) ([]Event, error) {
+	var all []Event
+	tail := NewTail(dir)
+	for {
+		some, err := tail.Next()
+		if err != nil {
+			return nil, err
+		}
+		if len(some) == 0 {
+			break
+		}
+		all = append(all, some...)
+	}
+	slices.SortStableFunc(all, func(a, b Event) int { return a.At.Compare(b.At) })
+	return all, nil
+}
+
+// A Tail follows a history while it is written.
+type Tail struct {
+	dir  string
+	read map[string]int64
+}
+
+// NewTail returns a Tail at the beginning of the history in dir.
+func NewTail(dir string) *Tail { return &Tail{dir: dir, read: map[string]int64{}} }
+
+// Next returns what was written since it was last called, part by part.
+func (t *Tail) Next() ([]Event, error) {
+	names, err := filepath.Glob(filepath.Join(t.dir, "*.ndjson"))
+	if err != nil {
+		return nil, fmt.Errorf("audit: %w", err)
+	}
+	var all []Event
+	for _, name := range names {
+		some, n, err := readFrom(name, t.read[name])
+		if err != nil {
+			return nil, fmt.Errorf("audit: %s: %w", filepath.Base(name), err)
+		}
+		t.read[name] += n
+		all = append(all, some...)
+	}
+	return all, nil
+}
+
+// readFrom reads whole lines from an offset, and says how many bytes they are.
+func readFrom(name string, offset int64) (events []Event, n int64, err error) {
+	file, err := os.Open(name) //nolint:gosec // the history's own directory
+	if err != nil {
+		return nil, 0, err
+	}
+	defer file.Close()
+	if _, err := file.Seek(offset, io.SeekStart); err != nil {
+		return nil, 0, err
+	}
+	for in := bufio.NewReaderSize(file, 1<<16); ; {
+		line, err := in.ReadBytes('\n')
+		if err == io.EOF {
+			return events, n, nil
+		}
+		if err != nil {
+			return nil, 0, err
+		}
+		var e Event
+		if err := json.Unmarshal(bytes.TrimSpace(line), &e); err != nil {
+			return nil, 0, fmt.Errorf("at byte %d: %w", offset+n, err)
+		}
+		n += int64(len(line))
+		events = append(events, e)
+	}
+}

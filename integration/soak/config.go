@@ -1,0 +1,113 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/strikesmq/strikes/integration/soak/audit"
+	"github.com/strikesmq/strikes/topology"
+)
+
+// config is what the flags say.
+type config struct {
+	messages, faults      int
+	killers, hangs        int
+	kind                  string
+	seed                  uint64
+	only                  string
+	processes             int
+	concurrency, prefetch int
+	maxRetries            int
+	backlog               int
+	ordered               bool
+	amqp                  string
+	brokerKill            string
+	brokerStart           string
+	keep, check           string
+	verbose               bool
+}
+
+const (
+	handlerTimeout  = 2 * time.Second
+	consumerTimeout = time.Minute
+	heartbeat       = 2 * time.Second
+	firstBackoff    = 10 * time.Millisecond
+	mostBackoff     = 500 * time.Millisecond
+)
+
+// mixed is the type of a classic queue whose dead letters go to a quorum queue.
+const mixed = "mixed"
+
+func parseFlags(args []string) (config, error) {
+	var c config
+	f := flag.NewFlagSet("soak", flag.ContinueOnError)
+	f.IntVar(&c.messages, "messages", 20000, "messages to publish")
+	f.IntVar(&c.faults, "faults", 24, "faults to inject, spread over the run")
+	f.IntVar(&c.killers, "killers", -1, "messages that kill every process that runs them; -1: one in 2,000")
+	f.IntVar(&c.hangs, "hangs", -1, "messages whose handlers pass their deadline; -1: one in 2,000")
+	f.StringVar(&c.kind, "type", string(topology.Quorum), "of the queue: quorum, classic, or mixed: classic with a quorum queue for its dead letters")
+	f.Uint64Var(&c.seed, "seed", 0, "of messages and faults; 0: a random one, which is printed")
+	f.StringVar(&c.only, "only", "", "inject faults of these `kinds` only, separated by commas")
+	f.IntVar(&c.processes, "processes", 3, "consumer processes")
+	f.IntVar(&c.concurrency, "concurrency", 16, "handlers at once in each")
+	f.IntVar(&c.prefetch, "prefetch", 0, "deliveries given to each; 0: the consumer's default")
+	f.IntVar(&c.maxRetries, "max-retries", 3, "retries after the first failure")
+	f.IntVar(&c.backlog, "backlog", 1000, "messages in the queue at which publishing waits; 0: publish all, then consume")
+	f.BoolVar(&c.ordered, "ordered", false, "one process, one handler, a prefetch of one, and check the order")
+	f.StringVar(&c.amqp, "amqp", "", "`URL` of a RabbitMQ to use; if empty, a private one is started. The queues soak and soak.dlq must not exist")
+	f.StringVar(&c.brokerKill, "broker-kill", "", "`command` that kills the RabbitMQ at -amqp")
+	f.StringVar(&c.brokerStart, "broker-start", "", "`command` that starts it again")
+	f.StringVar(&c.keep, "keep", "", "leave the history in this new `directory`")
+	f.StringVar(&c.check, "check", "", "run nothing: check the history in this `directory` again")
+	f.BoolVar(&c.verbose, "v", false, "show what the consumers log")
+	if err := f.Parse(args); err != nil {
+		return c, err
+	}
+	if f.NArg() > 0 {
+		return c, fmt.Errorf("unknown argument %q", f.Arg(0))
+	}
+	c = c.withDefaults()
+	return c, c.validate()
+}
+
+func (c config) withDefaults() config {
+	if c.seed == 0 {
+		c.seed = rand.Uint64N(1 << 32) //nolint:gosec // it is printed
+	}
+	if c.killers < 0 {
+		c.killers = (c.messages + 1999) / 2000
+	}
+	if c.hangs < 0 {
+		c.hangs = (c.messages + 1999) / 2000
+	}
+	if c.ordered {
+		c.processes, c.concurrency, c.prefetch, c.backlog = 1, 1, 1, 0
+	}
+	return c
+}
+
+func (c config) validate() error {
+	switch {
+	case c.messages < 1 || c.processes < 1 || c.concurrency < 1 || c.maxRetries < 1:
+		return errors.New("-messages, -processes, -concurrency and -max-retries are 1 at least")
+	case c.faults < 0 || c.backlog < 0 || c.prefetch < 0:
+		return errors.New("-faults, -backlog and -prefetch are not negative")
+	case c.kind != string(topology.Quorum) && c.kind != string(topology.Classic) && c.kind != mixed:
+		return fmt.Errorf("-type is %q: quorum, classic or mixed", c.kind)
+	case (c.brokerKill == "") != (c.brokerStart == ""):
+		return errors.New("-broker-kill and -broker-start go together")
+	case c.brokerKill != "" && c.amqp == "":
+		return errors.New("-broker-kill is for a RabbitMQ named by -amqp; a private one is killed anyway")
+	}
+	return nil
+}
+
+func (c config) plan() *audit.Plan {
+	return &audit.Plan{
+		Type: c.kind, Seed: c.seed, Messages: c.messages, MaxRetries: c.maxRetries, HandlerTimeout: handlerTimeout,
+		LongestBackoff: mostBackoff, Ordered: c.ordered,
+	}
+}

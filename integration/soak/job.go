@@ -1,0 +1,128 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"syscall"
+	"time"
+
+	"github.com/strikesmq/strikes/consumer"
+	"github.com/strikesmq/strikes/integration/soak/audit"
+)
+
+// job is the body of a message: what its handler is to do.
+type job struct {
+	Do    string `json:"do"`
+	Times int    `json:"times,omitempty"` // Fail: for so many attempts
+	Ms    int    `json:"ms"`              // takes so many milliseconds
+}
+
+// share is how many of a thousand messages are of each kind; the rest succeed. Killers and those that pass the deadline are
+// chosen apart, for each costs the fleet more than a second.
+var share = []struct {
+	do     string
+	permil int
+}{
+	{audit.Slow, 20}, {audit.Fail, 80}, {audit.Poison, 20}, {audit.Reject, 10}, {audit.Panic, 10},
+}
+
+// plan lays out the jobs of a soak.
+func plan(cfg config, rnd *rand.Rand) []job {
+	jobs := make([]job, cfg.messages)
+	for i := range jobs {
+		jobs[i] = job{Do: audit.Succeed, Ms: rnd.IntN(3)}
+		at := rnd.IntN(1000)
+		for _, s := range share {
+			if at -= s.permil; at < 0 {
+				jobs[i].Do = s.do
+				break
+			}
+		}
+		switch jobs[i].Do {
+		case audit.Slow:
+			jobs[i].Ms = 100 + rnd.IntN(400)
+		case audit.Fail:
+			jobs[i].Times = 1 + rnd.IntN(cfg.maxRetries)
+		}
+	}
+	for do, n := range map[string]int{audit.Kill: cfg.killers, audit.Hang: cfg.hangs, audit.Deaf: cfg.hangs / 2} {
+		for _, i := range rnd.Perm(len(jobs))[:min(n, len(jobs))] {
+			jobs[i] = job{Do: do}
+		}
+	}
+	return jobs
+}
+
+func (j job) body() []byte {
+	b, err := json.Marshal(j)
+	if err != nil {
+		panic(err) // strings and ints
+	}
+	return b
+}
+
+var errJob = errors.New("the job says so")
+
+// deafFor is longer than a consumer waits for a handler whose context is done.
+const deafFor = 3 * time.Second
+
+// run does the job in a handler. Kill does not return.
+func (j job) run(ctx context.Context, number int) error {
+	if !pause(ctx, time.Duration(j.Ms)*time.Millisecond) {
+		return ctx.Err()
+	}
+	switch j.Do {
+	case audit.Succeed, audit.Slow:
+		return nil
+	case audit.Fail:
+		if number > j.Times {
+			return nil
+		}
+		return fmt.Errorf("attempt %d of %d to fail: %w", number, j.Times, errJob)
+	case audit.Reject:
+		return consumer.Reject(errJob)
+	case audit.Hang:
+		<-ctx.Done()
+		return ctx.Err()
+	case audit.Deaf:
+		<-ctx.Done()
+		pause(context.WithoutCancel(ctx), deafFor)
+		return ctx.Err()
+	case audit.Kill:
+		if err := syscall.Kill(syscall.Getpid(), syscall.SIGKILL); err != nil {
+			panic(err)
+		}
+		select {} // until the signal arrives
+	}
+	return errJob // Poison; Panic is left to the caller
+}
+
+// outcome is what a run came to.
+func outcome(ctx context.Context, j job, err error) string {
+	switch {
+	case err == nil:
+		return audit.OK
+	case j.Do == audit.Reject && errors.Is(err, errJob):
+		return audit.Rejected
+	case errors.Is(err, errJob):
+		return audit.Failed
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return audit.TimedOut
+	}
+	return audit.Cancelled
+}
+
+// pause waits for d, or until ctx is done, which it reports as false.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/strikesmq/strikes/integration/soak/audit"
+)
+
+func TestScheduleIsFairAndRepeatable(t *testing.T) {
+	all := slices.Concat(kinds, brokerKinds, privateBrokerKinds)
+	names := func(seed uint64) (out []string) {
+		order, at := schedule(all, 2*len(all)+3, 1000, rand.New(rand.NewPCG(seed, 1)))
+		if !slices.IsSorted(at) || at[0] == 0 || at[len(at)-1] >= 1000 {
+			t.Errorf("at %v", at)
+		}
+		for _, k := range order {
+			out = append(out, k.name)
+		}
+		return out
+	}
+	first := names(1)
+	count := map[string]int{}
+	for _, name := range first {
+		count[name]++
+	}
+	for _, k := range all {
+		if n := count[k.name]; n != 2 && n != 3 {
+			t.Errorf("%s is injected %d times", k.name, n)
+		}
+	}
+	if !slices.Equal(first, names(1)) || slices.Equal(first, names(2)) {
+		t.Error("the order does not follow from the seed")
+	}
+}
+
+func TestPlanHasEachKind(t *testing.T) {
+	cfg, err := parseFlags([]string{"-messages", "4000", "-seed", "5"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := map[string]int{}
+	for _, j := range plan(cfg, rand.New(rand.NewPCG(cfg.seed, 1))) {
+		count[j.Do]++
+		if j.Do == audit.Fail && (j.Times < 1 || j.Times > cfg.maxRetries) {
+			t.Errorf("fails %d times of %d", j.Times, cfg.maxRetries+1)
+		}
+	}
+	for _, do := range []string{
+		audit.Succeed, audit.Slow, audit.Fail, audit.Poison, audit.Reject, audit.Panic, audit.Hang, audit.Deaf, audit.Kill,
+	} {
+		if count[do] == 0 {
+			t.Errorf("no message is to %s: %v", do, count)
+		}
+	}
+	if count[audit.Succeed] < 3000 {
+		t.Errorf("%d of 4000 succeed", count[audit.Succeed])
+	}
+}
+
+func TestFlagsAreChecked(t *testing.T) {
+	for _, args := range [][]string{
+		{"-messages", "0"}, {"-type", "stream"}, {"-faults", "-1"}, {"stray"}, {"-broker-kill", "x"},
+		{"-broker-kill", "x", "-broker-start", "y"}, {"-processes", "0"},
+	} {
+		if _, err := parseFlags(args); err == nil {
+			t.Errorf("%q was accepted", args)
+		}
+	}
+	if _, err := possible(config{only: "earthquake"}, &broker{}); err == nil {
+		t.Error("-only earthquake was accepted")
+	}
+}

@@ -1,0 +1,142 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/integration/soak/audit"
+)
+
+// settled follows the history for what is done with: handled, or about to be dead-lettered. A process may die between
+// settling a delivery and writing that down, so its settlement is not what tells; that it was lost, the queue tells.
+type settled struct {
+	tail      *audit.Tail
+	confirmed map[string]bool
+	done      map[string]bool
+	dead      map[string]bool
+}
+
+func newSettled(history string) *settled {
+	return &settled{tail: audit.NewTail(history), confirmed: map[string]bool{}, done: map[string]bool{}, dead: map[string]bool{}}
+}
+
+func (s *settled) update() error {
+	events, err := s.tail.Next()
+	if err != nil {
+		return err
+	}
+	for _, e := range events {
+		switch {
+		case e.Kind == audit.Published && e.Outcome == audit.Confirmed:
+			s.confirmed[e.ID] = true
+		case e.Kind == audit.Stepped && e.Verdict == "exhausted", e.Kind == audit.Decided && e.Decision == "dead-letter":
+			s.dead[e.ID], s.done[e.ID] = true, true
+		case e.Kind == audit.Ended && e.Outcome == audit.OK:
+			s.done[e.ID] = true
+		}
+	}
+	return nil
+}
+
+func (s *settled) open() (n int) {
+	for id := range s.confirmed {
+		if !s.done[id] {
+			n++
+		}
+	}
+	return n
+}
+
+// drain waits until every message is done with and the queue is empty, and stops the fleet to see that nothing it still held
+// comes back; else it starts it again.
+func (k *soak) drain(ctx context.Context) error {
+	began := time.Now()
+	k.log.Write(audit.Event{Kind: audit.Quiet})
+	within := 60*time.Second + mostBackoff
+	for {
+		err := eventually(ctx, within-time.Since(began), "the queue to drain", k.drained)
+		stopped := k.fleet.stop()
+		if err == nil {
+			err = stopped
+		}
+		if err != nil {
+			k.log.Write(audit.Event{Kind: audit.Undrained, Err: err.Error()})
+			return ctx.Err()
+		}
+		n, err := k.broker.depth(queue)
+		if err == nil && n == 0 {
+			k.log.Write(audit.Event{Kind: audit.Drained})
+			return nil
+		}
+		k.say("%d messages came back when the consumers stopped", n)
+		k.fleet.start(ctx, k.broker)
+	}
+}
+
+func (k *soak) drained() error {
+	if err := k.settled.update(); err != nil {
+		return err
+	}
+	n, err := k.broker.depth(queue)
+	if err != nil {
+		return err
+	}
+	if open := k.settled.open(); n > 0 || open > 0 {
+		return fmt.Errorf("%d messages are ready, %d confirmed ones not done with", n, open)
+	}
+	return nil
+}
+
+// bury reads the dead-letter queue until everything is there that was sent to it.
+func (k *soak) bury(ctx context.Context) error {
+	if err := k.settled.update(); err != nil {
+		return err
+	}
+	found := map[string]bool{}
+	collect := func() error {
+		if err := k.broker.onChannel(func(ch *amqp.Channel) error { return k.take(ch, found) }); err != nil {
+			return err
+		}
+		missing := 0
+		for id := range k.settled.dead {
+			if !found[id] {
+				missing++
+			}
+		}
+		if missing > 0 {
+			return fmt.Errorf("%d dead letters have not arrived", missing)
+		}
+		return nil
+	}
+	if err := eventually(ctx, 30*time.Second, "the dead letters", collect); err != nil {
+		k.say("%v", err) // some may have been acked after all; the audit knows
+	}
+	return ctx.Err()
+}
+
+// take empties the dead-letter queue.
+func (k *soak) take(ch *amqp.Channel, found map[string]bool) error {
+	for {
+		d, ok, err := ch.Get(deadLetters, true)
+		if err != nil || !ok {
+			return err
+		}
+		found[d.MessageId] = true
+		k.log.Write(audit.Event{Kind: audit.Dead, ID: d.MessageId, Outcome: reasonOf(d.Headers)})
+	}
+}
+
+// reasonOf is why the broker dead-lettered a message.
+func reasonOf(headers amqp.Table) string {
+	deaths, _ := headers["x-death"].([]any)
+	for _, entry := range deaths {
+		if death, ok := entry.(amqp.Table); ok && death["queue"] == queue {
+			reason, _ := death["reason"].(string)
+			return reason
+		}
+	}
+	return "not told"
+}

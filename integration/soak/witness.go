@@ -1,0 +1,49 @@
+package main
+
+import (
+	"context"
+	"strings"
+
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/integration/soak/audit"
+)
+
+// witness writes down each step that is taken on the store, and what it answered.
+type witness struct {
+	*counter.Counter
+	worker *worker
+}
+
+// Start takes the step START.
+func (c witness) Start(ctx context.Context, a counter.Attempt, mode counter.Mode, limit int) (counter.Answer, error) {
+	answer, err := c.Counter.Start(ctx, a, mode, limit)
+	c.write(a, audit.Event{Step: "start", Exclusive: mode == counter.Exclusive}, answer, err)
+	return answer, err
+}
+
+// Fail takes the step FAIL.
+func (c witness) Fail(ctx context.Context, a counter.Attempt, f counter.Failure) (counter.Answer, error) {
+	answer, err := c.Counter.Fail(ctx, a, f)
+	c.write(a, audit.Event{Step: "fail"}, answer, err)
+	return answer, err
+}
+
+// End takes the step END.
+func (c witness) End(ctx context.Context, a counter.Attempt, succeeded bool) error {
+	err := c.Counter.End(ctx, a, succeeded)
+	c.write(a, audit.Event{Step: "end"}, counter.Answer{}, err)
+	return err
+}
+
+func (c witness) write(a counter.Attempt, e audit.Event, answer counter.Answer, err error) {
+	e.Kind, e.ID, e.Token, e.Session = audit.Stepped, a.ID, a.Token, int(c.worker.session.Load())
+	e.Failures, e.Crashes, e.Limit, e.Err = answer.Failures, answer.Crashes, answer.Limit, text(err)
+	switch {
+	case err != nil:
+	case e.Step == "end":
+		e.Verdict = "ended"
+	default:
+		e.Verdict = strings.ToLower(answer.Verdict.String())
+	}
+	c.worker.log.Write(e)
+}

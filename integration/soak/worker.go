@@ -1,0 +1,149 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/consumer"
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/integration/soak/audit"
+)
+
+// workerEnv makes this program a consumer process, told in JSON what to do.
+const workerEnv = "STRIKES_SOAK_WORKER"
+
+// workerSpec is what one consumer process is told.
+type workerSpec struct {
+	AMQP, Redis, Queue, History string
+	Number                      int
+	Concurrency, Prefetch       int
+	MaxRetries                  int
+	HandlerTimeout              time.Duration
+	ConsumerTimeout             time.Duration
+	Heartbeat                   time.Duration
+	FirstBackoff, MostBackoff   time.Duration
+	Verbose                     bool
+}
+
+// worker is that process. It writes down what it does before it does it, and what it learns as soon as it has.
+type worker struct {
+	workerSpec
+	log     *audit.Log
+	session atomic.Int64
+	watches sync.WaitGroup
+}
+
+func runWorker(spec string) error {
+	var w worker
+	if err := json.Unmarshal([]byte(spec), &w.workerSpec); err != nil { //nolint:musttag // written by this program
+		return err
+	}
+	go dieWithParent()
+	var err error
+	if w.log, err = audit.Append(w.History, w.Number); err != nil {
+		return err
+	}
+	counts, err := counter.Dial(w.Redis, nil)
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	err = w.consumer(counts).Run(ctx, func(context.Context) (*amqp.Connection, error) { return w.dial(ctx) })
+	w.log.Write(audit.Event{Kind: audit.Stopped, Err: text(err)})
+	w.watches.Wait()
+	return errors.Join(err, counts.Close(), w.log.Close())
+}
+
+// dieWithParent ends this process when the one that holds the other end of its standard input is gone. One that is stopped
+// then is continued by the kernel, as its process group is orphaned.
+func dieWithParent() {
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	os.Exit(3)
+}
+
+func (w *worker) consumer(counts *counter.Counter) *consumer.Consumer {
+	c := &consumer.Consumer{
+		Queue: w.Queue, Handler: w.handle, Counter: witness{counts, w}, MaxRetries: w.MaxRetries,
+		Concurrency: w.Concurrency, Prefetch: w.Prefetch, Backoff: w.backoff,
+		HandlerTimeout: w.HandlerTimeout, ConsumerTimeout: w.ConsumerTimeout, DrainTimeout: 5 * time.Second, Observer: w,
+	}
+	if w.Verbose {
+		c.Logger = slog.New(slog.NewTextHandler(os.Stderr, nil)).With("process", w.Number)
+	}
+	return c
+}
+
+func (w *worker) backoff(charges int) time.Duration {
+	return min(w.FirstBackoff<<min(charges, 20), w.MostBackoff)
+}
+
+// dial opens the connection of one session, and watches it to its end.
+func (w *worker) dial(ctx context.Context) (*amqp.Connection, error) {
+	conn, err := amqp.DialConfig(w.AMQP, amqp.Config{
+		Heartbeat: w.Heartbeat, Dial: amqp.DefaultDial(5 * time.Second),
+		Properties: amqp.Table{"connection_name": fmt.Sprintf("soak %d", w.Number)},
+	})
+	if err != nil {
+		return nil, err
+	}
+	session := int(w.session.Add(1))
+	w.log.Write(audit.Event{Kind: audit.Opened, Session: session})
+	closed := conn.NotifyClose(make(chan *amqp.Error, 1))
+	w.watches.Go(func() {
+		reason, broken := <-closed
+		switch {
+		case broken:
+			w.log.Write(audit.Event{Kind: audit.Lost, Session: session, Err: reason.Error()})
+		case ctx.Err() == nil: // the consumer gave up the session
+			w.log.Write(audit.Event{Kind: audit.Lost, Session: session, Err: "hung up"})
+		}
+	})
+	return conn, nil
+}
+
+func (w *worker) handle(ctx context.Context, d amqp.Delivery) error {
+	attempt, _ := consumer.AttemptFrom(ctx)
+	var j job
+	if err := json.Unmarshal(d.Body, &j); err != nil {
+		return consumer.Reject(err)
+	}
+	e := audit.Event{Kind: audit.Began, ID: d.MessageId, Token: attempt.Token, Session: int(w.session.Load()), Redelivered: d.Redelivered}
+	w.log.Write(e)
+	err := j.run(ctx, attempt.Number)
+	e.Kind, e.Outcome = audit.Ended, outcome(ctx, j, err)
+	if j.Do == audit.Panic && errors.Is(err, errJob) {
+		e.Outcome = audit.Panicked
+		w.log.Write(e)
+		panic(err)
+	}
+	w.log.Write(e)
+	return err
+}
+
+// Observe writes down what was done with a delivery.
+func (w *worker) Observe(_ context.Context, e consumer.Event) {
+	w.log.Write(audit.Event{
+		Kind: audit.Decided, Session: int(w.session.Load()), ID: e.ID, Token: e.Token, Redelivered: e.Redelivered,
+		Decision: string(e.Decision), Cause: string(e.Cause), Failures: e.Failures, Crashes: e.Crashes, Limit: e.Limit, Err: text(e.Err),
+	})
+}
+
+func text(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
