@@ -97,7 +97,8 @@ var startModes = map[Isolation]counter.Mode{
 }
 
 func (a *attempt) counted(s *Settler) counter.Attempt {
-	return counter.Attempt{Message: a.message, Token: a.token, Holder: s.Holder, First: a.first()}
+	return counter.Attempt{Message: a.message, Token: a.token, Holder: s.Holder, First: a.first(),
+		Received: a.deadline.Add(-s.ConsumerTimeout / 2)}
 }
 
 // first reports whether this is the first run of a delivery that is not redelivered.

@@ -37,8 +37,22 @@ type Attempt struct {
 	Holder string
 
 	// First says that the delivery was not redelivered and that this is its first run. What is kept of an id that was
-	// dead-lettered or handled is then of an earlier use of it, and its charges do not count.
+	// dead-lettered or handled before the delivery was Received is then of an earlier use of it, and does not count.
 	First bool
+
+	// Received is when this process got the delivery; needed only with First. If zero, now.
+	Received time.Time
+}
+
+// age is for how many ms this process has had the delivery of a first run; -1 for other runs.
+func (a Attempt) age() int64 {
+	switch {
+	case !a.First:
+		return -1
+	case a.Received.IsZero():
+		return 0
+	}
+	return ceilMillis(time.Since(a.Received))
 }
 
 func (a Attempt) validate() error {

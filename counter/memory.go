@@ -66,7 +66,7 @@ func (m *Memory) End(ctx context.Context, a Attempt, succeeded bool) error {
 		if e.Tokens[a.Token] == Uncharged {
 			return e.answer(ended, 1, now)
 		}
-		e.end(a.Token, succeeded)
+		e.end(a.Token, succeeded, now)
 		keep := m.opts.TTL
 		if e.State == Done || !exists {
 			keep = keepDone
@@ -130,18 +130,18 @@ func (m *Memory) save(e *entry, a Attempt, expires time.Time) {
 
 // start is scripts/start.lua. It reports whether the record is to be written.
 func (e *entry) start(a Attempt, asked Mode, limit int, now time.Time) (Answer, bool) {
-	token, first := a.Token, a.First
-	if e.State == DeadLetter && now.Before(e.Binds) && !first {
+	token, earlier := a.Token, e.earlier(a, now)
+	if e.State == DeadLetter && now.Before(e.Binds) && !earlier {
 		return e.answer(Exhausted, limit, now), false
 	}
 	if e.Marker == token || e.Tokens[token] != 0 {
 		return e.answer(Run, limit, now), false
 	}
-	if e.State == DeadLetter || e.State == Done && first {
+	if e.State == DeadLetter || e.State == Done && earlier {
 		e.anew()
 	}
 	if e.State == Done {
-		e.State, e.Suspect = Live, false
+		e.State, e.Binds, e.Suspect = Live, time.Time{}, false
 		e.unmark()
 	}
 	if asked == Exclusive && e.Marker != "" && e.Mode == Exclusive {
@@ -178,7 +178,7 @@ func (e *entry) permit(token string, asked Mode, limit int, now time.Time) Verdi
 func (e *entry) fail(a Attempt, f Failure, now time.Time) (Answer, bool) {
 	token := a.Token
 	known := e.Tokens[token]
-	if a.First && known == 0 && e.State != Live {
+	if known == 0 && e.State != Live && e.earlier(a, now) {
 		e.anew()
 	}
 	limit := min(max(f.Limit, 0), maxLimit)
@@ -191,7 +191,7 @@ func (e *entry) fail(a Attempt, f Failure, now time.Time) (Answer, bool) {
 	}
 	if fresh || known == Crashed {
 		if e.State == Done {
-			e.State = Live
+			e.State, e.Binds = Live, time.Time{}
 		}
 		e.remember(token, Failed)
 		e.charged(cut(f.Reason, MaxReason), now)
@@ -211,7 +211,7 @@ func (e *entry) fail(a Attempt, f Failure, now time.Time) (Answer, bool) {
 }
 
 // end is scripts/end.lua, once it is known that there is something to do.
-func (e *entry) end(token string, succeeded bool) {
+func (e *entry) end(token string, succeeded bool, now time.Time) {
 	if e.Tokens[token] == Crashed {
 		e.Crashes--
 	}
@@ -222,7 +222,7 @@ func (e *entry) end(token string, succeeded bool) {
 		e.unmark()
 	}
 	if succeeded {
-		e.State = Done
+		e.State, e.Binds = Done, now.Add(tombstone)
 	}
 }
 
@@ -231,6 +231,12 @@ func (e *entry) answer(v Verdict, limit int, now time.Time) Answer {
 		Verdict: v, Failures: e.Failures, Crashes: e.Crashes, Limit: limit, Fence: e.Starts,
 		Wait: max(e.Due.Sub(now), 0), Reason: e.LastError,
 	}
+}
+
+// earlier reports whether the tombstone or the success is of an earlier use of the id.
+func (e *entry) earlier(a Attempt, now time.Time) bool {
+	age := time.Duration(a.age()) * time.Millisecond
+	return a.First && !e.Binds.Add(-tombstone).After(now.Add(-age))
 }
 
 func (e *entry) anew() {

@@ -44,7 +44,7 @@ func (c *Counter) step(ctx context.Context, s step, a Attempt, limit int, args .
 		return Answer{}, err
 	}
 	k := c.opts.keys(a.Message)
-	common := []any{a.Token, cut(a.ID, maxStoredID), cut(a.Life, maxStoredID), cut(a.Holder, maxStoredID), c.opts.TTL.Milliseconds(), limit, flag(a.First)}
+	common := []any{a.Token, cut(a.ID, maxStoredID), cut(a.Life, maxStoredID), cut(a.Holder, maxStoredID), c.opts.TTL.Milliseconds(), limit, a.age()}
 	reply, err := s.script.Run(ctx, c.rdb, []string{k.record, k.index, k.override}, append(common, args...)...).Result()
 	if err != nil {
 		c.reload(ctx, err)

@@ -51,6 +51,15 @@ func failFirst(token string, f Failure, want string) op {
 	return fresh(token, func(s store, a Attempt) (Answer, error) { return s.Fail(context.Background(), a, f) }, want)
 }
 
+// failFirstAfter is the failure of a first delivery that was received so long ago.
+func failFirstAfter(had time.Duration, token string, f Failure, want string) op {
+	return op{func(t *testing.T, s store, m Message) string {
+		a := attempt(m, token)
+		a.First, a.Received = true, time.Now().Add(-had)
+		return show(s.Fail(t.Context(), a, f))
+	}, want}
+}
+
 func startFirst(token string, want string) op {
 	return fresh(token, func(s store, a Attempt) (Answer, error) {
 		return s.Start(context.Background(), a, Exclusive, testLimit)
@@ -189,6 +198,15 @@ func TestSteps(t *testing.T) {
 		{"a first delivery on a tombstone is a new use of the id", []op{
 			fail("a", reject, "EXHAUSTED 1+0 fence 0"), failFirst("b", again, "REQUEUE 1+0 fence 0"),
 			fail("a", reject, "EXHAUSTED 1+0 fence 0"), record(`"" 1+0 marker "" suspect false error "boom"`),
+		}},
+		{"a first delivery that is older than the tombstone undoes nothing", []op{
+			fail("a", reject, "EXHAUSTED 1+0 fence 0"), failFirstAfter(time.Minute, "b", again, "EXHAUSTED 1+0 fence 0"),
+			record(`"exhausted" 1+0 marker "" suspect false error "poison"`),
+			later(2 * time.Minute), failFirstAfter(time.Minute, "c", again, "REQUEUE 1+0 fence 0"),
+		}},
+		{"a first delivery that is older than a success keeps the charges", []op{
+			fail("a", again, "REQUEUE 1+0 fence 0"), start("b", Shared, "RUN 1+0 fence 1"), end("b", true),
+			failFirstAfter(time.Minute, "c", again, "REQUEUE 2+0 fence 1"),
 		}},
 		{"a first delivery on a live record adds to it", []op{
 			failFirst("a", again, "REQUEUE 1+0 fence 0"), failFirst("b", again, "REQUEUE 2+0 fence 0"), failFirst("c", again, "EXHAUSTED 3+0 fence 0"),

@@ -15,7 +15,7 @@ if known == 'e' then return answer('ENDED') end -- our reply was lost
 if known == 'c' then crashes = crashes - 1 end
 if known ~= 'f' then remember(token, 'e') end -- a FAIL whose reply was lost has charged it: that stands
 if marker == token then marker, mode = '', '' end
-if succeeded then state = 'done' end
+if succeeded then state, binds = 'done', now + BINDS end
 if state == 'done' or not exists then -- also when another attempt succeeded meanwhile; or the store forgot, or our START is late
   save(keep, false)
 else

@@ -12,7 +12,7 @@
 local wait, why = tonumber(ARGV[8]), ARGV[9]
 local known = kind(token)
 
-if first and not known and state ~= '' then anew() end -- a tombstone or a success of an earlier use of this id
+if not known and state ~= '' and earlier() then anew() end -- a tombstone or a success of an earlier use of this id
 
 local new = not known and state ~= 'exhausted'
 local changes = new or known == 'c' or marker == token
@@ -22,7 +22,7 @@ elseif known == 'c' then -- taken for dead meanwhile: the same charge, now with 
   crashes, failures = crashes - 1, failures + 1
 end
 if new or known == 'c' then
-  if state == 'done' then state = '' end
+  if state == 'done' then state, binds = '', 0 end
   remember(token, 'f')
   charged(why)
   due = now + wait

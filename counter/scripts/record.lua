@@ -21,7 +21,8 @@
 --   4  holder   the process that makes the step, kept for people
 --   5  ttl      of the record, in ms, renewed by each step that writes
 --   6  limit    charges at which the message is exhausted (retries + 1); 0: exhausted whatever its charges
---   7  first    1 if the delivery was not redelivered and this is its first run, else 0
+--   7  age      for how many ms this process has had the delivery, if it was not redelivered and this is its first run;
+--               else -1
 --
 -- Reply of every step: { verdict, failures, crashes, limit in force, starts, wait in ms, last error }
 --
@@ -32,7 +33,8 @@
 --   marker mode since    the attempt that runs now: its token, shared or exclusive, and from when
 --   starts               attempts that were let run by START; only grows, so it can serve as a fencing token
 --   suspect              1 once an attempt was found open: it may have killed its process
---   state binds          "exhausted": a tombstone, which binds until `binds`; "done": handled, the ack on its way
+--   state binds          "exhausted": a tombstone, which binds until `binds`; "done": handled, the ack on its way;
+--                        `binds` is ten minutes after either
 --   due                  when the next attempt may begin
 --   first last error     time of the first and of the last charge, and the reason of the last
 
@@ -41,7 +43,7 @@ local ENDED = 16     -- uncharged attempts remembered, so that a START of theirs
 
 local record, index, override = KEYS[1], KEYS[2], KEYS[3]
 local token, id, life, holder = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-local ttl, limit, first = tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7] == '1'
+local ttl, limit, age = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
 
 local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
@@ -86,6 +88,9 @@ local function bound()
 end
 
 local function exhausted() return failures + crashes >= limit end
+
+-- whether the tombstone or the success is of an earlier use of the id: a delivery can be a new one only if it came after
+local function earlier() return age >= 0 and binds - BINDS <= now - age end
 
 -- what an earlier use of the id left behind is history; its tokens stay, so that its late steps charge nothing here
 local function anew()

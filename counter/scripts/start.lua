@@ -17,12 +17,12 @@
 
 local asked = ARGV[8]
 
-if state == 'exhausted' and now < binds and not first then return answer('EXHAUSTED') end
+if state == 'exhausted' and now < binds and not earlier() then return answer('EXHAUSTED') end
 if marker == token then return answer('RUN') end -- our reply was lost
 if kind(token) then return answer('RUN') end     -- our own START, arriving after the attempt ended: opens nothing
-if state == 'exhausted' or state == 'done' and first then anew() end -- history: this is a new use of the id
+if state == 'exhausted' or state == 'done' and earlier() then anew() end -- history: this is a new use of the id
 if state == 'done' then -- the ack was lost: the old budget, and nothing left open
-  state, suspect, marker, mode = '', false, '', ''
+  state, binds, suspect, marker, mode = '', 0, false, '', ''
 end
 
 local dead = asked == 'exclusive' and mode == 'exclusive' and marker ~= ''
