@@ -111,7 +111,7 @@ func (s *session) consume(ctx context.Context, conn *amqp.Connection) error {
 
 func (s *session) serve(ctx context.Context, l *link) error {
 	live, kill := context.WithCancelCause(context.WithoutCancel(ctx))
-	stop, halt := context.WithCancel(live)
+	stop, halt := context.WithCancel(ctx) // so that what a handler returns after it ended ctx is not charged
 	quit := make(chan struct{})
 	var workers sync.WaitGroup
 	for range s.Concurrency {

@@ -40,7 +40,7 @@ func run(ctx context.Context, s streams, args []string) int {
 		err = usage(err) // the parser's
 	}
 	if text := complaint(err); text != "" {
-		fmt.Fprintf(a.stderr, "strikes: %s\n", printable(text, "\n"))
+		fmt.Fprintf(a.stderr, "strikes: %s\n", printable(withoutPasswords(text), "\n"))
 	}
 	return exitCode(err)
 }

@@ -25,7 +25,8 @@ func (a *app) consumeCommand() *cli.Command {
 			"which the end of CMD's stderr is kept as the reason. In its environment: STRIKES_ATTEMPT (1, 2, …), STRIKES_LAST\n" +
 			"(the number of the last attempt), STRIKES_MESSAGE_ID, STRIKES_QUEUE, STRIKES_EXCHANGE, STRIKES_ROUTING_KEY,\n" +
 			"STRIKES_CONTENT_TYPE, STRIKES_REDELIVERED (true, false), STRIKES_TOKEN (unique to the run), STRIKES_FENCE.\n\n" +
-			"What CMD prints is passed on, but with --json its stdout goes to stderr. Whatever CMD leaves running is killed.\n\n" +
+			"What CMD prints is passed on, but with --json its stdout goes to stderr. What CMD leaves running in its\n" +
+			"process group is killed.\n\n" +
 			"It refuses to start (exit 2) on a queue whose failed messages would be lost or lose their place; once it has\n" +
 			"started, it survives outages of broker and store. SIGINT and SIGTERM let the commands that run finish: exit 0 if\n" +
 			"everything was settled. A second one kills them.",
@@ -129,8 +130,7 @@ func (w *worker) dial(ctx context.Context) (*amqp.Connection, error) {
 	return conn, err
 }
 
-// handler runs the command. If it cannot be started, that is not charged to the message: consuming is stopped, and the
-// attempt left open until the consumer takes it back.
+// handler runs the command. If it cannot be started, consuming is stopped, and so that is not charged to the message.
 func (w *worker) handler(stop context.CancelCauseFunc) consumer.Handler {
 	base := os.Environ()
 	return func(ctx context.Context, d amqp.Delivery) error {
@@ -145,7 +145,6 @@ func (w *worker) handler(stop context.CancelCauseFunc) consumer.Handler {
 		if errors.Is(err, errNotStarted) {
 			w.log.Error("stopping; the message is not charged", "error", err)
 			stop(err)
-			<-ctx.Done()
 		}
 		return err
 	}

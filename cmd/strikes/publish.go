@@ -26,8 +26,8 @@ func (a *app) publishCommand() *cli.Command {
 			"With --ndjson each line that is not empty is an object with one of \"body\" (text) and \"body_base64\", and any of\n" +
 			"id, headers, content_type, content_encoding, correlation_id, reply_to, type, app_id, user_id, priority,\n" +
 			"expiration (ms, as text) and timestamp (RFC 3339). A message without an id gets a UUIDv7.\n\n" +
-			"The messages enter the queue in the order of the input. It stops when one fails, and says how many were\n" +
-			"confirmed and which may or may not have arrived.",
+			"The messages enter the queue in the order of the input. It stops when one fails, behind those that were\n" +
+			"sent with it (512 at most), and says how many were confirmed and which may or may not have arrived.",
 		Flags: []cli.Flag{
 			amqpFlag(),
 			&cli.StringFlag{Name: "exchange", Usage: "publish to `EXCHANGE` with QUEUE as the routing key; if empty, to the queue itself"},

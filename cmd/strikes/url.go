@@ -2,6 +2,7 @@ package main
 
 import (
 	"net/url"
+	"regexp"
 	"strings"
 )
 
@@ -24,4 +25,17 @@ func redacted(raw string) string {
 	}
 	u.RawQuery, u.ForceQuery, u.Fragment, u.RawFragment = "", false, "", ""
 	return u.Redacted()
+}
+
+var userinfo = regexp.MustCompile(`(\w[\w+.-]*://)[^\s"]*@`)
+
+// withoutPasswords is for text that may quote an argument: a URL in the wrong place is quoted like any other.
+func withoutPasswords(text string) string {
+	return userinfo.ReplaceAllStringFunc(text, func(found string) string {
+		if strings.HasSuffix(found, ":xxxxx@") {
+			return found
+		}
+		scheme, _, _ := strings.Cut(found, "://")
+		return scheme + "://…@"
+	})
 }

@@ -53,3 +53,16 @@ func FuzzRedacted(f *testing.F) {
 		}
 	})
 }
+
+func TestWithoutPasswords(t *testing.T) {
+	for text, want := range map[string]string{
+		`"amqp://u:S3CRET@h/" is one argument too many`:     `"amqp://…@h/" is one argument too many`,
+		`invalid value "redis://:p@ss@h:1/2" for --timeout`: `invalid value "redis://…@h:1/2" for --timeout`,
+		"broker amqp://u:xxxxx@h/ is away":                  "broker amqp://u:xxxxx@h/ is away",
+		"queue orders, user@host, http://h/":                "queue orders, user@host, http://h/",
+	} {
+		if got := withoutPasswords(text); got != want {
+			t.Errorf("%s: got %s", text, got)
+		}
+	}
+}
