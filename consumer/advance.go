@@ -216,7 +216,7 @@ func (s *Settler) close(stop context.Context, a *attempt) {
 	ctx, cancel := ofStep(stop, a)
 	defer cancel()
 	if end(ctx) != nil {
-		s.late.add(end)
+		s.late.add(end) //nolint:contextcheck // late steps outlive every context here
 	}
 }
 
@@ -241,10 +241,10 @@ func (s *Settler) settle(stop context.Context, a *attempt) {
 	s.tell(stop, a, Event{Decision: decision, Err: a.err})
 	switch attempt := a.counted(s); {
 	case settling == stepAck && a.marked: // its END was not taken
-		s.late.add(func(ctx context.Context) error { return s.Counter.End(ctx, attempt, true) })
+		s.late.add(func(ctx context.Context) error { return s.Counter.End(ctx, attempt, true) }) //nolint:contextcheck // as above
 	case a.unrecorded:
 		failure := s.failureOf(a)
-		s.late.add(func(ctx context.Context) error {
+		s.late.add(func(ctx context.Context) error { //nolint:contextcheck // as above
 			_, err := s.Counter.Fail(ctx, attempt, failure)
 			return err
 		})

@@ -148,7 +148,7 @@ func (s *Settler) call(ctx context.Context, d amqp.Delivery, h Handler) error {
 			}
 			done <- err
 		}()
-		err = speaking(h(ctx, d))
+		err = speaking(h(ctx, d)) //nolint:contextcheck // it only asks the error
 	}()
 	select {
 	case err := <-done:
@@ -162,7 +162,10 @@ func (s *Settler) call(ctx context.Context, d amqp.Delivery, h Handler) error {
 		return err
 	case <-patience.C:
 		s.stuck.Add(1)
-		go func() { <-done; s.stuck.Add(-1) }()
+		go func() {
+			<-done //nolint:errcheck // what it says no longer matters
+			s.stuck.Add(-1)
+		}()
 		return fmt.Errorf("%w: %w", context.Cause(ctx), errAbandoned)
 	}
 }
