@@ -29,8 +29,8 @@ const abandonAfter = 2 * time.Second
 
 // try takes stepRun or stepRunAlone. Alone, START is sent under the lock, for from then on a death of this process is
 // charged to this message, and so is what ends that, or the next message to kill the process would be charged to this one;
-// each only once, for the lock is not to be held through an outage. Once stop is done nothing is
-// begun; once live is, which is never before stop, the handler is cancelled.
+// each only once, for the lock is not to be held through an outage. Once stop is done nothing is begun; once live is, which
+// is never before stop, the handler is cancelled.
 func (s *Settler) try(stop, live context.Context, a *attempt, h Handler) {
 	defer s.leaveSlot(a)
 	if time.Now().After(a.deadline) { // it waited for a free worker too long

@@ -32,7 +32,7 @@ type Record struct {
 	Suspect   bool      // an attempt was found open
 	Starts    int64
 	Due       time.Time // when the next attempt may begin; zero if it may at once
-	Binds     time.Time // until when a dead-lettering is repeated without the handler
+	Binds     time.Time // DeadLetter: until when it is repeated without the handler; Done: ten minutes after; else zero
 	FirstTime time.Time // of the first charge
 	LastTime  time.Time // of the last charge
 	LastError string
