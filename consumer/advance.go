@@ -15,8 +15,8 @@ const (
 	aloneTimeout = 250 * time.Millisecond // for one step on the store under the isolation lock
 )
 
-// advance takes steps until the handler is to run or the delivery is done with. Once stop is done nothing is begun, and
-// nothing charged that was not charged yet.
+// advance takes steps until the handler is to run or the delivery is done with, or is to be acked by its session in a run.
+// Once stop is done nothing is begun, and nothing charged that was not charged yet.
 func (s *Settler) advance(stop context.Context, a *attempt) {
 	for {
 		switch a.next {
@@ -32,8 +32,17 @@ func (s *Settler) advance(stop context.Context, a *attempt) {
 			s.end(stop, a)
 		case stepPause:
 			s.wait(stop, a)
-		case stepAck, stepRequeue, stepDeadLetter:
-			s.settle(stop, a)
+		case stepOverdue:
+			s.overdue(a)
+		case stepAck:
+			if s.runs {
+				return
+			}
+			s.settled(stop, a, stepAck, a.delivery.Ack(false))
+		case stepRequeue:
+			s.settled(stop, a, stepRequeue, a.delivery.Nack(false, true))
+		case stepDeadLetter:
+			s.settled(stop, a, stepDeadLetter, a.delivery.Nack(false, false))
 		case stepLeave, stepGiveUp:
 			s.leave(stop, a)
 		}
@@ -174,6 +183,13 @@ func (s *Settler) hold(a *attempt, wait time.Duration, after step) {
 	a.pause, a.after = decidePause(wait, time.Until(a.deadline), after)
 }
 
+// overdue decides what follows when a delivery was held for as long as it may be.
+func (s *Settler) overdue(a *attempt) {
+	if a.next = decideOverdue(s.ordered); a.next == stepGiveUp {
+		a.err = fmt.Errorf("%w: queue %q", errOverdue, s.Queue)
+	}
+}
+
 // outage decides what follows a step that the store did not take.
 func (s *Settler) outage(stop context.Context, a *attempt, taking step, err error) {
 	a.away++
@@ -220,30 +236,28 @@ func (s *Settler) close(stop context.Context, a *attempt) {
 	}
 }
 
-// settle sends the ack or nack. It is the only place that does, and is reached once for each delivery.
-func (s *Settler) settle(stop context.Context, a *attempt) {
-	settling := a.next
-	a.next = stepDone
-	var err error
+// settled is told what became of the ack or nack, of which each delivery gets one.
+func (s *Settler) settled(stop context.Context, a *attempt, settling step, err error) {
 	var decision Decision
-	switch settling {
+	switch a.next = stepDone; settling {
 	case stepAck:
-		err, a.outcome, decision = a.delivery.Ack(false), Acked, Ack
+		a.outcome, decision = Acked, Ack
 	case stepRequeue:
-		err, a.outcome, decision = a.delivery.Nack(false, true), Requeued, Return
+		a.outcome, decision = Requeued, Return
 	default:
-		err, a.outcome, decision = a.delivery.Nack(false, false), DeadLettered, DeadLetter
+		a.outcome, decision = DeadLettered, DeadLetter
 	}
 	if err != nil {
 		a.err = fmt.Errorf("%w: queue %q: %s: %w", ErrSettlement, s.Queue, decision, err)
 		a.outcome, decision = Left, Leave
 	}
 	s.tell(stop, a, Event{Decision: decision, Err: a.err})
-	switch attempt := a.counted(s); {
+	switch {
 	case settling == stepAck && a.marked: // its END was not taken
+		attempt := a.counted(s)
 		s.late.add(func(ctx context.Context) error { return s.Counter.End(ctx, attempt, true) }) //nolint:contextcheck // as above
 	case a.unrecorded:
-		failure := s.failureOf(a)
+		attempt, failure := a.counted(s), s.failureOf(a)
 		s.late.add(func(ctx context.Context) error { //nolint:contextcheck // as above
 			_, err := s.Counter.Fail(ctx, attempt, failure)
 			return err
@@ -262,5 +276,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 		return false
 	}
 }
+
+var errOverdue = errors.New("consumer: an ordered delivery was held for half the ConsumerTimeout, for the waits and handlers before it: lower the Prefetch or the Backoff, or raise the timeout here and on the broker")
 
 var errAnswer = errors.New("consumer: the counter gave an answer that its step does not have")

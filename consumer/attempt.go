@@ -69,6 +69,10 @@ type attempt struct {
 	err     error
 
 	unrecorded bool // dead-lettered before the store had its charge
+
+	lane         string   // that an ordered session has it in
+	older, newer *attempt // in the window of the session
+	handled      bool     // to be acked by it
 }
 
 // receive is where a delivery enters.

@@ -37,15 +37,34 @@ type Consumer struct {
 	// fails runs MaxRetries+1 times. At most 1000. An operator may override it for a queue in the store.
 	MaxRetries int
 
-	Retry     RetryMode // if zero, Requeue
+	Retry     RetryMode // if zero, InPlace when Ordered, else Requeue
 	Isolation Isolation // of messages that may have killed a process: if zero, IsolateSuspects
 
-	Concurrency int // handlers at once; if zero, one; at most 65535
+	// Ordered promises that no message is handled before the one ahead of it in the queue succeeded or was dead-lettered, across
+	// retries, crashes and takeovers. The queue must be a single-active-consumer queue, of which this is one consumer of any
+	// number. Retried InPlace, messages are prefetched and wait behind the one that is retried; with Requeue they are not, so
+	// Prefetch is one. What the order rules out is refused. A message that was handled may be handled again if its ack was
+	// lost; and a consumer that the broker has given up may go on with what it had prefetched until its heartbeat tells it:
+	// keep that short, or let what it writes to refuse an old Attempt.Fence.
+	Ordered bool
 
-	// Prefetch is the number of deliveries that the broker may have given out unsettled; if zero, twice the Concurrency and
-	// 10 at least, so that messages which wait out their backoff, unsettled, leave room for others. A requeued message
-	// may be overtaken by up to twice as many.
+	// Lane returns what a message must be in order with, such as a customer's number, for an Ordered consumer with retries
+	// InPlace: the promise then holds among messages of one lane, and lanes are handled side by side, up to the Concurrency.
+	// If nil, there is one lane. It must give a message the same lane every time, and may be called while handlers run. If it
+	// panics, the lane is "".
+	Lane func(amqp.Delivery) string
+
+	// Concurrency is the number of handlers at once; if zero, one; at most 65535. An Ordered consumer without Lane has one.
+	Concurrency int
+
+	// Prefetch is the number of deliveries that the broker may have given out unsettled. If zero, it is twice the Concurrency
+	// and 10 at least, so that messages which wait out their backoff, unsettled, leave room for others; and 30 at least if
+	// Ordered InPlace. A message requeued by a consumer that is not Ordered may be overtaken by up to twice as many.
 	Prefetch int
+
+	// AckEach acks each message on its own, as soon as it is handled. Otherwise one ack is sent for up to a quarter of the
+	// Prefetch, 2 ms after the first was handled at the latest: that is how many more a crash can have handled again.
+	AckEach bool
 
 	Backoff         func(charges int) time.Duration // after so many charges; if nil, DefaultBackoff
 	HandlerTimeout  time.Duration                   // of one run; if zero, 5 minutes; see Settler
@@ -112,8 +131,9 @@ func (c *Consumer) prepared(conn *amqp.Connection) (*session, error) {
 	if err := c.validate(conn); err != nil {
 		return nil, refusal{err}
 	}
+	set := c.withDefaults()
 	settler := &Settler{
-		Queue: c.Queue, VHost: conn.Config.Vhost, Counter: c.Counter, MaxRetries: c.MaxRetries, Retry: c.Retry,
+		Queue: c.Queue, VHost: conn.Config.Vhost, Counter: c.Counter, MaxRetries: c.MaxRetries, Retry: set.Retry,
 		Isolation: c.Isolation, Backoff: c.Backoff, HandlerTimeout: c.HandlerTimeout, ConsumerTimeout: c.ConsumerTimeout,
 		Key: c.Key, Holder: c.Holder, Observer: c.Observer, Logger: c.Logger,
 	}
@@ -121,7 +141,7 @@ func (c *Consumer) prepared(conn *amqp.Connection) (*session, error) {
 	if err != nil {
 		return nil, refusal{err}
 	}
-	s := newSession(c.withDefaults(), settler)
+	s := newSession(set, settler)
 	s.settler.slots = semaphore.NewWeighted(int64(s.Concurrency))
 	return s, nil
 }
@@ -139,6 +159,22 @@ func (c *Consumer) validate(conn *amqp.Connection) error {
 	case c.Prefetch < 0 || c.Prefetch > 65535:
 		return fmt.Errorf("consumer: queue %q: Prefetch is %d: it is 1 to 65535, or 0 for the default", c.Queue, c.Prefetch)
 	}
+	return c.validateOrder()
+}
+
+// validateOrder refuses what would break the order.
+func (c *Consumer) validateOrder() error {
+	requeue := c.Ordered && c.Retry == Requeue
+	switch {
+	case c.Lane != nil && !c.Ordered:
+		return fmt.Errorf("consumer: queue %q: there is a Lane, but Ordered is false: without it lanes mean nothing", c.Queue)
+	case c.Lane != nil && requeue:
+		return fmt.Errorf("consumer: queue %q: there is a Lane, and Retry is Requeue: a requeued message would stop all lanes; retry InPlace", c.Queue)
+	case c.Ordered && c.Lane == nil && c.Concurrency > 1:
+		return fmt.Errorf("consumer: queue %q: Concurrency is %d and Ordered is true: order leaves one handler at once, unless a Lane says what may go side by side", c.Queue, c.Concurrency)
+	case requeue && c.Prefetch > 1:
+		return fmt.Errorf("consumer: queue %q: Prefetch is %d, Ordered is true and Retry is Requeue: what was prefetched would overtake a requeued message; retry InPlace, or prefetch one", c.Queue, c.Prefetch)
+	}
 	return nil
 }
 
@@ -147,8 +183,11 @@ func (c *Consumer) withDefaults() Consumer {
 	if out.Concurrency == 0 {
 		out.Concurrency = 1
 	}
+	if out.Retry == 0 && out.Ordered {
+		out.Retry = InPlace
+	}
 	if out.Prefetch == 0 {
-		out.Prefetch = min(max(2*out.Concurrency, 10), 65535)
+		out.Prefetch = out.defaultPrefetch()
 	}
 	if out.MaxStuck == 0 {
 		out.MaxStuck = 10 * out.Concurrency
@@ -157,6 +196,16 @@ func (c *Consumer) withDefaults() Consumer {
 		out.DrainTimeout = DefaultDrainTimeout
 	}
 	return out
+}
+
+func (c *Consumer) defaultPrefetch() int {
+	switch {
+	case c.Ordered && c.Retry == Requeue:
+		return 1
+	case c.Ordered:
+		return min(max(2*c.Concurrency, 30), 65535)
+	}
+	return min(max(2*c.Concurrency, 10), 65535)
 }
 
 // storeChecker is a Counter that can tell beforehand what is wrong with its store.

@@ -18,11 +18,12 @@ const (
 	stepFail                     // charge the failure
 	stepEnd                      // close an attempt that succeeded
 	stepPause                    // hold the delivery, then take the step after the pause
+	stepOverdue                  // it was held for as long as it may be: give it back
 	stepAck
 	stepRequeue
 	stepDeadLetter
 	stepLeave  // close the attempt without a charge; the delivery returns with its session
-	stepGiveUp // the same, and end the session: the store is away for too long
+	stepGiveUp // the same, and end the session: the delivery was held for too long
 	stepDone   // settled, or left
 )
 
@@ -99,13 +100,22 @@ func decideFailed(v counter.Verdict, mode RetryMode) (next, afterPause step) {
 	return stepPause, stepRequeue
 }
 
-// decidePause bounds a pause by what is left of the time for which the delivery may be held. A pause that does not fit
-// ends in a requeue: the store keeps the rest of the wait for whoever takes the message next.
+// decidePause bounds a pause by what is left of the time for which the delivery may be held. After a pause that does not fit
+// it is returned: the store keeps the rest of the wait for whoever takes the message next.
 func decidePause(wait, left time.Duration, after step) (time.Duration, step) {
 	if wait <= left {
 		return max(wait, 0), after
 	}
-	return max(left, 0), stepRequeue
+	return max(left, 0), stepOverdue
+}
+
+// decideOverdue is asked when a delivery was held for as long as it may be. Where others wait behind it, it does not go back
+// alone: the session ends, and they return with it, in their order.
+func decideOverdue(ordered bool) step {
+	if ordered {
+		return stepGiveUp
+	}
+	return stepRequeue
 }
 
 // decideOutage is asked when the store did not answer a step for the given time: to hold the delivery for a while and take

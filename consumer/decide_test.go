@@ -106,14 +106,23 @@ func TestDecidePause(t *testing.T) {
 	}{
 		{"fits", time.Second, time.Minute, time.Second, stepAgain},
 		{"just fits", time.Minute, time.Minute, time.Minute, stepAgain},
-		{"does not fit: hand it on in time", time.Hour, time.Minute, time.Minute, stepRequeue},
-		{"no time left", time.Second, -time.Second, 0, stepRequeue},
+		{"does not fit: hand it on in time", time.Hour, time.Minute, time.Minute, stepOverdue},
+		{"no time left", time.Second, -time.Second, 0, stepOverdue},
 		{"no wait", 0, time.Minute, 0, stepAgain},
 		{"a negative wait is none", -time.Second, time.Minute, 0, stepAgain},
 	} {
 		if got, after := decidePause(tc.wait, tc.left, stepAgain); got != tc.want || after != tc.after {
 			t.Errorf("%s: got %v then %d, want %v then %d", tc.name, got, after, tc.want, tc.after)
 		}
+	}
+}
+
+func TestDecideOverdue(t *testing.T) {
+	if got := decideOverdue(false); got != stepRequeue {
+		t.Errorf("not ordered: %d, want it requeued", got)
+	}
+	if got := decideOverdue(true); got != stepGiveUp {
+		t.Errorf("ordered: %d, want the session to end", got)
 	}
 }
 

@@ -35,7 +35,7 @@ func (s *Settler) try(stop, live context.Context, a *attempt, h Handler) {
 	defer s.leaveSlot(a)
 	if time.Now().After(a.deadline) { // it waited for a free worker too long
 		s.close(stop, a)
-		a.next = stepRequeue
+		a.next = stepOverdue
 		return
 	}
 	alone := a.next == stepRunAlone

@@ -47,13 +47,20 @@ type session struct {
 
 	consuming func() // called once the broker has accepted the consumer
 
+	window *window        // of the unsettled deliveries
+	lanes  *lanes         // if ordered in place
 	ready  chan *attempt  // may run as soon as a worker is free; there is room for every delivery that is unsettled
 	tasks  sync.WaitGroup // deliveries that are not done with
 	failed chan error     // the first error that ends the session from within
 }
 
 func newSession(c Consumer, settler *Settler) *session {
-	return &session{Consumer: c, settler: settler, consuming: func() {}, ready: make(chan *attempt, c.Prefetch), failed: make(chan error, 1)}
+	s := &session{Consumer: c, settler: settler, consuming: func() {}, ready: make(chan *attempt, c.Prefetch), failed: make(chan error, 1)}
+	s.settler.runs = true
+	if c.Ordered && settler.Retry == InPlace {
+		s.lanes, s.settler.ordered = newLanes(), true
+	}
+	return s
 }
 
 // link is the session's side of the wire.
@@ -109,10 +116,22 @@ func (s *session) consume(ctx context.Context, conn *amqp.Connection) error {
 	return s.serve(ctx, l)
 }
 
+// ackRun is how many handled deliveries are acked together: so few that the broker always has room to send more.
+func (s *session) ackRun() int {
+	if s.AckEach {
+		return 1
+	}
+	return max(s.Prefetch/4, 1)
+}
+
 func (s *session) serve(ctx context.Context, l *link) error {
 	live, kill := context.WithCancelCause(context.WithoutCancel(ctx))
 	stop, halt := context.WithCancel(ctx) // so that what a handler returns after it ended ctx is not charged
 	quit := make(chan struct{})
+	s.window = newWindow(s.ackRun(), func(a *attempt, err error) {
+		s.settler.settled(stop, a, stepAck, err)
+		s.over(a)
+	})
 	var workers sync.WaitGroup
 	for range s.Concurrency {
 		workers.Go(func() { s.work(stop, live, quit) })
@@ -123,6 +142,7 @@ func (s *session) serve(ctx context.Context, l *link) error {
 	err := s.receive(ctx, stop, l)
 	stopping := err == nil
 	halt()
+	s.window.hurry()
 	if stopping {
 		err = s.drain(l)
 	}
@@ -168,8 +188,7 @@ func (s *session) receive(ctx, stop context.Context, l *link) error {
 				deliveries = nil
 				continue
 			}
-			s.tasks.Add(1)
-			s.proceed(stop, s.settler.receive(d))
+			s.take(stop, d)
 		}
 	}
 }
@@ -179,6 +198,19 @@ func (s *session) ended(why error, says *amqp.Error) error {
 		return fmt.Errorf("consumer: queue %q: %w", s.Queue, why)
 	}
 	return fmt.Errorf("consumer: queue %q: %w: %w", s.Queue, why, says)
+}
+
+// take begins with a delivery.
+func (s *session) take(stop context.Context, d amqp.Delivery) {
+	s.tasks.Add(1)
+	a := s.settler.receive(d)
+	if s.Lane != nil {
+		s.settler.guard("Lane", func() { a.lane = s.Lane(a.shown()) })
+	}
+	s.window.open(a)
+	if s.lanes.enter(a) {
+		s.proceed(stop, a)
+	}
 }
 
 // proceed hands a delivery on to where its next step is taken. What may take time, because it waits for the store or out
@@ -194,13 +226,33 @@ func (s *session) proceed(stop context.Context, a *attempt) {
 	}
 }
 
-// finish takes steps until the handler is to run, or the delivery is done with.
+// finish takes steps until the handler is to run, or the delivery is done with. What waits behind it goes on then.
 func (s *session) finish(stop context.Context, a *attempt) {
 	s.settler.advance(stop, a)
-	if a.next != stepDone {
+	switch a.next {
+	case stepAck:
+		s.follow(stop, a, true)
+		s.window.handle(a)
+	case stepDone:
+		if a.outcome != Left {
+			s.window.nacked(a)
+		}
+		s.follow(stop, a, a.outcome == DeadLettered)
+		s.over(a)
+	default:
 		s.ready <- a
-		return
 	}
+}
+
+// follow goes on with what waits behind a delivery.
+func (s *session) follow(stop context.Context, a *attempt, done bool) {
+	if next := s.lanes.next(a, done); next != nil {
+		s.proceed(stop, next)
+	}
+}
+
+// over is told of a delivery that nothing more is done with.
+func (s *session) over(a *attempt) {
 	if a.err != nil {
 		s.fail(a.err)
 	}
@@ -260,7 +312,7 @@ func (s *session) drain(l *link) error {
 func (s *session) close(l *link) error {
 	var err error
 	late := within(closeTimeout, func() {
-		if s.Prefetch > pendingAcks {
+		if s.Prefetch > pendingAcks && !s.Ordered {
 			err = l.channel.Cancel(l.tag, false)
 		}
 		err = errors.Join(err, l.channel.Close())

@@ -109,6 +109,9 @@ type Settler struct {
 	slots *semaphore.Weighted // for attempts that START let run; if nil, there is no bound
 	late  *late               // steps that the store did not take in time; if nil, ownerless
 	stuck *atomic.Int64       // handlers that were left behind and still run
+
+	runs    bool // acks are the session's
+	ordered bool // in place, with others waiting behind each delivery
 }
 
 // Outcome is what became of a delivery.

@@ -2,6 +2,8 @@ package consumer
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 )
@@ -21,12 +23,12 @@ type simBroker struct{ queue []*simMessage }
 func (w *simWorld) publish(m simMessagePlan, n int) {
 	name := fmt.Sprintf("%s.%d", m.id, n+1)
 	w.broker.queue = append(w.broker.queue, &simMessage{name: name, id: m.id})
-	w.note(simEvent{kind: "publish", copy: name, id: m.id, what: m.does.name})
+	w.note(simEvent{kind: "publish", copy: name, id: m.id, lane: m.lane, what: m.does.name})
 }
 
 // next is what the broker would deliver to s now.
 func (b *simBroker) next(s *simSession) *simMessage {
-	if s.cut || s.closed || s.cancelled || len(s.unsettled) >= s.world.plan.prefetch {
+	if s.gone() || len(s.unsettled) >= s.world.plan.prefetch || s.world.plan.ordered && s != s.world.active() {
 		return nil
 	}
 	for _, m := range b.queue {
@@ -35,6 +37,19 @@ func (b *simBroker) next(s *simSession) *simMessage {
 		}
 	}
 	return nil
+}
+
+// active is the one consumer that a single-active-consumer queue delivers to: the first that subscribed of those that are there.
+func (w *simWorld) active() *simSession {
+	var first *simSession
+	for _, p := range w.procs {
+		for _, s := range p.sessions {
+			if !s.gone() && (first == nil || s.id < first.id) {
+				first = s
+			}
+		}
+	}
+	return first
 }
 
 func (w *simWorld) deliver(s *simSession, m *simMessage) {
@@ -78,6 +93,19 @@ func (w *simWorld) restart() {
 			}
 		}
 	}
+}
+
+// ackUpTo is an ack of everything that is unsettled up to a tag.
+func (w *simWorld) ackUpTo(s *simSession, tag uint64) error {
+	covered := slices.Sorted(maps.Keys(s.unsettled))
+	covered = slices.DeleteFunc(covered, func(t uint64) bool { return t > tag })
+	if len(covered) == 0 || s.told || s.closed || s.cut {
+		return w.settle(s, tag, "ack")
+	}
+	for _, t := range covered {
+		_ = w.settle(s, t, "ack") // the broker takes it
+	}
+	return nil
 }
 
 // settle is what the broker makes of a settlement; it says so only where the protocol does.

@@ -10,7 +10,7 @@ import (
 type simChecker struct {
 	limit     int    // charges at which a message is dead-lettered
 	isolation string // of suspects: "on", "strict", "off"
-	ordered   bool   // there is one consumer, with a prefetch of one
+	ordered   bool   // there is one consumer at a time, and it is ordered or has a prefetch of one
 
 	messages map[string]*checkedMessage // by id
 	copies   map[string]*checkedCopy    // by name
@@ -36,8 +36,10 @@ type checkedMessage struct {
 }
 
 type checkedCopy struct {
-	id  string
-	end string // how it was settled; empty if it was not
+	id   string
+	lane string
+	end  string // how it was settled; empty if it was not
+	done bool   // a handler succeeded, or it was dead-lettered
 }
 
 type checkedAttempt struct {
@@ -76,7 +78,7 @@ const (
 func newSimChecker(plan simPlan) *simChecker {
 	return &simChecker{
 		limit: max(plan.maxRetries, 0) + 1, isolation: map[Isolation]string{IsolateSuspects: "on", Strict: "strict", Off: "off"}[plan.isolation],
-		ordered:  plan.processes*plan.consumers == 1 && plan.prefetch == 1,
+		ordered:  plan.ordered || plan.processes*plan.consumers == 1 && plan.prefetch == 1,
 		messages: map[string]*checkedMessage{}, copies: map[string]*checkedCopy{},
 		attempts: map[string]*checkedAttempt{}, sessions: map[int]*checkedSession{}, dead: map[int]bool{},
 	}
@@ -141,7 +143,7 @@ func (c *simChecker) free(a *checkedAttempt) int {
 func (c *simChecker) see(e simEvent) {
 	switch e.kind {
 	case "publish":
-		c.copies[e.copy] = &checkedCopy{id: e.id}
+		c.copies[e.copy] = &checkedCopy{id: e.id, lane: e.lane}
 		c.order = append(c.order, e.copy)
 		if c.messages[e.id] == nil {
 			c.messages[e.id] = &checkedMessage{id: e.id}
@@ -216,8 +218,8 @@ func (c *simChecker) began(e simEvent) {
 		if name == e.copy || !c.ordered || c.sessions[e.session].gone {
 			break
 		}
-		if c.copies[name].end == "" {
-			c.report("I6", "%s ran before %s was settled", e.copy, name)
+		if before := c.copies[name]; !before.done && before.lane == c.copies[e.copy].lane {
+			c.report("I6", "%s ran before %s was done with", e.copy, name)
 		}
 	}
 }
@@ -225,6 +227,9 @@ func (c *simChecker) began(e simEvent) {
 func (c *simChecker) ended(e simEvent) {
 	a := c.attempt(e)
 	a.state, a.overdue = e.what, e.at >= a.until
+	if e.what == "ok" {
+		c.copies[a.copy].done = true
+	}
 	if e.what == "reject" {
 		c.messages[e.id].rejected = true
 	}

@@ -23,7 +23,7 @@ func (w *simWorld) fault() {
 			w.cut(s)
 		}
 	case 6:
-		if s != nil && !s.cut && !s.cancelled {
+		if s != nil && !s.cut && !s.cancelled && !w.plan.ordered {
 			s.cancelled = true
 			w.note(simEvent{kind: "cancel", proc: p.id, session: s.id})
 			s.cancel <- "sim"

@@ -13,6 +13,7 @@ type simEvent struct {
 	proc, session int
 	tag           uint64
 	copy, id      string
+	lane          string // publish
 	token         string
 	what          string // which step, outcome, settlement or fault
 	text          string
@@ -50,6 +51,9 @@ func simStory(plan simPlan, history []simEvent) string {
 		map[Isolation]string{IsolateSuspects: "suspects isolated", Strict: "strict", Off: "isolation off"}[plan.isolation],
 		map[RetryMode]string{Requeue: "requeue", InPlace: "in place"}[plan.retry],
 		plan.processes, plan.consumers, plan.concurrency, plan.prefetch)
+	if plan.ordered {
+		b.WriteString("ordered, on a single-active-consumer queue\n")
+	}
 	names := map[string]string{"": ""}
 	short := func(token string) string {
 		if names[token] == "" && token != "" {
@@ -72,7 +76,7 @@ func (e simEvent) line(short func(string) string) string {
 		who += fmt.Sprintf(" s%d", e.session)
 	}
 	parts := []string{fmt.Sprintf("%-7s %-8s", who, e.kind)}
-	for _, p := range []string{e.copy, short(e.token), e.what, e.text} {
+	for _, p := range []string{e.copy, e.lane, short(e.token), e.what, e.text} {
 		if p != "" {
 			parts = append(parts, p)
 		}

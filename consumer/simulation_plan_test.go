@@ -1,6 +1,7 @@
 package consumer
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"time"
 )
@@ -15,11 +16,13 @@ type simPlan struct {
 	concurrency int
 	prefetch    int
 	faults      int
+	ordered     bool // on a single-active-consumer queue
 	messages    []simMessagePlan
 }
 
 type simMessagePlan struct {
 	id     string
+	lane   string
 	copies int
 	does   simBehaviour
 }
@@ -56,6 +59,9 @@ func newSimPlan(rng *rand.Rand) simPlan {
 		}
 		p.messages = append(p.messages, m)
 	}
+	if rng.IntN(4) == 0 {
+		p.order(rng)
+	}
 	if rng.IntN(10) == 0 {
 		p.messages = append(p.messages, simMessagePlan{copies: 1, does: simBehaviours[rng.IntN(len(simBehaviours))]})
 	}
@@ -65,6 +71,34 @@ func newSimPlan(rng *rand.Rand) simPlan {
 		}
 	}
 	return p
+}
+
+// order makes it a plan of an ordered queue: more messages, in one lane or two.
+func (p *simPlan) order(rng *rand.Rand) {
+	p.ordered, p.retry, p.prefetch = true, InPlace, 1+rng.IntN(12)
+	if rng.IntN(4) == 0 {
+		p.retry, p.prefetch = Requeue, 1
+	}
+	lanes := []string{"", "other"}[:1+rng.IntN(2)]
+	if p.retry == Requeue || len(lanes) == 1 {
+		p.concurrency, lanes = 1, lanes[:1]
+	}
+	for n := range rng.IntN(8) {
+		m := simMessagePlan{id: fmt.Sprint("o", n), copies: 1, does: simBehaviours[0], lane: lanes[rng.IntN(len(lanes))]}
+		if rng.IntN(3) == 0 {
+			m.does = simBehaviours[rng.IntN(len(simBehaviours))]
+		}
+		p.messages = append(p.messages, m)
+	}
+}
+
+func (p *simPlan) lane(id string) string {
+	for _, m := range p.messages {
+		if m.id == id {
+			return m.lane
+		}
+	}
+	return ""
 }
 
 // simBehaviour is what the handler makes of a message: of its nth run, from 1.

@@ -94,7 +94,7 @@ func (c *simChecker) settled(e simEvent) {
 	default:
 		return
 	}
-	c.copies[e.copy].end = e.what
+	c.copies[e.copy].end, c.copies[e.copy].done = e.what, true
 }
 
 func (c *simChecker) deadLettered(e simEvent, exhausted bool) {

@@ -45,12 +45,18 @@ func (w *simWorld) open(p *simProc) {
 		panic(err)
 	}
 	settler.slots, settler.late = semaphore.NewWeighted(int64(w.plan.concurrency)), p.late
-	c := Consumer{Queue: "orders", Handler: s.handle, Concurrency: w.plan.concurrency, Prefetch: w.plan.prefetch, DrainTimeout: simDrainTimeout}
+	c := Consumer{
+		Queue: "orders", Handler: s.handle, Concurrency: w.plan.concurrency, Prefetch: w.plan.prefetch, DrainTimeout: simDrainTimeout,
+		Ordered: w.plan.ordered, Lane: func(d amqp.Delivery) string { return w.plan.lane(d.MessageId) },
+	}
 	p.serving.Go(func() {
 		_ = newSession(c, settler).serve(p.ctx, link) // how a session ends is seen at the broker and the store
 		s.ended.Store(true)
 	})
 }
+
+// gone reports whether the broker delivers nothing to it any more.
+func (s *simSession) gone() bool { return s.cut || s.closed || s.cancelled }
 
 // tell makes a lost connection known to its process.
 func (s *simSession) tell() {
@@ -81,7 +87,7 @@ func (s *simSession) settle(tag uint64, what string) error {
 
 func (s *simSession) Ack(tag uint64, multiple bool) error {
 	if multiple {
-		return s.settle(tag, "ack of several")
+		return s.await("settle", tag, func() error { return s.world.ackUpTo(s, tag) })
 	}
 	return s.settle(tag, "ack")
 }

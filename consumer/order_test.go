@@ -1,0 +1,212 @@
+package consumer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/counter"
+)
+
+// orderly runs an ordered session on messages m0, m1 and so on, and returns the ids in the order in which handlers ended:
+// "m0" for a success, "m0!" for a failure.
+type orderly struct {
+	bench
+	mu   sync.Mutex
+	runs []string
+}
+
+func (o *orderly) handler(does func(id string, run int) (time.Duration, error)) Handler {
+	counts := map[string]int{}
+	return func(ctx context.Context, d amqp.Delivery) error {
+		o.mu.Lock()
+		counts[d.MessageId]++
+		takes, err := does(d.MessageId, counts[d.MessageId])
+		o.mu.Unlock()
+		if !pause(ctx, takes) {
+			return context.Cause(ctx)
+		}
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.runs = append(o.runs, d.MessageId+map[bool]string{true: "!"}[err != nil])
+		return err
+	}
+}
+
+// serve runs the session for d, or until it ends by itself.
+func (o *orderly) serve(t *testing.T, d time.Duration, c Consumer, n int) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	defer cancel()
+	c.Ordered, c.DrainTimeout = true, time.Hour
+	o.Retry = c.withDefaults().Retry
+	_, err := served(ctx, o.bench, c, n)
+	return err
+}
+
+func TestOrderedInPlace(t *testing.T) {
+	lane := func(d amqp.Delivery) string { return string("ab"[d.MessageId[1]%2]) } // m0, m2: one; m1, m3: the other
+	for _, tc := range []struct {
+		name        string
+		lane        func(amqp.Delivery) string
+		concurrency int
+		does        func(id string, run int) (time.Duration, error)
+		want        string
+	}{
+		{"all succeed", nil, 1, func(string, int) (time.Duration, error) { return 0, nil }, "m0 m1 m2 m3"},
+		{
+			"a failure keeps the rest waiting", nil, 1,
+			func(id string, run int) (time.Duration, error) {
+				if id == "m1" && run < 3 {
+					return 0, errBoom
+				}
+				return 0, nil
+			}, "m0 m1! m1! m1 m2 m3",
+		},
+		{
+			"a dead letter lets them go on", nil, 1,
+			func(id string, _ int) (time.Duration, error) {
+				if id == "m0" {
+					return 0, Reject(errBoom)
+				}
+				return 0, nil
+			}, "m0! m1 m2 m3",
+		},
+		{
+			"a lane does not wait for another", lane, 2,
+			func(id string, _ int) (time.Duration, error) {
+				if id == "m0" {
+					return time.Minute, nil
+				}
+				return 0, nil
+			}, "m1 m3 m0 m2",
+		},
+		{
+			"more lanes than handlers", lane, 1,
+			func(id string, run int) (time.Duration, error) {
+				if id == "m0" && run == 1 {
+					return 0, errBoom
+				}
+				return 0, nil
+			}, "m0! m1 m3 m0 m2",
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				o := &orderly{bench: newBench()}
+				c := Consumer{Lane: tc.lane, Concurrency: tc.concurrency, Handler: o.handler(tc.does)}
+				if err := o.serve(t, 10*time.Minute, c, 4); err != nil {
+					t.Errorf("the session ended with %v", err)
+				}
+				if got := strings.Join(o.runs, " "); got != tc.want {
+					t.Errorf("runs: %s, want %s", got, tc.want)
+				}
+			})
+		})
+	}
+}
+
+// TestOrderedStopsAtOneThatIsLeft shows that nothing overtakes a message which goes back to the queue with its session.
+func TestOrderedStopsAtOneThatIsLeft(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		does func(o *orderly) func(id string, run int) (time.Duration, error)
+		want error
+	}{
+		{
+			"its wait is longer than it may be held",
+			func(*orderly) func(string, int) (time.Duration, error) {
+				return func(string, int) (time.Duration, error) { return 0, RetryAfter(errBoom, time.Hour) }
+			}, errOverdue,
+		},
+		{
+			"the store is away for too long",
+			func(o *orderly) func(string, int) (time.Duration, error) {
+				return func(string, int) (time.Duration, error) { o.store.down.Store(true); return 0, errBoom }
+			}, ErrHeldTooLong,
+		},
+		{
+			"its nack cannot be sent",
+			func(o *orderly) func(string, int) (time.Duration, error) {
+				return func(string, int) (time.Duration, error) { o.acks.fail = amqp.ErrClosed; return 0, Reject(errBoom) }
+			}, ErrSettlement,
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				o := &orderly{bench: newBench()}
+				err := o.serve(t, 2*time.Hour, Consumer{Handler: o.handler(tc.does(o))}, 4)
+				if !errors.Is(err, tc.want) {
+					t.Errorf("the session ended with %v, want %v", err, tc.want)
+				}
+				if slices.ContainsFunc(o.runs, func(run string) bool { return run != "m0!" }) || len(o.runs) == 0 {
+					t.Errorf("runs: %v, want only m0, which never succeeded", o.runs)
+				}
+				if len(o.acks.got) > 0 {
+					t.Errorf("settled: %v", o.acks.got)
+				}
+			})
+		})
+	}
+}
+
+func TestPrefetchThatOrderCallsFor(t *testing.T) {
+	byID := func(d amqp.Delivery) string { return d.MessageId }
+	for name, tc := range map[string]struct {
+		consumer Consumer
+		prefetch int
+		retry    RetryMode
+	}{
+		"not ordered":           {Consumer{}, 10, 0},
+		"in place":              {Consumer{Ordered: true}, 30, InPlace},
+		"requeue":               {Consumer{Ordered: true, Retry: Requeue}, 1, Requeue},
+		"lanes":                 {Consumer{Ordered: true, Lane: byID, Concurrency: 4}, 30, InPlace},
+		"many lanes":            {Consumer{Ordered: true, Lane: byID, Concurrency: 50}, 100, InPlace},
+		"as many as are wanted": {Consumer{Ordered: true, Prefetch: 100}, 100, InPlace},
+	} {
+		if got := tc.consumer.withDefaults(); got.Prefetch != tc.prefetch || got.Retry != tc.retry {
+			t.Errorf("%s: prefetch %d, retry %d", name, got.Prefetch, got.Retry)
+		}
+	}
+}
+
+func TestOrderThatCannotBeKeptIsRefused(t *testing.T) {
+	byID := func(d amqp.Delivery) string { return d.MessageId }
+	for field, c := range map[string]Consumer{
+		"Lane":              {Lane: byID},
+		"Retry is Requeue":  {Ordered: true, Lane: byID, Retry: Requeue},
+		"Concurrency is 2":  {Ordered: true, Concurrency: 2},
+		"Prefetch is 2":     {Ordered: true, Retry: Requeue, Prefetch: 2},
+		"Concurrency is 16": {Ordered: true, Retry: Requeue, Concurrency: 16},
+	} {
+		c.Queue, c.Handler, c.Counter = "orders", ok, counter.NewMemory(nil)
+		err := c.Consume(t.Context(), &amqp.Connection{})
+		if err == nil || !strings.Contains(err.Error(), field) || !strings.Contains(err.Error(), `"orders"`) {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+}
+
+func TestLaneThatPanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := &orderly{bench: newBench()}
+		c := Consumer{
+			Lane:    func(amqp.Delivery) string { panic("no lane") },
+			Handler: o.handler(func(string, int) (time.Duration, error) { return 0, nil }),
+		}
+		if err := o.serve(t, time.Minute, c, 3); err != nil {
+			t.Error(err)
+		}
+		if got := fmt.Sprint(o.runs); got != "[m0 m1 m2]" {
+			t.Errorf("runs: %s", got)
+		}
+	})
+}
