@@ -3,6 +3,7 @@ package consumer
 import (
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,9 +13,20 @@ import (
 )
 
 // acksSeen is a channel that notes acks, "3" of one tag and "..3" of all up to it.
-type acksSeen struct{ got []string }
+type acksSeen struct {
+	mu  sync.Mutex
+	got []string
+}
+
+func (c *acksSeen) String() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return strings.Join(c.got, " ")
+}
 
 func (c *acksSeen) Ack(tag uint64, multiple bool) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.got = append(c.got, map[bool]string{false: "", true: ".."}[multiple]+fmt.Sprint(tag))
 	return nil
 }
@@ -62,12 +74,12 @@ func TestWindowAcksInRuns(t *testing.T) {
 				for _, tag := range tc.handled {
 					w.handle(attempts[tag])
 				}
-				if got := strings.Join(seen.got, " "); got != tc.atOnce {
+				if got := seen.String(); got != tc.atOnce {
 					t.Errorf("at once: %q, want %q", got, tc.atOnce)
 				}
 				time.Sleep(ackWithin + 1)
 				synctest.Wait()
-				if got := strings.Join(seen.got, " "); got != tc.soon {
+				if got := seen.String(); got != tc.soon {
 					t.Errorf("soon: %q, want %q", got, tc.soon)
 				}
 			})
@@ -102,7 +114,7 @@ func TestWindowCoversOnlyWhatIsHandled(t *testing.T) {
 			}
 		}
 		w.hurry()
-		for _, ack := range seen.got {
+		for _, ack := range strings.Fields(seen.String()) {
 			var tag int
 			digits, multiple := strings.CutPrefix(ack, "..")
 			if _, err := fmt.Sscan(digits, &tag); err != nil {
