@@ -31,13 +31,18 @@ func eachType(t *testing.T, test func(t *testing.T, queue string)) {
 // declared returns a queue with the way its dead letters take.
 func declared(t *testing.T, typ topology.Type) string {
 	t.Helper()
-	queue := uniqueName(t, "way")
-	deleteQueues(t, queue, queue+".dlq")
-	deleteExchanges(t, queue+".dlx")
-	if err := topology.Declare(t.Context(), dialBroker(t), topology.Spec{Queue: queue, Type: typ}); err != nil {
+	return declaredAs(t, topology.Spec{Type: typ})
+}
+
+func declaredAs(t *testing.T, spec topology.Spec) string {
+	t.Helper()
+	spec.Queue = uniqueName(t, "way")
+	deleteQueues(t, spec.Queue, spec.Queue+".dlq")
+	deleteExchanges(t, spec.Queue+".dlx")
+	if err := topology.Declare(t.Context(), dialBroker(t), spec); err != nil {
 		t.Fatal(err)
 	}
-	return queue
+	return spec.Queue
 }
 
 // counters returns a Counter on the real store, with a prefix of the test's own.
@@ -62,6 +67,16 @@ func publish(t *testing.T, queue, prefix string, n int) {
 	for i := range msgs {
 		id := fmt.Sprint(prefix, i)
 		msgs[i] = publisher.Message{Key: queue, Publishing: amqp.Publishing{MessageId: id, Body: []byte(id)}}
+	}
+	publishAll(t, msgs...)
+}
+
+// publishBodies sends messages whose ids are the numbers from one to before another.
+func publishBodies(t *testing.T, queue string, from, to int, body func(i int) string) {
+	t.Helper()
+	msgs := make([]publisher.Message, 0, to-from)
+	for i := from; i < to; i++ {
+		msgs = append(msgs, publisher.Message{Key: queue, Publishing: amqp.Publishing{MessageId: fmt.Sprint(i), Body: []byte(body(i))}})
 	}
 	publishAll(t, msgs...)
 }

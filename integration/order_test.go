@@ -1,0 +1,252 @@
+package integration
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/consumer"
+	"github.com/strikesmq/strikes/topology"
+)
+
+var (
+	orderMessages = flag.Int("order.messages", 1500, "messages of each case of TestOrder")
+	orderCuts     = flag.Int("order.cuts", 8, "connections that are cut in each case of TestOrder")
+)
+
+// TestOrder runs three ordered consumers of a queue of which one message in ten fails, some for ever, and cuts their
+// connections.
+func TestOrder(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		retry consumer.RetryMode
+		lanes int
+		set   consumer.Consumer
+	}{
+		{"requeue", consumer.Requeue, 1, consumer.Consumer{}},
+		{"in place, prefetch 1", consumer.InPlace, 1, consumer.Consumer{Prefetch: 1}},
+		{"in place, prefetch 10", consumer.InPlace, 1, consumer.Consumer{Prefetch: 10}},
+		{"in place, prefetch 30", consumer.InPlace, 1, consumer.Consumer{}},
+		{"16 lanes, prefetch 100", consumer.InPlace, 16, consumer.Consumer{Prefetch: 100, Concurrency: 16, Lane: laneOf}},
+	} {
+		for _, typ := range queueTypes {
+			t.Run(fmt.Sprintf("%s/%s", tc.name, typ), func(t *testing.T) {
+				queue := declaredAs(t, topology.Spec{Type: typ, SingleActiveConsumer: true})
+				o := newOrdered(*orderMessages, tc.lanes)
+				o.requeue = tc.retry == consumer.Requeue
+				o.publish(t, queue)
+				c := tc.set
+				c.Queue, c.Ordered, c.Retry, c.Counter = queue, true, tc.retry, counters(t)
+				dialers := o.start(t, c, 3)
+				for cut := range *orderCuts {
+					o.reach(t, (cut+1)*len(o.done)/(*orderCuts+1))
+					dialers[rand.IntN(len(dialers))].cut()
+					dialers[cut%len(dialers)].cut()
+				}
+				o.reach(t, len(o.done))
+				o.report(t)
+				if got, want := len(getAll(t, queue+".dlq")), o.poisonous(); got != want {
+					t.Errorf("%d dead letters, want %d", got, want)
+				}
+			})
+		}
+	}
+}
+
+// ordered is messages 0 to n-1, and which of them are done.
+type ordered struct {
+	lanes   int
+	requeue bool
+
+	mu         sync.Mutex
+	done       []bool
+	left       int
+	behind     []int // of each lane: the first that is not done
+	violations []string
+}
+
+func newOrdered(n, lanes int) *ordered {
+	o := &ordered{lanes: lanes, done: make([]bool, n), left: n, behind: make([]int, lanes)}
+	for lane := range o.behind {
+		o.behind[lane] = lane
+	}
+	return o
+}
+
+// The body of message i is its number and its lane.
+func (o *ordered) publish(t *testing.T, queue string) {
+	t.Helper()
+	const batch = 5000
+	for from := 0; from < len(o.done); from += batch {
+		publishBodies(t, queue, from, min(from+batch, len(o.done)), func(i int) string { return fmt.Sprint(i, " ", i%o.lanes) })
+	}
+}
+
+func laneOf(d amqp.Delivery) string {
+	_, lane, _ := strings.Cut(string(d.Body), " ")
+	return lane
+}
+
+// fails is how often message i fails.
+func fails(i int) int {
+	switch {
+	case i%100 == 50:
+		return 1000
+	case i%11 == 5:
+		return 1 + i%3
+	}
+	return 0
+}
+
+func (o *ordered) poisonous() int {
+	n := 0
+	for i := range o.done {
+		if fails(i) > 3 {
+			n++
+		}
+	}
+	return n
+}
+
+// start runs n consumers in this process, each with connections that can be cut.
+func (o *ordered) start(t *testing.T, c consumer.Consumer, n int) []*cuttable {
+	t.Helper()
+	dialers := make([]*cuttable, n)
+	for i := range dialers {
+		link := &cuttable{url: brokerURL(t)}
+		dialers[i] = link
+		mine := c
+		mine.Handler = func(ctx context.Context, d amqp.Delivery) error { return o.handle(ctx, link, d) }
+		mine.Backoff = func(int) time.Duration { return time.Millisecond }
+		mine.Observer = observer(o.observe)
+		ctx, cancel := context.WithCancel(context.Background())
+		ended := make(chan error, 1)
+		go func() { ended <- mine.Run(ctx, link.dial) }()
+		t.Cleanup(func() {
+			cancel()
+			if err := <-ended; err != nil && !errors.Is(err, consumer.ErrUncleanStop) { // its connection may just have been cut
+				t.Errorf("Run: %v", err)
+			}
+		})
+	}
+	return dialers
+}
+
+type observer func(consumer.Event)
+
+func (o observer) Observe(_ context.Context, e consumer.Event) { o(e) }
+
+// observe takes note of dead letters. With Requeue the next message can be here before that is told, so there the last
+// failure counts.
+func (o *ordered) observe(e consumer.Event) {
+	if e.Decision == consumer.DeadLetter {
+		o.finish(e.ID)
+	}
+}
+
+func (o *ordered) handle(ctx context.Context, link *cuttable, d amqp.Delivery) error {
+	i, err := strconv.Atoi(d.MessageId)
+	if err != nil {
+		return err
+	}
+	o.begin(i, link, ctx)
+	attempt, _ := consumer.AttemptFrom(ctx)
+	if attempt.Number <= fails(i) {
+		if o.requeue && attempt.Number == attempt.Last {
+			o.finish(d.MessageId)
+		}
+		return errors.New("not yet")
+	}
+	o.finish(d.MessageId)
+	return nil
+}
+
+// begin notes a violation if a message ahead in the lane is not done. A consumer whose connection was cut may not know yet.
+func (o *ordered) begin(i int, link *cuttable, ctx context.Context) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if first := o.behind[i%o.lanes]; first < i && !link.justCut() && ctx.Err() == nil {
+		o.violations = append(o.violations, fmt.Sprintf("%d before %d", i, first))
+	}
+}
+
+func (o *ordered) finish(id string) {
+	i, err := strconv.Atoi(id)
+	if err != nil {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.done[i] {
+		return
+	}
+	o.done[i] = true
+	o.left--
+	for lane := i % o.lanes; o.behind[lane] < len(o.done) && o.done[o.behind[lane]]; {
+		o.behind[lane] += o.lanes
+	}
+}
+
+func (o *ordered) reach(t *testing.T, n int) {
+	t.Helper()
+	eventually(t, 2*time.Minute, fmt.Sprintf("%d messages done", n), func() bool {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		return len(o.done)-o.left >= n
+	})
+}
+
+func (o *ordered) report(t *testing.T) {
+	t.Helper()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if n := len(o.violations); n > 0 {
+		t.Errorf("%d messages of %d were handled too early, such as %s", n, len(o.done), strings.Join(o.violations[:min(n, 10)], ", "))
+	}
+}
+
+// cuttable dials connections of which the newest can be cut.
+type cuttable struct {
+	url string
+
+	mu   sync.Mutex
+	conn net.Conn
+	at   time.Time // of the last cut
+}
+
+func (c *cuttable) dial(context.Context) (*amqp.Connection, error) {
+	return amqp.DialConfig(c.url, amqp.Config{Heartbeat: 10 * time.Second, Dial: func(network, addr string) (net.Conn, error) {
+		conn, err := amqp.DefaultDial(5 * time.Second)(network, addr)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.conn = conn
+		return conn, err
+	}})
+}
+
+func (c *cuttable) cut() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.conn != nil {
+		c.at = time.Now()
+		_ = c.conn.Close()
+		c.conn = nil
+	}
+}
+
+// justCut reports whether the consumer may not have noticed yet.
+func (c *cuttable) justCut() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return time.Since(c.at) < 20*time.Millisecond
+}
