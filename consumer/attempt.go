@@ -37,11 +37,11 @@ type attemptKey struct{}
 
 // AttemptFrom returns what is known of the attempt that a Handler was called for; false if ctx is not a Handler's.
 func AttemptFrom(ctx context.Context) (Attempt, bool) {
-	a, ok := ctx.Value(attemptKey{}).(*Attempt)
+	r, ok := ctx.Value(attemptKey{}).(*run)
 	if !ok {
 		return Attempt{}, false
 	}
-	return *a, true
+	return Attempt{Number: r.number, Last: r.last, Token: r.token.String(), Fence: r.fence}, true
 }
 
 // attempt is a delivery on its way from the channel to its settlement. One goroutine at a time has it.
@@ -50,7 +50,8 @@ type attempt struct {
 	message  counter.Message
 	deadline time.Time // until when the delivery may be held
 	run      int       // of the handler on this delivery
-	token    string
+	first    run       // the first of them, which is most often the only one
+	token    token
 	number   int           // of the try that ran last; 0 if none did
 	ran      time.Duration // how long
 
@@ -87,7 +88,7 @@ func (s *Settler) receive(d amqp.Delivery) *attempt {
 // renew prepares the next run of the handler, an attempt of its own.
 func (s *Settler) renew(a *attempt) {
 	a.run++
-	a.token, a.marked = newToken(), false
+	a.token, a.marked = token(runs.Add(1)), false
 	a.cause, a.failure, a.number, a.ran = "", nil, 0, 0
 	a.mode = startModes[s.Isolation]
 	a.next = decideReceived(a.message.ID != "", a.delivery.Redelivered, a.run, s.Isolation)
@@ -101,16 +102,12 @@ var startModes = map[Isolation]counter.Mode{
 }
 
 func (a *attempt) counted(s *Settler) counter.Attempt {
-	return counter.Attempt{Message: a.message, Token: a.token, Holder: s.Holder, First: a.first(),
+	return counter.Attempt{Message: a.message, Token: a.token.String(), Holder: s.Holder, First: a.unseen(),
 		Received: a.deadline.Add(-s.ConsumerTimeout / 2)}
 }
 
-// first reports whether this is the first run of a delivery that is not redelivered.
-func (a *attempt) first() bool { return a.run == 1 && !a.delivery.Redelivered }
-
-func (a *attempt) public() Attempt {
-	return Attempt{Number: a.answer.Charges() + 1, Last: a.answer.Limit, Token: a.token, Fence: a.answer.Fence}
-}
+// unseen reports whether this is the first run of a delivery that is not redelivered.
+func (a *attempt) unseen() bool { return a.run == 1 && !a.delivery.Redelivered }
 
 var (
 	process     = newProcess()
@@ -124,10 +121,13 @@ func newProcess() string {
 	return base64.RawURLEncoding.EncodeToString(b[:])
 }
 
-// newToken is unique by the process's random part and the run's number in it.
-func newToken() string {
+// token names a run in all processes by the random part of this one and the run's number in it. It is spelled out only where
+// it is asked for.
+type token uint64
+
+func (t token) String() string {
 	var b [32]byte
-	return string(strconv.AppendUint(append(append(b[:0], process...), '-'), runs.Add(1), 36))
+	return string(strconv.AppendUint(append(append(b[:0], process...), '-'), uint64(t), 36))
 }
 
 func holder() string {

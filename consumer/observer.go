@@ -69,7 +69,7 @@ func (s *Settler) tell(ctx context.Context, a *attempt, e Event) {
 	if s.Observer == nil {
 		return
 	}
-	e.VHost, e.Queue, e.ID, e.Token = s.VHost, s.Queue, a.message.ID, a.token
+	e.VHost, e.Queue, e.ID, e.Token = s.VHost, s.Queue, a.message.ID, a.token.String()
 	e.Redelivered, e.Ran = a.delivery.Redelivered, a.ran
 	e.Failures, e.Crashes, e.Limit = a.answer.Failures, a.answer.Crashes, a.answer.Limit
 	e.Attempt = a.number

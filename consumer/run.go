@@ -85,18 +85,48 @@ func (s *Settler) unmark(stop context.Context, a *attempt) {
 	}
 }
 
+// run is one run of a handler: the context that it gets, and the rest of what it is called with. The handler may outlive the
+// attempt, so it shares nothing with it.
+type run struct {
+	context.Context //nolint:containedctx // it is a context
+	handler         Handler
+	delivery        amqp.Delivery
+	token           token
+	number, last    int
+	fence           int64
+
+	err  error // what the handler returned, once done is closed
+	done chan struct{}
+}
+
+func (r *run) Value(key any) any {
+	if key == (attemptKey{}) {
+		return r
+	}
+	return r.Context.Value(key)
+}
+
 // run calls the handler.
 func (s *Settler) run(live context.Context, a *attempt, h Handler) {
 	if a.answer.Limit == 0 {
 		a.answer.Limit = s.limit()
 	}
-	ctx, cancel := context.WithTimeoutCause(attemptContext{live, a.snapshot()}, s.HandlerTimeout, errDeadline)
-	defer cancel()
 	a.number = a.answer.Charges() + 1
+	r := &a.first // allocated with it
+	if a.run > 1 {
+		r = &run{}
+	}
+	*r = run{
+		handler: h, delivery: a.shown(), token: a.token, number: a.number, last: a.answer.Limit, fence: a.answer.Fence,
+		done: make(chan struct{}),
+	}
+	ctx, cancel := context.WithTimeoutCause(live, s.HandlerTimeout, errDeadline)
+	defer cancel()
+	r.Context = ctx
 	began := time.Now()
-	a.failure = s.call(ctx, a.shown(), h) //nolint:contextcheck // it is live's, with the attempt in it
+	a.failure = s.call(r)
 	a.ran = time.Since(began)
-	a.cause = causeOf(ctx, a.failure) //nolint:contextcheck // as above
+	a.cause = causeOf(ctx, a.failure) //nolint:contextcheck // it is live's
 }
 
 // judge decides what the end of a run calls for.
@@ -110,12 +140,6 @@ func (s *Settler) judge(stop context.Context, a *attempt) {
 	}
 }
 
-// snapshot is what the handler's context refers to: the handler may outlive the attempt.
-func (a *attempt) snapshot() *Attempt {
-	p := a.public()
-	return &p
-}
-
 // shown is the delivery as a handler gets it: it cannot be settled.
 func (a *attempt) shown() amqp.Delivery {
 	d := a.delivery
@@ -123,51 +147,39 @@ func (a *attempt) shown() amqp.Delivery {
 	return d
 }
 
-// attemptContext is one allocation where context.WithValue would be two.
-type attemptContext struct {
-	context.Context //nolint:containedctx // it is a context
-	attempt         *Attempt
-}
-
-func (c attemptContext) Value(key any) any {
-	if key == (attemptKey{}) {
-		return c.attempt
-	}
-	return c.Context.Value(key)
-}
-
 // call runs the handler in a goroutine of its own, so that one which ignores its context can be left behind. It returns
 // errAbandoned then, wrapped around the reason for the cancellation.
-func (s *Settler) call(ctx context.Context, d amqp.Delivery, h Handler) error {
-	done := make(chan error, 1)
-	go func() {
-		err := errGoexit
-		defer func() {
-			if v := recover(); v != nil {
-				err = &PanicError{Value: v, Stack: debug.Stack()}
-			}
-			done <- err
-		}()
-		err = speaking(h(ctx, d)) //nolint:contextcheck // it only asks the error
-	}()
+func (s *Settler) call(r *run) error {
+	go r.call()
 	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
+	case <-r.done:
+		return r.err
+	case <-r.Done():
 	}
 	patience := time.NewTimer(abandonAfter)
 	defer patience.Stop()
 	select {
-	case err := <-done:
-		return err
+	case <-r.done:
+		return r.err
 	case <-patience.C:
 		s.stuck.Add(1)
 		go func() {
-			<-done //nolint:errcheck // what it says no longer matters
+			<-r.done
 			s.stuck.Add(-1)
 		}()
-		return fmt.Errorf("%w: %w", context.Cause(ctx), errAbandoned)
+		return fmt.Errorf("%w: %w", context.Cause(r), errAbandoned)
 	}
+}
+
+func (r *run) call() {
+	r.err = errGoexit
+	defer func() {
+		if v := recover(); v != nil {
+			r.err = &PanicError{Value: v, Stack: debug.Stack()}
+		}
+		close(r.done)
+	}()
+	r.err = speaking(r.handler(r, r.delivery))
 }
 
 // speaking returns err after asking it for all that will be asked of it later, so that an error which panics, like a nil

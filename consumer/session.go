@@ -84,7 +84,7 @@ func (s *session) open(conn *amqp.Connection) (*link, error) {
 	if err != nil {
 		return nil, fmt.Errorf("consumer: queue %q: opening a channel: %w", s.Queue, err)
 	}
-	l := &link{channel: ch, tag: "strikes-" + newToken(), lost: conn.NotifyClose(make(chan *amqp.Error, 1))}
+	l := &link{channel: ch, tag: "strikes-" + token(runs.Add(1)).String(), lost: conn.NotifyClose(make(chan *amqp.Error, 1))}
 	l.closed = ch.NotifyClose(make(chan *amqp.Error, 1))
 	l.cancelled = ch.NotifyCancel(make(chan string, 1))
 	if err = ch.Qos(s.Prefetch, 0, false); err == nil {

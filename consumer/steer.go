@@ -86,11 +86,12 @@ const (
 )
 
 func causeOf(ctx context.Context, err error) Cause {
+	if err == nil {
+		return ""
+	}
 	var r *rejection
 	var p *PanicError
 	switch {
-	case err == nil:
-		return ""
 	case errors.As(err, &p):
 		return Panicked
 	case errors.As(err, &r):
