@@ -1,8 +1,10 @@
 package main
 
 import (
+	"fmt"
 	"time"
 
+	amqp "github.com/rabbitmq/amqp091-go"
 	"github.com/urfave/cli/v3"
 
 	"github.com/strikesmq/strikes/consumer"
@@ -14,9 +16,12 @@ func consumeFlags() []cli.Flag {
 		&cli.StringFlag{Name: "management-url", Sources: env("management-url"), Usage: "the broker's management API, as `URL` http://user:password@host:15672, to check what AMQP does not tell"},
 		&cli.IntFlag{Name: "max-retries", Sources: env("max-retries"), Value: consumer.DefaultMaxRetries, Usage: "retry a message `N` times after its first failure, then dead-letter it"},
 		&cli.IntFlag{Name: "concurrency", Sources: env("concurrency"), Value: 1, Usage: "run `N` commands at once"},
-		&cli.IntFlag{Name: "prefetch", Sources: env("prefetch"), Usage: "take `N` messages from the broker at once; 0: twice the concurrency, 10 at least"},
+		&cli.IntFlag{Name: "prefetch", Sources: env("prefetch"), Usage: "take `N` messages from the broker at once; 0: twice the concurrency, 10 at least; with --ordered 30 at least, or 1 if --retry is requeue"},
+		&cli.BoolFlag{Name: "ordered", Sources: env("ordered"), Usage: "handle no message before the one ahead of it is done; the queue must be a single-active-consumer queue"},
+		&cli.StringFlag{Name: "lane", Sources: env("lane"), Usage: "with --ordered: keep the order among messages of one value of the header `NAME`, and run others beside them, up to --concurrency"},
+		&cli.BoolFlag{Name: "ack-each", Sources: env("ack-each"), Usage: "ack each message as soon as it is handled, not several within 2ms"},
 		&cli.StringFlag{Name: "backoff", Sources: env("backoff"), Value: "100ms..30s", Usage: "wait before a retry: `WAIT` is a time, or two with .. between, doubled from the first to the second"},
-		&cli.StringFlag{Name: "retry", Sources: env("retry"), Value: "requeue", Usage: "`WHERE` a failed message waits: requeue (it returns to its place) or in-place (this process keeps it)"},
+		&cli.StringFlag{Name: "retry", Sources: env("retry"), Usage: "`WHERE` a failed message waits: requeue (it returns to its place; the default) or in-place (this process keeps it; the default with --ordered)"},
 		&cli.StringFlag{Name: "isolation", Sources: env("isolation"), Value: "suspects", Usage: "run messages alone that may have killed a consumer: `WHICH` is suspects, strict (every message) or off"},
 		&cli.DurationFlag{Name: "handler-timeout", Sources: env("handler-timeout"), Value: consumer.DefaultHandlerTimeout, Usage: "end a command after this `TIME` and count a failure; 0: never"},
 		&cli.DurationFlag{Name: "drain-timeout", Sources: env("drain-timeout"), Value: consumer.DefaultDrainTimeout, Usage: "how long commands may finish once stopped; 0: not at all"},
@@ -38,7 +43,7 @@ type settings struct {
 }
 
 var (
-	retryModes = map[string]consumer.RetryMode{"requeue": consumer.Requeue, "in-place": consumer.InPlace}
+	retryModes = map[string]consumer.RetryMode{"": consumer.Requeue, "requeue": consumer.Requeue, "in-place": consumer.InPlace}
 	isolations = map[string]consumer.Isolation{
 		"suspects": consumer.IsolateSuspects, "strict": consumer.Strict, "off": consumer.Off,
 	}
@@ -62,6 +67,13 @@ func consumeSettings(c *cli.Command, trailing []string) (settings, error) {
 		Retry: retryModes[c.String("retry")], Isolation: isolations[c.String("isolation")],
 		HandlerTimeout: c.Duration("handler-timeout"), DrainTimeout: c.Duration("drain-timeout"),
 		ConsumerTimeout: c.Duration("consumer-timeout"), AllowDrop: c.Bool("allow-drop"), Management: c.String("management-url"),
+		Ordered: c.Bool("ordered"), AckEach: c.Bool("ack-each"),
+	}
+	if s.consumer.Ordered && c.String("retry") == "" {
+		s.consumer.Retry = consumer.InPlace
+	}
+	if header := c.String("lane"); header != "" {
+		s.consumer.Lane = func(d amqp.Delivery) string { return fmt.Sprint(d.Headers[header]) }
 	}
 	var err error
 	if s.consumer.Backoff, err = parseBackoff(c.String("backoff")); err != nil {
@@ -98,6 +110,14 @@ func refuseSettings(c *cli.Command, k consumer.Consumer) error {
 		return usagef("--prefetch is %d: it is 1 to 65535, or 0 for the default", k.Prefetch)
 	case k.HandlerTimeout < 0, k.DrainTimeout < 0:
 		return usagef("--handler-timeout and --drain-timeout must not be negative")
+	case k.Lane != nil && !k.Ordered:
+		return usagef("--lane is for an --ordered consumer")
+	case k.Lane != nil && k.Retry == consumer.Requeue:
+		return usagef("--lane and --retry requeue exclude each other: a requeued message would stop all lanes")
+	case k.Ordered && k.Lane == nil && k.Concurrency > 1:
+		return usagef("--concurrency is %d: order leaves one command at once, unless --lane says what may go side by side", k.Concurrency)
+	case k.Ordered && k.Retry == consumer.Requeue && k.Prefetch > 1:
+		return usagef("--prefetch is %d: with --ordered and --retry requeue it is 1", k.Prefetch)
 	case k.ConsumerTimeout <= 0:
 		return usagef("--consumer-timeout is %v: it must be positive", k.ConsumerTimeout)
 	case k.Management != "" && !readable(k.Management):
