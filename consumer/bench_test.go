@@ -33,7 +33,9 @@ func BenchmarkFirstDelivery(b *testing.B) {
 			ctx, stop := context.WithCancel(b.Context())
 			defer stop()
 			ended := make(chan error, 1)
-			go func() { ended <- newSession(c.withDefaults(), settler).serve(ctx, &link{channel: channel, deliveries: deliveries}) }()
+			go func() {
+				ended <- newSession(c.withDefaults(), settler).serve(ctx, &link{channel: channel, deliveries: deliveries})
+			}()
 			b.ReportAllocs()
 			for tag := range uint64(b.N) {
 				channel.room <- struct{}{}
@@ -79,4 +81,5 @@ func (c *countingChannel) Ack(tag uint64, multiple bool) error {
 func (c *countingChannel) Nack(uint64, bool, bool) error { panic("nothing fails") }
 func (c *countingChannel) Reject(uint64, bool) error     { panic("nothing fails") }
 func (c *countingChannel) Cancel(string, bool) error     { return nil }
+func (c *countingChannel) Qos(int, int, bool) error      { return nil }
 func (c *countingChannel) Close() error                  { return nil }

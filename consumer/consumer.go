@@ -20,6 +20,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 	"golang.org/x/sync/semaphore"
 
+	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/topology"
 )
 
@@ -257,4 +258,13 @@ func (s *session) checkStore(ctx context.Context) error {
 	}
 	s.settler.Logger.Warn("the store is out of reach: first deliveries are handled, redeliveries and failures are held until it is back", "queue", s.Queue, "error", err)
 	return nil
+}
+
+// neverServes reports whether no waiting will make this store count.
+func neverServes(err error) bool {
+	var store *counter.StoreError
+	if errors.As(err, &store) {
+		return store.Cause == counter.Denied || store.Cause == counter.NotRedis
+	}
+	return true
 }

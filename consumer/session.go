@@ -9,8 +9,6 @@ import (
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
-
-	"github.com/strikesmq/strikes/counter"
 )
 
 // ErrUncleanStop is wrapped by Consume and Run when the session broke while it was being stopped. The last acks may not have
@@ -76,6 +74,7 @@ type link struct {
 // wire is what a session needs of its *amqp.Channel once it consumes.
 type wire interface {
 	Cancel(tag string, noWait bool) error
+	Qos(prefetchCount, prefetchSize int, global bool) error
 	Close() error
 }
 
@@ -281,67 +280,4 @@ func (s *session) work(stop, live context.Context, quit <-chan struct{}) {
 			return
 		}
 	}
-}
-
-// drain waits for what runs, for as long as it may.
-func (s *session) drain(l *link) error {
-	done := make(chan struct{})
-	go func() { s.tasks.Wait(); close(done) }()
-	patience := time.NewTimer(max(s.DrainTimeout, 0))
-	defer patience.Stop()
-	select {
-	case <-done:
-		return nil
-	case <-patience.C:
-		s.settler.Logger.Warn("handlers are cancelled: they did not end within the DrainTimeout", "queue", s.Queue)
-		return nil
-	case err := <-l.closed:
-		return s.ended(errLost, err)
-	case err := <-l.lost:
-		return s.ended(errLost, err)
-	case <-l.cancelled:
-		return s.ended(errCancelled, nil)
-	}
-}
-
-// close ends the channel after a clean stop, and makes sure that the acks have arrived. On a quorum queue up to 467 of 500
-// were lost by a plain close, none after basic.cancel (measured on 3.10.8, 4.0.5 and 4.3.6); beyond 32 that are under way the
-// broker's side of the channel buffers them. With a prefetch below that there is no need to cancel, and a reason not to: a
-// single-active-consumer queue gives the next message to the next consumer as soon as this one has cancelled, before those
-// which this one holds have returned.
-func (s *session) close(l *link) error {
-	var err error
-	late := within(closeTimeout, func() {
-		if s.Prefetch > pendingAcks && !s.Ordered {
-			err = l.channel.Cancel(l.tag, false)
-		}
-		err = errors.Join(err, l.channel.Close())
-	})
-	if late != nil {
-		return late
-	}
-	return err
-}
-
-// within calls f and waits for it, but not for ever: amqp091-go's calls have no bound.
-func within(d time.Duration, f func()) error {
-	done := make(chan struct{})
-	go func() { defer close(done); f() }()
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-done:
-		return nil
-	case <-timer.C:
-		return fmt.Errorf("the broker did not answer for %v", d)
-	}
-}
-
-// neverServes reports whether no waiting will make this store count.
-func neverServes(err error) bool {
-	var store *counter.StoreError
-	if errors.As(err, &store) {
-		return store.Cause == counter.Denied || store.Cause == counter.NotRedis
-	}
-	return true
 }

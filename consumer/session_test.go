@@ -16,6 +16,7 @@ import (
 type quietWire struct{ calls *[]string }
 
 func (w quietWire) Cancel(string, bool) error { *w.calls = append(*w.calls, "cancel"); return nil }
+func (w quietWire) Qos(int, int, bool) error  { return nil }
 func (w quietWire) Close() error              { *w.calls = append(*w.calls, "close"); return nil }
 
 // served runs a session on deliveries of n messages, until ctx is done or it ends.
