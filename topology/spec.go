@@ -15,7 +15,9 @@ const (
 	// dead-letter queue has confirmed them.
 	Quorum Type = "quorum"
 	// Classic queues live on one node and dead-letter at most once: a dead
-	// letter whose queue cannot be reached at that moment is gone.
+	// letter whose queue cannot be reached at that moment is gone. Their
+	// dead-letter queue is a quorum queue all the same: a classic one lost dead
+	// letters of its last moments when the broker was killed (measured).
 	Classic Type = "classic"
 )
 
@@ -38,7 +40,7 @@ const maxName = 255
 // Spec describes a queue and the way its dead letters take.
 type Spec struct {
 	Queue string // must not be empty
-	Type  Type   // of both queues; if empty, Quorum
+	Type  Type   // if empty, Quorum
 
 	// SingleActiveConsumer lets one consumer at a time have messages, which
 	// strict order needs.
@@ -49,7 +51,8 @@ type Spec struct {
 	// queue. If empty, Queue + ".dlx".
 	DeadLetterExchange string
 
-	// DeadLetterQueue, if empty, is Queue + ".dlq".
+	// DeadLetterQueue is a quorum queue, whatever Type is. If empty, Queue +
+	// ".dlq".
 	DeadLetterQueue string
 
 	// DeliveryLimit is how many returns of a message a quorum queue itself
@@ -133,10 +136,6 @@ func (s Spec) arguments() amqp.Table {
 	return args
 }
 
-func (s Spec) deadLetterArguments() amqp.Table {
-	args := amqp.Table{argType: string(s.Type)}
-	if s.Type == Quorum {
-		args[argDeliveryLimit] = int64(deadLetterLimit)
-	}
-	return args
+func deadLetterArguments() amqp.Table {
+	return amqp.Table{argType: string(Quorum), argDeliveryLimit: int64(deadLetterLimit)}
 }
