@@ -1,0 +1,73 @@
+package counter
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+func TestExamineServer(t *testing.T) {
+	sound := map[string]string{
+		"redis_version": "7.0.15", "role": "master", "used_memory": "1000000", "maxmemory": "0", "maxmemory_policy": "noeviction",
+		"aof_enabled": "1", "rdb_last_bgsave_status": "ok", "aof_last_bgrewrite_status": "ok", "aof_last_write_status": "ok",
+	}
+	for name, tc := range map[string]struct {
+		fields map[string]string
+		saves  bool
+		want   string
+	}{
+		"sound":                {nil, true, ""},
+		"tells nothing":        {map[string]string{"": ""}, true, ""},
+		"6.2":                  {map[string]string{"redis_version": "6.2.14"}, true, ""},
+		"6.0":                  {map[string]string{"redis_version": "6.0.16"}, true, "store-version!"},
+		"version that is none": {map[string]string{"redis_version": "unstable"}, true, ""},
+		"replica":              {map[string]string{"role": "slave", "master_host": "10.0.0.1", "master_port": "6379"}, true, "store-replica!"},
+		"evicts":               {map[string]string{"maxmemory_policy": "volatile-lru"}, true, "store-evicts"},
+		"half full":            {map[string]string{"maxmemory": "2000000"}, true, ""},
+		"nearly full":          {map[string]string{"maxmemory": "1100000"}, true, "store-memory"},
+		"full":                 {map[string]string{"maxmemory": "1000000"}, true, "store-memory!"},
+		"saves nothing":        {map[string]string{"aof_enabled": "0"}, false, "store-volatile"},
+		"saving fails":         {map[string]string{"rdb_last_bgsave_status": "err"}, true, "store-save-failed!"},
+		"all at once": {map[string]string{"role": "slave", "maxmemory": "1000001", "maxmemory_policy": "allkeys-lru"}, false,
+			"store-replica! store-evicts store-memory store-volatile"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var text strings.Builder
+			for k, v := range sound {
+				if over, given := tc.fields[k]; given {
+					v = over
+				}
+				if _, nothing := tc.fields[""]; !nothing {
+					fmt.Fprintf(&text, "%s:%s\r\n", k, v)
+				}
+			}
+			var got []string
+			for _, f := range (serverInfo{text: text.String(), at: "h:1", savesNothing: !tc.saves}).judge() {
+				code := f.Code
+				if f.Severe {
+					code += "!"
+				}
+				got = append(got, code)
+				if f.Seen == "" || f.Why == "" || f.Fix == "" {
+					t.Errorf("half told: %+v", f)
+				}
+			}
+			if s := strings.Join(got, " "); s != tc.want {
+				t.Errorf("got %q, want %q", s, tc.want)
+			}
+		})
+	}
+}
+
+// Every command of the scripts must be among those that a user is told to be given.
+func TestNeededCommandsAreTheScripts(t *testing.T) {
+	listed := " " + strings.Join(needed, " ") + " "
+	for _, source := range []string{recordLua, startLua, failLua, endLua} {
+		for _, call := range strings.Split(source, "redis.call('")[1:] {
+			name, _, _ := strings.Cut(call, "'")
+			if !strings.Contains(listed, " "+strings.ToLower(name)+" ") {
+				t.Errorf("a script runs %s, which is not needed", name)
+			}
+		}
+	}
+}

@@ -1,0 +1,71 @@
+package counter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// needed are the commands that the steps and the operators' calls send, the scripts' own included. With the keys of one
+// queue as %s: a user may have a command and not the keys.
+var needed = []string{
+	"ping", "evalsha x 1 %s", "eval x 1 %s", "time", "hmget %s f", "hget %s f", "hset %s f v", "hdel %s f", "pexpire %s 1", "pttl %s",
+	"zadd %s 1 m", "zrem %s m", "zrangebyscore %s 0 1", "hgetall %s", "zrevrangebyscore %s 1 0", "zscan %s 0", "del %s", "multi", "exec",
+}
+
+// permitted asks of commands whether this user may run them, and runs none. Redis before 7.0 cannot be asked.
+var permitted = redis.NewScript(`
+local lacking = {}
+if not redis.acl_check_cmd then return lacking end
+for i, line in ipairs(ARGV) do
+  local words = {}
+  for word in string.gmatch(line, '%S+') do words[#words + 1] = word end
+  if not redis.acl_check_cmd(unpack(words)) then lacking[#lacking + 1] = words[1] end
+end
+return lacking`)
+
+// lacking returns the commands that this user may not run.
+func (c *Counter) lacking(ctx context.Context) ([]string, error) {
+	key := c.opts.queueKey("doctor", "doctor") + "index"
+	var lines []any
+	for _, command := range needed {
+		lines = append(lines, strings.ReplaceAll(command, "%s", key))
+	}
+	lacking, err := permitted.Eval(ctx, c.rdb, []string{key}, lines...).StringSlice()
+	if lacks(err) {
+		return []string{"eval"}, nil
+	}
+	return lacking, err
+}
+
+// lacks reports whether the user may not run the command, though it could log in.
+func lacks(err error) bool {
+	var reply redis.Error
+	return errors.As(err, &reply) && strings.HasPrefix(reply.Error(), "NOPERM")
+}
+
+func (c *Counter) permissionRule(lacking []string) []Finding {
+	if len(lacking) == 0 {
+		return nil
+	}
+	return []Finding{{
+		Code: "store-acl", Severe: true,
+		Seen: "this user of the store may not run " + strings.Join(lacking, ", ") + fmt.Sprintf(" on keys that begin with %q", c.opts.Prefix+":"),
+		Why:  "the steps that need it fail, and messages that have failed are held until their session ends",
+		Fix:  "as an administrator of the store: " + c.grant(),
+	}}
+}
+
+// grant is the least that a user must be given.
+func (c *Counter) grant() string {
+	var rights []string
+	for _, command := range needed {
+		name, _, _ := strings.Cut(command, " ")
+		rights = append(rights, "+"+name)
+	}
+	glob := strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`)
+	return fmt.Sprintf("ACL SETUSER <user> ~%s:* +select +info %s", glob.Replace(c.opts.Prefix), strings.Join(rights, " "))
+}
