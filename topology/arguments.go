@@ -18,7 +18,10 @@ type declared struct {
 }
 
 // unreadableError is the reason why AMQP does not tell how a queue was declared.
-type unreadableError struct{ reason string }
+type unreadableError struct {
+	reason string
+	denied bool // for want of a permission
+}
 
 func (e unreadableError) Error() string { return e.reason }
 
@@ -43,7 +46,7 @@ const maxProbes = 64
 func readArguments(ctx context.Context, conn *amqp.Connection, queue string) (declared, error) {
 	vhost := conn.Config.Vhost
 	if !expressible(vhost, queue) {
-		return declared{}, unreadableError{"its name is too long, for one that is not ASCII, to be asked about over AMQP"}
+		return declared{}, unreadableError{reason: "its name is too long, for one that is not ASCII, to be asked about over AMQP"}
 	}
 	r := reading{queue: queue, durable: true, args: amqp.Table{}, guesses: map[string][]any{}}
 	for range maxProbes {
@@ -61,7 +64,7 @@ func readArguments(ctx context.Context, conn *amqp.Connection, queue string) (de
 			return r.result(), nil
 		}
 	}
-	return declared{}, unreadableError{"the broker's refusals of a redeclaration do not come to an end"}
+	return declared{}, unreadableError{reason: "the broker's refusals of a redeclaration do not come to an end"}
 }
 
 // redeclare returns the broker's refusal, nil if the declaration matched.
@@ -94,9 +97,9 @@ func (r *reading) learn(reply *amqp.Error, vhost string) error {
 	switch reply.Code {
 	case amqp.AccessRefused:
 		if strings.Contains(reply.Reason, "reserved prefix") {
-			return unreadableError{"names that begin with amq. cannot be asked about over AMQP"}
+			return unreadableError{reason: "names that begin with amq. cannot be asked about over AMQP"}
 		}
-		return unreadableError{"the user lacks the configure permission on it, which asking over AMQP takes"}
+		return unreadableError{"the user lacks the configure permission on it, which asking over AMQP takes", true}
 	case amqp.ResourceLocked:
 		return errExclusive
 	}
@@ -105,7 +108,7 @@ func (r *reading) learn(reply *amqp.Error, vhost string) error {
 		return ErrQueueNotFound // deleted since it was seen
 	}
 	if !ok {
-		return unreadableError{fmt.Sprintf("the broker's refusal of a redeclaration is not understood: %q", reply.Reason)}
+		return unreadableError{reason: fmt.Sprintf("the broker's refusal of a redeclaration is not understood: %q", reply.Reason)}
 	}
 	switch d.name {
 	case "durable":
@@ -119,7 +122,7 @@ func (r *reading) learn(reply *amqp.Error, vhost string) error {
 		return r.guess(d.name)
 	}
 	if old, known := r.args[d.name]; known && old == d.value {
-		return unreadableError{fmt.Sprintf("the broker does not take %s = %v, though it says that this is the value", d.name, old)}
+		return unreadableError{reason: fmt.Sprintf("the broker does not take %s = %v, though it says that this is the value", d.name, old)}
 	}
 	if d.value == nil && d.name == argType {
 		d.value = string(Classic) // what a queue without the argument is
@@ -136,7 +139,7 @@ func (r *reading) guess(name string) error {
 		left = guesses(r.queue, name)
 	}
 	if len(left) == 0 {
-		return unreadableError{fmt.Sprintf("the broker's answer about %s was cut at %d bytes: the names are too long", name, maxReply)}
+		return unreadableError{reason: fmt.Sprintf("the broker's answer about %s was cut at %d bytes: the names are too long", name, maxReply)}
 	}
 	r.args[name], r.guesses[name] = left[0], left[1:]
 	return nil

@@ -24,6 +24,10 @@ type Need struct {
 	// nothing at the broker that reorders.
 	Ordered bool
 
+	// MaxBackoff is the longest wait before a retry, 30 s if zero. Only Examine
+	// looks at it: a broker's consumer timeout must leave room for it.
+	MaxBackoff time.Duration
+
 	// AllowDrop accepts that rejected messages are lost: a queue without a
 	// dead-letter exchange then passes, and one whose dead letters would be
 	// lost on their way gets warnings.
@@ -90,10 +94,23 @@ func Check(ctx context.Context, conn *amqp.Connection, need Need) error {
 // Inspect returns what is wrong with the queue, or could not be told; nothing
 // if all is well. Check says how it goes about it and which errors it returns.
 func Inspect(ctx context.Context, conn *amqp.Connection, need Need) ([]Finding, error) {
+	return inspect(ctx, conn, need, false)
+}
+
+// Examine is Inspect with a closer look, for operators: at the queues that the
+// dead letters reach, at the consumers and messages that are there now, and at
+// policies that match and do not apply. All of it takes Management, except for
+// a dead-letter queue that is named by a routing key; what could not be seen is
+// a finding too.
+func Examine(ctx context.Context, conn *amqp.Connection, need Need) ([]Finding, error) {
+	return inspect(ctx, conn, need, true)
+}
+
+func inspect(ctx context.Context, conn *amqp.Connection, need Need, closely bool) ([]Finding, error) {
 	if need.Queue == "" {
 		return nil, errors.New("topology: Queue is empty")
 	}
-	g := gatherer{conn: conn, queue: need.Queue}
+	g := gatherer{conn: conn, queue: need.Queue, closely: closely}
 	if need.Management != "" {
 		var err error
 		if g.api, err = newManagement(need.Management, need.HTTPClient); err != nil {

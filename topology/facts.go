@@ -6,17 +6,35 @@ import amqp "github.com/rabbitmq/amqp091-go"
 type facts struct {
 	product string // "RabbitMQ"
 	version version
+	vhost   string
 	queue   string
+	console console
 
 	declared
 	unread    string // why declared is not known; empty when it is
+	denied    bool   // unread for want of a permission
 	exclusive bool
 
+	policyName  string
 	policy      amqp.Table // the effective definition; an operator's is merged in
 	policyKnown bool       // false: there may be one, or there may be none
+	unasked     bool       // Examine was given no management API
 	apiTrouble  string     // why the management API, which was given, tells nothing
 
-	way way
+	way    way
+	vitals *vitals // nil: not looked for, or not to be had
+}
+
+// vitals are what only Examine looks for.
+type vitals struct {
+	policies   []apiPolicy // of the virtual host
+	consumers  []apiConsumer
+	messages   int64
+	persistent int64
+	priorities int64    // in use; told by quorum queues from 4.3 on
+	targets    []target // queues that the dead letters reach
+	back       bool     // they also reach the queue itself
+	astray     bool     // the dead letters reach exchanges, and no queue behind them
 }
 
 // way is where a dead letter of the queue goes.
@@ -69,6 +87,19 @@ func (f facts) overflow() string {
 	}
 	s, _ := f.args[argOverflow].(string)
 	return s
+}
+
+// smaller is a number as argument and policy make it: the smaller one.
+func (f facts) smaller(arg, key string) (int64, bool) {
+	a, byArg := f.args[arg].(int64)
+	p, byPolicy := f.policy[key].(int64)
+	switch {
+	case byArg && byPolicy:
+		return min(a, p), true
+	case byPolicy:
+		return p, true
+	}
+	return a, byArg
 }
 
 // deliveryLimit of a quorum queue, as argument and policy make it: the smaller

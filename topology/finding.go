@@ -38,6 +38,10 @@ type Finding struct {
 	Seen     string   `json:"seen"` // what was found
 	Why      string   `json:"why"`  // what comes of it
 	Fix      string   `json:"fix"`  // what to change
+
+	// Command is a line for a shell that changes it, if one does: a request to
+	// the management API, which asks for the password. Names are quoted in it.
+	Command string `json:"command,omitempty"`
 }
 
 // String returns the finding on one line.

@@ -14,13 +14,14 @@ var ErrQueueNotFound = errors.New("topology: queue not found")
 
 // gatherer learns the facts of one queue. api is nil where there is none.
 type gatherer struct {
-	conn  *amqp.Connection
-	api   *management
-	queue string
+	conn    *amqp.Connection
+	api     *management
+	queue   string
+	closely bool // for Examine
 }
 
 func (g gatherer) gather(ctx context.Context) (facts, error) {
-	f := facts{queue: g.queue}
+	f := facts{queue: g.queue, vhost: g.conn.Config.Vhost}
 	f.product, _ = g.conn.Properties["product"].(string)
 	release, _ := g.conn.Properties["version"].(string)
 	f.version, _ = parseVersion(release)
@@ -40,6 +41,12 @@ func (g gatherer) gather(ctx context.Context) (facts, error) {
 	}
 	if x, set := f.deadLetterExchange(); set {
 		if err := g.follow(ctx, &f, x); err != nil {
+			return facts{}, err
+		}
+	}
+	if g.closely {
+		f.unasked = g.api == nil
+		if err := g.examine(ctx, &f); err != nil {
 			return facts{}, err
 		}
 	}
@@ -67,13 +74,8 @@ func (g gatherer) exists(ctx context.Context, f *facts) error {
 // ask learns from the management API, or says why it does not. That the API is
 // out of reach is a finding, not a failure: AMQP may tell enough.
 func (g gatherer) ask(ctx context.Context, f *facts) (trouble string) {
-	want, _ := g.conn.Properties["cluster_name"].(string)
-	have, err := g.api.cluster(ctx)
-	if err != nil {
+	if err := g.api.serves(ctx, g.conn); err != nil {
 		return err.Error()
-	}
-	if want != "" && have != want {
-		return fmt.Sprintf("it is that of cluster %q, the AMQP connection leads to %q", have, want)
 	}
 	q, err := g.api.queue(ctx, g.conn.Config.Vhost, g.queue)
 	if err != nil {
@@ -81,7 +83,8 @@ func (g gatherer) ask(ctx context.Context, f *facts) (trouble string) {
 	}
 	f.declared = declared{kind: q.Type, durable: q.Durable, autoDelete: q.AutoDelete, args: q.Arguments}
 	f.exclusive = q.Exclusive
-	f.policy, f.policyKnown = q.Policy, q.Policy != nil
+	f.policyName, f.policy, f.policyKnown = q.PolicyName, q.Policy, q.Policy != nil
+	f.console = console{g.api.base, g.api.user}
 	return ""
 }
 
@@ -90,7 +93,7 @@ func (g gatherer) read(ctx context.Context, f *facts) error {
 	var unread unreadableError
 	switch {
 	case errors.As(err, &unread):
-		f.unread = unread.reason
+		f.unread, f.denied = unread.reason, unread.denied
 	case errors.Is(err, errExclusive):
 		f.exclusive = true
 	case err != nil:

@@ -111,11 +111,12 @@ type apiQueue struct {
 	AutoDelete bool       `json:"auto_delete"`
 	Exclusive  bool       `json:"exclusive"`
 	Arguments  amqp.Table `json:"arguments"`
+	PolicyName string     `json:"policy"`
 	Policy     amqp.Table `json:"effective_policy_definition"`
 }
 
 func (m *management) queue(ctx context.Context, vhost, name string) (apiQueue, error) {
-	const columns = "?columns=type,durable,auto_delete,exclusive,arguments,effective_policy_definition"
+	const columns = "?columns=type,durable,auto_delete,exclusive,arguments,policy,effective_policy_definition"
 	var q apiQueue
 	if err := m.get(ctx, &q, columns, "queues", vhost, name); err != nil {
 		return apiQueue{}, err
@@ -149,6 +150,16 @@ func (m *management) bindings(ctx context.Context, vhost, exchange string) ([]ap
 	var all []apiBinding
 	err := m.get(ctx, &all, "", "exchanges", vhost, exchange, "bindings", "source")
 	return all, err
+}
+
+// serves returns nil if the API is that of the broker the connection leads to.
+func (m *management) serves(ctx context.Context, conn *amqp.Connection) error {
+	want, _ := conn.Properties["cluster_name"].(string)
+	have, err := m.cluster(ctx)
+	if err == nil && want != "" && have != want {
+		return fmt.Errorf("it is that of cluster %q, the AMQP connection leads to %q", have, want)
+	}
+	return err
 }
 
 func (m *management) cluster(ctx context.Context) (string, error) {

@@ -19,6 +19,13 @@ var rules = []rule{
 	deadLetterRule,
 	deadLetterRouteRule,
 	deadLetterStrategyRule,
+	conflictRule,
+	targetRule,
+	limitsRule,
+	foreignPolicyRule,
+	consumersRule,
+	consumerTimeoutRule,
+	messagesRule,
 	managementRule,
 }
 
@@ -28,6 +35,7 @@ func judge(f facts, need Need) []Finding {
 	for _, r := range rules {
 		all = append(all, r(f, need)...)
 	}
+	f.mend(all)
 	return all
 }
 
@@ -51,14 +59,24 @@ func brokerRule(f facts, _ Need) []Finding {
 	}}
 }
 
+// Codes of the one finding that stands for all when a queue cannot be read.
+const (
+	CodeUnknown = "arguments-unknown"
+	CodeDenied  = "arguments-denied" // for want of a permission
+)
+
 // readableRule answers for all that cannot be judged when the queue cannot be
 // read.
 func readableRule(f facts, _ Need) []Finding {
 	if f.unread == "" {
 		return nil
 	}
+	code := CodeUnknown
+	if f.denied {
+		code = CodeDenied
+	}
 	return []Finding{{
-		Code: "arguments-unknown", Severity: Error,
+		Code: code, Severity: Error,
 		Seen: "how the queue was declared cannot be read: " + f.unread,
 		Why:  "it cannot be shown that requeued messages keep their place and rejected ones are not lost",
 		Fix: "give the URL of the management API (Management), or the permission to configure the queue " +
@@ -101,16 +119,16 @@ func lifetimeRule(f facts, _ Need) []Finding {
 // orderRule looks for what would break strict order.
 func orderRule(f facts, need Need) []Finding {
 	var out []Finding
-	if kind, _ := f.args[argDelayedRetry].(string); kind != "" && kind != "disabled" {
+	if kind, _ := f.text(argDelayedRetry, "delayed-retry-type"); kind != "" && kind != "disabled" {
 		severity := Warning
 		if need.Ordered {
 			severity = Error
 		}
 		out = append(out, Finding{
 			Code: "delayed-retry", Severity: severity,
-			Seen: fmt.Sprintf("%s is %q", argDelayedRetry, kind),
+			Seen: fmt.Sprintf("the delayed retry type is %q", kind),
 			Why:  "the broker holds returned messages back and delivers others first",
-			Fix:  "declare the queue without " + argDelayedRetry + ": the wait between attempts is the consumer's",
+			Fix:  f.unset(argDelayedRetry, "delayed-retry-type") + ": the wait between attempts is the consumer's",
 		})
 	}
 	if !need.Ordered || f.kind == "" {
@@ -135,7 +153,16 @@ func orderRule(f facts, need Need) []Finding {
 	return out
 }
 
-func managementRule(f facts, need Need) []Finding {
+func managementRule(f facts, _ Need) []Finding {
+	if f.unasked {
+		return []Finding{{
+			Code: "not-seen", Severity: Warning,
+			Seen: "the management API was not asked",
+			Why: "AMQP does not tell of policies, of what is bound to the dead-letter exchange, of the dead-letter queue, " +
+				"and of who consumes: all that may be wrong unseen",
+			Fix: "give the URL of the management API (Management)",
+		}}
+	}
 	if f.apiTrouble == "" {
 		return nil
 	}

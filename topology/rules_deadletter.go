@@ -9,6 +9,7 @@ import (
 const (
 	codeNoDeadLetterExchange = "no-dead-letter-exchange"
 	codeDeadLetterUnproven   = "dead-letter-unproven"
+	codeAtMostOnce           = "dead-letter-at-most-once"
 )
 
 // lost is the severity of a way on which dead letters are lost.
@@ -106,11 +107,11 @@ func deadLetterRouteRule(f facts, need Need) []Finding {
 			Why:  "a rejected message comes back to the queue, for ever",
 			Fix:  fmt.Sprintf("bind a dead-letter queue to the exchange %q instead", exchange),
 		}}
-	case f.way.kind == "direct" && !fixed:
+	case !fixed && f.way.picks():
 		return []Finding{{
 			Code: "dead-letter-key-open", Severity: Warning,
-			Seen: fmt.Sprintf("the dead-letter exchange %q is direct, and no dead-letter routing key is set: "+
-				"only messages published with a key of %s find a queue", exchange, keys(reached)),
+			Seen: fmt.Sprintf("the dead-letter exchange %q is %s, and no dead-letter routing key is set: "+
+				"only messages published with a key of %s find a queue", exchange, f.way.kind, keys(reached)),
 			Why: "a rejected message with another key is dropped, and nobody is told",
 			Fix: "set the dead-letter routing key, or bind the dead-letter queue to a fanout exchange",
 		}}
@@ -127,8 +128,8 @@ func unbound(f facts, need Need, exchange string) Finding {
 	}
 	if len(f.way.bindings) > 0 {
 		key, _ := f.deadLetterKey()
-		x.Seen = fmt.Sprintf("the dead-letter exchange %q is direct and no binding has the dead-letter routing key %q, but %s",
-			exchange, key, keys(f.way.bindings))
+		x.Seen = fmt.Sprintf("the dead-letter exchange %q is %s and no binding is for the dead-letter routing key %q, but for %s",
+			exchange, f.way.kind, key, keys(f.way.bindings))
 		x.Fix = fmt.Sprintf("bind a dead-letter queue to the exchange %q with the key %q", exchange, key)
 	}
 	if f.way.alternate {
@@ -140,18 +141,24 @@ func unbound(f facts, need Need, exchange string) Finding {
 }
 
 // reached returns the bindings that a dead letter may take. Only where the
-// exchange is direct and the key is set can one be ruled out.
+// exchange is direct or topic and the key is set can one be ruled out.
 func (w way) reached(key string, fixed bool) []apiBinding {
-	if w.kind != "direct" || !fixed {
+	if w.kind != "direct" && w.kind != "topic" || !fixed {
 		return w.bindings
 	}
 	var out []apiBinding
 	for _, b := range w.bindings {
-		if b.Key == key {
+		if b.Key == key || w.kind == "topic" && topicMatches(b.Key, key) {
 			out = append(out, b)
 		}
 	}
 	return out
+}
+
+// picks says whether some keys find no binding.
+func (w way) picks() bool {
+	return w.kind == "direct" ||
+		w.kind == "topic" && !slices.ContainsFunc(w.bindings, func(b apiBinding) bool { return b.Key == "#" })
 }
 
 func (b apiBinding) leadsTo(queue string) bool {
@@ -180,7 +187,7 @@ func deadLetterStrategyRule(f facts, need Need) []Finding {
 		return nil
 	}
 	x := Finding{
-		Code: "dead-letter-at-most-once", Severity: Warning,
+		Code: codeAtMostOnce, Severity: Warning,
 		Why: "a dead letter is lost if its queue cannot take it at that moment",
 		Fix: fmt.Sprintf("declare the queue anew with %s=at-least-once and %s=reject-publish, or set both by policy",
 			argStrategy, argOverflow),

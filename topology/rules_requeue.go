@@ -3,9 +3,10 @@ package topology
 import "fmt"
 
 const (
-	codeTail     = "requeue-to-tail"
-	codeDiscard  = "requeue-discards"
-	codeLimitLow = "delivery-limit-low"
+	codeTail       = "requeue-to-tail"
+	codeDiscard    = "requeue-discards"
+	codeLimitLow   = "delivery-limit-low"
+	codeLimitTight = "delivery-limit-tight"
 )
 
 // defaultLimit is that of a quorum queue without one, from 4.0 on.
@@ -109,7 +110,7 @@ func deliveryLimitRule(f facts, need Need) []Finding {
 		}}
 	case limit < retries+roomy:
 		return []Finding{{
-			Code: "delivery-limit-tight", Severity: Warning,
+			Code: codeLimitTight, Severity: Warning,
 			Seen: seen,
 			Why:  neighbors(f.version),
 			Fix:  fix,

@@ -1,0 +1,100 @@
+package topology
+
+import (
+	"regexp"
+	"strings"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+// mend writes the commands of the findings that a policy, or a dead-letter
+// queue, mends. All that a policy mends is one command, for a second would undo
+// the first.
+func (f facts) mend(findings []Finding) {
+	changes := amqp.Table{}
+	for _, x := range findings {
+		changes = merge(changes, f.changes(x.Code))
+	}
+	policy := f.setPolicy(changes)
+	for i, x := range findings {
+		switch {
+		case x.Command != "":
+		case x.Code == codeNoDeadLetterExchange:
+			findings[i].Command = both(f.makeWay(f.queue+".dlx"), policy)
+		case len(f.changes(x.Code)) > 0:
+			findings[i].Command = policy
+		case x.Code == "dead-letter-exchange-missing":
+			exchange, _ := f.deadLetterExchange()
+			findings[i].Command = f.makeWay(exchange)
+		case x.Code == "dead-letter-unbound" && !f.way.alternate:
+			exchange, _ := f.deadLetterExchange()
+			findings[i].Command = f.makeEnd(exchange)
+		case x.Code == "dead-letter-queue-missing":
+			key, _ := f.deadLetterKey()
+			findings[i].Command = f.makeQueue(key)
+		}
+	}
+}
+
+// changes are the keys of a policy that mend what a code stands for.
+func (f facts) changes(code string) amqp.Table {
+	_, limited := f.args[argDeliveryLimit]
+	_, strategy := f.args[argStrategy]
+	switch {
+	case code == codeNoDeadLetterExchange:
+		return amqp.Table{"dead-letter-exchange": f.queue + ".dlx"}
+	case (code == codeTail || code == codeLimitLow || code == codeLimitTight) && !limited && f.kind == string(Quorum):
+		return amqp.Table{"delivery-limit": defaultDeliveryLimit}
+	case code == codeAtMostOnce && (!strategy || f.deadLetterStrategy() == "at-least-once"):
+		return amqp.Table{"dead-letter-strategy": "at-least-once", "overflow": "reject-publish"}
+	case code == codeDropsHead:
+		return amqp.Table{"overflow": "reject-publish"}
+	}
+	return nil
+}
+
+// setPolicy gives the queue a policy of its own: what its policy says now, with
+// the changes. It returns "" if it is not known what that says.
+func (f facts) setPolicy(changes amqp.Table) string {
+	if f.vitals == nil || !f.policyKnown || len(changes) == 0 {
+		return ""
+	}
+	definition, priority := amqp.Table{}, 0
+	for _, p := range f.vitals.policies {
+		if p.Name == f.policyName {
+			definition = p.Definition
+		}
+		priority = max(priority, p.Priority)
+	}
+	own := map[string]any{
+		"pattern": "^" + regexp.QuoteMeta(f.queue) + "$", "apply-to": "queues",
+		"priority": priority + 1, "definition": merge(definition, changes),
+	}
+	return f.console.request("PUT", own, "policies", f.vhost, "strikes."+f.queue)
+}
+
+// makeWay makes a fanout exchange with a dead-letter queue.
+func (f facts) makeWay(exchange string) string {
+	fanout := map[string]any{"type": "fanout", "durable": true}
+	return both(f.console.request("PUT", fanout, "exchanges", f.vhost, exchange), f.makeEnd(exchange))
+}
+
+// makeEnd makes a dead-letter queue at the end of the exchange.
+func (f facts) makeEnd(exchange string) string {
+	key, _ := f.deadLetterKey()
+	bind := f.console.request("POST", map[string]any{"routing_key": key}, "bindings", f.vhost, "e", exchange, "q", f.queue+".dlq")
+	return both(f.makeQueue(f.queue+".dlq"), bind)
+}
+
+func (f facts) makeQueue(name string) string {
+	queue := map[string]any{"durable": true, "arguments": deadLetterArguments()}
+	return f.console.request("PUT", queue, "queues", f.vhost, name)
+}
+
+// both runs the second line if the first succeeds; "" if one cannot be written.
+func both(first, second string) string {
+	if first == "" || second == "" {
+		return ""
+	}
+	return strings.Join([]string{first, second}, " && ")
+}

@@ -1,0 +1,125 @@
+package topology
+
+import (
+	"fmt"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+// target is a queue that dead letters reach.
+type target struct{ facts }
+
+// enoughLooks is the delivery limit from which on a dead-letter queue may be
+// looked into without a thought.
+const enoughLooks = 1000
+
+// targetRule judges the queues at the end of the dead letters' way.
+func targetRule(f facts, need Need) []Finding {
+	if f.vitals == nil || need.AllowDrop {
+		return nil
+	}
+	var out []Finding
+	if f.vitals.astray {
+		exchange, _ := f.deadLetterExchange()
+		out = append(out, Finding{
+			Code: "dead-letter-unbound", Severity: Error,
+			Seen: fmt.Sprintf("the dead-letter exchange %q leads to other exchanges, and those to no queue", exchange),
+			Why:  "rejected messages are dropped, and nobody is told",
+			Fix:  fmt.Sprintf("bind a dead-letter queue to the exchange %q", exchange),
+		})
+	}
+	for _, t := range f.vitals.targets {
+		for _, judge := range []func() []Finding{t.lifetime, t.room, t.looks} {
+			out = append(out, judge()...)
+		}
+	}
+	return out
+}
+
+func (t target) lifetime() []Finding {
+	why := ""
+	switch expires, set := t.smaller("x-expires", "expires"); {
+	case t.exclusive:
+		why = "is exclusive to one connection, and deleted with it"
+	case t.kind == "":
+		return nil
+	case t.autoDelete:
+		why = "is deleted when its last consumer leaves"
+	case set:
+		why = fmt.Sprintf("is deleted after %d ms without a consumer", expires)
+	case !t.durable:
+		why = "is not durable: a restart of the broker deletes it"
+	case t.kind == string(Classic):
+		return []Finding{{
+			Code: "dead-letter-queue-classic", Severity: Warning,
+			Seen: fmt.Sprintf("the dead-letter queue %q is a classic queue", t.queue),
+			Why:  "the dead letters of the last moments are lost when the broker is killed, though they were rejected and confirmed",
+			Fix: fmt.Sprintf("drain and delete it, then declare it anew with %s=quorum and %s=%d",
+				argType, argDeliveryLimit, deadLetterLimit),
+		}}
+	default:
+		return nil
+	}
+	return []Finding{{
+		Code: "dead-letter-queue-temporary", Severity: Warning,
+		Seen: fmt.Sprintf("the dead-letter queue %q %s", t.queue, why),
+		Why:  "all dead letters go with it, and later ones are dropped",
+		Fix:  "declare it anew, durable and without exclusive, auto-delete and x-expires",
+	}}
+}
+
+// room judges whether dead letters stay.
+func (t target) room() []Finding {
+	if t.kind == "" {
+		return nil
+	}
+	var out []Finding
+	if ms, set := t.smaller("x-message-ttl", "message-ttl"); set {
+		out = append(out, Finding{
+			Code: "dead-letter-queue-ttl", Severity: Warning,
+			Seen: fmt.Sprintf("dead letters expire after %d ms in the queue %q", ms, t.queue),
+			Why:  "then they are dropped, or go on to where it dead-letters to, which may be back to be retried anew",
+			Fix:  t.unset("x-message-ttl", "message-ttl"),
+		})
+	}
+	if _, limited := t.lengthLimit(); limited {
+		why := "once it is full, a further dead letter is dropped, or waits in its own queue where that dead-letters at least once"
+		if t.dropsHead() {
+			why = "once it is full, each new dead letter drops the oldest"
+		}
+		out = append(out, Finding{
+			Code: "dead-letter-queue-limited", Severity: Warning,
+			Seen: fmt.Sprintf("the dead-letter queue %q holds at most %s", t.queue, t.lengthText()),
+			Why:  why,
+			Fix:  "declare it anew without x-max-length and x-max-length-bytes, and take max-length and max-length-bytes out of its policy",
+		})
+	}
+	return out
+}
+
+// looks judges how often a dead letter may be looked at.
+func (t target) looks() []Finding {
+	if t.kind != string(Quorum) || t.version == (version{}) {
+		return nil
+	}
+	limit, set := t.deliveryLimit()
+	old := t.version.before(4, 0)
+	seen := fmt.Sprintf("has the delivery limit %d", limit)
+	switch {
+	case set && limit >= enoughLooks, set && limit < 0 && !old, !set && old:
+		return nil
+	case !set:
+		seen = fmt.Sprintf("has no delivery limit, which makes it %d on RabbitMQ %s", defaultLimit, t.version)
+	}
+	fix := fmt.Sprintf("set the delivery limit %d by policy", deadLetterLimit)
+	command := t.setPolicy(amqp.Table{"delivery-limit": deadLetterLimit})
+	if _, byArgument := t.args[argDeliveryLimit]; byArgument {
+		fix, command = fmt.Sprintf("declare it anew with %s=%d", argDeliveryLimit, deadLetterLimit), ""
+	}
+	return []Finding{{
+		Code: "dead-letter-queue-looks", Severity: Warning,
+		Seen: fmt.Sprintf("the dead-letter queue %q %s", t.queue, seen),
+		Why:  "every look at a dead letter that puts it back counts, and at the limit RabbitMQ deletes it",
+		Fix:  fix, Command: command,
+	}}
+}
