@@ -1,0 +1,181 @@
+package topology
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+// probeLanding rejects a message and takes it out of the dead-letter queues.
+func probeLanding(ctx context.Context, conn *amqp.Connection, f facts) (Proof, error) {
+	const what = "whether a rejected message lands was not tried"
+	if reason := f.unsafe(); reason != "" {
+		return untried(what, reason), nil
+	}
+	for _, t := range f.vitals.targets {
+		reason, err := occupied(ctx, conn, t.queue)
+		if err != nil {
+			return Proof{}, err
+		}
+		if reason != "" {
+			return untried(what, reason), nil
+		}
+	}
+	var missing []string
+	id := "strikes.probe." + uuid.NewString()
+	err := onScratch(ctx, conn, f.landingArguments(), func(s scratch) error {
+		if err := s.reject(ctx, id); err != nil {
+			return err
+		}
+		for _, t := range f.vitals.targets {
+			landed, err := takeOut(ctx, conn, t.queue, id)
+			if err != nil {
+				return err
+			}
+			if !landed {
+				missing = append(missing, t.queue)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return Proof{}, err
+	}
+	return f.landingProof(missing), nil
+}
+
+// unsafe says why a scratch message must not be sent the way of the dead
+// letters; "" if it may.
+func (f facts) unsafe() string {
+	exchange, set := f.deadLetterExchange()
+	_, fixed := f.deadLetterKey()
+	switch {
+	case f.exclusive || f.kind == "":
+		return "how the queue was declared cannot be read"
+	case !set:
+		return "no dead-letter exchange is seen"
+	case f.vitals == nil:
+		return "which queues the dead letters reach cannot be seen over AMQP; give the URL of the management API (Management)"
+	case f.vitals.back:
+		return "dead letters lead back to the queue itself, where consumers would get it"
+	case len(f.vitals.targets) == 0:
+		return "the dead letters reach no queue"
+	case exchange != "" && f.way.kind == "headers", exchange != "" && !fixed && f.way.picks():
+		return fmt.Sprintf("where a dead letter goes behind the exchange %q depends on the message, of type %q", exchange, f.way.kind)
+	}
+	for _, t := range f.vitals.targets {
+		_, expires := t.smaller("x-message-ttl", "message-ttl")
+		single, _ := t.args[argSingleActive].(bool)
+		if expires || single || t.exclusive || t.kind != string(Classic) && t.kind != string(Quorum) {
+			return fmt.Sprintf("the dead-letter queue %q is not one that a message can be taken out of again (expiry, single active consumer, exclusive, or a stream)", t.queue)
+		}
+	}
+	return ""
+}
+
+// occupied says what keeps a scratch message from being put into the queue and
+// taken out again.
+func occupied(ctx context.Context, conn *amqp.Connection, queue string) (reason string, err error) {
+	err = onChannel(ctx, conn, func(ch *amqp.Channel) error {
+		q, err := ch.QueueDeclarePassive(queue, false, false, false, false, nil)
+		switch {
+		case err != nil:
+			return err
+		case q.Consumers > 0:
+			reason = fmt.Sprintf("%d consumers of the dead-letter queue %q would get the scratch message", q.Consumers, queue)
+		case q.Messages > 0:
+			reason = fmt.Sprintf("the dead-letter queue %q holds %d dead letters, and the scratch message could not be taken out from among them", queue, q.Messages)
+		}
+		return nil
+	})
+	return reason, err
+}
+
+// landingArguments are those that bear on dead letters.
+func (f facts) landingArguments() amqp.Table {
+	exchange, _ := f.deadLetterExchange()
+	args := amqp.Table{argType: f.kind, argDeadLetterExchange: exchange}
+	if key, fixed := f.deadLetterKey(); fixed {
+		args[argDeadLetterKey] = key
+	}
+	if f.kind != string(Quorum) {
+		return args
+	}
+	if f.deadLetterStrategy() == "at-least-once" {
+		args[argStrategy] = "at-least-once"
+	}
+	if o := f.overflow(); o != "" {
+		args[argOverflow] = o
+	}
+	return args
+}
+
+func (s scratch) reject(ctx context.Context, id string) error {
+	deliveries, err := s.fill(ctx, id)
+	if err != nil {
+		return err
+	}
+	d, came, err := next(ctx, deliveries)
+	if err != nil {
+		return err
+	}
+	if !came {
+		return fmt.Errorf("the scratch queue delivers nothing within %v", probeWait)
+	}
+	return d.Nack(false, false)
+}
+
+// takeOut waits for the message and acks it. Real dead letters that come
+// meanwhile are held till then, and given back.
+func takeOut(ctx context.Context, conn *amqp.Connection, queue, id string) (landed bool, err error) {
+	poll := time.NewTicker(20 * time.Millisecond)
+	defer poll.Stop()
+	end := time.NewTimer(probeWait)
+	defer end.Stop()
+	err = onChannel(ctx, conn, func(ch *amqp.Channel) error {
+		for {
+			d, came, err := ch.Get(queue, false)
+			switch {
+			case err != nil:
+				return err
+			case came && d.MessageId == id:
+				landed = true
+				return d.Ack(false)
+			case came: // its unsettled delivery returns when the channel closes
+				continue
+			}
+			select {
+			case <-poll.C:
+			case <-end.C:
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+	})
+	if errors.Is(err, amqp.ErrClosed) && landed {
+		err = nil
+	}
+	return landed, err
+}
+
+func (f facts) landingProof(missing []string) Proof {
+	exchange, _ := f.deadLetterExchange()
+	if len(missing) > 0 {
+		return Proof{Findings: []Finding{{
+			Code: "probe-lost", Severity: Error,
+			Seen: fmt.Sprintf("a rejected scratch message did not reach the queues %q behind the dead-letter exchange %q within %v", missing, exchange, probeWait),
+			Why:  "rejected messages are dropped, and nobody is told",
+			Fix:  "look at the bindings of the exchange, at the limits of the queues, and whether they are up",
+		}}}
+	}
+	var proven []string
+	for _, t := range f.vitals.targets {
+		proven = append(proven, fmt.Sprintf("a rejected message landed in %q, and was taken out again", t.queue))
+	}
+	return Proof{Proven: proven}
+}
