@@ -72,10 +72,10 @@ func (a *app) root() *cli.Command {
 		Name:  "strikes",
 		Usage: "retry RabbitMQ messages an exact number of times, counted in Redis",
 		Description: "Exit codes: 0 done, 1 failed, 2 usage or refused, 3 nothing matched, 4 not authorised,\n" +
-			"69 broker or store out of reach, 130 interrupted.",
+			"5 the doctor found an error, 69 broker or store out of reach, 130 interrupted.",
 		Commands: []*cli.Command{
 			a.demoCommand(), a.declareCommand(), a.publishCommand(), a.consumeCommand(), a.counterCommand(),
-			a.versionCommand(), a.demoWorkerCommand(),
+			a.doctorCommand(), a.versionCommand(), a.demoWorkerCommand(),
 		},
 		Action:                          a.do(group),
 		EnableShellCompletion:           true,

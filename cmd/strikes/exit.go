@@ -19,6 +19,7 @@ const (
 	exitUsage       = 2
 	exitNothing     = 3
 	exitDenied      = 4
+	exitFound       = 5
 	exitUnreachable = 69
 	exitInterrupted = 130
 )

@@ -1,0 +1,164 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+	"github.com/urfave/cli/v3"
+
+	"github.com/strikesmq/strikes/consumer"
+	"github.com/strikesmq/strikes/topology"
+)
+
+func (a *app) doctorCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "doctor",
+		Usage:     "find out what would lose, reorder or block messages, and how to mend it",
+		ArgsUsage: "[QUEUE…]",
+		Description: "Looks at each QUEUE, its dead-letter way, the broker and the store, and says what is wrong with them, what comes\n" +
+			"of it, and what mends it. It changes nothing. Without a QUEUE it looks at every queue of the virtual host, except\n" +
+			"exclusive ones, streams, and queues that only take the dead letters of others.\n\n" +
+			"What AMQP does not tell it asks the management API: --management-url, else the broker's host at its usual port, with\n" +
+			"the user and password of the AMQP URL. Without one it says what it could not see.\n\n" +
+			"With --probe it also proves, for each QUEUE, where a requeued message goes, on a scratch queue with the same\n" +
+			"arguments, and that a rejected message lands, if the dead-letter queue is empty and nobody consumes from it.\n\n" +
+			"Exits 5 if it found an error, 0 if there are only warnings.",
+		Flags: []cli.Flag{
+			amqpFlag(), redisFlag(), prefixFlag(), managementFlag(),
+			&cli.IntFlag{Name: "max-retries", Sources: env("max-retries"), Value: consumer.DefaultMaxRetries, Usage: "how often consumers retry: the delivery limit must leave room for `N`"},
+			&cli.DurationFlag{Name: "max-backoff", Sources: env("max-backoff"), Value: 30 * time.Second, Usage: "the longest `WAIT` before a retry: the consumer timeout must leave room for it"},
+			&cli.BoolFlag{Name: "ordered", Sources: env("ordered"), Usage: "messages must be handled in order"},
+			&cli.BoolFlag{Name: "allow-drop", Sources: env("allow-drop"), Usage: "accept that dead letters are lost"},
+			&cli.BoolFlag{Name: "probe", Usage: "prove it, with scratch messages"},
+			jsonFlag("print one JSON object a finding"),
+		},
+		Action: a.do(a.doctor),
+	}
+}
+
+func managementFlag() cli.Flag {
+	return &cli.StringFlag{
+		Name: "management-url", Sources: env("management-url"),
+		Usage: "the broker's management API, as `URL` http://user:password@host:15672, to check what AMQP does not tell",
+	}
+}
+
+// rounds is one run of the doctor.
+type rounds struct {
+	app    *app
+	conn   *amqp.Connection
+	need   topology.Need // without a Queue
+	probe  bool
+	report report
+}
+
+func (a *app) doctor(ctx context.Context, c *cli.Command) error {
+	queues, err := positional(c, "[QUEUE…]")
+	if err != nil {
+		return err
+	}
+	need, err := doctorNeed(c)
+	if err != nil {
+		return err
+	}
+	if c.Bool("probe") && len(queues) == 0 {
+		return usagef("doctor: --probe makes scratch queues and messages: name the QUEUE that it is for")
+	}
+	b, err := brokerOf(c)
+	if err != nil {
+		return err
+	}
+	r := &rounds{app: a, need: need, probe: c.Bool("probe"), report: report{out: a.stdout, json: c.Bool("json"), vhost: b.vhost}}
+	err = b.with(ctx, func(conn *amqp.Connection) error {
+		r.conn = conn
+		return r.broker(ctx, b, queues)
+	})
+	if err != nil {
+		return err
+	}
+	if err := r.store(ctx, c); err != nil {
+		return err
+	}
+	return r.report.verdict()
+}
+
+func doctorNeed(c *cli.Command) (topology.Need, error) {
+	need := topology.Need{
+		MaxRetries: c.Int("max-retries"), MaxBackoff: c.Duration("max-backoff"), Ordered: c.Bool("ordered"),
+		AllowDrop: c.Bool("allow-drop"), Management: c.String("management-url"),
+	}
+	switch {
+	case need.MaxRetries < 0 || need.MaxRetries > 1000:
+		return need, usagef("--max-retries is %d: it is 0 to 1000", need.MaxRetries)
+	case need.MaxBackoff <= 0:
+		return need, usagef("--max-backoff is %v: it must be positive", need.MaxBackoff)
+	case need.Management != "" && !readable(need.Management):
+		return need, usagef("the management API's URL cannot be read: it is http[s]://user:password@host:15672")
+	}
+	return need, nil
+}
+
+// broker looks at the queues, and at the broker itself.
+func (r *rounds) broker(ctx context.Context, b *broker, queues []string) error {
+	r.guess(ctx, b)
+	if len(queues) == 0 {
+		var err error
+		if queues, err = r.list(ctx); err != nil {
+			return err
+		}
+	}
+	for _, queue := range queues {
+		if err := r.queue(ctx, queue); err != nil {
+			return err
+		}
+	}
+	release, _ := r.conn.Properties["version"].(string)
+	return r.report.add(subject{kind: "broker", name: "RabbitMQ " + release}, topologyFindings(topology.ExamineBroker(r.conn)))
+}
+
+func (r *rounds) queue(ctx context.Context, name string) error {
+	need := r.need
+	need.Queue = name
+	at := subject{kind: "queue", name: name}
+	findings, err := topology.Examine(ctx, r.conn, need)
+	if errors.Is(err, topology.ErrQueueNotFound) {
+		return r.report.add(at, []finding{{
+			Code: codeNotFound, Severity: topology.Error.String(),
+			Seen: fmt.Sprintf("there is no such queue in virtual host %q", r.report.vhost),
+			Why:  "nothing can be consumed from it",
+			Fix:  "declare it (strikes declare), or mind the name and the virtual host",
+		}})
+	}
+	if err != nil {
+		return err
+	}
+	if !r.probe {
+		return r.report.add(at, topologyFindings(findings))
+	}
+	proof, err := topology.Probe(ctx, r.conn, need)
+	if err != nil {
+		return err
+	}
+	at.proven = proof.Proven
+	return r.report.add(at, topologyFindings(append(findings, proof.Findings...)))
+}
+
+// list names every queue worth a look.
+func (r *rounds) list(ctx context.Context) ([]string, error) {
+	if r.need.Management == "" {
+		return nil, usagef("doctor: without the management API queues cannot be listed: name a QUEUE, or give --management-url")
+	}
+	found, err := topology.List(ctx, r.conn, r.need)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(found.Queues) == 0:
+		return nil, coded{fmt.Errorf("no queue in virtual host %q", r.report.vhost), exitNothing}
+	case len(found.PassedOver) > 0:
+		fmt.Fprintf(r.app.stderr, "strikes: passed over %d queues that are exclusive, streams, or the dead-letter queues of others\n", len(found.PassedOver))
+	}
+	return found.Queues, nil
+}

@@ -1,0 +1,49 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/topology"
+)
+
+// guessTimeout bounds the wait for an API that nobody said is there.
+const guessTimeout = 3 * time.Second
+
+// guess tries the usual place of the management API, unless one was given.
+func (r *rounds) guess(ctx context.Context, b *broker) {
+	if r.need.Management != "" {
+		return
+	}
+	r.need.Management = guessManagement(b.url)
+	ctx, cancel := context.WithTimeout(ctx, guessTimeout)
+	defer cancel()
+	r.need.HTTPClient = &http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true}}
+	if err := topology.TryManagement(ctx, r.conn, r.need); err != nil {
+		fmt.Fprintf(r.app.stderr, "strikes: going without the management API (none was given, and its usual place was tried): %s\n",
+			printable(withoutPasswords(err.Error()), ""))
+		r.need.Management = ""
+	}
+}
+
+// guessManagement is where the API of a broker usually is: its port is 10000 above the one for AMQP, and encrypted if
+// that is. A password that went over an encrypted connection goes over no other.
+func guessManagement(amqpURL string) string {
+	uri, err := amqp.ParseURI(amqpURL)
+	if err != nil || uri.Port > 65535-10000 {
+		return ""
+	}
+	at := url.URL{
+		Scheme: map[bool]string{true: "https", false: "http"}[uri.Scheme == "amqps"],
+		User:   url.UserPassword(uri.Username, uri.Password),
+		Host:   net.JoinHostPort(uri.Host, strconv.Itoa(uri.Port+10000)),
+	}
+	return at.String()
+}

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/strikesmq/strikes/topology"
+)
+
+// Findings that say that something could not be looked at have exit codes of their own.
+const (
+	codeNotFound    = "queue-not-found"
+	codeUnreachable = "store-unreachable"
+	codeStoreDenied = "store-denied"
+)
+
+// finding is one that the doctor prints, a JSON object a line.
+type finding struct {
+	Subject  string `json:"subject"` // queue, broker or store
+	Name     string `json:"name"`
+	VHost    string `json:"vhost,omitempty"` // of a queue
+	Code     string `json:"code"`
+	Severity string `json:"severity"`
+	Seen     string `json:"seen"`
+	Why      string `json:"why"`
+	Fix      string `json:"fix"`
+	Command  string `json:"command,omitempty"`
+}
+
+// inFlags puts a library's words as those of this command line.
+var inFlags = strings.NewReplacer(
+	"the URL of the management API (Management)", "the URL of the management API (--management-url)",
+	"mend Management", "mend --management-url", "AllowDrop", "--allow-drop", "MaxRetries", "--max-retries",
+)
+
+func topologyFindings(found []topology.Finding) []finding {
+	var out []finding
+	for _, f := range found {
+		out = append(out, finding{
+			Code: f.Code, Severity: f.Severity.String(), Seen: inFlags.Replace(f.Seen), Why: inFlags.Replace(f.Why),
+			Fix: inFlags.Replace(f.Fix), Command: f.Command,
+		})
+	}
+	return out
+}
+
+// subject is what findings are about.
+type subject struct {
+	kind, name string
+	proven     []string // what is known to be well, by trying
+}
+
+// report prints findings as they come, and keeps what the exit code takes.
+type report struct {
+	out    io.Writer
+	json   bool
+	vhost  string
+	codes  []string // of the errors
+	warned int
+}
+
+func (r *report) add(at subject, findings []finding) error {
+	for i, f := range findings {
+		f.Subject, f.Name = at.kind, at.name
+		if at.kind == "queue" {
+			f.VHost = r.vhost
+		}
+		findings[i] = f
+		if f.Severity == topology.Error.String() {
+			r.codes = append(r.codes, f.Code)
+		} else {
+			r.warned++
+		}
+	}
+	if !r.json {
+		return r.print(at, findings)
+	}
+	for _, f := range findings {
+		if err := json.NewEncoder(r.out).Encode(f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *report) print(at subject, findings []finding) error {
+	var b strings.Builder
+	state := ""
+	if len(findings) == 0 {
+		state = ": nothing wrong"
+	}
+	name := at.name
+	if at.kind == "queue" {
+		name = shown(name)
+	}
+	fmt.Fprintf(&b, "%s %s%s\n", at.kind, printable(name, ""), state)
+	for _, p := range at.proven {
+		fmt.Fprintf(&b, "  proven   %s\n", printable(p, ""))
+	}
+	for _, f := range findings {
+		fmt.Fprintf(&b, "  %-8s %s: %s\n", f.Severity, f.Code, printable(f.Seen, ""))
+		fmt.Fprintf(&b, "           why: %s\n", printable(f.Why, ""))
+		fmt.Fprintf(&b, "           fix: %s\n", printable(f.Fix, ""))
+		if f.Command != "" {
+			fmt.Fprintf(&b, "           run: %s\n", printable(f.Command, ""))
+		}
+	}
+	_, err := io.WriteString(r.out, b.String())
+	return err
+}
+
+// verdict is nil if nothing worse than a warning was found.
+func (r *report) verdict() error {
+	if len(r.codes) == 0 {
+		return nil
+	}
+	return coded{fmt.Errorf("%d errors and %d warnings", len(r.codes), r.warned), doctorCode(r.codes)}
+}
+
+// doctorCode is the exit code for the errors: what is wrong before what could not be looked at.
+func doctorCode(codes []string) int {
+	code, rank := exitFound, 4
+	for _, c := range codes {
+		of, at := exitFound, 0
+		switch c {
+		case codeUnreachable:
+			of, at = exitUnreachable, 1
+		case codeStoreDenied, topology.CodeDenied:
+			of, at = exitDenied, 2
+		case codeNotFound:
+			of, at = exitNothing, 3
+		}
+		if at < rank {
+			code, rank = of, at
+		}
+	}
+	return code
+}

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/topology"
+)
+
+// store looks at the store. One that does not answer is a finding like any other: the rest was seen all the same.
+func (r *rounds) store(ctx context.Context, c *cli.Command) error {
+	rawURL := c.String("redis-url")
+	if !readable(rawURL) {
+		return usagef("the store's URL cannot be read: it is like redis://user:password@host:port/db, with / @ : ? # %% in a name or password percent-encoded")
+	}
+	store, err := counter.Dial(rawURL, &counter.Options{Prefix: c.String("prefix")})
+	if err != nil {
+		return usage(err)
+	}
+	defer store.Close()
+	check, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	found, err := store.Examine(check)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	findings := storeFindings(found)
+	if err != nil {
+		findings = append(findings, storeTrouble(err))
+	}
+	return r.report.add(subject{kind: "store", name: redacted(rawURL)}, findings)
+}
+
+func storeFindings(found []counter.Finding) []finding {
+	var out []finding
+	for _, f := range found {
+		severity := topology.Warning
+		if f.Severe {
+			severity = topology.Error
+		}
+		out = append(out, finding{Code: f.Code, Severity: severity.String(), Seen: f.Seen, Why: f.Why, Fix: f.Fix})
+	}
+	return out
+}
+
+func storeTrouble(err error) finding {
+	f := finding{
+		Code: codeUnreachable, Severity: topology.Error.String(), Seen: withoutPasswords(err.Error()),
+		Why: "no failure can be counted: messages that have failed are held until their session ends, then go back uncharged",
+		Fix: "bring the store back, or give its address with --redis-url",
+	}
+	var store *counter.StoreError
+	if errors.As(err, &store) && store.Cause == counter.Denied {
+		f.Code, f.Fix = codeStoreDenied, "give the user and password that the store knows, with --redis-url or REDIS_URL"
+	}
+	return f
+}
