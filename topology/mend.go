@@ -40,13 +40,17 @@ func (f facts) mend(findings []Finding) {
 func (f facts) changes(code string) amqp.Table {
 	_, limited := f.args[argDeliveryLimit]
 	_, strategy := f.args[argStrategy]
+	atLeastOnce := amqp.Table{}
+	if f.kind == string(Quorum) && (!strategy || f.deadLetterStrategy() == "at-least-once") {
+		atLeastOnce = amqp.Table{"dead-letter-strategy": "at-least-once", "overflow": "reject-publish"}
+	}
 	switch {
 	case code == codeNoDeadLetterExchange:
-		return amqp.Table{"dead-letter-exchange": f.queue + ".dlx"}
+		return merge(amqp.Table{"dead-letter-exchange": f.queue + ".dlx"}, atLeastOnce)
 	case (code == codeTail || code == codeLimitLow || code == codeLimitTight) && !limited && f.kind == string(Quorum):
 		return amqp.Table{"delivery-limit": defaultDeliveryLimit}
-	case code == codeAtMostOnce && (!strategy || f.deadLetterStrategy() == "at-least-once"):
-		return amqp.Table{"dead-letter-strategy": "at-least-once", "overflow": "reject-publish"}
+	case code == codeAtMostOnce:
+		return atLeastOnce
 	case code == codeDropsHead:
 		return amqp.Table{"overflow": "reject-publish"}
 	}
