@@ -140,7 +140,7 @@ func settle(ctx context.Context, gather func(context.Context) (facts, error), ne
 		}
 		findings := judge(f, need)
 		pending := need.Management != "" && f.apiTrouble == "" && !f.policyKnown
-		if !pending || !slices.ContainsFunc(findings, policyMayMend) || time.Since(begun) >= policyWait {
+		if !pending || !slices.ContainsFunc(findings, f.policyMayMend) || time.Since(begun) >= policyWait {
 			return findings, nil
 		}
 		select {

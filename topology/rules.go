@@ -40,11 +40,11 @@ func judge(f facts, need Need) []Finding {
 }
 
 // policyMayMend says whether a policy that is not seen yet could turn the
-// error into none.
-func policyMayMend(f Finding) bool {
-	return f.Severity >= Error && slices.Contains([]string{
-		codeNoDeadLetterExchange, codeDeadLetterUnproven, codeTail, codeDiscard, codeLimitLow,
-	}, f.Code)
+// finding into none. A start is not kept waiting for a warning.
+func (f facts) policyMayMend(x Finding) bool {
+	return (x.Severity >= Error || f.vitals != nil) && slices.Contains([]string{
+		codeNoDeadLetterExchange, codeDeadLetterUnproven, codeTail, codeDiscard, codeLimitLow, codeLimitTight, codeAtMostOnce,
+	}, x.Code)
 }
 
 func brokerRule(f facts, _ Need) []Finding {

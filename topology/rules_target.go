@@ -108,6 +108,8 @@ func (t target) looks() []Finding {
 	switch {
 	case set && limit >= enoughLooks, set && limit < 0 && !old, !set && old:
 		return nil
+	case !set && !t.policyKnown:
+		return nil
 	case !set:
 		seen = fmt.Sprintf("has no delivery limit, which makes it %d on RabbitMQ %s", defaultLimit, t.version)
 	}

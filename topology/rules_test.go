@@ -1,7 +1,6 @@
 package topology
 
 import (
-	"slices"
 	"strings"
 	"testing"
 
@@ -203,17 +202,21 @@ func TestKeysAreFew(t *testing.T) {
 }
 
 func TestPolicyMayMend(t *testing.T) {
-	for _, f := range judge(facts{
+	unlimited := facts{
 		product: "RabbitMQ", version: version{3, 10}, queue: "q",
 		declared: declared{kind: "quorum", durable: true, args: amqp.Table{}},
-	}, Need{Queue: "q"}) {
-		if !policyMayMend(f) {
-			t.Errorf("a policy may mend %s", f.Code)
+	}
+	for _, x := range judge(unlimited, Need{Queue: "q"}) {
+		if !unlimited.policyMayMend(x) {
+			t.Errorf("a policy may mend %s", x.Code)
 		}
 	}
-	alone := Finding{Code: "exclusive", Severity: Error}
-	if slices.ContainsFunc([]Finding{alone, {Code: codeLimitLow, Severity: Warning}}, policyMayMend) {
+	tight := Finding{Code: codeLimitTight, Severity: Warning}
+	if unlimited.policyMayMend(Finding{Code: "exclusive", Severity: Error}) || unlimited.policyMayMend(tight) {
 		t.Error("no policy mends an exclusive queue, and a warning is not waited for")
+	}
+	if unlimited.vitals = new(vitals); !unlimited.policyMayMend(tight) {
+		t.Error("an operator waits for what may turn a warning into none")
 	}
 }
 

@@ -1,0 +1,83 @@
+package topology
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+func commands(f facts) map[string]string {
+	out := map[string]string{}
+	for _, x := range judge(f, Need{Queue: f.queue, MaxRetries: 3}) {
+		out[x.Code] = x.Command
+	}
+	return out
+}
+
+// One policy takes the place of another, so all that a policy mends is in one.
+func TestOnePolicyMendsAll(t *testing.T) {
+	f := examined()
+	f.args = amqp.Table{argType: "quorum", "x-max-length": int64(9)}
+	f.policyName, f.policy = "all", amqp.Table{"message-ttl": int64(5)}
+	f.vitals.policies = []apiPolicy{{Name: "all", Pattern: ".*", ApplyTo: "all", Priority: 7, Definition: amqp.Table{"message-ttl": int64(5)}}}
+	got := commands(f)
+	const want = `curl -f -u 'ops' -X PUT -H 'content-type: application/json' -d '{"apply-to":"queues","definition":` +
+		`{"dead-letter-exchange":"q.dlx","dead-letter-strategy":"at-least-once","delivery-limit":1000,"message-ttl":5,"overflow":"reject-publish"},` +
+		`"pattern":"^q$","priority":8}' 'http://h:15672/api/policies/a%2Fb/strikes.q'`
+	if got[codeLimitTight] != want || got[codeDropsHead] != want || !strings.HasSuffix(got[codeNoDeadLetterExchange], " && "+want) {
+		t.Errorf("got %q", got)
+	}
+	if way := strings.Count(got[codeNoDeadLetterExchange], " && "); way != 3 {
+		t.Errorf("an exchange, a queue, a binding and a policy: %s", got[codeNoDeadLetterExchange])
+	}
+}
+
+// What is not known, or cannot be done, is not written down as a command.
+func TestNoCommand(t *testing.T) {
+	tests := []struct {
+		name string
+		f    []func(*facts)
+		code string
+	}{
+		{"no API", changes(without(argDeadLetterExchange), func(f *facts) { f.console = console{} }), codeNoDeadLetterExchange},
+		{"policies not known", changes(without(argDeadLetterExchange), func(f *facts) { f.vitals = nil }), codeNoDeadLetterExchange},
+		{"by argument", changes(with(argDeliveryLimit, int64(5))), codeLimitLow},
+		{"strategy by argument", changes(with(argStrategy, "at-most-once")), codeAtMostOnce},
+		{"a key that a terminal obeys", changes(with(argDeadLetterKey, "k\u202e"), bound("fanout")), "dead-letter-unbound"},
+	}
+	for _, tt := range tests {
+		f := examined()
+		for _, change := range tt.f {
+			change(&f)
+		}
+		got := commands(f)
+		if command, found := got[tt.code]; !found || command != "" {
+			t.Errorf("%s: got %q", tt.name, got)
+		}
+	}
+}
+
+// A hostile name must reach the API as it is, and run nothing.
+func TestCommandsQuote(t *testing.T) {
+	if _, err := exec.LookPath("sh"); err != nil {
+		t.Skip("there is no shell to read the command")
+	}
+	f := examined()
+	f.queue = `a'; echo hacked; '$(echo b)`
+	bound("fanout")(&f)
+	line := commands(f)["dead-letter-unbound"]
+	if line == "" {
+		t.Fatal("no command")
+	}
+	out, err := exec.CommandContext(t.Context(), "sh", "-c", `curl() { printf '%s\n' "$@"; }; `+line).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(out)
+	if strings.Contains("\n"+text, "\nhacked\n") || strings.Count(text, "-X\n") != 2 ||
+		!strings.Contains(text, "\nhttp://h:15672/api/queues/a%2Fb/a%27%3B%20echo%20hacked%3B%20%27$%28echo%20b%29.dlq\n") {
+		t.Errorf("the shell read %s", text)
+	}
+}

@@ -1,0 +1,161 @@
+package topology
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+// examined are sound facts with all that Examine looks for.
+func examined() facts {
+	f := sound()
+	f.vhost, f.console = "a/b", console{"http://h:15672", "ops"}
+	end := target{facts{
+		version: f.version, vhost: f.vhost, queue: "q.dlq", console: f.console,
+		declared: declared{kind: "quorum", durable: true, args: deadLetterArguments()},
+		policy:   amqp.Table{}, policyKnown: true,
+	}}
+	f.vitals = &vitals{targets: []target{end}}
+	return f
+}
+
+func end(change func(*target)) func(*facts) { return func(f *facts) { change(&f.vitals.targets[0]) } }
+
+func consumedBy(c ...apiConsumer) func(*facts) { return func(f *facts) { f.vitals.consumers = c } }
+
+func policies(p ...apiPolicy) func(*facts) { return func(f *facts) { f.vitals.policies = p } }
+
+func TestJudgeClosely(t *testing.T) {
+	plain := Need{Queue: "q", MaxRetries: 3}
+	ordered := Need{Queue: "q", MaxRetries: 3, Ordered: true}
+	fast := Need{Queue: "q", MaxRetries: 3, MaxBackoff: 2 * time.Second}
+	acks := func(prefetch int64) apiConsumer { return apiConsumer{Acks: true, Prefetch: prefetch} }
+	short := acks(10)
+	short.Timeout = json.Number("60000")
+	lazyHA := apiPolicy{Name: "ha", Pattern: ".*", ApplyTo: "all", Definition: amqp.Table{"ha-mode": "all", "max-length": int64(5)}}
+	tests := []struct {
+		name string
+		f    []func(*facts)
+		need Need
+		want string
+	}{
+		{"sound", nil, ordered, ""},
+		{"nothing known of the end", changes(func(f *facts) { f.vitals.targets[0].declared = declared{} }), plain, ""},
+		{"astray", changes(func(f *facts) { f.vitals.targets, f.vitals.astray = nil, true }), plain, "error dead-letter-unbound"},
+		{"end not durable", changes(end(func(t *target) { t.durable = false })), plain, "warning dead-letter-queue-temporary"},
+		{"end auto-delete", changes(end(func(t *target) { t.autoDelete = true })), plain, "warning dead-letter-queue-temporary"},
+		{"end exclusive", changes(end(func(t *target) { *t = target{facts{queue: "d", exclusive: true}} })), plain, "warning dead-letter-queue-temporary"},
+		{"end expires by policy", changes(end(func(t *target) { t.policy["expires"] = int64(5) })), plain, "warning dead-letter-queue-temporary"},
+		{"end classic", changes(end(func(t *target) { t.kind, t.args = "classic", nil })), plain, "warning dead-letter-queue-classic"},
+		{"end stream", changes(end(func(t *target) { t.kind, t.args = "stream", nil })), plain, ""},
+		{"end limited by policy", changes(end(func(t *target) { t.policy["max-length"] = int64(5) })), plain, "warning dead-letter-queue-limited"},
+		{"end with TTL", changes(end(func(t *target) { t.args["x-message-ttl"] = int64(5) })), plain, "warning dead-letter-queue-ttl"},
+		{"all of it allowed", changes(end(func(t *target) { t.durable = false })), Need{Queue: "q", MaxRetries: 3, AllowDrop: true}, ""},
+		{"end with the default limit", changes(end(func(t *target) { delete(t.args, argDeliveryLimit) })), plain, "warning dead-letter-queue-looks"},
+		{"end whose policy is not seen", changes(end(func(t *target) { delete(t.args, argDeliveryLimit); t.policyKnown = false })), plain, ""},
+		{"end without limit on 3.10", changes(end(func(t *target) { delete(t.args, argDeliveryLimit); t.version = version{3, 10} })), plain, ""},
+		{"end with limit -1 on 3.10", changes(end(func(t *target) { t.args[argDeliveryLimit] = int64(-1); t.version = version{3, 10} })), plain, "warning dead-letter-queue-looks"},
+		{"end with limit -1", changes(end(func(t *target) { t.args[argDeliveryLimit] = int64(-1) })), plain, ""},
+
+		{"TTL by argument and policy", changes(with("x-message-ttl", int64(9)), policy("message-ttl", int64(5))), plain, "warning message-ttl"},
+		{"drop-head by policy", changes(with("x-max-length", int64(9)), policy("overflow", "drop-head")), plain, "warning dead-letter-at-most-once, warning drops-head"},
+		{"full queue that refuses", changes(with("x-max-length", int64(9))), plain, ""},
+		{"expires", changes(with("x-expires", int64(9))), plain, "warning expires"},
+
+		{"conflict", changes(policy("dead-letter-exchange", "x")), plain, "warning dead-letter-conflict"},
+		{"agreement", changes(policy("dead-letter-exchange", "q.dlx")), plain, ""},
+		{"keys in conflict", changes(with(argDeadLetterKey, "a"), policy("dead-letter-routing-key", "b")), plain, "warning dead-letter-conflict"},
+
+		{"foreign policy", changes(policies(lazyHA)), plain, "warning policy-not-applied"},
+		{"foreign policy for a classic queue", changes(classic, policies(apiPolicy{Name: "p", ApplyTo: "queues", Definition: amqp.Table{"delivery-limit": int64(5)}})), plain, "warning policy-not-applied"},
+		{"no foreign policy for a classic queue", changes(classic, policies(lazyHA)), plain, ""},
+		{"foreign policy that matches others", changes(policies(apiPolicy{Pattern: "^r", ApplyTo: "all", Definition: lazyHA.Definition})), plain, ""},
+		{"foreign policy for another type", changes(policies(apiPolicy{ApplyTo: "classic_queues", Definition: lazyHA.Definition})), plain, ""},
+		{"foreign policy for exchanges", changes(policies(apiPolicy{ApplyTo: "exchanges", Definition: lazyHA.Definition})), plain, ""},
+		{"pattern that is not Go's", changes(policies(apiPolicy{Pattern: "(?<!r)q", ApplyTo: "all", Definition: lazyHA.Definition})), plain, ""},
+		{"policy that is not seen yet", changes(policies(lazyHA), func(f *facts) { f.policyKnown = false }), plain, ""},
+
+		{"no acks", changes(consumedBy(acks(10), apiConsumer{})), plain, "error auto-ack"},
+		{"no prefetch", changes(consumedBy(acks(0))), plain, "warning no-prefetch"},
+		{"acks and prefetch", changes(consumedBy(acks(10), acks(59))), plain, ""},
+		{"prefetch × backoff", changes(consumedBy(acks(61))), plain, "warning consumer-timeout"},
+		{"prefetch × short backoff", changes(consumedBy(acks(61))), fast, ""},
+		{"told timeout", changes(consumedBy(short)), plain, "warning consumer-timeout"},
+		{"told timeout, short backoff", changes(consumedBy(short)), fast, ""},
+		{"timeout by argument", changes(with("x-consumer-timeout", int64(60000))), plain, "warning consumer-timeout"},
+		{"timeout by policy", changes(policy("consumer-timeout", int64(60000))), plain, "warning consumer-timeout"},
+		{"long timeout by policy", changes(consumedBy(acks(61)), policy("consumer-timeout", int64(7200000))), plain, ""},
+		{"classic on 4.3 has none", changes(classic, consumedBy(acks(1000))), plain, ""},
+		{"classic on 4.0", changes(classic, on(4, 0), consumedBy(acks(1000))), plain, "warning consumer-timeout"},
+
+		{"transient messages", changes(classic, func(f *facts) { f.vitals.messages = 1 }), plain, "warning transient-messages"},
+		{"persistent messages", changes(classic, func(f *facts) { f.vitals.messages, f.vitals.persistent = 1, 1 }), plain, ""},
+		{"priorities in use", changes(func(f *facts) { f.vitals.priorities = 2 }), ordered, "error priorities-used"},
+		{"priorities in use, unordered", changes(func(f *facts) { f.vitals.priorities = 2 }), plain, ""},
+		{"delayed retry by policy", changes(policy("delayed-retry-type", "all")), ordered, "error delayed-retry"},
+		{"not asked", changes(overAMQP, func(f *facts) { f.unasked, f.vitals = true, nil }), plain, "warning bindings-unknown, warning not-seen"},
+		{"denied", changes(func(f *facts) {
+			*f = facts{product: "RabbitMQ", version: version{4, 3}, unread: "no permission", denied: true}
+		}), plain, "error arguments-denied"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			f := examined()
+			for _, change := range tt.f {
+				change(&f)
+			}
+			var got []string
+			for _, x := range judge(f, tt.need) {
+				got = append(got, x.Severity.String()+" "+x.Code)
+				if x.Seen == "" || x.Why == "" || x.Fix == "" {
+					t.Errorf("half told: %+v", x)
+				}
+			}
+			if s := strings.Join(got, ", "); s != tt.want {
+				t.Errorf("got %q, want %q", s, tt.want)
+			}
+		})
+	}
+}
+
+func TestSupport(t *testing.T) {
+	for release, want := range map[string]int{"3.10.8": 1, "3.13.7": 1, "4.2.5": 1, "4.3.6": 0, "5.0.0": 0, "": 0} {
+		if got := supportRule("RabbitMQ", release); len(got) != want {
+			t.Errorf("%q: %v", release, got)
+		}
+	}
+	if got := supportRule("Hare", "1.0"); len(got) > 0 {
+		t.Errorf("another product: %v", got)
+	}
+}
+
+func TestTopicMatches(t *testing.T) {
+	tests := []struct {
+		pattern, key string
+		want         bool
+	}{
+		{"a.b", "a.b", true}, {"a.b", "a.c", false}, {"a.*", "a.b", true}, {"a.*", "a", false}, {"a.*", "a.b.c", false},
+		{"#", "", true}, {"#", "a.b.c", true}, {"a.#", "a", true}, {"a.#", "a.b.c", true}, {"#.c", "a.b.c", true},
+		{"#.b", "a.b.c", false}, {"*.#.*", "a", false}, {"*.#.*", "a.b", true}, {"", "", true}, {"", "a", false}, {"*", "", false},
+		{strings.Repeat("#.", 100) + "x", strings.Repeat("a.", 100) + "y", false},
+	}
+	for _, tt := range tests {
+		if got := topicMatches(tt.pattern, tt.key); got != tt.want {
+			t.Errorf("%q, %q: got %v", tt.pattern, tt.key, got)
+		}
+	}
+}
+
+func TestSortOut(t *testing.T) {
+	got := sortOut([]listed{
+		{Name: "orders", Arguments: amqp.Table{argDeadLetterExchange: "x"}}, {Name: "orders.dlq"}, {Name: "bare"},
+		{Name: "mine", Exclusive: true}, {Name: "log", Type: "stream"},
+		{Name: "delayed", Policy: amqp.Table{"dead-letter-exchange": "y"}},
+	}, map[string]bool{"orders.dlq": true, "delayed": true})
+	if q, p := strings.Join(got.Queues, " "), strings.Join(got.PassedOver, " "); q != "bare delayed orders" || p != "log mine orders.dlq" {
+		t.Errorf("got %q, passed over %q", q, p)
+	}
+}
