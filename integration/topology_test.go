@@ -681,24 +681,30 @@ func TestTopologyLifetime(t *testing.T) {
 	b.want("stream", topology.Need{Queue: stream, AllowDrop: true}, "error queue-type")
 }
 
+// reader connects as a user who may read, and nothing else.
+func (b topo) reader() topo {
+	b.t.Helper()
+	user, password := "reader-"+uuid.NewString(), uuid.NewString()
+	topoAPI(b.t, "PUT", "users/"+user, map[string]any{"password": password, "tags": ""})
+	b.t.Cleanup(func() { topoAPI(b.t, "DELETE", "users/"+user, nil) })
+	topoAPI(b.t, "PUT", "permissions/"+url.PathEscape(b.conn.Config.Vhost)+"/"+user,
+		map[string]any{"configure": "^$", "write": "^$", "read": ".*"})
+
+	at, err := url.Parse(brokerURL(b.t))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	at.User = url.UserPassword(user, password)
+	return topoDial(b.t, at.String())
+}
+
 // A user who may only read is told what to do about it.
 func TestTopologyPermissions(t *testing.T) {
 	admin := newTopo(t)
 	q := admin.name()
 	admin.declare(topology.Spec{Queue: q})
 
-	user, password := "reader-"+uuid.NewString(), uuid.NewString()
-	topoAPI(t, "PUT", "users/"+user, map[string]any{"password": password, "tags": ""})
-	t.Cleanup(func() { topoAPI(t, "DELETE", "users/"+user, nil) })
-	topoAPI(t, "PUT", "permissions/"+url.PathEscape(admin.conn.Config.Vhost)+"/"+user,
-		map[string]any{"configure": "^$", "write": "^$", "read": ".*"})
-
-	at, err := url.Parse(brokerURL(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	at.User = url.UserPassword(user, password)
-	reader := topoDial(t, at.String())
+	reader := admin.reader()
 	reader.want("over AMQP", topology.Need{Queue: q, MaxRetries: 3}, "error arguments-denied")
 	reader.want("with the management API", topology.Need{Queue: q, MaxRetries: 3, Management: managementURL(t)})
 }
