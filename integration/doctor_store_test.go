@@ -1,0 +1,163 @@
+package integration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/servers"
+)
+
+// saving are the arguments of a store that keeps what it is told.
+var saving = []string{"--appendonly", "yes"}
+
+// ask sends one command line.
+func ask(t *testing.T, rdb *redis.Client, line string) {
+	t.Helper()
+	var words []any
+	for word := range strings.FieldsSeq(line) {
+		words = append(words, word)
+	}
+	do(t, rdb, words...)
+}
+
+// examineStore returns the codes of the findings; severe ones have a mark.
+func examineStore(t *testing.T, rawURL string) (codes string, findings []counter.Finding) {
+	t.Helper()
+	counts := dialCounter(t, rawURL)
+	findings, err := counts.Examine(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for _, f := range findings {
+		if f.Severe {
+			f.Code += "!"
+		}
+		all = append(all, f.Code)
+	}
+	slices.Sort(all)
+	return strings.Join(all, " "), findings
+}
+
+func dialCounter(t *testing.T, rawURL string) *counter.Counter {
+	t.Helper()
+	counts, err := counter.Dial(rawURL, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { counts.Close() })
+	return counts
+}
+
+// TestDoctorExaminesTheStore changes one store from sick to healthy and back.
+func TestDoctorExaminesTheStore(t *testing.T) {
+	store := privateStore(t, servers.RedisOptions{Args: saving})
+	admin := client(t, store)
+	for _, tt := range []struct{ name, do, undo, want string }{
+		{"sound", "PING", "PING", ""},
+		{"evicts", "CONFIG SET maxmemory-policy allkeys-lru", "CONFIG SET maxmemory-policy noeviction", "store-evicts"},
+		{"nearly full", "CONFIG SET maxmemory nearly", "CONFIG SET maxmemory 0", "store-memory"},
+		{"room enough", "CONFIG SET maxmemory 1gb", "CONFIG SET maxmemory 0", ""},
+		{"nothing on disk", "CONFIG SET appendonly no", "CONFIG SET appendonly yes", "store-volatile"},
+		{"a replica", "REPLICAOF 127.0.0.1 1", "REPLICAOF NO ONE", "store-replica!"},
+		{"sound again", "PING", "PING", ""},
+	} {
+		ask(t, admin, strings.ReplaceAll(tt.do, "nearly", fmt.Sprint(used(t, admin)*104/100)))
+		if got, findings := examineStore(t, store.URL); got != tt.want {
+			t.Errorf("%s: found %+v, want %q", tt.name, findings, tt.want)
+		}
+		ask(t, admin, tt.undo)
+	}
+}
+
+func used(t *testing.T, rdb *redis.Client) (bytes int64) {
+	t.Helper()
+	info, err := rdb.InfoMap(t.Context(), "memory").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fmt.Sscan(info["Memory"]["used_memory"], &bytes); err != nil {
+		t.Fatal(err)
+	}
+	return bytes
+}
+
+// TestDoctorGrant: a user with too little is told the least that it needs, and
+// with that everything works.
+func TestDoctorGrant(t *testing.T) {
+	store := privateStore(t, servers.RedisOptions{Args: saving})
+	admin := client(t, store)
+	at, err := url.Parse(store.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at.User, at.Path = url.UserPassword("orders", "hush"), "/3" // as a user might, in another database
+	for _, rights := range []string{"~strikes:1:* +@all -hset -@sortedset", "~other:* +@all", "+@all", "~* +@read +ping +select", "~* -@all +select"} {
+		ask(t, admin, "ACL SETUSER orders reset on >hush "+rights)
+		got, findings := examineStore(t, at.String())
+		if !strings.Contains(got, "store-acl!") {
+			t.Errorf("%s: found %+v", rights, findings)
+			continue
+		}
+		_, grant, found := strings.Cut(findings[0].Fix, "ACL SETUSER <user> ")
+		if !found {
+			t.Fatalf("%s: no grant in %q", rights, findings[0].Fix)
+		}
+		ask(t, admin, "ACL SETUSER orders reset on >hush "+grant)
+		if got, findings := examineStore(t, at.String()); got != "" {
+			t.Errorf("with what %q was told: found %+v", rights, findings)
+		}
+		takeSteps(t, dialCounter(t, at.String()))
+		if rights == "~* -@all +select" {
+			ask(t, admin, "ACL SETUSER orders -info")
+			if got, findings := examineStore(t, at.String()); got != "store-not-seen" {
+				t.Errorf("without INFO: found %+v", findings)
+			}
+		}
+	}
+}
+
+// A store that is away, or does not let one in, is an error: nothing is known.
+func TestDoctorStoreAway(t *testing.T) {
+	store := privateStore(t, servers.RedisOptions{Args: saving})
+	ask(t, client(t, store), "CONFIG SET requirepass hush")
+	for rawURL, want := range map[string]counter.Cause{
+		store.URL:             counter.Denied,
+		"redis://127.0.0.1:1": counter.Unreachable,
+		strings.Replace(store.URL, "redis://", "redis://:wrong@", 1): counter.Denied,
+	} {
+		findings, err := dialCounter(t, rawURL).Examine(context.Background())
+		var failed *counter.StoreError
+		if !errors.As(err, &failed) || failed.Cause != want || len(findings) > 0 || strings.Contains(err.Error(), "wrong") {
+			t.Errorf("%s: got %v, %v, want %s", rawURL, findings, err, want)
+		}
+	}
+}
+
+// Each master of a Cluster is looked at.
+func TestDoctorExaminesACluster(t *testing.T) {
+	cluster := private(t, func(ctx context.Context) (*servers.RedisCluster, error) {
+		return servers.StartRedisCluster(ctx, servers.RedisClusterOptions{NodeTimeout: 5 * time.Second})
+	})
+	for _, node := range cluster.Nodes {
+		ask(t, client(t, node), "CONFIG SET appendonly yes")
+	}
+	if got, findings := examineStore(t, cluster.URL); got != "" {
+		t.Errorf("sound: found %+v", findings)
+	}
+	for _, node := range cluster.Nodes {
+		ask(t, client(t, node), "CONFIG SET maxmemory-policy allkeys-lru")
+	}
+	if got, findings := examineStore(t, cluster.URL); got != "store-evicts store-evicts store-evicts" {
+		t.Errorf("three masters evict: found %+v", findings)
+	}
+}
