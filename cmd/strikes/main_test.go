@@ -48,7 +48,7 @@ func (s suite) Run() int {
 // The servers of those tests that need some: AMQP_URL and REDIS_URL where given, else private ones.
 var (
 	privateBroker = &lazily[*servers.RabbitMQ]{start: func() (*servers.RabbitMQ, error) {
-		return servers.StartRabbitMQ(context.Background(), servers.RabbitMQOptions{})
+		return servers.StartRabbitMQ(context.Background(), servers.RabbitMQOptions{Management: true})
 	}}
 	privateStore = &lazily[*servers.Redis]{start: func() (*servers.Redis, error) {
 		return servers.StartRedis(context.Background(), servers.RedisOptions{})
@@ -93,6 +93,15 @@ func brokerURL(t testing.TB) string {
 		return u
 	}
 	return privateBroker.get(t).URL
+}
+
+// managementURL is the API of the broker at brokerURL.
+func managementURL(t testing.TB) string {
+	t.Helper()
+	if u := os.Getenv("AMQP_URL"); u != "" {
+		return guessManagement(u)
+	}
+	return privateBroker.get(t).ManagementURL
 }
 
 func storeURL(t testing.TB) string {

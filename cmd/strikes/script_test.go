@@ -30,7 +30,7 @@ func TestAlone(t *testing.T) {
 }
 
 // TestServers runs the scripts that need a broker and a store. $QUEUE is a name of the script's own; it, QUEUE.dlq and
-// QUEUE.dlx are deleted in the end.
+// QUEUE.dlx are deleted in the end. $ESCAPE is what clears a terminal.
 func TestServers(t *testing.T) {
 	broker, store := brokerURL(t), storeURL(t)
 	testscript.Run(t, testscript.Params{
@@ -43,6 +43,7 @@ func TestServers(t *testing.T) {
 			e.Setenv("REDIS_URL", store)
 			e.Setenv("QUEUE", queue)
 			e.Setenv("STRIKES_PREFIX", queue)
+			e.Setenv("ESCAPE", "\x1b[2J")
 			e.Defer(func() {
 				if err := errors.Join(forget(broker, queue), forgetKeys(store, queue)); err != nil {
 					t.Errorf("cleaning up: %v", err)
@@ -129,7 +130,7 @@ func TestHelpShowsNoSecret(t *testing.T) {
 	t.Setenv("AMQP_URL", "amqp://guest:hush@127.0.0.1/")
 	t.Setenv("STRIKES_REDIS_URL", "redis://:hush@127.0.0.1/")
 	t.Setenv("STRIKES_MANAGEMENT_URL", "http://guest:hush@127.0.0.1:15672")
-	for _, args := range [][]string{{}, {"demo"}, {"declare"}, {"publish"}, {"consume"}, {"counter"}, {"counter", "list"}, {"counter", "get"}, {"counter", "reset"}} {
+	for _, args := range [][]string{{}, {"demo"}, {"declare"}, {"publish"}, {"consume"}, {"counter"}, {"counter", "list"}, {"counter", "get"}, {"counter", "reset"}, {"doctor"}} {
 		var out output
 		code := run(t.Context(), streams{stdin: os.Stdin, stdout: &out, stderr: &out}, append(append([]string{"strikes"}, args...), "--help"))
 		if code != 0 || len(out.String()) < 100 {

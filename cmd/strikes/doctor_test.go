@@ -1,0 +1,113 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"net/url"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/strikesmq/strikes/topology"
+)
+
+func TestDoctorCode(t *testing.T) {
+	tests := []struct {
+		codes []string
+		want  int
+	}{
+		{[]string{"auto-ack"}, 5},
+		{[]string{codeNotFound, "auto-ack", codeUnreachable}, 5},
+		{[]string{codeNotFound, codeUnreachable, codeStoreDenied}, 69},
+		{[]string{codeNotFound, codeStoreDenied}, 4},
+		{[]string{codeNotFound, topology.CodeDenied}, 4},
+		{[]string{topology.CodeUnknown}, 5},
+		{[]string{codeNotFound}, 3},
+	}
+	for _, tt := range tests {
+		if got := doctorCode(tt.codes); got != tt.want {
+			t.Errorf("%q: %d, want %d", tt.codes, got, tt.want)
+		}
+	}
+	if err := new(report).verdict(); err != nil {
+		t.Errorf("nothing found: %v", err)
+	}
+}
+
+func TestGuessManagement(t *testing.T) {
+	for amqpURL, want := range map[string]string{
+		"amqp://guest:guest@localhost:5672/":  "http://guest:guest@localhost:15672",
+		"amqp://mq.example/orders":            "http://guest:guest@mq.example:15672",
+		"amqps://ops:h%2Fush@mq.example:5671": "https://ops:h%2Fush@mq.example:15671",
+		"amqp://ops:hush@[::1]:5710/":         "http://ops:hush@[::1]:15710",
+		"amqp://h:60000/":                     "",
+		"http://h/":                           "",
+	} {
+		if got := guessManagement(amqpURL); got != want {
+			t.Errorf("%s: %q, want %q", amqpURL, got, want)
+		}
+	}
+}
+
+// What a finding quotes may be anybody's text.
+func TestReportEscapes(t *testing.T) {
+	var out bytes.Buffer
+	r := report{out: &out, vhost: "/"}
+	bad := finding{Code: "c", Severity: "error", Seen: "\x1b[2J", Why: "a\nb", Fix: "\x07", Command: "\u202e"}
+	if err := r.add(subject{kind: "queue", name: "q\r", proven: []string{"\x1b"}}, []finding{bad}); err != nil {
+		t.Fatal(err)
+	}
+	if strings.ContainsAny(out.String(), "\x1b\x07\r\u202e") || strings.Count(out.String(), "\n") != 6 {
+		t.Errorf("%q", out.String())
+	}
+	out.Reset()
+	r.json = true
+	if err := r.add(subject{kind: "queue", name: "q\r"}, []finding{bad}); err != nil {
+		t.Fatal(err)
+	}
+	var got finding
+	if err := json.Unmarshal(out.Bytes(), &got); err != nil || got.Name != "q\r" || got.Seen != bad.Seen || strings.Contains(out.String(), "\x1b") {
+		t.Errorf("%q: %+v, %v", out.String(), got, err)
+	}
+	var left coded
+	if err := r.verdict(); !errors.As(err, &left) || left.code != exitFound {
+		t.Errorf("verdict: %v", err)
+	}
+}
+
+// A user who may only read, and has no API, is told what is missing: exit 4.
+func TestDoctorReadOnly(t *testing.T) {
+	queue, user := "cli."+uuid.NewString(), "reader-"+uuid.NewString()
+	t.Cleanup(func() {
+		if err := forget(brokerURL(t), queue); err != nil {
+			t.Error(err)
+		}
+	})
+	mustOutput(t, strikesOn(t, queue, "declare", queue))
+	api := managementURL(t)
+	manage(t, api, "PUT", "users/"+user, `{"password":"hush","tags":""}`)
+	t.Cleanup(func() { manage(t, api, "DELETE", "users/"+user, "") })
+	manage(t, api, "PUT", "permissions/%2F/"+user, `{"configure":"^$","write":"^$","read":".*"}`)
+
+	at, err := url.Parse(brokerURL(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	at.User = url.UserPassword(user, "hush")
+	out, err := strikesOn(t, queue, "doctor", "--amqp-url", at.String(), queue).CombinedOutput()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != exitDenied || !strings.Contains(string(out), "arguments-denied") || strings.Contains(string(out), "hush") {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+func manage(t *testing.T, api, method, path, body string) {
+	t.Helper()
+	out, err := exec.Command("curl", "-sSf", "-X", method, "-H", "content-type: application/json", "-d", body, api+"/api/"+path).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s %s: %v: %s", method, path, err, out)
+	}
+}
