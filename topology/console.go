@@ -18,7 +18,7 @@ type console struct {
 // not survive a terminal. Curl asks for the password.
 func (c console) request(method string, body any, segments ...string) string {
 	content, err := json.Marshal(body)
-	line := fmt.Sprintf("curl -f -u %s -X %s -H 'content-type: application/json' -d %s %s",
+	line := fmt.Sprintf("curl -fsS -u %s -X %s -H 'content-type: application/json' -d %s %s",
 		quoted(c.user), method, quoted(string(content)), quoted(c.base+"/api"+escape(segments)))
 	if c.base == "" || err != nil || strings.ContainsFunc(line, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return ""

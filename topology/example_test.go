@@ -75,6 +75,29 @@ func ExampleInspect() {
 	}
 }
 
+// What strikes doctor does for one queue.
+func ExampleExamine() {
+	conn, err := amqp.Dial("amqp://guest:guest@localhost:5672/")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer conn.Close()
+
+	need := topology.Need{Queue: "orders", MaxRetries: 3, Ordered: true, Management: "http://guest:guest@localhost:15672"}
+	findings, err := topology.Examine(context.Background(), conn, need)
+	if err != nil {
+		log.Fatal(err)
+	}
+	proof, err := topology.Probe(context.Background(), conn, need) // on scratch queues
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, f := range append(findings, proof.Findings...) {
+		fmt.Println(f.Severity, f)
+		fmt.Println(f.Command) // for a shell; may be empty
+	}
+}
+
 func ExampleRefusedError() {
 	err := error(&topology.RefusedError{Queue: "orders", Findings: []topology.Finding{{
 		Code:     "dead-letter-exchange-missing",

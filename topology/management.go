@@ -55,6 +55,11 @@ func briefClient() *http.Client {
 // errNoSuch: the API answered 404.
 var errNoSuch = errors.New("not found")
 
+// ErrManagementDenied is wrapped by the errors of [List] and [TryManagement]
+// when the management API does not let its user in, or not see what was asked:
+// give the user the tag management and access to the virtual host.
+var ErrManagementDenied = errors.New("the user needs the tag management and access to the virtual host")
+
 // get decodes the answer to GET /api/<segments> into out. Its error has neither
 // password nor the URL's query.
 func (m *management) get(ctx context.Context, out any, query string, segments ...string) error {
@@ -80,7 +85,7 @@ func (m *management) get(ctx context.Context, out any, query string, segments ..
 	case http.StatusNotFound:
 		return fmt.Errorf("GET %s: %w", where, errNoSuch)
 	case http.StatusUnauthorized, http.StatusForbidden:
-		return fmt.Errorf("GET %s: %s: user %q needs the tag management and access to the virtual host", where, res.Status, m.user)
+		return fmt.Errorf("GET %s: %s: user %q: %w", where, res.Status, m.user, ErrManagementDenied)
 	default:
 		return fmt.Errorf("GET %s: %s", where, res.Status)
 	}

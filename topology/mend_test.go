@@ -23,7 +23,7 @@ func TestOnePolicyMendsAll(t *testing.T) {
 	f.policyName, f.policy = "all", amqp.Table{"message-ttl": int64(5)}
 	f.vitals.policies = []apiPolicy{{Name: "all", Pattern: ".*", ApplyTo: "all", Priority: 7, Definition: amqp.Table{"message-ttl": int64(5)}}}
 	got := commands(f)
-	const want = `curl -f -u 'ops' -X PUT -H 'content-type: application/json' -d '{"apply-to":"queues","definition":` +
+	const want = `curl -fsS -u 'ops' -X PUT -H 'content-type: application/json' -d '{"apply-to":"queues","definition":` +
 		`{"dead-letter-exchange":"q.dlx","dead-letter-strategy":"at-least-once","delivery-limit":1000,"message-ttl":5,"overflow":"reject-publish"},` +
 		`"pattern":"^q$","priority":8}' 'http://h:15672/api/policies/a%2Fb/strikes.q'`
 	if got[codeLimitTight] != want || got[codeDropsHead] != want || !strings.HasSuffix(got[codeNoDeadLetterExchange], " && "+want) {

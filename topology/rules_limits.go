@@ -64,5 +64,13 @@ func (f facts) unset(arg, key string) string {
 	if _, byArgument := f.args[arg]; byArgument {
 		return "declare the queue anew without " + arg
 	}
-	return fmt.Sprintf("take %s out of policy %q", key, f.policyName)
+	return fmt.Sprintf("take %s out of %s", key, f.policyText())
+}
+
+// policyText names the policy; a definition without a name is an operator's.
+func (f facts) policyText() string {
+	if f.policyName == "" {
+		return "the operator policy"
+	}
+	return fmt.Sprintf("policy %q", f.policyName)
 }

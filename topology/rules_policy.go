@@ -96,9 +96,9 @@ func conflictRule(f facts, _ Need) []Finding {
 		}
 		out = append(out, Finding{
 			Code: "dead-letter-conflict", Severity: Warning,
-			Seen: fmt.Sprintf("%s is %q, and policy %q says %q", s.arg, byArgument, f.policyName, byPolicy),
+			Seen: fmt.Sprintf("%s is %q, and %s says %q", s.arg, byArgument, f.policyText(), byPolicy),
 			Why:  "the argument is what RabbitMQ obeys: whoever changes the policy changes nothing, and dead letters go where nobody looks",
-			Fix:  fmt.Sprintf("take %s out of policy %q, or declare the queue anew without %s", s.key, f.policyName, s.arg),
+			Fix:  fmt.Sprintf("take %s out of %s, or declare the queue anew without %s", s.key, f.policyText(), s.arg),
 		})
 	}
 	return out

@@ -116,13 +116,22 @@ func storeOf(ctx context.Context, c *cli.Command) (*counter.Counter, error) {
 	return openStore(ctx, c.String("redis-url"), c.String("prefix"))
 }
 
-func openStore(ctx context.Context, rawURL, prefix string) (*counter.Counter, error) {
+// dialStore opens a store, of which nobody knows whether it is there.
+func dialStore(rawURL, prefix string) (*counter.Counter, error) {
 	if !readable(rawURL) {
 		return nil, usagef("the store's URL cannot be read: it is like redis://user:password@host:port/db, with / @ : ? # %% in a name or password percent-encoded")
 	}
 	store, err := counter.Dial(rawURL, &counter.Options{Prefix: prefix})
 	if err != nil {
 		return nil, usage(err)
+	}
+	return store, nil
+}
+
+func openStore(ctx context.Context, rawURL, prefix string) (*counter.Counter, error) {
+	store, err := dialStore(rawURL, prefix)
+	if err != nil {
+		return nil, err
 	}
 	check, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()

@@ -52,6 +52,7 @@ type rounds struct {
 	conn   *amqp.Connection
 	need   topology.Need // without a Queue
 	probe  bool
+	listed bool // the queues were not named, but found
 	report report
 }
 
@@ -71,6 +72,11 @@ func (a *app) doctor(ctx context.Context, c *cli.Command) error {
 	if err != nil {
 		return err
 	}
+	store, err := unchecked(c)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
 	r := &rounds{app: a, need: need, probe: c.Bool("probe"), report: report{out: a.stdout, json: c.Bool("json"), vhost: b.vhost}}
 	err = b.with(ctx, func(conn *amqp.Connection) error {
 		r.conn = conn
@@ -79,7 +85,7 @@ func (a *app) doctor(ctx context.Context, c *cli.Command) error {
 	if err != nil {
 		return err
 	}
-	if err := r.store(ctx, c); err != nil {
+	if err := r.store(ctx, store, c.String("redis-url")); err != nil {
 		return err
 	}
 	return r.report.verdict()
@@ -106,6 +112,7 @@ func (r *rounds) broker(ctx context.Context, b *broker, queues []string) error {
 	r.guess(ctx, b)
 	if len(queues) == 0 {
 		var err error
+		r.listed = true
 		if queues, err = r.list(ctx); err != nil {
 			return err
 		}
@@ -124,6 +131,9 @@ func (r *rounds) queue(ctx context.Context, name string) error {
 	need.Queue = name
 	at := subject{kind: "queue", name: name}
 	findings, err := topology.Examine(ctx, r.conn, need)
+	if errors.Is(err, topology.ErrQueueNotFound) && r.listed {
+		return nil // deleted since
+	}
 	if errors.Is(err, topology.ErrQueueNotFound) {
 		return r.report.add(at, []finding{{
 			Code: codeNotFound, Severity: topology.Error.String(),
@@ -153,6 +163,10 @@ func (r *rounds) list(ctx context.Context) ([]string, error) {
 	}
 	found, err := topology.List(ctx, r.conn, r.need)
 	switch {
+	case errors.Is(err, topology.ErrManagementDenied):
+		return nil, coded{err, exitDenied}
+	case err != nil && ctx.Err() == nil:
+		return nil, coded{err, exitUnreachable}
 	case err != nil:
 		return nil, err
 	case len(found.Queues) == 0:

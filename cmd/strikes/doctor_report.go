@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/strikesmq/strikes/topology"
@@ -62,6 +63,7 @@ type report struct {
 }
 
 func (r *report) add(at subject, findings []finding) error {
+	slices.SortStableFunc(findings, func(a, b finding) int { return strings.Compare(a.Severity, b.Severity) }) // errors first
 	for i, f := range findings {
 		f.Subject, f.Name = at.kind, at.name
 		if at.kind == "queue" {
@@ -116,7 +118,14 @@ func (r *report) verdict() error {
 	if len(r.codes) == 0 {
 		return nil
 	}
-	return coded{fmt.Errorf("%d errors and %d warnings", len(r.codes), r.warned), doctorCode(r.codes)}
+	return coded{fmt.Errorf("%s and %s", amount(len(r.codes), "error"), amount(r.warned, "warning")), doctorCode(r.codes)}
+}
+
+func amount(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // doctorCode is the exit code for the errors: what is wrong before what could not be looked at.

@@ -10,17 +10,13 @@ import (
 	"github.com/strikesmq/strikes/topology"
 )
 
+// unchecked opens the store, which need not answer.
+func unchecked(c *cli.Command) (*counter.Counter, error) {
+	return dialStore(c.String("redis-url"), c.String("prefix"))
+}
+
 // store looks at the store. One that does not answer is a finding like any other: the rest was seen all the same.
-func (r *rounds) store(ctx context.Context, c *cli.Command) error {
-	rawURL := c.String("redis-url")
-	if !readable(rawURL) {
-		return usagef("the store's URL cannot be read: it is like redis://user:password@host:port/db, with / @ : ? # %% in a name or password percent-encoded")
-	}
-	store, err := counter.Dial(rawURL, &counter.Options{Prefix: c.String("prefix")})
-	if err != nil {
-		return usage(err)
-	}
-	defer store.Close()
+func (r *rounds) store(ctx context.Context, store *counter.Counter, rawURL string) error {
 	check, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	found, err := store.Examine(check)

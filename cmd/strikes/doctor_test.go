@@ -97,10 +97,19 @@ func TestDoctorReadOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	at.User = url.UserPassword(user, "hush")
-	out, err := strikesOn(t, queue, "doctor", "--amqp-url", at.String(), queue).CombinedOutput()
-	var exit *exec.ExitError
-	if !errors.As(err, &exit) || exit.ExitCode() != exitDenied || !strings.Contains(string(out), "arguments-denied") || strings.Contains(string(out), "hush") {
-		t.Errorf("%v: %s", err, out)
+	for _, tt := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{queue}, "arguments-denied"},
+		{[]string{"--management-url", strings.Replace(api, "guest:guest", user+":hush", 1)}, "tag management"},
+	} {
+		cmd := strikesOn(t, queue, append([]string{"doctor", "--amqp-url", at.String()}, tt.args...)...)
+		out, err := cmd.CombinedOutput()
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) || exit.ExitCode() != exitDenied || !strings.Contains(string(out), tt.want) || strings.Contains(string(out), "hush") {
+			t.Errorf("%q: %v: %s", tt.args, err, out)
+		}
 	}
 }
 
