@@ -307,10 +307,15 @@ func TestOddMessages(t *testing.T) {
 
 func TestRunRefuses(t *testing.T) {
 	good := declared(t, topology.Quorum)
-	noDLX := uniqueName(t, "bare")
-	deleteQueues(t, noDLX)
+	noDLX, ranked := uniqueName(t, "bare"), uniqueName(t, "ranked")
+	deleteQueues(t, noDLX, ranked)
 	if err := onChannel(dialer(t), func(ch *amqp.Channel) error {
 		_, err := ch.QueueDeclare(noDLX, true, false, false, false, nil)
+		if err == nil {
+			_, err = ch.QueueDeclare(ranked, true, false, false, false, amqp.Table{
+				"x-dead-letter-exchange": good + ".dlx", "x-single-active-consumer": true, "x-max-priority": 3,
+			})
+		}
 		return err
 	}); err != nil {
 		t.Fatal(err)
@@ -337,6 +342,8 @@ func TestRunRefuses(t *testing.T) {
 		{"unknown queue", func(c *consumer.Consumer) { c.Queue = "no-such-queue" }, nil, "no-such-queue"},
 		{"no dead-letter exchange", func(c *consumer.Consumer) { c.Queue = noDLX }, nil, "x-dead-letter-exchange"},
 		{"a limit beyond the broker's", func(c *consumer.Consumer) { c.MaxRetries = 1000 }, nil, "delivery"},
+		{"order on a queue of many consumers", func(c *consumer.Consumer) { c.Ordered = true }, nil, "x-single-active-consumer"},
+		{"order among priorities", func(c *consumer.Consumer) { c.Queue, c.Ordered = ranked, true }, nil, "x-max-priority"},
 		{"no handler", func(c *consumer.Consumer) { c.Handler = nil }, nil, "Handler"},
 		{"no counter", func(c *consumer.Consumer) { c.Counter = nil }, nil, "Counter"},
 		{"an absurd limit", func(c *consumer.Consumer) { c.MaxRetries = 1 << 40 }, nil, "MaxRetries"},
