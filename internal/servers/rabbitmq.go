@@ -2,6 +2,7 @@ package servers
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"os/exec"
@@ -47,12 +48,21 @@ func StartRabbitMQ(ctx context.Context, opts RabbitMQOptions) (*RabbitMQ, error)
 	if err != nil {
 		return nil, fmt.Errorf("servers: private RabbitMQ: %w", err)
 	}
-	if err := r.Start(ctx); err != nil {
+	if err := r.first(ctx); err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
 	return r, nil
 }
 
+// first configures the broker and starts it.
+func (r *RabbitMQ) first(ctx context.Context) error {
+	if err := r.conf.write(); err != nil {
+		return fmt.Errorf("servers: configuring RabbitMQ: %w", err)
+	}
+	return r.Start(ctx)
+}
+
+// newRabbitMQ chooses ports and a directory.
 func newRabbitMQ(opts RabbitMQOptions) (_ *RabbitMQ, err error) {
 	if opts.Sbin == "" {
 		if opts.Sbin, err = findRabbitMQ(); err != nil {
@@ -72,11 +82,8 @@ func newRabbitMQ(opts RabbitMQOptions) (_ *RabbitMQ, err error) {
 		return nil, err
 	}
 	conf := rabbitConfig{
-		opts: opts, dir: dir, epmd: epmd,
+		opts: opts, dir: dir, epmd: epmd, cookie: rand.Text(),
 		amqpPort: ports[0], managementPort: ports[1], distPort: ports[2], epmdPort: ports[3],
-	}
-	if err := conf.write(); err != nil {
-		return nil, errors.Join(err, dir.close())
 	}
 	r := &RabbitMQ{conf: conf, URL: fmt.Sprintf("amqp://guest:guest@127.0.0.1:%d/", conf.amqpPort)}
 	if opts.Management {
@@ -98,21 +105,26 @@ func (r *RabbitMQ) Start(ctx context.Context) error {
 }
 
 func (r *RabbitMQ) start(ctx context.Context) (err error) {
-	if !r.epmd.running() {
-		// The broker would start one itself, as a daemon, open to the network
-		// and left behind.
-		if r.epmd, err = startChild(r.conf.dir, "epmd", r.conf.env(), r.conf.epmdArgs()...); err != nil {
-			return err
-		}
-		if err := waitReady(ctx, r.epmd, dialable(r.conf.epmdPort)); err != nil {
-			return err
-		}
+	if err := r.startEpmd(ctx); err != nil {
+		return err
 	}
 	r.server, err = startChild(r.conf.dir, "rabbitmq", r.conf.env(), filepath.Join(r.conf.opts.Sbin, "rabbitmq-server"))
 	if err != nil {
 		return err
 	}
 	return waitReady(ctx, r.server, r.probe)
+}
+
+// startEpmd starts the broker's port mapper if it does not run. The broker
+// would start one itself, as a daemon, open to the network and left behind.
+func (r *RabbitMQ) startEpmd(ctx context.Context) (err error) {
+	if r.epmd.running() {
+		return nil
+	}
+	if r.epmd, err = startChild(r.conf.dir, "epmd", r.conf.env(), r.conf.epmdArgs()...); err != nil {
+		return err
+	}
+	return waitReady(ctx, r.epmd, dialable(r.conf.epmdPort))
 }
 
 // Stop ends the broker as its service manager would, and waits until it has

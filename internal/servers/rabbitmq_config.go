@@ -1,11 +1,11 @@
 package servers
 
 import (
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
 	"strconv"
+	"time"
 )
 
 // rabbitConfig is what a private broker is started with.
@@ -14,8 +14,15 @@ type rabbitConfig struct {
 	dir  *workdir
 	epmd string
 
+	cookie string   // the same on all nodes of a cluster
+	peers  []string // names of all nodes of the cluster to join; none: it is the first, or alone
+
 	amqpPort, managementPort, distPort, epmdPort int
 }
+
+// silence is after how long a node takes another for gone that says nothing.
+// RabbitMQ's own setting, a minute, is for networks; these are on loopback.
+const silence = 8 * time.Second
 
 // inetrc tells Erlang what localhost is: a bare container has no /etc/hosts,
 // and elsewhere it may be ::1, where our epmd need not listen.
@@ -23,7 +30,10 @@ const inetrc = `{lookup, [file, native]}.
 {host, {127,0,0,1}, ["localhost"]}.
 `
 
-func (c *rabbitConfig) node() string { return fmt.Sprintf("strikes%d@localhost", c.amqpPort) }
+func (c *rabbitConfig) node() string { return c.name() + "@localhost" }
+
+// name is what the node is called at the port mappers.
+func (c *rabbitConfig) name() string { return fmt.Sprintf("strikes%d", c.amqpPort) }
 
 func (c *rabbitConfig) epmdArgs() []string {
 	return []string{c.epmd, "-port", strconv.Itoa(c.epmdPort), "-address", "127.0.0.1"}
@@ -42,7 +52,7 @@ func (c *rabbitConfig) write() error {
 		os.WriteFile(c.dir.join("enabled_plugins"), []byte(plugins+"\n"), 0o600),
 		os.WriteFile(c.dir.join("rabbitmq-env.conf"), nil, 0o600),
 		os.WriteFile(c.dir.join("inetrc"), []byte(inetrc), 0o600),
-		os.WriteFile(c.dir.join(".erlang.cookie"), []byte(rand.Text()), 0o400),
+		os.WriteFile(c.dir.join(".erlang.cookie"), []byte(c.cookie), 0o400),
 	)
 }
 
@@ -50,6 +60,12 @@ func (c *rabbitConfig) conf() string {
 	conf := fmt.Sprintf("listeners.tcp.1 = 127.0.0.1:%d\nlog.console = true\nlog.console.use_colors = off\nlog.file = false\n", c.amqpPort)
 	if c.opts.Management {
 		conf += fmt.Sprintf("management.tcp.ip = 127.0.0.1\nmanagement.tcp.port = %d\n", c.managementPort)
+	}
+	if len(c.peers) > 0 {
+		conf += "cluster_formation.peer_discovery_backend = classic_config\n"
+	}
+	for i, peer := range c.peers {
+		conf += fmt.Sprintf("cluster_formation.classic_config.nodes.%d = %s\n", i+1, peer)
 	}
 	return conf + c.opts.Config + "\n"
 }
@@ -59,6 +75,7 @@ func (c *rabbitConfig) conf() string {
 // reaches them.
 func (c *rabbitConfig) env() []string {
 	const loopback = "-kernel inet_dist_use_interface {127,0,0,1}"
+	server := fmt.Sprintf("%s -kernel net_ticktime %d", loopback, int(silence/time.Second))
 	return []string{
 		"PATH=" + searchPath(),
 		"HOME=" + c.dir.path,
@@ -74,7 +91,7 @@ func (c *rabbitConfig) env() []string {
 		"ERL_INETRC=" + c.dir.join("inetrc"),
 		fmt.Sprint("ERL_EPMD_PORT=", c.epmdPort),
 		"ERL_EPMD_ADDRESS=127.0.0.1",
-		"RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS=" + loopback,
+		"RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS=" + server,
 		"RABBITMQ_CTL_ERL_ARGS=" + loopback,
 
 		"RABBITMQ_CONF_ENV_FILE=" + c.dir.join("rabbitmq-env.conf"),

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/url"
 	"strconv"
 	"strings"
@@ -69,8 +70,12 @@ func (c *RedisCluster) start(ctx context.Context, opts RedisClusterOptions) erro
 	if err := c.assign(ctx); err != nil {
 		return err
 	}
-	return c.await(ctx, "whole", c.whole)
+	return c.Await(ctx)
 }
+
+// Await waits until every node runs and has its part, as it must before the
+// next of them may fail.
+func (c *RedisCluster) Await(ctx context.Context) error { return c.await(ctx, "whole", c.whole) }
 
 // join makes the nodes meet, and waits until each knows all.
 func (c *RedisCluster) join(ctx context.Context, buses []int) error {
@@ -170,7 +175,7 @@ func (c *RedisCluster) Master(ctx context.Context, key string) (*Redis, error) {
 // Close kills what still runs and removes the directories.
 func (c *RedisCluster) Close() error { return closeAll(c.Nodes) }
 
-func closeAll(nodes []*Redis) error {
+func closeAll[S io.Closer](nodes []S) error {
 	var errs []error
 	for _, node := range nodes {
 		errs = append(errs, node.Close())

@@ -1,0 +1,185 @@
+// Package proxy stands between clients and a server of a test, and does to their connections what networks do.
+package proxy
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Proxy passes on what comes in on a loopback port of its own. Its methods are safe for concurrent use.
+type Proxy struct {
+	target   string
+	listener net.Listener
+	tasks    sync.WaitGroup
+	ctx      context.Context //nolint:containedctx // ends what the accepted connections wait for
+	cancel   context.CancelFunc
+
+	latency atomic.Int64 // of each chunk, in nanoseconds
+	mute    atomic.Bool  // what the server says is dropped
+	deaf    atomic.Bool  // what the client says is
+	refuse  atomic.Bool  // nobody is let in
+
+	mu    sync.Mutex
+	pairs map[*pair]bool
+}
+
+// pair is one connection through a proxy.
+type pair struct {
+	client, server net.Conn
+	half           atomic.Bool // the server's side is gone, and the client is not told
+}
+
+// New starts a proxy of the server at target, HOST:PORT. It ends with Close; when ctx is done it lets nobody in any more.
+func New(ctx context.Context, target string) (*Proxy, error) {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, fmt.Errorf("proxy of %s: %w", target, err)
+	}
+	p := &Proxy{target: target, listener: listener, pairs: map[*pair]bool{}}
+	p.ctx, p.cancel = context.WithCancel(ctx)
+	p.tasks.Go(p.accept)
+	return p, nil
+}
+
+// Addr is where clients find it, HOST:PORT.
+func (p *Proxy) Addr() string { return p.listener.Addr().String() }
+
+func (p *Proxy) accept() {
+	for {
+		client, err := p.listener.Accept()
+		if err != nil {
+			return
+		}
+		p.tasks.Go(func() { p.join(client) })
+	}
+}
+
+func (p *Proxy) join(client net.Conn) {
+	defer client.Close()
+	if p.refuse.Load() {
+		return
+	}
+	server, err := (&net.Dialer{Timeout: time.Second}).DialContext(p.ctx, "tcp", p.target)
+	if err != nil {
+		return
+	}
+	defer server.Close()
+	c := &pair{client: client, server: server}
+	p.mu.Lock()
+	p.pairs[c] = true
+	p.mu.Unlock()
+	defer func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(p.pairs, c)
+	}()
+	if p.ctx.Err() != nil || p.refuse.Load() {
+		return
+	}
+	var down sync.WaitGroup
+	down.Go(func() {
+		p.copy(client, server, p.mute.Load)
+		if !c.half.Load() {
+			_ = client.Close()
+		}
+	})
+	p.copy(server, client, func() bool { return c.half.Load() || p.deaf.Load() })
+	_ = server.Close()
+	down.Wait()
+}
+
+// copy passes on what from says until either side is closed. While it is to drop that, it reads all the same; afterwards it
+// ends, for nothing that follows a hole would be understood.
+func (p *Proxy) copy(to, from net.Conn, drop func() bool) {
+	buf := make([]byte, 32<<10)
+	for hole := false; ; {
+		n, err := from.Read(buf)
+		if err != nil {
+			return
+		}
+		if d := p.latency.Load(); d > 0 {
+			pause(p.ctx, time.Duration(d))
+		}
+		if drop() {
+			hole = true
+			continue
+		}
+		if hole {
+			return
+		}
+		if _, err := to.Write(buf[:n]); err != nil && !drop() {
+			return
+		}
+	}
+}
+
+func (p *Proxy) each(do func(*pair)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c := range p.pairs {
+		do(c)
+	}
+}
+
+// Cut closes every connection on both sides.
+func (p *Proxy) Cut() {
+	p.each(func(c *pair) {
+		_ = c.client.Close()
+		_ = c.server.Close()
+	})
+}
+
+// Halve closes every connection on the server's side, and lets the clients believe in theirs until Cut.
+func (p *Proxy) Halve() {
+	p.each(func(c *pair) {
+		c.half.Store(true)
+		_ = c.server.Close()
+	})
+}
+
+// Delay holds up each chunk for d, either way. Zero: no longer.
+func (p *Proxy) Delay(d time.Duration) { p.latency.Store(int64(d)) }
+
+// Mute drops what the server says. Turned off, it cuts the connections, for they have holes.
+func (p *Proxy) Mute(on bool) {
+	p.mute.Store(on)
+	if !on {
+		p.Cut()
+	}
+}
+
+// Block drops what either side says, as a firewall does that tells nobody. Turned off, it cuts the connections.
+func (p *Proxy) Block(on bool) {
+	p.deaf.Store(on)
+	p.Mute(on)
+}
+
+// Refuse cuts the connections and every new one, until it is turned off.
+func (p *Proxy) Refuse(on bool) {
+	p.refuse.Store(on)
+	if on {
+		p.Cut()
+	}
+}
+
+// Close ends every connection and waits for that.
+func (p *Proxy) Close() {
+	p.cancel()
+	_ = p.listener.Close()
+	p.Cut()
+	p.tasks.Wait()
+}
+
+// pause waits for d, or until ctx is done.
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}

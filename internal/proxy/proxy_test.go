@@ -1,0 +1,162 @@
+package proxy
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// echo answers each line with itself, through a proxy.
+func echo(t *testing.T) (*Proxy, net.Conn) {
+	t.Helper()
+	server, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var tasks sync.WaitGroup
+	tasks.Go(func() {
+		for {
+			conn, err := server.Accept()
+			if err != nil {
+				return
+			}
+			tasks.Go(func() {
+				defer conn.Close()
+				_, _ = io.Copy(conn, conn)
+			})
+		}
+	})
+	p, err := New(t.Context(), server.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := net.Dial("tcp", p.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = conn.Close()
+		p.Close()
+		_ = server.Close()
+		tasks.Wait()
+	})
+	if got := ask(t, conn, 10*time.Second); got != "hello\n" {
+		t.Fatalf("through the proxy: %q", got)
+	}
+	return p, conn
+}
+
+// ask returns what comes back of a line, or "closed", or "silent" if nothing does in time.
+func ask(t *testing.T, conn net.Conn, within time.Duration) string {
+	t.Helper()
+	if err := conn.SetDeadline(time.Now().Add(within)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.Write([]byte("hello\n")); err != nil {
+		return "closed"
+	}
+	line, err := bufio.NewReader(conn).ReadString('\n')
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return "silent"
+	case err != nil:
+		return "closed"
+	}
+	return line
+}
+
+func TestCut(t *testing.T) {
+	p, conn := echo(t)
+	p.Cut()
+	if got := ask(t, conn, 10*time.Second); got != "closed" {
+		t.Errorf("after a cut: %q", got)
+	}
+}
+
+func TestHalfOpenIsNotNoticed(t *testing.T) {
+	p, conn := echo(t)
+	p.Halve()
+	for range 3 {
+		if got := ask(t, conn, 50*time.Millisecond); got != "silent" {
+			t.Errorf("half open: %q", got)
+		}
+	}
+	p.Cut()
+	if got := ask(t, conn, 10*time.Second); got != "closed" {
+		t.Errorf("after the cut: %q", got)
+	}
+}
+
+func TestMuteDropsReplies(t *testing.T) {
+	p, conn := echo(t)
+	p.Mute(true)
+	if got := ask(t, conn, 50*time.Millisecond); got != "silent" {
+		t.Errorf("mute: %q", got)
+	}
+}
+
+func TestLatency(t *testing.T) {
+	p, conn := echo(t)
+	p.Delay(50 * time.Millisecond)
+	began := time.Now()
+	if got := ask(t, conn, 10*time.Second); got != "hello\n" {
+		t.Errorf("slow: %q", got)
+	}
+	if took := time.Since(began); took < 100*time.Millisecond {
+		t.Errorf("there and back took %v, want 100 ms", took)
+	}
+}
+
+func TestBlockTellsNobody(t *testing.T) {
+	p, conn := echo(t)
+	p.Block(true)
+	if got := ask(t, conn, 50*time.Millisecond); got != "silent" {
+		t.Errorf("blocked: %q", got)
+	}
+	late := dial(t, p)
+	if got := ask(t, late, 50*time.Millisecond); got != "silent" {
+		t.Errorf("a new connection: %q", got)
+	}
+	p.Block(false)
+	for _, c := range []net.Conn{conn, late} {
+		if got := ask(t, c, 10*time.Second); got != "closed" {
+			t.Errorf("one with a hole: %q", got)
+		}
+	}
+	if got := ask(t, dial(t, p), 10*time.Second); got != "hello\n" {
+		t.Errorf("afterwards: %q", got)
+	}
+}
+
+func TestRefuse(t *testing.T) {
+	p, conn := echo(t)
+	p.Refuse(true)
+	for _, c := range []net.Conn{conn, dial(t, p)} {
+		if got := ask(t, c, 10*time.Second); got != "closed" {
+			t.Errorf("refused: %q", got)
+		}
+	}
+	p.Refuse(false)
+	if got := ask(t, dial(t, p), 10*time.Second); got != "hello\n" {
+		t.Errorf("afterwards: %q", got)
+	}
+}
+
+func dial(t *testing.T, p *Proxy) net.Conn {
+	t.Helper()
+	conn, err := net.Dial("tcp", p.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
