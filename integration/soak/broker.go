@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
-	"os"
-	"os/exec"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -20,80 +17,60 @@ const (
 	deadLetters = queue + ".dlq"
 )
 
-// broker is the RabbitMQ of a soak: a private one, or one that commands kill and start, or one that is left alone.
+// broker is the RabbitMQ of a soak, of one node or several.
 type broker struct {
-	url     string
-	host    string
-	private *servers.RabbitMQ
-	kill    string
-	start   string
+	nodes   []*node
+	cluster *servers.RabbitMQCluster // nil: there is one node
 
 	declared bool // so the queues are ours to remove
 }
 
 func openBroker(ctx context.Context, cfg config) (*broker, error) {
-	b := &broker{url: cfg.amqp, kill: cfg.brokerKill, start: cfg.brokerStart}
-	if b.url == "" {
-		var err error
-		if b.private, err = servers.StartRabbitMQ(ctx, servers.RabbitMQOptions{}); err != nil {
+	opts := servers.RabbitMQOptions{Sbin: cfg.sbin}
+	switch {
+	case cfg.amqp != "":
+		n, err := newNode(cfg.amqp)
+		if err != nil {
 			return nil, err
 		}
-		b.url = b.private.URL
+		n.kill, n.start = cfg.brokerKill, cfg.brokerStart
+		return &broker{nodes: []*node{n}}, nil
+	case cfg.cluster:
+		cluster, err := servers.StartRabbitMQCluster(ctx, opts)
+		if err != nil {
+			return nil, err
+		}
+		b := &broker{cluster: cluster}
+		return b, b.own(cluster.Nodes...)
 	}
-	u, err := url.Parse(b.url)
+	r, err := servers.StartRabbitMQ(ctx, opts)
 	if err != nil {
-		return nil, errors.Join(errors.New("-amqp is not a URL"), b.close())
+		return nil, err
 	}
-	b.host = u.Host
-	return b, nil
+	b := &broker{}
+	return b, b.own(r)
 }
 
-// through returns the broker's URL with the address of a proxy in it.
-func (b *broker) through(p *proxy) string {
-	u, err := url.Parse(b.url)
-	if err != nil {
-		panic(err) // openBroker has parsed it
-	}
-	u.Host = p.addr()
-	return u.String()
-}
-
-func (b *broker) canKill() bool { return b.private != nil || b.kill != "" }
-
-// killed ends the broker without warning.
-func (b *broker) killed(ctx context.Context) error {
-	if b.private != nil {
-		return b.private.Kill()
-	}
-	return shell(ctx, b.kill)
-}
-
-// restarted starts it, and waits until it answers.
-func (b *broker) restarted(ctx context.Context) error {
-	if b.private != nil {
-		return b.private.Start(ctx)
-	}
-	if err := shell(ctx, b.start); err != nil {
-		return err
-	}
-	return eventually(ctx, time.Minute, "an answer of the broker", func() error {
-		return b.onChannel(func(*amqp.Channel) error { return nil })
-	})
-}
-
-func shell(ctx context.Context, command string) error {
-	cmd := exec.CommandContext(ctx, "sh", "-c", command) //nolint:gosec // the user's own
-	cmd.Stderr = os.Stderr
-	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("%s: %w", command, err)
+func (b *broker) own(nodes ...*servers.RabbitMQ) error {
+	for _, r := range nodes {
+		n, err := newNode(r.URL)
+		if err != nil {
+			return err
+		}
+		n.private = r
+		b.nodes = append(b.nodes, n)
 	}
 	return nil
 }
 
+func (b *broker) private() bool { return b.nodes[0].private != nil }
+
+func (b *broker) canKill() bool { return b.private() || b.nodes[0].kill != "" }
+
 // declare makes the queue and its dead-letter way. A node that is killed within moments of a quorum queue's declaration may
-// forget its log, so a private one is stopped and started once.
+// forget its log, so private ones are stopped and started once.
 func (b *broker) declare(ctx context.Context, kind string) error {
-	err := b.onConnection(func(conn *amqp.Connection) error {
+	err := b.nodes[0].onConnection(func(conn *amqp.Connection) error {
 		ch, err := conn.Channel()
 		if err != nil {
 			return err
@@ -107,10 +84,15 @@ func (b *broker) declare(ctx context.Context, kind string) error {
 		}
 		return topology.Declare(ctx, conn, topology.Spec{Queue: queue, Type: topology.Type(kind)})
 	})
-	if err != nil || b.private == nil {
+	if err != nil || !b.private() {
 		return err
 	}
-	return errors.Join(b.private.Stop(ctx), b.private.Start(ctx))
+	for _, n := range b.nodes {
+		if err := errors.Join(n.private.Stop(ctx), n.private.Start(ctx)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // declareMixed makes a classic queue whose dead letters go to a quorum queue, which writes them down at once.
@@ -137,66 +119,46 @@ func declareMixed(conn *amqp.Connection) error {
 
 // remove deletes what declare made, on a broker that is not ours.
 func (b *broker) remove() error {
-	if b.private != nil || !b.declared {
+	if len(b.nodes) == 0 || b.private() || !b.declared {
 		return nil
 	}
-	return b.onChannel(func(ch *amqp.Channel) error {
+	return b.nodes[0].onChannel(func(ch *amqp.Channel) error {
 		_, err := ch.QueueDelete(queue, false, false, false)
 		_, err2 := ch.QueueDelete(deadLetters, false, false, false)
 		return errors.Join(err, err2, ch.ExchangeDelete(queue+".dlx", false, false))
 	})
 }
 
-// depth is the number of messages that a queue has ready.
-func (b *broker) depth(name string) (n int, err error) {
-	err = b.onChannel(func(ch *amqp.Channel) error {
-		q, err := ch.QueueDeclarePassive(name, true, false, false, false, nil)
-		n = q.Messages
-		return err
-	})
-	return n, err
-}
-
-func (b *broker) onChannel(do func(*amqp.Channel) error) error {
-	return b.onConnection(func(conn *amqp.Connection) error {
-		ch, err := conn.Channel()
-		if err != nil {
-			return err
+// depth is the number of messages that a queue has ready, by the first node that says so.
+func (b *broker) depth(name string) (ready int, err error) {
+	for _, n := range b.nodes {
+		if ready, err = n.depth(name); err == nil {
+			return ready, nil
 		}
-		return do(ch)
-	})
+	}
+	return 0, err
 }
 
-// onConnection bounds an exchange with a broker that may be paused or recovering.
-func (b *broker) onConnection(do func(*amqp.Connection) error) error {
-	conn, err := amqp.DialConfig(b.url, amqp.Config{Dial: amqp.DefaultDial(5 * time.Second), Heartbeat: heartbeat})
-	if err != nil {
-		return err
-	}
-	bound := time.AfterFunc(15*time.Second, func() { _ = conn.CloseDeadline(time.Now()) })
-	defer bound.Stop()
-	defer func() { _ = conn.CloseDeadline(time.Now().Add(5 * time.Second)) }()
-	return do(conn)
+// recovered waits until each node serves both queues.
+func (b *broker) recovered(ctx context.Context) error {
+	return eventually(ctx, 2*time.Minute, "every node to serve the queues", func() error {
+		for _, n := range b.nodes {
+			for _, name := range []string{queue, deadLetters} {
+				if _, err := n.depth(name); err != nil {
+					return fmt.Errorf("%s: %w", n.host, err)
+				}
+			}
+		}
+		return nil
+	})
 }
 
 func (b *broker) close() error {
-	if b.private == nil {
-		return nil
+	switch {
+	case b.cluster != nil:
+		return b.cluster.Close()
+	case len(b.nodes) > 0 && b.private():
+		return b.nodes[0].private.Close()
 	}
-	return b.private.Close()
-}
-
-// eventually polls until check has no error, or the time is over.
-func eventually(ctx context.Context, within time.Duration, what string, check func() error) error {
-	ctx, cancel := context.WithTimeout(ctx, within)
-	defer cancel()
-	for {
-		err := check()
-		if err == nil {
-			return nil
-		}
-		if !pause(ctx, 100*time.Millisecond) {
-			return fmt.Errorf("waiting %v for %s: %w", within, what, err)
-		}
-	}
+	return nil
 }

@@ -26,6 +26,8 @@ type config struct {
 	amqp                  string
 	brokerKill            string
 	brokerStart           string
+	cluster               bool
+	sbin                  string
 	keep, check           string
 	verbose               bool
 }
@@ -60,6 +62,8 @@ func parseFlags(args []string) (config, error) {
 	f.StringVar(&c.amqp, "amqp", "", "`URL` of a RabbitMQ to use; if empty, a private one is started. The queues soak and soak.dlq must not exist")
 	f.StringVar(&c.brokerKill, "broker-kill", "", "`command` that kills the RabbitMQ at -amqp")
 	f.StringVar(&c.brokerStart, "broker-start", "", "`command` that starts it again")
+	f.BoolVar(&c.cluster, "cluster", false, "three RabbitMQ nodes and a Redis Cluster of six, which fail one at a time and are cut off from each other")
+	f.StringVar(&c.sbin, "sbin", "", "`directory` of the RabbitMQ scripts to start private nodes with; if empty, those of the installed one")
 	f.StringVar(&c.keep, "keep", "", "leave the history in this new `directory`")
 	f.StringVar(&c.check, "check", "", "run nothing: check the history in this `directory` again")
 	f.BoolVar(&c.verbose, "v", false, "show what the consumers log")
@@ -99,6 +103,10 @@ func (c config) validate() error {
 		return fmt.Errorf("-type is %q: quorum, classic or mixed", c.kind)
 	case (c.brokerKill == "") != (c.brokerStart == ""):
 		return errors.New("-broker-kill and -broker-start go together")
+	case c.amqp != "" && (c.cluster || c.sbin != ""):
+		return errors.New("-cluster and -sbin are for private nodes, not for a RabbitMQ named by -amqp")
+	case c.cluster && c.kind != string(topology.Quorum):
+		return fmt.Errorf("-type is %q: in a cluster it is quorum, as only that keeps a queue on several nodes", c.kind)
 	case c.brokerKill != "" && c.amqp == "":
 		return errors.New("-broker-kill is for a RabbitMQ named by -amqp; a private one is killed anyway")
 	}
@@ -108,6 +116,6 @@ func (c config) validate() error {
 func (c config) plan() *audit.Plan {
 	return &audit.Plan{
 		Type: c.kind, Seed: c.seed, Messages: c.messages, MaxRetries: c.maxRetries, HandlerTimeout: handlerTimeout,
-		LongestBackoff: mostBackoff, Ordered: c.ordered,
+		LongestBackoff: mostBackoff, Ordered: c.ordered, Cluster: c.cluster,
 	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -28,25 +29,29 @@ var kinds = []fault{
 		return f.freeze(ctx, s, 3*heartbeat+f.upTo(2*time.Second))
 	}},
 	{"blink", "seats", func(f *faults, ctx context.Context, s *seat) error { return f.freeze(ctx, s, f.upTo(time.Second)) }},
-	{"broker-cut", "", func(_ *faults, _ context.Context, s *seat) error { s.broker.cut(); return nil }},
+	{"broker-cut", "", func(_ *faults, _ context.Context, s *seat) error { s.broker.Cut(); return nil }},
 	{"broker-half-open", "", func(f *faults, ctx context.Context, s *seat) error {
-		s.broker.halve()
+		s.broker.Halve()
 		pause(ctx, f.upTo(3*heartbeat))
-		s.broker.cut()
+		s.broker.Cut()
 		return nil
 	}},
 	{"broker-latency", "", func(f *faults, ctx context.Context, s *seat) error {
 		return f.slow(ctx, s.broker, 300*time.Millisecond)
 	}},
 	{"broker-mute", "", func(f *faults, ctx context.Context, s *seat) error { return f.silence(ctx, s.broker) }},
-	{"store-cut", "", func(_ *faults, _ context.Context, s *seat) error { s.store.cut(); return nil }},
-	{"store-latency", "", func(f *faults, ctx context.Context, s *seat) error { return f.slow(ctx, s.store, 400*time.Millisecond) }},
-	{"store-mute", "", func(f *faults, ctx context.Context, s *seat) error { return f.silence(ctx, s.store) }},
 	{"store-pause", "store", (*faults).pauseStore},
 	{"store-kill", "store", (*faults).killStore},
 	{"store-flush", "store", (*faults).flushStore},
-	{"confirms-cut", "producer", func(f *faults, _ context.Context, _ *seat) error { f.producer.cut(); return nil }},
+	{"confirms-cut", "producer", func(f *faults, _ context.Context, _ *seat) error { f.producer.Cut(); return nil }},
 	{"confirms-mute", "producer", func(f *faults, ctx context.Context, _ *seat) error { return f.silence(ctx, f.producer) }},
+}
+
+// linkKinds are for a store that is reached by one address.
+var linkKinds = []fault{
+	{"store-cut", "", func(_ *faults, _ context.Context, s *seat) error { s.store.Cut(); return nil }},
+	{"store-latency", "", func(f *faults, ctx context.Context, s *seat) error { return f.slow(ctx, s.store, 400*time.Millisecond) }},
+	{"store-mute", "", func(f *faults, ctx context.Context, s *seat) error { return f.silence(ctx, s.store) }},
 }
 
 var brokerKinds = []fault{{audit.BrokerKill, "broker", (*faults).killBroker}}
@@ -56,13 +61,18 @@ var privateBrokerKinds = []fault{
 	{"broker-pause", "broker", (*faults).pauseBroker},
 }
 
+var clusterKinds = []fault{
+	{"partition", "broker", (*faults).isolateNode},
+	{"partition-silent", "broker", (*faults).silenceNode},
+}
+
 // faults injects them, two at a time at most.
 type faults struct {
 	log      *audit.Log
 	fleet    *fleet
 	broker   *broker
 	store    *store
-	producer *proxy
+	producer way
 	say      func(format string, args ...any)
 
 	rnd    *rand.Rand
@@ -123,6 +133,10 @@ func (f *faults) inject(ctx context.Context, k fault) error {
 	f.say("fault: %s", k.name)
 	f.log.Write(audit.Event{Kind: audit.Fault, Fault: k.name})
 	err := k.do(f, ctx, seat)
+	if k.needs == "broker" {
+		err = errors.Join(err, f.broker.recovered(ctx))
+		f.log.Write(audit.Event{Kind: audit.Mended, Fault: k.name})
+	}
 	if err == errNobody || ctx.Err() != nil { //nolint:errorlint // it is never wrapped
 		return nil // the process had just died of something else
 	}
@@ -148,19 +162,25 @@ func (f *faults) freeze(ctx context.Context, s *seat, d time.Duration) error {
 	return s.signal(syscall.SIGCONT)
 }
 
-func (f *faults) slow(ctx context.Context, p *proxy, d time.Duration) error {
-	p.latency.Store(int64(d))
+// line is a proxy, or all proxies of a client.
+type line interface {
+	Cut()
+	Mute(on bool)
+	Delay(d time.Duration)
+}
+
+func (f *faults) slow(ctx context.Context, l line, d time.Duration) error {
+	l.Delay(d)
 	pause(ctx, f.upTo(3*time.Second))
-	p.latency.Store(0)
+	l.Delay(0)
 	return nil
 }
 
 // silence drops what the server says, and then the connections that missed it.
-func (f *faults) silence(ctx context.Context, p *proxy) error {
-	p.mute.Store(true)
+func (f *faults) silence(ctx context.Context, l line) error {
+	l.Mute(true)
 	pause(ctx, f.upTo(3*time.Second))
-	p.cut()
-	p.mute.Store(false)
+	l.Mute(false)
 	return nil
 }
 
@@ -178,14 +198,19 @@ func schedule(all []fault, n, messages int, rnd *rand.Rand) (order []fault, at [
 	return order, at
 }
 
-// possible are the kinds that the broker allows and the flags name.
+// possible are the kinds that the servers allow and the flags name. In a cluster those that it is for come more often.
 func possible(cfg config, b *broker) ([]fault, error) {
 	all := slices.Clone(kinds)
 	if b.canKill() {
 		all = append(all, brokerKinds...)
 	}
-	if b.private != nil {
+	if b.private() {
 		all = append(all, privateBrokerKinds...)
+	}
+	if b.cluster == nil {
+		all = append(all, linkKinds...)
+	} else {
+		all = slices.Concat(all, brokerKinds, brokerKinds, clusterKinds, clusterKinds)
 	}
 	if cfg.only == "" {
 		return all, nil

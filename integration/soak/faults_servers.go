@@ -8,42 +8,79 @@ import (
 	"github.com/strikesmq/strikes/integration/soak/audit"
 )
 
+// anyNode is the node of the broker that a fault is about.
+func (f *faults) anyNode() *node { return f.broker.nodes[f.intN(len(f.broker.nodes))] }
+
 func (f *faults) killBroker(ctx context.Context, _ *seat) error {
-	if err := f.broker.killed(ctx); err != nil {
+	n := f.anyNode()
+	if err := n.killed(ctx); err != nil {
 		return err
 	}
 	pause(ctx, f.upTo(2*time.Second))
-	return f.broker.restarted(ctx)
+	return n.restarted(ctx)
 }
 
 func (f *faults) restartBroker(ctx context.Context, _ *seat) error {
-	return errors.Join(f.broker.private.Stop(ctx), f.broker.private.Start(ctx))
+	n := f.anyNode()
+	return errors.Join(n.private.Stop(ctx), n.private.Start(ctx))
 }
 
 func (f *faults) pauseBroker(ctx context.Context, _ *seat) error {
-	if err := f.broker.private.Pause(); err != nil {
+	n := f.anyNode()
+	if err := n.private.Pause(); err != nil {
 		return err
 	}
 	pause(ctx, f.upTo(4*heartbeat))
-	return f.broker.private.Resume()
+	return n.private.Resume()
 }
 
+func (f *faults) isolateNode(ctx context.Context, _ *seat) error {
+	f.broker.cluster.Isolate(f.anyNode().private)
+	pause(ctx, f.upTo(8*time.Second))
+	f.broker.cluster.Heal()
+	return nil
+}
+
+func (f *faults) silenceNode(ctx context.Context, _ *seat) error {
+	f.broker.cluster.Silence(f.anyNode().private)
+	pause(ctx, f.upTo(20*time.Second))
+	f.broker.cluster.Heal()
+	return nil
+}
+
+// pauseStore freezes the store. A Cluster elects another master meanwhile, and what the frozen one took in and did not pass
+// on is lost; so is what it takes in until it learns that it is none any more.
 func (f *faults) pauseStore(ctx context.Context, _ *seat) error {
-	if err := f.store.Pause(); err != nil {
+	r, err := f.store.master(ctx)
+	if err != nil {
 		return err
 	}
+	if err := r.Pause(); err != nil {
+		return err
+	}
+	f.mayForget()
 	pause(ctx, f.upTo(8*time.Second))
-	return f.store.Resume()
+	if err := r.Resume(); err != nil {
+		return err
+	}
+	f.mayForget()
+	err = f.store.recovered(ctx)
+	f.mayForget()
+	return err
 }
 
 func (f *faults) killStore(ctx context.Context, _ *seat) error {
-	err := f.store.Kill()
+	r, err := f.store.master(ctx)
+	if err != nil {
+		return err
+	}
+	err = r.Kill()
 	f.forgot()
 	if err != nil {
 		return err
 	}
 	pause(ctx, f.upTo(8*time.Second))
-	return f.store.Start(ctx)
+	return errors.Join(r.Start(ctx), f.store.recovered(ctx))
 }
 
 func (f *faults) flushStore(ctx context.Context, _ *seat) error {
@@ -53,3 +90,10 @@ func (f *faults) flushStore(ctx context.Context, _ *seat) error {
 }
 
 func (f *faults) forgot() { f.log.Write(audit.Event{Kind: audit.Forgot}) }
+
+// mayForget is for what costs a Cluster records, and one server none.
+func (f *faults) mayForget() {
+	if f.store.cluster != nil {
+		f.forgot()
+	}
+}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/url"
 	"os"
 	"os/exec"
 	"sync"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"github.com/strikesmq/strikes/integration/soak/audit"
+	"github.com/strikesmq/strikes/internal/proxy"
 )
 
 // stopWithin is how long a consumer process may take to stop: its DrainTimeout, and what a broker that does not answer adds.
@@ -33,7 +33,10 @@ type fleet struct {
 
 // seat is the place of one consumer process at a time.
 type seat struct {
-	broker, store *proxy
+	broker     way
+	store      *proxy.Proxy // nil: it is a Cluster
+	brokerURLs []string
+	storeURL   string
 
 	mu      sync.Mutex
 	process *os.Process // nil: none runs
@@ -50,9 +53,10 @@ func newFleet(ctx context.Context, k *soak) (*fleet, error) {
 		seat := &seat{}
 		f.seats = append(f.seats, seat)
 		var err error
-		if seat.broker, err = newProxy(ctx, k.broker.host); err == nil {
-			seat.store, err = newProxy(ctx, k.store.host)
+		if seat.broker, err = newWay(ctx, k.broker); err == nil {
+			seat.store, err = k.store.newProxy(ctx)
 		}
+		seat.brokerURLs, seat.storeURL = seat.broker.urls(k.broker), k.store.through(seat.store)
 		if err != nil {
 			f.close()
 			return nil, err
@@ -65,19 +69,19 @@ func newFleet(ctx context.Context, k *soak) (*fleet, error) {
 const mostRefusals = 60
 
 // start starts a process in every seat, and another whenever one ends, until stop.
-func (f *fleet) start(ctx context.Context, b *broker) {
+func (f *fleet) start(ctx context.Context) {
 	f.mu.Lock()
 	f.stopping = false
 	f.mu.Unlock()
 	for _, s := range f.seats {
-		f.keepers.Go(func() { f.keep(ctx, s, b) })
+		f.keepers.Go(func() { f.keep(ctx, s) })
 	}
 }
 
-func (f *fleet) keep(ctx context.Context, s *seat, b *broker) {
+func (f *fleet) keep(ctx context.Context, s *seat) {
 	refusals := 0
 	for f.next() {
-		err := f.run(s, b)
+		err := f.run(s)
 		var exit *exec.ExitError
 		switch {
 		case err != nil && !errors.As(err, &exit):
@@ -102,12 +106,12 @@ func (f *fleet) next() bool {
 }
 
 // run starts one process, waits for its end, and returns how it ended.
-func (f *fleet) run(s *seat, b *broker) error {
+func (f *fleet) run(s *seat) error {
 	f.mu.Lock()
 	f.started++
 	number := f.started
 	f.mu.Unlock()
-	cmd, err := f.command(number, b.through(s.broker), (&url.URL{Scheme: "redis", Host: s.store.addr(), Path: "/0"}).String())
+	cmd, err := f.command(number, s)
 	if err != nil {
 		return err
 	}
@@ -128,9 +132,9 @@ func (f *fleet) run(s *seat, b *broker) error {
 	return err
 }
 
-func (f *fleet) command(number int, broker, store string) (*exec.Cmd, error) {
+func (f *fleet) command(number int, s *seat) (*exec.Cmd, error) {
 	spec := f.spec
-	spec.Number, spec.AMQP, spec.Redis = number, broker, store
+	spec.Number, spec.AMQP, spec.Redis = number, s.brokerURLs, s.storeURL
 	env, err := json.Marshal(spec) //nolint:musttag // read by this program alone
 	if err != nil {
 		return nil, err
@@ -206,10 +210,9 @@ func (f *fleet) close() {
 	f.signal(syscall.SIGKILL)
 	f.keepers.Wait()
 	for _, s := range f.seats {
-		for _, p := range []*proxy{s.broker, s.store} {
-			if p != nil {
-				p.close()
-			}
+		s.broker.Close()
+		if s.store != nil {
+			s.store.Close()
 		}
 	}
 }

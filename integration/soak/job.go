@@ -114,15 +114,3 @@ func outcome(ctx context.Context, j job, err error) string {
 	}
 	return audit.Cancelled
 }
-
-// pause waits for d, or until ctx is done, which it reports as false.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}

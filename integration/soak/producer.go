@@ -20,15 +20,16 @@ type producer struct {
 	jobs    []job
 	broker  *broker
 	log     *audit.Log
-	link    *proxy
+	link    way
 	backlog int // at which it waits; 0: never
 
 	reached func(ctx context.Context, n int) error // called when n messages are published
 }
 
 func (p *producer) run(ctx context.Context) error {
+	nodes := dialler{urls: p.link.urls(p.broker)}
 	dial := func(context.Context) (*amqp.Connection, error) {
-		return amqp.DialConfig(p.broker.through(p.link), amqp.Config{Heartbeat: heartbeat, Dial: amqp.DefaultDial(5 * time.Second)})
+		return nodes.dial(amqp.Config{Heartbeat: heartbeat, Dial: amqp.DefaultDial(5 * time.Second)})
 	}
 	//nolint:contextcheck // its dial is bounded by itself
 	pub, err := publisher.New(dial, &publisher.Options{ConfirmTimeout: 10 * time.Second})

@@ -9,7 +9,7 @@ import (
 )
 
 func TestScheduleIsFairAndRepeatable(t *testing.T) {
-	all := slices.Concat(kinds, brokerKinds, privateBrokerKinds)
+	all := slices.Concat(kinds, linkKinds, brokerKinds, privateBrokerKinds, clusterKinds)
 	names := func(seed uint64) (out []string) {
 		order, at := schedule(all, 2*len(all)+3, 1000, rand.New(rand.NewPCG(seed, 1)))
 		if !slices.IsSorted(at) || at[0] == 0 || at[len(at)-1] >= 1000 {
@@ -63,12 +63,13 @@ func TestFlagsAreChecked(t *testing.T) {
 	for _, args := range [][]string{
 		{"-messages", "0"}, {"-type", "stream"}, {"-faults", "-1"}, {"stray"}, {"-broker-kill", "x"},
 		{"-broker-kill", "x", "-broker-start", "y"}, {"-processes", "0"},
+		{"-cluster", "-type", "classic"}, {"-cluster", "-amqp", "amqp://x"}, {"-sbin", "x", "-amqp", "amqp://x"},
 	} {
 		if _, err := parseFlags(args); err == nil {
 			t.Errorf("%q was accepted", args)
 		}
 	}
-	if _, err := possible(config{only: "earthquake"}, &broker{}); err == nil {
+	if _, err := possible(config{only: "earthquake"}, &broker{nodes: []*node{{}}}); err == nil {
 		t.Error("-only earthquake was accepted")
 	}
 }

@@ -72,7 +72,7 @@ func (k *soak) drain(ctx context.Context) error {
 			return nil
 		}
 		k.say("%d messages came back when the consumers stopped", n)
-		k.fleet.start(ctx, k.broker)
+		k.fleet.start(ctx)
 	}
 }
 
@@ -97,7 +97,7 @@ func (k *soak) bury(ctx context.Context) error {
 	}
 	found := map[string]bool{}
 	collect := func() error {
-		if err := k.broker.onChannel(func(ch *amqp.Channel) error { return k.take(ch, found) }); err != nil {
+		if err := k.broker.nodes[0].onChannel(func(ch *amqp.Channel) error { return k.take(ch, found) }); err != nil {
 			return err
 		}
 		missing := 0

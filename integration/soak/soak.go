@@ -19,7 +19,7 @@ type soak struct {
 	broker  *broker
 	store   *store
 	fleet   *fleet
-	link    *proxy // of the producer
+	link    way // of the producer
 	settled *settled
 	began   time.Time
 	fail    func(error)
@@ -52,7 +52,7 @@ func runSoak(ctx context.Context, cfg config, history string) (err error) {
 
 // open starts what the soak runs on.
 func (k *soak) open(ctx context.Context) (err error) {
-	if k.store, err = openStore(ctx); err != nil {
+	if k.store, err = openStore(ctx, k.cfg); err != nil {
 		return err
 	}
 	if k.broker, err = openBroker(ctx, k.cfg); err != nil {
@@ -61,7 +61,7 @@ func (k *soak) open(ctx context.Context) (err error) {
 	if err = k.broker.declare(ctx, k.cfg.kind); err != nil {
 		return err
 	}
-	if k.link, err = newProxy(ctx, k.broker.host); err != nil {
+	if k.link, err = newWay(ctx, k.broker); err != nil {
 		return err
 	}
 	k.fleet, err = newFleet(ctx, k)
@@ -94,7 +94,7 @@ func (k *soak) work(ctx context.Context) error {
 		p.reached = func(_ context.Context, n int) error { return nil }
 		err = p.run(ctx)
 	}
-	k.fleet.start(ctx, k.broker)
+	k.fleet.start(ctx)
 	if k.cfg.backlog > 0 {
 		err = p.run(ctx)
 	} else if err == nil {
@@ -140,9 +140,7 @@ func (k *soak) close() error {
 	if k.fleet != nil {
 		k.fleet.close()
 	}
-	if k.link != nil {
-		k.link.close()
-	}
+	k.link.Close()
 	if k.broker != nil {
 		errs = append(errs, k.broker.remove(), k.broker.close())
 	}

@@ -3,90 +3,98 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/url"
-	"strconv"
-	"strings"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/strikesmq/strikes/integration/soak/audit"
+	"github.com/strikesmq/strikes/internal/proxy"
 	"github.com/strikesmq/strikes/internal/servers"
 )
 
-// store is the Redis of a soak. It is always a private one, which keeps nothing on disk: what it loses is part of the test.
+// store is the Redis of a soak: one server, or a Cluster. It is always a private one, which keeps nothing on disk: what it
+// loses is part of the test.
 type store struct {
-	*servers.Redis
-	host string
-	rdb  *redis.Client
+	url     string
+	one     *servers.Redis        // nil: it is a Cluster
+	cluster *servers.RedisCluster // nil: it is one server
 }
 
-func openStore(ctx context.Context) (*store, error) {
+// slot is a key beside those of the queue, in the slot that all of them share.
+const slot = "{%2F/" + queue + "}"
+
+func openStore(ctx context.Context, cfg config) (*store, error) {
+	if cfg.cluster {
+		c, err := servers.StartRedisCluster(ctx, servers.RedisClusterOptions{})
+		if err != nil {
+			return nil, err
+		}
+		return &store{url: c.URL, cluster: c}, nil
+	}
 	r, err := servers.StartRedis(ctx, servers.RedisOptions{})
 	if err != nil {
 		return nil, err
 	}
-	u, err := url.Parse(r.URL)
+	return &store{url: r.URL, one: r}, nil
+}
+
+// newProxy returns a proxy of it, or nil: a Cluster tells its clients the nodes' own addresses.
+func (s *store) newProxy(ctx context.Context) (*proxy.Proxy, error) {
+	if s.one == nil {
+		return nil, nil
+	}
+	u, err := url.Parse(s.url)
 	if err != nil {
-		return nil, errors.Join(err, r.Close())
+		return nil, err
 	}
-	return &store{Redis: r, host: u.Host, rdb: redis.NewClient(&redis.Options{Addr: u.Host})}, nil
+	return proxy.New(ctx, u.Host)
 }
 
-func (s *store) close() error { return errors.Join(s.rdb.Close(), s.Close()) }
-
-// flush makes it forget everything.
-func (s *store) flush(ctx context.Context) error { return s.rdb.FlushAll(ctx).Err() }
-
-// examine writes down every key. It reads the records by their documented layout, not by the package that wrote them.
-func (s *store) examine(ctx context.Context, log *audit.Log) error {
-	scan := s.rdb.Scan(ctx, 0, "*", 1000).Iterator()
-	for scan.Next(ctx) {
-		e := audit.Event{Kind: audit.Kept, Key: scan.Val()}
-		ttl, err := s.rdb.PTTL(ctx, e.Key).Result()
-		if err != nil {
-			return fmt.Errorf("examining %q: %w", e.Key, err)
-		}
-		e.TTL = max(ttl, 0)
-		if strings.Contains(e.Key, "}:r:") {
-			if err := s.readRecord(ctx, &e); err != nil {
-				return fmt.Errorf("examining %q: %w", e.Key, err)
-			}
-		}
-		if e.TTL > 0 || ttl != gone {
-			log.Write(e)
-		}
+// through returns its URL, with the address of a proxy in it if there is one.
+func (s *store) through(p *proxy.Proxy) string {
+	if p == nil {
+		return s.url
 	}
-	return scan.Err()
+	return (&url.URL{Scheme: "redis", Host: p.Addr(), Path: "/0"}).String()
 }
 
-// gone is what PTTL answers of a key that does not exist.
-const gone = -2 * time.Nanosecond
+// master is the server that has the queue's records now.
+func (s *store) master(ctx context.Context) (*servers.Redis, error) {
+	if s.one != nil {
+		return s.one, nil
+	}
+	return s.cluster.Master(ctx, slot)
+}
 
-func (s *store) readRecord(ctx context.Context, e *audit.Event) error {
-	fields, err := s.rdb.HGetAll(ctx, e.Key).Result()
+// recovered waits until a Cluster could stand the loss of another node.
+func (s *store) recovered(ctx context.Context) error {
+	if s.cluster == nil {
+		return nil
+	}
+	return s.cluster.Await(ctx)
+}
+
+func (s *store) close() error {
+	if s.one != nil {
+		return s.one.Close()
+	}
+	return s.cluster.Close()
+}
+
+// onMaster runs do with a client of the server that has the queue's records.
+func (s *store) onMaster(ctx context.Context, do func(*redis.Client) error) error {
+	r, err := s.master(ctx)
 	if err != nil {
 		return err
 	}
-	for name, value := range fields {
-		switch name {
-		case "id":
-			e.ID = value
-		case "state":
-			e.State = value
-		case "marker":
-			e.Marker = value
-		case "tokens":
-			e.Tokens = value
-		case "failures":
-			e.Failures, err = strconv.Atoi(value)
-		case "crashes":
-			e.Crashes, err = strconv.Atoi(value)
-		}
-		if err != nil {
-			return fmt.Errorf("field %s: %w", name, err)
-		}
+	u, err := url.Parse(r.URL)
+	if err != nil {
+		return err
 	}
-	return nil
+	rdb := redis.NewClient(&redis.Options{Addr: u.Host})
+	return errors.Join(do(rdb), rdb.Close())
+}
+
+// flush makes it forget everything.
+func (s *store) flush(ctx context.Context) error {
+	return s.onMaster(ctx, func(rdb *redis.Client) error { return rdb.FlushAll(ctx).Err() })
 }

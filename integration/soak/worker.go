@@ -26,21 +26,23 @@ const workerEnv = "STRIKES_SOAK_WORKER"
 
 // workerSpec is what one consumer process is told.
 type workerSpec struct {
-	AMQP, Redis, Queue, History string
-	Number                      int
-	Concurrency, Prefetch       int
-	MaxRetries                  int
-	HandlerTimeout              time.Duration
-	ConsumerTimeout             time.Duration
-	Heartbeat                   time.Duration
-	FirstBackoff, MostBackoff   time.Duration
-	Verbose                     bool
+	AMQP                      []string // a URL for each node of the broker
+	Redis, Queue, History     string
+	Number                    int
+	Concurrency, Prefetch     int
+	MaxRetries                int
+	HandlerTimeout            time.Duration
+	ConsumerTimeout           time.Duration
+	Heartbeat                 time.Duration
+	FirstBackoff, MostBackoff time.Duration
+	Verbose                   bool
 }
 
 // worker is that process. It writes down what it does before it does it, and what it learns as soon as it has.
 type worker struct {
 	workerSpec
 	log     *audit.Log
+	nodes   dialler
 	session atomic.Int64
 	watches sync.WaitGroup
 }
@@ -51,6 +53,7 @@ func runWorker(spec string) error {
 		return err
 	}
 	go dieWithParent()
+	w.nodes = dialler{urls: w.AMQP, next: w.Number} // the processes begin at different nodes
 	var err error
 	if w.log, err = audit.Append(w.History, w.Number); err != nil {
 		return err
@@ -92,7 +95,7 @@ func (w *worker) backoff(charges int) time.Duration {
 
 // dial opens the connection of one session, and watches it to its end.
 func (w *worker) dial(ctx context.Context) (*amqp.Connection, error) {
-	conn, err := amqp.DialConfig(w.AMQP, amqp.Config{
+	conn, err := w.nodes.dial(amqp.Config{
 		Heartbeat: w.Heartbeat, Dial: amqp.DefaultDial(5 * time.Second),
 		Properties: amqp.Table{"connection_name": fmt.Sprintf("soak %d", w.Number)},
 	})

@@ -32,7 +32,7 @@ const unflushed = 30 * time.Second
 func (m *model) dropped(msg *message) bool {
 	return m.plan.Type == "classic" && slices.ContainsFunc(msg.attempts, func(a *attempt) bool {
 		e, ok := a.decidedAs("dead-letter")
-		return ok && m.killedSince(e.At, e.At.Add(unflushed))
+		return ok && m.upset(e.At, e.At.Add(unflushed))
 	})
 }
 
@@ -90,7 +90,7 @@ func (m *model) checkRuns(r *Report, msg *message) {
 		if a != last {
 			until = msg.runs[i+1].began
 		}
-		taken := m.sessionLost(a) || m.killedSince(a.began, until)
+		taken := m.sessionLost(a) || m.upset(a.began, until)
 		switch {
 		case m.charged(a):
 		case a.left() || taken, a != last && a.outcome == OK && m.died(a): // the last: handled, and its ack lost
@@ -120,11 +120,11 @@ func (m *model) checkOnce(r *Report, msg *message) {
 		if _, ok := a.decidedAs("dead-letter"); ok && m.settledForGood(a) {
 			sent++
 		}
-		if e, ok := a.decidedAs("ack"); ok && m.settledForGood(a) && !m.killedSince(e.At, m.last) {
+		if e, ok := a.decidedAs("ack"); ok && m.settledForGood(a) && !m.upset(e.At, m.last) {
 			r.violated("I12", "%s was acked by attempt %s and dead-lettered: %s", msg.id, a.token, m.story(msg))
 		}
 	}
-	if len(msg.dead) > 1 && (sent > 1 || len(m.kills) == 0 && m.faults["broker-restart"] == 0) {
+	if len(msg.dead) > 1 && (sent > 1 || len(m.upsets) == 0 && m.faults["broker-restart"] == 0) {
 		r.violated("I12", "%s is %d times in the dead-letter queue: %s", msg.id, len(msg.dead), m.story(msg))
 	}
 }

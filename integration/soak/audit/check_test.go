@@ -252,6 +252,32 @@ func TestAllowances(t *testing.T) {
 	}
 }
 
+// TestAClusterTakesBack has one message run again during a fault of a node, and one when it was long over.
+func TestAClusterTakesBack(t *testing.T) {
+	for _, tc := range []struct {
+		cluster bool
+		after   time.Duration
+		want    bool
+	}{{true, 0, false}, {true, -2 * aftermath, true}, {false, 0, true}} {
+		h := healthy()
+		h.change(Setup, "", func(e *Event) { e.Plan.Cluster = tc.cluster })
+		h.change(Ended, "p-1", func(e *Event) {
+			h.add(Event{Kind: Fault, Fault: "partition", At: e.At.Add(tc.after)})
+			h.add(Event{Kind: Mended, Fault: "partition", At: e.At.Add(tc.after + time.Second)})
+		})
+		h.attempt(Succeed, "p-99", true, OK, 0)
+		for i := range h {
+			if h[i].Token == "p-99" {
+				h[i].At = began.Add(aftermath)
+			}
+		}
+		slices.SortStableFunc(h, func(a, b Event) int { return a.At.Compare(b.At) })
+		if f := Check(h).Violations["I3"]; f.Count > 0 != tc.want {
+			t.Errorf("cluster %v, a fault %v after the first run: %+v", tc.cluster, tc.after, f)
+		}
+	}
+}
+
 // TestAZombieMayRunLast has a process whose session was lost run what it still held, after another had handled it for good.
 func TestAZombieMayRunLast(t *testing.T) {
 	h := healthy()

@@ -23,6 +23,7 @@ const (
 	Setup     Kind = "setup"     // what it was to be; the first event
 	Published Kind = "published" // Outcome says how
 	Fault     Kind = "fault"     // injected; Fault names it
+	Mended    Kind = "mended"    // a fault of the broker is over; Fault names it
 	Exited    Kind = "exited"    // a consumer process is gone, Err says how
 	Forgot    Kind = "forgot"    // the store has lost everything
 	Quiet     Kind = "quiet"     // faults are over and all is published
@@ -76,6 +77,7 @@ type Plan struct {
 	MaxRetries     int           `json:"max_retries"`
 	HandlerTimeout time.Duration `json:"handler_timeout"`
 	LongestBackoff time.Duration `json:"longest_backoff"`
+	Cluster        bool          `json:"cluster,omitempty"` // the broker has several nodes, of which one at a time may fail
 	Ordered        bool          `json:"ordered,omitempty"` // one process, one handler, a prefetch of one: order is promised
 }
 

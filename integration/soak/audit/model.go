@@ -16,8 +16,9 @@ type model struct {
 	kept      []Event
 	quiet     []Event // Quiet, Drained, Undrained
 	faults    map[string]int
-	kills     []time.Time // of the broker
-	losses    []time.Time // of the store
+	begun     map[string]time.Time // when each kind of fault last was
+	upsets    []span               // of the broker
+	losses    []time.Time          // of the store
 	last      time.Time
 }
 
@@ -40,6 +41,7 @@ type attempt struct {
 	id               string
 	process, session int
 	began, ended     time.Time // of the run; zero: not written down
+	first, last      time.Time // that it was heard of
 	outcome          string
 	redelivered      bool
 	steps            []Event
@@ -57,7 +59,7 @@ type process struct {
 func build(history []Event) *model {
 	m := &model{
 		messages: map[string]*message{}, attempts: map[string]*attempt{}, processes: map[int]*process{},
-		lives: map[string]int{}, faults: map[string]int{},
+		lives: map[string]int{}, faults: map[string]int{}, begun: map[string]time.Time{},
 	}
 	for _, e := range history {
 		m.last = e.At
@@ -81,8 +83,13 @@ func (m *model) addRun(e Event) {
 		m.plan = *e.Plan
 	case Fault:
 		m.faults[e.Fault]++
+		m.begun[e.Fault] = e.At
 		if e.Fault == BrokerKill {
-			m.kills = append(m.kills, e.At)
+			m.upsets = append(m.upsets, span{e.At, e.At})
+		}
+	case Mended:
+		if m.plan.Cluster {
+			m.upsets = append(m.upsets, span{m.begun[e.Fault], e.At.Add(aftermath)})
 		}
 	case Forgot:
 		m.losses = append(m.losses, e.At)
@@ -98,12 +105,13 @@ const BrokerKill = "broker-kill"
 func (m *model) addAttempt(e Event) {
 	a := m.attempts[e.Token]
 	if a == nil {
-		a = &attempt{token: e.Token, id: e.ID, process: e.Process, session: e.Session}
+		a = &attempt{token: e.Token, id: e.ID, process: e.Process, session: e.Session, first: e.At}
 		m.attempts[e.Token] = a
 		msg := m.message(e.ID)
 		msg.attempts = append(msg.attempts, a)
 		m.lives[lifeOf(e.Token)] = e.Process
 	}
+	a.last = e.At
 	switch e.Kind {
 	case Began:
 		a.began, a.redelivered, a.session = e.At, e.Redelivered, e.Session
@@ -206,7 +214,7 @@ func (m *model) limit() int { return m.plan.MaxRetries + 1 }
 func (m *model) sessionLost(a *attempt) bool {
 	p := m.process(a.process)
 	_, lost := p.lost[a.session]
-	return lost || !p.clean && a.session < p.last
+	return lost || !p.clean && a.session < p.last || m.plan.Cluster && m.upset(a.first, a.last.Add(time.Second))
 }
 
 // died reports whether the attempt's process was gone without having made sure of its acks.
@@ -215,9 +223,17 @@ func (m *model) died(a *attempt) bool {
 	return !p.clean && !p.exited.IsZero()
 }
 
-// killedSince reports whether the broker was killed between two times: what it had taken in shortly before may be undone.
-func (m *model) killedSince(from, to time.Time) bool {
-	return slices.ContainsFunc(m.kills, func(k time.Time) bool { return !k.Before(from.Add(-time.Second)) && !k.After(to) })
+// span is a time in which the broker may undo what it had taken in shortly before. It is the moment of a kill, and in a
+// cluster every fault of a node, for as long as it lasts: what the node's clients hold is given to others, their sessions
+// stay as they are, and what they settle then is ignored.
+type span struct{ from, to time.Time }
+
+// aftermath is for how long after a fault the nodes of a cluster may still come to terms with it.
+const aftermath = 10 * time.Second
+
+// upset reports whether the broker may have undone between two times what it had taken in.
+func (m *model) upset(from, to time.Time) bool {
+	return slices.ContainsFunc(m.upsets, func(s span) bool { return !s.to.Before(from.Add(-time.Second)) && !s.from.After(to) })
 }
 
 func (m *model) lossesBetween(from, to time.Time) int {
