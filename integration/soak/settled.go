@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	amqp "github.com/rabbitmq/amqp091-go"
-
 	"github.com/strikesmq/strikes/integration/soak/audit"
 )
 
@@ -88,55 +86,4 @@ func (k *soak) drained() error {
 		return fmt.Errorf("%d messages are ready, %d confirmed ones not done with", n, open)
 	}
 	return nil
-}
-
-// bury reads the dead-letter queue until everything is there that was sent to it.
-func (k *soak) bury(ctx context.Context) error {
-	if err := k.settled.update(); err != nil {
-		return err
-	}
-	found := map[string]bool{}
-	collect := func() error {
-		if err := k.broker.nodes[0].onChannel(func(ch *amqp.Channel) error { return k.take(ch, found) }); err != nil {
-			return err
-		}
-		missing := 0
-		for id := range k.settled.dead {
-			if !found[id] {
-				missing++
-			}
-		}
-		if missing > 0 {
-			return fmt.Errorf("%d dead letters have not arrived", missing)
-		}
-		return nil
-	}
-	if err := eventually(ctx, 30*time.Second, "the dead letters", collect); err != nil {
-		k.say("%v", err) // some may have been acked after all; the audit knows
-	}
-	return ctx.Err()
-}
-
-// take empties the dead-letter queue.
-func (k *soak) take(ch *amqp.Channel, found map[string]bool) error {
-	for {
-		d, ok, err := ch.Get(deadLetters, true)
-		if err != nil || !ok {
-			return err
-		}
-		found[d.MessageId] = true
-		k.log.Write(audit.Event{Kind: audit.Dead, ID: d.MessageId, Outcome: reasonOf(d.Headers)})
-	}
-}
-
-// reasonOf is why the broker dead-lettered a message.
-func reasonOf(headers amqp.Table) string {
-	deaths, _ := headers["x-death"].([]any)
-	for _, entry := range deaths {
-		if death, ok := entry.(amqp.Table); ok && death["queue"] == queue {
-			reason, _ := death["reason"].(string)
-			return reason
-		}
-	}
-	return "not told"
 }

@@ -73,8 +73,18 @@ func (msg *message) rejected() bool {
 // stopped without reaching the store.
 func (m *model) lostTrace(a *attempt) bool {
 	unheard := m.died(a) || slices.ContainsFunc(a.steps, func(e Event) bool { return e.Step == "fail" && e.Verdict == "" })
-	failed := a.outcome == Failed || a.outcome == Panicked || a.outcome == TimedOut
-	return m.lossesBetween(a.began, m.last) > 0 && (unheard && failed || a.askedAlone() && (m.died(a) || a.left()))
+	return m.lossesBetween(a.began, m.last) > 0 && (unheard && m.failed(a) || a.askedAlone() && (m.died(a) || a.left()))
+}
+
+// failed reports whether the attempt is to be charged: a deaf handler's is at its deadline, and may not live to return.
+func (m *model) failed(a *attempt) bool {
+	switch a.outcome {
+	case Failed, Panicked, TimedOut:
+		return true
+	case "":
+		return !a.began.IsZero() && m.died(a) && m.process(a.process).exited.Sub(a.began) >= m.plan.HandlerTimeout
+	}
+	return false
 }
 
 // checkRuns is I3: the bound, and that each run but one has a reason for not being the only one. That one need not be the

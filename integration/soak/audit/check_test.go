@@ -278,6 +278,33 @@ func TestAClusterTakesBack(t *testing.T) {
 	}
 }
 
+// TestAChargeThatOnlyTheStoreSaw has a process die at a deaf handler's deadline before it writes down that it was charged, and
+// the store lose the record.
+func TestAChargeThatOnlyTheStoreSaw(t *testing.T) {
+	for _, tc := range []struct {
+		life time.Duration // of the process, after the handler began
+		want int           // violations
+	}{{time.Second, 0}, {time.Second / 2, 1}} {
+		h := healthy()
+		h.without(Kept, Poison)
+		h.without(Ended, "p-5")
+		h.without(Decided, "p-5")
+		h = slices.DeleteFunc(h, func(e Event) bool { return e.Token == "p-5" && e.Step == "fail" })
+		for i := range h {
+			if h[i].Token == "p-5" {
+				h[i].Process = 9
+			}
+			if h[i].Token == "p-5" && h[i].Kind == Began {
+				h.add(Event{Kind: Exited, Process: 9, Err: "signal: killed", At: h[i].At.Add(tc.life)})
+			}
+		}
+		h.add(Event{Kind: Forgot})
+		if f := Check(h).Violations["I2"]; f.Count != tc.want {
+			t.Errorf("killed after %v: %+v", tc.life, f)
+		}
+	}
+}
+
 // TestAZombieMayRunLast has a process whose session was lost run what it still held, after another had handled it for good.
 func TestAZombieMayRunLast(t *testing.T) {
 	h := healthy()
