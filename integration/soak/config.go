@@ -116,6 +116,6 @@ func (c config) validate() error {
 func (c config) plan() *audit.Plan {
 	return &audit.Plan{
 		Type: c.kind, Seed: c.seed, Messages: c.messages, MaxRetries: c.maxRetries, HandlerTimeout: handlerTimeout,
-		LongestBackoff: mostBackoff, Ordered: c.ordered, Cluster: c.cluster,
+		MostHeld: consumerTimeout / 2, LongestBackoff: mostBackoff, Ordered: c.ordered, Cluster: c.cluster,
 	}
 }

@@ -38,11 +38,12 @@ func (a *attempt) charged() bool {
 	return ok
 }
 
-// unfounded names a decision that no answer of the store calls for.
+// unfounded names a decision that no answer of the store calls for. That a delivery was held for as long as it may be calls
+// for giving it back.
 func (m *model) unfounded(a *attempt) string {
 	_, failed := a.answered("fail", "requeue")
 	_, held := a.answered("start", "wait")
-	if _, ok := a.decidedAs("requeue"); ok && !failed && !held {
+	if e, ok := a.decidedAs("requeue"); ok && !failed && !held && e.At.Sub(a.first) < m.plan.MostHeld {
 		return "requeued without an answer"
 	}
 	_, past := a.answered("start", "exhausted")

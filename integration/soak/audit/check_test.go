@@ -73,7 +73,7 @@ func (h *history) alone(id, token string, process int) {
 // healthy has a message that succeeds, one that fails once, a poisonous one and a killer.
 func healthy() history {
 	h := history{}
-	h.add(Event{Kind: Setup, Plan: &Plan{MaxRetries: 3, HandlerTimeout: time.Second, LongestBackoff: time.Second}})
+	h.add(Event{Kind: Setup, Plan: &Plan{MaxRetries: 3, HandlerTimeout: time.Second, MostHeld: 10 * time.Second, LongestBackoff: time.Second}})
 	for i, do := range []string{Succeed, Fail, Poison, Kill} {
 		h.add(Event{Kind: Published, ID: do, Do: do, Seq: i + 1, Outcome: Confirmed})
 	}
@@ -274,6 +274,25 @@ func TestAClusterTakesBack(t *testing.T) {
 		slices.SortStableFunc(h, func(a, b Event) int { return a.At.Compare(b.At) })
 		if f := Check(h).Violations["I3"]; f.Count > 0 != tc.want {
 			t.Errorf("cluster %v, a fault %v after the first run: %+v", tc.cluster, tc.after, f)
+		}
+	}
+}
+
+// TestOverdueDeliveriesGoBack has one requeued that waited in vain for its turn.
+func TestOverdueDeliveriesGoBack(t *testing.T) {
+	for _, tc := range []struct {
+		held time.Duration
+		want int // violations
+	}{{10 * time.Second, 0}, {9 * time.Second, 1}} {
+		h := healthy()
+		base := Event{ID: Succeed, Token: "p-99", Process: 1, Session: 1, At: began}
+		asked, back := base, base
+		asked.Kind, asked.Step, asked.Verdict = Stepped, "start", "suspect"
+		back.Kind, back.Decision, back.At = Decided, "requeue", began.Add(tc.held)
+		h.add(asked)
+		h.add(back)
+		if f := Check(h).Violations["I8"]; f.Count != tc.want {
+			t.Errorf("held for %v: %+v", tc.held, f)
 		}
 	}
 }

@@ -76,6 +76,7 @@ type Plan struct {
 	Messages       int           `json:"messages"`
 	MaxRetries     int           `json:"max_retries"`
 	HandlerTimeout time.Duration `json:"handler_timeout"`
+	MostHeld       time.Duration `json:"most_held"` // for how long a delivery may be held before it goes back
 	LongestBackoff time.Duration `json:"longest_backoff"`
 	Cluster        bool          `json:"cluster,omitempty"` // the broker has several nodes, of which one at a time may fail
 	Ordered        bool          `json:"ordered,omitempty"` // one process, one handler, a prefetch of one: order is promised
