@@ -79,9 +79,6 @@ func (b *broker) declare(ctx context.Context, kind string) error {
 			return fmt.Errorf("the queue %s exists, with %d messages: delete it", queue, q.Messages)
 		}
 		b.declared = true
-		if kind == mixed {
-			return declareMixed(conn)
-		}
 		return topology.Declare(ctx, conn, topology.Spec{Queue: queue, Type: topology.Type(kind)})
 	})
 	if err != nil || !b.private() {
@@ -93,28 +90,6 @@ func (b *broker) declare(ctx context.Context, kind string) error {
 		}
 	}
 	return nil
-}
-
-// declareMixed makes a classic queue whose dead letters go to a quorum queue, which writes them down at once.
-func declareMixed(conn *amqp.Connection) error {
-	ch, err := conn.Channel()
-	if err != nil {
-		return err
-	}
-	exchange := queue + ".dlx"
-	_, err = ch.QueueDeclare(deadLetters, true, false, false, false, amqp.Table{"x-queue-type": "quorum"})
-	if err == nil {
-		err = ch.ExchangeDeclare(exchange, amqp.ExchangeFanout, true, false, false, false, nil)
-	}
-	if err == nil {
-		err = ch.QueueBind(deadLetters, "", exchange, false, nil)
-	}
-	if err == nil {
-		_, err = ch.QueueDeclare(queue, true, false, false, false, amqp.Table{
-			"x-queue-type": "classic", "x-dead-letter-exchange": exchange,
-		})
-	}
-	return err
 }
 
 // remove deletes what declare made, on a broker that is not ours.

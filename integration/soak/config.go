@@ -40,9 +40,6 @@ const (
 	mostBackoff     = 500 * time.Millisecond
 )
 
-// mixed is the type of a classic queue whose dead letters go to a quorum queue.
-const mixed = "mixed"
-
 func parseFlags(args []string) (config, error) {
 	var c config
 	f := flag.NewFlagSet("soak", flag.ContinueOnError)
@@ -50,7 +47,7 @@ func parseFlags(args []string) (config, error) {
 	f.IntVar(&c.faults, "faults", 24, "faults to inject, spread over the run")
 	f.IntVar(&c.killers, "killers", -1, "messages that kill every process that runs them; -1: one in 2,000")
 	f.IntVar(&c.hangs, "hangs", -1, "messages whose handlers pass their deadline; -1: one in 2,000")
-	f.StringVar(&c.kind, "type", string(topology.Quorum), "of the queue: quorum, classic, or mixed: classic with a quorum queue for its dead letters")
+	f.StringVar(&c.kind, "type", string(topology.Quorum), "of the queue: quorum or classic; that of its dead letters is always a quorum queue")
 	f.Uint64Var(&c.seed, "seed", 0, "of messages and faults; 0: a random one, which is printed")
 	f.StringVar(&c.only, "only", "", "inject faults of these `kinds` only, separated by commas")
 	f.IntVar(&c.processes, "processes", 3, "consumer processes")
@@ -99,8 +96,8 @@ func (c config) validate() error {
 		return errors.New("-messages, -processes, -concurrency and -max-retries are 1 at least")
 	case c.faults < 0 || c.backlog < 0 || c.prefetch < 0:
 		return errors.New("-faults, -backlog and -prefetch are not negative")
-	case c.kind != string(topology.Quorum) && c.kind != string(topology.Classic) && c.kind != mixed:
-		return fmt.Errorf("-type is %q: quorum, classic or mixed", c.kind)
+	case c.kind != string(topology.Quorum) && c.kind != string(topology.Classic):
+		return fmt.Errorf("-type is %q: quorum or classic", c.kind)
 	case (c.brokerKill == "") != (c.brokerStart == ""):
 		return errors.New("-broker-kill and -broker-start go together")
 	case c.amqp != "" && (c.cluster || c.sbin != ""):

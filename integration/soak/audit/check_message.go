@@ -3,20 +3,15 @@ package audit
 import (
 	"slices"
 	"strings"
-	"time"
 )
 
-// checkLoss is I1. One loss is the broker's: a classic queue hands its dead letters over without a confirm, and a classic
-// dead-letter queue writes them down when it has nothing else to do, so that those of the last seconds before a kill are in
-// neither queue after it: of half a second on 3.10.8, of 12.7 s under load on 4.0.5, of 8.4 s on 4.3.6 (measured).
+// checkLoss is I1.
 func (m *model) checkLoss(r *Report, msg *message) {
 	handled := false
 	for _, a := range msg.runs {
 		handled = handled || a.outcome == OK
 	}
-	if msg.confirmed && !handled && len(msg.dead) == 0 && m.dropped(msg) {
-		r.Dropped++
-	} else if msg.confirmed && !handled && len(msg.dead) == 0 {
+	if msg.confirmed && !handled && len(msg.dead) == 0 {
 		r.violated("I1", "%s (%s) was confirmed and neither handled nor dead-lettered; it ran %d times", msg.id, msg.do, len(msg.runs))
 	}
 	for _, a := range msg.attempts {
@@ -24,16 +19,6 @@ func (m *model) checkLoss(r *Report, msg *message) {
 			r.violated("I1", "%s was acked by attempt %s, whose handler ended as %q", msg.id, a.token, a.outcome)
 		}
 	}
-}
-
-// unflushed is for how long a broker may hold a dead letter in memory alone.
-const unflushed = 30 * time.Second
-
-func (m *model) dropped(msg *message) bool {
-	return m.plan.Type == "classic" && slices.ContainsFunc(msg.attempts, func(a *attempt) bool {
-		e, ok := a.decidedAs("dead-letter")
-		return ok && m.upset(e.At, e.At.Add(unflushed))
-	})
 }
 
 // checkDeadLetter is I2. The charges are those that the store answered to, and those in the record.
