@@ -20,7 +20,7 @@ cover: ## run all tests and print the coverage
 	@$(SETUP) -need rabbitmq,redis go test -count=1 -timeout 15m -coverpkg=./... -coverprofile=cover.out ./...
 	@go tool cover -func=cover.out | tail -n 1
 
-soak: ## run 20,000 messages through faults and audit what the processes wrote down; flags in SOAK
+soak: ## run 20,000 messages through faults and audit what the processes wrote down; flags in SOAK, such as -cluster
 	@$(SETUP) -need rabbitmq,redis go run ./integration/soak $(SOAK)
 
 fuzz: ## run every fuzz test for FUZZTIME (20s)
