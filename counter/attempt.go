@@ -118,6 +118,10 @@ const (
 	Requeue                      // Fail: hold the delivery for Answer.Wait, then requeue it
 	Exhausted                    // Start, Fail: dead-letter it
 	ended                        // End
+	granted                      // Grant
+	pardoned                     // Pardon
+	unknown                      // Grant, Pardon: nothing is kept of the message
+	over                         // Grant: it was handled or dead-lettered
 )
 
 func (v Verdict) String() string {
@@ -131,6 +135,7 @@ func (v Verdict) String() string {
 
 var verdicts = map[string]Verdict{
 	"RUN": Run, "WAIT": Wait, "SUSPECT": Suspect, "REQUEUE": Requeue, "EXHAUSTED": Exhausted, "ENDED": ended,
+	"GRANTED": granted, "RESET": pardoned, "NONE": unknown, "OVER": over,
 }
 
 // Answer is the reply to a step.

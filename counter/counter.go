@@ -129,6 +129,6 @@ func (c *Counter) Fail(ctx context.Context, a Attempt, f Failure) (Answer, error
 // acked; or it was stopped. It refunds the attempt if it was charged as a crash meanwhile. An error leaves undecided
 // whether it was closed: call End again with the same token.
 func (c *Counter) End(ctx context.Context, a Attempt, succeeded bool) error {
-	_, err := c.step(ctx, stepEnd, a, 1, flag(succeeded), keepDone.Milliseconds())
+	_, err := c.step(ctx, stepEnd, a, 0, flag(succeeded), keepDone.Milliseconds())
 	return err
 }

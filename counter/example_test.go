@@ -94,3 +94,25 @@ func counted(ctx context.Context, id string) (counts *counter.Counter, stop func
 		store.Close()
 	}
 }
+
+// An operator gives one message more tries, and the whole queue another limit: both are in force at the next step.
+func ExampleCounter_Grant() {
+	ctx := context.Background()
+	counts, stop := counted(ctx, "order-17")
+	defer stop()
+
+	order := counter.Message{VHost: "/", Queue: "orders", ID: "order-17"}
+	why := counter.Note{By: "jo@desk", Why: "the supplier is down until noon"}
+	if err := counts.SetLimit(ctx, "/", "orders", counter.Override{MaxRetries: 5, Note: why}); err != nil {
+		log.Fatal(err)
+	}
+	if err := counts.Grant(ctx, order, counter.Grant{Tries: 10, Note: why}); err != nil {
+		log.Fatal(err)
+	}
+	answer, err := counts.Start(ctx, counter.Attempt{Message: order, Token: "run-2"}, counter.Shared, 3)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(answer.Verdict, "with a limit of", answer.Limit)
+	// Output: RUN with a limit of 16
+}

@@ -7,11 +7,11 @@ import (
 )
 
 // keys of one record and of the queue it belongs to; scripts/record.lua describes the layout.
-type keys struct{ record, index, override string }
+type keys struct{ record, index, override, dead string }
 
 func (o Options) keys(m Message) keys {
 	q := o.queueKey(m.VHost, m.Queue)
-	return keys{record: q + "r:" + member(m.ID, m.Life), index: q + "index", override: q + "limit"}
+	return keys{record: q + "r:" + member(m.ID, m.Life), index: q + "index", override: q + "limit", dead: q + "dead"}
 }
 
 // queueKey begins every key of a queue. Both names are encoded, so that neither a slash nor a brace in one can make two

@@ -20,6 +20,7 @@ type Memory struct {
 
 	mu      sync.Mutex
 	records map[Message]*entry
+	queues  map[Message]*ledger // by VHost and Queue alone
 }
 
 // entry is a record and the tokens in the order in which they came.
@@ -27,12 +28,13 @@ type entry struct {
 	Record
 	order   []string
 	expires time.Time
+	queue   *ledger
 }
 
 // NewMemory returns an empty Memory. Of the options only TTL matters; nil means the defaults.
 func NewMemory(opts *Options) *Memory {
 	o := opts.withDefaults()
-	return &Memory{opts: o, refuse: o.validate(), records: map[Message]*entry{}}
+	return &Memory{opts: o, refuse: o.validate(), records: map[Message]*entry{}, queues: map[Message]*ledger{}}
 }
 
 // Start is like Counter.Start; it fails only on arguments that it refuses.
@@ -41,7 +43,7 @@ func (m *Memory) Start(ctx context.Context, a Attempt, mode Mode, limit int) (An
 		return Answer{}, fmt.Errorf("counter: start: the limit is %d: it must be 1 at least", limit)
 	}
 	return m.step(ctx, a, func(e *entry, exists bool, now time.Time) Answer {
-		answer, write := e.start(a, mode, min(limit, maxLimit), now)
+		answer, write := e.start(a, mode, e.given(min(limit, maxLimit)), now)
 		if exists && write || answer.Verdict == Run && write {
 			m.save(e, a, now.Add(m.opts.TTL))
 		}
@@ -52,7 +54,7 @@ func (m *Memory) Start(ctx context.Context, a Attempt, mode Mode, limit int) (An
 // Fail is like Counter.Fail; it fails only on arguments that it refuses.
 func (m *Memory) Fail(ctx context.Context, a Attempt, f Failure) (Answer, error) {
 	return m.step(ctx, a, func(e *entry, _ bool, now time.Time) Answer {
-		answer, write := e.fail(a, f, now)
+		answer, write := e.fail(a, f, e.given(min(max(f.Limit, 0), maxLimit)), now)
 		if write {
 			m.save(e, a, now.Add(m.opts.TTL))
 		}
@@ -64,7 +66,7 @@ func (m *Memory) Fail(ctx context.Context, a Attempt, f Failure) (Answer, error)
 func (m *Memory) End(ctx context.Context, a Attempt, succeeded bool) error {
 	_, err := m.step(ctx, a, func(e *entry, exists bool, now time.Time) Answer {
 		if e.Tokens[a.Token] == Uncharged {
-			return e.answer(ended, 1, now)
+			return e.answer(ended, allowed{}, now)
 		}
 		e.end(a.Token, succeeded, now)
 		keep := m.opts.TTL
@@ -72,7 +74,7 @@ func (m *Memory) End(ctx context.Context, a Attempt, succeeded bool) error {
 			keep = keepDone
 		}
 		m.save(e, a, now.Add(keep))
-		return e.answer(ended, 1, now)
+		return e.answer(ended, allowed{}, now)
 	})
 	return err
 }
@@ -117,7 +119,7 @@ func (m *Memory) step(ctx context.Context, a Attempt, take func(e *entry, exists
 		exists = false
 	}
 	if !exists {
-		e = &entry{Record: Record{Message: a.Message, Tokens: map[string]Kind{}}}
+		e = &entry{Record: Record{Message: a.Message, Tokens: map[string]Kind{}}, queue: m.ledger(a.VHost, a.Queue)}
 	}
 	return take(e, exists, now), nil
 }
@@ -129,7 +131,7 @@ func (m *Memory) save(e *entry, a Attempt, expires time.Time) {
 }
 
 // start is scripts/start.lua. It reports whether the record is to be written.
-func (e *entry) start(a Attempt, asked Mode, limit int, now time.Time) (Answer, bool) {
+func (e *entry) start(a Attempt, asked Mode, limit allowed, now time.Time) (Answer, bool) {
 	token, earlier := a.Token, e.earlier(a, now)
 	if e.State == DeadLetter && now.Before(e.Binds) && !earlier {
 		return e.answer(Exhausted, limit, now), false
@@ -150,12 +152,14 @@ func (e *entry) start(a Attempt, asked Mode, limit int, now time.Time) (Answer, 
 		e.charged("process died while it ran this message alone", now)
 		e.unmark()
 	}
-	return e.answer(e.permit(token, asked, limit, now), limit, now), true
+	verdict := e.permit(token, asked, limit, now)
+	e.Limit = limit.configured
+	return e.answer(verdict, limit, now), true
 }
 
-func (e *entry) permit(token string, asked Mode, limit int, now time.Time) Verdict {
+func (e *entry) permit(token string, asked Mode, limit allowed, now time.Time) Verdict {
 	switch {
-	case e.Charges() >= limit:
+	case e.exhausted(limit):
 		e.bury(now)
 		return Exhausted
 	case e.Due.After(now):
@@ -175,13 +179,12 @@ func (e *entry) permit(token string, asked Mode, limit int, now time.Time) Verdi
 }
 
 // fail is scripts/fail.lua. It reports whether the record is to be written.
-func (e *entry) fail(a Attempt, f Failure, now time.Time) (Answer, bool) {
+func (e *entry) fail(a Attempt, f Failure, limit allowed, now time.Time) (Answer, bool) {
 	token := a.Token
 	known := e.Tokens[token]
 	if known == 0 && e.State != Live && e.earlier(a, now) {
 		e.anew()
 	}
-	limit := min(max(f.Limit, 0), maxLimit)
 	fresh := known == 0 && e.State != DeadLetter
 	changes := fresh || known == Crashed || e.Marker == token
 	if fresh {
@@ -197,14 +200,17 @@ func (e *entry) fail(a Attempt, f Failure, now time.Time) (Answer, bool) {
 		e.charged(cut(f.Reason, MaxReason), now)
 		e.Due = now.Add(time.Duration(ceilMillis(f.Wait)) * time.Millisecond)
 	}
-	if known != Uncharged && e.State == Live && e.Charges() >= limit {
+	if known != Uncharged && e.State == Live && e.exhausted(limit) {
 		e.bury(now)
 		changes = true
 	}
 	if e.Marker == token {
 		e.unmark()
 	}
-	if e.State == DeadLetter || e.Charges() >= limit {
+	if changes && limit.configured > 0 {
+		e.Limit = limit.configured
+	}
+	if e.State == DeadLetter || e.exhausted(limit) {
 		return e.answer(Exhausted, limit, now), changes
 	}
 	return e.answer(Requeue, limit, now), changes
@@ -226,9 +232,9 @@ func (e *entry) end(token string, succeeded bool, now time.Time) {
 	}
 }
 
-func (e *entry) answer(v Verdict, limit int, now time.Time) Answer {
+func (e *entry) answer(v Verdict, limit allowed, now time.Time) Answer {
 	return Answer{
-		Verdict: v, Failures: e.Failures, Crashes: e.Crashes, Limit: limit, Fence: e.Starts,
+		Verdict: v, Failures: e.Failures, Crashes: e.Crashes, Limit: e.inForce(limit), Fence: e.Starts,
 		Wait: max(e.Due.Sub(now), 0), Reason: e.LastError,
 	}
 }
@@ -244,6 +250,7 @@ func (e *entry) anew() {
 	e.Suspect, e.State = false, Live
 	e.unmark()
 	e.FirstTime, e.LastTime, e.Binds = time.Time{}, time.Time{}, time.Time{}
+	e.Granted, e.Pardoned = Grant{}, Note{}
 	for token := range e.Tokens {
 		e.Tokens[token] = Uncharged
 	}
@@ -251,6 +258,7 @@ func (e *entry) anew() {
 
 func (e *entry) bury(now time.Time) {
 	e.State, e.Binds = DeadLetter, now.Add(tombstone)
+	e.queue.bury(now)
 }
 
 func (e *entry) charged(why string, now time.Time) {

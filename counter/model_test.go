@@ -2,6 +2,7 @@ package counter
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -26,6 +27,9 @@ func TestModel(t *testing.T) {
 			"start": w.step(drawStart),
 			"fail":  w.step(drawFail),
 			"end":   w.step(drawEnd),
+			"grant": w.step(drawGrant),
+			"reset": w.step(drawReset),
+			"limit": w.setLimit,
 			"later": w.later,
 		})
 		w.forget(t)
@@ -37,6 +41,7 @@ type world struct {
 	stores   []store
 	messages []Message
 	aged     int
+	override *Override
 	seen     map[Message]bool // had a record once
 }
 
@@ -55,6 +60,7 @@ type taken struct {
 	step          string
 	mode          Mode
 	limit         int
+	override      *Override
 	succeeded     bool
 	answer        Answer
 	before, after sight
@@ -93,6 +99,67 @@ func drawEnd(t *rapid.T, did *taken) func(context.Context, steps) (Answer, error
 	}
 }
 
+var notes = rapid.SampledFrom([]Note{{By: "op@host", Why: "supplier down"}, {Why: "\x1b[2J"}, {By: "0", Why: "0"}})
+
+func drawGrant(t *rapid.T, did *taken) func(context.Context, steps) (Answer, error) {
+	did.step = "grant"
+	g := Grant{Tries: rapid.IntRange(1, 3).Draw(t, "tries"), Note: notes.Draw(t, "note")}
+	return func(ctx context.Context, s steps) (Answer, error) {
+		return refused(granted, s.Grant(ctx, did.Message, g))
+	}
+}
+
+func drawReset(t *rapid.T, did *taken) func(context.Context, steps) (Answer, error) {
+	did.step = "reset"
+	n := notes.Draw(t, "note")
+	return func(ctx context.Context, s steps) (Answer, error) {
+		return refused(pardoned, s.Pardon(ctx, did.Message, n))
+	}
+}
+
+// refused makes an operator's refusal an answer, so that the stores must agree on it.
+func refused(done Verdict, err error) (Answer, error) {
+	switch {
+	case errors.Is(err, ErrNoRecord):
+		return Answer{Verdict: unknown}, nil
+	case errors.Is(err, ErrOver):
+		return Answer{Verdict: over}, nil
+	}
+	return Answer{Verdict: done}, err
+}
+
+// setLimit sets or clears the queue's override.
+func (w *world) setLimit(t *rapid.T) {
+	retries := rapid.IntRange(-1, 4).Draw(t, "retries")
+	ctx, vhost, queue := context.Background(), w.messages[0].VHost, w.messages[0].Queue
+	w.override = nil
+	if retries >= 0 {
+		w.override = &Override{MaxRetries: retries, Note: notes.Draw(t, "note")}
+	}
+	for _, s := range w.stores {
+		var err error
+		if w.override == nil {
+			_, err = s.ClearLimit(ctx, vhost, queue)
+		} else {
+			err = s.SetLimit(ctx, vhost, queue, *w.override)
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", s.name, err)
+		}
+		got, err := s.Limit(ctx, vhost, queue)
+		if err != nil {
+			t.Fatalf("%s: %v", s.name, err)
+		}
+		if got != nil {
+			if time.Since(got.At).Abs() > 8*time.Second {
+				t.Fatalf("%s: set at %v", s.name, got.At)
+			}
+			got.At = time.Time{}
+		}
+		same(t, s.name+": override", w.override, got)
+	}
+}
+
 func (w *world) step(draw draws) func(*rapid.T) {
 	return func(t *rapid.T) {
 		did := taken{Attempt: Attempt{
@@ -100,6 +167,7 @@ func (w *world) step(draw draws) func(*rapid.T) {
 			Holder: holders.Draw(t, "holder"), First: rapid.Bool().Draw(t, "first"),
 		}}
 		take := draw(t, &did)
+		did.override = w.override
 		var model taken
 		for i, s := range w.stores {
 			did.before = s.look(t, did.Message)
@@ -118,6 +186,7 @@ func (w *world) step(draw draws) func(*rapid.T) {
 			}
 			same(t, s.name+": answer", model.answer, did.answer)
 			same(t, s.name+": record", model.after.Record, did.after.Record)
+			same(t, s.name+": buried", model.after.buried, did.after.buried)
 		}
 		w.seen[did.Message] = true
 	}
@@ -200,8 +269,15 @@ func (d *taken) check(t *rapid.T, where string) {
 	if d.answer.Verdict == Exhausted && !d.buried() {
 		refuse("exhausted without a tombstone")
 	}
-	if d.answer.Verdict == Requeue && a.Charges() >= d.limit {
+	if d.limit > 0 && d.answer.Limit != d.inForce() {
+		refuse(fmt.Sprintf("the limit in force is %d, want %d", d.answer.Limit, d.inForce()))
+	}
+	if d.answer.Verdict == Requeue && a.Charges() >= d.answer.Limit {
 		refuse("requeued at the limit")
+	}
+	newly := b.State != DeadLetter || a.Tokens[d.Token] == Failed && b.Tokens[d.Token] == 0
+	if n := a.buried.Count - b.buried.Count; n != int64(flag(a.State == DeadLetter && newly)) {
+		refuse(fmt.Sprintf("%d tombstones counted", n))
 	}
 }
 
@@ -213,6 +289,15 @@ func count(tokens map[string]Kind, of Kind) int {
 	return n
 }
 
+// inForce is what the limit must be for a step that was given one.
+func (d *taken) inForce() int {
+	limit := d.limit
+	if d.override != nil {
+		limit = d.override.Charges()
+	}
+	return limit + d.after.Granted.Tries
+}
+
 // anew says that the step is the first of a new use of the id, to which what there was is history.
 func (d *taken) anew() bool {
 	switch d.step {
@@ -220,6 +305,8 @@ func (d *taken) anew() bool {
 		return d.before.State == DeadLetter || d.First && d.before.State == Done
 	case "fail":
 		return d.First && d.before.State != Live
+	case "reset":
+		return d.answer.Verdict == pardoned
 	}
 	return false
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -222,6 +223,97 @@ func TestReset(t *testing.T) {
 		}
 		if got := show(c.Start(t.Context(), attempt(second, "c"), Shared, testLimit)); got != "RUN 0+0 fence 1" {
 			t.Errorf("the tombstone binds after Reset: %s", got)
+		}
+	}
+}
+
+// TestNotesAreKept: who, when and why stay with what they changed, cut to a bound, whatever is in them.
+func TestNotesAreKept(t *testing.T) {
+	hostile := Note{By: "op\x1b[31m", Why: "because\n\x00\xff" + strings.Repeat("x", 2*MaxReason)}
+	for _, s := range stores(t) {
+		m := message("1")
+		mustFail(t, s, m, "a")
+		for _, err := range []error{
+			s.Grant(t.Context(), m, Grant{Tries: 2, Note: hostile}),
+			s.SetLimit(t.Context(), m.VHost, m.Queue, Override{MaxRetries: 5, Note: hostile}),
+		} {
+			if err != nil {
+				t.Fatalf("%s: %v", s.name, err)
+			}
+		}
+		r := s.look(t, m).Record
+		o, err := s.Limit(t.Context(), m.VHost, m.Queue)
+		if err != nil || o == nil {
+			t.Fatalf("%s: limit: %v, %v", s.name, o, err)
+		}
+		if r.Limit != testLimit || r.Granted.Tries != 2 || r.InForce(nil) != testLimit+2 || r.InForce(o) != 6+2 || r.Holder != "test" {
+			t.Errorf("%s: %+v under %+v", s.name, r, o)
+		}
+		if err := s.Pardon(t.Context(), m, hostile); err != nil {
+			t.Fatalf("%s: %v", s.name, err)
+		}
+		clean := s.look(t, m)
+		if clean.indexed || clean.Granted != (Grant{}) || clean.TTL < DefaultTTL-time.Minute || clean.Holder != "test" {
+			t.Errorf("%s: after the reset: %+v", s.name, clean)
+		}
+		for what, got := range map[string]Note{"grant": r.Granted.Note, "limit": o.Note, "reset": clean.Pardoned} {
+			if got.By != hostile.By || got.Why != hostile.Why[:MaxReason] || time.Since(got.At).Abs() > 20*time.Second {
+				t.Errorf("%s: %s: %+v", s.name, what, got)
+			}
+		}
+	}
+}
+
+func TestOperatorsArgumentsAreRefused(t *testing.T) {
+	why := Note{Why: "because"}
+	for _, s := range stores(t) {
+		m := message("1")
+		mustFail(t, s, m, "a")
+		for what, err := range map[string]error{
+			"grant of none":        s.Grant(t.Context(), m, Grant{Note: why}),
+			"grant of less":        s.Grant(t.Context(), m, Grant{Tries: -1, Note: why}),
+			"grant of many":        s.Grant(t.Context(), m, Grant{Tries: maxTries + 1, Note: why}),
+			"grant without reason": s.Grant(t.Context(), m, Grant{Tries: 1}),
+			"grant without queue":  s.Grant(t.Context(), Message{ID: "1"}, Grant{Tries: 1, Note: why}),
+			"grant without id":     s.Grant(t.Context(), Message{Queue: "orders"}, Grant{Tries: 1, Note: why}),
+			"reset without reason": s.Pardon(t.Context(), m, Note{By: "op"}),
+			"limit below 0":        s.SetLimit(t.Context(), "/", "orders", Override{MaxRetries: -1, Note: why}),
+			"limit too long":       s.SetLimit(t.Context(), "/", "orders", Override{MaxRetries: MaxOverride + 1, Note: why}),
+			"limit without reason": s.SetLimit(t.Context(), "/", "orders", Override{MaxRetries: 1}),
+		} {
+			if err == nil {
+				t.Errorf("%s: accepted: %s", s.name, what)
+			}
+		}
+		if r := s.look(t, m); r.Granted != (Grant{}) || r.Failures != 1 {
+			t.Errorf("%s: something was done: %+v", s.name, r)
+		}
+	}
+}
+
+// TestLimitIsWhatConsumersObey: what Limit reads is what the steps go by, and what they ignore is an error.
+func TestLimitIsWhatConsumersObey(t *testing.T) {
+	for _, set := range []string{"0", "7", "-5", "007", "999999999", "", "many", "2.5", "1e3", " 7", "+7", "-", "--1", "9999999999", "1\x00", "1\n"} {
+		for _, c := range servers(t) {
+			m := message("of " + set)
+			mustDo(t, c.rdb, "HSET", c.opts.keys(m).override, "max_retries", set)
+			step, err := c.Start(t.Context(), attempt(m, "a"), Shared, 4)
+			if err != nil {
+				t.Fatal(err)
+			}
+			o, err := c.Limit(t.Context(), m.VHost, m.Queue)
+			switch {
+			case err == nil && o.Charges() != step.Limit:
+				t.Errorf("%q: Limit says %d charges, START %d", set, o.Charges(), step.Limit)
+			case err != nil && (!errors.Is(err, ErrOverride) || step.Limit != 4):
+				t.Errorf("%q: %v, where START has %d", set, err, step.Limit)
+			}
+			if was, err := c.ClearLimit(t.Context(), m.VHost, m.Queue); !was || err != nil {
+				t.Errorf("%q: clear: %v, %v", set, was, err)
+			}
+			if o, err := c.Limit(t.Context(), m.VHost, m.Queue); o != nil || err != nil {
+				t.Errorf("%q: after clear: %+v, %v", set, o, err)
+			}
 		}
 	}
 }

@@ -36,6 +36,9 @@ type Record struct {
 	FirstTime time.Time // of the first charge
 	LastTime  time.Time // of the last charge
 	LastError string
+	Limit     int           // charges that the consumer of the last step allows, before override and grant; 0: not known
+	Granted   Grant         // tries an operator gave beyond the limit; zero if none did
+	Pardoned  Note          // who made the record clean last; zero if nobody did
 	Holder    string        // the process that wrote last
 	TTL       time.Duration // what is left of the record's life
 }
@@ -53,6 +56,19 @@ const (
 // Charges is what is held against the limit.
 func (r Record) Charges() int { return r.Failures + r.Crashes }
 
+// InForce is the number of charges at which the message is dead-lettered, as its next step will find: those of the queue's
+// override, nil if there is none, else the consumer's own, and the tries granted. 0: not known, for no consumer with a
+// limit has taken a step.
+func (r Record) InForce(override *Override) int {
+	switch {
+	case override != nil:
+		return override.Charges() + r.Granted.Tries
+	case r.Limit > 0:
+		return r.Limit + r.Granted.Tries
+	}
+	return 0
+}
+
 // parseRecord reads the fields of a hash; scripts/record.lua describes them. A field that is absent or unreadable is zero.
 func parseRecord(m Message, h map[string]string, ttl time.Duration) Record {
 	m.ID, m.Life = h["id"], h["life"]
@@ -61,6 +77,8 @@ func parseRecord(m Message, h map[string]string, ttl time.Duration) Record {
 		Tokens: parseTokens(h["tokens"]), Marker: h["marker"], Since: millis(h["since"]), Suspect: h["suspect"] == "1",
 		Starts: number(h["starts"]), Due: millis(h["due"]), Binds: millis(h["binds"]), FirstTime: millis(h["first"]),
 		LastTime: millis(h["last"]), LastError: h["error"], Holder: h["holder"], TTL: ttl,
+		Limit: int(number(h["limit"])), Granted: Grant{Tries: int(number(h["grant"])), Note: parseNote(h, "grant_")},
+		Pardoned: parseNote(h, "reset_"),
 	}
 	if h["mode"] == Exclusive.String() {
 		r.Mode = Exclusive

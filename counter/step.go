@@ -19,6 +19,10 @@ var (
 	failLua string
 	//go:embed scripts/end.lua
 	endLua string
+	//go:embed scripts/grant.lua
+	grantLua string
+	//go:embed scripts/reset.lua
+	resetLua string
 )
 
 // step is one script: what all share, then its own part.
@@ -31,6 +35,8 @@ var (
 	stepStart = step{"start", redis.NewScript(recordLua + startLua)}
 	stepFail  = step{"fail", redis.NewScript(recordLua + failLua)}
 	stepEnd   = step{"end", redis.NewScript(recordLua + endLua)}
+	stepGrant = step{"grant", redis.NewScript(recordLua + grantLua)}
+	stepReset = step{"reset", redis.NewScript(recordLua + resetLua)}
 )
 
 // step runs one script in one round trip. A server that does not know it yet (NOSCRIPT: nothing was run) is sent the
@@ -45,7 +51,7 @@ func (c *Counter) step(ctx context.Context, s step, a Attempt, limit int, args .
 	}
 	k := c.opts.keys(a.Message)
 	common := []any{a.Token, cut(a.ID, maxStoredID), cut(a.Life, maxStoredID), cut(a.Holder, maxStoredID), c.opts.TTL.Milliseconds(), limit, a.age()}
-	reply, err := s.script.Run(ctx, c.rdb, []string{k.record, k.index, k.override}, append(common, args...)...).Result()
+	reply, err := s.script.Run(ctx, c.rdb, []string{k.record, k.index, k.override, k.dead}, append(common, args...)...).Result()
 	if err != nil {
 		c.reload(ctx, err)
 		return Answer{}, fmt.Errorf("counter: %s, queue %q: %w", s.name, a.Queue, storeError(err))

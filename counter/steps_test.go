@@ -2,6 +2,7 @@ package counter
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -77,6 +78,38 @@ func end(token string, succeeded bool) op {
 
 func later(d time.Duration) op {
 	return op{func(t *testing.T, s store, m Message) string { s.age(t, d, m); return "" }, ""}
+}
+
+func grant(tries int, want string) op {
+	return op{func(t *testing.T, s store, m Message) string {
+		return outcome(s.Grant(t.Context(), m, Grant{Tries: tries, Note: Note{By: "op", Why: "supplier down"}}))
+	}, want}
+}
+
+func pardon(want string) op {
+	return op{func(t *testing.T, s store, m Message) string {
+		return outcome(s.Pardon(t.Context(), m, Note{By: "op", Why: "mended"}))
+	}, want}
+}
+
+func outcome(err error) string {
+	switch {
+	case errors.Is(err, ErrNoRecord):
+		return "no record"
+	case errors.Is(err, ErrOver):
+		return "over"
+	case err != nil:
+		return err.Error()
+	}
+	return ""
+}
+
+// inForce is the limit that the next step answers with.
+func inForce(token string, want string) op {
+	return op{func(t *testing.T, s store, m Message) string {
+		a, err := s.Start(t.Context(), attempt(m, token), Shared, testLimit)
+		return fmt.Sprint(a.Verdict, " limit ", a.Limit, " ", err)
+	}, want}
 }
 
 func record(want string) op {
@@ -236,6 +269,57 @@ func TestSteps(t *testing.T) {
 			start("a", Shared, "RUN 0+0 fence 1"), fail("a", again, "REQUEUE 1+0 fence 1"), end("a", false),
 			fail("a", again, "REQUEUE 1+0 fence 1"), record(`"" 1+0 marker "" suspect false error "boom"`),
 		}},
+		{"a grant is added to the limit at the next step", []op{
+			fail("a", again, "REQUEUE 1+0 fence 0"), fail("b", again, "REQUEUE 2+0 fence 0"), grant(2, ""),
+			inForce("c", "RUN limit 5 <nil>"), fail("c", again, "REQUEUE 3+0 fence 1"), fail("d", again, "REQUEUE 4+0 fence 1"),
+			fail("e", again, "EXHAUSTED 5+0 fence 1"),
+		}},
+		{"grants add up", []op{
+			fail("a", again, "REQUEUE 1+0 fence 0"), grant(1, ""), grant(3, ""), inForce("b", "RUN limit 7 <nil>"),
+		}},
+		{"a grant is given while the message runs", []op{
+			start("a", Exclusive, "RUN 0+0 fence 1"), fail("z", again, "REQUEUE 1+0 fence 1"), fail("y", again, "REQUEUE 2+0 fence 1"),
+			grant(1, ""), fail("a", again, "REQUEUE 3+0 fence 1"), fail("b", again, "EXHAUSTED 4+0 fence 1"),
+		}},
+		{"a grant counts for crashes too", []op{
+			start("a", Exclusive, "RUN 0+0 fence 1"), grant(1, ""), start("b", Exclusive, "RUN 0+1 fence 2"), start("c", Exclusive, "RUN 0+2 fence 3"),
+			start("d", Exclusive, "RUN 0+3 fence 4"), start("e", Exclusive, "EXHAUSTED 0+4 fence 4"),
+		}},
+		{"a grant does not stop a Reject", []op{
+			fail("a", again, "REQUEUE 1+0 fence 0"), grant(9, ""), fail("b", reject, "EXHAUSTED 2+0 fence 0"),
+		}},
+		{"a grant is of one use of the id", []op{
+			fail("a", again, "REQUEUE 1+0 fence 0"), grant(9, ""), fail("b", reject, "EXHAUSTED 2+0 fence 0"),
+			later(11 * time.Minute), inForce("c", "RUN limit 3 <nil>"),
+		}},
+		{"a grant neither wakes the dead nor what never failed", []op{
+			grant(1, "no record"), fail("a", reject, "EXHAUSTED 1+0 fence 0"), grant(1, "over"), start("b", Shared, "EXHAUSTED 1+0 fence 0"),
+		}},
+		{"a grant for what was handled is none", []op{
+			start("a", Shared, "RUN 0+0 fence 1"), end("a", true), grant(1, "over"),
+		}},
+		{"a reset leaves a full budget and the fence", []op{
+			fail("a", again, "REQUEUE 1+0 fence 0"), start("b", Shared, "RUN 1+0 fence 1"), fail("b", again, "REQUEUE 2+0 fence 1"), pardon(""),
+			record(`"" 0+0 marker "" suspect false error ""`),
+			start("c", Shared, "RUN 0+0 fence 2"), fail("c", again, "REQUEUE 1+0 fence 2"),
+		}},
+		{"a failure repeated late charges nothing after a reset", []op{
+			fail("a", again, "REQUEUE 1+0 fence 0"), pardon(""), fail("a", again, "REQUEUE 0+0 fence 0"),
+			record(`"" 0+0 marker "" suspect false error ""`),
+		}},
+		{"an attempt that runs through a reset is charged first", []op{
+			fail("z", again, "REQUEUE 1+0 fence 0"), start("a", Exclusive, "RUN 1+0 fence 1"), pardon(""),
+			start("b", Shared, "RUN 0+0 fence 2"), fail("a", again, "REQUEUE 1+0 fence 2"),
+		}},
+		{"a reset lifts a tombstone, a wait and suspicion", []op{
+			fail("a", inAnHour, "REQUEUE 1+0 fence 0"), pardon(""), start("b", Shared, "RUN 0+0 fence 1"), start("c", Shared, "SUSPECT 0+0 fence 1"),
+			pardon(""), start("c", Shared, "RUN 0+0 fence 2"), fail("c", reject, "EXHAUSTED 1+0 fence 2"), pardon(""),
+			start("d", Shared, "RUN 0+0 fence 3"),
+		}},
+		{"a reset takes a grant back", []op{
+			fail("a", again, "REQUEUE 1+0 fence 0"), grant(9, ""), pardon(""), inForce("b", "RUN limit 3 <nil>"),
+		}},
+		{"nothing is reset where nothing is counted", []op{pardon("no record"), record("0 records, <nil>")}},
 		{"unmarked attempts are never suspects", []op{
 			start("a", Unmarked, "RUN 0+0 fence 1"), start("b", Unmarked, "RUN 0+0 fence 2"), start("c", Shared, "RUN 0+0 fence 3"),
 		}},

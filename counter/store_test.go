@@ -28,6 +28,12 @@ type steps interface {
 	Fail(ctx context.Context, a Attempt, f Failure) (Answer, error)
 	End(ctx context.Context, a Attempt, succeeded bool) error
 	Get(ctx context.Context, vhost, queue, id string) ([]Record, error)
+	Grant(ctx context.Context, m Message, g Grant) error
+	Pardon(ctx context.Context, m Message, n Note) error
+	Limit(ctx context.Context, vhost, queue string) (*Override, error)
+	SetLimit(ctx context.Context, vhost, queue string, o Override) error
+	ClearLimit(ctx context.Context, vhost, queue string) (bool, error)
+	Buried(ctx context.Context, vhost, queue string) (Buried, error)
 }
 
 // store is one implementation under test, with a way to let time pass and to look at one life of a message.
@@ -42,6 +48,7 @@ type store struct {
 type sight struct {
 	Record
 	exists, indexed bool
+	buried          Buried // of the queue
 	indexTTL        time.Duration
 }
 
@@ -76,7 +83,7 @@ func (m *Memory) age(_ rapid.TB, d time.Duration, ms ...Message) {
 	defer m.mu.Unlock()
 	for _, key := range ms {
 		if e := m.records[key]; e != nil {
-			for _, at := range []*time.Time{&e.Due, &e.Binds, &e.Since, &e.FirstTime, &e.LastTime, &e.expires} {
+			for _, at := range []*time.Time{&e.Due, &e.Binds, &e.Since, &e.FirstTime, &e.LastTime, &e.expires, &e.Granted.At, &e.Pardoned.At} {
 				if !at.IsZero() {
 					*at = at.Add(-d)
 				}
@@ -89,12 +96,13 @@ func (m *Memory) look(_ rapid.TB, key Message) sight {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e := m.records[key]
+	buried := m.ledger(key.VHost, key.Queue).buried
 	if e == nil || !time.Now().Before(e.expires) {
-		return sight{}
+		return sight{buried: buried}
 	}
 	r := e.Record
 	r.Tokens, r.TTL = maps.Clone(e.Tokens), time.Until(e.expires)
-	return sight{Record: r, exists: true}
+	return sight{Record: r, exists: true, buried: buried}
 }
 
 func redisStore(t testing.TB, name, url string) store {
@@ -134,7 +142,7 @@ for i, key in ipairs(KEYS) do
     local entries = redis.call('ZRANGE', key, 0, -1, 'WITHSCORES')
     for e = 1, #entries, 2 do redis.call('ZADD', key, entries[e + 1] - by, entries[e]) end
   else
-    for _, field in ipairs({ 'due', 'binds', 'since', 'first', 'last' }) do
+    for _, field in ipairs({ 'due', 'binds', 'since', 'first', 'last', 'grant_at', 'reset_at' }) do
       local at = tonumber(redis.call('HGET', key, field) or 0)
       if at > 0 then redis.call('HSET', key, field, at - by) end
     end
@@ -163,7 +171,11 @@ func (c *Counter) look(t rapid.TB, m Message) sight {
 	if _, err := p.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
 		t.Fatal(err)
 	}
-	s := sight{exists: len(hash.Val()) > 0, indexed: score.Err() == nil, indexTTL: indexTTL.Val()}
+	buried, err := c.Buried(ctx, m.VHost, m.Queue)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := sight{buried: buried, exists: len(hash.Val()) > 0, indexed: score.Err() == nil, indexTTL: indexTTL.Val()}
 	if s.exists {
 		s.Record = parseRecord(Message{VHost: m.VHost, Queue: m.Queue}, hash.Val(), ttl.Val())
 	}

@@ -1,7 +1,7 @@
 -- END: an attempt that START let run ended without a charge: its handler succeeded (send END, then ack), or it was
 -- stopped, or its connection was lost while the process lives on.
 --
--- ARGV beyond the common seven (limit is not used: send 1):
+-- ARGV beyond the common seven (limit is not used: send 0):
 --   8  succeeded  1 after success, else 0
 --   9  keep       ms that the record of a success is kept, for an ack that is lost
 --

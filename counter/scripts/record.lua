@@ -1,4 +1,5 @@
--- What the three steps share. A step is this file followed by start.lua, fail.lua or end.lua:
+-- What the three steps share, and what operators do to a record. A step is this file followed by start.lua, fail.lua or
+-- end.lua (grant.lua and reset.lua are made alike):
 --   cat record.lua fail.lua | redis-cli -x SCRIPT LOAD
 --
 -- One record is the life of one message in one queue: a hash that exists only while something about the message has
@@ -8,7 +9,9 @@
 --   1  record    <prefix>:{<vhost>/<queue>}:r:<id hash>:<life hash>
 --   2  index     <prefix>:{<vhost>/<queue>}:index     sorted set, "<id hash>:<life hash>" by the time the record expires
 --   3  override  <prefix>:{<vhost>/<queue>}:limit     hash an operator may write; field max_retries, an integer
---                                                          of at most 9 characters (negative: none), else ignored
+--                                                          of at most 9 characters (negative: none), else ignored;
+--                                                          by, at, why: who set it, when and why (limit.lua)
+--   4  dead      <prefix>:{<vhost>/<queue>}:dead      hash; count: tombstones written, since: from when on
 --   <prefix>     strikes:1 unless configured
 --   <vhost>, <queue>  percent-encoded, all bytes but A-Z a-z 0-9 - _ . ~
 --   <id hash>    the first 16 bytes of SHA-256(message id), in lower-case hex
@@ -20,7 +23,8 @@
 --   3  life     what tells this life of the message from the one before its last dead-lettering; may be empty
 --   4  holder   the process that makes the step, kept for people
 --   5  ttl      of the record, in ms, renewed by each step that writes
---   6  limit    charges at which the message is exhausted (retries + 1); 0: exhausted whatever its charges
+--   6  limit    charges at which the message is exhausted (retries + 1); 0: exhausted whatever its charges. An override
+--               replaces it and a grant is added to it, unless it is 0
 --   7  age      for how many ms this process has had the delivery, if it was not redelivered and this is its first run;
 --               else -1
 --
@@ -37,11 +41,14 @@
 --                        `binds` is ten minutes after either
 --   due                  when the next attempt may begin
 --   first last error     time of the first and of the last charge, and the reason of the last
+--   limit                the last one that a step was given, before override and grant
+--   grant                tries an operator has given beyond the limit; grant_by, grant_at, grant_why: who, when and why
+--   reset_by reset_at reset_why   of the last time an operator made the record clean
 
 local BINDS = 600000 -- a reject that was lost comes back within this or is a new use of the id
 local ENDED = 16     -- uncharged attempts remembered, so that a START of theirs that arrives late opens nothing
 
-local record, index, override = KEYS[1], KEYS[2], KEYS[3]
+local record, index, override, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local token, id, life, holder = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local ttl, limit, age = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
 
@@ -49,7 +56,7 @@ local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
 
 local got = redis.call('HMGET', record, 'failures', 'crashes', 'tokens', 'marker', 'mode', 'since', 'starts', 'suspect',
-  'state', 'binds', 'due', 'first', 'last', 'error')
+  'state', 'binds', 'due', 'first', 'last', 'error', 'grant')
 local exists = got[1] ~= false
 local failures, crashes = tonumber(got[1] or 0), tonumber(got[2] or 0)
 local tokens = got[3] or ''
@@ -59,10 +66,13 @@ local suspect = got[8] == '1'
 local state, binds = got[9] or '', tonumber(got[10] or 0)
 local due = tonumber(got[11] or 0)
 local first_at, last_at, reason = tonumber(got[12] or 0), tonumber(got[13] or 0), got[14] or ''
+local grant = tonumber(got[15] or 0)
 
+local configured = limit
 if limit > 0 then
   local retries = redis.call('HGET', override, 'max_retries') or ''
   if #retries < 10 and string.match(retries, '^%-?%d+$') then limit = math.max(1, tonumber(retries) + 1) end
+  limit = limit + grant
 end
 
 -- kind of a token, and where in tokens it stands; nil if this record does not know it
@@ -97,10 +107,14 @@ local function anew()
   failures, crashes, due, suspect, state, binds, marker, mode = 0, 0, 0, false, '', 0, '', ''
   first_at, last_at, reason = 0, 0, ''
   tokens = string.gsub(tokens, '=[fc]', '=e')
+  limit, grant = math.max(0, limit - grant), 0
+  redis.call('HDEL', record, 'grant', 'grant_by', 'grant_at', 'grant_why', 'reset_by', 'reset_at', 'reset_why')
 end
 
 local function bury()
   state, binds = 'exhausted', now + BINDS
+  if redis.call('HINCRBY', dead, 'count', 1) == 1 then redis.call('HSET', dead, 'since', now) end
+  redis.call('PEXPIRE', dead, 2 * ttl)
 end
 
 local function charged(why)
@@ -123,6 +137,7 @@ local function save(live, indexed)
   put('marker', marker) put('mode', mode) put('since', since) put('starts', starts)
   put('suspect', suspect and 1 or 0) put('state', state) put('binds', binds) put('due', due)
   put('first', first_at) put('last', last_at) put('error', reason)
+  if configured > 0 then put('limit', configured) end
   redis.call('HSET', record, unpack(set))
   if exists and #unset > 0 then redis.call('HDEL', record, unpack(unset)) end
   redis.call('PEXPIRE', record, live)

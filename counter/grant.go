@@ -1,0 +1,77 @@
+package counter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// ErrNoRecord is wrapped by Grant and Pardon if nothing is kept of the message in that life: nothing is done. Get tells
+// which lives there are.
+var ErrNoRecord = errors.New("nothing is counted of this life of the message")
+
+// ErrOver is wrapped by Grant if the message was dead-lettered or handled, so that no try of that life is to come: nothing is
+// done. Pardon lifts a tombstone; a message that is in the dead-letter queue already is replayed instead.
+var ErrOver = errors.New("this life of the message is over: it was dead-lettered or handled")
+
+// maxTries bounds what may be granted at a time: in effect, no limit.
+const maxTries = 1_000_000
+
+// Grant is a number of tries that an operator gives one message beyond its limit.
+type Grant struct {
+	Tries int // 1 to 1,000,000 where a Grant is given
+	Note
+}
+
+// operator is the token of what no attempt does.
+const operator = "operator"
+
+// Grant gives one life of a message more tries: they are added to those that were granted before and to whatever limit is in
+// force, at its next step on every consumer. An error other than ErrNoRecord and ErrOver leaves undecided whether they
+// were added: look before granting again.
+func (c *Counter) Grant(ctx context.Context, m Message, g Grant) error {
+	if err := g.validate(); err != nil {
+		return fmt.Errorf("counter: grant, queue %q: %w", m.Queue, err)
+	}
+	n := g.kept()
+	answer, err := c.step(ctx, stepGrant, Attempt{Message: m, Token: operator}, 0, g.Tries, n.By, n.Why)
+	if err != nil {
+		return err
+	}
+	return refusal("grant", m, answer.Verdict)
+}
+
+// Pardon makes one life of a message clean: no charge, tombstone, wait or grant is left, and it is no suspect. What remains
+// is the note, the fence, and which attempts are known, so that a late step of one that was charged charges nothing now.
+// A message that is in the dead-letter queue stays there. An attempt that runs meanwhile is not stopped; if it fails, that is
+// the first charge. An error other than ErrNoRecord leaves undecided whether it was done; it may be repeated.
+func (c *Counter) Pardon(ctx context.Context, m Message, n Note) error {
+	if err := n.validate(); err != nil {
+		return fmt.Errorf("counter: reset, queue %q: %w", m.Queue, err)
+	}
+	n = n.kept()
+	answer, err := c.step(ctx, stepReset, Attempt{Message: m, Token: operator}, 0, n.By, n.Why)
+	if err != nil {
+		return err
+	}
+	return refusal("reset", m, answer.Verdict)
+}
+
+func (g Grant) validate() error {
+	if g.Tries < 1 || g.Tries > maxTries {
+		return fmt.Errorf("the number of tries is %d: it must be 1 to %d", g.Tries, maxTries)
+	}
+	return g.Note.validate()
+}
+
+// refusal is the error for what a script did not do.
+func refusal(verb string, m Message, v Verdict) error {
+	switch v {
+	case unknown:
+		return fmt.Errorf("counter: %s, queue %q: %w", verb, m.Queue, ErrNoRecord)
+	case over:
+		return fmt.Errorf("counter: %s, queue %q: %w", verb, m.Queue, ErrOver)
+	default:
+		return nil
+	}
+}
