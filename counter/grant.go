@@ -14,8 +14,8 @@ var ErrNoRecord = errors.New("nothing is counted of this life of the message")
 // done. Pardon lifts a tombstone; a message that is in the dead-letter queue already is replayed instead.
 var ErrOver = errors.New("this life of the message is over: it was dead-lettered or handled")
 
-// maxTries bounds what may be granted at a time: in effect, no limit.
-const maxTries = 1_000_000
+// MaxTries is the largest number of tries that a Grant can give.
+const MaxTries = 1_000_000
 
 // Grant is a number of tries that an operator gives one message beyond its limit.
 type Grant struct {
@@ -58,8 +58,8 @@ func (c *Counter) Pardon(ctx context.Context, m Message, n Note) error {
 }
 
 func (g Grant) validate() error {
-	if g.Tries < 1 || g.Tries > maxTries {
-		return fmt.Errorf("the number of tries is %d: it must be 1 to %d", g.Tries, maxTries)
+	if g.Tries < 1 || g.Tries > MaxTries {
+		return fmt.Errorf("the number of tries is %d: it must be 1 to %d", g.Tries, MaxTries)
 	}
 	return g.Note.validate()
 }

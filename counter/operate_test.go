@@ -272,7 +272,7 @@ func TestOperatorsArgumentsAreRefused(t *testing.T) {
 		for what, err := range map[string]error{
 			"grant of none":        s.Grant(t.Context(), m, Grant{Note: why}),
 			"grant of less":        s.Grant(t.Context(), m, Grant{Tries: -1, Note: why}),
-			"grant of many":        s.Grant(t.Context(), m, Grant{Tries: maxTries + 1, Note: why}),
+			"grant of many":        s.Grant(t.Context(), m, Grant{Tries: MaxTries + 1, Note: why}),
 			"grant without reason": s.Grant(t.Context(), m, Grant{Tries: 1}),
 			"grant without queue":  s.Grant(t.Context(), Message{ID: "1"}, Grant{Tries: 1, Note: why}),
 			"grant without id":     s.Grant(t.Context(), Message{Queue: "orders"}, Grant{Tries: 1, Note: why}),

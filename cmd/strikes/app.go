@@ -74,8 +74,8 @@ func (a *app) root() *cli.Command {
 		Description: "Exit codes: 0 done, 1 failed, 2 usage or refused, 3 nothing matched, 4 not authorised,\n" +
 			"5 the doctor found an error, 69 broker or store out of reach, 130 interrupted.",
 		Commands: []*cli.Command{
-			a.demoCommand(), a.declareCommand(), a.publishCommand(), a.consumeCommand(), a.counterCommand(),
-			a.doctorCommand(), a.versionCommand(), a.demoWorkerCommand(),
+			a.demoCommand(), a.declareCommand(), a.publishCommand(), a.consumeCommand(), a.doctorCommand(),
+			a.counterCommand(), a.limitCommand(), a.versionCommand(), a.demoWorkerCommand(),
 		},
 		Action:                          a.do(group),
 		EnableShellCompletion:           true,

@@ -15,7 +15,7 @@ import (
 func (a *app) counterCommand() *cli.Command {
 	return &cli.Command{
 		Name:   "counter",
-		Usage:  "show and reset what is counted of a queue's messages",
+		Usage:  "show what is counted of a queue's messages, reset it, and grant more tries",
 		Action: a.do(group),
 		Commands: []*cli.Command{
 			{
@@ -33,17 +33,7 @@ func (a *app) counterCommand() *cli.Command {
 				Flags:     storeFlags(jsonFlag("print one JSON object a life")),
 				Action:    a.do(a.getCounter),
 			},
-			{
-				Name: "reset", Usage: "forget what was counted of messages, so that their budget is full again",
-				ArgsUsage:   "QUEUE ID…",
-				Description: "An ID that begins with - stands behind --. A message that is in the dead-letter queue stays there.",
-				Flags: storeFlags(
-					&cli.BoolFlag{Name: "dry-run", Usage: "only say what would be forgotten"},
-					&cli.BoolFlag{Name: "yes", Usage: "do not ask; needed where there is no terminal to ask at"},
-					jsonFlag("print one JSON object an id"),
-				),
-				Action: a.do(a.resetCounters),
-			},
+			a.resetCommand(), a.grantCommand(),
 		},
 	}
 }
@@ -83,7 +73,12 @@ func (a *app) listCounters(ctx context.Context, c *cli.Command) error {
 		return err
 	}
 	defer store.Close()
+	set, err := a.limitOf(ctx, store, vhost, args[0])
+	if err != nil {
+		return err
+	}
 	out := a.recordPrinter(c.Bool("json"))
+	out.set = set
 	n := 0
 	for r, err := range store.List(ctx, vhost, args[0]) {
 		if err != nil {
@@ -122,11 +117,17 @@ func (a *app) getCounter(ctx context.Context, c *cli.Command) error {
 	if len(records) == 0 {
 		return coded{fmt.Errorf("nothing is counted of message %q of queue %q in virtual host %q", args[1], args[0], vhost), exitNothing}
 	}
+	set, err := a.limitOf(ctx, store, vhost, args[0])
+	if err != nil {
+		return err
+	}
 	for i, r := range records {
+		v := recordOf(r, time.Now())
+		v.Limit = r.InForce(set)
 		if c.Bool("json") {
-			err = json.NewEncoder(a.stdout).Encode(recordOf(r, time.Now()))
+			err = json.NewEncoder(a.stdout).Encode(v)
 		} else {
-			err = a.printRecord(r, i > 0)
+			err = a.printRecord(v, i > 0)
 		}
 		if err != nil {
 			return err
@@ -135,78 +136,12 @@ func (a *app) getCounter(ctx context.Context, c *cli.Command) error {
 	return nil
 }
 
-// counted is what reset knows of one id.
-type counted struct {
-	ID      string `json:"id"`
-	Records int    `json:"records"`
-	Charges int    `json:"charges"`
-	Reset   bool   `json:"reset"` // done
-}
-
-func (a *app) resetCounters(ctx context.Context, c *cli.Command) error {
-	args, err := positional(c, "QUEUE", "ID…")
-	if err != nil {
-		return err
+// limitOf is the override of a queue that its consumers obey, nil if there is none.
+func (a *app) limitOf(ctx context.Context, store *counter.Counter, vhost, queue string) (*counter.Override, error) {
+	set, err := store.Limit(ctx, vhost, queue)
+	if errors.Is(err, counter.ErrOverride) {
+		fmt.Fprintf(a.stderr, "strikes: %s\n", printable(err.Error(), ""))
+		return nil, nil //nolint:nilnil // none is no error, and no zero value of an override
 	}
-	store, vhost, err := counters(ctx, c)
-	if err != nil {
-		return err
-	}
-	defer store.Close()
-	queue := args[0]
-	found, records, err := lookUp(ctx, store, vhost, queue, args[1:])
-	if err != nil {
-		return err
-	}
-	if records == 0 {
-		return coded{fmt.Errorf("nothing is counted of these messages of queue %q in virtual host %q", queue, vhost), exitNothing}
-	}
-	if !c.Bool("dry-run") {
-		question := fmt.Sprintf("Forget what is counted of %d messages of queue %s?", len(found), shown(queue))
-		if err := a.confirm(c.Bool("yes"), question); err != nil {
-			return err
-		}
-		for i := range found {
-			if found[i].Records, err = store.Reset(ctx, vhost, queue, found[i].ID); err != nil {
-				return errors.Join(a.printCounted(found[:i], c.Bool("json")), err)
-			}
-			found[i].Reset = true
-		}
-	}
-	return a.printCounted(found, c.Bool("json"))
-}
-
-// lookUp finds those of ids of which something is counted.
-func lookUp(ctx context.Context, store *counter.Counter, vhost, queue string, ids []string) (found []counted, records int, err error) {
-	for _, id := range ids {
-		of, err := store.Get(ctx, vhost, queue, id)
-		if err != nil {
-			return nil, 0, err
-		}
-		n := counted{ID: id, Records: len(of)}
-		for _, r := range of {
-			n.Charges += r.Charges()
-		}
-		if records += n.Records; n.Records > 0 {
-			found = append(found, n)
-		}
-	}
-	return found, records, nil
-}
-
-func (a *app) printCounted(all []counted, asJSON bool) error {
-	for _, n := range all {
-		if asJSON {
-			if err := json.NewEncoder(a.stdout).Encode(n); err != nil {
-				return err
-			}
-			continue
-		}
-		what := "would be forgotten"
-		if n.Reset {
-			what = "forgotten"
-		}
-		fmt.Fprintf(a.stdout, "%s: %s (charges %d, lives %d)\n", shown(n.ID), what, n.Charges, n.Records)
-	}
-	return nil
+	return set, err
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -27,7 +28,16 @@ type record struct {
 	Suspect   bool      `json:"suspect,omitempty"`
 	Starts    int64     `json:"starts"`
 	Holder    string    `json:"holder,omitempty"`
+	Limit     int       `json:"limit,omitempty"` // charges at which the message is dead-lettered, if that is known
+	Granted   *granted  `json:"granted,omitempty"`
+	Reset     *note     `json:"reset,omitempty"`
 	Expires   time.Time `json:"expires,omitzero"`
+}
+
+// granted is a counter.Grant as --json prints it.
+type granted struct {
+	Tries int `json:"tries"`
+	note
 }
 
 // What becomes of a message, in one word.
@@ -55,6 +65,14 @@ func recordOf(r counter.Record, now time.Time) record {
 		VHost: r.VHost, Queue: r.Queue, ID: r.ID, Life: r.Life, State: stateOf(r), Failures: r.Failures, Crashes: r.Crashes,
 		LastError: r.LastError, First: r.FirstTime, Last: r.LastTime, Suspect: r.Suspect, Starts: r.Starts, Holder: r.Holder,
 	}
+	out.Limit = r.InForce(nil)
+	if g := r.Granted; g.Tries > 0 {
+		out.Granted = &granted{g.Tries, noteJSON(g.Note)}
+	}
+	if n := r.Pardoned; n != (counter.Note{}) {
+		reset := noteJSON(n)
+		out.Reset = &reset
+	}
 	if out.State == stateRunning {
 		out.Running = r.Since
 	}
@@ -72,6 +90,7 @@ type recordPrinter struct {
 	json  *json.Encoder
 	table *tabwriter.Writer
 	begun bool
+	set   *counter.Override // of the queue
 }
 
 func (a *app) recordPrinter(asJSON bool) *recordPrinter {
@@ -83,7 +102,9 @@ func (a *app) recordPrinter(asJSON bool) *recordPrinter {
 
 func (p *recordPrinter) row(r counter.Record, now time.Time) error {
 	if p.json != nil {
-		return p.json.Encode(recordOf(r, now))
+		v := recordOf(r, now)
+		v.Limit = r.InForce(p.set)
+		return p.json.Encode(v)
 	}
 	if !p.begun {
 		fmt.Fprintln(p.table, "ID\tSTATE\tFAILURES\tCRASHES\tAGE\tDUE\tLAST ERROR")
@@ -140,12 +161,11 @@ func rough(d time.Duration) string {
 }
 
 // printRecord prints everything that is kept of a message.
-func (a *app) printRecord(r counter.Record, another bool) error {
+func (a *app) printRecord(v record, another bool) error {
 	if another {
 		fmt.Fprintln(a.stdout)
 	}
 	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
-	v := recordOf(r, time.Now())
 	line(w, "id", shown(v.ID))
 	line(w, "queue", shown(v.Queue)+" in virtual host "+shown(v.VHost))
 	if v.Life != "" {
@@ -154,6 +174,15 @@ func (a *app) printRecord(r counter.Record, another bool) error {
 	line(w, "state", v.State)
 	line(w, "failures", fmt.Sprint(v.Failures))
 	line(w, "crashes", fmt.Sprint(v.Crashes))
+	if v.Limit > 0 {
+		line(w, "limit", fmt.Sprint(v.Limit))
+	}
+	if v.Granted != nil {
+		line(w, "granted", plural(v.Granted.Tries, "more try")+v.Granted.String())
+	}
+	if v.Reset != nil {
+		line(w, "reset", strings.TrimSpace(v.Reset.String()))
+	}
 	line(w, "suspect", fmt.Sprint(v.Suspect))
 	line(w, "starts", fmt.Sprint(v.Starts))
 	for _, t := range []struct {

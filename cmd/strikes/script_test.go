@@ -35,7 +35,7 @@ func TestServers(t *testing.T) {
 	broker, store := brokerURL(t), storeURL(t)
 	testscript.Run(t, testscript.Params{
 		Dir:  "testdata/servers",
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "depth": depth},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "depth": depth, "until": until},
 		Setup: func(e *testscript.Env) error {
 			queue := "cli." + uuid.NewString()
 			e.Setenv("GORACE", quickExit)
@@ -70,6 +70,20 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if got != code {
 		ts.Fatalf("exit code %d, want %d", got, code)
 	}
+}
+
+// until is a script's command: until PROGRAM ARGS… runs the program again and again until it exits 0.
+func until(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) == 0 {
+		ts.Fatalf("usage: until PROGRAM ARGS…")
+	}
+	var err error
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		if err = ts.Exec(args[0], args[1:]...); err == nil {
+			return
+		}
+	}
+	ts.Fatalf("%q: %v", args, err)
 }
 
 // depth is a script's command: depth QUEUE N waits until so many messages are ready in the queue.

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/strikesmq/strikes/counter"
+)
+
+func (a *app) grantCommand() *cli.Command {
+	return &cli.Command{
+		Name: "grant", Usage: "give one message N more tries than its limit",
+		ArgsUsage: "QUEUE ID N",
+		Description: "In force at the message's next step, on every consumer; grants add up. An ID that begins with - stands behind --.\n" +
+			"What was dead-lettered already is replayed instead.",
+		Flags: storeFlags(noteFlags(
+			&cli.BoolFlag{Name: "dry-run", Usage: "only say what would be granted"},
+			uncheckedFlag(),
+			jsonFlag("print one JSON object"),
+		)...),
+		Action: a.do(a.grantTries),
+	}
+}
+
+// grantedTo is what grant prints.
+type grantedTo struct {
+	VHost   string `json:"vhost"`
+	Queue   string `json:"queue"`
+	ID      string `json:"id"`
+	Life    string `json:"life,omitempty"`
+	Tries   int    `json:"tries"` // given now
+	Charges int    `json:"charges"`
+	Limit   int    `json:"limit,omitempty"` // in force with them, if the consumers' own is known
+	note
+	Done bool `json:"done"` // false: --dry-run
+}
+
+func (a *app) grantTries(ctx context.Context, c *cli.Command) error {
+	args, err := positional(c, "QUEUE", "ID", "N")
+	if err != nil {
+		return err
+	}
+	tries, err := strconv.Atoi(args[2])
+	if err != nil || tries < 1 || tries > counter.MaxTries {
+		return usagef("%s: N is %q: it is a number of tries, 1 to %d", c.FullName(), args[2], counter.MaxTries)
+	}
+	why, err := noteOf(c)
+	if err != nil {
+		return err
+	}
+	store, vhost, err := counters(ctx, c)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	r, err := living(ctx, store, counter.Message{VHost: vhost, Queue: args[0], ID: args[1]})
+	if err != nil {
+		return err
+	}
+	set, err := a.limitOf(ctx, store, vhost, args[0])
+	if err != nil {
+		return err
+	}
+	out := grantedTo{VHost: vhost, Queue: args[0], ID: args[1], Life: r.Life, Tries: tries, Charges: r.Charges(), note: noteJSON(why), Done: !c.Bool("dry-run")}
+	if limit := r.InForce(set); limit > 0 {
+		out.Limit = limit + tries
+	}
+	if err := a.checkRoom(ctx, c, args[0], max(out.Limit, r.Charges()+tries)-1); err != nil {
+		return err
+	}
+	if out.Done {
+		m := counter.Message{VHost: vhost, Queue: args[0], ID: args[1], Life: r.Life}
+		if err := store.Grant(ctx, m, counter.Grant{Tries: tries, Note: why}); err != nil {
+			return ungranted(err)
+		}
+	}
+	return a.printGranted(out, c.Bool("json"))
+}
+
+// living returns the record of the life that is not over yet.
+func living(ctx context.Context, store *counter.Counter, m counter.Message) (counter.Record, error) {
+	records, err := store.Get(ctx, m.VHost, m.Queue, m.ID)
+	if err != nil {
+		return counter.Record{}, err
+	}
+	if len(records) == 0 {
+		return counter.Record{}, coded{fmt.Errorf("nothing is counted of message %q of queue %q in virtual host %q: it has not failed yet", m.ID, m.Queue, m.VHost), exitNothing}
+	}
+	i := slices.IndexFunc(records, func(r counter.Record) bool { return r.State == counter.Live })
+	if i < 0 {
+		return counter.Record{}, ungranted(fmt.Errorf("message %q of queue %q: %w", m.ID, m.Queue, counter.ErrOver))
+	}
+	return records[i], nil
+}
+
+func ungranted(err error) error {
+	if errors.Is(err, counter.ErrOver) {
+		return usagef("%w: nothing is granted; what is in the dead-letter queue is replayed instead", err)
+	}
+	return err
+}
+
+func (a *app) printGranted(g grantedTo, asJSON bool) error {
+	if asJSON {
+		return json.NewEncoder(a.stdout).Encode(g)
+	}
+	verb := "would be granted"
+	if g.Done {
+		verb = "granted"
+	}
+	now := fmt.Sprintf("charges %d", g.Charges)
+	if g.Limit > 0 {
+		now += fmt.Sprintf(", limit %d", g.Limit)
+	}
+	_, err := fmt.Fprintf(a.stdout, "%s: %s %s (%s)\n", shown(g.ID), verb, plural(g.Tries, "more try"), now)
+	return err
+}

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/strikesmq/strikes/counter"
+)
+
+func (a *app) resetCommand() *cli.Command {
+	return &cli.Command{
+		Name: "reset", Usage: "forget what was counted of messages, so that their budget is full again",
+		ArgsUsage: "QUEUE ID…",
+		Description: "An ID that begins with - stands behind --. A message that is in the dead-letter queue stays there. Who, when and\n" +
+			"why are kept with the record.",
+		Flags: storeFlags(noteFlags(
+			&cli.BoolFlag{Name: "dry-run", Usage: "only say what would be forgotten"},
+			&cli.BoolFlag{Name: "yes", Usage: "do not ask; needed where there is no terminal to ask at"},
+			jsonFlag("print one JSON object an id"),
+		)...),
+		Action: a.do(a.resetCounters),
+	}
+}
+
+// counted is what reset knows of one id.
+type counted struct {
+	ID      string `json:"id"`
+	Records int    `json:"records"`
+	Charges int    `json:"charges"`
+	Reset   bool   `json:"reset"` // done
+
+	lives []counter.Message
+}
+
+func (a *app) resetCounters(ctx context.Context, c *cli.Command) error {
+	args, err := positional(c, "QUEUE", "ID…")
+	if err != nil {
+		return err
+	}
+	why, err := noteOf(c)
+	if err != nil {
+		return err
+	}
+	store, vhost, err := counters(ctx, c)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	queue := args[0]
+	found, err := lookUp(ctx, store, vhost, queue, args[1:])
+	if err != nil {
+		return err
+	}
+	if len(found) == 0 {
+		return coded{fmt.Errorf("nothing is counted of these messages of queue %q in virtual host %q", queue, vhost), exitNothing}
+	}
+	if !c.Bool("dry-run") {
+		question := fmt.Sprintf("Forget what is counted of %s of queue %s?", plural(len(found), "message"), shown(queue))
+		if err := a.confirm(c.Bool("yes"), question); err != nil {
+			return err
+		}
+		for i := range found {
+			if err := found[i].reset(ctx, store, why); err != nil {
+				return errors.Join(a.printCounted(found[:i], c.Bool("json")), err)
+			}
+		}
+	}
+	return a.printCounted(found, c.Bool("json"))
+}
+
+// reset makes the records of all lives clean. One that expired meanwhile is.
+func (n *counted) reset(ctx context.Context, store *counter.Counter, why counter.Note) error {
+	for _, m := range n.lives {
+		if err := store.Pardon(ctx, m, why); err != nil && !errors.Is(err, counter.ErrNoRecord) {
+			return err
+		}
+	}
+	n.Reset = true
+	return nil
+}
+
+// lookUp finds those of ids of which something is counted.
+func lookUp(ctx context.Context, store *counter.Counter, vhost, queue string, ids []string) (found []counted, err error) {
+	for _, id := range ids {
+		of, err := store.Get(ctx, vhost, queue, id)
+		if err != nil {
+			return nil, err
+		}
+		n := counted{ID: id}
+		for _, r := range of {
+			if clean(r) {
+				continue
+			}
+			n.Records++
+			n.Charges += r.Charges()
+			n.lives = append(n.lives, counter.Message{VHost: vhost, Queue: queue, ID: id, Life: r.Life})
+		}
+		if n.Records > 0 {
+			found = append(found, n)
+		}
+	}
+	return found, nil
+}
+
+// clean reports whether there is nothing in a record that a reset would forget.
+func clean(r counter.Record) bool {
+	return r.Charges() == 0 && r.State == counter.Live && r.Marker == "" && !r.Suspect && r.Granted.Tries == 0
+}
+
+func (a *app) printCounted(all []counted, asJSON bool) error {
+	for _, n := range all {
+		if asJSON {
+			if err := json.NewEncoder(a.stdout).Encode(n); err != nil {
+				return err
+			}
+			continue
+		}
+		what := "would be forgotten"
+		if n.Reset {
+			what = "forgotten"
+		}
+		fmt.Fprintf(a.stdout, "%s: %s (charges %d, lives %d)\n", shown(n.ID), what, n.Charges, n.Records)
+	}
+	return nil
+}

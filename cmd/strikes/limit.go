@@ -1,0 +1,221 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/strikesmq/strikes/counter"
+)
+
+func (a *app) limitCommand() *cli.Command {
+	return &cli.Command{
+		Name:   "limit",
+		Usage:  "show, set and clear how often the messages of a queue are retried",
+		Action: a.do(group),
+		Commands: []*cli.Command{
+			{
+				Name: "get", Usage: "show the limit that was set in place of the consumers' own (exit 3: none)",
+				ArgsUsage: "QUEUE",
+				Flags:     storeFlags(jsonFlag("print one JSON object")),
+				Action:    a.do(a.getLimit),
+			},
+			{
+				Name: "set", Usage: "have messages retried N times after their first failure, whatever the consumers are configured with",
+				ArgsUsage: "QUEUE N",
+				Description: "In force at each message's next step, on every consumer, until it is cleared; nothing is restarted. A message\n" +
+					"that has failed more often already is dead-lettered at its next step: with --yes, or once you said so. N is held\n" +
+					"against the queue's own delivery limit, for which the broker is asked.",
+				Flags: storeFlags(noteFlags(
+					&cli.BoolFlag{Name: "dry-run", Usage: "only say what would be set"},
+					&cli.BoolFlag{Name: "yes", Usage: "do not ask"},
+					uncheckedFlag(),
+					jsonFlag("print one JSON object"),
+				)...),
+				Action: a.do(a.setLimit),
+			},
+			{
+				Name: "clear", Usage: "go back to what the consumers are configured with",
+				ArgsUsage: "QUEUE",
+				Flags: storeFlags(
+					&cli.BoolFlag{Name: "dry-run", Usage: "only say what would be cleared"},
+					&cli.BoolFlag{Name: "yes", Usage: "do not ask"},
+					jsonFlag("print one JSON object"),
+				),
+				Action: a.do(a.clearLimit),
+			},
+		},
+	}
+}
+
+// override is what the limit verbs print.
+type override struct {
+	VHost      string `json:"vhost"`
+	Queue      string `json:"queue"`
+	MaxRetries int    `json:"max_retries"`
+	note
+	Done *bool `json:"done,omitempty"` // set or cleared; false: --dry-run
+
+	// DeadLetters is how many messages have that many charges already.
+	DeadLetters int `json:"dead_letters,omitempty"`
+}
+
+func (a *app) getLimit(ctx context.Context, c *cli.Command) error {
+	args, err := positional(c, "QUEUE")
+	if err != nil {
+		return err
+	}
+	store, vhost, err := counters(ctx, c)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	o, err := store.Limit(ctx, vhost, args[0])
+	if err != nil {
+		return err
+	}
+	if o == nil {
+		return noLimit(vhost, args[0])
+	}
+	if c.Bool("json") {
+		return json.NewEncoder(a.stdout).Encode(override{VHost: vhost, Queue: args[0], MaxRetries: o.MaxRetries, note: noteJSON(o.Note)})
+	}
+	_, err = fmt.Fprintln(a.stdout, limitText(*o))
+	return err
+}
+
+func noLimit(vhost, queue string) error {
+	return coded{fmt.Errorf("no limit is set for queue %q in virtual host %q: its consumers' own are in force", queue, vhost), exitNothing}
+}
+
+func limitText(o counter.Override) string {
+	return plural(o.MaxRetries, "retry") + ", set" + noteJSON(o.Note).String()
+}
+
+func (a *app) setLimit(ctx context.Context, c *cli.Command) error {
+	args, err := positional(c, "QUEUE", "N")
+	if err != nil {
+		return err
+	}
+	n, err := strconv.Atoi(args[1])
+	if err != nil || n < 0 || n > counter.MaxOverride {
+		return usagef("%s: N is %q: it is a number of retries, 0 to %d", c.FullName(), args[1], counter.MaxOverride)
+	}
+	why, err := noteOf(c)
+	if err != nil {
+		return err
+	}
+	store, vhost, err := counters(ctx, c)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	if err := a.checkRoom(ctx, c, args[0], n); err != nil {
+		return err
+	}
+	o := counter.Override{MaxRetries: n, Note: why}
+	out := override{VHost: vhost, Queue: args[0], MaxRetries: n, note: noteJSON(why)}
+	return a.changeLimit(ctx, c, change{store: store, out: out, to: &o, did: "set"})
+}
+
+func (a *app) clearLimit(ctx context.Context, c *cli.Command) error {
+	args, err := positional(c, "QUEUE")
+	if err != nil {
+		return err
+	}
+	store, vhost, err := counters(ctx, c)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	out := override{VHost: vhost, Queue: args[0]}
+	switch o, err := store.Limit(ctx, vhost, args[0]); {
+	case errors.Is(err, counter.ErrOverride):
+	case err != nil:
+		return err
+	case o == nil:
+		return noLimit(vhost, args[0])
+	default:
+		out.MaxRetries, out.note = o.MaxRetries, noteJSON(o.Note)
+	}
+	return a.changeLimit(ctx, c, change{store: store, out: out, did: "cleared"})
+}
+
+// change is of a queue's limit.
+type change struct {
+	store *counter.Counter
+	out   override
+	to    *counter.Override // nil: cleared
+	did   string
+}
+
+// changeLimit makes a change, after asking if it dead-letters anything.
+func (a *app) changeLimit(ctx context.Context, c *cli.Command, ch change) error {
+	done := !c.Bool("dry-run")
+	ch.out.Done = &done
+	var err error
+	if ch.out.DeadLetters, err = past(ctx, ch); err != nil {
+		return err
+	}
+	if done {
+		if err := a.agree(c.Bool("yes"), ch); err != nil {
+			return err
+		}
+		if err := ch.make(ctx); err != nil {
+			return err
+		}
+	}
+	if c.Bool("json") {
+		return json.NewEncoder(a.stdout).Encode(ch.out)
+	}
+	_, err = fmt.Fprintln(a.stdout, ch.text())
+	return err
+}
+
+// past counts the messages that the limit dead-letters at their next step.
+func past(ctx context.Context, ch change) (n int, err error) {
+	for r, err := range ch.store.List(ctx, ch.out.VHost, ch.out.Queue) {
+		if err != nil {
+			return 0, err
+		}
+		if limit := r.InForce(ch.to); r.State == counter.Live && limit > 0 && r.Charges() >= limit {
+			n++
+		}
+	}
+	return n, nil
+}
+
+func (a *app) agree(yes bool, ch change) error {
+	if ch.out.DeadLetters == 0 {
+		return nil
+	}
+	return a.confirm(yes, fmt.Sprintf("%s of queue %s failed that often already, and would be dead-lettered next. Go on?",
+		plural(ch.out.DeadLetters, "message"), shown(ch.out.Queue)))
+}
+
+func (ch change) make(ctx context.Context) error {
+	if ch.to != nil {
+		return ch.store.SetLimit(ctx, ch.out.VHost, ch.out.Queue, *ch.to)
+	}
+	_, err := ch.store.ClearLimit(ctx, ch.out.VHost, ch.out.Queue)
+	return err
+}
+
+func (ch change) text() string {
+	text := shown(ch.out.Queue) + ": "
+	if !*ch.out.Done {
+		text += "would be "
+	}
+	text += ch.did
+	if ch.to != nil {
+		text += " to " + plural(ch.to.MaxRetries, "retry")
+	}
+	if n := ch.out.DeadLetters; n > 0 {
+		text += fmt.Sprintf("; dead-letters %s that failed that often already", plural(n, "message"))
+	}
+	return text
+}
