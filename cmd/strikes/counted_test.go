@@ -1,0 +1,21 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/strikesmq/strikes/counter"
+)
+
+// failOnce counts a failure of a message, whose queue there need not be.
+func failOnce(t *testing.T, queue, id string) {
+	t.Helper()
+	store, err := counter.Dial(storeURL(t), &counter.Options{Prefix: queue})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	a := counter.Attempt{Message: counter.Message{VHost: "/", Queue: queue, ID: id}, Token: "a", Holder: "test"}
+	if _, err := store.Fail(t.Context(), a, counter.Failure{Limit: 4, Reason: "boom"}); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/strikesmq/strikes/topology"
+)
+
+func (a *app) statusCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "status",
+		Usage:     "show what blocks a queue now, and why",
+		ArgsUsage: "QUEUE",
+		Description: "Blocking are the messages that failed and are not dead-lettered, and those that run again; the one that does so for\n" +
+			"longest comes first: in an ordered queue, that is its head. A message that a handler has for the first time is not\n" +
+			"in the store, and only counts as unacked.\n\n" +
+			"What was dead-lettered is counted by the store, and held against what the dead-letter queue has. The count is\n" +
+			"without messages that have no id, and without those that the broker dead-letters by itself.\n\n" +
+			"Rates, unacked messages and what was taken out of the dead-letter queue are told by the management API alone.",
+		Flags: storeFlags(
+			&cli.StringFlag{Name: "management-url", Sources: env("management-url"), Usage: "the broker's management API, as `URL` http://user:password@host:15672, for what AMQP does not tell"},
+			&cli.StringFlag{Name: "dead-letter-queue", Sources: env("dead-letter-queue"), DefaultText: "QUEUE.dlq", Usage: "where dead letters go: `NAME`"},
+			&cli.IntFlag{Name: "limit", Value: 20, Usage: "tell of `N` messages at most; 0: all"},
+			&cli.BoolFlag{Name: "watch", Usage: "look again and again; on a terminal, q ends it"},
+			&cli.DurationFlag{Name: "interval", Value: 2 * time.Second, Usage: "between two looks: `TIME`"},
+			jsonFlag("print one JSON object a look"),
+		),
+		Action: a.do(a.status),
+	}
+}
+
+func (a *app) status(ctx context.Context, c *cli.Command) error {
+	args, err := positional(c, "QUEUE")
+	if err != nil {
+		return err
+	}
+	l, err := newLooker(c, args[0])
+	if err != nil {
+		return err
+	}
+	if l.store, err = storeOf(ctx, c); err != nil {
+		return err
+	}
+	defer l.store.Close()
+	defer l.close()
+	first, err := l.look(ctx)
+	if err != nil {
+		return err
+	}
+	switch out := newStatusPrinter(a, c.Bool("json")); {
+	case !c.Bool("watch"):
+		return out.print(first)
+	case out.json == nil && isTerminal(a.stdout) && os.Getenv("TERM") != "dumb":
+		return a.watchScreen(ctx, l, first, c.Duration("interval"))
+	default:
+		return a.watchLines(ctx, l, out, first, c.Duration("interval"))
+	}
+}
+
+func newLooker(c *cli.Command, queue string) (*looker, error) {
+	b, err := brokerOf(c)
+	if err != nil {
+		return nil, err
+	}
+	l := &looker{broker: b, vhost: b.vhost, queue: queue, dead: c.String("dead-letter-queue"), most: c.Int("limit"),
+		api: topology.Need{Management: c.String("management-url")}}
+	if l.dead == "" {
+		l.dead = queue + ".dlq"
+	}
+	switch {
+	case l.most < 0:
+		return nil, usagef("--limit is %d: it must not be negative", l.most)
+	case c.Duration("interval") < 100*time.Millisecond:
+		return nil, usagef("--interval is %v: it must be 100ms at least", c.Duration("interval"))
+	case l.api.Management != "" && !readable(l.api.Management):
+		return nil, usagef("the management API's URL cannot be read: it is http[s]://user:password@host:15672")
+	case c.String("vhost") != "" && c.String("vhost") != b.vhost:
+		return nil, usagef("--vhost is %q, but the broker's URL leads to virtual host %q", c.String("vhost"), b.vhost)
+	}
+	return l, nil
+}
+
+// statusPrinter prints looks as text or as NDJSON.
+type statusPrinter struct {
+	app   *app
+	json  *json.Encoder
+	color bool
+	begun bool
+}
+
+func newStatusPrinter(a *app, asJSON bool) *statusPrinter {
+	p := &statusPrinter{app: a, color: colored(a.stdout)}
+	if asJSON {
+		p.json = json.NewEncoder(a.stdout)
+	}
+	return p
+}
+
+// colored reports whether color may be written to a stream.
+func colored(stream any) bool {
+	return isTerminal(stream) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+}
+
+func (p *statusPrinter) print(s standing) error {
+	if p.json != nil {
+		return p.json.Encode(s)
+	}
+	if p.begun {
+		fmt.Fprintln(p.app.stdout)
+	}
+	p.begun = true
+	for _, text := range fitted(s.text(), 0, 0, p.color) {
+		if _, err := fmt.Fprintln(p.app.stdout, text); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,221 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/topology"
+)
+
+// maxScanned is how many records a look reads: those that were written last.
+const maxScanned = 10_000
+
+// lookTimeout bounds a look. A broker that hangs is out of reach.
+const lookTimeout = 10 * time.Second
+
+// standing is how a queue stands at a moment.
+type standing struct {
+	Time      time.Time   `json:"time"` // by the store
+	VHost     string      `json:"vhost"`
+	Queue     string      `json:"queue"`
+	Ready     int         `json:"ready"`
+	Consumers int         `json:"consumers"`
+	Unacked   *int        `json:"unacked,omitempty"` // these and the rates: by the management API
+	Rates     *rates      `json:"rates,omitempty"`
+	Limit     *override   `json:"limit,omitempty"`
+	Blocking  []blocking  `json:"blocking"`
+	Blocked   int         `json:"blocked"` // how many Blocking would be without --limit
+	Dead      deadLetters `json:"dead_lettered"`
+	Notes     []string    `json:"notes,omitempty"` // what could not be seen
+}
+
+// rates are messages a second.
+type rates struct {
+	In    float64 `json:"in"`
+	Out   float64 `json:"out"`
+	Acked float64 `json:"acked"`
+}
+
+// looker looks at a queue, as often as it is asked to.
+type looker struct {
+	broker *broker
+	store  *counter.Counter
+	conn   *amqp.Connection
+	vhost  string
+	queue  string
+	dead   string        // the dead-letter queue
+	api    topology.Need // the management API, if there is one
+	most   int           // messages to tell of; 0: all
+}
+
+func (l *looker) close() {
+	if l.conn != nil {
+		closeConnection(l.conn)
+	}
+}
+
+// look asks everybody. After an error nothing is known; a look later may succeed.
+func (l *looker) look(ctx context.Context) (standing, error) {
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	s := standing{VHost: l.vhost, Queue: l.queue, Blocking: []blocking{}, Dead: deadLetters{Queue: l.dead}}
+	if err := l.askBroker(ctx, &s); err != nil {
+		return s, err
+	}
+	if err := l.askStore(ctx, &s); err != nil {
+		return s, fmt.Errorf("store: %w", err)
+	}
+	if l.api.Management != "" {
+		l.askManagement(ctx, &s)
+	}
+	s.Dead.judge()
+	return s, nil
+}
+
+func (l *looker) askBroker(ctx context.Context, s *standing) error {
+	if l.conn == nil || l.conn.IsClosed() {
+		conn, err := l.broker.dial(ctx)
+		if err != nil {
+			return err
+		}
+		l.conn = conn
+	}
+	conn := l.conn
+	release := context.AfterFunc(ctx, func() { _ = conn.CloseDeadline(time.Now()) }) // a request knows no context
+	defer release()
+	q, found, err := passively(conn, l.queue)
+	if err != nil {
+		return l.broken(err)
+	}
+	if !found {
+		return fmt.Errorf("%w: %q in virtual host %q", topology.ErrQueueNotFound, l.queue, l.vhost)
+	}
+	s.Ready, s.Consumers = q.Messages, q.Consumers
+	q, found, err = passively(conn, l.dead)
+	if err != nil {
+		return l.broken(err)
+	}
+	if found {
+		s.Dead.Holds = &q.Messages
+	}
+	return nil
+}
+
+// broken tells a connection that was lost from an answer of the broker's.
+func (l *looker) broken(err error) error {
+	if l.conn.IsClosed() || errors.Is(err, amqp.ErrClosed) {
+		return l.broker.explain(err)
+	}
+	return err
+}
+
+// passively asks for a queue, if there is one of that name.
+func passively(conn *amqp.Connection, queue string) (q amqp.Queue, found bool, err error) {
+	ch, err := conn.Channel()
+	if err != nil {
+		return q, false, err
+	}
+	defer ch.Close()
+	q, err = ch.QueueDeclarePassive(queue, false, false, false, false, nil)
+	var answer *amqp.Error
+	if errors.As(err, &answer) && answer.Code == amqp.NotFound {
+		return q, false, nil
+	}
+	return q, err == nil, err
+}
+
+func (l *looker) askStore(ctx context.Context, s *standing) error {
+	var err error
+	if s.Time, err = l.store.Now(ctx); err != nil {
+		return err
+	}
+	set, err := l.store.Limit(ctx, l.vhost, l.queue)
+	switch {
+	case errors.Is(err, counter.ErrOverride):
+		s.Notes = append(s.Notes, err.Error())
+	case err != nil:
+		return err
+	case set != nil:
+		s.Limit = &override{VHost: l.vhost, Queue: l.queue, MaxRetries: set.MaxRetries, note: noteJSON(set.Note)}
+	}
+	buried, err := l.store.Buried(ctx, l.vhost, l.queue)
+	if err != nil {
+		return err
+	}
+	s.Dead.Count, s.Dead.Since = buried.Count, buried.Since
+	records, err := l.records(ctx, s)
+	if err != nil {
+		return err
+	}
+	reasons := tally{}
+	for _, r := range records {
+		switch {
+		case blocks(r):
+			s.Blocking = append(s.Blocking, blockingOf(r, set, s))
+		case r.State == counter.DeadLetter:
+			reasons[brief(r.LastError, 200)]++
+		}
+	}
+	s.Dead.Reasons, s.Dead.Others = reasons.most(maxReasons)
+	slices.SortFunc(s.Blocking, byLength)
+	if s.Blocked = len(s.Blocking); l.most > 0 {
+		s.Blocking = s.Blocking[:min(l.most, s.Blocked)]
+	}
+	return nil
+}
+
+// records reads what was written last. A record that is written while the others are read moves to the front and is missed
+// there, so the front is read again.
+func (l *looker) records(ctx context.Context, s *standing) (map[counter.Message]counter.Record, error) {
+	all := map[counter.Message]counter.Record{}
+	for _, most := range []int{maxScanned, frontScanned} {
+		n := 0
+		for r, err := range l.store.List(ctx, l.vhost, l.queue) {
+			if err != nil {
+				return nil, err
+			}
+			all[r.Message] = r
+			if n++; n == most {
+				break
+			}
+		}
+		if n == maxScanned {
+			s.Notes = append(s.Notes, fmt.Sprintf("there are more than %d records: only those written last were looked at", maxScanned))
+		}
+		if n <= frontScanned {
+			break
+		}
+	}
+	return all, nil
+}
+
+// frontScanned is what List reads in one round trip.
+const frontScanned = 200
+
+// askManagement asks for what AMQP does not tell. That the API does not answer hides nothing else.
+func (l *looker) askManagement(ctx context.Context, s *standing) {
+	need := l.api
+	need.Queue = l.queue
+	load, err := topology.Measure(ctx, l.conn, need)
+	if err != nil {
+		s.Notes = append(s.Notes, "no rates: "+err.Error())
+		return
+	}
+	s.Unacked, s.Rates = &load.Unacked, &rates{load.In, load.Out, load.Acked}
+	if s.Dead.Holds == nil {
+		return
+	}
+	need.Queue = l.dead
+	if load, err = topology.Measure(ctx, l.conn, need); err != nil {
+		s.Notes = append(s.Notes, "what was taken out of "+shown(l.dead)+" cannot be told: "+err.Error())
+		return
+	}
+	holds := *s.Dead.Holds + load.Unacked
+	s.Dead.Holds, s.Dead.Taken = &holds, &load.Taken
+}

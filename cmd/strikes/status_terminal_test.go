@@ -1,0 +1,158 @@
+//go:build unix
+
+package main
+
+import (
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/creack/pty"
+	"github.com/google/uuid"
+	"golang.org/x/term"
+)
+
+// terminal is a pseudo-terminal on which strikes runs.
+type terminal struct {
+	ours, theirs *os.File
+	before       *term.State
+	shows        output
+	cmd          *exec.Cmd
+	copied       chan struct{}
+}
+
+// onTerminal starts strikes on a terminal of a size.
+func onTerminal(t *testing.T, size pty.Winsize, cmd *exec.Cmd) *terminal {
+	t.Helper()
+	ours, theirs, err := pty.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	tt := &terminal{ours: ours, theirs: theirs, cmd: cmd, copied: make(chan struct{})}
+	if err := pty.Setsize(ours, &size); err != nil {
+		t.Fatal(err)
+	}
+	if tt.before, err = term.GetState(int(theirs.Fd())); err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = theirs, theirs, theirs
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(tt.copied)
+		_, _ = io.Copy(&tt.shows, ours) // ends with an error once nobody has the other end
+	}()
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill() // it has ended if the test went well
+		_ = theirs.Close()
+		<-tt.copied
+		_ = ours.Close()
+	})
+	return tt
+}
+
+func (tt *terminal) awaits(t *testing.T, text string) {
+	t.Helper()
+	eventually(t, 20*time.Second, "shown: "+text, func() bool { return strings.Contains(tt.shows.String(), text) })
+}
+
+func (tt *terminal) press(t *testing.T, keys string) {
+	t.Helper()
+	if _, err := tt.ours.WriteString(keys); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// givenBack waits for the end, and finds the terminal as it was.
+func (tt *terminal) givenBack(t *testing.T) {
+	t.Helper()
+	done := make(chan error, 1)
+	go func() { done <- tt.cmd.Wait() }()
+	select {
+	case err := <-done:
+		if err != nil {
+			t.Errorf("it ended with %v", err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("it does not end")
+	}
+	after, err := term.GetState(int(tt.theirs.Fd()))
+	if err != nil || *after != *tt.before {
+		t.Errorf("the modes of the line are %+v, were %+v: %v", after, tt.before, err)
+	}
+	tt.awaits(t, screenClose)
+}
+
+// watched declares a queue and watches it on a terminal.
+func watched(t *testing.T, size pty.Winsize, env ...string) *terminal {
+	t.Helper()
+	queue := "cli." + uuid.NewString()
+	t.Cleanup(func() {
+		if err := errors.Join(forget(brokerURL(t), queue), forgetKeys(storeURL(t), queue)); err != nil {
+			t.Error(err)
+		}
+	})
+	mustOutput(t, strikesOn(t, queue, "declare", queue))
+	cmd := strikesOn(t, queue, "status", "--watch", "--interval", "100ms", queue)
+	cmd.Env = append(cmd.Env, append([]string{"TERM=xterm-256color", "NO_COLOR="}, env...)...)
+	tt := onTerminal(t, size, cmd)
+	tt.awaits(t, screenOpen)
+	tt.awaits(t, frameEnd)
+	return tt
+}
+
+func TestWatchGivesTheTerminalBack(t *testing.T) {
+	for name, end := range map[string]func(*testing.T, *terminal){
+		"q":       func(t *testing.T, tt *terminal) { tt.press(t, "xq") },
+		"ctrl-C":  func(t *testing.T, tt *terminal) { tt.press(t, "\x03") },
+		"SIGTERM": func(t *testing.T, tt *terminal) { _ = tt.cmd.Process.Signal(syscall.SIGTERM) },
+		"SIGINT":  func(t *testing.T, tt *terminal) { _ = tt.cmd.Process.Signal(syscall.SIGINT) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			tt := watched(t, pty.Winsize{Rows: 24, Cols: 80})
+			tt.awaits(t, "\x1b[31mdepth      0 ready, nobody consumes\x1b[0m")
+			end(t, tt)
+			tt.givenBack(t)
+		})
+	}
+}
+
+func TestWatchFitsTheTerminal(t *testing.T) {
+	tt := watched(t, pty.Winsize{Rows: 4, Cols: 20}, "NO_COLOR=1")
+	tt.awaits(t, "depth      0 ready,…"+clearRight)
+	tt.awaits(t, "… 2 lines more")
+	if err := pty.Setsize(tt.ours, &pty.Winsize{Rows: 24, Cols: 80}); err != nil {
+		t.Fatal(err)
+	}
+	tt.awaits(t, "depth      0 ready, nobody consumes"+clearRight)
+	tt.awaits(t, ".dlq holds 0"+clearRight+"\x1b[J")
+	tt.press(t, "q")
+	tt.givenBack(t)
+	if strings.Contains(tt.shows.String(), "\x1b[0m") {
+		t.Errorf("color, in spite of NO_COLOR: %q", tt.shows.String())
+	}
+	if strings.Contains(tt.shows.String(), "\x1b[2J") {
+		t.Error("the screen is cleared between frames: it flickers")
+	}
+}
+
+// TestConfirmAsksOnATerminal: only a yes is one.
+func TestConfirmAsksOnATerminal(t *testing.T) {
+	for answer, want := range map[string]string{"y\n": "forgotten", "n\n": "nothing is done", "\n": "nothing is done", "\x04": "nothing is done"} {
+		queue := "cli." + uuid.NewString()
+		t.Cleanup(func() { _ = forgetKeys(storeURL(t), queue) })
+		failOnce(t, queue, "a")
+		tt := onTerminal(t, pty.Winsize{Rows: 24, Cols: 80}, strikesOn(t, queue, "counter", "reset", "--reason", "why", queue, "a"))
+		tt.awaits(t, "Forget what is counted of 1 message of queue "+queue+"? [y/N] ")
+		tt.press(t, answer)
+		tt.awaits(t, want)
+		_ = tt.cmd.Wait()
+	}
+}

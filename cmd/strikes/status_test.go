@@ -1,0 +1,226 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/strikesmq/strikes/counter"
+)
+
+var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+func ago(d time.Duration) time.Time { return noon.Add(-d) }
+
+func TestBlockState(t *testing.T) {
+	for name, tc := range map[string]struct {
+		r         counter.Record
+		consumers int
+		want      string
+	}{
+		"shared":                 {counter.Record{Marker: "a"}, 1, blockRuns},
+		"exclusive":              {counter.Record{Marker: "a", Mode: counter.Exclusive}, 1, blockRunsAlone},
+		"nobody consumes":        {counter.Record{Marker: "a", Mode: counter.Exclusive}, 0, blockLeft},
+		"in its backoff":         {counter.Record{Failures: 1, Due: noon.Add(1)}, 1, blockWaits},
+		"in it without consumer": {counter.Record{Failures: 1, Due: noon.Add(1)}, 0, blockWaits},
+		"backoff is over":        {counter.Record{Failures: 1, Due: noon}, 1, blockReady},
+		"for five minutes":       {counter.Record{Failures: 1, Due: ago(forgottenAfter)}, 1, blockReady},
+		"for longer":             {counter.Record{Failures: 1, Due: ago(forgottenAfter + 1)}, 1, blockForgotten},
+		"no backoff":             {counter.Record{Failures: 1, LastTime: ago(time.Second)}, 1, blockReady},
+		"no backoff, long ago":   {counter.Record{Crashes: 1, LastTime: ago(time.Hour)}, 1, blockForgotten},
+	} {
+		if got := blockState(tc.r, &standing{Time: noon, Consumers: tc.consumers}); got != tc.want {
+			t.Errorf("%s: %s, want %s", name, got, tc.want)
+		}
+	}
+}
+
+func TestBlocks(t *testing.T) {
+	for name, tc := range map[string]struct {
+		r    counter.Record
+		want bool
+	}{
+		"failed":               {counter.Record{Failures: 1}, true},
+		"crashed":              {counter.Record{Crashes: 1}, true},
+		"runs again":           {counter.Record{Marker: "a"}, true},
+		"stopped":              {counter.Record{Starts: 1}, false},
+		"dead-lettered":        {counter.Record{State: counter.DeadLetter, Failures: 4}, false},
+		"handled":              {counter.Record{State: counter.Done, Failures: 1}, false},
+		"made clean by an op.": {counter.Record{Pardoned: counter.Note{Why: "x"}}, false},
+	} {
+		if got := blocks(tc.r); got != tc.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+func TestBlockingIsSortedByLength(t *testing.T) {
+	all := []blocking{
+		{ID: "gone", State: blockForgotten, Since: ago(48 * time.Hour)},
+		{ID: "second", State: blockReady, Since: ago(time.Minute)},
+		{ID: "b", State: blockRuns, Since: ago(time.Second)},
+		{ID: "head", State: blockWaits, Since: ago(time.Hour)},
+		{ID: "a", State: blockRuns, Since: ago(time.Second)},
+	}
+	slices.SortFunc(all, byLength)
+	var got []string
+	for _, b := range all {
+		got = append(got, b.ID)
+	}
+	if diff := cmp.Diff([]string{"head", "second", "a", "b", "gone"}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestTally(t *testing.T) {
+	all := tally{"b": 2, "a": 2, "rare": 1, "often": 9, "once": 1}
+	most, others := all.most(3)
+	if diff := cmp.Diff([]reason{{"often", 9}, {"a", 2}, {"b", 2}}, most); diff != "" || others != 2 {
+		t.Errorf("%d others; %s", others, diff)
+	}
+	if most, others := (tally{}).most(3); len(most) != 0 || others != 0 {
+		t.Errorf("of nothing: %v, %d", most, others)
+	}
+}
+
+func TestJudgeDeadLetters(t *testing.T) {
+	for _, tc := range []struct {
+		count        int64
+		holds, taken int // negative: not known
+		missing      int64
+		want         string
+	}{
+		{5, -1, -1, 0, "whether they arrived cannot be told: there is no queue q.dlq (--dead-letter-queue names another)"},
+		{0, 0, -1, 0, "q.dlq holds 0"},
+		{5, 5, -1, 0, "q.dlq holds 5"},
+		{5, 9, 0, 0, "q.dlq holds 9"}, // others' dead letters too
+		{5, 3, -1, 2, "q.dlq holds 3: 2 are not there: taken out of it (replayed, dropped), or lost"},
+		{5, 3, 2, 0, "q.dlq holds 3, 2 at least were taken out of it"},
+		{5, 3, 7, 0, "q.dlq holds 3, 7 at least were taken out of it"},
+		{5, 3, 1, 1, "q.dlq holds 3, 1 at least were taken out of it: 1 are unaccounted for: taken out unseen, expired, or lost"},
+		{5, 0, 0, 5, "q.dlq holds 0: 5 are unaccounted for: taken out unseen, expired, or lost"},
+	} {
+		d := deadLetters{Count: tc.count, Queue: "q.dlq"}
+		if tc.holds >= 0 {
+			d.Holds = &tc.holds
+		}
+		if taken := int64(tc.taken); taken >= 0 {
+			d.Taken = &taken
+		}
+		if d.judge(); d.Verdict != tc.want || d.Missing != tc.missing {
+			t.Errorf("%+v: %d missing, %s", tc, d.Missing, d.Verdict)
+		}
+	}
+}
+
+func TestFit(t *testing.T) {
+	for _, tc := range []struct {
+		text  string
+		width int
+		want  string
+	}{
+		{"orders", 0, "orders"}, {"orders", 6, "orders"}, {"orders", 5, "orde…"}, {"orders", 1, "…"}, {"", 1, ""},
+		{"注文注文", 8, "注文注文"}, {"注文注文", 7, "注文注…"}, {"注文注文", 6, "注文…"}, // two columns each
+		{"e\u0301e\u0301e\u0301", 3, "e\u0301e\u0301e\u0301"}, {"e\u0301e\u0301e\u0301", 2, "e\u0301…"},
+	} {
+		if got := fit(tc.text, tc.width); got != tc.want {
+			t.Errorf("fit(%q, %d) = %q, want %q", tc.text, tc.width, got, tc.want)
+		}
+	}
+}
+
+// TestStandingIsSafeToShow: whatever a message, a handler or an operator wrote, a terminal gets no control character of it,
+// and no row is longer than the terminal is wide.
+func TestStandingIsSafeToShow(t *testing.T) {
+	const hostile = "\x1b]0;owned\x07\x1b[2J\r\n\u202e\u009b\x00\xff"
+	n := 3
+	taken := int64(1)
+	s := standing{
+		Time: noon, VHost: hostile, Queue: hostile, Notes: []string{hostile},
+		Limit: &override{MaxRetries: 1, note: note{By: hostile, Reason: hostile}},
+		Blocking: []blocking{{ID: hostile, State: blockRuns, Running: noon, Since: noon, Failures: 1, LastError: hostile,
+			Holder: hostile, Suspect: true, Of: 4, Attempt: 2}},
+		Blocked: 1,
+		Dead:    deadLetters{Count: 9, Since: noon, Queue: hostile, Holds: &n, Taken: &taken, Reasons: []reason{{brief(hostile, 200), 9}}},
+	}
+	s.Dead.judge()
+	for _, width := range []int{0, 1, 20, 200} {
+		for _, text := range fitted(s.text(), width, 0, false) {
+			if i := strings.IndexFunc(text, func(r rune) bool { return r < ' ' || r >= 0x7f && r < 0xa0 || r == '\u202e' || r == '\ufffd' }); i >= 0 {
+				t.Errorf("at width %d: %q", width, text)
+			}
+			if width > 0 && len([]rune(text)) > width {
+				t.Errorf("wider than %d: %q", width, text)
+			}
+		}
+	}
+}
+
+func TestFittedHeight(t *testing.T) {
+	var rows []row
+	for i := range 10 {
+		rows = append(rows, row{text: fmt.Sprint("row ", i)})
+	}
+	for height, last := range map[int]string{0: "row 9", 10: "row 9", 9: "… 2 lines more", 2: "… 9 lines more", 1: "… 10 lines more"} {
+		got := fitted(rows, 80, height, true)
+		if height > 0 && len(got) != height || !strings.Contains(got[len(got)-1], last) {
+			t.Errorf("height %d: %q", height, got)
+		}
+	}
+}
+
+func TestColorOnlyWhereItIsWanted(t *testing.T) {
+	r := row{"text", rowAlarm}
+	if got := r.print(0, false); got != "text" {
+		t.Errorf("plain: %q", got)
+	}
+	if got := r.print(3, true); got != "\x1b[31mte…\x1b[0m" {
+		t.Errorf("in color: %q", got)
+	}
+}
+
+// TestStandingText shows the whole once.
+func TestStandingText(t *testing.T) {
+	unacked, holds := 1, 2
+	s := standing{
+		Time: noon, VHost: "/", Queue: "orders", Ready: 37, Consumers: 2, Unacked: &unacked, Rates: &rates{12, 3.14, 3},
+		Limit:   &override{MaxRetries: 5, note: note{By: "jo@desk", At: ago(time.Hour), Reason: "supplier down"}},
+		Blocked: 5,
+		Blocking: []blocking{
+			{ID: "17", State: blockWaits, Attempt: 3, Of: 6, Since: ago(4 * time.Minute), NextTry: noon.Add(12 * time.Second), Failures: 2, LastError: "no stock", Holder: "web-1, pid 42"},
+			{ID: "18", State: blockRunsAlone, Attempt: 2, Of: 6, Since: ago(time.Minute), Running: ago(20 * time.Second), Crashes: 1, Suspect: true, LastError: "process died", Holder: "web-2, pid 7"},
+			{ID: "19", State: blockReady, Attempt: 2, Since: ago(2 * time.Second), Failures: 1},
+			{ID: "20", State: blockRuns, Attempt: 1, Of: 6, Since: ago(time.Second), Running: ago(time.Second)},
+		},
+		Dead: deadLetters{Count: 3, Since: ago(24 * time.Hour), Queue: "orders.dlq", Holds: &holds, Reasons: []reason{{"no stock", 3}}},
+	}
+	s.Dead.judge()
+	want := `12:00:00Z  orders in virtual host /
+depth      37 ready, 1 unacked, 2 consumers
+rates      12.0/s in, 3.1/s out, 3.0/s acked
+limit      5 retries, set 2026-11-21T11:00:00Z by jo@desk: supplier down
+blocking   5 messages
+  17
+      attempt 3 of 6, next try in 12s, failing for 4m
+      no stock
+      last with web-1, pid 42
+  18
+      attempt 2 of 6, running alone for 20s, failing for 60s, suspect
+      process died
+      with web-2, pid 7
+  19
+      attempt 2, next try now, failing for 2s
+  20
+      attempt 1 of 6, running for 1s
+  and 1 more
+dead       3 since 2026-11-20 12:00:00Z
+           orders.dlq holds 2: 1 are not there: taken out of it (replayed, dropped), or lost
+        3  no stock`
+	if diff := cmp.Diff(want, strings.Join(fitted(s.text(), 0, 0, false), "\n")); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// watchLines prints a look an interval until ctx is done. What is out of reach for a while is said on stderr.
+func (a *app) watchLines(ctx context.Context, l *looker, out *statusPrinter, s standing, every time.Duration) error {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	if err := out.print(s); err != nil {
+		return err
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		s, err := l.look(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil:
+			fmt.Fprintf(a.stderr, "strikes: %s\n", printable(withoutPasswords(err.Error()), ""))
+		default:
+			if err := out.print(s); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// seen is what a look found.
+type seen struct {
+	standing standing
+	err      error
+}
+
+// watchScreen redraws a terminal until ctx is done or a key ends it. What is out of reach for a while is said below what was
+// seen last.
+func (a *app) watchScreen(ctx context.Context, l *looker, s standing, every time.Duration) (err error) {
+	screen, err := openScreen(a.stdin, a.stdout)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, screen.close()) }()
+	ctx, stop := context.WithCancel(ctx)
+	looks, done := make(chan seen), make(chan struct{})
+	go func() {
+		defer close(done)
+		l.again(ctx, every, looks)
+	}()
+	defer func() { <-done }()
+	defer stop()
+
+	resized := time.NewTicker(resizePoll)
+	defer resized.Stop()
+	now := seen{standing: s}
+	for {
+		if err := screen.draw(now.rows()); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-screen.ended:
+			return nil
+		case <-resized.C: // drawn anew only if the size changed
+		case next := <-looks:
+			if next.err != nil {
+				next.standing = now.standing
+			}
+			now = next
+		}
+	}
+}
+
+// resizePoll is how soon a change of the terminal's size is seen. (A signal tells of it at once, but not everywhere.)
+const resizePoll = 200 * time.Millisecond
+
+// again looks once an interval until ctx is done.
+func (l *looker) again(ctx context.Context, every time.Duration, to chan<- seen) {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		s, err := l.look(ctx)
+		select {
+		case <-ctx.Done():
+			return
+		case to <- seen{s, err}:
+		}
+	}
+}
+
+func (s seen) rows() []row {
+	rows := s.standing.text()
+	if s.err != nil {
+		rows = append([]row{{"not up to date: " + printable(withoutPasswords(s.err.Error()), ""), rowAlarm}}, rows...)
+	}
+	return rows
+}
