@@ -34,6 +34,8 @@ type child struct {
 	Slow                       []string           // ids whose handler waits until it is stopped
 	Isolation                  consumer.Isolation //
 	Concurrency                int
+	Backoff                    time.Duration // if zero, 1 ms
+	Tell                       bool          // writes the attempt and the last one behind the id
 }
 
 func init() {
@@ -63,9 +65,13 @@ func runChild(spec string) error {
 	defer stop()
 	consume := consumer.Consumer{
 		Queue: c.Queue, Counter: counts, Isolation: c.Isolation, Concurrency: c.Concurrency, DrainTimeout: time.Second,
-		Backoff: func(int) time.Duration { return time.Millisecond },
+		Backoff: func(int) time.Duration { return max(c.Backoff, time.Millisecond) },
 		Handler: func(ctx context.Context, d amqp.Delivery) error {
-			if _, err := fmt.Fprintf(ledger, "%d %s\n", os.Getpid(), d.MessageId); err != nil {
+			line := fmt.Sprintf("%d %s", os.Getpid(), d.MessageId)
+			if a, _ := consumer.AttemptFrom(ctx); c.Tell {
+				line += fmt.Sprintf(" %d %d", a.Number, a.Last)
+			}
+			if _, err := fmt.Fprintln(ledger, line); err != nil {
 				return err
 			}
 			switch {

@@ -9,7 +9,12 @@ import (
 // failOnce counts a failure of a message, whose queue there need not be.
 func failOnce(t *testing.T, queue, id string) {
 	t.Helper()
-	store, err := counter.Dial(storeURL(t), &counter.Options{Prefix: queue})
+	failOnceAt(t, storeURL(t), queue, id)
+}
+
+func failOnceAt(t *testing.T, url, queue, id string) {
+	t.Helper()
+	store, err := counter.Dial(url, &counter.Options{Prefix: queue})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,221 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/strikesmq/strikes/internal/servers"
+)
+
+// owned starts a server for this test alone.
+func owned[S interface{ Close() error }](t *testing.T, start func() (S, error)) S {
+	t.Helper()
+	l := &lazily[S]{start: start}
+	t.Cleanup(func() {
+		if err := l.close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return l.get(t)
+}
+
+func ownStore(t *testing.T) *servers.Redis {
+	t.Helper()
+	return owned(t, func() (*servers.Redis, error) { return servers.StartRedis(t.Context(), servers.RedisOptions{}) })
+}
+
+// ownQueue declares a queue, which is gone when the test ends.
+func ownQueue(t *testing.T) string {
+	t.Helper()
+	queue := "cli." + uuid.NewString()
+	t.Cleanup(func() {
+		if err := errors.Join(forget(brokerURL(t), queue), forgetKeys(storeURL(t), queue)); err != nil {
+			t.Error(err)
+		}
+	})
+	mustOutput(t, strikesOn(t, queue, "declare", queue))
+	return queue
+}
+
+func with(cmd *exec.Cmd, env ...string) *exec.Cmd {
+	cmd.Env = append(cmd.Env, env...)
+	return cmd
+}
+
+// codeOf runs a command to its end.
+func codeOf(t *testing.T, cmd *exec.Cmd) (code int, stderr string) {
+	t.Helper()
+	var out bytes.Buffer
+	cmd.Stderr = &out
+	var exit *exec.ExitError
+	if err := cmd.Run(); err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return cmd.ProcessState.ExitCode(), out.String()
+}
+
+// TestReadOnlyStore: a user who may only read sees all, and is told that he may change nothing.
+func TestReadOnlyStore(t *testing.T) {
+	store := ownStore(t)
+	queue := ownQueue(t)
+	opts, err := redis.ParseURL(store.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rdb := redis.NewClient(opts)
+	defer rdb.Close()
+	if err := rdb.Do(t.Context(), "ACL", "SETUSER", "viewer", "on", ">hush", "~*", "+@read", "+@connection").Err(); err != nil {
+		t.Fatal(err)
+	}
+	failOnceAt(t, store.URL, queue, "a")
+	viewer := "REDIS_URL=" + strings.Replace(store.URL, "redis://", "redis://viewer:hush@", 1)
+	for _, tc := range []struct {
+		want int
+		args []string
+	}{
+		{exitOK, []string{"status", queue}},
+		{exitOK, []string{"counter", "list", queue}},
+		{exitOK, []string{"counter", "get", queue, "a"}},
+		{exitNothing, []string{"limit", "get", queue}},
+		{exitDenied, []string{"limit", "set", "--reason", "why", queue, "5"}},
+		{exitDenied, []string{"counter", "grant", "--reason", "why", queue, "a", "5"}},
+		{exitDenied, []string{"counter", "reset", "--yes", "--reason", "why", queue, "a"}},
+	} {
+		code, stderr := codeOf(t, with(strikesOn(t, queue, tc.args...), viewer))
+		if code != tc.want || strings.Contains(stderr, "hush") {
+			t.Errorf("%q: exit code %d, want %d: %s", tc.args, code, tc.want, stderr)
+		}
+	}
+	if out := mustOutput(t, with(strikesOn(t, queue, "status", queue), viewer)); !strings.Contains(out, "times are told by this machine's") ||
+		!strings.Contains(out, "attempt 2 of 4") {
+		t.Errorf("status by the viewer:\n%s", out)
+	}
+}
+
+// TestStatusWhenServersAreAway: one look fails with 69; a watch says so, and goes on when they are back.
+func TestStatusWhenServersAreAway(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a broker")
+	}
+	store := ownStore(t)
+	broker := owned(t, func() (*servers.RabbitMQ, error) {
+		return servers.StartRabbitMQ(t.Context(), servers.RabbitMQOptions{})
+	})
+	env := []string{"AMQP_URL=" + broker.URL, "REDIS_URL=" + store.URL}
+	mustOutput(t, with(strikesOn(t, "q", "declare", "q"), env...))
+	failOnceAt(t, store.URL, "q", "a")
+
+	watch := with(strikesOn(t, "q", "status", "--watch", "--interval", "100ms", "q"), env...)
+	var shows, says output
+	watch.Stdout, watch.Stderr = &shows, &says
+	if err := watch.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = watch.Process.Kill() }) // it has ended if the test went well
+	blocks := func() int { return strings.Count(shows.String(), "blocking   1 message") }
+	eventually(t, 20*time.Second, "blocks", func() bool { return blocks() > 1 })
+
+	for _, away := range []struct {
+		server    string
+		pause     func() error
+		resume    func() error
+		stop      func() error
+		start     func(context.Context) error
+		complaint string
+	}{
+		{"store", store.Pause, store.Resume, store.Kill, store.Start, "store: counter: "},
+		{"broker", broker.Pause, broker.Resume, broker.Kill, broker.Start, "is out of reach"},
+	} {
+		for how, fault := range map[string][2]func() error{
+			"hangs":   {away.pause, away.resume},
+			"is dead": {away.stop, func() error { return away.start(t.Context()) }},
+		} {
+			had := strings.Count(says.String(), away.complaint)
+			if err := fault[0](); err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, 30*time.Second, "a complaint that the "+away.server+" "+how, func() bool { return strings.Count(says.String(), away.complaint) > had })
+			if how == "is dead" {
+				for _, args := range [][]string{{"status", "q"}, {"status", "--watch", "q"}} {
+					if code, stderr := codeOf(t, with(strikesOn(t, "q", args...), env...)); code != exitUnreachable {
+						t.Errorf("%s %s: %q: exit code %d: %s", away.server, how, args, code, stderr)
+					}
+				}
+			}
+			if err := fault[1](); err != nil {
+				t.Fatal(err)
+			}
+			failOnceAt(t, store.URL, "q", "a") // the store keeps nothing on disk
+			n := blocks()
+			eventually(t, 30*time.Second, "a look after the "+away.server+" "+how, func() bool { return blocks() > n })
+		}
+	}
+	endsThoughBrokerHangs(t, broker, watch)
+}
+
+// endsThoughBrokerHangs interrupts a command in the middle of a question to a broker that does not answer.
+func endsThoughBrokerHangs(t *testing.T, broker *servers.RabbitMQ, cmd *exec.Cmd) {
+	t.Helper()
+	if err := broker.Pause(); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(300 * time.Millisecond) // a question or two later
+	began := time.Now()
+	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+		t.Error(err)
+	}
+	if err := cmd.Wait(); err != nil || time.Since(began) > 5*time.Second {
+		t.Errorf("it ended after %v with %v", time.Since(began), err)
+	}
+	if err := broker.Resume(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestStatusOfASuspect follows a message that kills two consumers and hangs a third, where it runs alone.
+func TestStatusOfASuspect(t *testing.T) {
+	queue := ownQueue(t)
+	publish := strikesOn(t, queue, "publish", "--ndjson", queue)
+	publish.Stdin = strings.NewReader(`{"id":"killer","body":"x"}` + "\n")
+	mustOutput(t, publish)
+	deaths := filepath.Join(t.TempDir(), "deaths")
+	const kill = `echo >>"$DEATHS"; test $(wc -l <"$DEATHS") -gt 2 && sleep 60; kill -9 $PPID`
+	consume := func() *exec.Cmd {
+		cmd := with(strikesOn(t, queue, "consume", queue, "--", "sh", "-c", kill), "DEATHS="+deaths)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = cmd.Process.Kill() })
+		return cmd
+	}
+	for range 2 {
+		if err := consume().Wait(); err == nil {
+			t.Fatal("the consumer lives")
+		}
+	}
+	status := func() string { return mustOutput(t, strikesOn(t, queue, "status", queue)) }
+	eventually(t, 20*time.Second, "the killer left running, with nobody to consume", func() bool {
+		return strings.Contains(status(), "attempt 1 of 4, left running: its process died, or was cut off")
+	})
+	last := consume()
+	eventually(t, 20*time.Second, "the killer running alone", func() bool {
+		return strings.Contains(status(), "  killer\n      attempt 1 of 4, running alone for ") && strings.Contains(status(), ", suspect\n      with ")
+	})
+	for range 2 { // the second one kills the command
+		if err := last.Process.Signal(os.Interrupt); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_ = last.Wait() // 130
+}

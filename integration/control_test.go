@@ -1,0 +1,134 @@
+package integration
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/strikesmq/strikes/counter"
+)
+
+// told is a line of a ledger that tells attempts.
+type told struct {
+	pid, number, last int
+	id                string
+}
+
+func (c child) told(t *testing.T) (all []told) {
+	t.Helper()
+	f, err := os.Open(c.Ledger)
+	if os.IsNotExist(err) {
+		return nil
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		var l told
+		if _, err := fmt.Sscan(lines.Text(), &l.pid, &l.id, &l.number, &l.last); err != nil {
+			t.Fatalf("%q: %v", lines.Text(), err)
+		}
+		all = append(all, l)
+	}
+	return all
+}
+
+// TestOperatorsAreObeyedAtTheNextStep: while two processes retry six messages, an operator raises the queue's limit, grants
+// one message more tries and makes the record of another clean. Both processes obey, and neither is restarted.
+func TestOperatorsAreObeyedAtTheNextStep(t *testing.T) {
+	eachType(t, func(t *testing.T, queue string) {
+		spec, c := newChild(t, queue)
+		spec.Backoff, spec.Tell = 500*time.Millisecond, true
+		all := []string{"m0", "m1", "m2", "m3", "m4", "m5"}
+		spec.Fail = all
+		first, second := spec.spawn(t), spec.spawn(t)
+		eventually(t, 30*time.Second, "two consumers", func() bool { return consumers(t, queue) == 2 })
+		publish(t, queue, "m", len(all))
+		eventually(t, 30*time.Second, "a run of each message", func() bool {
+			byID, _ := spec.runs(t)
+			return len(byID) >= len(all)
+		})
+		granted, cleaned := counter.Message{VHost: "/", Queue: queue, ID: "m0"}, counter.Message{VHost: "/", Queue: queue, ID: "m1"}
+		why := counter.Note{By: "jo", Why: "supplier down"}
+		for _, m := range all {
+			eventually(t, 10*time.Second, "a charge of "+m, func() bool { return recorded(t, c, queue, m) })
+		}
+		for what, err := range map[string]error{
+			"limit": c.SetLimit(t.Context(), "/", queue, counter.Override{MaxRetries: 5, Note: why}),
+			"grant": c.Grant(t.Context(), granted, counter.Grant{Tries: 2, Note: why}),
+			"reset": c.Pardon(t.Context(), cleaned, why),
+		} {
+			if err != nil {
+				t.Fatalf("%s: %v", what, err)
+			}
+		}
+		eventually(t, 60*time.Second, "every message dead-lettered", func() bool { return queueDepth(t, queue+".dlq") == len(all) })
+		terminate(t, first, second)
+
+		runs, late := map[string][]told{}, map[int]bool{}
+		for _, l := range spec.told(t) {
+			runs[l.id] = append(runs[l.id], l)
+			if l.number > 4 { // beyond what the processes are configured with
+				late[l.pid] = true
+			}
+		}
+		if len(late) != 2 {
+			t.Errorf("only processes %v ran messages beyond their own limit", late)
+		}
+		for _, id := range all {
+			checkObeyed(t, id, runs[id])
+		}
+		if r := one(t, c, queue, "m0"); r.Granted.Tries != 2 || r.Granted.Why != why.Why || r.Failures != 8 {
+			t.Errorf("record of m0: %+v", r)
+		}
+		if r := one(t, c, queue, "m1"); r.Pardoned.By != why.By || r.Failures != 6 {
+			t.Errorf("record of m1: %+v", r)
+		}
+		if b, err := c.Buried(t.Context(), "/", queue); b.Count != int64(len(all)) || err != nil {
+			t.Errorf("buried: %+v, %v", b, err)
+		}
+	})
+}
+
+func recorded(t *testing.T, c *counter.Counter, queue, id string) bool {
+	t.Helper()
+	records, err := c.Get(t.Context(), "/", queue, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(records) == 1 && records[0].Charges() > 0
+}
+
+// checkObeyed holds the runs of a message against what the operator did to it.
+func checkObeyed(t *testing.T, id string, runs []told) {
+	t.Helper()
+	want := []int{1, 2, 3, 4, 5, 6}
+	switch id {
+	case "m0":
+		want = append(want, 7, 8)
+	case "m1": // what ran before the reset, then all of it again; an attempt that ran through the reset was the first
+		again := 1
+		for again < len(runs) && runs[again].number > runs[again-1].number {
+			again++
+		}
+		if again == len(runs) || runs[again].number > 2 {
+			t.Errorf("m1 did not begin again: %v", runs)
+			return
+		}
+		runs, want = runs[again:], want[runs[again].number-1:]
+	}
+	var numbers []int
+	for _, l := range runs {
+		numbers = append(numbers, l.number)
+	}
+	if !slices.Equal(numbers, want) {
+		t.Errorf("attempts of %s: %v, want %v", id, numbers, want)
+	}
+	if l := runs[len(runs)-1]; l.last != want[len(want)-1] {
+		t.Errorf("the last attempt of %s was told that %d is the last one: %+v", id, l.last, l)
+	}
+}
