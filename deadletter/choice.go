@@ -1,0 +1,155 @@
+package deadletter
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// picked is the largest window of a choice, half of what a channel passes on at
+// once: its letters are settled one by one.
+const picked = 16
+
+// choice is a feed of what a filter picks. The rest is held until the end, so
+// that it stays in its place.
+type choice struct {
+	q     *Queue
+	s     *session
+	f     Filter
+	spool *spool
+	n     int // in the spool
+	page  []*Letter
+}
+
+func (q *Queue) choose(ctx context.Context, f Filter) (*choice, error) {
+	if err := q.mayHold(); err != nil {
+		return nil, err
+	}
+	s, err := q.open(ctx, 0)
+	if err != nil {
+		return nil, err
+	}
+	c := &choice{q: q, s: s, f: f}
+	if err := c.collect(ctx, -1); err != nil {
+		c.end()
+		return nil, err
+	}
+	s.ignore()
+	return c, nil
+}
+
+// collect reads the whole queue, which it then holds, and puts what is picked on
+// the spool, with so many bytes of each body; -1: with all.
+func (c *choice) collect(ctx context.Context, preview int) (err error) {
+	if c.spool, err = newSpool(c.q.Dir); err != nil {
+		return err
+	}
+	now := time.Now()
+	for i := range c.s.ready {
+		d, ok, err := c.s.next(ctx)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			break
+		}
+		l := c.q.newLetter(&d)
+		if err := c.q.worn(l); err != nil {
+			return err
+		}
+		if preview >= 0 {
+			l.Message.Body = l.Message.Body[:min(preview, len(l.Message.Body))]
+		}
+		if c.f.early(l, now) {
+			if err := c.spool.put(l); err != nil {
+				return err
+			}
+			c.n++
+		}
+		c.q.progress("reading", i+1, c.s.ready)
+	}
+	return c.spool.rewind()
+}
+
+// worn refuses to go on with a queue whose messages were looked at very often.
+func (q *Queue) worn(l *Letter) error {
+	if limit := q.Handling.Limit; limit > 0 && l.Returns >= limit/2 {
+		return fmt.Errorf("%w: message %q of queue %q was returned %d times, of the %d that its delivery limit allows: replay or drop everything that is before it",
+			ErrUnsafe, l.ID, q.Name, l.Returns, limit)
+	}
+	return nil
+}
+
+func (c *choice) next(ctx context.Context, n int) ([]*Letter, error) {
+	for len(c.page) < n {
+		more, err := c.read(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if more == nil {
+			break
+		}
+		c.page = append(c.page, more...)
+	}
+	n = min(n, len(c.page))
+	letters := c.page[:n:n]
+	c.page = c.page[n:]
+	return letters, nil
+}
+
+// page is how many letters are joined with their records at once.
+const page = 100
+
+// read returns those of the next letters on the spool that are picked, not nil
+// before its end.
+func (c *choice) read(ctx context.Context) ([]*Letter, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	var letters []*Letter
+	for size := 0; len(letters) < page && size < 1<<20; {
+		l, err := c.spool.take()
+		if err != nil {
+			return nil, err
+		}
+		if l == nil {
+			break
+		}
+		letters = append(letters, l)
+		size += len(l.Message.Body)
+	}
+	if len(letters) == 0 {
+		return nil, nil
+	}
+	if err := c.q.join(ctx, c.s.vhost, letters); err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(letters, func(l *Letter) bool { return !c.f.late(l) }), nil
+}
+
+func (c *choice) settle(letters []*Letter) error {
+	for _, l := range letters {
+		if err := c.s.ack(l, false); err != nil {
+			return err
+		}
+	}
+	return c.s.fence()
+}
+
+func (c *choice) finish(bool) error {
+	c.end()
+	return nil
+}
+
+func (c *choice) end() {
+	c.s.close()
+	if c.spool != nil {
+		c.spool.close()
+	}
+}
+
+func (c *choice) total() int  { return c.n }
+func (c *choice) leave() bool { return true }
+
+func (c *choice) vhost() string { return c.s.vhost }

@@ -1,0 +1,30 @@
+// Package deadletter browses, replays and drops what was dead-lettered.
+//
+// A dead letter tells where it died, and the counter's record why: [Queue.Browse]
+// joins the two. [Queue.Replay] publishes dead letters again, each under its own
+// MessageId and with a full budget of retries, and takes one off the dead-letter
+// queue only once the broker has confirmed its copy. [Queue.Drop] gives dead
+// letters to a function that keeps them, and then takes them off.
+//
+// # What a look costs
+//
+// AMQP has no way to read a message and leave it untouched: it is delivered, and
+// returned. On a classic queue that sets its redelivered flag and nothing else.
+// On a quorum queue it counts against the delivery limit, at which the broker
+// deletes the message; and depending on version and limit the message returns to
+// the tail. [Nature.Handling] decides what may be done; a Queue refuses the rest
+// with [ErrUnsafe]. The order of the queue is kept: everything is delivered to
+// one consumer and returned by closing its channel, the only way of several that
+// kept the order of quorum queues (10 to 1,000 messages on 3.10.8, 4.0.5 and
+// 4.3.6; basic.get, and a nack for all or each, did not). The consumer is
+// exclusive, so a second operator is refused with [ErrBusy] and disturbs nothing.
+//
+// # What a crash costs
+//
+// Nothing is lost. Of a process that is killed at any moment, at most Window
+// messages may be in their queue and still be dead letters. The next replay
+// publishes them once more, with the same MessageId and the same value of
+// [LifeHeader], and names them: [Result].Again. A dead letter without a
+// MessageId gets a new one each time. If the broker is killed it may bring back
+// dead letters of a classic queue that were acknowledged a moment before.
+package deadletter

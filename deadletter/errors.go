@@ -1,0 +1,52 @@
+package deadletter
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+var (
+	// ErrUnsafe is returned, before anything is touched, by a method that the
+	// queue's Handling does not allow; the text says why and what would help.
+	ErrUnsafe = errors.New("deadletter: not safe")
+
+	// ErrBusy is returned by every method that touches the queue while somebody
+	// else consumes from it: another operator, or a program. Nothing was touched.
+	ErrBusy = errors.New("deadletter: somebody else consumes from the queue")
+
+	// ErrNotFound is returned for a dead-letter queue that does not exist.
+	ErrNotFound = errors.New("deadletter: no such queue")
+
+	// ErrInterrupted is wrapped when the dead-letter queue's connection or channel
+	// ended in the middle. The dead letters that were not settled are back.
+	ErrInterrupted = errors.New("deadletter: the connection to the dead-letter queue was lost")
+
+	// ErrFailingAgain is returned by Replay when as many of the replayed messages
+	// failed again as StopAfter allows. Result tells how far it came.
+	ErrFailingAgain = errors.New("deadletter: replayed messages fail again")
+
+	// ErrNoOrigin is the reason why a dead letter is left: it does not say where
+	// it died, so where it is to go must be given.
+	ErrNoOrigin = errors.New("deadletter: the message does not say where it died")
+)
+
+// explain tells of a refused consumer why.
+func explain(queue string, err error) error {
+	var reply *amqp.Error
+	if errors.Is(err, ErrBusy) {
+		return fmt.Errorf("%w: %q: wait for it, or stop it", ErrBusy, queue)
+	}
+	if errors.As(err, &reply) {
+		switch {
+		case reply.Code == amqp.NotFound:
+			return fmt.Errorf("%w: %q", ErrNotFound, queue)
+		case reply.Code == amqp.AccessRefused && strings.Contains(reply.Reason, "exclusive use"),
+			reply.Code == amqp.ResourceLocked:
+			return fmt.Errorf("%w: %q: wait for it, or stop it", ErrBusy, queue)
+		}
+	}
+	return fmt.Errorf("deadletter: queue %q: %w", queue, err)
+}

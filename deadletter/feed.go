@@ -1,0 +1,30 @@
+package deadletter
+
+import "context"
+
+// feed hands out dead letters in their order and takes them off the queue.
+type feed interface {
+	// next returns n letters, or fewer if there are no more; none at the end.
+	next(ctx context.Context, n int) ([]*Letter, error)
+	// settle takes letters off.
+	settle([]*Letter) error
+	// finish proves what was settled and gives back the rest; cut off, it only
+	// gives back.
+	finish(cutOff bool) error
+	// total is how many it hands out at most; leave tells whether one may be
+	// passed over.
+	total() int
+	leave() bool
+	vhost() string
+}
+
+// feedOf takes what is needed and no more: all from the first on, or a choice.
+func (q *Queue) feedOf(ctx context.Context, f Filter, window, most int) (feed, error) {
+	if err := q.validate(); err != nil {
+		return nil, err
+	}
+	if f.Everything() {
+		return q.stream(ctx, window, most)
+	}
+	return q.choose(ctx, f)
+}

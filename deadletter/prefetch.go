@@ -1,0 +1,30 @@
+package deadletter
+
+// amqp091-go reads whatever a consumer is sent, however slowly that is taken: the
+// prefetch alone bounds what waits in memory. So a queue that is held as a whole
+// is read by one consumer after the other, each added when the one before can
+// hold no more.
+const (
+	// mostConsumers on one channel. A quorum queue returns what they held in the
+	// order of their tags if they are no more than 32: it is that of a small map.
+	mostConsumers = 24
+	// mostWaiting is what may wait in memory, in bytes, if the number of consumers
+	// allows.
+	mostWaiting = 32 << 20
+	// firstPrefetch is for when the size of the messages is not known yet.
+	firstPrefetch = 200
+	// largestPrefetch is that of AMQP. Without one, a quorum queue delivers 2000
+	// messages and no more (3.10.8, 4.0.5, 4.3.6).
+	largestPrefetch = 1<<16 - 1
+)
+
+// prefetchFor is that of one more consumer, with so many messages still to come,
+// of that average size, and so many consumers there already.
+func prefetchFor(left, size, consumers int) int {
+	if consumers == 0 {
+		return firstPrefetch
+	}
+	byMemory := mostWaiting / max(size, 1)
+	byNumber := left/max(mostConsumers-consumers, 1) + 1
+	return min(max(byMemory, byNumber, 1), largestPrefetch)
+}

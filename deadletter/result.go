@@ -1,0 +1,35 @@
+package deadletter
+
+// Result of a Replay or a Drop. Of each list of ids no more than 1000 are kept.
+type Result struct {
+	Done int // replayed or dropped, and off the dead-letter queue
+	Left int // picked, but left where they are
+
+	// Again are those replayed that had been handed out before: by a look, or by
+	// a replay that was cut off. Those of the latter may be published twice.
+	Again  []string
+	Agains int
+
+	// Unsure are those that may or may not be published, or are published and may
+	// still be in the dead-letter queue: of one window at most.
+	Unsure []string
+
+	// FailedAgain are those that have failed since.
+	FailedAgain []string
+}
+
+// maxIDs bounds the lists of a Result.
+const maxIDs = 1000
+
+func remember(ids []string, l *Letter) []string {
+	if len(ids) < maxIDs {
+		ids = append(ids, l.ID)
+	}
+	return ids
+}
+
+func (r *Result) unsure(letters []*Letter) {
+	for _, l := range letters {
+		r.Unsure = remember(r.Unsure, l)
+	}
+}

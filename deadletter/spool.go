@@ -1,0 +1,125 @@
+package deadletter
+
+import (
+	"bufio"
+	"encoding/gob"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+func init() {
+	for _, v := range []any{amqp.Table{}, []any{}, time.Time{}, amqp.Decimal{}, void(true)} {
+		gob.Register(v)
+	}
+}
+
+// spool keeps letters in a file that has no name any more, so that it is gone
+// with the process: first all are put, then all are taken.
+type spool struct {
+	file *os.File
+	buf  *bufio.Writer
+	enc  *gob.Encoder
+	dec  *gob.Decoder
+}
+
+// spooled is a letter in the file.
+type spooled struct {
+	Letter Letter
+	Tag    uint64
+}
+
+// void stands for the value nil, which gob has no place for among others.
+type void bool
+
+func newSpool(dir string) (*spool, error) {
+	f, err := os.CreateTemp(dir, "strikes-dead-")
+	if err != nil {
+		return nil, fmt.Errorf("deadletter: a file for what is picked: %w", err)
+	}
+	_ = os.Remove(f.Name()) // where that cannot be done to an open file, close does it
+	buf := bufio.NewWriterSize(f, 64<<10)
+	return &spool{file: f, buf: buf, enc: gob.NewEncoder(buf)}, nil
+}
+
+func (s *spool) put(l *Letter) error {
+	out := spooled{*l, l.tag}
+	out.Letter.Message.Headers, _ = pack(l.Message.Headers).(amqp.Table)
+	if err := s.enc.Encode(out); err != nil {
+		return fmt.Errorf("deadletter: write what is picked to a file: %w", err)
+	}
+	return nil
+}
+
+// rewind ends the putting.
+func (s *spool) rewind() error {
+	err := s.buf.Flush()
+	if err == nil {
+		_, err = s.file.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		return fmt.Errorf("deadletter: write what is picked to a file: %w", err)
+	}
+	s.dec = gob.NewDecoder(bufio.NewReaderSize(s.file, 64<<10))
+	return nil
+}
+
+// take returns the next letter; nil: there is none.
+func (s *spool) take() (*Letter, error) {
+	var in spooled
+	switch err := s.dec.Decode(&in); {
+	case errors.Is(err, io.EOF):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("deadletter: read what was picked from its file: %w", err)
+	}
+	in.Letter.tag = in.Tag
+	in.Letter.Message.Headers, _ = unpack(in.Letter.Message.Headers).(amqp.Table)
+	return &in.Letter, nil
+}
+
+func (s *spool) close() {
+	_ = s.file.Close()
+	_ = os.Remove(s.file.Name())
+}
+
+func pack(v any) any {
+	return rebuild(v, func(leaf any) any {
+		if leaf == nil {
+			return void(true)
+		}
+		return leaf
+	})
+}
+
+func unpack(v any) any {
+	return rebuild(v, func(leaf any) any {
+		if _, is := leaf.(void); is {
+			return nil
+		}
+		return leaf
+	})
+}
+
+// rebuild copies tables and arrays, with each other value replaced.
+func rebuild(v any, leaf func(any) any) any {
+	switch v := v.(type) {
+	case amqp.Table:
+		out := make(amqp.Table, len(v))
+		for key, inner := range v {
+			out[key] = rebuild(inner, leaf)
+		}
+		return out
+	case []any:
+		out := make([]any, len(v))
+		for i, inner := range v {
+			out[i] = rebuild(inner, leaf)
+		}
+		return out
+	}
+	return leaf(v)
+}

@@ -1,0 +1,73 @@
+package deadletter
+
+import "context"
+
+// stream is a feed of everything. It has no more in hand than one window.
+type stream struct {
+	q    *Queue
+	s    *session
+	left int // to be handed out
+	all  int
+	out  int // handed out, but not settled
+}
+
+func (q *Queue) stream(ctx context.Context, window, most int) (*stream, error) {
+	if err := q.mayTake(); err != nil {
+		return nil, err
+	}
+	s, err := q.open(ctx, window)
+	if err != nil {
+		return nil, err
+	}
+	n := s.ready
+	if most > 0 {
+		n = min(n, most)
+	}
+	return &stream{q: q, s: s, left: n, all: n}, nil
+}
+
+func (f *stream) next(ctx context.Context, n int) ([]*Letter, error) {
+	var letters []*Letter
+	for len(letters) < n && f.left > 0 {
+		d, ok, err := f.s.next(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if !ok {
+			f.left = 0
+			break
+		}
+		f.left--
+		f.out++
+		letters = append(letters, f.q.newLetter(&d))
+	}
+	return letters, f.q.join(ctx, f.s.vhost, letters)
+}
+
+// settle takes all with one command if it can: see fence. No more than the window
+// is ever out, so the next delivery shows that the broker has processed it.
+func (f *stream) settle(letters []*Letter) error {
+	if n := len(letters); n > 0 && n == f.out {
+		f.out = 0
+		return f.s.ack(letters[n-1], true)
+	}
+	for _, l := range letters { // the replay ends with this one
+		if err := f.s.ack(l, false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *stream) finish(cutOff bool) error {
+	defer f.s.close()
+	if cutOff {
+		return nil
+	}
+	return f.s.fence()
+}
+
+func (f *stream) total() int  { return f.all }
+func (f *stream) leave() bool { return false }
+
+func (f *stream) vhost() string { return f.s.vhost }

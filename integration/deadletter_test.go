@@ -1,0 +1,348 @@
+package integration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/consumer"
+	"github.com/strikesmq/strikes/deadletter"
+	"github.com/strikesmq/strikes/publisher"
+	"github.com/strikesmq/strikes/topology"
+)
+
+// harmless is the handling of a queue that topology.Declare made.
+var harmless = deadletter.Handling{Take: true, Hold: true}
+
+// deadLetters is a queue with dead letters m0, m1, …, made by rejecting them.
+func deadLetters(t *testing.T, queue string, n int) *deadletter.Queue {
+	t.Helper()
+	publish(t, queue, "m", n)
+	reject(t, queue, n)
+	return graveyard(t, queue)
+}
+
+func graveyard(t *testing.T, queue string) *deadletter.Queue {
+	t.Helper()
+	return &deadletter.Queue{Name: queue + ".dlq", Dial: dialer(t), Handling: harmless, Dir: t.TempDir()}
+}
+
+// reject dead-letters the first n messages of a queue, in order.
+func reject(t *testing.T, queue string, n int) {
+	t.Helper()
+	before := queueDepth(t, queue+".dlq")
+	err := onChannel(dialer(t), func(ch *amqp.Channel) error {
+		for range n {
+			d, ok, err := ch.Get(queue, false)
+			if err != nil || !ok {
+				return fmt.Errorf("got %v, %w", ok, err)
+			}
+			if err := d.Nack(false, false); err != nil {
+				return err
+			}
+		}
+		_, err := ch.QueueDeclarePassive(queue, false, false, false, false, nil)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, 30*time.Second, "the dead letters", func() bool { return queueDepth(t, queue+".dlq") == before+n })
+}
+
+func numbered(prefix string, n int) []string {
+	var out []string
+	for i := range n {
+		out = append(out, fmt.Sprint(prefix, i))
+	}
+	return out
+}
+
+func browsed(t *testing.T, q *deadletter.Queue, f deadletter.Filter) []*deadletter.Letter {
+	t.Helper()
+	var all []*deadletter.Letter
+	for l, err := range q.Browse(t.Context(), f) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, l)
+	}
+	return all
+}
+
+func idsOf(letters []*deadletter.Letter) []string {
+	var out []string
+	for _, l := range letters {
+		out = append(out, l.ID)
+	}
+	return out
+}
+
+// TestBrowseChangesNothing looks at a queue many times; what is there, and in which order, must stay.
+func TestBrowseChangesNothing(t *testing.T) {
+	eachType(t, func(t *testing.T, queue string) {
+		const n = 300
+		q := deadLetters(t, queue, n)
+		q.Preview = 2
+		for range 25 { // a default delivery limit of RabbitMQ 4 is 20
+			got := browsed(t, q, deadletter.Filter{})
+			if diff := cmp.Diff(numbered("m", n), idsOf(got)); diff != "" {
+				t.Fatal(diff)
+			}
+			if l := got[7]; l.Origin.Queue != queue || l.Origin.Reason != "rejected" || l.Kind() != deadletter.Rejected || len(l.Message.Body) > 2 {
+				t.Errorf("%+v", l)
+			}
+		}
+		if got := browsed(t, q, deadletter.Filter{IDs: []string{"m9", "m7"}}); !slices.Equal(idsOf(got), []string{"m7", "m9"}) {
+			t.Errorf("%v", idsOf(got))
+		}
+		if diff := cmp.Diff(numbered("m", n), ids(getAll(t, queue+".dlq"))); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+// TestReplayAll replays everything, with several windows: each message once, in its order, with a new life and its lineage.
+func TestReplayAll(t *testing.T) {
+	for _, window := range []int{1, 7, 100} {
+		t.Run(fmt.Sprint("window ", window), func(t *testing.T) {
+			eachType(t, func(t *testing.T, queue string) {
+				const n = 250
+				q := deadLetters(t, queue, n)
+				r, err := q.Replay(t.Context(), deadletter.Replay{Window: window})
+				if err != nil || r.Done != n || r.Left != 0 || len(r.Unsure) != 0 || r.Agains != 0 {
+					t.Fatalf("%+v, %v", r, err)
+				}
+				if left := queueDepth(t, q.Name); left != 0 {
+					t.Errorf("%d dead letters are left", left)
+				}
+				back := getAll(t, queue)
+				if diff := cmp.Diff(numbered("m", n), ids(back)); diff != "" {
+					t.Fatal(diff)
+				}
+				d := back[3]
+				lineage, _ := d.Headers[deadletter.LineageHeader].(amqp.Table)
+				if d.Headers["x-death"] != nil || d.Headers[consumer.LifeHeader] == "" || lineage["count"] != int64(1) ||
+					lineage["queue"] != queue || lineage["from"] != q.Name || lineage["reason"] != "rejected" || lineage["again"] != false {
+					t.Errorf("%v", d.Headers)
+				}
+			})
+		})
+	}
+}
+
+// TestReplayChoice replays some; the others must stay in their places.
+func TestReplayChoice(t *testing.T) {
+	eachType(t, func(t *testing.T, queue string) {
+		const n = 200
+		q := deadLetters(t, queue, n)
+		var pick, rest []string
+		for i, id := range numbered("m", n) {
+			if i%3 == 0 {
+				pick = append(pick, id)
+			} else {
+				rest = append(rest, id)
+			}
+		}
+		r, err := q.Replay(t.Context(), deadletter.Replay{Filter: deadletter.Filter{IDs: pick}, Window: 10, Max: 50})
+		if err != nil || r.Done != 50 {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		r, err = q.Replay(t.Context(), deadletter.Replay{Filter: deadletter.Filter{IDs: pick}, Window: 100})
+		if err != nil || r.Done != len(pick)-50 {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		if diff := cmp.Diff(pick, ids(getAll(t, queue))); diff != "" {
+			t.Error(diff)
+		}
+		if diff := cmp.Diff(rest, ids(getAll(t, q.Name))); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+// TestReplayElsewhere sends dead letters to an exchange that they never saw, with the key that they had.
+func TestReplayElsewhere(t *testing.T) {
+	eachType(t, func(t *testing.T, queue string) {
+		q := deadLetters(t, queue, 3)
+		other := uniqueName(t, "other")
+		deleteQueues(t, other)
+		deleteExchanges(t, other)
+		err := onChannel(dialer(t), func(ch *amqp.Channel) error {
+			_, declared := ch.QueueDeclare(other, true, false, false, false, nil)
+			return errors.Join(declared, ch.ExchangeDeclare(other, amqp.ExchangeDirect, true, false, false, false, nil),
+				ch.QueueBind(other, queue, other, false, nil))
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := q.Replay(t.Context(), deadletter.Replay{Target: &deadletter.Target{Exchange: other}})
+		if err != nil || r.Done != 3 {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		if got := ids(getAll(t, other)); !slices.Equal(got, numbered("m", 3)) {
+			t.Errorf("%v", got)
+		}
+	})
+}
+
+// TestReplayLeavesWhatCannotGo has a dead letter that does not say where it died, one whose queue is gone, and one that can go.
+func TestReplayLeavesWhatCannotGo(t *testing.T) {
+	eachType(t, func(t *testing.T, queue string) {
+		q := graveyard(t, queue)
+		gone := amqp.Table{"x-death": []any{amqp.Table{"queue": uniqueName(t, "gone"), "reason": "rejected", "count": int64(1), "time": time.Now()}}}
+		publishAll(t, publisher.Message{Key: q.Name, Publishing: amqp.Publishing{MessageId: "stray"}},
+			publisher.Message{Key: q.Name, Publishing: amqp.Publishing{MessageId: "gone", Headers: gone}})
+		publish(t, queue, "m", 1)
+		reject(t, queue, 1)
+
+		r, err := q.Replay(t.Context(), deadletter.Replay{})
+		if !errors.Is(err, deadletter.ErrNoOrigin) || r.Done != 0 {
+			t.Errorf("all: %+v, %v", r, err)
+		}
+		told := map[string]error{}
+		r, err = q.Replay(t.Context(), deadletter.Replay{
+			Filter: deadletter.Filter{IDs: []string{"stray", "gone", "m0"}}, Told: func(l *deadletter.Letter, err error) { told[l.ID] = err },
+		})
+		if err != nil || r.Done != 1 || r.Left != 2 || len(told) != 3 || told["stray"] == nil || told["gone"] == nil || told["m0"] != nil {
+			t.Errorf("picked: %+v, %v, %v", r, err, told)
+		}
+		if got := ids(getAll(t, q.Name)); !slices.Equal(got, []string{"stray", "gone"}) {
+			t.Errorf("left: %v", got)
+		}
+	})
+}
+
+// TestOperatorsAtOnce begins a second operation in the middle of a first.
+func TestOperatorsAtOnce(t *testing.T) {
+	eachType(t, func(t *testing.T, queue string) {
+		q := deadLetters(t, queue, 20)
+		tried := 0
+		r, err := q.Replay(t.Context(), deadletter.Replay{Told: func(*deadletter.Letter, error) {
+			if tried++; tried != 5 {
+				return
+			}
+			if r, err := q.Replay(t.Context(), deadletter.Replay{}); !errors.Is(err, deadletter.ErrBusy) || r.Done != 0 {
+				t.Errorf("the second: %+v, %v", r, err)
+			}
+			for _, err := range q.Browse(t.Context(), deadletter.Filter{}) {
+				if !errors.Is(err, deadletter.ErrBusy) {
+					t.Errorf("a look: %v", err)
+				}
+			}
+		}})
+		if err != nil || r.Done != 20 {
+			t.Errorf("%+v, %v", r, err)
+		}
+		if got := ids(getAll(t, queue)); !slices.Equal(got, numbered("m", 20)) {
+			t.Errorf("%v", got)
+		}
+	})
+}
+
+// TestReplayStopsWhenItFailsAgain has a consumer at work that fails everything again.
+func TestReplayStopsWhenItFailsAgain(t *testing.T) {
+	eachType(t, func(t *testing.T, queue string) {
+		c := counters(t)
+		const n = 40
+		publish(t, queue, "m", n)
+		start(t, consumer.Consumer{
+			Queue: queue, Counter: c, MaxRetries: 1, Concurrency: 4, Backoff: func(int) time.Duration { return time.Millisecond },
+			Handler: func(context.Context, amqp.Delivery) error { return errors.New("no such product") },
+		})
+		eventually(t, 30*time.Second, "dead letters", func() bool { return queueDepth(t, queue+".dlq") == n })
+
+		q := graveyard(t, queue)
+		q.Records = c
+		letters := browsed(t, q, deadletter.Filter{Reason: "NO SUCH", Kind: deadletter.Failed})
+		if len(letters) != n || letters[0].Record == nil || letters[0].Record.Failures != 2 {
+			t.Fatalf("%d letters, the first: %+v", len(letters), letters[0])
+		}
+		if got := browsed(t, q, deadletter.Filter{Kind: deadletter.Crashed}); len(got) != 0 {
+			t.Errorf("%d crashed", len(got))
+		}
+		r, err := q.Replay(t.Context(), deadletter.Replay{StopAfter: 3, Rate: 10})
+		if !errors.Is(err, deadletter.ErrFailingAgain) || r.Done >= n || len(r.FailedAgain) < 3 || len(r.Unsure) > 0 {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		eventually(t, 30*time.Second, "all dead letters back", func() bool { return queueDepth(t, queue+".dlq") == n })
+		again := 0
+		for _, l := range browsed(t, q, deadletter.Filter{}) {
+			if l.Replays == 1 && l.Record != nil && l.Record.Failures == 2 {
+				again++
+			}
+		}
+		if again != r.Done {
+			t.Errorf("%d dead letters of a second life with its record, want %d", again, r.Done)
+		}
+	})
+}
+
+// TestDrop gives dead letters away, and keeps those that nobody took.
+func TestDrop(t *testing.T) {
+	eachType(t, func(t *testing.T, queue string) {
+		q := deadLetters(t, queue, 100)
+		var kept []string
+		full := errors.New("the disk is full")
+		keep := func(letters []*deadletter.Letter) error {
+			if len(kept) >= 64 {
+				return full
+			}
+			kept = append(kept, idsOf(letters)...)
+			return nil
+		}
+		r, err := q.Drop(t.Context(), deadletter.Filter{}, 0, keep)
+		if !errors.Is(err, full) || r.Done != 64 {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		kept = nil
+		r, err = q.Drop(t.Context(), deadletter.Filter{IDs: []string{"m70", "m90", "m5"}}, 0, keep)
+		if err != nil || r.Done != 2 || !slices.Equal(kept, []string{"m70", "m90"}) {
+			t.Fatalf("%+v, %v, %v", r, err, kept)
+		}
+		want := slices.DeleteFunc(numbered("m", 100)[64:], func(id string) bool { return id == "m70" || id == "m90" })
+		if diff := cmp.Diff(want, ids(getAll(t, q.Name))); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+// TestBrowseTakesConstantMemory looks at many large dead letters.
+func TestBrowseTakesConstantMemory(t *testing.T) {
+	queue := declared(t, topology.Quorum)
+	q := graveyard(t, queue)
+	const n, size = 4000, 64 << 10
+	msgs := make([]publisher.Message, n)
+	body := []byte(strings.Repeat("x", size))
+	for i := range msgs {
+		msgs[i] = publisher.Message{Key: q.Name, Publishing: amqp.Publishing{MessageId: fmt.Sprint("m", i), Body: body}}
+	}
+	publishAll(t, msgs...)
+	var most uint64
+	q.Progress = func(p deadletter.Progress) {
+		if p.Done%100 == 0 {
+			var m runtime.MemStats
+			runtime.ReadMemStats(&m)
+			most = max(most, m.HeapAlloc)
+		}
+	}
+	for range 3 {
+		if diff := cmp.Diff(numbered("m", n), idsOf(browsed(t, q, deadletter.Filter{}))); diff != "" {
+			t.Fatal(diff)
+		}
+	}
+	if most > n*size/2 {
+		t.Errorf("%d MB in use for %d MB of bodies", most>>20, n*size>>20)
+	}
+	if left := queueDepth(t, q.Name); left != n {
+		t.Errorf("%d left", left)
+	}
+}

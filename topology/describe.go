@@ -1,0 +1,85 @@
+package topology
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+// Description is what decides what becomes of a message that is returned to a
+// queue.
+type Description struct {
+	Queue        string
+	Type         string // "classic", "quorum", "stream"; empty: it could not be told, see Unread
+	Major, Minor int    // release of the broker; zero: it does not tell
+
+	// DeliveryLimit as argument and policy make it, and whether there is one.
+	// From 4.0 on a quorum queue without one has the limit 20.
+	DeliveryLimit int64
+	Limited       bool
+
+	PolicyKnown bool   // false: a policy may set a limit that is not known
+	Unread      string // why something is not known; empty where all is
+}
+
+// Describe tells what kind of queue it is. It asks the management API at the
+// URL management if that is not empty, and AMQP, with the configure permission
+// on the queue, where the API does not answer. It changes nothing. It may wait
+// 15 s for the policy of a quorum queue that was just declared. It returns
+// ErrQueueNotFound, or an error of the connection or of the URL. A nil client
+// means one that keeps no connections.
+func Describe(ctx context.Context, conn *amqp.Connection, queue, management string, client *http.Client) (Description, error) {
+	g := gatherer{conn: conn, queue: queue}
+	if management != "" {
+		var err error
+		if g.api, err = newManagement(management, client); err != nil {
+			return Description{}, err
+		}
+	}
+	begun := time.Now()
+	poll := time.NewTicker(policyPoll)
+	defer poll.Stop()
+	for {
+		f, err := g.gather(ctx)
+		if errors.Is(err, ErrQueueNotFound) {
+			return Description{}, fmt.Errorf("%w: %q in virtual host %q", ErrQueueNotFound, queue, conn.Config.Vhost)
+		}
+		if err != nil {
+			return Description{}, fmt.Errorf("topology: describe queue %q: %w", queue, err)
+		}
+		pending := g.api != nil && f.apiTrouble == "" && !f.policyKnown && f.kind == string(Quorum)
+		if !pending || time.Since(begun) >= policyWait {
+			return describe(f), nil
+		}
+		select {
+		case <-poll.C:
+		case <-ctx.Done():
+			return Description{}, ctx.Err()
+		}
+	}
+}
+
+func describe(f facts) Description {
+	d := Description{
+		Queue: f.queue, Type: f.kind, Major: f.version.major, Minor: f.version.minor,
+		PolicyKnown: f.policyKnown, Unread: f.unread,
+	}
+	d.DeliveryLimit, d.Limited = f.deliveryLimit()
+	switch {
+	case f.unread != "":
+		d.Type = ""
+	case f.exclusive:
+		d.Type, d.Unread = "", "it is exclusive to another connection"
+	}
+	if f.apiTrouble != "" {
+		if d.Unread != "" {
+			d.Unread += "; "
+		}
+		d.Unread += "the management API tells nothing: " + f.apiTrouble
+	}
+	return d
+}
