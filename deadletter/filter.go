@@ -31,6 +31,9 @@ func (f Filter) Everything() bool {
 // Records reports whether it takes the counter's record to decide.
 func (f Filter) Records() bool { return f.Kind != "" || f.Reason != "" }
 
+// Match reports whether it picks a letter, whose Record is there if there is one.
+func (f Filter) Match(l *Letter, now time.Time) bool { return f.early(l, now) && f.late(l) }
+
 // early decides by what the dead letter itself tells; false: it is not picked.
 func (f Filter) early(l *Letter, now time.Time) bool {
 	switch {

@@ -15,7 +15,7 @@ type Letter struct {
 	ID      string // by which it is counted: its MessageId, or what Queue.Key makes of it; empty: none
 	Origin  Death  // where it died; zero: it does not say
 	Size    int    // of the body, in bytes
-	Again   bool   // it was handed out before: by a look, or a replay that was cut off
+	Again   bool   // it was handed out before: by a look, or a replay that was cut off; always, from a quorum queue on 4.0
 	Returns int64  // as a quorum queue counts them
 	Replays int64  // how often it was replayed before it died once more
 

@@ -10,6 +10,9 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
+// afterglow is how long a consumer may still be counted that has ended.
+const afterglow = 3 * time.Second
+
 // session holds messages of the queue: those delivered and not settled return
 // to their places when it is closed. For one goroutine.
 type session struct {
@@ -42,7 +45,7 @@ func (q *Queue) open(ctx context.Context, prefetch int) (*session, error) {
 	s := &session{queue: q.Name, vhost: conn.Config.Vhost, conn: conn, prefetch: prefetch}
 	stop := context.AfterFunc(ctx, func() { hangUp(conn) })
 	defer stop()
-	if err := s.begin(); err != nil {
+	if err := s.begin(ctx); err != nil {
 		hangUp(conn)
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
@@ -52,21 +55,16 @@ func (q *Queue) open(ctx context.Context, prefetch int) (*session, error) {
 	return s, nil
 }
 
-func (s *session) begin() error {
+func (s *session) begin(ctx context.Context) error {
 	defer onTime(s.conn)()
 	var err error
 	if s.ch, err = s.conn.Channel(); err != nil {
 		return err
 	}
 	s.closed = s.ch.NotifyClose(make(chan *amqp.Error, 1))
-	before, err := state(s.ch, s.queue)
-	if err != nil {
+	if s.ready, err = s.quiet(ctx); err != nil {
 		return err
 	}
-	if before.Consumers > 0 {
-		return ErrBusy
-	}
-	s.ready = before.Messages
 	if err := s.consume(); err != nil {
 		return err
 	}
@@ -76,13 +74,37 @@ func (s *session) begin() error {
 	return nil
 }
 
+// quiet returns how many messages are ready, once nobody consumes from the
+// queue. A consumer that has just ended, ours as well, is counted for a moment,
+// and what it held is not.
+func (s *session) quiet(ctx context.Context) (int, error) {
+	poll := time.NewTicker(20 * time.Millisecond)
+	defer poll.Stop()
+	for begun := time.Now(); ; {
+		now, err := state(s.ch, s.queue)
+		switch {
+		case err != nil:
+			return 0, err
+		case now.Consumers == 0:
+			return now.Messages, nil
+		case time.Since(begun) > afterglow:
+			return 0, ErrBusy
+		}
+		select {
+		case <-poll.C:
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
+	}
+}
+
 // consume adds a consumer. Their tags are in order: it is by them that a quorum
 // queue returns what several consumers of a channel held.
 func (s *session) consume() error {
 	prefetch, alone := s.prefetch, true
 	if prefetch == 0 {
 		prefetch = prefetchFor(s.ready-s.read, s.bytes/max(s.read, 1), len(s.consumers))
-		alone = s.ready <= prefetch
+		alone = len(s.consumers) == 0 && s.ready <= prefetch
 		s.room = prefetch
 	}
 	if err := s.ch.Qos(prefetch, 0, false); err != nil {

@@ -118,8 +118,10 @@ func TestReplayAll(t *testing.T) {
 				const n = 250
 				q := deadLetters(t, queue, n)
 				r, err := q.Replay(t.Context(), deadletter.Replay{Window: window})
-				if err != nil || r.Done != n || r.Left != 0 || len(r.Unsure) != 0 || r.Agains != 0 {
-					t.Fatalf("%+v, %v", r, err)
+				// 4.0 shows what a quorum queue dead-letters as delivered before
+				again := r.Agains > 0
+				if major, minor := brokerVersion(t); err != nil || r.Done != n || r.Left != 0 || len(r.Unsure) != 0 || again && (major != 4 || minor != 0) {
+					t.Fatalf("%d replayed, %d left, %d again, %v unsure, %v", r.Done, r.Left, r.Agains, r.Unsure, err)
 				}
 				if left := queueDepth(t, q.Name); left != 0 {
 					t.Errorf("%d dead letters are left", left)
@@ -131,7 +133,7 @@ func TestReplayAll(t *testing.T) {
 				d := back[3]
 				lineage, _ := d.Headers[deadletter.LineageHeader].(amqp.Table)
 				if d.Headers["x-death"] != nil || d.Headers[consumer.LifeHeader] == "" || lineage["count"] != int64(1) ||
-					lineage["queue"] != queue || lineage["from"] != q.Name || lineage["reason"] != "rejected" || lineage["again"] != false {
+					lineage["queue"] != queue || lineage["from"] != q.Name || lineage["reason"] != "rejected" || lineage["again"] != again {
 					t.Errorf("%v", d.Headers)
 				}
 			})

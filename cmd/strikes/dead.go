@@ -1,0 +1,105 @@
+package main
+
+import (
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/strikesmq/strikes/deadletter"
+)
+
+func (a *app) deadCommand() *cli.Command {
+	return &cli.Command{
+		Name:   "dead",
+		Usage:  "show, replay and drop the dead letters of a queue",
+		Action: a.do(group),
+		Commands: []*cli.Command{
+			{
+				Name: "list", Usage: "list dead letters and why they died, the first to be replayed first",
+				ArgsUsage: "QUEUE [ID…]",
+				Description: "Reads QUEUE.dlq where that is harmless, and what was counted of its messages. A quorum queue counts looks, and\n" +
+					"deletes a message that was looked at too often: where its delivery limit is low, or not known, the records\n" +
+					"of the store are listed instead, and stderr says so.",
+				Flags: deadFlags(
+					&cli.IntFlag{Name: "limit", Usage: "list `N` at most; 0: all"},
+					&cli.BoolFlag{Name: "groups", Usage: "count them by kind and reason"},
+					&cli.BoolFlag{Name: "records", Usage: "list the store's records, and leave the broker alone"},
+					jsonFlag("print one JSON object a dead letter, or a group"),
+				),
+				Action: a.do(a.listDead),
+			},
+			{
+				Name: "show", Usage: "show everything about one dead letter",
+				ArgsUsage:   "QUEUE ID",
+				Description: "An ID that begins with - stands behind --.",
+				Flags: deadFlags(
+					&cli.BoolFlag{Name: "body", Usage: "print the body alone, byte by byte; not to a terminal"},
+					jsonFlag("print it as one JSON object, as publish --ndjson takes it, with \"dead\" added"),
+				),
+				Action: a.do(a.showDead),
+			},
+			{
+				Name: "replay", Usage: "publish dead letters again, each to the queue in which it died, with all its retries",
+				ArgsUsage: "QUEUE [ID…]",
+				Description: "Each leaves the dead-letter queue once the broker has confirmed it. Should the command be killed, at most\n" +
+					"--window of them are in both queues, under one id. It stops when replayed messages fail again.\n" +
+					"An ID that begins with - stands behind --.",
+				Flags: deadFlags(append(verbFlags("replayed"),
+					&cli.StringFlag{Name: "exchange", Usage: "publish to `EXCHANGE` instead, with --key, or the key that each had"},
+					&cli.StringFlag{Name: "key", Usage: "publish with this `KEY`; without --exchange it is a queue"},
+					&cli.IntFlag{Name: "window", Value: 1, Usage: "publish `N` before the first is confirmed; with a choice of dead letters, 16 at most"},
+					&cli.FloatFlag{Name: "rate", Usage: "replay `N` a second at most; 0: no limit"},
+					&cli.IntFlag{Name: "stop-after", Value: 5, Usage: "stop when `N` of the replayed messages have failed again; 0: never"},
+					&cli.DurationFlag{Name: "watch", Value: 2 * time.Second, Usage: "see for this `TIME` whether the last ones fail again"},
+				)...),
+				Action: a.do(a.replayDead),
+			},
+			{
+				Name: "drop", Usage: "write dead letters to a file, and take them off",
+				ArgsUsage:   "QUEUE [ID…]",
+				Description: "The file is one that publish --ndjson takes. An ID that begins with - stands behind --.",
+				Flags: deadFlags(append(verbFlags("dropped"),
+					&cli.StringFlag{Name: "to", Usage: "append them to `FILE`, which is on disk before they are taken off"},
+				)...),
+				Action: a.do(a.dropDead),
+			},
+		},
+	}
+}
+
+// deadFlags are those that all four share: where the dead letters are, and which of them.
+func deadFlags(more ...cli.Flag) []cli.Flag {
+	return append([]cli.Flag{
+		amqpFlag(), redisFlag(), prefixFlag(),
+		&cli.StringFlag{Name: "management-url", Sources: env("management-url"), DefaultText: "port 15672 of the broker's host, if it answers", Usage: "the broker's management API, as `URL` http://user:password@host:15672, which tells what a look may cost"},
+		&cli.StringFlag{Name: "dlq", DefaultText: "QUEUE.dlq", Usage: "the dead-letter `QUEUE`"},
+		&cli.BoolFlag{Name: "no-store", Usage: "ask the broker alone: no counts, no errors of handlers, and no stop when messages fail again"},
+		&cli.BoolFlag{Name: "force", Usage: "look and pick even where that is not known to be harmless"},
+		&cli.StringFlag{Name: "reason", Usage: "only those whose last error contains `TEXT`"},
+		&cli.StringFlag{Name: "kind", Usage: "only those of a `KIND`: " + kindNames()},
+		&cli.DurationFlag{Name: "older-than", Usage: "only those that died this `TIME` ago, or earlier"},
+		&cli.DurationFlag{Name: "newer-than", Usage: "only those that died within this `TIME`"},
+		&cli.StringFlag{Name: "lane", Usage: "only those with this header, as `NAME=VALUE`"},
+		&cli.StringFlag{Name: "origin", Usage: "only those that died in `QUEUE`"},
+	}, more...)
+}
+
+// verbFlags are those of what changes the queue.
+func verbFlags(done string) []cli.Flag {
+	return []cli.Flag{
+		&cli.BoolFlag{Name: "all", Usage: "all that are there, if nothing else says which"},
+		&cli.IntFlag{Name: "max", Usage: "stop after `N`; 0: no limit"},
+		&cli.BoolFlag{Name: "dry-run", Usage: "only say what would be " + done},
+		&cli.BoolFlag{Name: "yes", Usage: "do not ask; needed where there is no terminal to ask at"},
+		jsonFlag("print one JSON object a dead letter"),
+	}
+}
+
+func kindNames() string {
+	var names []string
+	for _, k := range deadletter.Kinds() {
+		names = append(names, string(k))
+	}
+	return strings.Join(names, ", ")
+}

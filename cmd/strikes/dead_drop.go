@@ -1,0 +1,131 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/strikesmq/strikes/deadletter"
+)
+
+func (a *app) dropDead(ctx context.Context, c *cli.Command) error {
+	args, err := positional(c, "QUEUE", "[ID…]")
+	if err != nil {
+		return err
+	}
+	f, err := chosen(c, args[1:])
+	if err != nil {
+		return err
+	}
+	to := c.String("to")
+	if to == "" {
+		return usagef("strikes dead drop: --to FILE is missing: they are written there first")
+	}
+	g, err := a.graveyardOf(ctx, c, args[0])
+	if err != nil {
+		return err
+	}
+	defer g.close()
+	ok, err := a.agreed(ctx, c, g, deadVerb{"drop", "dropped", ", once they are in " + shown(to), f, c.Int("max")})
+	if err != nil || !ok {
+		return err
+	}
+	file, err := openKeep(to)
+	if err != nil {
+		return err
+	}
+	p := newDeadProgress(a.stderr)
+	g.dead.Progress = p.tell
+	result, err := g.dead.Drop(ctx, f, c.Int("max"), func(letters []*deadletter.Letter) error {
+		return errors.Join(file.keep(letters), a.toldDropped(letters, c.Bool("json")))
+	})
+	p.finish()
+	err = errors.Join(err, file.Close())
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d dropped, %d in %s", result.Done, file.n, shown(to))
+	name(&b, "in the file, and maybe still dead letters", len(result.Unsure), result.Unsure)
+	fmt.Fprintln(a.stderr, b.String())
+	if err == nil && result.Done == 0 {
+		return g.nothing()
+	}
+	return deadError(err)
+}
+
+func (a *app) toldDropped(letters []*deadletter.Letter, asJSON bool) error {
+	if !asJSON {
+		return nil
+	}
+	out := json.NewEncoder(a.stdout)
+	for _, l := range letters {
+		if err := out.Encode(map[string]any{"id": l.ID, "written": true}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keepFile is where dead letters are kept.
+type keepFile struct {
+	*os.File
+	n int
+}
+
+// openKeep opens a file for dead letters behind what is there. Only its owner may read it: they may hold anything.
+func openKeep(name string) (*keepFile, error) {
+	f, err := os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o600) //nolint:gosec // the user names it
+	if err != nil {
+		return nil, fmt.Errorf("nothing is dropped: %w", err)
+	}
+	k := &keepFile{File: f}
+	if err := errors.Join(k.mend(), syncDir(filepath.Dir(name))); err != nil {
+		return nil, errors.Join(fmt.Errorf("nothing is dropped: %w", err), f.Close())
+	}
+	return k, nil
+}
+
+// mend ends a last line that was cut off, so that the next one does not become part of it.
+func (k *keepFile) mend() error {
+	info, err := k.Stat()
+	if err != nil || !info.Mode().IsRegular() || info.Size() == 0 {
+		return err
+	}
+	var last [1]byte
+	if _, err := k.ReadAt(last[:], info.Size()-1); err != nil || last[0] == '\n' {
+		return err
+	}
+	_, err = k.WriteString("\n")
+	return err
+}
+
+// keep returns nil once the letters are on disk.
+func (k *keepFile) keep(letters []*deadletter.Letter) error {
+	w := bufio.NewWriter(k.File)
+	out := json.NewEncoder(w)
+	for _, l := range letters {
+		if err := out.Encode(keptOf(l)); err != nil {
+			return fmt.Errorf("message %q cannot be written to the file: %w", l.ID, err)
+		}
+	}
+	if err := errors.Join(w.Flush(), k.Sync()); err != nil {
+		return err
+	}
+	k.n += len(letters)
+	return nil
+}
+
+// syncDir makes sure that a new file has its name on disk.
+func syncDir(name string) error {
+	d, err := os.Open(name) //nolint:gosec // the user names it
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
+}

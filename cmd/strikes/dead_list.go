@@ -1,0 +1,181 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"text/tabwriter"
+	"time"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/deadletter"
+)
+
+func (a *app) listDead(ctx context.Context, c *cli.Command) error {
+	args, err := positional(c, "QUEUE", "[ID…]")
+	if err != nil {
+		return err
+	}
+	f, err := deadFilter(c, args[1:])
+	switch {
+	case err != nil:
+		return err
+	case c.Int("limit") < 0:
+		return usagef("--limit is %d: it must not be negative", c.Int("limit"))
+	case c.Bool("records") && c.Bool("no-store"):
+		return usagef("--records are the store's, and --no-store forbids to ask it")
+	}
+	g, err := a.graveyardOf(ctx, c, args[0])
+	if err != nil {
+		return err
+	}
+	defer g.close()
+	letters, err := a.deadLetters(ctx, g, f, c.Bool("records"))
+	if err != nil {
+		return err
+	}
+	var out deadPrinter = &deadTable{w: a.stdout}
+	switch {
+	case c.Bool("groups"):
+		out = &deadGroups{w: a.stdout, json: c.Bool("json")}
+	case c.Bool("json"):
+		out = deadJSON{json.NewEncoder(a.stdout)}
+	}
+	return deadError(printDead(letters, out, c.Int("limit"), g))
+}
+
+// deadPrinter prints dead letters.
+type deadPrinter interface {
+	row(*deadletter.Letter) error
+	flush() error
+}
+
+func printDead(letters iter.Seq2[*deadletter.Letter, error], out deadPrinter, limit int, g *graveyard) error {
+	n := 0
+	for l, err := range letters {
+		if err != nil {
+			return errors.Join(out.flush(), err)
+		}
+		if err := out.row(l); err != nil {
+			return err
+		}
+		if n++; n == limit {
+			break
+		}
+	}
+	if err := out.flush(); err != nil {
+		return err
+	}
+	if n == 0 {
+		return g.nothing()
+	}
+	return nil
+}
+
+// deadLetters are those in the queue, where looking is harmless, else those that the store tells of.
+func (a *app) deadLetters(ctx context.Context, g *graveyard, f deadletter.Filter, records bool) (iter.Seq2[*deadletter.Letter, error], error) {
+	if !records && g.dead.Handling.Hold {
+		p := newDeadProgress(a.stderr)
+		g.dead.Progress = p.tell
+		return func(yield func(*deadletter.Letter, error) bool) {
+			for l, err := range g.dead.Browse(ctx, f) {
+				p.finish()
+				if !yield(l, err) {
+					return
+				}
+			}
+			p.finish()
+		}, nil
+	}
+	if f.Lane != "" {
+		return nil, usagef("--lane takes a look at the queue %s (--force does it): %s", g.where(), why(g))
+	}
+	if g.store == nil {
+		return nil, usagef("queue %s is not looked at (--force does it): %s", g.where(), why(g))
+	}
+	if !records {
+		depth, err := g.dead.Depth(ctx)
+		if err != nil {
+			return nil, deadError(err)
+		}
+		fmt.Fprintf(a.stderr, "queue %s is not looked at: %s.\nIt has %d messages. What follows is from the records: it may have left the queue since.\n",
+			g.where(), printable(g.dead.Handling.Why, ""), depth)
+	}
+	return recorded(ctx, g, f), nil
+}
+
+func why(g *graveyard) string {
+	if g.dead.Handling.Why == "" {
+		return "the records do not tell it"
+	}
+	return g.dead.Handling.Why
+}
+
+// recorded are the dead letters of which the store tells, the newest first.
+func recorded(ctx context.Context, g *graveyard, f deadletter.Filter) iter.Seq2[*deadletter.Letter, error] {
+	return func(yield func(*deadletter.Letter, error) bool) {
+		for r, err := range g.store.List(ctx, g.broker.vhost, g.queue) {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if r.State != counter.DeadLetter {
+				continue
+			}
+			l := &deadletter.Letter{
+				ID: r.ID, Origin: deadletter.Death{Queue: g.queue, Reason: "rejected", Time: r.LastTime}, Size: sizeUnknown, Record: &r,
+			}
+			if f.Match(l, time.Now()) && !yield(l, nil) {
+				return
+			}
+		}
+	}
+}
+
+// deadTable prints lines for people, aligned in blocks, so that a long list does not wait in memory.
+type deadTable struct {
+	w     io.Writer
+	table *tabwriter.Writer
+	n     int
+}
+
+// deadBlock is how many lines are aligned with each other.
+const deadBlock = 500
+
+func (t *deadTable) row(l *deadletter.Letter) error {
+	if t.table == nil {
+		t.table = tabwriter.NewWriter(t.w, 0, 0, 2, ' ', 0)
+		fmt.Fprintln(t.table, "ID\tDIED\tKIND\tFAILURES\tCRASHES\tREPLAYS\tREASON")
+	}
+	died := "-"
+	if !l.Origin.Time.IsZero() {
+		died = rough(time.Since(l.Origin.Time))
+	}
+	failures, crashes := "-", "-"
+	if l.Record != nil {
+		failures, crashes = fmt.Sprint(l.Record.Failures), fmt.Sprint(l.Record.Crashes)
+	}
+	_, err := fmt.Fprintf(t.table, "%s\t%s\t%s\t%s\t%s\t%d\t%s\n", shown(l.ID), died, l.Kind(), failures, crashes, l.Replays, brief(l.Reason(), 60))
+	if t.n++; err == nil && t.n%deadBlock == 0 {
+		err = t.table.Flush()
+	}
+	return err
+}
+
+func (t *deadTable) flush() error {
+	if t.table == nil {
+		return nil
+	}
+	return t.table.Flush()
+}
+
+// deadJSON prints an object a line.
+type deadJSON struct{ *json.Encoder }
+
+func (j deadJSON) row(l *deadletter.Letter) error { return j.Encode(rowOf(l)) }
+func (deadJSON) flush() error                     { return nil }

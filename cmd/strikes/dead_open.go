@@ -1,0 +1,111 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/url"
+	"strconv"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+	"github.com/urfave/cli/v3"
+
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/deadletter"
+	"github.com/strikesmq/strikes/topology"
+)
+
+// graveyard is a queue's dead-letter queue and what is known of its messages.
+type graveyard struct {
+	dead   deadletter.Queue
+	queue  string // whose dead letters they are
+	broker *broker
+	store  *counter.Counter // nil: not to be asked
+}
+
+// graveyardOf finds out what may be done with the dead-letter queue, and opens the store. It is closed by the caller.
+func (a *app) graveyardOf(ctx context.Context, c *cli.Command, queue string) (*graveyard, error) {
+	b, err := brokerOf(c)
+	if err != nil {
+		return nil, err
+	}
+	g := &graveyard{queue: queue, broker: b, dead: deadletter.Queue{Name: c.String("dlq"), Dial: b.dial}}
+	if g.dead.Name == "" {
+		g.dead.Name = queue + ".dlq"
+	}
+	if api := c.String("management-url"); api != "" && !readable(api) {
+		return nil, usagef("the management API's URL cannot be read: it is http[s]://user:password@host:15672")
+	}
+	if !c.Bool("no-store") {
+		if g.store, err = storeOf(ctx, c); err != nil {
+			return nil, err
+		}
+		g.dead.Records = g.store
+	}
+	if c.Bool("records") {
+		return g, nil
+	}
+	if err := g.judge(ctx, c.String("management-url"), c.Bool("force")); err != nil {
+		g.close()
+		return nil, err
+	}
+	return g, nil
+}
+
+func (g *graveyard) close() {
+	if g.store != nil {
+		_ = g.store.Close()
+	}
+}
+
+// judge asks what kind of queue it is. Where AMQP does not tell enough, the management API is asked: the one that is given,
+// or where there usually is one.
+func (g *graveyard) judge(ctx context.Context, management string, force bool) error {
+	return g.broker.with(ctx, func(conn *amqp.Connection) error {
+		told, err := topology.Describe(ctx, conn, g.dead.Name, management, nil)
+		if err != nil {
+			return err
+		}
+		h := nature(told).Handling()
+		if guess := guessManagement(g.broker.url); !h.Hold && management == "" && guess != "" {
+			if more, err := topology.Describe(ctx, conn, g.dead.Name, guess, nil); err == nil && more.PolicyKnown {
+				told, h = more, nature(more).Handling()
+			}
+		}
+		if told.Unread != "" && !h.Hold {
+			h.Why += " (" + told.Unread + ")"
+		}
+		if force {
+			h.Take, h.Hold = true, true
+		}
+		g.dead.Handling = h
+		return ctx.Err()
+	})
+}
+
+func nature(d topology.Description) deadletter.Nature {
+	return deadletter.Nature{
+		Type: d.Type, Major: d.Major, Minor: d.Minor, Limit: d.DeliveryLimit, Limited: d.Limited, PolicyKnown: d.PolicyKnown,
+	}
+}
+
+// guessManagement is where the management API of a broker usually is: its port is that of AMQP and 10000.
+func guessManagement(rawURL string) string {
+	uri, err := amqp.ParseURI(rawURL)
+	if err != nil || uri.Port+10000 > 65535 {
+		return ""
+	}
+	scheme := "http"
+	if uri.Scheme == "amqps" {
+		scheme = "https"
+	}
+	u := url.URL{Scheme: scheme, User: url.UserPassword(uri.Username, uri.Password), Host: net.JoinHostPort(uri.Host, strconv.Itoa(uri.Port+10000))}
+	return u.String()
+}
+
+// where names the dead-letter queue for a line of text.
+func (g *graveyard) where() string { return shown(g.dead.Name) }
+
+func (g *graveyard) nothing() error {
+	return coded{fmt.Errorf("no such dead letters in queue %q", g.dead.Name), exitNothing}
+}

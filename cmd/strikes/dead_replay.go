@@ -1,0 +1,196 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/strikesmq/strikes/deadletter"
+)
+
+func (a *app) replayDead(ctx context.Context, c *cli.Command) error {
+	args, err := positional(c, "QUEUE", "[ID…]")
+	if err != nil {
+		return err
+	}
+	r, err := replaySettings(c, args[1:])
+	if err != nil {
+		return err
+	}
+	g, err := a.graveyardOf(ctx, c, args[0])
+	if err != nil {
+		return err
+	}
+	defer g.close()
+	to := "the queues in which they died"
+	if r.Target != nil {
+		to = fmt.Sprintf("exchange %s, key %s", shown(r.Target.Exchange), shown(r.Target.Key))
+	}
+	ok, err := a.agreed(ctx, c, g, deadVerb{"replay", "replayed", " to " + to, r.Filter, r.Max})
+	if err != nil || !ok {
+		return err
+	}
+	p := newDeadProgress(a.stderr)
+	g.dead.Progress = p.tell
+	t := &deadTold{app: a, verb: "replayed"}
+	if c.Bool("json") {
+		t.json = json.NewEncoder(a.stdout)
+	}
+	r.Told = t.tell
+	result, err := g.dead.Replay(ctx, r)
+	p.finish()
+	fmt.Fprintln(a.stderr, replaySummary(result))
+	if err == nil && result.Done+result.Left == 0 {
+		return g.nothing()
+	}
+	if err == nil && result.Left > 0 {
+		return fmt.Errorf("%d dead letters are left in queue %q", result.Left, g.dead.Name)
+	}
+	return deadError(err)
+}
+
+func replaySettings(c *cli.Command, ids []string) (deadletter.Replay, error) {
+	f, err := chosen(c, ids)
+	if err != nil {
+		return deadletter.Replay{}, err
+	}
+	r := deadletter.Replay{
+		Filter: f, Window: c.Int("window"), Max: c.Int("max"), Rate: c.Float("rate"), StopAfter: c.Int("stop-after"), Watch: c.Duration("watch"),
+	}
+	switch {
+	case r.Window < 1 || r.Window > 1000:
+		return r, usagef("--window is %d: it is 1 to 1000", r.Window)
+	case r.Rate < 0:
+		return r, usagef("--rate is %v: it must not be negative", r.Rate)
+	case r.StopAfter < 0 || r.Watch < 0:
+		return r, usagef("--stop-after and --watch must not be negative")
+	}
+	if r.StopAfter == 0 {
+		r.StopAfter = -1
+	}
+	if c.IsSet("exchange") || c.IsSet("key") {
+		r.Target = &deadletter.Target{Exchange: c.String("exchange"), Key: c.String("key")}
+		if *r.Target == (deadletter.Target{}) {
+			return r, usagef("--exchange and --key are both empty")
+		}
+	}
+	return r, nil
+}
+
+// deadTold tells of each dead letter: all of them in JSON, else those that are left.
+type deadTold struct {
+	app  *app
+	json *json.Encoder
+	verb string
+	left int
+}
+
+// leftShown is how many of those that are left are named.
+const leftShown = 20
+
+func (t *deadTold) tell(l *deadletter.Letter, err error) {
+	if t.json != nil {
+		out := map[string]any{"id": l.ID, t.verb: err == nil, "again": l.Again}
+		if err != nil {
+			out["error"] = err.Error()
+		}
+		_ = t.json.Encode(out) // whoever reads it is gone, and SIGPIPE ends the process
+		return
+	}
+	if err == nil {
+		return
+	}
+	if t.left++; t.left <= leftShown {
+		fmt.Fprintf(t.app.stderr, "not replayed: %s\n", printable(withoutPasswords(err.Error()), ""))
+	}
+}
+
+func replaySummary(r deadletter.Result) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d replayed", r.Done)
+	if r.Left > 0 {
+		fmt.Fprintf(&b, ", %d left", r.Left)
+	}
+	name(&b, "in doubt: published or not, and maybe still dead letters", len(r.Unsure), r.Unsure)
+	name(&b, "had been handed out before, so a replay that was cut off may have published them too", r.Agains, r.Again)
+	name(&b, "failed again", len(r.FailedAgain), r.FailedAgain)
+	return b.String()
+}
+
+// name names some messages that something is the matter with.
+func name(b *strings.Builder, matter string, n int, ids []string) {
+	if n == 0 {
+		return
+	}
+	fmt.Fprintf(b, "\n%d %s:", n, matter)
+	for i, id := range ids {
+		if i == 5 {
+			b.WriteString(" …")
+			break
+		}
+		b.WriteString(" " + shown(id))
+	}
+}
+
+// deadVerb is what is about to be done, for the question.
+type deadVerb struct {
+	verb, done, where string
+	filter            deadletter.Filter
+	max               int
+}
+
+// agreed asks, or only says what would be done: then it is false.
+func (a *app) agreed(ctx context.Context, c *cli.Command, g *graveyard, v deadVerb) (bool, error) {
+	dry, yes := c.Bool("dry-run"), c.Bool("yes")
+	if yes && !dry {
+		return true, nil
+	}
+	if !dry && (!isTerminal(a.stdin) || !isTerminal(a.stderr)) {
+		return false, a.confirm(false, "") // which refuses
+	}
+	n, err := a.countDead(ctx, c, g, v)
+	if err != nil {
+		return false, deadError(err)
+	}
+	if n == 0 {
+		return false, g.nothing()
+	}
+	if dry {
+		fmt.Fprintf(a.stderr, "%d would be %s%s\n", n, v.done, v.where)
+		return false, nil
+	}
+	question := fmt.Sprintf("%s %d dead letters of queue %s%s?", strings.ToUpper(v.verb[:1])+v.verb[1:], n, g.where(), v.where)
+	return true, a.confirm(false, question)
+}
+
+// countDead counts, and with --dry-run lists, what is meant.
+func (a *app) countDead(ctx context.Context, c *cli.Command, g *graveyard, v deadVerb) (n int, err error) {
+	list := c.Bool("dry-run") && g.dead.Handling.Hold
+	if v.filter.Everything() && !list {
+		n, err = g.dead.Depth(ctx)
+		if v.max > 0 {
+			n = min(n, v.max)
+		}
+		return n, err
+	}
+	var out deadPrinter = &deadTable{w: a.stdout}
+	if c.Bool("json") {
+		out = deadJSON{json.NewEncoder(a.stdout)}
+	}
+	for l, err := range g.dead.Browse(ctx, v.filter) {
+		if err != nil {
+			return n, err
+		}
+		if list {
+			err = out.row(l)
+		}
+		if n++; err != nil || n == v.max {
+			return n, errors.Join(err, out.flush())
+		}
+	}
+	return n, out.flush()
+}

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"text/tabwriter"
+	"time"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/strikesmq/strikes/deadletter"
+)
+
+// bodyShown is how much of a body a terminal is shown, in bytes.
+const bodyShown = 4 << 10
+
+func (a *app) showDead(ctx context.Context, c *cli.Command) error {
+	args, err := positional(c, "QUEUE", "ID")
+	if err != nil {
+		return err
+	}
+	f, err := deadFilter(c, args[1:])
+	switch {
+	case err != nil:
+		return err
+	case c.Bool("body") && isTerminal(a.stdout):
+		return usagef("--body prints what may upset a terminal: give it a file or a pipe")
+	}
+	g, err := a.graveyardOf(ctx, c, args[0])
+	if err != nil {
+		return err
+	}
+	defer g.close()
+	g.dead.Preview = 1 << 30
+	p := newDeadProgress(a.stderr)
+	g.dead.Progress = p.tell
+	n := 0
+	for l, err := range g.dead.Browse(ctx, f) {
+		p.finish()
+		if err != nil {
+			return deadError(err)
+		}
+		if err := a.printDeadLetter(l, c, n > 0); err != nil {
+			return err
+		}
+		n++
+	}
+	p.finish()
+	if n == 0 {
+		return g.nothing()
+	}
+	return nil
+}
+
+func (a *app) printDeadLetter(l *deadletter.Letter, c *cli.Command, another bool) error {
+	switch {
+	case c.Bool("body"):
+		_, err := a.stdout.Write(l.Message.Body)
+		return err
+	case c.Bool("json"):
+		k, row := keptOf(l), rowOf(l)
+		k.Dead = &row
+		return json.NewEncoder(a.stdout).Encode(k)
+	}
+	if another {
+		fmt.Fprintln(a.stdout)
+	}
+	return a.describeDead(l)
+}
+
+// describeDead prints everything for people: nothing of it reaches a terminal as it is.
+func (a *app) describeDead(l *deadletter.Letter) error {
+	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+	line(w, "id", shown(l.ID))
+	line(w, "kind", string(l.Kind()))
+	line(w, "reason", printable(l.Reason(), ""))
+	if o := l.Origin; o.Queue != "" {
+		line(w, "died in", shown(o.Queue))
+		line(w, "the broker says", printable(o.Reason, ""))
+		line(w, "died", o.Time.UTC().Format(time.RFC3339))
+		line(w, "published to", "exchange "+shown(o.Exchange)+", key "+shown(o.Key))
+	}
+	if r := l.Record; r != nil {
+		line(w, "failures", fmt.Sprint(r.Failures))
+		line(w, "crashes", fmt.Sprint(r.Crashes))
+		line(w, "first charge", r.FirstTime.Format(time.RFC3339))
+		line(w, "last charge", r.LastTime.Format(time.RFC3339))
+		line(w, "last holder", printable(r.Holder, ""))
+	}
+	line(w, "replays", fmt.Sprint(l.Replays))
+	line(w, "content type", printable(l.Message.ContentType, ""))
+	if headers, err := json.Marshal(jsonValue(l.Message.Headers)); err == nil && len(l.Message.Headers) > 0 {
+		line(w, "headers", printable(string(headers), ""))
+	}
+	line(w, "body", fmt.Sprintf("%d bytes", l.Size))
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	body, more := l.Message.Body, ""
+	if len(body) > bodyShown {
+		body, more = body[:bodyShown], "… (all of it: --body)"
+	}
+	if len(body) > 0 {
+		fmt.Fprintf(a.stdout, "\n%s%s\n", printable(string(body), "\n\t"), more)
+	}
+	return nil
+}
