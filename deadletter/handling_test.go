@@ -1,0 +1,69 @@
+package deadletter
+
+import "testing"
+
+func TestHandling(t *testing.T) {
+	quorum := func(major, minor int, limit int64, limited bool) Nature {
+		return Nature{Type: "quorum", Major: major, Minor: minor, Limit: limit, Limited: limited, PolicyKnown: true}
+	}
+	unseen := func(n Nature) Nature {
+		n.PolicyKnown = false
+		return n
+	}
+	for _, tc := range []struct {
+		name       string
+		nature     Nature
+		take, hold bool
+	}{
+		{"classic", Nature{Type: "classic", Major: 3, Minor: 10}, true, true},
+		{"not known", Nature{Major: 4}, false, false},
+		{"stream", Nature{Type: "stream", Major: 4}, false, false},
+		{"quorum of no version", Nature{Type: "quorum", Limit: 5000, Limited: true, PolicyKnown: true}, false, false},
+		{"3.10, no limit: to the tail", quorum(3, 10, 0, false), true, false},
+		{"3.10, -1: discarded", quorum(3, 10, -1, true), false, false},
+		{"3.10, large", quorum(3, 10, 1<<31-1, true), true, true},
+		{"3.10, large, but a policy may say -1", unseen(quorum(3, 10, 1<<31-1, true)), false, false},
+		{"4.0, default", quorum(4, 0, 0, false), true, false},
+		{"4.0, -1: to the tail", quorum(4, 0, -1, true), true, false},
+		{"4.0, 3", quorum(4, 0, 3, true), false, false},
+		{"4.0, 0", quorum(4, 0, 0, true), false, false},
+		{"4.0, large", quorum(4, 0, 1000, true), true, true},
+		{"4.0, large, but a policy may say less", unseen(quorum(4, 0, 1000, true)), true, false},
+		{"4.3, default", quorum(4, 3, 0, false), true, false},
+		{"4.3, -1: to the head", quorum(4, 3, -1, true), true, true},
+		{"4.3, -1, but a policy may limit it", unseen(quorum(4, 3, -1, true)), true, false},
+		{"5.0, -1", quorum(5, 0, -1, true), true, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			h := tc.nature.Handling()
+			if h.Take != tc.take || h.Hold != tc.hold {
+				t.Errorf("take %v, hold %v, want %v, %v", h.Take, h.Hold, tc.take, tc.hold)
+			}
+			if (h.Why == "") != (h.Take && h.Hold) {
+				t.Errorf("it says %q", h.Why)
+			}
+		})
+	}
+}
+
+func TestPrefetchFor(t *testing.T) {
+	for _, tc := range []struct{ left, size, consumers, want int }{
+		{100_000, 0, 0, firstPrefetch},
+		{100_000, 0, 1, largestPrefetch},
+		{100_000, 1 << 10, 1, mostWaiting / (1 << 10)},
+		{3_000, 1 << 20, 1, 131},          // more would wait than should, but for the number of consumers
+		{1, 1 << 30, 1, 1},                //
+		{1 << 30, 1, 30, largestPrefetch}, // more than can be held: what comes is read
+	} {
+		if got := prefetchFor(tc.left, tc.size, tc.consumers); got != tc.want {
+			t.Errorf("%+v: %d", tc, got)
+		}
+	}
+	left, consumers := 1_000_000, 0
+	for ; left > 0; consumers++ {
+		left -= prefetchFor(left, 100, consumers)
+	}
+	if consumers > mostConsumers {
+		t.Errorf("a million messages take %d consumers", consumers)
+	}
+}

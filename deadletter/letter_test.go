@@ -1,0 +1,177 @@
+package deadletter
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/consumer"
+	"github.com/strikesmq/strikes/counter"
+)
+
+func TestLifeHeaderIsTheConsumers(t *testing.T) {
+	if LifeHeader != consumer.LifeHeader {
+		t.Errorf("%q, the consumer's is %q", LifeHeader, consumer.LifeHeader)
+	}
+}
+
+var died = time.Date(2026, 3, 1, 2, 3, 4, 0, time.UTC)
+
+func death(queue, reason string, count int64) amqp.Table {
+	return amqp.Table{"queue": queue, "reason": reason, "count": count, "time": died, "exchange": "x", "routing-keys": []any{"k", "l"}}
+}
+
+func TestOrigin(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		death any
+		want  string
+	}{
+		{"none", nil, ""},
+		{"not a list", "x", ""},
+		{"not of tables", []any{"x", 1}, ""},
+		{"without a queue", []any{amqp.Table{"reason": "rejected"}}, ""},
+		{"of other types", []any{amqp.Table{"queue": 7, "reason": nil, "count": "many", "time": "now", "routing-keys": "k"}}, ""},
+		{"rejected", []any{death("orders", "rejected", 1)}, "orders"},
+		{"the newest comes first", []any{death("second", "rejected", 1), death("first", "rejected", 1)}, "second"},
+		{"a delay queue has expired since", []any{death("delay", "expired", 3), death("orders", "rejected", 3)}, "orders"},
+		{"only expired", []any{death("orders", "expired", 1), death("older", "maxlen", 1)}, "orders"},
+		{"in the dead-letter queue itself", []any{death("orders.dlq", "rejected", 1), death("orders", "rejected", 1)}, "orders"},
+	} {
+		if got := originOf(deaths(amqp.Table{"x-death": tc.death}), "orders.dlq"); got.Queue != tc.want {
+			t.Errorf("%s: %+v", tc.name, got)
+		}
+	}
+	want := Death{Queue: "orders", Exchange: "x", Key: "k", Reason: "rejected", Time: died, Count: 2}
+	if diff := cmp.Diff(want, originOf(deaths(amqp.Table{"x-death": []any{death("orders", "rejected", 2)}}), "")); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func letterOf(headers amqp.Table) *Letter {
+	q := &Queue{Name: "orders.dlq"}
+	return q.newLetter(&amqp.Delivery{MessageId: "17", Headers: headers, Body: []byte("body"), UserId: "ann", DeliveryMode: amqp.Transient, DeliveryTag: 9})
+}
+
+func TestKind(t *testing.T) {
+	for _, tc := range []struct {
+		broker, last string
+		record       bool
+		want         Kind
+	}{
+		{"rejected", "", false, Rejected},
+		{"rejected", "no stock", true, Failed},
+		{"rejected", "panic: nil\nmain.go:7", true, Panicked},
+		{"rejected", "process died while it ran this message alone", true, Crashed},
+		{"rejected", "the handler passed its deadline: signal: terminated", true, TimedOut},
+		{"rejected", "context deadline exceeded", true, TimedOut},
+		{"delivery_limit", "no stock", true, DeliveryLimit},
+		{"expired", "", false, Expired},
+		{"maxlen", "", false, Overflow},
+		{"", "", false, Unknown},
+		{"", "no stock", true, Failed},
+	} {
+		l := &Letter{Origin: Death{Queue: "orders", Reason: tc.broker}}
+		if tc.record {
+			l.Record = &counter.Record{LastError: tc.last}
+		}
+		if got := l.Kind(); got != tc.want {
+			t.Errorf("%+v: %s", tc, got)
+		}
+	}
+}
+
+// TestRevive replays one message twice, with a death in between.
+func TestRevive(t *testing.T) {
+	l := letterOf(amqp.Table{
+		"x-death": []any{death("orders", "rejected", 1)}, "x-first-death-queue": "orders", "x-last-death-reason": "rejected",
+		"x-delivery-count": int64(3), "x-acquired-count": int64(3), "CC": []any{"others"}, "BCC": []any{"others"}, "tenant": "a",
+	})
+	l.Record = &counter.Record{LastError: "no stock"}
+	first := revive(l, "orders.dlq", time.Now())
+	want := amqp.Publishing{
+		MessageId: "17", Body: []byte("body"), DeliveryMode: amqp.Persistent,
+		Headers: amqp.Table{
+			"tenant": "a", LifeHeader: "1-1772330584-1",
+			LineageHeader: amqp.Table{"count": int64(1), "from": "orders.dlq", "queue": "orders", "died": died, "reason": "no stock", "again": false, "user": "ann"},
+		},
+	}
+	if diff := cmp.Diff(want, first); diff != "" {
+		t.Error(diff)
+	}
+	if again := revive(l, "orders.dlq", time.Now().Add(time.Hour)); again.Headers[LifeHeader] != first.Headers[LifeHeader] {
+		t.Errorf("a copy has another life: %v", again.Headers)
+	}
+	if l.Message.Headers["x-death"] == nil {
+		t.Error("the letter's own headers are changed")
+	}
+
+	headers := first.Headers
+	headers["x-death"] = []any{death("orders", "rejected", 1)}
+	l = letterOf(headers)
+	second := revive(l, "orders.dlq", time.Now())
+	if second.Headers[LifeHeader] == first.Headers[LifeHeader] || l.Replays != 1 || l.life != second.Headers[LifeHeader] {
+		t.Errorf("the second replay, %d: %v", l.Replays, second.Headers)
+	}
+	if diff := cmp.Diff([]string{"header:1-1772330584-1"}, livesOf(headers, l.Origin)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestDestination(t *testing.T) {
+	stray := &Letter{}
+	dead := &Letter{Origin: Death{Queue: "orders", Exchange: "x", Key: "k"}}
+	for _, tc := range []struct {
+		target *Target
+		letter *Letter
+		want   Target
+		ok     bool
+	}{
+		{nil, dead, Target{Key: "orders"}, true},
+		{nil, stray, Target{}, false},
+		{&Target{Exchange: "y"}, dead, Target{"y", "k"}, true},
+		{&Target{Exchange: "y", Key: "z"}, stray, Target{"y", "z"}, true},
+		{&Target{Key: "other"}, dead, Target{"", "other"}, true},
+	} {
+		if got, err := tc.target.destination(tc.letter); got != tc.want || (err == nil) != tc.ok {
+			t.Errorf("%+v: %+v, %v", tc, got, err)
+		}
+	}
+}
+
+func TestFilter(t *testing.T) {
+	now := died.Add(time.Hour)
+	l := letterOf(amqp.Table{"x-death": []any{death("orders", "rejected", 1)}, "tenant": int32(7)})
+	l.Record = &counter.Record{LastError: "exit status 1: No Stock"}
+	stray := letterOf(nil)
+	for _, tc := range []struct {
+		name        string
+		f           Filter
+		this, stray bool
+	}{
+		{"everything", Filter{}, true, true},
+		{"id", Filter{IDs: []string{"16", "17"}}, true, true},
+		{"another id", Filter{IDs: []string{"1"}}, false, false},
+		{"origin", Filter{Queue: "orders"}, true, false},
+		{"kind", Filter{Kind: Failed}, true, false},
+		{"another kind", Filter{Kind: Unknown}, false, true},
+		{"reason", Filter{Reason: "no stock"}, true, false},
+		{"another reason", Filter{Reason: "no money"}, false, false},
+		{"older", Filter{Older: 30 * time.Minute}, true, false},
+		{"too young", Filter{Older: 2 * time.Hour}, false, false},
+		{"newer", Filter{Newer: 2 * time.Hour}, true, false},
+		{"too old", Filter{Newer: 30 * time.Minute}, false, false},
+		{"lane", Filter{Lane: "tenant", LaneValue: "7"}, true, false},
+		{"another lane", Filter{Lane: "tenant", LaneValue: "8"}, false, false},
+		{"both", Filter{Lane: "tenant", LaneValue: "7", Reason: "no money"}, false, false},
+	} {
+		if got := tc.f.Match(l, now); got != tc.this {
+			t.Errorf("%s: %v", tc.name, got)
+		}
+		if got := tc.f.Match(stray, now); got != tc.stray {
+			t.Errorf("%s: %v of a stray", tc.name, got)
+		}
+	}
+}

@@ -1,0 +1,169 @@
+package integration
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/deadletter"
+	"github.com/strikesmq/strikes/internal/servers"
+	"github.com/strikesmq/strikes/publisher"
+)
+
+// TestReplayLosesItsBroker cuts the connections of a replay in the middle.
+func TestReplayLosesItsBroker(t *testing.T) {
+	eachType(t, func(t *testing.T, queue string) {
+		const n, window = 50, 5
+		q := deadLetters(t, queue, n)
+		name := uniqueName(t, "replay")
+		q.Dial = namedDialer(t, name)
+		told := 0
+		r, err := q.Replay(t.Context(), deadletter.Replay{Window: window, Told: func(*deadletter.Letter, error) {
+			if told++; told == 20 {
+				eventually(t, 30*time.Second, "the connections are cut", func() bool { return cut(t, name) })
+			}
+		}})
+		var lost *publisher.Error
+		if !errors.Is(err, deadletter.ErrInterrupted) && !errors.As(err, &lost) || r.Done >= n || len(r.Unsure) > window {
+			t.Fatalf("%d replayed, unsure %v, %v", r.Done, r.Unsure, err)
+		}
+		twice := settledTotal(t, queue) - n
+		if twice > len(r.Unsure) {
+			t.Errorf("%d messages twice, but only %v in doubt", twice, r.Unsure)
+		}
+		if _, err := graveyard(t, queue).Replay(t.Context(), deadletter.Replay{Window: window}); err != nil {
+			t.Fatal(err)
+		}
+		checkReplayed(t, queue, n, twice)
+	})
+}
+
+// TestReplayLosesItsStore kills the store in the middle: whether messages fail again cannot be seen any more.
+func TestReplayLosesItsStore(t *testing.T) {
+	store := privateStore(t, servers.RedisOptions{})
+	eachType(t, func(t *testing.T, queue string) {
+		if err := store.Start(t.Context()); err != nil && !strings.Contains(err.Error(), "already") {
+			t.Fatal(err)
+		}
+		const n = 50
+		q := deadLetters(t, queue, n)
+		q.Records = dialStore(t, store.URL)
+		told := 0
+		r, err := q.Replay(t.Context(), deadletter.Replay{Told: func(*deadletter.Letter, error) {
+			if told++; told == 20 {
+				if err := store.Kill(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}})
+		var away *counter.StoreError
+		if !errors.As(err, &away) || r.Done != 20 || len(r.Unsure) > 0 {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		q.Records = nil
+		if r, err := q.Replay(t.Context(), deadletter.Replay{}); err != nil || r.Done != n-20 {
+			t.Errorf("%+v, %v", r, err)
+		}
+		if got := ids(getAll(t, queue)); !slices.Equal(got, numbered("m", n)) {
+			t.Errorf("%v", got)
+		}
+	})
+}
+
+// TestReplayOfAReader has a user who may read, but not write; and one who may not even read.
+func TestReplayOfAReader(t *testing.T) {
+	for _, tc := range []struct {
+		name, read string
+		depth      int
+	}{{"reads", ".*", 3}, {"is a stranger", "^$", 3}} {
+		t.Run(tc.name, func(t *testing.T) {
+			eachType(t, func(t *testing.T, queue string) {
+				q := deadLetters(t, queue, 3)
+				q.Dial = dialerOf(t, tc.read)
+				r, err := q.Replay(t.Context(), deadletter.Replay{})
+				var refused *publisher.Error
+				var reply *amqp.Error
+				denied := errors.As(err, &refused) && refused.Code == amqp.AccessRefused ||
+					errors.As(err, &reply) && reply.Code == amqp.AccessRefused && !errors.Is(err, deadletter.ErrBusy)
+				if !denied || r.Done != 0 || len(r.Unsure) != 0 {
+					t.Errorf("%+v, %v", r, err)
+				}
+				eventually(t, 10*time.Second, "all dead letters are still there", func() bool { return queueDepth(t, queue+".dlq") == tc.depth })
+			})
+		})
+	}
+}
+
+// dialerOf dials as a new user with no permission but to read what the pattern says.
+func dialerOf(t *testing.T, read string) func(context.Context) (*amqp.Connection, error) {
+	t.Helper()
+	user := uniqueName(t, "reader")
+	request(t, http.MethodPut, "/api/users/"+user, `{"password":"pass","tags":""}`)
+	t.Cleanup(func() { request(t, http.MethodDelete, "/api/users/"+user, "") })
+	request(t, http.MethodPut, "/api/permissions/%2F/"+user, `{"configure":"^$","write":"^$","read":"`+read+`"}`)
+	u, err := url.Parse(brokerURL(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.User = url.UserPassword(user, "pass")
+	return func(context.Context) (*amqp.Connection, error) { return amqp.Dial(u.String()) }
+}
+
+// request makes one of the management API; at the end of a test, too.
+func request(t *testing.T, method, path, body string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(context.Background(), method, managementURL(t)+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Close = true
+	req.Header.Set("Content-Type", "application/json")
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if res.StatusCode >= 300 {
+		t.Fatalf("%s %s: %s", method, path, res.Status)
+	}
+}
+
+// TestDeadLetterQueueThatIsNotThere looks for one that nobody declared.
+func TestDeadLetterQueueThatIsNotThere(t *testing.T) {
+	q := graveyard(t, uniqueName(t, "none"))
+	if _, err := q.Replay(t.Context(), deadletter.Replay{}); !errors.Is(err, deadletter.ErrNotFound) {
+		t.Errorf("replay: %v", err)
+	}
+	if _, err := q.Depth(t.Context()); !errors.Is(err, deadletter.ErrNotFound) {
+		t.Errorf("depth: %v", err)
+	}
+}
+
+// TestUnsafeQueueIsNotTouched has a queue that may not be looked at.
+func TestUnsafeQueueIsNotTouched(t *testing.T) {
+	eachType(t, func(t *testing.T, queue string) {
+		q := deadLetters(t, queue, 2)
+		q.Handling = deadletter.Nature{Type: "quorum", Major: 4, Minor: 0, PolicyKnown: true}.Handling()
+		for _, err := range q.Browse(t.Context(), deadletter.Filter{}) {
+			if !errors.Is(err, deadletter.ErrUnsafe) {
+				t.Errorf("browse: %v", err)
+			}
+		}
+		if _, err := q.Replay(t.Context(), deadletter.Replay{Filter: deadletter.Filter{IDs: []string{"m1"}}}); !errors.Is(err, deadletter.ErrUnsafe) {
+			t.Errorf("pick: %v", err)
+		}
+		for _, d := range getAll(t, q.Name) {
+			if major, _ := brokerVersion(t); d.Redelivered && major != 4 {
+				t.Errorf("%s was touched", d.MessageId)
+			}
+		}
+	})
+}

@@ -1,0 +1,190 @@
+package integration
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/deadletter"
+	"github.com/strikesmq/strikes/publisher"
+)
+
+// The full run: go test ./integration -run TestReplayKilled -dead.letters 10000 -dead.kills 100 -timeout 20m
+var (
+	killLetters = flag.Int("dead.letters", 600, "dead letters of TestReplayKilled and TestReplayRate")
+	killKills   = flag.Int("dead.kills", 8, "kills of TestReplayKilled")
+)
+
+// replayEnv makes this test binary a process that replays, told in JSON what to do.
+const replayEnv = "STRIKES_TEST_REPLAY"
+
+// replayer is what such a process does.
+type replayer struct {
+	AMQP, Queue string
+	Window      int
+	Pick        bool // by a filter that picks everything
+}
+
+func init() {
+	if spec := os.Getenv(replayEnv); spec != "" {
+		if err := runReplayer(spec); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+}
+
+func runReplayer(spec string) error {
+	var r replayer
+	if err := json.Unmarshal([]byte(spec), &r); err != nil {
+		return err
+	}
+	q := deadletter.Queue{
+		Name: r.Queue, Handling: harmless,
+		Dial: func(context.Context) (*amqp.Connection, error) { return amqp.Dial(r.AMQP) },
+	}
+	replay := deadletter.Replay{Window: r.Window}
+	if r.Pick {
+		replay.Filter.Older = time.Second
+	}
+	_, err := q.Replay(context.Background(), replay)
+	return err
+}
+
+func (r replayer) spawn(t *testing.T) *exec.Cmd {
+	t.Helper()
+	spec, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), replayEnv+"="+string(spec), "GORACE=atexit_sleep_ms=0")
+	cmd.Stderr = os.Stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return cmd
+}
+
+// bury puts dead letters m0, m1, … of a queue into its dead-letter queue.
+func bury(t *testing.T, queue string, n int) {
+	t.Helper()
+	died := time.Now().Add(-time.Hour).Truncate(time.Second)
+	msgs := make([]publisher.Message, n)
+	for i := range msgs {
+		death := amqp.Table{"queue": queue, "exchange": "", "reason": "rejected", "count": int64(1), "time": died, "routing-keys": []any{queue}}
+		msgs[i] = publisher.Message{Key: queue + ".dlq", Publishing: amqp.Publishing{
+			MessageId: fmt.Sprint("m", i), Body: []byte("an order"), Headers: amqp.Table{"x-death": []any{death}},
+		}}
+	}
+	publishAll(t, msgs...)
+}
+
+// TestReplayKilled kills a replay over and over at random moments. Nothing may be lost, and each time no more than a window
+// may be published twice, under one id and one life.
+func TestReplayKilled(t *testing.T) {
+	for _, mode := range []replayer{{Window: 1}, {Window: 20}, {Window: 1, Pick: true}} {
+		t.Run(fmt.Sprintf("window %d, pick %v", mode.Window, mode.Pick), func(t *testing.T) {
+			eachType(t, func(t *testing.T, queue string) {
+				mode.AMQP, mode.Queue = brokerURL(t), queue+".dlq"
+				n, extra := *killLetters, 0
+				bury(t, queue, n)
+				for kill := range *killKills {
+					left := queueDepth(t, mode.Queue)
+					cmd := mode.spawn(t)
+					come := n + extra - max(left-rand.IntN(2*n / *killKills + 1), 0)
+					for queueDepth(t, queue) < come && alive(cmd) {
+						time.Sleep(time.Millisecond)
+					}
+					time.Sleep(time.Duration(rand.IntN(5000)) * time.Microsecond) // not only just after a confirm
+					_ = cmd.Process.Kill()
+					_ = cmd.Wait()
+					twice := settledTotal(t, queue) - n
+					if twice < extra || twice > extra+mode.Window {
+						t.Fatalf("kill %d: %d messages twice, %d before", kill+1, twice, extra)
+					}
+					extra = twice
+				}
+				cmd := mode.spawn(t)
+				if err := cmd.Wait(); err != nil {
+					t.Fatal(err)
+				}
+				checkReplayed(t, queue, n, extra)
+				t.Logf("%d kills, %d messages lost, %d twice", *killKills, 0, extra)
+			})
+		})
+	}
+}
+
+// alive reports whether a process that was started has not ended by itself.
+func alive(cmd *exec.Cmd) bool {
+	var status syscall.WaitStatus
+	pid, err := syscall.Wait4(cmd.Process.Pid, &status, syscall.WNOHANG, nil)
+	return err == nil && pid == 0
+}
+
+// settledTotal counts the messages of both queues once nobody holds any.
+func settledTotal(t *testing.T, queue string) (total int) {
+	t.Helper()
+	eventually(t, 20*time.Second, "the killed process is gone from the broker", func() bool { return consumers(t, queue+".dlq") == 0 })
+	last := -1
+	eventually(t, 20*time.Second, "the queues are quiet", func() bool {
+		last, total = total, queueDepth(t, queue)+queueDepth(t, queue+".dlq")
+		return last == total && total > 0
+	})
+	return total
+}
+
+// checkReplayed looks at what came back: each message, in order if those that came again are left out, and no stranger.
+func checkReplayed(t *testing.T, queue string, n, extra int) {
+	t.Helper()
+	if left := queueDepth(t, queue+".dlq"); left != 0 {
+		t.Errorf("%d dead letters are left", left)
+	}
+	lives := map[string]string{}
+	next, twice := 0, 0
+	for _, d := range getAll(t, queue) {
+		life, _ := d.Headers[deadletter.LifeHeader].(string)
+		lineage, _ := d.Headers[deadletter.LineageHeader].(amqp.Table)
+		if first, seen := lives[d.MessageId]; seen {
+			if twice++; first != life || lineage["again"] != true {
+				t.Errorf("%s came again: life %q, then %q, lineage %v", d.MessageId, first, life, lineage)
+			}
+			continue
+		}
+		if want := fmt.Sprint("m", next); d.MessageId != want {
+			t.Errorf("%s came instead of %s", d.MessageId, want)
+		}
+		lives[d.MessageId] = life
+		next++
+	}
+	if len(lives) != n || twice != extra {
+		t.Errorf("%d of %d messages, %d twice, want %d", len(lives), n, twice, extra)
+	}
+}
+
+// TestReplayRate tells how fast a replay is.
+func TestReplayRate(t *testing.T) {
+	for _, window := range []int{1, 100} {
+		eachType(t, func(t *testing.T, queue string) {
+			n := *killLetters
+			bury(t, queue, n)
+			began := time.Now()
+			r, err := graveyard(t, queue).Replay(t.Context(), deadletter.Replay{Window: window})
+			if err != nil || r.Done != n {
+				t.Fatalf("%+v, %v", r, err)
+			}
+			t.Logf("window %d: %.0f messages/s", window, float64(n)/time.Since(began).Seconds())
+		})
+	}
+}
