@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -47,7 +48,7 @@ func (a *app) dropDead(ctx context.Context, c *cli.Command) error {
 		return errors.Join(file.keep(letters), a.toldDropped(letters, c.Bool("json")))
 	})
 	p.finish()
-	err = errors.Join(err, file.Close())
+	err = errors.Join(err, file.finish())
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d dropped, %d in %s", result.Done, file.n, shown(to))
 	name(&b, "in the file, and maybe still dead letters", len(result.Unsure), result.Unsure)
@@ -74,16 +75,18 @@ func (a *app) toldDropped(letters []*deadletter.Letter, asJSON bool) error {
 // keepFile is where dead letters are kept.
 type keepFile struct {
 	*os.File
-	n int
+	n     int
+	fresh bool // it was not there before
 }
 
 // openKeep opens a file for dead letters behind what is there. Only its owner may read it: they may hold anything.
 func openKeep(name string) (*keepFile, error) {
+	_, missing := os.Stat(name)
 	f, err := os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o600) //nolint:gosec // the user names it
 	if err != nil {
 		return nil, fmt.Errorf("nothing is dropped: %w", err)
 	}
-	k := &keepFile{File: f}
+	k := &keepFile{File: f, fresh: errors.Is(missing, fs.ErrNotExist)}
 	if err := errors.Join(k.mend(), syncDir(filepath.Dir(name))); err != nil {
 		return nil, errors.Join(fmt.Errorf("nothing is dropped: %w", err), f.Close())
 	}
@@ -101,6 +104,15 @@ func (k *keepFile) mend() error {
 		return err
 	}
 	_, err = k.WriteString("\n")
+	return err
+}
+
+// finish closes the file, and leaves none behind for nothing.
+func (k *keepFile) finish() error {
+	err := k.Close()
+	if k.n == 0 && k.fresh {
+		err = errors.Join(err, os.Remove(k.Name()))
+	}
 	return err
 }
 

@@ -42,6 +42,7 @@ func TestServers(t *testing.T) {
 			e.Setenv("AMQP_URL", broker)
 			e.Setenv("REDIS_URL", store)
 			e.Setenv("QUEUE", queue)
+			e.Setenv("CLOSED", "127.0.0.1:1")
 			e.Setenv("STRIKES_PREFIX", queue)
 			e.Setenv("ESCAPE", "\x1b[2J")
 			e.Defer(func() {
@@ -145,7 +146,8 @@ func TestHelpShowsNoSecret(t *testing.T) {
 	t.Setenv("STRIKES_REDIS_URL", "redis://:hush@127.0.0.1/")
 	t.Setenv("STRIKES_MANAGEMENT_URL", "http://guest:hush@127.0.0.1:15672")
 	for _, args := range [][]string{{}, {"demo"}, {"declare"}, {"publish"}, {"consume"}, {"counter"}, {"counter", "list"}, {"counter", "get"}, {"counter", "reset"}, {"counter", "grant"},
-		{"limit"}, {"limit", "get"}, {"limit", "set"}, {"limit", "clear"}, {"status"}, {"doctor"}} {
+		{"limit"}, {"limit", "get"}, {"limit", "set"}, {"limit", "clear"}, {"status"}, {"doctor"},
+		{"dead"}, {"dead", "list"}, {"dead", "show"}, {"dead", "replay"}, {"dead", "drop"}} {
 		var out output
 		code := run(t.Context(), streams{stdin: os.Stdin, stdout: &out, stderr: &out}, append(append([]string{"strikes"}, args...), "--help"))
 		if code != 0 || len(out.String()) < 100 {
