@@ -50,7 +50,7 @@ func (q *Queue) look(ctx context.Context, f Filter) (*choice, error) {
 	}
 	c := &choice{q: q, s: s, f: f}
 	if err := c.collect(ctx, q.Preview); err != nil {
-		c.end()
+		c.finish()
 		return nil, err
 	}
 	s.ignore()

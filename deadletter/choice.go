@@ -32,7 +32,7 @@ func (q *Queue) choose(ctx context.Context, f Filter) (*choice, error) {
 	}
 	c := &choice{q: q, s: s, f: f}
 	if err := c.collect(ctx, -1); err != nil {
-		c.end()
+		c.finish()
 		return nil, err
 	}
 	s.ignore()
@@ -137,12 +137,7 @@ func (c *choice) settle(letters []*Letter) error {
 	return c.s.fence()
 }
 
-func (c *choice) finish(bool) error {
-	c.end()
-	return nil
-}
-
-func (c *choice) end() {
+func (c *choice) finish() {
 	c.s.close()
 	if c.spool != nil {
 		c.spool.close()

@@ -1,9 +1,6 @@
 package deadletter
 
-import (
-	"context"
-	"errors"
-)
+import "context"
 
 // atOnce is how many dead letters are given to be kept at once.
 const atOnce = picked
@@ -22,11 +19,8 @@ func (q *Queue) Drop(ctx context.Context, f Filter, most int, keep func([]*Lette
 	if most > 0 {
 		d.total = min(d.total, most)
 	}
+	defer source.finish()
 	err = d.all(ctx)
-	if lost := source.finish(errors.Is(err, ErrInterrupted)); lost != nil {
-		d.result.unsure(d.last)
-		err = errors.Join(err, lost)
-	}
 	return d.result, err
 }
 
@@ -36,7 +30,6 @@ type dropping struct {
 	feed   feed
 	keep   func([]*Letter) error
 	total  int
-	last   []*Letter // settled, but not proven to be
 	result Result
 }
 
@@ -53,7 +46,6 @@ func (d *dropping) all(ctx context.Context) error {
 			d.result.unsure(letters)
 			return err
 		}
-		d.last = letters
 		d.result.Done += len(letters)
 		d.q.progress("dropping", d.result.Done, d.total)
 	}

@@ -6,11 +6,10 @@ import "context"
 type feed interface {
 	// next returns n letters, or fewer if there are no more; none at the end.
 	next(ctx context.Context, n int) ([]*Letter, error)
-	// settle takes letters off.
+	// settle takes letters off; on an error they may or may not be.
 	settle([]*Letter) error
-	// finish proves what was settled and gives back the rest; cut off, it only
-	// gives back.
-	finish(cutOff bool) error
+	// finish gives back the rest.
+	finish()
 	// total is how many it hands out at most; leave tells whether one may be
 	// passed over.
 	total() int

@@ -2,7 +2,6 @@ package deadletter
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -94,16 +93,12 @@ type replaying struct {
 	pace   *rate.Limiter
 	total  int
 	taken  int
-	last   []*Letter // settled, but not proven to be
 	result Result
 }
 
 func (w *replaying) run(ctx context.Context) error {
 	err := w.all(ctx)
-	if lost := w.feed.finish(errors.Is(err, ErrInterrupted)); lost != nil {
-		w.result.unsure(w.last)
-		err = errors.Join(err, lost)
-	}
+	w.feed.finish()
 	if err == nil {
 		err = w.watch.linger(ctx, w.r.Watch)
 	}
@@ -169,7 +164,6 @@ func (w *replaying) window(ctx context.Context, letters []*Letter) error {
 		w.result.unsure(done)
 		return firstOf(first, err)
 	}
-	w.last = done
 	w.count(done)
 	return first
 }

@@ -183,7 +183,7 @@ func (s *session) ack(l *Letter, andBefore bool) error {
 // them if the connection is lost, or closed (13 of 100 on 4.3.6, 131 on 3.10.8).
 func (s *session) fence() error {
 	defer onTime(s.conn)()
-	if _, err := state(s.ch, s.queue); err != nil {
+	if err := s.ch.Qos(max(s.prefetch, 1), 0, false); err != nil { // it is that of later consumers
 		return s.lost()
 	}
 	return nil

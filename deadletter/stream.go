@@ -2,7 +2,8 @@ package deadletter
 
 import "context"
 
-// stream is a feed of everything. It has no more in hand than one window.
+// stream is a feed of everything. It has no more in hand than two windows: the
+// second is on its way while the broker writes down that the first is settled.
 type stream struct {
 	q    *Queue
 	s    *session
@@ -15,7 +16,7 @@ func (q *Queue) stream(ctx context.Context, window, most int) (*stream, error) {
 	if err := q.mayTake(); err != nil {
 		return nil, err
 	}
-	s, err := q.open(ctx, window)
+	s, err := q.open(ctx, 2*window)
 	if err != nil {
 		return nil, err
 	}
@@ -44,28 +45,24 @@ func (f *stream) next(ctx context.Context, n int) ([]*Letter, error) {
 	return letters, f.q.join(ctx, f.s.vhost, letters)
 }
 
-// settle takes all with one command if it can: see fence. No more than the window
-// is ever out, so the next delivery shows that the broker has processed it.
+// settle takes all with one command if it can: see fence.
 func (f *stream) settle(letters []*Letter) error {
 	if n := len(letters); n > 0 && n == f.out {
 		f.out = 0
-		return f.s.ack(letters[n-1], true)
+		if err := f.s.ack(letters[n-1], true); err != nil {
+			return err
+		}
+		return f.s.fence()
 	}
 	for _, l := range letters { // the replay ends with this one
 		if err := f.s.ack(l, false); err != nil {
 			return err
 		}
 	}
-	return nil
-}
-
-func (f *stream) finish(cutOff bool) error {
-	defer f.s.close()
-	if cutOff {
-		return nil
-	}
 	return f.s.fence()
 }
+
+func (f *stream) finish() { f.s.close() }
 
 func (f *stream) total() int  { return f.all }
 func (f *stream) leave() bool { return false }

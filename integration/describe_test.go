@@ -1,0 +1,57 @@
+package integration
+
+import (
+	"errors"
+	"net/http"
+	"testing"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/topology"
+)
+
+// TestDescribe tells queues apart, with the management API and without, and sees a policy where that can be seen.
+func TestDescribe(t *testing.T) {
+	major, minor := brokerVersion(t)
+	conn := dialBroker(t)
+	for _, tc := range []struct {
+		name   string
+		args   amqp.Table
+		policy string
+		api    bool
+		want   topology.Description
+	}{
+		{"classic", nil, "", false, topology.Description{Type: "classic"}},
+		{"quorum", amqp.Table{"x-queue-type": "quorum", "x-delivery-limit": 7}, "", false, topology.Description{Type: "quorum", DeliveryLimit: 7, Limited: true}},
+		{"no limit", amqp.Table{"x-queue-type": "quorum"}, "", true, topology.Description{Type: "quorum", PolicyKnown: true}},
+		{"policy", amqp.Table{"x-queue-type": "quorum", "x-delivery-limit": 7}, `{"delivery-limit":3}`, true, topology.Description{Type: "quorum", DeliveryLimit: 3, Limited: true, PolicyKnown: true}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			queue := uniqueName(t, "describe")
+			deleteQueues(t, queue)
+			if tc.policy != "" {
+				request(t, http.MethodPut, "/api/policies/%2F/"+queue, `{"pattern":"^`+queue+`$","apply-to":"queues","definition":`+tc.policy+`}`)
+				t.Cleanup(func() { request(t, http.MethodDelete, "/api/policies/%2F/"+queue, "") })
+			}
+			err := onChannel(dialer(t), func(ch *amqp.Channel) error {
+				_, err := ch.QueueDeclare(queue, true, false, false, false, tc.args)
+				return err
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			api := ""
+			if tc.api {
+				api = managementURL(t)
+			}
+			got, err := topology.Describe(t.Context(), conn, queue, api, nil)
+			tc.want.Queue, tc.want.Major, tc.want.Minor = queue, major, minor
+			if err != nil || got != tc.want {
+				t.Errorf("%+v, %v, want %+v", got, err, tc.want)
+			}
+		})
+	}
+	if _, err := topology.Describe(t.Context(), conn, uniqueName(t, "none"), "", nil); !errors.Is(err, topology.ErrQueueNotFound) {
+		t.Errorf("%v", err)
+	}
+}
