@@ -62,7 +62,7 @@ func (q *Queue) Replay(ctx context.Context, r Replay) (Result, error) {
 	if !r.Filter.Everything() {
 		r.Window = min(r.Window, picked)
 	}
-	pub, err := publisher.New(q.Dial, &publisher.Options{Window: r.Window})
+	pub, err := publisher.New(q.Dial, &publisher.Options{Window: r.Window}) //nolint:contextcheck // Close ends it
 	if err != nil {
 		return Result{}, err
 	}
@@ -180,7 +180,7 @@ func (w *replaying) count(done []*Letter) {
 	for _, l := range done {
 		w.watch.add(l)
 		if l.Again {
-			w.result.Agains++
+			w.result.AgainCount++
 			w.result.Again = remember(w.result.Again, l)
 		}
 	}

@@ -7,8 +7,8 @@ type Result struct {
 
 	// Again are those replayed that had been handed out before: by a look, or by
 	// a replay that was cut off. Those of the latter may be published twice.
-	Again  []string
-	Agains int
+	Again      []string
+	AgainCount int
 
 	// Unsure are those that may or may not be published, or are published and may
 	// still be in the dead-letter queue: of one window at most.

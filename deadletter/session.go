@@ -193,7 +193,7 @@ func (s *session) fence() error {
 func (s *session) ignore() {
 	for _, deliveries := range s.consumers {
 		s.drained.Go(func() {
-			for range deliveries { //nolint:revive // nothing is to be done with them
+			for range deliveries {
 			}
 		})
 	}

@@ -119,9 +119,9 @@ func TestReplayAll(t *testing.T) {
 				q := deadLetters(t, queue, n)
 				r, err := q.Replay(t.Context(), deadletter.Replay{Window: window})
 				// 4.0 shows what a quorum queue dead-letters as delivered before
-				again := r.Agains > 0
+				again := r.AgainCount > 0
 				if major, minor := brokerVersion(t); err != nil || r.Done != n || r.Left != 0 || len(r.Unsure) != 0 || again && (major != 4 || minor != 0) {
-					t.Fatalf("%d replayed, %d left, %d again, %v unsure, %v", r.Done, r.Left, r.Agains, r.Unsure, err)
+					t.Fatalf("%d replayed, %d left, %d again, %v unsure, %v", r.Done, r.Left, r.AgainCount, r.Unsure, err)
 				}
 				if left := queueDepth(t, q.Name); left != 0 {
 					t.Errorf("%d dead letters are left", left)

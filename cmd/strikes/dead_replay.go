@@ -116,7 +116,7 @@ func replaySummary(r deadletter.Result) string {
 		fmt.Fprintf(&b, ", %d left", r.Left)
 	}
 	name(&b, "in doubt: published or not, and maybe still dead letters", len(r.Unsure), r.Unsure)
-	name(&b, "had been handed out before, by a look or by a replay; one that was cut off may have published the last of them too", r.Agains, r.Again)
+	name(&b, "had been handed out before, by a look or by a replay; one that was cut off may have published the last of them too", r.AgainCount, r.Again)
 	name(&b, "failed again", len(r.FailedAgain), r.FailedAgain)
 	return b.String()
 }
