@@ -82,7 +82,7 @@ func TestDoctorProbesTheLanding(t *testing.T) {
 			b.queue(q, quorum(q, argDLK, "this"))
 		}, none, ""}},
 		{patient: patient{"default exchange", func(b topo, q string) {
-			b.queue(q+".dlq", deadLetters())
+			b.queue(q+".dlq", lettersTo())
 			b.queue(q, classic(q, argDLX, "", argDLK, q+".dlq"))
 		}, none, ""}},
 		{patient: patient{"two dead-letter queues", landing()[6].set, none, ""}},
@@ -106,7 +106,7 @@ func TestDoctorProbesTheLanding(t *testing.T) {
 			b.queue(q, quorum(q))
 		}, none, "probe-refused"}, "depends on the message"},
 		{patient{"a dead-letter queue that expires messages", func(b topo, q string) {
-			b.ends(q, deadLetters("x-message-ttl", 100000))
+			b.ends(q, lettersTo("x-message-ttl", 100000))
 		}, none, "probe-refused"}, "taken out"},
 		{patient{"nothing bound", func(b topo, q string) {
 			b.exchange(q+".dlx", "fanout")
@@ -169,7 +169,7 @@ func TestDoctorProbesOverAMQP(t *testing.T) {
 		t.Errorf("proven %d, found %v", proven, findings)
 	}
 	named := b.name()
-	b.queue(named+".dlq", deadLetters())
+	b.queue(named+".dlq", lettersTo())
 	b.queue(named, quorum(named, argDLX, "", argDLK, named+".dlq"))
 	if proven, codes, findings := b.probe(topology.Need{Queue: named}); proven != 2 || codes != "" {
 		t.Errorf("proven %d, found %v", proven, findings)
@@ -180,7 +180,7 @@ func TestDoctorProbesOverAMQP(t *testing.T) {
 func TestDoctorSeesTheNamedQueueOverAMQP(t *testing.T) {
 	b := newTopo(t)
 	q := b.name()
-	b.queue(q+".dlq", deadLetters("x-max-length", 5))
+	b.queue(q+".dlq", lettersTo("x-max-length", 5))
 	b.queue(q, quorum(q, argDLX, "", argDLK, q+".dlq"))
 	if got, findings := b.examine(topology.Need{Queue: q, MaxRetries: 3}); got != "warning dead-letter-queue-limited, warning not-seen" {
 		t.Errorf("found %v", findings)

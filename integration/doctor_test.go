@@ -45,7 +45,7 @@ func classic(q string, pairs ...any) amqp.Table {
 	return changed(amqp.Table{"x-queue-type": "classic", argDLX: q + ".dlx"}, pairs...)
 }
 
-func deadLetters(pairs ...any) amqp.Table {
+func lettersTo(pairs ...any) amqp.Table {
 	return changed(amqp.Table{"x-queue-type": "quorum", argLimit: enough}, pairs...)
 }
 
@@ -63,7 +63,7 @@ func changed(args amqp.Table, pairs ...any) amqp.Table {
 func (b topo) way(q, kind, key string) {
 	b.t.Helper()
 	b.exchange(q+".dlx", kind)
-	b.queue(q+".dlq", deadLetters())
+	b.queue(q+".dlq", lettersTo())
 	b.bind(q+".dlq", key, q+".dlx")
 }
 
@@ -184,7 +184,7 @@ func lost() []patient {
 // ended: dead-letter queues that do not keep what reaches them.
 func ended() []patient {
 	end := func(name, want string, pairs ...any) patient {
-		return patient{name, func(b topo, q string) { b.ends(q, deadLetters(pairs...)) }, topology.Need{}, want}
+		return patient{name, func(b topo, q string) { b.ends(q, lettersTo(pairs...)) }, topology.Need{}, want}
 	}
 	return []patient{
 		end("dead-letter queue that drops the oldest", "warning dead-letter-queue-limited", "x-max-length", 1000),
@@ -287,7 +287,7 @@ func landing() []patient {
 			b.queue(q, quorum(q))
 		}, none, ""},
 		{"default exchange", func(b topo, q string) {
-			b.queue(q+".dlq", deadLetters())
+			b.queue(q+".dlq", lettersTo())
 			b.queue(q, quorum(q, argDLX, "", argDLK, q+".dlq"))
 		}, none, ""},
 		{"over another exchange", func(b topo, q string) {
@@ -299,7 +299,7 @@ func landing() []patient {
 		{"two dead-letter queues", func(b topo, q string) {
 			on(quorum)(b, q)
 			second := b.name()
-			b.queue(second, deadLetters())
+			b.queue(second, lettersTo())
 			b.bind(second, "", q+".dlx")
 		}, none, ""},
 		{"dead-letter queue that is looked into often, by policy", func(b topo, q string) {

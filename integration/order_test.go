@@ -226,7 +226,7 @@ type cuttable struct {
 
 func (c *cuttable) dial(context.Context) (*amqp.Connection, error) {
 	return amqp.DialConfig(c.url, amqp.Config{Heartbeat: 10 * time.Second, Dial: func(network, addr string) (net.Conn, error) {
-		conn, err := amqp.DefaultDial(5 * time.Second)(network, addr)
+		conn, err := amqp.DefaultDial(5*time.Second)(network, addr)
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.conn = conn

@@ -3,9 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"net"
-	"net/url"
-	"strconv"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 	"github.com/urfave/cli/v3"
@@ -87,20 +84,6 @@ func nature(d topology.Description) deadletter.Nature {
 	return deadletter.Nature{
 		Type: d.Type, Major: d.Major, Minor: d.Minor, Limit: d.DeliveryLimit, Limited: d.Limited, PolicyKnown: d.PolicyKnown,
 	}
-}
-
-// guessManagement is where the management API of a broker usually is: its port is that of AMQP and 10000.
-func guessManagement(rawURL string) string {
-	uri, err := amqp.ParseURI(rawURL)
-	if err != nil || uri.Port+10000 > 65535 {
-		return ""
-	}
-	scheme := "http"
-	if uri.Scheme == "amqps" {
-		scheme = "https"
-	}
-	u := url.URL{Scheme: scheme, User: url.UserPassword(uri.Username, uri.Password), Host: net.JoinHostPort(uri.Host, strconv.Itoa(uri.Port+10000))}
-	return u.String()
 }
 
 // where names the dead-letter queue for a line of text.

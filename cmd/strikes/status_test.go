@@ -14,7 +14,7 @@ import (
 
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-func ago(d time.Duration) time.Time { return noon.Add(-d) }
+func earlierBy(d time.Duration) time.Time { return noon.Add(-d) }
 
 func TestBlockState(t *testing.T) {
 	for name, tc := range map[string]struct {
@@ -28,10 +28,10 @@ func TestBlockState(t *testing.T) {
 		"in its backoff":         {counter.Record{Failures: 1, Due: noon.Add(1)}, 1, blockWaits},
 		"in it without consumer": {counter.Record{Failures: 1, Due: noon.Add(1)}, 0, blockWaits},
 		"backoff is over":        {counter.Record{Failures: 1, Due: noon}, 1, blockReady},
-		"for five minutes":       {counter.Record{Failures: 1, Due: ago(forgottenAfter)}, 1, blockReady},
-		"for longer":             {counter.Record{Failures: 1, Due: ago(forgottenAfter + 1)}, 1, blockForgotten},
-		"no backoff":             {counter.Record{Failures: 1, LastTime: ago(time.Second)}, 1, blockReady},
-		"no backoff, long ago":   {counter.Record{Crashes: 1, LastTime: ago(time.Hour)}, 1, blockForgotten},
+		"for five minutes":       {counter.Record{Failures: 1, Due: earlierBy(forgottenAfter)}, 1, blockReady},
+		"for longer":             {counter.Record{Failures: 1, Due: earlierBy(forgottenAfter + 1)}, 1, blockForgotten},
+		"no backoff":             {counter.Record{Failures: 1, LastTime: earlierBy(time.Second)}, 1, blockReady},
+		"no backoff, long ago":   {counter.Record{Crashes: 1, LastTime: earlierBy(time.Hour)}, 1, blockForgotten},
 	} {
 		if got := blockState(tc.r, &standing{Time: noon, Consumers: tc.consumers}); got != tc.want {
 			t.Errorf("%s: %s, want %s", name, got, tc.want)
@@ -60,11 +60,11 @@ func TestBlocks(t *testing.T) {
 
 func TestBlockingIsSortedByLength(t *testing.T) {
 	all := []blocking{
-		{ID: "gone", State: blockForgotten, Since: ago(48 * time.Hour)},
-		{ID: "second", State: blockReady, Since: ago(time.Minute)},
-		{ID: "b", State: blockRuns, Since: ago(time.Second)},
-		{ID: "head", State: blockWaits, Since: ago(time.Hour)},
-		{ID: "a", State: blockRuns, Since: ago(time.Second)},
+		{ID: "gone", State: blockForgotten, Since: earlierBy(48 * time.Hour)},
+		{ID: "second", State: blockReady, Since: earlierBy(time.Minute)},
+		{ID: "b", State: blockRuns, Since: earlierBy(time.Second)},
+		{ID: "head", State: blockWaits, Since: earlierBy(time.Hour)},
+		{ID: "a", State: blockRuns, Since: earlierBy(time.Second)},
 	}
 	slices.SortFunc(all, byLength)
 	var got []string
@@ -188,15 +188,15 @@ func TestStandingText(t *testing.T) {
 	unacked, holds := 1, 2
 	s := standing{
 		Time: noon, VHost: "/", Queue: "orders", Ready: 37, Consumers: 2, Unacked: &unacked, Rates: &rates{12, 3.14, 3},
-		Limit:   &override{MaxRetries: 5, note: note{By: "jo@desk", At: ago(time.Hour), Reason: "supplier down"}},
+		Limit:   &override{MaxRetries: 5, note: note{By: "jo@desk", At: earlierBy(time.Hour), Reason: "supplier down"}},
 		Blocked: 5,
 		Blocking: []blocking{
-			{ID: "17", State: blockWaits, Attempt: 3, Of: 6, Since: ago(4 * time.Minute), NextTry: noon.Add(12 * time.Second), Failures: 2, LastError: "no stock", Holder: "web-1, pid 42"},
-			{ID: "18", State: blockRunsAlone, Attempt: 2, Of: 6, Since: ago(time.Minute), Running: ago(20 * time.Second), Crashes: 1, Suspect: true, LastError: "process died", Holder: "web-2, pid 7"},
-			{ID: "19", State: blockReady, Attempt: 2, Since: ago(2 * time.Second), Failures: 1},
-			{ID: "20", State: blockRuns, Attempt: 1, Of: 6, Since: ago(time.Second), Running: ago(time.Second)},
+			{ID: "17", State: blockWaits, Attempt: 3, Of: 6, Since: earlierBy(4 * time.Minute), NextTry: noon.Add(12 * time.Second), Failures: 2, LastError: "no stock", Holder: "web-1, pid 42"},
+			{ID: "18", State: blockRunsAlone, Attempt: 2, Of: 6, Since: earlierBy(time.Minute), Running: earlierBy(20 * time.Second), Crashes: 1, Suspect: true, LastError: "process died", Holder: "web-2, pid 7"},
+			{ID: "19", State: blockReady, Attempt: 2, Since: earlierBy(2 * time.Second), Failures: 1},
+			{ID: "20", State: blockRuns, Attempt: 1, Of: 6, Since: earlierBy(time.Second), Running: earlierBy(time.Second)},
 		},
-		Dead: deadLetters{Count: 3, Since: ago(24 * time.Hour), Queue: "orders.dlq", Holds: &holds, Reasons: []reason{{"no stock", 3}}},
+		Dead: deadLetters{Count: 3, Since: earlierBy(24 * time.Hour), Queue: "orders.dlq", Holds: &holds, Reasons: []reason{{"no stock", 3}}},
 	}
 	s.Dead.judge()
 	want := `12:00:00Z  orders in virtual host /
