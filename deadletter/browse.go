@@ -25,6 +25,9 @@ func (q *Queue) Browse(ctx context.Context, f Filter) iter.Seq2[*Letter, error] 
 				return
 			}
 			if letters == nil {
+				if err := incomplete(q.Name, c.gone); err != nil {
+					yield(nil, err)
+				}
 				return
 			}
 			for _, l := range letters {

@@ -19,6 +19,7 @@ type choice struct {
 	f     Filter
 	spool *spool
 	n     int // in the spool
+	gone  int // did not come
 	page  []*Letter
 }
 
@@ -52,6 +53,7 @@ func (c *choice) collect(ctx context.Context, preview int) (err error) {
 			return err
 		}
 		if !ok {
+			c.gone = c.s.ready - i
 			break
 		}
 		l := c.q.newLetter(&d)
@@ -146,5 +148,7 @@ func (c *choice) finish() {
 
 func (c *choice) total() int  { return c.n }
 func (c *choice) leave() bool { return true }
+
+func (c *choice) missing() int { return c.gone }
 
 func (c *choice) vhost() string { return c.s.vhost }

@@ -36,8 +36,11 @@ type dropping struct {
 func (d *dropping) all(ctx context.Context) error {
 	for d.result.Done < d.total && ctx.Err() == nil {
 		letters, err := d.feed.next(ctx, min(atOnce, d.total-d.result.Done))
-		if err != nil || len(letters) == 0 {
+		if err != nil {
 			return err
+		}
+		if len(letters) == 0 {
+			break
 		}
 		if err := d.keep(letters); err != nil {
 			return err
@@ -49,5 +52,8 @@ func (d *dropping) all(ctx context.Context) error {
 		d.result.Done += len(letters)
 		d.q.progress("dropping", d.result.Done, d.total)
 	}
-	return ctx.Err()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return incomplete(d.q.Name, d.feed.missing())
 }

@@ -24,6 +24,11 @@ var (
 	// ended in the middle. The dead letters that were not settled are back.
 	ErrInterrupted = errors.New("deadletter: the connection to the dead-letter queue was lost")
 
+	// ErrIncomplete is returned, after all is done that could be, if fewer messages
+	// came than the broker had counted: they expired, or somebody else has them.
+	// Look again.
+	ErrIncomplete = errors.New("deadletter: not all messages came")
+
 	// ErrFailingAgain is returned by Replay when as many of the replayed messages
 	// failed again as StopAfter allows. Result tells how far it came.
 	ErrFailingAgain = errors.New("deadletter: replayed messages fail again")
@@ -32,6 +37,14 @@ var (
 	// it died, so where it is to go must be given.
 	ErrNoOrigin = errors.New("deadletter: the message does not say where it died")
 )
+
+// incomplete is nil if nothing is missing.
+func incomplete(queue string, missing int) error {
+	if missing == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: %d of queue %q expired, or somebody else has them: look again", ErrIncomplete, missing, queue)
+}
 
 // explain tells of a refused consumer why.
 func explain(queue string, err error) error {

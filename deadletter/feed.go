@@ -15,6 +15,8 @@ type feed interface {
 	total() int
 	leave() bool
 	vhost() string
+	// missing is how many that were counted did not come.
+	missing() int
 }
 
 // feedOf takes what is needed and no more: all from the first on, or a choice.

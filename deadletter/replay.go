@@ -113,8 +113,11 @@ func (w *replaying) all(ctx context.Context) error {
 			return err
 		}
 		letters, err := w.feed.next(ctx, n)
-		if err != nil || len(letters) == 0 {
+		if err != nil {
 			return err
+		}
+		if len(letters) == 0 {
+			break
 		}
 		w.taken += len(letters)
 		if err := w.window(ctx, letters); err != nil {
@@ -125,7 +128,7 @@ func (w *replaying) all(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil
+	return incomplete(w.q.Name, w.feed.missing())
 }
 
 func (w *replaying) wait(ctx context.Context, n int) error {

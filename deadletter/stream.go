@@ -8,6 +8,7 @@ type stream struct {
 	q    *Queue
 	s    *session
 	left int // to be handed out
+	gone int // will not come
 	all  int
 	out  int // handed out, but not settled
 }
@@ -35,7 +36,7 @@ func (f *stream) next(ctx context.Context, n int) ([]*Letter, error) {
 			return nil, err
 		}
 		if !ok {
-			f.left = 0
+			f.gone, f.left = f.left, 0
 			break
 		}
 		f.left--
@@ -66,5 +67,7 @@ func (f *stream) finish() { f.s.close() }
 
 func (f *stream) total() int  { return f.all }
 func (f *stream) leave() bool { return false }
+
+func (f *stream) missing() int { return f.gone }
 
 func (f *stream) vhost() string { return f.s.vhost }

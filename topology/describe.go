@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -24,6 +25,7 @@ type Description struct {
 
 	PolicyKnown bool   // false: a policy may set a limit that is not known
 	Unread      string // why something is not known; empty where all is
+	Denied      bool   // Type is not known for lack of permissions
 }
 
 // Describe tells what kind of queue it is. It asks the management API at the
@@ -71,7 +73,7 @@ func describe(f facts) Description {
 	d.DeliveryLimit, d.Limited = f.deliveryLimit()
 	switch {
 	case f.unread != "":
-		d.Type = ""
+		d.Type, d.Denied = "", strings.Contains(f.unread, "lacks the configure permission")
 	case f.exclusive:
 		d.Type, d.Unread = "", "it is exclusive to another connection"
 	}

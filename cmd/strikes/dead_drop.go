@@ -44,6 +44,7 @@ func (a *app) dropDead(ctx context.Context, c *cli.Command) error {
 	}
 	p := newDeadProgress(a.stderr)
 	g.dead.Progress = p.tell
+	g.mind(a.stderr)
 	result, err := g.dead.Drop(ctx, f, c.Int("max"), func(letters []*deadletter.Letter) error {
 		return errors.Join(file.keep(letters), a.toldDropped(letters, c.Bool("json")))
 	})
@@ -56,7 +57,7 @@ func (a *app) dropDead(ctx context.Context, c *cli.Command) error {
 	if err == nil && result.Done == 0 {
 		return g.nothing()
 	}
-	return deadError(err)
+	return g.fail(err)
 }
 
 func (a *app) toldDropped(letters []*deadletter.Letter, asJSON bool) error {

@@ -46,7 +46,7 @@ func (a *app) listDead(ctx context.Context, c *cli.Command) error {
 	case c.Bool("json"):
 		out = deadJSON{json.NewEncoder(a.stdout)}
 	}
-	return deadError(printDead(letters, out, c.Int("limit"), g))
+	return g.fail(printDead(letters, out, c.Int("limit"), g))
 }
 
 // deadPrinter prints dead letters.
@@ -99,12 +99,12 @@ func (a *app) deadLetters(ctx context.Context, g *graveyard, f deadletter.Filter
 		return nil, usagef("queue %s is not looked at (--force does it): %s", g.where(), why(g))
 	}
 	if !records {
-		depth, err := g.dead.Depth(ctx)
-		if err != nil {
-			return nil, deadError(err)
+		var err error
+		if g.unseen, err = g.dead.Depth(ctx); err != nil {
+			return nil, g.fail(err)
 		}
 		fmt.Fprintf(a.stderr, "queue %s is not looked at: %s.\nIt has %d messages. What follows is from the records: it may have left the queue since.\n",
-			g.where(), printable(g.dead.Handling.Why, ""), depth)
+			g.where(), printable(g.dead.Handling.Why, ""), g.unseen)
 	}
 	return recorded(ctx, g, f), nil
 }

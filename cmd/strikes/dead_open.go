@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 	"github.com/urfave/cli/v3"
@@ -18,6 +20,8 @@ type graveyard struct {
 	queue  string // whose dead letters they are
 	broker *broker
 	store  *counter.Counter // nil: not to be asked
+	unseen int              // messages in the queue that were not looked at
+	denied bool             // what may be done cannot be told for lack of permissions
 }
 
 // graveyardOf finds out what may be done with the dead-letter queue, and opens the store. It is closed by the caller.
@@ -75,7 +79,7 @@ func (g *graveyard) judge(ctx context.Context, management string, force bool) er
 		if force {
 			h.Take, h.Hold = true, true
 		}
-		g.dead.Handling = h
+		g.dead.Handling, g.denied = h, told.Denied
 		return ctx.Err()
 	})
 }
@@ -89,6 +93,24 @@ func nature(d topology.Description) deadletter.Nature {
 // where names the dead-letter queue for a line of text.
 func (g *graveyard) where() string { return shown(g.dead.Name) }
 
+// fail gives an error of package deadletter its exit code.
+func (g *graveyard) fail(err error) error {
+	if g.denied && errors.Is(err, deadletter.ErrUnsafe) {
+		return coded{err, exitDenied}
+	}
+	return deadError(err)
+}
+
+// mind says what an interruption of a replay or drop of everything would do.
+func (g *graveyard) mind(stderr io.Writer) {
+	if g.dead.Handling.Take && g.dead.Handling.Why != "" {
+		fmt.Fprintf(stderr, "do not interrupt this often: of queue %s, %s\n", g.where(), printable(g.dead.Handling.Why, ""))
+	}
+}
+
 func (g *graveyard) nothing() error {
+	if g.unseen > 0 {
+		return g.fail(fmt.Errorf("%w to look at queue %q, and the records tell of no such dead letters (--force looks)", deadletter.ErrUnsafe, g.dead.Name))
+	}
 	return coded{fmt.Errorf("no such dead letters in queue %q", g.dead.Name), exitNothing}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/strikesmq/strikes/deadletter"
+	"github.com/strikesmq/strikes/publisher"
 )
 
 func (a *app) replayDead(ctx context.Context, c *cli.Command) error {
@@ -36,6 +37,7 @@ func (a *app) replayDead(ctx context.Context, c *cli.Command) error {
 	}
 	p := newDeadProgress(a.stderr)
 	g.dead.Progress = p.tell
+	g.mind(a.stderr)
 	t := &deadTold{app: a, verb: "replayed"}
 	if c.Bool("json") {
 		t.json = json.NewEncoder(a.stdout)
@@ -50,7 +52,7 @@ func (a *app) replayDead(ctx context.Context, c *cli.Command) error {
 	if err == nil && result.Left > 0 {
 		return fmt.Errorf("%d dead letters are left in queue %q", result.Left, g.dead.Name)
 	}
-	return deadError(err)
+	return g.fail(err)
 }
 
 func replaySettings(c *cli.Command, ids []string) (deadletter.Replay, error) {
@@ -101,7 +103,8 @@ func (t *deadTold) tell(l *deadletter.Letter, err error) {
 		_ = t.json.Encode(out) // whoever reads it is gone, and SIGPIPE ends the process
 		return
 	}
-	if err == nil {
+	ends := !errors.Is(err, deadletter.ErrNoOrigin) && !errors.Is(err, publisher.ErrUnroutable) && !errors.Is(err, publisher.ErrInvalid)
+	if err == nil || ends { // what ends the replay is told at its end
 		return
 	}
 	if t.left++; t.left <= leftShown {
@@ -154,7 +157,7 @@ func (a *app) agreed(ctx context.Context, c *cli.Command, g *graveyard, v deadVe
 	}
 	n, err := a.countDead(ctx, c, g, v)
 	if err != nil {
-		return false, deadError(err)
+		return false, g.fail(err)
 	}
 	if n == 0 {
 		return false, g.nothing()

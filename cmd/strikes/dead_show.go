@@ -39,7 +39,7 @@ func (a *app) showDead(ctx context.Context, c *cli.Command) error {
 	for l, err := range g.dead.Browse(ctx, f) {
 		p.finish()
 		if err != nil {
-			return deadError(err)
+			return g.fail(err)
 		}
 		if err := a.printDeadLetter(l, c, n > 0); err != nil {
 			return err
