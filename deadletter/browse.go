@@ -44,19 +44,9 @@ func (q *Queue) look(ctx context.Context, f Filter) (*choice, error) {
 	if err := q.validate(); err != nil {
 		return nil, err
 	}
-	if err := q.mayHold(); err != nil {
-		return nil, err
+	c, err := q.choose(ctx, f, q.Preview)
+	if err == nil {
+		c.s.close()
 	}
-	s, err := q.open(ctx, 0)
-	if err != nil {
-		return nil, err
-	}
-	c := &choice{q: q, s: s, f: f}
-	if err := c.collect(ctx, q.Preview); err != nil {
-		c.finish()
-		return nil, err
-	}
-	s.ignore()
-	s.close()
-	return c, nil
+	return c, err
 }

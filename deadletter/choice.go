@@ -23,7 +23,8 @@ type choice struct {
 	page  []*Letter
 }
 
-func (q *Queue) choose(ctx context.Context, f Filter) (*choice, error) {
+// choose reads the queue, with so many bytes of each body; -1: with all.
+func (q *Queue) choose(ctx context.Context, f Filter, preview int) (*choice, error) {
 	if err := q.mayHold(); err != nil {
 		return nil, err
 	}
@@ -32,7 +33,7 @@ func (q *Queue) choose(ctx context.Context, f Filter) (*choice, error) {
 		return nil, err
 	}
 	c := &choice{q: q, s: s, f: f}
-	if err := c.collect(ctx, -1); err != nil {
+	if err := c.collect(ctx, preview); err != nil {
 		c.finish()
 		return nil, err
 	}
@@ -41,7 +42,7 @@ func (q *Queue) choose(ctx context.Context, f Filter) (*choice, error) {
 }
 
 // collect reads the whole queue, which it then holds, and puts what is picked on
-// the spool, with so many bytes of each body; -1: with all.
+// the spool.
 func (c *choice) collect(ctx context.Context, preview int) (err error) {
 	if c.spool, err = newSpool(c.q.Dir); err != nil {
 		return err

@@ -1,6 +1,7 @@
 package deadletter
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -53,14 +54,9 @@ func (q *Queue) Replay(ctx context.Context, r Replay) (Result, error) {
 	if err := q.validate(); err != nil {
 		return Result{}, err
 	}
-	if r.Window < 0 || r.Max < 0 || r.Rate < 0 {
-		return Result{}, fmt.Errorf("deadletter: Replay.Window is %d, Max %d and Rate %v: give positive numbers, or zero for the defaults", r.Window, r.Max, r.Rate)
-	}
-	if r.Window == 0 {
-		r.Window = 1
-	}
-	if !r.Filter.Everything() {
-		r.Window = min(r.Window, picked)
+	r, err := r.withDefaults()
+	if err != nil {
+		return Result{}, err
 	}
 	pub, err := publisher.New(q.Dial, &publisher.Options{Window: r.Window}) //nolint:contextcheck // Close ends it
 	if err != nil {
@@ -68,10 +64,6 @@ func (q *Queue) Replay(ctx context.Context, r Replay) (Result, error) {
 	}
 	defer pub.Close()
 	w := &replaying{q: q, r: r, pub: pub, watch: q.watch(r)}
-	if r.Rate > 0 {
-		w.pace = rate.NewLimiter(rate.Limit(r.Rate), r.Window)
-		w.pace.AllowN(time.Now(), r.Window-1) // no burst to begin with
-	}
 	if w.feed, err = q.feedOf(ctx, r.Filter, r.Window, r.Max); err != nil {
 		return Result{}, err
 	}
@@ -79,8 +71,25 @@ func (q *Queue) Replay(ctx context.Context, r Replay) (Result, error) {
 	if r.Max > 0 {
 		w.total = min(w.total, r.Max)
 	}
+	if r.Rate > 0 {
+		w.pace = rate.NewLimiter(rate.Limit(r.Rate), r.Window)
+		w.pace.AllowN(time.Now(), r.Window-1) // no burst to begin with
+	}
 	err = w.run(ctx)
 	return w.result, err
+}
+
+func (r Replay) withDefaults() (Replay, error) {
+	if r.Window < 0 || r.Max < 0 || r.Rate < 0 {
+		return r, fmt.Errorf("deadletter: Replay.Window is %d, Max %d and Rate %v: give positive numbers, or zero for the defaults", r.Window, r.Max, r.Rate)
+	}
+	if r.Window == 0 {
+		r.Window = 1
+	}
+	if !r.Filter.Everything() {
+		r.Window = min(r.Window, picked)
+	}
+	return r, nil
 }
 
 // replaying is a replay under way.
@@ -152,9 +161,9 @@ func (w *replaying) window(ctx context.Context, letters []*Letter) error {
 			done = append(done, l)
 		case fate == undecided:
 			w.result.unsure([]*Letter{l})
-			first = firstOf(first, outcomes[i])
+			first = cmp.Or(first, outcomes[i])
 		case fate == ended, !w.feed.leave():
-			first = firstOf(first, outcomes[i])
+			first = cmp.Or(first, outcomes[i])
 			w.result.Left++
 		default:
 			w.result.Left++
@@ -165,17 +174,10 @@ func (w *replaying) window(ctx context.Context, letters []*Letter) error {
 	}
 	if err := w.feed.settle(done); err != nil {
 		w.result.unsure(done)
-		return firstOf(first, err)
+		return cmp.Or(first, err)
 	}
 	w.count(done)
 	return first
-}
-
-func firstOf(a, b error) error {
-	if a != nil {
-		return a
-	}
-	return b
 }
 
 func (w *replaying) count(done []*Letter) {
