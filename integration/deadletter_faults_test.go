@@ -22,7 +22,7 @@ import (
 func TestReplayLosesItsBroker(t *testing.T) {
 	eachType(t, func(t *testing.T, queue string) {
 		const n, window = 50, 5
-		q := deadLetters(t, queue, n)
+		q := buried(t, queue, n)
 		name := uniqueName(t, "replay")
 		q.Dial = namedDialer(t, name)
 		told := 0
@@ -54,7 +54,7 @@ func TestReplayLosesItsStore(t *testing.T) {
 			t.Fatal(err)
 		}
 		const n = 50
-		q := deadLetters(t, queue, n)
+		q := buried(t, queue, n)
 		q.Records = dialStore(t, store.URL)
 		told := 0
 		r, err := q.Replay(t.Context(), deadletter.Replay{Told: func(*deadletter.Letter, error) {
@@ -86,7 +86,7 @@ func TestReplayOfAReader(t *testing.T) {
 	}{{"reads", ".*", 3}, {"is a stranger", "^$", 3}} {
 		t.Run(tc.name, func(t *testing.T) {
 			eachType(t, func(t *testing.T, queue string) {
-				q := deadLetters(t, queue, 3)
+				q := buried(t, queue, 3)
 				q.Dial = dialerOf(t, tc.read)
 				r, err := q.Replay(t.Context(), deadletter.Replay{})
 				var refused *publisher.Error
@@ -150,7 +150,7 @@ func TestDeadLetterQueueThatIsNotThere(t *testing.T) {
 // TestUnsafeQueueIsNotTouched has a queue that may not be looked at.
 func TestUnsafeQueueIsNotTouched(t *testing.T) {
 	eachType(t, func(t *testing.T, queue string) {
-		q := deadLetters(t, queue, 2)
+		q := buried(t, queue, 2)
 		q.Handling = deadletter.Nature{Type: "quorum", Major: 4, Minor: 0, PolicyKnown: true}.Handling()
 		for _, err := range q.Browse(t.Context(), deadletter.Filter{}) {
 			if !errors.Is(err, deadletter.ErrUnsafe) {

@@ -22,8 +22,8 @@ import (
 // harmless is the handling of a queue that topology.Declare made.
 var harmless = deadletter.Handling{Take: true, Hold: true}
 
-// deadLetters is a queue with dead letters m0, m1, …, made by rejecting them.
-func deadLetters(t *testing.T, queue string, n int) *deadletter.Queue {
+// buried is a queue with dead letters m0, m1, …, made by rejecting them.
+func buried(t *testing.T, queue string, n int) *deadletter.Queue {
 	t.Helper()
 	publish(t, queue, "m", n)
 	reject(t, queue, n)
@@ -90,7 +90,7 @@ func idsOf(letters []*deadletter.Letter) []string {
 func TestBrowseChangesNothing(t *testing.T) {
 	eachType(t, func(t *testing.T, queue string) {
 		const n = 300
-		q := deadLetters(t, queue, n)
+		q := buried(t, queue, n)
 		q.Preview = 2
 		for range 25 { // a default delivery limit of RabbitMQ 4 is 20
 			got := browsed(t, q, deadletter.Filter{})
@@ -116,7 +116,7 @@ func TestReplayAll(t *testing.T) {
 		t.Run(fmt.Sprint("window ", window), func(t *testing.T) {
 			eachType(t, func(t *testing.T, queue string) {
 				const n = 250
-				q := deadLetters(t, queue, n)
+				q := buried(t, queue, n)
 				r, err := q.Replay(t.Context(), deadletter.Replay{Window: window})
 				// 4.0 shows what a quorum queue dead-letters as delivered before
 				again := r.AgainCount > 0
@@ -145,7 +145,7 @@ func TestReplayAll(t *testing.T) {
 func TestReplayChoice(t *testing.T) {
 	eachType(t, func(t *testing.T, queue string) {
 		const n = 200
-		q := deadLetters(t, queue, n)
+		q := buried(t, queue, n)
 		var pick, rest []string
 		for i, id := range numbered("m", n) {
 			if i%3 == 0 {
@@ -174,7 +174,7 @@ func TestReplayChoice(t *testing.T) {
 // TestReplayElsewhere sends dead letters to an exchange that they never saw, with the key that they had.
 func TestReplayElsewhere(t *testing.T) {
 	eachType(t, func(t *testing.T, queue string) {
-		q := deadLetters(t, queue, 3)
+		q := buried(t, queue, 3)
 		other := uniqueName(t, "other")
 		deleteQueues(t, other)
 		deleteExchanges(t, other)
@@ -226,7 +226,7 @@ func TestReplayLeavesWhatCannotGo(t *testing.T) {
 // TestOperatorsAtOnce begins a second operation in the middle of a first.
 func TestOperatorsAtOnce(t *testing.T) {
 	eachType(t, func(t *testing.T, queue string) {
-		q := deadLetters(t, queue, 20)
+		q := buried(t, queue, 20)
 		tried := 0
 		r, err := q.Replay(t.Context(), deadletter.Replay{Told: func(*deadletter.Letter, error) {
 			if tried++; tried != 5 {
@@ -291,7 +291,7 @@ func TestReplayStopsWhenItFailsAgain(t *testing.T) {
 // TestDrop gives dead letters away, and keeps those that nobody took.
 func TestDrop(t *testing.T) {
 	eachType(t, func(t *testing.T, queue string) {
-		q := deadLetters(t, queue, 100)
+		q := buried(t, queue, 100)
 		var kept []string
 		full := errors.New("the disk is full")
 		keep := func(letters []*deadletter.Letter) error {
