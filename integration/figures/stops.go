@@ -1,0 +1,253 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// stops sends SIGTERM to consumer processes while handlers run, some of which do not end within the time to drain.
+type stops struct {
+	n, processes, concurrency int
+	seed                      uint64
+}
+
+const (
+	briefRun = "10ms" // of most handlers
+	longRun  = "1s"   // of one in longEvery
+	// patience is the DrainTimeout: longRun is cut off by it.
+	patience  = 300 * time.Millisecond
+	longEvery = 50
+	mostRuns  = 40 // after which a process is stopped
+)
+
+func (s *stops) flags(f *flag.FlagSet) {
+	f.IntVar(&s.n, "n", 500, "SIGTERMs")
+	f.IntVar(&s.processes, "processes", 4, "consumer processes at once")
+	f.IntVar(&s.concurrency, "concurrency", 16, "handlers at once in each")
+	f.Uint64Var(&s.seed, "seed", 1, "of when the signals are sent")
+}
+
+// stopsMeasured is what came of it.
+type stopsMeasured struct {
+	Stops       int  `json:"stops"`         // with a handler in the middle
+	Idle        int  `json:"idle_stops"`    // without: not counted
+	InTheMiddle int  `json:"handlers_hit"`  // that ran when the signal came
+	Messages    int  `json:"messages"`      // handled
+	CutOff      int  `json:"cut_off"`       // runs that did not end within the time to drain
+	Unclean     int  `json:"unclean_stops"` // processes that could not tell whether their last acks arrived
+	Repeated    int  `json:"lost_acks"`     // successes that ran again
+	Unhandled   int  `json:"unhandled"`     // messages that never succeeded
+	DeadLetters int  `json:"dead_letters"`
+	Store       kept `json:"store"`
+}
+
+func (s *stops) measure(ctx context.Context, site *site) (any, []string, error) {
+	b := &book{successes: map[string]int{}}
+	p, err := site.broker.producer()
+	if err != nil {
+		return nil, nil, err
+	}
+	defer p.Close()
+	var publishing sync.Mutex
+	rnd := rand.New(rand.NewPCG(s.seed, 1)) //nolint:gosec // to be repeated
+	var lives errgroup.Group
+	lives.SetLimit(s.processes)
+	for b.hits() < s.n && ctx.Err() == nil && b.failed() == nil {
+		after := 1 + rnd.IntN(mostRuns)
+		lives.Go(func() error {
+			publishing.Lock()
+			err := site.broker.publish(ctx, p, bodies(after+2*s.concurrency)...)
+			publishing.Unlock()
+			if err == nil {
+				err = s.life(ctx, site, b, after)
+			}
+			return b.fail(err)
+		})
+		if n := b.hits(); n > 0 && n%50 == 0 {
+			site.say("%d stops", n)
+		}
+	}
+	if err := lives.Wait(); err != nil {
+		return nil, nil, err
+	}
+	if err := s.rest(ctx, site, b); err != nil {
+		return nil, nil, err
+	}
+	return b.verdict(ctx, site, s.n)
+}
+
+func bodies(n int) []string {
+	all := slices.Repeat([]string{briefRun}, n)
+	for i := range all {
+		if rand.IntN(longEvery) == 0 { //nolint:gosec // nothing hangs on it
+			all[i] = longRun
+		}
+	}
+	return all
+}
+
+// life is that of one process: it is stopped once it has begun so many runs.
+func (s *stops) life(ctx context.Context, site *site, b *book, after int) error {
+	spec := site.spec(s.concurrency)
+	spec.Runs, spec.DrainTimeout = true, patience
+	p, err := spawn(spec)
+	if err != nil {
+		return err
+	}
+	defer p.end()
+	begun := 0
+	_, err = p.until(ctx, time.Minute, "handlers to run", func(l line) bool {
+		b.add(l)
+		if l.Kind == began {
+			begun++
+		}
+		return begun == after
+	})
+	if err != nil {
+		return err
+	}
+	if err := p.terminate(); err != nil {
+		return err
+	}
+	if _, err := p.until(ctx, 30*time.Second, "the process to stop", func(l line) bool {
+		b.add(l)
+		return l.Kind == stopped
+	}); err != nil {
+		return err
+	}
+	if p.wait() != nil {
+		b.unclean()
+	}
+	return nil
+}
+
+// rest has one process handle what is left, without a stop in the middle.
+func (s *stops) rest(ctx context.Context, site *site, b *book) error {
+	site.say("%d stops; the rest is handled without", b.hits())
+	spec := site.spec(s.concurrency)
+	spec.Runs = true
+	p, err := spawn(spec)
+	if err != nil {
+		return err
+	}
+	defer p.end()
+	if left := site.broker.published - b.distinct(); left > 0 {
+		_, err = p.until(ctx, 2*time.Minute, "every message to be handled", func(l line) bool {
+			b.add(l)
+			return b.distinct() == site.broker.published
+		})
+		if err != nil {
+			site.say("%v", err) // the verdict counts what is missing
+		}
+	}
+	if err := p.terminate(); err != nil {
+		return err
+	}
+	for l := range p.lines {
+		b.add(l)
+	}
+	return p.wait()
+}
+
+// book keeps what the processes told. Its methods are for several goroutines at once.
+type book struct {
+	mu        sync.Mutex
+	m         stopsMeasured
+	successes map[string]int
+	err       error
+}
+
+func (b *book) add(l line) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch l.Kind {
+	case ended:
+		if l.OK {
+			b.successes[l.ID]++
+		} else {
+			b.m.CutOff++
+		}
+	case signalled:
+		if l.Running == 0 {
+			b.m.Idle++
+			return
+		}
+		b.m.Stops++
+		b.m.InTheMiddle += l.Running
+	default:
+	}
+}
+
+func (b *book) hits() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.m.Stops
+}
+
+func (b *book) distinct() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.successes)
+}
+
+func (b *book) unclean() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.m.Unclean++
+}
+
+func (b *book) fail(err error) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.err == nil {
+		b.err = err
+	}
+	return err
+}
+
+func (b *book) failed() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.err
+}
+
+func (b *book) verdict(ctx context.Context, site *site, want int) (any, []string, error) {
+	m := b.m
+	m.Messages, m.Unhandled = len(b.successes), site.broker.published-len(b.successes)
+	for _, n := range b.successes {
+		m.Repeated += n - 1
+	}
+	var err error
+	if m.DeadLetters, err = site.broker.empty(ctx); err != nil {
+		return nil, nil, err
+	}
+	if m.Store, err = site.store.count(ctx); err != nil {
+		return nil, nil, err
+	}
+	return m, m.missed(want), nil
+}
+
+func (m stopsMeasured) missed(want int) (missed []string) {
+	for _, zero := range []struct {
+		n    int
+		what string
+	}{
+		{m.Store.Failures + m.Store.Crashes, "charges"}, {m.Repeated, "lost acks"}, {m.Unhandled, "messages not handled"},
+		{m.DeadLetters, "dead letters"}, {m.Unclean, "unclean stops"}, {m.Store.Open, "attempts left open"},
+	} {
+		if zero.n > 0 {
+			missed = append(missed, fmt.Sprintf("%d %s", zero.n, zero.what))
+		}
+	}
+	if m.Stops < want {
+		missed = append(missed, fmt.Sprintf("%d stops of %d", m.Stops, want))
+	}
+	return missed
+}

@@ -1,0 +1,157 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/consumer"
+	"github.com/strikesmq/strikes/counter"
+)
+
+// workerEnv makes this program a consumer process, told in JSON what to do.
+const workerEnv = "STRIKES_FIGURES_WORKER"
+
+const heartbeat = 5 * time.Second
+
+// workerSpec is what one consumer process is told.
+type workerSpec struct {
+	AMQP, Redis, Queue string
+	Concurrency        int
+	Prefetch           int           // if zero, the consumer's default
+	DrainTimeout       time.Duration // if zero, the consumer's default
+	Runs               bool          // tell of the begin and end of each run
+	Every              time.Duration // tell of the tally so often; zero: only at the end
+	Verbose            bool
+}
+
+// worker is that process. It writes a line to standard output for each thing it tells.
+type worker struct {
+	workerSpec
+	running atomic.Int64
+	tally   counts
+
+	mu  sync.Mutex
+	out *json.Encoder
+}
+
+func runWorker(spec string) error {
+	w := worker{out: json.NewEncoder(os.Stdout)}
+	if err := json.Unmarshal([]byte(spec), &w.workerSpec); err != nil {
+		return err
+	}
+	go dieWithParent()
+	store, err := counter.Dial(w.Redis, nil)
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	told := make(chan struct{})
+	go func() {
+		defer close(told)
+		w.report(ctx)
+	}()
+	err = w.consumer(store).Run(ctx, w.dial)
+	stop()
+	<-told
+	w.tell(line{Kind: stopped})
+	return errors.Join(err, store.Close())
+}
+
+// dieWithParent ends this process when the one that holds the other end of its standard input is gone.
+func dieWithParent() {
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	os.Exit(3)
+}
+
+func (w *worker) consumer(store *counter.Counter) *consumer.Consumer {
+	c := &consumer.Consumer{
+		Queue: w.Queue, Handler: w.handle, Counter: store, Concurrency: w.Concurrency, Prefetch: w.Prefetch,
+		DrainTimeout: w.DrainTimeout, Observer: &w.tally,
+	}
+	if w.Verbose {
+		c.Logger = slog.New(slog.NewTextHandler(os.Stderr, nil))
+	}
+	return c
+}
+
+func (w *worker) dial(context.Context) (*amqp.Connection, error) {
+	return amqp.DialConfig(w.AMQP, amqp.Config{Dial: amqp.DefaultDial(5 * time.Second), Heartbeat: heartbeat})
+}
+
+// report tells of the tally until ctx is done, and then what was in the middle.
+func (w *worker) report(ctx context.Context) {
+	if w.Every > 0 {
+		for pause(ctx, w.Every) {
+			w.tell(line{Kind: report})
+		}
+	}
+	<-ctx.Done()
+	w.tell(line{Kind: signalled, Running: int(w.running.Load())})
+}
+
+func (w *worker) tell(l line) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	l.At, l.CPU, l.Tally = time.Now(), cpu(), w.tally.now()
+	_ = w.out.Encode(l) // where nobody reads this process ends anyway
+}
+
+// cpu is what this process has used so far.
+func cpu() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// failing is the body of a message whose first attempt fails. Any other body is how long its handler takes.
+const failing = "fail"
+
+var errFirst = errors.New("the first attempt fails")
+
+func (w *worker) handle(ctx context.Context, d amqp.Delivery) error {
+	w.running.Add(1)
+	defer w.running.Add(-1)
+	w.tally.began(d.Redelivered)
+	if w.Runs {
+		w.tell(line{Kind: began, ID: d.MessageId})
+	}
+	err := do(ctx, string(d.Body))
+	if err == nil {
+		w.tally.handled.Add(1)
+	}
+	if w.Runs {
+		w.tell(line{Kind: ended, ID: d.MessageId, OK: err == nil})
+	}
+	return err
+}
+
+func do(ctx context.Context, body string) error {
+	if body == failing {
+		if attempt, _ := consumer.AttemptFrom(ctx); attempt.Number == 1 {
+			return errFirst
+		}
+		return nil
+	}
+	d, err := time.ParseDuration(body)
+	if err != nil {
+		return consumer.Reject(err)
+	}
+	if !pause(ctx, d) {
+		return ctx.Err()
+	}
+	return nil
+}
