@@ -1,7 +1,10 @@
 package consumer
 
 import (
+	"encoding/hex"
 	"encoding/json"
+	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -48,35 +51,71 @@ func TestLife(t *testing.T) {
 	}
 }
 
-// FuzzLife feeds x-death headers of every form that JSON can express.
+// FuzzLife feeds x-death headers of every form that a publisher can send: JSON with what AMQP has beyond it, see typed.
 func FuzzLife(f *testing.F) {
-	f.Add(`[{"queue":"orders","reason":"rejected","count":1,"time":2}]`)
-	f.Add(`[[],{},null,{"queue":{}}]`)
-	f.Add(`"yesterday"`)
+	for _, seed := range []string{
+		`[{"queue":"orders","reason":"rejected","count":1,"time":"2026-01-02T03:04:05Z"}]`,
+		`[{"queue":"orders","reason":"delivery_limit","count":-9223372036854775808,"time":"9999-12-31T23:59:59Z"}]`,
+		`[{"queue":"orders","reason":"rejected","count":9223372036854775808,"time":1}]`,
+		`[{"queue":"orders","reason":"rejected","count":{"count":1},"time":[]}]`,
+		`[{"queue":"0x6f7264657273","reason":"0x72656a6563746564","count":"1"}]`,
+		`[{"queue":["orders"],"reason":{"rejected":true}},{"queue":"orders","reason":"rejected"}]`,
+		`[null,[],[[{"queue":"orders","reason":"rejected"}]],{"queue":"orders","reason":"rejected","time":null}]`,
+		`{"queue":"orders","reason":"rejected"}`, `[{}]`, `[]`, `""`, `"yesterday"`, `null`, `1e999`,
+	} {
+		f.Add(seed)
+	}
 	f.Fuzz(func(t *testing.T, text string) {
 		var v any
 		if json.Unmarshal([]byte(text), &v) != nil {
 			return
 		}
-		headers := amqp.Table{"x-death": tables(v), LifeHeader: tables(v)}
-		if a, b := life(headers, "orders"), life(headers, "orders"); a != b {
-			t.Errorf("one message has two lives: %q and %q", a, b)
+		headers := amqp.Table{"x-death": typed(v)}
+		got := life(headers, "orders")
+		if again := life(headers, "orders"); again != got {
+			t.Errorf("one message has two lives: %q and %q", got, again)
+		}
+		if strings.HasPrefix(got, "header:") {
+			t.Errorf("the broker's header made the life of a replay: %q", got)
+		}
+		headers[LifeHeader] = typed(v)
+		name, isText := headers[LifeHeader].(string)
+		if replayed := life(headers, "orders"); isText && name != "" && replayed != "header:"+name || (!isText || name == "") && replayed != got {
+			t.Errorf("with the header of a replay the life is %q, not %q", replayed, got)
 		}
 	})
 }
 
-// tables turns JSON's objects into AMQP's.
-func tables(v any) any {
+// typed turns JSON into what AMQP tables hold: objects into tables, whole numbers into integers of 32 or 64 bits, texts that
+// are times into times, and texts of 0x and hexadecimal digits into bytes.
+func typed(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
 		out := amqp.Table{}
 		for k, x := range v {
-			out[k] = tables(x)
+			out[k] = typed(x)
 		}
 		return out
 	case []any:
 		for i := range v {
-			v[i] = tables(v[i])
+			v[i] = typed(v[i])
+		}
+	case float64:
+		switch {
+		case v != math.Trunc(v):
+		case math.Abs(v) < 1<<31:
+			return int32(v)
+		case math.Abs(v) < 1<<63:
+			return int64(v)
+		}
+	case string:
+		if at, err := time.Parse(time.RFC3339, v); err == nil {
+			return at
+		}
+		if digits, ok := strings.CutPrefix(v, "0x"); ok {
+			if b, err := hex.DecodeString(digits); err == nil {
+				return b
+			}
 		}
 	}
 	return v

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"context"
+	"math"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/consumer"
+)
+
+// FuzzInput: a file of any content is read to its end, or to the line that is wrong, which the error names.
+func FuzzInput(f *testing.F) {
+	for _, seed := range []string{
+		"", "\n", "\n\n\n", "{\"body\":\"a\"}\n{\"body\":\"b\"}", "{\"body\":\"a\"}\r\n\r\n", "\xef\xbb\xbf{\"body\":\"a\"}\n", "{}\n", "\x00\n\xff",
+		"{\"body\":\"a\",\"headers\":{\"\":{\"\":{}}}}\n[]\n", strings.Repeat("{\"a\":", 20000), "{\"body\":\"\\ud800\",\"id\":\"\\u0000\"}",
+	} {
+		f.Add([]byte(seed), true)
+		f.Add([]byte(seed), false)
+	}
+	f.Fuzz(func(t *testing.T, input []byte, ndjson bool) {
+		lines := strings.Count(string(input), "\n")
+		if len(input) > 0 && !strings.HasSuffix(string(input), "\n") {
+			lines++
+		}
+		n, last := 0, 0
+		r := reader{stdin: strings.NewReader(string(input)), parse: parseLine, blank: true, put: func(_ context.Context, e entry) error {
+			n, last = n+1, e.line
+			return nil
+		}}
+		if ndjson {
+			r.parse, r.blank = parseEnvelope, false
+		}
+		err := r.read(t.Context(), nil)
+		switch {
+		case last > lines || n > lines || !ndjson && (err != nil || n != lines):
+			t.Errorf("%d messages of %d lines, the last of line %d: %v", n, lines, last, err)
+		case err != nil && !strings.HasPrefix(err.Error(), "stdin:"):
+			t.Errorf("the error names no line: %v", err)
+		}
+	})
+}
+
+// FuzzTerminal: nothing that is shown can be obeyed by a terminal, nor end a line that it is on.
+func FuzzTerminal(f *testing.F) {
+	for _, seed := range []string{
+		"order-7", "", " ", "\x1b[2J", "\u009b31m", "\x1b]0;title\a", "a\nb", "a\rb", "\u2028", "\u202edrawkcab", "\xff\xfe", "\ufeff", "\"\\", "\U000e0001", "\u00ad",
+	} {
+		f.Add(seed, 10)
+	}
+	f.Fuzz(func(t *testing.T, s string, most int) {
+		for name, got := range map[string]string{
+			"printable": printable(s, ""), "shown": shown(s), "brief": brief(s, max(most%200, 0)), "tail": printable(tailOf(s), ""),
+		} {
+			if !utf8.ValidString(got) {
+				t.Errorf("%s(%q) = %q is not UTF-8", name, s, got)
+			}
+			if i := strings.IndexFunc(got, func(r rune) bool { return !unicode.IsPrint(r) }); i >= 0 {
+				t.Errorf("%s(%q) = %q", name, s, got)
+			}
+		}
+	})
+}
+
+func tailOf(s string) string {
+	var kept tail
+	_, _ = kept.Write([]byte(s))
+	return kept.String()
+}
+
+// FuzzBackoff: a backoff of any form is refused, or gives waits within its bounds.
+func FuzzBackoff(f *testing.F) {
+	for _, seed := range []string{"5s", "0", "100ms..30s", "1ns..1ns", "1ns..2562047h47m16.854775807s", "..", "1s..", "..1s", "-1s", "1s..1ms", "0..1s", "1s..2s..3s", "1e9s", "NaN"} {
+		f.Add(seed, 3)
+		f.Add(seed, math.MaxInt)
+		f.Add(seed, math.MinInt)
+	}
+	f.Fuzz(func(t *testing.T, text string, charges int) {
+		wait, err := parseBackoff(text)
+		if err != nil {
+			return
+		}
+		from, to, isRange := strings.Cut(text, "..")
+		least, _ := time.ParseDuration(from)
+		most := least
+		if isRange {
+			most, _ = time.ParseDuration(to)
+			least /= 2
+		}
+		if d := wait(charges); d < least || d > most {
+			t.Errorf("%q: %v after %d charges", text, d, charges)
+		}
+	})
+}
+
+// FuzzEnviron: what a command is told is one variable each, whatever the message says.
+func FuzzEnviron(f *testing.F) {
+	f.Add("orders", "m1", "", "orders", "text/plain", "PATH=/bin")
+	f.Add("a\nb", "\x00", "=", "A=B", "\xff", "STRIKES_QUEUE=other")
+	f.Add("", "", "", "", "", "STRIKES_ATTEMPT")
+	f.Fuzz(func(t *testing.T, queue, id, exchange, key, kind, base string) {
+		d := amqp.Delivery{MessageId: id, Exchange: exchange, RoutingKey: key, ContentType: kind}
+		env, omitted := environ([]string{base}, queue, d, consumer.Attempt{Number: 1})
+		seen := map[string]bool{}
+		for _, v := range env {
+			name, value, _ := strings.Cut(v, "=")
+			if strings.HasPrefix(name, "STRIKES_") && (seen[name] || strings.ContainsRune(value, 0) && v != base) {
+				t.Errorf("%q is there twice, or cannot be", v)
+			}
+			seen[name] = true
+		}
+		if len(seen) < 10-len(omitted) {
+			t.Errorf("%d variables, %v omitted", len(seen), omitted)
+		}
+	})
+}

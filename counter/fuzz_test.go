@@ -1,0 +1,131 @@
+package counter
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+)
+
+// FuzzSteps takes every step with names and texts that a publisher or a handler chose, in memory and on a fake Redis: both
+// answer alike and keep alike, and a message that is named otherwise is left alone.
+func FuzzSteps(f *testing.F) {
+	f.Add("/", "orders", "1", "", "t-1", "host, pid 1", "boom", 4, int64(0))
+	f.Add("\x00", "%", "\xff\xfe", "1@-62135596800", "_", "", "\x1b[31m\r\n", 1, int64(-1))
+	f.Add("a/b}{", "{}", "=;:", "header:;=", "a=f;b", "=", ";", 0, int64(math.MaxInt64))
+	f.Add("", "q", strings.Repeat("é", 300), strings.Repeat("l", 600), strings.Repeat("t", 64), "0", strings.Repeat("\xe2\x82", 600), -1, int64(math.MinInt64))
+	f.Add("nil", "-0", "nan", "inf", "1e9", "false", "0x10", math.MaxInt, int64(time.Hour))
+	server := miniredis.RunT(f)
+	f.Fuzz(func(t *testing.T, vhost, queue, id, life, token, holder, reason string, limit int, wait int64) {
+		server.FlushAll()
+		memory := NewMemory(nil)
+		redis, err := Dial("redis://"+server.Addr(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer redis.Close()
+		a := Attempt{Message: Message{VHost: vhost, Queue: queue, ID: id, Life: life}, Token: token, Holder: holder}
+		failure := Failure{Limit: limit, Wait: time.Duration(wait), Reason: reason}
+		for i, take := range []func(steps) (Answer, error){
+			func(s steps) (Answer, error) { return s.Fail(t.Context(), a, failure) },
+			func(s steps) (Answer, error) { return s.Start(t.Context(), a, Shared, limit) },
+			func(s steps) (Answer, error) { return s.Start(t.Context(), a, Exclusive, limit) },
+			func(s steps) (Answer, error) { return Answer{}, s.End(t.Context(), a, wait < 0) },
+		} {
+			want, err1 := take(memory)
+			got, err2 := take(redis)
+			want.Wait, got.Wait = want.Wait.Round(time.Minute), got.Wait.Round(time.Minute)
+			if (err1 == nil) != (err2 == nil) || want != got {
+				t.Fatalf("step %d: in memory %+v, %v; on Redis %+v, %v", i, want, err1, got, err2)
+			}
+		}
+		alike(t, memory, redis, a.Message)
+		if r, err := redis.Get(context.Background(), vhost, queue+"+", id); len(r) > 0 || err != nil {
+			t.Errorf("queue %q+ has records of %q: %+v, %v", queue, queue, r, err)
+		}
+	})
+}
+
+// alike compares what both keep of a message.
+func alike(t *testing.T, memory *Memory, redis *Counter, m Message) {
+	t.Helper()
+	tolerant := cmp.Options{
+		cmpopts.EquateApproxTime(time.Minute),
+		cmp.Comparer(func(a, b time.Duration) bool { return (a - b).Abs() < time.Minute }),
+	}
+	want := memory.look(t, m).Record
+	want.ID, want.Life, want.Holder = cut(want.ID, maxStoredID), cut(want.Life, maxStoredID), cut(want.Holder, maxStoredID)
+	if diff := cmp.Diff(want, redis.look(t, m).Record, tolerant); diff != "" {
+		t.Errorf("-memory +redis:\n%s", diff)
+	}
+}
+
+// FuzzReplies: a reply of any form and depth is read or refused.
+func FuzzReplies(f *testing.F) {
+	for _, seed := range []string{
+		`["RUN",0,0,4,1,0,""]`, `["RUN",0,0,4,1,0,"",0]`, `["RUN",0,0,4,1,0]`, `["RUN",0,0,4,1,9223372036854775807,null]`,
+		`["WAIT",-1,0,4,1,0,""]`, `["SUSPECT",0.5,0,4,1,0,""]`, `[["RUN"],[0],{},4,1,0,""]`, `[null,null,null,null,null,null,null]`,
+		`"OK"`, `0`, `null`, `[]`, `{"RUN":0}`, `[[[[[[[]]]]]]]`,
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		d := json.NewDecoder(strings.NewReader(text))
+		d.UseNumber()
+		var v any
+		if d.Decode(&v) != nil {
+			return
+		}
+		got, err := parseReply(integers(v))
+		if err != nil && (!errors.Is(err, ErrReply) || got != (Answer{}) || len(err.Error()) > 1000) {
+			t.Errorf("%+v, %v", got, err)
+		}
+		if err == nil && (got.Verdict == 0 || got.Wait < 0 || got.Charges() < 0) {
+			t.Errorf("read as %+v", got)
+		}
+	})
+}
+
+// integers turns whole numbers into what go-redis makes of a reply's.
+func integers(v any) any {
+	switch v := v.(type) {
+	case []any:
+		for i := range v {
+			v[i] = integers(v[i])
+		}
+	case json.Number:
+		if n, err := v.Int64(); err == nil {
+			return n
+		}
+		n, _ := v.Float64()
+		return n
+	}
+	return v
+}
+
+// FuzzRecord: a hash that something else wrote is read as far as it can be.
+func FuzzRecord(f *testing.F) {
+	f.Add("1", "0", "a=f;b=c;c=e", "a", "exclusive", "1700000000000", "dead")
+	f.Add("-1", "9999999999999999999", "=;=;;=f;a==f;a=ff", "", "", "-62135596800000", "")
+	f.Add("1e9", "0x1", "\xff=\xff;\x00=\x00", "\x1b", "EXCLUSIVE", "9223372036854775807", "exhausted")
+	f.Fuzz(func(t *testing.T, failures, crashes, tokens, marker, mode, at, state string) {
+		h := map[string]string{
+			"failures": failures, "crashes": crashes, "tokens": tokens, "marker": marker, "mode": mode, "state": state,
+			"since": at, "due": at, "binds": at, "first": at, "last": at, "starts": failures, "suspect": crashes,
+		}
+		r := parseRecord(Message{VHost: "/", Queue: "q"}, h, time.Minute)
+		if _, empty := r.Tokens[""]; len(r.Tokens) > 1+strings.Count(tokens, ";") || empty && !strings.Contains(tokens, "=") {
+			t.Errorf("%q was read as %v", tokens, r.Tokens)
+		}
+		if !r.Due.IsZero() && r.Due.UnixMilli() <= 0 {
+			t.Errorf("%q was read as %v", at, r.Due)
+		}
+	})
+}
