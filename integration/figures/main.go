@@ -32,11 +32,13 @@ type figure interface {
 	measure(ctx context.Context, s *site) (measured any, missed []string, err error)
 }
 
-// figures by name, with what each promises.
-var figures = []struct {
+// entry is a figure with its name and what is promised.
+type entry struct {
 	name, promise string
 	figure        figure
-}{
+}
+
+var figures = []entry{
 	{"stops", "SIGTERM in the middle of handlers: no charge, no ack lost", &stops{}},
 	{"outage-first", "store down, no failures: first deliveries at 95 % of their rate at least", &outageFirst{}},
 	{"outage-held", "store down, every delivery held: none begun or settled, CPU under 5 %, all charged once after", &outageHeld{}},
@@ -84,12 +86,7 @@ func run(ctx context.Context, args []string) (reached bool, err error) {
 	if len(args) == 0 {
 		return false, errUsage
 	}
-	i := slices.IndexFunc(figures, func(f struct {
-		name, promise string
-		figure        figure
-	}) bool {
-		return f.name == args[0]
-	})
+	i := slices.IndexFunc(figures, func(e entry) bool { return e.name == args[0] })
 	if i < 0 {
 		return false, errUsage
 	}
@@ -154,7 +151,7 @@ func endWithParent(ctx context.Context, cancel context.CancelFunc) {
 }
 
 // seconds of a duration, to the millisecond.
-func seconds(d time.Duration) float64 { return d.Round(time.Millisecond).Seconds() }
+func seconds(d time.Duration) float64 { return ratio(d.Seconds(), 1) }
 
 // ratio to three digits; 0 of nothing.
 func ratio(a, b float64) float64 {

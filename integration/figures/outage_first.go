@@ -25,7 +25,7 @@ const backlog = 2000
 
 func (o *outageFirst) flags(f *flag.FlagSet) {
 	f.DurationVar(&o.down, "for", 5*time.Minute, "time for which the store is down, in all")
-	f.DurationVar(&o.window, "window", 15*time.Second, "of each outage, and between two")
+	f.DurationVar(&o.window, "window", 5*time.Second, "of each outage, and of the time beside it that it is compared with")
 	f.IntVar(&o.concurrency, "concurrency", 16, "handlers at once")
 	f.StringVar(&o.body, "handler", "10ms", "time that a handler takes")
 	f.StringVar(&o.how, "how", string(killed), "the store is away: kill (connections refused) or freeze (no answer)")
@@ -77,7 +77,8 @@ func (o *outageFirst) measure(ctx context.Context, s *site) (any, []string, erro
 	if _, err := p.until(ctx, time.Minute, "handlers to run", func(l line) bool { return l.Tally.Handled > 1000 }); err != nil {
 		return nil, nil, errors.Join(err, f.err)
 	}
-	m, err := o.windows(ctx, s, p, f)
+	w := windows{site: s, process: p, feeder: f, how: outage(o.how), each: o.window}
+	m, err := w.compare(ctx, max(1, int(o.down/o.window)))
 	if err != nil {
 		return nil, nil, errors.Join(err, f.err)
 	}
@@ -91,45 +92,66 @@ func (o *outageFirst) measure(ctx context.Context, s *site) (any, []string, erro
 	return m, missed, p.stop()
 }
 
-func (o *outageFirst) windows(ctx context.Context, s *site, p *process, f *feeder) (m outageFirstMeasured, err error) {
-	m = outageFirstMeasured{How: o.how, Windows: max(1, int(o.down/o.window))}
-	how := outage(o.how)
-	ratios := make([]float64, m.Windows)
-	for n := range ratios {
-		up, err := o.one(ctx, p, f, &m, &m.Up)
-		if err != nil {
-			return m, err
-		}
-		if err := s.store.away(how); err != nil {
-			return m, err
-		}
-		down, err := o.one(ctx, p, f, &m, &m.Down)
-		if err := errors.Join(err, s.store.back(ctx, how)); err != nil {
-			return m, err
-		}
-		ratios[n] = ratio(down, up)
-		s.say("window %d of %d: %.0f/s up, %.0f/s down", n+1, m.Windows, m.Up.PerSecond, m.Down.PerSecond)
-	}
-	m.Ratio = ratio(m.Down.PerSecond, m.Up.PerSecond)
-	m.Median = median(ratios, func(r float64) float64 { return r })
-	return m, nil
+// windows are those in which the rate is taken.
+type windows struct {
+	site    *site
+	process *process
+	feeder  *feeder
+	how     outage
+	each    time.Duration
+	m       outageFirstMeasured
 }
 
-// one lets a window pass.
-func (o *outageFirst) one(ctx context.Context, p *process, f *feeder, m *outageFirstMeasured, r *rate) (perSecond float64, err error) {
-	f.starved.Store(false)
-	from, err := p.at(ctx, time.Now())
+// turns are the order of the two windows of a pair, with the store up and down: it changes, so that a machine that grows
+// busier or quieter favours neither.
+var turns = [2][2]bool{{false, true}, {true, false}}
+
+func (w *windows) compare(ctx context.Context, n int) (outageFirstMeasured, error) {
+	w.m = outageFirstMeasured{How: string(w.how), Windows: n}
+	ratios := make([]float64, n)
+	for i := range ratios {
+		rates := map[bool]float64{}
+		for _, down := range turns[i%2] {
+			var err error
+			if rates[down], err = w.one(ctx, down); err != nil {
+				return w.m, err
+			}
+		}
+		ratios[i] = ratio(rates[true], rates[false])
+		w.site.say("pair %d of %d: %.0f/s up, %.0f/s down", i+1, n, rates[false], rates[true])
+	}
+	w.m.Ratio = ratio(w.m.Down.PerSecond, w.m.Up.PerSecond)
+	w.m.Median = median(ratios, func(r float64) float64 { return r })
+	return w.m, nil
+}
+
+// one takes the rate of one window.
+func (w *windows) one(ctx context.Context, down bool) (perSecond float64, err error) {
+	if !down {
+		return w.pass(ctx, &w.m.Up)
+	}
+	if err := w.site.store.away(w.how); err != nil {
+		return 0, err
+	}
+	perSecond, err = w.pass(ctx, &w.m.Down)
+	return perSecond, errors.Join(err, w.site.store.back(ctx, w.how))
+}
+
+// pass lets a window pass.
+func (w *windows) pass(ctx context.Context, r *rate) (perSecond float64, err error) {
+	w.feeder.starved.Store(false)
+	from, err := w.process.at(ctx, time.Now())
 	if err != nil {
 		return 0, err
 	}
-	to, err := p.at(ctx, from.At.Add(o.window))
+	to, err := w.process.at(ctx, from.At.Add(w.each))
 	if err != nil {
 		return 0, err
 	}
 	r.add(from, to)
-	m.Held = to.Tally.Held
-	if f.starved.Load() {
-		m.Starved++
+	w.m.Held = to.Tally.Held
+	if w.feeder.starved.Load() {
+		w.m.Starved++
 	}
 	return float64(to.Tally.Handled-from.Tally.Handled) / to.At.Sub(from.At).Seconds(), nil
 }

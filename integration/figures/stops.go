@@ -12,7 +12,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// stops sends SIGTERM to consumer processes while handlers run, some of which do not end within the time to drain.
+// stops sends SIGTERM to consumer processes while handlers run. Many of them end at the signal, all at once, so that their
+// acks are on their way when the session is closed; some do not end within the time to drain.
 type stops struct {
 	n, processes, concurrency int
 	seed                      uint64
@@ -23,14 +24,13 @@ const (
 	longRun  = "1s"   // of one in longEvery
 	// patience is the DrainTimeout: longRun is cut off by it.
 	patience  = 300 * time.Millisecond
-	longEvery = 50
-	mostRuns  = 40 // after which a process is stopped
+	longEvery = 300
 )
 
 func (s *stops) flags(f *flag.FlagSet) {
 	f.IntVar(&s.n, "n", 500, "SIGTERMs")
 	f.IntVar(&s.processes, "processes", 4, "consumer processes at once")
-	f.IntVar(&s.concurrency, "concurrency", 16, "handlers at once in each")
+	f.IntVar(&s.concurrency, "concurrency", 64, "handlers at once in each")
 	f.Uint64Var(&s.seed, "seed", 1, "of when the signals are sent")
 }
 
@@ -55,15 +55,18 @@ func (s *stops) measure(ctx context.Context, site *site) (any, []string, error) 
 		return nil, nil, err
 	}
 	defer p.Close()
+	if err := site.broker.publish(ctx, p, bodies(2*s.processes*s.concurrency)...); err != nil {
+		return nil, nil, err
+	}
 	var publishing sync.Mutex
 	rnd := rand.New(rand.NewPCG(s.seed, 1)) //nolint:gosec // to be repeated
 	var lives errgroup.Group
 	lives.SetLimit(s.processes)
 	for b.hits() < s.n && ctx.Err() == nil && b.failed() == nil {
-		after := 1 + rnd.IntN(mostRuns)
+		after := 1 + rnd.IntN(s.concurrency)
 		lives.Go(func() error {
 			publishing.Lock()
-			err := site.broker.publish(ctx, p, bodies(after+2*s.concurrency)...)
+			err := site.broker.publish(ctx, p, bodies(after+s.concurrency/2)...)
 			publishing.Unlock()
 			if err == nil {
 				err = s.life(ctx, site, b, after)
@@ -84,7 +87,7 @@ func (s *stops) measure(ctx context.Context, site *site) (any, []string, error) 
 }
 
 func bodies(n int) []string {
-	all := slices.Repeat([]string{briefRun}, n)
+	all := slices.Repeat([]string{briefRun, untilStop}, (n+1)/2)
 	for i := range all {
 		if rand.IntN(longEvery) == 0 { //nolint:gosec // nothing hangs on it
 			all[i] = longRun

@@ -38,8 +38,9 @@ type workerSpec struct {
 // worker is that process. It writes a line to standard output for each thing it tells.
 type worker struct {
 	workerSpec
-	running atomic.Int64
-	tally   counts
+	stopping <-chan struct{}
+	running  atomic.Int64
+	tally    counts
 
 	mu  sync.Mutex
 	out *json.Encoder
@@ -57,6 +58,7 @@ func runWorker(spec string) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
+	w.stopping = ctx.Done()
 	told := make(chan struct{})
 	go func() {
 		defer close(told)
@@ -117,8 +119,13 @@ func cpu() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// failing is the body of a message whose first attempt fails. Any other body is how long its handler takes.
-const failing = "fail"
+// Bodies say what the handler does. Any other is how long it takes.
+const (
+	failing   = "fail" // at the first attempt
+	untilStop = "stop" // succeed when the process is told to stop, or after untilStopMost
+)
+
+const untilStopMost = 200 * time.Millisecond
 
 var errFirst = errors.New("the first attempt fails")
 
@@ -129,7 +136,7 @@ func (w *worker) handle(ctx context.Context, d amqp.Delivery) error {
 	if w.Runs {
 		w.tell(line{Kind: began, ID: d.MessageId})
 	}
-	err := do(ctx, string(d.Body))
+	err := w.do(ctx, string(d.Body))
 	if err == nil {
 		w.tally.handled.Add(1)
 	}
@@ -139,10 +146,17 @@ func (w *worker) handle(ctx context.Context, d amqp.Delivery) error {
 	return err
 }
 
-func do(ctx context.Context, body string) error {
-	if body == failing {
+func (w *worker) do(ctx context.Context, body string) error {
+	switch body {
+	case failing:
 		if attempt, _ := consumer.AttemptFrom(ctx); attempt.Number == 1 {
 			return errFirst
+		}
+		return nil
+	case untilStop:
+		select {
+		case <-w.stopping:
+		case <-time.After(untilStopMost):
 		}
 		return nil
 	}
