@@ -18,7 +18,7 @@ import (
 func FuzzInput(f *testing.F) {
 	for _, seed := range []string{
 		"", "\n", "\n\n\n", "{\"body\":\"a\"}\n{\"body\":\"b\"}", "{\"body\":\"a\"}\r\n\r\n", "\xef\xbb\xbf{\"body\":\"a\"}\n", "{}\n", "\x00\n\xff",
-		"{\"body\":\"a\",\"headers\":{\"\":{\"\":{}}}}\n[]\n", strings.Repeat("{\"a\":", 20000), "{\"body\":\"\\ud800\",\"id\":\"\\u0000\"}",
+		"{\"body\":\"a\",\"headers\":{\"\":{\"\":{}}}}\n[]\n", strings.Repeat("{\"a\":", 300), "{\"body\":\"\\ud800\",\"id\":\"\\u0000\"}",
 	} {
 		f.Add([]byte(seed), true)
 		f.Add([]byte(seed), false)
