@@ -35,7 +35,7 @@ func openBroker(ctx context.Context, c config) (*broker, error) {
 		b.url = b.private.URL
 	}
 	if err := b.declare(ctx, topology.Type(c.kind)); err != nil {
-		return nil, errors.Join(err, b.close())
+		return nil, errors.Join(err, b.close(ctx))
 	}
 	return b, nil
 }
@@ -106,7 +106,9 @@ func shell(ctx context.Context, command string) error {
 }
 
 // producer returns a publisher that the caller closes.
-func (b *broker) producer() (*publisher.Publisher, error) { return publisher.New(b.dial, nil) }
+func (b *broker) producer(context.Context) (*publisher.Publisher, error) {
+	return publisher.New(b.dial, nil) //nolint:contextcheck // its dial is bounded by itself
+}
 
 // batch is how many messages are published at once.
 const batch = 500
@@ -165,14 +167,14 @@ func (b *broker) empty(ctx context.Context) (dead int, err error) {
 	return q.Messages, err
 }
 
-func (b *broker) close() error {
+func (b *broker) close(ctx context.Context) error {
 	if b.private != nil {
 		return b.private.Close()
 	}
 	if !b.declared {
 		return nil
 	}
-	return b.channel(context.Background(), func(ch *amqp.Channel) error {
+	return b.channel(context.WithoutCancel(ctx), func(ch *amqp.Channel) error {
 		_, err := ch.QueueDelete(queue, false, false, false)
 		_, err2 := ch.QueueDelete(deadLetters, false, false, false)
 		return errors.Join(err, err2, ch.ExchangeDelete(queue+".dlx", false, false))

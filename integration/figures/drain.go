@@ -86,7 +86,7 @@ func (d *drain) round(ctx context.Context, s *site) (r drainRound, err error) {
 
 // begin fills the queue and starts a consumer.
 func (d *drain) begin(ctx context.Context, s *site) (*process, error) {
-	out, err := s.broker.producer()
+	out, err := s.broker.producer(ctx)
 	if err != nil {
 		return nil, err
 	}

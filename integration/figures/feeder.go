@@ -33,7 +33,7 @@ func (f *feeder) start(ctx context.Context) (err error) {
 		return err
 	}
 	if f.ch, err = f.conn.Channel(); err == nil {
-		f.out, err = f.broker.producer()
+		f.out, err = f.broker.producer(ctx)
 	}
 	if err == nil {
 		err = publishMore(ctx, f.broker, f.out, f.body, backlog)

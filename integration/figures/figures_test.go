@@ -37,7 +37,7 @@ func TestFigures(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() {
-		if err := s.close(); err != nil {
+		if err := s.close(context.Background()); err != nil {
 			t.Error(err)
 		}
 	}()

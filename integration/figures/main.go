@@ -122,7 +122,7 @@ func (c config) report(ctx context.Context, name string, f figure) (reached bool
 	if err != nil {
 		return false, err
 	}
-	defer func() { err = errors.Join(err, s.close()) }()
+	defer func() { err = errors.Join(err, s.close(ctx)) }()
 	go endWithParent(ctx, cancel)
 	began := time.Now()
 	measured, missed, err := f.measure(ctx, s)

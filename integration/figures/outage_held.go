@@ -87,7 +87,7 @@ func (s *site) attached(ctx context.Context) error {
 
 // outage takes the store away, gives the consumer what it cannot decide, and watches.
 func (o *outageHeld) outage(ctx context.Context, s *site, p *process, m *outageHeldMeasured) error {
-	out, err := s.broker.producer()
+	out, err := s.broker.producer(ctx)
 	if err != nil {
 		return err
 	}

@@ -43,7 +43,7 @@ type sessionsMeasured struct {
 const slack = 5
 
 func (s *sessions) measure(ctx context.Context, site *site) (any, []string, error) {
-	out, err := site.broker.producer()
+	out, err := site.broker.producer(ctx)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -56,15 +56,15 @@ func open(ctx context.Context, c config) (s *site, err error) {
 		return nil, err
 	}
 	if s.broker, err = openBroker(ctx, c); err != nil {
-		return nil, errors.Join(err, s.close())
+		return nil, errors.Join(err, s.close(ctx))
 	}
 	return s, nil
 }
 
-func (s *site) close() error {
+func (s *site) close(ctx context.Context) error {
 	var errs []error
 	if s.broker != nil {
-		errs = append(errs, s.broker.close())
+		errs = append(errs, s.broker.close(ctx))
 	}
 	return errors.Join(append(errs, s.store.close())...)
 }

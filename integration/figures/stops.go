@@ -50,7 +50,7 @@ type stopsMeasured struct {
 
 func (s *stops) measure(ctx context.Context, site *site) (any, []string, error) {
 	b := &book{successes: map[string]int{}}
-	p, err := site.broker.producer()
+	p, err := site.broker.producer(ctx)
 	if err != nil {
 		return nil, nil, err
 	}

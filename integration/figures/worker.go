@@ -48,7 +48,7 @@ type worker struct {
 
 func runWorker(spec string) error {
 	w := worker{out: json.NewEncoder(os.Stdout)}
-	if err := json.Unmarshal([]byte(spec), &w.workerSpec); err != nil {
+	if err := json.Unmarshal([]byte(spec), &w.workerSpec); err != nil { //nolint:musttag // written by this program
 		return err
 	}
 	go dieWithParent()
@@ -107,7 +107,7 @@ func (w *worker) tell(l line) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	l.At, l.CPU, l.Tally = time.Now(), cpu(), w.tally.now()
-	_ = w.out.Encode(l) // where nobody reads this process ends anyway
+	_ = w.out.Encode(l) //nolint:musttag // read by this program alone; where nobody reads, this process ends anyway
 }
 
 // cpu is what this process has used so far.
