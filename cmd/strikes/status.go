@@ -22,7 +22,7 @@ func (a *app) statusCommand() *cli.Command {
 			"in the store, and only counts as unacked.\n\n" +
 			"What was dead-lettered is counted by the store, and held against what the dead-letter queue has. The count is\n" +
 			"without messages that have no id, and without those that the broker dead-letters by itself.\n\n" +
-			"Rates, unacked messages and what was taken out of the dead-letter queue are told by the management API alone.",
+			"Rates, unacked messages and what was taken out of the dead-letter queue are told by the management API alone, and are up to 5 s old.",
 		Flags: storeFlags(
 			&cli.StringFlag{Name: "management-url", Sources: env("management-url"), Usage: "the broker's management API, as `URL` http://user:password@host:15672, for what AMQP does not tell"},
 			&cli.StringFlag{Name: "dead-letter-queue", Sources: env("dead-letter-queue"), DefaultText: "QUEUE.dlq", Usage: "where dead letters go: `NAME`"},
