@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +18,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/servers"
 )
 
@@ -218,4 +222,43 @@ func TestStatusOfASuspect(t *testing.T) {
 		}
 	}
 	_ = last.Wait() // 130
+}
+
+// TestStatusWithManagement: what the API tells of the queue and of its dead-letter queue is not mixed up.
+func TestStatusWithManagement(t *testing.T) {
+	queue := ownQueue(t)
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.EscapedPath() {
+		case "/api/queues/%2F/" + queue:
+			fmt.Fprint(w, `{"name":"q","messages_unacknowledged":7,"message_stats":{"ack":100,"ack_details":{"rate":2.5}}}`)
+		case "/api/queues/%2F/" + queue + ".dlq":
+			fmt.Fprint(w, `{"name":"d","messages_unacknowledged":1,"message_stats":{"ack":4,"ack_details":{"rate":9}}}`)
+		default:
+			fmt.Fprint(w, `{}`)
+		}
+	}))
+	defer api.Close()
+	b, err := newBroker(brokerURL(t), "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := counter.Dial(storeURL(t), &counter.Options{Prefix: queue})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	l := &looker{broker: b, store: store, vhost: b.vhost, queue: queue, dead: queue + ".dlq"}
+	defer l.close()
+	if _, err := l.look(t.Context()); err != nil { // opens the connection, which says to which cluster it leads
+		t.Fatal(err)
+	}
+	delete(l.conn.Properties, "cluster_name")
+	l.api.Management = api.URL
+	s, err := l.look(t.Context())
+	if err != nil || s.Unacked == nil || s.Rates == nil || s.Dead.Taken == nil {
+		t.Fatalf("%+v, %v", s, err)
+	}
+	if *s.Unacked != 7 || s.Rates.Acked != 2.5 || *s.Dead.Holds != 1 || *s.Dead.Taken != 4 {
+		t.Errorf("unacked %d, acked %.1f/s, holds %d, taken %d", *s.Unacked, s.Rates.Acked, *s.Dead.Holds, *s.Dead.Taken)
+	}
 }

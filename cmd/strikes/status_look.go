@@ -200,44 +200,27 @@ func (l *looker) records(ctx context.Context, s *standing) (map[counter.Message]
 	return all, nil
 }
 
-// held is how many of the messages told of are with a consumer, by the store. RabbitMQ 4.3 was seen to tell 0 unacked of a
-// busy quorum queue for as long as a message was held: a number that cannot be true is not told.
-func (s *standing) held() (n int) {
-	for _, b := range s.Blocking {
-		if b.State == blockRuns || b.State == blockRunsAlone {
-			n++
-		}
-		if b.State == blockWaits && s.Consumers > 0 {
-			n++
-		}
-	}
-	return n
-}
-
 // frontScanned is what List reads in one round trip.
 const frontScanned = 200
 
 // askManagement asks for what AMQP does not tell. That the API does not answer hides nothing else.
 func (l *looker) askManagement(ctx context.Context, s *standing) {
-	need := l.api
-	need.Queue = l.queue
-	load, err := topology.Measure(ctx, l.conn, need)
+	of, dead := l.api, l.api
+	of.Queue, dead.Queue = l.queue, l.dead
+	load, err := topology.Measure(ctx, l.conn, of)
 	if err != nil {
 		s.Notes = append(s.Notes, "no rates: "+err.Error())
 		return
 	}
-	s.Rates = &rates{load.In, load.Out, load.Acked}
-	if load.Unacked >= s.held() {
-		s.Unacked = &load.Unacked
-	}
+	s.Unacked, s.Rates = &load.Unacked, &rates{load.In, load.Out, load.Acked}
 	if s.Dead.Holds == nil {
 		return
 	}
-	need.Queue = l.dead
-	if load, err = topology.Measure(ctx, l.conn, need); err != nil {
+	arrived, err := topology.Measure(ctx, l.conn, dead)
+	if err != nil {
 		s.Notes = append(s.Notes, "what was taken out of "+shown(l.dead)+" cannot be told: "+err.Error())
 		return
 	}
-	holds := *s.Dead.Holds + load.Unacked
-	s.Dead.Holds, s.Dead.Taken = &holds, &load.Taken
+	holds := *s.Dead.Holds + arrived.Unacked
+	s.Dead.Holds, s.Dead.Taken = &holds, &arrived.Taken
 }
