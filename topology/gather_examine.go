@@ -66,29 +66,37 @@ func (g gatherer) walk(ctx context.Context, f facts, v *vitals) error {
 	case exchange == "":
 		return g.visit(ctx, f, v, key)
 	}
-	w, seen := f.way, map[string]bool{exchange: true}
-	var queues, exchanges []string
-	for n := 0; n < maxTargets; n++ {
+	queues, whole, err := g.behind(ctx, f)
+	v.astray = len(queues) == 0 && whole && len(f.way.reached(key, fixed)) > 0
+	if err != nil {
+		return err
+	}
+	return g.visit(ctx, f, v, queues...)
+}
+
+// behind names the queues that the dead letters reach over the exchange and
+// others bound to it; whole says that none was left out.
+func (g gatherer) behind(ctx context.Context, f facts) (queues []string, whole bool, err error) {
+	exchange, _ := f.deadLetterExchange()
+	key, fixed := f.deadLetterKey()
+	w, seen := f.way, []string{exchange}
+	for next := 1; ; next++ {
 		for _, b := range w.reached(key, fixed) {
 			switch {
 			case b.DestinationType == "queue":
 				queues = append(queues, b.Destination)
-			case !seen[b.Destination]:
-				seen[b.Destination] = true
-				exchanges = append(exchanges, b.Destination)
+			case !slices.Contains(seen, b.Destination):
+				seen = append(seen, b.Destination)
 			}
 		}
-		if len(exchanges) == 0 {
-			break
+		if next == len(seen) || next == maxTargets {
+			return queues, next == len(seen), nil
 		}
 		w = way{}
-		if trouble := g.askWay(ctx, &w, exchanges[0]); trouble != "" {
-			return errors.New(trouble)
+		if trouble := g.askWay(ctx, &w, seen[next]); trouble != "" {
+			return nil, false, errors.New(trouble)
 		}
-		exchanges = exchanges[1:]
 	}
-	v.astray = len(queues) == 0 && len(seen) > 1 && len(exchanges) == 0
-	return g.visit(ctx, f, v, queues...)
 }
 
 // visit looks at queues that the dead letters reach.

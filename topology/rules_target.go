@@ -37,7 +37,7 @@ func targetRule(f facts, need Need) []Finding {
 }
 
 func (t target) lifetime() []Finding {
-	why := ""
+	var why string
 	switch expires, set := t.smaller("x-expires", "expires"); {
 	case t.exclusive:
 		why = "is exclusive to one connection, and deleted with it"
