@@ -43,6 +43,7 @@ func (p *Publisher) run(ctx context.Context, l *link) {
 // serve runs s to its end. It returns the message that was about to be written
 // then, if nothing of it was sent.
 func (p *Publisher) serve(s *session, l *link, first *outgoing) (next *outgoing) {
+	s.spawn(s.confirm)
 	unsent, late := make(chan *outgoing), make(chan struct{})
 	go func() {
 		o := s.write(first)

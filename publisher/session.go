@@ -19,6 +19,7 @@ type session struct {
 	ch        *amqp.Channel
 	maxHeader int // bytes, of a content header frame's payload; zero: no limit
 
+	written  chan sent // as large as the window, so a send never blocks
 	returned chan amqp.Return
 	recorded chan amqp.Return
 	closed   chan *amqp.Error
@@ -48,6 +49,7 @@ func openSession(p *Publisher, conn *connection) (*session, error) {
 	s := &session{
 		p: p, conn: conn, ch: ch,
 		lost:     make(chan struct{}),
+		written:  make(chan sent, p.opts.Window),
 		returned: ch.NotifyReturn(make(chan amqp.Return)),
 		recorded: ch.NotifyReturn(make(chan amqp.Return)),
 		closed:   ch.NotifyClose(make(chan *amqp.Error, 1)),

@@ -53,26 +53,8 @@ func (s *session) send(o *outgoing) error {
 		return err
 	}
 	s.p.ledger.wrote(o, dc)
-	s.spawn(func() { s.await(o, dc) })
+	s.written <- sent{o, dc}
 	return nil
-}
-
-// await settles o when the broker answers. A goroutine for each, because the
-// library's in-order notification would hold up the confirms of every queue
-// behind the slowest one.
-func (s *session) await(o *outgoing, dc *amqp.DeferredConfirmation) {
-	select {
-	case <-dc.Done():
-	case <-s.lost:
-		return
-	}
-	if !dc.Acked() && s.ch.IsClosed() {
-		// The library ends every open confirm with a false when the channel
-		// closes, after IsClosed turned true: not known to be a nack.
-		return
-	}
-	s.confirmed.Store(true)
-	s.p.settle(o, func() error { return o.confirmed(dc.Acked()) })
 }
 
 // mayWrite waits while the broker blocks the connection; false: it is lost.
