@@ -75,7 +75,8 @@ func (a *app) root() *cli.Command {
 			"5 the doctor found an error, 69 broker or store out of reach, 130 interrupted.",
 		Commands: []*cli.Command{
 			a.demoCommand(), a.declareCommand(), a.publishCommand(), a.consumeCommand(), a.doctorCommand(),
-			a.statusCommand(), a.deadCommand(), a.counterCommand(), a.limitCommand(), a.versionCommand(), a.demoWorkerCommand(),
+			a.benchCommand(), a.statusCommand(), a.deadCommand(), a.counterCommand(), a.limitCommand(),
+			a.versionCommand(), a.demoWorkerCommand(),
 		},
 		Action:                          a.do(group),
 		EnableShellCompletion:           true,
