@@ -50,10 +50,14 @@ type Options struct {
 	Only        []string        // contests; if empty, all
 	Types       []topology.Type // of the queues; if empty, both
 	Messages    int             // in each queue; if zero, 3000
-	Rounds      int             // that count; a shorter one before them does not; if zero, 5
+	Rounds      int             // that count; of more than one, a shorter one before them does not; if zero, 5
 	Failing     []int           // percent of the messages that fail always; if empty, 0, 1 and 10
 	Concurrency int             // handlers at once where messages fail; if zero, 8
 	Live        int             // counters that the store holds in the end, for their size and speed; if zero, 1,000,000
+
+	// Time is about how long it may take; if zero, 3 minutes. No round begins when most of it is over, after the first, and
+	// the store is filled with no more than fits into the rest: the Result says how much was done.
+	Time time.Duration
 
 	// Progress is told what comes next, after so many of all steps; if nil, nobody is.
 	Progress func(done, all int, next string)
@@ -72,6 +76,9 @@ func (o Options) withDefaults() Options {
 	}
 	if len(o.Failing) == 0 {
 		o.Failing = []int{0, 1, 10}
+	}
+	if o.Time == 0 {
+		o.Time = 3 * time.Minute
 	}
 	if o.Progress == nil {
 		o.Progress = func(int, int, string) {}
@@ -99,6 +106,9 @@ func (o Options) Validate() error {
 		if f.value < f.least || f.value > f.most {
 			return fmt.Errorf("bench: %s is %d: it is %d to %d", f.name, f.value, f.least, f.most)
 		}
+	}
+	if o.Time < 0 {
+		return fmt.Errorf("bench: Time is %v: it must be positive", o.Time)
 	}
 	for _, percent := range o.Failing {
 		if percent < 0 || percent > 100 {
@@ -129,13 +139,13 @@ func Run(ctx context.Context, o Options) (_ *Result, err error) {
 	}
 	defer func() { err = errors.Join(err, g.close(ctx)) }()
 	all := cases(o)
-	p := &population{ground: g}
+	p := &population{ground: g, until: began.Add(o.Time)}
 	steps := (o.Rounds + 1) * len(all)
 	if slices.Contains(o.Only, Counter) {
 		steps += p.steps()
 	}
 	g.expect(steps)
-	if err := rounds(ctx, g, all); err != nil {
+	if err := rounds(ctx, g, all, began.Add(o.Time*6/10)); err != nil {
 		return nil, err
 	}
 	result := g.result(all)
@@ -148,27 +158,38 @@ func Run(ctx context.Context, o Options) (_ *Result, err error) {
 	return result, nil
 }
 
-// rounds runs every case once a round. The first round warms up. Each begins at another case.
-func rounds(ctx context.Context, g *ground, all []*Case) error {
-	for round := range g.Rounds + 1 {
+// rounds runs every case once a round, each time beginning with another. Of several, the first warms up.
+func rounds(ctx context.Context, g *ground, all []*Case, until time.Time) error {
+	warmUp := 0
+	if g.Rounds > 1 {
+		warmUp = 1
+	}
+	for round := range g.Rounds + warmUp {
 		n := g.Messages
-		if round == 0 {
+		if round < warmUp {
 			n = max(n/4, 100)
+		}
+		if round > warmUp && time.Now().After(until) {
+			return nil
 		}
 		for i := range all {
 			c := all[(i+round*7)%len(all)]
-			g.step(c.String())
-			runtime.GC() // what the one before left behind
-			limited, cancel := context.WithTimeout(ctx, sampleTimeout)
-			s, err := c.sample(limited, g, n)
-			cancel()
+			s, err := c.run(ctx, g, n)
 			if err != nil {
 				return fmt.Errorf("bench: %s: %w", c, err)
 			}
-			if round > 0 {
+			if round >= warmUp {
 				c.add(s)
 			}
 		}
 	}
 	return nil
+}
+
+func (c *Case) run(ctx context.Context, g *ground, n int) (sample, error) {
+	g.step(c.String())
+	runtime.GC() // what the one before left behind
+	ctx, cancel := context.WithTimeout(ctx, sampleTimeout)
+	defer cancel()
+	return c.sample(ctx, g, n)
 }

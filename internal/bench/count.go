@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"sync/atomic"
@@ -81,6 +82,20 @@ func attempt(queue string, i, run int) counter.Attempt {
 	}
 }
 
+// patience is how often a step is taken again that the store did not answer within the 250 ms which a Counter grants it.
+const patience = 20
+
+// insist takes a step until the store answers, as a Consumer does: with the same token.
+func insist(ctx context.Context, take func() (counter.Answer, error)) (answer counter.Answer, err error) {
+	for range patience {
+		var away *counter.StoreError
+		if answer, err = take(); !errors.As(err, &away) || ctx.Err() != nil {
+			break
+		}
+	}
+	return answer, err
+}
+
 // fail is the first failure of a message.
 func fail(ctx context.Context, g *ground, queue string, i int) error {
 	a := attempt(queue, i, 0)
@@ -90,7 +105,9 @@ func fail(ctx context.Context, g *ground, queue string, i int) error {
 
 // failed charges a failure, and looks at the answer.
 func (g *ground) failed(ctx context.Context, a counter.Attempt, charges int) error {
-	answer, err := g.counts.Fail(ctx, a, counter.Failure{Limit: limit, Reason: reason})
+	answer, err := insist(ctx, func() (counter.Answer, error) {
+		return g.counts.Fail(ctx, a, counter.Failure{Limit: limit, Reason: reason})
+	})
 	if err == nil && (answer.Verdict != counter.Requeue || answer.Failures != charges) {
 		return fmt.Errorf("FAIL of message %s was answered %v, %d failures, not %d", a.ID, answer.Verdict, answer.Failures, charges)
 	}
@@ -99,7 +116,9 @@ func (g *ground) failed(ctx context.Context, a counter.Attempt, charges int) err
 
 // start asks for a message that was redelivered before it ever failed.
 func start(ctx context.Context, g *ground, queue string, i int) error {
-	answer, err := g.counts.Start(ctx, attempt(queue, i, 0), counter.Shared, limit)
+	answer, err := insist(ctx, func() (counter.Answer, error) {
+		return g.counts.Start(ctx, attempt(queue, i, 0), counter.Shared, limit)
+	})
 	if err == nil && answer.Verdict != counter.Run {
 		return fmt.Errorf("START of message %s was answered %v", id(i), answer.Verdict)
 	}
@@ -107,7 +126,10 @@ func start(ctx context.Context, g *ground, queue string, i int) error {
 }
 
 func end(ctx context.Context, g *ground, queue string, i int) error {
-	return g.counts.End(ctx, attempt(queue, i, 0), true)
+	_, err := insist(ctx, func() (counter.Answer, error) {
+		return counter.Answer{}, g.counts.End(ctx, attempt(queue, i, 0), true)
+	})
+	return err
 }
 
 func incr(ctx context.Context, g *ground, queue string, i int) error {

@@ -5,16 +5,17 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
+	"time"
 
 	"github.com/strikesmq/strikes/counter"
 )
 
 const (
-	few     = 1000   // live counters in a queue, against Options.Live
-	queues  = 4      // of so few counters, to have enough to measure
-	byHand  = 50_000 // plain counters, for their size
-	batch   = 1000   // of them in one pipeline
-	fillLog = 100_000
+	few    = 1000   // live counters in a queue, against Options.Live
+	queues = 4      // of so few counters, to have enough to measure
+	byHand = 50_000 // plain counters, for their size
+	batch  = 1000   // of them in one pipeline
+	chunk  = 20_000 // of ours between two looks at the clock
 )
 
 // Memory is what one counter takes in the store.
@@ -27,16 +28,17 @@ type Memory struct {
 // population measures how size weighs: the same step on few and on many live counters, and what each takes.
 type population struct {
 	*ground
-	many string // the queue of many
-	used []int  // counters in it that were charged a second time
+	until time.Time // the filling ends
+	many  string    // the queue of many
+	live  int       // counters in it
+	used  []int     // the order in which they are charged a second time
 }
 
 // steps to report: each round twice, and the fill.
-func (p *population) steps() int { return 2*p.Rounds + p.Live/fillLog + 2 }
+func (p *population) steps() int { return 2*p.Rounds + p.Live/chunk + 2 }
 
 func (p *population) measure(ctx context.Context, r *Result) error {
 	small := &Case{Contest: Counter, Name: fewLive, Live: few}
-	large := &Case{Contest: Counter, Name: manyLive, Live: p.Live}
 	for range p.Rounds {
 		p.step(small.Name)
 		if err := p.onFew(ctx, small); err != nil {
@@ -46,7 +48,8 @@ func (p *population) measure(ctx context.Context, r *Result) error {
 	if err := p.sizes(ctx, r); err != nil {
 		return fmt.Errorf("bench: filling the store: %w", err)
 	}
-	p.used = rand.Perm(p.Live)
+	large := &Case{Contest: Counter, Name: manyLive, Live: p.live}
+	p.used = rand.Perm(p.live)
 	for range p.Rounds {
 		p.step(large.Name)
 		if err := p.onMany(ctx, large); err != nil {
@@ -74,14 +77,16 @@ func (p *population) onFew(ctx context.Context, c *Case) error {
 // onMany charges as many of the large queue, none of them for the third time.
 func (p *population) onMany(ctx context.Context, c *Case) error {
 	round := len(c.Rates)
-	return p.again(ctx, c, func(i int) (string, int) { return p.many, p.used[(round*queues*few+i)%p.Live] })
+	return p.again(ctx, c, func(i int) (string, int) { return p.many, p.used[(round*queues*few+i)%p.live] })
 }
 
 func (p *population) again(ctx context.Context, c *Case, pick func(i int) (queue string, message int)) error {
 	run := len(c.Rates) + 1
 	took, err := concurrently(ctx, queues*few, func(ctx context.Context, i int) error {
 		queue, message := pick(i)
-		answer, err := p.counts.Fail(ctx, attempt(queue, message, run), counter.Failure{Limit: limit, Reason: reason})
+		answer, err := insist(ctx, func() (counter.Answer, error) {
+			return p.counts.Fail(ctx, attempt(queue, message, run), counter.Failure{Limit: limit, Reason: reason})
+		})
 		if err == nil && answer.Failures < 2 {
 			return fmt.Errorf("counter %d of queue %s is not live", message, queue)
 		}
@@ -97,29 +102,30 @@ func (p *population) again(ctx context.Context, c *Case, pick func(i int) (queue
 // sizes fills the store with plain counters and then with ours, and sees it grow.
 func (p *population) sizes(ctx context.Context, r *Result) error {
 	p.step("plain counters")
-	plain, err := p.growth(ctx, byHand, p.fillPlain)
+	plain, err := p.growth(ctx, p.fillPlain)
 	if err != nil {
 		return err
 	}
 	p.many = p.queueName()
-	ours, err := p.growth(ctx, p.Live, p.fillOurs)
+	ours, err := p.growth(ctx, p.fillOurs)
 	if err != nil {
 		return err
 	}
 	r.Memory = []Memory{
-		{What: Strikes, Counters: p.Live, Bytes: ours},
+		{What: Strikes, Counters: p.live, Bytes: ours},
 		{What: handINCR, Counters: byHand, Bytes: plain},
 	}
 	return nil
 }
 
 // growth is in bytes a counter.
-func (p *population) growth(ctx context.Context, n int, fill func(context.Context) error) (float64, error) {
+func (p *population) growth(ctx context.Context, fill func(context.Context) (counters int, err error)) (float64, error) {
 	before, err := p.memory(ctx)
 	if err != nil {
 		return 0, err
 	}
-	if err := fill(ctx); err != nil {
+	n, err := fill(ctx)
+	if err != nil {
 		return 0, err
 	}
 	after, err := p.memory(ctx)
@@ -134,7 +140,7 @@ func (p *population) memory(ctx context.Context) (float64, error) {
 	return strconv.ParseFloat(text, 64)
 }
 
-func (p *population) fillPlain(ctx context.Context) error {
+func (p *population) fillPlain(ctx context.Context) (int, error) {
 	queue := p.queueName()
 	for done := 0; done < byHand; done += batch {
 		pipe := p.plain.Pipeline()
@@ -144,21 +150,24 @@ func (p *population) fillPlain(ctx context.Context) error {
 			pipe.Expire(ctx, key, counterTTL)
 		}
 		if _, err := pipe.Exec(ctx); err != nil {
-			return err
+			return 0, err
 		}
 	}
-	return nil
+	return byHand, nil
 }
 
-func (p *population) fillOurs(ctx context.Context) error {
-	for done := 0; done < p.Live; done += fillLog {
-		p.step(fmt.Sprintf("%d live counters", min(done+fillLog, p.Live)))
-		_, err := concurrently(ctx, min(fillLog, p.Live-done), func(ctx context.Context, i int) error {
-			return fail(ctx, p.ground, p.many, done+i)
+// fillOurs adds counters until there are as many as were asked for, or the time is over.
+func (p *population) fillOurs(ctx context.Context) (int, error) {
+	for p.live < p.Live && (p.live == 0 || time.Now().Before(p.until)) {
+		n := min(chunk, p.Live-p.live)
+		p.step(fmt.Sprintf("%d live counters", p.live+n))
+		_, err := concurrently(ctx, n, func(ctx context.Context, i int) error {
+			return fail(ctx, p.ground, p.many, p.live+i)
 		})
 		if err != nil {
-			return err
+			return 0, err
 		}
+		p.live += n
 	}
-	return nil
+	return p.live, nil
 }

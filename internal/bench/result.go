@@ -9,12 +9,13 @@ import (
 
 // Result is what was measured.
 type Result struct {
+	Name        string  `json:"name"` // what the names of all queues and keys began with
 	Broker      string  `json:"broker"`
 	Store       string  `json:"store"`
 	Machine     string  `json:"machine"`
 	CPUs        int     `json:"cpus"`
 	Messages    int     `json:"messages"`
-	Rounds      int     `json:"rounds"`
+	Rounds      int     `json:"rounds"` // that were run
 	Prefetch    int     `json:"prefetch"`
 	BodySize    int     `json:"body_bytes"`
 	Concurrency int     `json:"concurrency"` // where messages fail
@@ -51,9 +52,9 @@ const (
 func (g *ground) result(all []*Case) *Result {
 	version, _ := g.admin.Properties["version"].(string)
 	r := &Result{
-		Broker: "RabbitMQ " + version, Store: "Redis " + g.version,
+		Name: g.Name, Broker: "RabbitMQ " + version, Store: "Redis " + g.version,
 		Machine: runtime.GOOS + "/" + runtime.GOARCH, CPUs: runtime.NumCPU(),
-		Messages: g.Messages, Rounds: g.Rounds, Prefetch: Prefetch, BodySize: BodySize, Concurrency: g.Concurrency,
+		Messages: g.Messages, Rounds: played(all), Prefetch: Prefetch, BodySize: BodySize, Concurrency: g.Concurrency,
 		Cases: all,
 	}
 	for _, of := range all {
@@ -67,6 +68,14 @@ func (g *ground) result(all []*Case) *Result {
 		}
 	}
 	return r
+}
+
+// played is the number of rounds that count.
+func played(all []*Case) int {
+	if len(all) == 0 {
+		return 0
+	}
+	return len(all[0].Rates)
 }
 
 // ours reports whether a case is measured against the others of its contest.
