@@ -1,19 +1,18 @@
 package publisher
 
-import (
-	"time"
-
-	amqp "github.com/rabbitmq/amqp091-go"
-)
+import "time"
 
 // patience is how long after its writing a message may go without its confirm before those behind it are looked at. It
 // is the most by which a slow queue delays what Publish returns for the others.
 const patience = 10 * time.Millisecond
 
-// sent is a message and the broker's answer to it, to come.
+// sent is a message and the broker's answer to it, to come: an *amqp.DeferredConfirmation.
 type sent struct {
 	o  *outgoing
-	dc *amqp.DeferredConfirmation
+	dc interface {
+		Done() <-chan struct{}
+		Acked() bool
+	}
 }
 
 // confirm settles what was written as the broker answers, until the session is lost.

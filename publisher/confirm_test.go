@@ -1,0 +1,94 @@
+package publisher
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+// answer is a confirm that comes when the test says so.
+type answer chan struct{}
+
+func (a answer) Done() <-chan struct{} { return a }
+func (a answer) Acked() bool {
+	select {
+	case <-a:
+		return true
+	default:
+		return false
+	}
+}
+
+// written returns a session's account of n messages, to queues of their own, whose confirms are to come.
+func written(t *testing.T, n int) (s *session, answers []answer, messages []*outgoing) {
+	t.Helper()
+	p := &Publisher{opts: (&Options{Window: n}).withDefaults(), ledger: newLedger(), slots: make(chan struct{}, n)}
+	s = &session{p: p, lost: make(chan struct{}), written: make(chan sent, n)}
+	for range n {
+		o := newOutgoing("", "orders", &amqp.Publishing{})
+		if other, err := p.ledger.add(o); other != nil || err != nil {
+			t.Fatal(other, err)
+		}
+		p.slots <- struct{}{}
+		p.ledger.take(o)
+		a := make(answer)
+		s.written <- sent{o, a}
+		answers, messages = append(answers, a), append(messages, o)
+	}
+	return s, answers, messages
+}
+
+func settledAfter(t *testing.T, o *outgoing) time.Duration {
+	t.Helper()
+	began := time.Now()
+	select {
+	case <-o.done:
+		if o.err != nil {
+			t.Error(o.err)
+		}
+	case <-time.After(time.Hour):
+		t.Fatal("it is never settled")
+	}
+	return time.Since(began)
+}
+
+// TestSlowQueueHoldsUpNoOther has the confirms of many messages stay away while that of the last one comes.
+func TestSlowQueueHoldsUpNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const n = 1000
+		s, answers, messages := written(t, n)
+		s.spawn(s.confirm)
+		close(answers[n-1])
+		if took := settledAfter(t, messages[n-1]); took > patience {
+			t.Errorf("the others held it up for %v, at most %v are allowed", took, patience)
+		}
+		for i := range n - 1 { // and they are not forgotten
+			close(answers[n-2-i])
+			settledAfter(t, messages[n-2-i])
+		}
+		synctest.Wait()
+		if left := len(s.p.slots); left > 0 {
+			t.Errorf("%d places of the window are lost", left)
+		}
+		close(s.lost)
+		s.spawned.Wait()
+	})
+}
+
+// TestConfirmsEndWithTheirSession has the connection die while nothing is confirmed.
+func TestConfirmsEndWithTheirSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _, messages := written(t, 10)
+		s.spawn(s.confirm)
+		time.Sleep(patience / 2)
+		close(s.lost)
+		s.spawned.Wait() // or the test hangs
+		for _, o := range messages {
+			if o.state != writing {
+				t.Error("a message without confirm is settled")
+			}
+		}
+	})
+}
