@@ -3,7 +3,6 @@ package bench
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"strconv"
 	"time"
 
@@ -31,7 +30,6 @@ type population struct {
 	until time.Time // the filling ends
 	many  string    // the queue of many
 	live  int       // counters in it
-	used  []int     // the order in which they are charged a second time
 }
 
 // steps to report: each round twice, and the fill.
@@ -49,7 +47,6 @@ func (p *population) measure(ctx context.Context, r *Result) error {
 		return fmt.Errorf("bench: filling the store: %w", err)
 	}
 	large := &Case{Contest: Counter, Name: manyLive, Live: p.live}
-	p.used = rand.Perm(p.live)
 	for range p.Rounds {
 		p.step(large.Name)
 		if err := p.onMany(ctx, large); err != nil {
@@ -74,10 +71,13 @@ func (p *population) onFew(ctx context.Context, c *Case) error {
 	return p.again(ctx, c, func(i int) (string, int) { return names[i%queues], i / queues })
 }
 
-// onMany charges as many of the large queue, none of them for the third time.
+// stride is a prime, so that steps of it through the many counters meet each once, far from the one before.
+const stride = 7919
+
+// onMany charges as many of the large queue, none of them for the third time if there are enough.
 func (p *population) onMany(ctx context.Context, c *Case) error {
 	round := len(c.Rates)
-	return p.again(ctx, c, func(i int) (string, int) { return p.many, p.used[(round*queues*few+i)%p.live] })
+	return p.again(ctx, c, func(i int) (string, int) { return p.many, (round*queues*few + i) * stride % p.live })
 }
 
 func (p *population) again(ctx context.Context, c *Case, pick func(i int) (queue string, message int)) error {

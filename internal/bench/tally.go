@@ -39,7 +39,7 @@ func (t *tally) messages(queue string) []publisher.Message {
 	all := make([]publisher.Message, len(t.runs))
 	for i := range all {
 		body := make([]byte, BodySize)
-		binary.BigEndian.PutUint64(body, uint64(i)) //nolint:gosec // an index
+		binary.BigEndian.PutUint64(body, uint64(i))
 		all[i] = publisher.Message{Key: queue, Publishing: amqp.Publishing{MessageId: uuid.Must(uuid.NewV7()).String(), Body: body}}
 	}
 	return all
