@@ -74,6 +74,7 @@ type attempt struct {
 	lane         string   // that an ordered session has it in
 	older, newer *attempt // in the window of the session
 	handled      bool     // to be acked by it
+	tick         int      // of the window in which it was
 }
 
 // receive is where a delivery enters.

@@ -5,29 +5,39 @@ import (
 	"time"
 )
 
-// ackWithin is for how long a handled delivery waits for others to be acked with it.
-const ackWithin = 2 * time.Millisecond
+// tick is how often a window looks for acks that are due.
+const tick = time.Millisecond
 
 // window is what a session has received and not settled, oldest first. It acks what is handled in runs: one basic.ack for
-// all up to the first delivery that is still in hand. One that is in hand for long, because its handler is slow or it waits
-// out its backoff, delays the acks of those behind it by ackWithin at most; they are acked one by one then.
+// all up to the first delivery that is still in hand. What is behind that one waits for it to be settled, but not for long:
+// after two ticks it is acked on its own.
 type window struct {
 	acked func(*attempt, error) // told of each delivery whose ack was sent, or could not be
-	timer *time.Timer           // runs whenever something is handled and not acked
+	timer *time.Timer           // of the next tick; runs whenever something is handled and not acked
 
 	mu             sync.Mutex
 	oldest, newest *attempt // linked by older and newer
+	ticks          int      // so far
 	handled        int      // deliveries that wait for their ack
 	run            int      // how many of them are worth one
-	all            bool     // those behind one in hand are due too
 	sending        bool     // by one goroutine at a time: a tag that a run has covered must not be acked again
 	again          bool     // it is to look once more
 }
 
 func newWindow(run int, acked func(*attempt, error)) *window {
 	w := &window{acked: acked, run: run}
-	w.timer = time.AfterFunc(ackWithin, func() { w.send(true) })
+	w.timer = time.AfterFunc(tick, w.tick)
 	return w
+}
+
+func (w *window) tick() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ticks++
+	w.send()
+	if w.handled > 0 {
+		w.timer.Reset(tick)
+	}
 }
 
 // open takes in a delivery, in the order of the channel.
@@ -52,31 +62,28 @@ func (w *window) nacked(a *attempt) {
 // handle has a delivery acked, soon.
 func (w *window) handle(a *attempt) {
 	w.mu.Lock()
-	a.handled = true
+	defer w.mu.Unlock()
+	a.handled, a.tick = true, w.ticks
 	w.handled++
-	due := w.handled >= w.run
-	if w.handled == 1 && !due {
-		w.timer.Reset(ackWithin)
-	}
-	w.mu.Unlock()
-	if due {
-		w.send(false)
+	switch {
+	case w.handled >= w.run:
+		w.send()
+	case w.handled == 1:
+		w.timer.Reset(tick)
 	}
 }
 
 // hurry acks what is handled, and from now on each delivery at once.
 func (w *window) hurry() {
 	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.run = 1
-	w.mu.Unlock()
-	w.send(true)
+	w.send()
 }
 
-// send acks what is due. If another goroutine is at it, that one looks once more.
-func (w *window) send(all bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.all, w.again = w.all || all, true
+// send acks what is due, with the lock let go meanwhile. If another goroutine is at it, that one looks once more.
+func (w *window) send() {
+	w.again = true
 	if w.sending {
 		return
 	}
@@ -91,8 +98,8 @@ func (w *window) send(all bool) {
 	w.sending = false
 }
 
-// take takes out the handled deliveries up to the first in hand, and those behind it if they are due, which they are as well
-// when there are many.
+// take takes out the handled deliveries up to the first in hand, and of those behind it the ones that have waited long enough,
+// or all if they are many.
 func (w *window) take() (run, singles []*attempt) {
 	if w.handled > 0 {
 		run = make([]*attempt, 0, w.handled)
@@ -102,16 +109,18 @@ func (w *window) take() (run, singles []*attempt) {
 		w.remove(w.oldest)
 	}
 	w.handled -= len(run)
-	if w.all || w.run == 1 || w.handled >= 2*w.run {
-		for a := w.oldest; w.handled > 0; a = a.newer {
-			if a.handled {
-				singles = append(singles, a)
-				w.remove(a)
-				w.handled--
-			}
+	all := w.run == 1 || w.handled >= 2*w.run
+	for a, left := w.oldest, w.handled; left > 0; a = a.newer {
+		if !a.handled {
+			continue
+		}
+		left--
+		if all || w.ticks >= a.tick+2 {
+			singles = append(singles, a)
+			w.remove(a)
+			w.handled--
 		}
 	}
-	w.all = false
 	return run, singles
 }
 
