@@ -24,7 +24,7 @@ const openTimeout = 10 * time.Second
 const checkTimeout = time.Minute
 
 // Run keeps one session on the broker until ctx is done: it dials, consumes, and after a lost session dials again, after
-// about 100 ms at first and 10 s at most. Every session has a connection of its own, which Run closes.
+// about 100 ms at first and 2 s at most. Every session has a connection of its own, which Run closes.
 //
 // It returns nil once ctx is done and everything is settled, and ErrUncleanStop if that could not be made sure of. It returns an error at once where another session would not
 // help: a field that is refused, ErrStuck, and, until a first session has consumed, credentials, a queue or a topology that the
@@ -35,7 +35,7 @@ func (c *Consumer) Run(ctx context.Context, dial func(context.Context) (*amqp.Co
 		return fmt.Errorf("consumer: queue %q: dial is nil: it opens a connection for each session", c.Queue)
 	}
 	delays := backoff.NewExponentialBackOff()
-	delays.InitialInterval, delays.MaxInterval = 100*time.Millisecond, 10*time.Second
+	delays.InitialInterval, delays.MaxInterval = 100*time.Millisecond, 2*time.Second
 	after := newLate()
 	defer after.close()
 	consumed := false
