@@ -24,10 +24,13 @@ type arena struct {
 
 // run measures from the first run of the handler until the consumer has ended.
 func (a *arena) run(ctx context.Context, l loop) (s sample, err error) {
-	if err := a.declare(ctx); err != nil {
+	if err := a.claim(); err != nil {
 		return s, err
 	}
 	defer func() { err = errors.Join(err, a.remove()) }()
+	if err := a.declare(ctx); err != nil {
+		return s, err
+	}
 	if err := a.fill.PublishAll(ctx, a.tally.messages(a.spec.Queue)); err != nil {
 		return s, err
 	}
@@ -47,8 +50,9 @@ func (a *arena) run(ctx context.Context, l loop) (s sample, err error) {
 	return sample{messages: n, deadLettered: a.tally.dead(), runs: a.tally.total(), rate: float64(n) / took.Seconds()}, nil
 }
 
-// declare makes the queues, which must not exist.
-func (a *arena) declare(ctx context.Context) error {
+// claim names the queues, which must not exist. From then on they are the arena's, to be removed even if they are declared
+// in part only.
+func (a *arena) claim() error {
 	a.spec.Queue = a.queueName()
 	a.spec.DeadLetterQueue = a.spec.Queue + ".dlq"
 	for _, queue := range []string{a.spec.Queue, a.spec.DeadLetterQueue} {
@@ -64,10 +68,12 @@ func (a *arena) declare(ctx context.Context) error {
 			return fmt.Errorf("queue %q exists: it is left alone, name another", queue)
 		}
 	}
-	return topology.Declare(ctx, a.admin, a.spec)
+	return nil
 }
 
-// remove deletes what declare made.
+func (a *arena) declare(ctx context.Context) error { return topology.Declare(ctx, a.admin, a.spec) }
+
+// remove deletes what declare made, all or a part of it.
 func (a *arena) remove() error {
 	ch, err := a.admin.Channel()
 	if err != nil {

@@ -21,10 +21,13 @@ const publishers = 64
 func publishing(kind topology.Type, publish func(context.Context, *arena, int) (time.Duration, error)) func(context.Context, *ground, int) (sample, error) {
 	return func(ctx context.Context, g *ground, n int) (s sample, err error) {
 		a := &arena{ground: g, spec: topology.Spec{Type: kind}}
-		if err := a.declare(ctx); err != nil {
+		if err := a.claim(); err != nil {
 			return s, err
 		}
 		defer func() { err = errors.Join(err, a.remove()) }()
+		if err := a.declare(ctx); err != nil {
+			return s, err
+		}
 		took, err := publish(ctx, a, n)
 		if err != nil {
 			return s, err
