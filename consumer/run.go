@@ -124,9 +124,9 @@ func (s *Settler) run(live context.Context, a *attempt, h Handler) {
 	defer cancel()
 	r.Context = ctx
 	began := time.Now()
-	a.failure = s.call(r)
+	a.failure = s.call(r) //nolint:contextcheck // it is one, of live
 	a.ran = time.Since(began)
-	a.cause = causeOf(ctx, a.failure) //nolint:contextcheck // it is live's
+	a.cause = causeOf(ctx, a.failure)
 }
 
 // judge decides what the end of a run calls for.

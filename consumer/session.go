@@ -155,7 +155,7 @@ func (s *session) serve(ctx context.Context, l *link) error {
 		workers.Wait()
 	}))
 	if err == nil {
-		err = s.close(l)
+		err = s.close(l) //nolint:contextcheck // ctx is done
 	}
 	if stopping && err != nil {
 		return fmt.Errorf("%w: queue %q: %w", ErrUncleanStop, s.Queue, err)

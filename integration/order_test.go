@@ -159,7 +159,7 @@ func (o *ordered) handle(ctx context.Context, link *cuttable, d amqp.Delivery) e
 	if err != nil {
 		return err
 	}
-	o.begin(i, link, ctx)
+	o.begin(ctx, i, link)
 	attempt, _ := consumer.AttemptFrom(ctx)
 	if attempt.Number <= fails(i) {
 		if o.requeue && attempt.Number == attempt.Last {
@@ -172,7 +172,7 @@ func (o *ordered) handle(ctx context.Context, link *cuttable, d amqp.Delivery) e
 }
 
 // begin notes a violation if a message ahead in the lane is not done. A consumer whose connection was cut may not know yet.
-func (o *ordered) begin(i int, link *cuttable, ctx context.Context) {
+func (o *ordered) begin(ctx context.Context, i int, link *cuttable) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if first := o.behind[i%o.lanes]; first < i && !link.justCut() && ctx.Err() == nil {
