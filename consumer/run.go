@@ -34,8 +34,7 @@ const abandonAfter = 2 * time.Second
 func (s *Settler) try(stop, live context.Context, a *attempt, h Handler) {
 	defer s.leaveSlot(a)
 	if time.Now().After(a.deadline) { // it waited for a free worker too long
-		s.close(stop, a)
-		a.next = stepOverdue
+		s.handOn(stop, a)
 		return
 	}
 	alone := a.next == stepRunAlone
@@ -50,13 +49,16 @@ func (s *Settler) try(stop, live context.Context, a *attempt, h Handler) {
 			defer probing.Release(1)
 		}
 	}
-	if s.lock.Acquire(stop, weight) != nil {
+	locked := s.acquire(stop, a, weight)
+	if locked {
+		defer s.lock.Release(weight)
+	}
+	switch {
+	case stop.Err() != nil:
 		a.next = stepLeave
 		return
-	}
-	defer s.lock.Release(weight)
-	if stop.Err() != nil {
-		a.next = stepLeave
+	case !locked:
+		s.handOn(stop, a)
 		return
 	}
 	if alone {
@@ -72,6 +74,22 @@ func (s *Settler) try(stop, live context.Context, a *attempt, h Handler) {
 	}
 }
 
+// acquire waits for the isolation lock for as long as the delivery may be held.
+func (s *Settler) acquire(stop context.Context, a *attempt, weight int64) bool {
+	if s.lock.TryAcquire(weight) {
+		return true
+	}
+	ctx, cancel := context.WithDeadline(stop, a.deadline)
+	defer cancel()
+	return s.lock.Acquire(ctx, weight) == nil
+}
+
+// handOn gives back a delivery that was held for as long as it may be.
+func (s *Settler) handOn(stop context.Context, a *attempt) {
+	s.close(stop, a)
+	a.next = stepOverdue
+}
+
 // unmark takes the step that closes an attempt, if that is what follows.
 func (s *Settler) unmark(stop context.Context, a *attempt) {
 	switch a.next {
@@ -79,9 +97,24 @@ func (s *Settler) unmark(stop context.Context, a *attempt) {
 		s.end(stop, a)
 	case stepFail:
 		s.fail(stop, a)
-	case stepLeave:
+	case stepLeave, stepGiveUp:
 		s.close(stop, a)
+	case stepPause:
+		s.retract(stop, a)
 	default:
+	}
+}
+
+// retract ends an attempt whose START was not answered, before anything else may run: if it was taken, the next message to
+// kill the process would be charged to this one. The next START is another attempt's, because this one's would open nothing.
+func (s *Settler) retract(stop context.Context, a *attempt) {
+	if !a.marked || a.after != stepRunAlone {
+		return
+	}
+	ctx, cancel := ofStep(stop, a)
+	defer cancel()
+	if s.Counter.End(ctx, a.counted(s), false) == nil {
+		a.token, a.marked = token(runs.Add(1)), false
 	}
 }
 
