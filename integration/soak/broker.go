@@ -69,7 +69,7 @@ func (b *broker) canKill() bool { return b.private() || b.nodes[0].kill != "" }
 
 // declare makes the queue and its dead-letter way. A node that is killed within moments of a quorum queue's declaration may
 // forget its log, so private ones are stopped and started once.
-func (b *broker) declare(ctx context.Context, kind string) error {
+func (b *broker) declare(ctx context.Context, cfg config) error {
 	err := b.nodes[0].onConnection(func(conn *amqp.Connection) error {
 		ch, err := conn.Channel()
 		if err != nil {
@@ -79,7 +79,7 @@ func (b *broker) declare(ctx context.Context, kind string) error {
 			return fmt.Errorf("the queue %s exists, with %d messages: delete it", queue, q.Messages)
 		}
 		b.declared = true
-		return topology.Declare(ctx, conn, topology.Spec{Queue: queue, Type: topology.Type(kind)})
+		return topology.Declare(ctx, conn, topology.Spec{Queue: queue, Type: topology.Type(cfg.kind), SingleActiveConsumer: cfg.ordered})
 	})
 	if err != nil || !b.private() {
 		return err

@@ -23,6 +23,7 @@ type config struct {
 	maxRetries            int
 	backlog               int
 	ordered               bool
+	lanes                 int
 	amqp                  string
 	brokerKill            string
 	brokerStart           string
@@ -55,7 +56,8 @@ func parseFlags(args []string) (config, error) {
 	f.IntVar(&c.prefetch, "prefetch", 0, "deliveries given to each; 0: the consumer's default")
 	f.IntVar(&c.maxRetries, "max-retries", 3, "retries after the first failure")
 	f.IntVar(&c.backlog, "backlog", 1000, "messages in the queue at which publishing waits; 0: publish all, then consume")
-	f.BoolVar(&c.ordered, "ordered", false, "one process, one handler, a prefetch of one, and check the order")
+	f.BoolVar(&c.ordered, "ordered", false, "ordered consumers of a single-active-consumer queue, which is filled beforehand: check the order")
+	f.IntVar(&c.lanes, "lanes", 1, "with -ordered: keep the order in so many lanes, with -concurrency handlers at once; 1: one handler")
 	f.StringVar(&c.amqp, "amqp", "", "`URL` of a RabbitMQ to use; if empty, a private one is started. The queues soak and soak.dlq must not exist")
 	f.StringVar(&c.brokerKill, "broker-kill", "", "`command` that kills the RabbitMQ at -amqp")
 	f.StringVar(&c.brokerStart, "broker-start", "", "`command` that starts it again")
@@ -78,22 +80,36 @@ func (c config) withDefaults() config {
 	if c.seed == 0 {
 		c.seed = rand.Uint64N(1 << 32) //nolint:gosec // it is printed
 	}
+	if c.ordered {
+		c.settleOrdered()
+	}
 	if c.killers < 0 {
 		c.killers = (c.messages + 1999) / 2000
 	}
 	if c.hangs < 0 {
 		c.hangs = (c.messages + 1999) / 2000
 	}
-	if c.ordered {
-		c.processes, c.concurrency, c.prefetch, c.backlog = 1, 1, 1, 0
-	}
 	return c
+}
+
+// settleOrdered leaves out what makes one lane slow, and by default the faults after which a consumer does not know at once
+// that it was given up: what it does then is not promised to be in order.
+func (c *config) settleOrdered() {
+	c.backlog, c.killers, c.hangs = 0, max(c.killers, 0), max(c.hangs, 0)
+	if c.lanes == 1 {
+		c.concurrency = 1
+	}
+	if c.only == "" {
+		c.only = "sigkill,sigterm,broker-cut"
+	}
 }
 
 func (c config) validate() error {
 	switch {
 	case c.messages < 1 || c.processes < 1 || c.concurrency < 1 || c.maxRetries < 1:
 		return errors.New("-messages, -processes, -concurrency and -max-retries are 1 at least")
+	case c.lanes < 1 || c.lanes > 1 && !c.ordered:
+		return errors.New("-lanes is 1 at least, and for -ordered")
 	case c.faults < 0 || c.backlog < 0 || c.prefetch < 0:
 		return errors.New("-faults, -backlog and -prefetch are not negative")
 	case c.kind != string(topology.Quorum) && c.kind != string(topology.Classic):
@@ -110,9 +126,17 @@ func (c config) validate() error {
 	return nil
 }
 
+// lanesOfOrder is the number of lanes in which order is promised.
+func (c config) lanesOfOrder() int {
+	if c.ordered {
+		return c.lanes
+	}
+	return 0
+}
+
 func (c config) plan() *audit.Plan {
 	return &audit.Plan{
 		Type: c.kind, Seed: c.seed, Messages: c.messages, MaxRetries: c.maxRetries, HandlerTimeout: handlerTimeout,
-		MostHeld: consumerTimeout / 2, LongestBackoff: mostBackoff, Ordered: c.ordered, Cluster: c.cluster,
+		MostHeld: consumerTimeout / 2, LongestBackoff: mostBackoff, Lanes: c.lanesOfOrder(), Cluster: c.cluster,
 	}
 }

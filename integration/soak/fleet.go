@@ -47,8 +47,11 @@ func newFleet(ctx context.Context, k *soak) (*fleet, error) {
 	f := &fleet{log: k.log, fail: k.fail, spec: workerSpec{
 		Queue: queue, History: k.history, Concurrency: cfg.concurrency, Prefetch: cfg.prefetch, MaxRetries: cfg.maxRetries,
 		HandlerTimeout: handlerTimeout, ConsumerTimeout: consumerTimeout, Heartbeat: heartbeat,
-		FirstBackoff: firstBackoff, MostBackoff: mostBackoff, Verbose: cfg.verbose,
+		FirstBackoff: firstBackoff, MostBackoff: mostBackoff, Ordered: cfg.ordered, Lanes: cfg.lanes, Verbose: cfg.verbose,
 	}}
+	if cfg.ordered {
+		f.spec.FirstBackoff, f.spec.MostBackoff = time.Millisecond, 5*time.Millisecond
+	}
 	for range cfg.processes {
 		seat := &seat{}
 		f.seats = append(f.seats, seat)

@@ -18,6 +18,7 @@ type job struct {
 	Do    string `json:"do"`
 	Times int    `json:"times,omitempty"` // Fail: for so many attempts
 	Ms    int    `json:"ms"`              // takes so many milliseconds
+	Lane  int    `json:"lane,omitempty"`
 }
 
 // share is how many of a thousand messages are of each kind; the rest succeed. Killers and those that pass the deadline are
@@ -33,7 +34,7 @@ var share = []struct {
 func plan(cfg config, rnd *rand.Rand) []job {
 	jobs := make([]job, cfg.messages)
 	for i := range jobs {
-		jobs[i] = job{Do: audit.Succeed, Ms: rnd.IntN(3)}
+		jobs[i] = job{Do: audit.Succeed, Ms: rnd.IntN(3), Lane: (i + 1) % cfg.lanes}
 		at := rnd.IntN(1000)
 		for _, s := range share {
 			if at -= s.permil; at < 0 {
@@ -43,14 +44,16 @@ func plan(cfg config, rnd *rand.Rand) []job {
 		}
 		switch jobs[i].Do {
 		case audit.Slow:
-			jobs[i].Ms = 100 + rnd.IntN(400)
+			if jobs[i].Ms = 100 + rnd.IntN(400); cfg.ordered {
+				jobs[i].Ms /= 50
+			}
 		case audit.Fail:
 			jobs[i].Times = 1 + rnd.IntN(cfg.maxRetries)
 		}
 	}
 	for do, n := range map[string]int{audit.Kill: cfg.killers, audit.Hang: cfg.hangs, audit.Deaf: cfg.hangs / 2} {
 		for _, i := range rnd.Perm(len(jobs))[:min(n, len(jobs))] {
-			jobs[i] = job{Do: do}
+			jobs[i] = job{Do: do, Lane: jobs[i].Lane}
 		}
 	}
 	return jobs

@@ -58,7 +58,7 @@ func (k *soak) open(ctx context.Context) (err error) {
 	if k.broker, err = openBroker(ctx, k.cfg); err != nil {
 		return err
 	}
-	if err = k.broker.declare(ctx, k.cfg.kind); err != nil {
+	if err = k.broker.declare(ctx, k.cfg); err != nil {
 		return err
 	}
 	if k.link, err = newWay(ctx, k.broker); err != nil {

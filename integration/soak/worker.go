@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -35,6 +36,8 @@ type workerSpec struct {
 	ConsumerTimeout           time.Duration
 	Heartbeat                 time.Duration
 	FirstBackoff, MostBackoff time.Duration
+	Ordered                   bool
+	Lanes                     int
 	Verbose                   bool
 }
 
@@ -83,10 +86,19 @@ func (w *worker) consumer(counts *counter.Counter) *consumer.Consumer {
 		Concurrency: w.Concurrency, Prefetch: w.Prefetch, Backoff: w.backoff,
 		HandlerTimeout: w.HandlerTimeout, ConsumerTimeout: w.ConsumerTimeout, DrainTimeout: 5 * time.Second, Observer: w,
 	}
+	if c.Ordered = w.Ordered; w.Lanes > 1 {
+		c.Lane = lane
+	}
 	if w.Verbose {
 		c.Logger = slog.New(slog.NewTextHandler(os.Stderr, nil)).With("process", w.Number)
 	}
 	return c
+}
+
+func lane(d amqp.Delivery) string {
+	var j job
+	_ = json.Unmarshal(d.Body, &j) // what cannot be read is rejected, in any lane
+	return strconv.Itoa(j.Lane)
 }
 
 func (w *worker) backoff(charges int) time.Duration {

@@ -20,7 +20,7 @@ func (m *model) checkAttempt(r *Report, a *attempt) {
 	if n := a.spun(); n > mostUnanswered {
 		r.violated("I8", "%s: one step was tried %d times in a second without an answer", a.id, n)
 	}
-	if a.outcome == OK && !a.redelivered && len(a.steps) > 0 && !a.charged() {
+	if a.outcome == OK && !a.redelivered && !m.again(a) && len(a.steps) > 0 && !a.charged() {
 		r.violated("I9", "%s succeeded at its first delivery and took a step: %s", a.id, story())
 	}
 	if e, ok := a.decidedAs("dead-letter"); ok && e.Failures+e.Crashes < e.Limit && !m.message(a.id).rejected() {

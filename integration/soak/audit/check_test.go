@@ -185,7 +185,7 @@ func TestEachViolationIsSeen(t *testing.T) {
 			h.add(Event{Kind: Stepped, ID: Kill, Token: "k0-1", Process: 2, Session: 1, Step: "end", Verdict: "ended"})
 		}},
 		{"out of order", "I6", func(h *history) {
-			h.change(Setup, "", func(e *Event) { e.Plan.Ordered = true })
+			h.change(Setup, "", func(e *Event) { e.Plan.Lanes = 1 })
 			h.change(Published, Poison, func(e *Event) { e.Seq = 1 })
 			h.change(Published, Succeed, func(e *Event) { e.Seq = 3 })
 		}},

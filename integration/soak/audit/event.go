@@ -79,7 +79,7 @@ type Plan struct {
 	MostHeld       time.Duration `json:"most_held"` // for how long a delivery may be held before it goes back
 	LongestBackoff time.Duration `json:"longest_backoff"`
 	Cluster        bool          `json:"cluster,omitempty"` // the broker has several nodes, of which one at a time may fail
-	Ordered        bool          `json:"ordered,omitempty"` // one process, one handler, a prefetch of one: order is promised
+	Lanes          int           `json:"lanes,omitempty"`   // in which order is promised, by Seq modulo Lanes; 0: it is not
 }
 
 // Outcomes of a run.

@@ -236,6 +236,13 @@ func (m *model) upset(from, to time.Time) bool {
 	return slices.ContainsFunc(m.upsets, func(s span) bool { return !s.to.Before(from.Add(-time.Second)) && !s.from.After(to) })
 }
 
+// again reports whether the attempt ran in place, after another one at the same delivery.
+func (m *model) again(a *attempt) bool {
+	return slices.ContainsFunc(m.message(a.id).runs, func(b *attempt) bool {
+		return b.process == a.process && b.session == a.session && b.began.Before(a.began)
+	})
+}
+
 func (m *model) lossesBetween(from, to time.Time) int {
 	n := 0
 	for _, at := range m.losses {
