@@ -75,10 +75,12 @@ func (o Options) validate() error {
 // Counter counts on Redis: a single server, one behind Sentinel, or a Cluster. It is safe for use by many goroutines,
 // and by many processes at once.
 type Counter struct {
-	rdb    redis.UniversalClient
-	opts   Options
-	owned  bool  // Dial opened rdb, so Close closes it
-	refuse error // why no step may be taken; nil if all is well
+	rdb     redis.UniversalClient
+	cluster *redis.ClusterClient // rdb, if it is one
+	pipe    *pipeline
+	opts    Options
+	owned   bool  // Dial opened rdb, so Close closes it
+	refuse  error // why no step may be taken; nil if all is well
 }
 
 // New returns a Counter on a client of the caller's, who also closes it.
@@ -95,13 +97,15 @@ type Counter struct {
 // Not refused, but best set as Dial sets them: ReadTimeout and WriteTimeout of 250 ms, DialerRetries 1, and for a
 // Cluster MaxRedirects 1. A nil opts means the defaults.
 func New(rdb redis.UniversalClient, opts *Options) *Counter {
-	c := &Counter{rdb: rdb, opts: opts.withDefaults()}
+	c := &Counter{rdb: rdb, pipe: newPipeline(rdb), opts: opts.withDefaults()}
+	c.cluster, _ = rdb.(*redis.ClusterClient)
 	c.refuse = errors.Join(c.opts.validate(), refuseClient(rdb))
 	return c
 }
 
-// Close closes the client if Dial opened it, and does nothing after New.
+// Close closes the client if Dial opened it, and waits for the steps under way: after Dial they fail at once.
 func (c *Counter) Close() error {
+	defer c.pipe.wait()
 	if !c.owned {
 		return nil
 	}

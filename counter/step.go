@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -27,21 +28,23 @@ var (
 
 // step is one script: what all share, then its own part.
 type step struct {
-	name   string
-	script *redis.Script
+	name, source, sha1 string
+}
+
+func newStep(name, decide string) step {
+	source := recordLua + decide
+	return step{name, source, redis.NewScript(source).Hash()}
 }
 
 var (
-	stepStart = step{"start", redis.NewScript(recordLua + startLua)}
-	stepFail  = step{"fail", redis.NewScript(recordLua + failLua)}
-	stepEnd   = step{"end", redis.NewScript(recordLua + endLua)}
-	stepGrant = step{"grant", redis.NewScript(recordLua + grantLua)}
-	stepReset = step{"reset", redis.NewScript(recordLua + resetLua)}
+	stepStart = newStep("start", startLua)
+	stepFail  = newStep("fail", failLua)
+	stepEnd   = newStep("end", endLua)
+	stepGrant = newStep("grant", grantLua)
+	stepReset = newStep("reset", resetLua)
 )
 
-// step runs one script in one round trip. A server that does not know it yet (NOSCRIPT: nothing was run) is sent the
-// source, which it keeps. EVAL does that and runs it; SCRIPT LOAD would go to every master of a cluster, and fail while
-// one that does not matter here is down.
+// step runs one script in one round trip, which it shares with the steps that others take meanwhile.
 func (c *Counter) step(ctx context.Context, s step, a Attempt, limit int, args ...any) (Answer, error) {
 	if c.refuse != nil {
 		return Answer{}, c.refuse
@@ -50,8 +53,9 @@ func (c *Counter) step(ctx context.Context, s step, a Attempt, limit int, args .
 		return Answer{}, err
 	}
 	k := c.opts.keys(a.Message)
-	common := []any{a.Token, cut(a.ID, maxStoredID), cut(a.Life, maxStoredID), cut(a.Holder, maxStoredID), c.opts.TTL.Milliseconds(), limit, a.age()}
-	reply, err := s.script.Run(ctx, c.rdb, []string{k.record, k.index, k.override, k.dead}, append(common, args...)...).Result()
+	all := append(make([]any, 0, 17), "evalsha", s.sha1, 4, k.record, k.index, k.override, k.dead,
+		a.Token, cut(a.ID, maxStoredID), cut(a.Life, maxStoredID), cut(a.Holder, maxStoredID), c.opts.TTL.Milliseconds(), limit, a.age())
+	reply, err := c.run(ctx, s, k, append(all, args...))
 	if err != nil {
 		c.reload(ctx, err)
 		return Answer{}, fmt.Errorf("counter: %s, queue %q: %w", s.name, a.Queue, storeError(err))
@@ -63,11 +67,28 @@ func (c *Counter) step(ctx context.Context, s step, a Attempt, limit int, args .
 	return answer, nil
 }
 
+// run sends an EVALSHA. A server that does not know the script yet (NOSCRIPT: nothing was run) is sent the source, which
+// it keeps. EVAL does that and runs it; SCRIPT LOAD would go to every master of a cluster, and fail while one that does
+// not matter here is down.
+func (c *Counter) run(ctx context.Context, s step, k keys, evalsha []any) (any, error) {
+	place := ""
+	if c.cluster != nil {
+		place = k.index // as good a name of the slot as any
+	}
+	reply, err := c.pipe.do(ctx, place, evalsha...)
+	if redis.HasErrorPrefix(err, "NOSCRIPT") {
+		eval := slices.Clone(evalsha)
+		eval[0], eval[1] = "eval", s.source
+		return c.pipe.do(ctx, place, eval...)
+	}
+	return reply, err
+}
+
 // reload makes a cluster client learn the new masters at once: left alone it took 59 s after the death of one (measured,
 // go-redis 9.23), 3 s with this.
 func (c *Counter) reload(ctx context.Context, err error) {
-	if cluster, ok := c.rdb.(*redis.ClusterClient); ok && !errors.Is(err, context.Canceled) {
-		cluster.ReloadState(ctx)
+	if c.cluster != nil && !errors.Is(err, context.Canceled) {
+		c.cluster.ReloadState(ctx)
 	}
 }
 

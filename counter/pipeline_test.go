@@ -1,0 +1,282 @@
+package counter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/alicebob/miniredis/v2/server"
+	"github.com/redis/go-redis/v9"
+)
+
+// gate is a fake Redis that lets no EVALSHA pass until it is open, and knows the tokens of those that came.
+type gate struct {
+	*miniredis.Miniredis
+	open chan struct{}
+
+	mu   sync.Mutex
+	came map[string]int
+	lose string // at this token's command the connection breaks; the command is not run
+}
+
+func newGate(t *testing.T) *gate {
+	g := &gate{Miniredis: miniredis.RunT(t), open: make(chan struct{}), came: map[string]int{}}
+	g.Server().SetPreHook(func(to *server.Peer, cmd string, args ...string) bool {
+		if cmd != "EVALSHA" && cmd != "EVAL" {
+			return false
+		}
+		<-g.open
+		token := args[6] // after the script, the number of keys and four of them
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		if g.lose == token {
+			to.Flush()
+			to.Close()
+			g.came[token]++
+			return true
+		}
+		if cmd == "EVALSHA" {
+			g.came[token]++
+		}
+		return false
+	})
+	return g
+}
+
+func (g *gate) times(token string) int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.came[token]
+}
+
+// clients are a Counter on one server and one on a Cluster, both of the gate's.
+func (g *gate) clients(t *testing.T) map[string]*Counter {
+	t.Helper()
+	return map[string]*Counter{
+		"one server": dialTest(t, "redis://"+g.Addr()),
+		"cluster":    dialTest(t, "redis+cluster://"+g.Addr()+"?max_redirects=3"),
+	}
+}
+
+// fleet is callers that fail at once, each with a token and an id of its own.
+type fleet struct {
+	c       *Counter
+	errs    []error
+	cancels []context.CancelFunc
+	done    []chan struct{}
+}
+
+func token(i int) string { return fmt.Sprint("t", i) }
+
+// sail starts n callers one after the other, so that the first ones fly and the others wait in this order.
+func sail(t *testing.T, c *Counter, n int) *fleet {
+	t.Helper()
+	f := &fleet{c: c, errs: make([]error, n)}
+	for i := range n {
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		f.cancels, f.done = append(f.cancels, cancel), append(f.done, done)
+		go func() {
+			defer close(done)
+			a := attempt(message(fmt.Sprint("id ", i)), token(i))
+			var got Answer
+			if got, f.errs[i] = c.Fail(ctx, a, again); f.errs[i] == nil && got.Failures != 1 {
+				f.errs[i] = fmt.Errorf("another's answer: %+v", got)
+			}
+		}()
+		f.await(t, i+1)
+	}
+	return f
+}
+
+// await returns once so many callers are aboard or wait.
+func (f *fleet) await(t *testing.T, n int) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Microsecond) {
+		flights, waiting := f.c.pipe.load()
+		if flights == min(n, maxFlights) && waiting == n-flights {
+			return
+		}
+	}
+	t.Fatalf("%d callers did not come", n)
+}
+
+// load is how many flights are under way, and how many commands wait for one.
+func (p *pipeline) load() (flights, waiting int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, l := range p.lines {
+		flights, waiting = flights+l.flights, waiting+len(l.waiting)
+	}
+	return flights, waiting
+}
+
+func (f *fleet) arrive(t *testing.T) {
+	t.Helper()
+	for i, done := range f.done {
+		select {
+		case <-done:
+		case <-time.After(20 * time.Second):
+			t.Fatalf("caller %d still waits", i)
+		}
+	}
+}
+
+// batches notes how many commands go out together.
+type batches struct {
+	redis.Hook
+	mu    sync.Mutex
+	sizes []int
+}
+
+func (*batches) DialHook(next redis.DialHook) redis.DialHook          { return next }
+func (*batches) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+func (b *batches) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		if cmds[0].Name() == "evalsha" {
+			b.mu.Lock()
+			b.sizes = append(b.sizes, len(cmds))
+			b.mu.Unlock()
+		}
+		return next(ctx, cmds)
+	}
+}
+
+func TestConcurrentStepsShareRoundTrips(t *testing.T) {
+	g := newGate(t)
+	c := g.clients(t)["one server"]
+	var seen batches
+	c.rdb.AddHook(&seen)
+	const n = maxFlights + maxBatch + 3
+	f := sail(t, c, n)
+	close(g.open)
+	f.arrive(t)
+	for i, err := range f.errs {
+		if err != nil || g.times(token(i)) != 1 && g.times(token(i)) != 2 { // twice: the script was not known
+			t.Errorf("caller %d: %v, sent %d times", i, err, g.times(token(i)))
+		}
+	}
+	if !slices.Contains(seen.sizes, maxBatch) || slices.Max(seen.sizes) != maxBatch {
+		t.Errorf("batches of %v, want one of %d", seen.sizes, maxBatch)
+	}
+}
+
+// TestLostConnection: it leaves its batch undecided (a client for one server forgets even the replies that came before it
+// broke), and nothing is sent again.
+func TestLostConnection(t *testing.T) {
+	for _, kind := range []string{"one server", "cluster"} {
+		t.Run(kind, func(t *testing.T) {
+			g := newGate(t)
+			c := g.clients(t)[kind]
+			mustDo(t, c.rdb, "SCRIPT", "LOAD", stepFail.source)
+			g.lose = token(6)
+			f := sail(t, c, 10)
+			close(g.open)
+			f.arrive(t)
+			for i, err := range f.errs {
+				var failed *StoreError
+				if i < maxFlights && err != nil || i >= 6 && err == nil || err != nil && (!errors.As(err, &failed) || failed.Cause != Unreachable) {
+					t.Errorf("caller %d: %v", i, err)
+				}
+				if n := g.times(token(i)); n > 1 || i <= 6 && n != 1 {
+					t.Errorf("caller %d: sent %d times", i, n)
+				}
+			}
+		})
+	}
+}
+
+// TestCallersLeave: one that is canceled waits no longer, whether its command is on its way or not, and the others do.
+func TestCallersLeave(t *testing.T) {
+	g := newGate(t)
+	c := g.clients(t)["one server"]
+	f := sail(t, c, 6)
+	for _, i := range []int{0, 4} {
+		f.cancels[i]()
+		select {
+		case <-f.done[i]:
+		case <-time.After(20 * time.Second):
+			t.Fatalf("caller %d still waits", i)
+		}
+	}
+	close(g.open)
+	f.arrive(t)
+	for i, err := range f.errs {
+		left := i == 0 || i == 4
+		if left != errors.Is(err, context.Canceled) || !left && err != nil {
+			t.Errorf("caller %d: %v", i, err)
+		}
+	}
+	if g.times(token(4)) != 0 {
+		t.Error("the command of a caller that left was sent")
+	}
+}
+
+// TestDeadlineOfABatch: the last deadline of all ends a batch; one without a deadline lets it wait.
+func TestDeadlineOfABatch(t *testing.T) {
+	soon, late := time.Now().Add(time.Minute), time.Now().Add(time.Hour)
+	for name, tc := range map[string]struct {
+		of   []time.Time
+		want time.Time
+	}{
+		"one": {[]time.Time{soon}, soon}, "the last": {[]time.Time{soon, late, soon}, late}, "none": {[]time.Time{late, {}}, time.Time{}},
+	} {
+		var batch []redis.Cmder
+		for _, d := range tc.of {
+			batch = append(batch, &command{Cmd: redis.NewCmd(t.Context()), deadline: d})
+		}
+		ctx, cancel := untilLast(batch)
+		if got, _ := ctx.Deadline(); !got.Equal(tc.want) {
+			t.Errorf("%s: %v, want %v", name, got, tc.want)
+		}
+		cancel()
+	}
+}
+
+// TestManyCallersMeetAnUnknownScript: each is given it, and each step is taken once.
+func TestManyCallersMeetAnUnknownScript(t *testing.T) {
+	for _, c := range servers(t) {
+		mustDo(t, c.rdb, "SCRIPT", "FLUSH")
+		var all sync.WaitGroup
+		for i := range 50 {
+			all.Go(func() {
+				if _, err := c.Fail(t.Context(), attempt(message("1"), token(i)), Failure{Limit: 99}); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if got := show(c.Fail(t.Context(), attempt(message("1"), "last"), Failure{Limit: 99})); got != "REQUEUE 51+0 fence 0" {
+			t.Error(got)
+		}
+	}
+}
+
+// TestCloseEndsWhatIsUnderWay: a caller whose step hangs is told, and nothing is left behind.
+func TestCloseEndsWhatIsUnderWay(t *testing.T) {
+	g := newGate(t)
+	c, err := Dial("redis://"+g.Addr()+"?read_timeout=20s", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := sail(t, c, maxFlights+1)
+	defer close(g.open)
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+	if flights, waiting := c.pipe.load(); flights+waiting > 0 {
+		t.Errorf("after Close %d flights are under way and %d steps wait", flights, waiting)
+	}
+	f.arrive(t)
+	for i, err := range f.errs {
+		var failed *StoreError
+		if !errors.As(err, &failed) || failed.Cause != Unreachable {
+			t.Errorf("caller %d: %v", i, err)
+		}
+	}
+}
