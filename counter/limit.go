@@ -51,7 +51,7 @@ func (c *Counter) Limit(ctx context.Context, vhost, queue string) (*Override, er
 	if len(text) > 9 || !overrides.MatchString(text) {
 		return nil, fmt.Errorf("counter: limit, queue %q: %w: max_retries is %.80q instead of an integer of at most 9 characters", queue, ErrOverride, text)
 	}
-	return &Override{MaxRetries: max(int(number(text)), 0), Note: parseNote(h, "")}, nil
+	return &Override{MaxRetries: max(int(number(text)), 0), Note: parseNote(h)}, nil
 }
 
 // SetLimit overrides what the consumers of a queue are configured with, from the next step of each message on and until it is

@@ -2,6 +2,7 @@ package counter
 
 import (
 	"errors"
+	"strings"
 	"time"
 )
 
@@ -25,7 +26,26 @@ func (n Note) validate() error {
 // kept is what is stored of a note that is given.
 func (n Note) kept() Note { return Note{By: cut(n.By, maxStoredID), Why: cut(n.Why, MaxReason)} }
 
-// parseNote reads a note from the fields of a hash whose names begin so.
-func parseNote(h map[string]string, prefix string) Note {
-	return Note{By: h[prefix+"by"], Why: h[prefix+"why"], At: millis(h[prefix+"at"])}
+// parseNote reads a note from the fields of a hash.
+func parseNote(h map[string]string) Note {
+	return Note{By: h["by"], Why: h["why"], At: millis(h["at"])}
+}
+
+// parseNotes reads those of a record, by the word that each begins with; scripts/record.lua describes them. What follows one
+// that it cannot read is not known.
+func parseNotes(text string) map[string]Note {
+	notes := map[string]Note{}
+	for text != "" {
+		line, rest, whole := strings.Cut(text, "\n")
+		w := strings.Split(line, " ")
+		if !whole || len(w) != 4 {
+			break
+		}
+		parts, after, ok := take(rest, w[2:])
+		if !ok {
+			break
+		}
+		notes[w[0]], text = Note{By: parts[0], Why: parts[1], At: millis(w[1])}, after
+	}
+	return notes
 }

@@ -3,11 +3,11 @@ package counter
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -146,21 +146,23 @@ func (c *Counter) read(ctx context.Context, vhost, queue string, members []strin
 		return nil, nil
 	}
 	q := c.opts.queueKey(vhost, queue)
-	hashes := make([]*redis.MapStringStringCmd, len(members))
+	texts := make([]*redis.StringCmd, len(members))
 	ttls := make([]*redis.DurationCmd, len(members))
-	_, err := c.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+	_, _ = c.rdb.Pipelined(ctx, func(p redis.Pipeliner) error { // each command has its own error
 		for i, m := range members {
-			hashes[i], ttls[i] = p.HGetAll(ctx, q+"r:"+m), p.PTTL(ctx, q+"r:"+m)
+			texts[i], ttls[i] = p.Get(ctx, q+"r:"+m), p.PTTL(ctx, q+"r:"+m)
 		}
 		return nil
 	})
-	if err != nil {
-		return nil, storeError(err)
-	}
 	var out []Record
 	for i := range members {
-		if h := hashes[i].Val(); len(h) > 0 {
-			out = append(out, parseRecord(Message{VHost: vhost, Queue: queue}, h, max(ttls[i].Val(), time.Duration(0))))
+		text, err := texts[i].Result()
+		switch err = cmp.Or(err, ttls[i].Err()); {
+		case errors.Is(err, redis.Nil): // it is gone
+		case err != nil:
+			return nil, storeError(err)
+		default:
+			out = append(out, parseRecord(Message{VHost: vhost, Queue: queue}, text, max(ttls[i].Val(), 0)))
 		}
 	}
 	return out, nil

@@ -12,7 +12,7 @@ import (
 // needed are the commands that the steps and the operators' calls send, the scripts' own included. With the keys of one
 // queue as %s: a user may have a command and not the keys.
 var needed = []string{
-	"ping", "evalsha x 1 %s", "eval x 1 %s", "time", "hmget %s f", "hget %s f", "hset %s f v", "hdel %s f", "hincrby %s f 1", "pexpire %s 1", "pttl %s",
+	"ping", "evalsha x 1 %s", "eval x 1 %s", "time", "get %s", "set %s v", "hget %s f", "hset %s f v", "hincrby %s f 1", "pexpire %s 1", "pttl %s",
 	"zadd %s 1 m", "zrem %s m", "zrangebyscore %s 0 1", "hgetall %s", "zrevrangebyscore %s 1 0", "zscan %s 0", "del %s", "multi", "exec",
 }
 

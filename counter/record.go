@@ -69,21 +69,61 @@ func (r Record) InForce(override *Override) int {
 	return 0
 }
 
-// parseRecord reads the fields of a hash; scripts/record.lua describes them. A field that is absent or unreadable is zero.
-func parseRecord(m Message, h map[string]string, ttl time.Duration) Record {
-	m.ID, m.Life = h["id"], h["life"]
-	r := Record{
-		Message: m, State: State(h["state"]), Failures: int(number(h["failures"])), Crashes: int(number(h["crashes"])),
-		Tokens: parseTokens(h["tokens"]), Marker: h["marker"], Since: millis(h["since"]), Suspect: h["suspect"] == "1",
-		Starts: number(h["starts"]), Due: millis(h["due"]), Binds: millis(h["binds"]), FirstTime: millis(h["first"]),
-		LastTime: millis(h["last"]), LastError: h["error"], Holder: h["holder"], TTL: ttl,
-		Limit: int(number(h["limit"])), Granted: Grant{Tries: int(number(h["grant"])), Note: parseNote(h, "grant_")},
-		Pardoned: parseNote(h, "reset_"),
+// words is how many a record's first line has.
+const words = 20
+
+// parseRecord reads a record; scripts/record.lua describes it. Of one that it cannot read nothing but the TTL is known.
+func parseRecord(m Message, text string, ttl time.Duration) Record {
+	unreadable := Record{Message: m, TTL: ttl}
+	line, rest, _ := strings.Cut(text, "\n")
+	w := strings.Split(line, " ")
+	if len(w) != words {
+		return unreadable
 	}
-	if h["mode"] == Exclusive.String() {
+	parts, reason, ok := take(rest, w[16:])
+	if !ok {
+		return unreadable
+	}
+	m.ID, m.Life = parts[0], parts[1]
+	notes := parseNotes(parts[3])
+	r := Record{
+		Message: m, Failures: int(number(w[0])), Crashes: int(number(w[1])), Starts: number(w[2]), Suspect: w[3] == "1",
+		State: State(word(w[4])), Binds: millis(w[5]), Due: millis(w[6]), FirstTime: millis(w[7]), LastTime: after(w[7], w[8]),
+		Marker: word(w[9]), Since: millis(w[11]), Limit: int(number(w[13])), Granted: Grant{Tries: int(number(w[14])), Note: notes["grant"]},
+		Tokens: parseTokens(w[15]), Holder: parts[2], Pardoned: notes["reset"], LastError: reason, TTL: ttl,
+	}
+	if w[10] == Exclusive.String() {
 		r.Mode = Exclusive
 	}
 	return r
+}
+
+// after is the time so many ms after another, zero if that is.
+func after(begin, ms string) time.Time {
+	if n := number(begin); n > 0 {
+		return time.UnixMilli(n + number(ms)).UTC()
+	}
+	return time.Time{}
+}
+
+// take cuts the beginning of a text into parts of these lengths, and returns what is left; not ok: it is too short for them.
+func take(text string, lengths []string) (parts []string, rest string, ok bool) {
+	for _, length := range lengths {
+		n := number(length)
+		if n < 0 || n > int64(len(text)) {
+			return nil, "", false
+		}
+		parts, text = append(parts, text[:n]), text[n:]
+	}
+	return parts, text, true
+}
+
+// word is what stands in a record's first line; empty if it is absent.
+func word(s string) string {
+	if s == "." {
+		return ""
+	}
+	return s
 }
 
 func parseTokens(s string) map[string]Kind {

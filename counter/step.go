@@ -24,15 +24,17 @@ var (
 	grantLua string
 	//go:embed scripts/reset.lua
 	resetLua string
+	//go:embed scripts/save.lua
+	saveLua string
 )
 
-// step is one script: what all share, then its own part.
+// step is one script: it reads, decides and writes, and only what it decides is its own.
 type step struct {
 	name, source, sha1 string
 }
 
 func newStep(name, decide string) step {
-	source := recordLua + decide
+	source := recordLua + decide + saveLua
 	return step{name, source, redis.NewScript(source).Hash()}
 }
 

@@ -137,17 +137,24 @@ func dialTest(t testing.TB, url string) *Counter {
 // that passes.
 var older = redis.NewScript(`
 local by = tonumber(ARGV[1])
+local units = { [6] = 1, [7] = 1, [8] = 1, [12] = 1, [13] = 1000 } -- of times
 for i, key in ipairs(KEYS) do
+  local left = redis.call('PTTL', key)
   if i == 1 then
     local entries = redis.call('ZRANGE', key, 0, -1, 'WITHSCORES')
     for e = 1, #entries, 2 do redis.call('ZADD', key, entries[e + 1] - by, entries[e]) end
-  else
-    for _, field in ipairs({ 'due', 'binds', 'since', 'first', 'last', 'grant_at', 'reset_at' }) do
-      local at = tonumber(redis.call('HGET', key, field) or 0)
-      if at > 0 then redis.call('HSET', key, field, at - by) end
-    end
+  elseif left > 0 then
+    local line, rest = string.match(redis.call('GET', key), '^([^\n]+)(.*)$')
+    local n = 0
+    line = string.gsub(line, '[^ ]+', function(word)
+      n = n + 1
+      if units[n] and word ~= '0' then return string.format('%d', math.max(1, word - math.floor(by / units[n]))) end
+    end)
+    rest = string.gsub(rest, '(%l+ )(%d+)( %d+ %d+\n)', function(of, at, lengths) -- of notes
+      return string.format('%s%d%s', of, at - by, lengths)
+    end)
+    redis.call('SET', key, line .. rest)
   end
-  local left = redis.call('PTTL', key)
   if left > 0 then redis.call('PEXPIRE', key, left - by) end
 end`)
 
@@ -166,7 +173,7 @@ func (c *Counter) look(t rapid.TB, m Message) sight {
 	t.Helper()
 	ctx, k := context.Background(), c.opts.keys(m)
 	p := c.rdb.Pipeline()
-	hash, ttl := p.HGetAll(ctx, k.record), p.PTTL(ctx, k.record)
+	text, ttl := p.Get(ctx, k.record), p.PTTL(ctx, k.record)
 	score, indexTTL := p.ZScore(ctx, k.index, member(m.ID, m.Life)), p.PTTL(ctx, k.index)
 	if _, err := p.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
 		t.Fatal(err)
@@ -175,9 +182,9 @@ func (c *Counter) look(t rapid.TB, m Message) sight {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := sight{buried: buried, exists: len(hash.Val()) > 0, indexed: score.Err() == nil, indexTTL: indexTTL.Val()}
+	s := sight{buried: buried, exists: text.Err() == nil, indexed: score.Err() == nil, indexTTL: indexTTL.Val()}
 	if s.exists {
-		s.Record = parseRecord(Message{VHost: m.VHost, Queue: m.Queue}, hash.Val(), ttl.Val())
+		s.Record = parseRecord(Message{VHost: m.VHost, Queue: m.Queue}, text.Val(), ttl.Val())
 	}
 	return s
 }

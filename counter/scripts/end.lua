@@ -8,17 +8,20 @@
 -- Verdict: ENDED. A crash that was charged to this attempt while it lived is refunded.
 
 local succeeded, keep = ARGV[8] == '1', tonumber(ARGV[9])
-local known = kind(token)
 
-if known == 'e' then return answer('ENDED') end -- our reply was lost
-
-if known == 'c' then crashes = crashes - 1 end
-if known ~= 'f' then remember(token, 'e') end -- a FAIL whose reply was lost has charged it: that stands
-if marker == token then marker, mode = '', '' end
-if succeeded then state, binds = 'done', now + BINDS end
-if state == 'done' or not exists then -- also when another attempt succeeded meanwhile; or the store forgot, or our START is late
-  save(keep, false)
-else
-  save(ttl, failures + crashes > 0 or state ~= '' or marker ~= '')
+verdict = 'ENDED'
+if known ~= 'e' then -- else our reply was lost
+  if known == 'c' then
+    crashes = crashes - 1
+    tokens = string.sub(tokens, 1, known_at) .. 'e' .. string.sub(tokens, known_at + 2)
+  elseif not known then
+    tokens = tokens .. ';' .. token .. '=e'
+  end -- a FAIL whose reply was lost has charged it: that stands
+  if marker == token then marker, mode = '.', '.' end
+  if succeeded then state, binds = 'done', now + BINDS end
+  if state == 'done' or not kept then -- also when another attempt succeeded meanwhile; or the store forgot, or our START is late
+    live, indexed = keep, false
+  else
+    live, indexed = ttl, failures + crashes > 0 or state ~= '.' or marker ~= '.'
+  end
 end
-return answer('ENDED')

@@ -10,29 +10,39 @@
 --              repeated when the message comes back, without running the handler again.
 
 local wait, why = tonumber(ARGV[8]), ARGV[9]
-local known = kind(token)
 
-if not known and state ~= '' and earlier() then anew() end -- a tombstone or a success of an earlier use of this id
+if not known and state ~= '.' and earlier then -- a tombstone or a success of an earlier use of this id: history
+  failures, crashes, due, suspect, state, binds = 0, 0, 0, '0', '.', 0
+  first_at, last_at, reason, marker, mode = 0, 0, '', '.', '.'
+  limit, grant, notes = math.max(0, limit - grant), 0, ''
+  tokens = string.gsub(tokens, '=[fc]', '=e') -- they stay, so that its late steps charge nothing here
+end
 
-local new = not known and state ~= 'exhausted'
-local changes = new or known == 'c' or marker == token
-if new then
+local charges = false
+if known == 'c' then -- taken for dead meanwhile: the same charge, now with its true reason
+  charges = true
+  crashes = crashes - 1
+  tokens = string.sub(tokens, 1, known_at) .. 'f' .. string.sub(tokens, known_at + 2)
+elseif not known and state ~= 'exhausted' then
+  charges = true
+  tokens = tokens .. ';' .. token .. '=f'
+end
+
+if charges or marker == token then live, indexed = ttl, true end
+if charges then
   failures = failures + 1
-elseif known == 'c' then -- taken for dead meanwhile: the same charge, now with its true reason
-  crashes, failures = crashes - 1, failures + 1
+  if state == 'done' then state, binds = '.', 0 end
+  if first_at == 0 then first_at = now end
+  last_at, reason, due = now, why, now + wait
 end
-if new or known == 'c' then
-  if state == 'done' then state, binds = '', 0 end
-  remember(token, 'f')
-  charged(why)
-  due = now + wait
-end
-if known ~= 'e' and state == '' and exhausted() then -- also when our reply was lost and the limit is a lower one now
-  bury()
-  changes = true
-end
-if marker == token then marker, mode = '', '' end
-if changes then save(ttl, true) end
+if marker == token then marker, mode = '.', '.' end
 
-if state == 'exhausted' or exhausted() then return answer('EXHAUSTED') end
-return answer('REQUEUE')
+verdict = 'REQUEUE'
+if state == 'exhausted' then
+  verdict = 'EXHAUSTED'
+elseif failures + crashes >= limit then -- also when our reply was lost and the limit is a lower one now
+  verdict = 'EXHAUSTED'
+  if known ~= 'e' and state == '.' then
+    live, indexed, buries = ttl, true, true
+  end
+end

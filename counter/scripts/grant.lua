@@ -12,9 +12,16 @@
 
 local tries, by, why = tonumber(ARGV[8]), ARGV[9], ARGV[10]
 
-if not exists then return answer('NONE') end
-if state ~= '' then return answer('OVER') end
-holder = redis.call('HGET', record, 'holder') or ''
-save(ttl, failures + crashes > 0 or marker ~= '')
-redis.call('HSET', record, 'grant', grant + tries, 'grant_by', by, 'grant_at', now, 'grant_why', why)
-return answer('GRANTED')
+if not kept then
+  verdict = 'NONE'
+elseif state ~= '.' then
+  verdict = 'OVER'
+else
+  verdict = 'GRANTED'
+  grant = grant + tries
+  local _, ends, by_size, why_size = string.find(notes, '^grant %d+ (%d+) (%d+)\n')
+  if ends then notes = string.sub(notes, ends + by_size + why_size + 1) end -- the one before is history
+  notes = string.format('grant %d %d %d\n', now, #by, #why) .. by .. why .. notes
+  holder = string.sub(kept, held, noted - 1) -- stays
+  live, indexed = ttl, failures + crashes > 0 or marker ~= '.'
+end

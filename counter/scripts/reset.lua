@@ -12,9 +12,14 @@
 
 local by, why = ARGV[8], ARGV[9]
 
-if not exists then return answer('NONE') end
-anew()
-holder = redis.call('HGET', record, 'holder') or ''
-save(ttl, false)
-redis.call('HSET', record, 'reset_by', by, 'reset_at', now, 'reset_why', why)
-return answer('RESET')
+if not kept then
+  verdict = 'NONE'
+else
+  verdict = 'RESET'
+  failures, crashes, due, suspect, state, binds = 0, 0, 0, '0', '.', 0
+  first_at, last_at, reason, marker, mode, grant = 0, 0, '', '.', '.', 0
+  tokens = string.gsub(tokens, '=[fc]', '=e')
+  notes = string.format('reset %d %d %d\n', now, #by, #why) .. by .. why
+  holder = string.sub(kept, held, noted - 1) -- stays
+  live, indexed = ttl, false
+end

@@ -17,37 +17,43 @@
 
 local asked = ARGV[8]
 
-if state == 'exhausted' and now < binds and not earlier() then return answer('EXHAUSTED') end
-if marker == token then return answer('RUN') end -- our reply was lost
-if kind(token) then return answer('RUN') end     -- our own START, arriving after the attempt ended: opens nothing
-if state == 'exhausted' or state == 'done' and earlier() then anew() end -- history: this is a new use of the id
-if state == 'done' then -- the ack was lost: the old budget, and nothing left open
-  state, binds, suspect, marker, mode = '', 0, false, '', ''
-end
-
-local dead = asked == 'exclusive' and mode == 'exclusive' and marker ~= ''
-if dead then
-  crashes = crashes + 1
-  remember(marker, 'c')
-  charged('process died while it ran this message alone')
-  marker, mode = '', ''
-end
-
-local verdict = 'RUN'
-if exhausted() then
+if state == 'exhausted' and now < binds and not earlier then
   verdict = 'EXHAUSTED'
-  bury()
-elseif due > now then
-  verdict = 'WAIT'
-elseif asked == 'shared' and (suspect or marker ~= '') then
-  verdict = 'SUSPECT'
-  suspect = true
+elseif marker == token or known then -- our reply was lost; or this arrives after the attempt ended, and opens nothing
+  verdict = 'RUN'
 else
-  starts = starts + 1
-  if asked ~= 'unmarked' then
-    if marker ~= '' then suspect = true end -- it is overwritten, but not forgotten
-    marker, mode, since = token, asked, now
+  if state == 'exhausted' or state == 'done' and earlier then -- history: this is a new use of the id
+    failures, crashes, due, suspect, state, binds = 0, 0, 0, '0', '.', 0
+    first_at, last_at, reason, marker, mode = 0, 0, '', '.', '.'
+    limit, grant, notes = math.max(0, limit - grant), 0, ''
+    tokens = string.gsub(tokens, '=[fc]', '=e') -- they stay, so that its late steps charge nothing here
+  elseif state == 'done' then -- the ack was lost: the old budget, and nothing left open
+    state, binds, suspect, marker, mode = '.', 0, '0', '.', '.'
   end
+
+  if asked == 'exclusive' and mode == 'exclusive' then -- it died
+    crashes = crashes + 1
+    tokens = tokens .. ';' .. marker .. '=c'
+    if first_at == 0 then first_at = now end
+    last_at, reason = now, 'process died while it ran this message alone'
+    marker, mode = '.', '.'
+  end
+
+  if failures + crashes >= limit then
+    verdict = 'EXHAUSTED'
+    buries = true
+  elseif due > now then
+    verdict = 'WAIT'
+  elseif asked == 'shared' and (suspect == '1' or marker ~= '.') then
+    verdict = 'SUSPECT'
+    suspect = '1'
+  else
+    verdict = 'RUN'
+    starts = starts + 1
+    if asked ~= 'unmarked' then
+      if marker ~= '.' then suspect = '1' end -- it is overwritten, but not forgotten
+      marker, mode, since = token, asked, now
+    end
+  end
+  if kept or verdict == 'RUN' then live, indexed = ttl, true end
 end
-if exists or verdict == 'RUN' then save(ttl, true) end
-return answer(verdict)

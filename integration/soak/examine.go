@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -41,29 +42,31 @@ func examine(ctx context.Context, rdb *redis.Client, log *audit.Log) error {
 // gone is what PTTL answers of a key that does not exist.
 const gone = -2 * time.Nanosecond
 
+// readRecord takes a record apart: a line of words, where a dot is an absent one, and then texts, of which the id is first.
 func readRecord(ctx context.Context, rdb *redis.Client, e *audit.Event) error {
-	fields, err := rdb.HGetAll(ctx, e.Key).Result()
+	text, err := rdb.Get(ctx, e.Key).Result()
+	if errors.Is(err, redis.Nil) { // it expired meanwhile
+		return nil
+	}
 	if err != nil {
 		return err
 	}
-	for name, value := range fields {
-		switch name {
-		case "id":
-			e.ID = value
-		case "state":
-			e.State = value
-		case "marker":
-			e.Marker = value
-		case "tokens":
-			e.Tokens = value
-		case "failures":
-			e.Failures, err = strconv.Atoi(value)
-		case "crashes":
-			e.Crashes, err = strconv.Atoi(value)
-		}
-		if err != nil {
-			return fmt.Errorf("field %s: %w", name, err)
+	line, texts, _ := strings.Cut(text, "\n")
+	w := strings.Split(line, " ")
+	if len(w) < 20 {
+		return fmt.Errorf("%d words in its first line", len(w))
+	}
+	var n [3]int
+	for i, at := range []int{0, 1, 16} {
+		if n[i], err = strconv.Atoi(w[at]); err != nil {
+			return fmt.Errorf("word %d: %w", at+1, err)
 		}
 	}
+	if n[2] > len(texts) {
+		return fmt.Errorf("an id of %d bytes in %d", n[2], len(texts))
+	}
+	e.Failures, e.Crashes, e.ID = n[0], n[1], texts[:n[2]]
+	e.State, e.Marker = strings.TrimPrefix(w[4], "."), strings.TrimPrefix(w[9], ".")
+	e.Tokens = strings.TrimPrefix(w[15], ".")
 	return nil
 }

@@ -1,0 +1,42 @@
+-- What every step ends with: writes the tombstone, and the record, renews its TTL, moves it in the index or takes it off,
+-- and answers.
+
+if buries then
+  state, binds = 'exhausted', now + BINDS
+  if call('HINCRBY', dead, 'count', 1) == 1 then call('HSET', dead, 'since', now) end
+  call('PEXPIRE', dead, 2 * ttl)
+end
+
+if live then
+  if string.find(tokens, '=e', 1, true) then -- the oldest uncharged attempts beyond the number worth remembering
+    local _, ended = string.gsub(tokens, '=e', '')
+    if ended > ENDED then tokens = string.gsub(tokens, ';[%w_-]+=e', '', ended - ENDED) end
+  end
+
+  local member = string.sub(record, #index - 2) -- what follows "r:"
+  if indexed then
+    call('ZADD', index, string.format('%d', now + live), member)
+    if now + live > sure * 1000 then
+      local left = call('PTTL', index)
+      if left < live then
+        left = 2 * live -- twice: seldom again
+        call('PEXPIRE', index, left)
+      end
+      sure = math.floor((now + left) / 1000)
+    end
+    if not kept and now % 8 == 0 then -- a new entry in eight: eight old ones leave, and more
+      local past = call('ZRANGEBYSCORE', index, '-inf', now, 'LIMIT', 0, 24)
+      if #past > 0 then call('ZREM', index, unpack(past)) end
+    end
+  else
+    call('ZREM', index, member)
+    sure = 0
+  end
+
+  local line = string.format('%d %d %d %s %s %d %d %d %d %s %s %d %d %d %d ', failures, crashes, starts, suspect, state, binds, due,
+    first_at, math.max(0, last_at - first_at), marker, mode, since, sure, configured, grant)
+  local lengths = string.format(' %d %d %d %d\n', #id, #life, #holder, #notes)
+  call('SET', record, line .. tokens .. lengths .. id .. life .. holder .. notes .. reason, 'PX', live == ttl and ARGV[5] or live)
+end
+
+return { verdict, failures, crashes, limit, starts, math.max(0, due - now), reason }
