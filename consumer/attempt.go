@@ -116,8 +116,10 @@ var (
 	thisProcess = holder()
 )
 
+// newProcess is short, for the store keeps it with every charge: it need only tell apart the processes that handle one
+// message, of which 48 random bits make two alike once in 10^13.
 func newProcess() string {
-	var b [9]byte
+	var b [6]byte
 	rand.Read(b[:]) // never fails, by its documentation
 	return base64.RawURLEncoding.EncodeToString(b[:])
 }
