@@ -1,0 +1,213 @@
+package counter
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/url"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// The benchmarks need a Redis that is theirs alone: REDIS_URL, and the database after the one it names is emptied. Those that compare run both sides in turn, several times,
+// and report the ratio of the medians; the time that they report besides is of a round of both.
+//
+//	REDIS_URL=redis://127.0.0.1:6379/9 go test ./counter -run '^$' -bench . -benchtime 1x
+
+const (
+	benchCallers = 32
+	benchOps     = 2_000
+	benchRounds  = 21
+)
+
+func benchCounter(b *testing.B) *Counter {
+	b.Helper()
+	url := os.Getenv("REDIS_URL")
+	if url == "" {
+		b.Skip("no REDIS_URL")
+	}
+	return dialTest(b, url)
+}
+
+// benchID is as long as a UUID.
+func benchID(i int64) string { return fmt.Sprintf("0197f7a2-5b3c-7d10-8e1f-%012x", i) }
+
+func benchFail(b *testing.B, c *Counter, id, run int64) {
+	a := Attempt{Message: message(benchID(id)), Token: "Ab1Cd2Ef" + strconv.FormatInt(run, 36), Holder: "worker-1.example.com, pid 12345"}
+	if _, err := c.Fail(context.Background(), a, Failure{Limit: 1000, Wait: time.Second, Reason: "connection refused by upstream service 1"}); err != nil {
+		b.Error(err)
+	}
+}
+
+// each calls do n times, from so many callers, and returns how long that took.
+func each(callers, n int, do func()) time.Duration {
+	var left atomic.Int64
+	left.Store(int64(n))
+	var all sync.WaitGroup
+	begin := time.Now()
+	for range callers {
+		all.Go(func() {
+			for left.Add(-1) >= 0 {
+				do()
+			}
+		})
+	}
+	all.Wait()
+	return time.Since(begin)
+}
+
+// against reports how many times the speed of the second the first has.
+func against(b *testing.B, unit string, first, second func() time.Duration) {
+	b.Helper()
+	var ones, twos []time.Duration
+	for b.Loop() {
+		for round := range benchRounds + 1 {
+			one, two := first(), second()
+			if round > 0 { // the first warms up
+				ones, twos = append(ones, one), append(twos, two)
+			}
+		}
+	}
+	b.ReportMetric(float64(median(twos))/float64(median(ones)), unit)
+}
+
+func median[T cmp.Ordered](of []T) T {
+	slices.Sort(of)
+	return of[len(of)/2]
+}
+
+func BenchmarkFailAgainstIncr(b *testing.B) {
+	for _, callers := range []int{1, benchCallers} {
+		for _, kind := range []string{"new", "known"} {
+			b.Run(fmt.Sprintf("callers=%d,%s", callers, kind), func(b *testing.B) {
+				c := benchCounter(b)
+				var run atomic.Int64
+				ops := benchOps * (callers + 8) / 40
+				id := func() int64 {
+					if n := run.Add(1); kind == "new" {
+						return n
+					} else {
+						return n % 10_000
+					}
+				}
+				against(b, "x-INCR", func() time.Duration {
+					return each(callers, ops, func() { benchFail(b, c, id(), run.Add(1)) })
+				}, func() time.Duration {
+					return each(callers, ops, func() {
+						if err := c.rdb.Incr(context.Background(), c.opts.Prefix+benchID(id())).Err(); err != nil {
+							b.Error(err)
+						}
+					})
+				})
+			})
+		}
+	}
+}
+
+// BenchmarkFail is one caller's step, and its allocations.
+func BenchmarkFail(b *testing.B) {
+	c := benchCounter(b)
+	b.ReportAllocs()
+	var run int64
+	for b.Loop() {
+		run++
+		benchFail(b, c, run%10_000, run)
+	}
+}
+
+// BenchmarkMillion compares a charge to a counter that is one of a million with a charge to one of a thousand. Each is
+// in a database of its own, and each counter is charged once only, at random.
+func BenchmarkMillion(b *testing.B) {
+	few := benchCounter(b)
+	many := dialTest(b, elsewhere(b))
+	b.Cleanup(func() { many.rdb.FlushDB(context.Background()) })
+	const million, thousand = 1_000_000, 1_000
+	populate(b, many, million)
+	order, next := rand.Perm(million), 0
+	against(b, "x-of-a-thousand", func() time.Duration {
+		var at atomic.Int64
+		at.Store(int64(next))
+		next += thousand
+		return each(benchCallers, thousand, func() { benchFail(b, many, int64(order[at.Add(1)-1]), 2) })
+	}, func() time.Duration {
+		populate(b, few, thousand)
+		var at atomic.Int64
+		return each(benchCallers, thousand, func() { benchFail(b, few, at.Add(1)-1, 2) })
+	})
+}
+
+// elsewhere is the next database.
+func elsewhere(b *testing.B) string {
+	b.Helper()
+	u, err := url.Parse(os.Getenv("REDIS_URL"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	u.Path = fmt.Sprint("/", number(strings.Trim(u.Path, "/"))+1)
+	return u.String()
+}
+
+// clone writes records like the first key's, of the members that are its arguments.
+var clone = redis.NewScript(`
+local text = redis.call('GET', KEYS[1])
+local queue = string.sub(KEYS[2], 1, -6)
+for i = 2, #ARGV do
+  redis.call('SET', queue .. 'r:' .. ARGV[i], text, 'PX', 604800000)
+  redis.call('ZADD', KEYS[2], ARGV[1] + i, ARGV[i])
+end`)
+
+// populate makes n counters that were charged once.
+func populate(b *testing.B, c *Counter, n int) {
+	b.Helper()
+	c.rdb.Del(b.Context(), c.opts.keys(message(benchID(0))).record)
+	benchFail(b, c, 0, 1)
+	k := c.opts.keys(message(benchID(0)))
+	for from := 0; from < n; from += 1000 {
+		args := []any{time.Now().Add(DefaultTTL).UnixMilli()}
+		for i := range min(1000, n-from) {
+			args = append(args, member(benchID(int64(from+i)), ""))
+		}
+		if err := clone.Run(b.Context(), c.rdb, []string{k.record, k.index}, args...).Err(); err != nil && !errors.Is(err, redis.Nil) {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkMemory is what the server holds for a counter, its entry in the index included.
+func BenchmarkMemory(b *testing.B) {
+	const counters = 10_000
+	for charges := 1; charges <= 4; charges++ {
+		b.Run(fmt.Sprintf("charges=%d", charges), func(b *testing.B) {
+			c := benchCounter(b)
+			var used int64
+			for b.Loop() {
+				before := usedMemory(b, c)
+				for run := range int64(charges) {
+					var at atomic.Int64
+					each(4*benchCallers, counters, func() { benchFail(b, c, at.Add(1), 1_000_000+run) })
+				}
+				used = usedMemory(b, c) - before
+			}
+			b.ReportMetric(float64(used)/counters, "B/counter")
+		})
+	}
+}
+
+func usedMemory(b *testing.B, c *Counter) int64 {
+	b.Helper()
+	info, err := c.rdb.Info(b.Context(), "memory").Result()
+	if err != nil {
+		b.Fatal(err)
+	}
+	return number(infoField(info, "used_memory"))
+}
