@@ -15,6 +15,9 @@ import (
 // timeout of one read or write. A store that takes longer is treated as away, and the step is taken again.
 const timeout = 250 * time.Millisecond
 
+// onePool gives a client no second pool for pipelines: after a failover each pool has to find the new master for itself.
+const onePool = -1
+
 // Dial returns a Counter on a client of its own, set up so that an outage of the store is felt at once and handled by the
 // consumer, which knows for how long a delivery may be held. Nothing is connected yet: use Check. Close closes the client.
 //
@@ -68,7 +71,7 @@ func openSingle(rawURL string) (redis.UniversalClient, error) {
 	if err != nil {
 		return nil, withoutURL(err)
 	}
-	o.MaxRetries, o.ContextTimeoutEnabled, o.DialerRetries = -1, true, 1
+	o.MaxRetries, o.ContextTimeoutEnabled, o.DialerRetries, o.PipelinePoolSize = -1, true, 1, onePool
 	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	setTimeouts(&o.ReadTimeout, &o.WriteTimeout, &o.DialTimeout)
 	return redis.NewClient(o), nil
@@ -82,7 +85,7 @@ func openSentinel(rawURL string) (redis.UniversalClient, error) {
 	if o.MasterName == "" {
 		return nil, errors.New("no master_name: add ?master_name=NAME, as the sentinels call the master")
 	}
-	o.MaxRetries, o.ContextTimeoutEnabled, o.DialerRetries = -1, true, 1
+	o.MaxRetries, o.ContextTimeoutEnabled, o.DialerRetries, o.PipelinePoolSize = -1, true, 1, onePool
 	setTimeouts(&o.ReadTimeout, &o.WriteTimeout, &o.DialTimeout)
 	return redis.NewFailoverClient(o), nil
 }
@@ -92,7 +95,7 @@ func openCluster(rawURL string) (redis.UniversalClient, error) {
 	if err != nil {
 		return nil, withoutURL(err)
 	}
-	o.MaxRetries, o.ContextTimeoutEnabled, o.DialerRetries, o.MaxRedirects = -1, true, 1, 1
+	o.MaxRetries, o.ContextTimeoutEnabled, o.DialerRetries, o.MaxRedirects, o.PipelinePoolSize = -1, true, 1, 1, onePool
 	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	setTimeouts(&o.ReadTimeout, &o.WriteTimeout, &o.DialTimeout)
 	return redis.NewClusterClient(o), nil
