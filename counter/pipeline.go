@@ -61,7 +61,7 @@ func (p *pipeline) do(ctx context.Context, place string, args ...any) (any, erro
 	}
 	c := &command{Cmd: redis.NewCmd(ctx, args...), done: make(chan struct{})}
 	c.deadline, _ = ctx.Deadline()
-	p.enter(place, c)
+	p.enter(place, c) //nolint:contextcheck // the context of no single caller may end a flight
 	select {
 	case <-c.done:
 		return c.Result()
