@@ -72,9 +72,9 @@ func (s *store) count(ctx context.Context) (kept, error) {
 	var k kept
 	scan := s.rdb.Scan(ctx, 0, "*:r:*", 1000).Iterator()
 	for scan.Next(ctx) {
-		fields, err := s.rdb.HGetAll(ctx, scan.Val()).Result()
+		text, err := s.rdb.Get(ctx, scan.Val()).Result()
 		if err == nil {
-			err = k.add(fields)
+			err = k.add(text)
 		}
 		if err != nil {
 			return kept{}, fmt.Errorf("record %q: %w", scan.Val(), err)
@@ -83,20 +83,26 @@ func (s *store) count(ctx context.Context) (kept, error) {
 	return k, scan.Err()
 }
 
-func (k *kept) add(record map[string]string) error {
-	var charges [2]int
-	for i, field := range []string{"failures", "crashes"} {
-		n, err := strconv.Atoi(strings.TrimSpace(record[field]))
-		if err != nil && record[field] != "" {
-			return fmt.Errorf("field %s: %w", field, err)
-		}
-		charges[i] = n
+// add reads the words that a record begins with: failures, crashes, and as the tenth the marker, . if there is none.
+func (k *kept) add(record string) error {
+	line, _, _ := strings.Cut(record, "\n")
+	words := strings.Fields(line)
+	if len(words) < 10 {
+		return fmt.Errorf("%d words instead of 10 at least", len(words))
+	}
+	failures, err := strconv.Atoi(words[0])
+	if err != nil {
+		return fmt.Errorf("failures: %w", err)
+	}
+	crashes, err := strconv.Atoi(words[1])
+	if err != nil {
+		return fmt.Errorf("crashes: %w", err)
 	}
 	k.Records++
-	k.Failures += charges[0]
-	k.Crashes += charges[1]
-	k.Most = max(k.Most, charges[0]+charges[1])
-	if record["marker"] != "" {
+	k.Failures += failures
+	k.Crashes += crashes
+	k.Most = max(k.Most, failures+crashes)
+	if words[9] != "." {
 		k.Open++
 	}
 	return nil
