@@ -36,7 +36,8 @@ type Report struct {
 	Copies       int                `json:"copies"` // published again, because the first time was undecided
 	Runs         int                `json:"runs"`
 	DeadLetters  int                `json:"dead_letters"`
-	Deaths       int                `json:"deaths"` // of consumer processes
+	Dropped      int                `json:"dead_letters_dropped"` // by the broker, when it was killed: see checkLoss
+	Deaths       int                `json:"deaths"`               // of consumer processes
 	Sessions     int                `json:"sessions"`
 	Innocents    int                `json:"innocents_charged"`       // messages charged that were to do no harm
 	Condemned    int                `json:"innocents_dead_lettered"` // of them

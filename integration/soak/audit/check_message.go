@@ -3,15 +3,22 @@ package audit
 import (
 	"slices"
 	"strings"
+	"time"
 )
 
-// checkLoss is I1.
+// checkLoss is I1. One loss is the broker's: a classic queue hands its dead letters over without waiting for a confirm, so
+// that one on its way to the dead-letter queue when the broker is killed may be in neither queue after it: 1 of 8,248 in six
+// kills of 4.0.5, decided on 8 ms before (measured). A quorum queue keeps its own until the other has them.
 func (m *model) checkLoss(r *Report, msg *message) {
 	handled := false
 	for _, a := range msg.runs {
 		handled = handled || a.outcome == OK
 	}
-	if msg.confirmed && !handled && len(msg.dead) == 0 {
+	switch {
+	case !msg.confirmed || handled || len(msg.dead) > 0:
+	case m.dropped(msg):
+		r.Dropped++
+	default:
 		r.violated("I1", "%s (%s) was confirmed and neither handled nor dead-lettered; it ran %d times", msg.id, msg.do, len(msg.runs))
 	}
 	for _, a := range msg.attempts {
@@ -19,6 +26,16 @@ func (m *model) checkLoss(r *Report, msg *message) {
 			r.violated("I1", "%s was acked by attempt %s, whose handler ended as %q", msg.id, a.token, a.outcome)
 		}
 	}
+}
+
+// underway is for how long a dead letter may be on its way.
+const underway = time.Second
+
+func (m *model) dropped(msg *message) bool {
+	return m.plan.Type == "classic" && slices.ContainsFunc(msg.attempts, func(a *attempt) bool {
+		e, ok := a.decidedAs("dead-letter")
+		return ok && m.upset(e.At, e.At.Add(underway))
+	})
 }
 
 // checkDeadLetter is I2. The charges are those that the store answered to, and those in the record.

@@ -343,6 +343,24 @@ func TestAZombieMayRunLast(t *testing.T) {
 	}
 }
 
+// TestDeadLettersThatTheBrokerDropped allows for those of a classic queue, in the moment of its broker's death.
+func TestDeadLettersThatTheBrokerDropped(t *testing.T) {
+	for _, tc := range []struct {
+		kind  string
+		after time.Duration
+		want  int // violations
+	}{{"classic", 500 * time.Millisecond, 0}, {"classic", 2 * time.Second, 1}, {"quorum", 500 * time.Millisecond, 1}} {
+		h := healthy()
+		h.without(Dead, Poison)
+		h.change(Setup, "", func(e *Event) { e.Plan.Type = tc.kind })
+		h.change(Decided, "p-7", func(e *Event) { h.add(Event{Kind: Fault, Fault: BrokerKill, At: e.At.Add(tc.after)}) })
+		r := Check(h)
+		if r.Violations["I1"].Count != tc.want || r.Dropped != 1-tc.want {
+			t.Errorf("%s, killed after %v: %d dropped, violations %+v", tc.kind, tc.after, r.Dropped, r.Violations["I1"])
+		}
+	}
+}
+
 func TestLossesOfTheStoreRenewTheBudget(t *testing.T) {
 	h := healthy()
 	for i := range 3 {
