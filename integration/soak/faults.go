@@ -57,7 +57,7 @@ var linkKinds = []fault{
 var brokerKinds = []fault{{audit.BrokerKill, "broker", (*faults).killBroker}}
 
 var privateBrokerKinds = []fault{
-	{"broker-restart", "broker", (*faults).restartBroker},
+	{audit.BrokerRestart, "broker", (*faults).restartBroker},
 	{"broker-pause", "broker", (*faults).pauseBroker},
 }
 

@@ -3,12 +3,12 @@ package audit
 import (
 	"slices"
 	"strings"
-	"time"
 )
 
-// checkLoss is I1. One loss is the broker's: a classic queue hands its dead letters over without waiting for a confirm, so
-// that one on its way to the dead-letter queue when the broker is killed may be in neither queue after it: 1 of 8,248 in six
-// kills of 4.0.5, decided on 8 ms before (measured). A quorum queue keeps its own until the other has them.
+// checkLoss is I1. One loss is the broker's: a classic queue hands its dead letters over without waiting for a confirm. One
+// that is on its way when the broker is killed may be in neither queue after it (1 of 8,248 in six kills of 4.0.5, decided on
+// 8 ms before), and so may one that follows the broker's start before the dead-letter queue has a leader (20 of 8,183 in 13
+// starts of 3.10.8, within half a second; all measured). A quorum queue keeps its own until the other has them.
 func (m *model) checkLoss(r *Report, msg *message) {
 	handled := false
 	for _, a := range msg.runs {
@@ -28,13 +28,10 @@ func (m *model) checkLoss(r *Report, msg *message) {
 	}
 }
 
-// underway is for how long a dead letter may be on its way.
-const underway = time.Second
-
 func (m *model) dropped(msg *message) bool {
 	return m.plan.Type == "classic" && slices.ContainsFunc(msg.attempts, func(a *attempt) bool {
 		e, ok := a.decidedAs("dead-letter")
-		return ok && m.upset(e.At, e.At.Add(underway))
+		return ok && slices.ContainsFunc(m.deaf, func(s span) bool { return !e.At.Before(s.from) && !e.At.After(s.to) })
 	})
 }
 
@@ -115,7 +112,8 @@ func (m *model) checkRuns(r *Report, msg *message) {
 		r.violated("I3", "%s (%s) ran again with no reason: %s", msg.id, msg.do, m.story(msg))
 	}
 	losses := m.lossesBetween(msg.runs[0].began, last.began)
-	most := max(msg.copies, 1)*(m.plan.MaxRetries+3+m.limit()*losses) + returned
+	budgets := m.plan.MaxRetries + 3 + (m.limit()+1)*losses // a killer's first run on a fresh record is shared, and not charged
+	most := max(msg.copies, 1)*budgets + returned
 	if len(msg.runs) > most {
 		r.violated("I3", "%s (%s) ran %d times, at most %d are allowed (%d returns, %d losses of the store, %d copies): %s",
 			msg.id, msg.do, len(msg.runs), most, returned, losses, msg.copies, m.story(msg))

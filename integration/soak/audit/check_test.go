@@ -343,20 +343,31 @@ func TestAZombieMayRunLast(t *testing.T) {
 	}
 }
 
-// TestDeadLettersThatTheBrokerDropped allows for those of a classic queue, in the moment of its broker's death.
+// TestDeadLettersThatTheBrokerDropped allows for those of a classic queue, in the moments around its broker's death.
 func TestDeadLettersThatTheBrokerDropped(t *testing.T) {
 	for _, tc := range []struct {
-		kind  string
-		after time.Duration
-		want  int // violations
-	}{{"classic", 500 * time.Millisecond, 0}, {"classic", 2 * time.Second, 1}, {"quorum", 500 * time.Millisecond, 1}} {
+		kind         string
+		killed, back time.Duration // after the dead-lettering
+		want         int           // violations
+	}{
+		{"classic", 500 * time.Millisecond, 3 * time.Second, 0},
+		{"classic", 2 * time.Second, 3 * time.Second, 1},
+		{"classic", -4 * time.Second, -time.Second, 0},
+		{"classic", -9 * time.Second, -5 * time.Second, 1},
+		{"quorum", 500 * time.Millisecond, 3 * time.Second, 1},
+	} {
 		h := healthy()
 		h.without(Dead, Poison)
 		h.change(Setup, "", func(e *Event) { e.Plan.Type = tc.kind })
-		h.change(Decided, "p-7", func(e *Event) { h.add(Event{Kind: Fault, Fault: BrokerKill, At: e.At.Add(tc.after)}) })
+		h.change(Opened, "", func(e *Event) { e.At = began.Add(-time.Hour) })
+		h.change(Decided, "p-7", func(e *Event) {
+			h.add(Event{Kind: Fault, Fault: BrokerKill, At: e.At.Add(tc.killed)})
+			h.add(Event{Kind: Mended, Fault: BrokerKill, At: e.At.Add(tc.back)})
+		})
+		slices.SortStableFunc(h[1:], func(a, b Event) int { return a.At.Compare(b.At) })
 		r := Check(h)
 		if r.Violations["I1"].Count != tc.want || r.Dropped != 1-tc.want {
-			t.Errorf("%s, killed after %v: %d dropped, violations %+v", tc.kind, tc.after, r.Dropped, r.Violations["I1"])
+			t.Errorf("%+v: %d dropped, violations %+v", tc, r.Dropped, r.Violations["I1"])
 		}
 	}
 }

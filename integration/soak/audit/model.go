@@ -18,6 +18,7 @@ type model struct {
 	faults    map[string]int
 	begun     map[string]time.Time // when each kind of fault last was
 	upsets    []span               // of the broker
+	deaf      []span               // in which a dead-letter queue may not hear
 	losses    []time.Time          // of the store
 	last      time.Time
 }
@@ -88,6 +89,9 @@ func (m *model) addRun(e Event) {
 			m.upsets = append(m.upsets, span{e.At, e.At})
 		}
 	case Mended:
+		if e.Fault == BrokerKill || e.Fault == BrokerRestart {
+			m.deaf = append(m.deaf, span{m.begun[e.Fault].Add(-underway), e.At.Add(election)})
+		}
 		if m.plan.Cluster {
 			m.upsets = append(m.upsets, span{m.begun[e.Fault], e.At.Add(aftermath)})
 		}
@@ -99,8 +103,16 @@ func (m *model) addRun(e Event) {
 	}
 }
 
-// BrokerKill is the Fault that may take back an ack that had reached the broker.
-const BrokerKill = "broker-kill"
+// BrokerKill is the Fault that may take back an ack that had reached the broker. After either the broker starts anew.
+const (
+	BrokerKill    = "broker-kill"
+	BrokerRestart = "broker-restart"
+)
+
+const (
+	underway = time.Second     // for how long a dead letter may be on its way
+	election = 2 * time.Second // for how long after its start a quorum queue may have no leader
+)
 
 func (m *model) addAttempt(e Event) {
 	a := m.attempts[e.Token]
@@ -131,6 +143,9 @@ func (m *model) addProcess(e Event) {
 	p := m.process(e.Process)
 	switch e.Kind {
 	case Opened:
+		if len(m.deaf) == 0 { // the broker has just started
+			m.deaf = append(m.deaf, span{e.At, e.At.Add(election)})
+		}
 		p.last = max(p.last, e.Session)
 	case Lost:
 		p.lost[e.Session] = e.At
