@@ -396,7 +396,6 @@ func TestTopologyDeadLettersMayBeLookedAt(t *testing.T) {
 		b := newTopo(t)
 		q := b.name()
 		b.declare(topology.Spec{Queue: q, Type: kind})
-		b.queue(q+".dlq", amqp.Table{"x-queue-type": "quorum", "x-delivery-limit": 1<<31 - 1}) // refused if it differs
 		b.publish("", q+".dlq", "1", "2")
 		for how, look := range looks {
 			for i := range 30 {

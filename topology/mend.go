@@ -91,7 +91,11 @@ func (f facts) makeEnd(exchange string) string {
 }
 
 func (f facts) makeQueue(name string) string {
-	queue := map[string]any{"durable": true, "arguments": deadLetterArguments()}
+	like := Spec{Type: Quorum}
+	if f.kind == string(Classic) {
+		like.Type = Classic
+	}
+	queue := map[string]any{"durable": true, "arguments": like.deadLetterArguments()}
 	return f.console.request("PUT", queue, "queues", f.vhost, name)
 }
 

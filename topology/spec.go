@@ -16,8 +16,11 @@ const (
 	Quorum Type = "quorum"
 	// Classic queues live on one node and dead-letter at most once: a dead
 	// letter whose queue cannot be reached at that moment is gone. Their
-	// dead-letter queue is a quorum queue all the same: a classic one lost dead
-	// letters of its last moments when the broker was killed (measured).
+	// dead-letter queue is classic too. It loses the dead letters of the last
+	// moments before the broker is killed; but a quorum one misses those that
+	// come before it has a leader, after every start of the broker: 20 of 127
+	// in eight graceful restarts, where a classic one missed none (measured on
+	// 3.10.8).
 	Classic Type = "classic"
 )
 
@@ -40,7 +43,7 @@ const maxName = 255
 // Spec describes a queue and the way its dead letters take.
 type Spec struct {
 	Queue string // must not be empty
-	Type  Type   // if empty, Quorum
+	Type  Type   // of both queues; if empty, Quorum
 
 	// SingleActiveConsumer lets one consumer at a time have messages, which
 	// strict order needs.
@@ -51,8 +54,7 @@ type Spec struct {
 	// queue. If empty, Queue + ".dlx".
 	DeadLetterExchange string
 
-	// DeadLetterQueue is a quorum queue, whatever Type is. If empty, Queue +
-	// ".dlq".
+	// DeadLetterQueue, if empty, is Queue + ".dlq".
 	DeadLetterQueue string
 
 	// DeliveryLimit is how many returns of a message a quorum queue itself
@@ -136,6 +138,10 @@ func (s Spec) arguments() amqp.Table {
 	return args
 }
 
-func deadLetterArguments() amqp.Table {
-	return amqp.Table{argType: string(Quorum), argDeliveryLimit: int64(deadLetterLimit)}
+func (s Spec) deadLetterArguments() amqp.Table {
+	args := amqp.Table{argType: string(s.Type)}
+	if s.Type == Quorum {
+		args[argDeliveryLimit] = int64(deadLetterLimit)
+	}
+	return args
 }
