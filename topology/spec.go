@@ -16,11 +16,11 @@ const (
 	Quorum Type = "quorum"
 	// Classic queues live on one node and dead-letter at most once: a dead
 	// letter whose queue cannot be reached at that moment is gone. Their
-	// dead-letter queue is classic too. It loses the dead letters of the last
-	// moments before the broker is killed; but a quorum one misses those that
-	// come before it has a leader, after every start of the broker: 20 of 127
-	// in eight graceful restarts, where a classic one missed none (measured on
-	// 3.10.8).
+	// dead-letter queue is classic too: a quorum one misses those that come
+	// before it has a leader, after every start of the broker. Of 121 dead
+	// letters in eight graceful restarts a quorum one missed 17 and a classic
+	// one none; in eight kills 40 and 76, for a classic one also loses what it
+	// got in the last moments before (measured on 3.10.8).
 	Classic Type = "classic"
 )
 
