@@ -25,7 +25,10 @@ func life(headers amqp.Table, queue string) string {
 	for _, entry := range deaths {
 		death, _ := entry.(amqp.Table)
 		if reason := death["reason"]; death["queue"] == queue && (reason == "rejected" || reason == "delivery_limit") {
-			at, _ := death["time"].(time.Time)
+			at, ok := death["time"].(time.Time)
+			if !ok { // it is not the broker's, and would be the same each time it comes
+				return ""
+			}
 			return fmt.Sprintf("%v@%d", count(death["count"]), at.Unix())
 		}
 	}

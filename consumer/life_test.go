@@ -41,7 +41,7 @@ func TestLife(t *testing.T) {
 		{"x-death of no tables", amqp.Table{"x-death": []any{"a", nil, int64(1)}}, ""},
 		{"x-death without fields", amqp.Table{"x-death": []any{amqp.Table{}}}, ""},
 		{"x-death with odd fields", amqp.Table{"x-death": []any{amqp.Table{"queue": "orders", "reason": []any{}}}}, ""},
-		{"rejected, with odd count and time", amqp.Table{"x-death": []any{amqp.Table{"queue": "orders", "reason": "rejected", "count": "many", "time": "late"}}}, "0@-62135596800"},
+		{"rejected, with odd count and time", amqp.Table{"x-death": []any{amqp.Table{"queue": "orders", "reason": "rejected", "count": "many", "time": "late"}}}, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if got := life(tc.headers, "orders"); got != tc.want {

@@ -51,6 +51,10 @@ func revive(l *Letter, from string, now time.Time) amqp.Publishing {
 	return msg
 }
 
+// Revived is the message as a replay from the dead-letter queue publishes it: with a new life, and without what the broker
+// noted on it. It is what to keep of a letter that is to be published again by other means.
+func (l *Letter) Revived(from string) amqp.Publishing { return revive(l, from, time.Now()) }
+
 func ofTheBroker(header string) bool {
 	switch header {
 	case "CC", "BCC", "x-death", "x-delivery-count", "x-acquired-count", LineageHeader:

@@ -62,6 +62,7 @@ func TestSpecValidate(t *testing.T) {
 		{Spec{Queue: "q", DeliveryLimit: -1}, "DeliveryLimit -1"},
 		{Spec{Queue: "q", Type: Classic, DeliveryLimit: 5}, "DeliveryLimit 5"},
 		{Spec{Queue: strings.Repeat("q", 252)}, "256 bytes"},
+		{Spec{Queue: "a\nb"}, "line break"},
 		{Spec{Queue: "q", Bindings: []Binding{{Exchange: "x"}, {Key: "k"}}}, "Bindings[1]"},
 	}
 	for _, tt := range tests {

@@ -3,6 +3,7 @@ package topology
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 )
@@ -107,6 +108,9 @@ func (s Spec) validate() error {
 		return fmt.Errorf("topology: DeliveryLimit %d: a classic queue has none", s.DeliveryLimit)
 	}
 	for _, name := range []string{s.Queue, s.DeadLetterExchange, s.DeadLetterQueue} {
+		if strings.ContainsAny(name, "\r\n") {
+			return fmt.Errorf("topology: there is a line break in the name %q: RabbitMQ takes it out and declares another queue", name)
+		}
 		if len(name) > maxName {
 			return fmt.Errorf("topology: the name %q has %d bytes: AMQP allows %d", name, len(name), maxName)
 		}

@@ -38,7 +38,7 @@ func (a *app) dropDead(ctx context.Context, c *cli.Command) error {
 	if err != nil || !ok {
 		return err
 	}
-	file, err := openKeep(to)
+	file, err := openKeep(to, g.dead.Name)
 	if err != nil {
 		return err
 	}
@@ -77,17 +77,18 @@ func (a *app) toldDropped(letters []*deadletter.Letter, asJSON bool) error {
 type keepFile struct {
 	*os.File
 	n     int
-	fresh bool // it was not there before
+	from  string // which queue
+	fresh bool   // it was not there before
 }
 
 // openKeep opens a file for dead letters behind what is there. Only its owner may read it: they may hold anything.
-func openKeep(name string) (*keepFile, error) {
+func openKeep(name, from string) (*keepFile, error) {
 	_, missing := os.Stat(name)
 	f, err := os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o600) //nolint:gosec // the user names it
 	if err != nil {
 		return nil, fmt.Errorf("nothing is dropped: %w", err)
 	}
-	k := &keepFile{File: f, fresh: errors.Is(missing, fs.ErrNotExist)}
+	k := &keepFile{File: f, from: from, fresh: errors.Is(missing, fs.ErrNotExist)}
 	if err := errors.Join(k.mend(), syncDir(filepath.Dir(name))); err != nil {
 		return nil, errors.Join(fmt.Errorf("nothing is dropped: %w", err), f.Close())
 	}
@@ -122,7 +123,7 @@ func (k *keepFile) keep(letters []*deadletter.Letter) error {
 	w := bufio.NewWriter(k.File)
 	out := json.NewEncoder(w)
 	for _, l := range letters {
-		if err := out.Encode(keptOf(l)); err != nil {
+		if err := out.Encode(keptOf(l.Revived(k.from))); err != nil {
 			return fmt.Errorf("message %q cannot be written to the file: %w", l.ID, err)
 		}
 	}

@@ -64,8 +64,7 @@ type kept struct {
 	Dead            *deadRow       `json:"dead,omitempty"`
 }
 
-func keptOf(l *deadletter.Letter) kept {
-	m := l.Message
+func keptOf(m amqp.Publishing) kept {
 	k := kept{
 		ID: m.MessageId, ContentType: m.ContentType, ContentEncoding: m.ContentEncoding, CorrelationID: m.CorrelationId,
 		ReplyTo: m.ReplyTo, Type: m.Type, AppID: m.AppId, UserID: m.UserId, Priority: m.Priority, Expiration: m.Expiration,

@@ -59,7 +59,7 @@ func (a *app) printDeadLetter(l *deadletter.Letter, c *cli.Command, another bool
 		_, err := a.stdout.Write(l.Message.Body)
 		return err
 	case c.Bool("json"):
-		k, row := keptOf(l), rowOf(l)
+		k, row := keptOf(l.Message), rowOf(l)
 		k.Dead = &row
 		return json.NewEncoder(a.stdout).Encode(k)
 	}
