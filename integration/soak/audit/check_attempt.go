@@ -54,13 +54,13 @@ func (m *model) unfounded(a *attempt) string {
 	return ""
 }
 
-// spun returns the most steps within a second that were not answered.
+// spun returns how often one step was tried within a second and not answered.
 func (a *attempt) spun() int {
 	most := 0
 	for i, first := range a.steps {
 		n := 0
 		for _, e := range a.steps[i:] {
-			if e.Verdict == "" && e.At.Sub(first.At) < time.Second {
+			if e.Step == first.Step && e.Verdict == "" && e.At.Sub(first.At) < time.Second {
 				n++
 			}
 		}
