@@ -99,22 +99,7 @@ func (s *Settler) unmark(stop context.Context, a *attempt) {
 		s.fail(stop, a)
 	case stepLeave, stepGiveUp:
 		s.close(stop, a)
-	case stepPause:
-		s.retract(stop, a)
 	default:
-	}
-}
-
-// retract ends an attempt whose START was not answered, before anything else may run: if it was taken, the next message to
-// kill the process would be charged to this one. The next START is another attempt's, because this one's would open nothing.
-func (s *Settler) retract(stop context.Context, a *attempt) {
-	if !a.marked || a.after != stepRunAlone {
-		return
-	}
-	ctx, cancel := ofStep(stop, a)
-	defer cancel()
-	if s.Counter.End(ctx, a.counted(s), false) == nil {
-		a.token, a.marked = token(runs.Add(1)), false
 	}
 }
 

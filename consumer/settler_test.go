@@ -728,44 +728,6 @@ func TestNoRetries(t *testing.T) {
 	}
 }
 
-// deafStore takes the first START and loses its answer.
-type deafStore struct {
-	*store
-	lost   atomic.Bool
-	tokens []string // of each START
-	open   []bool   // whether a marker was open before it
-}
-
-func (s *deafStore) Start(ctx context.Context, a counter.Attempt, mode counter.Mode, limit int) (counter.Answer, error) {
-	records, err := s.Get(ctx, a.VHost, a.Queue, a.ID)
-	if err != nil {
-		return counter.Answer{}, err
-	}
-	s.tokens, s.open = append(s.tokens, a.Token), append(s.open, len(records) > 0 && records[0].Marker != "")
-	answer, err := s.store.Start(ctx, a, mode, limit)
-	if s.lost.CompareAndSwap(false, true) {
-		return counter.Answer{}, errDown
-	}
-	return answer, err
-}
-
-// TestUnansweredExclusiveStartIsRetracted shows that a START exclusive whose answer was lost leaves no marker behind while
-// other handlers may run, and kill the process.
-func TestUnansweredExclusiveStartIsRetracted(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newBench()
-		deaf := &deafStore{store: b.store}
-		b.Isolation, b.Counter = Strict, deaf
-		if outcome, err := b.Handle(t.Context(), b.delivery(false), ok); outcome != Acked || err != nil {
-			t.Fatalf("%v, %v", outcome, err)
-		}
-		if len(deaf.tokens) != 2 || deaf.tokens[0] == deaf.tokens[1] || deaf.open[1] {
-			t.Errorf("STARTs by %v, with a marker open before them: %v; want two tokens and none open", deaf.tokens, deaf.open)
-		}
-		b.expect(t, "ack multiple=false", `"done" 0+0 marked false`)
-	})
-}
-
 // TestWaitForTheLockIsBounded shows that a delivery which waits to run alone goes back when it was held for long enough.
 func TestWaitForTheLockIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
