@@ -10,6 +10,7 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/strikesmq/strikes/internal/poll"
 	"github.com/strikesmq/strikes/internal/servers"
 	"github.com/strikesmq/strikes/publisher"
 	"github.com/strikesmq/strikes/topology"
@@ -87,7 +88,7 @@ func (b *broker) restarted(ctx context.Context) error {
 	if err := shell(ctx, b.start); err != nil {
 		return err
 	}
-	return eventually(ctx, time.Minute, "an answer of the broker", func() error {
+	return poll.Until(ctx, time.Minute, "an answer of the broker", func() error {
 		conn, err := b.dial(ctx)
 		if err == nil {
 			err = conn.Close()

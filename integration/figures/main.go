@@ -22,6 +22,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9/logging"
+
+	"github.com/strikesmq/strikes/internal/poll"
 )
 
 // figure is one promise that can be measured.
@@ -143,7 +145,7 @@ func (c config) report(ctx context.Context, name string, f figure) (reached bool
 // endWithParent ends the measurement when the process that started it is gone: "go run" does not pass a SIGTERM on.
 func endWithParent(ctx context.Context, cancel context.CancelFunc) {
 	parent := os.Getppid()
-	for pause(ctx, time.Second) {
+	for poll.Pause(ctx, time.Second) {
 		if os.Getppid() != parent {
 			cancel()
 		}
@@ -169,31 +171,4 @@ func median[T any](all []T, of func(T) float64) float64 {
 	}
 	slices.Sort(values)
 	return values[(len(values)-1)/2]
-}
-
-// pause waits for d, or until ctx is done, which it reports as false.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
-// eventually polls until check has no error, or the time is over.
-func eventually(ctx context.Context, within time.Duration, what string, check func() error) error {
-	ctx, cancel := context.WithTimeout(ctx, within)
-	defer cancel()
-	for {
-		err := check()
-		if err == nil {
-			return nil
-		}
-		if !pause(ctx, 50*time.Millisecond) {
-			return fmt.Errorf("waiting %v for %s: %w", within, what, err)
-		}
-	}
 }

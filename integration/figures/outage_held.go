@@ -9,6 +9,8 @@ import (
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/internal/poll"
 )
 
 // outageHeld gives a consumer redelivered messages and messages that fail while the store is down, so that it can decide
@@ -76,7 +78,7 @@ func (o *outageHeld) measure(ctx context.Context, s *site) (any, []string, error
 
 // attached waits until the consumer consumes.
 func (s *site) attached(ctx context.Context) error {
-	return eventually(ctx, time.Minute, "the consumer", func() error {
+	return poll.Until(ctx, time.Minute, "the consumer", func() error {
 		q, err := s.broker.queue(ctx, queue)
 		if err == nil && q.Consumers == 0 {
 			err = errors.New("there is none")
@@ -141,7 +143,7 @@ func (o *outageHeld) take(ctx context.Context, s *site) (*amqp.Connection, error
 
 // drained waits until all messages are with a consumer.
 func (s *site) drained(ctx context.Context) error {
-	return eventually(ctx, time.Minute, "all messages to be delivered", func() error {
+	return poll.Until(ctx, time.Minute, "all messages to be delivered", func() error {
 		q, err := s.broker.queue(ctx, queue)
 		if err == nil && q.Messages > 0 {
 			err = fmt.Errorf("%d are ready", q.Messages)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/poll"
 	"github.com/strikesmq/strikes/publisher"
 )
 
@@ -119,7 +120,7 @@ func unchecked(context.Context, *amqp.Connection) error { return nil }
 func (c *cutter) work(ctx context.Context, _ amqp.Delivery) error {
 	c.running.Add(1)
 	defer c.running.Add(-1)
-	if !pause(ctx, 100*time.Millisecond) {
+	if !poll.Pause(ctx, 100*time.Millisecond) {
 		return ctx.Err()
 	}
 	return nil
@@ -127,7 +128,7 @@ func (c *cutter) work(ctx context.Context, _ amqp.Delivery) error {
 
 // busy waits until so many handlers run.
 func (c *cutter) busy(ctx context.Context, n int) error {
-	return eventually(ctx, time.Minute, "handlers to run", func() error {
+	return poll.Until(ctx, time.Minute, "handlers to run", func() error {
 		if running := int(c.running.Load()); running < n {
 			return fmt.Errorf("%d run", running)
 		}
@@ -137,7 +138,7 @@ func (c *cutter) busy(ctx context.Context, n int) error {
 
 // attached waits until every consumer has a session and all messages are handled.
 func (s *sessions) attached(ctx context.Context, site *site) error {
-	return eventually(ctx, 2*time.Minute, "every consumer to have a session, and the queue to be empty", func() error {
+	return poll.Until(ctx, 2*time.Minute, "every consumer to have a session, and the queue to be empty", func() error {
 		q, err := site.broker.queue(ctx, queue)
 		if err == nil && (q.Consumers != s.consumers || q.Messages > 0) {
 			err = fmt.Errorf("%d consumers, %d messages", q.Consumers, q.Messages)
@@ -149,7 +150,7 @@ func (s *sessions) attached(ctx context.Context, site *site) error {
 // settledGoroutines counts them once their number has not changed for a while.
 func settledGoroutines(ctx context.Context) int {
 	last, steady := 0, 0
-	for steady < 5 && pause(ctx, 200*time.Millisecond) {
+	for steady < 5 && poll.Pause(ctx, 200*time.Millisecond) {
 		if n := runtime.NumGoroutine(); n == last {
 			steady++
 		} else {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/poll"
 )
 
 // workerEnv makes this program a consumer process, told in JSON what to do.
@@ -95,7 +96,7 @@ func (w *worker) dial(context.Context) (*amqp.Connection, error) {
 // report tells of the tally until ctx is done, and then what was in the middle.
 func (w *worker) report(ctx context.Context) {
 	if w.Every > 0 {
-		for pause(ctx, w.Every) {
+		for poll.Pause(ctx, w.Every) {
 			w.tell(line{Kind: report})
 		}
 	}
@@ -164,7 +165,7 @@ func (w *worker) do(ctx context.Context, body string) error {
 	if err != nil {
 		return consumer.Reject(err)
 	}
-	if !pause(ctx, d) {
+	if !poll.Pause(ctx, d) {
 		return ctx.Err()
 	}
 	return nil

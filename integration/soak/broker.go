@@ -8,6 +8,7 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/strikesmq/strikes/internal/poll"
 	"github.com/strikesmq/strikes/internal/servers"
 	"github.com/strikesmq/strikes/topology"
 )
@@ -116,7 +117,7 @@ func (b *broker) depth(name string) (ready int, err error) {
 
 // recovered waits until each node serves both queues.
 func (b *broker) recovered(ctx context.Context) error {
-	return eventually(ctx, 2*time.Minute, "every node to serve the queues", func() error {
+	return poll.Until(ctx, 2*time.Minute, "every node to serve the queues", func() error {
 		for _, n := range b.nodes {
 			for _, name := range []string{queue, deadLetters} {
 				if _, err := n.depth(name); err != nil {

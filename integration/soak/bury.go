@@ -8,6 +8,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/integration/soak/audit"
+	"github.com/strikesmq/strikes/internal/poll"
 )
 
 // A dead letter arrives at once, or, where the nodes of a cluster had changed their mind about who sends it, when the broker
@@ -27,7 +28,7 @@ func (k *soak) bury(ctx context.Context) error {
 		within = clusterArrival
 	}
 	found := map[string]bool{}
-	err := eventually(ctx, within, "the dead letters", func() error {
+	err := poll.Until(ctx, within, "the dead letters", func() error {
 		if err := k.collect(found); err != nil {
 			return err
 		}

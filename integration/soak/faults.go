@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/strikesmq/strikes/integration/soak/audit"
+	"github.com/strikesmq/strikes/internal/poll"
 )
 
 // fault is one kind of trouble: do begins it, and ends it before it returns.
@@ -32,7 +33,7 @@ var kinds = []fault{
 	{"broker-cut", "", func(_ *faults, _ context.Context, s *seat) error { s.broker.Cut(); return nil }},
 	{"broker-half-open", "", func(f *faults, ctx context.Context, s *seat) error {
 		s.broker.Halve()
-		pause(ctx, f.upTo(3*heartbeat))
+		poll.Pause(ctx, f.upTo(3*heartbeat))
 		s.broker.Cut()
 		return nil
 	}},
@@ -158,7 +159,7 @@ func (f *faults) freeze(ctx context.Context, s *seat, d time.Duration) error {
 	if err := s.signal(syscall.SIGSTOP); err != nil {
 		return err
 	}
-	pause(ctx, d)
+	poll.Pause(ctx, d)
 	return s.signal(syscall.SIGCONT)
 }
 
@@ -171,7 +172,7 @@ type line interface {
 
 func (f *faults) slow(ctx context.Context, l line, d time.Duration) error {
 	l.Delay(d)
-	pause(ctx, f.upTo(3*time.Second))
+	poll.Pause(ctx, f.upTo(3*time.Second))
 	l.Delay(0)
 	return nil
 }
@@ -179,7 +180,7 @@ func (f *faults) slow(ctx context.Context, l line, d time.Duration) error {
 // silence drops what the server says, and then the connections that missed it.
 func (f *faults) silence(ctx context.Context, l line) error {
 	l.Mute(true)
-	pause(ctx, f.upTo(3*time.Second))
+	poll.Pause(ctx, f.upTo(3*time.Second))
 	l.Mute(false)
 	return nil
 }

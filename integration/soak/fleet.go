@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/strikesmq/strikes/integration/soak/audit"
+	"github.com/strikesmq/strikes/internal/poll"
 	"github.com/strikesmq/strikes/internal/proxy"
 )
 
@@ -98,7 +99,7 @@ func (f *fleet) keep(ctx context.Context, s *seat) {
 			f.fail(fmt.Errorf("consumer processes end by themselves: %w", err))
 			return
 		}
-		pause(ctx, 500*time.Millisecond)
+		poll.Pause(ctx, 500*time.Millisecond)
 	}
 }
 

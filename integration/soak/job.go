@@ -11,6 +11,7 @@ import (
 
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/integration/soak/audit"
+	"github.com/strikesmq/strikes/internal/poll"
 )
 
 // job is the body of a message: what its handler is to do.
@@ -74,7 +75,7 @@ const deafFor = 3 * time.Second
 
 // run does the job in a handler. Kill does not return.
 func (j job) run(ctx context.Context, number int) error {
-	if !pause(ctx, time.Duration(j.Ms)*time.Millisecond) {
+	if !poll.Pause(ctx, time.Duration(j.Ms)*time.Millisecond) {
 		return ctx.Err()
 	}
 	switch j.Do {
@@ -92,7 +93,7 @@ func (j job) run(ctx context.Context, number int) error {
 		return ctx.Err()
 	case audit.Deaf:
 		<-ctx.Done()
-		pause(context.WithoutCancel(ctx), deafFor)
+		poll.Pause(context.WithoutCancel(ctx), deafFor)
 		return ctx.Err()
 	case audit.Kill:
 		if err := syscall.Kill(syscall.Getpid(), syscall.SIGKILL); err != nil {

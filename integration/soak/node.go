@@ -11,6 +11,7 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/strikesmq/strikes/internal/poll"
 	"github.com/strikesmq/strikes/internal/servers"
 )
 
@@ -56,7 +57,7 @@ func (n *node) restarted(ctx context.Context) error {
 	if err := shell(ctx, n.start); err != nil {
 		return err
 	}
-	return eventually(ctx, time.Minute, "an answer of the broker", func() error {
+	return poll.Until(ctx, time.Minute, "an answer of the broker", func() error {
 		return n.onConnection(func(*amqp.Connection) error { return nil })
 	})
 }

@@ -9,6 +9,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/integration/soak/audit"
+	"github.com/strikesmq/strikes/internal/poll"
 	"github.com/strikesmq/strikes/publisher"
 )
 
@@ -97,7 +98,7 @@ func (p *producer) waitForRoom(ctx context.Context) error {
 	if p.backlog == 0 {
 		return nil
 	}
-	return eventually(ctx, 5*time.Minute, "room in the queue", func() error {
+	return poll.Until(ctx, 5*time.Minute, "room in the queue", func() error {
 		n, err := p.broker.depth(queue)
 		if err == nil && n > p.backlog {
 			err = fmt.Errorf("%d messages are ready", n)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/strikesmq/strikes/integration/soak/audit"
+	"github.com/strikesmq/strikes/internal/poll"
 )
 
 // settled follows the history for what is done with: handled, or about to be dead-lettered. A process may die between
@@ -55,7 +56,7 @@ func (k *soak) drain(ctx context.Context) error {
 	k.log.Write(audit.Event{Kind: audit.Quiet})
 	within := 60*time.Second + mostBackoff
 	for {
-		err := eventually(ctx, within-time.Since(began), "the queue to drain", k.drained)
+		err := poll.Until(ctx, within-time.Since(began), "the queue to drain", k.drained)
 		stopped := k.fleet.stop()
 		if err == nil {
 			err = stopped

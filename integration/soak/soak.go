@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/strikesmq/strikes/integration/soak/audit"
+	"github.com/strikesmq/strikes/internal/poll"
 )
 
 // soak is one run: servers, consumers, a producer, and what goes wrong with them.
@@ -105,7 +106,7 @@ func (k *soak) work(ctx context.Context) error {
 
 // follow has the faults follow what is settled, where all was published beforehand.
 func (k *soak) follow(ctx context.Context, reach func(context.Context, int) error) error {
-	return eventually(ctx, time.Hour, "the faults", func() error {
+	return poll.Until(ctx, time.Hour, "the faults", func() error {
 		if err := k.settled.update(); err != nil {
 			return err
 		}
