@@ -32,6 +32,8 @@ func (s *Settler) advance(stop context.Context, a *attempt) {
 			s.end(stop, a)
 		case stepPause:
 			s.wait(stop, a)
+		case stepRetract:
+			s.retract(stop, a)
 		case stepOverdue:
 			s.overdue(a)
 		case stepAck:
@@ -183,6 +185,18 @@ func (s *Settler) hold(a *attempt, wait time.Duration, after step) {
 	a.pause, a.after = decidePause(wait, time.Until(a.deadline), after)
 }
 
+// retract closes an attempt that was held for too long before it could run. Its delivery does not go back before the store
+// has taken that: whoever receives it next would take an open marker for a crash.
+func (s *Settler) retract(stop context.Context, a *attempt) {
+	ctx, cancel := ofStep(stop, a)
+	defer cancel()
+	if err := s.Counter.End(ctx, a.counted(s), false); err != nil {
+		s.outage(stop, a, stepRetract, err)
+		return
+	}
+	a.away, a.marked, a.next = 0, false, stepOverdue
+}
+
 // overdue decides what follows when a delivery was held for as long as it may be.
 func (s *Settler) overdue(a *attempt) {
 	if a.next = decideOverdue(s.ordered); a.next == stepGiveUp {
@@ -194,7 +208,11 @@ func (s *Settler) overdue(a *attempt) {
 func (s *Settler) outage(stop context.Context, a *attempt, taking step, err error) {
 	a.away++
 	a.pause = storeBackoff(a.away)
-	a.next, a.after = decideOutage(taking, a.cause == Rejected, a.pause, time.Until(a.deadline))
+	left := time.Until(a.deadline)
+	if taking == stepRetract { // which begins at the deadline, and the broker waits for twice as long
+		left += s.ConsumerTimeout / 4
+	}
+	a.next, a.after = decideOutage(taking, a.cause == Rejected, a.pause, left)
 	if stop.Err() == nil && (a.away == 1 || a.next == stepGiveUp) {
 		s.tell(stop, a, Event{Decision: Hold, Err: err})
 	}

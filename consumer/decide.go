@@ -18,6 +18,7 @@ const (
 	stepFail                     // charge the failure
 	stepEnd                      // close an attempt that succeeded
 	stepPause                    // hold the delivery, then take the step after the pause
+	stepRetract                  // close an attempt that is not to run here, then stepOverdue
 	stepOverdue                  // it was held for as long as it may be: give it back
 	stepAck
 	stepRequeue

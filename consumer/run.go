@@ -34,7 +34,7 @@ const abandonAfter = 2 * time.Second
 func (s *Settler) try(stop, live context.Context, a *attempt, h Handler) {
 	defer s.leaveSlot(a)
 	if time.Now().After(a.deadline) { // it waited for a free worker too long
-		s.handOn(stop, a)
+		a.handOn()
 		return
 	}
 	alone := a.next == stepRunAlone
@@ -58,7 +58,7 @@ func (s *Settler) try(stop, live context.Context, a *attempt, h Handler) {
 		a.next = stepLeave
 		return
 	case !locked:
-		s.handOn(stop, a)
+		a.handOn()
 		return
 	}
 	if alone {
@@ -85,9 +85,10 @@ func (s *Settler) acquire(stop context.Context, a *attempt, weight int64) bool {
 }
 
 // handOn gives back a delivery that was held for as long as it may be.
-func (s *Settler) handOn(stop context.Context, a *attempt) {
-	s.close(stop, a)
-	a.next = stepOverdue
+func (a *attempt) handOn() {
+	if a.next = stepOverdue; a.marked {
+		a.next = stepRetract
+	}
 }
 
 // unmark takes the step that closes an attempt, if that is what follows.

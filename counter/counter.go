@@ -97,8 +97,9 @@ type Counter struct {
 // Not refused, but best set as Dial sets them: ReadTimeout and WriteTimeout of 250 ms, DialerRetries 1, and for a
 // Cluster MaxRedirects 1. A nil opts means the defaults.
 func New(rdb redis.UniversalClient, opts *Options) *Counter {
-	c := &Counter{rdb: rdb, pipe: newPipeline(rdb), opts: opts.withDefaults()}
+	c := &Counter{rdb: rdb, opts: opts.withDefaults()}
 	c.cluster, _ = rdb.(*redis.ClusterClient)
+	c.pipe = newPipeline(rdb, c.cluster != nil, c.opts)
 	c.refuse = errors.Join(c.opts.validate(), refuseClient(rdb))
 	return c
 }

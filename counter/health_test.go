@@ -68,7 +68,7 @@ func TestNeededCommandsAreTheScripts(t *testing.T) {
 		used[name] = true
 	}
 	for _, source := range []string{recordLua, startLua, failLua, endLua, grantLua, resetLua, saveLua, limitLua} {
-		for _, call := range strings.Split(source, "call('")[1:] {
+		for _, call := range strings.Split(strings.ReplaceAll(source, "try('", "call('"), "call('")[1:] {
 			name, _, _ := strings.Cut(call, "'")
 			used[strings.ToLower(name)] = true
 		}

@@ -11,8 +11,11 @@ type keys struct{ record, index, override, dead string }
 
 func (o Options) keys(m Message) keys {
 	q := o.queueKey(m.VHost, m.Queue)
-	return keys{record: q + "r:" + member(m.ID, m.Life), index: q + "index", override: q + "limit", dead: q + "dead"}
+	return keys{record: recordKey(q, m), index: q + "index", override: q + "limit", dead: q + "dead"}
 }
+
+// recordKey is that of a message in the queue whose keys begin with q.
+func recordKey(q string, m Message) string { return q + "r:" + member(m.ID, m.Life) }
 
 // queueKey begins every key of a queue. Both names are encoded, so that neither a slash nor a brace in one can make two
 // queues the same or choose another slot.
@@ -42,7 +45,7 @@ func encode(name string) string {
 	var b strings.Builder
 	for i := range len(name) {
 		switch c := name[i]; {
-		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', strings.IndexByte("-_.~", c) >= 0:
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '-', c == '_', c == '.', c == '~':
 			b.WriteByte(c)
 		default:
 			b.WriteByte('%')

@@ -35,8 +35,8 @@ func newestFirst(a, b Record) int {
 	return cmp.Or(b.LastTime.Compare(a.LastTime), b.Since.Compare(a.Since))
 }
 
-// List yields the records of a queue that are failing, running or dead-lettered, the one that was written last first:
-// that is the newest failure, unless an attempt began since. It reads page by page, so it neither blocks the store nor
+// List yields the records of a queue that are failing, running or dead-lettered, the one that was written last first, to
+// the second: that is the newest failure, unless an attempt began since. It reads page by page, so it neither blocks the store nor
 // holds the whole list; a record that is written meanwhile moves to the front and may be missed. After an error, which it
 // yields once, it stops.
 func (c *Counter) List(ctx context.Context, vhost, queue string) iter.Seq2[Record, error] {

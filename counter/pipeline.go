@@ -2,6 +2,7 @@ package counter
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -15,56 +16,66 @@ const (
 	maxBatch   = 128
 )
 
-// pipeline sends the commands of concurrent callers together: what arrives while the flights of its line are under way
-// goes out with the next. A caller that is alone waits for nobody. Nothing is ever sent twice: a connection that is lost
-// leaves all commands of its batch undecided. It has goroutines only while commands are under way.
+// pipeline sends the steps of concurrent callers together: what arrives while the flights of its line are under way
+// goes out with the next, steps of one kind on one queue as one command. A caller that is alone waits for nobody. Nothing is
+// ever sent twice: a connection that is lost leaves all steps of its batch undecided. It has goroutines only while steps
+// are under way.
 //
 // (go-redis has an AutoPipeline. It is experimental, keeps goroutines until it is closed, which a client of the caller's
 // leaves to nobody, and may send again what was written to a connection that broke.)
 type pipeline struct {
-	rdb redis.UniversalClient
+	rdb     redis.UniversalClient
+	cluster bool
+	opts    Options
 
 	mu    sync.Mutex
-	lines map[string]*line // with commands under way
-	idle  *sync.Cond       // no lines
+	lines map[place]*line // with steps under way
+	idle  *sync.Cond      // no lines
 }
 
-// line is what goes to one place: in a Cluster a slot, so that a master that is away delays nobody else's commands.
+// place is where a step goes: in a Cluster its queue's slot, so that a master that is away delays nobody else's steps;
+// else the zero value.
+type place struct{ vhost, queue string }
+
 type line struct {
 	flights int
-	waiting []*command
+	waiting []*passenger
 }
 
-// command is one of a caller's.
-type command struct {
-	*redis.Cmd
+// script is how one is named to the server, and its name.
+type script struct{ command, name string }
+
+// passenger is one step of a caller's.
+type passenger struct {
+	script   script
+	message  Message
+	args     []any
 	deadline time.Time // of the caller; zero if it has none
-	done     chan struct{}
-	left     bool // the caller did not wait; guarded by pipeline.mu
+
+	done  chan struct{}
+	reply any // once it is done
+	err   error
+	left  bool // the caller did not wait; guarded by pipeline.mu
 }
 
-// NoRetry keeps a Cluster client from sending a batch again after an error that leaves open whether it was run. It is
-// still redirected: a node that answers MOVED or ASK has run nothing.
-func (*command) NoRetry() bool { return true }
-
-func newPipeline(rdb redis.UniversalClient) *pipeline {
-	p := &pipeline{rdb: rdb, lines: map[string]*line{}}
+func newPipeline(rdb redis.UniversalClient, cluster bool, opts Options) *pipeline {
+	p := &pipeline{rdb: rdb, cluster: cluster, opts: opts, lines: map[place]*line{}}
 	p.idle = sync.NewCond(&p.mu)
 	return p
 }
 
-// do sends a command, with those of others to the same place, and waits for its reply or for the end of ctx. Then the
-// command may have been run or not; one that was still waiting for a flight is not sent.
-func (p *pipeline) do(ctx context.Context, place string, args ...any) (any, error) {
+// do sends a step, with those of others to the same place, and waits for its reply or for the end of ctx. Then the step may
+// have been taken or not; one that was still waiting for a flight is not sent.
+func (p *pipeline) do(ctx context.Context, s script, m Message, args []any) (any, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	c := &command{Cmd: redis.NewCmd(ctx, args...), done: make(chan struct{})}
+	c := &passenger{script: s, message: m, args: args, done: make(chan struct{})}
 	c.deadline, _ = ctx.Deadline()
-	p.enter(place, c) //nolint:contextcheck // the context of no single caller may end a flight
+	p.enter(c) //nolint:contextcheck // the context of no single caller may end a flight
 	select {
 	case <-c.done:
-		return c.Result()
+		return c.reply, c.err
 	case <-ctx.Done():
 		p.mu.Lock()
 		c.left = true
@@ -73,34 +84,38 @@ func (p *pipeline) do(ctx context.Context, place string, args ...any) (any, erro
 	}
 }
 
-// enter lets a command wait in its line, and begins a flight if there may be one more.
-func (p *pipeline) enter(place string, c *command) {
+// enter lets a step wait in its line, and begins a flight if there may be one more.
+func (p *pipeline) enter(c *passenger) {
+	var to place
+	if p.cluster {
+		to = place{c.message.VHost, c.message.Queue}
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	l := p.lines[place]
+	l := p.lines[to]
 	if l == nil {
 		l = &line{}
-		p.lines[place] = l
+		p.lines[to] = l
 	}
 	l.waiting = append(l.waiting, c)
 	if l.flights < maxFlights {
 		l.flights++
-		go p.fly(place, l)
+		go p.fly(to, l)
 	}
 }
 
 // fly sends one batch after the other, until nobody waits.
-func (p *pipeline) fly(place string, l *line) {
-	for batch := p.board(place, l); batch != nil; batch = p.board(place, l) {
+func (p *pipeline) fly(to place, l *line) {
+	for batch := p.board(to, l); batch != nil; batch = p.board(to, l) {
 		p.send(batch)
 	}
 }
 
 // board takes the next batch out of a line, or ends the flight.
-func (p *pipeline) board(place string, l *line) []redis.Cmder {
+func (p *pipeline) board(to place, l *line) []*passenger {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var batch []redis.Cmder
+	var batch []*passenger
 	for len(l.waiting) > 0 && len(batch) < maxBatch {
 		if c := l.waiting[0]; !c.left {
 			batch = append(batch, c)
@@ -111,7 +126,7 @@ func (p *pipeline) board(place string, l *line) []redis.Cmder {
 		return batch
 	}
 	if l.flights--; l.flights == 0 {
-		delete(p.lines, place)
+		delete(p.lines, to)
 		if len(p.lines) == 0 {
 			p.idle.Broadcast()
 		}
@@ -120,35 +135,105 @@ func (p *pipeline) board(place string, l *line) []redis.Cmder {
 }
 
 // send takes a batch to the server and back. The context of no single caller may end it, only the last deadline of all.
-func (p *pipeline) send(batch []redis.Cmder) {
+func (p *pipeline) send(batch []*passenger) {
 	ctx, cancel := untilLast(batch)
 	defer cancel()
+	calls := p.calls(ctx, batch)
 	pipe := p.rdb.Pipeline()
-	_ = pipe.BatchProcess(ctx, batch...)
+	for _, c := range calls {
+		_ = pipe.Process(ctx, c) // queues it
+	}
 	_, err := pipe.Exec(ctx)
-	for _, cmd := range batch {
-		if cmd.Err() == nil && err != nil && cmd.(*command).Val() == nil {
-			cmd.SetErr(err)
+	for _, c := range calls {
+		if c.Err() == nil && err != nil && c.Val() == nil {
+			c.SetErr(err)
 		}
-		close(cmd.(*command).done)
+		c.arrive()
 	}
 }
 
-func untilLast(batch []redis.Cmder) (context.Context, context.CancelFunc) {
+// call is one command: the steps of a batch that have their script and their queue in common.
+type call struct {
+	*redis.Cmd
+	of []*passenger
+}
+
+// NoRetry keeps a Cluster client from sending a batch again after an error that leaves open whether it was run. It is
+// still redirected: a node that answers MOVED or ASK has run nothing.
+func (*call) NoRetry() bool { return true }
+
+func (p *pipeline) calls(ctx context.Context, batch []*passenger) []*call {
+	var calls []*call
+	for _, c := range batch {
+		if to := together(calls, c); to != nil {
+			to.of = append(to.of, c)
+		} else {
+			calls = append(calls, &call{of: []*passenger{c}})
+		}
+	}
+	for _, c := range calls {
+		c.Cmd = redis.NewCmd(ctx, p.command(c.of)...)
+	}
+	return calls
+}
+
+// together finds the call that a step may go with, if there is one.
+func together(calls []*call, with *passenger) *call {
+	for _, c := range calls {
+		first := c.of[0]
+		if first.script == with.script && first.message.Queue == with.message.Queue && first.message.VHost == with.message.VHost {
+			return c
+		}
+	}
+	return nil
+}
+
+// command spells out a call; scripts/record.lua describes its keys and arguments.
+func (p *pipeline) command(of []*passenger) []any {
+	first := of[0]
+	q := p.opts.queueKey(first.message.VHost, first.message.Queue)
+	out := make([]any, 0, 7+len(of)*(1+len(first.args)))
+	out = append(out, first.script.command, first.script.name, 3+len(of), q+"index", q+"limit", q+"dead")
+	for _, c := range of {
+		out = append(out, recordKey(q, c.message))
+	}
+	out = append(out, p.opts.TTL.Milliseconds())
+	for _, c := range of {
+		out = append(out, c.args...)
+	}
+	return out
+}
+
+// arrive hands out the replies of a call, or its error.
+func (c *call) arrive() {
+	reply, err := c.Result()
+	replies, _ := reply.([]any)
+	if err == nil && len(replies) != len(c.of) {
+		err = fmt.Errorf("%w: %.80q instead of a list of %d", ErrReply, fmt.Sprint(reply), len(c.of))
+	}
+	for i, to := range c.of {
+		if to.err = err; err == nil {
+			to.reply = replies[i]
+			to.err, _ = replies[i].(error)
+		}
+		close(to.done)
+	}
+}
+
+func untilLast(batch []*passenger) (context.Context, context.CancelFunc) {
 	var last time.Time
-	for _, cmd := range batch {
-		d := cmd.(*command).deadline
-		if d.IsZero() {
+	for _, c := range batch {
+		if c.deadline.IsZero() {
 			return context.Background(), func() {}
 		}
-		if d.After(last) {
-			last = d
+		if c.deadline.After(last) {
+			last = c.deadline
 		}
 	}
 	return context.WithDeadline(context.Background(), last)
 }
 
-// wait returns once no command is under way.
+// wait returns once no step is under way.
 func (p *pipeline) wait() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

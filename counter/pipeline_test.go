@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -31,19 +32,19 @@ func newGate(t *testing.T) *gate {
 			return false
 		}
 		<-g.open
-		token := args[6] // after the script, the number of keys and four of them
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		if g.lose == token {
+		lost := g.lose != "" && slices.Contains(args, g.lose)
+		for _, arg := range args {
+			if strings.HasPrefix(arg, "token-") && (lost || cmd == "EVALSHA") {
+				g.came[arg]++
+			}
+		}
+		if lost {
 			to.Flush()
 			to.Close()
-			g.came[token]++
-			return true
 		}
-		if cmd == "EVALSHA" {
-			g.came[token]++
-		}
-		return false
+		return lost
 	})
 	return g
 }
@@ -71,7 +72,7 @@ type fleet struct {
 	done    []chan struct{}
 }
 
-func token(i int) string { return fmt.Sprint("t", i) }
+func token(i int) string { return fmt.Sprint("token-", i) }
 
 // sail starts n callers one after the other, so that the first ones fly and the others wait in this order.
 func sail(t *testing.T, c *Counter, n int) *fleet {
@@ -127,7 +128,7 @@ func (f *fleet) arrive(t *testing.T) {
 	}
 }
 
-// batches notes how many commands go out together.
+// batches notes how many steps go out as one command.
 type batches struct {
 	redis.Hook
 	mu    sync.Mutex
@@ -138,11 +139,13 @@ func (*batches) DialHook(next redis.DialHook) redis.DialHook          { return n
 func (*batches) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
 func (b *batches) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
-		if cmds[0].Name() == "evalsha" {
-			b.mu.Lock()
-			b.sizes = append(b.sizes, len(cmds))
-			b.mu.Unlock()
+		b.mu.Lock()
+		for _, cmd := range cmds {
+			if cmd.Name() == "evalsha" {
+				b.sizes = append(b.sizes, cmd.Args()[2].(int)-3) // keys that are records'
+			}
 		}
+		b.mu.Unlock()
 		return next(ctx, cmds)
 	}
 }
@@ -226,9 +229,9 @@ func TestDeadlineOfABatch(t *testing.T) {
 	}{
 		"one": {[]time.Time{soon}, soon}, "the last": {[]time.Time{soon, late, soon}, late}, "none": {[]time.Time{late, {}}, time.Time{}},
 	} {
-		var batch []redis.Cmder
+		var batch []*passenger
 		for _, d := range tc.of {
-			batch = append(batch, &command{Cmd: redis.NewCmd(t.Context()), deadline: d})
+			batch = append(batch, &passenger{deadline: d})
 		}
 		ctx, cancel := untilLast(batch)
 		if got, _ := ctx.Deadline(); !got.Equal(tc.want) {
@@ -278,5 +281,52 @@ func TestCloseEndsWhatIsUnderWay(t *testing.T) {
 		if !errors.As(err, &failed) || failed.Cause != Unreachable {
 			t.Errorf("caller %d: %v", i, err)
 		}
+	}
+}
+
+// TestOneBadRecordOfMany: what is no record of ours fails its own step, and none of those that go with it.
+func TestOneBadRecordOfMany(t *testing.T) {
+	g := newGate(t)
+	c := g.clients(t)["one server"]
+	mustDo(t, c.rdb, "SCRIPT", "LOAD", stepFail.source)
+	for i, foreign := range map[int][]any{4: {"SET", "", "text"}, 6: {"HSET", "", "field", "value"}} {
+		foreign[1] = c.opts.keys(message(fmt.Sprint("id ", i))).record
+		mustDo(t, c.rdb, foreign...)
+	}
+	f := sail(t, c, 10)
+	close(g.open)
+	f.arrive(t)
+	for i, err := range f.errs {
+		if bad := i == 4 || i == 6; bad != (err != nil) || g.times(token(i)) != 1 {
+			t.Errorf("caller %d: %v, sent %d times", i, err, g.times(token(i)))
+		}
+	}
+}
+
+// TestEachQueueAndKindOfStepForItself: what is sent together is told apart again.
+func TestEachQueueAndKindOfStepForItself(t *testing.T) {
+	for _, c := range servers(t) {
+		var all sync.WaitGroup
+		for i := range 200 {
+			all.Go(func() {
+				m := Message{VHost: "/", Queue: fmt.Sprint("queue ", i%2), ID: fmt.Sprint("id ", i)}
+				for range 1 + i%3 {
+					if _, err := c.Fail(t.Context(), attempt(m, fmt.Sprint("failed-", i)), again); err != nil {
+						t.Error(err)
+					}
+				}
+				a := attempt(m, fmt.Sprint("started-", i))
+				if got := show(c.Start(t.Context(), a, Exclusive, 9)); got != "RUN 1+0 fence 1" {
+					t.Errorf("%d: START: %s", i, got)
+				}
+				if err := c.End(t.Context(), a, i%4 == 0); err != nil {
+					t.Error(err)
+				}
+				if got := c.look(t, m); got.ID != m.ID || got.Failures != 1 || got.Crashes != 0 || got.Marker != "" || got.indexed != (i%4 != 0) {
+					t.Errorf("%d: %+v", i, got)
+				}
+			})
+		}
+		all.Wait()
 	}
 }

@@ -5,7 +5,6 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -28,7 +27,7 @@ var (
 	saveLua string
 )
 
-// step is one script: it reads, decides and writes, and only what it decides is its own.
+// step is one script: for each message it reads, decides and writes, and only what it decides is its own.
 type step struct {
 	name, source, sha1 string
 }
@@ -46,7 +45,7 @@ var (
 	stepReset = newStep("reset", resetLua)
 )
 
-// step runs one script in one round trip, which it shares with the steps that others take meanwhile.
+// step takes one step in one round trip, which it shares with the steps that others take meanwhile.
 func (c *Counter) step(ctx context.Context, s step, a Attempt, limit int, args ...any) (Answer, error) {
 	if c.refuse != nil {
 		return Answer{}, c.refuse
@@ -54,10 +53,8 @@ func (c *Counter) step(ctx context.Context, s step, a Attempt, limit int, args .
 	if err := a.validate(); err != nil {
 		return Answer{}, err
 	}
-	k := c.opts.keys(a.Message)
-	all := append(make([]any, 0, 17), "evalsha", s.sha1, 4, k.record, k.index, k.override, k.dead,
-		a.Token, cut(a.ID, maxStoredID), cut(a.Life, maxStoredID), cut(a.Holder, maxStoredID), c.opts.TTL.Milliseconds(), limit, a.age())
-	reply, err := c.run(ctx, s, k, append(all, args...))
+	all := append(make([]any, 0, 9), a.Token, cut(a.ID, maxStoredID), cut(a.Life, maxStoredID), cut(a.Holder, maxStoredID), limit, a.age())
+	reply, err := c.run(ctx, s, a.Message, append(all, args...))
 	if err != nil {
 		c.reload(ctx, err)
 		return Answer{}, fmt.Errorf("counter: %s, queue %q: %w", s.name, a.Queue, storeError(err))
@@ -69,19 +66,13 @@ func (c *Counter) step(ctx context.Context, s step, a Attempt, limit int, args .
 	return answer, nil
 }
 
-// run sends an EVALSHA. A server that does not know the script yet (NOSCRIPT: nothing was run) is sent the source, which
-// it keeps. EVAL does that and runs it; SCRIPT LOAD would go to every master of a cluster, and fail while one that does
-// not matter here is down.
-func (c *Counter) run(ctx context.Context, s step, k keys, evalsha []any) (any, error) {
-	place := ""
-	if c.cluster != nil {
-		place = k.index // as good a name of the slot as any
-	}
-	reply, err := c.pipe.do(ctx, place, evalsha...)
+// run sends a step by the name of its script. A server that does not know the script yet (NOSCRIPT: nothing was run) is
+// sent the source, which it keeps. EVAL does that and runs it; SCRIPT LOAD would go to every master of a cluster, and fail
+// while one that does not matter here is down.
+func (c *Counter) run(ctx context.Context, s step, m Message, args []any) (any, error) {
+	reply, err := c.pipe.do(ctx, script{"evalsha", s.sha1}, m, args)
 	if redis.HasErrorPrefix(err, "NOSCRIPT") {
-		eval := slices.Clone(evalsha)
-		eval[0], eval[1] = "eval", s.source
-		return c.pipe.do(ctx, place, eval...)
+		return c.pipe.do(ctx, script{"eval", s.source}, m, args)
 	}
 	return reply, err
 }
@@ -94,7 +85,7 @@ func (c *Counter) reload(ctx context.Context, err error) {
 	}
 }
 
-// parseReply reads what every script answers.
+// parseReply reads what every script answers to a step.
 func parseReply(reply any) (Answer, error) {
 	list, ok := reply.([]any)
 	if !ok || len(list) != 7 {

@@ -137,7 +137,7 @@ func dialTest(t testing.TB, url string) *Counter {
 // that passes.
 var older = redis.NewScript(`
 local by = tonumber(ARGV[1])
-local units = { [6] = 1, [7] = 1, [8] = 1, [12] = 1, [13] = 1000 } -- of times
+local times = { [6] = true, [7] = true, [8] = true, [12] = true, [13] = true }
 for i, key in ipairs(KEYS) do
   local left = redis.call('PTTL', key)
   if i == 1 then
@@ -148,7 +148,7 @@ for i, key in ipairs(KEYS) do
     local n = 0
     line = string.gsub(line, '[^ ]+', function(word)
       n = n + 1
-      if units[n] and word ~= '0' then return string.format('%d', math.max(1, word - math.floor(by / units[n]))) end
+      if times[n] and word ~= '0' then return string.format('%d', math.max(1, word - by)) end
     end)
     rest = string.gsub(rest, '(%l+ )(%d+)( %d+ %d+\n)', function(of, at, lengths) -- of notes
       return string.format('%s%d%s', of, at - by, lengths)

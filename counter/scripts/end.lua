@@ -1,13 +1,13 @@
 -- END: an attempt that START let run ended without a charge: its handler succeeded (send END, then ack), or it was
 -- stopped, or its connection was lost while the process lives on.
 --
--- ARGV beyond the common seven (limit is not used: send 0):
---   8  succeeded  1 after success, else 0
---   9  keep       ms that the record of a success is kept, for an ack that is lost
+-- ARGV beyond the common six (limit is not used: send 0):
+--   7  succeeded  1 after success, else 0
+--   8  keep       ms that the record of a success is kept, for an ack that is lost
 --
 -- Verdict: ENDED. A crash that was charged to this attempt while it lived is refunded.
 
-local succeeded, keep = ARGV[8] == '1', tonumber(ARGV[9])
+local succeeded, keep = ARGV[arg + 7] == '1', tonumber(ARGV[arg + 8])
 
 verdict = 'ENDED'
 if known ~= 'e' then -- else our reply was lost

@@ -1,15 +1,15 @@
 -- FAIL: the handler failed. Charges this attempt once, however often and however late it arrives.
 --
--- ARGV beyond the common seven:
---   8  wait    ms until the next attempt may begin
---   9  reason  why it failed, cut by the caller to a bound of its own
+-- ARGV beyond the common six:
+--   7  wait    ms until the next attempt may begin
+--   8  reason  why it failed, cut by the caller to a bound of its own
 --
 -- Verdicts:
 --   REQUEUE    hold the delivery for the wait, then nack it with requeue (or run it again in place, after START)
 --   EXHAUSTED  nack it without requeue. The tombstone is written before this is answered, so a nack that is lost is
 --              repeated when the message comes back, without running the handler again.
 
-local wait, why = tonumber(ARGV[8]), ARGV[9]
+local wait, why = tonumber(ARGV[arg + 7]), ARGV[arg + 8]
 
 if not known and state ~= '.' and earlier then -- a tombstone or a success of an earlier use of this id: history
   failures, crashes, due, suspect, state, binds = 0, 0, 0, '0', '.', 0

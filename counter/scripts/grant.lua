@@ -1,16 +1,16 @@
 -- GRANT: an operator gives a message more tries. They are added to whatever limit is in force, from its next step on.
 --
--- ARGV beyond the common seven (token, holder and limit are not used: send operator, nothing and 0):
---   8  tries  how many more, 1 at least
---   9  by     who gives them, for people
---   10 why    for people
+-- ARGV beyond the common six (token, holder and limit are not used: send operator, nothing and 0):
+--   7  tries  how many more, 1 at least
+--   8  by     who gives them, for people
+--   9  why    for people
 --
 -- Verdicts:
 --   GRANTED
 --   NONE     nothing is kept of this life of the message: nothing is done
 --   OVER     it was handled or is dead-lettered: nothing is done
 
-local tries, by, why = tonumber(ARGV[8]), ARGV[9], ARGV[10]
+local tries, by, why = tonumber(ARGV[arg + 7]), ARGV[arg + 8], ARGV[arg + 9]
 
 if not kept then
   verdict = 'NONE'

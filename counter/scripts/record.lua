@@ -1,35 +1,38 @@
--- What the three steps begin with, and what operators do to a record. A step reads the record (this file), decides
--- (start.lua, fail.lua or end.lua; grant.lua and reset.lua are made alike), and writes and answers (save.lua):
+-- What every script begins with. Each step of it reads a record (this file), decides (start.lua, fail.lua or end.lua;
+-- grant.lua and reset.lua are made alike), and writes and answers (save.lua):
 --   cat record.lua fail.lua save.lua | redis-cli -x SCRIPT LOAD
+-- Steps of one kind on one queue go together, for what a script costs before it does anything is as much as half a step.
 -- They share variables instead of functions: to make a function costs Redis as much as a command, in each run.
 --
 -- One record is the life of one message in one queue: a string that exists only while something about the message has
 -- to be remembered. A first delivery that succeeds never touches it. Redis 6.2 or later, Valkey 7.2 or later.
 --
--- KEYS, all with the hash tag {vhost/queue}, so that a step is one slot of a cluster:
---   1  record    <prefix>:{<vhost>/<queue>}:r:<id hash>:<life hash>
---   2  index     <prefix>:{<vhost>/<queue>}:index     sorted set, "<id hash>:<life hash>" by the time the record expires
---   3  override  <prefix>:{<vhost>/<queue>}:limit     hash an operator may write; field max_retries, an integer
+-- KEYS, all with the hash tag {vhost/queue}, so that a script is one slot of a cluster:
+--   1  index     <prefix>:{<vhost>/<queue>}:index     sorted set, "<id hash>:<life hash>" by the time the record expires,
+--                                                          or at most a second before
+--   2  override  <prefix>:{<vhost>/<queue>}:limit     hash an operator may write; field max_retries, an integer
 --                                                          of at most 9 characters (negative: none), else ignored;
 --                                                          by, at, why: who set it, when and why (limit.lua)
---   4  dead      <prefix>:{<vhost>/<queue>}:dead      hash; count: tombstones written, since: from when on
+--   3  dead      <prefix>:{<vhost>/<queue>}:dead      hash; count: tombstones written, since: from when on
+--   4  record    <prefix>:{<vhost>/<queue>}:r:<id hash>:<life hash>
+--   5 …          the records of further steps, if there are any
 --   <prefix>     strikes:1 unless configured
 --   <vhost>, <queue>  percent-encoded, all bytes but A-Z a-z 0-9 - _ . ~
 --   <id hash>    the first 16 bytes of SHA-256(message id), in lower-case hex
 --   <life hash>  the first 8 bytes of SHA-256(life), in lower-case hex; 0 if the life is empty
 --
--- ARGV that every step begins with:
+-- ARGV: first, for all steps, for how many ms a record is kept, renewed by each step that writes. Then so many values for
+-- each step, which begin with
 --   1  token    of this attempt, unique to one run of a handler: 1 to 64 of A-Z a-z 0-9 _ -
 --   2  id       the message id, kept for people
 --   3  life     what tells this life of the message from the one before its last dead-lettering; may be empty
 --   4  holder   the process that makes the step, kept for people
---   5  ttl      of the record, in ms, renewed by each step that writes
---   6  limit    charges at which the message is exhausted (retries + 1); 0: exhausted whatever its charges. An override
+--   5  limit    charges at which the message is exhausted (retries + 1); 0: exhausted whatever its charges. An override
 --               replaces it and a grant is added to it, unless it is 0
---   7  age      for how many ms this process has had the delivery, if it was not redelivered and this is its first run;
+--   6  age      for how many ms this process has had the delivery, if it was not redelivered and this is its first run;
 --               else -1
 --
--- Reply of every step: { verdict, failures, crashes, limit in force, starts, wait in ms, last error }
+-- Reply: one for each step, in their order: an error, or { verdict, failures, crashes, limit in force, starts, wait in ms, last error }
 --
 -- A record is one string: half the memory of a hash, and one command to read or to write. It begins with a line of
 -- numbers and words, a space between, in this order (times are Redis TIME in ms; 0 and . stand for what is absent):
@@ -41,7 +44,7 @@
 --   due                  when the next attempt may begin
 --   first last           time of the first charge, and ms from there to the last
 --   marker mode since    the attempt that runs now: its token, shared or exclusive, and from when
---   sure                 until when the index is known to live, in s
+--   listed               when the record was last moved in the index; 0: it is not in there
 --   limit                the last one but 0 that a step was given, before override and grant
 --   grant                tries an operator has given beyond the limit
 --   tokens               ".", then ";token=kind" for each known attempt: f failure charged, c crash charged, e ended
@@ -53,41 +56,58 @@
 
 local BINDS = 600000 -- a reject that was lost comes back within this or is a new use of the id
 local ENDED = 16     -- uncharged attempts remembered, so that a START of theirs that arrives late opens nothing
+local MOVED = 1000   -- a record that was moved in the index within this stays where it is
 
-local record, index, override, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local token, id, life, holder = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-local ttl, limit, age = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
+local index, override, dead = KEYS[1], KEYS[2], KEYS[3]
+local ttl = tonumber(ARGV[1])
+local width = (#ARGV - 1) / (#KEYS - 3)
 
-local call = redis.call
+local call, try = redis.call, redis.pcall
 local time = call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local retries = call('HGET', override, 'max_retries') or ''
+local overridden = #retries < 10 and string.match(retries, '^%-?%d+$') and math.max(1, tonumber(retries) + 1)
+local sure -- whether the index is known to outlive the records
+local replies = {}
+
+for n = 4, #KEYS do
+
+local record, arg = KEYS[n], (n - 4) * width + 1 -- arg: where the arguments of this step begin, less one
+local token, id, life, holder = ARGV[arg + 1], ARGV[arg + 2], ARGV[arg + 3], ARGV[arg + 4]
+local limit, age = tonumber(ARGV[arg + 5]), tonumber(ARGV[arg + 6])
 
 local failures, crashes, starts, suspect, state, binds, due = 0, 0, 0, '0', '.', 0, 0
-local first_at, last_at, marker, mode, since, sure, tokens = 0, 0, '.', '.', 0, 0, '.'
+local first_at, last_at, marker, mode, since, listed, tokens = 0, 0, '.', '.', 0, 0, '.'
 local configured, grant, notes, reason = 0, 0, '', ''
 
-local kept = call('GET', record)
+local kept = try('GET', record)
 local held, noted -- where in it the holder and the notes begin
-if kept then
+local foreign = type(kept) == 'table' and kept.err
+if kept and not foreign then
   local _, ends, id_size, life_size, holder_size, notes_size
-  _, ends, failures, crashes, starts, suspect, state, binds, due, first_at, last_at, marker, mode, since, sure, configured, grant, tokens,
+  _, ends, failures, crashes, starts, suspect, state, binds, due, first_at, last_at, marker, mode, since, listed, configured, grant, tokens,
     id_size, life_size, holder_size, notes_size =
     string.find(kept, '^(%d+) (%d+) (%d+) (%d) (%S+) (%d+) (%d+) (%d+) (%d+) (%S+) (%S+) (%d+) (%d+) (%d+) (%d+) (%S+) (%d+) (%d+) (%d+) (%d+)\n')
-  if not ends then return redis.error_reply('ERR not a record of strikes: ' .. record) end
-  failures, crashes, starts = tonumber(failures), tonumber(crashes), tonumber(starts)
-  binds, due, first_at, last_at = tonumber(binds), tonumber(due), tonumber(first_at), first_at + last_at
-  sure, grant = tonumber(sure), tonumber(grant)
-  held = ends + id_size + life_size + 1
-  noted = held + holder_size
-  if notes_size ~= '0' then notes = string.sub(kept, noted, noted + notes_size - 1) end
-  reason = string.sub(kept, noted + notes_size)
+  if ends then
+    failures, crashes, starts = tonumber(failures), tonumber(crashes), tonumber(starts)
+    binds, due, first_at, last_at = tonumber(binds), tonumber(due), tonumber(first_at), first_at + last_at
+    listed, grant = tonumber(listed), tonumber(grant)
+    held = ends + id_size + life_size + 1
+    noted = held + holder_size
+    if notes_size ~= '0' then notes = string.sub(kept, noted, noted + notes_size - 1) end
+    reason = string.sub(kept, noted + notes_size)
+  else
+    foreign = 'ERR not a record of strikes: ' .. record
+  end
 end
+
+if foreign then -- of no concern to the others
+  replies[n - 3] = redis.error_reply(foreign)
+else
 
 if limit > 0 then
   configured = limit
-  local retries = call('HGET', override, 'max_retries') or ''
-  if #retries < 10 and string.match(retries, '^%-?%d+$') then limit = math.max(1, tonumber(retries) + 1) end
-  limit = limit + grant
+  limit = (overridden or limit) + grant
 end
 
 -- whether the tombstone or the success is of an earlier use of the id: a delivery can be a new one only if it came after

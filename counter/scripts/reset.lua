@@ -2,15 +2,15 @@
 -- it, the fence, and the tokens, so that a late step of an attempt that was charged before charges nothing now. An attempt
 -- that runs is not known any more: if it fails, that is the first charge.
 --
--- ARGV beyond the common seven (token, holder and limit are not used: send operator, nothing and 0):
---   8  by   who does it, for people
---   9  why  for people
+-- ARGV beyond the common six (token, holder and limit are not used: send operator, nothing and 0):
+--   7  by   who does it, for people
+--   8  why  for people
 --
 -- Verdicts:
 --   RESET
 --   NONE   nothing is kept of this life of the message: nothing is done
 
-local by, why = ARGV[8], ARGV[9]
+local by, why = ARGV[arg + 7], ARGV[arg + 8]
 
 if not kept then
   verdict = 'NONE'

@@ -1,5 +1,5 @@
 -- What every step ends with: writes the tombstone, and the record, renews its TTL, moves it in the index or takes it off,
--- and answers.
+-- and answers. Then the next step begins.
 
 if buries then
   state, binds = 'exhausted', now + BINDS
@@ -15,14 +15,11 @@ if live then
 
   local member = string.sub(record, #index - 2) -- what follows "r:"
   if indexed then
-    call('ZADD', index, string.format('%d', now + live), member)
-    if now + live > sure * 1000 then
-      local left = call('PTTL', index)
-      if left < live then
-        left = 2 * live -- twice: seldom again
-        call('PEXPIRE', index, left)
-      end
-      sure = math.floor((now + left) / 1000)
+    if math.abs(now - listed) >= MOVED then
+      call('ZADD', index, string.format('%d', now + live), member)
+      listed = now
+      if not sure and call('PTTL', index) < live then call('PEXPIRE', index, 2 * live) end -- twice: seldom again
+      sure = true
     end
     if not kept and now % 8 == 0 then -- a new entry in eight: eight old ones leave, and more
       local past = call('ZRANGEBYSCORE', index, '-inf', now, 'LIMIT', 0, 24)
@@ -30,13 +27,18 @@ if live then
     end
   else
     call('ZREM', index, member)
-    sure = 0
+    listed = 0
   end
 
   local line = string.format('%d %d %d %s %s %d %d %d %d %s %s %d %d %d %d ', failures, crashes, starts, suspect, state, binds, due,
-    first_at, math.max(0, last_at - first_at), marker, mode, since, sure, configured, grant)
+    first_at, math.max(0, last_at - first_at), marker, mode, since, listed, configured, grant)
   local lengths = string.format(' %d %d %d %d\n', #id, #life, #holder, #notes)
-  call('SET', record, line .. tokens .. lengths .. id .. life .. holder .. notes .. reason, 'PX', live == ttl and ARGV[5] or live)
+  call('SET', record, line .. tokens .. lengths .. id .. life .. holder .. notes .. reason, 'PX', live == ttl and ARGV[1] or live)
 end
 
-return { verdict, failures, crashes, limit, starts, math.max(0, due - now), reason }
+replies[n - 3] = { verdict, failures, crashes, limit, starts, math.max(0, due - now), reason }
+
+end
+end
+
+return replies

@@ -1,7 +1,7 @@
 -- START: asked before the handler runs when the delivery is redelivered, or for the second and later runs in place.
 --
--- ARGV beyond the common seven:
---   8  mode   shared      other handlers may run in this process meanwhile
+-- ARGV beyond the common six:
+--   7  mode   shared      other handlers may run in this process meanwhile
 --             exclusive   nothing else runs in this process until the attempt ends
 --             unmarked    do not look for crashes, leave no marker
 --
@@ -15,7 +15,7 @@
 -- An open exclusive marker of another attempt is charged as a crash, by START exclusive alone: that process ran
 -- nothing else, so nothing else can have killed it. An open shared marker only makes the message a suspect.
 
-local asked = ARGV[8]
+local asked = ARGV[arg + 7]
 
 if state == 'exhausted' and now < binds and not earlier then
   verdict = 'EXHAUSTED'
