@@ -1,7 +1,7 @@
 // Package counter keeps, outside the broker, how often each message of a queue has failed.
 //
 // A message is counted by its id, in one queue, for one life (from its first delivery to its dead-lettering). What is
-// kept is one Redis string, written by three steps, each one script and one round trip:
+// kept is one Redis string, written by three steps, each one script and one round trip, which steps taken at once share:
 //
 //   - START, before the handler of a redelivered message runs, tells whether it may;
 //   - FAIL, after it failed, charges the attempt and tells whether to requeue or to dead-letter;

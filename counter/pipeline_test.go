@@ -286,19 +286,25 @@ func TestCloseEndsWhatIsUnderWay(t *testing.T) {
 
 // TestOneBadRecordOfMany: what is no record of ours fails its own step, and none of those that go with it.
 func TestOneBadRecordOfMany(t *testing.T) {
-	g := newGate(t)
-	c := g.clients(t)["one server"]
-	mustDo(t, c.rdb, "SCRIPT", "LOAD", stepFail.source)
-	for i, foreign := range map[int][]any{4: {"SET", "", "text"}, 6: {"HSET", "", "field", "value"}} {
-		foreign[1] = c.opts.keys(message(fmt.Sprint("id ", i))).record
-		mustDo(t, c.rdb, foreign...)
-	}
-	f := sail(t, c, 10)
-	close(g.open)
-	f.arrive(t)
-	for i, err := range f.errs {
-		if bad := i == 4 || i == 6; bad != (err != nil) || g.times(token(i)) != 1 {
-			t.Errorf("caller %d: %v, sent %d times", i, err, g.times(token(i)))
+	for _, c := range servers(t) {
+		mustDo(t, c.rdb, "SCRIPT", "LOAD", stepFail.source)
+		var batch []*passenger
+		for i := range 10 {
+			m := message(fmt.Sprint("id ", i))
+			switch key := c.opts.keys(m).record; i {
+			case 4:
+				mustDo(t, c.rdb, "SET", key, "text")
+			case 6:
+				mustDo(t, c.rdb, "HSET", key, "field", "value")
+			}
+			args := []any{token(i), m.ID, "", "test", 9, -1, 0, "boom"}
+			batch = append(batch, &passenger{script: script{"evalsha", stepFail.sha1}, message: m, args: args, done: make(chan struct{})})
+		}
+		c.pipe.send(batch)
+		for i, p := range batch {
+			if bad := i == 4 || i == 6; bad != (p.err != nil) || bad == (p.reply != nil && p.err == nil) {
+				t.Errorf("step %d: %v, %v", i, p.reply, p.err)
+			}
 		}
 	}
 }
