@@ -2,8 +2,6 @@ package topology
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -107,46 +105,38 @@ func Examine(ctx context.Context, conn *amqp.Connection, need Need) ([]Finding, 
 }
 
 func inspect(ctx context.Context, conn *amqp.Connection, need Need, closely bool) ([]Finding, error) {
-	if need.Queue == "" {
-		return nil, errors.New("topology: Queue is empty")
-	}
-	g := gatherer{conn: conn, queue: need.Queue, closely: closely}
-	if need.Management != "" {
-		var err error
-		if g.api, err = newManagement(need.Management, need.HTTPClient); err != nil {
-			return nil, err
-		}
-	}
-	findings, err := settle(ctx, g.gather, need)
-	if errors.Is(err, ErrQueueNotFound) {
-		return nil, fmt.Errorf("%w: %q in virtual host %q", ErrQueueNotFound, need.Queue, conn.Config.Vhost)
-	}
+	g, err := newGatherer(conn, need, closely)
 	if err != nil {
-		return nil, fmt.Errorf("topology: inspect queue %q: %w", need.Queue, err)
+		return nil, err
 	}
-	return findings, nil
+	f, err := settled(ctx, g.gather, need.undecided)
+	if err != nil {
+		return nil, g.failed("inspect", err)
+	}
+	return judge(f, need), nil
 }
 
-// settle judges the facts, again while a policy that the API does not show yet
-// could turn an error into none.
-func settle(ctx context.Context, gather func(context.Context) (facts, error), need Need) ([]Finding, error) {
+// undecided says whether a policy that the API does not show yet could turn an
+// error into none.
+func (n Need) undecided(f facts) bool {
+	return n.Management != "" && slices.ContainsFunc(judge(f, n), f.policyMayMend)
+}
+
+// settled gathers again while the API does not show whether there is a policy
+// and the facts leave undecided what one would decide.
+func settled(ctx context.Context, gather func(context.Context) (facts, error), undecided func(facts) bool) (facts, error) {
 	begun := time.Now()
 	poll := time.NewTicker(policyPoll)
 	defer poll.Stop()
 	for {
 		f, err := gather(ctx)
-		if err != nil {
-			return nil, err
-		}
-		findings := judge(f, need)
-		pending := need.Management != "" && f.apiTrouble == "" && !f.policyKnown
-		if !pending || !slices.ContainsFunc(findings, f.policyMayMend) || time.Since(begun) >= policyWait {
-			return findings, nil
+		if err != nil || f.apiTrouble != "" || f.policyKnown || !undecided(f) || time.Since(begun) >= policyWait {
+			return f, err
 		}
 		select {
 		case <-poll.C:
 		case <-ctx.Done():
-			return nil, ctx.Err()
+			return facts{}, ctx.Err()
 		}
 	}
 }

@@ -48,13 +48,13 @@ func TestSettleWaitsForThePolicy(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				begun, asked := time.Now(), 0
-				findings, err := settle(t.Context(), after(tt.shows, tt.policy, &asked), tt.need)
+				f, err := settled(t.Context(), after(tt.shows, tt.policy, &asked), tt.need.undecided)
 				if err != nil {
 					t.Fatal(err)
 				}
 				var got string
-				for _, f := range findings {
-					got += f.Code
+				for _, x := range judge(f, tt.need) {
+					got += x.Code
 				}
 				if got != tt.code {
 					t.Errorf("found %q, want %q", got, tt.code)
@@ -75,20 +75,25 @@ func TestSettleEnds(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
 		asked := 0
-		if _, err := settle(ctx, after(time.Hour, nil, &asked), Need{Queue: "q", Management: "http://h"}); !errors.Is(err, context.DeadlineExceeded) {
+		need := Need{Queue: "q", Management: "http://h"}
+		if _, err := settled(ctx, after(time.Hour, nil, &asked), need.undecided); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("got %v, want the end of ctx", err)
 		}
 	})
 	lost := errors.New("connection lost")
 	gather := func(context.Context) (facts, error) { return facts{}, lost }
-	if _, err := settle(context.Background(), gather, Need{Queue: "q"}); !errors.Is(err, lost) {
+	if _, err := settled(context.Background(), gather, Need{Queue: "q"}.undecided); !errors.Is(err, lost) {
 		t.Errorf("got %v, want %v", err, lost)
 	}
 }
 
 func TestInspectNeeds(t *testing.T) {
-	if _, err := Inspect(context.Background(), nil, Need{}); err == nil || err.Error() != "topology: Queue is empty" {
-		t.Errorf("no queue: %v", err)
+	for name, want := range map[string]string{
+		"": "topology: Queue: the name is empty", "a\xff": "not UTF-8", "a\nb": "line break", strings.Repeat("é", 128): "256 bytes",
+	} { // a nil connection: nothing may be asked of the broker
+		if _, err := Inspect(context.Background(), nil, Need{Queue: name}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", name, err)
+		}
 	}
 	_, err := Inspect(context.Background(), nil, Need{Queue: "q", Management: "amqp://u:sesame@h"})
 	if err == nil || !strings.Contains(err.Error(), "Management") || strings.Contains(err.Error(), "sesame") {

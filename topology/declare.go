@@ -30,10 +30,10 @@ import (
 // A call to the broker that has begun is not interrupted by ctx: it ends with
 // its reply or with the connection.
 func Declare(ctx context.Context, conn *amqp.Connection, s Spec) error {
-	s = s.withDefaults()
-	if err := s.validate(); err != nil {
+	if err := s.Validate(); err != nil {
 		return err
 	}
+	s = s.withDefaults()
 	var done []string
 	for _, step := range steps(s) {
 		err := onChannel(ctx, conn, step.do)

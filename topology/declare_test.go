@@ -39,7 +39,7 @@ func TestSpecArguments(t *testing.T) {
 	}
 	for _, tt := range tests {
 		s := tt.spec.withDefaults()
-		if err := s.validate(); err != nil {
+		if err := s.Validate(); err != nil {
 			t.Errorf("%s: %v", tt.name, err)
 		}
 		if diff := cmp.Diff(tt.queue, s.arguments()); diff != "" {
@@ -63,6 +63,8 @@ func TestSpecValidate(t *testing.T) {
 		{Spec{Queue: "q", Type: Classic, DeliveryLimit: 5}, "DeliveryLimit 5"},
 		{Spec{Queue: strings.Repeat("q", 252)}, "256 bytes"},
 		{Spec{Queue: "a\nb"}, "line break"},
+		{Spec{Queue: "a\xff"}, "not UTF-8"},
+		{Spec{Queue: "q", DeadLetterExchange: "\xffa"}, "not UTF-8"},
 		{Spec{Queue: "q", Bindings: []Binding{{Exchange: "x"}, {Key: "k"}}}, "Bindings[1]"},
 	}
 	for _, tt := range tests {
@@ -72,8 +74,8 @@ func TestSpecValidate(t *testing.T) {
 			t.Errorf("%+v: got %v, want an error with %q", tt.spec, err, tt.want)
 		}
 	}
-	longest := Spec{Queue: strings.Repeat("q", 251)}.withDefaults()
-	if err := longest.validate(); err != nil {
+	longest := Spec{Queue: strings.Repeat("q", 251)}
+	if err := longest.Validate(); err != nil {
 		t.Errorf("the longest name: %v", err)
 	}
 }

@@ -2,11 +2,8 @@ package topology
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"net/http"
 	"strings"
-	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 )
@@ -35,34 +32,15 @@ type Description struct {
 // ErrQueueNotFound, or an error of the connection or of the URL. A nil client
 // means one that keeps no connections.
 func Describe(ctx context.Context, conn *amqp.Connection, queue, management string, client *http.Client) (Description, error) {
-	g := gatherer{conn: conn, queue: queue}
-	if management != "" {
-		var err error
-		if g.api, err = newManagement(management, client); err != nil {
-			return Description{}, err
-		}
+	g, err := newGatherer(conn, Need{Queue: queue, Management: management, HTTPClient: client}, false)
+	if err != nil {
+		return Description{}, err
 	}
-	begun := time.Now()
-	poll := time.NewTicker(policyPoll)
-	defer poll.Stop()
-	for {
-		f, err := g.gather(ctx)
-		if errors.Is(err, ErrQueueNotFound) {
-			return Description{}, fmt.Errorf("%w: %q in virtual host %q", ErrQueueNotFound, queue, conn.Config.Vhost)
-		}
-		if err != nil {
-			return Description{}, fmt.Errorf("topology: describe queue %q: %w", queue, err)
-		}
-		pending := g.api != nil && f.apiTrouble == "" && !f.policyKnown && f.kind == string(Quorum)
-		if !pending || time.Since(begun) >= policyWait {
-			return describe(f), nil
-		}
-		select {
-		case <-poll.C:
-		case <-ctx.Done():
-			return Description{}, ctx.Err()
-		}
+	f, err := settled(ctx, g.gather, func(f facts) bool { return g.api != nil && f.kind == string(Quorum) })
+	if err != nil {
+		return Description{}, g.failed("describe", err)
 	}
+	return describe(f), nil
 }
 
 func describe(f facts) Description {

@@ -20,6 +20,28 @@ type gatherer struct {
 	closely bool // for Examine
 }
 
+// newGatherer refuses a name that the broker must not be asked for.
+func newGatherer(conn *amqp.Connection, need Need, closely bool) (gatherer, error) {
+	if err := CheckName(need.Queue); err != nil {
+		return gatherer{}, fmt.Errorf("topology: Queue: %w", err)
+	}
+	g := gatherer{conn: conn, queue: need.Queue, closely: closely}
+	if need.Management == "" {
+		return g, nil
+	}
+	var err error
+	g.api, err = newManagement(need.Management, need.HTTPClient)
+	return g, err
+}
+
+// failed says what was done to which queue when err came.
+func (g gatherer) failed(doing string, err error) error {
+	if errors.Is(err, ErrQueueNotFound) {
+		return fmt.Errorf("%w: %q in virtual host %q", ErrQueueNotFound, g.queue, g.conn.Config.Vhost)
+	}
+	return fmt.Errorf("topology: %s queue %q: %w", doing, g.queue, err)
+}
+
 func (g gatherer) gather(ctx context.Context) (facts, error) {
 	f := facts{queue: g.queue, vhost: g.conn.Config.Vhost}
 	f.product, _ = g.conn.Properties["product"].(string)

@@ -37,25 +37,19 @@ type Proof struct {
 //
 // Of need it takes Queue, and Management to learn the dead-letter queues.
 func Probe(ctx context.Context, conn *amqp.Connection, need Need) (Proof, error) {
-	if need.Queue == "" {
-		return Proof{}, errors.New("topology: Queue is empty")
-	}
-	g := gatherer{conn: conn, queue: need.Queue, closely: true}
-	if need.Management != "" {
-		var err error
-		if g.api, err = newManagement(need.Management, need.HTTPClient); err != nil {
-			return Proof{}, err
-		}
+	g, err := newGatherer(conn, need, true)
+	if err != nil {
+		return Proof{}, err
 	}
 	f, err := g.gather(ctx)
 	if err != nil {
-		return Proof{}, fmt.Errorf("topology: probe queue %q: %w", need.Queue, err)
+		return Proof{}, g.failed("probe", err)
 	}
 	var proof Proof
 	for _, try := range []func(context.Context, *amqp.Connection, facts) (Proof, error){probePlace, probeLanding} {
 		p, err := try(ctx, conn, f)
 		if err := unlessRefused(err); err != nil {
-			return proof, fmt.Errorf("topology: probe queue %q: %w", need.Queue, err)
+			return proof, g.failed("probe", err)
 		}
 		if err != nil {
 			p = untried("the broker refused it", err.Error())

@@ -3,7 +3,6 @@ package topology
 import (
 	"errors"
 	"fmt"
-	"strings"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 )
@@ -37,9 +36,6 @@ const (
 	// taken alike by all, and keeps a dead letter's place in the queue too.
 	deadLetterLimit = 1<<31 - 1
 )
-
-// maxName is the length of an AMQP short string, in bytes.
-const maxName = 255
 
 // Spec describes a queue and the way its dead letters take.
 type Spec struct {
@@ -92,8 +88,10 @@ func (s Spec) withDefaults() Spec {
 	return s
 }
 
-// validate expects the defaults to be set.
-func (s Spec) validate() error {
+// Validate returns nil for what Declare can ask a broker for, else what is
+// wrong with it. Declare validates first.
+func (s Spec) Validate() error {
+	s = s.withDefaults()
 	switch {
 	case s.Queue == "":
 		return errors.New("topology: Queue is empty")
@@ -108,11 +106,8 @@ func (s Spec) validate() error {
 		return fmt.Errorf("topology: DeliveryLimit %d: a classic queue has none", s.DeliveryLimit)
 	}
 	for _, name := range []string{s.Queue, s.DeadLetterExchange, s.DeadLetterQueue} {
-		if strings.ContainsAny(name, "\r\n") {
-			return fmt.Errorf("topology: there is a line break in the name %q: RabbitMQ takes it out and declares another queue", name)
-		}
-		if len(name) > maxName {
-			return fmt.Errorf("topology: the name %q has %d bytes: AMQP allows %d", name, len(name), maxName)
+		if err := CheckName(name); err != nil {
+			return fmt.Errorf("topology: %w", err)
 		}
 	}
 	for i, b := range s.Bindings {
