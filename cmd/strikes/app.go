@@ -69,10 +69,9 @@ func trailing(args []string) []string {
 
 func (a *app) root() *cli.Command {
 	root := &cli.Command{
-		Name:  "strikes",
-		Usage: "retry RabbitMQ messages an exact number of times, counted in Redis",
-		Description: "Exit codes: 0 done, 1 failed, 2 usage or refused, 3 nothing matched, 4 not authorised,\n" +
-			"5 the doctor found an error, 69 broker or store out of reach, 130 interrupted.",
+		Name:        "strikes",
+		Usage:       "retry RabbitMQ messages an exact number of times, counted in Redis",
+		Description: exitCodes,
 		Commands: []*cli.Command{
 			a.demoCommand(), a.declareCommand(), a.publishCommand(), a.consumeCommand(), a.doctorCommand(),
 			a.benchCommand(), a.statusCommand(), a.deadCommand(), a.counterCommand(), a.limitCommand(),
@@ -119,7 +118,8 @@ func group(_ context.Context, c *cli.Command) error {
 	return cli.ShowSubcommandHelp(c)
 }
 
-// positional returns the arguments that names call for. A name in brackets may be missing, one that ends in … may repeat.
+// positional returns the arguments that names call for. A name in brackets may be missing, one that ends in … may repeat;
+// what stands for a QUEUE must be a name that a queue can have.
 func positional(c *cli.Command, names ...string) ([]string, error) {
 	args, need, most := c.Args().Slice(), 0, 0
 	for _, name := range names {
@@ -138,8 +138,15 @@ func positional(c *cli.Command, names ...string) ([]string, error) {
 		return nil, usagef("%s: %q is one argument too many (see %s --help)", c.FullName(), args[most], c.FullName())
 	}
 	for i, arg := range args {
+		name := names[min(i, len(names)-1)]
 		if arg == "" {
-			return nil, usagef("%s: %s is empty (see %s --help)", c.FullName(), names[min(i, len(names)-1)], c.FullName())
+			return nil, usagef("%s: %s is empty (see %s --help)", c.FullName(), name, c.FullName())
+		}
+		if strings.Trim(name, "[]…") != "QUEUE" {
+			continue
+		}
+		if err := topology.CheckName(arg); err != nil {
+			return nil, usagef("%s: QUEUE: %w", c.FullName(), err)
 		}
 	}
 	return args, nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -33,7 +34,7 @@ func newBroker(rawURL, name string) (*broker, error) {
 	uri, err := amqp.ParseURI(rawURL)
 	if err != nil || !readable(rawURL) {
 		// what the parser says quotes the URL, password and all
-		return nil, usagef("the broker's URL cannot be read: it is amqp[s]://user:password@host:port/vhost, with / @ : ? # %% in a name or password percent-encoded")
+		return nil, usagef("the broker's URL cannot be read: it is amqp[s]://user:password@host:port/vhost, the port at most 65535, with / @ : ? # %% in a name or password percent-encoded")
 	}
 	return &broker{url: rawURL, vhost: uri.Vhost, name: name}, nil
 }
@@ -119,13 +120,24 @@ func storeOf(ctx context.Context, c *cli.Command) (*counter.Counter, error) {
 // dialStore opens a store, of which nobody knows whether it is there.
 func dialStore(rawURL, prefix string) (*counter.Counter, error) {
 	if !readable(rawURL) {
-		return nil, usagef("the store's URL cannot be read: it is like redis://user:password@host:port/db, with / @ : ? # %% in a name or password percent-encoded")
+		return nil, usagef("the store's URL cannot be read: it is like redis://user:password@host:port/db, the port at most 65535 and db a number, with / @ : ? # %% in a name or password percent-encoded")
+	}
+	if !validDatabase(rawURL) {
+		return nil, usagef("the store's URL names a database that is no number: it is like redis://user:password@host:port/0")
 	}
 	store, err := counter.Dial(rawURL, &counter.Options{Prefix: prefix})
 	if err != nil {
 		return nil, usage(err)
 	}
 	return store, nil
+}
+
+// missingDatabase is said when noDatabase is true.
+const missingDatabase = "the store has no database of the number in its URL (redis-cli CONFIG GET databases tells how many; a Cluster has 0 alone)"
+
+// noDatabase reports whether a server refused the number of a database, which no Cause tells.
+func noDatabase(err error) bool {
+	return strings.Contains(err.Error(), "DB index is out of range") || strings.Contains(err.Error(), "SELECT is not allowed in cluster mode")
 }
 
 func openStore(ctx context.Context, rawURL, prefix string) (*counter.Counter, error) {
@@ -136,8 +148,11 @@ func openStore(ctx context.Context, rawURL, prefix string) (*counter.Counter, er
 	check, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	if _, err := store.Check(check); err != nil {
-		if ctx.Err() != nil {
+		switch {
+		case ctx.Err() != nil:
 			err = ctx.Err()
+		case noDatabase(err):
+			err = usagef("%s: %w", missingDatabase, err)
 		}
 		return nil, errors.Join(fmt.Errorf("store %s: %w", redacted(rawURL), err), store.Close())
 	}

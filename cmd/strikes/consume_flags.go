@@ -8,6 +8,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/strikesmq/strikes/consumer"
+	"github.com/strikesmq/strikes/topology"
 )
 
 func consumeFlags() []cli.Flag {
@@ -61,6 +62,9 @@ func consumeSettings(c *cli.Command, trailing []string) (settings, error) {
 		return s, usagef("consume: one QUEUE stands before --, not %q (see strikes consume --help)", queue)
 	case s.exitWhenIdle < 0:
 		return s, usagef("--exit-when-idle is %v: it must not be negative", s.exitWhenIdle)
+	}
+	if err := topology.CheckName(queue[0]); err != nil {
+		return s, usagef("consume: QUEUE: %w", err)
 	}
 	s.consumer = consumer.Consumer{
 		Queue: queue[0], Concurrency: c.Int("concurrency"), Prefetch: c.Int("prefetch"), MaxRetries: c.Int("max-retries"),

@@ -45,13 +45,16 @@ func (a *app) declare(ctx context.Context, c *cli.Command) error {
 	if err != nil {
 		return err
 	}
-	b, err := brokerOf(c)
-	if err != nil {
-		return err
-	}
 	spec := topology.Spec{
 		Queue: args[0], Type: kind, SingleActiveConsumer: c.Bool("single-active-consumer"),
 		DeadLetterExchange: args[0] + ".dlx", DeadLetterQueue: args[0] + ".dlq",
+	}
+	if err := spec.Validate(); err != nil {
+		return usage(err)
+	}
+	b, err := brokerOf(c)
+	if err != nil {
+		return err
 	}
 	if err := b.with(ctx, func(conn *amqp.Connection) error { return topology.Declare(ctx, conn, spec) }); err != nil {
 		return err

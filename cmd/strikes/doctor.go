@@ -25,7 +25,9 @@ func (a *app) doctorCommand() *cli.Command {
 			"the user and password of the AMQP URL. Without one it says what it could not see.\n\n" +
 			"With --probe it also proves, for each QUEUE, where a requeued message goes, on a scratch queue with the same\n" +
 			"arguments, and that a rejected message lands, if the dead-letter queue is empty and nobody consumes from it.\n\n" +
-			"Exits 5 if it found an error, 0 if there are only warnings.",
+			"It looks at all there is before it exits: 5 if anything is wrong, whatever else; 69 if the store is out of reach, 4 if\n" +
+			"it may not look, 2 if a QUEUE or the store's database does not exist; 0 if there are only warnings. A broker that\n" +
+			"cannot be asked ends it at once, with 69 or 4.",
 		Flags: []cli.Flag{
 			amqpFlag(), redisFlag(), prefixFlag(), managementFlag(),
 			&cli.IntFlag{Name: "max-retries", Sources: env("max-retries"), Value: consumer.DefaultMaxRetries, Usage: "how often consumers retry: the delivery limit must leave room for `N`"},

@@ -13,6 +13,7 @@ import (
 // Findings that say that something could not be looked at have exit codes of their own.
 const (
 	codeNotFound    = "queue-not-found"
+	codeNoDatabase  = "store-database-missing"
 	codeUnreachable = "store-unreachable"
 	codeStoreDenied = "store-denied"
 )
@@ -138,8 +139,8 @@ func doctorCode(codes []string) int {
 			of, at = exitUnreachable, 1
 		case codeStoreDenied, topology.CodeDenied:
 			of, at = exitDenied, 2
-		case codeNotFound:
-			of, at = exitNothing, 3
+		case codeNotFound, codeNoDatabase:
+			of, at = exitUsage, 3
 		}
 		if at < rank {
 			code, rank = of, at

@@ -48,6 +48,9 @@ func storeTrouble(err error) finding {
 		Why: "no failure can be counted: messages that have failed are held until their session ends, then go back uncharged",
 		Fix: "bring the store back, or give its address with --redis-url",
 	}
+	if noDatabase(err) {
+		f.Code, f.Fix = codeNoDatabase, missingDatabase
+	}
 	var store *counter.StoreError
 	if errors.As(err, &store) && store.Cause == counter.Denied {
 		f.Code, f.Fix = codeStoreDenied, "give the user and password that the store knows, with --redis-url or REDIS_URL"

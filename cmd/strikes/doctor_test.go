@@ -25,7 +25,8 @@ func TestDoctorCode(t *testing.T) {
 		{[]string{codeNotFound, codeStoreDenied}, 4},
 		{[]string{codeNotFound, topology.CodeDenied}, 4},
 		{[]string{topology.CodeUnknown}, 5},
-		{[]string{codeNotFound}, 3},
+		{[]string{codeNotFound}, 2},
+		{[]string{codeNoDatabase}, 2},
 	}
 	for _, tt := range tests {
 		if got := doctorCode(tt.codes); got != tt.want {

@@ -12,7 +12,10 @@ import (
 	"github.com/strikesmq/strikes/topology"
 )
 
-// The program's exit codes, as its help lists them.
+// exitCodes is what the help says of them. One cause has one code, whatever the command.
+const exitCodes = "Exit codes: 0 done; 1 failed; 2 usage or refused, or a queue, exchange or database that does not exist;\n" +
+	"3 nothing matched; 4 not authorised; 5 the doctor found an error; 69 broker or store out of reach; 130 interrupted."
+
 const (
 	exitOK          = 0
 	exitFailed      = 1
@@ -81,7 +84,7 @@ func answerCode(code int) int {
 	switch code {
 	case amqp.AccessRefused, amqp.NotAllowed:
 		return exitDenied
-	case amqp.PreconditionFailed:
+	case amqp.PreconditionFailed, amqp.NotFound:
 		return exitUsage
 	case amqp.ConnectionForced, amqp.InternalError:
 		return exitUnreachable

@@ -27,6 +27,8 @@ func TestExitCode(t *testing.T) {
 		{"refused queue", fmt.Errorf("x: %w", &topology.RefusedError{}), 2},
 		{"no such queue", fmt.Errorf("x: %w", topology.ErrQueueNotFound), 2},
 		{"declared otherwise", &amqp.Error{Code: amqp.PreconditionFailed, Server: true}, 2},
+		{"no such exchange", &amqp.Error{Code: amqp.NotFound, Server: true}, 2},
+		{"publish to no such exchange", &publisher.Error{Err: publisher.ErrRefused, Code: amqp.NotFound}, 2},
 		{"no permission", &amqp.Error{Code: amqp.AccessRefused, Server: true}, 4},
 		{"no such vhost", &amqp.Error{Code: amqp.NotAllowed, Server: true}, 4},
 		{"a socket that closed", &amqp.Error{Code: amqp.AccessRefused}, 1},

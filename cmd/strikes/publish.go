@@ -12,6 +12,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/strikesmq/strikes/publisher"
+	"github.com/strikesmq/strikes/topology"
 )
 
 // lastConfirms is how long an interrupted publish waits for what it has sent.
@@ -41,7 +42,15 @@ func (a *app) publishCommand() *cli.Command {
 }
 
 func (a *app) publish(ctx context.Context, c *cli.Command) error {
-	args, err := positional(c, "QUEUE", "[FILE…]")
+	to := "QUEUE"
+	exchange := c.String("exchange")
+	if exchange != "" {
+		to = "KEY"
+		if err := topology.CheckName(exchange); err != nil {
+			return usagef("--exchange: %w", err)
+		}
+	}
+	args, err := positional(c, to, "[FILE…]")
 	if err != nil {
 		return err
 	}
@@ -62,7 +71,7 @@ func (a *app) publish(ctx context.Context, c *cli.Command) error {
 		return err
 	}
 	p := &publishing{
-		publisher: pub, exchange: c.String("exchange"), key: args[0], contentType: c.String("content-type"),
+		publisher: pub, exchange: exchange, key: args[0], vhost: b.vhost, contentType: c.String("content-type"),
 		timeout: c.Duration("timeout"), bar: newProgress(a.stderr),
 	}
 	if c.Bool("json") {
@@ -88,6 +97,7 @@ type publishing struct {
 	publisher   *publisher.Publisher
 	exchange    string
 	key         string
+	vhost       string
 	contentType string
 	timeout     time.Duration
 	report      *json.Encoder // nil: none
@@ -166,6 +176,8 @@ func (p *publishing) count(ctx context.Context, entries []entry, msgs []publishe
 		return coded{first, exitInterrupted}
 	case errors.Is(first, context.DeadlineExceeded):
 		return coded{first, exitUnreachable}
+	case p.exchange == "" && errors.Is(first, publisher.ErrUnroutable):
+		return usagef("there is no queue %q in virtual host %q (strikes declare makes one): %w", p.key, p.vhost, first)
 	}
 	return first
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"strconv"
 	"strings"
@@ -16,13 +17,16 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// TestAlone runs the scripts that need no server. $CLOSED is an address of which nothing answers.
+// TestAlone runs the scripts that need no server. $CLOSED is an address of which nothing answers, $FIFTY a name of so many
+// bytes.
 func TestAlone(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:  "testdata/alone",
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("CLOSED", "127.0.0.1:1")
+			e.Setenv("FIFTY", strings.Repeat("q", 50))
+			e.Setenv("NOTUTF8", "\xff")
 			e.Setenv("GORACE", quickExit)
 			return nil
 		},
@@ -30,7 +34,8 @@ func TestAlone(t *testing.T) {
 }
 
 // TestServers runs the scripts that need a broker and a store. $QUEUE is a name of the script's own; it, QUEUE.dlq and
-// QUEUE.dlx are deleted in the end. $ESCAPE is what clears a terminal.
+// QUEUE.dlx are deleted in the end. $NODB is the store's URL with a database that it does not have, $ESCAPE what clears a
+// terminal.
 func TestServers(t *testing.T) {
 	broker, store := brokerURL(t), storeURL(t)
 	testscript.Run(t, testscript.Params{
@@ -44,6 +49,7 @@ func TestServers(t *testing.T) {
 			e.Setenv("QUEUE", queue)
 			e.Setenv("CLOSED", "127.0.0.1:1")
 			e.Setenv("STRIKES_PREFIX", queue)
+			e.Setenv("NODB", ofDatabase(t, store, "9999"))
 			e.Setenv("ESCAPE", "\x1b[2J")
 			e.Defer(func() {
 				if err := errors.Join(forget(broker, queue), forgetKeys(store, queue)); err != nil {
@@ -53,6 +59,17 @@ func TestServers(t *testing.T) {
 			return nil
 		},
 	})
+}
+
+// ofDatabase is the URL of another database of a store.
+func ofDatabase(t *testing.T, store, db string) string {
+	t.Helper()
+	u, err := url.Parse(store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.Path = "/" + db
+	return u.String()
 }
 
 // exits is a script's command: exits CODE PROGRAM ARGS… runs the program, which must exit with that code.

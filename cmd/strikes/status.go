@@ -73,7 +73,9 @@ func newLooker(c *cli.Command, queue string) (*looker, error) {
 	if l.dead == "" {
 		l.dead = queue + ".dlq"
 	}
-	switch {
+	switch err := topology.CheckName(l.dead); {
+	case err != nil && c.String("dead-letter-queue") != "":
+		return nil, usagef("--dead-letter-queue: %w", err)
 	case l.most < 0:
 		return nil, usagef("--limit is %d: it must not be negative", l.most)
 	case c.Duration("interval") < 100*time.Millisecond:

@@ -117,6 +117,9 @@ func (l *looker) broken(err error) error {
 
 // passively asks for a queue, if there is one of that name.
 func passively(conn *amqp.Connection, queue string) (q amqp.Queue, found bool, err error) {
+	if topology.CheckName(queue) != nil { // what is derived from a long name may be too long
+		return q, false, nil
+	}
 	ch, err := conn.Channel()
 	if err != nil {
 		return q, false, err
