@@ -92,7 +92,7 @@ func Check(ctx context.Context, conn *amqp.Connection, need Need) error {
 // Inspect returns what is wrong with the queue, or could not be told; nothing
 // if all is well. Check says how it goes about it and which errors it returns.
 func Inspect(ctx context.Context, conn *amqp.Connection, need Need) ([]Finding, error) {
-	return inspect(ctx, conn, need, false)
+	return inspect(ctx, conn, need, false, rules)
 }
 
 // Examine is Inspect with a closer look, for operators: at the queues that the
@@ -101,25 +101,33 @@ func Inspect(ctx context.Context, conn *amqp.Connection, need Need) ([]Finding, 
 // a dead-letter queue that is named by a routing key; what could not be seen is
 // a finding too.
 func Examine(ctx context.Context, conn *amqp.Connection, need Need) ([]Finding, error) {
-	return inspect(ctx, conn, need, true)
+	return inspect(ctx, conn, need, true, rules)
 }
 
-func inspect(ctx context.Context, conn *amqp.Connection, need Need, closely bool) ([]Finding, error) {
+// Room is Examine for one question, that of an operator who has messages
+// retried more often: does the queue's own delivery limit leave room for
+// need.MaxRetries? It returns one Error if not, one Warning if only just, and
+// nothing if it does, or for a queue without such a limit.
+func Room(ctx context.Context, conn *amqp.Connection, need Need) ([]Finding, error) {
+	return inspect(ctx, conn, need, true, []rule{deliveryLimitRule})
+}
+
+func inspect(ctx context.Context, conn *amqp.Connection, need Need, closely bool, by []rule) ([]Finding, error) {
 	g, err := newGatherer(conn, need, closely)
 	if err != nil {
 		return nil, err
 	}
-	f, err := settled(ctx, g.gather, need.undecided)
+	f, err := settled(ctx, g.gather, func(f facts) bool { return need.undecided(judgeBy(by, f, need), f) })
 	if err != nil {
 		return nil, g.failed("inspect", err)
 	}
-	return judge(f, need), nil
+	return judgeBy(by, f, need), nil
 }
 
 // undecided says whether a policy that the API does not show yet could turn an
 // error into none.
-func (n Need) undecided(f facts) bool {
-	return n.Management != "" && slices.ContainsFunc(judge(f, n), f.policyMayMend)
+func (n Need) undecided(findings []Finding, f facts) bool {
+	return n.Management != "" && slices.ContainsFunc(findings, f.policyMayMend)
 }
 
 // settled gathers again while the API does not show whether there is a policy

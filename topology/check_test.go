@@ -26,6 +26,10 @@ func after(d time.Duration, policy map[string]any, asked *int) func(context.Cont
 	}
 }
 
+func undecided(need Need) func(facts) bool {
+	return func(f facts) bool { return need.undecided(judge(f, need), f) }
+}
+
 func TestSettleWaitsForThePolicy(t *testing.T) {
 	managed := Need{Queue: "q", Management: "http://h"}
 	dlx := map[string]any{"dead-letter-exchange": "x"}
@@ -48,7 +52,7 @@ func TestSettleWaitsForThePolicy(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				begun, asked := time.Now(), 0
-				f, err := settled(t.Context(), after(tt.shows, tt.policy, &asked), tt.need.undecided)
+				f, err := settled(t.Context(), after(tt.shows, tt.policy, &asked), undecided(tt.need))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -76,13 +80,13 @@ func TestSettleEnds(t *testing.T) {
 		defer cancel()
 		asked := 0
 		need := Need{Queue: "q", Management: "http://h"}
-		if _, err := settled(ctx, after(time.Hour, nil, &asked), need.undecided); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := settled(ctx, after(time.Hour, nil, &asked), undecided(need)); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("got %v, want the end of ctx", err)
 		}
 	})
 	lost := errors.New("connection lost")
 	gather := func(context.Context) (facts, error) { return facts{}, lost }
-	if _, err := settled(context.Background(), gather, Need{Queue: "q"}.undecided); !errors.Is(err, lost) {
+	if _, err := settled(context.Background(), gather, undecided(Need{Queue: "q"})); !errors.Is(err, lost) {
 		t.Errorf("got %v, want %v", err, lost)
 	}
 }

@@ -10,10 +10,10 @@ import (
 // mend writes the commands of the findings that a policy, or a dead-letter
 // queue, mends. All that a policy mends is one command, for a second would undo
 // the first.
-func (f facts) mend(findings []Finding) {
+func (f facts) mend(findings []Finding, need Need) {
 	changes := amqp.Table{}
 	for _, x := range findings {
-		changes = merge(changes, f.changes(x.Code))
+		changes = merge(changes, f.changes(x.Code, need))
 	}
 	policy := f.setPolicy(changes)
 	for i, x := range findings {
@@ -21,7 +21,7 @@ func (f facts) mend(findings []Finding) {
 		case x.Command != "":
 		case x.Code == codeNoDeadLetterExchange:
 			findings[i].Command = both(f.makeWay(f.queue+".dlx"), policy)
-		case len(f.changes(x.Code)) > 0:
+		case len(f.changes(x.Code, need)) > 0:
 			findings[i].Command = policy
 		case x.Code == "dead-letter-exchange-missing":
 			exchange, _ := f.deadLetterExchange()
@@ -37,8 +37,7 @@ func (f facts) mend(findings []Finding) {
 }
 
 // changes are the keys of a policy that mend what a code stands for.
-func (f facts) changes(code string) amqp.Table {
-	_, limited := f.args[argDeliveryLimit]
+func (f facts) changes(code string, need Need) amqp.Table {
 	_, strategy := f.args[argStrategy]
 	atLeastOnce := amqp.Table{}
 	if f.kind == string(Quorum) && (!strategy || f.deadLetterStrategy() == "at-least-once") {
@@ -47,8 +46,8 @@ func (f facts) changes(code string) amqp.Table {
 	switch {
 	case code == codeNoDeadLetterExchange:
 		return merge(amqp.Table{"dead-letter-exchange": f.queue + ".dlx"}, atLeastOnce)
-	case (code == codeTail || code == codeLimitLow || code == codeLimitTight) && !limited && f.kind == string(Quorum):
-		return amqp.Table{"delivery-limit": defaultDeliveryLimit}
+	case (code == codeTail || code == codeLimitLow || code == codeLimitTight) && !f.limitFixed(need.roomyLimit()) && f.kind == string(Quorum):
+		return amqp.Table{"delivery-limit": need.roomyLimit()}
 	case code == codeAtMostOnce:
 		return atLeastOnce
 	case code == codeDropsHead:

@@ -44,6 +44,7 @@ func TestNoCommand(t *testing.T) {
 		{"no API", changes(without(argDeadLetterExchange), func(f *facts) { f.console = console{} }), codeNoDeadLetterExchange},
 		{"policies not known", changes(without(argDeadLetterExchange), func(f *facts) { f.vitals = nil }), codeNoDeadLetterExchange},
 		{"by argument", changes(with(argDeliveryLimit, int64(5))), codeLimitLow},
+		{"by argument and a lower policy", changes(with(argDeliveryLimit, int64(5)), policy("delivery-limit", int64(3))), codeLimitLow},
 		{"strategy by argument", changes(with(argStrategy, "at-most-once")), codeAtMostOnce},
 		{"a key that a terminal obeys", changes(with(argDeadLetterKey, "k\u202e"), bound("fanout")), "dead-letter-unbound"},
 	}
@@ -79,5 +80,17 @@ func TestCommandsQuote(t *testing.T) {
 	if strings.Contains("\n"+text, "\nhacked\n") || strings.Count(text, "-X\n") != 2 ||
 		!strings.Contains(text, "\nhttp://h:15672/api/queues/a%2Fb/a%27%3B%20echo%20hacked%3B%20%27$%28echo%20b%29.dlq\n") {
 		t.Errorf("the shell read %s", text)
+	}
+}
+
+// What raises a delivery limit raises it above the retries that are wanted, by a policy where one can, and changes nothing else.
+func TestRaisedLimitHasRoom(t *testing.T) {
+	f := examined()
+	f.args = amqp.Table{argType: "quorum", argDeliveryLimit: int64(5000)}
+	f.policyName, f.policy = "all", amqp.Table{"delivery-limit": int64(9)}
+	f.vitals.policies = []apiPolicy{{Name: "all", Pattern: ".*", ApplyTo: "all", Definition: f.policy}}
+	found := judgeBy([]rule{deliveryLimitRule}, f, Need{Queue: f.queue, MaxRetries: 1000})
+	if len(found) != 1 || !strings.Contains(found[0].Command, `"definition":{"delivery-limit":1100}`) || !strings.Contains(found[0].Fix, "delivery-limit=1100 in policy") {
+		t.Errorf("got %+v", found)
 	}
 }

@@ -29,13 +29,16 @@ var rules = []rule{
 	managementRule,
 }
 
-// judge returns the findings in the order of the rules.
-func judge(f facts, need Need) []Finding {
+// judge returns the findings in the order of all rules.
+func judge(f facts, need Need) []Finding { return judgeBy(rules, f, need) }
+
+// judgeBy returns the findings of some rules. The commands mend these alone.
+func judgeBy(some []rule, f facts, need Need) []Finding {
 	var all []Finding
-	for _, r := range rules {
+	for _, r := range some {
 		all = append(all, r(f, need)...)
 	}
-	f.mend(all)
+	f.mend(all, need)
 	return all
 }
 

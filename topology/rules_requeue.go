@@ -27,7 +27,7 @@ const roomy = 100
 //	quorum, no limit        tail      head        head
 //	quorum, limit N > 0     head      head        head
 //	quorum, limit -1        discarded tail        head
-func requeueRule(f facts, _ Need) []Finding {
+func requeueRule(f facts, need Need) []Finding {
 	switch f.kind {
 	case "", string(Classic):
 		return nil
@@ -52,31 +52,23 @@ func requeueRule(f facts, _ Need) []Finding {
 	old := f.version.before(4, 0)
 	switch {
 	case old && !set:
-		return []Finding{refuseLimit(f, codeTail, "has no delivery limit",
+		return []Finding{refuseLimit(f, need, codeTail, "has no delivery limit",
 			"such a queue puts requeued messages at the tail before RabbitMQ 4.0")}
 	case old && limit < 0:
-		return []Finding{refuseLimit(f, codeDiscard, fmt.Sprintf("has the delivery limit %d", limit),
+		return []Finding{refuseLimit(f, need, codeDiscard, fmt.Sprintf("has the delivery limit %d", limit),
 			"before RabbitMQ 4.0 such a queue discards a message the first time it is returned")}
 	case limit < 0 && f.version.before(4, 3):
-		return []Finding{refuseLimit(f, codeTail, fmt.Sprintf("has the delivery limit %d", limit),
+		return []Finding{refuseLimit(f, need, codeTail, fmt.Sprintf("has the delivery limit %d", limit),
 			"such a queue puts requeued messages at the tail before RabbitMQ 4.3")}
 	}
 	return nil
 }
 
-func refuseLimit(f facts, code, seen, why string) Finding {
-	fix := fmt.Sprintf("set a delivery limit far above MaxRetries, such as %s=%d, or the same by policy",
-		argDeliveryLimit, defaultDeliveryLimit)
-	if _, byArgument := f.args[argDeliveryLimit]; byArgument {
-		fix = fmt.Sprintf("declare the queue anew with %s=%d", argDeliveryLimit, defaultDeliveryLimit)
-	}
-	if !f.policyKnown {
-		fix += "; if a policy sets it already, give the URL of the management API (Management) to show it"
-	}
+func refuseLimit(f facts, need Need, code, seen, why string) Finding {
 	return Finding{
 		Code: code, Severity: Error,
 		Seen: fmt.Sprintf("the quorum queue %s on RabbitMQ %s", seen, f.version),
-		Why:  why, Fix: fix,
+		Why:  why, Fix: f.raiseLimit(need.roomyLimit()),
 	}
 }
 
@@ -87,36 +79,77 @@ func deliveryLimitRule(f facts, need Need) []Finding {
 		return nil
 	}
 	limit, set := f.deliveryLimit()
-	seen := fmt.Sprintf("the delivery limit is %d", limit)
+	if !set && f.version.before(4, 0) {
+		return nil // requeueRule
+	}
 	if !set {
-		if f.version.before(4, 0) {
-			return nil // requeueRule
-		}
-		limit, seen = defaultLimit, fmt.Sprintf("the delivery limit is not set, which makes it %d on RabbitMQ %s", defaultLimit, f.version)
+		limit = defaultLimit
 	}
-	if limit < 0 {
+	x := Finding{Seen: f.limitText(), Fix: f.raiseLimit(need.roomyLimit())}
+	switch retries := need.retries(); {
+	case limit < 0 || limit >= retries+roomy:
 		return nil
+	case limit > retries+margin:
+		x.Code, x.Severity, x.Why = codeLimitTight, Warning, neighbors(f.version)
+	default:
+		x.Code, x.Severity = codeLimitLow, Error
+		x.Seen += ", which leaves " + roomText(limit, retries)
+		x.Why = fmt.Sprintf("the broker dead-letters or drops a message before its retries are used up: "+
+			"one that kills its process is returned %d times more often than it is retried", margin)
 	}
-	retries := int64(max(need.MaxRetries, 0))
-	fix := refuseLimit(f, "", "", "").Fix
+	return []Finding{x}
+}
+
+func roomText(limit, retries int64) string {
+	if limit <= margin {
+		return "no room for retries"
+	}
+	return fmt.Sprintf("room for %d of %d retries", limit-margin-1, retries)
+}
+
+func (n Need) retries() int64 { return int64(max(n.MaxRetries, 0)) }
+
+// roomyLimit is a delivery limit that no rule finds fault with.
+func (n Need) roomyLimit() int64 { return max(defaultDeliveryLimit, n.retries()+roomy) }
+
+// limitText says which delivery limit is in force, and by what.
+func (f facts) limitText() string {
+	limit, set := f.deliveryLimit()
+	arg, byArgument := f.args[argDeliveryLimit].(int64)
 	switch {
-	case limit <= retries+margin:
-		return []Finding{{
-			Code: codeLimitLow, Severity: Error,
-			Seen: fmt.Sprintf("%s, and MaxRetries is %d", seen, retries),
-			Why: fmt.Sprintf("the broker dead-letters or drops a message before its retries are used up: "+
-				"it may be returned MaxRetries+%d times", margin),
-			Fix: fix,
-		}}
-	case limit < retries+roomy:
-		return []Finding{{
-			Code: codeLimitTight, Severity: Warning,
-			Seen: seen,
-			Why:  neighbors(f.version),
-			Fix:  fix,
-		}}
+	case !set:
+		return fmt.Sprintf("the delivery limit is not set, which makes it %d on RabbitMQ %s", defaultLimit, f.version)
+	case byArgument && arg == limit:
+		return fmt.Sprintf("the delivery limit is %d, by the queue's argument %s", limit, argDeliveryLimit)
 	}
-	return nil
+	return fmt.Sprintf("the delivery limit is %d, by %s", limit, f.policyText())
+}
+
+// limitFixed says whether the argument keeps a policy from raising the delivery
+// limit to want; deliveryLimit says how the two go together.
+func (f facts) limitFixed(want int64) bool {
+	arg, byArgument := f.args[argDeliveryLimit].(int64)
+	return byArgument && arg < want && (arg >= 0 || f.version.before(4, 0))
+}
+
+// raiseLimit says how to raise the delivery limit to want.
+func (f facts) raiseLimit(want int64) string {
+	if f.limitFixed(want) {
+		single := ""
+		if on, _ := f.args[argSingleActive].(bool); on {
+			single = " --single-active-consumer"
+		}
+		return fmt.Sprintf("drain and delete the queue, then declare it anew with %s=%d (strikes declare --delivery-limit %d%s %s): "+
+			"an argument cannot be changed, and a policy only lowers it", argDeliveryLimit, want, want, single, quoted(f.queue))
+	}
+	if _, byPolicy := f.policy["delivery-limit"]; byPolicy {
+		return fmt.Sprintf("set delivery-limit=%d in %s", want, f.policyText())
+	}
+	fix := fmt.Sprintf("set delivery-limit=%d by policy, or declare the queue anew with %s=%d", want, argDeliveryLimit, want)
+	if !f.policyKnown {
+		fix += "; if a policy sets it already, give the URL of the management API (Management) to show it"
+	}
+	return fix
 }
 
 func neighbors(v version) string {

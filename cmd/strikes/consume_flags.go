@@ -34,6 +34,9 @@ func consumeFlags() []cli.Flag {
 	}
 }
 
+// mostRetries is what a consumer.Consumer takes.
+const mostRetries = 1000
+
 // settings are the flags of consume, understood.
 type settings struct {
 	consumer     consumer.Consumer
@@ -106,8 +109,8 @@ func refuseSettings(c *cli.Command, k consumer.Consumer) error {
 		return usagef("--retry is %q: it is requeue or in-place", c.String("retry"))
 	case k.Isolation == 0:
 		return usagef("--isolation is %q: it is suspects, strict or off", c.String("isolation"))
-	case k.MaxRetries < 0 || k.MaxRetries > 1000:
-		return usagef("--max-retries is %d: it is 0 to 1000", k.MaxRetries)
+	case k.MaxRetries < 0 || k.MaxRetries > mostRetries:
+		return usagef("--max-retries is %d: it is 0 to %d", k.MaxRetries, mostRetries)
 	case k.Concurrency < 1:
 		return usagef("--concurrency is %d: it is 1 at least", k.Concurrency)
 	case k.Prefetch < 0 || k.Prefetch > 65535:

@@ -19,11 +19,10 @@ func (a *app) grantCommand() *cli.Command {
 		ArgsUsage: "QUEUE ID N",
 		Description: "In force at the message's next step, on every consumer; grants add up. An ID that begins with - stands behind --.\n" +
 			"What was dead-lettered already is replayed instead.",
-		Flags: storeFlags(noteFlags(
+		Flags: storeFlags(noteFlags(roomFlags(
 			&cli.BoolFlag{Name: "dry-run", Usage: "only say what would be granted"},
-			uncheckedFlag(),
 			jsonFlag("print one JSON object"),
-		)...),
+		)...)...),
 		Action: a.do(a.grantTries),
 	}
 }

@@ -22,6 +22,7 @@ func (a *app) declareCommand() *cli.Command {
 			amqpFlag(),
 			&cli.StringFlag{Name: "type", Sources: env("type"), Value: string(topology.Quorum), Usage: "of both queues: `TYPE` quorum or classic"},
 			&cli.BoolFlag{Name: "single-active-consumer", Usage: "one consumer at a time has messages, as strict order needs"},
+			&cli.IntFlag{Name: "delivery-limit", Sources: env("delivery-limit"), DefaultText: "1000", Usage: "a quorum queue itself dead-letters what was returned `N` times: well above the retries of its consumers"},
 			jsonFlag("print what is there now as one JSON object"),
 		},
 		Action: a.do(a.declare),
@@ -47,7 +48,7 @@ func (a *app) declare(ctx context.Context, c *cli.Command) error {
 	}
 	spec := topology.Spec{
 		Queue: args[0], Type: kind, SingleActiveConsumer: c.Bool("single-active-consumer"),
-		DeadLetterExchange: args[0] + ".dlx", DeadLetterQueue: args[0] + ".dlq",
+		DeadLetterExchange: args[0] + ".dlx", DeadLetterQueue: args[0] + ".dlq", DeliveryLimit: c.Int("delivery-limit"),
 	}
 	if err := spec.Validate(); err != nil {
 		return usage(err)

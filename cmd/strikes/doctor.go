@@ -99,8 +99,8 @@ func doctorNeed(c *cli.Command) (topology.Need, error) {
 		AllowDrop: c.Bool("allow-drop"), Management: c.String("management-url"),
 	}
 	switch {
-	case need.MaxRetries < 0 || need.MaxRetries > 1000:
-		return need, usagef("--max-retries is %d: it is 0 to 1000", need.MaxRetries)
+	case need.MaxRetries < 0 || need.MaxRetries > mostRetries:
+		return need, usagef("--max-retries is %d: it is 0 to %d", need.MaxRetries, mostRetries)
 	case need.MaxBackoff <= 0:
 		return need, usagef("--max-backoff is %v: it must be positive", need.MaxBackoff)
 	case need.Management != "" && !readable(need.Management):

@@ -22,15 +22,24 @@ func (r *rounds) guess(ctx context.Context, b *broker) {
 	if r.need.Management != "" {
 		return
 	}
-	r.need.Management = guessManagement(b.url)
-	ctx, cancel := context.WithTimeout(ctx, guessTimeout)
-	defer cancel()
-	r.need.HTTPClient = &http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true}}
-	if err := topology.TryManagement(ctx, r.conn, r.need); err != nil {
+	var err error
+	if r.need, err = b.guess(ctx, r.conn, r.need); err != nil {
 		fmt.Fprintf(r.app.stderr, "strikes: going without the management API (none was given, and its usual place was tried): %s\n",
 			printable(withoutPasswords(err.Error()), ""))
-		r.need.Management = ""
 	}
+}
+
+// guess adds the management API to what is needed, if it is in its usual place.
+func (b *broker) guess(ctx context.Context, conn *amqp.Connection, need topology.Need) (topology.Need, error) {
+	ctx, cancel := context.WithTimeout(ctx, guessTimeout)
+	defer cancel()
+	with := need
+	with.Management = guessManagement(b.url)
+	with.HTTPClient = &http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true}}
+	if err := topology.TryManagement(ctx, conn, with); err != nil {
+		return need, err
+	}
+	return with, nil
 }
 
 // guessManagement is where the API of a broker usually is: its port is 10000 above the one for AMQP, and encrypted if

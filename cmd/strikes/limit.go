@@ -28,14 +28,13 @@ func (a *app) limitCommand() *cli.Command {
 				Name: "set", Usage: "have messages retried N times after their first failure, whatever the consumers are configured with",
 				ArgsUsage: "QUEUE N",
 				Description: "In force at each message's next step, on every consumer, until it is cleared; nothing is restarted. A message\n" +
-					"that has failed more often already is dead-lettered at its next step: with --yes, or once you said so. N is held\n" +
-					"against the queue's own delivery limit, for which the broker is asked.",
-				Flags: storeFlags(noteFlags(
+					"that has failed more often already is dead-lettered at its next step: with --yes, or once you said so. N is 1000\n" +
+					"at most, and is held against the queue's own delivery limit, for which the broker is asked.",
+				Flags: storeFlags(noteFlags(roomFlags(
 					&cli.BoolFlag{Name: "dry-run", Usage: "only say what would be set"},
 					&cli.BoolFlag{Name: "yes", Usage: "do not ask"},
-					uncheckedFlag(),
 					jsonFlag("print one JSON object"),
-				)...),
+				)...)...),
 				Action: a.do(a.setLimit),
 			},
 			{
@@ -102,8 +101,8 @@ func (a *app) setLimit(ctx context.Context, c *cli.Command) error {
 		return err
 	}
 	n, err := strconv.Atoi(args[1])
-	if err != nil || n < 0 || n > counter.MaxOverride {
-		return usagef("%s: N is %q: it is a number of retries, 0 to %d", c.FullName(), args[1], counter.MaxOverride)
+	if err != nil || n < 0 || n > mostRetries {
+		return usagef("%s: N is %q: it is a number of retries, 0 to %d as for --max-retries", c.FullName(), args[1], mostRetries)
 	}
 	why, err := noteOf(c)
 	if err != nil {

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 	"github.com/urfave/cli/v3"
@@ -11,8 +10,12 @@ import (
 	"github.com/strikesmq/strikes/topology"
 )
 
-func uncheckedFlag() cli.Flag {
-	return &cli.BoolFlag{Name: "unchecked", Usage: "do not ask the broker whether the queue's delivery limit leaves room"}
+// roomFlags are those of a verb that asks for room.
+func roomFlags(more ...cli.Flag) []cli.Flag {
+	return append([]cli.Flag{
+		&cli.BoolFlag{Name: "unchecked", Usage: "do not ask the broker whether the queue's delivery limit leaves room"},
+		managementFlag(),
+	}, more...)
 }
 
 // checkRoom refuses a number of retries before which the broker would end the message's life by itself.
@@ -27,28 +30,43 @@ func (a *app) checkRoom(ctx context.Context, c *cli.Command, queue string, retri
 	if vhost := c.String("vhost"); vhost != "" && vhost != b.vhost {
 		return usagef("the broker's URL is of virtual host %q, not %q, so the queue's delivery limit cannot be seen (--unchecked: do it all the same)", b.vhost, vhost)
 	}
-	err = b.with(ctx, func(conn *amqp.Connection) error { return a.room(ctx, conn, queue, retries) })
+	need := topology.Need{Queue: queue, MaxRetries: retries, Management: c.String("management-url")}
+	if need.Management != "" && !readable(need.Management) {
+		return usagef("the management API's URL cannot be read: it is http[s]://user:password@host:15672")
+	}
+	err = b.with(ctx, func(conn *amqp.Connection) error {
+		if need.Management == "" {
+			need, _ = b.guess(ctx, conn, need) // without the API, AMQP tells of the argument
+		}
+		return a.room(ctx, conn, need)
+	})
 	if err != nil && exitCode(err) != exitInterrupted {
-		err = fmt.Errorf("%w (--unchecked: do it all the same)", err)
+		err = fmt.Errorf("%w\n(--unchecked: do it all the same)", err)
 	}
 	return err
 }
 
 // room holds a number of retries against the delivery limit of the queue. What else is wrong with the queue is for those
 // who consume from it.
-func (a *app) room(ctx context.Context, conn *amqp.Connection, queue string, retries int) error {
-	findings, err := topology.Inspect(ctx, conn, topology.Need{Queue: queue, MaxRetries: retries})
+func (a *app) room(ctx context.Context, conn *amqp.Connection, need topology.Need) error {
+	findings, err := topology.Room(ctx, conn, need)
 	if err != nil {
 		return err
 	}
-	for _, f := range findings {
-		switch {
-		case !strings.HasPrefix(f.Code, "delivery-limit-"):
-		case f.Severity >= topology.Error:
-			return &topology.RefusedError{Queue: queue, Findings: []topology.Finding{f}}
-		default:
-			fmt.Fprintf(a.stderr, "strikes: %s\n", printable(f.String(), ""))
+	for _, f := range topologyFindings(findings) {
+		if f.Severity == topology.Error.String() {
+			return usagef("queue %s: %s", shown(need.Queue), advice(f))
 		}
+		fmt.Fprintf(a.stderr, "strikes: queue %s: %s\n", shown(need.Queue), printable(advice(f), "\n"))
 	}
 	return nil
+}
+
+// advice is a finding, and what mends it, on lines of their own.
+func advice(f finding) string {
+	text := fmt.Sprintf("%s\nwhy: %s\nfix: %s", f.Seen, f.Why, f.Fix)
+	if f.Command != "" {
+		text += "\nrun: " + f.Command
+	}
+	return text
 }
