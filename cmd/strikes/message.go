@@ -34,7 +34,7 @@ type envelope struct {
 	UserID          string         `json:"user_id"`
 	Priority        uint8          `json:"priority"`
 	Expiration      string         `json:"expiration"` // milliseconds, as AMQP has it
-	Timestamp       time.Time      `json:"timestamp"`
+	Timestamp       string         `json:"timestamp"`  // RFC 3339
 }
 
 // parseEnvelope reads one JSON object with the fields of an envelope, and nothing else.
@@ -49,6 +49,13 @@ func parseEnvelope(line []byte) (amqp.Publishing, error) {
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return amqp.Publishing{}, errors.New("more follows the JSON object: it is one object a line")
 	}
+	if err := strict(line); err != nil {
+		return amqp.Publishing{}, err
+	}
+	at, err := e.time()
+	if err != nil {
+		return amqp.Publishing{}, err
+	}
 	body, err := e.body()
 	if err != nil {
 		return amqp.Publishing{}, err
@@ -56,8 +63,19 @@ func parseEnvelope(line []byte) (amqp.Publishing, error) {
 	return amqp.Publishing{
 		MessageId: e.ID, Body: body, Headers: table(e.Headers), ContentType: e.ContentType, ContentEncoding: e.ContentEncoding,
 		CorrelationId: e.CorrelationID, ReplyTo: e.ReplyTo, Type: e.Type, AppId: e.AppID, UserId: e.UserID,
-		Priority: e.Priority, Expiration: e.Expiration, Timestamp: e.Timestamp,
+		Priority: e.Priority, Expiration: e.Expiration, Timestamp: at,
 	}, nil
+}
+
+func (e envelope) time() (time.Time, error) {
+	if e.Timestamp == "" {
+		return time.Time{}, nil
+	}
+	at, err := time.Parse(time.RFC3339, e.Timestamp)
+	if err != nil {
+		return at, fmt.Errorf("field \"timestamp\" is %q: it is a time like 2026-01-02T03:04:05Z", e.Timestamp)
+	}
+	return at, nil
 }
 
 func (e envelope) body() ([]byte, error) {
@@ -69,7 +87,7 @@ func (e envelope) body() ([]byte, error) {
 	case e.BodyBase64 != nil:
 		b, err := base64.StdEncoding.DecodeString(*e.BodyBase64)
 		if err != nil {
-			return nil, fmt.Errorf(`"body_base64" is not standard base64: %w`, err)
+			return nil, errors.New(`field "body_base64" is not standard base64`)
 		}
 		return b, nil
 	}

@@ -17,6 +17,10 @@ func TestParseEnvelope(t *testing.T) {
 		want amqp.Publishing
 	}{
 		{`{"body":"hello"}`, amqp.Publishing{Body: []byte("hello")}},
+		{`{"body":"\ud83d\ude00 \\ud800 \n"}`, amqp.Publishing{Body: []byte("😀 \\ud800 \n")}},
+		{`{"body":"b","headers":{"A":1,"a":2,"l":[{"a":1},{"a":2}]}}`, amqp.Publishing{Body: []byte("b"), Headers: amqp.Table{
+			"A": int64(1), "a": int64(2), "l": []any{amqp.Table{"a": int64(1)}, amqp.Table{"a": int64(2)}},
+		}}},
 		{`{"body":""}`, amqp.Publishing{Body: []byte{}}},
 		{`{"body_base64":"AP8="}`, amqp.Publishing{Body: []byte{0, 255}}},
 		{`{"body":"b","id":"i","content_type":"c","content_encoding":"e","correlation_id":"o","reply_to":"r","type":"t",` +
@@ -52,6 +56,19 @@ func TestParseEnvelopeRefuses(t *testing.T) {
 		{`"text"`, `a JSON string instead of an object`},
 		{`{"body":"x"`, `not complete`},
 		{`text`, `invalid character`},
+		{`{"body":"x","body":"y"}`, `field "body" is given twice`},
+		{`{"body":"x","Body":"y"}`, `unknown field "Body"`},
+		{`{"body":"x","uſer_id":"y"}`, `unknown field "uſer_id"`},
+		{`{"body":"x","headers":{"a":1,"\u0061":2}}`, `field "headers.a" is given twice`},
+		{`{"body":"x","headers":{"l":[{"a":1},{"b":{"c":1,"c":1}}]}}`, `field "headers.l.b.c" is given twice`},
+		{`{"body":"\ud800"}`, `field "body": \ud800 is half a surrogate pair`},
+		{`{"body":"x","id":"a\\\udc00b"}`, `field "id": \udc00 is half`},
+		{`{"body":"\ud83d\u0041"}`, `\ud83d is half`},
+		{`{"body":"x","headers":{"k\ud800":1}}`, `field "headers": \ud800 is half`},
+		{`{"\ud800":"x"}`, `unknown field`},
+		{"{\"body\":\"\xff\"}", `field "body": it is not UTF-8`},
+		{`{"body":"x","timestamp":"noon"}`, `field "timestamp" is "noon": it is a time like`},
+		{`{"body":"x","timestamp":4}`, `field "timestamp" cannot be a JSON number`},
 	}
 	for _, tt := range tests {
 		if _, err := parseEnvelope([]byte(tt.in)); err == nil || !strings.Contains(err.Error(), tt.want) {
