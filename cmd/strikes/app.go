@@ -37,7 +37,7 @@ func run(ctx context.Context, s streams, args []string) int {
 	case a.err != nil:
 		err = a.err
 	case err != nil:
-		err = usage(err) // the parser's
+		err = usagef("%s", inWords(err)) // the parser's
 	}
 	if text := complaint(err); text != "" {
 		fmt.Fprintf(a.stderr, "strikes: %s\n", printable(withoutPasswords(text), "\n"))
@@ -75,9 +75,16 @@ func (a *app) root() *cli.Command {
 		Commands: []*cli.Command{
 			a.demoCommand(), a.declareCommand(), a.publishCommand(), a.consumeCommand(), a.doctorCommand(),
 			a.benchCommand(), a.statusCommand(), a.deadCommand(), a.counterCommand(), a.limitCommand(),
-			a.versionCommand(), a.demoWorkerCommand(),
+			a.versionCommand(), a.helpCommand(), a.demoWorkerCommand(),
 		},
-		Action:                          a.do(group),
+		Flags:  []cli.Flag{&cli.BoolFlag{Name: "version", Local: true, Usage: "say which build this is, and nothing else"}},
+		Before: versionAlone,
+		Action: a.do(func(ctx context.Context, c *cli.Command) error {
+			if c.Bool("version") {
+				return a.printVersion(false)
+			}
+			return group(ctx, c)
+		}),
 		EnableShellCompletion:           true,
 		ConfigureShellCompletionCommand: func(c *cli.Command) { c.Hidden = false; c.Usage = "print a completion script" },
 		HideVersion:                     true,
@@ -94,7 +101,7 @@ func (a *app) root() *cli.Command {
 // queue may have that name.
 func quiet(c *cli.Command) {
 	c.OnUsageError = func(_ context.Context, c *cli.Command, err error, _ bool) error {
-		return fmt.Errorf("%w (see %s --help)", err, c.FullName())
+		return fmt.Errorf("%s (see %s --help)", inWords(err), c.FullName())
 	}
 	c.HideHelpCommand = true
 	for _, sub := range c.Commands {

@@ -127,7 +127,7 @@ func dialStore(rawURL, prefix string) (*counter.Counter, error) {
 	}
 	store, err := counter.Dial(rawURL, &counter.Options{Prefix: prefix})
 	if err != nil {
-		return nil, usage(err)
+		return nil, usagef("%s", withoutGo(err.Error()))
 	}
 	return store, nil
 }

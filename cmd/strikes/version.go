@@ -19,15 +19,27 @@ func (a *app) versionCommand() *cli.Command {
 			if _, err := positional(c); err != nil {
 				return err
 			}
-			info, _ := debug.ReadBuildInfo()
-			b := buildOf(info)
-			if c.Bool("json") {
-				return json.NewEncoder(a.stdout).Encode(b)
-			}
-			fmt.Fprintln(a.stdout, b)
-			return nil
+			return a.printVersion(c.Bool("json"))
 		}),
 	}
+}
+
+// versionAlone refuses --version before a command, which would be run.
+func versionAlone(ctx context.Context, c *cli.Command) (context.Context, error) {
+	if c.Bool("version") && c.Args().Present() {
+		return ctx, usagef("--version stands alone")
+	}
+	return ctx, nil
+}
+
+func (a *app) printVersion(asJSON bool) error {
+	info, _ := debug.ReadBuildInfo()
+	b := buildOf(info)
+	if asJSON {
+		return json.NewEncoder(a.stdout).Encode(b)
+	}
+	_, err := fmt.Fprintln(a.stdout, b)
+	return err
 }
 
 // build is what a binary knows of where it came from.

@@ -1,0 +1,28 @@
+package main
+
+import (
+	"context"
+	"slices"
+
+	"github.com/urfave/cli/v3"
+)
+
+// helpCommand is the root's alone: a queue may be called help.
+func (a *app) helpCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "help",
+		Usage:     "show the help of a command, as its --help does",
+		ArgsUsage: "[COMMAND…]",
+		Action: a.do(func(_ context.Context, c *cli.Command) error {
+			names, of := c.Args().Slice(), c.Root()
+			for _, name := range names {
+				parent := of
+				if of = parent.Command(name); of == nil {
+					return usagef("%s has no command %q (see %s --help)", parent.FullName(), name, parent.FullName())
+				}
+			}
+			// In the action's context the commands would be called "strikes help strikes …".
+			return a.root().Run(context.Background(), slices.Concat([]string{"strikes"}, names, []string{"--help"}))
+		}),
+	}
+}
