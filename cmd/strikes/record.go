@@ -90,14 +90,22 @@ type recordPrinter struct {
 	json  *json.Encoder
 	table *tabwriter.Writer
 	begun bool
+	ids   int               // columns that an id may take; 0: as many as it has
 	set   *counter.Override // of the queue
 }
+
+// idColumns are those of a UUID, and some more. An id may have 255.
+const idColumns = 40
 
 func (a *app) recordPrinter(asJSON bool) *recordPrinter {
 	if asJSON {
 		return &recordPrinter{json: json.NewEncoder(a.stdout)}
 	}
-	return &recordPrinter{table: tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)}
+	p := &recordPrinter{table: tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)}
+	if isTerminal(a.stdout) {
+		p.ids = idColumns
+	}
+	return p
 }
 
 func (p *recordPrinter) row(r counter.Record, now time.Time) error {
@@ -110,7 +118,7 @@ func (p *recordPrinter) row(r counter.Record, now time.Time) error {
 		fmt.Fprintln(p.table, "ID\tSTATE\tFAILURES\tCRASHES\tAGE\tDUE\tLAST ERROR")
 		p.begun = true
 	}
-	_, err := fmt.Fprintf(p.table, "%s\t%s\t%d\t%d\t%s\t%s\t%s\n", shown(r.ID), stateOf(r), r.Failures, r.Crashes,
+	_, err := fmt.Fprintf(p.table, "%s\t%s\t%d\t%d\t%s\t%s\t%s\n", fit(shown(r.ID), p.ids), stateOf(r), r.Failures, r.Crashes,
 		age(r, now), due(r, now), brief(r.LastError, 60))
 	return err
 }

@@ -143,6 +143,22 @@ func TestWatchFitsTheTerminal(t *testing.T) {
 	}
 }
 
+// TestLongIDsAreCutOnATerminal, where they would push everything else off the line, and nowhere else.
+func TestLongIDsAreCutOnATerminal(t *testing.T) {
+	queue, id := "cli."+uuid.NewString(), strings.Repeat("order-", 40)
+	t.Cleanup(func() { _ = forgetKeys(storeURL(t), queue) })
+	failOnce(t, queue, id)
+	tt := onTerminal(t, pty.Winsize{Rows: 24, Cols: 80}, strikesOn(t, queue, "counter", "list", queue))
+	tt.awaits(t, "\n"+id[:idColumns-1]+"…  retrying  1")
+	_ = tt.cmd.Wait()
+	for _, more := range [][]string{nil, {"--json"}} {
+		cmd := strikesOn(t, queue, append(append([]string{"counter", "list"}, more...), queue)...)
+		if out := mustOutput(t, cmd); !strings.Contains(out, id) {
+			t.Errorf("%q: the id is not whole:\n%s", more, out)
+		}
+	}
+}
+
 // TestConfirmAsksOnATerminal: only a yes is one.
 func TestConfirmAsksOnATerminal(t *testing.T) {
 	for answer, want := range map[string]string{"y\n": "forgotten", "n\n": "nothing is done", "\n": "nothing is done", "\x04": "nothing is done"} {
