@@ -74,6 +74,7 @@ func TestDoctorProbesTheLanding(t *testing.T) {
 	tests := []struct {
 		patient        // want is the codes of the probe
 		reason  string // why it was refused
+		instead string
 	}{
 		{patient: patient{"quorum as declared", on(quorum), none, ""}},
 		{patient: patient{"classic as declared", on(classic), none, ""}},
@@ -92,26 +93,26 @@ func TestDoctorProbesTheLanding(t *testing.T) {
 		{patient{"a consumer would get it", func(b topo, q string) {
 			on(quorum)(b, q)
 			consumer(b, q+".dlq")
-		}, none, "probe-refused"}, "1 consumers of the dead-letter queue"},
+		}, none, "probe-refused"}, "1 consumers of the dead-letter queue", "stop its consumers"},
 		{patient{"it would be one among others", func(b topo, q string) {
 			on(quorum)(b, q)
 			b.publish("", q+".dlq", "a dead letter")
-		}, none, "probe-refused"}, "holds 1 dead letters"},
+		}, none, "probe-refused"}, "holds 1 dead letters", "replay or drop its dead letters (strikes dead) and probe again; or see whether"},
 		{patient{"back to itself", func(b topo, q string) {
 			on(quorum)(b, q)
 			b.bind(q, "", q+".dlx")
-		}, none, "probe-refused"}, "lead back"},
+		}, none, "probe-refused"}, "lead back", ""},
 		{patient{"a key that the message decides", func(b topo, q string) {
 			b.way(q, "topic", "a.*")
 			b.queue(q, quorum(q))
-		}, none, "probe-refused"}, "depends on the message"},
+		}, none, "probe-refused"}, "depends on the message", ""},
 		{patient{"a dead-letter queue that expires messages", func(b topo, q string) {
 			b.ends(q, lettersTo("x-message-ttl", 100000))
-		}, none, "probe-refused"}, "taken out"},
+		}, none, "probe-refused"}, "taken out", ""},
 		{patient{"nothing bound", func(b topo, q string) {
 			b.exchange(q+".dlx", "fanout")
 			b.queue(q, quorum(q))
-		}, none, "probe-refused"}, "reach no queue"},
+		}, none, "probe-refused"}, "reach no queue", ""},
 	}
 	b := newTopo(t)
 	for _, tt := range tests {
@@ -124,6 +125,9 @@ func TestDoctorProbesTheLanding(t *testing.T) {
 		}
 		if tt.reason != "" && (len(findings) != 1 || !strings.Contains(findings[0].Seen, tt.reason)) {
 			t.Errorf("%s: got %v, want the reason %q", tt.name, findings, tt.reason)
+		}
+		if tt.instead != "" && !strings.Contains(findings[0].Fix, tt.instead) {
+			t.Errorf("%s: got %v, want the advice %q", tt.name, findings, tt.instead)
 		}
 		if after := b.depths(q); after != before {
 			t.Errorf("%s: depths %v before, %v after", tt.name, before, after)

@@ -33,7 +33,7 @@ type Proof struct {
 // The scratch message that is rejected goes the way of the queue's dead letters,
 // and is taken out of the dead-letter queues again. So it is tried only where
 // these are known, empty, and without a consumer which could get it; else a
-// finding says why it was not.
+// finding says why it was not, and how else to learn it.
 //
 // Of need it takes Queue, and Management to learn the dead-letter queues.
 func Probe(ctx context.Context, conn *amqp.Connection, need Need) (Proof, error) {

@@ -17,12 +17,14 @@ func probeLanding(ctx context.Context, conn *amqp.Connection, f facts) (Proof, e
 		return untried(what, reason), nil
 	}
 	for _, t := range f.vitals.targets {
-		reason, err := occupied(ctx, conn, t.queue)
+		q, err := state(ctx, conn, t.queue)
 		if err != nil {
 			return Proof{}, err
 		}
-		if reason != "" {
-			return untried(what, reason), nil
+		if reason := occupied(q); reason != "" {
+			proof := untried(what, reason)
+			proof.Findings[0].Fix = f.instead(q)
+			return proof, nil
 		}
 	}
 	var missing []string
@@ -77,22 +79,36 @@ func (f facts) unsafe() string {
 	return ""
 }
 
-// occupied says what keeps a scratch message from being put into the queue and
-// taken out again.
-func occupied(ctx context.Context, conn *amqp.Connection, queue string) (reason string, err error) {
-	err = onChannel(ctx, conn, func(ch *amqp.Channel) error {
-		q, err := ch.QueueDeclarePassive(queue, false, false, false, false, nil)
-		switch {
-		case err != nil:
-			return err
-		case q.Consumers > 0:
-			reason = fmt.Sprintf("%d consumers of the dead-letter queue %q would get the scratch message", q.Consumers, queue)
-		case q.Messages > 0:
-			reason = fmt.Sprintf("the dead-letter queue %q holds %d dead letters, and the scratch message could not be taken out from among them", queue, q.Messages)
-		}
-		return nil
+func state(ctx context.Context, conn *amqp.Connection, queue string) (q amqp.Queue, err error) {
+	err = onChannel(ctx, conn, func(ch *amqp.Channel) (err error) {
+		q, err = ch.QueueDeclarePassive(queue, false, false, false, false, nil)
+		return err
 	})
-	return reason, err
+	return q, err
+}
+
+// occupied says what keeps a scratch message from being put into the queue and
+// taken out again. There is no way around dead letters that are there already:
+// the message would come behind them, so that they had to be handed out first,
+// which quorum queues count, or it would have to stay.
+func occupied(q amqp.Queue) string {
+	switch {
+	case q.Consumers > 0:
+		return fmt.Sprintf("%d consumers of the dead-letter queue %q would get the scratch message", q.Consumers, q.Name)
+	case q.Messages > 0:
+		return fmt.Sprintf("the dead-letter queue %q holds %d dead letters, and the scratch message could not be taken out from behind them untouched", q.Name, q.Messages)
+	}
+	return ""
+}
+
+// instead says how else to learn whether dead letters land.
+func (f facts) instead(q amqp.Queue) string {
+	first := "replay or drop its dead letters (strikes dead)"
+	if q.Consumers > 0 {
+		first = "stop its consumers for a moment"
+	}
+	return fmt.Sprintf("%s and probe again; or see whether as many dead letters are there as consumers rejected: strikes status --dead-letter-queue %s %s",
+		first, quoted(q.Name), quoted(f.queue))
 }
 
 // landingArguments are those that bear on dead letters.
