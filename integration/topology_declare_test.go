@@ -1,0 +1,99 @@
+package integration
+
+import (
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/uuid"
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/topology"
+)
+
+func topoSpecs(queue string) map[string]topology.Spec {
+	return map[string]topology.Spec{
+		"quorum":                          {Queue: queue},
+		"quorum, single active consumer":  {Queue: queue, SingleActiveConsumer: true},
+		"classic":                         {Queue: queue, Type: topology.Classic},
+		"classic, single active consumer": {Queue: queue, Type: topology.Classic, SingleActiveConsumer: true},
+	}
+}
+
+func TestTopologyDeclared(t *testing.T) {
+	for name := range topoSpecs("") {
+		t.Run(name, func(t *testing.T) {
+			b := newTopo(t)
+			q, source := b.name(), b.name()
+			b.exchange(source, "topic")
+			spec := topoSpecs(q)[name]
+			spec.Bindings = []topology.Binding{{Exchange: source, Key: "order.*"}}
+			b.declare(spec)
+			b.declare(spec) // again: nothing changes
+
+			need := topology.Need{Queue: q, MaxRetries: 3, Ordered: spec.SingleActiveConsumer}
+			b.want("over AMQP", need, "warning bindings-unknown")
+			need.Management = managementURL(t)
+			b.want("with the management API", need)
+			if !spec.SingleActiveConsumer {
+				need.Ordered = true
+				b.want("order", need, "error not-single-active")
+			}
+			b.rejectsLand(q, source, "order.new")
+		})
+	}
+}
+
+func TestTopologyDeclareMismatch(t *testing.T) {
+	b := newTopo(t)
+	q := b.name()
+	b.queue(q, amqp.Table{"x-queue-type": "classic", "x-max-length": 10})
+	err := topology.Declare(t.Context(), b.conn, topology.Spec{Queue: q})
+	for _, w := range []string{
+		`topology: declare queue "` + q + `"`, `x-queue-type "classic", not "quorum"`, "x-max-length 10, not unset",
+		"x-delivery-limit unset, not 1000", "declared before it: exchange ",
+	} {
+		if err == nil || !strings.Contains(err.Error(), w) {
+			t.Errorf("%q is not in the error: %v", w, err)
+		}
+	}
+	other := b.name()
+	b.exchange(other+".dlx", "direct")
+	err = topology.Declare(t.Context(), b.conn, topology.Spec{Queue: other})
+	for _, w := range []string{`declare exchange "` + other + `.dlx"`, "'type'", "'direct'", "nothing was declared"} {
+		if err == nil || !strings.Contains(err.Error(), w) {
+			t.Errorf("%q is not in the error: %v", w, err)
+		}
+	}
+}
+
+func TestTopologyDeclareAtOnce(t *testing.T) {
+	b := newTopo(t)
+	q := b.name()
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			if err := topology.Declare(t.Context(), b.conn, topology.Spec{Queue: q}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	b.want("afterwards", topology.Need{Queue: q}, "warning bindings-unknown")
+}
+
+func TestTopologyNames(t *testing.T) {
+	long := "topology." + strings.Repeat("settlement.", 20) + uuid.NewString()[:8]
+	for name, want := range map[string][]string{
+		long:                          {"warning bindings-unknown"},
+		"größe a+b c/%2F 'x'?#":       {"warning bindings-unknown"},
+		strings.Repeat("größe.", 20):  {"error arguments-unknown"},
+		"but current is none' of 'x'": {"warning bindings-unknown"},
+	} {
+		b := newTopo(t)
+		b.deletes(name)
+		b.declare(topology.Spec{Queue: name})
+		b.want(name+" over AMQP", topology.Need{Queue: name, MaxRetries: 3}, want...)
+		b.want(name+" with the management API", topology.Need{Queue: name, MaxRetries: 3, Management: managementURL(t)})
+	}
+}

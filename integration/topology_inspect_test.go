@@ -1,0 +1,176 @@
+package integration
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/uuid"
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/topology"
+)
+
+func TestTopologyNotFound(t *testing.T) {
+	b := newTopo(t)
+	q := b.name()
+	err := topology.Check(t.Context(), b.conn, topology.Need{Queue: q})
+	if !errors.Is(err, topology.ErrQueueNotFound) || !strings.Contains(err.Error(), fmt.Sprintf("%q in virtual host", q)) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// Reading a queue over AMQP rests on an argument that keeps a redeclaration
+// from creating the queue, and is not compared when it exists.
+func TestTopologyProbeCreatesNothing(t *testing.T) {
+	b := newTopo(t)
+	for _, args := range []amqp.Table{{}, {"x-queue-type": "classic"}, {"x-queue-type": "quorum"}} {
+		q := b.name()
+		probe := amqp.Table{"x-max-age": int32(-1)}
+		for k, v := range args {
+			probe[k] = v
+		}
+		declare := func(args amqp.Table) error {
+			return b.try(func(ch *amqp.Channel) error {
+				_, err := ch.QueueDeclare(q, true, false, false, false, args)
+				return err
+			})
+		}
+		var reply *amqp.Error
+		if err := declare(probe); !errors.As(err, &reply) || reply.Code != amqp.PreconditionFailed {
+			t.Errorf("%v, absent: got %v, want 406", args, err)
+		}
+		err := b.try(func(ch *amqp.Channel) error {
+			_, err := ch.QueueDeclarePassive(q, true, false, false, false, nil)
+			return err
+		})
+		if !errors.As(err, &reply) || reply.Code != amqp.NotFound {
+			t.Errorf("%v: the probe created a queue: %v", args, err)
+		}
+		if err := declare(args); err != nil {
+			t.Errorf("%v: %v", args, err)
+		}
+		if err := declare(probe); err != nil {
+			t.Errorf("%v, existing: got %v, want no difference", args, err)
+		}
+	}
+}
+
+// A queue that is deleted while it is being read must not come back.
+func TestTopologyInspectCreatesNothing(t *testing.T) {
+	b, other := newTopo(t), newTopo(t)
+	for range 20 {
+		q := b.name()
+		b.queue(q, amqp.Table{"x-dead-letter-exchange": "", "x-max-length": 10, "x-max-priority": 5, "x-message-ttl": 60000})
+		var deleting sync.WaitGroup
+		deleting.Go(func() {
+			if err := other.try(func(ch *amqp.Channel) error { _, err := ch.QueueDelete(q, false, false, false); return err }); err != nil {
+				t.Error(err)
+			}
+		})
+		if _, err := topology.Inspect(t.Context(), b.conn, topology.Need{Queue: q}); err != nil && !errors.Is(err, topology.ErrQueueNotFound) {
+			t.Error(err)
+		}
+		deleting.Wait()
+		if _, err := topology.Inspect(t.Context(), b.conn, topology.Need{Queue: q}); !errors.Is(err, topology.ErrQueueNotFound) {
+			t.Fatalf("after the queue was deleted: %v", err)
+		}
+	}
+}
+
+func TestTopologyExclusive(t *testing.T) {
+	b, owner := newTopo(t), newTopo(t)
+	q := "topology." + uuid.NewString()
+	owner.must(func(ch *amqp.Channel) error { _, err := ch.QueueDeclare(q, false, false, true, false, nil); return err })
+	b.want("of another connection", topology.Need{Queue: q}, "error exclusive")
+	owner.want("of this connection", topology.Need{Queue: q}, "error exclusive")
+}
+
+func TestTopologyLifetime(t *testing.T) {
+	b := newTopo(t)
+	q := b.name()
+	b.must(func(ch *amqp.Channel) error { _, err := ch.QueueDeclare(q, true, true, false, false, nil); return err })
+	b.want("auto-delete", topology.Need{Queue: q, AllowDrop: true}, "warning auto-delete")
+	stream := b.name()
+	b.queue(stream, amqp.Table{"x-queue-type": "stream"})
+	b.want("stream", topology.Need{Queue: stream, AllowDrop: true}, "error queue-type")
+}
+
+// reader connects as a user who may read, and nothing else.
+func (b topo) reader() topo {
+	b.t.Helper()
+	user, password := "reader-"+uuid.NewString(), uuid.NewString()
+	topoAPI(b.t, "PUT", "users/"+user, map[string]any{"password": password, "tags": ""})
+	b.t.Cleanup(func() { topoAPI(b.t, "DELETE", "users/"+user, nil) })
+	topoAPI(b.t, "PUT", "permissions/"+url.PathEscape(b.conn.Config.Vhost)+"/"+user,
+		map[string]any{"configure": "^$", "write": "^$", "read": ".*"})
+
+	at, err := url.Parse(brokerURL(b.t))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	at.User = url.UserPassword(user, password)
+	return topoDial(b.t, at.String())
+}
+
+// A user who may only read is told what to do about it.
+func TestTopologyPermissions(t *testing.T) {
+	admin := newTopo(t)
+	q := admin.name()
+	admin.declare(topology.Spec{Queue: q})
+
+	reader := admin.reader()
+	reader.want("over AMQP", topology.Need{Queue: q, MaxRetries: 3}, "error arguments-denied")
+	reader.want("with the management API", topology.Need{Queue: q, MaxRetries: 3, Management: managementURL(t)})
+}
+
+// The API may be away, or that of another broker; AMQP then tells what it can.
+func TestTopologyManagementTrouble(t *testing.T) {
+	b := newTopo(t)
+	q := b.name()
+	b.declare(topology.Spec{Queue: q})
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprint(w, `{"name":"another@cluster"}`)
+	}))
+	defer other.Close()
+	for _, api := range []string{"http://ops:sesame@127.0.0.1:1", other.URL, strings.Replace(managementURL(t), "://", "://no", 1)} {
+		need := topology.Need{Queue: q, MaxRetries: 3, Management: api}
+		b.want("trouble", need, "warning bindings-unknown", "warning management-unreachable")
+		var log bytes.Buffer
+		need.Logger = slog.New(slog.NewTextHandler(&log, nil))
+		if err := topology.Check(context.Background(), b.conn, need); err != nil {
+			t.Error(err)
+		}
+		if text := log.String(); !strings.Contains(text, "code=management-unreachable") || !strings.Contains(text, "queue="+q) ||
+			strings.Contains(text, "sesame") {
+			t.Errorf("logged: %s", text)
+		}
+	}
+}
+
+func TestTopologyClosedConnection(t *testing.T) {
+	conn, err := amqp.Dial(brokerURL(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn.Close()
+	if err := topology.Check(t.Context(), conn, topology.Need{Queue: "q"}); !errors.Is(err, amqp.ErrClosed) {
+		t.Errorf("Check: got %v, want ErrClosed", err)
+	}
+	if err := topology.Declare(t.Context(), conn, topology.Spec{Queue: "q"}); !errors.Is(err, amqp.ErrClosed) {
+		t.Errorf("Declare: got %v, want ErrClosed", err)
+	}
+	done, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := topology.Check(done, conn, topology.Need{Queue: "q"}); !errors.Is(err, context.Canceled) {
+		t.Errorf("Check: got %v, want Canceled", err)
+	}
+}
