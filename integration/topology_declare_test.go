@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"errors"
 	"strings"
 	"sync"
 	"testing"
@@ -95,5 +96,32 @@ func TestTopologyNames(t *testing.T) {
 		b.declare(topology.Spec{Queue: name})
 		b.want(name+" over AMQP", topology.Need{Queue: name, MaxRetries: 3}, want...)
 		b.want(name+" with the management API", topology.Need{Queue: name, MaxRetries: 3, Management: managementURL(t)})
+	}
+}
+
+// Why topology.CheckName refuses these: the one ends the connection, the other is about another queue.
+func TestTopologyNamesThatAreRefused(t *testing.T) {
+	b := newTopo(t)
+	q := b.name()
+	b.deletes(q)
+	b.must(func(ch *amqp.Channel) error {
+		made, err := ch.QueueDeclare(q[:9]+"\r\n"+q[9:], false, false, false, false, nil)
+		if made.Name != q {
+			t.Errorf("a line break made a queue of the name %q, not %q", made.Name, q)
+		}
+		return err
+	})
+	err := onChannel(dialer(t), func(ch *amqp.Channel) error {
+		_, err := ch.QueueDeclarePassive(q+"\xff", false, false, false, false, nil)
+		return err
+	})
+	var reply *amqp.Error
+	if !errors.As(err, &reply) || reply.Code != amqp.FrameError {
+		t.Errorf("a name that is not UTF-8: %v", err)
+	}
+	for _, name := range []string{q[:9] + "\r\n" + q[9:], q + "\xff"} {
+		if err := topology.Check(t.Context(), b.conn, topology.Need{Queue: name}); err == nil || b.conn.IsClosed() {
+			t.Errorf("%q: %v, and the connection is closed: %v", name, err, b.conn.IsClosed())
+		}
 	}
 }
