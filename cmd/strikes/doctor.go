@@ -48,6 +48,15 @@ func managementFlag() cli.Flag {
 	}
 }
 
+// managementOf returns the API's URL; empty if none was given.
+func managementOf(c *cli.Command) (string, error) {
+	api := c.String("management-url")
+	if api != "" && !readable(api) {
+		return "", usagef("the management API's URL cannot be read: it is http[s]://user:password@host:15672")
+	}
+	return api, nil
+}
+
 // rounds is one run of the doctor.
 type rounds struct {
 	app    *app
@@ -94,19 +103,18 @@ func (a *app) doctor(ctx context.Context, c *cli.Command) error {
 }
 
 func doctorNeed(c *cli.Command) (topology.Need, error) {
+	api, err := managementOf(c)
 	need := topology.Need{
 		MaxRetries: c.Int("max-retries"), MaxBackoff: c.Duration("max-backoff"), Ordered: c.Bool("ordered"),
-		AllowDrop: c.Bool("allow-drop"), Management: c.String("management-url"),
+		AllowDrop: c.Bool("allow-drop"), Management: api,
 	}
 	switch {
 	case need.MaxRetries < 0 || need.MaxRetries > mostRetries:
 		return need, usagef("--max-retries is %d: it is 0 to %d", need.MaxRetries, mostRetries)
 	case need.MaxBackoff <= 0:
 		return need, usagef("--max-backoff is %v: it must be positive", need.MaxBackoff)
-	case need.Management != "" && !readable(need.Management):
-		return need, usagef("the management API's URL cannot be read: it is http[s]://user:password@host:15672")
 	}
-	return need, nil
+	return need, err
 }
 
 // broker looks at the queues, and at the broker itself.

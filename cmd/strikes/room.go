@@ -30,10 +30,11 @@ func (a *app) checkRoom(ctx context.Context, c *cli.Command, queue string, retri
 	if vhost := c.String("vhost"); vhost != "" && vhost != b.vhost {
 		return usagef("the broker's URL is of virtual host %q, not %q, so the queue's delivery limit cannot be seen (--unchecked: do it all the same)", b.vhost, vhost)
 	}
-	need := topology.Need{Queue: queue, MaxRetries: retries, Management: c.String("management-url")}
-	if need.Management != "" && !readable(need.Management) {
-		return usagef("the management API's URL cannot be read: it is http[s]://user:password@host:15672")
+	api, err := managementOf(c)
+	if err != nil {
+		return err
 	}
+	need := topology.Need{Queue: queue, MaxRetries: retries, Management: api}
 	err = b.with(ctx, func(conn *amqp.Connection) error {
 		if need.Management == "" {
 			need, _ = b.guess(ctx, conn, need) // without the API, AMQP tells of the argument

@@ -18,13 +18,14 @@ func (a *app) statusCommand() *cli.Command {
 		Usage:     "show what blocks a queue now, and why",
 		ArgsUsage: "QUEUE",
 		Description: "Blocking are the messages that failed and are not dead-lettered, and those that run again; the one that does so for\n" +
-			"longest comes first: in an ordered queue, that is its head. A message that a handler has for the first time is not\n" +
-			"in the store, and only counts as unacked.\n\n" +
+			"longest comes first: in an ordered queue, that is its head. With lanes each has one, and the store does not tell\n" +
+			"which lane is whose. A message that a handler has for the first time is not in the store, and only counts as\n" +
+			"unacked.\n\n" +
 			"What was dead-lettered is counted by the store, and held against what the dead-letter queue has. The count is\n" +
 			"without messages that have no id, and without those that the broker dead-letters by itself.\n\n" +
 			"Rates, unacked messages and what was taken out of the dead-letter queue are told by the management API alone, and are up to 5 s old.",
 		Flags: storeFlags(
-			&cli.StringFlag{Name: "management-url", Sources: env("management-url"), Usage: "the broker's management API, as `URL` http://user:password@host:15672, for what AMQP does not tell"},
+			managementFlag(),
 			&cli.StringFlag{Name: "dead-letter-queue", Sources: env("dead-letter-queue"), DefaultText: "QUEUE.dlq", Usage: "where dead letters go: `NAME`"},
 			&cli.IntFlag{Name: "limit", Value: 20, Usage: "tell of `N` messages at most; 0: all"},
 			&cli.BoolFlag{Name: "watch", Usage: "look again and again; on a terminal, q ends it"},
@@ -68,8 +69,12 @@ func newLooker(c *cli.Command, queue string) (*looker, error) {
 	if err != nil {
 		return nil, err
 	}
+	api, err := managementOf(c)
+	if err != nil {
+		return nil, err
+	}
 	l := &looker{broker: b, vhost: b.vhost, queue: queue, dead: c.String("dead-letter-queue"), most: c.Int("limit"),
-		api: topology.Need{Management: c.String("management-url")}}
+		api: topology.Need{Management: api}}
 	if l.dead == "" {
 		l.dead = queue + ".dlq"
 	}
@@ -80,8 +85,6 @@ func newLooker(c *cli.Command, queue string) (*looker, error) {
 		return nil, usagef("--limit is %d: it must not be negative", l.most)
 	case c.Duration("interval") < 100*time.Millisecond:
 		return nil, usagef("--interval is %v: it must be 100ms at least", c.Duration("interval"))
-	case l.api.Management != "" && !readable(l.api.Management):
-		return nil, usagef("the management API's URL cannot be read: it is http[s]://user:password@host:15672")
 	case c.String("vhost") != "" && c.String("vhost") != b.vhost:
 		return nil, usagef("--vhost is %q, but the broker's URL leads to virtual host %q", c.String("vhost"), b.vhost)
 	}
