@@ -45,18 +45,50 @@ func storeFlags(more ...cli.Flag) []cli.Flag {
 	}, more...)
 }
 
-// counters opens what the three need: the store, and the virtual host, for which the broker is not asked.
-func counters(ctx context.Context, c *cli.Command) (store *counter.Counter, vhost string, err error) {
-	vhost = c.String("vhost")
-	if vhost == "" {
+// desk is where operators work on what is counted of a queue.
+type desk struct {
+	*counter.Counter
+	app          *app
+	vhost, queue string
+}
+
+// deskFor opens the store. For the virtual host the broker is not asked. The caller closes it.
+func (a *app) deskFor(ctx context.Context, c *cli.Command, queue string) (*desk, error) {
+	d := &desk{app: a, vhost: c.String("vhost"), queue: queue}
+	if d.vhost == "" {
 		b, err := brokerOf(c)
 		if err != nil {
-			return nil, "", err
+			return nil, err
 		}
-		vhost = b.vhost
+		d.vhost = b.vhost
 	}
-	store, err = storeOf(ctx, c)
-	return store, vhost, err
+	var err error
+	d.Counter, err = storeOf(ctx, c)
+	return d, err
+}
+
+// records are those of all lives of a message.
+func (d *desk) records(ctx context.Context, id string) ([]counter.Record, error) {
+	records, err := d.Get(ctx, d.vhost, d.queue, id)
+	for i := range records {
+		records[i].ID = id // one that cannot be read does not tell
+	}
+	return records, err
+}
+
+// override is the limit that the queue's consumers obey instead of their own, nil if there is none.
+func (d *desk) override(ctx context.Context) (*counter.Override, error) {
+	set, err := d.Limit(ctx, d.vhost, d.queue)
+	if errors.Is(err, counter.ErrOverride) {
+		fmt.Fprintf(d.app.stderr, "strikes: %s\n", printable(err.Error(), ""))
+		return nil, nil //nolint:nilnil // none is no error, and no zero value of an override
+	}
+	return set, err
+}
+
+// nothing says what there is not, of the queue.
+func (d *desk) nothing(format string, args ...any) error {
+	return coded{fmt.Errorf("%s of queue %q in virtual host %q", fmt.Sprintf(format, args...), d.queue, d.vhost), exitNothing}
 }
 
 func (a *app) listCounters(ctx context.Context, c *cli.Command) error {
@@ -68,19 +100,19 @@ func (a *app) listCounters(ctx context.Context, c *cli.Command) error {
 	if limit < 0 {
 		return usagef("--limit is %d: it must not be negative", limit)
 	}
-	store, vhost, err := counters(ctx, c)
+	d, err := a.deskFor(ctx, c, args[0])
 	if err != nil {
 		return err
 	}
-	defer store.Close()
-	set, err := a.limitOf(ctx, store, vhost, args[0])
+	defer d.Close()
+	set, err := d.override(ctx)
 	if err != nil {
 		return err
 	}
 	out := a.recordPrinter(c.Bool("json"))
 	out.set = set
 	n := 0
-	for r, err := range store.List(ctx, vhost, args[0]) {
+	for r, err := range d.List(ctx, d.vhost, d.queue) {
 		if err != nil {
 			return errors.Join(out.flush(), err)
 		}
@@ -95,7 +127,7 @@ func (a *app) listCounters(ctx context.Context, c *cli.Command) error {
 		return err
 	}
 	if n == 0 {
-		return coded{fmt.Errorf("nothing is counted of queue %q in virtual host %q", args[0], vhost), exitNothing}
+		return d.nothing("nothing is counted")
 	}
 	return nil
 }
@@ -105,19 +137,19 @@ func (a *app) getCounter(ctx context.Context, c *cli.Command) error {
 	if err != nil {
 		return err
 	}
-	store, vhost, err := counters(ctx, c)
+	d, err := a.deskFor(ctx, c, args[0])
 	if err != nil {
 		return err
 	}
-	defer store.Close()
-	records, err := store.Get(ctx, vhost, args[0], args[1])
+	defer d.Close()
+	records, err := d.records(ctx, args[1])
 	if err != nil {
 		return err
 	}
 	if len(records) == 0 {
-		return coded{fmt.Errorf("nothing is counted of message %q of queue %q in virtual host %q", args[1], args[0], vhost), exitNothing}
+		return d.nothing("nothing is counted of message %q", args[1])
 	}
-	set, err := a.limitOf(ctx, store, vhost, args[0])
+	set, err := d.override(ctx)
 	if err != nil {
 		return err
 	}
@@ -134,14 +166,4 @@ func (a *app) getCounter(ctx context.Context, c *cli.Command) error {
 		}
 	}
 	return nil
-}
-
-// limitOf is the override of a queue that its consumers obey, nil if there is none.
-func (a *app) limitOf(ctx context.Context, store *counter.Counter, vhost, queue string) (*counter.Override, error) {
-	set, err := store.Limit(ctx, vhost, queue)
-	if errors.Is(err, counter.ErrOverride) {
-		fmt.Fprintf(a.stderr, "strikes: %s\n", printable(err.Error(), ""))
-		return nil, nil //nolint:nilnil // none is no error, and no zero value of an override
-	}
-	return set, err
 }

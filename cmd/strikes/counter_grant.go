@@ -53,20 +53,20 @@ func (a *app) grantTries(ctx context.Context, c *cli.Command) error {
 	if err != nil {
 		return err
 	}
-	store, vhost, err := counters(ctx, c)
+	d, err := a.deskFor(ctx, c, args[0])
 	if err != nil {
 		return err
 	}
-	defer store.Close()
-	r, err := living(ctx, store, counter.Message{VHost: vhost, Queue: args[0], ID: args[1]})
+	defer d.Close()
+	r, err := d.living(ctx, args[1])
 	if err != nil {
 		return err
 	}
-	set, err := a.limitOf(ctx, store, vhost, args[0])
+	set, err := d.override(ctx)
 	if err != nil {
 		return err
 	}
-	out := grantedTo{VHost: vhost, Queue: args[0], ID: args[1], Life: r.Life, Tries: tries, Charges: r.Charges(), note: noteJSON(why), Done: !c.Bool("dry-run")}
+	out := grantedTo{VHost: d.vhost, Queue: d.queue, ID: r.ID, Life: r.Life, Tries: tries, Charges: r.Charges(), note: noteJSON(why), Done: !c.Bool("dry-run")}
 	if limit := r.InForce(set); limit > 0 {
 		out.Limit = limit + tries
 	}
@@ -74,8 +74,7 @@ func (a *app) grantTries(ctx context.Context, c *cli.Command) error {
 		return err
 	}
 	if out.Done {
-		m := counter.Message{VHost: vhost, Queue: args[0], ID: args[1], Life: r.Life}
-		if err := store.Grant(ctx, m, counter.Grant{Tries: tries, Note: why}); err != nil {
+		if err := d.Grant(ctx, r.Message, counter.Grant{Tries: tries, Note: why}); err != nil {
 			return ungranted(err)
 		}
 	}
@@ -83,17 +82,17 @@ func (a *app) grantTries(ctx context.Context, c *cli.Command) error {
 }
 
 // living returns the record of the life that is not over yet.
-func living(ctx context.Context, store *counter.Counter, m counter.Message) (counter.Record, error) {
-	records, err := store.Get(ctx, m.VHost, m.Queue, m.ID)
+func (d *desk) living(ctx context.Context, id string) (counter.Record, error) {
+	records, err := d.records(ctx, id)
 	if err != nil {
 		return counter.Record{}, err
 	}
 	if len(records) == 0 {
-		return counter.Record{}, coded{fmt.Errorf("nothing is counted of message %q of queue %q in virtual host %q: it has not failed yet", m.ID, m.Queue, m.VHost), exitNothing}
+		return counter.Record{}, fmt.Errorf("%w: it has not failed yet", d.nothing("nothing is counted of message %q", id))
 	}
 	i := slices.IndexFunc(records, func(r counter.Record) bool { return r.State == counter.Live })
 	if i < 0 {
-		return counter.Record{}, ungranted(fmt.Errorf("message %q of queue %q: %w", m.ID, m.Queue, counter.ErrOver))
+		return counter.Record{}, ungranted(fmt.Errorf("message %q of queue %q: %w", id, d.queue, counter.ErrOver))
 	}
 	return records[i], nil
 }

@@ -45,26 +45,25 @@ func (a *app) resetCounters(ctx context.Context, c *cli.Command) error {
 	if err != nil {
 		return err
 	}
-	store, vhost, err := counters(ctx, c)
+	d, err := a.deskFor(ctx, c, args[0])
 	if err != nil {
 		return err
 	}
-	defer store.Close()
-	queue := args[0]
-	found, err := lookUp(ctx, store, vhost, queue, args[1:])
+	defer d.Close()
+	found, err := d.lookUp(ctx, args[1:])
 	if err != nil {
 		return err
 	}
 	if len(found) == 0 {
-		return coded{fmt.Errorf("nothing is counted of these messages of queue %q in virtual host %q", queue, vhost), exitNothing}
+		return d.nothing("nothing is counted of these messages")
 	}
 	if !c.Bool("dry-run") {
-		question := fmt.Sprintf("Forget what is counted of %s of queue %s?", plural(len(found), "message"), shown(queue))
+		question := fmt.Sprintf("Forget what is counted of %s of queue %s?", plural(len(found), "message"), shown(d.queue))
 		if err := a.confirm(c.Bool("yes"), question); err != nil {
 			return err
 		}
 		for i := range found {
-			if err := found[i].reset(ctx, store, why); err != nil {
+			if err := d.reset(ctx, &found[i], why); err != nil {
 				return errors.Join(a.printCounted(found[:i], c.Bool("json")), err)
 			}
 		}
@@ -73,9 +72,9 @@ func (a *app) resetCounters(ctx context.Context, c *cli.Command) error {
 }
 
 // reset makes the records of all lives clean. One that expired meanwhile is.
-func (n *counted) reset(ctx context.Context, store *counter.Counter, why counter.Note) error {
+func (d *desk) reset(ctx context.Context, n *counted, why counter.Note) error {
 	for _, m := range n.lives {
-		if err := store.Pardon(ctx, m, why); err != nil && !errors.Is(err, counter.ErrNoRecord) {
+		if err := d.Pardon(ctx, m, why); err != nil && !errors.Is(err, counter.ErrNoRecord) {
 			return err
 		}
 	}
@@ -84,9 +83,9 @@ func (n *counted) reset(ctx context.Context, store *counter.Counter, why counter
 }
 
 // lookUp finds those of ids of which something is counted.
-func lookUp(ctx context.Context, store *counter.Counter, vhost, queue string, ids []string) (found []counted, err error) {
+func (d *desk) lookUp(ctx context.Context, ids []string) (found []counted, err error) {
 	for _, id := range ids {
-		of, err := store.Get(ctx, vhost, queue, id)
+		of, err := d.records(ctx, id)
 		if err != nil {
 			return nil, err
 		}
@@ -97,7 +96,7 @@ func lookUp(ctx context.Context, store *counter.Counter, vhost, queue string, id
 			}
 			n.Records++
 			n.Charges += r.Charges()
-			n.lives = append(n.lives, counter.Message{VHost: vhost, Queue: queue, ID: id, Life: r.Life})
+			n.lives = append(n.lives, r.Message)
 		}
 		if n.Records > 0 {
 			found = append(found, n)

@@ -68,27 +68,27 @@ func (a *app) getLimit(ctx context.Context, c *cli.Command) error {
 	if err != nil {
 		return err
 	}
-	store, vhost, err := counters(ctx, c)
+	d, err := a.deskFor(ctx, c, args[0])
 	if err != nil {
 		return err
 	}
-	defer store.Close()
-	o, err := store.Limit(ctx, vhost, args[0])
+	defer d.Close()
+	o, err := d.Limit(ctx, d.vhost, d.queue)
 	if err != nil {
 		return err
 	}
 	if o == nil {
-		return noLimit(vhost, args[0])
+		return d.noLimit()
 	}
 	if c.Bool("json") {
-		return json.NewEncoder(a.stdout).Encode(override{VHost: vhost, Queue: args[0], MaxRetries: o.MaxRetries, note: noteJSON(o.Note)})
+		return json.NewEncoder(a.stdout).Encode(override{VHost: d.vhost, Queue: d.queue, MaxRetries: o.MaxRetries, note: noteJSON(o.Note)})
 	}
 	_, err = fmt.Fprintln(a.stdout, limitText(*o))
 	return err
 }
 
-func noLimit(vhost, queue string) error {
-	return coded{fmt.Errorf("no limit is set for queue %q in virtual host %q: its consumers' own are in force", queue, vhost), exitNothing}
+func (d *desk) noLimit() error {
+	return coded{fmt.Errorf("no limit is set for queue %q in virtual host %q: its consumers' own are in force", d.queue, d.vhost), exitNothing}
 }
 
 func limitText(o counter.Override) string {
@@ -108,17 +108,17 @@ func (a *app) setLimit(ctx context.Context, c *cli.Command) error {
 	if err != nil {
 		return err
 	}
-	store, vhost, err := counters(ctx, c)
+	d, err := a.deskFor(ctx, c, args[0])
 	if err != nil {
 		return err
 	}
-	defer store.Close()
+	defer d.Close()
 	if err := a.checkRoom(ctx, c, args[0], n); err != nil {
 		return err
 	}
 	o := counter.Override{MaxRetries: n, Note: why}
-	out := override{VHost: vhost, Queue: args[0], MaxRetries: n, note: noteJSON(why)}
-	return a.changeLimit(ctx, c, change{store: store, out: out, to: &o, did: "set"})
+	out := override{VHost: d.vhost, Queue: d.queue, MaxRetries: n, note: noteJSON(why)}
+	return a.changeLimit(ctx, c, change{desk: d, out: out, to: &o, did: "set"})
 }
 
 func (a *app) clearLimit(ctx context.Context, c *cli.Command) error {
@@ -126,30 +126,30 @@ func (a *app) clearLimit(ctx context.Context, c *cli.Command) error {
 	if err != nil {
 		return err
 	}
-	store, vhost, err := counters(ctx, c)
+	d, err := a.deskFor(ctx, c, args[0])
 	if err != nil {
 		return err
 	}
-	defer store.Close()
-	out := override{VHost: vhost, Queue: args[0]}
-	switch o, err := store.Limit(ctx, vhost, args[0]); {
+	defer d.Close()
+	out := override{VHost: d.vhost, Queue: d.queue}
+	switch o, err := d.Limit(ctx, d.vhost, d.queue); {
 	case errors.Is(err, counter.ErrOverride):
 	case err != nil:
 		return err
 	case o == nil:
-		return noLimit(vhost, args[0])
+		return d.noLimit()
 	default:
 		out.MaxRetries, out.note = o.MaxRetries, noteJSON(o.Note)
 	}
-	return a.changeLimit(ctx, c, change{store: store, out: out, did: "cleared"})
+	return a.changeLimit(ctx, c, change{desk: d, out: out, did: "cleared"})
 }
 
 // change is of a queue's limit.
 type change struct {
-	store *counter.Counter
-	out   override
-	to    *counter.Override // nil: cleared
-	did   string
+	*desk
+	out override
+	to  *counter.Override // nil: cleared
+	did string
 }
 
 // changeLimit makes a change, after asking if it dead-letters anything.
@@ -177,7 +177,7 @@ func (a *app) changeLimit(ctx context.Context, c *cli.Command, ch change) error 
 
 // past counts the messages that the limit dead-letters at their next step.
 func past(ctx context.Context, ch change) (n int, err error) {
-	for r, err := range ch.store.List(ctx, ch.out.VHost, ch.out.Queue) {
+	for r, err := range ch.List(ctx, ch.vhost, ch.queue) {
 		if err != nil {
 			return 0, err
 		}
@@ -193,19 +193,19 @@ func (a *app) agree(yes bool, ch change) error {
 		return nil
 	}
 	return a.confirm(yes, fmt.Sprintf("%s of queue %s failed that often already, and would be dead-lettered next. Go on?",
-		plural(ch.out.DeadLetters, "message"), shown(ch.out.Queue)))
+		plural(ch.out.DeadLetters, "message"), shown(ch.queue)))
 }
 
 func (ch change) make(ctx context.Context) error {
 	if ch.to != nil {
-		return ch.store.SetLimit(ctx, ch.out.VHost, ch.out.Queue, *ch.to)
+		return ch.SetLimit(ctx, ch.vhost, ch.queue, *ch.to)
 	}
-	_, err := ch.store.ClearLimit(ctx, ch.out.VHost, ch.out.Queue)
+	_, err := ch.ClearLimit(ctx, ch.vhost, ch.queue)
 	return err
 }
 
 func (ch change) text() string {
-	text := shown(ch.out.Queue) + ": "
+	text := shown(ch.queue) + ": "
 	if !*ch.out.Done {
 		text += "would be "
 	}
