@@ -14,7 +14,8 @@
 // they do not, or cannot be shown to, and says what to change. [Inspect] lists
 // the findings instead. For operators, [Examine] looks closer, at what goes on
 // in the queue and at where its dead letters end; [Probe] proves it on scratch
-// queues, and [List] finds the queues that are worth a look.
+// queues, [Room] says how many retries a queue allows, and [List] finds the
+// queues that are worth a look.
 //
 // What is said of RabbitMQ here was measured on single nodes of 3.10.8, 4.0.5
 // and 4.3.6.

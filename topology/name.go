@@ -14,7 +14,7 @@ const maxName = 255
 // by, else what is wrong with it. Declare, Check and what else asks for a queue
 // here check its name first: of the broker's answers to such a name one ends
 // the connection (501, not UTF-8) and one is about another queue (a line break
-// is taken out of the name).
+// is taken out of the name); measured on 3.10.8 and 4.3.6.
 func CheckName(name string) error {
 	switch {
 	case name == "":

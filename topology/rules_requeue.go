@@ -93,7 +93,7 @@ func deliveryLimitRule(f facts, need Need) []Finding {
 		x.Code, x.Severity, x.Why = codeLimitTight, Warning, neighbors(f.version)
 	default:
 		x.Code, x.Severity = codeLimitLow, Error
-		x.Seen += ", which leaves " + roomText(limit, retries)
+		x.Seen += ", and leaves " + roomText(limit, retries)
 		x.Why = fmt.Sprintf("the broker dead-letters or drops a message before its retries are used up: "+
 			"one that kills its process is returned %d times more often than it is retried", margin)
 	}

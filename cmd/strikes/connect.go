@@ -132,8 +132,7 @@ func dialStore(rawURL, prefix string) (*counter.Counter, error) {
 	return store, nil
 }
 
-// missingDatabase is said when noDatabase is true.
-const missingDatabase = "the store has no database of the number in its URL (redis-cli CONFIG GET databases tells how many; a Cluster has 0 alone)"
+const mendDatabase = "mend the number at the end of the store's URL: redis-cli CONFIG GET databases tells how many there are, and a Cluster has 0 alone"
 
 // noDatabase reports whether a server refused the number of a database, which no Cause tells.
 func noDatabase(err error) bool {
@@ -152,7 +151,7 @@ func openStore(ctx context.Context, rawURL, prefix string) (*counter.Counter, er
 		case ctx.Err() != nil:
 			err = ctx.Err()
 		case noDatabase(err):
-			err = usagef("%s: %w", missingDatabase, err)
+			err = usagef("it has no such database: %w; %s", err, mendDatabase)
 		}
 		return nil, errors.Join(fmt.Errorf("store %s: %w", redacted(rawURL), err), store.Close())
 	}

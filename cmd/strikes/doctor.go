@@ -104,6 +104,9 @@ func (a *app) doctor(ctx context.Context, c *cli.Command) error {
 
 func doctorNeed(c *cli.Command) (topology.Need, error) {
 	api, err := managementOf(c)
+	if err != nil {
+		return topology.Need{}, err
+	}
 	need := topology.Need{
 		MaxRetries: c.Int("max-retries"), MaxBackoff: c.Duration("max-backoff"), Ordered: c.Bool("ordered"),
 		AllowDrop: c.Bool("allow-drop"), Management: api,
@@ -114,7 +117,7 @@ func doctorNeed(c *cli.Command) (topology.Need, error) {
 	case need.MaxBackoff <= 0:
 		return need, usagef("--max-backoff is %v: it must be positive", need.MaxBackoff)
 	}
-	return need, err
+	return need, nil
 }
 
 // broker looks at the queues, and at the broker itself.

@@ -49,7 +49,7 @@ func storeTrouble(err error) finding {
 		Fix: "bring the store back, or give its address with --redis-url",
 	}
 	if noDatabase(err) {
-		f.Code, f.Fix = codeNoDatabase, missingDatabase
+		f.Code, f.Fix = codeNoDatabase, mendDatabase
 	}
 	var store *counter.StoreError
 	if errors.As(err, &store) && store.Cause == counter.Denied {
