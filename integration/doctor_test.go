@@ -130,3 +130,35 @@ func (b topo) forgetPolicy(name string) {
 		b.t.Error(err)
 	}
 }
+
+// What raises a limit that a policy sets raises it on the broker, and keeps what else the policy says.
+func TestDoctorMakesRoom(t *testing.T) {
+	b := newTopo(t)
+	q := b.name()
+	b.queue(q, quorum(q, argLimit, 5000))
+	b.policy(q, map[string]any{"delivery-limit": 50, "message-ttl": 3600000})
+	b.t.Cleanup(func() { b.forgetPolicy("strikes." + q) })
+	need := topology.Need{Queue: q, MaxRetries: 1000, Management: managementURL(t)}
+	room := func() []topology.Finding {
+		findings, err := topology.Room(t.Context(), b.conn, need)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return findings
+	}
+	var narrow []topology.Finding
+	eventually(t, 20*time.Second, "the policy shows", func() bool {
+		narrow = room()
+		return len(narrow) == 1 && strings.Contains(narrow[0].Seen, "is 50, by policy") && strings.Contains(narrow[0].Seen, "room for 46 of 1000 retries")
+	})
+	if _, err := exec.LookPath("curl"); err != nil {
+		t.Skip("curl is not installed; it is what the commands run")
+	}
+	if !b.mend(narrow) {
+		t.Fatalf("no command: %v", narrow)
+	}
+	eventually(t, 20*time.Second, "there is room", func() bool { return len(room()) == 0 })
+	if codes, findings := b.examine(need); !strings.Contains(codes, "message-ttl") {
+		t.Errorf("the rest of the policy is gone: %v", findings)
+	}
+}
