@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/url"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -16,6 +17,9 @@ import (
 // steady is how long a session has to last before the next one is tried without delay.
 const steady = 10 * time.Second
 
+// nobodyListens is the longest wait for a broker where none listens.
+const nobodyListens = 500 * time.Millisecond
+
 // openTimeout is how long a broker may take to accept a consumer. A basic.consume on a quorum queue that was just recovering
 // from a kill was never answered (measured on 3.10.8), and amqp091-go waits for ever.
 const openTimeout = 10 * time.Second
@@ -24,7 +28,7 @@ const openTimeout = 10 * time.Second
 const checkTimeout = time.Minute
 
 // Run keeps one session on the broker until ctx is done: it dials, consumes, and after a lost session dials again, after
-// about 100 ms at first and 2 s at most. Every session has a connection of its own, which Run closes.
+// about 100 ms at first and 2 s in the end, or half a second where nothing listens. Every session has a connection of its own, which Run closes.
 //
 // It returns nil once ctx is done and everything is settled, and ErrUncleanStop if that could not be made sure of. It returns an error at once where another session would not
 // help: a field that is refused, ErrStuck, and, until a first session has consumed, credentials, a queue or a topology that the
@@ -54,12 +58,21 @@ func (c *Consumer) Run(ctx context.Context, dial func(context.Context) (*amqp.Co
 		if time.Since(began) > steady {
 			delays.Reset()
 		}
-		delay := delays.NextBackOff()
+		delay := redialDelay(delays.NextBackOff(), err)
 		c.log().Warn("session ended; another follows", "queue", c.Queue, "in", delay, "error", err)
 		if !pause(ctx, delay) {
 			return nil
 		}
 	}
+}
+
+// redialDelay is how long to wait after a session that ended with err. A host that refuses connections is not burdened by
+// one more, and the broker on it may be back at any moment.
+func redialDelay(delay time.Duration, err error) time.Duration {
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		return min(delay, jitter(nobodyListens))
+	}
+	return delay
 }
 
 // runSession dials and consumes once. It calls consuming when the broker has accepted the consumer.

@@ -3,7 +3,10 @@ package consumer
 import (
 	"context"
 	"errors"
+	"net"
+	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -38,22 +41,31 @@ func TestRunReturnsWhatAnotherDialWouldMeet(t *testing.T) {
 }
 
 func TestRunDialsAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, stop := context.WithCancel(t.Context())
-		began, dials := time.Now(), 0
-		err := minimal().Run(ctx, func(context.Context) (*amqp.Connection, error) {
-			if dials++; dials == 20 {
-				stop()
+	refused := &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
+	for _, tc := range []struct {
+		err         error
+		least, most time.Duration
+	}{
+		{errors.New("the broker is starting"), 15 * time.Second, time.Minute}, // pauses grow to about 2 s
+		{refused, 4 * time.Second, 10 * time.Second},                          // to half a second
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, stop := context.WithCancel(t.Context())
+			began, dials := time.Now(), 0
+			err := minimal().Run(ctx, func(context.Context) (*amqp.Connection, error) {
+				if dials++; dials == 20 {
+					stop()
+				}
+				return nil, tc.err
+			})
+			if err != nil {
+				t.Errorf("Run: %v", err)
 			}
-			return nil, errors.New("connection refused")
+			if took := time.Since(began); took < tc.least || took > tc.most {
+				t.Errorf("%v: 20 dials in %v, want %v to %v", tc.err, took, tc.least, tc.most)
+			}
 		})
-		if err != nil {
-			t.Errorf("Run: %v", err)
-		}
-		if took := time.Since(began); took < 15*time.Second || took > time.Minute {
-			t.Errorf("20 dials in %v: want a pause that grows to about 2 s", took)
-		}
-	})
+	}
 }
 
 func TestConsumeRefusesFields(t *testing.T) {
