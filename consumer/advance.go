@@ -151,7 +151,8 @@ func (s *Settler) guard(name string, call func()) {
 }
 
 // takeSlot waits until a marked attempt more may exist, so that no more messages are marked as running than soon run: each
-// of them becomes a suspect if the process dies. One that is to run alone is marked by the worker that runs it.
+// of them becomes a suspect if the process dies. There are twice as many as workers, so that none waits for an answer to
+// START. An attempt that is to run alone is marked by the worker that runs it.
 func (s *Settler) takeSlot(stop context.Context, a *attempt) bool {
 	if s.slots == nil || a.slot || a.mode == counter.Exclusive {
 		return true

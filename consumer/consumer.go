@@ -144,7 +144,7 @@ func (c *Consumer) prepared(conn *amqp.Connection) (*session, error) {
 		return nil, refusal{err}
 	}
 	s := newSession(set, settler)
-	s.settler.slots = semaphore.NewWeighted(int64(s.Concurrency))
+	s.settler.slots = semaphore.NewWeighted(2 * int64(s.Concurrency))
 	return s, nil
 }
 

@@ -50,6 +50,8 @@ type Event struct {
 	Exclusive bool   `json:"exclusive,omitempty"` // Stepped: a START of that mode
 	Verdict   string `json:"verdict,omitempty"`   // Stepped, in lower case; empty if there was no answer
 
+	Received time.Time `json:"received,omitzero"` // Stepped: when its process got the delivery
+
 	Decision string `json:"decision,omitempty"` // Decided
 	Cause    string `json:"cause,omitempty"`    // Decided
 	Failures int    `json:"failures,omitempty"` // Stepped, Decided, Kept
