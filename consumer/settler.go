@@ -91,7 +91,8 @@ type Settler struct {
 
 	// ConsumerTimeout is the broker's delivery acknowledgement timeout, which AMQP cannot tell; if zero, 30 minutes,
 	// RabbitMQ's default; a minute at least. No delivery is held for more than half of it: what waits longer, for its
-	// backoff, the store or a free handler, is requeued, or left with its session.
+	// backoff, the store or a free handler, is requeued, or left with its session. Only if the store has to be told of that
+	// and does not answer, a quarter is added.
 	ConsumerTimeout time.Duration
 
 	// Key returns what identifies a message among all that are alive in the queue; if nil, its MessageId. Two messages of
