@@ -171,6 +171,7 @@ func populate(b *testing.B, c *Counter, n int) {
 	b.Helper()
 	c.rdb.Del(b.Context(), c.opts.keys(message(benchID(0))).record)
 	benchFail(b, c, 0, 1)
+	c.age(b, time.Minute, message(benchID(0))) // so that the next charge moves a record in the index
 	k := c.opts.keys(message(benchID(0)))
 	for from := 0; from < n; from += 1000 {
 		args := []any{time.Now().Add(DefaultTTL).UnixMilli()}

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"text/tabwriter"
 	"time"
 
@@ -24,6 +25,9 @@ func printBench(w io.Writer, r *bench.Result) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
+	if err := printCosts(w, r.Cases); err != nil {
+		return err
+	}
 	for i, m := range r.Memory {
 		if i == 0 {
 			fmt.Fprintln(w)
@@ -31,6 +35,22 @@ func printBench(w io.Writer, r *bench.Result) error {
 		fmt.Fprintf(w, "%s: %.0f bytes a counter (%d counters)\n", m.What, m.Bytes, m.Counters)
 	}
 	return nil
+}
+
+// printCosts prints where the time went, as far as it is known.
+func printCosts(w io.Writer, cases []*bench.Case) error {
+	cases = slices.DeleteFunc(slices.Clone(cases), func(c *bench.Case) bool { return c.Cost == nil })
+	if len(cases) == 0 {
+		return nil
+	}
+	fmt.Fprintln(w, "\nCPU time of a message or a step, in µs:")
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "CONTEST\tQUEUE\tFAILING\tCONTESTANT\tBROKER\tSTORE\tCLIENT\tALL")
+	for _, c := range cases {
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%.0f\t%.0f\t%.0f\t%.0f\n", c.Contest, orDash(string(c.Queue)), failing(c.Contest, c.Failing), c.Name,
+			c.Cost.Broker, c.Cost.Store, c.Cost.Client, c.Cost.All())
+	}
+	return t.Flush()
 }
 
 // ratioOf names a contest, and in it what is compared if that is not all of strikes.

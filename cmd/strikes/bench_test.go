@@ -89,6 +89,10 @@ func TestBenchTable(t *testing.T) {
 			{Contest: bench.Failing, Of: bench.Strikes, To: "by hand", Queue: "quorum", Failing: 10, OfRate: 9000, ToRate: 6000, Unit: bench.Rate, Median: 1.5, Least: 1.4, Most: 1.6, Goal: 2},
 			{Contest: bench.Counter, Of: "FAIL, many", To: "FAIL, few", OfRate: 9, ToRate: 10, Unit: bench.Time, Median: 1.11, Least: 1, Most: 1.2, Goal: 1.2},
 		},
+		Cases: []*bench.Case{
+			{Contest: bench.Failing, Name: "by hand", Queue: "quorum", Failing: 10, Cost: &bench.Cost{Broker: 50.4, Store: 3, Client: 20}},
+			{Contest: bench.Counter, Name: "of servers elsewhere"},
+		},
 		Memory: []bench.Memory{{What: bench.Strikes, Counters: 10, Bytes: 555.4}},
 	})
 	if err != nil {
@@ -97,10 +101,14 @@ func TestBenchTable(t *testing.T) {
 	for _, want := range []string{
 		"failing                    quorum  10%", "9000", "by hand", "1.50   1.40-1.60  >= 2.00 missed\n",
 		"counter: FAIL, many, time  -       -", "1.11   1.00-1.20  <= 1.20\n", "strikes: 555 bytes a counter (10 counters)\n",
+		"failing  quorum  10%      by hand     50      3      20      73\n",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, &out)
 		}
+	}
+	if strings.Contains(out.String(), "elsewhere") {
+		t.Errorf("a cost that is not known is shown:\n%s", &out)
 	}
 	if strings.Contains(out.String(), "\x1b") {
 		t.Error("an escape sequence reaches the terminal")

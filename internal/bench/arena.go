@@ -38,7 +38,9 @@ func (a *arena) run(ctx context.Context, l loop) (s sample, err error) {
 	if err != nil {
 		return s, err
 	}
+	before := a.CPU()
 	err = l(ctx, a, conn)
+	cpu := a.CPU().since(before)
 	took := time.Since(time.Unix(0, a.tally.began.Load()))
 	if err = errors.Join(err, closeConnection(conn)); err != nil {
 		return s, err
@@ -47,7 +49,7 @@ func (a *arena) run(ctx context.Context, l loop) (s sample, err error) {
 		return s, err
 	}
 	n := len(a.tally.runs)
-	return sample{messages: n, deadLettered: a.tally.dead(), runs: a.tally.total(), rate: float64(n) / took.Seconds()}, nil
+	return sample{messages: n, deadLettered: a.tally.dead(), runs: a.tally.total(), rate: float64(n) / took.Seconds(), cpu: cpu}, nil
 }
 
 // claim names the queues, which must not exist. From then on they are the arena's, to be removed even if they are declared

@@ -59,6 +59,9 @@ type Options struct {
 	// the store is filled with no more than fits into the rest: the Result says how much was done.
 	Time time.Duration
 
+	// CPU tells for how long processors have worked for each so far; if nil, it is not known.
+	CPU func() CPU
+
 	// Progress is told what comes next, after so many of all steps; if nil, nobody is.
 	Progress func(done, all int, next string)
 }
@@ -79,6 +82,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Time == 0 {
 		o.Time = 3 * time.Minute
+	}
+	if o.CPU == nil {
+		o.CPU = func() CPU { return CPU{} }
 	}
 	if o.Progress == nil {
 		o.Progress = func(int, int, string) {}

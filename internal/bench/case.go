@@ -35,11 +35,15 @@ type Case struct {
 	Failing int           `json:"failing_percent"`
 	Live    int           `json:"live_counters,omitempty"` // in the queue, before the measurement
 
-	Messages     int       `json:"messages"`      // accounted for, or steps taken, in each round
-	DeadLettered int       `json:"dead_lettered"` // of them
-	Runs         int       `json:"runs"`          // of the handler, in each round
-	Rates        []float64 `json:"rates"`         // messages, or steps, a second
-	Median       float64   `json:"median"`        // of the rates
+	Messages     int       `json:"messages"`         // accounted for, or steps taken, in each round
+	DeadLettered int       `json:"dead_lettered"`    // of them
+	Runs         int       `json:"runs"`             // of the handler, in each round
+	Rates        []float64 `json:"rates"`            // messages, or steps, a second
+	Median       float64   `json:"median"`           // of the rates
+	Cost         *Cost     `json:"cpu_us,omitempty"` // for each message, in all rounds; nil: not known
+
+	used    CPU // in all rounds
+	settled int // messages in them
 
 	sample func(ctx context.Context, g *ground, n int) (sample, error)
 }
@@ -48,12 +52,15 @@ type Case struct {
 type sample struct {
 	messages, deadLettered, runs int
 	rate                         float64
+	cpu                          CPU // while it ran
 }
 
 func (c *Case) add(s sample) {
 	c.Messages, c.DeadLettered, c.Runs = s.messages, s.deadLettered, s.runs
 	c.Rates = append(c.Rates, s.rate)
 	c.Median = median(c.Rates)
+	c.used, c.settled = c.used.plus(s.cpu), c.settled+s.messages
+	c.Cost = c.used.per(c.settled)
 }
 
 func (c *Case) String() string {

@@ -45,8 +45,9 @@ func steps(prepare, measured step) func(context.Context, *ground, int) (sample, 
 				return sample{}, err
 			}
 		}
+		before := g.CPU()
 		took, err := concurrently(ctx, n, func(ctx context.Context, i int) error { return measured(ctx, g, queue, i) })
-		return sample{messages: n, rate: float64(n) / took.Seconds()}, err
+		return sample{messages: n, rate: float64(n) / took.Seconds(), cpu: g.CPU().since(before)}, err
 	}
 }
 

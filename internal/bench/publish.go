@@ -28,14 +28,16 @@ func publishing(kind topology.Type, publish func(context.Context, *arena, int) (
 		if err := a.declare(ctx); err != nil {
 			return s, err
 		}
+		before := a.CPU()
 		took, err := publish(ctx, a, n)
+		cpu := a.CPU().since(before)
 		if err != nil {
 			return s, err
 		}
 		if err := a.await(ctx, a.spec.Queue, n+1); err != nil {
 			return s, err
 		}
-		return sample{messages: n, rate: float64(n) / took.Seconds()}, nil
+		return sample{messages: n, rate: float64(n) / took.Seconds(), cpu: cpu}, nil
 	}
 }
 
