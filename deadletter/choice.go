@@ -16,6 +16,7 @@ const picked = 16
 type choice struct {
 	q     *Queue
 	s     *session
+	join  *joiner
 	f     Filter
 	spool *spool
 	n     int // in the spool
@@ -32,7 +33,7 @@ func (q *Queue) choose(ctx context.Context, f Filter, preview int) (*choice, err
 	if err != nil {
 		return nil, err
 	}
-	c := &choice{q: q, s: s, f: f}
+	c := &choice{q: q, s: s, join: &joiner{records: q.Records, vhost: s.vhost}, f: f}
 	if err := c.collect(ctx, preview); err != nil {
 		c.finish()
 		return nil, err
@@ -125,7 +126,7 @@ func (c *choice) read(ctx context.Context) ([]*Letter, error) {
 	if len(letters) == 0 {
 		return nil, nil
 	}
-	if err := c.q.join(ctx, c.s.vhost, letters); err != nil {
+	if err := c.join.join(ctx, letters); err != nil {
 		return nil, err
 	}
 	return slices.DeleteFunc(letters, func(l *Letter) bool { return !c.f.late(l) }), nil

@@ -2,43 +2,125 @@ package deadletter
 
 import (
 	"context"
+	"time"
 
 	"github.com/strikesmq/strikes/counter"
 )
 
-// join gives letters their records.
-func (q *Queue) join(ctx context.Context, vhost string, letters []*Letter) error {
-	if q.Records == nil {
+// joiner gives letters their records.
+type joiner struct {
+	records Records // nil: nobody counts
+	vhost   string
+
+	// lives that were named by a death, by queue and id. They are listed for the
+	// first letter that is in doubt: nearly always there is none.
+	lives map[string]map[string][]string
+}
+
+// join looks up the lives that the letters themselves tell of. Where that leaves a
+// doubt it looks at which lives there are.
+func (j *joiner) join(ctx context.Context, letters []*Letter) error {
+	if j.records == nil {
 		return nil
 	}
+	told := func(l *Letter) []string { return livesOf(l.Message.Headers, l.Origin) }
+	if err := j.lookUp(ctx, letters, told); err != nil {
+		return err
+	}
+	var doubtful []*Letter
+	for _, l := range letters {
+		if !inDoubt(l) {
+			continue
+		}
+		if err := j.list(ctx, l.Origin.Queue); err != nil {
+			return err
+		}
+		l.Record = nil
+		doubtful = append(doubtful, l)
+	}
+	known := func(l *Letter) []string { return []string{lifeBefore(l.Origin, j.lives[l.Origin.Queue][l.ID])} }
+	if err := j.lookUp(ctx, doubtful, known); err != nil {
+		return err
+	}
+	for _, l := range doubtful {
+		if l.Record != nil && outlived(l.Origin, *l.Record) {
+			l.Record = nil
+		}
+	}
+	return nil
+}
+
+// lookUp gives each letter the record of the first of its lives that has one.
+func (j *joiner) lookUp(ctx context.Context, letters []*Letter, livesOf func(*Letter) []string) error {
 	wanted := map[string][]counter.Message{} // by the queue in which they died
 	for _, l := range letters {
 		if l.ID == "" || l.Origin.Queue == "" {
 			continue
 		}
-		for _, life := range livesOf(l.Message.Headers, l.Origin) {
+		for _, life := range livesOf(l) {
 			wanted[l.Origin.Queue] = append(wanted[l.Origin.Queue], counter.Message{ID: l.ID, Life: life})
 		}
 	}
 	for queue, lives := range wanted {
-		records, err := q.Records.Lookup(ctx, vhost, queue, lives)
+		records, err := j.records.Lookup(ctx, j.vhost, queue, lives)
 		if err != nil {
 			return err
 		}
 		for _, l := range letters {
 			if l.Origin.Queue == queue && l.Record == nil {
-				l.Record = recordOf(l, vhost, records)
+				l.Record = recordOf(l, j.vhost, livesOf(l), records)
 			}
 		}
 	}
 	return nil
 }
 
-func recordOf(l *Letter, vhost string, records map[counter.Message]counter.Record) *counter.Record {
-	for _, life := range livesOf(l.Message.Headers, l.Origin) {
+func recordOf(l *Letter, vhost string, lives []string, records map[counter.Message]counter.Record) *counter.Record {
+	for _, life := range lives {
 		if r, ok := records[counter.Message{VHost: vhost, Queue: l.Origin.Queue, ID: l.ID, Life: life}]; ok {
 			return &r
 		}
 	}
+	return nil
+}
+
+// inDoubt reports whether a letter may have died in a life of which it tells
+// nothing: its record is none, or one of the first life whose last charge was not
+// at the time of the death.
+func inDoubt(l *Letter) bool {
+	if life, _ := l.Message.Headers[LifeHeader].(string); life != "" || l.ID == "" || l.Origin.Queue == "" {
+		return false
+	}
+	if l.Record == nil {
+		return true
+	}
+	early, late := l.Origin.Time.Add(-time.Second), l.Origin.Time.Add(2*time.Second) // x-death has whole seconds
+	return l.Record.Life == "" && (l.Record.LastTime.Before(early) || l.Record.LastTime.After(late))
+}
+
+// outlived reports whether a message died when the tombstone of the record did
+// not bind any more: it had begun another life, of which nothing is kept.
+func outlived(died Death, r counter.Record) bool {
+	return r.State == counter.DeadLetter && died.Time.After(r.Binds)
+}
+
+// list finds out once which lives of the messages of a queue have records.
+func (j *joiner) list(ctx context.Context, queue string) error {
+	if j.lives[queue] != nil {
+		return nil
+	}
+	lives := map[string][]string{}
+	for r, err := range j.records.List(ctx, j.vhost, queue) {
+		if err != nil {
+			return err
+		}
+		if _, _, ok := begun(r.Life); ok {
+			lives[r.ID] = append(lives[r.ID], r.Life)
+		}
+	}
+	if j.lives == nil {
+		j.lives = map[string]map[string][]string{}
+	}
+	j.lives[queue] = lives
 	return nil
 }

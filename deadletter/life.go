@@ -2,6 +2,8 @@ package deadletter
 
 import (
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -28,16 +30,46 @@ const maxReason = 200
 
 // livesOf are the names that package consumer may have given to the life in
 // which the message died, likeliest first. With the header there is no doubt.
-// Else it was named by the x-death entry as it was then: none, or on RabbitMQ
-// 3.10 one of the same time and a lower count.
+// Else it was named by the x-death entry as it was then: none, or one of the same
+// time and a lower count, where the broker goes on counting in it. It does not
+// where a client published the message again, headers and all, on RabbitMQ 4.x,
+// which begins anew (measured on 4.3.6): see lifeBefore.
 func livesOf(headers amqp.Table, died Death) []string {
 	if v, ok := headers[LifeHeader].(string); ok && v != "" {
 		return []string{"header:" + v}
 	}
 	if died.Count > 1 {
-		return []string{fmt.Sprintf("%d@%d", died.Count-1, died.Time.Unix()), ""}
+		return []string{named(died.Count-1, died.Time.Unix()), ""}
 	}
 	return []string{""}
+}
+
+// lifeBefore returns the last of the lives that began before a death: one that is
+// named by a death began with it.
+func lifeBefore(died Death, lives []string) string {
+	var last string
+	var since, count int64
+	for _, life := range lives {
+		n, at, ok := begun(life)
+		if !ok || at > died.Time.Unix() || at == died.Time.Unix() && n >= died.Count {
+			continue
+		}
+		if last == "" || at > since || at == since && n > count {
+			last, since, count = life, at, n
+		}
+	}
+	return last
+}
+
+// named is how package consumer calls the life after a death.
+func named(count, at int64) string { return fmt.Sprintf("%d@%d", count, at) }
+
+// begun reads such a name.
+func begun(life string) (count, at int64, ok bool) {
+	n, t, _ := strings.Cut(life, "@")
+	count, errCount := strconv.ParseInt(n, 10, 64)
+	at, errTime := strconv.ParseInt(t, 10, 64)
+	return count, at, errCount == nil && errTime == nil
 }
 
 // nextLife is the same however often the same dead letter is replayed, so that

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -42,9 +43,11 @@ type Queue struct {
 	Progress func(Progress)
 }
 
-// Records looks up what is kept of messages.
+// Records looks up what is kept of messages, and lists it where a dead letter
+// does not tell in which of its lives it died.
 type Records interface {
 	Lookup(ctx context.Context, vhost, queue string, lives []counter.Message) (map[counter.Message]counter.Record, error)
+	List(ctx context.Context, vhost, queue string) iter.Seq2[counter.Record, error]
 }
 
 // Progress of a method.

@@ -7,6 +7,7 @@ import "context"
 type stream struct {
 	q    *Queue
 	s    *session
+	join *joiner
 	left int // to be handed out
 	gone int // will not come
 	all  int
@@ -25,7 +26,7 @@ func (q *Queue) stream(ctx context.Context, window, most int) (*stream, error) {
 	if most > 0 {
 		n = min(n, most)
 	}
-	return &stream{q: q, s: s, left: n, all: n}, nil
+	return &stream{q: q, s: s, join: &joiner{records: q.Records, vhost: s.vhost}, left: n, all: n}, nil
 }
 
 func (f *stream) next(ctx context.Context, n int) ([]*Letter, error) {
@@ -43,7 +44,7 @@ func (f *stream) next(ctx context.Context, n int) ([]*Letter, error) {
 		f.out++
 		letters = append(letters, f.q.newLetter(&d))
 	}
-	return letters, f.q.join(ctx, f.s.vhost, letters)
+	return letters, f.join.join(ctx, letters)
 }
 
 // settle takes all with one command if it can: see fence.

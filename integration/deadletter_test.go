@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -284,6 +285,32 @@ func TestReplayStopsWhenItFailsAgain(t *testing.T) {
 		}
 		if again != r.Done {
 			t.Errorf("%d dead letters of a second life with its record, want %d", again, r.Done)
+		}
+	})
+}
+
+// TestReasonOfACopy has another tool put a dead letter back, headers and all, where it dies again of something else.
+func TestReasonOfACopy(t *testing.T) {
+	eachType(t, func(t *testing.T, queue string) {
+		c := counters(t)
+		var reason atomic.Value
+		start(t, consumer.Consumer{
+			Queue: queue, Counter: c, MaxRetries: 1, Backoff: func(int) time.Duration { return time.Millisecond },
+			Handler: func(context.Context, amqp.Delivery) error { return errors.New(reason.Load().(string)) },
+		})
+		reason.Store("reason 1")
+		publish(t, queue, "m", 1)
+		q := graveyard(t, queue)
+		q.Records = c
+		for _, want := range []string{"reason 1", "reason 2", "reason 3"} {
+			eventually(t, 30*time.Second, "the dead letter", func() bool { return queueDepth(t, q.Name) == 1 })
+			if got := browsed(t, q, deadletter.Filter{}); got[0].Reason() != want || got[0].Record.Failures != 2 {
+				t.Errorf("%q, %+v, want %q", got[0].Reason(), got[0].Record, want)
+			}
+			time.Sleep(3 * time.Second) // x-death has whole seconds
+			reason.Store(fmt.Sprint("reason ", int(want[7]-'0')+1))
+			d := getAll(t, q.Name)[0]
+			publishAll(t, publisher.Message{Key: queue, Publishing: amqp.Publishing{MessageId: d.MessageId, Headers: d.Headers}})
 		}
 	})
 }
