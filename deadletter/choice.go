@@ -35,7 +35,7 @@ func (q *Queue) choose(ctx context.Context, f Filter, preview int) (*choice, err
 	}
 	c := &choice{q: q, s: s, join: &joiner{records: q.Records, vhost: s.vhost}, f: f}
 	if err := c.collect(ctx, preview); err != nil {
-		c.finish()
+		c.finish(ctx)
 		return nil, err
 	}
 	s.ignore()
@@ -141,7 +141,7 @@ func (c *choice) settle(letters []*Letter) error {
 	return c.s.fence()
 }
 
-func (c *choice) finish() {
+func (c *choice) finish(context.Context) {
 	c.s.close()
 	if c.spool != nil {
 		c.spool.close()

@@ -20,6 +20,12 @@
 // or each, did not). Where anybody consumes from the queue already it is refused
 // with [ErrBusy], so two operators do not disturb each other.
 //
+// What a quorum queue gets back goes behind what it got back before. So when a
+// Replay or a Drop of everything ends early, it takes all that a look has returned
+// before it, and all return in their order (500 messages, stopped every 70, on
+// 3.10 and 4.3.6). If the process is killed, or its connection lost, what it held
+// changes its place: two windows at most. So it is where Handling allows no look.
+//
 // # What a crash costs
 //
 // Nothing is lost. Of a process that is killed at any moment, at most Window

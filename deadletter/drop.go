@@ -19,8 +19,8 @@ func (q *Queue) Drop(ctx context.Context, f Filter, most int, keep func([]*Lette
 	if most > 0 {
 		d.total = min(d.total, most)
 	}
-	defer source.finish()
 	err = d.all(ctx)
+	source.finish(ctx)
 	return d.result, err
 }
 

@@ -9,7 +9,7 @@ type feed interface {
 	// settle takes letters off; on an error they may or may not be.
 	settle([]*Letter) error
 	// finish gives back the rest.
-	finish()
+	finish(ctx context.Context)
 	// total is how many it hands out at most; leave tells whether one may be
 	// passed over.
 	total() int

@@ -25,6 +25,10 @@ type Handling struct {
 	// their places, as often as that may be repeated.
 	Hold bool
 
+	// InPlace tells that a message returns to its very place. On a quorum queue it
+	// goes to the head, but behind those that were returned before it.
+	InPlace bool
+
 	// Limit is how many returns the queue allows a message; zero: any number.
 	Limit int64
 
@@ -52,7 +56,7 @@ const (
 func (n Nature) Handling() Handling {
 	switch {
 	case n.Type == "classic":
-		return Handling{Take: true, Hold: true}
+		return Handling{Take: true, Hold: true, InPlace: true}
 	case n.Type == "":
 		return Handling{Why: "it cannot be told what kind of queue it is"}
 	case n.Type != "quorum":

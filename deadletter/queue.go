@@ -52,7 +52,7 @@ type Records interface {
 
 // Progress of a method.
 type Progress struct {
-	Doing string // "reading", "replaying", "dropping"
+	Doing string // "reading", "replaying", "dropping", "returning"
 	Done  int
 	Of    int // zero: not known
 }

@@ -107,7 +107,7 @@ type replaying struct {
 
 func (w *replaying) run(ctx context.Context) error {
 	err := w.all(ctx)
-	w.feed.finish()
+	w.feed.finish(ctx)
 	if err == nil {
 		err = w.watch.linger(ctx, w.r.Watch)
 	}

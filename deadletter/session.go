@@ -13,6 +13,9 @@ import (
 // afterglow is how long a consumer may still be counted that has ended.
 const afterglow = 3 * time.Second
 
+// countedSince is after how long it is worth to count once more what is ready.
+const countedSince = 300 * time.Millisecond
+
 // session holds messages of the queue: those delivered and not settled return
 // to their places when it is closed. For one goroutine.
 type session struct {
@@ -122,19 +125,22 @@ func (s *session) consume() error {
 // next waits for a delivery; false: there is none, though the broker counted it
 // as ready. It expired, or somebody else has it.
 func (s *session) next(ctx context.Context) (amqp.Delivery, bool, error) {
+	return s.within(ctx, patience)
+}
+
+func (s *session) within(ctx context.Context, wait time.Duration) (amqp.Delivery, bool, error) {
 	if s.prefetch == 0 && s.room == 0 {
 		if err := s.consume(); err != nil {
 			return amqp.Delivery{}, false, s.lost()
 		}
 	}
-	s.room--
 	deliveries := s.consumers[len(s.consumers)-1]
 	select { // nearly always
 	case d, ok := <-deliveries:
 		return s.delivered(d, ok)
 	default:
 	}
-	limit := time.NewTimer(patience)
+	limit := time.NewTimer(wait)
 	defer limit.Stop()
 	select {
 	case d, ok := <-deliveries:
@@ -150,9 +156,42 @@ func (s *session) delivered(d amqp.Delivery, ok bool) (amqp.Delivery, bool, erro
 	if !ok {
 		return d, false, s.lost()
 	}
+	s.room--
 	s.read++
 	s.bytes += len(d.Body)
 	return d, true, nil
+}
+
+// takeReturned takes all that was returned before, which comes before what was
+// not. An error ends the session, and it.
+func (s *session) takeReturned(ctx context.Context, progress func(doing string, done, of int)) {
+	defer s.ignore()
+	s.prefetch, s.room = 0, 0
+	for taken, last := 0, time.Now(); ; {
+		left, err := s.left() // what the first consumer got since is not for this one
+		if err != nil || left == 0 || time.Since(last) > patience {
+			return
+		}
+		s.ready = s.read + left
+		for of := taken + left; taken < of; taken++ {
+			d, ok, err := s.within(ctx, countedSince)
+			if err != nil || ok && !d.Redelivered {
+				return
+			}
+			if !ok {
+				break
+			}
+			last = time.Now()
+			progress("returning", taken+1, of)
+		}
+	}
+}
+
+// left is how many messages are ready.
+func (s *session) left() (int, error) {
+	defer onTime(s.conn)()
+	now, err := state(s.ch, s.queue)
+	return now.Messages, err
 }
 
 // lost says why the session ended by itself.

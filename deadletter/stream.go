@@ -12,6 +12,8 @@ type stream struct {
 	gone int // will not come
 	all  int
 	out  int // handed out, but not settled
+
+	again bool // the last that was handed out had been returned before
 }
 
 func (q *Queue) stream(ctx context.Context, window, most int) (*stream, error) {
@@ -42,6 +44,7 @@ func (f *stream) next(ctx context.Context, n int) ([]*Letter, error) {
 		}
 		f.left--
 		f.out++
+		f.again = d.Redelivered
 		letters = append(letters, f.q.newLetter(&d))
 	}
 	return letters, f.join.join(ctx, letters)
@@ -64,7 +67,15 @@ func (f *stream) settle(letters []*Letter) error {
 	return f.s.fence()
 }
 
-func (f *stream) finish() { f.s.close() }
+// finish returns what is in hand. It goes behind what was returned before, except
+// where each goes to its very place: so that is taken as well, and all return in
+// their order.
+func (f *stream) finish(ctx context.Context) {
+	if h := f.q.Handling; f.again && h.Hold && !h.InPlace {
+		f.s.takeReturned(context.WithoutCancel(ctx), f.q.progress)
+	}
+	f.s.close()
+}
 
 func (f *stream) total() int  { return f.all }
 func (f *stream) leave() bool { return false }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/consumer"
@@ -136,6 +137,38 @@ func TestReplayAll(t *testing.T) {
 				if d.Headers["x-death"] != nil || d.Headers[consumer.LifeHeader] == "" || lineage["count"] != int64(1) ||
 					lineage["queue"] != queue || lineage["from"] != q.Name || lineage["reason"] != "rejected" || lineage["again"] != again {
 					t.Errorf("%v", d.Headers)
+				}
+			})
+		})
+	}
+}
+
+// TestReplayStopped stops replays of everything in the middle. What had been looked at before must stay in its order.
+func TestReplayStopped(t *testing.T) {
+	for _, window := range []int{1, 7} {
+		t.Run(fmt.Sprint("window ", window), func(t *testing.T) {
+			eachType(t, func(t *testing.T, queue string) {
+				const n = 500
+				q := buried(t, queue, n)
+				for left := n; left > 0; {
+					ctx, stop := context.WithCancel(t.Context())
+					told := 0
+					r, err := q.Replay(ctx, deadletter.Replay{Window: window, Told: func(*deadletter.Letter, error) {
+						if told++; told == 70 {
+							stop()
+						}
+					}})
+					stop()
+					left -= r.Done
+					if err != nil && !errors.Is(err, context.Canceled) || r.Done == 0 {
+						t.Fatalf("%d replayed, %v", r.Done, err)
+					}
+					if diff := cmp.Diff(numbered("m", n)[n-left:], idsOf(browsed(t, q, deadletter.Filter{})), cmpopts.EquateEmpty()); diff != "" {
+						t.Fatalf("%d are left:\n%s", left, diff)
+					}
+				}
+				if diff := cmp.Diff(numbered("m", n), ids(getAll(t, queue))); diff != "" {
+					t.Error(diff)
 				}
 			})
 		})
