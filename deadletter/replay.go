@@ -3,6 +3,7 @@ package deadletter
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -45,11 +46,13 @@ type Replay struct {
 // value of LifeHeader. What is dead-lettered meanwhile is not replayed.
 //
 // A message that cannot be published (it does not say where it died, or its
-// queue is gone) is left, if others were picked by a Filter; else it ends the
-// replay, as nothing behind it can be reached without passing it over. Anything
-// else that goes wrong ends it as well: the Result is what was done until then,
-// and a replay may always be begun again. Once ctx is done it waits for the
-// confirms of one window, 2 s at most.
+// queue is gone) is left in its place. To pass one over, a replay of everything
+// reads the rest of the queue, and has a window of 16 at most from there on; where
+// Handling allows no look, it ends with an error that wraps the reason. It also
+// ends where the Target has a Key that leads nowhere. Anything else that goes
+// wrong ends it as well: the Result is what was done until then, and a replay may
+// always be begun again. Once ctx is done it waits for the confirms of one window,
+// 2 s at most.
 func (q *Queue) Replay(ctx context.Context, r Replay) (Result, error) {
 	if err := q.validate(); err != nil {
 		return Result{}, err
@@ -63,7 +66,7 @@ func (q *Queue) Replay(ctx context.Context, r Replay) (Result, error) {
 		return Result{}, err
 	}
 	defer pub.Close()
-	w := &replaying{q: q, r: r, pub: pub, watch: q.watch(r)}
+	w := &replaying{q: q, r: r, pub: pub, watch: q.watch(r), known: map[string]bool{}}
 	if w.feed, err = q.feedOf(ctx, r.Filter, r.Window, r.Max); err != nil {
 		return Result{}, err
 	}
@@ -102,12 +105,18 @@ type replaying struct {
 	pace   *rate.Limiter
 	total  int
 	taken  int
+	ahead  []*Letter       // of the feed, to be taken
+	known  map[string]bool // queues to which letters went
+	stuck  error           // the feed cannot pass over a message, for this reason
 	result Result
 }
 
 func (w *replaying) run(ctx context.Context) error {
 	err := w.all(ctx)
 	w.feed.finish(ctx)
+	if w.r.Filter.Everything() {
+		w.result.Left = w.total - w.result.Done - len(w.result.Unsure) - w.feed.missing()
+	}
 	if err == nil {
 		err = w.watch.linger(ctx, w.r.Watch)
 	}
@@ -117,19 +126,21 @@ func (w *replaying) run(ctx context.Context) error {
 
 func (w *replaying) all(ctx context.Context) error {
 	for w.taken < w.total {
-		n := min(w.r.Window, w.total-w.taken)
-		if err := w.wait(ctx, n); err != nil {
-			return err
-		}
-		letters, err := w.feed.next(ctx, n)
+		letters, err := w.next(ctx)
 		if err != nil {
 			return err
 		}
 		if len(letters) == 0 {
 			break
 		}
+		if err := w.wait(ctx, len(letters)); err != nil {
+			return err
+		}
 		w.taken += len(letters)
 		if err := w.window(ctx, letters); err != nil {
+			return err
+		}
+		if err := w.passOver(ctx); err != nil {
 			return err
 		}
 		w.q.progress("replaying", w.taken, w.total)
@@ -138,6 +149,24 @@ func (w *replaying) all(ctx context.Context) error {
 		}
 	}
 	return incomplete(w.q.Name, w.feed.missing())
+}
+
+// next takes a window. A queue to which nothing went yet may not be there, so the
+// first letter to it goes alone: a stream can settle but few of a window of which
+// it must pass over one.
+func (w *replaying) next(ctx context.Context) (letters []*Letter, err error) {
+	if len(w.ahead) == 0 {
+		if w.ahead, err = w.feed.next(ctx, min(w.r.Window, w.total-w.taken)); err != nil {
+			return nil, err
+		}
+	}
+	n := 0
+	for n < len(w.ahead) && (w.feed.leave() || w.known[w.ahead[n].Origin.Queue] || w.r.Target != nil) {
+		n++
+	}
+	n = max(n, min(1, len(w.ahead)))
+	letters, w.ahead = w.ahead[:n], w.ahead[n:]
+	return letters, nil
 }
 
 func (w *replaying) wait(ctx context.Context, n int) error {
@@ -156,15 +185,22 @@ func (w *replaying) window(ctx context.Context, letters []*Letter) error {
 	var done []*Letter
 	var first error
 	for i, l := range letters {
-		switch fate := fateOf(outcomes[i]); {
+		fate := fateOf(outcomes[i])
+		if fate == passed && w.halts(outcomes[i]) {
+			fate = ended
+		}
+		switch {
 		case fate == replayed:
 			done = append(done, l)
 		case fate == undecided:
 			w.result.unsure([]*Letter{l})
 			first = cmp.Or(first, outcomes[i])
-		case fate == ended, !w.feed.leave():
-			first = cmp.Or(first, outcomes[i])
-			w.result.Left++
+		case fate == ended:
+			first = cmp.Or(first, w.stays(outcomes[i]))
+		case !w.feed.leave():
+			w.stuck = outcomes[i]
+			w.taken-- // it comes again
+			continue
 		default:
 			w.result.Left++
 		}
@@ -180,9 +216,41 @@ func (w *replaying) window(ctx context.Context, letters []*Letter) error {
 	return first
 }
 
+// halts reports whether what is the matter with a message ends the replay: that
+// it cannot be passed over, or that no other could go either.
+func (w *replaying) halts(err error) bool {
+	if w.feed.leave() {
+		return false
+	}
+	return !w.q.Handling.Hold || w.r.Target != nil && w.r.Target.Key != "" && errors.Is(err, publisher.ErrUnroutable)
+}
+
+// stays explains why a replay of everything cannot go on.
+func (w *replaying) stays(err error) error {
+	if fateOf(err) != passed || w.q.Handling.Hold {
+		return err
+	}
+	return fmt.Errorf("%w; it is at the head of queue %q, and to pass it over takes a look at the queue: %s", err, w.q.Name, w.q.Handling.Why)
+}
+
+// passOver goes on with a feed that can leave messages where they are, if it must.
+func (w *replaying) passOver(ctx context.Context) error {
+	if w.stuck == nil {
+		return nil
+	}
+	w.feed.finish(ctx)
+	rest, err := w.q.choose(ctx, w.r.Filter, -1)
+	if err != nil {
+		return fmt.Errorf("%w; to pass it over: %w", w.stuck, err)
+	}
+	w.feed, w.ahead, w.stuck, w.r.Window = rest, nil, nil, min(w.r.Window, picked)
+	return nil
+}
+
 func (w *replaying) count(done []*Letter) {
 	w.result.Done += len(done)
 	for _, l := range done {
+		w.known[l.Origin.Queue] = true
 		w.watch.add(l)
 		if l.Again {
 			w.result.AgainCount++

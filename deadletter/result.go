@@ -3,7 +3,7 @@ package deadletter
 // Result of a Replay or a Drop. Of each list of ids no more than 1000 are kept.
 type Result struct {
 	Done int // replayed or dropped, and off the dead-letter queue
-	Left int // picked, but left where they are
+	Left int // still dead letters: those that cannot go, and of a replay of everything what an early end left
 
 	// Again are those replayed that had been handed out before: by a look, or by
 	// a replay that was cut off. Those of the latter may be published twice.

@@ -11,7 +11,7 @@ type stream struct {
 	left int // to be handed out
 	gone int // will not come
 	all  int
-	out  int // handed out, but not settled
+	tag  uint64 // all up to this one are settled
 
 	again bool // the last that was handed out had been returned before
 }
@@ -43,7 +43,6 @@ func (f *stream) next(ctx context.Context, n int) ([]*Letter, error) {
 			break
 		}
 		f.left--
-		f.out++
 		f.again = d.Redelivered
 		letters = append(letters, f.q.newLetter(&d))
 	}
@@ -52,14 +51,14 @@ func (f *stream) next(ctx context.Context, n int) ([]*Letter, error) {
 
 // settle takes all with one command if it can: see fence.
 func (f *stream) settle(letters []*Letter) error {
-	if n := len(letters); n > 0 && n == f.out {
-		f.out = 0
+	if n := len(letters); n > 0 && letters[n-1].tag-f.tag == uint64(n) {
+		f.tag = letters[n-1].tag
 		if err := f.s.ack(letters[n-1], true); err != nil {
 			return err
 		}
 		return f.s.fence()
 	}
-	for _, l := range letters { // the replay ends with this one
+	for _, l := range letters { // the stream ends with this one
 		if err := f.s.ack(l, false); err != nil {
 			return err
 		}

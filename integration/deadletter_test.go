@@ -240,9 +240,15 @@ func TestReplayLeavesWhatCannotGo(t *testing.T) {
 		publish(t, queue, "m", 1)
 		reject(t, queue, 1)
 
+		q.Handling.Hold, q.Handling.Why = false, "looks are counted"
 		r, err := q.Replay(t.Context(), deadletter.Replay{})
-		if !errors.Is(err, deadletter.ErrNoOrigin) || r.Done != 0 {
+		if !errors.Is(err, deadletter.ErrNoOrigin) || !strings.Contains(err.Error(), "looks are counted") || r.Done != 0 || r.Left != 3 {
 			t.Errorf("all: %+v, %v", r, err)
+		}
+		q.Handling = harmless
+		r, err = q.Replay(t.Context(), deadletter.Replay{Target: &deadletter.Target{Key: uniqueName(t, "none")}})
+		if !errors.Is(err, publisher.ErrUnroutable) || r.Done != 0 || r.Left != 3 {
+			t.Errorf("all, to nowhere: %+v, %v", r, err)
 		}
 		told := map[string]error{}
 		r, err = q.Replay(t.Context(), deadletter.Replay{
@@ -255,6 +261,52 @@ func TestReplayLeavesWhatCannotGo(t *testing.T) {
 			t.Errorf("left: %v", got)
 		}
 	})
+}
+
+// TestReplayPassesOver replays everything around what cannot go, which stays in its order.
+func TestReplayPassesOver(t *testing.T) {
+	for _, mode := range []struct {
+		window       int
+		gone, looked bool
+	}{{window: 1}, {window: 10, looked: true}, {window: 40, looked: true}, {window: 10, gone: true, looked: true}, {window: 40, gone: true}} {
+		t.Run(fmt.Sprintf("%+v", mode), func(t *testing.T) {
+			eachType(t, func(t *testing.T, queue string) {
+				const n = 120
+				q := graveyard(t, queue)
+				var stay []string
+				for i := range 3 {
+					stray := fmt.Sprint("stray", i)
+					stay = append(stay, stray)
+					var headers amqp.Table
+					if mode.gone {
+						headers = amqp.Table{"x-death": []any{amqp.Table{"queue": uniqueName(t, "gone"), "reason": "rejected", "count": int64(1), "time": time.Now()}}}
+					}
+					publishAll(t, publisher.Message{Key: q.Name, Publishing: amqp.Publishing{MessageId: stray, Headers: headers}})
+					publish(t, queue, fmt.Sprint("m", i, "."), n/3)
+					reject(t, queue, n/3)
+				}
+				if mode.looked {
+					browsed(t, q, deadletter.Filter{})
+				}
+				told := map[string]int{}
+				r, err := q.Replay(t.Context(), deadletter.Replay{Window: mode.window, Told: func(l *deadletter.Letter, err error) {
+					if told[l.ID]++; (err != nil) != slices.Contains(stay, l.ID) {
+						t.Errorf("%s: %v", l.ID, err)
+					}
+				}})
+				if err != nil || r.Done != n || r.Left != len(stay) || len(told) != n+len(stay) {
+					t.Errorf("%+v, %v, told of %d", r, err, len(told))
+				}
+				want := slices.Concat(numbered("m0.", n/3), numbered("m1.", n/3), numbered("m2.", n/3))
+				if diff := cmp.Diff(want, ids(getAll(t, queue))); diff != "" {
+					t.Error(diff)
+				}
+				if got := ids(getAll(t, q.Name)); !slices.Equal(got, stay) {
+					t.Errorf("left: %v", got)
+				}
+			})
+		})
+	}
 }
 
 // TestOperatorsAtOnce begins a second operation in the middle of a first.

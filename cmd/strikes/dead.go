@@ -44,6 +44,7 @@ func (a *app) deadCommand() *cli.Command {
 				ArgsUsage: "QUEUE [ID…]",
 				Description: "Each leaves the dead-letter queue once the broker has confirmed it. Should the command be killed, at most\n" +
 					"--window of them are in both queues, under one id. It stops when replayed messages fail again.\n" +
+					"One that does not say where it died, or whose queue is gone, is left in its place (exit 1), where the queue may be looked at.\n" +
 					"An ID that begins with - stands behind --.",
 				Flags: deadFlags(append(verbFlags("replayed"),
 					&cli.StringFlag{Name: "exchange", Usage: "publish to `EXCHANGE` instead, with --key, or the key that each had"},

@@ -45,7 +45,7 @@ func (a *app) replayDead(ctx context.Context, c *cli.Command) error {
 	r.Told = t.tell
 	result, err := g.dead.Replay(ctx, r)
 	p.finish()
-	fmt.Fprintln(a.stderr, replaySummary(result))
+	fmt.Fprintln(a.stderr, replaySummary(result)+t.why())
 	if err == nil && result.Done+result.Left == 0 {
 		return g.nothing()
 	}
@@ -89,12 +89,20 @@ type deadTold struct {
 	json *json.Encoder
 	verb string
 	left int
+
+	strays, unroutable int // of those left
 }
 
 // leftShown is how many of those that are left are named.
 const leftShown = 20
 
 func (t *deadTold) tell(l *deadletter.Letter, err error) {
+	switch {
+	case errors.Is(err, deadletter.ErrNoOrigin):
+		t.strays++
+	case errors.Is(err, publisher.ErrUnroutable):
+		t.unroutable++
+	}
 	if t.json != nil {
 		out := map[string]any{"id": l.ID, t.verb: err == nil, "again": l.Again}
 		if err != nil {
@@ -110,6 +118,18 @@ func (t *deadTold) tell(l *deadletter.Letter, err error) {
 	if t.left++; t.left <= leftShown {
 		fmt.Fprintf(t.app.stderr, "not replayed: %s\n", printable(withoutPasswords(err.Error()), ""))
 	}
+}
+
+// why tells why some were left, and what to do.
+func (t *deadTold) why() string {
+	var b strings.Builder
+	if t.strays > 0 {
+		fmt.Fprintf(&b, "\n%d left that do not say where they died: --key QUEUE or --exchange EXCHANGE sends them somewhere", t.strays)
+	}
+	if t.unroutable > 0 {
+		fmt.Fprintf(&b, "\n%d left whose destination is not there, or leads to no queue", t.unroutable)
+	}
+	return b.String()
 }
 
 func replaySummary(r deadletter.Result) string {
