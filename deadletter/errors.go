@@ -33,6 +33,10 @@ var (
 	// failed again as StopAfter allows. Result tells how far it came.
 	ErrFailingAgain = errors.New("deadletter: replayed messages fail again")
 
+	// ErrTarget is returned by Replay, before anything is touched, for a Target that
+	// is the dead-letter queue itself.
+	ErrTarget = errors.New("deadletter: nothing is replayed")
+
 	// ErrNoOrigin is the reason why a dead letter is left: it does not say where
 	// it died, so where it is to go must be given.
 	ErrNoOrigin = errors.New("deadletter: the message does not say where it died")

@@ -13,7 +13,7 @@ import (
 // hold control characters and must not reach a terminal as they are.
 type Letter struct {
 	ID      string // by which it is counted: its MessageId, or what Queue.Key makes of it; empty: none
-	Origin  Death  // where it died; zero: it does not say
+	Origin  Death  // where it died, by x-death, else by LineageHeader; zero: it does not say
 	Size    int    // of the body, in bytes
 	Again   bool   // it was handed out before: by a look, or a replay that was cut off; always, from a quorum queue on 4.0
 	Returns int64  // as a quorum queue counts them
@@ -103,6 +103,9 @@ func (q *Queue) newLetter(d *amqp.Delivery) *Letter {
 			Priority: d.Priority, CorrelationId: d.CorrelationId, ReplyTo: d.ReplyTo, Expiration: d.Expiration,
 			MessageId: d.MessageId, Timestamp: d.Timestamp, Type: d.Type, UserId: d.UserId, AppId: d.AppId, Body: d.Body,
 		},
+	}
+	if l.Origin.Queue == "" {
+		l.Origin = originBefore(d.Headers)
 	}
 	if q.Key != nil {
 		l.ID = q.Key(*d)

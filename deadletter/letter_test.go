@@ -95,7 +95,7 @@ func TestRevive(t *testing.T) {
 		MessageId: "17", Body: []byte("body"), DeliveryMode: amqp.Persistent,
 		Headers: amqp.Table{
 			"tenant": "a", LifeHeader: "1-1772330584-1",
-			LineageHeader: amqp.Table{"count": int64(1), "from": "orders.dlq", "queue": "orders", "died": died, "reason": "no stock", "again": false, "user": "ann"},
+			LineageHeader: amqp.Table{"count": int64(1), "from": "orders.dlq", "queue": "orders", "exchange": "x", "key": "k", "died": died, "reason": "no stock", "again": false, "user": "ann"},
 		},
 	}
 	if diff := cmp.Diff(want, first); diff != "" {
@@ -106,6 +106,11 @@ func TestRevive(t *testing.T) {
 	}
 	if l.Message.Headers["x-death"] == nil {
 		t.Error("the letter's own headers are changed")
+	}
+
+	landed := letterOf(first.Headers) // among the dead letters, without a death
+	if want := (Death{Queue: "orders", Exchange: "x", Key: "k", Reason: "no stock", Time: died}); landed.Origin != want {
+		t.Errorf("of a replay that led back: %+v", landed.Origin)
 	}
 
 	headers := first.Headers

@@ -16,14 +16,30 @@ const LifeHeader = "x-strikes-life"
 
 // LineageHeader of a replayed message is a table that tells where it comes from:
 //
-//	count   int64      how often it was replayed
-//	from    string     the dead-letter queue
-//	queue   string     where it had died
-//	reason  string     why, from the counter's record or as the broker calls it
-//	died    timestamp  when
-//	again   bool       it had been handed out before, so a replay that was cut off may have published it too
-//	user    string     the user-id it had, which only that user may publish
+//	count     int64      how often it was replayed
+//	from      string     the dead-letter queue
+//	queue     string     where it had died
+//	exchange  string     to which it had been published before that
+//	key       string     with which it had been published; the first, if there were several
+//	reason    string     why it died, from the counter's record or as the broker calls it
+//	died      timestamp  when
+//	again     bool       it had been handed out before, so a replay that was cut off may have published it too
+//	user      string     the user-id it had, which only that user may publish
 const LineageHeader = "x-strikes-replay"
+
+// originBefore is where a message died before its last replay, for one that came to
+// be a dead letter without dying again: it was replayed to an exchange that leads
+// here. Like x-death, it can be sent by anybody.
+func originBefore(headers amqp.Table) Death {
+	lineage, _ := headers[LineageHeader].(amqp.Table)
+	var d Death
+	d.Queue, _ = lineage["queue"].(string)
+	d.Exchange, _ = lineage["exchange"].(string)
+	d.Key, _ = lineage["key"].(string)
+	d.Reason, _ = lineage["reason"].(string)
+	d.Time, _ = lineage["died"].(time.Time)
+	return d
+}
 
 // maxReason is how much of a reason a replayed message carries, in bytes.
 const maxReason = 200

@@ -57,7 +57,7 @@ func (q *Queue) Replay(ctx context.Context, r Replay) (Result, error) {
 	if err := q.validate(); err != nil {
 		return Result{}, err
 	}
-	r, err := r.withDefaults()
+	r, err := r.withDefaults(q.Name)
 	if err != nil {
 		return Result{}, err
 	}
@@ -82,7 +82,10 @@ func (q *Queue) Replay(ctx context.Context, r Replay) (Result, error) {
 	return w.result, err
 }
 
-func (r Replay) withDefaults() (Replay, error) {
+func (r Replay) withDefaults(queue string) (Replay, error) {
+	if r.Target != nil && r.Target.Exchange == "" && r.Target.Key == queue {
+		return r, fmt.Errorf("%w: Replay.Target is %q, the dead-letter queue itself: give the queue or exchange that is to handle them", ErrTarget, queue)
+	}
 	if r.Window < 0 || r.Max < 0 || r.Rate < 0 {
 		return r, fmt.Errorf("deadletter: Replay.Window is %d, Max %d and Rate %v: give positive numbers, or zero for the defaults", r.Window, r.Max, r.Rate)
 	}

@@ -67,6 +67,7 @@ func lineage(l *Letter, from string, replays int64) amqp.Table {
 	t := amqp.Table{"count": replays, "from": from, "again": l.Again}
 	if l.Origin.Queue != "" {
 		t["queue"], t["died"] = l.Origin.Queue, l.Origin.Time
+		t["exchange"], t["key"] = l.Origin.Exchange, l.Origin.Key
 	}
 	if reason := cut(l.Reason(), maxReason); reason != "" {
 		t["reason"] = reason

@@ -230,6 +230,26 @@ func TestReplayElsewhere(t *testing.T) {
 	})
 }
 
+// TestReplayInACircle sends dead letters to the dead-letter queue itself, which is refused, and to its exchange, where they
+// keep their origin.
+func TestReplayInACircle(t *testing.T) {
+	eachType(t, func(t *testing.T, queue string) {
+		q := buried(t, queue, 3)
+		if r, err := q.Replay(t.Context(), deadletter.Replay{Target: &deadletter.Target{Key: q.Name}}); !errors.Is(err, deadletter.ErrTarget) || r.Done != 0 {
+			t.Errorf("to itself: %+v, %v", r, err)
+		}
+		if r, err := q.Replay(t.Context(), deadletter.Replay{Target: &deadletter.Target{Exchange: queue + ".dlx"}}); err != nil || r.Done != 3 {
+			t.Fatalf("to its exchange: %+v, %v", r, err)
+		}
+		if r, err := q.Replay(t.Context(), deadletter.Replay{}); err != nil || r.Done != 3 || r.Left != 0 {
+			t.Errorf("back: %+v, %v", r, err)
+		}
+		if got := ids(getAll(t, queue)); !slices.Equal(got, numbered("m", 3)) {
+			t.Errorf("%v", got)
+		}
+	})
+}
+
 // TestReplayLeavesWhatCannotGo has a dead letter that does not say where it died, one whose queue is gone, and one that can go.
 func TestReplayLeavesWhatCannotGo(t *testing.T) {
 	eachType(t, func(t *testing.T, queue string) {

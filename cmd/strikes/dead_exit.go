@@ -13,7 +13,7 @@ func deadError(err error) error {
 	case err == nil, errors.Is(err, context.Canceled):
 		return err
 	case errors.Is(err, deadletter.ErrUnsafe), errors.Is(err, deadletter.ErrBusy), errors.Is(err, deadletter.ErrNotFound),
-		errors.Is(err, deadletter.ErrNoOrigin):
+		errors.Is(err, deadletter.ErrNoOrigin), errors.Is(err, deadletter.ErrTarget):
 		return coded{err, exitUsage}
 	case errors.Is(err, deadletter.ErrInterrupted), errors.Is(err, context.DeadlineExceeded):
 		return coded{err, exitUnreachable}
