@@ -18,7 +18,8 @@ func (a *app) deadCommand() *cli.Command {
 			{
 				Name: "list", Usage: "list dead letters and why they died, the first to be replayed first",
 				ArgsUsage: "QUEUE [ID…]",
-				Description: "Reads QUEUE.dlq where that is harmless, and what was counted of its messages. A quorum queue counts looks, and\n" +
+				Description: "Of several IDs, those that are not found are named on stderr, and the exit code is 3.\n" +
+					"Reads QUEUE.dlq where that is harmless, and what was counted of its messages. A quorum queue counts looks, and\n" +
 					"deletes a message that was looked at too often: where its delivery limit is low, or not known, the records\n" +
 					"of the store are listed instead, and stderr says so.",
 				Flags: deadFlags(
@@ -45,6 +46,7 @@ func (a *app) deadCommand() *cli.Command {
 				Description: "Each leaves the dead-letter queue once the broker has confirmed it. Should the command be killed, at most\n" +
 					"--window of them are in both queues, under one id. It stops when replayed messages fail again.\n" +
 					"One that does not say where it died, or whose queue is gone, is left in its place (exit 1), where the queue may be looked at.\n" +
+					"IDs that are not found are named when the others are replayed, and the exit code is 3.\n" +
 					"An ID that begins with - stands behind --.",
 				Flags: deadFlags(append(verbFlags("replayed"),
 					&cli.StringFlag{Name: "exchange", Usage: "publish to `EXCHANGE` instead, with --key, or the key that each had"},
@@ -58,8 +60,9 @@ func (a *app) deadCommand() *cli.Command {
 			},
 			{
 				Name: "drop", Usage: "write dead letters to a file, and take them off",
-				ArgsUsage:   "QUEUE [ID…]",
-				Description: "The file is one that publish --ndjson takes. An ID that begins with - stands behind --.",
+				ArgsUsage: "QUEUE [ID…]",
+				Description: "The file is one that publish --ndjson takes. IDs that are not found are named when the others are dropped,\n" +
+					"and the exit code is 3. An ID that begins with - stands behind --.",
 				Flags: deadFlags(append(verbFlags("dropped"),
 					&cli.StringFlag{Name: "to", Usage: "append them to `FILE`, which is on disk before they are taken off"},
 				)...),

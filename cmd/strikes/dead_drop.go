@@ -45,7 +45,11 @@ func (a *app) dropDead(ctx context.Context, c *cli.Command) error {
 	p := newDeadProgress(a.stderr)
 	g.dead.Progress = p.tell
 	g.mind(a.stderr)
+	want := seek(f.IDs)
 	result, err := g.dead.Drop(ctx, f, c.Int("max"), func(letters []*deadletter.Letter) error {
+		for _, l := range letters {
+			want.saw(l)
+		}
 		return errors.Join(file.keep(letters), a.toldDropped(letters, c.Bool("json")))
 	})
 	p.finish()
@@ -57,8 +61,14 @@ func (a *app) dropDead(ctx context.Context, c *cli.Command) error {
 	if err == nil && result.Done == 0 {
 		return g.nothing()
 	}
+	if err == nil && !reached(c.Int("max"), result.Done) {
+		err = want.missing(g.dead.Name)
+	}
 	return g.fail(err)
 }
+
+// reached reports whether --max ended it, and not that there were no more.
+func reached(most, done int) bool { return most > 0 && done >= most }
 
 func (a *app) toldDropped(letters []*deadletter.Letter, asJSON bool) error {
 	if !asJSON {

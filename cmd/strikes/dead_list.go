@@ -46,7 +46,12 @@ func (a *app) listDead(ctx context.Context, c *cli.Command) error {
 	case c.Bool("json"):
 		out = deadJSON{json.NewEncoder(a.stdout)}
 	}
-	return g.fail(printDead(letters, out, c.Int("limit"), g))
+	want := seek(f.IDs)
+	limited, err := printDead(letters, out, c.Int("limit"), g, want)
+	if err == nil && !limited {
+		err = want.missing(g.dead.Name)
+	}
+	return g.fail(err)
 }
 
 // deadPrinter prints dead letters.
@@ -55,26 +60,28 @@ type deadPrinter interface {
 	flush() error
 }
 
-func printDead(letters iter.Seq2[*deadletter.Letter, error], out deadPrinter, limit int, g *graveyard) error {
+// printDead reports whether it stopped at the limit.
+func printDead(letters iter.Seq2[*deadletter.Letter, error], out deadPrinter, limit int, g *graveyard, want *sought) (limited bool, err error) {
 	n := 0
 	for l, err := range letters {
 		if err != nil {
-			return errors.Join(out.flush(), err)
+			return false, errors.Join(out.flush(), err)
 		}
+		want.saw(l)
 		if err := out.row(l); err != nil {
-			return err
+			return false, err
 		}
 		if n++; n == limit {
-			break
+			return true, out.flush()
 		}
 	}
 	if err := out.flush(); err != nil {
-		return err
+		return false, err
 	}
 	if n == 0 {
-		return g.nothing()
+		return false, g.nothing()
 	}
-	return nil
+	return false, nil
 }
 
 // deadLetters are those in the queue, where looking is harmless, else those that the store tells of.

@@ -38,7 +38,7 @@ func (a *app) replayDead(ctx context.Context, c *cli.Command) error {
 	p := newDeadProgress(a.stderr)
 	g.dead.Progress = p.tell
 	g.mind(a.stderr)
-	t := &deadTold{app: a, verb: "replayed"}
+	t := &deadTold{app: a, verb: "replayed", want: seek(r.Filter.IDs)}
 	if c.Bool("json") {
 		t.json = json.NewEncoder(a.stdout)
 	}
@@ -46,13 +46,19 @@ func (a *app) replayDead(ctx context.Context, c *cli.Command) error {
 	result, err := g.dead.Replay(ctx, r)
 	p.finish()
 	fmt.Fprintln(a.stderr, replaySummary(result)+t.why())
-	if err == nil && result.Done+result.Left == 0 {
+	if err != nil {
+		return g.fail(err)
+	}
+	if result.Done+result.Left == 0 {
 		return g.nothing()
 	}
-	if err == nil && result.Left > 0 {
-		return fmt.Errorf("%d dead letters are left in queue %q", result.Left, g.dead.Name)
+	if result.Left > 0 {
+		err = fmt.Errorf("%d dead letters are left in queue %q", result.Left, g.dead.Name)
 	}
-	return g.fail(err)
+	if reached(r.Max, result.Done+result.Left) {
+		return err
+	}
+	return t.want.also(err, g.dead.Name)
 }
 
 func replaySettings(c *cli.Command, ids []string) (deadletter.Replay, error) {
@@ -89,6 +95,7 @@ type deadTold struct {
 	json *json.Encoder
 	verb string
 	left int
+	want *sought
 
 	strays, unroutable int // of those left
 }
@@ -97,6 +104,7 @@ type deadTold struct {
 const leftShown = 20
 
 func (t *deadTold) tell(l *deadletter.Letter, err error) {
+	t.want.saw(l)
 	switch {
 	case errors.Is(err, deadletter.ErrNoOrigin):
 		t.strays++
@@ -175,7 +183,8 @@ func (a *app) agreed(ctx context.Context, c *cli.Command, g *graveyard, v deadVe
 	if !dry && (!isTerminal(a.stdin) || !isTerminal(a.stderr)) {
 		return false, a.confirm(false, "") // which refuses
 	}
-	n, err := a.countDead(ctx, c, g, v)
+	want := seek(v.filter.IDs)
+	n, err := a.countDead(ctx, c, g, v, want)
 	if err != nil {
 		return false, g.fail(err)
 	}
@@ -184,14 +193,17 @@ func (a *app) agreed(ctx context.Context, c *cli.Command, g *graveyard, v deadVe
 	}
 	if dry {
 		fmt.Fprintf(a.stderr, "%d would be %s%s\n", n, v.done, v.where)
-		return false, nil
+		if reached(v.max, n) {
+			return false, nil
+		}
+		return false, want.missing(g.dead.Name)
 	}
 	question := fmt.Sprintf("%s %d dead letters of queue %s%s?", strings.ToUpper(v.verb[:1])+v.verb[1:], n, g.where(), v.where)
 	return true, a.confirm(false, question)
 }
 
 // countDead counts, and with --dry-run lists, what is meant.
-func (a *app) countDead(ctx context.Context, c *cli.Command, g *graveyard, v deadVerb) (n int, err error) {
+func (a *app) countDead(ctx context.Context, c *cli.Command, g *graveyard, v deadVerb, want *sought) (n int, err error) {
 	list := c.Bool("dry-run") && g.dead.Handling.Hold
 	if v.filter.Everything() && !list {
 		n, err = g.dead.Depth(ctx)
@@ -208,6 +220,7 @@ func (a *app) countDead(ctx context.Context, c *cli.Command, g *graveyard, v dea
 		if err != nil {
 			return n, err
 		}
+		want.saw(l)
 		if list {
 			err = out.row(l)
 		}
