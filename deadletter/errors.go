@@ -50,11 +50,20 @@ func incomplete(queue string, missing int) error {
 	return fmt.Errorf("%w: %d of queue %q expired, or somebody else has them: look again", ErrIncomplete, missing, queue)
 }
 
+// busyError tells who is there before us. What they hold is not counted.
+type busyError struct{ queue amqp.Queue }
+
+func (e *busyError) Error() string {
+	return fmt.Sprintf("%v: consumers %d, messages that they do not hold %d", ErrBusy, e.queue.Consumers, e.queue.Messages)
+}
+
+func (*busyError) Unwrap() error { return ErrBusy }
+
 // explain tells of a refused consumer why.
 func explain(queue string, err error) error {
 	var reply *amqp.Error
 	if errors.Is(err, ErrBusy) {
-		return fmt.Errorf("%w: %q: wait for it, or stop it", ErrBusy, queue)
+		return fmt.Errorf("%w: queue %q, to look at it or take from it: wait for that to end, or stop it", err, queue)
 	}
 	if errors.As(err, &reply) {
 		switch {

@@ -88,8 +88,8 @@ func (q *Queue) mayTake() error {
 	return fmt.Errorf("%w to take from queue %q: %s", ErrUnsafe, q.Name, q.Handling.Why)
 }
 
-// Depth is how many messages are ready in the queue. Those that somebody holds
-// are not.
+// Depth is how many messages are ready in the queue. It is ErrBusy while somebody
+// consumes from it, for what they hold is not counted.
 func (q *Queue) Depth(ctx context.Context) (int, error) {
 	if err := q.validate(); err != nil {
 		return 0, err
@@ -104,11 +104,11 @@ func (q *Queue) Depth(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("deadletter: queue %q: %w", q.Name, err)
 	}
-	now, err := state(ch, q.Name)
+	n, err := quiet(ctx, ch, q.Name)
 	if err != nil {
 		return 0, explain(q.Name, err)
 	}
-	return now.Messages, nil
+	return n, nil
 }
 
 // patience is how long a call to the broker may take, and how long a message

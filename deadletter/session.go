@@ -65,33 +65,34 @@ func (s *session) begin(ctx context.Context) error {
 		return err
 	}
 	s.closed = s.ch.NotifyClose(make(chan *amqp.Error, 1))
-	if s.ready, err = s.quiet(ctx); err != nil {
+	if s.ready, err = quiet(ctx, s.ch, s.queue); err != nil {
 		return err
 	}
 	if err := s.consume(); err != nil {
 		return err
 	}
-	if after, err := state(s.ch, s.queue); err != nil || after.Consumers > 1 {
-		return errors.Join(err, ErrBusy)
+	after, err := state(s.ch, s.queue)
+	if err == nil && after.Consumers > 1 {
+		err = &busyError{amqp.Queue{Consumers: after.Consumers - 1, Messages: after.Messages}}
 	}
-	return nil
+	return err
 }
 
 // quiet returns how many messages are ready, once nobody consumes from the
 // queue. A consumer that has just ended, ours as well, is counted for a moment,
 // and what it held is not.
-func (s *session) quiet(ctx context.Context) (int, error) {
+func quiet(ctx context.Context, ch *amqp.Channel, queue string) (int, error) {
 	poll := time.NewTicker(20 * time.Millisecond)
 	defer poll.Stop()
 	for begun := time.Now(); ; {
-		now, err := state(s.ch, s.queue)
+		now, err := state(ch, queue)
 		switch {
 		case err != nil:
 			return 0, err
 		case now.Consumers == 0:
 			return now.Messages, nil
 		case time.Since(begun) > afterglow:
-			return 0, ErrBusy
+			return 0, &busyError{now}
 		}
 		select {
 		case <-poll.C:

@@ -342,9 +342,12 @@ func TestOperatorsAtOnce(t *testing.T) {
 				t.Errorf("the second: %+v, %v", r, err)
 			}
 			for _, err := range q.Browse(t.Context(), deadletter.Filter{}) {
-				if !errors.Is(err, deadletter.ErrBusy) {
+				if !errors.Is(err, deadletter.ErrBusy) || !strings.Contains(err.Error(), "consumers 1,") {
 					t.Errorf("a look: %v", err)
 				}
+			}
+			if _, err := q.Depth(t.Context()); !errors.Is(err, deadletter.ErrBusy) {
+				t.Errorf("a count: %v", err)
 			}
 		}})
 		if err != nil || r.Done != 20 {

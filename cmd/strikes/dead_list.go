@@ -107,11 +107,17 @@ func (a *app) deadLetters(ctx context.Context, g *graveyard, f deadletter.Filter
 	}
 	if !records {
 		var err error
-		if g.unseen, err = g.dead.Depth(ctx); err != nil {
+		has := "It is with another consumer, which holds some or all of it"
+		switch g.unseen, err = g.dead.Depth(ctx); {
+		case errors.Is(err, deadletter.ErrBusy):
+			g.held = err
+		case err != nil:
 			return nil, g.fail(err)
+		default:
+			has = fmt.Sprintf("It has %d messages", g.unseen)
 		}
-		fmt.Fprintf(a.stderr, "queue %s is not looked at: %s.\nIt has %d messages. What follows is from the records: it may have left the queue since.\n",
-			g.where(), printable(g.dead.Handling.Why, ""), g.unseen)
+		fmt.Fprintf(a.stderr, "queue %s is not looked at: %s.\n%s. What follows is from the records: it may have left the queue since.\n",
+			g.where(), printable(g.dead.Handling.Why, ""), has)
 	}
 	return recorded(ctx, g, f), nil
 }

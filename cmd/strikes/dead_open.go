@@ -21,6 +21,7 @@ type graveyard struct {
 	broker *broker
 	store  *counter.Counter // nil: not to be asked
 	unseen int              // messages in the queue that were not looked at
+	held   error            // ErrBusy: others hold messages that were not counted
 	denied bool             // what may be done cannot be told for lack of permissions
 }
 
@@ -109,6 +110,9 @@ func (g *graveyard) mind(stderr io.Writer) {
 }
 
 func (g *graveyard) nothing() error {
+	if g.held != nil {
+		return g.fail(g.held)
+	}
 	if g.unseen > 0 {
 		return g.fail(fmt.Errorf("%w to look at queue %q, and the records tell of no such dead letters (--force looks)", deadletter.ErrUnsafe, g.dead.Name))
 	}
