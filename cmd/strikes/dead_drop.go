@@ -29,6 +29,9 @@ func (a *app) dropDead(ctx context.Context, c *cli.Command) error {
 	if to == "" {
 		return usagef("strikes dead drop: --to FILE is missing: they are written there first")
 	}
+	if to == "-" {
+		return usagef("strikes dead drop: --to is \"-\", and what stdout got cannot be known to be safe: give a file (./- is one of that name)")
+	}
 	g, err := a.graveyardOf(ctx, c, args[0])
 	if err != nil {
 		return err

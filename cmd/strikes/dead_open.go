@@ -31,7 +31,10 @@ func (a *app) graveyardOf(ctx context.Context, c *cli.Command, queue string) (*g
 	if err != nil {
 		return nil, err
 	}
-	g := &graveyard{queue: queue, broker: b, dead: deadletter.Queue{Name: c.String("dlq"), Dial: b.dial}}
+	if vhost := c.String("vhost"); vhost != "" && vhost != b.vhost {
+		return nil, usagef("--vhost is %q, but the broker's URL leads to virtual host %q", vhost, b.vhost)
+	}
+	g := &graveyard{queue: queue, broker: b, dead: deadletter.Queue{Name: c.String("dead-letter-queue"), Dial: b.dial}}
 	if g.dead.Name == "" {
 		g.dead.Name = queue + ".dlq"
 	}

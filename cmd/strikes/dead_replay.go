@@ -212,7 +212,7 @@ func (a *app) countDead(ctx context.Context, c *cli.Command, g *graveyard, v dea
 		}
 		return n, err
 	}
-	var out deadPrinter = &deadTable{w: a.stdout}
+	var out deadPrinter = deadTableOn(a.stdout)
 	if c.Bool("json") {
 		out = deadJSON{json.NewEncoder(a.stdout)}
 	}
