@@ -61,7 +61,8 @@ func (a *app) deadCommand() *cli.Command {
 			{
 				Name: "drop", Usage: "write dead letters to a file, and take them off",
 				ArgsUsage: "QUEUE [ID…]",
-				Description: "The file is one that publish --ndjson takes. IDs that are not found are named when the others are dropped,\n" +
+				Description: "The file is one that publish --ndjson takes, and nothing is lost in it: a header of a type that JSON does not have is\n" +
+					"an object with one key, $bytes, $time, $decimal, $int32 and the like, and publish makes of it what it was. IDs that are not found are named when the others are dropped,\n" +
 					"and the exit code is 3. An ID that begins with - stands behind --.",
 				Flags: deadFlags(append(verbFlags("dropped"),
 					&cli.StringFlag{Name: "to", Usage: "append them to `FILE`, which is on disk before they are taken off"},

@@ -17,7 +17,7 @@ type deadRow struct {
 	Kind     string    `json:"kind"`
 	Reason   string    `json:"reason,omitempty"`
 	Broker   string    `json:"broker_reason,omitempty"`
-	Died     time.Time `json:"died,omitzero"`
+	Died     moment    `json:"died,omitzero"`
 	Failures int       `json:"failures"`
 	Crashes  int       `json:"crashes"`
 	First    time.Time `json:"first,omitzero"` // charge
@@ -34,7 +34,7 @@ const sizeUnknown = -1
 func rowOf(l *deadletter.Letter) deadRow {
 	r := deadRow{
 		ID: l.ID, Queue: l.Origin.Queue, Kind: string(l.Kind()), Reason: l.Reason(), Broker: l.Origin.Reason,
-		Died: l.Origin.Time.UTC(), Replays: l.Replays, Again: l.Again,
+		Died: moment(l.Origin.Time), Replays: l.Replays, Again: l.Again,
 	}
 	if l.Size != sizeUnknown {
 		r.Size = &l.Size
@@ -60,17 +60,29 @@ type kept struct {
 	UserID          string         `json:"user_id,omitempty"`
 	Priority        uint8          `json:"priority,omitempty"`
 	Expiration      string         `json:"expiration,omitempty"`
-	Timestamp       time.Time      `json:"timestamp,omitzero"`
-	Dead            *deadRow       `json:"dead,omitempty"`
+	Timestamp       moment         `json:"timestamp,omitzero"`
+
+	Base64 map[string][]byte `json:"base64,omitempty"` // those of the texts above that are not UTF-8
+	Dead   *deadRow          `json:"dead,omitempty"`
 }
 
 func keptOf(m amqp.Publishing) kept {
 	k := kept{
 		ID: m.MessageId, ContentType: m.ContentType, ContentEncoding: m.ContentEncoding, CorrelationID: m.CorrelationId,
 		ReplyTo: m.ReplyTo, Type: m.Type, AppID: m.AppId, UserID: m.UserId, Priority: m.Priority, Expiration: m.Expiration,
-		Timestamp: m.Timestamp.UTC(),
+		Timestamp: moment(m.Timestamp),
 	}
-	k.Headers, _ = jsonValue(m.Headers).(map[string]any)
+	for name, text := range k.texts() {
+		if !utf8.ValidString(*text) {
+			if k.Base64 == nil {
+				k.Base64 = map[string][]byte{}
+			}
+			k.Base64[name], *text = []byte(*text), ""
+		}
+	}
+	if len(m.Headers) > 0 {
+		k.Headers = jsonTable(m.Headers)
+	}
 	if body := string(m.Body); utf8.ValidString(body) {
 		k.Body = &body
 	} else {
@@ -80,28 +92,10 @@ func keptOf(m amqp.Publishing) kept {
 	return k
 }
 
-// jsonValue turns header values into what JSON has.
-func jsonValue(v any) any {
-	switch v := v.(type) {
-	case amqp.Table:
-		if len(v) == 0 {
-			return map[string]any(nil)
-		}
-		out := make(map[string]any, len(v))
-		for key, inner := range v {
-			out[key] = jsonValue(inner)
-		}
-		return out
-	case []any:
-		out := make([]any, len(v))
-		for i, inner := range v {
-			out[i] = jsonValue(inner)
-		}
-		return out
-	case []byte:
-		return string(v)
-	case time.Time:
-		return v.UTC()
+// texts are those that AMQP allows to be any bytes, by their names in JSON.
+func (k *kept) texts() map[string]*string {
+	return map[string]*string{
+		"id": &k.ID, "content_type": &k.ContentType, "content_encoding": &k.ContentEncoding, "correlation_id": &k.CorrelationID,
+		"reply_to": &k.ReplyTo, "type": &k.Type, "app_id": &k.AppID, "user_id": &k.UserID, "expiration": &k.Expiration,
 	}
-	return v
 }

@@ -34,7 +34,9 @@ type envelope struct {
 	UserID          string         `json:"user_id"`
 	Priority        uint8          `json:"priority"`
 	Expiration      string         `json:"expiration"` // milliseconds, as AMQP has it
-	Timestamp       string         `json:"timestamp"`  // RFC 3339
+	Timestamp       string         `json:"timestamp"`  // RFC 3339; beyond the year 9999: seconds since 1970
+
+	Base64 map[string][]byte `json:"base64"` // texts that are not UTF-8, by the names above
 }
 
 // parseEnvelope reads one JSON object with the fields of an envelope, and nothing else.
@@ -60,8 +62,15 @@ func parseEnvelope(line []byte) (amqp.Publishing, error) {
 	if err != nil {
 		return amqp.Publishing{}, err
 	}
+	headers, err := headersOf(e.Headers)
+	if err != nil {
+		return amqp.Publishing{}, err
+	}
+	if err := e.decode(); err != nil {
+		return amqp.Publishing{}, err
+	}
 	return amqp.Publishing{
-		MessageId: e.ID, Body: body, Headers: table(e.Headers), ContentType: e.ContentType, ContentEncoding: e.ContentEncoding,
+		MessageId: e.ID, Body: body, Headers: headers, ContentType: e.ContentType, ContentEncoding: e.ContentEncoding,
 		CorrelationId: e.CorrelationID, ReplyTo: e.ReplyTo, Type: e.Type, AppId: e.AppID, UserId: e.UserID,
 		Priority: e.Priority, Expiration: e.Expiration, Timestamp: at,
 	}, nil
@@ -71,11 +80,27 @@ func (e envelope) time() (time.Time, error) {
 	if e.Timestamp == "" {
 		return time.Time{}, nil
 	}
-	at, err := time.Parse(time.RFC3339, e.Timestamp)
+	at, err := timeOf(e.Timestamp)
 	if err != nil {
 		return at, fmt.Errorf("field \"timestamp\" is %q: it is a time like 2026-01-02T03:04:05Z", e.Timestamp)
 	}
 	return at, nil
+}
+
+// decode sets the texts that are given in base64.
+func (e *envelope) decode() error {
+	texts := map[string]*string{
+		"id": &e.ID, "content_type": &e.ContentType, "content_encoding": &e.ContentEncoding, "correlation_id": &e.CorrelationID,
+		"reply_to": &e.ReplyTo, "type": &e.Type, "app_id": &e.AppID, "user_id": &e.UserID, "expiration": &e.Expiration,
+	}
+	for name, bytes := range e.Base64 {
+		text := texts[name]
+		if text == nil || *text != "" {
+			return fmt.Errorf(`"base64" has %q, which is no text, or is given already`, name)
+		}
+		*text = string(bytes)
+	}
+	return nil
 }
 
 func (e envelope) body() ([]byte, error) {
