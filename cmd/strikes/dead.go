@@ -45,7 +45,7 @@ func (a *app) deadCommand() *cli.Command {
 				ArgsUsage: "QUEUE [ID…]",
 				Description: "Each leaves the dead-letter queue once the broker has confirmed it. Should the command be killed, at most\n" +
 					"--window of them are in both queues, under one id. It stops when replayed messages fail again.\n" +
-					"One that does not say where it died, or whose queue is gone, is left in its place (exit 1), where the queue may be looked at.\n" +
+					"One that does not say where it died, or whose queue is gone, is left in its place (exit 1).\n" +
 					"IDs that are not found are named when the others are replayed, and the exit code is 3.\n" +
 					"An ID that begins with - stands behind --.",
 				Flags: deadFlags(append(verbFlags("replayed"),
@@ -62,8 +62,8 @@ func (a *app) deadCommand() *cli.Command {
 				Name: "drop", Usage: "write dead letters to a file, and take them off",
 				ArgsUsage: "QUEUE [ID…]",
 				Description: "The file is one that publish --ndjson takes, and nothing is lost in it: a header of a type that JSON does not have is\n" +
-					"an object with one key, $bytes, $time, $decimal, $int32 and the like, and publish makes of it what it was. IDs that are not found are named when the others are dropped,\n" +
-					"and the exit code is 3. An ID that begins with - stands behind --.",
+					"an object with one key, $bytes, $time, $decimal, $int32 and the like, and publish makes of it what it was.\n" +
+					"IDs that are not found are named when the others are dropped, and the exit code is 3. An ID that begins with - stands behind --.",
 				Flags: deadFlags(append(verbFlags("dropped"),
 					&cli.StringFlag{Name: "to", Usage: "append them to `FILE`, which is on disk before they are taken off"},
 				)...),

@@ -153,7 +153,7 @@ func recorded(ctx context.Context, g *graveyard, f deadletter.Filter) iter.Seq2[
 // deadTable prints lines for people, aligned in blocks, so that a long list does not wait in memory.
 type deadTable struct {
 	w     io.Writer
-	most  int // of an id, in characters; 0: all of it
+	most  int // of an id, in columns; 0: all of it
 	table *tabwriter.Writer
 	n     int
 }
@@ -174,31 +174,20 @@ func (t *deadTable) row(l *deadletter.Letter) error {
 	if l.Record != nil {
 		failures, crashes = fmt.Sprint(l.Record.Failures), fmt.Sprint(l.Record.Crashes)
 	}
-	_, err := fmt.Fprintf(t.table, "%s\t%s\t%s\t%s\t%s\t%d\t%s\n", t.id(l.ID), died, l.Kind(), failures, crashes, l.Replays, brief(l.Reason(), 60))
+	_, err := fmt.Fprintf(t.table, "%s\t%s\t%s\t%s\t%s\t%d\t%s\n", fit(shown(l.ID), t.most), died, l.Kind(), failures, crashes, l.Replays, brief(l.Reason(), 60))
 	if t.n++; err == nil && t.n%deadBlock == 0 {
 		err = t.table.Flush()
 	}
 	return err
 }
 
-// idShown is how much of an id a line on a terminal has room for.
-const idShown = 40
-
 // deadTableOn cuts long ids on a terminal; elsewhere somebody may want to read them.
 func deadTableOn(w io.Writer) *deadTable {
 	t := &deadTable{w: w}
 	if isTerminal(w) {
-		t.most = idShown
+		t.most = idColumns
 	}
 	return t
-}
-
-func (t *deadTable) id(id string) string {
-	name := []rune(shown(id))
-	if t.most == 0 || len(name) <= t.most {
-		return string(name)
-	}
-	return string(name[:t.most-1]) + "…"
 }
 
 func (t *deadTable) flush() error {
