@@ -30,7 +30,8 @@ func TestTopologyDeclared(t *testing.T) {
 			spec := topoSpecs(q)[name]
 			spec.Bindings = []topology.Binding{{Exchange: source, Key: "order.*"}}
 			b.declare(spec)
-			b.declare(spec) // again: nothing changes
+			b.declare(spec)                                                                        // again: nothing changes
+			b.queue(q+".dlq", amqp.Table{"x-queue-type": "quorum", "x-delivery-limit": 1<<31 - 1}) // refused if it differs
 
 			need := topology.Need{Queue: q, MaxRetries: 3, Ordered: spec.SingleActiveConsumer}
 			b.want("over AMQP", need, "warning bindings-unknown")

@@ -20,8 +20,8 @@ import (
 // that a dead letter keeps its routing key and no key can be mistyped.
 //
 // A quorum queue dead-letters at least once: it keeps a rejected message until
-// the dead-letter queue has confirmed it. Its dead-letter queue may be looked
-// into any number of times.
+// the dead-letter queue has confirmed it. The dead-letter queue is a quorum
+// queue in either case, and may be looked into any number of times.
 //
 // A queue or exchange that exists with other properties is an error that names
 // each of them with both values; nothing existing is ever changed. The error
@@ -63,7 +63,7 @@ func steps(s Spec) []step {
 		{what: fmt.Sprintf("exchange %q", s.DeadLetterExchange), do: func(ch *amqp.Channel) error {
 			return ch.ExchangeDeclare(s.DeadLetterExchange, amqp.ExchangeFanout, true, false, false, false, nil)
 		}},
-		queueStep(s.DeadLetterQueue, s.deadLetterArguments()),
+		queueStep(s.DeadLetterQueue, deadLetterArguments()),
 		bindStep(s.DeadLetterQueue, Binding{Exchange: s.DeadLetterExchange}),
 		queueStep(s.Queue, s.arguments()),
 	}

@@ -90,11 +90,7 @@ func (f facts) makeEnd(exchange string) string {
 }
 
 func (f facts) makeQueue(name string) string {
-	like := Spec{Type: Quorum}
-	if f.kind == string(Classic) {
-		like.Type = Classic
-	}
-	queue := map[string]any{"durable": true, "arguments": like.deadLetterArguments()}
+	queue := map[string]any{"durable": true, "arguments": deadLetterArguments()}
 	return f.console.request("PUT", queue, "queues", f.vhost, name)
 }
 

@@ -15,7 +15,7 @@ func examined() facts {
 	f.vhost, f.console = "a/b", console{"http://h:15672", "ops"}
 	end := target{facts{
 		version: f.version, vhost: f.vhost, queue: "q.dlq", console: f.console,
-		declared: declared{kind: "quorum", durable: true, args: Spec{Type: Quorum}.deadLetterArguments()},
+		declared: declared{kind: "quorum", durable: true, args: deadLetterArguments()},
 		policy:   amqp.Table{}, policyKnown: true,
 	}}
 	f.vitals = &vitals{targets: []target{end}}
@@ -49,7 +49,6 @@ func TestJudgeClosely(t *testing.T) {
 		{"end auto-delete", changes(end(func(t *target) { t.autoDelete = true })), plain, "warning dead-letter-queue-temporary"},
 		{"end exclusive", changes(end(func(t *target) { *t = target{facts{queue: "d", exclusive: true}} })), plain, "warning dead-letter-queue-temporary"},
 		{"end expires by policy", changes(end(func(t *target) { t.policy["expires"] = int64(5) })), plain, "warning dead-letter-queue-temporary"},
-		{"both classic", changes(end(func(t *target) { t.kind, t.args = "classic", nil }), func(f *facts) { f.kind = "classic" }), plain, ""},
 		{"end classic", changes(end(func(t *target) { t.kind, t.args = "classic", nil })), plain, "warning dead-letter-queue-classic"},
 		{"end stream", changes(end(func(t *target) { t.kind, t.args = "stream", nil })), plain, ""},
 		{"end limited by policy", changes(end(func(t *target) { t.policy["max-length"] = int64(5) })), plain, "warning dead-letter-queue-limited"},

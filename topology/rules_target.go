@@ -32,24 +32,8 @@ func targetRule(f facts, need Need) []Finding {
 		for _, judge := range []func() []Finding{t.lifetime, t.room, t.looks} {
 			out = append(out, judge()...)
 		}
-		out = append(out, t.suits(f.kind)...)
 	}
 	return out
-}
-
-// suits judges whether the queue is as safe as the one whose dead letters it
-// takes. For a classic queue it is a classic one: see Classic.
-func (t target) suits(source string) []Finding {
-	if t.kind != string(Classic) || source == t.kind {
-		return nil
-	}
-	return []Finding{{
-		Code: "dead-letter-queue-classic", Severity: Warning,
-		Seen: fmt.Sprintf("the dead-letter queue %q is a classic queue", t.queue),
-		Why:  "the dead letters of the last moments are lost when the broker is killed, though they were rejected and confirmed",
-		Fix: fmt.Sprintf("drain and delete it, then declare it anew with %s=quorum and %s=%d",
-			argType, argDeliveryLimit, deadLetterLimit),
-	}}
 }
 
 func (t target) lifetime() []Finding {
@@ -65,6 +49,14 @@ func (t target) lifetime() []Finding {
 		why = fmt.Sprintf("is deleted after %d ms without a consumer", expires)
 	case !t.durable:
 		why = "is not durable: a restart of the broker deletes it"
+	case t.kind == string(Classic):
+		return []Finding{{
+			Code: "dead-letter-queue-classic", Severity: Warning,
+			Seen: fmt.Sprintf("the dead-letter queue %q is a classic queue", t.queue),
+			Why:  "a classic queue keeps in memory what nobody waits to be confirmed, as dead letters are: a kill of the broker can take thousands",
+			Fix: fmt.Sprintf("drain and delete it, then declare it anew with %s=quorum and %s=%d",
+				argType, argDeliveryLimit, deadLetterLimit),
+		}}
 	default:
 		return nil
 	}

@@ -16,11 +16,12 @@ const (
 	Quorum Type = "quorum"
 	// Classic queues live on one node and dead-letter at most once: a dead
 	// letter whose queue cannot be reached at that moment is gone. Their
-	// dead-letter queue is classic too: a quorum one misses those that come
-	// before it has a leader, after every start of the broker. Of 121 dead
-	// letters in eight graceful restarts a quorum one missed 17 and a classic
-	// one none; in eight kills 40 and 76, for a classic one also loses what it
-	// got in the last moments before (measured on 3.10.8).
+	// dead-letter queue is a quorum queue all the same. It misses those that
+	// come before it has a leader, after a start of the broker: about two a
+	// start. A classic one keeps what nobody waits to be confirmed in memory,
+	// and a kill of the broker took all that: 173 of 8,200 on 3.10.8, 3,455 on
+	// 4.0.5 and 4,263 on 4.3.6 in six kills each, where a quorum one missed 20,
+	// 1 and none.
 	Classic Type = "classic"
 )
 
@@ -40,7 +41,7 @@ const (
 // Spec describes a queue and the way its dead letters take.
 type Spec struct {
 	Queue string // must not be empty
-	Type  Type   // of both queues; if empty, Quorum
+	Type  Type   // if empty, Quorum
 
 	// SingleActiveConsumer lets one consumer at a time have messages, which
 	// strict order needs.
@@ -51,7 +52,8 @@ type Spec struct {
 	// queue. If empty, Queue + ".dlx".
 	DeadLetterExchange string
 
-	// DeadLetterQueue, if empty, is Queue + ".dlq".
+	// DeadLetterQueue is a quorum queue, whatever Type is. If empty, Queue +
+	// ".dlq".
 	DeadLetterQueue string
 
 	// DeliveryLimit is how many returns of a message a quorum queue itself
@@ -137,10 +139,6 @@ func (s Spec) arguments() amqp.Table {
 	return args
 }
 
-func (s Spec) deadLetterArguments() amqp.Table {
-	args := amqp.Table{argType: string(s.Type)}
-	if s.Type == Quorum {
-		args[argDeliveryLimit] = int64(deadLetterLimit)
-	}
-	return args
+func deadLetterArguments() amqp.Table {
+	return amqp.Table{argType: string(Quorum), argDeliveryLimit: int64(deadLetterLimit)}
 }

@@ -16,11 +16,11 @@ func (a *app) declareCommand() *cli.Command {
 		Name:      "declare",
 		Usage:     "declare a queue, its dead-letter exchange and its dead-letter queue",
 		ArgsUsage: "QUEUE",
-		Description: "Declares QUEUE, the fanout exchange QUEUE.dlx and the queue QUEUE.dlq bound to it, all durable. It may be\n" +
-			"repeated. What exists with other properties is left as it is and named (exit 2).",
+		Description: "Declares QUEUE, the fanout exchange QUEUE.dlx and the quorum queue QUEUE.dlq bound to it, all durable. It may\n" +
+			"be repeated. What exists with other properties is left as it is and named (exit 2).",
 		Flags: []cli.Flag{
 			amqpFlag(),
-			&cli.StringFlag{Name: "type", Sources: env("type"), Value: string(topology.Quorum), Usage: "of both queues: `TYPE` quorum or classic"},
+			&cli.StringFlag{Name: "type", Sources: env("type"), Value: string(topology.Quorum), Usage: "of QUEUE: `TYPE` quorum or classic; QUEUE.dlq is a quorum queue either way"},
 			&cli.BoolFlag{Name: "single-active-consumer", Usage: "one consumer at a time has messages, as strict order needs"},
 			&cli.IntFlag{Name: "delivery-limit", Sources: env("delivery-limit"), DefaultText: "1000", Usage: "a quorum queue itself dead-letters what was returned `N` times: well above the retries of its consumers"},
 			jsonFlag("print what is there now as one JSON object"),

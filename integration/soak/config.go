@@ -48,7 +48,7 @@ func parseFlags(args []string) (config, error) {
 	f.IntVar(&c.faults, "faults", 24, "faults to inject, spread over the run")
 	f.IntVar(&c.killers, "killers", -1, "messages that kill every process that runs them; -1: one in 2,000")
 	f.IntVar(&c.hangs, "hangs", -1, "messages whose handlers pass their deadline; -1: one in 2,000")
-	f.StringVar(&c.kind, "type", string(topology.Quorum), "of both queues: quorum or classic")
+	f.StringVar(&c.kind, "type", string(topology.Quorum), "of the queue: quorum or classic; that of its dead letters is always a quorum queue")
 	f.Uint64Var(&c.seed, "seed", 0, "of messages and faults; 0: a random one, which is printed")
 	f.StringVar(&c.only, "only", "", "inject faults of these `kinds` only, separated by commas")
 	f.IntVar(&c.processes, "processes", 3, "consumer processes")
