@@ -44,7 +44,7 @@ func (w *simWorld) open(p *simProc) {
 	if err != nil {
 		panic(err)
 	}
-	settler.slots, settler.late = semaphore.NewWeighted(2 * int64(w.plan.concurrency)), p.late
+	settler.slots, settler.late = semaphore.NewWeighted(2*int64(w.plan.concurrency)), p.late
 	c := Consumer{
 		Queue: "orders", Handler: s.handle, Concurrency: w.plan.concurrency, Prefetch: w.plan.prefetch, DrainTimeout: simDrainTimeout,
 		Ordered: w.plan.ordered, Lane: func(d amqp.Delivery) string { return w.plan.lane(d.MessageId) },

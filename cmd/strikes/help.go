@@ -22,6 +22,7 @@ func (a *app) helpCommand() *cli.Command {
 				}
 			}
 			// In the action's context the commands would be called "strikes help strikes …".
+			//nolint:contextcheck // it prints, and that is all
 			return a.root().Run(context.Background(), slices.Concat([]string{"strikes"}, names, []string{"--help"}))
 		}),
 	}

@@ -137,12 +137,12 @@ func init() { // a table has values that have tags
 		"$string":  func(v any) (any, error) { b, err := bytesOf(v); return string(b), err },
 		"$time":    func(v any) (any, error) { return timeOf(v) },
 		"$decimal": decimalOf,
-		"$int8":    whole(func(n int64) any { return int8(n) }, math.MinInt8, math.MaxInt8),
-		"$byte":    whole(func(n int64) any { return byte(n) }, 0, math.MaxUint8),
-		"$int16":   whole(func(n int64) any { return int16(n) }, math.MinInt16, math.MaxInt16),
-		"$int32":   whole(func(n int64) any { return int32(n) }, math.MinInt32, math.MaxInt32),
-		"$uint16":  whole(func(n int64) any { return uint16(n) }, 0, math.MaxUint16),
-		"$uint32":  whole(func(n int64) any { return uint32(n) }, 0, math.MaxUint32),
+		"$int8":    whole[int8](math.MinInt8, math.MaxInt8),
+		"$byte":    whole[byte](0, math.MaxUint8),
+		"$int16":   whole[int16](math.MinInt16, math.MaxInt16),
+		"$int32":   whole[int32](math.MinInt32, math.MaxInt32),
+		"$uint16":  whole[uint16](0, math.MaxUint16),
+		"$uint32":  whole[uint32](0, math.MaxUint32),
 		"$float32": func(v any) (any, error) { f, err := floatOf(v, 32); return float32(f), err },
 		"$float64": func(v any) (any, error) { return floatOf(v, 64) },
 		"$table":   tableOf,
@@ -178,13 +178,14 @@ func decimalOf(v any) (any, error) {
 	return nil, errors.New("it is a list of scale and value")
 }
 
-func whole(as func(int64) any, least, most int64) func(any) (any, error) {
+// whole reads a number that T can hold.
+func whole[T int8 | byte | int16 | int32 | uint16 | uint32](least, most int64) func(any) (any, error) {
 	return func(v any) (any, error) {
 		n, ok := v.(int64)
 		if !ok || n < least || n > most {
 			return nil, fmt.Errorf("it is a whole number from %d to %d", least, most)
 		}
-		return as(n), nil
+		return T(n), nil
 	}
 }
 
