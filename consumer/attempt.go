@@ -104,8 +104,10 @@ var startModes = map[Isolation]counter.Mode{
 
 func (a *attempt) counted(s *Settler) counter.Attempt {
 	return counter.Attempt{Message: a.message, Token: a.token.String(), Holder: s.Holder, First: a.unseen(),
-		Received: a.deadline.Add(-s.ConsumerTimeout / 2)}
+		Received: a.received(s)}
 }
+
+func (a *attempt) received(s *Settler) time.Time { return a.deadline.Add(-s.ConsumerTimeout / 2) }
 
 // unseen reports whether this is the first run of a delivery that is not redelivered.
 func (a *attempt) unseen() bool { return a.run == 1 && !a.delivery.Redelivered }

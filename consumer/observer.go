@@ -40,6 +40,7 @@ type Event struct {
 	Limit    int           // charges at which the message is dead-lettered
 	Failures int           // charged so far in this life, as far as known
 	Crashes  int           // charged so far in this life, as far as known
+	Held     time.Duration // since this process received the delivery
 	Ran      time.Duration // how long the handler ran; zero if it did not
 	Wait     time.Duration // Retry: until the next attempt
 	Cause    Cause         // of a Retry or DeadLetter
@@ -70,7 +71,7 @@ func (s *Settler) tell(ctx context.Context, a *attempt, e Event) {
 		return
 	}
 	e.VHost, e.Queue, e.ID, e.Token = s.VHost, s.Queue, a.message.ID, a.token.String()
-	e.Redelivered, e.Ran = a.delivery.Redelivered, a.ran
+	e.Redelivered, e.Held, e.Ran = a.delivery.Redelivered, time.Since(a.received(s)), a.ran
 	e.Failures, e.Crashes, e.Limit = a.answer.Failures, a.answer.Crashes, a.answer.Limit
 	e.Attempt = a.number
 	if e.Decision == Retry || e.Decision == DeadLetter {

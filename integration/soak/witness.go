@@ -37,7 +37,6 @@ func (c witness) End(ctx context.Context, a counter.Attempt, succeeded bool) err
 
 func (c witness) write(a counter.Attempt, e audit.Event, answer counter.Answer, err error) {
 	e.Kind, e.ID, e.Token, e.Session = audit.Stepped, a.ID, a.Token, int(c.worker.session.Load())
-	e.Received = a.Received
 	e.Failures, e.Crashes, e.Limit, e.Err = answer.Failures, answer.Crashes, answer.Limit, text(err)
 	switch {
 	case err != nil:

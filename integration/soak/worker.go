@@ -152,7 +152,7 @@ func (w *worker) handle(ctx context.Context, d amqp.Delivery) error {
 func (w *worker) Observe(_ context.Context, e consumer.Event) {
 	w.log.Write(audit.Event{
 		Kind: audit.Decided, Session: int(w.session.Load()), ID: e.ID, Token: e.Token, Redelivered: e.Redelivered,
-		Decision: string(e.Decision), Cause: string(e.Cause), Failures: e.Failures, Crashes: e.Crashes, Limit: e.Limit, Err: text(e.Err),
+		Decision: string(e.Decision), Held: e.Held, Cause: string(e.Cause), Failures: e.Failures, Crashes: e.Crashes, Limit: e.Limit, Err: text(e.Err),
 	})
 }
 

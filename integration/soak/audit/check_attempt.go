@@ -43,7 +43,7 @@ func (a *attempt) charged() bool {
 func (m *model) unfounded(a *attempt) string {
 	_, failed := a.answered("fail", "requeue")
 	_, held := a.answered("start", "wait")
-	if e, ok := a.decidedAs("requeue"); ok && !failed && !held && e.At.Sub(a.since()) < m.plan.MostHeld {
+	if e, ok := a.decidedAs("requeue"); ok && !failed && !held && e.Held < m.plan.MostHeld {
 		return "requeued without an answer"
 	}
 	_, past := a.answered("start", "exhausted")
@@ -52,14 +52,6 @@ func (m *model) unfounded(a *attempt) string {
 		return "dead-lettered without an answer"
 	}
 	return ""
-}
-
-// since is when the delivery came, as far as it is known.
-func (a *attempt) since() time.Time {
-	if a.received.IsZero() {
-		return a.first
-	}
-	return a.received
 }
 
 // spun returns how often one step was tried within a second and not answered.

@@ -50,13 +50,12 @@ type Event struct {
 	Exclusive bool   `json:"exclusive,omitempty"` // Stepped: a START of that mode
 	Verdict   string `json:"verdict,omitempty"`   // Stepped, in lower case; empty if there was no answer
 
-	Received time.Time `json:"received,omitzero"` // Stepped: when its process got the delivery
-
-	Decision string `json:"decision,omitempty"` // Decided
-	Cause    string `json:"cause,omitempty"`    // Decided
-	Failures int    `json:"failures,omitempty"` // Stepped, Decided, Kept
-	Crashes  int    `json:"crashes,omitempty"`  // Stepped, Decided, Kept
-	Limit    int    `json:"limit,omitempty"`    // Stepped, Decided
+	Decision string        `json:"decision,omitempty"` // Decided
+	Held     time.Duration `json:"held,omitempty"`     // Decided: since its process got the delivery
+	Cause    string        `json:"cause,omitempty"`    // Decided
+	Failures int           `json:"failures,omitempty"` // Stepped, Decided, Kept
+	Crashes  int           `json:"crashes,omitempty"`  // Stepped, Decided, Kept
+	Limit    int           `json:"limit,omitempty"`    // Stepped, Decided
 
 	Fault string `json:"fault,omitempty"` // Fault
 	Do    string `json:"do,omitempty"`    // Published: what the handler is to do

@@ -43,7 +43,6 @@ type attempt struct {
 	process, session int
 	began, ended     time.Time // of the run; zero: not written down
 	first, last      time.Time // that it was heard of
-	received         time.Time // by its process; zero: no step told
 	outcome          string
 	redelivered      bool
 	steps            []Event
@@ -133,7 +132,7 @@ func (m *model) addAttempt(e Event) {
 	case Ended:
 		a.ended, a.outcome = e.At, e.Outcome
 	case Stepped:
-		a.steps, a.received = append(a.steps, e), e.Received
+		a.steps = append(a.steps, e)
 	case Decided:
 		a.decided = append(a.decided, e)
 	default:
