@@ -128,6 +128,19 @@ func (m *Memory) Buried(_ context.Context, vhost, queue string) (Buried, error) 
 	return m.ledger(vhost, queue).buried, nil
 }
 
+// AddTaken is like Counter.AddTaken; it fails only on what that refuses.
+func (m *Memory) AddTaken(_ context.Context, vhost, queue string, n int) error {
+	if err := checkTaken(queue, n); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if l := m.ledger(vhost, queue); l.buried.Count > 0 {
+		l.buried.Taken += int64(n)
+	}
+	return nil
+}
+
 // at is what is stored of a note that is given at a time.
 func (n Note) at(now time.Time) Note {
 	n = n.kept()

@@ -34,6 +34,7 @@ type steps interface {
 	SetLimit(ctx context.Context, vhost, queue string, o Override) error
 	ClearLimit(ctx context.Context, vhost, queue string) (bool, error)
 	Buried(ctx context.Context, vhost, queue string) (Buried, error)
+	AddTaken(ctx context.Context, vhost, queue string, n int) error
 }
 
 // store is one implementation under test, with a way to let time pass and to look at one life of a message.
