@@ -15,22 +15,25 @@ func (q *Queue) Drop(ctx context.Context, f Filter, most int, keep func([]*Lette
 	if err != nil {
 		return Result{}, err
 	}
-	d := &dropping{q: q, feed: source, keep: keep, total: source.total()}
+	d := &dropping{q: q, feed: source, keep: keep, total: source.total(), takings: takings{records: q.Records, vhost: source.vhost()}}
 	if most > 0 {
 		d.total = min(d.total, most)
 	}
 	err = d.all(ctx)
+	d.takings.finish(ctx)
 	source.finish(ctx)
+	d.result.Untold = d.takings.err
 	return d.result, err
 }
 
 // dropping is a Drop under way.
 type dropping struct {
-	q      *Queue
-	feed   feed
-	keep   func([]*Letter) error
-	total  int
-	result Result
+	q       *Queue
+	feed    feed
+	keep    func([]*Letter) error
+	total   int
+	takings takings
+	result  Result
 }
 
 func (d *dropping) all(ctx context.Context) error {
@@ -50,6 +53,8 @@ func (d *dropping) all(ctx context.Context) error {
 			return err
 		}
 		d.result.Done += len(letters)
+		d.takings.add(letters)
+		d.takings.tell(ctx)
 		d.q.progress("dropping", d.result.Done, d.total)
 	}
 	if err := ctx.Err(); err != nil {

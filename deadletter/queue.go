@@ -25,7 +25,8 @@ type Queue struct {
 	Handling Handling
 
 	// Records is where failures are counted; a *counter.Counter is one. If nil,
-	// dead letters have no Record, and replayed messages are not watched.
+	// dead letters have no Record, replayed messages are not watched, and nobody
+	// is told what was taken off.
 	Records Records
 
 	// Key is that of the consumers that counted the messages; if nil, their
@@ -45,9 +46,16 @@ type Queue struct {
 
 // Records looks up what is kept of messages, and lists it where a dead letter
 // does not tell in which of its lives it died.
+//
+// AddTaken is told how many dead letters that are counted, for their record tells
+// that they are dead, Replay and Drop took off, by the queue in which they died:
+// after they are off, twice a second at most and at the end. Should the process be
+// killed in between, the store is never told of these. An error ends nothing: see
+// Result.Untold.
 type Records interface {
 	Lookup(ctx context.Context, vhost, queue string, lives []counter.Message) (map[counter.Message]counter.Record, error)
 	List(ctx context.Context, vhost, queue string) iter.Seq2[counter.Record, error]
+	AddTaken(ctx context.Context, vhost, queue string, n int) error
 }
 
 // Progress of a method.

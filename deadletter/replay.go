@@ -71,6 +71,7 @@ func (q *Queue) Replay(ctx context.Context, r Replay) (Result, error) {
 		return Result{}, err
 	}
 	w.total, w.watch.vhost = w.feed.total(), w.feed.vhost()
+	w.takings = takings{records: q.Records, vhost: w.feed.vhost()}
 	if r.Max > 0 {
 		w.total = min(w.total, r.Max)
 	}
@@ -100,23 +101,27 @@ func (r Replay) withDefaults(queue string) (Replay, error) {
 
 // replaying is a replay under way.
 type replaying struct {
-	q      *Queue
-	r      Replay
-	pub    *publisher.Publisher
-	feed   feed
-	watch  *watch
-	pace   *rate.Limiter
-	total  int
-	taken  int
-	ahead  []*Letter       // of the feed, to be taken
-	known  map[string]bool // queues to which letters went
-	stuck  error           // the feed cannot pass over a message, for this reason
-	result Result
+	q     *Queue
+	r     Replay
+	pub   *publisher.Publisher
+	feed  feed
+	watch *watch
+	pace  *rate.Limiter
+	total int
+	taken int
+	ahead []*Letter       // of the feed, to be taken
+	known map[string]bool // queues to which letters went
+	stuck error           // the feed cannot pass over a message, for this reason
+
+	takings takings
+	result  Result
 }
 
 func (w *replaying) run(ctx context.Context) error {
 	err := w.all(ctx)
+	w.takings.finish(ctx)
 	w.feed.finish(ctx)
+	w.result.Untold = w.takings.err
 	if w.r.Filter.Everything() {
 		w.result.Left = w.total - w.result.Done - len(w.result.Unsure) - w.feed.missing()
 	}
@@ -146,6 +151,7 @@ func (w *replaying) all(ctx context.Context) error {
 		if err := w.passOver(ctx); err != nil {
 			return err
 		}
+		w.takings.tell(ctx)
 		w.q.progress("replaying", w.taken, w.total)
 		if err := w.watch.look(ctx); err != nil {
 			return err
@@ -252,6 +258,7 @@ func (w *replaying) passOver(ctx context.Context) error {
 
 func (w *replaying) count(done []*Letter) {
 	w.result.Done += len(done)
+	w.takings.add(done)
 	for _, l := range done {
 		w.known[l.Origin.Queue] = true
 		w.watch.add(l)

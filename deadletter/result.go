@@ -16,6 +16,10 @@ type Result struct {
 
 	// FailedAgain are those that have failed since.
 	FailedAgain []string
+
+	// Untold is the first error of Records.AddTaken: what it was about is off the
+	// queue, and may not be noted as taken.
+	Untold error
 }
 
 // maxIDs bounds the lists of a Result.

@@ -1,0 +1,64 @@
+package deadletter
+
+import (
+	"context"
+	"time"
+
+	"github.com/strikesmq/strikes/counter"
+)
+
+const (
+	// noteEvery is the least time between two notes.
+	noteEvery = 500 * time.Millisecond
+	// noteTime is how long a note may take, also of what was interrupted.
+	noteTime = 2 * time.Second
+)
+
+// takings tells the records of counted letters that are off the queue. What a
+// note that fails was about is not told again, for it may have arrived.
+type takings struct {
+	records Records // nil: nobody counts
+	vhost   string
+
+	counts map[string]int // not told yet, by the queue in which they died
+	noted  time.Time
+	err    error // the first
+}
+
+// add takes letters that were settled.
+func (t *takings) add(letters []*Letter) {
+	for _, l := range letters {
+		if !counted(l) {
+			continue
+		}
+		if t.counts == nil {
+			t.counts = map[string]int{}
+		}
+		t.counts[l.Origin.Queue]++
+	}
+}
+
+// counted reports whether the count of what was dead-lettered has the letter.
+func counted(l *Letter) bool { return l.Record != nil && l.Record.State == counter.DeadLetter }
+
+// tell notes what there is, if it has not done so a moment ago.
+func (t *takings) tell(ctx context.Context) {
+	if time.Since(t.noted) >= noteEvery {
+		t.finish(ctx)
+	}
+}
+
+// finish notes what there is, though ctx be done.
+func (t *takings) finish(ctx context.Context) {
+	if t.records == nil || len(t.counts) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTime)
+	defer cancel()
+	for queue, n := range t.counts {
+		if err := t.records.AddTaken(ctx, t.vhost, queue, n); err != nil && t.err == nil {
+			t.err = err
+		}
+	}
+	t.counts, t.noted = nil, time.Now()
+}

@@ -1,0 +1,92 @@
+package deadletter
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/strikesmq/strikes/counter"
+)
+
+// tally is told what was taken, or fails.
+type tally struct {
+	shelf
+	got  []map[string]int
+	fail error
+}
+
+func (s *tally) AddTaken(ctx context.Context, vhost, queue string, n int) error {
+	if ctx.Err() != nil || vhost != "/" {
+		return errors.New("not to be told")
+	}
+	s.got = append(s.got, map[string]int{queue: n})
+	return s.fail
+}
+
+// takenFrom is a letter that died in a queue, with a record in that state; "none": without one.
+func takenFrom(queue string, state counter.State) *Letter {
+	l := &Letter{ID: "1", Origin: Death{Queue: queue}}
+	if state != "none" {
+		l.Record = &counter.Record{State: state}
+	}
+	return l
+}
+
+func TestTakings(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &tally{}
+		take := takings{records: s, vhost: "/"}
+		ctx, cancel := context.WithCancel(t.Context())
+		expect := func(want ...map[string]int) {
+			t.Helper()
+			if diff := cmp.Diff(want, s.got); diff != "" || take.err != nil {
+				t.Errorf("%v, -want +got:\n%s", take.err, diff)
+			}
+			s.got = nil
+		}
+		dead := takenFrom("orders", counter.DeadLetter)
+		take.tell(ctx)
+		expect()
+		take.add([]*Letter{dead, takenFrom("orders", "none"), takenFrom("orders", counter.Live), dead})
+		take.tell(ctx)
+		expect(map[string]int{"orders": 2})
+		take.add([]*Letter{dead})
+		take.tell(ctx) // too soon
+		expect()
+		time.Sleep(noteEvery)
+		take.add([]*Letter{dead})
+		take.tell(ctx)
+		expect(map[string]int{"orders": 2})
+		take.add([]*Letter{takenFrom("other", counter.DeadLetter)})
+		cancel()
+		take.finish(ctx)
+		expect(map[string]int{"other": 1})
+		take.finish(ctx)
+		expect()
+	})
+}
+
+// TestTakingsOfAStoreThatIsAway: the first error is kept, and what it was about is not told twice.
+func TestTakingsOfAStoreThatIsAway(t *testing.T) {
+	first := errors.New("the first")
+	s := &tally{fail: first}
+	take := takings{records: s, vhost: "/"}
+	take.add([]*Letter{takenFrom("orders", counter.DeadLetter)})
+	take.finish(t.Context())
+	s.fail = errors.New("the second")
+	take.add([]*Letter{takenFrom("orders", counter.DeadLetter)})
+	take.finish(t.Context())
+	if len(s.got) != 2 || s.got[1]["orders"] != 1 || !errors.Is(take.err, first) {
+		t.Errorf("%v, %v", s.got, take.err)
+	}
+	none := takings{}
+	none.add([]*Letter{takenFrom("orders", counter.DeadLetter)})
+	none.finish(t.Context())
+	if none.err != nil {
+		t.Error(none.err)
+	}
+}
