@@ -73,17 +73,8 @@ func codeOf(t *testing.T, cmd *exec.Cmd) (code int, stderr string) {
 func TestReadOnlyStore(t *testing.T) {
 	store := ownStore(t)
 	queue := ownQueue(t)
-	opts, err := redis.ParseURL(store.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	rdb := redis.NewClient(opts)
-	defer rdb.Close()
-	if err := rdb.Do(t.Context(), "ACL", "SETUSER", "viewer", "on", ">hush", "~*", "+@read", "+@connection").Err(); err != nil {
-		t.Fatal(err)
-	}
 	failOnceAt(t, store.URL, queue, "a")
-	viewer := "REDIS_URL=" + strings.Replace(store.URL, "redis://", "redis://viewer:hush@", 1)
+	viewer := readerOf(t, store)
 	for _, tc := range []struct {
 		want int
 		args []string
@@ -104,6 +95,44 @@ func TestReadOnlyStore(t *testing.T) {
 	if out := mustOutput(t, with(strikesOn(t, queue, "status", queue), viewer)); !strings.Contains(out, "times are told by this machine's") ||
 		!strings.Contains(out, "attempt 2 of 4") {
 		t.Errorf("status by the viewer:\n%s", out)
+	}
+}
+
+// readerOf adds a user who may only read, and returns the environment that makes a command that user's.
+func readerOf(t *testing.T, store *servers.Redis) string {
+	t.Helper()
+	opts, err := redis.ParseURL(store.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rdb := redis.NewClient(opts)
+	defer rdb.Close()
+	if err := rdb.Do(t.Context(), "ACL", "SETUSER", "viewer", "on", ">hush", "~*", "+@read", "+@connection").Err(); err != nil {
+		t.Fatal(err)
+	}
+	return "REDIS_URL=" + strings.Replace(store.URL, "redis://", "redis://viewer:hush@", 1)
+}
+
+// TestTakenIsBestEffort: a store that cannot note what was replayed or dropped stops neither, and is told of once.
+func TestTakenIsBestEffort(t *testing.T) {
+	store, queue, kept := ownStore(t), ownQueue(t), filepath.Join(t.TempDir(), "kept")
+	own, viewer := "REDIS_URL="+store.URL, readerOf(t, store)
+	publish := strikesOn(t, queue, "publish", queue)
+	publish.Stdin = strings.NewReader("1\n2\n3\n")
+	mustOutput(t, publish)
+	mustOutput(t, with(strikesOn(t, queue, "consume", "--max-retries", "0", "--exit-when-idle", "500ms", queue, "--", "false"), own))
+	for _, args := range [][]string{
+		{"replay", "--max", "2", "--watch", "700ms"},
+		{"drop", "--to", kept},
+	} {
+		args = append(append([]string{"dead"}, args...), "--all", "--yes", "--force", queue)
+		code, stderr := codeOf(t, with(strikesOn(t, queue, args...), viewer))
+		if code != exitOK || strings.Count(stderr, "the store may not know of all that left queue") != 1 || strings.Contains(stderr, "hush") {
+			t.Errorf("%q: exit code %d: %s", args, code, stderr)
+		}
+	}
+	if out := mustOutput(t, with(strikesOn(t, queue, "status", queue), own)); !strings.Contains(out, "holds 0: 3 are unaccounted for") {
+		t.Errorf("status:\n%s", out)
 	}
 }
 

@@ -80,7 +80,7 @@ func deadFlags(more ...cli.Flag) []cli.Flag {
 		&cli.StringFlag{Name: "management-url", Sources: env("management-url"), DefaultText: "port 15672 of the broker's host, if it answers", Usage: "the broker's management API, as `URL` http://user:password@host:15672, which tells what a look may cost"},
 		&cli.StringFlag{Name: "vhost", Sources: env("vhost"), DefaultText: "that of the AMQP URL", Usage: "the queue's virtual `HOST`"},
 		&cli.StringFlag{Name: "dead-letter-queue", Aliases: []string{"dlq"}, Sources: env("dead-letter-queue"), DefaultText: "QUEUE.dlq", Usage: "where dead letters are: `NAME`"},
-		&cli.BoolFlag{Name: "no-store", Usage: "ask the broker alone: no counts, no errors of handlers, and no stop when messages fail again"},
+		&cli.BoolFlag{Name: "no-store", Usage: "ask the broker alone: no counts, no errors of handlers, no stop when messages fail again, and no word to strikes status of what is taken out"},
 		&cli.BoolFlag{Name: "force", Usage: "look and pick even where that is not known to be harmless"},
 		&cli.StringFlag{Name: "reason", Usage: "only those whose last error contains `TEXT`"},
 		&cli.StringFlag{Name: "kind", Usage: "only those of a `KIND`: " + kindNames()},

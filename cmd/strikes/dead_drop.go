@@ -61,6 +61,7 @@ func (a *app) dropDead(ctx context.Context, c *cli.Command) error {
 	fmt.Fprintf(&b, "%d dropped, %d in %s", result.Done, file.n, shown(to))
 	name(&b, "in the file, and maybe still dead letters", len(result.Unsure), result.Unsure)
 	fmt.Fprintln(a.stderr, b.String())
+	g.untold(a.stderr, result.Untold)
 	if err == nil && result.Done == 0 {
 		return g.nothing()
 	}

@@ -112,6 +112,14 @@ func (g *graveyard) mind(stderr io.Writer) {
 	}
 }
 
+// untold says that the store was not told of all that was taken off; why is nil if it was.
+func (g *graveyard) untold(stderr io.Writer, why error) {
+	if why != nil {
+		fmt.Fprintf(stderr, "the store may not know of all that left queue %s: strikes status may call some unaccounted for: %s\n",
+			g.where(), printable(withoutPasswords(why.Error()), ""))
+	}
+}
+
 func (g *graveyard) nothing() error {
 	if g.held != nil {
 		return g.fail(g.held)

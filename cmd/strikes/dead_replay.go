@@ -46,6 +46,7 @@ func (a *app) replayDead(ctx context.Context, c *cli.Command) error {
 	result, err := g.dead.Replay(ctx, r)
 	p.finish()
 	fmt.Fprintln(a.stderr, replaySummary(result)+t.why())
+	g.untold(a.stderr, result.Untold)
 	if err != nil {
 		return g.fail(err)
 	}

@@ -21,9 +21,11 @@ func (a *app) statusCommand() *cli.Command {
 			"longest comes first: in an ordered queue, that is its head. With lanes each has one, and the store does not tell\n" +
 			"which lane is whose. A message that a handler has for the first time is not in the store, and only counts as\n" +
 			"unacked.\n\n" +
-			"What was dead-lettered is counted by the store, and held against what the dead-letter queue has. The count is\n" +
-			"without messages that have no id, and without those that the broker dead-letters by itself.\n\n" +
-			"Rates, unacked messages and what was taken out of the dead-letter queue are told by the management API alone, and are up to 5 s old.",
+			"What was dead-lettered is counted by the store, and held against what the dead-letter queue has, and what strikes\n" +
+			"dead replay and dead drop took out of it. The count is without messages that have no id, and without those that the\n" +
+			"broker dead-letters by itself.\n\n" +
+			"Rates, unacked messages and what others took out of the dead-letter queue are told by the management API alone, and\n" +
+			"are up to 5 s old.",
 		Flags: storeFlags(
 			managementFlag(),
 			&cli.StringFlag{Name: "dead-letter-queue", Sources: env("dead-letter-queue"), DefaultText: "QUEUE.dlq", Usage: "where dead letters go: `NAME`"},

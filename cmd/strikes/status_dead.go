@@ -16,6 +16,8 @@ type deadLetters struct {
 	Holds *int   `json:"holds,omitempty"` // ready in Queue, by AMQP, and out with its consumers, by the management API
 	Taken *int64 `json:"taken,omitempty"` // left Queue, at least, since the broker began to count
 
+	Replayed int64 `json:"replayed_or_dropped,omitempty"` // of Count, by the store; those in Taken as well
+
 	// Missing is how many of Count are neither held nor known to have been taken.
 	Missing int64  `json:"missing"`
 	Verdict string `json:"verdict"`
@@ -27,19 +29,16 @@ func (d *deadLetters) judge() {
 		d.Verdict = "whether they arrived cannot be told: there is no queue " + shown(d.Queue) + " (--dead-letter-queue names another)"
 		return
 	}
-	d.Missing = max(d.Count-int64(*d.Holds), 0)
 	text := fmt.Sprintf("%s holds %d", shown(d.Queue), *d.Holds)
-	if d.Taken == nil {
-		if d.Missing > 0 {
-			text += fmt.Sprintf(": %d are not there: taken out of it (replayed, dropped), or lost", d.Missing)
-		}
-		d.Verdict = text
-		return
+	if d.Replayed > 0 {
+		text += fmt.Sprintf(", %d were replayed or dropped", d.Replayed)
 	}
-	if *d.Taken > 0 {
-		text += fmt.Sprintf(", %d at least were taken out of it", *d.Taken)
+	gone := d.Replayed
+	if d.Taken != nil && *d.Taken > gone {
+		gone = *d.Taken
+		text += fmt.Sprintf(", %d at least were taken out of it", gone)
 	}
-	if d.Missing = max(d.Missing-*d.Taken, 0); d.Missing > 0 {
+	if d.Missing = max(d.Count-int64(*d.Holds)-gone, 0); d.Missing > 0 {
 		text += fmt.Sprintf(": %d are unaccounted for: taken out unseen, expired, or lost", d.Missing)
 	}
 	d.Verdict = text

@@ -156,7 +156,7 @@ func (l *looker) askStore(ctx context.Context, s *standing) error {
 	if err != nil {
 		return err
 	}
-	s.Dead.Count, s.Dead.Since = buried.Count, buried.Since
+	s.Dead.Count, s.Dead.Replayed, s.Dead.Since = buried.Count, buried.Taken, buried.Since
 	records, err := l.records(ctx, s)
 	if err != nil {
 		return err

@@ -91,20 +91,29 @@ func TestJudgeDeadLetters(t *testing.T) {
 	for _, tc := range []struct {
 		count        int64
 		holds, taken int // negative: not known
+		replayed     int64
 		missing      int64
 		want         string
 	}{
-		{5, -1, -1, 0, "whether they arrived cannot be told: there is no queue q.dlq (--dead-letter-queue names another)"},
-		{0, 0, -1, 0, "q.dlq holds 0"},
-		{5, 5, -1, 0, "q.dlq holds 5"},
-		{5, 9, 0, 0, "q.dlq holds 9"}, // others' dead letters too
-		{5, 3, -1, 2, "q.dlq holds 3: 2 are not there: taken out of it (replayed, dropped), or lost"},
-		{5, 3, 2, 0, "q.dlq holds 3, 2 at least were taken out of it"},
-		{5, 3, 7, 0, "q.dlq holds 3, 7 at least were taken out of it"},
-		{5, 3, 1, 1, "q.dlq holds 3, 1 at least were taken out of it: 1 are unaccounted for: taken out unseen, expired, or lost"},
-		{5, 0, 0, 5, "q.dlq holds 0: 5 are unaccounted for: taken out unseen, expired, or lost"},
+		{5, -1, -1, 0, 0, "whether they arrived cannot be told: there is no queue q.dlq (--dead-letter-queue names another)"},
+		{5, -1, -1, 5, 0, "whether they arrived cannot be told: there is no queue q.dlq (--dead-letter-queue names another)"},
+		{0, 0, -1, 0, 0, "q.dlq holds 0"},
+		{5, 5, -1, 0, 0, "q.dlq holds 5"},
+		{5, 9, 0, 0, 0, "q.dlq holds 9"}, // others' dead letters too
+		{5, 3, -1, 0, 2, "q.dlq holds 3: 2 are unaccounted for: taken out unseen, expired, or lost"},
+		{5, 3, 2, 0, 0, "q.dlq holds 3, 2 at least were taken out of it"},
+		{5, 3, 7, 0, 0, "q.dlq holds 3, 7 at least were taken out of it"},
+		{5, 3, 1, 0, 1, "q.dlq holds 3, 1 at least were taken out of it: 1 are unaccounted for: taken out unseen, expired, or lost"},
+		{5, 0, 0, 0, 5, "q.dlq holds 0: 5 are unaccounted for: taken out unseen, expired, or lost"},
+		{5, 3, -1, 2, 0, "q.dlq holds 3, 2 were replayed or dropped"},
+		{5, 2, -1, 2, 1, "q.dlq holds 2, 2 were replayed or dropped: 1 are unaccounted for: taken out unseen, expired, or lost"},
+		{5, 3, 0, 2, 0, "q.dlq holds 3, 2 were replayed or dropped"}, // the broker began to count later
+		{5, 3, 2, 2, 0, "q.dlq holds 3, 2 were replayed or dropped"}, // seen by both
+		{5, 2, 3, 2, 0, "q.dlq holds 2, 2 were replayed or dropped, 3 at least were taken out of it"},
+		{5, 1, 3, 2, 1, "q.dlq holds 1, 2 were replayed or dropped, 3 at least were taken out of it: 1 are unaccounted for: taken out unseen, expired, or lost"},
+		{5, 3, -1, 4, 0, "q.dlq holds 3, 4 were replayed or dropped"}, // copies of one
 	} {
-		d := deadLetters{Count: tc.count, Queue: "q.dlq"}
+		d := deadLetters{Count: tc.count, Queue: "q.dlq", Replayed: tc.replayed}
 		if tc.holds >= 0 {
 			d.Holds = &tc.holds
 		}
@@ -218,7 +227,7 @@ blocking   5 messages
       attempt 1 of 6, running for 1s
   and 1 more
 dead       3 since 2026-11-20 12:00:00Z
-           orders.dlq holds 2: 1 are not there: taken out of it (replayed, dropped), or lost
+           orders.dlq holds 2: 1 are unaccounted for: taken out unseen, expired, or lost
         3  no stock`
 	if diff := cmp.Diff(want, strings.Join(fitted(s.text(), 0, 0, false), "\n")); diff != "" {
 		t.Error(diff)
