@@ -34,12 +34,16 @@ func (a *app) graveyardOf(ctx context.Context, c *cli.Command, queue string) (*g
 	if vhost := c.String("vhost"); vhost != "" && vhost != b.vhost {
 		return nil, usagef("--vhost is %q, but the broker's URL leads to virtual host %q", vhost, b.vhost)
 	}
+	api, err := managementOf(c)
+	if err != nil {
+		return nil, err
+	}
 	g := &graveyard{queue: queue, broker: b, dead: deadletter.Queue{Name: c.String("dead-letter-queue"), Dial: b.dial}}
 	if g.dead.Name == "" {
 		g.dead.Name = queue + ".dlq"
 	}
-	if api := c.String("management-url"); api != "" && !readable(api) {
-		return nil, usagef("the management API's URL cannot be read: it is http[s]://user:password@host:15672")
+	if err := topology.CheckName(g.dead.Name); err != nil && !c.Bool("records") {
+		return nil, usagef("the dead-letter queue (--dead-letter-queue names it): %w", err)
 	}
 	if !c.Bool("no-store") {
 		if g.store, err = storeOf(ctx, c); err != nil {
@@ -50,7 +54,7 @@ func (a *app) graveyardOf(ctx context.Context, c *cli.Command, queue string) (*g
 	if c.Bool("records") {
 		return g, nil
 	}
-	if err := g.judge(ctx, c.String("management-url"), c.Bool("force")); err != nil {
+	if err := g.judge(ctx, api, c.Bool("force")); err != nil {
 		g.close()
 		return nil, err
 	}
