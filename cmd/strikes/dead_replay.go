@@ -47,6 +47,9 @@ func (a *app) replayDead(ctx context.Context, c *cli.Command) error {
 	p.finish()
 	fmt.Fprintln(a.stderr, replaySummary(result)+t.why())
 	g.untold(a.stderr, result.Untold)
+	if errors.Is(err, publisher.ErrUnroutable) {
+		err = t.noQueue(g, r.Target, err)
+	}
 	if err != nil {
 		return g.fail(err)
 	}
@@ -54,7 +57,7 @@ func (a *app) replayDead(ctx context.Context, c *cli.Command) error {
 		return g.nothing()
 	}
 	if result.Left > 0 {
-		err = fmt.Errorf("%d dead letters are left in queue %q", result.Left, g.dead.Name)
+		err = t.noQueue(g, r.Target, fmt.Errorf("%d dead letters are left in queue %q", result.Left, g.dead.Name))
 	}
 	if reached(r.Max, result.Done+result.Left) {
 		return err
@@ -127,6 +130,14 @@ func (t *deadTold) tell(l *deadletter.Letter, err error) {
 	if t.left++; t.left <= leftShown {
 		fmt.Fprintf(t.app.stderr, "not replayed: %s\n", printable(withoutPasswords(err.Error()), ""))
 	}
+}
+
+// noQueue makes an error a wrong argument if all were to go to one queue, and that is not there.
+func (t *deadTold) noQueue(g *graveyard, to *deadletter.Target, err error) error {
+	if t.unroutable == 0 || to == nil || to.Exchange != "" {
+		return err
+	}
+	return usagef("there is no queue %q in virtual host %q (strikes declare makes one): %w", to.Key, g.broker.vhost, err)
 }
 
 // why tells why some were left, and what to do.
