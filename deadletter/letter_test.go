@@ -1,6 +1,7 @@
 package deadletter
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -142,6 +143,24 @@ func TestDestination(t *testing.T) {
 	} {
 		if got, err := tc.target.destination(tc.letter); got != tc.want || (err == nil) != tc.ok {
 			t.Errorf("%+v: %+v, %v", tc, got, err)
+		}
+	}
+}
+
+func TestCheckReplay(t *testing.T) {
+	for _, tc := range []struct {
+		r       Replay
+		refused bool
+	}{
+		{Replay{}, false},
+		{Replay{Target: &Target{Key: "orders"}}, false},
+		{Replay{Target: &Target{Exchange: "x", Key: "orders.dlq"}}, false},
+		{Replay{Target: &Target{Key: "orders.dlq"}}, true},
+		{Replay{Window: -1}, true}, {Replay{Max: -1}, true}, {Replay{Rate: -1}, true},
+	} {
+		err := tc.r.Check("orders.dlq")
+		if err != nil != tc.refused || errors.Is(err, ErrTarget) != (tc.refused && tc.r.Target != nil) {
+			t.Errorf("%+v: %v", tc.r, err)
 		}
 	}
 }

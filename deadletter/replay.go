@@ -57,10 +57,10 @@ func (q *Queue) Replay(ctx context.Context, r Replay) (Result, error) {
 	if err := q.validate(); err != nil {
 		return Result{}, err
 	}
-	r, err := r.withDefaults(q.Name)
-	if err != nil {
+	if err := r.Check(q.Name); err != nil {
 		return Result{}, err
 	}
+	r = r.withDefaults()
 	pub, err := publisher.New(q.Dial, &publisher.Options{Window: r.Window}) //nolint:contextcheck // Close ends it
 	if err != nil {
 		return Result{}, err
@@ -83,20 +83,27 @@ func (q *Queue) Replay(ctx context.Context, r Replay) (Result, error) {
 	return w.result, err
 }
 
-func (r Replay) withDefaults(queue string) (Replay, error) {
+// Check is what Replay refuses to begin with on a dead-letter queue of that name: a
+// Target that is the queue itself, with ErrTarget, and negative numbers. With it a
+// program can refuse before it asks a person.
+func (r Replay) Check(queue string) error {
 	if r.Target != nil && r.Target.Exchange == "" && r.Target.Key == queue {
-		return r, fmt.Errorf("%w: Replay.Target is %q, the dead-letter queue itself: give the queue or exchange that is to handle them", ErrTarget, queue)
+		return fmt.Errorf("%w: Replay.Target is %q, the dead-letter queue itself: give the queue or exchange that is to handle them", ErrTarget, queue)
 	}
 	if r.Window < 0 || r.Max < 0 || r.Rate < 0 {
-		return r, fmt.Errorf("deadletter: Replay.Window is %d, Max %d and Rate %v: give positive numbers, or zero for the defaults", r.Window, r.Max, r.Rate)
+		return fmt.Errorf("deadletter: Replay.Window is %d, Max %d and Rate %v: give positive numbers, or zero for the defaults", r.Window, r.Max, r.Rate)
 	}
+	return nil
+}
+
+func (r Replay) withDefaults() Replay {
 	if r.Window == 0 {
 		r.Window = 1
 	}
 	if !r.Filter.Everything() {
 		r.Window = min(r.Window, picked)
 	}
-	return r, nil
+	return r
 }
 
 // replaying is a replay under way.

@@ -27,6 +27,9 @@ func (a *app) replayDead(ctx context.Context, c *cli.Command) error {
 		return err
 	}
 	defer g.close()
+	if err := r.Check(g.dead.Name); err != nil {
+		return g.fail(err)
+	}
 	to := "the queues in which they died"
 	if r.Target != nil {
 		to = fmt.Sprintf("exchange %s, key %s", shown(r.Target.Exchange), shown(r.Target.Key))
