@@ -44,7 +44,8 @@ func (a *app) deadCommand() *cli.Command {
 				Name: "replay", Usage: "publish dead letters again, each to the queue in which it died, with all its retries",
 				ArgsUsage: "QUEUE [ID…]",
 				Description: "Each leaves the dead-letter queue once the broker has confirmed it. Should the command be killed, at most\n" +
-					"--window of them are in both queues, under one id. It stops when replayed messages fail again.\n" +
+					"--window of them are in both queues, under one id; --json tells which had been handed out before, by that or a look.\n" +
+					"It stops when replayed messages fail again.\n" +
 					"One that does not say where it died, or whose queue is gone, is left in its place (exit 1).\n" +
 					"IDs that are not found are named when the others are replayed, and the exit code is 3.\n" +
 					"An ID that begins with - stands behind --.",

@@ -48,7 +48,7 @@ func (a *app) replayDead(ctx context.Context, c *cli.Command) error {
 	r.Told = t.tell
 	result, err := g.dead.Replay(ctx, r)
 	p.finish()
-	fmt.Fprintln(a.stderr, replaySummary(result)+t.why())
+	fmt.Fprintln(a.stderr, replaySummary(r, result)+t.why())
 	g.untold(a.stderr, result.Untold)
 	if errors.Is(err, publisher.ErrUnroutable) {
 		err = t.noQueue(g, r.Target, err)
@@ -155,14 +155,23 @@ func (t *deadTold) why() string {
 	return b.String()
 }
 
-func replaySummary(r deadletter.Result) string {
+// cutOff reports whether it looks as if a replay before this one had been cut off. That one had two windows in hand, of the
+// same size if it was the same command; and of what it did not have, some was there. A look hands out everything, and
+// RabbitMQ 4.0 says of each dead letter of a quorum queue that it was.
+func cutOff(r deadletter.Replay, did deadletter.Result) bool {
+	return r.Filter.Everything() && did.AgainCount > 0 && did.AgainCount < did.Done && did.AgainCount <= 2*r.Window
+}
+
+func replaySummary(of deadletter.Replay, r deadletter.Result) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d replayed", r.Done)
 	if r.Left > 0 {
 		fmt.Fprintf(&b, ", %d left", r.Left)
 	}
 	name(&b, "in doubt: published or not, and maybe still dead letters", len(r.Unsure), r.Unsure)
-	name(&b, "had been handed out before, by a look or by a replay; one that was cut off may have published the last of them too", r.AgainCount, r.Again)
+	if cutOff(of, r) {
+		name(&b, "had been handed out before: a replay that was cut off may have published the last of them too", r.AgainCount, r.Again)
+	}
 	name(&b, "failed again", len(r.FailedAgain), r.FailedAgain)
 	return b.String()
 }
