@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"math"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -59,6 +60,15 @@ func TestUntaggedRefuses(t *testing.T) {
 	} {
 		if _, err := parseEnvelope([]byte(`{"body":"x","headers":` + headers + `}`)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want an error with %q", headers, err, want)
+		}
+	}
+}
+
+func TestPublishHelpNamesTheTags(t *testing.T) {
+	help := (&app{}).publishCommand().Description
+	for tag := range tags {
+		if !regexp.MustCompile(regexp.QuoteMeta(tag) + `\b`).MatchString(help) {
+			t.Errorf("publish --help does not mention %s", tag)
 		}
 	}
 }
