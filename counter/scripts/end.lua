@@ -15,7 +15,7 @@ if known ~= 'e' then -- else our reply was lost
   if known == 'c' then
     if state == 'exhausted' and failures + crashes == (overridden or tonumber(configured)) + grant then
       state, binds = '.', 0
-      call('HINCRBY', dead, 'count', -1)
+      if call('HGET', dead, 'count') then call('HINCRBY', dead, 'count', -1) end
     end
     crashes = crashes - 1
     tokens = string.sub(tokens, 1, known_at) .. 'e' .. string.sub(tokens, known_at + 2)
