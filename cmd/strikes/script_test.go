@@ -40,7 +40,7 @@ func TestServers(t *testing.T) {
 	broker, store := brokerURL(t), storeURL(t)
 	testscript.Run(t, testscript.Params{
 		Dir:  "testdata/servers",
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "depth": depth, "until": until},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "classic": classic, "depth": depth, "until": until},
 		Setup: func(e *testscript.Env) error {
 			queue := "cli." + uuid.NewString()
 			e.Setenv("GORACE", quickExit)
@@ -117,6 +117,29 @@ func depth(ts *testscript.TestScript, _ bool, args []string) {
 		}
 	}
 	ts.Fatalf("%d messages in %s, want %d", got, args[0], want)
+}
+
+// classic is a script's command: classic QUEUE declares what strikes declare does not, a classic dead-letter queue, into which
+// everybody may look.
+func classic(ts *testscript.TestScript, _ bool, args []string) {
+	b, err := newBroker(ts.Getenv("AMQP_URL"), "test")
+	ts.Check(err)
+	ts.Check(b.with(context.Background(), func(conn *amqp.Connection) error { return declareClassic(conn, args[0]) }))
+}
+
+func declareClassic(conn *amqp.Connection, queue string) error {
+	ch, err := conn.Channel()
+	if err != nil {
+		return err
+	}
+	defer ch.Close()
+	dead, exchange := queue+".dlq", queue+".dlx"
+	kind := amqp.Table{"x-queue-type": "classic"}
+	errExchange := ch.ExchangeDeclare(exchange, "fanout", true, false, false, false, nil)
+	_, errDead := ch.QueueDeclare(dead, true, false, false, false, kind)
+	errBind := ch.QueueBind(dead, "", exchange, false, nil)
+	_, errQueue := ch.QueueDeclare(queue, true, false, false, false, amqp.Table{"x-queue-type": "classic", "x-dead-letter-exchange": exchange})
+	return errors.Join(errExchange, errDead, errBind, errQueue)
 }
 
 func readyIn(url, queue string) (n int, err error) {
