@@ -131,8 +131,7 @@ func (c *Counter) Fail(ctx context.Context, a Attempt, f Failure) (Answer, error
 }
 
 // End closes an attempt that Start let run and that is not to be charged: it succeeded, and its delivery is about to be
-// acked; or it was stopped. It refunds the attempt if it was charged as a crash meanwhile, and lifts the tombstone if that
-// charge reached the limit: a message that was not rejected yet is tried again. An error leaves undecided
+// acked; or it was stopped. It refunds the attempt if it was charged as a crash meanwhile. An error leaves undecided
 // whether it was closed: call End again with the same token.
 func (c *Counter) End(ctx context.Context, a Attempt, succeeded bool) error {
 	_, err := c.step(ctx, stepEnd, a, 0, flag(succeeded), keepDone.Milliseconds())

@@ -219,9 +219,6 @@ func (e *entry) fail(a Attempt, f Failure, limit allowed, now time.Time) (Answer
 // end is scripts/end.lua, once it is known that there is something to do.
 func (e *entry) end(token string, succeeded bool, now time.Time) {
 	if e.Tokens[token] == Crashed {
-		if e.State == DeadLetter && e.Charges() == e.inForce(e.given(e.Limit)) {
-			e.exhume()
-		}
 		e.Crashes--
 	}
 	if e.Tokens[token] != Failed {
@@ -262,12 +259,6 @@ func (e *entry) anew() {
 func (e *entry) bury(now time.Time) {
 	e.State, e.Binds = DeadLetter, now.Add(tombstone)
 	e.queue.bury(now)
-}
-
-// exhume takes a tombstone back.
-func (e *entry) exhume() {
-	e.State, e.Binds = Live, time.Time{}
-	e.queue.buried.Count--
 }
 
 func (e *entry) charged(why string, now time.Time) {

@@ -188,16 +188,6 @@ func TestSteps(t *testing.T) {
 			end("a", false), record(`"" 0+0 marker "b" suspect false error "process died while it ran this message alone"`),
 			end("a", false), record(`"" 0+0 marker "b" suspect false error "process died while it ran this message alone"`),
 		}},
-		{"a zombie refunds the crash that reached the limit: it is lifted", []op{
-			failFirst("1", again, "REQUEUE 1+0 fence 0"), fail("2", again, "REQUEUE 2+0 fence 0"),
-			start("a", Exclusive, "RUN 2+0 fence 1"), start("b", Exclusive, "EXHAUSTED 2+1 fence 1"),
-			end("a", false), record(`"" 2+0 marker "" suspect false error "process died while it ran this message alone"`),
-			start("b", Exclusive, "RUN 2+0 fence 2"), fail("b", again, "EXHAUSTED 3+0 fence 2"),
-		}},
-		{"a zombie's refund lifts no reject", []op{
-			start("a", Exclusive, "RUN 0+0 fence 1"), start("b", Exclusive, "RUN 0+1 fence 2"), fail("b", reject, "EXHAUSTED 1+1 fence 2"),
-			end("a", false), record(`"exhausted" 1+0 marker "" suspect false error "poison"`),
-		}},
 		{"a zombie that failed turns its crash into its failure", []op{
 			start("a", Exclusive, "RUN 0+0 fence 1"), start("b", Exclusive, "RUN 0+1 fence 2"),
 			fail("a", again, "REQUEUE 1+0 fence 2"), record(`"" 1+0 marker "b" suspect false error "boom"`),

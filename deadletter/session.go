@@ -49,6 +49,7 @@ func (q *Queue) open(ctx context.Context, prefetch int) (*session, error) {
 	stop := context.AfterFunc(ctx, func() { hangUp(conn) })
 	defer stop()
 	if err := s.begin(ctx); err != nil {
+		err = s.cause(err)
 		hangUp(conn)
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
@@ -193,6 +194,21 @@ func (s *session) left() (int, error) {
 	defer onTime(s.conn)()
 	now, err := state(s.ch, s.queue)
 	return now.Messages, err
+}
+
+// cause is why the channel is closed, if that is all that err says.
+func (s *session) cause(err error) error {
+	if !errors.Is(err, amqp.ErrClosed) || s.closed == nil {
+		return err
+	}
+	select {
+	case why := <-s.closed:
+		if why != nil {
+			return why
+		}
+	case <-time.After(time.Second):
+	}
+	return err
 }
 
 // lost says why the session ended by itself.

@@ -293,9 +293,7 @@ func TestPublishInvalidHurtsNobody(t *testing.T) {
 			t.Errorf("%s: undecided: %v", name, err)
 		}
 	}
-	// The largest header frame that the broker can hand on, and a byte more.
-	const room = 131064 - (14 + 1 + 2) - (4 + 2 + 5)
-	for n, want := range map[int]error{room: nil, room + 1: publisher.ErrInvalid} {
+	for n, want := range map[int]error{pubRoom: nil, pubRoom + 1: publisher.ErrInvalid} {
 		full := amqp.Publishing{MessageId: "m", Headers: amqp.Table{"h": strings.Repeat("a", n)}}
 		if _, err := p.Publish(ctx, "", queue, full); !errors.Is(err, want) {
 			t.Errorf("a header of %d bytes: %v, want %v", n, err, want)
@@ -304,6 +302,36 @@ func TestPublishInvalidHurtsNobody(t *testing.T) {
 	if dials != 1 {
 		t.Errorf("dialled %d times, want once", dials)
 	}
+}
+
+// pubRoom is the longest header "h" of a message "m" beside which a frame has room for what the broker adds.
+const pubRoom = 131064 - (14 + 1 + 2) - (4 + 2 + 5) - 8192
+
+// TestPublishLargeHeaderComesBack: it can still be returned, dead-lettered and received.
+func TestPublishLargeHeaderComesBack(t *testing.T) {
+	eachType(t, func(t *testing.T, queue string) {
+		large := amqp.Publishing{MessageId: "m", Headers: amqp.Table{"h": strings.Repeat("a", pubRoom)}}
+		if _, err := pubNew(t, brokerURL(t), nil).Publish(pubContext(t), "", queue, large); err != nil {
+			t.Fatal(err)
+		}
+		ch := pubChannel(t)
+		deliveries, err := ch.ConsumeWithContext(pubContext(t), queue, "", false, false, false, false, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 4 {
+			d, ok := <-deliveries
+			if !ok {
+				t.Fatalf("delivery %d ended the connection", i+1)
+			}
+			if err := d.Nack(false, i < 3); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if d := pubTake(t, ch, queue+".dlq"); len(d.Headers["h"].(string)) != pubRoom || d.Headers["x-death"] == nil {
+			t.Errorf("dead-lettered with %d headers", len(d.Headers))
+		}
+	})
 }
 
 // 4.x takes no more than max_message_size, 16 MiB by default.

@@ -78,11 +78,11 @@ func takeSteps(t *testing.T, c *counter.Counter) {
 			t.Errorf("step %d: %s, %v, want %s", i+1, got, err, step.want)
 		}
 	}
-	if err := c.End(ctx, attemptOf("1", "c"), false); err != nil { // its process lived: the crash is refunded, and with it the tombstone
+	if err := c.End(ctx, attemptOf("1", "c"), false); err != nil { // its process lived: the crash is refunded
 		t.Error(err)
 	}
 	records, err := c.Get(ctx, "/", "orders", "1")
-	if err != nil || len(records) != 1 || records[0].State != counter.Live || records[0].Charges() != 2 || records[0].TTL <= 0 {
+	if err != nil || len(records) != 1 || records[0].State != counter.DeadLetter || records[0].Charges() != 2 || records[0].TTL <= 0 {
 		t.Errorf("get: %+v, %v", records, err)
 	}
 	for r, err := range c.List(ctx, "/", "orders") {

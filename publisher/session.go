@@ -17,7 +17,7 @@ type session struct {
 	p         *Publisher
 	conn      *connection
 	ch        *amqp.Channel
-	maxHeader int // bytes, of a content header frame's payload; zero: no limit
+	maxHeader int // bytes that a message may take of a content header frame; zero: no limit
 
 	written  chan sent // as large as the window, so a send never blocks
 	returned chan amqp.Return
@@ -55,7 +55,7 @@ func openSession(p *Publisher, conn *connection) (*session, error) {
 		closed:   ch.NotifyClose(make(chan *amqp.Error, 1)),
 	}
 	if size := conn.Config.FrameSize; size > 0 {
-		s.maxHeader = size - frameOverhead
+		s.maxHeader = size - frameOverhead - min(addedLater, size/4)
 	}
 	if err := ch.Confirm(false); err != nil {
 		return nil, err
@@ -63,8 +63,14 @@ func openSession(p *Publisher, conn *connection) (*session, error) {
 	return s, nil
 }
 
-// frameOverhead is what a frame takes beside its payload, in bytes.
-const frameOverhead = 8
+const (
+	// frameOverhead is what a frame takes beside its payload, in bytes.
+	frameOverhead = 8
+
+	// addedLater is room for what brokers and replays add to the headers: counts of deliveries, x-death. A message whose
+	// headers outgrow the frame ends the connection of whoever receives it, and blocks its queue (4.3.6).
+	addedLater = 8 << 10
+)
 
 // watch hears all that the broker says, and returns when the session is over.
 // It never waits for anything else: the library's reader waits for it.

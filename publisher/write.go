@@ -44,7 +44,7 @@ func (s *session) send(o *outgoing) error {
 		return nil
 	}
 	if s.maxHeader > 0 && o.headerSize > s.maxHeader {
-		err := fmt.Errorf("%w: properties and headers take %d bytes, one frame of this connection holds %d", ErrInvalid, o.headerSize, s.maxHeader)
+		err := fmt.Errorf("%w: properties and headers take %d bytes; a frame of this connection holds %d beside what brokers add to them", ErrInvalid, o.headerSize, s.maxHeader)
 		s.p.settle(o, func() error { return o.fail(false, err) })
 		return nil
 	}

@@ -5,18 +5,13 @@
 --   7  succeeded  1 after success, else 0
 --   8  keep       ms that the record of a success is kept, for an ack that is lost
 --
--- Verdict: ENDED. A crash that was charged to this attempt while it lived is refunded; so is the tombstone, if it was the
--- charge that reached the limit.
+-- Verdict: ENDED. A crash that was charged to this attempt while it lived is refunded.
 
 local succeeded, keep = ARGV[arg + 7] == '1', tonumber(ARGV[arg + 8])
 
 verdict = 'ENDED'
 if known ~= 'e' then -- else our reply was lost
   if known == 'c' then
-    if state == 'exhausted' and failures + crashes == (overridden or tonumber(configured)) + grant then
-      state, binds = '.', 0
-      if call('HGET', dead, 'count') then call('HINCRBY', dead, 'count', -1) end
-    end
     crashes = crashes - 1
     tokens = string.sub(tokens, 1, known_at) .. 'e' .. string.sub(tokens, known_at + 2)
   elseif not known then

@@ -13,7 +13,7 @@
 --   2  override  <prefix>:{<vhost>/<queue>}:limit     hash an operator may write; field max_retries, an integer
 --                                                          of at most 9 characters (negative: none), else ignored;
 --                                                          by, at, why: who set it, when and why (limit.lua)
---   3  dead      <prefix>:{<vhost>/<queue>}:dead      hash; count: tombstones that stand, since: from when on,
+--   3  dead      <prefix>:{<vhost>/<queue>}:dead      hash; count: tombstones written, since: from when on,
 --                                                          taken: how many of them left the dead-letter queue (taken.lua)
 --   4  record    <prefix>:{<vhost>/<queue>}:r:<id hash>:<life hash>
 --   5 …          the records of further steps, if there are any

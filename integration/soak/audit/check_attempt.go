@@ -24,12 +24,26 @@ func (m *model) checkAttempt(r *Report, a *attempt) {
 		r.violated("I9", "%s succeeded at its first delivery and took a step: %s", a.id, story())
 	}
 	if e, ok := a.decidedAs("dead-letter"); ok && e.Failures+e.Crashes < e.Limit && !m.message(a.id).rejected() {
-		r.violated("I2", "%s was dead-lettered at %d charges of %d: %s", a.id, e.Failures+e.Crashes, e.Limit, story())
+		if e.Failures+e.Crashes == e.Limit-1 && m.refunded(a.id) { // its tombstone was there before
+			r.Mistaken++
+		} else {
+			r.violated("I2", "%s was dead-lettered at %d charges of %d: %s", a.id, e.Failures+e.Crashes, e.Limit, story())
+		}
 	}
 	late := a.ended.Sub(a.began) >= m.plan.HandlerTimeout
 	if a.charged() && !late && (a.outcome == OK || a.outcome == Cancelled) {
 		r.violated("I2", "%s was charged for a run that ended as %q: %s", a.id, a.outcome, story())
 	}
+}
+
+// refunded reports whether a crash was charged for a run of the message whose process turned out to live: it ended it, uncharged,
+// after it had it to itself.
+func (m *model) refunded(id string) bool {
+	msg := m.message(id)
+	return slices.ContainsFunc(msg.attempts, func(a *attempt) bool {
+		_, ended := a.answered("end", "")
+		return ended && a.askedAlone() && a.outcome != OK && msg.kinds[a.token] == 'e'
+	})
 }
 
 // charged reports whether FAIL was asked for.
