@@ -77,7 +77,7 @@ func redialDelay(delay time.Duration, err error) time.Duration {
 
 // runSession dials and consumes once. It calls consuming when the broker has accepted the consumer.
 func (c *Consumer) runSession(ctx context.Context, dial func(context.Context) (*amqp.Connection, error), after *late, consuming func()) error {
-	conn, err := c.dialled(dial(ctx))
+	conn, err := c.dialled(dialUntil(ctx, dial))
 	if conn != nil { // amqp.Dial returns it beside the error of a failed handshake
 		hangUp := sync.OnceFunc(func() { _ = conn.CloseDeadline(time.Now().Add(closeTimeout)) })
 		defer hangUp()
@@ -86,6 +86,31 @@ func (c *Consumer) runSession(ctx context.Context, dial func(context.Context) (*
 		}
 	}
 	return err
+}
+
+// dialUntil returns when ctx is done even if dial does not heed that, as amqp.Dial cannot: it waits 30 s for a broker that
+// accepts and is silent. A connection that comes later is closed.
+func dialUntil(ctx context.Context, dial func(context.Context) (*amqp.Connection, error)) (*amqp.Connection, error) {
+	var dialled struct {
+		conn *amqp.Connection
+		err  error
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		dialled.conn, dialled.err = dial(ctx)
+	}()
+	select {
+	case <-done:
+		return dialled.conn, dialled.err
+	case <-ctx.Done():
+	}
+	go func() {
+		if <-done; dialled.conn != nil {
+			_ = dialled.conn.CloseDeadline(time.Now().Add(closeTimeout))
+		}
+	}()
+	return nil, ctx.Err()
 }
 
 // onConnection is Consume, with a bound on each exchange that the broker may leave unanswered.

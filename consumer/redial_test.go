@@ -68,6 +68,23 @@ func TestRunDialsAgain(t *testing.T) {
 	}
 }
 
+// TestRunStopsWhileItDials: not every dial heeds its context.
+func TestRunStopsWhileItDials(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		began := time.Now()
+		time.AfterFunc(time.Second, stop)
+		err := minimal().Run(ctx, func(context.Context) (*amqp.Connection, error) {
+			time.Sleep(30 * time.Second)
+			return nil, errors.New("the broker is silent")
+		})
+		if took := time.Since(began); err != nil || took != time.Second {
+			t.Errorf("Run: %v after %v, want it to end with its context, after 1s", err, took)
+		}
+		time.Sleep(time.Minute) // the dial ends
+	})
+}
+
 func TestConsumeRefusesFields(t *testing.T) {
 	conn := &amqp.Connection{}
 	for name, change := range map[string]func(*Consumer){
