@@ -161,10 +161,22 @@ func bytesOf(v any) ([]byte, error) {
 func timeOf(v any) (time.Time, error) {
 	s, _ := v.(string)
 	if seconds, err := strconv.ParseInt(s, 10, 64); err == nil {
-		return time.Unix(seconds, 0).UTC(), nil
+		if t := time.Unix(seconds, 0).UTC(); !inYears(t) {
+			return t, nil
+		}
 	}
-	return time.Parse(time.RFC3339, s)
+	t, err := time.Parse(time.RFC3339, s)
+	switch {
+	case err != nil:
+		return t, errors.New("it is a time like 2026-11-21T10:02:17Z")
+	case t.Nanosecond() != 0:
+		return t, errors.New("it is a time in whole seconds, which is all that AMQP has")
+	}
+	return t, nil
 }
+
+// inYears reports whether RFC 3339 has a year for it.
+func inYears(t time.Time) bool { return t.Year() >= 0 && t.Year() <= 9999 }
 
 func decimalOf(v any) (any, error) {
 	list, _ := v.([]any)
@@ -216,6 +228,9 @@ func tableOf(v any) (any, error) {
 		if !ok {
 			return nil, errors.New("a name is a text")
 		}
+		if _, twice := out[name]; twice {
+			return nil, fmt.Errorf("name %q is there twice", name)
+		}
 		if out[name], err = untagged(pair[1]); err != nil {
 			return nil, err
 		}
@@ -230,7 +245,7 @@ func (m moment) IsZero() bool { return time.Time(m).IsZero() }
 
 func (m moment) MarshalJSON() ([]byte, error) {
 	t := time.Time(m).UTC()
-	if t.Year() < 0 || t.Year() > 9999 {
+	if !inYears(t) {
 		return json.Marshal(strconv.FormatInt(t.Unix(), 10))
 	}
 	return json.Marshal(t)
