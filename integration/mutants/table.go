@@ -36,41 +36,41 @@ var mutants = []mutant{
 	{
 		name: "one last token instead of the set, in the scripts", by: scripts, shows: "--- FAIL",
 		edits: []edit{{
-			"counter/scripts/record.lua",
-			"    tokens = tokens .. ';' .. of .. '=' .. as\n",
-			"    tokens = ';' .. of .. '=' .. as\n",
+			"counter/scripts/fail.lua",
+			"  tokens = tokens .. ';' .. token .. '=f'\n",
+			"  tokens = ';' .. token .. '=f'\n",
 		}},
 	},
 	{
 		name: "the record deleted before the dead-lettering", by: simulation, shows: "deleted the record",
 		edits: []edit{{
 			"counter/memory.go",
-			"		answer, write := e.fail(a, f, now)\n		if write {\n",
-			"		answer, write := e.fail(a, f, now)\n		if answer.Verdict == Exhausted {\n			delete(m.records, a.Message)\n		} else if write {\n",
+			"e.given(min(max(f.Limit, 0), maxLimit)), now)\n		if write {\n",
+			"e.given(min(max(f.Limit, 0), maxLimit)), now)\n		if answer.Verdict == Exhausted {\n			delete(m.records, a.Message)\n		} else if write {\n",
 		}},
 	},
 	{
 		name: "the record deleted before the dead-lettering, in the scripts", by: scripts, shows: "--- FAIL",
 		edits: []edit{{
 			"counter/scripts/fail.lua",
-			"if changes then save(ttl, true) end\n",
-			"if state == 'exhausted' then redis.call('DEL', record) elseif changes then save(ttl, true) end\n",
+			"    live, indexed, buries = ttl, true, true\n",
+			"    call('DEL', record)\n    live = nil\n",
 		}},
 	},
 	{
 		name: "a foreign marker cleared", by: simulation, shows: "I7",
 		edits: []edit{{
 			"counter/memory.go",
-			"	if e.Marker == token {\n		e.unmark()\n	}\n	if e.State == DeadLetter ||",
-			"	e.unmark()\n	if e.State == DeadLetter ||",
+			"	if e.Marker == token {\n		e.unmark()\n	}\n	if changes &&",
+			"	e.unmark()\n	if changes &&",
 		}},
 	},
 	{
 		name: "a foreign marker cleared, in the scripts", by: scripts, shows: "--- FAIL",
 		edits: []edit{{
 			"counter/scripts/fail.lua",
-			"if marker == token then marker, mode = '', '' end\n",
-			"marker, mode = '', ''\n",
+			"if marker == token then marker, mode = '.', '.' end\n",
+			"marker, mode = '.', '.'\n",
 		}},
 	},
 	{
@@ -116,7 +116,7 @@ var mutants = []mutant{
 			{
 				"consumer/attempt.go",
 				"type attemptKey struct{}\n",
-				"type attemptKey struct{}\n\nvar lastSession sync.Map\n",
+				"type attemptKey struct{}\n\n" + later,
 			},
 			{
 				"consumer/attempt.go",
@@ -125,9 +125,28 @@ var mutants = []mutant{
 			},
 			{
 				"consumer/advance.go",
-				"	switch settling {\n",
-				"	last, _ := lastSession.Load(s.lock)\n	a.delivery.Acknowledger = last.(interface {\n		Ack(uint64, bool) error\n		Nack(uint64, bool, bool) error\n		Reject(uint64, bool) error\n	})\n	switch settling {\n",
+				"		case stepRequeue:\n",
+				"		case stepRequeue:\n			a.later(s)\n",
+			},
+			{
+				"consumer/advance.go",
+				"		case stepDeadLetter:\n",
+				"		case stepDeadLetter:\n			a.later(s)\n",
+			},
+			{
+				"consumer/session.go",
+				"		s.window.handle(a)\n",
+				"		a.later(s.settler)\n		s.window.handle(a)\n",
 			},
 		},
 	},
 }
+
+// later settles a delivery in the process's last session instead of its own.
+const later = `var lastSession sync.Map
+
+func (a *attempt) later(s *Settler) {
+	last, _ := lastSession.Load(s.lock)
+	a.delivery.Acknowledger = last.(amqp.Acknowledger)
+}
+`
