@@ -13,6 +13,9 @@ import (
 // afterglow is how long a consumer may still be counted that has ended.
 const afterglow = 3 * time.Second
 
+// passedOn is how many settlements a channel passes on to a quorum queue without an answer.
+const passedOn = 32
+
 // countedSince is after how long it is worth to count once more what is ready.
 const countedSince = 300 * time.Millisecond
 
@@ -27,6 +30,7 @@ type session struct {
 	room         int // deliveries that the newest consumer can still bring, if any number may be held
 	read, bytes  int // deliveries until now, and their bodies
 	closed       chan *amqp.Error
+	acks         int // sent
 	ready        int // messages in the queue when it began
 	drained      sync.WaitGroup
 }
@@ -230,7 +234,22 @@ func (s *session) ack(l *Letter, andBefore bool) error {
 	if err := s.ch.Ack(l.tag, andBefore); err != nil {
 		return s.lost()
 	}
+	s.acks++
 	return nil
+}
+
+// flush lets the acks through that the channel keeps back from a quorum queue, before the channel closes: with each
+// round trip it passes on more, while the queue takes them. Nothing tells when all are through.
+func (s *session) flush() {
+	if s.acks <= passedOn {
+		return
+	}
+	for range 20 {
+		if s.fence() != nil {
+			return
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
 }
 
 // fence returns nil once the channel in the broker has what was sent before, as
@@ -257,6 +276,7 @@ func (s *session) ignore() {
 
 // close gives back what is not settled, in order.
 func (s *session) close() {
+	s.flush()
 	done := onTime(s.conn)
 	_ = s.ch.Close() // what is not settled returns in any case
 	done()

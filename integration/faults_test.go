@@ -211,6 +211,10 @@ func TestBrokerKilledInTheMiddle(t *testing.T) {
 				return messages
 			}
 			eventually(t, 60*time.Second, "all handled or dead-lettered", func() bool {
+				if typ == topology.Classic { // whose dead letters of the first moments are lost: the other queue has no leader yet
+					buried, err := c.Buried(t.Context(), "/", "orders")
+					return err == nil && depth("orders") == 0 && buried.Count == n/20
+				}
 				return depth("orders") == 0 && depth("orders.dlq") == n/20
 			})
 			stop()
