@@ -244,11 +244,13 @@ func (s *session) flush() {
 	if s.acks <= passedOn {
 		return
 	}
+	again := time.NewTicker(20 * time.Millisecond)
+	defer again.Stop()
 	for range 20 {
 		if s.fence() != nil {
 			return
 		}
-		time.Sleep(20 * time.Millisecond)
+		<-again.C
 	}
 }
 
