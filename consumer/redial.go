@@ -28,10 +28,11 @@ const openTimeout = 10 * time.Second
 const checkTimeout = time.Minute
 
 // Run keeps one session on the broker until ctx is done: it dials, consumes, and after a lost session dials again, after
-// about 100 ms at first and 2 s in the end, or half a second where nothing listens. Every session has a connection of its own, which Run closes.
+// about 100 ms at first and 2 s in the end, or half a second where nothing listens. Every session has a connection of its
+// own, which Run closes.
 //
-// It returns nil once ctx is done and everything is settled, and ErrUncleanStop if that could not be made sure of. It returns an error at once where another session would not
-// help: a field that is refused, ErrStuck, and, until a first session has consumed, credentials, a queue or a topology that the
+// It returns nil once ctx is done and everything is settled, and ErrUncleanStop if that could not be made sure of. It
+// returns an error at once where another session would not help: a field that is refused, ErrStuck, and, until a first session has consumed, credentials, a queue or a topology that the
 // broker or Check refuses, or a store that cannot count. After that only ctx ends it: what is missing in the middle of a
 // broker's restart comes back.
 func (c *Consumer) Run(ctx context.Context, dial func(context.Context) (*amqp.Connection, error)) error {

@@ -34,8 +34,8 @@
 // [LifeHeader], and names them: [Result].Again. A dead letter without a
 // MessageId gets a new one each time. There may be more if a Filter picks from a
 // quorum queue that is slow: those are acked one by one, and a channel keeps acks
-// back while more than 32 are not answered by the queue (105 once, in 200 kills on
-// a busy machine). What was taken off in the last half second
-// may be missing in counter.Buried. If the broker is killed it may bring back
+// back while more than 32 are not answered by the queue (105 once, in 126 kills on
+// a busy machine). What was taken off in the last half second may be missing in
+// counter.Buried. If the broker is killed it may bring back
 // dead letters of a classic queue that were acknowledged a moment before.
 package deadletter

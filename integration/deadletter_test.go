@@ -329,6 +329,23 @@ func TestReplayPassesOver(t *testing.T) {
 	}
 }
 
+// TestLetterThatNobodyCanReceive: its headers outgrew a frame when the broker added to them. The error says so.
+func TestLetterThatNobodyCanReceive(t *testing.T) {
+	queue := declared(t, topology.Quorum)
+	ch := pubChannel(t)
+	large := amqp.Publishing{MessageId: "m", Headers: amqp.Table{"h": strings.Repeat("a", 130900)}}
+	if err := ch.PublishWithContext(t.Context(), "", queue, false, false, large); err != nil {
+		t.Fatal(err)
+	}
+	reject(t, queue, 1)
+	for _, err := range graveyard(t, queue).Browse(t.Context(), deadletter.Filter{}) {
+		if err != nil && strings.Contains(err.Error(), "frame_max") {
+			return
+		}
+		t.Errorf("%v, want what to do about a frame that is too large", err)
+	}
+}
+
 // TestOperatorsAtOnce begins a second operation in the middle of a first.
 func TestOperatorsAtOnce(t *testing.T) {
 	eachType(t, func(t *testing.T, queue string) {

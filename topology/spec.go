@@ -17,11 +17,11 @@ const (
 	// Classic queues live on one node and dead-letter at most once: a dead
 	// letter whose queue cannot be reached at that moment is gone. Their
 	// dead-letter queue is a quorum queue all the same. It misses those that
-	// come before it has a leader, after a start of the broker: about two a
-	// start. A classic one keeps what nobody waits to be confirmed in memory,
+	// come before it has a leader, after a start of the broker: 8 of 121 in
+	// eight restarts of 3.10.8. A classic one keeps what nobody waits to be confirmed in memory,
 	// and a kill of the broker took all that: 173 of 8,200 on 3.10.8, 3,455 on
-	// 4.0.5 and 4,263 on 4.3.6 in six kills each, where a quorum one missed 20,
-	// 1 and none.
+	// 4.0.5 and 4,263 on 4.3.6 in six kills each, where a quorum one missed 1,
+	// none and none.
 	Classic Type = "classic"
 )
 

@@ -47,31 +47,16 @@ func rowOf(l *deadletter.Letter) deadRow {
 
 // kept is a dead letter as a line of NDJSON that publish takes, if Dead is left out.
 type kept struct {
-	ID              string         `json:"id,omitempty"`
-	Body            *string        `json:"body,omitempty"`
-	BodyBase64      *string        `json:"body_base64,omitempty"`
-	Headers         map[string]any `json:"headers,omitempty"`
-	ContentType     string         `json:"content_type,omitempty"`
-	ContentEncoding string         `json:"content_encoding,omitempty"`
-	CorrelationID   string         `json:"correlation_id,omitempty"`
-	ReplyTo         string         `json:"reply_to,omitempty"`
-	Type            string         `json:"type,omitempty"`
-	AppID           string         `json:"app_id,omitempty"`
-	UserID          string         `json:"user_id,omitempty"`
-	Priority        uint8          `json:"priority,omitempty"`
-	Expiration      string         `json:"expiration,omitempty"`
-	Timestamp       moment         `json:"timestamp,omitzero"`
-
-	Base64 map[string][]byte `json:"base64,omitempty"` // those of the texts above that are not UTF-8
-	Dead   *deadRow          `json:"dead,omitempty"`
+	properties
+	Timestamp moment   `json:"timestamp,omitzero"`
+	Dead      *deadRow `json:"dead,omitempty"`
 }
 
 func keptOf(m amqp.Publishing) kept {
-	k := kept{
+	k := kept{Timestamp: moment(m.Timestamp), properties: properties{
 		ID: m.MessageId, ContentType: m.ContentType, ContentEncoding: m.ContentEncoding, CorrelationID: m.CorrelationId,
 		ReplyTo: m.ReplyTo, Type: m.Type, AppID: m.AppId, UserID: m.UserId, Priority: m.Priority, Expiration: m.Expiration,
-		Timestamp: moment(m.Timestamp),
-	}
+	}}
 	for name, text := range k.texts() {
 		if !utf8.ValidString(*text) {
 			if k.Base64 == nil {
@@ -90,12 +75,4 @@ func keptOf(m amqp.Publishing) kept {
 		k.BodyBase64 = &coded
 	}
 	return k
-}
-
-// texts are those that AMQP allows to be any bytes, by their names in JSON.
-func (k *kept) texts() map[string]*string {
-	return map[string]*string{
-		"id": &k.ID, "content_type": &k.ContentType, "content_encoding": &k.ContentEncoding, "correlation_id": &k.CorrelationID,
-		"reply_to": &k.ReplyTo, "type": &k.Type, "app_id": &k.AppID, "user_id": &k.UserID, "expiration": &k.Expiration,
-	}
 }

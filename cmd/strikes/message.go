@@ -19,24 +19,37 @@ type parseMessage func(line []byte) (amqp.Publishing, error)
 // parseLine takes the line as the body.
 func parseLine(line []byte) (amqp.Publishing, error) { return amqp.Publishing{Body: line}, nil }
 
+// properties are what a line of NDJSON tells of a message, whether it is read or written.
+type properties struct {
+	ID              string         `json:"id,omitempty"`
+	Body            *string        `json:"body,omitempty"`
+	BodyBase64      *string        `json:"body_base64,omitempty"`
+	Headers         map[string]any `json:"headers,omitempty"`
+	ContentType     string         `json:"content_type,omitempty"`
+	ContentEncoding string         `json:"content_encoding,omitempty"`
+	CorrelationID   string         `json:"correlation_id,omitempty"`
+	ReplyTo         string         `json:"reply_to,omitempty"`
+	Type            string         `json:"type,omitempty"`
+	AppID           string         `json:"app_id,omitempty"`
+	UserID          string         `json:"user_id,omitempty"`
+	Priority        uint8          `json:"priority,omitempty"`
+	Expiration      string         `json:"expiration,omitempty"` // milliseconds, as AMQP has it
+
+	Base64 map[string][]byte `json:"base64,omitempty"` // those of the texts above that are not UTF-8, by their names
+}
+
+// texts are those that AMQP allows to be any bytes, by their names in JSON.
+func (p *properties) texts() map[string]*string {
+	return map[string]*string{
+		"id": &p.ID, "content_type": &p.ContentType, "content_encoding": &p.ContentEncoding, "correlation_id": &p.CorrelationID,
+		"reply_to": &p.ReplyTo, "type": &p.Type, "app_id": &p.AppID, "user_id": &p.UserID, "expiration": &p.Expiration,
+	}
+}
+
 // envelope is one line of NDJSON.
 type envelope struct {
-	ID              string         `json:"id"`
-	Body            *string        `json:"body"`
-	BodyBase64      *string        `json:"body_base64"`
-	Headers         map[string]any `json:"headers"`
-	ContentType     string         `json:"content_type"`
-	ContentEncoding string         `json:"content_encoding"`
-	CorrelationID   string         `json:"correlation_id"`
-	ReplyTo         string         `json:"reply_to"`
-	Type            string         `json:"type"`
-	AppID           string         `json:"app_id"`
-	UserID          string         `json:"user_id"`
-	Priority        uint8          `json:"priority"`
-	Expiration      string         `json:"expiration"` // milliseconds, as AMQP has it
-	Timestamp       string         `json:"timestamp"`  // RFC 3339; beyond the year 9999: seconds since 1970
-
-	Base64 map[string][]byte `json:"base64"` // texts that are not UTF-8, by the names above
+	properties
+	Timestamp string `json:"timestamp"` // RFC 3339; beyond the year 9999: seconds since 1970
 }
 
 // parseEnvelope reads one JSON object with the fields of an envelope, and nothing else.
@@ -82,17 +95,14 @@ func (e envelope) time() (time.Time, error) {
 	}
 	at, err := timeOf(e.Timestamp)
 	if err != nil {
-		return at, fmt.Errorf("field \"timestamp\" is %q: it is a time like 2026-01-02T03:04:05Z", e.Timestamp)
+		return at, fmt.Errorf("field \"timestamp\" is %q: %w", e.Timestamp, err)
 	}
 	return at, nil
 }
 
 // decode sets the texts that are given in base64.
 func (e *envelope) decode() error {
-	texts := map[string]*string{
-		"id": &e.ID, "content_type": &e.ContentType, "content_encoding": &e.ContentEncoding, "correlation_id": &e.CorrelationID,
-		"reply_to": &e.ReplyTo, "type": &e.Type, "app_id": &e.AppID, "user_id": &e.UserID, "expiration": &e.Expiration,
-	}
+	texts := e.texts()
 	for name, bytes := range e.Base64 {
 		text := texts[name]
 		if text == nil || *text != "" {
@@ -126,7 +136,8 @@ func jsonError(err error) error {
 	case errors.As(err, &mismatch) && mismatch.Field == "":
 		return fmt.Errorf("a JSON %s instead of an object", mismatch.Value)
 	case errors.As(err, &mismatch):
-		return fmt.Errorf("field %q cannot be a JSON %s", mismatch.Field, mismatch.Value)
+		field := strings.TrimPrefix(mismatch.Field, "properties.") // of Go, not of the line
+		return fmt.Errorf("field %q cannot be a JSON %s", field, mismatch.Value)
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return errors.New("the JSON object is not complete")
 	}

@@ -68,6 +68,8 @@ func TestParseEnvelopeRefuses(t *testing.T) {
 		{`{"\ud800":"x"}`, `unknown field`},
 		{"{\"body\":\"\xff\"}", `field "body": it is not UTF-8`},
 		{`{"body":"x","timestamp":"noon"}`, `field "timestamp" is "noon": it is a time like`},
+		{`{"body":"x","timestamp":"2026"}`, `field "timestamp" is "2026": it is a time like`},
+		{`{"body":"x","timestamp":"2026-01-02T03:04:05.5Z"}`, `whole seconds`},
 		{`{"body":"x","timestamp":4}`, `field "timestamp" cannot be a JSON number`},
 	}
 	for _, tt := range tests {

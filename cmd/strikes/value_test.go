@@ -45,18 +45,21 @@ func TestKeptIsLossless(t *testing.T) {
 
 func TestUntaggedRefuses(t *testing.T) {
 	for headers, want := range map[string]string{
-		`{"a":{"$int8":128}}`:                  `"$int8": it is a whole number from -128 to 127`,
-		`{"a":{"$bytes":7}}`:                   `base64`,
-		`{"a":{"$bytes":"*"}}`:                 `illegal base64`,
-		`{"a":[{"$time":"noon"}]}`:             `"$time"`,
-		`{"a":{"$decimal":[256,1]}}`:           `scale and value`,
-		`{"a":{"$float64":1}}`:                 `a number as a text`,
-		`{"a":{"$table":[["k"]]}}`:             `list of pairs`,
-		`{"a":{"$table":[[7,8]]}}`:             `a name is a text`,
-		`{"$int32":7}`:                         `"headers" is one value`,
-		`{"a":{"b":{"$string":"/w="}}}`:        `"$string"`,
-		`{}, "id":"x", "base64":{"id":"eA=="}`: `"base64" has "id"`,
-		`{}, "base64":{"body":"eA=="}`:         `"base64" has "body"`,
+		`{"a":{"$int8":128}}`:                      `"$int8": it is a whole number from -128 to 127`,
+		`{"a":{"$bytes":7}}`:                       `base64`,
+		`{"a":{"$bytes":"*"}}`:                     `illegal base64`,
+		`{"a":[{"$time":"noon"}]}`:                 `"$time"`,
+		`{"a":{"$time":"2026"}}`:                   `it is a time like`,
+		`{"a":{"$time":"2026-11-21T10:02:17.5Z"}}`: `whole seconds`,
+		`{"a":{"$table":[["k",1],["k",2]]}}`:       `"k" is there twice`,
+		`{"a":{"$decimal":[256,1]}}`:               `scale and value`,
+		`{"a":{"$float64":1}}`:                     `a number as a text`,
+		`{"a":{"$table":[["k"]]}}`:                 `list of pairs`,
+		`{"a":{"$table":[[7,8]]}}`:                 `a name is a text`,
+		`{"$int32":7}`:                             `"headers" is one value`,
+		`{"a":{"b":{"$string":"/w="}}}`:            `"$string"`,
+		`{}, "id":"x", "base64":{"id":"eA=="}`:     `"base64" has "id"`,
+		`{}, "base64":{"body":"eA=="}`:             `"base64" has "body"`,
 	} {
 		if _, err := parseEnvelope([]byte(`{"body":"x","headers":` + headers + `}`)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want an error with %q", headers, err, want)

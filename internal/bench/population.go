@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/poll"
 )
 
 const (
@@ -68,9 +69,7 @@ func (p *population) onFew(ctx context.Context, c *Case) error {
 	}); err != nil {
 		return err
 	}
-	select { // or their records would not have to be moved in the index, as those of the large queue have
-	case <-time.After(moved):
-	case <-ctx.Done():
+	if !poll.Pause(ctx, moved) { // or their records would not have to be moved in the index, as those of the large queue have
 		return ctx.Err()
 	}
 	return p.again(ctx, c, func(i int) (string, int) { return names[i%queues], i / queues })

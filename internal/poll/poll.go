@@ -1,4 +1,4 @@
-// Package poll waits, for the programs that hold strikes to its promises.
+// Package poll waits, for the programs that hold strikes to its promises and figures.
 package poll
 
 import (
