@@ -1,6 +1,7 @@
 package counter
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -74,6 +75,7 @@ func openSingle(rawURL string) (redis.UniversalClient, error) {
 	o.MaxRetries, o.ContextTimeoutEnabled, o.DialerRetries, o.PipelinePoolSize = -1, true, 1, onePool
 	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	setTimeouts(&o.ReadTimeout, &o.WriteTimeout, &o.DialTimeout)
+	o.Protocol = cmp.Or(o.Protocol, protocol)
 	return redis.NewClient(o), nil
 }
 
@@ -87,6 +89,7 @@ func openSentinel(rawURL string) (redis.UniversalClient, error) {
 	}
 	o.MaxRetries, o.ContextTimeoutEnabled, o.DialerRetries, o.PipelinePoolSize = -1, true, 1, onePool
 	setTimeouts(&o.ReadTimeout, &o.WriteTimeout, &o.DialTimeout)
+	o.Protocol = cmp.Or(o.Protocol, protocol)
 	return redis.NewFailoverClient(o), nil
 }
 
@@ -98,8 +101,12 @@ func openCluster(rawURL string) (redis.UniversalClient, error) {
 	o.MaxRetries, o.ContextTimeoutEnabled, o.DialerRetries, o.MaxRedirects, o.PipelinePoolSize = -1, true, 1, 1, onePool
 	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	setTimeouts(&o.ReadTimeout, &o.WriteTimeout, &o.DialTimeout)
+	o.Protocol = cmp.Or(o.Protocol, protocol)
 	return redis.NewClusterClient(o), nil
 }
+
+// protocol is RESP2, which knows no push notifications: go-redis would look for one before each reply.
+const protocol = 2
 
 func setTimeouts(read, write, dial *time.Duration) {
 	for _, d := range []*time.Duration{read, write} {
