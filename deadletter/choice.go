@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// picked is the largest window of a choice, half of what a channel passes on at
-// once: its letters are settled one by one.
-const picked = 16
+// picked is the largest window of a choice, half of what a channel passes on: its
+// letters are settled one by one.
+const picked = passedOn / 2
 
 // choice is a feed of what a filter picks. The rest is held until the end, so
 // that it stays in its place.
@@ -137,6 +137,9 @@ func (c *choice) settle(letters []*Letter) error {
 		if err := c.s.ack(l, false); err != nil {
 			return err
 		}
+	}
+	if c.s.acks+picked > passedOn { // those of the next window might be kept back
+		return c.s.land()
 	}
 	return c.s.fence()
 }

@@ -24,7 +24,9 @@
 // Replay or a Drop of everything ends early, it takes all that a look has returned
 // before it, and all return in their order (500 messages, stopped every 70, on
 // 3.10 and 4.3.6). If the process is killed, or its connection lost, what it held
-// changes its place: two windows at most. So it is where Handling allows no look.
+// changes its place: two windows at most, and of a look, or of a Filter that picks,
+// all that it had read if it had not come to the end. So it is where Handling
+// allows no look.
 //
 // # What a crash costs
 //
@@ -32,10 +34,7 @@
 // messages may be in their queue and still be dead letters. The next replay
 // publishes them once more, with the same MessageId and the same value of
 // [LifeHeader], and names them: [Result].Again. A dead letter without a
-// MessageId gets a new one each time. There may be more if a Filter picks from a
-// quorum queue that is slow: those are acked one by one, and a channel keeps acks
-// back while more than 32 are not answered by the queue (105 once, in 126 kills on
-// a busy machine). What was taken off in the last half second may be missing in
-// counter.Buried. If the broker is killed it may bring back
+// MessageId gets a new one each time. What was taken off in the last half second
+// may be missing in counter.Buried. If the broker is killed it may bring back
 // dead letters of a classic queue that were acknowledged a moment before.
 package deadletter

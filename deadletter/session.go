@@ -13,7 +13,8 @@ import (
 // afterglow is how long a consumer may still be counted that has ended.
 const afterglow = 3 * time.Second
 
-// passedOn is how many settlements a channel passes on to a quorum queue without an answer.
+// passedOn is how many settlements a channel passes on to a quorum queue without
+// an answer.
 const passedOn = 32
 
 // countedSince is after how long it is worth to count once more what is ready.
@@ -23,6 +24,7 @@ const countedSince = 300 * time.Millisecond
 // to their places when it is closed. For one goroutine.
 type session struct {
 	queue, vhost string
+	quorum       bool
 	conn         *amqp.Connection
 	ch           *amqp.Channel
 	prefetch     int // zero: any number
@@ -30,7 +32,7 @@ type session struct {
 	room         int // deliveries that the newest consumer can still bring, if any number may be held
 	read, bytes  int // deliveries until now, and their bodies
 	closed       chan *amqp.Error
-	acks         int // sent
+	acks         int // sent, and maybe not with the queue yet
 	ready        int // messages in the queue when it began
 	drained      sync.WaitGroup
 }
@@ -49,7 +51,7 @@ func (q *Queue) open(ctx context.Context, prefetch int) (*session, error) {
 		hangUp(conn)
 		return nil, errors.New("deadletter: the connection has automatic recovery on: leave amqp.Config.Recovery nil")
 	}
-	s := &session{queue: q.Name, vhost: conn.Config.Vhost, conn: conn, prefetch: prefetch}
+	s := &session{queue: q.Name, quorum: !q.Handling.InPlace, vhost: conn.Config.Vhost, conn: conn, prefetch: prefetch}
 	stop := context.AfterFunc(ctx, func() { hangUp(conn) })
 	defer stop()
 	if err := s.begin(ctx); err != nil {
@@ -228,8 +230,8 @@ func (s *session) lost() error {
 	return fmt.Errorf("%w: queue %q: %w", ErrInterrupted, s.queue, amqp.ErrClosed)
 }
 
-// ack settles a delivery, or all up to it. The broker may not have it yet: see
-// fence.
+// ack settles a delivery, or all up to it. The broker may not have it yet, nor
+// the queue: see fence and land.
 func (s *session) ack(l *Letter, andBefore bool) error {
 	if err := s.ch.Ack(l.tag, andBefore); err != nil {
 		return s.lost()
@@ -238,26 +240,35 @@ func (s *session) ack(l *Letter, andBefore bool) error {
 	return nil
 }
 
-// flush lets the acks through that the channel keeps back from a quorum queue, before the channel closes: with each
-// round trip it passes on more, while the queue takes them. Nothing tells when all are through.
-func (s *session) flush() {
-	if s.acks <= passedOn {
-		return
+// land returns nil once the queue has all acks. The channel passes settlements on
+// to a quorum queue at once if no more than 32 are under way, and keeps the rest
+// back: it loses them if the connection is lost, or closed. But to begin and to
+// end a consumer takes its turn in the queue's log, behind them: of 300 acks sent
+// at once up to 267 were lost without it, none with it (3.10.8,
+// 4.0.5 and 4.3.6).
+func (s *session) land() error {
+	if !s.quorum {
+		return s.fence()
 	}
-	again := time.NewTicker(20 * time.Millisecond)
-	defer again.Stop()
-	for range 20 {
-		if s.fence() != nil {
-			return
-		}
-		<-again.C
+	if err := s.fence(); err != nil { // it also has this consumer bring no more than one
+		return err
 	}
+	defer onTime(s.conn)()
+	const tag = "strikes-dead-land" // what it brings returns behind that of the others
+	deliveries, err := s.ch.Consume(s.queue, tag, false, false, false, false, amqp.Table{"x-priority": int32(-1)})
+	if err == nil {
+		err = s.ch.Cancel(tag, false)
+	}
+	if err != nil {
+		return s.lost()
+	}
+	s.discard(deliveries)
+	s.acks = 0
+	return nil
 }
 
 // fence returns nil once the channel in the broker has what was sent before, as
-// its reply comes in order. The channel passes settlements on to a quorum queue
-// at once if no more than 32 are under way, and keeps the rest back: it loses
-// them if the connection is lost, or closed (13 of 100 on 4.3.6, 131 on 3.10.8).
+// its reply comes in order.
 func (s *session) fence() error {
 	defer onTime(s.conn)()
 	if err := s.ch.Qos(max(s.prefetch, 1), 0, false); err != nil { // it is that of later consumers
@@ -269,16 +280,22 @@ func (s *session) fence() error {
 // ignore takes what else is delivered, which is then not held in memory.
 func (s *session) ignore() {
 	for _, deliveries := range s.consumers {
-		s.drained.Go(func() {
-			for range deliveries {
-			}
-		})
+		s.discard(deliveries)
 	}
+}
+
+func (s *session) discard(deliveries <-chan amqp.Delivery) {
+	s.drained.Go(func() {
+		for range deliveries {
+		}
+	})
 }
 
 // close gives back what is not settled, in order.
 func (s *session) close() {
-	s.flush()
+	if s.acks > passedOn {
+		_ = s.land() // if it cannot, they may return
+	}
 	done := onTime(s.conn)
 	_ = s.ch.Close() // what is not settled returns in any case
 	done()
