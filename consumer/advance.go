@@ -15,7 +15,7 @@ const (
 	aloneTimeout = 250 * time.Millisecond // for one step on the store under the isolation lock
 )
 
-// advance takes steps until the handler is to run or the delivery is done with, or is to be acked by its session in a run.
+// advance takes steps until the handler is to run or the delivery is done with, or is to be settled by its session in a run.
 // Once stop is done nothing is begun, and nothing charged that was not charged yet.
 func (s *Settler) advance(stop context.Context, a *attempt) {
 	for {
@@ -36,15 +36,11 @@ func (s *Settler) advance(stop context.Context, a *attempt) {
 			s.retract(stop, a)
 		case stepOverdue:
 			s.overdue(a)
-		case stepAck:
+		case stepAck, stepRequeue, stepDeadLetter:
 			if s.runs {
 				return
 			}
-			s.settled(stop, a, stepAck, a.delivery.Ack(false))
-		case stepRequeue:
-			s.settled(stop, a, stepRequeue, a.delivery.Nack(false, true))
-		case stepDeadLetter:
-			s.settled(stop, a, stepDeadLetter, a.delivery.Nack(false, false))
+			s.settled(stop, a, a.settle(false))
 		case stepLeave, stepGiveUp:
 			s.leave(stop, a)
 		}
@@ -255,9 +251,22 @@ func (s *Settler) close(stop context.Context, a *attempt) {
 	}
 }
 
-// settled is told what became of the ack or nack, of which each delivery gets one.
-func (s *Settler) settled(stop context.Context, a *attempt, settling step, err error) {
+// settle sends the ack or nack that is next, of which each delivery gets one; multiple covers all before it that are not settled.
+func (a *attempt) settle(multiple bool) error {
+	switch a.next {
+	case stepAck:
+		return a.delivery.Ack(multiple)
+	case stepRequeue:
+		return a.delivery.Nack(multiple, true)
+	default:
+		return a.delivery.Nack(multiple, false)
+	}
+}
+
+// settled is told what became of the ack or nack.
+func (s *Settler) settled(stop context.Context, a *attempt, err error) {
 	var decision Decision
+	settling := a.next
 	switch a.next = stepDone; settling {
 	case stepAck:
 		a.outcome, decision = Acked, Ack

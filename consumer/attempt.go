@@ -73,7 +73,7 @@ type attempt struct {
 
 	lane         string   // that an ordered session has it in
 	older, newer *attempt // in the window of the session
-	handled      bool     // to be acked by it
+	decided      bool     // to be settled by it, as next says
 	tick         int      // of the window in which it was
 }
 

@@ -74,7 +74,7 @@ type link struct {
 // wire is what a session needs of its *amqp.Channel once it consumes.
 type wire interface {
 	Cancel(tag string, noWait bool) error
-	Qos(prefetchCount, prefetchSize int, global bool) error
+	Consume(queue, tag string, autoAck, exclusive, noLocal, noWait bool, args amqp.Table) (<-chan amqp.Delivery, error)
 	Close() error
 }
 
@@ -115,8 +115,8 @@ func (s *session) consume(ctx context.Context, conn *amqp.Connection) error {
 	return s.serve(ctx, l)
 }
 
-// ackRun is how many handled deliveries are acked together: so few that the broker always has room to send more.
-func (s *session) ackRun() int {
+// settleRun is how many deliveries are settled together: so few that the broker always has room to send more.
+func (s *session) settleRun() int {
 	if s.AckEach {
 		return 1
 	}
@@ -127,10 +127,7 @@ func (s *session) serve(ctx context.Context, l *link) error {
 	live, kill := context.WithCancelCause(context.WithoutCancel(ctx))
 	stop, halt := context.WithCancel(ctx) // so that what a handler returns after it ended ctx is not charged
 	quit := make(chan struct{})
-	s.window = newWindow(s.ackRun(), func(a *attempt, err error) {
-		s.settler.settled(stop, a, stepAck, err)
-		s.over(a)
-	})
+	s.window = newWindow(s.settleRun(), func(a *attempt, err error) { s.settled(stop, a, err) })
 	var workers sync.WaitGroup
 	for range s.Concurrency {
 		workers.Go(func() { s.work(stop, live, quit) })
@@ -232,18 +229,28 @@ func (s *session) proceed(stop context.Context, a *attempt) {
 func (s *session) finish(stop context.Context, a *attempt) {
 	s.settler.advance(stop, a)
 	switch a.next {
-	case stepAck:
-		s.follow(stop, a, true)
-		s.window.handle(a)
-	case stepDone:
-		if a.outcome != Left {
-			s.window.nacked(a)
+	case stepAck, stepRequeue, stepDeadLetter:
+		if a.next == stepAck {
+			s.follow(stop, a, true)
 		}
-		s.follow(stop, a, a.outcome == DeadLettered)
+		s.window.settle(a)
+	case stepDone: // left
+		s.follow(stop, a, false)
 		s.over(a)
 	default:
 		s.ready <- a
 	}
+}
+
+// settled is told of each delivery whose ack or nack was sent, or could not be. What waits behind one that failed goes on
+// only now: a dead letter that was not sent would come back behind it.
+func (s *session) settled(stop context.Context, a *attempt, err error) {
+	failed := a.next != stepAck
+	s.settler.settled(stop, a, err)
+	if failed {
+		s.follow(stop, a, a.outcome == DeadLettered)
+	}
+	s.over(a)
 }
 
 // follow goes on with what waits behind a delivery.

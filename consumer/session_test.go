@@ -16,8 +16,10 @@ import (
 type quietWire struct{ calls *[]string }
 
 func (w quietWire) Cancel(string, bool) error { *w.calls = append(*w.calls, "cancel"); return nil }
-func (w quietWire) Qos(int, int, bool) error  { return nil }
-func (w quietWire) Close() error              { *w.calls = append(*w.calls, "close"); return nil }
+func (w quietWire) Consume(string, string, bool, bool, bool, bool, amqp.Table) (<-chan amqp.Delivery, error) {
+	return nil, nil
+}
+func (w quietWire) Close() error { *w.calls = append(*w.calls, "close"); return nil }
 
 // served runs a session on deliveries of n messages, until ctx is done or it ends.
 func served(ctx context.Context, b bench, c Consumer, n int) (calls []string, err error) {

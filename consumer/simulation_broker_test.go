@@ -95,15 +95,15 @@ func (w *simWorld) restart() {
 	}
 }
 
-// ackUpTo is an ack of everything that is unsettled up to a tag.
-func (w *simWorld) ackUpTo(s *simSession, tag uint64) error {
+// settleUpTo settles everything that is unsettled up to a tag.
+func (w *simWorld) settleUpTo(s *simSession, tag uint64, what string) error {
 	covered := slices.Sorted(maps.Keys(s.unsettled))
 	covered = slices.DeleteFunc(covered, func(t uint64) bool { return t > tag })
 	if len(covered) == 0 || s.told || s.closed || s.cut {
-		return w.settle(s, tag, "ack")
+		return w.settle(s, tag, what)
 	}
 	for _, t := range covered {
-		_ = w.settle(s, t, "ack") // the broker takes it
+		_ = w.settle(s, t, what) // the broker takes it
 	}
 	return nil
 }

@@ -81,34 +81,29 @@ func (s *simSession) await(kind string, number uint64, act func() error) error {
 	return result
 }
 
-func (s *simSession) settle(tag uint64, what string) error {
-	return s.await("settle", tag, func() error { return s.world.settle(s, tag, what) })
+func (s *simSession) settle(tag uint64, multiple bool, what string) error {
+	settle := s.world.settle
+	if multiple {
+		settle = s.world.settleUpTo
+	}
+	return s.await("settle", tag, func() error { return settle(s, tag, what) })
 }
 
-func (s *simSession) Ack(tag uint64, multiple bool) error {
-	if multiple {
-		return s.await("settle", tag, func() error { return s.world.ackUpTo(s, tag) })
-	}
-	return s.settle(tag, "ack")
-}
+func (s *simSession) Ack(tag uint64, multiple bool) error { return s.settle(tag, multiple, "ack") }
 
 func (s *simSession) Nack(tag uint64, multiple, requeue bool) error {
-	switch {
-	case multiple:
-		return s.settle(tag, "nack of several")
-	case requeue:
-		return s.settle(tag, "requeue")
-	}
-	return s.settle(tag, "dead-letter")
+	return s.settle(tag, multiple, map[bool]string{true: "requeue", false: "dead-letter"}[requeue])
 }
 
 func (s *simSession) Reject(tag uint64, requeue bool) error {
-	return s.settle(tag, fmt.Sprintf("basic.reject requeue=%v", requeue))
+	return s.settle(tag, false, fmt.Sprintf("basic.reject requeue=%v", requeue))
 }
 
 func (s *simSession) Cancel(string, bool) error { return nil }
 
-func (s *simSession) Qos(int, int, bool) error { return nil }
+func (s *simSession) Consume(string, string, bool, bool, bool, bool, amqp.Table) (<-chan amqp.Delivery, error) {
+	return nil, nil
+}
 
 func (s *simSession) Close() error {
 	return s.await("close", 0, func() error {

@@ -1,7 +1,6 @@
 package consumer
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -39,7 +38,7 @@ func (s *session) close(l *link) error {
 		switch {
 		case s.Prefetch <= pendingAcks:
 		case s.Ordered:
-			err = flush(l.channel, s.Prefetch)
+			err = s.land(l.channel)
 		default:
 			err = l.channel.Cancel(l.tag, false)
 		}
@@ -51,16 +50,15 @@ func (s *session) close(l *link) error {
 	return err
 }
 
-// flush gives the broker's side of the channel time to hand its acks on to the queue, which it does when the queue has written
-// down those before. One round trip was too soon for up to 467 of 500, five for some under load (measured on the same).
-func flush(channel wire, prefetch int) error {
-	for range 10 {
-		if err := channel.Qos(prefetch, 0, false); err != nil {
-			return err
-		}
-		pause(context.Background(), 20*time.Millisecond)
+// land returns nil once the queue has all acks: to begin and to end a consumer takes its turn in the log of a quorum queue,
+// behind them (of 300 sent at once none was lost then, up to 267 without; 3.10.8, 4.0.5, 4.3.6). Beside the one that is
+// active this one gets nothing, and its end hands nothing over.
+func (s *session) land(channel wire) error {
+	const tag = "strikes-land"
+	if _, err := channel.Consume(s.Queue, tag, false, false, false, false, nil); err != nil {
+		return err
 	}
-	return nil
+	return channel.Cancel(tag, false)
 }
 
 // within calls f and waits for it, but not for ever: amqp091-go's calls have no bound.

@@ -5,27 +5,28 @@ import (
 	"time"
 )
 
-// tick is how often a window looks for acks that are due.
+// tick is how often a window looks for settlements that are due.
 const tick = time.Millisecond
 
-// window is what a session has received and not settled, oldest first. It acks what is handled in runs: one basic.ack for
-// all up to the first delivery that is still in hand. What is behind that one waits for it to be settled, but not for long:
-// after two ticks it is acked on its own.
+// window is what a session has received and not settled, oldest first. It settles in runs: one basic.ack or basic.nack for
+// all that are decided alike, from the oldest up to the first delivery that is still in hand. What is behind that one waits
+// for it to be decided, but not for long: after two ticks it is settled on its own. Requeues that go together also come back
+// together, next to one another, so that the next run of them is one again.
 type window struct {
-	acked func(*attempt, error) // told of each delivery whose ack was sent, or could not be
-	timer *time.Timer           // of the next tick; runs whenever something is handled and not acked
+	settled func(*attempt, error) // told of each delivery whose settlement was sent, or could not be
+	timer   *time.Timer           // of the next tick; runs whenever something is decided and not settled
 
 	mu             sync.Mutex
-	oldest, newest *attempt // linked by older and newer
+	oldest, newest *attempt // linked by older and newer; one that is left unsettled stays, for no run may cover it
 	ticks          int      // so far
-	handled        int      // deliveries that wait for their ack
+	decided        int      // deliveries that wait for their settlement
 	run            int      // how many of them are worth one
-	sending        bool     // by one goroutine at a time: a tag that a run has covered must not be acked again
+	sending        bool     // by one goroutine at a time: a tag that a run has covered must not be settled again
 	again          bool     // it is to look once more
 }
 
-func newWindow(run int, acked func(*attempt, error)) *window {
-	w := &window{acked: acked, run: run}
+func newWindow(run int, settled func(*attempt, error)) *window {
+	w := &window{settled: settled, run: run}
 	w.timer = time.AfterFunc(tick, w.tick)
 	return w
 }
@@ -35,7 +36,7 @@ func (w *window) tick() {
 	defer w.mu.Unlock()
 	w.ticks++
 	w.send()
-	if w.handled > 0 {
+	if w.decided > 0 {
 		w.timer.Reset(tick)
 	}
 }
@@ -52,28 +53,21 @@ func (w *window) open(a *attempt) {
 	w.newest = a
 }
 
-// nacked takes out a delivery, after its nack was sent. One that is left unsettled stays, for no run may cover it.
-func (w *window) nacked(a *attempt) {
+// settle has a delivery acked or nacked as its next step says, soon.
+func (w *window) settle(a *attempt) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.remove(a)
-}
-
-// handle has a delivery acked, soon.
-func (w *window) handle(a *attempt) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	a.handled, a.tick = true, w.ticks
-	w.handled++
+	a.decided, a.tick = true, w.ticks
+	w.decided++
 	switch {
-	case w.handled >= w.run:
+	case w.decided >= w.run:
 		w.send()
-	case w.handled == 1:
+	case w.decided == 1:
 		w.timer.Reset(tick)
 	}
 }
 
-// hurry acks what is handled, and from now on each delivery at once.
+// hurry settles what is decided, and from now on each delivery at once.
 func (w *window) hurry() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -81,7 +75,7 @@ func (w *window) hurry() {
 	w.send()
 }
 
-// send acks what is due, with the lock let go meanwhile. If another goroutine is at it, that one looks once more.
+// send settles what is due, with the lock let go meanwhile. If another goroutine is at it, that one looks once more.
 func (w *window) send() {
 	w.again = true
 	if w.sending {
@@ -92,33 +86,34 @@ func (w *window) send() {
 		w.again = false
 		run, singles := w.take()
 		w.mu.Unlock()
-		w.ack(run, singles)
+		w.settleRuns(run)
+		w.settleEach(singles)
 		w.mu.Lock()
 	}
 	w.sending = false
 }
 
-// take takes out the handled deliveries up to the first in hand, and of those behind it the ones that have waited long enough,
+// take takes out the decided deliveries up to the first in hand, and of those behind it the ones that have waited long enough,
 // or all if they are many.
 func (w *window) take() (run, singles []*attempt) {
-	if w.handled > 0 {
-		run = make([]*attempt, 0, w.handled)
+	if w.decided > 0 {
+		run = make([]*attempt, 0, w.decided)
 	}
-	for w.oldest != nil && w.oldest.handled {
+	for w.oldest != nil && w.oldest.decided {
 		run = append(run, w.oldest)
 		w.remove(w.oldest)
 	}
-	w.handled -= len(run)
-	all := w.run == 1 || w.handled >= 2*w.run
-	for a, left := w.oldest, w.handled; left > 0; a = a.newer {
-		if !a.handled {
+	w.decided -= len(run)
+	all := w.run == 1 || w.decided >= 2*w.run
+	for a, left := w.oldest, w.decided; left > 0; a = a.newer {
+		if !a.decided {
 			continue
 		}
 		left--
 		if all || w.ticks >= a.tick+2 {
 			singles = append(singles, a)
 			w.remove(a)
-			w.handled--
+			w.decided--
 		}
 	}
 	return run, singles
@@ -138,15 +133,24 @@ func (w *window) remove(a *attempt) {
 	}
 }
 
-// ack sends the acks, the only place of a session that does.
-func (w *window) ack(run, singles []*attempt) {
-	if n := len(run); n > 0 {
-		err := run[n-1].delivery.Ack(n > 1)
-		for _, a := range run {
-			w.acked(a, err)
+// settleRuns settles the oldest of the session, each run of them that is decided alike by one ack or nack. It and settleEach
+// are the only places of a session that settle.
+func (w *window) settleRuns(oldest []*attempt) {
+	for len(oldest) > 0 {
+		n := 1
+		for n < len(oldest) && oldest[n].next == oldest[0].next {
+			n++
 		}
+		err := oldest[n-1].settle(n > 1)
+		for _, a := range oldest[:n] {
+			w.settled(a, err)
+		}
+		oldest = oldest[n:]
 	}
-	for _, a := range singles {
-		w.acked(a, a.delivery.Ack(false))
+}
+
+func (w *window) settleEach(deliveries []*attempt) {
+	for _, a := range deliveries {
+		w.settled(a, a.settle(false))
 	}
 }

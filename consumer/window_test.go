@@ -2,6 +2,7 @@ package consumer
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -12,30 +13,37 @@ import (
 	"pgregory.net/rapid"
 )
 
-// acksSeen is a channel that notes acks, "3" of one tag and "..3" of all up to it.
-type acksSeen struct {
+// settlements is a channel that notes them: "3" is an ack of one tag, "..3" of all up to it, "3r" a requeue, "3d" a dead
+// letter.
+type settlements struct {
 	mu  sync.Mutex
 	got []string
 }
 
-func (c *acksSeen) String() string {
+func (c *settlements) String() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return strings.Join(c.got, " ")
 }
 
-func (c *acksSeen) Ack(tag uint64, multiple bool) error {
+func (c *settlements) note(tag uint64, multiple bool, kind string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.got = append(c.got, map[bool]string{false: "", true: ".."}[multiple]+fmt.Sprint(tag))
+	c.got = append(c.got, map[bool]string{true: ".."}[multiple]+fmt.Sprint(tag)+kind)
 	return nil
 }
-func (c *acksSeen) Nack(uint64, bool, bool) error { panic("a window sends acks only") }
-func (c *acksSeen) Reject(uint64, bool) error     { panic("a window sends acks only") }
+
+func (c *settlements) Ack(tag uint64, multiple bool) error { return c.note(tag, multiple, "") }
+func (c *settlements) Nack(tag uint64, multiple, requeue bool) error {
+	return c.note(tag, multiple, map[bool]string{true: "r", false: "d"}[requeue])
+}
+func (c *settlements) Reject(uint64, bool) error { panic("a window does not reject") }
+
+var settling = map[string]step{"": stepAck, "r": stepRequeue, "d": stepDeadLetter}
 
 // opened is a window with n deliveries in it.
-func opened(run, n int) (*window, []*attempt, *acksSeen) {
-	seen := &acksSeen{}
+func opened(run, n int) (*window, []*attempt, *settlements) {
+	seen := &settlements{}
 	w := newWindow(run, func(*attempt, error) {})
 	attempts := make([]*attempt, n+1) // by tag
 	for tag := 1; tag <= n; tag++ {
@@ -45,35 +53,49 @@ func opened(run, n int) (*window, []*attempt, *acksSeen) {
 	return w, attempts, seen
 }
 
-func TestWindowAcksInRuns(t *testing.T) {
+// split takes apart what settlements notes.
+func split(settlement string) (tag int, multiple bool, kind string) {
+	digits, multiple := strings.CutPrefix(settlement, "..")
+	kind = strings.TrimLeft(digits, "0123456789")
+	tag, err := strconv.Atoi(strings.TrimSuffix(digits, kind))
+	if err != nil {
+		panic(err)
+	}
+	return tag, multiple, kind
+}
+
+func TestWindowSettlesInRuns(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
 		run     int
-		nacked  []int
-		handled []int
+		decided string
 		atOnce  string
 		soon    string // after two ticks
 	}{
-		{"a run", 3, nil, []int{1, 2, 3}, "..3", "..3"},
-		{"in any order", 3, nil, []int{3, 1, 2}, "..3", "..3"},
-		{"fewer than a run", 3, nil, []int{1, 2}, "", "..2"},
-		{"one", 3, nil, []int{1}, "", "1"},
-		{"behind one in hand", 3, nil, []int{2, 3, 4}, "", "2 3 4"},
-		{"up to one in hand", 3, nil, []int{1, 2, 4}, "..2", "..2 4"},
-		{"many behind one in hand", 2, nil, []int{2, 3, 4, 5}, "2 3 4 5", "2 3 4 5"},
-		{"behind one that is handled soon", 4, nil, []int{2, 3, 1}, "", "..3"},
-		{"past a nack", 3, []int{2}, []int{1, 3, 4}, "..4", "..4"},
-		{"past nacks at the head", 2, []int{1, 2}, []int{3, 4}, "..4", "..4"},
-		{"each at once", 1, nil, []int{2, 1, 4}, "2 1 4", "2 1 4"},
+		{"a run", 3, "1 2 3", "..3", "..3"},
+		{"in any order", 3, "3 1 2", "..3", "..3"},
+		{"fewer than a run", 3, "1 2", "", "..2"},
+		{"one", 3, "1", "", "1"},
+		{"behind one in hand", 3, "2 3 4", "", "2 3 4"},
+		{"up to one in hand", 3, "1 2 4", "..2", "..2 4"},
+		{"many behind one in hand", 2, "2 3 4 5", "2 3 4 5", "2 3 4 5"},
+		{"behind one that is decided soon", 4, "2 3 1", "", "..3"},
+		{"requeues", 3, "1r 2r 3r", "..3r", "..3r"},
+		{"dead letters", 3, "1d 2d 3d", "..3d", "..3d"},
+		{"one requeue", 3, "1r", "", "1r"},
+		{"past a requeue", 4, "1 2r 3 4", "1 2r ..4", "1 2r ..4"},
+		{"past requeues at the head", 4, "1r 2r 3 4", "..2r ..4", "..2r ..4"},
+		{"each kind", 6, "1 2 3r 4r 5d 6d", "..2 ..4r ..6d", "..2 ..4r ..6d"},
+		{"requeues behind one in hand", 3, "2r 3r 4", "", "2r 3r 4"},
+		{"each at once", 1, "2 1r 4 3d", "2 1r 4 3d", "2 1r 4 3d"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w, attempts, seen := opened(tc.run, 6)
-				for _, tag := range tc.nacked {
-					w.nacked(attempts[tag])
-				}
-				for _, tag := range tc.handled {
-					w.handle(attempts[tag])
+				for _, decision := range strings.Fields(tc.decided) {
+					tag, _, kind := split(decision)
+					attempts[tag].next = settling[kind]
+					w.settle(attempts[tag])
 				}
 				if got := seen.String(); got != tc.atOnce {
 					t.Errorf("at once: %q, want %q", got, tc.atOnce)
@@ -88,55 +110,43 @@ func TestWindowAcksInRuns(t *testing.T) {
 	}
 }
 
-// TestWindowCoversOnlyWhatIsHandled holds any order of nacks, successes and pauses against what a broker would make of it:
-// each delivery that was handled is acked once, and no other is.
-func TestWindowCoversOnlyWhatIsHandled(t *testing.T) {
+// TestWindowCoversOnlyWhatIsDecided holds any order of successes, failures and pauses against what a broker would make of
+// it: each delivery that was decided is settled once, as it was decided, and no other is.
+func TestWindowCoversOnlyWhatIsDecided(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 30).Draw(t, "deliveries")
 		w, attempts, seen := opened(rapid.IntRange(1, 8).Draw(t, "run"), n)
-		unsettled := map[int]bool{}
-		want := map[int]string{}
-		for tag := 1; tag <= n; tag++ {
-			unsettled[tag] = true
-		}
+		const left = "left"
+		unsettled := map[int]string{}
 		for _, tag := range rapid.Permutation(tagsUpTo(n)).Draw(t, "order") {
-			want[tag] = rapid.SampledFrom([]string{"handled", "handled", "handled", "nacked", "left"}).Draw(t, "fate")
-			switch want[tag] {
-			case "handled":
-				w.handle(attempts[tag])
-			case "nacked":
-				w.nacked(attempts[tag])
+			unsettled[tag] = rapid.SampledFrom([]string{"", "", "", "r", "r", "d", left}).Draw(t, "fate")
+			if unsettled[tag] != left {
+				attempts[tag].next = settling[unsettled[tag]]
+				w.settle(attempts[tag])
 			}
 			if rapid.IntRange(0, 9).Draw(t, "pause") == 0 {
 				w.tick()
 			}
-			if want[tag] == "nacked" {
-				delete(unsettled, tag)
-			}
 		}
 		w.hurry()
-		for _, ack := range strings.Fields(seen.String()) {
-			var tag int
-			digits, multiple := strings.CutPrefix(ack, "..")
-			if _, err := fmt.Sscan(digits, &tag); err != nil {
-				t.Fatal(err)
-			}
+		for _, settlement := range strings.Fields(seen.String()) {
+			tag, multiple, kind := split(settlement)
 			covered := 0
-			for have := range unsettled {
+			for have, fate := range unsettled {
 				if have == tag || multiple && have < tag {
-					if delete(unsettled, have); want[have] != "handled" {
-						t.Fatalf("%s acked %d, which was %s", ack, have, want[have])
+					if delete(unsettled, have); fate != kind {
+						t.Fatalf("%s settled %d, which was to be %q", settlement, have, fate)
 					}
 					covered++
 				}
 			}
 			if covered == 0 {
-				t.Fatalf("%s acked nothing: the broker would close the channel", ack)
+				t.Fatalf("%s settled nothing: the broker would close the channel", settlement)
 			}
 		}
-		for tag := range unsettled {
-			if want[tag] == "handled" {
-				t.Fatalf("%d was handled and never acked", tag)
+		for tag, fate := range unsettled {
+			if fate != left {
+				t.Fatalf("%d was to be %q and never settled", tag, fate)
 			}
 		}
 	})

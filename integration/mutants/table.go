@@ -93,7 +93,7 @@ var mutants = []mutant{
 		name: "basic.reject instead of basic.nack", by: simulation, shows: "basic.reject",
 		edits: []edit{{
 			"consumer/advance.go",
-			"a.delivery.Nack(false, true)",
+			"a.delivery.Nack(multiple, true)",
 			"a.delivery.Reject(true)",
 		}},
 	},
@@ -124,19 +124,9 @@ var mutants = []mutant{
 				"	\"strconv\"\n	\"sync\"\n",
 			},
 			{
-				"consumer/advance.go",
-				"		case stepRequeue:\n",
-				"		case stepRequeue:\n			a.later(s)\n",
-			},
-			{
-				"consumer/advance.go",
-				"		case stepDeadLetter:\n",
-				"		case stepDeadLetter:\n			a.later(s)\n",
-			},
-			{
 				"consumer/session.go",
-				"		s.window.handle(a)\n",
-				"		a.later(s.settler)\n		s.window.handle(a)\n",
+				"		s.window.settle(a)\n",
+				"		a.later(s.settler)\n		s.window.settle(a)\n",
 			},
 		},
 	},
