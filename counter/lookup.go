@@ -34,6 +34,9 @@ func (c *Counter) lookUp(ctx context.Context, of Message, lives []Message, found
 	}
 	kept := make(map[Message]Record, len(records)) // a record keeps the beginning of a long id
 	for _, r := range records {
+		if r.State == Foreign {
+			continue
+		}
 		kept[Message{ID: r.ID, Life: r.Life}] = r
 	}
 	for _, m := range lives {

@@ -15,7 +15,8 @@ import (
 // page is how many records List reads in one round trip.
 const page = 200
 
-// Get returns the records of all lives of an id in a queue, newest first; none if nothing is kept of it. It scans the
+// Get returns the records of all lives of an id in a queue, newest first; none if nothing is kept of it. What somebody
+// else wrote to the key of one is among them, as Foreign. It scans the
 // queue's index on the server, a thousand entries a round trip. A life that succeeded within the last ten minutes is
 // found only if it was the first.
 func (c *Counter) Get(ctx context.Context, vhost, queue, id string) ([]Record, error) {
@@ -140,6 +141,9 @@ func (c *Counter) lives(ctx context.Context, vhost, queue, id string) ([]string,
 	return members, nil
 }
 
+// wrongType begins the answer to a GET of what is no string.
+const wrongType = "WRONGTYPE"
+
 // read fetches records by their members, in that order, passing over those that are gone.
 func (c *Counter) read(ctx context.Context, vhost, queue string, members []string) ([]Record, error) {
 	if len(members) == 0 {
@@ -155,14 +159,21 @@ func (c *Counter) read(ctx context.Context, vhost, queue string, members []strin
 		return nil
 	})
 	var out []Record
-	for i := range members {
+	for i, m := range members {
 		text, err := texts[i].Result()
+		if err != nil && strings.HasPrefix(err.Error(), wrongType) {
+			text, err = "", nil // which is no record either
+		}
 		switch err = cmp.Or(err, ttls[i].Err()); {
 		case errors.Is(err, redis.Nil): // it is gone
 		case err != nil:
 			return nil, storeError(err)
 		default:
-			out = append(out, parseRecord(Message{VHost: vhost, Queue: queue}, text, max(ttls[i].Val(), 0)))
+			r := parseRecord(Message{VHost: vhost, Queue: queue}, text, max(ttls[i].Val(), 0))
+			if r.State == Foreign {
+				r.Key = q + "r:" + m
+			}
+			out = append(out, r)
 		}
 	}
 	return out, nil

@@ -453,3 +453,38 @@ func TestLimitOfAnotherQueue(t *testing.T) {
 		}
 	}
 }
+
+// Somebody else's value at a record's key stands among the records as what it is, and hides none of them.
+func TestForeignValues(t *testing.T) {
+	for _, c := range servers(t) {
+		for _, id := range []string{"text", "hash", "ours"} {
+			mustFail(t, c, message(id), "a")
+		}
+		q := c.opts.queueKey("/", "orders") + "r:"
+		text, hash := q+member("text", ""), q+member("hash", "")
+		if err := errors.Join(c.rdb.Set(t.Context(), text, "no record", 0).Err(), c.rdb.Del(t.Context(), hash).Err(),
+			c.rdb.HSet(t.Context(), hash, "a", "b").Err()); err != nil {
+			t.Fatal(err)
+		}
+		for id, key := range map[string]string{"text": text, "hash": hash} {
+			got, err := c.Get(t.Context(), "/", "orders", id)
+			if err != nil || len(got) != 1 || got[0].State != Foreign || got[0].Key != key {
+				t.Errorf("%s: %+v, %v", id, got, err)
+			}
+		}
+		states := map[State]int{}
+		for r, err := range c.List(t.Context(), "/", "orders") {
+			if err != nil {
+				t.Fatal(err)
+			}
+			states[r.State]++
+		}
+		if diff := cmp.Diff(map[State]int{Foreign: 2, Live: 1}, states); diff != "" {
+			t.Errorf("list -want +got:\n%s", diff)
+		}
+		found, err := c.Lookup(t.Context(), "/", "orders", []Message{message("text"), message("hash"), message("ours")})
+		if len(found) != 1 || err != nil {
+			t.Errorf("lookup: %v, %v", found, err)
+		}
+	}
+}

@@ -14,6 +14,7 @@ const (
 	Live       State = ""          // its message is to be tried again
 	DeadLetter State = "exhausted" // dead-lettered, or about to be
 	Done       State = "done"      // handled; kept for ten minutes, for an ack that is lost
+	Foreign    State = "foreign"   // no record: somebody else wrote to its key, and every step of the message fails
 )
 
 // Record is what the store keeps of one life of a message. Its strings come from messages and handlers: they may hold
@@ -41,6 +42,7 @@ type Record struct {
 	Pardoned  Note          // who made the record clean last; zero if nobody did
 	Holder    string        // the process that wrote last
 	TTL       time.Duration // what is left of the record's life
+	Key       string        // Foreign: where it is; nothing else is known of it but the TTL, VHost and Queue
 }
 
 // Kind says what an attempt came to.
@@ -72,9 +74,9 @@ func (r Record) InForce(override *Override) int {
 // words is how many a record's first line has.
 const words = 20
 
-// parseRecord reads a record; scripts/record.lua describes it. Of one that it cannot read nothing but the TTL is known.
+// parseRecord reads a record; scripts/record.lua describes it. What it cannot read is Foreign.
 func parseRecord(m Message, text string, ttl time.Duration) Record {
-	unreadable := Record{Message: m, TTL: ttl}
+	unreadable := Record{Message: m, State: Foreign, TTL: ttl}
 	line, rest, _ := strings.Cut(text, "\n")
 	w := strings.Split(line, " ")
 	if len(w) != words {
