@@ -50,11 +50,12 @@ type desk struct {
 	*counter.Counter
 	app          *app
 	vhost, queue string
+	url          string // of the store, password and all
 }
 
 // deskFor opens the store. For the virtual host the broker is not asked. The caller closes it.
 func (a *app) deskFor(ctx context.Context, c *cli.Command, queue string) (*desk, error) {
-	d := &desk{app: a, vhost: c.String("vhost"), queue: queue}
+	d := &desk{app: a, vhost: c.String("vhost"), queue: queue, url: c.String("redis-url")}
 	if d.vhost == "" {
 		b, err := brokerOf(c)
 		if err != nil {
@@ -67,13 +68,19 @@ func (a *app) deskFor(ctx context.Context, c *cli.Command, queue string) (*desk,
 	return d, err
 }
 
-// records are those of all lives of a message.
+// records are those of all lives of a message. It is an error if one of them is none.
 func (d *desk) records(ctx context.Context, id string) ([]counter.Record, error) {
 	records, err := d.Get(ctx, d.vhost, d.queue, id)
-	for i := range records {
-		records[i].ID = id // one that cannot be read does not tell
+	if err != nil {
+		return nil, err
 	}
-	return records, err
+	for i := range records {
+		records[i].ID = id // a record keeps no more than the beginning of a long one
+	}
+	if err := d.foreign(foreignKeys(records)...); err != nil {
+		return nil, fmt.Errorf("message %q: %w", id, err)
+	}
+	return records, nil
 }
 
 // override is the limit that the queue's consumers obey instead of their own, nil if there is none.
@@ -112,9 +119,14 @@ func (a *app) listCounters(ctx context.Context, c *cli.Command) error {
 	out := a.recordPrinter(c.Bool("json"))
 	out.set = set
 	n := 0
+	var foreign []string
 	for r, err := range d.List(ctx, d.vhost, d.queue) {
 		if err != nil {
 			return errors.Join(out.flush(), err)
+		}
+		if r.State == counter.Foreign {
+			foreign = append(foreign, r.Key)
+			continue
 		}
 		if err := out.row(r, time.Now()); err != nil {
 			return err
@@ -126,10 +138,10 @@ func (a *app) listCounters(ctx context.Context, c *cli.Command) error {
 	if err := out.flush(); err != nil {
 		return err
 	}
-	if n == 0 {
+	if n == 0 && len(foreign) == 0 {
 		return d.nothing("nothing is counted")
 	}
-	return nil
+	return d.foreign(foreign...)
 }
 
 func (a *app) getCounter(ctx context.Context, c *cli.Command) error {

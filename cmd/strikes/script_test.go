@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"net/url"
@@ -40,7 +41,7 @@ func TestServers(t *testing.T) {
 	broker, store := brokerURL(t), storeURL(t)
 	testscript.Run(t, testscript.Params{
 		Dir:  "testdata/servers",
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "classic": classic, "depth": depth, "until": until},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "classic": classic, "depth": depth, "until": until, "overwrite": overwrite},
 		Setup: func(e *testscript.Env) error {
 			queue := "cli." + uuid.NewString()
 			e.Setenv("GORACE", quickExit)
@@ -117,6 +118,22 @@ func depth(ts *testscript.TestScript, _ bool, args []string) {
 		}
 	}
 	ts.Fatalf("%d messages in %s, want %d", got, args[0], want)
+}
+
+// overwrite is a script's command: overwrite QUEUE ID string|hash puts what is no record at the key of one.
+func overwrite(ts *testscript.TestScript, _ bool, args []string) {
+	opts, err := redis.ParseURL(ts.Getenv("REDIS_URL"))
+	ts.Check(err)
+	rdb := redis.NewClient(opts)
+	defer rdb.Close()
+	ctx, sum := context.Background(), sha256.Sum256([]byte(args[1]))
+	key := fmt.Sprintf("%s:{%%2F/%s}:r:%x:0", ts.Getenv("STRIKES_PREFIX"), args[0], sum[:16])
+	ts.Check(rdb.Del(ctx, key).Err())
+	if args[2] == "hash" {
+		ts.Check(rdb.HSet(ctx, key, "field", "value").Err())
+		return
+	}
+	ts.Check(rdb.Set(ctx, key, "no record", 0).Err())
 }
 
 // classic is a script's command: classic QUEUE declares what strikes declare does not, a classic dead-letter queue, into which

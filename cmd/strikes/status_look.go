@@ -166,6 +166,8 @@ func (l *looker) askStore(ctx context.Context, s *standing) error {
 		switch {
 		case blocks(r):
 			s.Blocking = append(s.Blocking, blockingOf(r, set, s))
+		case r.State == counter.Foreign:
+			s.Notes = append(s.Notes, "something else than a record is at a record's key, whose message is held: strikes counter list says what to do")
 		case r.State == counter.DeadLetter:
 			reasons[brief(r.LastError, 200)]++
 		}
