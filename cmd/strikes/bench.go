@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os/exec"
@@ -78,7 +77,7 @@ func (a *app) bench(ctx context.Context, c *cli.Command) (err error) {
 	}
 	bar.finish()
 	if c.Bool("json") {
-		return json.NewEncoder(a.stdout).Encode(result)
+		return ndjson(a.stdout).Encode(result)
 	}
 	return printBench(a.stdout, result)
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -169,7 +168,7 @@ func (a *app) getCounter(ctx context.Context, c *cli.Command) error {
 		v := recordOf(r, time.Now())
 		v.Limit = r.InForce(set)
 		if c.Bool("json") {
-			err = json.NewEncoder(a.stdout).Encode(v)
+			err = ndjson(a.stdout).Encode(v)
 		} else {
 			err = a.printRecord(v, i > 0)
 		}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -106,7 +105,7 @@ func ungranted(err error) error {
 
 func (a *app) printGranted(g grantedTo, asJSON bool) error {
 	if asJSON {
-		return json.NewEncoder(a.stdout).Encode(g)
+		return ndjson(a.stdout).Encode(g)
 	}
 	verb := "would be granted"
 	if g.Done {

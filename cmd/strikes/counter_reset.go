@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -113,7 +112,7 @@ func clean(r counter.Record) bool {
 func (a *app) printCounted(all []counted, asJSON bool) error {
 	for _, n := range all {
 		if asJSON {
-			if err := json.NewEncoder(a.stdout).Encode(n); err != nil {
+			if err := ndjson(a.stdout).Encode(n); err != nil {
 				return err
 			}
 			continue

@@ -78,7 +78,7 @@ func (a *app) toldDropped(letters []*deadletter.Letter, asJSON bool) error {
 	if !asJSON {
 		return nil
 	}
-	out := json.NewEncoder(a.stdout)
+	out := ndjson(a.stdout)
 	for _, l := range letters {
 		if err := out.Encode(map[string]any{"id": l.ID, "written": true}); err != nil {
 			return err

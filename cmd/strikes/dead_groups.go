@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -75,7 +74,7 @@ func (g *deadGroups) flush() error {
 		return cmp.Or(b.Count-a.Count, strings.Compare(a.Reason, b.Reason), strings.Compare(a.Kind, b.Kind))
 	})
 	if g.json {
-		out := json.NewEncoder(g.w)
+		out := ndjson(g.w)
 		for _, group := range sorted {
 			if err := out.Encode(group); err != nil {
 				return err

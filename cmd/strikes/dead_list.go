@@ -44,7 +44,7 @@ func (a *app) listDead(ctx context.Context, c *cli.Command) error {
 	case c.Bool("groups"):
 		out = &deadGroups{w: a.stdout, json: c.Bool("json")}
 	case c.Bool("json"):
-		out = deadJSON{json.NewEncoder(a.stdout)}
+		out = deadJSON{ndjson(a.stdout)}
 	}
 	want := seek(f.IDs)
 	limited, err := printDead(letters, out, c.Int("limit"), g, want)

@@ -43,7 +43,7 @@ func (a *app) replayDead(ctx context.Context, c *cli.Command) error {
 	g.mind(a.stderr)
 	t := &deadTold{app: a, verb: "replayed", want: seek(r.Filter.IDs)}
 	if c.Bool("json") {
-		t.json = json.NewEncoder(a.stdout)
+		t.json = ndjson(a.stdout)
 	}
 	r.Told = t.tell
 	result, err := g.dead.Replay(ctx, r)
@@ -238,7 +238,7 @@ func (a *app) countDead(ctx context.Context, c *cli.Command, g *graveyard, v dea
 	}
 	var out deadPrinter = deadTableOn(a.stdout)
 	if c.Bool("json") {
-		out = deadJSON{json.NewEncoder(a.stdout)}
+		out = deadJSON{ndjson(a.stdout)}
 	}
 	for l, err := range g.dead.Browse(ctx, v.filter) {
 		if err != nil {

@@ -61,7 +61,7 @@ func (a *app) printDeadLetter(l *deadletter.Letter, c *cli.Command, another bool
 	case c.Bool("json"):
 		k, row := keptOf(l.Message), rowOf(l)
 		k.Dead = &row
-		return json.NewEncoder(a.stdout).Encode(k)
+		return ndjson(a.stdout).Encode(k)
 	}
 	if another {
 		fmt.Fprintln(a.stdout)

@@ -87,6 +87,7 @@ func (l *lines) Observe(_ context.Context, e consumer.Event) {
 	line := []byte(d.String())
 	if l.json {
 		line, _ = json.Marshal(d) // of strings, numbers and a time: it cannot fail
+		line = escapedJSON(line)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -52,10 +52,10 @@ func TestLines(t *testing.T) {
 func TestLinesJSON(t *testing.T) {
 	var got strings.Builder
 	l := lines{to: &got, all: true, json: true}
-	l.Observe(context.Background(), consumer.Event{Decision: consumer.Retry, Queue: "q", ID: "a\x1b", Attempt: 1, Limit: 4, Failures: 1,
+	l.Observe(context.Background(), consumer.Event{Decision: consumer.Retry, Queue: "q", ID: "a\x1b\u009b", Attempt: 1, Limit: 4, Failures: 1,
 		Redelivered: true, Ran: time.Second, Wait: 2 * time.Second, Cause: consumer.Failed, Err: errors.New("x\ty")})
 	_, rest, _ := strings.Cut(got.String(), `",`)
-	want := `"decision":"retry","queue":"q","id":"a\u001b","attempt":1,"of":4,"failures":1,"redelivered":true,"ran_ms":1000,` +
+	want := `"decision":"retry","queue":"q","id":"a\u001b\u009b","attempt":1,"of":4,"failures":1,"redelivered":true,"ran_ms":1000,` +
 		`"wait_ms":2000,"cause":"failed","error":"x\ty"}` + "\n"
 	if diff := cmp.Diff(want, rest); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -73,7 +72,7 @@ func queueType(c *cli.Command) (topology.Type, error) {
 
 func (a *app) printDeclared(d declared, asJSON bool) error {
 	if asJSON {
-		return json.NewEncoder(a.stdout).Encode(d)
+		return ndjson(a.stdout).Encode(d)
 	}
 	fmt.Fprintf(a.stdout, "%s queue %s\ndead letters to exchange %s, queue %s\n",
 		d.Type, shown(d.Queue), shown(d.DeadLetterExchange), shown(d.DeadLetterQueue))

@@ -68,7 +68,7 @@ func (a *app) demo(ctx context.Context, c *cli.Command) (err error) {
 		return err
 	}
 	if c.Bool("json") {
-		err = json.NewEncoder(a.stdout).Encode(v)
+		err = ndjson(a.stdout).Encode(v)
 	} else {
 		v.print(a.stdout)
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -81,7 +80,7 @@ func (r *report) add(at subject, findings []finding) error {
 		return r.print(at, findings)
 	}
 	for _, f := range findings {
-		if err := json.NewEncoder(r.out).Encode(f); err != nil {
+		if err := ndjson(r.out).Encode(f); err != nil {
 			return err
 		}
 	}

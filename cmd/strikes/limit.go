@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -81,7 +80,7 @@ func (a *app) getLimit(ctx context.Context, c *cli.Command) error {
 		return d.noLimit()
 	}
 	if c.Bool("json") {
-		return json.NewEncoder(a.stdout).Encode(override{VHost: d.vhost, Queue: d.queue, MaxRetries: o.MaxRetries, note: noteJSON(o.Note)})
+		return ndjson(a.stdout).Encode(override{VHost: d.vhost, Queue: d.queue, MaxRetries: o.MaxRetries, note: noteJSON(o.Note)})
 	}
 	_, err = fmt.Fprintln(a.stdout, limitText(*o))
 	return err
@@ -169,7 +168,7 @@ func (a *app) changeLimit(ctx context.Context, c *cli.Command, ch change) error 
 		}
 	}
 	if c.Bool("json") {
-		return json.NewEncoder(a.stdout).Encode(ch.out)
+		return ndjson(a.stdout).Encode(ch.out)
 	}
 	_, err = fmt.Fprintln(a.stdout, ch.text())
 	return err

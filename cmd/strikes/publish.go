@@ -77,7 +77,7 @@ func (a *app) publish(ctx context.Context, c *cli.Command) error {
 		timeout: c.Duration("timeout"), bar: newProgress(a.stderr),
 	}
 	if c.Bool("json") {
-		p.report = json.NewEncoder(a.stdout)
+		p.report = ndjson(a.stdout)
 	}
 	r := reader{stdin: a.stdin, parse: parseLine, blank: true}
 	if c.Bool("ndjson") {

@@ -99,7 +99,7 @@ const idColumns = 40
 
 func (a *app) recordPrinter(asJSON bool) *recordPrinter {
 	if asJSON {
-		return &recordPrinter{json: json.NewEncoder(a.stdout)}
+		return &recordPrinter{json: ndjson(a.stdout)}
 	}
 	p := &recordPrinter{table: tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)}
 	if isTerminal(a.stdout) {

@@ -104,7 +104,7 @@ type statusPrinter struct {
 func newStatusPrinter(a *app, asJSON bool) *statusPrinter {
 	p := &statusPrinter{app: a, color: colored(a.stdout)}
 	if asJSON {
-		p.json = json.NewEncoder(a.stdout)
+		p.json = ndjson(a.stdout)
 	}
 	return p
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"runtime"
 	"runtime/debug"
@@ -36,7 +35,7 @@ func (a *app) printVersion(asJSON bool) error {
 	info, _ := debug.ReadBuildInfo()
 	b := buildOf(info)
 	if asJSON {
-		return json.NewEncoder(a.stdout).Encode(b)
+		return ndjson(a.stdout).Encode(b)
 	}
 	_, err := fmt.Fprintln(a.stdout, b)
 	return err
