@@ -27,15 +27,18 @@ type app struct {
 	streams
 	trailing []string // arguments behind the first "--"
 	err      error    // of the action that ran
+	help     noting   // stdout, for the parser
 }
 
 // run runs the command line args, whose first is the program's name, and returns the exit code.
 func run(ctx context.Context, s streams, args []string) int {
-	a := &app{streams: s, trailing: trailing(args)}
+	a := &app{streams: s, trailing: trailing(args), help: noting{to: s.stdout}}
 	err := a.root().Run(ctx, args)
 	switch {
 	case a.err != nil:
 		err = a.err
+	case a.help.err != nil:
+		err = a.help.err
 	case err != nil:
 		err = usagef("%s", inWords(err)) // the parser's
 	}
@@ -89,7 +92,7 @@ func (a *app) root() *cli.Command {
 		ConfigureShellCompletionCommand: func(c *cli.Command) { c.Hidden = false; c.Usage = "print a completion script" },
 		HideVersion:                     true,
 		Reader:                          a.stdin,
-		Writer:                          a.stdout,
+		Writer:                          &a.help,
 		ErrWriter:                       a.stderr,
 		ExitErrHandler:                  func(context.Context, *cli.Command, error) {},
 	}

@@ -121,7 +121,9 @@ func (a *app) printCounted(all []counted, asJSON bool) error {
 		if n.Reset {
 			what = "forgotten"
 		}
-		fmt.Fprintf(a.stdout, "%s: %s (charges %d, lives %d)\n", shown(n.ID), what, n.Charges, n.Records)
+		if _, err := fmt.Fprintf(a.stdout, "%s: %s (charges %d, lives %d)\n", shown(n.ID), what, n.Charges, n.Records); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -50,6 +51,7 @@ func (a *app) replayDead(ctx context.Context, c *cli.Command) error {
 	p.finish()
 	fmt.Fprintln(a.stderr, replaySummary(r, result)+t.why())
 	g.untold(a.stderr, result.Untold)
+	err = cmp.Or(err, t.unsaid)
 	if errors.Is(err, publisher.ErrUnroutable) {
 		err = t.noQueue(g, r.Target, err)
 	}
@@ -104,6 +106,8 @@ type deadTold struct {
 	left int
 	want *sought
 
+	unsaid error // why not all was told
+
 	strays, unroutable int // of those left
 }
 
@@ -123,7 +127,7 @@ func (t *deadTold) tell(l *deadletter.Letter, err error) {
 		if err != nil {
 			out["error"] = err.Error()
 		}
-		_ = t.json.Encode(out) // whoever reads it is gone, and SIGPIPE ends the process
+		t.unsaid = cmp.Or(t.unsaid, t.json.Encode(out)) // of a full disk; one who reads no more ends the process by SIGPIPE
 		return
 	}
 	ends := !errors.Is(err, deadletter.ErrNoOrigin) && !errors.Is(err, publisher.ErrUnroutable) && !errors.Is(err, publisher.ErrInvalid)

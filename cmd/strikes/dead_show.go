@@ -101,8 +101,9 @@ func (a *app) describeDead(l *deadletter.Letter) error {
 	if len(body) > bodyShown {
 		body, more = body[:bodyShown], "… (all of it: --body)"
 	}
-	if len(body) > 0 {
-		fmt.Fprintf(a.stdout, "\n%s%s\n", printable(string(body), "\n\t"), more)
+	if len(body) == 0 {
+		return nil
 	}
-	return nil
+	_, err := fmt.Fprintf(a.stdout, "\n%s%s\n", printable(string(body), "\n\t"), more)
+	return err
 }

@@ -74,7 +74,7 @@ func (a *app) printDeclared(d declared, asJSON bool) error {
 	if asJSON {
 		return ndjson(a.stdout).Encode(d)
 	}
-	fmt.Fprintf(a.stdout, "%s queue %s\ndead letters to exchange %s, queue %s\n",
+	_, err := fmt.Fprintf(a.stdout, "%s queue %s\ndead letters to exchange %s, queue %s\n",
 		d.Type, shown(d.Queue), shown(d.DeadLetterExchange), shown(d.DeadLetterQueue))
-	return nil
+	return err
 }

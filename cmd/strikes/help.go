@@ -1,11 +1,26 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"io"
 	"slices"
 
 	"github.com/urfave/cli/v3"
 )
+
+// noting passes on what is written, and notes the first error: the parser, which prints help and completion scripts, drops it
+// or takes it for one of usage.
+type noting struct {
+	to  io.Writer
+	err error
+}
+
+func (n *noting) Write(p []byte) (int, error) {
+	done, err := n.to.Write(p)
+	n.err = cmp.Or(n.err, err)
+	return done, err
+}
 
 // helpCommand is the root's alone: a queue may be called help.
 func (a *app) helpCommand() *cli.Command {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -83,7 +84,7 @@ func (a *app) publish(ctx context.Context, c *cli.Command) error {
 	if c.Bool("ndjson") {
 		r.parse, r.blank = parseEnvelope, false
 	}
-	err = p.all(ctx, r, args[1:])
+	err = cmp.Or(p.all(ctx, r, args[1:]), p.unsaid)
 	if closing := pub.Close(); err == nil {
 		err = closing
 	}
@@ -108,6 +109,7 @@ type publishing struct {
 	used                         bool
 	confirmed, failed, undecided int
 	unsure                       []entry // a few of those that are undecided
+	unsaid                       error   // why the report is not whole
 }
 
 // all publishes what the reader finds, until that ends, a message fails, or ctx is done. A reader that waits for input that
@@ -212,7 +214,7 @@ func (p *publishing) tell(e entry, msg amqp.Publishing, err error) {
 		s.Error = err.Error()
 	}
 	if p.report != nil {
-		_ = p.report.Encode(s) // whoever reads it is gone, and SIGPIPE ends the process
+		p.unsaid = cmp.Or(p.unsaid, p.report.Encode(s)) // of a full disk; one who reads no more ends the process by SIGPIPE
 	}
 }
 
