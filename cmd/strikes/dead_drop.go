@@ -63,7 +63,7 @@ func (a *app) dropDead(ctx context.Context, c *cli.Command) error {
 	fmt.Fprintln(a.stderr, b.String())
 	g.untold(a.stderr, result.Untold)
 	if err == nil && result.Done == 0 {
-		return g.nothing()
+		return g.nothing(want)
 	}
 	if err == nil && !reached(c.Int("max"), result.Done) {
 		err = want.missing(g.dead.Name)

@@ -79,7 +79,7 @@ func printDead(letters iter.Seq2[*deadletter.Letter, error], out deadPrinter, li
 		return false, err
 	}
 	if n == 0 {
-		return false, g.nothing()
+		return false, g.nothing(want)
 	}
 	return false, nil
 }

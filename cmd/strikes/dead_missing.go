@@ -25,22 +25,35 @@ func (s *sought) saw(l *deadletter.Letter) {
 // missingShown is how many of the missing are named.
 const missingShown = 20
 
-// missing is an error that names the ids that were not found, unless none was: the caller has another for that.
-func (s *sought) missing(queue string) error {
+// names are the ids that were not found, the first of them, as a list that follows a colon; empty if there are none.
+func (s *sought) names() string {
 	var names []string
 	for _, id := range s.ids {
 		if !s.found[id] && !slices.Contains(names, shown(id)) {
 			names = append(names, shown(id))
 		}
 	}
-	if len(names) == 0 || len(s.found) == 0 {
-		return nil
+	if len(names) == 0 {
+		return ""
 	}
 	more := ""
 	if n := len(names) - missingShown; n > 0 {
 		names, more = names[:missingShown], fmt.Sprintf(" and %d more", n)
 	}
-	return coded{fmt.Errorf("no such dead letters in queue %s: %s%s; the others were found", shown(queue), strings.Join(names, " "), more), exitNothing}
+	return ": " + strings.Join(names, " ") + more
+}
+
+// none is the error for no dead letters at all.
+func (s *sought) none(queue string) error {
+	return coded{fmt.Errorf("no such dead letters in queue %s%s", shown(queue), s.names()), exitNothing}
+}
+
+// missing is an error that names the ids that were not found, unless none was: that is for none to say.
+func (s *sought) missing(queue string) error {
+	if names := s.names(); names != "" && len(s.found) > 0 {
+		return coded{fmt.Errorf("no such dead letters in queue %s%s; the others were found", shown(queue), names), exitNothing}
+	}
+	return nil
 }
 
 // also is err, with what is missing after it, and with the exit code of err if that is one.

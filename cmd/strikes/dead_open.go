@@ -124,12 +124,13 @@ func (g *graveyard) untold(stderr io.Writer, why error) {
 	}
 }
 
-func (g *graveyard) nothing() error {
+// nothing is the error for no dead letters among those that were sought.
+func (g *graveyard) nothing(want *sought) error {
 	if g.held != nil {
 		return g.fail(g.held)
 	}
 	if g.unseen > 0 {
 		return g.fail(fmt.Errorf("%w to look at queue %q, and the records tell of no such dead letters (--force looks)", deadletter.ErrUnsafe, g.dead.Name))
 	}
-	return coded{fmt.Errorf("no such dead letters in queue %q", g.dead.Name), exitNothing}
+	return want.none(g.dead.Name)
 }

@@ -59,7 +59,7 @@ func (a *app) replayDead(ctx context.Context, c *cli.Command) error {
 		return g.fail(err)
 	}
 	if result.Done+result.Left == 0 {
-		return g.nothing()
+		return g.nothing(t.want)
 	}
 	if result.Left > 0 {
 		err = t.noQueue(g, r.Target, fmt.Errorf("%d dead letters are left in queue %q", result.Left, g.dead.Name))
@@ -217,7 +217,7 @@ func (a *app) agreed(ctx context.Context, c *cli.Command, g *graveyard, v deadVe
 		return false, g.fail(err)
 	}
 	if n == 0 {
-		return false, g.nothing()
+		return false, g.nothing(want)
 	}
 	if dry {
 		fmt.Fprintf(a.stderr, "%d would be %s%s\n", n, v.done, v.where)

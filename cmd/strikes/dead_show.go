@@ -48,7 +48,7 @@ func (a *app) showDead(ctx context.Context, c *cli.Command) error {
 	}
 	p.finish()
 	if n == 0 {
-		return g.nothing()
+		return g.nothing(seek(f.IDs))
 	}
 	return nil
 }
