@@ -7,28 +7,34 @@ import (
 	"time"
 )
 
+// defaultBackoff is what the flags named backoff are without a value.
+const defaultBackoff = "100ms..30s"
+
+// backoff is how long a message waits before it is tried again.
+type backoff struct {
+	first, last time.Duration
+	doubles     bool
+}
+
 // parseBackoff reads "5s", always that long, or "100ms..30s": doubled with each failure from the first to the last, less a
 // random part of up to a half, so that messages which failed together do not come back together.
-func parseBackoff(s string) (func(charges int) time.Duration, error) {
+func parseBackoff(s string) (backoff, error) {
 	from, to, isRange := strings.Cut(s, "..")
 	first, err := parseWait(from)
 	if err != nil {
-		return nil, fmt.Errorf("%q: %w", s, err)
+		return backoff{}, fmt.Errorf("%q: %w", s, err)
 	}
 	if !isRange {
-		return func(int) time.Duration { return first }, nil
+		return backoff{first: first, last: first}, nil
 	}
 	last, err := parseWait(to)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("%q: %w", s, err)
+		return backoff{}, fmt.Errorf("%q: %w", s, err)
 	case first == 0 || last < first:
-		return nil, fmt.Errorf("%q: it goes from a positive duration to one that is not shorter", s)
+		return backoff{}, fmt.Errorf("%q: it goes from a positive duration to one that is not shorter", s)
 	}
-	return func(charges int) time.Duration {
-		d := doubled(first, last, charges)
-		return d - rand.N(d/2+1) //nolint:gosec // nobody gains by guessing it
-	}, nil
+	return backoff{first, last, true}, nil
 }
 
 func parseWait(s string) (time.Duration, error) {
@@ -37,6 +43,15 @@ func parseWait(s string) (time.Duration, error) {
 		return 0, fmt.Errorf("%q is no duration like 0, 500ms or 1m", s)
 	}
 	return d, nil
+}
+
+// wait is that of a message with so many charges.
+func (b backoff) wait(charges int) time.Duration {
+	if !b.doubles {
+		return b.first
+	}
+	d := doubled(b.first, b.last, charges)
+	return d - rand.N(d/2+1) //nolint:gosec // nobody gains by guessing it
 }
 
 // doubled is first after one charge, twice that after two, and so on up to last.

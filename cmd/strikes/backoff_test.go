@@ -22,12 +22,12 @@ func TestParseBackoff(t *testing.T) {
 		{"1ns..2562047h", 1000, math.MaxInt64 / 3, math.MaxInt64}, // doubling must not overflow
 	}
 	for _, tt := range tests {
-		wait, err := parseBackoff(tt.in)
+		b, err := parseBackoff(tt.in)
 		if err != nil {
 			t.Fatalf("%s: %v", tt.in, err)
 		}
 		for range 100 {
-			if got := wait(tt.charges); got < tt.lowest || got > tt.highest {
+			if got := b.wait(tt.charges); got < tt.lowest || got > tt.highest {
 				t.Errorf("%s after %d charges: %v, want %v to %v", tt.in, tt.charges, got, tt.lowest, tt.highest)
 				break
 			}

@@ -21,7 +21,7 @@ func consumeFlags() []cli.Flag {
 		&cli.BoolFlag{Name: "ordered", Sources: env("ordered"), Usage: "handle no message before the one ahead of it is done; the queue must be a single-active-consumer queue"},
 		&cli.StringFlag{Name: "lane", Sources: env("lane"), Usage: "with --ordered: keep the order among messages of one value of the header `NAME`, and run others beside them, up to --concurrency"},
 		&cli.BoolFlag{Name: "ack-each", Sources: env("ack-each"), Usage: "ack each message as soon as it is handled, not several within 2ms"},
-		&cli.StringFlag{Name: "backoff", Sources: env("backoff"), Value: "100ms..30s", Usage: "wait before a retry: `WAIT` is a time, or two with .. between, doubled from the first to the second"},
+		&cli.StringFlag{Name: "backoff", Sources: env("backoff"), Value: defaultBackoff, Usage: "wait before a retry: `WAIT` is a time, or two with .. between, doubled from the first to the second"},
 		&cli.StringFlag{Name: "retry", Sources: env("retry"), Usage: "`WHERE` a failed message waits: requeue (it returns to its place; the default) or in-place (this process keeps it; the default with --ordered)"},
 		&cli.StringFlag{Name: "isolation", Sources: env("isolation"), Value: "suspects", Usage: "run messages alone that may have killed a consumer: `WHICH` is suspects, strict (every message) or off"},
 		&cli.DurationFlag{Name: "handler-timeout", Sources: env("handler-timeout"), Value: consumer.DefaultHandlerTimeout, Usage: "end a command after this `TIME` and count a failure; 0: never"},
@@ -86,9 +86,11 @@ func consumeSettings(c *cli.Command, trailing []string) (settings, error) {
 	if header := c.String("lane"); header != "" {
 		s.consumer.Lane = func(d amqp.Delivery) string { return fmt.Sprint(d.Headers[header]) }
 	}
-	if s.consumer.Backoff, err = parseBackoff(c.String("backoff")); err != nil {
+	wait, err := parseBackoff(c.String("backoff"))
+	if err != nil {
 		return s, usagef("--backoff: %w", err)
 	}
+	s.consumer.Backoff = wait.wait
 	if err := refuseSettings(c, s.consumer); err != nil {
 		return s, err
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 	"github.com/urfave/cli/v3"
@@ -31,7 +30,7 @@ func (a *app) doctorCommand() *cli.Command {
 		Flags: []cli.Flag{
 			amqpFlag(), redisFlag(), prefixFlag(), managementFlag(),
 			&cli.IntFlag{Name: "max-retries", Sources: env("max-retries"), Value: consumer.DefaultMaxRetries, Usage: "how often consumers retry: the delivery limit must leave room for `N`"},
-			&cli.DurationFlag{Name: "max-backoff", Sources: env("max-backoff"), Value: 30 * time.Second, Usage: "the longest `WAIT` before a retry: the consumer timeout must leave room for it"},
+			&cli.StringFlag{Name: "backoff", Sources: env("backoff"), Value: defaultBackoff, Usage: "how long consumers wait before a retry: the consumer timeout must leave room for `WAIT`, as consume takes it"},
 			&cli.BoolFlag{Name: "ordered", Sources: env("ordered"), Usage: "messages must be handled in order"},
 			&cli.BoolFlag{Name: "allow-drop", Sources: env("allow-drop"), Usage: "accept that dead letters are lost"},
 			&cli.BoolFlag{Name: "probe", Usage: "prove it, with scratch messages"},
@@ -107,15 +106,16 @@ func doctorNeed(c *cli.Command) (topology.Need, error) {
 	if err != nil {
 		return topology.Need{}, err
 	}
-	need := topology.Need{
-		MaxRetries: c.Int("max-retries"), MaxBackoff: c.Duration("max-backoff"), Ordered: c.Bool("ordered"),
-		AllowDrop: c.Bool("allow-drop"), Management: api,
+	wait, err := parseBackoff(c.String("backoff"))
+	if err != nil {
+		return topology.Need{}, usagef("--backoff: %w", err)
 	}
-	switch {
-	case need.MaxRetries < 0 || need.MaxRetries > mostRetries:
+	need := topology.Need{
+		MaxRetries: c.Int("max-retries"), MaxBackoff: max(wait.last, 1), // zero would be the default
+		Ordered: c.Bool("ordered"), AllowDrop: c.Bool("allow-drop"), Management: api,
+	}
+	if need.MaxRetries < 0 || need.MaxRetries > mostRetries {
 		return need, usagef("--max-retries is %d: it is 0 to %d", need.MaxRetries, mostRetries)
-	case need.MaxBackoff <= 0:
-		return need, usagef("--max-backoff is %v: it must be positive", need.MaxBackoff)
 	}
 	return need, nil
 }

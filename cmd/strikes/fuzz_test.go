@@ -81,7 +81,7 @@ func FuzzBackoff(f *testing.F) {
 		f.Add(seed, math.MinInt)
 	}
 	f.Fuzz(func(t *testing.T, text string, charges int) {
-		wait, err := parseBackoff(text)
+		b, err := parseBackoff(text)
 		if err != nil {
 			return
 		}
@@ -92,7 +92,7 @@ func FuzzBackoff(f *testing.F) {
 			most, _ = time.ParseDuration(to)
 			least /= 2
 		}
-		if d := wait(charges); d < least || d > most {
+		if d := b.wait(charges); d < least || d > most {
 			t.Errorf("%q: %v after %d charges", text, d, charges)
 		}
 	})
