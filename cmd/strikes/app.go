@@ -43,7 +43,7 @@ func run(ctx context.Context, s streams, args []string) int {
 		err = usagef("%s", inWords(err)) // the parser's
 	}
 	if text := complaint(err); text != "" {
-		fmt.Fprintf(a.stderr, "strikes: %s\n", printable(withoutPasswords(text), "\n"))
+		fmt.Fprintf(a.stderr, "strikes: %s\n", printable(said(text), "\n"))
 	}
 	return exitCode(err)
 }
@@ -57,7 +57,7 @@ func complaint(err error) string {
 	case err == context.Canceled: //nolint:errorlint // wrapped, it says what was interrupted
 		return "interrupted"
 	case errors.As(err, &refused):
-		return err.Error() + "\n(Management is --management-url here, and AllowDrop is --allow-drop)"
+		return refused.Error() // what wraps it says no more
 	}
 	return err.Error()
 }

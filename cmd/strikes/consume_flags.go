@@ -130,8 +130,11 @@ func refuseSettings(c *cli.Command, k consumer.Consumer) error {
 		return usagef("--concurrency is %d: order leaves one command at once, unless --lane says what may go side by side", k.Concurrency)
 	case k.Ordered && k.Retry == consumer.Requeue && k.Prefetch > 1:
 		return usagef("--prefetch is %d: with --ordered and --retry requeue it is 1", k.Prefetch)
-	case k.ConsumerTimeout <= 0:
-		return usagef("--consumer-timeout is %v: it must be positive", k.ConsumerTimeout)
+	case k.ConsumerTimeout < time.Minute:
+		return usagef("--consumer-timeout is %v: it is the broker's, and a minute at least", k.ConsumerTimeout)
+	case k.HandlerTimeout > k.ConsumerTimeout/2:
+		return usagef("--handler-timeout is %v: with --consumer-timeout %v it is %v at most, or the broker takes the message back "+
+			"before a hang is charged; lower it, or raise the broker's consumer_timeout and this one", k.HandlerTimeout, k.ConsumerTimeout, k.ConsumerTimeout/2)
 	}
 	return nil
 }

@@ -167,7 +167,7 @@ func TestStatusWhenServersAreAway(t *testing.T) {
 		start     func(context.Context) error
 		complaint string
 	}{
-		{"store", store.Pause, store.Resume, store.Kill, store.Start, "store: counter: "},
+		{"store", store.Pause, store.Resume, store.Kill, store.Start, "store: "},
 		{"broker", broker.Pause, broker.Resume, broker.Kill, broker.Start, "is out of reach"},
 	} {
 		for how, fault := range map[string][2]func() error{

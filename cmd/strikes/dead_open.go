@@ -120,7 +120,7 @@ func (g *graveyard) mind(stderr io.Writer) {
 func (g *graveyard) untold(stderr io.Writer, why error) {
 	if why != nil {
 		fmt.Fprintf(stderr, "the store may not know of all that left queue %s: strikes status may call some unaccounted for: %s\n",
-			g.where(), printable(withoutPasswords(why.Error()), ""))
+			g.where(), printable(said(why.Error()), ""))
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 	"github.com/urfave/cli/v3"
@@ -50,7 +51,7 @@ func managementFlag() cli.Flag {
 // managementOf returns the API's URL; empty if none was given.
 func managementOf(c *cli.Command) (string, error) {
 	api := c.String("management-url")
-	if api != "" && !readable(api) {
+	if u, err := url.Parse(api); api != "" && (!readable(api) || err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
 		return "", usagef("the management API's URL cannot be read: it is http[s]://user:password@host:15672")
 	}
 	return api, nil

@@ -30,18 +30,12 @@ type finding struct {
 	Command  string `json:"command,omitempty"`
 }
 
-// inFlags puts a library's words as those of this command line.
-var inFlags = strings.NewReplacer(
-	"the URL of the management API (Management)", "the URL of the management API (--management-url)",
-	"mend Management", "mend --management-url", "AllowDrop", "--allow-drop", "MaxRetries", "--max-retries",
-)
-
 func topologyFindings(found []topology.Finding) []finding {
 	var out []finding
 	for _, f := range found {
 		out = append(out, finding{
-			Code: f.Code, Severity: f.Severity.String(), Seen: inFlags.Replace(f.Seen), Why: inFlags.Replace(f.Why),
-			Fix: inFlags.Replace(f.Fix), Command: f.Command,
+			Code: f.Code, Severity: f.Severity.String(), Seen: inFlags(f.Seen), Why: inFlags(f.Why),
+			Fix: inFlags(f.Fix), Command: f.Command,
 		})
 	}
 	return out

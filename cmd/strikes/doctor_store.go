@@ -44,7 +44,7 @@ func storeFindings(found []counter.Finding) []finding {
 
 func storeTrouble(err error) finding {
 	f := finding{
-		Code: codeUnreachable, Severity: topology.Error.String(), Seen: withoutPasswords(err.Error()),
+		Code: codeUnreachable, Severity: topology.Error.String(), Seen: said(err.Error()),
 		Why: "no failure can be counted: messages that have failed are held until their session ends, then go back uncharged",
 		Fix: "bring the store back, or give its address with --redis-url",
 	}

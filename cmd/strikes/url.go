@@ -56,7 +56,7 @@ var userinfo = regexp.MustCompile(`(\w[\w+.-]*://)[^\s"]*@`)
 // withoutPasswords is for text that may quote an argument: a URL in the wrong place is quoted like any other.
 func withoutPasswords(text string) string {
 	return userinfo.ReplaceAllStringFunc(text, func(found string) string {
-		if strings.HasSuffix(found, ":xxxxx@") {
+		if strings.HasSuffix(found, ":xxxxx@") || strings.HasSuffix(found, "://user:password@") { // none, or an example of ours
 			return found
 		}
 		scheme, _, _ := strings.Cut(found, "://")

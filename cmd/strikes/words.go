@@ -2,7 +2,9 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -61,3 +63,33 @@ var goParsing = regexp.MustCompile(`: strconv\.\w+: parsing.*`)
 
 // withoutGo takes the words of package strconv off the end of a text.
 func withoutGo(text string) string { return goParsing.ReplaceAllString(text, "") }
+
+// said is a library's text as people at a command line are told it.
+func said(text string) string { return withoutPasswords(inFlags(text)) }
+
+// What a library's text may hold: quotations, which stay as they are; the names of packages, before what went wrong in them;
+// and names of Go that are flags here.
+var (
+	ofPackages  = regexp.MustCompile(`(^|[\s(])(?:(?:consumer|counter|deadletter|publisher|topology): )+`)
+	goNames     = regexp.MustCompile(`(?:the )?\b(?:` + strings.Join(slices.Sorted(maps.Keys(flagOf)), "|") + `)\b`)
+	quotedOrNot = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|[^"]+`)
+
+	flagOf = map[string]string{
+		"AllowDrop": "--allow-drop", "Backoff": "--backoff", "ConsumerTimeout": "--consumer-timeout", "DrainTimeout": "--drain-timeout",
+		"HandlerTimeout": "--handler-timeout", "Management": "--management-url", "MaxRetries": "--max-retries",
+		`Options\.Prefix`: "--prefix", "Prefetch": "--prefetch", `Replay\.Target`: "--key",
+	}
+)
+
+// inFlags puts a library's words as those of this command line.
+func inFlags(text string) string {
+	return quotedOrNot.ReplaceAllStringFunc(text, func(part string) string {
+		if part[0] == '"' {
+			return part
+		}
+		part = ofPackages.ReplaceAllString(part, "$1")
+		return goNames.ReplaceAllStringFunc(part, func(name string) string {
+			return flagOf[regexp.QuoteMeta(strings.TrimPrefix(name, "the "))]
+		})
+	})
+}

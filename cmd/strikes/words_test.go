@@ -40,3 +40,49 @@ func TestParseErrorsArePlain(t *testing.T) {
 		}
 	}
 }
+
+func TestSaid(t *testing.T) {
+	tests := []struct{ in, want string }{
+		{`counter: list, queue "q": store error: x`, `list, queue "q": store error: x`},
+		{`consumer: queue "a" is refused: topology: queue "b"`, `queue "a" is refused: queue "b"`},
+		{`consumer: topology: x`, `x`},
+		{`in: counter: list: (topology: x)`, `in: list: (x)`},
+		{`queue "counter: Management \" topology: x" and Management`, `queue "counter: Management \" topology: x" and --management-url`},
+		{`the encounter: x`, `the encounter: x`},
+		{`an unpaired " counter: x`, `an unpaired " x`},
+		{`HandlerTimeout is 1h: it is at most half the ConsumerTimeout, 15m`, `--handler-timeout is 1h: it is at most half --consumer-timeout, 15m`},
+		{`counter: Options.Prefix is "{"`, `--prefix is "{"`},
+		{`deadletter: nothing is replayed: Replay.Target is "q.dlq"`, `nothing is replayed: --key is "q.dlq"`},
+		{`lower the Prefetch or the Backoff`, `lower --prefetch or --backoff`},
+		{`give the URL of the management API (Management); or accept the loss with AllowDrop`, `give the URL of the management API (--management-url); or accept the loss with --allow-drop`},
+		{`redis://:hush@h: counter: x`, `redis://…@h: x`},
+		{``, ``},
+	}
+	for _, tt := range tests {
+		if got := said(tt.in); got != tt.want {
+			t.Errorf("said(%q) = %q, want %q", tt.in, got, tt.want)
+		}
+	}
+}
+
+// TestErrorsSpeakOfFlags: whatever is wrong is told without the names of packages and fields.
+func TestErrorsSpeakOfFlags(t *testing.T) {
+	t.Setenv("AMQP_URL", "amqp://127.0.0.1:1")
+	t.Setenv("REDIS_URL", "redis://127.0.0.1:1")
+	tests := []struct{ args, want string }{
+		{"counter list --prefix {x} q", `--prefix is "{x}": it must not contain { or }`},
+		{"counter list --redis-url redis+sentinel://127.0.0.1:1 q", `Redis URL redis+sentinel://127.0.0.1:1: no master_name: add ?master_name=NAME, as the sentinels call the master`},
+		{"consume --consumer-timeout 1s q -- true", `--consumer-timeout is 1s: it is the broker's, and a minute at least`},
+		{"consume --handler-timeout 1h q -- true", `--handler-timeout is 1h0m0s: with --consumer-timeout 30m0s it is 15m0s at most, or the broker takes the message back before a hang is charged; lower it, or raise the broker's consumer_timeout and this one`},
+		{"doctor --management-url ftp://x q", `the management API's URL cannot be read: it is http[s]://user:password@host:15672`},
+		{"status --management-url http:// q", `the management API's URL cannot be read: it is http[s]://user:password@host:15672`},
+	}
+	for _, tt := range tests {
+		var stderr output
+		args := append([]string{"strikes"}, strings.Fields(tt.args)...)
+		code := run(t.Context(), streams{stdin: strings.NewReader(""), stdout: &stderr, stderr: &stderr}, args)
+		if code != exitUsage || stderr.String() != "strikes: "+tt.want+"\n" {
+			t.Errorf("strikes %s: exit code %d, %s", tt.args, code, &stderr)
+		}
+	}
+}
