@@ -73,15 +73,6 @@ func (a *app) consume(ctx context.Context, c *cli.Command) error {
 	return w.run(ctx, a.now)
 }
 
-// logger is for what happens beside the messages.
-func (a *app) logger(verbose bool) *slog.Logger {
-	level := slog.LevelWarn
-	if verbose {
-		level = slog.LevelInfo
-	}
-	return slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: level}))
-}
-
 // worker is a consumer whose handler runs a command.
 type worker struct {
 	consumer consumer.Consumer

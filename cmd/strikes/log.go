@@ -1,0 +1,85 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"sync"
+)
+
+// logger is for what happens beside the messages.
+func (a *app) logger(verbose bool) *slog.Logger {
+	level := slog.LevelWarn
+	if verbose {
+		level = slog.LevelInfo
+	}
+	return slog.New(&log{
+		Handler: slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: level, ReplaceAttr: saidAttr}),
+		told:    &told{remarks: map[string]bool{}},
+	})
+}
+
+// saidAttr puts what a library logs as said does.
+func saidAttr(_ []string, attr slog.Attr) slog.Attr {
+	switch v := attr.Value.Any().(type) {
+	case string:
+		if attr.Key != "queue" && attr.Key != "id" { // which are names
+			attr.Value = slog.StringValue(said(v))
+		}
+	case error:
+		attr.Value = slog.StringValue(said(v.Error()))
+	}
+	return attr
+}
+
+// log is a slog.Handler that makes each remark once, and shortly: every session looks at the queue and the store before it
+// begins, and what is the matter with them then stays so. The rest strikes doctor tells at length.
+type log struct {
+	slog.Handler
+	told *told
+}
+
+// told are the remarks that were made.
+type told struct {
+	mu      sync.Mutex
+	remarks map[string]bool
+}
+
+func (t *told) before(remark string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	before := t.remarks[remark]
+	t.remarks[remark] = true
+	return before
+}
+
+func (l *log) Handle(ctx context.Context, r slog.Record) error {
+	attrs, is := remark(r)
+	switch {
+	case is && l.told.before(r.Message):
+		return nil
+	case is && attrs["code"] != "":
+		short := slog.NewRecord(r.Time, r.Level, r.Message, r.PC)
+		short.AddAttrs(slog.String("more", "strikes doctor "+shellWord(attrs["queue"])))
+		r = short
+	}
+	return l.Handler.Handle(ctx, r)
+}
+
+func (l *log) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return &log{l.Handler.WithAttrs(attrs), l.told}
+}
+
+func (l *log) WithGroup(name string) slog.Handler { return &log{l.Handler.WithGroup(name), l.told} }
+
+// remark returns the attributes of a record, and reports whether it is one about a queue or its store as they are, not about
+// something that happened.
+func remark(r slog.Record) (attrs map[string]string, is bool) {
+	attrs, is = map[string]string{}, r.Level == slog.LevelWarn
+	r.Attrs(func(attr slog.Attr) bool {
+		attrs[attr.Key] = attr.Value.String()
+		is = is && slices.Contains([]string{"queue", "code", "why", "fix"}, attr.Key)
+		return is
+	})
+	return attrs, is
+}
