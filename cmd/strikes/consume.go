@@ -27,6 +27,7 @@ func (a *app) consumeCommand() *cli.Command {
 			"STRIKES_CONTENT_TYPE, STRIKES_REDELIVERED (true, false), STRIKES_TOKEN (unique to the run), STRIKES_FENCE.\n\n" +
 			"What CMD prints is passed on, but with --json its stdout goes to stderr. What CMD leaves running in its\n" +
 			"process group is killed.\n\n" +
+			decisionMeanings + "\n\n" +
 			"It refuses to start (exit 2) on a queue whose failed messages would be lost or lose their place; once it has\n" +
 			"started, it survives outages of broker and store. SIGINT and SIGTERM let the commands that run finish: exit 0 if\n" +
 			"everything was settled. A second one kills them.",

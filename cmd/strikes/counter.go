@@ -19,7 +19,7 @@ func (a *app) counterCommand() *cli.Command {
 		Commands: []*cli.Command{
 			{
 				Name: "list", Usage: "list the messages that are failing, running or dead-lettered, the newest first",
-				ArgsUsage: "QUEUE",
+				ArgsUsage: "QUEUE", Description: stateMeanings,
 				Flags: storeFlags(
 					&cli.IntFlag{Name: "limit", Usage: "list `N` at most; 0: all"},
 					jsonFlag("print one JSON object a message"),
@@ -28,9 +28,9 @@ func (a *app) counterCommand() *cli.Command {
 			},
 			{
 				Name: "get", Usage: "show what is counted of one message, in each of its lives, the newest first",
-				ArgsUsage: "QUEUE ID",
-				Flags:     storeFlags(jsonFlag("print one JSON object a life")),
-				Action:    a.do(a.getCounter),
+				ArgsUsage: "QUEUE ID", Description: "An ID that begins with - stands behind --.\n" + stateMeanings,
+				Flags:  storeFlags(jsonFlag("print one JSON object a life")),
+				Action: a.do(a.getCounter),
 			},
 			a.resetCommand(), a.grantCommand(),
 		},

@@ -20,7 +20,7 @@ func (a *app) statusCommand() *cli.Command {
 		Description: "Blocking are the messages that failed and are not dead-lettered, and those that run again; the one that does so for\n" +
 			"longest comes first: in an ordered queue, that is its head. With lanes each has one, and the store does not tell\n" +
 			"which lane is whose. A message that a handler has for the first time is not in the store, and only counts as\n" +
-			"unacked.\n\n" +
+			"unacked.\n" + blockMeanings + "\n\n" +
 			"What was dead-lettered is counted by the store, and held against what the dead-letter queue has, and what strikes\n" +
 			"dead replay and dead drop took out of it. The count is without messages that have no id, and without those that the\n" +
 			"broker dead-letters by itself.\n\n" +

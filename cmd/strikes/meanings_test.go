@@ -1,0 +1,55 @@
+package main
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/strikesmq/strikes/consumer"
+	"github.com/strikesmq/strikes/deadletter"
+)
+
+// TestWordsAreExplained: the help of what prints a word explains it, and so does the README.
+func TestWordsAreExplained(t *testing.T) {
+	var kinds []string
+	for _, k := range deadletter.Kinds() {
+		kinds = append(kinds, string(k))
+	}
+	decisions := []string{
+		string(consumer.Ack), string(consumer.Retry), string(consumer.Return), string(consumer.DeadLetter), string(consumer.Isolate),
+		string(consumer.Hold), string(consumer.Leave),
+		string(consumer.Failed), string(consumer.Panicked), string(consumer.TimedOut), string(consumer.Rejected),
+		string(consumer.PastLimit), string(consumer.NoID),
+	}
+	tests := []struct {
+		commands []string
+		meanings string
+		words    []string
+	}{
+		{[]string{"consume"}, decisionMeanings, decisions},
+		{[]string{"counter list", "counter get"}, stateMeanings, []string{stateRunning, stateRetrying, stateDead, stateDone}},
+		{[]string{"dead list", "dead show", "dead replay", "dead drop"}, kindMeanings, kinds},
+		{[]string{"status"}, blockMeanings, []string{blockRuns, blockRunsAlone, blockLeft, blockWaits, blockReady, blockForgotten}},
+	}
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range tests {
+		for _, word := range tt.words {
+			if !strings.Contains(" "+strings.ReplaceAll(tt.meanings, "\n", " "), " "+word) {
+				t.Errorf("%q: %q is not explained", tt.commands, word)
+			}
+			if !strings.Contains(string(readme), "`"+word+"`") {
+				t.Errorf("%q: the README does not explain %q", tt.commands, word)
+			}
+		}
+		for _, command := range tt.commands {
+			var out output
+			run(t.Context(), streams{stdout: &out, stderr: &out}, append([]string{"strikes", "help"}, strings.Fields(command)...))
+			if want, got := strings.Join(strings.Fields(tt.meanings), " "), strings.Join(strings.Fields(out.String()), " "); !strings.Contains(got, want) {
+				t.Errorf("the help of %s does not explain its words:\n%s", command, &out)
+			}
+		}
+	}
+}
