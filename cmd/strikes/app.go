@@ -11,6 +11,7 @@ import (
 
 	"github.com/urfave/cli/v3"
 
+	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/topology"
 )
 
@@ -54,12 +55,24 @@ func complaint(err error) string {
 	switch {
 	case err == nil:
 		return ""
-	case err == context.Canceled: //nolint:errorlint // wrapped, it says what was interrupted
-		return "interrupted"
+	case errors.Is(err, context.Canceled) && exitCode(err) == exitInterrupted:
+		return interruption(err)
 	case errors.As(err, &refused):
 		return refused.Error() // what wraps it says no more
 	}
 	return err.Error()
+}
+
+// interruption says what was cut short, unless that was a question to the store: what was done until then is printed before,
+// or is in the error, as of declare.
+func interruption(err error) string {
+	canceled := context.Canceled.Error()
+	at := strings.ReplaceAll(err.Error(), ": "+canceled, "")
+	var store *counter.StoreError
+	if errors.As(err, &store) || at == canceled {
+		return "interrupted"
+	}
+	return "interrupted: " + at
 }
 
 // trailing returns what follows the first "--", which the parser does not tell apart from what precedes it.

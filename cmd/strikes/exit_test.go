@@ -53,3 +53,23 @@ func TestExitCode(t *testing.T) {
 		})
 	}
 }
+
+func TestInterruptionIsPlain(t *testing.T) {
+	canceled := context.Canceled
+	tests := []struct {
+		err  error
+		want string
+	}{
+		{canceled, "interrupted"},
+		{errors.Join(nil, canceled), "interrupted"},
+		{fmt.Errorf("counter: list: %w", &counter.StoreError{Cause: counter.OtherCause, Err: canceled}), "interrupted"},
+		{fmt.Errorf("declare queue: %w (declared before it: x)", canceled), "interrupted: declare queue (declared before it: x)"},
+		{coded{fmt.Errorf("stdin:5: no confirm yet: %w", canceled), exitInterrupted}, "interrupted: stdin:5: no confirm yet"},
+		{coded{fmt.Errorf("denied: %w", canceled), exitDenied}, "denied: context canceled"},
+	}
+	for _, tt := range tests {
+		if got := complaint(tt.err); got != tt.want {
+			t.Errorf("%v: %q, want %q", tt.err, got, tt.want)
+		}
+	}
+}

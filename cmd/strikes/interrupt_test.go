@@ -122,3 +122,23 @@ func TestConsumeStops(t *testing.T) {
 		})
 	}
 }
+
+// TestReplayInterrupted cuts a replay off: it says so, and how far it came.
+func TestReplayInterrupted(t *testing.T) {
+	queue := declaredQueue(t)
+	publish := strikesOn(t, queue, "publish", queue)
+	publish.Stdin = strings.NewReader(strings.Repeat("an order\n", 50))
+	mustOutput(t, publish)
+	mustOutput(t, strikesOn(t, queue, "consume", queue, "--exit-when-idle", "500ms", "--max-retries", "0", "--concurrency", "8", "--", "false"))
+	cmd := strikesOn(t, queue, "dead", "replay", queue, "--all", "--yes", "--rate", "10", "--json")
+	stdout, stderr := started(t, cmd)
+	eventually(t, 20*time.Second, "some are replayed", func() bool { return strings.Count(stdout.String(), `"replayed":true`) > 2 })
+	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	said := strings.TrimSpace(stderr.String())
+	if code := cmd.ProcessState.ExitCode(); code != exitInterrupted || !strings.Contains(said, " replayed, ") || !strings.HasSuffix(said, "\nstrikes: interrupted") {
+		t.Errorf("exit code %d\n%s", code, said)
+	}
+}
