@@ -58,7 +58,7 @@ func (a *app) resetCounters(ctx context.Context, c *cli.Command) error {
 	}
 	if !c.Bool("dry-run") {
 		question := fmt.Sprintf("Forget what is counted of %s of queue %s?", plural(len(found), "message"), shown(d.queue))
-		if err := a.confirm(c.Bool("yes"), question); err != nil {
+		if err := a.confirm(ctx, c.Bool("yes"), question); err != nil {
 			return err
 		}
 		for i := range found {

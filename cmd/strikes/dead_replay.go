@@ -209,7 +209,7 @@ func (a *app) agreed(ctx context.Context, c *cli.Command, g *graveyard, v deadVe
 		return true, nil
 	}
 	if !dry && (!isTerminal(a.stdin) || !isTerminal(a.stderr)) {
-		return false, a.confirm(false, "") // which refuses
+		return false, a.confirm(ctx, false, "") // which refuses
 	}
 	want := seek(v.filter.IDs)
 	n, err := a.countDead(ctx, c, g, v, want)
@@ -227,7 +227,7 @@ func (a *app) agreed(ctx context.Context, c *cli.Command, g *graveyard, v deadVe
 		return false, want.missing(g.dead.Name)
 	}
 	question := fmt.Sprintf("%s %d dead letters of queue %s%s?", strings.ToUpper(v.verb[:1])+v.verb[1:], n, g.where(), v.where)
-	return true, a.confirm(false, question)
+	return true, a.confirm(ctx, false, question)
 }
 
 // countDead counts, and with --dry-run lists, what is meant.

@@ -160,7 +160,7 @@ func (a *app) changeLimit(ctx context.Context, c *cli.Command, ch change) error 
 		return err
 	}
 	if done {
-		if err := a.agree(c.Bool("yes"), ch); err != nil {
+		if err := a.agree(ctx, c.Bool("yes"), ch); err != nil {
 			return err
 		}
 		if err := ch.make(ctx); err != nil {
@@ -187,11 +187,11 @@ func past(ctx context.Context, ch change) (n int, err error) {
 	return n, nil
 }
 
-func (a *app) agree(yes bool, ch change) error {
+func (a *app) agree(ctx context.Context, yes bool, ch change) error {
 	if ch.out.DeadLetters == 0 {
 		return nil
 	}
-	return a.confirm(yes, fmt.Sprintf("%s of queue %s failed that often already, and would be dead-lettered next. Go on?",
+	return a.confirm(ctx, yes, fmt.Sprintf("%s of queue %s failed that often already, and would be dead-lettered next. Go on?",
 		plural(ch.out.DeadLetters, "message"), shown(ch.queue)))
 }
 

@@ -172,3 +172,25 @@ func TestConfirmAsksOnATerminal(t *testing.T) {
 		_ = tt.cmd.Wait()
 	}
 }
+
+// TestQuestionInterrupted: Ctrl-C is an answer.
+func TestQuestionInterrupted(t *testing.T) {
+	queue := declaredQueue(t)
+	publish := strikesOn(t, queue, "publish", queue+".dlq")
+	publish.Stdin = strings.NewReader("a stray\n")
+	mustOutput(t, publish)
+	tt := onTerminal(t, pty.Winsize{Rows: 24, Cols: 80}, strikesOn(t, queue, "dead", "drop", "--all", "--to", "kept", queue))
+	tt.awaits(t, "[y/N] ")
+	tt.press(t, "\x03")
+	done := make(chan struct{})
+	go func() { _ = tt.cmd.Wait(); close(done) }()
+	select {
+	case <-done:
+	case <-time.After(20 * time.Second):
+		t.Fatal("it does not end")
+	}
+	tt.awaits(t, "\nstrikes: interrupted: nothing is done\r\n")
+	if code := tt.cmd.ProcessState.ExitCode(); code != exitInterrupted {
+		t.Errorf("exit code %d", code)
+	}
+}
