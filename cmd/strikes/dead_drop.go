@@ -53,7 +53,10 @@ func (a *app) dropDead(ctx context.Context, c *cli.Command) error {
 		for _, l := range letters {
 			want.saw(l)
 		}
-		return errors.Join(file.keep(letters), a.toldDropped(letters, c.Bool("json")))
+		if err := file.keep(letters); err != nil {
+			return err
+		}
+		return a.toldDropped(letters, c.Bool("json"))
 	})
 	p.finish()
 	err = errors.Join(err, file.finish())
