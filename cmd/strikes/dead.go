@@ -23,7 +23,7 @@ func (a *app) deadCommand() *cli.Command {
 					"deletes a message that was looked at too often: where its delivery limit is low, or not known, the records\n" +
 					"of the store are listed instead, and stderr says so.\n" + kindMeanings,
 				Flags: deadFlags(
-					&cli.IntFlag{Name: "limit", Usage: "list `N` at most; 0: all"},
+					&cli.IntFlag{Name: "limit", Usage: "list `N` at most, or of --groups the largest `N`; 0: all"},
 					&cli.BoolFlag{Name: "groups", Usage: "count them by kind and reason"},
 					&cli.BoolFlag{Name: "records", Usage: "list the store's records, and leave the broker alone"},
 					jsonFlag("print one JSON object a dead letter, or a group"),

@@ -32,6 +32,7 @@ type deadGroup struct {
 type deadGroups struct {
 	w    io.Writer
 	json bool
+	most int // of them to print, those with the most letters; 0: all
 	all  map[[2]string]*deadGroup
 }
 
@@ -73,6 +74,9 @@ func (g *deadGroups) flush() error {
 	slices.SortFunc(sorted, func(a, b *deadGroup) int {
 		return cmp.Or(b.Count-a.Count, strings.Compare(a.Reason, b.Reason), strings.Compare(a.Kind, b.Kind))
 	})
+	if g.most > 0 {
+		sorted = sorted[:min(g.most, len(sorted))]
+	}
 	if g.json {
 		out := ndjson(g.w)
 		for _, group := range sorted {

@@ -40,14 +40,15 @@ func (a *app) listDead(ctx context.Context, c *cli.Command) error {
 		return err
 	}
 	var out deadPrinter = deadTableOn(a.stdout)
+	limit := c.Int("limit")
 	switch {
 	case c.Bool("groups"):
-		out = &deadGroups{w: a.stdout, json: c.Bool("json")}
+		out, limit = &deadGroups{w: a.stdout, json: c.Bool("json"), most: limit}, 0
 	case c.Bool("json"):
 		out = deadJSON{ndjson(a.stdout)}
 	}
 	want := seek(f.IDs)
-	limited, err := printDead(letters, out, c.Int("limit"), g, want)
+	limited, err := printDead(letters, out, limit, g, want)
 	if err == nil && !limited {
 		err = want.missing(g.dead.Name)
 	}
