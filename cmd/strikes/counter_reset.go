@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/urfave/cli/v3"
 
@@ -53,8 +54,12 @@ func (a *app) resetCounters(ctx context.Context, c *cli.Command) error {
 	if err != nil {
 		return err
 	}
+	unknown := uncounted(args[1:], found)
 	if len(found) == 0 {
-		return d.nothing("nothing is counted of these messages")
+		return d.nothing("nothing is counted of %s", unknown)
+	}
+	if unknown != "" {
+		fmt.Fprintf(a.stderr, "strikes: nothing is counted of %s\n", unknown)
 	}
 	if !c.Bool("dry-run") {
 		question := fmt.Sprintf("Forget what is counted of %s of queue %s?", plural(len(found), "message"), shown(d.queue))
@@ -102,6 +107,15 @@ func (d *desk) lookUp(ctx context.Context, ids []string) (found []counted, err e
 		}
 	}
 	return found, nil
+}
+
+// uncounted names those of ids of which nothing was found, the first of them; empty if there are none.
+func uncounted(ids []string, found []counted) string {
+	missing := &sought{ids: ids, found: map[string]bool{}}
+	for _, n := range found {
+		missing.found[n.ID] = true
+	}
+	return strings.TrimPrefix(missing.names(), ": ")
 }
 
 // clean reports whether there is nothing in a record that a reset would forget.
