@@ -162,10 +162,11 @@ func positional(c *cli.Command, names ...string) ([]string, error) {
 	}
 	for i, arg := range args {
 		name := names[min(i, len(names)-1)]
+		name = strings.Trim(name, "[]…")
 		if arg == "" {
 			return nil, usagef("%s: %s is empty (see %s --help)", c.FullName(), name, c.FullName())
 		}
-		if strings.Trim(name, "[]…") != "QUEUE" {
+		if name != "QUEUE" {
 			continue
 		}
 		if err := topology.CheckName(arg); err != nil {

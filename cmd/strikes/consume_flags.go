@@ -116,8 +116,8 @@ func refuseSettings(c *cli.Command, k consumer.Consumer) error {
 		return usagef("--isolation is %q: it is suspects, strict or off", c.String("isolation"))
 	case k.MaxRetries < 0 || k.MaxRetries > mostRetries:
 		return usagef("--max-retries is %d: it is 0 to %d", k.MaxRetries, mostRetries)
-	case k.Concurrency < 1:
-		return usagef("--concurrency is %d: it is 1 at least", k.Concurrency)
+	case k.Concurrency < 1 || k.Concurrency > 65535:
+		return usagef("--concurrency is %d: it is 1 to 65535", k.Concurrency)
 	case k.Prefetch < 0 || k.Prefetch > 65535:
 		return usagef("--prefetch is %d: it is 1 to 65535, or 0 for the default", k.Prefetch)
 	case k.HandlerTimeout < 0, k.DrainTimeout < 0:

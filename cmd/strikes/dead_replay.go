@@ -81,8 +81,8 @@ func replaySettings(c *cli.Command, ids []string) (deadletter.Replay, error) {
 	switch {
 	case r.Window < 1 || r.Window > 1000:
 		return r, usagef("--window is %d: it is 1 to 1000", r.Window)
-	case r.Rate < 0:
-		return r, usagef("--rate is %v: it must not be negative", r.Rate)
+	case !(r.Rate >= 0): // as NaN is not
+		return r, usagef("--rate is %v: it is 0 or more", r.Rate)
 	case r.StopAfter < 0 || r.Watch < 0:
 		return r, usagef("--stop-after and --watch must not be negative")
 	}
