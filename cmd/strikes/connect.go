@@ -58,7 +58,7 @@ func (b *broker) dial(ctx context.Context) (*amqp.Connection, error) {
 		},
 	})
 	if !release() {
-		err = errors.Join(err, context.Cause(attempt))
+		err = fmt.Errorf("it does not answer: %w", context.Cause(attempt)) // what the closed socket led to is of no interest
 	}
 	if err == nil {
 		return conn, nil
@@ -66,7 +66,7 @@ func (b *broker) dial(ctx context.Context) (*amqp.Connection, error) {
 	if conn != nil { // it is there beside the error of a handshake, too
 		_ = conn.CloseDeadline(time.Now().Add(time.Second))
 	}
-	if ctx.Err() != nil {
+	if errors.Is(ctx.Err(), context.Canceled) { // a deadline tells of the broker
 		return nil, ctx.Err()
 	}
 	return nil, b.explain(err)
