@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"regexp"
 	"strconv"
+	"strings"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -42,7 +43,7 @@ func (c *Counter) Limit(ctx context.Context, vhost, queue string) (*Override, er
 	}
 	h, err := c.rdb.HGetAll(ctx, c.overrideKey(vhost, queue)).Result()
 	if err != nil {
-		return nil, fmt.Errorf("counter: limit, queue %q: %w", queue, storeError(err))
+		return nil, fmt.Errorf("counter: limit, queue %q: %w", queue, c.limitError(vhost, queue, err))
 	}
 	text, set := h["max_retries"]
 	if !set {
@@ -67,7 +68,7 @@ func (c *Counter) SetLimit(ctx context.Context, vhost, queue string, o Override)
 	n := o.kept()
 	err := setLimit.Run(ctx, c.rdb, []string{c.overrideKey(vhost, queue)}, strconv.Itoa(o.MaxRetries), n.By, n.Why).Err()
 	if err != nil {
-		return fmt.Errorf("counter: set limit, queue %q: %w", queue, storeError(err))
+		return fmt.Errorf("counter: set limit, queue %q: %w", queue, c.limitError(vhost, queue, err))
 	}
 	return nil
 }
@@ -83,6 +84,14 @@ func (c *Counter) ClearLimit(ctx context.Context, vhost, queue string) (bool, er
 		return false, fmt.Errorf("counter: clear limit, queue %q: %w", queue, storeError(err))
 	}
 	return n > 0, nil
+}
+
+// limitError tells an override that is none from a store that failed.
+func (c *Counter) limitError(vhost, queue string, err error) error {
+	if strings.Contains(err.Error(), wrongType) { // Redis 6 puts the name of a script before it
+		return fmt.Errorf("%w: %q is no limit, and every step of the queue's messages fails: clear the limit, which removes it", ErrForeign, c.overrideKey(vhost, queue))
+	}
+	return storeError(err)
 }
 
 func (o Override) validate() error {

@@ -488,3 +488,25 @@ func TestForeignValues(t *testing.T) {
 		}
 	}
 }
+
+// A value of another type in place of a limit fails every step: it is told apart, and clearing the limit removes it.
+func TestForeignLimit(t *testing.T) {
+	for _, c := range servers(t) {
+		key := c.overrideKey("/", "orders")
+		if err := c.rdb.Set(t.Context(), key, "no limit", 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+		_, err := c.Limit(t.Context(), "/", "orders")
+		for doing, err := range map[string]error{"get": err, "set": c.SetLimit(t.Context(), "/", "orders", Override{MaxRetries: 3, Note: Note{Why: "why"}})} {
+			if !errors.Is(err, ErrForeign) || !strings.Contains(err.Error(), key) {
+				t.Errorf("%s: %v", doing, err)
+			}
+		}
+		if was, err := c.ClearLimit(t.Context(), "/", "orders"); !was || err != nil {
+			t.Errorf("clear: %v, %v", was, err)
+		}
+		if err := c.SetLimit(t.Context(), "/", "orders", Override{MaxRetries: 3, Note: Note{Why: "why"}}); err != nil {
+			t.Error(err)
+		}
+	}
+}
