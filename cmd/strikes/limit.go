@@ -132,7 +132,7 @@ func (a *app) clearLimit(ctx context.Context, c *cli.Command) error {
 	defer d.Close()
 	out := override{VHost: d.vhost, Queue: d.queue}
 	switch o, err := d.Limit(ctx, d.vhost, d.queue); {
-	case errors.Is(err, counter.ErrOverride):
+	case errors.Is(err, counter.ErrOverride), errors.Is(err, counter.ErrForeign):
 	case err != nil:
 		return err
 	case o == nil:

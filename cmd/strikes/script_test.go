@@ -120,14 +120,20 @@ func depth(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Fatalf("%d messages in %s, want %d", got, args[0], want)
 }
 
-// overwrite is a script's command: overwrite QUEUE ID string|hash puts what is no record at the key of one.
+// overwrite is a script's command: overwrite QUEUE ID string|hash puts what is no record at the key of one; overwrite QUEUE limit
+// puts what is no limit at the key of that.
 func overwrite(ts *testscript.TestScript, _ bool, args []string) {
 	opts, err := redis.ParseURL(ts.Getenv("REDIS_URL"))
 	ts.Check(err)
 	rdb := redis.NewClient(opts)
 	defer rdb.Close()
 	ctx, sum := context.Background(), sha256.Sum256([]byte(args[1]))
-	key := fmt.Sprintf("%s:{%%2F/%s}:r:%x:0", ts.Getenv("STRIKES_PREFIX"), args[0], sum[:16])
+	key := fmt.Sprintf("%s:{%%2F/%s}:", ts.Getenv("STRIKES_PREFIX"), args[0])
+	if args[1] == "limit" {
+		ts.Check(rdb.Set(ctx, key+"limit", "no limit", 0).Err())
+		return
+	}
+	key += fmt.Sprintf("r:%x:0", sum[:16])
 	ts.Check(rdb.Del(ctx, key).Err())
 	if args[2] == "hash" {
 		ts.Check(rdb.HSet(ctx, key, "field", "value").Err())
