@@ -152,7 +152,7 @@ func (s *session) serve(ctx context.Context, l *link) error {
 		workers.Wait()
 	}))
 	if err == nil {
-		err = s.close(l) //nolint:contextcheck // ctx is done
+		err = s.close(l)
 	}
 	if stopping && err != nil {
 		return fmt.Errorf("%w: queue %q: %w", ErrUncleanStop, s.Queue, err)

@@ -2,14 +2,17 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"net/url"
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
+	"github.com/urfave/cli/v3"
 
 	"github.com/strikesmq/strikes/topology"
 )
@@ -119,5 +122,27 @@ func manage(t *testing.T, api, method, path, body string) {
 	out, err := exec.Command("curl", "-sSf", "-X", method, "-H", "content-type: application/json", "-d", body, api+"/api/"+path).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%s %s: %v: %s", method, path, err, out)
+	}
+}
+
+func TestDoctorTakesTheBackoffOfConsume(t *testing.T) {
+	for backoff, want := range map[string]time.Duration{
+		"": 30 * time.Second, "1s..10m": 10 * time.Minute, "5s": 5 * time.Second, "0": 1,
+	} {
+		t.Run(backoff, func(t *testing.T) {
+			var need topology.Need
+			cmd := (&app{}).doctorCommand()
+			cmd.Action = func(_ context.Context, c *cli.Command) (err error) {
+				need, err = doctorNeed(c)
+				return err
+			}
+			args := []string{"doctor"}
+			if backoff != "" {
+				args = append(args, "--backoff", backoff)
+			}
+			if err := cmd.Run(t.Context(), args); err != nil || need.MaxBackoff != want {
+				t.Errorf("%v, %v, want %v", need.MaxBackoff, err, want)
+			}
+		})
 	}
 }
