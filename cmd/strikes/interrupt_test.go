@@ -14,10 +14,11 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// declaredQueue makes a queue for one test.
-func declaredQueue(t *testing.T) string {
+// newQueue names a queue for one test.
+func newQueue(t *testing.T) string {
 	t.Helper()
 	queue := "cli." + uuid.NewString()
 	t.Cleanup(func() {
@@ -25,6 +26,13 @@ func declaredQueue(t *testing.T) string {
 			t.Error(err)
 		}
 	})
+	return queue
+}
+
+// declaredQueue makes one.
+func declaredQueue(t *testing.T) string {
+	t.Helper()
+	queue := newQueue(t)
 	mustOutput(t, strikesOn(t, queue, "declare", queue))
 	return queue
 }
@@ -125,7 +133,14 @@ func TestConsumeStops(t *testing.T) {
 
 // TestReplayInterrupted cuts a replay off: it says so, and how far it came.
 func TestReplayInterrupted(t *testing.T) {
-	queue := declaredQueue(t)
+	queue := newQueue(t)
+	b, err := newBroker(brokerURL(t), "test")
+	if err == nil {
+		err = b.with(t.Context(), func(conn *amqp.Connection) error { return declareClassic(conn, queue) })
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 	publish := strikesOn(t, queue, "publish", queue)
 	publish.Stdin = strings.NewReader(strings.Repeat("an order\n", 50))
 	mustOutput(t, publish)
