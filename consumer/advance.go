@@ -37,10 +37,14 @@ func (s *Settler) advance(stop context.Context, a *attempt) {
 		case stepOverdue:
 			s.overdue(a)
 		case stepAck, stepRequeue, stepDeadLetter:
-			if s.runs {
+			switch {
+			case a.next == stepDeadLetter && time.Now().Before(s.buriesFrom):
+				a.next, a.after, a.pause = stepPause, stepDeadLetter, time.Until(s.buriesFrom)
+			case s.runs:
 				return
+			default:
+				s.settled(stop, a, a.settle(false))
 			}
-			s.settled(stop, a, a.settle(false))
 		case stepLeave, stepGiveUp:
 			s.leave(stop, a)
 		}

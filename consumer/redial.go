@@ -20,6 +20,11 @@ const steady = 10 * time.Second
 // nobodyListens is the longest wait for a broker where none listens.
 const nobodyListens = 500 * time.Millisecond
 
+// electing is how long dead letters are held on a broker that had to be waited for, and so may just have started. Until a
+// dead-letter queue that is a quorum queue has a leader again, about a third of a second (3.10.8), RabbitMQ drops what a
+// classic queue would hand over to it.
+const electing = 3 * time.Second
+
 // openTimeout is how long a broker may take to accept a consumer. A basic.consume on a quorum queue that was just recovering
 // from a kill was never answered (measured on 3.10.8), and amqp091-go waits for ever.
 const openTimeout = 10 * time.Second
@@ -43,10 +48,18 @@ func (c *Consumer) Run(ctx context.Context, dial func(context.Context) (*amqp.Co
 	delays.InitialInterval, delays.MaxInterval = 100*time.Millisecond, 2*time.Second
 	after := newLate()
 	defer after.close()
-	consumed := false
+	consumed, waited := false, false // in all, and for the broker that the next session is on
 	for {
 		began := time.Now()
-		err := c.runSession(ctx, dial, after, func() { consumed = true })
+		accepted := false
+		err := c.runSession(ctx, dial, func(s *session) {
+			s.settler.late = after
+			if waited {
+				s.settler.buriesFrom = time.Now().Add(electing)
+			}
+			s.consuming = func() { consumed, accepted = true, true }
+		})
+		waited = !accepted
 		if ctx.Err() != nil {
 			if errors.Is(err, ErrUncleanStop) {
 				return err
@@ -76,14 +89,14 @@ func redialDelay(delay time.Duration, err error) time.Duration {
 	return delay
 }
 
-// runSession dials and consumes once. It calls consuming when the broker has accepted the consumer.
-func (c *Consumer) runSession(ctx context.Context, dial func(context.Context) (*amqp.Connection, error), after *late, consuming func()) error {
+// runSession dials and consumes once, with a session that was set up so.
+func (c *Consumer) runSession(ctx context.Context, dial func(context.Context) (*amqp.Connection, error), setUp func(*session)) error {
 	conn, err := c.dialled(dialUntil(ctx, dial))
 	if conn != nil { // amqp.Dial returns it beside the error of a failed handshake
 		hangUp := sync.OnceFunc(func() { _ = conn.CloseDeadline(time.Now().Add(closeTimeout)) })
 		defer hangUp()
 		if err == nil {
-			err = c.onConnection(ctx, conn, hangUp, after, consuming)
+			err = c.onConnection(ctx, conn, hangUp, setUp)
 		}
 	}
 	return err
@@ -115,12 +128,12 @@ func dialUntil(ctx context.Context, dial func(context.Context) (*amqp.Connection
 }
 
 // onConnection is Consume, with a bound on each exchange that the broker may leave unanswered.
-func (c *Consumer) onConnection(ctx context.Context, conn *amqp.Connection, hangUp func(), after *late, consuming func()) error {
+func (c *Consumer) onConnection(ctx context.Context, conn *amqp.Connection, hangUp func(), setUp func(*session)) error {
 	s, err := c.prepared(conn)
 	if err != nil {
 		return err
 	}
-	s.settler.late = after
+	setUp(s)
 	checked := unless(ctx, checkTimeout, hangUp)
 	err = s.check(ctx, conn)
 	checked()
@@ -129,6 +142,7 @@ func (c *Consumer) onConnection(ctx context.Context, conn *amqp.Connection, hang
 	}
 	accepted := unless(ctx, openTimeout, hangUp)
 	defer accepted()
+	consuming := s.consuming
 	s.consuming = func() { accepted(); consuming() }
 	return s.consume(ctx, conn)
 }

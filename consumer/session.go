@@ -218,7 +218,7 @@ func (s *session) proceed(stop context.Context, a *attempt) {
 	switch a.next {
 	case stepRun, stepRunAlone:
 		s.ready <- a
-	case stepAck, stepRequeue, stepDeadLetter, stepDone:
+	case stepAck, stepRequeue, stepDone:
 		s.finish(stop, a)
 	default:
 		go s.finish(stop, a)

@@ -17,6 +17,7 @@ type quietWire struct{ calls *[]string }
 
 func (w quietWire) Cancel(string, bool) error { *w.calls = append(*w.calls, "cancel"); return nil }
 func (w quietWire) Consume(string, string, bool, bool, bool, bool, amqp.Table) (<-chan amqp.Delivery, error) {
+	*w.calls = append(*w.calls, "consume")
 	return nil, nil
 }
 func (w quietWire) Close() error { *w.calls = append(*w.calls, "close"); return nil }
@@ -57,18 +58,20 @@ func TestStopWaitsForHandlers(t *testing.T) {
 		name     string
 		handler  time.Duration
 		prefetch int
+		ordered  bool
 		settled  string
 		calls    string
 	}{
-		{"done in time", time.Second, 10, "ack multiple=false", "close"},
-		{"many acks may be under way", time.Second, 100, "ack multiple=false", "cancel close"},
-		{"not done in time", time.Minute, 10, "", "close"},
+		{"done in time", time.Second, 10, false, "ack multiple=false", "close"},
+		{"many acks may be under way", time.Second, 100, false, "ack multiple=false", "cancel close"},
+		{"many acks, in order", time.Second, 100, true, "ack multiple=false", "consume cancel close"},
+		{"not done in time", time.Minute, 10, false, "", "close"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := newBench()
 				ctx, stop := context.WithCancel(t.Context())
-				c := Consumer{Prefetch: tc.prefetch, DrainTimeout: 10 * time.Second, Handler: func(ctx context.Context, _ amqp.Delivery) error {
+				c := Consumer{Prefetch: tc.prefetch, Ordered: tc.ordered, DrainTimeout: 10 * time.Second, Handler: func(ctx context.Context, _ amqp.Delivery) error {
 					stop()
 					select {
 					case <-time.After(tc.handler):
@@ -85,6 +88,55 @@ func TestStopWaitsForHandlers(t *testing.T) {
 					t.Errorf("calls: %s, want %s", got, tc.calls)
 				}
 				b.expect(t, tc.settled, "none")
+			})
+		})
+	}
+}
+
+// TestDeadLettersWaitForALeader: after a start of the broker nothing is dead-lettered until a dead-letter queue can take it.
+func TestDeadLettersWaitForALeader(t *testing.T) {
+	const acked, both = "ack multiple=false", "ack multiple=false, nack requeue=false"
+	for _, tc := range []struct {
+		name    string
+		stop    time.Duration
+		settled string
+	}{
+		{"it waits", electing + time.Second, both},
+		{"a stop does not", electing - time.Second, acked}, // the message comes back, and its record says the rest
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBench()
+				settler, err := b.prepared()
+				if err != nil {
+					t.Fatal(err)
+				}
+				settler.buriesFrom = time.Now().Add(electing)
+				deliveries := make(chan amqp.Delivery, 2)
+				for _, id := range []string{"m1", "m2"} {
+					d := b.delivery(false)
+					d.MessageId = id
+					deliveries <- d
+				}
+				c := Consumer{Queue: "orders", Handler: func(_ context.Context, d amqp.Delivery) error {
+					if d.MessageId == "m1" {
+						return Reject(errBoom)
+					}
+					return nil
+				}}
+				ctx, stop := context.WithTimeout(t.Context(), tc.stop)
+				defer stop()
+				go func() {
+					time.Sleep(electing - time.Millisecond)
+					if got := strings.Join(b.acks.got, ", "); got != acked {
+						t.Errorf("settled after %v: %s", electing, got)
+					}
+				}()
+				if err := newSession(c.withDefaults(), settler).serve(ctx, &link{channel: quietWire{new([]string)}, deliveries: deliveries}); err != nil {
+					t.Errorf("the session ended with %v", err)
+				}
+				time.Sleep(electing)
+				b.expect(t, tc.settled, `"exhausted" 1+0 marked false`)
 			})
 		})
 	}

@@ -111,8 +111,9 @@ type Settler struct {
 	late  *late               // steps that the store did not take in time; if nil, ownerless
 	stuck *atomic.Int64       // handlers that were left behind and still run
 
-	runs    bool // acks are the session's
-	ordered bool // in place, with others waiting behind each delivery
+	runs       bool      // settlements are the session's
+	ordered    bool      // in place, with others waiting behind each delivery
+	buriesFrom time.Time // dead letters are held until then
 }
 
 // Outcome is what became of a delivery.
