@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// An Observer is told of every decision, by the goroutine that takes it, after it was acted on. It must return soon, may
-// be called from many goroutines at once, and changes nothing by what it does. Metrics and traces are built on it; the
-// examples have one for Prometheus and one for slog.
+// An Observer is told of every decision after it was acted on. It must return soon: of settlements it is told by the one
+// goroutine of the session that sends them. It may be called from many at once, and changes nothing by what it does. Metrics
+// and traces are built on it; the examples have one for Prometheus and one for slog.
 type Observer interface {
 	Observe(ctx context.Context, e Event)
 }

@@ -20,9 +20,9 @@ const steady = 10 * time.Second
 // nobodyListens is the longest wait for a broker where none listens.
 const nobodyListens = 500 * time.Millisecond
 
-// electing is how long dead letters are held on a broker that had to be waited for, and so may just have started. Until a
-// dead-letter queue that is a quorum queue has a leader again, about a third of a second (3.10.8), RabbitMQ drops what a
-// classic queue would hand over to it.
+// electing is how long dead letters are held when a connection had to be tried again: a broker may just have started, or ended
+// and left its queues to others. Until a dead-letter queue that is a quorum queue has a leader again, about a third of a second
+// after a start (3.10.8), RabbitMQ drops what a classic queue would hand over to it.
 const electing = 3 * time.Second
 
 // openTimeout is how long a broker may take to accept a consumer. A basic.consume on a quorum queue that was just recovering
@@ -48,18 +48,13 @@ func (c *Consumer) Run(ctx context.Context, dial func(context.Context) (*amqp.Co
 	delays.InitialInterval, delays.MaxInterval = 100*time.Millisecond, 2*time.Second
 	after := newLate()
 	defer after.close()
-	consumed, waited := false, false // in all, and for the broker that the next session is on
-	for {
+	consumed := false
+	for try := 1; ; try++ {
 		began := time.Now()
-		accepted := false
 		err := c.runSession(ctx, dial, func(s *session) {
-			s.settler.late = after
-			if waited {
-				s.settler.buriesFrom = time.Now().Add(electing)
-			}
-			s.consuming = func() { consumed, accepted = true, true }
+			s.settler.late, s.settler.buriesFrom = after, buryFrom(try, time.Now())
+			s.consuming = func() { consumed = true }
 		})
-		waited = !accepted
 		if ctx.Err() != nil {
 			if errors.Is(err, ErrUncleanStop) {
 				return err
@@ -78,6 +73,14 @@ func (c *Consumer) Run(ctx context.Context, dial func(context.Context) (*amqp.Co
 			return nil
 		}
 	}
+}
+
+// buryFrom is from when on a session of Run, its first or a later try, dead-letters what is to be.
+func buryFrom(try int, now time.Time) time.Time {
+	if try == 1 {
+		return now
+	}
+	return now.Add(electing)
 }
 
 // redialDelay is how long to wait after a session that ended with err. A host that refuses connections is not burdened by

@@ -68,6 +68,15 @@ func TestRunDialsAgain(t *testing.T) {
 	}
 }
 
+func TestBuryFrom(t *testing.T) {
+	now := time.Now()
+	for try, want := range map[int]time.Duration{1: 0, 2: electing, 7: electing} {
+		if got := buryFrom(try, now).Sub(now); got != want {
+			t.Errorf("try %d: in %v, want %v", try, got, want)
+		}
+	}
+}
+
 // TestRunStopsWhileItDials: not every dial heeds its context.
 func TestRunStopsWhileItDials(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

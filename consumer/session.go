@@ -138,12 +138,16 @@ func (s *session) serve(ctx context.Context, l *link) error {
 	err := s.receive(ctx, stop, l)
 	stopping := err == nil
 	halt()
-	s.window.hurry()
+	if !errors.Is(err, errCancelled) && !errors.Is(err, errLost) {
+		s.window.hurry()
+	}
 	if stopping {
 		err = s.drain(l)
 	}
 	if err != nil { // settle nothing late: the broker may take it for a consumer that it has given up
+		s.window.pause()
 		_ = within(closeTimeout, func() { _ = l.channel.Close() }) // mostly it is closed already
+		s.window.hurry()                                           // each is left
 	}
 	kill(cmp.Or(err, errDrained))
 	err = errors.Join(err, within(settleTimeout, func() {
@@ -225,7 +229,8 @@ func (s *session) proceed(stop context.Context, a *attempt) {
 	}
 }
 
-// finish takes steps until the handler is to run, or the delivery is done with. What waits behind it goes on then.
+// finish takes steps until the handler is to run, or the delivery is decided. What waits behind one that was handled goes on
+// then.
 func (s *session) finish(stop context.Context, a *attempt) {
 	s.settler.advance(stop, a)
 	switch a.next {

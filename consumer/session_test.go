@@ -107,6 +107,7 @@ func TestDeadLettersWaitForALeader(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := newBench()
+				b.Observer = nil
 				settler, err := b.prepared()
 				if err != nil {
 					t.Fatal(err)
@@ -128,8 +129,8 @@ func TestDeadLettersWaitForALeader(t *testing.T) {
 				defer stop()
 				go func() {
 					time.Sleep(electing - time.Millisecond)
-					if got := strings.Join(b.acks.got, ", "); got != acked {
-						t.Errorf("settled after %v: %s", electing, got)
+					if got := b.acks.String(); got != acked {
+						t.Errorf("settled before %v: %s", electing, got)
 					}
 				}()
 				if err := newSession(c.withDefaults(), settler).serve(ctx, &link{channel: quietWire{new([]string)}, deliveries: deliveries}); err != nil {
@@ -137,6 +138,45 @@ func TestDeadLettersWaitForALeader(t *testing.T) {
 				}
 				time.Sleep(electing)
 				b.expect(t, tc.settled, `"exhausted" 1+0 marked false`)
+			})
+		})
+	}
+}
+
+// closingWire is a channel on which nothing can be settled once it is closed.
+type closingWire struct {
+	quietWire
+	acks *acks
+}
+
+func (w closingWire) Close() error {
+	w.acks.mu.Lock()
+	defer w.acks.mu.Unlock()
+	w.acks.fail = amqp.ErrClosed
+	return nil
+}
+
+// TestTheBrokersCancelComesBeforeWhatWaits: what was decided just before it, and waits for its run, is left.
+func TestTheBrokersCancelComesBeforeWhatWaits(t *testing.T) {
+	for name, h := range map[string]Handler{
+		"an ack": ok, "a nack": func(context.Context, amqp.Delivery) error { return Reject(errBoom) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBench()
+				b.Observer = nil
+				settler, err := b.prepared()
+				if err != nil {
+					t.Fatal(err)
+				}
+				deliveries, cancelled := make(chan amqp.Delivery, 1), make(chan string, 1)
+				deliveries <- b.delivery(false)
+				time.AfterFunc(tick/2, func() { cancelled <- "tag" })
+				s := newSession((&Consumer{Queue: "orders", Prefetch: 100, Handler: h}).withDefaults(), settler)
+				err = s.serve(t.Context(), &link{channel: closingWire{quietWire{new([]string)}, b.acks}, deliveries: deliveries, cancelled: cancelled})
+				if got := b.acks.String(); !errors.Is(err, errCancelled) || got != "" {
+					t.Errorf("settled %q, the session ended with %v", got, err)
+				}
 			})
 		})
 	}

@@ -37,6 +37,12 @@ func (a *acks) settle(what string) error {
 	return nil
 }
 
+func (a *acks) String() string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return strings.Join(a.got, ", ")
+}
+
 func (a *acks) Ack(_ uint64, multiple bool) error {
 	return a.settle(fmt.Sprintf("ack multiple=%v", multiple))
 }
@@ -118,7 +124,7 @@ func (b bench) delivery(redelivered bool) amqp.Delivery {
 
 func (b bench) expect(t *testing.T, settlements, record string) {
 	t.Helper()
-	if got := strings.Join(b.acks.got, ", "); got != settlements {
+	if got := b.acks.String(); got != settlements {
 		t.Errorf("settled: %s; want %s", got, settlements)
 	}
 	if got := b.store.record(t); got != record {

@@ -23,6 +23,7 @@ type window struct {
 	run            int      // how many of them are worth one
 	sending        bool     // by one goroutine at a time: a tag that a run has covered must not be settled again
 	again          bool     // it is to look once more
+	paused         bool
 }
 
 func newWindow(run int, settled func(*attempt, error)) *window {
@@ -71,8 +72,15 @@ func (w *window) settle(a *attempt) {
 func (w *window) hurry() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.run = 1
+	w.run, w.paused = 1, false
 	w.send()
+}
+
+// pause settles nothing until hurry is called.
+func (w *window) pause() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.paused = true
 }
 
 // send settles what is due, with the lock let go meanwhile. If another goroutine is at it, that one looks once more.
@@ -82,7 +90,7 @@ func (w *window) send() {
 		return
 	}
 	w.sending = true
-	for w.again {
+	for w.again && !w.paused {
 		w.again = false
 		run, singles := w.take()
 		w.mu.Unlock()
@@ -105,21 +113,22 @@ func (w *window) take() (run, singles []*attempt) {
 	}
 	w.decided -= len(run)
 	all := w.run == 1 || w.decided >= 2*w.run
-	for a, left := w.oldest, w.decided; left > 0; a = a.newer {
-		if !a.decided {
-			continue
+	for a, left := w.oldest, w.decided; left > 0; {
+		newer := a.newer
+		if a.decided {
+			left--
+			if all || w.ticks >= a.tick+2 {
+				singles = append(singles, a)
+				w.remove(a)
+				w.decided--
+			}
 		}
-		left--
-		if all || w.ticks >= a.tick+2 {
-			singles = append(singles, a)
-			w.remove(a)
-			w.decided--
-		}
+		a = newer
 	}
 	return run, singles
 }
 
-// remove leaves a's own links in place, for a walk that has come to it.
+// remove leaves no links: a handler that hangs keeps its attempt, which must not keep all that followed.
 func (w *window) remove(a *attempt) {
 	if a.older == nil {
 		w.oldest = a.newer
@@ -131,6 +140,7 @@ func (w *window) remove(a *attempt) {
 	} else {
 		a.newer.older = a.older
 	}
+	a.older, a.newer = nil, nil
 }
 
 // settleRuns settles the oldest of the session, each run of them that is decided alike by one ack or nack. It and settleEach

@@ -152,6 +152,34 @@ func TestWindowCoversOnlyWhatIsDecided(t *testing.T) {
 	})
 }
 
+// TestWindowForgetsWhatIsSettled: a handler that hangs, or keeps its context, keeps one attempt and no more.
+func TestWindowForgetsWhatIsSettled(t *testing.T) {
+	w, attempts, _ := opened(1, 3)
+	for _, tag := range []int{2, 1, 3} {
+		attempts[tag].next = stepAck
+		w.settle(attempts[tag])
+		if a := attempts[tag]; a.older != nil || a.newer != nil {
+			t.Errorf("%d is settled and still linked", tag)
+		}
+	}
+}
+
+// TestWindowPauses: nothing is settled between pause and hurry.
+func TestWindowPauses(t *testing.T) {
+	w, attempts, seen := opened(1, 2)
+	w.pause()
+	attempts[1].next = stepAck
+	w.settle(attempts[1])
+	w.tick()
+	if got := seen.String(); got != "" {
+		t.Errorf("settled while paused: %s", got)
+	}
+	w.hurry()
+	if got := seen.String(); got != "1" {
+		t.Errorf("settled: %q", got)
+	}
+}
+
 func tagsUpTo(n int) []int {
 	tags := make([]int, n)
 	for i := range tags {

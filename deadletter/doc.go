@@ -36,5 +36,5 @@
 // [LifeHeader], and names them: [Result].Again. A dead letter without a
 // MessageId gets a new one each time. What was taken off in the last half second
 // may be missing in counter.Buried. If the broker is killed it may bring back
-// dead letters of a classic queue that were acknowledged a moment before.
+// dead letters that were acknowledged a moment before.
 package deadletter

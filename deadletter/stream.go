@@ -56,6 +56,7 @@ func (f *stream) settle(letters []*Letter) error {
 		if err := f.s.ack(letters[n-1], true); err != nil {
 			return err
 		}
+		f.s.acks = 1 // or the queue would not have delivered these
 		return f.s.fence()
 	}
 	for _, l := range letters { // the stream ends with this one
