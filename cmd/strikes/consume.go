@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 	"github.com/urfave/cli/v3"
@@ -30,7 +31,7 @@ func (a *app) consumeCommand() *cli.Command {
 			decisionMeanings + "\n\n" +
 			"It refuses to start (exit 2) on a queue whose failed messages would be lost or lose their place; once it has\n" +
 			"started, it survives outages of broker and store. SIGINT and SIGTERM let the commands that run finish: exit 0 if\n" +
-			"everything was settled. A second one kills them.",
+			"everything was settled. A second one, 0.2 s later or more, kills them; their messages are not charged.",
 		Flags:  consumeFlags(),
 		Action: a.do(a.consume),
 	}
@@ -112,9 +113,17 @@ func (w *worker) run(ctx context.Context, now <-chan struct{}) error {
 		return err
 	case <-now:
 		w.command.killAll()
+		select {
+		case <-done: //nolint:errcheck // how it ended at once is of no interest
+		case <-time.After(lastWord):
+		}
 		return coded{errors.New("ended at once: what was running is killed, and its messages return to the queue"), exitInterrupted}
 	}
 }
+
+// lastWord is how long the store may take to hear that what was killed is not the messages' fault: a run that it believes to
+// go on would be charged as a crash.
+const lastWord = 3 * time.Second
 
 func (w *worker) dial(ctx context.Context) (*amqp.Connection, error) {
 	conn, err := w.next(ctx)

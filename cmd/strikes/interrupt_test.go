@@ -106,7 +106,7 @@ func TestConsumeStops(t *testing.T) {
 			stdout, stderr := started(t, cmd)
 			eventually(t, 20*time.Second, "the command runs", func() bool { return stdout.String() == "begun\n" })
 			for _, s := range tt.signals {
-				time.Sleep(50 * time.Millisecond) // two signals at once may arrive as one
+				time.Sleep(sameSignal + 50*time.Millisecond) // two at once are one
 				if err := cmd.Process.Signal(s); err != nil {
 					t.Fatal(err)
 				}
@@ -128,6 +128,55 @@ func TestConsumeStops(t *testing.T) {
 				t.Errorf("it is charged: %v\n%s", err, out)
 			}
 		})
+	}
+}
+
+// TestConsumeEndedAtOnce kills the command of a redelivered message over and over by a second signal, which the store may not
+// take for crashes.
+func TestConsumeEndedAtOnce(t *testing.T) {
+	queue := declaredQueue(t)
+	publish := strikesOn(t, queue, "publish", queue)
+	publish.Stdin = strings.NewReader("an order\n")
+	mustOutput(t, publish)
+	for range 3 {
+		cmd := strikesOn(t, queue, "consume", queue, "--", "sh", "-c", "echo begun; sleep 600")
+		stdout, stderr := started(t, cmd)
+		eventually(t, 20*time.Second, "the command runs", func() bool { return stdout.String() == "begun\n" })
+		for range 2 {
+			if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(sameSignal + 50*time.Millisecond)
+		}
+		_ = cmd.Wait()
+		if code := cmd.ProcessState.ExitCode(); code != exitInterrupted {
+			t.Errorf("exit code %d: %s", code, stderr)
+		}
+	}
+	out, _ := strikesOn(t, queue, "counter", "list", "--json", queue).CombinedOutput()
+	if strings.Contains(string(out), `"running"`) || strings.Contains(string(out), `"suspect":true`) {
+		t.Errorf("after three ends: %s", out)
+	}
+}
+
+// TestTwoSignalsAtOnceAreOne: the command goes on.
+func TestTwoSignalsAtOnceAreOne(t *testing.T) {
+	queue := declaredQueue(t)
+	publish := strikesOn(t, queue, "publish", queue)
+	publish.Stdin = strings.NewReader("an order\n")
+	mustOutput(t, publish)
+	cmd := strikesOn(t, queue, "consume", queue, "--", "sh", "-c", "echo begun; sleep 1; echo finished")
+	stdout, stderr := started(t, cmd)
+	eventually(t, 20*time.Second, "the command runs", func() bool { return stdout.String() == "begun\n" })
+	for range 3 {
+		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(20 * time.Millisecond) // so that they do not arrive as one
+	}
+	_ = cmd.Wait()
+	if code := cmd.ProcessState.ExitCode(); code != exitOK || stdout.String() != "begun\nfinished\n" {
+		t.Errorf("exit code %d, printed %q: %s", code, stdout, stderr)
 	}
 }
 

@@ -5,7 +5,11 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 )
+
+// sameSignal is within what time two signals are one: timeout(1) sends its own to the process, and then to its group.
+const sameSignal = 200 * time.Millisecond
 
 // interruptible returns a context that ends with the first SIGINT or SIGTERM, and a channel that closes with the second. A
 // third one has its usual effect, should the second hang.
@@ -17,7 +21,9 @@ func interruptible(parent context.Context) (context.Context, <-chan struct{}) {
 	go func() { // for as long as the process lives
 		<-signals
 		cancel()
-		<-signals
+		for first := time.Now(); time.Since(first) < sameSignal; {
+			<-signals
+		}
 		signal.Stop(signals)
 		close(now)
 	}()
