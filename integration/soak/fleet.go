@@ -176,7 +176,11 @@ func (s *seat) signal(sig syscall.Signal) error {
 	if s.process == nil {
 		return errNobody
 	}
-	return s.process.Signal(sig)
+	err := s.process.Signal(sig)
+	if errors.Is(err, os.ErrProcessDone) { // and nobody has taken note of it yet
+		return errNobody
+	}
+	return err
 }
 
 // stop terminates every process, and kills those that do not end, which it reports.
