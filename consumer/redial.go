@@ -37,9 +37,10 @@ const checkTimeout = time.Minute
 // own, which Run closes.
 //
 // It returns nil once ctx is done and everything is settled, and ErrUncleanStop if that could not be made sure of. It
-// returns an error at once where another session would not help: a field that is refused, ErrStuck, and, until a first session has consumed, credentials, a queue or a topology that the
-// broker or Check refuses, or a store that cannot count. After that only ctx ends it: what is missing in the middle of a
-// broker's restart comes back.
+// returns an error at once where another session would not help: a field that is refused, ErrStuck, and, until a first
+// session has consumed, credentials, a queue or a topology that the broker or Check refuses, or a store that cannot count.
+// After that only ctx ends it: what is missing in the middle of a broker's restart comes back. In all sessions but the
+// first try, dead letters are held for 3 s, for a broker that has just started may drop them.
 func (c *Consumer) Run(ctx context.Context, dial func(context.Context) (*amqp.Connection, error)) error {
 	if dial == nil {
 		return fmt.Errorf("consumer: queue %q: dial is nil: it opens a connection for each session", c.Queue)
