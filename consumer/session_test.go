@@ -93,6 +93,18 @@ func TestStopWaitsForHandlers(t *testing.T) {
 	}
 }
 
+// unobserved is a bench that notes no events, which many goroutines may make, and its Settler as a session takes it.
+func unobserved(t *testing.T) (bench, *Settler) {
+	t.Helper()
+	b := newBench()
+	b.Observer = nil
+	settler, err := b.prepared()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b, settler
+}
+
 // TestDeadLettersWaitForALeader: after a start of the broker nothing is dead-lettered until a dead-letter queue can take it.
 func TestDeadLettersWaitForALeader(t *testing.T) {
 	const acked, both = "ack multiple=false", "ack multiple=false, nack requeue=false"
@@ -106,12 +118,7 @@ func TestDeadLettersWaitForALeader(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				b := newBench()
-				b.Observer = nil
-				settler, err := b.prepared()
-				if err != nil {
-					t.Fatal(err)
-				}
+				b, settler := unobserved(t)
 				settler.buriesFrom = time.Now().Add(electing)
 				deliveries := make(chan amqp.Delivery, 2)
 				for _, id := range []string{"m1", "m2"} {
@@ -163,17 +170,12 @@ func TestTheBrokersCancelComesBeforeWhatWaits(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				b := newBench()
-				b.Observer = nil
-				settler, err := b.prepared()
-				if err != nil {
-					t.Fatal(err)
-				}
+				b, settler := unobserved(t)
 				deliveries, cancelled := make(chan amqp.Delivery, 1), make(chan string, 1)
 				deliveries <- b.delivery(false)
 				time.AfterFunc(tick/2, func() { cancelled <- "tag" })
 				s := newSession((&Consumer{Queue: "orders", Prefetch: 100, Handler: h}).withDefaults(), settler)
-				err = s.serve(t.Context(), &link{channel: closingWire{quietWire{new([]string)}, b.acks}, deliveries: deliveries, cancelled: cancelled})
+				err := s.serve(t.Context(), &link{channel: closingWire{quietWire{new([]string)}, b.acks}, deliveries: deliveries, cancelled: cancelled})
 				if got := b.acks.String(); !errors.Is(err, errCancelled) || got != "" {
 					t.Errorf("settled %q, the session ended with %v", got, err)
 				}

@@ -37,6 +37,16 @@ func declaredQueue(t *testing.T) string {
 	return queue
 }
 
+// queueOfOne makes one with a message in it.
+func queueOfOne(t *testing.T) string {
+	t.Helper()
+	queue := declaredQueue(t)
+	publish := strikesOn(t, queue, "publish", queue)
+	publish.Stdin = strings.NewReader("an order\n")
+	mustOutput(t, publish)
+	return queue
+}
+
 // started starts cmd and returns what it prints.
 func started(t *testing.T, cmd *exec.Cmd) (stdout, stderr *output) {
 	t.Helper()
@@ -95,10 +105,7 @@ func TestConsumeStops(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			queue := declaredQueue(t)
-			publish := strikesOn(t, queue, "publish", queue)
-			publish.Stdin = strings.NewReader("an order\n")
-			mustOutput(t, publish)
+			queue := queueOfOne(t)
 
 			pidFile := filepath.Join(t.TempDir(), "pid")
 			cmd := strikesOn(t, queue, "consume", queue, "--", "sh", "-c", `echo $$ >"$PID_FILE"; `+tt.script)
@@ -134,10 +141,7 @@ func TestConsumeStops(t *testing.T) {
 // TestConsumeEndedAtOnce kills the command of a redelivered message over and over by a second signal, which the store may not
 // take for crashes.
 func TestConsumeEndedAtOnce(t *testing.T) {
-	queue := declaredQueue(t)
-	publish := strikesOn(t, queue, "publish", queue)
-	publish.Stdin = strings.NewReader("an order\n")
-	mustOutput(t, publish)
+	queue := queueOfOne(t)
 	for range 3 {
 		cmd := strikesOn(t, queue, "consume", queue, "--", "sh", "-c", "echo begun; sleep 600")
 		stdout, stderr := started(t, cmd)
@@ -161,10 +165,7 @@ func TestConsumeEndedAtOnce(t *testing.T) {
 
 // TestTwoSignalsAtOnceAreOne: the command goes on.
 func TestTwoSignalsAtOnceAreOne(t *testing.T) {
-	queue := declaredQueue(t)
-	publish := strikesOn(t, queue, "publish", queue)
-	publish.Stdin = strings.NewReader("an order\n")
-	mustOutput(t, publish)
+	queue := queueOfOne(t)
 	cmd := strikesOn(t, queue, "consume", queue, "--", "sh", "-c", "echo begun; sleep 1; echo finished")
 	stdout, stderr := started(t, cmd)
 	eventually(t, 20*time.Second, "the command runs", func() bool { return stdout.String() == "begun\n" })
