@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
@@ -60,6 +61,8 @@ func TestTopologyDeadLettersMayBeLookedAt(t *testing.T) {
 					}
 					return look(ch, d)
 				})
+				// what a closed channel held comes back a moment after it
+				eventually(t, 5*time.Second, "both letters are back", func() bool { return b.depths(q)[1] == 2 })
 			}
 		}
 	}
