@@ -5,8 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,7 +21,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/proxy"
 	"github.com/strikesmq/strikes/internal/servers"
+	"github.com/strikesmq/strikes/topology"
 )
 
 // owned starts a server for this test alone.
@@ -253,11 +257,24 @@ func TestStatusOfASuspect(t *testing.T) {
 	_ = last.Wait() // 130
 }
 
-// TestStatusWithManagement: what the API tells of the queue and of its dead-letter queue is not mixed up.
+// TestStatusWithManagement: what the API tells of the queue and of its dead-letter queue is not mixed up. It need not be
+// named where it is in its usual place.
 func TestStatusWithManagement(t *testing.T) {
 	queue := ownQueue(t)
-	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	direct, err := newBroker(brokerURL(t), "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := direct.dial(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	cluster := conn.Properties["cluster_name"]
+	closeConnection(conn)
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.EscapedPath() {
+		case "/api/cluster-name":
+			fmt.Fprintf(w, `{"name":%q}`, cluster)
 		case "/api/queues/%2F/" + queue:
 			fmt.Fprint(w, `{"name":"q","messages_unacknowledged":7,"message_stats":{"ack":100,"ack_details":{"rate":2.5}}}`)
 		case "/api/queues/%2F/" + queue + ".dlq":
@@ -265,29 +282,66 @@ func TestStatusWithManagement(t *testing.T) {
 		default:
 			fmt.Fprint(w, `{}`)
 		}
-	}))
-	defer api.Close()
-	b, err := newBroker(brokerURL(t), "test")
-	if err != nil {
-		t.Fatal(err)
-	}
+	})
+	elsewhere := httptest.NewServer(handler)
+	defer elsewhere.Close()
 	store, err := counter.Dial(storeURL(t), &counter.Options{Prefix: queue})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer store.Close()
-	l := &looker{broker: b, store: store, vhost: b.vhost, queue: queue, dead: queue + ".dlq"}
-	defer l.close()
-	if _, err := l.look(t.Context()); err != nil { // opens the connection, which says to which cluster it leads
+	for name, tc := range map[string]struct{ amqp, api string }{
+		"given":              {brokerURL(t), elsewhere.URL},
+		"in its usual place": {withManagement(t, brokerURL(t), handler), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b, err := newBroker(tc.amqp, "test")
+			if err != nil {
+				t.Fatal(err)
+			}
+			l := &looker{broker: b, store: store, vhost: b.vhost, queue: queue, dead: queue + ".dlq", api: topology.Need{Management: tc.api}}
+			defer l.close()
+			s, err := l.look(t.Context())
+			if err != nil || s.Unacked == nil || s.Rates == nil || s.Dead.Taken == nil {
+				t.Fatalf("%+v, %v", s, err)
+			}
+			if *s.Unacked != 7 || s.Rates.Acked != 2.5 || *s.Dead.Holds != 1 || *s.Dead.Taken != 4 {
+				t.Errorf("unacked %d, acked %.1f/s, holds %d, taken %d", *s.Unacked, s.Rates.Acked, *s.Dead.Holds, *s.Dead.Taken)
+			}
+		})
+	}
+}
+
+// withManagement is another way to a broker, beside which api is where a management API would be.
+func withManagement(t *testing.T, broker string, api http.Handler) string {
+	t.Helper()
+	at, err := url.Parse(broker)
+	if err != nil {
 		t.Fatal(err)
 	}
-	delete(l.conn.Properties, "cluster_name")
-	l.api.Management = api.URL
-	s, err := l.look(t.Context())
-	if err != nil || s.Unacked == nil || s.Rates == nil || s.Dead.Taken == nil {
-		t.Fatalf("%+v, %v", s, err)
+	target := at.Host
+	for range 50 { // which of the system's ports have a free one 10000 above is up to it
+		p, err := proxy.New(t.Context(), target)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(p.Close)
+		at.Host = p.Addr()
+		beside, err := url.Parse(guessManagement(at.String()))
+		if err != nil || beside.Host == "" {
+			continue
+		}
+		l, err := net.Listen("tcp", beside.Host)
+		if err != nil {
+			continue
+		}
+		s := httptest.NewUnstartedServer(api)
+		s.Listener.Close()
+		s.Listener = l
+		s.Start()
+		t.Cleanup(s.Close)
+		return at.String()
 	}
-	if *s.Unacked != 7 || s.Rates.Acked != 2.5 || *s.Dead.Holds != 1 || *s.Dead.Taken != 4 {
-		t.Errorf("unacked %d, acked %.1f/s, holds %d, taken %d", *s.Unacked, s.Rates.Acked, *s.Dead.Holds, *s.Dead.Taken)
-	}
+	t.Fatal("no two ports are free of which one is 10000 above the other")
+	return ""
 }

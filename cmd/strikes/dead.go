@@ -79,7 +79,7 @@ func (a *app) deadCommand() *cli.Command {
 func deadFlags(more ...cli.Flag) []cli.Flag {
 	return append([]cli.Flag{
 		amqpFlag(), redisFlag(), prefixFlag(),
-		&cli.StringFlag{Name: "management-url", Sources: env("management-url"), DefaultText: "at the broker's host, its AMQP port + 10000, if it answers", Usage: "the broker's management API, as `URL` http://user:password@host:15672, which tells what a look may cost"},
+		managementFlag("which tells what a look may cost"),
 		&cli.StringFlag{Name: "vhost", Sources: env("vhost"), DefaultText: "that of the AMQP URL", Usage: "the queue's virtual `HOST`"},
 		&cli.StringFlag{Name: "dead-letter-queue", Aliases: []string{"dlq"}, Sources: env("dead-letter-queue"), DefaultText: "QUEUE.dlq", Usage: "where dead letters are: `NAME`"},
 		&cli.BoolFlag{Name: "no-store", Usage: "ask the broker alone: no counts, no errors of handlers, no stop when messages fail again, and no word to strikes status of what is taken out"},

@@ -29,7 +29,7 @@ func (a *app) doctorCommand() *cli.Command {
 			"it may not look, 2 if a QUEUE or the store's database does not exist; 0 if there are only warnings. A broker that\n" +
 			"cannot be asked ends it at once, with 69 or 4.",
 		Flags: []cli.Flag{
-			amqpFlag(), redisFlag(), prefixFlag(), managementFlag(),
+			amqpFlag(), redisFlag(), prefixFlag(), managementFlag("to check what AMQP does not tell"),
 			&cli.IntFlag{Name: "max-retries", Sources: env("max-retries"), Value: consumer.DefaultMaxRetries, Usage: "how often consumers retry: the delivery limit must leave room for `N`"},
 			&cli.StringFlag{Name: "backoff", Sources: env("backoff"), Value: defaultBackoff, Usage: "how long consumers wait before a retry: the consumer timeout must leave room for `WAIT`, as consume takes it"},
 			&cli.BoolFlag{Name: "ordered", Sources: env("ordered"), Usage: "messages must be handled in order"},
@@ -41,10 +41,12 @@ func (a *app) doctorCommand() *cli.Command {
 	}
 }
 
-func managementFlag() cli.Flag {
+// managementFlag is that of a verb that tries the API's usual place if it is given none.
+func managementFlag(purpose string) *cli.StringFlag {
 	return &cli.StringFlag{
 		Name: "management-url", Sources: env("management-url"),
-		Usage: "the broker's management API, as `URL` http://user:password@host:15672, to check what AMQP does not tell",
+		DefaultText: "at the broker's host, its AMQP port + 10000, if it answers",
+		Usage:       "the broker's management API, as `URL` http://user:password@host:15672, " + purpose,
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 func roomFlags(more ...cli.Flag) []cli.Flag {
 	return append([]cli.Flag{
 		&cli.BoolFlag{Name: "unchecked", Usage: "do not ask the broker whether the queue's delivery limit leaves room"},
-		managementFlag(),
+		managementFlag("which tells of a delivery limit by policy"),
 	}, more...)
 }
 

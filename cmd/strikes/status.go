@@ -27,7 +27,7 @@ func (a *app) statusCommand() *cli.Command {
 			"Rates, unacked messages and what others took out of the dead-letter queue are told by the management API alone, and\n" +
 			"are up to 5 s old.",
 		Flags: storeFlags(
-			managementFlag(),
+			managementFlag("which tells what AMQP does not"),
 			&cli.StringFlag{Name: "dead-letter-queue", Sources: env("dead-letter-queue"), DefaultText: "QUEUE.dlq", Usage: "where dead letters go: `NAME`"},
 			&cli.IntFlag{Name: "limit", Value: 20, Usage: "tell of `N` messages at most; 0: all"},
 			&cli.BoolFlag{Name: "watch", Usage: "look again and again; on a terminal, q ends it"},

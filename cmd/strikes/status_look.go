@@ -51,6 +51,7 @@ type looker struct {
 	queue  string
 	dead   string        // the dead-letter queue
 	api    topology.Need // the management API, if there is one
+	tried  bool          // its usual place
 	most   int           // messages to tell of; 0: all
 }
 
@@ -70,6 +71,10 @@ func (l *looker) look(ctx context.Context) (standing, error) {
 	}
 	if err := l.askStore(ctx, &s); err != nil {
 		return s, fmt.Errorf("store: %w", err)
+	}
+	if !l.tried && l.api.Management == "" {
+		l.tried = true
+		l.api, _ = l.broker.guess(ctx, l.conn, l.api) // nobody said that it is there
 	}
 	if l.api.Management != "" {
 		l.askManagement(ctx, &s)
