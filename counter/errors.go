@@ -19,10 +19,6 @@ var ErrUnsafeClient = errors.New("counter: unsafe Redis client")
 // that it is taken for, or something between it and this process changes replies. Nothing is decided from such a reply.
 var ErrReply = errors.New("unexpected reply")
 
-// ErrForeign is wrapped by Limit and SetLimit when somebody else wrote to the override's key what is no override at all: every
-// step of the queue's messages fails. ClearLimit removes it.
-var ErrForeign = errors.New("somebody else wrote to a key of the store")
-
 // Cause tells failures of the store apart.
 type Cause string
 

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"regexp"
 	"strconv"
-	"strings"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -88,7 +87,7 @@ func (c *Counter) ClearLimit(ctx context.Context, vhost, queue string) (bool, er
 
 // limitError tells an override that is none from a store that failed.
 func (c *Counter) limitError(vhost, queue string, err error) error {
-	if strings.Contains(err.Error(), wrongType) { // Redis 6 puts the name of a script before it
+	if isForeign(err) {
 		return fmt.Errorf("%w: %q is no limit, and every step of the queue's messages fails: clear the limit, which removes it", ErrForeign, c.overrideKey(vhost, queue))
 	}
 	return storeError(err)

@@ -93,11 +93,11 @@ func TestDoctorProbesTheLanding(t *testing.T) {
 		{patient{"a consumer would get it", func(b topo, q string) {
 			on(quorum)(b, q)
 			consumer(b, q+".dlq")
-		}, none, "probe-refused"}, "1 consumers of the dead-letter queue", "stop its consumers"},
+		}, none, "probe-refused"}, "1 consumer of the dead-letter queue", "stop its consumers"},
 		{patient{"it would be one among others", func(b topo, q string) {
 			on(quorum)(b, q)
 			b.publish("", q+".dlq", "a dead letter")
-		}, none, "probe-refused"}, "holds 1 dead letters", "replay or drop its dead letters (strikes dead) and probe again; or see whether"},
+		}, none, "probe-refused"}, "holds 1 dead letter,", "replay or drop its dead letters (strikes dead) and probe again; or see whether"},
 		{patient{"back to itself", func(b topo, q string) {
 			on(quorum)(b, q)
 			b.bind(q, "", q+".dlx")

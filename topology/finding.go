@@ -49,6 +49,14 @@ func (f Finding) String() string {
 	return fmt.Sprintf("%s: %s; %s. To fix: %s", f.Code, f.Seen, f.Why, f.Fix)
 }
 
+// count is a number of things.
+func count(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
 // RefusedError is what [Check] returns for a queue that must not be consumed
 // from. Trying again changes nothing until somebody changes the queue, the
 // broker or the Need; so do not retry it.

@@ -94,9 +94,9 @@ func state(ctx context.Context, conn *amqp.Connection, queue string) (q amqp.Que
 func occupied(q amqp.Queue) string {
 	switch {
 	case q.Consumers > 0:
-		return fmt.Sprintf("%d consumers of the dead-letter queue %q would get the scratch message", q.Consumers, q.Name)
+		return fmt.Sprintf("%s of the dead-letter queue %q would get the scratch message", count(q.Consumers, "consumer"), q.Name)
 	case q.Messages > 0:
-		return fmt.Sprintf("the dead-letter queue %q holds %d dead letters, and the scratch message could not be taken out from behind them untouched", q.Name, q.Messages)
+		return fmt.Sprintf("the dead-letter queue %q holds %s, and the scratch message could not be taken out from behind what is there untouched", q.Name, count(q.Messages, "dead letter"))
 	}
 	return ""
 }

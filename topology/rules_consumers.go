@@ -29,7 +29,7 @@ func consumersRule(f facts, _ Need) []Finding {
 	if len(auto) > 0 {
 		out = append(out, Finding{
 			Code: "auto-ack", Severity: Error,
-			Seen: consumers(auto, len(f.vitals.consumers)) + " without acknowledgements",
+			Seen: "consumers without acknowledgements: " + counted(auto, len(f.vitals.consumers)),
 			Why:  "a message is gone the moment it is sent to such a consumer: it is neither retried nor dead-lettered",
 			Fix:  "have it consume with autoAck=false and ack what it handled, or stop it",
 		})
@@ -37,7 +37,7 @@ func consumersRule(f facts, _ Need) []Finding {
 	if len(unbounded) > 0 {
 		out = append(out, Finding{
 			Code: "no-prefetch", Severity: Warning,
-			Seen: consumers(unbounded, len(f.vitals.consumers)) + " without a prefetch limit",
+			Seen: "consumers without a prefetch limit: " + counted(unbounded, len(f.vitals.consumers)),
 			Why: "it takes the whole queue: other consumers get nothing, and when it dies everything it held counts as " +
 				"returned, and as delivered before",
 			Fix: fmt.Sprintf("have it set basic.qos, to %d for example", usualPrefetch),
@@ -46,10 +46,9 @@ func consumersRule(f facts, _ Need) []Finding {
 	return out
 }
 
-// consumers counts some consumers and names one of them.
-func consumers(some []apiConsumer, of int) string {
-	return fmt.Sprintf("%d of %d consumers (tag %q, connection %q) take messages",
-		len(some), of, some[0].Tag, some[0].Channel.Connection)
+// counted counts some consumers and names one of them.
+func counted(some []apiConsumer, of int) string {
+	return fmt.Sprintf("%d of %d (tag %q, connection %q)", len(some), of, some[0].Tag, some[0].Channel.Connection)
 }
 
 // consumerTimeoutRule judges whether what is prefetched behind a message that
@@ -103,7 +102,7 @@ func messagesRule(f facts, need Need) []Finding {
 	if transient := f.vitals.messages - f.vitals.persistent; f.kind == string(Classic) && f.durable && transient > 0 {
 		out = append(out, Finding{
 			Code: "transient-messages", Severity: Warning,
-			Seen: fmt.Sprintf("%d of %d messages are not persistent", transient, f.vitals.messages),
+			Seen: fmt.Sprintf("messages that are not persistent: %d of %d", transient, f.vitals.messages),
 			Why:  "a restart of the broker loses them, and their dead letters too",
 			Fix:  "publish with delivery mode 2 (persistent)",
 		})

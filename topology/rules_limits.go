@@ -48,7 +48,7 @@ func (f facts) lengthLimit() (int64, bool) {
 
 func (f facts) lengthText() string {
 	if n, set := f.smaller("x-max-length", "max-length"); set {
-		return fmt.Sprintf("%d messages", n)
+		return count(int(n), "message")
 	}
 	n, _ := f.lengthLimit()
 	return fmt.Sprintf("%d bytes", n)

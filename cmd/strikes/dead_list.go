@@ -115,7 +115,7 @@ func (a *app) deadLetters(ctx context.Context, g *graveyard, f deadletter.Filter
 		case err != nil:
 			return nil, g.fail(err)
 		default:
-			has = fmt.Sprintf("It has %d messages", g.unseen)
+			has = "It has " + plural(g.unseen, "message")
 		}
 		fmt.Fprintf(a.stderr, "queue %s is not looked at: %s.\n%s. What follows is from the records: it may have left the queue since.\n",
 			g.where(), printable(g.dead.Handling.Why, ""), has)

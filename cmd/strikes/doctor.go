@@ -188,7 +188,7 @@ func (r *rounds) list(ctx context.Context) ([]string, error) {
 	case len(found.Queues) == 0:
 		return nil, coded{fmt.Errorf("no queue in virtual host %q", r.report.vhost), exitNothing}
 	case len(found.PassedOver) > 0:
-		fmt.Fprintf(r.app.stderr, "strikes: passed over %d queues that are exclusive, streams, or the dead-letter queues of others\n", len(found.PassedOver))
+		fmt.Fprintf(r.app.stderr, "strikes: passed over %s: exclusive, a stream, or the dead-letter queue of another\n", plural(len(found.PassedOver), "queue"))
 	}
 	return found.Queues, nil
 }

@@ -1,0 +1,98 @@
+package counter
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// Somebody else's value at a record's key stands among the records as what it is, and hides none of them.
+func TestForeignValues(t *testing.T) {
+	for _, c := range servers(t) {
+		for _, id := range []string{"text", "hash", "ours"} {
+			mustFail(t, c, message(id), "a")
+		}
+		q := c.opts.queueKey("/", "orders") + "r:"
+		text, hash := q+member("text", ""), q+member("hash", "")
+		if err := errors.Join(c.rdb.Set(t.Context(), text, "no record", 0).Err(), c.rdb.Del(t.Context(), hash).Err(),
+			c.rdb.HSet(t.Context(), hash, "a", "b").Err()); err != nil {
+			t.Fatal(err)
+		}
+		for id, key := range map[string]string{"text": text, "hash": hash} {
+			got, err := c.Get(t.Context(), "/", "orders", id)
+			if err != nil || len(got) != 1 || got[0].State != Foreign || got[0].Key != key {
+				t.Errorf("%s: %+v, %v", id, got, err)
+			}
+		}
+		states := map[State]int{}
+		for r, err := range c.List(t.Context(), "/", "orders") {
+			if err != nil {
+				t.Fatal(err)
+			}
+			states[r.State]++
+		}
+		if diff := cmp.Diff(map[State]int{Foreign: 2, Live: 1}, states); diff != "" {
+			t.Errorf("list -want +got:\n%s", diff)
+		}
+		found, err := c.Lookup(t.Context(), "/", "orders", []Message{message("text"), message("hash"), message("ours")})
+		if len(found) != 1 || err != nil {
+			t.Errorf("lookup: %v, %v", found, err)
+		}
+	}
+}
+
+// A value of another type in place of a limit fails every step: it is told apart, and clearing the limit removes it.
+func TestForeignLimit(t *testing.T) {
+	for _, c := range servers(t) {
+		key := c.overrideKey("/", "orders")
+		if err := c.rdb.Set(t.Context(), key, "no limit", 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+		_, err := c.Limit(t.Context(), "/", "orders")
+		for doing, err := range map[string]error{"get": err, "set": c.SetLimit(t.Context(), "/", "orders", Override{MaxRetries: 3, Note: Note{Why: "why"}})} {
+			if !errors.Is(err, ErrForeign) || !strings.Contains(err.Error(), key) {
+				t.Errorf("%s: %v", doing, err)
+			}
+		}
+		if was, err := c.ClearLimit(t.Context(), "/", "orders"); !was || err != nil {
+			t.Errorf("clear: %v, %v", was, err)
+		}
+		if err := c.SetLimit(t.Context(), "/", "orders", Override{MaxRetries: 3, Note: Note{Why: "why"}}); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A value of another type at any key that a step needs: its error says which keys those are and what mends it, and so do
+// those of who looks.
+func TestForeignKeys(t *testing.T) {
+	for _, c := range servers(t) {
+		k := c.opts.keys(message("a"))
+		for key, by := range map[string]string{k.index: "fail list", k.override: "fail", k.dead: "bury buried take", k.record: "fail"} {
+			if err := errors.Join(c.rdb.Del(t.Context(), k.index, k.override, k.dead, k.record).Err(), c.rdb.RPush(t.Context(), key, "somebody's").Err()); err != nil {
+				t.Fatal(err)
+			}
+			for _, doing := range strings.Fields(by) {
+				var err error
+				switch doing {
+				case "fail":
+					_, err = c.Fail(t.Context(), attempt(message("a"), "1"), Failure{Limit: 4})
+				case "bury":
+					_, err = c.Fail(t.Context(), attempt(message("a"), "1"), Failure{})
+				case "list":
+					for _, err = range c.List(t.Context(), "/", "orders") {
+					}
+				case "buried":
+					_, err = c.Buried(t.Context(), "/", "orders")
+				case "take":
+					err = c.AddTaken(t.Context(), "/", "orders", 1)
+				}
+				if !errors.Is(err, ErrForeign) || !strings.Contains(err.Error(), key) || !strings.Contains(err.Error(), "DEL") {
+					t.Errorf("%s with a list at %s: %v", doing, key, err)
+				}
+			}
+		}
+	}
+}
