@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -197,8 +198,8 @@ func (s *session) ended(why error, says *amqp.Error) error {
 	if says == nil {
 		return fmt.Errorf("consumer: queue %q: %w", s.Queue, why)
 	}
-	if says.Code == amqp.FrameError {
-		return fmt.Errorf("consumer: queue %q: %w: %w: the headers of a message may have outgrown a frame, so that nobody can receive it: raise frame_max in the broker's configuration, or take it out of the queue there", s.Queue, why, says)
+	if strings.Contains(says.Reason, amqp.ErrFrameTooLarge.Reason) {
+		return fmt.Errorf("consumer: queue %q: %w: %w: the headers of a message have outgrown a frame, so that nobody can receive it: raise frame_max in the broker's configuration, or take it out of the queue there", s.Queue, why, says)
 	}
 	return fmt.Errorf("consumer: queue %q: %w: %w", s.Queue, why, says)
 }

@@ -72,8 +72,8 @@ func explain(queue string, err error) error {
 		case reply.Code == amqp.AccessRefused && strings.Contains(reply.Reason, "exclusive use"),
 			reply.Code == amqp.ResourceLocked:
 			return fmt.Errorf("%w: %q: wait for it, or stop it", ErrBusy, queue)
-		case reply.Code == amqp.FrameError:
-			return fmt.Errorf("deadletter: queue %q: %w: the headers of a message may have outgrown a frame, so that nobody can receive it: raise frame_max in the broker's configuration", queue, err)
+		case strings.Contains(reply.Reason, amqp.ErrFrameTooLarge.Reason):
+			return fmt.Errorf("deadletter: queue %q: %w: the headers of a message have outgrown a frame, so that nobody can receive it: raise frame_max in the broker's configuration", queue, err)
 		}
 	}
 	return fmt.Errorf("deadletter: queue %q: %w", queue, err)
