@@ -63,9 +63,9 @@ type Consumer struct {
 	// Ordered InPlace. A message requeued by a consumer that is not Ordered may be overtaken by up to twice as many.
 	Prefetch int
 
-	// AckEach acks or nacks each message on its own, as soon as it is decided. Otherwise one ack, or nack, is sent for a quarter
-	// of the Prefetch, or for fewer after about 2 ms. Up to half of the Prefetch can be handled and not acked, if they wait for
-	// one ahead of them: so many more may be handled again after a crash.
+	// AckEach acks or nacks each message on its own, as soon as it is decided. Otherwise one ack, or nack, is sent for a third of
+	// the Prefetch, or for fewer after about 1 ms. Up to two thirds of the Prefetch can be handled and not acked for 5 ms, if
+	// they wait for one ahead of them: so many more may be handled again after a crash.
 	AckEach bool
 
 	Backoff         func(charges int) time.Duration // after so many charges; if nil, DefaultBackoff

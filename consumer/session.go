@@ -121,7 +121,7 @@ func (s *session) settleRun() int {
 	if s.AckEach {
 		return 1
 	}
-	return max(s.Prefetch/4, 1)
+	return max(s.Prefetch/3, 1)
 }
 
 func (s *session) serve(ctx context.Context, l *link) error {

@@ -5,13 +5,17 @@ import (
 	"time"
 )
 
-// tick is how often a window looks for settlements that are due.
-const tick = time.Millisecond
+// tick is how often a window looks for settlements that are due; patience is for how many of them a delivery waits for one
+// before it that is still in hand.
+const (
+	tick     = time.Millisecond
+	patience = 4
+)
 
 // window is what a session has received and not settled, oldest first. It settles in runs: one basic.ack or basic.nack for
 // all that are decided alike, from the oldest up to the first delivery that is still in hand. What is behind that one waits
-// for it to be decided, but not for long: after two ticks it is settled on its own. Requeues that go together also come back
-// together, next to one another, so that the next run of them is one again.
+// for it to be decided, but not for long: after four ticks, or once there are two runs of them, it is settled on its own.
+// Requeues that go together also come back together, next to one another, so that the next run of them is one again.
 type window struct {
 	settled func(*attempt, error) // told of each delivery whose settlement was sent, or could not be
 	timer   *time.Timer           // of the next tick; runs whenever something is decided and not settled
@@ -117,7 +121,7 @@ func (w *window) take() (run, singles []*attempt) {
 		newer := a.newer
 		if a.decided {
 			left--
-			if all || w.ticks >= a.tick+2 {
+			if all || w.ticks >= a.tick+patience {
 				singles = append(singles, a)
 				w.remove(a)
 				w.decided--
@@ -143,20 +147,36 @@ func (w *window) remove(a *attempt) {
 	a.older, a.newer = nil, nil
 }
 
-// settleRuns settles the oldest of the session, each run of them that is decided alike by one ack or nack. It and settleEach
-// are the only places of a session that settle.
+// settleRuns settles the oldest of the session, each run of them that is decided alike by one ack or nack. One delivery between
+// two of a run is settled before it, on its own. This and settleEach are the only places of a session that settle.
 func (w *window) settleRuns(oldest []*attempt) {
 	for len(oldest) > 0 {
-		n := 1
-		for n < len(oldest) && oldest[n].next == oldest[0].next {
-			n++
-		}
-		err := oldest[n-1].settle(n > 1)
-		for _, a := range oldest[:n] {
+		run, between, rest := firstRun(oldest)
+		w.settleEach(between)
+		err := run[len(run)-1].settle(len(run) > 1)
+		for _, a := range run {
 			w.settled(a, err)
 		}
-		oldest = oldest[n:]
+		oldest = rest
 	}
+}
+
+// firstRun divides decided deliveries into the run that begins with the oldest, those between its own, and what follows it.
+func firstRun(oldest []*attempt) (run, between, rest []*attempt) {
+	alike := func(i int) bool { return i < len(oldest) && oldest[i].next == oldest[0].next }
+	n := 1
+	for alike(n) {
+		n++
+	}
+	run = oldest[:n:n] // what follows is copied
+	for ; alike(n) || alike(n+1); n++ {
+		if alike(n) {
+			run = append(run, oldest[n])
+		} else {
+			between = append(between, oldest[n])
+		}
+	}
+	return run, between, oldest[n:]
 }
 
 func (w *window) settleEach(deliveries []*attempt) {

@@ -70,7 +70,7 @@ func TestWindowSettlesInRuns(t *testing.T) {
 		run     int
 		decided string
 		atOnce  string
-		soon    string // after two ticks
+		soon    string // once they have waited long enough
 	}{
 		{"a run", 3, "1 2 3", "..3", "..3"},
 		{"in any order", 3, "3 1 2", "..3", "..3"},
@@ -83,7 +83,10 @@ func TestWindowSettlesInRuns(t *testing.T) {
 		{"requeues", 3, "1r 2r 3r", "..3r", "..3r"},
 		{"dead letters", 3, "1d 2d 3d", "..3d", "..3d"},
 		{"one requeue", 3, "1r", "", "1r"},
-		{"past a requeue", 4, "1 2r 3 4", "1 2r ..4", "1 2r ..4"},
+		{"past a requeue", 4, "1 2r 3 4", "2r ..4", "2r ..4"},
+		{"past two requeues", 5, "1 2r 3r 4 5", "1 ..3r ..5", "1 ..3r ..5"},
+		{"past one of each kind", 4, "1 2r 3d 4", "1 2r 3d 4", "1 2r 3d 4"},
+		{"past every second", 6, "1r 2 3r 4d 5r 6", "2 4d ..5r 6", "2 4d ..5r 6"},
 		{"past requeues at the head", 4, "1r 2r 3 4", "..2r ..4", "..2r ..4"},
 		{"each kind", 6, "1 2 3r 4r 5d 6d", "..2 ..4r ..6d", "..2 ..4r ..6d"},
 		{"requeues behind one in hand", 3, "2r 3r 4", "", "2r 3r 4"},
@@ -100,7 +103,7 @@ func TestWindowSettlesInRuns(t *testing.T) {
 				if got := seen.String(); got != tc.atOnce {
 					t.Errorf("at once: %q, want %q", got, tc.atOnce)
 				}
-				time.Sleep(2*tick + 1)
+				time.Sleep(patience*tick + 1)
 				synctest.Wait()
 				if got := seen.String(); got != tc.soon {
 					t.Errorf("soon: %q, want %q", got, tc.soon)

@@ -3,6 +3,7 @@ package counter
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"sync"
 	"time"
 
@@ -106,7 +107,12 @@ func (p *pipeline) enter(c *passenger) {
 
 // fly sends one batch after the other, until nobody waits.
 func (p *pipeline) fly(to place, l *line) {
-	for batch := p.board(to, l); batch != nil; batch = p.board(to, l) {
+	for {
+		runtime.Gosched() // whoever is about to take a step comes along
+		batch := p.board(to, l)
+		if batch == nil {
+			return
+		}
 		p.send(batch)
 	}
 }
