@@ -52,7 +52,8 @@ func (s *session) close(l *link) error {
 
 // land returns nil once the queue has all acks. To begin a consumer takes its turn in the log of a quorum queue, behind those
 // that were passed on, which releases the rest; to end it, behind these. Of 300 sent at once none was lost then, up to 267
-// without (3.10.8, 4.0.5, 4.3.6). Beside the one that is active this one gets nothing, and its end hands nothing over.
+// without (3.10.8, 4.0.5, 4.3.6: TestSingleAcksOfALostConnection). Beside the one that is active this one gets nothing, and
+// its end hands nothing over.
 func (s *session) land(channel wire) error {
 	const tag = "strikes-land"
 	if _, err := channel.Consume(s.Queue, tag, false, false, false, false, nil); err != nil {

@@ -245,7 +245,8 @@ func (s *session) ack(l *Letter, andBefore bool) error {
 // back: it loses them if the connection is lost, or closed. To begin a consumer
 // takes its turn in the queue's log, behind those that were passed on, which
 // releases the rest; to end it, behind these: of 300 acks sent at once up to 267
-// were lost without that, none with it (3.10.8, 4.0.5 and 4.3.6).
+// were lost without that, none with it (3.10.8, 4.0.5 and 4.3.6:
+// TestSingleAcksOfALostConnection).
 func (s *session) land() error {
 	if s.classic {
 		return s.fence()

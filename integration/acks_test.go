@@ -1,0 +1,91 @@
+package integration
+
+import (
+	"net"
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/topology"
+)
+
+// TestSingleAcksOfALostConnection is what consumer and deadletter rest on when they end: a quorum queue may lose single acks that
+// its channel keeps back, and has them all once a second consumer was begun and ended there. With -v it says how many it lost.
+func TestSingleAcksOfALostConnection(t *testing.T) {
+	const n = 300
+	queue := declared(t, topology.Quorum)
+	for range 3 {
+		for _, lands := range []bool{false, true} {
+			publish(t, queue, "m", n)
+			ackAndBreak(t, queue, n, lands)
+			lost := returned(t, queue)
+			t.Logf("landed %v: %d of %d acks lost", lands, lost, n)
+			if lands && lost > 0 {
+				t.Errorf("%d of %d acks were lost", lost, n)
+			}
+		}
+	}
+}
+
+// ackAndBreak acks n deliveries, each on its own, and breaks the connection under them.
+func ackAndBreak(t *testing.T, queue string, n int, lands bool) {
+	t.Helper()
+	var socket net.Conn
+	conn, err := amqp.DialConfig(brokerURL(t), amqp.Config{Dial: func(network, addr string) (c net.Conn, err error) {
+		socket, err = amqp.DefaultDial(10*time.Second)(network, addr)
+		return socket, err
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	ch, err := conn.Channel()
+	if err != nil {
+		t.Fatal(err)
+	}
+	deliveries, err := ch.Consume(queue, "first", false, false, false, false, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var tags []uint64
+	for range n {
+		select {
+		case d := <-deliveries:
+			tags = append(tags, d.DeliveryTag)
+		case <-time.After(20 * time.Second):
+			t.Fatalf("%d of %d were delivered", len(tags), n)
+		}
+	}
+	for _, tag := range tags {
+		if err := ch.Ack(tag, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if lands {
+		if _, err := ch.Consume(queue, "second", false, false, false, false, nil); err != nil {
+			t.Fatal(err)
+		}
+		if err := ch.Cancel("second", false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	closed := conn.NotifyClose(make(chan *amqp.Error, 1))
+	_ = socket.Close()
+	<-closed
+}
+
+// returned empties a queue that has no consumer any more, and counts what was in it.
+func returned(t *testing.T, queue string) (n int) {
+	t.Helper()
+	eventually(t, 10*time.Second, "the consumer gone", func() bool {
+		gone := false
+		err := onChannel(dialer(t), func(ch *amqp.Channel) error {
+			q, err := ch.QueueDeclarePassive(queue, false, false, false, false, nil)
+			gone = q.Consumers == 0
+			return err
+		})
+		return err == nil && gone
+	})
+	return purged(t, queue)
+}
