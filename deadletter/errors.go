@@ -54,7 +54,7 @@ func incomplete(queue string, missing int) error {
 type busyError struct{ queue amqp.Queue }
 
 func (e *busyError) Error() string {
-	return fmt.Sprintf("%v: consumers %d, messages that they do not hold %d", ErrBusy, e.queue.Consumers, e.queue.Messages)
+	return fmt.Sprintf("%v: consumers %d, messages beside those that they hold %d", ErrBusy, e.queue.Consumers, e.queue.Messages)
 }
 
 func (*busyError) Unwrap() error { return ErrBusy }

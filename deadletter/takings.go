@@ -9,7 +9,7 @@ import (
 
 const (
 	// noteEvery is the least time between two notes.
-	noteEvery = 500 * time.Millisecond
+	noteEvery = 100 * time.Millisecond
 	// noteTime is how long a note may take, also of what was interrupted.
 	noteTime = 2 * time.Second
 )

@@ -85,7 +85,7 @@ func (m *management) get(ctx context.Context, out any, query string, segments ..
 	case http.StatusNotFound:
 		return fmt.Errorf("GET %s: %w", where, errNoSuch)
 	case http.StatusUnauthorized, http.StatusForbidden:
-		return fmt.Errorf("GET %s: %s: user %q: %w", where, res.Status, m.user, ErrManagementDenied)
+		return fmt.Errorf("GET %s: %s: user %q: %w", where, res.Status, m.user, denial(res))
 	default:
 		return fmt.Errorf("GET %s: %s", where, res.Status)
 	}
@@ -96,6 +96,27 @@ func (m *management) get(ctx context.Context, out any, query string, segments ..
 	}
 	return nil
 }
+
+// denial tells a user that the API does not know by that password from one that it lets do nothing. RabbitMQ 4 says the same
+// of both.
+func denial(res *http.Response) error {
+	var says struct{ Reason string }
+	err := json.NewDecoder(io.LimitReader(res.Body, maxAnswer)).Decode(&says)
+	if err == nil && res.StatusCode == http.StatusUnauthorized && says.Reason != "Not management user" {
+		return errLogin
+	}
+	return ErrManagementDenied
+}
+
+// errLogin is an ErrManagementDenied.
+var errLogin error = loginError{}
+
+type loginError struct{}
+
+func (loginError) Error() string {
+	return "the password is wrong, or there is no such user, or it lacks the tag management"
+}
+func (loginError) Unwrap() error { return ErrManagementDenied }
 
 // escape joins path segments that may hold anything, "/" included. A plus sign
 // is escaped because some versions read it as a space.

@@ -120,6 +120,9 @@ func quiet(c *cli.Command) {
 		return fmt.Errorf("%s (see %s --help)", inWords(err), c.FullName())
 	}
 	c.HideHelpCommand = true
+	if len(c.Commands) == 0 { // else: COMMAND ARGUMENT --help
+		c.CommandNotFound = func(_ context.Context, c *cli.Command, _ string) { _ = cli.ShowSubcommandHelp(c) }
+	}
 	for _, sub := range c.Commands {
 		quiet(sub)
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -135,8 +136,54 @@ func TestTakenIsBestEffort(t *testing.T) {
 			t.Errorf("%q: exit code %d: %s", args, code, stderr)
 		}
 	}
-	if out := mustOutput(t, with(strikesOn(t, queue, "status", queue), own)); !strings.Contains(out, "holds 0: 3 are unaccounted for") {
-		t.Errorf("status:\n%s", out)
+	var out string
+	eventually(t, 4*arriving, "a status that misses what nobody noted, but for a management API", func() bool {
+		out = mustOutput(t, with(strikesOn(t, queue, "status", queue), own))
+		return strings.Contains(out, "holds 0\nmissing    3: ") || strings.Contains(out, "holds 0, 3 at least taken out of it\n")
+	})
+}
+
+// TestStatusDuringReplay: letters that are on their way are not called missing, however old what tells of each is.
+func TestStatusDuringReplay(t *testing.T) {
+	store, queue := ownStore(t), ownQueue(t)
+	own := "REDIS_URL=" + store.URL
+	publish := strikesOn(t, queue, "publish", queue)
+	publish.Stdin = strings.NewReader(strings.Repeat("order\n", 300))
+	mustOutput(t, publish)
+	look := func() (s standing) {
+		t.Helper()
+		out := mustOutput(t, with(strikesOn(t, queue, "status", "--json", queue), own))
+		if err := json.Unmarshal([]byte(out), &s); err != nil {
+			t.Fatal(err)
+		}
+		if s.Dead.Missing > 0 {
+			t.Errorf("missing: %s", s.Dead.Verdict)
+		}
+		return s
+	}
+	consume := with(strikesOn(t, queue, "consume", "--max-retries", "0", "--concurrency", "8", "--exit-when-idle", "500ms", queue, "--", "false"), own)
+	if err := consume.Start(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, time.Minute, "all dead-lettered and at rest", func() bool {
+		s := look()
+		return s.Dead.Count == 300 && s.Dead.Unclear == 0 && s.Time.Sub(s.Dead.Since) > arriving
+	})
+	if err := consume.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	replay := with(strikesOn(t, queue, "dead", "replay", "--all", "--yes", "--force", "--rate", "150", "--watch", "0s", queue), own)
+	if err := replay.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for range 8 {
+		look()
+	}
+	if err := replay.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if s := look(); s.Dead.Replayed != 300 || *s.Dead.Holds != 0 {
+		t.Errorf("after it: %+v", s.Dead)
 	}
 }
 
@@ -305,8 +352,8 @@ func TestStatusWithManagement(t *testing.T) {
 			if err != nil || s.Unacked == nil || s.Rates == nil || s.Dead.Taken == nil {
 				t.Fatalf("%+v, %v", s, err)
 			}
-			if *s.Unacked != 7 || s.Rates.Acked != 2.5 || *s.Dead.Holds != 1 || *s.Dead.Taken != 4 {
-				t.Errorf("unacked %d, acked %.1f/s, holds %d, taken %d", *s.Unacked, s.Rates.Acked, *s.Dead.Holds, *s.Dead.Taken)
+			if *s.Unacked != 7 || s.Rates.Acked != 2.5 || *s.Dead.Holds != 0 || *s.Dead.Taken != 4 || !s.Dead.moving {
+				t.Errorf("unacked %d, acked %.1f/s, holds %d, taken %d, moving %v", *s.Unacked, s.Rates.Acked, *s.Dead.Holds, *s.Dead.Taken, s.Dead.moving)
 			}
 		})
 	}

@@ -49,6 +49,9 @@ func (a *app) listDead(ctx context.Context, c *cli.Command) error {
 	}
 	want := seek(f.IDs)
 	limited, err := printDead(letters, out, limit, g, want)
+	if errors.Is(err, deadletter.ErrBusy) && g.store != nil {
+		err = fmt.Errorf("%w; --records lists what the store knows of them", err)
+	}
 	if err == nil && !limited {
 		err = want.missing(g.dead.Name)
 	}

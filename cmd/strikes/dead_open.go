@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 	"github.com/urfave/cli/v3"
@@ -47,14 +48,14 @@ func (a *app) graveyardOf(ctx context.Context, c *cli.Command, queue string) (*g
 	}
 	if !c.Bool("no-store") {
 		if g.store, err = storeOf(ctx, c); err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%w (--no-store goes without it)", err)
 		}
 		g.dead.Records = g.store
 	}
 	if c.Bool("records") {
 		return g, nil
 	}
-	if err := g.judge(ctx, api, c.Bool("force")); err != nil {
+	if err := g.judge(ctx, a.stderr, api, c.String("dead-letter-queue") != "", c.Bool("force")); err != nil {
 		g.close()
 		return nil, err
 	}
@@ -69,16 +70,27 @@ func (g *graveyard) close() {
 
 // judge asks what kind of queue it is. Where AMQP does not tell enough, the management API is asked: the one that is given,
 // or where there usually is one.
-func (g *graveyard) judge(ctx context.Context, management string, force bool) error {
+func (g *graveyard) judge(ctx context.Context, stderr io.Writer, management string, named, force bool) error {
 	return g.broker.with(ctx, func(conn *amqp.Connection) error {
+		slow := time.AfterFunc(2*time.Second, func() {
+			fmt.Fprintf(stderr, "waiting for the management API to know queue %s, for 15 s at most\n", g.where())
+		})
+		defer slow.Stop()
 		told, err := topology.Describe(ctx, conn, g.dead.Name, management, nil)
+		if errors.Is(err, topology.ErrQueueNotFound) && !named {
+			return fmt.Errorf("%w, where the dead letters of queue %q would be: --dead-letter-queue names another", err, g.queue)
+		}
 		if err != nil {
 			return err
 		}
 		h := nature(told).Handling()
 		if guess := guessManagement(g.broker.url); !h.Hold && management == "" && guess != "" {
-			if more, err := topology.Describe(ctx, conn, g.dead.Name, guess, nil); err == nil && more.PolicyKnown {
+			more, err := topology.Describe(ctx, conn, g.dead.Name, guess, guessing)
+			switch {
+			case err == nil && more.PolicyKnown:
 				told, h = more, nature(more).Handling()
+			case err == nil:
+				h.Why += "; its usual place was tried, --management-url names another: " + more.Unread
 			}
 		}
 		if told.Unread != "" && !h.Hold {

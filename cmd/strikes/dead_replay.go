@@ -33,7 +33,7 @@ func (a *app) replayDead(ctx context.Context, c *cli.Command) error {
 	}
 	to := "the queues in which they died"
 	if r.Target != nil {
-		to = fmt.Sprintf("exchange %s, key %s", shown(r.Target.Exchange), shown(r.Target.Key))
+		to = targetText(*r.Target)
 	}
 	ok, err := a.agreed(ctx, c, g, deadVerb{"replay", "replayed", " to " + to, r.Filter, r.Max})
 	if err != nil || !ok {
@@ -68,6 +68,13 @@ func (a *app) replayDead(ctx context.Context, c *cli.Command) error {
 		return err
 	}
 	return t.want.also(err, g.dead.Name)
+}
+
+func targetText(t deadletter.Target) string {
+	if t.Key == "" {
+		return fmt.Sprintf("exchange %s, each with its own key", shown(t.Exchange))
+	}
+	return fmt.Sprintf("exchange %s, key %s", shown(t.Exchange), shown(t.Key))
 }
 
 func replaySettings(c *cli.Command, ids []string) (deadletter.Replay, error) {

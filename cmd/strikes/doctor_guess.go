@@ -17,6 +17,9 @@ import (
 // guessTimeout bounds the wait for an API that nobody said is there.
 const guessTimeout = 3 * time.Second
 
+// guessing takes no proxy: a password that nobody gave for this goes to the broker's host and nowhere else.
+var guessing = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+
 // guess tries the usual place of the management API, unless one was given.
 func (r *rounds) guess(ctx context.Context, b *broker) {
 	if r.need.Management != "" {
@@ -35,7 +38,7 @@ func (b *broker) guess(ctx context.Context, conn *amqp.Connection, need topology
 	defer cancel()
 	with := need
 	with.Management = guessManagement(b.url)
-	with.HTTPClient = &http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true}}
+	with.HTTPClient = guessing
 	if err := topology.TryManagement(ctx, conn, with); err != nil {
 		return need, err
 	}

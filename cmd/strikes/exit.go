@@ -52,7 +52,9 @@ func exitCode(err error) int {
 		return known.code
 	case errors.Is(err, context.Canceled):
 		return exitInterrupted
-	case errors.As(err, &refused), errors.Is(err, topology.ErrQueueNotFound):
+	case errors.As(err, &refused):
+		return refusalCode(refused.Findings)
+	case errors.Is(err, topology.ErrQueueNotFound):
 		return exitUsage
 	case errors.As(err, &store):
 		return storeCode(store.Cause)
@@ -77,6 +79,16 @@ func storeCode(c counter.Cause) int {
 	default:
 		return exitUnreachable
 	}
+}
+
+// refusalCode is for a queue that consumers must not use. What nobody was let see is not the queue's fault.
+func refusalCode(why []topology.Finding) int {
+	for _, f := range why {
+		if f.Code != topology.CodeDenied {
+			return exitUsage
+		}
+	}
+	return exitDenied
 }
 
 // answerCode is for a reply code of the broker's; zero if there was none.

@@ -28,7 +28,7 @@ func (a *app) statusCommand() *cli.Command {
 			"are up to 5 s old.",
 		Flags: storeFlags(
 			managementFlag("which tells what AMQP does not"),
-			&cli.StringFlag{Name: "dead-letter-queue", Sources: env("dead-letter-queue"), DefaultText: "QUEUE.dlq", Usage: "where dead letters go: `NAME`"},
+			&cli.StringFlag{Name: "dead-letter-queue", Aliases: []string{"dlq"}, Sources: env("dead-letter-queue"), DefaultText: "QUEUE.dlq", Usage: "where dead letters go: `NAME`"},
 			&cli.IntFlag{Name: "limit", Value: 20, Usage: "tell of `N` messages at most; 0: all"},
 			&cli.BoolFlag{Name: "watch", Usage: "look again and again; on a terminal, q ends it"},
 			&cli.DurationFlag{Name: "interval", Value: 2 * time.Second, Usage: "between two looks: `TIME`"},

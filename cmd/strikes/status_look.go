@@ -52,6 +52,7 @@ type looker struct {
 	dead   string        // the dead-letter queue
 	api    topology.Need // the management API, if there is one
 	tried  bool          // its usual place
+	denied string        // what the API that is there said
 	most   int           // messages to tell of; 0: all
 }
 
@@ -74,10 +75,16 @@ func (l *looker) look(ctx context.Context) (standing, error) {
 	}
 	if !l.tried && l.api.Management == "" {
 		l.tried = true
-		l.api, _ = l.broker.guess(ctx, l.conn, l.api) // nobody said that it is there
+		var err error
+		if l.api, err = l.broker.guess(ctx, l.conn, l.api); errors.Is(err, topology.ErrManagementDenied) {
+			l.denied = "no rates, and what others took out of the dead-letter queue is not seen: " + err.Error()
+		}
 	}
-	if l.api.Management != "" {
+	switch {
+	case l.api.Management != "":
 		l.askManagement(ctx, &s)
+	case l.denied != "":
+		s.Notes = append(s.Notes, l.denied)
 	}
 	s.Dead.judge()
 	return s, nil
@@ -107,7 +114,7 @@ func (l *looker) askBroker(ctx context.Context, s *standing) error {
 		return l.broken(err)
 	}
 	if found {
-		s.Dead.Holds = &q.Messages
+		s.Dead.Holds, s.Dead.consumers = &q.Messages, q.Consumers
 	}
 	return nil
 }
@@ -175,6 +182,9 @@ func (l *looker) askStore(ctx context.Context, s *standing) error {
 			s.Notes = append(s.Notes, "something else than a record is at a record's key, whose message is held: strikes counter list says what to do")
 		case r.State == counter.DeadLetter:
 			reasons[brief(r.LastError, 200)]++
+			if s.Time.Sub(r.LastTime) < arriving {
+				s.Dead.recent++
+			}
 		}
 	}
 	s.Dead.Reasons, s.Dead.Others = reasons.most(maxReasons)
@@ -231,6 +241,8 @@ func (l *looker) askManagement(ctx context.Context, s *standing) {
 		s.Notes = append(s.Notes, "what was taken out of "+shown(l.dead)+" cannot be told: "+err.Error())
 		return
 	}
-	holds := *s.Dead.Holds + arrived.Unacked
-	s.Dead.Holds, s.Dead.Taken = &holds, &arrived.Taken
+	if s.Dead.consumers > 0 {
+		s.Dead.Out = arrived.Unacked
+	}
+	s.Dead.Taken, s.Dead.moving = &arrived.Taken, arrived.Ready != *s.Dead.Holds || arrived.Unacked > 0
 }

@@ -88,40 +88,43 @@ func TestTally(t *testing.T) {
 }
 
 func TestJudgeDeadLetters(t *testing.T) {
+	five := func(d deadLetters) deadLetters { d.Count = 5; return d }
+	n := func(n int) *int { return &n }
+	taken := func(n int64) *int64 { return &n }
+	const lost = ": taken out unseen, or by a command that was killed; expired; or lost"
 	for _, tc := range []struct {
-		count        int64
-		holds, taken int // negative: not known
-		replayed     int64
-		missing      int64
-		want         string
+		d                deadLetters
+		missing, unclear int64
+		want             string
 	}{
-		{5, -1, -1, 0, 0, "whether they arrived cannot be told: there is no queue q.dlq (--dead-letter-queue names another)"},
-		{5, -1, -1, 5, 0, "whether they arrived cannot be told: there is no queue q.dlq (--dead-letter-queue names another)"},
-		{0, 0, -1, 0, 0, "q.dlq holds 0"},
-		{5, 5, -1, 0, 0, "q.dlq holds 5"},
-		{5, 9, 0, 0, 0, "q.dlq holds 9"}, // others' dead letters too
-		{5, 3, -1, 0, 2, "q.dlq holds 3: 2 are unaccounted for: taken out unseen, expired, or lost"},
-		{5, 3, 2, 0, 0, "q.dlq holds 3, 2 at least were taken out of it"},
-		{5, 3, 7, 0, 0, "q.dlq holds 3, 7 at least were taken out of it"},
-		{5, 3, 1, 0, 1, "q.dlq holds 3, 1 at least were taken out of it: 1 are unaccounted for: taken out unseen, expired, or lost"},
-		{5, 0, 0, 0, 5, "q.dlq holds 0: 5 are unaccounted for: taken out unseen, expired, or lost"},
-		{5, 3, -1, 2, 0, "q.dlq holds 3, 2 were replayed or dropped"},
-		{5, 2, -1, 2, 1, "q.dlq holds 2, 2 were replayed or dropped: 1 are unaccounted for: taken out unseen, expired, or lost"},
-		{5, 3, 0, 2, 0, "q.dlq holds 3, 2 were replayed or dropped"}, // the broker began to count later
-		{5, 3, 2, 2, 0, "q.dlq holds 3, 2 were replayed or dropped"}, // seen by both
-		{5, 2, 3, 2, 0, "q.dlq holds 2, 2 were replayed or dropped, 3 at least were taken out of it"},
-		{5, 1, 3, 2, 1, "q.dlq holds 1, 2 were replayed or dropped, 3 at least were taken out of it: 1 are unaccounted for: taken out unseen, expired, or lost"},
-		{5, 3, -1, 4, 0, "q.dlq holds 3, 4 were replayed or dropped"}, // copies of one
+		{five(deadLetters{}), 0, 0, "whether they arrived cannot be told: there is no queue q.dlq (--dead-letter-queue names another)"},
+		{five(deadLetters{Replayed: 5}), 0, 0, "whether they arrived cannot be told: there is no queue q.dlq (--dead-letter-queue names another)"},
+		{deadLetters{Holds: n(0)}, 0, 0, "q.dlq holds 0"},
+		{five(deadLetters{Holds: n(5)}), 0, 0, "q.dlq holds 5"},
+		{five(deadLetters{Holds: n(9), Taken: taken(0)}), 0, 0, "q.dlq holds 9"}, // others' dead letters too
+		{five(deadLetters{Holds: n(3)}), 2, 0, "q.dlq holds 3; missing 2" + lost},
+		{five(deadLetters{Holds: n(3), Taken: taken(2)}), 0, 0, "q.dlq holds 3, 2 at least taken out of it"},
+		{five(deadLetters{Holds: n(3), Taken: taken(7)}), 0, 0, "q.dlq holds 3, 7 at least taken out of it"},
+		{five(deadLetters{Holds: n(3), Taken: taken(1)}), 1, 0, "q.dlq holds 3, 1 at least taken out of it; missing 1" + lost},
+		{five(deadLetters{Holds: n(0), Taken: taken(0)}), 5, 0, "q.dlq holds 0; missing 5" + lost},
+		{five(deadLetters{Holds: n(3), Replayed: 2}), 0, 0, "q.dlq holds 3, 2 replayed or dropped"},
+		{five(deadLetters{Holds: n(2), Replayed: 2}), 1, 0, "q.dlq holds 2, 2 replayed or dropped; missing 1" + lost},
+		{five(deadLetters{Holds: n(3), Taken: taken(0), Replayed: 2}), 0, 0, "q.dlq holds 3, 2 replayed or dropped"}, // the broker began to count later
+		{five(deadLetters{Holds: n(3), Taken: taken(2), Replayed: 2}), 0, 0, "q.dlq holds 3, 2 replayed or dropped"}, // seen by both
+		{five(deadLetters{Holds: n(2), Taken: taken(3), Replayed: 2}), 0, 0, "q.dlq holds 2, 2 replayed or dropped, 3 at least taken out of it"},
+		{five(deadLetters{Holds: n(1), Taken: taken(3), Replayed: 2}), 1, 0, "q.dlq holds 1, 2 replayed or dropped, 3 at least taken out of it; missing 1" + lost},
+		{five(deadLetters{Holds: n(3), Replayed: 4}), 0, 0, "q.dlq holds 3, 4 replayed or dropped"}, // copies of one
+		// what is not at rest is not judged
+		{five(deadLetters{Holds: n(1), Out: 2, consumers: 1}), 0, 4, "q.dlq holds 1, 2 out with its consumers, 4 on the way or in use"},
+		{five(deadLetters{Holds: n(1), Taken: taken(1), moving: true}), 0, 3, "q.dlq holds 1, 1 at least taken out of it, 3 on the way or in use"},
+		{five(deadLetters{Holds: n(1), recent: 1}), 3, 1, "q.dlq holds 1, 1 on the way or in use; missing 3" + lost},
+		{five(deadLetters{Holds: n(1), recent: 9}), 0, 4, "q.dlq holds 1, 4 on the way or in use"},
+		{five(deadLetters{Holds: n(5), consumers: 1, recent: 2}), 0, 0, "q.dlq holds 5"},
 	} {
-		d := deadLetters{Count: tc.count, Queue: "q.dlq", Replayed: tc.replayed}
-		if tc.holds >= 0 {
-			d.Holds = &tc.holds
-		}
-		if taken := int64(tc.taken); taken >= 0 {
-			d.Taken = &taken
-		}
-		if d.judge(); d.Verdict != tc.want || d.Missing != tc.missing {
-			t.Errorf("%+v: %d missing, %s", tc, d.Missing, d.Verdict)
+		d := tc.d
+		d.Queue = "q.dlq"
+		if d.judge(); d.Verdict != tc.want || d.Missing != tc.missing || d.Unclear != tc.unclear {
+			t.Errorf("%d missing, %d unclear, %s; want %d, %d, %s", d.Missing, d.Unclear, d.Verdict, tc.missing, tc.unclear, tc.want)
 		}
 	}
 }
@@ -227,7 +230,8 @@ blocking   5 messages
       attempt 1 of 6, running for 1s
   and 1 more
 dead       3 since 2026-11-20 12:00:00Z
-           orders.dlq holds 2: 1 are unaccounted for: taken out unseen, expired, or lost
+           orders.dlq holds 2
+missing    1: taken out unseen, or by a command that was killed; expired; or lost
         3  no stock`
 	if diff := cmp.Diff(want, strings.Join(fitted(s.text(), 0, 0, false), "\n")); diff != "" {
 		t.Error(diff)

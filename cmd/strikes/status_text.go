@@ -149,14 +149,14 @@ func (b blocking) with() string {
 const shownReasons = 5
 
 func (d deadLetters) text() []row {
-	text, kind := "dead       none", rowPlain
+	text := "dead       none"
 	if d.Count > 0 {
 		text = fmt.Sprintf("dead       %d since %s", d.Count, d.Since.Format("2006-01-02 15:04:05Z"))
 	}
+	rows := []row{{text: text}, {text: "           " + d.holding}}
 	if d.Missing > 0 {
-		kind = rowAlarm
+		rows = append(rows, row{"missing    " + d.alarm, rowAlarm})
 	}
-	rows := []row{{text: text}, {"           " + d.Verdict, kind}}
 	others := d.Others
 	for _, r := range d.Reasons[min(shownReasons, len(d.Reasons)):] {
 		others += r.Messages
