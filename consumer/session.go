@@ -116,19 +116,11 @@ func (s *session) consume(ctx context.Context, conn *amqp.Connection) error {
 	return s.serve(ctx, l)
 }
 
-// settleRun is how many deliveries are settled together: so few that the broker always has room to send more.
-func (s *session) settleRun() int {
-	if s.AckEach {
-		return 1
-	}
-	return max(s.Prefetch/3, 1)
-}
-
 func (s *session) serve(ctx context.Context, l *link) error {
 	live, kill := context.WithCancelCause(context.WithoutCancel(ctx))
 	stop, halt := context.WithCancel(ctx) // so that what a handler returns after it ended ctx is not charged
 	quit := make(chan struct{})
-	s.window = newWindow(s.settleRun(), func(a *attempt, err error) { s.settled(stop, a, err) })
+	s.window = newWindow(s.Prefetch, s.AckEach, func(a *attempt, err error) { s.settled(stop, a, err) })
 	var workers sync.WaitGroup
 	for range s.Concurrency {
 		workers.Go(func() { s.work(stop, live, quit) })
@@ -284,16 +276,28 @@ func (s *session) fail(err error) {
 
 // work runs handlers, one at a time. While the session stops it only passes on what is ready, to be left.
 func (s *session) work(stop, live context.Context, quit <-chan struct{}) {
-	for {
-		select {
-		case a := <-s.ready:
-			s.settler.try(stop, live, a, s.Handler)
-			if n := s.settler.stuck.Load(); s.MaxStuck > 0 && n >= int64(s.MaxStuck) {
-				s.fail(fmt.Errorf("%w: queue %q: %d were left behind: restart the process", ErrStuck, s.Queue, n))
-			}
-			s.proceed(stop, a)
-		case <-quit:
-			return
+	for a := s.next(quit); a != nil; a = s.next(quit) {
+		s.settler.try(stop, live, a, s.Handler)
+		if n := s.settler.stuck.Load(); s.MaxStuck > 0 && n >= int64(s.MaxStuck) {
+			s.fail(fmt.Errorf("%w: queue %q: %d were left behind: restart the process", ErrStuck, s.Queue, n))
 		}
+		s.proceed(stop, a)
+	}
+}
+
+// next waits for a delivery that may run; nil if there will be none.
+func (s *session) next(quit <-chan struct{}) *attempt {
+	select {
+	case a := <-s.ready:
+		return a
+	default:
+	}
+	s.window.idles()
+	defer s.window.works()
+	select {
+	case a := <-s.ready:
+		return a
+	case <-quit:
+		return nil
 	}
 }

@@ -14,24 +14,37 @@ const (
 
 // window is what a session has received and not settled, oldest first. It settles in runs: one basic.ack or basic.nack for
 // all that are decided alike, from the oldest up to the first delivery that is still in hand. What is behind that one waits
-// for it to be decided, but not for long: after four ticks, or once there are two runs of them, it is settled on its own.
+// for it to be decided, but not for long: after four ticks, once there are two runs of them, or when the broker may send nothing
+// more and a worker is idle, it is settled on its own. One that is decided otherwise than those around it does not end a run.
 // Requeues that go together also come back together, next to one another, so that the next run of them is one again.
 type window struct {
 	settled func(*attempt, error) // told of each delivery whose settlement was sent, or could not be
 	timer   *time.Timer           // of the next tick; runs whenever something is decided and not settled
+	room    int                   // for so many deliveries that the broker may have given out
+	each    bool                  // settle no two together
 
 	mu             sync.Mutex
 	oldest, newest *attempt // linked by older and newer; one that is left unsettled stays, for no run may cover it
+	size           int      // how many they are
+	decided        int      // of them, that wait for their settlement
+	run            int      // how many of those are worth one
+	idle           int      // workers that have nothing to do
 	ticks          int      // so far
-	decided        int      // deliveries that wait for their settlement
-	run            int      // how many of them are worth one
-	sending        bool     // by one goroutine at a time: a tag that a run has covered must not be settled again
-	again          bool     // it is to look once more
-	paused         bool
+
+	due     []settlement // taken out of the window
+	sending bool         // by one goroutine at a time: a tag that a run has covered must not be settled again
+	again   bool         // it is to look once more
+	paused  bool
 }
 
-func newWindow(run int, settled func(*attempt, error)) *window {
-	w := &window{settled: settled, run: run}
+// settlement is one ack or nack: that of the last of these.
+type settlement []*attempt
+
+func newWindow(room int, each bool, settled func(*attempt, error)) *window {
+	w := &window{settled: settled, room: room, each: each, run: max(room/3, 1)}
+	if each {
+		w.run = 1
+	}
 	w.timer = time.AfterFunc(tick, w.tick)
 	return w
 }
@@ -56,6 +69,7 @@ func (w *window) open(a *attempt) {
 		a.older.newer = a
 	}
 	w.newest = a
+	w.size++
 }
 
 // settle has a delivery acked or nacked as its next step says, soon.
@@ -65,12 +79,30 @@ func (w *window) settle(a *attempt) {
 	a.decided, a.tick = true, w.ticks
 	w.decided++
 	switch {
-	case w.decided >= w.run:
+	case w.decided >= w.run || w.starving():
 		w.send()
 	case w.decided == 1:
 		w.timer.Reset(tick)
 	}
 }
+
+// idles is told of a worker that has nothing to do, works when it has again.
+func (w *window) idles() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.idle++; w.decided > 0 && w.starving() {
+		w.send()
+	}
+}
+
+func (w *window) works() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.idle--
+}
+
+// starving reports whether a worker waits for what the broker may not send before something is settled.
+func (w *window) starving() bool { return w.idle > 0 && w.size >= w.room }
 
 // hurry settles what is decided, and from now on each delivery at once.
 func (w *window) hurry() {
@@ -80,43 +112,49 @@ func (w *window) hurry() {
 	w.send()
 }
 
-// pause settles nothing until hurry is called.
+// pause settles nothing until hurry is called, but for one ack or nack that may be on its way.
 func (w *window) pause() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.paused = true
 }
 
-// send settles what is due, with the lock let go meanwhile. If another goroutine is at it, that one looks once more.
+// send settles what is due, with the lock let go meanwhile. If another goroutine is at it, that one looks once more. It is the
+// only place of a session that settles.
 func (w *window) send() {
 	w.again = true
 	if w.sending {
 		return
 	}
 	w.sending = true
-	for w.again && !w.paused {
-		w.again = false
-		run, singles := w.take()
+	for !w.paused && (w.again || len(w.due) > 0) {
+		if len(w.due) == 0 {
+			w.again = false
+			w.take()
+			continue
+		}
+		next := w.due[0]
+		w.due = w.due[1:]
 		w.mu.Unlock()
-		w.settleRuns(run)
-		w.settleEach(singles)
+		err := next[len(next)-1].settle(len(next) > 1)
+		for _, a := range next {
+			w.settled(a, err)
+		}
 		w.mu.Lock()
 	}
 	w.sending = false
 }
 
 // take takes out the decided deliveries up to the first in hand, and of those behind it the ones that have waited long enough,
-// or all if they are many.
-func (w *window) take() (run, singles []*attempt) {
-	if w.decided > 0 {
-		run = make([]*attempt, 0, w.decided)
-	}
+// or all if they are many or keep the workers waiting.
+func (w *window) take() {
+	run := make([]*attempt, 0, w.decided)
 	for w.oldest != nil && w.oldest.decided {
 		run = append(run, w.oldest)
 		w.remove(w.oldest)
 	}
-	w.decided -= len(run)
-	all := w.run == 1 || w.decided >= 2*w.run
+	all := w.run == 1 || w.decided >= 2*w.run || w.starving()
+	var singles []*attempt
 	for a, left := w.oldest, w.decided; left > 0; {
 		newer := a.newer
 		if a.decided {
@@ -124,15 +162,20 @@ func (w *window) take() (run, singles []*attempt) {
 			if all || w.ticks >= a.tick+patience {
 				singles = append(singles, a)
 				w.remove(a)
-				w.decided--
 			}
 		}
 		a = newer
 	}
-	return run, singles
+	if w.each {
+		w.singly(run)
+	} else {
+		w.inRuns(run)
+	}
+	w.singly(singles)
 }
 
-// remove leaves no links: a handler that hangs keeps its attempt, which must not keep all that followed.
+// remove takes a decided delivery out. It leaves no links: a handler that hangs keeps its attempt, which must not keep all that
+// followed.
 func (w *window) remove(a *attempt) {
 	if a.older == nil {
 		w.oldest = a.newer
@@ -145,19 +188,24 @@ func (w *window) remove(a *attempt) {
 		a.newer.older = a.older
 	}
 	a.older, a.newer = nil, nil
+	w.size--
+	w.decided--
 }
 
-// settleRuns settles the oldest of the session, each run of them that is decided alike by one ack or nack. One delivery between
-// two of a run is settled before it, on its own. This and settleEach are the only places of a session that settle.
-func (w *window) settleRuns(oldest []*attempt) {
+// inRuns makes one settlement of each run of the oldest deliveries that is decided alike. One between two of a run goes before
+// it, on its own.
+func (w *window) inRuns(oldest []*attempt) {
 	for len(oldest) > 0 {
 		run, between, rest := firstRun(oldest)
-		w.settleEach(between)
-		err := run[len(run)-1].settle(len(run) > 1)
-		for _, a := range run {
-			w.settled(a, err)
-		}
+		w.singly(between)
+		w.due = append(w.due, run)
 		oldest = rest
+	}
+}
+
+func (w *window) singly(deliveries []*attempt) {
+	for _, a := range deliveries {
+		w.due = append(w.due, settlement{a})
 	}
 }
 
@@ -177,10 +225,4 @@ func firstRun(oldest []*attempt) (run, between, rest []*attempt) {
 		}
 	}
 	return run, between, oldest[n:]
-}
-
-func (w *window) settleEach(deliveries []*attempt) {
-	for _, a := range deliveries {
-		w.settled(a, a.settle(false))
-	}
 }

@@ -44,7 +44,7 @@ var settling = map[string]step{"": stepAck, "r": stepRequeue, "d": stepDeadLette
 // opened is a window with n deliveries in it.
 func opened(run, n int) (*window, []*attempt, *settlements) {
 	seen := &settlements{}
-	w := newWindow(run, func(*attempt, error) {})
+	w := newWindow(3*run, false, func(*attempt, error) {})
 	attempts := make([]*attempt, n+1) // by tag
 	for tag := 1; tag <= n; tag++ {
 		attempts[tag] = &attempt{delivery: amqp.Delivery{Acknowledger: seen, DeliveryTag: uint64(tag)}}
@@ -189,4 +189,63 @@ func tagsUpTo(n int) []int {
 		tags[i] = i + 1
 	}
 	return tags
+}
+
+// TestWindowLetsNoWorkerWait: once all that the broker may give out is here and a worker has nothing to do, whatever is decided
+// makes room.
+func TestWindowLetsNoWorkerWait(t *testing.T) {
+	w, attempts, seen := opened(2, 6)
+	decide := func(tag int, want string) {
+		t.Helper()
+		attempts[tag].next = stepAck
+		w.settle(attempts[tag])
+		if got := seen.String(); got != want {
+			t.Errorf("with %d decided: %q, want %q", tag, got, want)
+		}
+	}
+	decide(3, "")
+	w.idles()
+	if got := seen.String(); got != "3" {
+		t.Errorf("with an idle worker: %q", got)
+	}
+	decide(4, "3") // the broker may send one
+	w.open(&attempt{delivery: amqp.Delivery{Acknowledger: seen, DeliveryTag: 7}})
+	decide(5, "3 4 5")
+	w.open(&attempt{delivery: amqp.Delivery{Acknowledger: seen, DeliveryTag: 8}})
+	w.open(&attempt{delivery: amqp.Delivery{Acknowledger: seen, DeliveryTag: 9}})
+	w.works()
+	decide(6, "3 4 5")
+}
+
+// TestWindowSettlesEach: with AckEach no two are settled by one ack, however many are decided at once.
+func TestWindowSettlesEach(t *testing.T) {
+	w, attempts, seen := opened(1, 3)
+	w.each = true
+	w.pause()
+	for _, tag := range []int{2, 1, 3} {
+		attempts[tag].next = stepAck
+		w.settle(attempts[tag])
+	}
+	w.hurry()
+	if got := seen.String(); got != "1 2 3" {
+		t.Errorf("settled %q", got)
+	}
+}
+
+// TestWindowPausesInTheMiddle: of what was taken out already, too, nothing is settled after pause.
+func TestWindowPausesInTheMiddle(t *testing.T) {
+	w, attempts, seen := opened(2, 6)
+	w.settled = func(*attempt, error) { w.pause() }
+	for _, tag := range []int{2, 3, 4, 5} {
+		attempts[tag].next = stepAck
+		w.settle(attempts[tag])
+	}
+	if got := seen.String(); got != "2" {
+		t.Errorf("settled %q after the pause", got)
+	}
+	w.settled = func(*attempt, error) {}
+	w.hurry()
+	if got := seen.String(); got != "2 3 4 5" {
+		t.Errorf("settled %q in all", got)
+	}
 }

@@ -3,7 +3,6 @@ package counter
 import (
 	"context"
 	"fmt"
-	"runtime"
 	"sync"
 	"time"
 
@@ -107,12 +106,7 @@ func (p *pipeline) enter(c *passenger) {
 
 // fly sends one batch after the other, until nobody waits.
 func (p *pipeline) fly(to place, l *line) {
-	for {
-		runtime.Gosched() // whoever is about to take a step comes along
-		batch := p.board(to, l)
-		if batch == nil {
-			return
-		}
+	for batch := p.board(to, l); batch != nil; batch = p.board(to, l) {
 		p.send(batch)
 	}
 }
