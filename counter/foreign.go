@@ -12,7 +12,7 @@ var ErrForeign = errors.New("somebody else wrote to a key of the store")
 
 // errorAt is storeError for what was done with the keys of a queue, and of a message if it has an ID.
 func (o Options) errorAt(m Message, err error) error {
-	if !isForeign(err) {
+	if causeOf(err) != OtherCause || !isForeign(err) {
 		return storeError(err)
 	}
 	k := o.keys(m)

@@ -100,7 +100,9 @@ func (m *management) get(ctx context.Context, out any, query string, segments ..
 // denial tells a user that the API does not know by that password from one that it lets do nothing. RabbitMQ 4 says the same
 // of both.
 func denial(res *http.Response) error {
-	var says struct{ Reason string }
+	var says struct {
+		Reason string `json:"reason"`
+	}
 	err := json.NewDecoder(io.LimitReader(res.Body, maxAnswer)).Decode(&says)
 	if err == nil && res.StatusCode == http.StatusUnauthorized && says.Reason != "Not management user" {
 		return errLogin

@@ -22,8 +22,8 @@ func (a *app) statusCommand() *cli.Command {
 			"which lane is whose. A message that a handler has for the first time is not in the store, and only counts as\n" +
 			"unacked.\n" + blockMeanings + "\n\n" +
 			"What was dead-lettered is counted by the store, and held against what the dead-letter queue has, and what strikes\n" +
-			"dead replay and dead drop took out of it. The count is without messages that have no id, and without those that the\n" +
-			"broker dead-letters by itself.\n\n" +
+			"dead replay and dead drop took out of it; while somebody takes from that queue, nothing is called missing. The count\n" +
+			"is without messages that have no id, and without those that the broker dead-letters by itself.\n\n" +
 			"Rates, unacked messages and what others took out of the dead-letter queue are told by the management API alone, and\n" +
 			"are up to 5 s old.",
 		Flags: storeFlags(
