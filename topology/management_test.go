@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -100,5 +102,23 @@ func TestNewManagement(t *testing.T) {
 	m, err := newManagement("https://mq.example:443/rabbit/?x=1#y", nil)
 	if err != nil || m.base != "https://mq.example:443/rabbit" || m.user != "guest" {
 		t.Errorf("got %+v, %v", m, err)
+	}
+}
+
+// A user that the API does not know by that password is told from one that it lets do nothing.
+func TestDenial(t *testing.T) {
+	for answer, want := range map[string]error{
+		`401 {"error":"not_authorized","reason":"Login failed"}`:        errLogin, // 3.10.8
+		`401 {"error":"not_authorized","reason":"Not_Authorized"}`:      errLogin, // 4.0.5, 4.3.6
+		`401 {"error":"not_authorized","reason":"Not management user"}`: ErrManagementDenied,
+		`403 {"error":"forbidden","reason":"x"}`:                        ErrManagementDenied,
+		`401 <html>`:                                                    ErrManagementDenied,
+	} {
+		code, body, _ := strings.Cut(answer, " ")
+		status, _ := strconv.Atoi(code)
+		got := denial(&http.Response{StatusCode: status, Body: io.NopCloser(strings.NewReader(body))})
+		if got != want || !errors.Is(got, ErrManagementDenied) { //nolint:errorlint // which of the two
+			t.Errorf("%s: %v", answer, got)
+		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -115,7 +116,13 @@ func (g *graveyard) where() string { return shown(g.dead.Name) }
 
 // fail gives an error of package deadletter its exit code.
 func (g *graveyard) fail(err error) error {
-	if g.denied && errors.Is(err, deadletter.ErrUnsafe) {
+	if !errors.Is(err, deadletter.ErrUnsafe) {
+		return deadError(err)
+	}
+	if !strings.Contains(err.Error(), "--force") {
+		err = fmt.Errorf("%w (--force does it all the same)", err)
+	}
+	if g.denied {
 		return coded{err, exitDenied}
 	}
 	return deadError(err)

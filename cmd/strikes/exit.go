@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
@@ -83,12 +84,11 @@ func storeCode(c counter.Cause) int {
 
 // refusalCode is for a queue that consumers must not use. What nobody was let see is not the queue's fault.
 func refusalCode(why []topology.Finding) int {
-	for _, f := range why {
-		if f.Code != topology.CodeDenied {
-			return exitUsage
-		}
+	seen := func(f topology.Finding) bool { return f.Code != topology.CodeDenied }
+	if len(why) > 0 && !slices.ContainsFunc(why, seen) {
+		return exitDenied
 	}
-	return exitDenied
+	return exitUsage
 }
 
 // answerCode is for a reply code of the broker's; zero if there was none.

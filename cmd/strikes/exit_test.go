@@ -25,6 +25,8 @@ func TestExitCode(t *testing.T) {
 		{"usage", usagef("x"), 2},
 		{"usage, wrapped", fmt.Errorf("x: %w", usagef("x")), 2},
 		{"refused queue", fmt.Errorf("x: %w", &topology.RefusedError{}), 2},
+		{"a queue of which nothing is shown", &topology.RefusedError{Findings: []topology.Finding{{Code: topology.CodeDenied}}}, 4},
+		{"a bad queue of which not all is shown", &topology.RefusedError{Findings: []topology.Finding{{Code: topology.CodeDenied}, {Code: "x"}}}, 2},
 		{"no such queue", fmt.Errorf("x: %w", topology.ErrQueueNotFound), 2},
 		{"declared otherwise", &amqp.Error{Code: amqp.PreconditionFailed, Server: true}, 2},
 		{"no such exchange", &amqp.Error{Code: amqp.NotFound, Server: true}, 2},
