@@ -139,3 +139,28 @@ func TestAMarkIsClosedBeforeItsDeliveryGoesBack(t *testing.T) {
 		})
 	}
 }
+
+// TestStopInAnOutageIsMadeGood has an attempt stopped while the store is away: its marker must not stay open, or the next
+// attempt charges a crash that never was.
+func TestStopInAnOutageIsMadeGood(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench()
+		b.Isolation, b.MaxRetries = Strict, -1
+		ctx, stop := context.WithCancel(t.Context())
+		outcome, err := b.Handle(ctx, b.delivery(true), func(ctx context.Context, _ amqp.Delivery) error {
+			b.store.down.Store(true)
+			stop()
+			<-ctx.Done()
+			return ctx.Err()
+		})
+		if outcome != Left || err != nil {
+			t.Fatalf("%v, %v", outcome, err)
+		}
+		b.store.down.Store(false)
+		time.Sleep(lateFor)
+		b.expect(t, "", `"" 0+0 marked false`)
+		if outcome, err := b.Handle(t.Context(), b.delivery(true), ok); outcome != Acked || err != nil {
+			t.Errorf("%v, %v", outcome, err)
+		}
+	})
+}

@@ -1,0 +1,139 @@
+package consumer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+	"go.uber.org/goleak"
+
+	"github.com/strikesmq/strikes/counter"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// acks is the session's side of a delivery: it notes how it was settled.
+type acks struct {
+	mu   sync.Mutex
+	got  []string
+	fail error
+}
+
+func (a *acks) settle(what string) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.fail != nil {
+		return a.fail
+	}
+	a.got = append(a.got, what)
+	return nil
+}
+
+func (a *acks) String() string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return strings.Join(a.got, ", ")
+}
+
+func (a *acks) Ack(_ uint64, multiple bool) error {
+	return a.settle(fmt.Sprintf("ack multiple=%v", multiple))
+}
+
+func (a *acks) Nack(_ uint64, _, requeue bool) error {
+	return a.settle(fmt.Sprintf("nack requeue=%v", requeue))
+}
+
+func (a *acks) Reject(uint64, bool) error { return a.settle("reject") }
+
+// store is a Memory that can be away, and that counts the steps it was asked for.
+type store struct {
+	*counter.Memory
+	down  atomic.Bool
+	steps atomic.Int64
+}
+
+var errDown = errors.New("store down")
+
+func newStore() *store { return &store{Memory: counter.NewMemory(nil)} }
+
+func (s *store) Start(ctx context.Context, a counter.Attempt, mode counter.Mode, limit int) (counter.Answer, error) {
+	if s.steps.Add(1); s.down.Load() {
+		return counter.Answer{}, errDown
+	}
+	return s.Memory.Start(ctx, a, mode, limit)
+}
+
+func (s *store) Fail(ctx context.Context, a counter.Attempt, f counter.Failure) (counter.Answer, error) {
+	if s.steps.Add(1); s.down.Load() {
+		return counter.Answer{}, errDown
+	}
+	return s.Memory.Fail(ctx, a, f)
+}
+
+func (s *store) End(ctx context.Context, a counter.Attempt, ok bool) error {
+	if s.steps.Add(1); s.down.Load() {
+		return errDown
+	}
+	return s.Memory.End(ctx, a, ok)
+}
+
+// record returns what the store keeps of message "m1", in short.
+func (s *store) record(t *testing.T) string {
+	t.Helper()
+	records, err := s.Get(t.Context(), "/", "orders", "m1")
+	if err != nil || len(records) > 1 {
+		t.Fatalf("%d records, %v", len(records), err)
+	}
+	if len(records) == 0 {
+		return "none"
+	}
+	r := records[0]
+	return fmt.Sprintf("%q %d+%d marked %v", r.State, r.Failures, r.Crashes, r.Marker != "")
+}
+
+// bench is a Settler on a store, with a delivery of message "m1".
+type bench struct {
+	*Settler
+	store  *store
+	acks   *acks
+	events *[]string
+}
+
+func newBench() bench {
+	b := bench{store: newStore(), acks: &acks{}, events: &[]string{}}
+	b.Settler = &Settler{
+		Queue: "orders", Counter: b.store, Backoff: func(charges int) time.Duration { return time.Duration(charges) * time.Second },
+		Observer: observe(func(e Event) { *b.events = append(*b.events, string(e.Decision)) }),
+	}
+	return b
+}
+
+type observe func(Event)
+
+func (o observe) Observe(_ context.Context, e Event) { o(e) }
+
+func (b bench) delivery(redelivered bool) amqp.Delivery {
+	return amqp.Delivery{Acknowledger: b.acks, DeliveryTag: 1, MessageId: "m1", Redelivered: redelivered}
+}
+
+func (b bench) expect(t *testing.T, settlements, record string) {
+	t.Helper()
+	if got := b.acks.String(); got != settlements {
+		t.Errorf("settled: %s; want %s", got, settlements)
+	}
+	if got := b.store.record(t); got != record {
+		t.Errorf("record: %s; want %s", got, record)
+	}
+}
+
+func ok(context.Context, amqp.Delivery) error { return nil }
+
+var errBoom = errors.New("boom")
+
+func boom(context.Context, amqp.Delivery) error { return errBoom }

@@ -1,0 +1,136 @@
+package consumer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+func TestHandlerSteers(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		handler Handler
+		outcome Outcome
+		waited  time.Duration
+		reason  string
+	}{
+		{"reject", func(context.Context, amqp.Delivery) error { return Reject(errBoom) }, DeadLettered, 0, "boom"},
+		{"reject, wrapped", func(context.Context, amqp.Delivery) error { return fmt.Errorf("parsing: %w", Reject(errBoom)) }, DeadLettered, 0, "parsing: boom"},
+		{"retry after", func(context.Context, amqp.Delivery) error { return RetryAfter(errBoom, 7*time.Second) }, Requeued, 7 * time.Second, "boom"},
+		{"retry after a negative time", func(context.Context, amqp.Delivery) error { return RetryAfter(errBoom, -1) }, Requeued, 0, "boom"},
+		{"panic", func(context.Context, amqp.Delivery) error { panic("ouch") }, Requeued, time.Second, "panic: ouch"},
+		{"panic with an error", func(context.Context, amqp.Delivery) error { panic(errBoom) }, Requeued, time.Second, "panic: boom"},
+		{"its goroutine's end", func(context.Context, amqp.Delivery) error { exitGoroutine(); return nil }, Requeued, time.Second, errGoexit.Error()},
+		{"reject nothing", func(context.Context, amqp.Delivery) error { return Reject(nil) }, Acked, 0, ""},
+		{"retry nothing", func(context.Context, amqp.Delivery) error { return RetryAfter(nil, time.Hour) }, Acked, 0, ""},
+		{"obeys its deadline", func(ctx context.Context, _ amqp.Delivery) error { <-ctx.Done(); return ctx.Err() }, Requeued, 5*time.Minute + time.Second, context.DeadlineExceeded.Error()},
+		{"done in spite of its deadline", func(ctx context.Context, _ amqp.Delivery) error { <-ctx.Done(); return nil }, Acked, 5 * time.Minute, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBench()
+				began := time.Now()
+				outcome, err := b.Handle(t.Context(), b.delivery(false), tc.handler)
+				if outcome != tc.outcome || err != nil || time.Since(began) != tc.waited {
+					t.Errorf("%v, %v after %v; want %v after %v", outcome, err, time.Since(began), tc.outcome, tc.waited)
+				}
+				records, _ := b.store.Get(t.Context(), "/", "orders", "m1")
+				if tc.reason == "" {
+					if len(records) != 0 {
+						t.Errorf("charged: %+v", records)
+					}
+					return
+				}
+				first, _, _ := strings.Cut(records[0].LastError, "\n")
+				if first != tc.reason {
+					t.Errorf("reason %q, want %q", first, tc.reason)
+				}
+			})
+		})
+	}
+}
+
+func exitGoroutine() {
+	var t testing.T
+	t.SkipNow() // ends the goroutine, as FailNow does in a handler under test
+}
+
+func TestPanicKeepsWhereItCameFrom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench()
+		if _, err := b.Handle(t.Context(), b.delivery(false), explode); err != nil {
+			t.Fatal(err)
+		}
+		records, _ := b.store.Get(t.Context(), "/", "orders", "m1")
+		lines := strings.Split(records[0].LastError, "\n")
+		if len(lines) < 2 || !strings.Contains(lines[1], "consumer.explode") {
+			t.Errorf("reason does not begin with the frame that panicked:\n%s", records[0].LastError)
+		}
+	})
+}
+
+func explode(context.Context, amqp.Delivery) error { panic("ouch") }
+
+func TestHungHandlerIsChargedAndLeftBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench()
+		release := make(chan struct{})
+		outcome, err := b.Handle(t.Context(), b.delivery(false), func(context.Context, amqp.Delivery) error {
+			<-release
+			return nil
+		})
+		if outcome != Requeued || err != nil {
+			t.Errorf("%v, %v", outcome, err)
+		}
+		b.expect(t, "nack requeue=true", `"" 1+0 marked false`)
+		close(release)
+	})
+}
+
+type touchyError struct{ text string }
+
+func (e *touchyError) Error() string { return e.text }
+
+// TestUserFunctionsThatPanic has everything panic that a user hands over: no message may kill its process by that.
+func TestUserFunctionsThatPanic(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench()
+		b.Backoff = func(int) time.Duration { panic("backoff") }
+		b.Observer = observe(func(Event) { panic("observer") })
+		typedNil := func(context.Context, amqp.Delivery) error {
+			var e *touchyError
+			return e
+		}
+		if outcome, err := b.Handle(t.Context(), b.delivery(false), typedNil); outcome != Requeued || err != nil {
+			t.Errorf("%v, %v", outcome, err)
+		}
+		b.expect(t, "nack requeue=true", `"" 1+0 marked false`)
+
+		b.Key = func(d amqp.Delivery) string { return d.Headers["id"].(string) }
+		if outcome, err := b.Handle(t.Context(), b.delivery(false), boom); outcome != DeadLettered || err != nil {
+			t.Errorf("without an id: %v, %v", outcome, err)
+		}
+	})
+}
+
+func TestHandlerCannotSettle(t *testing.T) {
+	b := newBench()
+	_, err := b.Handle(t.Context(), b.delivery(false), func(_ context.Context, d amqp.Delivery) error {
+		for _, err := range []error{d.Ack(false), d.Nack(false, true), d.Reject(true)} {
+			if !errors.Is(err, ErrSettled) {
+				t.Errorf("settling in a handler: %v", err)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	b.expect(t, "ack multiple=false", "none")
+}
