@@ -138,7 +138,7 @@ func (g *graveyard) mind(stderr io.Writer) {
 // untold says that the store was not told of all that was taken off; why is nil if it was.
 func (g *graveyard) untold(stderr io.Writer, why error) {
 	if why != nil {
-		fmt.Fprintf(stderr, "the store may not know of all that left queue %s: strikes status may call some unaccounted for: %s\n",
+		fmt.Fprintf(stderr, "the store may not know of all that left queue %s: strikes status may call some missing: %s\n",
 			g.where(), printable(said(why.Error()), ""))
 	}
 }
