@@ -150,17 +150,6 @@ func TestFindRabbitMQ(t *testing.T) {
 	}
 }
 
-func TestFreePorts(t *testing.T) {
-	ports, err := freePorts(50)
-	if err != nil {
-		t.Fatal(err)
-	}
-	slices.Sort(ports)
-	if n := len(slices.Compact(ports)); n != 50 || ports[0] < firstPort || ports[49] > lastPort {
-		t.Errorf("%d different ports of 50 in %d-%d: %v", n, firstPort, lastPort, ports)
-	}
-}
-
 func lines(t *testing.T, elem ...string) []string {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(elem...))

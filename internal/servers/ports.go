@@ -3,6 +3,7 @@ package servers
 import (
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
 )
@@ -16,29 +17,40 @@ const (
 	lastPort  = 31999
 )
 
-// freePorts returns n different loopback TCP ports that nobody listens on now.
-func freePorts(n int) ([]int, error) {
-	var (
-		ports []int
-		held  []net.Listener
-		last  error
-	)
-	defer func() {
-		for _, l := range held {
-			_ = l.Close()
-		}
-	}()
+// reservePorts returns n different loopback TCP ports that nobody listens on,
+// and what keeps every other caller, of any process, from being given them
+// until it is closed. That is a UDP socket a port, which no server here uses:
+// the TCP port must stay free for the server, also between a kill and a start.
+func reservePorts(n int) (ports []int, kept []io.Closer, err error) {
+	var last error
 	for range 100 * n {
 		port := firstPort + rand.IntN(lastPort-firstPort+1)
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		reservation, err := reserve(port)
 		if err != nil {
 			last = err
 			continue
 		}
-		held, ports = append(held, l), append(ports, port)
+		ports, kept = append(ports, port), append(kept, reservation)
 		if len(ports) == n {
-			return ports, nil
+			return ports, kept, nil
 		}
 	}
-	return nil, errors.Join(fmt.Errorf("no %d free loopback ports in %d-%d", n, firstPort, lastPort), last)
+	err = fmt.Errorf("no %d free loopback ports in %d-%d", n, firstPort, lastPort)
+	return nil, nil, errors.Join(err, last, closeAll(kept))
+}
+
+func reserve(port int) (io.Closer, error) {
+	addr := fmt.Sprintf("127.0.0.1:%d", port)
+	reservation, err := net.ListenPacket("udp", addr)
+	if err != nil {
+		return nil, err
+	}
+	l, err := net.Listen("tcp", addr)
+	if err == nil {
+		err = l.Close()
+	}
+	if err != nil {
+		return nil, errors.Join(err, reservation.Close())
+	}
+	return reservation, nil
 }

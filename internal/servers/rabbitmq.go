@@ -73,17 +73,13 @@ func newRabbitMQ(opts RabbitMQOptions) (_ *RabbitMQ, err error) {
 	if err != nil {
 		return nil, err
 	}
-	ports, err := freePorts(4)
-	if err != nil {
-		return nil, err
-	}
-	dir, err := newWorkdir("rabbitmq")
+	dir, err := newWorkdir("rabbitmq", 4)
 	if err != nil {
 		return nil, err
 	}
 	conf := rabbitConfig{
 		opts: opts, dir: dir, epmd: epmd, cookie: rand.Text(),
-		amqpPort: ports[0], managementPort: ports[1], distPort: ports[2], epmdPort: ports[3],
+		amqpPort: dir.ports[0], managementPort: dir.ports[1], distPort: dir.ports[2], epmdPort: dir.ports[3],
 	}
 	r := &RabbitMQ{conf: conf, URL: fmt.Sprintf("amqp://guest:guest@127.0.0.1:%d/", conf.amqpPort)}
 	if opts.Management {

@@ -52,19 +52,15 @@ func newRedis(opts RedisOptions) (_ *Redis, err error) {
 			return nil, err
 		}
 	}
-	ports, err := freePorts(1)
-	if err != nil {
-		return nil, err
-	}
-	dir, err := newWorkdir("redis")
+	dir, err := newWorkdir("redis", 2)
 	if err != nil {
 		return nil, err
 	}
 	args := append([]string{
-		opts.Server, "--port", strconv.Itoa(ports[0]), "--bind", "127.0.0.1", "--dir", dir.path,
+		opts.Server, "--port", strconv.Itoa(dir.ports[0]), "--bind", "127.0.0.1", "--dir", dir.path,
 		"--save", "", "--appendonly", "no", "--daemonize", "no",
 	}, opts.Args...)
-	return &Redis{URL: fmt.Sprintf("redis://127.0.0.1:%d/0", ports[0]), dir: dir, args: args}, nil
+	return &Redis{URL: fmt.Sprintf("redis://127.0.0.1:%d/0", dir.ports[0]), dir: dir, args: args}, nil
 }
 
 // Start starts the store again after Stop or Kill, on the same port, and waits

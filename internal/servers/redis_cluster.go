@@ -47,14 +47,10 @@ func StartRedisCluster(ctx context.Context, opts RedisClusterOptions) (*RedisClu
 }
 
 func (c *RedisCluster) start(ctx context.Context, opts RedisClusterOptions) error {
-	buses, err := freePorts(2 * clusterMasters)
-	if err != nil {
-		return err
-	}
 	var addrs []string
-	for _, bus := range buses {
-		node, err := StartRedis(ctx, RedisOptions{Args: []string{
-			"--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(bus), "--repl-diskless-sync-delay", "0",
+	for range 2 * clusterMasters {
+		node, err := newRedis(RedisOptions{Args: []string{
+			"--cluster-enabled", "yes", "--repl-diskless-sync-delay", "0",
 			"--cluster-node-timeout", strconv.FormatInt(opts.NodeTimeout.Milliseconds(), 10),
 		}})
 		if err != nil {
@@ -62,9 +58,13 @@ func (c *RedisCluster) start(ctx context.Context, opts RedisClusterOptions) erro
 		}
 		c.Nodes = append(c.Nodes, node)
 		addrs = append(addrs, node.addr())
+		node.args = append(node.args, "--cluster-port", strconv.Itoa(node.bus()))
+		if err := node.Start(ctx); err != nil {
+			return err
+		}
 	}
 	c.URL = "redis+cluster://" + addrs[0] + "?addr=" + strings.Join(addrs[1:], "&addr=")
-	if err := c.join(ctx, buses); err != nil {
+	if err := c.join(ctx); err != nil {
 		return err
 	}
 	if err := c.assign(ctx); err != nil {
@@ -78,14 +78,14 @@ func (c *RedisCluster) start(ctx context.Context, opts RedisClusterOptions) erro
 func (c *RedisCluster) Await(ctx context.Context) error { return c.await(ctx, "whole", c.whole) }
 
 // join makes the nodes meet, and waits until each knows all.
-func (c *RedisCluster) join(ctx context.Context, buses []int) error {
+func (c *RedisCluster) join(ctx context.Context) error {
 	for i, node := range c.Nodes {
 		err := node.do(func(rdb *redis.Client) error {
 			if err := rdb.Do(ctx, "CLUSTER", "SET-CONFIG-EPOCH", i+1).Err(); err != nil {
 				return err
 			}
 			host, port, _ := strings.Cut(c.Nodes[0].addr(), ":")
-			return rdb.Do(ctx, "CLUSTER", "MEET", host, port, buses[0]).Err()
+			return rdb.Do(ctx, "CLUSTER", "MEET", host, port, c.Nodes[0].bus()).Err()
 		})
 		if err != nil {
 			return err
@@ -190,6 +190,9 @@ func (r *Redis) addr() string {
 	}
 	return u.Host
 }
+
+// bus is the port at which the other nodes of a cluster reach this one.
+func (r *Redis) bus() int { return r.dir.ports[1] }
 
 // do runs f on a client of its own.
 func (r *Redis) do(f func(*redis.Client) error) error {

@@ -68,23 +68,19 @@ func (s *RedisSentinel) start(ctx context.Context) (err error) {
 
 // watch starts one more sentinel. It keeps its state in its configuration file.
 func (s *RedisSentinel) watch(ctx context.Context) (*Redis, error) {
-	ports, err := freePorts(1)
-	if err != nil {
-		return nil, err
-	}
-	dir, err := newWorkdir("sentinel")
+	dir, err := newWorkdir("sentinel", 1)
 	if err != nil {
 		return nil, err
 	}
 	host, port, _ := strings.Cut(s.Master.addr(), ":")
 	conf := []string{
-		"port " + strconv.Itoa(ports[0]), "bind 127.0.0.1", "dir " + dir.path, "daemonize no",
+		"port " + strconv.Itoa(dir.ports[0]), "bind 127.0.0.1", "dir " + dir.path, "daemonize no",
 		"sentinel monitor " + sentinelMaster + " " + host + " " + port + " 2",
 		"sentinel down-after-milliseconds " + sentinelMaster + " 500",
 		"sentinel failover-timeout " + sentinelMaster + " 3000",
 	}
 	sentinel := &Redis{
-		URL: fmt.Sprintf("redis://127.0.0.1:%d", ports[0]), dir: dir,
+		URL: fmt.Sprintf("redis://127.0.0.1:%d", dir.ports[0]), dir: dir,
 		args: []string{s.Master.args[0], dir.join("sentinel.conf"), "--sentinel"},
 	}
 	s.nodes = append(s.nodes, sentinel)

@@ -24,10 +24,13 @@ for g in $live; do kill -KILL "-$g" 2>/dev/null; done
 for try in 1 2 3 4 5; do rm -rf -- "$1" && exit 0; sleep 1; done
 exit 1`
 
-// A workdir is the temporary directory of one private server, and the guard
-// that outlives this process to kill the server and remove the directory.
+// A workdir is the temporary directory of one private server, the ports that
+// are its own, and the guard that outlives this process to kill the server and
+// remove the directory.
 type workdir struct {
 	path  string
+	ports []int
+	kept  []io.Closer
 	guard *exec.Cmd
 	stdin io.WriteCloser
 
@@ -35,25 +38,35 @@ type workdir struct {
 	live []int
 }
 
-func newWorkdir(name string) (*workdir, error) {
+func newWorkdir(name string, ports int) (_ *workdir, err error) {
 	if !supported {
 		return nil, errors.ErrUnsupported
 	}
-	path, err := os.MkdirTemp("", "strikes-"+name+"-")
-	if err != nil {
+	w := &workdir{}
+	if w.ports, w.kept, err = reservePorts(ports); err != nil {
 		return nil, err
 	}
-	guard := exec.Command("/bin/sh", "-c", guardScript, "strikes-guard", path)
-	guard.Dir = "/"
-	detach(guard)
-	stdin, err := guard.StdinPipe()
+	if w.path, err = os.MkdirTemp("", "strikes-"+name+"-"); err != nil {
+		return nil, errors.Join(err, closeAll(w.kept))
+	}
+	if err := w.startGuard(); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(w.path), closeAll(w.kept))
+	}
+	return w, nil
+}
+
+func (w *workdir) startGuard() (err error) {
+	w.guard = exec.Command("/bin/sh", "-c", guardScript, "strikes-guard", w.path)
+	w.guard.Dir = "/"
+	detach(w.guard)
+	w.stdin, err = w.guard.StdinPipe()
 	if err == nil {
-		err = guard.Start()
+		err = w.guard.Start()
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("starting the guard process: %w", err), os.RemoveAll(path))
+		return fmt.Errorf("starting the guard process: %w", err)
 	}
-	return &workdir{path: path, guard: guard, stdin: stdin}, nil
+	return nil
 }
 
 func (w *workdir) join(elem ...string) string {
@@ -80,10 +93,10 @@ func (w *workdir) tell(change func()) error {
 	return err
 }
 
-// close kills what still runs, removes the directory, and waits for the guard
-// that does both.
+// close kills what still runs, removes the directory, waits for the guard that
+// does both, and gives the ports back.
 func (w *workdir) close() error {
-	err := errors.Join(w.stdin.Close(), w.guard.Wait())
+	err := errors.Join(w.stdin.Close(), w.guard.Wait(), closeAll(w.kept))
 	if err != nil {
 		return fmt.Errorf("removing %s: %w", w.path, err)
 	}
