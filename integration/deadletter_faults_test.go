@@ -106,34 +106,15 @@ func TestReplayOfAReader(t *testing.T) {
 func dialerOf(t *testing.T, read string) func(context.Context) (*amqp.Connection, error) {
 	t.Helper()
 	user := uniqueName(t, "reader")
-	request(t, http.MethodPut, "/api/users/"+user, `{"password":"pass","tags":""}`)
-	t.Cleanup(func() { request(t, http.MethodDelete, "/api/users/"+user, "") })
-	request(t, http.MethodPut, "/api/permissions/%2F/"+user, `{"configure":"^$","write":"^$","read":"`+read+`"}`)
+	manage(t, http.MethodPut, "/api/users/"+user, `{"password":"pass","tags":""}`)
+	t.Cleanup(func() { manage(t, http.MethodDelete, "/api/users/"+user, "") })
+	manage(t, http.MethodPut, "/api/permissions/%2F/"+user, `{"configure":"^$","write":"^$","read":"`+read+`"}`)
 	u, err := url.Parse(brokerURL(t))
 	if err != nil {
 		t.Fatal(err)
 	}
 	u.User = url.UserPassword(user, "pass")
 	return func(context.Context) (*amqp.Connection, error) { return amqp.Dial(u.String()) }
-}
-
-// request makes one of the management API; at the end of a test, too.
-func request(t *testing.T, method, path, body string) {
-	t.Helper()
-	req, err := http.NewRequestWithContext(context.Background(), method, managementURL(t)+path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Close = true
-	req.Header.Set("Content-Type", "application/json")
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer res.Body.Close()
-	if res.StatusCode >= 300 {
-		t.Fatalf("%s %s: %s", method, path, res.Status)
-	}
 }
 
 // TestDeadLetterQueueThatIsNotThere looks for one that nobody declared.

@@ -349,6 +349,7 @@ func TestLetterThatNobodyCanReceive(t *testing.T) {
 // TestOperatorsAtOnce begins a second operation in the middle of a first.
 func TestOperatorsAtOnce(t *testing.T) {
 	eachType(t, func(t *testing.T, queue string) {
+		t.Parallel() // most of it is waiting
 		q := buried(t, queue, 20)
 		tried := 0
 		r, err := q.Replay(t.Context(), deadletter.Replay{Told: func(*deadletter.Letter, error) {
@@ -417,6 +418,7 @@ func TestReplayStopsWhenItFailsAgain(t *testing.T) {
 // TestReasonOfACopy has another tool put a dead letter back, headers and all, where it dies again of something else.
 func TestReasonOfACopy(t *testing.T) {
 	eachType(t, func(t *testing.T, queue string) {
+		t.Parallel() // most of it is waiting
 		c := counters(t)
 		var reason atomic.Value
 		start(t, consumer.Consumer{

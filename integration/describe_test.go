@@ -30,8 +30,8 @@ func TestDescribe(t *testing.T) {
 			queue := uniqueName(t, "describe")
 			deleteQueues(t, queue)
 			if tc.policy != "" {
-				request(t, http.MethodPut, "/api/policies/%2F/"+queue, `{"pattern":"^`+queue+`$","apply-to":"queues","definition":`+tc.policy+`}`)
-				t.Cleanup(func() { request(t, http.MethodDelete, "/api/policies/%2F/"+queue, "") })
+				manage(t, http.MethodPut, "/api/policies/%2F/"+queue, `{"pattern":"^`+queue+`$","apply-to":"queues","definition":`+tc.policy+`}`)
+				t.Cleanup(func() { manage(t, http.MethodDelete, "/api/policies/%2F/"+queue, "") })
 			}
 			err := onChannel(dialer(t), func(ch *amqp.Channel) error {
 				_, err := ch.QueueDeclare(queue, true, false, false, false, tc.args)

@@ -2,11 +2,8 @@ package integration
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -33,51 +30,9 @@ func namedDialer(t *testing.T, name string) func(context.Context) (*amqp.Connect
 	}
 }
 
-// cut makes the broker close the connections of a name, and reports whether there were any.
-func cut(t *testing.T, name string) bool {
-	t.Helper()
-	var open []struct {
-		Name       string
-		Properties struct {
-			Name string `json:"connection_name"`
-		} `json:"client_properties"`
-	}
-	body := manage(t, http.MethodGet, "/api/connections")
-	if err := json.Unmarshal(body, &open); err != nil {
-		t.Fatalf("connections: %v", err)
-	}
-	found := false
-	for _, c := range open {
-		if c.Properties.Name == name {
-			found = true
-			manage(t, http.MethodDelete, "/api/connections/"+url.PathEscape(c.Name))
-		}
-	}
-	return found
-}
-
-// manage makes a request of the management API.
-func manage(t *testing.T, method, path string) []byte {
-	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, managementURL(t)+path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Close = true // no goroutine of an idle connection stays behind
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = resp.Body.Close() }()
-	body, err := io.ReadAll(resp.Body)
-	if err != nil || resp.StatusCode >= 300 {
-		t.Fatalf("%s %s: %s, %v", method, path, resp.Status, err)
-	}
-	return body
-}
-
 func TestLostConnectionChargesNothing(t *testing.T) {
 	eachType(t, func(t *testing.T, queue string) {
+		t.Parallel() // most of it is waiting
 		c, name := counters(t), uniqueName(t, "cut")
 		publish(t, queue, "m", 20)
 		var lost, runs atomic.Int64

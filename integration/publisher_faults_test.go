@@ -2,10 +2,8 @@ package integration
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"net/url"
 	"strings"
 	"sync"
@@ -110,57 +108,9 @@ func TestPublishWhileAnOperatorClosesTheConnection(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = p.Close() })
 	ch, queue := pubQueue(t, nil)
-	closed := false
 	pubStorm(t, p, pubStormPlan{ch: ch, queue: queue, goroutines: 8, each: 100, faults: 1, fault: func() {
-		closed = pubCloseConnection(t, name)
+		eventually(t, pubPatience, "the connection closed", func() bool { return cut(t, name) })
 	}})
-	if !closed {
-		t.Error("the connection was not closed")
-	}
-}
-
-// pubCloseConnection closes the connection of that name by the management API,
-// once it is listed there.
-func pubCloseConnection(t *testing.T, name string) bool {
-	t.Helper()
-	for deadline := time.Now().Add(pubPatience); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
-		var list []struct {
-			Name       string
-			Properties struct {
-				ConnectionName string `json:"connection_name"`
-			} `json:"client_properties"`
-		}
-		pubManagement(t, http.MethodGet, "/api/connections", &list)
-		for _, c := range list {
-			if c.Properties.ConnectionName == name {
-				pubManagement(t, http.MethodDelete, "/api/connections/"+url.PathEscape(c.Name), nil)
-				return true
-			}
-		}
-	}
-	return false
-}
-
-func pubManagement(t *testing.T, method, path string, into any) {
-	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, managementURL(t)+path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	res, err := client.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer res.Body.Close()
-	if res.StatusCode >= 300 {
-		t.Fatalf("%s %s: %s", method, path, res.Status)
-	}
-	if into != nil {
-		if err := json.NewDecoder(res.Body).Decode(into); err != nil {
-			t.Fatal(err)
-		}
-	}
 }
 
 func TestPublishWithoutBroker(t *testing.T) {

@@ -62,7 +62,7 @@ func (a *app) replayDead(ctx context.Context, c *cli.Command) error {
 		return g.nothing(t.want)
 	}
 	if result.Left > 0 {
-		err = t.noQueue(g, r.Target, fmt.Errorf("%d dead letters are left in queue %q", result.Left, g.dead.Name))
+		err = t.noQueue(g, r.Target, fmt.Errorf("left in queue %q: %s", g.dead.Name, plural(result.Left, "dead letter")))
 	}
 	if reached(r.Max, result.Done+result.Left) {
 		return err

@@ -20,6 +20,7 @@ const (
 	brokerLimit   = "the broker's delivery limit"
 	headerCount   = "republish with a count in a header"
 	oneAtATime    = "strikes, one at a time"
+	noStore       = "strikes, counting in memory"
 	barePipelined = "bare, pipelined"
 	stepFail      = "FAIL"
 	plainINCR     = "plain INCR"
@@ -95,6 +96,7 @@ func entries() []entry {
 		{contest: Failing, name: handDEL, loop: incrByHandDel},
 		{contest: Failing, name: brokerLimit, loop: deliveryLimit, queue: topology.Quorum, spec: limited},
 		{contest: Failing, name: headerCount, loop: republish},
+		{contest: Failing, name: noStore, loop: strikesInMemory},
 		{contest: Ordered, name: Strikes, loop: strikesInPlace, spec: single},
 		{contest: Ordered, name: oneAtATime, loop: strikesOneAtATime, spec: single},
 	}

@@ -7,6 +7,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/consumer"
+	"github.com/strikesmq/strikes/counter"
 )
 
 // orderedPrefetch is for retries in place.
@@ -14,6 +15,11 @@ const orderedPrefetch = 30
 
 func strikes(ctx context.Context, a *arena, conn *amqp.Connection) error {
 	return a.consume(ctx, conn, consumer.Consumer{Prefetch: Prefetch})
+}
+
+// strikesInMemory asks no store: what is left is what the settlements cost.
+func strikesInMemory(ctx context.Context, a *arena, conn *amqp.Connection) error {
+	return a.consume(ctx, conn, consumer.Consumer{Counter: counter.NewMemory(nil), Prefetch: Prefetch})
 }
 
 // strikesInPlace keeps the order with a prefetch above one.
@@ -29,7 +35,10 @@ func strikesOneAtATime(ctx context.Context, a *arena, conn *amqp.Connection) err
 // consume runs c with what all contestants have in common. Nobody observes it where no message fails: the handler knows
 // what will be acked.
 func (a *arena) consume(ctx context.Context, conn *amqp.Connection, c consumer.Consumer) error {
-	c.Queue, c.Counter, c.MaxRetries, c.Concurrency = a.spec.Queue, a.counts, Retries, a.workers
+	c.Queue, c.MaxRetries, c.Concurrency = a.spec.Queue, Retries, a.workers
+	if c.Counter == nil {
+		c.Counter = a.counts
+	}
 	c.Backoff = func(int) time.Duration { return 0 }
 	c.Handler = func(_ context.Context, d amqp.Delivery) error { return a.tally.handle(&d) }
 	if a.tally.percent > 0 {
