@@ -40,12 +40,12 @@ func reservePorts(n int) (ports []int, kept []io.Closer, err error) {
 }
 
 func reserve(port int) (io.Closer, error) {
-	addr := fmt.Sprintf("127.0.0.1:%d", port)
-	reservation, err := net.ListenPacket("udp", addr)
+	loopback := net.IPv4(127, 0, 0, 1)
+	reservation, err := net.ListenUDP("udp", &net.UDPAddr{IP: loopback, Port: port})
 	if err != nil {
 		return nil, err
 	}
-	l, err := net.Listen("tcp", addr)
+	l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: loopback, Port: port})
 	if err == nil {
 		err = l.Close()
 	}
