@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -119,9 +118,7 @@ func (g *graveyard) fail(err error) error {
 	if !errors.Is(err, deadletter.ErrUnsafe) {
 		return deadError(err)
 	}
-	if !strings.Contains(err.Error(), "--force") {
-		err = fmt.Errorf("%w (--force does it all the same)", err)
-	}
+	err = fmt.Errorf("%w (--force does it all the same)", err)
 	if g.denied {
 		return coded{err, exitDenied}
 	}
@@ -149,7 +146,7 @@ func (g *graveyard) nothing(want *sought) error {
 		return g.fail(g.held)
 	}
 	if g.unseen > 0 {
-		return g.fail(fmt.Errorf("%w to look at queue %q, and the records tell of no such dead letters (--force looks)", deadletter.ErrUnsafe, g.dead.Name))
+		return g.fail(fmt.Errorf("%w to look at queue %q, and the records tell of no such dead letters", deadletter.ErrUnsafe, g.dead.Name))
 	}
 	return want.none(g.dead.Name)
 }
