@@ -35,10 +35,8 @@ func Example() {
 			return book(ctx, d.Body) // nil acks it; an error has it tried again, 3 times
 		},
 	}
-	err = orders.Run(ctx, func(context.Context) (*amqp.Connection, error) {
-		return amqp.Dial("amqp://guest:guest@localhost/")
-	})
-	if err != nil {
+	dial := consumer.Dialer("amqp://guest:guest@localhost/", amqp.Config{})
+	if err := orders.Run(ctx, dial); err != nil {
 		log.Fatal(err)
 	}
 }

@@ -24,10 +24,7 @@ import (
 // namedDialer is a dialer whose connections the management API knows by name.
 func namedDialer(t *testing.T, name string) func(context.Context) (*amqp.Connection, error) {
 	t.Helper()
-	u := brokerURL(t)
-	return func(context.Context) (*amqp.Connection, error) {
-		return amqp.DialConfig(u, amqp.Config{Properties: amqp.Table{"connection_name": name}})
-	}
+	return consumer.Dialer(brokerURL(t), amqp.Config{Properties: amqp.Table{"connection_name": name}})
 }
 
 func TestLostConnectionChargesNothing(t *testing.T) {
@@ -124,7 +121,7 @@ func TestBrokerKilledInTheMiddle(t *testing.T) {
 	for _, typ := range queueTypes {
 		t.Run(string(typ), func(t *testing.T) {
 			broker := privateBroker(t, servers.RabbitMQOptions{})
-			dial := func(context.Context) (*amqp.Connection, error) { return amqp.Dial(broker.URL) }
+			dial := consumer.Dialer(broker.URL, amqp.Config{})
 			conn, err := dial(t.Context())
 			if err != nil {
 				t.Fatal(err)

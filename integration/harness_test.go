@@ -16,6 +16,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 	"go.uber.org/goleak"
 
+	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/internal/servers"
 )
 
@@ -154,10 +155,7 @@ func private[S interface{ Close() error }](t testing.TB, start func(context.Cont
 // dialer is what Run and publisher.New take; the caller closes what it dials.
 func dialer(t testing.TB) func(context.Context) (*amqp.Connection, error) {
 	t.Helper()
-	u := brokerURL(t)
-	return func(context.Context) (*amqp.Connection, error) {
-		return amqp.DialConfig(u, amqp.Config{Heartbeat: 10 * time.Second, Locale: "en_US"})
-	}
+	return consumer.Dialer(brokerURL(t), amqp.Config{})
 }
 
 // dialBroker's connection is closed when the test ends.

@@ -224,14 +224,14 @@ type cuttable struct {
 	at   time.Time // of the last cut
 }
 
-func (c *cuttable) dial(context.Context) (*amqp.Connection, error) {
-	return amqp.DialConfig(c.url, amqp.Config{Heartbeat: 10 * time.Second, Dial: func(network, addr string) (net.Conn, error) {
+func (c *cuttable) dial(ctx context.Context) (*amqp.Connection, error) {
+	return consumer.Dialer(c.url, amqp.Config{Dial: func(network, addr string) (net.Conn, error) {
 		conn, err := amqp.DefaultDial(5*time.Second)(network, addr)
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.conn = conn
 		return conn, err
-	}})
+	}})(ctx)
 }
 
 func (c *cuttable) cut() {

@@ -86,7 +86,7 @@ func runChild(spec string) error {
 			return nil
 		},
 	}
-	return errors.Join(consume.Run(ctx, func(context.Context) (*amqp.Connection, error) { return amqp.Dial(c.AMQP) }), counts.Close())
+	return errors.Join(consume.Run(ctx, consumer.Dialer(c.AMQP, amqp.Config{})), counts.Close())
 }
 
 // process is a consumer process that was started; ended tells how it ended.

@@ -119,7 +119,7 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	dial := func(context.Context) (*amqp.Connection, error) { return amqp.Dial(os.Getenv("AMQP_URL")) }
+	dial := consumer.Dialer(os.Getenv("AMQP_URL"), amqp.Config{})
 	if _, err := publish(ctx, dial); err != nil {
 		log.Fatal(err)
 	}

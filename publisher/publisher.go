@@ -36,10 +36,8 @@ type Publisher struct {
 // dial returns a new connection each time, which the Publisher closes. It must
 // leave amqp.Config.Recovery nil: automatic recovery restarts the numbering
 // under the confirms, so Publish refuses such a connection. Close waits for a
-// dial under way, so dial should return when its ctx is done; amqp.Dial takes no
-// ctx, but gives up by itself after 30 s:
-//
-//	func(context.Context) (*amqp.Connection, error) { return amqp.Dial(url) }
+// dial under way, so dial should return when its ctx is done. Dialer makes such
+// a dial.
 func New(dial func(context.Context) (*amqp.Connection, error), opts *Options) (*Publisher, error) {
 	if dial == nil {
 		return nil, errors.New("publisher: dial is nil: give a function that returns a new *amqp.Connection")

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"strings"
 	"time"
 
@@ -12,11 +11,10 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/dial"
 )
 
 const (
-	heartbeat    = 10 * time.Second // unless the URL says otherwise
-	dialTimeout  = 10 * time.Second
 	checkTimeout = 5 * time.Second
 	closeTimeout = 5 * time.Second
 )
@@ -40,33 +38,23 @@ func newBroker(rawURL, name string) (*broker, error) {
 }
 
 // dial opens a connection, which the caller closes. It returns when ctx is done.
-func (b *broker) dial(ctx context.Context) (*amqp.Connection, error) {
-	attempt, cancel := context.WithTimeout(ctx, dialTimeout)
-	defer cancel()
-	release := func() bool { return true }
+func (b *broker) dial(ctx context.Context) (*amqp.Connection, error) { return b.open(ctx, dial.Dial) }
+
+// dialBare opens one as a program without this module does.
+func (b *broker) dialBare(ctx context.Context) (*amqp.Connection, error) {
+	return b.open(ctx, func(_ context.Context, url string, config amqp.Config) (*amqp.Connection, error) {
+		return amqp.DialConfig(url, config)
+	})
+}
+
+func (b *broker) open(ctx context.Context, with func(context.Context, string, amqp.Config) (*amqp.Connection, error)) (*amqp.Connection, error) {
 	properties := amqp.NewConnectionProperties()
 	properties.SetClientConnectionName(b.name)
-	conn, err := amqp.DialConfig(b.url, amqp.Config{
-		Heartbeat:  heartbeat,
-		Properties: properties,
-		Dial: func(network, addr string) (net.Conn, error) {
-			socket, err := new(net.Dialer).DialContext(attempt, network, addr)
-			if err == nil { // the handshake knows no context: closing its socket is what ends it
-				release = context.AfterFunc(attempt, func() { _ = socket.Close() })
-			}
-			return socket, err
-		},
-	})
-	if !release() {
-		err = fmt.Errorf("it does not answer: %w", context.Cause(attempt)) // what the closed socket led to is of no interest
-	}
-	if err == nil {
+	conn, err := with(ctx, b.url, amqp.Config{Properties: properties})
+	switch {
+	case err == nil:
 		return conn, nil
-	}
-	if conn != nil { // it is there beside the error of a handshake, too
-		_ = conn.CloseDeadline(time.Now().Add(time.Second))
-	}
-	if errors.Is(ctx.Err(), context.Canceled) { // a deadline tells of the broker
+	case errors.Is(ctx.Err(), context.Canceled): // a deadline tells of the broker
 		return nil, ctx.Err()
 	}
 	return nil, b.explain(err)

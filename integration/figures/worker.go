@@ -89,8 +89,8 @@ func (w *worker) consumer(store *counter.Counter) *consumer.Consumer {
 	return c
 }
 
-func (w *worker) dial(context.Context) (*amqp.Connection, error) {
-	return amqp.DialConfig(w.AMQP, amqp.Config{Dial: amqp.DefaultDial(5 * time.Second), Heartbeat: heartbeat})
+func (w *worker) dial(ctx context.Context) (*amqp.Connection, error) {
+	return consumer.Dialer(w.AMQP, amqp.Config{Heartbeat: heartbeat})(ctx)
 }
 
 // report tells of the tally until ctx is done, and then what was in the middle.

@@ -29,10 +29,9 @@ type producer struct {
 
 func (p *producer) run(ctx context.Context) error {
 	nodes := dialler{urls: p.link.urls(p.broker)}
-	dial := func(context.Context) (*amqp.Connection, error) {
-		return nodes.dial(amqp.Config{Heartbeat: heartbeat, Dial: amqp.DefaultDial(5 * time.Second)})
+	dial := func(ctx context.Context) (*amqp.Connection, error) {
+		return nodes.dial(ctx, amqp.Config{Heartbeat: heartbeat, Dial: amqp.DefaultDial(5 * time.Second)})
 	}
-	//nolint:contextcheck // its dial is bounded by itself
 	pub, err := publisher.New(dial, &publisher.Options{ConfirmTimeout: 10 * time.Second})
 	if err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/internal/proxy"
 )
 
@@ -52,17 +53,14 @@ type dialler struct {
 	next int
 }
 
-func (d *dialler) dial(conf amqp.Config) (*amqp.Connection, error) {
+func (d *dialler) dial(ctx context.Context, config amqp.Config) (*amqp.Connection, error) {
 	var errs []error
 	for range d.urls {
 		url := d.urls[d.next%len(d.urls)]
 		d.next++
-		conn, err := amqp.DialConfig(url, conf)
+		conn, err := consumer.Dialer(url, config)(ctx)
 		if err == nil {
 			return conn, nil
-		}
-		if conn != nil { // that of a handshake which failed
-			_ = conn.CloseDeadline(time.Now())
 		}
 		errs = append(errs, err)
 	}

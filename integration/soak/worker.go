@@ -107,7 +107,7 @@ func (w *worker) backoff(charges int) time.Duration {
 
 // dial opens the connection of one session, and watches it to its end.
 func (w *worker) dial(ctx context.Context) (*amqp.Connection, error) {
-	conn, err := w.nodes.dial(amqp.Config{
+	conn, err := w.nodes.dial(ctx, amqp.Config{
 		Heartbeat: w.Heartbeat, Dial: amqp.DefaultDial(5 * time.Second),
 		Properties: amqp.Table{"connection_name": fmt.Sprintf("soak %d", w.Number)},
 	})

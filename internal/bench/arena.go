@@ -20,6 +20,7 @@ type arena struct {
 	spec    topology.Spec
 	workers int // handlers at once
 	tally   *tally
+	dial    func(context.Context) (*amqp.Connection, error)
 }
 
 // run measures from the first run of the handler until the consumer has ended.
@@ -34,7 +35,7 @@ func (a *arena) run(ctx context.Context, l loop) (s sample, err error) {
 	if err := a.fill.PublishAll(ctx, a.tally.messages(a.spec.Queue)); err != nil {
 		return s, err
 	}
-	conn, err := a.Dial(ctx)
+	conn, err := a.dial(ctx)
 	if err != nil {
 		return s, err
 	}

@@ -41,7 +41,8 @@ func Contests() []string { return []string{Success, Failing, Ordered, Publish, C
 
 // Options say what to measure, and where. Nothing but what was declared for the purpose is touched, and that is removed.
 type Options struct {
-	Dial     func(context.Context) (*amqp.Connection, error) // a new connection, which bench closes
+	Dial     func(context.Context) (*amqp.Connection, error) // a new connection, as this module makes it; bench closes it
+	DialBare func(context.Context) (*amqp.Connection, error) // one as a program without it makes it
 	RedisURL string                                          // redis://, rediss:// or unix://; one server
 
 	// Name begins the names of all queues, exchanges and keys. It must be new: a queue that exists is an error.

@@ -71,7 +71,7 @@ func publishStrikes(ctx context.Context, a *arena, n int) (took time.Duration, e
 // publishBare is what a careful program does without this module: one goroutine publishes persistent, mandatory messages
 // with an id, another waits for their confirms in order.
 func publishBare(ctx context.Context, a *arena, n int) (took time.Duration, err error) {
-	conn, err := a.Dial(ctx)
+	conn, err := a.DialBare(ctx)
 	if err != nil {
 		return 0, err
 	}

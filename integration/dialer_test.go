@@ -1,0 +1,123 @@
+package integration
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net/url"
+	"sync"
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/consumer"
+	"github.com/strikesmq/strikes/internal/proxy"
+)
+
+// TestDialerDialsAgain holds that one Config, password and all, is good for any number of connections, also at once.
+func TestDialerDialsAgain(t *testing.T) {
+	u, err := url.Parse(brokerURL(t))
+	need(t, err)
+	password, _ := u.User.Password()
+	config := amqp.Config{
+		SASL:       []amqp.Authentication{&amqp.PlainAuth{Username: u.User.Username(), Password: password}},
+		Properties: amqp.Table{"connection_name": uniqueName(t, "again")},
+	}
+	u.User = nil
+	dial := consumer.Dialer(u.String(), config)
+	for range 2 {
+		var all sync.WaitGroup
+		for range 4 {
+			all.Go(func() {
+				conn, err := dial(t.Context())
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if err := conn.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+	}
+}
+
+// TestDialerSendsAll has messages of all sizes published by many goroutines over one connection, and reads them back.
+func TestDialerSendsAll(t *testing.T) {
+	conn := dialBroker(t)
+	ch, err := conn.Channel()
+	need(t, err)
+	need(t, ch.Confirm(false))
+	q, err := ch.QueueDeclare(uniqueName(t, "sizes"), false, true, true, false, nil)
+	need(t, err)
+	deliveries, err := ch.Consume(q.Name, "", false, true, false, false, nil)
+	need(t, err)
+	sizes := []int{0, 1, 4095, 4096, 1 << 16, 1<<17 + 1, 3 << 20}
+	const publishers = 8
+	var all sync.WaitGroup
+	for p := range publishers {
+		all.Go(func() {
+			for _, size := range sizes {
+				confirm, err := ch.PublishWithDeferredConfirm("", q.Name, true, false, amqp.Publishing{Body: bytes.Repeat([]byte{byte(p)}, size)})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if ok, err := confirm.WaitContext(t.Context()); !ok || err != nil {
+					t.Errorf("%d bytes: confirmed: %v, %v", size, ok, err)
+				}
+			}
+		})
+	}
+	got := map[int]int{}
+	for range publishers * len(sizes) {
+		select {
+		case d := <-deliveries:
+			if len(d.Body) > 0 && bytes.Count(d.Body, d.Body[:1]) != len(d.Body) {
+				t.Fatalf("a message of %d bytes came back changed", len(d.Body))
+			}
+			got[len(d.Body)]++
+			need(t, d.Ack(false))
+		case <-time.After(20 * time.Second):
+			t.Fatalf("came back, by size: %v", got)
+		}
+	}
+	all.Wait()
+	for _, size := range sizes {
+		if got[size] != publishers {
+			t.Errorf("%d messages of %d bytes, want %d", got[size], size, publishers)
+		}
+	}
+}
+
+// TestDialerNoticesALoss holds that the loss of a connection is told as with any other, and that a broker which accepts and
+// says nothing ends a dial with its context.
+func TestDialerNoticesALoss(t *testing.T) {
+	u, err := url.Parse(brokerURL(t))
+	need(t, err)
+	between, err := proxy.New(t.Context(), u.Host)
+	need(t, err)
+	defer between.Close()
+	u.Host = between.Addr()
+	dial := consumer.Dialer(u.String(), amqp.Config{})
+	conn, err := dial(t.Context())
+	need(t, err)
+	lost := conn.NotifyClose(make(chan *amqp.Error, 1))
+	between.Cut()
+	select {
+	case <-lost:
+	case <-time.After(5 * time.Second):
+		t.Error("nobody was told")
+	}
+	if _, err := conn.Channel(); !errors.Is(err, amqp.ErrClosed) {
+		t.Errorf("a channel on it: %v", err)
+	}
+	between.Mute(true)
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if conn, err := dial(ctx); conn != nil || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a silent broker: %v, %v", conn, err)
+	}
+}
