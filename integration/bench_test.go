@@ -10,13 +10,15 @@ import (
 	"github.com/google/uuid"
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/internal/bench"
 )
 
 func benchOptions(t *testing.T) bench.Options {
 	url := brokerURL(t)
 	return bench.Options{
-		Dial:     func(context.Context) (*amqp.Connection, error) { return amqp.Dial(url) },
+		Dial:     consumer.Dialer(url, amqp.Config{}),
+		DialBare: func(context.Context) (*amqp.Connection, error) { return amqp.Dial(url) },
 		RedisURL: redisURL(t), Name: "bench-" + uuid.NewString(), Messages: 100, Rounds: 1, Live: 1000,
 	}
 }

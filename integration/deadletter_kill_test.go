@@ -96,6 +96,8 @@ func TestReplayKilled(t *testing.T) {
 	for _, mode := range []replayer{{Window: 1}, {Window: 20}, {Window: 1, Pick: true}, {Window: 16, Pick: true}} {
 		t.Run(fmt.Sprintf("window %d, pick %v", mode.Window, mode.Pick), func(t *testing.T) {
 			eachType(t, func(t *testing.T, queue string) {
+				t.Parallel() // most of it is waiting
+				mode := mode // its own
 				mode.AMQP, mode.Queue = brokerURL(t), queue+".dlq"
 				n, extra := *killLetters, 0
 				bury(t, queue, n)

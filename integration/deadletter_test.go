@@ -148,6 +148,7 @@ func TestReplayStopped(t *testing.T) {
 	for _, window := range []int{1, 7} {
 		t.Run(fmt.Sprint("window ", window), func(t *testing.T) {
 			eachType(t, func(t *testing.T, queue string) {
+				t.Parallel() // most of it is waiting
 				const n = 500
 				q := buried(t, queue, n)
 				for left := n; left > 0; {

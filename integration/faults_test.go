@@ -120,6 +120,7 @@ func (g *graves) since(t time.Time) (ids []string) {
 func TestBrokerKilledInTheMiddle(t *testing.T) {
 	for _, typ := range queueTypes {
 		t.Run(string(typ), func(t *testing.T) {
+			t.Parallel() // most of it is waiting
 			broker := privateBroker(t, servers.RabbitMQOptions{})
 			dial := consumer.Dialer(broker.URL, amqp.Config{})
 			conn, err := dial(t.Context())

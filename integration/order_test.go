@@ -41,6 +41,7 @@ func TestOrder(t *testing.T) {
 	} {
 		for _, typ := range queueTypes {
 			t.Run(fmt.Sprintf("%s/%s", tc.name, typ), func(t *testing.T) {
+				t.Parallel() // most of it is waiting
 				queue := declaredAs(t, topology.Spec{Type: typ, SingleActiveConsumer: true})
 				o := newOrdered(*orderMessages, tc.lanes)
 				o.requeue = tc.retry == consumer.Requeue
