@@ -14,9 +14,9 @@ import (
 //
 // It is amqp.DialConfig but for this. It returns when its context is done, and after 10 s at the latest, handshake included.
 // It leaves config as it is, where amqp091-go wipes the passwords in its SASL, so that no second session would be let in. Its
-// errors do not quote url. And the connection sends together what many goroutines write at once, up to 64 KiB of it, where
-// amqp091-go makes a system call for each ack, nack and message: that is up to a third of what a publisher costs its own
-// process. Nothing is held back for it. A write that returned may be lost with the connection, as with any other.
+// errors do not quote url. And the connection sends together what many goroutines write at once, where amqp091-go makes a
+// system call for each ack, nack and message. Nothing is held back for it. Up to 64 KiB may be on their way when the
+// connection breaks; a bare one does not say either what of it the kernel still had.
 func Dialer(url string, config amqp.Config) func(context.Context) (*amqp.Connection, error) {
 	return func(ctx context.Context) (*amqp.Connection, error) { return dial.Dial(ctx, url, config) }
 }

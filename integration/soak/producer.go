@@ -32,6 +32,7 @@ func (p *producer) run(ctx context.Context) error {
 	dial := func(ctx context.Context) (*amqp.Connection, error) {
 		return nodes.dial(ctx, amqp.Config{Heartbeat: heartbeat, Dial: amqp.DefaultDial(5 * time.Second)})
 	}
+	//nolint:contextcheck // its dial is bounded by itself
 	pub, err := publisher.New(dial, &publisher.Options{ConfirmTimeout: 10 * time.Second})
 	if err != nil {
 		return err
