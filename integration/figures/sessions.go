@@ -183,8 +183,8 @@ type cutter struct {
 	dialled int
 }
 
-func (c *cutter) dial(context.Context) (*amqp.Connection, error) {
-	return amqp.DialConfig(c.url, amqp.Config{Heartbeat: heartbeat, Dial: func(network, addr string) (net.Conn, error) {
+func (c *cutter) dial(ctx context.Context) (*amqp.Connection, error) {
+	return consumer.Dialer(c.url, amqp.Config{Heartbeat: heartbeat, Dial: func(network, addr string) (net.Conn, error) {
 		conn, err := amqp.DefaultDial(10*time.Second)(network, addr)
 		if err != nil {
 			return nil, err
@@ -194,7 +194,7 @@ func (c *cutter) dial(context.Context) (*amqp.Connection, error) {
 		c.open[conn] = true
 		c.dialled++
 		return conn, nil
-	}})
+	}})(ctx)
 }
 
 // cut closes every connection under its consumer, and returns how many there were.
