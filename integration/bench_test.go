@@ -12,14 +12,15 @@ import (
 
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/internal/bench"
+	"github.com/strikesmq/strikes/publisher"
 )
 
 func benchOptions(t *testing.T) bench.Options {
 	url := brokerURL(t)
 	return bench.Options{
-		Dial:     consumer.Dialer(url, amqp.Config{}),
-		DialBare: func(context.Context) (*amqp.Connection, error) { return amqp.Dial(url) },
-		RedisURL: redisURL(t), Name: "bench-" + uuid.NewString(), Messages: 100, Rounds: 1, Live: 1000,
+		Dial:          consumer.Dialer(url, amqp.Config{}),
+		DialPublisher: publisher.Dialer(url, amqp.Config{}),
+		RedisURL:      redisURL(t), Name: "bench-" + uuid.NewString(), Messages: 100, Rounds: 1, Live: 1000,
 	}
 }
 

@@ -13,9 +13,10 @@ import (
 
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/internal/proxy"
+	"github.com/strikesmq/strikes/publisher"
 )
 
-// TestDialerDialsAgain holds that one Config, password and all, is good for any number of connections, also at once.
+// TestDialerDialsAgain holds that one Config, password and tables and all, is good for any number of connections, also at once.
 func TestDialerDialsAgain(t *testing.T) {
 	u, err := url.Parse(brokerURL(t))
 	need(t, err)
@@ -25,8 +26,7 @@ func TestDialerDialsAgain(t *testing.T) {
 		Properties: amqp.Table{"connection_name": uniqueName(t, "again")},
 	}
 	u.User = nil
-	dial := consumer.Dialer(u.String(), config)
-	for range 2 {
+	for _, dial := range []func(context.Context) (*amqp.Connection, error){consumer.Dialer(u.String(), config), publisher.Dialer(u.String(), config)} {
 		var all sync.WaitGroup
 		for range 4 {
 			all.Go(func() {
@@ -46,7 +46,9 @@ func TestDialerDialsAgain(t *testing.T) {
 
 // TestDialerSendsAll has messages of all sizes published by many goroutines over one connection, and reads them back.
 func TestDialerSendsAll(t *testing.T) {
-	conn := dialBroker(t)
+	conn, err := publisher.Dialer(brokerURL(t), amqp.Config{})(t.Context())
+	need(t, err)
+	defer conn.Close()
 	ch, err := conn.Channel()
 	need(t, err)
 	need(t, ch.Confirm(false))
@@ -101,7 +103,7 @@ func TestDialerNoticesALoss(t *testing.T) {
 	need(t, err)
 	defer between.Close()
 	u.Host = between.Addr()
-	dial := consumer.Dialer(u.String(), amqp.Config{})
+	dial := publisher.Dialer(u.String(), amqp.Config{})
 	conn, err := dial(t.Context())
 	need(t, err)
 	lost := conn.NotifyClose(make(chan *amqp.Error, 1))

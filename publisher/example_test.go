@@ -11,9 +11,7 @@ import (
 	"github.com/strikesmq/strikes/publisher"
 )
 
-func dial(context.Context) (*amqp.Connection, error) {
-	return amqp.Dial("amqp://guest:guest@localhost:5672/")
-}
+var dial = publisher.Dialer("amqp://guest:guest@localhost:5672/", amqp.Config{})
 
 // A whole program: one message to a queue, published again with its id as long
 // as nobody can say whether it is there.

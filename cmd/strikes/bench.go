@@ -67,7 +67,7 @@ func (a *app) bench(ctx context.Context, c *cli.Command) (err error) {
 	}
 	bar := newBenchProgress(a.stderr)
 	defer bar.finish()
-	o.Dial, o.DialBare, o.RedisURL, o.Name, o.Progress, o.CPU = b.dial, b.dialBare, g.redisURL, "strikes-bench-"+uuid.NewString()[:8], bar.show, g.cpu
+	o.Dial, o.DialPublisher, o.RedisURL, o.Name, o.Progress, o.CPU = b.dial, b.dialToPublish, g.redisURL, "strikes-bench-"+uuid.NewString()[:8], bar.show, g.cpu
 	result, err := bench.Run(ctx, o)
 	if err != nil {
 		if ctx.Err() != nil {

@@ -10,8 +10,9 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 	"github.com/urfave/cli/v3"
 
+	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/counter"
-	"github.com/strikesmq/strikes/internal/dial"
+	"github.com/strikesmq/strikes/publisher"
 )
 
 const (
@@ -38,19 +39,19 @@ func newBroker(rawURL, name string) (*broker, error) {
 }
 
 // dial opens a connection, which the caller closes. It returns when ctx is done.
-func (b *broker) dial(ctx context.Context) (*amqp.Connection, error) { return b.open(ctx, dial.Dial) }
-
-// dialBare opens one as a program without this module does.
-func (b *broker) dialBare(ctx context.Context) (*amqp.Connection, error) {
-	return b.open(ctx, func(_ context.Context, url string, config amqp.Config) (*amqp.Connection, error) {
-		return amqp.DialConfig(url, config)
-	})
+func (b *broker) dial(ctx context.Context) (*amqp.Connection, error) {
+	return b.open(ctx, consumer.Dialer)
 }
 
-func (b *broker) open(ctx context.Context, with func(context.Context, string, amqp.Config) (*amqp.Connection, error)) (*amqp.Connection, error) {
+// dialToPublish opens one for a publisher.Publisher.
+func (b *broker) dialToPublish(ctx context.Context) (*amqp.Connection, error) {
+	return b.open(ctx, publisher.Dialer)
+}
+
+func (b *broker) open(ctx context.Context, dialer func(string, amqp.Config) func(context.Context) (*amqp.Connection, error)) (*amqp.Connection, error) {
 	properties := amqp.NewConnectionProperties()
 	properties.SetClientConnectionName(b.name)
-	conn, err := with(ctx, b.url, amqp.Config{Properties: properties})
+	conn, err := dialer(b.url, amqp.Config{Properties: properties})(ctx)
 	switch {
 	case err == nil:
 		return conn, nil
@@ -77,13 +78,13 @@ func denied(err error) bool {
 }
 
 // after returns a dial that hands out conn first, so that a connection which was opened to see whether it can be is used.
-func (b *broker) after(conn *amqp.Connection) func(context.Context) (*amqp.Connection, error) {
+func after(conn *amqp.Connection, dial func(context.Context) (*amqp.Connection, error)) func(context.Context) (*amqp.Connection, error) {
 	return func(ctx context.Context) (*amqp.Connection, error) {
 		if first := conn; first != nil {
 			conn = nil
 			return first, nil
 		}
-		return b.dial(ctx)
+		return dial(ctx)
 	}
 }
 

@@ -25,7 +25,7 @@ func TestDialStops(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	began := time.Now()
-	if _, err := b.dial(ctx); !errors.Is(err, context.DeadlineExceeded) || exitCode(err) != exitUnreachable || !strings.HasSuffix(err.Error(), "/ is out of reach: it does not answer: context deadline exceeded") {
+	if _, err := b.dial(ctx); !errors.Is(err, context.DeadlineExceeded) || exitCode(err) != exitUnreachable || !strings.HasSuffix(err.Error(), "/ is out of reach: the broker does not answer: context deadline exceeded") {
 		t.Errorf("%d: %v", exitCode(err), err)
 	}
 	if took := time.Since(began); took > 3*time.Second {

@@ -61,7 +61,7 @@ func (a *app) consume(ctx context.Context, c *cli.Command) error {
 	}
 	set.consumer.Counter = store
 	w := &worker{
-		consumer: set.consumer, broker: b, next: b.after(conn),
+		consumer: set.consumer, broker: b, next: after(conn, b.dial),
 		command: command{path: path, args: set.command[1:], stdout: a.stdout, stderr: a.stderr},
 		idle:    idle{patience: set.exitWhenIdle},
 		log:     a.logger(set.verbose),

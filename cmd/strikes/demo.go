@@ -207,7 +207,7 @@ func (d *demonstration) publish(ctx context.Context, kind topology.Type) error {
 		return err
 	}
 	d.say("%s, store %s; queue %s with %d orders, %d retries allowed", d.brokerIs, d.storeIs, d.queue, len(d.orders), demoRetries)
-	p, err := publisher.New(d.broker.dial, nil) //nolint:contextcheck // Close ends it
+	p, err := publisher.New(d.broker.dialToPublish, nil) //nolint:contextcheck // Close ends it
 	if err != nil {
 		return err
 	}

@@ -64,11 +64,11 @@ func (a *app) publish(ctx context.Context, c *cli.Command) error {
 	if err != nil {
 		return err
 	}
-	conn, err := b.dial(ctx)
+	conn, err := b.dialToPublish(ctx)
 	if err != nil {
 		return err
 	}
-	pub, err := publisher.New(b.after(conn), &publisher.Options{ConfirmTimeout: c.Duration("timeout")}) //nolint:contextcheck // Close ends it
+	pub, err := publisher.New(after(conn, b.dialToPublish), &publisher.Options{ConfirmTimeout: c.Duration("timeout")}) //nolint:contextcheck // Close ends it
 	if err != nil {
 		closeConnection(conn)
 		return err

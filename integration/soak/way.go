@@ -7,7 +7,6 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/internal/proxy"
 )
 
@@ -49,8 +48,9 @@ func (w way) each(do func(*proxy.Proxy)) {
 // dialler dials the nodes in turn: the next one after each that lets nobody in, or whose connection was lost. It is for one
 // goroutine at a time.
 type dialler struct {
-	urls []string
-	next int
+	urls   []string
+	dialer func(url string, config amqp.Config) func(context.Context) (*amqp.Connection, error)
+	next   int
 }
 
 func (d *dialler) dial(ctx context.Context, config amqp.Config) (*amqp.Connection, error) {
@@ -58,7 +58,7 @@ func (d *dialler) dial(ctx context.Context, config amqp.Config) (*amqp.Connectio
 	for range d.urls {
 		url := d.urls[d.next%len(d.urls)]
 		d.next++
-		conn, err := consumer.Dialer(url, config)(ctx)
+		conn, err := d.dialer(url, config)(ctx)
 		if err == nil {
 			return conn, nil
 		}

@@ -56,7 +56,7 @@ func runWorker(spec string) error {
 		return err
 	}
 	go dieWithParent()
-	w.nodes = dialler{urls: w.AMQP, next: w.Number} // the processes begin at different nodes
+	w.nodes = dialler{urls: w.AMQP, dialer: consumer.Dialer, next: w.Number} // the processes begin at different nodes
 	var err error
 	if w.log, err = audit.Append(w.History, w.Number); err != nil {
 		return err

@@ -20,7 +20,6 @@ type arena struct {
 	spec    topology.Spec
 	workers int // handlers at once
 	tally   *tally
-	dial    func(context.Context) (*amqp.Connection, error)
 }
 
 // run measures from the first run of the handler until the consumer has ended.
@@ -35,7 +34,7 @@ func (a *arena) run(ctx context.Context, l loop) (s sample, err error) {
 	if err := a.fill.PublishAll(ctx, a.tally.messages(a.spec.Queue)); err != nil {
 		return s, err
 	}
-	conn, err := a.dial(ctx)
+	conn, err := a.Dial(ctx)
 	if err != nil {
 		return s, err
 	}

@@ -102,7 +102,7 @@ const retriesHeader = "x-retries"
 // republish publishes a failed message anew, with its count in a header, and acks the old one once the broker has
 // confirmed the new one. It publishes on a connection of its own, as one should.
 func republish(ctx context.Context, a *arena, conn *amqp.Connection) (err error) {
-	publishing, err := a.DialBare(ctx)
+	publishing, err := a.Dial(ctx)
 	if err != nil {
 		return err
 	}

@@ -81,7 +81,6 @@ type entry struct {
 	queue         topology.Type // the only kind it is for; if empty, both
 	spec          topology.Spec // of its queue
 	loop          loop
-	ours          bool // it is this module
 }
 
 // entries lists who consumes. In each contest this module is first.
@@ -89,17 +88,17 @@ func entries() []entry {
 	limited := topology.Spec{DeliveryLimit: Retries}
 	single := topology.Spec{SingleActiveConsumer: true}
 	return []entry{
-		{contest: Success, name: Strikes, loop: strikes, ours: true},
+		{contest: Success, name: Strikes, loop: strikes},
 		{contest: Success, name: bareEach, loop: ackEach},
 		{contest: Success, name: bareMultiple, loop: ackMultiple},
-		{contest: Failing, name: Strikes, loop: strikes, ours: true},
+		{contest: Failing, name: Strikes, loop: strikes},
 		{contest: Failing, name: handINCR, loop: incrByHand},
 		{contest: Failing, name: handDEL, loop: incrByHandDel},
 		{contest: Failing, name: brokerLimit, loop: deliveryLimit, queue: topology.Quorum, spec: limited},
 		{contest: Failing, name: headerCount, loop: republish},
-		{contest: Failing, name: noStore, loop: strikesInMemory, ours: true},
-		{contest: Ordered, name: Strikes, loop: strikesInPlace, ours: true, spec: single},
-		{contest: Ordered, name: oneAtATime, loop: strikesOneAtATime, ours: true, spec: single},
+		{contest: Failing, name: noStore, loop: strikesInMemory},
+		{contest: Ordered, name: Strikes, loop: strikesInPlace, spec: single},
+		{contest: Ordered, name: oneAtATime, loop: strikesOneAtATime, spec: single},
 	}
 }
 
@@ -143,10 +142,7 @@ func (e entry) sampler(kind topology.Type, percent int, o Options) func(context.
 	return func(ctx context.Context, g *ground, n int) (sample, error) {
 		spec := e.spec
 		spec.Type = kind
-		a := &arena{ground: g, spec: spec, workers: workers, tally: newTally(n, percent), dial: g.DialBare}
-		if e.ours {
-			a.dial = g.Dial
-		}
+		a := &arena{ground: g, spec: spec, workers: workers, tally: newTally(n, percent)}
 		a.tally.ordered = e.contest == Ordered
 		return a.run(ctx, e.loop)
 	}

@@ -42,7 +42,7 @@ func publishing(kind topology.Type, publish func(context.Context, *arena, int) (
 }
 
 func publishStrikes(ctx context.Context, a *arena, n int) (took time.Duration, err error) {
-	p, err := publisher.New(a.Dial, nil) //nolint:contextcheck // Close ends it
+	p, err := publisher.New(a.DialPublisher, nil) //nolint:contextcheck // Close ends it
 	if err != nil {
 		return 0, err
 	}
@@ -71,7 +71,7 @@ func publishStrikes(ctx context.Context, a *arena, n int) (took time.Duration, e
 // publishBare is what a careful program does without this module: one goroutine publishes persistent, mandatory messages
 // with an id, another waits for their confirms in order.
 func publishBare(ctx context.Context, a *arena, n int) (took time.Duration, err error) {
-	conn, err := a.DialBare(ctx)
+	conn, err := a.Dial(ctx)
 	if err != nil {
 		return 0, err
 	}

@@ -8,20 +8,22 @@ import (
 	"maps"
 	"net"
 	"net/url"
-	"slices"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// Timeout bounds a dial, handshake included.
-const Timeout = 10 * time.Second
+// timeout bounds a dial, handshake included, unless the URL has a connection_timeout.
+const timeout = 10 * time.Second
 
-// Dial does once what consumer.Dialer documents.
-func Dial(ctx context.Context, uri string, config amqp.Config) (*amqp.Connection, error) {
-	ctx, cancel := context.WithTimeout(ctx, Timeout)
+// Dial does once what consumer.Dialer documents, on what wrap makes of the socket.
+func Dial(ctx context.Context, uri string, config amqp.Config, wrap func(net.Conn) net.Conn) (*amqp.Connection, error) {
+	within, err := check(uri, config)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	config = own(config)
 	connect := config.Dial
 	if connect == nil {
 		connect = func(network, addr string) (net.Conn, error) { return new(net.Dialer).DialContext(ctx, network, addr) }
@@ -29,51 +31,48 @@ func Dial(ctx context.Context, uri string, config amqp.Config) (*amqp.Connection
 	hangUp, release := func() {}, func() bool { return true }
 	config.Dial = func(network, addr string) (net.Conn, error) {
 		socket, err := connect(network, addr)
+		if err == nil && socket == nil {
+			err = errors.New("the Dial of the amqp.Config returned neither a connection nor an error")
+		}
 		if err != nil {
 			return nil, err
 		}
-		g := gather(socket)
-		hangUp = func() { _ = g.Close() }
-		release = context.AfterFunc(ctx, func() { _ = socket.Close() }) // the handshake knows no context
-		return g, nil
+		socket = wrap(socket)
+		hangUp = func() { _ = socket.Close() }
+		release = context.AfterFunc(ctx, hangUp) // the handshake knows no context
+		return socket, nil
 	}
+	// a dial writes into these, and others may dial at the same time
+	config.Properties = maps.Clone(config.Properties)
+	config.TLSClientConfig = config.TLSClientConfig.Clone()
 	conn, err := amqp.DialConfig(uri, config)
-	if !release() {
-		err = fmt.Errorf("it does not answer: %w", context.Cause(ctx)) // what the closed socket led to is of no interest
-	}
-	if err == nil {
+	if ended := !release(); err == nil && !ended {
 		return conn, nil
 	}
 	hangUp() // amqp091-go does not always
-	return nil, discreet(err)
+	if ctx.Err() != nil {
+		err = fmt.Errorf("the broker does not answer: %w", ctx.Err()) // what the closed socket led to is of no interest
+	}
+	return nil, err
 }
 
-// own copies what a dial changes: the properties, the TLS configuration, and the passwords, which it wipes. With the
-// caller's own, no second dial would be let in.
-func own(config amqp.Config) amqp.Config {
-	config.Properties = maps.Clone(config.Properties)
-	config.TLSClientConfig = config.TLSClientConfig.Clone() // nil stays nil
-	config.SASL = slices.Clone(config.SASL)
-	for i, with := range config.SASL {
-		switch with := with.(type) {
-		case *amqp.PlainAuth:
-			c := *with
-			config.SASL[i] = &c
-		case *amqp.AMQPlainAuth:
-			c := *with
-			config.SASL[i] = &c
-		}
-	}
-	return config
-}
+// Plain is a socket as it is.
+func Plain(socket net.Conn) net.Conn { return socket }
 
-// discreet takes a URI that cannot be parsed, and the password in it, out of the error that says so.
-func discreet(err error) error {
-	var bad *url.Error
-	if errors.As(err, &bad) {
-		return &url.Error{Op: bad.Op, URL: "the broker's URL", Err: errMalformed}
+// check returns how long a dial may take, or says what it can only fail for. It does not quote the URI, for what is special
+// in its password may have ended up anywhere in it.
+func check(uri string, config amqp.Config) (time.Duration, error) {
+	if config.Recovery != nil {
+		return 0, errors.New("the amqp.Config has Recovery on, which restarts the delivery tags under whoever uses them: leave it nil")
 	}
-	return err
+	u, err := amqp.ParseURI(uri)
+	if err != nil || u.Port < 1 || u.Port > 65535 {
+		return 0, &url.Error{Op: "parse", URL: "the broker's URL", Err: errMalformed}
+	}
+	if u.ConnectionTimeout > 0 {
+		return time.Duration(u.ConnectionTimeout) * time.Millisecond, nil
+	}
+	return timeout, nil
 }
 
 var errMalformed = errors.New("it is amqp[s]://user:password@host:port/vhost, with / @ : ? # % in a name or password percent-encoded")

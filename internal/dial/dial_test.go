@@ -2,7 +2,6 @@ package dial
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"net"
 	"net/url"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+	"go.uber.org/goleak"
 )
 
 // listen accepts connections, and says nothing; or hangs up at once.
@@ -42,12 +42,14 @@ func listen(t *testing.T, hangUp bool) (addr string) {
 	return listener.Addr().String()
 }
 
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
 func TestSilentBroker(t *testing.T) {
 	addr := listen(t, false)
 	for _, scheme := range []string{"amqp", "amqps"} {
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
-		conn, err := Dial(ctx, scheme+"://guest:s3cret@"+addr, amqp.Config{})
+		conn, err := Dial(ctx, scheme+"://guest:s3cret@"+addr, amqp.Config{}, Plain)
 		if conn != nil || !errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("%s: %v, %v", scheme, conn, err)
 		}
@@ -57,43 +59,36 @@ func TestSilentBroker(t *testing.T) {
 func TestBrokerThatHangsUp(t *testing.T) {
 	addr := listen(t, true)
 	for _, url := range []string{"amqp://" + addr, "amqps://" + addr, "amqps://" + addr + "?certfile=none&keyfile=none"} {
-		if conn, err := Dial(t.Context(), url, amqp.Config{}); conn != nil || err == nil {
+		if conn, err := Dial(t.Context(), url, amqp.Config{}, Plain); conn != nil || err == nil {
 			t.Errorf("%s: %v, %v", url, conn, err)
 		}
 	}
 }
 
-func TestMalformedURL(t *testing.T) {
-	for _, bad := range []string{"amqp://user:s3cret%zz@localhost/", "amqp://user:s3cret/x@localhost/"} {
-		_, err := Dial(t.Context(), bad, amqp.Config{})
+// TestRefused tells what no second try would mend from what one may.
+func TestRefused(t *testing.T) {
+	for _, bad := range []string{"", "localhost:5672", "http://localhost", "amqp://user:s3cret%zz@localhost/", "amqp://user:s3cret/x@localhost/",
+		"amqp://user:98765432109/x@localhost/", "amqp://user:654321/x@localhost/", "amqp://localhost/?heartbeat=s3cret"} {
+		_, err := Dial(t.Context(), bad, amqp.Config{}, Plain)
 		var parse *url.Error
-		if !errors.As(err, &parse) || strings.Contains(err.Error(), "s3cret") {
-			t.Errorf("%v", err)
+		if !errors.As(err, &parse) || strings.Contains(err.Error(), "s3cret") || strings.Contains(err.Error(), "654321") || strings.Contains(err.Error(), "98765432109") {
+			t.Errorf("%q: %v", bad, err)
 		}
+	}
+	if _, err := Dial(t.Context(), "amqp://localhost/", amqp.Config{Recovery: &amqp.Recovery{}}, Plain); err == nil || !strings.Contains(err.Error(), "Recovery") {
+		t.Errorf("with Recovery: %v", err)
+	}
+	nothing := amqp.Config{Dial: func(string, string) (net.Conn, error) { return nil, nil }} //nolint:nilnil // that is the point
+	if _, err := Dial(t.Context(), "amqp://localhost/", nothing, Plain); err == nil || !strings.Contains(err.Error(), "neither") {
+		t.Errorf("a Dial that returns nothing: %v", err)
 	}
 }
 
-// TestConfigStaysTheCallers holds that a second dial finds what the first one was given: amqp091-go wipes the password.
-func TestConfigStaysTheCallers(t *testing.T) {
-	plain, amqplain := &amqp.PlainAuth{Username: "u", Password: "p"}, &amqp.AMQPlainAuth{Username: "u", Password: "p"}
-	config := amqp.Config{
-		SASL:            []amqp.Authentication{plain, amqplain, &amqp.ExternalAuth{}},
-		Properties:      amqp.Table{"product": "x"},
-		TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS13},
-	}
-	got := own(config)
-	if len(got.SASL) != 3 || *got.SASL[0].(*amqp.PlainAuth) != *plain || *got.SASL[1].(*amqp.AMQPlainAuth) != *amqplain || got.TLSClientConfig.MinVersion != tls.VersionTLS13 {
-		t.Fatalf("%+v", got)
-	}
-	got.SASL[0].(*amqp.PlainAuth).Password = ""
-	got.SASL[1].(*amqp.AMQPlainAuth).Password = ""
-	got.SASL[2] = nil
-	got.Properties["product"] = "y"
-	got.TLSClientConfig.ServerName = "elsewhere"
-	if plain.Password != "p" || amqplain.Password != "p" || config.SASL[2] == nil || config.Properties["product"] != "x" || config.TLSClientConfig.ServerName != "" {
-		t.Errorf("changed: %+v", config)
-	}
-	if empty := own(amqp.Config{}); empty.Properties != nil || empty.TLSClientConfig != nil || empty.SASL != nil {
-		t.Errorf("%+v", empty)
+// TestConnectionTimeout holds that the URL may name another bound.
+func TestConnectionTimeout(t *testing.T) {
+	began := time.Now()
+	_, err := Dial(t.Context(), "amqp://"+listen(t, false)+"/?connection_timeout=50", amqp.Config{}, Plain)
+	if took := time.Since(began); !errors.Is(err, context.DeadlineExceeded) || took > 5*time.Second {
+		t.Errorf("after %v: %v", took, err)
 	}
 }

@@ -1,4 +1,4 @@
-package dial
+package publisher
 
 import (
 	"bytes"
@@ -11,11 +11,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"go.uber.org/goleak"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // piped is a gatherer and its peer. What the peer has not read, it has not taken: there is no kernel in between.
 func piped(t *testing.T) (*gatherer, net.Conn) {
@@ -114,6 +110,29 @@ func TestSocketFails(t *testing.T) {
 			t.Errorf("a later Write: %v", err)
 		}
 	})
+}
+
+// deaf takes nothing, and hears nothing until it is closed.
+type deaf struct {
+	net.Conn
+	closed chan struct{}
+	once   sync.Once
+}
+
+func (*deaf) Write([]byte) (int, error)  { return 0, io.ErrShortWrite }
+func (d *deaf) Read([]byte) (int, error) { <-d.closed; return 0, net.ErrClosed }
+func (d *deaf) Close() error             { d.once.Do(func() { close(d.closed) }); return nil }
+
+// TestReaderHearsOfAFailedWrite holds that nobody waits for a reply to what could not be sent.
+func TestReaderHearsOfAFailedWrite(t *testing.T) {
+	g := gather(&deaf{closed: make(chan struct{})})
+	write(t, g, "lost")
+	if _, err := g.Read(nil); !errors.Is(err, net.ErrClosed) {
+		t.Error(err)
+	}
+	if err := g.Close(); err != nil {
+		t.Error(err)
+	}
 }
 
 func TestCloseSendsWhatIsInLine(t *testing.T) {

@@ -1,25 +1,26 @@
-package dial
+package publisher
 
 import (
 	"net"
-	"runtime"
 	"sync"
 	"time"
 )
 
 const (
-	// roomToGather is how many bytes may wait for the socket; then writers wait for it, as they would without a gatherer.
+	// roomToGather is how many bytes may wait for the socket, and one write more; then writers wait for it, as they would
+	// without a gatherer.
 	roomToGather = 64 << 10
 
 	// lastWrite bounds how long Close waits for a peer that reads no more.
 	lastWrite = 250 * time.Millisecond
 )
 
-// gatherer is a socket that sends together what many goroutines write at once. amqp091-go hands each ack, nack and message to
-// the socket on its own, and a system call here and a wake-up of the broker for each are a good part of what it costs.
+// gatherer is a socket that sends together what many goroutines write at once. amqp091-go hands each message to the socket
+// on its own, and a system call here and a wake-up of the broker for each are a good part of what it costs.
 //
-// A Write returns once its bytes are in line. If they cannot be sent, a later Write hears of it, and whoever reads: nothing
-// more can be inferred from a bare socket, whose Write returns once the kernel has the bytes.
+// A Write returns once its bytes are in line: they are lost if the process dies, or the connection, before they are sent. So
+// it is for a publisher, who takes nothing for sent that is not confirmed; not for a consumer, whose acks would be lost with
+// a process that is killed by the next message.
 type gatherer struct {
 	net.Conn
 
@@ -58,15 +59,14 @@ func (g *gatherer) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Close sends what is in line, if the peer takes it, and closes the socket.
+// Close lets what is in line be sent, if the peer takes it, and closes the socket.
 func (g *gatherer) Close() error {
 	g.mu.Lock()
-	if !g.closing {
-		g.closing = true
-		_ = g.SetWriteDeadline(time.Now().Add(lastWrite))
-		g.changed.Broadcast()
-	}
+	g.closing = true
+	g.changed.Broadcast()
 	g.mu.Unlock()
+	giveUp := time.AfterFunc(lastWrite, func() { _ = g.Conn.Close() })
+	defer giveUp.Stop()
 	<-g.ended
 	return g.Conn.Close()
 }
@@ -86,25 +86,27 @@ func (g *gatherer) send() {
 	}
 }
 
-// next waits for what is to be sent, and leaves the buffer of what was sent before for what comes after it.
+// next waits for what is to be sent, and leaves the buffer of what was sent before, unless it is large, for what comes after it.
 func (g *gatherer) next(spare []byte) []byte {
+	if cap(spare) > 4*roomToGather {
+		spare = nil
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for len(g.waiting) == 0 && !g.closing {
 		g.changed.Wait()
 	}
-	g.mu.Unlock()
-	runtime.Gosched() // whoever is about to write as well does it first
-	g.mu.Lock()
 	b := g.waiting
 	g.waiting = spare[:0]
 	g.changed.Broadcast() // there is room
 	return b
 }
 
+// fail tells writers, and by closing the socket whoever reads.
 func (g *gatherer) fail(err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.err = err
 	g.changed.Broadcast()
+	_ = g.Conn.Close()
 }
