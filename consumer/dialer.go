@@ -10,7 +10,7 @@ import (
 
 // Dialer returns a dial for Run: a new connection to url, amqp[s]://user:password@host:port/vhost, each time it is called, by
 // any number of goroutines. config may be its zero value; what it leaves out is as amqp.Dial has it, such as a heartbeat of 10 s,
-// and url's heartbeat and connection_timeout count for more. Its Recovery is refused.
+// and url's heartbeat and connection_timeout count for more. Leave its Recovery nil: Run redials.
 //
 // It is amqp.DialConfig but for this. It returns when its context is done, and after 10 s, or url's connection_timeout, at the
 // latest, handshake included; a Dial of config's own has to see to that by itself. It shares nothing of config with the

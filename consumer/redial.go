@@ -162,7 +162,7 @@ func (c *Consumer) dialled(conn *amqp.Connection, err error) (*amqp.Connection, 
 	var bad *url.Error
 	switch {
 	case errors.As(err, &bad): // it quotes the URL, password and all
-		return conn, refusal{fmt.Errorf("consumer: queue %q: dialling: the broker's URL cannot be parsed: percent-encode what is special in its password", c.Queue)}
+		return conn, refusal{fmt.Errorf("consumer: queue %q: dialling: the broker's URL cannot be parsed: it is amqp[s]://user:password@host:port/vhost, with what is special in a name or password percent-encoded", c.Queue)}
 	case err != nil:
 		return conn, fmt.Errorf("consumer: queue %q: dialling: %w", c.Queue, err)
 	case conn == nil:

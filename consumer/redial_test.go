@@ -30,6 +30,7 @@ func TestRunReturnsWhatAnotherDialWouldMeet(t *testing.T) {
 		"credentials": {func(context.Context) (*amqp.Connection, error) { return nil, amqp.ErrCredentials }, "username or password"},
 		"an odd URL":  {func(context.Context) (*amqp.Connection, error) { return amqp.Dial("amqp://user:s3cret%zz@localhost/") }, "cannot be parsed"},
 		"an odd port": {func(context.Context) (*amqp.Connection, error) { return amqp.Dial("amqp://user:s3cret/x@localhost/") }, "cannot be parsed"},
+		"no URL":      {Dialer("", amqp.Config{}), "it is amqp[s]://user:password@host:port/vhost"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := minimal().Run(t.Context(), tc.dial)

@@ -157,7 +157,7 @@ func permanent(err, before error) bool {
 func clean(err error) error {
 	var bad *url.Error
 	if errors.As(err, &bad) {
-		return misuse("the broker's URL cannot be parsed")
+		return misuse("the broker's URL cannot be parsed: it is amqp[s]://user:password@host:port/vhost, with what is special in a name or password percent-encoded")
 	}
 	return err
 }

@@ -2,10 +2,10 @@
 // delivery limit, a count in a header, a count in Redis by hand.
 //
 // The contestants of one contest get the same messages, prefetch, durability and concurrency, on queues of their own that
-// are filled beforehand. This module publishes on connections of
-// publisher.Dialer; all else goes over connections as amqp091-go makes them. They run one after the other in each round, in another order each time, and the ratio of two is
-// taken within a round, so that what else the machine does meanwhile weighs on both. Each one's messages are accounted for
-// after each run: a contestant that loses one, or runs one too often, is an error and no result.
+// are filled beforehand. This module publishes on connections of publisher.Dialer; all else goes over connections as
+// amqp091-go makes them. They run one after the other in each round, in another order each time, and the ratio of two is taken
+// within a round, so that what else the machine does meanwhile weighs on both. Each one's messages are accounted for after
+// each run: a contestant that loses one, or runs one too often, is an error and no result.
 package bench
 
 import (

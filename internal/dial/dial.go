@@ -18,7 +18,7 @@ const timeout = 10 * time.Second
 
 // Dial does once what consumer.Dialer documents, on what wrap makes of the socket.
 func Dial(ctx context.Context, uri string, config amqp.Config, wrap func(net.Conn) net.Conn) (*amqp.Connection, error) {
-	within, err := check(uri, config)
+	within, err := bound(uri)
 	if err != nil {
 		return nil, err
 	}
@@ -42,10 +42,7 @@ func Dial(ctx context.Context, uri string, config amqp.Config, wrap func(net.Con
 		release = context.AfterFunc(ctx, hangUp) // the handshake knows no context
 		return socket, nil
 	}
-	// a dial writes into these, and others may dial at the same time
-	config.Properties = maps.Clone(config.Properties)
-	config.TLSClientConfig = config.TLSClientConfig.Clone()
-	conn, err := amqp.DialConfig(uri, config)
+	conn, err := amqp.DialConfig(uri, own(config))
 	if ended := !release(); err == nil && !ended {
 		return conn, nil
 	}
@@ -59,12 +56,20 @@ func Dial(ctx context.Context, uri string, config amqp.Config, wrap func(net.Con
 // Plain is a socket as it is.
 func Plain(socket net.Conn) net.Conn { return socket }
 
-// check returns how long a dial may take, or says what it can only fail for. It does not quote the URI, for what is special
-// in its password may have ended up anywhere in it.
-func check(uri string, config amqp.Config) (time.Duration, error) {
+// own copies what a dial writes into, for others may dial at the same time.
+func own(config amqp.Config) amqp.Config {
+	config.Properties = maps.Clone(config.Properties)
+	config.TLSClientConfig = config.TLSClientConfig.Clone() // nil stays nil
 	if config.Recovery != nil {
-		return 0, errors.New("the amqp.Config has Recovery on, which restarts the delivery tags under whoever uses them: leave it nil")
+		recovery := *config.Recovery
+		config.Recovery = &recovery // to be refused by whoever gets the connection
 	}
+	return config
+}
+
+// bound returns how long a dial may take; or says that the URI will never do, without a word of it, for what is special in its
+// password may have ended up anywhere.
+func bound(uri string) (time.Duration, error) {
 	u, err := amqp.ParseURI(uri)
 	if err != nil || u.Port < 1 || u.Port > 65535 {
 		return 0, &url.Error{Op: "parse", URL: "the broker's URL", Err: errMalformed}

@@ -2,6 +2,7 @@ package dial
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"net"
 	"net/url"
@@ -75,12 +76,25 @@ func TestRefused(t *testing.T) {
 			t.Errorf("%q: %v", bad, err)
 		}
 	}
-	if _, err := Dial(t.Context(), "amqp://localhost/", amqp.Config{Recovery: &amqp.Recovery{}}, Plain); err == nil || !strings.Contains(err.Error(), "Recovery") {
-		t.Errorf("with Recovery: %v", err)
-	}
 	nothing := amqp.Config{Dial: func(string, string) (net.Conn, error) { return nil, nil }} //nolint:nilnil // that is the point
 	if _, err := Dial(t.Context(), "amqp://localhost/", nothing, Plain); err == nil || !strings.Contains(err.Error(), "neither") {
 		t.Errorf("a Dial that returns nothing: %v", err)
+	}
+}
+
+// TestConfigStaysTheCallers holds that two dials at once do not write into what they share.
+func TestConfigStaysTheCallers(t *testing.T) {
+	config := amqp.Config{Properties: amqp.Table{"product": "x"}, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS13}, Recovery: &amqp.Recovery{}}
+	got := own(config)
+	if got.Properties["product"] != "x" || got.TLSClientConfig.MinVersion != tls.VersionTLS13 || got.Recovery == nil {
+		t.Fatalf("%+v", got)
+	}
+	got.Properties["product"], got.TLSClientConfig.ServerName, got.Recovery.TopologyRecovery = "y", "elsewhere", &amqp.DefaultTopologyRecovery{}
+	if config.Properties["product"] != "x" || config.TLSClientConfig.ServerName != "" || config.Recovery.TopologyRecovery != nil {
+		t.Errorf("changed: %+v", config)
+	}
+	if empty := own(amqp.Config{}); empty.Properties != nil || empty.TLSClientConfig != nil || empty.Recovery != nil {
+		t.Errorf("%+v", empty)
 	}
 }
 
