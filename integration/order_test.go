@@ -16,6 +16,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/consumer"
+	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/topology"
 )
 
@@ -41,7 +42,6 @@ func TestOrder(t *testing.T) {
 	} {
 		for _, typ := range queueTypes {
 			t.Run(fmt.Sprintf("%s/%s", tc.name, typ), func(t *testing.T) {
-				t.Parallel() // most of it is waiting
 				queue := declaredAs(t, topology.Spec{Type: typ, SingleActiveConsumer: true})
 				o := newOrdered(*orderMessages, tc.lanes)
 				o.requeue = tc.retry == consumer.Requeue
@@ -56,8 +56,19 @@ func TestOrder(t *testing.T) {
 				}
 				o.reach(t, len(o.done))
 				o.report(t)
-				if got, want := len(getAll(t, queue+".dlq")), o.poisonous(); got != want {
-					t.Errorf("%d dead letters, want %d", got, want)
+				counts := c.Counter.(*counter.Counter)
+				dead := map[string]int{}
+				for _, id := range ids(getAll(t, queue+".dlq")) {
+					dead[id]++
+				}
+				for i := range o.done {
+					want := 0
+					if fails(i) > 3 {
+						want = 1
+					}
+					if id := strconv.Itoa(i); dead[id] != want {
+						t.Errorf("message %d: %d dead letters, want %d; it fails %d times, and is recorded as %+v", i, dead[id], want, fails(i), recordsOf(t, counts, queue, id))
+					}
 				}
 			})
 		}
@@ -109,14 +120,11 @@ func fails(i int) int {
 	return 0
 }
 
-func (o *ordered) poisonous() int {
-	n := 0
-	for i := range o.done {
-		if fails(i) > 3 {
-			n++
-		}
-	}
-	return n
+func recordsOf(t *testing.T, c *counter.Counter, queue, id string) []counter.Record {
+	t.Helper()
+	records, err := c.Get(t.Context(), "/", queue, id)
+	need(t, err)
+	return records
 }
 
 // start runs n consumers in this process, each with connections that can be cut.
