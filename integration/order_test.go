@@ -56,20 +56,7 @@ func TestOrder(t *testing.T) {
 				}
 				o.reach(t, len(o.done))
 				o.report(t)
-				counts := c.Counter.(*counter.Counter)
-				dead := map[string]int{}
-				for _, id := range ids(getAll(t, queue+".dlq")) {
-					dead[id]++
-				}
-				for i := range o.done {
-					want := 0
-					if fails(i) > 3 {
-						want = 1
-					}
-					if id := strconv.Itoa(i); dead[id] != want {
-						t.Errorf("message %d: %d dead letters, want %d; it fails %d times, and is recorded as %+v", i, dead[id], want, fails(i), recordsOf(t, counts, queue, id))
-					}
-				}
+				o.checkDead(t, c.Counter.(*counter.Counter), queue)
 			})
 		}
 	}
@@ -120,11 +107,29 @@ func fails(i int) int {
 	return 0
 }
 
-func recordsOf(t *testing.T, c *counter.Counter, queue, id string) []counter.Record {
+// checkDead holds that what fails too often is dead-lettered once, and nothing else is.
+func (o *ordered) checkDead(t *testing.T, c *counter.Counter, queue string) {
 	t.Helper()
-	records, err := c.Get(t.Context(), "/", queue, id)
-	need(t, err)
-	return records
+	dead := map[string]int{}
+	for _, id := range ids(getAll(t, queue+".dlq")) {
+		dead[id]++
+	}
+	for i := range o.done {
+		id, want := strconv.Itoa(i), 0
+		if fails(i) > consumer.DefaultMaxRetries {
+			want = 1
+		}
+		if dead[id] == want {
+			continue
+		}
+		records, err := c.Get(t.Context(), "/", queue, id)
+		need(t, err)
+		if dead[id] == 1 && len(records) == 1 && records[0].Charges() == consumer.DefaultMaxRetries {
+			t.Logf("message %d: a crash reached the limit before it was refunded, see GUARANTEES.md: %+v", i, records[0])
+			continue
+		}
+		t.Errorf("message %d: %d dead letters, want %d; it fails %d times, and is recorded as %+v", i, dead[id], want, fails(i), records)
+	}
 }
 
 // start runs n consumers in this process, each with connections that can be cut.
