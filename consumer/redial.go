@@ -12,6 +12,8 @@ import (
 
 	"github.com/cenkalti/backoff/v5"
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/internal/dial"
 )
 
 // steady is how long a session has to last before the next one is tried without delay.
@@ -162,7 +164,7 @@ func (c *Consumer) dialled(conn *amqp.Connection, err error) (*amqp.Connection, 
 	var bad *url.Error
 	switch {
 	case errors.As(err, &bad): // it quotes the URL, password and all
-		return conn, refusal{fmt.Errorf("consumer: queue %q: dialling: the broker's URL cannot be parsed: it is amqp[s]://user:password@host:port/vhost, with what is special in a name or password percent-encoded", c.Queue)}
+		return conn, refusal{fmt.Errorf("consumer: queue %q: dialling: the broker's URL cannot be parsed: %s", c.Queue, dial.Form)}
 	case err != nil:
 		return conn, fmt.Errorf("consumer: queue %q: dialling: %w", c.Queue, err)
 	case conn == nil:

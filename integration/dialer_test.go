@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"net"
 	"net/url"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,6 +16,7 @@ import (
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/internal/proxy"
 	"github.com/strikesmq/strikes/publisher"
+	"github.com/strikesmq/strikes/topology"
 )
 
 // TestDialerDialsAgain holds that one Config, password and tables and all, is good for any number of connections, also at once.
@@ -121,5 +124,42 @@ func TestDialerNoticesALoss(t *testing.T) {
 	defer cancel()
 	if conn, err := dial(ctx); conn != nil || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("a silent broker: %v, %v", conn, err)
+	}
+}
+
+// counted counts the bytes that a socket was given.
+type counted struct {
+	net.Conn
+	given *atomic.Int64
+}
+
+func (c counted) Write(b []byte) (int, error) {
+	c.given.Add(int64(len(b)))
+	return c.Conn.Write(b)
+}
+
+// TestAckIsGivenToTheSocketAtOnce holds that no ack stays behind in the process, which the next message may kill.
+func TestAckIsGivenToTheSocketAtOnce(t *testing.T) {
+	const n = 200
+	queue := declared(t, topology.Quorum)
+	publish(t, queue, "m", n)
+	var given atomic.Int64
+	conn, err := consumer.Dialer(brokerURL(t), amqp.Config{Dial: func(network, addr string) (net.Conn, error) {
+		socket, err := net.Dial(network, addr)
+		return counted{socket, &given}, err
+	}})(t.Context())
+	need(t, err)
+	defer conn.Close()
+	ch, err := conn.Channel()
+	need(t, err)
+	deliveries, err := ch.Consume(queue, "", false, false, false, false, nil)
+	need(t, err)
+	for i := range n {
+		d := <-deliveries
+		before := given.Load()
+		need(t, d.Ack(false))
+		if given.Load() == before {
+			t.Fatalf("ack %d returned before the socket had it", i)
+		}
 	}
 }

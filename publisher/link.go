@@ -9,6 +9,8 @@ import (
 
 	"github.com/cenkalti/backoff/v5"
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/internal/dial"
 )
 
 const (
@@ -157,7 +159,7 @@ func permanent(err, before error) bool {
 func clean(err error) error {
 	var bad *url.Error
 	if errors.As(err, &bad) {
-		return misuse("the broker's URL cannot be parsed: it is amqp[s]://user:password@host:port/vhost, with what is special in a name or password percent-encoded")
+		return misuse("the broker's URL cannot be parsed: " + dial.Form)
 	}
 	return err
 }

@@ -72,7 +72,7 @@ func own(config amqp.Config) amqp.Config {
 func bound(uri string) (time.Duration, error) {
 	u, err := amqp.ParseURI(uri)
 	if err != nil || u.Port < 1 || u.Port > 65535 {
-		return 0, &url.Error{Op: "parse", URL: "the broker's URL", Err: errMalformed}
+		return 0, &url.Error{Op: "parse", URL: "the broker's URL", Err: errors.New(Form)}
 	}
 	if u.ConnectionTimeout > 0 {
 		return time.Duration(u.ConnectionTimeout) * time.Millisecond, nil
@@ -80,4 +80,5 @@ func bound(uri string) (time.Duration, error) {
 	return timeout, nil
 }
 
-var errMalformed = errors.New("it is amqp[s]://user:password@host:port/vhost, with / @ : ? # % in a name or password percent-encoded")
+// Form says what a URL that cannot be parsed should have been.
+const Form = "it is amqp[s]://user:password@host:port/vhost, with / @ : ? # % in a name or password percent-encoded"
