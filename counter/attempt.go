@@ -86,7 +86,11 @@ const (
 	Shared    Mode = iota // other handlers too: if the process dies, the message becomes a suspect
 	Exclusive             // nothing else: if the process dies, it died of this message
 	Unmarked              // nothing is to be concluded from the process's death
+	Beside                // nothing but handlers that were abandoned: if the process dies, they may have killed it
 )
+
+// isolated reports whether no other message was handed to a handler meanwhile.
+func (m Mode) isolated() bool { return m == Exclusive || m == Beside }
 
 func (m Mode) String() string {
 	switch m {
@@ -96,6 +100,8 @@ func (m Mode) String() string {
 		return "exclusive"
 	case Unmarked:
 		return "unmarked"
+	case Beside:
+		return "beside"
 	}
 	return fmt.Sprintf("Mode(%d)", int(m))
 }

@@ -146,7 +146,7 @@ func (e *entry) start(a Attempt, asked Mode, limit allowed, now time.Time) (Answ
 		e.State, e.Binds, e.Suspect = Live, time.Time{}, false
 		e.unmark()
 	}
-	if asked == Exclusive && e.Marker != "" && e.Mode == Exclusive {
+	if asked.isolated() && e.Marker != "" && e.Mode == Exclusive {
 		e.Crashes++
 		e.remember(e.Marker, Crashed)
 		e.charged("process died while it ran this message alone", now)
@@ -173,7 +173,10 @@ func (e *entry) permit(token string, asked Mode, limit allowed, now time.Time) V
 		if e.Marker != "" {
 			e.Suspect = true
 		}
-		e.Marker, e.Mode, e.Since = token, asked, now
+		e.Marker, e.Mode, e.Since = token, Shared, now
+		if asked == Exclusive {
+			e.Mode = Exclusive
+		}
 	}
 	return Run
 }

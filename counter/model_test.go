@@ -73,7 +73,7 @@ var (
 	fewTokens  = rapid.SampledFrom([]string{"a", "b", "c", "d", "e", "a-1", "1_a"})
 	manyTokens = rapid.StringMatching("[a-c][0-9]")
 	tokens     = rapid.OneOf(fewTokens, fewTokens, fewTokens, manyTokens)
-	modes      = rapid.SampledFrom([]Mode{Shared, Exclusive, Unmarked})
+	modes      = rapid.SampledFrom([]Mode{Shared, Exclusive, Unmarked, Beside})
 	waits      = rapid.SampledFrom([]time.Duration{-time.Second, 0, 0, time.Minute, 5 * time.Minute, 7 * time.Hour})
 	reasons    = rapid.SampledFrom([]string{"", "0", "boom", "a\nb\x00\xff", "\u00e9 \u2028"})
 	holders    = rapid.SampledFrom([]string{"", "0", "host, pid 1"})
@@ -317,7 +317,7 @@ func (d *taken) mayTurn(token string, was, kind Kind) bool {
 	case Failed:
 		return d.step == "fail" && own && was != Uncharged
 	case Crashed:
-		return d.step == "start" && d.mode == Exclusive && d.before.Mode == Exclusive && token == d.before.Marker && was == 0
+		return d.step == "start" && d.mode.isolated() && d.before.Mode == Exclusive && token == d.before.Marker && was == 0
 	default:
 		return d.step == "end" && own && was != Failed || d.anew()
 	}
@@ -333,7 +333,7 @@ func (d *taken) mayMark() bool {
 	case b.Marker == d.Token:
 		return d.step != "start"
 	case d.step == "start":
-		return d.anew() || b.State == Done || d.mode == Exclusive && b.Mode == Exclusive
+		return d.anew() || b.State == Done || d.mode.isolated() && b.Mode == Exclusive
 	}
 	return d.anew()
 }

@@ -179,6 +179,12 @@ func TestSteps(t *testing.T) {
 			start("a", Exclusive, "RUN 0+0 fence 1"), start("b", Exclusive, "RUN 0+1 fence 2"), start("c", Exclusive, "RUN 0+2 fence 3"),
 			start("d", Exclusive, "EXHAUSTED 0+3 fence 3"), start("e", Shared, "EXHAUSTED 0+3 fence 3"),
 		}},
+		{"beside abandoned handlers: the crash before counts, the next does not", []op{
+			start("a", Exclusive, "RUN 0+0 fence 1"), start("b", Beside, "RUN 0+1 fence 2"),
+			record(`"" 0+1 marker "b" suspect false error "process died while it ran this message alone"`),
+			start("c", Shared, "SUSPECT 0+1 fence 2"), start("c", Exclusive, "RUN 0+1 fence 3"),
+			start("d", Beside, "RUN 0+2 fence 4"),
+		}},
 		{"suspicion stays after a failure", []op{
 			start("a", Shared, "RUN 0+0 fence 1"), start("b", Shared, "SUSPECT 0+0 fence 1"), start("b", Exclusive, "RUN 0+0 fence 2"),
 			fail("b", again, "REQUEUE 1+0 fence 2"), start("c", Shared, "SUSPECT 1+0 fence 2"),

@@ -3,6 +3,8 @@
 -- ARGV beyond the common six:
 --   7  mode   shared      other handlers may run in this process meanwhile
 --             exclusive   nothing else runs in this process until the attempt ends
+--             beside      the same, but for handlers that were abandoned at their deadline and still run: they may kill
+--                         the process too, so this attempt is opened shared
 --             unmarked    do not look for crashes, leave no marker
 --
 -- Verdicts:
@@ -12,10 +14,11 @@
 --              START exclusive with the same token
 --   EXHAUSTED  dead-letter it without running the handler
 --
--- An open exclusive marker of another attempt is charged as a crash, by START exclusive alone: that process ran
+-- An open exclusive marker of another attempt is charged as a crash, by START exclusive or beside alone: that process ran
 -- nothing else, so nothing else can have killed it. An open shared marker only makes the message a suspect.
 
 local asked = ARGV[arg + 7]
+local isolated = asked == 'exclusive' or asked == 'beside'
 
 if state == 'exhausted' and now < binds and not earlier then
   verdict = 'EXHAUSTED'
@@ -31,7 +34,7 @@ else
     state, binds, suspect, marker, mode = '.', 0, '0', '.', '.'
   end
 
-  if asked == 'exclusive' and mode == 'exclusive' then -- it died
+  if isolated and mode == 'exclusive' then -- it died
     crashes = crashes + 1
     tokens = tokens .. ';' .. marker .. '=c'
     if first_at == 0 then first_at = now end
@@ -52,7 +55,7 @@ else
     starts = starts + 1
     if asked ~= 'unmarked' then
       if marker ~= '.' then suspect = '1' end -- it is overwritten, but not forgotten
-      marker, mode, since = token, asked, now
+      marker, mode, since = token, asked == 'exclusive' and asked or 'shared', now
     end
   end
   if kept or verdict == 'RUN' then live, indexed = ttl, true end
