@@ -11,8 +11,12 @@ import (
 )
 
 const (
-	stepTimeout  = time.Second            // for one step on the store
-	aloneTimeout = 250 * time.Millisecond // for one step on the store under the isolation lock
+	stepTimeout = time.Second // for one step on the store
+
+	// Under the isolation lock a step is sent again after lockedTimeout, and given up after lockedPatience: the lock keeps
+	// every other handler of the process waiting.
+	lockedTimeout  = 250 * time.Millisecond
+	lockedPatience = 2 * time.Second
 )
 
 // advance takes steps until the handler is to run or the delivery is done with, or is to be settled by its session in a run.
@@ -23,7 +27,12 @@ func (s *Settler) advance(stop context.Context, a *attempt) {
 		case stepRun, stepRunAlone, stepDone:
 			return
 		case stepAgain:
+			a.run++
 			s.renew(a)
+		case stepIsolate:
+			s.isolate(stop, a)
+		case stepGate:
+			s.waitAtGate(stop, a)
 		case stepStart:
 			s.start(stop, a)
 		case stepFail:
@@ -51,76 +60,115 @@ func (s *Settler) advance(stop context.Context, a *attempt) {
 	}
 }
 
-// ofStep is the context of one step on the store. A step that has begun is not broken off by a stop: its answer is at
-// hand sooner than what it left undecided could be cleared up.
-func ofStep(stop context.Context, a *attempt) (context.Context, context.CancelFunc) {
-	d := stepTimeout
-	if a.mode == counter.Exclusive {
-		d = aloneTimeout
+// send takes a step on the store. A step that has begun is not broken off by a stop: its answer is at hand sooner than what
+// it left undecided could be cleared up. But START is not repeated for a session that has ended.
+func send(stop context.Context, a *attempt, step func(context.Context) error) error {
+	ctx := context.WithoutCancel(stop)
+	if !a.locked {
+		return sendOnce(ctx, stepTimeout, step)
 	}
-	return context.WithTimeout(context.WithoutCancel(stop), d)
+	for until := time.Now().Add(lockedPatience); ; {
+		again := time.NewTimer(lockedTimeout)
+		err := sendOnce(ctx, lockedTimeout, step)
+		if err == nil || time.Until(until) <= lockedTimeout || a.next == stepRunAlone && stop.Err() != nil {
+			again.Stop()
+			return err
+		}
+		<-again.C
+	}
+}
+
+func sendOnce(ctx context.Context, timeout time.Duration, step func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	return step(ctx)
 }
 
 // start sends START.
 func (s *Settler) start(stop context.Context, a *attempt) {
-	if stop.Err() != nil || !s.takeSlot(stop, a) {
-		a.next = stepLeave
+	if !a.locked && !s.mayStart(stop, a) {
 		return
 	}
-	ctx, cancel := ofStep(stop, a)
-	defer cancel()
+	var answer counter.Answer
+	var next step
 	a.marked = true
-	answer, err := s.Counter.Start(ctx, a.counted(s), a.mode, s.limit())
-	next := decideStarted(answer.Verdict, a.mode)
-	if err == nil && next == 0 {
-		err = fmt.Errorf("%w: START was answered %v", errAnswer, answer.Verdict)
-	}
+	err := send(stop, a, func(ctx context.Context) (err error) {
+		answer, err = s.Counter.Start(ctx, a.counted(s), a.mode, s.limit())
+		if next = decideStarted(answer.Verdict, a.mode); err == nil && next == 0 {
+			err = fmt.Errorf("%w: START was answered %v", errAnswer, answer.Verdict)
+		}
+		return err
+	})
 	if err != nil {
 		s.leaveSlot(a)
-		s.outage(stop, a, a.startStep(), err)
+		s.outage(stop, a, decideUnstarted(a.locked), err)
 		return
 	}
 	a.answer, a.away, a.marked, a.next = answer, 0, answer.Verdict == counter.Run, next
-	if next != stepRun {
+	if !a.marked {
 		s.leaveSlot(a)
+		s.decided(a)
 	}
-	switch {
-	case next == stepPause:
+	switch next {
+	case stepPause:
 		s.hold(a, answer.Wait, a.startStep())
-	case next == stepDeadLetter:
+	case stepDeadLetter:
 		a.cause, a.failure = PastLimit, pastLimit(answer)
-	case next == stepRunAlone && a.mode == counter.Shared:
+	case stepIsolate:
+		a.isolate = true
 		s.tell(stop, a, Event{Decision: Isolate})
 	}
 }
 
-// startStep is where START is sent from: under the lock if the attempt is to run alone.
+// mayStart waits until START may be sent. If it reports false, what follows is decided.
+func (s *Settler) mayStart(stop context.Context, a *attempt) bool {
+	if !s.passGate(stop, a) {
+		return false
+	}
+	if stop.Err() != nil || !s.takeSlot(stop, a) {
+		a.next = stepLeave
+		return false
+	}
+	return true
+}
+
+// startStep is where START is sent from: under the lock if the attempt is to be isolated.
 func (a *attempt) startStep() step {
-	if a.mode == counter.Exclusive {
-		return stepRunAlone
+	if a.isolate {
+		return stepIsolate
 	}
 	return stepStart
 }
 
 // fail sends FAIL.
 func (s *Settler) fail(stop context.Context, a *attempt) {
-	ctx, cancel := ofStep(stop, a)
-	defer cancel()
-	answer, err := s.Counter.Fail(ctx, a.counted(s), s.failureOf(a))
-	next, after := decideFailed(answer.Verdict, s.Retry)
-	if err == nil && next == 0 {
-		err = fmt.Errorf("%w: FAIL was answered %v", errAnswer, answer.Verdict)
-	}
+	failure := s.failureOf(a)
+	var answer counter.Answer
+	var next, after step
+	err := send(stop, a, func(ctx context.Context) (err error) {
+		answer, err = s.Counter.Fail(ctx, a.counted(s), failure)
+		if next, after = decideFailed(answer.Verdict, s.Retry); err == nil && next == 0 {
+			err = fmt.Errorf("%w: FAIL was answered %v", errAnswer, answer.Verdict)
+		}
+		return err
+	})
 	if err != nil {
 		s.outage(stop, a, stepFail, err)
 		a.unrecorded = a.next == stepDeadLetter
 		return
 	}
-	a.answer, a.away, a.marked, a.next = answer, 0, false, next
+	s.closed(a)
+	a.answer, a.next = answer, next
 	if next == stepPause {
 		s.hold(a, answer.Wait, after)
 		s.tell(stop, a, Event{Decision: Retry, Wait: answer.Wait})
 	}
+}
+
+// closed is told that the store has answered the step that closes an attempt.
+func (s *Settler) closed(a *attempt) {
+	a.away, a.marked = 0, false
+	s.decided(a)
 }
 
 // failureOf is the charge for a run. The backoff is what the handler asked for, else what the charges call for.
@@ -152,9 +200,9 @@ func (s *Settler) guard(name string, call func()) {
 
 // takeSlot waits until a marked attempt more may exist, so that no more messages are marked as running than soon run: each
 // of them becomes a suspect if the process dies. There are twice as many as workers, so that none waits for an answer to
-// START. An attempt that is to run alone is marked by the worker that runs it.
+// START.
 func (s *Settler) takeSlot(stop context.Context, a *attempt) bool {
-	if s.slots == nil || a.slot || a.mode == counter.Exclusive {
+	if s.slots == nil || a.slot {
 		return true
 	}
 	a.slot = s.slots.Acquire(stop, 1) == nil
@@ -171,13 +219,19 @@ func (s *Settler) leaveSlot(a *attempt) {
 // end sends END after a success, before its ack, even if the session died meanwhile: the delivery will come back, and its
 // marker must not be taken for a crash.
 func (s *Settler) end(stop context.Context, a *attempt) {
-	ctx, cancel := ofStep(stop, a)
-	defer cancel()
-	if err := s.Counter.End(ctx, a.counted(s), true); err != nil {
+	if err := s.sendEnd(stop, a, true); err != nil {
 		s.outage(stop, a, stepEnd, err)
 		return
 	}
-	a.away, a.marked, a.next = 0, false, stepAck
+	a.next = stepAck
+}
+
+func (s *Settler) sendEnd(stop context.Context, a *attempt, succeeded bool) error {
+	err := send(stop, a, func(ctx context.Context) error { return s.Counter.End(ctx, a.counted(s), succeeded) })
+	if err == nil {
+		s.closed(a)
+	}
+	return err
 }
 
 // hold sets a pause, within the time for which the delivery may be held.
@@ -186,16 +240,16 @@ func (s *Settler) hold(a *attempt, wait time.Duration, after step) {
 	a.pause, a.after = decidePause(wait, time.Until(a.deadline), after)
 }
 
-// retract closes an attempt that was held for too long before it could run. Its delivery does not go back before the store
-// has taken that: whoever receives it next would take an open marker for a crash.
+// retract closes an attempt that did not run: it was held for too long, or START exclusive was not answered. Its delivery does
+// not go back before the store has answered: the next receiver would take an open attempt for a crash.
 func (s *Settler) retract(stop context.Context, a *attempt) {
-	ctx, cancel := ofStep(stop, a)
-	defer cancel()
-	if err := s.Counter.End(ctx, a.counted(s), false); err != nil {
+	if err := s.sendEnd(stop, a, false); err != nil {
 		s.outage(stop, a, stepRetract, err)
 		return
 	}
-	a.away, a.marked, a.next = 0, false, stepOverdue
+	if a.next = stepOverdue; time.Now().Before(a.deadline) {
+		s.renew(a)
+	}
 }
 
 // overdue decides what follows when a delivery was held for as long as it may be.
@@ -243,16 +297,19 @@ func (s *Settler) leave(stop context.Context, a *attempt) {
 // taken for a crash.
 func (s *Settler) close(stop context.Context, a *attempt) {
 	if !a.marked {
+		s.decided(a)
 		return
 	}
-	a.marked = false
-	attempt := a.counted(s)
-	end := func(ctx context.Context) error { return s.Counter.End(ctx, attempt, false) }
-	ctx, cancel := ofStep(stop, a)
-	defer cancel()
-	if end(ctx) != nil {
-		s.late.add(end) //nolint:contextcheck // late steps outlive every context here
+	if s.sendEnd(stop, a, false) != nil {
+		s.endLater(a, false)
 	}
+}
+
+// endLater has END sent until the store answers it, when the delivery is gone.
+func (s *Settler) endLater(a *attempt, succeeded bool) {
+	attempt := a.counted(s)
+	a.marked = false
+	s.late.add(func(ctx context.Context) error { return s.Counter.End(ctx, attempt, succeeded) }, s.handOver(a))
 }
 
 // settle sends the ack or nack that is next, of which each delivery gets one; multiple covers all before it that are not settled.
@@ -285,15 +342,14 @@ func (s *Settler) settled(stop context.Context, a *attempt, err error) {
 	}
 	s.tell(stop, a, Event{Decision: decision, Err: a.err})
 	switch {
-	case settling == stepAck && a.marked: // its END was not taken
-		attempt := a.counted(s)
-		s.late.add(func(ctx context.Context) error { return s.Counter.End(ctx, attempt, true) }) //nolint:contextcheck // as above
+	case settling == stepAck && a.marked: // its END was not answered
+		s.endLater(a, true)
 	case a.unrecorded:
 		attempt, failure := a.counted(s), s.failureOf(a)
-		s.late.add(func(ctx context.Context) error { //nolint:contextcheck // as above
+		s.late.add(func(ctx context.Context) error {
 			_, err := s.Counter.Fail(ctx, attempt, failure)
 			return err
-		})
+		}, s.handOver(a))
 	}
 }
 

@@ -61,14 +61,17 @@ type attempt struct {
 	away  int           // steps in a row that the store did not answer
 
 	mode    counter.Mode   // of the START that is to be sent, or was
+	isolate bool           // the attempt is to be isolated
 	marked  bool           // START let this run go ahead, or may have: its reply was lost
 	slot    bool           // one of the slots is taken
+	locked  bool           // it holds the isolation lock, all of it
 	answer  counter.Answer // of the last step
 	failure error          // of the last run
 	cause   Cause
 	outcome Outcome
 	err     error
 
+	undecided  bool // it is the one attempt of the process that may be open and exclusive
 	unrecorded bool // dead-lettered before the store had its charge
 
 	lane         string   // that an ordered session has it in
@@ -79,20 +82,20 @@ type attempt struct {
 
 // receive is where a delivery enters.
 func (s *Settler) receive(d amqp.Delivery) *attempt {
-	a := &attempt{delivery: d, deadline: time.Now().Add(s.ConsumerTimeout / 2)}
+	a := &attempt{delivery: d, run: 1, deadline: time.Now().Add(s.ConsumerTimeout / 2)}
 	a.message = counter.Message{VHost: s.VHost, Queue: s.Queue, Life: life(d.Headers, s.Queue)}
 	s.guard("Key", func() { a.message.ID = s.Key(d) })
 	s.renew(a)
 	return a
 }
 
-// renew prepares the next run of the handler, an attempt of its own.
+// renew prepares a run of the handler, an attempt of its own.
 func (s *Settler) renew(a *attempt) {
-	a.run++
 	a.token, a.marked = token(runs.Add(1)), false
 	a.cause, a.failure, a.number, a.ran = "", nil, 0, 0
 	a.mode = startModes[s.Isolation]
 	a.next = decideReceived(a.message.ID != "", a.delivery.Redelivered, a.run, s.Isolation)
+	a.isolate = a.next == stepIsolate
 	if a.next == stepDeadLetter {
 		a.cause, a.failure = NoID, errNoID
 	}

@@ -76,8 +76,8 @@ type Consumer struct {
 	// 25 s; negative: none.
 	DrainTimeout time.Duration
 
-	// MaxStuck is the number of handlers that were left behind at a deadline and still run, at which Run and Consume return
-	// ErrStuck, so that the process can be restarted; if zero, ten times the Concurrency; negative: no limit.
+	// MaxStuck is the number of handlers in the whole process that were abandoned at a deadline and still run, at which Run
+	// and Consume return ErrStuck, so that the process can be restarted; if zero, ten times the Concurrency; negative: no limit.
 	MaxStuck int
 
 	// Key returns what identifies a message; if nil, its MessageId. A message without an id gets one attempt at most; see

@@ -14,11 +14,13 @@ const (
 	stepStart    step = iota + 1 // ask the store whether the attempt may run
 	stepAgain                    // begin another run in place
 	stepRun                      // run the handler beside others
+	stepIsolate                  // wait until no other exclusive attempt of this process is undecided, then stepRunAlone
 	stepRunAlone                 // run the handler with nothing else in this process
+	stepGate                     // wait until the gate is open, then stepRun
 	stepFail                     // charge the failure
 	stepEnd                      // close an attempt that succeeded
 	stepPause                    // hold the delivery, then take the step after the pause
-	stepRetract                  // close an attempt that is not to run here, then stepOverdue
+	stepRetract                  // close an attempt that did not run, then stepOverdue, or begin again if there is time
 	stepOverdue                  // it was held for as long as it may be: give it back
 	stepAck
 	stepRequeue
@@ -36,7 +38,7 @@ func decideReceived(hasID, redelivered bool, run int, iso Isolation) step {
 	case !hasID:
 		return stepDeadLetter
 	case iso == Strict:
-		return stepRunAlone
+		return stepIsolate
 	case redelivered || run > 1:
 		return stepStart
 	}
@@ -47,12 +49,12 @@ func decideReceived(hasID, redelivered bool, run int, iso Isolation) step {
 func decideStarted(v counter.Verdict, mode counter.Mode) step {
 	switch v {
 	case counter.Run:
-		if mode == counter.Exclusive {
+		if mode == counter.Exclusive || mode == counter.Beside {
 			return stepRunAlone
 		}
 		return stepRun
 	case counter.Suspect:
-		return stepRunAlone
+		return stepIsolate
 	case counter.Exhausted:
 		return stepDeadLetter
 	case counter.Wait:
@@ -60,6 +62,24 @@ func decideStarted(v counter.Verdict, mode counter.Mode) step {
 	default:
 		return 0
 	}
+}
+
+// decideIsolated is asked for the mode of START when nothing but handlers that were abandoned runs beside an attempt. If one
+// of them kills the process, it must not count against this message, so the attempt is not opened exclusive then.
+func decideIsolated(abandoned int64) counter.Mode {
+	if abandoned > 0 {
+		return counter.Beside
+	}
+	return counter.Exclusive
+}
+
+// decideUnstarted is asked which step to take when START was not answered. A START that was sent under the isolation lock may
+// have opened an exclusive attempt, which must be closed before anything else.
+func decideUnstarted(locked bool) step {
+	if locked {
+		return stepRetract
+	}
+	return stepStart
 }
 
 // ended is how a run of the handler ended.

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
-	"golang.org/x/sync/semaphore"
 
 	"github.com/strikesmq/strikes/counter"
 )
@@ -92,7 +91,8 @@ func TestKillerIsBounded(t *testing.T) {
 				died := false
 				dies := func(context.Context, amqp.Delivery) error { died = true; return nil }
 				if a.next == stepRunAlone { // START exclusive is part of try
-					a.mode = counter.Exclusive
+					set.isolation.undecided.Release(1) // by the death of the process
+					a.undecided, a.locked, a.mode = false, true, counter.Exclusive
 					if set.start(t.Context(), a); a.next == stepDeadLetter {
 						set.advance(t.Context(), a)
 						break
@@ -116,8 +116,8 @@ func TestWaitForTheLockIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench()
 		b.Isolation, b.ConsumerTimeout, b.HandlerTimeout = Strict, time.Minute, 30*time.Second
-		b.lock = semaphore.NewWeighted(everything)
-		if !b.lock.TryAcquire(1) {
+		b.isolation = newIsolation()
+		if !b.isolation.lock.TryAcquire(1) {
 			t.Fatal("the lock is not free")
 		}
 		began := time.Now()

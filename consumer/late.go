@@ -2,6 +2,7 @@ package consumer
 
 import (
 	"context"
+	"math"
 	"sync"
 	"time"
 
@@ -32,13 +33,24 @@ func newLate() *late {
 // ownerless serves Settlers and Consume. Its goroutines end within lateFor.
 var ownerless = &late{room: semaphore.NewWeighted(lateMost)}
 
-func (l *late) add(step func(context.Context) error) {
+// add has a step repeated. If over is not nil, the process waits for the step: it is repeated for as long as Run runs, and over
+// is called once it was taken or is given up.
+func (l *late) add(step func(context.Context) error, over func()) {
+	until := time.Now().Add(lateFor)
+	switch {
+	case over == nil:
+		over = func() {}
+	case l.over != nil:
+		until = time.Now().Add(math.MaxInt64)
+	}
 	if !l.room.TryAcquire(1) {
+		over()
 		return
 	}
 	repeat := func() {
 		defer l.room.Release(1)
-		l.repeat(step)
+		defer over()
+		l.repeat(step, until)
 	}
 	if l.over == nil {
 		go repeat()
@@ -48,13 +60,13 @@ func (l *late) add(step func(context.Context) error) {
 	defer l.mu.Unlock()
 	if l.closed {
 		l.room.Release(1)
+		over()
 		return
 	}
 	l.tasks.Go(repeat)
 }
 
-func (l *late) repeat(step func(context.Context) error) {
-	until := time.Now().Add(lateFor)
+func (l *late) repeat(step func(context.Context) error, until time.Time) {
 	for tries := 1; time.Now().Before(until); tries++ {
 		last := !l.pause(storeBackoff(tries))
 		ctx, cancel := context.WithTimeout(context.Background(), stepTimeout)

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
-	"golang.org/x/sync/semaphore"
 )
 
 func TestOutageHoldsAndChargesOnce(t *testing.T) {
@@ -121,8 +120,8 @@ func TestAMarkIsClosedBeforeItsDeliveryGoesBack(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			b := newBench()
 			b.ConsumerTimeout, b.HandlerTimeout = time.Minute, 30*time.Second
-			b.lock = semaphore.NewWeighted(everything)
-			if !b.lock.TryAcquire(everything) {
+			b.isolation = newIsolation()
+			if !b.isolation.lock.TryAcquire(everything) {
 				t.Fatal("the lock is not free")
 			}
 			began := time.Now()

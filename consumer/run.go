@@ -4,95 +4,68 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"runtime/debug"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
-	"golang.org/x/sync/semaphore"
-
-	"github.com/strikesmq/strikes/counter"
 )
-
-// everything is the weight of an attempt that runs alone.
-const everything = math.MaxInt64
-
-// isolation is shared by all consumers of the process, because a message kills all of it: an attempt holds one unit while
-// its handler runs, one that runs alone holds everything. It is first come, first served, so neither kind starves.
-var isolation = semaphore.NewWeighted(everything)
-
-// probing is held by the one attempt of the process that asks, under the isolation lock, a store that did not answer.
-var probing = semaphore.NewWeighted(1)
 
 // abandonAfter is how long a handler has to return once its context is cancelled. What it does later is ignored.
 const abandonAfter = 2 * time.Second
 
-// try takes stepRun or stepRunAlone. Alone, START is sent under the lock, for from then on a death of this process is
-// charged to this message, and so is what ends that, or the next message to kill the process would be charged to this one;
-// each only once, for the lock is not to be held through an outage. Once stop is done nothing is begun; once live is, which
-// is never before stop, the handler is cancelled.
+// try takes stepRun or stepRunAlone. Once stop is done nothing is begun; once live is, which is never before stop, the handler
+// is cancelled.
 func (s *Settler) try(stop, live context.Context, a *attempt, h Handler) {
 	defer s.leaveSlot(a)
-	if time.Now().After(a.deadline) { // it waited for a free worker too long
-		a.handOn()
+	if a.next == stepRunAlone {
+		s.tryIsolated(stop, live, a, h)
 		return
 	}
-	alone := a.next == stepRunAlone
-	weight := int64(1)
-	if alone {
-		weight = everything
-		if a.away > 0 { // the lock is taken from everybody else: one at a time asks whether the store is back
-			if !probing.TryAcquire(1) {
-				s.outage(stop, a, stepRunAlone, errStillAway)
-				return
-			}
-			defer probing.Release(1)
-		}
-	}
-	locked := s.acquire(stop, a, weight)
-	if locked {
-		defer s.lock.Release(weight)
-	}
-	switch {
-	case stop.Err() != nil:
-		a.next = stepLeave
-		return
-	case !locked:
-		a.handOn()
+	if !s.acquire(stop, a, 1) {
 		return
 	}
-	if alone {
-		a.mode = counter.Exclusive
-		s.start(stop, a)
+	defer s.isolation.lock.Release(1)
+	if a.marked && s.isolation.gate.opened() != nil {
+		a.next = stepGate // so that this worker is free for first deliveries
+		return
 	}
-	if a.next == stepRun || a.next == stepRunAlone {
-		s.run(live, a, h)
-		s.judge(stop, a)
-	}
-	if alone {
-		s.unmark(stop, a)
-	}
+	s.run(live, a, h)
+	s.judge(stop, a)
 }
 
-// acquire waits for the isolation lock for as long as the delivery may be held.
+// acquire waits for the isolation lock for as long as the delivery may be held. If it reports false, what follows is decided.
 func (s *Settler) acquire(stop context.Context, a *attempt, weight int64) bool {
-	if s.lock.TryAcquire(weight) {
+	if time.Now().Before(a.deadline) && s.acquireLock(stop, a, weight) { // else it waited for a free worker too long
+		if stop.Err() == nil {
+			return true
+		}
+		s.isolation.lock.Release(weight)
+	}
+	if a.next = stepLeave; stop.Err() == nil {
+		s.handOn(a)
+	}
+	return false
+}
+
+func (s *Settler) acquireLock(stop context.Context, a *attempt, weight int64) bool {
+	if s.isolation.lock.TryAcquire(weight) {
 		return true
 	}
 	ctx, cancel := context.WithDeadline(stop, a.deadline)
 	defer cancel()
-	return s.lock.Acquire(ctx, weight) == nil
+	return s.isolation.lock.Acquire(ctx, weight) == nil
 }
 
 // handOn gives back a delivery that was held for as long as it may be.
-func (a *attempt) handOn() {
-	if a.next = stepOverdue; a.marked {
-		a.next = stepRetract
+func (s *Settler) handOn(a *attempt) {
+	if a.next = stepRetract; !a.marked {
+		s.decided(a)
+		a.next = stepOverdue
 	}
 }
 
-// unmark takes the step that closes an attempt, if that is what follows.
-func (s *Settler) unmark(stop context.Context, a *attempt) {
+// conclude takes the step that closes an attempt, if that is what follows.
+func (s *Settler) conclude(stop context.Context, a *attempt) {
 	switch a.next {
 	case stepEnd:
 		s.end(stop, a)
@@ -181,10 +154,11 @@ func (s *Settler) call(r *run) error {
 	case <-r.done:
 		return r.err
 	case <-patience.C:
-		s.stuck.Add(1)
+		abandoned := &s.isolation.abandoned
+		abandoned.Add(1)
 		go func() {
 			<-r.done
-			s.stuck.Add(-1)
+			abandoned.Add(-1)
 		}()
 		return fmt.Errorf("%w: %w", context.Cause(r), errAbandoned)
 	}
@@ -213,7 +187,6 @@ func speaking(err error) error {
 }
 
 var (
-	errStillAway = errors.New("the store is still out of reach")
 	errDeadline  = errors.New("the handler passed its deadline")
 	errAbandoned = errors.New("the handler did not return after its context was cancelled, and was left behind")
 	errGoexit    = errors.New("the handler ended its goroutine instead of returning")

@@ -16,8 +16,8 @@ import (
 // reached the broker, and their messages may be handled again; nothing was charged for that.
 var ErrUncleanStop = errors.New("consumer: stopping: the last acks may be lost")
 
-// ErrStuck is wrapped by Run and Consume when MaxStuck handlers have passed their deadlines and not returned. They hold
-// what they hold until the process ends, so end it. Nothing else was charged for that.
+// ErrStuck is wrapped by Run and Consume when MaxStuck handlers of the process have passed their deadlines and not returned.
+// Their resources cannot be reclaimed; restart the process. No other message was counted for that.
 var ErrStuck = errors.New("consumer: too many handlers hang")
 
 // Why a session ends before its context is done. Run begins another.
@@ -278,8 +278,8 @@ func (s *session) fail(err error) {
 func (s *session) work(stop, live context.Context, quit <-chan struct{}) {
 	for a := s.next(quit); a != nil; a = s.next(quit) {
 		s.settler.try(stop, live, a, s.Handler)
-		if n := s.settler.stuck.Load(); s.MaxStuck > 0 && n >= int64(s.MaxStuck) {
-			s.fail(fmt.Errorf("%w: queue %q: %d were left behind: restart the process", ErrStuck, s.Queue, n))
+		if n := s.settler.isolation.abandoned.Load(); s.MaxStuck > 0 && n >= int64(s.MaxStuck) {
+			s.fail(fmt.Errorf("%w: queue %q: %d were abandoned at their deadlines and still run: restart the process", ErrStuck, s.Queue, n))
 		}
 		s.proceed(stop, a)
 	}

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"math"
 	"reflect"
-	"sync/atomic"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -42,14 +41,17 @@ const (
 type Isolation int
 
 const (
-	// IsolateSuspects runs a message alone in its process once an attempt at it was found open, and charges it with a crash
-	// if that attempt is found open too. A message that kills every process that runs it is dead-lettered after
-	// MaxRetries+3 runs, and no other message is charged for it. Alone means that no other handler of this package runs in
-	// the process, whatever its queue; so a handler that waits for another one is stuck until its HandlerTimeout.
+	// IsolateSuspects isolates a message once an attempt at it was found open, and counts a crash against it if the isolated
+	// attempt is found open too. A message that kills every process is dead-lettered after MaxRetries+3 attempts, and its
+	// crashes count against no other message. Isolated means that no other handler of this package runs in the process,
+	// whatever its queue. A handler that waits for another one is stuck until its HandlerTimeout. While the store does not
+	// answer for an isolated attempt, the process runs first deliveries only. While a handler that was abandoned at its
+	// deadline still runs, crashes do not count.
 	IsolateSuspects Isolation = iota + 1
 
-	// Strict runs every message that has an id alone and asks the store before each, so that a killer is dead-lettered
-	// after MaxRetries+1 runs; for one round trip a message and one handler at a time in the whole process.
+	// Strict isolates every message that has an id and asks the store before each attempt, so that a message which kills its
+	// process is dead-lettered after MaxRetries+1 attempts. It costs a round trip for each message, runs one handler at a
+	// time in the whole process, and holds every message while the store is away.
 	Strict
 
 	// Off does not charge crashes: a message that kills its process comes back for ever, unless the broker ends it.
@@ -106,10 +108,9 @@ type Settler struct {
 	Observer Observer     // told of every decision; if nil, nobody is
 	Logger   *slog.Logger // if nil, silent
 
-	lock  *semaphore.Weighted // of the process; if nil, isolation
-	slots *semaphore.Weighted // for attempts that START let run; if nil, there is no bound
-	late  *late               // steps that the store did not take in time; if nil, ownerless
-	stuck *atomic.Int64       // handlers that were left behind and still run
+	isolation *isolation          // if nil, ofProcess
+	slots     *semaphore.Weighted // for attempts that START let run; if nil, there is no bound
+	late      *late               // steps that the store did not take in time; if nil, ownerless
 
 	runs       bool      // settlements are the session's
 	ordered    bool      // in place, with others waiting behind each delivery
@@ -243,14 +244,11 @@ func (s *Settler) withDefaults() Settler {
 	if out.Holder == "" {
 		out.Holder = thisProcess
 	}
-	if out.lock == nil {
-		out.lock = isolation
+	if out.isolation == nil {
+		out.isolation = ofProcess
 	}
 	if out.late == nil {
 		out.late = ownerless
-	}
-	if out.stuck == nil {
-		out.stuck = new(atomic.Int64)
 	}
 	if out.Logger == nil {
 		out.Logger = slog.New(slog.DiscardHandler)

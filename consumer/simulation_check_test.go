@@ -17,7 +17,8 @@ type simChecker struct {
 	order    []string                   // of copies, as published
 	attempts map[string]*checkedAttempt // by token
 	sessions map[int]*checkedSession
-	dead     map[int]bool // processes
+	dead     map[int]bool            // processes
+	killers  map[int]*checkedAttempt // of processes
 	found    []simViolation
 	at       time.Duration
 }
@@ -30,9 +31,10 @@ type checkedMessage struct {
 	copies   int
 	runs     int
 	rejected bool
-	losses   int // of the store
-	forgets  int // by the broker, that the message had been delivered
-	renewals int // by the step of a first delivery, on a message that had been dead-lettered or handled
+	losses   int  // of the store
+	forgets  int  // by the broker, that the message had been delivered
+	renewals int  // by the step of a first delivery, on a message that had been dead-lettered or handled
+	mistaken bool // the crash that reached the limit was counted by a START that arrived late, and its process lives
 }
 
 type checkedCopy struct {
@@ -52,16 +54,18 @@ type checkedAttempt struct {
 	first           bool          // of a delivery that is not redelivered
 	granted         bool          // START answered RUN, and the answer arrived
 	exclusive       bool          // START exclusive let it run
+	beside          bool          // START beside let it run
 	exhausted       bool          // a step answered EXHAUSTED, and the answer arrived
 	steps           int
-	crashed         bool // charged as a crash at some time
-	charged         byte // as what: f, c, or 0
-	fails           int  // FAILs that took place
-	returned        bool // END took place, not after a success
-	lost            bool // its session ended while its process lived
-	died            bool // its process died
-	unheard         bool // a START or an END of it was not answered, so that it may be open without running
-	chargeable      bool // as a crash: it was open, and ran alone or had failed, when its process or session was lost
+	crashed         bool          // charged as a crash at some time
+	charged         byte          // as what: f, c, or 0
+	fails           int           // FAILs that took place
+	returned        bool          // END took place, not after a success
+	lost            bool          // its session ended while its process lived
+	died            bool          // its process died
+	unheard         time.Duration // from when on a step of it is not answered, so that it may be open without running; 0: none is
+	chargeable      bool          // as a crash: it was open, and ran alone or had failed, when its process or session was lost
+	innocent        bool          // another message killed the process while this one may have been open
 }
 
 type checkedSession struct {
@@ -73,6 +77,7 @@ type checkedSession struct {
 const (
 	simLeftBehind = 2 * time.Second // a handler has so long to return once its context is cancelled
 	simNever      = time.Duration(1<<63 - 1)
+	simLocked     = 2 * time.Second // for so long a step is repeated under the isolation lock
 )
 
 func newSimChecker(plan simPlan) *simChecker {
@@ -80,7 +85,7 @@ func newSimChecker(plan simPlan) *simChecker {
 		limit: max(plan.maxRetries, 0) + 1, isolation: map[Isolation]string{IsolateSuspects: "on", Strict: "strict", Off: "off"}[plan.isolation],
 		ordered:  plan.ordered || plan.processes*plan.consumers == 1 && plan.prefetch == 1,
 		messages: map[string]*checkedMessage{}, copies: map[string]*checkedCopy{},
-		attempts: map[string]*checkedAttempt{}, sessions: map[int]*checkedSession{}, dead: map[int]bool{},
+		attempts: map[string]*checkedAttempt{}, sessions: map[int]*checkedSession{}, dead: map[int]bool{}, killers: map[int]*checkedAttempt{},
 	}
 }
 
@@ -130,6 +135,8 @@ func (c *simChecker) bound(m *checkedMessage) int {
 // free is the number of runs that a run allows for beyond the budget: itself, if it went back without a charge.
 func (c *simChecker) free(a *checkedAttempt) int {
 	switch {
+	case a.beside && a.died: // its FAIL may arrive after the next run began
+		return 1
 	case a.charged != 0:
 		return 0
 	case a.state == "ok" && (a.lost || a.died):
@@ -164,10 +171,13 @@ func (c *simChecker) see(e simEvent) {
 	case "answer":
 		a := c.attempt(e)
 		a.granted = a.granted || e.verdict == "RUN"
+		a.unheard = 0
 		a.exhausted = a.exhausted || e.verdict == "EXHAUSTED"
 	case "lost":
 		a := c.attempt(e)
-		a.unheard = a.unheard || e.what != "FAIL"
+		if a.unheard == 0 {
+			a.unheard = e.at
+		}
 	case "loss":
 		for _, m := range c.messages {
 			m.losses++
@@ -186,7 +196,9 @@ func (c *simChecker) attempt(e simEvent) *checkedAttempt {
 	if a == nil {
 		a = &checkedAttempt{token: e.token, id: e.id, proc: e.proc, session: e.session}
 		a.died, a.lost = c.dead[e.proc], c.sessions[e.session].gone
-		a.chargeable = a.died || a.lost // its START was on its way, under the lock if it was exclusive
+		killer := c.killers[e.proc]
+		a.innocent = a.died && killer != nil && killer.id != a.id
+		a.chargeable = a.died && !a.innocent || a.lost // its START was on its way, under the lock if it was exclusive
 		c.attempts[e.token] = a
 	}
 	return a
@@ -210,8 +222,11 @@ func (c *simChecker) began(e simEvent) {
 		c.report("I8", "%s ran again without leave of the store", e.copy)
 	}
 	for _, other := range c.attempts {
-		if other != a && other.proc == a.proc && other.state == "running" && !other.died && (a.exclusive || other.exclusive) && !c.leftBehind(other) {
-			c.report("alone", "%s ran beside %s, and one of them was to run alone", e.copy, other.copy)
+		if other == a || other.proc != a.proc || other.state != "running" || other.died {
+			continue
+		}
+		if a.exclusive || (a.beside || other.beside || other.exclusive) && !c.leftBehind(other) {
+			c.report("isolated", "%s ran beside %s, and one of them was to be isolated", e.copy, other.copy)
 		}
 	}
 	for _, name := range c.order {

@@ -1,6 +1,7 @@
 package consumer
 
 import (
+	"fmt"
 	"testing/synctest"
 	"time"
 )
@@ -9,10 +10,10 @@ import (
 func (w *simWorld) fault() {
 	w.faults--
 	p, s := w.victim()
-	switch w.rng.IntN(25) / 2 {
+	switch w.rng.IntN(27) / 2 {
 	case 0, 1:
 		if p != nil {
-			w.kill(p, "a fault")
+			w.kill(p, "a fault", "")
 		}
 	case 2:
 		if p != nil && !p.stopping {
@@ -40,6 +41,9 @@ func (w *simWorld) fault() {
 		w.store.broken = 1 + w.rng.IntN(4) // the next few requests go wrong
 	case 12:
 		w.restart()
+	case 13:
+		w.store.sour = 10 + w.rng.IntN(60) // percent of the requests go wrong until it is calm
+		w.note(simEvent{kind: "sour", what: fmt.Sprint(w.store.sour, "%")})
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 )
@@ -16,24 +17,33 @@ var errSim = errors.New("it failed")
 func (s *simSession) handle(ctx context.Context, d amqp.Delivery) error {
 	attempt, _ := AttemptFrom(ctx)
 	name, does := s.begin(ctx, attempt, d)
+	deadline, _ := ctx.Deadline()
 	w := s.world
 	var outcome string
 	op := &simOp{proc: s.proc, session: s.id, kind: "handler", number: numberOf(attempt.Token)}
 	op.ready = func() bool {
-		return w.ending || does != "deaf" && (does != "hang" || ctx.Err() != nil)
+		switch does {
+		case "deaf":
+			return w.ending
+		case "hang":
+			return w.ending || ctx.Err() != nil
+		case "abandoned kill":
+			return w.ending || time.Since(deadline) > simLeftBehind
+		}
+		return true
 	}
 	op.act = func() bool {
 		outcome = does
 		switch {
-		case ctx.Err() != nil && does != "deaf" && w.chance(2): // it obeys its context
+		case ctx.Err() != nil && does != "deaf" && does != "abandoned kill" && w.chance(2): // it obeys its context
 			outcome = "cancelled"
 			if errors.Is(context.Cause(ctx), errDeadline) {
 				outcome = "late"
 			}
-		case does == "kill":
-			w.kill(s.proc, "its handler of "+name)
+		case does == "kill", does == "abandoned kill" && !w.ending:
+			w.kill(s.proc, "its handler of "+name, attempt.Token)
 			return false
-		case does == "hang" || does == "deaf":
+		case does == "hang", does == "deaf", does == "abandoned kill":
 			outcome = "error"
 		}
 		w.note(simEvent{kind: "ran", proc: s.proc.id, session: s.id, copy: name, id: d.MessageId, token: attempt.Token, what: outcome})

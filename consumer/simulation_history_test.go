@@ -23,12 +23,12 @@ type simEvent struct {
 	fence       int64         // run
 	took        bool          // settle: the broker acted on it
 
-	verdict             string // store, answer
-	late, first         bool   // store
-	exclusive, unmarked bool   // store: START
-	succeeded           bool   // store: END
-	limit               int    // store
-	before, after       simRecord
+	verdict           string // store, answer
+	late, first       bool   // store
+	exclusive, beside bool   // store: START
+	succeeded         bool   // store: END
+	limit             int    // store
+	before, after     simRecord
 }
 
 // simRecord is what the store keeps of a message.
@@ -51,6 +51,9 @@ func simStory(plan simPlan, history []simEvent) string {
 		map[Isolation]string{IsolateSuspects: "suspects isolated", Strict: "strict", Off: "isolation off"}[plan.isolation],
 		map[RetryMode]string{Requeue: "requeue", InPlace: "in place"}[plan.retry],
 		plan.processes, plan.consumers, plan.concurrency, plan.prefetch)
+	if plan.sour > 0 {
+		fmt.Fprintf(&b, "%d %% of the requests to the store go wrong\n", plan.sour)
+	}
 	if plan.ordered {
 		b.WriteString("ordered, on a single-active-consumer queue\n")
 	}
@@ -87,7 +90,7 @@ func (e simEvent) line(short func(string) string) string {
 	for _, f := range []struct {
 		is   bool
 		name string
-	}{{e.late, "late"}, {e.exclusive, "exclusive"}, {e.redelivered, "redelivered"}, {e.kind == "settle" && e.took, "done"}} {
+	}{{e.late, "late"}, {e.exclusive, "exclusive"}, {e.beside, "beside"}, {e.redelivered, "redelivered"}, {e.kind == "settle" && e.took, "done"}} {
 		if f.is {
 			parts = append(parts, f.name)
 		}

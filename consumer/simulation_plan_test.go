@@ -17,6 +17,7 @@ type simPlan struct {
 	prefetch    int
 	faults      int
 	ordered     bool // on a single-active-consumer queue
+	sour        int  // percent of the requests to the store that go wrong until it is calm
 	messages    []simMessagePlan
 }
 
@@ -65,12 +66,30 @@ func newSimPlan(rng *rand.Rand) simPlan {
 	if rng.IntN(10) == 0 {
 		p.messages = append(p.messages, simMessagePlan{copies: 1, does: simBehaviours[rng.IntN(len(simBehaviours))]})
 	}
+	if rng.IntN(6) == 0 {
+		p.endanger(rng)
+	}
 	for i := range p.messages {
 		if p.isolation == Off && p.messages[i].does.name == "kills" { // it would come back for ever, as is documented
 			p.messages[i].does = simBehaviour{"kills three times", first(3, "kill", "ok")}
 		}
 	}
 	return p
+}
+
+// endanger has healthy messages beside killers, on a store that loses, delays and doubles what it is sent.
+func (p *simPlan) endanger(rng *rand.Rand) {
+	p.sour = rng.IntN(95)
+	if !p.ordered {
+		p.prefetch = max(p.prefetch, 2)
+	}
+	for n := range 2 + rng.IntN(3) {
+		does := simBehaviours[0]
+		if n%2 == 0 {
+			does = simKillers[rng.IntN(len(simKillers))]
+		}
+		p.messages = append(p.messages, simMessagePlan{id: fmt.Sprint("d", n), copies: 1, does: does})
+	}
 }
 
 // order makes it a plan of an ordered queue: more messages, in one lane or two.
@@ -137,4 +156,12 @@ var simBehaviours = []simBehaviour{
 	{"hangs and is deaf", always("deaf")},
 	{"hangs and is deaf once", first(1, "deaf", "ok")},
 	{"ends its goroutine", always("goexit")},
+	{"is abandoned, then kills", always("abandoned kill")},
+	{"is abandoned, then kills, once", first(1, "abandoned kill", "ok")},
+}
+
+var simKillers = []simBehaviour{
+	{"kills", always("kill")},
+	{"kills three times", first(3, "kill", "ok")},
+	{"is abandoned, then kills", always("abandoned kill")},
 }

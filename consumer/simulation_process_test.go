@@ -2,31 +2,28 @@ package consumer
 
 import (
 	"context"
-	"math"
 	"sync"
 	"sync/atomic"
-
-	"golang.org/x/sync/semaphore"
 )
 
 // simProc is one process of consumers. After its death nothing that its goroutines do has an effect.
 type simProc struct {
-	world    *simWorld
-	id       int
-	dead     atomic.Bool
-	stopping bool
-	lock     *semaphore.Weighted
-	ctx      context.Context //nolint:containedctx // stands for the life of a process
-	cancel   context.CancelFunc
-	sessions []*simSession
-	serving  sync.WaitGroup
-	late     *late
-	leaving  bool // its sessions have ended
-	exited   atomic.Bool
+	world     *simWorld
+	id        int
+	dead      atomic.Bool
+	stopping  bool
+	isolation *isolation
+	ctx       context.Context //nolint:containedctx // stands for the life of a process
+	cancel    context.CancelFunc
+	sessions  []*simSession
+	serving   sync.WaitGroup
+	late      *late
+	leaving   bool // its sessions have ended
+	exited    atomic.Bool
 }
 
 func (w *simWorld) start() {
-	p := &simProc{world: w, id: len(w.procs) + 1, lock: semaphore.NewWeighted(math.MaxInt64), late: newLate()}
+	p := &simProc{world: w, id: len(w.procs) + 1, isolation: newIsolation(), late: newLate()}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	w.procs = append(w.procs, p)
 	w.note(simEvent{kind: "start", proc: p.id})
@@ -38,9 +35,9 @@ func (w *simWorld) stop(p *simProc) {
 	p.cancel()
 }
 
-// kill ends a process where it stands.
-func (w *simWorld) kill(p *simProc, why string) {
-	w.note(simEvent{kind: "kill", proc: p.id, what: why})
+// kill ends a process where it stands. The token is that of the attempt whose handler does it, empty if none does.
+func (w *simWorld) kill(p *simProc, why, token string) {
+	w.note(simEvent{kind: "kill", proc: p.id, what: why, token: token})
 	w.bury(p)
 }
 

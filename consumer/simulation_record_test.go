@@ -16,7 +16,8 @@ func (c *simChecker) stepped(e simEvent) {
 	switch e.what {
 	case "START":
 		a.exclusive = a.exclusive || e.exclusive && e.verdict == "RUN"
-		a.chargeable = a.chargeable || a.lost || a.died
+		a.beside = a.beside || e.beside && e.verdict == "RUN"
+		a.chargeable = a.chargeable || (a.lost || a.died) && !a.innocent
 	case "FAIL":
 		a.fails++
 		if !a.failing(c.at) {
@@ -42,13 +43,18 @@ func (c *simChecker) stepped(e simEvent) {
 func (c *simChecker) recorded(by, a *checkedAttempt, e simEvent, kind byte) {
 	if kind == 'c' && e.before.tokens[a.token] != 'c' {
 		a.crashed = true
+		if !a.died && e.after.state == "exhausted" && (e.late || c.sessions[e.session].gone) {
+			c.messages[e.id].mistaken = true
+		}
 		switch {
-		case e.what != "START" || !e.exclusive || by == a:
+		case e.what != "START" || !e.exclusive && !e.beside || by == a:
 			c.report("I5", "%s charged a crash", e.what)
 		case !a.exclusive:
 			c.report("I5", "a crash of %s was charged to an attempt that did not run alone", e.id)
 		case c.isolation == "off":
 			c.report("I5", "a crash of %s was charged though crashes are not", e.id)
+		case a.innocent && c.messages[e.id].copies == 1 && c.messages[e.id].losses == 0:
+			c.report("I5", "a crash of %s was counted although another message killed its process", e.id)
 		case !c.excused(a, e):
 			c.report("I5", "a crash of %s was charged to an attempt that had not crashed: %q", e.id, a.state)
 		}
@@ -97,7 +103,7 @@ func (c *simChecker) touched(by *checkedAttempt, e simEvent) {
 		return
 	}
 	charged := ""
-	if e.what == "START" && e.exclusive && was.exclusive && was.marker != by.token {
+	if e.what == "START" && (e.exclusive || e.beside) && was.exclusive && was.marker != by.token {
 		charged = was.marker
 	}
 	others := func(tokens map[string]byte) map[string]byte {
@@ -114,7 +120,7 @@ func (c *simChecker) touched(by *checkedAttempt, e simEvent) {
 	switch {
 	case e.what != "START":
 		c.report("I7", "%s changed the marker of another attempt", e.what)
-	case !e.exclusive && was.marker != "":
+	case !e.exclusive && !e.beside && was.marker != "":
 		c.report("I7", "START took the marker from an attempt that may still run")
 	}
 }

@@ -21,6 +21,10 @@ func (c *simChecker) fell(e simEvent) {
 		c.lose(func(a *checkedAttempt) bool { return a.session == e.session && !a.died }, func(a *checkedAttempt) { a.lost = true })
 	case "kill":
 		c.dead[e.proc] = true
+		if e.token != "" {
+			c.killers[e.proc] = c.attempt(e)
+			c.spare(c.killers[e.proc])
+		}
 		c.lose(func(a *checkedAttempt) bool { return a.proc == e.proc && !a.died }, func(a *checkedAttempt) { a.died = true })
 	}
 }
@@ -28,6 +32,16 @@ func (c *simChecker) fell(e simEvent) {
 func (c *simChecker) leave(session int, at time.Duration) {
 	s := c.sessions[session]
 	s.leftFrom = min(s.leftFrom, at)
+}
+
+// spare notes which attempts must not be counted as crashes although they may be open: another attempt kills their process.
+// What remains is a first delivery that kills while the gate is closed.
+func (c *simChecker) spare(killer *checkedAttempt) {
+	for _, a := range c.attempts {
+		if a.id != killer.id && a.proc == killer.proc && !a.died && !a.failing(c.at) {
+			a.innocent = !killer.first || a.unheard == 0 || c.at < a.unheard+simLocked
+		}
+	}
 }
 
 // lose marks attempts that lost their process or session, and decides whether that may be charged as a crash.
@@ -39,7 +53,7 @@ func (c *simChecker) lose(which func(*checkedAttempt) bool, mark func(*checkedAt
 		}
 	}
 	for _, a := range lost {
-		if a.failing(c.at) || a.unheard || c.alone(a) {
+		if !a.innocent && (a.failing(c.at) || a.unheard > 0 || c.alone(a)) {
 			a.chargeable = true
 		}
 	}
@@ -48,10 +62,10 @@ func (c *simChecker) lose(which func(*checkedAttempt) bool, mark func(*checkedAt
 	}
 }
 
-// alone reports whether no other handler runs in a's process, but for those that were left behind.
+// alone reports whether no other handler runs in a's process.
 func (c *simChecker) alone(a *checkedAttempt) bool {
 	for _, other := range c.attempts {
-		if other != a && other.proc == a.proc && other.state == "running" && !other.died && !c.leftBehind(other) {
+		if other != a && other.proc == a.proc && other.state == "running" && !other.died {
 			return false
 		}
 	}
@@ -99,7 +113,7 @@ func (c *simChecker) settled(e simEvent) {
 
 func (c *simChecker) deadLettered(e simEvent, exhausted bool) {
 	m := c.messages[e.id]
-	if m.id == "" || m.rejected {
+	if m.id == "" || m.rejected || m.mistaken {
 		return
 	}
 	causes := 0

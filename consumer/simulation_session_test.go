@@ -39,7 +39,7 @@ func (w *simWorld) open(p *simProc) {
 	settler, err := (&Settler{
 		Queue: "orders", Counter: &simLink{session: s}, MaxRetries: w.plan.maxRetries, Retry: w.plan.retry, Isolation: w.plan.isolation,
 		Backoff:        func(charges int) time.Duration { return time.Duration(charges) * 200 * time.Millisecond },
-		HandlerTimeout: simHandlerTimeout, ConsumerTimeout: simConsumerTimeout, lock: p.lock,
+		HandlerTimeout: simHandlerTimeout, ConsumerTimeout: simConsumerTimeout, isolation: p.isolation,
 	}).prepared()
 	if err != nil {
 		panic(err)

@@ -24,6 +24,7 @@ type simStore struct {
 	stalled  bool          // the others do not follow any more
 	down     bool
 	broken   int           // so many of the next requests go wrong
+	sour     int           // percent of the requests that go wrong
 	late     []*simRequest // whose senders wait no longer
 }
 
@@ -73,7 +74,7 @@ func (s *simStore) repair(w *simWorld) {
 	if s.stalled { // and never fails over
 		s.replicas, s.stalled = s.replicas[:1], false
 	}
-	s.broken = 0
+	s.broken, s.sour = 0, 0
 }
 
 // simRequest is one step on its way to the store.
@@ -94,7 +95,7 @@ func (s *simStore) execute(w *simWorld, r *simRequest, late bool) {
 	e := simEvent{
 		kind: "store", proc: r.session.proc.id, session: r.session.id, id: r.attempt.ID, token: r.attempt.Token,
 		what: r.name, late: late, first: r.attempt.First, limit: r.limit, succeeded: r.ok,
-		exclusive: r.name == "START" && r.mode == counter.Exclusive, unmarked: r.name == "START" && r.mode == counter.Unmarked,
+		exclusive: r.name == "START" && r.mode == counter.Exclusive, beside: r.name == "START" && r.mode == counter.Beside,
 	}
 	e.before = s.record(r)
 	for i, replica := range s.replicas {
@@ -160,6 +161,8 @@ func (s *simStore) serve(w *simWorld, r *simRequest) {
 	if s.broken > 0 {
 		s.broken--
 		fate = 1 + w.rng.IntN(3)
+	} else if s.sour > 0 && w.rng.IntN(100) < s.sour {
+		fate = 1 + w.rng.IntN(4)
 	}
 	switch {
 	case s.down:
@@ -173,9 +176,13 @@ func (s *simStore) serve(w *simWorld, r *simRequest) {
 		r.err = errSimDown
 	default:
 		s.execute(w, r, false)
-		if fate == 3 {
+		switch fate {
+		case 3:
 			w.noteLost(r, "the reply is lost")
 			r.answer, r.err = counter.Answer{}, errSimDown
+		case 4: // the request arrives twice
+			again := *r
+			s.late = append(s.late, &again)
 		}
 	}
 	if r.err == nil {

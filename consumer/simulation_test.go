@@ -26,7 +26,7 @@ func simulate(t *testing.T, seed uint64, fresh func() simCounting) (simPlan, []s
 	synctest.Test(t, func(*testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 0))
 		w = &simWorld{rng: rng, plan: newSimPlan(rng), runs: map[string]int{}, wake: make(chan struct{}, 1), store: newSimStore(fresh)}
-		w.faults = w.plan.faults
+		w.faults, w.store.sour = w.plan.faults, w.plan.sour
 		w.play()
 	})
 	return w.plan, w.history

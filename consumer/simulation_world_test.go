@@ -150,9 +150,10 @@ func (w *simWorld) end() {
 	for _, p := range w.procs {
 		if !p.dead.Load() {
 			w.note(simEvent{kind: "stuck", proc: p.id})
-			w.kill(p, "the schedule is over")
+			w.kill(p, "the schedule is over", "")
 		}
 	}
+	time.Sleep(settleTimeout) // what is left of dead processes ends
 	for _, m := range w.broker.queue {
 		if !m.gone {
 			w.note(simEvent{kind: "unsettled", copy: m.name})

@@ -1,0 +1,281 @@
+package consumer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/counter"
+)
+
+// mute is a store whose replies to START exclusive and END are lost while it is on. The steps are taken.
+type mute struct {
+	*store
+	on atomic.Bool
+}
+
+func (m *mute) Start(ctx context.Context, a counter.Attempt, mode counter.Mode, limit int) (counter.Answer, error) {
+	answer, err := m.store.Start(ctx, a, mode, limit)
+	return answer, errors.Join(err, m.lost(ctx, mode == counter.Exclusive))
+}
+
+func (m *mute) End(ctx context.Context, a counter.Attempt, succeeded bool) error {
+	return errors.Join(m.store.End(ctx, a, succeeded), m.lost(ctx, true))
+}
+
+func (m *mute) lost(ctx context.Context, affected bool) error {
+	if !affected || !m.on.Load() {
+		return nil
+	}
+	<-ctx.Done()
+	return errDown
+}
+
+// suspect leaves a shared attempt open, as a process does that dies.
+func (s *store) suspect(t *testing.T, id string) {
+	t.Helper()
+	m := counter.Attempt{Message: counter.Message{VHost: "/", Queue: "orders", ID: id}, Token: "died-" + id}
+	if _, err := s.Memory.Start(t.Context(), m, counter.Shared, 4); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// gated is a session of one worker on a store that may be mute, fed through its channel.
+type gated struct {
+	bench
+	store      *mute
+	deliveries chan amqp.Delivery
+	ran        chan string // ids, as their handlers run
+	ended      chan error
+	tags       uint64
+}
+
+func newGated(t *testing.T, c Consumer) *gated {
+	t.Helper()
+	g := &gated{bench: newBench(), deliveries: make(chan amqp.Delivery, 20), ran: make(chan string, 100), ended: make(chan error, 1)}
+	g.store = &mute{store: g.bench.store}
+	g.Settler.isolation, g.Observer, g.Settler.Counter = newIsolation(), nil, g.store
+	settler, err := g.prepared()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Queue, c.Counter = g.Queue, g.store
+	if c.Handler == nil {
+		c.Handler = func(_ context.Context, d amqp.Delivery) error { g.ran <- d.MessageId; return nil }
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	var calls []string
+	go func() {
+		g.ended <- newSession(c.withDefaults(), settler).serve(ctx, &link{channel: quietWire{&calls}, deliveries: g.deliveries})
+	}()
+	t.Cleanup(func() {
+		stop()
+		synctest.Wait()
+	})
+	return g
+}
+
+func (g *gated) deliver(id string, redelivered bool) {
+	g.tags++
+	g.deliveries <- amqp.Delivery{Acknowledger: g.acks, DeliveryTag: g.tags, MessageId: id, Redelivered: redelivered}
+}
+
+// handled returns the ids whose handlers have run since it was asked last.
+func (g *gated) handled() string {
+	synctest.Wait()
+	out := ""
+	for {
+		select {
+		case id := <-g.ran:
+			out += id + " "
+		default:
+			return out
+		}
+	}
+}
+
+// TestGate has START exclusive of a healthy message go unanswered. While it may be open in the store, no message runs that may
+// kill the process: that would count against the healthy one.
+func TestGate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGated(t, Consumer{})
+		for _, id := range []string{"healthy", "killer"} {
+			g.store.suspect(t, id)
+		}
+		g.store.on.Store(true)
+		g.deliver("healthy", true)
+		time.Sleep(time.Second)
+		g.deliver("first", false)
+		if got := g.handled(); got != "" {
+			t.Errorf("%sran while the lock is held for START exclusive", got)
+		}
+		time.Sleep(lockedPatience)
+		if got := g.handled(); got != "first " {
+			t.Errorf("%q ran once the lock was released; want the first delivery", got)
+		}
+		steps := g.store.steps.Load()
+		g.deliver("killer", true)
+		g.deliver("redelivered", true)
+		g.deliver("second", false)
+		time.Sleep(time.Minute)
+		if got := g.handled(); got != "second " {
+			t.Errorf("%q ran while the gate was shut; want the first delivery", got)
+		}
+		if n := g.store.steps.Load() - steps; n == 0 || n > 100 {
+			t.Errorf("%d steps in a minute: END is to be repeated, without a spin", n)
+		}
+		for _, id := range []string{"killer", "redelivered"} {
+			records, err := g.store.Get(t.Context(), "/", "orders", id)
+			if err != nil || len(records) > 0 && records[0].Suspect {
+				t.Errorf("START of %s was sent while the gate was shut: %+v, %v", id, records, err)
+			}
+		}
+		g.store.on.Store(false)
+		time.Sleep(5 * time.Second)
+		if got := g.handled(); len(got) != len("healthy killer redelivered ") {
+			t.Errorf("%q ran once END was answered; want all", got)
+		}
+		records, err := g.store.Get(t.Context(), "/", "orders", "healthy")
+		if err != nil || len(records) != 1 || records[0].Crashes != 0 || records[0].State != counter.Done {
+			t.Errorf("%+v, %v", records, err)
+		}
+	})
+}
+
+// TestGateHoldsWhatWasStarted has an attempt wait at the isolation lock, let run by START, when the gate is shut.
+func TestGateHoldsWhatWasStarted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGated(t, Consumer{Concurrency: 2})
+		g.store.suspect(t, "healthy")
+		g.store.on.Store(true)
+		g.deliver("healthy", true)
+		time.Sleep(time.Second)
+		g.deliver("started", true) // START shared is answered
+		time.Sleep(20 * time.Second)
+		if got := g.handled(); got != "" {
+			t.Errorf("%sran behind a shut gate", got)
+		}
+		g.store.on.Store(false)
+		time.Sleep(5 * time.Second)
+		if got := g.handled(); len(got) != len("healthy started ") {
+			t.Errorf("%q ran; want both", got)
+		}
+	})
+}
+
+// TestGateOpensAfterItsSession has a session stopped while its attempt is undecided. The gate stays shut until END is answered.
+func TestGateOpensAfterItsSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench()
+		b.isolation, b.Observer = newIsolation(), nil
+		store := &mute{store: b.store}
+		b.Counter = store
+		b.store.suspect(t, "m1")
+		store.on.Store(true)
+		ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
+		defer stop()
+		if outcome, err := b.Handle(ctx, b.delivery(true), ok); outcome != Left || err != nil {
+			t.Fatalf("%v, %v", outcome, err)
+		}
+		if b.isolation.gate.opened() == nil {
+			t.Error("the gate is open, and END was not answered")
+		}
+		store.on.Store(false)
+		if outcome, err := b.Handle(t.Context(), b.delivery(true), ok); outcome != Acked || err != nil {
+			t.Errorf("%v, %v", outcome, err)
+		}
+		b.expect(t, "ack multiple=false", `"done" 0+0 marked false`)
+	})
+}
+
+// TestSuspectsOutliveAnOutage has many suspects wait for one another through an outage and longer: that is no reason to end the
+// session.
+func TestSuspectsOutliveAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGated(t, Consumer{Prefetch: 20, Handler: func(context.Context, amqp.Delivery) error { time.Sleep(time.Minute); return nil }})
+		for i := range 20 {
+			id := fmt.Sprint("m", i)
+			g.store.suspect(t, id)
+			g.deliver(id, true)
+		}
+		g.store.down.Store(true)
+		time.Sleep(time.Minute)
+		g.store.down.Store(false)
+		time.Sleep(time.Hour)
+		select {
+		case err := <-g.ended:
+			t.Errorf("the session ended: %v", err)
+		default:
+		}
+		if g.acks.String() == "" {
+			t.Error("nothing was settled")
+		}
+	})
+}
+
+// TestIsolatedBesideAnAbandonedHandler has a suspect run while a handler that was abandoned at its deadline still does: a death
+// of the process proves nothing against the suspect.
+func TestIsolatedBesideAnAbandonedHandler(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench()
+		b.isolation, b.Observer, b.HandlerTimeout = newIsolation(), nil, time.Second
+		release := make(chan struct{})
+		deaf := b.delivery(false)
+		deaf.MessageId = "deaf"
+		if outcome, err := b.Handle(t.Context(), deaf, func(context.Context, amqp.Delivery) error { <-release; return nil }); outcome != Requeued || err != nil {
+			t.Fatalf("%v, %v", outcome, err)
+		}
+		b.store.suspect(t, "m1")
+		open := func() (mode counter.Mode) {
+			outcome, err := b.Handle(t.Context(), b.delivery(true), func(context.Context, amqp.Delivery) error {
+				records, err := b.store.Get(t.Context(), "/", "orders", "m1")
+				if err != nil || len(records) != 1 || records[0].Marker == "" {
+					t.Errorf("%+v, %v", records, err)
+				}
+				mode = records[0].Mode
+				return errBoom
+			})
+			if outcome != Requeued || err != nil {
+				t.Errorf("%v, %v", outcome, err)
+			}
+			return mode
+		}
+		if got := open(); got != counter.Shared {
+			t.Errorf("opened %v beside an abandoned handler", got)
+		}
+		close(release)
+		synctest.Wait()
+		if got := open(); got != counter.Exclusive {
+			t.Errorf("opened %v with nothing beside it", got)
+		}
+	})
+}
+
+// TestStuckHandlersAreOfTheProcess has handlers hang in one session after the other.
+func TestStuckHandlersAreOfTheProcess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench()
+		b.isolation = newIsolation()
+		release := make(chan struct{})
+		hang := func(context.Context, amqp.Delivery) error { <-release; return nil }
+		begin := func(n int) error {
+			ctx, stop := context.WithTimeout(t.Context(), 6*time.Minute)
+			defer stop()
+			_, err := served(ctx, b, Consumer{Handler: hang, MaxStuck: 2, DrainTimeout: -1}, n)
+			return err
+		}
+		if err := begin(1); errors.Is(err, ErrStuck) {
+			t.Errorf("one handler hangs of two that may: %v", err)
+		}
+		if err := begin(1); !errors.Is(err, ErrStuck) {
+			t.Errorf("the second session ended with %v; want ErrStuck", err)
+		}
+		close(release)
+	})
+}
