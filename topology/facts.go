@@ -14,6 +14,7 @@ type facts struct {
 	unread    string // why declared is not known; empty when it is
 	denied    bool   // unread for want of a permission
 	exclusive bool
+	transit   bool // a queue of a loop, which has a finding of its own
 
 	policyName  string
 	policy      amqp.Table // the effective definition; an operator's is merged in

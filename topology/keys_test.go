@@ -39,8 +39,6 @@ func TestPatternsMeet(t *testing.T) {
 }
 
 func TestKeySet(t *testing.T) {
-	topic := func(s string) keyPattern { return keyPattern{s, true} }
-	key := func(s string) keyPattern { return keyPattern{text: s} }
 	of := func(p ...keyPattern) keySet { return keySet{asked: true, one: p} }
 	whole := keySet{asked: true, any: true}
 	tests := []struct {

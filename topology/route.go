@@ -55,6 +55,10 @@ type loop struct {
 	last    apiBinding
 }
 
+// maxHops bounds how long a route is traced: there may be as many states as
+// subsets of the routing keys.
+const maxHops = 10_000
+
 // hop is a dead letter on its way.
 type hop struct {
 	at      node
@@ -81,16 +85,21 @@ func (g graph) trace(f facts) route {
 	seen := map[string]bool{}
 	for next := []hop{first}; len(next) > 0; next = next[1:] {
 		s := next[0]
+		if !s.at.exchange && s.at.name == f.queue {
+			r.loop(loop{s.through[:len(s.through)-1], s.delayed, s.last})
+			continue
+		}
 		if seen[s.state()] {
 			continue
 		}
 		seen[s.state()] = true
-		switch {
-		case s.at.exchange:
+		if len(seen) > maxHops {
+			r.blind("the dead-letter route has too many branches to follow them all")
+			return r
+		}
+		if s.at.exchange {
 			next = append(next, g.leave(s, f.queue, &r)...)
-		case s.at.name == f.queue:
-			r.loops = append(r.loops, loop{s.through[:len(s.through)-1], s.delayed, s.last})
-		default:
+		} else {
 			next = append(next, g.land(s, &r)...)
 		}
 	}
@@ -127,11 +136,10 @@ func (g graph) land(s hop, r *route) []hop {
 	}
 	ttl, expires := t.smaller("x-message-ttl", "message-ttl")
 	s.delayed = s.delayed || expires && ttl > 0
-	on, set := t.deadLetter(s)
-	if !set {
-		return nil
+	if on, set := t.deadLetter(s); set {
+		return []hop{on}
 	}
-	return []hop{on}
+	return nil
 }
 
 // queues counts the queues that the dead letter has been in.
@@ -270,6 +278,15 @@ func (r *route) blind(why string) {
 	}
 }
 
+// loop keeps one of the loops that return over the same binding.
+func (r *route) loop(l loop) {
+	if !slices.ContainsFunc(r.loops, func(have loop) bool {
+		return have.delayed == l.delayed && have.exchange() == l.exchange() && have.last.Properties == l.last.Properties
+	}) {
+		r.loops = append(r.loops, l)
+	}
+}
+
 // land keeps one landing of each queue: what is sure on one way is sure.
 func (r *route) land(l landing) {
 	i := slices.IndexFunc(r.landings, func(have landing) bool { return have.queue == l.queue })
@@ -278,5 +295,5 @@ func (r *route) land(l landing) {
 		return
 	}
 	have := &r.landings[i]
-	have.sure, have.behind, have.late = have.sure || l.sure, have.behind && l.behind, have.late && l.late
+	have.sure, have.behind, have.late = have.sure || l.sure, have.behind && l.behind, have.late || l.late
 }

@@ -126,7 +126,8 @@ func (g gatherer) readTarget(ctx context.Context, f facts, name string) (*target
 }
 
 // ownKeys are the routing keys that the bindings of the queue let through. One
-// that is gone may have let others through; these are not told.
+// that is gone may have let others through; these are not told. Nothing is
+// published to a dead-letter exchange that is the queue's own.
 func (g gatherer) ownKeys(ctx context.Context, f *facts) keySet {
 	whole := keySet{asked: true, any: true}
 	all, err := g.api.bindingsTo(ctx, f.vhost, f.queue)
@@ -137,6 +138,9 @@ func (g gatherer) ownKeys(ctx context.Context, f *facts) keySet {
 	kinds := map[string]string{"": "direct"}
 	own := keySet{asked: true}
 	for _, b := range all {
+		if f.ownExchange(b.Source) {
+			continue
+		}
 		kind, asked := kinds[b.Source]
 		if !asked && len(kinds) > maxSources {
 			return whole
