@@ -173,6 +173,21 @@ func lost() []patient {
 			b.queue(q, quorum(q))
 			b.bind(q, "", q+".dlx")
 		}, none, "error dead-letter-loop"},
+		{"to the dead-letter queue, and back", func(b topo, q string) {
+			on(quorum)(b, q)
+			b.bind(q, "", q+".dlx")
+		}, none, "error dead-letter-loop"},
+		{"back to itself by policy, over the exchange it comes from", func(b topo, q string) {
+			b.way(q, "fanout", "")
+			b.exchange(b.named(q+".in"), "fanout")
+			b.policy(q, map[string]any{"dead-letter-exchange": q + ".in", "max-length": 100000, "overflow": "reject-publish"})
+			b.queue(q, quorum(q, argDLX, nil))
+			b.bind(q, "", q+".in")
+		}, none, "error dead-letter-loop"},
+		{"back to itself after a while", func(b topo, q string) {
+			b.queue(b.named(q+".wait"), lettersTo("x-message-ttl", 60000, argDLX, "", argDLK, q))
+			b.queue(q, quorum(q, argDLX, "", argDLK, q+".wait"))
+		}, none, "warning dead-letter-delay-loop"},
 	}
 }
 

@@ -14,12 +14,15 @@ type console struct {
 	user string
 }
 
-// request returns a curl command line; "" if there is no API, or a name would
+// request returns a curl command line, without data if body is nil; "" if there is no API, or a name would
 // not survive a terminal. Curl asks for the password.
 func (c console) request(method string, body any, segments ...string) string {
 	content, err := json.Marshal(body)
-	line := fmt.Sprintf("curl -fsS -u %s -X %s -H 'content-type: application/json' -d %s %s",
-		quoted(c.user), method, quoted(string(content)), quoted(c.base+"/api"+escape(segments)))
+	data := ""
+	if body != nil {
+		data = " -H 'content-type: application/json' -d " + quoted(string(content))
+	}
+	line := fmt.Sprintf("curl -fsS -u %s -X %s%s %s", quoted(c.user), method, data, quoted(c.base+"/api"+escape(segments)))
 	if c.base == "" || err != nil || strings.ContainsFunc(line, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return ""
 	}

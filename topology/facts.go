@@ -14,6 +14,7 @@ type facts struct {
 	unread    string // why declared is not known; empty when it is
 	denied    bool   // unread for want of a permission
 	exclusive bool
+	transit   bool // a queue of a loop, which has a finding of its own
 
 	policyName  string
 	policy      amqp.Table // the effective definition; an operator's is merged in
@@ -22,6 +23,8 @@ type facts struct {
 	apiTrouble  string     // why the management API, which was given, tells nothing
 
 	way    way
+	route  route   // from the queue on
+	known  graph   // what was looked up for it
 	vitals *vitals // nil: not looked for, or not to be had
 }
 
@@ -46,6 +49,8 @@ type way struct {
 	bindings  []apiBinding
 	bound     bool // bindings are known
 	alternate bool // unrouted messages may have somewhere else to go
+
+	alternateTo string // the exchange that they go to, where it is known
 }
 
 // answer to a question that may not have been put.

@@ -16,13 +16,16 @@ func (f facts) mend(findings []Finding, need Need) {
 		changes = merge(changes, f.changes(x.Code, need))
 	}
 	policy := f.setPolicy(changes)
+	if exchange, moves := changes["dead-letter-exchange"].(string); moves {
+		policy = both(f.makeWay(exchange), policy) // before anything is sent there
+	}
 	for i, x := range findings {
 		switch {
 		case x.Command != "":
-		case x.Code == codeNoDeadLetterExchange:
-			findings[i].Command = both(f.makeWay(f.queue+".dlx"), policy)
 		case len(f.changes(x.Code, need)) > 0:
 			findings[i].Command = policy
+		case x.Code == codeLoop:
+			findings[i].Command = f.unloop()
 		case x.Code == "dead-letter-exchange-missing":
 			exchange, _ := f.deadLetterExchange()
 			findings[i].Command = f.makeWay(exchange)
@@ -46,6 +49,8 @@ func (f facts) changes(code string, need Need) amqp.Table {
 	switch {
 	case code == codeNoDeadLetterExchange:
 		return merge(amqp.Table{"dead-letter-exchange": f.queue + ".dlx"}, atLeastOnce)
+	case code == codeLoop && f.loopByPolicy():
+		return amqp.Table{"dead-letter-exchange": f.queue + ".dlx"}
 	case (code == codeTail || code == codeLimitLow || code == codeLimitTight) && !f.limitFixed(need.roomyLimit()) && f.kind == string(Quorum):
 		return amqp.Table{"delivery-limit": need.roomyLimit()}
 	case code == codeAtMostOnce:

@@ -18,6 +18,7 @@ var rules = []rule{
 	orderRule,
 	deadLetterRule,
 	deadLetterRouteRule,
+	loopRule,
 	deadLetterStrategyRule,
 	conflictRule,
 	targetRule,

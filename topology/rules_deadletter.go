@@ -61,16 +61,7 @@ func deadLetterRule(f facts, need Need) []Finding {
 
 // defaultExchange delivers to the queue whose name is the routing key.
 func defaultExchange(f facts, need Need) []Finding {
-	key, set := f.deadLetterKey()
-	switch {
-	case !set || key == f.queue:
-		return []Finding{{
-			Code: "dead-letter-loop", Severity: lost(need),
-			Seen: "the dead-letter exchange is the default exchange, with no routing key of another queue",
-			Why:  "a rejected message that was sent to the queue by name comes back to it, for ever",
-			Fix:  fmt.Sprintf("set %s to the name of a dead-letter queue", argDeadLetterKey),
-		}}
-	case f.way.queue == no:
+	if key, set := f.deadLetterKey(); set && f.way.queue == no {
 		return []Finding{{
 			Code: "dead-letter-queue-missing", Severity: lost(need),
 			Seen: fmt.Sprintf("the dead-letter exchange is the default exchange, and no queue has the name %q, its routing key", key),
@@ -101,12 +92,7 @@ func deadLetterRouteRule(f facts, need Need) []Finding {
 	case len(reached) == 0:
 		return []Finding{unbound(f, need, exchange)}
 	case !slices.ContainsFunc(reached, func(b apiBinding) bool { return !b.leadsTo(f.queue) }):
-		return []Finding{{
-			Code: "dead-letter-loop", Severity: lost(need),
-			Seen: fmt.Sprintf("the dead-letter exchange %q leads back to the queue, and nowhere else", exchange),
-			Why:  "a rejected message comes back to the queue, for ever",
-			Fix:  fmt.Sprintf("bind a dead-letter queue to the exchange %q instead", exchange),
-		}}
+		return nil // loopRule
 	case !fixed && f.way.picks():
 		return []Finding{{
 			Code: "dead-letter-key-open", Severity: Warning,

@@ -2,12 +2,18 @@ package topology
 
 import (
 	"fmt"
+	"slices"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
 // target is a queue that dead letters reach.
 type target struct{ facts }
+
+// passes says whether dead letters come back to the queue through another one.
+func (f facts) passes(queue string) bool {
+	return slices.ContainsFunc(f.route.loops, func(l loop) bool { return slices.Contains(l.through, node{name: queue}) })
+}
 
 // enoughLooks is the delivery limit from which on a dead-letter queue may be
 // looked into without a thought.
@@ -29,6 +35,7 @@ func targetRule(f facts, need Need) []Finding {
 		})
 	}
 	for _, t := range f.vitals.targets {
+		t.transit = f.passes(t.queue)
 		for _, judge := range []func() []Finding{t.lifetime, t.room, t.looks} {
 			out = append(out, judge()...)
 		}
@@ -74,7 +81,7 @@ func (t target) room() []Finding {
 		return nil
 	}
 	var out []Finding
-	if ms, set := t.smaller("x-message-ttl", "message-ttl"); set {
+	if ms, set := t.smaller("x-message-ttl", "message-ttl"); set && !t.transit {
 		out = append(out, Finding{
 			Code: "dead-letter-queue-ttl", Severity: Warning,
 			Seen: fmt.Sprintf("dead letters expire after %d ms in the queue %q", ms, t.queue),

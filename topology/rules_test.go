@@ -57,9 +57,6 @@ func TestJudge(t *testing.T) {
 	limited := Need{Queue: "q", MaxRetries: 3}
 	ordered := Need{Queue: "q", MaxRetries: 3, Ordered: true}
 	dropping := Need{Queue: "q", MaxRetries: 3, AllowDrop: true}
-	toQueue := func(name, key string) apiBinding {
-		return apiBinding{Destination: name, DestinationType: "queue", Key: key}
-	}
 	tests := []struct {
 		name string
 		f    []func(*facts)
@@ -117,7 +114,7 @@ func TestJudge(t *testing.T) {
 		{"key with topic exchange", changes(with(argDeadLetterKey, "k"), bound("topic", toQueue("d", "#"))), limited, ""},
 		{"to another exchange", changes(bound("fanout", apiBinding{Destination: "q", DestinationType: "exchange"})), limited, ""},
 		{"back to itself", changes(bound("fanout", toQueue("q", ""))), limited, "error dead-letter-loop"},
-		{"back to itself and on", changes(bound("fanout", toQueue("q", ""), toQueue("d", ""))), limited, ""},
+		{"back to itself and on", changes(bound("fanout", toQueue("q", ""), toQueue("d", ""))), limited, "error dead-letter-loop"},
 		{"default exchange", changes(with(argDeadLetterExchange, ""), with(argDeadLetterKey, "d"), func(f *facts) { f.way = way{exchange: yes, queue: yes} }), limited, ""},
 		{"default exchange, no such queue", changes(with(argDeadLetterExchange, ""), with(argDeadLetterKey, "d"), func(f *facts) { f.way = way{exchange: yes, queue: no} }), limited, "error dead-letter-queue-missing"},
 		{"default exchange, no key", changes(with(argDeadLetterExchange, "")), limited, "error dead-letter-loop"},
@@ -150,7 +147,7 @@ func TestJudge(t *testing.T) {
 				change(&f)
 			}
 			var got []string
-			for _, x := range judge(f, tt.need) {
+			for _, x := range judge(traced(f), tt.need) {
 				got = append(got, x.Severity.String()+" "+x.Code)
 				if x.Seen == "" || x.Why == "" || x.Fix == "" {
 					t.Errorf("half told: %+v", x)

@@ -1,0 +1,159 @@
+package topology
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+const (
+	codeLoop      = "dead-letter-loop"
+	codeDelayLoop = "dead-letter-delay-loop"
+)
+
+// loopRule judges whether dead letters come back to the queue. AllowDrop does
+// not excuse that: it loses nothing, it retries without end.
+func loopRule(f facts, _ Need) []Finding {
+	now, later := f.loops()
+	var out []Finding
+	if len(now) > 0 {
+		out = append(out, Finding{
+			Code: codeLoop, Severity: Error,
+			Seen: f.loopText("come back to the queue", now),
+			Why: "a message that always fails never comes to rest: each return begins a new generation with all its attempts, " +
+				"and each round may leave one more dead letter elsewhere",
+			Fix: f.breakLoop(now[0]),
+		})
+	}
+	if len(later) > 0 {
+		out = append(out, Finding{
+			Code: codeDelayLoop, Severity: Warning,
+			Seen: f.loopText("come back to the queue after a delay", later),
+			Why:  "a message that always fails never comes to rest: each return begins a new generation with all its attempts",
+			Fix: fmt.Sprintf("let the dead letters stay in a dead-letter queue without a TTL, and wait between attempts with the consumer's backoff; "+
+				"else take the dead-letter exchange off the %s", later[0].lastQueue()),
+		})
+	}
+	return out
+}
+
+// loops that return by themselves immediately, or when a queue rejects; and
+// those that wait for a TTL.
+func (f facts) loops() (now, later []loop) {
+	for _, l := range f.route.loops {
+		if l.delayed {
+			later = append(later, l)
+		} else {
+			now = append(now, l)
+		}
+	}
+	return now, later
+}
+
+func (f facts) loopText(what string, loops []loop) string {
+	var ways []string
+	for _, l := range loops {
+		if way := l.text(f); !slices.Contains(ways, way) {
+			ways = append(ways, way)
+		}
+	}
+	text := fmt.Sprintf("dead letters %s through %s", what, ways[0])
+	if len(ways) > 1 {
+		text += fmt.Sprintf(", and in %s", count(len(ways)-1, "other way"))
+	}
+	if len(f.route.landings) == 0 && !f.route.open {
+		text += "; they reach no other queue"
+	}
+	return text
+}
+
+// text names the exchanges and queues of the loop, in order.
+func (l loop) text(f facts) string {
+	var names []string
+	for _, n := range l.through {
+		name := n.String()
+		if t := f.known.queues[n.name]; !n.exchange && t != nil {
+			if ms, set := t.smaller("x-message-ttl", "message-ttl"); set {
+				name += fmt.Sprintf(" (TTL %d ms)", ms)
+			}
+		}
+		names = append(names, name)
+	}
+	text := strings.Join(names, ", ")
+	if l.exchange() != "" && l.last.Key != "" {
+		text += fmt.Sprintf(" with the routing key %q", l.last.Key)
+	}
+	return text
+}
+
+// exchange is the last one before the queue.
+func (l loop) exchange() string { return l.through[len(l.through)-1].name }
+
+// lastQueue is the last one before the queue itself; the zero node if there is
+// none.
+func (l loop) lastQueue() node {
+	for _, n := range slices.Backward(l.through) {
+		if !n.exchange {
+			return n
+		}
+	}
+	return node{}
+}
+
+// breakLoop says what to change so that dead letters do not come back. The
+// exchange may be the one that messages are published to, so that the binding
+// must stay.
+func (f facts) breakLoop(l loop) string {
+	exchange := l.exchange()
+	switch q := l.lastQueue(); {
+	case q != node{}:
+		return fmt.Sprintf("take the dead-letter exchange off the %s, where dead letters should stay", q)
+	case exchange == "":
+		return fmt.Sprintf("set %s to the name of a dead-letter queue", argDeadLetterKey)
+	case f.ownExchange(exchange):
+		return fmt.Sprintf("remove the binding of the queue %q to its dead-letter exchange %q", f.queue, exchange)
+	}
+	own := Spec{Queue: f.queue}.withDefaults().DeadLetterExchange
+	return fmt.Sprintf("give the queue a dead-letter exchange of its own, such as %q, bound to a dead-letter queue; "+
+		"or, if nothing but dead letters passes through the exchange %q, remove its binding to the queue", own, exchange)
+}
+
+// ownExchange says whether by its name the exchange carries dead letters of
+// this queue, and nothing else.
+func (f facts) ownExchange(exchange string) bool {
+	return exchange == Spec{Queue: f.queue}.withDefaults().DeadLetterExchange
+}
+
+// unloop removes the bindings that lead back, if that breaks every loop, and
+// sees to it that dead letters reach a queue then. It returns "" if other
+// messages may depend on them.
+func (f facts) unloop() string {
+	now, _ := f.loops()
+	line := ""
+	if len(f.route.landings) == 0 {
+		exchange, _ := f.deadLetterExchange()
+		line = f.makeEnd(exchange)
+	}
+	for i, l := range now {
+		if !f.ownExchange(l.exchange()) || l.lastQueue() != (node{}) || l.last.Properties == "" {
+			return ""
+		}
+		unbind := f.console.request("DELETE", nil, "bindings", f.vhost, "e", l.exchange(), "q", f.queue, l.last.Properties)
+		if i == 0 && line == "" {
+			line = unbind
+		} else {
+			line = both(line, unbind)
+		}
+	}
+	return line
+}
+
+// loopByPolicy says whether a policy can give the queue another dead-letter
+// exchange, and has to.
+func (f facts) loopByPolicy() bool {
+	_, byArgument := f.args[argDeadLetterExchange].(string)
+	exchange, _ := f.deadLetterExchange()
+	now, _ := f.loops()
+	return !byArgument && !f.ownExchange(exchange) &&
+		!slices.ContainsFunc(now, func(l loop) bool { return l.lastQueue() != (node{}) })
+}

@@ -1,0 +1,246 @@
+package topology
+
+import (
+	"strings"
+	"testing"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+// traced follows the dead letters of f through what is known: what is not known is an exchange with nothing bound to it, or a
+// queue that keeps what it gets.
+func traced(f facts) facts {
+	known := graph{exchanges: map[string]way{}, queues: map[string]*target{}, own: f.known.own}
+	if x, set := f.deadLetterExchange(); set {
+		known.exchanges[x] = f.way
+	}
+	for name, w := range f.known.exchanges {
+		known.exchanges[name] = w
+	}
+	for name, t := range f.known.queues {
+		known.queues[name] = t
+	}
+	for f.route = known.trace(f); len(f.route.wanted) > 0; f.route = known.trace(f) {
+		for _, n := range f.route.wanted {
+			switch {
+			case n == node{}:
+				known.own = keySet{asked: true, any: true}
+			case n.exchange:
+				known.exchanges[n.name] = way{exchange: yes, kind: "fanout", bound: true}
+			default:
+				known.queues[n.name] = &target{facts{queue: n.name, declared: declared{kind: "quorum", durable: true}}}
+			}
+		}
+	}
+	f.known = known
+	return f
+}
+
+func toQueue(name, key string) apiBinding {
+	return apiBinding{Destination: name, DestinationType: "queue", Key: key, Properties: "~"}
+}
+
+func toExchange(name, key string) apiBinding {
+	return apiBinding{Destination: name, DestinationType: "exchange", Key: key}
+}
+
+// exchange is one that is known.
+func exchange(name, kind string, bindings ...apiBinding) func(*facts) {
+	return func(f *facts) {
+		f.knows().exchanges[name] = way{exchange: yes, kind: kind, bound: true, bindings: bindings}
+	}
+}
+
+// unroutable has an exchange send on what finds no binding.
+func unroutable(from, to string) func(*facts) {
+	return func(f *facts) {
+		w := f.knows().exchanges[from]
+		w.alternateTo = to
+		f.known.exchanges[from] = w
+	}
+}
+
+// keeps is a queue that is known, with pairs of arguments.
+func keeps(name string, pairs ...any) func(*facts) {
+	return func(f *facts) {
+		args := amqp.Table{}
+		for i := 0; i < len(pairs); i += 2 {
+			args[pairs[i].(string)] = pairs[i+1]
+		}
+		f.knows().queues[name] = &target{facts{queue: name, declared: declared{kind: "classic", durable: true, args: args}}}
+	}
+}
+
+func published(keys ...keyPattern) func(*facts) {
+	return func(f *facts) { f.knows().own = keySet{asked: true, one: keys} }
+}
+
+func (f *facts) knows() *graph {
+	if f.known.exchanges == nil {
+		f.known = graph{exchanges: map[string]way{}, queues: map[string]*target{}}
+	}
+	return &f.known
+}
+
+func key(s string) keyPattern { return keyPattern{text: s} }
+
+func topic(s string) keyPattern { return keyPattern{s, true} }
+
+func TestLoopRule(t *testing.T) {
+	const (
+		ttl  = "x-message-ttl"
+		loop = "error " + codeLoop
+		late = "warning " + codeDelayLoop
+	)
+	byDefault := with(argDeadLetterExchange, "")
+	tests := []struct {
+		name string
+		f    []func(*facts)
+		want string // severity and code
+		text string // in the finding
+	}{
+		{"a dead-letter queue", nil, "", ""},
+		{"fanout, bound to both", changes(exchange("q.dlx", "fanout", toQueue("q.dlq", ""), toQueue("q", ""))), loop, `come back to the queue through exchange "q.dlx"`},
+		{"fanout, bound to the queue alone", changes(exchange("q.dlx", "fanout", toQueue("q", ""))), loop, "reach no other queue"},
+		{"direct, its key", changes(with(argDeadLetterKey, "k"), exchange("q.dlx", "direct", toQueue("d", "k"), toQueue("q", "k"))), loop, `with the routing key "k"`},
+		{"direct, another key", changes(with(argDeadLetterKey, "k"), exchange("q.dlx", "direct", toQueue("d", "k"), toQueue("q", "x"))), "", ""},
+		{"direct, the messages' own key", changes(published(key("q"), key("k")), exchange("q.dlx", "direct", toQueue("q", "k"))), loop, ""},
+		{"direct, a key of no message", changes(published(key("q"), key("k")), exchange("q.dlx", "direct", toQueue("d", "k"), toQueue("q", "x"))), "", ""},
+		{"direct, own keys not known", changes(exchange("q.dlx", "direct", toQueue("q", "x"))), loop, ""},
+		{"direct, a key that a topic lets through", changes(published(key("q"), topic("eu.*")), exchange("q.dlx", "direct", toQueue("q", "eu.1"))), loop, ""},
+		{"topic, its key", changes(with(argDeadLetterKey, "eu.1"), exchange("q.dlx", "topic", toQueue("q", "eu.*"))), loop, ""},
+		{"topic, another key", changes(with(argDeadLetterKey, "us.1"), exchange("q.dlx", "topic", toQueue("d", "#"), toQueue("q", "eu.*"))), "", ""},
+		{"topic, patterns that meet", changes(published(topic("*.1")), exchange("q.dlx", "topic", toQueue("q", "eu.#"))), loop, ""},
+		{"topic, patterns that do not", changes(published(topic("*.1")), exchange("q.dlx", "topic", toQueue("d", "#"), toQueue("q", "eu.*.2"))), "", ""},
+		{"headers that a message may have", changes(exchange("q.dlx", "headers", toQueue("d", ""), toQueue("q", ""))), loop, ""},
+		{"an exchange of another type", changes(exchange("q.dlx", "x-random", toQueue("d", ""), toQueue("q", ""))), loop, ""},
+
+		{"over another exchange", changes(exchange("q.dlx", "fanout", toExchange("in", "")), exchange("in", "fanout", toQueue("q", ""))), loop, `exchange "q.dlx", exchange "in"`},
+		{"over another exchange, by its key", changes(with(argDeadLetterKey, "a"), exchange("q.dlx", "fanout", toQueue("d", ""), toExchange("in", "")),
+			exchange("in", "direct", toQueue("q", "b"))), "", ""},
+		{"a key that a binding has chosen", changes(exchange("q.dlx", "direct", toExchange("in", "a")), exchange("in", "direct", toQueue("q", "b"))), "", ""},
+		{"exchanges in a circle", changes(exchange("q.dlx", "fanout", toExchange("in", "")), exchange("in", "fanout", toExchange("q.dlx", ""), toQueue("d", ""))), "", ""},
+		{"alternate exchange", changes(with(argDeadLetterKey, "k"), exchange("q.dlx", "direct", toQueue("d", "x")), unroutable("q.dlx", "in"),
+			exchange("in", "fanout", toQueue("q", ""))), loop, `exchange "in"`},
+		{"alternate exchange that gets nothing", changes(with(argDeadLetterKey, "k"), exchange("q.dlx", "direct", toQueue("d", "k")), unroutable("q.dlx", "in"),
+			exchange("in", "fanout", toQueue("q", ""))), "", ""},
+		{"alternate exchange for the keys left over", changes(published(key("a"), key("b")), exchange("q.dlx", "direct", toQueue("d", "a")), unroutable("q.dlx", "in"),
+			exchange("in", "fanout", toQueue("q", ""))), loop, ""},
+		{"alternate exchange, no key is left over", changes(published(key("a"), key("b")), exchange("q.dlx", "direct", toQueue("d", "a"), toQueue("d", "b")),
+			unroutable("q.dlx", "in"), exchange("in", "fanout", toQueue("q", ""))), "", ""},
+
+		{"default exchange, own name", changes(byDefault, with(argDeadLetterKey, "q")), loop, "the default exchange"},
+		{"default exchange, no key", changes(byDefault), loop, argDeadLetterKey},
+		{"default exchange, keys that are not its name", changes(byDefault, published(key("a"), key("b"))), "", ""},
+		{"default exchange, another queue", changes(byDefault, with(argDeadLetterKey, "d")), "", ""},
+
+		{"delay", changes(exchange("q.dlx", "fanout", toQueue("w", "")), keeps("w", ttl, int64(5000), argDeadLetterExchange, "", argDeadLetterKey, "q")), late, `queue "w" (TTL 5000 ms), the default exchange`},
+		{"delay by policy", changes(exchange("q.dlx", "fanout", toQueue("w", "")), keeps("w"), func(f *facts) {
+			f.known.queues["w"].policy = amqp.Table{"message-ttl": int64(9), "dead-letter-exchange": "", "dead-letter-routing-key": "q"}
+		}), late, `take the dead-letter exchange off the queue "w"`},
+		{"delay that keeps the key", changes(with(argDeadLetterKey, "w"), byDefault, keeps("w", ttl, int64(5), argDeadLetterExchange, "in"),
+			exchange("in", "direct", toQueue("q", "q"))), "", ""},
+		{"delay that ends elsewhere", changes(exchange("q.dlx", "fanout", toQueue("w", "")), keeps("w", ttl, int64(5), argDeadLetterExchange, "", argDeadLetterKey, "d")), "", ""},
+		{"delay of nothing", changes(exchange("q.dlx", "fanout", toQueue("w", "")), keeps("w", ttl, int64(0), argDeadLetterExchange, "", argDeadLetterKey, "q")), loop, `take the dead-letter exchange off the queue "w"`},
+		{"a queue that dead-letters back", changes(exchange("q.dlx", "fanout", toQueue("w", "")), keeps("w", argDeadLetterExchange, "", argDeadLetterKey, "q")), loop, ""},
+		{"two queues, one with a delay", changes(byDefault, with(argDeadLetterKey, "v"), keeps("v", argDeadLetterExchange, "", argDeadLetterKey, "w"),
+			keeps("w", ttl, int64(5), argDeadLetterExchange, "", argDeadLetterKey, "q")), late, ""},
+		{"with and without a delay", changes(exchange("q.dlx", "fanout", toQueue("w", ""), toQueue("q", "")),
+			keeps("w", ttl, int64(5), argDeadLetterExchange, "q.dlx")), loop + ", " + late, ""},
+		{"queues in a circle, not over the queue", changes(byDefault, with(argDeadLetterKey, "v"), keeps("v", argDeadLetterExchange, "", argDeadLetterKey, "w"),
+			keeps("w", argDeadLetterExchange, "", argDeadLetterKey, "v")), "", ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			for _, need := range []Need{{Queue: "q"}, {Queue: "q", AllowDrop: true}} {
+				f := sound()
+				for _, change := range tt.f {
+					change(&f)
+				}
+				var got []string
+				var text string
+				for _, x := range loopRule(traced(f), need) {
+					got = append(got, x.Severity.String()+" "+x.Code)
+					text += x.String() + "\n"
+				}
+				if s := strings.Join(got, ", "); s != tt.want || !strings.Contains(text, tt.text) {
+					t.Errorf("got %q, want %q with %q: %s", s, tt.want, tt.text, text)
+				}
+			}
+		})
+	}
+}
+
+// What AMQP cannot show is no loop; what is not looked up is said.
+func TestTraceSaysWhatIsNotSeen(t *testing.T) {
+	f := sound()
+	overAMQP(&f)
+	if f = traced(f); len(f.route.loops) > 0 || len(f.route.unseen) != 1 || !strings.Contains(f.route.unseen[0], "q.dlx") {
+		t.Errorf("bindings: %+v", f.route)
+	}
+	f = sound()
+	keeps("q.dlq")(&f)
+	f.known.queues["q.dlq"].unread = "denied"
+	if f = traced(f); len(f.route.unseen) != 1 || !strings.Contains(f.route.unseen[0], "q.dlq") {
+		t.Errorf("arguments: %+v", f.route)
+	}
+}
+
+// A route with as many ways as there are paths is traced all the same.
+func TestTraceIsBounded(t *testing.T) {
+	f := sound()
+	var all []apiBinding
+	for i := range 40 {
+		all = append(all, toExchange(string(rune('A'+i)), "#."+string(rune('a'+i))+".#"))
+	}
+	for i := range 40 {
+		exchange(string(rune('A'+i)), "topic", all...)(&f)
+	}
+	exchange("q.dlx", "topic", all...)(&f)
+	if f = traced(f); len(f.route.loops)+len(f.route.landings) > 0 {
+		t.Errorf("got %+v", f.route)
+	}
+	all = nil // each filters out one key of many, so that every subset of them is a state
+	var keys []keyPattern
+	for i := range 30 {
+		keys = append(keys, key(strings.Repeat("a.", i)+"b"))
+	}
+	for i := range 30 {
+		all = append(all, toExchange("q.dlx", strings.Repeat("*.", i+1)+"#"), toExchange("q.dlx", strings.Repeat("*.", i)+"b"))
+	}
+	published(keys...)(&f)
+	exchange("q.dlx", "topic", all...)(&f)
+	for i := range 30 {
+		exchange(string(rune('A'+i)), "topic", all...)(&f)
+	}
+	traced(f)
+}
+
+// A loop is broken by a command only where that can break nothing else.
+func TestUnloop(t *testing.T) {
+	const unbind = "curl -fsS -u 'ops' -X DELETE 'http://h:15672/api/bindings/a%2Fb/e/q.dlx/q/q/~'"
+	tests := []struct {
+		name string
+		f    []func(*facts)
+		want string // the end of the command; empty: none
+		also int    // requests before it
+	}{
+		{"own exchange", changes(exchange("q.dlx", "fanout", toQueue("q.dlq", ""), toQueue("q", ""))), unbind, 0},
+		{"no dead-letter queue", changes(exchange("q.dlx", "fanout", toQueue("q", ""))), unbind, 2},
+		{"an exchange that may have other uses", changes(with(argDeadLetterExchange, "in"), exchange("in", "fanout", toQueue("q.dlq", ""), toQueue("q", ""))), "", 0},
+		{"the same, by policy", changes(without(argDeadLetterExchange), policy("dead-letter-exchange", "in"),
+			exchange("in", "fanout", toQueue("q.dlq", ""), toQueue("q", ""))), "/api/policies/a%2Fb/strikes.q'", 3},
+		{"over a queue", changes(exchange("q.dlx", "fanout", toQueue("w", "")), keeps("w", argDeadLetterExchange, "", argDeadLetterKey, "q")), "", 0},
+		{"default exchange", changes(with(argDeadLetterExchange, ""), with(argDeadLetterKey, "q")), "", 0},
+	}
+	for _, tt := range tests {
+		f := examined()
+		for _, change := range tt.f {
+			change(&f)
+		}
+		got, found := commands(traced(f))[codeLoop]
+		if !found || !strings.HasSuffix(got, tt.want) || (got == "") != (tt.want == "") || strings.Count(got, " && ") != tt.also {
+			t.Errorf("%s: found %v, command %q", tt.name, found, got)
+		}
+	}
+}
