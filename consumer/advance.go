@@ -47,8 +47,7 @@ func (s *Settler) advance(stop context.Context, a *attempt) {
 			s.overdue(a)
 		case stepAck, stepRequeue, stepDeadLetter:
 			switch {
-			case a.next == stepDeadLetter && time.Now().Before(s.buriesFrom):
-				a.next, a.after, a.pause = stepPause, stepDeadLetter, time.Until(s.buriesFrom)
+			case a.next == stepDeadLetter && s.holdDeadLetter(stop, a):
 			case s.runs:
 				return
 			default:
@@ -254,8 +253,12 @@ func (s *Settler) retract(stop context.Context, a *attempt) {
 
 // overdue decides what follows when a delivery was held for as long as it may be.
 func (s *Settler) overdue(a *attempt) {
-	if a.next = decideOverdue(s.ordered); a.next == stepGiveUp {
-		a.err = fmt.Errorf("%w: queue %q", errOverdue, s.Queue)
+	if a.next = decideOverdue(s.ordered); a.next != stepGiveUp {
+		return
+	}
+	a.err = fmt.Errorf("%w: queue %q", errOverdue, s.Queue)
+	if a.broken != nil {
+		a.err = fmt.Errorf("consumer: queue %q: a dead letter was held until its session ends: %w", s.Queue, a.broken)
 	}
 }
 

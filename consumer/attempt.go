@@ -74,6 +74,9 @@ type attempt struct {
 	undecided  bool // it is the one attempt of the process that may be open and exclusive
 	unrecorded bool // dead-lettered before the store had its charge
 
+	broken    error     // why this dead letter is held: its route
+	heldUntil time.Time // if it is
+
 	lane         string   // that an ordered session has it in
 	older, newer *attempt // in the window of the session
 	decided      bool     // to be settled by it, as next says

@@ -85,7 +85,9 @@ type Consumer struct {
 	Key func(amqp.Delivery) string
 
 	// Check is asked before a session consumes, and refuses it with an error; if nil, topology.Check: the queue exists,
-	// what is dead-lettered lands in a queue, and what is requeued goes to the head.
+	// what is dead-lettered lands in a queue, and what is requeued goes to the head. While the session consumes, Check (if nil,
+	// topology.CheckRoute) is asked again before a dead letter is sent, every 10 s at most. If it returns an error, dead letters
+	// are held until it returns nil.
 	Check func(context.Context, *amqp.Connection) error
 
 	// AllowDrop accepts a queue whose dead letters are dropped by the broker: what fails too often is gone.
@@ -145,6 +147,7 @@ func (c *Consumer) prepared(conn *amqp.Connection) (*session, error) {
 	}
 	s := newSession(set, settler)
 	s.settler.slots = semaphore.NewWeighted(2 * int64(s.Concurrency))
+	s.settler.route = s.newRoute(conn)
 	return s, nil
 }
 

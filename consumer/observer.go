@@ -23,7 +23,7 @@ const (
 	Return     Decision = "requeue"     // the delivery was returned to its place in the queue, after the wait
 	DeadLetter Decision = "dead-letter" // nacked without requeue
 	Isolate    Decision = "isolate"     // the message may have killed a process: it will run alone
-	Hold       Decision = "hold"        // the store did not answer: the delivery is held, or given up if it was held too long
+	Hold       Decision = "hold"        // the store did not answer, or the dead-letter route is broken: the delivery is held, or given up if it was held too long
 	Leave      Decision = "leave"       // not settled: it returns to the queue with its session
 )
 
@@ -44,7 +44,7 @@ type Event struct {
 	Ran      time.Duration // how long the handler ran; zero if it did not
 	Wait     time.Duration // Retry: until the next attempt
 	Cause    Cause         // of a Retry or DeadLetter
-	Err      error         // the handler's, or of a Hold the store's, or why the delivery could not be settled
+	Err      error         // the handler's, or of a Hold the store's or the route's, or why the delivery could not be settled
 }
 
 // LogValue keeps a log line to what matters.

@@ -115,6 +115,7 @@ type Settler struct {
 	runs       bool      // settlements are the session's
 	ordered    bool      // in place, with others waiting behind each delivery
 	buriesFrom time.Time // dead letters are held until then
+	route      *route    // that dead letters take; nil: it is not checked
 }
 
 // Outcome is what became of a delivery.

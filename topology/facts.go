@@ -23,9 +23,10 @@ type facts struct {
 	apiTrouble  string     // why the management API, which was given, tells nothing
 
 	way    way
-	route  route   // from the queue on
-	known  graph   // what was looked up for it
-	vitals *vitals // nil: not looked for, or not to be had
+	route  route    // from the queue on
+	known  graph    // what was looked up for it
+	vitals *vitals  // nil: not looked for, or not to be had
+	full   []target // dead-letter queues that refuse a message now; only CheckRoute looks
 }
 
 // vitals are what only Examine looks for.

@@ -1,0 +1,104 @@
+package consumer
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/topology"
+)
+
+const (
+	// routeEvery is how often the dead-letter route is checked at most, and only before a dead letter is sent.
+	routeEvery = 10 * time.Second
+
+	// routeTimeout is how long that may take; topology asks the management API for 5 s at most each time.
+	routeTimeout = 20 * time.Second
+
+	// routeHold is how long a dead letter is held: less than the ten minutes for which its tombstone binds, so that it is
+	// dead-lettered without another attempt when it comes back.
+	routeHold = 9 * time.Minute
+)
+
+// route is the dead-letter route of a session's queue. A nil route is whole.
+type route struct {
+	check  func(context.Context) error
+	logger *slog.Logger
+	queue  string
+
+	mu      sync.Mutex
+	checked time.Time
+	broken  error
+}
+
+// newRoute returns the route of a queue that was just checked.
+func (s *session) newRoute(conn *amqp.Connection) *route {
+	check := func(ctx context.Context) error {
+		err := topology.CheckRoute(ctx, conn, topology.Need{Queue: s.Queue, AllowDrop: s.AllowDrop, Management: s.Management})
+		if refused := new(topology.RefusedError); err != nil && !errors.As(err, &refused) {
+			return errors.Join(errUnknown, err)
+		}
+		return err
+	}
+	if s.Check != nil {
+		check = func(ctx context.Context) error { return s.Check(ctx, conn) }
+	}
+	return &route{check: check, logger: s.settler.Logger, queue: s.Queue, checked: time.Now()}
+}
+
+// errUnknown is wrapped by a check that could not tell.
+var errUnknown = errors.New("nothing is known of the dead-letter route")
+
+// look returns why the route is broken, nil if it is not known to be, and when it may be checked again. One caller checks, the
+// others wait for what it finds.
+func (r *route) look(ctx context.Context) (broken error, next time.Duration) {
+	if r == nil {
+		return nil, 0
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if time.Since(r.checked) >= routeEvery {
+		r.ask(ctx)
+	}
+	return r.broken, routeEvery - time.Since(r.checked)
+}
+
+func (r *route) ask(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, routeTimeout)
+	defer cancel()
+	err := r.check(ctx)
+	r.checked = time.Now()
+	if ctx.Err() != nil || errors.Is(err, errUnknown) {
+		return // what was known stays
+	}
+	switch {
+	case err != nil && r.broken == nil:
+		r.logger.Warn("the dead-letter route is broken: dead letters are held until it is whole", "queue", r.queue, "error", err)
+	case err == nil && r.broken != nil:
+		r.logger.Info("the dead-letter route is whole again", "queue", r.queue)
+	}
+	r.broken = err
+}
+
+// holdDeadLetter reports whether a dead letter must not be sent now. What follows is decided then.
+func (s *Settler) holdDeadLetter(stop context.Context, a *attempt) bool {
+	if wait := time.Until(s.buriesFrom); wait > 0 {
+		a.next, a.after, a.pause = stepPause, stepDeadLetter, wait
+		return true
+	}
+	broken, next := s.route.look(stop)
+	if broken == nil {
+		return false
+	}
+	if a.broken == nil {
+		a.heldUntil = time.Now().Add(min(routeHold, time.Until(a.deadline)))
+		s.tell(stop, a, Event{Decision: Hold, Err: broken})
+	}
+	a.broken, a.next = broken, stepPause
+	a.pause, a.after = decidePause(next, time.Until(a.heldUntil), stepDeadLetter)
+	return true
+}

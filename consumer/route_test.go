@@ -1,0 +1,125 @@
+package consumer
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/topology"
+)
+
+// breakable is a route that a test breaks.
+type breakable struct {
+	*route
+	now    error
+	checks int
+}
+
+func newBreakable() *breakable {
+	b := &breakable{}
+	b.route = &route{queue: "orders", logger: slog.New(slog.DiscardHandler), checked: time.Now(), check: func(context.Context) error {
+		b.checks++
+		return b.now
+	}}
+	return b
+}
+
+var errNoRoute = &topology.RefusedError{Queue: "orders", Findings: []topology.Finding{{Code: "dead-letter-exchange-missing"}}}
+
+func TestDeadLettersAreHeldWhileTheRouteIsBroken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, r := newBench(), newBreakable()
+		b.route, b.MaxRetries = r.route, -1
+		r.now = errNoRoute
+		time.Sleep(routeEvery)
+		time.AfterFunc(time.Minute, func() {
+			b.expect(t, "", `"exhausted" 1+0 marked false`)
+			r.now = nil
+		})
+		began := time.Now()
+		if outcome, err := b.Handle(t.Context(), b.delivery(false), boom); outcome != DeadLettered || err != nil {
+			t.Errorf("%v, %v", outcome, err)
+		}
+		if held := time.Since(began); held < time.Minute || held > time.Minute+routeEvery {
+			t.Errorf("held for %v of a minute", held)
+		}
+		if r.checks > 8 {
+			t.Errorf("%d checks in a minute", r.checks)
+		}
+		b.expect(t, "nack requeue=false", `"exhausted" 1+0 marked false`)
+		if got := (*b.events)[0]; got != "hold" {
+			t.Errorf("events: %v", *b.events)
+		}
+	})
+}
+
+// TestADeadLetterThatWasHeldTooLong goes back while its tombstone binds, and is not attempted again.
+func TestADeadLetterThatWasHeldTooLong(t *testing.T) {
+	for _, tc := range []struct {
+		ordered bool
+		outcome Outcome
+	}{{false, Requeued}, {true, Left}} {
+		synctest.Test(t, func(t *testing.T) {
+			b, r := newBench(), newBreakable()
+			b.route, b.MaxRetries, b.ordered = r.route, -1, tc.ordered
+			r.now = errNoRoute
+			time.Sleep(routeEvery)
+			began := time.Now()
+			outcome, err := b.Handle(t.Context(), b.delivery(false), boom)
+			if refused := new(topology.RefusedError); outcome != tc.outcome || errors.As(err, &refused) != tc.ordered {
+				t.Errorf("%v, %v", outcome, err)
+			}
+			if held := time.Since(began); held != routeHold {
+				t.Errorf("held for %v, want %v", held, routeHold)
+			}
+			r.now = nil
+			if outcome, err := b.Handle(t.Context(), b.delivery(true), func(context.Context, amqp.Delivery) error {
+				t.Error("it was attempted again")
+				return nil
+			}); outcome != DeadLettered || err != nil {
+				t.Errorf("%v, %v", outcome, err)
+			}
+		})
+	}
+}
+
+func TestRouteIsCheckedSeldomAndOnlyBelievedWhenItTells(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newBreakable()
+		look := func(what string, want error, checks int) {
+			t.Helper()
+			if broken, _ := r.look(t.Context()); !errors.Is(broken, want) || r.checks != checks {
+				t.Errorf("%s: %v after %d checks; want %v after %d", what, broken, r.checks, want, checks)
+			}
+		}
+		r.now = errNoRoute
+		look("just checked", nil, 0)
+		time.Sleep(routeEvery)
+		look("due", errNoRoute, 1)
+		look("just checked again", errNoRoute, 1)
+		r.now = errors.Join(errUnknown, errDown)
+		time.Sleep(routeEvery)
+		look("nothing is known: it stays broken", errNoRoute, 2)
+		r.now = nil
+		time.Sleep(routeEvery)
+		look("whole", nil, 3)
+		r.now = errors.Join(errUnknown, errDown)
+		time.Sleep(routeEvery)
+		look("nothing is known: it stays whole", nil, 4)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		r.now = errNoRoute
+		time.Sleep(routeEvery)
+		if broken, _ := r.look(ctx); broken != nil {
+			t.Errorf("a check that was cancelled is believed: %v", broken)
+		}
+		if broken, _ := (*route)(nil).look(t.Context()); broken != nil {
+			t.Error(broken)
+		}
+	})
+}

@@ -1,0 +1,99 @@
+package integration
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/consumer"
+	"github.com/strikesmq/strikes/topology"
+)
+
+// TestRouteBreaksWhileConsuming breaks the dead-letter route of a classic queue under a consumer. A classic queue would lose each
+// dead letter silently, so the consumer holds them until the route is whole.
+func TestRouteBreaksWhileConsuming(t *testing.T) {
+	declare := func(t *testing.T, queue string) {
+		t.Helper()
+		if err := topology.Declare(t.Context(), dialBroker(t), topology.Spec{Queue: queue, Type: topology.Classic}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, tc := range []struct {
+		name  string
+		set   func(t *testing.T, queue string)
+		wreck func(ch *amqp.Channel, queue string) error
+		fix   func(t *testing.T, queue string)
+	}{
+		{
+			"exchange deleted", declare,
+			func(ch *amqp.Channel, queue string) error { return ch.ExchangeDelete(queue+".dlx", false, false) },
+			declare,
+		},
+		{
+			"dead-letter queue full",
+			func(t *testing.T, queue string) {
+				err := onChannel(dialer(t), func(ch *amqp.Channel) error {
+					_, dlq := ch.QueueDeclare(queue+".dlq", true, false, false, false, amqp.Table{"x-max-length": int32(25), "x-overflow": "reject-publish"})
+					_, source := ch.QueueDeclare(queue, true, false, false, false, amqp.Table{"x-dead-letter-exchange": "", "x-dead-letter-routing-key": queue + ".dlq"})
+					return errors.Join(dlq, source)
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+			},
+			func(ch *amqp.Channel, queue string) error {
+				for range 25 {
+					if err := ch.Publish("", queue+".dlq", false, false, amqp.Publishing{MessageId: "old"}); err != nil {
+						return err
+					}
+				}
+				return nil
+			},
+			func(t *testing.T, queue string) { getAll(t, queue+".dlq") },
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel() // most of it is waiting
+			queue := uniqueName(t, "route")
+			deleteQueues(t, queue, queue+".dlq")
+			deleteExchanges(t, queue+".dlx")
+			tc.set(t, queue)
+			var held, dead atomic.Int64
+			consume := consumer.Consumer{
+				Queue: queue, Counter: counters(t), Prefetch: 30,
+				Handler: func(context.Context, amqp.Delivery) error { return consumer.Reject(errPoison) },
+				Observer: observer(func(e consumer.Event) {
+					switch refused := new(topology.RefusedError); {
+					case e.Decision == consumer.DeadLetter:
+						dead.Add(1)
+					case e.Decision == consumer.Hold && errors.As(e.Err, &refused):
+						held.Add(1)
+					}
+				}),
+			}
+			ctx, stop := context.WithCancel(t.Context())
+			done := make(chan error, 1)
+			go func() { done <- consume.Run(ctx, dialer(t)) }()
+			eventually(t, 20*time.Second, "a consumer", func() bool { return consumers(t, queue) == 1 })
+			if err := onChannel(dialer(t), func(ch *amqp.Channel) error { return tc.wreck(ch, queue) }); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(11 * time.Second) // for so long a route that was checked is believed
+			publish(t, queue, "m", 20)
+			eventually(t, 20*time.Second, "20 dead letters held", func() bool { return held.Load() == 20 })
+			if n := dead.Load(); n != 0 {
+				t.Errorf("%d were dead-lettered along a broken route", n)
+			}
+			tc.fix(t, queue)
+			eventually(t, 30*time.Second, "20 dead letters", func() bool { return queueDepth(t, queue+".dlq") == 20 })
+			stop()
+			if err := <-done; err != nil {
+				t.Errorf("Run: %v", err)
+			}
+		})
+	}
+}

@@ -1,0 +1,93 @@
+package topology
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+// CheckRoute returns nil unless a message of the queue that is rejected now is known to be lost, or to come back: then a
+// [*RefusedError]. Any other error says that nothing is known. Consumers ask it again while they run, for a route that was
+// whole when they started can break.
+//
+// It judges only what it is shown. Without need.Management it sees that the dead-letter exchange does not exist, or, if that is
+// the default exchange, that its queue does not exist or is full. With it, also bindings, policies and other full queues. A quorum
+// queue that dead-letters at least once keeps its dead letters through all of that, so only a loop is an error there.
+// CheckRoute changes nothing, waits for no policy, and uses channels of its own.
+func CheckRoute(ctx context.Context, conn *amqp.Connection, need Need) error {
+	if need.AllowDrop {
+		return nil
+	}
+	g, err := newGatherer(conn, need, false)
+	if err != nil {
+		return err
+	}
+	f, err := g.gather(ctx)
+	if err != nil {
+		return g.failed("check the dead-letter route of", err)
+	}
+	if f.full, err = g.fullTargets(ctx, f); err != nil {
+		return g.failed("check the dead-letter queues of", err)
+	}
+	broken := slices.DeleteFunc(judgeBy(routeRules(f), f, need), func(x Finding) bool {
+		return x.Severity < Error || x.Code == codeDeadLetterUnproven
+	})
+	if len(broken) > 0 {
+		return &RefusedError{Queue: need.Queue, Findings: broken}
+	}
+	return nil
+}
+
+// routeRules judge whether a dead letter would be lost now, or come back.
+func routeRules(f facts) []rule {
+	if f.keepsDeadLetters() {
+		return []rule{loopRule}
+	}
+	return []rule{deadLetterRule, deadLetterRouteRule, loopRule, fullRule}
+}
+
+// keepsDeadLetters reports whether the queue keeps each dead letter until a queue has taken it.
+func (f facts) keepsDeadLetters() bool {
+	_, set := f.deadLetterExchange()
+	return set && f.kind == string(Quorum) && f.deadLetterStrategy() == "at-least-once" && f.overflow() == "reject-publish"
+}
+
+// fullTargets returns the dead-letter queues that refuse a message now. A passive declare tells the messages that count
+// against x-max-length.
+func (g gatherer) fullTargets(ctx context.Context, f facts) ([]target, error) {
+	var full []target
+	for _, t := range f.targets() {
+		limit, set := t.smaller("x-max-length", "max-length")
+		if !set || t.dropsHead() {
+			continue
+		}
+		ready := int64(0)
+		_, err := passive(ctx, g.conn, func(ch *amqp.Channel) error {
+			q, err := ch.QueueDeclarePassive(t.queue, false, false, false, false, nil)
+			ready = int64(q.Messages)
+			return err
+		})
+		if err := unlessRefused(err); err != nil {
+			return nil, err
+		}
+		if ready >= limit {
+			full = append(full, t)
+		}
+	}
+	return full, nil
+}
+
+func fullRule(f facts, _ Need) []Finding {
+	var out []Finding
+	for _, t := range f.full {
+		out = append(out, Finding{
+			Code: "dead-letter-queue-full", Severity: Error,
+			Seen: fmt.Sprintf("the dead-letter queue %q is full: it holds at most %s and refuses more", t.queue, t.lengthText()),
+			Why:  "rejected messages are lost silently",
+			Fix:  fmt.Sprintf("replay or drop dead letters of %q, or let it hold more", t.queue),
+		})
+	}
+	return out
+}
