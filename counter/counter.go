@@ -44,7 +44,8 @@ type Options struct {
 
 	// TTL of a record, renewed by each write; if zero, DefaultTTL. It must be longer than the longest time between two
 	// attempts at a message, for a record that expires takes its charges with it: a weekend with the consumers stopped
-	// counts. At least a minute.
+	// counts. At least a minute; a consumer refuses less than its HandlerTimeout, three quarters of its ConsumerTimeout
+	// and a minute.
 	TTL time.Duration
 }
 
@@ -104,6 +105,9 @@ func New(rdb redis.UniversalClient, opts *Options) *Counter {
 	return c
 }
 
+// TTL is how long a record is kept after its last write.
+func (c *Counter) TTL() time.Duration { return c.opts.TTL }
+
 // Close closes the client if Dial opened it, and waits for the steps under way: after Dial they fail at once.
 func (c *Counter) Close() error {
 	defer c.pipe.wait()
@@ -114,14 +118,15 @@ func (c *Counter) Close() error {
 }
 
 // Start asks whether an attempt at a redelivered message may run, and marks it as running; mode says what else runs in
-// this process meanwhile. The limit is the number of charges at which the message is exhausted, one at least.
+// this process meanwhile. The limit is the number of charges at which the message is exhausted: one at least, and
+// 1001 at most, for a larger one counts as that.
 // The Answer's Verdict is Run, Wait, Suspect or Exhausted. An error leaves undecided whether the attempt was marked:
 // call Start again with the same token, or End.
 func (c *Counter) Start(ctx context.Context, a Attempt, mode Mode, limit int) (Answer, error) {
 	if limit < 1 {
 		return Answer{}, fmt.Errorf("counter: start: the limit is %d: it must be 1 at least", limit)
 	}
-	return c.step(ctx, stepStart, a, min(limit, maxLimit), mode.String())
+	return c.step(ctx, stepStart, a, min(limit, maxLimit), mode.String(), a.Floor)
 }
 
 // Fail charges a failed attempt. The Answer's Verdict is Requeue or Exhausted. An error leaves undecided whether it was
