@@ -82,6 +82,7 @@ type Counter struct {
 	opts    Options
 	owned   bool  // Dial opened rdb, so Close closes it
 	refuse  error // why no step may be taken; nil if all is well
+	secrets []string
 }
 
 // New returns a Counter on a client of the caller's, who also closes it.
@@ -98,7 +99,7 @@ type Counter struct {
 // Not refused, but best set as Dial sets them: ReadTimeout and WriteTimeout of 250 ms, DialerRetries 1, and for a
 // Cluster MaxRedirects 1. A nil opts means the defaults.
 func New(rdb redis.UniversalClient, opts *Options) *Counter {
-	c := &Counter{rdb: rdb, opts: opts.withDefaults()}
+	c := &Counter{rdb: rdb, opts: opts.withDefaults(), secrets: secretsOf(rdb)}
 	c.cluster, _ = rdb.(*redis.ClusterClient)
 	c.pipe = newPipeline(rdb, c.cluster != nil, c.opts)
 	c.refuse = errors.Join(c.opts.validate(), refuseClient(rdb))

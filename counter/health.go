@@ -28,11 +28,11 @@ func (c *Counter) Examine(ctx context.Context) ([]Finding, error) {
 		return nil, c.refuse
 	}
 	if err := c.rdb.Ping(ctx).Err(); err != nil && !lacks(err) {
-		return nil, fmt.Errorf("counter: examine: %w", storeError(err))
+		return nil, fmt.Errorf("counter: examine: %w", c.storeError(err))
 	}
 	lacking, err := c.lacking(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("counter: examine: %w", storeError(err))
+		return nil, fmt.Errorf("counter: examine: %w", c.storeError(err))
 	}
 	findings := c.permissionRule(lacking)
 	err = c.eachServer(ctx, func(ctx context.Context, server *redis.Client) error {
@@ -45,7 +45,7 @@ func (c *Counter) Examine(ctx context.Context) ([]Finding, error) {
 		return err
 	})
 	if err != nil {
-		return findings, fmt.Errorf("counter: examine: %w", storeError(err))
+		return findings, fmt.Errorf("counter: examine: %w", c.storeError(err))
 	}
 	return findings, nil
 }

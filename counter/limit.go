@@ -80,7 +80,7 @@ func (c *Counter) ClearLimit(ctx context.Context, vhost, queue string) (bool, er
 	}
 	n, err := c.rdb.Del(ctx, c.overrideKey(vhost, queue)).Result()
 	if err != nil {
-		return false, fmt.Errorf("counter: clear limit, queue %q: %w", queue, storeError(err))
+		return false, fmt.Errorf("counter: clear limit, queue %q: %w", queue, c.storeError(err))
 	}
 	return n > 0, nil
 }
@@ -90,7 +90,7 @@ func (c *Counter) limitError(vhost, queue string, err error) error {
 	if isForeign(err) {
 		return fmt.Errorf("%w: %q is no limit, and every step of the queue's messages fails: clear the limit, which removes it", ErrForeign, c.overrideKey(vhost, queue))
 	}
-	return storeError(err)
+	return c.storeError(err)
 }
 
 func (o Override) validate() error {
