@@ -73,6 +73,9 @@ func causeOf(err error) Cause {
 	if errors.As(err, &reply) {
 		text := reply.Error()
 		if strings.HasPrefix(text, "ERR Error running script") { // Redis 6 wraps what a script met
+			if strings.Contains(text, "The user executing the script can't") { // 6.0 puts no code before it
+				return Denied
+			}
 			_, text, _ = strings.Cut(text, ": -")
 		}
 		for _, r := range replyCauses {

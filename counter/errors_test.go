@@ -51,9 +51,10 @@ func TestCausesOfReplies(t *testing.T) {
 		"ERR max number of clients reached":                                                                        OtherCause,
 		"WRONGTYPE Operation against a key holding the wrong kind of value":                                        OtherCause,
 		// Redis 6 wraps what a script met
-		"ERR Error running script (call to f_1): @user_script:9: @user_script: 9: -READONLY You can't write against a read only replica. ": ReadOnly,
-		"ERR Error running script (call to f_1): @user_script:9: -OOM command not allowed when used memory > 'maxmemory'. ":                OutOfMemory,
-		"ERR Error running script (call to f_1): @user_script:9: user_script:9: attempt to index a nil value":                              OtherCause,
+		"ERR Error running script (call to f_1): @user_script:9: @user_script: 9: -READONLY You can't write against a read only replica. ":            ReadOnly,
+		"ERR Error running script (call to f_1): @user_script:9: @user_script: 9: The user executing the script can't run this command or subcommand": Denied,
+		"ERR Error running script (call to f_1): @user_script:9: -OOM command not allowed when used memory > 'maxmemory'. ":                           OutOfMemory,
+		"ERR Error running script (call to f_1): @user_script:9: user_script:9: attempt to index a nil value":                                         OtherCause,
 	} {
 		t.Run(strings.Fields(reply)[0]+" "+string(want), func(t *testing.T) {
 			if err := c.rdb.Ping(t.Context()).Err(); err != nil { // a connection that is set up

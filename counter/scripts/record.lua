@@ -5,7 +5,7 @@
 -- They share variables instead of functions: to make a function costs Redis as much as a command, in each run.
 --
 -- One record is the life of one message in one queue: a string that exists only while something about the message has
--- to be remembered. A first delivery that succeeds never touches it. Redis 6.2 or later, Valkey 7.2 or later.
+-- to be remembered. A first delivery that succeeds never touches it. Redis 6.0 or later, or Valkey.
 --
 -- KEYS, all with the hash tag {vhost/queue}, so that a script is one slot of a cluster:
 --   1  index     <prefix>:{<vhost>/<queue>}:index     sorted set, "<id hash>:<life hash>" by the time the record expires,
