@@ -40,8 +40,8 @@ type Attempt struct {
 	// A fence orders what the store was asked, not who owns the delivery. A consumer that lost its session to the broker
 	// but reaches the store may still ask for its delivery after the next owner did, and then has the higher fence until
 	// that owner's next delivery. Where another tool than `strikes dead replay` moved a dead letter back, the first delivery
-	// has the time of death by the broker's clock; RabbitMQ before 4.0 keeps that time from the first death on. It may be
-	// refused if the clocks differ, or on such a broker; the next attempt that the store is asked for is not.
+	// has the end of the second in which it died, by the broker's clock; RabbitMQ 3.10 keeps that time from the first death
+	// on. It may be refused if the clocks differ, within that second, or on such a broker. Its next delivery is not.
 	Fence int64
 }
 

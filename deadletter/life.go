@@ -114,11 +114,11 @@ func nextLife(replays int64, died Death, now time.Time) string {
 }
 
 // nextFence is greater than every fence of the lives before, as far as they are
-// known: by the record, by the header of the replay before, and by the time of
-// death. What is not known of them is older than now, unless the clock of the store
-// was ahead of the one here.
+// known: by the record, and by the header of the replay before. What is not known
+// of them is older than now, unless the clock of the store was ahead of the one
+// here.
 func nextFence(l *Letter, now time.Time) int64 {
-	fence := max(now.UnixMicro(), l.Origin.Time.Add(time.Second).UnixMicro())
+	fence := now.UnixMicro()
 	if before, ok := l.Message.Headers[FenceHeader].(int64); ok && before <= counter.MaxFloor {
 		fence = max(fence, before+1)
 	}

@@ -216,7 +216,9 @@ func moveSlot(t *testing.T, cluster *servers.RedisCluster, f func()) {
 	if to == from {
 		to = cluster.Nodes[1]
 	}
-	id := func(node *servers.Redis) string { return fmt.Sprint(client(t, node).Do(t.Context(), "CLUSTER", "MYID").Val()) }
+	id := func(node *servers.Redis) string {
+		return fmt.Sprint(client(t, node).Do(t.Context(), "CLUSTER", "MYID").Val())
+	}
 	slot := client(t, from).ClusterKeySlot(t.Context(), "{%2F/orders}").Val()
 	ask(t, client(t, to), fmt.Sprintf("CLUSTER SETSLOT %d IMPORTING %s", slot, id(from)))
 	ask(t, client(t, from), fmt.Sprintf("CLUSTER SETSLOT %d MIGRATING %s", slot, id(to)))
