@@ -28,8 +28,20 @@ type Attempt struct {
 	// Token is unique to this run of the handler in all processes.
 	Token string
 
-	// Fence grows with each redelivered attempt in one life of the message, and is 0 on its first delivery. A system that
-	// remembers the highest it has seen for a message can refuse a zombie with a lower one.
+	// Fence orders the deliveries of a message: a system that remembers the highest it has seen for an id, and refuses a
+	// lower one, refuses consumers that lost the message and do not know it yet. It must accept an equal one.
+	//
+	// A redelivered message gets a fence from the store before its handler runs, greater than all that the store gave for
+	// its id before: about the store's time in microseconds since 1970. A delivery keeps it through its attempts in place.
+	// The first delivery of a message, and each attempt in place that follows it, has the fence that the message carries:
+	// 0 for a new message, else a fence above those before the replay (FenceHeader). So a first delivery, which asks the
+	// store nothing, is refused once a later delivery was accepted.
+	//
+	// A fence orders what the store was asked, not who owns the delivery. A consumer that lost its session to the broker
+	// but reaches the store may still ask for its delivery after the next owner did, and then has the higher fence until
+	// that owner's next delivery. Where another tool than `strikes dead replay` moved a dead letter back, the first delivery
+	// has the end of the second in which it died, by the broker's clock; RabbitMQ 3.10 keeps that time from the first death
+	// on. It may be refused if the clocks differ, within that second, or on such a broker. Its next delivery is not.
 	Fence int64
 }
 
@@ -51,6 +63,8 @@ type attempt struct {
 	deadline time.Time // until when the delivery may be held
 	run      int       // of the handler on this delivery
 	first    run       // the first of them, which is most often the only one
+	fence    int64     // of all of them, once fenced
+	fenced   bool
 	token    token
 	number   int           // of the try that ran last; 0 if none did
 	ran      time.Duration // how long
@@ -87,7 +101,7 @@ type attempt struct {
 func (s *Settler) receive(d amqp.Delivery) *attempt {
 	a := &attempt{delivery: d, run: 1, deadline: time.Now().Add(s.ConsumerTimeout / 2)}
 	a.message = counter.Message{VHost: s.VHost, Queue: s.Queue, Life: life(d.Headers, s.Queue)}
-	s.guard("Key", func() { a.message.ID = s.Key(d) })
+	s.guard("Key", func() { a.message.ID = s.Key(a.shown()) })
 	s.renew(a)
 	return a
 }
@@ -110,7 +124,18 @@ var startModes = map[Isolation]counter.Mode{
 
 func (a *attempt) counted(s *Settler) counter.Attempt {
 	return counter.Attempt{Message: a.message, Token: a.token.String(), Holder: s.Holder, First: a.unseen(),
-		Received: a.received(s)}
+		Received: a.received(s), Floor: carriedFence(a.delivery.Headers, s.Queue)}
+}
+
+// keepFence returns the fence of a run that is about to begin: the first run's. START gave it, or else the message carries it.
+func (a *attempt) keepFence(queue string) int64 {
+	if !a.fenced {
+		a.fenced, a.fence = true, a.answer.Fence
+		if !a.marked {
+			a.fence = carriedFence(a.delivery.Headers, queue)
+		}
+	}
+	return a.fence
 }
 
 func (a *attempt) received(s *Settler) time.Time { return a.deadline.Add(-s.ConsumerTimeout / 2) }

@@ -88,7 +88,7 @@ func ExampleReject() {
 	// dead-lettered <nil>
 }
 
-// The last attempt may be worth another way, and a system that remembers fences can refuse a zombie.
+// The last attempt may be worth another way. All attempts at one delivery have its fence.
 func ExampleAttemptFrom() {
 	handler := func(ctx context.Context, d amqp.Delivery) error {
 		a, _ := consumer.AttemptFrom(ctx)
@@ -103,8 +103,8 @@ func ExampleAttemptFrom() {
 	fmt.Println(settler.Handle(context.Background(), d, handler))
 	// Output:
 	// attempt 1 of 3, fence 0
-	// attempt 2 of 3, fence 1
-	// attempt 3 of 3, fence 2
+	// attempt 2 of 3, fence 0
+	// attempt 3 of 3, fence 0
 	// nacked, requeue: false
 	// dead-lettered <nil>
 }

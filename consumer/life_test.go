@@ -9,6 +9,8 @@ import (
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/counter"
 )
 
 func death(queue, reason string, count any, at time.Time) amqp.Table {
@@ -34,7 +36,8 @@ func TestLife(t *testing.T) {
 		}}, "3@1700000001"},
 		{"count of another width", amqp.Table{"x-death": []any{death("orders", "rejected", int32(4), noon)}}, "4@1700000000"},
 		{"the header of a replay", amqp.Table{LifeHeader: "r1"}, "header:r1"},
-		{"the header comes first", amqp.Table{LifeHeader: "r1", "x-death": []any{death("orders", "rejected", int64(1), noon)}}, "header:r1"},
+		{"dead again since the replay, and moved back", amqp.Table{LifeHeader: "r1", "x-death": []any{death("orders", "rejected", int64(1), noon)}}, "1@1700000000 header:r1"},
+		{"dead elsewhere since the replay", amqp.Table{LifeHeader: "r1", "x-death": []any{death("bills", "rejected", int64(1), noon)}}, "header:r1"},
 		{"an empty header", amqp.Table{LifeHeader: ""}, ""},
 		{"a header that is no text", amqp.Table{LifeHeader: int64(1)}, ""},
 		{"x-death that is no list", amqp.Table{"x-death": "yesterday"}, ""},
@@ -48,6 +51,31 @@ func TestLife(t *testing.T) {
 				t.Errorf("got %q, want %q", got, tc.want)
 			}
 		})
+	}
+}
+
+// TestCarriedFence: a message carries the fence of its last replay, or the end of the second of its last death if it has died since.
+func TestCarriedFence(t *testing.T) {
+	noon := time.Unix(1_700_000_000, 0)
+	died := []any{death("orders", "rejected", int64(1), noon)}
+	for _, tc := range []struct {
+		name    string
+		headers amqp.Table
+		want    int64
+	}{
+		{"a new message", nil, 0},
+		{"a replay", amqp.Table{FenceHeader: int64(7)}, 7},
+		{"moved back", amqp.Table{"x-death": died}, 1_700_000_001_000_000},
+		{"replayed, dead again, and moved back", amqp.Table{FenceHeader: int64(7), "x-death": died}, 1_700_000_001_000_000},
+		{"replayed after that, by a clock that is ahead", amqp.Table{FenceHeader: int64(1_700_000_002_000_000), "x-death": died}, 1_700_000_002_000_000},
+		{"below zero", amqp.Table{FenceHeader: int64(-1)}, 0},
+		{"beyond what a script can count", amqp.Table{FenceHeader: int64(counter.MaxFloor + 1), "x-death": died}, 1_700_000_001_000_000},
+		{"of another type", amqp.Table{FenceHeader: "7"}, 0},
+		{"dead in another age", amqp.Table{"x-death": []any{death("orders", "rejected", int64(1), noon.AddDate(5000, 0, 0))}}, 0},
+	} {
+		if got := carriedFence(tc.headers, "orders"); got != tc.want {
+			t.Errorf("%s: %d, want %d", tc.name, got, tc.want)
+		}
 	}
 }
 
@@ -75,13 +103,19 @@ func FuzzLife(f *testing.F) {
 		if again := life(headers, "orders"); again != got {
 			t.Errorf("one message has two lives: %q and %q", got, again)
 		}
-		if strings.HasPrefix(got, "header:") {
+		if strings.Contains(got, "header:") {
 			t.Errorf("the broker's header made the life of a replay: %q", got)
 		}
-		headers[LifeHeader] = typed(v)
-		name, isText := headers[LifeHeader].(string)
-		if replayed := life(headers, "orders"); isText && name != "" && replayed != "header:"+name || (!isText || name == "") && replayed != got {
-			t.Errorf("with the header of a replay the life is %q, not %q", replayed, got)
+		headers[LifeHeader], headers[FenceHeader] = typed(v), typed(v)
+		want := got
+		if name, _ := headers[LifeHeader].(string); name != "" {
+			want = strings.TrimPrefix(got+" header:"+name, " ")
+		}
+		if replayed := life(headers, "orders"); replayed != want {
+			t.Errorf("with the header of a replay the life is %q, not %q", replayed, want)
+		}
+		if fence := carriedFence(headers, "orders"); fence < 0 || fence > counter.MaxFloor {
+			t.Errorf("the fence is %d", fence)
 		}
 	})
 }

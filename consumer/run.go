@@ -109,7 +109,7 @@ func (s *Settler) run(live context.Context, a *attempt, h Handler) {
 		r = &run{}
 	}
 	*r = run{
-		handler: h, delivery: a.shown(), token: a.token, number: a.number, last: a.answer.Limit, fence: a.answer.Fence,
+		handler: h, delivery: a.shown(), token: a.token, number: a.number, last: a.answer.Limit, fence: a.keepFence(s.Queue),
 		done: make(chan struct{}),
 	}
 	ctx, cancel := context.WithTimeoutCause(live, s.HandlerTimeout, errDeadline)

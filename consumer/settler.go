@@ -72,7 +72,7 @@ const (
 type Settler struct {
 	Queue   string  // that the deliveries come from; must not be empty
 	VHost   string  // of the connection; if empty, "/"
-	Counter Counter // must not be nil
+	Counter Counter // must not be nil; its TTL must exceed the HandlerTimeout, 3/4 of the ConsumerTimeout and a minute
 
 	// MaxRetries is the number of retries after the first failure; if zero, 3; if negative, none. A handler that always
 	// fails runs MaxRetries+1 times. At most 1000. An operator may override it for a queue in the store.
@@ -205,9 +205,35 @@ func (s *Settler) validate() error {
 	case s.ConsumerTimeout != 0 && s.ConsumerTimeout < time.Minute:
 		return fmt.Errorf("consumer: queue %q: ConsumerTimeout is %v: it is the broker's, and a minute at least", s.Queue, s.ConsumerTimeout)
 	}
+	if err := s.checkTTL(); err != nil {
+		return err
+	}
 	handler, held := cmp.Or(s.HandlerTimeout, DefaultHandlerTimeout), cmp.Or(s.ConsumerTimeout, DefaultConsumerTimeout)/2
 	if handler > held {
 		return fmt.Errorf("consumer: queue %q: HandlerTimeout is %v: it is at most half the ConsumerTimeout, %v, or the broker takes the delivery back before a hang is charged; raise consumer_timeout on the broker and here", s.Queue, handler, held)
+	}
+	return nil
+}
+
+// recordKeeper is a Counter that tells for how long it keeps a record after its last write.
+type recordKeeper interface{ TTL() time.Duration }
+
+// ttlMargin is for the steps themselves.
+const ttlMargin = time.Minute
+
+// checkTTL refuses a TTL that can pass between START and FAIL: a delivery is held until a quarter before the consumer
+// timeout, and a handler may begin just before that. A handler without a bound runs until the broker takes its delivery.
+func (s *Settler) checkTTL() error {
+	keeper, ok := s.Counter.(recordKeeper)
+	if !ok {
+		return nil
+	}
+	delivery, handler := cmp.Or(s.ConsumerTimeout, DefaultConsumerTimeout), cmp.Or(s.HandlerTimeout, DefaultHandlerTimeout)
+	if handler < 0 {
+		handler = delivery
+	}
+	if least := handler + delivery/4*3 + ttlMargin; keeper.TTL() < least {
+		return fmt.Errorf("consumer: queue %q: Counter keeps a record for %v: at least %v are needed, the HandlerTimeout, three quarters of the ConsumerTimeout and a minute, or a record expires while its message is handled or held; raise counter.Options.TTL", s.Queue, keeper.TTL(), least)
 	}
 	return nil
 }

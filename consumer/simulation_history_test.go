@@ -40,7 +40,7 @@ type simRecord struct {
 	marker            string
 	exclusive         bool
 	suspect           bool
-	starts            int64
+	fence             int64
 	ttl               time.Duration
 }
 

@@ -87,8 +87,8 @@ func (c *simChecker) counted(e simEvent) {
 	if is.state == "exhausted" && e.before.state != "exhausted" && is.failures+is.crashes < c.limit && e.limit > 0 {
 		c.report("I2", "%s wrote a tombstone at %d failures and %d crashes of %d", e.what, is.failures, is.crashes, c.limit)
 	}
-	if is.starts < e.before.starts {
-		c.report("fence", "%s set the fence from %d back to %d", e.what, e.before.starts, is.starts)
+	if is.fence < e.before.fence {
+		c.report("fence", "%s set the fence from %d back to %d", e.what, e.before.fence, is.fence)
 	}
 }
 

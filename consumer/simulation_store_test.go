@@ -130,7 +130,7 @@ func (s *simStore) record(r *simRequest) simRecord {
 	rec := records[0]
 	out := simRecord{
 		exists: true, state: string(rec.State), failures: rec.Failures, crashes: rec.Crashes, marker: rec.Marker,
-		exclusive: rec.Marker != "" && rec.Mode == counter.Exclusive, suspect: rec.Suspect, starts: rec.Starts,
+		exclusive: rec.Marker != "" && rec.Mode == counter.Exclusive, suspect: rec.Suspect, fence: rec.Fence,
 		ttl: rec.TTL, tokens: make(map[string]byte, len(rec.Tokens)),
 	}
 	for token, kind := range rec.Tokens {

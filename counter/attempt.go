@@ -13,8 +13,12 @@ const MaxReason = 1024
 // maxStoredID bounds the copy of an id that is kept for people; AMQP's own ids are at most 255 bytes.
 const maxStoredID = 512
 
-// maxLimit bounds a limit, so that a script's number can hold it: in effect, no limit.
-const maxLimit = 1<<31 - 1
+// maxLimit is the largest number of attempts that a message gets, whatever a step, an Override or a Grant asks for. With the
+// bounds of texts and tokens it keeps a record under 20 KiB.
+const maxLimit = MaxOverride + 1
+
+// MaxFloor is the largest Attempt.Floor: the microseconds from 1970 to 2112, half of what a script can count exactly.
+const MaxFloor = 1 << 52
 
 // Message names what is counted: one message in one queue, for one life.
 type Message struct {
@@ -42,6 +46,10 @@ type Attempt struct {
 
 	// Received is when this process got the delivery; needed only with First. If zero, now.
 	Received time.Time
+
+	// Floor is the fence that the delivery carries: the fences of this generation are greater than those of the ones before
+	// by it. Zero: none. Only Start uses it.
+	Floor int64
 }
 
 // age is for how many ms this process has had the delivery of a first run; -1 for other runs.
@@ -61,6 +69,8 @@ func (a Attempt) validate() error {
 		return errors.New("counter: Queue is empty")
 	case a.ID == "":
 		return fmt.Errorf("counter: queue %q: ID is empty: a message without an id cannot be counted", a.Queue)
+	case a.Floor < 0 || a.Floor > MaxFloor:
+		return fmt.Errorf("counter: queue %q: Floor is %d: it must be 0 to %d", a.Queue, a.Floor, int64(MaxFloor))
 	case !validToken(a.Token):
 		return fmt.Errorf("counter: queue %q: Token is %q: it must be 1 to 64 characters of A-Z a-z 0-9 _ -", a.Queue, a.Token)
 	}
@@ -108,7 +118,7 @@ func (m Mode) String() string {
 
 // Failure is what Fail charges.
 type Failure struct {
-	Limit  int           // charges at which the message is exhausted, unless an operator set another; zero: now
+	Limit  int           // charges at which the message is exhausted, unless an operator set another; zero: now; at most 1001
 	Wait   time.Duration // until the next attempt may begin, by the clock of the store
 	Reason string        // cut to MaxReason bytes
 }
@@ -150,7 +160,7 @@ type Answer struct {
 	Failures int           // charged for handlers that failed
 	Crashes  int           // charged for processes that died
 	Limit    int           // in force: the operator's, else the one that was given
-	Fence    int64         // how many attempts Start has let run in this life; it only grows
+	Fence    int64         // of the last attempt that Start let run: greater than all before it; 0 if there is none
 	Wait     time.Duration // until the next attempt may begin
 	Reason   string        // of the last charge
 }

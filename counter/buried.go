@@ -31,7 +31,7 @@ func (c *Counter) Buried(ctx context.Context, vhost, queue string) (Buried, erro
 	}
 	h, err := c.rdb.HGetAll(ctx, c.opts.keys(Message{VHost: vhost, Queue: queue}).dead).Result()
 	if err != nil {
-		return Buried{}, fmt.Errorf("counter: buried, queue %q: %w", queue, c.opts.errorAt(Message{VHost: vhost, Queue: queue}, err))
+		return Buried{}, fmt.Errorf("counter: buried, queue %q: %w", queue, c.errorAt(Message{VHost: vhost, Queue: queue}, err))
 	}
 	return Buried{Count: number(h["count"]), Taken: number(h["taken"]), Since: millis(h["since"])}, nil
 }
@@ -48,7 +48,7 @@ func (c *Counter) AddTaken(ctx context.Context, vhost, queue string, n int) erro
 	}
 	dead := c.opts.keys(Message{VHost: vhost, Queue: queue}).dead
 	if err := addTaken.Run(ctx, c.rdb, []string{dead}, c.opts.TTL.Milliseconds(), n).Err(); err != nil {
-		return fmt.Errorf("counter: add taken, queue %q: %w", queue, c.opts.errorAt(Message{VHost: vhost, Queue: queue}, err))
+		return fmt.Errorf("counter: add taken, queue %q: %w", queue, c.errorAt(Message{VHost: vhost, Queue: queue}, err))
 	}
 	return nil
 }
@@ -67,7 +67,7 @@ func (c *Counter) Now(ctx context.Context) (time.Time, error) {
 	}
 	now, err := c.rdb.Time(ctx).Result()
 	if err != nil {
-		return time.Time{}, fmt.Errorf("counter: time: %w", storeError(err))
+		return time.Time{}, fmt.Errorf("counter: time: %w", c.storeError(err))
 	}
 	return now.UTC(), nil
 }

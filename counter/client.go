@@ -3,6 +3,7 @@ package counter
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/url"
@@ -26,7 +27,8 @@ const onePool = -1
 //	redis+sentinel://[user:password@]host[:port][/db]?master_name=NAME     behind Sentinel; host is a sentinel
 //	redis+cluster://[user:password@]host[:port]?addr=HOST:PORT             a Cluster
 //
-// The last two have TLS forms, rediss+sentinel and rediss+cluster, and take more hosts as addr=HOST:PORT. With Sentinel,
+// The last two have TLS forms, rediss+sentinel and rediss+cluster, and take more hosts as addr=HOST:PORT. The certificate of
+// each server is checked against the name or address by which the others announce it. With Sentinel,
 // user and password are the sentinels'; the servers' are the parameters username and password. Timeouts are 250 ms
 // (read, write) and 1 s (dial), changed by the parameters read_timeout, write_timeout and dial_timeout. In a password,
 // / ? # and @ must be percent-encoded. An error never contains it. A nil opts means the defaults.
@@ -36,7 +38,7 @@ func Dial(rawURL string, opts *Options) (*Counter, error) {
 		return nil, fmt.Errorf("counter: Redis URL %s: %w", redact(rawURL), err)
 	}
 	c := New(rdb, opts)
-	c.owned = true
+	c.owned, c.secrets = true, append(c.secrets, secretsIn(rawURL)...)
 	if c.refuse != nil {
 		return nil, errors.Join(c.refuse, rdb.Close())
 	}
@@ -90,6 +92,7 @@ func openSentinel(rawURL string) (redis.UniversalClient, error) {
 	o.MaxRetries, o.ContextTimeoutEnabled, o.DialerRetries, o.PipelinePoolSize = -1, true, 1, onePool
 	setTimeouts(&o.ReadTimeout, &o.WriteTimeout, &o.DialTimeout)
 	o.Protocol = cmp.Or(o.Protocol, protocol)
+	nameEachHost(o.TLSConfig)
 	return redis.NewFailoverClient(o), nil
 }
 
@@ -102,7 +105,16 @@ func openCluster(rawURL string) (redis.UniversalClient, error) {
 	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	setTimeouts(&o.ReadTimeout, &o.WriteTimeout, &o.DialTimeout)
 	o.Protocol = cmp.Or(o.Protocol, protocol)
+	nameEachHost(o.TLSConfig)
 	return redis.NewClusterClient(o), nil
+}
+
+// nameEachHost has each server prove the name or address by which it is dialled. go-redis would have all of them prove the
+// name of the first host in the URL.
+func nameEachHost(config *tls.Config) {
+	if config != nil {
+		config.ServerName = ""
+	}
 }
 
 // protocol is RESP2, which knows no push notifications: go-redis would look for one before each reply.
@@ -158,9 +170,9 @@ func (c *Counter) Check(ctx context.Context) (warnings []string, err error) {
 		return nil, c.refuse
 	}
 	if err := c.rdb.Ping(ctx).Err(); err != nil {
-		return nil, fmt.Errorf("counter: check: %w", storeError(err))
+		return nil, fmt.Errorf("counter: check: %w", c.storeError(err))
 	}
-	info, err := c.rdb.Info(ctx, "memory", "persistence").Result()
+	info, err := c.rdb.Info(ctx).Result() // Redis before 7.0 takes no two sections
 	if err != nil {
 		return nil, nil //nolint:nilerr // what may not be asked is not warned of
 	}

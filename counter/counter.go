@@ -44,7 +44,8 @@ type Options struct {
 
 	// TTL of a record, renewed by each write; if zero, DefaultTTL. It must be longer than the longest time between two
 	// attempts at a message, for a record that expires takes its charges with it: a weekend with the consumers stopped
-	// counts. At least a minute.
+	// counts. At least a minute; a consumer refuses less than its HandlerTimeout, three quarters of its ConsumerTimeout
+	// and a minute.
 	TTL time.Duration
 }
 
@@ -81,6 +82,7 @@ type Counter struct {
 	opts    Options
 	owned   bool  // Dial opened rdb, so Close closes it
 	refuse  error // why no step may be taken; nil if all is well
+	secrets []string
 }
 
 // New returns a Counter on a client of the caller's, who also closes it.
@@ -97,12 +99,15 @@ type Counter struct {
 // Not refused, but best set as Dial sets them: ReadTimeout and WriteTimeout of 250 ms, DialerRetries 1, and for a
 // Cluster MaxRedirects 1. A nil opts means the defaults.
 func New(rdb redis.UniversalClient, opts *Options) *Counter {
-	c := &Counter{rdb: rdb, opts: opts.withDefaults()}
+	c := &Counter{rdb: rdb, opts: opts.withDefaults(), secrets: secretsOf(rdb)}
 	c.cluster, _ = rdb.(*redis.ClusterClient)
 	c.pipe = newPipeline(rdb, c.cluster != nil, c.opts)
 	c.refuse = errors.Join(c.opts.validate(), refuseClient(rdb))
 	return c
 }
+
+// TTL is how long a record is kept after its last write.
+func (c *Counter) TTL() time.Duration { return c.opts.TTL }
 
 // Close closes the client if Dial opened it, and waits for the steps under way: after Dial they fail at once.
 func (c *Counter) Close() error {
@@ -114,14 +119,15 @@ func (c *Counter) Close() error {
 }
 
 // Start asks whether an attempt at a redelivered message may run, and marks it as running; mode says what else runs in
-// this process meanwhile. The limit is the number of charges at which the message is exhausted, one at least.
+// this process meanwhile. The limit is the number of charges at which the message is exhausted: one at least, and
+// 1001 at most, for a larger one counts as that.
 // The Answer's Verdict is Run, Wait, Suspect or Exhausted. An error leaves undecided whether the attempt was marked:
 // call Start again with the same token, or End.
 func (c *Counter) Start(ctx context.Context, a Attempt, mode Mode, limit int) (Answer, error) {
 	if limit < 1 {
 		return Answer{}, fmt.Errorf("counter: start: the limit is %d: it must be 1 at least", limit)
 	}
-	return c.step(ctx, stepStart, a, min(limit, maxLimit), mode.String())
+	return c.step(ctx, stepStart, a, min(limit, maxLimit), mode.String(), a.Floor)
 }
 
 // Fail charges a failed attempt. The Answer's Verdict is Requeue or Exhausted. An error leaves undecided whether it was

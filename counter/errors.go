@@ -36,7 +36,8 @@ const (
 	OtherCause  Cause = "error"
 )
 
-// StoreError is what a step or an operator's call returns when the store failed it. Errors other than Denied and NotRedis
+// StoreError is what a step or an operator's call returns when the store failed it. Its text has no password, even where a
+// server repeats the arguments of a command that it does not know. Errors other than Denied and NotRedis
 // pass without anybody's doing, or should be waited for. A context that was canceled is OtherCause, and errors.Is finds
 // context.Canceled in it.
 type StoreError struct {
@@ -48,8 +49,10 @@ func (e *StoreError) Error() string { return fmt.Sprintf("store %s: %v", e.Cause
 
 func (e *StoreError) Unwrap() error { return e.Err }
 
-// storeError tells what kind of failure err is.
-func storeError(err error) error { return &StoreError{Cause: causeOf(err), Err: err} }
+// storeError tells what kind of failure err is, without a password.
+func (c *Counter) storeError(err error) error {
+	return &StoreError{Cause: causeOf(err), Err: withoutSecrets(err, c.secrets)}
+}
 
 // replyCauses are the error codes that servers answer with.
 var replyCauses = []struct {
@@ -70,6 +73,9 @@ func causeOf(err error) Cause {
 	if errors.As(err, &reply) {
 		text := reply.Error()
 		if strings.HasPrefix(text, "ERR Error running script") { // Redis 6 wraps what a script met
+			if strings.Contains(text, "The user executing the script can't") { // 6.0 puts no code before it
+				return Denied
+			}
 			_, text, _ = strings.Cut(text, ": -")
 		}
 		for _, r := range replyCauses {

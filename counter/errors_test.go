@@ -51,9 +51,10 @@ func TestCausesOfReplies(t *testing.T) {
 		"ERR max number of clients reached":                                                                        OtherCause,
 		"WRONGTYPE Operation against a key holding the wrong kind of value":                                        OtherCause,
 		// Redis 6 wraps what a script met
-		"ERR Error running script (call to f_1): @user_script:9: @user_script: 9: -READONLY You can't write against a read only replica. ": ReadOnly,
-		"ERR Error running script (call to f_1): @user_script:9: -OOM command not allowed when used memory > 'maxmemory'. ":                OutOfMemory,
-		"ERR Error running script (call to f_1): @user_script:9: user_script:9: attempt to index a nil value":                              OtherCause,
+		"ERR Error running script (call to f_1): @user_script:9: @user_script: 9: -READONLY You can't write against a read only replica. ":            ReadOnly,
+		"ERR Error running script (call to f_1): @user_script:9: @user_script: 9: The user executing the script can't run this command or subcommand": Denied,
+		"ERR Error running script (call to f_1): @user_script:9: -OOM command not allowed when used memory > 'maxmemory'. ":                           OutOfMemory,
+		"ERR Error running script (call to f_1): @user_script:9: user_script:9: attempt to index a nil value":                                         OtherCause,
 	} {
 		t.Run(strings.Fields(reply)[0]+" "+string(want), func(t *testing.T) {
 			if err := c.rdb.Ping(t.Context()).Err(); err != nil { // a connection that is set up
@@ -200,6 +201,55 @@ func TestUnknownScript(t *testing.T) {
 				t.Errorf("token %s: %s", token, got)
 			}
 			mustDo(t, c.rdb, "SCRIPT", "FLUSH")
+		}
+	}
+}
+
+// TestNoPasswordInErrors: a server that does not know AUTH or HELLO repeats their arguments, cut short, and others do it in
+// words of their own.
+func TestNoPasswordInErrors(t *testing.T) {
+	const password = "correct-horse-battery-staple"
+	for name, say := range map[string]func(cmd string, args []string) string{
+		"Redis before 6.0": func(cmd string, args []string) string {
+			return fmt.Sprintf("ERR unknown command `%s`, with args beginning with: `%s`, ", cmd, strings.Join(args, "`, `"))
+		},
+		"Redis": func(cmd string, args []string) string {
+			return fmt.Sprintf("ERR unknown command '%s', with args beginning with: '%s' ", cmd, strings.Join(args, "' '"))
+		},
+		"cut short": func(cmd string, args []string) string {
+			return fmt.Sprintf("ERR unknown command '%s', with args beginning with: '%.12s", cmd, args[len(args)-1])
+		},
+		"a proxy": func(cmd string, args []string) string {
+			return fmt.Sprintf("ERR %s is not supported here: %v", cmd, args)
+		},
+	} {
+		for scheme, end := range map[string]string{"redis": "", "redis+cluster": "", "redis+sentinel": "?master_name=m"} {
+			t.Run(name+", "+scheme, func(t *testing.T) {
+				asked := false
+				fake := miniredis.RunT(t)
+				fake.Server().SetPreHook(func(to *server.Peer, cmd string, args ...string) bool {
+					for _, a := range args {
+						asked = asked || a == password
+					}
+					to.WriteError(say(cmd, append([]string{"x"}, args...)))
+					return true
+				})
+				c, err := Dial(scheme+"://app:"+password+"@"+fake.Addr()+end, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer c.Close()
+				for method, err := range calls(t.Context(), c) {
+					for ; err != nil; err = errors.Unwrap(err) {
+						if text := fmt.Sprintf("%v %+v %#v", err, err, err); strings.Contains(text, password[:12]) {
+							t.Errorf("%s: %s", method, text)
+						}
+					}
+				}
+				if !asked {
+					t.Error("no password was sent: the test shows nothing")
+				}
+			})
 		}
 	}
 }

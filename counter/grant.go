@@ -14,21 +14,22 @@ var ErrNoRecord = errors.New("nothing is counted of this life of the message")
 // done. Pardon lifts a tombstone; a message that is in the dead-letter queue already is replayed instead.
 var ErrOver = errors.New("this life of the message is over: it was dead-lettered or handled")
 
-// MaxTries is the largest number of tries that a Grant can give.
-const MaxTries = 1_000_000
+// MaxTries is the largest number of tries that grants can give one message, together. A message gets 1001 attempts at most,
+// those included.
+const MaxTries = MaxOverride
 
 // Grant is a number of tries that an operator gives one message beyond its limit.
 type Grant struct {
-	Tries int // 1 to 1,000,000 where a Grant is given
+	Tries int // 1 to MaxTries where a Grant is given
 	Note
 }
 
 // operator is the token of what no attempt does.
 const operator = "operator"
 
-// Grant gives one life of a message more tries: they are added to those that were granted before and to whatever limit is in
-// force, at its next step on every consumer. An error other than ErrNoRecord and ErrOver leaves undecided whether they
-// were added: look before granting again.
+// Grant gives one life of a message more tries: they are added to those that were granted before, up to MaxTries, and to
+// whatever limit is in force, up to 1001 attempts, at its next step on every consumer. An error other than ErrNoRecord and
+// ErrOver leaves undecided whether they were added: look before granting again.
 func (c *Counter) Grant(ctx context.Context, m Message, g Grant) error {
 	if err := g.validate(); err != nil {
 		return fmt.Errorf("counter: grant, queue %q: %w", m.Queue, err)

@@ -28,11 +28,11 @@ func (c *Counter) Examine(ctx context.Context) ([]Finding, error) {
 		return nil, c.refuse
 	}
 	if err := c.rdb.Ping(ctx).Err(); err != nil && !lacks(err) {
-		return nil, fmt.Errorf("counter: examine: %w", storeError(err))
+		return nil, fmt.Errorf("counter: examine: %w", c.storeError(err))
 	}
 	lacking, err := c.lacking(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("counter: examine: %w", storeError(err))
+		return nil, fmt.Errorf("counter: examine: %w", c.storeError(err))
 	}
 	findings := c.permissionRule(lacking)
 	err = c.eachServer(ctx, func(ctx context.Context, server *redis.Client) error {
@@ -44,8 +44,8 @@ func (c *Counter) Examine(ctx context.Context) ([]Finding, error) {
 		}
 		return err
 	})
-	if err != nil {
-		return findings, fmt.Errorf("counter: examine: %w", storeError(err))
+	if err != nil && !(lacks(err) && len(lacking) > 0) { // what is lacking is found already
+		return findings, fmt.Errorf("counter: examine: %w", c.storeError(err))
 	}
 	return findings, nil
 }
@@ -118,16 +118,16 @@ func (i serverInfo) judge() []Finding {
 
 func versionRule(i serverInfo) (Finding, bool) {
 	release := i.field("redis_version") // Valkey tells one that it is compatible with
-	var major, minor int
-	if _, err := fmt.Sscanf(release, "%d.%d", &major, &minor); err != nil {
+	var major int
+	if _, err := fmt.Sscanf(release, "%d.", &major); err != nil {
 		return Finding{}, false
 	}
 	return Finding{
 		Code: "store-version", Severe: true,
 		Seen: fmt.Sprintf("the store %s is Redis %s", i.at, release),
-		Why:  "the steps were written for Redis 6.2 and later, and tested on nothing older",
-		Fix:  "use Redis 6.2 or later, or Valkey",
-	}, major < 6 || major == 6 && minor < 2
+		Why:  "the steps were tested on no Redis before 6.0.16",
+		Fix:  "use Redis 6.0 or later, or Valkey",
+	}, major < 6
 }
 
 func roleRule(i serverInfo) (Finding, bool) {

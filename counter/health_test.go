@@ -20,8 +20,8 @@ func TestExamineServer(t *testing.T) {
 	}{
 		"sound":                {nil, true, ""},
 		"tells nothing":        {map[string]string{"": ""}, true, ""},
-		"6.2":                  {map[string]string{"redis_version": "6.2.14"}, true, ""},
-		"6.0":                  {map[string]string{"redis_version": "6.0.16"}, true, "store-version!"},
+		"6.0":                  {map[string]string{"redis_version": "6.0.16"}, true, ""},
+		"5.0":                  {map[string]string{"redis_version": "5.0.14"}, true, "store-version!"},
 		"version that is none": {map[string]string{"redis_version": "unstable"}, true, ""},
 		"replica":              {map[string]string{"role": "slave", "master_host": "10.0.0.1", "master_port": "6379"}, true, "store-replica!"},
 		"evicts":               {map[string]string{"maxmemory_policy": "volatile-lru"}, true, "store-evicts"},

@@ -11,8 +11,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// MaxOverride is the largest number of retries that an Override can set.
-const MaxOverride = 999_999_999
+// MaxOverride is the largest number of retries that an Override can set. A larger one that stands in the store counts as this.
+const MaxOverride = 1000
 
 // ErrOverride is wrapped by Limit if something else than this package wrote the override and consumers ignore it: set it
 // again, or clear it.
@@ -51,7 +51,7 @@ func (c *Counter) Limit(ctx context.Context, vhost, queue string) (*Override, er
 	if len(text) > 9 || !overrides.MatchString(text) {
 		return nil, fmt.Errorf("counter: limit, queue %q: %w: max_retries is %.80q instead of an integer of at most 9 characters", queue, ErrOverride, text)
 	}
-	return &Override{MaxRetries: max(int(number(text)), 0), Note: parseNote(h)}, nil
+	return &Override{MaxRetries: min(max(int(number(text)), 0), MaxOverride), Note: parseNote(h)}, nil
 }
 
 // SetLimit overrides what the consumers of a queue are configured with, from the next step of each message on and until it is
@@ -80,7 +80,7 @@ func (c *Counter) ClearLimit(ctx context.Context, vhost, queue string) (bool, er
 	}
 	n, err := c.rdb.Del(ctx, c.overrideKey(vhost, queue)).Result()
 	if err != nil {
-		return false, fmt.Errorf("counter: clear limit, queue %q: %w", queue, storeError(err))
+		return false, fmt.Errorf("counter: clear limit, queue %q: %w", queue, c.storeError(err))
 	}
 	return n > 0, nil
 }
@@ -90,7 +90,7 @@ func (c *Counter) limitError(vhost, queue string, err error) error {
 	if isForeign(err) {
 		return fmt.Errorf("%w: %q is no limit, and every step of the queue's messages fails: clear the limit, which removes it", ErrForeign, c.overrideKey(vhost, queue))
 	}
-	return storeError(err)
+	return c.storeError(err)
 }
 
 func (o Override) validate() error {

@@ -8,8 +8,11 @@ import (
 	"time"
 )
 
-// endedKept bounds the uncharged attempts that a record remembers, as scripts/record.lua does.
-const endedKept = 16
+// Bounds of what a record remembers, as scripts/record.lua has them.
+const (
+	endedKept  = 16        // uncharged attempts
+	tokensKept = 14 * 1024 // bytes of all tokens, each with three of its kind
+)
 
 // Memory takes the same steps as a Counter, in this process alone: for unit tests of handlers and of what is built on
 // package consumer, without a server. It is also the model that the scripts are held against. It is safe for use by
@@ -37,6 +40,9 @@ func NewMemory(opts *Options) *Memory {
 	return &Memory{opts: o, refuse: o.validate(), records: map[Message]*entry{}, queues: map[Message]*ledger{}}
 }
 
+// TTL is like Counter.TTL.
+func (m *Memory) TTL() time.Duration { return m.opts.TTL }
+
 // Start is like Counter.Start; it fails only on arguments that it refuses.
 func (m *Memory) Start(ctx context.Context, a Attempt, mode Mode, limit int) (Answer, error) {
 	if limit < 1 {
@@ -45,7 +51,7 @@ func (m *Memory) Start(ctx context.Context, a Attempt, mode Mode, limit int) (An
 	return m.step(ctx, a, func(e *entry, exists bool, now time.Time) Answer {
 		answer, write := e.start(a, mode, e.given(min(limit, maxLimit)), now)
 		if exists && write || answer.Verdict == Run && write {
-			m.save(e, a, now.Add(m.opts.TTL))
+			m.save(e, a, now, m.opts.TTL)
 		}
 		return answer
 	})
@@ -56,7 +62,7 @@ func (m *Memory) Fail(ctx context.Context, a Attempt, f Failure) (Answer, error)
 	return m.step(ctx, a, func(e *entry, _ bool, now time.Time) Answer {
 		answer, write := e.fail(a, f, e.given(min(max(f.Limit, 0), maxLimit)), now)
 		if write {
-			m.save(e, a, now.Add(m.opts.TTL))
+			m.save(e, a, now, m.opts.TTL)
 		}
 		return answer
 	})
@@ -73,7 +79,7 @@ func (m *Memory) End(ctx context.Context, a Attempt, succeeded bool) error {
 		if e.State == Done || !exists {
 			keep = keepDone
 		}
-		m.save(e, a, now.Add(keep))
+		m.save(e, a, now, keep)
 		return e.answer(ended, allowed{}, now)
 	})
 	return err
@@ -124,9 +130,9 @@ func (m *Memory) step(ctx context.Context, a Attempt, take func(e *entry, exists
 	return take(e, exists, now), nil
 }
 
-func (m *Memory) save(e *entry, a Attempt, expires time.Time) {
-	e.bound()
-	e.Holder, e.expires = a.Holder, expires
+func (m *Memory) save(e *entry, a Attempt, now time.Time, keep time.Duration) {
+	e.bound(now)
+	e.Holder, e.expires = a.Holder, now.Add(keep)
 	m.records[a.Message] = e
 }
 
@@ -143,37 +149,39 @@ func (e *entry) start(a Attempt, asked Mode, limit allowed, now time.Time) (Answ
 		e.anew()
 	}
 	if e.State == Done {
-		e.State, e.Binds, e.Suspect = Live, time.Time{}, false
+		e.State, e.Suspect = Live, false // that it was handled is kept, in Binds
 		e.unmark()
 	}
 	if asked.isolated() && e.Marker != "" && e.Mode == Exclusive {
 		e.Crashes++
 		e.remember(e.Marker, Crashed)
 		e.charged("process died while it ran this message alone", now)
+		e.Binds = time.Time{}
 		e.unmark()
 	}
-	verdict := e.permit(token, asked, limit, now)
+	verdict := e.permit(a, asked, limit, now)
 	e.Limit = limit.configured
 	return e.answer(verdict, limit, now), true
 }
 
-func (e *entry) permit(token string, asked Mode, limit allowed, now time.Time) Verdict {
+func (e *entry) permit(a Attempt, asked Mode, limit allowed, now time.Time) Verdict {
 	switch {
-	case e.exhausted(limit):
+	case e.exhausted(limit) && e.Binds.IsZero():
 		e.bury(now)
 		return Exhausted
-	case e.Due.After(now):
+	case e.Left(now) > 0:
 		return Wait
 	case asked == Shared && (e.Suspect || e.Marker != ""):
 		e.Suspect = true
 		return Suspect
 	}
 	e.Starts++
+	e.Fence = max(e.Fence+1, a.Floor+1, time.Now().UnixMicro())
 	if asked != Unmarked {
 		if e.Marker != "" {
 			e.Suspect = true
 		}
-		e.Marker, e.Mode, e.Since = token, Shared, now
+		e.Marker, e.Mode, e.Since = a.Token, Shared, now
 		if asked == Exclusive {
 			e.Mode = Exclusive
 		}
@@ -196,12 +204,13 @@ func (e *entry) fail(a Attempt, f Failure, limit allowed, now time.Time) (Answer
 		e.Crashes, e.Failures = e.Crashes-1, e.Failures+1
 	}
 	if fresh || known == Crashed {
-		if e.State == Done {
+		if e.State != DeadLetter {
 			e.State, e.Binds = Live, time.Time{}
 		}
 		e.remember(token, Failed)
 		e.charged(cut(f.Reason, MaxReason), now)
-		e.Due = now.Add(time.Duration(ceilMillis(f.Wait)) * time.Millisecond)
+		e.Wait = time.Duration(ceilMillis(f.Wait)) * time.Millisecond
+		e.Due = now.Add(e.Wait)
 	}
 	if known != Uncharged && e.State == Live && e.exhausted(limit) {
 		e.bury(now)
@@ -237,8 +246,8 @@ func (e *entry) end(token string, succeeded bool, now time.Time) {
 
 func (e *entry) answer(v Verdict, limit allowed, now time.Time) Answer {
 	return Answer{
-		Verdict: v, Failures: e.Failures, Crashes: e.Crashes, Limit: e.inForce(limit), Fence: e.Starts,
-		Wait: max(e.Due.Sub(now), 0), Reason: e.LastError,
+		Verdict: v, Failures: e.Failures, Crashes: e.Crashes, Limit: e.inForce(limit), Fence: e.Fence,
+		Wait: e.Left(now), Reason: e.LastError,
 	}
 }
 
@@ -249,7 +258,7 @@ func (e *entry) earlier(a Attempt, now time.Time) bool {
 }
 
 func (e *entry) anew() {
-	e.Failures, e.Crashes, e.Due, e.LastError = 0, 0, time.Time{}, ""
+	e.Failures, e.Crashes, e.Due, e.Wait, e.LastError = 0, 0, time.Time{}, 0, ""
 	e.Suspect, e.State = false, Live
 	e.unmark()
 	e.FirstTime, e.LastTime, e.Binds = time.Time{}, time.Time{}, time.Time{}
@@ -269,6 +278,9 @@ func (e *entry) charged(why string, now time.Time) {
 		e.FirstTime = now
 	}
 	e.LastTime, e.LastError = now, why
+	if now.Before(e.FirstTime) { // the clock was set back
+		e.LastTime = e.FirstTime
+	}
 }
 
 func (e *entry) unmark() { e.Marker, e.Mode = "", Shared }
@@ -280,8 +292,12 @@ func (e *entry) remember(token string, as Kind) {
 	e.Tokens[token] = as
 }
 
-// bound forgets the oldest uncharged attempts beyond the number worth remembering.
-func (e *entry) bound() {
+// bound forgets the oldest uncharged attempts beyond the number worth remembering, and the oldest of all beyond the bytes.
+// After the clock was set back it moves Due, so that what is left of the wait passes.
+func (e *entry) bound(now time.Time) {
+	if due := now.Add(e.Wait); e.Due.After(due) {
+		e.Due = due
+	}
 	surplus := -endedKept
 	for _, kind := range e.Tokens {
 		if kind == Uncharged {
@@ -296,4 +312,12 @@ func (e *entry) bound() {
 		delete(e.Tokens, token)
 		return true
 	})
+	size := 1
+	for _, token := range e.order {
+		size += len(token) + 3
+	}
+	for ; size > tokensKept; e.order = e.order[1:] {
+		size -= len(e.order[0]) + 3
+		delete(e.Tokens, e.order[0])
+	}
 }

@@ -41,7 +41,7 @@ func (e *entry) inForce(limit allowed) int {
 	if limit.configured == 0 {
 		return 0
 	}
-	return limit.base + e.Granted.Tries
+	return min(limit.base+e.Granted.Tries, maxLimit)
 }
 
 func (e *entry) exhausted(limit allowed) bool { return e.Charges() >= e.inForce(limit) }
@@ -91,7 +91,8 @@ func (m *Memory) Grant(ctx context.Context, msg Message, g Grant) error {
 		case e.State != Live:
 			return e.answer(over, allowed{}, now)
 		}
-		e.Granted = Grant{Tries: e.Granted.Tries + g.Tries, Note: g.at(now)}
+		e.Granted = Grant{Tries: min(e.Granted.Tries+g.Tries, MaxTries), Note: g.at(now)}
+		e.bound(now)
 		e.expires = now.Add(m.opts.TTL)
 		return e.answer(granted, allowed{}, now)
 	})
@@ -111,7 +112,7 @@ func (m *Memory) Pardon(ctx context.Context, msg Message, n Note) error {
 			return e.answer(unknown, allowed{}, now)
 		}
 		e.anew()
-		e.bound()
+		e.bound(now)
 		e.Pardoned, e.expires = n.at(now), now.Add(m.opts.TTL)
 		return e.answer(pardoned, allowed{}, now)
 	})

@@ -31,6 +31,7 @@ func TestModel(t *testing.T) {
 			"reset": w.step(drawReset),
 			"limit": w.setLimit,
 			"later": w.later,
+			"back":  w.setBack,
 		})
 		w.forget(t)
 	})
@@ -41,6 +42,7 @@ type world struct {
 	stores   []store
 	messages []Message
 	aged     int
+	back     time.Duration // by which the clocks were set back
 	override *Override
 	seen     map[Message]bool // had a record once
 }
@@ -74,13 +76,17 @@ var (
 	manyTokens = rapid.StringMatching("[a-c][0-9]")
 	tokens     = rapid.OneOf(fewTokens, fewTokens, fewTokens, manyTokens)
 	modes      = rapid.SampledFrom([]Mode{Shared, Exclusive, Unmarked, Beside})
-	waits      = rapid.SampledFrom([]time.Duration{-time.Second, 0, 0, time.Minute, 5 * time.Minute, 7 * time.Hour})
+	waits      = rapid.SampledFrom([]time.Duration{-time.Second, 0, 0, time.Minute, 5 * time.Minute, longestWait})
+	floors     = rapid.SampledFrom([]int64{0, 0, 0, 1, inOneDay})
 	reasons    = rapid.SampledFrom([]string{"", "0", "boom", "a\nb\x00\xff", "\u00e9 \u2028"})
 	holders    = rapid.SampledFrom([]string{"", "0", "host, pid 1"})
 )
 
+const longestWait = 7 * time.Hour
+
 func drawStart(t *rapid.T, did *taken) func(context.Context, steps) (Answer, error) {
 	did.step, did.mode, did.limit = "start", modes.Draw(t, "mode"), rapid.IntRange(1, 4).Draw(t, "limit")
+	did.Floor = floors.Draw(t, "floor")
 	return func(ctx context.Context, s steps) (Answer, error) {
 		return s.Start(ctx, did.Attempt, did.mode, did.limit)
 	}
@@ -198,7 +204,11 @@ func (w *world) later(t *rapid.T) {
 	if w.aged++; w.aged > 45 {
 		t.Skip("a minute over")
 	}
-	d := time.Second + time.Minute*time.Duration(rapid.SampledFrom([]int{0, 0, 1, 3, 9, 60, 24 * 60, 6 * 24 * 60, 8 * 24 * 60}).Draw(t, "minutes"))
+	w.pass(t, time.Second+time.Minute*time.Duration(rapid.SampledFrom([]int{0, 0, 1, 3, 9, 60, 24 * 60, 6 * 24 * 60, 8 * 24 * 60}).Draw(t, "minutes")))
+}
+
+// pass makes everything that the stores keep older.
+func (w *world) pass(t *rapid.T, d time.Duration) {
 	for i, s := range w.stores {
 		s.age(t, d, w.messages...)
 		for _, m := range w.messages {
@@ -209,10 +219,20 @@ func (w *world) later(t *rapid.T) {
 	}
 }
 
+// setBack sets the clocks of the stores back, sometimes, by whole minutes.
+func (w *world) setBack(t *rapid.T) {
+	if rapid.IntRange(0, 3).Draw(t, "seldom") > 0 {
+		t.Skip("seldom")
+	}
+	by := rapid.SampledFrom([]time.Duration{time.Minute, time.Hour, 9 * time.Hour}).Draw(t, "by")
+	w.back += by
+	w.pass(t, -by)
+}
+
 // forget lets everything expire, and finds that nothing is left.
 func (w *world) forget(t *rapid.T) {
 	for _, s := range w.stores {
-		s.age(t, DefaultTTL+time.Hour, w.messages...)
+		s.age(t, DefaultTTL+time.Hour+w.back, w.messages...)
 		for _, m := range w.messages {
 			if got := s.look(t, m); got.exists {
 				t.Fatalf("%s: %q outlived its TTL: %+v", s.name, m.ID, got)
@@ -225,6 +245,9 @@ func same[T any](t *rapid.T, what string, want, got T) {
 	t.Helper()
 	tolerant := cmp.Options{
 		cmpopts.EquateApproxTime(8 * time.Second),
+		cmp.FilterPath(func(p cmp.Path) bool { return p.Last().String() == ".Fence" }, cmp.Comparer(func(a, b int64) bool {
+			return (a-b) < 8e6 && (b-a) < 8e6
+		})),
 		cmp.Comparer(func(a, b time.Duration) bool { return (a - b).Abs() < 8*time.Second }),
 	}
 	if diff := cmp.Diff(want, got, tolerant); diff != "" {
@@ -247,8 +270,14 @@ func (d *taken) check(t *rapid.T, where string) {
 	if n := count(a.Tokens, Crashed); n != a.Crashes {
 		refuse(fmt.Sprintf("%d crashes by %d tokens", a.Crashes, n))
 	}
-	if b.exists && a.Starts < b.Starts {
+	if b.exists && (a.Starts < b.Starts || a.Fence < b.Fence) {
 		refuse("the fence shrank")
+	}
+	if a.Starts > b.Starts && (a.Fence <= b.Fence || a.Fence <= d.Floor) {
+		refuse("an attempt got an old fence")
+	}
+	if d.answer.Wait > longestWait {
+		refuse("the wait is longer than any that was asked for")
 	}
 	if b.exists && !a.exists || a.exists && a.TTL <= 0 {
 		refuse("a step made the record vanish or live forever")
@@ -358,7 +387,7 @@ func (d *taken) checkKeys(t *rapid.T, where string) {
 		t.Fatalf("%s: not in the index after %s of %q: %+v", where, d.step, d.Token, a)
 	case a.indexed && a.indexTTL < a.TTL-time.Second:
 		t.Fatalf("%s: the index lives for %v, less than its record: %+v", where, a.indexTTL, a)
-	case a.exists && a.State == Done && a.TTL > keepDone:
+	case a.exists && a.State == Done && a.TTL > max(keepDone, d.before.TTL):
 		t.Fatalf("%s: a success is kept for %v", where, a.TTL)
 	}
 }

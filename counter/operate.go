@@ -80,7 +80,7 @@ func (c *Counter) nextPage(ctx context.Context, vhost, queue string, at *cursor)
 	by := &redis.ZRangeBy{Min: "-inf", Max: at.max, Offset: at.skip, Count: page}
 	entries, err := c.rdb.ZRevRangeByScoreWithScores(ctx, index, by).Result()
 	if err != nil {
-		return nil, c.opts.errorAt(Message{VHost: vhost, Queue: queue}, err)
+		return nil, c.errorAt(Message{VHost: vhost, Queue: queue}, err)
 	}
 	members := make([]string, 0, len(entries))
 	for _, e := range entries {
@@ -113,7 +113,7 @@ func (c *Counter) Reset(ctx context.Context, vhost, queue, id string) (int, erro
 		return nil
 	})
 	if err != nil {
-		return 0, fmt.Errorf("counter: reset, queue %q: %w: it may or may not be done: look, then try again", queue, c.opts.errorAt(Message{VHost: vhost, Queue: queue}, err))
+		return 0, fmt.Errorf("counter: reset, queue %q: %w: it may or may not be done: look, then try again", queue, c.errorAt(Message{VHost: vhost, Queue: queue}, err))
 	}
 	n := 0
 	for _, cmd := range gone {
@@ -136,7 +136,7 @@ func (c *Counter) lives(ctx context.Context, vhost, queue, id string) ([]string,
 		}
 	}
 	if err := scan.Err(); err != nil {
-		return nil, c.opts.errorAt(Message{VHost: vhost, Queue: queue}, err)
+		return nil, c.errorAt(Message{VHost: vhost, Queue: queue}, err)
 	}
 	return members, nil
 }
@@ -164,7 +164,7 @@ func (c *Counter) read(ctx context.Context, vhost, queue string, members []strin
 		switch err = cmp.Or(err, ttls[i].Err()); {
 		case errors.Is(err, redis.Nil): // it is gone
 		case err != nil:
-			return nil, c.opts.errorAt(Message{VHost: vhost, Queue: queue}, err)
+			return nil, c.errorAt(Message{VHost: vhost, Queue: queue}, err)
 		default:
 			r := parseRecord(Message{VHost: vhost, Queue: queue}, text, max(ttls[i].Val(), 0))
 			if r.State == Foreign {

@@ -82,7 +82,7 @@ func fillIndex(t *testing.T, c *Counter, n int, score func(i int) float64) []str
 	for i := range n {
 		m := message(fmt.Sprintf("message %05d", i))
 		k := c.opts.keys(m)
-		p.Set(t.Context(), k.record, fmt.Sprintf("1 0 0 0 . 0 0 0 0 . . 0 0 4 0 .;a=f %d 0 0 0\n%s", len(m.ID), m.ID), time.Hour)
+		p.Set(t.Context(), k.record, fmt.Sprintf("1 0 0 0 0 . 0 0 0 0 0 . . 0 0 4 0 .;a=f %d 0 0 0\n%s", len(m.ID), m.ID), time.Hour)
 		p.ZAdd(t.Context(), k.index, redis.Z{Score: soon + score(i), Member: member(m.ID, "")})
 		ids = append(ids, m.ID)
 	}
@@ -220,7 +220,7 @@ func TestReset(t *testing.T) {
 		if n, err := c.Reset(t.Context(), "/", "orders", "1"); n != 0 || err != nil {
 			t.Errorf("again: %d, %v", n, err)
 		}
-		if got := show(c.Start(t.Context(), attempt(second, "c"), Shared, testLimit)); got != "RUN 0+0 fence 1" {
+		if got := new(ordinals).in(t, show(c.Start(t.Context(), attempt(second, "c"), Shared, testLimit))); got != "RUN 0+0 fence 1" {
 			t.Errorf("the tombstone binds after Reset: %s", got)
 		}
 	}
@@ -291,7 +291,7 @@ func TestNotesAreReplaced(t *testing.T) {
 // TestUnreadableRecord: what something else wrote, or cut short, is a record of nothing.
 func TestUnreadableRecord(t *testing.T) {
 	notes := "grant 1700000000000 2 3\nopwhyreset 1700000000000 0 1\nx"
-	whole := fmt.Sprintf("1 0 2 0 . 0 0 0 0 . . 0 0 4 1 .;a=f 1 1 1 %d\nidh%sbecause", len(notes), notes)
+	whole := fmt.Sprintf("1 0 2 0 0 . 0 0 0 0 0 . . 0 0 4 1 .;a=f 1 1 1 %d\nidh%sbecause", len(notes), notes)
 	r := parseRecord(Message{}, whole, time.Hour)
 	if r.ID != "i" || r.Life != "d" || r.Holder != "h" || r.Granted.By != "op" || r.Pardoned.Why != "x" || r.LastError != "because" || r.Limit != 4 {
 		t.Fatalf("%+v", r)
@@ -406,7 +406,7 @@ func TestOperatorsLimit(t *testing.T) {
 		set  string
 		want int // limit in force where a consumer asks for 4
 	}{
-		{"0", 1}, {"1", 2}, {"7", 8}, {"-1", 1}, {"-5", 1}, {"007", 8}, {"999999999", 1000000000},
+		{"0", 1}, {"1", 2}, {"7", 8}, {"-1", 1}, {"-5", 1}, {"007", 8}, {"1000", 1001}, {"1001", 1001}, {"999999999", 1001},
 		{"", 4}, {"many", 4}, {"2.5", 4}, {"0x10", 4}, {"1e3", 4}, {"inf", 4}, {"nan", 4}, {" 7", 4}, {"7 ", 4}, {"+7", 4},
 		{"-", 4}, {"--1", 4}, {"99999999999999999999", 4}, {"1\x00", 4},
 	} {

@@ -322,7 +322,7 @@ func TestEachQueueAndKindOfStepForItself(t *testing.T) {
 					}
 				}
 				a := attempt(m, fmt.Sprint("started-", i))
-				if got := show(c.Start(t.Context(), a, Exclusive, 9)); got != "RUN 1+0 fence 1" {
+				if got := new(ordinals).in(t, show(c.Start(t.Context(), a, Exclusive, 9))); got != "RUN 1+0 fence 1" {
 					t.Errorf("%d: START: %s", i, got)
 				}
 				if err := c.End(t.Context(), a, i%4 == 0); err != nil {

@@ -32,10 +32,12 @@ type Record struct {
 	Since     time.Time // when that attempt, or the last one that was marked, began
 	Suspect   bool      // an attempt was found open
 	Starts    int64
-	Due       time.Time // when the next attempt may begin; zero if it may at once
-	Binds     time.Time // DeadLetter: until when it is repeated without the handler; Done: ten minutes after; else zero
-	FirstTime time.Time // of the first charge
-	LastTime  time.Time // of the last charge
+	Fence     int64         // of the last attempt that Start let run; 0: none
+	Due       time.Time     // when the next attempt may begin; zero if it may at once. See Left
+	Wait      time.Duration // that the last failure asked for
+	Binds     time.Time     // DeadLetter: until when it is repeated without the handler; Done: ten minutes after; Live: zero, unless it was handled and no attempt was counted since
+	FirstTime time.Time     // of the first charge
+	LastTime  time.Time     // of the last charge
 	LastError string
 	Limit     int           // charges that the consumer of the last step allows, before override and grant; 0: not known
 	Granted   Grant         // tries an operator gave beyond the limit; zero if none did
@@ -64,15 +66,19 @@ func (r Record) Charges() int { return r.Failures + r.Crashes }
 func (r Record) InForce(override *Override) int {
 	switch {
 	case override != nil:
-		return override.Charges() + r.Granted.Tries
+		return min(override.Charges()+r.Granted.Tries, maxLimit)
 	case r.Limit > 0:
-		return r.Limit + r.Granted.Tries
+		return min(r.Limit+r.Granted.Tries, maxLimit)
 	}
 	return 0
 }
 
+// Left is how long the next attempt has to wait at a time by the clock of the store: until Due, but never longer than Wait,
+// for that clock may have been set back since.
+func (r Record) Left(now time.Time) time.Duration { return min(max(r.Due.Sub(now), 0), r.Wait) }
+
 // words is how many a record's first line has.
-const words = 20
+const words = 22
 
 // parseRecord reads a record; scripts/record.lua describes it. What it cannot read is Foreign.
 func parseRecord(m Message, text string, ttl time.Duration) Record {
@@ -82,19 +88,20 @@ func parseRecord(m Message, text string, ttl time.Duration) Record {
 	if len(w) != words {
 		return unreadable
 	}
-	parts, reason, ok := take(rest, w[16:])
+	parts, reason, ok := take(rest, w[18:])
 	if !ok {
 		return unreadable
 	}
 	m.ID, m.Life = parts[0], parts[1]
 	notes := parseNotes(parts[3])
 	r := Record{
-		Message: m, Failures: int(number(w[0])), Crashes: int(number(w[1])), Starts: number(w[2]), Suspect: w[3] == "1",
-		State: State(word(w[4])), Binds: millis(w[5]), Due: millis(w[6]), FirstTime: millis(w[7]), LastTime: after(w[7], w[8]),
-		Marker: word(w[9]), Since: millis(w[11]), Limit: int(number(w[13])), Granted: Grant{Tries: int(number(w[14])), Note: notes["grant"]},
-		Tokens: parseTokens(w[15]), Holder: parts[2], Pardoned: notes["reset"], LastError: reason, TTL: ttl,
+		Message: m, Failures: int(number(w[0])), Crashes: int(number(w[1])), Starts: number(w[2]), Fence: number(w[3]), Suspect: w[4] == "1",
+		State: State(word(w[5])), Binds: millis(w[6]), Due: millis(w[7]), Wait: time.Duration(min(number(w[8]), maxWaitMillis)) * time.Millisecond,
+		FirstTime: millis(w[9]), LastTime: after(w[9], w[10]), Marker: word(w[11]), Since: millis(w[13]), Limit: int(number(w[15])),
+		Granted: Grant{Tries: int(number(w[16])), Note: notes["grant"]}, Tokens: parseTokens(w[17]), Holder: parts[2],
+		Pardoned: notes["reset"], LastError: reason, TTL: ttl,
 	}
-	if w[10] == Exclusive.String() {
+	if w[12] == Exclusive.String() {
 		r.Mode = Exclusive
 	}
 	return r

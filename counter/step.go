@@ -57,7 +57,7 @@ func (c *Counter) step(ctx context.Context, s step, a Attempt, limit int, args .
 	reply, err := c.run(ctx, s, a.Message, append(all, args...))
 	if err != nil {
 		c.reload(ctx, err)
-		return Answer{}, fmt.Errorf("counter: %s, queue %q: %w", s.name, a.Queue, c.opts.errorAt(a.Message, err))
+		return Answer{}, fmt.Errorf("counter: %s, queue %q: %w", s.name, a.Queue, c.errorAt(a.Message, err))
 	}
 	answer, err := parseReply(reply)
 	if err != nil {

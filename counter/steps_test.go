@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 )
@@ -25,6 +28,27 @@ func show(a Answer, err error) string {
 		return "error: " + err.Error()
 	}
 	return fmt.Sprintf("%v %d+%d fence %d", a.Verdict, a.Failures, a.Crashes, a.Fence)
+}
+
+// ordinals replaces the fences of one message, which are times, by their order: the first is 1. It finds one that is not
+// greater than those before.
+type ordinals []int64
+
+func (o *ordinals) in(t *testing.T, text string) string {
+	t.Helper()
+	before, number, ok := strings.Cut(text, " fence ")
+	fence, err := strconv.ParseInt(number, 10, 64)
+	if !ok || err != nil || fence == 0 {
+		return text
+	}
+	if n := len(*o); n == 0 || fence > (*o)[n-1] {
+		*o = append(*o, fence)
+	}
+	i := slices.Index(*o, fence)
+	if i < 0 {
+		t.Errorf("the fence %d is not greater than those before: %d", fence, *o)
+	}
+	return fmt.Sprintf("%s fence %d", before, i+1)
 }
 
 func start(token string, mode Mode, want string) op {
@@ -112,6 +136,33 @@ func inForce(token string, want string) op {
 	}, want}
 }
 
+// waiting is a START before the wait is over, to the second.
+func waiting(token string, left time.Duration) op {
+	return op{func(t *testing.T, s store, m Message) string {
+		a, err := s.Start(t.Context(), attempt(m, token), Shared, testLimit)
+		if over := left - a.Wait; over < 0 || over > 8*time.Second {
+			return fmt.Sprintf("%v of %v are left", a.Wait, left)
+		}
+		return show(a, err)
+	}, "WAIT 1+0 fence 0"}
+}
+
+// inOneDay is a fence that the clock reaches a day from now.
+var inOneDay = time.Now().Add(24 * time.Hour).UnixMicro()
+
+// startAbove is the START of a delivery that carries a fence.
+func startAbove(token string, floor int64, want string) op {
+	return op{func(t *testing.T, s store, m Message) string {
+		a := attempt(m, token)
+		a.Floor = floor
+		answer, err := s.Start(t.Context(), a, Unmarked, testLimit)
+		if answer.Fence <= floor {
+			t.Errorf("%s: the fence %d is not greater than %d", s.name, answer.Fence, floor)
+		}
+		return show(answer, err)
+	}, want}
+}
+
 func record(want string) op {
 	return op{func(t *testing.T, s store, m Message) string {
 		records, err := s.Get(t.Context(), m.VHost, m.Queue, m.ID)
@@ -124,9 +175,10 @@ func record(want string) op {
 }
 
 var (
-	again    = Failure{Limit: testLimit, Reason: "boom"}
-	inAnHour = Failure{Limit: testLimit, Reason: "boom", Wait: time.Hour}
-	reject   = Failure{Limit: 0, Reason: "poison"}
+	again     = Failure{Limit: testLimit, Reason: "boom"}
+	inAMinute = Failure{Limit: testLimit, Reason: "boom", Wait: time.Minute}
+	inAnHour  = Failure{Limit: testLimit, Reason: "boom", Wait: time.Hour}
+	reject    = Failure{Limit: 0, Reason: "poison"}
 )
 
 func TestSteps(t *testing.T) {
@@ -158,6 +210,18 @@ func TestSteps(t *testing.T) {
 			fail("a", inAnHour, "REQUEUE 1+0 fence 0"), start("b", Shared, "WAIT 1+0 fence 0"),
 			later(59 * time.Minute), start("b", Shared, "WAIT 1+0 fence 0"),
 			later(2 * time.Minute), start("b", Shared, "RUN 1+0 fence 1"),
+		}},
+		{"a clock that is set back prolongs a wait by the wait at most", []op{
+			fail("a", inAMinute, "REQUEUE 1+0 fence 0"), later(-time.Hour), fail("a", inAMinute, "REQUEUE 1+0 fence 0"),
+			waiting("b", time.Minute), later(30 * time.Second), waiting("b", 30*time.Second), later(31 * time.Second),
+			start("b", Shared, "RUN 1+0 fence 1"),
+		}},
+		{"a clock that is set back lowers no fence", []op{
+			start("a", Unmarked, "RUN 0+0 fence 1"), later(-time.Hour), start("b", Unmarked, "RUN 0+0 fence 2"), start("c", Unmarked, "RUN 0+0 fence 3"),
+		}},
+		{"a fence is greater than the one that the delivery carries", []op{
+			startAbove("a", inOneDay, "RUN 0+0 fence 1"), start("b", Unmarked, "RUN 0+0 fence 2"),
+			startAbove("c", inOneDay, "RUN 0+0 fence 3"),
 		}},
 		{"a redelivered message without a record is no suspect", []op{
 			start("a", Shared, "RUN 0+0 fence 1"), end("a", true), record(`"done" 0+0 marker "" suspect false error ""`),
@@ -220,7 +284,7 @@ func TestSteps(t *testing.T) {
 		}},
 		{"a success is forgotten after ten minutes", []op{
 			failFirst("a", again, "REQUEUE 1+0 fence 0"), start("b", Shared, "RUN 1+0 fence 1"), end("b", true),
-			later(11 * time.Minute), start("c", Shared, "RUN 0+0 fence 1"),
+			later(11 * time.Minute), start("c", Shared, "RUN 0+0 fence 2"),
 		}},
 		{"a success repeated late does not end a new use of the id", []op{
 			start("a", Shared, "RUN 0+0 fence 1"), end("a", true), failFirst("b", again, "REQUEUE 1+0 fence 1"), end("a", true),
@@ -237,6 +301,18 @@ func TestSteps(t *testing.T) {
 		{"a first delivery on a tombstone is a new use of the id", []op{
 			fail("a", reject, "EXHAUSTED 1+0 fence 0"), failFirst("b", again, "REQUEUE 1+0 fence 0"),
 			fail("a", reject, "EXHAUSTED 1+0 fence 0"), record(`"" 1+0 marker "" suspect false error "boom"`),
+		}},
+		{"a lower limit does not exhaust what was handled, only what fails after that", []op{
+			fail("a", Failure{Limit: 9, Reason: "boom"}, "REQUEUE 1+0 fence 0"), fail("b", Failure{Limit: 9, Reason: "boom"}, "REQUEUE 2+0 fence 0"),
+			fail("c", Failure{Limit: 9, Reason: "boom"}, "REQUEUE 3+0 fence 0"), end("d", true),
+			start("e", Shared, "RUN 3+0 fence 1"), end("e", false), start("f", Shared, "RUN 3+0 fence 2"), end("f", true),
+			start("g", Shared, "RUN 3+0 fence 3"), fail("g", again, "EXHAUSTED 4+0 fence 3"), start("h", Shared, "EXHAUSTED 4+0 fence 3"),
+		}},
+		{"a lower limit does not exhaust what was handled, only what kills after that", []op{
+			fail("a", Failure{Limit: 9, Reason: "boom"}, "REQUEUE 1+0 fence 0"), fail("b", Failure{Limit: 9, Reason: "boom"}, "REQUEUE 2+0 fence 0"),
+			fail("c", Failure{Limit: 9, Reason: "boom"}, "REQUEUE 3+0 fence 0"), end("d", true),
+			start("e", Shared, "RUN 3+0 fence 1"), start("f", Shared, "SUSPECT 3+0 fence 1"), start("f", Exclusive, "RUN 3+0 fence 2"),
+			start("g", Exclusive, "EXHAUSTED 3+1 fence 2"),
 		}},
 		{"a first delivery that is older than the tombstone undoes nothing", []op{
 			fail("a", reject, "EXHAUSTED 1+0 fence 0"), failFirstAfter(time.Minute, "b", again, "EXHAUSTED 1+0 fence 0"),
@@ -265,7 +341,7 @@ func TestSteps(t *testing.T) {
 		}},
 		{"a zombie that stops after another's success does not prolong the record", []op{
 			start("a", Shared, "RUN 0+0 fence 1"), start("b", Shared, "SUSPECT 0+0 fence 1"), start("b", Exclusive, "RUN 0+0 fence 2"),
-			end("b", true), end("a", false), later(11 * time.Minute), start("c", Shared, "RUN 0+0 fence 1"),
+			end("b", true), end("a", false), later(11 * time.Minute), start("c", Shared, "RUN 0+0 fence 3"),
 		}},
 		{"strict: a first delivery on a tombstone or a success is a new use of the id", []op{
 			fail("a", reject, "EXHAUSTED 1+0 fence 0"), startFirst("b", "RUN 0+0 fence 1"), startFirst("b", "RUN 0+0 fence 1"),
@@ -333,8 +409,9 @@ func TestSteps(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			for _, s := range stores(t) {
 				m := Message{VHost: "/", Queue: "orders", ID: tc.name}
+				var fences ordinals
 				for i, o := range tc.ops {
-					if got := o.do(t, s, m); got != o.want {
+					if got := fences.in(t, o.do(t, s, m)); got != o.want {
 						t.Errorf("%s: step %d: got %s, want %s", s.name, i+1, got, o.want)
 					}
 				}

@@ -83,7 +83,10 @@ func (m *Memory) age(_ rapid.TB, d time.Duration, ms ...Message) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, key := range ms {
-		if e := m.records[key]; e != nil {
+		if e := m.records[key]; e != nil && time.Now().Before(e.expires) { // what expired does not come back
+			if e.Fence > 0 {
+				e.Fence = max(1, e.Fence-d.Microseconds())
+			}
 			for _, at := range []*time.Time{&e.Due, &e.Binds, &e.Since, &e.FirstTime, &e.LastTime, &e.expires, &e.Granted.At, &e.Pardoned.At} {
 				if !at.IsZero() {
 					*at = at.Add(-d)
@@ -135,10 +138,10 @@ func dialTest(t testing.TB, url string) *Counter {
 }
 
 // older moves the times of records and of their queue's index into the past, which is the same to the scripts as time
-// that passes.
+// that passes; or into the future, which is the same as a clock that is set back.
 var older = redis.NewScript(`
 local by = tonumber(ARGV[1])
-local times = { [6] = true, [7] = true, [8] = true, [12] = true, [13] = true }
+local times = { [7] = true, [8] = true, [10] = true, [14] = true, [15] = true }
 for i, key in ipairs(KEYS) do
   local left = redis.call('PTTL', key)
   if i == 1 then
@@ -150,6 +153,7 @@ for i, key in ipairs(KEYS) do
     line = string.gsub(line, '[^ ]+', function(word)
       n = n + 1
       if times[n] and word ~= '0' then return string.format('%d', math.max(1, word - by)) end
+      if n == 4 and word ~= '0' then return string.format('%.0f', math.max(1, word - by * 1000)) end -- the fence
     end)
     rest = string.gsub(rest, '(%l+ )(%d+)( %d+ %d+\n)', function(of, at, lengths) -- of notes
       return string.format('%s%d%s', of, at - by, lengths)

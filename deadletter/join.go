@@ -38,7 +38,9 @@ func (j *joiner) join(ctx context.Context, letters []*Letter) error {
 		l.Record = nil
 		doubtful = append(doubtful, l)
 	}
-	known := func(l *Letter) []string { return []string{lifeBefore(l.Origin, j.lives[l.Origin.Queue][l.ID])} }
+	known := func(l *Letter) []string {
+		return []string{lifeBefore(l.Message.Headers, l.Origin, j.lives[l.Origin.Queue][l.ID])}
+	}
 	if err := j.lookUp(ctx, doubtful, known); err != nil {
 		return err
 	}
@@ -85,17 +87,17 @@ func recordOf(l *Letter, vhost string, lives []string, records map[counter.Messa
 }
 
 // inDoubt reports whether a letter may have died in a life of which it tells
-// nothing: its record is none, or one of the first life whose last charge was not
-// at the time of the death.
+// nothing: its record is none, or one of the life that no death began, whose last
+// charge was not at the time of the death.
 func inDoubt(l *Letter) bool {
-	if life, _ := l.Message.Headers[LifeHeader].(string); life != "" || l.ID == "" || l.Origin.Queue == "" {
+	if l.ID == "" || l.Origin.Queue == "" {
 		return false
 	}
 	if l.Record == nil {
 		return true
 	}
 	early, late := l.Origin.Time.Add(-time.Second), l.Origin.Time.Add(2*time.Second) // x-death has whole seconds
-	return l.Record.Life == "" && (l.Record.LastTime.Before(early) || l.Record.LastTime.After(late))
+	return l.Record.Life == replayedAs(l.Message.Headers) && (l.Record.LastTime.Before(early) || l.Record.LastTime.After(late))
 }
 
 // outlived reports whether a message died when the tombstone of the record did

@@ -30,7 +30,7 @@ func TestLifeBefore(t *testing.T) {
 		{"of other forms", at(1, 300), []string{"header:1-2-3", "1@", "@1", "a@b", "1@2@3"}, ""},
 		{"without a time", Death{Queue: "orders"}, []string{"1@100"}, ""},
 	} {
-		if got := lifeBefore(tc.died, tc.lives); got != tc.want {
+		if got := lifeBefore(nil, tc.died, tc.lives); got != tc.want {
 			t.Errorf("%s: %q, want %q", tc.name, got, tc.want)
 		}
 	}
@@ -75,7 +75,10 @@ func TestJoin(t *testing.T) {
 		}
 	}
 	first, hourOld := buried("", "first", 0), buried("", "first", time.Hour)
-	second := buried(named(1, died.Add(-time.Hour).Unix()), "second", 0)
+	replay := amqp.Table{LifeHeader: "r"}
+	hourOldReplay, movedBack := buried("header:r", "replayed", time.Hour), buried(named(1, died.Add(-time.Hour).Unix(), replay), "moved back", 0)
+	goneOn := buried(named(2, died.Unix(), replay), "gone on", 0)
+	second := buried(named(1, died.Add(-time.Hour).Unix(), nil), "second", 0)
 	for _, tc := range []struct {
 		name    string
 		headers amqp.Table
@@ -88,9 +91,12 @@ func TestJoin(t *testing.T) {
 		{"the first expired", nil, []counter.Record{second}, "second", 1},
 		{"the second was not counted", nil, []counter.Record{hourOld}, "", 1},
 		{"nothing is kept", nil, nil, "", 1},
-		{"another life began since", nil, []counter.Record{first, buried(named(1, died.Unix()), "later", -time.Hour)}, "first", 0},
+		{"another life began since", nil, []counter.Record{first, buried(named(1, died.Unix(), nil), "later", -time.Hour)}, "first", 0},
 		{"replayed", amqp.Table{LifeHeader: "r"}, []counter.Record{first, buried("header:r", "replayed", 0)}, "replayed", 0},
-		{"replayed, and not counted", amqp.Table{LifeHeader: "r"}, []counter.Record{first, second}, "", 0},
+		{"replayed, and not counted", amqp.Table{LifeHeader: "r"}, []counter.Record{first, second}, "", 1},
+		{"replayed, and moved back", amqp.Table{LifeHeader: "r"}, []counter.Record{first, second, hourOldReplay, movedBack}, "moved back", 1},
+		{"replayed, moved back, and the broker goes on counting", amqp.Table{LifeHeader: "r", "x-death": []any{death("orders", "rejected", 3)}},
+			[]counter.Record{first, second, hourOldReplay, goneOn}, "gone on", 0},
 		{"the store's clock is slow", nil, []counter.Record{buried("", "first", 5*time.Minute)}, "first", 1},
 	} {
 		s := &shelf{lives: map[string]counter.Record{}}

@@ -16,6 +16,9 @@ func TestLifeHeaderIsTheConsumers(t *testing.T) {
 	if LifeHeader != consumer.LifeHeader {
 		t.Errorf("%q, the consumer's is %q", LifeHeader, consumer.LifeHeader)
 	}
+	if FenceHeader != consumer.FenceHeader {
+		t.Errorf("%q, the consumer's is %q", FenceHeader, consumer.FenceHeader)
+	}
 }
 
 var died = time.Date(2026, 3, 1, 2, 3, 4, 0, time.UTC)
@@ -91,11 +94,12 @@ func TestRevive(t *testing.T) {
 		"x-delivery-count": int64(3), "x-acquired-count": int64(3), "CC": []any{"others"}, "BCC": []any{"others"}, "tenant": "a",
 	})
 	l.Record = &counter.Record{LastError: "no stock"}
-	first := revive(l, "orders.dlq", time.Now())
+	now := time.Now()
+	first := revive(l, "orders.dlq", now)
 	want := amqp.Publishing{
 		MessageId: "17", Body: []byte("body"), DeliveryMode: amqp.Persistent,
 		Headers: amqp.Table{
-			"tenant": "a", LifeHeader: "1-1772330584-1",
+			"tenant": "a", LifeHeader: "1-1772330584-1", FenceHeader: now.UnixMicro(),
 			LineageHeader: amqp.Table{"count": int64(1), "from": "orders.dlq", "queue": "orders", "exchange": "x", "key": "k", "died": died, "reason": "no stock", "again": false, "user": "ann"},
 		},
 	}

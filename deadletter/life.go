@@ -7,12 +7,18 @@ import (
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/counter"
 )
 
 // LifeHeader begins a new life of a message, with a full budget of retries, when
 // it is published again under its old id. It is the header of that name in
 // package consumer.
 const LifeHeader = "x-strikes-life"
+
+// FenceHeader of a replayed message is an int64 above every fence that the message
+// had before. It is the header of that name in package consumer.
+const FenceHeader = "x-strikes-fence"
 
 // LineageHeader of a replayed message is a table that tells where it comes from:
 //
@@ -45,44 +51,54 @@ func originBefore(headers amqp.Table) Death {
 const maxReason = 200
 
 // livesOf are the names that package consumer may have given to the life in
-// which the message died, likeliest first. With the header there is no doubt.
-// Else it was named by the x-death entry as it was then: none, or one of the same
-// time and a lower count, where the broker goes on counting in it. It does not
-// where a client published the message again, headers and all, on RabbitMQ 4.x,
-// which begins anew (measured on 4.3.6): see lifeBefore.
+// which the message died, likeliest first: by the header, and by the x-death entry
+// as it was then. That was none, or one of the same time and a lower count, where
+// the broker goes on counting in it. It does not where a client published the
+// message again, headers and all, on RabbitMQ 4.x, which begins anew (measured on
+// 4.3.6): see lifeBefore.
 func livesOf(headers amqp.Table, died Death) []string {
-	if v, ok := headers[LifeHeader].(string); ok && v != "" {
-		return []string{"header:" + v}
-	}
 	if died.Count > 1 {
-		return []string{named(died.Count-1, died.Time.Unix()), ""}
+		return []string{named(died.Count-1, died.Time.Unix(), headers), replayedAs(headers)}
 	}
-	return []string{""}
+	return []string{replayedAs(headers)}
 }
 
-// lifeBefore returns the last of the lives that began before a death: one that is
-// named by a death began with it.
-func lifeBefore(died Death, lives []string) string {
-	var last string
+// lifeBefore returns the last of the lives that began before a death, among those
+// with the header of the message that died: one that is named by a death began
+// with it.
+func lifeBefore(headers amqp.Table, died Death, lives []string) string {
+	last, found := replayedAs(headers), false
 	var since, count int64
 	for _, life := range lives {
 		n, at, ok := begun(life)
-		if !ok || at > died.Time.Unix() || at == died.Time.Unix() && n >= died.Count {
+		if !ok || named(n, at, headers) != life || at > died.Time.Unix() || at == died.Time.Unix() && n >= died.Count {
 			continue
 		}
-		if last == "" || at > since || at == since && n > count {
-			last, since, count = life, at, n
+		if !found || at > since || at == since && n > count {
+			last, found, since, count = life, true, at, n
 		}
 	}
 	return last
 }
 
+// replayedAs is how package consumer calls a life that began with a replay, or else
+// with the first delivery.
+func replayedAs(headers amqp.Table) string {
+	if v, ok := headers[LifeHeader].(string); ok && v != "" {
+		return "header:" + v
+	}
+	return ""
+}
+
 // named is how package consumer calls the life after a death.
-func named(count, at int64) string { return fmt.Sprintf("%d@%d", count, at) }
+func named(count, at int64, headers amqp.Table) string {
+	return strings.TrimSuffix(fmt.Sprintf("%d@%d %s", count, at, replayedAs(headers)), " ")
+}
 
 // begun reads such a name.
 func begun(life string) (count, at int64, ok bool) {
-	n, t, _ := strings.Cut(life, "@")
+	death, _, _ := strings.Cut(life, " ")
+	n, t, _ := strings.Cut(death, "@")
 	count, errCount := strconv.ParseInt(n, 10, 64)
 	at, errTime := strconv.ParseInt(t, 10, 64)
 	return count, at, errCount == nil && errTime == nil
@@ -95,6 +111,21 @@ func nextLife(replays int64, died Death, now time.Time) string {
 		return fmt.Sprintf("%d-%d", replays, now.UnixNano())
 	}
 	return fmt.Sprintf("%d-%d-%d", replays, died.Time.Unix(), died.Count)
+}
+
+// nextFence is greater than every fence of the lives before, as far as they are
+// known: by the record, and by the header of the replay before. What is not known
+// of them is older than now, unless the clock of the store was ahead of the one
+// here.
+func nextFence(l *Letter, now time.Time) int64 {
+	fence := now.UnixMicro()
+	if before, ok := l.Message.Headers[FenceHeader].(int64); ok && before <= counter.MaxFloor {
+		fence = max(fence, before+1)
+	}
+	if l.Record != nil {
+		fence = max(fence, l.Record.Fence+1)
+	}
+	return min(fence, counter.MaxFloor)
 }
 
 // replaysOf is how often the message was replayed already.

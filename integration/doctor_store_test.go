@@ -161,3 +161,69 @@ func TestDoctorExaminesACluster(t *testing.T) {
 		t.Errorf("three masters evict: found %+v", findings)
 	}
 }
+
+// TestDoctorGrantOnACluster: as TestDoctorGrant, for the commands that only a client of a Cluster sends.
+func TestDoctorGrantOnACluster(t *testing.T) {
+	cluster := private(t, func(ctx context.Context) (*servers.RedisCluster, error) {
+		return servers.StartRedisCluster(ctx, servers.RedisClusterOptions{NodeTimeout: 5 * time.Second})
+	})
+	setUser := func(rights string) {
+		for _, node := range cluster.Nodes {
+			ask(t, client(t, node), "CONFIG SET appendonly yes")
+			ask(t, client(t, node), "ACL SETUSER orders reset on >hush "+rights)
+			ask(t, client(t, node), "ACL LOG RESET")
+		}
+	}
+	rawURL := strings.Replace(cluster.URL, "://", "://orders:hush@", 1)
+	for rights, lacks := range map[string]string{
+		"~strikes:1:* +@all -cluster":         "cluster|slots",
+		"~strikes:1:* +@all -asking -evalsha": "evalsha, asking",
+		"~strikes:1:* +@all -eval":            "eval",
+	} {
+		setUser(rights)
+		got, findings := examineStore(t, rawURL)
+		if got != "store-acl!" || !strings.Contains(findings[0].Seen, "may not run "+lacks+" on") {
+			t.Errorf("%s: found %+v, want that it lacks %s", rights, findings, lacks)
+			continue
+		}
+		_, grant, _ := strings.Cut(findings[0].Fix, "ACL SETUSER <user> ")
+		setUser(grant)
+		if got, findings := examineStore(t, rawURL); got != "" {
+			t.Errorf("with what %q was told: found %+v", rights, findings)
+		}
+		takeSteps(t, dialCounter(t, rawURL))
+		moveSlot(t, cluster, func() {
+			if _, err := dialCounter(t, rawURL).Limit(t.Context(), "/", "orders"); err != nil {
+				t.Errorf("while a slot moves: %v", err)
+			}
+		})
+		for _, node := range cluster.Nodes {
+			if denied := client(t, node).Do(t.Context(), "ACL", "LOG").Val(); fmt.Sprint(denied) != "[]" {
+				t.Errorf("with what %q was told this was denied: %v", rights, denied)
+			}
+		}
+	}
+}
+
+// moveSlot calls f while the slot of the queue "orders" moves to another master.
+func moveSlot(t *testing.T, cluster *servers.RedisCluster, f func()) {
+	t.Helper()
+	from, err := cluster.Master(t.Context(), "{%2F/orders}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	to := cluster.Nodes[0]
+	if to == from {
+		to = cluster.Nodes[1]
+	}
+	id := func(node *servers.Redis) string {
+		return fmt.Sprint(client(t, node).Do(t.Context(), "CLUSTER", "MYID").Val())
+	}
+	slot := client(t, from).ClusterKeySlot(t.Context(), "{%2F/orders}").Val()
+	ask(t, client(t, to), fmt.Sprintf("CLUSTER SETSLOT %d IMPORTING %s", slot, id(from)))
+	ask(t, client(t, from), fmt.Sprintf("CLUSTER SETSLOT %d MIGRATING %s", slot, id(to)))
+	f()
+	for _, node := range []*servers.Redis{from, to} {
+		ask(t, client(t, node), fmt.Sprintf("CLUSTER SETSLOT %d STABLE", slot))
+	}
+}

@@ -60,6 +60,7 @@ func takeSteps(t *testing.T, c *counter.Counter) {
 	limit := counter.Failure{Limit: 3, Reason: "boom"}
 	first := attemptOf("1", "a")
 	first.First = true
+	fence, starts := int64(0), 0
 	for i, step := range []struct {
 		take func() (counter.Answer, error)
 		want string
@@ -74,7 +75,12 @@ func takeSteps(t *testing.T, c *counter.Counter) {
 		{func() (counter.Answer, error) { return c.Start(ctx, attemptOf("1", "e"), counter.Shared, 3) }, "EXHAUSTED 2+1 fence 3"},
 	} {
 		a, err := step.take()
-		if got := fmt.Sprintf("%v %d+%d fence %d", a.Verdict, a.Failures, a.Crashes, a.Fence); err != nil || got != step.want {
+		if a.Fence > fence {
+			fence, starts = a.Fence, starts+1
+		} else if a.Fence < fence {
+			t.Errorf("step %d: the fence went from %d back to %d", i+1, fence, a.Fence)
+		}
+		if got := fmt.Sprintf("%v %d+%d fence %d", a.Verdict, a.Failures, a.Crashes, starts); err != nil || got != step.want {
 			t.Errorf("step %d: %s, %v, want %s", i+1, got, err, step.want)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/deadletter"
 	"github.com/strikesmq/strikes/publisher"
 	"github.com/strikesmq/strikes/topology"
 )
@@ -290,6 +291,62 @@ func TestReplayedDeadLetterLivesAnew(t *testing.T) {
 			publishAll(t, publisher.Message{Key: queue, Publishing: amqp.Publishing{MessageId: d.MessageId, Headers: d.Headers, Body: d.Body}})
 		}
 	})
+}
+
+// TestReplayedThenMovedBack replays a dead letter, then moves it back twice as it came. Each time it gets a full limit, its
+// record is found, and a system that refuses old fences refuses no delivery of it. On 3.10 it may refuse one after the
+// second move: the broker keeps the time of death from the first on.
+func TestReplayedThenMovedBack(t *testing.T) {
+	eachType(t, func(t *testing.T, queue string) {
+		c := counters(t)
+		publish(t, queue, "m", 1)
+		var mu sync.Mutex
+		var fences []int64
+		r := start(t, consumer.Consumer{Queue: queue, Counter: c, Handler: func(ctx context.Context, _ amqp.Delivery) error {
+			a, _ := consumer.AttemptFrom(ctx)
+			mu.Lock()
+			defer mu.Unlock()
+			fences = append(fences, a.Fence)
+			return errPoison
+		}})
+		dlq := &deadletter.Queue{Name: queue + ".dlq", Dial: dialer(t), Records: c, Handling: harmless, Dir: t.TempDir()}
+		for generation, again := range []func(){
+			func() {
+				if result, err := dlq.Replay(t.Context(), deadletter.Replay{}); err != nil || result.Done != 1 {
+					t.Fatalf("%+v, %v", result, err)
+				}
+			},
+			func() { moveBack(t, queue) },
+			func() { moveBack(t, queue) },
+			func() {},
+		} {
+			eventually(t, 10*time.Second, "its dead letter", func() bool { return queueDepth(t, dlq.Name) == 1 })
+			if n := r.total(); n != 4*(generation+1) {
+				t.Fatalf("%d attempts in %d generations", n, generation+1)
+			}
+			if l := browsed(t, dlq, deadletter.Filter{})[0]; l.Record == nil || l.Reason() != errPoison.Error() {
+				t.Errorf("generation %d: the dead letter has the record %+v", generation+1, l.Record)
+			}
+			again()
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		t.Log(fences)
+		if major, _ := brokerVersion(t); major < 4 {
+			fences = fences[:12]
+		}
+		if !slices.IsSorted(fences) {
+			t.Errorf("an attempt has an older fence than one before it: %d", fences)
+		}
+	})
+}
+
+// moveBack is what a shovel does: it keeps the headers. It does so after the second of the death, for x-death has whole ones.
+func moveBack(t *testing.T, queue string) {
+	t.Helper()
+	time.Sleep(1100 * time.Millisecond)
+	d := getAll(t, queue+".dlq")[0]
+	publishAll(t, publisher.Message{Key: queue, Publishing: amqp.Publishing{MessageId: d.MessageId, Headers: d.Headers, Body: d.Body}})
 }
 
 func TestRequeuedMessageKeepsItsPlace(t *testing.T) {

@@ -147,8 +147,8 @@ func due(r counter.Record, now time.Time) string {
 	switch {
 	case stateOf(r) != stateRetrying:
 		return "-"
-	case r.Due.After(now):
-		return "in " + rough(r.Due.Sub(now))
+	case r.Left(now) > 0:
+		return "in " + rough(r.Left(now))
 	}
 	return "now"
 }

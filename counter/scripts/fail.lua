@@ -9,12 +9,12 @@
 --   EXHAUSTED  nack it without requeue. The tombstone is written before this is answered, so a nack that is lost is
 --              repeated when the message comes back, without running the handler again.
 
-local wait, why = tonumber(ARGV[arg + 7]), ARGV[arg + 8]
+local asked, why = tonumber(ARGV[arg + 7]), ARGV[arg + 8]
 
 if not known and state ~= '.' and earlier then -- a tombstone or a success of an earlier use of this id: history
-  failures, crashes, due, suspect, state, binds = 0, 0, 0, '0', '.', 0
+  failures, crashes, due, wait, suspect, state, binds = 0, 0, 0, 0, '0', '.', 0
   first_at, last_at, reason, marker, mode = 0, 0, '', '.', '.'
-  limit, grant, notes = math.max(0, limit - grant), 0, ''
+  limit, grant, notes = base, 0, ''
   tokens = string.gsub(tokens, '=[fc]', '=e') -- they stay, so that its late steps charge nothing here
 end
 
@@ -31,9 +31,9 @@ end
 if charges or marker == token then live, indexed = ttl, true end
 if charges then
   failures = failures + 1
-  if state == 'done' then state, binds = '.', 0 end
+  if state ~= 'exhausted' then state, binds = '.', 0 end -- also after a success
   if first_at == 0 then first_at = now end
-  last_at, reason, due = now, why, now + wait
+  last_at, reason, due, wait = now, why, now + asked, asked
 end
 if marker == token then marker, mode = '.', '.' end
 

@@ -1,4 +1,5 @@
--- GRANT: an operator gives a message more tries. They are added to whatever limit is in force, from its next step on.
+-- GRANT: an operator gives a message more tries. They are added to whatever limit is in force, from its next step on, and
+-- to those given before, up to 1000.
 --
 -- ARGV beyond the common six (token, holder and limit are not used: send operator, nothing and 0):
 --   7  tries  how many more, 1 at least
@@ -18,7 +19,7 @@ elseif state ~= '.' then
   verdict = 'OVER'
 else
   verdict = 'GRANTED'
-  grant = grant + tries
+  grant = math.min(MOST - 1, grant + tries)
   local _, ends, by_size, why_size = string.find(notes, '^grant %d+ (%d+) (%d+)\n')
   if ends then notes = string.sub(notes, ends + by_size + why_size + 1) end -- the one before is history
   notes = string.format('grant %d %d %d\n', now, #by, #why) .. by .. why .. notes

@@ -16,7 +16,7 @@ if not kept then
   verdict = 'NONE'
 else
   verdict = 'RESET'
-  failures, crashes, due, suspect, state, binds = 0, 0, 0, '0', '.', 0
+  failures, crashes, due, wait, suspect, state, binds = 0, 0, 0, 0, '0', '.', 0
   first_at, last_at, reason, marker, mode, grant = 0, 0, '', '.', '.', 0
   tokens = string.gsub(tokens, '=[fc]', '=e')
   notes = string.format('reset %d %d %d\n', now, #by, #why) .. by .. why

@@ -12,6 +12,7 @@ if live then
     local _, ended = string.gsub(tokens, '=e', '')
     if ended > ENDED then tokens = string.gsub(tokens, ';[%w_-]+=e', '', ended - ENDED) end
   end
+  if #tokens > TOKENS then tokens = '.' .. string.match(tokens, ';.*', #tokens - TOKENS + 2) end
 
   local member = string.sub(record, #index - 2) -- what follows "r:"
   if indexed then
@@ -30,13 +31,13 @@ if live then
     listed = 0
   end
 
-  local line = string.format('%d %d %d %s %s %d %d %d %d %s %s %d %d %d %d ', failures, crashes, starts, suspect, state, binds, due,
-    first_at, math.max(0, last_at - first_at), marker, mode, since, listed, configured, grant)
+  local line = string.format('%d %d %d %.0f %s %s %d %d %d %d %d %s %s %d %d %d %d ', failures, crashes, starts, fence, suspect, state, binds, due,
+    wait, first_at, math.max(0, last_at - first_at), marker, mode, since, listed, configured, grant)
   local lengths = string.format(' %d %d %d %d\n', #id, #life, #holder, #notes)
   call('SET', record, line .. tokens .. lengths .. id .. life .. holder .. notes .. reason, 'PX', live == ttl and ARGV[1] or live)
 end
 
-replies[n - 3] = { verdict, failures, crashes, limit, starts, math.max(0, due - now), reason }
+replies[n - 3] = { verdict, failures, crashes, limit, fence, math.max(0, due - now), reason }
 
 end
 end

@@ -6,9 +6,10 @@
 --             beside      the same, but for handlers that were abandoned at their deadline and still run: they may kill
 --                         the process too, so this attempt is opened shared
 --             unmarked    do not look for crashes, leave no marker
+--   8  floor  the fence that the delivery carries; 0: none. The fence of the attempt is greater
 --
 -- Verdicts:
---   RUN        run the handler. Attempt number: failures + crashes + 1. The reply's starts is the fence.
+--   RUN        run the handler. Attempt number: failures + crashes + 1. The reply has the attempt's fence.
 --   WAIT       the backoff of the last failure is not over: wait, then START again with the same token
 --   SUSPECT    (shared only) a handler may have died on this message: let nothing else run in this process, then
 --              START exclusive with the same token
@@ -17,7 +18,7 @@
 -- An open exclusive marker of another attempt is charged as a crash, by START exclusive or beside alone: that process ran
 -- nothing else, so nothing else can have killed it. An open shared marker only makes the message a suspect.
 
-local asked = ARGV[arg + 7]
+local asked, floor = ARGV[arg + 7], tonumber(ARGV[arg + 8])
 local isolated = asked == 'exclusive' or asked == 'beside'
 
 if state == 'exhausted' and now < binds and not earlier then
@@ -26,12 +27,12 @@ elseif marker == token or known then -- our reply was lost; or this arrives afte
   verdict = 'RUN'
 else
   if state == 'exhausted' or state == 'done' and earlier then -- history: this is a new use of the id
-    failures, crashes, due, suspect, state, binds = 0, 0, 0, '0', '.', 0
+    failures, crashes, due, wait, suspect, state, binds = 0, 0, 0, 0, '0', '.', 0
     first_at, last_at, reason, marker, mode = 0, 0, '', '.', '.'
-    limit, grant, notes = math.max(0, limit - grant), 0, ''
+    limit, grant, notes = base, 0, ''
     tokens = string.gsub(tokens, '=[fc]', '=e') -- they stay, so that its late steps charge nothing here
-  elseif state == 'done' then -- the ack was lost: the old budget, and nothing left open
-    state, binds, suspect, marker, mode = '.', 0, '0', '.', '.'
+  elseif state == 'done' then -- the ack was lost: the old budget, and nothing left open. That it was handled is kept, in binds
+    state, suspect, marker, mode = '.', '0', '.', '.'
   end
 
   if isolated and mode == 'exclusive' then -- it died
@@ -39,10 +40,10 @@ else
     tokens = tokens .. ';' .. marker .. '=c'
     if first_at == 0 then first_at = now end
     last_at, reason = now, 'process died while it ran this message alone'
-    marker, mode = '.', '.'
+    marker, mode, binds = '.', '.', 0
   end
 
-  if failures + crashes >= limit then
+  if failures + crashes >= limit and binds == 0 then
     verdict = 'EXHAUSTED'
     buries = true
   elseif due > now then
@@ -52,7 +53,7 @@ else
     suspect = '1'
   else
     verdict = 'RUN'
-    starts = starts + 1
+    starts, fence = starts + 1, math.max(fence + 1, floor + 1, micros)
     if asked ~= 'unmarked' then
       if marker ~= '.' then suspect = '1' end -- it is overwritten, but not forgotten
       marker, mode, since = token, asked == 'exclusive' and asked or 'shared', now

@@ -171,7 +171,7 @@ func TestMedian(t *testing.T) {
 func TestKept(t *testing.T) {
 	var k kept
 	for _, record := range []string{
-		"2 1 4 0 . 0 0 0 0 p-4 shared 1 0 4 0 .\n", "1 0 0 0 . 0 0 0 0 . . 0 0 4 0 .\n", "0 0 1 0 done 1 0 0 0 . . 0 0 4 0 .\n",
+		"2 1 4 9 0 . 0 0 0 0 0 p-4 shared 1 0 4 0 .\n", "1 0 0 0 0 . 0 0 0 0 0 . . 0 0 4 0 .\n", "0 0 1 9 0 done 1 0 0 0 0 . . 0 0 4 0 .\n",
 	} {
 		if err := k.add(record); err != nil {
 			t.Fatal(err)
@@ -180,7 +180,7 @@ func TestKept(t *testing.T) {
 	if k != (kept{Records: 3, Failures: 3, Crashes: 1, Most: 3, Open: 1}) {
 		t.Errorf("%+v", k)
 	}
-	for _, record := range []string{"many 0 0 0 . 0 0 0 0 . .", "1 many 0 0 . 0 0 0 0 . .", "1 0", ""} {
+	for _, record := range []string{"many 0 0 0 0 . 0 0 0 0 0 . .", "1 many 0 0 0 . 0 0 0 0 0 . .", "1 0", ""} {
 		if err := k.add(record); err == nil {
 			t.Errorf("%q is accepted", record)
 		}

@@ -1,0 +1,102 @@
+package consumer
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/counter"
+)
+
+// TestFence: each delivery has one fence in all its attempts in place, greater than those of the deliveries before it.
+func TestFence(t *testing.T) {
+	replay := amqp.Table{FenceHeader: time.Now().Add(time.Hour).UnixMicro()} // from a host whose clock is ahead
+	for _, tc := range []struct {
+		name    string
+		iso     Isolation
+		headers amqp.Table
+		first   func(fence int64) bool // of the first delivery
+	}{
+		{"a new message", IsolateSuspects, nil, func(f int64) bool { return f == 0 }},
+		{"a new message, not isolated", Off, nil, func(f int64) bool { return f == 0 }},
+		{"a new message, strict", Strict, nil, func(f int64) bool { return f > 0 }},
+		{"a replay", IsolateSuspects, replay, func(f int64) bool { return f == replay[FenceHeader] }},
+		{"a replay, strict", Strict, replay, func(f int64) bool { return f > replay[FenceHeader].(int64) }},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBench()
+				b.Isolation, b.Retry, b.MaxRetries = tc.iso, InPlace, 9
+				deliver := func(redelivered bool) (fences []int64) {
+					ctx, cancel := context.WithCancel(t.Context())
+					defer cancel()
+					d := b.delivery(redelivered)
+					d.Headers = tc.headers
+					_, err := b.Handle(ctx, d, func(ctx context.Context, _ amqp.Delivery) error {
+						a, _ := AttemptFrom(ctx)
+						if fences = append(fences, a.Fence); len(fences) == 3 {
+							cancel() // its session ends
+						}
+						return errBoom
+					})
+					if err != nil || len(fences) != 3 {
+						t.Fatalf("%d attempts, %v", len(fences), err)
+					}
+					if fences[1] != fences[0] || fences[2] != fences[0] {
+						t.Errorf("the attempts at one delivery have the fences %d", fences)
+					}
+					return fences
+				}
+				first, second, third := deliver(false)[0], deliver(true)[0], deliver(true)[0]
+				if !tc.first(first) || second <= first || third <= second {
+					t.Errorf("three deliveries have the fences %d, %d, %d", first, second, third)
+				}
+			})
+		})
+	}
+}
+
+// TestKeyCannotSettle: a Key that settles the delivery would settle it twice.
+func TestKeyCannotSettle(t *testing.T) {
+	b := newBench()
+	b.Key = func(d amqp.Delivery) string {
+		if err := d.Ack(false); err != ErrSettled { //nolint:errorlint // it is that very error
+			t.Errorf("the Key acked the delivery: %v", err)
+		}
+		return d.MessageId
+	}
+	if outcome, err := b.Handle(t.Context(), b.delivery(false), ok); outcome != Acked || err != nil {
+		t.Errorf("%v, %v", outcome, err)
+	}
+	b.expect(t, "ack multiple=false", "none")
+}
+
+// TestShortTTLIsRefused: a record must not expire between START and FAIL.
+func TestShortTTLIsRefused(t *testing.T) {
+	for _, tc := range []struct {
+		name              string
+		ttl               time.Duration
+		handler, consumer time.Duration
+		refused           bool
+	}{
+		{"the defaults", 0, 0, 0, false},
+		{"less than the defaults take", 28 * time.Minute, 0, 0, true},
+		{"what the defaults take", 28*time.Minute + 30*time.Second, 0, 0, false},
+		{"a minute, and a handler of 61 s", time.Minute, 61 * time.Second, 4 * time.Minute, true},
+		{"enough for it", 5*time.Minute + time.Second, 61 * time.Second, 4 * time.Minute, false},
+		{"a handler without a bound", 50 * time.Minute, -1, 0, true},
+		{"a handler without a bound, until the broker takes it back", 54 * time.Minute, -1, 0, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := newBench().Settler
+			s.Counter, s.HandlerTimeout, s.ConsumerTimeout = counter.NewMemory(&counter.Options{TTL: tc.ttl}), tc.handler, tc.consumer
+			outcome, err := s.Handle(t.Context(), newBench().delivery(false), ok)
+			if refused := err != nil; refused != tc.refused || refused && outcome != Left {
+				t.Errorf("%v, %v", outcome, err)
+			}
+		})
+	}
+}

@@ -1,0 +1,95 @@
+package counter
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// mostBytes is the promise of record.lua; 4 KiB of the 24 that a record may have are left for what is to come.
+const mostBytes = 20 * 1024
+
+// TestLargestRecord drives a message to the largest record that there is: every text as long as it may be, all notes, and as
+// many attempts as an override and a grant allow, with the longest tokens.
+func TestLargestRecord(t *testing.T) {
+	long := strings.Repeat("x", 2*MaxReason)
+	m := Message{VHost: "/", Queue: "orders", ID: "id" + long, Life: "life" + long}
+	note := Note{By: long, Why: long}
+	named := func(prefix string, i int) Attempt {
+		token := fmt.Sprintf("%s%d", prefix, i)
+		return Attempt{Message: m, Holder: long, Token: token + strings.Repeat("-", 64-len(token))}
+	}
+	for _, s := range stores(t) {
+		must := func(_ any, err error) {
+			t.Helper()
+			if err != nil {
+				t.Fatalf("%s: %v", s.name, err)
+			}
+		}
+		fail := func(prefix string, i int) Answer {
+			t.Helper()
+			answer, err := s.Fail(t.Context(), named(prefix, i), Failure{Limit: 1 << 40, Reason: long})
+			must(answer, err)
+			return answer
+		}
+		fail("before", 0)
+		must(nil, s.Pardon(t.Context(), m, note))
+		must(nil, s.SetLimit(t.Context(), m.VHost, m.Queue, Override{MaxRetries: MaxOverride, Note: note}))
+		for i := range 3 {
+			must(nil, s.Grant(t.Context(), m, Grant{Tries: MaxTries, Note: note}))
+			must(s.Start(t.Context(), named("stopped", i), Exclusive, 1<<40))
+			must(nil, s.End(t.Context(), named("stopped", i), false))
+		}
+		if got := s.look(t, m).Granted.Tries; got != MaxTries {
+			t.Errorf("%s: grants add up to %d, want %d", s.name, got, MaxTries)
+		}
+		largest, last := 0, 0
+		for i := 1; ; i++ {
+			if c, ok := s.steps.(*Counter); ok && i%10 == 0 {
+				must(s.Start(t.Context(), named("failed", i), Exclusive, 1<<40))
+				largest = max(largest, int(c.rdb.StrLen(t.Context(), c.opts.keys(m).record).Val()))
+			}
+			answer := fail("failed", i)
+			if answer.Failures != i || answer.Limit != 1001 {
+				t.Fatalf("%s: failure %d: %+v", s.name, i, answer)
+			}
+			if again := fail("failed", i); again != answer && answer.Verdict == Requeue {
+				t.Fatalf("%s: failure %d repeated: %+v, first %+v", s.name, i, again, answer)
+			}
+			if answer.Verdict == Exhausted {
+				last = i
+				break
+			}
+		}
+		if last != 1001 {
+			t.Errorf("%s: exhausted after %d attempts, want 1001", s.name, last)
+		}
+		if largest > mostBytes {
+			t.Errorf("%s: the record took %d bytes, more than %d", s.name, largest, mostBytes)
+		}
+		if _, ok := s.steps.(*Counter); ok {
+			if largest < mostBytes*9/10 {
+				t.Errorf("%s: the record took %d bytes: the test does not drive it to its largest", s.name, largest)
+			}
+			t.Logf("%s: %d bytes", s.name, largest)
+		}
+	}
+}
+
+// TestOldTokensAreForgotten: what is forgotten first is the oldest attempt, and it stays counted.
+func TestOldTokensAreForgotten(t *testing.T) {
+	m := Message{VHost: "/", Queue: "orders", ID: "1"}
+	token := func(i int) string { return fmt.Sprintf("%016d", i) } // as long as the consumer's
+	const n, kept = 1000, (tokensKept - 1) / (16 + 3)
+	for _, s := range stores(t) {
+		for i := range n {
+			if _, err := s.Fail(t.Context(), attempt(m, token(i)), Failure{Limit: 1001}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r := s.look(t, m)
+		if r.Failures != n || len(r.Tokens) != kept || r.Tokens[token(n-kept)] != Failed || r.Tokens[token(n-kept-1)] != 0 {
+			t.Errorf("%s: %d failures, %d tokens, want %d, %d", s.name, r.Failures, len(r.Tokens), n, kept)
+		}
+	}
+}
