@@ -41,6 +41,7 @@ const checkTimeout = time.Minute
 // It returns nil once ctx is done and everything is settled, and ErrUncleanStop if that could not be made sure of. It
 // returns an error at once where another session would not help: a field that is refused, ErrStuck, and, until a first
 // session has consumed, credentials, a queue or a topology that the broker or Check refuses, or a store that cannot count.
+// Credentials are refused when two dials in a row say so, for a socket that is closed in the handshake looks the same.
 // After that only ctx ends it: what is missing in the middle of a broker's restart comes back. In all sessions but the
 // first try, dead letters are held for 3 s, for a broker that has just started may drop them.
 func (c *Consumer) Run(ctx context.Context, dial func(context.Context) (*amqp.Connection, error)) error {
@@ -52,9 +53,10 @@ func (c *Consumer) Run(ctx context.Context, dial func(context.Context) (*amqp.Co
 	after := newLate()
 	defer after.close()
 	consumed := false
+	var err error
 	for try := 1; ; try++ {
-		began := time.Now()
-		err := c.runSession(ctx, dial, func(s *session) {
+		began, before := time.Now(), err
+		err = c.runSession(ctx, dial, func(s *session) {
 			s.settler.late, s.settler.buriesFrom = after, buryFrom(try, time.Now())
 			s.consuming = func() { consumed = true }
 		})
@@ -64,7 +66,7 @@ func (c *Consumer) Run(ctx context.Context, dial func(context.Context) (*amqp.Co
 			}
 			return nil
 		}
-		if errors.Is(err, ErrStuck) || !consumed && isRefused(err) {
+		if errors.Is(err, ErrStuck) || !consumed && isRefused(err, before) {
 			return err
 		}
 		if time.Since(began) > steady {
@@ -173,14 +175,11 @@ func (c *Consumer) dialled(conn *amqp.Connection, err error) (*amqp.Connection, 
 	return conn, nil
 }
 
-// isRefused reports whether the broker, the store or a check said no, as opposed to being away.
-func isRefused(err error) bool {
+// isRefused reports whether the broker, the store or a check said no, as opposed to being away; before is the error of the session
+// before.
+func isRefused(err, before error) bool {
 	var r refusal
-	if errors.As(err, &r) {
-		return true
-	}
-	var answer *amqp.Error
-	return errors.As(err, &answer) && (answer.Code == amqp.AccessRefused || answer.Code == amqp.NotAllowed)
+	return errors.As(err, &r) || dial.Refused(err, before)
 }
 
 func (c *Consumer) log() *slog.Logger {
