@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
-	"sync"
 	"syscall"
 	"time"
 
@@ -26,13 +25,6 @@ const nobodyListens = 500 * time.Millisecond
 // and left its queues to others. Until a dead-letter queue that is a quorum queue has a leader again, about a third of a second
 // after a start (3.10.8), RabbitMQ drops what a classic queue would hand over to it.
 const electing = 3 * time.Second
-
-// openTimeout is how long a broker may take to accept a consumer. A basic.consume on a quorum queue that was just recovering
-// from a kill was never answered (measured on 3.10.8), and amqp091-go waits for ever.
-const openTimeout = 10 * time.Second
-
-// checkTimeout is how long the Check may take; topology's own waits 15 s for a policy to show.
-const checkTimeout = time.Minute
 
 // Run keeps one session on the broker until ctx is done: it dials, consumes, and after a lost session dials again, after
 // about 100 ms at first and 2 s in the end, or half a second where nothing listens. Every session has a connection of its
@@ -101,10 +93,9 @@ func redialDelay(delay time.Duration, err error) time.Duration {
 func (c *Consumer) runSession(ctx context.Context, dial func(context.Context) (*amqp.Connection, error), setUp func(*session)) error {
 	conn, err := c.dialled(dialUntil(ctx, dial))
 	if conn != nil { // amqp.Dial returns it beside the error of a failed handshake
-		hangUp := sync.OnceFunc(func() { _ = conn.CloseDeadline(time.Now().Add(closeTimeout)) })
-		defer hangUp()
+		defer func() { _ = conn.CloseDeadline(time.Now().Add(closeTimeout)) }()
 		if err == nil {
-			err = c.onConnection(ctx, conn, hangUp, setUp)
+			err = c.onConnection(ctx, conn, setUp)
 		}
 	}
 	return err
@@ -135,31 +126,17 @@ func dialUntil(ctx context.Context, dial func(context.Context) (*amqp.Connection
 	return nil, ctx.Err()
 }
 
-// onConnection is Consume, with a bound on each exchange that the broker may leave unanswered.
-func (c *Consumer) onConnection(ctx context.Context, conn *amqp.Connection, hangUp func(), setUp func(*session)) error {
+// onConnection is Consume, with a session that was set up so.
+func (c *Consumer) onConnection(ctx context.Context, conn *amqp.Connection, setUp func(*session)) error {
 	s, err := c.prepared(conn)
 	if err != nil {
 		return err
 	}
 	setUp(s)
-	checked := unless(ctx, checkTimeout, hangUp)
-	err = s.check(ctx, conn)
-	checked()
-	if err != nil {
+	if err := s.checked(ctx, conn); err != nil {
 		return err
 	}
-	accepted := unless(ctx, openTimeout, hangUp)
-	defer accepted()
-	consuming := s.consuming
-	s.consuming = func() { accepted(); consuming() }
 	return s.consume(ctx, conn)
-}
-
-// unless calls f when ctx is done or d is over, unless what it returns is called before.
-func unless(ctx context.Context, d time.Duration, f func()) (stop func()) {
-	ctx, cancel := context.WithTimeout(ctx, d)
-	unwatch := context.AfterFunc(ctx, f)
-	return func() { unwatch(); cancel() }
 }
 
 func (c *Consumer) dialled(conn *amqp.Connection, err error) (*amqp.Connection, error) {

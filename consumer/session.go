@@ -109,7 +109,10 @@ func (s *session) refusedBy(conn *amqp.Connection, err error) error {
 
 // consume opens a channel and serves its deliveries until the session ends.
 func (s *session) consume(ctx context.Context, conn *amqp.Connection) error {
-	l, err := s.open(conn)
+	l, err := answered(ctx, openTimeout, func() (*link, error) { return s.open(conn) }, func(l *link) { _ = l.channel.Close() })
+	if errors.Is(err, errUnanswered) {
+		return fmt.Errorf("consumer: queue %q: beginning to consume: %w", s.Queue, err)
+	}
 	if err != nil {
 		return err
 	}
