@@ -64,7 +64,8 @@ type attempt struct {
 	marked  bool           // START let this run go ahead, or may have: its reply was lost
 	slot    bool           // one of the slots is taken
 	answer  counter.Answer // of the last step
-	failure error          // of the last run
+	failure error          // of the last run, for the Observer
+	said    plain          // the same
 	cause   Cause
 	outcome Outcome
 	err     error

@@ -115,6 +115,7 @@ type run struct {
 	fence           int64
 
 	err  error // what the handler returned, once done is closed
+	said plain // the same
 	done chan struct{}
 }
 
@@ -143,9 +144,11 @@ func (s *Settler) run(live context.Context, a *attempt, h Handler) {
 	defer cancel()
 	r.Context = ctx
 	began := time.Now()
-	a.failure = s.call(r) //nolint:contextcheck // it is one, of live
+	a.said, a.failure = s.call(r) //nolint:contextcheck // it is one, of live
 	a.ran = time.Since(began)
-	a.cause = causeOf(ctx, a.failure)
+	if a.failure != nil {
+		a.cause = a.said.causeOf(ctx)
+	}
 }
 
 // judge decides what the end of a run calls for.
@@ -168,48 +171,40 @@ func (a *attempt) shown() amqp.Delivery {
 
 // call runs the handler in a goroutine of its own, so that one which ignores its context can be left behind. It returns
 // errAbandoned then, wrapped around the reason for the cancellation.
-func (s *Settler) call(r *run) error {
+func (s *Settler) call(r *run) (plain, error) {
 	go r.call()
 	select {
 	case <-r.done:
-		return r.err
+		return r.said, r.err
 	case <-r.Done():
 	}
 	patience := time.NewTimer(abandonAfter)
 	defer patience.Stop()
 	select {
 	case <-r.done:
-		return r.err
+		return r.said, r.err
 	case <-patience.C:
 		s.stuck.Add(1)
 		go func() {
 			<-r.done
 			s.stuck.Add(-1)
 		}()
-		return fmt.Errorf("%w: %w", context.Cause(r), errAbandoned)
+		err := fmt.Errorf("%w: %w", context.Cause(r), errAbandoned)
+		return plain{text: err.Error()}, err
 	}
 }
 
 func (r *run) call() {
-	r.err = errGoexit
+	defer close(r.done)
+	r.err, r.said = errGoexit, plain{text: errGoexit.Error()}
 	defer func() {
 		if v := recover(); v != nil {
-			r.err = &PanicError{Value: v, Stack: debug.Stack()}
+			r.err, r.said = panicked(v, debug.Stack())
 		}
-		close(r.done)
 	}()
-	r.err = speaking(r.handler(r, r.delivery))
-}
-
-// speaking returns err after asking it for all that will be asked of it later, so that an error which panics, like a nil
-// pointer of an error type, does it where a handler may panic.
-func speaking(err error) error {
-	if err != nil {
-		_ = reasonOf(err)
-		_, _ = retryAfter(err)
-		_ = causeOf(context.Background(), err)
-	}
-	return err
+	err := r.handler(r, r.delivery)
+	said := plainOf(err) // an error that panics, like a nil pointer of an error type, does it where a handler may panic
+	r.err, r.said = err, said
 }
 
 var (
