@@ -65,7 +65,7 @@ type attempt struct {
 	slot    bool           // one of the slots is taken
 	answer  counter.Answer // of the last step
 	failure error          // of the last run, for the Observer
-	said    plain          // the same
+	said    *plain         // the same; nil if it did not fail
 	cause   Cause
 	outcome Outcome
 	err     error

@@ -10,6 +10,7 @@ import (
 // plain is all that is decided by and recorded of the error of a run. The error belongs to the user: any method of it may panic,
 // or end its goroutine. So it is asked once, where that ends no more than the run.
 type plain struct {
+	err      error         // as the Observer gets it
 	text     string        // for the record: of a panic also where it came from
 	rejected bool          // wrapped by Reject
 	panicked bool          // a PanicError
@@ -17,15 +18,17 @@ type plain struct {
 	wait     time.Duration // if it waits
 }
 
-// plainOf asks err for all that is decided by it, and for what an Observer may ask.
-func plainOf(err error) plain {
+var endedGoroutine = plainOf(errGoexit)
+
+// plainOf asks err for all that is decided by it, and for what an Observer may ask; nil for nil.
+func plainOf(err error) *plain {
 	if err == nil {
-		return plain{}
+		return nil
 	}
 	var p *PanicError
 	var r *rejection
 	var d *delayed
-	said := plain{text: err.Error(), rejected: errors.As(err, &r), panicked: errors.As(err, &p), waits: errors.As(err, &d)}
+	said := &plain{err: err, text: err.Error(), rejected: errors.As(err, &r), panicked: errors.As(err, &p), waits: errors.As(err, &d)}
 	if said.panicked {
 		said.text += "\n" + origin(string(p.Stack))
 	}
@@ -37,14 +40,14 @@ func plainOf(err error) plain {
 }
 
 // panicked makes a failure of what was given to panic. A value that cannot be asked is not passed on as an error.
-func panicked(v any, stack []byte) (*PanicError, plain) {
+func panicked(v any, stack []byte) *plain {
 	e := &PanicError{Value: v, Stack: stack, text: "panic: " + textOf(v)}
-	said := plain{text: e.text + "\n" + origin(string(stack)), panicked: true}
-	asked := apart(func() { said = plainOf(e) })
-	if !asked {
-		e = &PanicError{Value: v, Stack: stack, text: e.text, opaque: true}
+	var said *plain
+	if apart(func() { said = plainOf(e) }) {
+		return said
 	}
-	return e, said
+	e = &PanicError{Value: v, Stack: stack, text: e.text, opaque: true}
+	return plainOf(e)
 }
 
 // textOf is what fmt prints of v, if v's methods let it.
@@ -68,7 +71,7 @@ func apart(f func()) (returned bool) {
 }
 
 // causeOf is why a run failed that ctx was the context of.
-func (p plain) causeOf(ctx context.Context) Cause {
+func (p *plain) causeOf(ctx context.Context) Cause {
 	switch {
 	case p.panicked:
 		return Panicked

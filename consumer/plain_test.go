@@ -130,12 +130,11 @@ func TestPanicWithSteering(t *testing.T) {
 
 // TestPanicErrorKeepsItsError: an Observer finds the error of a panic that can be asked.
 func TestPanicErrorKeepsItsError(t *testing.T) {
-	e, said := panicked(fmt.Errorf("x: %w", errBoom), []byte("stack"))
-	if !errors.Is(e, errBoom) || e.Error() != "panic: x: boom" || !said.panicked {
+	said := panicked(fmt.Errorf("x: %w", errBoom), []byte("stack"))
+	if e := said.err; !errors.Is(e, errBoom) || e.Error() != "panic: x: boom" || !said.panicked {
 		t.Errorf("%v, %+v", e, said)
 	}
-	e, _ = panicked(&hostile{"As", "panics"}, nil)
-	if errors.Is(e, errBoom) || e.Error() != "panic: hostile" {
+	if e := panicked(&hostile{"As", "panics"}, nil).err; errors.Is(e, errBoom) || e.Error() != "panic: hostile" {
 		t.Errorf("%v is asked again", e)
 	}
 	if own := (&PanicError{Value: errBoom}); !errors.Is(own, errBoom) || own.Error() != "panic: boom" {

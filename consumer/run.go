@@ -114,8 +114,7 @@ type run struct {
 	number, last    int
 	fence           int64
 
-	err  error // what the handler returned, once done is closed
-	said plain // the same
+	said *plain // how the handler failed, once done is closed; nil: it did not
 	done chan struct{}
 }
 
@@ -144,10 +143,10 @@ func (s *Settler) run(live context.Context, a *attempt, h Handler) {
 	defer cancel()
 	r.Context = ctx
 	began := time.Now()
-	a.said, a.failure = s.call(r) //nolint:contextcheck // it is one, of live
+	a.said = s.call(r) //nolint:contextcheck // it is one, of live
 	a.ran = time.Since(began)
-	if a.failure != nil {
-		a.cause = a.said.causeOf(ctx)
+	if a.said != nil {
+		a.failure, a.cause = a.said.err, a.said.causeOf(ctx)
 	}
 }
 
@@ -171,18 +170,18 @@ func (a *attempt) shown() amqp.Delivery {
 
 // call runs the handler in a goroutine of its own, so that one which ignores its context can be left behind. It returns
 // errAbandoned then, wrapped around the reason for the cancellation.
-func (s *Settler) call(r *run) (plain, error) {
+func (s *Settler) call(r *run) *plain {
 	go r.call()
 	select {
 	case <-r.done:
-		return r.said, r.err
+		return r.said
 	case <-r.Done():
 	}
 	patience := time.NewTimer(abandonAfter)
 	defer patience.Stop()
 	select {
 	case <-r.done:
-		return r.said, r.err
+		return r.said
 	case <-patience.C:
 		s.stuck.Add(1)
 		go func() {
@@ -190,21 +189,21 @@ func (s *Settler) call(r *run) (plain, error) {
 			s.stuck.Add(-1)
 		}()
 		err := fmt.Errorf("%w: %w", context.Cause(r), errAbandoned)
-		return plain{text: err.Error()}, err
+		return &plain{err: err, text: err.Error()}
 	}
 }
 
 func (r *run) call() {
 	defer close(r.done)
-	r.err, r.said = errGoexit, plain{text: errGoexit.Error()}
+	r.said = endedGoroutine
 	defer func() {
 		if v := recover(); v != nil {
-			r.err, r.said = panicked(v, debug.Stack())
+			r.said = panicked(v, debug.Stack())
 		}
 	}()
 	err := r.handler(r, r.delivery)
 	said := plainOf(err) // an error that panics, like a nil pointer of an error type, does it where a handler may panic
-	r.err, r.said = err, said
+	r.said = said
 }
 
 var (
