@@ -46,11 +46,13 @@ func (c *Consumer) Run(ctx context.Context, dial func(context.Context) (*amqp.Co
 	defer after.close()
 	consumed := false
 	var err error
+	var care care
 	for try := 1; ; try++ {
 		began, before := time.Now(), err
 		err = c.runSession(ctx, dial, func(s *session) {
 			s.settler.late, s.settler.buriesFrom = after, buryFrom(try, time.Now())
 			s.consuming = func() { consumed = true }
+			care.setUp(s)
 		})
 		if ctx.Err() != nil {
 			if errors.Is(err, ErrUncleanStop) {
@@ -61,6 +63,7 @@ func (c *Consumer) Run(ctx context.Context, dial func(context.Context) (*amqp.Co
 		if errors.Is(err, ErrStuck) || !consumed && isRefused(err, before) {
 			return err
 		}
+		care.learn(err)
 		if time.Since(began) > steady {
 			delays.Reset()
 		}
