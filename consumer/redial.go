@@ -68,7 +68,7 @@ func (c *Consumer) Run(ctx context.Context, dial func(context.Context) (*amqp.Co
 			delays.Reset()
 		}
 		delay := redialDelay(delays.NextBackOff(), err)
-		c.log().Warn("session ended; another follows", "queue", c.Queue, "in", delay, "error", err)
+		c.log().Log(ctx, levelOf(err), "session ended; another follows", "queue", c.Queue, "in", delay, "error", err)
 		if !pause(ctx, delay) {
 			return nil
 		}

@@ -55,6 +55,7 @@ type session struct {
 	last     string    // id of the last of them
 	careful  bool      // an undecodable message may be in the queue
 	began    time.Time // if careful
+	wrong    string    // with the undecodable message that ended it
 }
 
 func newSession(c Consumer, settler *Settler) *session {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"time"
 
@@ -47,17 +48,21 @@ func (s *session) ended(why error, says *amqp.Error) error {
 	if wrong == "" {
 		return fmt.Errorf("consumer: queue %q: %w: %w", s.Queue, why, says)
 	}
+	s.wrong = wrong
 	return fmt.Errorf("%w: queue %q: %s; %s: %w: %w; %s%s", ErrUndecodable, s.Queue, wrong, s.position(), why, says, fix, takeOut)
 }
 
 // takeOut is tried on 4.3: the management API decodes what amqp091-go does not.
 const takeOut = "take it out: stop the consumers, and in the management UI use Get messages with Reject requeue false; a quorum queue dead-letters it by itself at its delivery limit"
 
-// position says where in the queue a message is that could not be decoded. Its id was not read.
+// position says where in the queue a message is that could not be decoded. Its id was not read, and amqp091-go drops what it has
+// not handed over of those before it, so only a prefetch of one tells it exactly.
 func (s *session) position() string {
 	switch {
-	case s.received == 0:
+	case s.received == 0 && s.Prefetch == 1:
 		return "it is at the head of the queue"
+	case s.received == 0:
+		return fmt.Sprintf("it is among the first %d of the queue", s.Prefetch)
 	case s.last == "":
 		return "it came after a message without an id"
 	}
@@ -94,7 +99,6 @@ type undecodableNotes interface {
 
 // report tells of an undecodable message that ended the session. A store that is away is told by the next session.
 func (s *session) report(ctx context.Context, err error) {
-	s.settler.Logger.Error("a message cannot be decoded and ended the session; Run prefetches one until it is gone", "queue", s.Queue, "after", s.last, "error", err)
 	if s.settler.Observer != nil {
 		e := Event{Decision: Undecodable, VHost: s.settler.VHost, Queue: s.Queue, Err: err}
 		s.settler.guard("Observer", func() { s.settler.Observer.Observe(context.WithoutCancel(ctx), e) })
@@ -105,7 +109,7 @@ func (s *session) report(ctx context.Context, err error) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stepTimeout)
 	defer cancel()
-	note := counter.Undecodable{Holder: s.settler.Holder, After: s.last, Error: err.Error()}
+	note := counter.Undecodable{Holder: s.settler.Holder, After: s.last, Error: s.wrong}
 	if err := notes.NoteUndecodable(ctx, s.settler.VHost, s.Queue, note); err != nil {
 		s.settler.Logger.Warn("the store did not note the undecodable message", "queue", s.Queue, "error", err)
 	}
@@ -135,4 +139,12 @@ func (c *care) learn(err error) {
 	case errors.Is(err, errPassed):
 		c.careful = false
 	}
+}
+
+// levelOf is that of the log line about the end of a session: with an undecodable message an operator has to do something.
+func levelOf(err error) slog.Level {
+	if errors.Is(err, ErrUndecodable) {
+		return slog.LevelError
+	}
+	return slog.LevelWarn
 }

@@ -131,3 +131,16 @@ func TestCareEnds(t *testing.T) {
 		}
 	})
 }
+
+func TestPositionOfAnUndecodable(t *testing.T) {
+	for want, s := range map[string]*session{
+		"it is at the head of the queue":        {Consumer: Consumer{Prefetch: 1}},
+		"it is among the first 10 of the queue": {Consumer: Consumer{Prefetch: 10}},
+		`it came after message "m2"`:            {Consumer: Consumer{Prefetch: 10}, received: 2, last: "m2"},
+		"it came after a message without an id": {Consumer: Consumer{Prefetch: 1}, received: 2},
+	} {
+		if got := s.position(); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}

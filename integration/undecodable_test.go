@@ -176,6 +176,7 @@ func rejectHead(t *testing.T, queue, id string) {
 	body := `{"count":1,"ackmode":"reject_requeue_false","encoding":"auto","truncate":100}`
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, api, strings.NewReader(body))
 	need(t, err)
+	request.Close = true
 	answer, err := http.DefaultClient.Do(request)
 	need(t, err)
 	defer answer.Body.Close()

@@ -49,7 +49,11 @@ func (u *undecodable) text(now time.Time) []row {
 	if u == nil {
 		return nil
 	}
-	return []row{{"undecoded  " + u.seen(now) + "; strikes doctor says what to do", rowAlarm}}
+	kind := rowAlarm
+	if now.Sub(u.Last) > stillThere {
+		kind = rowPlain
+	}
+	return []row{{"undecoded  " + u.seen(now) + "; strikes doctor says what to do", kind}}
 }
 
 // finding is that of the doctor.
