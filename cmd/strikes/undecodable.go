@@ -90,11 +90,18 @@ func rejectHead(vhost, queue, api string) string {
 		user, u.Scheme, u.Host, url.PathEscape(vhost), url.PathEscape(queue))
 }
 
-// undecodable is a finding about a queue if the store knows of one. A store that does not answer is a finding of its own.
+// undecodable is a finding about a queue if the store knows of one. A store that does not answer is a finding of its own, and is
+// not asked about the next queue.
 func (r *rounds) undecodable(ctx context.Context, queue string) []finding {
+	if r.notes == nil {
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	u, err := undecodableIn(ctx, r.notes, r.report.vhost, queue)
+	if err != nil {
+		r.notes = nil
+	}
 	if u == nil || err != nil {
 		return nil
 	}
