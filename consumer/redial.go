@@ -35,7 +35,8 @@ const electing = 3 * time.Second
 // session has consumed, credentials, a queue or a topology that the broker or Check refuses, or a store that cannot count.
 // Credentials are refused when two dials in a row say so, for a socket that is closed in the handshake looks the same.
 // After that only ctx ends it: what is missing in the middle of a broker's restart comes back. In all sessions but the
-// first try, dead letters are held for 3 s, for a broker that has just started may drop them.
+// first try, dead letters are held for 3 s, for a broker that has just started may drop them. After a session that ended with
+// ErrUndecodable the next ones prefetch one, until one has lasted 10 s and receives another message.
 func (c *Consumer) Run(ctx context.Context, dial func(context.Context) (*amqp.Connection, error)) error {
 	if dial == nil {
 		return fmt.Errorf("consumer: queue %q: dial is nil: it opens a connection for each session", c.Queue)
