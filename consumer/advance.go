@@ -172,13 +172,13 @@ func (s *Settler) closed(a *attempt) {
 
 // failureOf is the charge for a run. The backoff is what the handler asked for, else what the charges call for.
 func (s *Settler) failureOf(a *attempt) counter.Failure {
-	f := counter.Failure{Reason: reasonOf(a.failure)}
+	f := counter.Failure{Reason: a.said.text}
 	if a.cause == Rejected {
 		return f
 	}
 	f.Limit = s.limit()
-	if d, ok := retryAfter(a.failure); ok {
-		f.Wait = max(d, 0)
+	if a.said.waits {
+		f.Wait = max(a.said.wait, 0)
 	} else {
 		charges := a.answer.Charges() + 1
 		f.Wait = DefaultBackoff(charges)
@@ -191,7 +191,7 @@ func (s *Settler) failureOf(a *attempt) counter.Failure {
 func (s *Settler) guard(name string, call func()) {
 	defer func() {
 		if v := recover(); v != nil {
-			s.Logger.Error(name+" panicked", "queue", s.Queue, "panic", v, "stack", string(debug.Stack()))
+			s.Logger.Error(name+" panicked", "queue", s.Queue, "panic", textOf(v), "stack", string(debug.Stack()))
 		}
 	}()
 	call()

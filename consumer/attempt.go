@@ -80,7 +80,8 @@ type attempt struct {
 	slot    bool           // one of the slots is taken
 	locked  bool           // it holds the isolation lock, all of it
 	answer  counter.Answer // of the last step
-	failure error          // of the last run
+	failure error          // of the last run, for the Observer
+	said    *plain         // the same; nil if it did not fail
 	cause   Cause
 	outcome Outcome
 	err     error

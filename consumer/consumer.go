@@ -113,16 +113,10 @@ type Consumer struct {
 // (amqp.Config.Recovery) is refused: it keeps its channels and restarts their delivery tags, so that a late ack settles
 // another message.
 //
-// While the broker owes the answer that begins the session only the end of conn ends Consume. Run sees to that.
+// It also returns an error if the broker does not answer what begins the session: the Check for a minute, the rest for 10 s, and
+// either for 1 s once ctx is done. The request cannot be taken back: its goroutine ends with the answer or with conn, so close conn.
 func (c *Consumer) Consume(ctx context.Context, conn *amqp.Connection) error {
-	run, err := c.prepared(conn)
-	if err != nil {
-		return err
-	}
-	if err := run.check(ctx, conn); err != nil {
-		return err
-	}
-	return run.consume(ctx, conn)
+	return c.onConnection(ctx, conn, func(*session) {})
 }
 
 // refusal is an error that another session would meet as well.
@@ -216,6 +210,18 @@ func (c *Consumer) defaultPrefetch() int {
 // storeChecker is a Counter that can tell beforehand what is wrong with its store.
 type storeChecker interface {
 	Check(ctx context.Context) (warnings []string, err error)
+}
+
+// checked is check, within its time.
+func (s *session) checked(ctx context.Context, conn *amqp.Connection) error {
+	during, cancel := context.WithCancel(ctx)
+	defer cancel()
+	check := func() (struct{}, error) { return struct{}{}, s.check(during, conn) }
+	_, err := answered(ctx, checkTimeout, check, func(struct{}) {})
+	if errors.Is(err, errUnanswered) {
+		return fmt.Errorf("consumer: queue %q: checking the topology: %w", s.Queue, err)
+	}
+	return err
 }
 
 // check refuses a store or a topology that would lose messages or counts. A store that is away is no reason to refuse:

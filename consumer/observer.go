@@ -25,6 +25,9 @@ const (
 	Isolate    Decision = "isolate"     // the message may have killed a process: it will run alone
 	Hold       Decision = "hold"        // the store did not answer, or the dead-letter route is broken: the delivery is held, or given up if it was held too long
 	Leave      Decision = "leave"       // not settled: it returns to the queue with its session
+
+	// Undecodable is about no delivery: a message that the client cannot decode ended the session. Err says where it is.
+	Undecodable Decision = "undecodable"
 )
 
 // Event is one decision. ID and Err come from messages and handlers: they may hold control characters.

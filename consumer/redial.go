@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
-	"sync"
 	"syscall"
 	"time"
 
@@ -27,13 +26,6 @@ const nobodyListens = 500 * time.Millisecond
 // after a start (3.10.8), RabbitMQ drops what a classic queue would hand over to it.
 const electing = 3 * time.Second
 
-// openTimeout is how long a broker may take to accept a consumer. A basic.consume on a quorum queue that was just recovering
-// from a kill was never answered (measured on 3.10.8), and amqp091-go waits for ever.
-const openTimeout = 10 * time.Second
-
-// checkTimeout is how long the Check may take; topology's own waits 15 s for a policy to show.
-const checkTimeout = time.Minute
-
 // Run keeps one session on the broker until ctx is done: it dials, consumes, and after a lost session dials again, after
 // about 100 ms at first and 2 s in the end, or half a second where nothing listens. Every session has a connection of its
 // own, which Run closes.
@@ -41,8 +33,10 @@ const checkTimeout = time.Minute
 // It returns nil once ctx is done and everything is settled, and ErrUncleanStop if that could not be made sure of. It
 // returns an error at once where another session would not help: a field that is refused, ErrStuck, and, until a first
 // session has consumed, credentials, a queue or a topology that the broker or Check refuses, or a store that cannot count.
+// Credentials are refused when two dials in a row say so, for a socket that is closed in the handshake looks the same.
 // After that only ctx ends it: what is missing in the middle of a broker's restart comes back. In all sessions but the
-// first try, dead letters are held for 3 s, for a broker that has just started may drop them.
+// first try, dead letters are held for 3 s, for a broker that has just started may drop them. After a session that ended with
+// ErrUndecodable the next ones prefetch one, until one has lasted 10 s and receives another message.
 func (c *Consumer) Run(ctx context.Context, dial func(context.Context) (*amqp.Connection, error)) error {
 	if dial == nil {
 		return fmt.Errorf("consumer: queue %q: dial is nil: it opens a connection for each session", c.Queue)
@@ -52,11 +46,14 @@ func (c *Consumer) Run(ctx context.Context, dial func(context.Context) (*amqp.Co
 	after := newLate()
 	defer after.close()
 	consumed := false
+	var err error
+	var care care
 	for try := 1; ; try++ {
-		began := time.Now()
-		err := c.runSession(ctx, dial, func(s *session) {
+		began, before := time.Now(), err
+		err = c.runSession(ctx, dial, func(s *session) {
 			s.settler.late, s.settler.buriesFrom = after, buryFrom(try, time.Now())
 			s.consuming = func() { consumed = true }
+			care.setUp(s)
 		})
 		if ctx.Err() != nil {
 			if errors.Is(err, ErrUncleanStop) {
@@ -64,14 +61,15 @@ func (c *Consumer) Run(ctx context.Context, dial func(context.Context) (*amqp.Co
 			}
 			return nil
 		}
-		if errors.Is(err, ErrStuck) || !consumed && isRefused(err) {
+		if errors.Is(err, ErrStuck) || !consumed && isRefused(err, before) {
 			return err
 		}
+		care.learn(err)
 		if time.Since(began) > steady {
 			delays.Reset()
 		}
 		delay := redialDelay(delays.NextBackOff(), err)
-		c.log().Warn("session ended; another follows", "queue", c.Queue, "in", delay, "error", err)
+		c.log().Log(ctx, levelOf(err), "session ended; another follows", "queue", c.Queue, "in", delay, "error", err)
 		if !pause(ctx, delay) {
 			return nil
 		}
@@ -99,10 +97,9 @@ func redialDelay(delay time.Duration, err error) time.Duration {
 func (c *Consumer) runSession(ctx context.Context, dial func(context.Context) (*amqp.Connection, error), setUp func(*session)) error {
 	conn, err := c.dialled(dialUntil(ctx, dial))
 	if conn != nil { // amqp.Dial returns it beside the error of a failed handshake
-		hangUp := sync.OnceFunc(func() { _ = conn.CloseDeadline(time.Now().Add(closeTimeout)) })
-		defer hangUp()
+		defer func() { _ = conn.CloseDeadline(time.Now().Add(closeTimeout)) }()
 		if err == nil {
-			err = c.onConnection(ctx, conn, hangUp, setUp)
+			err = c.onConnection(ctx, conn, setUp)
 		}
 	}
 	return err
@@ -133,31 +130,17 @@ func dialUntil(ctx context.Context, dial func(context.Context) (*amqp.Connection
 	return nil, ctx.Err()
 }
 
-// onConnection is Consume, with a bound on each exchange that the broker may leave unanswered.
-func (c *Consumer) onConnection(ctx context.Context, conn *amqp.Connection, hangUp func(), setUp func(*session)) error {
+// onConnection is Consume, with a session that was set up so.
+func (c *Consumer) onConnection(ctx context.Context, conn *amqp.Connection, setUp func(*session)) error {
 	s, err := c.prepared(conn)
 	if err != nil {
 		return err
 	}
 	setUp(s)
-	checked := unless(ctx, checkTimeout, hangUp)
-	err = s.check(ctx, conn)
-	checked()
-	if err != nil {
+	if err := s.checked(ctx, conn); err != nil {
 		return err
 	}
-	accepted := unless(ctx, openTimeout, hangUp)
-	defer accepted()
-	consuming := s.consuming
-	s.consuming = func() { accepted(); consuming() }
 	return s.consume(ctx, conn)
-}
-
-// unless calls f when ctx is done or d is over, unless what it returns is called before.
-func unless(ctx context.Context, d time.Duration, f func()) (stop func()) {
-	ctx, cancel := context.WithTimeout(ctx, d)
-	unwatch := context.AfterFunc(ctx, f)
-	return func() { unwatch(); cancel() }
 }
 
 func (c *Consumer) dialled(conn *amqp.Connection, err error) (*amqp.Connection, error) {
@@ -173,14 +156,11 @@ func (c *Consumer) dialled(conn *amqp.Connection, err error) (*amqp.Connection, 
 	return conn, nil
 }
 
-// isRefused reports whether the broker, the store or a check said no, as opposed to being away.
-func isRefused(err error) bool {
+// isRefused reports whether the broker, the store or a check said no, as opposed to being away; before is the error of the session
+// before.
+func isRefused(err, before error) bool {
 	var r refusal
-	if errors.As(err, &r) {
-		return true
-	}
-	var answer *amqp.Error
-	return errors.As(err, &answer) && (answer.Code == amqp.AccessRefused || answer.Code == amqp.NotAllowed)
+	return errors.As(err, &r) || dial.Refused(err, before)
 }
 
 func (c *Consumer) log() *slog.Logger {

@@ -41,6 +41,38 @@ func TestRunReturnsWhatAnotherDialWouldMeet(t *testing.T) {
 	}
 }
 
+// TestRunOutlivesASocketClosedInTheHandshake: amqp091-go reports it as a wrong password.
+func TestRunOutlivesASocketClosedInTheHandshake(t *testing.T) {
+	down := errors.New("the broker is starting")
+	for name, tc := range map[string]struct {
+		errs  []error // of the dials; the last repeats
+		dials int     // when Run gives up; 0: it does not
+	}{
+		"closed once":             {[]error{amqp.ErrCredentials, down}, 0},
+		"closed now and then":     {[]error{amqp.ErrCredentials, down, amqp.ErrCredentials, down}, 0},
+		"no virtual host, once":   {[]error{amqp.ErrVhost, down}, 0},
+		"a wrong password":        {[]error{amqp.ErrCredentials}, 2},
+		"later, a wrong password": {[]error{down, amqp.ErrCredentials}, 3},
+		"the broker refuses":      {[]error{&amqp.Error{Code: amqp.AccessRefused, Server: true}}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, stop := context.WithCancel(t.Context())
+				dials := 0
+				err := minimal().Run(ctx, func(context.Context) (*amqp.Connection, error) {
+					if dials++; dials == 10 {
+						stop()
+					}
+					return nil, tc.errs[min(dials, len(tc.errs))-1]
+				})
+				if gaveUp := err != nil; gaveUp != (tc.dials > 0) || gaveUp && dials != tc.dials {
+					t.Errorf("Run: %v after %d dials", err, dials)
+				}
+			})
+		})
+	}
+}
+
 func TestRunDialsAgain(t *testing.T) {
 	refused := &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
 	for _, tc := range []struct {

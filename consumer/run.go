@@ -87,7 +87,7 @@ type run struct {
 	number, last    int
 	fence           int64
 
-	err  error // what the handler returned, once done is closed
+	said *plain // how the handler failed, once done is closed; nil: it did not
 	done chan struct{}
 }
 
@@ -116,9 +116,11 @@ func (s *Settler) run(live context.Context, a *attempt, h Handler) {
 	defer cancel()
 	r.Context = ctx
 	began := time.Now()
-	a.failure = s.call(r) //nolint:contextcheck // it is one, of live
+	a.said = s.call(r) //nolint:contextcheck // it is one, of live
 	a.ran = time.Since(began)
-	a.cause = causeOf(ctx, a.failure)
+	if a.said != nil {
+		a.failure, a.cause = a.said.err, a.said.causeOf(ctx)
+	}
 }
 
 // judge decides what the end of a run calls for.
@@ -141,18 +143,18 @@ func (a *attempt) shown() amqp.Delivery {
 
 // call runs the handler in a goroutine of its own, so that one which ignores its context can be left behind. It returns
 // errAbandoned then, wrapped around the reason for the cancellation.
-func (s *Settler) call(r *run) error {
+func (s *Settler) call(r *run) *plain {
 	go r.call()
 	select {
 	case <-r.done:
-		return r.err
+		return r.said
 	case <-r.Done():
 	}
 	patience := time.NewTimer(abandonAfter)
 	defer patience.Stop()
 	select {
 	case <-r.done:
-		return r.err
+		return r.said
 	case <-patience.C:
 		abandoned := &s.isolation.abandoned
 		abandoned.Add(1)
@@ -160,30 +162,22 @@ func (s *Settler) call(r *run) error {
 			<-r.done
 			abandoned.Add(-1)
 		}()
-		return fmt.Errorf("%w: %w", context.Cause(r), errAbandoned)
+		err := fmt.Errorf("%w: %w", context.Cause(r), errAbandoned)
+		return &plain{err: err, text: err.Error()}
 	}
 }
 
 func (r *run) call() {
-	r.err = errGoexit
+	defer close(r.done)
+	r.said = endedGoroutine
 	defer func() {
 		if v := recover(); v != nil {
-			r.err = &PanicError{Value: v, Stack: debug.Stack()}
+			r.said = panicked(v, debug.Stack())
 		}
-		close(r.done)
 	}()
-	r.err = speaking(r.handler(r, r.delivery))
-}
-
-// speaking returns err after asking it for all that will be asked of it later, so that an error which panics, like a nil
-// pointer of an error type, does it where a handler may panic.
-func speaking(err error) error {
-	if err != nil {
-		_ = reasonOf(err)
-		_, _ = retryAfter(err)
-		_ = causeOf(context.Background(), err)
-	}
-	return err
+	err := r.handler(r, r.delivery)
+	said := plainOf(err) // an error that panics, like a nil pointer of an error type, does it where a handler may panic
+	r.said = said
 }
 
 var (

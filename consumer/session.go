@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
@@ -51,6 +50,12 @@ type session struct {
 	ready  chan *attempt  // may run as soon as a worker is free; there is room for every delivery that is unsettled
 	tasks  sync.WaitGroup // deliveries that are not done with
 	failed chan error     // the first error that ends the session from within
+
+	received int       // deliveries so far
+	last     string    // id of the last of them
+	careful  bool      // an undecodable message may be in the queue
+	began    time.Time // if careful
+	wrong    string    // with the undecodable message that ended it
 }
 
 func newSession(c Consumer, settler *Settler) *session {
@@ -109,11 +114,23 @@ func (s *session) refusedBy(conn *amqp.Connection, err error) error {
 
 // consume opens a channel and serves its deliveries until the session ends.
 func (s *session) consume(ctx context.Context, conn *amqp.Connection) error {
-	l, err := s.open(conn)
+	l, err := answered(ctx, openTimeout, func() (*link, error) { return s.open(conn) }, func(l *link) { _ = l.channel.Close() })
+	if errors.Is(err, errUnanswered) {
+		return fmt.Errorf("consumer: queue %q: beginning to consume: %w", s.Queue, err)
+	}
 	if err != nil {
 		return err
 	}
-	return s.serve(ctx, l)
+	return s.ofLink(ctx, l)
+}
+
+// ofLink serves the deliveries of a channel, and tells others what they have to know of its end.
+func (s *session) ofLink(ctx context.Context, l *link) error {
+	err := s.serve(ctx, l)
+	if errors.Is(err, ErrUndecodable) {
+		s.report(ctx, err)
+	}
+	return err
 }
 
 func (s *session) serve(ctx context.Context, l *link) error {
@@ -166,7 +183,7 @@ func (s *session) receive(ctx, stop context.Context, l *link) error {
 		case <-ctx.Done():
 			return nil
 		case err := <-s.failed:
-			return err
+			return s.really(l, err)
 		case _, ok := <-l.cancelled:
 			if ok {
 				return s.ended(errCancelled, nil)
@@ -181,25 +198,19 @@ func (s *session) receive(ctx, stop context.Context, l *link) error {
 				deliveries = nil
 				continue
 			}
+			if s.passed() {
+				return errPassed
+			}
 			s.take(stop, d)
 		}
 	}
-}
-
-func (s *session) ended(why error, says *amqp.Error) error {
-	if says == nil {
-		return fmt.Errorf("consumer: queue %q: %w", s.Queue, why)
-	}
-	if strings.Contains(says.Reason, amqp.ErrFrameTooLarge.Reason) {
-		return fmt.Errorf("consumer: queue %q: %w: %w: the headers of a message have outgrown a frame, so that nobody can receive it: raise frame_max in the broker's configuration, or take it out of the queue there", s.Queue, why, says)
-	}
-	return fmt.Errorf("consumer: queue %q: %w: %w", s.Queue, why, says)
 }
 
 // take begins with a delivery.
 func (s *session) take(stop context.Context, d amqp.Delivery) {
 	s.tasks.Add(1)
 	a := s.settler.receive(d)
+	s.received, s.last = s.received+1, a.message.ID
 	if s.Lane != nil {
 		s.settler.guard("Lane", func() { a.lane = s.Lane(a.shown()) })
 	}

@@ -40,19 +40,6 @@ func served(ctx context.Context, b bench, c Consumer, n int) (calls []string, er
 	return calls, err
 }
 
-// A connection that breaks is a frame error to the library, too; only one that was too large is advised about.
-func TestSessionEndedByAFrame(t *testing.T) {
-	for reason, advises := range map[string]bool{
-		"read tcp 127.0.0.1:5672: read: connection reset by peer": false, "EOF": false, amqp.ErrFrame.Error(): false,
-		amqp.ErrFrameTooLarge.Error(): true,
-	} {
-		err := (&session{Consumer: Consumer{Queue: "orders"}}).ended(errLost, &amqp.Error{Code: amqp.FrameError, Reason: reason})
-		if got := strings.Contains(err.Error(), "frame_max in the broker's configuration"); got != advises || !errors.Is(err, errLost) {
-			t.Errorf("%s: %v", reason, err)
-		}
-	}
-}
-
 func TestTooManyStuckHandlersEndTheSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench()

@@ -17,7 +17,8 @@ import (
 )
 
 // Counter takes the steps that count a message. *counter.Counter and *counter.Memory are Counters. All methods may be
-// called by many goroutines at once, and again with the same token when they returned an error.
+// called by many goroutines at once, and again with the same token when they returned an error. One that has their
+// NoteUndecodable as well is told of messages that cannot be decoded, for status and doctor.
 type Counter interface {
 	Start(ctx context.Context, a counter.Attempt, mode counter.Mode, limit int) (counter.Answer, error)
 	Fail(ctx context.Context, a counter.Attempt, f counter.Failure) (counter.Answer, error)

@@ -2,7 +2,6 @@ package consumer
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -50,24 +49,27 @@ type delayed struct {
 
 func (d *delayed) Unwrap() error { return d.error }
 
-func retryAfter(err error) (time.Duration, bool) {
-	var d *delayed
-	if errors.As(err, &d) {
-		return d.wait, true
-	}
-	return 0, false
-}
-
 // PanicError is what an Observer is told of when a Handler panicked.
 type PanicError struct {
 	Value any    // what was given to panic
 	Stack []byte // of the handler's goroutine
+
+	text   string // of the Value, if that was asked for it
+	opaque bool   // the Value is not to be asked for more
 }
 
-func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
+func (e *PanicError) Error() string {
+	if e.text != "" {
+		return e.text
+	}
+	return fmt.Sprintf("panic: %v", e.Value)
+}
 
-// Unwrap returns the Value if it is an error.
+// Unwrap returns the Value if it is an error, unless its own Error, Unwrap, Is or As panicked when it was first asked.
 func (e *PanicError) Unwrap() error {
+	if e.opaque {
+		return nil
+	}
 	err, _ := e.Value.(error)
 	return err
 }
@@ -84,32 +86,6 @@ const (
 	PastLimit Cause = "past limit" // found exhausted before the handler ran: by crashes, or its dead-lettering was lost
 	NoID      Cause = "no id"      // nothing to count it by
 )
-
-func causeOf(ctx context.Context, err error) Cause {
-	if err == nil {
-		return ""
-	}
-	var r *rejection
-	var p *PanicError
-	switch {
-	case errors.As(err, &p):
-		return Panicked
-	case errors.As(err, &r):
-		return Rejected
-	case errors.Is(context.Cause(ctx), errDeadline):
-		return TimedOut
-	}
-	return Failed
-}
-
-// reasonOf is the text that the record keeps: of a panic also where it came from.
-func reasonOf(err error) string {
-	var p *PanicError
-	if errors.As(err, &p) {
-		return err.Error() + "\n" + origin(string(p.Stack))
-	}
-	return err.Error()
-}
 
 // origin cuts from a stack what lies between the goroutine's head and the frame that panicked.
 func origin(stack string) string {

@@ -10,6 +10,8 @@ import (
 type ledger struct {
 	override *Override
 	buried   Buried
+
+	undecodable *Undecodable
 }
 
 func (l *ledger) bury(now time.Time) {

@@ -141,18 +141,11 @@ type misuse string
 
 func (m misuse) Error() string { return string(m) }
 
-// permanent is true if dialling again would not help: the broker said no, or
-// dial is misused. amqp091-go reports a wrong password as ErrCredentials, but a
-// connection cut in that moment of the handshake, too (and ErrVhost likewise):
-// so those count from the second in a row.
+// permanent is true if dialling again would not help: the broker refuses, or
+// dial is misused.
 func permanent(err, before error) bool {
-	var said *amqp.Error
-	if errors.As(err, &said) {
-		denied := said.Code == amqp.AccessRefused || said.Code == amqp.NotAllowed
-		return denied && (said.Server || errors.Is(before, said))
-	}
 	var m misuse
-	return errors.As(err, &m)
+	return dial.Refused(err, before) || errors.As(err, &m)
 }
 
 // clean drops a URL, and the password in it, from a dial error.

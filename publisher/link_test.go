@@ -19,9 +19,6 @@ func TestPermanent(t *testing.T) {
 		"refused connection":    {io.EOF, io.EOF, false},
 		"wrong password, once":  {denied, nil, false},
 		"wrong password, twice": {denied, denied, true},
-		"password, then vhost":  {amqp.ErrVhost, denied, false},
-		"the broker says so":    {&amqp.Error{Code: amqp.NotAllowed, Server: true}, nil, true},
-		"the broker goes down":  {&amqp.Error{Code: amqp.ConnectionForced, Server: true}, nil, false},
 		"misuse":                {fmt.Errorf("dial: %w", misuse("no")), nil, true},
 	}
 	for name, tt := range tests {

@@ -44,7 +44,10 @@ func decisionOf(e consumer.Event, at time.Time) decision {
 // String is the decision on one line, fit for a terminal.
 func (d decision) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s %s", d.Decision, shown(d.ID))
+	b.WriteString(d.Decision)
+	if d.Decision != string(consumer.Undecodable) { // which has no id
+		b.WriteString(" " + shown(d.ID))
+	}
 	if d.Attempt > 0 && d.Of > 0 {
 		fmt.Fprintf(&b, ", attempt %d of %d", d.Attempt, d.Of)
 	}
@@ -54,12 +57,16 @@ func (d decision) String() string {
 	if d.Decision == string(consumer.Retry) {
 		fmt.Fprintf(&b, ", the next in %v", time.Duration(d.WaitMS)*time.Millisecond)
 	}
-	why := d.Error
-	if d.Decision == string(consumer.Hold) { // the library's; others are a handler's own words
+	why, most := d.Error, 200
+	switch consumer.Decision(d.Decision) { // the library's words; others are a handler's own
+	case consumer.Hold:
 		why = said(why)
+	case consumer.Undecodable: // with what to do at the end
+		why, most = said(why), 800
+	default:
 	}
 	if why != "" {
-		fmt.Fprintf(&b, ": %s", brief(why, 200))
+		fmt.Fprintf(&b, ": %s", brief(why, most))
 	}
 	return b.String()
 }

@@ -27,6 +27,7 @@ var decisionEvents = []struct {
 		`dead-letter "a\n", attempt 4 of 4 timed out: late`, false},
 	{consumer.Event{Decision: consumer.Isolate, ID: "a"}, "isolate a", false},
 	{consumer.Event{Decision: consumer.Hold, ID: "a", Err: errors.New("counter: start: store away")}, "hold a: start: store away", false},
+	{consumer.Event{Decision: consumer.Undecodable, Queue: "q", Err: errors.New("consumer: a message cannot be decoded: take it out")}, "undecodable: a message cannot be decoded: take it out", false},
 	{consumer.Event{Decision: consumer.Leave, ID: "a"}, "leave a", true},
 	{consumer.Event{Decision: consumer.Leave, ID: "a", Err: errors.New("channel closed")}, "leave a: channel closed", false},
 	{consumer.Event{Decision: consumer.DeadLetter, Cause: consumer.NoID, Err: errors.New("x")}, `dead-letter "" no id: x`, false},

@@ -17,7 +17,7 @@ func TestWordsAreExplained(t *testing.T) {
 	}
 	decisions := []string{
 		string(consumer.Ack), string(consumer.Retry), string(consumer.Return), string(consumer.DeadLetter), string(consumer.Isolate),
-		string(consumer.Hold), string(consumer.Leave),
+		string(consumer.Hold), string(consumer.Leave), string(consumer.Undecodable),
 		string(consumer.Failed), string(consumer.Panicked), string(consumer.TimedOut), string(consumer.Rejected),
 		string(consumer.PastLimit), string(consumer.NoID),
 	}

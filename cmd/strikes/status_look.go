@@ -33,6 +33,8 @@ type standing struct {
 	Blocked   int         `json:"blocked"` // how many Blocking would be without --limit
 	Dead      deadLetters `json:"dead_lettered"`
 	Notes     []string    `json:"notes,omitempty"` // what could not be seen
+
+	Undecodable *undecodable `json:"undecodable,omitempty"`
 }
 
 // rates are messages a second.
@@ -163,6 +165,9 @@ func (l *looker) askStore(ctx context.Context, s *standing) error {
 		return err
 	case set != nil:
 		s.Limit = &override{VHost: l.vhost, Queue: l.queue, MaxRetries: set.MaxRetries, note: noteJSON(set.Note)}
+	}
+	if s.Undecodable, err = undecodableIn(ctx, l.store, l.vhost, l.queue); err != nil {
+		return err
 	}
 	buried, err := l.store.Buried(ctx, l.vhost, l.queue)
 	if err != nil {

@@ -60,6 +60,7 @@ func (s standing) text() []row {
 	title := fmt.Sprintf("%s  %s in virtual host %s", s.Time.Format("15:04:05Z"), shown(s.Queue), shown(s.VHost))
 	rows := []row{{title, rowTitle}}
 	rows = append(rows, s.flow()...)
+	rows = append(rows, s.Undecodable.text(s.Time)...)
 	if s.Limit != nil {
 		rows = append(rows, row{text: "limit      " + plural(s.Limit.MaxRetries, "retry") + ", set" + s.Limit.String()})
 	}

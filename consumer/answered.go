@@ -1,0 +1,57 @@
+package consumer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// openTimeout is how long a broker may take to accept a consumer. A basic.consume on a quorum queue that was just recovering
+// from a kill was never answered (measured on 3.10.8), and amqp091-go waits without a bound.
+const openTimeout = 10 * time.Second
+
+// checkTimeout is how long the Check may take; topology's own waits 15 s for a policy to show.
+const checkTimeout = time.Minute
+
+// lastAnswer is how long a request that is under way may take once ctx is done: most are answered within milliseconds.
+const lastAnswer = time.Second
+
+// answered returns what ask returns, which waits for the broker and knows no context. It returns an error when that takes longer
+// than d, or than lastAnswer once ctx is done. Then ask goes on until the broker answers or the connection ends, and late gets
+// what it returns without an error.
+func answered[T any](ctx context.Context, d time.Duration, ask func() (T, error), late func(T)) (T, error) {
+	type answer struct {
+		it  T
+		err error
+	}
+	given := make(chan answer, 1)
+	go func() {
+		a := answer{err: errGoexit}
+		defer func() { given <- a }()
+		a.it, a.err = ask()
+	}()
+	ctx, cancel := context.WithTimeoutCause(ctx, d, fmt.Errorf("waited for %v", d))
+	defer cancel()
+	select {
+	case a := <-given:
+		return a.it, a.err
+	case <-ctx.Done():
+	}
+	patience := time.NewTimer(lastAnswer)
+	defer patience.Stop()
+	select {
+	case a := <-given:
+		return a.it, a.err
+	case <-patience.C:
+	}
+	go func() {
+		if a := <-given; a.err == nil {
+			late(a.it)
+		}
+	}()
+	var none T
+	return none, fmt.Errorf("%w (%w): close the connection, which ends the request", errUnanswered, context.Cause(ctx))
+}
+
+var errUnanswered = errors.New("the broker did not answer")

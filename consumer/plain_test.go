@@ -1,0 +1,143 @@
+package consumer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+// hostile is an error and a value of which some methods do harm.
+type hostile struct{ in, how string }
+
+func (h *hostile) harm(method string) {
+	switch {
+	case !strings.Contains(h.in, method):
+	case h.how == "exits":
+		exitGoroutine()
+	default:
+		panic(&hostile{h.in, h.how}) // whose methods panic as well
+	}
+}
+
+func (h *hostile) Error() string                { h.harm("Error"); return "hostile" }
+func (h *hostile) Unwrap() error                { h.harm("Unwrap"); return errBoom }
+func (h *hostile) Is(error) bool                { h.harm("Is"); return false }
+func (h *hostile) As(any) bool                  { h.harm("As"); return false }
+func (h *hostile) LogValue() slog.Value         { h.harm("LogValue"); return slog.StringValue("x") }
+func (h *hostile) MarshalText() ([]byte, error) { h.harm("MarshalText"); return []byte("x"), nil }
+
+// printed is no error, and prints itself.
+type printed struct{ hostile }
+
+func (p *printed) Error(int)                  {}
+func (p *printed) String() string             { p.harm("String"); return "printed" }
+func (p *printed) Format(f fmt.State, _ rune) { p.harm("Format"); _, _ = io.WriteString(f, "printed") }
+
+// curious asks an event's error for all that an Observer may ask.
+func curious(t *testing.T, e Event) {
+	if e.Err == nil {
+		return
+	}
+	var p *PanicError
+	_ = errors.As(e.Err, &p)
+	_ = errors.Is(e.Err, io.EOF)
+	slog.New(slog.NewJSONHandler(t.Output(), nil)).Info("event", "event", e)
+	slog.New(slog.NewTextHandler(t.Output(), nil)).Info("event", "event", e)
+}
+
+func hostileHandlers() map[string]Handler {
+	var typedNil *touchyError
+	var nobody error
+	handlers := map[string]Handler{
+		"panics with nil":             func(context.Context, amqp.Delivery) error { panic(nobody) },
+		"panics with a typed nil":     func(context.Context, amqp.Delivery) error { panic(typedNil) },
+		"returns a typed nil":         func(context.Context, amqp.Delivery) error { return typedNil },
+		"wraps a typed nil":           func(context.Context, amqp.Delivery) error { return fmt.Errorf("x: %w", typedNil) },
+		"panics while it panics":      func(context.Context, amqp.Delivery) error { defer panic("again"); panic("once") },
+		"exits while it panics":       func(context.Context, amqp.Delivery) error { defer exitGoroutine(); panic("once") },
+		"panics with an odd function": func(context.Context, amqp.Delivery) error { panic(func() {}) },
+	}
+	for _, in := range []string{"Error", "Unwrap", "Is", "As", "LogValue", "MarshalText", "String", "Format", "ErrorUnwrapIsAsLogValueMarshalTextStringFormat"} {
+		for _, how := range []string{"panics", "exits"} {
+			err := &hostile{in, how}
+			of := fmt.Sprintf("an error of which %s %s", in, how)
+			handlers["panics with "+of] = func(context.Context, amqp.Delivery) error { panic(err) }
+			handlers["panics with a wrapped "+of] = func(context.Context, amqp.Delivery) error { panic(Reject(err)) }
+			handlers["returns "+of] = func(context.Context, amqp.Delivery) error { return err }
+			handlers["returns a joined "+of] = func(context.Context, amqp.Delivery) error { return errors.Join(errBoom, err) }
+			handlers["panics with a value for "+of] = func(context.Context, amqp.Delivery) error { panic(&printed{hostile{in, how}}) }
+		}
+	}
+	return handlers
+}
+
+// TestHostileErrors: none of them ends the process, and each is counted once.
+func TestHostileErrors(t *testing.T) {
+	for name, h := range hostileHandlers() {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBench()
+				b.Logger = slog.New(slog.NewJSONHandler(t.Output(), nil))
+				b.Observer = observe(func(e Event) { *b.events = append(*b.events, string(e.Decision)); curious(t, e) })
+				outcome, err := b.Handle(t.Context(), b.delivery(false), h)
+				if outcome != Requeued || err != nil {
+					t.Errorf("%v, %v", outcome, err)
+				}
+				b.expect(t, "nack requeue=true", `"" 1+0 marked false`)
+				if got := strings.Join(*b.events, " "); got != "retry requeue" {
+					t.Errorf("events: %s", got)
+				}
+				records, _ := b.store.Get(t.Context(), "/", "orders", "m1")
+				if records[0].LastError == "" {
+					t.Error("no reason was recorded")
+				}
+			})
+		})
+	}
+}
+
+// TestHostileObserver: what an Observer panics with is asked as carefully.
+func TestHostileObserver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench()
+		b.Logger = slog.New(slog.NewJSONHandler(t.Output(), nil))
+		b.Observer = observe(func(Event) { panic(&hostile{"ErrorLogValueMarshalText", "exits"}) })
+		if outcome, err := b.Handle(t.Context(), b.delivery(false), boom); outcome != Requeued || err != nil {
+			t.Errorf("%v, %v", outcome, err)
+		}
+	})
+}
+
+// TestPanicWithSteering: what Reject and RetryAfter wrap may be given to panic, which counts as a panic.
+func TestPanicWithSteering(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench()
+		began := time.Now()
+		outcome, err := b.Handle(t.Context(), b.delivery(false), func(context.Context, amqp.Delivery) error { panic(RetryAfter(errBoom, 9*time.Second)) })
+		if took := time.Since(began); outcome != Requeued || err != nil || took != 9*time.Second {
+			t.Errorf("%v, %v after %v", outcome, err, took)
+		}
+	})
+}
+
+// TestPanicErrorKeepsItsError: an Observer finds the error of a panic that can be asked.
+func TestPanicErrorKeepsItsError(t *testing.T) {
+	said := panicked(fmt.Errorf("x: %w", errBoom), []byte("stack"))
+	if e := said.err; !errors.Is(e, errBoom) || e.Error() != "panic: x: boom" || !said.panicked {
+		t.Errorf("%v, %+v", e, said)
+	}
+	if e := panicked(&hostile{"As", "panics"}, nil).err; errors.Is(e, errBoom) || e.Error() != "panic: hostile" {
+		t.Errorf("%v is asked again", e)
+	}
+	if own := (&PanicError{Value: errBoom}); !errors.Is(own, errBoom) || own.Error() != "panic: boom" {
+		t.Errorf("one that was made elsewhere: %v", own)
+	}
+}

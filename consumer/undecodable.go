@@ -1,0 +1,150 @@
+package consumer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/counter"
+)
+
+// ErrUndecodable is wrapped by Consume when a session ended over a message that amqp091-go cannot decode: headers that are nested
+// deeper than 32 levels, hold more than 8,192 elements in one table or array, or do not fit into a frame. All that the session had
+// prefetched returns with it, and counts towards a delivery limit. So consume with a Prefetch of 1 until the message is gone, as
+// Run does. The text says where in the queue it is.
+var ErrUndecodable = errors.New("consumer: a message cannot be decoded")
+
+// careFor is how long Run prefetches one after an undecodable message, if no other session meets it. It is longer than the longest
+// pause between two sessions, so that in a fleet each return of the message falls into the time in which others look out for it.
+const careFor = 10 * time.Second
+
+var errPassed = errors.New("the message that could not be decoded came no more: prefetching again")
+
+// undecodable returns what is wrong with a message over which amqp091-go ended the connection, and how to make it readable; empty
+// if it did not. Its reader reports ErrSyntax and ErrFrameTooLarge by their texts alone, as the reason of a frame error.
+func undecodable(says *amqp.Error) (wrong, fix string) {
+	switch {
+	case says.Server:
+		return "", ""
+	case strings.Contains(says.Reason, amqp.ErrSyntax.Reason):
+		return "its headers are nested deeper than 32 levels, or hold over 8,192 elements", ""
+	case strings.Contains(says.Reason, amqp.ErrFrameTooLarge.Reason):
+		return "its headers have outgrown a frame", "raise frame_max in the broker's configuration; or "
+	}
+	return "", ""
+}
+
+// ended is the error of a session that ended so.
+func (s *session) ended(why error, says *amqp.Error) error {
+	if says == nil {
+		return fmt.Errorf("consumer: queue %q: %w", s.Queue, why)
+	}
+	wrong, fix := undecodable(says)
+	if wrong == "" {
+		return fmt.Errorf("consumer: queue %q: %w: %w", s.Queue, why, says)
+	}
+	s.wrong = wrong
+	return fmt.Errorf("%w: queue %q: %s; %s: %w: %w; %s%s", ErrUndecodable, s.Queue, wrong, s.position(), why, says, fix, takeOut)
+}
+
+// takeOut is tried on 4.3: the management API decodes what amqp091-go does not.
+const takeOut = "take it out: stop the consumers, and in the management UI use Get messages with Reject requeue false; a quorum queue dead-letters it by itself at its delivery limit"
+
+// position says where in the queue a message is that could not be decoded. Its id was not read, and amqp091-go drops what it has
+// not handed over of those before it, so only a prefetch of one tells it exactly.
+func (s *session) position() string {
+	switch {
+	case s.received == 0 && s.Prefetch == 1:
+		return "it is at the head of the queue"
+	case s.received == 0:
+		return fmt.Sprintf("it is among the first %d of the queue", s.Prefetch)
+	case s.last == "":
+		return "it came after a message without an id"
+	}
+	return fmt.Sprintf("it came after message %q", s.last)
+}
+
+// really is the reason for an error of a settlement, which may be told a moment later: the channel is closed because a message
+// could not be decoded.
+func (s *session) really(l *link, err error) error {
+	if !errors.Is(err, ErrSettlement) {
+		return err
+	}
+	patience := time.NewTimer(closeTimeout / 10)
+	defer patience.Stop()
+	var says *amqp.Error
+	select {
+	case says = <-l.closed:
+	case says = <-l.lost:
+	case <-patience.C:
+	}
+	if says == nil {
+		return err
+	}
+	if wrong, _ := undecodable(says); wrong == "" {
+		return err
+	}
+	return s.ended(errLost, says)
+}
+
+// undecodableNotes is a Counter that tells other processes of a message that could not be decoded.
+type undecodableNotes interface {
+	NoteUndecodable(ctx context.Context, vhost, queue string, u counter.Undecodable) error
+}
+
+// report tells of an undecodable message that ended the session. A store that is away is told by the next session.
+func (s *session) report(ctx context.Context, err error) {
+	if s.settler.Observer != nil {
+		e := Event{Decision: Undecodable, VHost: s.settler.VHost, Queue: s.Queue, Err: err}
+		s.settler.guard("Observer", func() { s.settler.Observer.Observe(context.WithoutCancel(ctx), e) })
+	}
+	notes, ok := s.Counter.(undecodableNotes)
+	if !ok {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stepTimeout)
+	defer cancel()
+	note := counter.Undecodable{Holder: s.settler.Holder, After: s.last, Error: s.wrong}
+	if err := notes.NoteUndecodable(ctx, s.settler.VHost, s.Queue, note); err != nil {
+		s.settler.Logger.Warn("the store did not note the undecodable message", "queue", s.Queue, "error", err)
+	}
+}
+
+// passed reports whether a careful session has lasted long enough to end, so that the next one prefetches again. It is asked when
+// a delivery comes: then everything before it is settled.
+func (s *session) passed() bool {
+	return s.careful && s.received > 0 && time.Since(s.began) > careFor
+}
+
+// care is what Run has learned of undecodable messages.
+type care struct{ careful bool }
+
+// setUp prepares the next session.
+func (c *care) setUp(s *session) {
+	if c.careful {
+		s.careful, s.Prefetch, s.began = true, 1, time.Now()
+	}
+}
+
+// learn is told how a session ended.
+func (c *care) learn(err error) {
+	switch {
+	case errors.Is(err, ErrUndecodable):
+		c.careful = true
+	case errors.Is(err, errPassed):
+		c.careful = false
+	}
+}
+
+// levelOf is that of the log line about the end of a session: with an undecodable message an operator has to do something.
+func levelOf(err error) slog.Level {
+	if errors.Is(err, ErrUndecodable) {
+		return slog.LevelError
+	}
+	return slog.LevelWarn
+}

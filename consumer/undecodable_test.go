@@ -1,0 +1,146 @@
+package consumer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+// lostTo is how a connection ends when its reader fails so.
+func lostTo(err error) *amqp.Error {
+	return &amqp.Error{Code: amqp.FrameError, Reason: err.Error()}
+}
+
+// A connection that breaks is a frame error to the library, too.
+func TestSessionEndedByAFrame(t *testing.T) {
+	for _, tc := range []struct {
+		says      *amqp.Error
+		tells     string // of what is wrong
+		frameMax  bool   // is advised
+		undecoded bool
+	}{
+		{lostTo(errors.New("read tcp 127.0.0.1:5672: read: connection reset by peer")), "reset by peer", false, false},
+		{lostTo(errors.New("EOF")), "EOF", false, false},
+		{lostTo(amqp.ErrFrame), "could not be parsed", false, false},
+		{lostTo(amqp.ErrSyntax), "nested deeper than 32 levels", false, true},
+		{lostTo(amqp.ErrFrameTooLarge), "outgrown a frame", true, true},
+		{&amqp.Error{Code: amqp.SyntaxError, Reason: amqp.ErrSyntax.Reason, Server: true}, "invalid field", false, false},
+	} {
+		err := (&session{Consumer: Consumer{Queue: "orders"}}).ended(errLost, tc.says)
+		advises := strings.Contains(err.Error(), "frame_max in the broker's configuration")
+		if advises != tc.frameMax || errors.Is(err, ErrUndecodable) != tc.undecoded || !errors.Is(err, errLost) || !strings.Contains(err.Error(), tc.tells) {
+			t.Errorf("%v: %v", tc.says, err)
+		}
+	}
+}
+
+// TestUndecodableIsReported has a session end so after two deliveries; the handler of the second finds that it cannot be settled
+// before the reason is told.
+func TestUndecodableIsReported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench()
+		lost, deliveries := make(chan *amqp.Error, 1), make(chan amqp.Delivery, 2)
+		for _, id := range []string{"m1", "m2"} {
+			d := b.delivery(false)
+			d.MessageId = id
+			deliveries <- d
+		}
+		var events []Event
+		b.Observer = observe(func(e Event) {
+			if e.Decision == Undecodable {
+				events = append(events, e)
+			}
+		})
+		settler, err := b.prepared()
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.acks.fail = amqp.ErrClosed
+		c := Consumer{Queue: "orders", Counter: b.store, Handler: ok}
+		s := newSession(c.withDefaults(), settler)
+		time.AfterFunc(100*time.Millisecond, func() { lost <- lostTo(amqp.ErrSyntax) })
+		err = s.ofLink(t.Context(), &link{channel: quietWire{new([]string)}, deliveries: deliveries, lost: lost})
+		if !errors.Is(err, ErrUndecodable) || !strings.Contains(err.Error(), `after message "m2"`) {
+			t.Errorf("the session ended with %v", err)
+		}
+		if len(events) != 1 || events[0].Queue != "orders" || events[0].VHost != "/" || !errors.Is(events[0].Err, ErrUndecodable) {
+			t.Errorf("events: %+v", events)
+		}
+		u, err := b.store.Undecodable(t.Context(), "/", "orders")
+		if err != nil || u == nil || u.Sessions != 1 || u.After != "m2" || u.Holder == "" || !strings.Contains(u.Error, "32 levels") {
+			t.Errorf("noted: %+v, %v", u, err)
+		}
+	})
+}
+
+// TestCareEnds: the sessions of Run prefetch one after an undecodable message until one has received others for a while.
+func TestCareEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c care
+		next := func(each time.Duration, n int) (s *session, took time.Duration, err error) {
+			b, settler := unobserved(t)
+			s = newSession((&Consumer{Queue: "orders", Prefetch: 20, Handler: ok, Counter: b.store}).withDefaults(), settler)
+			c.setUp(s)
+			deliveries, lost := make(chan amqp.Delivery), make(chan *amqp.Error, 1)
+			ctx, stop := context.WithCancel(t.Context())
+			go func() {
+				for i := range n {
+					time.Sleep(each)
+					d := b.delivery(false)
+					d.MessageId = fmt.Sprint("m", i)
+					select {
+					case deliveries <- d:
+					case <-ctx.Done():
+						return
+					}
+				}
+				lost <- lostTo(amqp.ErrSyntax)
+			}()
+			began := time.Now()
+			err = s.ofLink(ctx, &link{channel: quietWire{new([]string)}, deliveries: deliveries, lost: lost})
+			stop()
+			synctest.Wait()
+			c.learn(err)
+			return s, time.Since(began), err
+		}
+		if s, _, err := next(time.Millisecond, 5); s.Prefetch != 20 || !errors.Is(err, ErrUndecodable) {
+			t.Errorf("the first session: prefetch %d, %v", s.Prefetch, err)
+		}
+		for range 3 {
+			if s, _, err := next(time.Second, 5); s.Prefetch != 1 || !errors.Is(err, ErrUndecodable) {
+				t.Errorf("while it comes: prefetch %d, %v", s.Prefetch, err)
+			}
+		}
+		c.learn(errLost)
+		s, took, err := next(3*time.Second, 20)
+		if s.Prefetch != 1 || !errors.Is(err, errPassed) || took != 12*time.Second || s.received != 3 {
+			t.Errorf("when it is gone: prefetch %d, %v after %v and %d deliveries", s.Prefetch, err, took, s.received)
+		}
+		if s, _, _ := next(time.Second, 20); s.Prefetch != 20 {
+			t.Errorf("then: prefetch %d", s.Prefetch)
+		}
+		c.careful = true // an idle queue tells nothing: the first delivery after the time may be the message
+		if s, _, err := next(time.Minute, 1); s.Prefetch != 1 || !errors.Is(err, ErrUndecodable) {
+			t.Errorf("after a pause: prefetch %d, %v", s.Prefetch, err)
+		}
+	})
+}
+
+func TestPositionOfAnUndecodable(t *testing.T) {
+	for want, s := range map[string]*session{
+		"it is at the head of the queue":        {Consumer: Consumer{Prefetch: 1}},
+		"it is among the first 10 of the queue": {Consumer: Consumer{Prefetch: 10}},
+		`it came after message "m2"`:            {Consumer: Consumer{Prefetch: 10}, received: 2, last: "m2"},
+		"it came after a message without an id": {Consumer: Consumer{Prefetch: 1}, received: 2},
+	} {
+		if got := s.position(); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}

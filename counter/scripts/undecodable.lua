@@ -1,0 +1,19 @@
+-- UNDECODABLE: a consumer's session ended over a message that its client cannot decode. It stands alone, without record.lua in front.
+--
+-- KEYS:
+--   1  undecodable  a hash of the queue: count of sessions, since and at (ms), holder, after, error
+-- ARGV:
+--   1  ttl     for how many ms it is kept
+--   2  holder  the process, for people
+--   3  after   id of the last message before it, if known
+--   4  error   for people
+
+local key = KEYS[1]
+local time = redis.call('TIME')
+local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+if not redis.call('HGET', key, 'since') then redis.call('HSET', key, 'since', now) end
+redis.call('HINCRBY', key, 'count', 1)
+redis.call('HSET', key, 'at', now, 'holder', ARGV[2], 'error', ARGV[4])
+if ARGV[3] ~= '' then redis.call('HSET', key, 'after', ARGV[3]) end
+redis.call('PEXPIRE', key, ARGV[1])
+return 1

@@ -1,0 +1,33 @@
+package dial
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"testing"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+func TestRefusedCountsASilentCloseFromTheSecond(t *testing.T) {
+	denied := fmt.Errorf("dial: %w", amqp.ErrCredentials)
+	tests := map[string]struct {
+		err, before error
+		want        bool
+	}{
+		"refused connection":        {io.EOF, io.EOF, false},
+		"wrong password, once":      {denied, nil, false},
+		"wrong password, twice":     {denied, denied, true},
+		"password, EOF, password":   {denied, io.EOF, false},
+		"password, then vhost":      {amqp.ErrVhost, denied, false},
+		"the broker says so":        {&amqp.Error{Code: amqp.NotAllowed, Server: true}, nil, true},
+		"the broker said it before": {denied, &amqp.Error{Code: amqp.AccessRefused, Reason: "ACCESS_REFUSED", Server: true}, false},
+		"the broker goes down":      {&amqp.Error{Code: amqp.ConnectionForced, Server: true}, nil, false},
+		"another error":             {errors.New("x"), errors.New("x"), false},
+	}
+	for name, tt := range tests {
+		if got := Refused(tt.err, tt.before); got != tt.want {
+			t.Errorf("%s: %v, want %v", name, got, tt.want)
+		}
+	}
+}
