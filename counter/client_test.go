@@ -85,7 +85,8 @@ func TestOptionsAreRefused(t *testing.T) {
 		"a TTL in nanoseconds": {Options{TTL: 600}, "600ns"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if c, err := Dial(at, &tc.Options); err == nil || !strings.Contains(err.Error(), tc.says) {
+			var fe *FieldError
+			if c, err := Dial(at, &tc.Options); !errors.As(err, &fe) || fe.Value != tc.says {
 				t.Errorf("Dial: %v, %v, want an error that says %s", c, err, tc.says)
 			}
 			if _, err := NewMemory(&tc.Options).Fail(t.Context(), attempt(message("1"), "a"), again); err == nil || !strings.Contains(err.Error(), tc.says) {
