@@ -146,6 +146,10 @@ func (m misuse) Error() string { return string(m) }
 // connection cut in that moment of the handshake, too (and ErrVhost likewise):
 // so those count from the second in a row.
 func permanent(err, before error) bool {
+	var refused *FieldError
+	if errors.As(err, &refused) {
+		return true
+	}
 	var said *amqp.Error
 	if errors.As(err, &said) {
 		denied := said.Code == amqp.AccessRefused || said.Code == amqp.NotAllowed
@@ -159,7 +163,7 @@ func permanent(err, before error) bool {
 func clean(err error) error {
 	var bad *url.Error
 	if errors.As(err, &bad) {
-		return misuse("the broker's URL cannot be parsed: " + dial.Form)
+		return misuse("the broker's URL must be " + dial.Form + ", got one that cannot be parsed")
 	}
 	return err
 }
