@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/strikesmq/strikes/counter"
-	"github.com/strikesmq/strikes/internal/field"
+	"github.com/strikesmq/strikes/internal/setting"
 )
 
 // Counter takes the steps that count a message. *counter.Counter and *counter.Memory are Counters. All methods may be
@@ -178,7 +178,7 @@ func (s *Settler) Handle(ctx context.Context, d amqp.Delivery, h Handler) (Outco
 	}
 }
 
-var errNoHandler = fmt.Errorf("consumer: %w", field.New("Handler", nil, "what handles a message"))
+var errNoHandler = fmt.Errorf("consumer: %w", setting.New("Handler", nil, "what handles a message"))
 
 // prepared returns a validated copy with every default in place.
 func (s *Settler) prepared() (*Settler, error) {
@@ -192,7 +192,7 @@ func (s *Settler) prepared() (*Settler, error) {
 func (s *Settler) validate() error {
 	switch {
 	case s.Queue == "":
-		return fmt.Errorf("consumer: %w", field.New("Queue", "", "the name of the queue to consume"))
+		return fmt.Errorf("consumer: %w", setting.New("Queue", "", "the name of the queue to consume"))
 	case isNil(s.Counter):
 		return refused(s.Queue, "Counter", nil, "made by counter.Dial, counter.New or, in tests, counter.NewMemory")
 	case s.MaxRetries > maxMaxRetries:

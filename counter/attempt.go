@@ -5,7 +5,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/strikesmq/strikes/internal/field"
+	"github.com/strikesmq/strikes/internal/setting"
 )
 
 // MaxReason is the number of bytes of a failure's reason that a record keeps.
@@ -59,11 +59,11 @@ func (a Attempt) age() int64 {
 func (a Attempt) validate() error {
 	switch {
 	case a.Queue == "":
-		return fmt.Errorf("counter: %w", field.New("Queue", "", "the name of the message's queue"))
+		return fmt.Errorf("counter: %w", setting.New("Queue", "", "the name of the message's queue"))
 	case a.ID == "":
-		return fmt.Errorf("counter: queue %q: %w", a.Queue, field.New("ID", "", "the id of the message, which cannot be counted without one"))
+		return fmt.Errorf("counter: queue %q: %w", a.Queue, setting.New("ID", "", "the id of the message, which cannot be counted without one"))
 	case !validToken(a.Token):
-		return fmt.Errorf("counter: queue %q: %w", a.Queue, field.New("Token", a.Token, "1 to 64 characters of A-Z a-z 0-9 _ -"))
+		return fmt.Errorf("counter: queue %q: %w", a.Queue, setting.New("Token", a.Token, "1 to 64 characters of A-Z a-z 0-9 _ -"))
 	}
 	return nil
 }

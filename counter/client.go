@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 
+	"github.com/strikesmq/strikes/internal/setting"
 	"github.com/strikesmq/strikes/internal/uri"
 )
 
@@ -48,14 +49,16 @@ func Dial(rawURL string, opts *Options) (*Counter, error) {
 	return c, nil
 }
 
+const schemes = "redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://"
+
 func open(rawURL string) (redis.UniversalClient, error) {
 	scheme, rest, ok := strings.Cut(rawURL, "://")
 	if !ok {
-		return nil, errors.New("no scheme: it begins with redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://")
+		return nil, &setting.Error{Field: "scheme", Value: "none", Want: schemes}
 	}
 	base, kind, _ := strings.Cut(scheme, "+")
 	if !slices.Contains([]string{"", "sentinel", "cluster"}, kind) || !slices.Contains([]string{"redis", "rediss", "unix"}, base) {
-		return nil, errors.New("unknown scheme: it is redis, rediss, unix, redis+sentinel or redis+cluster")
+		return nil, &setting.Error{Field: "scheme", Value: "another", Want: schemes}
 	}
 	plain := base + "://" + rest
 	if err := checkURL(plain, kind); err != nil {
@@ -88,7 +91,7 @@ func openSentinel(rawURL string) (redis.UniversalClient, error) {
 		return nil, err
 	}
 	if o.MasterName == "" {
-		return nil, errors.New("no master_name: add ?master_name=NAME, as the sentinels call the master")
+		return nil, setting.New("parameter master_name", "", "what the sentinels call the master: add ?master_name=NAME")
 	}
 	o.MaxRetries, o.ContextTimeoutEnabled, o.DialerRetries, o.PipelinePoolSize = -1, true, 1, onePool
 	setTimeouts(&o.ReadTimeout, &o.WriteTimeout, &o.DialTimeout)

@@ -206,12 +206,12 @@ func TestDialURLs(t *testing.T) {
 
 func TestDialRefusesURLs(t *testing.T) {
 	for raw, says := range map[string]string{
-		"":                                         "no scheme",
-		"localhost:6379":                           "no scheme",
-		"redis:secret@localhost":                   "no scheme",
-		"http://localhost":                         "unknown scheme",
-		"redis+ring://localhost":                   "unknown scheme",
-		"redis+cluster+tls://localhost":            "unknown scheme",
+		"":                                         "got none",
+		"localhost:6379":                           "got none",
+		"redis:secret@localhost":                   "got none",
+		"http://localhost":                         "got another",
+		"redis+ring://localhost":                   "got another",
+		"redis+cluster+tls://localhost":            "got another",
 		"redis://localhost/zero":                   `database must be a whole number, 0 or more: the path of the URL is its number, got "zero"`,
 		"redis://localhost/-1":                     "database must be",
 		"redis://localhost?db=-1":                  "parameter db must be a whole number, 0 or more",

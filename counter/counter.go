@@ -23,7 +23,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/strikesmq/strikes/internal/field"
+	"github.com/strikesmq/strikes/internal/setting"
 )
 
 // DefaultPrefix begins the keys of a Counter whose Options name none. The number is the version of the record's layout.
@@ -67,9 +67,9 @@ func (o *Options) withDefaults() Options {
 func (o Options) validate() error {
 	switch {
 	case containsBrace(o.Prefix):
-		return fmt.Errorf("counter: %w", field.New("Prefix", o.Prefix, "without { and }"))
+		return fmt.Errorf("counter: %w", setting.New("Prefix", o.Prefix, "without { and }"))
 	case o.TTL < time.Minute:
-		return fmt.Errorf("counter: %w", field.New("TTL", o.TTL, "1m0s at least, and longer than the longest time between two attempts"))
+		return fmt.Errorf("counter: %w", setting.New("TTL", o.TTL, "1m0s at least, and longer than the longest time between two attempts"))
 	}
 	return nil
 }

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/strikesmq/strikes/internal/field"
+	"github.com/strikesmq/strikes/internal/setting"
 )
 
 // ErrNoRecord is wrapped by Grant and Pardon if nothing is kept of the message in that life: nothing is done. Get tells
@@ -61,7 +61,7 @@ func (c *Counter) Pardon(ctx context.Context, m Message, n Note) error {
 
 func (g Grant) validate() error {
 	if g.Tries < 1 || g.Tries > MaxTries {
-		return field.New("Tries", g.Tries, fmt.Sprintf("1 to %d", MaxTries))
+		return setting.New("Tries", g.Tries, fmt.Sprintf("1 to %d", MaxTries))
 	}
 	return g.Note.validate()
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/strikesmq/strikes/internal/field"
+	"github.com/strikesmq/strikes/internal/setting"
 )
 
 // MaxOverride is the largest number of retries that an Override can set.
@@ -97,7 +97,7 @@ func (c *Counter) limitError(vhost, queue string, err error) error {
 
 func (o Override) validate() error {
 	if o.MaxRetries < 0 || o.MaxRetries > MaxOverride {
-		return field.New("MaxRetries", o.MaxRetries, fmt.Sprintf("0 to %d", MaxOverride))
+		return setting.New("MaxRetries", o.MaxRetries, fmt.Sprintf("0 to %d", MaxOverride))
 	}
 	return o.Note.validate()
 }

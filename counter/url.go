@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/strikesmq/strikes/internal/field"
+	"github.com/strikesmq/strikes/internal/setting"
 	"github.com/strikesmq/strikes/internal/uri"
 )
 
@@ -57,7 +57,7 @@ func parameters(kind string, encrypted bool) map[string]isWhat {
 func checkURL(raw, kind string) error {
 	u, given, err := uri.Parse(raw)
 	if err != nil {
-		return &field.Error{Field: "URL", Value: "one that cannot be read", Want: "redis[s]://user:password@host:port/db, " +
+		return &setting.Error{Field: "URL", Value: "one that cannot be read", Want: "redis[s]://user:password@host:port/db, " +
 			"the port at most 65535, with / as %2F, ? as %3F, # as %23 and @ as %40 in a password"}
 	}
 	known := parameters(kind, strings.HasPrefix(u.Scheme, "rediss"))
@@ -67,7 +67,7 @@ func checkURL(raw, kind string) error {
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		for _, v := range given[name] {
 			if !known[name].is(v) {
-				return field.New("parameter "+name, v, known[name].what)
+				return setting.New("parameter "+name, v, known[name].what)
 			}
 		}
 	}
@@ -81,9 +81,9 @@ func checkPath(u *url.URL, kind string) error {
 	case u.Scheme == "unix" || db == "" || kind == "cluster" && db == "0":
 		return nil
 	case kind == "cluster":
-		return field.New("database", db, "0 in a Cluster, which has no other")
+		return setting.New("database", db, "0 in a Cluster, which has no other")
 	case !isIndex.is(db):
-		return field.New("database", db, fmt.Sprintf("%s: the path of the URL is its number", isIndex.what))
+		return setting.New("database", db, fmt.Sprintf("%s: the path of the URL is its number", isIndex.what))
 	}
 	return nil
 }

@@ -9,7 +9,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/counter"
-	"github.com/strikesmq/strikes/internal/field"
+	"github.com/strikesmq/strikes/internal/setting"
 )
 
 // Queue is a dead-letter queue. Its methods open connections of their own and
@@ -74,9 +74,9 @@ func (q *Queue) progress(doing string, done, of int) {
 func (q *Queue) validate() error {
 	switch {
 	case q.Name == "":
-		return fmt.Errorf("deadletter: %w", field.New("Name", "", "that of the dead-letter queue"))
+		return fmt.Errorf("deadletter: %w", setting.New("Name", "", "that of the dead-letter queue"))
 	case q.Dial == nil:
-		return fmt.Errorf("deadletter: queue %q: %w", q.Name, field.New("Dial", nil, "a function that returns a new *amqp.Connection"))
+		return fmt.Errorf("deadletter: queue %q: %w", q.Name, setting.New("Dial", nil, "a function that returns a new *amqp.Connection"))
 	}
 	return nil
 }

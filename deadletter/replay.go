@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"github.com/strikesmq/strikes/internal/field"
+	"github.com/strikesmq/strikes/internal/setting"
 	"github.com/strikesmq/strikes/publisher"
 )
 
@@ -89,16 +89,16 @@ func (q *Queue) Replay(ctx context.Context, r Replay) (Result, error) {
 // program can refuse before it asks a person.
 func (r Replay) Check(queue string) error {
 	if r.Target != nil && r.Target.Exchange == "" && r.Target.Key == queue {
-		return fmt.Errorf("%w: %w", ErrTarget, field.New("Target", queue, "the queue or exchange that is to handle the messages, not the dead-letter queue itself"))
+		return fmt.Errorf("%w: %w", ErrTarget, setting.New("Target", queue, "the queue or exchange that is to handle the messages, not the dead-letter queue itself"))
 	}
 	const want = "positive, or 0 for the default"
 	switch {
 	case r.Window < 0:
-		return fmt.Errorf("deadletter: %w", field.New("Window", r.Window, want))
+		return fmt.Errorf("deadletter: %w", setting.New("Window", r.Window, want))
 	case r.Max < 0:
-		return fmt.Errorf("deadletter: %w", field.New("Max", r.Max, want))
+		return fmt.Errorf("deadletter: %w", setting.New("Max", r.Max, want))
 	case r.Rate < 0:
-		return fmt.Errorf("deadletter: %w", field.New("Rate", r.Rate, want))
+		return fmt.Errorf("deadletter: %w", setting.New("Rate", r.Rate, want))
 	}
 	return nil
 }

@@ -11,18 +11,18 @@ import (
 func TestImportsGoOneWay(t *testing.T) {
 	const module = "github.com/strikesmq/strikes/"
 	allowed := map[string][]string{
-		"counter":                {"internal/field", "internal/uri"},
-		"topology":               {"internal/field"},
-		"publisher":              {"internal/dial", "internal/field", "internal/uri"},
-		"consumer":               {"counter", "internal/dial", "internal/field", "internal/uri", "topology"},
-		"deadletter":             {"counter", "internal/dial", "internal/field", "internal/uri", "publisher"},
+		"counter":                {"internal/setting", "internal/uri"},
+		"topology":               {"internal/setting"},
+		"publisher":              {"internal/dial", "internal/setting", "internal/uri"},
+		"consumer":               {"counter", "internal/dial", "internal/setting", "internal/uri", "topology"},
+		"deadletter":             {"counter", "internal/dial", "internal/setting", "internal/uri", "publisher"},
 		"integration/soak/audit": nil, // shares nothing with what it judges
-		"internal/dial":          {"internal/field", "internal/uri"},
-		"internal/field":         nil,
+		"internal/dial":          {"internal/setting", "internal/uri"},
+		"internal/setting":         nil,
 		"internal/poll":          nil,
 		"internal/proxy":         nil,
 		"internal/servers":       {"internal/proxy"},
-		"internal/uri":           {"internal/field"},
+		"internal/uri":           {"internal/setting"},
 	}
 	for name, may := range allowed {
 		out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", module+name).Output()

@@ -5,7 +5,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/strikesmq/strikes/internal/field"
+	"github.com/strikesmq/strikes/internal/setting"
 )
 
 // Options of a [Publisher]. The zero value, like nil, means all defaults.
@@ -49,9 +49,9 @@ func (o *Options) withDefaults() Options {
 func (o Options) validate() error {
 	switch {
 	case o.Window < 0:
-		return fmt.Errorf("publisher: %w", field.New("Window", o.Window, "positive, or 0 for the default"))
+		return fmt.Errorf("publisher: %w", setting.New("Window", o.Window, "positive, or 0 for the default"))
 	case o.ConfirmTimeout < 0:
-		return fmt.Errorf("publisher: %w", field.New("ConfirmTimeout", o.ConfirmTimeout, "positive, or 0 for the default"))
+		return fmt.Errorf("publisher: %w", setting.New("ConfirmTimeout", o.ConfirmTimeout, "positive, or 0 for the default"))
 	}
 	return nil
 }

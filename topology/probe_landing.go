@@ -61,7 +61,7 @@ func (f facts) unsafe() string {
 	case !set:
 		return "no dead-letter exchange is seen"
 	case f.vitals == nil:
-		return "which queues the dead letters reach cannot be seen over AMQP; give the URL of the management API (Management)"
+		return "which queues the dead letters reach cannot be seen over AMQP; give the URL of the management API (Management, --management-url)"
 	case f.vitals.back:
 		return "dead letters lead back to the queue itself, where consumers would get it"
 	case len(f.vitals.targets) == 0:

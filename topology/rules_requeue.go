@@ -147,7 +147,7 @@ func (f facts) raiseLimit(want int64) string {
 	}
 	fix := fmt.Sprintf("set delivery-limit=%d by policy, or declare the queue anew with %s=%d", want, argDeliveryLimit, want)
 	if !f.policyKnown {
-		fix += "; if a policy sets it already, give the URL of the management API (Management) to show it"
+		fix += "; if a policy sets it already, give the URL of the management API (Management, --management-url) to show it"
 	}
 	return fix
 }

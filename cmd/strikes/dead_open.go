@@ -136,7 +136,7 @@ func (g *graveyard) mind(stderr io.Writer) {
 func (g *graveyard) untold(stderr io.Writer, why error) {
 	if why != nil {
 		fmt.Fprintf(stderr, "the store may not know of all that left queue %s: strikes status may call some missing: %s\n",
-			g.where(), printable(said(why.Error()), ""))
+			g.where(), printable(why.Error(), ""))
 	}
 }
 

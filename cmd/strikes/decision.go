@@ -54,12 +54,8 @@ func (d decision) String() string {
 	if d.Decision == string(consumer.Retry) {
 		fmt.Fprintf(&b, ", the next in %v", time.Duration(d.WaitMS)*time.Millisecond)
 	}
-	why := d.Error
-	if d.Decision == string(consumer.Hold) { // the library's; others are a handler's own words
-		why = said(why)
-	}
-	if why != "" {
-		fmt.Fprintf(&b, ": %s", brief(why, 200))
+	if d.Error != "" {
+		fmt.Fprintf(&b, ": %s", brief(d.Error, 200))
 	}
 	return b.String()
 }

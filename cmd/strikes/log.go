@@ -14,22 +14,9 @@ func (a *app) logger(verbose bool) *slog.Logger {
 		level = slog.LevelInfo
 	}
 	return slog.New(&log{
-		Handler: slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: level, ReplaceAttr: saidAttr}),
+		Handler: slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: level}),
 		told:    &told{remarks: map[string]bool{}},
 	})
-}
-
-// saidAttr puts what a library logs as said does.
-func saidAttr(_ []string, attr slog.Attr) slog.Attr {
-	switch v := attr.Value.Any().(type) {
-	case string:
-		if attr.Key != "queue" && attr.Key != "id" { // which are names
-			attr.Value = slog.StringValue(said(v))
-		}
-	case error:
-		attr.Value = slog.StringValue(said(v.Error()))
-	}
-	return attr
 }
 
 // log is a slog.Handler that makes each remark once, and shortly: every session looks at the queue and the store before it

@@ -12,7 +12,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 	"go.uber.org/goleak"
 
-	"github.com/strikesmq/strikes/internal/field"
+	"github.com/strikesmq/strikes/internal/setting"
 )
 
 // listen accepts connections, and says nothing; or hangs up at once.
@@ -72,7 +72,7 @@ func TestRefused(t *testing.T) {
 	for _, bad := range []string{"", "localhost:5672", "http://localhost", "amqp://user:s3cret%zz@localhost/", "amqp://user:s3cret/x@localhost/",
 		"amqp://user:98765432109/x@localhost/", "amqp://user:654321/x@localhost/", "amqp://localhost/?heartbeat=s3cret"} {
 		_, err := Dial(t.Context(), bad, amqp.Config{}, Plain)
-		var fe *field.Error
+		var fe *setting.Error
 		if !errors.As(err, &fe) || strings.Contains(err.Error(), "s3cret") || strings.Contains(err.Error(), "654321") || strings.Contains(err.Error(), "98765432109") {
 			t.Errorf("%q: %v", bad, err)
 		}

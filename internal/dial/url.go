@@ -7,7 +7,7 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"github.com/strikesmq/strikes/internal/field"
+	"github.com/strikesmq/strikes/internal/setting"
 	"github.com/strikesmq/strikes/internal/uri"
 )
 
@@ -20,10 +20,10 @@ var Parameters = []string{
 	"server_name_indication", "verify",
 }
 
-// Parse reads the URL of a broker. Its error is a *field.Error without a word of what is wrong in the URL but the name of a parameter:
+// Parse reads the URL of a broker. Its error is a *setting.Error without a word of what is wrong in the URL but the name of a parameter:
 // what is special in a password may have ended up anywhere.
 func Parse(raw string) (amqp.URI, error) {
-	unreadable := &field.Error{Field: "URL", Value: "one that cannot be read", Want: Form}
+	unreadable := &setting.Error{Field: "URL", Value: "one that cannot be read", Want: Form}
 	_, parameters, err := uri.Parse(raw)
 	if err != nil {
 		return amqp.URI{}, unreadable
@@ -42,16 +42,16 @@ func Parse(raw string) (amqp.URI, error) {
 func encryption(u amqp.URI, parameters url.Values) error {
 	for _, name := range []string{"cacertfile", "certfile", "keyfile", "server_name_indication", "verify"} {
 		if parameters.Has(name) && u.Scheme != "amqps" {
-			return field.New("scheme", u.Scheme, fmt.Sprintf("amqps with the parameter %s", name))
+			return setting.New("scheme", u.Scheme, fmt.Sprintf("amqps with the parameter %s", name))
 		}
 	}
 	switch {
 	case slices.ContainsFunc(parameters["verify"], func(v string) bool { return v != "verify_peer" }):
-		return &field.Error{Field: "parameter verify", Value: "another", Want: "verify_peer, because certificates are always verified (cacertfile names an authority to trust)"}
+		return &setting.Error{Field: "parameter verify", Value: "another", Want: "verify_peer, because certificates are always verified (cacertfile names an authority to trust)"}
 	case u.CertFile != "" && u.KeyFile == "":
-		return field.New("parameter keyfile", "", "given with certfile")
+		return setting.New("parameter keyfile", "", "given with certfile")
 	case u.KeyFile != "" && u.CertFile == "":
-		return field.New("parameter certfile", "", "given with keyfile")
+		return setting.New("parameter certfile", "", "given with keyfile")
 	}
 	return nil
 }

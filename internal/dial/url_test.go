@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/strikesmq/strikes/internal/field"
+	"github.com/strikesmq/strikes/internal/setting"
 )
 
 func TestParameters(t *testing.T) {
@@ -30,7 +30,7 @@ func TestParameters(t *testing.T) {
 		"http://u:s3cret@h/":                          "URL must be amqp[s]://",
 	} {
 		_, err := Parse(bad)
-		var fe *field.Error
+		var fe *setting.Error
 		if !errors.As(err, &fe) || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("%s: got %v, want %s", bad, err, want)
 		}

@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/strikesmq/strikes/internal/field"
+	"github.com/strikesmq/strikes/internal/setting"
 )
 
 // ErrUnreadable is returned for a URL that cannot be taken apart without doubt.
@@ -57,7 +57,7 @@ func Redacted(raw string) string {
 func Unknown(parameters url.Values, known []string) error {
 	for _, name := range slices.Sorted(maps.Keys(parameters)) {
 		if !slices.Contains(known, name) {
-			return field.New("parameter", name, "one of "+strings.Join(known, ", "))
+			return setting.New("parameter", name, "one of "+strings.Join(known, ", "))
 		}
 	}
 	return nil

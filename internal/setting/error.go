@@ -1,5 +1,5 @@
-// Package field holds the error by which the packages of this module refuse a setting.
-package field
+// Package setting holds the error by which the packages of this module refuse a setting.
+package setting
 
 import "fmt"
 
