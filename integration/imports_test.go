@@ -12,16 +12,17 @@ func TestImportsGoOneWay(t *testing.T) {
 	const module = "github.com/strikesmq/strikes/"
 	allowed := map[string][]string{
 		"counter":                {"internal/setting", "internal/uri"},
-		"topology":               {"internal/setting"},
+		"topology":               {"internal/setting", "internal/shell"},
 		"publisher":              {"internal/dial", "internal/setting", "internal/uri"},
-		"consumer":               {"counter", "internal/dial", "internal/setting", "internal/uri", "topology"},
+		"consumer":               {"counter", "internal/dial", "internal/setting", "internal/shell", "internal/uri", "topology"},
 		"deadletter":             {"counter", "internal/dial", "internal/setting", "internal/uri", "publisher"},
 		"integration/soak/audit": nil, // shares nothing with what it judges
 		"internal/dial":          {"internal/setting", "internal/uri"},
-		"internal/setting":         nil,
+		"internal/setting":       nil,
 		"internal/poll":          nil,
 		"internal/proxy":         nil,
 		"internal/servers":       {"internal/proxy"},
+		"internal/shell":         nil,
 		"internal/uri":           {"internal/setting"},
 	}
 	for name, may := range allowed {

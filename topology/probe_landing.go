@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/uuid"
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/internal/shell"
 )
 
 // probeLanding rejects a message and takes it out of the dead-letter queues.
@@ -108,7 +110,7 @@ func (f facts) instead(q amqp.Queue) string {
 		first = "stop its consumers for a moment"
 	}
 	return fmt.Sprintf("%s and probe again; or see whether as many dead letters are there as consumers rejected: strikes status --dead-letter-queue %s %s",
-		first, quoted(q.Name), quoted(f.queue))
+		first, shell.Word(q.Name), shell.Operands(f.queue))
 }
 
 // landingArguments are those that bear on dead letters.
