@@ -1,8 +1,8 @@
 package main
 
 import (
-	"bytes"
 	"context"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
@@ -42,7 +42,10 @@ func wrongProtocol(ctx context.Context, rawURL string) string {
 	}
 	got := speaks(ctx, net.JoinHostPort(u.Hostname(), port))
 	encrypted := scheme == "amqps" || scheme == "rediss"
-	plain, kind := strings.TrimSuffix(scheme, "s"), strings.TrimPrefix(u.Scheme, scheme)
+	plain, kind := scheme, strings.TrimPrefix(u.Scheme, scheme)
+	if encrypted {
+		plain = strings.TrimSuffix(scheme, "s")
+	}
 	switch {
 	case got == unknown, got == ours && !encrypted, got == isTLS && encrypted:
 		return ""
@@ -56,35 +59,42 @@ func wrongProtocol(ctx context.Context, rawURL string) string {
 	return fmt.Sprintf("it speaks %s, not %s", got, ours)
 }
 
-// speaks asks a server for what it speaks.
+// speaks asks a server what it speaks. No password is sent.
 func speaks(ctx context.Context, addr string) protocol {
 	ctx, cancel := context.WithTimeout(ctx, speakTimeout)
 	defer cancel()
+	answer := ask(ctx, addr, func(conn net.Conn) string {
+		if _, err := io.WriteString(conn, "PING\r\n\r\n"); err != nil {
+			return ""
+		}
+		first := make([]byte, 5)
+		n, _ := io.ReadFull(conn, first) // what came is judged
+		return string(first[:n])
+	})
+	switch {
+	case strings.HasPrefix(answer, "AMQP"):
+		return isAMQP
+	case strings.HasPrefix(answer, "HTTP/"):
+		return isHTTP
+	case strings.HasPrefix(answer, "+PONG"), strings.HasPrefix(answer, "-"):
+		return isRedis
+	}
+	return protocol(ask(ctx, addr, func(conn net.Conn) string {
+		//nolint:gosec // whom it belongs to does not matter: nothing is sent
+		if tls.Client(conn, &tls.Config{InsecureSkipVerify: true}).HandshakeContext(ctx) != nil {
+			return ""
+		}
+		return string(isTLS)
+	}))
+}
+
+// ask calls f with a connection that closes when ctx is done; "" if there is none.
+func ask(ctx context.Context, addr string, f func(net.Conn) string) string {
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
 	if err != nil {
-		return unknown
+		return ""
 	}
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
-	if _, err := conn.Write([]byte("PING\r\n\r\n")); err != nil {
-		return unknown
-	}
-	answer := make([]byte, 5)
-	n, _ := io.ReadFull(conn, answer) // what came is judged
-	return protocolOf(answer[:n])
-}
-
-// protocolOf tells by the first bytes of an answer what a server speaks.
-func protocolOf(answer []byte) protocol {
-	switch {
-	case bytes.HasPrefix(answer, []byte("AMQP")):
-		return isAMQP
-	case bytes.HasPrefix(answer, []byte("HTTP/")):
-		return isHTTP
-	case bytes.HasPrefix(answer, []byte("+PONG")), bytes.HasPrefix(answer, []byte("-")):
-		return isRedis
-	case bytes.HasPrefix(answer, []byte{0x15, 3}): // an alert
-		return isTLS
-	}
-	return unknown
+	return f(conn)
 }
