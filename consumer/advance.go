@@ -368,6 +368,6 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-var errOverdue = errors.New("consumer: an ordered delivery was held for half the ConsumerTimeout, for the waits and handlers before it: lower the Prefetch or the Backoff, or raise the timeout here and on the broker")
+var errOverdue = errors.New("consumer: an ordered delivery was held for half the consumer timeout, for the waits and handlers before it: lower the prefetch or the backoff, or raise the timeout here and on the broker")
 
 var errAnswer = errors.New("consumer: the counter gave an answer that its step does not have")

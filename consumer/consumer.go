@@ -154,9 +154,9 @@ func (c *Consumer) validate(conn *amqp.Connection) error {
 	case c.Handler == nil:
 		return errNoHandler
 	case c.Concurrency < 0 || c.Concurrency > 65535:
-		return fmt.Errorf("consumer: queue %q: Concurrency is %d: it is the number of handlers at once, 1 to 65535, or 0 for one", c.Queue, c.Concurrency)
+		return refused(c.Queue, "Concurrency", c.Concurrency, "1 to 65535, or 0 for one")
 	case c.Prefetch < 0 || c.Prefetch > 65535:
-		return fmt.Errorf("consumer: queue %q: Prefetch is %d: it is 1 to 65535, or 0 for the default", c.Queue, c.Prefetch)
+		return refused(c.Queue, "Prefetch", c.Prefetch, "1 to 65535, or 0 for the default")
 	}
 	return c.validateOrder()
 }
@@ -166,13 +166,13 @@ func (c *Consumer) validateOrder() error {
 	requeue := c.Ordered && c.Retry == Requeue
 	switch {
 	case c.Lane != nil && !c.Ordered:
-		return fmt.Errorf("consumer: queue %q: there is a Lane, but Ordered is false: without it lanes mean nothing", c.Queue)
+		return refused(c.Queue, "Ordered", false, "true with a Lane")
 	case c.Lane != nil && requeue:
-		return fmt.Errorf("consumer: queue %q: there is a Lane, and Retry is Requeue: a requeued message would stop all lanes; retry InPlace", c.Queue)
+		return refused(c.Queue, "Retry", "Requeue", "InPlace with a Lane, because a requeued message would stop all lanes")
 	case c.Ordered && c.Lane == nil && c.Concurrency > 1:
-		return fmt.Errorf("consumer: queue %q: Concurrency is %d and Ordered is true: order leaves one handler at once, unless a Lane says what may go side by side", c.Queue, c.Concurrency)
+		return refused(c.Queue, "Concurrency", c.Concurrency, "1 when Ordered without a Lane")
 	case requeue && c.Prefetch > 1:
-		return fmt.Errorf("consumer: queue %q: Prefetch is %d, Ordered is true and Retry is Requeue: what was prefetched would overtake a requeued message; retry InPlace, or prefetch one", c.Queue, c.Prefetch)
+		return refused(c.Queue, "Prefetch", c.Prefetch, "1 when Ordered with Requeue, because prefetched messages would overtake a requeued one")
 	}
 	return nil
 }

@@ -180,17 +180,18 @@ func TestPrefetchThatOrderCallsFor(t *testing.T) {
 
 func TestOrderThatCannotBeKeptIsRefused(t *testing.T) {
 	byID := func(d amqp.Delivery) string { return d.MessageId }
-	for field, c := range map[string]Consumer{
-		"Lane":              {Lane: byID},
-		"Retry is Requeue":  {Ordered: true, Lane: byID, Retry: Requeue},
-		"Concurrency is 2":  {Ordered: true, Concurrency: 2},
-		"Prefetch is 2":     {Ordered: true, Retry: Requeue, Prefetch: 2},
-		"Concurrency is 16": {Ordered: true, Retry: Requeue, Concurrency: 16},
+	for setting, c := range map[string]Consumer{
+		`Ordered false`:   {Lane: byID},
+		`Retry "Requeue"`: {Ordered: true, Lane: byID, Retry: Requeue},
+		`Concurrency 2`:   {Ordered: true, Concurrency: 2},
+		`Prefetch 2`:      {Ordered: true, Retry: Requeue, Prefetch: 2},
+		`Concurrency 16`:  {Ordered: true, Retry: Requeue, Concurrency: 16},
 	} {
 		c.Queue, c.Handler, c.Counter = "orders", ok, counter.NewMemory(nil)
 		err := c.Consume(t.Context(), &amqp.Connection{})
-		if err == nil || !strings.Contains(err.Error(), field) || !strings.Contains(err.Error(), `"orders"`) {
-			t.Errorf("%s: %v", field, err)
+		var fe *FieldError
+		if !errors.As(err, &fe) || fe.Field+" "+fe.Value != setting || !strings.Contains(err.Error(), `"orders"`) {
+			t.Errorf("%s: %v", setting, err)
 		}
 	}
 }

@@ -145,9 +145,12 @@ func (c *Consumer) onConnection(ctx context.Context, conn *amqp.Connection, setU
 
 func (c *Consumer) dialled(conn *amqp.Connection, err error) (*amqp.Connection, error) {
 	var bad *url.Error
+	var refused *FieldError
 	switch {
+	case errors.As(err, &refused):
+		return conn, refusal{fmt.Errorf("consumer: queue %q: dialling: the broker's %w", c.Queue, err)}
 	case errors.As(err, &bad): // it quotes the URL, password and all
-		return conn, refusal{fmt.Errorf("consumer: queue %q: dialling: the broker's URL cannot be parsed: %s", c.Queue, dial.Form)}
+		return conn, refusal{fmt.Errorf("consumer: queue %q: dialling: the broker's URL must be %s, got one that cannot be parsed", c.Queue, dial.Form)}
 	case err != nil:
 		return conn, fmt.Errorf("consumer: queue %q: dialling: %w", c.Queue, err)
 	case conn == nil:

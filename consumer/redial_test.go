@@ -30,7 +30,8 @@ func TestRunReturnsWhatAnotherDialWouldMeet(t *testing.T) {
 		"credentials": {func(context.Context) (*amqp.Connection, error) { return nil, amqp.ErrCredentials }, "username or password"},
 		"an odd URL":  {func(context.Context) (*amqp.Connection, error) { return amqp.Dial("amqp://user:s3cret%zz@localhost/") }, "cannot be parsed"},
 		"an odd port": {func(context.Context) (*amqp.Connection, error) { return amqp.Dial("amqp://user:s3cret/x@localhost/") }, "cannot be parsed"},
-		"no URL":      {Dialer("", amqp.Config{}), "it is amqp[s]://user:password@host:port/vhost"},
+		"a parameter": {Dialer("amqp://user:s3cret@localhost/?cafile=x", amqp.Config{}), `parameter must be one of`},
+		"no URL":      {Dialer("", amqp.Config{}), "URL must be amqp[s]://user:password@host:port/vhost"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := minimal().Run(t.Context(), tc.dial)

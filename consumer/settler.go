@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/setting"
 )
 
 // Counter takes the steps that count a message. *counter.Counter and *counter.Memory are Counters. All methods may be
@@ -180,7 +181,7 @@ func (s *Settler) Handle(ctx context.Context, d amqp.Delivery, h Handler) (Outco
 	}
 }
 
-var errNoHandler = errors.New("consumer: Handler is nil: it is what handles a message")
+var errNoHandler = fmt.Errorf("consumer: %w", setting.New("Handler", nil, "what handles a message"))
 
 // prepared returns a validated copy with every default in place.
 func (s *Settler) prepared() (*Settler, error) {
@@ -194,24 +195,24 @@ func (s *Settler) prepared() (*Settler, error) {
 func (s *Settler) validate() error {
 	switch {
 	case s.Queue == "":
-		return errors.New("consumer: Queue is empty: it is the name of the queue that is consumed")
+		return fmt.Errorf("consumer: %w", setting.New("Queue", "", "the name of the queue to consume"))
 	case isNil(s.Counter):
-		return fmt.Errorf("consumer: queue %q: Counter is nil: use counter.Dial, counter.New or, in tests, counter.NewMemory", s.Queue)
+		return refused(s.Queue, "Counter", nil, "made by counter.Dial, counter.New or, in tests, counter.NewMemory")
 	case s.MaxRetries > maxMaxRetries:
-		return fmt.Errorf("consumer: queue %q: MaxRetries is %d: at most %d; a message that is to be tried for ever needs another tool", s.Queue, s.MaxRetries, maxMaxRetries)
+		return refused(s.Queue, "MaxRetries", s.MaxRetries, fmt.Sprintf("at most %d", maxMaxRetries))
 	case s.Retry < 0 || s.Retry > InPlace:
-		return fmt.Errorf("consumer: queue %q: Retry is %d: it is Requeue or InPlace", s.Queue, s.Retry)
+		return refused(s.Queue, "Retry", s.Retry, "Requeue or InPlace")
 	case s.Isolation < 0 || s.Isolation > Off:
-		return fmt.Errorf("consumer: queue %q: Isolation is %d: it is IsolateSuspects, Strict or Off", s.Queue, s.Isolation)
+		return refused(s.Queue, "Isolation", s.Isolation, "IsolateSuspects, Strict or Off")
 	case s.ConsumerTimeout != 0 && s.ConsumerTimeout < time.Minute:
-		return fmt.Errorf("consumer: queue %q: ConsumerTimeout is %v: it is the broker's, and a minute at least", s.Queue, s.ConsumerTimeout)
+		return refused(s.Queue, "ConsumerTimeout", s.ConsumerTimeout, "that of the broker, 1m0s at least")
 	}
 	if err := s.checkTTL(); err != nil {
 		return err
 	}
 	handler, held := cmp.Or(s.HandlerTimeout, DefaultHandlerTimeout), cmp.Or(s.ConsumerTimeout, DefaultConsumerTimeout)/2
 	if handler > held {
-		return fmt.Errorf("consumer: queue %q: HandlerTimeout is %v: it is at most half the ConsumerTimeout, %v, or the broker takes the delivery back before a hang is charged; raise consumer_timeout on the broker and here", s.Queue, handler, held)
+		return refused(s.Queue, "HandlerTimeout", handler, fmt.Sprintf("at most %v, half the consumer timeout", held))
 	}
 	return nil
 }

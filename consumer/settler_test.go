@@ -174,7 +174,8 @@ func TestSettlerFieldsAreRefused(t *testing.T) {
 		b := newBench()
 		change(b.Settler)
 		field, _, _ := strings.Cut(name, " ")
-		if outcome, err := b.Handle(t.Context(), b.delivery(false), ok); outcome != Left || err == nil || !strings.Contains(err.Error(), field) {
+		var fe *FieldError
+		if outcome, err := b.Handle(t.Context(), b.delivery(false), ok); outcome != Left || !errors.As(err, &fe) || fe.Field != field {
 			t.Errorf("%s: %v, %v", name, outcome, err)
 		}
 		b.expect(t, "", "none")

@@ -16,7 +16,7 @@ func (s *session) drain(l *link) error {
 	case <-done:
 		return nil
 	case <-patience.C:
-		s.settler.Logger.Warn("handlers are cancelled: they did not end within the DrainTimeout", "queue", s.Queue)
+		s.settler.Logger.Warn("handlers are cancelled: they did not end within the drain timeout", "queue", s.Queue)
 		return nil
 	case err := <-l.closed:
 		return s.ended(errLost, err)

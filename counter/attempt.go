@@ -1,10 +1,11 @@
 package counter
 
 import (
-	"errors"
 	"fmt"
 	"time"
 	"unicode/utf8"
+
+	"github.com/strikesmq/strikes/internal/setting"
 )
 
 // MaxReason is the number of bytes of a failure's reason that a record keeps.
@@ -66,13 +67,13 @@ func (a Attempt) age() int64 {
 func (a Attempt) validate() error {
 	switch {
 	case a.Queue == "":
-		return errors.New("counter: Queue is empty")
+		return fmt.Errorf("counter: %w", setting.New("Queue", "", "the name of the message's queue"))
 	case a.ID == "":
-		return fmt.Errorf("counter: queue %q: ID is empty: a message without an id cannot be counted", a.Queue)
+		return fmt.Errorf("counter: queue %q: %w", a.Queue, setting.New("ID", "", "the id of the message, which cannot be counted without one"))
 	case a.Floor < 0 || a.Floor > MaxFloor:
-		return fmt.Errorf("counter: queue %q: Floor is %d: it must be 0 to %d", a.Queue, a.Floor, int64(MaxFloor))
+		return fmt.Errorf("counter: queue %q: %w", a.Queue, setting.New("Floor", a.Floor, fmt.Sprintf("0 to %d", int64(MaxFloor))))
 	case !validToken(a.Token):
-		return fmt.Errorf("counter: queue %q: Token is %q: it must be 1 to 64 characters of A-Z a-z 0-9 _ -", a.Queue, a.Token)
+		return fmt.Errorf("counter: queue %q: %w", a.Queue, setting.New("Token", a.Token, "1 to 64 characters of A-Z a-z 0-9 _ -"))
 	}
 	return nil
 }

@@ -6,12 +6,15 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"net/url"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"github.com/strikesmq/strikes/internal/setting"
+	"github.com/strikesmq/strikes/internal/uri"
 )
 
 // timeout of one read or write. A store that takes longer is treated as away, and the step is taken again.
@@ -30,12 +33,15 @@ const onePool = -1
 // The last two have TLS forms, rediss+sentinel and rediss+cluster, and take more hosts as addr=HOST:PORT. The certificate of
 // each server is checked against the name or address by which the others announce it. With Sentinel,
 // user and password are the sentinels'; the servers' are the parameters username and password. Timeouts are 250 ms
-// (read, write) and 1 s (dial), changed by the parameters read_timeout, write_timeout and dial_timeout. In a password,
-// / ? # and @ must be percent-encoded. An error never contains it. A nil opts means the defaults.
+// (read, write) and 1 s (dial), changed by the parameters read_timeout, write_timeout and dial_timeout. The others are
+// client_name, protocol, pool_size, pool_fifo, pool_timeout, min_idle_conns, max_idle_conns, max_active_conns,
+// conn_max_idle_time, conn_max_lifetime; db but for a Cluster; and for rediss and rediss+sentinel skip_verify, which trusts
+// any certificate (SSL_CERT_FILE in the environment names authorities to trust). What would be ignored is refused with a
+// FieldError. In a password, / ? # and @ must be percent-encoded. An error never contains it. A nil opts means the defaults.
 func Dial(rawURL string, opts *Options) (*Counter, error) {
 	rdb, err := open(rawURL)
 	if err != nil {
-		return nil, fmt.Errorf("counter: Redis URL %s: %w", redact(rawURL), err)
+		return nil, fmt.Errorf("counter: Redis URL %s: %w", uri.Redacted(rawURL), err)
 	}
 	c := New(rdb, opts)
 	c.owned, c.secrets = true, append(c.secrets, secretsIn(rawURL)...)
@@ -45,26 +51,26 @@ func Dial(rawURL string, opts *Options) (*Counter, error) {
 	return c, nil
 }
 
+const schemes = "redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://"
+
 func open(rawURL string) (redis.UniversalClient, error) {
 	scheme, rest, ok := strings.Cut(rawURL, "://")
 	if !ok {
-		return nil, errors.New("no scheme: it begins with redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://")
-	}
-	if strings.Contains(afterHost(rest), "@") {
-		return nil, errors.New("an @ after the host: in a password, write / as %2F, ? as %3F, # as %23 and @ as %40")
+		return nil, &setting.Error{Field: "scheme", Value: "none", Want: schemes}
 	}
 	base, kind, _ := strings.Cut(scheme, "+")
-	plain := base + "://" + rest
-	if _, err := url.Parse(plain); err != nil {
-		return nil, withoutURL(err)
+	if !slices.Contains([]string{"", "sentinel", "cluster"}, kind) || !slices.Contains([]string{"redis", "rediss", "unix"}, base) {
+		return nil, &setting.Error{Field: "scheme", Value: "another", Want: schemes}
 	}
-	switch {
-	case kind == "sentinel":
+	plain := base + "://" + rest
+	if err := checkURL(plain, kind); err != nil {
+		return nil, err
+	}
+	switch kind {
+	case "sentinel":
 		return openSentinel(plain)
-	case kind == "cluster":
+	case "cluster":
 		return openCluster(plain)
-	case kind != "" || base != "redis" && base != "rediss" && base != "unix":
-		return nil, errors.New("unknown scheme: it is redis, rediss, unix, redis+sentinel or redis+cluster")
 	}
 	return openSingle(plain)
 }
@@ -72,7 +78,7 @@ func open(rawURL string) (redis.UniversalClient, error) {
 func openSingle(rawURL string) (redis.UniversalClient, error) {
 	o, err := redis.ParseURL(rawURL)
 	if err != nil {
-		return nil, withoutURL(err)
+		return nil, err
 	}
 	o.MaxRetries, o.ContextTimeoutEnabled, o.DialerRetries, o.PipelinePoolSize = -1, true, 1, onePool
 	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
@@ -84,10 +90,10 @@ func openSingle(rawURL string) (redis.UniversalClient, error) {
 func openSentinel(rawURL string) (redis.UniversalClient, error) {
 	o, err := redis.ParseFailoverURL(rawURL)
 	if err != nil {
-		return nil, withoutURL(err)
+		return nil, err
 	}
 	if o.MasterName == "" {
-		return nil, errors.New("no master_name: add ?master_name=NAME, as the sentinels call the master")
+		return nil, setting.New("parameter master_name", "", "what the sentinels call the master: add ?master_name=NAME")
 	}
 	o.MaxRetries, o.ContextTimeoutEnabled, o.DialerRetries, o.PipelinePoolSize = -1, true, 1, onePool
 	setTimeouts(&o.ReadTimeout, &o.WriteTimeout, &o.DialTimeout)
@@ -99,7 +105,7 @@ func openSentinel(rawURL string) (redis.UniversalClient, error) {
 func openCluster(rawURL string) (redis.UniversalClient, error) {
 	o, err := redis.ParseClusterURL(rawURL)
 	if err != nil {
-		return nil, withoutURL(err)
+		return nil, err
 	}
 	o.MaxRetries, o.ContextTimeoutEnabled, o.DialerRetries, o.MaxRedirects, o.PipelinePoolSize = -1, true, 1, 1, onePool
 	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
@@ -198,35 +204,4 @@ func infoField(info, name string) string {
 		}
 	}
 	return ""
-}
-
-// redact returns scheme, host and path of rawURL, the parts where no password belongs. What cannot be taken apart with
-// certainty is not shown at all: a password with a slash in it makes a valid URL whose path ends in "@host".
-func redact(rawURL string) string {
-	scheme, rest, _ := strings.Cut(rawURL, "://")
-	u, err := url.Parse(rawURL)
-	if err != nil || scheme == "" || !strings.EqualFold(scheme, u.Scheme) || strings.Contains(afterHost(rest), "@") {
-		return "(not shown)"
-	}
-	shown := url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}
-	return shown.String()
-}
-
-// afterHost is what follows [user:password@]host[:port].
-func afterHost(rest string) string {
-	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
-		return rest[i:]
-	}
-	return ""
-}
-
-// withoutURL keeps the reason of a parse error and drops the URL it quotes.
-func withoutURL(err error) error {
-	var parse *url.Error
-	if errors.As(err, &parse) {
-		err = parse.Err
-	}
-	// net/url quotes what it could not parse: an escape or a port may be part of a password
-	text, _, _ := strings.Cut(err.Error(), `"`)
-	return errors.New(strings.TrimSpace(text))
 }

@@ -22,6 +22,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/strikesmq/strikes/internal/setting"
 )
 
 // DefaultPrefix begins the keys of a Counter whose Options name none. The number is the version of the record's layout.
@@ -66,9 +68,9 @@ func (o *Options) withDefaults() Options {
 func (o Options) validate() error {
 	switch {
 	case containsBrace(o.Prefix):
-		return fmt.Errorf("counter: Options.Prefix is %q: it must not contain { or }", o.Prefix)
+		return fmt.Errorf("counter: %w", setting.New("Prefix", o.Prefix, "without { and }"))
 	case o.TTL < time.Minute:
-		return fmt.Errorf("counter: Options.TTL is %v: it must be a minute at least, and longer than the longest time between two attempts", o.TTL)
+		return fmt.Errorf("counter: %w", setting.New("TTL", o.TTL, "1m0s at least, and longer than the longest time between two attempts"))
 	}
 	return nil
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"github.com/strikesmq/strikes/internal/setting"
 )
 
 // ErrNoRecord is wrapped by Grant and Pardon if nothing is kept of the message in that life: nothing is done. Get tells
@@ -60,7 +62,7 @@ func (c *Counter) Pardon(ctx context.Context, m Message, n Note) error {
 
 func (g Grant) validate() error {
 	if g.Tries < 1 || g.Tries > MaxTries {
-		return fmt.Errorf("the number of tries is %d: it must be 1 to %d", g.Tries, MaxTries)
+		return setting.New("Tries", g.Tries, fmt.Sprintf("1 to %d", MaxTries))
 	}
 	return g.Note.validate()
 }

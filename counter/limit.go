@@ -9,6 +9,8 @@ import (
 	"strconv"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/strikesmq/strikes/internal/setting"
 )
 
 // MaxOverride is the largest number of retries that an Override can set. A larger one that stands in the store counts as this.
@@ -95,7 +97,7 @@ func (c *Counter) limitError(vhost, queue string, err error) error {
 
 func (o Override) validate() error {
 	if o.MaxRetries < 0 || o.MaxRetries > MaxOverride {
-		return fmt.Errorf("MaxRetries is %d: it must be 0 to %d", o.MaxRetries, MaxOverride)
+		return setting.New("MaxRetries", o.MaxRetries, fmt.Sprintf("0 to %d", MaxOverride))
 	}
 	return o.Note.validate()
 }

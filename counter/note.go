@@ -1,9 +1,10 @@
 package counter
 
 import (
-	"errors"
 	"strings"
 	"time"
+
+	"github.com/strikesmq/strikes/internal/setting"
 )
 
 // Note says who changed something, and why. Its strings are written by people for people: like those of a Record they must
@@ -14,7 +15,7 @@ type Note struct {
 	At  time.Time // when, by the clock of the store; ignored where a Note is given
 }
 
-var errNoReason = errors.New("Note.Why is empty: whoever reads it later wants to know")
+var errNoReason error = setting.New("Why", "", "the reason for the change")
 
 func (n Note) validate() error {
 	if n.Why == "" {

@@ -37,7 +37,7 @@ func (c *Counter) NoteUndecodable(ctx context.Context, vhost, queue string, u Un
 	u = u.kept()
 	key := []string{c.undecodableKey(vhost, queue)}
 	if err := noteUndecodable.Run(ctx, c.rdb, key, undecodableTTL.Milliseconds(), u.Holder, u.After, u.Error).Err(); err != nil {
-		return fmt.Errorf("counter: note undecodable, queue %q: %w", queue, storeError(err))
+		return fmt.Errorf("counter: note undecodable, queue %q: %w", queue, c.storeError(err))
 	}
 	return nil
 }
@@ -50,7 +50,7 @@ func (c *Counter) Undecodable(ctx context.Context, vhost, queue string) (*Undeco
 	h, err := c.rdb.HGetAll(ctx, c.undecodableKey(vhost, queue)).Result()
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("counter: undecodable, queue %q: %w", queue, storeError(err))
+		return nil, fmt.Errorf("counter: undecodable, queue %q: %w", queue, c.storeError(err))
 	case len(h) == 0:
 		return nil, nil //nolint:nilnil // none is no error
 	}

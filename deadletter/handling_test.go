@@ -1,6 +1,9 @@
 package deadletter
 
-import "testing"
+import (
+	"errors"
+	"testing"
+)
 
 func TestHandling(t *testing.T) {
 	quorum := func(major, minor int, limit int64, limited bool) Nature {
@@ -65,5 +68,21 @@ func TestPrefetchFor(t *testing.T) {
 	}
 	if consumers > mostConsumers {
 		t.Errorf("a million messages take %d consumers", consumers)
+	}
+}
+
+func TestRefusedSettingsAreFieldErrors(t *testing.T) {
+	for field, err := range map[string]error{
+		"Target": Replay{Target: &Target{Key: "q.dlq"}}.Check("q.dlq"),
+		"Window": Replay{Window: -1}.Check("q.dlq"),
+		"Max":    Replay{Max: -1}.Check("q.dlq"),
+		"Rate":   Replay{Rate: -1}.Check("q.dlq"),
+		"Name":   (&Queue{}).validate(),
+		"Dial":   (&Queue{Name: "q.dlq"}).validate(),
+	} {
+		var fe *FieldError
+		if !errors.As(err, &fe) || fe.Field != field {
+			t.Errorf("%s: %v", field, err)
+		}
 	}
 }

@@ -2,7 +2,6 @@ package deadletter
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"time"
@@ -10,6 +9,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/setting"
 )
 
 // Queue is a dead-letter queue. Its methods open connections of their own and
@@ -74,9 +74,9 @@ func (q *Queue) progress(doing string, done, of int) {
 func (q *Queue) validate() error {
 	switch {
 	case q.Name == "":
-		return errors.New("deadletter: Queue.Name is empty")
+		return fmt.Errorf("deadletter: %w", setting.New("Name", "", "that of the dead-letter queue"))
 	case q.Dial == nil:
-		return errors.New("deadletter: Queue.Dial is nil: give a function that returns a new *amqp.Connection")
+		return fmt.Errorf("deadletter: queue %q: %w", q.Name, setting.New("Dial", nil, "a function that returns a new *amqp.Connection"))
 	}
 	return nil
 }

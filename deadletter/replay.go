@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"github.com/strikesmq/strikes/internal/setting"
 	"github.com/strikesmq/strikes/publisher"
 )
 
@@ -88,10 +89,16 @@ func (q *Queue) Replay(ctx context.Context, r Replay) (Result, error) {
 // program can refuse before it asks a person.
 func (r Replay) Check(queue string) error {
 	if r.Target != nil && r.Target.Exchange == "" && r.Target.Key == queue {
-		return fmt.Errorf("%w: Replay.Target is %q, the dead-letter queue itself: give the queue or exchange that is to handle them", ErrTarget, queue)
+		return fmt.Errorf("%w: %w", ErrTarget, setting.New("Target", queue, "the queue or exchange that is to handle the messages, not the dead-letter queue itself"))
 	}
-	if r.Window < 0 || r.Max < 0 || r.Rate < 0 {
-		return fmt.Errorf("deadletter: Replay.Window is %d, Max %d and Rate %v: give positive numbers, or zero for the defaults", r.Window, r.Max, r.Rate)
+	const want = "positive, or 0 for the default"
+	switch {
+	case r.Window < 0:
+		return fmt.Errorf("deadletter: %w", setting.New("Window", r.Window, want))
+	case r.Max < 0:
+		return fmt.Errorf("deadletter: %w", setting.New("Max", r.Max, want))
+	case r.Rate < 0:
+		return fmt.Errorf("deadletter: %w", setting.New("Rate", r.Rate, want))
 	}
 	return nil
 }

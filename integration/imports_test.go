@@ -11,15 +11,19 @@ import (
 func TestImportsGoOneWay(t *testing.T) {
 	const module = "github.com/strikesmq/strikes/"
 	allowed := map[string][]string{
-		"counter": nil, "topology": nil,
-		"publisher":              {"internal/dial"},
-		"consumer":               {"counter", "internal/dial", "topology"},
-		"deadletter":             {"counter", "internal/dial", "publisher"},
+		"counter":                {"internal/setting", "internal/uri"},
+		"topology":               {"internal/setting", "internal/shell"},
+		"publisher":              {"internal/dial", "internal/setting", "internal/uri"},
+		"consumer":               {"counter", "internal/dial", "internal/setting", "internal/shell", "internal/uri", "topology"},
+		"deadletter":             {"counter", "internal/dial", "internal/setting", "internal/uri", "publisher"},
 		"integration/soak/audit": nil, // shares nothing with what it judges
-		"internal/dial":          nil,
+		"internal/dial":          {"internal/setting", "internal/uri"},
+		"internal/setting":       nil,
 		"internal/poll":          nil,
 		"internal/proxy":         nil,
 		"internal/servers":       {"internal/proxy"},
+		"internal/shell":         nil,
+		"internal/uri":           {"internal/setting"},
 	}
 	for name, may := range allowed {
 		out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", module+name).Output()

@@ -144,15 +144,16 @@ func (m misuse) Error() string { return string(m) }
 // permanent is true if dialling again would not help: the broker refuses, or
 // dial is misused.
 func permanent(err, before error) bool {
+	var refused *FieldError
 	var m misuse
-	return dial.Refused(err, before) || errors.As(err, &m)
+	return dial.Refused(err, before) || errors.As(err, &refused) || errors.As(err, &m)
 }
 
 // clean drops a URL, and the password in it, from a dial error.
 func clean(err error) error {
 	var bad *url.Error
 	if errors.As(err, &bad) {
-		return misuse("the broker's URL cannot be parsed: " + dial.Form)
+		return misuse("the broker's URL must be " + dial.Form + ", got one that cannot be parsed")
 	}
 	return err
 }

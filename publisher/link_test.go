@@ -41,3 +41,10 @@ func TestCleanDropsTheURL(t *testing.T) {
 		t.Error("another error was changed")
 	}
 }
+
+func TestAURLThatIsRefusedIsNotDialledAgain(t *testing.T) {
+	_, err := Dialer("amqps://user:s3cret@localhost/?cafile=x", amqp.Config{})(t.Context())
+	if got := clean(err); !permanent(got, nil) || strings.Contains(got.Error(), "s3cret") || !strings.Contains(got.Error(), `"cafile"`) {
+		t.Errorf("got %v", got)
+	}
+}

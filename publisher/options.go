@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"log/slog"
 	"time"
+
+	"github.com/strikesmq/strikes/internal/setting"
 )
 
 // Options of a [Publisher]. The zero value, like nil, means all defaults.
@@ -47,9 +49,9 @@ func (o *Options) withDefaults() Options {
 func (o Options) validate() error {
 	switch {
 	case o.Window < 0:
-		return fmt.Errorf("publisher: Options.Window is %d: give a positive number, or zero for the default", o.Window)
+		return fmt.Errorf("publisher: %w", setting.New("Window", o.Window, "positive, or 0 for the default"))
 	case o.ConfirmTimeout < 0:
-		return fmt.Errorf("publisher: Options.ConfirmTimeout is %v: give a positive duration, or zero for the default", o.ConfirmTimeout)
+		return fmt.Errorf("publisher: %w", setting.New("ConfirmTimeout", o.ConfirmTimeout, "positive, or 0 for the default"))
 	}
 	return nil
 }

@@ -15,11 +15,12 @@ import (
 func TestNewRefuses(t *testing.T) {
 	dial := func(context.Context) (*amqp.Connection, error) { return nil, errors.New("no") }
 	for says, call := range map[string]func() (*Publisher, error){
-		"dial is nil":              func() (*Publisher, error) { return New(nil, nil) },
-		"Options.Window is -1":     func() (*Publisher, error) { return New(dial, &Options{Window: -1}) },
-		"Options.ConfirmTimeout i": func() (*Publisher, error) { return New(dial, &Options{ConfirmTimeout: -1}) },
+		"dial is nil":                    func() (*Publisher, error) { return New(nil, nil) },
+		"Window must be positive":        func() (*Publisher, error) { return New(dial, &Options{Window: -1}) },
+		"or 0 for the default, got -1ns": func() (*Publisher, error) { return New(dial, &Options{ConfirmTimeout: -1}) },
 	} {
-		if _, err := call(); err == nil || !strings.Contains(err.Error(), says) {
+		var fe *FieldError
+		if _, err := call(); err == nil || !strings.Contains(err.Error(), says) || errors.As(err, &fe) == (says == "dial is nil") {
 			t.Errorf("got %v, want %q", err, says)
 		}
 	}

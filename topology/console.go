@@ -3,8 +3,8 @@ package topology
 import (
 	"encoding/json"
 	"fmt"
-	"strings"
-	"unicode"
+
+	"github.com/strikesmq/strikes/internal/shell"
 )
 
 // console writes the requests that mend a queue, as lines for a shell. The zero
@@ -14,20 +14,16 @@ type console struct {
 	user string
 }
 
-// request returns a curl command line, without data if body is nil; "" if there is no API, or a name would
-// not survive a terminal. Curl asks for the password.
+// request returns a curl command line, without data if body is nil; "" if there is no API. Curl asks for the password.
 func (c console) request(method string, body any, segments ...string) string {
 	content, err := json.Marshal(body)
 	data := ""
 	if body != nil {
-		data = " -H 'content-type: application/json' -d " + quoted(string(content))
+		data = " -H 'content-type: application/json' -d " + shell.Quote(string(content))
 	}
-	line := fmt.Sprintf("curl -fsS -u %s -X %s%s %s", quoted(c.user), method, data, quoted(c.base+"/api"+escape(segments)))
-	if c.base == "" || err != nil || strings.ContainsFunc(line, func(r rune) bool { return !unicode.IsPrint(r) }) {
+	line := fmt.Sprintf("curl -fsS -u %s -X %s%s %s", shell.Quote(c.user), method, data, shell.Quote(c.base+"/api"+escape(segments)))
+	if c.base == "" || err != nil {
 		return ""
 	}
 	return line
 }
-
-// quoted returns a word for a POSIX shell.
-func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }

@@ -2,6 +2,7 @@ package topology
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 
@@ -50,11 +51,11 @@ func TestSpecValidate(t *testing.T) {
 		spec Spec
 		want string
 	}{
-		{Spec{}, "Queue is empty"},
-		{Spec{Queue: "q", Type: "stream"}, `Type "stream"`},
-		{Spec{Queue: "q", DeadLetterQueue: "q"}, `DeadLetterQueue "q"`},
-		{Spec{Queue: "q", DeliveryLimit: -1}, "DeliveryLimit -1"},
-		{Spec{Queue: "q", Type: Classic, DeliveryLimit: 5}, "DeliveryLimit 5"},
+		{Spec{}, `Queue must be the name of the queue, got ""`},
+		{Spec{Queue: "q", Type: "stream"}, `Type must be "quorum" or "classic", got "stream"`},
+		{Spec{Queue: "q", DeadLetterQueue: "q"}, `DeadLetterQueue must be another queue`},
+		{Spec{Queue: "q", DeliveryLimit: -1}, "got -1"},
+		{Spec{Queue: "q", Type: Classic, DeliveryLimit: 5}, "got 5"},
 		{Spec{Queue: strings.Repeat("q", 252)}, "256 bytes"},
 		{Spec{Queue: "a\nb"}, "line break"},
 		{Spec{Queue: "a\xff"}, "not UTF-8"},
@@ -87,5 +88,21 @@ func TestStepsInOrder(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+func TestRefusedSettingsAreFieldErrors(t *testing.T) {
+	for field, err := range map[string]error{
+		"Queue":                Spec{}.Validate(),
+		"Type":                 Spec{Queue: "q", Type: "stream"}.Validate(),
+		"DeadLetterQueue":      Spec{Queue: "q", DeadLetterQueue: "q"}.Validate(),
+		"DeliveryLimit":        Spec{Queue: "q", DeliveryLimit: -1}.Validate(),
+		"Bindings[0].Exchange": Spec{Queue: "q", Bindings: []Binding{{}}}.Validate(),
+		"Management":           TryManagement(t.Context(), nil, Need{Management: "http://user:s3cret/x@host"}),
+	} {
+		var fe *FieldError
+		if !errors.As(err, &fe) || fe.Field != field || strings.Contains(err.Error(), "s3cret") {
+			t.Errorf("%s: %v", field, err)
+		}
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/internal/setting"
 )
 
 // TryManagement returns nil if need.Management answers, lets its user in, and is
@@ -35,7 +37,7 @@ type Listing struct {
 // other one. Of need, only Management and HTTPClient are used.
 func List(ctx context.Context, conn *amqp.Connection, need Need) (Listing, error) {
 	if need.Management == "" {
-		return Listing{}, errors.New("topology: Management is empty: AMQP cannot list queues")
+		return Listing{}, fmt.Errorf("topology: %w", setting.New("Management", "", "the URL of the management API, because AMQP cannot list queues"))
 	}
 	m, err := newManagement(need.Management, need.HTTPClient)
 	if err != nil {

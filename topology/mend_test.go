@@ -4,6 +4,7 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+	"unicode"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 )
@@ -47,7 +48,6 @@ func TestNoCommand(t *testing.T) {
 		{"by argument", changes(with(argDeliveryLimit, int64(5))), codeLimitLow},
 		{"by argument and a lower policy", changes(with(argDeliveryLimit, int64(5)), policy("delivery-limit", int64(3))), codeLimitLow},
 		{"strategy by argument", changes(with(argStrategy, "at-most-once")), codeAtMostOnce},
-		{"a key that a terminal obeys", changes(with(argDeadLetterKey, "k\u202e"), bound("fanout")), "dead-letter-unbound"},
 	}
 	for _, tt := range tests {
 		f := examined()
@@ -93,5 +93,17 @@ func TestRaisedLimitHasRoom(t *testing.T) {
 	found := judgeBy([]rule{deliveryLimitRule}, f, Need{Queue: f.queue, MaxRetries: 1000})
 	if len(found) != 1 || !strings.Contains(found[0].Command, `"definition":{"delivery-limit":1100}`) || !strings.Contains(found[0].Fix, "delivery-limit=1100 in policy") {
 		t.Errorf("got %+v", found)
+	}
+}
+
+// A command is on one line of what a terminal shows, whatever the names in it.
+func TestCommandIsPrintable(t *testing.T) {
+	f := examined()
+	for _, change := range changes(with(argDeadLetterKey, "k\u202e\x1b"), bound("fanout")) {
+		change(&f)
+	}
+	command := commands(f)["dead-letter-unbound"]
+	if command == "" || strings.ContainsFunc(command, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		t.Errorf("got %q", command)
 	}
 }

@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/uuid"
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/internal/shell"
 )
 
 // probeLanding rejects a message and takes it out of the dead-letter queues.
@@ -61,7 +63,7 @@ func (f facts) unsafe() string {
 	case !set:
 		return "no dead-letter exchange is seen"
 	case f.vitals == nil:
-		return "which queues the dead letters reach cannot be seen over AMQP; give the URL of the management API (Management)"
+		return "which queues the dead letters reach cannot be seen over AMQP; give the URL of the management API (Management, --management-url)"
 	case f.vitals.back:
 		return "dead letters lead back to the queue itself, where consumers would get it"
 	case len(f.way.bindings) > 0 && f.way.kind == "headers", len(f.way.bindings) > 0 && !fixed && f.way.picks():
@@ -108,7 +110,7 @@ func (f facts) instead(q amqp.Queue) string {
 		first = "stop its consumers for a moment"
 	}
 	return fmt.Sprintf("%s and probe again; or see whether as many dead letters are there as consumers rejected: strikes status --dead-letter-queue %s %s",
-		first, quoted(q.Name), quoted(f.queue))
+		first, shell.Word(q.Name), shell.Operands(f.queue))
 }
 
 // landingArguments are those that bear on dead letters.

@@ -83,7 +83,7 @@ func readableRule(f facts, _ Need) []Finding {
 		Code: code, Severity: Error,
 		Seen: "how the queue was declared cannot be read: " + f.unread,
 		Why:  "it cannot be shown that requeued messages keep their place and rejected ones are not lost",
-		Fix: "give the URL of the management API (Management), or the permission to configure the queue " +
+		Fix: "give the URL of the management API (Management, --management-url), or the permission to configure the queue " +
 			"(nothing is created or changed with it); or set a check of your own",
 	}}
 }
@@ -164,7 +164,7 @@ func managementRule(f facts, _ Need) []Finding {
 			Seen: "the management API was not asked",
 			Why: "AMQP does not tell of policies, of what is bound to the dead-letter exchange, of the dead-letter queue, " +
 				"and of who consumes: all that may be wrong unseen",
-			Fix: "give the URL of the management API (Management)",
+			Fix: "give the URL of the management API (Management, --management-url)",
 		}}
 	}
 	if f.apiTrouble == "" {
@@ -174,6 +174,6 @@ func managementRule(f facts, _ Need) []Finding {
 		Code: "management-unreachable", Severity: Warning,
 		Seen: "the management API does not tell: " + f.apiTrouble,
 		Why:  "the queue was judged without what only the API knows: policies, and what is bound to its dead-letter exchange",
-		Fix:  "mend Management, or leave it empty",
+		Fix:  "correct the URL of the management API (Management, --management-url), or leave it empty",
 	}}
 }

@@ -36,15 +36,15 @@ func deadLetterRule(f facts, need Need) []Finding {
 			Seen: "neither an argument of the queue nor its policy names a dead-letter exchange",
 			Why:  "rejected messages are dropped, and nobody is told",
 			Fix: "set a policy with dead-letter-exchange, or declare the queue anew with " + argDeadLetterExchange +
-				"; or accept the loss with AllowDrop",
+				"; or accept the loss (AllowDrop, --allow-drop)",
 		}}
 	case !set:
 		return []Finding{{
 			Code: codeDeadLetterUnproven, Severity: Error,
 			Seen: "no argument of the queue names a dead-letter exchange; whether a policy does cannot be seen over AMQP",
 			Why:  "without one, rejected messages are dropped, and nobody is told",
-			Fix: "if a policy sets it, give the URL of the management API (Management) to show it; else set a policy with " +
-				"dead-letter-exchange, or declare the queue anew with " + argDeadLetterExchange + "; or accept the loss with AllowDrop",
+			Fix: "if a policy sets it, give the URL of the management API (Management, --management-url) to show it; else set a policy with " +
+				"dead-letter-exchange, or declare the queue anew with " + argDeadLetterExchange + "; or accept the loss (AllowDrop, --allow-drop)",
 		}}
 	case f.way.exchange == no:
 		return []Finding{{
@@ -83,7 +83,7 @@ func deadLetterRouteRule(f facts, need Need) []Finding {
 			Code: "bindings-unknown", Severity: Warning,
 			Seen: fmt.Sprintf("what is bound to the dead-letter exchange %q cannot be seen over AMQP", exchange),
 			Why:  "with nothing bound to it, rejected messages are dropped, and nobody is told",
-			Fix:  "give the URL of the management API (Management) to have it checked",
+			Fix:  "give the URL of the management API (Management, --management-url) to have it checked",
 		}}
 	}
 	key, fixed := f.deadLetterKey()

@@ -1,6 +1,10 @@
 package topology
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/strikesmq/strikes/internal/shell"
+)
 
 const (
 	codeTail       = "requeue-to-tail"
@@ -140,14 +144,14 @@ func (f facts) raiseLimit(want int64) string {
 			single = " --single-active-consumer"
 		}
 		return fmt.Sprintf("drain and delete the queue, then declare it anew with %s=%d (strikes declare --delivery-limit %d%s %s): "+
-			"an argument cannot be changed, and a policy only lowers it", argDeliveryLimit, want, want, single, quoted(f.queue))
+			"an argument cannot be changed, and a policy only lowers it", argDeliveryLimit, want, want, single, shell.Operands(f.queue))
 	}
 	if _, byPolicy := f.policy["delivery-limit"]; byPolicy {
 		return fmt.Sprintf("set delivery-limit=%d in %s", want, f.policyText())
 	}
 	fix := fmt.Sprintf("set delivery-limit=%d by policy, or declare the queue anew with %s=%d", want, argDeliveryLimit, want)
 	if !f.policyKnown {
-		fix += "; if a policy sets it already, give the URL of the management API (Management) to show it"
+		fix += "; if a policy sets it already, give the URL of the management API (Management, --management-url) to show it"
 	}
 	return fix
 }

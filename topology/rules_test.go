@@ -171,7 +171,7 @@ func TestFindingsNameWhatTheySaw(t *testing.T) {
 		{"key", changes(with(argDeadLetterKey, "k"), bound("direct", apiBinding{Key: "x"})), []string{`"q.dlx"`, `"k"`, `"x"`}},
 		{"limit", changes(with(argDeliveryLimit, int64(5))), []string{
 			"is 5, by the queue's argument x-delivery-limit, and leaves room for 1 of 3 retries", "anew with x-delivery-limit=1000",
-			"(strikes declare --delivery-limit 1000 --single-active-consumer 'q')", "a policy only lowers it",
+			"(strikes declare --delivery-limit 1000 --single-active-consumer q)", "a policy only lowers it",
 		}},
 		{"limit by policy", changes(policy("delivery-limit", int64(2)), func(f *facts) { f.policyName = "all" }), []string{
 			`is 2, by policy "all", and leaves no room`, `set delivery-limit=1000 in policy "all"`,

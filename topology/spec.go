@@ -1,10 +1,11 @@
 package topology
 
 import (
-	"errors"
 	"fmt"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/internal/setting"
 )
 
 // Type is a type of queue.
@@ -96,16 +97,16 @@ func (s Spec) Validate() error {
 	s = s.withDefaults()
 	switch {
 	case s.Queue == "":
-		return errors.New("topology: Queue is empty")
+		return fmt.Errorf("topology: %w", setting.New("Queue", "", "the name of the queue"))
 	case s.Type != Quorum && s.Type != Classic:
-		return fmt.Errorf("topology: Type %q: want %q or %q", s.Type, Quorum, Classic)
+		return fmt.Errorf("topology: %w", setting.New("Type", string(s.Type), fmt.Sprintf("%q or %q", Quorum, Classic)))
 	case s.DeadLetterQueue == s.Queue:
-		return fmt.Errorf("topology: DeadLetterQueue %q is the queue itself", s.DeadLetterQueue)
+		return fmt.Errorf("topology: %w", setting.New("DeadLetterQueue", s.DeadLetterQueue, "another queue than the queue itself"))
 	case s.DeliveryLimit < 0:
-		return fmt.Errorf("topology: DeliveryLimit %d: want more than MaxRetries, or zero for %d",
-			s.DeliveryLimit, defaultDeliveryLimit)
+		return fmt.Errorf("topology: %w", setting.New("DeliveryLimit", s.DeliveryLimit,
+			fmt.Sprintf("well above the number of retries, or 0 for %d", defaultDeliveryLimit)))
 	case s.Type == Classic && s.DeliveryLimit != 0:
-		return fmt.Errorf("topology: DeliveryLimit %d: a classic queue has none", s.DeliveryLimit)
+		return fmt.Errorf("topology: %w", setting.New("DeliveryLimit", s.DeliveryLimit, "0 for a classic queue, which has none"))
 	}
 	for _, name := range []string{s.Queue, s.DeadLetterExchange, s.DeadLetterQueue} {
 		if err := CheckName(name); err != nil {
@@ -114,7 +115,7 @@ func (s Spec) Validate() error {
 	}
 	for i, b := range s.Bindings {
 		if b.Exchange == "" {
-			return fmt.Errorf("topology: Bindings[%d].Exchange is empty: the default exchange needs no binding", i)
+			return fmt.Errorf("topology: %w", setting.New(fmt.Sprintf("Bindings[%d].Exchange", i), "", "the name of an exchange; the default exchange needs no binding"))
 		}
 	}
 	return nil

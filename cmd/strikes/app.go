@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/setting"
 	"github.com/strikesmq/strikes/topology"
 )
 
@@ -26,9 +28,10 @@ type streams struct {
 // app is one run of the program.
 type app struct {
 	streams
-	trailing []string // arguments behind the first "--"
-	err      error    // of the action that ran
-	help     noting   // stdout, for the parser
+	trailing []string     // arguments behind the first "--"
+	command  *cli.Command // that ran
+	err      error        // of its action
+	help     noting       // stdout, for the parser
 }
 
 // run runs the command line args, whose first is the program's name, and returns the exit code.
@@ -41,17 +44,18 @@ func run(ctx context.Context, s streams, args []string) int {
 	case a.help.err != nil:
 		err = a.help.err
 	case err != nil:
-		err = usagef("%s", inWords(err)) // the parser's
+		err = cmp.Or(misuse(a.root(), args), usage(err)) // the parser's
 	}
-	if text := complaint(err); text != "" {
-		fmt.Fprintf(a.stderr, "strikes: %s\n", printable(said(text), "\n"))
+	if text := a.complaint(err); text != "" {
+		fmt.Fprintf(a.stderr, "strikes: %s\n", printable(text, "\n"))
 	}
 	return exitCode(err)
 }
 
 // complaint is what is said of an error at the end.
-func complaint(err error) string {
+func (a *app) complaint(err error) string {
 	var refused *topology.RefusedError
+	var field *setting.Error
 	switch {
 	case err == nil:
 		return ""
@@ -59,8 +63,27 @@ func complaint(err error) string {
 		return interruption(err)
 	case errors.As(err, &refused):
 		return refused.Error() // what wraps it says no more
+	case errors.As(err, &field) && a.flagOf(field.Field) != "":
+		return field.Of(a.flagOf(field.Field))
 	}
 	return err.Error()
+}
+
+// fieldFlags are the flags that set the fields which a library refuses.
+var fieldFlags = map[string]string{
+	"AllowDrop": "allow-drop", "Concurrency": "concurrency", "ConfirmTimeout": "timeout", "ConsumerTimeout": "consumer-timeout",
+	"DeliveryLimit": "delivery-limit", "DrainTimeout": "drain-timeout", "HandlerTimeout": "handler-timeout", "Isolation": "isolation",
+	"Lane": "lane", "Management": "management-url", "Max": "max", "MaxRetries": "max-retries", "Ordered": "ordered",
+	"Prefetch": "prefetch", "Prefix": "prefix", "Rate": "rate", "Retry": "retry", "Target": "key", "Type": "type", "Why": "reason",
+	"Window": "window",
+}
+
+// flagOf is the flag of the command that ran which sets a field; "" if it has none.
+func (a *app) flagOf(name string) string {
+	if flag := fieldFlags[name]; flag != "" && a.command != nil && flagNamed(a.command, flag) != nil {
+		return "--" + flag
+	}
+	return ""
 }
 
 // interruption says what was cut short, unless that was a question to the store: what was done until then is printed before,
@@ -117,7 +140,7 @@ func (a *app) root() *cli.Command {
 // queue may have that name.
 func quiet(c *cli.Command) {
 	c.OnUsageError = func(_ context.Context, c *cli.Command, err error, _ bool) error {
-		return fmt.Errorf("%s (see %s --help)", inWords(err), c.FullName())
+		return fmt.Errorf("%w (see %s --help)", err, c.FullName())
 	}
 	c.HideHelpCommand = true
 	if len(c.Commands) == 0 { // else: COMMAND ARGUMENT --help
@@ -131,7 +154,7 @@ func quiet(c *cli.Command) {
 // do keeps an action's error apart from the parser's.
 func (a *app) do(action func(context.Context, *cli.Command) error) cli.ActionFunc {
 	return func(ctx context.Context, c *cli.Command) error {
-		a.err = action(ctx, c)
+		a.command, a.err = c, action(ctx, c)
 		return nil
 	}
 }
@@ -139,7 +162,7 @@ func (a *app) do(action func(context.Context, *cli.Command) error) cli.ActionFun
 // group is the action of a command that only has subcommands.
 func group(_ context.Context, c *cli.Command) error {
 	if c.Args().Present() {
-		return usagef("%s has no command %q (see %s --help)", c.FullName(), c.Args().First(), c.FullName())
+		return usagef("%s has no command %q (see %s --help)", c.FullName(), shownArgument(c.Args().First()), c.FullName())
 	}
 	return cli.ShowSubcommandHelp(c)
 }
@@ -161,7 +184,7 @@ func positional(c *cli.Command, names ...string) ([]string, error) {
 	case len(args) < need:
 		return nil, usagef("%s: %s is missing (see %s --help)", c.FullName(), names[len(args)], c.FullName())
 	case len(args) > most:
-		return nil, usagef("%s: %q is one argument too many (see %s --help)", c.FullName(), args[most], c.FullName())
+		return nil, usagef("%s: %q is one argument too many (see %s --help)", c.FullName(), shownArgument(args[most]), c.FullName())
 	}
 	for i, arg := range args {
 		name := names[min(i, len(names)-1)]

@@ -20,7 +20,7 @@ import (
 )
 
 // shell is a command that runs a script.
-func shell(t *testing.T, script string) (c *command, stdout, stderr *output) {
+func shellCommand(t *testing.T, script string) (c *command, stdout, stderr *output) {
 	t.Helper()
 	path, err := exec.LookPath("sh")
 	if err != nil {
@@ -52,7 +52,7 @@ func TestCommandOutcome(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			c, stdout, _ := shell(t, tt.script)
+			c, stdout, _ := shellCommand(t, tt.script)
 			err := c.run(t.Context(), os.Environ(), tt.body)
 			if (err == nil) != (tt.want == "") || err != nil && err.Error() != tt.want {
 				t.Errorf("%v, want %q", err, tt.want)
@@ -85,7 +85,7 @@ func TestCommandTimeout(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			c, _, _ := shell(t, tt.script)
+			c, _, _ := shellCommand(t, tt.script)
 			began := time.Now()
 			ctx, cancel := context.WithTimeoutCause(t.Context(), 300*time.Millisecond, errors.New("too slow"))
 			defer cancel()
@@ -103,7 +103,7 @@ func TestCommandTimeout(t *testing.T) {
 // TestCommandTakesItsChildrenAlong starts a process that holds every stream open.
 func TestCommandTakesItsChildrenAlong(t *testing.T) {
 	pidFile := filepath.Join(t.TempDir(), "pid")
-	c, _, _ := shell(t, `sleep 600 & echo $! >"$PID_FILE"; exit 0`)
+	c, _, _ := shellCommand(t, `sleep 600 & echo $! >"$PID_FILE"; exit 0`)
 	began := time.Now()
 	if err := c.run(t.Context(), append(os.Environ(), "PID_FILE="+pidFile), make([]byte, 1<<20)); err != nil {
 		t.Fatal(err)
@@ -124,7 +124,7 @@ func (s slow) Write(p []byte) (int, error) {
 }
 
 func TestCommandOutputIsWhole(t *testing.T) {
-	c, stdout, _ := shell(t, `head -c 300000 /dev/zero | tr '\0' x`)
+	c, stdout, _ := shellCommand(t, `head -c 300000 /dev/zero | tr '\0' x`)
 	c.stdout = slow{stdout}
 	if err := c.run(t.Context(), os.Environ(), nil); err != nil || len(stdout.String()) != 300000 {
 		t.Errorf("%d bytes of 300000, %v", len(stdout.String()), err)
@@ -138,7 +138,7 @@ func TestCommandLetsGo(t *testing.T) {
 		t.Skip("there is no setsid to leave the process group with")
 	}
 	pidFile := filepath.Join(t.TempDir(), "pid")
-	c, _, _ := shell(t, setsid+` sh -c 'echo $$ >"$PID_FILE.new"; mv "$PID_FILE.new" "$PID_FILE"; while :; do echo more; done' & while ! test -e "$PID_FILE"; do sleep 0.05; done`)
+	c, _, _ := shellCommand(t, setsid+` sh -c 'echo $$ >"$PID_FILE.new"; mv "$PID_FILE.new" "$PID_FILE"; while :; do echo more; done' & while ! test -e "$PID_FILE"; do sleep 0.05; done`)
 	began := time.Now()
 	err = c.run(t.Context(), append(os.Environ(), "PID_FILE="+pidFile), nil)
 	_ = syscall.Kill(readPID(t, pidFile), syscall.SIGKILL)
@@ -149,7 +149,7 @@ func TestCommandLetsGo(t *testing.T) {
 
 func TestCommandKillAll(t *testing.T) {
 	pidFile := filepath.Join(t.TempDir(), "pid")
-	c, _, _ := shell(t, `echo $$ >"$PID_FILE.new"; mv "$PID_FILE.new" "$PID_FILE"; sleep 600`)
+	c, _, _ := shellCommand(t, `echo $$ >"$PID_FILE.new"; mv "$PID_FILE.new" "$PID_FILE"; sleep 600`)
 	done := make(chan error, 1)
 	go func() { done <- c.run(t.Context(), append(os.Environ(), "PID_FILE="+pidFile), nil) }()
 	eventually(t, 5*time.Second, "the command runs", func() bool { _, err := os.Stat(pidFile); return err == nil })

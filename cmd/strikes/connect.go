@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 	"time"
 
@@ -12,6 +14,9 @@ import (
 
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/dial"
+	"github.com/strikesmq/strikes/internal/setting"
+	"github.com/strikesmq/strikes/internal/uri"
 	"github.com/strikesmq/strikes/publisher"
 )
 
@@ -30,12 +35,11 @@ type broker struct {
 func brokerOf(c *cli.Command) (*broker, error) { return newBroker(c.String("amqp-url"), c.FullName()) }
 
 func newBroker(rawURL, name string) (*broker, error) {
-	uri, err := amqp.ParseURI(rawURL)
-	if err != nil || !readable(rawURL) {
-		// what the parser says quotes the URL, password and all
-		return nil, usagef("the broker's URL cannot be read: it is amqp[s]://user:password@host:port/vhost, the port at most 65535, with / @ : ? # %% in a name or password percent-encoded")
+	at, err := dial.Parse(rawURL)
+	if err != nil {
+		return nil, usagef("--amqp-url: %w", err)
 	}
-	return &broker{url: rawURL, vhost: uri.Vhost, name: name}, nil
+	return &broker{url: rawURL, vhost: at.Vhost, name: name}, nil
 }
 
 // dial opens a connection, which the caller closes. It returns when ctx is done.
@@ -58,16 +62,45 @@ func (b *broker) open(ctx context.Context, dialer func(string, amqp.Config) func
 	case errors.Is(ctx.Err(), context.Canceled): // a deadline tells of the broker
 		return nil, ctx.Err()
 	}
-	return nil, b.explain(err)
+	return nil, b.explainDial(ctx, err)
 }
 
 // explain tells a broker that says no from one that does not answer.
 func (b *broker) explain(err error) error {
 	if denied(err) {
-		return coded{fmt.Errorf("broker %s: not authorised: %w", redacted(b.url), err), exitDenied}
+		return coded{fmt.Errorf("broker %s: not authorised: %w", uri.Redacted(b.url), err), exitDenied}
 	}
-	return coded{fmt.Errorf("broker %s is out of reach: %w", redacted(b.url), err), exitUnreachable}
+	return coded{fmt.Errorf("broker %s is out of reach: %w", uri.Redacted(b.url), err), exitUnreachable}
 }
+
+// explainDial also tells what is wrong with the URL.
+func (b *broker) explainDial(ctx context.Context, err error) error {
+	at := uri.Redacted(b.url)
+	switch {
+	case missingVHost(err):
+		return usagef("broker %s: there is no virtual host %q: %w", at, b.vhost, err)
+	case denied(err):
+		return b.explain(err)
+	case untrusted(err):
+		return coded{fmt.Errorf("broker %s: its certificate is not trusted: %w; the URL's parameter cacertfile names a file of authorities to trust", at, err), exitUnreachable}
+	case errors.As(err, new(*fs.PathError)):
+		return usagef("broker %s: a file that the URL names cannot be used: %w", at, err)
+	}
+	if why := wrongProtocol(ctx, b.url); why != "" {
+		return usagef("broker %s: %s: %w", at, why, err)
+	}
+	return b.explain(err)
+}
+
+// missingVHost reports whether the broker has no virtual host of the URL's name. The code is that for a user without access to it.
+func missingVHost(err error) bool {
+	var reply *amqp.Error
+	return errors.As(err, &reply) && reply.Server && reply.Code == amqp.NotAllowed &&
+		strings.HasPrefix(reply.Reason, "NOT_ALLOWED - vhost ") && strings.HasSuffix(reply.Reason, " not found")
+}
+
+// untrusted reports whether a server's certificate was not accepted.
+func untrusted(err error) bool { return errors.As(err, new(*tls.CertificateVerificationError)) }
 
 // denied reports whether the broker refused the login. amqp091-go does not ask it to say so of a wrong password: RabbitMQ
 // then closes the socket, as one that is just starting may do as well.
@@ -108,15 +141,13 @@ func storeOf(ctx context.Context, c *cli.Command) (*counter.Counter, error) {
 
 // dialStore opens a store, of which nobody knows whether it is there.
 func dialStore(rawURL, prefix string) (*counter.Counter, error) {
-	if !readable(rawURL) {
-		return nil, usagef("the store's URL cannot be read: it is like redis://user:password@host:port/db, the port at most 65535 and db a number, with / @ : ? # %% in a name or password percent-encoded")
-	}
-	if !validDatabase(rawURL) {
-		return nil, usagef("the store's URL names a database that is no number: it is like redis://user:password@host:port/0")
-	}
 	store, err := counter.Dial(rawURL, &counter.Options{Prefix: prefix})
-	if err != nil {
-		return nil, usagef("%s", withoutGo(err.Error()))
+	var field *setting.Error
+	switch {
+	case errors.As(err, &field) && fieldFlags[field.Field] == "": // of the URL
+		return nil, usagef("--redis-url: %w", field)
+	case err != nil:
+		return nil, usage(err)
 	}
 	return store, nil
 }
@@ -136,13 +167,26 @@ func openStore(ctx context.Context, rawURL, prefix string) (*counter.Counter, er
 	check, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	if _, err := store.Check(check); err != nil {
-		switch {
-		case ctx.Err() != nil:
-			err = ctx.Err()
-		case noDatabase(err):
-			err = usagef("it has no such database: %w; %s", err, mendDatabase)
-		}
-		return nil, errors.Join(fmt.Errorf("store %s: %w", redacted(rawURL), err), store.Close())
+		return nil, errors.Join(fmt.Errorf("store %s: %w", uri.Redacted(rawURL), explainStore(ctx, rawURL, err)), store.Close())
 	}
 	return store, nil
+}
+
+// explainStore tells a store that is out of reach from one that a URL does not lead to.
+func explainStore(ctx context.Context, rawURL string, err error) error {
+	var failed *counter.StoreError
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case noDatabase(err):
+		return usagef("it has no such database: %w; %s", err, mendDatabase)
+	case untrusted(err):
+		return coded{fmt.Errorf("its certificate is not trusted: %w; SSL_CERT_FILE in the environment names a file of authorities to trust", err), exitUnreachable}
+	case errors.As(err, &failed) && failed.Cause == counter.Denied:
+		return err
+	}
+	if why := wrongProtocol(ctx, rawURL); why != "" {
+		return usagef("%s: %w", why, err)
+	}
+	return err
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/strikesmq/strikes/consumer"
+	"github.com/strikesmq/strikes/internal/setting"
 	"github.com/strikesmq/strikes/topology"
 )
 
@@ -63,14 +64,16 @@ func consumeSettings(c *cli.Command, trailing []string) (settings, error) {
 	queue := args[:len(args)-len(trailing)]
 	switch {
 	case len(trailing) == 0 || trailing[0] == "":
-		return s, usagef("consume: the command is missing: it stands behind -- (see strikes consume --help)")
-	case len(queue) != 1 || queue[0] == "":
-		return s, usagef("consume: one QUEUE stands before --, not %q (see strikes consume --help)", queue)
+		return s, usagef("strikes consume: no command given; put it after -- (see strikes consume --help)")
+	case len(queue) == 0 || queue[0] == "":
+		return s, usagef("strikes consume: no QUEUE given; put it before -- (see strikes consume --help)")
+	case len(queue) > 1:
+		return s, usagef("strikes consume: %q is one argument too many before -- (see strikes consume --help)", shownArgument(queue[1]))
 	case s.exitWhenIdle < 0:
-		return s, usagef("--exit-when-idle is %v: it must not be negative", s.exitWhenIdle)
+		return s, refusedFlag("exit-when-idle", s.exitWhenIdle, "0 or more")
 	}
 	if err := topology.CheckName(queue[0]); err != nil {
-		return s, usagef("consume: QUEUE: %w", err)
+		return s, usagef("strikes consume: QUEUE: %w", err)
 	}
 	api, err := managementOf(c)
 	if err != nil {
@@ -114,30 +117,36 @@ func orNone[N ~int | ~int64](n N) N {
 func refuseSettings(c *cli.Command, k consumer.Consumer) error {
 	switch {
 	case k.Retry == 0:
-		return usagef("--retry is %q: it is requeue or in-place", c.String("retry"))
+		return refusedFlag("retry", c.String("retry"), "requeue or in-place")
 	case k.Isolation == 0:
-		return usagef("--isolation is %q: it is suspects, strict or off", c.String("isolation"))
+		return refusedFlag("isolation", c.String("isolation"), "suspects, strict or off")
 	case k.MaxRetries < 0 || k.MaxRetries > mostRetries:
-		return usagef("--max-retries is %d: it is 0 to %d", k.MaxRetries, mostRetries)
+		return refusedFlag("max-retries", k.MaxRetries, fmt.Sprintf("0 to %d", mostRetries))
 	case k.Concurrency < 1 || k.Concurrency > 65535:
-		return usagef("--concurrency is %d: it is 1 to 65535", k.Concurrency)
+		return refusedFlag("concurrency", k.Concurrency, "1 to 65535")
 	case k.Prefetch < 0 || k.Prefetch > 65535:
-		return usagef("--prefetch is %d: it is 1 to 65535, or 0 for the default", k.Prefetch)
-	case k.HandlerTimeout < 0, k.DrainTimeout < 0:
-		return usagef("--handler-timeout and --drain-timeout must not be negative")
+		return refusedFlag("prefetch", k.Prefetch, "1 to 65535, or 0 for the default")
+	case k.HandlerTimeout < 0:
+		return refusedFlag("handler-timeout", k.HandlerTimeout, "0 or more")
+	case k.DrainTimeout < 0:
+		return refusedFlag("drain-timeout", k.DrainTimeout, "0 or more")
 	case k.Lane != nil && !k.Ordered:
-		return usagef("--lane is for an --ordered consumer")
+		return refusedFlag("lane", c.String("lane"), "left out without --ordered")
 	case k.Lane != nil && k.Retry == consumer.Requeue:
-		return usagef("--lane and --retry requeue exclude each other: a requeued message would stop all lanes")
+		return refusedFlag("retry", c.String("retry"), "in-place with --lane, because a requeued message would stop all lanes")
 	case k.Ordered && k.Lane == nil && k.Concurrency > 1:
-		return usagef("--concurrency is %d: order leaves one command at once, unless --lane says what may go side by side", k.Concurrency)
+		return refusedFlag("concurrency", k.Concurrency, "1 with --ordered, unless --lane says what may run side by side")
 	case k.Ordered && k.Retry == consumer.Requeue && k.Prefetch > 1:
-		return usagef("--prefetch is %d: with --ordered and --retry requeue it is 1", k.Prefetch)
+		return refusedFlag("prefetch", k.Prefetch, "1 with --ordered and --retry requeue")
 	case k.ConsumerTimeout < time.Minute:
-		return usagef("--consumer-timeout is %v: it is the broker's, and a minute at least", k.ConsumerTimeout)
+		return refusedFlag("consumer-timeout", k.ConsumerTimeout, "that of the broker, 1m0s at least")
 	case k.HandlerTimeout > k.ConsumerTimeout/2:
-		return usagef("--handler-timeout is %v: with --consumer-timeout %v it is %v at most, or the broker takes the message back "+
-			"before a hang is charged; lower it, or raise the broker's consumer_timeout and this one", k.HandlerTimeout, k.ConsumerTimeout, k.ConsumerTimeout/2)
+		return refusedFlag("handler-timeout", k.HandlerTimeout, fmt.Sprintf("at most %v, half of --consumer-timeout", k.ConsumerTimeout/2))
 	}
 	return nil
+}
+
+// refusedFlag is the error for the value of a flag.
+func refusedFlag(name string, value any, want string) error {
+	return usage(setting.New("--"+name, value, want))
 }

@@ -86,7 +86,7 @@ func (d *desk) records(ctx context.Context, id string) ([]counter.Record, error)
 func (d *desk) override(ctx context.Context) (*counter.Override, error) {
 	set, err := d.Limit(ctx, d.vhost, d.queue)
 	if errors.Is(err, counter.ErrOverride) {
-		fmt.Fprintf(d.app.stderr, "strikes: %s\n", printable(said(err.Error()), ""))
+		fmt.Fprintf(d.app.stderr, "strikes: %s\n", printable(err.Error(), ""))
 		return nil, nil //nolint:nilnil // none is no error, and no zero value of an override
 	}
 	return set, err

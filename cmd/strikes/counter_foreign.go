@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/shell"
 )
 
 // foreign says that others wrote to the keys of records, and how to take that away; nil if there are no keys. No command of
@@ -41,27 +42,16 @@ func redisCLI(rawURL string, command ...string) string {
 		if db := u.Query().Get("db"); db != "" {
 			at.Path = "/" + db
 		}
-		line = append(line, "-u", shellWord(at.String()))
+		line = append(line, "-u", shell.Word(at.String()))
 		if user := u.User.Username(); user != "" {
-			line = append(line, "--user", shellWord(user))
+			line = append(line, "--user", shell.Word(user))
 		}
 		if _, set := u.User.Password(); set {
 			line = append(line, "--askpass")
 		}
 	}
 	for _, word := range command {
-		line = append(line, shellWord(word))
+		line = append(line, shell.Word(word))
 	}
 	return strings.Join(line, " ")
-}
-
-// shellWord quotes a word for a POSIX shell, if it must be.
-func shellWord(s string) string {
-	plain := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:", r)
-	}
-	if s != "" && strings.TrimFunc(s, plain) == "" {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }

@@ -86,8 +86,8 @@ func deadFlags(more ...cli.Flag) []cli.Flag {
 		&cli.BoolFlag{Name: "force", Usage: "look and pick even where that is not known to be harmless"},
 		&cli.StringFlag{Name: "reason", Usage: "only those whose last error contains `TEXT`"},
 		&cli.StringFlag{Name: "kind", Usage: "only those of a `KIND`: " + kindNames()},
-		&cli.DurationFlag{Name: "older-than", Usage: "only those that died this `TIME` ago, or earlier"},
-		&cli.DurationFlag{Name: "newer-than", Usage: "only those that died within this `TIME`"},
+		&ageFlag{Name: "older-than", Usage: "only those that died this `TIME` ago, or earlier: 90s, 12h or 7d"},
+		&ageFlag{Name: "newer-than", Usage: "only those that died within this `TIME`"},
 		&cli.StringFlag{Name: "lane", Usage: "only those with this header, as `NAME=VALUE`"},
 		&cli.StringFlag{Name: "origin", Usage: "only those that died in `QUEUE`"},
 	}, more...)

@@ -83,7 +83,7 @@ func printDead(letters iter.Seq2[*deadletter.Letter, error], out deadPrinter, li
 		return false, err
 	}
 	if n == 0 {
-		return false, g.nothing(want)
+		return false, g.none(want)
 	}
 	return false, nil
 }

@@ -136,17 +136,19 @@ func (g *graveyard) mind(stderr io.Writer) {
 func (g *graveyard) untold(stderr io.Writer, why error) {
 	if why != nil {
 		fmt.Fprintf(stderr, "the store may not know of all that left queue %s: strikes status may call some missing: %s\n",
-			g.where(), printable(said(why.Error()), ""))
+			g.where(), printable(why.Error(), ""))
 	}
 }
 
-// nothing is the error for no dead letters among those that were sought.
-func (g *graveyard) nothing(want *sought) error {
+// nothing is the error for no dead letters among those that were sought, with its exit code.
+func (g *graveyard) nothing(want *sought) error { return g.fail(g.none(want)) }
+
+func (g *graveyard) none(want *sought) error {
 	if g.held != nil {
-		return g.fail(g.held)
+		return g.held
 	}
 	if g.unseen > 0 {
-		return g.fail(fmt.Errorf("%w to look at queue %q, and the records tell of no such dead letters", deadletter.ErrUnsafe, g.dead.Name))
+		return fmt.Errorf("%w to look at queue %q, and the records tell of no such dead letters", deadletter.ErrUnsafe, g.dead.Name)
 	}
 	return want.none(g.dead.Name)
 }

@@ -142,7 +142,7 @@ func (t *deadTold) tell(l *deadletter.Letter, err error) {
 		return
 	}
 	if t.left++; t.left <= leftShown {
-		fmt.Fprintf(t.app.stderr, "not replayed: %s\n", printable(said(err.Error()), ""))
+		fmt.Fprintf(t.app.stderr, "not replayed: %s\n", printable(err.Error(), ""))
 	}
 }
 

@@ -93,7 +93,7 @@ func (a *app) describeDead(l *deadletter.Letter) error {
 	if headers, err := json.Marshal(jsonValue(l.Message.Headers)); err == nil && len(l.Message.Headers) > 0 {
 		line(w, "headers", printable(string(headers), ""))
 	}
-	line(w, "body", fmt.Sprintf("%d bytes", l.Size))
+	line(w, "body", plural(l.Size, "byte"))
 	if err := w.Flush(); err != nil {
 		return err
 	}

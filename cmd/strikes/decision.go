@@ -57,16 +57,12 @@ func (d decision) String() string {
 	if d.Decision == string(consumer.Retry) {
 		fmt.Fprintf(&b, ", the next in %v", time.Duration(d.WaitMS)*time.Millisecond)
 	}
-	why, most := d.Error, 200
-	switch consumer.Decision(d.Decision) { // the library's words; others are a handler's own
-	case consumer.Hold:
-		why = said(why)
-	case consumer.Undecodable: // with what to do at the end
-		why, most = said(why), 800
-	default:
+	most := 200
+	if d.Decision == string(consumer.Undecodable) { // with what to do at the end
+		most = 800
 	}
-	if why != "" {
-		fmt.Fprintf(&b, ": %s", brief(why, most))
+	if d.Error != "" {
+		fmt.Fprintf(&b, ": %s", brief(d.Error, most))
 	}
 	return b.String()
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/servers"
+	"github.com/strikesmq/strikes/internal/uri"
 	"github.com/strikesmq/strikes/publisher"
 	"github.com/strikesmq/strikes/topology"
 )
@@ -32,7 +33,7 @@ func (a *app) demoCommand() *cli.Command {
 		Name:  "demo",
 		Usage: "watch two consumers retry, survive a crash and dead-letter, and see it proven",
 		Description: "Starts a private RabbitMQ and an embedded store, unless it is given others, publishes 20 orders and handles them\n" +
-			"in two processes. One order fails twice, one always, and one kills the process that handles it the first time.\n" +
+			"in two processes. One order fails twice, one always, and one kills the process that handles it until it is found out.\n" +
 			"Then it asks the broker, the store and a ledger of all runs what became of them: exit 1 if anything is off.\n" +
 			"Nothing is left running or lying about.",
 		Flags: []cli.Flag{
@@ -153,7 +154,7 @@ func (d *demonstration) openBroker(ctx context.Context, c *cli.Command) (url str
 }
 
 func (d *demonstration) openStore(ctx context.Context, url string) (err error) {
-	d.redisURL, d.storeIs = url, "Redis at "+redacted(url)
+	d.redisURL, d.storeIs = url, "Redis at "+uri.Redacted(url)
 	if url == "" {
 		embedded := miniredis.NewMiniRedis()
 		if err := embedded.StartAddr("127.0.0.1:0"); err != nil {
@@ -190,7 +191,7 @@ func (d *demonstration) run(ctx context.Context, kind topology.Type) (verdict, e
 	}
 	v := newVerdict(d.orders, e)
 	v.Broker, v.Store, v.Seconds = d.brokerIs, d.storeIs, time.Since(began).Seconds()
-	for _, r := range append(e.listed, e.flaky...) {
+	for _, r := range append(e.listed, e.kept...) {
 		v.Counters = append(v.Counters, recordOf(r, time.Now()))
 	}
 	return v, nil
@@ -233,9 +234,9 @@ func (d *demonstration) watch(ctx context.Context) {
 		env: append(os.Environ(), "STRIKES_AMQP_URL="+d.broker.url, "STRIKES_REDIS_URL="+d.redisURL, "STRIKES_PREFIX="+d.prefix),
 	}
 	f.start(ctx, demoConsumers)
-	settled := map[string]bool{}
+	settled, tale := map[string]bool{}, narrator{map[string]int{}}
 	for e := range f.events {
-		d.say("%s", e)
+		d.say("%s", tale.line(e))
 		if e.settles() {
 			settled[e.decision.ID] = true
 		}

@@ -22,7 +22,7 @@ func (d *demonstration) gather(ctx context.Context) (evidence, error) {
 		return e, err
 	}
 	e.runs, e.done = counts[entryRun], counts[entryDone]
-	if e.listed, e.flaky, err = d.counters(ctx); err != nil {
+	if e.listed, e.kept, err = d.counters(ctx); err != nil {
 		return e, err
 	}
 	err = d.broker.with(ctx, func(conn *amqp.Connection) error {
@@ -88,8 +88,8 @@ func deadLetterOf(d amqp.Delivery) deadLetter {
 	return out
 }
 
-// counters reads what the store lists of the queue, and what it keeps for a while of the flaky order, which was handled.
-func (d *demonstration) counters(ctx context.Context) (listed, flakyOnes []counter.Record, err error) {
+// counters reads what the store lists of the queue, and what it keeps for a while of the orders that were handled after all.
+func (d *demonstration) counters(ctx context.Context) (listed, kept []counter.Record, err error) {
 	for r, err := range d.store.List(ctx, d.broker.vhost, d.queue) {
 		if err != nil {
 			return nil, nil, err
@@ -97,18 +97,18 @@ func (d *demonstration) counters(ctx context.Context) (listed, flakyOnes []count
 		listed = append(listed, r)
 	}
 	for _, o := range d.orders {
-		if o.Kind != flaky {
+		if o.Kind != flaky && o.Kind != deadly {
 			continue
 		}
 		records, err := d.store.Get(ctx, d.broker.vhost, d.queue, o.ID)
 		if err != nil {
 			return nil, nil, err
 		}
-		flakyOnes = append(flakyOnes, slices.DeleteFunc(records, func(r counter.Record) bool {
+		kept = append(kept, slices.DeleteFunc(records, func(r counter.Record) bool {
 			return slices.ContainsFunc(listed, func(l counter.Record) bool { return l.ID == r.ID && l.Life == r.Life })
 		})...)
 	}
-	return listed, flakyOnes, nil
+	return listed, kept, nil
 }
 
 // remove deletes what the demo made on the broker and in the store.

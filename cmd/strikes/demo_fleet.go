@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// maxRestarts of one consumer: one is part of the demo, and more are a sign that nothing works.
-const maxRestarts = 3
+// maxRestarts of one consumer: as many as the deadly order kills, and more are a sign that nothing works.
+const maxRestarts = demoKills + 2
 
 // fleetEvent is news of one consumer process.
 type fleetEvent struct {

@@ -14,16 +14,30 @@ func (e fleetEvent) settles() bool {
 		(e.decision.Decision == string(consumer.Ack) || e.decision.Decision == string(consumer.DeadLetter))
 }
 
-// String tells one event in a line.
-func (e fleetEvent) String() string {
+// narrator tells what the consumers do, and which order is found out.
+type narrator struct {
+	crashes map[string]int // that were counted, by order
+}
+
+// line tells one event.
+func (n *narrator) line(e fleetEvent) string {
 	who := fmt.Sprintf("consumer %d", e.consumer)
 	switch {
 	case e.decision != nil:
-		return who + "  " + tell(*e.decision)
+		return who + "  " + tell(*e.decision) + n.foundOut(*e.decision)
 	case e.ended != "":
 		return who + "  died (" + printable(e.ended, "") + "); what it held returns to the queue, and it is started again"
 	}
 	return fmt.Sprintf("%s  started, pid %d", who, e.pid)
+}
+
+// foundOut says of an order against which a crash was counted how it was found out.
+func (n *narrator) foundOut(d decision) string {
+	if d.Crashes <= n.crashes[d.ID] {
+		return ""
+	}
+	n.crashes[d.ID] = d.Crashes
+	return fmt.Sprintf("; it killed a consumer, which died while %s ran isolated (%s counted)", shown(d.ID), plural(d.Crashes, "crash"))
 }
 
 // tell puts a decision in words.
@@ -43,9 +57,9 @@ func tell(d decision) string {
 	case consumer.DeadLetter:
 		return fmt.Sprintf("%s  attempt %d of %d failed: %s; to the dead-letter queue", id, d.Attempt, d.Of, brief(d.Error, 80))
 	case consumer.Isolate:
-		return id + "  was with a process that died, so it may have killed it: it runs alone now"
+		return id + "  is a suspect, for it was with a consumer that died: it runs isolated, with no other handler beside it"
 	case consumer.Leave:
-		return id + "  left: it returns to the queue, uncharged"
+		return id + "  left: it returns to the queue, and nothing is counted"
 	default:
 		return d.String()
 	}
@@ -65,6 +79,11 @@ func (v verdict) print(w io.Writer) {
 		}
 	}
 	for _, r := range v.Counters {
+		if r.Crashes > 0 {
+			fmt.Fprintf(w, "  the order that killed its consumer, says the store: %s, for it ran isolated when one died (%s counted)\n",
+				shown(r.ID), plural(r.Crashes, "crash"))
+			continue
+		}
 		if r.LastError != "" {
 			fmt.Fprintf(w, "  the last error of %s, says the store: %s\n", shown(r.ID), brief(r.LastError, 80))
 		}

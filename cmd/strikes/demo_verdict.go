@@ -22,7 +22,7 @@ type evidence struct {
 	left        int // messages in the queue
 	deadLetters []deadLetter
 	listed      []counter.Record // of the queue
-	flaky       []counter.Record // of the flaky order, which is handled and so not listed any more
+	kept        []counter.Record // of orders that were handled after all, and so are not listed any more
 	runs, done  map[string]int   // by order
 }
 
@@ -64,6 +64,8 @@ func judge(orders []order, e evidence) []check {
 			continue
 		case flaky:
 			counters = append(counters, counterLine(o.ID, stateDone, 2, 0))
+		case deadly:
+			counters = append(counters, counterLine(o.ID, stateDone, 0, 1))
 		default:
 		}
 		handled[o.ID] = 1
@@ -122,12 +124,12 @@ func deadLines(all []deadLetter) string {
 }
 
 func counterLine(id, state string, failures, crashes int) string {
-	return fmt.Sprintf("%s %s, %d failures, %d crashes", shown(id), state, failures, crashes)
+	return fmt.Sprintf("%s %s, %s, %s", shown(id), state, plural(failures, "failure"), plural(crashes, "crash"))
 }
 
 func counterLines(e evidence) string {
 	var out []string
-	for _, r := range slices.Concat(e.listed, e.flaky) {
+	for _, r := range slices.Concat(e.listed, e.kept) {
 		out = append(out, counterLine(r.ID, stateOf(r), r.Failures, r.Crashes))
 	}
 	return join(out)

@@ -4,13 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 	"github.com/urfave/cli/v3"
 
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/setting"
+	"github.com/strikesmq/strikes/internal/uri"
 	"github.com/strikesmq/strikes/topology"
 )
 
@@ -54,8 +55,11 @@ func managementFlag(purpose string) *cli.StringFlag {
 // managementOf returns the API's URL; empty if none was given.
 func managementOf(c *cli.Command) (string, error) {
 	api := c.String("management-url")
-	if u, err := url.Parse(api); api != "" && (!readable(api) || err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
-		return "", usagef("the management API's URL cannot be read: it is http[s]://user:password@host:15672")
+	if api == "" {
+		return "", nil
+	}
+	if u, parameters, err := uri.Parse(api); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || len(parameters) > 0 {
+		return "", usage(&setting.Error{Field: "--management-url", Value: "one that cannot be read", Want: "http[s]://user:password@host:15672"})
 	}
 	return api, nil
 }
@@ -120,7 +124,7 @@ func doctorNeed(c *cli.Command) (topology.Need, error) {
 		Ordered: c.Bool("ordered"), AllowDrop: c.Bool("allow-drop"), Management: api,
 	}
 	if need.MaxRetries < 0 || need.MaxRetries > mostRetries {
-		return need, usagef("--max-retries is %d: it is 0 to %d", need.MaxRetries, mostRetries)
+		return need, refusedFlag("max-retries", need.MaxRetries, fmt.Sprintf("0 to %d", mostRetries))
 	}
 	return need, nil
 }

@@ -28,7 +28,7 @@ func (r *rounds) guess(ctx context.Context, b *broker) {
 	var err error
 	if r.need, err = b.guess(ctx, r.conn, r.need); err != nil {
 		fmt.Fprintf(r.app.stderr, "strikes: going without the management API (none was given, and its usual place was tried): %s\n",
-			printable(said(err.Error()), ""))
+			printable(err.Error(), ""))
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 const (
 	codeNotFound    = "queue-not-found"
 	codeNoDatabase  = "store-database-missing"
+	codeNotStore    = "store-other-protocol"
 	codeUnreachable = "store-unreachable"
 	codeStoreDenied = "store-denied"
 )
@@ -34,8 +35,8 @@ func topologyFindings(found []topology.Finding) []finding {
 	var out []finding
 	for _, f := range found {
 		out = append(out, finding{
-			Code: f.Code, Severity: f.Severity.String(), Seen: inFlags(f.Seen), Why: inFlags(f.Why),
-			Fix: inFlags(f.Fix), Command: f.Command,
+			Code: f.Code, Severity: f.Severity.String(), Seen: f.Seen, Why: f.Why,
+			Fix: f.Fix, Command: f.Command,
 		})
 	}
 	return out
@@ -112,14 +113,7 @@ func (r *report) verdict() error {
 	if len(r.codes) == 0 {
 		return nil
 	}
-	return coded{fmt.Errorf("%s and %s", amount(len(r.codes), "error"), amount(r.warned, "warning")), doctorCode(r.codes)}
-}
-
-func amount(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
+	return coded{fmt.Errorf("%s and %s", plural(len(r.codes), "error"), plural(r.warned, "warning")), doctorCode(r.codes)}
 }
 
 // doctorCode is the exit code for the errors: what is wrong before what could not be looked at.
@@ -132,7 +126,7 @@ func doctorCode(codes []string) int {
 			of, at = exitUnreachable, 1
 		case codeStoreDenied, topology.CodeDenied:
 			of, at = exitDenied, 2
-		case codeNotFound, codeNoDatabase:
+		case codeNotFound, codeNoDatabase, codeNotStore:
 			of, at = exitUsage, 3
 		}
 		if at < rank {

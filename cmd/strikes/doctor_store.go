@@ -7,6 +7,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/uri"
 	"github.com/strikesmq/strikes/topology"
 )
 
@@ -25,9 +26,9 @@ func (r *rounds) store(ctx context.Context, store *counter.Counter, rawURL strin
 	}
 	findings := storeFindings(found)
 	if err != nil {
-		findings = append(findings, storeTrouble(err))
+		findings = append(findings, storeTrouble(explainStore(ctx, rawURL, err)))
 	}
-	return r.report.add(subject{kind: "store", name: redacted(rawURL)}, findings)
+	return r.report.add(subject{kind: "store", name: uri.Redacted(rawURL)}, findings)
 }
 
 func storeFindings(found []counter.Finding) []finding {
@@ -44,7 +45,7 @@ func storeFindings(found []counter.Finding) []finding {
 
 func storeTrouble(err error) finding {
 	f := finding{
-		Code: codeUnreachable, Severity: topology.Error.String(), Seen: said(err.Error()),
+		Code: codeUnreachable, Severity: topology.Error.String(), Seen: err.Error(),
 		Why: "no failure can be counted: messages that have failed are held until their session ends, then go back uncharged",
 		Fix: "bring the store back, or give its address with --redis-url",
 	}
@@ -54,6 +55,9 @@ func storeTrouble(err error) finding {
 	var store *counter.StoreError
 	if errors.As(err, &store) && store.Cause == counter.Denied {
 		f.Code, f.Fix = codeStoreDenied, "give the user and password that the store knows, with --redis-url or REDIS_URL"
+	}
+	if f.Code == codeUnreachable && exitCode(err) == exitUsage {
+		f.Code, f.Fix = codeNotStore, "give the address of the store with --redis-url"
 	}
 	return f
 }

@@ -10,8 +10,13 @@ import (
 	"github.com/strikesmq/strikes/consumer"
 )
 
+// ownSecrets are the variables of this program alone that may hold a password, which is no business of a command's. AMQP_URL and
+// REDIS_URL belong to others as well, who may need them.
+var ownSecrets = []string{"STRIKES_AMQP_URL", "STRIKES_REDIS_URL", "STRIKES_MANAGEMENT_URL"}
+
 // environ adds to the environment base what a command is told of its message, and takes away what base says of another: this
-// process may be such a command itself. A value with a NUL in it cannot be a variable; the names of those are returned.
+// process may be such a command itself. It also takes away ownSecrets. A value with a NUL in it cannot be a variable; the names
+// of those are returned.
 func environ(base []string, queue string, d amqp.Delivery, a consumer.Attempt) (env, omitted []string) {
 	told := [][2]string{
 		{"STRIKES_ATTEMPT", strconv.Itoa(a.Number)},
@@ -27,7 +32,7 @@ func environ(base []string, queue string, d amqp.Delivery, a consumer.Attempt) (
 	}
 	env = slices.DeleteFunc(slices.Clone(base), func(v string) bool {
 		name, _, _ := strings.Cut(v, "=")
-		return slices.ContainsFunc(told, func(t [2]string) bool { return t[0] == name })
+		return slices.Contains(ownSecrets, name) || slices.ContainsFunc(told, func(t [2]string) bool { return t[0] == name })
 	})
 	for _, t := range told {
 		if strings.ContainsRune(t[1], 0) {

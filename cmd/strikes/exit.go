@@ -9,13 +9,15 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/setting"
 	"github.com/strikesmq/strikes/publisher"
 	"github.com/strikesmq/strikes/topology"
 )
 
 // exitCodes is what the help says of them. One cause has one code, whatever the command.
-const exitCodes = "Exit codes: 0 done; 1 failed; 2 usage or refused, or a queue, exchange or database that does not exist;\n" +
-	"3 nothing matched; 4 not authorised; 5 the doctor found an error; 69 broker or store out of reach; 130 interrupted."
+const exitCodes = "Exit codes: 0 done; 1 failed; 2 usage or refused, a queue, exchange, virtual host or database that\n" +
+	"does not exist, or an address of something else; 3 nothing matched; 4 not authorised; 5 the doctor found an error;\n" +
+	"69 broker or store out of reach, or its certificate not trusted; 130 interrupted."
 
 const (
 	exitOK          = 0
@@ -46,6 +48,7 @@ func exitCode(err error) int {
 	var store *counter.StoreError
 	var publish *publisher.Error
 	var answer *amqp.Error
+	var field *setting.Error
 	switch {
 	case err == nil:
 		return exitOK
@@ -55,7 +58,7 @@ func exitCode(err error) int {
 		return exitInterrupted
 	case errors.As(err, &refused):
 		return refusalCode(refused.Findings)
-	case errors.Is(err, topology.ErrQueueNotFound):
+	case errors.Is(err, topology.ErrQueueNotFound), errors.As(err, &field):
 		return exitUsage
 	case errors.As(err, &store):
 		return storeCode(store.Cause)
@@ -75,7 +78,9 @@ func storeCode(c counter.Cause) int {
 	switch c {
 	case counter.Denied:
 		return exitDenied
-	case counter.NotRedis, counter.OtherCause:
+	case counter.NotRedis:
+		return exitUsage
+	case counter.OtherCause:
 		return exitFailed
 	default:
 		return exitUnreachable

@@ -9,6 +9,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/setting"
 	"github.com/strikesmq/strikes/publisher"
 	"github.com/strikesmq/strikes/topology"
 )
@@ -40,7 +41,8 @@ func TestExitCode(t *testing.T) {
 		{"store slow", store(counter.Slow), 69},
 		{"store loading", store(counter.Loading), 69},
 		{"store says no", store(counter.Denied), 4},
-		{"no store at all", store(counter.NotRedis), 1},
+		{"no store at all", store(counter.NotRedis), 2},
+		{"a refused setting", fmt.Errorf("x: %w", setting.New("Prefetch", -1, "more")), 2},
 		{"unroutable", &publisher.Error{Err: publisher.ErrUnroutable, Code: amqp.NoRoute}, 1},
 		{"may not publish", &publisher.Error{Err: publisher.ErrRefused, Code: amqp.AccessRefused}, 4},
 		{"lost while publishing", &publisher.Error{Err: publisher.ErrConnectionLost}, 69},
@@ -70,7 +72,7 @@ func TestInterruptionIsPlain(t *testing.T) {
 		{coded{fmt.Errorf("denied: %w", canceled), exitDenied}, "denied: context canceled"},
 	}
 	for _, tt := range tests {
-		if got := complaint(tt.err); got != tt.want {
+		if got := new(app).complaint(tt.err); got != tt.want {
 			t.Errorf("%v: %q, want %q", tt.err, got, tt.want)
 		}
 	}

@@ -40,14 +40,14 @@ func (v variable) Key() string      { return string(v) }
 func amqpFlag() cli.Flag {
 	return &cli.StringFlag{
 		Name: "amqp-url", Sources: env("amqp-url", "AMQP_URL"), Value: defaultAMQP, DefaultText: "guest at localhost",
-		Usage: "the broker, as `URL` amqp[s]://user:password@host:port/vhost",
+		Usage: "the broker, as `URL` amqp[s]://user:password@host:port/vhost, with parameters like ?heartbeat=SECONDS or ?cacertfile=FILE (all: README)",
 	}
 }
 
 func redisFlag() cli.Flag {
 	return &cli.StringFlag{
 		Name: "redis-url", Sources: env("redis-url", "REDIS_URL"), Value: defaultRedis, DefaultText: "localhost",
-		Usage: "the store, as `URL` redis[s]://, redis+sentinel:// or redis+cluster://user:password@host:port/db",
+		Usage: "the store, as `URL` redis[s]://, redis+sentinel:// or redis+cluster://user:password@host:port/db, with parameters like ?read_timeout=500ms (all: README)",
 	}
 }
 

@@ -33,7 +33,7 @@ func (a *app) helpCommand() *cli.Command {
 			for _, name := range names {
 				parent := of
 				if of = parent.Command(name); of == nil {
-					return usagef("%s has no command %q (see %s --help)", parent.FullName(), name, parent.FullName())
+					return usagef("%s has no command %q (see %s --help)", parent.FullName(), shownArgument(name), parent.FullName())
 				}
 			}
 			// In the action's context the commands would be called "strikes help strikes …".

@@ -45,13 +45,30 @@ func (r reader) read(ctx context.Context, files []string) error {
 	return nil
 }
 
+// checkFiles refuses files that are not there, before anything is published. It does not open them: one may be a pipe.
+func checkFiles(names []string) error {
+	for _, name := range names {
+		if name == "-" {
+			continue
+		}
+		info, err := os.Stat(name)
+		switch {
+		case err != nil:
+			return usage(err)
+		case info.IsDir():
+			return usagef("%s is a directory: give files of messages", shown(name))
+		}
+	}
+	return nil
+}
+
 func (r reader) file(ctx context.Context, name string) error {
 	if name == "-" {
 		return r.lines(ctx, "stdin", r.stdin)
 	}
 	f, err := os.Open(name) //nolint:gosec // the user names it
 	if err != nil {
-		return err
+		return usage(err)
 	}
 	defer f.Close()
 	return r.lines(ctx, name, f)

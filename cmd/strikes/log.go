@@ -2,9 +2,13 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"io"
 	"log/slog"
 	"slices"
 	"sync"
+
+	"github.com/strikesmq/strikes/internal/shell"
 )
 
 // logger is for what happens beside the messages.
@@ -14,28 +18,17 @@ func (a *app) logger(verbose bool) *slog.Logger {
 		level = slog.LevelInfo
 	}
 	return slog.New(&log{
-		Handler: slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: level, ReplaceAttr: saidAttr}),
+		Handler: slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: level}),
+		to:      a.stderr,
 		told:    &told{remarks: map[string]bool{}},
 	})
-}
-
-// saidAttr puts what a library logs as said does.
-func saidAttr(_ []string, attr slog.Attr) slog.Attr {
-	switch v := attr.Value.Any().(type) {
-	case string:
-		if attr.Key != "queue" && attr.Key != "id" { // which are names
-			attr.Value = slog.StringValue(said(v))
-		}
-	case error:
-		attr.Value = slog.StringValue(said(v.Error()))
-	}
-	return attr
 }
 
 // log is a slog.Handler that makes each remark once, and shortly: every session looks at the queue and the store before it
 // begins, and what is the matter with them then stays so. The rest strikes doctor tells at length.
 type log struct {
 	slog.Handler
+	to   io.Writer // for commands, which a slog.TextHandler would quote
 	told *told
 }
 
@@ -60,17 +53,21 @@ func (l *log) Handle(ctx context.Context, r slog.Record) error {
 		return nil
 	case is && attrs["code"] != "":
 		short := slog.NewRecord(r.Time, r.Level, r.Message, r.PC)
-		short.AddAttrs(slog.String("more", "strikes doctor "+shellWord(attrs["queue"])))
-		r = short
+		short.AddAttrs(slog.String("queue", attrs["queue"]))
+		err := l.Handler.Handle(ctx, short)
+		fmt.Fprintf(l.to, "for more, run: strikes doctor %s\n", shell.Operands(attrs["queue"]))
+		return err
 	}
 	return l.Handler.Handle(ctx, r)
 }
 
 func (l *log) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return &log{l.Handler.WithAttrs(attrs), l.told}
+	return &log{l.Handler.WithAttrs(attrs), l.to, l.told}
 }
 
-func (l *log) WithGroup(name string) slog.Handler { return &log{l.Handler.WithGroup(name), l.told} }
+func (l *log) WithGroup(name string) slog.Handler {
+	return &log{l.Handler.WithGroup(name), l.to, l.told}
+}
 
 // remark returns the attributes of a record, and reports whether it is one about a queue or its store as they are, not about
 // something that happened.

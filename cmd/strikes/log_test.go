@@ -17,19 +17,23 @@ func TestRemarksAreMadeOnce(t *testing.T) {
 		log.Warn("Redis keeps nothing on disk", "queue", "q")
 		log.Warn("topology: nobody sees", slog.String("queue", "it's"), slog.String("code", "c"), slog.String("why", "w"), slog.String("fix", "f"))
 		log.Warn("session ended; another follows", "queue", "q", "in", "1s", "error", errors.New(`consumer: queue "q": counter: x`))
-		log.Warn("handlers are cancelled: they did not end within the DrainTimeout", "queue", "q")
+		log.Warn("handlers are cancelled: they did not end within the drain timeout", "queue", "billing.Prefetch")
 	}
 	var got []string
 	for line := range strings.Lines(stderr.String()) {
-		_, rest, _ := strings.Cut(strings.TrimSpace(line), " level=WARN ")
-		got = append(got, rest)
+		line = strings.TrimSpace(line)
+		if _, rest, logged := strings.Cut(line, " level=WARN "); logged {
+			line = rest
+		}
+		got = append(got, line)
 	}
-	ended := `msg="session ended; another follows" queue=q in=1s error="queue \"q\": x"`
+	ended := `msg="session ended; another follows" queue=q in=1s error="consumer: queue \"q\": counter: x"`
 	want := []string{
 		`msg="Redis keeps nothing on disk" queue=q`,
-		`msg="nobody sees" more="strikes doctor 'it'\\''s'"`,
+		`msg="topology: nobody sees" queue=it's`,
+		`for more, run: strikes doctor 'it'\''s'`,
 		ended,
-		`msg="handlers are cancelled: they did not end within --drain-timeout" queue=q`,
+		`msg="handlers are cancelled: they did not end within the drain timeout" queue=billing.Prefetch`,
 		ended,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

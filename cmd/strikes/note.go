@@ -73,6 +73,8 @@ func plural(n int, thing string) string {
 	}
 	if stem, y := strings.CutSuffix(thing, "y"); y {
 		thing = stem + "ie"
+	} else if strings.HasSuffix(thing, "sh") {
+		thing += "e"
 	}
 	return fmt.Sprintf("%d %ss", n, thing)
 }

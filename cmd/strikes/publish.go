@@ -60,6 +60,9 @@ func (a *app) publish(ctx context.Context, c *cli.Command) error {
 	if c.Duration("timeout") <= 0 {
 		return usagef("--timeout is %v: it must be positive", c.Duration("timeout"))
 	}
+	if err := checkFiles(args[1:]); err != nil {
+		return err
+	}
 	b, err := brokerOf(c)
 	if err != nil {
 		return err

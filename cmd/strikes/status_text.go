@@ -67,7 +67,7 @@ func (s standing) text() []row {
 	rows = append(rows, s.blocked()...)
 	rows = append(rows, s.Dead.text()...)
 	for _, n := range s.Notes {
-		rows = append(rows, row{"note       " + printable(said(n), ""), rowQuiet})
+		rows = append(rows, row{"note       " + printable(n, ""), rowQuiet})
 	}
 	return rows
 }

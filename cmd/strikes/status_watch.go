@@ -25,7 +25,7 @@ func (a *app) watchLines(ctx context.Context, l *looker, out *statusPrinter, s s
 		case ctx.Err() != nil:
 			return nil
 		case err != nil:
-			fmt.Fprintf(a.stderr, "strikes: %s\n", printable(said(err.Error()), ""))
+			fmt.Fprintf(a.stderr, "strikes: %s\n", printable(err.Error(), ""))
 		default:
 			if err := out.print(s); err != nil {
 				return err
@@ -104,7 +104,7 @@ func (l *looker) again(ctx context.Context, every time.Duration, to chan<- seen)
 func (s seen) rows() []row {
 	rows := s.standing.text()
 	if s.err != nil {
-		rows = append([]row{{"not up to date: " + printable(said(s.err.Error()), ""), rowAlarm}}, rows...)
+		rows = append([]row{{"not up to date: " + printable(s.err.Error(), ""), rowAlarm}}, rows...)
 	}
 	return rows
 }

@@ -60,7 +60,7 @@ func (u *undecodable) text(now time.Time) []row {
 func (u *undecodable) finding(now time.Time, vhost, queue, api string) finding {
 	f := finding{
 		Code: codeUndecodable, Severity: topology.Warning.String(),
-		Seen: u.seen(now) + "; with " + brief(u.Holder, 80) + ": " + brief(said(u.Error), 300),
+		Seen: u.seen(now) + "; with " + brief(u.Holder, 80) + ": " + brief(u.Error, 300),
 		Why: "it ends each session that receives it: it blocks a classic queue, and a quorum queue until its delivery limit, " +
 			"which dead-letters it; strikes cannot read it in the dead-letter queue either",
 		Fix: "none if it is gone, which 15 minutes without such a session tell",

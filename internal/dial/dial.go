@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"net"
-	"net/url"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -67,18 +66,14 @@ func own(config amqp.Config) amqp.Config {
 	return config
 }
 
-// bound returns how long a dial may take; or says that the URI will never do, without a word of it, for what is special in its
-// password may have ended up anywhere.
+// bound returns how long a dial may take; or says that the URI will never do.
 func bound(uri string) (time.Duration, error) {
-	u, err := amqp.ParseURI(uri)
-	if err != nil || u.Port < 1 || u.Port > 65535 {
-		return 0, &url.Error{Op: "parse", URL: "the broker's URL", Err: errors.New(Form)}
+	u, err := Parse(uri)
+	if err != nil {
+		return 0, err
 	}
 	if u.ConnectionTimeout > 0 {
 		return time.Duration(u.ConnectionTimeout) * time.Millisecond, nil
 	}
 	return timeout, nil
 }
-
-// Form says what a URL that cannot be parsed should have been.
-const Form = "it is amqp[s]://user:password@host:port/vhost, with / @ : ? # % in a name or password percent-encoded"

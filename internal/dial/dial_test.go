@@ -5,13 +5,14 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
-	"net/url"
 	"strings"
 	"testing"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 	"go.uber.org/goleak"
+
+	"github.com/strikesmq/strikes/internal/setting"
 )
 
 // listen accepts connections, and says nothing; or hangs up at once.
@@ -71,8 +72,8 @@ func TestRefused(t *testing.T) {
 	for _, bad := range []string{"", "localhost:5672", "http://localhost", "amqp://user:s3cret%zz@localhost/", "amqp://user:s3cret/x@localhost/",
 		"amqp://user:98765432109/x@localhost/", "amqp://user:654321/x@localhost/", "amqp://localhost/?heartbeat=s3cret"} {
 		_, err := Dial(t.Context(), bad, amqp.Config{}, Plain)
-		var parse *url.Error
-		if !errors.As(err, &parse) || strings.Contains(err.Error(), "s3cret") || strings.Contains(err.Error(), "654321") || strings.Contains(err.Error(), "98765432109") {
+		var fe *setting.Error
+		if !errors.As(err, &fe) || strings.Contains(err.Error(), "s3cret") || strings.Contains(err.Error(), "654321") || strings.Contains(err.Error(), "98765432109") {
 			t.Errorf("%q: %v", bad, err)
 		}
 	}

@@ -1,6 +1,7 @@
-package main
+package uri
 
 import (
+	"errors"
 	"net/url"
 	"strings"
 	"testing"
@@ -11,23 +12,26 @@ func TestRedacted(t *testing.T) {
 	tests := []struct{ in, want string }{
 		{"amqp://guest:secret@host:5672/vhost", "amqp://guest:xxxxx@host:5672/vhost"},
 		{"redis://:secret@host/0?read_timeout=1s", "redis://:xxxxx@host/0"},
+		{"redis://secret@host/0", "redis://host/0"},
 		{"redis://host:6379/0", "redis://host:6379/0"},
 		{"redis://host?password=secret", "redis://host"},
 		{"redis://host#secret", "redis://host"},
 		{"amqps://us%40er:p%2Fw@host/%2f", "amqps://us%40er:xxxxx@host/%2f"},
+		{"unix://:secret@/run/redis.sock", "unix://:xxxxx@/run/redis.sock"},
 		{"amqp://guest:se/cret@host/", not},
 		{"amqp://guest:1234/secret@host/", not}, // a port and a path, to net/url
 		{"amqp://guest:se@cret@host/", not},
 		{"amqp://guest:12#secret@host/", not},
 		{"amqp://guest:12?secret@host/", not},
+		{"redis://host/?a=%zz", not},
 		{"guest:secret@host", not},
 		{"secret", not},
 		{"", not},
 		{"amqp://guest:\x01@host", not},
 	}
 	for _, tt := range tests {
-		if got := redacted(tt.in); got != tt.want {
-			t.Errorf("redacted(%q) = %q, want %q", tt.in, got, tt.want)
+		if got := Redacted(tt.in); got != tt.want {
+			t.Errorf("Redacted(%q) = %q, want %q", tt.in, got, tt.want)
 		}
 	}
 }
@@ -44,25 +48,27 @@ func FuzzRedacted(f *testing.F) {
 			"amqp://user:1" + password + marked + "@host/",
 			"redis://:" + url.QueryEscape(marked) + "@host/0",
 		} {
-			if got := redacted(raw); strings.Contains(got, "S3CR3T") {
-				t.Errorf("redacted(%q) = %q", raw, got)
-			}
-			if b, err := newBroker(raw, "test"); err != nil && strings.Contains(err.Error(), "S3CR3T") {
-				t.Errorf("newBroker(%q): %v, %v", raw, b, err)
+			_, _, err := Parse(raw)
+			if got := Redacted(raw); strings.Contains(got, "S3CR3T") || err != nil && strings.Contains(err.Error(), "S3CR3T") {
+				t.Errorf("Redacted(%q) = %q, Parse: %v", raw, got, err)
 			}
 		}
 	})
 }
 
-func TestWithoutPasswords(t *testing.T) {
-	for text, want := range map[string]string{
-		`"amqp://u:S3CRET@h/" is one argument too many`:     `"amqp://…@h/" is one argument too many`,
-		`invalid value "redis://:p@ss@h:1/2" for --timeout`: `invalid value "redis://…@h:1/2" for --timeout`,
-		"broker amqp://u:xxxxx@h/ is away":                  "broker amqp://u:xxxxx@h/ is away",
-		"queue orders, user@host, http://h/":                "queue orders, user@host, http://h/",
-	} {
-		if got := withoutPasswords(text); got != want {
-			t.Errorf("%s: got %s", text, got)
-		}
+func TestUnknown(t *testing.T) {
+	_, parameters, err := Parse("amqps://u:s3cret@host/?heartbeat=5&verify=no&cafile=x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = Unknown(parameters, []string{"heartbeat", "verify"})
+	if err == nil || err.Error() != `parameter must be one of heartbeat, verify, got "cafile"` {
+		t.Errorf("got %v", err)
+	}
+	if err := Unknown(parameters, []string{"cafile", "heartbeat", "verify"}); err != nil {
+		t.Errorf("all known: %v", err)
+	}
+	if _, _, err := Parse("amqp://u:12?s3cret@host/"); !errors.Is(err, ErrUnreadable) {
+		t.Errorf("a password that is read as a parameter: %v", err)
 	}
 }

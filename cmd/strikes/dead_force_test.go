@@ -1,0 +1,22 @@
+package main
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/strikesmq/strikes/deadletter"
+)
+
+// TestForceIsSaidOnce: what can be done all the same is said once, wherever nothing was found.
+func TestForceIsSaidOnce(t *testing.T) {
+	g := &graveyard{dead: deadletter.Queue{Name: "q.dlq"}, unseen: 1}
+	none := func(func(*deadletter.Letter, error) bool) {}
+	var out output
+	_, err := printDead(none, deadTableOn(&out), 0, g, seek([]string{"a"}))
+	for name, err := range map[string]error{"list": g.fail(err), "show": g.nothing(seek([]string{"a"}))} {
+		if !errors.Is(err, deadletter.ErrUnsafe) || strings.Count(err.Error(), "--force") != 1 || exitCode(err) != exitUsage {
+			t.Errorf("%s: exit code %d, %v", name, exitCode(err), err)
+		}
+	}
+}

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/strikesmq/strikes/internal/setting"
+	"github.com/strikesmq/strikes/internal/uri"
+)
+
+// misuse finds what the parser refused in a command line. The parser only has a sentence, which quotes a URL with its password like
+// any other argument. It returns nil if it finds nothing.
+func misuse(root *cli.Command, args []string) error {
+	at := root
+	for rest := args[1:]; len(rest) > 0; rest = rest[1:] {
+		arg := strings.TrimSpace(rest[0])
+		name, value, has := strings.Cut(strings.TrimLeft(arg, "-"), "=")
+		switch {
+		case arg == "--" || isNoFlag(arg):
+			return misusedVariable(at)
+		case !strings.HasPrefix(arg, "-") || arg == "-":
+			if sub := at.Command(arg); sub != nil {
+				at = sub
+			}
+			continue
+		}
+		flag := flagNamed(at, name)
+		if flag == nil {
+			return usagef("there is no flag %s (see %s --help)", dashed(shownArgument(name)), commandLine(root, at))
+		}
+		if _, is := flag.(*cli.BoolFlag); is && value == "" {
+			continue
+		} else if !is && !has && len(rest) == 1 {
+			return usagef("%s has no value (see %s --help)", dashed(name), commandLine(root, at))
+		} else if !is && !has {
+			rest = rest[1:]
+			value = rest[0]
+		}
+		if err := refusedValue(flag, dashed(name), value); err != nil {
+			return usagef("%w (see %s --help)", err, commandLine(root, at))
+		}
+	}
+	return misusedVariable(at)
+}
+
+// isNoFlag reports whether the parser takes an argument, and all behind it, as they are: -1 is no flag.
+func isNoFlag(arg string) bool {
+	after, dash := strings.CutPrefix(arg, "-")
+	return dash && after != "" && after[0] != '-' && !unicode.IsLetter([]rune(after)[0])
+}
+
+func flagNamed(c *cli.Command, name string) cli.Flag {
+	for _, f := range c.Flags {
+		if slices.Contains(f.Names(), name) {
+			return f
+		}
+	}
+	return nil
+}
+
+// commandLine is the names of a command and those it stands under, which only the parser knows.
+func commandLine(root, of *cli.Command) string {
+	if root == of {
+		return root.Name
+	}
+	for _, sub := range root.Commands {
+		if line := commandLine(sub, of); line != "" {
+			return root.Name + " " + line
+		}
+	}
+	return ""
+}
+
+// misusedVariable finds an environment variable that a flag of the command cannot take.
+func misusedVariable(c *cli.Command) error {
+	for _, f := range c.Flags {
+		documented, ok := f.(cli.DocGenerationFlag)
+		if !ok {
+			continue
+		}
+		for _, name := range documented.GetEnvVars() {
+			value := os.Getenv(name)
+			if value == "" {
+				continue
+			}
+			if err := refusedValue(f, "the environment variable "+name, value); err != nil {
+				return usage(err)
+			}
+			break
+		}
+	}
+	return nil
+}
+
+// refusedValue is a *setting.Error if a flag, which is called so for people, cannot take a value.
+func refusedValue(f cli.Flag, called, value string) error {
+	err := f.Set(called, value)
+	if err == nil {
+		return nil
+	}
+	want := "a text"
+	switch f.(type) {
+	case *cli.IntFlag:
+		want = "a whole number"
+	case *cli.FloatFlag:
+		want = "a number"
+	case *cli.BoolFlag:
+		want = "true or false"
+	case *cli.DurationFlag:
+		want = "a time like 500ms, 30s or 5m"
+	case *ageFlag:
+		want = "a time like 30s, 12h or 7d"
+	}
+	if errors.Is(err, strconv.ErrRange) {
+		want += " that is not as large"
+	}
+	return setting.New(called, shownArgument(value), want)
+}
+
+// dashed is a flag as it is written.
+func dashed(name string) string {
+	if len(name) == 1 {
+		return "-" + name
+	}
+	return "--" + name
+}
+
+// shownArgument is an argument as it may be quoted: a URL in the wrong place may hold a password.
+func shownArgument(arg string) string {
+	if strings.Contains(arg, "://") {
+		return uri.Redacted(arg)
+	}
+	return arg
+}

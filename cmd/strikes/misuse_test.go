@@ -1,0 +1,84 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestMisuse: what the parser refuses is said in words of the command line, without a password, and nothing that was typed changes.
+func TestMisuse(t *testing.T) {
+	const see = " (see strikes consume --help)"
+	tests := []struct {
+		env  string // STRIKES_…=…
+		args string
+		want string
+	}{
+		{"", "consume --concurrency many", `--concurrency must be a whole number, got "many"` + see},
+		{"", "consume --concurrency=1.5", `--concurrency must be a whole number, got "1.5"` + see},
+		{"", "consume --max-retries 99999999999999999999", `--max-retries must be a whole number that is not as large, got "99999999999999999999"` + see},
+		{"", "consume --handler-timeout soon", `--handler-timeout must be a time like 500ms, 30s or 5m, got "soon"` + see},
+		{"", "consume --handler-timeout 5", `--handler-timeout must be a time like 500ms, 30s or 5m, got "5"` + see},
+		{"", "consume --handler-timeout amqp://u:hush@h/", `--handler-timeout must be a time like 500ms, 30s or 5m, got "amqp://u:xxxxx@h/"` + see},
+		{"", "consume --ordered=maybe", `--ordered must be true or false, got "maybe"` + see},
+		{"", "consume --nope", `there is no flag --nope` + see},
+		{"", "consume --Backoff", `there is no flag --Backoff` + see},
+		{"", "consume -x", `there is no flag -x` + see},
+		{"", "consume --backoff", `--backoff has no value` + see},
+		{"", "dead replay --rate Prefetch q", `--rate must be a number, got "Prefetch" (see strikes dead replay --help)`},
+		{"", "--nope consume", `there is no flag --nope (see strikes --help)`},
+		{"STRIKES_CONCURRENCY=many", "consume", `the environment variable STRIKES_CONCURRENCY must be a whole number, got "many"`},
+		{"STRIKES_CONSUMER_TIMEOUT=5", "consume", `the environment variable STRIKES_CONSUMER_TIMEOUT must be a time like 500ms, 30s or 5m, got "5"`},
+		{"STRIKES_ORDERED=maybe", "consume", `the environment variable STRIKES_ORDERED must be true or false, got "maybe"`},
+	}
+	for _, tt := range tests {
+		if name, value, set := strings.Cut(tt.env, "="); set {
+			t.Setenv(name, value)
+		}
+		var stdout, stderr output
+		code := run(t.Context(), streams{stdin: strings.NewReader(""), stdout: &stdout, stderr: &stderr}, append([]string{"strikes"}, strings.Fields(tt.args)...))
+		if code != exitUsage || stderr.String() != "strikes: "+tt.want+"\n" || stdout.String() != "" {
+			t.Errorf("%s %s: exit code %d, %q, %q", tt.env, tt.args, code, stderr.String(), stdout.String())
+		}
+		if name, _, set := strings.Cut(tt.env, "="); set {
+			t.Setenv(name, "")
+		}
+	}
+}
+
+// TestFieldsAreFlags: a setting that a library refuses is said by the name of its flag.
+func TestFieldsAreFlags(t *testing.T) {
+	t.Setenv("AMQP_URL", "amqp://127.0.0.1:1")
+	t.Setenv("REDIS_URL", "redis://127.0.0.1:1")
+	tests := []struct{ args, want string }{
+		{"counter list --prefix {x} q", `--prefix must be without { and }, got "{x}"`},
+		{"declare --delivery-limit -1 q", `--delivery-limit must be well above the number of retries, or 0 for 1000, got -1`},
+		{"consume --consumer-timeout 1s q -- true", `--consumer-timeout must be that of the broker, 1m0s at least, got 1s`},
+		{"consume --handler-timeout 1h q -- true", `--handler-timeout must be at most 15m0s, half of --consumer-timeout, got 1h0m0s`},
+		{"doctor --management-url ftp://x q", `--management-url must be http[s]://user:password@host:15672, got one that cannot be read`},
+		{"status --management-url http:// q", `--management-url must be http[s]://user:password@host:15672, got one that cannot be read`},
+	}
+	for _, tt := range tests {
+		var stderr output
+		args := append([]string{"strikes"}, strings.Fields(tt.args)...)
+		code := run(t.Context(), streams{stdin: strings.NewReader(""), stdout: &stderr, stderr: &stderr}, args)
+		if code != exitUsage || stderr.String() != "strikes: "+tt.want+"\n" {
+			t.Errorf("strikes %s: exit code %d, %s", tt.args, code, &stderr)
+		}
+	}
+}
+
+func TestAge(t *testing.T) {
+	for text, want := range map[string]time.Duration{
+		"1d": day, "0d": 0, "7d": 7 * day, "1d12h": 36 * time.Hour, "90s": 90 * time.Second, "1h30m": 90 * time.Minute, "-1s": -time.Second,
+	} {
+		if got, err := parseAge(text); got != want || err != nil {
+			t.Errorf("%s: %v, %v", text, got, err)
+		}
+	}
+	for _, bad := range []string{"", "d", "1", "-1d", "1.5d", "1dd", "1d-1h", "1d5", "106752d", "99999999999999999999d", "1w"} {
+		if got, err := parseAge(bad); err == nil {
+			t.Errorf("%q: %v", bad, got)
+		}
+	}
+}

@@ -1,0 +1,224 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/topology"
+)
+
+// oddNames are names of queues that a shell, a URL, a terminal or a search for the names of flags would take for something else.
+var oddNames = []string{
+	"billing.Prefetch", "Backoff", "jo@shop", "amqp://jo:hush@shop/x", "it's", `say "no" \`, "a b", "$HOME $(id) `id`", "-q", "--force",
+	"café/日本", "100%+a;b&&c|d*?[e]{f}", "tab\tand \x1b[2J and \u200b",
+}
+
+// recorder makes programs that write down their arguments in place of doing anything, and returns a shell with them and what reads
+// the arguments of each call.
+func recorder(t *testing.T, programs ...string) (sh func(line string), calls func() [][]string) {
+	t.Helper()
+	dir := t.TempDir()
+	record := filepath.Join(dir, "record")
+	for _, p := range programs {
+		script := "#!/bin/sh\nprintf '%s\\000' \"$0\" \"$@\" >>'" + record + "'\nprintf '\\001' >>'" + record + "'\n"
+		if err := os.WriteFile(filepath.Join(dir, p), []byte(script), 0o700); err != nil { //nolint:gosec // it is to be run
+			t.Fatal(err)
+		}
+	}
+	sh = func(line string) {
+		t.Helper()
+		cmd := exec.CommandContext(t.Context(), "sh", "-c", line)
+		cmd.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"))
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%s: %v: %s", line, err, out)
+		}
+	}
+	calls = func() (all [][]string) {
+		t.Helper()
+		text, err := os.ReadFile(record)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for call := range bytes.SplitSeq(bytes.TrimSuffix(text, []byte{1}), []byte{1}) {
+			args := strings.Split(strings.TrimSuffix(string(call), "\x00"), "\x00")
+			all = append(all, args[1:])
+		}
+		return all
+	}
+	return sh, calls
+}
+
+// request does what curl was told to.
+func request(t *testing.T, api string, curl []string) {
+	t.Helper()
+	after := func(flag string) string { return curl[slices.Index(curl, flag)+1] }
+	req, err := http.NewRequestWithContext(t.Context(), after("-X"), curl[len(curl)-1], strings.NewReader(after("-d")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if at, err := url.Parse(api); err == nil {
+		req.URL.User = at.User
+	}
+	res, err := guessing.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if body, _ := io.ReadAll(res.Body); res.StatusCode >= 300 {
+		t.Errorf("%q: %s: %s", curl, res.Status, body)
+	}
+}
+
+// doctorSays runs the doctor on queues.
+func doctorSays(t *testing.T, api string, queues ...string) string {
+	t.Helper()
+	var out output
+	args := append([]string{"strikes", "doctor", "--amqp-url", brokerURL(t), "--redis-url", storeURL(t), "--management-url", api, "--"}, queues...)
+	if code := run(t.Context(), streams{stdin: strings.NewReader(""), stdout: &out, stderr: &out}, args); code != exitFound {
+		t.Fatalf("exit code %d: %s", code, &out)
+	}
+	return out.String()
+}
+
+// TestPastedCommands declares queues with odd names that have no dead-letter exchange and a low delivery limit, and gives the
+// commands that the doctor prints of them to a shell: they hit the queue, the whole queue and nothing but the queue.
+func TestPastedCommands(t *testing.T) {
+	api := managementURL(t)
+	b, err := newBroker(brokerURL(t), "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = b.with(t.Context(), func(conn *amqp.Connection) error {
+		ch, err := conn.Channel()
+		if err != nil {
+			return err
+		}
+		defer ch.Close()
+		for _, name := range oddNames {
+			if _, err := ch.QueueDeclare(name, true, false, false, false, amqp.Table{"x-queue-type": "quorum", "x-delivery-limit": int32(5)}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		for _, name := range oddNames {
+			if err := forget(brokerURL(t), name); err != nil {
+				t.Error(err)
+			}
+			removePolicy(t, api, name)
+		}
+	})
+	eventually(t, 30*time.Second, "the API knows the queues' policies", func() bool {
+		return !strings.Contains(doctorSays(t, api, oddNames...), "dead-letter-unproven")
+	})
+	for _, name := range oddNames {
+		t.Run(name, func(t *testing.T) {
+			text := doctorSays(t, api, name)
+			sh, calls := recorder(t, "curl", "strikes")
+			fix := regexp.MustCompile(`\((strikes declare .*)\): an argument cannot`).FindStringSubmatch(text)
+			if fix == nil {
+				t.Fatalf("no command to declare it: %s", text)
+			}
+			sh(fix[1])
+			if got := calls()[0]; got[len(got)-1] != name || got[1] != "--delivery-limit" {
+				t.Errorf("%q, from %s", got, fix[1])
+			}
+			sh, calls = recorder(t, "curl")
+			_, line, found := strings.Cut(text, "no-dead-letter-exchange: ")
+			_, line, _ = strings.Cut(line, "run: ")
+			line, _, _ = strings.Cut(line, "\n")
+			if !found || line == "" {
+				t.Fatalf("no command to run: %s", text)
+			}
+			sh(line)
+			for _, c := range calls() {
+				request(t, api, c)
+			}
+			if !exists(t, name+".dlq") {
+				t.Error("its dead-letter queue is not there")
+			}
+			if got := patternOf(t, api, name); got != "^"+regexp.QuoteMeta(name)+"$" {
+				t.Errorf("its policy is for %q", got)
+			}
+		})
+	}
+}
+
+// patternOf reads the pattern of the policy that was made for a queue.
+func patternOf(t *testing.T, api, queue string) string {
+	t.Helper()
+	var policies []struct{ Name, Pattern string }
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, api+"/api/policies/%2F", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := guessing.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if err := json.NewDecoder(res.Body).Decode(&policies); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range policies {
+		if p.Name == "strikes."+queue {
+			return p.Pattern
+		}
+	}
+	t.Errorf("no policy for it among %+v", policies)
+	return ""
+}
+
+// removePolicy takes away what a test left of the policy that was made for a queue.
+func removePolicy(t *testing.T, api, queue string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(context.Background(), http.MethodDelete, api+"/api/policies/%2F/"+url.PathEscape("strikes."+queue), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if res, err := guessing.Do(req); err == nil {
+		_ = res.Body.Close()
+	}
+}
+
+// TestNamesStayAsTheyAre: what was typed comes back as it was typed.
+func TestNamesStayAsTheyAre(t *testing.T) {
+	store := storeURL(t)
+	for _, name := range oddNames {
+		var out output
+		code := run(t.Context(), streams{stdin: strings.NewReader(""), stdout: &out, stderr: &out},
+			[]string{"strikes", "limit", "get", "--redis-url", store, "--vhost", "/", "--", name})
+		if code != exitNothing || !strings.Contains(out.String(), strconv.Quote(name)) {
+			t.Errorf("%q: exit code %d, %s", name, code, &out)
+		}
+	}
+	var out output
+	code := run(t.Context(), streams{stdin: strings.NewReader(""), stdout: &out, stderr: &out}, []string{"strikes", "publish", "q", "Backoff"})
+	if code != exitUsage || out.String() != "strikes: stat Backoff: no such file or directory\n" {
+		t.Errorf("a file: exit code %d, %s", code, &out)
+	}
+	if err := topology.CheckName("a\nb"); err == nil {
+		t.Error("a line break in a name, which RabbitMQ takes out, is not refused")
+	}
+}

@@ -1,0 +1,155 @@
+package main
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"io"
+	"math/big"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+// selfSigned makes a certificate for 127.0.0.1 that nobody signed, and a file of it.
+func selfSigned(t *testing.T) (cert tls.Certificate, file string) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	as := x509.Certificate{
+		SerialNumber: big.NewInt(1), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, &as, &as, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file = filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, file
+}
+
+// encrypted puts a server behind TLS, and returns the address.
+func encrypted(t *testing.T, cert tls.Certificate, server string) string {
+	t.Helper()
+	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{cert}}) //nolint:gosec // a test
+	if err != nil {
+		t.Fatal(err)
+	}
+	var copies sync.WaitGroup
+	t.Cleanup(copies.Wait)
+	t.Cleanup(func() { _ = l.Close() })
+	copies.Go(func() {
+		for {
+			front, err := l.Accept()
+			if err != nil {
+				return
+			}
+			copies.Go(func() {
+				defer front.Close()
+				if err := front.(*tls.Conn).HandshakeContext(t.Context()); err != nil {
+					return
+				}
+				back, err := new(net.Dialer).DialContext(context.Background(), "tcp", server)
+				if err != nil {
+					return
+				}
+				defer back.Close()
+				copies.Go(func() { _, _ = io.Copy(back, front); _ = back.Close() })
+				_, _ = io.Copy(front, back)
+			})
+		}
+	})
+	return l.Addr().String()
+}
+
+func hostOf(t *testing.T, raw string) string {
+	t.Helper()
+	u, err := url.Parse(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u.Host
+}
+
+// TestWhereAURLLeads: what is wrong with a URL is said, has one exit code for broker and store, and shows no password.
+func TestWhereAURLLeads(t *testing.T) {
+	broker, store := hostOf(t, brokerURL(t)), hostOf(t, storeURL(t))
+	cert, ca := selfSigned(t)
+	brokerTLS, storeTLS := encrypted(t, cert, broker), encrypted(t, cert, store)
+	tests := []struct {
+		name     string
+		url      string
+		exitCode int
+		says     string
+	}{
+		{"no such virtual host", "amqp://guest:guest@" + broker + "/no-such", exitUsage, `there is no virtual host "no-such"`},
+		{"wrong password", "amqp://guest:hush@" + broker + "/", exitDenied, "not authorised"},
+		{"certificate, broker", "amqps://guest:hush@" + brokerTLS + "/", exitUnreachable, "its certificate is not trusted: "},
+		{"certificate, store", "rediss://:hush@" + storeTLS + "/", exitUnreachable, "its certificate is not trusted: "},
+		{"certificate, known", "amqps://guest:guest@" + brokerTLS + "/?cacertfile=" + url.QueryEscape(ca) + "&verify=verify_peer", exitOK, ""},
+		{"no file", "amqps://guest:hush@" + brokerTLS + "/?cacertfile=no-such-file", exitUsage, "a file that the URL names cannot be used: "},
+		{"no TLS, broker", "amqps://guest:hush@" + broker + "/", exitUsage, "it speaks AMQP without TLS: write amqp:// instead of amqps://"},
+		{"no TLS, store", "rediss://:hush@" + store + "/", exitUsage, "it speaks the Redis protocol without TLS: write redis:// instead of rediss://"},
+		{"TLS, broker", "amqp://guest:hush@" + brokerTLS + "/", exitUsage, "it speaks TLS: write amqps:// instead of amqp://"},
+		{"TLS, store", "redis://:hush@" + storeTLS + "/", exitUsage, "it speaks TLS: write rediss:// instead of redis://"},
+		{"management API", "amqp://guest:hush@" + hostOf(t, managementURL(t)) + "/", exitUsage, "it speaks HTTP, not AMQP"},
+		{"HTTP, store", "redis://:hush@" + hostOf(t, managementURL(t)) + "/", exitUsage, "it speaks HTTP, not the Redis protocol"},
+		{"store for a broker", "amqp://guest:hush@" + store + "/", exitUsage, "it speaks the Redis protocol, not AMQP"},
+		{"broker for a store", "redis://:hush@" + broker + "/", exitUsage, "it speaks AMQP, not the Redis protocol"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			args := []string{"strikes", "limit", "get", "--vhost", "/", "--redis-url", tt.url, "q"}
+			if strings.HasPrefix(tt.url, "amqp") {
+				queue := "cli.where"
+				args = []string{"strikes", "declare", "--amqp-url", tt.url, queue}
+				t.Cleanup(func() {
+					if err := forget(brokerURL(t), queue); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			var out, stderr output
+			code := run(t.Context(), streams{stdin: strings.NewReader(""), stdout: &out, stderr: &stderr}, args)
+			if code != tt.exitCode || !strings.Contains(stderr.String(), tt.says) || strings.Contains(stderr.String(), "hush") {
+				t.Errorf("exit code %d, %s", code, &stderr)
+			}
+		})
+	}
+	cmd := exec.CommandContext(t.Context(), "strikes", "limit", "get", "--vhost", "/", "--redis-url", "rediss://"+storeTLS+"/", "q")
+	cmd.Env = append(os.Environ(), "SSL_CERT_FILE="+ca)
+	if out, err := cmd.CombinedOutput(); cmd.ProcessState.ExitCode() != exitNothing {
+		t.Errorf("SSL_CERT_FILE: %v, %s", err, out)
+	}
+}
+
+// TestMissingVHost: a user without access is told another thing, under the same code of the broker's.
+func TestMissingVHost(t *testing.T) {
+	for reason, want := range map[string]bool{
+		"NOT_ALLOWED - vhost no-such not found":                                  true,
+		"NOT_ALLOWED - access to vhost 'no-such' refused for user 'guest'":       false,
+		"NOT_ALLOWED - access to vhost 'x' refused for user 'vhost x not found'": false,
+		"NOT_ALLOWED - vhost connection limit is reached":                        false,
+	} {
+		if got := missingVHost(&amqp.Error{Code: amqp.NotAllowed, Reason: reason, Server: true}); got != want {
+			t.Errorf("%s: %v", reason, got)
+		}
+	}
+}

@@ -1,0 +1,56 @@
+// Package shell writes words of a command line that is pasted into a POSIX shell.
+package shell
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Word returns s as one word, quoted if it must be. Nothing in it is for a terminal to obey. A line break at the end of s, which no
+// name of RabbitMQ's has, is lost.
+func Word(s string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:", r)
+	}
+	if s != "" && strings.TrimFunc(s, plain) == "" {
+		return s
+	}
+	return Quote(s)
+}
+
+// Quote is Word, but always quotes.
+func Quote(s string) string {
+	if strings.ContainsFunc(s, func(r rune) bool { return !strconv.IsPrint(r) || r == '\ufffd' }) {
+		return printf(s)
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+// printf has the shell make a word of which a terminal would obey, or not show, a part.
+func printf(s string) string {
+	var b strings.Builder
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c == '%':
+			b.WriteString("%%")
+		case c == '\'' || c == '\\' || c < ' ' || c > '~':
+			fmt.Fprintf(&b, `\%03o`, c)
+		default:
+			b.WriteByte(c)
+		}
+	}
+	return `"$(printf '` + b.String() + `')"`
+}
+
+// Operands returns words that are no flags, whatever they begin with: behind -- if one of them begins with a dash.
+func Operands(operands ...string) string {
+	words, dash := make([]string, len(operands)), ""
+	for i, o := range operands {
+		words[i] = Word(o)
+		if strings.HasPrefix(o, "-") {
+			dash = "-- "
+		}
+	}
+	return dash + strings.Join(words, " ")
+}
