@@ -32,6 +32,7 @@ func TestAnsweredIsBounded(t *testing.T) {
 					t.Errorf("%d, %v after %v; want %v", got, err, took, tc.after)
 				}
 				time.Sleep(2 * time.Hour)
+				synctest.Wait()
 				if tc.unanswered != (late == 7) {
 					t.Errorf("late got %d", late)
 				}
