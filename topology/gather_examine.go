@@ -13,7 +13,6 @@ func (g gatherer) examine(ctx context.Context, f *facts) error {
 	if err == nil {
 		v.consumers, v.messages = state.Consumers, state.Messages
 		v.persistent, v.priorities = state.Persistent, state.Priorities
-		v.policies, err = g.api.policies(ctx, f.vhost)
 	}
 	if err != nil {
 		f.apiTrouble = err.Error()
@@ -22,7 +21,6 @@ func (g gatherer) examine(ctx context.Context, f *facts) error {
 	f.vitals = v
 	v.back, v.astray = len(f.route.loops) > 0, f.astray()
 	for _, t := range f.targets() {
-		t.vitals = &vitals{policies: v.policies}
 		v.targets = append(v.targets, t)
 	}
 	return nil

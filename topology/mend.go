@@ -2,6 +2,7 @@ package topology
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -61,24 +62,33 @@ func (f facts) changes(code string, need Need) amqp.Table {
 	return nil
 }
 
-// setPolicy gives the queue a policy of its own: what its policy says now, with
-// the changes. It returns "" if it is not known what that says.
+// setPolicy gives the queue a policy of its own: what its policy says now, for
+// that one no longer applies, with the changes. It returns "" if it is not known
+// what that says, or if an operator's policy undoes the changes.
 func (f facts) setPolicy(changes amqp.Table) string {
-	if f.vitals == nil || !f.policyKnown || len(changes) == 0 {
+	if !f.policies.known || !f.policyKnown || len(changes) == 0 {
 		return ""
 	}
-	definition, priority := amqp.Table{}, 0
-	for _, p := range f.vitals.policies {
+	pattern := "^" + regexp.QuoteMeta(f.queue) + "$"
+	definition, priority := changes, 0
+	for _, p := range f.policies.user {
 		if p.Name == f.policyName {
-			definition = p.Definition
+			definition = merge(p.Definition, changes)
 		}
 		priority = max(priority, p.Priority)
 	}
-	own := map[string]any{
-		"pattern": "^" + regexp.QuoteMeta(f.queue) + "$", "apply-to": "queues",
-		"priority": priority + 1, "definition": merge(definition, changes),
+	name := "strikes." + f.queue
+	for slices.ContainsFunc(f.policies.user, func(p apiPolicy) bool { return p.Name == name && p.Pattern != pattern }) {
+		name += ".queue" // that one is for other queues
 	}
-	return f.console.request("PUT", own, "policies", f.vhost, "strikes."+f.queue)
+	effective := joined(definition, f.operator)
+	for k, v := range changes {
+		if effective[k] != v {
+			return ""
+		}
+	}
+	own := map[string]any{"pattern": pattern, "apply-to": "queues", "priority": priority + 1, "definition": definition}
+	return f.console.request("PUT", own, "policies", f.vhost, name)
 }
 
 // makeWay makes a fanout exchange with a dead-letter queue.

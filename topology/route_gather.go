@@ -89,11 +89,12 @@ func (g gatherer) askTarget(ctx context.Context, f facts, name string) (*target,
 	if err != nil {
 		return nil, err
 	}
-	return &target{facts{
+	t := &target{facts{
 		version: f.version, vhost: f.vhost, queue: name, console: f.console, exclusive: q.Exclusive,
-		declared:   declared{kind: q.Type, durable: q.Durable, autoDelete: q.AutoDelete, args: q.Arguments},
-		policyName: q.PolicyName, policy: q.Policy, policyKnown: q.Policy != nil,
-	}}, nil
+		declared: q.declared(),
+	}}
+	f.policies.apply(q, &t.facts)
+	return t, nil
 }
 
 // readTarget is askTarget over AMQP.

@@ -12,11 +12,12 @@ import (
 // examined are sound facts with all that Examine looks for.
 func examined() facts {
 	f := sound()
+	f.policies.known = true
 	f.vhost, f.console = "a/b", console{"http://h:15672", "ops"}
 	end := target{facts{
 		version: f.version, vhost: f.vhost, queue: "q.dlq", console: f.console,
 		declared: declared{kind: "quorum", durable: true, args: deadLetterArguments()},
-		policy:   amqp.Table{}, policyKnown: true,
+		policy:   amqp.Table{}, policyKnown: true, policies: f.policies,
 	}}
 	f.vitals = &vitals{targets: []target{end}}
 	return f
@@ -26,7 +27,7 @@ func end(change func(*target)) func(*facts) { return func(f *facts) { change(&f.
 
 func consumedBy(c ...apiConsumer) func(*facts) { return func(f *facts) { f.vitals.consumers = c } }
 
-func policies(p ...apiPolicy) func(*facts) { return func(f *facts) { f.vitals.policies = p } }
+func policies(p ...apiPolicy) func(*facts) { return func(f *facts) { f.policies.user = p } }
 
 func TestJudgeClosely(t *testing.T) {
 	plain := Need{Queue: "q", MaxRetries: 3}
@@ -150,11 +151,12 @@ func TestTopicMatches(t *testing.T) {
 }
 
 func TestSortOut(t *testing.T) {
-	got := sortOut([]listed{
-		{Name: "orders", Arguments: amqp.Table{argDeadLetterExchange: "x"}}, {Name: "orders.dlq"}, {Name: "bare"},
-		{Name: "mine", Exclusive: true}, {Name: "log", Type: "stream"},
-		{Name: "delayed", Policy: amqp.Table{"dead-letter-exchange": "y"}},
-	}, map[string]bool{"orders.dlq": true, "delayed": true})
+	to := declared{args: amqp.Table{argDeadLetterExchange: "x"}}
+	got := sortOut([]target{
+		{facts{queue: "orders", declared: to}}, {facts{queue: "orders.dlq"}}, {facts{queue: "bare"}},
+		{facts{queue: "mine", exclusive: true}}, {facts{queue: "log", declared: declared{kind: "stream"}}},
+		{facts{queue: "delayed", policy: amqp.Table{"dead-letter-exchange": "y"}}},
+	}, map[string][]string{"orders.dlq": {"orders"}, "delayed": {"bare"}})
 	if q, p := strings.Join(got.Queues, " "), strings.Join(got.PassedOver, " "); q != "bare delayed orders" || p != "log mine orders.dlq" {
 		t.Errorf("got %q, passed over %q", q, p)
 	}

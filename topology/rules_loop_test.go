@@ -147,6 +147,8 @@ func TestLoopRule(t *testing.T) {
 			keeps("w", ttl, int64(5), argDeadLetterExchange, "", argDeadLetterKey, "q")), late, ""},
 		{"with and without a delay", changes(exchange("q.dlx", "fanout", toQueue("w", ""), toQueue("q", "")),
 			keeps("w", ttl, int64(5), argDeadLetterExchange, "q.dlx")), loop + ", " + late, ""},
+		{"the queue between, itself", changes(with(ttl, int64(5)), byDefault, with(argDeadLetterKey, "v"), keeps("v", argDeadLetterExchange, "", argDeadLetterKey, "q")), late, ""},
+		{"a TTL of the queue, and straight back", changes(with(ttl, int64(5)), exchange("q.dlx", "fanout", toQueue("q", ""))), loop, ""},
 		{"queues in a circle, not over the queue", changes(byDefault, with(argDeadLetterKey, "v"), keeps("v", argDeadLetterExchange, "", argDeadLetterKey, "w"),
 			keeps("w", argDeadLetterExchange, "", argDeadLetterKey, "v")), "", ""},
 	}
