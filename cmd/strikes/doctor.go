@@ -65,7 +65,8 @@ type rounds struct {
 	conn   *amqp.Connection
 	need   topology.Need // without a Queue
 	probe  bool
-	listed bool // the queues were not named, but found
+	listed bool              // the queues were not named, but found
+	all    *topology.Listing // nil: not listed yet
 	report report
 }
 
@@ -162,7 +163,11 @@ func (r *rounds) queue(ctx context.Context, name string) error {
 		return err
 	}
 	if !r.probe {
-		return r.report.add(at, topologyFindings(findings))
+		told, err := r.owned(ctx, name, topologyFindings(findings))
+		if err != nil {
+			return err
+		}
+		return r.report.add(at, told)
 	}
 	proof, err := topology.Probe(ctx, r.conn, need)
 	if err != nil {

@@ -146,3 +146,30 @@ func TestDoctorTakesTheBackoffOfConsume(t *testing.T) {
 		})
 	}
 }
+
+// A dead-letter queue wants no dead-letter queue of its own; what is missing is found with the queue it belongs to.
+func TestDoctorOfADeadLetterQueue(t *testing.T) {
+	queue, api := "cli."+uuid.NewString(), managementURL(t)
+	t.Cleanup(func() {
+		if err := forget(brokerURL(t), queue); err != nil {
+			t.Error(err)
+		}
+	})
+	mustOutput(t, strikesOn(t, queue, "declare", queue))
+	for _, state := range []string{"whole", "broken"} {
+		if state == "broken" {
+			manage(t, api, "DELETE", "exchanges/%2F/"+queue+".dlx", "")
+		}
+		for _, flags := range [][]string{nil, {"--management-url", "http://127.0.0.1:1"}} {
+			out := mustOutput(t, strikesOn(t, queue, append([]string{"doctor", queue + ".dlq"}, flags...)...))
+			if !strings.Contains(out, "warning  takes-dead-letters: ") || !strings.Contains(out, "run: strikes doctor "+queue+"\n") {
+				t.Errorf("%s, %q: %s", state, flags, out)
+			}
+		}
+	}
+	out, err := strikesOn(t, queue, "doctor", queue).Output()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != exitFound || !strings.Contains(string(out), "dead-letter-exchange-missing") {
+		t.Errorf("of the queue itself: %v: %s", err, out)
+	}
+}
