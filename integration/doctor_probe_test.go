@@ -186,7 +186,7 @@ func TestDoctorSeesTheNamedQueueOverAMQP(t *testing.T) {
 	q := b.name()
 	b.queue(q+".dlq", lettersTo("x-max-length", 5))
 	b.queue(q, quorum(q, argDLX, "", argDLK, q+".dlq"))
-	if got, findings := b.examine(topology.Need{Queue: q, MaxRetries: 3}); got != "warning dead-letter-queue-limited, warning not-seen" {
+	if got, findings := b.examine(topology.Need{Queue: q, MaxRetries: 3}); got != "error dead-letter-queue-limited, warning not-seen" {
 		t.Errorf("found %v", findings)
 	}
 }
