@@ -1,6 +1,9 @@
 package topology
 
-import "context"
+import (
+	"context"
+	"slices"
+)
 
 // examine learns the vitals. That the API does not tell them is no failure.
 func (g gatherer) examine(ctx context.Context, f *facts) error {
@@ -56,5 +59,7 @@ func (f facts) targets() []target {
 func (f facts) astray() bool {
 	r := f.route
 	key, fixed := f.deadLetterKey()
-	return len(r.landings)+len(r.loops)+len(r.unseen)+len(r.wanted) == 0 && !r.open && len(f.way.reached(key, fixed)) > 0
+	reached := f.way.reached(key, fixed)
+	return len(r.landings)+len(r.loops)+len(r.unseen)+len(r.wanted) == 0 && !r.open && len(reached) > 0 &&
+		!slices.ContainsFunc(reached, func(b apiBinding) bool { return b.DestinationType == "queue" })
 }

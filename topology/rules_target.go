@@ -108,7 +108,7 @@ func (t target) limited(f facts) []Finding {
 		why = "once it is full, each new dead letter drops the oldest silently"
 	case t.overflow() == "reject-publish-dlx" && on:
 		severity, why = Warning, "once it is full, further dead letters go to where the queue dead-letters to"
-	case f.keepsDeadLetters():
+	case f.atLeastOnce():
 		severity, why = Warning, fmt.Sprintf("once it is full, further dead letters wait in the queue %q and take up its room", f.queue)
 	case t.kind == string(Quorum):
 		severity, why = Warning, "the limit does not hold for these dead letters: they are taken beyond it, while publishers are refused"
@@ -125,9 +125,9 @@ func (t target) limited(f facts) []Finding {
 	}}
 }
 
-// keepsDeadLetters says whether the queue keeps a dead letter until a queue has
+// atLeastOnce says whether the queue keeps a dead letter until a queue has
 // taken it.
-func (f facts) keepsDeadLetters() bool {
+func (f facts) atLeastOnce() bool {
 	return f.kind == string(Quorum) && f.deadLetterStrategy() == "at-least-once" && f.overflow() == "reject-publish"
 }
 

@@ -173,3 +173,34 @@ func TestDoctorOfADeadLetterQueue(t *testing.T) {
 		t.Errorf("of the queue itself: %v: %s", err, out)
 	}
 }
+
+// What the doctor sees by itself, consume sees too: it does not warn of bindings, and refuses a route that leads back.
+func TestConsumeFindsTheManagementAPI(t *testing.T) {
+	queue, api := "cli."+uuid.NewString(), managementURL(t)
+	t.Cleanup(func() {
+		if err := forget(brokerURL(t), queue); err != nil {
+			t.Error(err)
+		}
+	})
+	mustOutput(t, strikesOn(t, queue, "declare", queue))
+	consume := func(flags ...string) (string, error) {
+		// Nothing is idle before this message is handled, and so not before the queue is checked.
+		manage(t, api, "POST", "exchanges/%2F/amq.default/publish",
+			`{"properties":{"message_id":"1"},"routing_key":"`+queue+`","payload":"","payload_encoding":"string"}`)
+		args := append([]string{"consume", queue, "--exit-when-idle", "100ms"}, flags...)
+		out, err := strikesOn(t, queue, append(args, "--", "cat")...).CombinedOutput()
+		return string(out), err
+	}
+	if out, err := consume(); err != nil || strings.Contains(out, "bound") || strings.Contains(out, "management") {
+		t.Errorf("found: %v: %s", err, out)
+	}
+	if out, err := consume("--management-url", "http://127.0.0.1:1"); err != nil || !strings.Contains(out, "what is bound to the dead-letter exchange") {
+		t.Errorf("a given one that does not answer: %v: %s", err, out)
+	}
+	manage(t, api, "POST", "bindings/%2F/e/"+queue+".dlx/q/"+queue, `{"routing_key":""}`)
+	out, err := consume()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != exitUsage || !strings.Contains(out, "dead-letter-loop") {
+		t.Errorf("a route that leads back: %v: %s", err, out)
+	}
+}
