@@ -32,7 +32,7 @@ func (f facts) mend(findings []Finding, need Need) {
 			findings[i].Command = f.makeWay(exchange)
 		case x.Code == "dead-letter-unbound" && !f.way.alternate:
 			exchange, _ := f.deadLetterExchange()
-			findings[i].Command = f.makeEnd(exchange)
+			findings[i].Command = f.makeEnd(exchange, f.way.kind)
 		case x.Code == "dead-letter-queue-missing":
 			key, _ := f.deadLetterKey()
 			findings[i].Command = f.makeQueue(key)
@@ -94,13 +94,23 @@ func (f facts) setPolicy(changes amqp.Table) string {
 // makeWay makes a fanout exchange with a dead-letter queue.
 func (f facts) makeWay(exchange string) string {
 	fanout := map[string]any{"type": "fanout", "durable": true}
-	return both(f.console.request("PUT", fanout, "exchanges", f.vhost, exchange), f.makeEnd(exchange))
+	return both(f.console.request("PUT", fanout, "exchanges", f.vhost, exchange), f.makeEnd(exchange, "fanout"))
 }
 
-// makeEnd makes a dead-letter queue at the end of the exchange.
-func (f facts) makeEnd(exchange string) string {
-	key, _ := f.deadLetterKey()
+// makeEnd binds a dead-letter queue to the exchange of this kind, and makes it
+// unless it exists. It returns "" if no binding would take every dead letter.
+func (f facts) makeEnd(exchange, kind string) string {
+	key, fixed := f.deadLetterKey()
+	switch {
+	case kind == "topic" && !fixed:
+		key = "#"
+	case kind == "direct" && !fixed:
+		return ""
+	}
 	bind := f.console.request("POST", map[string]any{"routing_key": key}, "bindings", f.vhost, "e", exchange, "q", f.queue+".dlq")
+	if f.known.queues[f.queue+".dlq"] != nil {
+		return bind
+	}
 	return both(f.makeQueue(f.queue+".dlq"), bind)
 }
 

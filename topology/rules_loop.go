@@ -134,7 +134,7 @@ func (f facts) unloop() string {
 	line := ""
 	if len(f.route.landings) == 0 {
 		exchange, _ := f.deadLetterExchange()
-		line = f.makeEnd(exchange)
+		line = f.makeEnd(exchange, f.way.kind)
 	}
 	for i, l := range now {
 		if !f.ownExchange(l.exchange()) || l.lastQueue() != (node{}) || l.last.Properties == "" {
