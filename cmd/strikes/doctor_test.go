@@ -5,6 +5,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net"
+	"net/http"
+	"net/http/httputil"
 	"net/url"
 	"os/exec"
 	"strings"
@@ -14,6 +17,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/urfave/cli/v3"
 
+	"github.com/strikesmq/strikes/internal/proxy"
 	"github.com/strikesmq/strikes/topology"
 )
 
@@ -183,12 +187,13 @@ func TestConsumeFindsTheManagementAPI(t *testing.T) {
 		}
 	})
 	mustOutput(t, strikesOn(t, queue, "declare", queue))
+	broker := usualPlace(t)
 	consume := func(flags ...string) (string, error) {
 		// Nothing is idle before this message is handled, and so not before the queue is checked.
 		manage(t, api, "POST", "exchanges/%2F/amq.default/publish",
 			`{"properties":{"message_id":"1"},"routing_key":"`+queue+`","payload":"","payload_encoding":"string"}`)
 		args := append([]string{"consume", queue, "--exit-when-idle", "100ms"}, flags...)
-		out, err := strikesOn(t, queue, append(args, "--", "cat")...).CombinedOutput()
+		out, err := strikesOn(t, queue, append(args, "--amqp-url", broker, "--", "cat")...).CombinedOutput()
 		return string(out), err
 	}
 	if out, err := consume(); err != nil || strings.Contains(out, "bound") || strings.Contains(out, "management") {
@@ -203,4 +208,42 @@ func TestConsumeFindsTheManagementAPI(t *testing.T) {
 	if !errors.As(err, &exit) || exit.ExitCode() != exitUsage || !strings.Contains(out, "dead-letter-loop") {
 		t.Errorf("a route that leads back: %v: %s", err, out)
 	}
+}
+
+// usualPlace returns a URL of the broker with the management API at its port + 10000.
+func usualPlace(t *testing.T) string {
+	t.Helper()
+	api, err := url.Parse(managementURL(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	at, err := url.Parse(brokerURL(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 50 {
+		amqp, err := proxy.New(t.Context(), at.Host)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(amqp.Close)
+		usual, err := url.Parse(guessManagement("amqp://" + amqp.Addr()))
+		if err != nil || usual.Host == "" {
+			continue // there is no such port
+		}
+		listener, err := net.Listen("tcp", usual.Host)
+		if err != nil {
+			continue // it is taken
+		}
+		server := &http.Server{Handler: &httputil.ReverseProxy{
+			Transport: &http.Transport{DisableKeepAlives: true},
+			Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(&url.URL{Scheme: api.Scheme, Host: api.Host}) },
+		}}
+		go func() { _ = server.Serve(listener) }()
+		t.Cleanup(func() { server.Close() })
+		at.Host = amqp.Addr()
+		return at.String()
+	}
+	t.Fatal("no two free ports 10000 apart")
+	return ""
 }
