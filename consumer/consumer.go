@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -97,6 +98,8 @@ type Consumer struct {
 	// what AMQP cannot tell: policies, and the bindings of the dead-letter exchange. If empty, the Check makes do with
 	// AMQP, and refuses a queue whose dead-letter exchange is set by policy.
 	Management string
+
+	HTTPClient *http.Client // for Management; if nil, one that keeps no connections
 
 	Holder   string       // names this process to operators; if empty, the host's name and the process id
 	Observer Observer     // told of every decision; if nil, nobody is
@@ -235,7 +238,8 @@ func (s *session) check(ctx context.Context, conn *amqp.Connection) error {
 		check = func(ctx context.Context, conn *amqp.Connection) error {
 			return topology.Check(ctx, conn, topology.Need{
 				Queue: s.Queue, MaxRetries: s.settler.MaxRetries, Ordered: s.Ordered, AllowDrop: s.AllowDrop, Management: s.Management,
-				Logger: s.settler.Logger,
+				HTTPClient: s.HTTPClient,
+				Logger:     s.settler.Logger,
 			})
 		}
 	}

@@ -197,7 +197,7 @@ func ended() []patient {
 		return patient{name, func(b topo, q string) { b.ends(q, lettersTo(pairs...)) }, topology.Need{}, want}
 	}
 	return []patient{
-		end("dead-letter queue that drops the oldest", "warning dead-letter-queue-limited", "x-max-length", 1000),
+		end("dead-letter queue that drops the oldest", "error dead-letter-queue-limited", "x-max-length", 1000),
 		end("dead-letter queue that fills", "warning dead-letter-queue-limited", "x-max-length-bytes", 1000000, "x-overflow", "reject-publish"),
 		end("dead-letter queue that forgets", "warning dead-letter-queue-ttl", "x-message-ttl", 86400000),
 		end("dead-letter queue that goes", "warning dead-letter-queue-temporary", "x-expires", 86400000),

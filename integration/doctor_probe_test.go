@@ -186,7 +186,7 @@ func TestDoctorSeesTheNamedQueueOverAMQP(t *testing.T) {
 	q := b.name()
 	b.queue(q+".dlq", lettersTo("x-max-length", 5))
 	b.queue(q, quorum(q, argDLX, "", argDLK, q+".dlq"))
-	if got, findings := b.examine(topology.Need{Queue: q, MaxRetries: 3}); got != "warning dead-letter-queue-limited, warning not-seen" {
+	if got, findings := b.examine(topology.Need{Queue: q, MaxRetries: 3}); got != "error dead-letter-queue-limited, warning not-seen" {
 		t.Errorf("found %v", findings)
 	}
 }
@@ -208,6 +208,13 @@ func TestDoctorLists(t *testing.T) {
 	q, bare, stream := b.name(), b.name(), b.name()
 	on(quorum)(b, q)
 	b.queue(bare, nil)
+	broken, far := b.name(), b.name()
+	b.queue(broken, classic(broken)) // its exchange does not exist
+	b.queue(broken+".dlq", nil)
+	b.way(far, "fanout", "")
+	b.queue(far, classic(far, argDLX, b.named(far+".first")))
+	b.exchange(far+".first", "fanout")
+	b.must(func(ch *amqp.Channel) error { return ch.ExchangeBind(far+".dlx", "", far+".first", false, nil) })
 	b.queue(stream, amqp.Table{"x-queue-type": "stream"})
 	b.must(func(ch *amqp.Channel) error {
 		mine, err := ch.QueueDeclare("", false, false, true, false, nil)
@@ -220,7 +227,8 @@ func TestDoctorLists(t *testing.T) {
 			return err
 		}
 		listed := " " + strings.Join(listing.Queues, " ") + " | " + strings.Join(listing.PassedOver, " ") + " "
-		for name, want := range map[string]bool{q: true, bare: true, stream: false, q + ".dlq": false, mine.Name: false} {
+		for name, want := range map[string]bool{q: true, bare: true, stream: false, q + ".dlq": false, mine.Name: false,
+			broken: true, broken + ".dlq": false, far: true, far + ".dlq": false} {
 			at := strings.Index(listed, " "+name+" ")
 			if at < 0 || (at < strings.Index(listed, "|")) != want {
 				t.Errorf("%s: want listed %v: %s", name, want, listed)

@@ -123,6 +123,27 @@ func (b topo) mend(findings []topology.Finding) bool {
 	return len(findings) > 0
 }
 
+// A dead-letter queue that is there is bound as it is: declaring it again as another would fail.
+func TestDoctorBindsTheQueueThatIsThere(t *testing.T) {
+	if _, err := exec.LookPath("curl"); err != nil {
+		t.Skip("curl is not installed; it is what the commands run")
+	}
+	for _, kind := range []string{"", "fanout", "topic"} {
+		b := newTopo(t)
+		q := b.name()
+		b.queue(q, classic(q))
+		b.queue(q+".dlq", classic(q, argDLX, nil))
+		if kind != "" {
+			b.exchange(q+".dlx", kind)
+		}
+		_, findings := b.examine(topology.Need{Queue: q, MaxRetries: 3, Management: managementURL(t)})
+		if !b.mend(findings) {
+			t.Fatalf("exchange of type %q: %v", kind, findings)
+		}
+		b.rejectsLand(q, "", q)
+	}
+}
+
 func (b topo) forgetPolicy(name string) {
 	b.t.Helper()
 	path := "policies/" + url.PathEscape(b.conn.Config.Vhost) + "/" + url.PathEscape(name)

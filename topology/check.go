@@ -28,7 +28,8 @@ type Need struct {
 
 	// AllowDrop accepts that rejected messages are lost: a queue without a
 	// dead-letter exchange then passes, and one whose dead letters would be
-	// lost on their way gets warnings.
+	// lost on their way gets warnings. A dead-letter route that leads back to
+	// the queue loses nothing, and is refused all the same.
 	AllowDrop bool
 
 	// Management is the URL of the broker's HTTP API, such as
@@ -63,6 +64,11 @@ const (
 // dead letters are silent and a refusal is not. Whether something is bound to
 // the dead-letter exchange, which AMQP cannot tell, is a warning without
 // Management.
+//
+// A dead-letter route that leads back to the queue is refused: over exchanges,
+// their alternate exchanges, and queues that dead-letter on, as far as the
+// routing keys in effect allow. If one of those queues has a TTL, that is a
+// warning. AMQP alone can follow a route over the default exchange only.
 //
 // Check changes nothing on the broker. It uses channels of its own, one for
 // each argument the queue has, and closes them. With Management it may wait 15 s

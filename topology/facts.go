@@ -19,6 +19,8 @@ type facts struct {
 	policyName  string
 	policy      amqp.Table // the effective definition; an operator's is merged in
 	policyKnown bool       // false: there may be one, or there may be none
+	operator    amqp.Table // what an operator's policy alone says
+	policies    policySet  // of the virtual host
 	unasked     bool       // Examine was given no management API
 	apiTrouble  string     // why the management API, which was given, tells nothing
 
@@ -31,7 +33,6 @@ type facts struct {
 
 // vitals are what only Examine looks for.
 type vitals struct {
-	policies   []apiPolicy // of the virtual host
 	consumers  []apiConsumer
 	messages   int64
 	persistent int64

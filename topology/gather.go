@@ -106,9 +106,12 @@ func (g gatherer) ask(ctx context.Context, f *facts) (trouble string) {
 	if err != nil {
 		return err.Error()
 	}
-	f.declared = declared{kind: q.Type, durable: q.Durable, autoDelete: q.AutoDelete, args: q.Arguments}
+	if f.policies, err = g.api.policies(ctx, g.conn.Config.Vhost); err != nil {
+		return err.Error()
+	}
+	f.declared = q.declared()
 	f.exclusive = q.Exclusive
-	f.policyName, f.policy, f.policyKnown = q.PolicyName, q.Policy, q.Policy != nil
+	f.policies.apply(q, f)
 	f.console = console{g.api.base, g.api.user}
 	return ""
 }
@@ -154,29 +157,36 @@ func (g gatherer) follow(ctx context.Context, f *facts, exchange string) error {
 }
 
 func (g gatherer) askWay(ctx context.Context, w *way, exchange string) (trouble string) {
+	if err := g.apiWay(ctx, w, exchange); err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+func (g gatherer) apiWay(ctx context.Context, w *way, exchange string) error {
 	vhost := g.conn.Config.Vhost
 	x, err := g.api.exchange(ctx, vhost, exchange)
 	if err != nil {
-		return err.Error()
+		return err
 	}
 	all, err := g.api.bindings(ctx, vhost, exchange)
 	if err != nil {
-		return err.Error()
+		return err
 	}
 	w.kind, w.bindings, w.bound = x.Type, all, true
 	w.alternateTo, _ = x.Arguments["alternate-exchange"].(string)
 	if w.alternateTo == "" && x.Policy != "" {
 		if w.alternateTo, err = g.alternateBy(ctx, x.Policy); err != nil {
-			return err.Error()
+			return err
 		}
 	}
 	w.alternate = w.alternateTo != ""
-	return ""
+	return nil
 }
 
 // alternateBy is the alternate exchange that a policy names.
 func (g gatherer) alternateBy(ctx context.Context, policy string) (string, error) {
-	all, err := g.api.policies(ctx, g.conn.Config.Vhost)
+	all, err := g.api.policiesOf(ctx, "policies", g.conn.Config.Vhost)
 	for _, p := range all {
 		if p.Name == policy {
 			to, _ := p.Definition["alternate-exchange"].(string)

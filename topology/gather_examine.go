@@ -1,6 +1,9 @@
 package topology
 
-import "context"
+import (
+	"context"
+	"slices"
+)
 
 // examine learns the vitals. That the API does not tell them is no failure.
 func (g gatherer) examine(ctx context.Context, f *facts) error {
@@ -13,7 +16,6 @@ func (g gatherer) examine(ctx context.Context, f *facts) error {
 	if err == nil {
 		v.consumers, v.messages = state.Consumers, state.Messages
 		v.persistent, v.priorities = state.Persistent, state.Priorities
-		v.policies, err = g.api.policies(ctx, f.vhost)
 	}
 	if err != nil {
 		f.apiTrouble = err.Error()
@@ -22,7 +24,6 @@ func (g gatherer) examine(ctx context.Context, f *facts) error {
 	f.vitals = v
 	v.back, v.astray = len(f.route.loops) > 0, f.astray()
 	for _, t := range f.targets() {
-		t.vitals = &vitals{policies: v.policies}
 		v.targets = append(v.targets, t)
 	}
 	return nil
@@ -58,5 +59,7 @@ func (f facts) targets() []target {
 func (f facts) astray() bool {
 	r := f.route
 	key, fixed := f.deadLetterKey()
-	return len(r.landings)+len(r.loops)+len(r.unseen)+len(r.wanted) == 0 && !r.open && len(f.way.reached(key, fixed)) > 0
+	reached := f.way.reached(key, fixed)
+	return len(r.landings)+len(r.loops)+len(r.unseen)+len(r.wanted) == 0 && !r.open && len(reached) > 0 &&
+		!slices.ContainsFunc(reached, func(b apiBinding) bool { return b.DestinationType == "queue" })
 }

@@ -29,6 +29,11 @@ func TryManagement(ctx context.Context, conn *amqp.Connection, need Need) error 
 type Listing struct {
 	Queues     []string // that consumers may retry from, by name
 	PassedOver []string // exclusive ones, streams, and the dead-letter queues of others
+
+	// DeadLetters are the queues whose dead letters go to a queue that is passed
+	// over, by its name. Where they reach no queue, QUEUE + ".dlq" is taken for
+	// their dead-letter queue.
+	DeadLetters map[string][]string
 }
 
 // List lists the queues of the connection's virtual host. It takes
@@ -48,60 +53,78 @@ func List(ctx context.Context, conn *amqp.Connection, need Need) (Listing, error
 	if err != nil {
 		return Listing{}, fmt.Errorf("topology: list the queues of virtual host %q: %w", vhost, err)
 	}
-	dead, err := m.deadLetterQueues(ctx, vhost, all)
+	dead, err := gatherer{conn: conn, api: m}.deadLetterQueues(ctx, all)
 	if err != nil {
 		return Listing{}, fmt.Errorf("topology: list the dead-letter queues of virtual host %q: %w", vhost, err)
 	}
 	return sortOut(all, dead), nil
 }
 
-func sortOut(all []listed, dead map[string]bool) Listing {
-	var out Listing
+// sortOut takes the queues whose dead letters go to a queue, by its name.
+func sortOut(all []target, dead map[string][]string) Listing {
+	out := Listing{DeadLetters: map[string][]string{}}
 	for _, q := range all {
-		exchange, _ := q.way()
-		if q.Exclusive || q.Type == "stream" || dead[q.Name] && exchange == nil {
-			out.PassedOver = append(out.PassedOver, q.Name)
+		_, deadLetters := q.deadLetterExchange()
+		takes := len(dead[q.queue]) > 0 && !deadLetters
+		if takes {
+			out.DeadLetters[q.queue] = dead[q.queue]
+		}
+		if q.exclusive || q.kind == "stream" || takes {
+			out.PassedOver = append(out.PassedOver, q.queue)
 			continue
 		}
-		out.Queues = append(out.Queues, q.Name)
+		out.Queues = append(out.Queues, q.queue)
 	}
 	slices.Sort(out.Queues)
 	slices.Sort(out.PassedOver)
 	return out
 }
 
-// way is the dead-letter exchange, nil if there is none, and the routing key.
-func (q listed) way() (exchange *string, key string) {
-	f := facts{declared: declared{args: q.Arguments}, policy: q.Policy}
-	key, _ = f.deadLetterKey()
-	if x, set := f.deadLetterExchange(); set {
-		return &x, key
+// deadLetterQueues follows the dead letters of each queue, and looks up the
+// exchanges on their way. What cannot be named is left out.
+func (g gatherer) deadLetterQueues(ctx context.Context, all []target) (map[string][]string, error) {
+	known := graph{exchanges: map[string]way{}, queues: map[string]*target{}, own: keySet{asked: true, any: true}}
+	for i := range all {
+		known.queues[all[i].queue] = &all[i]
 	}
-	return nil, key
-}
-
-// deadLetterQueues are the queues next to a dead-letter exchange.
-func (m *management) deadLetterQueues(ctx context.Context, vhost string, all []listed) (map[string]bool, error) {
-	dead, asked := map[string]bool{}, map[string]bool{}
+	dead := map[string][]string{}
 	for _, q := range all {
-		exchange, key := q.way()
-		switch {
-		case exchange == nil:
-			continue
-		case *exchange == "":
-			dead[key] = true
-			continue
-		case asked[*exchange]:
-			continue
-		}
-		asked[*exchange] = true
-		bindings, err := m.bindings(ctx, vhost, *exchange)
-		if err != nil && !errors.Is(err, errNoSuch) {
+		r, err := g.exchangesOf(ctx, q.facts, known)
+		if err != nil {
 			return nil, err
 		}
-		for _, b := range bindings {
-			dead[b.Destination] = dead[b.Destination] || b.DestinationType == "queue"
+		for _, l := range r.landings {
+			dead[l.queue] = append(dead[l.queue], q.queue)
+		}
+		if name := (Spec{Queue: q.queue}).withDefaults().DeadLetterQueue; len(r.landings) == 0 && known.queues[name] != nil {
+			dead[name] = append(dead[name], q.queue)
 		}
 	}
 	return dead, nil
+}
+
+// exchangesOf looks up the exchanges on the way of the dead letters of f. All
+// queues are known.
+func (g gatherer) exchangesOf(ctx context.Context, f facts, known graph) (route, error) {
+	for {
+		r := known.trace(f)
+		if len(r.wanted) == 0 {
+			return r, nil
+		}
+		for _, n := range r.wanted {
+			if !n.exchange {
+				known.queues[n.name] = nil
+				continue
+			}
+			w := way{exchange: yes}
+			err := g.apiWay(ctx, &w, n.name)
+			if errors.Is(err, errNoSuch) {
+				w.exchange, err = no, nil
+			}
+			if err != nil {
+				return r, err
+			}
+			known.exchanges[n.name] = w
+		}
+	}
 }

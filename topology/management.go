@@ -141,10 +141,16 @@ type apiQueue struct {
 	Arguments  amqp.Table `json:"arguments"`
 	PolicyName string     `json:"policy"`
 	Policy     amqp.Table `json:"effective_policy_definition"`
+
+	OperatorPolicy string `json:"operator_policy"` // its name
+}
+
+func (q apiQueue) declared() declared {
+	return declared{kind: q.Type, durable: q.Durable, autoDelete: q.AutoDelete, args: q.Arguments}
 }
 
 func (m *management) queue(ctx context.Context, vhost, name string) (apiQueue, error) {
-	const columns = "?columns=type,durable,auto_delete,exclusive,arguments,policy,effective_policy_definition"
+	const columns = "?columns=type,durable,auto_delete,exclusive,arguments,policy,operator_policy,effective_policy_definition"
 	var q apiQueue
 	if err := m.get(ctx, &q, columns, "queues", vhost, name); err != nil {
 		return apiQueue{}, err

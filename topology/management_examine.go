@@ -17,9 +17,18 @@ type apiPolicy struct {
 	Definition amqp.Table `json:"definition"`
 }
 
-func (m *management) policies(ctx context.Context, vhost string) ([]apiPolicy, error) {
+func (m *management) policies(ctx context.Context, vhost string) (policySet, error) {
+	user, err := m.policiesOf(ctx, "policies", vhost)
+	if err != nil {
+		return policySet{}, err
+	}
+	operator, err := m.policiesOf(ctx, "operator-policies", vhost)
+	return policySet{known: err == nil, user: user, operator: operator}, err
+}
+
+func (m *management) policiesOf(ctx context.Context, kind, vhost string) ([]apiPolicy, error) {
 	var all []apiPolicy
-	if err := m.get(ctx, &all, "", "policies", vhost); err != nil {
+	if err := m.get(ctx, &all, "", kind, vhost); err != nil {
 		return nil, err
 	}
 	for _, p := range all {
@@ -63,18 +72,19 @@ func (m *management) state(ctx context.Context, vhost, queue string) (apiState, 
 
 // listed is a queue in the API's list of a virtual host's.
 type listed struct {
-	Name      string     `json:"name"`
-	Type      string     `json:"type"`
-	Exclusive bool       `json:"exclusive"`
-	Arguments amqp.Table `json:"arguments"`
-	Policy    amqp.Table `json:"effective_policy_definition"`
+	Name string `json:"name"`
+	apiQueue
 }
 
 // queuesPage is how many queues one answer lists; the API allows 500.
 const queuesPage = 500
 
-func (m *management) queues(ctx context.Context, vhost string) ([]listed, error) {
-	var all []listed
+func (m *management) queues(ctx context.Context, vhost string) ([]target, error) {
+	policies, err := m.policies(ctx, vhost)
+	if err != nil {
+		return nil, err
+	}
+	var all []target
 	for page := 1; ; page++ {
 		var answer struct {
 			Items []listed `json:"items"`
@@ -84,7 +94,13 @@ func (m *management) queues(ctx context.Context, vhost string) ([]listed, error)
 		if err := m.get(ctx, &answer, query, "queues", vhost); err != nil {
 			return nil, err
 		}
-		all = append(all, answer.Items...)
+		for _, q := range answer.Items {
+			integers(q.Arguments)
+			integers(q.Policy)
+			t := target{facts{queue: q.Name, exclusive: q.Exclusive, declared: q.declared()}}
+			policies.apply(q.apiQueue, &t.facts)
+			all = append(all, t)
+		}
 		if page >= answer.Pages {
 			return all, nil
 		}

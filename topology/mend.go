@@ -2,6 +2,7 @@ package topology
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -31,7 +32,7 @@ func (f facts) mend(findings []Finding, need Need) {
 			findings[i].Command = f.makeWay(exchange)
 		case x.Code == "dead-letter-unbound" && !f.way.alternate:
 			exchange, _ := f.deadLetterExchange()
-			findings[i].Command = f.makeEnd(exchange)
+			findings[i].Command = f.makeEnd(exchange, f.way.kind)
 		case x.Code == "dead-letter-queue-missing":
 			key, _ := f.deadLetterKey()
 			findings[i].Command = f.makeQueue(key)
@@ -61,36 +62,55 @@ func (f facts) changes(code string, need Need) amqp.Table {
 	return nil
 }
 
-// setPolicy gives the queue a policy of its own: what its policy says now, with
-// the changes. It returns "" if it is not known what that says.
+// setPolicy gives the queue a policy of its own: what its policy says now, for
+// that one no longer applies, with the changes. It returns "" if it is not known
+// what that says, or if an operator's policy undoes the changes.
 func (f facts) setPolicy(changes amqp.Table) string {
-	if f.vitals == nil || !f.policyKnown || len(changes) == 0 {
+	if !f.policies.known || !f.policyKnown || len(changes) == 0 {
 		return ""
 	}
-	definition, priority := amqp.Table{}, 0
-	for _, p := range f.vitals.policies {
+	pattern := "^" + regexp.QuoteMeta(f.queue) + "$"
+	definition, priority := changes, 0
+	for _, p := range f.policies.user {
 		if p.Name == f.policyName {
-			definition = p.Definition
+			definition = merge(p.Definition, changes)
 		}
 		priority = max(priority, p.Priority)
 	}
-	own := map[string]any{
-		"pattern": "^" + regexp.QuoteMeta(f.queue) + "$", "apply-to": "queues",
-		"priority": priority + 1, "definition": merge(definition, changes),
+	name := "strikes." + f.queue
+	for slices.ContainsFunc(f.policies.user, func(p apiPolicy) bool { return p.Name == name && p.Pattern != pattern }) {
+		name += ".queue" // that one is for other queues
 	}
-	return f.console.request("PUT", own, "policies", f.vhost, "strikes."+f.queue)
+	effective := joined(definition, f.operator)
+	for k, v := range changes {
+		if effective[k] != v {
+			return ""
+		}
+	}
+	own := map[string]any{"pattern": pattern, "apply-to": "queues", "priority": priority + 1, "definition": definition}
+	return f.console.request("PUT", own, "policies", f.vhost, name)
 }
 
 // makeWay makes a fanout exchange with a dead-letter queue.
 func (f facts) makeWay(exchange string) string {
 	fanout := map[string]any{"type": "fanout", "durable": true}
-	return both(f.console.request("PUT", fanout, "exchanges", f.vhost, exchange), f.makeEnd(exchange))
+	return both(f.console.request("PUT", fanout, "exchanges", f.vhost, exchange), f.makeEnd(exchange, "fanout"))
 }
 
-// makeEnd makes a dead-letter queue at the end of the exchange.
-func (f facts) makeEnd(exchange string) string {
-	key, _ := f.deadLetterKey()
+// makeEnd binds a dead-letter queue to the exchange of this kind, and makes it
+// unless it exists. It returns "" if no binding would take every dead letter.
+func (f facts) makeEnd(exchange, kind string) string {
+	key, fixed := f.deadLetterKey()
+	switch {
+	case kind == "topic" && !fixed:
+		key = "#"
+	case kind == "direct" && !fixed:
+		return ""
+	}
 	bind := f.console.request("POST", map[string]any{"routing_key": key}, "bindings", f.vhost, "e", exchange, "q", f.queue+".dlq")
+	if f.known.queues[f.queue+".dlq"] != nil {
+		return bind
+	}
 	return both(f.makeQueue(f.queue+".dlq"), bind)
 }
 

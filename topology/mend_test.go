@@ -22,7 +22,7 @@ func TestOnePolicyMendsAll(t *testing.T) {
 	f := examined()
 	f.args = amqp.Table{argType: "quorum", "x-max-length": int64(9)}
 	f.policyName, f.policy = "all", amqp.Table{"message-ttl": int64(5)}
-	f.vitals.policies = []apiPolicy{{Name: "all", Pattern: ".*", ApplyTo: "all", Priority: 7, Definition: amqp.Table{"message-ttl": int64(5)}}}
+	f.policies.user = []apiPolicy{{Name: "all", Pattern: ".*", ApplyTo: "all", Priority: 7, Definition: amqp.Table{"message-ttl": int64(5)}}}
 	got := commands(f)
 	const want = `curl -fsS -u 'ops' -X PUT -H 'content-type: application/json' -d '{"apply-to":"queues","definition":` +
 		`{"dead-letter-exchange":"q.dlx","dead-letter-strategy":"at-least-once","delivery-limit":1000,"message-ttl":5,"overflow":"reject-publish"},` +
@@ -44,7 +44,7 @@ func TestNoCommand(t *testing.T) {
 		code string
 	}{
 		{"no API", changes(without(argDeadLetterExchange), func(f *facts) { f.console = console{} }), codeNoDeadLetterExchange},
-		{"policies not known", changes(without(argDeadLetterExchange), func(f *facts) { f.vitals = nil }), codeNoDeadLetterExchange},
+		{"policies not known", changes(without(argDeadLetterExchange), func(f *facts) { f.policies.known = false }), codeNoDeadLetterExchange},
 		{"by argument", changes(with(argDeliveryLimit, int64(5))), codeLimitLow},
 		{"by argument and a lower policy", changes(with(argDeliveryLimit, int64(5)), policy("delivery-limit", int64(3))), codeLimitLow},
 		{"strategy by argument", changes(with(argStrategy, "at-most-once")), codeAtMostOnce},
@@ -89,7 +89,7 @@ func TestRaisedLimitHasRoom(t *testing.T) {
 	f := examined()
 	f.args = amqp.Table{argType: "quorum", argDeliveryLimit: int64(5000)}
 	f.policyName, f.policy = "all", amqp.Table{"delivery-limit": int64(9)}
-	f.vitals.policies = []apiPolicy{{Name: "all", Pattern: ".*", ApplyTo: "all", Definition: f.policy}}
+	f.policies.user = []apiPolicy{{Name: "all", Pattern: ".*", ApplyTo: "all", Definition: f.policy}}
 	found := judgeBy([]rule{deliveryLimitRule}, f, Need{Queue: f.queue, MaxRetries: 1000})
 	if len(found) != 1 || !strings.Contains(found[0].Command, `"definition":{"delivery-limit":1100}`) || !strings.Contains(found[0].Fix, "delivery-limit=1100 in policy") {
 		t.Errorf("got %+v", found)

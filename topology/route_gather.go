@@ -25,7 +25,7 @@ func (g gatherer) explore(ctx context.Context, f *facts) error {
 	for {
 		f.route = known.trace(*f)
 		if len(f.route.wanted) == 0 {
-			return nil
+			return g.lookUpNamed(ctx, f)
 		}
 		for _, n := range f.route.wanted {
 			if len(known.exchanges)+len(known.queues) >= maxNodes {
@@ -37,6 +37,16 @@ func (g gatherer) explore(ctx context.Context, f *facts) error {
 			}
 		}
 	}
+}
+
+// lookUpNamed looks for the dead-letter queue that Declare would make, where
+// dead letters reach none: what is printed to repair the route depends on it.
+func (g gatherer) lookUpNamed(ctx context.Context, f *facts) error {
+	name := Spec{Queue: f.queue}.withDefaults().DeadLetterQueue
+	if _, looked := f.known.queues[name]; looked || !g.closely || len(f.route.landings) > 0 || CheckName(name) != nil {
+		return nil
+	}
+	return g.lookUp(ctx, f, node{name: name}, &f.known)
 }
 
 // lookUp adds a node to what is known. Where the API does not tell, AMQP tells
@@ -89,11 +99,12 @@ func (g gatherer) askTarget(ctx context.Context, f facts, name string) (*target,
 	if err != nil {
 		return nil, err
 	}
-	return &target{facts{
+	t := &target{facts{
 		version: f.version, vhost: f.vhost, queue: name, console: f.console, exclusive: q.Exclusive,
-		declared:   declared{kind: q.Type, durable: q.Durable, autoDelete: q.AutoDelete, args: q.Arguments},
-		policyName: q.PolicyName, policy: q.Policy, policyKnown: q.Policy != nil,
-	}}, nil
+		declared: q.declared(),
+	}}
+	f.policies.apply(q, &t.facts)
+	return t, nil
 }
 
 // readTarget is askTarget over AMQP.

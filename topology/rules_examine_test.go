@@ -12,11 +12,12 @@ import (
 // examined are sound facts with all that Examine looks for.
 func examined() facts {
 	f := sound()
+	f.policies.known = true
 	f.vhost, f.console = "a/b", console{"http://h:15672", "ops"}
 	end := target{facts{
 		version: f.version, vhost: f.vhost, queue: "q.dlq", console: f.console,
 		declared: declared{kind: "quorum", durable: true, args: deadLetterArguments()},
-		policy:   amqp.Table{}, policyKnown: true,
+		policy:   amqp.Table{}, policyKnown: true, policies: f.policies,
 	}}
 	f.vitals = &vitals{targets: []target{end}}
 	return f
@@ -24,9 +25,29 @@ func examined() facts {
 
 func end(change func(*target)) func(*facts) { return func(f *facts) { change(&f.vitals.targets[0]) } }
 
+// limitedEnd limits the dead-letter queue by policy.
+func limitedEnd(key, overflow string) func(*facts) {
+	return end(func(t *target) {
+		t.policy[key] = int64(5)
+		if overflow != "" {
+			t.policy["overflow"] = overflow
+		}
+	})
+}
+
+var classicEnd = end(func(t *target) { t.kind, t.args = "classic", amqp.Table{} })
+
+// beside is a second dead-letter queue, which keeps all dead letters or some.
+func beside(all bool) func(*facts) {
+	return func(f *facts) {
+		keeps("second")(f)
+		f.route.landings = []landing{{queue: "q.dlq", sure: true}, {queue: "second", sure: all}}
+	}
+}
+
 func consumedBy(c ...apiConsumer) func(*facts) { return func(f *facts) { f.vitals.consumers = c } }
 
-func policies(p ...apiPolicy) func(*facts) { return func(f *facts) { f.vitals.policies = p } }
+func policies(p ...apiPolicy) func(*facts) { return func(f *facts) { f.policies.user = p } }
 
 func TestJudgeClosely(t *testing.T) {
 	plain := Need{Queue: "q", MaxRetries: 3}
@@ -51,7 +72,20 @@ func TestJudgeClosely(t *testing.T) {
 		{"end expires by policy", changes(end(func(t *target) { t.policy["expires"] = int64(5) })), plain, "warning dead-letter-queue-temporary"},
 		{"end classic", changes(end(func(t *target) { t.kind, t.args = "classic", nil })), plain, "warning dead-letter-queue-classic"},
 		{"end stream", changes(end(func(t *target) { t.kind, t.args = "stream", nil })), plain, ""},
-		{"end limited by policy", changes(end(func(t *target) { t.policy["max-length"] = int64(5) })), plain, "warning dead-letter-queue-limited"},
+		{"end limited by policy, drops its head", changes(limitedEnd("max-length", "")), plain, "error dead-letter-queue-limited"},
+		{"end limited in bytes", changes(limitedEnd("max-length-bytes", "drop-head")), plain, "error dead-letter-queue-limited"},
+		{"end that refuses, at least once", changes(limitedEnd("max-length", "reject-publish")), plain, "warning dead-letter-queue-limited"},
+		{"end that refuses, at most once", changes(limitedEnd("max-length", "reject-publish"), without(argStrategy)), plain, "warning dead-letter-at-most-once, warning dead-letter-queue-limited"},
+		{"end that refuses, at least once falls back", changes(classicEnd, limitedEnd("max-length", "reject-publish"), without(argOverflow)), plain, "warning dead-letter-at-most-once, warning dead-letter-queue-classic, error dead-letter-queue-limited"},
+		{"end that refuses, classic", changes(classic, classicEnd, limitedEnd("max-length", "reject-publish")), plain, "warning dead-letter-queue-classic, error dead-letter-queue-limited"},
+		{"end that takes more, classic", changes(classic, limitedEnd("max-length", "reject-publish")), plain, "warning dead-letter-queue-limited"},
+		{"end that drops its head, classic", changes(classic, limitedEnd("max-length", "drop-head")), plain, "error dead-letter-queue-limited"},
+		{"end that refuses in bytes, classic", changes(classic, classicEnd, limitedEnd("max-length-bytes", "reject-publish-dlx")), plain, "warning dead-letter-queue-classic, error dead-letter-queue-limited"},
+		{"end that moves its head on, classic", changes(classic, limitedEnd("max-length", "drop-head"), end(func(t *target) { t.args[argDeadLetterExchange] = "x" })), plain, "warning dead-letter-queue-limited"},
+		{"end that sends on what it refuses, classic", changes(classic, classicEnd, limitedEnd("max-length", "reject-publish-dlx"), end(func(t *target) { t.args[argDeadLetterExchange] = "x" })), plain, "warning dead-letter-queue-classic, warning dead-letter-queue-limited"},
+		{"end that refuses, with a DLX that it does not use", changes(classic, classicEnd, limitedEnd("max-length", "reject-publish"), end(func(t *target) { t.args[argDeadLetterExchange] = "x" })), plain, "warning dead-letter-queue-classic, error dead-letter-queue-limited"},
+		{"end that refuses beside one that keeps, classic", changes(classic, classicEnd, limitedEnd("max-length", "reject-publish"), beside(true)), plain, "warning dead-letter-queue-classic, warning dead-letter-queue-limited"},
+		{"end that refuses beside one that keeps some, classic", changes(classic, classicEnd, limitedEnd("max-length", "reject-publish"), beside(false)), plain, "warning dead-letter-queue-classic, error dead-letter-queue-limited"},
 		{"end with TTL", changes(end(func(t *target) { t.args["x-message-ttl"] = int64(5) })), plain, "warning dead-letter-queue-ttl"},
 		{"all of it allowed", changes(end(func(t *target) { t.durable = false })), Need{Queue: "q", MaxRetries: 3, AllowDrop: true}, ""},
 		{"end with the default limit", changes(end(func(t *target) { delete(t.args, argDeliveryLimit) })), plain, "warning dead-letter-queue-looks"},
@@ -150,11 +184,12 @@ func TestTopicMatches(t *testing.T) {
 }
 
 func TestSortOut(t *testing.T) {
-	got := sortOut([]listed{
-		{Name: "orders", Arguments: amqp.Table{argDeadLetterExchange: "x"}}, {Name: "orders.dlq"}, {Name: "bare"},
-		{Name: "mine", Exclusive: true}, {Name: "log", Type: "stream"},
-		{Name: "delayed", Policy: amqp.Table{"dead-letter-exchange": "y"}},
-	}, map[string]bool{"orders.dlq": true, "delayed": true})
+	to := declared{args: amqp.Table{argDeadLetterExchange: "x"}}
+	got := sortOut([]target{
+		{facts{queue: "orders", declared: to}}, {facts{queue: "orders.dlq"}}, {facts{queue: "bare"}},
+		{facts{queue: "mine", exclusive: true}}, {facts{queue: "log", declared: declared{kind: "stream"}}},
+		{facts{queue: "delayed", policy: amqp.Table{"dead-letter-exchange": "y"}}},
+	}, map[string][]string{"orders.dlq": {"orders"}, "delayed": {"bare"}})
 	if q, p := strings.Join(got.Queues, " "), strings.Join(got.PassedOver, " "); q != "bare delayed orders" || p != "log mine orders.dlq" {
 		t.Errorf("got %q, passed over %q", q, p)
 	}

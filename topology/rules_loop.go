@@ -38,10 +38,12 @@ func loopRule(f facts, _ Need) []Finding {
 }
 
 // loops that return by themselves immediately, or when a queue rejects; and
-// those that wait for a TTL.
+// those that wait for a TTL: that of the queue itself too, if it takes the dead
+// letters of others, as a queue between does.
 func (f facts) loops() (now, later []loop) {
+	ttl, _ := f.smaller("x-message-ttl", "message-ttl")
 	for _, l := range f.route.loops {
-		if l.delayed {
+		if l.delayed || ttl > 0 && l.lastQueue() != (node{}) {
 			later = append(later, l)
 		} else {
 			now = append(now, l)
@@ -132,7 +134,7 @@ func (f facts) unloop() string {
 	line := ""
 	if len(f.route.landings) == 0 {
 		exchange, _ := f.deadLetterExchange()
-		line = f.makeEnd(exchange)
+		line = f.makeEnd(exchange, f.way.kind)
 	}
 	for i, l := range now {
 		if !f.ownExchange(l.exchange()) || l.lastQueue() != (node{}) || l.last.Properties == "" {

@@ -147,6 +147,8 @@ func TestLoopRule(t *testing.T) {
 			keeps("w", ttl, int64(5), argDeadLetterExchange, "", argDeadLetterKey, "q")), late, ""},
 		{"with and without a delay", changes(exchange("q.dlx", "fanout", toQueue("w", ""), toQueue("q", "")),
 			keeps("w", ttl, int64(5), argDeadLetterExchange, "q.dlx")), loop + ", " + late, ""},
+		{"the queue between, itself", changes(with(ttl, int64(5)), byDefault, with(argDeadLetterKey, "v"), keeps("v", argDeadLetterExchange, "", argDeadLetterKey, "q")), late, ""},
+		{"a TTL of the queue, and straight back", changes(with(ttl, int64(5)), exchange("q.dlx", "fanout", toQueue("q", ""))), loop, ""},
 		{"queues in a circle, not over the queue", changes(byDefault, with(argDeadLetterKey, "v"), keeps("v", argDeadLetterExchange, "", argDeadLetterKey, "w"),
 			keeps("w", argDeadLetterExchange, "", argDeadLetterKey, "v")), "", ""},
 	}
@@ -229,7 +231,7 @@ func TestUnloop(t *testing.T) {
 		{"no dead-letter queue", changes(exchange("q.dlx", "fanout", toQueue("q", ""))), unbind, 2},
 		{"an exchange that may have other uses", changes(with(argDeadLetterExchange, "in"), exchange("in", "fanout", toQueue("q.dlq", ""), toQueue("q", ""))), "", 0},
 		{"the same, by policy", changes(without(argDeadLetterExchange), policy("dead-letter-exchange", "in"),
-			exchange("in", "fanout", toQueue("q.dlq", ""), toQueue("q", ""))), "/api/policies/a%2Fb/strikes.q'", 3},
+			exchange("in", "fanout", toQueue("q.dlq", ""), toQueue("q", ""))), "/api/policies/a%2Fb/strikes.q'", 2},
 		{"over a queue", changes(exchange("q.dlx", "fanout", toQueue("w", "")), keeps("w", argDeadLetterExchange, "", argDeadLetterKey, "q")), "", 0},
 		{"default exchange", changes(with(argDeadLetterExchange, ""), with(argDeadLetterKey, "q")), "", 0},
 	}

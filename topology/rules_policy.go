@@ -28,7 +28,7 @@ func foreignPolicyRule(f facts, _ Need) []Finding {
 		return nil
 	}
 	var out []Finding
-	for _, p := range f.vitals.policies {
+	for _, p := range f.policies.user {
 		keys := p.foreignTo(f.kind)
 		if len(keys) == 0 || p.Name == f.policyName || !p.matches(f.queue, f.kind) {
 			continue

@@ -36,7 +36,7 @@ func targetRule(f facts, need Need) []Finding {
 	}
 	for _, t := range f.vitals.targets {
 		t.transit = f.passes(t.queue)
-		for _, judge := range []func() []Finding{t.lifetime, t.room, t.looks} {
+		for _, judge := range []func() []Finding{t.lifetime, t.room, func() []Finding { return t.limited(f) }, t.looks} {
 			out = append(out, judge()...)
 		}
 	}
@@ -89,19 +89,57 @@ func (t target) room() []Finding {
 			Fix:  t.unset("x-message-ttl", "message-ttl"),
 		})
 	}
-	if _, limited := t.lengthLimit(); limited {
-		why := "once it is full, a further dead letter is dropped, or waits in its own queue where that dead-letters at least once"
-		if t.dropsHead() {
-			why = "once it is full, each new dead letter drops the oldest"
-		}
-		out = append(out, Finding{
-			Code: "dead-letter-queue-limited", Severity: Warning,
-			Seen: fmt.Sprintf("the dead-letter queue %q holds at most %s", t.queue, t.lengthText()),
-			Why:  why,
-			Fix:  "declare it anew without x-max-length and x-max-length-bytes, and take max-length and max-length-bytes out of its policy",
-		})
-	}
 	return out
+}
+
+// limited judges what becomes of the dead letters of f once t is full. A quorum
+// queue refuses only what waits to be confirmed, as dead letters at least once
+// do. Measured on 3.10.8 and 4.3.6.
+func (t target) limited(f facts) []Finding {
+	if _, limited := t.lengthLimit(); !limited || t.kind == "" {
+		return nil
+	}
+	_, on := t.deadLetterExchange()
+	severity, why := Error, "once it is full, further dead letters are lost silently: only a quorum queue with at-least-once dead lettering keeps them"
+	switch {
+	case t.dropsHead() && on:
+		severity, why = Warning, "once it is full, each new dead letter moves the oldest to where the queue dead-letters to"
+	case t.dropsHead():
+		why = "once it is full, each new dead letter drops the oldest silently"
+	case t.overflow() == "reject-publish-dlx" && on:
+		severity, why = Warning, "once it is full, further dead letters go to where the queue dead-letters to"
+	case f.keepsDeadLetters():
+		severity, why = Warning, fmt.Sprintf("once it is full, further dead letters wait in the queue %q and take up its room", f.queue)
+	case t.kind == string(Quorum):
+		severity, why = Warning, "the limit does not hold for these dead letters: they are taken beyond it, while publishers are refused"
+	}
+	if severity == Error && f.keptElsewhere(t) {
+		severity = Warning
+		why += "; another dead-letter queue keeps them"
+	}
+	return []Finding{{
+		Code: "dead-letter-queue-limited", Severity: severity,
+		Seen: fmt.Sprintf("the dead-letter queue %q holds at most %s", t.queue, t.lengthText()),
+		Why:  why,
+		Fix:  "declare it anew without x-max-length and x-max-length-bytes, and take max-length and max-length-bytes out of its policy",
+	}}
+}
+
+// keptElsewhere says whether every dead letter also reaches a queue other than t
+// that keeps it.
+func (f facts) keptElsewhere(t target) bool {
+	for _, l := range f.route.landings {
+		other := f.known.queues[l.queue]
+		if other == nil || !l.sure || l.behind || l.queue == t.queue || other.kind != string(Classic) && other.kind != string(Quorum) {
+			continue
+		}
+		_, limited := other.lengthLimit()
+		_, expires := other.smaller("x-message-ttl", "message-ttl")
+		if !limited && !expires {
+			return true
+		}
+	}
+	return false
 }
 
 // looks judges how often a dead letter may be looked at.

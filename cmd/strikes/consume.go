@@ -62,6 +62,7 @@ func (a *app) consume(ctx context.Context, c *cli.Command) error {
 		return err
 	}
 	set.consumer.Counter = store
+	a.findManagement(ctx, b, conn, &set.consumer)
 	w := &worker{
 		consumer: set.consumer, broker: b, next: after(conn, b.dial),
 		command: command{path: path, args: set.command[1:], stdout: a.stdout, stderr: a.stderr},

@@ -71,7 +71,8 @@ type rounds struct {
 	notes  *counter.Counter
 	need   topology.Need // without a Queue
 	probe  bool
-	listed bool // the queues were not named, but found
+	listed bool              // the queues were not named, but found
+	all    *topology.Listing // nil: not listed yet
 	report report
 }
 
@@ -169,7 +170,11 @@ func (r *rounds) queue(ctx context.Context, name string) error {
 	}
 	known := r.undecodable(ctx, name)
 	if !r.probe {
-		return r.report.add(at, append(topologyFindings(findings), known...))
+		told, err := r.owned(ctx, name, topologyFindings(findings))
+		if err != nil {
+			return err
+		}
+		return r.report.add(at, append(told, known...))
 	}
 	proof, err := topology.Probe(ctx, r.conn, need)
 	if err != nil {

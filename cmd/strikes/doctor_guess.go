@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/topology"
 )
 
@@ -30,6 +32,20 @@ func (r *rounds) guess(ctx context.Context, b *broker) {
 		fmt.Fprintf(r.app.stderr, "strikes: going without the management API (none was given, and its usual place was tried): %s\n",
 			printable(err.Error(), ""))
 	}
+}
+
+// findManagement gives a consumer the management API in its usual place, unless one was given, as the doctor does. One that
+// does not answer is not missed there: most consumers do without. What it would have shown is in the warnings of the check.
+func (a *app) findManagement(ctx context.Context, b *broker, conn *amqp.Connection, c *consumer.Consumer) {
+	if c.Management != "" {
+		return
+	}
+	need, err := b.guess(ctx, conn, topology.Need{})
+	if errors.Is(err, topology.ErrManagementDenied) {
+		fmt.Fprintf(a.stderr, "strikes: going without the management API (none was given, and its usual place was tried): %s\n",
+			printable(err.Error(), ""))
+	}
+	c.Management, c.HTTPClient = need.Management, need.HTTPClient
 }
 
 // guess adds the management API to what is needed, if it is in its usual place.

@@ -5,6 +5,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net"
+	"net/http"
+	"net/http/httputil"
 	"net/url"
 	"os/exec"
 	"strings"
@@ -14,6 +17,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/urfave/cli/v3"
 
+	"github.com/strikesmq/strikes/internal/proxy"
 	"github.com/strikesmq/strikes/topology"
 )
 
@@ -145,4 +149,101 @@ func TestDoctorTakesTheBackoffOfConsume(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A dead-letter queue wants no dead-letter queue of its own; what is missing is found with the queue it belongs to.
+func TestDoctorOfADeadLetterQueue(t *testing.T) {
+	queue, api := "cli."+uuid.NewString(), managementURL(t)
+	t.Cleanup(func() {
+		if err := forget(brokerURL(t), queue); err != nil {
+			t.Error(err)
+		}
+	})
+	mustOutput(t, strikesOn(t, queue, "declare", queue))
+	for _, state := range []string{"whole", "broken"} {
+		if state == "broken" {
+			manage(t, api, "DELETE", "exchanges/%2F/"+queue+".dlx", "")
+		}
+		for _, flags := range [][]string{nil, {"--management-url", "http://127.0.0.1:1"}} {
+			out := mustOutput(t, strikesOn(t, queue, append([]string{"doctor", queue + ".dlq"}, flags...)...))
+			if !strings.Contains(out, "warning  takes-dead-letters: ") || !strings.Contains(out, "run: strikes doctor "+queue+"\n") {
+				t.Errorf("%s, %q: %s", state, flags, out)
+			}
+		}
+	}
+	out, err := strikesOn(t, queue, "doctor", queue).Output()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != exitFound || !strings.Contains(string(out), "dead-letter-exchange-missing") {
+		t.Errorf("of the queue itself: %v: %s", err, out)
+	}
+}
+
+// What the doctor sees by itself, consume sees too: it does not warn of bindings, and refuses a route that leads back.
+func TestConsumeFindsTheManagementAPI(t *testing.T) {
+	queue, api := "cli."+uuid.NewString(), managementURL(t)
+	t.Cleanup(func() {
+		if err := forget(brokerURL(t), queue); err != nil {
+			t.Error(err)
+		}
+	})
+	mustOutput(t, strikesOn(t, queue, "declare", queue))
+	broker := usualPlace(t)
+	consume := func(flags ...string) (string, error) {
+		// Nothing is idle before this message is handled, and so not before the queue is checked.
+		manage(t, api, "POST", "exchanges/%2F/amq.default/publish",
+			`{"properties":{"message_id":"1"},"routing_key":"`+queue+`","payload":"","payload_encoding":"string"}`)
+		args := append([]string{"consume", queue, "--exit-when-idle", "100ms"}, flags...)
+		out, err := strikesOn(t, queue, append(args, "--amqp-url", broker, "--", "cat")...).CombinedOutput()
+		return string(out), err
+	}
+	if out, err := consume(); err != nil || strings.Contains(out, "bound") || strings.Contains(out, "management") {
+		t.Errorf("found: %v: %s", err, out)
+	}
+	if out, err := consume("--management-url", "http://127.0.0.1:1"); err != nil || !strings.Contains(out, "what is bound to the dead-letter exchange") {
+		t.Errorf("a given one that does not answer: %v: %s", err, out)
+	}
+	manage(t, api, "POST", "bindings/%2F/e/"+queue+".dlx/q/"+queue, `{"routing_key":""}`)
+	out, err := consume()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != exitUsage || !strings.Contains(out, "dead-letter-loop") {
+		t.Errorf("a route that leads back: %v: %s", err, out)
+	}
+}
+
+// usualPlace returns a URL of the broker with the management API at its port + 10000.
+func usualPlace(t *testing.T) string {
+	t.Helper()
+	api, err := url.Parse(managementURL(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	at, err := url.Parse(brokerURL(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 50 {
+		amqp, err := proxy.New(t.Context(), at.Host)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(amqp.Close)
+		usual, err := url.Parse(guessManagement("amqp://" + amqp.Addr()))
+		if err != nil || usual.Host == "" {
+			continue // there is no such port
+		}
+		listener, err := net.Listen("tcp", usual.Host)
+		if err != nil {
+			continue // it is taken
+		}
+		server := &http.Server{Handler: &httputil.ReverseProxy{
+			Transport: &http.Transport{DisableKeepAlives: true},
+			Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(&url.URL{Scheme: api.Scheme, Host: api.Host}) },
+		}}
+		go func() { _ = server.Serve(listener) }()
+		t.Cleanup(func() { server.Close() })
+		at.Host = amqp.Addr()
+		return at.String()
+	}
+	t.Fatal("no two free ports 10000 apart")
+	return ""
 }

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/strikesmq/strikes/internal/shell"
+	"github.com/strikesmq/strikes/topology"
+)
+
+const codeTakesDeadLetters = "takes-dead-letters"
+
+// ownDeadLetters are the findings of a queue of which no dead-letter exchange is known. A queue that takes the dead letters
+// of others needs none.
+var ownDeadLetters = []string{"no-dead-letter-exchange", "dead-letter-unproven"}
+
+// owned replaces what was found of a queue that takes the dead letters of others, and was named all the same: it was judged
+// as one that consumers retry from.
+func (r *rounds) owned(ctx context.Context, name string, findings []finding) ([]finding, error) {
+	if r.listed || !slices.ContainsFunc(findings, func(f finding) bool { return slices.Contains(ownDeadLetters, f.Code) }) {
+		return findings, nil
+	}
+	owners, err := r.owners(ctx, name)
+	if err != nil || len(owners) == 0 {
+		return findings, err
+	}
+	var names []string
+	line := "strikes doctor"
+	if slices.ContainsFunc(owners, func(o string) bool { return strings.HasPrefix(o, "-") }) {
+		line += " --" // it is no flag
+	}
+	for _, o := range owners {
+		names = append(names, fmt.Sprintf("%q", o))
+		line += " " + shell.Word(o)
+	}
+	return []finding{{
+		Code: codeTakesDeadLetters, Severity: topology.Warning.String(),
+		Seen:    "the queue takes the dead letters of " + strings.Join(names, ", ") + ", and has no dead-letter exchange",
+		Why:     "it needs none while dead letters only wait in it; what a consumer rejects from it is lost silently",
+		Fix:     "check the dead-letter route with the queue that it begins at",
+		Command: line,
+	}}, nil
+}
+
+// owners are the queues whose dead letters go to the named one. Without the management API only a name can tell.
+func (r *rounds) owners(ctx context.Context, name string) ([]string, error) {
+	if r.all == nil && r.need.Management != "" {
+		if all, err := topology.List(ctx, r.conn, r.need); err == nil {
+			r.all = &all
+		}
+	}
+	if r.all != nil {
+		return r.all.DeadLetters[name], nil
+	}
+	owner, is := strings.CutSuffix(name, ".dlq")
+	if !is {
+		return nil, nil
+	}
+	if _, exists, err := passively(r.conn, owner); err != nil || !exists {
+		return nil, err
+	}
+	need := r.need
+	need.Queue = owner
+	found, err := topology.FindDeadLetters(ctx, r.conn, need)
+	if err != nil {
+		return nil, err
+	}
+	if found.Guess != name && !slices.ContainsFunc(found.Queues, func(q topology.LandingQueue) bool { return q.Name == name }) {
+		return nil, nil
+	}
+	return []string{owner}, nil
+}

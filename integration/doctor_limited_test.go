@@ -1,0 +1,96 @@
+package integration
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/topology"
+)
+
+// The doctor calls a full dead-letter queue an error if dead letters are lost by it, and a warning if none is: a broker is
+// made to fill each.
+func TestDoctorLimitedDeadLetterQueue(t *testing.T) {
+	sources := map[string]func(string, ...any) amqp.Table{
+		"classic": classic,
+		"quorum at most once": func(q string, more ...any) amqp.Table {
+			return quorum(q, append(more, "x-dead-letter-strategy", nil)...)
+		},
+		"quorum at least once": quorum,
+	}
+	ends := map[string]amqp.Table{
+		"quorum that refuses":         lettersTo("x-max-length", 5, "x-overflow", "reject-publish"),
+		"quorum that drops":           lettersTo("x-max-length", 5),
+		"quorum that refuses bytes":   lettersTo("x-max-length-bytes", 50, "x-overflow", "reject-publish"),
+		"classic that refuses":        {"x-queue-type": "classic", "x-max-length": 5, "x-overflow": "reject-publish"},
+		"classic that drops":          {"x-queue-type": "classic", "x-max-length": 5, "x-overflow": "drop-head"},
+		"classic that refuses to DLX": {"x-queue-type": "classic", "x-max-length": 5, "x-overflow": "reject-publish-dlx"},
+	}
+	for source, args := range sources {
+		for end, limited := range ends {
+			t.Run(source+" to "+end, func(t *testing.T) {
+				t.Parallel() // most of it is waiting for the API
+				b := newTopo(t)
+				q := b.name()
+				b.exchange(q+".dlx", "fanout")
+				b.queue(q+".dlq", limited)
+				b.bind(q+".dlq", "", q+".dlx")
+				b.queue(q, args(q))
+				severity := ""
+				_, findings := b.examine(topology.Need{Queue: q, MaxRetries: 3, Management: managementURL(t)})
+				for _, f := range findings {
+					if f.Code == "dead-letter-queue-limited" {
+						severity = f.Severity.String()
+					}
+				}
+				const sent = 20
+				for i := range sent {
+					b.publish("", q, fmt.Sprintf("message %02d", i))
+					b.must(func(ch *amqp.Channel) error {
+						d, found := b.get(ch, q)
+						if !found {
+							return fmt.Errorf("message %d did not come", i)
+						}
+						return d.Nack(false, false)
+					})
+				}
+				rest := 2 * time.Second
+				if source == "quorum at least once" {
+					rest = 15 * time.Second // the API shows late what waits
+				}
+				kept, steady := -1, time.Now()
+				eventually(t, 60*time.Second, "the dead letters are at rest", func() bool {
+					if now := b.depths(q)[1] + b.waiting(q); now != kept {
+						kept, steady = now, time.Now()
+					}
+					return kept == sent || kept < sent && time.Since(steady) > rest
+				})
+				if lost := kept < sent; lost != (severity == "error") || severity == "" {
+					t.Errorf("%d of %d dead letters are kept, and the doctor says %q", kept, sent, severity)
+				}
+			})
+		}
+	}
+}
+
+// waiting is how many dead letters a quorum queue keeps until another queue takes them.
+func (b topo) waiting(queue string) int {
+	b.t.Helper()
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	res, err := client.Get(managementURL(b.t) + "/api/queues/%2F/" + queue)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	var shown struct {
+		Waiting int `json:"messages_dlx"`
+	}
+	if err := json.NewDecoder(res.Body).Decode(&shown); err != nil {
+		b.t.Fatal(err)
+	}
+	return shown.Waiting
+}

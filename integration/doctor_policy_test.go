@@ -1,0 +1,91 @@
+package integration
+
+import (
+	"encoding/json"
+	"net/http"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/topology"
+)
+
+// What a policy says is seen as soon as it is set, whatever the API still shows of the queue.
+func TestDoctorReadsPolicies(t *testing.T) {
+	for _, kind := range []string{"classic", "quorum"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel() // most of it is waiting for the API
+			b := newTopo(t)
+			q := b.name()
+			b.way(q, "fanout", "")
+			b.queue(q, amqp.Table{"x-queue-type": kind})
+			b.queue(q+".dlq", lettersTo())
+			need := topology.Need{Queue: q, MaxRetries: 3, Management: managementURL(t)}
+			eventually(t, 20*time.Second, "the API shows that there is no policy", func() bool { return policyShown(t, q) })
+			set := func(definition map[string]any) {
+				topoAPI(t, "PUT", "policies/%2F/"+q, map[string]any{"pattern": "^" + q + "$", "apply-to": "queues", "definition": definition})
+			}
+
+			b.policy(q, map[string]any{"max-length": 5000, "overflow": "reject-publish"})
+			codes, findings := b.examine(need)
+			if !strings.Contains(codes, "error no-dead-letter-exchange") {
+				t.Fatalf("without a dead-letter exchange: %s", codes)
+			}
+			for _, f := range findings {
+				if f.Command != "" && !strings.Contains(f.Command, `"max-length":5000`) {
+					t.Errorf("%s would drop what the policy says: %s", f.Code, f.Command)
+				}
+			}
+			if _, err := exec.LookPath("curl"); err == nil {
+				b.t.Cleanup(func() { b.forgetPolicy("strikes." + q) })
+				if !b.mend(mendable(findings)) {
+					t.Fatalf("no command: %v", findings)
+				}
+				if codes, findings = b.examine(need); strings.Contains(codes, "no-dead-letter-exchange") {
+					t.Errorf("after the command: %v", findings)
+				}
+				b.rejectsLand(q, "", q)
+				b.forgetPolicy("strikes." + q)
+			}
+			set(map[string]any{"dead-letter-exchange": q + ".dlx"})
+			if codes, findings = b.examine(need); strings.Contains(codes, "no-dead-letter-exchange") {
+				t.Errorf("with one by policy: %v", findings)
+			}
+			set(map[string]any{"expires": 3600000})
+			if codes, findings = b.examine(need); !strings.Contains(codes, "no-dead-letter-exchange") {
+				t.Errorf("without it again: %v", findings)
+			}
+		})
+	}
+}
+
+// policyShown says whether the API shows what policy applies to the queue, if only that none does.
+func policyShown(t *testing.T, queue string) bool {
+	t.Helper()
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	res, err := client.Get(managementURL(t) + "/api/queues/%2F/" + queue)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	var shown struct {
+		Policy map[string]any `json:"effective_policy_definition"`
+	}
+	if err := json.NewDecoder(res.Body).Decode(&shown); err != nil {
+		t.Fatal(err)
+	}
+	return shown.Policy != nil
+}
+
+func mendable(all []topology.Finding) []topology.Finding {
+	var out []topology.Finding
+	for _, f := range all {
+		if f.Command != "" {
+			out = append(out, f)
+		}
+	}
+	return out
+}
