@@ -26,7 +26,7 @@ var decisionEvents = []struct {
 	{consumer.Event{Decision: consumer.DeadLetter, ID: "a\n", Attempt: 4, Limit: 4, Cause: consumer.TimedOut, Err: errors.New("late")},
 		`dead-letter "a\n", attempt 4 of 4 timed out: late`, false},
 	{consumer.Event{Decision: consumer.Isolate, ID: "a"}, "isolate a", false},
-	{consumer.Event{Decision: consumer.Hold, ID: "a", Err: errors.New("counter: start: store away")}, "hold a: start: store away", false},
+	{consumer.Event{Decision: consumer.Hold, ID: "a", Err: errors.New("counter: start: store away")}, "hold a: counter: start: store away", false},
 	{consumer.Event{Decision: consumer.Leave, ID: "a"}, "leave a", true},
 	{consumer.Event{Decision: consumer.Leave, ID: "a", Err: errors.New("channel closed")}, "leave a: channel closed", false},
 	{consumer.Event{Decision: consumer.DeadLetter, Cause: consumer.NoID, Err: errors.New("x")}, `dead-letter "" no id: x`, false},
