@@ -60,7 +60,7 @@ func (g *gate) clients(t *testing.T) map[string]*Counter {
 	t.Helper()
 	return map[string]*Counter{
 		"one server": dialTest(t, "redis://"+g.Addr()),
-		"cluster":    dialTest(t, "redis+cluster://"+g.Addr()+"?max_redirects=3"),
+		"cluster":    dialTest(t, "redis+cluster://"+g.Addr()+"/0"),
 	}
 }
 

@@ -89,13 +89,11 @@ func (a *app) flagOf(name string) string {
 // interruption says what was cut short, unless that was a question to the store: what was done until then is printed before,
 // or is in the error, as of declare.
 func interruption(err error) string {
-	canceled := context.Canceled.Error()
-	at := strings.ReplaceAll(err.Error(), ": "+canceled, "")
 	var store *counter.StoreError
-	if errors.As(err, &store) || at == canceled {
+	if errors.As(err, &store) || err.Error() == context.Canceled.Error() {
 		return "interrupted"
 	}
-	return "interrupted: " + at
+	return "interrupted: " + err.Error()
 }
 
 // trailing returns what follows the first "--", which the parser does not tell apart from what precedes it.

@@ -67,8 +67,8 @@ func TestInterruptionIsPlain(t *testing.T) {
 		{canceled, "interrupted"},
 		{errors.Join(nil, canceled), "interrupted"},
 		{fmt.Errorf("counter: list: %w", &counter.StoreError{Cause: counter.OtherCause, Err: canceled}), "interrupted"},
-		{fmt.Errorf("declare queue: %w (declared before it: x)", canceled), "interrupted: declare queue (declared before it: x)"},
-		{coded{fmt.Errorf("stdin:5: no confirm yet: %w", canceled), exitInterrupted}, "interrupted: stdin:5: no confirm yet"},
+		{fmt.Errorf("declare queue: %w (declared before it: x)", canceled), "interrupted: declare queue: context canceled (declared before it: x)"},
+		{coded{fmt.Errorf("stdin:5: no confirm yet: %w", canceled), exitInterrupted}, "interrupted: stdin:5: no confirm yet: context canceled"},
 		{coded{fmt.Errorf("denied: %w", canceled), exitDenied}, "denied: context canceled"},
 	}
 	for _, tt := range tests {

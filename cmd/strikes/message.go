@@ -141,7 +141,7 @@ func jsonError(err error) error {
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return errors.New("the JSON object is not complete")
 	}
-	return errors.New(strings.TrimPrefix(err.Error(), "json: "))
+	return err
 }
 
 // table turns JSON into header values: whole numbers into integers where they fit.

@@ -189,7 +189,7 @@ func TestQuestionInterrupted(t *testing.T) {
 	case <-time.After(20 * time.Second):
 		t.Fatal("it does not end")
 	}
-	tt.awaits(t, "\nstrikes: interrupted: nothing is done\r\n")
+	tt.awaits(t, "\nstrikes: interrupted: nothing is done: context canceled\r\n")
 	if code := tt.cmd.ProcessState.ExitCode(); code != exitInterrupted {
 		t.Errorf("exit code %d", code)
 	}
