@@ -37,9 +37,10 @@ type Record struct {
 	FirstTime time.Time // of the first charge
 	LastTime  time.Time // of the last charge
 	LastError string
-	Limit     int           // charges that the consumer of the last step allows, before override and grant; 0: not known
+	Limit     int           // charges that the consumer of the last step allows, before override and grant; DeadLetter: that were in force, before the grant; 0: not known
 	Granted   Grant         // tries an operator gave beyond the limit; zero if none did
 	Pardoned  Note          // who made the record clean last; zero if nobody did
+	Left      time.Time     // DeadLetter: when its dead letter was replayed or dropped; zero if that is not known
 	Holder    string        // the process that wrote last
 	TTL       time.Duration // what is left of the record's life
 	Key       string        // Foreign: where it is; nothing else is known of it but the TTL, VHost and Queue
@@ -59,11 +60,11 @@ const (
 func (r Record) Charges() int { return r.Failures + r.Crashes }
 
 // InForce is the number of charges at which the message is dead-lettered, as its next step will find: those of the queue's
-// override, nil if there is none, else the consumer's own, and the tries granted. 0: not known, for no consumer with a
-// limit has taken a step.
+// override, nil if there is none, else the consumer's own, and the tries granted. Of a DeadLetter it is the limit at which it
+// died. 0: not known, for no consumer with a limit has taken a step.
 func (r Record) InForce(override *Override) int {
 	switch {
-	case override != nil:
+	case override != nil && r.State != DeadLetter:
 		return override.Charges() + r.Granted.Tries
 	case r.Limit > 0:
 		return r.Limit + r.Granted.Tries
@@ -92,7 +93,7 @@ func parseRecord(m Message, text string, ttl time.Duration) Record {
 		Message: m, Failures: int(number(w[0])), Crashes: int(number(w[1])), Starts: number(w[2]), Suspect: w[3] == "1",
 		State: State(word(w[4])), Binds: millis(w[5]), Due: millis(w[6]), FirstTime: millis(w[7]), LastTime: after(w[7], w[8]),
 		Marker: word(w[9]), Since: millis(w[11]), Limit: int(number(w[13])), Granted: Grant{Tries: int(number(w[14])), Note: notes["grant"]},
-		Tokens: parseTokens(w[15]), Holder: parts[2], Pardoned: notes["reset"], LastError: reason, TTL: ttl,
+		Tokens: parseTokens(w[15]), Holder: parts[2], Pardoned: notes["reset"], Left: notes["left"].At, LastError: reason, TTL: ttl,
 	}
 	if w[10] == Exclusive.String() {
 		r.Mode = Exclusive

@@ -26,8 +26,9 @@ type Letter struct {
 	// keeps no more of the body than Queue.Preview.
 	Message amqp.Publishing
 
-	tag  uint64 // of the delivery
-	life string // that it was given when it was replayed
+	tag    uint64 // of the delivery
+	life   string // that it was given when it was replayed
+	diedIn string // the generation under which Record is kept
 }
 
 // Reason is why it died: the last error of its record, else what the broker

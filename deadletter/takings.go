@@ -15,14 +15,14 @@ const (
 )
 
 // takings tells the records of counted letters that are off the queue. What a
-// note that fails was about is not told again, for it may have arrived.
+// note that fails was about is not told again.
 type takings struct {
 	records Records // nil: nobody counts
 	vhost   string
 
-	counts map[string]int // not told yet, by the queue in which they died
-	noted  time.Time
-	err    error // the first
+	dead  map[string][]counter.Message // not noted yet, by the queue in which they died
+	noted time.Time
+	err   error // the first
 }
 
 // add takes letters that were settled.
@@ -31,10 +31,10 @@ func (t *takings) add(letters []*Letter) {
 		if !counted(l) {
 			continue
 		}
-		if t.counts == nil {
-			t.counts = map[string]int{}
+		if t.dead == nil {
+			t.dead = map[string][]counter.Message{}
 		}
-		t.counts[l.Origin.Queue]++
+		t.dead[l.Origin.Queue] = append(t.dead[l.Origin.Queue], counter.Message{ID: l.ID, Life: l.diedIn})
 	}
 }
 
@@ -50,15 +50,15 @@ func (t *takings) tell(ctx context.Context) {
 
 // finish notes what there is, though ctx be done.
 func (t *takings) finish(ctx context.Context) {
-	if t.records == nil || len(t.counts) == 0 {
+	if t.records == nil || len(t.dead) == 0 {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTime)
 	defer cancel()
-	for queue, n := range t.counts {
-		if err := t.records.AddTaken(ctx, t.vhost, queue, n); err != nil && t.err == nil {
+	for queue, dead := range t.dead {
+		if err := t.records.AddTaken(ctx, t.vhost, queue, dead); err != nil && t.err == nil {
 			t.err = err
 		}
 	}
-	t.counts, t.noted = nil, time.Now()
+	t.dead, t.noted = nil, time.Now()
 }
