@@ -47,6 +47,7 @@ func (j *joiner) join(ctx context.Context, letters []*Letter) error {
 			l.Record = nil
 		}
 	}
+	own(letters)
 	return nil
 }
 

@@ -22,6 +22,9 @@ type Letter struct {
 	// Record is what the counter keeps of the life in which it died; nil: nothing.
 	Record *counter.Record
 
+	// Shared tells that Record is nil because another message of the same ID has it.
+	Shared bool
+
 	// Message is what was published, and what became of its headers since. Browse
 	// keeps no more of the body than Queue.Preview.
 	Message amqp.Publishing
