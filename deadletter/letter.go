@@ -1,12 +1,14 @@
 package deadletter
 
 import (
+	"cmp"
 	"context"
 	"strings"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/fingerprint"
 )
 
 // Letter is a dead letter. Its strings come from messages and handlers: they may
@@ -18,6 +20,10 @@ type Letter struct {
 	Again   bool   // it was handed out before: by a look, or a replay that was cut off; always, from a quorum queue on 4.0
 	Returns int64  // as a quorum queue counts them
 	Replays int64  // how often it was replayed before it died once more
+
+	// Fingerprint tells it from others by its content: it names a dead letter that has
+	// no ID. It begins with "fp:"; empty if its content is not known.
+	Fingerprint string
 
 	// Record is what the counter keeps of the life in which it died; nil: nothing.
 	Record *counter.Record
@@ -42,6 +48,9 @@ func (l *Letter) Reason() string {
 	}
 	return l.Origin.Reason
 }
+
+// Name is its ID, or its Fingerprint if it has none.
+func (l *Letter) Name() string { return cmp.Or(l.ID, l.Fingerprint) }
 
 // Kind is a word for the reason, for filters and groups.
 type Kind string
@@ -108,6 +117,7 @@ func (q *Queue) newLetter(d *amqp.Delivery) *Letter {
 			MessageId: d.MessageId, Timestamp: d.Timestamp, Type: d.Type, UserId: d.UserId, AppId: d.AppId, Body: d.Body,
 		},
 	}
+	l.Fingerprint = fingerprint.Of(d.MessageId, d.CorrelationId, d.Type, d.Body)
 	if l.Origin.Queue == "" {
 		l.Origin = originBefore(d.Headers)
 	}

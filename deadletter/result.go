@@ -1,6 +1,7 @@
 package deadletter
 
-// Result of a Replay or a Drop. Of each list of ids no more than 1000 are kept.
+// Result of a Replay or a Drop. Of each list of ids no more than 1000 are kept; a dead letter without an id has its
+// Fingerprint there.
 type Result struct {
 	Done int // replayed or dropped, and off the dead-letter queue
 	Left int // still dead letters: those that cannot go, and of a replay of everything what an early end left
@@ -27,7 +28,7 @@ const maxIDs = 1000
 
 func remember(ids []string, l *Letter) []string {
 	if len(ids) < maxIDs {
-		ids = append(ids, l.ID)
+		ids = append(ids, l.Name())
 	}
 	return ids
 }

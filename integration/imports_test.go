@@ -13,8 +13,8 @@ func TestImportsGoOneWay(t *testing.T) {
 	allowed := map[string][]string{
 		"counter": nil, "topology": nil,
 		"publisher":              {"internal/dial"},
-		"consumer":               {"counter", "internal/dial", "topology"},
-		"deadletter":             {"counter", "internal/dial", "publisher"},
+		"consumer":               {"counter", "internal/dial", "internal/fingerprint", "topology"},
+		"deadletter":             {"counter", "internal/dial", "internal/fingerprint", "publisher"},
 		"integration/soak/audit": nil, // shares nothing with what it judges
 		"internal/dial":          nil,
 		"internal/poll":          nil,
