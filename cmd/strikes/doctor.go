@@ -10,6 +10,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/strikesmq/strikes/consumer"
+	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/topology"
 )
 
@@ -63,7 +64,8 @@ func managementOf(c *cli.Command) (string, error) {
 type rounds struct {
 	app    *app
 	conn   *amqp.Connection
-	need   topology.Need // without a Queue
+	need   topology.Need    // without a Queue
+	counts *counter.Counter // nil once it did not answer
 	probe  bool
 	listed bool // the queues were not named, but found
 	report report
@@ -90,7 +92,7 @@ func (a *app) doctor(ctx context.Context, c *cli.Command) error {
 		return err
 	}
 	defer store.Close()
-	r := &rounds{app: a, need: need, probe: c.Bool("probe"), report: report{out: a.stdout, json: c.Bool("json"), vhost: b.vhost}}
+	r := &rounds{app: a, need: need, counts: store, probe: c.Bool("probe"), report: report{out: a.stdout, json: c.Bool("json"), vhost: b.vhost}}
 	err = b.with(ctx, func(conn *amqp.Connection) error {
 		r.conn = conn
 		return r.broker(ctx, b, queues)
@@ -161,15 +163,16 @@ func (r *rounds) queue(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
+	limits := r.limits(ctx, name)
 	if !r.probe {
-		return r.report.add(at, topologyFindings(findings))
+		return r.report.add(at, append(topologyFindings(findings), limits...))
 	}
 	proof, err := topology.Probe(ctx, r.conn, need)
 	if err != nil {
 		return err
 	}
 	at.proven = proof.Proven
-	return r.report.add(at, topologyFindings(append(findings, proof.Findings...)))
+	return r.report.add(at, append(topologyFindings(append(findings, proof.Findings...)), limits...))
 }
 
 // list names every queue worth a look.
