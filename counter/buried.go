@@ -37,7 +37,7 @@ func (c *Counter) Buried(ctx context.Context, vhost, queue string) (Buried, erro
 // repeated.
 func (c *Counter) AddTaken(ctx context.Context, vhost, queue string, dead []Message) error {
 	var sending errgroup.Group
-	sending.SetLimit(maxFlights * maxBatch)
+	sending.SetLimit(maxBatch)
 	for _, m := range dead {
 		sending.Go(func() error {
 			_, err := c.step(ctx, stepTaken, Attempt{Message: Message{VHost: vhost, Queue: queue, ID: m.ID, Life: m.Life}, Token: operator}, 0)

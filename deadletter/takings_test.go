@@ -47,6 +47,7 @@ func TestTakings(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		expect := func(want ...map[string][]string) {
 			t.Helper()
+			synctest.Wait()
 			if diff := cmp.Diff(want, s.got); diff != "" || take.err != nil {
 				t.Errorf("%v, -want +got:\n%s", take.err, diff)
 			}
@@ -74,18 +75,25 @@ func TestTakings(t *testing.T) {
 	})
 }
 
-// TestTakingsOfAStoreThatIsAway: the first error is kept, and what it was about is not told twice.
+// TestTakingsOfAStoreThatIsAway: what could not be noted is noted in the end, or the first error is kept.
 func TestTakingsOfAStoreThatIsAway(t *testing.T) {
-	first := errors.New("the first")
-	s := &tally{fail: first}
-	take := takings{records: s, vhost: "/"}
-	take.add([]*Letter{takenFrom("orders", counter.DeadLetter)})
-	take.finish(t.Context())
-	s.fail = errors.New("the second")
-	take.add([]*Letter{takenFrom("orders", counter.DeadLetter)})
-	take.finish(t.Context())
-	if len(s.got) != 2 || len(s.got[1]["orders"]) != 1 || !errors.Is(take.err, first) {
-		t.Errorf("%v, %v", s.got, take.err)
+	for _, back := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			first := errors.New("the first")
+			s := &tally{fail: first}
+			take := takings{records: s, vhost: "/"}
+			take.add([]*Letter{takenFrom("orders", counter.DeadLetter)})
+			take.tell(t.Context())
+			synctest.Wait()
+			if s.fail = nil; !back {
+				s.fail = errors.New("the second")
+			}
+			take.add([]*Letter{takenFrom("orders", counter.DeadLetter)})
+			take.finish(t.Context())
+			if len(s.got) != 2 || len(s.got[1]["orders"]) != 2 || errors.Is(take.err, first) == back {
+				t.Errorf("back %v: %v, %v", back, s.got, take.err)
+			}
+		})
 	}
 	none := takings{}
 	none.add([]*Letter{takenFrom("orders", counter.DeadLetter)})
