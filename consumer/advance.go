@@ -344,6 +344,9 @@ func (s *Settler) settled(stop context.Context, a *attempt, err error) {
 		a.outcome, decision = Left, Leave
 	}
 	s.tell(stop, a, Event{Decision: decision, Err: a.err})
+	if a.outcome == DeadLettered {
+		s.logUnrecorded(a)
+	}
 	switch {
 	case settling == stepAck && a.marked: // its END was not answered
 		s.endLater(a, true)

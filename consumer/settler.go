@@ -101,7 +101,8 @@ type Settler struct {
 
 	// Key returns what identifies a message among all that are alive in the queue; if nil, its MessageId. Two messages of
 	// one id are counted as one. A message without an id cannot be counted: it gets one attempt at most, and a failure or a
-	// redelivery dead-letters it, even one that no handler has seen, like what a stopping consumer had prefetched.
+	// redelivery dead-letters it, even one that no handler has seen, like what a stopping consumer had prefetched. Its reason
+	// is logged, for no record keeps it.
 	Key func(amqp.Delivery) string
 
 	// Holder names this process to operators; if empty, the host's name and the process id.

@@ -137,8 +137,9 @@ const (
 	ended                        // End
 	granted                      // Grant
 	pardoned                     // Pardon
-	unknown                      // Grant, Pardon: nothing is kept of the message
+	unknown                      // Grant, Pardon, AddTaken: nothing is kept of the message
 	over                         // Grant: it was handled or dead-lettered
+	noted                        // AddTaken
 )
 
 func (v Verdict) String() string {
@@ -153,6 +154,7 @@ func (v Verdict) String() string {
 var verdicts = map[string]Verdict{
 	"RUN": Run, "WAIT": Wait, "SUSPECT": Suspect, "REQUEUE": Requeue, "EXHAUSTED": Exhausted, "ENDED": ended,
 	"GRANTED": granted, "RESET": pardoned, "NONE": unknown, "OVER": over,
+	"TAKEN": noted,
 }
 
 // Answer is the reply to a step.

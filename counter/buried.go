@@ -2,11 +2,10 @@ package counter
 
 import (
 	"context"
-	_ "embed"
 	"fmt"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	"golang.org/x/sync/errgroup"
 )
 
 // Buried is how many messages of a queue the consumers were told to dead-letter, once for each: what is repeated because its
@@ -15,14 +14,9 @@ import (
 // dead-lettered, or taken, for twice the TTL of a record.
 type Buried struct {
 	Count int64
-	Taken int64     // how many AddTaken was told of; more than Count if there were copies
+	Taken int64     // of how many AddTaken noted that the dead letter left its queue
 	Since time.Time // of the first; zero if there is none
 }
-
-//go:embed scripts/taken.lua
-var takenLua string
-
-var addTaken = redis.NewScript(takenLua)
 
 // Buried returns the count of a queue.
 func (c *Counter) Buried(ctx context.Context, vhost, queue string) (Buried, error) {
@@ -36,28 +30,21 @@ func (c *Counter) Buried(ctx context.Context, vhost, queue string) (Buried, erro
 	return Buried{Count: number(h["count"]), Taken: number(h["taken"]), Since: millis(h["since"])}, nil
 }
 
-// AddTaken notes that n messages, 1 at least, that Buried counts were taken out of the dead-letter queue since: replayed,
-// dropped. One that dies again is counted again, and may be taken again. Where nothing is counted any more nothing is noted.
-// An error leaves undecided whether it is noted; repeated, it may be twice.
-func (c *Counter) AddTaken(ctx context.Context, vhost, queue string, n int) error {
-	if c.refuse != nil {
-		return c.refuse
+// AddTaken notes that the dead letters of messages left their dead-letter queue: they were replayed or dropped. VHost and
+// Queue of the messages are not read; ID and Life must be those under which the message was counted. Their records say so
+// (Record.Removed), List passes over them, and Buried counts each once. A message without a tombstone is passed over. The
+// tombstone goes on to bind. Messages are sent in batches. An error leaves undecided which of them are noted; AddTaken may be
+// repeated.
+func (c *Counter) AddTaken(ctx context.Context, vhost, queue string, dead []Message) error {
+	var sending errgroup.Group
+	sending.SetLimit(maxBatch)
+	for _, m := range dead {
+		sending.Go(func() error {
+			_, err := c.step(ctx, stepTaken, Attempt{Message: Message{VHost: vhost, Queue: queue, ID: m.ID, Life: m.Life}, Token: operator}, 0)
+			return err
+		})
 	}
-	if err := checkTaken(queue, n); err != nil {
-		return err
-	}
-	dead := c.opts.keys(Message{VHost: vhost, Queue: queue}).dead
-	if err := addTaken.Run(ctx, c.rdb, []string{dead}, c.opts.TTL.Milliseconds(), n).Err(); err != nil {
-		return fmt.Errorf("counter: add taken, queue %q: %w", queue, c.errorAt(Message{VHost: vhost, Queue: queue}, err))
-	}
-	return nil
-}
-
-func checkTaken(queue string, n int) error {
-	if n < 1 {
-		return fmt.Errorf("counter: add taken, queue %q: n is %d: it must be 1 at least", queue, n)
-	}
-	return nil
+	return sending.Wait()
 }
 
 // Now is the time by the clock of the store, against which the times of records are to be read.

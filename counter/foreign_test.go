@@ -87,7 +87,13 @@ func TestForeignKeys(t *testing.T) {
 				case "buried":
 					_, err = c.Buried(t.Context(), "/", "orders")
 				case "take":
-					err = c.AddTaken(t.Context(), "/", "orders", 1)
+					mustDo(t, c.rdb, "DEL", key)
+					if _, err := c.Fail(t.Context(), attempt(message("a"), "1"), Failure{}); err != nil {
+						t.Fatal(err)
+					}
+					mustDo(t, c.rdb, "DEL", key)
+					mustDo(t, c.rdb, "RPUSH", key, "somebody's")
+					err = c.AddTaken(t.Context(), "/", "orders", []Message{message("a")})
 				}
 				if !errors.Is(err, ErrForeign) || !strings.Contains(err.Error(), key) || !strings.Contains(err.Error(), "DEL") {
 					t.Errorf("%s with a list at %s: %v", doing, key, err)

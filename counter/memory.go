@@ -159,15 +159,15 @@ func (e *entry) start(a Attempt, asked Mode, limit allowed, now time.Time) (Answ
 		e.Binds = time.Time{}
 		e.unmark()
 	}
-	verdict := e.permit(a, asked, limit, now)
 	e.Limit = limit.configured
+	verdict := e.permit(a, asked, limit, now)
 	return e.answer(verdict, limit, now), true
 }
 
 func (e *entry) permit(a Attempt, asked Mode, limit allowed, now time.Time) Verdict {
 	switch {
 	case e.exhausted(limit) && e.Binds.IsZero():
-		e.bury(now)
+		e.bury(limit, now)
 		return Exhausted
 	case e.Left(now) > 0:
 		return Wait
@@ -213,13 +213,13 @@ func (e *entry) fail(a Attempt, f Failure, limit allowed, now time.Time) (Answer
 		e.Due = now.Add(e.Wait)
 	}
 	if known != Uncharged && e.State == Live && e.exhausted(limit) {
-		e.bury(now)
+		e.bury(limit, now)
 		changes = true
 	}
 	if e.Marker == token {
 		e.unmark()
 	}
-	if changes && limit.configured > 0 {
+	if changes && limit.configured > 0 && e.State != DeadLetter {
 		e.Limit = limit.configured
 	}
 	if e.State == DeadLetter || e.exhausted(limit) {
@@ -262,14 +262,20 @@ func (e *entry) anew() {
 	e.Suspect, e.State = false, Live
 	e.unmark()
 	e.FirstTime, e.LastTime, e.Binds = time.Time{}, time.Time{}, time.Time{}
-	e.Granted, e.Pardoned = Grant{}, Note{}
+	e.Granted, e.Pardoned, e.Removed = Grant{}, Note{}, time.Time{}
 	for token := range e.Tokens {
 		e.Tokens[token] = Uncharged
 	}
 }
 
-func (e *entry) bury(now time.Time) {
-	e.State, e.Binds = DeadLetter, now.Add(tombstone)
+func (e *entry) bury(limit allowed, now time.Time) {
+	e.State, e.Binds, e.Removed = DeadLetter, now.Add(tombstone), time.Time{}
+	switch o := e.queue.override; {
+	case limit.configured > 0:
+		e.Limit = limit.base
+	case o != nil:
+		e.Limit = o.Charges()
+	}
 	e.queue.bury(now)
 }
 

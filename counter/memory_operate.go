@@ -131,15 +131,23 @@ func (m *Memory) Buried(_ context.Context, vhost, queue string) (Buried, error) 
 	return m.ledger(vhost, queue).buried, nil
 }
 
-// AddTaken is like Counter.AddTaken; it fails only on what that refuses.
-func (m *Memory) AddTaken(_ context.Context, vhost, queue string, n int) error {
-	if err := checkTaken(queue, n); err != nil {
-		return err
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if l := m.ledger(vhost, queue); l.buried.Count > 0 {
-		l.buried.Taken += int64(n)
+// AddTaken is like Counter.AddTaken; it fails only on messages without an ID.
+func (m *Memory) AddTaken(ctx context.Context, vhost, queue string, dead []Message) error {
+	for _, d := range dead {
+		of := Attempt{Message: Message{VHost: vhost, Queue: queue, ID: d.ID, Life: d.Life}, Token: operator}
+		_, err := m.step(ctx, of, func(e *entry, _ bool, now time.Time) Answer {
+			if e.State != DeadLetter || !e.Removed.IsZero() {
+				return e.answer(unknown, allowed{}, now)
+			}
+			e.bound(now)
+			if e.Removed = now; e.queue.buried.Count > 0 {
+				e.queue.buried.Taken++
+			}
+			return e.answer(noted, allowed{}, now)
+		})
+		if err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -29,6 +29,7 @@ func TestModel(t *testing.T) {
 			"end":   w.step(drawEnd),
 			"grant": w.step(drawGrant),
 			"reset": w.step(drawReset),
+			"taken": w.step(drawTaken),
 			"limit": w.setLimit,
 			"later": w.later,
 			"back":  w.setBack,
@@ -120,6 +121,13 @@ func drawReset(t *rapid.T, did *taken) func(context.Context, steps) (Answer, err
 	n := notes.Draw(t, "note")
 	return func(ctx context.Context, s steps) (Answer, error) {
 		return refused(pardoned, s.Pardon(ctx, did.Message, n))
+	}
+}
+
+func drawTaken(_ *rapid.T, did *taken) func(context.Context, steps) (Answer, error) {
+	did.step = "taken"
+	return func(ctx context.Context, s steps) (Answer, error) {
+		return Answer{}, s.AddTaken(ctx, did.VHost, did.Queue, []Message{did.Message})
 	}
 }
 
@@ -305,6 +313,12 @@ func (d *taken) check(t *rapid.T, where string) {
 		refuse("requeued at the limit")
 	}
 	newly := b.State != DeadLetter || a.Tokens[d.Token] == Failed && b.Tokens[d.Token] == 0
+	if b.State == DeadLetter && a.State == DeadLetter && !newly && (b.Limit != a.Limit || !b.Removed.IsZero() && a.Removed.IsZero()) {
+		refuse("a tombstone forgot the limit of its death, or that its dead letter left")
+	}
+	if n := a.buried.Taken - b.buried.Taken; n != int64(flag(d.step == "taken" && b.State == DeadLetter && b.Removed.IsZero())) {
+		refuse(fmt.Sprintf("%d dead letters counted as taken", n))
+	}
 	if n := a.buried.Count - b.buried.Count; n != int64(flag(a.State == DeadLetter && newly)) {
 		refuse(fmt.Sprintf("%d tombstones counted", n))
 	}
@@ -383,7 +397,7 @@ func (d *taken) checkKeys(t *rapid.T, where string) {
 	switch {
 	case a.exists && a.State == Done && a.indexed:
 		t.Fatalf("%s: what is handled is in the index: %+v", where, a)
-	case a.exists && a.State != Done && (a.Charges() > 0 || a.Marker != "" || a.State == DeadLetter) && !a.indexed:
+	case a.exists && a.State != Done && (a.Charges() > 0 || a.Marker != "" || a.State == DeadLetter) && a.Removed.IsZero() && !a.indexed:
 		t.Fatalf("%s: not in the index after %s of %q: %+v", where, d.step, d.Token, a)
 	case a.indexed && a.indexTTL < a.TTL-time.Second:
 		t.Fatalf("%s: the index lives for %v, less than its record: %+v", where, a.indexTTL, a)

@@ -37,9 +37,9 @@ func newestFirst(a, b Record) int {
 }
 
 // List yields the records of a queue that are failing, running or dead-lettered, the one that was written last first, to
-// the second: that is the newest failure, unless an attempt began since. It reads page by page, so it neither blocks the store nor
-// holds the whole list; a record that is written meanwhile moves to the front and may be missed. After an error, which it
-// yields once, it stops.
+// the second: that is the newest failure, unless an attempt began since. It passes over those that AddTaken was told of. It
+// reads page by page, so it neither blocks the store nor holds the whole list; a record that is written meanwhile moves to
+// the front and may be missed. After an error, which it yields once, it stops.
 func (c *Counter) List(ctx context.Context, vhost, queue string) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
 		at := cursor{max: "+inf"}
@@ -54,6 +54,9 @@ func (c *Counter) List(ctx context.Context, vhost, queue string) iter.Seq2[Recor
 				return
 			}
 			for _, r := range records {
+				if gone := r.State == DeadLetter && !r.Removed.IsZero(); gone { // listed again by a late step
+					continue
+				}
 				if !yield(r, nil) {
 					return
 				}

@@ -39,9 +39,10 @@ type Record struct {
 	FirstTime time.Time     // of the first charge
 	LastTime  time.Time     // of the last charge
 	LastError string
-	Limit     int           // charges that the consumer of the last step allows, before override and grant; 0: not known
+	Limit     int           // charges that the consumer of the last step allows, before override and grant; DeadLetter: that were in force, before the grant; 0: not known
 	Granted   Grant         // tries an operator gave beyond the limit; zero if none did
 	Pardoned  Note          // who made the record clean last; zero if nobody did
+	Removed   time.Time     // DeadLetter: when its dead letter was replayed or dropped; zero if that is not known
 	Holder    string        // the process that wrote last
 	TTL       time.Duration // what is left of the record's life
 	Key       string        // Foreign: where it is; nothing else is known of it but the TTL, VHost and Queue
@@ -61,11 +62,11 @@ const (
 func (r Record) Charges() int { return r.Failures + r.Crashes }
 
 // InForce is the number of charges at which the message is dead-lettered, as its next step will find: those of the queue's
-// override, nil if there is none, else the consumer's own, and the tries granted. 0: not known, for no consumer with a
-// limit has taken a step.
+// override, nil if there is none, else the consumer's own, and the tries granted. Of a DeadLetter it is the limit at which it
+// died. 0: not known, for no consumer with a limit has taken a step.
 func (r Record) InForce(override *Override) int {
 	switch {
-	case override != nil:
+	case override != nil && r.State != DeadLetter:
 		return min(override.Charges()+r.Granted.Tries, maxLimit)
 	case r.Limit > 0:
 		return min(r.Limit+r.Granted.Tries, maxLimit)
@@ -99,7 +100,7 @@ func parseRecord(m Message, text string, ttl time.Duration) Record {
 		State: State(word(w[5])), Binds: millis(w[6]), Due: millis(w[7]), Wait: time.Duration(min(number(w[8]), maxWaitMillis)) * time.Millisecond,
 		FirstTime: millis(w[9]), LastTime: after(w[9], w[10]), Marker: word(w[11]), Since: millis(w[13]), Limit: int(number(w[15])),
 		Granted: Grant{Tries: int(number(w[16])), Note: notes["grant"]}, Tokens: parseTokens(w[17]), Holder: parts[2],
-		Pardoned: notes["reset"], LastError: reason, TTL: ttl,
+		Pardoned: notes["reset"], Removed: notes["left"].At, LastError: reason, TTL: ttl,
 	}
 	if w[12] == Exclusive.String() {
 		r.Mode = Exclusive

@@ -23,6 +23,8 @@ var (
 	grantLua string
 	//go:embed scripts/reset.lua
 	resetLua string
+	//go:embed scripts/taken.lua
+	takenLua string
 	//go:embed scripts/save.lua
 	saveLua string
 )
@@ -43,6 +45,7 @@ var (
 	stepEnd   = newStep("end", endLua)
 	stepGrant = newStep("grant", grantLua)
 	stepReset = newStep("reset", resetLua)
+	stepTaken = newStep("add taken", takenLua)
 )
 
 // step takes one step in one round trip, which it shares with the steps that others take meanwhile.

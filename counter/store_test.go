@@ -34,7 +34,7 @@ type steps interface {
 	SetLimit(ctx context.Context, vhost, queue string, o Override) error
 	ClearLimit(ctx context.Context, vhost, queue string) (bool, error)
 	Buried(ctx context.Context, vhost, queue string) (Buried, error)
-	AddTaken(ctx context.Context, vhost, queue string, n int) error
+	AddTaken(ctx context.Context, vhost, queue string, dead []Message) error
 }
 
 // store is one implementation under test, with a way to let time pass and to look at one life of a message.
@@ -87,7 +87,7 @@ func (m *Memory) age(_ rapid.TB, d time.Duration, ms ...Message) {
 			if e.Fence > 0 {
 				e.Fence = max(1, e.Fence-d.Microseconds())
 			}
-			for _, at := range []*time.Time{&e.Due, &e.Binds, &e.Since, &e.FirstTime, &e.LastTime, &e.expires, &e.Granted.At, &e.Pardoned.At} {
+			for _, at := range []*time.Time{&e.Due, &e.Binds, &e.Since, &e.FirstTime, &e.LastTime, &e.expires, &e.Granted.At, &e.Pardoned.At, &e.Removed} {
 				if !at.IsZero() {
 					*at = at.Add(-d)
 				}

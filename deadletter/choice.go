@@ -80,7 +80,7 @@ func (c *choice) collect(ctx context.Context, preview int) (err error) {
 func (q *Queue) worn(l *Letter) error {
 	if limit := q.Handling.Limit; limit > 0 && l.Returns >= limit/2 {
 		return fmt.Errorf("%w: message %q of queue %q was returned %d times, of the %d that its delivery limit allows: replay or drop everything that is before it",
-			ErrUnsafe, l.ID, q.Name, l.Returns, limit)
+			ErrUnsafe, l.Name(), q.Name, l.Returns, limit)
 	}
 	return nil
 }

@@ -28,6 +28,14 @@
 // all that it had read if it had not come to the end. So it is where Handling
 // allows no look.
 //
+// # Locks
+//
+// While a Browse, Replay or Drop holds messages, its connection has an exclusive
+// queue, named like the dead-letter queue with ".strikes-lock" after it. It keeps
+// others off before anything is delivered to them. A user who may not configure
+// that queue goes without: then operations that begin at the same moment may all
+// return [ErrBusy], and the messages that they were handed return behind others.
+//
 // # What a crash costs
 //
 // Nothing is lost. Of a process that is killed at any moment, at most Window

@@ -14,7 +14,8 @@ var (
 	ErrUnsafe = errors.New("deadletter: not safe")
 
 	// ErrBusy is returned by every method that touches the queue while somebody
-	// else consumes from it: another operator, or a program. Nothing was touched.
+	// else consumes from it: another operator, or a program. Nothing was touched. Of
+	// several that begin at the same moment one goes on: see the package's Locks.
 	ErrBusy = errors.New("deadletter: somebody else consumes from the queue")
 
 	// ErrNotFound is returned for a dead-letter queue that does not exist.

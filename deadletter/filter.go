@@ -10,7 +10,7 @@ import (
 // Filter picks dead letters. What it names must all hold; the zero value picks
 // every one.
 type Filter struct {
-	IDs    []string // one of these; if empty, any
+	IDs    []string // its ID or Fingerprint is one of these; if empty, any
 	Queue  string   // that died in this queue; if empty, in any
 	Kind   Kind     // if empty, any
 	Reason string   // contained in the Reason, whatever the case; if empty, any
@@ -37,7 +37,7 @@ func (f Filter) Match(l *Letter, now time.Time) bool { return f.early(l, now) &&
 // early decides by what the dead letter itself tells; false: it is not picked.
 func (f Filter) early(l *Letter, now time.Time) bool {
 	switch {
-	case len(f.IDs) > 0 && !slices.Contains(f.IDs, l.ID):
+	case len(f.IDs) > 0 && !f.named(l):
 		return false
 	case f.Queue != "" && f.Queue != l.Origin.Queue:
 		return false
@@ -55,6 +55,11 @@ func (f Filter) early(l *Letter, now time.Time) bool {
 	}
 	age := now.Sub(l.Origin.Time)
 	return age >= f.Older && (f.Newer == 0 || age <= f.Newer)
+}
+
+// named reports whether the letter is one of those that are given by name.
+func (f Filter) named(l *Letter) bool {
+	return slices.Contains(f.IDs, l.ID) || l.Fingerprint != "" && slices.Contains(f.IDs, l.Fingerprint)
 }
 
 // late decides by the record, once it is there.

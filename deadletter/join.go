@@ -49,6 +49,7 @@ func (j *joiner) join(ctx context.Context, letters []*Letter) error {
 			l.Record = nil
 		}
 	}
+	own(letters)
 	return nil
 }
 
@@ -70,20 +71,20 @@ func (j *joiner) lookUp(ctx context.Context, letters []*Letter, livesOf func(*Le
 		}
 		for _, l := range letters {
 			if l.Origin.Queue == queue && l.Record == nil {
-				l.Record = recordOf(l, j.vhost, livesOf(l), records)
+				l.Record, l.diedIn = recordOf(l, j.vhost, livesOf(l), records)
 			}
 		}
 	}
 	return nil
 }
 
-func recordOf(l *Letter, vhost string, lives []string, records map[counter.Message]counter.Record) *counter.Record {
+func recordOf(l *Letter, vhost string, lives []string, records map[counter.Message]counter.Record) (r *counter.Record, life string) {
 	for _, life := range lives {
 		if r, ok := records[counter.Message{VHost: vhost, Queue: l.Origin.Queue, ID: l.ID, Life: life}]; ok {
-			return &r
+			return &r, life
 		}
 	}
-	return nil
+	return nil, ""
 }
 
 // inDoubt reports whether a letter may have died in a life of which it tells

@@ -63,7 +63,7 @@ func (s *shelf) List(context.Context, string, string) iter.Seq2[counter.Record, 
 	}
 }
 
-func (s *shelf) AddTaken(context.Context, string, string, int) error { return nil }
+func (s *shelf) AddTaken(context.Context, string, string, []counter.Message) error { return nil }
 
 // TestJoin has a message that another tool brings back from the dead letters with its headers: RabbitMQ 4.x forgets the
 // death before, and the lives of which the letter tells are only the first.

@@ -1,12 +1,14 @@
 package deadletter
 
 import (
+	"cmp"
 	"context"
 	"strings"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/fingerprint"
 )
 
 // Letter is a dead letter. Its strings come from messages and handlers: they may
@@ -19,15 +21,23 @@ type Letter struct {
 	Returns int64  // as a quorum queue counts them
 	Replays int64  // how often it was replayed before it died once more
 
+	// Fingerprint tells it from others by its content: it names a dead letter that has
+	// no ID. It begins with "fp:"; empty if its content is not known.
+	Fingerprint string
+
 	// Record is what the counter keeps of the life in which it died; nil: nothing.
 	Record *counter.Record
+
+	// Shared tells that Record is nil because another message of the same ID has it.
+	Shared bool
 
 	// Message is what was published, and what became of its headers since. Browse
 	// keeps no more of the body than Queue.Preview.
 	Message amqp.Publishing
 
-	tag  uint64 // of the delivery
-	life string // that it was given when it was replayed
+	tag    uint64 // of the delivery
+	life   string // that it was given when it was replayed
+	diedIn string // the generation under which Record is kept
 }
 
 // Reason is why it died: the last error of its record, else what the broker
@@ -38,6 +48,9 @@ func (l *Letter) Reason() string {
 	}
 	return l.Origin.Reason
 }
+
+// Name is its ID, or its Fingerprint if it has none.
+func (l *Letter) Name() string { return cmp.Or(l.ID, l.Fingerprint) }
 
 // Kind is a word for the reason, for filters and groups.
 type Kind string
@@ -104,6 +117,7 @@ func (q *Queue) newLetter(d *amqp.Delivery) *Letter {
 			MessageId: d.MessageId, Timestamp: d.Timestamp, Type: d.Type, UserId: d.UserId, AppId: d.AppId, Body: d.Body,
 		},
 	}
+	l.Fingerprint = fingerprint.Of(d.MessageId, d.CorrelationId, d.Type, d.Body)
 	if l.Origin.Queue == "" {
 		l.Origin = originBefore(d.Headers)
 	}

@@ -181,6 +181,7 @@ func TestFilter(t *testing.T) {
 	}{
 		{"everything", Filter{}, true, true},
 		{"id", Filter{IDs: []string{"16", "17"}}, true, true},
+		{"fingerprint", Filter{IDs: []string{"16", letterOf(nil).Fingerprint}}, true, true},
 		{"another id", Filter{IDs: []string{"1"}}, false, false},
 		{"origin", Filter{Queue: "orders"}, true, false},
 		{"kind", Filter{Kind: Failed}, true, false},

@@ -48,7 +48,7 @@ func (w *replaying) publish(ctx context.Context, letters []*Letter) []error {
 	for i, l := range letters {
 		to, err := w.r.Target.destination(l)
 		if err != nil {
-			outcomes[i] = fmt.Errorf("%w: message %q: give an exchange or a queue to replay it to", err, l.ID)
+			outcomes[i] = fmt.Errorf("%w: message %q: give an exchange or a queue to replay it to", err, l.Name())
 			continue
 		}
 		msg := revive(l, w.q.Name, time.Now())

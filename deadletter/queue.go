@@ -47,15 +47,14 @@ type Queue struct {
 // Records looks up what is kept of messages, and lists it where a dead letter
 // does not tell in which of its lives it died.
 //
-// AddTaken is told how many dead letters that are counted, for their record tells
-// that they are dead, Replay and Drop took off, by the queue in which they died:
-// after they are off, twice a second at most and at the end. Should the process be
-// killed in between, the store is never told of these. An error ends nothing: see
-// Result.Untold.
+// AddTaken gets the dead letters that Replay and Drop took off and whose records
+// say that they are dead, by the queue in which they died: after they are off, ten
+// times a second at most and at the end. Should the process be killed in between,
+// the store is never told of these. An error ends nothing: see Result.Untold.
 type Records interface {
 	Lookup(ctx context.Context, vhost, queue string, lives []counter.Message) (map[counter.Message]counter.Record, error)
 	List(ctx context.Context, vhost, queue string) iter.Seq2[counter.Record, error]
-	AddTaken(ctx context.Context, vhost, queue string, n int) error
+	AddTaken(ctx context.Context, vhost, queue string, dead []counter.Message) error
 }
 
 // Progress of a method.

@@ -1,6 +1,7 @@
 package deadletter
 
-// Result of a Replay or a Drop. Of each list of ids no more than 1000 are kept.
+// Result of a Replay or a Drop. Of each list of ids no more than 1000 are kept; a dead letter without an id has its
+// Fingerprint there.
 type Result struct {
 	Done int // replayed or dropped, and off the dead-letter queue
 	Left int // still dead letters: those that cannot go, and of a replay of everything what an early end left
@@ -17,8 +18,8 @@ type Result struct {
 	// FailedAgain are those that have failed since.
 	FailedAgain []string
 
-	// Untold is the first error of Records.AddTaken: what it was about is off the
-	// queue, and may not be noted as taken.
+	// Untold is the first error of Records.AddTaken, unless all was noted in the end:
+	// what it was about is off the queue, and may not be noted as taken.
 	Untold error
 }
 
@@ -27,7 +28,7 @@ const maxIDs = 1000
 
 func remember(ids []string, l *Letter) []string {
 	if len(ids) < maxIDs {
-		ids = append(ids, l.ID)
+		ids = append(ids, l.Name())
 	}
 	return ids
 }

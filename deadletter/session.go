@@ -72,6 +72,9 @@ func (s *session) begin(ctx context.Context) error {
 		return err
 	}
 	s.closed = s.ch.NotifyClose(make(chan *amqp.Error, 1))
+	if err := s.lock(ctx); err != nil {
+		return err
+	}
 	if s.ready, err = quiet(ctx, s.ch, s.queue); err != nil {
 		return err
 	}

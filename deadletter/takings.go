@@ -1,7 +1,9 @@
 package deadletter
 
 import (
+	"cmp"
 	"context"
+	"sync"
 	"time"
 
 	"github.com/strikesmq/strikes/counter"
@@ -12,53 +14,113 @@ const (
 	noteEvery = 100 * time.Millisecond
 	// noteTime is how long a note may take, also of what was interrupted.
 	noteTime = 2 * time.Second
+	// mostUnnoted bounds what waits for a store that does not answer.
+	mostUnnoted = 10_000
 )
 
-// takings tells the records of counted letters that are off the queue. What a
-// note that fails was about is not told again, for it may have arrived.
+// takings tells the records of counted letters that are off the queue. Nothing
+// waits for a note but finish, which also repeats those that failed.
 type takings struct {
 	records Records // nil: nobody counts
 	vhost   string
 
-	counts map[string]int // not told yet, by the queue in which they died
-	noted  time.Time
-	err    error // the first
+	dead  dead // not noted yet
+	begun time.Time
+
+	noting sync.WaitGroup
+	mu     sync.Mutex
+	busy   bool
+	failed dead
+	lost   bool  // not all that failed was kept
+	err    error // the first; nil again once all is noted
+}
+
+// dead are counted letters, by the queue in which they died.
+type dead map[string][]counter.Message
+
+func (d dead) size() (n int) {
+	for _, all := range d {
+		n += len(all)
+	}
+	return n
 }
 
 // add takes letters that were settled.
 func (t *takings) add(letters []*Letter) {
 	for _, l := range letters {
-		if !counted(l) {
+		if t.records == nil || !counted(l) {
 			continue
 		}
-		if t.counts == nil {
-			t.counts = map[string]int{}
+		if t.dead == nil {
+			t.dead = dead{}
 		}
-		t.counts[l.Origin.Queue]++
+		t.dead[l.Origin.Queue] = append(t.dead[l.Origin.Queue], counter.Message{ID: l.ID, Life: l.diedIn})
 	}
 }
 
 // counted reports whether the count of what was dead-lettered has the letter.
 func counted(l *Letter) bool { return l.Record != nil && l.Record.State == counter.DeadLetter }
 
-// tell notes what there is, if it has not done so a moment ago.
+// tell begins to note what there is, unless it did a moment ago or is at it.
 func (t *takings) tell(ctx context.Context) {
-	if time.Since(t.noted) >= noteEvery {
-		t.finish(ctx)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.busy || len(t.dead) == 0 || time.Since(t.begun) < noteEvery {
+		return
+	}
+	all := t.dead
+	t.dead, t.busy, t.begun = nil, true, time.Now()
+	t.noting.Go(func() {
+		err := t.note(ctx, all)
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.busy = false
+		if err != nil {
+			t.keep(all, err)
+		}
+	})
+}
+
+// finish notes what there is, though ctx be done, and once more what could not be noted.
+func (t *takings) finish(ctx context.Context) {
+	t.noting.Wait()
+	if len(t.dead)+len(t.failed) == 0 {
+		return
+	}
+	for queue, more := range t.failed {
+		if t.dead == nil {
+			t.dead = dead{}
+		}
+		t.dead[queue] = append(t.dead[queue], more...)
+	}
+	err := t.note(ctx, t.dead)
+	if t.dead, t.failed = nil, nil; err != nil || t.lost {
+		t.err = cmp.Or(t.err, err)
+		return
+	}
+	t.err = nil
+}
+
+// keep keeps what a note that failed was about: to repeat it is harmless.
+func (t *takings) keep(all dead, err error) {
+	t.err = cmp.Or(t.err, err)
+	if t.failed == nil {
+		t.failed = dead{}
+	}
+	for queue, more := range all {
+		room := min(max(mostUnnoted-t.failed.size(), 0), len(more))
+		t.failed[queue] = append(t.failed[queue], more[:room]...)
+		t.lost = t.lost || room < len(more)
 	}
 }
 
-// finish notes what there is, though ctx be done.
-func (t *takings) finish(ctx context.Context) {
-	if t.records == nil || len(t.counts) == 0 {
-		return
-	}
+func (t *takings) note(ctx context.Context, all dead) (first error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTime)
 	defer cancel()
-	for queue, n := range t.counts {
-		if err := t.records.AddTaken(ctx, t.vhost, queue, n); err != nil && t.err == nil {
-			t.err = err
+	for queue, messages := range all {
+		if err := t.records.AddTaken(ctx, t.vhost, queue, messages); err != nil && first == nil {
+			first = err
 		}
 	}
-	t.counts, t.noted = nil, time.Now()
+	return first
 }

@@ -15,21 +15,25 @@ import (
 // tally is told what was taken, or fails.
 type tally struct {
 	shelf
-	got  []map[string]int
+	got  []map[string][]string // generations, by queue
 	fail error
 }
 
-func (s *tally) AddTaken(ctx context.Context, vhost, queue string, n int) error {
+func (s *tally) AddTaken(ctx context.Context, vhost, queue string, dead []counter.Message) error {
 	if ctx.Err() != nil || vhost != "/" {
 		return errors.New("not to be told")
 	}
-	s.got = append(s.got, map[string]int{queue: n})
+	var lives []string
+	for _, m := range dead {
+		lives = append(lives, m.ID+" "+m.Life)
+	}
+	s.got = append(s.got, map[string][]string{queue: lives})
 	return s.fail
 }
 
 // takenFrom is a letter that died in a queue, with a record in that state; "none": without one.
 func takenFrom(queue string, state counter.State) *Letter {
-	l := &Letter{ID: "1", Origin: Death{Queue: queue}}
+	l := &Letter{ID: "1", Origin: Death{Queue: queue}, diedIn: "gen"}
 	if state != "none" {
 		l.Record = &counter.Record{State: state}
 	}
@@ -41,8 +45,9 @@ func TestTakings(t *testing.T) {
 		s := &tally{}
 		take := takings{records: s, vhost: "/"}
 		ctx, cancel := context.WithCancel(t.Context())
-		expect := func(want ...map[string]int) {
+		expect := func(want ...map[string][]string) {
 			t.Helper()
+			synctest.Wait()
 			if diff := cmp.Diff(want, s.got); diff != "" || take.err != nil {
 				t.Errorf("%v, -want +got:\n%s", take.err, diff)
 			}
@@ -53,35 +58,42 @@ func TestTakings(t *testing.T) {
 		expect()
 		take.add([]*Letter{dead, takenFrom("orders", "none"), takenFrom("orders", counter.Live), dead})
 		take.tell(ctx)
-		expect(map[string]int{"orders": 2})
+		expect(map[string][]string{"orders": {"1 gen", "1 gen"}})
 		take.add([]*Letter{dead})
 		take.tell(ctx) // too soon
 		expect()
 		time.Sleep(noteEvery)
 		take.add([]*Letter{dead})
 		take.tell(ctx)
-		expect(map[string]int{"orders": 2})
+		expect(map[string][]string{"orders": {"1 gen", "1 gen"}})
 		take.add([]*Letter{takenFrom("other", counter.DeadLetter)})
 		cancel()
 		take.finish(ctx)
-		expect(map[string]int{"other": 1})
+		expect(map[string][]string{"other": {"1 gen"}})
 		take.finish(ctx)
 		expect()
 	})
 }
 
-// TestTakingsOfAStoreThatIsAway: the first error is kept, and what it was about is not told twice.
+// TestTakingsOfAStoreThatIsAway: what could not be noted is noted in the end, or the first error is kept.
 func TestTakingsOfAStoreThatIsAway(t *testing.T) {
-	first := errors.New("the first")
-	s := &tally{fail: first}
-	take := takings{records: s, vhost: "/"}
-	take.add([]*Letter{takenFrom("orders", counter.DeadLetter)})
-	take.finish(t.Context())
-	s.fail = errors.New("the second")
-	take.add([]*Letter{takenFrom("orders", counter.DeadLetter)})
-	take.finish(t.Context())
-	if len(s.got) != 2 || s.got[1]["orders"] != 1 || !errors.Is(take.err, first) {
-		t.Errorf("%v, %v", s.got, take.err)
+	for _, back := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			first := errors.New("the first")
+			s := &tally{fail: first}
+			take := takings{records: s, vhost: "/"}
+			take.add([]*Letter{takenFrom("orders", counter.DeadLetter)})
+			take.tell(t.Context())
+			synctest.Wait()
+			if s.fail = nil; !back {
+				s.fail = errors.New("the second")
+			}
+			take.add([]*Letter{takenFrom("orders", counter.DeadLetter)})
+			take.finish(t.Context())
+			if len(s.got) != 2 || len(s.got[1]["orders"]) != 2 || errors.Is(take.err, first) == back {
+				t.Errorf("back %v: %v, %v", back, s.got, take.err)
+			}
+		})
 	}
 	none := takings{}
 	none.add([]*Letter{takenFrom("orders", counter.DeadLetter)})

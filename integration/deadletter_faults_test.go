@@ -96,6 +96,11 @@ func TestReplayOfAReader(t *testing.T) {
 				if !denied || r.Done != 0 || len(r.Unsure) != 0 {
 					t.Errorf("%+v, %v", r, err)
 				}
+				if tc.name == "reads" {
+					if got := idsOf(browsed(t, q, deadletter.Filter{})); !slices.Equal(got, numbered("m", 3)) { // without the lock
+						t.Errorf("looked: %v", got)
+					}
+				}
 				eventually(t, 10*time.Second, "all dead letters are still there", func() bool { return queueDepth(t, queue+".dlq") == tc.depth })
 			})
 		})

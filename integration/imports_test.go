@@ -14,8 +14,8 @@ func TestImportsGoOneWay(t *testing.T) {
 		"counter":                {"internal/setting", "internal/uri"},
 		"topology":               {"internal/setting", "internal/shell"},
 		"publisher":              {"internal/dial", "internal/setting", "internal/uri"},
-		"consumer":               {"counter", "internal/dial", "internal/setting", "internal/shell", "internal/uri", "topology"},
-		"deadletter":             {"counter", "internal/dial", "internal/setting", "internal/uri", "publisher"},
+		"consumer":               {"counter", "internal/dial", "internal/fingerprint", "internal/setting", "internal/shell", "internal/uri", "topology"},
+		"deadletter":             {"counter", "internal/dial", "internal/fingerprint", "internal/setting", "internal/uri", "publisher"},
 		"integration/soak/audit": nil, // shares nothing with what it judges
 		"internal/dial":          {"internal/setting", "internal/uri"},
 		"internal/setting":       nil,

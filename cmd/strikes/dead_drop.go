@@ -83,7 +83,7 @@ func (a *app) toldDropped(letters []*deadletter.Letter, asJSON bool) error {
 	}
 	out := ndjson(a.stdout)
 	for _, l := range letters {
-		if err := out.Encode(map[string]any{"id": l.ID, "written": true}); err != nil {
+		if err := out.Encode(map[string]any{"id": l.ID, "fingerprint": l.Fingerprint, "written": true}); err != nil {
 			return err
 		}
 	}
@@ -141,7 +141,7 @@ func (k *keepFile) keep(letters []*deadletter.Letter) error {
 	out := json.NewEncoder(w)
 	for _, l := range letters {
 		if err := out.Encode(keptOf(l.Revived(k.from))); err != nil {
-			return fmt.Errorf("message %q cannot be written to the file: %w", l.ID, err)
+			return fmt.Errorf("message %q cannot be written to the file: %w", l.Name(), err)
 		}
 	}
 	if err := errors.Join(w.Flush(), k.Sync()); err != nil {

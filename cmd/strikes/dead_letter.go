@@ -26,6 +26,7 @@ type deadRow struct {
 	Replays  int64     `json:"replays"`
 	Again    bool      `json:"again"` // handed out before
 	Size     *int      `json:"size,omitempty"`
+	Print    string    `json:"fingerprint,omitempty"` // which show, replay and drop take in place of the id
 }
 
 // sizeUnknown is for what only the records tell of.
@@ -34,7 +35,7 @@ const sizeUnknown = -1
 func rowOf(l *deadletter.Letter) deadRow {
 	r := deadRow{
 		ID: l.ID, Queue: l.Origin.Queue, Kind: string(l.Kind()), Reason: l.Reason(), Broker: l.Origin.Reason,
-		Died: moment(l.Origin.Time), Replays: l.Replays, Again: l.Again,
+		Died: moment(l.Origin.Time), Replays: l.Replays, Again: l.Again, Print: l.Fingerprint,
 	}
 	if l.Size != sizeUnknown {
 		r.Size = &l.Size

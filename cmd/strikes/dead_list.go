@@ -178,7 +178,7 @@ func (t *deadTable) row(l *deadletter.Letter) error {
 	if l.Record != nil {
 		failures, crashes = fmt.Sprint(l.Record.Failures), fmt.Sprint(l.Record.Crashes)
 	}
-	_, err := fmt.Fprintf(t.table, "%s\t%s\t%s\t%s\t%s\t%d\t%s\n", fit(shown(l.ID), t.most), died, l.Kind(), failures, crashes, l.Replays, brief(l.Reason(), 60))
+	_, err := fmt.Fprintf(t.table, "%s\t%s\t%s\t%s\t%s\t%d\t%s\n", fit(shown(l.Name()), t.most), died, l.Kind(), failures, crashes, l.Replays, brief(l.Reason(), 60))
 	if t.n++; err == nil && t.n%deadBlock == 0 {
 		err = t.table.Flush()
 	}

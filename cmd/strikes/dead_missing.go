@@ -8,17 +8,19 @@ import (
 	"github.com/strikesmq/strikes/deadletter"
 )
 
-// sought are the ids that were asked for by name, and those of them that were found.
+// sought are the ids and fingerprints that were asked for by name, and those of them that were found.
 type sought struct {
 	ids   []string
-	found map[string]bool
+	found map[string]bool // by id and fingerprint of what was seen
+	any   bool
 }
 
 func seek(ids []string) *sought { return &sought{ids: ids, found: map[string]bool{}} }
 
 func (s *sought) saw(l *deadletter.Letter) {
 	if len(s.ids) > 0 {
-		s.found[l.ID] = true
+		s.any = true
+		s.found[l.ID], s.found[l.Fingerprint] = true, true
 	}
 }
 
@@ -50,7 +52,7 @@ func (s *sought) none(queue string) error {
 
 // missing is an error that names the ids that were not found, unless none was: that is for none to say.
 func (s *sought) missing(queue string) error {
-	if names := s.names(); names != "" && len(s.found) > 0 {
+	if names := s.names(); names != "" && s.any {
 		return coded{fmt.Errorf("no such dead letters in queue %s%s; the others were found", shown(queue), names), exitNothing}
 	}
 	return nil

@@ -130,7 +130,7 @@ func (t *deadTold) tell(l *deadletter.Letter, err error) {
 		t.unroutable++
 	}
 	if t.json != nil {
-		out := map[string]any{"id": l.ID, t.verb: err == nil, "again": l.Again}
+		out := map[string]any{"id": l.ID, "fingerprint": l.Fingerprint, t.verb: err == nil, "again": l.Again}
 		if err != nil {
 			out["error"] = err.Error()
 		}

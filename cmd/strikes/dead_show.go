@@ -69,12 +69,31 @@ func (a *app) printDeadLetter(l *deadletter.Letter, c *cli.Command, another bool
 	return a.describeDead(l)
 }
 
+// noRecord says why the reason is the broker's and not a handler's; empty if there is a record.
+func noRecord(l *deadletter.Letter) string {
+	switch {
+	case l.Record != nil:
+		return ""
+	case l.Shared:
+		return "none: it is that of another message with this id, which died too"
+	case l.ID == "" && l.Origin.Reason == "rejected":
+		return "none: a message without an id is not counted; its consumer logged the reason, with the fingerprint"
+	}
+	return ""
+}
+
 // describeDead prints everything for people: nothing of it reaches a terminal as it is.
 func (a *app) describeDead(l *deadletter.Letter) error {
 	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
-	line(w, "id", shown(l.ID))
+	id := "none"
+	if l.ID != "" {
+		id = shown(l.ID)
+	}
+	line(w, "id", id)
+	line(w, "fingerprint", l.Fingerprint)
 	line(w, "kind", string(l.Kind()))
 	line(w, "reason", printable(l.Reason(), ""))
+	line(w, "record", noRecord(l))
 	if o := l.Origin; o.Queue != "" {
 		line(w, "died in", shown(o.Queue))
 		line(w, "the broker says", printable(o.Reason, ""))

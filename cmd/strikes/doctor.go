@@ -68,7 +68,7 @@ func managementOf(c *cli.Command) (string, error) {
 type rounds struct {
 	app    *app
 	conn   *amqp.Connection
-	notes  *counter.Counter
+	counts *counter.Counter
 	need   topology.Need // without a Queue
 	probe  bool
 	listed bool              // the queues were not named, but found
@@ -97,7 +97,7 @@ func (a *app) doctor(ctx context.Context, c *cli.Command) error {
 		return err
 	}
 	defer store.Close()
-	r := &rounds{app: a, notes: store, need: need, probe: c.Bool("probe"), report: report{out: a.stdout, json: c.Bool("json"), vhost: b.vhost}}
+	r := &rounds{app: a, need: need, counts: store, probe: c.Bool("probe"), report: report{out: a.stdout, json: c.Bool("json"), vhost: b.vhost}}
 	err = b.with(ctx, func(conn *amqp.Connection) error {
 		r.conn = conn
 		return r.broker(ctx, b, queues)
@@ -168,7 +168,7 @@ func (r *rounds) queue(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	known := r.undecodable(ctx, name)
+	known := append(r.undecodable(ctx, name), r.limits(ctx, name)...)
 	if !r.probe {
 		told, err := r.owned(ctx, name, topologyFindings(findings))
 		if err != nil {

@@ -2,11 +2,15 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"net/url"
+	"os"
+	"slices"
 	"strconv"
 	"time"
 
@@ -53,12 +57,65 @@ func (b *broker) guess(ctx context.Context, conn *amqp.Connection, need topology
 	ctx, cancel := context.WithTimeout(ctx, guessTimeout)
 	defer cancel()
 	with := need
-	with.Management = guessManagement(b.url)
-	with.HTTPClient = guessing
-	if err := topology.TryManagement(ctx, conn, with); err != nil {
+	var err error
+	if with.HTTPClient, err = b.guessing(); err != nil {
 		return need, err
 	}
-	return with, nil
+	err = errors.New("the AMQP port tells no usual one")
+	for i, at := range usualManagement(b.url) {
+		with.Management = at
+		tried := topology.TryManagement(ctx, conn, with)
+		switch {
+		case tried == nil:
+			return with, nil
+		case i == 0:
+			err = tried
+		default:
+			err = fmt.Errorf("%w; %w", err, tried)
+		}
+	}
+	return need, err
+}
+
+// usualManagement are the places to try: beside the AMQP port, and of an encrypted one the usual port too, for a proxy may
+// have moved the one and not the other.
+func usualManagement(amqpURL string) []string {
+	beside := guessManagement(amqpURL)
+	uri, err := amqp.ParseURI(amqpURL)
+	if err != nil || uri.Scheme != "amqps" {
+		return slices.DeleteFunc([]string{beside}, func(at string) bool { return at == "" })
+	}
+	uri.Port = 5671
+	usual := guessManagement(uri.String())
+	if beside == "" || beside == usual {
+		return []string{usual}
+	}
+	return []string{beside, usual}
+}
+
+// guessing is a client that trusts what the AMQP connection trusts.
+func (b *broker) guessing() (*http.Client, error) {
+	uri, err := amqp.ParseURI(b.url)
+	if err != nil || uri.Scheme != "amqps" || uri.CACertFile == "" && uri.CertFile == "" && uri.ServerName == "" {
+		return guessing, nil //nolint:nilerr // the URL was parsed before
+	}
+	settings := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: uri.ServerName}
+	if uri.CACertFile != "" {
+		ca, err := os.ReadFile(uri.CACertFile)
+		if err != nil {
+			return nil, fmt.Errorf("read the CA certificate of the AMQP URL: %w", err)
+		}
+		settings.RootCAs = x509.NewCertPool()
+		settings.RootCAs.AppendCertsFromPEM(ca)
+	}
+	if uri.CertFile != "" && uri.KeyFile != "" {
+		own, err := tls.LoadX509KeyPair(uri.CertFile, uri.KeyFile)
+		if err != nil {
+			return nil, fmt.Errorf("load the client certificate of the AMQP URL: %w", err)
+		}
+		settings.Certificates = []tls.Certificate{own}
+	}
+	return &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: settings}}, nil
 }
 
 // guessManagement is where the API of a broker usually is: its port is 10000 above the one for AMQP, and encrypted if

@@ -4,12 +4,17 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -57,6 +62,48 @@ func TestGuessManagement(t *testing.T) {
 		if got := guessManagement(amqpURL); got != want {
 			t.Errorf("%s: %q, want %q", amqpURL, got, want)
 		}
+	}
+}
+
+func TestUsualManagement(t *testing.T) {
+	for amqpURL, want := range map[string][]string{
+		"amqp://mq.example/":                {"http://guest:guest@mq.example:15672"},
+		"amqp://mq.example:60000/":          nil,
+		"amqps://mq.example/":               {"https://guest:guest@mq.example:15671"},
+		"amqps://o:p%2Fw@mq.example:5871/v": {"https://o:p%2Fw@mq.example:15871", "https://o:p%2Fw@mq.example:15671"},
+		"amqps://mq.example:60000/":         {"https://guest:guest@mq.example:15671"},
+		"amqps://[::1]:60000/":              {"https://guest:guest@[::1]:15671"},
+	} {
+		if got := usualManagement(amqpURL); !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", amqpURL, got, want)
+		}
+	}
+}
+
+// TestGuessingTrustsWhatAMQPTrusts: a broker with a CA of its own has the same for its API.
+func TestGuessingTrustsWhatAMQPTrusts(t *testing.T) {
+	api := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer api.Close()
+	ca := filepath.Join(t.TempDir(), "ca.pem")
+	block := &pem.Block{Type: "CERTIFICATE", Bytes: api.Certificate().Raw}
+	if err := os.WriteFile(ca, pem.EncodeToMemory(block), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for query, trusted := range map[string]bool{"": false, "?cacertfile=" + ca: true} {
+		client, err := (&broker{url: "amqps://127.0.0.1/" + query}).guessing()
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := client.Get(api.URL)
+		if err == nil {
+			_ = res.Body.Close()
+		}
+		if trusted != (err == nil) {
+			t.Errorf("%q: %v", query, err)
+		}
+	}
+	if _, err := (&broker{url: "amqps://127.0.0.1/?cacertfile=/none"}).guessing(); err == nil {
+		t.Error("a CA that is not there is passed over")
 	}
 }
 

@@ -16,6 +16,9 @@ const (
 		"deadline), crashed (it killed its process), rejected (by a consumer of which there is no record), and by the broker\n" +
 		"itself: delivery-limit (too many returns), expired, overflow (the queue was full); unknown (it does not say)."
 
+	nameMeanings = "An ID may be a fingerprint, fp:…: list shows it in place of an id that is missing, and show beside each. It is made of a\n" +
+		"message's content, so messages without an id and of equal content have the same.\n"
+
 	blockMeanings = "With --json each has a state: running; running alone (in its process); left running (but nobody consumes);\n" +
 		"waiting (for its next try); ready (for the next consumer); forgotten (nobody took it for 5 minutes)."
 )

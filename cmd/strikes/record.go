@@ -31,6 +31,7 @@ type record struct {
 	Limit     int       `json:"limit,omitempty"` // charges at which the message is dead-lettered, if that is known
 	Granted   *granted  `json:"granted,omitempty"`
 	Reset     *note     `json:"reset,omitempty"`
+	Left      time.Time `json:"left,omitzero"` // when its dead letter was replayed or dropped
 	Expires   time.Time `json:"expires,omitzero"`
 }
 
@@ -63,7 +64,7 @@ func stateOf(r counter.Record) string {
 func recordOf(r counter.Record, now time.Time) record {
 	out := record{
 		VHost: r.VHost, Queue: r.Queue, ID: r.ID, Life: r.Life, State: stateOf(r), Failures: r.Failures, Crashes: r.Crashes,
-		LastError: r.LastError, First: r.FirstTime, Last: r.LastTime, Suspect: r.Suspect, Starts: r.Starts, Holder: r.Holder,
+		LastError: r.LastError, First: r.FirstTime, Last: r.LastTime, Suspect: r.Suspect, Starts: r.Starts, Holder: r.Holder, Left: r.Removed,
 	}
 	out.Limit = r.InForce(nil)
 	if g := r.Granted; g.Tries > 0 {
@@ -196,7 +197,7 @@ func (a *app) printRecord(v record, another bool) error {
 	for _, t := range []struct {
 		name string
 		at   time.Time
-	}{{"first charge", v.First}, {"last charge", v.Last}, {"due", v.Due}, {"running since", v.Running}, {"expires", v.Expires}} {
+	}{{"first charge", v.First}, {"last charge", v.Last}, {"due", v.Due}, {"running since", v.Running}, {"replayed or dropped", v.Left}, {"expires", v.Expires}} {
 		if !t.at.IsZero() {
 			line(w, t.name, t.at.Format(time.RFC3339))
 		}

@@ -41,7 +41,7 @@ func TestServers(t *testing.T) {
 	broker, store := brokerURL(t), storeURL(t)
 	testscript.Run(t, testscript.Params{
 		Dir:  "testdata/servers",
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "classic": classic, "depth": depth, "until": until, "overwrite": overwrite},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "classic": classic, "depth": depth, "until": until, "overwrite": overwrite, "nameless": nameless},
 		Setup: func(e *testscript.Env) error {
 			queue := "cli." + uuid.NewString()
 			e.Setenv("GORACE", quickExit)
@@ -148,6 +148,22 @@ func classic(ts *testscript.TestScript, _ bool, args []string) {
 	b, err := newBroker(ts.Getenv("AMQP_URL"), "test")
 	ts.Check(err)
 	ts.Check(b.with(context.Background(), func(conn *amqp.Connection) error { return declareClassic(conn, args[0]) }))
+}
+
+// nameless is a script's command: nameless QUEUE BODY… publishes messages that have no id, as strikes publish does not.
+func nameless(ts *testscript.TestScript, _ bool, args []string) {
+	b, err := newBroker(ts.Getenv("AMQP_URL"), "test")
+	ts.Check(err)
+	ts.Check(b.with(context.Background(), func(conn *amqp.Connection) error {
+		ch, err := conn.Channel()
+		for _, body := range args[1:] {
+			if err == nil {
+				err = ch.Publish("", args[0], false, false, amqp.Publishing{Body: []byte(body)})
+			}
+		}
+		return err
+	}))
+	depth(ts, false, []string{args[0], strconv.Itoa(len(args) - 1)})
 }
 
 func declareClassic(conn *amqp.Connection, queue string) error {

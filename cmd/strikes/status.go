@@ -23,9 +23,10 @@ func (a *app) statusCommand() *cli.Command {
 			"unacked.\n" + blockMeanings + "\n\n" +
 			"What was dead-lettered is counted by the store, and held against what the dead-letter queue has, and what strikes\n" +
 			"dead replay and dead drop took out of it; while somebody takes from that queue, nothing is called missing. The count\n" +
-			"is without messages that have no id, and without those that the broker dead-letters by itself.\n\n" +
-			"Rates, unacked messages and what others took out of the dead-letter queue are told by the management API alone, and\n" +
-			"are up to 5 s old.",
+			"is without messages that have no id, and without those that the broker dead-letters by itself. Where some are missing,\n" +
+			"or wait in a quorum queue for their dead-letter route, it says what is wrong with that.\n\n" +
+			"Rates, unacked messages, what waits, and what others took out of the dead-letter queue are told by the management API\n" +
+			"alone, and are up to 10 s old.",
 		Flags: storeFlags(
 			managementFlag("which tells what AMQP does not"),
 			&cli.StringFlag{Name: "dead-letter-queue", Aliases: []string{"dlq"}, Sources: env("dead-letter-queue"), DefaultText: "QUEUE.dlq", Usage: "where dead letters go: `NAME`"},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -29,6 +30,7 @@ type standing struct {
 	Unacked   *int        `json:"unacked,omitempty"` // these and the rates: by the management API, up to 5 s old
 	Rates     *rates      `json:"rates,omitempty"`
 	Limit     *override   `json:"limit,omitempty"`
+	Limits    []limitSeen `json:"limits,omitempty"` // of the consumers' own, if they disagree
 	Blocking  []blocking  `json:"blocking"`
 	Blocked   int         `json:"blocked"` // how many Blocking would be without --limit
 	Dead      deadLetters `json:"dead_lettered"`
@@ -54,8 +56,11 @@ type looker struct {
 	dead   string        // the dead-letter queue
 	api    topology.Need // the management API, if there is one
 	tried  bool          // its usual place
-	denied string        // what the API that is there said
-	most   int           // messages to tell of; 0: all
+	denied string        // why there is none
+
+	route     []topology.Finding // what was wrong with the dead-letter route
+	routeSeen time.Time          // when
+	most      int                // messages to tell of; 0: all
 }
 
 func (l *looker) close() {
@@ -78,8 +83,8 @@ func (l *looker) look(ctx context.Context) (standing, error) {
 	if !l.tried && l.api.Management == "" {
 		l.tried = true
 		var err error
-		if l.api, err = l.broker.guess(ctx, l.conn, l.api); errors.Is(err, topology.ErrManagementDenied) {
-			l.denied = "no rates, and what others took out of the dead-letter queue is not seen: " + err.Error()
+		if l.api, err = l.broker.guess(ctx, l.conn, l.api); err != nil {
+			l.denied = unmanaged(err)
 		}
 	}
 	switch {
@@ -89,6 +94,7 @@ func (l *looker) look(ctx context.Context) (standing, error) {
 		s.Notes = append(s.Notes, l.denied)
 	}
 	s.Dead.judge()
+	l.askRoute(ctx, &s)
 	return s, nil
 }
 
@@ -193,6 +199,10 @@ func (l *looker) askStore(ctx context.Context, s *standing) error {
 		}
 	}
 	s.Dead.Reasons, s.Dead.Others = reasons.most(maxReasons)
+	s.Dead.explain()
+	if set == nil {
+		s.Limits = limitsIn(maps.Values(records), s.Time)
+	}
 	slices.SortFunc(s.Blocking, byLength)
 	if s.Blocked = len(s.Blocking); l.most > 0 {
 		s.Blocking = s.Blocking[:min(l.most, s.Blocked)]
@@ -238,6 +248,7 @@ func (l *looker) askManagement(ctx context.Context, s *standing) {
 		return
 	}
 	s.Unacked, s.Rates = &load.Unacked, &rates{load.In, load.Out, load.Acked}
+	s.Dead.Waiting, s.Dead.seen = load.DeadLettering, true
 	if s.Dead.Holds == nil {
 		return
 	}

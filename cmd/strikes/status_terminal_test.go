@@ -127,12 +127,14 @@ func TestWatchGivesTheTerminalBack(t *testing.T) {
 func TestWatchFitsTheTerminal(t *testing.T) {
 	tt := watched(t, pty.Winsize{Rows: 4, Cols: 20}, "NO_COLOR=1")
 	tt.awaits(t, "depth      0 ready,…"+clearRight)
-	tt.awaits(t, "… 2 lines more")
+	tt.awaits(t, "… 3 lines more") // the last says why there are no rates
 	if err := pty.Setsize(tt.ours, &pty.Winsize{Rows: 24, Cols: 80}); err != nil {
 		t.Fatal(err)
 	}
 	tt.awaits(t, "depth      0 ready, nobody consumes"+clearRight)
-	tt.awaits(t, ".dlq holds 0"+clearRight+"\x1b[J")
+	tt.awaits(t, ".dlq holds 0"+clearRight)
+	tt.awaits(t, "note       no rates")
+	tt.awaits(t, clearRight+"\x1b[J")
 	tt.press(t, "q")
 	tt.givenBack(t)
 	if strings.Contains(tt.shows.String(), "\x1b[0m") {

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/topology"
 )
 
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -92,6 +93,7 @@ func TestJudgeDeadLetters(t *testing.T) {
 	n := func(n int) *int { return &n }
 	taken := func(n int64) *int64 { return &n }
 	const lost = ": taken out unseen, or by a command that was killed; expired; or lost"
+	const unseen = lost + "; or waiting in the source queue, which only the management API shows"
 	for _, tc := range []struct {
 		d                deadLetters
 		missing, unclear int64
@@ -102,29 +104,78 @@ func TestJudgeDeadLetters(t *testing.T) {
 		{deadLetters{Holds: n(0)}, 0, 0, "q.dlq holds 0"},
 		{five(deadLetters{Holds: n(5)}), 0, 0, "q.dlq holds 5"},
 		{five(deadLetters{Holds: n(9), Taken: taken(0)}), 0, 0, "q.dlq holds 9"}, // others' dead letters too
-		{five(deadLetters{Holds: n(3)}), 2, 0, "q.dlq holds 3; missing 2" + lost},
+		{five(deadLetters{Holds: n(3)}), 2, 0, "q.dlq holds 3; missing 2" + unseen},
 		{five(deadLetters{Holds: n(3), Taken: taken(2)}), 0, 0, "q.dlq holds 3, 2 at least taken out of it"},
 		{five(deadLetters{Holds: n(3), Taken: taken(7)}), 0, 0, "q.dlq holds 3, 7 at least taken out of it"},
 		{five(deadLetters{Holds: n(3), Taken: taken(1)}), 1, 0, "q.dlq holds 3, 1 at least taken out of it; missing 1" + lost},
 		{five(deadLetters{Holds: n(0), Taken: taken(0)}), 5, 0, "q.dlq holds 0; missing 5" + lost},
 		{five(deadLetters{Holds: n(3), Replayed: 2}), 0, 0, "q.dlq holds 3, 2 replayed or dropped"},
-		{five(deadLetters{Holds: n(2), Replayed: 2}), 1, 0, "q.dlq holds 2, 2 replayed or dropped; missing 1" + lost},
+		{five(deadLetters{Holds: n(2), Replayed: 2}), 1, 0, "q.dlq holds 2, 2 replayed or dropped; missing 1" + unseen},
 		{five(deadLetters{Holds: n(3), Taken: taken(0), Replayed: 2}), 0, 0, "q.dlq holds 3, 2 replayed or dropped"}, // the broker began to count later
 		{five(deadLetters{Holds: n(3), Taken: taken(2), Replayed: 2}), 0, 0, "q.dlq holds 3, 2 replayed or dropped"}, // seen by both
 		{five(deadLetters{Holds: n(2), Taken: taken(3), Replayed: 2}), 0, 0, "q.dlq holds 2, 2 replayed or dropped, 3 at least taken out of it"},
 		{five(deadLetters{Holds: n(1), Taken: taken(3), Replayed: 2}), 1, 0, "q.dlq holds 1, 2 replayed or dropped, 3 at least taken out of it; missing 1" + lost},
 		{five(deadLetters{Holds: n(3), Replayed: 4}), 0, 0, "q.dlq holds 3, 4 replayed or dropped"}, // copies of one
+		// what the source keeps for the dead-letter route is there
+		{five(deadLetters{Holds: n(1), Waiting: 4, Taken: taken(0)}), 0, 0, "q.dlq holds 1, 4 waiting in the source queue for the dead-letter route"},
+		{five(deadLetters{Holds: n(1), Waiting: 2, Taken: taken(0), Replayed: 1}), 1, 0, "q.dlq holds 1, 2 waiting in the source queue for the dead-letter route, 1 replayed or dropped; missing 1" + lost},
+		{five(deadLetters{Holds: n(5), Waiting: 2, Taken: taken(0)}), 0, 0, "q.dlq holds 5, 2 waiting in the source queue for the dead-letter route"}, // they have just arrived
 		// what is not at rest is not judged
 		{five(deadLetters{Holds: n(1), Out: 2, consumers: 1}), 0, 4, "q.dlq holds 1, 2 out with its consumers, 4 on the way or in use"},
 		{five(deadLetters{Holds: n(1), Taken: taken(1), moving: true}), 0, 3, "q.dlq holds 1, 1 at least taken out of it, 3 on the way or in use"},
-		{five(deadLetters{Holds: n(1), recent: 1}), 3, 1, "q.dlq holds 1, 1 on the way or in use; missing 3" + lost},
+		{five(deadLetters{Holds: n(1), recent: 1}), 3, 1, "q.dlq holds 1, 1 on the way or in use; missing 3" + unseen},
 		{five(deadLetters{Holds: n(1), recent: 9}), 0, 4, "q.dlq holds 1, 4 on the way or in use"},
 		{five(deadLetters{Holds: n(5), consumers: 1, recent: 2}), 0, 0, "q.dlq holds 5"},
 	} {
 		d := tc.d
 		d.Queue = "q.dlq"
+		d.seen = d.Taken != nil || d.Waiting > 0
 		if d.judge(); d.Verdict != tc.want || d.Missing != tc.missing || d.Unclear != tc.unclear {
 			t.Errorf("%d missing, %d unclear, %s; want %d, %d, %s", d.Missing, d.Unclear, d.Verdict, tc.missing, tc.unclear, tc.want)
+		}
+	}
+}
+
+// TestReasonsAddUp: what the reasons do not explain is said, and what was replayed or dropped is not dead any more.
+func TestReasonsAddUp(t *testing.T) {
+	for _, tc := range []struct {
+		d              deadLetters
+		still, unknown int64
+	}{
+		{deadLetters{}, 0, 0},
+		{deadLetters{Count: 9, Reasons: []reason{{"a", 4}, {"b", 3}}, Others: 2}, 9, 0},
+		{deadLetters{Count: 9, Reasons: []reason{{"a", 4}}, Others: 2}, 9, 3},
+		{deadLetters{Count: 9, Replayed: 3, Reasons: []reason{{"a", 4}}, Others: 2}, 6, 0},
+		{deadLetters{Count: 9, Replayed: 9}, 0, 0},
+		{deadLetters{Count: 2, Replayed: 3, Reasons: []reason{{"a", 4}}}, 0, 0}, // the count was forgotten meanwhile
+	} {
+		d := tc.d
+		if d.explain(); d.Still != tc.still || d.Unknown != tc.unknown {
+			t.Errorf("%+v: %d dead, %d unknown; want %d, %d", tc.d, d.Still, d.Unknown, tc.still, tc.unknown)
+		}
+	}
+}
+
+func TestLimitsIn(t *testing.T) {
+	live := func(limit int, holder string, ago time.Duration) counter.Record {
+		return counter.Record{Limit: limit, Holder: holder, Failures: 1, LastTime: earlierBy(ago)}
+	}
+	dead := live(4, "web-3", 0)
+	dead.State = counter.DeadLetter
+	for name, tc := range map[string]struct {
+		records []counter.Record
+		want    []limitSeen
+	}{
+		"nothing":                {nil, nil},
+		"one":                    {[]counter.Record{live(4, "web-1", 0), live(4, "web-2", 0)}, nil},
+		"two":                    {[]counter.Record{live(101, "web-2", 0), live(4, "web-9", 0), live(4, "web-1", 0)}, []limitSeen{{3, "web-1"}, {100, "web-2"}}},
+		"not known":              {[]counter.Record{live(101, "web-2", 0), live(0, "web-1", 0)}, nil},
+		"before a deployment":    {[]counter.Record{live(101, "web-2", 0), live(4, "web-1", time.Hour)}, nil},
+		"what is dead-lettered":  {[]counter.Record{live(101, "web-2", 0), dead}, nil},
+		"an attempt that is new": {[]counter.Record{live(101, "web-2", 0), {Limit: 4, Holder: "web-1", Since: noon}}, []limitSeen{{3, "web-1"}, {100, "web-2"}}},
+	} {
+		if diff := cmp.Diff(tc.want, limitsIn(slices.Values(tc.records), noon)); diff != "" {
+			t.Errorf("%s: %s", name, diff)
 		}
 	}
 }
@@ -157,7 +208,9 @@ func TestStandingIsSafeToShow(t *testing.T) {
 		Blocking: []blocking{{ID: hostile, State: blockRuns, Running: noon, Since: noon, Failures: 1, LastError: hostile,
 			Holder: hostile, Suspect: true, Of: 4, Attempt: 2}},
 		Blocked: 1,
-		Dead:    deadLetters{Count: 9, Since: noon, Queue: hostile, Holds: &n, Taken: &taken, Reasons: []reason{{brief(hostile, 200), 9}}},
+		Dead: deadLetters{Count: 9, Since: noon, Queue: hostile, Holds: &n, Taken: &taken, Reasons: []reason{{brief(hostile, 200), 9}},
+			Route: []topology.Finding{{Seen: hostile, Fix: hostile}}},
+		Limits: []limitSeen{{1, hostile}, {2, hostile}},
 	}
 	s.Dead.judge()
 	for _, width := range []int{0, 1, 20, 200} {
@@ -208,13 +261,17 @@ func TestStandingText(t *testing.T) {
 			{ID: "19", State: blockReady, Attempt: 2, Since: earlierBy(2 * time.Second), Failures: 1},
 			{ID: "20", State: blockRuns, Attempt: 1, Of: 6, Since: earlierBy(time.Second), Running: earlierBy(time.Second)},
 		},
-		Dead: deadLetters{Count: 3, Since: earlierBy(24 * time.Hour), Queue: "orders.dlq", Holds: &holds, Reasons: []reason{{"no stock", 3}}},
+		Dead: deadLetters{Count: 9, Since: earlierBy(24 * time.Hour), Queue: "orders.dlq", Holds: &holds, Reasons: []reason{{"no stock", 3}},
+			Replayed: 4, Waiting: 2, seen: true, Route: []topology.Finding{{Seen: "no exchange \"x\"", Fix: "declare it"}}},
+		Limits: []limitSeen{{3, "web-1, pid 42"}, {100, "web-2, pid 7"}},
 	}
+	s.Dead.explain()
 	s.Dead.judge()
 	want := `12:00:00Z  orders in virtual host /
 depth      37 ready, 1 unacked, 2 consumers
 rates      12.0/s in, 3.1/s out, 3.0/s acked
 limit      5 retries, set 2026-11-21T11:00:00Z by jo@desk: supplier down
+limit      consumers of one queue disagree on MaxRetries: 3 (web-1, pid 42), 100 (web-2, pid 7)
 blocking   5 messages
   17
       attempt 3 of 6, next try in 12s, failing for 4m
@@ -229,10 +286,13 @@ blocking   5 messages
   20
       attempt 1 of 6, running for 1s
   and 1 more
-dead       3 since 2026-11-20 12:00:00Z
-           orders.dlq holds 2
+dead       5 of 9 since 2026-11-20 12:00:00Z
+           orders.dlq holds 2, 2 waiting in the source queue for the dead-letter route, 4 replayed or dropped
 missing    1: taken out unseen, or by a command that was killed; expired; or lost
-        3  no stock`
+route      no exchange "x"; to fix: declare it
+           the broker tries again to deliver what waits, about every 3 minutes
+        3  no stock
+        2  without a record that tells why: it expired, or was not read`
 	if diff := cmp.Diff(want, strings.Join(fitted(s.text(), 0, 0, false), "\n")); diff != "" {
 		t.Error(diff)
 	}

@@ -64,6 +64,7 @@ func (s standing) text() []row {
 	if s.Limit != nil {
 		rows = append(rows, row{text: "limit      " + plural(s.Limit.MaxRetries, "retry") + ", set" + s.Limit.String()})
 	}
+	rows = append(rows, disagreement(s.Limits)...)
 	rows = append(rows, s.blocked()...)
 	rows = append(rows, s.Dead.text()...)
 	for _, n := range s.Notes {
@@ -152,12 +153,17 @@ const shownReasons = 5
 func (d deadLetters) text() []row {
 	text := "dead       none"
 	if d.Count > 0 {
-		text = fmt.Sprintf("dead       %d since %s", d.Count, d.Since.Format("2006-01-02 15:04:05Z"))
+		of := ""
+		if d.Still != d.Count {
+			of = fmt.Sprintf(" of %d", d.Count)
+		}
+		text = fmt.Sprintf("dead       %d%s since %s", d.Still, of, d.Since.Format("2006-01-02 15:04:05Z"))
 	}
 	rows := []row{{text: text}, {text: "           " + d.holding}}
 	if d.Missing > 0 {
 		rows = append(rows, row{"missing    " + d.alarm, rowAlarm})
 	}
+	rows = append(rows, d.route()...)
 	others := d.Others
 	for _, r := range d.Reasons[min(shownReasons, len(d.Reasons)):] {
 		others += r.Messages
@@ -167,6 +173,9 @@ func (d deadLetters) text() []row {
 	}
 	if others > 0 {
 		rows = append(rows, row{fmt.Sprintf("  %7d  with other reasons", others), rowQuiet})
+	}
+	if d.Unknown > 0 {
+		rows = append(rows, row{fmt.Sprintf("  %7d  without a record that tells why: it expired, or was not read", d.Unknown), rowQuiet})
 	}
 	return rows
 }

@@ -93,19 +93,19 @@ func rejectHead(vhost, queue, api string) string {
 // undecodable is a finding about a queue if the store knows of one. A store that does not answer is a finding of its own, and is
 // not asked about the next queue.
 func (r *rounds) undecodable(ctx context.Context, queue string) []finding {
-	if r.notes == nil {
+	if r.counts == nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
-	u, err := undecodableIn(ctx, r.notes, r.report.vhost, queue)
+	u, err := undecodableIn(ctx, r.counts, r.report.vhost, queue)
 	if err != nil {
-		r.notes = nil
+		r.counts = nil
 	}
 	if u == nil || err != nil {
 		return nil
 	}
-	now, err := r.notes.Now(ctx)
+	now, err := r.counts.Now(ctx)
 	if err != nil {
 		now = time.Now().UTC()
 	}

@@ -1,5 +1,5 @@
 -- What every script begins with. Each step of it reads a record (this file), decides (start.lua, fail.lua or end.lua;
--- grant.lua and reset.lua are made alike), and writes and answers (save.lua):
+-- grant.lua, reset.lua and taken.lua are made alike), and writes and answers (save.lua):
 --   cat record.lua fail.lua save.lua | redis-cli -x SCRIPT LOAD
 -- Steps of one kind on one queue go together, for what a script costs before it does anything is as much as half a step.
 -- They share variables instead of functions: to make a function costs Redis as much as a command, in each run.
@@ -14,7 +14,7 @@
 --                                                          of at most 9 characters (negative: none), else ignored;
 --                                                          by, at, why: who set it, when and why (limit.lua)
 --   3  dead      <prefix>:{<vhost>/<queue>}:dead      hash; count: tombstones written, since: from when on,
---                                                          taken: how many of them left the dead-letter queue (taken.lua)
+--                                                          taken: of how many the dead letter left its queue (taken.lua)
 --   4  record    <prefix>:{<vhost>/<queue>}:r:<id hash>:<life hash>
 --   5 …          the records of further steps, if there are any
 --   <prefix>     strikes:1 unless configured
@@ -50,14 +50,16 @@
 --   first last           time of the first charge, and ms from there to the last
 --   marker mode since    the attempt that runs now: its token, shared or exclusive, and from when
 --   listed               when the record was last moved in the index; 0: it is not in there
---   limit                the last one but 0 that a step was given, before override and grant
+--   limit                the last one but 0 that a step was given, before override and grant; exhausted: the one in force
+--                        when the tombstone was written, before the grant
 --   grant                tries an operator has given beyond the limit
 --   tokens               ".", then ";token=kind" for each known attempt: f failure charged, c crash charged, e ended
 --                        uncharged; the oldest are forgotten when they take more than 14 KiB
 --   id life holder notes the length of each in bytes
 -- After the line come id, life, holder, notes and the reason of the last charge, with nothing between. Notes say who
--- changed the record by hand: nothing, or one of the last grant, or one of the last reset, or these two in this order. A note
--- is a line of its own, "grant" or "reset", when, and the lengths of who and why in bytes; then who and why.
+-- changed the record by hand: nothing, or one of the last grant, or one of the last reset, or these two in this order; then
+-- one of the dead letter's replay or drop. A note is a line of its own, "grant", "reset" or "left", when, and the lengths of
+-- who and why in bytes; then who and why.
 --
 -- A record takes at most 20 KiB: id, life, holder and who are 512 bytes each, why and the reason 1024, as the caller cuts them.
 
@@ -117,6 +119,7 @@ if foreign then -- of no concern to the others
 else
 
 local base = limit -- without the grant
+local given = configured -- by the steps before
 if limit > 0 then
   configured = limit
   base = overridden or limit

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"context"
+	"slices"
+
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/shell"
+	"github.com/strikesmq/strikes/topology"
+)
+
+// maxJudged is how many records of a queue the doctor reads: those that were written last.
+const maxJudged = 1000
+
+// limits judges whether the consumers of a queue agree on how often they retry. A store that does not answer is a finding of
+// its own.
+func (r *rounds) limits(ctx context.Context, queue string) []finding {
+	if r.counts == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	seen, err := limitsOf(ctx, r.counts, r.report.vhost, queue)
+	if err != nil {
+		r.counts = nil
+		return nil
+	}
+	return limitFindings(queue, seen)
+}
+
+// limitsOf are the limits on which the consumers of a queue disagree. Where an operator set one it is in force on all.
+func limitsOf(ctx context.Context, store *counter.Counter, vhost, queue string) ([]limitSeen, error) {
+	if set, err := store.Limit(ctx, vhost, queue); set != nil || err != nil {
+		return nil, err
+	}
+	now, err := store.Now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var records []counter.Record
+	for r, err := range store.List(ctx, vhost, queue) {
+		if err != nil {
+			return nil, err
+		}
+		if records = append(records, r); len(records) == maxJudged {
+			break
+		}
+	}
+	return limitsIn(slices.Values(records), now), nil
+}
+
+func limitFindings(queue string, seen []limitSeen) []finding {
+	if len(seen) == 0 {
+		return nil
+	}
+	return []finding{{
+		Code: "limits-differ", Severity: topology.Warning.String(), Seen: disagreeing(seen),
+		Why: "how often a message runs depends on which of them takes its last step",
+		Fix: "give all consumers the same MaxRetries, or set one limit for all of them: strikes limit set " + shell.Word(queue) + " N",
+	}}
+}

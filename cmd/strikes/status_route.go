@@ -1,0 +1,64 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/strikesmq/strikes/topology"
+)
+
+const (
+	// routeEvery is the least time between two checks of the dead-letter route: each takes several requests.
+	routeEvery = 10 * time.Second
+	// routeTimeout bounds one. The policy of a queue that was just declared may take longer.
+	routeTimeout = 5 * time.Second
+)
+
+// askRoute finds out why dead letters did not arrive. Nothing is asked where all are accounted for.
+func (l *looker) askRoute(ctx context.Context, s *standing) {
+	d := &s.Dead
+	if d.Missing == 0 && d.Waiting == 0 {
+		return
+	}
+	if time.Since(l.routeSeen) >= routeEvery {
+		l.routeSeen, l.route = time.Now(), nil
+		ctx, cancel := context.WithTimeout(ctx, routeTimeout)
+		defer cancel()
+		need := l.api
+		need.Queue = l.queue
+		found, err := topology.Inspect(ctx, l.conn, need)
+		if err != nil && !errors.Is(err, topology.ErrQueueNotFound) {
+			s.Notes = append(s.Notes, "the dead-letter route could not be checked: "+err.Error())
+		}
+		l.route = found
+	}
+	d.Route = slices.DeleteFunc(slices.Clone(l.route), func(f topology.Finding) bool { return !explains(f, d.Missing > 0) })
+}
+
+// explains reports whether a finding may be why dead letters did not arrive: an error of the route, or, of those that are
+// missing, also what loses some at times.
+func explains(f topology.Finding, missing bool) bool {
+	return strings.Contains(f.Code, "dead-letter") && (f.Severity == topology.Error || missing)
+}
+
+// route are the rows of what is wrong with the dead-letter route.
+func (d deadLetters) route() []row {
+	var rows []row
+	for _, f := range d.Route {
+		rows = append(rows, row{"route      " + printable(f.Seen, "") + "; to fix: " + printable(f.Fix, ""), rowAlarm})
+	}
+	if d.Waiting > 0 {
+		rows = append(rows, row{"           the broker tries again to deliver what waits, about every 3 minutes", rowQuiet})
+	}
+	return rows
+}
+
+// unmanaged says what cannot be seen without the management API, and why it is not asked.
+func unmanaged(err error) string {
+	return fmt.Sprintf("no rates, and neither what others took out of the dead-letter queue nor what waits for it can be seen: "+
+		"the management API is not at its usual place (--management-url names another): %v", err)
+}

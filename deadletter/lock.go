@@ -1,0 +1,70 @@
+package deadletter
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+// lockSuffix ends the name of the queue that a session has for itself while it
+// works on a dead-letter queue.
+const lockSuffix = ".strikes-lock"
+
+// longestName is that of a queue, in bytes.
+const longestName = 255
+
+// lock keeps other sessions off the queue until the connection ends, before
+// anything is delivered: of several that begin at the same moment one goes on. A
+// broker has nothing else that excludes: a quorum queue does not enforce that a
+// consumer is exclusive, and one that finds another beside it has taken messages
+// out of their order already. So the lock is an exclusive queue. It takes the
+// permission to configure that; without it there is no lock, and sessions that
+// begin together may all find the queue busy.
+func (s *session) lock(ctx context.Context) error {
+	if len(s.queue+lockSuffix) > longestName {
+		return nil
+	}
+	again := time.NewTicker(50 * time.Millisecond)
+	defer again.Stop()
+	for begun := time.Now(); ; {
+		err := s.tryLock()
+		var reply *amqp.Error
+		switch {
+		case err == nil, !errors.As(err, &reply), s.conn.IsClosed():
+			return err
+		case reply.Code != amqp.ResourceLocked: // it may not be declared here
+			return nil
+		case time.Since(begun) > afterglow:
+			return s.locked()
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// tryLock declares the queue. Its error closes the channel, and nothing else.
+func (s *session) tryLock() error {
+	ch, err := s.conn.Channel()
+	if err != nil {
+		return err
+	}
+	_, err = ch.QueueDeclare(s.queue+lockSuffix, false, false, true, false, amqp.Table{"x-queue-type": "classic"})
+	if err == nil {
+		return ch.Close()
+	}
+	return err
+}
+
+// locked is the error for a lock that another session has.
+func (s *session) locked() error {
+	now, err := state(s.ch, s.queue)
+	if err != nil {
+		return err
+	}
+	return &busyError{now}
+}

@@ -1,0 +1,66 @@
+package deadletter
+
+import (
+	"time"
+
+	"github.com/strikesmq/strikes/counter"
+)
+
+// clockSkew is how far the clocks of store and broker may differ where one record
+// was used by several messages.
+const clockSkew = time.Second
+
+// claim is what several dead letters may have in common: one record.
+type claim struct{ queue, id, generation string }
+
+// own takes a record from all letters but the one whose death it tells of. An id
+// that is published again, while or after its first message dies, is counted in
+// the record of the first.
+func own(letters []*Letter) {
+	owners := map[claim]*Letter{}
+	for _, l := range letters {
+		if l.Record == nil || l.Record.State != counter.DeadLetter {
+			continue
+		}
+		if diedBefore(l.Origin, *l.Record) {
+			l.disown()
+			continue
+		}
+		of := claim{l.Origin.Queue, l.ID, l.diedIn}
+		switch first := owners[of]; {
+		case first == nil:
+			owners[of] = l
+		case nearer(l.Origin, first.Origin, *l.Record):
+			first.disown()
+			owners[of] = l
+		default:
+			l.disown()
+		}
+	}
+}
+
+func (l *Letter) disown() { l.Record, l.Shared = nil, true }
+
+// reused reports whether a record may have been that of an earlier message: then
+// the failed attempts of that one are kept as attempts that are not counted.
+func reused(r counter.Record) bool {
+	for _, kind := range r.Tokens {
+		if kind == counter.Uncharged {
+			return true
+		}
+	}
+	return false
+}
+
+// diedBefore reports whether a message was dead before the last attempt of the
+// record failed: the record is that of a later message. x-death has whole seconds,
+// and RabbitMQ 3.10 keeps the time of the first death where it counts several.
+func diedBefore(died Death, r counter.Record) bool {
+	return reused(r) && died.Count <= 1 && died.Time.Add(time.Second+clockSkew).Before(r.LastTime)
+}
+
+// nearer reports whether the later of two dead letters fits a record better.
+func nearer(later, earlier Death, r counter.Record) bool {
+	a, b := later.Time.Sub(r.LastTime).Abs(), earlier.Time.Sub(r.LastTime).Abs()
+	return a < b || a == b && reused(r)
+}

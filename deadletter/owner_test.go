@@ -1,0 +1,66 @@
+package deadletter
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/strikesmq/strikes/counter"
+)
+
+// TestOwn has several dead letters of one id, which are counted in one record: it tells of the death of one of them.
+func TestOwn(t *testing.T) {
+	once := map[string]counter.Kind{"a": counter.Failed}
+	again := map[string]counter.Kind{"a": counter.Uncharged, "b": counter.Failed}
+	const none, has = "", "boom"
+	for name, tc := range map[string]struct {
+		tokens map[string]counter.Kind
+		ago    []time.Duration // of each death, before the record's last failed attempt
+		count  int64
+		want   []string
+	}{
+		"one":                           {once, []time.Duration{0}, 1, []string{has}},
+		"one, the store's clock fast":   {once, []time.Duration{time.Minute}, 1, []string{has}},
+		"one that was stopped":          {again, []time.Duration{time.Second}, 1, []string{has}},
+		"the id was used again":         {again, []time.Duration{time.Minute, 0}, 1, []string{none, has}},
+		"and only the first is left":    {again, []time.Duration{time.Minute}, 1, []string{none}},
+		"and only the second is left":   {again, []time.Duration{-time.Second}, 1, []string{has}},
+		"within a second":               {again, []time.Duration{time.Second, 0}, 1, []string{none, has}},
+		"in the same second":            {again, []time.Duration{0, 0}, 1, []string{none, has}},
+		"two at once":                   {once, []time.Duration{0, 0}, 1, []string{has, none}},
+		"two, the second found it dead": {once, []time.Duration{0, -time.Minute}, 1, []string{has, none}},
+		"3.10 keeps the first time":     {again, []time.Duration{time.Hour}, 3, []string{has}},
+	} {
+		var letters []*Letter
+		for _, ago := range tc.ago {
+			r := counter.Record{State: counter.DeadLetter, Tokens: tc.tokens, LastTime: died, LastError: has}
+			letters = append(letters, &Letter{ID: "17", Origin: Death{Queue: "orders", Time: died.Add(-ago), Count: tc.count}, Record: &r})
+		}
+		own(letters)
+		var got []string
+		for _, l := range letters {
+			got = append(got, l.Reason())
+			if l.Shared != (l.Record == nil) {
+				t.Errorf("%s: shared %v", name, l.Shared)
+			}
+		}
+		if diff := cmp.Diff(tc.want, got); diff != "" {
+			t.Errorf("%s: -want +got:\n%s", name, diff)
+		}
+	}
+}
+
+// TestOwnEach: letters of other ids, generations and queues are none of each other's concern.
+func TestOwnEach(t *testing.T) {
+	var letters []*Letter
+	for _, of := range []claim{{"orders", "1", ""}, {"orders", "1", "header:2"}, {"orders", "2", ""}, {"eu", "1", ""}} {
+		letters = append(letters, &Letter{ID: of.id, diedIn: of.generation, Origin: Death{Queue: of.queue, Time: died}, Record: &counter.Record{State: counter.DeadLetter, LastTime: died}})
+	}
+	own(letters)
+	for _, l := range letters {
+		if l.Record == nil {
+			t.Errorf("%+v has no record", l)
+		}
+	}
+}
