@@ -53,6 +53,9 @@ func TestLargestRecord(t *testing.T) {
 			if answer.Failures != i || answer.Limit != 1001 {
 				t.Fatalf("%s: failure %d: %+v", s.name, i, answer)
 			}
+			if i%100 > 0 && i < 990 {
+				continue
+			}
 			if again := fail("failed", i); again != answer && answer.Verdict == Requeue {
 				t.Fatalf("%s: failure %d repeated: %+v, first %+v", s.name, i, again, answer)
 			}
@@ -80,7 +83,7 @@ func TestLargestRecord(t *testing.T) {
 func TestOldTokensAreForgotten(t *testing.T) {
 	m := Message{VHost: "/", Queue: "orders", ID: "1"}
 	token := func(i int) string { return fmt.Sprintf("%016d", i) } // as long as the consumer's
-	const n, kept = 1000, (tokensKept - 1) / (16 + 3)
+	const n, kept = 800, (tokensKept - 1) / (16 + 3)
 	for _, s := range stores(t) {
 		for i := range n {
 			if _, err := s.Fail(t.Context(), attempt(m, token(i)), Failure{Limit: 1001}); err != nil {

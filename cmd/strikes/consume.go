@@ -25,7 +25,8 @@ func (a *app) consumeCommand() *cli.Command {
 		Description: "CMD gets the body on its stdin. Exit code 0: done; 65: dead-letter the message now; anything else: a failure, of\n" +
 			"which the end of CMD's stderr is kept as the reason. In its environment: STRIKES_ATTEMPT (1, 2, …), STRIKES_LAST\n" +
 			"(the number of the last attempt), STRIKES_MESSAGE_ID, STRIKES_QUEUE, STRIKES_EXCHANGE, STRIKES_ROUTING_KEY,\n" +
-			"STRIKES_CONTENT_TYPE, STRIKES_REDELIVERED (true, false), STRIKES_TOKEN (unique to the run), STRIKES_FENCE.\n" +
+			"STRIKES_CONTENT_TYPE, STRIKES_REDELIVERED (true, false), STRIKES_TOKEN (unique to the run), STRIKES_FENCE (see\n" +
+			"consumer.Attempt.Fence).\n" +
 			"STRIKES_AMQP_URL, STRIKES_REDIS_URL and STRIKES_MANAGEMENT_URL, which may hold passwords, are not; AMQP_URL and\n" +
 			"REDIS_URL are, because others may need them.\n\n" +
 			"What CMD prints is passed on, but with --json its stdout goes to stderr. What CMD leaves running in its\n" +

@@ -16,7 +16,8 @@ func (a *app) grantCommand() *cli.Command {
 	return &cli.Command{
 		Name: "grant", Usage: "give one message N more tries than its limit",
 		ArgsUsage: "QUEUE ID N",
-		Description: "In force at the message's next step, on every consumer; grants add up. An ID that begins with - stands behind --.\n" +
+		Description: "In force at the message's next step, on every consumer. Grants add up to 1000, and a message gets 1001 attempts at\n" +
+			"most, so that its record stays under 24 KiB. An ID that begins with - stands behind --.\n" +
 			"What was dead-lettered already is replayed instead.",
 		Flags: storeFlags(noteFlags(roomFlags(
 			&cli.BoolFlag{Name: "dry-run", Usage: "only say what would be granted"},
@@ -66,10 +67,9 @@ func (a *app) grantTries(ctx context.Context, c *cli.Command) error {
 		return err
 	}
 	out := grantedTo{VHost: d.vhost, Queue: d.queue, ID: r.ID, Life: r.Life, Tries: tries, Charges: r.Charges(), note: noteJSON(why), Done: !c.Bool("dry-run")}
-	if limit := r.InForce(set); limit > 0 {
-		out.Limit = limit + tries
-	}
-	if err := a.checkRoom(ctx, c, args[0], max(out.Limit, r.Charges()+tries)-1); err != nil {
+	r.Granted.Tries = min(r.Granted.Tries+tries, counter.MaxTries)
+	out.Limit = r.InForce(set)
+	if err := a.checkRoom(ctx, c, args[0], min(max(out.Limit, r.Charges()+tries)-1, counter.MaxOverride)); err != nil {
 		return err
 	}
 	if out.Done {

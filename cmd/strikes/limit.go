@@ -28,7 +28,8 @@ func (a *app) limitCommand() *cli.Command {
 				ArgsUsage: "QUEUE N",
 				Description: "In force at each message's next step, on every consumer, until it is cleared; nothing is restarted. A message\n" +
 					"that has failed more often already is dead-lettered at its next step: with --yes, or once you said so. N is 1000\n" +
-					"at most, and is held against the queue's own delivery limit, for which the broker is asked.",
+					"at most, so that a record stays under 24 KiB; grants add to it, up to 1001 attempts in all. N is compared with the\n" +
+					"queue's own delivery limit, for which the broker is asked.",
 				Flags: storeFlags(noteFlags(roomFlags(
 					&cli.BoolFlag{Name: "dry-run", Usage: "only say what would be set"},
 					&cli.BoolFlag{Name: "yes", Usage: "do not ask"},

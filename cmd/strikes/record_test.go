@@ -17,7 +17,7 @@ func recordExamples() []counter.Record {
 	ago := func(d time.Duration) time.Time { return recordNow.Add(-d) }
 	of := func(id string) counter.Message { return counter.Message{VHost: "/", Queue: "q", ID: id} }
 	return []counter.Record{
-		{Message: of("waits"), Failures: 1, FirstTime: ago(3 * time.Minute), LastTime: ago(time.Minute), Due: recordNow.Add(90 * time.Second),
+		{Message: of("waits"), Failures: 1, FirstTime: ago(3 * time.Minute), LastTime: ago(time.Minute), Due: recordNow.Add(90 * time.Second), Wait: 3 * time.Minute,
 			LastError: "exit status 1: no\nmore", TTL: time.Hour},
 		{Message: of("may"), Failures: 2, Crashes: 1, FirstTime: ago(50 * time.Hour), Due: ago(time.Second)},
 		{Message: of("runs now"), Marker: "t", Since: ago(5 * time.Second), Suspect: true},
