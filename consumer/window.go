@@ -19,7 +19,7 @@ const (
 // Requeues that go together also come back together, next to one another, so that the next run of them is one again.
 type window struct {
 	settled func(*attempt, error) // told of each delivery whose settlement was sent, or could not be
-	timer   *time.Timer           // of the next tick; runs whenever something is decided and not settled
+	timer   *time.Timer           // of the next tick
 	room    int                   // for so many deliveries that the broker may have given out
 	each    bool                  // settle no two together
 
@@ -30,6 +30,7 @@ type window struct {
 	run            int      // how many of those are worth one
 	idle           int      // workers that have nothing to do
 	ticks          int      // so far
+	armed          bool     // the timer runs; it does whenever something is decided
 
 	due     []settlement // taken out of the window
 	sending bool         // by one goroutine at a time: a tag that a run has covered must not be settled again
@@ -41,7 +42,7 @@ type window struct {
 type settlement []*attempt
 
 func newWindow(room int, each bool, settled func(*attempt, error)) *window {
-	w := &window{settled: settled, room: room, each: each, run: max(room/3, 1)}
+	w := &window{settled: settled, room: room, each: each, run: max(room/3, 1), armed: true}
 	if each {
 		w.run = 1
 	}
@@ -53,10 +54,16 @@ func (w *window) tick() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.ticks++
+	w.armed = false
 	w.send()
-	if w.decided > 0 {
-		w.timer.Reset(tick)
+	if w.decided > 0 && !w.armed {
+		w.arm()
 	}
+}
+
+func (w *window) arm() {
+	w.armed = true
+	w.timer.Reset(tick)
 }
 
 // open takes in a delivery, in the order of the channel.
@@ -77,12 +84,13 @@ func (w *window) settle(a *attempt) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	a.decided, a.tick = true, w.ticks
+	only := w.decided == 0 // the timer may begin anew: nothing else waits for it
 	w.decided++
-	switch {
-	case w.decided >= w.run || w.starving():
+	if w.decided >= w.run || w.starving() {
 		w.send()
-	case w.decided == 1:
-		w.timer.Reset(tick)
+	}
+	if w.decided > 0 && (only || !w.armed) {
+		w.arm()
 	}
 }
 

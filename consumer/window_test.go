@@ -249,3 +249,48 @@ func TestWindowPausesInTheMiddle(t *testing.T) {
 		t.Errorf("settled %q in all", got)
 	}
 }
+
+// blockedAck is a channel whose first settlement blocks until the test lets it go.
+type blockedAck struct {
+	*settlements
+	begun, released chan struct{}
+	once            sync.Once
+}
+
+func (b *blockedAck) Ack(tag uint64, multiple bool) error {
+	b.once.Do(func() {
+		close(b.begun)
+		<-b.released
+	})
+	return b.settlements.Ack(tag, multiple)
+}
+
+// TestWindowTimerRunsWhileOneSends decides deliveries while another goroutine is in the middle of a settlement, and finds that
+// goroutine with nothing to send for them. They are settled after their patience all the same.
+func TestWindowTimerRunsWhileOneSends(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, attempts, seen := opened(2, 6)
+		time.Sleep(2 * tick) // no timer is left from the beginning
+		blocked := &blockedAck{settlements: seen, begun: make(chan struct{}), released: make(chan struct{})}
+		attempts[2].delivery.Acknowledger = blocked
+		w.idles()
+		go func() {
+			attempts[2].next = stepAck
+			w.settle(attempts[2])
+		}()
+		<-blocked.begun
+		w.open(&attempt{delivery: amqp.Delivery{Acknowledger: seen, DeliveryTag: 7}})
+		attempts[4].next = stepAck
+		w.settle(attempts[4]) // now, for the worker has nothing to do; but the other goroutine sends
+		w.works()
+		close(blocked.released)
+		synctest.Wait()
+		attempts[5].next = stepAck
+		w.settle(attempts[5])
+		time.Sleep(500 * time.Millisecond)
+		synctest.Wait()
+		if got, want := seen.String(), "2 4 5"; got != want {
+			t.Errorf("settled %q after 500 ms, want %q", got, want)
+		}
+	})
+}
