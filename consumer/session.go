@@ -227,11 +227,15 @@ func (s *session) proceed(stop context.Context, a *attempt) {
 func (s *session) finish(stop context.Context, a *attempt) {
 	s.settler.advance(stop, a)
 	switch a.next {
-	case stepAck, stepRequeue, stepDeadLetter:
-		if a.next == stepAck {
-			s.follow(stop, a, true)
-		}
+	case stepAck:
+		s.follow(stop, a, true)
 		s.window.settle(a)
+	case stepRequeue, stepDeadLetter: // what waits behind it goes on once that is sent
+		if s.lanes.waits(a) {
+			s.window.settleNow(a)
+		} else {
+			s.window.settle(a)
+		}
 	case stepDone: // left
 		s.follow(stop, a, false)
 		s.over(a)

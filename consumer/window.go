@@ -80,13 +80,21 @@ func (w *window) open(a *attempt) {
 }
 
 // settle has a delivery acked or nacked as its next step says, soon.
-func (w *window) settle(a *attempt) {
+func (w *window) settle(a *attempt) { w.decide(a, false) }
+
+// settleNow is settle for a delivery whose settlement something waits for.
+func (w *window) settleNow(a *attempt) { w.decide(a, true) }
+
+func (w *window) decide(a *attempt, urgent bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	a.decided, a.tick = true, w.ticks
+	if urgent {
+		a.tick -= patience // it has waited long enough
+	}
 	only := w.decided == 0 // the timer may begin anew: nothing else waits for it
 	w.decided++
-	if w.decided >= w.run || w.starving() {
+	if urgent || w.decided >= w.run || w.starving() {
 		w.send()
 	}
 	if w.decided > 0 && (only || !w.armed) {

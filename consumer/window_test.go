@@ -155,6 +155,30 @@ func TestWindowCoversOnlyWhatIsDecided(t *testing.T) {
 	})
 }
 
+// TestWindowSettlesNow: a delivery that something waits for is settled with all that is decided up to the first in hand, and
+// nothing behind that one goes with it.
+func TestWindowSettlesNow(t *testing.T) {
+	for _, tc := range []struct{ decided, now, want string }{
+		{"", "1d", "1d"},
+		{"1 2", "3d", "..2 3d"},
+		{"2 3 5", "4d", "4d"},
+		{"1 3 5", "4d", "1 4d"},
+	} {
+		w, attempts, seen := opened(9, 6)
+		for _, decision := range strings.Fields(tc.decided) {
+			tag, _, _ := split(decision)
+			attempts[tag].next = stepAck
+			w.settle(attempts[tag])
+		}
+		tag, _, kind := split(tc.now)
+		attempts[tag].next = settling[kind]
+		w.settleNow(attempts[tag])
+		if got := seen.String(); got != tc.want {
+			t.Errorf("%q decided and %q now: settled %q, want %q", tc.decided, tc.now, got, tc.want)
+		}
+	}
+}
+
 // TestWindowForgetsWhatIsSettled: a handler that hangs, or keeps its context, keeps one attempt and no more.
 func TestWindowForgetsWhatIsSettled(t *testing.T) {
 	w, attempts, _ := opened(1, 3)
