@@ -285,7 +285,11 @@ func (s *session) work(stop, live context.Context, quit <-chan struct{}) {
 		if n := s.settler.stuck.Load(); s.MaxStuck > 0 && n >= int64(s.MaxStuck) {
 			s.fail(fmt.Errorf("%w: queue %q: %d were left behind: restart the process", ErrStuck, s.Queue, n))
 		}
-		s.proceed(stop, a)
+		if s.lanes != nil && s.Lane == nil { // all else waits for this delivery
+			s.finish(stop, a)
+		} else {
+			s.proceed(stop, a)
+		}
 	}
 }
 
