@@ -65,8 +65,9 @@ type Consumer struct {
 	Prefetch int
 
 	// AckEach acks or nacks each message on its own, as soon as it is decided. Otherwise one ack, or nack, is sent for a third of
-	// the Prefetch, or for fewer after about 1 ms. Up to two thirds of the Prefetch can be handled and not acked for 5 ms, if
-	// they wait for one ahead of them: so many more may be handled again after a crash.
+	// the Prefetch, or for fewer after about 1 ms; a dead letter that its lane waits for is nacked immediately. Up to two thirds
+	// of the Prefetch can be handled and not acked for 5 ms, if they wait for one ahead of them: so many more may be handled again
+	// after a crash.
 	AckEach bool
 
 	Backoff         func(charges int) time.Duration // after so many charges; if nil, DefaultBackoff

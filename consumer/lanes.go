@@ -52,3 +52,13 @@ func (l *lanes) next(a *attempt, done bool) *attempt {
 	}
 	return next
 }
+
+// waits reports whether anything waits behind a delivery, the one of its lane that is under way.
+func (l *lanes) waits(a *attempt) bool {
+	if l == nil {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.waiting[a.lane]) > 0
+}

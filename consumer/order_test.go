@@ -114,6 +114,48 @@ func TestOrderedInPlace(t *testing.T) {
 	}
 }
 
+// TestLaneWaitsForNoTimer shows that what follows a dead letter in its lane runs as soon as the nack is sent, which waits
+// for nothing, while acks and dead letters that nothing waits for go together.
+func TestLaneWaitsForNoTimer(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		lane func(amqp.Delivery) string
+		want string // settlements
+	}{
+		{"one lane", nil, "ack multiple=false, nack requeue=false, ack multiple=false, nack requeue=false, ack multiple=true"},
+		{
+			"a lane for each message", func(d amqp.Delivery) string { return d.MessageId },
+			"nack requeue=false, nack requeue=false, ack multiple=true",
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				o := &orderly{bench: newBench()}
+				began, waited := time.Now(), time.Duration(0)
+				handle := o.handler(func(id string, _ int) (time.Duration, error) {
+					if id == "m1" || id == "m3" {
+						return 0, Reject(errBoom)
+					}
+					return 0, nil
+				})
+				c := Consumer{Lane: tc.lane, Handler: func(ctx context.Context, d amqp.Delivery) error {
+					waited = time.Since(began)
+					return handle(ctx, d)
+				}}
+				if err := o.serve(t, time.Minute, c, 6); err != nil {
+					t.Error(err)
+				}
+				if got := strings.Join(o.runs, " "); got != "m0 m1! m2 m3! m4 m5" || waited > 0 {
+					t.Errorf("the last of %s ran after %v", got, waited)
+				}
+				if got := o.acks.String(); got != tc.want {
+					t.Errorf("settled: %s, want %s", got, tc.want)
+				}
+			})
+		})
+	}
+}
+
 // TestOrderedStopsAtOneThatIsLeft shows that nothing overtakes a message which goes back to the queue with its session.
 func TestOrderedStopsAtOneThatIsLeft(t *testing.T) {
 	for _, tc := range []struct {

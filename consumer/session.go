@@ -238,11 +238,15 @@ func (s *session) proceed(stop context.Context, a *attempt) {
 func (s *session) finish(stop context.Context, a *attempt) {
 	s.settler.advance(stop, a)
 	switch a.next {
-	case stepAck, stepRequeue, stepDeadLetter:
-		if a.next == stepAck {
-			s.follow(stop, a, true)
-		}
+	case stepAck:
+		s.follow(stop, a, true)
 		s.window.settle(a)
+	case stepRequeue, stepDeadLetter: // what waits behind it goes on once that is sent
+		if s.lanes.waits(a) {
+			s.window.settleNow(a)
+		} else {
+			s.window.settle(a)
+		}
 	case stepDone: // left
 		s.follow(stop, a, false)
 		s.over(a)
@@ -292,7 +296,11 @@ func (s *session) work(stop, live context.Context, quit <-chan struct{}) {
 		if n := s.settler.isolation.abandoned.Load(); s.MaxStuck > 0 && n >= int64(s.MaxStuck) {
 			s.fail(fmt.Errorf("%w: queue %q: %d were abandoned at their deadlines and still run: restart the process", ErrStuck, s.Queue, n))
 		}
-		s.proceed(stop, a)
+		if s.lanes != nil && s.Lane == nil { // all else waits for this delivery
+			s.finish(stop, a)
+		} else {
+			s.proceed(stop, a)
+		}
 	}
 }
 

@@ -15,11 +15,12 @@ const (
 // window is what a session has received and not settled, oldest first. It settles in runs: one basic.ack or basic.nack for
 // all that are decided alike, from the oldest up to the first delivery that is still in hand. What is behind that one waits
 // for it to be decided, but not for long: after four ticks, once there are two runs of them, or when the broker may send nothing
-// more and a worker is idle, it is settled on its own. One that is decided otherwise than those around it does not end a run.
+// more and a worker is idle, it is settled on its own. One that is urgent is settled immediately, and with it what is decided
+// up to the first in hand. One that is decided otherwise than those around it does not end a run.
 // Requeues that go together also come back together, next to one another, so that the next run of them is one again.
 type window struct {
 	settled func(*attempt, error) // told of each delivery whose settlement was sent, or could not be
-	timer   *time.Timer           // of the next tick; runs whenever something is decided and not settled
+	timer   *time.Timer           // of the next tick
 	room    int                   // for so many deliveries that the broker may have given out
 	each    bool                  // settle no two together
 
@@ -30,6 +31,7 @@ type window struct {
 	run            int      // how many of those are worth one
 	idle           int      // workers that have nothing to do
 	ticks          int      // so far
+	armed          bool     // the timer runs; it does whenever something is decided
 
 	due     []settlement // taken out of the window
 	sending bool         // by one goroutine at a time: a tag that a run has covered must not be settled again
@@ -41,7 +43,7 @@ type window struct {
 type settlement []*attempt
 
 func newWindow(room int, each bool, settled func(*attempt, error)) *window {
-	w := &window{settled: settled, room: room, each: each, run: max(room/3, 1)}
+	w := &window{settled: settled, room: room, each: each, run: max(room/3, 1), armed: true}
 	if each {
 		w.run = 1
 	}
@@ -53,10 +55,16 @@ func (w *window) tick() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.ticks++
+	w.armed = false
 	w.send()
-	if w.decided > 0 {
-		w.timer.Reset(tick)
+	if w.decided > 0 && !w.armed {
+		w.arm()
 	}
+}
+
+func (w *window) arm() {
+	w.armed = true
+	w.timer.Reset(tick)
 }
 
 // open takes in a delivery, in the order of the channel.
@@ -73,16 +81,25 @@ func (w *window) open(a *attempt) {
 }
 
 // settle has a delivery acked or nacked as its next step says, soon.
-func (w *window) settle(a *attempt) {
+func (w *window) settle(a *attempt) { w.decide(a, false) }
+
+// settleNow is settle for a delivery that is urgent: something waits until it is settled.
+func (w *window) settleNow(a *attempt) { w.decide(a, true) }
+
+func (w *window) decide(a *attempt, urgent bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	a.decided, a.tick = true, w.ticks
+	if urgent {
+		a.tick -= patience // it has waited long enough
+	}
+	only := w.decided == 0 // the timer may begin anew: nothing else waits for it
 	w.decided++
-	switch {
-	case w.decided >= w.run || w.starving():
+	if urgent || w.decided >= w.run || w.starving() {
 		w.send()
-	case w.decided == 1:
-		w.timer.Reset(tick)
+	}
+	if w.decided > 0 && (only || !w.armed) {
+		w.arm()
 	}
 }
 

@@ -155,6 +155,30 @@ func TestWindowCoversOnlyWhatIsDecided(t *testing.T) {
 	})
 }
 
+// TestWindowSettlesNow: a delivery that something waits for is settled with all that is decided up to the first in hand, and
+// nothing behind that one goes with it.
+func TestWindowSettlesNow(t *testing.T) {
+	for _, tc := range []struct{ decided, now, want string }{
+		{"", "1d", "1d"},
+		{"1 2", "3d", "..2 3d"},
+		{"2 3 5", "4d", "4d"},
+		{"1 3 5", "4d", "1 4d"},
+	} {
+		w, attempts, seen := opened(9, 6)
+		for _, decision := range strings.Fields(tc.decided) {
+			tag, _, _ := split(decision)
+			attempts[tag].next = stepAck
+			w.settle(attempts[tag])
+		}
+		tag, _, kind := split(tc.now)
+		attempts[tag].next = settling[kind]
+		w.settleNow(attempts[tag])
+		if got := seen.String(); got != tc.want {
+			t.Errorf("%q decided and %q now: settled %q, want %q", tc.decided, tc.now, got, tc.want)
+		}
+	}
+}
+
 // TestWindowForgetsWhatIsSettled: a handler that hangs, or keeps its context, keeps one attempt and no more.
 func TestWindowForgetsWhatIsSettled(t *testing.T) {
 	w, attempts, _ := opened(1, 3)
@@ -248,4 +272,49 @@ func TestWindowPausesInTheMiddle(t *testing.T) {
 	if got := seen.String(); got != "2 3 4 5" {
 		t.Errorf("settled %q in all", got)
 	}
+}
+
+// blockedAck is a channel whose first settlement blocks until the test lets it go.
+type blockedAck struct {
+	*settlements
+	begun, released chan struct{}
+	once            sync.Once
+}
+
+func (b *blockedAck) Ack(tag uint64, multiple bool) error {
+	b.once.Do(func() {
+		close(b.begun)
+		<-b.released
+	})
+	return b.settlements.Ack(tag, multiple)
+}
+
+// TestWindowTimerRunsWhileOneSends decides deliveries while another goroutine is in the middle of a settlement, and finds that
+// goroutine with nothing to send for them. They are settled after their patience all the same.
+func TestWindowTimerRunsWhileOneSends(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, attempts, seen := opened(2, 6)
+		time.Sleep(2 * tick) // no timer is left from the beginning
+		blocked := &blockedAck{settlements: seen, begun: make(chan struct{}), released: make(chan struct{})}
+		attempts[2].delivery.Acknowledger = blocked
+		w.idles()
+		go func() {
+			attempts[2].next = stepAck
+			w.settle(attempts[2])
+		}()
+		<-blocked.begun
+		w.open(&attempt{delivery: amqp.Delivery{Acknowledger: seen, DeliveryTag: 7}})
+		attempts[4].next = stepAck
+		w.settle(attempts[4]) // now, for the worker has nothing to do; but the other goroutine sends
+		w.works()
+		close(blocked.released)
+		synctest.Wait()
+		attempts[5].next = stepAck
+		w.settle(attempts[5])
+		time.Sleep(500 * time.Millisecond)
+		synctest.Wait()
+		if got, want := seen.String(), "2 4 5"; got != want {
+			t.Errorf("settled %q after 500 ms, want %q", got, want)
+		}
+	})
 }

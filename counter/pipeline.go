@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -16,10 +17,15 @@ const (
 	maxBatch   = 128
 )
 
+// brief is how near a caller's deadline must be for the caller to send its own step. It notices a cancelled context this much
+// later at most.
+const brief = time.Second
+
 // pipeline sends the steps of concurrent callers together: what arrives while the flights of its line are under way
-// goes out with the next, steps of one kind on one queue as one command. A caller that is alone waits for nobody. Nothing is
-// ever sent twice: a connection that is lost leaves all steps of its batch undecided. It has goroutines only while steps
-// are under way.
+// goes out with the next, steps of one kind on one queue as one command. A caller that is alone waits for nobody, and sends
+// its step itself if that cannot keep it for long: a goroutine for each lone step cost an ordered consumer a seventh of its
+// rate. Nothing is ever sent twice: a connection that is lost leaves all steps of its batch undecided. It has goroutines only
+// while steps are under way.
 //
 // (go-redis has an AutoPipeline. It is experimental, keeps goroutines until it is closed, which a client of the caller's
 // leaves to nobody, and may send again what was written to a connection that broke.)
@@ -31,6 +37,8 @@ type pipeline struct {
 	mu    sync.Mutex
 	lines map[place]*line // with steps under way
 	idle  *sync.Cond      // no lines
+
+	answered atomic.Bool // the last batch was
 }
 
 // place is where a step goes: in a Cluster its queue's slot, so that a master that is away delays nobody else's steps;
@@ -72,7 +80,9 @@ func (p *pipeline) do(ctx context.Context, s script, m Message, args []any) (any
 	}
 	c := &passenger{script: s, message: m, args: args, done: make(chan struct{})}
 	c.deadline, _ = ctx.Deadline()
-	p.enter(c) //nolint:contextcheck // the context of no single caller may end a flight
+	if to, l := p.enter(c); l != nil { //nolint:contextcheck // the context of no single caller may end a flight
+		p.flyAlone(to, l, c) //nolint:contextcheck // as above
+	}
 	select {
 	case <-c.done:
 		return c.reply, c.err
@@ -84,8 +94,9 @@ func (p *pipeline) do(ctx context.Context, s script, m Message, args []any) (any
 	}
 }
 
-// enter lets a step wait in its line, and begins a flight if there may be one more.
-func (p *pipeline) enter(c *passenger) {
+// enter lets a step wait in its line, and begins a flight if there may be one more. If it returns a line, the flight is the
+// caller's own.
+func (p *pipeline) enter(c *passenger) (place, *line) {
 	var to place
 	if p.cluster {
 		to = place{c.message.VHost, c.message.Queue}
@@ -97,10 +108,32 @@ func (p *pipeline) enter(c *passenger) {
 		l = &line{}
 		p.lines[to] = l
 	}
+	if l.flights == 0 && p.keepsBriefly(c) {
+		l.flights++
+		return to, l
+	}
 	l.waiting = append(l.waiting, c)
 	if l.flights < maxFlights {
 		l.flights++
 		go p.fly(to, l)
+	}
+	return to, nil
+}
+
+// keepsBriefly reports whether a flight cannot keep a caller beyond its deadline, nor for long: the store answered just now,
+// so there is a connection, whose deadline is the caller's.
+func (p *pipeline) keepsBriefly(c *passenger) bool {
+	return p.answered.Load() && !c.deadline.IsZero() && time.Until(c.deadline) <= brief
+}
+
+// flyAlone sends the step of a caller that is alone, and leaves those that came meanwhile to another goroutine.
+func (p *pipeline) flyAlone(to place, l *line, c *passenger) {
+	p.send([]*passenger{c})
+	if batch := p.board(to, l); batch != nil {
+		go func() {
+			p.send(batch)
+			p.fly(to, l)
+		}()
 	}
 }
 
@@ -144,6 +177,7 @@ func (p *pipeline) send(batch []*passenger) {
 		_ = pipe.Process(ctx, c) // queues it
 	}
 	_, err := pipe.Exec(ctx)
+	p.answered.Store(err == nil)
 	for _, c := range calls {
 		if c.Err() == nil && err != nil && c.Val() == nil {
 			c.SetErr(err)

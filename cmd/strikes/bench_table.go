@@ -66,7 +66,7 @@ func ratioOf(x bench.Ratio) string {
 }
 
 func failing(contest string, percent int) string {
-	if contest == bench.Failing || contest == bench.Ordered {
+	if bench.MayFail(contest) {
 		return fmt.Sprintf("%d%%", percent)
 	}
 	return "-"

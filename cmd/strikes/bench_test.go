@@ -30,7 +30,7 @@ func TestBenchQuick(t *testing.T) {
 		met[c.Contest]++
 		checkBenchCase(t, c)
 	}
-	want := map[string]int{bench.Success: 6, bench.Failing: 22, bench.Ordered: 8, bench.Publish: 4, bench.Counter: 6}
+	want := map[string]int{bench.Success: 6, bench.Failing: 22, bench.Ordered: 8, bench.OrderedFailing: 4, bench.Publish: 4, bench.Counter: 6}
 	for contest, n := range want {
 		if met[contest] != n {
 			t.Errorf("%s: %d cases, want %d", contest, met[contest], n)
@@ -53,7 +53,7 @@ func checkBenchCase(t *testing.T, c *bench.Case) {
 		t.Errorf("%s: rates %v, median %v", c, c.Rates, c.Median)
 	}
 	switch c.Contest {
-	case bench.Success, bench.Failing, bench.Ordered:
+	case bench.Success, bench.Failing, bench.Ordered, bench.OrderedFailing:
 		failing := c.Failing // of a hundred messages
 		if c.Messages != 100 || c.DeadLettered != failing || c.Runs != 100+bench.Retries*failing {
 			t.Errorf("%s: %d messages, %d dead-lettered, %d runs", c, c.Messages, c.DeadLettered, c.Runs)

@@ -16,11 +16,16 @@ var errEnded = errors.New("the deliveries ended before all messages were settled
 
 // serve consumes as a program without this module does, with so many workers as the contest grants.
 func (a *arena) serve(ctx context.Context, conn *amqp.Connection, work worker) error {
+	return a.serveSome(ctx, conn, Prefetch, work)
+}
+
+// serveSome is serve with a prefetch of its own.
+func (a *arena) serveSome(ctx context.Context, conn *amqp.Connection, prefetch int, work worker) error {
 	ch, err := conn.Channel()
 	if err != nil {
 		return err
 	}
-	if err := ch.Qos(Prefetch, 0, false); err != nil {
+	if err := ch.Qos(prefetch, 0, false); err != nil {
 		return err
 	}
 	const tag = "bench"

@@ -35,10 +35,14 @@ const (
 	Ordered = "ordered" // strict order, on a single-active-consumer queue
 	Publish = "publish" // 64 goroutines against a hand-pipelined client
 	Counter = "counter" // steps on the store
+
+	OrderedFailing = "ordered-failing" // strict order and messages that always fail, against a loop by hand
 )
 
 // Contests lists them all, in the order in which they run.
-func Contests() []string { return []string{Success, Failing, Ordered, Publish, Counter} }
+func Contests() []string {
+	return []string{Success, Failing, Ordered, OrderedFailing, Publish, Counter}
+}
 
 // Options say what to measure, and where. Nothing but what was declared for the purpose is touched, and that is removed.
 type Options struct {
@@ -102,6 +106,7 @@ func setDefault(field *int, value int) {
 
 // Validate says which of the fields is wrong.
 func (o Options) Validate() error {
+	named := o.Only
 	o = o.withDefaults()
 	for _, f := range []struct {
 		name        string
@@ -122,6 +127,9 @@ func (o Options) Validate() error {
 		if percent < 0 || percent > 100 {
 			return fmt.Errorf("bench: Failing is %d %%: it is 0 to 100", percent)
 		}
+	}
+	if slices.Contains(named, OrderedFailing) && slices.Max(o.Failing) == 0 {
+		return fmt.Errorf("bench: Failing is %v: contest %q needs a percentage above 0", o.Failing, OrderedFailing)
 	}
 	for _, only := range o.Only {
 		if !slices.Contains(Contests(), only) {

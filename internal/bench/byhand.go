@@ -15,16 +15,21 @@ const counterTTL = 7 * 24 * time.Hour
 
 // incrByHand counts failures with INCR and EXPIRE, in one round trip, and leaves the counters to expire.
 func incrByHand(ctx context.Context, a *arena, conn *amqp.Connection) error {
-	return a.countByHand(ctx, conn, false)
+	return a.serve(ctx, conn, a.countByHand(ctx, false))
+}
+
+// incrByHandOrdered keeps the order by having no other message out: a failed one comes back before the next is sent.
+func incrByHandOrdered(ctx context.Context, a *arena, conn *amqp.Connection) error {
+	return a.serveSome(ctx, conn, 1, a.countByHand(ctx, false))
 }
 
 // incrByHandDel also deletes the counter on every success, so that an id may be used again.
 func incrByHandDel(ctx context.Context, a *arena, conn *amqp.Connection) error {
-	return a.countByHand(ctx, conn, true)
+	return a.serve(ctx, conn, a.countByHand(ctx, true))
 }
 
-func (a *arena) countByHand(ctx context.Context, conn *amqp.Connection, clearing bool) error {
-	return a.serve(ctx, conn, func(deliveries <-chan amqp.Delivery) error {
+func (a *arena) countByHand(ctx context.Context, clearing bool) worker {
+	return func(deliveries <-chan amqp.Delivery) error {
 		for d := range deliveries {
 			key := a.Name + ":" + a.spec.Queue + ":" + d.MessageId
 			var err error
@@ -38,7 +43,7 @@ func (a *arena) countByHand(ctx context.Context, conn *amqp.Connection, clearing
 			}
 		}
 		return nil
-	})
+	}
 }
 
 func (a *arena) succeedByHand(ctx context.Context, d *amqp.Delivery, key string, clearing bool) error {

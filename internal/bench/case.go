@@ -18,6 +18,7 @@ const (
 	handINCR      = "INCR+EXPIRE by hand"
 	handDEL       = "INCR+EXPIRE by hand, DEL on success"
 	brokerLimit   = "the broker's delivery limit"
+	handOrdered   = "INCR+EXPIRE by hand, prefetch 1"
 	headerCount   = "republish with a count in a header"
 	oneAtATime    = "strikes, one at a time"
 	noStore       = "strikes, counting in memory"
@@ -69,10 +70,15 @@ func (c *Case) String() string {
 	if c.Queue != "" {
 		s += ", " + string(c.Queue)
 	}
-	if c.Contest == Failing || c.Contest == Ordered {
+	if MayFail(c.Contest) {
 		s += fmt.Sprintf(", %d %% failing", c.Failing)
 	}
 	return s
+}
+
+// MayFail reports whether a contest has messages that fail, if Options.Failing says so.
+func MayFail(contest string) bool {
+	return contest == Failing || contest == Ordered || contest == OrderedFailing
 }
 
 // entry is a contestant that consumes.
@@ -99,6 +105,8 @@ func entries() []entry {
 		{contest: Failing, name: noStore, loop: strikesInMemory},
 		{contest: Ordered, name: Strikes, loop: strikesInPlace, spec: single},
 		{contest: Ordered, name: oneAtATime, loop: strikesOneAtATime, spec: single},
+		{contest: OrderedFailing, name: Strikes, loop: strikesInPlace, spec: single},
+		{contest: OrderedFailing, name: handOrdered, loop: incrByHandOrdered, spec: single},
 	}
 }
 
@@ -128,8 +136,11 @@ func cases(o Options) []*Case {
 
 // rates lists the shares of failing messages that a contest is run with, in percent.
 func (o Options) rates(contest string) []int {
-	if contest == Success {
+	switch contest {
+	case Success:
 		return []int{0}
+	case OrderedFailing:
+		return slices.DeleteFunc(slices.Clone(o.Failing), func(percent int) bool { return percent == 0 })
 	}
 	return o.Failing
 }
@@ -143,7 +154,7 @@ func (e entry) sampler(kind topology.Type, percent int, o Options) func(context.
 		spec := e.spec
 		spec.Type = kind
 		a := &arena{ground: g, spec: spec, workers: workers, tally: newTally(n, percent)}
-		a.tally.ordered = e.contest == Ordered
+		a.tally.ordered = e.contest == Ordered || e.contest == OrderedFailing
 		return a.run(ctx, e.loop)
 	}
 }

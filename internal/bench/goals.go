@@ -18,6 +18,8 @@ var goals = []goal{
 	{contest: Failing, of: Strikes, to: brokerLimit, failing: 10, queue: topology.Quorum, value: 0.7},
 	{contest: Failing, of: Strikes, to: headerCount, failing: 10, value: 2.5},
 	{contest: Ordered, of: Strikes, to: oneAtATime, value: 4},
+	{contest: OrderedFailing, of: Strikes, to: handOrdered, failing: 10, queue: topology.Classic, value: 2.9},
+	{contest: OrderedFailing, of: Strikes, to: handOrdered, failing: 10, queue: topology.Quorum, value: 4},
 	{contest: Publish, of: Strikes, to: barePipelined, value: 0.9},
 	{contest: Counter, of: stepFail, to: plainINCR, value: 1},
 	{contest: Counter, of: manyLive, to: fewLive, value: 1.2},

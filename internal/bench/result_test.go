@@ -63,12 +63,15 @@ func TestEveryGoalIsMeasured(t *testing.T) {
 func TestValidate(t *testing.T) {
 	for _, o := range []Options{
 		{Messages: 10}, {Messages: -1}, {Rounds: 1000}, {Concurrency: 101}, {Live: 1}, {Failing: []int{-1}}, {Failing: []int{101}}, {Only: []string{"all"}}, {Time: -1},
+		{Only: []string{OrderedFailing}, Failing: []int{0}},
 	} {
 		if err := o.Validate(); err == nil {
 			t.Errorf("%+v is accepted", o)
 		}
 	}
-	if err := (Options{}).Validate(); err != nil {
-		t.Error(err)
+	for _, o := range []Options{{}, {Failing: []int{0}}} {
+		if err := o.Validate(); err != nil {
+			t.Error(err)
+		}
 	}
 }

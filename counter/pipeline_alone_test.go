@@ -1,0 +1,153 @@
+package counter
+
+import (
+	"context"
+	"runtime/debug"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/strikesmq/strikes/internal/proxy"
+)
+
+// flights notes of each batch whether the caller's goroutine sends it, and lets it go when the test does.
+type flights struct {
+	redis.Hook
+	begun   chan bool
+	release chan struct{}
+}
+
+func (*flights) DialHook(next redis.DialHook) redis.DialHook          { return next }
+func (*flights) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+func (f *flights) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		if cmds[0].Name() != "evalsha" { // of a new connection
+			return next(ctx, cmds)
+		}
+		f.begun <- strings.Contains(string(debug.Stack()), "counter.(*Counter).Fail")
+		<-f.release
+		return next(ctx, cmds)
+	}
+}
+
+// aloneOn is a Counter on a server that knows the script, behind a proxy, and its flights.
+func aloneOn(t *testing.T) (*Counter, *flights, *proxy.Proxy) {
+	t.Helper()
+	p, err := proxy.New(t.Context(), miniredis.RunT(t).Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	c, err := Dial("redis://"+p.Addr()+"?read_timeout=20s", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	mustDo(t, c.rdb, "SCRIPT", "LOAD", stepFail.source)
+	f := &flights{begun: make(chan bool, 10), release: make(chan struct{}, 10)}
+	c.rdb.AddHook(f)
+	return c, f, p
+}
+
+// failWithin takes one step; zero: without a deadline.
+func failWithin(t *testing.T, c *Counter, d time.Duration, i int) error {
+	t.Helper()
+	ctx := t.Context()
+	if d > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, d)
+		defer cancel()
+	}
+	_, err := c.Fail(ctx, attempt(message("1"), token(i)), again)
+	return err
+}
+
+// TestLoneCallerSendsItsStepItself: it does so only if the store answered the last batch and the caller's deadline is near.
+func TestLoneCallerSendsItsStepItself(t *testing.T) {
+	c, f, p := aloneOn(t)
+	for i, tc := range []struct {
+		name   string
+		within time.Duration
+		mute   bool
+		itself bool
+	}{
+		{"before the store has answered", brief, false, false},
+		{"after it has", brief, false, true},
+		{"with a distant deadline", time.Minute, false, false},
+		{"without a deadline", 0, false, false},
+		{"when it falls silent", 50 * time.Millisecond, true, true},
+		{"after it was silent", brief, false, false},
+		{"after it has answered again", brief, false, true},
+	} {
+		if tc.mute {
+			p.Mute(true)
+		}
+		f.release <- struct{}{}
+		if err := failWithin(t, c, tc.within, i); (err != nil) != tc.mute {
+			t.Errorf("%s: %v", tc.name, err)
+		}
+		if itself := <-f.begun; itself != tc.itself {
+			t.Errorf("%s: the caller sends its step itself: %v, want %v", tc.name, itself, tc.itself)
+		}
+		if tc.mute {
+			p.Mute(false)
+		}
+	}
+}
+
+// TestLoneCallerKeepsItsDeadline: a store that falls silent keeps a caller that sends its own step no longer than any other.
+func TestLoneCallerKeepsItsDeadline(t *testing.T) {
+	c, f, p := aloneOn(t)
+	close(f.release)
+	if err := failWithin(t, c, brief, 0); err != nil {
+		t.Fatal(err)
+	}
+	p.Mute(true)
+	began := time.Now()
+	if err := failWithin(t, c, 50*time.Millisecond, 1); err == nil {
+		t.Error("a step without a reply was taken")
+	}
+	if <-f.begun; !<-f.begun {
+		t.Error("the caller did not send its step itself")
+	}
+	if took := time.Since(began); took > 10*time.Second { // the read's own timeout is 20 s
+		t.Errorf("returned after %v", took)
+	}
+}
+
+// TestLoneCallerIsNotKeptByOthers: what came while its own step was under way is sent by another goroutine.
+func TestLoneCallerIsNotKeptByOthers(t *testing.T) {
+	c, f, _ := aloneOn(t)
+	f.release <- struct{}{}
+	if err := failWithin(t, c, brief, 0); err != nil {
+		t.Fatal(err)
+	}
+	<-f.begun
+	done := make(chan error, 4)
+	for i := range 4 { // the first sends its own step, the second flies beside it, the others wait
+		go func() { done <- failWithin(t, c, map[bool]time.Duration{true: brief}[i == 0], i+1) }()
+		for flights, waiting := 0, 0; flights+waiting <= i; flights, waiting = c.pipe.load() {
+			time.Sleep(100 * time.Microsecond)
+		}
+	}
+	if !<-f.begun {
+		t.Error("the first does not send its step itself")
+	}
+	<-f.begun
+	f.release <- struct{}{}
+	if err := <-done; err != nil { // the deadline would be an error
+		t.Error(err)
+	}
+	if itself := <-f.begun; itself {
+		t.Error("a caller sends the steps of others")
+	}
+	close(f.release)
+	for range 3 {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+}
