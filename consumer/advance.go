@@ -69,7 +69,7 @@ func send(stop context.Context, a *attempt, step func(context.Context) error) er
 	for until := time.Now().Add(lockedPatience); ; {
 		again := time.NewTimer(lockedTimeout)
 		err := sendOnce(ctx, lockedTimeout, step)
-		if err == nil || time.Until(until) <= lockedTimeout || a.next == stepRunAlone && stop.Err() != nil {
+		if err == nil || !time.Now().Before(until) || a.next == stepRunAlone && stop.Err() != nil {
 			again.Stop()
 			return err
 		}

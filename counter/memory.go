@@ -140,7 +140,8 @@ func (m *Memory) save(e *entry, a Attempt, now time.Time, keep time.Duration) {
 func (e *entry) start(a Attempt, asked Mode, limit allowed, now time.Time) (Answer, bool) {
 	token, earlier := a.Token, e.earlier(a, now)
 	if e.State == DeadLetter && now.Before(e.Binds) && !earlier {
-		return e.answer(Exhausted, limit, now), false
+		e.Binds = now.Add(tombstone) // its dead-lettering may be held again
+		return e.answer(Exhausted, limit, now), true
 	}
 	if e.Marker == token || e.Tokens[token] != 0 {
 		return e.answer(Run, limit, now), false

@@ -294,6 +294,10 @@ func TestSteps(t *testing.T) {
 			fail("a", reject, "EXHAUSTED 1+0 fence 0"), start("b", Shared, "EXHAUSTED 1+0 fence 0"), start("c", Exclusive, "EXHAUSTED 1+0 fence 0"),
 			fail("z", again, "EXHAUSTED 1+0 fence 0"),
 		}},
+		{"a tombstone that is met binds for ten minutes more: its dead letter may be held", []op{
+			fail("a", reject, "EXHAUSTED 1+0 fence 0"), later(9 * time.Minute), start("b", Shared, "EXHAUSTED 1+0 fence 0"),
+			later(9 * time.Minute), start("c", Shared, "EXHAUSTED 1+0 fence 0"), later(11 * time.Minute), start("d", Shared, "RUN 0+0 fence 1"),
+		}},
 		{"after ten minutes a tombstone is history", []op{
 			fail("a", reject, "EXHAUSTED 1+0 fence 0"), later(11 * time.Minute), start("b", Shared, "RUN 0+0 fence 1"),
 			fail("b", again, "REQUEUE 1+0 fence 1"),

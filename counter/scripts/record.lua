@@ -68,6 +68,7 @@ local ENDED = 16     -- uncharged attempts remembered, so that a START of theirs
 local MOVED = 1000   -- a record that was moved in the index within this stays where it is
 local MOST = 1001    -- attempts that an override and a grant can allow: a record must not grow without a bound
 local TOKENS = 14336 -- bytes of tokens, for the same reason
+local LEFT = 'left %d+ 0 0\n$' -- the note that the dead letter was replayed or dropped
 
 local index, override, dead = KEYS[1], KEYS[2], KEYS[3]
 local ttl = tonumber(ARGV[1])

@@ -4,7 +4,7 @@
 if buries then
   state, binds = 'exhausted', now + BINDS
   configured = limit > 0 and base or overridden or given
-  notes = string.gsub(notes, 'left %d+ 0 0\n$', '') -- of the dead letter before
+  notes = string.gsub(notes, LEFT, '') -- of the dead letter before
   if call('HINCRBY', dead, 'count', 1) == 1 then call('HSET', dead, 'since', now) end
   call('PEXPIRE', dead, 2 * ttl)
 elseif state == 'exhausted' then

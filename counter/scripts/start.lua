@@ -23,6 +23,8 @@ local isolated = asked == 'exclusive' or asked == 'beside'
 
 if state == 'exhausted' and now < binds and not earlier then
   verdict = 'EXHAUSTED'
+  binds, live = now + BINDS, ttl -- its dead-lettering may be held again
+  indexed = not string.find(notes, LEFT)
 elseif marker == token or known then -- our reply was lost; or this arrives after the attempt ended, and opens nothing
   verdict = 'RUN'
 else

@@ -9,7 +9,7 @@
 --
 -- The note is what makes a repetition harmless: a dead letter is counted once, however often it is reported.
 
-if not kept or state ~= 'exhausted' or string.find(notes, 'left %d+ 0 0\n$') then
+if not kept or state ~= 'exhausted' or string.find(notes, LEFT) then
   verdict = 'NONE'
 else
   verdict = 'TAKEN'
