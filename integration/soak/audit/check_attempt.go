@@ -100,22 +100,11 @@ func (m *model) checkAlone(r *Report, a *attempt) {
 	switch {
 	case !m.died(a) && !m.sessionLost(a) && !a.left():
 		r.violated("I5", "%s was charged with a crash, and neither its process nor its session had ended: %s", a.id, m.storyOf(a))
-	case m.outlived(a):
-		r.violated("I5", "%s was charged with a crash, and its handler had returned before the one ran that died: %s", a.id, m.storyOf(a))
 	case ended:
 		r.violated("I5", "%s was charged with a crash by mistake, said so, and the charge stands: %s", a.id, m.storyOf(a))
 	case !a.askedAlone() && !m.died(a):
 		r.violated("I5", "%s was charged with a crash and had not asked to run alone: %s", a.id, m.storyOf(a))
 	}
-}
-
-// outlived reports whether the handler had returned when another one began that the process died in, and the store was there
-// to be told.
-func (m *model) outlived(a *attempt) bool {
-	away := slices.ContainsFunc(a.steps, func(e Event) bool { return e.Verdict == "" })
-	return m.died(a) && !a.ended.IsZero() && !away && slices.ContainsFunc(m.process(a.process).runs, func(x *attempt) bool {
-		return x.ended.IsZero() && !x.began.Before(a.ended)
-	})
 }
 
 func (a *attempt) askedAlone() bool {
@@ -137,14 +126,10 @@ func (m *model) besides(a *attempt) *attempt {
 	return nil
 }
 
-// end is when the process was done with a run. A deaf handler is left behind after its deadline, and goes on beside others.
+// end is when the process was done with a run. A handler that is abandoned at its deadline runs on until it returns.
 func (m *model) end(a *attempt) time.Time {
-	end := a.ended
-	if end.IsZero() {
-		end = m.process(a.process).exited
+	if a.ended.IsZero() {
+		return m.process(a.process).exited
 	}
-	if deadline := a.began.Add(m.plan.HandlerTimeout); m.message(a.id).do == Deaf && end.After(deadline) {
-		return deadline
-	}
-	return end
+	return a.ended
 }

@@ -73,7 +73,7 @@ func (h *history) alone(id, token string, process int) {
 // healthy has a message that succeeds, one that fails once, a poisonous one and a killer.
 func healthy() history {
 	h := history{}
-	h.add(Event{Kind: Setup, Plan: &Plan{MaxRetries: 3, HandlerTimeout: time.Second, MostHeld: 10 * time.Second, LongestBackoff: time.Second}})
+	h.add(Event{Kind: Setup, Plan: &Plan{MaxRetries: 3, HandlerTimeout: time.Second, MostHeld: 10 * time.Second, DrainWithin: 61 * time.Second}})
 	for i, do := range []string{Succeed, Fail, Poison, Kill} {
 		h.add(Event{Kind: Published, ID: do, Do: do, Seq: i + 1, Outcome: Confirmed})
 	}
