@@ -21,6 +21,7 @@ type config struct {
 	handlerTimeout        time.Duration
 	storeFaults           string
 	drops                 int
+	connecting            bool
 	kind                  string
 	seed                  uint64
 	only                  string
@@ -58,6 +59,7 @@ func parseFlags(args []string) (config, error) {
 	f.DurationVar(&c.handlerTimeout, "handler-timeout", 2*time.Second, "of the consumers")
 	f.StringVar(&c.storeFaults, "store-faults", "", "what happens to requests to the store, and to their replies, until the queue is drained; one of: "+describeStoreFaults())
 	f.IntVar(&c.drops, "drops", 5, "with -store-faults start or end: how often the step is lost")
+	f.BoolVar(&c.connecting, "connecting", false, "with -store-faults late, lossy or slow: also to the requests that open a connection to the store")
 	f.StringVar(&c.kind, "type", string(topology.Quorum), "of the queue: quorum or classic; that of its dead letters is always a quorum queue")
 	f.Uint64Var(&c.seed, "seed", 0, "of messages and faults; 0: a random one, which is printed")
 	f.StringVar(&c.only, "only", "", "inject faults of these `kinds` only, separated by commas")
@@ -178,7 +180,7 @@ func (c config) treat() func(words []string) proxy.Treatment {
 	if !ok {
 		return nil
 	}
-	return fault.treat(c.seed, c.drops)
+	return fault.treat(c.seed, c.drops, c.connecting)
 }
 
 // drainWithin is how long the queue may take to drain once all is published and no fault begins any more.

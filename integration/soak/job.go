@@ -59,11 +59,12 @@ func plan(cfg config, rnd *rand.Rand) []job {
 			jobs[i].Times = 1 + rnd.IntN(cfg.maxRetries)
 		}
 	}
-	for do, n := range map[string]int{
-		audit.Kill: cfg.killers, audit.Hang: cfg.hangs, audit.Deaf: cfg.hangs / 2, audit.Abandon: cfg.abandoned,
-	} {
-		for _, i := range rnd.Perm(len(jobs))[:min(n, len(jobs))] {
-			jobs[i] = job{Do: do, Lane: jobs[i].Lane}
+	for _, costly := range []struct {
+		do string
+		n  int
+	}{{audit.Kill, cfg.killers}, {audit.Hang, cfg.hangs}, {audit.Deaf, cfg.hangs / 2}, {audit.Abandon, cfg.abandoned}} {
+		for _, i := range rnd.Perm(len(jobs))[:min(costly.n, len(jobs))] {
+			jobs[i] = job{Do: costly.do, Lane: jobs[i].Lane}
 		}
 	}
 	return jobs

@@ -68,10 +68,17 @@ func describeStoreFaults() string {
 	return strings.Join(all, ", ")
 }
 
-// treat returns what a proxy of the store asks.
-func (f storeFault) treat(seed uint64, drops int) func(words []string) proxy.Treatment {
+// treat returns what a proxy of the store asks. By odds it treats steps, and only if connecting is set also the requests which
+// open a connection: there are three of them, so each odds would be drawn four times before a step is answered.
+func (f storeFault) treat(seed uint64, drops int, connecting bool) func(words []string) proxy.Treatment {
 	if f.directed == nil {
-		return f.odds.Treat(seed)
+		treat := f.odds.Treat(seed)
+		return func(words []string) proxy.Treatment {
+			if !connecting && len(steps(words)) == 0 {
+				return proxy.Treatment{}
+			}
+			return treat(words)
+		}
 	}
 	var dropped atomic.Int64
 	return func(words []string) proxy.Treatment {

@@ -104,6 +104,8 @@ func (m *model) checkRuns(r *Report, msg *message) {
 		case m.charged(a):
 		case a.left() || taken, a != last && a.outcome == OK && m.died(a): // the last: handled, and its ack lost
 			returned++
+		case m.diedAbandoned(a):
+			returned++
 		case !m.died(a):
 			unexplained++
 		}
@@ -118,6 +120,15 @@ func (m *model) checkRuns(r *Report, msg *message) {
 		r.violated("I3", "%s (%s) ran %d times, at most %d are allowed (%d returns, %d losses of the store, %d copies): %s",
 			msg.id, msg.do, len(msg.runs), most, returned, losses, msg.copies, m.story(msg))
 	}
+}
+
+// diedAbandoned reports whether the process of an attempt died while an abandoned handler ran in it. No attempt is opened
+// exclusive then, so none of those that ran is counted.
+func (m *model) diedAbandoned(a *attempt) bool {
+	p := m.process(a.process)
+	return m.died(a) && slices.ContainsFunc(p.runs, func(x *attempt) bool {
+		return x != a && x.ended.IsZero() && p.exited.Sub(x.began) > m.plan.HandlerTimeout
+	})
 }
 
 // checkOnce is I12. An ack counts if its session did not end before the broker had surely taken it.
