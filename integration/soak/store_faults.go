@@ -114,7 +114,7 @@ func (s stepArgs) id() string { return s[1] }
 func (s stepArgs) mode() string {
 	for _, arg := range s[commonArgs:] {
 		switch arg {
-		case "shared", "exclusive", "unmarked":
+		case "shared", "exclusive", "beside", "unmarked":
 			return arg
 		}
 	}

@@ -19,8 +19,8 @@ type witness struct {
 func (c witness) Start(ctx context.Context, a counter.Attempt, mode counter.Mode, limit int) (counter.Answer, error) {
 	began := time.Now()
 	answer, err := c.Counter.Start(ctx, a, mode, limit)
-	if mode == counter.Exclusive && answer.Verdict == counter.Run {
-		c.worker.exclusive.Store(a.Token, nil)
+	if (mode == counter.Exclusive || mode == counter.Beside) && answer.Verdict == counter.Run {
+		c.worker.isolating.Store(a.Token, nil)
 	}
 	c.write(a, audit.Event{Step: "start", Exclusive: mode == counter.Exclusive, Took: time.Since(began)}, answer, err)
 	return answer, err

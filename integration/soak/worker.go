@@ -49,7 +49,7 @@ type worker struct {
 	session atomic.Int64
 	watches sync.WaitGroup
 
-	exclusive sync.Map     // tokens that START exclusive let run
+	isolating sync.Map     // tokens of attempts that START let run isolated
 	isolated  atomic.Int64 // handlers of theirs that run, and are within their deadline
 }
 
@@ -154,7 +154,7 @@ func (w *worker) handle(ctx context.Context, d amqp.Delivery) error {
 
 // isolate counts the handler among those that run isolated, if it does, until its deadline or until over is called.
 func (w *worker) isolate(ctx context.Context, token string) (over func()) {
-	if _, ok := w.exclusive.LoadAndDelete(token); !ok {
+	if _, ok := w.isolating.LoadAndDelete(token); !ok {
 		return func() {}
 	}
 	w.isolated.Add(1)
