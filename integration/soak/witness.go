@@ -22,7 +22,9 @@ func (c witness) Start(ctx context.Context, a counter.Attempt, mode counter.Mode
 	if (mode == counter.Exclusive || mode == counter.Beside) && answer.Verdict == counter.Run {
 		c.worker.isolating.Store(a.Token, nil)
 	}
-	c.write(a, audit.Event{Step: "start", Exclusive: mode == counter.Exclusive, Took: time.Since(began)}, answer, err)
+	c.write(a, audit.Event{
+		Step: "start", Exclusive: mode == counter.Exclusive, Beside: mode == counter.Beside, Took: time.Since(began),
+	}, answer, err)
 	return answer, err
 }
 

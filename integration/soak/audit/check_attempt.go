@@ -102,6 +102,8 @@ func (m *model) checkAlone(r *Report, a *attempt) {
 		r.violated("I5", "%s was charged with a crash, and neither its process nor its session had ended: %s", a.id, m.storyOf(a))
 	case ended:
 		r.violated("I5", "%s was charged with a crash by mistake, said so, and the charge stands: %s", a.id, m.storyOf(a))
+	case a.beside():
+		r.violated("I5", "%s was charged with a crash, and an abandoned handler ran beside it: %s", a.id, m.storyOf(a))
 	case !a.askedAlone() && !m.died(a):
 		r.violated("I5", "%s was charged with a crash and had not asked to run alone: %s", a.id, m.storyOf(a))
 	}
@@ -116,17 +118,25 @@ func (a *attempt) askedAlone() bool {
 	return false
 }
 
-// besides returns a run that overlapped with that of a in its process.
+// besides returns a run that overlapped with that of a in its process. An abandoned handler is isolated until its deadline, and runs
+// beside others until it returns.
 func (m *model) besides(a *attempt) *attempt {
+	until := m.end(a)
+	if deadline := a.began.Add(m.plan.HandlerTimeout); m.message(a.id).outlives() && until.After(deadline) {
+		until = deadline
+	}
 	for _, x := range m.process(a.process).runs {
-		if x != a && x.began.Before(m.end(a)) && a.began.Before(m.end(x)) {
+		if x != a && x.began.Before(until) && a.began.Before(m.end(x)) {
 			return x
 		}
 	}
 	return nil
 }
 
-// end is when the process was done with a run. A handler that is abandoned at its deadline runs on until it returns.
+// outlives reports whether the handler of a message runs on after its deadline.
+func (msg *message) outlives() bool { return msg.do == Deaf || msg.do == Abandon }
+
+// end is when the handler of an attempt returned, or its process was gone.
 func (m *model) end(a *attempt) time.Time {
 	if a.ended.IsZero() {
 		return m.process(a.process).exited

@@ -92,19 +92,9 @@ func TestAbandonedHandlersRun(t *testing.T) {
 func TestKillsBesideAnAbandonedHandlerAreNotCounted(t *testing.T) {
 	for _, beside := range []bool{false, true} {
 		h := healthy()
-		for process := 9; process < 12; process++ {
-			at := began.Add(time.Minute)
-			h.add(Event{Kind: Opened, Process: process, Session: 1, At: at})
-			if beside {
-				h.add(Event{Kind: Began, ID: fmt.Sprintf("abandoned %d", process), Token: fmt.Sprintf("a%d-1", process), Process: process, Session: 1, At: at})
-			}
-			base := Event{ID: Kill, Token: fmt.Sprintf("a%d-2", process), Process: process, Session: 1, At: at.Add(2 * time.Second)}
-			started := base
-			started.Kind, started.Step, started.Verdict = Stepped, "start", "run"
-			h.add(started)
-			base.Kind, base.Redelivered = Began, true
-			h.add(base)
-			h.add(Event{Kind: Exited, Process: process, Err: "signal: killed", At: at.Add(3 * time.Second)})
+		for i := range 3 {
+			h.alone(Kill, fmt.Sprintf("m%d-1", i), 9+i)
+			h.change(Stepped, fmt.Sprintf("m%d-1", i), func(e *Event) { e.Exclusive, e.Beside = !beside, beside })
 		}
 		if f := Check(h).Violations["I3"]; f.Count > 0 == beside {
 			t.Errorf("beside an abandoned handler %v: %+v", beside, f)

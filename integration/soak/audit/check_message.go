@@ -104,7 +104,7 @@ func (m *model) checkRuns(r *Report, msg *message) {
 		case m.charged(a):
 		case a.left() || taken, a != last && a.outcome == OK && m.died(a): // the last: handled, and its ack lost
 			returned++
-		case m.diedAbandoned(a):
+		case m.diedBesideAbandoned(a):
 			returned++
 		case !m.died(a):
 			unexplained++
@@ -122,14 +122,9 @@ func (m *model) checkRuns(r *Report, msg *message) {
 	}
 }
 
-// diedAbandoned reports whether the process of an attempt died while an abandoned handler ran in it. No attempt is opened
-// exclusive then, so none of those that ran is counted.
-func (m *model) diedAbandoned(a *attempt) bool {
-	p := m.process(a.process)
-	return m.died(a) && slices.ContainsFunc(p.runs, func(x *attempt) bool {
-		return x != a && x.ended.IsZero() && p.exited.Sub(x.began) > m.plan.HandlerTimeout
-	})
-}
+// diedBesideAbandoned reports whether the process of an isolated attempt died while an abandoned handler ran, so that the attempt is
+// not counted.
+func (m *model) diedBesideAbandoned(a *attempt) bool { return a.beside() && m.died(a) }
 
 // checkOnce is I12. An ack counts if its session did not end before the broker had surely taken it.
 func (m *model) checkOnce(r *Report, msg *message) {

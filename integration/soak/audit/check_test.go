@@ -184,6 +184,9 @@ func TestEachViolationIsSeen(t *testing.T) {
 		{"a crash not taken back", "I5", func(h *history) {
 			h.add(Event{Kind: Stepped, ID: Kill, Token: "k0-1", Process: 2, Session: 1, Step: "end", Verdict: "ended"})
 		}},
+		{"a crash beside an abandoned handler", "I5", func(h *history) {
+			h.change(Stepped, "k0-1", func(e *Event) { e.Exclusive, e.Beside = false, true })
+		}},
 		{"a healthy message dead-lettered", "I5", func(h *history) { h.add(Event{Kind: Dead, ID: Succeed, Outcome: "rejected"}) }},
 		{"out of order", "I6", func(h *history) {
 			h.change(Setup, "", func(e *Event) { e.Plan.Lanes = 1 })

@@ -48,6 +48,7 @@ type Event struct {
 
 	Step      string        `json:"step,omitempty"`      // Stepped: start, fail, end
 	Exclusive bool          `json:"exclusive,omitempty"` // Stepped: a START of that mode
+	Beside    bool          `json:"beside,omitempty"`    // Stepped: a START of that mode, isolated but for abandoned handlers
 	Verdict   string        `json:"verdict,omitempty"`   // Stepped, in lower case; empty if there was no answer
 	Took      time.Duration `json:"took,omitempty"`      // Stepped: from sending the step until its answer, or until its process gave up on it
 
