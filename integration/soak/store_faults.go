@@ -26,7 +26,7 @@ const (
 
 var storeFaults = []storeFault{
 	{
-		name: "late", says: "half the replies late", drain: time.Minute,
+		name: "late", says: "half the replies late", drain: 90 * time.Second,
 		odds: proxy.Odds{Late: .5, LateFrom: lateFrom, LateTo: lateTo},
 	},
 	{
@@ -34,7 +34,7 @@ var storeFaults = []storeFault{
 		odds: proxy.Odds{Lose: .15, Late: .10, Reset: .05, Double: .30, LateFrom: lateFrom, LateTo: lateTo},
 	},
 	{
-		name: "slow", says: "80 % of replies late", drain: time.Minute,
+		name: "slow", says: "80 % of replies late", drain: 150 * time.Second,
 		odds: proxy.Odds{Late: .8, LateFrom: lateFrom, LateTo: lateTo},
 	},
 	{
