@@ -125,7 +125,7 @@ func (j job) run(ctx context.Context, number int, isolated func() bool) error {
 	return errJob // Poison; Panic is left to the caller
 }
 
-// outlive runs on after the deadline until a handler runs isolated in this process, or abandonedFor is over, and kills it then.
+// outlive runs on after the deadline, and kills this process once a handler runs isolated in it, or abandonedFor is over.
 func (j job) outlive(ctx context.Context, isolated func() bool) error {
 	if !errors.Is(ctx.Err(), context.DeadlineExceeded) { // the process stops, or lost its session
 		return ctx.Err()

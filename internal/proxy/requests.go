@@ -25,9 +25,9 @@ const (
 	Reply                   // the server has taken the request
 )
 
-// NewStore starts a proxy of a store that speaks RESP2, as Redis does, at target, HOST:PORT. It asks treat about each request, by
-// the words of the request, of which the first is the command. Many goroutines call treat. A connection that loses something stays
-// open, as it does when a network drops packets: the client finds out by its own timeout.
+// NewStore starts a proxy of a store that speaks RESP2, as Redis does, at target, HOST:PORT. It asks treat about each request.
+// The words of a request begin with the command. Several goroutines may call treat. A connection that loses something stays
+// open, as it does when a network drops packets: the client finds out by its own timeout. It ends as New's does.
 func NewStore(ctx context.Context, target string, treat func(words []string) Treatment) (*Proxy, error) {
 	return start(ctx, target, treat)
 }

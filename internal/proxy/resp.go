@@ -9,8 +9,8 @@ import (
 	"strconv"
 )
 
-// The proxy needs to know where a request and a reply end, and the words of a request. It passes on the bytes that came in. The
-// public RESP libraries build values or serve commands, which is more code than this.
+// The proxy needs to know where a request and a reply end, and the words of a request. It passes on the bytes that came in.
+// The public RESP libraries build values or serve commands, which is more code than this.
 
 // readRequest reads one request, an array of strings, and returns its bytes and its words.
 func readRequest(r *bufio.Reader) (raw []byte, words []string, err error) {

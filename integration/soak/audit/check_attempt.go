@@ -118,8 +118,8 @@ func (a *attempt) askedAlone() bool {
 	return false
 }
 
-// besides returns a run that overlapped with that of a in its process. An abandoned handler is isolated until its deadline, and runs
-// beside others until it returns.
+// besides returns a run that overlapped with that of a in its process. A handler that ignores its deadline is isolated until
+// then, and runs beside others until it returns.
 func (m *model) besides(a *attempt) *attempt {
 	until := m.end(a)
 	if deadline := a.began.Add(m.plan.HandlerTimeout); m.message(a.id).outlives() && until.After(deadline) {

@@ -13,29 +13,29 @@ const answerWithin = 2 * time.Second
 // clocks is how much earlier than here that time may be over in the process, which reads its clock before the step is sent.
 const clocks = 100 * time.Millisecond
 
-// undecided returns the times in which the store owed an answer to a step of an isolated attempt: to START exclusive, and to what
-// closes the attempt. One that never came is owed until the process is gone.
+// undecided returns the times in which the store owed an answer to a step of an exclusive attempt: to START, and to the step that
+// closes the attempt. An answer that never came is owed until the process is gone.
 func (m *model) undecided(a *attempt) (spans []span) {
-	for _, steps := range [][]string{{"start"}, {"fail", "end"}} {
-		var first time.Time
-		for _, e := range a.steps {
-			sent := slices.Contains(steps, e.Step) && (e.Step != "start" || e.Exclusive)
-			if sent && first.IsZero() {
-				first = e.At.Add(-e.Took)
-			}
-			closes := e.Step != "start" || sent
-			if !first.IsZero() && closes && e.Verdict != "" {
-				spans = append(spans, span{first, e.At})
-				first = never
+	for _, asks := range []func(Event) bool{opensExclusive, closes} {
+		i := slices.IndexFunc(a.steps, asks)
+		if i < 0 {
+			continue
+		}
+		owed := span{a.steps[i].At.Add(-a.steps[i].Took), m.gone(a)}
+		for _, e := range a.steps[i:] {
+			if e.Verdict != "" && (opensExclusive(e) || closes(e)) {
+				owed.to = e.At
 				break
 			}
 		}
-		if !first.IsZero() && first != never {
-			spans = append(spans, span{first, m.gone(a)})
-		}
+		spans = append(spans, owed)
 	}
 	return spans
 }
+
+func opensExclusive(e Event) bool { return e.Step == "start" && e.Exclusive }
+
+func closes(e Event) bool { return e.Step == "end" || e.Step == "fail" }
 
 // gone is when the process of an attempt ended, or the last that was heard of any if it lives.
 func (m *model) gone(a *attempt) time.Time {
@@ -61,8 +61,8 @@ func (m *model) checkGate(r *Report, a *attempt) {
 	}
 }
 
-// checkCrashes is I5: a crash is counted against the message that killed its process. Where another handler ran when the process
-// died, it may have been that one; the store must have left the message undecided for longer than the isolation lock is held.
+// checkCrashes is I5: a crash is counted against the message that killed its process. If another handler ran when the process
+// died, the kill may have been its own. The store must have left the message undecided for longer than the lock is held.
 func (m *model) checkCrashes(r *Report) {
 	for _, id := range slices.Sorted(maps.Keys(m.messages)) {
 		msg := m.messages[id]

@@ -88,7 +88,7 @@ func TestAbandonedHandlersRun(t *testing.T) {
 	}
 }
 
-// TestKillsBesideAnAbandonedHandlerAreNotCounted has a killer run beyond its bound, for its attempts beside one were not counted.
+// TestKillsBesideAnAbandonedHandlerAreNotCounted has a killer run beyond its bound: its attempts beside one were not counted.
 func TestKillsBesideAnAbandonedHandlerAreNotCounted(t *testing.T) {
 	for _, beside := range []bool{false, true} {
 		h := healthy()

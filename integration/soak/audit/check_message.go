@@ -122,7 +122,7 @@ func (m *model) checkRuns(r *Report, msg *message) {
 	}
 }
 
-// diedBesideAbandoned reports whether the process of an isolated attempt died while an abandoned handler ran, so that the attempt is
+// diedBesideAbandoned reports whether the process of an isolated attempt died while an abandoned handler ran. Such an attempt is
 // not counted.
 func (m *model) diedBesideAbandoned(a *attempt) bool { return a.beside() && m.died(a) }
 
