@@ -3,11 +3,15 @@
 SETUP := CGO_ENABLED=0 go run ./integration/setup
 GOLANGCI_LINT := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 FUZZTIME ?= 20s
+RUNS ?= 1
 
-.PHONY: help demo test cover soak fuzz lint build
+# With these the soak's other messages all succeed.
+HEALTHY := -messages 200 -killers 4 -hangs 0 -plain
+
+.PHONY: help demo test cover soak soak-store fuzz lint build
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: ## show what strikes does, on a RabbitMQ of its own or at AMQP_URL
 	@$(SETUP) -need rabbitmq go run ./cmd/strikes demo
@@ -22,6 +26,16 @@ cover: ## run all tests and print the coverage
 
 soak: ## run 20,000 messages through faults and audit what the processes wrote down; flags in SOAK, such as -cluster
 	@$(SETUP) -need rabbitmq,redis go run ./integration/soak $(SOAK)
+
+soak-store: ## run soaks beside killers on a store that is slow or loses replies, and beside abandoned handlers, RUNS times (1)
+	@for seed in $$(seq $(RUNS)); do \
+		for flags in "-store-faults start" "-store-faults end" "-store-faults start -drops 12" "-store-faults end -drops 12" \
+			"-store-faults late $(HEALTHY)" "-store-faults lossy $(HEALTHY)" "-store-faults slow $(HEALTHY)" \
+			"-abandoned 8 -handler-timeout 500ms $(HEALTHY)" "-store-faults late -messages 5000 -killers 10" \
+			"-store-faults lossy -messages 5000 -killers 10" "-store-faults slow -messages 5000 -killers 10"; do \
+			$(SETUP) -need rabbitmq,redis go run ./integration/soak -seed $$seed $$flags || exit 1; \
+		done; \
+	done
 
 fuzz: ## run every fuzz test for FUZZTIME (20s)
 	@for pkg in $$(go list ./...); do \

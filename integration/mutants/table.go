@@ -74,11 +74,34 @@ var mutants = []mutant{
 		}},
 	},
 	{
-		name: "no isolation of suspects", by: simulation, shows: "alone",
+		name: "no isolation of suspects", by: simulation, shows: "to be isolated",
+		edits: []edit{
+			{
+				"consumer/isolation.go",
+				"	if !s.acquire(stop, a, everything) {\n",
+				"	if !s.acquire(stop, a, 1) {\n",
+			},
+			{
+				"consumer/isolation.go",
+				"	defer s.isolation.lock.Release(everything)\n",
+				"	defer s.isolation.lock.Release(1)\n",
+			},
+		},
+	},
+	{
+		name: "the isolation lock released while a step is unanswered, and no gate", by: simulation, shows: "I5",
 		edits: []edit{{
-			"consumer/run.go",
-			"		weight = everything\n",
-			"		weight = 1\n",
+			"consumer/isolation.go",
+			"		s.isolation.gate.shut()\n",
+			"		s.decided(a)\n",
+		}},
+	},
+	{
+		name: "abandoned handlers that do not count as running", by: simulation, shows: "I5",
+		edits: []edit{{
+			"consumer/decide.go",
+			"	if abandoned > 0 {\n",
+			"	if abandoned < 0 {\n",
 		}},
 	},
 	{
@@ -111,7 +134,7 @@ var mutants = []mutant{
 			{
 				"consumer/attempt.go",
 				"	s.guard(\"Key\", ",
-				"	lastSession.Store(s.lock, d.Acknowledger)\n	s.guard(\"Key\", ",
+				"	lastSession.Store(s.isolation, d.Acknowledger)\n	s.guard(\"Key\", ",
 			},
 			{
 				"consumer/attempt.go",
@@ -136,7 +159,7 @@ var mutants = []mutant{
 const later = `var lastSession sync.Map
 
 func (a *attempt) later(s *Settler) {
-	last, _ := lastSession.Load(s.lock)
+	last, _ := lastSession.Load(s.isolation)
 	a.delivery.Acknowledger = last.(amqp.Acknowledger)
 }
 `

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/strikesmq/strikes/integration/soak/audit"
+	"github.com/strikesmq/strikes/internal/proxy"
 	"github.com/strikesmq/strikes/topology"
 )
 
@@ -15,6 +16,12 @@ import (
 type config struct {
 	messages, faults      int
 	killers, hangs        int
+	abandoned             int
+	plain                 bool
+	handlerTimeout        time.Duration
+	storeFaults           string
+	drops                 int
+	connecting            bool
 	kind                  string
 	seed                  uint64
 	only                  string
@@ -34,7 +41,6 @@ type config struct {
 }
 
 const (
-	handlerTimeout  = 2 * time.Second
 	consumerTimeout = time.Minute
 	heartbeat       = 2 * time.Second
 	firstBackoff    = 10 * time.Millisecond
@@ -45,9 +51,15 @@ func parseFlags(args []string) (config, error) {
 	var c config
 	f := flag.NewFlagSet("soak", flag.ContinueOnError)
 	f.IntVar(&c.messages, "messages", 20000, "messages to publish")
-	f.IntVar(&c.faults, "faults", 24, "faults to inject, spread over the run")
+	f.IntVar(&c.faults, "faults", 24, "faults to inject, spread over the run; with -store-faults or -abandoned none, unless given")
 	f.IntVar(&c.killers, "killers", -1, "messages that kill every process that runs them; -1: one in 2,000")
 	f.IntVar(&c.hangs, "hangs", -1, "messages whose handlers pass their deadline; -1: one in 2,000")
+	f.IntVar(&c.abandoned, "abandoned", 0, "messages whose handlers ignore their context, run on past the deadline, and kill the process while a suspect runs isolated")
+	f.BoolVar(&c.plain, "plain", false, "all other messages succeed, after 20 to 60 ms")
+	f.DurationVar(&c.handlerTimeout, "handler-timeout", 2*time.Second, "of the consumers")
+	f.StringVar(&c.storeFaults, "store-faults", "", "what happens to requests to the store, and to their replies, until the queue is drained; one of: "+describeStoreFaults())
+	f.IntVar(&c.drops, "drops", 5, "with -store-faults start or end: how often the step is lost")
+	f.BoolVar(&c.connecting, "connecting", false, "with -store-faults late, lossy or slow: also to the requests that open a connection to the store")
 	f.StringVar(&c.kind, "type", string(topology.Quorum), "of the queue: quorum or classic; that of its dead letters is always a quorum queue")
 	f.Uint64Var(&c.seed, "seed", 0, "of messages and faults; 0: a random one, which is printed")
 	f.StringVar(&c.only, "only", "", "inject faults of these `kinds` only, separated by commas")
@@ -72,6 +84,11 @@ func parseFlags(args []string) (config, error) {
 	if f.NArg() > 0 {
 		return c, fmt.Errorf("unknown argument %q", f.Arg(0))
 	}
+	given := false
+	f.Visit(func(g *flag.Flag) { given = given || g.Name == "faults" })
+	if !given && (c.storeFaults != "" || c.abandoned > 0) {
+		c.faults = 0
+	}
 	c = c.withDefaults()
 	return c, c.validate()
 }
@@ -82,6 +99,9 @@ func (c config) withDefaults() config {
 	}
 	if c.ordered {
 		c.settleOrdered()
+	}
+	if fault, ok := findStoreFault(c.storeFaults); ok && fault.directed != nil {
+		c.settleDirected()
 	}
 	if c.killers < 0 {
 		c.killers = (c.messages + 1999) / 2000
@@ -104,8 +124,22 @@ func (c *config) settleOrdered() {
 	}
 }
 
+// settleDirected leaves one process with the healthy message and the killers beside it.
+func (c *config) settleDirected() {
+	c.killers = 4
+	c.messages, c.processes, c.backlog, c.hangs, c.abandoned = 1+c.killers, 1, 0, 0, 0
+}
+
 func (c config) validate() error {
 	switch {
+	case c.storeFaults != "" && !c.treats():
+		return fmt.Errorf("-store-faults is %q, must be one of: %s", c.storeFaults, describeStoreFaults())
+	case c.storeFaults != "" && c.cluster:
+		return errors.New("-store-faults is not for -cluster, whose nodes are reached without a proxy")
+	case c.handlerTimeout <= 0 || c.handlerTimeout > consumerTimeout/2:
+		return fmt.Errorf("-handler-timeout is %v, must be more than 0 and at most %v", c.handlerTimeout, consumerTimeout/2)
+	case c.abandoned < 0 || c.drops < 0:
+		return errors.New("-abandoned and -drops must not be negative")
 	case c.messages < 1 || c.processes < 1 || c.concurrency < 1 || c.maxRetries < 1:
 		return errors.New("-messages, -processes, -concurrency and -max-retries are 1 at least")
 	case c.lanes < 1 || c.lanes > 1 && !c.ordered:
@@ -134,9 +168,32 @@ func (c config) lanesOfOrder() int {
 	return 0
 }
 
+// treats reports whether there are store faults.
+func (c config) treats() bool {
+	_, ok := findStoreFault(c.storeFaults)
+	return ok
+}
+
+// treat returns what the proxies of the store ask; nil: they pass on bytes.
+func (c config) treat() func(words []string) proxy.Treatment {
+	fault, ok := findStoreFault(c.storeFaults)
+	if !ok {
+		return nil
+	}
+	return fault.treat(c.seed, c.drops, c.connecting)
+}
+
+// drainWithin is how long the queue may take to drain once all is published and no fault begins any more.
+func (c config) drainWithin() time.Duration {
+	if fault, ok := findStoreFault(c.storeFaults); ok {
+		return fault.drain + mostBackoff
+	}
+	return time.Minute + mostBackoff
+}
+
 func (c config) plan() *audit.Plan {
 	return &audit.Plan{
-		Type: c.kind, Seed: c.seed, Messages: c.messages, MaxRetries: c.maxRetries, HandlerTimeout: handlerTimeout,
-		MostHeld: consumerTimeout / 2, LongestBackoff: mostBackoff, Lanes: c.lanesOfOrder(), Cluster: c.cluster,
+		Type: c.kind, Seed: c.seed, Messages: c.messages, MaxRetries: c.maxRetries, HandlerTimeout: c.handlerTimeout,
+		MostHeld: consumerTimeout / 2, DrainWithin: c.drainWithin(), Lanes: c.lanesOfOrder(), Cluster: c.cluster,
 	}
 }

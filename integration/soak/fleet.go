@@ -47,18 +47,19 @@ func newFleet(ctx context.Context, k *soak) (*fleet, error) {
 	cfg := k.cfg
 	f := &fleet{log: k.log, fail: k.fail, spec: workerSpec{
 		Queue: queue, History: k.history, Concurrency: cfg.concurrency, Prefetch: cfg.prefetch, MaxRetries: cfg.maxRetries,
-		HandlerTimeout: handlerTimeout, ConsumerTimeout: consumerTimeout, Heartbeat: heartbeat,
+		HandlerTimeout: cfg.handlerTimeout, ConsumerTimeout: consumerTimeout, Heartbeat: heartbeat,
 		FirstBackoff: firstBackoff, MostBackoff: mostBackoff, Ordered: cfg.ordered, Lanes: cfg.lanes, Verbose: cfg.verbose,
 	}}
 	if cfg.ordered {
 		f.spec.FirstBackoff, f.spec.MostBackoff = time.Millisecond, 5*time.Millisecond
 	}
+	treat := cfg.treat()
 	for range cfg.processes {
 		seat := &seat{}
 		f.seats = append(f.seats, seat)
 		var err error
 		if seat.broker, err = newWay(ctx, k.broker); err == nil {
-			seat.store, err = k.store.newProxy(ctx)
+			seat.store, err = k.store.newProxy(ctx, treat)
 		}
 		seat.brokerURLs, seat.storeURL = seat.broker.urls(k.broker), k.store.through(seat.store)
 		if err != nil {

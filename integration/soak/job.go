@@ -34,8 +34,15 @@ var share = []struct {
 // plan lays out the jobs of a soak.
 func plan(cfg config, rnd *rand.Rand) []job {
 	jobs := make([]job, cfg.messages)
+	if fault, ok := findStoreFault(cfg.storeFaults); ok && fault.directed != nil {
+		return planDirected(jobs)
+	}
 	for i := range jobs {
 		jobs[i] = job{Do: audit.Succeed, Ms: rnd.IntN(3), Lane: (i + 1) % cfg.lanes}
+		if cfg.plain {
+			jobs[i].Ms = 20 + rnd.IntN(40)
+			continue
+		}
 		at := rnd.IntN(1000)
 		for _, s := range share {
 			if at -= s.permil; at < 0 {
@@ -52,11 +59,23 @@ func plan(cfg config, rnd *rand.Rand) []job {
 			jobs[i].Times = 1 + rnd.IntN(cfg.maxRetries)
 		}
 	}
-	for do, n := range map[string]int{audit.Kill: cfg.killers, audit.Hang: cfg.hangs, audit.Deaf: cfg.hangs / 2} {
-		for _, i := range rnd.Perm(len(jobs))[:min(n, len(jobs))] {
-			jobs[i] = job{Do: do, Lane: jobs[i].Lane}
+	for _, costly := range []struct {
+		do string
+		n  int
+	}{{audit.Kill, cfg.killers}, {audit.Hang, cfg.hangs}, {audit.Deaf, cfg.hangs / 2}, {audit.Abandon, cfg.abandoned}} {
+		for _, i := range rnd.Perm(len(jobs))[:min(costly.n, len(jobs))] {
+			jobs[i] = job{Do: costly.do, Lane: jobs[i].Lane}
 		}
 	}
+	return jobs
+}
+
+// planDirected has a healthy message, and killers which end its process before it succeeds, unless it runs isolated.
+func planDirected(jobs []job) []job {
+	for i := range jobs {
+		jobs[i] = job{Do: audit.Kill}
+	}
+	jobs[0] = job{Do: audit.Succeed, Ms: 300}
 	return jobs
 }
 
@@ -70,11 +89,13 @@ func (j job) body() []byte {
 
 var errJob = errors.New("the job says so")
 
-// deafFor is longer than a consumer waits for a handler whose context is done.
-const deafFor = 3 * time.Second
+const (
+	deafFor      = 3 * time.Second // longer than a consumer waits for a handler whose context is done
+	abandonedFor = 6 * time.Second // long enough for a suspect to get the isolation lock
+)
 
-// run does the job in a handler. Kill does not return.
-func (j job) run(ctx context.Context, number int) error {
+// run does the job in a handler. Kill does not return. An abandoned handler is told whether an isolated one runs.
+func (j job) run(ctx context.Context, number int, isolated func() bool) error {
 	if !poll.Pause(ctx, time.Duration(j.Ms)*time.Millisecond) {
 		return ctx.Err()
 	}
@@ -95,13 +116,34 @@ func (j job) run(ctx context.Context, number int) error {
 		<-ctx.Done()
 		poll.Pause(context.WithoutCancel(ctx), deafFor)
 		return ctx.Err()
+	case audit.Abandon:
+		<-ctx.Done()
+		return j.outlive(ctx, isolated)
 	case audit.Kill:
-		if err := syscall.Kill(syscall.Getpid(), syscall.SIGKILL); err != nil {
-			panic(err)
-		}
-		select {} // until the signal arrives
+		kill()
 	}
 	return errJob // Poison; Panic is left to the caller
+}
+
+// outlive runs on after the deadline, and kills this process once a handler runs isolated in it, or abandonedFor is over.
+func (j job) outlive(ctx context.Context, isolated func() bool) error {
+	if !errors.Is(ctx.Err(), context.DeadlineExceeded) { // the process stops, or lost its session
+		return ctx.Err()
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abandonedFor)
+	defer cancel()
+	for !isolated() && poll.Pause(ctx, time.Millisecond) {
+	}
+	kill()
+	return nil
+}
+
+// kill ends this process. It does not return.
+func kill() {
+	if err := syscall.Kill(syscall.Getpid(), syscall.SIGKILL); err != nil {
+		panic(err)
+	}
+	select {} // until the signal arrives
 }
 
 // outcome is what a run came to.

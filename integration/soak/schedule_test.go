@@ -36,7 +36,7 @@ func TestScheduleIsFairAndRepeatable(t *testing.T) {
 }
 
 func TestPlanHasEachKind(t *testing.T) {
-	cfg, err := parseFlags([]string{"-messages", "4000", "-seed", "5"})
+	cfg, err := parseFlags([]string{"-messages", "4000", "-seed", "5", "-abandoned", "2"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,6 +49,7 @@ func TestPlanHasEachKind(t *testing.T) {
 	}
 	for _, do := range []string{
 		audit.Succeed, audit.Slow, audit.Fail, audit.Poison, audit.Reject, audit.Panic, audit.Hang, audit.Deaf, audit.Kill,
+		audit.Abandon,
 	} {
 		if count[do] == 0 {
 			t.Errorf("no message is to %s: %v", do, count)
@@ -63,6 +64,8 @@ func TestFlagsAreChecked(t *testing.T) {
 	for _, args := range [][]string{
 		{"-messages", "0"}, {"-type", "stream"}, {"-faults", "-1"}, {"stray"}, {"-broker-kill", "x"},
 		{"-broker-kill", "x", "-broker-start", "y"}, {"-processes", "0"},
+		{"-store-faults", "fog"}, {"-store-faults", "late", "-cluster"}, {"-abandoned", "-1"}, {"-handler-timeout", "31s"},
+		{"-handler-timeout", "0s"}, {"-drops", "-1"},
 		{"-cluster", "-type", "classic"}, {"-cluster", "-amqp", "amqp://x"}, {"-sbin", "x", "-amqp", "amqp://x"},
 	} {
 		if _, err := parseFlags(args); err == nil {

@@ -54,7 +54,7 @@ func (s *settled) open() (n int) {
 func (k *soak) drain(ctx context.Context) error {
 	began := time.Now()
 	k.log.Write(audit.Event{Kind: audit.Quiet})
-	within := 60*time.Second + mostBackoff
+	within := k.cfg.drainWithin()
 	for {
 		err := poll.Until(ctx, within-time.Since(began), "the queue to drain", k.drained)
 		stopped := k.fleet.stop()

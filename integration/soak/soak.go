@@ -79,6 +79,9 @@ func (k *soak) work(ctx context.Context) error {
 	jobs := plan(k.cfg, rnd)
 	order, at := schedule(all, k.cfg.faults, k.cfg.messages, rnd)
 	k.say("%d messages, %d faults of %d kinds, a %s queue, seed %d", len(jobs), len(order), len(all), k.cfg.kind, k.cfg.seed)
+	if fault, ok := findStoreFault(k.cfg.storeFaults); ok {
+		k.say("the store until the queue is drained: %s", fault.says)
+	}
 	f := &faults{log: k.log, fleet: k.fleet, broker: k.broker, store: k.store, producer: k.link, say: k.say, rnd: rnd}
 	f.start(ctx)
 	next := 0

@@ -37,14 +37,18 @@ func openStore(ctx context.Context, cfg config) (*store, error) {
 	return &store{url: r.URL, one: r}, nil
 }
 
-// newProxy returns a proxy of it, or nil: a Cluster tells its clients the nodes' own addresses.
-func (s *store) newProxy(ctx context.Context) (*proxy.Proxy, error) {
+// newProxy returns a proxy of it, which treats requests if it is told how, or nil: a Cluster tells its clients the nodes' own
+// addresses.
+func (s *store) newProxy(ctx context.Context, treat func(words []string) proxy.Treatment) (*proxy.Proxy, error) {
 	if s.one == nil {
 		return nil, nil
 	}
 	u, err := url.Parse(s.url)
 	if err != nil {
 		return nil, err
+	}
+	if treat != nil {
+		return proxy.NewStore(ctx, u.Host, treat)
 	}
 	return proxy.New(ctx, u.Host)
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"strings"
+	"time"
 
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/integration/soak/audit"
@@ -16,22 +17,30 @@ type witness struct {
 
 // Start takes the step START.
 func (c witness) Start(ctx context.Context, a counter.Attempt, mode counter.Mode, limit int) (counter.Answer, error) {
+	began := time.Now()
 	answer, err := c.Counter.Start(ctx, a, mode, limit)
-	c.write(a, audit.Event{Step: "start", Exclusive: mode == counter.Exclusive}, answer, err)
+	if (mode == counter.Exclusive || mode == counter.Beside) && answer.Verdict == counter.Run {
+		c.worker.isolating.Store(a.Token, nil)
+	}
+	c.write(a, audit.Event{
+		Step: "start", Exclusive: mode == counter.Exclusive, Beside: mode == counter.Beside, Took: time.Since(began),
+	}, answer, err)
 	return answer, err
 }
 
 // Fail takes the step FAIL.
 func (c witness) Fail(ctx context.Context, a counter.Attempt, f counter.Failure) (counter.Answer, error) {
+	began := time.Now()
 	answer, err := c.Counter.Fail(ctx, a, f)
-	c.write(a, audit.Event{Step: "fail"}, answer, err)
+	c.write(a, audit.Event{Step: "fail", Took: time.Since(began)}, answer, err)
 	return answer, err
 }
 
 // End takes the step END.
 func (c witness) End(ctx context.Context, a counter.Attempt, succeeded bool) error {
+	began := time.Now()
 	err := c.Counter.End(ctx, a, succeeded)
-	c.write(a, audit.Event{Step: "end"}, counter.Answer{}, err)
+	c.write(a, audit.Event{Step: "end", Took: time.Since(began)}, counter.Answer{}, err)
 	return err
 }
 

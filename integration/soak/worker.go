@@ -48,6 +48,9 @@ type worker struct {
 	nodes   dialler
 	session atomic.Int64
 	watches sync.WaitGroup
+
+	isolating sync.Map     // tokens of attempts that START let run isolated
+	isolated  atomic.Int64 // handlers of theirs that run, and are within their deadline
 }
 
 func runWorker(spec string) error {
@@ -137,7 +140,8 @@ func (w *worker) handle(ctx context.Context, d amqp.Delivery) error {
 	}
 	e := audit.Event{Kind: audit.Began, ID: d.MessageId, Token: attempt.Token, Session: int(w.session.Load()), Redelivered: d.Redelivered}
 	w.log.Write(e)
-	err := j.run(ctx, attempt.Number)
+	defer w.isolate(ctx, attempt.Token)()
+	err := j.run(ctx, attempt.Number, func() bool { return w.isolated.Load() > 0 })
 	e.Kind, e.Outcome = audit.Ended, outcome(ctx, j, err)
 	if j.Do == audit.Panic && errors.Is(err, errJob) {
 		e.Outcome = audit.Panicked
@@ -146,6 +150,17 @@ func (w *worker) handle(ctx context.Context, d amqp.Delivery) error {
 	}
 	w.log.Write(e)
 	return err
+}
+
+// isolate counts the handler among those that run isolated, if it does, until its deadline or until over is called.
+func (w *worker) isolate(ctx context.Context, token string) (over func()) {
+	if _, ok := w.isolating.LoadAndDelete(token); !ok {
+		return func() {}
+	}
+	w.isolated.Add(1)
+	over = sync.OnceFunc(func() { w.isolated.Add(-1) })
+	context.AfterFunc(ctx, over)
+	return over
 }
 
 // Observe writes down what was done with a delivery.

@@ -13,6 +13,7 @@ import (
 // Proxy passes on what comes in on a loopback port of its own. Its methods are safe for concurrent use.
 type Proxy struct {
 	target   string
+	treat    func(words []string) Treatment // of each request; nil: bytes are passed on as they come
 	listener net.Listener
 	tasks    sync.WaitGroup
 	ctx      context.Context //nolint:containedctx // ends what the accepted connections wait for
@@ -34,12 +35,14 @@ type pair struct {
 }
 
 // New starts a proxy of the server at target, HOST:PORT. It ends with Close; when ctx is done it lets nobody in any more.
-func New(ctx context.Context, target string) (*Proxy, error) {
+func New(ctx context.Context, target string) (*Proxy, error) { return start(ctx, target, nil) }
+
+func start(ctx context.Context, target string, treat func(words []string) Treatment) (*Proxy, error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, fmt.Errorf("proxy of %s: %w", target, err)
 	}
-	p := &Proxy{target: target, listener: listener, pairs: map[*pair]bool{}}
+	p := &Proxy{target: target, treat: treat, listener: listener, pairs: map[*pair]bool{}}
 	p.ctx, p.cancel = context.WithCancel(ctx)
 	p.tasks.Go(p.accept)
 	return p, nil
@@ -78,6 +81,10 @@ func (p *Proxy) join(client net.Conn) {
 		delete(p.pairs, c)
 	}()
 	if p.ctx.Err() != nil || p.refuse.Load() {
+		return
+	}
+	if p.treat != nil {
+		p.exchange(c)
 		return
 	}
 	var down sync.WaitGroup

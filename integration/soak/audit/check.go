@@ -12,7 +12,7 @@ var Invariants = []struct{ Name, Text string }{
 	{"I2", "what was dead-lettered had as many charges as the limit, each with a cause, or was rejected"},
 	{"I3", "a handler ran no more often than its message's budget and the returns that were no fault of its own"},
 	{"I4", "a run was charged once"},
-	{"I5", "a crash was charged only to what ran alone, and taken back if its process lived on"},
+	{"I5", "a crash was charged only to what ran alone, and taken back if its process lived on; no message that does no harm was dead-lettered"},
 	{"I6", "nothing was handled before what was published before it"},
 	{"I7", "an attempt changed nothing but its own charge and marker"},
 	{"I8", "without the store's answer nothing was decided, and nothing spun"},
@@ -43,6 +43,8 @@ type Report struct {
 	Condemned    int                `json:"innocents_dead_lettered"` // of them
 	Mistaken     int                `json:"crashes_mistaken"`        // charged to what was only stopped, as the store could not be told
 	MostRuns     int                `json:"most_runs"`               // of one message
+	Undecided    []string           `json:"crashes_undecided"`       // counted against what the store left undecided for over 2 s, each with its attempt
+	DrainSeconds float64            `json:"drain_seconds"`           // once all was published and no fault began any more
 	FaultsByKind map[string]int     `json:"faults"`
 	Violations   map[string]Finding `json:"violations"`
 	Unchecked    []string           `json:"unchecked,omitempty"` // not promised in this soak
@@ -79,6 +81,7 @@ func Check(history []Event) *Report {
 		msg := m.messages[id]
 		m.checkLoss(r, msg)
 		m.checkDeadLetter(r, msg)
+		m.checkHarmless(r, msg)
 		m.checkRuns(r, msg)
 		m.checkCharges(r, msg)
 		m.checkOnce(r, msg)
@@ -87,7 +90,9 @@ func Check(history []Event) *Report {
 		a := m.attempts[token]
 		m.checkAttempt(r, a)
 		m.checkAlone(r, a)
+		m.checkGate(r, a)
 	}
+	m.checkCrashes(r)
 	m.checkOrder(r)
 	m.checkKept(r)
 	m.checkDrained(r)
@@ -101,7 +106,7 @@ func (m *model) count(r *Report) {
 		r.Runs += len(msg.runs)
 		r.DeadLetters += len(msg.dead)
 		r.MostRuns = max(r.MostRuns, len(msg.runs))
-		if msg.do != Succeed && msg.do != Slow {
+		if !msg.harmless() {
 			continue
 		}
 		if msg.record != nil && msg.record.Failures+msg.record.Crashes > 0 {

@@ -100,22 +100,13 @@ func (m *model) checkAlone(r *Report, a *attempt) {
 	switch {
 	case !m.died(a) && !m.sessionLost(a) && !a.left():
 		r.violated("I5", "%s was charged with a crash, and neither its process nor its session had ended: %s", a.id, m.storyOf(a))
-	case m.outlived(a):
-		r.violated("I5", "%s was charged with a crash, and its handler had returned before the one ran that died: %s", a.id, m.storyOf(a))
 	case ended:
 		r.violated("I5", "%s was charged with a crash by mistake, said so, and the charge stands: %s", a.id, m.storyOf(a))
+	case a.beside():
+		r.violated("I5", "%s was charged with a crash, and an abandoned handler ran beside it: %s", a.id, m.storyOf(a))
 	case !a.askedAlone() && !m.died(a):
 		r.violated("I5", "%s was charged with a crash and had not asked to run alone: %s", a.id, m.storyOf(a))
 	}
-}
-
-// outlived reports whether the handler had returned when another one began that the process died in, and the store was there
-// to be told.
-func (m *model) outlived(a *attempt) bool {
-	away := slices.ContainsFunc(a.steps, func(e Event) bool { return e.Verdict == "" })
-	return m.died(a) && !a.ended.IsZero() && !away && slices.ContainsFunc(m.process(a.process).runs, func(x *attempt) bool {
-		return x.ended.IsZero() && !x.began.Before(a.ended)
-	})
 }
 
 func (a *attempt) askedAlone() bool {
@@ -127,24 +118,28 @@ func (a *attempt) askedAlone() bool {
 	return false
 }
 
-// besides returns a run that overlapped with that of a in its process.
+// besides returns a run that overlapped with that of a in its process. A handler that ignores its deadline is isolated until
+// then, and runs beside others until it returns.
 func (m *model) besides(a *attempt) *attempt {
+	until := m.end(a)
+	if deadline := a.began.Add(m.plan.HandlerTimeout); m.message(a.id).outlives() && until.After(deadline) {
+		until = deadline
+	}
 	for _, x := range m.process(a.process).runs {
-		if x != a && x.began.Before(m.end(a)) && a.began.Before(m.end(x)) {
+		if x != a && x.began.Before(until) && a.began.Before(m.end(x)) {
 			return x
 		}
 	}
 	return nil
 }
 
-// end is when the process was done with a run. A deaf handler is left behind after its deadline, and goes on beside others.
+// outlives reports whether the handler of a message runs on after its deadline.
+func (msg *message) outlives() bool { return msg.do == Deaf || msg.do == Abandon }
+
+// end is when the handler of an attempt returned, or its process was gone.
 func (m *model) end(a *attempt) time.Time {
-	end := a.ended
-	if end.IsZero() {
-		end = m.process(a.process).exited
+	if a.ended.IsZero() {
+		return m.process(a.process).exited
 	}
-	if deadline := a.began.Add(m.plan.HandlerTimeout); m.message(a.id).do == Deaf && end.After(deadline) {
-		return deadline
-	}
-	return end
+	return a.ended
 }

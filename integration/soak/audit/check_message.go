@@ -104,6 +104,8 @@ func (m *model) checkRuns(r *Report, msg *message) {
 		case m.charged(a):
 		case a.left() || taken, a != last && a.outcome == OK && m.died(a): // the last: handled, and its ack lost
 			returned++
+		case m.diedBesideAbandoned(a):
+			returned++
 		case !m.died(a):
 			unexplained++
 		}
@@ -119,6 +121,10 @@ func (m *model) checkRuns(r *Report, msg *message) {
 			msg.id, msg.do, len(msg.runs), most, returned, losses, msg.copies, m.story(msg))
 	}
 }
+
+// diedBesideAbandoned reports whether the process of an isolated attempt died while an abandoned handler ran. Such an attempt is
+// not counted.
+func (m *model) diedBesideAbandoned(a *attempt) bool { return a.beside() && m.died(a) }
 
 // checkOnce is I12. An ack counts if its session did not end before the broker had surely taken it.
 func (m *model) checkOnce(r *Report, msg *message) {

@@ -73,7 +73,7 @@ func (h *history) alone(id, token string, process int) {
 // healthy has a message that succeeds, one that fails once, a poisonous one and a killer.
 func healthy() history {
 	h := history{}
-	h.add(Event{Kind: Setup, Plan: &Plan{MaxRetries: 3, HandlerTimeout: time.Second, MostHeld: 10 * time.Second, LongestBackoff: time.Second}})
+	h.add(Event{Kind: Setup, Plan: &Plan{MaxRetries: 3, HandlerTimeout: time.Second, MostHeld: 10 * time.Second, DrainWithin: 61 * time.Second}})
 	for i, do := range []string{Succeed, Fail, Poison, Kill} {
 		h.add(Event{Kind: Published, ID: do, Do: do, Seq: i + 1, Outcome: Confirmed})
 	}
@@ -184,6 +184,10 @@ func TestEachViolationIsSeen(t *testing.T) {
 		{"a crash not taken back", "I5", func(h *history) {
 			h.add(Event{Kind: Stepped, ID: Kill, Token: "k0-1", Process: 2, Session: 1, Step: "end", Verdict: "ended"})
 		}},
+		{"a crash beside an abandoned handler", "I5", func(h *history) {
+			h.change(Stepped, "k0-1", func(e *Event) { e.Exclusive, e.Beside = false, true })
+		}},
+		{"a healthy message dead-lettered", "I5", func(h *history) { h.add(Event{Kind: Dead, ID: Succeed, Outcome: "rejected"}) }},
 		{"out of order", "I6", func(h *history) {
 			h.change(Setup, "", func(e *Event) { e.Plan.Lanes = 1 })
 			h.change(Published, Poison, func(e *Event) { e.Seq = 1 })

@@ -46,9 +46,11 @@ type Event struct {
 
 	Redelivered bool `json:"redelivered,omitempty"` // Began, Decided
 
-	Step      string `json:"step,omitempty"`      // Stepped: start, fail, end
-	Exclusive bool   `json:"exclusive,omitempty"` // Stepped: a START of that mode
-	Verdict   string `json:"verdict,omitempty"`   // Stepped, in lower case; empty if there was no answer
+	Step      string        `json:"step,omitempty"`      // Stepped: start, fail, end
+	Exclusive bool          `json:"exclusive,omitempty"` // Stepped: a START of that mode
+	Beside    bool          `json:"beside,omitempty"`    // Stepped: a START of that mode, isolated but for abandoned handlers
+	Verdict   string        `json:"verdict,omitempty"`   // Stepped, in lower case; empty if there was no answer
+	Took      time.Duration `json:"took,omitempty"`      // Stepped: from sending the step until its answer, or until its process gave up on it
 
 	Decision string        `json:"decision,omitempty"` // Decided
 	Held     time.Duration `json:"held,omitempty"`     // Decided: since its process got the delivery
@@ -77,8 +79,8 @@ type Plan struct {
 	Messages       int           `json:"messages"`
 	MaxRetries     int           `json:"max_retries"`
 	HandlerTimeout time.Duration `json:"handler_timeout"`
-	MostHeld       time.Duration `json:"most_held"` // for how long a delivery may be held before it goes back
-	LongestBackoff time.Duration `json:"longest_backoff"`
+	MostHeld       time.Duration `json:"most_held"`         // for how long a delivery may be held before it goes back
+	DrainWithin    time.Duration `json:"drain_within"`      // once all is published and no fault begins any more
 	Cluster        bool          `json:"cluster,omitempty"` // the broker has several nodes, of which one at a time may fail
 	Lanes          int           `json:"lanes,omitempty"`   // in which order is promised, by Seq modulo Lanes; 0: it is not
 }
@@ -107,8 +109,9 @@ const (
 	Fail    = "fail"   // fail as often as the message says, then succeed
 	Poison  = "poison" // fail for ever
 	Reject  = "reject"
-	Panic   = "panic" // for ever
-	Hang    = "hang"  // past the deadline, for ever
-	Deaf    = "deaf"  // the same, and go on after it
-	Kill    = "kill"  // the process, for ever
+	Panic   = "panic"   // for ever
+	Hang    = "hang"    // past the deadline, for ever
+	Deaf    = "deaf"    // the same, and go on after it
+	Kill    = "kill"    // the process, for ever
+	Abandon = "abandon" // ignore the deadline, and kill the process later, for ever
 )

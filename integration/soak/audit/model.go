@@ -295,6 +295,11 @@ func (a *attempt) exclusive() bool {
 	return slices.ContainsFunc(a.steps, func(e Event) bool { return e.Step == "start" && e.Exclusive && e.Verdict == "run" })
 }
 
+// beside reports whether the attempt ran isolated, but for abandoned handlers.
+func (a *attempt) beside() bool {
+	return slices.ContainsFunc(a.steps, func(e Event) bool { return e.Step == "start" && e.Beside && e.Verdict == "run" })
+}
+
 // charged reports whether the store counted the attempt: as a failure by its own word, or as a crash by another's.
 func (m *model) charged(a *attempt) bool {
 	if _, ok := a.answered("fail", ""); ok {

@@ -32,8 +32,11 @@ func (m *model) storyOf(a *attempt) string {
 
 func stepStory(e Event) string {
 	name := e.Step
-	if e.Exclusive {
+	switch {
+	case e.Exclusive:
 		name += " alone"
+	case e.Beside:
+		name += " beside"
 	}
 	if e.Verdict == "" {
 		return name + "=no answer"

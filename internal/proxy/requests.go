@@ -1,0 +1,131 @@
+package proxy
+
+import (
+	"bufio"
+	"context"
+	"net"
+	"sync"
+	"time"
+)
+
+// Treatment is what a proxy does to one request and its reply. The zero value passes both on.
+type Treatment struct {
+	Double bool          // the server gets the request twice; the client gets the first reply
+	Late   time.Duration // from the request until its reply is passed on; later replies wait for it
+	Lose   Part          // it does not arrive, and nothing that follows it on its connection does
+	Reset  Part          // the connection is reset before it is passed on
+}
+
+// Part is a request or its reply. The zero value is neither.
+type Part int
+
+// The parts of an exchange.
+const (
+	Request Part = iota + 1 // the server never gets it
+	Reply                   // the server has taken the request
+)
+
+// NewStore starts a proxy of a store that speaks RESP2, as Redis does, at target, HOST:PORT. It asks treat about each request.
+// The words of a request begin with the command. Several goroutines may call treat. A connection that loses something stays
+// open, as it does when a network drops packets: the client finds out by its own timeout. It ends as New's does.
+func NewStore(ctx context.Context, target string, treat func(words []string) Treatment) (*Proxy, error) {
+	return start(ctx, target, treat)
+}
+
+// sent is a request on its way.
+type sent struct {
+	Treatment
+	due time.Time // of its reply
+}
+
+// exchange passes on requests and replies until either side closes the connection.
+func (p *Proxy) exchange(c *pair) {
+	ctx, end := context.WithCancel(p.ctx) // ends the wait of a late reply when its client is gone
+	requests := make(chan sent, 1024)     // that have no reply yet
+	var replies sync.WaitGroup
+	replies.Go(func() {
+		p.passReplies(ctx, c, requests)
+		_ = c.client.Close()
+		for range requests { // passRequests may wait for room
+		}
+	})
+	p.passRequests(c, requests)
+	_ = c.server.Close()
+	close(requests)
+	end()
+	replies.Wait()
+}
+
+// passRequests passes on what the client sends until the connection ends.
+func (p *Proxy) passRequests(c *pair, requests chan<- sent) {
+	in, lost := bufio.NewReader(c.client), false
+	for {
+		raw, words, err := readRequest(in)
+		if err != nil {
+			return
+		}
+		s := sent{Treatment: p.treat(words)}
+		s.due = time.Now().Add(s.Late + 2*time.Duration(p.latency.Load()))
+		if s.Reset == Request {
+			reset(c)
+			return
+		}
+		if lost = lost || s.Lose == Request || p.deaf.Load() || c.half.Load(); lost {
+			continue
+		}
+		if s.Double {
+			raw = append(raw, raw...)
+		}
+		requests <- s // before the server can reply
+		if _, err := c.server.Write(raw); err != nil && !c.half.Load() {
+			return
+		}
+	}
+}
+
+// passReplies passes on what the server sends until the connection ends.
+func (p *Proxy) passReplies(ctx context.Context, c *pair, requests <-chan sent) {
+	in, lost := bufio.NewReader(c.server), false
+	for {
+		if _, err := in.Peek(1); err != nil {
+			if c.half.Load() { // the client is not to know
+				<-ctx.Done()
+			}
+			return
+		}
+		s := <-requests
+		raw, err := readReply(in, s.Double)
+		if err != nil {
+			return
+		}
+		if s.Reset == Reply {
+			reset(c)
+			return
+		}
+		if lost = lost || s.Lose == Reply || p.mute.Load(); lost {
+			continue
+		}
+		pause(ctx, time.Until(s.due))
+		if _, err := c.client.Write(raw); err != nil {
+			return
+		}
+	}
+}
+
+// readReply reads the reply to a request, or the first of two.
+func readReply(in *bufio.Reader, doubled bool) ([]byte, error) {
+	raw, err := readValue(in, nil)
+	if err == nil && doubled {
+		_, err = readValue(in, nil)
+	}
+	return raw, err
+}
+
+// reset closes both sides. The client gets a reset, not an orderly end.
+func reset(c *pair) {
+	if tcp, ok := c.client.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0)
+	}
+	_ = c.client.Close()
+	_ = c.server.Close()
+}

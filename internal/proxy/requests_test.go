@@ -1,0 +1,333 @@
+package proxy
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"testing/iotest"
+	"time"
+)
+
+// request spells out a request as clients send it.
+func request(words ...string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "*%d\r\n", len(words))
+	for _, w := range words {
+		fmt.Fprintf(&b, "$%d\r\n%s\r\n", len(w), w)
+	}
+	return b.String()
+}
+
+// storeServer replies to each request with its last word, and keeps what it took.
+type storeServer struct {
+	addr string
+
+	mu    sync.Mutex
+	taken []string
+}
+
+func newStoreServer(t *testing.T) *storeServer {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &storeServer{addr: listener.Addr().String()}
+	var tasks sync.WaitGroup
+	tasks.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			tasks.Go(func() { s.serve(conn) })
+		}
+	})
+	t.Cleanup(func() {
+		_ = listener.Close()
+		tasks.Wait()
+	})
+	return s
+}
+
+func (s *storeServer) serve(conn net.Conn) {
+	defer conn.Close()
+	for in := bufio.NewReader(conn); ; {
+		_, words, err := readRequest(in)
+		if err != nil {
+			return
+		}
+		last := words[len(words)-1]
+		s.mu.Lock()
+		s.taken = append(s.taken, last)
+		s.mu.Unlock()
+		fmt.Fprintf(conn, "*2\r\n+OK\r\n$%d\r\n%s\r\n", len(last), last)
+	}
+}
+
+func (s *storeServer) took() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return strings.Join(s.taken, " ")
+}
+
+// through returns a proxy of s that treats requests by their last word, and a connection through it.
+func through(t *testing.T, s *storeServer, treat map[string]Treatment) (*Proxy, *storeClient) {
+	t.Helper()
+	p, err := NewStore(t.Context(), s.addr, func(words []string) Treatment { return treat[words[len(words)-1]] })
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	conn := dial(t, p)
+	return p, &storeClient{conn: conn, in: bufio.NewReader(conn)}
+}
+
+type storeClient struct {
+	conn net.Conn
+	in   *bufio.Reader
+}
+
+// send sends one request for each word, in one write.
+func (c *storeClient) send(words ...string) {
+	var all string
+	for _, w := range words {
+		all += request("ECHO", w)
+	}
+	_, _ = c.conn.Write([]byte(all))
+}
+
+// reply returns the word that comes back, or "silent" if none does in time, or "closed".
+func (c *storeClient) reply(within time.Duration) string {
+	_ = c.conn.SetReadDeadline(time.Now().Add(within))
+	raw, err := readValue(c.in, nil)
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return "silent"
+	case err != nil:
+		return "closed"
+	}
+	return strings.Split(string(raw), "\r\n")[3]
+}
+
+const (
+	soon   = 10 * time.Second // far more than a reply takes
+	silent = 100 * time.Millisecond
+)
+
+func TestStorePassesOnPipelines(t *testing.T) {
+	_, c := through(t, newStoreServer(t), nil)
+	c.send("a", "b", "c")
+	for _, want := range []string{"a", "b", "c"} {
+		if got := c.reply(soon); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+func TestStoreTreatments(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		b       Treatment // of the second of three requests in one pipeline
+		replies []string
+		took    string
+	}{
+		{"a lost reply silences its connection", Treatment{Lose: Reply}, []string{"a", "silent", "silent"}, "a b c"},
+		{"a lost request too", Treatment{Lose: Request}, []string{"a", "silent", "silent"}, "a"},
+		{"a doubled request gets one reply", Treatment{Double: true}, []string{"a", "b", "c"}, "a b b c"},
+		{"doubled, and its reply lost", Treatment{Double: true, Lose: Reply}, []string{"a", "silent"}, "a b b c"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := newStoreServer(t)
+			_, c := through(t, s, map[string]Treatment{"b": tc.b})
+			c.send("a", "b", "c")
+			for i, want := range tc.replies {
+				within := soon
+				if want == "silent" {
+					within = silent
+				}
+				if got := c.reply(within); got != want {
+					t.Errorf("reply %d: got %q, want %q", i+1, got, want)
+				}
+			}
+			eventually(t, func() string { return s.took() }, tc.took)
+		})
+	}
+}
+
+func TestStoreResets(t *testing.T) {
+	for _, tc := range []struct {
+		part Part
+		took string
+	}{{Request, ""}, {Reply, "a"}} {
+		s := newStoreServer(t)
+		_, c := through(t, s, map[string]Treatment{"a": {Reset: tc.part}})
+		c.send("a")
+		if got := c.reply(soon); got != "closed" {
+			t.Errorf("reset before part %d: got %q, want closed", tc.part, got)
+		}
+		if got := s.took(); got != tc.took {
+			t.Errorf("reset before part %d: the server took %q, want %q", tc.part, got, tc.took)
+		}
+	}
+}
+
+func TestStoreLateReplies(t *testing.T) {
+	_, c := through(t, newStoreServer(t), map[string]Treatment{"a": {Late: 150 * time.Millisecond}})
+	began := time.Now()
+	c.send("a", "b")
+	for _, want := range []string{"a", "b"} {
+		if got := c.reply(soon); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		if took := time.Since(began); took < 150*time.Millisecond {
+			t.Errorf("%q came after %v, want 150 ms: replies keep their order", want, took)
+		}
+	}
+}
+
+func TestStoreProxyIsAProxy(t *testing.T) {
+	s := newStoreServer(t)
+	p, c := through(t, s, nil)
+	p.Mute(true)
+	c.send("muted")
+	if got := c.reply(silent); got != "silent" {
+		t.Errorf("muted: got %q", got)
+	}
+	eventually(t, func() string { return s.took() }, "muted")
+	p.Mute(false)
+	if got := c.reply(soon); got != "closed" {
+		t.Errorf("after Mute: got %q, want closed", got)
+	}
+	half := &storeClient{conn: dial(t, p)}
+	half.in = bufio.NewReader(half.conn)
+	half.send("before")
+	if got := half.reply(soon); got != "before" {
+		t.Fatalf("got %q", got)
+	}
+	p.Halve()
+	half.send("after")
+	if got := half.reply(silent); got != "silent" {
+		t.Errorf("half open: got %q", got)
+	}
+	p.Cut()
+	if got := half.reply(soon); got != "closed" {
+		t.Errorf("cut: got %q", got)
+	}
+}
+
+// TestStoreServerGone: a client that sends nothing learns that the server closed the connection.
+func TestStoreServerGone(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	p, err := NewStore(t.Context(), listener.Addr().String(), func([]string) Treatment { return Treatment{} })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	c := &storeClient{conn: dial(t, p)}
+	c.in = bufio.NewReader(c.conn)
+	server, err := listener.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = server.Close()
+	if got := c.reply(soon); got != "closed" {
+		t.Errorf("got %q, want closed", got)
+	}
+}
+
+// TestFrames reads values that arrive a byte at a time, and finds the end of each.
+func TestFrames(t *testing.T) {
+	values := []string{
+		"+OK\r\n", "-ERR no\r\n", ":-12\r\n", "$5\r\nhe\r\no\r\n", "$0\r\n\r\n", "$-1\r\n", "*-1\r\n", "*0\r\n",
+		"*3\r\n:1\r\n*2\r\n$1\r\na\r\n$-1\r\n+x\r\n",
+	}
+	in := bufio.NewReader(iotest.OneByteReader(strings.NewReader(strings.Join(values, ""))))
+	for _, want := range values {
+		if raw, err := readValue(in, nil); err != nil || string(raw) != want {
+			t.Errorf("got %q, %v, want %q", raw, err, want)
+		}
+	}
+	binary := "a\r\n$1\r\nb"
+	raw, words, err := readRequest(bufio.NewReader(strings.NewReader(request("EVALSHA", binary, ""))))
+	if err != nil || len(words) != 3 || words[1] != binary || words[2] != "" || string(raw) != request("EVALSHA", binary, "") {
+		t.Errorf("got %q of %q, %v", words, raw, err)
+	}
+	for _, bad := range []string{"PING\r\n", "$5\r\n", "*1\r\n", "*x\r\n", "$99999999999\r\n", "\r\n", "+OK\n", "%1\r\n+a\r\n+b\r\n"} {
+		if _, err := readValue(bufio.NewReader(strings.NewReader(bad)), nil); err == nil {
+			t.Errorf("%q was accepted", bad)
+		}
+	}
+	if _, _, err := readRequest(bufio.NewReader(strings.NewReader("+PING\r\n"))); err == nil {
+		t.Error("a request that is no array was accepted")
+	}
+}
+
+func FuzzFrames(f *testing.F) {
+	for _, seed := range []string{"+OK\r\n", "*2\r\n$1\r\na\r\n:1\r\n", "*1\r\n*1\r\n$-1\r\n", "$3\r\nabc\r\n"} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, in []byte) {
+		if raw, err := readValue(bufio.NewReader(bytes.NewReader(in)), nil); err == nil && !bytes.HasPrefix(in, raw) {
+			t.Errorf("%q was passed on as %q", in, raw)
+		}
+	})
+}
+
+func TestOdds(t *testing.T) {
+	odds := Odds{Lose: .15, Late: .10, Reset: .05, Double: .30, LateFrom: 100 * time.Millisecond, LateTo: 600 * time.Millisecond}
+	count, rnd := map[string]int{}, rand.New(rand.NewPCG(1, 0))
+	const n = 100000
+	for range n {
+		d := odds.draw(rnd)
+		for name, is := range map[string]bool{
+			"lost": d.Lose == Reply, "late": d.Late > 0, "reset": d.Reset == Request, "reset after": d.Reset == Reply, "double": d.Double,
+		} {
+			if is {
+				count[name]++
+			}
+		}
+		if d.Lose == Request || d.Late != 0 && (d.Late < odds.LateFrom || d.Late > odds.LateTo) {
+			t.Fatalf("%+v", d)
+		}
+	}
+	for name, want := range map[string]float64{"lost": .15, "late": .10, "reset": .025, "reset after": .025, "double": .30} {
+		if got := float64(count[name]) / n; got < want-.01 || got > want+.01 {
+			t.Errorf("%s: %.3f, want %.3f", name, got, want)
+		}
+	}
+	a, b, other := odds.Treat(1), odds.Treat(1), odds.Treat(2)
+	differs := false
+	for range 100 {
+		x := a(nil)
+		if x != b(nil) {
+			t.Error("one seed gave two sequences")
+		}
+		differs = differs || x != other(nil)
+	}
+	if !differs {
+		t.Error("two seeds gave one sequence")
+	}
+}
+
+func eventually(t *testing.T, got func() string, want string) {
+	t.Helper()
+	var last string
+	for until := time.Now().Add(soon); time.Now().Before(until); time.Sleep(time.Millisecond) {
+		if last = got(); last == want {
+			return
+		}
+	}
+	t.Errorf("got %q, want %q", last, want)
+}
