@@ -22,6 +22,8 @@ type facts struct {
 	apiTrouble  string     // why the management API, which was given, tells nothing
 
 	way    way
+	route  route   // from the queue on
+	known  graph   // what was looked up for it
 	vitals *vitals // nil: not looked for, or not to be had
 }
 
@@ -46,6 +48,8 @@ type way struct {
 	bindings  []apiBinding
 	bound     bool // bindings are known
 	alternate bool // unrouted messages may have somewhere else to go
+
+	alternateTo string // the exchange that they go to, where it is known
 }
 
 // answer to a question that may not have been put.

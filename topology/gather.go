@@ -66,6 +66,9 @@ func (g gatherer) gather(ctx context.Context) (facts, error) {
 			return facts{}, err
 		}
 	}
+	if err := g.explore(ctx, &f); err != nil {
+		return facts{}, err
+	}
 	if g.closely {
 		f.unasked = g.api == nil
 		if err := g.examine(ctx, &f); err != nil {
@@ -161,9 +164,26 @@ func (g gatherer) askWay(ctx context.Context, w *way, exchange string) (trouble 
 		return err.Error()
 	}
 	w.kind, w.bindings, w.bound = x.Type, all, true
-	// A policy may name an alternate exchange; which is not worth telling.
-	w.alternate = x.Policy != "" || x.Arguments["alternate-exchange"] != nil
+	w.alternateTo, _ = x.Arguments["alternate-exchange"].(string)
+	if w.alternateTo == "" && x.Policy != "" {
+		if w.alternateTo, err = g.alternateBy(ctx, x.Policy); err != nil {
+			return err.Error()
+		}
+	}
+	w.alternate = w.alternateTo != ""
 	return ""
+}
+
+// alternateBy is the alternate exchange that a policy names.
+func (g gatherer) alternateBy(ctx context.Context, policy string) (string, error) {
+	all, err := g.api.policies(ctx, g.conn.Config.Vhost)
+	for _, p := range all {
+		if p.Name == policy {
+			to, _ := p.Definition["alternate-exchange"].(string)
+			return to, nil
+		}
+	}
+	return "", err
 }
 
 // passive asks whether something exists.

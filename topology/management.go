@@ -172,11 +172,22 @@ type apiBinding struct {
 	Destination     string `json:"destination"`
 	DestinationType string `json:"destination_type"` // "queue" or "exchange"
 	Key             string `json:"routing_key"`
+
+	Source     string     `json:"source"`
+	Arguments  amqp.Table `json:"arguments"`
+	Properties string     `json:"properties_key"` // names it among those of the same two ends
 }
 
 func (m *management) bindings(ctx context.Context, vhost, exchange string) ([]apiBinding, error) {
 	var all []apiBinding
 	err := m.get(ctx, &all, "", "exchanges", vhost, exchange, "bindings", "source")
+	return all, err
+}
+
+// bindingsTo are those of a queue, the one to the default exchange included.
+func (m *management) bindingsTo(ctx context.Context, vhost, queue string) ([]apiBinding, error) {
+	var all []apiBinding
+	err := m.get(ctx, &all, "", "queues", vhost, queue, "bindings")
 	return all, err
 }
 

@@ -64,10 +64,10 @@ func (f facts) unsafe() string {
 		return "which queues the dead letters reach cannot be seen over AMQP; give the URL of the management API (Management)"
 	case f.vitals.back:
 		return "dead letters lead back to the queue itself, where consumers would get it"
+	case len(f.way.bindings) > 0 && f.way.kind == "headers", len(f.way.bindings) > 0 && !fixed && f.way.picks():
+		return fmt.Sprintf("where a dead letter goes behind the exchange %q depends on the message, of type %q", exchange, f.way.kind)
 	case len(f.vitals.targets) == 0:
 		return "the dead letters reach no queue"
-	case exchange != "" && f.way.kind == "headers", exchange != "" && !fixed && f.way.picks():
-		return fmt.Sprintf("where a dead letter goes behind the exchange %q depends on the message, of type %q", exchange, f.way.kind)
 	}
 	for _, t := range f.vitals.targets {
 		_, expires := t.smaller("x-message-ttl", "message-ttl")

@@ -1,0 +1,121 @@
+package integration
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/topology"
+)
+
+// Where dead letters land is found on the route that they take, not by a name.
+func TestTopologyFindsDeadLetters(t *testing.T) {
+	const dlq = ".dlq"
+	tests := []struct {
+		name         string
+		set          func(b topo, q string)
+		amqp, manage []string // without and with the management API: queues after q, then what is said of them
+	}{
+		{"as declared", func(b topo, q string) { b.declare(topology.Spec{Queue: q}) },
+			[]string{"guess .dlq", "unseen what is bound"}, []string{dlq}},
+		{"another name", func(b topo, q string) {
+			b.exchange(q+".dlx", "fanout")
+			b.queue(b.named(q+".dead"), nil)
+			b.bind(q+".dead", "", q+".dlx")
+			b.queue(q, classic(q))
+		}, []string{"unseen what is bound"}, []string{".dead"}},
+		{"by policy", func(b topo, q string) {
+			b.way(q, "fanout", "")
+			b.policy(q, map[string]any{"dead-letter-exchange": q + ".dlx"})
+			b.queue(q, nil)
+		}, []string{"guess .dlq", "unseen whether a policy"}, []string{dlq}},
+		{"default exchange", func(b topo, q string) {
+			b.queue(b.named(q+".dead"), nil)
+			b.queue(q, classic(q, argDLX, "", argDLK, q+".dead"))
+		}, []string{".dead"}, []string{".dead"}},
+		{"over a queue with a TTL", func(b topo, q string) {
+			b.queue(b.named(q+".dead"), nil)
+			b.queue(b.named(q+".wait"), amqp.Table{"x-message-ttl": 60000, argDLX: "", argDLK: q + ".dead"})
+			b.queue(q, classic(q, argDLX, "", argDLK, q+".wait"))
+		}, []string{".wait delay", ".dead behind"}, []string{".wait delay", ".dead behind"}},
+		{"two queues, one for some keys", func(b topo, q string) {
+			b.way(q, "topic", "#")
+			b.queue(b.named(q+".dead"), nil)
+			b.bind(q+".dead", "eu.*", q+".dlx")
+			b.exchange(b.named(q+".in"), "topic")
+			b.queue(q, classic(q))
+			b.bind(q, "*.orders", q+".in")
+		}, []string{"guess .dlq", "unseen what is bound"}, []string{dlq, ".dead depends"}},
+		{"an alternate exchange", func(b topo, q string) {
+			b.queue(q+".dlq", nil)
+			b.exchange(q+".dlx", "fanout")
+			b.bind(q+".dlq", "", q+".dlx")
+			b.must(func(ch *amqp.Channel) error {
+				return ch.ExchangeDeclare(b.named(q+".first"), "direct", true, false, false, false, amqp.Table{"alternate-exchange": q + ".dlx"})
+			})
+			b.queue(q, classic(q, argDLX, q+".first"))
+		}, []string{"guess .dlq", "unseen what is bound"}, []string{dlq}},
+		{"an exchange that does not exist", func(b topo, q string) {
+			b.queue(q+".dlq", nil)
+			b.queue(q, classic(q))
+		}, []string{"guess .dlq", "broken the dead-letter exchange"}, []string{"guess .dlq", "broken the dead-letter exchange"}},
+		{"no queue", func(b topo, q string) { b.queue(q+".dlq", nil) },
+			[]string{"guess .dlq", "unseen there is no queue"}, []string{"guess .dlq", "unseen there is no queue"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel() // most of it is waiting for the API
+			b := newTopo(t)
+			q := b.name()
+			tt.set(b, q)
+			for api, want := range map[string][]string{"": tt.amqp, managementURL(t): tt.manage} {
+				found, err := topology.FindDeadLetters(t.Context(), b.conn, topology.Need{Queue: q, Management: api})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff(want, landed(found, q, want)); diff != "" {
+					t.Errorf("management API %q: (-want +got)\n%s", api, diff)
+				}
+			}
+		})
+	}
+}
+
+// landed says what was found in the words of the table: as much of each sentence as is wanted.
+func landed(l topology.Landing, q string, want []string) []string {
+	var out []string
+	for _, x := range l.Queues {
+		says := strings.TrimPrefix(x.Name, q)
+		for word, is := range map[string]bool{" depends": x.Depends, " behind": x.Behind, " delay": x.Delay} {
+			if is {
+				says += word
+			}
+		}
+		out = append(out, says)
+	}
+	for word, text := range map[string]string{"guess ": strings.TrimPrefix(l.Guess, q), "broken ": l.Broken, "unseen ": l.Unseen} {
+		if text != "" {
+			out = append(out, word+text)
+		}
+	}
+	if len(out) > len(l.Queues)+1 { // the guess before the reason for it
+		tail := out[len(l.Queues):]
+		if !strings.HasPrefix(tail[0], "guess") {
+			tail[0], tail[1] = tail[1], tail[0]
+		}
+	}
+	for i := range out {
+		if i < len(want) && strings.HasPrefix(out[i], want[i]) && i >= len(l.Queues) {
+			out[i] = want[i]
+		}
+	}
+	return out
+}
+
+// named has a queue or exchange deleted when the test ends.
+func (b topo) named(name string) string {
+	b.deletes(name)
+	return name
+}

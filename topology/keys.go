@@ -1,0 +1,112 @@
+package topology
+
+import (
+	"slices"
+	"strings"
+)
+
+// keySet is what is known of the routing key of a dead letter.
+type keySet struct {
+	asked bool // false: what it may be has not been asked
+	any   bool
+	one   []keyPattern // else it is one of these
+}
+
+// keyPattern is a routing key, or the pattern that one matched.
+type keyPattern struct {
+	text  string
+	topic bool // * and # are wildcards
+}
+
+func exactly(key string) keySet { return keySet{asked: true, one: []keyPattern{{text: key}}} }
+
+// name tells two sets apart.
+func (s keySet) name() string {
+	var b strings.Builder
+	if s.any || !s.asked {
+		b.WriteString("any")
+	}
+	for _, p := range s.one {
+		b.WriteString("\x00" + p.text)
+		if p.topic {
+			b.WriteString("\x00topic")
+		}
+	}
+	return b.String()
+}
+
+// meets says whether some key of both could be the same.
+func (p keyPattern) meets(q keyPattern) bool {
+	switch {
+	case p.topic && q.topic:
+		return patternsMeet(words(p.text), words(q.text))
+	case p.topic:
+		return topicMatches(p.text, q.text)
+	case q.topic:
+		return topicMatches(q.text, p.text)
+	}
+	return p.text == q.text
+}
+
+// within says whether each key of p is surely one of q.
+func (p keyPattern) within(q keyPattern) bool {
+	switch {
+	case p == q, q.topic && q.text == "#":
+		return true
+	case p.topic:
+		return false
+	}
+	return p.meets(q)
+}
+
+// under is the set as far as it meets the pattern: empty if nothing does. What
+// cannot be said exactly is said too widely, never too narrowly. A message may
+// carry further keys in its CC header; these are not told.
+func (s keySet) under(p keyPattern) keySet {
+	if s.any || !s.asked {
+		return keySet{asked: true, one: []keyPattern{p}}
+	}
+	var out []keyPattern
+	for _, k := range s.one {
+		switch {
+		case !k.meets(p):
+		case k.topic && !p.topic:
+			out = append(out, p)
+		default:
+			out = append(out, k)
+		}
+	}
+	return keySet{asked: true, one: slices.Compact(out)}
+}
+
+func (s keySet) empty() bool { return s.asked && !s.any && len(s.one) == 0 }
+
+// within says whether every key of the set is surely one of the pattern.
+func (s keySet) within(p keyPattern) bool {
+	if s.any || !s.asked {
+		return p.topic && p.text == "#"
+	}
+	return !slices.ContainsFunc(s.one, func(k keyPattern) bool { return !k.within(p) })
+}
+
+// patternsMeet says whether a key matches both topic patterns. It fills in row
+// by row which beginnings of the one and of the other have a key in common.
+func patternsMeet(a, b []string) bool {
+	row := make([]bool, len(b)+1)
+	for i := 0; i <= len(a); i++ {
+		next := make([]bool, len(b)+1)
+		for j := 0; j <= len(b); j++ {
+			switch {
+			case i == 0 && j == 0:
+				next[j] = true
+			case i > 0 && a[i-1] == "#" && row[j], j > 0 && b[j-1] == "#" && next[j-1]:
+				next[j] = true // # takes no word
+			case i > 0 && j > 0:
+				next[j] = a[i-1] == "#" && next[j-1] || b[j-1] == "#" && row[j] ||
+					row[j-1] && (a[i-1] == b[j-1] || a[i-1] == "*" || b[j-1] == "*" || a[i-1] == "#" || b[j-1] == "#")
+			}
+		}
+		row = next
+	}
+	return row[len(b)]
+}

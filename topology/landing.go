@@ -1,0 +1,176 @@
+package topology
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+// Landing is where the dead letters of a queue land, as far as it can be seen.
+type Landing struct {
+	// Queues are seen to take dead letters: first those that take all of them,
+	// then those with Depends, then those with Behind, each by name. Empty if the dead-letter route reaches no queue, or none that can
+	// be seen.
+	Queues []LandingQueue
+
+	// Guess is set if Queues is empty and a queue exists that by its name, QUEUE
+	// + ".dlq", takes the dead letters, or did before the route was broken.
+	Guess string
+
+	// Broken says why dead letters reach no queue at all; empty if they reach
+	// one, or that cannot be told.
+	Broken string
+
+	// Unseen says why there may be more queues than these; empty if there are
+	// none.
+	Unseen string
+}
+
+// LandingQueue is a queue that dead letters reach.
+type LandingQueue struct {
+	Name string
+
+	// Depends: only dead letters of some routing keys, or headers, reach it.
+	Depends bool
+
+	// Behind: a dead letter comes here when another of the queues dead-letters
+	// it, not when a consumer rejects it.
+	Behind bool
+
+	// Delay: dead letters do not stay. The queue has a TTL, after which it
+	// dead-letters them to where they go next, which may be back.
+	Delay bool
+}
+
+// FindDeadLetters says in which queues the dead letters of a queue land. It
+// follows the dead-letter route through exchanges and queues, which takes
+// Management. Over AMQP only a route over the default exchange can be followed,
+// with the configure permission on the queue; of others the result is a Guess.
+// It is no error if there is no such queue, or it cannot be read: Unseen says so
+// then. Of need, only Queue, Management and HTTPClient are used.
+//
+// It changes nothing. With Management it may wait 15 s for the policy of a queue
+// that was just declared. Errors are those of the connection, and of a Queue or
+// Management that cannot be used.
+func FindDeadLetters(ctx context.Context, conn *amqp.Connection, need Need) (Landing, error) {
+	g, err := newGatherer(conn, need, false)
+	if err != nil {
+		return Landing{}, err
+	}
+	f, err := settled(ctx, g.gather, func(f facts) bool {
+		_, set := f.deadLetterExchange()
+		return g.api != nil && !set
+	})
+	var l Landing
+	switch {
+	case errors.Is(err, ErrQueueNotFound):
+		l.Unseen = fmt.Sprintf("there is no queue %q in virtual host %q", need.Queue, conn.Config.Vhost)
+	case err != nil:
+		return Landing{}, g.failed("find the dead letters of", err)
+	default:
+		l = f.landing()
+	}
+	if len(l.Queues) == 0 {
+		l.Guess, err = g.namedAfter(ctx)
+	}
+	return l, err
+}
+
+// namedAfter is the dead-letter queue that Declare would make, if it exists.
+func (g gatherer) namedAfter(ctx context.Context) (string, error) {
+	name := Spec{Queue: g.queue}.withDefaults().DeadLetterQueue
+	if CheckName(name) != nil {
+		return "", nil
+	}
+	found, err := passive(ctx, g.conn, func(ch *amqp.Channel) error {
+		_, err := ch.QueueDeclarePassive(name, false, false, false, false, nil)
+		return err
+	})
+	if err := unlessRefused(err); err != nil {
+		return "", fmt.Errorf("topology: look for queue %q: %w", name, err)
+	}
+	if found == no {
+		return "", nil
+	}
+	return name, nil // unknown: it exists, and may not be looked at
+}
+
+// landing is what the facts say of the dead letters.
+func (f facts) landing() Landing {
+	var l Landing
+	for _, x := range f.route.landings {
+		t := f.known.queues[x.queue]
+		ttl, expires := t.smaller("x-message-ttl", "message-ttl")
+		_, on := t.deadLetterExchange()
+		l.Queues = append(l.Queues, LandingQueue{
+			Name: x.queue, Depends: !x.sure, Behind: x.behind, Delay: on && expires && ttl >= 0,
+		})
+	}
+	slices.SortFunc(l.Queues, func(a, b LandingQueue) int {
+		return cmp.Or(cmp.Compare(a.rank(), b.rank()), strings.Compare(a.Name, b.Name))
+	})
+	unseen := f.blindSpots()
+	l.Unseen = strings.Join(unseen, "; ")
+	if len(l.Queues) == 0 && len(unseen) == 0 {
+		l.Broken = f.broken()
+	}
+	return l
+}
+
+func (q LandingQueue) rank() int {
+	switch {
+	case q.Behind:
+		return 2
+	case q.Depends:
+		return 1
+	}
+	return 0
+}
+
+// blindSpots say what keeps the route from being known whole.
+func (f facts) blindSpots() []string {
+	var out []string
+	_, set := f.deadLetterExchange()
+	switch {
+	case f.exclusive:
+		out = append(out, "the queue is exclusive to one connection")
+	case f.unread != "":
+		out = append(out, "how the queue was declared cannot be read: "+f.unread)
+	case !set && !f.policyKnown:
+		out = append(out, "whether a policy names a dead-letter exchange cannot be seen over AMQP")
+	case f.way.exchange == unknown && set:
+		out = append(out, "whether the dead-letter exchange exists cannot be seen")
+	}
+	out = append(out, f.route.unseen...)
+	if f.route.open {
+		out = append(out, "which queue a dead letter reaches over the default exchange depends on its routing key")
+	}
+	if f.apiTrouble != "" {
+		out = append(out, "the management API does not tell: "+f.apiTrouble)
+	}
+	return out
+}
+
+// broken says why a route that is known whole reaches no queue.
+func (f facts) broken() string {
+	exchange, set := f.deadLetterExchange()
+	key, fixed := f.deadLetterKey()
+	switch {
+	case !set:
+		return "no dead-letter exchange is set"
+	case f.way.exchange == no:
+		return fmt.Sprintf("the dead-letter exchange %q does not exist", exchange)
+	case len(f.route.loops) > 0:
+		return "the dead-letter route leads back to the queue, and nowhere else"
+	case exchange == "" && fixed:
+		return fmt.Sprintf("the dead-letter exchange is the default exchange, and no queue has the name %q, its routing key", key)
+	case len(f.way.bindings) == 0:
+		return fmt.Sprintf("nothing is bound to the dead-letter exchange %q", exchange)
+	}
+	return fmt.Sprintf("no queue is bound behind the dead-letter exchange %q for the routing key of its dead letters", exchange)
+}

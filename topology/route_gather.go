@@ -1,0 +1,159 @@
+package topology
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+// maxNodes bounds how many exchanges and queues of a dead-letter route are
+// looked up, maxSources how many exchanges its queue gets messages from.
+const (
+	maxNodes   = 64
+	maxSources = 32
+)
+
+// explore follows the dead letters of f, and looks up what lies on their way.
+func (g gatherer) explore(ctx context.Context, f *facts) error {
+	f.known = graph{exchanges: map[string]way{}, queues: map[string]*target{}}
+	known := &f.known
+	if x, set := f.deadLetterExchange(); set && x != "" {
+		known.exchanges[x] = f.way
+	}
+	for {
+		f.route = known.trace(*f)
+		if len(f.route.wanted) == 0 {
+			return nil
+		}
+		for _, n := range f.route.wanted {
+			if len(known.exchanges)+len(known.queues) >= maxNodes {
+				f.route.blind(fmt.Sprintf("the dead-letter route has more than %d exchanges and queues; the rest was not looked up", maxNodes))
+				return nil
+			}
+			if err := g.lookUp(ctx, f, n, known); err != nil {
+				return fmt.Errorf("look up the %s of the dead-letter route: %w", n, err)
+			}
+		}
+	}
+}
+
+// lookUp adds a node to what is known. Where the API does not tell, AMQP tells
+// less.
+func (g gatherer) lookUp(ctx context.Context, f *facts, n node, known *graph) error {
+	asks := g.api != nil && f.apiTrouble == ""
+	switch {
+	case n == (node{}):
+		known.own = keySet{asked: true, any: true}
+		if asks {
+			known.own = g.ownKeys(ctx, f)
+		}
+		return nil
+	case n.exchange:
+		w, err := g.lookUpExchange(ctx, f, n.name)
+		known.exchanges[n.name] = w
+		return err
+	case asks:
+		t, err := g.askTarget(ctx, *f, n.name)
+		if err == nil {
+			known.queues[n.name] = t
+			return nil
+		}
+		f.apiTrouble = err.Error()
+	}
+	t, err := g.readTarget(ctx, *f, n.name)
+	known.queues[n.name] = t
+	return err
+}
+
+func (g gatherer) lookUpExchange(ctx context.Context, f *facts, name string) (w way, err error) {
+	w.exchange, err = passive(ctx, g.conn, func(ch *amqp.Channel) error {
+		return ch.ExchangeDeclarePassive(name, "", false, false, false, false, nil)
+	})
+	if err := unlessRefused(err); err != nil || w.exchange == no {
+		return w, err
+	}
+	if g.api != nil && f.apiTrouble == "" {
+		f.apiTrouble = g.askWay(ctx, &w, name)
+	}
+	return w, ctx.Err()
+}
+
+// askTarget returns nil for a queue that does not exist.
+func (g gatherer) askTarget(ctx context.Context, f facts, name string) (*target, error) {
+	q, err := g.api.queue(ctx, f.vhost, name)
+	if errors.Is(err, errNoSuch) {
+		return nil, nil //nolint:nilnil // it is known that there is none
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &target{facts{
+		version: f.version, vhost: f.vhost, queue: name, console: f.console, exclusive: q.Exclusive,
+		declared:   declared{kind: q.Type, durable: q.Durable, autoDelete: q.AutoDelete, args: q.Arguments},
+		policyName: q.PolicyName, policy: q.Policy, policyKnown: q.Policy != nil,
+	}}, nil
+}
+
+// readTarget is askTarget over AMQP.
+func (g gatherer) readTarget(ctx context.Context, f facts, name string) (*target, error) {
+	t := &target{facts{version: f.version, vhost: f.vhost, queue: name}}
+	found, err := passive(ctx, g.conn, func(ch *amqp.Channel) error {
+		_, err := ch.QueueDeclarePassive(name, false, false, false, false, nil)
+		return err
+	})
+	if found == no {
+		return nil, nil //nolint:nilnil // it is known that there is none
+	}
+	if err := unlessRefused(err); err != nil {
+		return t, err
+	}
+	var unread unreadableError
+	switch d, err := readArguments(ctx, g.conn, name); {
+	case errors.As(err, &unread):
+		t.unread, t.denied = unread.reason, unread.denied
+	case errors.Is(err, errExclusive):
+		t.exclusive = true
+	case errors.Is(err, ErrQueueNotFound):
+		return nil, nil //nolint:nilnil // deleted since it was seen
+	case err != nil:
+		return t, err
+	default:
+		t.declared = d
+	}
+	return t, nil
+}
+
+// ownKeys are the routing keys that the bindings of the queue let through. One
+// that is gone may have let others through; these are not told.
+func (g gatherer) ownKeys(ctx context.Context, f *facts) keySet {
+	whole := keySet{asked: true, any: true}
+	all, err := g.api.bindingsTo(ctx, f.vhost, f.queue)
+	if err != nil {
+		f.apiTrouble = err.Error()
+		return whole
+	}
+	kinds := map[string]string{"": "direct"}
+	own := keySet{asked: true}
+	for _, b := range all {
+		kind, asked := kinds[b.Source]
+		if !asked && len(kinds) > maxSources {
+			return whole
+		}
+		if !asked {
+			x, err := g.api.exchange(ctx, f.vhost, b.Source)
+			if err != nil {
+				f.apiTrouble = err.Error()
+				return whole
+			}
+			kind = x.Type
+			kinds[b.Source] = kind
+		}
+		if kind != "direct" && kind != "topic" {
+			return whole
+		}
+		own.one = append(own.one, way{kind: kind}.pattern(b))
+	}
+	return own
+}
