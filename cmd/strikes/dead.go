@@ -33,8 +33,9 @@ func (a *app) deadCommand() *cli.Command {
 			{
 				Name: "show", Usage: "show everything about one dead letter",
 				ArgsUsage:   "QUEUE ID",
-				Description: "An ID that begins with - stands behind --.\n" + kindMeanings,
+				Description: searchMeaning + "An ID that begins with - stands behind --.\n" + kindMeanings,
 				Flags: deadFlags(
+					&cli.IntFlag{Name: "search", DefaultText: "500 if the store has a record", Usage: "read the first `N` dead letters of the queue at most; 0: all"},
 					&cli.BoolFlag{Name: "body", Usage: "print the body alone, byte by byte; not to a terminal"},
 					jsonFlag("print it as one JSON object, as publish --ndjson takes it, with \"dead\" added"),
 				),
