@@ -23,7 +23,7 @@ func (s *session) inOrder() bool { return s.classic || s.returns == 0 }
 
 // keepOrder takes what else was returned before, behind which the queue would put
 // what is held. It ends at the first message that was not. It throws away what it
-// takes, so that little waits in memory.
+// takes.
 func (s *session) keepOrder(ctx context.Context, progress func(doing string, done, of int)) {
 	if s.inOrder() {
 		return
@@ -83,5 +83,5 @@ func (s step) prefetch(left, consumers int) int {
 	if consumers >= mostConsumers-1-left/largestPrefetch {
 		return min(left, largestPrefetch)
 	}
-	return min(s.size, left)
+	return min(s.size, left, mostWaiting/besideBody)
 }
