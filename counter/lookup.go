@@ -3,6 +3,8 @@ package counter
 import (
 	"context"
 	"fmt"
+	"iter"
+	"slices"
 )
 
 // Lookup returns what is kept of lives that are known by name, as a dead letter tells its own; VHost and Queue of the
@@ -45,4 +47,52 @@ func (c *Counter) lookUp(ctx context.Context, of Message, lives []Message, found
 		}
 	}
 	return nil
+}
+
+// Generations yields the records of a queue whose generation has a name: not of the messages that were never dead-lettered
+// and published again, which are nearly all. It searches the index in the store, and reads no other record. A record that is
+// written meanwhile may be missed, or come twice. After an error, which it yields once, it stops.
+func (c *Counter) Generations(ctx context.Context, vhost, queue string) iter.Seq2[Record, error] {
+	return func(yield func(Record, error) bool) {
+		if c.refuse != nil {
+			yield(Record{}, c.refuse)
+			return
+		}
+		for cursor, first := uint64(0), true; first || cursor > 0; first = false {
+			records, next, err := c.generations(ctx, vhost, queue, cursor)
+			if err != nil {
+				yield(Record{}, fmt.Errorf("counter: generations, queue %q: %w", queue, err))
+				return
+			}
+			for _, r := range records {
+				if !yield(r, nil) {
+					return
+				}
+			}
+			cursor = next
+		}
+	}
+}
+
+// named matches the members of generations with a name: the others end with one digit.
+const named = "*:??*"
+
+func (c *Counter) generations(ctx context.Context, vhost, queue string, cursor uint64) (out []Record, next uint64, err error) {
+	index := c.opts.queueKey(vhost, queue) + "index"
+	found, next, err := c.rdb.ZScan(ctx, index, cursor, named, scanned).Result()
+	if err != nil {
+		return nil, 0, c.errorAt(Message{VHost: vhost, Queue: queue}, err)
+	}
+	var members []string
+	for i := 0; i < len(found); i += 2 { // every second value is a score
+		members = append(members, found[i])
+	}
+	for chunk := range slices.Chunk(members, page) {
+		records, err := c.read(ctx, vhost, queue, chunk)
+		if err != nil {
+			return nil, 0, err
+		}
+		out = append(out, records...)
+	}
+	return out, next, nil
 }

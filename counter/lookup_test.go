@@ -2,6 +2,7 @@ package counter
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -34,6 +35,36 @@ func TestLookup(t *testing.T) {
 		}
 		if none, err := c.Lookup(t.Context(), "/", "orders", nil); len(none) != 0 || err != nil {
 			t.Errorf("of nothing: %v, %v", none, err)
+		}
+	}
+}
+
+// TestGenerations has many messages of which few were published again.
+func TestGenerations(t *testing.T) {
+	for _, c := range servers(t) {
+		var want, got []string
+		for i := range 2*page + 50 {
+			m := message(fmt.Sprint(i))
+			mustFail(t, c, m, "a")
+			if i%7 == 0 {
+				m.Life = fmt.Sprintf("1@%d", i)
+				mustFail(t, c, m, "b")
+				want = append(want, m.ID+" "+m.Life)
+			}
+		}
+		for r, err := range c.Generations(t.Context(), "/", "orders") {
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, r.ID+" "+r.Life)
+		}
+		slices.Sort(want)
+		slices.Sort(got)
+		if got = slices.Compact(got); !slices.Equal(got, want) {
+			t.Errorf("%q, want %q", got, want)
+		}
+		for range c.Generations(t.Context(), "/", "bills") {
+			t.Error("of another queue")
 		}
 	}
 }

@@ -11,42 +11,37 @@ import (
 // is added or taken meanwhile is not seen. It wraps ErrUnsafe where looking is
 // not harmless. After an error, which it yields once, it stops.
 func (q *Queue) Browse(ctx context.Context, f Filter) iter.Seq2[*Letter, error] {
-	return func(yield func(*Letter, error) bool) {
-		c, err := q.look(ctx, f)
-		if err != nil {
-			yield(nil, err)
-			return
-		}
-		defer c.spool.close()
-		for {
-			letters, err := c.read(ctx)
-			if err != nil {
-				yield(nil, err)
-				return
-			}
-			if letters == nil {
-				if err := incomplete(q.Name, c.gone); err != nil {
-					yield(nil, err)
-				}
-				return
-			}
-			for _, l := range letters {
-				if !yield(l, nil) {
-					return
-				}
-			}
-		}
-	}
+	return q.BrowsePart(ctx, f, Bounds{})
 }
 
-// look reads the queue onto a spool and lets go of it.
-func (q *Queue) look(ctx context.Context, f Filter) (*choice, error) {
+// browse reads the queue onto a spool.
+func (q *Queue) browse(ctx context.Context, f Filter, b Bounds) (*choice, error) {
 	if err := q.validate(); err != nil {
 		return nil, err
 	}
-	c, err := q.choose(ctx, f, q.Preview)
-	if err == nil {
-		c.s.close()
+	return q.choose(ctx, f, q.Preview, b)
+}
+
+// yield hands out what is on the spool; false: the iteration is over.
+func (c *choice) yield(ctx context.Context, yield func(*Letter, error) bool) bool {
+	for {
+		letters, err := c.read(ctx)
+		if err != nil {
+			yield(nil, err)
+			return false
+		}
+		if letters == nil {
+			break
+		}
+		for _, l := range letters {
+			if !yield(l, nil) {
+				return false
+			}
+		}
 	}
-	return c, err
+	if err := incomplete(c.q.Name, c.gone); err != nil {
+		yield(nil, err)
+		return false
+	}
+	return true
 }

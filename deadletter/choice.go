@@ -20,42 +20,55 @@ type choice struct {
 	f     Filter
 	spool *spool
 	n     int // in the spool
+	of    int // messages of the queue that were read, or are to be
 	gone  int // did not come
 	page  []*Letter
+	bytes int // of bodies in the page
 }
 
-// choose reads the queue, with so many bytes of each body; -1: with all.
-func (q *Queue) choose(ctx context.Context, f Filter, preview int) (*choice, error) {
+// choose reads the queue within bounds, with so many bytes of each body; -1: with
+// all.
+func (q *Queue) choose(ctx context.Context, f Filter, preview int, b Bounds) (*choice, error) {
 	if err := q.mayHold(); err != nil {
 		return nil, err
 	}
-	s, err := q.open(ctx, 0)
+	s, err := q.start(ctx, &session{bounds: b, everything: f.Everything()})
 	if err != nil {
 		return nil, err
 	}
-	c := &choice{q: q, s: s, join: &joiner{records: q.Records, vhost: s.vhost}, f: f}
+	c := &choice{q: q, s: s, join: &joiner{records: q.Records, vhost: s.vhost}, f: f, of: b.most(s.ready)}
 	if err := c.collect(ctx, preview); err != nil {
+		s.keepOrder(context.WithoutCancel(ctx), q.progress)
+		s.ignore()
 		c.finish(ctx)
 		return nil, err
 	}
-	s.ignore()
 	return c, nil
 }
 
-// collect reads the whole queue, which it then holds, and puts what is picked on
-// the spool.
+// chooseAll reads the whole queue, to take off what is picked.
+func (q *Queue) chooseAll(ctx context.Context, f Filter) (*choice, error) {
+	c, err := q.choose(ctx, f, -1, Bounds{})
+	if err == nil {
+		c.s.ignore()
+	}
+	return c, err
+}
+
+// collect reads the queue, which it then holds, and puts what is picked on the
+// spool.
 func (c *choice) collect(ctx context.Context, preview int) (err error) {
 	if c.spool, err = newSpool(c.q.Dir); err != nil {
 		return err
 	}
 	now := time.Now()
-	for i := range c.s.ready {
+	for i := range c.of {
 		d, ok, err := c.s.next(ctx)
 		if err != nil {
 			return err
 		}
 		if !ok {
-			c.gone = c.s.ready - i
+			c.gone = c.of - i
 			break
 		}
 		l := c.q.newLetter(&d)
@@ -65,15 +78,53 @@ func (c *choice) collect(ctx context.Context, preview int) (err error) {
 		if preview >= 0 {
 			l.Message.Body = l.Message.Body[:min(preview, len(l.Message.Body))]
 		}
-		if c.f.early(l, now) {
-			if err := c.spool.put(l); err != nil {
-				return err
-			}
-			c.n++
+		ends := c.s.room == 0 || i == c.of-1 // nothing is on its way
+		if err := c.pick(ctx, l, now, ends); err != nil {
+			return err
 		}
-		c.q.progress("reading", i+1, c.s.ready)
+		c.q.progress("reading", i+1, c.of)
+		if ends && c.s.bounds.enough(c.n, i+1) {
+			c.of = i + 1
+			break
+		}
 	}
 	return c.spool.rewind()
+}
+
+// pick puts a letter on the spool if it is picked. Where the number of those picked
+// bounds the reading, their records are asked for, several together; last: without
+// more of them.
+func (c *choice) pick(ctx context.Context, l *Letter, now time.Time, last bool) error {
+	early := c.f.early(l, now)
+	if c.s.bounds.Letters == 0 || !c.f.Records() {
+		if !early {
+			return nil
+		}
+		c.n++
+		return c.spool.put(l)
+	}
+	if early {
+		c.page = append(c.page, l)
+		c.bytes += len(l.Message.Body)
+	}
+	if len(c.page) < page && c.bytes < pageBytes && !last {
+		return nil
+	}
+	if err := c.join.join(ctx, c.page); err != nil {
+		return err
+	}
+	for _, l := range c.page {
+		if !c.f.late(l) {
+			continue
+		}
+		l.Record = nil // joined again when it is read
+		if err := c.spool.put(l); err != nil {
+			return err
+		}
+		c.n++
+	}
+	c.page, c.bytes = nil, 0
+	return nil
 }
 
 // worn refuses to go on with a queue whose messages were looked at very often.
@@ -102,8 +153,12 @@ func (c *choice) next(ctx context.Context, n int) ([]*Letter, error) {
 	return letters, nil
 }
 
-// page is how many letters are joined with their records at once.
-const page = 100
+// page is how many letters are joined with their records at once, and pageBytes
+// the most that their bodies take.
+const (
+	page      = 100
+	pageBytes = 1 << 20
+)
 
 // read returns those of the next letters on the spool that are picked, not nil
 // before its end.
@@ -112,7 +167,7 @@ func (c *choice) read(ctx context.Context) ([]*Letter, error) {
 		return nil, err
 	}
 	var letters []*Letter
-	for size := 0; len(letters) < page && size < 1<<20; {
+	for size := 0; len(letters) < page && size < pageBytes; {
 		l, err := c.spool.take()
 		if err != nil {
 			return nil, err

@@ -27,5 +27,5 @@ func (q *Queue) feedOf(ctx context.Context, f Filter, window, most int) (feed, e
 	if f.Everything() {
 		return q.stream(ctx, window, most)
 	}
-	return q.choose(ctx, f, -1)
+	return q.chooseAll(ctx, f)
 }

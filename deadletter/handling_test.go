@@ -52,8 +52,8 @@ func TestHandling(t *testing.T) {
 func TestPrefetchFor(t *testing.T) {
 	for _, tc := range []struct{ left, size, consumers, want int }{
 		{100_000, 0, 0, firstPrefetch},
-		{100_000, 0, 1, largestPrefetch},
-		{100_000, 1 << 10, 1, mostWaiting / (1 << 10)},
+		{100_000, 0, 1, mostWaiting / besideBody},
+		{100_000, 1 << 10, 1, mostWaiting / (1<<10 + besideBody)},
 		{3_000, 1 << 20, 1, 131},          // more would wait than should, but for the number of consumers
 		{1, 1 << 30, 1, 1},                //
 		{1 << 30, 1, 30, largestPrefetch}, // more than can be held: what comes is read

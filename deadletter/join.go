@@ -113,7 +113,7 @@ func (j *joiner) list(ctx context.Context, queue string) error {
 		return nil
 	}
 	lives := map[string][]string{}
-	for r, err := range j.records.List(ctx, j.vhost, queue) {
+	for r, err := range j.records.Generations(ctx, j.vhost, queue) {
 		if err != nil {
 			return err
 		}

@@ -52,7 +52,7 @@ func (s *shelf) Lookup(_ context.Context, vhost, queue string, lives []counter.M
 	return found, nil
 }
 
-func (s *shelf) List(context.Context, string, string) iter.Seq2[counter.Record, error] {
+func (s *shelf) Generations(context.Context, string, string) iter.Seq2[counter.Record, error] {
 	s.listed++
 	return func(yield func(counter.Record, error) bool) {
 		for _, r := range s.lives {

@@ -11,6 +11,9 @@ const (
 	// mostWaiting is what may wait in memory, in bytes, if the number of consumers
 	// allows.
 	mostWaiting = 32 << 20
+	// besideBody is what a dead letter takes in memory beside its body, for its
+	// headers mostly.
+	besideBody = 3 << 10
 	// firstPrefetch is for when the size of the messages is not known yet.
 	firstPrefetch = 200
 	// largestPrefetch is that of AMQP. Without one, a quorum queue delivers 2000
@@ -24,7 +27,18 @@ func prefetchFor(left, size, consumers int) int {
 	if consumers == 0 {
 		return firstPrefetch
 	}
-	byMemory := mostWaiting / max(size, 1)
+	byMemory := mostWaiting / (size + besideBody)
 	byNumber := left/max(mostConsumers-consumers, 1) + 1
 	return min(max(byMemory, byNumber, 1), largestPrefetch)
+}
+
+// stepFor is the prefetch of one more consumer that is to bring n messages, if that
+// leaves enough for those after it, each of which may bring twice as many.
+func stepFor(n, left, size, consumers int) int {
+	most := min(max(mostWaiting/(size+besideBody), 1), largestPrefetch)
+	more := max(mostConsumers-consumers, 1)
+	if left > most*more {
+		return min(left/more+1, largestPrefetch)
+	}
+	return min(max(n, left/(1<<more-1), 1), most)
 }

@@ -44,7 +44,7 @@ type Queue struct {
 	Progress func(Progress)
 }
 
-// Records looks up what is kept of messages, and lists it where a dead letter
+// Records looks up what is kept of messages, and searches it where a dead letter
 // does not tell in which of its lives it died.
 //
 // AddTaken gets the dead letters that Replay and Drop took off and whose records
@@ -53,7 +53,7 @@ type Queue struct {
 // the store is never told of these. An error ends nothing: see Result.Untold.
 type Records interface {
 	Lookup(ctx context.Context, vhost, queue string, lives []counter.Message) (map[counter.Message]counter.Record, error)
-	List(ctx context.Context, vhost, queue string) iter.Seq2[counter.Record, error]
+	Generations(ctx context.Context, vhost, queue string) iter.Seq2[counter.Record, error]
 	AddTaken(ctx context.Context, vhost, queue string, dead []counter.Message) error
 }
 

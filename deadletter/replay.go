@@ -262,7 +262,7 @@ func (w *replaying) passOver(ctx context.Context) error {
 		return nil
 	}
 	w.feed.finish(ctx)
-	rest, err := w.q.choose(ctx, w.r.Filter, -1)
+	rest, err := w.q.chooseAll(ctx, w.r.Filter)
 	if err != nil {
 		return fmt.Errorf("%w; to pass it over: %w", w.stuck, err)
 	}

@@ -28,9 +28,12 @@ type session struct {
 	conn         *amqp.Connection
 	ch           *amqp.Channel
 	prefetch     int // zero: any number
+	bounds       Bounds
+	everything   bool // no filter picks
 	consumers    []<-chan amqp.Delivery
-	room         int // deliveries that the newest consumer can still bring, if any number may be held
-	read, bytes  int // deliveries until now, and their bodies
+	room         int   // deliveries that the newest consumer can still bring, if any number may be held
+	read, bytes  int   // deliveries until now, and their bodies
+	returns      int64 // of the last delivery, as a quorum queue counts them
 	closed       chan *amqp.Error
 	acks         int // sent, and maybe not with the queue yet
 	ready        int // messages in the queue when it began
@@ -43,6 +46,10 @@ type session struct {
 // Quorum queues do not enforce that a consumer is exclusive, so it looks for
 // others, before and after.
 func (q *Queue) open(ctx context.Context, prefetch int) (*session, error) {
+	return q.start(ctx, &session{prefetch: prefetch})
+}
+
+func (q *Queue) start(ctx context.Context, s *session) (*session, error) {
 	conn, err := q.Dial(ctx)
 	if err != nil {
 		return nil, err
@@ -51,7 +58,7 @@ func (q *Queue) open(ctx context.Context, prefetch int) (*session, error) {
 		hangUp(conn)
 		return nil, errors.New("deadletter: the connection has automatic recovery on: leave amqp.Config.Recovery nil")
 	}
-	s := &session{queue: q.Name, classic: q.Handling.InPlace, vhost: conn.Config.Vhost, conn: conn, prefetch: prefetch}
+	s.queue, s.classic, s.vhost, s.conn = q.Name, q.Handling.InPlace, conn.Config.Vhost, conn
 	stop := context.AfterFunc(ctx, func() { hangUp(conn) })
 	defer stop()
 	if err := s.begin(ctx); err != nil {
@@ -115,12 +122,15 @@ func quiet(ctx context.Context, ch *amqp.Channel, queue string) (int, error) {
 // consume adds a consumer. Their tags are in order: it is by them that a quorum
 // queue returns what several consumers of a channel held.
 func (s *session) consume() error {
-	prefetch, alone := s.prefetch, s.classic // others do not enforce it
-	if prefetch == 0 {
-		prefetch = prefetchFor(s.ready-s.read, s.bytes/max(s.read, 1), len(s.consumers))
-		alone = alone && len(s.consumers) == 0 && s.ready <= prefetch
-		s.room = prefetch
+	if s.prefetch > 0 {
+		return s.add(s.prefetch, s.classic) // others do not enforce it
 	}
+	s.room = s.bounds.next(s.everything, s.read, s.ready, s.size(), len(s.consumers))
+	return s.add(s.room, s.classic && len(s.consumers) == 0 && s.ready <= s.room)
+}
+
+// add adds a consumer that holds at most prefetch messages.
+func (s *session) add(prefetch int, alone bool) error {
 	if err := s.ch.Qos(prefetch, 0, false); err != nil {
 		return err
 	}
@@ -132,6 +142,9 @@ func (s *session) consume() error {
 	s.consumers = append(s.consumers, deliveries)
 	return nil
 }
+
+// size is what a body has on average, in bytes.
+func (s *session) size() int { return s.bytes / max(s.read, 1) }
 
 // next waits for a delivery; false: there is none, though the broker counted it
 // as ready. It expired, or somebody else has it.
@@ -170,6 +183,7 @@ func (s *session) delivered(d amqp.Delivery, ok bool) (amqp.Delivery, bool, erro
 	s.room--
 	s.read++
 	s.bytes += len(d.Body)
+	s.returns = returnsOf(d.Headers)
 	return d, true, nil
 }
 

@@ -78,6 +78,8 @@ func (g gatherer) gather(ctx context.Context) (facts, error) {
 	return f, ctx.Err()
 }
 
+// exists returns ErrQueueNotFound if there is no such queue. That the user may not ask is no error: from RabbitMQ 4.0 on a passive
+// declaration takes one permission on the queue, whichever (none on 3.10.8).
 func (g gatherer) exists(ctx context.Context, f *facts) error {
 	found, err := passive(ctx, g.conn, func(ch *amqp.Channel) error {
 		_, err := ch.QueueDeclarePassive(g.queue, false, false, false, false, nil)
@@ -88,7 +90,7 @@ func (g gatherer) exists(ctx context.Context, f *facts) error {
 	case errors.As(err, &reply) && reply.Code == amqp.ResourceLocked:
 		f.exclusive = true
 		return nil
-	case err != nil:
+	case unlessRefused(err) != nil:
 		return err
 	case found == no:
 		return ErrQueueNotFound
@@ -141,6 +143,10 @@ func (g gatherer) follow(ctx context.Context, f *facts, exchange string) error {
 				_, err := ch.QueueDeclarePassive(key, false, false, false, false, nil)
 				return err
 			})
+			if f.way.queue == unknown && g.api != nil && f.apiTrouble == "" {
+				_, apiErr := g.api.queue(ctx, f.vhost, key)
+				f.way.queue = answerOf(apiErr)
+			}
 		}
 		return unlessRefused(err)
 	}
@@ -149,6 +155,10 @@ func (g gatherer) follow(ctx context.Context, f *facts, exchange string) error {
 	})
 	if err := unlessRefused(err); err != nil {
 		return fmt.Errorf("look for the dead-letter exchange %q: %w", exchange, err)
+	}
+	if f.way.exchange == unknown && g.api != nil && f.apiTrouble == "" {
+		_, apiErr := g.api.exchange(ctx, f.vhost, exchange)
+		f.way.exchange = answerOf(apiErr)
 	}
 	if f.way.exchange == yes && g.api != nil && f.apiTrouble == "" {
 		f.apiTrouble = g.askWay(ctx, &f.way, exchange)
@@ -207,6 +217,17 @@ func passive(ctx context.Context, conn *amqp.Connection, declare func(*amqp.Chan
 		return no, nil
 	}
 	return unknown, err
+}
+
+// answerOf is what the management API says of something for which AMQP may not be asked.
+func answerOf(err error) answer {
+	switch {
+	case err == nil:
+		return yes
+	case errors.Is(err, errNoSuch):
+		return no
+	}
+	return unknown
 }
 
 // unlessRefused drops the error of a question that was refused: the answer is

@@ -10,8 +10,9 @@ import (
 
 // Load is what a queue has to do now, as the management API tells: its numbers are up to 5 s old.
 type Load struct {
-	Ready   int // messages that are in the queue
-	Unacked int // messages that are out with consumers
+	Ready     int // messages that are in the queue
+	Unacked   int // messages that are out with consumers
+	Consumers int // of the queue
 
 	// DeadLettering is how many rejected messages a quorum queue keeps until its dead-letter route takes them (at-least-once).
 	// It is up to 10 s old. AMQP counts them nowhere: they are neither ready nor unacked.
@@ -58,10 +59,11 @@ type apiRate struct {
 
 // apiLoad is the part of a queue that Load is made of. What never happened is absent.
 type apiLoad struct {
-	Ready   int `json:"messages_ready"`
-	Unacked int `json:"messages_unacknowledged"`
-	DLX     int `json:"messages_dlx"`
-	Stats   struct {
+	Ready     int `json:"messages_ready"`
+	Unacked   int `json:"messages_unacknowledged"`
+	DLX       int `json:"messages_dlx"`
+	Consumers int `json:"consumers"`
+	Stats     struct {
 		In           apiRate `json:"publish_details"`
 		Out          apiRate `json:"deliver_get_details"`
 		AckRate      apiRate `json:"ack_details"`
@@ -72,14 +74,14 @@ type apiLoad struct {
 }
 
 func (m *management) load(ctx context.Context, vhost, queue string) (Load, error) {
-	const columns = "?columns=name,messages_ready,messages_unacknowledged,messages_dlx,message_stats" // without one that is there, the answer is []
+	const columns = "?columns=name,messages_ready,messages_unacknowledged,messages_dlx,consumers,message_stats" // without one that is there, the answer is []
 	var l apiLoad
 	if err := m.get(ctx, &l, columns, "queues", vhost, queue); err != nil {
 		return Load{}, err
 	}
 	s := l.Stats
 	return Load{
-		Ready: l.Ready, Unacked: l.Unacked, DeadLettering: l.DLX, In: s.In.Rate, Out: s.Out.Rate, Acked: s.AckRate.Rate,
+		Ready: l.Ready, Unacked: l.Unacked, DeadLettering: l.DLX, Consumers: l.Consumers, In: s.In.Rate, Out: s.Out.Rate, Acked: s.AckRate.Rate,
 		Taken: s.Acked + s.GotNoAck + s.DeliverNoAck,
 	}, nil
 }

@@ -18,8 +18,8 @@ func (a *app) deadCommand() *cli.Command {
 			{
 				Name: "list", Usage: "list dead letters and why they died, the first to be replayed first",
 				ArgsUsage: "QUEUE [ID…]",
-				Description: "Of several IDs, those that are not found are named on stderr, and the exit code is 3.\n" +
-					"Reads QUEUE.dlq where that is harmless, and what was counted of its messages. A quorum queue counts looks, and\n" +
+				Description: routeMeaning + "Of several IDs, those that are not found are named on stderr, and the exit code is 3.\n" +
+					"Reads the dead-letter queue where that is harmless, and what was counted of its messages. A quorum queue counts looks, and\n" +
 					"deletes a message that was looked at too often: where its delivery limit is low, or not known, the records\n" +
 					"of the store are listed instead, and stderr says so.\n" + nameMeanings + kindMeanings,
 				Flags: deadFlags(
@@ -33,8 +33,9 @@ func (a *app) deadCommand() *cli.Command {
 			{
 				Name: "show", Usage: "show everything about one dead letter",
 				ArgsUsage:   "QUEUE ID",
-				Description: "An ID that begins with - stands behind --.\n" + nameMeanings + kindMeanings,
+				Description: routeMeaning + searchMeaning + "An ID that begins with - stands behind --.\n" + nameMeanings + kindMeanings,
 				Flags: deadFlags(
+					&cli.IntFlag{Name: "search", DefaultText: "500 if the store has a record", Usage: "read the first `N` dead letters of the queue at most; 0: all"},
 					&cli.BoolFlag{Name: "body", Usage: "print the body alone, byte by byte; not to a terminal"},
 					jsonFlag("print it as one JSON object, as publish --ndjson takes it, with \"dead\" added"),
 				),
@@ -43,7 +44,7 @@ func (a *app) deadCommand() *cli.Command {
 			{
 				Name: "replay", Usage: "publish dead letters again, each to the queue in which it died, with all its retries",
 				ArgsUsage: "QUEUE [ID…]",
-				Description: "Each leaves the dead-letter queue once the broker has confirmed it. Should the command be killed, at most\n" +
+				Description: routeMeaning + "Each leaves the dead-letter queue once the broker has confirmed it. Should the command be killed, at most\n" +
 					"--window of them are in both queues, under one id; --json tells which had been handed out before, by that or a look.\n" +
 					"It stops when replayed messages fail again.\n" +
 					"One that does not say where it died, or whose queue is gone, is left in its place (exit 1).\n" +
@@ -62,7 +63,7 @@ func (a *app) deadCommand() *cli.Command {
 			{
 				Name: "drop", Usage: "write dead letters to a file, and take them off",
 				ArgsUsage: "QUEUE [ID…]",
-				Description: "The file is one that publish --ndjson takes, and nothing is lost in it: a header of a type that JSON does not have is\n" +
+				Description: routeMeaning + "The file is one that publish --ndjson takes, and nothing is lost in it: a header of a type that JSON does not have is\n" +
 					"an object with one key, $bytes, $time, $decimal, $int32 and the like, and publish makes of it what it was.\n" +
 					"IDs that are not found are named when the others are dropped, and the exit code is 3. An ID that begins with - stands behind --.\n" +
 					nameMeanings + kindMeanings,
@@ -79,9 +80,9 @@ func (a *app) deadCommand() *cli.Command {
 func deadFlags(more ...cli.Flag) []cli.Flag {
 	return append([]cli.Flag{
 		amqpFlag(), redisFlag(), prefixFlag(),
-		managementFlag("which tells what a look may cost"),
+		managementFlag("which shows where dead letters land, and what reading them costs"),
 		&cli.StringFlag{Name: "vhost", Sources: env("vhost"), DefaultText: "that of the AMQP URL", Usage: "the queue's virtual `HOST`"},
-		&cli.StringFlag{Name: "dead-letter-queue", Aliases: []string{"dlq"}, Sources: env("dead-letter-queue"), DefaultText: "QUEUE.dlq", Usage: "where dead letters are: `NAME`"},
+		&cli.StringFlag{Name: "dead-letter-queue", Aliases: []string{"dlq"}, Sources: env("dead-letter-queue"), DefaultText: "found", Usage: "where dead letters are: `NAME`"},
 		&cli.BoolFlag{Name: "no-store", Usage: "ask the broker alone: no counts, no errors of handlers, no stop when messages fail again, and no word to strikes status of what is taken out"},
 		&cli.BoolFlag{Name: "force", Usage: "look and pick even where that is not known to be harmless"},
 		&cli.StringFlag{Name: "reason", Usage: "only those whose last error contains `TEXT`"},

@@ -12,7 +12,6 @@ import (
 
 	"github.com/urfave/cli/v3"
 
-	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/deadletter"
 )
 
@@ -35,10 +34,6 @@ func (a *app) listDead(ctx context.Context, c *cli.Command) error {
 		return err
 	}
 	defer g.close()
-	letters, err := a.deadLetters(ctx, g, f, c.Bool("records"))
-	if err != nil {
-		return err
-	}
 	var out deadPrinter = deadTableOn(a.stdout)
 	limit := c.Int("limit")
 	switch {
@@ -46,6 +41,10 @@ func (a *app) listDead(ctx context.Context, c *cli.Command) error {
 		out, limit = &deadGroups{w: a.stdout, json: c.Bool("json"), most: limit}, 0
 	case c.Bool("json"):
 		out = deadJSON{ndjson(a.stdout)}
+	}
+	letters, err := a.deadLetters(ctx, g, f, limit, c.Bool("records"))
+	if err != nil {
+		return err
 	}
 	want := seek(f.IDs)
 	limited, err := printDead(letters, out, limit, g, want)
@@ -88,19 +87,20 @@ func printDead(letters iter.Seq2[*deadletter.Letter, error], out deadPrinter, li
 	return false, nil
 }
 
-// deadLetters are those in the queue, where looking is harmless, else those that the store tells of.
-func (a *app) deadLetters(ctx context.Context, g *graveyard, f deadletter.Filter, records bool) (iter.Seq2[*deadletter.Letter, error], error) {
+// deadLetters are those in the queue, where looking is harmless, else those that the store tells of. It reads the queue until
+// so many are picked; limit 0: all of it.
+func (a *app) deadLetters(ctx context.Context, g *graveyard, f deadletter.Filter, limit int, records bool) (iter.Seq2[*deadletter.Letter, error], error) {
 	if !records && g.dead.Handling.Hold {
 		p := newDeadProgress(a.stderr)
 		g.dead.Progress = p.tell
 		return func(yield func(*deadletter.Letter, error) bool) {
-			for l, err := range g.dead.Browse(ctx, f) {
+			defer p.finish() // of what is told after the last
+			for l, err := range g.dead.BrowsePart(ctx, f, deadletter.Bounds{Letters: limit}) {
 				p.finish()
-				if !yield(l, err) {
+				if errors.Is(err, deadletter.ErrUnread) || !yield(l, err) {
 					return
 				}
 			}
-			p.finish()
 		}, nil
 	}
 	if f.Lane != "" {
@@ -141,13 +141,7 @@ func recorded(ctx context.Context, g *graveyard, f deadletter.Filter) iter.Seq2[
 				yield(nil, err)
 				return
 			}
-			if r.State != counter.DeadLetter {
-				continue
-			}
-			l := &deadletter.Letter{
-				ID: r.ID, Origin: deadletter.Death{Queue: g.queue, Reason: "rejected", Time: r.LastTime}, Size: sizeUnknown, Record: &r,
-			}
-			if f.Match(l, time.Now()) && !yield(l, nil) {
+			if l := g.recorded(r, f); l != nil && !yield(l, nil) {
 				return
 			}
 		}

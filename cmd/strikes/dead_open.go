@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,12 +40,10 @@ func (a *app) graveyardOf(ctx context.Context, c *cli.Command, queue string) (*g
 	if err != nil {
 		return nil, err
 	}
-	g := &graveyard{queue: queue, broker: b, dead: deadletter.Queue{Name: c.String("dead-letter-queue"), Dial: b.dial}}
-	if g.dead.Name == "" {
-		g.dead.Name = queue + ".dlq"
-	}
-	if err := topology.CheckName(g.dead.Name); err != nil && !c.Bool("records") {
-		return nil, usagef("the dead-letter queue (--dead-letter-queue names it): %w", err)
+	named := c.String("dead-letter-queue")
+	g := &graveyard{queue: queue, broker: b, dead: deadletter.Queue{Name: cmp.Or(named, queue+".dlq"), Dial: b.dial}}
+	if err := topology.CheckName(g.dead.Name); err != nil && named != "" {
+		return nil, usagef("--dead-letter-queue: %w", err)
 	}
 	if !c.Bool("no-store") {
 		if g.store, err = storeOf(ctx, c); err != nil {
@@ -55,7 +54,8 @@ func (a *app) graveyardOf(ctx context.Context, c *cli.Command, queue string) (*g
 	if c.Bool("records") {
 		return g, nil
 	}
-	if err := g.judge(ctx, a.stderr, api, c.String("dead-letter-queue") != "", c.Bool("force")); err != nil {
+	need := topology.Need{Queue: queue, Management: api}
+	if err := g.judge(ctx, a.stderr, need, named != "", c.Bool("force")); err != nil {
 		g.close()
 		return nil, err
 	}
@@ -68,40 +68,60 @@ func (g *graveyard) close() {
 	}
 }
 
-// judge asks what kind of queue it is. Where AMQP does not tell enough, the management API is asked: the one that is given,
-// or where there usually is one.
-func (g *graveyard) judge(ctx context.Context, stderr io.Writer, management string, named, force bool) error {
+// judge finds the dead-letter queue, unless it is named, and asks what kind of queue it is. The management API tells more, and
+// takes no permission on the queue: the one that is given, or where there usually is one.
+func (g *graveyard) judge(ctx context.Context, stderr io.Writer, need topology.Need, named, force bool) error {
 	return g.broker.with(ctx, func(conn *amqp.Connection) error {
 		slow := time.AfterFunc(2*time.Second, func() {
 			fmt.Fprintf(stderr, "waiting for the management API to know queue %s, for 15 s at most\n", g.where())
 		})
 		defer slow.Stop()
-		told, err := topology.Describe(ctx, conn, g.dead.Name, management, nil)
-		if errors.Is(err, topology.ErrQueueNotFound) && !named {
-			return fmt.Errorf("%w, where the dead letters of queue %q would be: --dead-letter-queue names another", err, g.queue)
+		var tried string
+		if need.Management == "" {
+			var err error
+			if need, err = g.broker.guess(ctx, conn, need); err != nil {
+				tried = "; the management API was tried in its usual place, --management-url names another: " + err.Error()
+			}
+		}
+		at := deadLetterQueue{name: g.dead.Name}
+		if !named {
+			var err error
+			if at, err = findDeadLetterQueue(ctx, conn, need); err != nil {
+				return err
+			}
+			g.dead.Name = at.name
+		}
+		if err := topology.CheckName(g.dead.Name); err != nil {
+			return usagef("the dead-letter queue (--dead-letter-queue names it): %w", err)
+		}
+		told, err := topology.Describe(ctx, conn, g.dead.Name, need.Management, need.HTTPClient)
+		if errors.Is(err, topology.ErrQueueNotFound) && at.guess != "" {
+			return fmt.Errorf("%w; %s", err, at.guessed(g.queue))
 		}
 		if err != nil {
 			return err
 		}
-		h := nature(told).Handling()
-		if guess := guessManagement(g.broker.url); !h.Hold && management == "" && guess != "" {
-			more, err := topology.Describe(ctx, conn, g.dead.Name, guess, guessing)
-			switch {
-			case err == nil && more.PolicyKnown:
-				told, h = more, nature(more).Handling()
-			case err == nil:
-				h.Why += "; its usual place was tried, --management-url names another: " + more.Unread
-			}
+		if at.guess != "" {
+			fmt.Fprintln(stderr, printable(at.guessed(g.queue), ""))
 		}
-		if told.Unread != "" && !h.Hold {
-			h.Why += " (" + told.Unread + ")"
-		}
-		if force {
-			h.Take, h.Hold = true, true
-		}
-		g.dead.Handling, g.denied = h, told.Denied
+		g.handle(told, tried, force)
 		return ctx.Err()
 	})
+}
+
+// handle decides what may be done with the queue; tried says which management API did not answer.
+func (g *graveyard) handle(told topology.Description, tried string, force bool) {
+	h := nature(told).Handling()
+	if !h.Hold {
+		h.Why += tried
+		if told.Unread != "" {
+			h.Why += " (" + told.Unread + ")"
+		}
+	}
+	if force {
+		h.Take, h.Hold = true, true
+	}
+	g.dead.Handling, g.denied = h, told.Denied
 }
 
 func nature(d topology.Description) deadletter.Nature {

@@ -35,22 +35,20 @@ func (a *app) showDead(ctx context.Context, c *cli.Command) error {
 	g.dead.Preview = 1 << 30
 	p := newDeadProgress(a.stderr)
 	g.dead.Progress = p.tell
-	n := 0
-	for l, err := range g.dead.Browse(ctx, f) {
+	defer p.finish() // of what is told after the last
+	find, err := g.search(ctx, c, f)
+	if err != nil {
+		return err
+	}
+	unread, err := find.each(ctx, func(l *deadletter.Letter) error {
 		p.finish()
-		if err != nil {
-			return g.fail(err)
-		}
-		if err := a.printDeadLetter(l, c, n > 0); err != nil {
-			return err
-		}
-		n++
-	}
+		return a.printDeadLetter(l, c, find.found > 0)
+	})
 	p.finish()
-	if n == 0 {
-		return g.nothing(seek(f.IDs))
+	if unread != "" {
+		fmt.Fprintln(a.stderr, printable(unread, ""))
 	}
-	return nil
+	return err
 }
 
 func (a *app) printDeadLetter(l *deadletter.Letter, c *cli.Command, another bool) error {
@@ -112,7 +110,9 @@ func (a *app) describeDead(l *deadletter.Letter) error {
 	if headers, err := json.Marshal(jsonValue(l.Message.Headers)); err == nil && len(l.Message.Headers) > 0 {
 		line(w, "headers", printable(string(headers), ""))
 	}
-	line(w, "body", plural(l.Size, "byte"))
+	if l.Size != sizeUnknown {
+		line(w, "body", plural(l.Size, "byte"))
+	}
 	if err := w.Flush(); err != nil {
 		return err
 	}

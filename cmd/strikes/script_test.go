@@ -35,19 +35,20 @@ func TestAlone(t *testing.T) {
 }
 
 // TestServers runs the scripts that need a broker and a store. $QUEUE is a name of the script's own; it, QUEUE.dlq and
-// QUEUE.dlx are deleted in the end. $NODB is the store's URL with a database that it does not have, $ESCAPE what clears a
-// terminal.
+// QUEUE.dlx are deleted in the end. $MANAGEMENT is the broker's management API, $NODB the store's URL with a database that it does not
+// have, $ESCAPE what clears a terminal.
 func TestServers(t *testing.T) {
-	broker, store := brokerURL(t), storeURL(t)
+	broker, store, management := brokerURL(t), storeURL(t), managementURL(t)
 	testscript.Run(t, testscript.Params{
 		Dir:  "testdata/servers",
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "classic": classic, "depth": depth, "until": until, "overwrite": overwrite, "nameless": nameless},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "classic": classic, "astray": astray, "depth": depth, "until": until, "overwrite": overwrite, "nameless": nameless},
 		Setup: func(e *testscript.Env) error {
 			queue := "cli." + uuid.NewString()
 			e.Setenv("GORACE", quickExit)
 			e.Setenv("AMQP_URL", broker)
 			e.Setenv("REDIS_URL", store)
 			e.Setenv("QUEUE", queue)
+			e.Setenv("MANAGEMENT", management)
 			e.Setenv("CLOSED", "127.0.0.1:1")
 			e.Setenv("STRIKES_PREFIX", queue)
 			e.Setenv("NODB", ofDatabase(t, store, "9999"))
@@ -179,6 +180,25 @@ func declareClassic(conn *amqp.Connection, queue string) error {
 	errBind := ch.QueueBind(dead, "", exchange, false, nil)
 	_, errQueue := ch.QueueDeclare(queue, true, false, false, false, amqp.Table{"x-queue-type": "classic", "x-dead-letter-exchange": exchange})
 	return errors.Join(errExchange, errDead, errBind, errQueue)
+}
+
+// astray is a script's command: astray QUEUE declares a queue whose dead letters land in QUEUE.dead.
+func astray(ts *testscript.TestScript, _ bool, args []string) {
+	b, err := newBroker(ts.Getenv("AMQP_URL"), "test")
+	ts.Check(err)
+	ts.Check(b.with(context.Background(), func(conn *amqp.Connection) error {
+		ch, err := conn.Channel()
+		if err != nil {
+			return err
+		}
+		defer ch.Close()
+		queue, dead, exchange := args[0], args[0]+".dead", args[0]+".dlx"
+		errExchange := ch.ExchangeDeclare(exchange, "fanout", true, false, false, false, nil)
+		_, errDead := ch.QueueDeclare(dead, true, false, false, false, amqp.Table{"x-expires": 600_000})
+		errBind := ch.QueueBind(dead, "", exchange, false, nil)
+		_, errQueue := ch.QueueDeclare(queue, true, false, false, false, amqp.Table{"x-dead-letter-exchange": exchange})
+		return errors.Join(errExchange, errDead, errBind, errQueue)
+	}))
 }
 
 func readyIn(url, queue string) (n int, err error) {

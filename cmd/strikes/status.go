@@ -21,6 +21,7 @@ func (a *app) statusCommand() *cli.Command {
 			"longest comes first: in an ordered queue, that is its head. With lanes each has one, and the store does not tell\n" +
 			"which lane is whose. A message that a handler has for the first time is not in the store, and only counts as\n" +
 			"unacked.\n" + blockMeanings + "\n\n" +
+			routeMeaning + "\n" +
 			"What was dead-lettered is counted by the store, and held against what the dead-letter queue has, and what strikes\n" +
 			"dead replay and dead drop took out of it; while somebody takes from that queue, nothing is called missing. The count\n" +
 			"is without messages that have no id, and without those that the broker dead-letters by itself. Where some are missing,\n" +
@@ -29,7 +30,7 @@ func (a *app) statusCommand() *cli.Command {
 			"alone, and are up to 10 s old.",
 		Flags: storeFlags(
 			managementFlag("which tells what AMQP does not"),
-			&cli.StringFlag{Name: "dead-letter-queue", Aliases: []string{"dlq"}, Sources: env("dead-letter-queue"), DefaultText: "QUEUE.dlq", Usage: "where dead letters go: `NAME`"},
+			&cli.StringFlag{Name: "dead-letter-queue", Aliases: []string{"dlq"}, Sources: env("dead-letter-queue"), DefaultText: "found", Usage: "where dead letters go: `NAME`"},
 			&cli.IntFlag{Name: "limit", Value: 20, Usage: "tell of `N` messages at most; 0: all"},
 			&cli.BoolFlag{Name: "watch", Usage: "look again and again; on a terminal, q ends it"},
 			&cli.DurationFlag{Name: "interval", Value: 2 * time.Second, Usage: "between two looks: `TIME`"},
@@ -78,11 +79,8 @@ func newLooker(c *cli.Command, queue string) (*looker, error) {
 	}
 	l := &looker{broker: b, vhost: b.vhost, queue: queue, dead: c.String("dead-letter-queue"), most: c.Int("limit"),
 		api: topology.Need{Management: api}}
-	if l.dead == "" {
-		l.dead = queue + ".dlq"
-	}
 	switch err := topology.CheckName(l.dead); {
-	case err != nil && c.String("dead-letter-queue") != "":
+	case err != nil && l.dead != "":
 		return nil, usagef("--dead-letter-queue: %w", err)
 	case l.most < 0:
 		return nil, usagef("--limit is %d: it must not be negative", l.most)

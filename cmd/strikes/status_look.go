@@ -53,7 +53,7 @@ type looker struct {
 	conn   *amqp.Connection
 	vhost  string
 	queue  string
-	dead   string        // the dead-letter queue
+	dead   string        // the dead-letter queue; empty: to be found
 	api    topology.Need // the management API, if there is one
 	tried  bool          // its usual place
 	denied string        // why there is none
@@ -73,19 +73,12 @@ func (l *looker) close() {
 func (l *looker) look(ctx context.Context) (standing, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
-	s := standing{VHost: l.vhost, Queue: l.queue, Blocking: []blocking{}, Dead: deadLetters{Queue: l.dead}}
+	s := standing{VHost: l.vhost, Queue: l.queue, Blocking: []blocking{}}
 	if err := l.askBroker(ctx, &s); err != nil {
 		return s, err
 	}
 	if err := l.askStore(ctx, &s); err != nil {
 		return s, fmt.Errorf("store: %w", err)
-	}
-	if !l.tried && l.api.Management == "" {
-		l.tried = true
-		var err error
-		if l.api, err = l.broker.guess(ctx, l.conn, l.api); err != nil {
-			l.denied = unmanaged(err)
-		}
 	}
 	switch {
 	case l.api.Management != "":
@@ -109,7 +102,10 @@ func (l *looker) askBroker(ctx context.Context, s *standing) error {
 	conn := l.conn
 	release := context.AfterFunc(ctx, func() { _ = conn.CloseDeadline(time.Now()) }) // a request knows no context
 	defer release()
-	q, found, err := passively(conn, l.queue)
+	if err := l.findManagement(ctx); err != nil {
+		return err
+	}
+	q, found, err := l.counts(ctx, l.queue)
 	if err != nil {
 		return l.broken(err)
 	}
@@ -117,14 +113,82 @@ func (l *looker) askBroker(ctx context.Context, s *standing) error {
 		return fmt.Errorf("%w: %q in virtual host %q", topology.ErrQueueNotFound, l.queue, l.vhost)
 	}
 	s.Ready, s.Consumers = q.Messages, q.Consumers
-	q, found, err = passively(conn, l.dead)
-	if err != nil {
+	if err := l.findDead(ctx, s); err != nil {
 		return l.broken(err)
 	}
-	if found {
+	q, found, err = l.counts(ctx, s.Dead.Queue)
+	var refused *amqp.Error
+	switch {
+	case errors.As(err, &refused) && refused.Code == amqp.AccessRefused:
+		s.Notes = append(s.Notes, fmt.Sprintf("what %s holds cannot be seen: the broker's user needs the read permission on it, or the management API: %v", shown(s.Dead.Queue), err))
+	case err != nil:
+		return l.broken(err)
+	case found:
 		s.Dead.Holds, s.Dead.consumers = &q.Messages, q.Consumers
 	}
 	return nil
+}
+
+// findManagement tries once the usual place of the management API, unless one was given.
+func (l *looker) findManagement(ctx context.Context) error {
+	if l.tried || l.api.Management != "" {
+		return nil
+	}
+	l.tried = true
+	var err error
+	if l.api, err = l.broker.guess(ctx, l.conn, l.api); err != nil {
+		l.denied = unmanaged(err)
+	}
+	return ctx.Err()
+}
+
+// findTimeout bounds the search for the dead-letter queue. It is short of lookTimeout.
+const findTimeout = 4 * time.Second
+
+// findDead finds the dead-letter queue, unless it is named. What is known for certain is not asked for again.
+func (l *looker) findDead(ctx context.Context, s *standing) error {
+	if l.dead != "" {
+		s.Dead.Queue = l.dead
+		return nil
+	}
+	brief, cancel := context.WithTimeout(ctx, findTimeout)
+	defer cancel()
+	need := l.api
+	need.Queue = l.queue
+	at, err := findDeadLetterQueue(brief, l.conn, need)
+	switch {
+	case errors.Is(brief.Err(), context.DeadlineExceeded) && ctx.Err() == nil:
+		at = deadLetterQueue{l.queue + ".dlq", "the management API does not show its policy yet"}
+	case err != nil:
+		return err
+	}
+	s.Dead.Queue = at.name
+	if at.guess == "" {
+		l.dead = at.name
+	} else {
+		s.Notes = append(s.Notes, at.guessed(l.queue))
+	}
+	return nil
+}
+
+// counts is how many messages are ready in a queue, and how many consumers it has, if it is there. Where the user may not ask
+// over AMQP, the management API tells.
+func (l *looker) counts(ctx context.Context, queue string) (amqp.Queue, bool, error) {
+	q, found, err := passively(l.conn, queue)
+	var refused *amqp.Error
+	if l.api.Management == "" || !errors.As(err, &refused) || refused.Code != amqp.AccessRefused {
+		return q, found, err
+	}
+	need := l.api
+	need.Queue = queue
+	load, apiErr := topology.Measure(ctx, l.conn, need)
+	if errors.Is(apiErr, topology.ErrQueueNotFound) {
+		return q, false, nil
+	}
+	if apiErr != nil {
+		return q, false, fmt.Errorf("%w; %w", err, apiErr)
+	}
+	return amqp.Queue{Name: queue, Messages: load.Ready, Consumers: load.Consumers}, true, nil
 }
 
 // broken tells a connection that was lost from an answer of the broker's.
@@ -241,7 +305,7 @@ const frontScanned = 200
 // askManagement asks for what AMQP does not tell. That the API does not answer hides nothing else.
 func (l *looker) askManagement(ctx context.Context, s *standing) {
 	of, dead := l.api, l.api
-	of.Queue, dead.Queue = l.queue, l.dead
+	of.Queue, dead.Queue = l.queue, s.Dead.Queue
 	load, err := topology.Measure(ctx, l.conn, of)
 	if err != nil {
 		s.Notes = append(s.Notes, "no rates: "+err.Error())
@@ -254,7 +318,7 @@ func (l *looker) askManagement(ctx context.Context, s *standing) {
 	}
 	arrived, err := topology.Measure(ctx, l.conn, dead)
 	if err != nil {
-		s.Notes = append(s.Notes, "what was taken out of "+shown(l.dead)+" cannot be told: "+err.Error())
+		s.Notes = append(s.Notes, "what was taken out of "+shown(s.Dead.Queue)+" cannot be told: "+err.Error())
 		return
 	}
 	if s.Dead.consumers > 0 {

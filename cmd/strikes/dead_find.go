@@ -1,0 +1,146 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/deadletter"
+)
+
+// searched is how many dead letters are read to find one that the store knows: the rest is left unread.
+const searched = 500
+
+const searchMeaning = "The store's record tells when and why a message died; the rest is read from the dead-letter queue, from its head on. Where\n" +
+	"the store has a record, only the first 500 dead letters are read, else all up to the one sought. --body and --json take\n" +
+	"the message, so they read up to it as well. --search sets how many are read. What was not read is said on stderr.\n"
+
+// deadSearch looks for the dead letters of one id.
+type deadSearch struct {
+	g       *graveyard
+	filter  deadletter.Filter
+	bounds  deadletter.Bounds
+	message bool // a record will not do
+	found   int
+}
+
+// search decides how far to read.
+func (g *graveyard) search(ctx context.Context, c *cli.Command, f deadletter.Filter) (*deadSearch, error) {
+	s := &deadSearch{g: g, filter: f, message: c.Bool("body") || c.Bool("json")}
+	switch {
+	case c.Int("search") < 0:
+		return nil, usagef("--search must be 0 or more, got %d", c.Int("search"))
+	case c.IsSet("search"):
+		s.bounds.Most = c.Int("search")
+		return s, nil
+	}
+	known, err := g.known(ctx, f)
+	switch {
+	case err != nil:
+		return nil, err
+	case known && !s.message:
+		s.bounds.Most = searched
+	default:
+		s.bounds.Letters, s.bounds.Least = 1, searched
+	}
+	return s, nil
+}
+
+// known reports whether the store has a record of the dead letter. That of the first generation needs no search.
+func (g *graveyard) known(ctx context.Context, f deadletter.Filter) (bool, error) {
+	if g.store == nil {
+		return false, nil
+	}
+	first, err := g.store.Lookup(ctx, g.broker.vhost, g.queue, []counter.Message{{ID: f.IDs[0]}})
+	if err != nil {
+		return false, err
+	}
+	for _, r := range first {
+		if g.recorded(r, f) != nil {
+			return true, nil
+		}
+	}
+	l, err := g.newestRecorded(ctx, f)
+	return l != nil, err
+}
+
+// newestRecorded is what the last of the records of an id tells of a dead letter; nil: none does.
+func (g *graveyard) newestRecorded(ctx context.Context, f deadletter.Filter) (*deadletter.Letter, error) {
+	if g.store == nil {
+		return nil, nil
+	}
+	records, err := g.store.Get(ctx, g.broker.vhost, g.queue, f.IDs[0])
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range records { // the newest first
+		if l := g.recorded(r, f); l != nil {
+			return l, nil
+		}
+	}
+	return nil, nil
+}
+
+// recorded is what a record tells of a dead letter; nil: it is not of one, or the filter does not pick it.
+func (g *graveyard) recorded(r counter.Record, f deadletter.Filter) *deadletter.Letter {
+	if r.State != counter.DeadLetter {
+		return nil
+	}
+	l := &deadletter.Letter{
+		ID: r.ID, Origin: deadletter.Death{Queue: g.queue, Reason: "rejected", Time: r.LastTime}, Size: sizeUnknown, Record: &r,
+	}
+	if !f.Match(l, time.Now()) {
+		return nil
+	}
+	return l
+}
+
+// each calls print for what is found, or else for what the store knows, and returns what is to be said of what was not read.
+func (s *deadSearch) each(ctx context.Context, print func(*deadletter.Letter) error) (unread string, err error) {
+	for l, err := range s.g.dead.BrowsePart(ctx, s.filter, s.bounds) {
+		var left *deadletter.UnreadError
+		switch {
+		case errors.As(err, &left) && s.found > 0:
+			return fmt.Sprintf("%d of %d dead letters were read: others of this ID may come after them (--search 0 reads all)", left.Read, left.Of), nil
+		case err != nil:
+			return s.fallBack(ctx, print, err)
+		}
+		if err := print(l); err != nil {
+			return "", err
+		}
+		s.found++
+	}
+	if s.found == 0 {
+		return "", s.g.nothing(seek(s.filter.IDs))
+	}
+	return "", nil
+}
+
+// fallBack tells what the store knows if the message was not read. That it was not is no failure then.
+func (s *deadSearch) fallBack(ctx context.Context, print func(*deadletter.Letter) error, cause error) (unread string, err error) {
+	var left *deadletter.UnreadError
+	var recorded *deadletter.Letter
+	partly := errors.As(cause, &left)
+	if why := errors.Is(cause, deadletter.ErrUnsafe) || errors.Is(cause, deadletter.ErrBusy); (partly || why) && s.found == 0 && !s.message {
+		if recorded, err = s.g.newestRecorded(ctx, s.filter); err != nil {
+			return "", err
+		}
+	}
+	unread = cause.Error()
+	if partly {
+		unread = fmt.Sprintf("%s is not among the first %d of %d dead letters of queue %s; --search 0 reads all",
+			shown(s.filter.IDs[0]), left.Read, left.Of, s.g.where())
+	}
+	switch {
+	case recorded != nil:
+		unread = "headers and body were not read: " + unread + ". What is shown is from the store's record: the message may have left the queue since."
+		return unread, print(recorded)
+	case partly:
+		return "", coded{errors.New(unread), exitNothing}
+	}
+	return "", s.g.fail(cause)
+}

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/topology"
+)
+
+const routeMeaning = "Without --dead-letter-queue it is the queue in which the dead letters land, by the queue's arguments, policies and bindings. The\n" +
+	"management API shows these. Where they cannot be seen it is QUEUE.dlq, as a guess, and stderr says so. Several queues are an\n" +
+	"error that names them.\n"
+
+// deadLetterQueue is the queue in which the dead letters of another land.
+type deadLetterQueue struct {
+	name  string
+	guess string // why the name is a guess; empty: it is not
+}
+
+// findDeadLetterQueue follows the dead-letter route of need.Queue.
+func findDeadLetterQueue(ctx context.Context, conn *amqp.Connection, need topology.Need) (deadLetterQueue, error) {
+	landing, err := topology.FindDeadLetters(ctx, conn, need)
+	if err != nil {
+		return deadLetterQueue{}, err
+	}
+	return chooseLanding(need.Queue, landing)
+}
+
+// chooseLanding takes the queue in which dead letters stay: after a rejection, else after a delay, else the delay queue.
+func chooseLanding(queue string, l topology.Landing) (deadLetterQueue, error) {
+	var ranks [3][]topology.LandingQueue
+	for _, q := range l.Queues {
+		switch {
+		case q.Delay && !q.Behind:
+			ranks[2] = append(ranks[2], q)
+		case !q.Delay && q.Behind:
+			ranks[1] = append(ranks[1], q)
+		case !q.Delay:
+			ranks[0] = append(ranks[0], q)
+		}
+	}
+	for _, queues := range ranks {
+		switch {
+		case len(queues) == 1:
+			return deadLetterQueue{name: queues[0].Name}, nil
+		case len(queues) > 1:
+			return deadLetterQueue{}, usagef("the dead letters of queue %q land in several queues: %s; --dead-letter-queue names the one that is meant",
+				queue, strings.Join(landingNames(queues), ", "))
+		}
+	}
+	why := l.Unseen
+	if l.Broken != "" {
+		why = l.Broken
+	}
+	return deadLetterQueue{name: queue + ".dlq", guess: why}, nil
+}
+
+// guessed says that the name is a guess; empty if it is not.
+func (q deadLetterQueue) guessed(of string) string {
+	if q.guess == "" {
+		return ""
+	}
+	return fmt.Sprintf("the dead-letter queue of %s is taken to be %s (--dead-letter-queue names another): %s", shown(of), shown(q.name), q.guess)
+}
+
+func landingNames(queues []topology.LandingQueue) []string {
+	var names []string
+	for _, q := range queues {
+		name := shown(q.Name)
+		if q.Depends {
+			name += " (some of them)"
+		}
+		names = append(names, name)
+	}
+	return names
+}

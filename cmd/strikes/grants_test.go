@@ -1,0 +1,178 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/strikesmq/strikes/counter"
+)
+
+// What a command may do, as README has it: Q, Q.dlq and Q.dlx stand for names, "default" for the default exchange.
+type grants struct {
+	configure, write, read string
+	tag                    string // of the user, for the management API
+	store                  string // Redis commands besides those of the connection
+}
+
+const (
+	readsRecords = "get pttl"
+	findsRecords = readsRecords + " zscan"
+	listsRecords = readsRecords + " zrevrangebyscore"
+	allSteps     = "evalsha eval time get set hget hset hincrby pexpire pttl zadd zrem zrangebyscore hgetall zrevrangebyscore zscan del multi exec"
+)
+
+// TestGrants runs each command as a user who has exactly what README says it takes.
+func TestGrants(t *testing.T) {
+	for _, tc := range []struct {
+		args   []string
+		grants grants
+		out    string // on stdout
+		err    string // on stderr
+	}{
+		{[]string{"declare", "Q"}, grants{configure: "Q Q.dlx Q.dlq", write: "Q.dlx Q.dlq", read: "Q Q.dlx"}, "quorum queue", ""},
+		{[]string{"publish", "Q"}, grants{write: "default"}, "", "1 confirmed"},
+		{[]string{"consume", "Q", "--exit-when-idle", "1s", "--", "true"}, grants{read: "Q", tag: "management", store: allSteps}, "", ""},
+		{[]string{"status", "Q"}, grants{tag: "management", store: "time hgetall " + listsRecords}, "Q.dlq holds", ""},
+		{[]string{"status", "Q", "--dead-letter-queue", "Q.dlq"}, grants{read: "Q Q.dlq", store: "time hgetall " + listsRecords}, "holds 2", ""},
+		{[]string{"dead", "list", "Q"}, grants{read: "Q.dlq", tag: "management", store: findsRecords}, "no stock", ""},
+		{[]string{"dead", "list", "--no-store", "Q"}, grants{read: "Q.dlq", tag: "management"}, "rejected", ""},
+		{[]string{"dead", "list", "--records", "Q"}, grants{store: listsRecords}, "no stock", ""},
+		{[]string{"dead", "list", "--dead-letter-queue", "Q.dlq", "Q"}, grants{read: "Q.dlq", store: listsRecords}, "no stock", "is not looked at"},
+		{[]string{"dead", "show", "Q", "m1"}, grants{read: "Q.dlq", tag: "management", store: findsRecords}, "no stock", ""},
+		{[]string{"dead", "replay", "Q", "m1", "--yes", "--watch", "0"}, grants{read: "Q.dlq", write: "default", tag: "management", store: allSteps}, "", "1 replayed"},
+		{[]string{"dead", "drop", "Q", "m1", "--yes", "--to", "FILE"}, grants{read: "Q.dlq", tag: "management", store: allSteps}, "", "1 dropped"},
+		{[]string{"doctor", "Q"}, grants{read: "Q", tag: "management", store: allSteps}, "queue Q", ""},
+		{[]string{"counter", "list", "Q"}, grants{store: "hgetall " + listsRecords}, "no stock", ""},
+		{[]string{"counter", "get", "Q", "m1"}, grants{store: "hgetall " + findsRecords}, "no stock", ""},
+		{[]string{"counter", "grant", "Q", "m3", "2", "--reason", "r"}, grants{store: allSteps}, "granted", ""},
+		{[]string{"counter", "reset", "Q", "m1", "--yes", "--reason", "r"}, grants{store: allSteps}, "", ""},
+		{[]string{"limit", "get", "Q"}, grants{store: "hgetall"}, "7 retries", ""},
+		{[]string{"limit", "clear", "Q"}, grants{store: allSteps}, "", ""},
+		{[]string{"limit", "set", "Q", "5", "--reason", "r"}, grants{read: "Q", tag: "management", store: allSteps}, "", ""},
+	} {
+		t.Run(strings.Join(tc.args, " "), func(t *testing.T) {
+			queue := "cli." + uuid.NewString()
+			t.Cleanup(func() {
+				if err := errors.Join(forget(brokerURL(t), queue), forgetKeys(storeURL(t), queue)); err != nil {
+					t.Error(err)
+				}
+			})
+			if tc.args[0] != "declare" {
+				mustOutput(t, strikesOn(t, queue, "declare", queue))
+				buryFew(t, queue)
+				mustOutput(t, strikesOn(t, queue, "limit", "set", queue, "7", "--reason", "r"))
+			}
+			cmd := asUser(t, queue, tc.args, tc.grants)
+			var stdout, stderr bytes.Buffer
+			cmd.Stdout, cmd.Stderr = &stdout, &stderr
+			err := cmd.Run()
+			out := strings.ReplaceAll(stdout.String(), queue, "Q")
+			if err != nil || !strings.Contains(out, tc.out) || !strings.Contains(stderr.String(), tc.err) {
+				t.Errorf("%v\n%s\n%s", err, out, &stderr)
+			}
+		})
+	}
+}
+
+// buryFew makes two dead letters with records, and the record of a message that has failed.
+func buryFew(t *testing.T, queue string) {
+	t.Helper()
+	publish := strikesOn(t, queue, "publish", "--ndjson", queue)
+	publish.Stdin = strings.NewReader(`{"id":"m1","body":"1"}` + "\n" + `{"id":"m2","body":"2"}` + "\n")
+	mustOutput(t, publish)
+	mustOutput(t, strikesOn(t, queue, "consume", queue, "--max-retries", "0", "--exit-when-idle", "1s", "--", "sh", "-c", "echo no stock >&2; exit 1"))
+	store, err := counter.Dial(storeURL(t), &counter.Options{Prefix: queue})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	a := counter.Attempt{Message: counter.Message{VHost: "/", Queue: queue, ID: "m3"}, Token: "t"}
+	if _, err := store.Fail(t.Context(), a, counter.Failure{Limit: 4, Reason: "no stock"}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// asUser is a command line of a user of broker and store who has these grants alone.
+func asUser(t *testing.T, queue string, args []string, g grants) *exec.Cmd {
+	t.Helper()
+	user := "u" + uuid.NewString()
+	api := managementURL(t)
+	manage(t, api, http.MethodPut, "users/"+user, fmt.Sprintf(`{"password":"pass","tags":%q}`, g.tag))
+	t.Cleanup(func() { manage(t, api, http.MethodDelete, "users/"+user, "") })
+	manage(t, api, http.MethodPut, "permissions/%2F/"+user,
+		fmt.Sprintf(`{"configure":%q,"write":%q,"read":%q}`, pattern(queue, g.configure), pattern(queue, g.write), pattern(queue, g.read)))
+	rdb := redisAdmin(t)
+	rules := []any{"ACL", "SETUSER", user, "on", ">pass", "~" + queue + ":*", "+select", "+info", "+ping"}
+	for _, name := range strings.Fields(g.store) {
+		rules = append(rules, "+"+name)
+	}
+	if err := rdb.Do(t.Context(), rules...).Err(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		rdb.Do(ctx, "ACL", "DELUSER", user)
+		_ = rdb.Close()
+	})
+	var line []string
+	for _, arg := range args {
+		switch arg {
+		case "Q", "Q.dlq":
+			arg = queue + arg[1:]
+		case "FILE":
+			arg = t.TempDir() + "/kept"
+		}
+		line = append(line, arg)
+	}
+	cmd := strikesOn(t, queue, line...)
+	cmd.Env = append(cmd.Env, "AMQP_URL="+withUser(t, brokerURL(t), user), "REDIS_URL="+withUser(t, storeURL(t), user))
+	if g.tag != "" {
+		cmd.Env = append(cmd.Env, "STRIKES_MANAGEMENT_URL="+withUser(t, api, user))
+	}
+	if args[0] == "publish" {
+		cmd.Stdin = strings.NewReader("one\n")
+	}
+	return cmd
+}
+
+// pattern is what RabbitMQ matches names with.
+func pattern(queue, names string) string {
+	var all []string
+	for _, name := range strings.Fields(names) {
+		name = strings.Replace(strings.Replace(name, "Q", queue, 1), "default", "amq.default", 1)
+		all = append(all, regexp.QuoteMeta(name))
+	}
+	return "^(" + strings.Join(all, "|") + ")$"
+}
+
+func withUser(t *testing.T, rawURL, user string) string {
+	t.Helper()
+	u, err := url.Parse(rawURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.User = url.UserPassword(user, "pass")
+	return u.String()
+}
+
+func redisAdmin(t *testing.T) *redis.Client {
+	t.Helper()
+	opts, err := redis.ParseURL(storeURL(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return redis.NewClient(opts)
+}

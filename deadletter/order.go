@@ -1,0 +1,87 @@
+package deadletter
+
+import (
+	"context"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+// returnsOf is how often a quorum queue has given a message back to itself. It is
+// positive for some that it never did: RabbitMQ 4.0 counts that a message was
+// delivered by the queue in which it died, and so does 4.3 if it was settled by
+// basic.reject. It is zero for none that it did (3.10.8, 4.0.5, 4.3.6).
+func returnsOf(headers amqp.Table) int64 {
+	if n, ok := headers["x-acquired-count"]; ok { // 4.3
+		return integer(n)
+	}
+	return integer(headers["x-delivery-count"])
+}
+
+// inOrder reports whether what is held returns to its place: nothing that was
+// returned before is left in the queue.
+func (s *session) inOrder() bool { return s.classic || s.returns == 0 }
+
+// keepOrder takes what else was returned before, behind which the queue would put
+// what is held. It ends at the first message that was not. It throws away what it
+// takes.
+func (s *session) keepOrder(ctx context.Context, progress func(doing string, done, of int)) {
+	if s.inOrder() {
+		return
+	}
+	came := 1 // of the newest consumer
+	for taken, all, size := 0, 0, (step{}); !s.inOrder(); {
+		if s.room == 0 || s.read >= s.ready {
+			left, err := s.left()
+			if err != nil || left == 0 || came == 0 {
+				return
+			}
+			all = max(all, left)
+			came, s.ready = 0, s.read+left
+			size = size.next(s.returns)
+			s.room = size.prefetch(left, len(s.consumers))
+			if s.add(s.room, false) != nil {
+				return
+			}
+		}
+		switch _, ok, err := s.within(ctx, countedSince); {
+		case err != nil:
+			return
+		case !ok:
+			s.room = 0 // what was counted expired
+		default:
+			came++
+			taken++
+			progress("returning", taken, max(all, taken))
+		}
+	}
+}
+
+// step is a number of messages to take, to find the last that was returned before.
+type step struct {
+	size    int
+	returns int64 // of the last message before it
+	n       int   // of steps until now
+}
+
+// shortSteps is how many steps may go by the returns of the last message.
+const shortSteps = 8
+
+// next goes by what Browses with one bound leave: each ends one message behind the
+// one before, so a message that was returned n times has n-1 behind it that were
+// returned less often. Where that is not so the size doubles.
+func (s step) next(returns int64) step {
+	size := int(min(returns, largestPrefetch))
+	if returns == s.returns || s.n >= shortSteps {
+		size = min(2*s.size, largestPrefetch)
+	}
+	return step{size, returns, s.n + 1}
+}
+
+// prefetch is the prefetch of a consumer that is to bring a step: all that is left
+// once so few consumers may be added that they are needed for that.
+func (s step) prefetch(left, consumers int) int {
+	if consumers >= mostConsumers-1-left/largestPrefetch {
+		return min(left, largestPrefetch)
+	}
+	return min(s.size, left, mostWaiting/besideBody)
+}

@@ -1,0 +1,117 @@
+package deadletter
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// heldQueue is what a quorum queue does with returned messages: those of a closed channel go behind those that were
+// returned before, and come before those that never were.
+type heldQueue struct{ returned, fresh []int }
+
+func (q *heldQueue) take(n int) (out []int) {
+	for range n {
+		from := &q.returned
+		if len(*from) == 0 {
+			from = &q.fresh
+		}
+		if len(*from) == 0 {
+			break
+		}
+		out = append(out, (*from)[0])
+		*from = (*from)[1:]
+	}
+	return out
+}
+
+// browsePart takes n and then what the steps of keepOrder say, and gives all back.
+func (q *heldQueue) browsePart(returns []int64, n int) (consumers int) {
+	held := q.take(n)
+	consumers = 1
+	for s := (step{}); returns[held[len(held)-1]] > 0 && len(q.returned)+len(q.fresh) > 0; consumers++ {
+		s = s.next(returns[held[len(held)-1]])
+		held = append(held, q.take(s.prefetch(len(q.returned)+len(q.fresh), consumers))...)
+	}
+	for _, m := range held {
+		returns[m]++
+	}
+	q.returned = append(q.returned, held...)
+	return consumers
+}
+
+// TestStepsKeepTheOrder browses a model of a queue over and over. The order must stay, and with one bound a Browse must not
+// cost more and more.
+func TestStepsKeepTheOrder(t *testing.T) {
+	const all, times = 100_000, 100
+	for _, tc := range []struct {
+		what  string
+		bound func(int) int
+		most  int // that may be returned at the end
+	}{
+		{"one bound", func(int) int { return 5 }, 5 + times},
+		{"any bound", func(int) int { return 1 + rand.IntN(60) }, all},
+		{"one long Browse", func(i int) int { return max(5, 3000*(1-i)) }, all},
+		{"bounds that fall", func(i int) int { return 1 + times - i }, all},
+	} {
+		q, returns := heldQueue{}, make([]int64, all)
+		for m := range all {
+			q.fresh = append(q.fresh, m)
+		}
+		want := slices.Clone(q.fresh)
+		for i := range times {
+			if consumers := q.browsePart(returns, tc.bound(i)); consumers > mostConsumers {
+				t.Fatalf("%s: Browse %d takes %d consumers", tc.what, i, consumers)
+			}
+		}
+		if n := len(q.returned); n > tc.most {
+			t.Errorf("%s: %d Browses leave %d returned", tc.what, times, n)
+		}
+		q.browsePart(returns, all)
+		if consumers := q.browsePart(returns, 5); consumers > mostConsumers || len(q.fresh) > 0 {
+			t.Errorf("%s: after a whole Browse %d consumers, and %d not returned", tc.what, consumers, len(q.fresh))
+		}
+		if !slices.Equal(q.returned, want) {
+			t.Errorf("%s: the order is lost", tc.what)
+		}
+	}
+}
+
+// TestStepsReachTheEnd has consumers that bring as little as they may.
+func TestStepsReachTheEnd(t *testing.T) {
+	for _, tc := range []struct{ all, size int }{{1, 0}, {100, 1 << 20}, {100_000, 0}, {100_000, 64 << 10}, {1_500_000, 10}} {
+		left, consumers := tc.all, 0
+		for ; left > 0; consumers++ {
+			left -= stepFor(1, left, tc.size, consumers)
+		}
+		if consumers > mostConsumers {
+			t.Errorf("%+v: %d consumers", tc, consumers)
+		}
+	}
+}
+
+func TestBoundsNext(t *testing.T) {
+	for _, tc := range []struct {
+		what                   string
+		b                      Bounds
+		everything             bool
+		read, ready, consumers int
+		want                   int
+	}{
+		{"five of many", Bounds{Letters: 5}, true, 0, 100_000, 0, 5},
+		{"five of three", Bounds{Letters: 5}, true, 0, 3, 0, 3},
+		{"many of more", Bounds{Letters: 1000}, true, 0, 100_000, 0, firstPrefetch},
+		{"the rest of many", Bounds{Letters: 1000}, true, firstPrefetch, 100_000, 1, 1000 - firstPrefetch},
+		{"one id", Bounds{Letters: 1, Least: 1000}, false, 0, 100_000, 0, firstPrefetch},
+		{"up to the least", Bounds{Letters: 1, Least: 1000}, false, firstPrefetch, 100_000, 1, 1000 - firstPrefetch},
+		{"twice as many", Bounds{Letters: 1, Least: 1000}, false, 1000, 100_000, 2, 1000},
+		{"the last of most", Bounds{Letters: 1, Most: 1200}, false, 1000, 100_000, 2, 200},
+		{"most alone", Bounds{Most: 30}, false, 0, 100_000, 0, 30},
+		{"no bounds", Bounds{}, true, 0, 100_000, 0, firstPrefetch},
+		{"nothing there", Bounds{Letters: 5}, true, 0, 0, 0, 1},
+	} {
+		if got := tc.b.next(tc.everything, tc.read, tc.ready, 100, tc.consumers); got != tc.want {
+			t.Errorf("%s: %d, want %d", tc.what, got, tc.want)
+		}
+	}
+}
