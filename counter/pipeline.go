@@ -80,8 +80,8 @@ func (p *pipeline) do(ctx context.Context, s script, m Message, args []any) (any
 	}
 	c := &passenger{script: s, message: m, args: args, done: make(chan struct{})}
 	c.deadline, _ = ctx.Deadline()
-	if to, l := p.enter(c); l != nil { //nolint:contextcheck // the context of no single caller may end a flight
-		p.flyAlone(to, l, c) //nolint:contextcheck // as above
+	if to, l := p.enter(c); l != nil { //nolint:contextcheck // the context of no single caller may end a flight of others
+		p.flyAlone(ctx, to, l, c)
 	}
 	select {
 	case <-c.done:
@@ -127,10 +127,10 @@ func (p *pipeline) keepsBriefly(c *passenger) bool {
 }
 
 // flyAlone sends the step of a caller that is alone, and leaves those that came meanwhile to another goroutine.
-func (p *pipeline) flyAlone(to place, l *line, c *passenger) {
-	p.send([]*passenger{c})
+func (p *pipeline) flyAlone(ctx context.Context, to place, l *line, c *passenger) {
+	p.sendWithin(ctx, []*passenger{c})
 	if batch := p.board(to, l); batch != nil {
-		go func() {
+		go func() { //nolint:contextcheck // as above
 			p.send(batch)
 			p.fly(to, l)
 		}()
@@ -171,6 +171,10 @@ func (p *pipeline) board(to place, l *line) []*passenger {
 func (p *pipeline) send(batch []*passenger) {
 	ctx, cancel := untilLast(batch)
 	defer cancel()
+	p.sendWithin(ctx, batch)
+}
+
+func (p *pipeline) sendWithin(ctx context.Context, batch []*passenger) {
 	calls := p.calls(ctx, batch)
 	pipe := p.rdb.Pipeline()
 	for _, c := range calls {
