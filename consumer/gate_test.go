@@ -257,6 +257,34 @@ func TestIsolatedBesideAnAbandonedHandler(t *testing.T) {
 	})
 }
 
+// TestAcksGoOutBeforeAnIsolatedAttempt: if that kills the process, what was handled before it would be handled again.
+func TestAcksGoOutBeforeAnIsolatedAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var g *gated
+		release, before := make(chan struct{}), ""
+		g = newGated(t, Consumer{Prefetch: 30, Concurrency: 3, Handler: func(_ context.Context, d amqp.Delivery) error {
+			switch d.MessageId {
+			case "slow":
+				<-release
+			case "suspect":
+				before = g.acks.String()
+			}
+			return nil
+		}})
+		g.store.suspect(t, "suspect")
+		g.deliver("slow", false)
+		g.deliver("handled", false)
+		synctest.Wait() // it is decided, and waits for the first
+		g.deliver("suspect", true)
+		synctest.Wait()
+		close(release)
+		synctest.Wait()
+		if before == "" {
+			t.Errorf("settled before the isolated attempt: %q", before)
+		}
+	})
+}
+
 // TestStuckHandlersAreOfTheProcess has handlers hang in one session after the other.
 func TestStuckHandlersAreOfTheProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

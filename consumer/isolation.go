@@ -125,6 +125,7 @@ func (s *Settler) tryIsolated(stop, live context.Context, a *attempt, h Handler)
 		return
 	}
 	defer s.isolation.lock.Release(everything)
+	s.flush()
 	a.locked, a.mode = true, decideIsolated(s.isolation.abandoned.Load())
 	if s.start(stop, a); a.next == stepRunAlone {
 		if a.next = stepLeave; stop.Err() == nil {

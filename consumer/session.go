@@ -138,6 +138,7 @@ func (s *session) serve(ctx context.Context, l *link) error {
 	stop, halt := context.WithCancel(ctx) // so that what a handler returns after it ended ctx is not charged
 	quit := make(chan struct{})
 	s.window = newWindow(s.Prefetch, s.AckEach, func(a *attempt, err error) { s.settled(stop, a, err) })
+	s.settler.flush = s.window.flush
 	var workers sync.WaitGroup
 	for range s.Concurrency {
 		workers.Go(func() { s.work(stop, live, quit) })

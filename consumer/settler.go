@@ -115,6 +115,7 @@ type Settler struct {
 	slots     *semaphore.Weighted // for attempts that START let run; if nil, there is no bound
 	late      *late               // steps that the store did not take in time; if nil, ownerless
 
+	flush      func()    // settles what is decided; if nil, nothing waits
 	runs       bool      // settlements are the session's
 	ordered    bool      // in place, with others waiting behind each delivery
 	buriesFrom time.Time // dead letters are held until then
@@ -279,6 +280,9 @@ func (s *Settler) withDefaults() Settler {
 	}
 	if out.late == nil {
 		out.late = ownerless
+	}
+	if out.flush == nil {
+		out.flush = func() {}
 	}
 	if out.Logger == nil {
 		out.Logger = slog.New(slog.DiscardHandler)

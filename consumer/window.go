@@ -103,6 +103,20 @@ func (w *window) decide(a *attempt, urgent bool) {
 	}
 }
 
+// flush settles what is decided, for what comes next may end the process.
+func (w *window) flush() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for a := w.oldest; a != nil; a = a.newer {
+		if a.decided {
+			a.tick = w.ticks - patience
+		}
+	}
+	if w.decided > 0 {
+		w.send()
+	}
+}
+
 // idles is told of a worker that has nothing to do, works when it has again.
 func (w *window) idles() {
 	w.mu.Lock()
