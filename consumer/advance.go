@@ -116,6 +116,7 @@ func (s *Settler) start(stop context.Context, a *attempt) {
 	case stepIsolate:
 		a.isolate = true
 		s.tell(stop, a, Event{Decision: Isolate})
+	default:
 	}
 }
 
@@ -304,7 +305,7 @@ func (s *Settler) close(stop context.Context, a *attempt) {
 		return
 	}
 	if s.sendEnd(stop, a, false) != nil {
-		s.endLater(a, false)
+		s.endLater(a, false) //nolint:contextcheck // late steps outlive every context here
 	}
 }
 
@@ -349,10 +350,10 @@ func (s *Settler) settled(stop context.Context, a *attempt, err error) {
 	}
 	switch {
 	case settling == stepAck && a.marked: // its END was not answered
-		s.endLater(a, true)
+		s.endLater(a, true) //nolint:contextcheck // as in close
 	case a.unrecorded:
 		attempt, failure := a.counted(s), s.failureOf(a)
-		s.late.add(func(ctx context.Context) error {
+		s.late.add(func(ctx context.Context) error { //nolint:contextcheck // as in close
 			_, err := s.Counter.Fail(ctx, attempt, failure)
 			return err
 		}, s.handOver(a))

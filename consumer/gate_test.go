@@ -60,7 +60,7 @@ func newGated(t *testing.T, c Consumer) *gated {
 	t.Helper()
 	g := &gated{bench: newBench(), deliveries: make(chan amqp.Delivery, 20), ran: make(chan string, 100), ended: make(chan error, 1)}
 	g.store = &mute{store: g.bench.store}
-	g.Settler.isolation, g.Observer, g.Settler.Counter = newIsolation(), nil, g.store
+	g.isolation, g.Observer, g.Counter = newIsolation(), nil, g.store
 	settler, err := g.prepared()
 	if err != nil {
 		t.Fatal(err)

@@ -53,18 +53,18 @@ func (s *session) newRoute(conn *amqp.Connection) *route {
 // errUnknown is wrapped by a check that could not tell.
 var errUnknown = errors.New("nothing is known of the dead-letter route")
 
-// look returns why the route is broken, nil if it is not known to be, and when it may be checked again. One caller checks, the
+// look returns when the route may be checked again, and why it is broken; nil if it is not known to be. One caller checks, the
 // others wait for what it finds.
-func (r *route) look(ctx context.Context) (broken error, next time.Duration) {
+func (r *route) look(ctx context.Context) (next time.Duration, broken error) {
 	if r == nil {
-		return nil, 0
+		return 0, nil
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if time.Since(r.checked) >= routeEvery {
 		r.ask(ctx)
 	}
-	return r.broken, routeEvery - time.Since(r.checked)
+	return routeEvery - time.Since(r.checked), r.broken
 }
 
 func (r *route) ask(ctx context.Context) {
@@ -90,7 +90,7 @@ func (s *Settler) holdDeadLetter(stop context.Context, a *attempt) bool {
 		a.next, a.after, a.pause = stepPause, stepDeadLetter, wait
 		return true
 	}
-	broken, next := s.route.look(stop)
+	next, broken := s.route.look(stop)
 	if broken == nil {
 		return false
 	}

@@ -93,7 +93,7 @@ func TestRouteIsCheckedSeldomAndOnlyBelievedWhenItTells(t *testing.T) {
 		r := newBreakable()
 		look := func(what string, want error, checks int) {
 			t.Helper()
-			if broken, _ := r.look(t.Context()); !errors.Is(broken, want) || r.checks != checks {
+			if _, broken := r.look(t.Context()); !errors.Is(broken, want) || r.checks != checks {
 				t.Errorf("%s: %v after %d checks; want %v after %d", what, broken, r.checks, want, checks)
 			}
 		}
@@ -115,10 +115,10 @@ func TestRouteIsCheckedSeldomAndOnlyBelievedWhenItTells(t *testing.T) {
 		cancel()
 		r.now = errNoRoute
 		time.Sleep(routeEvery)
-		if broken, _ := r.look(ctx); broken != nil {
+		if _, broken := r.look(ctx); broken != nil {
 			t.Errorf("a check that was cancelled is believed: %v", broken)
 		}
-		if broken, _ := (*route)(nil).look(t.Context()); broken != nil {
+		if _, broken := (*route)(nil).look(t.Context()); broken != nil {
 			t.Error(broken)
 		}
 	})

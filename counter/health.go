@@ -44,7 +44,7 @@ func (c *Counter) Examine(ctx context.Context) ([]Finding, error) {
 		}
 		return err
 	})
-	if err != nil && !(lacks(err) && len(lacking) > 0) { // what is lacking is found already
+	if err != nil && (!lacks(err) || len(lacking) == 0) { // what is lacking is found already
 		return findings, fmt.Errorf("counter: examine: %w", c.storeError(err))
 	}
 	return findings, nil

@@ -43,7 +43,8 @@ func TestLargestRecord(t *testing.T) {
 		if got := s.look(t, m).Granted.Tries; got != MaxTries {
 			t.Errorf("%s: grants add up to %d, want %d", s.name, got, MaxTries)
 		}
-		largest, last := 0, 0
+		largest := 0
+		var last int
 		for i := 1; ; i++ {
 			if c, ok := s.steps.(*Counter); ok && i%10 == 0 {
 				must(s.Start(t.Context(), named("failed", i), Exclusive, 1<<40))

@@ -57,7 +57,7 @@ type closesInTheHandshake struct {
 
 func (c *closesInTheHandshake) Write(b []byte) (int, error) {
 	if c.writes.Add(1) > 1 { // the first is the protocol header
-		return len(b), c.Conn.Close()
+		return len(b), c.Close()
 	}
 	return c.Conn.Write(b)
 }

@@ -23,9 +23,7 @@ func (g gatherer) examine(ctx context.Context, f *facts) error {
 	}
 	f.vitals = v
 	v.back, v.astray = len(f.route.loops) > 0, f.astray()
-	for _, t := range f.targets() {
-		v.targets = append(v.targets, t)
-	}
+	v.targets = f.targets()
 	return nil
 }
 

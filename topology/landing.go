@@ -84,7 +84,7 @@ func FindDeadLetters(ctx context.Context, conn *amqp.Connection, need Need) (Lan
 // namedAfter is the dead-letter queue that Declare would make, if it exists.
 func (g gatherer) namedAfter(ctx context.Context) (string, error) {
 	name := Spec{Queue: g.queue}.withDefaults().DeadLetterQueue
-	if CheckName(name) != nil {
+	if !isName(name) {
 		return "", nil
 	}
 	found, err := passive(ctx, g.conn, func(ch *amqp.Channel) error {

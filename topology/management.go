@@ -30,7 +30,7 @@ func newManagement(base string, client *http.Client) (*management, error) {
 	u, err := url.Parse(base)
 	// The error of Parse quotes what it was given, the password included.
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, fmt.Errorf("topology: %w", &FieldError{Field: "Management", Value: "one that cannot be read", Want: "a URL like http://user:password@host:15672"})
+		return nil, fmt.Errorf("topology: %w", &FieldError{Field: "Management", Value: "one that cannot be read", Want: "a URL like http://user:password@host:15672"}) //nolint:gosec // no password
 	}
 	m := &management{user: "guest", password: "guest", client: client}
 	if u.User != nil {

@@ -28,3 +28,6 @@ func CheckName(name string) error {
 	}
 	return nil
 }
+
+// isName is for a name that is derived from another, and may be too long.
+func isName(name string) bool { return CheckName(name) == nil }

@@ -71,6 +71,7 @@ func candidates(all []apiPolicy, queue, kind string) []apiPolicy {
 			out = append(out, p)
 		case unknown:
 			out = append(out, p)
+		case no:
 		}
 	}
 	if last == nil {

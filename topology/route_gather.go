@@ -43,7 +43,7 @@ func (g gatherer) explore(ctx context.Context, f *facts) error {
 // dead letters reach none: what is printed to repair the route depends on it.
 func (g gatherer) lookUpNamed(ctx context.Context, f *facts) error {
 	name := Spec{Queue: f.queue}.withDefaults().DeadLetterQueue
-	if _, looked := f.known.queues[name]; looked || !g.closely || len(f.route.landings) > 0 || CheckName(name) != nil {
+	if _, looked := f.known.queues[name]; looked || !g.closely || len(f.route.landings) > 0 || !isName(name) {
 		return nil
 	}
 	return g.lookUp(ctx, f, node{name: name}, &f.known)

@@ -49,5 +49,5 @@ func parseAge(s string) (time.Duration, error) {
 	if n >= uint64(math.MaxInt64/day) || more < 0 || more > day {
 		return 0, strconv.ErrRange
 	}
-	return time.Duration(n)*day + more, err //nolint:gosec // bounded above
+	return time.Duration(n)*day + more, err
 }

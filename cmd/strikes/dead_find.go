@@ -99,17 +99,17 @@ func (g *graveyard) recorded(r counter.Record, f deadletter.Filter) *deadletter.
 	return l
 }
 
-// each calls print for what is found, or else for what the store knows, and returns what is to be said of what was not read.
-func (s *deadSearch) each(ctx context.Context, print func(*deadletter.Letter) error) (unread string, err error) {
+// each calls show for what is found, or else for what the store knows, and returns what is to be said of what was not read.
+func (s *deadSearch) each(ctx context.Context, show func(*deadletter.Letter) error) (unread string, err error) {
 	for l, err := range s.g.dead.BrowsePart(ctx, s.filter, s.bounds) {
 		var left *deadletter.UnreadError
 		switch {
 		case errors.As(err, &left) && s.found > 0:
 			return fmt.Sprintf("%d of %d dead letters were read: others of this ID may come after them (--search 0 reads all)", left.Read, left.Of), nil
 		case err != nil:
-			return s.fallBack(ctx, print, err)
+			return s.fallBack(ctx, show, err)
 		}
-		if err := print(l); err != nil {
+		if err := show(l); err != nil {
 			return "", err
 		}
 		s.found++
@@ -121,7 +121,7 @@ func (s *deadSearch) each(ctx context.Context, print func(*deadletter.Letter) er
 }
 
 // fallBack tells what the store knows if the message was not read. That it was not is no failure then.
-func (s *deadSearch) fallBack(ctx context.Context, print func(*deadletter.Letter) error, cause error) (unread string, err error) {
+func (s *deadSearch) fallBack(ctx context.Context, show func(*deadletter.Letter) error, cause error) (unread string, err error) {
 	var left *deadletter.UnreadError
 	var recorded *deadletter.Letter
 	partly := errors.As(cause, &left)
@@ -138,7 +138,7 @@ func (s *deadSearch) fallBack(ctx context.Context, print func(*deadletter.Letter
 	switch {
 	case recorded != nil:
 		unread = "headers and body were not read: " + unread + ". What is shown is from the store's record: the message may have left the queue since."
-		return unread, print(recorded)
+		return unread, show(recorded)
 	case partly:
 		return "", coded{errors.New(unread), exitNothing}
 	}

@@ -48,7 +48,7 @@ func selfSigned(t *testing.T) (cert tls.Certificate, file string) {
 // encrypted puts a server behind TLS, and returns the address.
 func encrypted(t *testing.T, cert tls.Certificate, server string) string {
 	t.Helper()
-	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{cert}}) //nolint:gosec // a test
+	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{cert}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -53,7 +53,7 @@ func blockingOf(r counter.Record, set *counter.Override, s *standing) blocking {
 	case blockRuns, blockRunsAlone, blockLeft:
 		b.Running = r.Since
 	case blockWaits:
-		b.NextTry = r.Due
+		b.NextTry = s.Time.Add(r.Left(s.Time))
 	}
 	return b
 }
@@ -70,7 +70,7 @@ func blockState(r counter.Record, s *standing) string {
 		return blockRunsAlone
 	case r.Marker != "":
 		return blockRuns
-	case r.Due.After(s.Time):
+	case r.Left(s.Time) > 0:
 		return blockWaits
 	case s.Time.Sub(ready) > forgottenAfter:
 		return blockForgotten

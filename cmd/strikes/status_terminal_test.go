@@ -127,7 +127,7 @@ func TestWatchGivesTheTerminalBack(t *testing.T) {
 func TestWatchFitsTheTerminal(t *testing.T) {
 	tt := watched(t, pty.Winsize{Rows: 4, Cols: 20}, "NO_COLOR=1")
 	tt.awaits(t, "depth      0 ready,…"+clearRight)
-	tt.awaits(t, "… 3 lines more") // the last says why there are no rates
+	tt.awaits(t, "… 4 lines more") // the notes say what cannot be seen
 	if err := pty.Setsize(tt.ours, &pty.Winsize{Rows: 24, Cols: 80}); err != nil {
 		t.Fatal(err)
 	}

@@ -148,8 +148,8 @@ var mutants = []mutant{
 			},
 			{
 				"consumer/session.go",
-				"		s.window.settle(a)\n",
-				"		a.later(s.settler)\n		s.window.settle(a)\n",
+				"	s.settler.advance(stop, a)\n	switch a.next {\n",
+				"	s.settler.advance(stop, a)\n	a.later(s.settler)\n	switch a.next {\n",
 			},
 		},
 	},
