@@ -96,6 +96,7 @@ func (s *Settler) start(stop context.Context, a *attempt) {
 		if next = decideStarted(answer.Verdict, a.mode); err == nil && next == 0 {
 			err = fmt.Errorf("%w: START was answered %v", errAnswer, answer.Verdict)
 		}
+		a.doubt = a.doubt || err != nil
 		return err
 	})
 	if err != nil {
@@ -167,7 +168,7 @@ func (s *Settler) fail(stop context.Context, a *attempt) {
 
 // closed is told that the store has answered the step that closes an attempt.
 func (s *Settler) closed(a *attempt) {
-	a.away, a.marked = 0, false
+	a.away, a.marked, a.doubt = 0, false, false
 	s.decided(a)
 }
 
@@ -237,7 +238,9 @@ func (s *Settler) sendEnd(stop context.Context, a *attempt, succeeded bool) erro
 // hold sets a pause, within the time for which the delivery may be held.
 func (s *Settler) hold(a *attempt, wait time.Duration, after step) {
 	a.next = stepPause
-	a.pause, a.after = decidePause(wait, time.Until(a.deadline), after)
+	if a.pause, a.after = decidePause(wait, time.Until(a.deadline), after); a.after == stepOverdue && a.doubt {
+		a.after = stepRetract
+	}
 }
 
 // retract closes an attempt that did not run: it was held for too long, or START exclusive was not answered. Its delivery does
@@ -302,9 +305,8 @@ func (s *Settler) leave(stop context.Context, a *attempt) {
 func (s *Settler) close(stop context.Context, a *attempt) {
 	if !a.marked {
 		s.decided(a)
-		return
 	}
-	if s.sendEnd(stop, a, false) != nil {
+	if (a.marked || a.doubt) && s.sendEnd(stop, a, false) != nil {
 		s.endLater(a, false) //nolint:contextcheck // late steps outlive every context here
 	}
 }

@@ -77,6 +77,7 @@ type attempt struct {
 	mode    counter.Mode   // of the START that is to be sent, or was
 	isolate bool           // the attempt is to be isolated
 	marked  bool           // START let this run go ahead, or may have: its reply was lost
+	doubt   bool           // a START was not answered, and may yet arrive: only END makes sure that it opens nothing
 	slot    bool           // one of the slots is taken
 	locked  bool           // it holds the isolation lock, all of it
 	answer  counter.Answer // of the last step
@@ -109,7 +110,7 @@ func (s *Settler) receive(d amqp.Delivery) *attempt {
 
 // renew prepares a run of the handler, an attempt of its own.
 func (s *Settler) renew(a *attempt) {
-	a.token, a.marked = token(runs.Add(1)), false
+	a.token, a.marked, a.doubt = token(runs.Add(1)), false, false
 	a.cause, a.failure, a.number, a.ran = "", nil, 0, 0
 	a.mode = startModes[s.Isolation]
 	a.next = decideReceived(a.message.ID != "", a.delivery.Redelivered, a.run, s.Isolation)

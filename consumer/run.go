@@ -58,9 +58,11 @@ func (s *Settler) acquireLock(stop context.Context, a *attempt, weight int64) bo
 
 // handOn gives back a delivery that was held for as long as it may be.
 func (s *Settler) handOn(a *attempt) {
-	if a.next = stepRetract; !a.marked {
+	if !a.marked {
 		s.decided(a)
-		a.next = stepOverdue
+	}
+	if a.next = stepOverdue; a.marked || a.doubt {
+		a.next = stepRetract
 	}
 }
 
