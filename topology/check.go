@@ -28,8 +28,8 @@ type Need struct {
 
 	// AllowDrop accepts that rejected messages are lost: a queue without a
 	// dead-letter exchange then passes, and one whose dead letters would be
-	// lost on their way gets warnings. A dead-letter route that leads back to
-	// the queue loses nothing, and is refused all the same.
+	// lost on their way gets warnings. It does not accept a dead-letter route
+	// that leads back to the queue.
 	AllowDrop bool
 
 	// Management is the URL of the broker's HTTP API, such as
@@ -65,10 +65,10 @@ const (
 // the dead-letter exchange, which AMQP cannot tell, is a warning without
 // Management.
 //
-// A dead-letter route that leads back to the queue is refused: over exchanges,
-// their alternate exchanges, and queues that dead-letter on, as far as the
-// routing keys in effect allow. If one of those queues has a TTL, that is a
-// warning. AMQP alone can follow a route over the default exchange only.
+// Check refuses a dead-letter route that leads back to the queue. It follows
+// exchanges, their alternate exchanges, and queues that dead-letter on, as far
+// as the routing keys in effect allow. If one of those queues has a TTL, that is
+// a warning. AMQP alone can follow a route over the default exchange only.
 //
 // Check changes nothing on the broker. It uses channels of its own, one for
 // each argument the queue has, and closes them. With Management it may wait 15 s

@@ -8,13 +8,12 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// CheckRoute returns nil unless a message of the queue that is rejected now is known to be lost, or to come back: then a
-// [*RefusedError]. Any other error says that nothing is known. Consumers ask it again while they run, for a route that was
-// whole when they started can break.
+// CheckRoute returns a [*RefusedError] if it knows that a message which the queue rejects now would be lost or come back, else nil.
+// After any other error nothing is known. Consumers repeat the check while they run, because a route can break.
 //
-// It judges only what it is shown. Without need.Management it sees that the dead-letter exchange does not exist, or, if that is
+// It judges only what it can see. Without need.Management it sees that the dead-letter exchange does not exist, or, if that is
 // the default exchange, that its queue does not exist or is full. With it, also bindings, policies and other full queues. A quorum
-// queue that dead-letters at least once keeps its dead letters through all of that, so only a loop is an error there.
+// queue with at-least-once dead lettering keeps its dead letters through all of that; there only a loop is an error.
 // CheckRoute changes nothing, waits for no policy, and uses channels of its own.
 func CheckRoute(ctx context.Context, conn *amqp.Connection, need Need) error {
 	if need.AllowDrop {
@@ -54,7 +53,7 @@ func (f facts) keepsDeadLetters() bool {
 	return set && f.kind == string(Quorum) && f.deadLetterStrategy() == "at-least-once" && f.overflow() == "reject-publish"
 }
 
-// fullTargets returns the dead-letter queues that refuse a message now. A passive declare tells the messages that count
+// fullTargets returns the dead-letter queues that refuse a message now. A passive declare counts the messages that count
 // against x-max-length. Quorum queues do not refuse what is dead-lettered at most once (measured on 3.10, 4.0 and 4.3).
 func (g gatherer) fullTargets(ctx context.Context, f facts) ([]target, error) {
 	var full []target

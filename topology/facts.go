@@ -27,7 +27,7 @@ type facts struct {
 	way    way
 	route  route    // from the queue on
 	known  graph    // what was looked up for it
-	vitals *vitals  // nil: not looked for, or not to be had
+	vitals *vitals  // nil: not looked for, or not known
 	full   []target // dead-letter queues that refuse a message now; only CheckRoute looks
 }
 

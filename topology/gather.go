@@ -78,8 +78,8 @@ func (g gatherer) gather(ctx context.Context) (facts, error) {
 	return f, ctx.Err()
 }
 
-// exists returns ErrQueueNotFound if there is no such queue. That the user may not ask is no error: from RabbitMQ 4.0 on a passive
-// declaration takes one permission on the queue, whichever (none on 3.10.8).
+// exists returns ErrQueueNotFound if there is no such queue, nil if the user may not ask. From RabbitMQ 4.0 on a passive
+// declaration needs any one permission on the queue (none on 3.10.8).
 func (g gatherer) exists(ctx context.Context, f *facts) error {
 	found, err := passive(ctx, g.conn, func(ch *amqp.Channel) error {
 		_, err := ch.QueueDeclarePassive(g.queue, false, false, false, false, nil)
@@ -219,7 +219,7 @@ func passive(ctx context.Context, conn *amqp.Connection, declare func(*amqp.Chan
 	return unknown, err
 }
 
-// answerOf is what the management API says of something for which AMQP may not be asked.
+// answerOf turns a reply of the management API into an answer, where the user may not ask over AMQP.
 func answerOf(err error) answer {
 	switch {
 	case err == nil:

@@ -40,8 +40,8 @@ func (f *facts) examineNamed() {
 	}
 }
 
-// targets are the queues that dead letters of the queue reach by themselves: not
-// those to which they go only if another queue rejects them.
+// targets returns the queues that dead letters reach by themselves, not only
+// after another queue rejects them.
 func (f facts) targets() []target {
 	var out []target
 	for _, l := range f.route.landings {
@@ -52,8 +52,7 @@ func (f facts) targets() []target {
 	return out
 }
 
-// astray says whether the dead letters reach exchanges, and no queue behind
-// them.
+// astray reports whether the dead letters reach exchanges but no queue.
 func (f facts) astray() bool {
 	r := f.route
 	key, fixed := f.deadLetterKey()

@@ -7,7 +7,7 @@ import (
 
 // keySet is what is known of the routing key of a dead letter.
 type keySet struct {
-	asked bool // false: what it may be has not been asked
+	asked bool // false: not looked up yet
 	any   bool
 	one   []keyPattern // else it is one of these
 }
@@ -35,7 +35,7 @@ func (s keySet) name() string {
 	return b.String()
 }
 
-// meets says whether some key of both could be the same.
+// meets reports whether a key may match both.
 func (p keyPattern) meets(q keyPattern) bool {
 	switch {
 	case p.topic && q.topic:
@@ -48,7 +48,7 @@ func (p keyPattern) meets(q keyPattern) bool {
 	return p.text == q.text
 }
 
-// within says whether each key of p is surely one of q.
+// within reports whether each key of p surely matches q.
 func (p keyPattern) within(q keyPattern) bool {
 	switch {
 	case p == q, q.topic && q.text == "#":
@@ -59,9 +59,9 @@ func (p keyPattern) within(q keyPattern) bool {
 	return p.meets(q)
 }
 
-// under is the set as far as it meets the pattern: empty if nothing does. What
-// cannot be said exactly is said too widely, never too narrowly. A message may
-// carry further keys in its CC header; these are not told.
+// under returns the keys of the set that match the pattern. If it cannot be
+// exact it returns too many, never too few. It does not know further keys in a
+// message's CC header.
 func (s keySet) under(p keyPattern) keySet {
 	if s.any || !s.asked {
 		return keySet{asked: true, one: []keyPattern{p}}
@@ -81,7 +81,7 @@ func (s keySet) under(p keyPattern) keySet {
 
 func (s keySet) empty() bool { return s.asked && !s.any && len(s.one) == 0 }
 
-// within says whether every key of the set is surely one of the pattern.
+// within reports whether every key of the set surely matches the pattern.
 func (s keySet) within(p keyPattern) bool {
 	if s.any || !s.asked {
 		return p.topic && p.text == "#"
@@ -89,8 +89,8 @@ func (s keySet) within(p keyPattern) bool {
 	return !slices.ContainsFunc(s.one, func(k keyPattern) bool { return !k.within(p) })
 }
 
-// patternsMeet says whether a key matches both topic patterns. It fills in row
-// by row which beginnings of the one and of the other have a key in common.
+// patternsMeet reports whether a key matches both topic patterns. Row by row it
+// computes which beginnings of both patterns match a common key.
 func patternsMeet(a, b []string) bool {
 	row := make([]bool, len(b)+1)
 	for i := 0; i <= len(a); i++ {

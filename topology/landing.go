@@ -11,23 +11,23 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// Landing is where the dead letters of a queue land, as far as it can be seen.
+// Landing says where the dead letters of a queue land, as far as this is known.
 type Landing struct {
-	// Queues are seen to take dead letters: first those that take all of them,
-	// then those with Depends, then those with Behind, each by name. Empty if the dead-letter route reaches no queue, or none that can
-	// be seen.
+	// Queues take dead letters: first those that take all of them, then those
+	// with Depends, then those with Behind, each by name. Empty if the
+	// dead-letter route reaches no queue, or only unknown ones.
 	Queues []LandingQueue
 
-	// Guess is set if Queues is empty and a queue exists that by its name, QUEUE
-	// + ".dlq", takes the dead letters, or did before the route was broken.
+	// Guess is QUEUE + ".dlq" if Queues is empty and that queue exists. By its
+	// name it takes the dead letters, or did before the route was broken.
 	Guess string
 
 	// Broken says why dead letters reach no queue at all; empty if they reach
-	// one, or that cannot be told.
+	// one, or if this is not known.
 	Broken string
 
-	// Unseen says why there may be more queues than these; empty if there are
-	// none.
+	// Unseen says why there may be more queues than Queues; empty if there are
+	// no more.
 	Unseen string
 }
 
@@ -35,28 +35,28 @@ type Landing struct {
 type LandingQueue struct {
 	Name string
 
-	// Depends: only dead letters of some routing keys, or headers, reach it.
+	// Depends: only dead letters with some routing keys, or headers, reach it.
 	Depends bool
 
 	// Behind: a dead letter comes here when another of the queues dead-letters
 	// it, not when a consumer rejects it.
 	Behind bool
 
-	// Delay: dead letters do not stay. The queue has a TTL, after which it
-	// dead-letters them to where they go next, which may be back.
+	// Delay: dead letters do not stay. After its TTL the queue dead-letters them
+	// further, maybe back to where they died.
 	Delay bool
 }
 
-// FindDeadLetters says in which queues the dead letters of a queue land. It
-// follows the dead-letter route through exchanges and queues, which takes
-// Management. Over AMQP only a route over the default exchange can be followed,
-// with the configure permission on the queue; of others the result is a Guess.
-// It is no error if there is no such queue, or it cannot be read: Unseen says so
-// then. Of need, only Queue, Management and HTTPClient are used.
+// FindDeadLetters says in which queues the dead letters of a queue land. With
+// Management it follows the dead-letter route through exchanges and queues. AMQP
+// alone can follow only a route over the default exchange, with the configure
+// permission on the queue; for other routes the result is a Guess. If the queue
+// does not exist or cannot be read, Unseen says so, without an error. Only Queue,
+// Management and HTTPClient of need are used.
 //
 // It changes nothing. With Management it may wait 15 s for the policy of a queue
-// that was just declared. Errors are those of the connection, and of a Queue or
-// Management that cannot be used.
+// that was just declared. It returns errors of the connection, and for an invalid
+// Queue or Management.
 func FindDeadLetters(ctx context.Context, conn *amqp.Connection, need Need) (Landing, error) {
 	g, err := newGatherer(conn, need, false)
 	if err != nil {
@@ -97,10 +97,10 @@ func (g gatherer) namedAfter(ctx context.Context) (string, error) {
 	if found == no {
 		return "", nil
 	}
-	return name, nil // unknown: it exists, and may not be looked at
+	return name, nil // unknown: it exists, but the user may not ask
 }
 
-// landing is what the facts say of the dead letters.
+// landing returns where the dead letters land, by the facts.
 func (f facts) landing() Landing {
 	var l Landing
 	for _, x := range f.route.landings {
@@ -132,7 +132,7 @@ func (q LandingQueue) rank() int {
 	return 0
 }
 
-// blindSpots say what keeps the route from being known whole.
+// blindSpots says why the route is not wholly known.
 func (f facts) blindSpots() []string {
 	var out []string
 	_, set := f.deadLetterExchange()
@@ -148,15 +148,15 @@ func (f facts) blindSpots() []string {
 	}
 	out = append(out, f.route.unseen...)
 	if f.route.open {
-		out = append(out, "which queue a dead letter reaches over the default exchange depends on its routing key")
+		out = append(out, "the routing key of a dead letter decides which queue it reaches over the default exchange")
 	}
 	if f.apiTrouble != "" {
-		out = append(out, "the management API does not tell: "+f.apiTrouble)
+		out = append(out, "the management API failed: "+f.apiTrouble)
 	}
 	return out
 }
 
-// broken says why a route that is known whole reaches no queue.
+// broken says why a wholly known route reaches no queue.
 func (f facts) broken() string {
 	exchange, set := f.deadLetterExchange()
 	key, fixed := f.deadLetterKey()
@@ -166,11 +166,11 @@ func (f facts) broken() string {
 	case f.way.exchange == no:
 		return fmt.Sprintf("the dead-letter exchange %q does not exist", exchange)
 	case len(f.route.loops) > 0:
-		return "the dead-letter route leads back to the queue, and nowhere else"
+		return "the dead-letter route leads only back to the queue"
 	case exchange == "" && fixed:
-		return fmt.Sprintf("the dead-letter exchange is the default exchange, and no queue has the name %q, its routing key", key)
+		return fmt.Sprintf("dead letters go over the default exchange with the routing key %q, and no queue has that name", key)
 	case len(f.way.bindings) == 0:
 		return fmt.Sprintf("nothing is bound to the dead-letter exchange %q", exchange)
 	}
-	return fmt.Sprintf("no queue is bound behind the dead-letter exchange %q for the routing key of its dead letters", exchange)
+	return fmt.Sprintf("no binding leads from the dead-letter exchange %q to a queue for the routing key of its dead letters", exchange)
 }

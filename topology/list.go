@@ -30,9 +30,9 @@ type Listing struct {
 	Queues     []string // that consumers may retry from, by name
 	PassedOver []string // exclusive ones, streams, and the dead-letter queues of others
 
-	// DeadLetters are the queues whose dead letters go to a queue that is passed
-	// over, by its name. Where they reach no queue, QUEUE + ".dlq" is taken for
-	// their dead-letter queue.
+	// DeadLetters maps a queue that is passed over to the queues that dead-letter
+	// to it. If the dead letters of a queue reach none, QUEUE + ".dlq" is taken
+	// for their dead-letter queue.
 	DeadLetters map[string][]string
 }
 
@@ -60,7 +60,7 @@ func List(ctx context.Context, conn *amqp.Connection, need Need) (Listing, error
 	return sortOut(all, dead), nil
 }
 
-// sortOut takes the queues whose dead letters go to a queue, by its name.
+// sortOut makes the Listing. dead maps a queue to those that dead-letter to it.
 func sortOut(all []target, dead map[string][]string) Listing {
 	out := Listing{DeadLetters: map[string][]string{}}
 	for _, q := range all {
@@ -80,8 +80,8 @@ func sortOut(all []target, dead map[string][]string) Listing {
 	return out
 }
 
-// deadLetterQueues follows the dead letters of each queue, and looks up the
-// exchanges on their way. What cannot be named is left out.
+// deadLetterQueues maps dead-letter queues to their sources. It looks up the
+// exchanges of their routes, and leaves out queues that it cannot name.
 func (g gatherer) deadLetterQueues(ctx context.Context, all []target) (map[string][]string, error) {
 	known := graph{exchanges: map[string]way{}, queues: map[string]*target{}, own: keySet{asked: true, any: true}}
 	for i := range all {
@@ -103,8 +103,8 @@ func (g gatherer) deadLetterQueues(ctx context.Context, all []target) (map[strin
 	return dead, nil
 }
 
-// exchangesOf looks up the exchanges on the way of the dead letters of f. All
-// queues are known.
+// exchangesOf looks up the exchanges on the dead-letter route of f. All queues
+// are known.
 func (g gatherer) exchangesOf(ctx context.Context, f facts, known graph) (route, error) {
 	for {
 		r := known.trace(f)

@@ -181,7 +181,7 @@ type apiBinding struct {
 
 	Source     string     `json:"source"`
 	Arguments  amqp.Table `json:"arguments"`
-	Properties string     `json:"properties_key"` // names it among those of the same two ends
+	Properties string     `json:"properties_key"` // its name among those with the same source and destination
 }
 
 func (m *management) bindings(ctx context.Context, vhost, exchange string) ([]apiBinding, error) {
@@ -190,7 +190,7 @@ func (m *management) bindings(ctx context.Context, vhost, exchange string) ([]ap
 	return all, err
 }
 
-// bindingsTo are those of a queue, the one to the default exchange included.
+// bindingsTo returns the bindings of a queue, with that to the default exchange.
 func (m *management) bindingsTo(ctx context.Context, vhost, queue string) ([]apiBinding, error) {
 	var all []apiBinding
 	err := m.get(ctx, &all, "", "queues", vhost, queue, "bindings")

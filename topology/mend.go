@@ -62,9 +62,9 @@ func (f facts) changes(code string, need Need) amqp.Table {
 	return nil
 }
 
-// setPolicy gives the queue a policy of its own: what its policy says now, for
-// that one no longer applies, with the changes. It returns "" if it is not known
-// what that says, or if an operator's policy undoes the changes.
+// setPolicy gives the queue a policy of its own: the definition of its present
+// policy, which no longer applies, with the changes. It returns "" if that is not
+// known, or if an operator's policy undoes the changes.
 func (f facts) setPolicy(changes amqp.Table) string {
 	if !f.policies.known || !f.policyKnown || len(changes) == 0 {
 		return ""
@@ -79,7 +79,7 @@ func (f facts) setPolicy(changes amqp.Table) string {
 	}
 	name := "strikes." + f.queue
 	for slices.ContainsFunc(f.policies.user, func(p apiPolicy) bool { return p.Name == name && p.Pattern != pattern }) {
-		name += ".queue" // that one is for other queues
+		name += ".queue" // the name is taken, for other queues
 	}
 	effective := joined(definition, f.operator)
 	for k, v := range changes {

@@ -8,7 +8,7 @@ import (
 )
 
 // familiar keys apply to a queue of the type on every version that knows them.
-// Measured on 3.10.8, 4.0.5 and 4.3.6; whether others do is not told.
+// Measured on 3.10.8, 4.0.5 and 4.3.6; other keys may apply or not.
 var familiar = map[string][]string{
 	string(Classic): {
 		"alternate-exchange", "consumer-timeout", "dead-letter-exchange", "dead-letter-routing-key", "expires", "ha-mode",
@@ -21,8 +21,8 @@ var familiar = map[string][]string{
 	},
 }
 
-// applies says whether RabbitMQ applies the policy to such a queue if no other
-// comes before it; unknown where only RabbitMQ can tell.
+// applies says whether RabbitMQ applies the policy to such a queue if none of
+// higher priority applies; unknown if only RabbitMQ can tell.
 func (p apiPolicy) applies(queue, kind string) answer {
 	switch p.ApplyTo {
 	case "queues", "all", kind + "_queues":
@@ -54,8 +54,8 @@ func ascii(s string) bool {
 	return true
 }
 
-// candidates are the policies of which one applies to the queue; the zero one
-// stands for none.
+// candidates returns the policies that may apply to the queue: one does. The zero
+// policy stands for none.
 func candidates(all []apiPolicy, queue, kind string) []apiPolicy {
 	var out []apiPolicy
 	sorted := slices.Clone(all)
@@ -95,7 +95,7 @@ func inForce(all []apiPolicy, queue, kind, shown string, asShown bool) (apiPolic
 	return some[i], true
 }
 
-// joined is what a policy and an operator's policy say together. Measured on
+// joined merges a policy and an operator's policy as RabbitMQ does. Measured on
 // 3.10.8, 4.0.5 and 4.3.6.
 func joined(user, operator amqp.Table) amqp.Table {
 	out := merge(user, operator)
@@ -120,7 +120,7 @@ type policySet struct {
 	user, operator []apiPolicy
 }
 
-// apply adds what the policies say of the queue q to its facts.
+// apply adds the policies of the queue q to its facts.
 func (p policySet) apply(q apiQueue, f *facts) {
 	shown := q.Policy != nil
 	user, sure := inForce(p.user, f.queue, q.Type, q.PolicyName, shown)

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// graph is what is known of the exchanges and queues behind a queue. What is
-// not in it has not been looked up.
+// graph is what is known of the exchanges and queues of a dead-letter route. What
+// is not in it has not been looked up.
 type graph struct {
 	exchanges map[string]way
 	queues    map[string]*target // nil: there is no such queue
@@ -36,7 +36,7 @@ type route struct {
 	landings []landing
 	loops    []loop
 	open     bool     // some keys reach queues that cannot be named
-	unseen   []string // why it is not known whole
+	unseen   []string // why it is not wholly known
 	wanted   []node   // not looked up yet
 }
 
@@ -44,8 +44,8 @@ type route struct {
 type landing struct {
 	queue  string
 	sure   bool // all dead letters reach it, not only those of some keys or headers
-	behind bool // over another queue, which dead-letters on
-	late   bool // by the TTL of that queue
+	behind bool // through another queue, which dead-letters on
+	late   bool // after the TTL of that queue
 }
 
 // loop is a dead-letter route that leads back to its queue.
@@ -69,7 +69,7 @@ type hop struct {
 	last    apiBinding // that led here
 }
 
-// state is what two hops with the same future share.
+// state is equal for hops that lead to the same next hops.
 func (s hop) state() string {
 	return fmt.Sprintf("%v %v %v %q %s", s.at.exchange, s.sure, s.delayed, s.at.name, s.keys.name())
 }
@@ -106,7 +106,7 @@ func (g graph) trace(f facts) route {
 	return r
 }
 
-// deadLetter is the hop from a queue to its dead-letter exchange.
+// deadLetter returns the hop from a queue to its dead-letter exchange.
 func (f facts) deadLetter(s hop) (hop, bool) {
 	exchange, set := f.deadLetterExchange()
 	if key, fixed := f.deadLetterKey(); fixed {
@@ -120,7 +120,7 @@ func (s hop) to(n node) hop {
 	return s
 }
 
-// land is what follows on the arrival in a queue.
+// land returns the hops that follow the arrival in a queue.
 func (g graph) land(s hop, r *route) []hop {
 	t, known := g.queues[s.at.name]
 	switch {
@@ -153,7 +153,7 @@ func (s hop) queues() int {
 	return n
 }
 
-// leave is what follows on the arrival at an exchange.
+// leave returns the hops that follow the arrival at an exchange.
 func (g graph) leave(s hop, source string, r *route) []hop {
 	if s.at.name == "" {
 		return g.leaveDefault(s, source, r)
@@ -190,8 +190,8 @@ func (g graph) leave(s hop, source string, r *route) []hop {
 	return out
 }
 
-// leaveDefault: the default exchange leads to the queue that has the routing key
-// for a name. So every key that is not known may lead to some queue.
+// leaveDefault is leave for the default exchange, which routes to the queue whose
+// name is the routing key. So an unknown key may lead to any queue.
 func (g graph) leaveDefault(s hop, source string, r *route) []hop {
 	if !s.keys.asked {
 		r.want(node{})
@@ -218,8 +218,8 @@ func (g graph) leaveDefault(s hop, source string, r *route) []hop {
 	return out
 }
 
-// takes returns the keys that a dead letter may have if the binding takes it,
-// and whether it takes every one of the given keys.
+// takes returns the keys that the binding may let through, and whether it lets
+// all given keys through.
 func (w way) takes(b apiBinding, keys keySet) (taken keySet, sure bool) {
 	switch w.kind {
 	case "fanout":
@@ -233,12 +233,12 @@ func (w way) takes(b apiBinding, keys keySet) (taken keySet, sure bool) {
 	return keys, false
 }
 
-// pattern is what a binding to a direct or topic exchange lets through.
+// pattern returns the keys that a binding to a direct or topic exchange lets through.
 func (w way) pattern(b apiBinding) keyPattern {
 	return keyPattern{b.Key, w.kind == "topic" && strings.ContainsAny(b.Key, "*#")}
 }
 
-// takesEvery says whether each of the keys surely finds a binding.
+// takesEvery reports whether each of the keys surely finds a binding.
 func (w way) takesEvery(keys keySet) bool {
 	each := []keySet{keys}
 	if keys.asked && !keys.any {
@@ -255,7 +255,7 @@ func (w way) takesEvery(keys keySet) bool {
 	return true
 }
 
-// takesAll says whether a binding to a headers exchange names no header.
+// takesAll reports whether a binding to a headers exchange names no header.
 func (b apiBinding) takesAll() bool {
 	for name := range b.Arguments {
 		if name != "x-match" {
@@ -278,7 +278,7 @@ func (r *route) blind(why string) {
 	}
 }
 
-// loop keeps one of the loops that return over the same binding.
+// loop keeps one loop for each last binding.
 func (r *route) loop(l loop) {
 	if !slices.ContainsFunc(r.loops, func(have loop) bool {
 		return have.delayed == l.delayed && have.exchange() == l.exchange() && have.last.Properties == l.last.Properties
@@ -287,7 +287,7 @@ func (r *route) loop(l loop) {
 	}
 }
 
-// land keeps one landing of each queue: what is sure on one way is sure.
+// land keeps one landing for each queue; it is sure if one branch of the route is.
 func (r *route) land(l landing) {
 	i := slices.IndexFunc(r.landings, func(have landing) bool { return have.queue == l.queue })
 	if i < 0 {

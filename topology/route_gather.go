@@ -15,7 +15,7 @@ const (
 	maxSources = 32
 )
 
-// explore follows the dead letters of f, and looks up what lies on their way.
+// explore follows the dead letters of f, and looks up their exchanges and queues.
 func (g gatherer) explore(ctx context.Context, f *facts) error {
 	f.known = graph{exchanges: map[string]way{}, queues: map[string]*target{}}
 	known := &f.known
@@ -39,8 +39,8 @@ func (g gatherer) explore(ctx context.Context, f *facts) error {
 	}
 }
 
-// lookUpNamed looks for the dead-letter queue that Declare would make, where
-// dead letters reach none: what is printed to repair the route depends on it.
+// lookUpNamed looks for the dead-letter queue that Declare would make if dead
+// letters reach no queue: the command that repairs the route depends on it.
 func (g gatherer) lookUpNamed(ctx context.Context, f *facts) error {
 	name := Spec{Queue: f.queue}.withDefaults().DeadLetterQueue
 	if _, looked := f.known.queues[name]; looked || !g.closely || len(f.route.landings) > 0 || !isName(name) {
@@ -49,7 +49,7 @@ func (g gatherer) lookUpNamed(ctx context.Context, f *facts) error {
 	return g.lookUp(ctx, f, node{name: name}, &f.known)
 }
 
-// lookUp adds a node to what is known. Where the API does not tell, AMQP tells
+// lookUp adds a node to what is known. Without the API it asks AMQP, which knows
 // less.
 func (g gatherer) lookUp(ctx context.Context, f *facts, n node, known *graph) error {
 	asks := g.api != nil && f.apiTrouble == ""
@@ -136,9 +136,9 @@ func (g gatherer) readTarget(ctx context.Context, f facts, name string) (*target
 	return t, nil
 }
 
-// ownKeys are the routing keys that the bindings of the queue let through. One
-// that is gone may have let others through; these are not told. Nothing is
-// published to a dead-letter exchange that is the queue's own.
+// ownKeys returns the routing keys that the bindings of the queue let through. It
+// does not know keys of deleted bindings. It assumes that nothing is published to
+// the queue's own dead-letter exchange.
 func (g gatherer) ownKeys(ctx context.Context, f *facts) keySet {
 	whole := keySet{asked: true, any: true}
 	all, err := g.api.bindingsTo(ctx, f.vhost, f.queue)

@@ -11,8 +11,8 @@ const (
 	codeDelayLoop = "dead-letter-delay-loop"
 )
 
-// loopRule judges whether dead letters come back to the queue. AllowDrop does
-// not excuse that: it loses nothing, it retries without end.
+// loopRule judges whether dead letters come back to the queue. AllowDrop does not
+// accept that: nothing is lost, but retries never end.
 func loopRule(f facts, _ Need) []Finding {
 	now, later := f.loops()
 	var out []Finding
@@ -20,8 +20,8 @@ func loopRule(f facts, _ Need) []Finding {
 		out = append(out, Finding{
 			Code: codeLoop, Severity: Error,
 			Seen: f.loopText("come back to the queue", now),
-			Why: "a message that always fails never comes to rest: each return begins a new generation with all its attempts, " +
-				"and each round may leave one more dead letter elsewhere",
+			Why: "a message that always fails is retried without end: each return begins a new generation with all its attempts, " +
+				"and may leave one more dead letter elsewhere",
 			Fix: f.breakLoop(now[0]),
 		})
 	}
@@ -29,17 +29,17 @@ func loopRule(f facts, _ Need) []Finding {
 		out = append(out, Finding{
 			Code: codeDelayLoop, Severity: Warning,
 			Seen: f.loopText("come back to the queue after a delay", later),
-			Why:  "a message that always fails never comes to rest: each return begins a new generation with all its attempts",
-			Fix: fmt.Sprintf("let the dead letters stay in a dead-letter queue without a TTL, and wait between attempts with the consumer's backoff; "+
-				"else take the dead-letter exchange off the %s", later[0].lastQueue()),
+			Why:  "a message that always fails is retried without end: each return begins a new generation with all its attempts",
+			Fix: fmt.Sprintf("keep dead letters in a dead-letter queue without a TTL, and use the consumer's backoff to wait between attempts; "+
+				"or remove the dead-letter exchange of the %s", later[0].lastQueue()),
 		})
 	}
 	return out
 }
 
-// loops that return by themselves immediately, or when a queue rejects; and
-// those that wait for a TTL: that of the queue itself too, if it takes the dead
-// letters of others, as a queue between does.
+// loops returns the loops that dead letters take immediately, or when a queue
+// rejects; and those that wait for a TTL, which may be that of the queue itself
+// if the loop passes another queue.
 func (f facts) loops() (now, later []loop) {
 	ttl, _ := f.smaller("x-message-ttl", "message-ttl")
 	for _, l := range f.route.loops {
@@ -88,11 +88,11 @@ func (l loop) text(f facts) string {
 	return text
 }
 
-// exchange is the last one before the queue.
+// exchange returns the last one before the queue.
 func (l loop) exchange() string { return l.through[len(l.through)-1].name }
 
-// lastQueue is the last one before the queue itself; the zero node if there is
-// none.
+// lastQueue returns the last one before the queue itself; the zero node if there
+// is none.
 func (l loop) lastQueue() node {
 	for _, n := range slices.Backward(l.through) {
 		if !n.exchange {
@@ -102,14 +102,13 @@ func (l loop) lastQueue() node {
 	return node{}
 }
 
-// breakLoop says what to change so that dead letters do not come back. The
-// exchange may be the one that messages are published to, so that the binding
-// must stay.
+// breakLoop says what to change so that dead letters do not come back. If messages
+// are published to the exchange too, its binding must stay.
 func (f facts) breakLoop(l loop) string {
 	exchange := l.exchange()
 	switch q := l.lastQueue(); {
 	case q != node{}:
-		return fmt.Sprintf("take the dead-letter exchange off the %s, where dead letters should stay", q)
+		return fmt.Sprintf("remove the dead-letter exchange of the %s, so that dead letters stay in it", q)
 	case exchange == "":
 		return fmt.Sprintf("set %s to the name of a dead-letter queue", argDeadLetterKey)
 	case f.ownExchange(exchange):
@@ -117,18 +116,17 @@ func (f facts) breakLoop(l loop) string {
 	}
 	own := Spec{Queue: f.queue}.withDefaults().DeadLetterExchange
 	return fmt.Sprintf("give the queue a dead-letter exchange of its own, such as %q, bound to a dead-letter queue; "+
-		"or, if nothing but dead letters passes through the exchange %q, remove its binding to the queue", own, exchange)
+		"or, if only dead letters pass through the exchange %q, remove its binding to the queue", own, exchange)
 }
 
-// ownExchange says whether by its name the exchange carries dead letters of
-// this queue, and nothing else.
+// ownExchange reports whether the exchange, by its name, carries only dead letters
+// of this queue.
 func (f facts) ownExchange(exchange string) bool {
 	return exchange == Spec{Queue: f.queue}.withDefaults().DeadLetterExchange
 }
 
-// unloop removes the bindings that lead back, if that breaks every loop, and
-// sees to it that dead letters reach a queue then. It returns "" if other
-// messages may depend on them.
+// unloop removes the bindings that lead back, if that breaks every loop, and first
+// makes dead letters reach a queue. It returns "" if other messages may need them.
 func (f facts) unloop() string {
 	now, _ := f.loops()
 	line := ""
@@ -150,8 +148,8 @@ func (f facts) unloop() string {
 	return line
 }
 
-// loopByPolicy says whether a policy can give the queue another dead-letter
-// exchange, and has to.
+// loopByPolicy reports whether the queue needs another dead-letter exchange, and a
+// policy can set it.
 func (f facts) loopByPolicy() bool {
 	_, byArgument := f.args[argDeadLetterExchange].(string)
 	exchange, _ := f.deadLetterExchange()

@@ -137,11 +137,11 @@ func TestLoopRule(t *testing.T) {
 		{"delay", changes(exchange("q.dlx", "fanout", toQueue("w", "")), keeps("w", ttl, int64(5000), argDeadLetterExchange, "", argDeadLetterKey, "q")), late, `queue "w" (TTL 5000 ms), the default exchange`},
 		{"delay by policy", changes(exchange("q.dlx", "fanout", toQueue("w", "")), keeps("w"), func(f *facts) {
 			f.known.queues["w"].policy = amqp.Table{"message-ttl": int64(9), "dead-letter-exchange": "", "dead-letter-routing-key": "q"}
-		}), late, `take the dead-letter exchange off the queue "w"`},
+		}), late, `remove the dead-letter exchange of the queue "w"`},
 		{"delay that keeps the key", changes(with(argDeadLetterKey, "w"), byDefault, keeps("w", ttl, int64(5), argDeadLetterExchange, "in"),
 			exchange("in", "direct", toQueue("q", "q"))), "", ""},
 		{"delay that ends elsewhere", changes(exchange("q.dlx", "fanout", toQueue("w", "")), keeps("w", ttl, int64(5), argDeadLetterExchange, "", argDeadLetterKey, "d")), "", ""},
-		{"delay of nothing", changes(exchange("q.dlx", "fanout", toQueue("w", "")), keeps("w", ttl, int64(0), argDeadLetterExchange, "", argDeadLetterKey, "q")), loop, `take the dead-letter exchange off the queue "w"`},
+		{"delay of nothing", changes(exchange("q.dlx", "fanout", toQueue("w", "")), keeps("w", ttl, int64(0), argDeadLetterExchange, "", argDeadLetterKey, "q")), loop, `remove the dead-letter exchange of the queue "w"`},
 		{"a queue that dead-letters back", changes(exchange("q.dlx", "fanout", toQueue("w", "")), keeps("w", argDeadLetterExchange, "", argDeadLetterKey, "q")), loop, ""},
 		{"two queues, one with a delay", changes(byDefault, with(argDeadLetterKey, "v"), keeps("v", argDeadLetterExchange, "", argDeadLetterKey, "w"),
 			keeps("w", ttl, int64(5), argDeadLetterExchange, "", argDeadLetterKey, "q")), late, ""},

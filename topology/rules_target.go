@@ -10,7 +10,7 @@ import (
 // target is a queue that dead letters reach.
 type target struct{ facts }
 
-// passes says whether dead letters come back to the queue through another one.
+// passes reports whether dead letters come back to f through the queue of that name.
 func (f facts) passes(queue string) bool {
 	return slices.ContainsFunc(f.route.loops, func(l loop) bool { return slices.Contains(l.through, node{name: queue}) })
 }
@@ -93,8 +93,8 @@ func (t target) room() []Finding {
 }
 
 // limited judges what becomes of the dead letters of f once t is full. A quorum
-// queue refuses only what waits to be confirmed, as dead letters at least once
-// do. Measured on 3.10.8 and 4.3.6.
+// queue refuses only publishes with confirms, as at-least-once dead lettering
+// makes them. Measured on 3.10.8 and 4.3.6.
 func (t target) limited(f facts) []Finding {
 	if _, limited := t.lengthLimit(); !limited || t.kind == "" {
 		return nil
@@ -103,15 +103,15 @@ func (t target) limited(f facts) []Finding {
 	severity, why := Error, "once it is full, further dead letters are lost silently: only a quorum queue with at-least-once dead lettering keeps them"
 	switch {
 	case t.dropsHead() && on:
-		severity, why = Warning, "once it is full, each new dead letter moves the oldest to where the queue dead-letters to"
+		severity, why = Warning, "once it is full, each new dead letter moves the oldest through the queue's own dead-letter exchange"
 	case t.dropsHead():
 		why = "once it is full, each new dead letter drops the oldest silently"
 	case t.overflow() == "reject-publish-dlx" && on:
-		severity, why = Warning, "once it is full, further dead letters go to where the queue dead-letters to"
+		severity, why = Warning, "once it is full, further dead letters go through the queue's own dead-letter exchange"
 	case f.keepsDeadLetters():
-		severity, why = Warning, fmt.Sprintf("once it is full, further dead letters wait in the queue %q and take up its room", f.queue)
+		severity, why = Warning, fmt.Sprintf("once it is full, further dead letters stay in the queue %q and count against its length", f.queue)
 	case t.kind == string(Quorum):
-		severity, why = Warning, "the limit does not hold for these dead letters: they are taken beyond it, while publishers are refused"
+		severity, why = Warning, "the queue takes these dead letters beyond its limit, and refuses publishers meanwhile"
 	}
 	if severity == Error && f.keptElsewhere(t) {
 		severity = Warning
@@ -125,8 +125,8 @@ func (t target) limited(f facts) []Finding {
 	}}
 }
 
-// keptElsewhere says whether every dead letter also reaches a queue other than t
-// that keeps it.
+// keptElsewhere reports whether every dead letter also reaches a queue other than
+// t that keeps it.
 func (f facts) keptElsewhere(t target) bool {
 	for _, l := range f.route.landings {
 		other := f.known.queues[l.queue]

@@ -101,7 +101,7 @@ func (s Spec) Validate() error {
 	case s.Type != Quorum && s.Type != Classic:
 		return fmt.Errorf("topology: %w", setting.New("Type", string(s.Type), fmt.Sprintf("%q or %q", Quorum, Classic)))
 	case s.DeadLetterQueue == s.Queue:
-		return fmt.Errorf("topology: %w", setting.New("DeadLetterQueue", s.DeadLetterQueue, "another queue than the queue itself"))
+		return fmt.Errorf("topology: %w", setting.New("DeadLetterQueue", s.DeadLetterQueue, "another queue than Queue"))
 	case s.DeliveryLimit < 0:
 		return fmt.Errorf("topology: %w", setting.New("DeliveryLimit", s.DeliveryLimit,
 			fmt.Sprintf("well above the number of retries, or 0 for %d", defaultDeliveryLimit)))

@@ -28,7 +28,7 @@ type streams struct {
 // app is one run of the program.
 type app struct {
 	streams
-	trailing []string     // arguments behind the first "--"
+	trailing []string     // arguments after the first "--"
 	command  *cli.Command // that ran
 	err      error        // of its action
 	help     noting       // stdout, for the parser
@@ -69,7 +69,7 @@ func (a *app) complaint(err error) string {
 	return err.Error()
 }
 
-// fieldFlags are the flags that set the fields which a library refuses.
+// fieldFlags maps the fields that a library may refuse to the flags that set them.
 var fieldFlags = map[string]string{
 	"AllowDrop": "allow-drop", "Concurrency": "concurrency", "ConfirmTimeout": "timeout", "ConsumerTimeout": "consumer-timeout",
 	"DeliveryLimit": "delivery-limit", "DrainTimeout": "drain-timeout", "HandlerTimeout": "handler-timeout", "Isolation": "isolation",
@@ -78,7 +78,7 @@ var fieldFlags = map[string]string{
 	"Window": "window",
 }
 
-// flagOf is the flag of the command that ran which sets a field; "" if it has none.
+// flagOf returns the flag that sets a field, of the command that ran; "" if it has none.
 func (a *app) flagOf(name string) string {
 	if flag := fieldFlags[name]; flag != "" && a.command != nil && flagNamed(a.command, flag) != nil {
 		return "--" + flag

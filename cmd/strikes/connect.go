@@ -82,7 +82,7 @@ func (b *broker) explainDial(ctx context.Context, err error) error {
 	case denied(err):
 		return b.explain(err)
 	case untrusted(err):
-		return coded{fmt.Errorf("broker %s: its certificate is not trusted: %w; the URL's parameter cacertfile names a file of authorities to trust", at, err), exitUnreachable}
+		return coded{fmt.Errorf("broker %s: its certificate is not trusted: %w; give a file of trusted authorities with the URL's parameter cacertfile", at, err), exitUnreachable}
 	case errors.As(err, new(*fs.PathError)):
 		return usagef("broker %s: a file that the URL names cannot be used: %w", at, err)
 	}
@@ -92,7 +92,7 @@ func (b *broker) explainDial(ctx context.Context, err error) error {
 	return b.explain(err)
 }
 
-// missingVHost reports whether the broker has no virtual host of the URL's name. The code is that for a user without access to it.
+// missingVHost reports whether the broker has no virtual host of the URL's name. A user without access to one gets the same code.
 func missingVHost(err error) bool {
 	var reply *amqp.Error
 	return errors.As(err, &reply) && reply.Server && reply.Code == amqp.NotAllowed &&
@@ -172,7 +172,7 @@ func openStore(ctx context.Context, rawURL, prefix string) (*counter.Counter, er
 	return store, nil
 }
 
-// explainStore tells a store that is out of reach from one that a URL does not lead to.
+// explainStore adds to the error of a store what is wrong with its URL, if anything is.
 func explainStore(ctx context.Context, rawURL string, err error) error {
 	var failed *counter.StoreError
 	switch {
@@ -181,7 +181,7 @@ func explainStore(ctx context.Context, rawURL string, err error) error {
 	case noDatabase(err):
 		return usagef("it has no such database: %w; %s", err, mendDatabase)
 	case untrusted(err):
-		return coded{fmt.Errorf("its certificate is not trusted: %w; SSL_CERT_FILE in the environment names a file of authorities to trust", err), exitUnreachable}
+		return coded{fmt.Errorf("its certificate is not trusted: %w; give a file of trusted authorities with the environment variable SSL_CERT_FILE", err), exitUnreachable}
 	case errors.As(err, &failed) && failed.Cause == counter.Denied:
 		return err
 	}

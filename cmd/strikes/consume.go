@@ -27,8 +27,8 @@ func (a *app) consumeCommand() *cli.Command {
 			"(the number of the last attempt), STRIKES_MESSAGE_ID, STRIKES_QUEUE, STRIKES_EXCHANGE, STRIKES_ROUTING_KEY,\n" +
 			"STRIKES_CONTENT_TYPE, STRIKES_REDELIVERED (true, false), STRIKES_TOKEN (unique to the run), STRIKES_FENCE (see\n" +
 			"consumer.Attempt.Fence).\n" +
-			"STRIKES_AMQP_URL, STRIKES_REDIS_URL and STRIKES_MANAGEMENT_URL, which may hold passwords, are not; AMQP_URL and\n" +
-			"REDIS_URL are, because others may need them.\n\n" +
+			"CMD does not inherit STRIKES_AMQP_URL, STRIKES_REDIS_URL and STRIKES_MANAGEMENT_URL, which may hold passwords. It\n" +
+			"inherits AMQP_URL and REDIS_URL, because it may need them.\n\n" +
 			"What CMD prints is passed on, but with --json its stdout goes to stderr. What CMD leaves running in its\n" +
 			"process group is killed.\n\n" +
 			decisionMeanings + "\n\n" +

@@ -15,7 +15,7 @@ import (
 func consumeFlags() []cli.Flag {
 	return []cli.Flag{
 		amqpFlag(), redisFlag(), prefixFlag(),
-		managementFlag("to check what AMQP does not tell"),
+		managementFlag("to check what AMQP cannot report"),
 		&cli.IntFlag{Name: "max-retries", Sources: env("max-retries"), Value: consumer.DefaultMaxRetries, Usage: "retry a message `N` times after its first failure, then dead-letter it"},
 		&cli.IntFlag{Name: "concurrency", Sources: env("concurrency"), Value: 1, Usage: "run `N` commands at once"},
 		&cli.IntFlag{Name: "prefetch", Sources: env("prefetch"), Usage: "take `N` messages from the broker at once; 0: twice the concurrency, 10 at least; with --ordered 30 at least, or 1 if --retry is requeue"},

@@ -16,8 +16,8 @@ func (a *app) grantCommand() *cli.Command {
 	return &cli.Command{
 		Name: "grant", Usage: "give one message N more tries than its limit",
 		ArgsUsage: "QUEUE ID N",
-		Description: "In force at the message's next step, on every consumer. Grants add up to 1000, and a message gets 1001 attempts at\n" +
-			"most, so that its record stays under 24 KiB. An ID that begins with - stands behind --.\n" +
+		Description: "In force at the message's next step, on every consumer. Grants add up to 1000 at most. A message gets 1001 attempts\n" +
+			"at most, so that its record stays under 24 KiB. Put an ID that begins with - after --.\n" +
 			"What was dead-lettered already is replayed instead.",
 		Flags: storeFlags(noteFlags(roomFlags(
 			&cli.BoolFlag{Name: "dry-run", Usage: "only say what would be granted"},

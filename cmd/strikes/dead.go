@@ -18,10 +18,10 @@ func (a *app) deadCommand() *cli.Command {
 			{
 				Name: "list", Usage: "list dead letters and why they died, the first to be replayed first",
 				ArgsUsage: "QUEUE [ID…]",
-				Description: routeMeaning + "Of several IDs, those that are not found are named on stderr, and the exit code is 3.\n" +
-					"Reads the dead-letter queue where that is harmless, and what was counted of its messages. A quorum queue counts looks, and\n" +
-					"deletes a message that was looked at too often: where its delivery limit is low, or not known, the records\n" +
-					"of the store are listed instead, and stderr says so.\n" + nameMeanings + kindMeanings,
+				Description: routeMeaning + "IDs that are not found are named on stderr, and the exit code is 3.\n" +
+					"It reads the dead-letter queue where that is harmless, and the store's records of its messages. A quorum queue counts\n" +
+					"reads, and deletes a message that was read too often. Where its delivery limit is low or unknown, the store's records\n" +
+					"are listed instead, and stderr says so.\n" + nameMeanings + kindMeanings,
 				Flags: deadFlags(
 					&cli.IntFlag{Name: "limit", Usage: "list `N` at most, or of --groups the largest `N`; 0: all"},
 					&cli.BoolFlag{Name: "groups", Usage: "count them by kind and reason"},
@@ -33,7 +33,7 @@ func (a *app) deadCommand() *cli.Command {
 			{
 				Name: "show", Usage: "show everything about one dead letter",
 				ArgsUsage:   "QUEUE ID",
-				Description: routeMeaning + searchMeaning + "An ID that begins with - stands behind --.\n" + nameMeanings + kindMeanings,
+				Description: routeMeaning + searchMeaning + "Put an ID that begins with - after --.\n" + nameMeanings + kindMeanings,
 				Flags: deadFlags(
 					&cli.IntFlag{Name: "search", DefaultText: "500 if the store has a record", Usage: "read the first `N` dead letters of the queue at most; 0: all"},
 					&cli.BoolFlag{Name: "body", Usage: "print the body alone, byte by byte; not to a terminal"},
@@ -49,7 +49,7 @@ func (a *app) deadCommand() *cli.Command {
 					"It stops when replayed messages fail again.\n" +
 					"One that does not say where it died, or whose queue is gone, is left in its place (exit 1).\n" +
 					"IDs that are not found are named when the others are replayed, and the exit code is 3.\n" +
-					"An ID that begins with - stands behind --.\n" + nameMeanings + kindMeanings,
+					"Put an ID that begins with - after --.\n" + nameMeanings + kindMeanings,
 				Flags: deadFlags(append(verbFlags("replayed"),
 					&cli.StringFlag{Name: "exchange", Usage: "publish to `EXCHANGE` instead, with --key, or the key that each had"},
 					&cli.StringFlag{Name: "key", Usage: "publish with this `KEY`; without --exchange it is a queue"},
@@ -65,7 +65,7 @@ func (a *app) deadCommand() *cli.Command {
 				ArgsUsage: "QUEUE [ID…]",
 				Description: routeMeaning + "The file is one that publish --ndjson takes, and nothing is lost in it: a header of a type that JSON does not have is\n" +
 					"an object with one key, $bytes, $time, $decimal, $int32 and the like, and publish makes of it what it was.\n" +
-					"IDs that are not found are named when the others are dropped, and the exit code is 3. An ID that begins with - stands behind --.\n" +
+					"IDs that are not found are named when the others are dropped, and the exit code is 3. Put an ID that begins with - after --.\n" +
 					nameMeanings + kindMeanings,
 				Flags: deadFlags(append(verbFlags("dropped"),
 					&cli.StringFlag{Name: "to", Usage: "append them to `FILE`, which is on disk before they are taken off"},

@@ -15,9 +15,9 @@ import (
 // searched is how many dead letters are read to find one that the store knows: the rest is left unread.
 const searched = 500
 
-const searchMeaning = "The store's record tells when and why a message died; the rest is read from the dead-letter queue, from its head on. Where\n" +
-	"the store has a record, only the first 500 dead letters are read, else all up to the one sought. --body and --json take\n" +
-	"the message, so they read up to it as well. --search sets how many are read. What was not read is said on stderr.\n"
+const searchMeaning = "The store's record tells when and why a message died; the rest is read from the dead-letter queue, from its head. If the\n" +
+	"store has a record, only the first 500 dead letters are read, else all up to the one sought. --body and --json need the\n" +
+	"message, so they also read up to it. --search sets how many are read. stderr says what was not read.\n"
 
 // deadSearch looks for the dead letters of one id.
 type deadSearch struct {
@@ -68,7 +68,7 @@ func (g *graveyard) known(ctx context.Context, f deadletter.Filter) (bool, error
 	return l != nil, err
 }
 
-// newestRecorded is what the last of the records of an id tells of a dead letter; nil: none does.
+// newestRecorded returns the dead letter that the newest record of an id describes; nil if none does.
 func (g *graveyard) newestRecorded(ctx context.Context, f deadletter.Filter) (*deadletter.Letter, error) {
 	if g.store == nil {
 		return nil, nil
@@ -85,7 +85,7 @@ func (g *graveyard) newestRecorded(ctx context.Context, f deadletter.Filter) (*d
 	return nil, nil
 }
 
-// recorded is what a record tells of a dead letter; nil: it is not of one, or the filter does not pick it.
+// recorded returns the dead letter that a record describes; nil if it describes none, or the filter does not pick it.
 func (g *graveyard) recorded(r counter.Record, f deadletter.Filter) *deadletter.Letter {
 	if r.State != counter.DeadLetter {
 		return nil
@@ -99,13 +99,13 @@ func (g *graveyard) recorded(r counter.Record, f deadletter.Filter) *deadletter.
 	return l
 }
 
-// each calls show for what is found, or else for what the store knows, and returns what is to be said of what was not read.
+// each calls show for what is found, or else what the store knows, and returns a remark on what was not read.
 func (s *deadSearch) each(ctx context.Context, show func(*deadletter.Letter) error) (unread string, err error) {
 	for l, err := range s.g.dead.BrowsePart(ctx, s.filter, s.bounds) {
 		var left *deadletter.UnreadError
 		switch {
 		case errors.As(err, &left) && s.found > 0:
-			return fmt.Sprintf("%d of %d dead letters were read: others of this ID may come after them (--search 0 reads all)", left.Read, left.Of), nil
+			return fmt.Sprintf("only the first %d of %d dead letters were read; others of this ID may follow (--search 0 reads all)", left.Read, left.Of), nil
 		case err != nil:
 			return s.fallBack(ctx, show, err)
 		}
@@ -120,7 +120,7 @@ func (s *deadSearch) each(ctx context.Context, show func(*deadletter.Letter) err
 	return "", nil
 }
 
-// fallBack tells what the store knows if the message was not read. That it was not is no failure then.
+// fallBack prints what the store knows if the message was not read. Not to have read it is no failure then.
 func (s *deadSearch) fallBack(ctx context.Context, show func(*deadletter.Letter) error, cause error) (unread string, err error) {
 	var left *deadletter.UnreadError
 	var recorded *deadletter.Letter
@@ -137,7 +137,7 @@ func (s *deadSearch) fallBack(ctx context.Context, show func(*deadletter.Letter)
 	}
 	switch {
 	case recorded != nil:
-		unread = "headers and body were not read: " + unread + ". What is shown is from the store's record: the message may have left the queue since."
+		unread = "headers and body were not read: " + unread + ". This is the store's record; the message may have left the queue since."
 		return unread, show(recorded)
 	case partly:
 		return "", coded{errors.New(unread), exitNothing}

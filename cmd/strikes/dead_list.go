@@ -87,14 +87,14 @@ func printDead(letters iter.Seq2[*deadletter.Letter, error], out deadPrinter, li
 	return false, nil
 }
 
-// deadLetters are those in the queue, where looking is harmless, else those that the store tells of. It reads the queue until
-// so many are picked; limit 0: all of it.
+// deadLetters yields those in the queue where reading is harmless, else those of the store's records. It stops reading the queue
+// once limit are picked; 0: never.
 func (a *app) deadLetters(ctx context.Context, g *graveyard, f deadletter.Filter, limit int, records bool) (iter.Seq2[*deadletter.Letter, error], error) {
 	if !records && g.dead.Handling.Hold {
 		p := newDeadProgress(a.stderr)
 		g.dead.Progress = p.tell
 		return func(yield func(*deadletter.Letter, error) bool) {
-			defer p.finish() // of what is told after the last
+			defer p.finish() // progress may follow the last letter
 			for l, err := range g.dead.BrowsePart(ctx, f, deadletter.Bounds{Letters: limit}) {
 				p.finish()
 				if errors.Is(err, deadletter.ErrUnread) || !yield(l, err) {

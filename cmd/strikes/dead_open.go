@@ -68,8 +68,8 @@ func (g *graveyard) close() {
 	}
 }
 
-// judge finds the dead-letter queue, unless it is named, and asks what kind of queue it is. The management API tells more, and
-// takes no permission on the queue: the one that is given, or where there usually is one.
+// judge finds the dead-letter queue, unless it is named, and its kind. It asks the management API, given or at its usual place:
+// that tells more than AMQP, and needs no permission on the queue.
 func (g *graveyard) judge(ctx context.Context, stderr io.Writer, need topology.Need, named, force bool) error {
 	return g.broker.with(ctx, func(conn *amqp.Connection) error {
 		slow := time.AfterFunc(2*time.Second, func() {
@@ -80,7 +80,7 @@ func (g *graveyard) judge(ctx context.Context, stderr io.Writer, need topology.N
 		if need.Management == "" {
 			var err error
 			if need, err = g.broker.guess(ctx, conn, need); err != nil {
-				tried = "; the management API was tried in its usual place, --management-url names another: " + err.Error()
+				tried = "; the management API was tried at its usual place (--management-url names another): " + err.Error()
 			}
 		}
 		at := deadLetterQueue{name: g.dead.Name}
@@ -160,7 +160,7 @@ func (g *graveyard) untold(stderr io.Writer, why error) {
 	}
 }
 
-// nothing is the error for no dead letters among those that were sought, with its exit code.
+// nothing returns the error, with its exit code, for a search that found no dead letter.
 func (g *graveyard) nothing(want *sought) error { return g.fail(g.none(want)) }
 
 func (g *graveyard) none(want *sought) error {
@@ -168,7 +168,7 @@ func (g *graveyard) none(want *sought) error {
 		return g.held
 	}
 	if g.unseen > 0 {
-		return fmt.Errorf("%w to look at queue %q, and the records tell of no such dead letters", deadletter.ErrUnsafe, g.dead.Name)
+		return fmt.Errorf("%w to read queue %q, and the store has no records of such dead letters", deadletter.ErrUnsafe, g.dead.Name)
 	}
 	return want.none(g.dead.Name)
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/strikesmq/strikes/topology"
 )
 
-const routeMeaning = "Without --dead-letter-queue it is the queue in which the dead letters land, by the queue's arguments, policies and bindings. The\n" +
-	"management API shows these. Where they cannot be seen it is QUEUE.dlq, as a guess, and stderr says so. Several queues are an\n" +
-	"error that names them.\n"
+const routeMeaning = "Without --dead-letter-queue the command finds the queue in which the dead letters land, by QUEUE's arguments, policies and\n" +
+	"bindings. The management API shows these. If it does not, the command assumes QUEUE.dlq, and stderr says so. If dead\n" +
+	"letters land in several queues, the error names them.\n"
 
 // deadLetterQueue is the queue in which the dead letters of another land.
 type deadLetterQueue struct {
@@ -47,7 +47,7 @@ func chooseLanding(queue string, l topology.Landing) (deadLetterQueue, error) {
 		case len(queues) == 1:
 			return deadLetterQueue{name: queues[0].Name}, nil
 		case len(queues) > 1:
-			return deadLetterQueue{}, usagef("the dead letters of queue %q land in several queues: %s; --dead-letter-queue names the one that is meant",
+			return deadLetterQueue{}, usagef("the dead letters of queue %q land in several queues: %s; choose one with --dead-letter-queue",
 				queue, strings.Join(landingNames(queues), ", "))
 		}
 	}
@@ -63,7 +63,7 @@ func (q deadLetterQueue) guessed(of string) string {
 	if q.guess == "" {
 		return ""
 	}
-	return fmt.Sprintf("the dead-letter queue of %s is taken to be %s (--dead-letter-queue names another): %s", shown(of), shown(q.name), q.guess)
+	return fmt.Sprintf("the dead-letter queue of %s is assumed to be %s (--dead-letter-queue names another): %s", shown(of), shown(q.name), q.guess)
 }
 
 func landingNames(queues []topology.LandingQueue) []string {

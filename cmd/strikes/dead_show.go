@@ -35,7 +35,7 @@ func (a *app) showDead(ctx context.Context, c *cli.Command) error {
 	g.dead.Preview = 1 << 30
 	p := newDeadProgress(a.stderr)
 	g.dead.Progress = p.tell
-	defer p.finish() // of what is told after the last
+	defer p.finish() // progress may follow the last letter
 	find, err := g.search(ctx, c, f)
 	if err != nil {
 		return err
@@ -73,7 +73,7 @@ func noRecord(l *deadletter.Letter) string {
 	case l.Record != nil:
 		return ""
 	case l.Shared:
-		return "none: it is that of another message with this id, which died too"
+		return "none: the record is that of another message with this id, which died too"
 	case l.ID == "" && l.Origin.Reason == "rejected":
 		return "none: a message without an id is not counted; its consumer logged the reason, with the fingerprint"
 	}
@@ -96,7 +96,9 @@ func (a *app) describeDead(l *deadletter.Letter) error {
 		line(w, "died in", shown(o.Queue))
 		line(w, "the broker says", printable(o.Reason, ""))
 		line(w, "died", o.Time.UTC().Format(time.RFC3339))
-		line(w, "published to", "exchange "+shown(o.Exchange)+", key "+shown(o.Key))
+		if l.Size != sizeUnknown { // the record does not keep it
+			line(w, "published to", "exchange "+shown(o.Exchange)+", key "+shown(o.Key))
+		}
 	}
 	if r := l.Record; r != nil {
 		line(w, "failures", fmt.Sprint(r.Failures))

@@ -33,7 +33,7 @@ func (a *app) demoCommand() *cli.Command {
 		Name:  "demo",
 		Usage: "watch two consumers retry, survive a crash and dead-letter, and see it proven",
 		Description: "Starts a private RabbitMQ and an embedded store, unless it is given others, publishes 20 orders and handles them\n" +
-			"in two processes. One order fails twice, one always, and one kills the process that handles it until it is found out.\n" +
+			"in two processes. One order fails twice, one always, and one kills each process that handles it until it is found out.\n" +
 			"Then it asks the broker, the store and a ledger of all runs what became of them: exit 1 if anything is off.\n" +
 			"Nothing is left running or lying about.",
 		Flags: []cli.Flag{

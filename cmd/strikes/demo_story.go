@@ -31,7 +31,7 @@ func (n *narrator) line(e fleetEvent) string {
 	return fmt.Sprintf("%s  started, pid %d", who, e.pid)
 }
 
-// foundOut says of an order against which a crash was counted how it was found out.
+// foundOut says how an order was found out, once a crash was counted against it.
 func (n *narrator) foundOut(d decision) string {
 	if d.Crashes <= n.crashes[d.ID] {
 		return ""
@@ -57,7 +57,7 @@ func tell(d decision) string {
 	case consumer.DeadLetter:
 		return fmt.Sprintf("%s  attempt %d of %d failed: %s; to the dead-letter queue", id, d.Attempt, d.Of, brief(d.Error, 80))
 	case consumer.Isolate:
-		return id + "  is a suspect, for it was with a consumer that died: it runs isolated, with no other handler beside it"
+		return id + "  is a suspect, because a consumer died with it: it runs isolated, with no other handler beside it"
 	case consumer.Leave:
 		return id + "  left: it returns to the queue, and nothing is counted"
 	default:
@@ -80,7 +80,7 @@ func (v verdict) print(w io.Writer) {
 	}
 	for _, r := range v.Counters {
 		if r.Crashes > 0 {
-			fmt.Fprintf(w, "  the order that killed its consumer, says the store: %s, for it ran isolated when one died (%s counted)\n",
+			fmt.Fprintf(w, "  the order that killed its consumer, says the store: %s, which ran isolated when one died (%s counted)\n",
 				shown(r.ID), plural(r.Crashes, "crash"))
 			continue
 		}

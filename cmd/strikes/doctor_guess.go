@@ -38,8 +38,8 @@ func (r *rounds) guess(ctx context.Context, b *broker) {
 	}
 }
 
-// findManagement gives a consumer the management API in its usual place, unless one was given, as the doctor does. One that
-// does not answer is not missed there: most consumers do without. What it would have shown is in the warnings of the check.
+// findManagement gives a consumer the management API at its usual place, like the doctor, unless one was given. It is silent if
+// none answers: most consumers do without, and the check warns of what it cannot see.
 func (a *app) findManagement(ctx context.Context, b *broker, conn *amqp.Connection, c *consumer.Consumer) {
 	if c.Management != "" {
 		return
@@ -61,7 +61,7 @@ func (b *broker) guess(ctx context.Context, conn *amqp.Connection, need topology
 	if with.HTTPClient, err = b.guessing(); err != nil {
 		return need, err
 	}
-	err = errors.New("the AMQP port tells no usual one")
+	err = errors.New("the AMQP port is too high to derive a management port")
 	for i, at := range usualManagement(b.url) {
 		with.Management = at
 		tried := topology.TryManagement(ctx, conn, with)
@@ -77,8 +77,8 @@ func (b *broker) guess(ctx context.Context, conn *amqp.Connection, need topology
 	return need, err
 }
 
-// usualManagement are the places to try: beside the AMQP port, and of an encrypted one the usual port too, for a proxy may
-// have moved the one and not the other.
+// usualManagement returns the places to try: the AMQP port + 10000, and for amqps also the usual port, because a proxy may have
+// moved one port and not the other.
 func usualManagement(amqpURL string) []string {
 	beside := guessManagement(amqpURL)
 	uri, err := amqp.ParseURI(amqpURL)

@@ -28,7 +28,7 @@ func (r *rounds) limits(ctx context.Context, queue string) []finding {
 	return limitFindings(queue, seen)
 }
 
-// limitsOf are the limits on which the consumers of a queue disagree. Where an operator set one it is in force on all.
+// limitsOf returns the limits on which the consumers of a queue disagree: none if an operator set one, which is in force on all.
 func limitsOf(ctx context.Context, store *counter.Counter, vhost, queue string) ([]limitSeen, error) {
 	if set, err := store.Limit(ctx, vhost, queue); set != nil || err != nil {
 		return nil, err
@@ -55,7 +55,7 @@ func limitFindings(queue string, seen []limitSeen) []finding {
 	}
 	return []finding{{
 		Code: "limits-differ", Severity: topology.Warning.String(), Seen: disagreeing(seen),
-		Why: "how often a message runs depends on which of them takes its last step",
+		Why: "how many attempts a message gets depends on which consumer takes its last step",
 		Fix: "give all consumers the same MaxRetries, or set one limit for all of them: strikes limit set " + shell.Word(queue) + " N",
 	}}
 }

@@ -12,12 +12,12 @@ import (
 
 const codeTakesDeadLetters = "takes-dead-letters"
 
-// ownDeadLetters are the findings of a queue of which no dead-letter exchange is known. A queue that takes the dead letters
-// of others needs none.
+// ownDeadLetters are the findings about a queue without a known dead-letter exchange. A queue that takes the dead letters of
+// others needs none.
 var ownDeadLetters = []string{"no-dead-letter-exchange", "dead-letter-unproven"}
 
-// owned replaces what was found of a queue that takes the dead letters of others, and was named all the same: it was judged
-// as one that consumers retry from.
+// owned replaces the findings about a named queue that takes the dead letters of others: it was judged as one that consumers
+// retry from.
 func (r *rounds) owned(ctx context.Context, name string, findings []finding) ([]finding, error) {
 	if r.listed || !slices.ContainsFunc(findings, func(f finding) bool { return slices.Contains(ownDeadLetters, f.Code) }) {
 		return findings, nil
@@ -38,13 +38,13 @@ func (r *rounds) owned(ctx context.Context, name string, findings []finding) ([]
 	return []finding{{
 		Code: codeTakesDeadLetters, Severity: topology.Warning.String(),
 		Seen:    "the queue takes the dead letters of " + strings.Join(names, ", ") + ", and has no dead-letter exchange",
-		Why:     "it needs none while dead letters only wait in it; what a consumer rejects from it is lost silently",
-		Fix:     "check the dead-letter route with the queue that it begins at",
+		Why:     "it needs none while dead letters only wait in it; messages that a consumer rejects from it are lost silently",
+		Fix:     "check the dead-letter route from its source queue",
 		Command: line,
 	}}, nil
 }
 
-// owners are the queues whose dead letters go to the named one. Without the management API only a name can tell.
+// owners returns the queues that dead-letter to the named one. Without the management API only its name can tell.
 func (r *rounds) owners(ctx context.Context, name string) ([]string, error) {
 	if r.all == nil && r.need.Management != "" {
 		if all, err := topology.List(ctx, r.conn, r.need); err == nil {

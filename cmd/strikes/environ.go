@@ -10,8 +10,8 @@ import (
 	"github.com/strikesmq/strikes/consumer"
 )
 
-// ownSecrets are the variables of this program alone that may hold a password, which is no business of a command's. AMQP_URL and
-// REDIS_URL belong to others as well, who may need them.
+// ownSecrets are this program's variables that may hold a password; a command does not inherit them. AMQP_URL and REDIS_URL are
+// not this program's own: a command may need them.
 var ownSecrets = []string{"STRIKES_AMQP_URL", "STRIKES_REDIS_URL", "STRIKES_MANAGEMENT_URL"}
 
 // environ adds to the environment base what a command is told of its message, and takes away what base says of another: this

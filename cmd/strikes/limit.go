@@ -29,7 +29,7 @@ func (a *app) limitCommand() *cli.Command {
 				Description: "In force at each message's next step, on every consumer, until it is cleared; nothing is restarted. A message\n" +
 					"that has failed more often already is dead-lettered at its next step: with --yes, or once you said so. N is 1000\n" +
 					"at most, so that a record stays under 24 KiB; grants add to it, up to 1001 attempts in all. N is compared with the\n" +
-					"queue's own delivery limit, for which the broker is asked.",
+					"queue's own delivery limit, which the broker reports.",
 				Flags: storeFlags(noteFlags(roomFlags(
 					&cli.BoolFlag{Name: "dry-run", Usage: "only say what would be set"},
 					&cli.BoolFlag{Name: "yes", Usage: "do not ask"},

@@ -10,7 +10,7 @@ import (
 	"github.com/strikesmq/strikes/counter"
 )
 
-// limitSeen is a limit of the consumers' own that a live message was given, and a process that gave it.
+// limitSeen is a limit that a consumer, not an operator, gave a live message, and a process that gave it.
 type limitSeen struct {
 	MaxRetries int    `json:"max_retries"`
 	Holder     string `json:"holder"`
@@ -55,7 +55,7 @@ func disagreeing(seen []limitSeen) string {
 	return "consumers of one queue disagree on MaxRetries: " + strings.Join(limits, ", ")
 }
 
-// disagreement is the row for it, if they do.
+// disagreement returns the row of status about it, if they do.
 func disagreement(seen []limitSeen) []row {
 	if len(seen) == 0 {
 		return nil

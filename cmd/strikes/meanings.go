@@ -5,7 +5,7 @@ const (
 	decisionMeanings = "It says what it did with a message, and why: ack; retry (a failure is counted, the next attempt follows the wait);\n" +
 		"requeue (it is back in its place); dead-letter; isolate (it may have killed a process, and will run alone); hold (the\n" +
 		"store does not answer: nothing is decided); leave (it returns to the queue with its session); undecodable (a message\n" +
-		"that cannot be decoded ended the session, and the next ones prefetch one until it is gone). failed: CMD did;\n" +
+		"that cannot be decoded ended the session; the next sessions prefetch one until it is gone). failed: CMD did;\n" +
 		"rejected: exit code 65; timed out: --handler-timeout was over; panicked: a handler in Go did; past limit: its tries\n" +
 		"were used up before, as by crashes; no id: it cannot be counted."
 
@@ -16,8 +16,8 @@ const (
 		"deadline), crashed (it killed its process), rejected (by a consumer of which there is no record), and by the broker\n" +
 		"itself: delivery-limit (too many returns), expired, overflow (the queue was full); unknown (it does not say)."
 
-	nameMeanings = "An ID may be a fingerprint, fp:…: list shows it in place of an id that is missing, and show beside each. It is made of a\n" +
-		"message's content, so messages without an id and of equal content have the same.\n"
+	nameMeanings = "An ID may be a fingerprint, fp:…: list shows it for messages without an id, and show for all. It is made from the\n" +
+		"message's content, so messages without an id that have equal content share one.\n"
 
 	blockMeanings = "With --json each has a state: running; running alone (in its process); left running (but nobody consumes);\n" +
 		"waiting (for its next try); ready (for the next consumer); forgotten (nobody took it for 5 minutes)."

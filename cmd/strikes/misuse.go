@@ -14,8 +14,7 @@ import (
 	"github.com/strikesmq/strikes/internal/uri"
 )
 
-// misuse finds what the parser refused in a command line. The parser only has a sentence, which quotes a URL with its password like
-// any other argument. It returns nil if it finds nothing.
+// misuse finds what the parser refused in a command line, nil if nothing. The parser's own text quotes a URL with its password.
 func misuse(root *cli.Command, args []string) error {
 	at := root
 	for rest := args[1:]; len(rest) > 0; rest = rest[1:] {
@@ -49,7 +48,7 @@ func misuse(root *cli.Command, args []string) error {
 	return misusedVariable(at)
 }
 
-// isNoFlag reports whether the parser takes an argument, and all behind it, as they are: -1 is no flag.
+// isNoFlag reports whether the parser looks for no flags from an argument on: -1 is no flag.
 func isNoFlag(arg string) bool {
 	after, dash := strings.CutPrefix(arg, "-")
 	return dash && after != "" && after[0] != '-' && !unicode.IsLetter([]rune(after)[0])
@@ -64,7 +63,7 @@ func flagNamed(c *cli.Command, name string) cli.Flag {
 	return nil
 }
 
-// commandLine is the names of a command and those it stands under, which only the parser knows.
+// commandLine returns the name of a command after those of its parents, which only the parser knows.
 func commandLine(root, of *cli.Command) string {
 	if root == of {
 		return root.Name
@@ -98,7 +97,7 @@ func misusedVariable(c *cli.Command) error {
 	return nil
 }
 
-// refusedValue is a *setting.Error if a flag, which is called so for people, cannot take a value.
+// refusedValue returns a *setting.Error if a flag cannot take a value; called is the flag's name in it.
 func refusedValue(f cli.Flag, called, value string) error {
 	err := f.Set(called, value)
 	if err == nil {
@@ -118,7 +117,7 @@ func refusedValue(f cli.Flag, called, value string) error {
 		want = "a time like 30s, 12h or 7d"
 	}
 	if errors.Is(err, strconv.ErrRange) {
-		want += " that is not as large"
+		want += " within the flag's range"
 	}
 	return setting.New(called, shownArgument(value), want)
 }

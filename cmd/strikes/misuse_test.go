@@ -16,7 +16,7 @@ func TestMisuse(t *testing.T) {
 	}{
 		{"", "consume --concurrency many", `--concurrency must be a whole number, got "many"` + see},
 		{"", "consume --concurrency=1.5", `--concurrency must be a whole number, got "1.5"` + see},
-		{"", "consume --max-retries 99999999999999999999", `--max-retries must be a whole number that is not as large, got "99999999999999999999"` + see},
+		{"", "consume --max-retries 99999999999999999999", `--max-retries must be a whole number within the flag's range, got "99999999999999999999"` + see},
 		{"", "consume --handler-timeout soon", `--handler-timeout must be a time like 500ms, 30s or 5m, got "soon"` + see},
 		{"", "consume --handler-timeout 5", `--handler-timeout must be a time like 500ms, 30s or 5m, got "5"` + see},
 		{"", "consume --handler-timeout amqp://u:hush@h/", `--handler-timeout must be a time like 500ms, 30s or 5m, got "amqp://u:xxxxx@h/"` + see},

@@ -15,7 +15,7 @@ import (
 // speakTimeout bounds the wait for a server that may not answer what it does not understand.
 const speakTimeout = time.Second
 
-// protocol is what a server speaks, as its answer to a few bytes that none understands tells.
+// protocol is what a server speaks, judged by its answer to a few bytes.
 type protocol string
 
 const (
@@ -26,7 +26,7 @@ const (
 	unknown protocol = ""
 )
 
-// wrongProtocol says what answers where a URL of a broker or a store leads; "" if it is what the URL says, or not known.
+// wrongProtocol says which other protocol the server at a URL speaks; "" if it speaks that of the URL, or is not known.
 func wrongProtocol(ctx context.Context, rawURL string) string {
 	u, _, err := uri.Parse(rawURL)
 	if err != nil || u.Host == "" || ctx.Err() != nil {
@@ -54,7 +54,7 @@ func wrongProtocol(ctx context.Context, rawURL string) string {
 	case got == isTLS:
 		return fmt.Sprintf("it speaks TLS: write %s:// instead of %s://", plain+"s"+kind, u.Scheme)
 	case got == isHTTP && ours == isAMQP:
-		return "it speaks HTTP, not AMQP: the management API has a port of its own, give that for AMQP"
+		return "it speaks HTTP, not AMQP: the management API has a port of its own; give the AMQP port"
 	}
 	return fmt.Sprintf("it speaks %s, not %s", got, ours)
 }

@@ -22,14 +22,14 @@ func (a *app) statusCommand() *cli.Command {
 			"which lane is whose. A message that a handler has for the first time is not in the store, and only counts as\n" +
 			"unacked.\n" + blockMeanings + "\n\n" +
 			routeMeaning + "\n" +
-			"What was dead-lettered is counted by the store, and held against what the dead-letter queue has, and what strikes\n" +
-			"dead replay and dead drop took out of it; while somebody takes from that queue, nothing is called missing. The count\n" +
-			"is without messages that have no id, and without those that the broker dead-letters by itself. Where some are missing,\n" +
-			"or wait in a quorum queue for their dead-letter route, it says what is wrong with that.\n\n" +
-			"Rates, unacked messages, what waits, and what others took out of the dead-letter queue are told by the management API\n" +
-			"alone, and are up to 10 s old.",
+			"The store counts the messages that consumers dead-lettered. status compares the count with what the dead-letter queue\n" +
+			"has, and with what strikes dead replay and dead drop took out of it. While that queue has a consumer, nothing is called\n" +
+			"missing. Messages without an id, and those that the broker dead-letters by itself, are not counted. If messages are\n" +
+			"missing, or wait in a quorum queue for their dead-letter route, status says what is wrong with the route.\n\n" +
+			"Only the management API reports rates, unacked and waiting messages, and what others took out of the dead-letter queue.\n" +
+			"Its figures are up to 10 s old.",
 		Flags: storeFlags(
-			managementFlag("which tells what AMQP does not"),
+			managementFlag("for what AMQP cannot report"),
 			&cli.StringFlag{Name: "dead-letter-queue", Aliases: []string{"dlq"}, Sources: env("dead-letter-queue"), DefaultText: "found", Usage: "where dead letters go: `NAME`"},
 			&cli.IntFlag{Name: "limit", Value: 20, Usage: "tell of `N` messages at most; 0: all"},
 			&cli.BoolFlag{Name: "watch", Usage: "look again and again; on a terminal, q ends it"},

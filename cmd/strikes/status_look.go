@@ -120,7 +120,7 @@ func (l *looker) askBroker(ctx context.Context, s *standing) error {
 	var refused *amqp.Error
 	switch {
 	case errors.As(err, &refused) && refused.Code == amqp.AccessRefused:
-		s.Notes = append(s.Notes, fmt.Sprintf("what %s holds cannot be seen: the broker's user needs the read permission on it, or the management API: %v", shown(s.Dead.Queue), err))
+		s.Notes = append(s.Notes, fmt.Sprintf("cannot count the messages in %s: the broker's user needs the read permission on it, or the management API: %v", shown(s.Dead.Queue), err))
 	case err != nil:
 		return l.broken(err)
 	case found:
@@ -145,7 +145,7 @@ func (l *looker) findManagement(ctx context.Context) error {
 // findTimeout bounds the search for the dead-letter queue. It is short of lookTimeout.
 const findTimeout = 4 * time.Second
 
-// findDead finds the dead-letter queue, unless it is named. What is known for certain is not asked for again.
+// findDead finds the dead-letter queue, unless it is named. It keeps a certain answer.
 func (l *looker) findDead(ctx context.Context, s *standing) error {
 	if l.dead != "" {
 		s.Dead.Queue = l.dead
@@ -171,8 +171,8 @@ func (l *looker) findDead(ctx context.Context, s *standing) error {
 	return nil
 }
 
-// counts is how many messages are ready in a queue, and how many consumers it has, if it is there. Where the user may not ask
-// over AMQP, the management API tells.
+// counts returns the ready messages and the consumers of a queue, if it exists. It asks the management API if the user may not
+// ask over AMQP.
 func (l *looker) counts(ctx context.Context, queue string) (amqp.Queue, bool, error) {
 	q, found, err := passively(l.conn, queue)
 	var refused *amqp.Error
@@ -318,7 +318,7 @@ func (l *looker) askManagement(ctx context.Context, s *standing) {
 	}
 	arrived, err := topology.Measure(ctx, l.conn, dead)
 	if err != nil {
-		s.Notes = append(s.Notes, "what was taken out of "+shown(s.Dead.Queue)+" cannot be told: "+err.Error())
+		s.Notes = append(s.Notes, "cannot count what was taken out of "+shown(s.Dead.Queue)+": "+err.Error())
 		return
 	}
 	if s.Dead.consumers > 0 {

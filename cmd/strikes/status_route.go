@@ -18,7 +18,7 @@ const (
 	routeTimeout = 5 * time.Second
 )
 
-// askRoute finds out why dead letters did not arrive. Nothing is asked where all are accounted for.
+// askRoute finds out why dead letters did not arrive. It asks nothing if all are accounted for.
 func (l *looker) askRoute(ctx context.Context, s *standing) {
 	d := &s.Dead
 	if d.Missing == 0 && d.Waiting == 0 {
@@ -39,8 +39,8 @@ func (l *looker) askRoute(ctx context.Context, s *standing) {
 	d.Route = slices.DeleteFunc(slices.Clone(l.route), func(f topology.Finding) bool { return !explains(f, d.Missing > 0) })
 }
 
-// explains reports whether a finding may be why dead letters did not arrive: an error of the route, or, of those that are
-// missing, also what loses some at times.
+// explains reports whether a finding may be why dead letters did not arrive: an error of the route, or, if some are missing, also
+// a warning.
 func explains(f topology.Finding, missing bool) bool {
 	return strings.Contains(f.Code, "dead-letter") && (f.Severity == topology.Error || missing)
 }
@@ -52,13 +52,13 @@ func (d deadLetters) route() []row {
 		rows = append(rows, row{"route      " + printable(f.Seen, "") + "; to fix: " + printable(f.Fix, ""), rowAlarm})
 	}
 	if d.Waiting > 0 {
-		rows = append(rows, row{"           the broker tries again to deliver what waits, about every 3 minutes", rowQuiet})
+		rows = append(rows, row{"           the broker retries what waits about every 3 minutes", rowQuiet})
 	}
 	return rows
 }
 
 // unmanaged says what cannot be seen without the management API, and why it is not asked.
 func unmanaged(err error) string {
-	return fmt.Sprintf("no rates, and neither what others took out of the dead-letter queue nor what waits for it can be seen: "+
+	return fmt.Sprintf("no rates, no counts of what others took out of the dead-letter queue or what waits for it: "+
 		"the management API is not at its usual place (--management-url names another): %v", err)
 }

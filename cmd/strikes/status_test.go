@@ -290,9 +290,9 @@ dead       5 of 9 since 2026-11-20 12:00:00Z
            orders.dlq holds 2, 2 waiting in the source queue for the dead-letter route, 4 replayed or dropped
 missing    1: taken out unseen, or by a command that was killed; expired; or lost
 route      no exchange "x"; to fix: declare it
-           the broker tries again to deliver what waits, about every 3 minutes
+           the broker retries what waits about every 3 minutes
         3  no stock
-        2  without a record that tells why: it expired, or was not read`
+        2  without a known reason: the record expired, or was not read`
 	if diff := cmp.Diff(want, strings.Join(fitted(s.text(), 0, 0, false), "\n")); diff != "" {
 		t.Error(diff)
 	}

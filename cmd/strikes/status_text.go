@@ -175,7 +175,7 @@ func (d deadLetters) text() []row {
 		rows = append(rows, row{fmt.Sprintf("  %7d  with other reasons", others), rowQuiet})
 	}
 	if d.Unknown > 0 {
-		rows = append(rows, row{fmt.Sprintf("  %7d  without a record that tells why: it expired, or was not read", d.Unknown), rowQuiet})
+		rows = append(rows, row{fmt.Sprintf("  %7d  without a known reason: the record expired, or was not read", d.Unknown), rowQuiet})
 	}
 	return rows
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/strikesmq/strikes/topology"
 )
 
-// codeUndecodable is about a queue, but known by the store.
+// codeUndecodable is a finding about a queue that the store knows of.
 const codeUndecodable = "undecodable-message"
 
 // stillThere is how old the last session that such a message ended may be: consumers try again every 2 s.
@@ -60,17 +60,17 @@ func (u *undecodable) text(now time.Time) []row {
 func (u *undecodable) finding(now time.Time, vhost, queue, api string) finding {
 	f := finding{
 		Code: codeUndecodable, Severity: topology.Warning.String(),
-		Seen: u.seen(now) + "; with " + brief(u.Holder, 80) + ": " + brief(u.Error, 300),
-		Why: "it ends each session that receives it: it blocks a classic queue, and a quorum queue until its delivery limit, " +
-			"which dead-letters it; strikes cannot read it in the dead-letter queue either",
-		Fix: "none if it is gone, which 15 minutes without such a session tell",
+		Seen: u.seen(now) + "; reported by " + brief(u.Holder, 80) + ": " + brief(u.Error, 300),
+		Why: "it ends each session that receives it; it blocks a classic queue, and a quorum queue until its delivery limit " +
+			"dead-letters it; strikes cannot read it in the dead-letter queue either",
+		Fix: "none if the message is gone; this finding ends 15 minutes after the last such session",
 	}
 	if now.Sub(u.Last) > stillThere {
 		return f
 	}
 	f.Severity = topology.Error.String()
-	f.Fix = "stop the consumers, and dead-letter the head of the queue by the management API, which can read it: first look at it " +
-		"with the ackmode ack_requeue_true, to be sure; have its publisher send fewer and flatter headers"
+	f.Fix = "stop the consumers; read the head of the queue through the management API, which can decode it, with ackmode " +
+		"ack_requeue_true, to be sure; then dead-letter it; have its publisher send fewer and flatter headers"
 	f.Command = rejectHead(vhost, queue, api)
 	return f
 }
