@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/x509"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -81,6 +82,8 @@ func (b *broker) explainDial(ctx context.Context, err error) error {
 		return usagef("broker %s: there is no virtual host %q: %w", at, b.vhost, err)
 	case denied(err):
 		return b.explain(err)
+	case errors.As(err, new(x509.HostnameError)):
+		return coded{fmt.Errorf("broker %s: its certificate is for another name: %w; connect to a name that it is for, or give one with the URL's parameter server_name_indication", at, err), exitUnreachable}
 	case untrusted(err):
 		return coded{fmt.Errorf("broker %s: its certificate is not trusted: %w; give a file of trusted authorities with the URL's parameter cacertfile", at, err), exitUnreachable}
 	case errors.As(err, new(*fs.PathError)):

@@ -21,7 +21,7 @@ func consumeFlags() []cli.Flag {
 		&cli.IntFlag{Name: "prefetch", Sources: env("prefetch"), Usage: "take `N` messages from the broker at once; 0: twice the concurrency, 10 at least; with --ordered 30 at least, or 1 if --retry is requeue"},
 		&cli.BoolFlag{Name: "ordered", Sources: env("ordered"), Usage: "handle no message before the one ahead of it is done; the queue must be a single-active-consumer queue"},
 		&cli.StringFlag{Name: "lane", Sources: env("lane"), Usage: "with --ordered: keep the order among messages of one value of the header `NAME`, and run others beside them, up to --concurrency"},
-		&cli.BoolFlag{Name: "ack-each", Sources: env("ack-each"), Usage: "ack each message as soon as it is handled, not several within 2ms"},
+		&cli.BoolFlag{Name: "ack-each", Sources: env("ack-each"), Usage: "ack each message as soon as it is handled, not several within about 1ms"},
 		&cli.StringFlag{Name: "backoff", Sources: env("backoff"), Value: defaultBackoff, Usage: "wait before a retry: `WAIT` is a time, or two with .. between, doubled from the first to the second"},
 		&cli.StringFlag{Name: "retry", Sources: env("retry"), Usage: "`WHERE` a failed message waits: requeue (it returns to its place; the default) or in-place (this process keeps it; the default with --ordered)"},
 		&cli.StringFlag{Name: "isolation", Sources: env("isolation"), Value: "suspects", Usage: "run messages alone that may have killed a consumer: `WHICH` is suspects, strict (every message) or off"},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/urfave/cli/v3"
@@ -31,7 +32,8 @@ type counted struct {
 	ID      string `json:"id"`
 	Records int    `json:"records"`
 	Charges int    `json:"charges"`
-	Reset   bool   `json:"reset"` // done
+	Dead    int    `json:"dead,omitempty"` // records of dead letters that were not replayed or dropped
+	Reset   bool   `json:"reset"`          // done
 
 	lives []counter.Message
 }
@@ -61,6 +63,7 @@ func (a *app) resetCounters(ctx context.Context, c *cli.Command) error {
 	if unknown != "" {
 		fmt.Fprintf(a.stderr, "strikes: nothing is counted of %s\n", unknown)
 	}
+	warnOfDead(a.stderr, found)
 	if !c.Bool("dry-run") {
 		question := fmt.Sprintf("Forget what is counted of %s of queue %s?", plural(len(found), "message"), shown(d.queue))
 		if err := a.confirm(ctx, c.Bool("yes"), question); err != nil {
@@ -73,6 +76,28 @@ func (a *app) resetCounters(ctx context.Context, c *cli.Command) error {
 		}
 	}
 	return a.printCounted(found, c.Bool("json"))
+}
+
+// warnOfDead says what is lost with the record of a dead letter.
+func warnOfDead(stderr io.Writer, found []counted) {
+	var ids []string
+	for _, n := range found {
+		if n.Dead > 0 {
+			ids = append(ids, shown(n.ID))
+		}
+	}
+	if len(ids) > 0 {
+		fmt.Fprintf(stderr, "strikes: dead-lettered: %s; reset forgets why it died and brings nothing back; `strikes dead replay` gives it new attempts\n", fewOf(ids))
+	}
+}
+
+// fewOf lists a few.
+func fewOf(ids []string) string {
+	const few = 5
+	if len(ids) > few {
+		return strings.Join(ids[:few], " ") + " …"
+	}
+	return strings.Join(ids, " ")
 }
 
 // reset makes the records of all lives clean. One that expired meanwhile is.
@@ -100,6 +125,9 @@ func (d *desk) lookUp(ctx context.Context, ids []string) (found []counted, err e
 			}
 			n.Records++
 			n.Charges += r.Charges()
+			if r.State == counter.DeadLetter && r.Removed.IsZero() {
+				n.Dead++
+			}
 			n.lives = append(n.lives, r.Message)
 		}
 		if n.Records > 0 {

@@ -103,8 +103,10 @@ func (a *app) describeDead(l *deadletter.Letter) error {
 	if r := l.Record; r != nil {
 		line(w, "failures", fmt.Sprint(r.Failures))
 		line(w, "crashes", fmt.Sprint(r.Crashes))
-		line(w, "first charge", r.FirstTime.Format(time.RFC3339))
-		line(w, "last charge", r.LastTime.Format(time.RFC3339))
+		if !r.FirstTime.IsZero() { // else an operator reset it
+			line(w, "first charge", r.FirstTime.Format(time.RFC3339))
+			line(w, "last charge", r.LastTime.Format(time.RFC3339))
+		}
 		line(w, "last holder", printable(r.Holder, ""))
 	}
 	line(w, "replays", fmt.Sprint(l.Replays))

@@ -48,7 +48,7 @@ func (d decision) String() string {
 	if d.Decision != string(consumer.Undecodable) { // which has no id
 		b.WriteString(" " + shown(d.ID))
 	}
-	if d.Attempt > 0 && d.Of > 0 {
+	if d.Attempt > 0 && d.Of > 0 && d.Cause != string(consumer.NoID) { // which gets one attempt
 		fmt.Fprintf(&b, ", attempt %d of %d", d.Attempt, d.Of)
 	}
 	if d.Cause != "" {

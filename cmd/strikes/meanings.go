@@ -4,7 +4,7 @@ package main
 const (
 	decisionMeanings = "It says what it did with a message, and why: ack; retry (a failure is counted, the next attempt follows the wait);\n" +
 		"requeue (it is back in its place); dead-letter; isolate (it may have killed a process, and will run alone); hold (the\n" +
-		"store does not answer: nothing is decided); leave (it returns to the queue with its session); undecodable (a message\n" +
+		"store does not answer, or the dead-letter route is broken: it waits); leave (it returns to the queue with its session); undecodable (a message\n" +
 		"that cannot be decoded ended the session; the next sessions prefetch one until it is gone). failed: CMD did;\n" +
 		"rejected: exit code 65; timed out: --handler-timeout was over; panicked: a handler in Go did; past limit: its tries\n" +
 		"were used up before, as by crashes; no id: it cannot be counted."

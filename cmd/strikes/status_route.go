@@ -59,6 +59,9 @@ func (d deadLetters) route() []row {
 
 // unmanaged says what cannot be seen without the management API, and why it is not asked.
 func unmanaged(err error) string {
-	return fmt.Sprintf("no rates, no counts of what others took out of the dead-letter queue or what waits for it: "+
-		"the management API is not at its usual place (--management-url names another): %v", err)
+	why := "the management API is not at its usual place (--management-url names another)"
+	if errors.Is(err, topology.ErrManagementDenied) {
+		why = "the management API refuses the AMQP user (--management-url takes another)"
+	}
+	return fmt.Sprintf("no rates, no counts of what others took out of the dead-letter queue or what waits for it: %s: %v", why, err)
 }
