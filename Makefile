@@ -5,7 +5,7 @@ GOLANGCI_LINT := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v
 FUZZTIME ?= 20s
 RUNS ?= 1
 
-# With these the soak's other messages all succeed.
+# With these flags all other messages of a soak succeed.
 HEALTHY := -messages 200 -killers 4 -hangs 0 -plain
 
 .PHONY: help demo test cover soak soak-store fuzz lint build
@@ -27,7 +27,7 @@ cover: ## run all tests and print the coverage
 soak: ## run 20,000 messages through faults and audit what the processes wrote down; flags in SOAK, such as -cluster
 	@$(SETUP) -need rabbitmq,redis go run ./integration/soak $(SOAK)
 
-soak-store: ## run soaks beside killers on a store that is slow or loses replies, and beside abandoned handlers, RUNS times (1)
+soak-store: ## run soaks with killers on a store that is slow or loses replies, and with abandoned handlers, RUNS times (1)
 	@for seed in $$(seq $(RUNS)); do \
 		for flags in "-store-faults start" "-store-faults end" "-store-faults start -drops 12" "-store-faults end -drops 12" \
 			"-store-faults late $(HEALTHY)" "-store-faults lossy $(HEALTHY)" "-store-faults slow $(HEALTHY)" \

@@ -59,8 +59,8 @@ func (s *Settler) advance(stop context.Context, a *attempt) {
 	}
 }
 
-// send takes a step on the store. A step that has begun is not broken off by a stop: its answer is at hand sooner than what
-// it left undecided could be cleared up. But START is not repeated for a session that has ended.
+// send takes a step on the store. A stop does not interrupt a step that was sent: to wait for its answer is faster than to clear
+// up an undecided step. But START is not repeated for a session that has ended.
 func send(stop context.Context, a *attempt, step func(context.Context) error) error {
 	ctx := context.WithoutCancel(stop)
 	if !a.locked {
@@ -121,7 +121,7 @@ func (s *Settler) start(stop context.Context, a *attempt) {
 	}
 }
 
-// mayStart waits until START may be sent. If it reports false, what follows is decided.
+// mayStart waits until START may be sent. If it reports false, a.next is set.
 func (s *Settler) mayStart(stop context.Context, a *attempt) bool {
 	if !s.passGate(stop, a) {
 		return false
@@ -133,7 +133,7 @@ func (s *Settler) mayStart(stop context.Context, a *attempt) bool {
 	return true
 }
 
-// startStep is where START is sent from: under the lock if the attempt is to be isolated.
+// startStep returns the step that sends START: under the lock if the attempt is to be isolated.
 func (a *attempt) startStep() step {
 	if a.isolate {
 		return stepIsolate
@@ -166,7 +166,7 @@ func (s *Settler) fail(stop context.Context, a *attempt) {
 	}
 }
 
-// closed is told that the store has answered the step that closes an attempt.
+// closed is called when the store has answered the step that closes an attempt.
 func (s *Settler) closed(a *attempt) {
 	a.away, a.marked, a.doubt = 0, false, false
 	s.decided(a)
@@ -243,8 +243,8 @@ func (s *Settler) hold(a *attempt, wait time.Duration, after step) {
 	}
 }
 
-// retract closes an attempt that did not run: it was held for too long, or START exclusive was not answered. Its delivery does
-// not go back before the store has answered: the next receiver would take an open attempt for a crash.
+// retract closes an attempt that did not run: it was held for too long, or START exclusive was not answered. Its delivery returns
+// only after the store has answered: the next receiver would take an open attempt for a crash.
 func (s *Settler) retract(stop context.Context, a *attempt) {
 	if err := s.sendEnd(stop, a, false); err != nil {
 		s.outage(stop, a, stepRetract, err)
@@ -311,7 +311,7 @@ func (s *Settler) close(stop context.Context, a *attempt) {
 	}
 }
 
-// endLater has END sent until the store answers it, when the delivery is gone.
+// endLater repeats END until the store answers it, after the delivery is gone.
 func (s *Settler) endLater(a *attempt, succeeded bool) {
 	attempt := a.counted(s)
 	a.marked = false
@@ -374,6 +374,6 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-var errOverdue = errors.New("consumer: an ordered delivery was held for half the consumer timeout, for the waits and handlers before it: lower the prefetch or the backoff, or raise the timeout here and on the broker")
+var errOverdue = errors.New("consumer: an ordered delivery waited half the consumer timeout for those before it; lower the prefetch or the backoff, or raise the timeout here and on the broker")
 
 var errAnswer = errors.New("consumer: the counter gave an answer that its step does not have")

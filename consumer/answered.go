@@ -17,9 +17,9 @@ const checkTimeout = time.Minute
 // lastAnswer is how long a request that is under way may take once ctx is done: most are answered within milliseconds.
 const lastAnswer = time.Second
 
-// answered returns what ask returns, which waits for the broker and knows no context. It returns an error when that takes longer
-// than d, or than lastAnswer once ctx is done. Then ask goes on until the broker answers or the connection ends, and late gets
-// what it returns without an error.
+// answered returns the result of ask, which waits for the broker without a context. It returns an error if ask takes longer than
+// d, or than lastAnswer once ctx is done. ask then goes on until the broker answers or the connection ends; late gets its result
+// unless that is an error.
 func answered[T any](ctx context.Context, d time.Duration, ask func() (T, error), late func(T)) (T, error) {
 	type answer struct {
 		it  T
@@ -51,7 +51,7 @@ func answered[T any](ctx context.Context, d time.Duration, ask func() (T, error)
 		}
 	}()
 	var none T
-	return none, fmt.Errorf("%w (%w): close the connection, which ends the request", errUnanswered, context.Cause(ctx))
+	return none, fmt.Errorf("%w (%w); close the connection to end the request", errUnanswered, context.Cause(ctx))
 }
 
 var errUnanswered = errors.New("the broker did not answer")

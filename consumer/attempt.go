@@ -28,20 +28,21 @@ type Attempt struct {
 	// Token is unique to this run of the handler in all processes.
 	Token string
 
-	// Fence orders the deliveries of a message: a system that remembers the highest it has seen for an id, and refuses a
-	// lower one, refuses consumers that lost the message and do not know it yet. It must accept an equal one.
+	// Fence orders the deliveries of a message. A system behind the handler can remember the highest fence of each id, and
+	// refuse lower ones. It then refuses consumers that lost the message and do not know it yet. It must accept an equal one.
 	//
-	// A redelivered message gets a fence from the store before its handler runs, greater than all that the store gave for
-	// its id before: about the store's time in microseconds since 1970. A delivery keeps it through its attempts in place.
-	// The first delivery of a message, and each attempt in place that follows it, has the fence that the message carries:
-	// 0 for a new message, else a fence above those before the replay (FenceHeader). So a first delivery, which asks the
-	// store nothing, is refused once a later delivery was accepted.
+	// A redelivered message gets a fence from the store before its handler runs. It is greater than all that the store gave
+	// for its id before: about the store's time in microseconds since 1970. All attempts in place at a delivery have its
+	// fence. A first delivery does not ask the store. It has the fence that the message carries: 0 for a new message, else a
+	// fence above those before the replay (FenceHeader). So it is refused once a later delivery was accepted.
 	//
-	// A fence orders what the store was asked, not who owns the delivery. A consumer that lost its session to the broker
-	// but reaches the store may still ask for its delivery after the next owner did, and then has the higher fence until
-	// that owner's next delivery. Where another tool than `strikes dead replay` moved a dead letter back, the first delivery
-	// has the end of the second in which it died, by the broker's clock; RabbitMQ 3.10 keeps that time from the first death
-	// on. It may be refused if the clocks differ, within that second, or on such a broker. Its next delivery is not.
+	// The store gives fences in the order of requests, and does not know who owns the delivery. A consumer that lost its
+	// session to the broker, but reaches the store, may ask after the next owner. It then has the higher fence until that
+	// owner's next delivery.
+	//
+	// Another tool than `strikes dead replay` may move a dead letter back. Its first delivery then has the end of the second
+	// in which it died, by the broker's clock; RabbitMQ 3.10 keeps the time of the first death. This delivery may be refused
+	// if the clocks differ, within that second, or on 3.10. Its next delivery is not.
 	Fence int64
 }
 
@@ -63,7 +64,7 @@ type attempt struct {
 	deadline time.Time // until when the delivery may be held
 	run      int       // of the handler on this delivery
 	first    run       // the first of them, which is most often the only one
-	fence    int64     // of all of them, once fenced
+	fence    int64     // of all runs, once fenced
 	fenced   bool
 	token    token
 	number   int           // of the try that ran last; 0 if none did
@@ -91,7 +92,7 @@ type attempt struct {
 	unrecorded bool // dead-lettered before the store had its charge
 
 	broken    error     // why this dead letter is held: its route
-	heldUntil time.Time // if it is
+	heldUntil time.Time // if it is held
 
 	lane         string   // that an ordered session has it in
 	older, newer *attempt // in the window of the session
@@ -129,7 +130,7 @@ func (a *attempt) counted(s *Settler) counter.Attempt {
 		Received: a.received(s), Floor: carriedFence(a.delivery.Headers, s.Queue)}
 }
 
-// keepFence returns the fence of a run that is about to begin: the first run's. START gave it, or else the message carries it.
+// keepFence returns the fence of the delivery, for all its runs: the one from START, else the one that the message carries.
 func (a *attempt) keepFence(queue string) int64 {
 	if !a.fenced {
 		a.fenced, a.fence = true, a.answer.Fence

@@ -66,8 +66,8 @@ type Consumer struct {
 
 	// AckEach acks or nacks each message on its own, as soon as it is decided. Otherwise one ack, or nack, is sent for a third of
 	// the Prefetch, or for fewer after about 1 ms; a dead letter that its lane waits for is nacked immediately. Up to two thirds
-	// of the Prefetch can be handled and not acked for 5 ms, if they wait for one ahead of them: so many more may be handled again
-	// after a crash.
+	// of the Prefetch can be handled and not acked for 5 ms, if they wait for one ahead of them. After a crash these may be handled
+	// again.
 	AckEach bool
 
 	Backoff         func(charges int) time.Duration // after so many charges; if nil, DefaultBackoff
@@ -78,8 +78,8 @@ type Consumer struct {
 	// 25 s; negative: none.
 	DrainTimeout time.Duration
 
-	// MaxStuck is the number of handlers in the whole process that were abandoned at a deadline and still run, at which Run
-	// and Consume return ErrStuck, so that the process can be restarted; if zero, ten times the Concurrency; negative: no limit.
+	// MaxStuck bounds the handlers in the whole process that were abandoned at a deadline and still run. At this number Run and
+	// Consume return ErrStuck, so that the process can be restarted. If zero, ten times the Concurrency; negative: no limit.
 	MaxStuck int
 
 	// Key returns what identifies a message; if nil, its MessageId. A message without an id gets one attempt at most; see
@@ -88,7 +88,7 @@ type Consumer struct {
 
 	// Check is asked before a session consumes, and refuses it with an error; if nil, topology.Check: the queue exists,
 	// what is dead-lettered lands in a queue, and what is requeued goes to the head. While the session consumes, Check (if nil,
-	// topology.CheckRoute) is asked again before a dead letter is sent, every 10 s at most. If it returns an error, dead letters
+	// topology.CheckRoute) is asked again before a dead letter is sent, once in 10 s at most. If it returns an error, dead letters
 	// are held until it returns nil.
 	Check func(context.Context, *amqp.Connection) error
 
@@ -117,8 +117,8 @@ type Consumer struct {
 // (amqp.Config.Recovery) is refused: it keeps its channels and restarts their delivery tags, so that a late ack settles
 // another message.
 //
-// It also returns an error if the broker does not answer what begins the session: the Check for a minute, the rest for 10 s, and
-// either for 1 s once ctx is done. The request cannot be taken back: its goroutine ends with the answer or with conn, so close conn.
+// It also returns an error if the broker does not answer when the session begins: the Check for a minute, other requests for 10 s,
+// and either for 1 s once ctx is done. A request cannot be cancelled: its goroutine ends with the answer or with conn, so close conn.
 func (c *Consumer) Consume(ctx context.Context, conn *amqp.Connection) error {
 	return c.onConnection(ctx, conn, func(*session) {})
 }
@@ -216,7 +216,7 @@ type storeChecker interface {
 	Check(ctx context.Context) (warnings []string, err error)
 }
 
-// checked is check, within its time.
+// checked is check with a timeout.
 func (s *session) checked(ctx context.Context, conn *amqp.Connection) error {
 	during, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -64,8 +64,8 @@ func decideStarted(v counter.Verdict, mode counter.Mode) step {
 	}
 }
 
-// decideIsolated is asked for the mode of START when nothing but handlers that were abandoned runs beside an attempt. If one
-// of them kills the process, it must not count against this message, so the attempt is not opened exclusive then.
+// decideIsolated returns the mode of START for an isolated attempt. Abandoned handlers may still run beside it. If one of them
+// kills the process, that must not count against this message, so the attempt is not opened exclusive then.
 func decideIsolated(abandoned int64) counter.Mode {
 	if abandoned > 0 {
 		return counter.Beside
@@ -73,8 +73,8 @@ func decideIsolated(abandoned int64) counter.Mode {
 	return counter.Exclusive
 }
 
-// decideUnstarted is asked which step to take when START was not answered. A START that was sent under the isolation lock may
-// have opened an exclusive attempt, which must be closed before anything else.
+// decideUnstarted returns the step to take when START was not answered. A START that was sent under the isolation lock may have
+// opened an exclusive attempt, which must be closed first.
 func decideUnstarted(locked bool) step {
 	if locked {
 		return stepRetract

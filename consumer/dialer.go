@@ -14,12 +14,12 @@ import (
 //
 // It is amqp.DialConfig but for this. It returns when its context is done, and after 10 s, or url's connection_timeout, at the
 // latest, handshake included; a Dial of config's own has to see to that by itself. It shares nothing of config with the
-// connection that a dial writes into. A url that cannot be used is a FieldError, which does not quote it, so that Run refuses it
-// instead of trying again.
+// connection that a dial writes into. An invalid url is a FieldError, which does not quote it; Run then returns instead of
+// dialling again.
 //
-// url's parameters are those of RabbitMQ's URI query parameters that amqp091-go obeys: heartbeat (seconds), connection_timeout
+// url takes those of RabbitMQ's URI query parameters that amqp091-go obeys: heartbeat (seconds), connection_timeout
 // (milliseconds), channel_max, auth_mechanism, and for amqps cacertfile, certfile, keyfile, server_name_indication and
-// verify=verify_peer, which is what is done in any case. Another parameter is refused, not ignored.
+// verify=verify_peer, which is always in force. Any other parameter is refused, not ignored.
 //
 // For a publisher there is publisher.Dialer, which is faster, but not for consumers.
 func Dialer(url string, config amqp.Config) func(context.Context) (*amqp.Connection, error) {

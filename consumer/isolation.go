@@ -78,7 +78,7 @@ func (g *gate) pass(ctx context.Context) bool {
 	return true
 }
 
-// isolate waits until no other exclusive attempt of the process is undecided. A worker is not needed for that.
+// isolate waits until no other exclusive attempt of the process is undecided. It needs no worker.
 func (s *Settler) isolate(stop context.Context, a *attempt) {
 	ctx, cancel := context.WithDeadline(stop, a.deadline)
 	defer cancel()
@@ -99,7 +99,7 @@ func (s *Settler) waitAtGate(stop context.Context, a *attempt) {
 	}
 }
 
-// passGate waits until the gate is open, for as long as the delivery may be held. If it reports false, what follows is decided.
+// passGate waits until the gate is open, for as long as the delivery may be held. If it reports false, a.next is set.
 func (s *Settler) passGate(stop context.Context, a *attempt) bool {
 	if s.isolation.gate.opened() == nil {
 		return true
@@ -118,8 +118,8 @@ func (s *Settler) passGate(stop context.Context, a *attempt) bool {
 }
 
 // tryIsolated runs the handler with no other beside it. START and the step that closes the attempt are sent under the
-// lock: a death of this process counts against this message from one to the other. If the store does not answer in time,
-// the lock is released and the gate is shut instead.
+// lock: between them a death of this process counts against this message. If the store does not answer in time, the lock is
+// released and the gate is shut instead.
 func (s *Settler) tryIsolated(stop, live context.Context, a *attempt, h Handler) {
 	if !s.acquire(stop, a, everything) {
 		return
@@ -147,8 +147,8 @@ func (s *Settler) decided(a *attempt) {
 	}
 }
 
-// handOver returns what is to be called instead of decided when a step that outlives the delivery was taken; nil if a is not
-// the undecided attempt.
+// handOver returns a function to call instead of decided, once a step that outlives the delivery was taken; nil if a is not the
+// undecided attempt.
 func (s *Settler) handOver(a *attempt) func() {
 	if !a.undecided {
 		return nil

@@ -53,7 +53,7 @@ func (l *lanes) next(a *attempt, done bool) *attempt {
 	return next
 }
 
-// waits reports whether anything waits behind a delivery, the one of its lane that is under way.
+// waits reports whether a delivery waits behind a, which is under way in its lane.
 func (l *lanes) waits(a *attempt) bool {
 	if l == nil {
 		return false

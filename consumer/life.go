@@ -13,13 +13,13 @@ import (
 // under its old id gives it a value that the id never had before.
 const LifeHeader = "x-strikes-life"
 
-// FenceHeader is an int64: the fence of the first delivery of a replayed message. `strikes dead replay` makes it greater than
-// every fence that the message had before. See Attempt.Fence.
+// FenceHeader is the header for the fence of a replayed message's first delivery, an int64. `strikes dead replay` makes it
+// greater than every fence that the message had before. See Attempt.Fence.
 const FenceHeader = "x-strikes-fence"
 
-// life tells the lives of a message apart: by the header and by the newest death in this queue, each if there is one. Either
-// may be the newer: a replay takes x-death off and changes the header, a tool that moves a dead letter back keeps the header
-// and the new x-death. A life never outlasts a change of one of them, so nothing needs to tell which came last.
+// life names a generation of a message, by the header and the newest death in this queue, each if there is one. Either may be
+// newer: a replay removes x-death and changes the header; a tool that moves a dead letter back keeps the header and the new
+// x-death. A change of either begins a generation, so their order does not matter.
 func life(headers amqp.Table, queue string) string {
 	name := ""
 	if d, ok := newestDeath(headers, queue); ok {
@@ -34,8 +34,8 @@ func life(headers amqp.Table, queue string) string {
 	return name
 }
 
-// carriedFence is the fence that a message carries: that of the last replay, or the end of the second in which it died last,
-// in microseconds since 1970, if it died since. Zero if there is neither, or nothing of their form.
+// carriedFence returns the fence that a message carries: that of the last replay, or the end of the second in which it died
+// last, in microseconds since 1970, if it died since. Zero if it has neither in a valid form.
 func carriedFence(headers amqp.Table, queue string) int64 {
 	fence, _ := headers[FenceHeader].(int64)
 	if fence < 0 || fence > counter.MaxFloor { // any publisher can send it
@@ -55,15 +55,15 @@ type xDeath struct {
 	at    time.Time
 }
 
-// newestDeath is the newest dead-lettering from this queue that was a reject or a delivery limit. RabbitMQ 4.x keeps the
-// count at 1 and changes the time, 3.10 the other way round, so both are taken (measured on 3.10.8, 4.0.5 and 4.3.6).
-// Anything of another form, which any publisher can send, is no death.
+// newestDeath returns the newest dead-lettering from this queue by a reject or a delivery limit. RabbitMQ 4.x keeps the count
+// at 1 and changes the time, 3.10 the other way round, so both are used (measured on 3.10.8, 4.0.5 and 4.3.6). Entries of
+// another form, which any publisher can send, are ignored.
 func newestDeath(headers amqp.Table, queue string) (xDeath, bool) {
 	deaths, _ := headers["x-death"].([]any)
 	for _, entry := range deaths {
 		d, _ := entry.(amqp.Table)
 		if reason := d["reason"]; d["queue"] == queue && (reason == "rejected" || reason == "delivery_limit") {
-			at, ok := d["time"].(time.Time) // else it is not the broker's, and would be the same each time it comes
+			at, ok := d["time"].(time.Time) // without a time the entry is not the broker's, and would never change
 			return xDeath{count(d["count"]), at}, ok
 		}
 	}

@@ -47,7 +47,7 @@ type Event struct {
 	Ran      time.Duration // how long the handler ran; zero if it did not
 	Wait     time.Duration // Retry: until the next attempt
 	Cause    Cause         // of a Retry or DeadLetter
-	Err      error         // the handler's, or of a Hold the store's or the route's, or why the delivery could not be settled
+	Err      error         // the handler's; of a Hold the store's or the route's; or why the delivery could not be settled
 }
 
 // LogValue keeps a log line to what matters.

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// plain is all that is decided by and recorded of the error of a run. The error belongs to the user: any method of it may panic,
-// or end its goroutine. So it is asked once, where that ends no more than the run.
+// plain holds all that decisions and the record need of the error of a run. The error is the user's code: any method of it may
+// panic, or end its goroutine. So it is asked once, where that ends only the run.
 type plain struct {
 	err      error         // as the Observer gets it
-	text     string        // for the record: of a panic also where it came from
+	text     string        // for the record; with the origin of a panic
 	rejected bool          // wrapped by Reject
 	panicked bool          // a PanicError
 	waits    bool          // wrapped by RetryAfter
@@ -20,7 +20,7 @@ type plain struct {
 
 var endedGoroutine = plainOf(errGoexit)
 
-// plainOf asks err for all that is decided by it, and for what an Observer may ask; nil for nil.
+// plainOf asks err for all that decisions need, and for what an Observer may ask; nil for nil.
 func plainOf(err error) *plain {
 	if err == nil {
 		return nil
@@ -35,11 +35,11 @@ func plainOf(err error) *plain {
 	if said.waits {
 		said.wait = d.wait
 	}
-	_ = errors.Is(err, errGoexit) // calls Is, of which nothing here depends
+	_ = errors.Is(err, errGoexit) // calls Is, as an Observer may
 	return said
 }
 
-// panicked makes a failure of what was given to panic. A value that cannot be asked is not passed on as an error.
+// panicked makes a failure of a panic's value. If a method of the value panics, the value is not passed on as an error.
 func panicked(v any, stack []byte) *plain {
 	e := &PanicError{Value: v, Stack: stack, text: "panic: " + textOf(v)}
 	var said *plain
@@ -50,7 +50,7 @@ func panicked(v any, stack []byte) *plain {
 	return plainOf(e)
 }
 
-// textOf is what fmt prints of v, if v's methods let it.
+// textOf returns what fmt prints for v, if v's methods allow it.
 func textOf(v any) string {
 	text := fmt.Sprintf("a value of type %T that cannot be printed", v)
 	apart(func() { text = fmt.Sprint(v) })
@@ -62,7 +62,7 @@ func apart(f func()) (returned bool) {
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
-		defer func() { _ = recover() }() // what f asks is the user's
+		defer func() { _ = recover() }() // f calls the user's code
 		f()
 		returned = true
 	}()
@@ -70,14 +70,14 @@ func apart(f func()) (returned bool) {
 	return returned
 }
 
-// causeOf is why a run failed that ctx was the context of.
+// causeOf returns why the run with the context ctx failed.
 func (p *plain) causeOf(ctx context.Context) Cause {
 	switch {
 	case p.panicked:
 		return Panicked
 	case p.rejected:
 		return Rejected
-	case context.Cause(ctx) == errDeadline: //nolint:errorlint // a cause of the user's is not to be asked
+	case context.Cause(ctx) == errDeadline: //nolint:errorlint // errors.Is would call methods of the user's cause
 		return TimedOut
 	}
 	return Failed

@@ -14,7 +14,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// hostile is an error and a value of which some methods do harm.
+// hostile is an error and a value with some methods that do harm.
 type hostile struct{ in, how string }
 
 func (h *hostile) harm(method string) {

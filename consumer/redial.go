@@ -33,10 +33,10 @@ const electing = 3 * time.Second
 // It returns nil once ctx is done and everything is settled, and ErrUncleanStop if that could not be made sure of. It
 // returns an error at once where another session would not help: a field that is refused, ErrStuck, and, until a first
 // session has consumed, credentials, a queue or a topology that the broker or Check refuses, or a store that cannot count.
-// Credentials are refused when two dials in a row say so, for a socket that is closed in the handshake looks the same.
+// Credentials count as refused after two such dials in a row, because a socket that is closed in the handshake looks the same.
 // After that only ctx ends it: what is missing in the middle of a broker's restart comes back. In all sessions but the
 // first try, dead letters are held for 3 s, for a broker that has just started may drop them. After a session that ended with
-// ErrUndecodable the next ones prefetch one, until one has lasted 10 s and receives another message.
+// ErrUndecodable the next sessions prefetch one message, until a session has lasted 10 s and receives another message.
 func (c *Consumer) Run(ctx context.Context, dial func(context.Context) (*amqp.Connection, error)) error {
 	if dial == nil {
 		return fmt.Errorf("consumer: queue %q: dial is nil: it opens a connection for each session", c.Queue)
@@ -130,7 +130,7 @@ func dialUntil(ctx context.Context, dial func(context.Context) (*amqp.Connection
 	return nil, ctx.Err()
 }
 
-// onConnection is Consume, with a session that was set up so.
+// onConnection is Consume with a session that setUp prepares.
 func (c *Consumer) onConnection(ctx context.Context, conn *amqp.Connection, setUp func(*session)) error {
 	s, err := c.prepared(conn)
 	if err != nil {
@@ -159,8 +159,8 @@ func (c *Consumer) dialled(conn *amqp.Connection, err error) (*amqp.Connection, 
 	return conn, nil
 }
 
-// isRefused reports whether the broker, the store or a check said no, as opposed to being away; before is the error of the session
-// before.
+// isRefused reports whether the broker, the store or a check refused, as opposed to being out of reach; before is the error of
+// the previous session.
 func isRefused(err, before error) bool {
 	var r refusal
 	return errors.As(err, &r) || dial.Refused(err, before)

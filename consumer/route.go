@@ -13,10 +13,10 @@ import (
 )
 
 const (
-	// routeEvery is how often the dead-letter route is checked at most, and only before a dead letter is sent.
+	// routeEvery is the least time between two checks of the dead-letter route, which come only before a dead letter is sent.
 	routeEvery = 10 * time.Second
 
-	// routeTimeout is how long that may take; topology asks the management API for 5 s at most each time.
+	// routeTimeout bounds a check; each of topology's requests to the management API takes 5 s at most.
 	routeTimeout = 20 * time.Second
 
 	// routeHold is how long a dead letter is held: less than the ten minutes for which its tombstone binds, so that it is
@@ -50,11 +50,11 @@ func (s *session) newRoute(conn *amqp.Connection) *route {
 	return &route{check: check, logger: s.settler.Logger, queue: s.Queue, checked: time.Now()}
 }
 
-// errUnknown is wrapped by a check that could not tell.
-var errUnknown = errors.New("nothing is known of the dead-letter route")
+// errUnknown is wrapped by a check without a result.
+var errUnknown = errors.New("the state of the dead-letter route is unknown")
 
-// look returns when the route may be checked again, and why it is broken; nil if it is not known to be. One caller checks, the
-// others wait for what it finds.
+// look returns the time until the next check, and why the route is broken; nil if it is not known to be. One caller checks, the
+// others wait for its result.
 func (r *route) look(ctx context.Context) (next time.Duration, broken error) {
 	if r == nil {
 		return 0, nil
@@ -73,7 +73,7 @@ func (r *route) ask(ctx context.Context) {
 	err := r.check(ctx)
 	r.checked = time.Now()
 	if ctx.Err() != nil || errors.Is(err, errUnknown) {
-		return // what was known stays
+		return // the last result stays
 	}
 	switch {
 	case err != nil && r.broken == nil:
@@ -84,7 +84,7 @@ func (r *route) ask(ctx context.Context) {
 	r.broken = err
 }
 
-// holdDeadLetter reports whether a dead letter must not be sent now. What follows is decided then.
+// holdDeadLetter reports whether a dead letter must not be sent now; a.next is then set.
 func (s *Settler) holdDeadLetter(stop context.Context, a *attempt) bool {
 	if wait := time.Until(s.buriesFrom); wait > 0 {
 		a.next, a.after, a.pause = stepPause, stepDeadLetter, wait

@@ -13,8 +13,8 @@ import (
 // abandonAfter is how long a handler has to return once its context is cancelled. What it does later is ignored.
 const abandonAfter = 2 * time.Second
 
-// try takes stepRun or stepRunAlone. Once stop is done nothing is begun; once live is, which is never before stop, the handler
-// is cancelled.
+// try takes stepRun or stepRunAlone. It begins nothing once stop is done. It cancels the handler once live is done, which is never
+// before stop.
 func (s *Settler) try(stop, live context.Context, a *attempt, h Handler) {
 	defer s.leaveSlot(a)
 	if a.next == stepRunAlone {
@@ -33,7 +33,7 @@ func (s *Settler) try(stop, live context.Context, a *attempt, h Handler) {
 	s.judge(stop, a)
 }
 
-// acquire waits for the isolation lock for as long as the delivery may be held. If it reports false, what follows is decided.
+// acquire waits for the isolation lock for as long as the delivery may be held. If it reports false, a.next is set.
 func (s *Settler) acquire(stop context.Context, a *attempt, weight int64) bool {
 	if time.Now().Before(a.deadline) && s.acquireLock(stop, a, weight) { // else it waited for a free worker too long
 		if stop.Err() == nil {
@@ -66,7 +66,7 @@ func (s *Settler) handOn(a *attempt) {
 	}
 }
 
-// conclude takes the step that closes an attempt, if that is what follows.
+// conclude takes the step that closes an attempt, if that is next.
 func (s *Settler) conclude(stop context.Context, a *attempt) {
 	switch a.next {
 	case stepEnd:
@@ -118,7 +118,7 @@ func (s *Settler) run(live context.Context, a *attempt, h Handler) {
 	defer cancel()
 	r.Context = ctx
 	began := time.Now()
-	a.said = s.call(r) //nolint:contextcheck // it is one, of live
+	a.said = s.call(r) //nolint:contextcheck // r is a context, derived from live
 	a.ran = time.Since(began)
 	if a.said != nil {
 		a.failure, a.cause = a.said.err, a.said.causeOf(ctx)
@@ -178,7 +178,7 @@ func (r *run) call() {
 		}
 	}()
 	err := r.handler(r, r.delivery)
-	said := plainOf(err) // an error that panics, like a nil pointer of an error type, does it where a handler may panic
+	said := plainOf(err) // an error's methods may panic, like a handler: a nil pointer of an error type
 	r.said = said
 }
 

@@ -55,7 +55,7 @@ type session struct {
 	last     string    // id of the last of them
 	careful  bool      // an undecodable message may be in the queue
 	began    time.Time // if careful
-	wrong    string    // with the undecodable message that ended it
+	wrong    string    // what is wrong with the undecodable message that ended it
 }
 
 func newSession(c Consumer, settler *Settler) *session {
@@ -124,7 +124,7 @@ func (s *session) consume(ctx context.Context, conn *amqp.Connection) error {
 	return s.ofLink(ctx, l)
 }
 
-// ofLink serves the deliveries of a channel, and tells others what they have to know of its end.
+// ofLink serves the deliveries of a channel, and reports an undecodable message that ended it.
 func (s *session) ofLink(ctx context.Context, l *link) error {
 	err := s.serve(ctx, l)
 	if errors.Is(err, ErrUndecodable) {
@@ -242,7 +242,7 @@ func (s *session) finish(stop context.Context, a *attempt) {
 	case stepAck:
 		s.follow(stop, a, true)
 		s.window.settle(a)
-	case stepRequeue, stepDeadLetter: // what waits behind it goes on once that is sent
+	case stepRequeue, stepDeadLetter: // deliveries behind it go on once that is sent
 		if s.lanes.waits(a) {
 			s.window.settleNow(a)
 		} else {
@@ -295,7 +295,7 @@ func (s *session) work(stop, live context.Context, quit <-chan struct{}) {
 	for a := s.next(quit); a != nil; a = s.next(quit) {
 		s.settler.try(stop, live, a, s.Handler)
 		if n := s.settler.isolation.abandoned.Load(); s.MaxStuck > 0 && n >= int64(s.MaxStuck) {
-			s.fail(fmt.Errorf("%w: queue %q: %d were abandoned at their deadlines and still run: restart the process", ErrStuck, s.Queue, n))
+			s.fail(fmt.Errorf("%w: queue %q: %d were abandoned at their deadlines and still run; restart the process", ErrStuck, s.Queue, n))
 		}
 		if s.lanes != nil && s.Lane == nil { // all else waits for this delivery
 			s.finish(stop, a)

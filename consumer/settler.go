@@ -18,8 +18,8 @@ import (
 )
 
 // Counter takes the steps that count a message. *counter.Counter and *counter.Memory are Counters. All methods may be
-// called by many goroutines at once, and again with the same token when they returned an error. One that has their
-// NoteUndecodable as well is told of messages that cannot be decoded, for status and doctor.
+// called by many goroutines at once, and again with the same token when they returned an error. A Counter
+// that also has their NoteUndecodable gets reports of messages that cannot be decoded, for status and doctor.
 type Counter interface {
 	Start(ctx context.Context, a counter.Attempt, mode counter.Mode, limit int) (counter.Answer, error)
 	Fail(ctx context.Context, a counter.Attempt, f counter.Failure) (counter.Answer, error)
@@ -74,7 +74,7 @@ const (
 type Settler struct {
 	Queue   string  // that the deliveries come from; must not be empty
 	VHost   string  // of the connection; if empty, "/"
-	Counter Counter // must not be nil; its TTL must exceed the HandlerTimeout, 3/4 of the ConsumerTimeout and a minute
+	Counter Counter // must not be nil; its TTL at least the HandlerTimeout + 3/4 of the ConsumerTimeout + a minute
 
 	// MaxRetries is the number of retries after the first failure; if zero, 3; if negative, none. A handler that always
 	// fails runs MaxRetries+1 times. At most 1000. An operator may override it for a queue in the store.
@@ -102,7 +102,7 @@ type Settler struct {
 	// Key returns what identifies a message among all that are alive in the queue; if nil, its MessageId. Two messages of
 	// one id are counted as one. A message without an id cannot be counted: it gets one attempt at most, and a failure or a
 	// redelivery dead-letters it, even one that no handler has seen, like what a stopping consumer had prefetched. Its reason
-	// is logged, for no record keeps it.
+	// is logged, because no record keeps it.
 	Key func(amqp.Delivery) string
 
 	// Holder names this process to operators; if empty, the host's name and the process id.
@@ -183,7 +183,7 @@ func (s *Settler) Handle(ctx context.Context, d amqp.Delivery, h Handler) (Outco
 	}
 }
 
-var errNoHandler = fmt.Errorf("consumer: %w", setting.New("Handler", nil, "what handles a message"))
+var errNoHandler = fmt.Errorf("consumer: %w", setting.New("Handler", nil, "a function that handles a message"))
 
 // prepared returns a validated copy with every default in place.
 func (s *Settler) prepared() (*Settler, error) {
@@ -219,7 +219,7 @@ func (s *Settler) validate() error {
 	return nil
 }
 
-// recordKeeper is a Counter that tells for how long it keeps a record after its last write.
+// recordKeeper is a Counter that knows how long it keeps a record after its last write.
 type recordKeeper interface{ TTL() time.Duration }
 
 // ttlMargin is for the steps themselves.
@@ -237,7 +237,7 @@ func (s *Settler) checkTTL() error {
 		handler = delivery
 	}
 	if least := handler + delivery/4*3 + ttlMargin; keeper.TTL() < least {
-		return fmt.Errorf("consumer: queue %q: Counter keeps a record for %v: at least %v are needed, the HandlerTimeout, three quarters of the ConsumerTimeout and a minute, or a record expires while its message is handled or held; raise counter.Options.TTL", s.Queue, keeper.TTL(), least)
+		return fmt.Errorf("consumer: queue %q: the TTL of Counter must be at least %v, the HandlerTimeout + 3/4 of the ConsumerTimeout + 1m, got %v: a record could expire while its message is handled or held; raise counter.Options.TTL", s.Queue, least, keeper.TTL())
 	}
 	return nil
 }

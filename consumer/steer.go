@@ -54,8 +54,8 @@ type PanicError struct {
 	Value any    // what was given to panic
 	Stack []byte // of the handler's goroutine
 
-	text   string // of the Value, if that was asked for it
-	opaque bool   // the Value is not to be asked for more
+	text   string // of the Value, if it was asked
+	opaque bool   // no method of the Value may be called
 }
 
 func (e *PanicError) Error() string {

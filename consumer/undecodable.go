@@ -20,13 +20,13 @@ import (
 var ErrUndecodable = errors.New("consumer: a message cannot be decoded")
 
 // careFor is how long Run prefetches one after an undecodable message, if no other session meets it. It is longer than the longest
-// pause between two sessions, so that in a fleet each return of the message falls into the time in which others look out for it.
+// pause between two sessions. So in a fleet the message returns while the other processes still prefetch one.
 const careFor = 10 * time.Second
 
-var errPassed = errors.New("the message that could not be decoded came no more: prefetching again")
+var errPassed = errors.New("the undecodable message did not come again: prefetching again")
 
-// undecodable returns what is wrong with a message over which amqp091-go ended the connection, and how to make it readable; empty
-// if it did not. Its reader reports ErrSyntax and ErrFrameTooLarge by their texts alone, as the reason of a frame error.
+// undecodable returns what is wrong with a message that made amqp091-go end the connection, and how to make it readable; empty
+// if none did. Its reader reports ErrSyntax and ErrFrameTooLarge only by their texts, as the reason of a frame error.
 func undecodable(says *amqp.Error) (wrong, fix string) {
 	switch {
 	case says.Server:
@@ -39,7 +39,7 @@ func undecodable(says *amqp.Error) (wrong, fix string) {
 	return "", ""
 }
 
-// ended is the error of a session that ended so.
+// ended returns the error of a session that ended with why; says is the error of its channel or connection, if any.
 func (s *session) ended(why error, says *amqp.Error) error {
 	if says == nil {
 		return fmt.Errorf("consumer: queue %q: %w", s.Queue, why)
@@ -55,8 +55,8 @@ func (s *session) ended(why error, says *amqp.Error) error {
 // takeOut is tried on 4.3: the management API decodes what amqp091-go does not.
 const takeOut = "take it out: stop the consumers, and in the management UI use Get messages with Reject requeue false; a quorum queue dead-letters it by itself at its delivery limit"
 
-// position says where in the queue a message is that could not be decoded. Its id was not read, and amqp091-go drops what it has
-// not handed over of those before it, so only a prefetch of one tells it exactly.
+// position says where in the queue the undecodable message is. Its id was not read, and amqp091-go drops those before it that it
+// has not handed over. So only a prefetch of one gives the exact position.
 func (s *session) position() string {
 	switch {
 	case s.received == 0 && s.Prefetch == 1:
@@ -69,8 +69,7 @@ func (s *session) position() string {
 	return fmt.Sprintf("it came after message %q", s.last)
 }
 
-// really is the reason for an error of a settlement, which may be told a moment later: the channel is closed because a message
-// could not be decoded.
+// really returns the reason for a failed settlement, which may come a moment later: an undecodable message closed the channel.
 func (s *session) really(l *link, err error) error {
 	if !errors.Is(err, ErrSettlement) {
 		return err
@@ -92,12 +91,12 @@ func (s *session) really(l *link, err error) error {
 	return s.ended(errLost, says)
 }
 
-// undecodableNotes is a Counter that tells other processes of a message that could not be decoded.
+// undecodableNotes is a Counter that records undecodable messages for other processes.
 type undecodableNotes interface {
 	NoteUndecodable(ctx context.Context, vhost, queue string, u counter.Undecodable) error
 }
 
-// report tells of an undecodable message that ended the session. A store that is away is told by the next session.
+// report reports an undecodable message that ended the session. If the store is out of reach, the next session reports it.
 func (s *session) report(ctx context.Context, err error) {
 	if s.settler.Observer != nil {
 		e := Event{Decision: Undecodable, VHost: s.settler.VHost, Queue: s.Queue, Err: err}
@@ -131,7 +130,7 @@ func (c *care) setUp(s *session) {
 	}
 }
 
-// learn is told how a session ended.
+// learn takes the error of a session that ended.
 func (c *care) learn(err error) {
 	switch {
 	case errors.Is(err, ErrUndecodable):
@@ -141,7 +140,7 @@ func (c *care) learn(err error) {
 	}
 }
 
-// levelOf is that of the log line about the end of a session: with an undecodable message an operator has to do something.
+// levelOf returns the level of the log line about the end of a session: error if an operator has to act.
 func levelOf(err error) slog.Level {
 	if errors.Is(err, ErrUndecodable) {
 		return slog.LevelError

@@ -2,8 +2,8 @@ package consumer
 
 import "github.com/strikesmq/strikes/internal/fingerprint"
 
-// logUnrecorded logs why a message without an id was dead-lettered: no record keeps its reason. The fingerprint is what
-// strikes dead list shows in place of the id.
+// logUnrecorded logs why a message without an id was dead-lettered: no record keeps its reason. strikes dead list shows
+// the fingerprint in place of the id.
 func (s *Settler) logUnrecorded(a *attempt) {
 	if a.message.ID != "" {
 		return

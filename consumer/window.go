@@ -15,8 +15,8 @@ const (
 // window is what a session has received and not settled, oldest first. It settles in runs: one basic.ack or basic.nack for
 // all that are decided alike, from the oldest up to the first delivery that is still in hand. What is behind that one waits
 // for it to be decided, but not for long: after four ticks, once there are two runs of them, or when the broker may send nothing
-// more and a worker is idle, it is settled on its own. One that is urgent is settled immediately, and with it what is decided
-// up to the first in hand. One that is decided otherwise than those around it does not end a run.
+// more and a worker is idle, it is settled on its own. An urgent one is settled immediately, with all that are decided up
+// to the first in hand. One that is decided otherwise than its neighbours does not end a run.
 // Requeues that go together also come back together, next to one another, so that the next run of them is one again.
 type window struct {
 	settled func(*attempt, error) // told of each delivery whose settlement was sent, or could not be

@@ -48,8 +48,8 @@ type Attempt struct {
 	// Received is when this process got the delivery; needed only with First. If zero, now.
 	Received time.Time
 
-	// Floor is the fence that the delivery carries: the fences of this generation are greater than those of the ones before
-	// by it. Zero: none. Only Start uses it.
+	// Floor is the fence that the delivery carries. With it the fences of this generation are greater than those of earlier
+	// ones. Zero: none. Only Start uses it.
 	Floor int64
 }
 
@@ -100,7 +100,7 @@ const (
 	Beside                // nothing but handlers that were abandoned: if the process dies, they may have killed it
 )
 
-// isolated reports whether no other message was handed to a handler meanwhile.
+// isolated reports whether the attempt runs isolated, but for abandoned handlers.
 func (m Mode) isolated() bool { return m == Exclusive || m == Beside }
 
 func (m Mode) String() string {

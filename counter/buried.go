@@ -14,7 +14,7 @@ import (
 // dead-lettered, or taken, for twice the TTL of a record.
 type Buried struct {
 	Count int64
-	Taken int64     // of how many AddTaken noted that the dead letter left its queue
+	Taken int64     // of Count: AddTaken noted that the dead letter left its queue
 	Since time.Time // of the first; zero if there is none
 }
 
@@ -32,9 +32,8 @@ func (c *Counter) Buried(ctx context.Context, vhost, queue string) (Buried, erro
 
 // AddTaken notes that the dead letters of messages left their dead-letter queue: they were replayed or dropped. VHost and
 // Queue of the messages are not read; ID and Life must be those under which the message was counted. Their records say so
-// (Record.Removed), List passes over them, and Buried counts each once. A message without a tombstone is passed over. The
-// tombstone goes on to bind. Messages are sent in batches. An error leaves undecided which of them are noted; AddTaken may be
-// repeated.
+// (Record.Removed), List omits them, and Buried counts each once. AddTaken ignores a message without a tombstone. The tombstone
+// stays in force. Messages are sent in batches. An error leaves undecided which of them are noted; AddTaken may be repeated.
 func (c *Counter) AddTaken(ctx context.Context, vhost, queue string, dead []Message) error {
 	var sending errgroup.Group
 	sending.SetLimit(maxBatch)

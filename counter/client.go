@@ -31,13 +31,13 @@ const onePool = -1
 //	redis+cluster://[user:password@]host[:port]?addr=HOST:PORT             a Cluster
 //
 // The last two have TLS forms, rediss+sentinel and rediss+cluster, and take more hosts as addr=HOST:PORT. The certificate of
-// each server is checked against the name or address by which the others announce it. With Sentinel,
+// each server must match the name or address by which the others announce it. With Sentinel,
 // user and password are the sentinels'; the servers' are the parameters username and password. Timeouts are 250 ms
 // (read, write) and 1 s (dial), changed by the parameters read_timeout, write_timeout and dial_timeout. The others are
 // client_name, protocol, pool_size, pool_fifo, pool_timeout, min_idle_conns, max_idle_conns, max_active_conns,
-// conn_max_idle_time, conn_max_lifetime; db but for a Cluster; and for rediss and rediss+sentinel skip_verify, which trusts
-// any certificate (SSL_CERT_FILE in the environment names authorities to trust). What would be ignored is refused with a
-// FieldError. In a password, / ? # and @ must be percent-encoded. An error never contains it. A nil opts means the defaults.
+// conn_max_idle_time, conn_max_lifetime; db except for a Cluster; and for rediss and rediss+sentinel skip_verify, which trusts
+// any certificate (SSL_CERT_FILE in the environment names authorities to trust). A FieldError refuses anything that would be
+// ignored. In a password, / ? # and @ must be percent-encoded. An error never contains it. A nil opts means the defaults.
 func Dial(rawURL string, opts *Options) (*Counter, error) {
 	rdb, err := open(rawURL)
 	if err != nil {
@@ -115,8 +115,8 @@ func openCluster(rawURL string) (redis.UniversalClient, error) {
 	return redis.NewClusterClient(o), nil
 }
 
-// nameEachHost has each server prove the name or address by which it is dialled. go-redis would have all of them prove the
-// name of the first host in the URL.
+// nameEachHost checks the certificate of each server against the name or address by which it is dialled. go-redis would check
+// all of them against the first host in the URL.
 func nameEachHost(config *tls.Config) {
 	if config != nil {
 		config.ServerName = ""

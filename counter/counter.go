@@ -46,8 +46,8 @@ type Options struct {
 
 	// TTL of a record, renewed by each write; if zero, DefaultTTL. It must be longer than the longest time between two
 	// attempts at a message, for a record that expires takes its charges with it: a weekend with the consumers stopped
-	// counts. At least a minute; a consumer refuses less than its HandlerTimeout, three quarters of its ConsumerTimeout
-	// and a minute.
+	// counts. At least a minute; a consumer refuses less than the sum of its HandlerTimeout, three quarters of its
+	// ConsumerTimeout and a minute.
 	TTL time.Duration
 }
 
@@ -121,8 +121,8 @@ func (c *Counter) Close() error {
 }
 
 // Start asks whether an attempt at a redelivered message may run, and marks it as running; mode says what else runs in
-// this process meanwhile. The limit is the number of charges at which the message is exhausted: one at least, and
-// 1001 at most, for a larger one counts as that.
+// this process meanwhile. The limit is the number of charges at which the message is exhausted: at least 1;
+// above 1001 it counts as 1001.
 // The Answer's Verdict is Run, Wait, Suspect or Exhausted. An error leaves undecided whether the attempt was marked:
 // call Start again with the same token, or End.
 func (c *Counter) Start(ctx context.Context, a Attempt, mode Mode, limit int) (Answer, error) {

@@ -36,8 +36,8 @@ const (
 	OtherCause  Cause = "error"
 )
 
-// StoreError is what a step or an operator's call returns when the store failed it. Its text has no password, even where a
-// server repeats the arguments of a command that it does not know. Errors other than Denied and NotRedis
+// StoreError is what a step or an operator's call returns when the store failed it. Its text has no password, even if a
+// server quotes the arguments of a command that it does not know. Errors other than Denied and NotRedis
 // pass without anybody's doing, or should be waited for. A context that was canceled is OtherCause, and errors.Is finds
 // context.Canceled in it.
 type StoreError struct {
@@ -49,7 +49,7 @@ func (e *StoreError) Error() string { return fmt.Sprintf("store %s: %v", e.Cause
 
 func (e *StoreError) Unwrap() error { return e.Err }
 
-// storeError tells what kind of failure err is, without a password.
+// storeError returns err as a StoreError, without a password.
 func (c *Counter) storeError(err error) error {
 	return &StoreError{Cause: causeOf(err), Err: withoutSecrets(err, c.secrets)}
 }

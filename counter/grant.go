@@ -16,8 +16,7 @@ var ErrNoRecord = errors.New("nothing is counted of this life of the message")
 // done. Pardon lifts a tombstone; a message that is in the dead-letter queue already is replayed instead.
 var ErrOver = errors.New("this life of the message is over: it was dead-lettered or handled")
 
-// MaxTries is the largest number of tries that grants can give one message, together. A message gets 1001 attempts at most,
-// those included.
+// MaxTries is the largest number of tries that all grants together give one message. With them it gets 1001 attempts at most.
 const MaxTries = MaxOverride
 
 // Grant is a number of tries that an operator gives one message beyond its limit.
@@ -29,9 +28,9 @@ type Grant struct {
 // operator is the token of what no attempt does.
 const operator = "operator"
 
-// Grant gives one life of a message more tries: they are added to those that were granted before, up to MaxTries, and to
-// whatever limit is in force, up to 1001 attempts, at its next step on every consumer. An error other than ErrNoRecord and
-// ErrOver leaves undecided whether they were added: look before granting again.
+// Grant gives one life of a message more tries, in force at its next step on every consumer. They add to earlier grants, up to
+// MaxTries, and to the limit in force, up to 1001 attempts. An error other than ErrNoRecord and ErrOver leaves undecided whether
+// they were added: read the record before granting again.
 func (c *Counter) Grant(ctx context.Context, m Message, g Grant) error {
 	if err := g.validate(); err != nil {
 		return fmt.Errorf("counter: grant, queue %q: %w", m.Queue, err)

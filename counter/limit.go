@@ -13,7 +13,7 @@ import (
 	"github.com/strikesmq/strikes/internal/setting"
 )
 
-// MaxOverride is the largest number of retries that an Override can set. A larger one that stands in the store counts as this.
+// MaxOverride is the largest number of retries that an Override can set. A larger one in the store counts as this.
 const MaxOverride = 1000
 
 // ErrOverride is wrapped by Limit if something else than this package wrote the override and consumers ignore it: set it

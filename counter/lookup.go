@@ -49,8 +49,8 @@ func (c *Counter) lookUp(ctx context.Context, of Message, lives []Message, found
 	return nil
 }
 
-// Generations yields the records of a queue whose generation has a name: not of the messages that were never dead-lettered
-// and published again, which are nearly all. It searches the index in the store, and reads no other record. A record that is
+// Generations yields the records of a queue whose generation has a name: those of messages that were dead-lettered and published
+// again, which are few. It searches the index in the store, and reads no other record. A record that is
 // written meanwhile may be missed, or come twice. After an error, which it yields once, it stops.
 func (c *Counter) Generations(ctx context.Context, vhost, queue string) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {

@@ -150,7 +150,7 @@ func (e *entry) start(a Attempt, asked Mode, limit allowed, now time.Time) (Answ
 		e.anew()
 	}
 	if e.State == Done {
-		e.State, e.Suspect = Live, false // that it was handled is kept, in Binds
+		e.State, e.Suspect = Live, false // Binds keeps that it was handled
 		e.unmark()
 	}
 	if asked.isolated() && e.Marker != "" && e.Mode == Exclusive {
@@ -300,7 +300,7 @@ func (e *entry) remember(token string, as Kind) {
 }
 
 // bound forgets the oldest uncharged attempts beyond the number worth remembering, and the oldest of all beyond the bytes.
-// After the clock was set back it moves Due, so that what is left of the wait passes.
+// If the clock was set back it moves Due, so that the wait does not grow.
 func (e *entry) bound(now time.Time) {
 	if due := now.Add(e.Wait); e.Due.After(due) {
 		e.Due = due

@@ -37,7 +37,7 @@ func newestFirst(a, b Record) int {
 }
 
 // List yields the records of a queue that are failing, running or dead-lettered, the one that was written last first, to
-// the second: that is the newest failure, unless an attempt began since. It passes over those that AddTaken was told of. It
+// the second: that is the newest failure, unless an attempt began since. It omits those that AddTaken noted. It
 // reads page by page, so it neither blocks the store nor holds the whole list; a record that is written meanwhile moves to
 // the front and may be missed. After an error, which it yields once, it stops.
 func (c *Counter) List(ctx context.Context, vhost, queue string) iter.Seq2[Record, error] {
@@ -116,7 +116,7 @@ func (c *Counter) Reset(ctx context.Context, vhost, queue, id string) (int, erro
 		return nil
 	})
 	if err != nil {
-		return 0, fmt.Errorf("counter: reset, queue %q: %w: it may or may not be done: look, then try again", queue, c.errorAt(Message{VHost: vhost, Queue: queue}, err))
+		return 0, fmt.Errorf("counter: reset, queue %q: %w: it may or may not be done; list the records, then try again", queue, c.errorAt(Message{VHost: vhost, Queue: queue}, err))
 	}
 	n := 0
 	for _, cmd := range gone {

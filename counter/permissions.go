@@ -66,7 +66,7 @@ func (c *Counter) lacking(ctx context.Context) ([]string, error) {
 	return lacking, err
 }
 
-// denied is the command that a NOPERM names: a client of a Cluster sends others before the script. If it names none, the
+// denied returns the command that a NOPERM names: a client of a Cluster sends others before the script. Without a name the
 // script's keys were denied.
 func denied(err error) string {
 	if _, rest, ok := strings.Cut(err.Error(), "'"); ok {

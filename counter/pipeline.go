@@ -22,9 +22,8 @@ const (
 const brief = time.Second
 
 // pipeline sends the steps of concurrent callers together: what arrives while the flights of its line are under way
-// goes out with the next, steps of one kind on one queue as one command. A caller that is alone waits for nobody, and sends
-// its step itself if that cannot keep it for long: a goroutine for each lone step cost an ordered consumer a seventh of its
-// rate. Nothing is ever sent twice: a connection that is lost leaves all steps of its batch undecided. It has goroutines only
+// goes out with the next, steps of one kind on one queue as one command. A single caller does not wait, and sends its
+// step itself if that cannot keep it for long: a goroutine for each such step cost an ordered consumer a seventh of its rate. Nothing is ever sent twice: a connection that is lost leaves all steps of its batch undecided. It has goroutines only
 // while steps are under way.
 //
 // (go-redis has an AutoPipeline. It is experimental, keeps goroutines until it is closed, which a client of the caller's

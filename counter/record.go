@@ -33,7 +33,7 @@ type Record struct {
 	Suspect   bool      // an attempt was found open
 	Starts    int64
 	Fence     int64         // of the last attempt that Start let run; 0: none
-	Due       time.Time     // when the next attempt may begin; zero if it may at once. See Left
+	Due       time.Time     // when the next attempt may begin; zero if immediately. See Left
 	Wait      time.Duration // that the last failure asked for
 	Binds     time.Time     // DeadLetter: until when it is repeated without the handler; Done: ten minutes after; Live: zero, unless it was handled and no attempt was counted since
 	FirstTime time.Time     // of the first charge
@@ -63,7 +63,7 @@ func (r Record) Charges() int { return r.Failures + r.Crashes }
 
 // InForce is the number of charges at which the message is dead-lettered, as its next step will find: those of the queue's
 // override, nil if there is none, else the consumer's own, and the tries granted. Of a DeadLetter it is the limit at which it
-// died. 0: not known, for no consumer with a limit has taken a step.
+// died. It is 0, not known, if no consumer with a limit has taken a step.
 func (r Record) InForce(override *Override) int {
 	switch {
 	case override != nil && r.State != DeadLetter:
@@ -74,8 +74,8 @@ func (r Record) InForce(override *Override) int {
 	return 0
 }
 
-// Left is how long the next attempt has to wait at a time by the clock of the store: until Due, but never longer than Wait,
-// for that clock may have been set back since.
+// Left returns how long the next attempt has to wait; now is by the store's clock. It is the time until Due, but at most Wait,
+// because that clock may have been set back.
 func (r Record) Left(now time.Time) time.Duration { return min(max(r.Due.Sub(now), 0), r.Wait) }
 
 // words is how many a record's first line has.

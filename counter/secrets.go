@@ -9,7 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// secretsOf are the passwords of a client, as far as they can be seen.
+// secretsOf returns the passwords of a client that can be read.
 func secretsOf(rdb redis.UniversalClient) []string {
 	var found []string
 	switch c := rdb.(type) {
@@ -25,7 +25,7 @@ func secretsOf(rdb redis.UniversalClient) []string {
 	return slices.DeleteFunc(found, func(s string) bool { return s == "" })
 }
 
-// secretsIn are the passwords of a URL.
+// secretsIn returns the passwords of a URL.
 func secretsIn(rawURL string) []string {
 	u, err := url.Parse(rawURL)
 	if err != nil {
@@ -38,7 +38,7 @@ func secretsIn(rawURL string) []string {
 	return slices.DeleteFunc(found, func(s string) bool { return s == "" })
 }
 
-// redactedError is what a server said, without what it must not repeat.
+// redactedError is a server's error without passwords.
 type redactedError string
 
 func (e redactedError) Error() string { return string(e) }
@@ -46,12 +46,12 @@ func (e redactedError) Error() string { return string(e) }
 // RedisError makes it a redis.Error, as the server's own.
 func (redactedError) RedisError() {}
 
-// echo is what Redis puts before the arguments of a command that it does not know. They are those of AUTH or HELLO on a
-// server without it, and cut short, so that a part of a password may be among them.
+// echo is what Redis puts before the arguments of a command that it does not know. A server without AUTH or HELLO repeats their
+// arguments, cut short, so that a part of a password may be among them.
 const echo = "with args beginning with:"
 
-// withoutSecrets returns err, or what it says without passwords if a server said it. Errors of the client's own never hold
-// one, and keep what they wrap.
+// withoutSecrets removes passwords from an error of a server. The client's own errors never hold one, and are returned
+// unchanged.
 func withoutSecrets(err error, secrets []string) error {
 	var reply redis.Error
 	if !errors.As(err, &reply) && !strings.HasPrefix(err.Error(), "redis: ") {

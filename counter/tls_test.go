@@ -17,7 +17,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// certified returns a server's certificate for the address 127.0.0.1 alone, and who vouches for it.
+// certified returns a server's certificate for only the address 127.0.0.1, and its authority.
 func certified(t *testing.T) (tls.Certificate, *x509.CertPool) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

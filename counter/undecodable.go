@@ -12,12 +12,12 @@ import (
 // undecodableTTL is how long an Undecodable outlives its last session.
 const undecodableTTL = 15 * time.Minute
 
-// Undecodable is what consumers know of a message that their AMQP client cannot decode: every session that receives it ends. Its
-// id is not known. It is forgotten 15 minutes after the last session. Its strings must not reach a terminal as they are.
+// Undecodable is what consumers know of a message that their AMQP client cannot decode. It ends every session that receives it.
+// Its id is not known. It is forgotten 15 minutes after the last session. Its strings must not reach a terminal as they are.
 type Undecodable struct {
-	Sessions int64     // that ended since; ignored where one is given
-	Since    time.Time // of the first, by the clock of the store; ignored where one is given
-	At       time.Time // of the last; ignored where one is given
+	Sessions int64     // that it ended; NoteUndecodable ignores this
+	Since    time.Time // of the first, by the clock of the store; NoteUndecodable ignores this
+	At       time.Time // of the last; NoteUndecodable ignores this
 	Holder   string    // the process that the last belonged to
 	After    string    // id of the message delivered last before it, cut to 512 bytes; empty if there was none
 	Error    string    // what the last session ended with, cut to MaxReason bytes
@@ -28,8 +28,8 @@ var undecodableLua string
 
 var noteUndecodable = redis.NewScript(undecodableLua)
 
-// NoteUndecodable adds a session to what is known of a queue. An error leaves undecided whether it is noted; repeated, it may be
-// twice.
+// NoteUndecodable adds a session to what is known of a queue. An error leaves undecided whether it is noted; a repetition may
+// count it twice.
 func (c *Counter) NoteUndecodable(ctx context.Context, vhost, queue string, u Undecodable) error {
 	if c.refuse != nil {
 		return c.refuse
@@ -60,7 +60,7 @@ func (c *Counter) Undecodable(ctx context.Context, vhost, queue string) (*Undeco
 	}, nil
 }
 
-// kept is what is stored of one that is given.
+// kept returns u as it is stored.
 func (u Undecodable) kept() Undecodable {
 	u.Holder, u.After, u.Error = cut(u.Holder, maxStoredID), cut(u.After, maxStoredID), cut(u.Error, MaxReason)
 	return u

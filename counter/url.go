@@ -30,8 +30,8 @@ var (
 	}}
 )
 
-// parameters are those of a store's URL that Dial obeys, by what is behind it. What go-redis knows beside them Dial sets itself,
-// such as max_retries.
+// parameters returns those of a store's URL that Dial obeys, by the kind of store. Dial itself sets go-redis's others, such as
+// max_retries.
 func parameters(kind string, encrypted bool) map[string]isWhat {
 	known := map[string]isWhat{
 		"client_name": isText, "protocol": isNumber, "read_timeout": isTime, "write_timeout": isTime, "dial_timeout": isTime,
@@ -53,7 +53,7 @@ func parameters(kind string, encrypted bool) map[string]isWhat {
 	return known
 }
 
-// checkURL refuses a URL with something that would be ignored or cannot be. kind is what follows the + in its scheme.
+// checkURL refuses a URL with a part that is invalid or would be ignored. kind is what follows the + in its scheme.
 func checkURL(raw, kind string) error {
 	u, given, err := uri.Parse(raw)
 	if err != nil {

@@ -11,12 +11,12 @@ import (
 // it.
 type Bounds struct {
 	Letters int // stop reading once the filter has picked so many; a few more may be yielded; zero: never
-	Least   int // but read the first so many messages of the queue
+	Least   int // but read at least the first so many messages of the queue
 	Most    int // read no more than the first so many messages of the queue; zero: all
 }
 
-// ErrUnread is wrapped by what BrowsePart yields last if Bounds left a part of
-// the queue unread. It is an UnreadError.
+// ErrUnread is wrapped by the UnreadError that BrowsePart yields last if Bounds
+// left a part of the queue unread.
 var ErrUnread = errors.New("deadletter: not all of the queue was read")
 
 // UnreadError tells how much of a queue was read.
@@ -33,15 +33,15 @@ func (e *UnreadError) Error() string {
 func (*UnreadError) Unwrap() error { return ErrUnread }
 
 // BrowsePart is Browse within bounds, for queues that are too long to be read.
-// Where a part was left unread it yields an UnreadError last.
+// If a part was left unread it yields an UnreadError last.
 //
 // A quorum queue puts returned messages behind those that were returned before.
-// So on such a queue it takes, after what is asked for, everything that an
-// earlier Browse has returned, while the caller has the letters already, and the
-// iteration ends when all are back in their order. After a Browse of the whole
-// queue, and where the broker shows a first delivery as one that was returned,
-// that is the whole queue: RabbitMQ 4.0 does so of all dead letters, 4.3 of those
-// that were settled by basic.reject.
+// So on such a queue BrowsePart then takes everything that an earlier Browse has
+// returned, while the caller has the letters already. The iteration ends when all
+// are back in their order. After a Browse of the whole queue that is the whole
+// queue. So it is if the broker shows first deliveries as returned ones:
+// RabbitMQ 4.0 does so for all dead letters, 4.3 for those settled by
+// basic.reject.
 func (q *Queue) BrowsePart(ctx context.Context, f Filter, b Bounds) iter.Seq2[*Letter, error] {
 	return func(yield func(*Letter, error) bool) {
 		if err := b.validate(); err != nil {
@@ -64,12 +64,12 @@ func (q *Queue) BrowsePart(ctx context.Context, f Filter, b Bounds) iter.Seq2[*L
 
 func (b Bounds) validate() error {
 	if b.Letters < 0 || b.Least < 0 || b.Most < 0 {
-		return fmt.Errorf("deadletter: Bounds are Letters %d, Least %d, Most %d: give positive numbers, or zero for no bound", b.Letters, b.Least, b.Most)
+		return fmt.Errorf("deadletter: Bounds must be positive, or 0 for no bound, got Letters %d, Least %d, Most %d", b.Letters, b.Least, b.Most)
 	}
 	return nil
 }
 
-// most is how many of the messages that are ready are read.
+// most returns how many of the ready messages to read.
 func (b Bounds) most(ready int) int {
 	if b.Most == 0 {
 		return ready
@@ -77,13 +77,13 @@ func (b Bounds) most(ready int) int {
 	return min(b.Most, ready)
 }
 
-// enough reports whether so many picked of so many read are all that is asked for.
+// enough reports whether no more than these need be read.
 func (b Bounds) enough(picked, read int) bool {
 	return b.Letters > 0 && picked >= b.Letters && read >= b.Least
 }
 
-// next is how many messages the next consumer brings, after so many were read.
-// What a filter picks is not known before, so each consumer doubles what was read.
+// next returns how many messages the next consumer brings, after so many were
+// read. With a filter each consumer doubles what was read.
 func (b Bounds) next(everything bool, read, ready, size, consumers int) int {
 	left := b.most(ready) - read
 	if b.Letters == 0 {
@@ -105,8 +105,8 @@ type giving struct {
 	told chan Progress // the newest
 }
 
-// giveBack closes the session once that keeps the order. What takes no time is
-// done when it returns.
+// giveBack closes the session once that keeps the order: before it returns, if
+// nothing has to be taken for that.
 func (c *choice) giveBack(ctx context.Context) giving {
 	g := giving{done: make(chan struct{}), told: make(chan Progress, 1)}
 	end := func() {

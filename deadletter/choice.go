@@ -26,8 +26,7 @@ type choice struct {
 	bytes int // of bodies in the page
 }
 
-// choose reads the queue within bounds, with so many bytes of each body; -1: with
-// all.
+// choose reads the queue within bounds, with preview bytes of each body; -1: all.
 func (q *Queue) choose(ctx context.Context, f Filter, preview int, b Bounds) (*choice, error) {
 	if err := q.mayHold(); err != nil {
 		return nil, err
@@ -91,9 +90,8 @@ func (c *choice) collect(ctx context.Context, preview int) (err error) {
 	return c.spool.rewind()
 }
 
-// pick puts a letter on the spool if it is picked. Where the number of those picked
-// bounds the reading, their records are asked for, several together; last: without
-// more of them.
+// pick puts a letter on the spool if the filter picks it. If the number of picked
+// letters bounds the reading, it asks for records in batches; last ends a batch.
 func (c *choice) pick(ctx context.Context, l *Letter, now time.Time, last bool) error {
 	early := c.f.early(l, now)
 	if c.s.bounds.Letters == 0 || !c.f.Records() {
@@ -153,7 +151,7 @@ func (c *choice) next(ctx context.Context, n int) ([]*Letter, error) {
 	return letters, nil
 }
 
-// page is how many letters are joined with their records at once, and pageBytes
+// page is how many letters are joined with their records together, and pageBytes
 // the most that their bodies take.
 const (
 	page      = 100

@@ -32,9 +32,10 @@
 //
 // While a Browse, Replay or Drop holds messages, its connection has an exclusive
 // queue, named like the dead-letter queue with ".strikes-lock" after it. It keeps
-// others off before anything is delivered to them. A user who may not configure
-// that queue goes without: then operations that begin at the same moment may all
-// return [ErrBusy], and the messages that they were handed return behind others.
+// others off before anything is delivered to them. Without the permission
+// to configure that queue there is no lock: operations that begin at the same
+// moment may then all return [ErrBusy], and the messages that were delivered to
+// them return behind others.
 //
 // # What a crash costs
 //

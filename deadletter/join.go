@@ -87,9 +87,9 @@ func recordOf(l *Letter, vhost string, lives []string, records map[counter.Messa
 	return nil, ""
 }
 
-// inDoubt reports whether a letter may have died in a life of which it tells
-// nothing: its record is none, or one of the life that no death began, whose last
-// charge was not at the time of the death.
+// inDoubt reports whether a letter may have died in a life that it does not name.
+// It then has no record, or one of a life that no death began, with its last
+// charge at another time than the death.
 func inDoubt(l *Letter) bool {
 	if l.ID == "" || l.Origin.Queue == "" {
 		return false

@@ -21,8 +21,8 @@ type Letter struct {
 	Returns int64  // as a quorum queue counts them
 	Replays int64  // how often it was replayed before it died once more
 
-	// Fingerprint tells it from others by its content: it names a dead letter that has
-	// no ID. It begins with "fp:"; empty if its content is not known.
+	// Fingerprint is made from its content, and names a dead letter without an ID. It
+	// begins with "fp:"; empty if the content is not known.
 	Fingerprint string
 
 	// Record is what the counter keeps of the life in which it died; nil: nothing.

@@ -50,12 +50,11 @@ func originBefore(headers amqp.Table) Death {
 // maxReason is how much of a reason a replayed message carries, in bytes.
 const maxReason = 200
 
-// livesOf are the names that package consumer may have given to the life in
-// which the message died, likeliest first: by the header, and by the x-death entry
-// as it was then. That was none, or one of the same time and a lower count, where
-// the broker goes on counting in it. It does not where a client published the
-// message again, headers and all, on RabbitMQ 4.x, which begins anew (measured on
-// 4.3.6): see lifeBefore.
+// livesOf returns the names that package consumer may have given to the life in
+// which the message died, likeliest first. They have the header, and the x-death
+// entry before the death: none, or one of the same time and a lower count, if the
+// broker goes on counting in it. RabbitMQ 4.x begins a new entry if a client
+// published the message again with its headers (measured on 4.3.6): see lifeBefore.
 func livesOf(headers amqp.Table, died Death) []string {
 	if died.Count > 1 {
 		return []string{named(died.Count-1, died.Time.Unix(), headers), replayedAs(headers)}
@@ -64,8 +63,7 @@ func livesOf(headers amqp.Table, died Death) []string {
 }
 
 // lifeBefore returns the last of the lives that began before a death, among those
-// with the header of the message that died: one that is named by a death began
-// with it.
+// with the header of the message. A life that is named by a death began with it.
 func lifeBefore(headers amqp.Table, died Death, lives []string) string {
 	last, found := replayedAs(headers), false
 	var since, count int64
@@ -81,8 +79,8 @@ func lifeBefore(headers amqp.Table, died Death, lives []string) string {
 	return last
 }
 
-// replayedAs is how package consumer calls a life that began with a replay, or else
-// with the first delivery.
+// replayedAs returns package consumer's name of a life that began with a replay,
+// or else with the first delivery.
 func replayedAs(headers amqp.Table) string {
 	if v, ok := headers[LifeHeader].(string); ok && v != "" {
 		return "header:" + v
@@ -113,10 +111,9 @@ func nextLife(replays int64, died Death, now time.Time) string {
 	return fmt.Sprintf("%d-%d-%d", replays, died.Time.Unix(), died.Count)
 }
 
-// nextFence is greater than every fence of the lives before, as far as they are
-// known: by the record, and by the header of the replay before. What is not known
-// of them is older than now, unless the clock of the store was ahead of the one
-// here.
+// nextFence returns a fence greater than all known ones of the lives before, by
+// the record and the header of the last replay. Unknown ones are lower too, unless
+// the store's clock was ahead of this one.
 func nextFence(l *Letter, now time.Time) int64 {
 	fence := now.UnixMicro()
 	if before, ok := l.Message.Headers[FenceHeader].(int64); ok && before <= counter.MaxFloor {

@@ -12,16 +12,15 @@ import (
 // works on a dead-letter queue.
 const lockSuffix = ".strikes-lock"
 
-// longestName is that of a queue, in bytes.
+// longestName is the most bytes that a queue's name has.
 const longestName = 255
 
-// lock keeps other sessions off the queue until the connection ends, before
-// anything is delivered: of several that begin at the same moment one goes on. A
-// broker has nothing else that excludes: a quorum queue does not enforce that a
-// consumer is exclusive, and one that finds another beside it has taken messages
-// out of their order already. So the lock is an exclusive queue. It takes the
-// permission to configure that; without it there is no lock, and sessions that
-// begin together may all find the queue busy.
+// lock keeps other sessions off the queue until the connection ends. It comes
+// before any delivery: of several sessions that begin together one goes on. A
+// quorum queue does not enforce exclusive consumers, and a consumer that finds
+// another beside it has already changed the order. So the lock is an exclusive
+// queue. It needs the permission to configure that queue; without it there is no
+// lock, and sessions that begin together may all find the queue busy.
 func (s *session) lock(ctx context.Context) error {
 	if len(s.queue+lockSuffix) > longestName {
 		return nil
@@ -34,7 +33,7 @@ func (s *session) lock(ctx context.Context) error {
 		switch {
 		case err == nil, !errors.As(err, &reply), s.conn.IsClosed():
 			return err
-		case reply.Code != amqp.ResourceLocked: // it may not be declared here
+		case reply.Code != amqp.ResourceLocked: // the user may not declare it
 			return nil
 		case time.Since(begun) > afterglow:
 			return s.locked()
@@ -60,7 +59,7 @@ func (s *session) tryLock() error {
 	return err
 }
 
-// locked is the error for a lock that another session has.
+// locked returns the error for a lock that another session has.
 func (s *session) locked() error {
 	now, err := state(s.ch, s.queue)
 	if err != nil {

@@ -6,10 +6,10 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// returnsOf is how often a quorum queue has given a message back to itself. It is
-// positive for some that it never did: RabbitMQ 4.0 counts that a message was
-// delivered by the queue in which it died, and so does 4.3 if it was settled by
-// basic.reject. It is zero for none that it did (3.10.8, 4.0.5, 4.3.6).
+// returnsOf returns how often a message returned to a quorum queue. It may be
+// positive for one that never did: RabbitMQ 4.0 counts its delivery by the queue
+// in which it died, and so does 4.3 if it was settled by basic.reject. It is
+// never zero for one that did (3.10.8, 4.0.5, 4.3.6).
 func returnsOf(headers amqp.Table) int64 {
 	if n, ok := headers["x-acquired-count"]; ok { // 4.3
 		return integer(n)
@@ -17,13 +17,13 @@ func returnsOf(headers amqp.Table) int64 {
 	return integer(headers["x-delivery-count"])
 }
 
-// inOrder reports whether what is held returns to its place: nothing that was
-// returned before is left in the queue.
+// inOrder reports whether the held messages return to their positions: no message
+// that was returned before is left in the queue.
 func (s *session) inOrder() bool { return s.classic || s.returns == 0 }
 
-// keepOrder takes what else was returned before, behind which the queue would put
-// what is held. It ends at the first message that was not. It throws away what it
-// takes.
+// keepOrder takes the other messages that were returned before, because the queue
+// would put the held ones behind them. It ends at the first that was not returned.
+// It keeps none of them in memory.
 func (s *session) keepOrder(ctx context.Context, progress func(doing string, done, of int)) {
 	if s.inOrder() {
 		return
@@ -66,9 +66,9 @@ type step struct {
 // shortSteps is how many steps may go by the returns of the last message.
 const shortSteps = 8
 
-// next goes by what Browses with one bound leave: each ends one message behind the
-// one before, so a message that was returned n times has n-1 behind it that were
-// returned less often. Where that is not so the size doubles.
+// next expects what Browses with one bound leave: each ends one message behind the
+// one before. So behind a message that was returned n times are n-1 that were
+// returned less often. If not, the size doubles.
 func (s step) next(returns int64) step {
 	size := int(min(returns, largestPrefetch))
 	if returns == s.returns || s.n >= shortSteps {
@@ -77,8 +77,8 @@ func (s step) next(returns int64) step {
 	return step{size, returns, s.n + 1}
 }
 
-// prefetch is the prefetch of a consumer that is to bring a step: all that is left
-// once so few consumers may be added that they are needed for that.
+// prefetch returns the prefetch of a consumer that brings a step: all that is left
+// if the consumers that may still be added are only enough for that.
 func (s step) prefetch(left, consumers int) int {
 	if consumers >= mostConsumers-1-left/largestPrefetch {
 		return min(left, largestPrefetch)

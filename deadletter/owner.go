@@ -6,16 +6,16 @@ import (
 	"github.com/strikesmq/strikes/counter"
 )
 
-// clockSkew is how far the clocks of store and broker may differ where one record
-// was used by several messages.
+// clockSkew is how far the clocks of store and broker may differ if several
+// messages used one record.
 const clockSkew = time.Second
 
-// claim is what several dead letters may have in common: one record.
+// claim names a record, which several dead letters may share.
 type claim struct{ queue, id, generation string }
 
-// own takes a record from all letters but the one whose death it tells of. An id
-// that is published again, while or after its first message dies, is counted in
-// the record of the first.
+// own leaves a record only to the letter whose death it describes. If an id is
+// published again, while or after its first message dies, both are counted in the
+// record of the first.
 func own(letters []*Letter) {
 	owners := map[claim]*Letter{}
 	for _, l := range letters {
@@ -41,8 +41,8 @@ func own(letters []*Letter) {
 
 func (l *Letter) disown() { l.Record, l.Shared = nil, true }
 
-// reused reports whether a record may have been that of an earlier message: then
-// the failed attempts of that one are kept as attempts that are not counted.
+// reused reports whether an earlier message may have used the record: it then
+// keeps that one's failed attempts as attempts that are not counted.
 func reused(r counter.Record) bool {
 	for _, kind := range r.Tokens {
 		if kind == counter.Uncharged {

@@ -9,7 +9,7 @@ import (
 	"github.com/strikesmq/strikes/counter"
 )
 
-// TestOwn has several dead letters of one id, which are counted in one record: it tells of the death of one of them.
+// TestOwn has several dead letters of one id, which are counted in one record. It describes the death of one.
 func TestOwn(t *testing.T) {
 	once := map[string]counter.Kind{"a": counter.Failed}
 	again := map[string]counter.Kind{"a": counter.Uncharged, "b": counter.Failed}

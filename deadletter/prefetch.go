@@ -32,8 +32,8 @@ func prefetchFor(left, size, consumers int) int {
 	return min(max(byMemory, byNumber, 1), largestPrefetch)
 }
 
-// stepFor is the prefetch of one more consumer that is to bring n messages, if that
-// leaves enough for those after it, each of which may bring twice as many.
+// stepFor returns the prefetch of one more consumer, which brings n messages if the
+// consumers after it can bring the rest. Each of them may bring twice as many.
 func stepFor(n, left, size, consumers int) int {
 	most := min(max(mostWaiting/(size+besideBody), 1), largestPrefetch)
 	more := max(mostConsumers-consumers, 1)

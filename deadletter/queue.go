@@ -47,10 +47,10 @@ type Queue struct {
 // Records looks up what is kept of messages, and searches it where a dead letter
 // does not tell in which of its lives it died.
 //
-// AddTaken gets the dead letters that Replay and Drop took off and whose records
-// say that they are dead, by the queue in which they died: after they are off, ten
-// times a second at most and at the end. Should the process be killed in between,
-// the store is never told of these. An error ends nothing: see Result.Untold.
+// AddTaken gets the dead letters that Replay and Drop took off, by the queue in
+// which they died, if their records are tombstones. It is called after they are
+// off, ten times a second at most and at the end. If the process is killed in
+// between, these are never noted. An error ends nothing: see Result.Untold.
 type Records interface {
 	Lookup(ctx context.Context, vhost, queue string, lives []counter.Message) (map[counter.Message]counter.Record, error)
 	Generations(ctx context.Context, vhost, queue string) iter.Seq2[counter.Record, error]

@@ -18,8 +18,8 @@ type Result struct {
 	// FailedAgain are those that have failed since.
 	FailedAgain []string
 
-	// Untold is the first error of Records.AddTaken, unless all was noted in the end:
-	// what it was about is off the queue, and may not be noted as taken.
+	// Untold is the first error of Records.AddTaken, nil if all was noted in the end.
+	// Its dead letters are off the queue, but maybe not noted as taken.
 	Untold error
 }
 

@@ -18,8 +18,8 @@ const (
 	mostUnnoted = 10_000
 )
 
-// takings tells the records of counted letters that are off the queue. Nothing
-// waits for a note but finish, which also repeats those that failed.
+// takings notes in the records which counted letters are off the queue. Only
+// finish waits for a note; it also repeats those that failed.
 type takings struct {
 	records Records // nil: nobody counts
 	vhost   string
@@ -61,7 +61,7 @@ func (t *takings) add(letters []*Letter) {
 // counted reports whether the count of what was dead-lettered has the letter.
 func counted(l *Letter) bool { return l.Record != nil && l.Record.State == counter.DeadLetter }
 
-// tell begins to note what there is, unless it did a moment ago or is at it.
+// tell begins a note of what there is, unless one is under way or just began.
 func (t *takings) tell(ctx context.Context) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -81,7 +81,7 @@ func (t *takings) tell(ctx context.Context) {
 	})
 }
 
-// finish notes what there is, though ctx be done, and once more what could not be noted.
+// finish notes what there is, even if ctx is done, and repeats the notes that failed.
 func (t *takings) finish(ctx context.Context) {
 	t.noting.Wait()
 	if len(t.dead)+len(t.failed) == 0 {
@@ -101,7 +101,7 @@ func (t *takings) finish(ctx context.Context) {
 	t.err = nil
 }
 
-// keep keeps what a note that failed was about: to repeat it is harmless.
+// keep keeps the letters of a note that failed: to repeat it is harmless.
 func (t *takings) keep(all dead, err error) {
 	t.err = cmp.Or(t.err, err)
 	if t.failed == nil {

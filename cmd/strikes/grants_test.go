@@ -104,7 +104,7 @@ func buryFew(t *testing.T, queue string) {
 	}
 }
 
-// asUser is a command line of a user of broker and store who has these grants alone.
+// asUser is a command line of a user of broker and store who has only these grants.
 func asUser(t *testing.T, queue string, args []string, g grants) *exec.Cmd {
 	t.Helper()
 	user := "u" + uuid.NewString()

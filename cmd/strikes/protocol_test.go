@@ -23,7 +23,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// selfSigned makes a certificate for 127.0.0.1 that nobody signed, and a file of it.
+// selfSigned makes a self-signed certificate for 127.0.0.1, and a file of it.
 func selfSigned(t *testing.T) (cert tls.Certificate, file string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -46,7 +46,7 @@
 --                        ten minutes after either. With neither: 0, unless the message was handled, its ack was lost
 --                        and no attempt was counted since. Then START does not exhaust it, however low the limit is
 --   due wait             when the next attempt may begin, and for how many ms the last failure asked to wait. A clock that
---                        steps back would prolong what is left until due: more than wait is never left
+--                        steps back would prolong the wait: what is left is never more than wait
 --   first last           time of the first charge, and ms from there to the last
 --   marker mode since    the attempt that runs now: its token, shared or exclusive, and from when
 --   listed               when the record was last moved in the index; 0: it is not in there

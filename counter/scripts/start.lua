@@ -15,7 +15,7 @@
 --              START exclusive with the same token
 --   EXHAUSTED  dead-letter it without running the handler
 --
--- An open exclusive marker of another attempt is charged as a crash, by START exclusive or beside alone: that process ran
+-- Only START exclusive or beside charges an open exclusive marker of another attempt as a crash: that process ran
 -- nothing else, so nothing else can have killed it. An open shared marker only makes the message a suspect.
 
 local asked, floor = ARGV[arg + 7], tonumber(ARGV[arg + 8])

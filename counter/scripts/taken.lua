@@ -7,7 +7,7 @@
 --   TAKEN
 --   NONE   there is no tombstone of this generation, or it has the note already: nothing is done
 --
--- The note is what makes a repetition harmless: a dead letter is counted once, however often it is reported.
+-- The note makes a repetition harmless: a dead letter is counted once, however often it is reported.
 
 if not kept or state ~= 'exhausted' or string.find(notes, LEFT) then
   verdict = 'NONE'

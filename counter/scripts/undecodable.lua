@@ -1,4 +1,4 @@
--- UNDECODABLE: a consumer's session ended over a message that its client cannot decode. It stands alone, without record.lua in front.
+-- UNDECODABLE: a consumer's session ended over a message that its client cannot decode. It is a script of its own, without record.lua.
 --
 -- KEYS:
 --   1  undecodable  a hash of the queue: count of sessions, since and at (ms), holder, after, error

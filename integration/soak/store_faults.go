@@ -68,8 +68,8 @@ func describeStoreFaults() string {
 	return strings.Join(all, ", ")
 }
 
-// treat returns what a proxy of the store asks. By odds it treats steps, and only if connecting is set also the requests which
-// open a connection: there are three of them, so each odds would be drawn four times before a step is answered.
+// treat returns what a proxy of the store asks. By odds it treats steps, and with connecting also the requests that open a
+// connection. These are three, so each odds are then drawn four times before a step is answered.
 func (f storeFault) treat(seed uint64, drops int, connecting bool) func(words []string) proxy.Treatment {
 	if f.directed == nil {
 		treat := f.odds.Treat(seed)
@@ -93,7 +93,7 @@ func (f storeFault) treat(seed uint64, drops int, connecting bool) func(words []
 // victim is the id of the healthy message of a directed soak: the first in the queue.
 const victim = "m000001"
 
-// lostIf is the part that is lost if a request has a step of the victim's that is meant.
+// lostIf returns part if a request has a step of the victim that meant accepts, else no part.
 func lostIf(part proxy.Part, words []string, meant func(stepArgs) bool) proxy.Part {
 	for _, s := range steps(words) {
 		if s.id() == victim && meant(s) {

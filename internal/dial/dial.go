@@ -66,7 +66,7 @@ func own(config amqp.Config) amqp.Config {
 	return config
 }
 
-// bound returns how long a dial may take; or says that the URI will never do.
+// bound returns how long a dial may take, or an error for an invalid URI.
 func bound(uri string) (time.Duration, error) {
 	u, err := Parse(uri)
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// Refused reports whether the broker refuses the connection, so that another dial would meet the same; before is the error of the
+// Refused reports whether the broker refuses the connection, so that another dial would fail too; before is the error of the
 // previous one. amqp091-go reports a wrong password as ErrCredentials, but also a socket that is closed in that moment of the
 // handshake (and ErrVhost likewise). So a refusal that the broker did not send counts from the second equal one in a row.
 func Refused(err, before error) bool {

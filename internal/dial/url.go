@@ -14,14 +14,14 @@ import (
 // Form says what a broker's URL is.
 const Form = "amqp[s]://user:password@host:port/vhost, with / @ : ? # % in a name or password percent-encoded"
 
-// Parameters are those of a broker's URL that are obeyed, of RabbitMQ's URI query parameters; all else would be ignored.
+// Parameters are those of RabbitMQ's URI query parameters that amqp091-go obeys; it would ignore others.
 var Parameters = []string{
 	"auth_mechanism", "cacertfile", "certfile", "channel_max", "connection_timeout", "heartbeat", "keyfile",
 	"server_name_indication", "verify",
 }
 
-// Parse reads the URL of a broker. Its error is a *setting.Error without a word of what is wrong in the URL but the name of a parameter:
-// what is special in a password may have ended up anywhere.
+// Parse reads the URL of a broker. Its error is a *setting.Error, which quotes only the scheme or the name of a parameter: any
+// other part may hold a piece of a password.
 func Parse(raw string) (amqp.URI, error) {
 	unreadable := &setting.Error{Field: "URL", Value: "one that cannot be read", Want: Form}
 	_, parameters, err := uri.Parse(raw)
@@ -38,7 +38,7 @@ func Parse(raw string) (amqp.URI, error) {
 	return u, encryption(u, parameters)
 }
 
-// encryption refuses parameters by which a connection would be less safe than they ask for.
+// encryption refuses parameters that would leave a connection less safe than they ask for.
 func encryption(u amqp.URI, parameters url.Values) error {
 	for _, name := range []string{"cacertfile", "certfile", "keyfile", "server_name_indication", "verify"} {
 		if parameters.Has(name) && u.Scheme != "amqps" {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Word returns s as one word, quoted if it must be. Nothing in it is for a terminal to obey. A line break at the end of s, which no
-// name of RabbitMQ's has, is lost.
+// Word returns s as one word, quoted if it must be. It holds no control characters. A line break at the end of s is lost; no name
+// in RabbitMQ has one.
 func Word(s string) string {
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:", r)
@@ -27,7 +27,7 @@ func Quote(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// printf has the shell make a word of which a terminal would obey, or not show, a part.
+// printf lets the shell make a word with characters that a terminal would obey or not show.
 func printf(s string) string {
 	var b strings.Builder
 	for i := range len(s) {
@@ -43,7 +43,7 @@ func printf(s string) string {
 	return `"$(printf '` + b.String() + `')"`
 }
 
-// Operands returns words that are no flags, whatever they begin with: behind -- if one of them begins with a dash.
+// Operands joins words so that none is taken for a flag: after -- if one of them begins with a dash.
 func Operands(operands ...string) string {
 	words, dash := make([]string, len(operands)), ""
 	for i, o := range operands {

@@ -8,7 +8,7 @@ import (
 	"unicode"
 )
 
-// names are such as people give to queues, and such as nobody should.
+// names are usual names of queues, and hostile ones.
 var names = []string{
 	"orders", "billing.Prefetch", "Backoff", "the Management", "jo@shop", "amqp://jo:hush@shop/x", "a b", " ", "", "it's", `say "no"`, `a\b`, `\`, "$HOME",
 	"${HOME}", "$(id)", "`id`", "a;b", "a&&b", "a|b", "*", "?", "~", "~root", "#x", "!x", "-q", "--", "--force", "{a,b}", "[a]", "a=b", "é", "日本語", "café 'x'",

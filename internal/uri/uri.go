@@ -13,7 +13,7 @@ import (
 	"github.com/strikesmq/strikes/internal/setting"
 )
 
-// ErrUnreadable is returned for a URL that cannot be taken apart without doubt.
+// ErrUnreadable is returned for a URL that is invalid or ambiguous.
 var ErrUnreadable = errors.New("the URL cannot be read: the port is at most 65535, and / @ : ? # % in a name or password are percent-encoded")
 
 // Parse reads a URL with a scheme and its parameters, or returns ErrUnreadable.

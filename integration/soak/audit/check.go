@@ -12,7 +12,7 @@ var Invariants = []struct{ Name, Text string }{
 	{"I2", "what was dead-lettered had as many charges as the limit, each with a cause, or was rejected"},
 	{"I3", "a handler ran no more often than its message's budget and the returns that were no fault of its own"},
 	{"I4", "a run was charged once"},
-	{"I5", "a crash was charged only to what ran alone, and taken back if its process lived on; no message that does no harm was dead-lettered"},
+	{"I5", "a crash was counted only against an isolated attempt, and reversed if its process lived on; no harmless message was dead-lettered"},
 	{"I6", "nothing was handled before what was published before it"},
 	{"I7", "an attempt changed nothing but its own charge and marker"},
 	{"I8", "without the store's answer nothing was decided, and nothing spun"},

@@ -103,7 +103,7 @@ func (m *model) checkAlone(r *Report, a *attempt) {
 	case ended:
 		r.violated("I5", "%s was charged with a crash by mistake, said so, and the charge stands: %s", a.id, m.storyOf(a))
 	case a.beside():
-		r.violated("I5", "%s was charged with a crash, and an abandoned handler ran beside it: %s", a.id, m.storyOf(a))
+		r.violated("I5", "a crash was counted against %s, and an abandoned handler ran beside it: %s", a.id, m.storyOf(a))
 	case !a.askedAlone() && !m.died(a):
 		r.violated("I5", "%s was charged with a crash and had not asked to run alone: %s", a.id, m.storyOf(a))
 	}

@@ -10,7 +10,7 @@ import (
 // runs, so no other message's kill can be counted against the undecided one.
 const answerWithin = 2 * time.Second
 
-// clocks is how much earlier than here that time may be over in the process, which reads its clock before the step is sent.
+// clocks is how much earlier that time may end in the process, which reads its clock before it sends the step.
 const clocks = 100 * time.Millisecond
 
 // undecided returns the times in which the store owed an answer to a step of an exclusive attempt: to START, and to the step that
@@ -37,7 +37,7 @@ func opensExclusive(e Event) bool { return e.Step == "start" && e.Exclusive }
 
 func closes(e Event) bool { return e.Step == "end" || e.Step == "fail" }
 
-// gone is when the process of an attempt ended, or the last that was heard of any if it lives.
+// gone returns when the process of an attempt ended, or the time of the last event of any if it lives.
 func (m *model) gone(a *attempt) time.Time {
 	if exited := m.process(a.process).exited; !exited.IsZero() {
 		return exited
@@ -93,7 +93,7 @@ func (m *model) checkCrash(r *Report, a *attempt) {
 		r.Undecided = append(r.Undecided, a.id+": "+m.storyOf(a)+", beside "+m.storyOf(other))
 		return
 	}
-	r.violated("I5", "%s was charged with a crash of the process in which it did not run, and %s did: %s, beside %s",
+	r.violated("I5", "a crash was counted against %s, which did not run in the process, and %s did: %s, beside %s",
 		a.id, other.id, m.storyOf(a), m.storyOf(other))
 }
 

@@ -109,9 +109,9 @@ const (
 	Fail    = "fail"   // fail as often as the message says, then succeed
 	Poison  = "poison" // fail for ever
 	Reject  = "reject"
-	Panic   = "panic"   // for ever
-	Hang    = "hang"    // past the deadline, for ever
+	Panic   = "panic"   // each time
+	Hang    = "hang"    // past the deadline, each time
 	Deaf    = "deaf"    // the same, and go on after it
-	Kill    = "kill"    // the process, for ever
-	Abandon = "abandon" // ignore the deadline, and kill the process later, for ever
+	Kill    = "kill"    // the process, each time
+	Abandon = "abandon" // ignore the deadline, and kill the process later, each time
 )
