@@ -24,7 +24,7 @@ func TestChooseLanding(t *testing.T) {
 		{"a delay beside it", topology.Landing{Queues: queues{dead, wait}}, "dead", "", ""},
 		{"a delay before it", topology.Landing{Queues: queues{wait, behind}}, "behind", "", ""},
 		{"a delay that leads back", topology.Landing{Queues: queues{wait}}, "wait", "", ""},
-		{"several", topology.Landing{Queues: queues{dead, eu}}, "", "", "several queues: dead, eu (some of them); --dead-letter-queue names"},
+		{"several", topology.Landing{Queues: queues{dead, eu}}, "", "", "several queues: dead, eu (some of them); choose one with --dead-letter-queue"},
 		{"unseen", topology.Landing{Guess: "q.dlq", Unseen: "no API"}, "q.dlq", "no API", ""},
 		{"broken", topology.Landing{Broken: "nothing is bound"}, "q.dlq", "nothing is bound", ""},
 	} {
