@@ -69,7 +69,7 @@ func send(stop context.Context, a *attempt, step func(context.Context) error) er
 	for until := time.Now().Add(lockedPatience); ; {
 		again := time.NewTimer(lockedTimeout)
 		err := sendOnce(ctx, lockedTimeout, step)
-		if err == nil || !time.Now().Before(until) || a.next == stepRunAlone && stop.Err() != nil {
+		if err == nil || notTaken(err) || !time.Now().Before(until) || a.next == stepRunAlone && stop.Err() != nil {
 			again.Stop()
 			return err
 		}
@@ -96,12 +96,12 @@ func (s *Settler) start(stop context.Context, a *attempt) {
 		if next = decideStarted(answer.Verdict, a.mode); err == nil && next == 0 {
 			err = fmt.Errorf("%w: START was answered %v", errAnswer, answer.Verdict)
 		}
-		a.doubt = a.doubt || err != nil
+		a.doubt = a.doubt || err != nil && !notTaken(err)
 		return err
 	})
 	if err != nil {
 		s.leaveSlot(a)
-		s.outage(stop, a, decideUnstarted(a.locked), err)
+		s.unstarted(stop, a, err)
 		return
 	}
 	a.answer, a.away, a.marked, a.next = answer, 0, answer.Verdict == counter.Run, next
@@ -121,13 +121,31 @@ func (s *Settler) start(stop context.Context, a *attempt) {
 	}
 }
 
+// unstarted decides what follows a START that was refused or not answered.
+func (s *Settler) unstarted(stop context.Context, a *attempt, err error) {
+	if !a.doubt { // nothing was opened
+		a.marked = false
+		s.decided(a)
+		s.outage(stop, a, a.startStep(), err)
+		return
+	}
+	s.outage(stop, a, decideUnstarted(a.locked), err)
+}
+
+// notTaken reports whether the store refused a step without taking it.
+func notTaken(err error) bool {
+	var store *counter.StoreError
+	return errors.Is(err, counter.ErrForeign) || errors.As(err, &store) && (store.Cause == counter.Denied || store.Cause == counter.NotRedis)
+}
+
 // mayStart waits until START may be sent. If it reports false, a.next is set.
 func (s *Settler) mayStart(stop context.Context, a *attempt) bool {
-	if !s.passGate(stop, a) {
-		return false
-	}
 	if stop.Err() != nil || !s.takeSlot(stop, a) {
 		a.next = stepLeave
+		return false
+	}
+	if !s.passGate(stop, a) { // asked last: the slot may have taken long
+		s.leaveSlot(a)
 		return false
 	}
 	return true
@@ -154,6 +172,9 @@ func (s *Settler) fail(stop context.Context, a *attempt) {
 		return err
 	})
 	if err != nil {
+		if errors.Is(err, counter.ErrForeign) { // as in sendEnd
+			s.decided(a)
+		}
 		s.outage(stop, a, stepFail, err)
 		a.unrecorded = a.next == stepDeadLetter
 		return
@@ -229,8 +250,11 @@ func (s *Settler) end(stop context.Context, a *attempt) {
 
 func (s *Settler) sendEnd(stop context.Context, a *attempt, succeeded bool) error {
 	err := send(stop, a, func(ctx context.Context) error { return s.Counter.End(ctx, a.counted(s), succeeded) })
-	if err == nil {
+	switch {
+	case err == nil:
 		s.closed(a)
+	case errors.Is(err, counter.ErrForeign): // the open attempt is overwritten
+		s.decided(a)
 	}
 	return err
 }
@@ -257,7 +281,7 @@ func (s *Settler) retract(stop context.Context, a *attempt) {
 
 // overdue decides what follows when a delivery was held for as long as it may be.
 func (s *Settler) overdue(a *attempt) {
-	if a.next = decideOverdue(s.ordered); a.next != stepGiveUp {
+	if a.next = decideOverdue(s.ordered || a.broken != nil); a.next != stepGiveUp {
 		return
 	}
 	a.err = fmt.Errorf("%w: queue %q", errOverdue, s.Queue)
@@ -315,6 +339,9 @@ func (s *Settler) close(stop context.Context, a *attempt) {
 func (s *Settler) endLater(a *attempt, succeeded bool) {
 	attempt := a.counted(s)
 	a.marked = false
+	if a.undecided {
+		s.isolation.gate.shut() // the lock may be released before END is answered
+	}
 	s.late.add(func(ctx context.Context) error { return s.Counter.End(ctx, attempt, succeeded) }, s.handOver(a))
 }
 
@@ -354,12 +381,18 @@ func (s *Settler) settled(stop context.Context, a *attempt, err error) {
 	case settling == stepAck && a.marked: // its END was not answered
 		s.endLater(a, true) //nolint:contextcheck // as in close
 	case a.unrecorded:
-		attempt, failure := a.counted(s), s.failureOf(a)
-		s.late.add(func(ctx context.Context) error { //nolint:contextcheck // as in close
-			_, err := s.Counter.Fail(ctx, attempt, failure)
-			return err
-		}, s.handOver(a))
+		s.failLater(a) //nolint:contextcheck // as in close
 	}
+}
+
+// failLater has FAIL sent until the store answers it.
+func (s *Settler) failLater(a *attempt) {
+	attempt, failure := a.counted(s), s.failureOf(a)
+	a.unrecorded = false
+	s.late.add(func(ctx context.Context) error {
+		_, err := s.Counter.Fail(ctx, attempt, failure)
+		return err
+	}, s.handOver(a))
 }
 
 // pause waits for d, or until ctx is done, which it reports as false.

@@ -93,6 +93,7 @@ type attempt struct {
 
 	broken    error     // why this dead letter is held: its route
 	heldUntil time.Time // if it is held
+	bound     time.Time // when its tombstone was renewed
 
 	lane         string   // that an ordered session has it in
 	older, newer *attempt // in the window of the session

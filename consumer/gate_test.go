@@ -285,6 +285,57 @@ func TestAcksGoOutBeforeAnIsolatedAttempt(t *testing.T) {
 	})
 }
 
+// TestGateShutsWhenASessionEndsUnderTheLock has the closing END go unanswered after a stop: the lock is released, the gate shut.
+func TestGateShutsWhenASessionEndsUnderTheLock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench()
+		b.isolation, b.Observer = newIsolation(), nil
+		store := &mute{store: b.store}
+		b.Counter = store
+		b.store.suspect(t, "m1")
+		ctx, stop := context.WithCancel(t.Context())
+		outcome, err := b.Handle(ctx, b.delivery(true), func(ctx context.Context, _ amqp.Delivery) error {
+			store.on.Store(true)
+			stop()
+			return ctx.Err()
+		})
+		if outcome != Left || err != nil {
+			t.Fatalf("%v, %v", outcome, err)
+		}
+		if b.isolation.gate.opened() == nil {
+			t.Error("the gate is open, and END was not answered")
+		}
+		store.on.Store(false)
+		time.Sleep(10 * time.Second)
+		if b.isolation.gate.opened() != nil || !b.isolation.undecided.TryAcquire(1) {
+			t.Error("the gate is shut, and END was answered")
+		}
+	})
+}
+
+// TestARefusedStepShutsNoGate: a store that refuses START has opened nothing.
+func TestARefusedStepShutsNoGate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench()
+		b.isolation, b.Observer, b.Isolation = newIsolation(), nil, Strict
+		b.Counter = refusingStore{b.store}
+		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+		defer stop()
+		if outcome, err := b.Handle(ctx, b.delivery(true), ok); outcome != Left || err != nil {
+			t.Errorf("%v, %v", outcome, err)
+		}
+		if b.isolation.gate.opened() != nil || !b.isolation.undecided.TryAcquire(1) {
+			t.Error("the gate is shut for what the store refused")
+		}
+	})
+}
+
+type refusingStore struct{ *store }
+
+func (refusingStore) Start(context.Context, counter.Attempt, counter.Mode, int) (counter.Answer, error) {
+	return counter.Answer{}, fmt.Errorf("start: %w", counter.ErrForeign)
+}
+
 // TestStuckHandlersAreOfTheProcess has handlers hang in one session after the other.
 func TestStuckHandlersAreOfTheProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -125,7 +125,7 @@ func (s *Settler) tryIsolated(stop, live context.Context, a *attempt, h Handler)
 		return
 	}
 	defer s.isolation.lock.Release(everything)
-	s.flush()
+	_ = within(lockedPatience, s.flush) // a connection that blocks must not hold the lock
 	a.locked, a.mode = true, decideIsolated(s.isolation.abandoned.Load())
 	if s.start(stop, a); a.next == stepRunAlone {
 		if a.next = stepLeave; stop.Err() == nil {

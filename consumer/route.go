@@ -9,6 +9,7 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/topology"
 )
 
@@ -19,9 +20,12 @@ const (
 	// routeTimeout bounds a check; each of topology's requests to the management API takes 5 s at most.
 	routeTimeout = 20 * time.Second
 
-	// routeHold is how long a dead letter is held: less than the ten minutes for which its tombstone binds, so that it is
-	// dead-lettered without another attempt when it comes back.
+	// routeHold is how long a dead letter is held. Then its session ends, and the next one is refused until the route is whole. To
+	// requeue it instead would count towards a delivery limit, at which the broker dead-letters it along the broken route.
 	routeHold = 9 * time.Minute
+
+	// bindEvery is how often the tombstone of a held dead letter is renewed. It binds for ten minutes.
+	bindEvery = time.Minute
 )
 
 // route is the dead-letter route of a session's queue. A nil route is whole.
@@ -47,11 +51,13 @@ func (s *session) newRoute(conn *amqp.Connection) *route {
 	if s.Check != nil {
 		check = func(ctx context.Context) error { return s.Check(ctx, conn) }
 	}
-	return &route{check: check, logger: s.settler.Logger, queue: s.Queue, checked: time.Now()}
+	return &route{check: check, logger: s.settler.Logger, queue: s.Queue}
 }
 
 // errUnknown is wrapped by a check without a result.
 var errUnknown = errors.New("the state of the dead-letter route is unknown")
+
+var errUnchecked = errors.New("the session ended before the dead-letter route was checked")
 
 // look returns the time until the next check, and why the route is broken; nil if it is not known to be. One caller checks, the
 // others wait for its result.
@@ -62,17 +68,20 @@ func (r *route) look(ctx context.Context) (next time.Duration, broken error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if time.Since(r.checked) >= routeEvery {
-		r.ask(ctx)
+		if r.ask(ctx); ctx.Err() != nil && r.broken == nil {
+			return routeEvery, errUnchecked // the delivery returns with its session
+		}
 	}
 	return routeEvery - time.Since(r.checked), r.broken
 }
 
 func (r *route) ask(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, routeTimeout)
-	defer cancel()
-	err := r.check(ctx)
+	_, err := answered(ctx, routeTimeout, func() (struct{}, error) { return struct{}{}, r.check(ctx) }, func(struct{}) {})
+	if ctx.Err() != nil {
+		return
+	}
 	r.checked = time.Now()
-	if ctx.Err() != nil || errors.Is(err, errUnknown) {
+	if errors.Is(err, errUnknown) || errors.Is(err, errUnanswered) {
 		return // the last result stays
 	}
 	switch {
@@ -94,6 +103,10 @@ func (s *Settler) holdDeadLetter(stop context.Context, a *attempt) bool {
 	if broken == nil {
 		return false
 	}
+	if a.unrecorded { // its gate must not wait for the route
+		s.failLater(a)
+	}
+	s.bindAnew(stop, a)
 	if a.broken == nil {
 		a.heldUntil = time.Now().Add(min(routeHold, time.Until(a.deadline)))
 		s.tell(stop, a, Event{Decision: Hold, Err: broken})
@@ -101,4 +114,19 @@ func (s *Settler) holdDeadLetter(stop context.Context, a *attempt) bool {
 	a.broken, a.next = broken, stepPause
 	a.pause, a.after = decidePause(next, time.Until(a.heldUntil), stepDeadLetter)
 	return true
+}
+
+// bindAnew renews the tombstone of a held dead letter by a START that meets it, so that the message is not attempted again when
+// it comes back. The result is not needed.
+func (s *Settler) bindAnew(stop context.Context, a *attempt) {
+	if a.message.ID == "" || time.Since(a.bound) < bindEvery {
+		return
+	}
+	a.bound = time.Now()
+	attempt := a.counted(s)
+	attempt.First = false // the tombstone is this delivery's, not that of an earlier use of the id
+	_ = sendOnce(context.WithoutCancel(stop), stepTimeout, func(ctx context.Context) error {
+		_, err := s.Counter.Start(ctx, attempt, counter.Unmarked, s.limit())
+		return err
+	})
 }

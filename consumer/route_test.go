@@ -22,7 +22,7 @@ type breakable struct {
 
 func newBreakable() *breakable {
 	b := &breakable{}
-	b.route = &route{queue: "orders", logger: slog.New(slog.DiscardHandler), checked: time.Now(), check: func(context.Context) error {
+	b.route = &route{queue: "orders", logger: slog.New(slog.DiscardHandler), check: func(context.Context) error {
 		b.checks++
 		return b.now
 	}}
@@ -58,26 +58,24 @@ func TestDeadLettersAreHeldWhileTheRouteIsBroken(t *testing.T) {
 	})
 }
 
-// TestADeadLetterThatWasHeldTooLong goes back while its tombstone binds, and is not attempted again.
+// TestADeadLetterThatWasHeldTooLong ends its session. A requeue would count towards a delivery limit. However late it comes back,
+// it is not attempted again.
 func TestADeadLetterThatWasHeldTooLong(t *testing.T) {
-	for _, tc := range []struct {
-		ordered bool
-		outcome Outcome
-	}{{false, Requeued}, {true, Left}} {
+	for _, ordered := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			b, r := newBench(), newBreakable()
-			b.route, b.MaxRetries, b.ordered = r.route, -1, tc.ordered
+			b.route, b.MaxRetries, b.ordered = r.route, -1, ordered
 			r.now = errNoRoute
-			time.Sleep(routeEvery)
 			began := time.Now()
 			outcome, err := b.Handle(t.Context(), b.delivery(false), boom)
-			if refused := new(topology.RefusedError); outcome != tc.outcome || errors.As(err, &refused) != tc.ordered {
+			if refused := new(topology.RefusedError); outcome != Left || !errors.As(err, &refused) {
 				t.Errorf("%v, %v", outcome, err)
 			}
 			if held := time.Since(began); held != routeHold {
 				t.Errorf("held for %v, want %v", held, routeHold)
 			}
 			r.now = nil
+			time.Sleep(8 * time.Minute)
 			if outcome, err := b.Handle(t.Context(), b.delivery(true), func(context.Context, amqp.Delivery) error {
 				t.Error("it was attempted again")
 				return nil
@@ -88,9 +86,43 @@ func TestADeadLetterThatWasHeldTooLong(t *testing.T) {
 	}
 }
 
+// TestRejectAtAStopIsNotSentUnchecked: the check is due, and the stop ends it.
+func TestRejectAtAStopIsNotSentUnchecked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, r := newBench(), newBreakable()
+		b.route = r.route
+		r.now = errNoRoute
+		ctx, stop := context.WithCancel(t.Context())
+		outcome, err := b.Handle(ctx, b.delivery(false), func(context.Context, amqp.Delivery) error { stop(); return Reject(errBoom) })
+		if outcome != Left || err != nil {
+			t.Errorf("%v, %v", outcome, err)
+		}
+		b.expect(t, "", `"exhausted" 1+0 marked false`)
+	})
+}
+
+// TestACheckThatHangs holds dead letters no longer than one that answers.
+func TestACheckThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, r := newBench(), newBreakable()
+		b.route, b.MaxRetries = r.route, -1
+		hung := make(chan struct{})
+		defer close(hung)
+		r.check = func(context.Context) error { <-hung; return nil }
+		began := time.Now()
+		if outcome, err := b.Handle(t.Context(), b.delivery(false), boom); outcome != DeadLettered || err != nil {
+			t.Errorf("%v, %v", outcome, err)
+		}
+		if held := time.Since(began); held > routeTimeout+lastAnswer {
+			t.Errorf("held for %v", held)
+		}
+	})
+}
+
 func TestRouteIsCheckedSeldomAndOnlyBelievedWhenItTells(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newBreakable()
+		r.checked = time.Now()
 		look := func(what string, want error, checks int) {
 			t.Helper()
 			if _, broken := r.look(t.Context()); !errors.Is(broken, want) || r.checks != checks {
@@ -115,7 +147,7 @@ func TestRouteIsCheckedSeldomAndOnlyBelievedWhenItTells(t *testing.T) {
 		cancel()
 		r.now = errNoRoute
 		time.Sleep(routeEvery)
-		if _, broken := r.look(ctx); broken != nil {
+		if _, broken := r.look(ctx); !errors.Is(broken, errUnchecked) {
 			t.Errorf("a check that was cancelled is believed: %v", broken)
 		}
 		if _, broken := (*route)(nil).look(t.Context()); broken != nil {

@@ -66,6 +66,24 @@ func TestCheckRoute(t *testing.T) {
 			code: "dead-letter-queue-full",
 		},
 		{
+			name: "an exchange that leads to no queue",
+			set:  func(b topo, q string) { b.declare(topology.Spec{Queue: q, Type: topology.Classic}) },
+			broken: func(b topo, q string) {
+				b.must(func(ch *amqp.Channel) error {
+					return errors.Join(
+						ch.QueueUnbind(q+".dlq", "", q+".dlx", nil),
+						ch.ExchangeDeclare(q+".next", "fanout", false, true, false, false, nil), // deleted with its last binding
+						ch.ExchangeBind(q+".next", "", q+".dlx", false, nil),
+					)
+				})
+			},
+			repair: func(b topo, q string) {
+				b.must(func(ch *amqp.Channel) error { return ch.ExchangeDelete(q+".next", false, false) })
+				b.bind(q+".dlq", "", q+".dlx")
+			},
+			code: "dead-letter-unbound", unknown: true,
+		},
+		{
 			name: "a binding that leads back",
 			set:  func(b topo, q string) { b.declare(topology.Spec{Queue: q, Type: topology.Classic}) },
 			broken: func(b topo, q string) {

@@ -44,7 +44,7 @@ func routeRules(f facts) []rule {
 	if f.keepsDeadLetters() {
 		return []rule{loopRule}
 	}
-	return []rule{deadLetterRule, deadLetterRouteRule, loopRule, fullRule}
+	return []rule{deadLetterRule, deadLetterRouteRule, astrayRule, loopRule, fullRule}
 }
 
 // keepsDeadLetters reports whether the queue keeps each dead letter until a queue has taken it.

@@ -25,6 +25,7 @@ type facts struct {
 	apiTrouble  string     // why the management API, which was given, tells nothing
 
 	way    way
+	astray bool     // the dead letters reach exchanges but no queue
 	route  route    // from the queue on
 	known  graph    // what was looked up for it
 	vitals *vitals  // nil: not looked for, or not known
@@ -39,7 +40,6 @@ type vitals struct {
 	priorities int64    // in use; told by quorum queues from 4.3 on
 	targets    []target // queues that the dead letters reach
 	back       bool     // they also reach the queue itself
-	astray     bool     // the dead letters reach exchanges, and no queue behind them
 }
 
 // way is where a dead letter of the queue goes.

@@ -69,6 +69,7 @@ func (g gatherer) gather(ctx context.Context) (facts, error) {
 	if err := g.explore(ctx, &f); err != nil {
 		return facts{}, err
 	}
+	f.astray = f.strays()
 	if g.closely {
 		f.unasked = g.api == nil
 		if err := g.examine(ctx, &f); err != nil {

@@ -22,7 +22,7 @@ func (g gatherer) examine(ctx context.Context, f *facts) error {
 		return ctx.Err()
 	}
 	f.vitals = v
-	v.back, v.astray = len(f.route.loops) > 0, f.astray()
+	v.back = len(f.route.loops) > 0
 	v.targets = f.targets()
 	return nil
 }
@@ -52,8 +52,8 @@ func (f facts) targets() []target {
 	return out
 }
 
-// astray reports whether the dead letters reach exchanges but no queue.
-func (f facts) astray() bool {
+// strays reports whether the dead letters reach exchanges but no queue.
+func (f facts) strays() bool {
 	r := f.route
 	key, fixed := f.deadLetterKey()
 	reached := f.way.reached(key, fixed)

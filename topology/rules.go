@@ -18,6 +18,7 @@ var rules = []rule{
 	orderRule,
 	deadLetterRule,
 	deadLetterRouteRule,
+	astrayRule,
 	loopRule,
 	deadLetterStrategyRule,
 	conflictRule,

@@ -105,6 +105,20 @@ func deadLetterRouteRule(f facts, need Need) []Finding {
 	return nil
 }
 
+// astrayRule judges a route that leads over other exchanges to no queue.
+func astrayRule(f facts, need Need) []Finding {
+	if !f.astray {
+		return nil
+	}
+	exchange, _ := f.deadLetterExchange()
+	return []Finding{{
+		Code: "dead-letter-unbound", Severity: lost(need),
+		Seen: fmt.Sprintf("the dead-letter exchange %q leads to other exchanges, and those to no queue", exchange),
+		Why:  "rejected messages are lost silently",
+		Fix:  fmt.Sprintf("bind a dead-letter queue to the exchange %q", exchange),
+	}}
+}
+
 func unbound(f facts, need Need, exchange string) Finding {
 	x := Finding{
 		Code: "dead-letter-unbound", Severity: lost(need),

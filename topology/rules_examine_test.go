@@ -65,7 +65,7 @@ func TestJudgeClosely(t *testing.T) {
 	}{
 		{"sound", nil, ordered, ""},
 		{"nothing known of the end", changes(func(f *facts) { f.vitals.targets[0].declared = declared{} }), plain, ""},
-		{"astray", changes(func(f *facts) { f.vitals.targets, f.vitals.astray = nil, true }), plain, "error dead-letter-unbound"},
+		{"astray", changes(func(f *facts) { f.vitals.targets, f.astray = nil, true }), plain, "error dead-letter-unbound"},
 		{"end not durable", changes(end(func(t *target) { t.durable = false })), plain, "warning dead-letter-queue-temporary"},
 		{"end auto-delete", changes(end(func(t *target) { t.autoDelete = true })), plain, "warning dead-letter-queue-temporary"},
 		{"end exclusive", changes(end(func(t *target) { *t = target{facts{queue: "d", exclusive: true}} })), plain, "warning dead-letter-queue-temporary"},

@@ -25,15 +25,6 @@ func targetRule(f facts, need Need) []Finding {
 		return nil
 	}
 	var out []Finding
-	if f.vitals.astray {
-		exchange, _ := f.deadLetterExchange()
-		out = append(out, Finding{
-			Code: "dead-letter-unbound", Severity: Error,
-			Seen: fmt.Sprintf("the dead-letter exchange %q leads to other exchanges, and those to no queue", exchange),
-			Why:  "rejected messages are dropped, and nobody is told",
-			Fix:  fmt.Sprintf("bind a dead-letter queue to the exchange %q", exchange),
-		})
-	}
 	for _, t := range f.vitals.targets {
 		t.transit = f.passes(t.queue)
 		for _, judge := range []func() []Finding{t.lifetime, t.room, func() []Finding { return t.limited(f) }, t.looks} {

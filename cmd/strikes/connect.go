@@ -2,8 +2,8 @@ package main
 
 import (
 	"context"
-	"crypto/x509"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io/fs"
