@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,15 +17,22 @@ import (
 // breakable is a route that a test breaks.
 type breakable struct {
 	*route
-	now    error
-	checks int
+	broken atomic.Bool
+	checks atomic.Int64
+	unsure atomic.Bool // a check tells nothing
 }
 
 func newBreakable() *breakable {
 	b := &breakable{}
 	b.route = &route{queue: "orders", logger: slog.New(slog.DiscardHandler), check: func(context.Context) error {
-		b.checks++
-		return b.now
+		b.checks.Add(1)
+		switch {
+		case b.unsure.Load():
+			return errors.Join(errUnknown, errDown)
+		case b.broken.Load():
+			return errNoRoute
+		}
+		return nil
 	}}
 	return b
 }
@@ -35,11 +43,11 @@ func TestDeadLettersAreHeldWhileTheRouteIsBroken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, r := newBench(), newBreakable()
 		b.route, b.MaxRetries = r.route, -1
-		r.now = errNoRoute
+		r.broken.Store(true)
 		time.Sleep(routeEvery)
 		time.AfterFunc(time.Minute, func() {
 			b.expect(t, "", `"exhausted" 1+0 marked false`)
-			r.now = nil
+			r.broken.Store(false)
 		})
 		began := time.Now()
 		if outcome, err := b.Handle(t.Context(), b.delivery(false), boom); outcome != DeadLettered || err != nil {
@@ -48,8 +56,8 @@ func TestDeadLettersAreHeldWhileTheRouteIsBroken(t *testing.T) {
 		if held := time.Since(began); held < time.Minute || held > time.Minute+routeEvery {
 			t.Errorf("held for %v of a minute", held)
 		}
-		if r.checks > 8 {
-			t.Errorf("%d checks in a minute", r.checks)
+		if r.checks.Load() > 8 {
+			t.Errorf("%d checks in a minute", r.checks.Load())
 		}
 		b.expect(t, "nack requeue=false", `"exhausted" 1+0 marked false`)
 		if got := (*b.events)[0]; got != "hold" {
@@ -65,7 +73,7 @@ func TestADeadLetterThatWasHeldTooLong(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			b, r := newBench(), newBreakable()
 			b.route, b.MaxRetries, b.ordered = r.route, -1, ordered
-			r.now = errNoRoute
+			r.broken.Store(true)
 			began := time.Now()
 			outcome, err := b.Handle(t.Context(), b.delivery(false), boom)
 			if refused := new(topology.RefusedError); outcome != Left || !errors.As(err, &refused) {
@@ -74,7 +82,7 @@ func TestADeadLetterThatWasHeldTooLong(t *testing.T) {
 			if held := time.Since(began); held != routeHold {
 				t.Errorf("held for %v, want %v", held, routeHold)
 			}
-			r.now = nil
+			r.broken.Store(false)
 			time.Sleep(8 * time.Minute)
 			if outcome, err := b.Handle(t.Context(), b.delivery(true), func(context.Context, amqp.Delivery) error {
 				t.Error("it was attempted again")
@@ -91,7 +99,7 @@ func TestRejectAtAStopIsNotSentUnchecked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, r := newBench(), newBreakable()
 		b.route = r.route
-		r.now = errNoRoute
+		r.broken.Store(true)
 		ctx, stop := context.WithCancel(t.Context())
 		outcome, err := b.Handle(ctx, b.delivery(false), func(context.Context, amqp.Delivery) error { stop(); return Reject(errBoom) })
 		if outcome != Left || err != nil {
@@ -123,29 +131,30 @@ func TestRouteIsCheckedSeldomAndOnlyBelievedWhenItTells(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newBreakable()
 		r.checked = time.Now()
-		look := func(what string, want error, checks int) {
+		look := func(what string, want error, checks int64) {
 			t.Helper()
-			if _, broken := r.look(t.Context()); !errors.Is(broken, want) || r.checks != checks {
-				t.Errorf("%s: %v after %d checks; want %v after %d", what, broken, r.checks, want, checks)
+			if _, broken := r.look(t.Context()); !errors.Is(broken, want) || r.checks.Load() != checks {
+				t.Errorf("%s: %v after %d checks; want %v after %d", what, broken, r.checks.Load(), want, checks)
 			}
 		}
-		r.now = errNoRoute
+		r.broken.Store(true)
 		look("just checked", nil, 0)
 		time.Sleep(routeEvery)
 		look("due", errNoRoute, 1)
 		look("just checked again", errNoRoute, 1)
-		r.now = errors.Join(errUnknown, errDown)
+		r.unsure.Store(true)
 		time.Sleep(routeEvery)
 		look("nothing is known: it stays broken", errNoRoute, 2)
-		r.now = nil
+		r.unsure.Store(false)
+		r.broken.Store(false)
 		time.Sleep(routeEvery)
 		look("whole", nil, 3)
-		r.now = errors.Join(errUnknown, errDown)
+		r.unsure.Store(true)
 		time.Sleep(routeEvery)
 		look("nothing is known: it stays whole", nil, 4)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		r.now = errNoRoute
+		r.broken.Store(true)
 		time.Sleep(routeEvery)
 		if _, broken := r.look(ctx); !errors.Is(broken, errUnchecked) {
 			t.Errorf("a check that was cancelled is believed: %v", broken)
