@@ -54,10 +54,11 @@ func (q *Queue) BrowsePart(ctx context.Context, f Filter, b Bounds) iter.Seq2[*L
 			return
 		}
 		defer c.spool.close()
+		ready := c.s.ready // before giveBack, which may have the session for itself
 		back := c.giveBack(ctx)
 		defer back.wait(q)
-		if c.yield(ctx, yield) && c.of < c.s.ready {
-			yield(nil, &UnreadError{Queue: q.Name, Read: c.of, Of: c.s.ready})
+		if c.yield(ctx, yield) && c.of < ready {
+			yield(nil, &UnreadError{Queue: q.Name, Read: c.of, Of: ready})
 		}
 	}
 }
