@@ -148,7 +148,9 @@ func TestConsumeRefusesFields(t *testing.T) {
 		t.Error("a nil connection was accepted")
 	}
 	recovers := &amqp.Connection{Config: amqp.Config{Recovery: &amqp.Recovery{}}}
-	if err := minimal().Consume(t.Context(), recovers); err == nil || !strings.Contains(err.Error(), "Recovery") {
+	c := minimal()
+	c.Check = func(context.Context, *amqp.Connection) error { return errors.New("it was accepted") }
+	if err := c.Consume(t.Context(), recovers); err == nil || !strings.Contains(err.Error(), "Recovery") {
 		t.Errorf("a connection that recovers by itself: %v", err)
 	}
 }
