@@ -104,7 +104,7 @@ func (s *Settler) holdDeadLetter(stop context.Context, a *attempt) bool {
 		return false
 	}
 	if a.unrecorded { // its gate must not wait for the route
-		s.failLater(a)
+		s.failLater(a) //nolint:contextcheck // late steps outlive every context here
 	}
 	s.bindAnew(stop, a)
 	if a.broken == nil {
