@@ -10,15 +10,6 @@ import (
 	"github.com/strikesmq/strikes/counter"
 )
 
-const (
-	stepTimeout = time.Second // for one step on the store
-
-	// Under the isolation lock a step is sent again after lockedTimeout, and given up after lockedPatience: the lock keeps
-	// every other handler of the process waiting.
-	lockedTimeout  = 250 * time.Millisecond
-	lockedPatience = 2 * time.Second
-)
-
 // advance takes steps until the handler is to run or the delivery is done with, or is to be settled by its session in a run.
 // Once stop is done nothing is begun, and nothing charged that was not charged yet.
 func (s *Settler) advance(stop context.Context, a *attempt) {
@@ -57,30 +48,6 @@ func (s *Settler) advance(stop context.Context, a *attempt) {
 			s.leave(stop, a)
 		}
 	}
-}
-
-// send takes a step on the store. A stop does not interrupt a step that was sent: to wait for its answer is faster than to clear
-// up an undecided step. But START is not repeated for a session that has ended.
-func send(stop context.Context, a *attempt, step func(context.Context) error) error {
-	ctx := context.WithoutCancel(stop)
-	if !a.locked {
-		return sendOnce(ctx, stepTimeout, step)
-	}
-	for until := time.Now().Add(lockedPatience); ; {
-		again := time.NewTimer(lockedTimeout)
-		err := sendOnce(ctx, lockedTimeout, step)
-		if err == nil || notTaken(err) || !time.Now().Before(until) || a.next == stepRunAlone && stop.Err() != nil {
-			again.Stop()
-			return err
-		}
-		<-again.C
-	}
-}
-
-func sendOnce(ctx context.Context, timeout time.Duration, step func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	return step(ctx)
 }
 
 // start sends START.
@@ -130,12 +97,6 @@ func (s *Settler) unstarted(stop context.Context, a *attempt, err error) {
 		return
 	}
 	s.outage(stop, a, decideUnstarted(a.locked), err)
-}
-
-// notTaken reports whether the store refused a step without taking it.
-func notTaken(err error) bool {
-	var store *counter.StoreError
-	return errors.Is(err, counter.ErrForeign) || errors.As(err, &store) && (store.Cause == counter.Denied || store.Cause == counter.NotRedis)
 }
 
 // mayStart waits until START may be sent. If it reports false, a.next is set.

@@ -1,0 +1,48 @@
+package consumer
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/strikesmq/strikes/counter"
+)
+
+const (
+	stepTimeout = time.Second // for one step on the store
+
+	// Under the isolation lock a step is sent again after lockedTimeout, and given up after lockedPatience: the lock keeps
+	// every other handler of the process waiting.
+	lockedTimeout  = 250 * time.Millisecond
+	lockedPatience = 2 * time.Second
+)
+
+// send takes a step on the store. A stop does not interrupt a step that was sent: to wait for its answer is faster than to clear
+// up an undecided step. But START is not repeated for a session that has ended.
+func send(stop context.Context, a *attempt, step func(context.Context) error) error {
+	ctx := context.WithoutCancel(stop)
+	if !a.locked {
+		return sendOnce(ctx, stepTimeout, step)
+	}
+	for until := time.Now().Add(lockedPatience); ; {
+		again := time.NewTimer(lockedTimeout)
+		err := sendOnce(ctx, lockedTimeout, step)
+		if err == nil || notTaken(err) || !time.Now().Before(until) || a.next == stepRunAlone && stop.Err() != nil {
+			again.Stop()
+			return err
+		}
+		<-again.C
+	}
+}
+
+func sendOnce(ctx context.Context, timeout time.Duration, step func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	return step(ctx)
+}
+
+// notTaken reports whether the store refused a step without taking it.
+func notTaken(err error) bool {
+	var store *counter.StoreError
+	return errors.Is(err, counter.ErrForeign) || errors.As(err, &store) && (store.Cause == counter.Denied || store.Cause == counter.NotRedis)
+}
