@@ -104,7 +104,7 @@ type attempt struct {
 // receive is where a delivery enters.
 func (s *Settler) receive(d amqp.Delivery) *attempt {
 	a := &attempt{delivery: d, run: 1, deadline: time.Now().Add(s.ConsumerTimeout / 2)}
-	a.message = counter.Message{VHost: s.VHost, Queue: s.Queue, Life: life(d.Headers, s.Queue)}
+	a.message = counter.Message{VHost: s.VHost, Queue: s.Queue, Life: generation(d.Headers, s.Queue)}
 	s.guard("Key", func() { a.message.ID = s.Key(a.shown()) })
 	s.renew(a)
 	return a

@@ -75,7 +75,7 @@ func TestJoin(t *testing.T) {
 		}
 	}
 	first, hourOld := buried("", "first", 0), buried("", "first", time.Hour)
-	replay := amqp.Table{LifeHeader: "r"}
+	replay := amqp.Table{GenerationHeader: "r"}
 	hourOldReplay, movedBack := buried("header:r", "replayed", time.Hour), buried(named(1, died.Add(-time.Hour).Unix(), replay), "moved back", 0)
 	goneOn := buried(named(2, died.Unix(), replay), "gone on", 0)
 	second := buried(named(1, died.Add(-time.Hour).Unix(), nil), "second", 0)
@@ -92,10 +92,10 @@ func TestJoin(t *testing.T) {
 		{"the second was not counted", nil, []counter.Record{hourOld}, "", 1},
 		{"nothing is kept", nil, nil, "", 1},
 		{"another life began since", nil, []counter.Record{first, buried(named(1, died.Unix(), nil), "later", -time.Hour)}, "first", 0},
-		{"replayed", amqp.Table{LifeHeader: "r"}, []counter.Record{first, buried("header:r", "replayed", 0)}, "replayed", 0},
-		{"replayed, and not counted", amqp.Table{LifeHeader: "r"}, []counter.Record{first, second}, "", 1},
-		{"replayed, and moved back", amqp.Table{LifeHeader: "r"}, []counter.Record{first, second, hourOldReplay, movedBack}, "moved back", 1},
-		{"replayed, moved back, and the broker goes on counting", amqp.Table{LifeHeader: "r", "x-death": []any{death("orders", "rejected", 3)}},
+		{"replayed", amqp.Table{GenerationHeader: "r"}, []counter.Record{first, buried("header:r", "replayed", 0)}, "replayed", 0},
+		{"replayed, and not counted", amqp.Table{GenerationHeader: "r"}, []counter.Record{first, second}, "", 1},
+		{"replayed, and moved back", amqp.Table{GenerationHeader: "r"}, []counter.Record{first, second, hourOldReplay, movedBack}, "moved back", 1},
+		{"replayed, moved back, and the broker goes on counting", amqp.Table{GenerationHeader: "r", "x-death": []any{death("orders", "rejected", 3)}},
 			[]counter.Record{first, second, hourOldReplay, goneOn}, "gone on", 0},
 		{"the store's clock is slow", nil, []counter.Record{buried("", "first", 5*time.Minute)}, "first", 1},
 	} {

@@ -12,9 +12,9 @@ import (
 	"github.com/strikesmq/strikes/counter"
 )
 
-func TestLifeHeaderIsTheConsumers(t *testing.T) {
-	if LifeHeader != consumer.LifeHeader {
-		t.Errorf("%q, the consumer's is %q", LifeHeader, consumer.LifeHeader)
+func TestGenerationHeaderIsTheConsumers(t *testing.T) {
+	if GenerationHeader != consumer.GenerationHeader {
+		t.Errorf("%q, the consumer's is %q", GenerationHeader, consumer.GenerationHeader)
 	}
 	if FenceHeader != consumer.FenceHeader {
 		t.Errorf("%q, the consumer's is %q", FenceHeader, consumer.FenceHeader)
@@ -99,14 +99,14 @@ func TestRevive(t *testing.T) {
 	want := amqp.Publishing{
 		MessageId: "17", Body: []byte("body"), DeliveryMode: amqp.Persistent,
 		Headers: amqp.Table{
-			"tenant": "a", LifeHeader: "1-1772330584-1", FenceHeader: now.UnixMicro(),
+			"tenant": "a", GenerationHeader: "1-1772330584-1", FenceHeader: now.UnixMicro(),
 			LineageHeader: amqp.Table{"count": int64(1), "from": "orders.dlq", "queue": "orders", "exchange": "x", "key": "k", "died": died, "reason": "no stock", "again": false, "user": "ann"},
 		},
 	}
 	if diff := cmp.Diff(want, first); diff != "" {
 		t.Error(diff)
 	}
-	if again := revive(l, "orders.dlq", time.Now().Add(time.Hour)); again.Headers[LifeHeader] != first.Headers[LifeHeader] {
+	if again := revive(l, "orders.dlq", time.Now().Add(time.Hour)); again.Headers[GenerationHeader] != first.Headers[GenerationHeader] {
 		t.Errorf("a copy has another life: %v", again.Headers)
 	}
 	if l.Message.Headers["x-death"] == nil {
@@ -122,7 +122,7 @@ func TestRevive(t *testing.T) {
 	headers["x-death"] = []any{death("orders", "rejected", 1)}
 	l = letterOf(headers)
 	second := revive(l, "orders.dlq", time.Now())
-	if second.Headers[LifeHeader] == first.Headers[LifeHeader] || l.Replays != 1 || l.life != second.Headers[LifeHeader] {
+	if second.Headers[GenerationHeader] == first.Headers[GenerationHeader] || l.Replays != 1 || l.life != second.Headers[GenerationHeader] {
 		t.Errorf("the second replay, %d: %v", l.Replays, second.Headers)
 	}
 	if diff := cmp.Diff([]string{"header:1-1772330584-1"}, livesOf(headers, l.Origin)); diff != "" {

@@ -276,7 +276,7 @@ func TestOddMessages(t *testing.T) {
 			{MessageId: "death as text", Headers: amqp.Table{"x-death": "yesterday"}},
 			{MessageId: "death as numbers", Headers: amqp.Table{"x-death": []any{int32(1), nil}}},
 			{MessageId: "death without fields", Headers: amqp.Table{"x-death": []any{amqp.Table{"queue": int64(3)}}}},
-			{MessageId: "life as a number", Headers: amqp.Table{consumer.LifeHeader: int32(3)}},
+			{MessageId: "life as a number", Headers: amqp.Table{consumer.GenerationHeader: int32(3)}},
 			{MessageId: "big", Body: make([]byte, big)},
 		}
 		var all []publisher.Message

@@ -25,7 +25,7 @@ func main() {
 	defer stop()
 	if err := run(ctx); err != nil {
 		slog.Error("service", "error", err)
-		os.Exit(1) 
+		os.Exit(1)
 	}
 }
 
