@@ -5,7 +5,7 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"github.com/strikesmq/strikes/internal/dial"
+	"github.com/strikesmq/strikes/internal/amqpdial"
 )
 
 // Dialer returns a dial for Run: a new connection to url, amqp[s]://user:password@host:port/vhost, each time it is called, by
@@ -23,5 +23,5 @@ import (
 //
 // For a publisher there is publisher.Dialer, which is faster, but not for consumers.
 func Dialer(url string, config amqp.Config) func(context.Context) (*amqp.Connection, error) {
-	return func(ctx context.Context) (*amqp.Connection, error) { return dial.Dial(ctx, url, config, dial.Plain) }
+	return func(ctx context.Context) (*amqp.Connection, error) { return amqpdial.Dial(ctx, url, config, amqpdial.Plain) }
 }

@@ -6,7 +6,7 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"github.com/strikesmq/strikes/internal/dial"
+	"github.com/strikesmq/strikes/internal/amqpdial"
 )
 
 // Dialer returns a dial for New: what consumer.Dialer does, on a connection that sends together what many goroutines write at
@@ -14,6 +14,6 @@ import (
 // in line is lost if the process dies. So it is for publishing with confirms, and not for a consumer, whose acks it may lose.
 func Dialer(url string, config amqp.Config) func(context.Context) (*amqp.Connection, error) {
 	return func(ctx context.Context) (*amqp.Connection, error) {
-		return dial.Dial(ctx, url, config, func(socket net.Conn) net.Conn { return gather(socket) })
+		return amqpdial.Dial(ctx, url, config, func(socket net.Conn) net.Conn { return gather(socket) })
 	}
 }
