@@ -49,7 +49,7 @@ func (b *broker) dial(ctx context.Context) (*amqp.Connection, error) {
 
 // dialToPublish opens one for a publisher.Publisher.
 func (b *broker) dialToPublish(ctx context.Context) (*amqp.Connection, error) {
-	return b.open(ctx, publisher.Dialer)
+	return b.open(ctx, publisher.BufferedDialer)
 }
 
 func (b *broker) open(ctx context.Context, dialer func(string, amqp.Config) func(context.Context) (*amqp.Connection, error)) (*amqp.Connection, error) {
