@@ -23,5 +23,7 @@ import (
 //
 // For a publisher there is publisher.BufferedDialer, which is faster, but not for consumers.
 func Dialer(url string, config amqp.Config) func(context.Context) (*amqp.Connection, error) {
-	return func(ctx context.Context) (*amqp.Connection, error) { return amqpdial.Dial(ctx, url, config, amqpdial.Plain) }
+	return func(ctx context.Context) (*amqp.Connection, error) {
+		return amqpdial.Dial(ctx, url, config, amqpdial.Plain)
+	}
 }
