@@ -19,24 +19,23 @@ var (
 
 // arrows lists what each package of the project may import of it. A name that ends in /... stands for all packages below it.
 var arrows = map[string][]string{
-	"counter":    {"internal/setting", "internal/uri"},
-	"publisher":  {"internal/dial", "internal/setting"},
+	"counter":    {"internal/setting"},
+	"publisher":  {"internal/amqpdial", "internal/setting"},
 	"topology":   {"internal/setting", "internal/shell"},
-	"consumer":   {"counter", "topology", "internal/dial", "internal/fingerprint", "internal/setting"},
+	"consumer":   {"counter", "topology", "internal/amqpdial", "internal/fingerprint", "internal/setting"},
 	"deadletter": {"counter", "publisher", "internal/fingerprint", "internal/setting"},
 
 	"internal/setting":     nil,
 	"internal/shell":       nil,
 	"internal/fingerprint": nil,
-	"internal/uri":         {"internal/setting"},
-	"internal/dial":        {"internal/setting", "internal/uri"},
+	"internal/amqpdial":    {"internal/setting"},
 
 	"internal/poll":    nil,
 	"internal/proxy":   nil,
 	"internal/servers": {"internal/proxy"},
 	"internal/bench":   join(public, "internal/poll"),
 
-	"cmd/strikes": join(public, "internal/bench", "internal/dial", "internal/servers", "internal/setting", "internal/shell", "internal/uri"),
+	"cmd/strikes": join(public, "internal/amqpdial", "internal/bench", "internal/servers", "internal/setting", "internal/shell"),
 
 	"examples/...": public,
 
