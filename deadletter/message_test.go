@@ -79,7 +79,7 @@ func TestKind(t *testing.T) {
 	} {
 		l := &Message{Origin: Death{Queue: "orders", Reason: tc.broker}}
 		if tc.record {
-			l.Record = &counter.Record{LastError: tc.last}
+			l.Record = &counter.Record{Reason: tc.last}
 		}
 		if got := l.Kind(); got != tc.want {
 			t.Errorf("%+v: %s", tc, got)
@@ -93,7 +93,7 @@ func TestRevive(t *testing.T) {
 		"x-death": []any{death("orders", "rejected", 1)}, "x-first-death-queue": "orders", "x-last-death-reason": "rejected",
 		"x-delivery-count": int64(3), "x-acquired-count": int64(3), "CC": []any{"others"}, "BCC": []any{"others"}, "tenant": "a",
 	})
-	l.Record = &counter.Record{LastError: "no stock"}
+	l.Record = &counter.Record{Reason: "no stock"}
 	now := time.Now()
 	first := revive(l, "orders.dlq", now)
 	want := amqp.Publishing{
@@ -172,7 +172,7 @@ func TestCheckReplay(t *testing.T) {
 func TestFilter(t *testing.T) {
 	now := died.Add(time.Hour)
 	l := letterOf(amqp.Table{"x-death": []any{death("orders", "rejected", 1)}, "tenant": int32(7)})
-	l.Record = &counter.Record{LastError: "exit status 1: No Stock"}
+	l.Record = &counter.Record{Reason: "exit status 1: No Stock"}
 	stray := letterOf(nil)
 	for _, tc := range []struct {
 		name        string

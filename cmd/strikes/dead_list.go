@@ -199,4 +199,4 @@ func (t *deadTable) flush() error {
 type deadJSON struct{ *json.Encoder }
 
 func (j deadJSON) row(l *deadletter.Message) error { return j.Encode(rowOf(l)) }
-func (deadJSON) flush() error                     { return nil }
+func (deadJSON) flush() error                      { return nil }
