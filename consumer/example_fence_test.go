@@ -77,7 +77,7 @@ func ExampleAttempt_fence() {
 		old = attempt.Fence
 		return consumer.Reject(errBusy)
 	})
-	letter := deadletter.Message{ID: d.MessageId, Message: amqp.Publishing{MessageId: d.MessageId, Headers: d.Headers}}
+	letter := deadletter.Message{ID: d.MessageId, Publishing: amqp.Publishing{MessageId: d.MessageId, Headers: d.Headers}}
 	d = amqp.Delivery{MessageId: d.MessageId, Headers: letter.ForReplay("orders.dlq").Headers}
 	handle(d, saving("replayed", nil))
 	_ = orders.save(d.MessageId, "second consumer, cut off", old)
