@@ -42,7 +42,7 @@
 // Nothing is lost. Of a process that is killed at any moment, at most Window
 // messages may be in their queue and still be dead letters. The next replay
 // publishes them once more, with the same MessageId and the same value of
-// [LifeHeader], and names them: [Result].Again. A dead letter without a
+// [GenerationHeader], and names them: [Result].Again. A dead letter without a
 // MessageId gets a new one each time. What was taken off in the last half second
 // may be missing in counter.Buried. If the broker is killed it may bring back
 // dead letters that were acknowledged a moment before.

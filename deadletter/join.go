@@ -61,7 +61,7 @@ func (j *joiner) lookUp(ctx context.Context, letters []*Letter, livesOf func(*Le
 			continue
 		}
 		for _, life := range livesOf(l) {
-			wanted[l.Origin.Queue] = append(wanted[l.Origin.Queue], counter.Message{ID: l.ID, Life: life})
+			wanted[l.Origin.Queue] = append(wanted[l.Origin.Queue], counter.Message{ID: l.ID, Generation: life})
 		}
 	}
 	for queue, lives := range wanted {
@@ -80,7 +80,7 @@ func (j *joiner) lookUp(ctx context.Context, letters []*Letter, livesOf func(*Le
 
 func recordOf(l *Letter, vhost string, lives []string, records map[counter.Message]counter.Record) (r *counter.Record, life string) {
 	for _, life := range lives {
-		if r, ok := records[counter.Message{VHost: vhost, Queue: l.Origin.Queue, ID: l.ID, Life: life}]; ok {
+		if r, ok := records[counter.Message{VHost: vhost, Queue: l.Origin.Queue, ID: l.ID, Generation: life}]; ok {
 			return &r, life
 		}
 	}
@@ -98,13 +98,13 @@ func inDoubt(l *Letter) bool {
 		return true
 	}
 	early, late := l.Origin.Time.Add(-time.Second), l.Origin.Time.Add(2*time.Second) // x-death has whole seconds
-	return l.Record.Life == replayedAs(l.Message.Headers) && (l.Record.LastTime.Before(early) || l.Record.LastTime.After(late))
+	return l.Record.Generation == replayedAs(l.Message.Headers) && (l.Record.LastTime.Before(early) || l.Record.LastTime.After(late))
 }
 
 // outlived reports whether a message died when the tombstone of the record did
 // not bind any more: it had begun another life, of which nothing is kept.
 func outlived(died Death, r counter.Record) bool {
-	return r.State == counter.DeadLetter && died.Time.After(r.Binds)
+	return r.State == counter.StateDeadLetter && died.Time.After(r.Binds)
 }
 
 // list finds out once which lives of the messages of a queue have records.
@@ -117,8 +117,8 @@ func (j *joiner) list(ctx context.Context, queue string) error {
 		if err != nil {
 			return err
 		}
-		if _, _, ok := begun(r.Life); ok {
-			lives[r.ID] = append(lives[r.ID], r.Life)
+		if _, _, ok := begun(r.Generation); ok {
+			lives[r.ID] = append(lives[r.ID], r.Generation)
 		}
 	}
 	if j.lives == nil {

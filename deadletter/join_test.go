@@ -45,8 +45,8 @@ type shelf struct {
 func (s *shelf) Lookup(_ context.Context, vhost, queue string, lives []counter.Message) (map[counter.Message]counter.Record, error) {
 	found := map[counter.Message]counter.Record{}
 	for _, m := range lives {
-		if r, ok := s.lives[m.Life]; ok {
-			found[counter.Message{VHost: vhost, Queue: queue, ID: m.ID, Life: m.Life}] = r
+		if r, ok := s.lives[m.Generation]; ok {
+			found[counter.Message{VHost: vhost, Queue: queue, ID: m.ID, Generation: m.Generation}] = r
 		}
 	}
 	return found, nil
@@ -63,7 +63,7 @@ func (s *shelf) Generations(context.Context, string, string) iter.Seq2[counter.R
 	}
 }
 
-func (s *shelf) AddTaken(context.Context, string, string, []counter.Message) error { return nil }
+func (s *shelf) NoteRemoved(context.Context, string, string, []counter.Message) error { return nil }
 
 // TestJoin has a message that another tool brings back from the dead letters with its headers: RabbitMQ 4.x forgets the
 // death before, and the lives of which the letter tells are only the first.
@@ -71,11 +71,11 @@ func TestJoin(t *testing.T) {
 	buried := func(life, reason string, ago time.Duration) counter.Record {
 		last := died.Add(-ago)
 		return counter.Record{
-			Message: counter.Message{ID: "17", Life: life}, State: counter.DeadLetter, LastError: reason, LastTime: last, Binds: last.Add(10 * time.Minute),
+			Message: counter.Message{ID: "17", Generation: life}, State: counter.StateDeadLetter, Reason: reason, LastTime: last, Binds: last.Add(10 * time.Minute),
 		}
 	}
 	first, hourOld := buried("", "first", 0), buried("", "first", time.Hour)
-	replay := amqp.Table{LifeHeader: "r"}
+	replay := amqp.Table{GenerationHeader: "r"}
 	hourOldReplay, movedBack := buried("header:r", "replayed", time.Hour), buried(named(1, died.Add(-time.Hour).Unix(), replay), "moved back", 0)
 	goneOn := buried(named(2, died.Unix(), replay), "gone on", 0)
 	second := buried(named(1, died.Add(-time.Hour).Unix(), nil), "second", 0)
@@ -92,16 +92,16 @@ func TestJoin(t *testing.T) {
 		{"the second was not counted", nil, []counter.Record{hourOld}, "", 1},
 		{"nothing is kept", nil, nil, "", 1},
 		{"another life began since", nil, []counter.Record{first, buried(named(1, died.Unix(), nil), "later", -time.Hour)}, "first", 0},
-		{"replayed", amqp.Table{LifeHeader: "r"}, []counter.Record{first, buried("header:r", "replayed", 0)}, "replayed", 0},
-		{"replayed, and not counted", amqp.Table{LifeHeader: "r"}, []counter.Record{first, second}, "", 1},
-		{"replayed, and moved back", amqp.Table{LifeHeader: "r"}, []counter.Record{first, second, hourOldReplay, movedBack}, "moved back", 1},
-		{"replayed, moved back, and the broker goes on counting", amqp.Table{LifeHeader: "r", "x-death": []any{death("orders", "rejected", 3)}},
+		{"replayed", amqp.Table{GenerationHeader: "r"}, []counter.Record{first, buried("header:r", "replayed", 0)}, "replayed", 0},
+		{"replayed, and not counted", amqp.Table{GenerationHeader: "r"}, []counter.Record{first, second}, "", 1},
+		{"replayed, and moved back", amqp.Table{GenerationHeader: "r"}, []counter.Record{first, second, hourOldReplay, movedBack}, "moved back", 1},
+		{"replayed, moved back, and the broker goes on counting", amqp.Table{GenerationHeader: "r", "x-death": []any{death("orders", "rejected", 3)}},
 			[]counter.Record{first, second, hourOldReplay, goneOn}, "gone on", 0},
 		{"the store's clock is slow", nil, []counter.Record{buried("", "first", 5*time.Minute)}, "first", 1},
 	} {
 		s := &shelf{lives: map[string]counter.Record{}}
 		for _, r := range tc.records {
-			s.lives[r.Life] = r
+			s.lives[r.Generation] = r
 		}
 		headers := amqp.Table{"x-death": []any{death("orders", "rejected", 1)}}
 		for k, v := range tc.headers {
@@ -115,7 +115,7 @@ func TestJoin(t *testing.T) {
 			}
 			got := ""
 			if l.Record != nil {
-				got = l.Record.LastError
+				got = l.Record.Reason
 			}
 			if got != tc.want {
 				t.Errorf("%s: the record is of %q, want %q", tc.name, got, tc.want)

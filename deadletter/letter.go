@@ -43,8 +43,8 @@ type Letter struct {
 // Reason is why it died: the last error of its record, else what the broker
 // calls it.
 func (l *Letter) Reason() string {
-	if l.Record != nil && l.Record.LastError != "" {
-		return l.Record.LastError
+	if l.Record != nil && l.Record.Reason != "" {
+		return l.Record.Reason
 	}
 	return l.Origin.Reason
 }
@@ -96,11 +96,11 @@ func kindOf(r *counter.Record) Kind {
 	switch {
 	case r == nil:
 		return Rejected
-	case strings.HasPrefix(r.LastError, "panic: "):
+	case strings.HasPrefix(r.Reason, "panic: "):
 		return Panicked
-	case strings.HasPrefix(r.LastError, "process died "):
+	case strings.HasPrefix(r.Reason, "process died "):
 		return Crashed
-	case strings.HasPrefix(r.LastError, "the handler passed its deadline"), r.LastError == context.DeadlineExceeded.Error():
+	case strings.HasPrefix(r.Reason, "the handler passed its deadline"), r.Reason == context.DeadlineExceeded.Error():
 		return TimedOut
 	}
 	return Failed

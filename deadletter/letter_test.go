@@ -12,9 +12,9 @@ import (
 	"github.com/strikesmq/strikes/counter"
 )
 
-func TestLifeHeaderIsTheConsumers(t *testing.T) {
-	if LifeHeader != consumer.LifeHeader {
-		t.Errorf("%q, the consumer's is %q", LifeHeader, consumer.LifeHeader)
+func TestGenerationHeaderIsTheConsumers(t *testing.T) {
+	if GenerationHeader != consumer.GenerationHeader {
+		t.Errorf("%q, the consumer's is %q", GenerationHeader, consumer.GenerationHeader)
 	}
 	if FenceHeader != consumer.FenceHeader {
 		t.Errorf("%q, the consumer's is %q", FenceHeader, consumer.FenceHeader)
@@ -79,7 +79,7 @@ func TestKind(t *testing.T) {
 	} {
 		l := &Letter{Origin: Death{Queue: "orders", Reason: tc.broker}}
 		if tc.record {
-			l.Record = &counter.Record{LastError: tc.last}
+			l.Record = &counter.Record{Reason: tc.last}
 		}
 		if got := l.Kind(); got != tc.want {
 			t.Errorf("%+v: %s", tc, got)
@@ -93,20 +93,20 @@ func TestRevive(t *testing.T) {
 		"x-death": []any{death("orders", "rejected", 1)}, "x-first-death-queue": "orders", "x-last-death-reason": "rejected",
 		"x-delivery-count": int64(3), "x-acquired-count": int64(3), "CC": []any{"others"}, "BCC": []any{"others"}, "tenant": "a",
 	})
-	l.Record = &counter.Record{LastError: "no stock"}
+	l.Record = &counter.Record{Reason: "no stock"}
 	now := time.Now()
 	first := revive(l, "orders.dlq", now)
 	want := amqp.Publishing{
 		MessageId: "17", Body: []byte("body"), DeliveryMode: amqp.Persistent,
 		Headers: amqp.Table{
-			"tenant": "a", LifeHeader: "1-1772330584-1", FenceHeader: now.UnixMicro(),
+			"tenant": "a", GenerationHeader: "1-1772330584-1", FenceHeader: now.UnixMicro(),
 			LineageHeader: amqp.Table{"count": int64(1), "from": "orders.dlq", "queue": "orders", "exchange": "x", "key": "k", "died": died, "reason": "no stock", "again": false, "user": "ann"},
 		},
 	}
 	if diff := cmp.Diff(want, first); diff != "" {
 		t.Error(diff)
 	}
-	if again := revive(l, "orders.dlq", time.Now().Add(time.Hour)); again.Headers[LifeHeader] != first.Headers[LifeHeader] {
+	if again := revive(l, "orders.dlq", time.Now().Add(time.Hour)); again.Headers[GenerationHeader] != first.Headers[GenerationHeader] {
 		t.Errorf("a copy has another life: %v", again.Headers)
 	}
 	if l.Message.Headers["x-death"] == nil {
@@ -122,7 +122,7 @@ func TestRevive(t *testing.T) {
 	headers["x-death"] = []any{death("orders", "rejected", 1)}
 	l = letterOf(headers)
 	second := revive(l, "orders.dlq", time.Now())
-	if second.Headers[LifeHeader] == first.Headers[LifeHeader] || l.Replays != 1 || l.life != second.Headers[LifeHeader] {
+	if second.Headers[GenerationHeader] == first.Headers[GenerationHeader] || l.Replays != 1 || l.life != second.Headers[GenerationHeader] {
 		t.Errorf("the second replay, %d: %v", l.Replays, second.Headers)
 	}
 	if diff := cmp.Diff([]string{"header:1-1772330584-1"}, livesOf(headers, l.Origin)); diff != "" {
@@ -172,7 +172,7 @@ func TestCheckReplay(t *testing.T) {
 func TestFilter(t *testing.T) {
 	now := died.Add(time.Hour)
 	l := letterOf(amqp.Table{"x-death": []any{death("orders", "rejected", 1)}, "tenant": int32(7)})
-	l.Record = &counter.Record{LastError: "exit status 1: No Stock"}
+	l.Record = &counter.Record{Reason: "exit status 1: No Stock"}
 	stray := letterOf(nil)
 	for _, tc := range []struct {
 		name        string

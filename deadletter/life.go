@@ -11,10 +11,10 @@ import (
 	"github.com/strikesmq/strikes/counter"
 )
 
-// LifeHeader begins a new life of a message, with a full budget of retries, when
+// GenerationHeader begins a new life of a message, with a full budget of retries, when
 // it is published again under its old id. It is the header of that name in
 // package consumer.
-const LifeHeader = "x-strikes-life"
+const GenerationHeader = "x-strikes-generation"
 
 // FenceHeader of a replayed message is an int64 above every fence that the message
 // had before. It is the header of that name in package consumer.
@@ -82,7 +82,7 @@ func lifeBefore(headers amqp.Table, died Death, lives []string) string {
 // replayedAs returns package consumer's name of a life that began with a replay,
 // or else with the first delivery.
 func replayedAs(headers amqp.Table) string {
-	if v, ok := headers[LifeHeader].(string); ok && v != "" {
+	if v, ok := headers[GenerationHeader].(string); ok && v != "" {
 		return "header:" + v
 	}
 	return ""

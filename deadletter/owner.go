@@ -19,7 +19,7 @@ type claim struct{ queue, id, generation string }
 func own(letters []*Letter) {
 	owners := map[claim]*Letter{}
 	for _, l := range letters {
-		if l.Record == nil || l.Record.State != counter.DeadLetter {
+		if l.Record == nil || l.Record.State != counter.StateDeadLetter {
 			continue
 		}
 		if diedBefore(l.Origin, *l.Record) {
@@ -45,7 +45,7 @@ func (l *Letter) disown() { l.Record, l.Shared = nil, true }
 // keeps that one's failed attempts as attempts that are not counted.
 func reused(r counter.Record) bool {
 	for _, kind := range r.Tokens {
-		if kind == counter.Uncharged {
+		if kind == counter.KindNotCounted {
 			return true
 		}
 	}

@@ -54,7 +54,7 @@ type Queue struct {
 type Records interface {
 	Lookup(ctx context.Context, vhost, queue string, lives []counter.Message) (map[counter.Message]counter.Record, error)
 	Generations(ctx context.Context, vhost, queue string) iter.Seq2[counter.Record, error]
-	AddTaken(ctx context.Context, vhost, queue string, dead []counter.Message) error
+	NoteRemoved(ctx context.Context, vhost, queue string, dead []counter.Message) error
 }
 
 // Progress of a method.

@@ -44,7 +44,7 @@ type Replay struct {
 
 // Replay publishes dead letters again and takes them off the queue once the
 // broker has confirmed them: in their order, each with its MessageId and a new
-// value of LifeHeader. What is dead-lettered meanwhile is not replayed.
+// value of GenerationHeader. What is dead-lettered meanwhile is not replayed.
 //
 // A message that cannot be published (it does not say where it died, or its
 // queue is gone) is left in its place. To pass one over, a replay of everything

@@ -45,7 +45,7 @@ func revive(l *Letter, from string, now time.Time) amqp.Publishing {
 		msg.Headers = amqp.Table{}
 	}
 	maps.DeleteFunc(msg.Headers, func(name string, _ any) bool { return ofTheBroker(name) })
-	msg.Headers[LifeHeader] = l.life
+	msg.Headers[GenerationHeader] = l.life
 	msg.Headers[FenceHeader] = nextFence(l, now)
 	msg.Headers[LineageHeader] = lineage(l, from, replays)
 	msg.UserId, msg.DeliveryMode = "", amqp.Persistent

@@ -159,7 +159,7 @@ func checkReplayed(t *testing.T, queue string, n, extra int) {
 	lives := map[string]string{}
 	next, twice := 0, 0
 	for _, d := range getAll(t, queue) {
-		life, _ := d.Headers[deadletter.LifeHeader].(string)
+		life, _ := d.Headers[deadletter.GenerationHeader].(string)
 		lineage, _ := d.Headers[deadletter.LineageHeader].(amqp.Table)
 		if first, seen := lives[d.MessageId]; seen {
 			if twice++; first != life || lineage["again"] != true {

@@ -134,7 +134,7 @@ func TestReplayAll(t *testing.T) {
 				}
 				d := back[3]
 				lineage, _ := d.Headers[deadletter.LineageHeader].(amqp.Table)
-				if d.Headers["x-death"] != nil || d.Headers[consumer.LifeHeader] == "" || lineage["count"] != int64(1) ||
+				if d.Headers["x-death"] != nil || d.Headers[consumer.GenerationHeader] == "" || lineage["count"] != int64(1) ||
 					lineage["queue"] != queue || lineage["from"] != q.Name || lineage["reason"] != "rejected" || lineage["again"] != again {
 					t.Errorf("%v", d.Headers)
 				}

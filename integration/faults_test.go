@@ -224,7 +224,7 @@ func TestBrokerKilledInTheMiddle(t *testing.T) {
 				t.Errorf("Run: %v", err)
 			}
 			for r, err := range c.List(t.Context(), "/", "orders") {
-				if err != nil || r.Charges() != 4 || r.Crashes != 0 {
+				if err != nil || r.Counted() != 4 || r.Crashes != 0 {
 					t.Errorf("record: %+v, %v", r, err)
 				}
 			}
@@ -276,7 +276,7 @@ func TestOddMessages(t *testing.T) {
 			{MessageId: "death as text", Headers: amqp.Table{"x-death": "yesterday"}},
 			{MessageId: "death as numbers", Headers: amqp.Table{"x-death": []any{int32(1), nil}}},
 			{MessageId: "death without fields", Headers: amqp.Table{"x-death": []any{amqp.Table{"queue": int64(3)}}}},
-			{MessageId: "life as a number", Headers: amqp.Table{consumer.LifeHeader: int32(3)}},
+			{MessageId: "life as a number", Headers: amqp.Table{consumer.GenerationHeader: int32(3)}},
 			{MessageId: "big", Body: make([]byte, big)},
 		}
 		var all []publisher.Message

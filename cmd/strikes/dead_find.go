@@ -87,7 +87,7 @@ func (g *graveyard) newestRecorded(ctx context.Context, f deadletter.Filter) (*d
 
 // recorded returns the dead letter that a record describes; nil if it describes none, or the filter does not pick it.
 func (g *graveyard) recorded(r counter.Record, f deadletter.Filter) *deadletter.Letter {
-	if r.State != counter.DeadLetter {
+	if r.State != counter.StateDeadLetter {
 		return nil
 	}
 	l := &deadletter.Letter{

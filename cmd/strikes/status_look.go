@@ -221,7 +221,7 @@ func (l *looker) askStore(ctx context.Context, s *standing) error {
 	var denied *counter.StoreError
 	var err error
 	switch s.Time, err = l.store.Now(ctx); {
-	case errors.As(err, &denied) && denied.Cause == counter.Denied:
+	case errors.As(err, &denied) && denied.Fault == counter.FaultDenied:
 		s.Time = time.Now().UTC()
 		s.Notes = append(s.Notes, "the store's clock may not be read: times are told by this machine's")
 	case err != nil:
@@ -239,11 +239,11 @@ func (l *looker) askStore(ctx context.Context, s *standing) error {
 	if s.Undecodable, err = undecodableIn(ctx, l.store, l.vhost, l.queue); err != nil {
 		return err
 	}
-	buried, err := l.store.Buried(ctx, l.vhost, l.queue)
+	buried, err := l.store.Tombstones(ctx, l.vhost, l.queue)
 	if err != nil {
 		return err
 	}
-	s.Dead.Count, s.Dead.Replayed, s.Dead.Since = buried.Count, buried.Taken, buried.Since
+	s.Dead.Count, s.Dead.Replayed, s.Dead.Since = buried.Count, buried.Removed, buried.Since
 	records, err := l.records(ctx, s)
 	if err != nil {
 		return err
@@ -253,10 +253,10 @@ func (l *looker) askStore(ctx context.Context, s *standing) error {
 		switch {
 		case blocks(r):
 			s.Blocking = append(s.Blocking, blockingOf(r, set, s))
-		case r.State == counter.Foreign:
+		case r.State == counter.StateForeign:
 			s.Notes = append(s.Notes, "something else than a record is at a record's key, whose message is held: strikes counter list says what to do")
-		case r.State == counter.DeadLetter:
-			reasons[brief(r.LastError, 200)]++
+		case r.State == counter.StateDeadLetter:
+			reasons[brief(r.Reason, 200)]++
 			if s.Time.Sub(r.LastTime) < arriving {
 				s.Dead.recent++
 			}

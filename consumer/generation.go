@@ -9,23 +9,23 @@ import (
 	"github.com/strikesmq/strikes/counter"
 )
 
-// LifeHeader is the header that begins a new life of a message, with a full budget: whoever publishes a dead letter again
-// under its old id gives it a value that the id never had before.
-const LifeHeader = "x-strikes-life"
+// GenerationHeader begins a new generation of a message, with the full limit of attempts. A replay of a dead letter under its old
+// id sets it to a value that the id never had before.
+const GenerationHeader = "x-strikes-generation"
 
 // FenceHeader is the header for the fence of a replayed message's first delivery, an int64. `strikes dead replay` makes it
 // greater than every fence that the message had before. See Attempt.Fence.
 const FenceHeader = "x-strikes-fence"
 
-// life names a generation of a message, by the header and the newest death in this queue, each if there is one. Either may be
+// generation names a generation of a message, by the header and the newest death in this queue, each if there is one. Either may be
 // newer: a replay removes x-death and changes the header; a tool that moves a dead letter back keeps the header and the new
 // x-death. A change of either begins a generation, so their order does not matter.
-func life(headers amqp.Table, queue string) string {
+func generation(headers amqp.Table, queue string) string {
 	name := ""
 	if d, ok := newestDeath(headers, queue); ok {
 		name = fmt.Sprintf("%v@%d", d.count, d.at.Unix())
 	}
-	if v, ok := headers[LifeHeader].(string); ok && v != "" {
+	if v, ok := headers[GenerationHeader].(string); ok && v != "" {
 		if name != "" {
 			name += " "
 		}

@@ -35,11 +35,11 @@ func TestLife(t *testing.T) {
 			death("orders", "delivery_limit", int64(1), noon),
 		}}, "3@1700000001"},
 		{"count of another width", amqp.Table{"x-death": []any{death("orders", "rejected", int32(4), noon)}}, "4@1700000000"},
-		{"the header of a replay", amqp.Table{LifeHeader: "r1"}, "header:r1"},
-		{"dead again since the replay, and moved back", amqp.Table{LifeHeader: "r1", "x-death": []any{death("orders", "rejected", int64(1), noon)}}, "1@1700000000 header:r1"},
-		{"dead elsewhere since the replay", amqp.Table{LifeHeader: "r1", "x-death": []any{death("bills", "rejected", int64(1), noon)}}, "header:r1"},
-		{"an empty header", amqp.Table{LifeHeader: ""}, ""},
-		{"a header that is no text", amqp.Table{LifeHeader: int64(1)}, ""},
+		{"the header of a replay", amqp.Table{GenerationHeader: "r1"}, "header:r1"},
+		{"dead again since the replay, and moved back", amqp.Table{GenerationHeader: "r1", "x-death": []any{death("orders", "rejected", int64(1), noon)}}, "1@1700000000 header:r1"},
+		{"dead elsewhere since the replay", amqp.Table{GenerationHeader: "r1", "x-death": []any{death("bills", "rejected", int64(1), noon)}}, "header:r1"},
+		{"an empty header", amqp.Table{GenerationHeader: ""}, ""},
+		{"a header that is no text", amqp.Table{GenerationHeader: int64(1)}, ""},
 		{"x-death that is no list", amqp.Table{"x-death": "yesterday"}, ""},
 		{"x-death of no tables", amqp.Table{"x-death": []any{"a", nil, int64(1)}}, ""},
 		{"x-death without fields", amqp.Table{"x-death": []any{amqp.Table{}}}, ""},
@@ -47,7 +47,7 @@ func TestLife(t *testing.T) {
 		{"rejected, with odd count and time", amqp.Table{"x-death": []any{amqp.Table{"queue": "orders", "reason": "rejected", "count": "many", "time": "late"}}}, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			if got := life(tc.headers, "orders"); got != tc.want {
+			if got := generation(tc.headers, "orders"); got != tc.want {
 				t.Errorf("got %q, want %q", got, tc.want)
 			}
 		})
@@ -79,8 +79,8 @@ func TestCarriedFence(t *testing.T) {
 	}
 }
 
-// FuzzLife feeds x-death headers of every form that a publisher can send: JSON with what AMQP has beyond it, see typed.
-func FuzzLife(f *testing.F) {
+// FuzzGeneration feeds x-death headers of every form that a publisher can send: JSON with what AMQP has beyond it, see typed.
+func FuzzGeneration(f *testing.F) {
 	for _, seed := range []string{
 		`[{"queue":"orders","reason":"rejected","count":1,"time":"2026-01-02T03:04:05Z"}]`,
 		`[{"queue":"orders","reason":"delivery_limit","count":-9223372036854775808,"time":"9999-12-31T23:59:59Z"}]`,
@@ -99,20 +99,20 @@ func FuzzLife(f *testing.F) {
 			return
 		}
 		headers := amqp.Table{"x-death": typed(v)}
-		got := life(headers, "orders")
-		if again := life(headers, "orders"); again != got {
+		got := generation(headers, "orders")
+		if again := generation(headers, "orders"); again != got {
 			t.Errorf("one message has two lives: %q and %q", got, again)
 		}
 		if strings.Contains(got, "header:") {
-			t.Errorf("the broker's header made the life of a replay: %q", got)
+			t.Errorf("the broker's header made the generation of a replay: %q", got)
 		}
-		headers[LifeHeader], headers[FenceHeader] = typed(v), typed(v)
+		headers[GenerationHeader], headers[FenceHeader] = typed(v), typed(v)
 		want := got
-		if name, _ := headers[LifeHeader].(string); name != "" {
+		if name, _ := headers[GenerationHeader].(string); name != "" {
 			want = strings.TrimPrefix(got+" header:"+name, " ")
 		}
-		if replayed := life(headers, "orders"); replayed != want {
-			t.Errorf("with the header of a replay the life is %q, not %q", replayed, want)
+		if replayed := generation(headers, "orders"); replayed != want {
+			t.Errorf("with the header of a replay the generation is %q, not %q", replayed, want)
 		}
 		if fence := carriedFence(headers, "orders"); fence < 0 || fence > counter.MaxFloor {
 			t.Errorf("the fence is %d", fence)
