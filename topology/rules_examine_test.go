@@ -94,8 +94,14 @@ func TestJudgeClosely(t *testing.T) {
 		{"all of it allowed", changes(end(func(t *target) { t.Durable = false })), Need{Queue: "q", MaxRetries: 3, AllowDrop: true}, ""},
 		{"end with the default limit", changes(end(func(t *target) { delete(t.Args, queueinfo.ArgDeliveryLimit) })), plain, "warning dead-letter-queue-looks"},
 		{"end whose policy is not seen", changes(end(func(t *target) { delete(t.Args, queueinfo.ArgDeliveryLimit); t.PolicyKnown = false })), plain, ""},
-		{"end without limit on 3.10", changes(end(func(t *target) { delete(t.Args, queueinfo.ArgDeliveryLimit); t.Version = queueinfo.Version{Major: 3, Minor: 10} })), plain, ""},
-		{"end with limit -1 on 3.10", changes(end(func(t *target) { t.Args[queueinfo.ArgDeliveryLimit] = int64(-1); t.Version = queueinfo.Version{Major: 3, Minor: 10} })), plain, "warning dead-letter-queue-looks"},
+		{"end without limit on 3.10", changes(end(func(t *target) {
+			delete(t.Args, queueinfo.ArgDeliveryLimit)
+			t.Version = queueinfo.Version{Major: 3, Minor: 10}
+		})), plain, ""},
+		{"end with limit -1 on 3.10", changes(end(func(t *target) {
+			t.Args[queueinfo.ArgDeliveryLimit] = int64(-1)
+			t.Version = queueinfo.Version{Major: 3, Minor: 10}
+		})), plain, "warning dead-letter-queue-looks"},
 		{"end with limit -1", changes(end(func(t *target) { t.Args[queueinfo.ArgDeliveryLimit] = int64(-1) })), plain, ""},
 
 		{"TTL by argument and policy", changes(with("x-message-ttl", int64(9)), policy("message-ttl", int64(5))), plain, "warning message-ttl"},
