@@ -11,6 +11,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/queueinfo"
 	"github.com/strikesmq/strikes/topology"
 )
 
@@ -201,7 +202,7 @@ func (l *looker) broken(err error) error {
 
 // passively asks for a queue, if there is one of that name.
 func passively(conn *amqp.Connection, queue string) (q amqp.Queue, found bool, err error) {
-	if topology.CheckName(queue) != nil { // what is derived from a long name may be too long
+	if queueinfo.CheckName(queue) != nil { // what is derived from a long name may be too long
 		return q, false, nil
 	}
 	ch, err := conn.Channel()
@@ -209,7 +210,7 @@ func passively(conn *amqp.Connection, queue string) (q amqp.Queue, found bool, e
 		return q, false, err
 	}
 	defer ch.Close()
-	q, err = ch.QueueDeclarePassive(queue, false, false, false, false, nil)
+	q, err = queueinfo.Passive(ch, queue)
 	var answer *amqp.Error
 	if errors.As(err, &answer) && answer.Code == amqp.NotFound {
 		return q, false, nil
