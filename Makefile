@@ -10,7 +10,7 @@ RUNS ?= 1
 # With these flags all other messages of a soak succeed.
 HEALTHY := -messages 200 -killers 4 -hangs 0 -plain
 
-.PHONY: help demo test cover soak soak-store fuzz lint fmt vet tidy build
+.PHONY: help demo test cover soak soak-store fuzz lint fmt vet tidy build release
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -60,3 +60,7 @@ tidy: ## tidy the modules, each as it stands alone
 
 build: ## build bin/strikes
 	go build -trimpath -o bin/ ./cmd/strikes
+
+# In the repository the command replaces the library by its directory, which go install refuses.
+release: ## make the command's go.mod require the library's VERSION, for the commit to tag VERSION and cmd/strikes/VERSION
+	@go run ./integration/release -version $(VERSION) -write
