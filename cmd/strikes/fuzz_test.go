@@ -11,6 +11,8 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/consumer"
 )
 
@@ -29,12 +31,12 @@ func FuzzInput(f *testing.F) {
 			lines++
 		}
 		n, last := 0, 0
-		r := reader{stdin: strings.NewReader(string(input)), parse: parseLine, blank: true, put: func(_ context.Context, e entry) error {
+		r := reader{stdin: strings.NewReader(string(input)), parse: jsonl.ParseText, blank: true, put: func(_ context.Context, e entry) error {
 			n, last = n+1, e.line
 			return nil
 		}}
 		if ndjson {
-			r.parse, r.blank = parseEnvelope, false
+			r.parse, r.blank = jsonl.ParseMessage, false
 		}
 		err := r.read(t.Context(), nil)
 		switch {
@@ -55,7 +57,7 @@ func FuzzTerminal(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, s string, most int) {
 		for name, got := range map[string]string{
-			"printable": printable(s, ""), "shown": shown(s), "brief": brief(s, max(most%200, 0)), "tail": printable(tailOf(s), ""),
+			"printable": term.Printable(s, ""), "shown": term.Shown(s), "brief": term.Brief(s, max(most%200, 0)), "tail": term.Printable(tailOf(s), ""),
 		} {
 			if !utf8.ValidString(got) {
 				t.Errorf("%s(%q) = %q is not UTF-8", name, s, got)

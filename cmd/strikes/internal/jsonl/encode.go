@@ -1,4 +1,5 @@
-package main
+// Package jsonl turns messages into lines of JSON, and back.
+package jsonl
 
 import (
 	"encoding/json"
@@ -8,22 +9,22 @@ import (
 	"unicode/utf8"
 )
 
-// ndjson prints values as JSON, a line each, in which nothing is left that a terminal might obey: encoding/json escapes less
+// NewEncoder returns an encoder that prints values as JSON, one line each, in which nothing is left that a terminal might obey: encoding/json escapes less
 // than printable does, and who reads it gets the same from an escape.
-func ndjson(w io.Writer) *json.Encoder { return json.NewEncoder(escaping{w}) }
+func NewEncoder(w io.Writer) *json.Encoder { return json.NewEncoder(escaping{w}) }
 
 // escaping escapes JSON that is written to it, whole lines at a time.
 type escaping struct{ w io.Writer }
 
 func (e escaping) Write(line []byte) (int, error) {
-	if _, err := e.w.Write(escapedJSON(line)); err != nil {
+	if _, err := e.w.Write(Escape(line)); err != nil {
 		return 0, err
 	}
 	return len(line), nil
 }
 
-// escapedJSON escapes what is not printable: in valid JSON that stands in strings alone, but for the ends of lines.
-func escapedJSON(text []byte) []byte {
+// Escape escapes what is not printable: in valid JSON that stands in strings alone, but for the ends of lines.
+func Escape(text []byte) []byte {
 	out := make([]byte, 0, len(text))
 	for len(text) > 0 {
 		r, size := utf8.DecodeRune(text)

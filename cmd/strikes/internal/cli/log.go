@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"context"
@@ -11,15 +11,15 @@ import (
 	"github.com/strikesmq/strikes/internal/shell"
 )
 
-// logger is for what happens beside the messages.
-func (a *app) logger(verbose bool) *slog.Logger {
+// NewLogger logs what happens beside the messages.
+func NewLogger(w io.Writer, verbose bool) *slog.Logger {
 	level := slog.LevelWarn
 	if verbose {
 		level = slog.LevelInfo
 	}
 	return slog.New(&log{
-		Handler: slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: level}),
-		to:      a.stderr,
+		Handler: slog.NewTextHandler(w, &slog.HandlerOptions{Level: level}),
+		to:      w,
 		told:    &told{remarks: map[string]bool{}},
 	})
 }

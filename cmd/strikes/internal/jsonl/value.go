@@ -1,11 +1,13 @@
-package main
+package jsonl
 
 import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -24,15 +26,15 @@ import (
 //	{"$float32":"1.5"}           or $float64, if it would be read as a whole number, or is none
 //	{"$table":[["name",7]]}      of keys that are not UTF-8, or of one key that begins with $
 
-// jsonValue turns a header value into what JSON has.
-func jsonValue(v any) any {
+// Value turns a header value into what JSON has.
+func Value(v any) any {
 	switch v := v.(type) {
 	case amqp.Table:
 		return jsonTable(v)
 	case []any:
 		out := make([]any, len(v))
 		for i, inner := range v {
-			out[i] = jsonValue(inner)
+			out[i] = Value(inner)
 		}
 		return out
 	case string:
@@ -42,7 +44,7 @@ func jsonValue(v any) any {
 	case []byte:
 		return tagged("$bytes", v)
 	case time.Time:
-		return tagged("$time", moment(v))
+		return tagged("$time", Moment(v))
 	case amqp.Decimal:
 		return tagged("$decimal", []int64{int64(v.Scale), int64(v.Value)})
 	case int8:
@@ -73,9 +75,9 @@ func jsonTable(t amqp.Table) map[string]any {
 	out, plain := make(map[string]any, len(t)), true
 	var pairs [][2]any
 	for key, inner := range t {
-		v := jsonValue(inner)
+		v := Value(inner)
 		out[key] = v
-		pairs = append(pairs, [2]any{jsonValue(key), v})
+		pairs = append(pairs, [2]any{Value(key), v})
 		plain = plain && utf8.ValidString(key) && (len(t) > 1 || !strings.HasPrefix(key, "$"))
 	}
 	if !plain {
@@ -148,6 +150,9 @@ func init() { // a table has values that have tags
 		"$table":   tableOf,
 	}
 }
+
+// Tags are the names of the tags.
+func Tags() []string { return slices.Sorted(maps.Keys(tags)) }
 
 func bytesOf(v any) ([]byte, error) {
 	s, ok := v.(string)
@@ -238,12 +243,12 @@ func tableOf(v any) (any, error) {
 	return out, nil
 }
 
-// moment is a time that JSON can say whatever its year: publishers write milliseconds where AMQP has seconds.
-type moment time.Time
+// Moment is a time that JSON can say whatever its year: publishers write milliseconds where AMQP has seconds.
+type Moment time.Time
 
-func (m moment) IsZero() bool { return time.Time(m).IsZero() }
+func (m Moment) IsZero() bool { return time.Time(m).IsZero() }
 
-func (m moment) MarshalJSON() ([]byte, error) {
+func (m Moment) MarshalJSON() ([]byte, error) {
 	t := time.Time(m).UTC()
 	if !inYears(t) {
 		return json.Marshal(strconv.FormatInt(t.Unix(), 10))

@@ -1,9 +1,8 @@
-package main
+package jsonl
 
 import (
 	"encoding/json"
 	"math"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -32,11 +31,11 @@ func TestKeptIsLossless(t *testing.T) {
 		{Body: []byte(""), Headers: amqp.Table{"$bytes": "alone"}, Timestamp: time.Unix(5, 0).UTC()},
 		{Body: []byte(""), Headers: amqp.Table{"\xff": "alone"}},
 	} {
-		line, err := json.Marshal(keptOf(want))
+		line, err := json.Marshal(MessageOf(want))
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := parseEnvelope(line)
+		got, err := ParseMessage(line)
 		if diff := cmp.Diff(want, got, same); diff != "" || err != nil {
 			t.Errorf("%s: %v\n%s", line, err, diff)
 		}
@@ -61,17 +60,8 @@ func TestUntaggedRefuses(t *testing.T) {
 		`{}, "id":"x", "base64":{"id":"eA=="}`:     `"base64" has "id"`,
 		`{}, "base64":{"body":"eA=="}`:             `"base64" has "body"`,
 	} {
-		if _, err := parseEnvelope([]byte(`{"body":"x","headers":` + headers + `}`)); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := ParseMessage([]byte(`{"body":"x","headers":` + headers + `}`)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want an error with %q", headers, err, want)
-		}
-	}
-}
-
-func TestPublishHelpNamesTheTags(t *testing.T) {
-	help := (&app{}).publishCommand().Description
-	for tag := range tags {
-		if !regexp.MustCompile(regexp.QuoteMeta(tag) + `\b`).MatchString(help) {
-			t.Errorf("publish --help does not mention %s", tag)
 		}
 	}
 }

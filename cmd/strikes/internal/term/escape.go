@@ -1,4 +1,4 @@
-package main
+package term
 
 import (
 	"strconv"
@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// printable escapes whatever a terminal might obey; the characters in keep stay as they are.
-func printable(s, keep string) string {
+// Printable escapes what a terminal might obey; the characters in keep stay as they are.
+func Printable(s, keep string) string {
 	var b strings.Builder
 	for len(s) > 0 {
 		r, size := utf8.DecodeRuneInString(s)
@@ -24,23 +24,23 @@ func printable(s, keep string) string {
 	return b.String()
 }
 
-// shown returns a name for a line of text: as it is if it is one plain word, else quoted.
-func shown(s string) string {
+// Shown returns a name for a line of text: as it is if it is one plain word, else quoted.
+func Shown(s string) string {
 	if q := strconv.Quote(s); s == "" || strings.ContainsRune(s, ' ') || q[1:len(q)-1] != s {
 		return q
 	}
 	return s
 }
 
-// brief returns the first line of a text, cut to about so many characters, fit for a terminal.
-func brief(s string, most int) string {
+// Brief returns the first line of a text, cut to about so many characters, fit for a terminal.
+func Brief(s string, most int) string {
 	s = strings.TrimSpace(s)
 	line, _, more := strings.Cut(s, "\n")
 	line = strings.TrimSpace(line)
 	if utf8.RuneCountInString(line) > most {
 		line, more = string([]rune(line)[:most]), true
 	}
-	if line = printable(line, ""); more {
+	if line = Printable(line, ""); more {
 		line += "…"
 	}
 	return line

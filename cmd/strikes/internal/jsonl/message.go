@@ -1,4 +1,4 @@
-package main
+package jsonl
 
 import (
 	"bytes"
@@ -9,15 +9,16 @@ import (
 	"io"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// parseMessage makes the message of one line of input.
-type parseMessage func(line []byte) (amqp.Publishing, error)
+// Parse makes the message of one line of input.
+type Parse func(line []byte) (amqp.Publishing, error)
 
-// parseLine takes the line as the body.
-func parseLine(line []byte) (amqp.Publishing, error) { return amqp.Publishing{Body: line}, nil }
+// ParseText takes the line as the body.
+func ParseText(line []byte) (amqp.Publishing, error) { return amqp.Publishing{Body: line}, nil }
 
 // properties are what a line of NDJSON tells of a message, whether it is read or written.
 type properties struct {
@@ -52,8 +53,8 @@ type envelope struct {
 	Timestamp string `json:"timestamp"` // RFC 3339; beyond the year 9999: seconds since 1970
 }
 
-// parseEnvelope reads one JSON object with the fields of an envelope, and nothing else.
-func parseEnvelope(line []byte) (amqp.Publishing, error) {
+// ParseMessage reads one JSON object with the fields of an envelope, and nothing else.
+func ParseMessage(line []byte) (amqp.Publishing, error) {
 	var e envelope
 	d := json.NewDecoder(bytes.NewReader(line))
 	d.DisallowUnknownFields()
@@ -182,4 +183,36 @@ func nested(m map[string]any) amqp.Table {
 		return t
 	}
 	return amqp.Table{}
+}
+
+// Message is a message as a line of NDJSON that ParseMessage takes.
+type Message struct {
+	properties
+	Timestamp Moment `json:"timestamp,omitzero"`
+}
+
+// MessageOf returns the line of a message. Nothing of the message is lost in it.
+func MessageOf(m amqp.Publishing) Message {
+	line := Message{Timestamp: Moment(m.Timestamp), properties: properties{
+		ID: m.MessageId, ContentType: m.ContentType, ContentEncoding: m.ContentEncoding, CorrelationID: m.CorrelationId,
+		ReplyTo: m.ReplyTo, Type: m.Type, AppID: m.AppId, UserID: m.UserId, Priority: m.Priority, Expiration: m.Expiration,
+	}}
+	for name, text := range line.texts() {
+		if !utf8.ValidString(*text) {
+			if line.Base64 == nil {
+				line.Base64 = map[string][]byte{}
+			}
+			line.Base64[name], *text = []byte(*text), ""
+		}
+	}
+	if len(m.Headers) > 0 {
+		line.Headers = jsonTable(m.Headers)
+	}
+	if body := string(m.Body); utf8.ValidString(body) {
+		line.Body = &body
+	} else {
+		coded := base64.StdEncoding.EncodeToString(m.Body)
+		line.BodyBase64 = &coded
+	}
+	return line
 }

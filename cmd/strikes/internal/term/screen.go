@@ -1,4 +1,4 @@
-package main
+package term
 
 import (
 	"errors"
@@ -22,9 +22,9 @@ const (
 	clearRight  = "\x1b[K"
 )
 
-// screen draws on a terminal, whole frames over each other, and listens for the key that ends it.
-type screen struct {
-	ended chan struct{} // closes when q or ctrl-C was pressed, or the terminal is gone
+// Screen draws on a terminal, whole frames over each other, and listens for the key that ends it.
+type Screen struct {
+	Ended chan struct{} // closes when q or ctrl-C was pressed, or the terminal is gone
 
 	out    *os.File
 	color  bool
@@ -36,27 +36,27 @@ type screen struct {
 	reads  sync.WaitGroup
 }
 
-// openScreen takes the terminal. The caller gives it back with close.
-func openScreen(stdin io.Reader, stdout io.Writer) (*screen, error) {
+// OpenScreen takes the terminal. The caller gives it back with Close.
+func OpenScreen(stdin io.Reader, stdout io.Writer) (*Screen, error) {
 	out, ok := stdout.(*os.File)
 	if !ok {
 		return nil, errors.New("stdout is not a terminal")
 	}
-	s := &screen{ended: make(chan struct{}), out: out, color: colored(out)}
-	if in, ok := stdin.(*os.File); ok && isTerminal(in) {
+	s := &Screen{Ended: make(chan struct{}), out: out, color: Colored(out)}
+	if in, ok := stdin.(*os.File); ok && IsTerminal(in) {
 		if err := s.listen(in); err != nil {
 			return nil, fmt.Errorf("terminal: %w", err)
 		}
 	}
 	_, err := io.WriteString(out, screenOpen)
 	if err != nil {
-		return nil, errors.Join(err, s.close())
+		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
 }
 
 // listen reads keys as they are pressed.
-func (s *screen) listen(in *os.File) (err error) {
+func (s *Screen) listen(in *os.File) (err error) {
 	if s.keys, err = cancelreader.NewReader(in); err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ func (s *screen) listen(in *os.File) (err error) {
 		for {
 			n, err := s.keys.Read(key)
 			if err != nil || slices.ContainsFunc(key[:n], ends) {
-				close(s.ended)
+				close(s.Ended)
 				return
 			}
 		}
@@ -80,13 +80,13 @@ func (s *screen) listen(in *os.File) (err error) {
 // ends reports whether a key ends the screen: q, or ctrl-C or ctrl-D, which are no signals meanwhile.
 func ends(key byte) bool { return strings.IndexByte("qQ\x03\x04", key) >= 0 }
 
-// draw shows rows, cut to the size of the terminal. What is there already is not drawn again.
-func (s *screen) draw(rows []row) error {
+// Draw shows rows, cut to the size of the terminal. What is there already is not drawn again.
+func (s *Screen) Draw(rows []Row) error {
 	width, height, err := term.GetSize(int(s.out.Fd()))
 	if err != nil || width <= 0 || height <= 0 {
 		width, height = 80, 24
 	}
-	frame, size := fitted(rows, width, height, s.color), [2]int{width, height}
+	frame, size := Fitted(rows, width, height, s.color), [2]int{width, height}
 	if size == s.size && slices.Equal(frame, s.drawn) {
 		return nil
 	}
@@ -95,8 +95,8 @@ func (s *screen) draw(rows []row) error {
 	return err
 }
 
-// close gives the terminal back as it was.
-func (s *screen) close() error {
+// Close gives the terminal back as it was.
+func (s *Screen) Close() error {
 	_, err := io.WriteString(s.out, screenClose)
 	if s.before == nil {
 		return err

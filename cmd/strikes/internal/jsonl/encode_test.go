@@ -1,4 +1,4 @@
-package main
+package jsonl
 
 import (
 	"encoding/json"
@@ -18,7 +18,7 @@ func TestNDJSONIsFitForTerminals(t *testing.T) {
 	}
 	for _, tt := range tests {
 		var out strings.Builder
-		if err := ndjson(&out).Encode(tt.in); err != nil || out.String() != tt.want+"\n" {
+		if err := NewEncoder(&out).Encode(tt.in); err != nil || out.String() != tt.want+"\n" {
 			t.Errorf("of %q: %s, want %s (%v)", tt.in, out.String(), tt.want, err)
 		}
 		var back string

@@ -1,4 +1,4 @@
-package main
+package connect
 
 import (
 	"context"
@@ -16,7 +16,6 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/topology"
 )
 
@@ -26,34 +25,8 @@ const guessTimeout = 3 * time.Second
 // guessing takes no proxy: a password that nobody gave for this goes to the broker's host and nowhere else.
 var guessing = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 
-// guess tries the usual place of the management API, unless one was given.
-func (r *rounds) guess(ctx context.Context, b *broker) {
-	if r.need.Management != "" {
-		return
-	}
-	var err error
-	if r.need, err = b.guess(ctx, r.conn, r.need); err != nil {
-		fmt.Fprintf(r.app.stderr, "strikes: going without the management API (none was given, and its usual place was tried): %s\n",
-			printable(err.Error(), ""))
-	}
-}
-
-// findManagement gives a consumer the management API at its usual place, like the doctor, unless one was given. It is silent if
-// none answers: most consumers do without, and the check warns of what it cannot see.
-func (a *app) findManagement(ctx context.Context, b *broker, conn *amqp.Connection, c *consumer.Consumer) {
-	if c.Management != "" {
-		return
-	}
-	need, err := b.guess(ctx, conn, topology.Need{})
-	if errors.Is(err, topology.ErrManagementDenied) {
-		fmt.Fprintf(a.stderr, "strikes: going without the management API (none was given, and its usual place was tried): %s\n",
-			printable(err.Error(), ""))
-	}
-	c.Management, c.HTTPClient = need.Management, need.HTTPClient
-}
-
-// guess adds the management API to what is needed, if it is in its usual place.
-func (b *broker) guess(ctx context.Context, conn *amqp.Connection, need topology.Need) (topology.Need, error) {
+// Management adds the management API to what is needed, if it is in its usual place.
+func (b *Broker) Management(ctx context.Context, conn *amqp.Connection, need topology.Need) (topology.Need, error) {
 	ctx, cancel := context.WithTimeout(ctx, guessTimeout)
 	defer cancel()
 	with := need
@@ -62,7 +35,7 @@ func (b *broker) guess(ctx context.Context, conn *amqp.Connection, need topology
 		return need, err
 	}
 	err = errors.New("the AMQP port is too high to derive a management port")
-	for i, at := range usualManagement(b.url) {
+	for i, at := range usualManagement(b.URL) {
 		with.Management = at
 		tried := topology.TryManagement(ctx, conn, with)
 		switch {
@@ -80,13 +53,13 @@ func (b *broker) guess(ctx context.Context, conn *amqp.Connection, need topology
 // usualManagement returns the places to try: the AMQP port + 10000, and for amqps also the usual port, because a proxy may have
 // moved one port and not the other.
 func usualManagement(amqpURL string) []string {
-	beside := guessManagement(amqpURL)
+	beside := GuessManagement(amqpURL)
 	uri, err := amqp.ParseURI(amqpURL)
 	if err != nil || uri.Scheme != "amqps" {
 		return slices.DeleteFunc([]string{beside}, func(at string) bool { return at == "" })
 	}
 	uri.Port = 5671
-	usual := guessManagement(uri.String())
+	usual := GuessManagement(uri.String())
 	if beside == "" || beside == usual {
 		return []string{usual}
 	}
@@ -94,8 +67,8 @@ func usualManagement(amqpURL string) []string {
 }
 
 // guessing is a client that trusts what the AMQP connection trusts.
-func (b *broker) guessing() (*http.Client, error) {
-	uri, err := amqp.ParseURI(b.url)
+func (b *Broker) guessing() (*http.Client, error) {
+	uri, err := amqp.ParseURI(b.URL)
 	if err != nil || uri.Scheme != "amqps" || uri.CACertFile == "" && uri.CertFile == "" && uri.ServerName == "" {
 		return guessing, nil //nolint:nilerr // the URL was parsed before
 	}
@@ -118,9 +91,9 @@ func (b *broker) guessing() (*http.Client, error) {
 	return &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: settings}}, nil
 }
 
-// guessManagement is where the API of a broker usually is: its port is 10000 above the one for AMQP, and encrypted if
+// GuessManagement is where the API of a broker usually is: its port is 10000 above the one for AMQP, and encrypted if
 // that is. A password that went over an encrypted connection goes over no other.
-func guessManagement(amqpURL string) string {
+func GuessManagement(amqpURL string) string {
 	uri, err := amqp.ParseURI(amqpURL)
 	if err != nil || uri.Port > 65535-10000 {
 		return ""

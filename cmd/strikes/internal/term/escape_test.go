@@ -1,4 +1,4 @@
-package main
+package term
 
 import "testing"
 
@@ -15,7 +15,7 @@ func TestShown(t *testing.T) {
 		{"\u202edrawkcab", `"\u202edrawkcab"`},
 	}
 	for _, tt := range tests {
-		if got := shown(tt.in); got != tt.want {
+		if got := Shown(tt.in); got != tt.want {
 			t.Errorf("shown(%q) = %s, want %s", tt.in, got, tt.want)
 		}
 	}
@@ -31,7 +31,7 @@ func TestPrintable(t *testing.T) {
 		{"\u009b31m", "", `\u009b31m`},
 	}
 	for _, tt := range tests {
-		if got := printable(tt.in, tt.keep); got != tt.want {
+		if got := Printable(tt.in, tt.keep); got != tt.want {
 			t.Errorf("printable(%q, %q) = %q, want %q", tt.in, tt.keep, got, tt.want)
 		}
 	}
@@ -50,7 +50,7 @@ func TestBrief(t *testing.T) {
 		{"", 10, ""},
 	}
 	for _, tt := range tests {
-		if got := brief(tt.in, tt.most); got != tt.want {
+		if got := Brief(tt.in, tt.most); got != tt.want {
 			t.Errorf("brief(%q, %d) = %q, want %q", tt.in, tt.most, got, tt.want)
 		}
 	}

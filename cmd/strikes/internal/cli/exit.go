@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"context"
@@ -14,36 +14,46 @@ import (
 	"github.com/strikesmq/strikes/topology"
 )
 
-// exitCodes is what the help says of them. One cause has one code, whatever the command.
-const exitCodes = "Exit codes: 0 done; 1 failed; 2 usage or refused, a queue, exchange, virtual host or database that\n" +
+// ExitCodes is what the help says of them. One cause has one code, whatever the command.
+const ExitCodes = "Exit codes: 0 done; 1 failed; 2 usage or refused, a queue, exchange, virtual host or database that\n" +
 	"does not exist, or an address of something else; 3 nothing matched; 4 not authorised; 5 the doctor found an error;\n" +
 	"69 broker or store out of reach, or its certificate not trusted; 130 interrupted."
 
+// The exit codes.
 const (
-	exitOK          = 0
-	exitFailed      = 1
-	exitUsage       = 2
-	exitNothing     = 3
-	exitDenied      = 4
-	exitFound       = 5
-	exitUnreachable = 69
-	exitInterrupted = 130
+	ExitOK          = 0
+	ExitFailed      = 1
+	ExitMisuse      = 2
+	ExitNothing     = 3
+	ExitDenied      = 4
+	ExitFound       = 5
+	ExitUnreachable = 69
+	ExitInterrupted = 130
 )
 
-// coded is an error whose exit code was clear where it arose.
-type coded struct {
-	error
-	code int
+// Coded is an error with an exit code of its own.
+type Coded struct {
+	Err  error
+	Code int
 }
 
-func (e coded) Unwrap() error { return e.error }
+func (e Coded) Error() string { return e.Err.Error() }
 
-func usage(err error) error { return coded{err, exitUsage} }
+// Unwrap returns the error.
+func (e Coded) Unwrap() error { return e.Err }
 
-func usagef(format string, args ...any) error { return usage(fmt.Errorf(format, args...)) }
+// WithCode gives an error its exit code.
+func WithCode(err error, code int) error { return Coded{err, code} }
 
-func exitCode(err error) int {
-	var known coded
+// Misuse is an error of the command line or what it names.
+func Misuse(err error) error { return Coded{err, ExitMisuse} }
+
+// Misusef formats an error of the command line or what it names.
+func Misusef(format string, args ...any) error { return Misuse(fmt.Errorf(format, args...)) }
+
+// ExitCode is the exit code of a command that ended with an error, or nil.
+func ExitCode(err error) int {
+	var known Coded
 	var refused *topology.RefusedError
 	var store *counter.StoreError
 	var publish *publisher.Error
@@ -51,39 +61,39 @@ func exitCode(err error) int {
 	var field *setting.Error
 	switch {
 	case err == nil:
-		return exitOK
+		return ExitOK
 	case errors.As(err, &known):
-		return known.code
+		return known.Code
 	case errors.Is(err, context.Canceled):
-		return exitInterrupted
+		return ExitInterrupted
 	case errors.As(err, &refused):
 		return refusalCode(refused.Findings)
 	case errors.Is(err, topology.ErrQueueNotFound), errors.As(err, &field):
-		return exitUsage
+		return ExitMisuse
 	case errors.As(err, &store):
 		return storeCode(store.Cause)
 	case errors.Is(err, publisher.ErrConnectionLost):
-		return exitUnreachable
+		return ExitUnreachable
 	case errors.As(err, &publish):
-		return answerCode(publish.Code)
+		return ReplyCode(publish.Code)
 	case errors.As(err, &answer) && answer.Server:
-		return answerCode(answer.Code)
+		return ReplyCode(answer.Code)
 	case errors.Is(err, amqp.ErrClosed):
-		return exitUnreachable
+		return ExitUnreachable
 	}
-	return exitFailed
+	return ExitFailed
 }
 
 func storeCode(c counter.Cause) int {
 	switch c {
 	case counter.Denied:
-		return exitDenied
+		return ExitDenied
 	case counter.NotRedis:
-		return exitUsage
+		return ExitMisuse
 	case counter.OtherCause:
-		return exitFailed
+		return ExitFailed
 	default:
-		return exitUnreachable
+		return ExitUnreachable
 	}
 }
 
@@ -91,20 +101,20 @@ func storeCode(c counter.Cause) int {
 func refusalCode(why []topology.Finding) int {
 	seen := func(f topology.Finding) bool { return f.Code != topology.CodeDenied }
 	if len(why) > 0 && !slices.ContainsFunc(why, seen) {
-		return exitDenied
+		return ExitDenied
 	}
-	return exitUsage
+	return ExitMisuse
 }
 
-// answerCode is for a reply code of the broker's; zero if there was none.
-func answerCode(code int) int {
+// ReplyCode is for a reply code of the broker's; zero if there was none.
+func ReplyCode(code int) int {
 	switch code {
 	case amqp.AccessRefused, amqp.NotAllowed:
-		return exitDenied
+		return ExitDenied
 	case amqp.PreconditionFailed, amqp.NotFound:
-		return exitUsage
+		return ExitMisuse
 	case amqp.ConnectionForced, amqp.InternalError:
-		return exitUnreachable
+		return ExitUnreachable
 	}
-	return exitFailed
+	return ExitFailed
 }

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"context"
@@ -23,8 +23,8 @@ func TestExitCode(t *testing.T) {
 	}{
 		{"nothing", nil, 0},
 		{"anything", errors.New("x"), 1},
-		{"usage", usagef("x"), 2},
-		{"usage, wrapped", fmt.Errorf("x: %w", usagef("x")), 2},
+		{"usage", Misusef("x"), 2},
+		{"usage, wrapped", fmt.Errorf("x: %w", Misusef("x")), 2},
 		{"refused queue", fmt.Errorf("x: %w", &topology.RefusedError{}), 2},
 		{"a queue of which nothing is shown", &topology.RefusedError{Findings: []topology.Finding{{Code: topology.CodeDenied}}}, 4},
 		{"a bad queue of which not all is shown", &topology.RefusedError{Findings: []topology.Finding{{Code: topology.CodeDenied}, {Code: "x"}}}, 2},
@@ -47,33 +47,13 @@ func TestExitCode(t *testing.T) {
 		{"may not publish", &publisher.Error{Err: publisher.ErrRefused, Code: amqp.AccessRefused}, 4},
 		{"lost while publishing", &publisher.Error{Err: publisher.ErrConnectionLost}, 69},
 		{"interrupted", fmt.Errorf("x: %w", context.Canceled), 130},
-		{"interrupted, but known to be denied", coded{context.Canceled, exitDenied}, 4},
+		{"interrupted, but known to be denied", WithCode(context.Canceled, ExitDenied), 4},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := exitCode(tt.err); got != tt.want {
+			if got := ExitCode(tt.err); got != tt.want {
 				t.Errorf("exit code %d, want %d", got, tt.want)
 			}
 		})
-	}
-}
-
-func TestInterruptionIsPlain(t *testing.T) {
-	canceled := context.Canceled
-	tests := []struct {
-		err  error
-		want string
-	}{
-		{canceled, "interrupted"},
-		{errors.Join(nil, canceled), "interrupted"},
-		{fmt.Errorf("counter: list: %w", &counter.StoreError{Cause: counter.OtherCause, Err: canceled}), "interrupted"},
-		{fmt.Errorf("declare queue: %w (declared before it: x)", canceled), "interrupted: declare queue: context canceled (declared before it: x)"},
-		{coded{fmt.Errorf("stdin:5: no confirm yet: %w", canceled), exitInterrupted}, "interrupted: stdin:5: no confirm yet: context canceled"},
-		{coded{fmt.Errorf("denied: %w", canceled), exitDenied}, "denied: context canceled"},
-	}
-	for _, tt := range tests {
-		if got := new(app).complaint(tt.err); got != tt.want {
-			t.Errorf("%v: %q, want %q", tt.err, got, tt.want)
-		}
 	}
 }

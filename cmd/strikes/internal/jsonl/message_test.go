@@ -1,4 +1,4 @@
-package main
+package jsonl
 
 import (
 	"strings"
@@ -11,7 +11,7 @@ import (
 	"github.com/strikesmq/strikes/counter"
 )
 
-func TestParseEnvelope(t *testing.T) {
+func TestParseMessage(t *testing.T) {
 	tests := []struct {
 		in   string
 		want amqp.Publishing
@@ -37,14 +37,14 @@ func TestParseEnvelope(t *testing.T) {
 			}}},
 	}
 	for _, tt := range tests {
-		got, err := parseEnvelope([]byte(tt.in))
+		got, err := ParseMessage([]byte(tt.in))
 		if diff := cmp.Diff(tt.want, got); diff != "" || err != nil {
 			t.Errorf("%s: %v (-want +got):\n%s", tt.in, err, diff)
 		}
 	}
 }
 
-func TestParseEnvelopeRefuses(t *testing.T) {
+func TestParseMessageRefuses(t *testing.T) {
 	tests := []struct{ in, want string }{
 		{`{"bdoy":"x"}`, `unknown field "bdoy"`},
 		{`{}`, `neither "body"`},
@@ -73,18 +73,18 @@ func TestParseEnvelopeRefuses(t *testing.T) {
 		{`{"body":"x","timestamp":4}`, `field "timestamp" cannot be a JSON number`},
 	}
 	for _, tt := range tests {
-		if _, err := parseEnvelope([]byte(tt.in)); err == nil || !strings.Contains(err.Error(), tt.want) {
+		if _, err := ParseMessage([]byte(tt.in)); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want an error with %q", tt.in, err, tt.want)
 		}
 	}
 }
 
-// FuzzParseEnvelope looks for what breaks the parser, and for headers of types that AMQP does not have.
-func FuzzParseEnvelope(f *testing.F) {
+// FuzzParseMessage looks for what breaks the parser, and for headers of types that AMQP does not have.
+func FuzzParseMessage(f *testing.F) {
 	f.Add([]byte(`{"body":"x","headers":{"a":[1,1e999,{"b":null}]}}`))
 	f.Add([]byte(`{"body_base64":"AA==","id":"\u0000"}`))
 	f.Fuzz(func(t *testing.T, line []byte) {
-		msg, err := parseEnvelope(line)
+		msg, err := ParseMessage(line)
 		if err != nil {
 			if len(err.Error()) > len(line)+counter.MaxReason {
 				t.Errorf("an error of %d bytes", len(err.Error()))

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"errors"
@@ -11,8 +11,8 @@ import (
 
 // TestRemarksAreMadeOnce logs what two sessions of a consumer do.
 func TestRemarksAreMadeOnce(t *testing.T) {
-	var stderr output
-	log := (&app{streams: streams{stderr: &stderr}}).logger(false)
+	var stderr strings.Builder
+	log := NewLogger(&stderr, false)
 	for range 2 {
 		log.Warn("Redis keeps nothing on disk", "queue", "q")
 		log.Warn("topology: nobody sees", slog.String("queue", "it's"), slog.String("code", "c"), slog.String("why", "w"), slog.String("fix", "f"))
