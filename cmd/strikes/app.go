@@ -14,6 +14,7 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/queueinfo"
 	"github.com/strikesmq/strikes/internal/setting"
 	"github.com/strikesmq/strikes/topology"
 )
@@ -48,7 +49,7 @@ func run(ctx context.Context, s cli.Streams, args []string) int {
 // complaint is what is said of an error at the end.
 func (a *app) complaint(err error) string {
 	var refused *topology.RefusedError
-	var field *setting.Error
+	var field *setting.FieldError
 	switch {
 	case err == nil:
 		return ""
@@ -186,7 +187,7 @@ func positional(c *urfave.Command, names ...string) ([]string, error) {
 		if name != "QUEUE" {
 			continue
 		}
-		if err := topology.CheckName(arg); err != nil {
+		if err := queueinfo.CheckName(arg); err != nil {
 			return nil, cli.Misusef("%s: QUEUE: %w", c.FullName(), err)
 		}
 	}

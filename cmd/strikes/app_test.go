@@ -18,7 +18,7 @@ func TestInterruptionIsPlain(t *testing.T) {
 	}{
 		{canceled, "interrupted"},
 		{errors.Join(nil, canceled), "interrupted"},
-		{fmt.Errorf("counter: list: %w", &counter.StoreError{Cause: counter.OtherCause, Err: canceled}), "interrupted"},
+		{fmt.Errorf("counter: list: %w", &counter.StoreError{Fault: counter.FaultOther, Err: canceled}), "interrupted"},
 		{fmt.Errorf("declare queue: %w (declared before it: x)", canceled), "interrupted: declare queue: context canceled (declared before it: x)"},
 		{cli.WithCode(fmt.Errorf("stdin:5: no confirm yet: %w", canceled), cli.ExitInterrupted), "interrupted: stdin:5: no confirm yet: context canceled"},
 		{cli.WithCode(fmt.Errorf("denied: %w", canceled), cli.ExitDenied), "denied: context canceled"},

@@ -18,7 +18,7 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
 	"github.com/strikesmq/strikes/internal/bench"
 	"github.com/strikesmq/strikes/internal/servers"
-	"github.com/strikesmq/strikes/internal/uri"
+	"github.com/strikesmq/strikes/internal/setting"
 	"github.com/strikesmq/strikes/topology"
 )
 
@@ -153,7 +153,7 @@ func checkStore(ctx context.Context, url string) error {
 		return err
 	}
 	if _, err := redis.ParseURL(url); err != nil {
-		return cli.Misusef("bench needs a single Redis: redis://, rediss:// or unix://, not %s", uri.Redacted(url))
+		return cli.Misusef("bench needs a single Redis: redis://, rediss:// or unix://, not %s", setting.RedactURL(url))
 	}
 	return nil
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/consumer"
+	"github.com/strikesmq/strikes/internal/queueinfo"
 	"github.com/strikesmq/strikes/topology"
 )
 
@@ -176,7 +177,7 @@ func ready(conn *amqp.Connection, queue string) (int, error) {
 		return 0, err
 	}
 	defer ch.Close()
-	q, err := ch.QueueDeclarePassive(queue, false, false, false, false, nil)
+	q, err := queueinfo.Passive(ch, queue)
 	return q.Messages, err
 }
 

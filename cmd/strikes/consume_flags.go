@@ -9,8 +9,8 @@ import (
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/consumer"
+	"github.com/strikesmq/strikes/internal/queueinfo"
 	"github.com/strikesmq/strikes/internal/setting"
-	"github.com/strikesmq/strikes/topology"
 )
 
 func consumeFlags() []urfave.Flag {
@@ -70,7 +70,7 @@ func consumeSettings(c *urfave.Command, trailing []string) (settings, error) {
 	case s.exitWhenIdle < 0:
 		return s, refusedFlag("exit-when-idle", s.exitWhenIdle, "0 or more")
 	}
-	if err := topology.CheckName(queue[0]); err != nil {
+	if err := queueinfo.CheckName(queue[0]); err != nil {
 		return s, cli.Misusef("strikes consume: QUEUE: %w", err)
 	}
 	api, err := managementOf(c)

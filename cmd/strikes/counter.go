@@ -126,7 +126,7 @@ func (a *app) listCounters(ctx context.Context, c *urfave.Command) error {
 		if err != nil {
 			return errors.Join(out.flush(), err)
 		}
-		if r.State == counter.Foreign {
+		if r.State == counter.StateForeign {
 			foreign = append(foreign, r.Key)
 			continue
 		}

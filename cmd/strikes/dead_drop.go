@@ -52,7 +52,7 @@ func (a *app) dropDead(ctx context.Context, c *urfave.Command) error {
 	g.dead.Progress = showing(p)
 	g.mind(a.Err)
 	want := seek(f.IDs)
-	result, err := g.dead.Drop(ctx, f, c.Int("max"), func(letters []*deadletter.Letter) error {
+	result, err := g.dead.Drop(ctx, f, c.Int("max"), func(letters []*deadletter.Message) error {
 		for _, l := range letters {
 			want.saw(l)
 		}
@@ -65,9 +65,9 @@ func (a *app) dropDead(ctx context.Context, c *urfave.Command) error {
 	err = errors.Join(err, file.finish())
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d dropped, %d in %s", result.Done, file.n, term.Shown(to))
-	name(&b, "in the file, and maybe still dead letters", len(result.Unsure), result.Unsure)
+	name(&b, "in the file, and maybe still dead letters", len(result.Undecided), result.Undecided)
 	fmt.Fprintln(a.Err, b.String())
-	g.untold(a.Err, result.Untold)
+	g.untold(a.Err, result.RecordsErr)
 	if err == nil && result.Done == 0 {
 		return g.nothing(want)
 	}
@@ -80,7 +80,7 @@ func (a *app) dropDead(ctx context.Context, c *urfave.Command) error {
 // reached reports whether --max ended it, and not that there were no more.
 func reached(most, done int) bool { return most > 0 && done >= most }
 
-func (a *app) toldDropped(letters []*deadletter.Letter, asJSON bool) error {
+func (a *app) toldDropped(letters []*deadletter.Message, asJSON bool) error {
 	if !asJSON {
 		return nil
 	}
@@ -139,11 +139,11 @@ func (k *keepFile) finish() error {
 }
 
 // keep returns nil once the letters are on disk.
-func (k *keepFile) keep(letters []*deadletter.Letter) error {
+func (k *keepFile) keep(letters []*deadletter.Message) error {
 	w := bufio.NewWriter(k.File)
 	out := json.NewEncoder(w)
 	for _, l := range letters {
-		if err := out.Encode(jsonl.MessageOf(l.Revived(k.from))); err != nil {
+		if err := out.Encode(jsonl.MessageOf(l.ForReplay(k.from))); err != nil {
 			return fmt.Errorf("message %q cannot be written to the file: %w", l.Name(), err)
 		}
 	}

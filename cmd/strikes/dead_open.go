@@ -16,6 +16,7 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/deadletter"
+	"github.com/strikesmq/strikes/internal/queueinfo"
 	"github.com/strikesmq/strikes/topology"
 )
 
@@ -45,7 +46,7 @@ func (a *app) graveyardOf(ctx context.Context, c *urfave.Command, queue string) 
 	}
 	named := c.String("dead-letter-queue")
 	g := &graveyard{queue: queue, broker: b, dead: deadletter.Queue{Name: cmp.Or(named, queue+".dlq"), Dial: b.Dial}}
-	if err := topology.CheckName(g.dead.Name); err != nil && named != "" {
+	if err := queueinfo.CheckName(g.dead.Name); err != nil && named != "" {
 		return nil, cli.Misusef("--dead-letter-queue: %w", err)
 	}
 	if !c.Bool("no-store") {
@@ -94,7 +95,7 @@ func (g *graveyard) judge(ctx context.Context, stderr io.Writer, need topology.N
 			}
 			g.dead.Name = at.name
 		}
-		if err := topology.CheckName(g.dead.Name); err != nil {
+		if err := queueinfo.CheckName(g.dead.Name); err != nil {
 			return cli.Misusef("the dead-letter queue (--dead-letter-queue names it): %w", err)
 		}
 		told, err := topology.Describe(ctx, conn, g.dead.Name, need.Management, need.HTTPClient)

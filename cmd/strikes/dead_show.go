@@ -42,7 +42,7 @@ func (a *app) showDead(ctx context.Context, c *urfave.Command) error {
 	if err != nil {
 		return err
 	}
-	unread, err := find.each(ctx, func(l *deadletter.Letter) error {
+	unread, err := find.each(ctx, func(l *deadletter.Message) error {
 		p.Finish()
 		return a.printDeadLetter(l, c, find.found > 0)
 	})
@@ -53,14 +53,14 @@ func (a *app) showDead(ctx context.Context, c *urfave.Command) error {
 	return err
 }
 
-func (a *app) printDeadLetter(l *deadletter.Letter, c *urfave.Command, another bool) error {
+func (a *app) printDeadLetter(l *deadletter.Message, c *urfave.Command, another bool) error {
 	switch {
 	case c.Bool("body"):
-		_, err := a.Out.Write(l.Message.Body)
+		_, err := a.Out.Write(l.Publishing.Body)
 		return err
 	case c.Bool("json"):
 		row := rowOf(l)
-		k := kept{jsonl.MessageOf(l.Message), &row}
+		k := kept{jsonl.MessageOf(l.Publishing), &row}
 		return jsonl.NewEncoder(a.Out).Encode(k)
 	}
 	if another {
@@ -70,7 +70,7 @@ func (a *app) printDeadLetter(l *deadletter.Letter, c *urfave.Command, another b
 }
 
 // noRecord says why the reason is the broker's and not a handler's; empty if there is a record.
-func noRecord(l *deadletter.Letter) string {
+func noRecord(l *deadletter.Message) string {
 	switch {
 	case l.Record != nil:
 		return ""
@@ -83,7 +83,7 @@ func noRecord(l *deadletter.Letter) string {
 }
 
 // describeDead prints everything for people: nothing of it reaches a terminal as it is.
-func (a *app) describeDead(l *deadletter.Letter) error {
+func (a *app) describeDead(l *deadletter.Message) error {
 	w := term.NewTable(a.Out)
 	id := "none"
 	if l.ID != "" {
@@ -112,8 +112,8 @@ func (a *app) describeDead(l *deadletter.Letter) error {
 		term.Field(w, "last holder", term.Printable(r.Holder, ""))
 	}
 	term.Field(w, "replays", fmt.Sprint(l.Replays))
-	term.Field(w, "content type", term.Printable(l.Message.ContentType, ""))
-	if headers, err := json.Marshal(jsonl.Value(l.Message.Headers)); err == nil && len(l.Message.Headers) > 0 {
+	term.Field(w, "content type", term.Printable(l.Publishing.ContentType, ""))
+	if headers, err := json.Marshal(jsonl.Value(l.Publishing.Headers)); err == nil && len(l.Publishing.Headers) > 0 {
 		term.Field(w, "headers", term.Printable(string(headers), ""))
 	}
 	if l.Size != sizeUnknown {
@@ -122,7 +122,7 @@ func (a *app) describeDead(l *deadletter.Letter) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	body, more := l.Message.Body, ""
+	body, more := l.Publishing.Body, ""
 	if len(body) > bodyShown {
 		body, more = body[:bodyShown], "… (all of it: --body)"
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
 	"github.com/strikesmq/strikes/counter"
-	"github.com/strikesmq/strikes/internal/uri"
+	"github.com/strikesmq/strikes/internal/setting"
 	"github.com/strikesmq/strikes/topology"
 )
 
@@ -30,7 +30,7 @@ func (r *rounds) store(ctx context.Context, store *counter.Counter, rawURL strin
 	if err != nil {
 		findings = append(findings, storeTrouble(connect.ExplainStore(ctx, rawURL, err)))
 	}
-	return r.report.add(subject{kind: "store", name: uri.Redacted(rawURL)}, findings)
+	return r.report.add(subject{kind: "store", name: setting.RedactURL(rawURL)}, findings)
 }
 
 func storeFindings(found []counter.Finding) []finding {
@@ -55,7 +55,7 @@ func storeTrouble(err error) finding {
 		f.Code, f.Fix = codeNoDatabase, connect.FixDatabase
 	}
 	var store *counter.StoreError
-	if errors.As(err, &store) && store.Cause == counter.Denied {
+	if errors.As(err, &store) && store.Fault == counter.FaultDenied {
 		f.Code, f.Fix = codeStoreDenied, "give the user and password that the store knows, with --redis-url or REDIS_URL"
 	}
 	if f.Code == codeUnreachable && cli.ExitCode(err) == cli.ExitMisuse {

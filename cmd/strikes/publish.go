@@ -16,8 +16,8 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
+	"github.com/strikesmq/strikes/internal/queueinfo"
 	"github.com/strikesmq/strikes/publisher"
-	"github.com/strikesmq/strikes/topology"
 )
 
 // lastConfirms is how long an interrupted publish waits for what it has sent.
@@ -53,7 +53,7 @@ func (a *app) publish(ctx context.Context, c *urfave.Command) error {
 	exchange := c.String("exchange")
 	if exchange != "" {
 		to = "KEY"
-		if err := topology.CheckName(exchange); err != nil {
+		if err := queueinfo.CheckName(exchange); err != nil {
 			return cli.Misusef("--exchange: %w", err)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
+	"github.com/strikesmq/strikes/internal/queueinfo"
 	"github.com/strikesmq/strikes/topology"
 )
 
@@ -82,7 +83,7 @@ func newLooker(c *urfave.Command, queue string) (*looker, error) {
 	}
 	l := &looker{broker: b, vhost: b.VHost, queue: queue, dead: c.String("dead-letter-queue"), most: c.Int("limit"),
 		api: topology.Need{Management: api}}
-	switch err := topology.CheckName(l.dead); {
+	switch err := queueinfo.CheckName(l.dead); {
 	case err != nil && l.dead != "":
 		return nil, cli.Misusef("--dead-letter-queue: %w", err)
 	case l.most < 0:

@@ -58,7 +58,7 @@ func ExitCode(err error) int {
 	var store *counter.StoreError
 	var publish *publisher.Error
 	var answer *amqp.Error
-	var field *setting.Error
+	var field *setting.FieldError
 	switch {
 	case err == nil:
 		return ExitOK
@@ -71,7 +71,7 @@ func ExitCode(err error) int {
 	case errors.Is(err, topology.ErrQueueNotFound), errors.As(err, &field):
 		return ExitMisuse
 	case errors.As(err, &store):
-		return storeCode(store.Cause)
+		return storeCode(store.Fault)
 	case errors.Is(err, publisher.ErrConnectionLost):
 		return ExitUnreachable
 	case errors.As(err, &publish):
@@ -84,13 +84,13 @@ func ExitCode(err error) int {
 	return ExitFailed
 }
 
-func storeCode(c counter.Cause) int {
+func storeCode(c counter.StoreFault) int {
 	switch c {
-	case counter.Denied:
+	case counter.FaultDenied:
 		return ExitDenied
-	case counter.NotRedis:
+	case counter.FaultNotRedis:
 		return ExitMisuse
-	case counter.OtherCause:
+	case counter.FaultOther:
 		return ExitFailed
 	default:
 		return ExitUnreachable

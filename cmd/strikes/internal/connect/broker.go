@@ -15,8 +15,8 @@ import (
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/consumer"
-	"github.com/strikesmq/strikes/internal/dial"
-	"github.com/strikesmq/strikes/internal/uri"
+	"github.com/strikesmq/strikes/internal/amqpdial"
+	"github.com/strikesmq/strikes/internal/setting"
 	"github.com/strikesmq/strikes/publisher"
 )
 
@@ -36,7 +36,7 @@ type Broker struct {
 
 // NewBroker reads a URL. The connections have the name.
 func NewBroker(rawURL, name string) (*Broker, error) {
-	at, err := dial.Parse(rawURL)
+	at, err := amqpdial.Parse(rawURL)
 	if err != nil {
 		return nil, cli.Misusef("--amqp-url: %w", err)
 	}
@@ -50,7 +50,7 @@ func (b *Broker) Dial(ctx context.Context) (*amqp.Connection, error) {
 
 // DialToPublish opens one for a publisher.Publisher.
 func (b *Broker) DialToPublish(ctx context.Context) (*amqp.Connection, error) {
-	return b.open(ctx, publisher.Dialer)
+	return b.open(ctx, publisher.BufferedDialer)
 }
 
 func (b *Broker) open(ctx context.Context, dialer func(string, amqp.Config) func(context.Context) (*amqp.Connection, error)) (*amqp.Connection, error) {
@@ -69,14 +69,14 @@ func (b *Broker) open(ctx context.Context, dialer func(string, amqp.Config) func
 // Explain tells a broker that says no from one that does not answer.
 func (b *Broker) Explain(err error) error {
 	if denied(err) {
-		return cli.WithCode(fmt.Errorf("broker %s: not authorised: %w", uri.Redacted(b.URL), err), cli.ExitDenied)
+		return cli.WithCode(fmt.Errorf("broker %s: not authorised: %w", setting.RedactURL(b.URL), err), cli.ExitDenied)
 	}
-	return cli.WithCode(fmt.Errorf("broker %s is out of reach: %w", uri.Redacted(b.URL), err), cli.ExitUnreachable)
+	return cli.WithCode(fmt.Errorf("broker %s is out of reach: %w", setting.RedactURL(b.URL), err), cli.ExitUnreachable)
 }
 
 // explainDial also tells what is wrong with the URL.
 func (b *Broker) explainDial(ctx context.Context, err error) error {
-	at := uri.Redacted(b.URL)
+	at := setting.RedactURL(b.URL)
 	switch {
 	case missingVHost(err):
 		return cli.Misusef("broker %s: there is no virtual host %q: %w", at, b.VHost, err)

@@ -9,13 +9,12 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/setting"
-	"github.com/strikesmq/strikes/internal/uri"
 )
 
 // DialStore opens a store without asking whether it is there.
 func DialStore(rawURL, prefix string) (*counter.Counter, error) {
 	store, err := counter.Dial(rawURL, &counter.Options{Prefix: prefix})
-	var field *setting.Error
+	var field *setting.FieldError
 	switch {
 	case errors.As(err, &field) && field.Field != "Prefix": // of the URL
 		return nil, cli.Misusef("--redis-url: %w", field)
@@ -42,7 +41,7 @@ func OpenStore(ctx context.Context, rawURL, prefix string) (*counter.Counter, er
 	check, cancel := context.WithTimeout(ctx, CheckTimeout)
 	defer cancel()
 	if _, err := store.Check(check); err != nil {
-		return nil, errors.Join(fmt.Errorf("store %s: %w", uri.Redacted(rawURL), ExplainStore(ctx, rawURL, err)), store.Close())
+		return nil, errors.Join(fmt.Errorf("store %s: %w", setting.RedactURL(rawURL), ExplainStore(ctx, rawURL, err)), store.Close())
 	}
 	return store, nil
 }
@@ -57,7 +56,7 @@ func ExplainStore(ctx context.Context, rawURL string, err error) error {
 		return cli.Misusef("it has no such database: %w; %s", err, FixDatabase)
 	case untrusted(err):
 		return cli.WithCode(fmt.Errorf("its certificate is not trusted: %w; give a file of trusted authorities with the environment variable SSL_CERT_FILE", err), cli.ExitUnreachable)
-	case errors.As(err, &failed) && failed.Cause == counter.Denied:
+	case errors.As(err, &failed) && failed.Fault == counter.FaultDenied:
 		return err
 	}
 	if why := wrongProtocol(ctx, rawURL); why != "" {
