@@ -2,8 +2,6 @@ package deadletter
 
 import (
 	"cmp"
-	"context"
-	"strings"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
@@ -91,16 +89,17 @@ func (l *Letter) Kind() Kind {
 	return Unknown
 }
 
-// kindOf reads the texts that package consumer and the counter's scripts write.
+// kindOf is the kind of a message that its consumer rejected.
 func kindOf(r *counter.Record) Kind {
-	switch {
-	case r == nil:
+	if r == nil {
 		return Rejected
-	case strings.HasPrefix(r.Reason, "panic: "):
+	}
+	switch r.Cause {
+	case counter.CausePanicked:
 		return Panicked
-	case strings.HasPrefix(r.Reason, "process died "):
+	case counter.CauseCrashed:
 		return Crashed
-	case strings.HasPrefix(r.Reason, "the handler passed its deadline"), r.Reason == context.DeadlineExceeded.Error():
+	case counter.CauseTimedOut:
 		return TimedOut
 	}
 	return Failed

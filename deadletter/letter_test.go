@@ -61,25 +61,26 @@ func letterOf(headers amqp.Table) *Letter {
 
 func TestKind(t *testing.T) {
 	for _, tc := range []struct {
-		broker, last string
-		record       bool
-		want         Kind
+		broker string
+		cause  counter.Cause
+		record bool
+		want   Kind
 	}{
 		{"rejected", "", false, Rejected},
-		{"rejected", "no stock", true, Failed},
-		{"rejected", "panic: nil\nmain.go:7", true, Panicked},
-		{"rejected", "process died while it ran this message alone", true, Crashed},
-		{"rejected", "the handler passed its deadline: signal: terminated", true, TimedOut},
-		{"rejected", "context deadline exceeded", true, TimedOut},
-		{"delivery_limit", "no stock", true, DeliveryLimit},
+		{"rejected", counter.CauseFailed, true, Failed},
+		{"rejected", counter.CauseRejected, true, Failed},
+		{"rejected", counter.CausePanicked, true, Panicked},
+		{"rejected", counter.CauseCrashed, true, Crashed},
+		{"rejected", counter.CauseTimedOut, true, TimedOut},
+		{"delivery_limit", counter.CauseFailed, true, DeliveryLimit},
 		{"expired", "", false, Expired},
 		{"maxlen", "", false, Overflow},
 		{"", "", false, Unknown},
-		{"", "no stock", true, Failed},
+		{"", counter.CauseFailed, true, Failed},
 	} {
 		l := &Letter{Origin: Death{Queue: "orders", Reason: tc.broker}}
 		if tc.record {
-			l.Record = &counter.Record{Reason: tc.last}
+			l.Record = &counter.Record{Cause: tc.cause}
 		}
 		if got := l.Kind(); got != tc.want {
 			t.Errorf("%+v: %s", tc, got)
