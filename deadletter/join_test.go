@@ -110,7 +110,7 @@ func TestJoin(t *testing.T) {
 		j := &joiner{records: s, vhost: "/"}
 		for range 2 {
 			l := letterOf(headers)
-			if err := j.join(t.Context(), []*Letter{l}); err != nil {
+			if err := j.join(t.Context(), []*Message{l}); err != nil {
 				t.Fatal(err)
 			}
 			got := ""

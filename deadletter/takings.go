@@ -46,7 +46,7 @@ func (d dead) size() (n int) {
 }
 
 // add takes letters that were settled.
-func (t *takings) add(letters []*Letter) {
+func (t *takings) add(letters []*Message) {
 	for _, l := range letters {
 		if t.records == nil || !counted(l) {
 			continue
@@ -59,7 +59,7 @@ func (t *takings) add(letters []*Letter) {
 }
 
 // counted reports whether the count of what was dead-lettered has the letter.
-func counted(l *Letter) bool { return l.Record != nil && l.Record.State == counter.StateDeadLetter }
+func counted(l *Message) bool { return l.Record != nil && l.Record.State == counter.StateDeadLetter }
 
 // tell begins a note of what there is, unless one is under way or just began.
 func (t *takings) tell(ctx context.Context) {

@@ -41,7 +41,7 @@ func (q *Queue) watch(r Replay) *watch {
 }
 
 // add watches a message that was replayed.
-func (w *watch) add(l *Letter) {
+func (w *watch) add(l *Message) {
 	to, err := w.target.destination(l)
 	if w.records == nil || err != nil || l.ID == "" {
 		return

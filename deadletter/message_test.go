@@ -54,7 +54,7 @@ func TestOrigin(t *testing.T) {
 	}
 }
 
-func letterOf(headers amqp.Table) *Letter {
+func letterOf(headers amqp.Table) *Message {
 	q := &Queue{Name: "orders.dlq"}
 	return q.newLetter(&amqp.Delivery{MessageId: "17", Headers: headers, Body: []byte("body"), UserId: "ann", DeliveryMode: amqp.Transient, DeliveryTag: 9})
 }
@@ -66,19 +66,19 @@ func TestKind(t *testing.T) {
 		record bool
 		want   Kind
 	}{
-		{"rejected", "", false, Rejected},
-		{"rejected", counter.CauseFailed, true, Failed},
-		{"rejected", counter.CauseRejected, true, Failed},
-		{"rejected", counter.CausePanicked, true, Panicked},
-		{"rejected", counter.CauseCrashed, true, Crashed},
-		{"rejected", counter.CauseTimedOut, true, TimedOut},
-		{"delivery_limit", counter.CauseFailed, true, DeliveryLimit},
-		{"expired", "", false, Expired},
-		{"maxlen", "", false, Overflow},
-		{"", "", false, Unknown},
-		{"", counter.CauseFailed, true, Failed},
+		{"rejected", "", false, KindRejected},
+		{"rejected", counter.CauseFailed, true, KindFailed},
+		{"rejected", counter.CauseRejected, true, KindFailed},
+		{"rejected", counter.CausePanicked, true, KindPanicked},
+		{"rejected", counter.CauseCrashed, true, KindCrashed},
+		{"rejected", counter.CauseTimedOut, true, KindTimedOut},
+		{"delivery_limit", counter.CauseFailed, true, KindDeliveryLimit},
+		{"expired", "", false, KindExpired},
+		{"maxlen", "", false, KindOverflow},
+		{"", "", false, KindUnknown},
+		{"", counter.CauseFailed, true, KindFailed},
 	} {
-		l := &Letter{Origin: Death{Queue: "orders", Reason: tc.broker}}
+		l := &Message{Origin: Death{Queue: "orders", Reason: tc.broker}}
 		if tc.record {
 			l.Record = &counter.Record{Cause: tc.cause}
 		}
@@ -110,7 +110,7 @@ func TestRevive(t *testing.T) {
 	if again := revive(l, "orders.dlq", time.Now().Add(time.Hour)); again.Headers[GenerationHeader] != first.Headers[GenerationHeader] {
 		t.Errorf("a copy has another life: %v", again.Headers)
 	}
-	if l.Message.Headers["x-death"] == nil {
+	if l.Publishing.Headers["x-death"] == nil {
 		t.Error("the letter's own headers are changed")
 	}
 
@@ -132,11 +132,11 @@ func TestRevive(t *testing.T) {
 }
 
 func TestDestination(t *testing.T) {
-	stray := &Letter{}
-	dead := &Letter{Origin: Death{Queue: "orders", Exchange: "x", Key: "k"}}
+	stray := &Message{}
+	dead := &Message{Origin: Death{Queue: "orders", Exchange: "x", Key: "k"}}
 	for _, tc := range []struct {
 		target *Target
-		letter *Letter
+		letter *Message
 		want   Target
 		ok     bool
 	}{
@@ -185,8 +185,8 @@ func TestFilter(t *testing.T) {
 		{"fingerprint", Filter{IDs: []string{"16", letterOf(nil).Fingerprint}}, true, true},
 		{"another id", Filter{IDs: []string{"1"}}, false, false},
 		{"origin", Filter{Queue: "orders"}, true, false},
-		{"kind", Filter{Kind: Failed}, true, false},
-		{"another kind", Filter{Kind: Unknown}, false, true},
+		{"kind", Filter{Kind: KindFailed}, true, false},
+		{"another kind", Filter{Kind: KindUnknown}, false, true},
 		{"reason", Filter{Reason: "no stock"}, true, false},
 		{"another reason", Filter{Reason: "no money"}, false, false},
 		{"older", Filter{Older: 30 * time.Minute}, true, false},
