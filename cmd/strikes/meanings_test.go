@@ -7,6 +7,7 @@ import (
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/consumer"
+	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/deadletter"
 )
 
@@ -19,8 +20,8 @@ func TestWordsAreExplained(t *testing.T) {
 	decisions := []string{
 		string(consumer.Ack), string(consumer.Retry), string(consumer.Return), string(consumer.DeadLetter), string(consumer.Isolate),
 		string(consumer.Hold), string(consumer.Leave), string(consumer.Undecodable),
-		string(consumer.Failed), string(consumer.Panicked), string(consumer.TimedOut), string(consumer.Rejected),
-		string(consumer.PastLimit), string(consumer.NoID),
+		string(counter.CauseFailed), string(counter.CausePanicked), string(counter.CauseTimedOut), string(counter.CauseRejected),
+		string(counter.CauseCrashed), string(counter.CauseNoID),
 	}
 	tests := []struct {
 		commands []string
