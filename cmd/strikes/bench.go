@@ -11,16 +11,19 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
-	"github.com/urfave/cli/v3"
+	urfave "github.com/urfave/cli/v3"
 
+	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
 	"github.com/strikesmq/strikes/internal/bench"
 	"github.com/strikesmq/strikes/internal/servers"
 	"github.com/strikesmq/strikes/internal/setting"
 	"github.com/strikesmq/strikes/topology"
 )
 
-func (a *app) benchCommand() *cli.Command {
-	return &cli.Command{
+func (a *app) benchCommand() *urfave.Command {
+	return &urfave.Command{
 		Name:  "bench",
 		Usage: "measure strikes beside a bare client, the broker's own limit and counting by hand",
 		Description: "Starts a private RabbitMQ and a private Redis, unless it is given others, and lets each contestant handle the same\n" +
@@ -28,25 +31,25 @@ func (a *app) benchCommand() *cli.Command {
 			"Of private servers it also says how much CPU time each contestant's messages took, and where.\n" +
 			"On servers of yours it declares queues and keys of its own, which it removes; what else they do falsifies the result.\n" +
 			"Contests: " + strings.Join(bench.Contests(), ", ") + ". A million counters take 600 MB of the store's memory.",
-		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "amqp-url", Sources: env("amqp-url", "AMQP_URL"), DefaultText: "a private one", Usage: "the broker, as `URL`"},
-			&cli.StringFlag{Name: "redis-url", Sources: env("redis-url", "REDIS_URL"), DefaultText: "a private one", Usage: "the store, as `URL` of a single Redis"},
-			&cli.StringFlag{Name: "only", Usage: "the contests `NAME,…`", DefaultText: "all"},
-			&cli.StringFlag{Name: "type", Value: "classic,quorum", Usage: "of the queues: `TYPE,…`"},
-			&cli.StringFlag{Name: "failing", Value: "0,1,10", Usage: "of the messages, `PERCENT,…`"},
-			&cli.IntFlag{Name: "messages", Value: 3000, Usage: "`NUMBER` in each queue"},
-			&cli.IntFlag{Name: "rounds", Value: 5, Usage: "`NUMBER` that count; one before them warms up"},
-			&cli.IntFlag{Name: "concurrency", Value: 8, Usage: "`NUMBER` of handlers at once where messages fail"},
-			&cli.IntFlag{Name: "live", Value: 1_000_000, Usage: "`NUMBER` of counters to fill the store with"},
-			&cli.DurationFlag{Name: "time", Value: 3 * time.Minute, Usage: "about as long as it may take, `TIME`: it does fewer rounds and counters then"},
-			&cli.BoolFlag{Name: "quick", Usage: "one short round of each: whether it works, not how fast"},
+		Flags: []urfave.Flag{
+			&urfave.StringFlag{Name: "amqp-url", Sources: env("amqp-url", "AMQP_URL"), DefaultText: "a private one", Usage: "the broker, as `URL`"},
+			&urfave.StringFlag{Name: "redis-url", Sources: env("redis-url", "REDIS_URL"), DefaultText: "a private one", Usage: "the store, as `URL` of a single Redis"},
+			&urfave.StringFlag{Name: "only", Usage: "the contests `NAME,…`", DefaultText: "all"},
+			&urfave.StringFlag{Name: "type", Value: "classic,quorum", Usage: "of the queues: `TYPE,…`"},
+			&urfave.StringFlag{Name: "failing", Value: "0,1,10", Usage: "of the messages, `PERCENT,…`"},
+			&urfave.IntFlag{Name: "messages", Value: 3000, Usage: "`NUMBER` in each queue"},
+			&urfave.IntFlag{Name: "rounds", Value: 5, Usage: "`NUMBER` that count; one before them warms up"},
+			&urfave.IntFlag{Name: "concurrency", Value: 8, Usage: "`NUMBER` of handlers at once where messages fail"},
+			&urfave.IntFlag{Name: "live", Value: 1_000_000, Usage: "`NUMBER` of counters to fill the store with"},
+			&urfave.DurationFlag{Name: "time", Value: 3 * time.Minute, Usage: "about as long as it may take, `TIME`: it does fewer rounds and counters then"},
+			&urfave.BoolFlag{Name: "quick", Usage: "one short round of each: whether it works, not how fast"},
 			jsonFlag("print the result as one JSON object"),
 		},
 		Action: a.do(a.bench),
 	}
 }
 
-func (a *app) bench(ctx context.Context, c *cli.Command) (err error) {
+func (a *app) bench(ctx context.Context, c *urfave.Command) (err error) {
 	if _, err := positional(c); err != nil {
 		return err
 	}
@@ -59,16 +62,16 @@ func (a *app) bench(ctx context.Context, c *cli.Command) (err error) {
 	if err := g.open(ctx); err != nil {
 		return err
 	}
-	b, err := newBroker(g.amqpURL, c.FullName())
+	b, err := connect.NewBroker(g.amqpURL, c.FullName())
 	if err != nil {
 		return err
 	}
 	if err := checkStore(ctx, g.redisURL); err != nil {
 		return err
 	}
-	bar := newBenchProgress(a.stderr)
+	bar := newBenchProgress(a.Err)
 	defer bar.finish()
-	o.Dial, o.DialPublisher, o.RedisURL, o.Name, o.Progress, o.CPU = b.dial, b.dialToPublish, g.redisURL, "strikes-bench-"+uuid.NewString()[:8], bar.show, g.cpu
+	o.Dial, o.DialPublisher, o.RedisURL, o.Name, o.Progress, o.CPU = b.Dial, b.DialToPublish, g.redisURL, "strikes-bench-"+uuid.NewString()[:8], bar.show, g.cpu
 	result, err := bench.Run(ctx, o)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -78,24 +81,24 @@ func (a *app) bench(ctx context.Context, c *cli.Command) (err error) {
 	}
 	bar.finish()
 	if c.Bool("json") {
-		return ndjson(a.stdout).Encode(result)
+		return jsonl.NewEncoder(a.Out).Encode(result)
 	}
-	return printBench(a.stdout, result)
+	return printBench(a.Out, result)
 }
 
 // benchOptions are what the flags say.
-func benchOptions(c *cli.Command) (bench.Options, error) {
+func benchOptions(c *urfave.Command) (bench.Options, error) {
 	o := bench.Options{
 		Messages: c.Int("messages"), Rounds: c.Int("rounds"), Concurrency: c.Int("concurrency"), Live: c.Int("live"), Time: c.Duration("time"),
 		Only: listed(c.String("only")),
 	}
 	for _, flag := range []string{"messages", "rounds", "concurrency", "live"} {
 		if n := c.Int(flag); n < 1 {
-			return o, usagef("--%s is %d: it must be positive", flag, n)
+			return o, cli.Misusef("--%s is %d: it must be positive", flag, n)
 		}
 	}
 	if o.Time <= 0 {
-		return o, usagef("--time is %v: it must be positive", o.Time)
+		return o, cli.Misusef("--time is %v: it must be positive", o.Time)
 	}
 	if err := benchKinds(c, &o); err != nil {
 		return o, err
@@ -112,24 +115,24 @@ func benchOptions(c *cli.Command) (bench.Options, error) {
 		}
 	}
 	if err := o.Validate(); err != nil {
-		return o, usage(err)
+		return o, cli.Misuse(err)
 	}
 	return o, nil
 }
 
 // benchKinds reads what comes as a list.
-func benchKinds(c *cli.Command, o *bench.Options) error {
+func benchKinds(c *urfave.Command, o *bench.Options) error {
 	for _, name := range listed(c.String("type")) {
 		kind := topology.Type(name)
 		if kind != topology.Quorum && kind != topology.Classic {
-			return usagef("--type has %q: it is quorum or classic, or both with a comma", name)
+			return cli.Misusef("--type has %q: it is quorum or classic, or both with a comma", name)
 		}
 		o.Types = append(o.Types, kind)
 	}
 	for _, text := range listed(c.String("failing")) {
 		percent, err := strconv.Atoi(strings.TrimSuffix(text, "%"))
 		if err != nil {
-			return usagef("--failing has %q: it is whole percents with commas, such as 0,1,10", text)
+			return cli.Misusef("--failing has %q: it is whole percents with commas, such as 0,1,10", text)
 		}
 		o.Failing = append(o.Failing, percent)
 	}
@@ -142,7 +145,7 @@ func listed(text string) []string {
 
 // checkStore makes sure that the store answers, and that it is one which can be counted in by hand as well.
 func checkStore(ctx context.Context, url string) error {
-	store, err := openStore(ctx, url, "")
+	store, err := connect.OpenStore(ctx, url, "")
 	if err != nil {
 		return err
 	}
@@ -150,7 +153,7 @@ func checkStore(ctx context.Context, url string) error {
 		return err
 	}
 	if _, err := redis.ParseURL(url); err != nil {
-		return usagef("bench needs a single Redis: redis://, rediss:// or unix://, not %s", setting.RedactURL(url))
+		return cli.Misusef("bench needs a single Redis: redis://, rediss:// or unix://, not %s", setting.RedactURL(url))
 	}
 	return nil
 }

@@ -4,19 +4,19 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"text/tabwriter"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
 
+	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/internal/bench"
 )
 
 // printBench prints the ratios, and what a counter takes.
 func printBench(w io.Writer, r *bench.Result) error {
 	fmt.Fprintf(w, "%s, %s, %s with %d CPUs; %d messages of %d bytes, prefetch %d; medians of %d rounds (%.0f s)\n\n",
-		printable(r.Broker, ""), printable(r.Store, ""), r.Machine, r.CPUs, r.Messages, r.BodySize, r.Prefetch, r.Rounds, r.Seconds)
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+		term.Printable(r.Broker, ""), term.Printable(r.Store, ""), r.Machine, r.CPUs, r.Messages, r.BodySize, r.Prefetch, r.Rounds, r.Seconds)
+	t := term.NewTable(w)
 	fmt.Fprintln(t, "CONTEST\tQUEUE\tFAILING\tSTRIKES/s\tAGAINST\tITS/s\tRATIO\tROUNDS\tGOAL")
 	for _, x := range r.Ratios {
 		fmt.Fprintf(t, "%s\t%s\t%s\t%.0f\t%s\t%.0f\t%.2f\t%.2f-%.2f\t%s\n", ratioOf(x), orDash(string(x.Queue)),
@@ -44,7 +44,7 @@ func printCosts(w io.Writer, cases []*bench.Case) error {
 		return nil
 	}
 	fmt.Fprintln(w, "\nCPU time of a message or a step, in µs:")
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	t := term.NewTable(w)
 	fmt.Fprintln(t, "CONTEST\tQUEUE\tFAILING\tCONTESTANT\tBROKER\tSTORE\tCLIENT\tALL")
 	for _, c := range cases {
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%.0f\t%.0f\t%.0f\t%.0f\n", c.Contest, orDash(string(c.Queue)), failing(c.Contest, c.Failing), c.Name,
@@ -102,7 +102,7 @@ type benchProgress struct {
 func newBenchProgress(stderr io.Writer) *benchProgress { return &benchProgress{stderr: stderr} }
 
 func (p *benchProgress) show(done, all int, next string) {
-	if !isTerminal(p.stderr) {
+	if !term.IsTerminal(p.stderr) {
 		return
 	}
 	if p.bar == nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/internal/bench"
 )
 
@@ -121,8 +122,8 @@ func TestBenchRefuses(t *testing.T) {
 		{"--time", "0s"}, {"--live", "10"}, {"more"},
 	} {
 		var out output
-		code := run(t.Context(), streams{stdout: &out, stderr: &out}, append([]string{"strikes", "bench"}, args...))
-		if code != exitUsage || out.String() == "" {
+		code := run(t.Context(), cli.Streams{Out: &out, Err: &out}, append([]string{"strikes", "bench"}, args...))
+		if code != cli.ExitMisuse || out.String() == "" {
 			t.Errorf("%q: exit code %d:\n%s", args, code, &out)
 		}
 	}
