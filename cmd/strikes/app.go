@@ -111,7 +111,7 @@ func (a *app) root() *cli.Command {
 		Description: exitCodes,
 		Commands: []*cli.Command{
 			a.demoCommand(), a.declareCommand(), a.publishCommand(), a.consumeCommand(), a.doctorCommand(),
-			a.benchCommand(), a.statusCommand(), a.deadCommand(), a.counterCommand(), a.limitCommand(),
+			a.statusCommand(), a.deadCommand(), a.counterCommand(), a.limitCommand(),
 			a.versionCommand(), a.helpCommand(), a.demoWorkerCommand(),
 		},
 		Flags:  []cli.Flag{&cli.BoolFlag{Name: "version", Local: true, Usage: "say which build this is, and nothing else"}},
