@@ -55,7 +55,7 @@ func (s *Settler) start(stop context.Context, a *attempt) {
 	if !a.locked && !s.mayStart(stop, a) {
 		return
 	}
-	var answer counter.Answer
+	var answer counter.Reply
 	var next step
 	a.marked = true
 	err := send(stop, a, func(ctx context.Context) (err error) {
@@ -71,7 +71,7 @@ func (s *Settler) start(stop context.Context, a *attempt) {
 		s.unstarted(stop, a, err)
 		return
 	}
-	a.answer, a.away, a.marked, a.next = answer, 0, answer.Verdict == counter.Run, next
+	a.answer, a.away, a.marked, a.next = answer, 0, answer.Verdict == counter.VerdictRun, next
 	if !a.marked {
 		s.leaveSlot(a)
 		s.decided(a)
@@ -123,7 +123,7 @@ func (a *attempt) startStep() step {
 // fail sends FAIL.
 func (s *Settler) fail(stop context.Context, a *attempt) {
 	failure := s.failureOf(a)
-	var answer counter.Answer
+	var answer counter.Reply
 	var next, after step
 	err := send(stop, a, func(ctx context.Context) (err error) {
 		answer, err = s.Counter.Fail(ctx, a.counted(s), failure)
@@ -164,7 +164,7 @@ func (s *Settler) failureOf(a *attempt) counter.Failure {
 	if a.said.waits {
 		f.Wait = max(a.said.wait, 0)
 	} else {
-		charges := a.answer.Charges() + 1
+		charges := a.answer.Counted() + 1
 		f.Wait = DefaultBackoff(charges)
 		s.guard("Backoff", func() { f.Wait = max(s.Backoff(charges), 0) })
 	}

@@ -105,7 +105,7 @@ func (s *Settler) run(live context.Context, a *attempt, h Handler) {
 	if a.answer.Limit == 0 {
 		a.answer.Limit = s.limit()
 	}
-	a.number = a.answer.Charges() + 1
+	a.number = a.answer.Counted() + 1
 	r := &a.first // allocated with it
 	if a.run > 1 {
 		r = &run{}

@@ -97,6 +97,6 @@ func origin(stack string) string {
 	return stack
 }
 
-func pastLimit(a counter.Answer) error {
+func pastLimit(a counter.Reply) error {
 	return fmt.Errorf("%d failures and %d crashes of %d allowed charges; the last: %s", a.Failures, a.Crashes, a.Limit, a.Reason)
 }

@@ -9,7 +9,7 @@ import (
 
 func TestParseReply(t *testing.T) {
 	good := []any{"REQUEUE", int64(2), int64(1), int64(4), int64(7), int64(1500), "boom"}
-	want := Answer{Verdict: Requeue, Failures: 2, Crashes: 1, Limit: 4, Fence: 7, Wait: 1500 * time.Millisecond, Reason: "boom"}
+	want := Reply{Verdict: VerdictRequeue, Failures: 2, Crashes: 1, Limit: 4, Fence: 7, Wait: 1500 * time.Millisecond, Reason: "boom"}
 	if got, err := parseReply(good); err != nil || got != want {
 		t.Errorf("got %+v, %v, want %+v", got, err, want)
 	}
@@ -59,7 +59,7 @@ func FuzzParseReply(f *testing.F) {
 		reply := []any{verdict, failures, crashes, limit, starts, wait, reason, nil}
 		got, err := parseReply(reply[:min(n, uint(len(reply)))])
 		if err != nil {
-			if !errors.Is(err, ErrReply) || got != (Answer{}) {
+			if !errors.Is(err, ErrReply) || got != (Reply{}) {
 				t.Errorf("%+v, %v", got, err)
 			}
 			return
@@ -87,11 +87,11 @@ func TestLargest(t *testing.T) {
 	m := Message{VHost: "/", Queue: "orders", ID: "1"}
 	for _, s := range stores(t) {
 		got, err := s.Fail(t.Context(), attempt(m, "a"), Failure{Limit: math.MaxInt, Wait: math.MaxInt64})
-		if err != nil || got.Verdict != Requeue || got.Limit != maxLimit || got.Wait < 290*365*24*time.Hour {
+		if err != nil || got.Verdict != VerdictRequeue || got.Limit != maxLimit || got.Wait < 290*365*24*time.Hour {
 			t.Errorf("%s: fail: %+v, %v", s.name, got, err)
 		}
-		got, err = s.Start(t.Context(), attempt(m, "b"), Exclusive, math.MaxInt)
-		if err != nil || got.Verdict != Wait || got.Limit != maxLimit || got.Wait < 290*365*24*time.Hour {
+		got, err = s.Start(t.Context(), attempt(m, "b"), ModeIsolated, math.MaxInt)
+		if err != nil || got.Verdict != VerdictWait || got.Limit != maxLimit || got.Wait < 290*365*24*time.Hour {
 			t.Errorf("%s: start: %+v, %v", s.name, got, err)
 		}
 	}

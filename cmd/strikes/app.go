@@ -13,6 +13,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/queueinfo"
 	"github.com/strikesmq/strikes/internal/setting"
 	"github.com/strikesmq/strikes/topology"
 )
@@ -55,7 +56,7 @@ func run(ctx context.Context, s streams, args []string) int {
 // complaint is what is said of an error at the end.
 func (a *app) complaint(err error) string {
 	var refused *topology.RefusedError
-	var field *setting.Error
+	var field *setting.FieldError
 	switch {
 	case err == nil:
 		return ""
@@ -193,7 +194,7 @@ func positional(c *cli.Command, names ...string) ([]string, error) {
 		if name != "QUEUE" {
 			continue
 		}
-		if err := topology.CheckName(arg); err != nil {
+		if err := queueinfo.CheckName(arg); err != nil {
 			return nil, usagef("%s: QUEUE: %w", c.FullName(), err)
 		}
 	}

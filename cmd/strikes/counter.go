@@ -123,7 +123,7 @@ func (a *app) listCounters(ctx context.Context, c *cli.Command) error {
 		if err != nil {
 			return errors.Join(out.flush(), err)
 		}
-		if r.State == counter.Foreign {
+		if r.State == counter.StateForeign {
 			foreign = append(foreign, r.Key)
 			continue
 		}

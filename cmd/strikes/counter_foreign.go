@@ -26,7 +26,7 @@ func (d *desk) foreign(keys ...string) error {
 // foreignKeys are the keys of those of the records that are none.
 func foreignKeys(records []counter.Record) (keys []string) {
 	for _, r := range records {
-		if r.State == counter.Foreign {
+		if r.State == counter.StateForeign {
 			keys = append(keys, r.Key)
 		}
 	}

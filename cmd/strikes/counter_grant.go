@@ -46,8 +46,8 @@ func (a *app) grantTries(ctx context.Context, c *cli.Command) error {
 		return err
 	}
 	tries, err := strconv.Atoi(args[2])
-	if err != nil || tries < 1 || tries > counter.MaxTries {
-		return usagef("%s: N is %q: it is a number of tries, 1 to %d", c.FullName(), args[2], counter.MaxTries)
+	if err != nil || tries < 1 || tries > counter.MaxGrant {
+		return usagef("%s: N is %q: it is a number of tries, 1 to %d", c.FullName(), args[2], counter.MaxGrant)
 	}
 	why, err := noteOf(c)
 	if err != nil {
@@ -66,14 +66,14 @@ func (a *app) grantTries(ctx context.Context, c *cli.Command) error {
 	if err != nil {
 		return err
 	}
-	out := grantedTo{VHost: d.vhost, Queue: d.queue, ID: r.ID, Life: r.Life, Tries: tries, Charges: r.Charges(), note: noteJSON(why), Done: !c.Bool("dry-run")}
-	r.Granted.Tries = min(r.Granted.Tries+tries, counter.MaxTries)
+	out := grantedTo{VHost: d.vhost, Queue: d.queue, ID: r.ID, Life: r.Generation, Tries: tries, Charges: r.Counted(), note: noteJSON(why), Done: !c.Bool("dry-run")}
+	r.Granted.Attempts = min(r.Granted.Attempts+tries, counter.MaxGrant)
 	out.Limit = r.InForce(set)
-	if err := a.checkRoom(ctx, c, args[0], min(max(out.Limit, r.Charges()+tries)-1, counter.MaxOverride)); err != nil {
+	if err := a.checkRoom(ctx, c, args[0], min(max(out.Limit, r.Counted()+tries)-1, counter.MaxOverride)); err != nil {
 		return err
 	}
 	if out.Done {
-		if err := d.Grant(ctx, r.Message, counter.Grant{Tries: tries, Note: why}); err != nil {
+		if err := d.Grant(ctx, r.Message, counter.Grant{Attempts: tries, Note: why}); err != nil {
 			return ungranted(err)
 		}
 	}
@@ -89,7 +89,7 @@ func (d *desk) living(ctx context.Context, id string) (counter.Record, error) {
 	if len(records) == 0 {
 		return counter.Record{}, fmt.Errorf("%w: it has not failed yet", d.nothing("nothing is counted of message %q", id))
 	}
-	i := slices.IndexFunc(records, func(r counter.Record) bool { return r.State == counter.Live })
+	i := slices.IndexFunc(records, func(r counter.Record) bool { return r.State == counter.StateLive })
 	if i < 0 {
 		return counter.Record{}, ungranted(fmt.Errorf("message %q of queue %q: %w", id, d.queue, counter.ErrOver))
 	}

@@ -103,7 +103,7 @@ func fewOf(ids []string) string {
 // reset makes the records of all lives clean. One that expired meanwhile is.
 func (d *desk) reset(ctx context.Context, n *counted, why counter.Note) error {
 	for _, m := range n.lives {
-		if err := d.Pardon(ctx, m, why); err != nil && !errors.Is(err, counter.ErrNoRecord) {
+		if err := d.Reset(ctx, m, why); err != nil && !errors.Is(err, counter.ErrNoRecord) {
 			return err
 		}
 	}
@@ -124,8 +124,8 @@ func (d *desk) lookUp(ctx context.Context, ids []string) (found []counted, err e
 				continue
 			}
 			n.Records++
-			n.Charges += r.Charges()
-			if r.State == counter.DeadLetter && r.Removed.IsZero() {
+			n.Charges += r.Counted()
+			if r.State == counter.StateDeadLetter && r.Removed.IsZero() {
 				n.Dead++
 			}
 			n.lives = append(n.lives, r.Message)
@@ -148,7 +148,7 @@ func uncounted(ids []string, found []counted) string {
 
 // clean reports whether there is nothing in a record that a reset would forget.
 func clean(r counter.Record) bool {
-	return r.Charges() == 0 && r.State == counter.Live && r.Marker == "" && !r.Suspect && r.Granted.Tries == 0
+	return r.Counted() == 0 && r.State == counter.StateLive && r.OpenToken == "" && !r.Suspect && r.Granted.Attempts == 0
 }
 
 func (a *app) printCounted(all []counted, asJSON bool) error {

@@ -7,7 +7,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/strikesmq/strikes/counter"
-	"github.com/strikesmq/strikes/internal/uri"
+	"github.com/strikesmq/strikes/internal/setting"
 	"github.com/strikesmq/strikes/topology"
 )
 
@@ -28,7 +28,7 @@ func (r *rounds) store(ctx context.Context, store *counter.Counter, rawURL strin
 	if err != nil {
 		findings = append(findings, storeTrouble(explainStore(ctx, rawURL, err)))
 	}
-	return r.report.add(subject{kind: "store", name: uri.Redacted(rawURL)}, findings)
+	return r.report.add(subject{kind: "store", name: setting.RedactURL(rawURL)}, findings)
 }
 
 func storeFindings(found []counter.Finding) []finding {
@@ -53,7 +53,7 @@ func storeTrouble(err error) finding {
 		f.Code, f.Fix = codeNoDatabase, mendDatabase
 	}
 	var store *counter.StoreError
-	if errors.As(err, &store) && store.Cause == counter.Denied {
+	if errors.As(err, &store) && store.Fault == counter.FaultDenied {
 		f.Code, f.Fix = codeStoreDenied, "give the user and password that the store knows, with --redis-url or REDIS_URL"
 	}
 	if f.Code == codeUnreachable && exitCode(err) == exitUsage {

@@ -181,7 +181,7 @@ func past(ctx context.Context, ch change) (n int, err error) {
 		if err != nil {
 			return 0, err
 		}
-		if limit := r.InForce(ch.to); r.State == counter.Live && limit > 0 && r.Charges() >= limit {
+		if limit := r.InForce(ch.to); r.State == counter.StateLive && limit > 0 && r.Counted() >= limit {
 			n++
 		}
 	}

@@ -21,7 +21,7 @@ type limitSeen struct {
 func limitsIn(records iter.Seq[counter.Record], now time.Time) []limitSeen {
 	var seen []limitSeen
 	for r := range records {
-		if r.State != counter.Live || r.Limit < 1 || now.Sub(lastStep(r)) > forgottenAfter {
+		if r.State != counter.StateLive || r.Limit < 1 || now.Sub(lastStep(r)) > forgottenAfter {
 			continue
 		}
 		of := limitSeen{r.Limit - 1, r.Holder}
@@ -40,8 +40,8 @@ func limitsIn(records iter.Seq[counter.Record], now time.Time) []limitSeen {
 
 // lastStep is when a consumer took a step with the message, as far as the record tells.
 func lastStep(r counter.Record) time.Time {
-	if r.Since.After(r.LastTime) {
-		return r.Since
+	if r.OpenSince.After(r.LastTime) {
+		return r.OpenSince
 	}
 	return r.LastTime
 }

@@ -51,11 +51,11 @@ const (
 
 func stateOf(r counter.Record) string {
 	switch {
-	case r.State == counter.DeadLetter:
+	case r.State == counter.StateDeadLetter:
 		return stateDead
-	case r.State == counter.Done:
+	case r.State == counter.StateDone:
 		return stateDone
-	case r.Marker != "":
+	case r.OpenToken != "":
 		return stateRunning
 	}
 	return stateRetrying
@@ -63,19 +63,19 @@ func stateOf(r counter.Record) string {
 
 func recordOf(r counter.Record, now time.Time) record {
 	out := record{
-		VHost: r.VHost, Queue: r.Queue, ID: r.ID, Life: r.Life, State: stateOf(r), Failures: r.Failures, Crashes: r.Crashes,
-		LastError: r.LastError, First: r.FirstTime, Last: r.LastTime, Suspect: r.Suspect, Starts: r.Starts, Holder: r.Holder, Left: r.Removed,
+		VHost: r.VHost, Queue: r.Queue, ID: r.ID, Life: r.Generation, State: stateOf(r), Failures: r.Failures, Crashes: r.Crashes,
+		LastError: r.Reason, First: r.FirstTime, Last: r.LastTime, Suspect: r.Suspect, Starts: r.Starts, Holder: r.Holder, Left: r.Removed,
 	}
 	out.Limit = r.InForce(nil)
-	if g := r.Granted; g.Tries > 0 {
-		out.Granted = &granted{g.Tries, noteJSON(g.Note)}
+	if g := r.Granted; g.Attempts > 0 {
+		out.Granted = &granted{g.Attempts, noteJSON(g.Note)}
 	}
-	if n := r.Pardoned; n != (counter.Note{}) {
+	if n := r.Reset; n != (counter.Note{}) {
 		reset := noteJSON(n)
 		out.Reset = &reset
 	}
 	if out.State == stateRunning {
-		out.Running = r.Since
+		out.Running = r.OpenSince
 	}
 	if out.State == stateRetrying {
 		out.Due = r.Due
@@ -120,7 +120,7 @@ func (p *recordPrinter) row(r counter.Record, now time.Time) error {
 		p.begun = true
 	}
 	_, err := fmt.Fprintf(p.table, "%s\t%s\t%d\t%d\t%s\t%s\t%s\n", fit(shown(r.ID), p.ids), stateOf(r), r.Failures, r.Crashes,
-		age(r, now), due(r, now), brief(r.LastError, 60))
+		age(r, now), due(r, now), brief(r.Reason, 60))
 	return err
 }
 
@@ -135,7 +135,7 @@ func (p *recordPrinter) flush() error {
 func age(r counter.Record, now time.Time) string {
 	since := r.FirstTime
 	if since.IsZero() {
-		since = r.Since
+		since = r.OpenSince
 	}
 	if since.IsZero() {
 		return "-"

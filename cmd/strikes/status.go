@@ -9,6 +9,7 @@ import (
 
 	"github.com/urfave/cli/v3"
 
+	"github.com/strikesmq/strikes/internal/queueinfo"
 	"github.com/strikesmq/strikes/topology"
 )
 
@@ -79,7 +80,7 @@ func newLooker(c *cli.Command, queue string) (*looker, error) {
 	}
 	l := &looker{broker: b, vhost: b.vhost, queue: queue, dead: c.String("dead-letter-queue"), most: c.Int("limit"),
 		api: topology.Need{Management: api}}
-	switch err := topology.CheckName(l.dead); {
+	switch err := queueinfo.CheckName(l.dead); {
 	case err != nil && l.dead != "":
 		return nil, usagef("--dead-letter-queue: %w", err)
 	case l.most < 0:

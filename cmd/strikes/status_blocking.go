@@ -42,16 +42,16 @@ type blocking struct {
 // blockingOf reads a record of a queue that stands so.
 func blockingOf(r counter.Record, set *counter.Override, s *standing) blocking {
 	b := blocking{
-		ID: r.ID, Life: r.Life, State: blockState(r, s), Attempt: r.Charges() + 1, Of: r.InForce(set), Since: r.FirstTime,
-		Failures: r.Failures, Crashes: r.Crashes, Suspect: r.Suspect, Granted: r.Granted.Tries,
-		LastError: r.LastError, Holder: r.Holder,
+		ID: r.ID, Life: r.Generation, State: blockState(r, s), Attempt: r.Counted() + 1, Of: r.InForce(set), Since: r.FirstTime,
+		Failures: r.Failures, Crashes: r.Crashes, Suspect: r.Suspect, Granted: r.Granted.Attempts,
+		LastError: r.Reason, Holder: r.Holder,
 	}
 	if b.Since.IsZero() {
-		b.Since = r.Since
+		b.Since = r.OpenSince
 	}
 	switch b.State {
 	case blockRuns, blockRunsAlone, blockLeft:
-		b.Running = r.Since
+		b.Running = r.OpenSince
 	case blockWaits:
 		b.NextTry = s.Time.Add(r.Left(s.Time))
 	}
@@ -64,11 +64,11 @@ func blockState(r counter.Record, s *standing) string {
 		ready = r.LastTime
 	}
 	switch {
-	case r.Marker != "" && s.Consumers == 0:
+	case r.OpenToken != "" && s.Consumers == 0:
 		return blockLeft
-	case r.Marker != "" && r.Mode == counter.Exclusive:
+	case r.OpenToken != "" && r.OpenMode == counter.ModeIsolated:
 		return blockRunsAlone
-	case r.Marker != "":
+	case r.OpenToken != "":
 		return blockRuns
 	case r.Left(s.Time) > 0:
 		return blockWaits
@@ -80,7 +80,7 @@ func blockState(r counter.Record, s *standing) string {
 
 // blocks reports whether a record is of a message that blocks. One that was only stopped, or reset, does not.
 func blocks(r counter.Record) bool {
-	return r.State == counter.Live && (r.Charges() > 0 || r.Marker != "")
+	return r.State == counter.StateLive && (r.Counted() > 0 || r.OpenToken != "")
 }
 
 // byLength puts first what blocks for longest, which in an ordered queue is its head, and last what nobody has taken for

@@ -11,6 +11,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/queueinfo"
 	"github.com/strikesmq/strikes/topology"
 )
 
@@ -201,7 +202,7 @@ func (l *looker) broken(err error) error {
 
 // passively asks for a queue, if there is one of that name.
 func passively(conn *amqp.Connection, queue string) (q amqp.Queue, found bool, err error) {
-	if topology.CheckName(queue) != nil { // what is derived from a long name may be too long
+	if queueinfo.CheckName(queue) != nil { // what is derived from a long name may be too long
 		return q, false, nil
 	}
 	ch, err := conn.Channel()
@@ -209,7 +210,7 @@ func passively(conn *amqp.Connection, queue string) (q amqp.Queue, found bool, e
 		return q, false, err
 	}
 	defer ch.Close()
-	q, err = ch.QueueDeclarePassive(queue, false, false, false, false, nil)
+	q, err = queueinfo.Passive(ch, queue)
 	var answer *amqp.Error
 	if errors.As(err, &answer) && answer.Code == amqp.NotFound {
 		return q, false, nil
@@ -221,7 +222,7 @@ func (l *looker) askStore(ctx context.Context, s *standing) error {
 	var denied *counter.StoreError
 	var err error
 	switch s.Time, err = l.store.Now(ctx); {
-	case errors.As(err, &denied) && denied.Cause == counter.Denied:
+	case errors.As(err, &denied) && denied.Fault == counter.FaultDenied:
 		s.Time = time.Now().UTC()
 		s.Notes = append(s.Notes, "the store's clock may not be read: times are told by this machine's")
 	case err != nil:
@@ -239,11 +240,11 @@ func (l *looker) askStore(ctx context.Context, s *standing) error {
 	if s.Undecodable, err = undecodableIn(ctx, l.store, l.vhost, l.queue); err != nil {
 		return err
 	}
-	buried, err := l.store.Buried(ctx, l.vhost, l.queue)
+	buried, err := l.store.Tombstones(ctx, l.vhost, l.queue)
 	if err != nil {
 		return err
 	}
-	s.Dead.Count, s.Dead.Replayed, s.Dead.Since = buried.Count, buried.Taken, buried.Since
+	s.Dead.Count, s.Dead.Replayed, s.Dead.Since = buried.Count, buried.Removed, buried.Since
 	records, err := l.records(ctx, s)
 	if err != nil {
 		return err
@@ -253,10 +254,10 @@ func (l *looker) askStore(ctx context.Context, s *standing) error {
 		switch {
 		case blocks(r):
 			s.Blocking = append(s.Blocking, blockingOf(r, set, s))
-		case r.State == counter.Foreign:
+		case r.State == counter.StateForeign:
 			s.Notes = append(s.Notes, "something else than a record is at a record's key, whose message is held: strikes counter list says what to do")
-		case r.State == counter.DeadLetter:
-			reasons[brief(r.LastError, 200)]++
+		case r.State == counter.StateDeadLetter:
+			reasons[brief(r.Reason, 200)]++
 			if s.Time.Sub(r.LastTime) < arriving {
 				s.Dead.recent++
 			}

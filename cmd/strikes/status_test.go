@@ -23,9 +23,9 @@ func TestBlockState(t *testing.T) {
 		consumers int
 		want      string
 	}{
-		"shared":                 {counter.Record{Marker: "a"}, 1, blockRuns},
-		"exclusive":              {counter.Record{Marker: "a", Mode: counter.Exclusive}, 1, blockRunsAlone},
-		"nobody consumes":        {counter.Record{Marker: "a", Mode: counter.Exclusive}, 0, blockLeft},
+		"shared":                 {counter.Record{OpenToken: "a"}, 1, blockRuns},
+		"exclusive":              {counter.Record{OpenToken: "a", OpenMode: counter.ModeIsolated}, 1, blockRunsAlone},
+		"nobody consumes":        {counter.Record{OpenToken: "a", OpenMode: counter.ModeIsolated}, 0, blockLeft},
 		"in its backoff":         {counter.Record{Failures: 1, Due: noon.Add(1), Wait: 1}, 1, blockWaits},
 		"in it without consumer": {counter.Record{Failures: 1, Due: noon.Add(1), Wait: 1}, 0, blockWaits},
 		"backoff is over":        {counter.Record{Failures: 1, Due: noon}, 1, blockReady},
@@ -47,11 +47,11 @@ func TestBlocks(t *testing.T) {
 	}{
 		"failed":               {counter.Record{Failures: 1}, true},
 		"crashed":              {counter.Record{Crashes: 1}, true},
-		"runs again":           {counter.Record{Marker: "a"}, true},
+		"runs again":           {counter.Record{OpenToken: "a"}, true},
 		"stopped":              {counter.Record{Starts: 1}, false},
-		"dead-lettered":        {counter.Record{State: counter.DeadLetter, Failures: 4}, false},
-		"handled":              {counter.Record{State: counter.Done, Failures: 1}, false},
-		"made clean by an op.": {counter.Record{Pardoned: counter.Note{Why: "x"}}, false},
+		"dead-lettered":        {counter.Record{State: counter.StateDeadLetter, Failures: 4}, false},
+		"handled":              {counter.Record{State: counter.StateDone, Failures: 1}, false},
+		"made clean by an op.": {counter.Record{Reset: counter.Note{Why: "x"}}, false},
 	} {
 		if got := blocks(tc.r); got != tc.want {
 			t.Errorf("%s: %v", name, got)
@@ -161,7 +161,7 @@ func TestLimitsIn(t *testing.T) {
 		return counter.Record{Limit: limit, Holder: holder, Failures: 1, LastTime: earlierBy(ago)}
 	}
 	dead := live(4, "web-3", 0)
-	dead.State = counter.DeadLetter
+	dead.State = counter.StateDeadLetter
 	for name, tc := range map[string]struct {
 		records []counter.Record
 		want    []limitSeen
@@ -172,7 +172,7 @@ func TestLimitsIn(t *testing.T) {
 		"not known":              {[]counter.Record{live(101, "web-2", 0), live(0, "web-1", 0)}, nil},
 		"before a deployment":    {[]counter.Record{live(101, "web-2", 0), live(4, "web-1", time.Hour)}, nil},
 		"what is dead-lettered":  {[]counter.Record{live(101, "web-2", 0), dead}, nil},
-		"an attempt that is new": {[]counter.Record{live(101, "web-2", 0), {Limit: 4, Holder: "web-1", Since: noon}}, []limitSeen{{3, "web-1"}, {100, "web-2"}}},
+		"an attempt that is new": {[]counter.Record{live(101, "web-2", 0), {Limit: 4, Holder: "web-1", OpenSince: noon}}, []limitSeen{{3, "web-1"}, {100, "web-2"}}},
 	} {
 		if diff := cmp.Diff(tc.want, limitsIn(slices.Values(tc.records), noon)); diff != "" {
 			t.Errorf("%s: %s", name, diff)

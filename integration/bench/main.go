@@ -92,7 +92,7 @@ func (b *bench) dial(ctx context.Context) (*amqp.Connection, error) {
 
 // dialToPublish opens a connection for a publisher of strikes.
 func (b *bench) dialToPublish(ctx context.Context) (*amqp.Connection, error) {
-	return publisher.Dialer(b.amqpURL, amqp.Config{})(ctx)
+	return publisher.BufferedDialer(b.amqpURL, amqp.Config{})(ctx)
 }
 
 // showProgress rewrites one line of a terminal; after the last step it clears the line.

@@ -77,7 +77,7 @@ func attempt(queue string, i, number int) counter.Attempt {
 const patience = 20
 
 // insist repeats a step until the store answers, as a Consumer does: with the same token.
-func insist(ctx context.Context, take func() (counter.Answer, error)) (reply counter.Answer, err error) {
+func insist(ctx context.Context, take func() (counter.Reply, error)) (reply counter.Reply, err error) {
 	for range patience {
 		var away *counter.StoreError
 		if reply, err = take(); !errors.As(err, &away) || ctx.Err() != nil {
@@ -92,33 +92,33 @@ func fail(ctx context.Context, b *bench, queue string, i int) error {
 	a := attempt(queue, i, 0)
 	a.First = true
 	reply, err := b.failed(ctx, a)
-	if err == nil && (reply.Verdict != counter.Requeue || reply.Failures != 1) {
+	if err == nil && (reply.Verdict != counter.VerdictRequeue || reply.Failures != 1) {
 		return fmt.Errorf("FAIL of message %s: verdict %v, %d failures, want 1", a.ID, reply.Verdict, reply.Failures)
 	}
 	return err
 }
 
 // failed counts a failure.
-func (b *bench) failed(ctx context.Context, a counter.Attempt) (counter.Answer, error) {
-	return insist(ctx, func() (counter.Answer, error) {
+func (b *bench) failed(ctx context.Context, a counter.Attempt) (counter.Reply, error) {
+	return insist(ctx, func() (counter.Reply, error) {
 		return b.counts.Fail(ctx, a, counter.Failure{Limit: limit, Reason: reason})
 	})
 }
 
 // start is the step for a message that was redelivered before it ever failed.
 func start(ctx context.Context, b *bench, queue string, i int) error {
-	reply, err := insist(ctx, func() (counter.Answer, error) {
-		return b.counts.Start(ctx, attempt(queue, i, 0), counter.Shared, limit)
+	reply, err := insist(ctx, func() (counter.Reply, error) {
+		return b.counts.Start(ctx, attempt(queue, i, 0), counter.ModeShared, limit)
 	})
-	if err == nil && reply.Verdict != counter.Run {
+	if err == nil && reply.Verdict != counter.VerdictRun {
 		return fmt.Errorf("START of message %s: verdict %v", id(i), reply.Verdict)
 	}
 	return err
 }
 
 func end(ctx context.Context, b *bench, queue string, i int) error {
-	_, err := insist(ctx, func() (counter.Answer, error) {
-		return counter.Answer{}, b.counts.End(ctx, attempt(queue, i, 0), true)
+	_, err := insist(ctx, func() (counter.Reply, error) {
+		return counter.Reply{}, b.counts.End(ctx, attempt(queue, i, 0), true)
 	})
 	return err
 }

@@ -11,15 +11,15 @@ import (
 	"github.com/strikesmq/strikes/internal/fingerprint"
 )
 
-// Letter is a dead letter. Its strings come from messages and handlers: they may
+// Message is a dead letter. Its strings come from messages and handlers: they may
 // hold control characters and must not reach a terminal as they are.
-type Letter struct {
-	ID      string // by which it is counted: its MessageId, or what Queue.Key makes of it; empty: none
-	Origin  Death  // where it died, by x-death, else by LineageHeader; zero: it does not say
-	Size    int    // of the body, in bytes
-	Again   bool   // it was handed out before: by a look, or a replay that was cut off; always, from a quorum queue on 4.0
-	Returns int64  // as a quorum queue counts them
-	Replays int64  // how often it was replayed before it died once more
+type Message struct {
+	ID          string // by which it is counted: its MessageId, or what Queue.Key makes of it; empty: none
+	Origin      Death  // where it died, by x-death, else by LineageHeader; zero: it does not say
+	Size        int    // of the body, in bytes
+	Redelivered bool   // it was handed out before: by a look, or a replay that was cut off; always, from a quorum queue on 4.0
+	Returns     int64  // as a quorum queue counts them
+	Replays     int64  // how often it was replayed before it died once more
 
 	// Fingerprint is made from its content, and names a dead letter without an ID. It
 	// begins with "fp:"; empty if the content is not known.
@@ -33,7 +33,7 @@ type Letter struct {
 
 	// Message is what was published, and what became of its headers since. Browse
 	// keeps no more of the body than Queue.Preview.
-	Message amqp.Publishing
+	Publishing amqp.Publishing
 
 	tag    uint64 // of the delivery
 	life   string // that it was given when it was replayed
@@ -42,76 +42,76 @@ type Letter struct {
 
 // Reason is why it died: the last error of its record, else what the broker
 // calls it.
-func (l *Letter) Reason() string {
-	if l.Record != nil && l.Record.LastError != "" {
-		return l.Record.LastError
+func (l *Message) Reason() string {
+	if l.Record != nil && l.Record.Reason != "" {
+		return l.Record.Reason
 	}
 	return l.Origin.Reason
 }
 
 // Name is its ID, or its Fingerprint if it has none.
-func (l *Letter) Name() string { return cmp.Or(l.ID, l.Fingerprint) }
+func (l *Message) Name() string { return cmp.Or(l.ID, l.Fingerprint) }
 
 // Kind is a word for the reason, for filters and groups.
 type Kind string
 
 // Kinds of reasons.
 const (
-	Failed        Kind = "failed"         // handlers returned errors, or rejected it
-	Panicked      Kind = "panicked"       // the last handler panicked
-	TimedOut      Kind = "timed-out"      // the last handler passed its deadline
-	Crashed       Kind = "crashed"        // the last process died of it
-	Rejected      Kind = "rejected"       // by a consumer of which no record is kept
-	DeliveryLimit Kind = "delivery-limit" // the broker gave up: too many returns
-	Expired       Kind = "expired"        // its time to live, or the queue's, was over
-	Overflow      Kind = "overflow"       // the queue was full
-	Unknown       Kind = "unknown"        // it does not say
+	KindFailed        Kind = "failed"         // handlers returned errors, or rejected it
+	KindPanicked      Kind = "panicked"       // the last handler panicked
+	KindTimedOut      Kind = "timed-out"      // the last handler passed its deadline
+	KindCrashed       Kind = "crashed"        // the last process died of it
+	KindRejected      Kind = "rejected"       // by a consumer of which no record is kept
+	KindDeliveryLimit Kind = "delivery-limit" // the broker gave up: too many returns
+	KindExpired       Kind = "expired"        // its time to live, or the queue's, was over
+	KindOverflow      Kind = "overflow"       // the queue was full
+	KindUnknown       Kind = "unknown"        // it does not say
 )
 
 // Kinds are all of them.
 func Kinds() []Kind {
-	return []Kind{Failed, Panicked, TimedOut, Crashed, Rejected, DeliveryLimit, Expired, Overflow, Unknown}
+	return []Kind{KindFailed, KindPanicked, KindTimedOut, KindCrashed, KindRejected, KindDeliveryLimit, KindExpired, KindOverflow, KindUnknown}
 }
 
 // Kind tells what kind of reason it died of.
-func (l *Letter) Kind() Kind {
+func (l *Message) Kind() Kind {
 	switch l.Origin.Reason {
 	case "rejected":
 		return kindOf(l.Record)
 	case "delivery_limit":
-		return DeliveryLimit
+		return KindDeliveryLimit
 	case "expired":
-		return Expired
+		return KindExpired
 	case "maxlen":
-		return Overflow
+		return KindOverflow
 	}
 	if l.Record != nil {
 		return kindOf(l.Record)
 	}
-	return Unknown
+	return KindUnknown
 }
 
 // kindOf reads the texts that package consumer and the counter's scripts write.
 func kindOf(r *counter.Record) Kind {
 	switch {
 	case r == nil:
-		return Rejected
-	case strings.HasPrefix(r.LastError, "panic: "):
-		return Panicked
-	case strings.HasPrefix(r.LastError, "process died "):
-		return Crashed
-	case strings.HasPrefix(r.LastError, "the handler passed its deadline"), r.LastError == context.DeadlineExceeded.Error():
-		return TimedOut
+		return KindRejected
+	case strings.HasPrefix(r.Reason, "panic: "):
+		return KindPanicked
+	case strings.HasPrefix(r.Reason, "process died "):
+		return KindCrashed
+	case strings.HasPrefix(r.Reason, "the handler passed its deadline"), r.Reason == context.DeadlineExceeded.Error():
+		return KindTimedOut
 	}
-	return Failed
+	return KindFailed
 }
 
 // newLetter reads a delivery. Its body is the delivery's.
-func (q *Queue) newLetter(d *amqp.Delivery) *Letter {
-	l := &Letter{
-		ID: d.MessageId, Origin: originOf(deaths(d.Headers), q.Name), Size: len(d.Body), Again: d.Redelivered,
+func (q *Queue) newLetter(d *amqp.Delivery) *Message {
+	l := &Message{
+		ID: d.MessageId, Origin: originOf(deaths(d.Headers), q.Name), Size: len(d.Body), Redelivered: d.Redelivered,
 		Returns: integer(d.Headers["x-delivery-count"]), Replays: replaysOf(d.Headers), tag: d.DeliveryTag,
-		Message: amqp.Publishing{
+		Publishing: amqp.Publishing{
 			Headers: d.Headers, ContentType: d.ContentType, ContentEncoding: d.ContentEncoding, DeliveryMode: d.DeliveryMode,
 			Priority: d.Priority, CorrelationId: d.CorrelationId, ReplyTo: d.ReplyTo, Expiration: d.Expiration,
 			MessageId: d.MessageId, Timestamp: d.Timestamp, Type: d.Type, UserId: d.UserId, AppId: d.AppId, Body: d.Body,
