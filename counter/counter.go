@@ -135,7 +135,10 @@ func (c *Counter) Start(ctx context.Context, a Attempt, mode Mode, limit int) (R
 // Fail charges a failed attempt. The Answer's Verdict is Requeue or Exhausted. An error leaves undecided whether it was
 // charged: call Fail again with the same token, which charges it once however often it arrives.
 func (c *Counter) Fail(ctx context.Context, a Attempt, f Failure) (Reply, error) {
-	return c.step(ctx, stepFail, a, min(max(f.Limit, 0), maxLimit), ceilMillis(f.Wait), cut(f.Reason, MaxReason))
+	if err := f.validate(); err != nil {
+		return Reply{}, err
+	}
+	return c.step(ctx, stepFail, a, min(max(f.Limit, 0), maxLimit), ceilMillis(f.Wait), string(f.cause()), cut(f.Reason, MaxReason))
 }
 
 // End closes an attempt that Start let run and that is not to be charged: it succeeded, and its delivery is about to be

@@ -70,8 +70,8 @@ func alike(t *testing.T, memory *Memory, redis *Counter, m Message) {
 // FuzzReplies: a reply of any form and depth is read or refused.
 func FuzzReplies(f *testing.F) {
 	for _, seed := range []string{
-		`["RUN",0,0,4,1,0,""]`, `["RUN",0,0,4,1,0,"",0]`, `["RUN",0,0,4,1,0]`, `["RUN",0,0,4,1,9223372036854775807,null]`,
-		`["WAIT",-1,0,4,1,0,""]`, `["SUSPECT",0.5,0,4,1,0,""]`, `[["RUN"],[0],{},4,1,0,""]`, `[null,null,null,null,null,null,null]`,
+		`["RUN",0,0,4,1,0,"failed",""]`, `["RUN",0,0,4,1,0,"","",0]`, `["RUN",0,0,4,1,0]`, `["RUN",0,0,4,1,9223372036854775807,null,null]`,
+		`["WAIT",-1,0,4,1,0,"failed",""]`, `["SUSPECT",0.5,0,4,1,0,"failed",""]`, `[["RUN"],[0],{},4,1,0,"failed",""]`, `[null,null,null,null,null,null,null,null]`,
 		`"OK"`, `0`, `null`, `[]`, `{"RUN":0}`, `[[[[[[[]]]]]]]`,
 	} {
 		f.Add(seed)
@@ -112,10 +112,10 @@ func integers(v any) any {
 
 // FuzzRecord: a record that something else wrote is read as far as it can be.
 func FuzzRecord(f *testing.F) {
-	f.Add("1 0 1 1700000000000000 0 . 0 1700000000000 500 1700000000000 5 p-1 exclusive 1700000000000 0 4 0 .;p-1=f 1 0 4 0\na host.boom")
-	f.Add("-1 9999999999999999999 0x1 9223372036854775807 2 dead -62135596800000 1e9 9223372036854775807 9223372036854775807 9223372036854775807 . EXCLUSIVE . 0 0 0 =;=;;=f;a==f 1 1 1 1\n")
-	f.Add("1 0 1 0 0 . 0 0 0 0 0 . . 0 0 4 7 . 2 0 0 25\nid" + "grant 1700000000000 3 4\njoe" + "whyreason")
-	f.Add("1 0 1 0 0 . 0 0 0 0 0 . . 0 0 4 7 . 99999999999999999999 -1 0 25\n")
+	f.Add("1 0 1 1700000000000000 0 . 0 1700000000000 500 1700000000000 5 failed p-1 exclusive 1700000000000 0 4 0 .;p-1=f 1 0 4 0\na host.boom")
+	f.Add("-1 9999999999999999999 0x1 9223372036854775807 2 dead -62135596800000 1e9 9223372036854775807 9223372036854775807 9223372036854775807 . . EXCLUSIVE . 0 0 0 =;=;;=f;a==f 1 1 1 1\n")
+	f.Add("1 0 1 0 0 . 0 0 0 0 0 . . . 0 0 4 7 . 2 0 0 25\nid" + "grant 1700000000000 3 4\njoe" + "whyreason")
+	f.Add("1 0 1 0 0 . 0 0 0 0 0 . . . 0 0 4 7 . 99999999999999999999 -1 0 25\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		r := parseRecord(Message{VHost: "/", Queue: "q"}, text, time.Minute)
 		if r.VHost != "/" || r.Queue != "q" || r.TTL != time.Minute {

@@ -91,8 +91,8 @@ func (c *Counter) reload(ctx context.Context, err error) {
 // parseReply reads what every script answers to a step.
 func parseReply(reply any) (Reply, error) {
 	list, ok := reply.([]any)
-	if !ok || len(list) != 7 {
-		return Reply{}, fmt.Errorf("%w: %.80q instead of 7 values", ErrReply, fmt.Sprint(reply))
+	if !ok || len(list) != 8 {
+		return Reply{}, fmt.Errorf("%w: %.80q instead of 8 values", ErrReply, fmt.Sprint(reply))
 	}
 	var n [5]int64
 	for i := range n {
@@ -105,10 +105,11 @@ func parseReply(reply any) (Reply, error) {
 	if !ok {
 		return Reply{}, fmt.Errorf("%w: verdict %.80q", ErrReply, fmt.Sprint(list[0]))
 	}
-	reason, _ := list[6].(string)
+	cause, _ := list[6].(string)
+	reason, _ := list[7].(string)
 	return Reply{
 		Verdict: verdict, Failures: int(n[0]), Crashes: int(n[1]), Limit: int(n[2]), Fence: n[3],
-		Wait: time.Duration(min(n[4], maxWaitMillis)) * time.Millisecond, Reason: reason,
+		Wait: time.Duration(min(n[4], maxWaitMillis)) * time.Millisecond, Cause: Cause(cause), Reason: reason,
 	}, nil
 }
 
