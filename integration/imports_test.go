@@ -14,7 +14,7 @@ const module = "github.com/strikesmq/strikes/"
 // The packages that the library's users import, and those that start servers for tests, examples and the demo.
 var (
 	public     = []string{"consumer", "counter", "deadletter", "publisher", "topology"}
-	laboratory = []string{"internal/poll", "internal/proxy", "internal/servers"}
+	laboratory = []string{"internal/poll", "internal/proxy", "internal/servers", "internal/servertest"}
 )
 
 // arrows lists what each package of the project may import of it. A name that ends in /... stands for all packages below it.
@@ -31,12 +31,13 @@ var arrows = map[string][]string{
 	"internal/queueinfo":   nil,
 	"internal/amqpdial":    {"internal/setting"},
 
-	"internal/poll":    nil,
-	"internal/proxy":   nil,
-	"internal/servers": {"internal/proxy"},
-	"internal/bench":   join(public, "internal/poll"),
+	"internal/poll":       nil,
+	"internal/proxy":      nil,
+	"internal/servers":    {"internal/proxy"},
+	"internal/servertest": {"internal/servers"},
+	"integration/bench":   join(public, laboratory...),
 
-	"cmd/strikes":                  join(public, "cmd/strikes/internal/...", "internal/bench", "internal/queueinfo", "internal/servers", "internal/setting", "internal/shell"),
+	"cmd/strikes":                  join(public, "cmd/strikes/internal/...", "internal/queueinfo", "internal/servers", "internal/setting", "internal/shell"),
 	"cmd/strikes/internal/term":    nil,
 	"cmd/strikes/internal/jsonl":   nil,
 	"cmd/strikes/internal/cli":     join(public, "cmd/strikes/internal/term", "internal/setting", "internal/shell"),

@@ -105,7 +105,7 @@ func (a *app) root() *urfave.Command {
 		Description: cli.ExitCodes,
 		Commands: []*urfave.Command{
 			a.demoCommand(), a.declareCommand(), a.publishCommand(), a.consumeCommand(), a.doctorCommand(),
-			a.benchCommand(), a.statusCommand(), a.deadCommand(), a.counterCommand(), a.limitCommand(),
+			a.statusCommand(), a.deadCommand(), a.counterCommand(), a.limitCommand(),
 			a.versionCommand(), a.helpCommand(), a.demoWorkerCommand(),
 		},
 		Flags:  []urfave.Flag{&urfave.BoolFlag{Name: "version", Local: true, Usage: "say which build this is, and nothing else"}},

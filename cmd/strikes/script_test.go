@@ -249,7 +249,7 @@ func TestHelpShowsNoSecret(t *testing.T) {
 	t.Setenv("STRIKES_MANAGEMENT_URL", "http://guest:hush@127.0.0.1:15672")
 	for _, args := range [][]string{{}, {"demo"}, {"declare"}, {"publish"}, {"consume"}, {"counter"}, {"counter", "list"}, {"counter", "get"}, {"counter", "reset"}, {"counter", "grant"},
 		{"limit"}, {"limit", "get"}, {"limit", "set"}, {"limit", "clear"}, {"status"}, {"doctor"},
-		{"dead"}, {"dead", "list"}, {"dead", "show"}, {"dead", "replay"}, {"dead", "drop"}, {"bench"}} {
+		{"dead"}, {"dead", "list"}, {"dead", "show"}, {"dead", "replay"}, {"dead", "drop"}} {
 		var out output
 		code := run(t.Context(), cli.Streams{In: os.Stdin, Out: &out, Err: &out}, append(append([]string{"strikes"}, args...), "--help"))
 		if code != 0 || len(out.String()) < 100 {

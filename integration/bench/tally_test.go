@@ -1,4 +1,4 @@
-package bench
+package main
 
 import (
 	"encoding/binary"
@@ -9,7 +9,7 @@ import (
 )
 
 func delivery(i int) *amqp.Delivery {
-	d := &amqp.Delivery{Body: make([]byte, BodySize)}
+	d := &amqp.Delivery{Body: make([]byte, bodySize)}
 	binary.BigEndian.PutUint64(d.Body, uint64(i))
 	return d
 }
@@ -26,12 +26,12 @@ func TestFailingMessagesAreSpreadEvenly(t *testing.T) {
 			}
 		}
 		if got != want || got != tally.dead() || percent > 0 && longest > 100/percent+1 {
-			t.Errorf("%d %%: %d of 1000 fail, %d are to be dead-lettered, the longest way to one is %d", percent, got, tally.dead(), longest)
+			t.Errorf("%d %%: %d of 1000 fail, %d are to be dead-lettered, the longest distance to one is %d", percent, got, tally.dead(), longest)
 		}
 	}
 }
 
-// TestTallyFindsWhatIsOff has a contestant run messages as it must not.
+// TestTallyFindsWhatIsOff has a contestant handle messages as it must not.
 func TestTallyFindsWhatIsOff(t *testing.T) {
 	const n, percent, bad = 100, 1, 99 // message 99 fails always
 	for _, tt := range []struct {
@@ -41,11 +41,11 @@ func TestTallyFindsWhatIsOff(t *testing.T) {
 		want    string // in the error; empty: none
 	}{
 		{"all is well", true, func(*tally) {}, ""},
-		{"a message runs again", false, func(y *tally) { _ = y.handle(delivery(7)) }, "message 7 ran 2 times, not 1"},
-		{"one retry too many", false, func(y *tally) { _ = y.handle(delivery(bad)) }, "message 99 ran 5 times, not 4"},
-		{"a stranger", false, func(y *tally) { _ = y.handle(delivery(n)) }, "1 deliveries of messages that were not published"},
+		{"an attempt too many", false, func(y *tally) { _ = y.handle(delivery(7)) }, "message 7: 2 attempts, want 1"},
+		{"one retry too many", false, func(y *tally) { _ = y.handle(delivery(bad)) }, "message 99: 5 attempts, want 4"},
+		{"a stranger", false, func(y *tally) { _ = y.handle(delivery(n)) }, "1 deliveries of messages that this trial did not publish"},
 		{"a body of another size", false, func(y *tally) { _ = y.handle(&amqp.Delivery{}) }, "1 deliveries"},
-		{"out of order", true, func(y *tally) { y.next.Store(5); y.runs[3].Store(0); _ = y.handle(delivery(3)) }, "1 runs out of order"},
+		{"out of order", true, func(y *tally) { y.next.Store(5); y.attempts[3].Store(0); _ = y.handle(delivery(3)) }, "1 attempts out of order"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			y := newTally(n, percent)
@@ -76,7 +76,7 @@ func TestTallyMissesAMessage(t *testing.T) {
 		t.Error("done without the last message")
 	default:
 	}
-	if err := y.check(); err == nil || !strings.Contains(err.Error(), "message 99 ran 0 times") {
+	if err := y.check(); err == nil || !strings.Contains(err.Error(), "message 99: 0 attempts") {
 		t.Error(err)
 	}
 }

@@ -1,4 +1,4 @@
-package bench
+package main
 
 import (
 	"context"
@@ -14,13 +14,8 @@ type worker func(deliveries <-chan amqp.Delivery) error
 
 var errEnded = errors.New("the deliveries ended before all messages were settled")
 
-// serve consumes as a program without this module does, with so many workers as the contest grants.
-func (a *arena) serve(ctx context.Context, conn *amqp.Connection, work worker) error {
-	return a.serveSome(ctx, conn, Prefetch, work)
-}
-
-// serveSome is serve with a prefetch of its own.
-func (a *arena) serveSome(ctx context.Context, conn *amqp.Connection, prefetch int, work worker) error {
+// serve consumes as a program without strikes does, with the workers of the contest.
+func (t *trial) serve(ctx context.Context, conn *amqp.Connection, prefetch int, work worker) error {
 	ch, err := conn.Channel()
 	if err != nil {
 		return err
@@ -29,24 +24,24 @@ func (a *arena) serveSome(ctx context.Context, conn *amqp.Connection, prefetch i
 		return err
 	}
 	const tag = "bench"
-	deliveries, err := ch.Consume(a.spec.Queue, tag, false, false, false, false, nil)
+	deliveries, err := ch.Consume(t.spec.Queue, tag, false, false, false, false, nil)
 	if err != nil {
 		return err
 	}
 	workers, ctx := errgroup.WithContext(ctx)
-	for range a.workers {
+	for range t.workers {
 		workers.Go(func() error {
 			if err := work(deliveries); err != nil {
 				return err
 			}
-			if a.tally.settled.Load() < int64(len(a.tally.runs)) && ctx.Err() == nil {
+			if t.tally.settled.Load() < int64(len(t.tally.attempts)) && ctx.Err() == nil {
 				return errEnded
 			}
 			return nil
 		})
 	}
 	select {
-	case <-a.tally.done:
+	case <-t.tally.done:
 	case <-ctx.Done():
 	}
 	// as Consumer does: basic.cancel, then close, or a quorum queue loses the last acks
@@ -54,30 +49,40 @@ func (a *arena) serveSome(ctx context.Context, conn *amqp.Connection, prefetch i
 	return errors.Join(workers.Wait(), err, ch.Close())
 }
 
-// ackEach is the loop of every tutorial.
-func ackEach(ctx context.Context, a *arena, conn *amqp.Connection) error {
-	return a.serve(ctx, conn, func(deliveries <-chan amqp.Delivery) error {
+// eachDelivery returns a worker that calls settle for every delivery.
+func eachDelivery(settle func(*amqp.Delivery) error) worker {
+	return func(deliveries <-chan amqp.Delivery) error {
 		for d := range deliveries {
-			if err := a.tally.handle(&d); err != nil {
+			if err := settle(&d); err != nil {
 				return err
 			}
-			if err := d.Ack(false); err != nil {
-				return err
-			}
-			a.tally.settle(1)
 		}
 		return nil
-	})
+	}
+}
+
+// ackEach is the loop of every tutorial.
+func ackEach(ctx context.Context, t *trial, conn *amqp.Connection) error {
+	return t.serve(ctx, conn, prefetch, eachDelivery(func(d *amqp.Delivery) error {
+		if err := t.tally.handle(d); err != nil {
+			return err
+		}
+		if err := d.Ack(false); err != nil {
+			return err
+		}
+		t.tally.settle(1)
+		return nil
+	}))
 }
 
 const (
-	ackRun  = Prefetch / 2
+	ackRun  = prefetch / 2
 	ackIdle = 5 * time.Millisecond
 )
 
-// ackMultiple is tuned by hand: it acks half a prefetch at once, or what there is every 5 ms, or with the last message.
-func ackMultiple(ctx context.Context, a *arena, conn *amqp.Connection) error {
-	return a.serve(ctx, conn, func(deliveries <-chan amqp.Delivery) error {
+// ackMultiple is tuned by hand: it acks half a prefetch together, or what is there every 5 ms, or with the last message.
+func ackMultiple(ctx context.Context, t *trial, conn *amqp.Connection) error {
+	return t.serve(ctx, conn, prefetch, func(deliveries <-chan amqp.Delivery) error {
 		idle := time.NewTicker(ackIdle)
 		defer idle.Stop()
 		var last amqp.Delivery
@@ -87,7 +92,7 @@ func ackMultiple(ctx context.Context, a *arena, conn *amqp.Connection) error {
 				return nil
 			}
 			err := last.Ack(true)
-			a.tally.settle(pending)
+			t.tally.settle(pending)
 			pending = 0
 			return err
 		}
@@ -98,12 +103,12 @@ func ackMultiple(ctx context.Context, a *arena, conn *amqp.Connection) error {
 				if !ok {
 					return flush()
 				}
-				if err := a.tally.handle(&d); err != nil {
+				if err := t.tally.handle(&d); err != nil {
 					return err
 				}
 				last = d
 				handled++
-				if pending++; pending == ackRun || a.tally.handled(handled) {
+				if pending++; pending == ackRun || handled == len(t.tally.attempts) {
 					err = flush()
 				}
 			case <-idle.C:
