@@ -51,7 +51,7 @@ func ExampleCounter_List() {
 	counts, stop := counted(ctx, "order-17")
 	defer stop()
 
-	for record, err := range counts.List(ctx, "/", "orders") {
+	for record, err := range counts.Admin().List(ctx, "/", "orders") {
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -65,7 +65,7 @@ func ExampleCounter_Reset() {
 	counts, stop := counted(ctx, "order-17")
 	defer stop()
 
-	n, err := counts.Forget(ctx, "/", "orders", "order-17")
+	n, err := counts.Admin().Forget(ctx, "/", "orders", "order-17")
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -103,10 +103,10 @@ func ExampleCounter_Grant() {
 
 	order := counter.Message{VHost: "/", Queue: "orders", ID: "order-17"}
 	why := counter.Note{By: "jo@desk", Why: "the supplier is down until noon"}
-	if err := counts.SetLimit(ctx, "/", "orders", counter.Override{MaxRetries: 5, Note: why}); err != nil {
+	if err := counts.Admin().SetLimit(ctx, "/", "orders", counter.Override{MaxRetries: 5, Note: why}); err != nil {
 		log.Fatal(err)
 	}
-	if err := counts.Grant(ctx, order, counter.Grant{Attempts: 10, Note: why}); err != nil {
+	if err := counts.Admin().Grant(ctx, order, counter.Grant{Attempts: 10, Note: why}); err != nil {
 		log.Fatal(err)
 	}
 	answer, err := counts.Start(ctx, counter.Attempt{Message: order, Token: "run-2"}, counter.ModeShared, 3)

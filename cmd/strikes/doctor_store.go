@@ -20,7 +20,7 @@ func unchecked(c *cli.Command) (*counter.Counter, error) {
 func (r *rounds) store(ctx context.Context, store *counter.Counter, rawURL string) error {
 	check, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
-	found, err := store.Examine(check)
+	found, err := store.Admin().Examine(check)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
