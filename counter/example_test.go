@@ -46,7 +46,7 @@ func ExampleMemory() {
 	// 3 EXHAUSTED
 }
 
-func ExampleCounter_List() {
+func ExampleAdmin_List() {
 	ctx := context.Background()
 	counts, stop := counted(ctx, "order-17")
 	defer stop()
@@ -60,7 +60,7 @@ func ExampleCounter_List() {
 	// Output: "order-17": 1 failures, last "no such customer"
 }
 
-func ExampleCounter_Reset() {
+func ExampleAdmin_Forget() {
 	ctx := context.Background()
 	counts, stop := counted(ctx, "order-17")
 	defer stop()
@@ -96,7 +96,7 @@ func counted(ctx context.Context, id string) (counts *counter.Counter, stop func
 }
 
 // An operator gives one message more tries, and the whole queue another limit: both are in force at the next step.
-func ExampleCounter_Grant() {
+func ExampleAdmin_Grant() {
 	ctx := context.Background()
 	counts, stop := counted(ctx, "order-17")
 	defer stop()
