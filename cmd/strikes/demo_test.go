@@ -69,7 +69,7 @@ func TestDemoOnStore(t *testing.T) {
 	}
 	defer store.Close()
 	for _, o := range demoOrders() {
-		if left, err := store.Get(t.Context(), "/", v.Queue, o.ID); len(left) > 0 || err != nil {
+		if left, err := store.Admin().Get(t.Context(), "/", v.Queue, o.ID); len(left) > 0 || err != nil {
 			t.Errorf("%v, %v", left, err)
 		}
 	}
