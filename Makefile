@@ -3,12 +3,14 @@
 SETUP := CGO_ENABLED=0 go run ./integration/setup
 GOLANGCI_LINT := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 FUZZTIME ?= 20s
+# "work" names the packages of every module of go.work; "./..." is the library alone.
+MODULES := . ./cmd/strikes ./examples ./integration
 RUNS ?= 1
 
 # With these flags all other messages of a soak succeed.
 HEALTHY := -messages 200 -killers 4 -hangs 0 -plain
 
-.PHONY: help demo test cover soak soak-store fuzz lint build
+.PHONY: help demo test cover soak soak-store fuzz lint fmt vet tidy build
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -18,10 +20,10 @@ demo: ## show what strikes does, on a RabbitMQ of its own or at AMQP_URL
 
 # -count=1: no cached result stands for a run against real servers.
 test: ## run all tests with the race detector, on private servers or at AMQP_URL, REDIS_URL
-	@$(SETUP) env CGO_ENABLED=1 go test -race -count=1 -timeout 15m ./...
+	@$(SETUP) env CGO_ENABLED=1 go test -race -count=1 -timeout 15m work
 
 cover: ## run all tests and print the coverage
-	@$(SETUP) -need rabbitmq,redis go test -count=1 -timeout 15m -coverpkg=./... -coverprofile=cover.out ./...
+	@$(SETUP) -need rabbitmq,redis go test -count=1 -timeout 15m -coverpkg=work -coverprofile=cover.out work
 	@go tool cover -func=cover.out | tail -n 1
 
 soak: ## run 20,000 messages through faults and audit what the processes wrote down; flags in SOAK, such as -cluster
@@ -38,14 +40,23 @@ soak-store: ## run soaks with killers on a store that is slow or loses replies, 
 	done
 
 fuzz: ## run every fuzz test for FUZZTIME (20s)
-	@for pkg in $$(go list ./...); do \
+	@for pkg in $$(go list work); do \
 		for f in $$(go test -list '^Fuzz' $$pkg | grep '^Fuzz'); do \
 			go test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) $$pkg || exit 1; \
 		done; \
 	done
 
 lint: ## check style and common mistakes
-	@$(GOLANGCI_LINT) run
+	@$(GOLANGCI_LINT) run $(MODULES:%=%/...)
+
+fmt: ## format the code
+	@$(GOLANGCI_LINT) fmt
+
+vet: ## run go vet
+	@go vet work
+
+tidy: ## tidy the modules, each as it stands alone
+	@for m in $(MODULES); do (cd $$m && GOWORK=off go mod tidy) || exit 1; done
 
 build: ## build bin/strikes
 	go build -trimpath -o bin/ ./cmd/strikes

@@ -5,7 +5,7 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"github.com/strikesmq/strikes/internal/dial"
+	"github.com/strikesmq/strikes/internal/amqpdial"
 )
 
 // Dialer returns a dial for Run: a new connection to url, amqp[s]://user:password@host:port/vhost, each time it is called, by
@@ -21,7 +21,9 @@ import (
 // (milliseconds), channel_max, auth_mechanism, and for amqps cacertfile, certfile, keyfile, server_name_indication and
 // verify=verify_peer, which is always in force. Any other parameter is refused, not ignored.
 //
-// For a publisher there is publisher.Dialer, which is faster, but not for consumers.
+// For a publisher there is publisher.BufferedDialer, which is faster, but not for consumers.
 func Dialer(url string, config amqp.Config) func(context.Context) (*amqp.Connection, error) {
-	return func(ctx context.Context) (*amqp.Connection, error) { return dial.Dial(ctx, url, config, dial.Plain) }
+	return func(ctx context.Context) (*amqp.Connection, error) {
+		return amqpdial.Dial(ctx, url, config, amqpdial.Plain)
+	}
 }

@@ -10,7 +10,6 @@ import (
 	"os/signal"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/consumer"
@@ -134,51 +133,6 @@ func ExampleObserver_slog() {
 	// Output:
 	// nacked, requeue: false
 	// level=WARN msg=delivery event.decision=dead-letter event.queue=orders event.id="order 17" event.attempt=1 event.limit=1 event.cause=failed event.error="the bank is busy"
-}
-
-// metrics is an Observer for Prometheus. Queue, decision and cause are few; a message id would be a label too many.
-type metrics struct {
-	decisions *prometheus.CounterVec
-	seconds   *prometheus.HistogramVec
-}
-
-func newMetrics(reg prometheus.Registerer) metrics {
-	m := metrics{
-		decisions: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "strikes_decisions_total", Help: "What was done with deliveries.",
-		}, []string{"queue", "decision", "cause"}),
-		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "strikes_handler_seconds", Help: "How long handlers ran.",
-		}, []string{"queue"}),
-	}
-	reg.MustRegister(m.decisions, m.seconds)
-	return m
-}
-
-func (m metrics) Observe(_ context.Context, e consumer.Event) {
-	m.decisions.WithLabelValues(e.Queue, string(e.Decision), string(e.Cause)).Inc()
-	if e.Decision == consumer.Ack || e.Decision == consumer.Retry || e.Decision == consumer.DeadLetter {
-		m.seconds.WithLabelValues(e.Queue).Observe(e.Ran.Seconds())
-	}
-}
-
-func ExampleObserver_prometheus() {
-	registry := prometheus.NewRegistry()
-	settler := &consumer.Settler{
-		Queue: "orders", Counter: counter.NewMemory(nil), MaxRetries: 2, Retry: consumer.InPlace,
-		Backoff: func(int) time.Duration { return 0 }, Observer: newMetrics(registry),
-	}
-	d := amqp.Delivery{Acknowledger: sink{}, MessageId: "order 17"}
-	settler.Handle(context.Background(), d, func(context.Context, amqp.Delivery) error { return errBusy })
-
-	families, _ := registry.Gather()
-	for _, m := range families[0].GetMetric() {
-		fmt.Println(m.GetLabel()[1].GetValue(), m.GetCounter().GetValue())
-	}
-	// Output:
-	// nacked, requeue: false
-	// dead-letter 1
-	// retry 2
 }
 
 func book(context.Context, []byte) error { return nil }

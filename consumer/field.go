@@ -8,7 +8,7 @@ import (
 
 // A FieldError says which setting is refused; nothing was done with it. Field is its name, such as "Prefetch". Value is what
 // it was, as text, never with a password. Want is what it must be. errors.As finds it; a retry does not help.
-type FieldError = setting.Error
+type FieldError = setting.FieldError
 
 // refused is the error for a field of a consumer of the queue.
 func refused(queue, name string, value any, want string) error {

@@ -8,7 +8,7 @@ import (
 
 // An Observer is told of every decision after it was acted on. It must return soon: of settlements it is told by the one
 // goroutine of the session that sends them. It may be called from many at once, and changes nothing by what it does. Metrics
-// and traces are built on it; the examples have one for Prometheus and one for slog.
+// and traces are built on it: examples/service has one for Prometheus, ExampleObserver_slog one for slog.
 type Observer interface {
 	Observe(ctx context.Context, e Event)
 }

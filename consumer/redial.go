@@ -12,7 +12,7 @@ import (
 	"github.com/cenkalti/backoff/v5"
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"github.com/strikesmq/strikes/internal/dial"
+	"github.com/strikesmq/strikes/internal/amqpdial"
 )
 
 // steady is how long a session has to last before the next one is tried without delay.
@@ -150,7 +150,7 @@ func (c *Consumer) dialled(conn *amqp.Connection, err error) (*amqp.Connection, 
 	case errors.As(err, &refused):
 		return conn, refusal{fmt.Errorf("consumer: queue %q: dialling: the broker's %w", c.Queue, err)}
 	case errors.As(err, &bad): // it quotes the URL, password and all
-		return conn, refusal{fmt.Errorf("consumer: queue %q: dialling: the broker's URL must be %s, got one that cannot be parsed", c.Queue, dial.Form)}
+		return conn, refusal{fmt.Errorf("consumer: queue %q: dialling: the broker's URL must be %s, got one that cannot be parsed", c.Queue, amqpdial.Form)}
 	case err != nil:
 		return conn, fmt.Errorf("consumer: queue %q: dialling: %w", c.Queue, err)
 	case conn == nil:
@@ -163,7 +163,7 @@ func (c *Consumer) dialled(conn *amqp.Connection, err error) (*amqp.Connection, 
 // the previous session.
 func isRefused(err, before error) bool {
 	var r refusal
-	return errors.As(err, &r) || dial.Refused(err, before)
+	return errors.As(err, &r) || amqpdial.Refused(err, before)
 }
 
 func (c *Consumer) log() *slog.Logger {

@@ -14,7 +14,6 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/strikesmq/strikes/internal/setting"
-	"github.com/strikesmq/strikes/internal/uri"
 )
 
 // timeout of one read or write. A store that takes longer is treated as away, and the step is taken again.
@@ -41,7 +40,7 @@ const onePool = -1
 func Dial(rawURL string, opts *Options) (*Counter, error) {
 	rdb, err := open(rawURL)
 	if err != nil {
-		return nil, fmt.Errorf("counter: Redis URL %s: %w", uri.Redacted(rawURL), err)
+		return nil, fmt.Errorf("counter: Redis URL %s: %w", setting.RedactURL(rawURL), err)
 	}
 	c := New(rdb, opts)
 	c.owned, c.secrets = true, append(c.secrets, secretsIn(rawURL)...)
@@ -56,11 +55,11 @@ const schemes = "redis://, rediss://, unix://, redis+sentinel:// or redis+cluste
 func open(rawURL string) (redis.UniversalClient, error) {
 	scheme, rest, ok := strings.Cut(rawURL, "://")
 	if !ok {
-		return nil, &setting.Error{Field: "scheme", Value: "none", Want: schemes}
+		return nil, &setting.FieldError{Field: "scheme", Value: "none", Want: schemes}
 	}
 	base, kind, _ := strings.Cut(scheme, "+")
 	if !slices.Contains([]string{"", "sentinel", "cluster"}, kind) || !slices.Contains([]string{"redis", "rediss", "unix"}, base) {
-		return nil, &setting.Error{Field: "scheme", Value: "another", Want: schemes}
+		return nil, &setting.FieldError{Field: "scheme", Value: "another", Want: schemes}
 	}
 	plain := base + "://" + rest
 	if err := checkURL(plain, kind); err != nil {

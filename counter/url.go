@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/strikesmq/strikes/internal/setting"
-	"github.com/strikesmq/strikes/internal/uri"
 )
 
 // isWhat reports whether a parameter's value is one; what names it for people.
@@ -55,13 +54,13 @@ func parameters(kind string, encrypted bool) map[string]isWhat {
 
 // checkURL refuses a URL with a part that is invalid or would be ignored. kind is what follows the + in its scheme.
 func checkURL(raw, kind string) error {
-	u, given, err := uri.Parse(raw)
+	u, given, err := setting.ParseURL(raw)
 	if err != nil {
-		return &setting.Error{Field: "URL", Value: "one that cannot be read", Want: "redis[s]://user:password@host:port/db, " +
+		return &setting.FieldError{Field: "URL", Value: "one that cannot be read", Want: "redis[s]://user:password@host:port/db, " +
 			"the port at most 65535, with / as %2F, ? as %3F, # as %23 and @ as %40 in a password"}
 	}
 	known := parameters(kind, strings.HasPrefix(u.Scheme, "rediss"))
-	if err := uri.Unknown(given, slices.Sorted(maps.Keys(known))); err != nil {
+	if err := setting.CheckParameters(given, slices.Sorted(maps.Keys(known))); err != nil {
 		return err
 	}
 	for _, name := range slices.Sorted(maps.Keys(given)) {

@@ -19,7 +19,7 @@ func benchOptions(t *testing.T) bench.Options {
 	url := brokerURL(t)
 	return bench.Options{
 		Dial:          consumer.Dialer(url, amqp.Config{}),
-		DialPublisher: publisher.Dialer(url, amqp.Config{}),
+		DialPublisher: publisher.BufferedDialer(url, amqp.Config{}),
 		RedisURL:      redisURL(t), Name: "bench-" + uuid.NewString(), Messages: 100, Rounds: 1, Live: 1000,
 	}
 }

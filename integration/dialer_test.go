@@ -29,7 +29,7 @@ func TestDialerDialsAgain(t *testing.T) {
 		Properties: amqp.Table{"connection_name": uniqueName(t, "again")},
 	}
 	u.User = nil
-	for _, dial := range []func(context.Context) (*amqp.Connection, error){consumer.Dialer(u.String(), config), publisher.Dialer(u.String(), config)} {
+	for _, dial := range []func(context.Context) (*amqp.Connection, error){consumer.Dialer(u.String(), config), publisher.BufferedDialer(u.String(), config)} {
 		var all sync.WaitGroup
 		for range 4 {
 			all.Go(func() {
@@ -49,7 +49,7 @@ func TestDialerDialsAgain(t *testing.T) {
 
 // TestDialerSendsAll has messages of all sizes published by many goroutines over one connection, and reads them back.
 func TestDialerSendsAll(t *testing.T) {
-	conn, err := publisher.Dialer(brokerURL(t), amqp.Config{})(t.Context())
+	conn, err := publisher.BufferedDialer(brokerURL(t), amqp.Config{})(t.Context())
 	need(t, err)
 	defer conn.Close()
 	ch, err := conn.Channel()
@@ -106,7 +106,7 @@ func TestDialerNoticesALoss(t *testing.T) {
 	need(t, err)
 	defer between.Close()
 	u.Host = between.Addr()
-	dial := publisher.Dialer(u.String(), amqp.Config{})
+	dial := publisher.BufferedDialer(u.String(), amqp.Config{})
 	conn, err := dial(t.Context())
 	need(t, err)
 	lost := conn.NotifyClose(make(chan *amqp.Error, 1))

@@ -11,19 +11,18 @@ import (
 func TestImportsGoOneWay(t *testing.T) {
 	const module = "github.com/strikesmq/strikes/"
 	allowed := map[string][]string{
-		"counter":                {"internal/setting", "internal/uri"},
+		"counter":                {"internal/setting"},
 		"topology":               {"internal/setting", "internal/shell"},
-		"publisher":              {"internal/dial", "internal/setting", "internal/uri"},
-		"consumer":               {"counter", "internal/dial", "internal/fingerprint", "internal/setting", "internal/shell", "internal/uri", "topology"},
-		"deadletter":             {"counter", "internal/dial", "internal/fingerprint", "internal/setting", "internal/uri", "publisher"},
+		"publisher":              {"internal/amqpdial", "internal/setting"},
+		"consumer":               {"counter", "internal/amqpdial", "internal/fingerprint", "internal/setting", "internal/shell", "topology"},
+		"deadletter":             {"counter", "internal/amqpdial", "internal/fingerprint", "internal/setting", "publisher"},
 		"integration/soak/audit": nil, // shares nothing with what it judges
-		"internal/dial":          {"internal/setting", "internal/uri"},
+		"internal/amqpdial":      {"internal/setting"},
 		"internal/setting":       nil,
 		"internal/poll":          nil,
 		"internal/proxy":         nil,
 		"internal/servers":       {"internal/proxy"},
 		"internal/shell":         nil,
-		"internal/uri":           {"internal/setting"},
 	}
 	for name, may := range allowed {
 		out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", module+name).Output()

@@ -11,7 +11,7 @@ import (
 	"github.com/strikesmq/strikes/publisher"
 )
 
-var dial = publisher.Dialer("amqp://guest:guest@localhost:5672/", amqp.Config{})
+var dial = publisher.BufferedDialer("amqp://guest:guest@localhost:5672/", amqp.Config{})
 
 // A whole program: one message to a queue, published again with its id as long
 // as nobody can say whether it is there.

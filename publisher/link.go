@@ -10,7 +10,7 @@ import (
 	"github.com/cenkalti/backoff/v5"
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"github.com/strikesmq/strikes/internal/dial"
+	"github.com/strikesmq/strikes/internal/amqpdial"
 )
 
 const (
@@ -146,14 +146,14 @@ func (m misuse) Error() string { return string(m) }
 func permanent(err, before error) bool {
 	var refused *FieldError
 	var m misuse
-	return dial.Refused(err, before) || errors.As(err, &refused) || errors.As(err, &m)
+	return amqpdial.Refused(err, before) || errors.As(err, &refused) || errors.As(err, &m)
 }
 
 // clean drops a URL, and the password in it, from a dial error.
 func clean(err error) error {
 	var bad *url.Error
 	if errors.As(err, &bad) {
-		return misuse("the broker's URL must be " + dial.Form + ", got one that cannot be parsed")
+		return misuse("the broker's URL must be " + amqpdial.Form + ", got one that cannot be parsed")
 	}
 	return err
 }

@@ -43,7 +43,7 @@ func TestCleanDropsTheURL(t *testing.T) {
 }
 
 func TestAURLThatIsRefusedIsNotDialledAgain(t *testing.T) {
-	_, err := Dialer("amqps://user:s3cret@localhost/?cafile=x", amqp.Config{})(t.Context())
+	_, err := BufferedDialer("amqps://user:s3cret@localhost/?cafile=x", amqp.Config{})(t.Context())
 	if got := clean(err); !permanent(got, nil) || strings.Contains(got.Error(), "s3cret") || !strings.Contains(got.Error(), `"cafile"`) {
 		t.Errorf("got %v", got)
 	}

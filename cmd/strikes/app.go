@@ -55,7 +55,7 @@ func run(ctx context.Context, s streams, args []string) int {
 // complaint is what is said of an error at the end.
 func (a *app) complaint(err error) string {
 	var refused *topology.RefusedError
-	var field *setting.Error
+	var field *setting.FieldError
 	switch {
 	case err == nil:
 		return ""

@@ -15,7 +15,7 @@ import (
 
 	"github.com/strikesmq/strikes/internal/bench"
 	"github.com/strikesmq/strikes/internal/servers"
-	"github.com/strikesmq/strikes/internal/uri"
+	"github.com/strikesmq/strikes/internal/setting"
 	"github.com/strikesmq/strikes/topology"
 )
 
@@ -150,7 +150,7 @@ func checkStore(ctx context.Context, url string) error {
 		return err
 	}
 	if _, err := redis.ParseURL(url); err != nil {
-		return usagef("bench needs a single Redis: redis://, rediss:// or unix://, not %s", uri.Redacted(url))
+		return usagef("bench needs a single Redis: redis://, rediss:// or unix://, not %s", setting.RedactURL(url))
 	}
 	return nil
 }

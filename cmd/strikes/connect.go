@@ -15,9 +15,8 @@ import (
 
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/counter"
-	"github.com/strikesmq/strikes/internal/dial"
+	"github.com/strikesmq/strikes/internal/amqpdial"
 	"github.com/strikesmq/strikes/internal/setting"
-	"github.com/strikesmq/strikes/internal/uri"
 	"github.com/strikesmq/strikes/publisher"
 )
 
@@ -36,7 +35,7 @@ type broker struct {
 func brokerOf(c *cli.Command) (*broker, error) { return newBroker(c.String("amqp-url"), c.FullName()) }
 
 func newBroker(rawURL, name string) (*broker, error) {
-	at, err := dial.Parse(rawURL)
+	at, err := amqpdial.Parse(rawURL)
 	if err != nil {
 		return nil, usagef("--amqp-url: %w", err)
 	}
@@ -50,7 +49,7 @@ func (b *broker) dial(ctx context.Context) (*amqp.Connection, error) {
 
 // dialToPublish opens one for a publisher.Publisher.
 func (b *broker) dialToPublish(ctx context.Context) (*amqp.Connection, error) {
-	return b.open(ctx, publisher.Dialer)
+	return b.open(ctx, publisher.BufferedDialer)
 }
 
 func (b *broker) open(ctx context.Context, dialer func(string, amqp.Config) func(context.Context) (*amqp.Connection, error)) (*amqp.Connection, error) {
@@ -69,14 +68,14 @@ func (b *broker) open(ctx context.Context, dialer func(string, amqp.Config) func
 // explain tells a broker that says no from one that does not answer.
 func (b *broker) explain(err error) error {
 	if denied(err) {
-		return coded{fmt.Errorf("broker %s: not authorised: %w", uri.Redacted(b.url), err), exitDenied}
+		return coded{fmt.Errorf("broker %s: not authorised: %w", setting.RedactURL(b.url), err), exitDenied}
 	}
-	return coded{fmt.Errorf("broker %s is out of reach: %w", uri.Redacted(b.url), err), exitUnreachable}
+	return coded{fmt.Errorf("broker %s is out of reach: %w", setting.RedactURL(b.url), err), exitUnreachable}
 }
 
 // explainDial also tells what is wrong with the URL.
 func (b *broker) explainDial(ctx context.Context, err error) error {
-	at := uri.Redacted(b.url)
+	at := setting.RedactURL(b.url)
 	switch {
 	case missingVHost(err):
 		return usagef("broker %s: there is no virtual host %q: %w", at, b.vhost, err)
@@ -145,7 +144,7 @@ func storeOf(ctx context.Context, c *cli.Command) (*counter.Counter, error) {
 // dialStore opens a store, of which nobody knows whether it is there.
 func dialStore(rawURL, prefix string) (*counter.Counter, error) {
 	store, err := counter.Dial(rawURL, &counter.Options{Prefix: prefix})
-	var field *setting.Error
+	var field *setting.FieldError
 	switch {
 	case errors.As(err, &field) && fieldFlags[field.Field] == "": // of the URL
 		return nil, usagef("--redis-url: %w", field)
@@ -170,7 +169,7 @@ func openStore(ctx context.Context, rawURL, prefix string) (*counter.Counter, er
 	check, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	if _, err := store.Check(check); err != nil {
-		return nil, errors.Join(fmt.Errorf("store %s: %w", uri.Redacted(rawURL), explainStore(ctx, rawURL, err)), store.Close())
+		return nil, errors.Join(fmt.Errorf("store %s: %w", setting.RedactURL(rawURL), explainStore(ctx, rawURL, err)), store.Close())
 	}
 	return store, nil
 }

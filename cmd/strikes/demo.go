@@ -17,7 +17,7 @@ import (
 
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/servers"
-	"github.com/strikesmq/strikes/internal/uri"
+	"github.com/strikesmq/strikes/internal/setting"
 	"github.com/strikesmq/strikes/publisher"
 	"github.com/strikesmq/strikes/topology"
 )
@@ -154,7 +154,7 @@ func (d *demonstration) openBroker(ctx context.Context, c *cli.Command) (url str
 }
 
 func (d *demonstration) openStore(ctx context.Context, url string) (err error) {
-	d.redisURL, d.storeIs = url, "Redis at "+uri.Redacted(url)
+	d.redisURL, d.storeIs = url, "Redis at "+setting.RedactURL(url)
 	if url == "" {
 		embedded := miniredis.NewMiniRedis()
 		if err := embedded.StartAddr("127.0.0.1:0"); err != nil {

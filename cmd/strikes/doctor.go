@@ -11,7 +11,6 @@ import (
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/setting"
-	"github.com/strikesmq/strikes/internal/uri"
 	"github.com/strikesmq/strikes/topology"
 )
 
@@ -58,8 +57,8 @@ func managementOf(c *cli.Command) (string, error) {
 	if api == "" {
 		return "", nil
 	}
-	if u, parameters, err := uri.Parse(api); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || len(parameters) > 0 {
-		return "", usage(&setting.Error{Field: "--management-url", Value: "one that cannot be read", Want: "http[s]://user:password@host:15672"})
+	if u, parameters, err := setting.ParseURL(api); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || len(parameters) > 0 {
+		return "", usage(&setting.FieldError{Field: "--management-url", Value: "one that cannot be read", Want: "http[s]://user:password@host:15672"})
 	}
 	return api, nil
 }

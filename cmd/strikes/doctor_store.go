@@ -7,7 +7,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/strikesmq/strikes/counter"
-	"github.com/strikesmq/strikes/internal/uri"
+	"github.com/strikesmq/strikes/internal/setting"
 	"github.com/strikesmq/strikes/topology"
 )
 
@@ -28,7 +28,7 @@ func (r *rounds) store(ctx context.Context, store *counter.Counter, rawURL strin
 	if err != nil {
 		findings = append(findings, storeTrouble(explainStore(ctx, rawURL, err)))
 	}
-	return r.report.add(subject{kind: "store", name: uri.Redacted(rawURL)}, findings)
+	return r.report.add(subject{kind: "store", name: setting.RedactURL(rawURL)}, findings)
 }
 
 func storeFindings(found []counter.Finding) []finding {

@@ -48,7 +48,7 @@ func exitCode(err error) int {
 	var store *counter.StoreError
 	var publish *publisher.Error
 	var answer *amqp.Error
-	var field *setting.Error
+	var field *setting.FieldError
 	switch {
 	case err == nil:
 		return exitOK

@@ -11,7 +11,6 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/strikesmq/strikes/internal/setting"
-	"github.com/strikesmq/strikes/internal/uri"
 )
 
 // misuse finds what the parser refused in a command line, nil if nothing. The parser's own text quotes a URL with its password.
@@ -97,7 +96,7 @@ func misusedVariable(c *cli.Command) error {
 	return nil
 }
 
-// refusedValue returns a *setting.Error if a flag cannot take a value; called is the flag's name in it.
+// refusedValue returns a *setting.FieldError if a flag cannot take a value; called is the flag's name in it.
 func refusedValue(f cli.Flag, called, value string) error {
 	err := f.Set(called, value)
 	if err == nil {
@@ -133,7 +132,7 @@ func dashed(name string) string {
 // shownArgument is an argument as it may be quoted: a URL in the wrong place may hold a password.
 func shownArgument(arg string) string {
 	if strings.Contains(arg, "://") {
-		return uri.Redacted(arg)
+		return setting.RedactURL(arg)
 	}
 	return arg
 }

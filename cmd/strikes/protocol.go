@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/strikesmq/strikes/internal/uri"
+	"github.com/strikesmq/strikes/internal/setting"
 )
 
 // speakTimeout bounds the wait for a server that may not answer what it does not understand.
@@ -28,7 +28,7 @@ const (
 
 // wrongProtocol says which other protocol the server at a URL speaks; "" if it speaks that of the URL, or is not known.
 func wrongProtocol(ctx context.Context, rawURL string) string {
-	u, _, err := uri.Parse(rawURL)
+	u, _, err := setting.ParseURL(rawURL)
 	if err != nil || u.Host == "" || ctx.Err() != nil {
 		return ""
 	}

@@ -28,7 +28,7 @@ type producer struct {
 }
 
 func (p *producer) run(ctx context.Context) error {
-	nodes := dialler{urls: p.link.urls(p.broker), dialer: publisher.Dialer}
+	nodes := dialler{urls: p.link.urls(p.broker), dialer: publisher.BufferedDialer}
 	dial := func(ctx context.Context) (*amqp.Connection, error) {
 		return nodes.dial(ctx, amqp.Config{Heartbeat: heartbeat, Dial: amqp.DefaultDial(5 * time.Second)})
 	}

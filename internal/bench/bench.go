@@ -2,7 +2,7 @@
 // delivery limit, a count in a header, a count in Redis by hand.
 //
 // The contestants of one contest get the same messages, prefetch, durability and concurrency, on queues of their own that
-// are filled beforehand. This module publishes on connections of publisher.Dialer; all else goes over connections as
+// are filled beforehand. This module publishes on connections of publisher.BufferedDialer; all else goes over connections as
 // amqp091-go makes them. They run one after the other in each round, in another order each time, and the ratio of two is taken
 // within a round, so that what else the machine does meanwhile weighs on both. Each one's messages are accounted for after
 // each run: a contestant that loses one, or runs one too often, is an error and no result.
@@ -47,7 +47,7 @@ func Contests() []string {
 // Options say what to measure, and where. Nothing but what was declared for the purpose is touched, and that is removed.
 type Options struct {
 	Dial          func(context.Context) (*amqp.Connection, error) // a new connection, which bench closes
-	DialPublisher func(context.Context) (*amqp.Connection, error) // the same by publisher.Dialer, which is for this module alone
+	DialPublisher func(context.Context) (*amqp.Connection, error) // the same by publisher.BufferedDialer, which is for this module alone
 	RedisURL      string                                          // redis://, rediss:// or unix://; one server
 
 	// Name begins the names of all queues, exchanges and keys. It must be new: a queue that exists is an error.

@@ -1,4 +1,4 @@
-package dial
+package amqpdial
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 	"github.com/strikesmq/strikes/internal/setting"
 )
 
-// listen accepts connections, and says nothing; or hangs up at once.
+// listen accepts connections and sends nothing, or hangs up immediately.
 func listen(t *testing.T, hangUp bool) (addr string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -67,12 +67,12 @@ func TestBrokerThatHangsUp(t *testing.T) {
 	}
 }
 
-// TestRefused tells what no second try would mend from what one may.
-func TestRefused(t *testing.T) {
+// TestUnusableConfig holds that a URL which no retry can fix is a FieldError without its text.
+func TestUnusableConfig(t *testing.T) {
 	for _, bad := range []string{"", "localhost:5672", "http://localhost", "amqp://user:s3cret%zz@localhost/", "amqp://user:s3cret/x@localhost/",
 		"amqp://user:98765432109/x@localhost/", "amqp://user:654321/x@localhost/", "amqp://localhost/?heartbeat=s3cret"} {
 		_, err := Dial(t.Context(), bad, amqp.Config{}, Plain)
-		var fe *setting.Error
+		var fe *setting.FieldError
 		if !errors.As(err, &fe) || strings.Contains(err.Error(), "s3cret") || strings.Contains(err.Error(), "654321") || strings.Contains(err.Error(), "98765432109") {
 			t.Errorf("%q: %v", bad, err)
 		}
@@ -83,10 +83,10 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestConfigStaysTheCallers holds that two dials at once do not write into what they share.
+// TestConfigStaysTheCallers holds that concurrent dials do not write to what they share.
 func TestConfigStaysTheCallers(t *testing.T) {
 	config := amqp.Config{Properties: amqp.Table{"product": "x"}, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS13}, Recovery: &amqp.Recovery{}}
-	got := own(config)
+	got := clone(config)
 	if got.Properties["product"] != "x" || got.TLSClientConfig.MinVersion != tls.VersionTLS13 || got.Recovery == nil {
 		t.Fatalf("%+v", got)
 	}
@@ -94,12 +94,12 @@ func TestConfigStaysTheCallers(t *testing.T) {
 	if config.Properties["product"] != "x" || config.TLSClientConfig.ServerName != "" || config.Recovery.TopologyRecovery != nil {
 		t.Errorf("changed: %+v", config)
 	}
-	if empty := own(amqp.Config{}); empty.Properties != nil || empty.TLSClientConfig != nil || empty.Recovery != nil {
+	if empty := clone(amqp.Config{}); empty.Properties != nil || empty.TLSClientConfig != nil || empty.Recovery != nil {
 		t.Errorf("%+v", empty)
 	}
 }
 
-// TestConnectionTimeout holds that the URL may name another bound.
+// TestConnectionTimeout holds that the URL may set another timeout.
 func TestConnectionTimeout(t *testing.T) {
 	began := time.Now()
 	_, err := Dial(t.Context(), "amqp://"+listen(t, false)+"/?connection_timeout=50", amqp.Config{}, Plain)

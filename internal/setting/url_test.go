@@ -1,4 +1,4 @@
-package uri
+package setting
 
 import (
 	"errors"
@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestRedacted(t *testing.T) {
+func TestRedactURL(t *testing.T) {
 	const not = "(a URL that is not shown)"
 	tests := []struct{ in, want string }{
 		{"amqp://guest:secret@host:5672/vhost", "amqp://guest:xxxxx@host:5672/vhost"},
@@ -30,14 +30,14 @@ func TestRedacted(t *testing.T) {
 		{"amqp://guest:\x01@host", not},
 	}
 	for _, tt := range tests {
-		if got := Redacted(tt.in); got != tt.want {
-			t.Errorf("Redacted(%q) = %q, want %q", tt.in, got, tt.want)
+		if got := RedactURL(tt.in); got != tt.want {
+			t.Errorf("RedactURL(%q) = %q, want %q", tt.in, got, tt.want)
 		}
 	}
 }
 
-// FuzzRedacted puts a password into a URL as people do, encoded or not.
-func FuzzRedacted(f *testing.F) {
+// FuzzRedactURL puts a password into a URL as people do, encoded or not.
+func FuzzRedactURL(f *testing.F) {
 	for _, password := range []string{"secret", "se/cret", "se@cret", "12/secret", "12#secret", "?secret", "[secret", "%73ecret", "a:b@c"} {
 		f.Add(password)
 	}
@@ -48,27 +48,27 @@ func FuzzRedacted(f *testing.F) {
 			"amqp://user:1" + password + marked + "@host/",
 			"redis://:" + url.QueryEscape(marked) + "@host/0",
 		} {
-			_, _, err := Parse(raw)
-			if got := Redacted(raw); strings.Contains(got, "S3CR3T") || err != nil && strings.Contains(err.Error(), "S3CR3T") {
-				t.Errorf("Redacted(%q) = %q, Parse: %v", raw, got, err)
+			_, _, err := ParseURL(raw)
+			if got := RedactURL(raw); strings.Contains(got, "S3CR3T") || err != nil && strings.Contains(err.Error(), "S3CR3T") {
+				t.Errorf("RedactURL(%q) = %q, Parse: %v", raw, got, err)
 			}
 		}
 	})
 }
 
-func TestUnknown(t *testing.T) {
-	_, parameters, err := Parse("amqps://u:s3cret@host/?heartbeat=5&verify=no&cafile=x")
+func TestCheckParameters(t *testing.T) {
+	_, parameters, err := ParseURL("amqps://u:s3cret@host/?heartbeat=5&verify=no&cafile=x")
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = Unknown(parameters, []string{"heartbeat", "verify"})
+	err = CheckParameters(parameters, []string{"heartbeat", "verify"})
 	if err == nil || err.Error() != `parameter must be one of heartbeat, verify, got "cafile"` {
 		t.Errorf("got %v", err)
 	}
-	if err := Unknown(parameters, []string{"cafile", "heartbeat", "verify"}); err != nil {
+	if err := CheckParameters(parameters, []string{"cafile", "heartbeat", "verify"}); err != nil {
 		t.Errorf("all known: %v", err)
 	}
-	if _, _, err := Parse("amqp://u:12?s3cret@host/"); !errors.Is(err, ErrUnreadable) {
+	if _, _, err := ParseURL("amqp://u:12?s3cret@host/"); !errors.Is(err, ErrURL) {
 		t.Errorf("a password that is read as a parameter: %v", err)
 	}
 }

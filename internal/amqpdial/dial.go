@@ -1,5 +1,5 @@
-// Package dial connects consumers and publishers to RabbitMQ.
-package dial
+// Package amqpdial connects to RabbitMQ and judges what a connection is made of: the broker's URL, and a dial that failed.
+package amqpdial
 
 import (
 	"context"
@@ -12,12 +12,12 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// timeout bounds a dial, handshake included, unless the URL has a connection_timeout.
-const timeout = 10 * time.Second
+// defaultTimeout bounds a dial, handshake included, unless the URL has a connection_timeout.
+const defaultTimeout = 10 * time.Second
 
-// Dial does once what consumer.Dialer documents, on what wrap makes of the socket.
-func Dial(ctx context.Context, uri string, config amqp.Config, wrap func(net.Conn) net.Conn) (*amqp.Connection, error) {
-	within, err := bound(uri)
+// Dial dials once, as consumer.Dialer documents. wrap may replace the socket.
+func Dial(ctx context.Context, url string, config amqp.Config, wrap func(net.Conn) net.Conn) (*amqp.Connection, error) {
+	within, err := timeout(url)
 	if err != nil {
 		return nil, err
 	}
@@ -38,42 +38,42 @@ func Dial(ctx context.Context, uri string, config amqp.Config, wrap func(net.Con
 		}
 		socket = wrap(socket)
 		hangUp = func() { _ = socket.Close() }
-		release = context.AfterFunc(ctx, hangUp) // the handshake knows no context
+		release = context.AfterFunc(ctx, hangUp) // the handshake takes no context
 		return socket, nil
 	}
-	conn, err := amqp.DialConfig(uri, own(config))
+	conn, err := amqp.DialConfig(url, clone(config))
 	if ended := !release(); err == nil && !ended {
 		return conn, nil
 	}
-	hangUp() // amqp091-go does not always
+	hangUp() // amqp091-go leaves the socket open after some failures
 	if ctx.Err() != nil {
-		err = fmt.Errorf("the broker does not answer: %w", ctx.Err()) // what the closed socket led to is of no interest
+		err = fmt.Errorf("the broker does not answer: %w", ctx.Err()) // replaces the error that closing the socket caused
 	}
 	return nil, err
 }
 
-// Plain is a socket as it is.
+// Plain returns the socket as it is.
 func Plain(socket net.Conn) net.Conn { return socket }
 
-// own copies what a dial writes into, for others may dial at the same time.
-func own(config amqp.Config) amqp.Config {
+// clone copies the parts of a config that a dial writes to: dials may share them.
+func clone(config amqp.Config) amqp.Config {
 	config.Properties = maps.Clone(config.Properties)
 	config.TLSClientConfig = config.TLSClientConfig.Clone() // nil stays nil
 	if config.Recovery != nil {
 		recovery := *config.Recovery
-		config.Recovery = &recovery // to be refused by whoever gets the connection
+		config.Recovery = &recovery // consumer and publisher refuse the connection
 	}
 	return config
 }
 
-// bound returns how long a dial may take, or an error for an invalid URI.
-func bound(uri string) (time.Duration, error) {
-	u, err := Parse(uri)
+// timeout returns how long a dial may take, or an error for an invalid URL.
+func timeout(url string) (time.Duration, error) {
+	u, err := Parse(url)
 	if err != nil {
 		return 0, err
 	}
 	if u.ConnectionTimeout > 0 {
 		return time.Duration(u.ConnectionTimeout) * time.Millisecond, nil
 	}
-	return timeout, nil
+	return defaultTimeout, nil
 }

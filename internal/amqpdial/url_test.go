@@ -1,4 +1,4 @@
-package dial
+package amqpdial
 
 import (
 	"errors"
@@ -30,7 +30,7 @@ func TestParameters(t *testing.T) {
 		"http://u:s3cret@h/":                          "URL must be amqp[s]://",
 	} {
 		_, err := Parse(bad)
-		var fe *setting.Error
+		var fe *setting.FieldError
 		if !errors.As(err, &fe) || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("%s: got %v, want %s", bad, err, want)
 		}

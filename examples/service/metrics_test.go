@@ -1,0 +1,40 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/consumer"
+	"github.com/strikesmq/strikes/counter"
+)
+
+// sink is the broker's side of a delivery.
+type sink struct{}
+
+func (sink) Ack(uint64, bool) error        { return nil }
+func (sink) Nack(uint64, bool, bool) error { return nil }
+func (sink) Reject(uint64, bool) error     { return nil }
+
+func TestMetrics(t *testing.T) {
+	m := newMetrics(prometheus.NewRegistry())
+	settler := &consumer.Settler{
+		Queue: "orders", Counter: counter.NewMemory(nil), MaxRetries: 2, Retry: consumer.InPlace,
+		Backoff: func(int) time.Duration { return 0 }, Observer: m,
+	}
+	d := amqp.Delivery{Acknowledger: sink{}, MessageId: "order 17"}
+	busy := func(context.Context, amqp.Delivery) error { return errors.New("the bank is busy") }
+	if _, err := settler.Handle(t.Context(), d, busy); err != nil {
+		t.Fatal(err)
+	}
+	for decision, want := range map[consumer.Decision]float64{consumer.Retry: 2, consumer.DeadLetter: 1} {
+		if got := testutil.ToFloat64(m.decisions.WithLabelValues("orders", string(decision), "failed")); got != want {
+			t.Errorf("%s: %v, want %v", decision, got, want)
+		}
+	}
+}
