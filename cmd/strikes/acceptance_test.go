@@ -14,6 +14,8 @@ import (
 
 	"github.com/google/uuid"
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/internal/records"
 )
 
 // strikesOn returns a command line of strikes on the shared servers.
@@ -145,11 +147,11 @@ func checkCounters(t *testing.T, printed string) {
 	t.Helper()
 	reasons := map[string]bool{}
 	for line := range strings.Lines(printed) {
-		var r record
+		var r records.Record
 		if err := json.Unmarshal([]byte(line), &r); err != nil {
 			t.Fatalf("%q: %v", line, err)
 		}
-		if r.State != stateDead || r.Failures != 4 || r.Crashes != 0 {
+		if r.State != records.DeadLettered || r.Failures != 4 || r.Crashes != 0 {
 			t.Errorf("%s", line)
 		}
 		reasons[r.LastError] = true

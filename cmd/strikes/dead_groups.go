@@ -91,15 +91,9 @@ func (g *deadGroups) flush() error {
 	}
 	table := tabwriter.NewWriter(g.w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "COUNT\tKIND\tOLDEST\tNEWEST\tREASON")
+	now := time.Now()
 	for _, group := range sorted {
-		fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\n", group.Count, group.Kind, ago(group.Oldest), ago(group.Newest), brief(group.Reason, 80))
+		fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\n", group.Count, group.Kind, since(group.Oldest, now), since(group.Newest, now), brief(group.Reason, 80))
 	}
 	return table.Flush()
-}
-
-func ago(t time.Time) string {
-	if t.IsZero() {
-		return "-"
-	}
-	return rough(time.Since(t))
 }

@@ -164,15 +164,11 @@ func (t *deadTable) row(l *deadletter.Letter) error {
 		t.table = tabwriter.NewWriter(t.w, 0, 0, 2, ' ', 0)
 		fmt.Fprintln(t.table, "ID\tDIED\tKIND\tFAILURES\tCRASHES\tREPLAYS\tREASON")
 	}
-	died := "-"
-	if !l.Origin.Time.IsZero() {
-		died = rough(time.Since(l.Origin.Time))
-	}
 	failures, crashes := "-", "-"
 	if l.Record != nil {
 		failures, crashes = fmt.Sprint(l.Record.Failures), fmt.Sprint(l.Record.Crashes)
 	}
-	_, err := fmt.Fprintf(t.table, "%s\t%s\t%s\t%s\t%s\t%d\t%s\n", fit(shown(l.Name()), t.most), died, l.Kind(), failures, crashes, l.Replays, brief(l.Reason(), 60))
+	_, err := fmt.Fprintf(t.table, "%s\t%s\t%s\t%s\t%s\t%d\t%s\n", fit(shown(l.Name()), t.most), since(l.Origin.Time, time.Now()), l.Kind(), failures, crashes, l.Replays, brief(l.Reason(), 60))
 	if t.n++; err == nil && t.n%deadBlock == 0 {
 		err = t.table.Flush()
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/records"
 	"github.com/strikesmq/strikes/internal/servers"
 	"github.com/strikesmq/strikes/internal/setting"
 	"github.com/strikesmq/strikes/publisher"
@@ -192,7 +193,7 @@ func (d *demonstration) run(ctx context.Context, kind topology.Type) (verdict, e
 	v := newVerdict(d.orders, e)
 	v.Broker, v.Store, v.Seconds = d.brokerIs, d.storeIs, time.Since(began).Seconds()
 	for _, r := range append(e.listed, e.kept...) {
-		v.Counters = append(v.Counters, recordOf(r, time.Now()))
+		v.Counters = append(v.Counters, records.Of(r, nil, time.Now()))
 	}
 	return v, nil
 }

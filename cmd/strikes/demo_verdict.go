@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/records"
 )
 
 // deadLetter is a message in the dead-letter queue, as the broker hands it out.
@@ -37,17 +38,17 @@ type check struct {
 
 // verdict is the outcome of the demo.
 type verdict struct {
-	OK          bool           `json:"ok"`
-	Broker      string         `json:"broker"`
-	Store       string         `json:"store"`
-	Queue       string         `json:"queue"`
-	Orders      int            `json:"orders"`
-	Handled     int            `json:"handled"`
-	Runs        map[string]int `json:"runs"` // of the handler, by order
-	DeadLetters []deadLetter   `json:"dead_letters"`
-	Counters    []record       `json:"counters"`
-	Checks      []check        `json:"checks"`
-	Seconds     float64        `json:"seconds"` // from the first order to the proof
+	OK          bool             `json:"ok"`
+	Broker      string           `json:"broker"`
+	Store       string           `json:"store"`
+	Queue       string           `json:"queue"`
+	Orders      int              `json:"orders"`
+	Handled     int              `json:"handled"`
+	Runs        map[string]int   `json:"runs"` // of the handler, by order
+	DeadLetters []deadLetter     `json:"dead_letters"`
+	Counters    []records.Record `json:"counters"`
+	Checks      []check          `json:"checks"`
+	Seconds     float64          `json:"seconds"` // from the first order to the proof
 }
 
 // judge holds the evidence against what must have become of the orders.
@@ -60,12 +61,12 @@ func judge(orders []order, e evidence) []check {
 		switch o.Kind {
 		case poisonous:
 			dead = append(dead, deadLetter{ID: o.ID, Reason: "rejected", From: e.queue})
-			counters = append(counters, counterLine(o.ID, stateDead, demoRetries+1, 0))
+			counters = append(counters, counterLine(o.ID, string(records.DeadLettered), demoRetries+1, 0))
 			continue
 		case flaky:
-			counters = append(counters, counterLine(o.ID, stateDone, 2, 0))
+			counters = append(counters, counterLine(o.ID, string(records.Done), 2, 0))
 		case deadly:
-			counters = append(counters, counterLine(o.ID, stateDone, 0, 1))
+			counters = append(counters, counterLine(o.ID, string(records.Done), 0, 1))
 		default:
 		}
 		handled[o.ID] = 1
@@ -130,7 +131,7 @@ func counterLine(id, state string, failures, crashes int) string {
 func counterLines(e evidence) string {
 	var out []string
 	for _, r := range slices.Concat(e.listed, e.kept) {
-		out = append(out, counterLine(r.ID, stateOf(r), r.Failures, r.Crashes))
+		out = append(out, counterLine(r.ID, string(records.StateOf(r)), r.Failures, r.Crashes))
 	}
 	return join(out)
 }
@@ -147,7 +148,7 @@ func join(all []string) string {
 func newVerdict(orders []order, e evidence) verdict {
 	v := verdict{
 		OK: true, Queue: e.queue, Orders: len(orders), Runs: e.runs, DeadLetters: e.deadLetters, Checks: judge(orders, e),
-		Handled: len(e.done), Counters: []record{},
+		Handled: len(e.done), Counters: []records.Record{},
 	}
 	for _, c := range v.Checks {
 		v.OK = v.OK && c.OK

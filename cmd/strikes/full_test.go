@@ -8,6 +8,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/deadletter"
+	"github.com/strikesmq/strikes/internal/records"
 )
 
 // full is a disk on which there is no room for some bytes more.
@@ -34,7 +35,7 @@ func TestHelpOnAFullDisk(t *testing.T) {
 
 func TestResultsOnAFullDisk(t *testing.T) {
 	a := &app{streams: streams{stdout: &full{}}}
-	if err := a.printCounted([]counted{{ID: "a"}}, false); !errors.Is(err, errFull) {
+	if err := printSteps(a.stdout, []records.Reset{{ID: "a"}}, false, resetText); !errors.Is(err, errFull) {
 		t.Errorf("reset: %v", err)
 	}
 	a.stdout = &full{room: 200} // for all but the body

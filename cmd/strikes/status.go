@@ -3,12 +3,14 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"time"
 
 	"github.com/urfave/cli/v3"
 
+	"github.com/strikesmq/strikes/internal/status"
 	"github.com/strikesmq/strikes/topology"
 )
 
@@ -45,16 +47,16 @@ func (a *app) status(ctx context.Context, c *cli.Command) error {
 	if err != nil {
 		return err
 	}
-	l, err := newLooker(c, args[0])
+	l, err := newCollector(c, args[0])
 	if err != nil {
 		return err
 	}
-	if l.store, err = storeOf(ctx, c); err != nil {
+	if l.Store, err = storeOf(ctx, c); err != nil {
 		return err
 	}
-	defer l.store.Close()
-	defer l.close()
-	first, err := l.look(ctx)
+	defer l.Store.Close()
+	defer l.Close()
+	first, err := l.Collect(ctx)
 	if err != nil {
 		return err
 	}
@@ -68,7 +70,7 @@ func (a *app) status(ctx context.Context, c *cli.Command) error {
 	}
 }
 
-func newLooker(c *cli.Command, queue string) (*looker, error) {
+func newCollector(c *cli.Command, queue string) (*collector, error) {
 	b, err := brokerOf(c)
 	if err != nil {
 		return nil, err
@@ -77,19 +79,44 @@ func newLooker(c *cli.Command, queue string) (*looker, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &looker{broker: b, vhost: b.vhost, queue: queue, dead: c.String("dead-letter-queue"), most: c.Int("limit"),
-		api: topology.Need{Management: api}}
-	switch err := topology.CheckName(l.dead); {
-	case err != nil && l.dead != "":
+	l := &collector{broker: b, Collector: status.Collector{
+		Queue: queue, VHost: b.vhost, DeadLetterQueue: c.String("dead-letter-queue"), Most: c.Int("limit"),
+		Dial: b.dial, API: topology.Need{Management: api}, FindAPI: b.guess,
+	}}
+	switch err := topology.CheckName(l.DeadLetterQueue); {
+	case err != nil && l.DeadLetterQueue != "":
 		return nil, usagef("--dead-letter-queue: %w", err)
-	case l.most < 0:
-		return nil, usagef("--limit is %d: it must not be negative", l.most)
+	case l.Most < 0:
+		return nil, usagef("--limit is %d: it must not be negative", l.Most)
 	case c.Duration("interval") < 100*time.Millisecond:
 		return nil, usagef("--interval is %v: it must be 100ms at least", c.Duration("interval"))
 	case c.String("vhost") != "" && c.String("vhost") != b.vhost:
 		return nil, usagef("--vhost is %q, but the broker's URL leads to virtual host %q", c.String("vhost"), b.vhost)
 	}
 	return l, nil
+}
+
+// collector collects a status, and says which broker is out of reach.
+type collector struct {
+	status.Collector
+	broker *broker
+}
+
+// Collect gives a lost connection its exit code.
+func (l *collector) Collect(ctx context.Context) (status.Status, error) {
+	s, err := l.Collector.Collect(ctx)
+	if lost := (*status.LostError)(nil); errors.As(err, &lost) {
+		err = l.broker.explain(err)
+	}
+	return s, ambiguous(err)
+}
+
+// ambiguous says what to do if dead letters land in several queues.
+func ambiguous(err error) error {
+	if errors.As(err, new(*status.AmbiguousError)) {
+		return usagef("%w; choose one with --dead-letter-queue", err)
+	}
+	return err
 }
 
 // statusPrinter prints looks as text or as NDJSON.
@@ -113,15 +140,15 @@ func colored(stream any) bool {
 	return isTerminal(stream) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 }
 
-func (p *statusPrinter) print(s standing) error {
+func (p *statusPrinter) print(s status.Status) error {
 	if p.json != nil {
-		return p.json.Encode(s)
+		return p.json.Encode(statusJSON(s))
 	}
 	if p.begun {
 		fmt.Fprintln(p.app.stdout)
 	}
 	p.begun = true
-	for _, text := range fitted(s.text(), 0, 0, p.color) {
+	for _, text := range fitted(statusText(s), 0, 0, p.color) {
 		if _, err := fmt.Fprintln(p.app.stdout, text); err != nil {
 			return err
 		}

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/strikesmq/strikes/internal/status"
 )
 
 // watchLines prints a look an interval until ctx is done. What is out of reach for a while is said on stderr.
-func (a *app) watchLines(ctx context.Context, l *looker, out *statusPrinter, s standing, every time.Duration) error {
+func (a *app) watchLines(ctx context.Context, l *collector, out *statusPrinter, s status.Status, every time.Duration) error {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	if err := out.print(s); err != nil {
@@ -20,7 +22,7 @@ func (a *app) watchLines(ctx context.Context, l *looker, out *statusPrinter, s s
 			return nil
 		case <-tick.C:
 		}
-		s, err := l.look(ctx)
+		s, err := l.Collect(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return nil
@@ -36,13 +38,13 @@ func (a *app) watchLines(ctx context.Context, l *looker, out *statusPrinter, s s
 
 // seen is what a look found.
 type seen struct {
-	standing standing
-	err      error
+	status status.Status
+	err    error
 }
 
 // watchScreen redraws a terminal until ctx is done or a key ends it. What is out of reach for a while is said below what was
 // seen last.
-func (a *app) watchScreen(ctx context.Context, l *looker, s standing, every time.Duration) (err error) {
+func (a *app) watchScreen(ctx context.Context, l *collector, s status.Status, every time.Duration) (err error) {
 	screen, err := openScreen(a.stdin, a.stdout)
 	if err != nil {
 		return err
@@ -59,7 +61,7 @@ func (a *app) watchScreen(ctx context.Context, l *looker, s standing, every time
 
 	resized := time.NewTicker(resizePoll)
 	defer resized.Stop()
-	now := seen{standing: s}
+	now := seen{status: s}
 	for {
 		if err := screen.draw(now.rows()); err != nil {
 			return err
@@ -72,7 +74,7 @@ func (a *app) watchScreen(ctx context.Context, l *looker, s standing, every time
 		case <-resized.C: // drawn anew only if the size changed
 		case next := <-looks:
 			if next.err != nil {
-				next.standing = now.standing
+				next.status = now.status
 			}
 			now = next
 		}
@@ -83,7 +85,7 @@ func (a *app) watchScreen(ctx context.Context, l *looker, s standing, every time
 const resizePoll = 200 * time.Millisecond
 
 // again looks once an interval until ctx is done.
-func (l *looker) again(ctx context.Context, every time.Duration, to chan<- seen) {
+func (l *collector) again(ctx context.Context, every time.Duration, to chan<- seen) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
@@ -92,7 +94,7 @@ func (l *looker) again(ctx context.Context, every time.Duration, to chan<- seen)
 			return
 		case <-tick.C:
 		}
-		s, err := l.look(ctx)
+		s, err := l.Collect(ctx)
 		select {
 		case <-ctx.Done():
 			return
@@ -102,7 +104,7 @@ func (l *looker) again(ctx context.Context, every time.Duration, to chan<- seen)
 }
 
 func (s seen) rows() []row {
-	rows := s.standing.text()
+	rows := statusText(s.status)
 	if s.err != nil {
 		rows = append([]row{{"not up to date: " + printable(s.err.Error(), ""), rowAlarm}}, rows...)
 	}

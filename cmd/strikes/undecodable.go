@@ -6,36 +6,15 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/status"
 	"github.com/strikesmq/strikes/topology"
 )
 
 // codeUndecodable is a finding about a queue that the store knows of.
 const codeUndecodable = "undecodable-message"
 
-// stillThere is how old the last session that such a message ended may be: consumers try again every 2 s.
-const stillThere = time.Minute
-
-// undecodable is what consumers know of a message that they cannot decode.
-type undecodable struct {
-	Sessions int64     `json:"sessions"` // that it ended
-	Since    time.Time `json:"since"`
-	Last     time.Time `json:"last"`
-	After    string    `json:"after,omitempty"` // id of the message delivered last before it
-	Holder   string    `json:"holder,omitempty"`
-	Error    string    `json:"error,omitempty"`
-}
-
-// undecodableIn returns what the store knows of a queue, nil if nothing.
-func undecodableIn(ctx context.Context, store *counter.Counter, vhost, queue string) (*undecodable, error) {
-	u, err := store.Undecodable(ctx, vhost, queue)
-	if u == nil || err != nil {
-		return nil, err
-	}
-	return &undecodable{Sessions: u.Sessions, Since: u.Since, Last: u.At, After: u.After, Holder: u.Holder, Error: u.Error}, nil
-}
-
-func (u *undecodable) seen(now time.Time) string {
+// undecodableText says what consumers reported.
+func undecodableText(u *status.Undecodable, now time.Time) string {
 	text := fmt.Sprintf("a message that consumers cannot decode ended %s since %s, the last %s ago",
 		plural(int(u.Sessions), "session"), u.Since.Format("15:04:05Z"), rough(now.Sub(u.Last)))
 	if u.After != "" {
@@ -44,28 +23,16 @@ func (u *undecodable) seen(now time.Time) string {
 	return text
 }
 
-// text is a line of status.
-func (u *undecodable) text(now time.Time) []row {
-	if u == nil {
-		return nil
-	}
-	kind := rowAlarm
-	if now.Sub(u.Last) > stillThere {
-		kind = rowPlain
-	}
-	return []row{{"undecoded  " + u.seen(now) + "; strikes doctor says what to do", kind}}
-}
-
-// finding is that of the doctor.
-func (u *undecodable) finding(now time.Time, vhost, queue, api string) finding {
+// undecodableFinding is the doctor's.
+func undecodableFinding(u *status.Undecodable, now time.Time, vhost, queue, api string) finding {
 	f := finding{
 		Code: codeUndecodable, Severity: topology.Warning.String(),
-		Seen: u.seen(now) + "; reported by " + brief(u.Holder, 80) + ": " + brief(u.Error, 300),
+		Seen: undecodableText(u, now) + "; reported by " + brief(u.Holder, 80) + ": " + brief(u.Error, 300),
 		Why: "it ends each session that receives it; it blocks a classic queue, and a quorum queue until its delivery limit " +
 			"dead-letters it; strikes cannot read it in the dead-letter queue either",
 		Fix: "none if the message is gone; this finding ends 15 minutes after the last such session",
 	}
-	if now.Sub(u.Last) > stillThere {
+	if !u.Blocks(now) {
 		return f
 	}
 	f.Severity = topology.Error.String()
@@ -98,10 +65,11 @@ func (r *rounds) undecodable(ctx context.Context, queue string) []finding {
 	}
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
-	u, err := undecodableIn(ctx, r.counts, r.report.vhost, queue)
+	reported, err := r.counts.Undecodable(ctx, r.report.vhost, queue)
 	if err != nil {
 		r.counts = nil
 	}
+	u := status.UndecodableOf(reported)
 	if u == nil || err != nil {
 		return nil
 	}
@@ -109,5 +77,5 @@ func (r *rounds) undecodable(ctx context.Context, queue string) []finding {
 	if err != nil {
 		now = time.Now().UTC()
 	}
-	return []finding{u.finding(now, r.report.vhost, queue, r.need.Management)}
+	return []finding{undecodableFinding(u, now, r.report.vhost, queue, r.need.Management)}
 }

@@ -78,4 +78,3 @@ func (c *Collector) Collect(ctx context.Context) (Status, error) {
 	c.inspectRoute(ctx, &s)
 	return s, nil
 }
-

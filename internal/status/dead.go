@@ -47,11 +47,11 @@ type Reason struct {
 }
 
 const (
-	// arriving is how long a dead letter may be on its way to where it is
+	// Arriving is how long a dead letter may be on its way to where it is
 	// counted: a consumer holds it after a restart of the broker, and what a
 	// quorum queue keeps for its dead-letter route is up to 10 s old (measured:
 	// 9 s on 4.3.6, 6 s on 3.10.8).
-	arriving = 12 * time.Second
+	Arriving = 12 * time.Second
 	// maxReasons is how many reasons are listed; the rest is summed up.
 	maxReasons = 20
 	// reasonLength is how much of a reason tells it from others, in characters.
@@ -75,6 +75,15 @@ func (d *DeadLetters) explain() {
 		d.Unknown -= int64(r.Messages)
 	}
 	d.Unknown = max(d.Unknown, 0)
+}
+
+// compare adds what the management API said of Queue. It is behind AMQP, or
+// the queue is in use, if the two differ.
+func (d *DeadLetters) compare(load topology.Load) {
+	if d.consumers > 0 {
+		d.Out = load.Unacked
+	}
+	d.Taken, d.moving = &load.Taken, load.Ready != *d.Holds || load.Unacked > 0
 }
 
 // judge compares what was dead-lettered with what the dead-letter queue has.

@@ -41,10 +41,7 @@ func (c *Collector) askManagement(ctx context.Context, s *Status) {
 		s.note(TakenNotCounted, s.Dead.Queue, err)
 		return
 	}
-	if s.Dead.consumers > 0 {
-		s.Dead.Out = arrived.Unacked
-	}
-	s.Dead.Taken, s.Dead.moving = &arrived.Taken, arrived.Ready != *s.Dead.Holds || arrived.Unacked > 0
+	s.Dead.compare(arrived)
 }
 
 // inspectRoute finds out why dead letters did not arrive. It asks nothing if

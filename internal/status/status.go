@@ -108,7 +108,7 @@ func (s *Status) judge(f facts, most int) {
 			s.note(ForeignRecord, "", nil)
 		case r.State == counter.DeadLetter:
 			reasons.add(r.LastError)
-			if f.now.Sub(r.LastTime) < arriving {
+			if f.now.Sub(r.LastTime) < Arriving {
 				s.Dead.recent++
 			}
 		}
