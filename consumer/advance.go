@@ -55,7 +55,7 @@ func (s *Settler) start(stop context.Context, a *attempt) {
 	if !a.locked && !s.mayStart(stop, a) {
 		return
 	}
-	var answer counter.Answer
+	var answer counter.Reply
 	var next step
 	a.marked = true
 	err := send(stop, a, func(ctx context.Context) (err error) {
@@ -71,7 +71,7 @@ func (s *Settler) start(stop context.Context, a *attempt) {
 		s.unstarted(stop, a, err)
 		return
 	}
-	a.answer, a.away, a.marked, a.next = answer, 0, answer.Verdict == counter.Run, next
+	a.answer, a.away, a.marked, a.next = answer, 0, answer.Verdict == counter.VerdictRun, next
 	if !a.marked {
 		s.leaveSlot(a)
 		s.decided(a)
@@ -80,7 +80,7 @@ func (s *Settler) start(stop context.Context, a *attempt) {
 	case stepPause:
 		s.hold(a, answer.Wait, a.startStep())
 	case stepDeadLetter:
-		a.cause, a.failure = PastLimit, pastLimit(answer)
+		a.cause, a.failure = answer.Cause, pastLimit(answer)
 	case stepIsolate:
 		a.isolate = true
 		s.tell(stop, a, Event{Decision: Isolate})
@@ -123,7 +123,7 @@ func (a *attempt) startStep() step {
 // fail sends FAIL.
 func (s *Settler) fail(stop context.Context, a *attempt) {
 	failure := s.failureOf(a)
-	var answer counter.Answer
+	var answer counter.Reply
 	var next, after step
 	err := send(stop, a, func(ctx context.Context) (err error) {
 		answer, err = s.Counter.Fail(ctx, a.counted(s), failure)
@@ -156,15 +156,15 @@ func (s *Settler) closed(a *attempt) {
 
 // failureOf is the charge for a run. The backoff is what the handler asked for, else what the charges call for.
 func (s *Settler) failureOf(a *attempt) counter.Failure {
-	f := counter.Failure{Reason: a.said.text}
-	if a.cause == Rejected {
+	f := counter.Failure{Cause: a.cause, Reason: a.said.text}
+	if a.cause == counter.CauseRejected {
 		return f
 	}
 	f.Limit = s.limit()
 	if a.said.waits {
 		f.Wait = max(a.said.wait, 0)
 	} else {
-		charges := a.answer.Charges() + 1
+		charges := a.answer.Counted() + 1
 		f.Wait = DefaultBackoff(charges)
 		s.guard("Backoff", func() { f.Wait = max(s.Backoff(charges), 0) })
 	}
@@ -259,7 +259,7 @@ func (s *Settler) outage(stop context.Context, a *attempt, taking step, err erro
 	if taking == stepRetract { // which begins at the deadline, and the broker waits for twice as long
 		left += s.ConsumerTimeout / 4
 	}
-	a.next, a.after = decideOutage(taking, a.cause == Rejected, a.pause, left)
+	a.next, a.after = decideOutage(taking, a.cause == counter.CauseRejected, a.pause, left)
 	if stop.Err() == nil && (a.away == 1 || a.next == stepGiveUp) {
 		s.tell(stop, a, Event{Decision: Hold, Err: err})
 	}

@@ -75,16 +75,16 @@ type attempt struct {
 	pause time.Duration // how long it is
 	away  int           // steps in a row that the store did not answer
 
-	mode    counter.Mode   // of the START that is to be sent, or was
-	isolate bool           // the attempt is to be isolated
-	marked  bool           // START let this run go ahead, or may have: its reply was lost
-	doubt   bool           // a START was not answered, and may yet arrive: only END makes sure that it opens nothing
-	slot    bool           // one of the slots is taken
-	locked  bool           // it holds the isolation lock, all of it
-	answer  counter.Answer // of the last step
-	failure error          // of the last run, for the Observer
-	said    *plain         // the same; nil if it did not fail
-	cause   Cause
+	mode    counter.Mode  // of the START that is to be sent, or was
+	isolate bool          // the attempt is to be isolated
+	marked  bool          // START let this run go ahead, or may have: its reply was lost
+	doubt   bool          // a START was not answered, and may yet arrive: only END makes sure that it opens nothing
+	slot    bool          // one of the slots is taken
+	locked  bool          // it holds the isolation lock, all of it
+	answer  counter.Reply // of the last step
+	failure error         // of the last run, for the Observer
+	said    *plain        // the same; nil if it did not fail
+	cause   counter.Cause
 	outcome Outcome
 	err     error
 
@@ -104,7 +104,7 @@ type attempt struct {
 // receive is where a delivery enters.
 func (s *Settler) receive(d amqp.Delivery) *attempt {
 	a := &attempt{delivery: d, run: 1, deadline: time.Now().Add(s.ConsumerTimeout / 2)}
-	a.message = counter.Message{VHost: s.VHost, Queue: s.Queue, Life: generation(d.Headers, s.Queue)}
+	a.message = counter.Message{VHost: s.VHost, Queue: s.Queue, Generation: generation(d.Headers, s.Queue)}
 	s.guard("Key", func() { a.message.ID = s.Key(a.shown()) })
 	s.renew(a)
 	return a
@@ -118,12 +118,12 @@ func (s *Settler) renew(a *attempt) {
 	a.next = decideReceived(a.message.ID != "", a.delivery.Redelivered, a.run, s.Isolation)
 	a.isolate = a.next == stepIsolate
 	if a.next == stepDeadLetter {
-		a.cause, a.failure = NoID, errNoID
+		a.cause, a.failure = counter.CauseNoID, errNoID
 	}
 }
 
 var startModes = map[Isolation]counter.Mode{
-	IsolateSuspects: counter.Shared, Strict: counter.Exclusive, Off: counter.Unmarked,
+	IsolateSuspects: counter.ModeShared, Strict: counter.ModeIsolated, Off: counter.ModeUntracked,
 }
 
 func (a *attempt) counted(s *Settler) counter.Attempt {

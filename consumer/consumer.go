@@ -279,7 +279,7 @@ func (s *session) checkStore(ctx context.Context) error {
 func neverServes(err error) bool {
 	var store *counter.StoreError
 	if errors.As(err, &store) {
-		return store.Cause == counter.Denied || store.Cause == counter.NotRedis
+		return store.Fault == counter.FaultDenied || store.Fault == counter.FaultNotRedis
 	}
 	return true
 }

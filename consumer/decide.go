@@ -48,16 +48,16 @@ func decideReceived(hasID, redelivered bool, run int, iso Isolation) step {
 // decideStarted is asked after START answered. Zero: that is no answer to START.
 func decideStarted(v counter.Verdict, mode counter.Mode) step {
 	switch v {
-	case counter.Run:
-		if mode == counter.Exclusive || mode == counter.Beside {
+	case counter.VerdictRun:
+		if mode == counter.ModeIsolated || mode == counter.ModeBesideAbandoned {
 			return stepRunAlone
 		}
 		return stepRun
-	case counter.Suspect:
+	case counter.VerdictSuspect:
 		return stepIsolate
-	case counter.Exhausted:
+	case counter.VerdictExhausted:
 		return stepDeadLetter
-	case counter.Wait:
+	case counter.VerdictWait:
 		return stepPause
 	default:
 		return 0
@@ -68,9 +68,9 @@ func decideStarted(v counter.Verdict, mode counter.Mode) step {
 // kills the process, that must not count against this message, so the attempt is not opened exclusive then.
 func decideIsolated(abandoned int64) counter.Mode {
 	if abandoned > 0 {
-		return counter.Beside
+		return counter.ModeBesideAbandoned
 	}
-	return counter.Exclusive
+	return counter.ModeIsolated
 }
 
 // decideUnstarted returns the step to take when START was not answered. A START that was sent under the isolation lock may have
@@ -111,9 +111,9 @@ func decideEnded(e ended) step {
 // no answer to FAIL.
 func decideFailed(v counter.Verdict, mode RetryMode) (next, afterPause step) {
 	switch {
-	case v == counter.Exhausted:
+	case v == counter.VerdictExhausted:
 		return stepDeadLetter, 0
-	case v != counter.Requeue:
+	case v != counter.VerdictRequeue:
 		return 0, 0
 	case mode == InPlace:
 		return stepPause, stepAgain

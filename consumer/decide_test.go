@@ -39,15 +39,15 @@ func TestDecideStarted(t *testing.T) {
 		mode    counter.Mode
 		want    step
 	}{
-		{counter.Run, counter.Shared, stepRun},
-		{counter.Run, counter.Unmarked, stepRun},
-		{counter.Run, counter.Exclusive, stepRunAlone},
-		{counter.Suspect, counter.Shared, stepIsolate},
-		{counter.Exhausted, counter.Shared, stepDeadLetter},
-		{counter.Exhausted, counter.Exclusive, stepDeadLetter},
-		{counter.Wait, counter.Shared, stepPause},
-		{counter.Requeue, counter.Shared, 0},
-		{0, counter.Shared, 0},
+		{counter.VerdictRun, counter.ModeShared, stepRun},
+		{counter.VerdictRun, counter.ModeUntracked, stepRun},
+		{counter.VerdictRun, counter.ModeIsolated, stepRunAlone},
+		{counter.VerdictSuspect, counter.ModeShared, stepIsolate},
+		{counter.VerdictExhausted, counter.ModeShared, stepDeadLetter},
+		{counter.VerdictExhausted, counter.ModeIsolated, stepDeadLetter},
+		{counter.VerdictWait, counter.ModeShared, stepPause},
+		{counter.VerdictRequeue, counter.ModeShared, 0},
+		{0, counter.ModeShared, 0},
 	} {
 		if got := decideStarted(tc.verdict, tc.mode); got != tc.want {
 			t.Errorf("%v %v: got %d, want %d", tc.verdict, tc.mode, got, tc.want)
@@ -85,11 +85,11 @@ func TestDecideFailed(t *testing.T) {
 		mode        RetryMode
 		next, after step
 	}{
-		{counter.Requeue, Requeue, stepPause, stepRequeue},
-		{counter.Requeue, InPlace, stepPause, stepAgain},
-		{counter.Exhausted, Requeue, stepDeadLetter, 0},
-		{counter.Exhausted, InPlace, stepDeadLetter, 0},
-		{counter.Run, Requeue, 0, 0},
+		{counter.VerdictRequeue, Requeue, stepPause, stepRequeue},
+		{counter.VerdictRequeue, InPlace, stepPause, stepAgain},
+		{counter.VerdictExhausted, Requeue, stepDeadLetter, 0},
+		{counter.VerdictExhausted, InPlace, stepDeadLetter, 0},
+		{counter.VerdictRun, Requeue, 0, 0},
 	} {
 		if next, after := decideFailed(tc.verdict, tc.mode); next != tc.next || after != tc.after {
 			t.Errorf("%v, mode %d: got %d then %d, want %d then %d", tc.verdict, tc.mode, next, after, tc.next, tc.after)

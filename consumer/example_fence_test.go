@@ -77,8 +77,8 @@ func ExampleAttempt_fence() {
 		old = attempt.Fence
 		return consumer.Reject(errBusy)
 	})
-	letter := deadletter.Letter{ID: d.MessageId, Message: amqp.Publishing{MessageId: d.MessageId, Headers: d.Headers}}
-	d = amqp.Delivery{MessageId: d.MessageId, Headers: letter.Revived("orders.dlq").Headers}
+	letter := deadletter.Message{ID: d.MessageId, Publishing: amqp.Publishing{MessageId: d.MessageId, Headers: d.Headers}}
+	d = amqp.Delivery{MessageId: d.MessageId, Headers: letter.ForReplay("orders.dlq").Headers}
 	handle(d, saving("replayed", nil))
 	_ = orders.save(d.MessageId, "second consumer, cut off", old)
 

@@ -20,9 +20,9 @@ type mute struct {
 	on atomic.Bool
 }
 
-func (m *mute) Start(ctx context.Context, a counter.Attempt, mode counter.Mode, limit int) (counter.Answer, error) {
+func (m *mute) Start(ctx context.Context, a counter.Attempt, mode counter.Mode, limit int) (counter.Reply, error) {
 	answer, err := m.store.Start(ctx, a, mode, limit)
-	return answer, errors.Join(err, m.lost(ctx, mode == counter.Exclusive))
+	return answer, errors.Join(err, m.lost(ctx, mode == counter.ModeIsolated))
 }
 
 func (m *mute) End(ctx context.Context, a counter.Attempt, succeeded bool) error {
@@ -41,7 +41,7 @@ func (m *mute) lost(ctx context.Context, affected bool) error {
 func (s *store) suspect(t *testing.T, id string) {
 	t.Helper()
 	m := counter.Attempt{Message: counter.Message{VHost: "/", Queue: "orders", ID: id}, Token: "died-" + id}
-	if _, err := s.Memory.Start(t.Context(), m, counter.Shared, 4); err != nil {
+	if _, err := s.Memory.Start(t.Context(), m, counter.ModeShared, 4); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -142,7 +142,7 @@ func TestGate(t *testing.T) {
 			t.Errorf("%q ran once END was answered; want all", got)
 		}
 		records, err := g.store.Get(t.Context(), "/", "orders", "healthy")
-		if err != nil || len(records) != 1 || records[0].Crashes != 0 || records[0].State != counter.Done {
+		if err != nil || len(records) != 1 || records[0].Crashes != 0 || records[0].State != counter.StateDone {
 			t.Errorf("%+v, %v", records, err)
 		}
 	})
@@ -235,10 +235,10 @@ func TestIsolatedBesideAnAbandonedHandler(t *testing.T) {
 		open := func() (mode counter.Mode) {
 			outcome, err := b.Handle(t.Context(), b.delivery(true), func(context.Context, amqp.Delivery) error {
 				records, err := b.store.Get(t.Context(), "/", "orders", "m1")
-				if err != nil || len(records) != 1 || records[0].Marker == "" {
+				if err != nil || len(records) != 1 || records[0].OpenToken == "" {
 					t.Errorf("%+v, %v", records, err)
 				}
-				mode = records[0].Mode
+				mode = records[0].OpenMode
 				return errBoom
 			})
 			if outcome != Requeued || err != nil {
@@ -246,12 +246,12 @@ func TestIsolatedBesideAnAbandonedHandler(t *testing.T) {
 			}
 			return mode
 		}
-		if got := open(); got != counter.Shared {
+		if got := open(); got != counter.ModeShared {
 			t.Errorf("opened %v beside an abandoned handler", got)
 		}
 		close(release)
 		synctest.Wait()
-		if got := open(); got != counter.Exclusive {
+		if got := open(); got != counter.ModeIsolated {
 			t.Errorf("opened %v with nothing beside it", got)
 		}
 	})
@@ -332,8 +332,8 @@ func TestARefusedStepShutsNoGate(t *testing.T) {
 
 type refusingStore struct{ *store }
 
-func (refusingStore) Start(context.Context, counter.Attempt, counter.Mode, int) (counter.Answer, error) {
-	return counter.Answer{}, fmt.Errorf("start: %w", counter.ErrForeign)
+func (refusingStore) Start(context.Context, counter.Attempt, counter.Mode, int) (counter.Reply, error) {
+	return counter.Reply{}, fmt.Errorf("start: %w", counter.ErrForeign)
 }
 
 // TestStuckHandlersAreOfTheProcess has handlers hang in one session after the other.

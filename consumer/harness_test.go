@@ -62,16 +62,16 @@ var errDown = errors.New("store down")
 
 func newStore() *store { return &store{Memory: counter.NewMemory(nil)} }
 
-func (s *store) Start(ctx context.Context, a counter.Attempt, mode counter.Mode, limit int) (counter.Answer, error) {
+func (s *store) Start(ctx context.Context, a counter.Attempt, mode counter.Mode, limit int) (counter.Reply, error) {
 	if s.steps.Add(1); s.down.Load() {
-		return counter.Answer{}, errDown
+		return counter.Reply{}, errDown
 	}
 	return s.Memory.Start(ctx, a, mode, limit)
 }
 
-func (s *store) Fail(ctx context.Context, a counter.Attempt, f counter.Failure) (counter.Answer, error) {
+func (s *store) Fail(ctx context.Context, a counter.Attempt, f counter.Failure) (counter.Reply, error) {
 	if s.steps.Add(1); s.down.Load() {
-		return counter.Answer{}, errDown
+		return counter.Reply{}, errDown
 	}
 	return s.Memory.Fail(ctx, a, f)
 }
@@ -94,7 +94,7 @@ func (s *store) record(t *testing.T) string {
 		return "none"
 	}
 	r := records[0]
-	return fmt.Sprintf("%q %d+%d marked %v", r.State, r.Failures, r.Crashes, r.Marker != "")
+	return fmt.Sprintf("%q %d+%d marked %v", r.State, r.Failures, r.Crashes, r.OpenToken != "")
 }
 
 // bench is a Settler on a store, with a delivery of message "m1".

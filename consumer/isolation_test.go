@@ -18,7 +18,7 @@ func TestSuspectRunsAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench()
 		m := counter.Attempt{Message: counter.Message{VHost: "/", Queue: "orders", ID: "m1"}, Token: "died"}
-		if _, err := b.store.Start(t.Context(), m, counter.Shared, 4); err != nil {
+		if _, err := b.store.Start(t.Context(), m, counter.ModeShared, 4); err != nil {
 			t.Fatal(err)
 		}
 		var running atomic.Int64
@@ -92,7 +92,7 @@ func TestKillerIsBounded(t *testing.T) {
 				dies := func(context.Context, amqp.Delivery) error { died = true; return nil }
 				if a.next == stepRunAlone { // START exclusive is part of try
 					set.isolation.undecided.Release(1) // by the death of the process
-					a.undecided, a.locked, a.mode = false, true, counter.Exclusive
+					a.undecided, a.locked, a.mode = false, true, counter.ModeIsolated
 					if set.start(t.Context(), a); a.next == stepDeadLetter {
 						set.advance(t.Context(), a)
 						break

@@ -96,7 +96,7 @@ func TestHostileErrors(t *testing.T) {
 					t.Errorf("events: %s", got)
 				}
 				records, _ := b.store.Get(t.Context(), "/", "orders", "m1")
-				if records[0].LastError == "" {
+				if records[0].Reason == "" {
 					t.Error("no reason was recorded")
 				}
 			})

@@ -126,7 +126,7 @@ func (s *Settler) bindAnew(stop context.Context, a *attempt) {
 	attempt := a.counted(s)
 	attempt.First = false // the tombstone is this delivery's, not that of an earlier use of the id
 	_ = sendOnce(context.WithoutCancel(stop), stepTimeout, func(ctx context.Context) error {
-		_, err := s.Counter.Start(ctx, attempt, counter.Unmarked, s.limit())
+		_, err := s.Counter.Start(ctx, attempt, counter.ModeUntracked, s.limit())
 		return err
 	})
 }

@@ -44,5 +44,5 @@ func sendOnce(ctx context.Context, timeout time.Duration, step func(context.Cont
 // notTaken reports whether the store refused a step without taking it.
 func notTaken(err error) bool {
 	var store *counter.StoreError
-	return errors.Is(err, counter.ErrForeign) || errors.As(err, &store) && (store.Cause == counter.Denied || store.Cause == counter.NotRedis)
+	return errors.Is(err, counter.ErrForeign) || errors.As(err, &store) && (store.Fault == counter.FaultDenied || store.Fault == counter.FaultNotRedis)
 }

@@ -21,8 +21,8 @@ import (
 // called by many goroutines at once, and again with the same token when they returned an error. A Counter
 // that also has their NoteUndecodable gets reports of messages that cannot be decoded, for status and doctor.
 type Counter interface {
-	Start(ctx context.Context, a counter.Attempt, mode counter.Mode, limit int) (counter.Answer, error)
-	Fail(ctx context.Context, a counter.Attempt, f counter.Failure) (counter.Answer, error)
+	Start(ctx context.Context, a counter.Attempt, mode counter.Mode, limit int) (counter.Reply, error)
+	Fail(ctx context.Context, a counter.Attempt, f counter.Failure) (counter.Reply, error)
 	End(ctx context.Context, a counter.Attempt, succeeded bool) error
 }
 

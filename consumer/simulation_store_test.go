@@ -85,8 +85,8 @@ type simRequest struct {
 	mode    counter.Mode
 	limit   int
 	ok      bool // of END
-	send    func(context.Context, Counter) (counter.Answer, error)
-	answer  counter.Answer
+	send    func(context.Context, Counter) (counter.Reply, error)
+	answer  counter.Reply
 	err     error
 }
 
@@ -95,7 +95,7 @@ func (s *simStore) execute(w *simWorld, r *simRequest, late bool) {
 	e := simEvent{
 		kind: "store", proc: r.session.proc.id, session: r.session.id, id: r.attempt.ID, token: r.attempt.Token,
 		what: r.name, late: late, first: r.attempt.First, limit: r.limit, succeeded: r.ok,
-		exclusive: r.name == "START" && r.mode == counter.Exclusive, beside: r.name == "START" && r.mode == counter.Beside,
+		exclusive: r.name == "START" && r.mode == counter.ModeIsolated, beside: r.name == "START" && r.mode == counter.ModeBesideAbandoned,
 	}
 	e.before = s.record(r)
 	for i, replica := range s.replicas {
@@ -129,8 +129,8 @@ func (s *simStore) record(r *simRequest) simRecord {
 	}
 	rec := records[0]
 	out := simRecord{
-		exists: true, state: string(rec.State), failures: rec.Failures, crashes: rec.Crashes, marker: rec.Marker,
-		exclusive: rec.Marker != "" && rec.Mode == counter.Exclusive, suspect: rec.Suspect, fence: rec.Fence,
+		exists: true, state: string(rec.State), failures: rec.Failures, crashes: rec.Crashes, marker: rec.OpenToken,
+		exclusive: rec.OpenToken != "" && rec.OpenMode == counter.ModeIsolated, suspect: rec.Suspect, fence: rec.Fence,
 		ttl: rec.TTL, tokens: make(map[string]byte, len(rec.Tokens)),
 	}
 	for token, kind := range rec.Tokens {
@@ -179,7 +179,7 @@ func (s *simStore) serve(w *simWorld, r *simRequest) {
 		switch fate {
 		case 3:
 			w.noteLost(r, "the reply is lost")
-			r.answer, r.err = counter.Answer{}, errSimDown
+			r.answer, r.err = counter.Reply{}, errSimDown
 		case 4: // the request arrives twice
 			again := *r
 			s.late = append(s.late, &again)
@@ -199,27 +199,27 @@ var errSimDown = errors.New("the store did not answer")
 // simLink is the Counter of one session.
 type simLink struct{ session *simSession }
 
-func (l *simLink) Start(ctx context.Context, a counter.Attempt, mode counter.Mode, limit int) (counter.Answer, error) {
-	return l.call(ctx, &simRequest{name: "START", attempt: a, mode: mode, limit: limit, send: func(ctx context.Context, c Counter) (counter.Answer, error) {
+func (l *simLink) Start(ctx context.Context, a counter.Attempt, mode counter.Mode, limit int) (counter.Reply, error) {
+	return l.call(ctx, &simRequest{name: "START", attempt: a, mode: mode, limit: limit, send: func(ctx context.Context, c Counter) (counter.Reply, error) {
 		return c.Start(ctx, a, mode, limit)
 	}})
 }
 
-func (l *simLink) Fail(ctx context.Context, a counter.Attempt, f counter.Failure) (counter.Answer, error) {
-	return l.call(ctx, &simRequest{name: "FAIL", attempt: a, limit: f.Limit, send: func(ctx context.Context, c Counter) (counter.Answer, error) {
+func (l *simLink) Fail(ctx context.Context, a counter.Attempt, f counter.Failure) (counter.Reply, error) {
+	return l.call(ctx, &simRequest{name: "FAIL", attempt: a, limit: f.Limit, send: func(ctx context.Context, c Counter) (counter.Reply, error) {
 		return c.Fail(ctx, a, f)
 	}})
 }
 
 func (l *simLink) End(ctx context.Context, a counter.Attempt, ok bool) error {
-	_, err := l.call(ctx, &simRequest{name: "END", attempt: a, ok: ok, limit: 1, send: func(ctx context.Context, c Counter) (counter.Answer, error) {
-		return counter.Answer{}, c.End(ctx, a, ok)
+	_, err := l.call(ctx, &simRequest{name: "END", attempt: a, ok: ok, limit: 1, send: func(ctx context.Context, c Counter) (counter.Reply, error) {
+		return counter.Reply{}, c.End(ctx, a, ok)
 	}})
 	return err
 }
 
 // call waits for the world to serve r, at most until ctx is done: then nobody knows what becomes of r.
-func (l *simLink) call(ctx context.Context, r *simRequest) (counter.Answer, error) {
+func (l *simLink) call(ctx context.Context, r *simRequest) (counter.Reply, error) {
 	r.session = l.session
 	w := l.session.world
 	op := &simOp{proc: l.session.proc, session: l.session.id, kind: "store", number: numberOf(r.attempt.Token)}
@@ -242,7 +242,7 @@ func (l *simLink) call(ctx context.Context, r *simRequest) (counter.Answer, erro
 		defer w.mu.Unlock()
 		w.store.delay(w, r)
 	}
-	return counter.Answer{}, fmt.Errorf("%w: %w", errSimDown, ctx.Err())
+	return counter.Reply{}, fmt.Errorf("%w: %w", errSimDown, ctx.Err())
 }
 
 // plainCount counts as INCR does: by the number of requests that arrive, whoever sends them.
@@ -250,18 +250,18 @@ type plainCount struct{ counts map[string]int }
 
 func newPlainCount() simCounting { return &plainCount{map[string]int{}} }
 
-func (p *plainCount) Start(_ context.Context, a counter.Attempt, _ counter.Mode, limit int) (counter.Answer, error) {
+func (p *plainCount) Start(_ context.Context, a counter.Attempt, _ counter.Mode, limit int) (counter.Reply, error) {
 	if p.counts[a.ID] >= limit {
-		return counter.Answer{Verdict: counter.Exhausted, Failures: p.counts[a.ID], Limit: limit}, nil
+		return counter.Reply{Verdict: counter.VerdictExhausted, Failures: p.counts[a.ID], Limit: limit}, nil
 	}
-	return counter.Answer{Verdict: counter.Run, Failures: p.counts[a.ID], Limit: limit}, nil
+	return counter.Reply{Verdict: counter.VerdictRun, Failures: p.counts[a.ID], Limit: limit}, nil
 }
 
-func (p *plainCount) Fail(_ context.Context, a counter.Attempt, f counter.Failure) (counter.Answer, error) {
+func (p *plainCount) Fail(_ context.Context, a counter.Attempt, f counter.Failure) (counter.Reply, error) {
 	p.counts[a.ID]++
-	answer := counter.Answer{Verdict: counter.Requeue, Failures: p.counts[a.ID], Limit: f.Limit, Wait: f.Wait}
+	answer := counter.Reply{Verdict: counter.VerdictRequeue, Failures: p.counts[a.ID], Limit: f.Limit, Wait: f.Wait}
 	if p.counts[a.ID] >= f.Limit {
-		answer.Verdict = counter.Exhausted
+		answer.Verdict = counter.VerdictExhausted
 	}
 	return answer, nil
 }

@@ -47,7 +47,7 @@ func TestHandlerSteers(t *testing.T) {
 					}
 					return
 				}
-				first, _, _ := strings.Cut(records[0].LastError, "\n")
+				first, _, _ := strings.Cut(records[0].Reason, "\n")
 				if first != tc.reason {
 					t.Errorf("reason %q, want %q", first, tc.reason)
 				}
@@ -68,9 +68,9 @@ func TestPanicKeepsWhereItCameFrom(t *testing.T) {
 			t.Fatal(err)
 		}
 		records, _ := b.store.Get(t.Context(), "/", "orders", "m1")
-		lines := strings.Split(records[0].LastError, "\n")
+		lines := strings.Split(records[0].Reason, "\n")
 		if len(lines) < 2 || !strings.Contains(lines[1], "consumer.explode") {
-			t.Errorf("reason does not begin with the frame that panicked:\n%s", records[0].LastError)
+			t.Errorf("reason does not begin with the frame that panicked:\n%s", records[0].Reason)
 		}
 	})
 }

@@ -28,7 +28,7 @@ type Message struct {
 	ID    string // MessageId, or what the consumer's Key func made of the delivery; must not be empty
 
 	// Life tells one use of the id from the next: empty until the message was dead-lettered and came back.
-	Life string
+	Generation string
 }
 
 // Attempt is one run of a handler.
@@ -94,24 +94,24 @@ type Mode int
 
 // What else may run.
 const (
-	Shared    Mode = iota // other handlers too: if the process dies, the message becomes a suspect
-	Exclusive             // nothing else: if the process dies, it died of this message
-	Unmarked              // nothing is to be concluded from the process's death
-	Beside                // nothing but handlers that were abandoned: if the process dies, they may have killed it
+	ModeShared          Mode = iota // other handlers too: if the process dies, the message becomes a suspect
+	ModeIsolated                    // nothing else: if the process dies, it died of this message
+	ModeUntracked                   // nothing is to be concluded from the process's death
+	ModeBesideAbandoned             // nothing but handlers that were abandoned: if the process dies, they may have killed it
 )
 
 // isolated reports whether the attempt runs isolated, but for abandoned handlers.
-func (m Mode) isolated() bool { return m == Exclusive || m == Beside }
+func (m Mode) isolated() bool { return m == ModeIsolated || m == ModeBesideAbandoned }
 
 func (m Mode) String() string {
 	switch m {
-	case Shared:
+	case ModeShared:
 		return "shared"
-	case Exclusive:
+	case ModeIsolated:
 		return "exclusive"
-	case Unmarked:
+	case ModeUntracked:
 		return "unmarked"
-	case Beside:
+	case ModeBesideAbandoned:
 		return "beside"
 	}
 	return fmt.Sprintf("Mode(%d)", int(m))
@@ -121,7 +121,8 @@ func (m Mode) String() string {
 type Failure struct {
 	Limit  int           // charges at which the message is exhausted, unless an operator set another; zero: now; at most 1001
 	Wait   time.Duration // until the next attempt may begin, by the clock of the store
-	Reason string        // cut to MaxReason bytes
+	Cause  Cause         // if empty, CauseFailed
+	Reason string        // the same for people; cut to MaxReason bytes
 }
 
 // Verdict is what a step tells the consumer to do.
@@ -129,17 +130,17 @@ type Verdict int
 
 // What Start and Fail answer.
 const (
-	Run       Verdict = iota + 1 // Start: run the handler
-	Wait                         // Start: not before Answer.Wait; then Start again with the same token
-	Suspect                      // Start: run it with nothing else in the process, after Start Exclusive with the same token
-	Requeue                      // Fail: hold the delivery for Answer.Wait, then requeue it
-	Exhausted                    // Start, Fail: dead-letter it
-	ended                        // End
-	granted                      // Grant
-	pardoned                     // Pardon
-	unknown                      // Grant, Pardon, AddTaken: nothing is kept of the message
-	over                         // Grant: it was handled or dead-lettered
-	noted                        // AddTaken
+	VerdictRun       Verdict = iota + 1 // Start: run the handler
+	VerdictWait                         // Start: not before Answer.Wait; then Start again with the same token
+	VerdictSuspect                      // Start: run it with nothing else in the process, after Start Exclusive with the same token
+	VerdictRequeue                      // Fail: hold the delivery for Answer.Wait, then requeue it
+	VerdictExhausted                    // Start, Fail: dead-letter it
+	verdictEnded                        // End
+	verdictGranted                      // Grant
+	verdictReset                        // Pardon
+	verdictNone                         // Grant, Pardon, AddTaken: nothing is kept of the message
+	verdictOver                         // Grant: it was handled or dead-lettered
+	verdictRemoved                      // AddTaken
 )
 
 func (v Verdict) String() string {
@@ -152,24 +153,25 @@ func (v Verdict) String() string {
 }
 
 var verdicts = map[string]Verdict{
-	"RUN": Run, "WAIT": Wait, "SUSPECT": Suspect, "REQUEUE": Requeue, "EXHAUSTED": Exhausted, "ENDED": ended,
-	"GRANTED": granted, "RESET": pardoned, "NONE": unknown, "OVER": over,
-	"TAKEN": noted,
+	"RUN": VerdictRun, "WAIT": VerdictWait, "SUSPECT": VerdictSuspect, "REQUEUE": VerdictRequeue, "EXHAUSTED": VerdictExhausted, "ENDED": verdictEnded,
+	"GRANTED": verdictGranted, "RESET": verdictReset, "NONE": verdictNone, "OVER": verdictOver,
+	"TAKEN": verdictRemoved,
 }
 
 // Answer is the reply to a step.
-type Answer struct {
+type Reply struct {
 	Verdict  Verdict
 	Failures int           // charged for handlers that failed
 	Crashes  int           // charged for processes that died
 	Limit    int           // in force: the operator's, else the one that was given
 	Fence    int64         // of the last attempt that Start let run: greater than all before it; 0 if there is none
 	Wait     time.Duration // until the next attempt may begin
-	Reason   string        // of the last charge
+	Cause    Cause         // VerdictExhausted: of the last attempt that was counted; else empty
+	Reason   string        // VerdictExhausted: of the same; else empty
 }
 
 // Charges is what is held against the Limit.
-func (a Answer) Charges() int { return a.Failures + a.Crashes }
+func (a Reply) Counted() int { return a.Failures + a.Crashes }
 
 // cut shortens s to at most n bytes without splitting a character.
 func cut(s string, n int) string {

@@ -215,7 +215,7 @@ func BenchmarkMemorySuccess(b *testing.B) {
 		each(4*benchCallers, messages, func() {
 			n := at.Add(1)
 			a := Attempt{Message: message(benchID(n)), Token: "Ab1Cd2Ef-" + strconv.FormatInt(n, 36), Holder: "worker-1.example.com, pid 12345"}
-			if _, err := c.Start(b.Context(), a, Shared, 4); err != nil {
+			if _, err := c.Start(b.Context(), a, ModeShared, 4); err != nil {
 				b.Error(err)
 			}
 			if err := c.End(b.Context(), a, true); err != nil {

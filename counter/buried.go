@@ -12,34 +12,34 @@ import (
 // reject was lost is not counted again within ten minutes. Not in it are messages without an id, and what the broker
 // dead-letters by itself (an expired TTL, its own delivery limit, a queue that is full). It is forgotten once nothing was
 // dead-lettered, or taken, for twice the TTL of a record.
-type Buried struct {
-	Count int64
-	Taken int64     // of Count: AddTaken noted that the dead letter left its queue
-	Since time.Time // of the first; zero if there is none
+type Tombstones struct {
+	Count   int64
+	Removed int64     // of Count: AddTaken noted that the dead letter left its queue
+	Since   time.Time // of the first; zero if there is none
 }
 
 // Buried returns the count of a queue.
-func (c *Counter) Buried(ctx context.Context, vhost, queue string) (Buried, error) {
+func (c *Counter) Tombstones(ctx context.Context, vhost, queue string) (Tombstones, error) {
 	if c.refuse != nil {
-		return Buried{}, c.refuse
+		return Tombstones{}, c.refuse
 	}
 	h, err := c.rdb.HGetAll(ctx, c.opts.keys(Message{VHost: vhost, Queue: queue}).dead).Result()
 	if err != nil {
-		return Buried{}, fmt.Errorf("counter: buried, queue %q: %w", queue, c.errorAt(Message{VHost: vhost, Queue: queue}, err))
+		return Tombstones{}, fmt.Errorf("counter: buried, queue %q: %w", queue, c.errorAt(Message{VHost: vhost, Queue: queue}, err))
 	}
-	return Buried{Count: number(h["count"]), Taken: number(h["taken"]), Since: millis(h["since"])}, nil
+	return Tombstones{Count: number(h["count"]), Removed: number(h["taken"]), Since: millis(h["since"])}, nil
 }
 
 // AddTaken notes that the dead letters of messages left their dead-letter queue: they were replayed or dropped. VHost and
 // Queue of the messages are not read; ID and Life must be those under which the message was counted. Their records say so
 // (Record.Removed), List omits them, and Buried counts each once. AddTaken ignores a message without a tombstone. The tombstone
 // stays in force. Messages are sent in batches. An error leaves undecided which of them are noted; AddTaken may be repeated.
-func (c *Counter) AddTaken(ctx context.Context, vhost, queue string, dead []Message) error {
+func (c *Counter) NoteRemoved(ctx context.Context, vhost, queue string, dead []Message) error {
 	var sending errgroup.Group
 	sending.SetLimit(maxBatch)
 	for _, m := range dead {
 		sending.Go(func() error {
-			_, err := c.step(ctx, stepTaken, Attempt{Message: Message{VHost: vhost, Queue: queue, ID: m.ID, Life: m.Life}, Token: operator}, 0)
+			_, err := c.step(ctx, stepTaken, Attempt{Message: Message{VHost: vhost, Queue: queue, ID: m.ID, Generation: m.Generation}, Token: operator}, 0)
 			return err
 		})
 	}

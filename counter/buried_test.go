@@ -13,14 +13,14 @@ func TestTaken(t *testing.T) {
 	for _, s := range stores(t) {
 		take := func(ms ...Message) {
 			t.Helper()
-			if err := s.AddTaken(t.Context(), "/", "orders", ms); err != nil {
+			if err := s.NoteRemoved(t.Context(), "/", "orders", ms); err != nil {
 				t.Fatalf("%s: %v", s.name, err)
 			}
 		}
 		expect := func(count, taken int64) {
 			t.Helper()
-			got, err := s.Buried(t.Context(), "/", "orders")
-			if err != nil || got.Count != count || got.Taken != taken || got.Since.IsZero() != (count == 0) {
+			got, err := s.Tombstones(t.Context(), "/", "orders")
+			if err != nil || got.Count != count || got.Removed != taken || got.Since.IsZero() != (count == 0) {
 				t.Errorf("%s: %+v, %v, want count %d, taken %d", s.name, got, err, count, taken)
 			}
 		}
@@ -31,7 +31,7 @@ func TestTaken(t *testing.T) {
 			}
 		}
 		first, second, live := message("1"), message("1"), message("2")
-		second.Life = "header:1"
+		second.Generation = "header:1"
 		take(first)
 		expect(0, 0)
 		bury(first)
@@ -47,10 +47,10 @@ func TestTaken(t *testing.T) {
 		expect(2, 1)
 		take(second)
 		expect(2, 2)
-		if err := s.AddTaken(t.Context(), "/", "orders", []Message{{}}); err == nil {
+		if err := s.NoteRemoved(t.Context(), "/", "orders", []Message{{}}); err == nil {
 			t.Errorf("%s: accepted a message without an id", s.name)
 		}
-		if other, err := s.Buried(t.Context(), "eu", "orders"); err != nil || other != (Buried{}) {
+		if other, err := s.Tombstones(t.Context(), "eu", "orders"); err != nil || other != (Tombstones{}) {
 			t.Errorf("%s: of another vhost: %+v, %v", s.name, other, err)
 		}
 		expect(2, 2)
@@ -72,25 +72,25 @@ func TestTakenIsNotListed(t *testing.T) {
 			return ids
 		}
 		for _, m := range []Message{m, other} {
-			if _, err := c.Start(t.Context(), attempt(m, "a"), Exclusive, 2); err != nil {
+			if _, err := c.Start(t.Context(), attempt(m, "a"), ModeIsolated, 2); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := c.Start(t.Context(), attempt(m, "b"), Exclusive, 1); err != nil { // charges a, and buries
+			if _, err := c.Start(t.Context(), attempt(m, "b"), ModeIsolated, 1); err != nil { // charges a, and buries
 				t.Fatal(err)
 			}
 		}
 		ttl := c.look(t, m).TTL
-		if err := c.AddTaken(t.Context(), m.VHost, m.Queue, []Message{m}); err != nil {
+		if err := c.NoteRemoved(t.Context(), m.VHost, m.Queue, []Message{m}); err != nil {
 			t.Fatal(err)
 		}
 		if got := listed(); !slices.Equal(got, []string{"2"}) {
 			t.Errorf("listed: %v", got)
 		}
 		r := c.look(t, m)
-		if r.State != DeadLetter || time.Since(r.Removed).Abs() > time.Minute || r.TTL > ttl || r.indexed {
+		if r.State != StateDeadLetter || time.Since(r.Removed).Abs() > time.Minute || r.TTL > ttl || r.indexed {
 			t.Errorf("%+v", r)
 		}
-		if got := show(c.Start(t.Context(), attempt(m, "c"), Shared, 2)); !strings.HasPrefix(got, "EXHAUSTED 0+1 ") {
+		if got := show(c.Start(t.Context(), attempt(m, "c"), ModeShared, 2)); !strings.HasPrefix(got, "EXHAUSTED 0+1 ") {
 			t.Errorf("a lost nack: %s", got)
 		}
 		if got := listed(); !slices.Equal(got, []string{"2"}) {
@@ -106,7 +106,7 @@ func TestTakenIsNotListed(t *testing.T) {
 		if _, err := c.Fail(t.Context(), Attempt{Message: m, Token: "d", First: true}, reject); err != nil {
 			t.Fatal(err)
 		}
-		if got, r := listed(), c.look(t, m); !slices.Contains(got, "1") || !r.Removed.IsZero() || r.buried.Count != 3 || r.buried.Taken != 1 {
+		if got, r := listed(), c.look(t, m); !slices.Contains(got, "1") || !r.Removed.IsZero() || r.buried.Count != 3 || r.buried.Removed != 1 {
 			t.Errorf("dead again: %v, %+v", got, r)
 		}
 	}
@@ -124,10 +124,10 @@ func TestManyAreTaken(t *testing.T) {
 			}
 			all = append(all, m)
 		}
-		if err := c.AddTaken(t.Context(), all[0].VHost, all[0].Queue, all); err != nil {
+		if err := c.NoteRemoved(t.Context(), all[0].VHost, all[0].Queue, all); err != nil {
 			t.Fatal(err)
 		}
-		if got, err := c.Buried(t.Context(), all[0].VHost, all[0].Queue); err != nil || got.Taken != n {
+		if got, err := c.Tombstones(t.Context(), all[0].VHost, all[0].Queue); err != nil || got.Removed != n {
 			t.Errorf("%+v, %v", got, err)
 		}
 	}
@@ -137,7 +137,7 @@ func TestManyAreTaken(t *testing.T) {
 func TestTakenKeepsTheTTL(t *testing.T) {
 	for _, c := range servers(t) {
 		dead := c.opts.keys(message("1")).dead
-		if err := c.AddTaken(t.Context(), "/", "orders", []Message{message("1")}); err != nil || c.rdb.Exists(t.Context(), dead).Val() != 0 {
+		if err := c.NoteRemoved(t.Context(), "/", "orders", []Message{message("1")}); err != nil || c.rdb.Exists(t.Context(), dead).Val() != 0 {
 			t.Errorf("of nothing a key is left, or %v", err)
 		}
 		keep := 2 * c.opts.TTL
@@ -154,7 +154,7 @@ func TestTakenKeepsTheTTL(t *testing.T) {
 			if tc.had > 0 {
 				mustDo(t, c.rdb, "PEXPIRE", dead, tc.had.Milliseconds())
 			}
-			if err := c.AddTaken(t.Context(), m.VHost, m.Queue, []Message{m}); err != nil {
+			if err := c.NoteRemoved(t.Context(), m.VHost, m.Queue, []Message{m}); err != nil {
 				t.Fatal(err)
 			}
 			if got := c.rdb.PTTL(t.Context(), dead).Val(); got < tc.want-time.Minute || got > tc.want {
@@ -187,7 +187,7 @@ func TestLimitOfADeath(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if a, err := s.Fail(t.Context(), attempt(m, "b"), Failure{Limit: tc.limit}); err != nil || a.Verdict != Exhausted {
+			if a, err := s.Fail(t.Context(), attempt(m, "b"), Failure{Limit: tc.limit}); err != nil || a.Verdict != VerdictExhausted {
 				t.Fatalf("%s: %+v, %v", name, a, err)
 			}
 			if err := s.SetLimit(t.Context(), m.VHost, m.Queue, *set(20)); err != nil {

@@ -16,10 +16,10 @@ import (
 // calls takes every method of a Counter that uses the store, and returns their errors by name.
 func calls(ctx context.Context, c *Counter) map[string]error {
 	a := attempt(message("1"), "a")
-	_, started := c.Start(ctx, a, Shared, testLimit)
+	_, started := c.Start(ctx, a, ModeShared, testLimit)
 	_, failed := c.Fail(ctx, a, again)
 	_, got := c.Get(ctx, "/", "orders", "1")
-	_, reset := c.Reset(ctx, "/", "orders", "1")
+	_, reset := c.Forget(ctx, "/", "orders", "1")
 	_, checked := c.Check(ctx)
 	errs := map[string]error{
 		"Start": started, "Fail": failed, "End": c.End(ctx, a, true), "Get": got, "Reset": reset, "Check": checked, "List": nil,

@@ -125,17 +125,20 @@ func (c *Counter) Close() error {
 // above 1001 it counts as 1001.
 // The Answer's Verdict is Run, Wait, Suspect or Exhausted. An error leaves undecided whether the attempt was marked:
 // call Start again with the same token, or End.
-func (c *Counter) Start(ctx context.Context, a Attempt, mode Mode, limit int) (Answer, error) {
+func (c *Counter) Start(ctx context.Context, a Attempt, mode Mode, limit int) (Reply, error) {
 	if limit < 1 {
-		return Answer{}, fmt.Errorf("counter: start: the limit is %d: it must be 1 at least", limit)
+		return Reply{}, fmt.Errorf("counter: start: the limit is %d: it must be 1 at least", limit)
 	}
 	return c.step(ctx, stepStart, a, min(limit, maxLimit), mode.String(), a.Floor)
 }
 
 // Fail charges a failed attempt. The Answer's Verdict is Requeue or Exhausted. An error leaves undecided whether it was
 // charged: call Fail again with the same token, which charges it once however often it arrives.
-func (c *Counter) Fail(ctx context.Context, a Attempt, f Failure) (Answer, error) {
-	return c.step(ctx, stepFail, a, min(max(f.Limit, 0), maxLimit), ceilMillis(f.Wait), cut(f.Reason, MaxReason))
+func (c *Counter) Fail(ctx context.Context, a Attempt, f Failure) (Reply, error) {
+	if err := f.validate(); err != nil {
+		return Reply{}, err
+	}
+	return c.step(ctx, stepFail, a, min(max(f.Limit, 0), maxLimit), ceilMillis(f.Wait), string(f.cause()), cut(f.Reason, MaxReason))
 }
 
 // End closes an attempt that Start let run and that is not to be charged: it succeeded, and its delivery is about to be

@@ -20,20 +20,20 @@ var ErrUnsafeClient = errors.New("counter: unsafe Redis client")
 var ErrReply = errors.New("unexpected reply")
 
 // Cause tells failures of the store apart.
-type Cause string
+type StoreFault string
 
 // What the store's failure was.
 const (
-	Unreachable Cause = "unreachable" // no connection, or it broke
-	Slow        Cause = "slow"        // no reply in time; the step may or may not have been taken
-	ReadOnly    Cause = "read-only"   // a replica answers: a failover is under way, or the address is wrong
-	OutOfMemory Cause = "out of memory"
-	Loading     Cause = "loading" // reading its data set after a start
-	Busy        Cause = "busy"    // another script runs
-	Failover    Cause = "failover"
-	Denied      Cause = "denied" // credentials or ACL
-	NotRedis    Cause = "not a Redis"
-	OtherCause  Cause = "error"
+	FaultUnreachable StoreFault = "unreachable" // no connection, or it broke
+	FaultSlow        StoreFault = "slow"        // no reply in time; the step may or may not have been taken
+	FaultReadOnly    StoreFault = "read-only"   // a replica answers: a failover is under way, or the address is wrong
+	FaultOutOfMemory StoreFault = "out of memory"
+	FaultLoading     StoreFault = "loading" // reading its data set after a start
+	FaultBusy        StoreFault = "busy"    // another script runs
+	FaultFailover    StoreFault = "failover"
+	FaultDenied      StoreFault = "denied" // credentials or ACL
+	FaultNotRedis    StoreFault = "not a Redis"
+	FaultOther       StoreFault = "error"
 )
 
 // StoreError is what a step or an operator's call returns when the store failed it. Its text has no password, even if a
@@ -41,44 +41,44 @@ const (
 // pass without anybody's doing, or should be waited for. A context that was canceled is OtherCause, and errors.Is finds
 // context.Canceled in it.
 type StoreError struct {
-	Cause Cause
+	Fault StoreFault
 	Err   error
 }
 
-func (e *StoreError) Error() string { return fmt.Sprintf("store %s: %v", e.Cause, e.Err) }
+func (e *StoreError) Error() string { return fmt.Sprintf("store %s: %v", e.Fault, e.Err) }
 
 func (e *StoreError) Unwrap() error { return e.Err }
 
 // storeError returns err as a StoreError, without a password.
 func (c *Counter) storeError(err error) error {
-	return &StoreError{Cause: causeOf(err), Err: withoutSecrets(err, c.secrets)}
+	return &StoreError{Fault: faultOf(err), Err: withoutSecrets(err, c.secrets)}
 }
 
 // replyCauses are the error codes that servers answer with.
-var replyCauses = []struct {
+var replyFaults = []struct {
 	code  string
-	cause Cause
+	cause StoreFault
 }{
-	{"READONLY", ReadOnly}, {"OOM", OutOfMemory}, {"LOADING", Loading}, {"BUSY", Busy},
-	{"MASTERDOWN", Failover}, {"CLUSTERDOWN", Failover}, {"TRYAGAIN", Failover}, {"MOVED", Failover}, {"ASK", Failover},
-	{"NOREPLICAS", Failover}, {"MISCONF", OutOfMemory},
-	{"NOAUTH", Denied}, {"WRONGPASS", Denied}, {"NOPERM", Denied}, {"ERR AUTH", Denied}, {"ERR invalid password", Denied},
-	{"ERR Protocol error: unauthenticated", Denied},                                            // more arguments than a server takes before AUTH
-	{"ERR The user executing the script can't", Denied}, {"ERR ACL failure in script", Denied}, // Redis 7.0; 7.2 and later
-	{"ERR unknown command", NotRedis},
+	{"READONLY", FaultReadOnly}, {"OOM", FaultOutOfMemory}, {"LOADING", FaultLoading}, {"BUSY", FaultBusy},
+	{"MASTERDOWN", FaultFailover}, {"CLUSTERDOWN", FaultFailover}, {"TRYAGAIN", FaultFailover}, {"MOVED", FaultFailover}, {"ASK", FaultFailover},
+	{"NOREPLICAS", FaultFailover}, {"MISCONF", FaultOutOfMemory},
+	{"NOAUTH", FaultDenied}, {"WRONGPASS", FaultDenied}, {"NOPERM", FaultDenied}, {"ERR AUTH", FaultDenied}, {"ERR invalid password", FaultDenied},
+	{"ERR Protocol error: unauthenticated", FaultDenied},                                                 // more arguments than a server takes before AUTH
+	{"ERR The user executing the script can't", FaultDenied}, {"ERR ACL failure in script", FaultDenied}, // Redis 7.0; 7.2 and later
+	{"ERR unknown command", FaultNotRedis},
 }
 
-func causeOf(err error) Cause {
+func faultOf(err error) StoreFault {
 	var reply redis.Error
 	if errors.As(err, &reply) {
 		text := reply.Error()
 		if strings.HasPrefix(text, "ERR Error running script") { // Redis 6 wraps what a script met
 			if strings.Contains(text, "The user executing the script can't") { // 6.0 puts no code before it
-				return Denied
+				return FaultDenied
 			}
 			_, text, _ = strings.Cut(text, ": -")
 		}
-		for _, r := range replyCauses {
+		for _, r := range replyFaults {
 			if strings.HasPrefix(text, r.code) {
 				return r.cause
 			}
@@ -87,13 +87,13 @@ func causeOf(err error) Cause {
 	var network net.Error
 	switch {
 	case errors.Is(err, context.Canceled):
-		return OtherCause
+		return FaultOther
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &network) && network.Timeout(), errors.Is(err, redis.ErrPoolTimeout):
-		return Slow
+		return FaultSlow
 	case errors.As(err, &network), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, redis.ErrClosed):
-		return Unreachable
+		return FaultUnreachable
 	case strings.HasPrefix(err.Error(), "redis: can't parse"), strings.HasPrefix(err.Error(), "redis: invalid"):
-		return NotRedis
+		return FaultNotRedis
 	}
-	return OtherCause
+	return FaultOther
 }

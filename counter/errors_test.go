@@ -16,11 +16,11 @@ import (
 )
 
 // causes checks that every method of c fails with a StoreError of this cause.
-func causes(ctx context.Context, t *testing.T, c *Counter, want Cause) {
+func causes(ctx context.Context, t *testing.T, c *Counter, want StoreFault) {
 	t.Helper()
 	for method, err := range calls(ctx, c) {
 		var failed *StoreError
-		if !errors.As(err, &failed) || failed.Cause != want {
+		if !errors.As(err, &failed) || failed.Fault != want {
 			t.Errorf("%s: %v, want cause %q", method, err, want)
 		}
 	}
@@ -30,32 +30,32 @@ func causes(ctx context.Context, t *testing.T, c *Counter, want Cause) {
 func TestCausesOfReplies(t *testing.T) {
 	fake := miniredis.RunT(t)
 	c := dialTest(t, "redis://"+fake.Addr())
-	for reply, want := range map[string]Cause{
-		"READONLY You can't write against a read only replica.":                                                    ReadOnly,
-		"OOM command not allowed when used memory > 'maxmemory'.":                                                  OutOfMemory,
-		"MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk":          OutOfMemory,
-		"LOADING Redis is loading the dataset in memory":                                                           Loading,
-		"BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.":                   Busy,
-		"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.":                         Failover,
-		"CLUSTERDOWN The cluster is down":                                                                          Failover,
-		"TRYAGAIN Multiple keys request during rehashing of slot":                                                  Failover,
-		"MOVED 3999 127.0.0.1:6381":                                                                                Failover,
-		"NOREPLICAS Not enough good replicas to write.":                                                            Failover,
-		"NOAUTH Authentication required.":                                                                          Denied,
-		"WRONGPASS invalid username-password pair or user is disabled.":                                            Denied,
-		"NOPERM this user has no permissions to run the 'evalsha' command":                                         Denied,
-		"ERR Protocol error: unauthenticated multibulk length":                                                     Denied,
-		"ERR The user executing the script can't run this command or subcommand script: 1d57, on @user_script:46.": Denied,
-		"ERR ACL failure in script: User app has no permissions to run the 'zadd' command script: 1d57":            Denied,
-		"ERR Protocol error: expected '$', got '4'":                                                                OtherCause,
-		"ERR unknown command 'evalsha', with args beginning with: ":                                                NotRedis,
-		"ERR max number of clients reached":                                                                        OtherCause,
-		"WRONGTYPE Operation against a key holding the wrong kind of value":                                        OtherCause,
+	for reply, want := range map[string]StoreFault{
+		"READONLY You can't write against a read only replica.":                                                    FaultReadOnly,
+		"OOM command not allowed when used memory > 'maxmemory'.":                                                  FaultOutOfMemory,
+		"MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk":          FaultOutOfMemory,
+		"LOADING Redis is loading the dataset in memory":                                                           FaultLoading,
+		"BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.":                   FaultBusy,
+		"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.":                         FaultFailover,
+		"CLUSTERDOWN The cluster is down":                                                                          FaultFailover,
+		"TRYAGAIN Multiple keys request during rehashing of slot":                                                  FaultFailover,
+		"MOVED 3999 127.0.0.1:6381":                                                                                FaultFailover,
+		"NOREPLICAS Not enough good replicas to write.":                                                            FaultFailover,
+		"NOAUTH Authentication required.":                                                                          FaultDenied,
+		"WRONGPASS invalid username-password pair or user is disabled.":                                            FaultDenied,
+		"NOPERM this user has no permissions to run the 'evalsha' command":                                         FaultDenied,
+		"ERR Protocol error: unauthenticated multibulk length":                                                     FaultDenied,
+		"ERR The user executing the script can't run this command or subcommand script: 1d57, on @user_script:46.": FaultDenied,
+		"ERR ACL failure in script: User app has no permissions to run the 'zadd' command script: 1d57":            FaultDenied,
+		"ERR Protocol error: expected '$', got '4'":                                                                FaultOther,
+		"ERR unknown command 'evalsha', with args beginning with: ":                                                FaultNotRedis,
+		"ERR max number of clients reached":                                                                        FaultOther,
+		"WRONGTYPE Operation against a key holding the wrong kind of value":                                        FaultOther,
 		// Redis 6 wraps what a script met
-		"ERR Error running script (call to f_1): @user_script:9: @user_script: 9: -READONLY You can't write against a read only replica. ":            ReadOnly,
-		"ERR Error running script (call to f_1): @user_script:9: @user_script: 9: The user executing the script can't run this command or subcommand": Denied,
-		"ERR Error running script (call to f_1): @user_script:9: -OOM command not allowed when used memory > 'maxmemory'. ":                           OutOfMemory,
-		"ERR Error running script (call to f_1): @user_script:9: user_script:9: attempt to index a nil value":                                         OtherCause,
+		"ERR Error running script (call to f_1): @user_script:9: @user_script: 9: -READONLY You can't write against a read only replica. ":            FaultReadOnly,
+		"ERR Error running script (call to f_1): @user_script:9: @user_script: 9: The user executing the script can't run this command or subcommand": FaultDenied,
+		"ERR Error running script (call to f_1): @user_script:9: -OOM command not allowed when used memory > 'maxmemory'. ":                           FaultOutOfMemory,
+		"ERR Error running script (call to f_1): @user_script:9: user_script:9: attempt to index a nil value":                                         FaultOther,
 	} {
 		t.Run(strings.Fields(reply)[0]+" "+string(want), func(t *testing.T) {
 			if err := c.rdb.Ping(t.Context()).Err(); err != nil { // a connection that is set up
@@ -105,15 +105,15 @@ func TestCausesOfOthers(t *testing.T) {
 	for name, tc := range map[string]struct {
 		say    string
 		closes bool
-		want   Cause
+		want   StoreFault
 	}{
-		"HTTP":                  {"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n400 Bad Request", true, NotRedis},
-		"SMTP":                  {"220 mail.example.com ESMTP\r\n500 unrecognized\r\n", false, NotRedis},
-		"SSH":                   {"SSH-2.0-OpenSSH_9.7\r\n", true, NotRedis},
-		"hangs up":              {"", true, Unreachable},
-		"says nothing":          {"", false, Slow},
-		"half a reply":          {"%9\r\n$4\r\nhalf", true, Unreachable},
-		"a length that is none": {"$x\r\n", false, NotRedis},
+		"HTTP":                  {"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n400 Bad Request", true, FaultNotRedis},
+		"SMTP":                  {"220 mail.example.com ESMTP\r\n500 unrecognized\r\n", false, FaultNotRedis},
+		"SSH":                   {"SSH-2.0-OpenSSH_9.7\r\n", true, FaultNotRedis},
+		"hangs up":              {"", true, FaultUnreachable},
+		"says nothing":          {"", false, FaultSlow},
+		"half a reply":          {"%9\r\n$4\r\nhalf", true, FaultUnreachable},
+		"a length that is none": {"$x\r\n", false, FaultNotRedis},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, err := Dial(speak(t, tc.say, tc.closes), nil)
@@ -123,10 +123,10 @@ func TestCausesOfOthers(t *testing.T) {
 			defer c.Close()
 			_, err = c.Fail(t.Context(), attempt(message("1"), "a"), again)
 			var failed *StoreError
-			if !errors.As(err, &failed) || failed.Cause != tc.want {
+			if !errors.As(err, &failed) || failed.Fault != tc.want {
 				t.Errorf("fail: %v, want cause %q", err, tc.want)
 			}
-			if _, err = c.Check(t.Context()); !errors.As(err, &failed) || failed.Cause != tc.want {
+			if _, err = c.Check(t.Context()); !errors.As(err, &failed) || failed.Fault != tc.want {
 				t.Errorf("check: %v, want cause %q", err, tc.want)
 			}
 		})
@@ -144,18 +144,18 @@ func TestCausesOfTheWay(t *testing.T) {
 		if err := c.Close(); err != nil {
 			t.Error(err)
 		}
-		causes(t.Context(), t, c, Unreachable)
+		causes(t.Context(), t, c, FaultUnreachable)
 	})
 	t.Run("deadline", func(t *testing.T) {
 		ctx, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
 		defer cancel()
-		causes(ctx, t, dialTest(t, at), Slow)
+		causes(ctx, t, dialTest(t, at), FaultSlow)
 	})
 	t.Run("canceled", func(t *testing.T) {
 		c := dialTest(t, at)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		causes(ctx, t, c, OtherCause)
+		causes(ctx, t, c, FaultOther)
 		for method, err := range calls(ctx, c) {
 			if !errors.Is(err, context.Canceled) {
 				t.Errorf("%s: %v is not context.Canceled", method, err)
@@ -163,14 +163,14 @@ func TestCausesOfTheWay(t *testing.T) {
 		}
 	})
 	t.Run("canceled while dialing", func(t *testing.T) {
-		if got := causeOf(&net.OpError{Op: "dial", Net: "tcp", Err: context.Canceled}); got != OtherCause {
+		if got := faultOf(&net.OpError{Op: "dial", Net: "tcp", Err: context.Canceled}); got != FaultOther {
 			t.Errorf("cause %q: it was the caller, not the store", got)
 		}
 	})
 	t.Run("refused", func(t *testing.T) {
 		c := dialTest(t, at)
 		fake.Close()
-		causes(t.Context(), t, c, Unreachable)
+		causes(t.Context(), t, c, FaultUnreachable)
 	})
 }
 

@@ -38,7 +38,7 @@ func ExampleMemory() {
 		if err != nil {
 			log.Fatal(err)
 		}
-		fmt.Println(answer.Charges(), answer.Verdict)
+		fmt.Println(answer.Counted(), answer.Verdict)
 	}
 	// Output:
 	// 1 REQUEUE
@@ -55,7 +55,7 @@ func ExampleCounter_List() {
 		if err != nil {
 			log.Fatal(err)
 		}
-		fmt.Printf("%q: %d failures, last %q\n", record.ID, record.Failures, record.LastError)
+		fmt.Printf("%q: %d failures, last %q\n", record.ID, record.Failures, record.Reason)
 	}
 	// Output: "order-17": 1 failures, last "no such customer"
 }
@@ -65,7 +65,7 @@ func ExampleCounter_Reset() {
 	counts, stop := counted(ctx, "order-17")
 	defer stop()
 
-	n, err := counts.Reset(ctx, "/", "orders", "order-17")
+	n, err := counts.Forget(ctx, "/", "orders", "order-17")
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -106,10 +106,10 @@ func ExampleCounter_Grant() {
 	if err := counts.SetLimit(ctx, "/", "orders", counter.Override{MaxRetries: 5, Note: why}); err != nil {
 		log.Fatal(err)
 	}
-	if err := counts.Grant(ctx, order, counter.Grant{Tries: 10, Note: why}); err != nil {
+	if err := counts.Grant(ctx, order, counter.Grant{Attempts: 10, Note: why}); err != nil {
 		log.Fatal(err)
 	}
-	answer, err := counts.Start(ctx, counter.Attempt{Message: order, Token: "run-2"}, counter.Shared, 3)
+	answer, err := counts.Start(ctx, counter.Attempt{Message: order, Token: "run-2"}, counter.ModeShared, 3)
 	if err != nil {
 		log.Fatal(err)
 	}

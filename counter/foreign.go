@@ -12,7 +12,7 @@ var ErrForeign = errors.New("somebody else wrote to a key of the store")
 
 // errorAt is storeError for what was done with the keys of a queue, and of a message if it has an ID.
 func (c *Counter) errorAt(m Message, err error) error {
-	if causeOf(err) != OtherCause || !isForeign(err) {
+	if faultOf(err) != FaultOther || !isForeign(err) {
 		return c.storeError(err)
 	}
 	k := c.opts.keys(m)
@@ -20,7 +20,7 @@ func (c *Counter) errorAt(m Message, err error) error {
 	if m.ID != "" {
 		where += fmt.Sprintf(" and %q (a record of strikes)", k.record)
 	}
-	return &StoreError{Cause: OtherCause, Err: fmt.Errorf("%w: of %s one is something else: look at each with redis-cli TYPE and GET, and remove that one with DEL: %w", ErrForeign, where, withoutSecrets(err, c.secrets))}
+	return &StoreError{Fault: FaultOther, Err: fmt.Errorf("%w: of %s one is something else: look at each with redis-cli TYPE and GET, and remove that one with DEL: %w", ErrForeign, where, withoutSecrets(err, c.secrets))}
 }
 
 // isForeign also sees what Redis 6 puts the name of a script before.

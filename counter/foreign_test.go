@@ -22,7 +22,7 @@ func TestForeignValues(t *testing.T) {
 		}
 		for id, key := range map[string]string{"text": text, "hash": hash} {
 			got, err := c.Get(t.Context(), "/", "orders", id)
-			if err != nil || len(got) != 1 || got[0].State != Foreign || got[0].Key != key {
+			if err != nil || len(got) != 1 || got[0].State != StateForeign || got[0].Key != key {
 				t.Errorf("%s: %+v, %v", id, got, err)
 			}
 		}
@@ -33,7 +33,7 @@ func TestForeignValues(t *testing.T) {
 			}
 			states[r.State]++
 		}
-		if diff := cmp.Diff(map[State]int{Foreign: 2, Live: 1}, states); diff != "" {
+		if diff := cmp.Diff(map[State]int{StateForeign: 2, StateLive: 1}, states); diff != "" {
 			t.Errorf("list -want +got:\n%s", diff)
 		}
 		found, err := c.Lookup(t.Context(), "/", "orders", []Message{message("text"), message("hash"), message("ours")})
@@ -85,7 +85,7 @@ func TestForeignKeys(t *testing.T) {
 					for _, err = range c.List(t.Context(), "/", "orders") {
 					}
 				case "buried":
-					_, err = c.Buried(t.Context(), "/", "orders")
+					_, err = c.Tombstones(t.Context(), "/", "orders")
 				case "take":
 					mustDo(t, c.rdb, "DEL", key)
 					if _, err := c.Fail(t.Context(), attempt(message("a"), "1"), Failure{}); err != nil {
@@ -93,7 +93,7 @@ func TestForeignKeys(t *testing.T) {
 					}
 					mustDo(t, c.rdb, "DEL", key)
 					mustDo(t, c.rdb, "RPUSH", key, "somebody's")
-					err = c.AddTaken(t.Context(), "/", "orders", []Message{message("a")})
+					err = c.NoteRemoved(t.Context(), "/", "orders", []Message{message("a")})
 				}
 				if !errors.Is(err, ErrForeign) || !strings.Contains(err.Error(), key) || !strings.Contains(err.Error(), "DEL") {
 					t.Errorf("%s with a list at %s: %v", doing, key, err)

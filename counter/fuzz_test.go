@@ -31,13 +31,13 @@ func FuzzSteps(f *testing.F) {
 			t.Fatal(err)
 		}
 		defer redis.Close()
-		a := Attempt{Message: Message{VHost: vhost, Queue: queue, ID: id, Life: life}, Token: token, Holder: holder}
+		a := Attempt{Message: Message{VHost: vhost, Queue: queue, ID: id, Generation: life}, Token: token, Holder: holder}
 		failure := Failure{Limit: limit, Wait: time.Duration(wait), Reason: reason}
-		for i, take := range []func(steps) (Answer, error){
-			func(s steps) (Answer, error) { return s.Fail(t.Context(), a, failure) },
-			func(s steps) (Answer, error) { return s.Start(t.Context(), a, Shared, limit) },
-			func(s steps) (Answer, error) { return s.Start(t.Context(), a, Exclusive, limit) },
-			func(s steps) (Answer, error) { return Answer{}, s.End(t.Context(), a, wait < 0) },
+		for i, take := range []func(steps) (Reply, error){
+			func(s steps) (Reply, error) { return s.Fail(t.Context(), a, failure) },
+			func(s steps) (Reply, error) { return s.Start(t.Context(), a, ModeShared, limit) },
+			func(s steps) (Reply, error) { return s.Start(t.Context(), a, ModeIsolated, limit) },
+			func(s steps) (Reply, error) { return Reply{}, s.End(t.Context(), a, wait < 0) },
 		} {
 			want, err1 := take(memory)
 			got, err2 := take(redis)
@@ -61,7 +61,7 @@ func alike(t *testing.T, memory *Memory, redis *Counter, m Message) {
 		cmp.Comparer(func(a, b time.Duration) bool { return (a - b).Abs() < time.Minute }),
 	}
 	want := memory.look(t, m).Record
-	want.ID, want.Life, want.Holder = cut(want.ID, maxStoredID), cut(want.Life, maxStoredID), cut(want.Holder, maxStoredID)
+	want.ID, want.Generation, want.Holder = cut(want.ID, maxStoredID), cut(want.Generation, maxStoredID), cut(want.Holder, maxStoredID)
 	if diff := cmp.Diff(want, redis.look(t, m).Record, tolerant); diff != "" {
 		t.Errorf("-memory +redis:\n%s", diff)
 	}
@@ -70,8 +70,8 @@ func alike(t *testing.T, memory *Memory, redis *Counter, m Message) {
 // FuzzReplies: a reply of any form and depth is read or refused.
 func FuzzReplies(f *testing.F) {
 	for _, seed := range []string{
-		`["RUN",0,0,4,1,0,""]`, `["RUN",0,0,4,1,0,"",0]`, `["RUN",0,0,4,1,0]`, `["RUN",0,0,4,1,9223372036854775807,null]`,
-		`["WAIT",-1,0,4,1,0,""]`, `["SUSPECT",0.5,0,4,1,0,""]`, `[["RUN"],[0],{},4,1,0,""]`, `[null,null,null,null,null,null,null]`,
+		`["RUN",0,0,4,1,0,"failed",""]`, `["RUN",0,0,4,1,0,"","",0]`, `["RUN",0,0,4,1,0]`, `["RUN",0,0,4,1,9223372036854775807,null,null]`,
+		`["WAIT",-1,0,4,1,0,"failed",""]`, `["SUSPECT",0.5,0,4,1,0,"failed",""]`, `[["RUN"],[0],{},4,1,0,"failed",""]`, `[null,null,null,null,null,null,null,null]`,
 		`"OK"`, `0`, `null`, `[]`, `{"RUN":0}`, `[[[[[[[]]]]]]]`,
 	} {
 		f.Add(seed)
@@ -84,10 +84,10 @@ func FuzzReplies(f *testing.F) {
 			return
 		}
 		got, err := parseReply(integers(v))
-		if err != nil && (!errors.Is(err, ErrReply) || got != (Answer{}) || len(err.Error()) > 1000) {
+		if err != nil && (!errors.Is(err, ErrReply) || got != (Reply{}) || len(err.Error()) > 1000) {
 			t.Errorf("%+v, %v", got, err)
 		}
-		if err == nil && (got.Verdict == 0 || got.Wait < 0 || got.Charges() < 0) {
+		if err == nil && (got.Verdict == 0 || got.Wait < 0 || got.Counted() < 0) {
 			t.Errorf("read as %+v", got)
 		}
 	})
@@ -112,16 +112,16 @@ func integers(v any) any {
 
 // FuzzRecord: a record that something else wrote is read as far as it can be.
 func FuzzRecord(f *testing.F) {
-	f.Add("1 0 1 1700000000000000 0 . 0 1700000000000 500 1700000000000 5 p-1 exclusive 1700000000000 0 4 0 .;p-1=f 1 0 4 0\na host.boom")
-	f.Add("-1 9999999999999999999 0x1 9223372036854775807 2 dead -62135596800000 1e9 9223372036854775807 9223372036854775807 9223372036854775807 . EXCLUSIVE . 0 0 0 =;=;;=f;a==f 1 1 1 1\n")
-	f.Add("1 0 1 0 0 . 0 0 0 0 0 . . 0 0 4 7 . 2 0 0 25\nid" + "grant 1700000000000 3 4\njoe" + "whyreason")
-	f.Add("1 0 1 0 0 . 0 0 0 0 0 . . 0 0 4 7 . 99999999999999999999 -1 0 25\n")
+	f.Add("1 0 1 1700000000000000 0 . 0 1700000000000 500 1700000000000 5 failed p-1 exclusive 1700000000000 0 4 0 .;p-1=f 1 0 4 0\na host.boom")
+	f.Add("-1 9999999999999999999 0x1 9223372036854775807 2 dead -62135596800000 1e9 9223372036854775807 9223372036854775807 9223372036854775807 . . EXCLUSIVE . 0 0 0 =;=;;=f;a==f 1 1 1 1\n")
+	f.Add("1 0 1 0 0 . 0 0 0 0 0 . . . 0 0 4 7 . 2 0 0 25\nid" + "grant 1700000000000 3 4\njoe" + "whyreason")
+	f.Add("1 0 1 0 0 . 0 0 0 0 0 . . . 0 0 4 7 . 99999999999999999999 -1 0 25\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		r := parseRecord(Message{VHost: "/", Queue: "q"}, text, time.Minute)
 		if r.VHost != "/" || r.Queue != "q" || r.TTL != time.Minute {
 			t.Errorf("%q is of %q, %q, for %v", text, r.VHost, r.Queue, r.TTL)
 		}
-		if len(r.Tokens) > 1+strings.Count(text, ";") || len(r.ID)+len(r.Life)+len(r.Holder)+len(r.LastError) > len(text) {
+		if len(r.Tokens) > 1+strings.Count(text, ";") || len(r.ID)+len(r.Generation)+len(r.Holder)+len(r.Reason) > len(text) {
 			t.Errorf("%q was read as %+v", text, r)
 		}
 		if !r.Due.IsZero() && r.Due.UnixMilli() <= 0 {

@@ -17,11 +17,11 @@ var ErrNoRecord = errors.New("nothing is counted of this life of the message")
 var ErrOver = errors.New("this life of the message is over: it was dead-lettered or handled")
 
 // MaxTries is the largest number of tries that all grants together give one message. With them it gets 1001 attempts at most.
-const MaxTries = MaxOverride
+const MaxGrant = MaxOverride
 
 // Grant is a number of tries that an operator gives one message beyond its limit.
 type Grant struct {
-	Tries int // 1 to MaxTries where a Grant is given
+	Attempts int // 1 to MaxTries where a Grant is given
 	Note
 }
 
@@ -36,7 +36,7 @@ func (c *Counter) Grant(ctx context.Context, m Message, g Grant) error {
 		return fmt.Errorf("counter: grant, queue %q: %w", m.Queue, err)
 	}
 	n := g.kept()
-	answer, err := c.step(ctx, stepGrant, Attempt{Message: m, Token: operator}, 0, g.Tries, n.By, n.Why)
+	answer, err := c.step(ctx, stepGrant, Attempt{Message: m, Token: operator}, 0, g.Attempts, n.By, n.Why)
 	if err != nil {
 		return err
 	}
@@ -47,7 +47,7 @@ func (c *Counter) Grant(ctx context.Context, m Message, g Grant) error {
 // is the note, the fence, and which attempts are known, so that a late step of one that was charged charges nothing now.
 // A message that is in the dead-letter queue stays there. An attempt that runs meanwhile is not stopped; if it fails, that is
 // the first charge. An error other than ErrNoRecord leaves undecided whether it was done; it may be repeated.
-func (c *Counter) Pardon(ctx context.Context, m Message, n Note) error {
+func (c *Counter) Reset(ctx context.Context, m Message, n Note) error {
 	if err := n.validate(); err != nil {
 		return fmt.Errorf("counter: reset, queue %q: %w", m.Queue, err)
 	}
@@ -60,8 +60,8 @@ func (c *Counter) Pardon(ctx context.Context, m Message, n Note) error {
 }
 
 func (g Grant) validate() error {
-	if g.Tries < 1 || g.Tries > MaxTries {
-		return setting.New("Tries", g.Tries, fmt.Sprintf("1 to %d", MaxTries))
+	if g.Attempts < 1 || g.Attempts > MaxGrant {
+		return setting.New("Tries", g.Attempts, fmt.Sprintf("1 to %d", MaxGrant))
 	}
 	return g.Note.validate()
 }
@@ -69,9 +69,9 @@ func (g Grant) validate() error {
 // refusal is the error for what a script did not do.
 func refusal(verb string, m Message, v Verdict) error {
 	switch v {
-	case unknown:
+	case verdictNone:
 		return fmt.Errorf("counter: %s, queue %q: %w", verb, m.Queue, ErrNoRecord)
-	case over:
+	case verdictOver:
 		return fmt.Errorf("counter: %s, queue %q: %w", verb, m.Queue, ErrOver)
 	default:
 		return nil

@@ -15,7 +15,7 @@ func (o Options) keys(m Message) keys {
 }
 
 // recordKey is that of a message in the queue whose keys begin with q.
-func recordKey(q string, m Message) string { return q + "r:" + member(m.ID, m.Life) }
+func recordKey(q string, m Message) string { return q + "r:" + member(m.ID, m.Generation) }
 
 // queueKey begins every key of a queue. Both names are encoded, so that neither a slash nor a brace in one can make two
 // queues the same or choose another slot.
@@ -25,14 +25,14 @@ func (o Options) queueKey(vhost, queue string) string {
 
 // member is what the index calls a record. The id is hashed, so that its sender chooses neither the length of a key nor
 // anybody else's.
-func member(id, life string) string { return hashID(id) + ":" + hashLife(life) }
+func member(id, life string) string { return hashID(id) + ":" + hashGeneration(life) }
 
 func hashID(id string) string {
 	sum := sha256.Sum256([]byte(id))
 	return hex.EncodeToString(sum[:16])
 }
 
-func hashLife(life string) string {
+func hashGeneration(life string) string {
 	if life == "" {
 		return "0"
 	}

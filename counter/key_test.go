@@ -14,7 +14,7 @@ func TestKeys(t *testing.T) {
 	}{
 		"plain": {"", Message{VHost: "/", Queue: "orders", ID: "test"},
 			"strikes:1:{%2F/orders}:r:" + id + ":0", "strikes:1:{%2F/orders}:index", "strikes:1:{%2F/orders}:limit"},
-		"life": {"", Message{VHost: "/", Queue: "orders", ID: "test", Life: "test"},
+		"life": {"", Message{VHost: "/", Queue: "orders", ID: "test", Generation: "test"},
 			"strikes:1:{%2F/orders}:r:" + id + ":9f86d081884c7d65", "strikes:1:{%2F/orders}:index", "strikes:1:{%2F/orders}:limit"},
 		"names that need encoding": {"eu", Message{VHost: "a/b", Queue: "{q} \x00\u00e9%", ID: "test"},
 			"eu:{a%2Fb/%7Bq%7D%20%00%C3%A9%25}:r:" + id + ":0", "eu:{a%2Fb/%7Bq%7D%20%00%C3%A9%25}:index", "eu:{a%2Fb/%7Bq%7D%20%00%C3%A9%25}:limit"},

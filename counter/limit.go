@@ -27,7 +27,7 @@ type Override struct {
 }
 
 // Charges is the number of charges at which the override dead-letters.
-func (o Override) Charges() int { return max(o.MaxRetries, 0) + 1 }
+func (o Override) Limit() int { return max(o.MaxRetries, 0) + 1 }
 
 //go:embed scripts/limit.lua
 var limitLua string

@@ -28,7 +28,7 @@ func (c *Counter) Lookup(ctx context.Context, vhost, queue string, lives []Messa
 func (c *Counter) lookUp(ctx context.Context, of Message, lives []Message, found map[Message]Record) error {
 	members := make([]string, len(lives))
 	for i, m := range lives {
-		members[i] = member(m.ID, m.Life)
+		members[i] = member(m.ID, m.Generation)
 	}
 	records, err := c.read(ctx, of.VHost, of.Queue, members)
 	if err != nil {
@@ -36,14 +36,14 @@ func (c *Counter) lookUp(ctx context.Context, of Message, lives []Message, found
 	}
 	kept := make(map[Message]Record, len(records)) // a record keeps the beginning of a long id
 	for _, r := range records {
-		if r.State == Foreign {
+		if r.State == StateForeign {
 			continue
 		}
-		kept[Message{ID: r.ID, Life: r.Life}] = r
+		kept[Message{ID: r.ID, Generation: r.Generation}] = r
 	}
 	for _, m := range lives {
-		if r, ok := kept[Message{ID: cut(m.ID, maxStoredID), Life: cut(m.Life, maxStoredID)}]; ok {
-			found[Message{VHost: of.VHost, Queue: of.Queue, ID: m.ID, Life: m.Life}] = r
+		if r, ok := kept[Message{ID: cut(m.ID, maxStoredID), Generation: cut(m.Generation, maxStoredID)}]; ok {
+			found[Message{VHost: of.VHost, Queue: of.Queue, ID: m.ID, Generation: m.Generation}] = r
 		}
 	}
 	return nil

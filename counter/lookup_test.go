@@ -14,12 +14,12 @@ func TestLookup(t *testing.T) {
 		for i := range 2*page + 1 {
 			m := message(fmt.Sprint(i))
 			if i%2 == 0 {
-				m.Life = "header:" + strings.Repeat("long", maxStoredID) // kept in part
+				m.Generation = "header:" + strings.Repeat("long", maxStoredID) // kept in part
 			}
 			if i%10 == 0 {
 				mustFail(t, c, m, "a")
 			}
-			asked = append(asked, Message{ID: m.ID, Life: m.Life})
+			asked = append(asked, Message{ID: m.ID, Generation: m.Generation})
 		}
 		found, err := c.Lookup(t.Context(), "/", "orders", asked)
 		if err != nil || len(found) != page/5+1 {
@@ -47,16 +47,16 @@ func TestGenerations(t *testing.T) {
 			m := message(fmt.Sprint(i))
 			mustFail(t, c, m, "a")
 			if i%7 == 0 {
-				m.Life = fmt.Sprintf("1@%d", i)
+				m.Generation = fmt.Sprintf("1@%d", i)
 				mustFail(t, c, m, "b")
-				want = append(want, m.ID+" "+m.Life)
+				want = append(want, m.ID+" "+m.Generation)
 			}
 		}
 		for r, err := range c.Generations(t.Context(), "/", "orders") {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got = append(got, r.ID+" "+r.Life)
+			got = append(got, r.ID+" "+r.Generation)
 		}
 		slices.Sort(want)
 		slices.Sort(got)

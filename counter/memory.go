@@ -44,13 +44,13 @@ func NewMemory(opts *Options) *Memory {
 func (m *Memory) TTL() time.Duration { return m.opts.TTL }
 
 // Start is like Counter.Start; it fails only on arguments that it refuses.
-func (m *Memory) Start(ctx context.Context, a Attempt, mode Mode, limit int) (Answer, error) {
+func (m *Memory) Start(ctx context.Context, a Attempt, mode Mode, limit int) (Reply, error) {
 	if limit < 1 {
-		return Answer{}, fmt.Errorf("counter: start: the limit is %d: it must be 1 at least", limit)
+		return Reply{}, fmt.Errorf("counter: start: the limit is %d: it must be 1 at least", limit)
 	}
-	return m.step(ctx, a, func(e *entry, exists bool, now time.Time) Answer {
+	return m.step(ctx, a, func(e *entry, exists bool, now time.Time) Reply {
 		answer, write := e.start(a, mode, e.given(min(limit, maxLimit)), now)
-		if exists && write || answer.Verdict == Run && write {
+		if exists && write || answer.Verdict == VerdictRun && write {
 			m.save(e, a, now, m.opts.TTL)
 		}
 		return answer
@@ -58,8 +58,11 @@ func (m *Memory) Start(ctx context.Context, a Attempt, mode Mode, limit int) (An
 }
 
 // Fail is like Counter.Fail; it fails only on arguments that it refuses.
-func (m *Memory) Fail(ctx context.Context, a Attempt, f Failure) (Answer, error) {
-	return m.step(ctx, a, func(e *entry, _ bool, now time.Time) Answer {
+func (m *Memory) Fail(ctx context.Context, a Attempt, f Failure) (Reply, error) {
+	if err := f.validate(); err != nil {
+		return Reply{}, err
+	}
+	return m.step(ctx, a, func(e *entry, _ bool, now time.Time) Reply {
 		answer, write := e.fail(a, f, e.given(min(max(f.Limit, 0), maxLimit)), now)
 		if write {
 			m.save(e, a, now, m.opts.TTL)
@@ -70,17 +73,17 @@ func (m *Memory) Fail(ctx context.Context, a Attempt, f Failure) (Answer, error)
 
 // End is like Counter.End; it fails only on arguments that it refuses.
 func (m *Memory) End(ctx context.Context, a Attempt, succeeded bool) error {
-	_, err := m.step(ctx, a, func(e *entry, exists bool, now time.Time) Answer {
-		if e.Tokens[a.Token] == Uncharged {
-			return e.answer(ended, allowed{}, now)
+	_, err := m.step(ctx, a, func(e *entry, exists bool, now time.Time) Reply {
+		if e.Tokens[a.Token] == KindNotCounted {
+			return e.answer(verdictEnded, allowed{}, now)
 		}
 		e.end(a.Token, succeeded, now)
 		keep := m.opts.TTL
-		if e.State == Done || !exists {
+		if e.State == StateDone || !exists {
 			keep = keepDone
 		}
 		m.save(e, a, now, keep)
-		return e.answer(ended, allowed{}, now)
+		return e.answer(verdictEnded, allowed{}, now)
 	})
 	return err
 }
@@ -106,15 +109,15 @@ func (m *Memory) Get(_ context.Context, vhost, queue, id string) ([]Record, erro
 	return out, nil
 }
 
-func (m *Memory) step(ctx context.Context, a Attempt, take func(e *entry, exists bool, now time.Time) Answer) (Answer, error) {
+func (m *Memory) step(ctx context.Context, a Attempt, take func(e *entry, exists bool, now time.Time) Reply) (Reply, error) {
 	if m.refuse != nil {
-		return Answer{}, m.refuse
+		return Reply{}, m.refuse
 	}
 	if err := a.validate(); err != nil {
-		return Answer{}, err
+		return Reply{}, err
 	}
 	if err := ctx.Err(); err != nil {
-		return Answer{}, err
+		return Reply{}, err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -137,26 +140,26 @@ func (m *Memory) save(e *entry, a Attempt, now time.Time, keep time.Duration) {
 }
 
 // start is scripts/start.lua. It reports whether the record is to be written.
-func (e *entry) start(a Attempt, asked Mode, limit allowed, now time.Time) (Answer, bool) {
+func (e *entry) start(a Attempt, asked Mode, limit allowed, now time.Time) (Reply, bool) {
 	token, earlier := a.Token, e.earlier(a, now)
-	if e.State == DeadLetter && now.Before(e.Binds) && !earlier {
+	if e.State == StateDeadLetter && now.Before(e.Binds) && !earlier {
 		e.Binds = now.Add(tombstone) // its dead-lettering may be held again
-		return e.answer(Exhausted, limit, now), true
+		return e.answer(VerdictExhausted, limit, now), true
 	}
-	if e.Marker == token || e.Tokens[token] != 0 {
-		return e.answer(Run, limit, now), false
+	if e.OpenToken == token || e.Tokens[token] != 0 {
+		return e.answer(VerdictRun, limit, now), false
 	}
-	if e.State == DeadLetter || e.State == Done && earlier {
+	if e.State == StateDeadLetter || e.State == StateDone && earlier {
 		e.anew()
 	}
-	if e.State == Done {
-		e.State, e.Suspect = Live, false // Binds keeps that it was handled
+	if e.State == StateDone {
+		e.State, e.Suspect = StateLive, false // Binds keeps that it was handled
 		e.unmark()
 	}
-	if asked.isolated() && e.Marker != "" && e.Mode == Exclusive {
+	if asked.isolated() && e.OpenToken != "" && e.OpenMode == ModeIsolated {
 		e.Crashes++
-		e.remember(e.Marker, Crashed)
-		e.charged("process died while it ran this message alone", now)
+		e.remember(e.OpenToken, KindCrashed)
+		e.charged(CauseCrashed, "the process died while it ran this message isolated", now)
 		e.Binds = time.Time{}
 		e.unmark()
 	}
@@ -169,87 +172,88 @@ func (e *entry) permit(a Attempt, asked Mode, limit allowed, now time.Time) Verd
 	switch {
 	case e.exhausted(limit) && e.Binds.IsZero():
 		e.bury(limit, now)
-		return Exhausted
+		return VerdictExhausted
 	case e.Left(now) > 0:
-		return Wait
-	case asked == Shared && (e.Suspect || e.Marker != ""):
+		return VerdictWait
+	case asked == ModeShared && (e.Suspect || e.OpenToken != ""):
 		e.Suspect = true
-		return Suspect
+		return VerdictSuspect
 	}
 	e.Starts++
 	e.Fence = max(e.Fence+1, a.Floor+1, time.Now().UnixMicro())
-	if asked != Unmarked {
-		if e.Marker != "" {
+	if asked != ModeUntracked {
+		if e.OpenToken != "" {
 			e.Suspect = true
 		}
-		e.Marker, e.Mode, e.Since = a.Token, Shared, now
-		if asked == Exclusive {
-			e.Mode = Exclusive
+		e.OpenToken, e.OpenMode, e.OpenSince = a.Token, ModeShared, now
+		if asked == ModeIsolated {
+			e.OpenMode = ModeIsolated
 		}
 	}
-	return Run
+	return VerdictRun
 }
 
 // fail is scripts/fail.lua. It reports whether the record is to be written.
-func (e *entry) fail(a Attempt, f Failure, limit allowed, now time.Time) (Answer, bool) {
+func (e *entry) fail(a Attempt, f Failure, limit allowed, now time.Time) (Reply, bool) {
 	token := a.Token
 	known := e.Tokens[token]
-	if known == 0 && e.State != Live && e.earlier(a, now) {
+	if known == 0 && e.State != StateLive && e.earlier(a, now) {
 		e.anew()
 	}
-	fresh := known == 0 && e.State != DeadLetter
-	changes := fresh || known == Crashed || e.Marker == token
+	fresh := known == 0 && e.State != StateDeadLetter
+	changes := fresh || known == KindCrashed || e.OpenToken == token
 	if fresh {
 		e.Failures++
-	} else if known == Crashed {
+	} else if known == KindCrashed {
 		e.Crashes, e.Failures = e.Crashes-1, e.Failures+1
 	}
-	if fresh || known == Crashed {
-		if e.State != DeadLetter {
-			e.State, e.Binds = Live, time.Time{}
+	if fresh || known == KindCrashed {
+		if e.State != StateDeadLetter {
+			e.State, e.Binds = StateLive, time.Time{}
 		}
-		e.remember(token, Failed)
-		e.charged(cut(f.Reason, MaxReason), now)
+		e.remember(token, KindFailed)
+		e.charged(f.cause(), cut(f.Reason, MaxReason), now)
 		e.Wait = time.Duration(ceilMillis(f.Wait)) * time.Millisecond
 		e.Due = now.Add(e.Wait)
 	}
-	if known != Uncharged && e.State == Live && e.exhausted(limit) {
+	if known != KindNotCounted && e.State == StateLive && e.exhausted(limit) {
 		e.bury(limit, now)
 		changes = true
 	}
-	if e.Marker == token {
+	if e.OpenToken == token {
 		e.unmark()
 	}
-	if changes && limit.configured > 0 && e.State != DeadLetter {
+	if changes && limit.configured > 0 && e.State != StateDeadLetter {
 		e.Limit = limit.configured
 	}
-	if e.State == DeadLetter || e.exhausted(limit) {
-		return e.answer(Exhausted, limit, now), changes
+	if e.State == StateDeadLetter || e.exhausted(limit) {
+		return e.answer(VerdictExhausted, limit, now), changes
 	}
-	return e.answer(Requeue, limit, now), changes
+	return e.answer(VerdictRequeue, limit, now), changes
 }
 
 // end is scripts/end.lua, once it is known that there is something to do.
 func (e *entry) end(token string, succeeded bool, now time.Time) {
-	if e.Tokens[token] == Crashed {
+	if e.Tokens[token] == KindCrashed {
 		e.Crashes--
 	}
-	if e.Tokens[token] != Failed {
-		e.remember(token, Uncharged)
+	if e.Tokens[token] != KindFailed {
+		e.remember(token, KindNotCounted)
 	}
-	if e.Marker == token {
+	if e.OpenToken == token {
 		e.unmark()
 	}
 	if succeeded {
-		e.State, e.Binds = Done, now.Add(tombstone)
+		e.State, e.Binds = StateDone, now.Add(tombstone)
 	}
 }
 
-func (e *entry) answer(v Verdict, limit allowed, now time.Time) Answer {
-	return Answer{
-		Verdict: v, Failures: e.Failures, Crashes: e.Crashes, Limit: e.inForce(limit), Fence: e.Fence,
-		Wait: e.Left(now), Reason: e.LastError,
+func (e *entry) answer(v Verdict, limit allowed, now time.Time) Reply {
+	reply := Reply{Verdict: v, Failures: e.Failures, Crashes: e.Crashes, Limit: e.inForce(limit), Fence: e.Fence, Wait: e.Left(now)}
+	if v == VerdictExhausted {
+		reply.Cause, reply.Reason = e.Cause, e.Reason
 	}
+	return reply
 }
 
 // earlier reports whether the tombstone or the success is of an earlier use of the id.
@@ -259,38 +263,38 @@ func (e *entry) earlier(a Attempt, now time.Time) bool {
 }
 
 func (e *entry) anew() {
-	e.Failures, e.Crashes, e.Due, e.Wait, e.LastError = 0, 0, time.Time{}, 0, ""
-	e.Suspect, e.State = false, Live
+	e.Failures, e.Crashes, e.Due, e.Wait, e.Cause, e.Reason = 0, 0, time.Time{}, 0, "", ""
+	e.Suspect, e.State = false, StateLive
 	e.unmark()
 	e.FirstTime, e.LastTime, e.Binds = time.Time{}, time.Time{}, time.Time{}
-	e.Granted, e.Pardoned, e.Removed = Grant{}, Note{}, time.Time{}
+	e.Granted, e.Reset, e.Removed = Grant{}, Note{}, time.Time{}
 	for token := range e.Tokens {
-		e.Tokens[token] = Uncharged
+		e.Tokens[token] = KindNotCounted
 	}
 }
 
 func (e *entry) bury(limit allowed, now time.Time) {
-	e.State, e.Binds, e.Removed = DeadLetter, now.Add(tombstone), time.Time{}
+	e.State, e.Binds, e.Removed = StateDeadLetter, now.Add(tombstone), time.Time{}
 	switch o := e.queue.override; {
 	case limit.configured > 0:
 		e.Limit = limit.base
 	case o != nil:
-		e.Limit = o.Charges()
+		e.Limit = o.Limit()
 	}
 	e.queue.bury(now)
 }
 
-func (e *entry) charged(why string, now time.Time) {
+func (e *entry) charged(cause Cause, why string, now time.Time) {
 	if e.FirstTime.IsZero() {
 		e.FirstTime = now
 	}
-	e.LastTime, e.LastError = now, why
+	e.LastTime, e.Cause, e.Reason = now, cause, why
 	if now.Before(e.FirstTime) { // the clock was set back
 		e.LastTime = e.FirstTime
 	}
 }
 
-func (e *entry) unmark() { e.Marker, e.Mode = "", Shared }
+func (e *entry) unmark() { e.OpenToken, e.OpenMode = "", ModeShared }
 
 func (e *entry) remember(token string, as Kind) {
 	if e.Tokens[token] == 0 {
@@ -307,12 +311,12 @@ func (e *entry) bound(now time.Time) {
 	}
 	surplus := -endedKept
 	for _, kind := range e.Tokens {
-		if kind == Uncharged {
+		if kind == KindNotCounted {
 			surplus++
 		}
 	}
 	e.order = slices.DeleteFunc(e.order, func(token string) bool {
-		if surplus <= 0 || e.Tokens[token] != Uncharged {
+		if surplus <= 0 || e.Tokens[token] != KindNotCounted {
 			return false
 		}
 		surplus--

@@ -9,7 +9,7 @@ import (
 // ledger is what a Memory keeps of a queue beside its records.
 type ledger struct {
 	override *Override
-	buried   Buried
+	buried   Tombstones
 
 	undecodable *Undecodable
 }
@@ -34,7 +34,7 @@ type allowed struct{ configured, base int }
 
 func (e *entry) given(limit int) allowed {
 	if o := e.queue.override; o != nil && limit > 0 {
-		return allowed{limit, o.Charges()}
+		return allowed{limit, o.Limit()}
 	}
 	return allowed{limit, limit}
 }
@@ -43,10 +43,10 @@ func (e *entry) inForce(limit allowed) int {
 	if limit.configured == 0 {
 		return 0
 	}
-	return min(limit.base+e.Granted.Tries, maxLimit)
+	return min(limit.base+e.Granted.Attempts, maxLimit)
 }
 
-func (e *entry) exhausted(limit allowed) bool { return e.Charges() >= e.inForce(limit) }
+func (e *entry) exhausted(limit allowed) bool { return e.Counted() >= e.inForce(limit) }
 
 // Limit is like Counter.Limit; it never fails.
 func (m *Memory) Limit(_ context.Context, vhost, queue string) (*Override, error) {
@@ -86,17 +86,17 @@ func (m *Memory) Grant(ctx context.Context, msg Message, g Grant) error {
 	if err := g.validate(); err != nil {
 		return fmt.Errorf("counter: grant, queue %q: %w", msg.Queue, err)
 	}
-	answer, err := m.step(ctx, Attempt{Message: msg, Token: operator}, func(e *entry, exists bool, now time.Time) Answer {
+	answer, err := m.step(ctx, Attempt{Message: msg, Token: operator}, func(e *entry, exists bool, now time.Time) Reply {
 		switch {
 		case !exists:
-			return e.answer(unknown, allowed{}, now)
-		case e.State != Live:
-			return e.answer(over, allowed{}, now)
+			return e.answer(verdictNone, allowed{}, now)
+		case e.State != StateLive:
+			return e.answer(verdictOver, allowed{}, now)
 		}
-		e.Granted = Grant{Tries: min(e.Granted.Tries+g.Tries, MaxTries), Note: g.at(now)}
+		e.Granted = Grant{Attempts: min(e.Granted.Attempts+g.Attempts, MaxGrant), Note: g.at(now)}
 		e.bound(now)
 		e.expires = now.Add(m.opts.TTL)
-		return e.answer(granted, allowed{}, now)
+		return e.answer(verdictGranted, allowed{}, now)
 	})
 	if err != nil {
 		return err
@@ -105,18 +105,18 @@ func (m *Memory) Grant(ctx context.Context, msg Message, g Grant) error {
 }
 
 // Pardon is like Counter.Pardon; it fails only on what that refuses.
-func (m *Memory) Pardon(ctx context.Context, msg Message, n Note) error {
+func (m *Memory) Reset(ctx context.Context, msg Message, n Note) error {
 	if err := n.validate(); err != nil {
 		return fmt.Errorf("counter: reset, queue %q: %w", msg.Queue, err)
 	}
-	answer, err := m.step(ctx, Attempt{Message: msg, Token: operator}, func(e *entry, exists bool, now time.Time) Answer {
+	answer, err := m.step(ctx, Attempt{Message: msg, Token: operator}, func(e *entry, exists bool, now time.Time) Reply {
 		if !exists {
-			return e.answer(unknown, allowed{}, now)
+			return e.answer(verdictNone, allowed{}, now)
 		}
 		e.anew()
 		e.bound(now)
-		e.Pardoned, e.expires = n.at(now), now.Add(m.opts.TTL)
-		return e.answer(pardoned, allowed{}, now)
+		e.Reset, e.expires = n.at(now), now.Add(m.opts.TTL)
+		return e.answer(verdictReset, allowed{}, now)
 	})
 	if err != nil {
 		return err
@@ -125,25 +125,25 @@ func (m *Memory) Pardon(ctx context.Context, msg Message, n Note) error {
 }
 
 // Buried is like Counter.Buried; it never fails.
-func (m *Memory) Buried(_ context.Context, vhost, queue string) (Buried, error) {
+func (m *Memory) Tombstones(_ context.Context, vhost, queue string) (Tombstones, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.ledger(vhost, queue).buried, nil
 }
 
 // AddTaken is like Counter.AddTaken; it fails only on messages without an ID.
-func (m *Memory) AddTaken(ctx context.Context, vhost, queue string, dead []Message) error {
+func (m *Memory) NoteRemoved(ctx context.Context, vhost, queue string, dead []Message) error {
 	for _, d := range dead {
-		of := Attempt{Message: Message{VHost: vhost, Queue: queue, ID: d.ID, Life: d.Life}, Token: operator}
-		_, err := m.step(ctx, of, func(e *entry, _ bool, now time.Time) Answer {
-			if e.State != DeadLetter || !e.Removed.IsZero() {
-				return e.answer(unknown, allowed{}, now)
+		of := Attempt{Message: Message{VHost: vhost, Queue: queue, ID: d.ID, Generation: d.Generation}, Token: operator}
+		_, err := m.step(ctx, of, func(e *entry, _ bool, now time.Time) Reply {
+			if e.State != StateDeadLetter || !e.Removed.IsZero() {
+				return e.answer(verdictNone, allowed{}, now)
 			}
 			e.bound(now)
 			if e.Removed = now; e.queue.buried.Count > 0 {
-				e.queue.buried.Taken++
+				e.queue.buried.Removed++
 			}
-			return e.answer(noted, allowed{}, now)
+			return e.answer(verdictRemoved, allowed{}, now)
 		})
 		if err != nil {
 			return err

@@ -52,7 +52,7 @@ func newWorld(all []store, run int64) *world {
 	q := "q" + strconv.FormatInt(run, 10)
 	return &world{stores: all, seen: map[Message]bool{}, messages: []Message{
 		{VHost: "/", Queue: q, ID: "one"},
-		{VHost: "/", Queue: q, ID: "one", Life: "0"},
+		{VHost: "/", Queue: q, ID: "one", Generation: "0"},
 		{VHost: "/", Queue: q, ID: "\x00 two {/} \xff"},
 	}}
 }
@@ -65,18 +65,18 @@ type taken struct {
 	limit         int
 	override      *Override
 	succeeded     bool
-	answer        Answer
+	answer        Reply
 	before, after sight
 }
 
 // draws decides on a step: what is to be taken on each store.
-type draws func(t *rapid.T, did *taken) func(context.Context, steps) (Answer, error)
+type draws func(t *rapid.T, did *taken) func(context.Context, steps) (Reply, error)
 
 var (
 	fewTokens  = rapid.SampledFrom([]string{"a", "b", "c", "d", "e", "a-1", "1_a"})
 	manyTokens = rapid.StringMatching("[a-c][0-9]")
 	tokens     = rapid.OneOf(fewTokens, fewTokens, fewTokens, manyTokens)
-	modes      = rapid.SampledFrom([]Mode{Shared, Exclusive, Unmarked, Beside})
+	modes      = rapid.SampledFrom([]Mode{ModeShared, ModeIsolated, ModeUntracked, ModeBesideAbandoned})
 	waits      = rapid.SampledFrom([]time.Duration{-time.Second, 0, 0, time.Minute, 5 * time.Minute, longestWait})
 	floors     = rapid.SampledFrom([]int64{0, 0, 0, 1, inOneDay})
 	reasons    = rapid.SampledFrom([]string{"", "0", "boom", "a\nb\x00\xff", "\u00e9 \u2028"})
@@ -85,61 +85,63 @@ var (
 
 const longestWait = 7 * time.Hour
 
-func drawStart(t *rapid.T, did *taken) func(context.Context, steps) (Answer, error) {
+func drawStart(t *rapid.T, did *taken) func(context.Context, steps) (Reply, error) {
 	did.step, did.mode, did.limit = "start", modes.Draw(t, "mode"), rapid.IntRange(1, 4).Draw(t, "limit")
 	did.Floor = floors.Draw(t, "floor")
-	return func(ctx context.Context, s steps) (Answer, error) {
+	return func(ctx context.Context, s steps) (Reply, error) {
 		return s.Start(ctx, did.Attempt, did.mode, did.limit)
 	}
 }
 
-func drawFail(t *rapid.T, did *taken) func(context.Context, steps) (Answer, error) {
-	f := Failure{Limit: rapid.IntRange(0, 4).Draw(t, "limit"), Wait: waits.Draw(t, "wait"), Reason: reasons.Draw(t, "reason")}
+var causesOfFail = rapid.SampledFrom([]Cause{"", CauseFailed, CausePanicked, CauseTimedOut, CauseRejected})
+
+func drawFail(t *rapid.T, did *taken) func(context.Context, steps) (Reply, error) {
+	f := Failure{Cause: causesOfFail.Draw(t, "cause"), Limit: rapid.IntRange(0, 4).Draw(t, "limit"), Wait: waits.Draw(t, "wait"), Reason: reasons.Draw(t, "reason")}
 	did.step, did.limit = "fail", f.Limit
-	return func(ctx context.Context, s steps) (Answer, error) { return s.Fail(ctx, did.Attempt, f) }
+	return func(ctx context.Context, s steps) (Reply, error) { return s.Fail(ctx, did.Attempt, f) }
 }
 
-func drawEnd(t *rapid.T, did *taken) func(context.Context, steps) (Answer, error) {
+func drawEnd(t *rapid.T, did *taken) func(context.Context, steps) (Reply, error) {
 	did.step, did.succeeded = "end", rapid.Bool().Draw(t, "succeeded")
-	return func(ctx context.Context, s steps) (Answer, error) {
-		return Answer{}, s.End(ctx, did.Attempt, did.succeeded)
+	return func(ctx context.Context, s steps) (Reply, error) {
+		return Reply{}, s.End(ctx, did.Attempt, did.succeeded)
 	}
 }
 
 var notes = rapid.SampledFrom([]Note{{By: "op@host", Why: "supplier down"}, {Why: "\x1b[2J"}, {By: "0", Why: "0"}})
 
-func drawGrant(t *rapid.T, did *taken) func(context.Context, steps) (Answer, error) {
+func drawGrant(t *rapid.T, did *taken) func(context.Context, steps) (Reply, error) {
 	did.step = "grant"
-	g := Grant{Tries: rapid.IntRange(1, 3).Draw(t, "tries"), Note: notes.Draw(t, "note")}
-	return func(ctx context.Context, s steps) (Answer, error) {
-		return refused(granted, s.Grant(ctx, did.Message, g))
+	g := Grant{Attempts: rapid.IntRange(1, 3).Draw(t, "tries"), Note: notes.Draw(t, "note")}
+	return func(ctx context.Context, s steps) (Reply, error) {
+		return refused(verdictGranted, s.Grant(ctx, did.Message, g))
 	}
 }
 
-func drawReset(t *rapid.T, did *taken) func(context.Context, steps) (Answer, error) {
+func drawReset(t *rapid.T, did *taken) func(context.Context, steps) (Reply, error) {
 	did.step = "reset"
 	n := notes.Draw(t, "note")
-	return func(ctx context.Context, s steps) (Answer, error) {
-		return refused(pardoned, s.Pardon(ctx, did.Message, n))
+	return func(ctx context.Context, s steps) (Reply, error) {
+		return refused(verdictReset, s.Reset(ctx, did.Message, n))
 	}
 }
 
-func drawTaken(_ *rapid.T, did *taken) func(context.Context, steps) (Answer, error) {
+func drawTaken(_ *rapid.T, did *taken) func(context.Context, steps) (Reply, error) {
 	did.step = "taken"
-	return func(ctx context.Context, s steps) (Answer, error) {
-		return Answer{}, s.AddTaken(ctx, did.VHost, did.Queue, []Message{did.Message})
+	return func(ctx context.Context, s steps) (Reply, error) {
+		return Reply{}, s.NoteRemoved(ctx, did.VHost, did.Queue, []Message{did.Message})
 	}
 }
 
 // refused makes an operator's refusal an answer, so that the stores must agree on it.
-func refused(done Verdict, err error) (Answer, error) {
+func refused(done Verdict, err error) (Reply, error) {
 	switch {
 	case errors.Is(err, ErrNoRecord):
-		return Answer{Verdict: unknown}, nil
+		return Reply{Verdict: verdictNone}, nil
 	case errors.Is(err, ErrOver):
-		return Answer{Verdict: over}, nil
+		return Reply{Verdict: verdictOver}, nil
 	}
-	return Answer{Verdict: done}, err
+	return Reply{Verdict: done}, err
 }
 
 // setLimit sets or clears the queue's override.
@@ -272,10 +274,10 @@ func (d *taken) check(t *rapid.T, where string) {
 		t.Fatalf("%s: %s\nstep:   %s %+v first %v mode %v limit %d succeeded %v -> %+v\nbefore: %+v\nafter:  %+v",
 			where, why, d.step, d.Token, d.First, d.mode, d.limit, d.succeeded, d.answer, b, a)
 	}
-	if n := count(a.Tokens, Failed); n != a.Failures {
+	if n := count(a.Tokens, KindFailed); n != a.Failures {
 		refuse(fmt.Sprintf("%d failures by %d tokens", a.Failures, n))
 	}
-	if n := count(a.Tokens, Crashed); n != a.Crashes {
+	if n := count(a.Tokens, KindCrashed); n != a.Crashes {
 		refuse(fmt.Sprintf("%d crashes by %d tokens", a.Crashes, n))
 	}
 	if b.exists && (a.Starts < b.Starts || a.Fence < b.Fence) {
@@ -291,7 +293,7 @@ func (d *taken) check(t *rapid.T, where string) {
 		refuse("a step made the record vanish or live forever")
 	}
 	for token := range maps.Keys(b.Tokens) {
-		if a.Tokens[token] == 0 && b.Tokens[token] != Uncharged {
+		if a.Tokens[token] == 0 && b.Tokens[token] != KindNotCounted {
 			refuse(fmt.Sprintf("the charge of %q is forgotten", token))
 		}
 	}
@@ -300,26 +302,26 @@ func (d *taken) check(t *rapid.T, where string) {
 			refuse(fmt.Sprintf("token %q turned from %q to %q", token, was, kind))
 		}
 	}
-	if a.Marker != b.Marker && !d.mayMark() {
-		refuse(fmt.Sprintf("the marker turned from %q to %q", b.Marker, a.Marker))
+	if a.OpenToken != b.OpenToken && !d.mayMark() {
+		refuse(fmt.Sprintf("the marker turned from %q to %q", b.OpenToken, a.OpenToken))
 	}
-	if d.answer.Verdict == Exhausted && !d.buried() {
+	if d.answer.Verdict == VerdictExhausted && !d.buried() {
 		refuse("exhausted without a tombstone")
 	}
 	if d.limit > 0 && d.answer.Limit != d.inForce() {
 		refuse(fmt.Sprintf("the limit in force is %d, want %d", d.answer.Limit, d.inForce()))
 	}
-	if d.answer.Verdict == Requeue && a.Charges() >= d.answer.Limit {
+	if d.answer.Verdict == VerdictRequeue && a.Counted() >= d.answer.Limit {
 		refuse("requeued at the limit")
 	}
-	newly := b.State != DeadLetter || a.Tokens[d.Token] == Failed && b.Tokens[d.Token] == 0
-	if b.State == DeadLetter && a.State == DeadLetter && !newly && (b.Limit != a.Limit || !b.Removed.IsZero() && a.Removed.IsZero()) {
+	newly := b.State != StateDeadLetter || a.Tokens[d.Token] == KindFailed && b.Tokens[d.Token] == 0
+	if b.State == StateDeadLetter && a.State == StateDeadLetter && !newly && (b.Limit != a.Limit || !b.Removed.IsZero() && a.Removed.IsZero()) {
 		refuse("a tombstone forgot the limit of its death, or that its dead letter left")
 	}
-	if n := a.buried.Taken - b.buried.Taken; n != int64(flag(d.step == "taken" && b.State == DeadLetter && b.Removed.IsZero())) {
+	if n := a.buried.Removed - b.buried.Removed; n != int64(flag(d.step == "taken" && b.State == StateDeadLetter && b.Removed.IsZero())) {
 		refuse(fmt.Sprintf("%d dead letters counted as taken", n))
 	}
-	if n := a.buried.Count - b.buried.Count; n != int64(flag(a.State == DeadLetter && newly)) {
+	if n := a.buried.Count - b.buried.Count; n != int64(flag(a.State == StateDeadLetter && newly)) {
 		refuse(fmt.Sprintf("%d tombstones counted", n))
 	}
 }
@@ -336,20 +338,20 @@ func count(tokens map[string]Kind, of Kind) int {
 func (d *taken) inForce() int {
 	limit := d.limit
 	if d.override != nil {
-		limit = d.override.Charges()
+		limit = d.override.Limit()
 	}
-	return limit + d.after.Granted.Tries
+	return limit + d.after.Granted.Attempts
 }
 
 // anew says that the step is the first of a new use of the id, to which what there was is history.
 func (d *taken) anew() bool {
 	switch d.step {
 	case "start":
-		return d.before.State == DeadLetter || d.First && d.before.State == Done
+		return d.before.State == StateDeadLetter || d.First && d.before.State == StateDone
 	case "fail":
-		return d.First && d.before.State != Live
+		return d.First && d.before.State != StateLive
 	case "reset":
-		return d.answer.Verdict == pardoned
+		return d.answer.Verdict == verdictReset
 	}
 	return false
 }
@@ -357,26 +359,26 @@ func (d *taken) anew() bool {
 func (d *taken) mayTurn(token string, was, kind Kind) bool {
 	own := token == d.Token
 	switch kind {
-	case Failed:
-		return d.step == "fail" && own && was != Uncharged
-	case Crashed:
-		return d.step == "start" && d.mode.isolated() && d.before.Mode == Exclusive && token == d.before.Marker && was == 0
+	case KindFailed:
+		return d.step == "fail" && own && was != KindNotCounted
+	case KindCrashed:
+		return d.step == "start" && d.mode.isolated() && d.before.OpenMode == ModeIsolated && token == d.before.OpenToken && was == 0
 	default:
-		return d.step == "end" && own && was != Failed || d.anew()
+		return d.step == "end" && own && was != KindFailed || d.anew()
 	}
 }
 
 func (d *taken) mayMark() bool {
 	b, a := d.before, d.after
 	switch {
-	case d.step == "start" && a.Marker == d.Token:
-		return d.answer.Verdict == Run && d.mode != Unmarked
-	case a.Marker != "":
+	case d.step == "start" && a.OpenToken == d.Token:
+		return d.answer.Verdict == VerdictRun && d.mode != ModeUntracked
+	case a.OpenToken != "":
 		return false
-	case b.Marker == d.Token:
+	case b.OpenToken == d.Token:
 		return d.step != "start"
 	case d.step == "start":
-		return d.anew() || b.State == Done || d.mode.isolated() && b.Mode == Exclusive
+		return d.anew() || b.State == StateDone || d.mode.isolated() && b.OpenMode == ModeIsolated
 	}
 	return d.anew()
 }
@@ -384,10 +386,10 @@ func (d *taken) mayMark() bool {
 // buried tells whether what is answered as exhausted stays so when the answer is lost. A late step of an attempt that
 // is history, or was overtaken by a success, is answered for its own delivery alone.
 func (d *taken) buried() bool {
-	if d.step == "fail" && (d.before.Tokens[d.Token] == Uncharged || d.after.State == Done) {
+	if d.step == "fail" && (d.before.Tokens[d.Token] == KindNotCounted || d.after.State == StateDone) {
 		return true
 	}
-	return d.after.State == DeadLetter && !d.after.Binds.IsZero()
+	return d.after.State == StateDeadLetter && !d.after.Binds.IsZero()
 }
 
 // checkKeys holds the index and the TTLs against the record.
@@ -395,13 +397,13 @@ func (d *taken) checkKeys(t *rapid.T, where string) {
 	t.Helper()
 	a := d.after
 	switch {
-	case a.exists && a.State == Done && a.indexed:
+	case a.exists && a.State == StateDone && a.indexed:
 		t.Fatalf("%s: what is handled is in the index: %+v", where, a)
-	case a.exists && a.State != Done && (a.Charges() > 0 || a.Marker != "" || a.State == DeadLetter) && a.Removed.IsZero() && !a.indexed:
+	case a.exists && a.State != StateDone && (a.Counted() > 0 || a.OpenToken != "" || a.State == StateDeadLetter) && a.Removed.IsZero() && !a.indexed:
 		t.Fatalf("%s: not in the index after %s of %q: %+v", where, d.step, d.Token, a)
 	case a.indexed && a.indexTTL < a.TTL-time.Second:
 		t.Fatalf("%s: the index lives for %v, less than its record: %+v", where, a.indexTTL, a)
-	case a.exists && a.State == Done && a.TTL > max(keepDone, d.before.TTL):
+	case a.exists && a.State == StateDone && a.TTL > max(keepDone, d.before.TTL):
 		t.Fatalf("%s: a success is kept for %v", where, a.TTL)
 	}
 }
@@ -415,7 +417,7 @@ func TestEndedAttemptsAreBounded(t *testing.T) {
 		}
 		for i := range 3 * endedKept {
 			a := attempt(m, fmt.Sprint("t", i))
-			if _, err := s.Start(t.Context(), a, Shared, 9); err != nil {
+			if _, err := s.Start(t.Context(), a, ModeShared, 9); err != nil {
 				t.Fatal(err)
 			}
 			if err := s.End(t.Context(), a, false); err != nil {

@@ -33,7 +33,7 @@ func (c *Counter) Get(ctx context.Context, vhost, queue, id string) ([]Record, e
 }
 
 func newestFirst(a, b Record) int {
-	return cmp.Or(b.LastTime.Compare(a.LastTime), b.Since.Compare(a.Since))
+	return cmp.Or(b.LastTime.Compare(a.LastTime), b.OpenSince.Compare(a.OpenSince))
 }
 
 // List yields the records of a queue that are failing, running or dead-lettered, the one that was written last first, to
@@ -54,7 +54,7 @@ func (c *Counter) List(ctx context.Context, vhost, queue string) iter.Seq2[Recor
 				return
 			}
 			for _, r := range records {
-				if gone := r.State == DeadLetter && !r.Removed.IsZero(); gone { // listed again by a late step
+				if gone := r.State == StateDeadLetter && !r.Removed.IsZero(); gone { // listed again by a late step
 					continue
 				}
 				if !yield(r, nil) {
@@ -101,7 +101,7 @@ func (c *Counter) nextPage(ctx context.Context, vhost, queue string, at *cursor)
 
 // Reset forgets all lives of an id in a queue, charges and tombstone, and returns how many records there were. An attempt
 // that runs meanwhile is not stopped; if it fails, its charge is the first of a new record.
-func (c *Counter) Reset(ctx context.Context, vhost, queue, id string) (int, error) {
+func (c *Counter) Forget(ctx context.Context, vhost, queue, id string) (int, error) {
 	members, err := c.lives(ctx, vhost, queue, id)
 	if err != nil {
 		return 0, fmt.Errorf("counter: reset, queue %q: %w", queue, err)
@@ -173,7 +173,7 @@ func (c *Counter) read(ctx context.Context, vhost, queue string, members []strin
 			return nil, c.errorAt(Message{VHost: vhost, Queue: queue}, err)
 		default:
 			r := parseRecord(Message{VHost: vhost, Queue: queue}, text, max(ttls[i].Val(), 0))
-			if r.State == Foreign {
+			if r.State == StateForeign {
 				r.Key = q + "r:" + m
 			}
 			out = append(out, r)

@@ -26,7 +26,7 @@ func mustFail(t *testing.T, s steps, m Message, token string) {
 func lives(records []Record) []string {
 	var out []string
 	for _, r := range records {
-		out = append(out, r.Life)
+		out = append(out, r.Generation)
 	}
 	return out
 }
@@ -36,7 +36,7 @@ func TestGetFindsAllLivesNewestFirst(t *testing.T) {
 		var all []Message
 		for _, life := range []string{"", "1@1700000000", "2@1700000000"} {
 			m := message("1")
-			m.Life = life
+			m.Generation = life
 			mustFail(t, s, m, "a")
 			all = append(all, m)
 			s.age(t, time.Hour, all...)
@@ -64,10 +64,10 @@ func TestGetInALargeIndex(t *testing.T) {
 	for _, c := range servers(t) {
 		fillIndex(t, c, 2500, func(i int) float64 { return float64(i) })
 		m := message("1")
-		m.Life = "9"
+		m.Generation = "9"
 		mustFail(t, c, m, "a")
 		records, err := c.Get(t.Context(), "/", "orders", "1")
-		if err != nil || len(records) != 1 || records[0].Life != "9" {
+		if err != nil || len(records) != 1 || records[0].Generation != "9" {
 			t.Errorf("%+v, %v", records, err)
 		}
 	}
@@ -82,7 +82,7 @@ func fillIndex(t *testing.T, c *Counter, n int, score func(i int) float64) []str
 	for i := range n {
 		m := message(fmt.Sprintf("message %05d", i))
 		k := c.opts.keys(m)
-		p.Set(t.Context(), k.record, fmt.Sprintf("1 0 0 0 0 . 0 0 0 0 0 . . 0 0 4 0 .;a=f %d 0 0 0\n%s", len(m.ID), m.ID), time.Hour)
+		p.Set(t.Context(), k.record, fmt.Sprintf("1 0 0 0 0 . 0 0 0 0 0 failed . . 0 0 4 0 .;a=f %d 0 0 0\n%s", len(m.ID), m.ID), time.Hour)
 		p.ZAdd(t.Context(), k.index, redis.Z{Score: soon + score(i), Member: member(m.ID, "")})
 		ids = append(ids, m.ID)
 	}
@@ -199,28 +199,28 @@ func TestListEndsWhenItIsTold(t *testing.T) {
 func TestReset(t *testing.T) {
 	for _, c := range servers(t) {
 		first, second, other := message("1"), message("1"), message("2")
-		second.Life = "1@1700000000"
+		second.Generation = "1@1700000000"
 		for _, m := range []Message{first, second, other} {
 			mustFail(t, c, m, "a")
 		}
 		if _, err := c.Fail(t.Context(), attempt(second, "b"), reject); err != nil {
 			t.Fatal(err)
 		}
-		if n, err := c.Reset(t.Context(), "/", "orders", "1"); n != 2 || err != nil {
+		if n, err := c.Forget(t.Context(), "/", "orders", "1"); n != 2 || err != nil {
 			t.Errorf("%d, %v, want 2 records", n, err)
 		}
 		for _, m := range []Message{first, second} {
 			if got := c.look(t, m); got.exists || got.indexed {
-				t.Errorf("life %q is left: %+v", m.Life, got)
+				t.Errorf("life %q is left: %+v", m.Generation, got)
 			}
 		}
 		if got := list(t, c, "orders"); !slices.Equal(got, []string{"2"}) {
 			t.Errorf("listed: %q", got)
 		}
-		if n, err := c.Reset(t.Context(), "/", "orders", "1"); n != 0 || err != nil {
+		if n, err := c.Forget(t.Context(), "/", "orders", "1"); n != 0 || err != nil {
 			t.Errorf("again: %d, %v", n, err)
 		}
-		if got := new(ordinals).in(t, show(c.Start(t.Context(), attempt(second, "c"), Shared, testLimit))); got != "RUN 0+0 fence 1" {
+		if got := new(ordinals).in(t, show(c.Start(t.Context(), attempt(second, "c"), ModeShared, testLimit))); got != "RUN 0+0 fence 1" {
 			t.Errorf("the tombstone binds after Reset: %s", got)
 		}
 	}
@@ -233,7 +233,7 @@ func TestNotesAreKept(t *testing.T) {
 		m := message("1")
 		mustFail(t, s, m, "a")
 		for _, err := range []error{
-			s.Grant(t.Context(), m, Grant{Tries: 2, Note: hostile}),
+			s.Grant(t.Context(), m, Grant{Attempts: 2, Note: hostile}),
 			s.SetLimit(t.Context(), m.VHost, m.Queue, Override{MaxRetries: 5, Note: hostile}),
 		} {
 			if err != nil {
@@ -245,17 +245,17 @@ func TestNotesAreKept(t *testing.T) {
 		if err != nil || o == nil {
 			t.Fatalf("%s: limit: %v, %v", s.name, o, err)
 		}
-		if r.Limit != testLimit || r.Granted.Tries != 2 || r.InForce(nil) != testLimit+2 || r.InForce(o) != 6+2 || r.Holder != "test" {
+		if r.Limit != testLimit || r.Granted.Attempts != 2 || r.InForce(nil) != testLimit+2 || r.InForce(o) != 6+2 || r.Holder != "test" {
 			t.Errorf("%s: %+v under %+v", s.name, r, o)
 		}
-		if err := s.Pardon(t.Context(), m, hostile); err != nil {
+		if err := s.Reset(t.Context(), m, hostile); err != nil {
 			t.Fatalf("%s: %v", s.name, err)
 		}
 		clean := s.look(t, m)
 		if clean.indexed || clean.Granted != (Grant{}) || clean.TTL < DefaultTTL-time.Minute || clean.Holder != "test" {
 			t.Errorf("%s: after the reset: %+v", s.name, clean)
 		}
-		for what, got := range map[string]Note{"grant": r.Granted.Note, "limit": o.Note, "reset": clean.Pardoned} {
+		for what, got := range map[string]Note{"grant": r.Granted.Note, "limit": o.Note, "reset": clean.Reset} {
 			if got.By != hostile.By || got.Why != hostile.Why[:MaxReason] || time.Since(got.At).Abs() > 20*time.Second {
 				t.Errorf("%s: %s: %+v", s.name, what, got)
 			}
@@ -270,19 +270,19 @@ func TestNotesAreReplaced(t *testing.T) {
 		mustFail(t, s, m, "a")
 		give := func(why string) {
 			t.Helper()
-			if err := s.Grant(t.Context(), m, Grant{Tries: 1, Note: Note{By: "grant 1 2 3\n", Why: why}}); err != nil {
+			if err := s.Grant(t.Context(), m, Grant{Attempts: 1, Note: Note{By: "grant 1 2 3\n", Why: why}}); err != nil {
 				t.Fatalf("%s: %v", s.name, err)
 			}
 		}
 		give("first")
-		if err := s.Pardon(t.Context(), m, Note{Why: "grant 5 0 1\nx"}); err != nil {
+		if err := s.Reset(t.Context(), m, Note{Why: "grant 5 0 1\nx"}); err != nil {
 			t.Fatalf("%s: %v", s.name, err)
 		}
 		give("second, which is longer")
 		give("third")
 		mustFail(t, s, m, "b")
 		r := s.look(t, m).Record
-		if r.Granted.Tries != 2 || r.Granted.By != "grant 1 2 3\n" || r.Granted.Why != "third" || r.Pardoned.Why != "grant 5 0 1\nx" || r.Pardoned.By != "" {
+		if r.Granted.Attempts != 2 || r.Granted.By != "grant 1 2 3\n" || r.Granted.Why != "third" || r.Reset.Why != "grant 5 0 1\nx" || r.Reset.By != "" {
 			t.Errorf("%s: %+v", s.name, r)
 		}
 	}
@@ -291,9 +291,9 @@ func TestNotesAreReplaced(t *testing.T) {
 // TestUnreadableRecord: what something else wrote, or cut short, is a record of nothing.
 func TestUnreadableRecord(t *testing.T) {
 	notes := "grant 1700000000000 2 3\nopwhyreset 1700000000000 0 1\nx"
-	whole := fmt.Sprintf("1 0 2 0 0 . 0 0 0 0 0 . . 0 0 4 1 .;a=f 1 1 1 %d\nidh%sbecause", len(notes), notes)
+	whole := fmt.Sprintf("1 0 2 0 0 . 0 0 0 0 0 timed-out . . 0 0 4 1 .;a=f 1 1 1 %d\nidh%sbecause", len(notes), notes)
 	r := parseRecord(Message{}, whole, time.Hour)
-	if r.ID != "i" || r.Life != "d" || r.Holder != "h" || r.Granted.By != "op" || r.Pardoned.Why != "x" || r.LastError != "because" || r.Limit != 4 {
+	if r.ID != "i" || r.Generation != "d" || r.Holder != "h" || r.Granted.By != "op" || r.Reset.Why != "x" || r.Cause != CauseTimedOut || r.Reason != "because" || r.Limit != 4 {
 		t.Fatalf("%+v", r)
 	}
 	for n := range len(whole) - len("because") {
@@ -320,12 +320,12 @@ func TestOperatorsArgumentsAreRefused(t *testing.T) {
 		mustFail(t, s, m, "a")
 		for what, err := range map[string]error{
 			"grant of none":        s.Grant(t.Context(), m, Grant{Note: why}),
-			"grant of less":        s.Grant(t.Context(), m, Grant{Tries: -1, Note: why}),
-			"grant of many":        s.Grant(t.Context(), m, Grant{Tries: MaxTries + 1, Note: why}),
-			"grant without reason": s.Grant(t.Context(), m, Grant{Tries: 1}),
-			"grant without queue":  s.Grant(t.Context(), Message{ID: "1"}, Grant{Tries: 1, Note: why}),
-			"grant without id":     s.Grant(t.Context(), Message{Queue: "orders"}, Grant{Tries: 1, Note: why}),
-			"reset without reason": s.Pardon(t.Context(), m, Note{By: "op"}),
+			"grant of less":        s.Grant(t.Context(), m, Grant{Attempts: -1, Note: why}),
+			"grant of many":        s.Grant(t.Context(), m, Grant{Attempts: MaxGrant + 1, Note: why}),
+			"grant without reason": s.Grant(t.Context(), m, Grant{Attempts: 1}),
+			"grant without queue":  s.Grant(t.Context(), Message{ID: "1"}, Grant{Attempts: 1, Note: why}),
+			"grant without id":     s.Grant(t.Context(), Message{Queue: "orders"}, Grant{Attempts: 1, Note: why}),
+			"reset without reason": s.Reset(t.Context(), m, Note{By: "op"}),
 			"limit below 0":        s.SetLimit(t.Context(), "/", "orders", Override{MaxRetries: -1, Note: why}),
 			"limit too long":       s.SetLimit(t.Context(), "/", "orders", Override{MaxRetries: MaxOverride + 1, Note: why}),
 			"limit without reason": s.SetLimit(t.Context(), "/", "orders", Override{MaxRetries: 1}),
@@ -346,14 +346,14 @@ func TestLimitIsWhatConsumersObey(t *testing.T) {
 		for _, c := range servers(t) {
 			m := message("of " + set)
 			mustDo(t, c.rdb, "HSET", c.opts.keys(m).override, "max_retries", set)
-			step, err := c.Start(t.Context(), attempt(m, "a"), Shared, 4)
+			step, err := c.Start(t.Context(), attempt(m, "a"), ModeShared, 4)
 			if err != nil {
 				t.Fatal(err)
 			}
 			o, err := c.Limit(t.Context(), m.VHost, m.Queue)
 			switch {
-			case err == nil && o.Charges() != step.Limit:
-				t.Errorf("%q: Limit says %d charges, START %d", set, o.Charges(), step.Limit)
+			case err == nil && o.Limit() != step.Limit:
+				t.Errorf("%q: Limit says %d charges, START %d", set, o.Limit(), step.Limit)
 			case err != nil && (!errors.Is(err, ErrOverride) || step.Limit != 4):
 				t.Errorf("%q: %v, where START has %d", set, err, step.Limit)
 			}
@@ -414,21 +414,21 @@ func TestOperatorsLimit(t *testing.T) {
 			for _, c := range servers(t) {
 				m := message("of " + tc.set)
 				mustDo(t, c.rdb, "HSET", c.opts.keys(m).override, "max_retries", tc.set)
-				got, err := c.Start(t.Context(), attempt(m, "a"), Shared, 4)
+				got, err := c.Start(t.Context(), attempt(m, "a"), ModeShared, 4)
 				if err != nil || got.Limit != tc.want {
 					t.Errorf("start: %+v, %v, want limit %d", got, err, tc.want)
 				}
 				got, err = c.Fail(t.Context(), attempt(m, "a"), Failure{Limit: 4})
-				verdict := Requeue
+				verdict := VerdictRequeue
 				if tc.want == 1 {
-					verdict = Exhausted
+					verdict = VerdictExhausted
 				}
 				if err != nil || got.Limit != tc.want || got.Verdict != verdict {
 					t.Errorf("fail: %+v, %v, want limit %d, %v", got, err, tc.want, verdict)
 				}
 				m.ID += " rejected"
 				got, err = c.Fail(t.Context(), attempt(m, "b"), reject)
-				if err != nil || got.Limit != 0 || got.Verdict != Exhausted {
+				if err != nil || got.Limit != 0 || got.Verdict != VerdictExhausted {
 					t.Errorf("a Reject is not the operator's to overrule: %+v, %v", got, err)
 				}
 			}

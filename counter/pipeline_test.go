@@ -85,7 +85,7 @@ func sail(t *testing.T, c *Counter, n int) *fleet {
 		go func() {
 			defer close(done)
 			a := attempt(message(fmt.Sprint("id ", i)), token(i))
-			var got Answer
+			var got Reply
 			if got, f.errs[i] = c.Fail(ctx, a, again); f.errs[i] == nil && got.Failures != 1 {
 				f.errs[i] = fmt.Errorf("another's answer: %+v", got)
 			}
@@ -183,7 +183,7 @@ func TestLostConnection(t *testing.T) {
 			f.arrive(t)
 			for i, err := range f.errs {
 				var failed *StoreError
-				if i < maxFlights && err != nil || i >= 6 && err == nil || err != nil && (!errors.As(err, &failed) || failed.Cause != Unreachable) {
+				if i < maxFlights && err != nil || i >= 6 && err == nil || err != nil && (!errors.As(err, &failed) || failed.Fault != FaultUnreachable) {
 					t.Errorf("caller %d: %v", i, err)
 				}
 				if n := g.times(token(i)); n > 1 || i <= 6 && n != 1 {
@@ -278,7 +278,7 @@ func TestCloseEndsWhatIsUnderWay(t *testing.T) {
 	f.arrive(t)
 	for i, err := range f.errs {
 		var failed *StoreError
-		if !errors.As(err, &failed) || failed.Cause != Unreachable {
+		if !errors.As(err, &failed) || failed.Fault != FaultUnreachable {
 			t.Errorf("caller %d: %v", i, err)
 		}
 	}
@@ -297,7 +297,7 @@ func TestOneBadRecordOfMany(t *testing.T) {
 			case 6:
 				mustDo(t, c.rdb, "HSET", key, "field", "value")
 			}
-			args := []any{token(i), m.ID, "", "test", 9, -1, 0, "boom"}
+			args := []any{token(i), m.ID, "", "test", 9, -1, 0, "failed", "boom"}
 			batch = append(batch, &passenger{script: script{"evalsha", stepFail.sha1}, message: m, args: args, done: make(chan struct{})})
 		}
 		c.pipe.send(batch)
@@ -322,13 +322,13 @@ func TestEachQueueAndKindOfStepForItself(t *testing.T) {
 					}
 				}
 				a := attempt(m, fmt.Sprint("started-", i))
-				if got := new(ordinals).in(t, show(c.Start(t.Context(), a, Exclusive, 9))); got != "RUN 1+0 fence 1" {
+				if got := new(ordinals).in(t, show(c.Start(t.Context(), a, ModeIsolated, 9))); got != "RUN 1+0 fence 1" {
 					t.Errorf("%d: START: %s", i, got)
 				}
 				if err := c.End(t.Context(), a, i%4 == 0); err != nil {
 					t.Error(err)
 				}
-				if got := c.look(t, m); got.ID != m.ID || got.Failures != 1 || got.Crashes != 0 || got.Marker != "" || got.indexed != (i%4 != 0) {
+				if got := c.look(t, m); got.ID != m.ID || got.Failures != 1 || got.Crashes != 0 || got.OpenToken != "" || got.indexed != (i%4 != 0) {
 					t.Errorf("%d: %+v", i, got)
 				}
 			})

@@ -13,7 +13,7 @@ const mostBytes = 20 * 1024
 // many attempts as an override and a grant allow, with the longest tokens.
 func TestLargestRecord(t *testing.T) {
 	long := strings.Repeat("x", 2*MaxReason)
-	m := Message{VHost: "/", Queue: "orders", ID: "id" + long, Life: "life" + long}
+	m := Message{VHost: "/", Queue: "orders", ID: "id" + long, Generation: "life" + long}
 	note := Note{By: long, Why: long}
 	named := func(prefix string, i int) Attempt {
 		token := fmt.Sprintf("%s%d", prefix, i)
@@ -26,28 +26,28 @@ func TestLargestRecord(t *testing.T) {
 				t.Fatalf("%s: %v", s.name, err)
 			}
 		}
-		fail := func(prefix string, i int) Answer {
+		fail := func(prefix string, i int) Reply {
 			t.Helper()
 			answer, err := s.Fail(t.Context(), named(prefix, i), Failure{Limit: 1 << 40, Reason: long})
 			must(answer, err)
 			return answer
 		}
 		fail("before", 0)
-		must(nil, s.Pardon(t.Context(), m, note))
+		must(nil, s.Reset(t.Context(), m, note))
 		must(nil, s.SetLimit(t.Context(), m.VHost, m.Queue, Override{MaxRetries: MaxOverride, Note: note}))
 		for i := range 3 {
-			must(nil, s.Grant(t.Context(), m, Grant{Tries: MaxTries, Note: note}))
-			must(s.Start(t.Context(), named("stopped", i), Exclusive, 1<<40))
+			must(nil, s.Grant(t.Context(), m, Grant{Attempts: MaxGrant, Note: note}))
+			must(s.Start(t.Context(), named("stopped", i), ModeIsolated, 1<<40))
 			must(nil, s.End(t.Context(), named("stopped", i), false))
 		}
-		if got := s.look(t, m).Granted.Tries; got != MaxTries {
-			t.Errorf("%s: grants add up to %d, want %d", s.name, got, MaxTries)
+		if got := s.look(t, m).Granted.Attempts; got != MaxGrant {
+			t.Errorf("%s: grants add up to %d, want %d", s.name, got, MaxGrant)
 		}
 		largest := 0
 		var last int
 		for i := 1; ; i++ {
 			if c, ok := s.steps.(*Counter); ok && i%10 == 0 {
-				must(s.Start(t.Context(), named("failed", i), Exclusive, 1<<40))
+				must(s.Start(t.Context(), named("failed", i), ModeIsolated, 1<<40))
 				largest = max(largest, int(c.rdb.StrLen(t.Context(), c.opts.keys(m).record).Val()))
 			}
 			answer := fail("failed", i)
@@ -57,10 +57,10 @@ func TestLargestRecord(t *testing.T) {
 			if i%100 > 0 && i < 990 {
 				continue
 			}
-			if again := fail("failed", i); again != answer && answer.Verdict == Requeue {
+			if again := fail("failed", i); again != answer && answer.Verdict == VerdictRequeue {
 				t.Fatalf("%s: failure %d repeated: %+v, first %+v", s.name, i, again, answer)
 			}
-			if answer.Verdict == Exhausted {
+			if answer.Verdict == VerdictExhausted {
 				last = i
 				break
 			}
@@ -92,7 +92,7 @@ func TestOldTokensAreForgotten(t *testing.T) {
 			}
 		}
 		r := s.look(t, m)
-		if r.Failures != n || len(r.Tokens) != kept || r.Tokens[token(n-kept)] != Failed || r.Tokens[token(n-kept-1)] != 0 {
+		if r.Failures != n || len(r.Tokens) != kept || r.Tokens[token(n-kept)] != KindFailed || r.Tokens[token(n-kept-1)] != 0 {
 			t.Errorf("%s: %d failures, %d tokens, want %d, %d", s.name, r.Failures, len(r.Tokens), n, kept)
 		}
 	}

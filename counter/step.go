@@ -49,22 +49,22 @@ var (
 )
 
 // step takes one step in one round trip, which it shares with the steps that others take meanwhile.
-func (c *Counter) step(ctx context.Context, s step, a Attempt, limit int, args ...any) (Answer, error) {
+func (c *Counter) step(ctx context.Context, s step, a Attempt, limit int, args ...any) (Reply, error) {
 	if c.refuse != nil {
-		return Answer{}, c.refuse
+		return Reply{}, c.refuse
 	}
 	if err := a.validate(); err != nil {
-		return Answer{}, err
+		return Reply{}, err
 	}
-	all := append(make([]any, 0, 9), a.Token, cut(a.ID, maxStoredID), cut(a.Life, maxStoredID), cut(a.Holder, maxStoredID), limit, a.age())
+	all := append(make([]any, 0, 9), a.Token, cut(a.ID, maxStoredID), cut(a.Generation, maxStoredID), cut(a.Holder, maxStoredID), limit, a.age())
 	reply, err := c.run(ctx, s, a.Message, append(all, args...))
 	if err != nil {
 		c.reload(ctx, err)
-		return Answer{}, fmt.Errorf("counter: %s, queue %q: %w", s.name, a.Queue, c.errorAt(a.Message, err))
+		return Reply{}, fmt.Errorf("counter: %s, queue %q: %w", s.name, a.Queue, c.errorAt(a.Message, err))
 	}
 	answer, err := parseReply(reply)
 	if err != nil {
-		return Answer{}, fmt.Errorf("counter: %s, queue %q: %w", s.name, a.Queue, err)
+		return Reply{}, fmt.Errorf("counter: %s, queue %q: %w", s.name, a.Queue, err)
 	}
 	return answer, nil
 }
@@ -89,26 +89,27 @@ func (c *Counter) reload(ctx context.Context, err error) {
 }
 
 // parseReply reads what every script answers to a step.
-func parseReply(reply any) (Answer, error) {
+func parseReply(reply any) (Reply, error) {
 	list, ok := reply.([]any)
-	if !ok || len(list) != 7 {
-		return Answer{}, fmt.Errorf("%w: %.80q instead of 7 values", ErrReply, fmt.Sprint(reply))
+	if !ok || len(list) != 8 {
+		return Reply{}, fmt.Errorf("%w: %.80q instead of 8 values", ErrReply, fmt.Sprint(reply))
 	}
 	var n [5]int64
 	for i := range n {
 		if n[i], ok = list[i+1].(int64); !ok || n[i] < 0 {
-			return Answer{}, fmt.Errorf("%w: value %d is %.80q instead of a count", ErrReply, i+1, fmt.Sprint(list[i+1]))
+			return Reply{}, fmt.Errorf("%w: value %d is %.80q instead of a count", ErrReply, i+1, fmt.Sprint(list[i+1]))
 		}
 	}
 	name, _ := list[0].(string)
 	verdict, ok := verdicts[name]
 	if !ok {
-		return Answer{}, fmt.Errorf("%w: verdict %.80q", ErrReply, fmt.Sprint(list[0]))
+		return Reply{}, fmt.Errorf("%w: verdict %.80q", ErrReply, fmt.Sprint(list[0]))
 	}
-	reason, _ := list[6].(string)
-	return Answer{
+	cause, _ := list[6].(string)
+	reason, _ := list[7].(string)
+	return Reply{
 		Verdict: verdict, Failures: int(n[0]), Crashes: int(n[1]), Limit: int(n[2]), Fence: n[3],
-		Wait: time.Duration(min(n[4], maxWaitMillis)) * time.Millisecond, Reason: reason,
+		Wait: time.Duration(min(n[4], maxWaitMillis)) * time.Millisecond, Cause: Cause(cause), Reason: reason,
 	}, nil
 }
 

@@ -8,8 +8,8 @@ import (
 )
 
 func TestParseReply(t *testing.T) {
-	good := []any{"REQUEUE", int64(2), int64(1), int64(4), int64(7), int64(1500), "boom"}
-	want := Answer{Verdict: Requeue, Failures: 2, Crashes: 1, Limit: 4, Fence: 7, Wait: 1500 * time.Millisecond, Reason: "boom"}
+	good := []any{"REQUEUE", int64(2), int64(1), int64(4), int64(7), int64(1500), "panicked", "boom"}
+	want := Reply{Verdict: VerdictRequeue, Failures: 2, Crashes: 1, Limit: 4, Fence: 7, Wait: 1500 * time.Millisecond, Cause: CausePanicked, Reason: "boom"}
 	if got, err := parseReply(good); err != nil || got != want {
 		t.Errorf("got %+v, %v, want %+v", got, err, want)
 	}
@@ -23,8 +23,8 @@ func TestParseReply(t *testing.T) {
 		"a string":          "OK",
 		"a number":          int64(1),
 		"no values":         []any{},
-		"six values":        good[:6],
-		"eight values":      append(with(0, "RUN"), "more"),
+		"seven values":      good[:7],
+		"nine values":       append(with(0, "RUN"), "more"),
 		"unknown verdict":   with(0, "PERHAPS"),
 		"verdict is nil":    with(0, nil),
 		"lower case":        with(0, "requeue"),
@@ -45,27 +45,30 @@ func TestParseReply(t *testing.T) {
 	if got, err := parseReply(with(5, int64(math.MaxInt64))); err != nil || got.Wait <= 0 {
 		t.Errorf("the longest wait: %v, %v", got.Wait, err)
 	}
-	if got, err := parseReply(with(6, nil)); err != nil || got.Reason != "" {
+	if got, err := parseReply(with(6, nil)); err != nil || got.Cause != "" {
+		t.Errorf("no cause: %q, %v", got.Cause, err)
+	}
+	if got, err := parseReply(with(7, nil)); err != nil || got.Reason != "" {
 		t.Errorf("no reason: %q, %v", got.Reason, err)
 	}
 }
 
-// FuzzParseReply: whatever comes, an Answer is one that a script can have given.
+// FuzzParseReply: whatever comes, a Reply is one that a script can have given.
 func FuzzParseReply(f *testing.F) {
-	f.Add("RUN", int64(0), int64(0), int64(4), int64(1), int64(0), "", uint(7))
-	f.Add("EXHAUSTED", int64(3), int64(1), int64(4), int64(9), int64(math.MaxInt64), "boom", uint(7))
+	f.Add("RUN", int64(0), int64(0), int64(4), int64(1), int64(0), "", uint(8))
+	f.Add("EXHAUSTED", int64(3), int64(1), int64(4), int64(9), int64(math.MaxInt64), "boom", uint(8))
 	f.Add("", int64(-1), int64(0), int64(0), int64(0), int64(0), "x", uint(3))
 	f.Fuzz(func(t *testing.T, verdict string, failures, crashes, limit, starts, wait int64, reason string, n uint) {
-		reply := []any{verdict, failures, crashes, limit, starts, wait, reason, nil}
+		reply := []any{verdict, failures, crashes, limit, starts, wait, "failed", reason, nil}
 		got, err := parseReply(reply[:min(n, uint(len(reply)))])
 		if err != nil {
-			if !errors.Is(err, ErrReply) || got != (Answer{}) {
+			if !errors.Is(err, ErrReply) || got != (Reply{}) {
 				t.Errorf("%+v, %v", got, err)
 			}
 			return
 		}
 		known := verdicts[verdict]
-		if known == 0 || got.Verdict != known || got.Wait < 0 || got.Failures < 0 || got.Crashes < 0 || got.Limit < 0 || got.Fence < 0 || n != 7 {
+		if known == 0 || got.Verdict != known || got.Wait < 0 || got.Failures < 0 || got.Crashes < 0 || got.Limit < 0 || got.Fence < 0 || n != 8 {
 			t.Errorf("%q of %d values was read as %+v", reply, n, got)
 		}
 	})
@@ -87,11 +90,11 @@ func TestLargest(t *testing.T) {
 	m := Message{VHost: "/", Queue: "orders", ID: "1"}
 	for _, s := range stores(t) {
 		got, err := s.Fail(t.Context(), attempt(m, "a"), Failure{Limit: math.MaxInt, Wait: math.MaxInt64})
-		if err != nil || got.Verdict != Requeue || got.Limit != maxLimit || got.Wait < 290*365*24*time.Hour {
+		if err != nil || got.Verdict != VerdictRequeue || got.Limit != maxLimit || got.Wait < 290*365*24*time.Hour {
 			t.Errorf("%s: fail: %+v, %v", s.name, got, err)
 		}
-		got, err = s.Start(t.Context(), attempt(m, "b"), Exclusive, math.MaxInt)
-		if err != nil || got.Verdict != Wait || got.Limit != maxLimit || got.Wait < 290*365*24*time.Hour {
+		got, err = s.Start(t.Context(), attempt(m, "b"), ModeIsolated, math.MaxInt)
+		if err != nil || got.Verdict != VerdictWait || got.Limit != maxLimit || got.Wait < 290*365*24*time.Hour {
 			t.Errorf("%s: start: %+v, %v", s.name, got, err)
 		}
 	}

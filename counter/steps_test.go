@@ -23,7 +23,7 @@ func attempt(m Message, token string) Attempt {
 	return Attempt{Message: m, Token: token, Holder: "test"}
 }
 
-func show(a Answer, err error) string {
+func show(a Reply, err error) string {
 	if err != nil {
 		return "error: " + err.Error()
 	}
@@ -64,7 +64,7 @@ func fail(token string, f Failure, want string) op {
 }
 
 // fresh makes an attempt's step the one of a first delivery.
-func fresh(token string, step func(store, Attempt) (Answer, error), want string) op {
+func fresh(token string, step func(store, Attempt) (Reply, error), want string) op {
 	return op{func(t *testing.T, s store, m Message) string {
 		a := attempt(m, token)
 		a.First = true
@@ -73,7 +73,7 @@ func fresh(token string, step func(store, Attempt) (Answer, error), want string)
 }
 
 func failFirst(token string, f Failure, want string) op {
-	return fresh(token, func(s store, a Attempt) (Answer, error) { return s.Fail(context.Background(), a, f) }, want)
+	return fresh(token, func(s store, a Attempt) (Reply, error) { return s.Fail(context.Background(), a, f) }, want)
 }
 
 // failFirstAfter is the failure of a first delivery that was received so long ago.
@@ -86,8 +86,8 @@ func failFirstAfter(had time.Duration, token string, f Failure, want string) op 
 }
 
 func startFirst(token string, want string) op {
-	return fresh(token, func(s store, a Attempt) (Answer, error) {
-		return s.Start(context.Background(), a, Exclusive, testLimit)
+	return fresh(token, func(s store, a Attempt) (Reply, error) {
+		return s.Start(context.Background(), a, ModeIsolated, testLimit)
 	}, want)
 }
 
@@ -106,13 +106,13 @@ func later(d time.Duration) op {
 
 func grant(tries int, want string) op {
 	return op{func(t *testing.T, s store, m Message) string {
-		return outcome(s.Grant(t.Context(), m, Grant{Tries: tries, Note: Note{By: "op", Why: "supplier down"}}))
+		return outcome(s.Grant(t.Context(), m, Grant{Attempts: tries, Note: Note{By: "op", Why: "supplier down"}}))
 	}, want}
 }
 
 func pardon(want string) op {
 	return op{func(t *testing.T, s store, m Message) string {
-		return outcome(s.Pardon(t.Context(), m, Note{By: "op", Why: "mended"}))
+		return outcome(s.Reset(t.Context(), m, Note{By: "op", Why: "mended"}))
 	}, want}
 }
 
@@ -131,7 +131,7 @@ func outcome(err error) string {
 // inForce is the limit that the next step answers with.
 func inForce(token string, want string) op {
 	return op{func(t *testing.T, s store, m Message) string {
-		a, err := s.Start(t.Context(), attempt(m, token), Shared, testLimit)
+		a, err := s.Start(t.Context(), attempt(m, token), ModeShared, testLimit)
 		return fmt.Sprint(a.Verdict, " limit ", a.Limit, " ", err)
 	}, want}
 }
@@ -139,7 +139,7 @@ func inForce(token string, want string) op {
 // waiting is a START before the wait is over, to the second.
 func waiting(token string, left time.Duration) op {
 	return op{func(t *testing.T, s store, m Message) string {
-		a, err := s.Start(t.Context(), attempt(m, token), Shared, testLimit)
+		a, err := s.Start(t.Context(), attempt(m, token), ModeShared, testLimit)
 		if over := left - a.Wait; over < 0 || over > 8*time.Second {
 			return fmt.Sprintf("%v of %v are left", a.Wait, left)
 		}
@@ -155,7 +155,7 @@ func startAbove(token string, floor int64, want string) op {
 	return op{func(t *testing.T, s store, m Message) string {
 		a := attempt(m, token)
 		a.Floor = floor
-		answer, err := s.Start(t.Context(), a, Unmarked, testLimit)
+		answer, err := s.Start(t.Context(), a, ModeUntracked, testLimit)
 		if answer.Fence <= floor {
 			t.Errorf("%s: the fence %d is not greater than %d", s.name, answer.Fence, floor)
 		}
@@ -170,7 +170,7 @@ func record(want string) op {
 			return fmt.Sprint(len(records), " records, ", err)
 		}
 		r := records[0]
-		return fmt.Sprintf("%q %d+%d marker %q suspect %v error %q", r.State, r.Failures, r.Crashes, r.Marker, r.Suspect, r.LastError)
+		return fmt.Sprintf("%q %d+%d marker %q suspect %v cause %q error %q", r.State, r.Failures, r.Crashes, r.OpenToken, r.Suspect, r.Cause, r.Reason)
 	}, want}
 }
 
@@ -178,7 +178,7 @@ var (
 	again     = Failure{Limit: testLimit, Reason: "boom"}
 	inAMinute = Failure{Limit: testLimit, Reason: "boom", Wait: time.Minute}
 	inAnHour  = Failure{Limit: testLimit, Reason: "boom", Wait: time.Hour}
-	reject    = Failure{Limit: 0, Reason: "poison"}
+	reject    = Failure{Cause: CauseRejected, Limit: 0, Reason: "poison"}
 )
 
 func TestSteps(t *testing.T) {
@@ -188,9 +188,9 @@ func TestSteps(t *testing.T) {
 	}{
 		{"limit of three charges means three runs", []op{
 			failFirst("a", again, "REQUEUE 1+0 fence 0"),
-			start("b", Shared, "RUN 1+0 fence 1"), fail("b", again, "REQUEUE 2+0 fence 1"),
-			start("c", Shared, "RUN 2+0 fence 2"), fail("c", again, "EXHAUSTED 3+0 fence 2"),
-			record(`"exhausted" 3+0 marker "" suspect false error "boom"`),
+			start("b", ModeShared, "RUN 1+0 fence 1"), fail("b", again, "REQUEUE 2+0 fence 1"),
+			start("c", ModeShared, "RUN 2+0 fence 2"), fail("c", again, "EXHAUSTED 3+0 fence 2"),
+			record(`"exhausted" 3+0 marker "" suspect false cause "failed" error "boom"`),
 		}},
 		{"a token is charged once however often it arrives", []op{
 			failFirst("a", again, "REQUEUE 1+0 fence 0"), failFirst("a", again, "REQUEUE 1+0 fence 0"), failFirst("a", again, "REQUEUE 1+0 fence 0"),
@@ -201,130 +201,130 @@ func TestSteps(t *testing.T) {
 		{"the last failure repeated is answered alike and starts nothing anew", []op{
 			failFirst("a", Failure{Limit: 1, Reason: "boom"}, "EXHAUSTED 1+0 fence 0"),
 			failFirst("a", Failure{Limit: 1, Reason: "boom"}, "EXHAUSTED 1+0 fence 0"),
-			record(`"exhausted" 1+0 marker "" suspect false error "boom"`),
+			record(`"exhausted" 1+0 marker "" suspect false cause "failed" error "boom"`),
 		}},
 		{"a start repeated is the same start", []op{
-			failFirst("a", again, "REQUEUE 1+0 fence 0"), start("b", Shared, "RUN 1+0 fence 1"), start("b", Shared, "RUN 1+0 fence 1"),
+			failFirst("a", again, "REQUEUE 1+0 fence 0"), start("b", ModeShared, "RUN 1+0 fence 1"), start("b", ModeShared, "RUN 1+0 fence 1"),
 		}},
 		{"the wait survives its holder", []op{
-			fail("a", inAnHour, "REQUEUE 1+0 fence 0"), start("b", Shared, "WAIT 1+0 fence 0"),
-			later(59 * time.Minute), start("b", Shared, "WAIT 1+0 fence 0"),
-			later(2 * time.Minute), start("b", Shared, "RUN 1+0 fence 1"),
+			fail("a", inAnHour, "REQUEUE 1+0 fence 0"), start("b", ModeShared, "WAIT 1+0 fence 0"),
+			later(59 * time.Minute), start("b", ModeShared, "WAIT 1+0 fence 0"),
+			later(2 * time.Minute), start("b", ModeShared, "RUN 1+0 fence 1"),
 		}},
 		{"a clock that is set back prolongs a wait by the wait at most", []op{
 			fail("a", inAMinute, "REQUEUE 1+0 fence 0"), later(-time.Hour), fail("a", inAMinute, "REQUEUE 1+0 fence 0"),
 			waiting("b", time.Minute), later(30 * time.Second), waiting("b", 30*time.Second), later(31 * time.Second),
-			start("b", Shared, "RUN 1+0 fence 1"),
+			start("b", ModeShared, "RUN 1+0 fence 1"),
 		}},
 		{"a clock that is set back lowers no fence", []op{
-			start("a", Unmarked, "RUN 0+0 fence 1"), later(-time.Hour), start("b", Unmarked, "RUN 0+0 fence 2"), start("c", Unmarked, "RUN 0+0 fence 3"),
+			start("a", ModeUntracked, "RUN 0+0 fence 1"), later(-time.Hour), start("b", ModeUntracked, "RUN 0+0 fence 2"), start("c", ModeUntracked, "RUN 0+0 fence 3"),
 		}},
 		{"a fence is greater than the one that the delivery carries", []op{
-			startAbove("a", inOneDay, "RUN 0+0 fence 1"), start("b", Unmarked, "RUN 0+0 fence 2"),
+			startAbove("a", inOneDay, "RUN 0+0 fence 1"), start("b", ModeUntracked, "RUN 0+0 fence 2"),
 			startAbove("c", inOneDay, "RUN 0+0 fence 3"),
 		}},
 		{"a redelivered message without a record is no suspect", []op{
-			start("a", Shared, "RUN 0+0 fence 1"), end("a", true), record(`"done" 0+0 marker "" suspect false error ""`),
+			start("a", ModeShared, "RUN 0+0 fence 1"), end("a", true), record(`"done" 0+0 marker "" suspect false cause "" error ""`),
 		}},
 		{"an open shared marker makes a suspect and charges nobody", []op{
-			start("a", Shared, "RUN 0+0 fence 1"), start("b", Shared, "SUSPECT 0+0 fence 1"),
-			start("b", Exclusive, "RUN 0+0 fence 2"), record(`"" 0+0 marker "b" suspect true error ""`),
+			start("a", ModeShared, "RUN 0+0 fence 1"), start("b", ModeShared, "SUSPECT 0+0 fence 1"),
+			start("b", ModeIsolated, "RUN 0+0 fence 2"), record(`"" 0+0 marker "b" suspect true cause "" error ""`),
 		}},
 		{"an open shared marker that is taken over leaves a suspect", []op{
-			start("a", Shared, "RUN 0+0 fence 1"), start("b", Exclusive, "RUN 0+0 fence 2"), end("b", false),
-			start("c", Shared, "SUSPECT 0+0 fence 2"),
+			start("a", ModeShared, "RUN 0+0 fence 1"), start("b", ModeIsolated, "RUN 0+0 fence 2"), end("b", false),
+			start("c", ModeShared, "SUSPECT 0+0 fence 2"),
 		}},
 		{"an open exclusive marker is a crash, charged once", []op{
-			start("a", Exclusive, "RUN 0+0 fence 1"), start("b", Shared, "SUSPECT 0+0 fence 1"),
-			start("b", Exclusive, "RUN 0+1 fence 2"), start("b", Exclusive, "RUN 0+1 fence 2"),
-			record(`"" 0+1 marker "b" suspect true error "process died while it ran this message alone"`),
+			start("a", ModeIsolated, "RUN 0+0 fence 1"), start("b", ModeShared, "SUSPECT 0+0 fence 1"),
+			start("b", ModeIsolated, "RUN 0+1 fence 2"), start("b", ModeIsolated, "RUN 0+1 fence 2"),
+			record(`"" 0+1 marker "b" suspect true cause "crashed" error "the process died while it ran this message isolated"`),
 		}},
 		{"a killer is exhausted without another run", []op{
-			start("a", Exclusive, "RUN 0+0 fence 1"), start("b", Exclusive, "RUN 0+1 fence 2"), start("c", Exclusive, "RUN 0+2 fence 3"),
-			start("d", Exclusive, "EXHAUSTED 0+3 fence 3"), start("e", Shared, "EXHAUSTED 0+3 fence 3"),
+			start("a", ModeIsolated, "RUN 0+0 fence 1"), start("b", ModeIsolated, "RUN 0+1 fence 2"), start("c", ModeIsolated, "RUN 0+2 fence 3"),
+			start("d", ModeIsolated, "EXHAUSTED 0+3 fence 3"), start("e", ModeShared, "EXHAUSTED 0+3 fence 3"),
 		}},
 		{"beside abandoned handlers: the crash before counts, the next does not", []op{
-			start("a", Exclusive, "RUN 0+0 fence 1"), start("b", Beside, "RUN 0+1 fence 2"),
-			record(`"" 0+1 marker "b" suspect false error "process died while it ran this message alone"`),
-			start("c", Shared, "SUSPECT 0+1 fence 2"), start("c", Exclusive, "RUN 0+1 fence 3"),
-			start("d", Beside, "RUN 0+2 fence 4"),
+			start("a", ModeIsolated, "RUN 0+0 fence 1"), start("b", ModeBesideAbandoned, "RUN 0+1 fence 2"),
+			record(`"" 0+1 marker "b" suspect false cause "crashed" error "the process died while it ran this message isolated"`),
+			start("c", ModeShared, "SUSPECT 0+1 fence 2"), start("c", ModeIsolated, "RUN 0+1 fence 3"),
+			start("d", ModeBesideAbandoned, "RUN 0+2 fence 4"),
 		}},
 		{"suspicion stays after a failure", []op{
-			start("a", Shared, "RUN 0+0 fence 1"), start("b", Shared, "SUSPECT 0+0 fence 1"), start("b", Exclusive, "RUN 0+0 fence 2"),
-			fail("b", again, "REQUEUE 1+0 fence 2"), start("c", Shared, "SUSPECT 1+0 fence 2"),
+			start("a", ModeShared, "RUN 0+0 fence 1"), start("b", ModeShared, "SUSPECT 0+0 fence 1"), start("b", ModeIsolated, "RUN 0+0 fence 2"),
+			fail("b", again, "REQUEUE 1+0 fence 2"), start("c", ModeShared, "SUSPECT 1+0 fence 2"),
 		}},
 		{"a zombie refunds the crash it was charged with", []op{
-			start("a", Exclusive, "RUN 0+0 fence 1"), start("b", Exclusive, "RUN 0+1 fence 2"),
-			end("a", false), record(`"" 0+0 marker "b" suspect false error "process died while it ran this message alone"`),
-			end("a", false), record(`"" 0+0 marker "b" suspect false error "process died while it ran this message alone"`),
+			start("a", ModeIsolated, "RUN 0+0 fence 1"), start("b", ModeIsolated, "RUN 0+1 fence 2"),
+			end("a", false), record(`"" 0+0 marker "b" suspect false cause "crashed" error "the process died while it ran this message isolated"`),
+			end("a", false), record(`"" 0+0 marker "b" suspect false cause "crashed" error "the process died while it ran this message isolated"`),
 		}},
 		{"a zombie that failed turns its crash into its failure", []op{
-			start("a", Exclusive, "RUN 0+0 fence 1"), start("b", Exclusive, "RUN 0+1 fence 2"),
-			fail("a", again, "REQUEUE 1+0 fence 2"), record(`"" 1+0 marker "b" suspect false error "boom"`),
+			start("a", ModeIsolated, "RUN 0+0 fence 1"), start("b", ModeIsolated, "RUN 0+1 fence 2"),
+			fail("a", again, "REQUEUE 1+0 fence 2"), record(`"" 1+0 marker "b" suspect false cause "failed" error "boom"`),
 		}},
 		{"a failure leaves another's marker alone", []op{
-			start("a", Exclusive, "RUN 0+0 fence 1"), fail("z", again, "REQUEUE 1+0 fence 1"),
-			record(`"" 1+0 marker "a" suspect false error "boom"`),
+			start("a", ModeIsolated, "RUN 0+0 fence 1"), fail("z", again, "REQUEUE 1+0 fence 1"),
+			record(`"" 1+0 marker "a" suspect false cause "failed" error "boom"`),
 		}},
 		{"a stop charges nothing and leaves no marker", []op{
-			start("a", Exclusive, "RUN 0+0 fence 1"), end("a", false), start("b", Shared, "RUN 0+0 fence 2"),
+			start("a", ModeIsolated, "RUN 0+0 fence 1"), end("a", false), start("b", ModeShared, "RUN 0+0 fence 2"),
 		}},
 		{"a start that arrives after its attempt ended opens nothing", []op{
-			start("a", Exclusive, "RUN 0+0 fence 1"), end("a", false), start("a", Exclusive, "RUN 0+0 fence 1"),
-			record(`"" 0+0 marker "" suspect false error ""`),
+			start("a", ModeIsolated, "RUN 0+0 fence 1"), end("a", false), start("a", ModeIsolated, "RUN 0+0 fence 1"),
+			record(`"" 0+0 marker "" suspect false cause "" error ""`),
 		}},
 		{"a start that arrives after its end, for the first time, opens nothing", []op{
-			end("a", false), start("a", Exclusive, "RUN 0+0 fence 0"), start("b", Exclusive, "RUN 0+0 fence 1"),
-			record(`"" 0+0 marker "b" suspect false error ""`),
+			end("a", false), start("a", ModeIsolated, "RUN 0+0 fence 0"), start("b", ModeIsolated, "RUN 0+0 fence 1"),
+			record(`"" 0+0 marker "b" suspect false cause "" error ""`),
 		}},
 		{"a success keeps the counts for an ack that is lost", []op{
-			failFirst("a", again, "REQUEUE 1+0 fence 0"), start("b", Shared, "RUN 1+0 fence 1"), end("b", true),
-			record(`"done" 1+0 marker "" suspect false error "boom"`),
-			start("c", Shared, "RUN 1+0 fence 2"), fail("c", again, "REQUEUE 2+0 fence 2"),
+			failFirst("a", again, "REQUEUE 1+0 fence 0"), start("b", ModeShared, "RUN 1+0 fence 1"), end("b", true),
+			record(`"done" 1+0 marker "" suspect false cause "failed" error "boom"`),
+			start("c", ModeShared, "RUN 1+0 fence 2"), fail("c", again, "REQUEUE 2+0 fence 2"),
 		}},
 		{"a success is forgotten after ten minutes", []op{
-			failFirst("a", again, "REQUEUE 1+0 fence 0"), start("b", Shared, "RUN 1+0 fence 1"), end("b", true),
-			later(11 * time.Minute), start("c", Shared, "RUN 0+0 fence 2"),
+			failFirst("a", again, "REQUEUE 1+0 fence 0"), start("b", ModeShared, "RUN 1+0 fence 1"), end("b", true),
+			later(11 * time.Minute), start("c", ModeShared, "RUN 0+0 fence 2"),
 		}},
 		{"a success repeated late does not end a new use of the id", []op{
-			start("a", Shared, "RUN 0+0 fence 1"), end("a", true), failFirst("b", again, "REQUEUE 1+0 fence 1"), end("a", true),
-			record(`"" 1+0 marker "" suspect false error "boom"`),
+			start("a", ModeShared, "RUN 0+0 fence 1"), end("a", true), failFirst("b", again, "REQUEUE 1+0 fence 1"), end("a", true),
+			record(`"" 1+0 marker "" suspect false cause "failed" error "boom"`),
 		}},
 		{"a tombstone binds: a lost nack is repeated without the handler", []op{
-			fail("a", reject, "EXHAUSTED 1+0 fence 0"), start("b", Shared, "EXHAUSTED 1+0 fence 0"), start("c", Exclusive, "EXHAUSTED 1+0 fence 0"),
+			fail("a", reject, "EXHAUSTED 1+0 fence 0"), start("b", ModeShared, "EXHAUSTED 1+0 fence 0"), start("c", ModeIsolated, "EXHAUSTED 1+0 fence 0"),
 			fail("z", again, "EXHAUSTED 1+0 fence 0"),
 		}},
 		{"a tombstone that is met binds for ten minutes more: its dead letter may be held", []op{
-			fail("a", reject, "EXHAUSTED 1+0 fence 0"), later(9 * time.Minute), start("b", Shared, "EXHAUSTED 1+0 fence 0"),
-			later(9 * time.Minute), start("c", Shared, "EXHAUSTED 1+0 fence 0"), later(11 * time.Minute), start("d", Shared, "RUN 0+0 fence 1"),
+			fail("a", reject, "EXHAUSTED 1+0 fence 0"), later(9 * time.Minute), start("b", ModeShared, "EXHAUSTED 1+0 fence 0"),
+			later(9 * time.Minute), start("c", ModeShared, "EXHAUSTED 1+0 fence 0"), later(11 * time.Minute), start("d", ModeShared, "RUN 0+0 fence 1"),
 		}},
 		{"after ten minutes a tombstone is history", []op{
-			fail("a", reject, "EXHAUSTED 1+0 fence 0"), later(11 * time.Minute), start("b", Shared, "RUN 0+0 fence 1"),
+			fail("a", reject, "EXHAUSTED 1+0 fence 0"), later(11 * time.Minute), start("b", ModeShared, "RUN 0+0 fence 1"),
 			fail("b", again, "REQUEUE 1+0 fence 1"),
 		}},
 		{"a first delivery on a tombstone is a new use of the id", []op{
 			fail("a", reject, "EXHAUSTED 1+0 fence 0"), failFirst("b", again, "REQUEUE 1+0 fence 0"),
-			fail("a", reject, "EXHAUSTED 1+0 fence 0"), record(`"" 1+0 marker "" suspect false error "boom"`),
+			fail("a", reject, "EXHAUSTED 1+0 fence 0"), record(`"" 1+0 marker "" suspect false cause "failed" error "boom"`),
 		}},
 		{"a lower limit does not exhaust what was handled, only what fails after that", []op{
 			fail("a", Failure{Limit: 9, Reason: "boom"}, "REQUEUE 1+0 fence 0"), fail("b", Failure{Limit: 9, Reason: "boom"}, "REQUEUE 2+0 fence 0"),
 			fail("c", Failure{Limit: 9, Reason: "boom"}, "REQUEUE 3+0 fence 0"), end("d", true),
-			start("e", Shared, "RUN 3+0 fence 1"), end("e", false), start("f", Shared, "RUN 3+0 fence 2"), end("f", true),
-			start("g", Shared, "RUN 3+0 fence 3"), fail("g", again, "EXHAUSTED 4+0 fence 3"), start("h", Shared, "EXHAUSTED 4+0 fence 3"),
+			start("e", ModeShared, "RUN 3+0 fence 1"), end("e", false), start("f", ModeShared, "RUN 3+0 fence 2"), end("f", true),
+			start("g", ModeShared, "RUN 3+0 fence 3"), fail("g", again, "EXHAUSTED 4+0 fence 3"), start("h", ModeShared, "EXHAUSTED 4+0 fence 3"),
 		}},
 		{"a lower limit does not exhaust what was handled, only what kills after that", []op{
 			fail("a", Failure{Limit: 9, Reason: "boom"}, "REQUEUE 1+0 fence 0"), fail("b", Failure{Limit: 9, Reason: "boom"}, "REQUEUE 2+0 fence 0"),
 			fail("c", Failure{Limit: 9, Reason: "boom"}, "REQUEUE 3+0 fence 0"), end("d", true),
-			start("e", Shared, "RUN 3+0 fence 1"), start("f", Shared, "SUSPECT 3+0 fence 1"), start("f", Exclusive, "RUN 3+0 fence 2"),
-			start("g", Exclusive, "EXHAUSTED 3+1 fence 2"),
+			start("e", ModeShared, "RUN 3+0 fence 1"), start("f", ModeShared, "SUSPECT 3+0 fence 1"), start("f", ModeIsolated, "RUN 3+0 fence 2"),
+			start("g", ModeIsolated, "EXHAUSTED 3+1 fence 2"),
 		}},
 		{"a first delivery that is older than the tombstone undoes nothing", []op{
 			fail("a", reject, "EXHAUSTED 1+0 fence 0"), failFirstAfter(time.Minute, "b", again, "EXHAUSTED 1+0 fence 0"),
-			record(`"exhausted" 1+0 marker "" suspect false error "poison"`),
+			record(`"exhausted" 1+0 marker "" suspect false cause "rejected" error "poison"`),
 			later(2 * time.Minute), failFirstAfter(time.Minute, "c", again, "REQUEUE 1+0 fence 0"),
 		}},
 		{"a first delivery that is older than a success keeps the charges", []op{
-			fail("a", again, "REQUEUE 1+0 fence 0"), start("b", Shared, "RUN 1+0 fence 1"), end("b", true),
+			fail("a", again, "REQUEUE 1+0 fence 0"), start("b", ModeShared, "RUN 1+0 fence 1"), end("b", true),
 			failFirstAfter(time.Minute, "c", again, "REQUEUE 2+0 fence 1"),
 		}},
 		{"a first delivery on a live record adds to it", []op{
@@ -332,28 +332,28 @@ func TestSteps(t *testing.T) {
 		}},
 		{"a lower limit is met by the charges there are", []op{
 			fail("a", Failure{Limit: 9}, "REQUEUE 1+0 fence 0"), fail("b", Failure{Limit: 9}, "REQUEUE 2+0 fence 0"),
-			fail("c", Failure{Limit: 9}, "REQUEUE 3+0 fence 0"), start("d", Shared, "EXHAUSTED 3+0 fence 0"),
-			record(`"exhausted" 3+0 marker "" suspect false error ""`),
+			fail("c", Failure{Limit: 9}, "REQUEUE 3+0 fence 0"), start("d", ModeShared, "EXHAUSTED 3+0 fence 0"),
+			record(`"exhausted" 3+0 marker "" suspect false cause "failed" error ""`),
 		}},
 		{"a failure repeated under a lower limit leaves a tombstone", []op{
 			fail("a", Failure{Limit: 9}, "REQUEUE 1+0 fence 0"), fail("a", Failure{Limit: 1}, "EXHAUSTED 1+0 fence 0"),
-			record(`"exhausted" 1+0 marker "" suspect false error ""`),
+			record(`"exhausted" 1+0 marker "" suspect false cause "failed" error ""`),
 		}},
 		{"a new use of an id charges no crash to it that is of the one before", []op{
-			start("a", Exclusive, "RUN 0+0 fence 1"), start("b", Exclusive, "RUN 0+1 fence 2"), fail("z", reject, "EXHAUSTED 1+1 fence 2"),
-			failFirst("c", again, "REQUEUE 1+0 fence 2"), start("d", Exclusive, "RUN 1+0 fence 3"),
+			start("a", ModeIsolated, "RUN 0+0 fence 1"), start("b", ModeIsolated, "RUN 0+1 fence 2"), fail("z", reject, "EXHAUSTED 1+1 fence 2"),
+			failFirst("c", again, "REQUEUE 1+0 fence 2"), start("d", ModeIsolated, "RUN 1+0 fence 3"),
 		}},
 		{"a zombie that stops after another's success does not prolong the record", []op{
-			start("a", Shared, "RUN 0+0 fence 1"), start("b", Shared, "SUSPECT 0+0 fence 1"), start("b", Exclusive, "RUN 0+0 fence 2"),
-			end("b", true), end("a", false), later(11 * time.Minute), start("c", Shared, "RUN 0+0 fence 3"),
+			start("a", ModeShared, "RUN 0+0 fence 1"), start("b", ModeShared, "SUSPECT 0+0 fence 1"), start("b", ModeIsolated, "RUN 0+0 fence 2"),
+			end("b", true), end("a", false), later(11 * time.Minute), start("c", ModeShared, "RUN 0+0 fence 3"),
 		}},
 		{"strict: a first delivery on a tombstone or a success is a new use of the id", []op{
 			fail("a", reject, "EXHAUSTED 1+0 fence 0"), startFirst("b", "RUN 0+0 fence 1"), startFirst("b", "RUN 0+0 fence 1"),
 			end("b", true), startFirst("c", "RUN 0+0 fence 2"), fail("c", again, "REQUEUE 1+0 fence 2"),
 		}},
 		{"an end after a failure whose reply was lost leaves the charge", []op{
-			start("a", Shared, "RUN 0+0 fence 1"), fail("a", again, "REQUEUE 1+0 fence 1"), end("a", false),
-			fail("a", again, "REQUEUE 1+0 fence 1"), record(`"" 1+0 marker "" suspect false error "boom"`),
+			start("a", ModeShared, "RUN 0+0 fence 1"), fail("a", again, "REQUEUE 1+0 fence 1"), end("a", false),
+			fail("a", again, "REQUEUE 1+0 fence 1"), record(`"" 1+0 marker "" suspect false cause "failed" error "boom"`),
 		}},
 		{"a grant is added to the limit at the next step", []op{
 			fail("a", again, "REQUEUE 1+0 fence 0"), fail("b", again, "REQUEUE 2+0 fence 0"), grant(2, ""),
@@ -364,12 +364,12 @@ func TestSteps(t *testing.T) {
 			fail("a", again, "REQUEUE 1+0 fence 0"), grant(1, ""), grant(3, ""), inForce("b", "RUN limit 7 <nil>"),
 		}},
 		{"a grant is given while the message runs", []op{
-			start("a", Exclusive, "RUN 0+0 fence 1"), fail("z", again, "REQUEUE 1+0 fence 1"), fail("y", again, "REQUEUE 2+0 fence 1"),
+			start("a", ModeIsolated, "RUN 0+0 fence 1"), fail("z", again, "REQUEUE 1+0 fence 1"), fail("y", again, "REQUEUE 2+0 fence 1"),
 			grant(1, ""), fail("a", again, "REQUEUE 3+0 fence 1"), fail("b", again, "EXHAUSTED 4+0 fence 1"),
 		}},
 		{"a grant counts for crashes too", []op{
-			start("a", Exclusive, "RUN 0+0 fence 1"), grant(1, ""), start("b", Exclusive, "RUN 0+1 fence 2"), start("c", Exclusive, "RUN 0+2 fence 3"),
-			start("d", Exclusive, "RUN 0+3 fence 4"), start("e", Exclusive, "EXHAUSTED 0+4 fence 4"),
+			start("a", ModeIsolated, "RUN 0+0 fence 1"), grant(1, ""), start("b", ModeIsolated, "RUN 0+1 fence 2"), start("c", ModeIsolated, "RUN 0+2 fence 3"),
+			start("d", ModeIsolated, "RUN 0+3 fence 4"), start("e", ModeIsolated, "EXHAUSTED 0+4 fence 4"),
 		}},
 		{"a grant does not stop a Reject", []op{
 			fail("a", again, "REQUEUE 1+0 fence 0"), grant(9, ""), fail("b", reject, "EXHAUSTED 2+0 fence 0"),
@@ -379,35 +379,35 @@ func TestSteps(t *testing.T) {
 			later(11 * time.Minute), inForce("c", "RUN limit 3 <nil>"),
 		}},
 		{"a grant neither wakes the dead nor what never failed", []op{
-			grant(1, "no record"), fail("a", reject, "EXHAUSTED 1+0 fence 0"), grant(1, "over"), start("b", Shared, "EXHAUSTED 1+0 fence 0"),
+			grant(1, "no record"), fail("a", reject, "EXHAUSTED 1+0 fence 0"), grant(1, "over"), start("b", ModeShared, "EXHAUSTED 1+0 fence 0"),
 		}},
 		{"a grant for what was handled is none", []op{
-			start("a", Shared, "RUN 0+0 fence 1"), end("a", true), grant(1, "over"),
+			start("a", ModeShared, "RUN 0+0 fence 1"), end("a", true), grant(1, "over"),
 		}},
 		{"a reset leaves a full budget and the fence", []op{
-			fail("a", again, "REQUEUE 1+0 fence 0"), start("b", Shared, "RUN 1+0 fence 1"), fail("b", again, "REQUEUE 2+0 fence 1"), pardon(""),
-			record(`"" 0+0 marker "" suspect false error ""`),
-			start("c", Shared, "RUN 0+0 fence 2"), fail("c", again, "REQUEUE 1+0 fence 2"),
+			fail("a", again, "REQUEUE 1+0 fence 0"), start("b", ModeShared, "RUN 1+0 fence 1"), fail("b", again, "REQUEUE 2+0 fence 1"), pardon(""),
+			record(`"" 0+0 marker "" suspect false cause "" error ""`),
+			start("c", ModeShared, "RUN 0+0 fence 2"), fail("c", again, "REQUEUE 1+0 fence 2"),
 		}},
 		{"a failure repeated late charges nothing after a reset", []op{
 			fail("a", again, "REQUEUE 1+0 fence 0"), pardon(""), fail("a", again, "REQUEUE 0+0 fence 0"),
-			record(`"" 0+0 marker "" suspect false error ""`),
+			record(`"" 0+0 marker "" suspect false cause "" error ""`),
 		}},
 		{"an attempt that runs through a reset is charged first", []op{
-			fail("z", again, "REQUEUE 1+0 fence 0"), start("a", Exclusive, "RUN 1+0 fence 1"), pardon(""),
-			start("b", Shared, "RUN 0+0 fence 2"), fail("a", again, "REQUEUE 1+0 fence 2"),
+			fail("z", again, "REQUEUE 1+0 fence 0"), start("a", ModeIsolated, "RUN 1+0 fence 1"), pardon(""),
+			start("b", ModeShared, "RUN 0+0 fence 2"), fail("a", again, "REQUEUE 1+0 fence 2"),
 		}},
 		{"a reset lifts a tombstone, a wait and suspicion", []op{
-			fail("a", inAnHour, "REQUEUE 1+0 fence 0"), pardon(""), start("b", Shared, "RUN 0+0 fence 1"), start("c", Shared, "SUSPECT 0+0 fence 1"),
-			pardon(""), start("c", Shared, "RUN 0+0 fence 2"), fail("c", reject, "EXHAUSTED 1+0 fence 2"), pardon(""),
-			start("d", Shared, "RUN 0+0 fence 3"),
+			fail("a", inAnHour, "REQUEUE 1+0 fence 0"), pardon(""), start("b", ModeShared, "RUN 0+0 fence 1"), start("c", ModeShared, "SUSPECT 0+0 fence 1"),
+			pardon(""), start("c", ModeShared, "RUN 0+0 fence 2"), fail("c", reject, "EXHAUSTED 1+0 fence 2"), pardon(""),
+			start("d", ModeShared, "RUN 0+0 fence 3"),
 		}},
 		{"a reset takes a grant back", []op{
 			fail("a", again, "REQUEUE 1+0 fence 0"), grant(9, ""), pardon(""), inForce("b", "RUN limit 3 <nil>"),
 		}},
 		{"nothing is reset where nothing is counted", []op{pardon("no record"), record("0 records, <nil>")}},
 		{"unmarked attempts are never suspects", []op{
-			start("a", Unmarked, "RUN 0+0 fence 1"), start("b", Unmarked, "RUN 0+0 fence 2"), start("c", Shared, "RUN 0+0 fence 3"),
+			start("a", ModeUntracked, "RUN 0+0 fence 1"), start("b", ModeUntracked, "RUN 0+0 fence 2"), start("c", ModeShared, "RUN 0+0 fence 3"),
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -430,7 +430,7 @@ func TestMessagesAreCountedApart(t *testing.T) {
 		"id":                  {VHost: "/", Queue: "orders", ID: "2"},
 		"queue":               {VHost: "/", Queue: "bills", ID: "1"},
 		"vhost":               {VHost: "eu", Queue: "orders", ID: "1"},
-		"life":                {VHost: "/", Queue: "orders", ID: "1", Life: "1@1700000000"},
+		"life":                {VHost: "/", Queue: "orders", ID: "1", Generation: "1@1700000000"},
 		"slash in the vhost":  {VHost: "//orders", Queue: "", ID: "1"},
 		"brace in the queue":  {VHost: "/", Queue: "orders}", ID: "1"},
 		"NUL in the id":       {VHost: "/", Queue: "orders", ID: "1\x00"},
@@ -475,8 +475,14 @@ func TestArgumentsAreRefused(t *testing.T) {
 		})
 	}
 	for _, s := range stores(t) {
-		if _, err := s.Start(t.Context(), ok, Shared, 0); err == nil {
+		if _, err := s.Start(t.Context(), ok, ModeShared, 0); err == nil {
 			t.Errorf("%s: a limit of 0 was accepted by Start", s.name)
+		}
+		for _, cause := range []Cause{CauseCrashed, CauseNoID, "two words"} {
+			var refused *FieldError
+			if _, err := s.Fail(t.Context(), ok, Failure{Cause: cause}); !errors.As(err, &refused) || refused.Field != "Cause" {
+				t.Errorf("%s: the cause %q was not refused: %v", s.name, cause, err)
+			}
 		}
 	}
 }

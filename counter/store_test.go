@@ -24,17 +24,17 @@ func TestMain(m *testing.M) {
 
 // steps is what Counter and Memory have in common.
 type steps interface {
-	Start(ctx context.Context, a Attempt, mode Mode, limit int) (Answer, error)
-	Fail(ctx context.Context, a Attempt, f Failure) (Answer, error)
+	Start(ctx context.Context, a Attempt, mode Mode, limit int) (Reply, error)
+	Fail(ctx context.Context, a Attempt, f Failure) (Reply, error)
 	End(ctx context.Context, a Attempt, succeeded bool) error
 	Get(ctx context.Context, vhost, queue, id string) ([]Record, error)
 	Grant(ctx context.Context, m Message, g Grant) error
-	Pardon(ctx context.Context, m Message, n Note) error
+	Reset(ctx context.Context, m Message, n Note) error
 	Limit(ctx context.Context, vhost, queue string) (*Override, error)
 	SetLimit(ctx context.Context, vhost, queue string, o Override) error
 	ClearLimit(ctx context.Context, vhost, queue string) (bool, error)
-	Buried(ctx context.Context, vhost, queue string) (Buried, error)
-	AddTaken(ctx context.Context, vhost, queue string, dead []Message) error
+	Tombstones(ctx context.Context, vhost, queue string) (Tombstones, error)
+	NoteRemoved(ctx context.Context, vhost, queue string, dead []Message) error
 }
 
 // store is one implementation under test, with a way to let time pass and to look at one life of a message.
@@ -49,7 +49,7 @@ type store struct {
 type sight struct {
 	Record
 	exists, indexed bool
-	buried          Buried // of the queue
+	buried          Tombstones // of the queue
 	indexTTL        time.Duration
 }
 
@@ -87,7 +87,7 @@ func (m *Memory) age(_ rapid.TB, d time.Duration, ms ...Message) {
 			if e.Fence > 0 {
 				e.Fence = max(1, e.Fence-d.Microseconds())
 			}
-			for _, at := range []*time.Time{&e.Due, &e.Binds, &e.Since, &e.FirstTime, &e.LastTime, &e.expires, &e.Granted.At, &e.Pardoned.At, &e.Removed} {
+			for _, at := range []*time.Time{&e.Due, &e.Binds, &e.OpenSince, &e.FirstTime, &e.LastTime, &e.expires, &e.Granted.At, &e.Reset.At, &e.Removed} {
 				if !at.IsZero() {
 					*at = at.Add(-d)
 				}
@@ -141,7 +141,7 @@ func dialTest(t testing.TB, url string) *Counter {
 // that passes; or into the future, which is the same as a clock that is set back.
 var older = redis.NewScript(`
 local by = tonumber(ARGV[1])
-local times = { [7] = true, [8] = true, [10] = true, [14] = true, [15] = true }
+local times = { [7] = true, [8] = true, [10] = true, [15] = true, [16] = true }
 for i, key in ipairs(KEYS) do
   local left = redis.call('PTTL', key)
   if i == 1 then
@@ -179,11 +179,11 @@ func (c *Counter) look(t rapid.TB, m Message) sight {
 	ctx, k := context.Background(), c.opts.keys(m)
 	p := c.rdb.Pipeline()
 	text, ttl := p.Get(ctx, k.record), p.PTTL(ctx, k.record)
-	score, indexTTL := p.ZScore(ctx, k.index, member(m.ID, m.Life)), p.PTTL(ctx, k.index)
+	score, indexTTL := p.ZScore(ctx, k.index, member(m.ID, m.Generation)), p.PTTL(ctx, k.index)
 	if _, err := p.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
 		t.Fatal(err)
 	}
-	buried, err := c.Buried(ctx, m.VHost, m.Queue)
+	buried, err := c.Tombstones(ctx, m.VHost, m.Queue)
 	if err != nil {
 		t.Fatal(err)
 	}

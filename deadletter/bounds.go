@@ -10,9 +10,9 @@ import (
 // Bounds end a Browse before the end of the queue. The zero value reads all of
 // it.
 type Bounds struct {
-	Letters int // stop reading once the filter has picked so many; a few more may be yielded; zero: never
-	Least   int // but read at least the first so many messages of the queue
-	Most    int // read no more than the first so many messages of the queue; zero: all
+	Picked  int // stop reading once the filter has picked so many; a few more may be yielded; zero: never
+	AtLeast int // but read at least the first so many messages of the queue
+	AtMost  int // read no more than the first so many messages of the queue; zero: all
 }
 
 // ErrUnread is wrapped by the UnreadError that BrowsePart yields last if Bounds
@@ -42,8 +42,8 @@ func (*UnreadError) Unwrap() error { return ErrUnread }
 // queue. So it is if the broker shows first deliveries as returned ones:
 // RabbitMQ 4.0 does so for all dead letters, 4.3 for those settled by
 // basic.reject.
-func (q *Queue) BrowsePart(ctx context.Context, f Filter, b Bounds) iter.Seq2[*Letter, error] {
-	return func(yield func(*Letter, error) bool) {
+func (q *Queue) BrowsePart(ctx context.Context, f Filter, b Bounds) iter.Seq2[*Message, error] {
+	return func(yield func(*Message, error) bool) {
 		if err := b.validate(); err != nil {
 			yield(nil, err)
 			return
@@ -64,34 +64,34 @@ func (q *Queue) BrowsePart(ctx context.Context, f Filter, b Bounds) iter.Seq2[*L
 }
 
 func (b Bounds) validate() error {
-	if b.Letters < 0 || b.Least < 0 || b.Most < 0 {
-		return fmt.Errorf("deadletter: Bounds must be positive, or 0 for no bound, got Letters %d, Least %d, Most %d", b.Letters, b.Least, b.Most)
+	if b.Picked < 0 || b.AtLeast < 0 || b.AtMost < 0 {
+		return fmt.Errorf("deadletter: Bounds must be positive, or 0 for no bound, got Picked %d, AtLeast %d, AtMost %d", b.Picked, b.AtLeast, b.AtMost)
 	}
 	return nil
 }
 
 // most returns how many of the ready messages to read.
 func (b Bounds) most(ready int) int {
-	if b.Most == 0 {
+	if b.AtMost == 0 {
 		return ready
 	}
-	return min(b.Most, ready)
+	return min(b.AtMost, ready)
 }
 
 // enough reports whether no more than these need be read.
 func (b Bounds) enough(picked, read int) bool {
-	return b.Letters > 0 && picked >= b.Letters && read >= b.Least
+	return b.Picked > 0 && picked >= b.Picked && read >= b.AtLeast
 }
 
 // next returns how many messages the next consumer brings, after so many were
 // read. With a filter each consumer doubles what was read.
 func (b Bounds) next(everything bool, read, ready, size, consumers int) int {
 	left := b.most(ready) - read
-	if b.Letters == 0 {
+	if b.Picked == 0 {
 		return min(prefetchFor(left, size, consumers), max(left, 1))
 	}
-	n := max(b.Letters, b.Least) - read
-	if n <= 0 || !everything && read >= max(b.Least, 1) {
+	n := max(b.Picked, b.AtLeast) - read
+	if n <= 0 || !everything && read >= max(b.AtLeast, 1) {
 		n = read
 	}
 	if consumers == 0 {

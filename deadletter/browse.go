@@ -10,7 +10,7 @@ import (
 // it yields the first, so nothing is held while the caller takes its time; what
 // is added or taken meanwhile is not seen. It wraps ErrUnsafe where looking is
 // not harmless. After an error, which it yields once, it stops.
-func (q *Queue) Browse(ctx context.Context, f Filter) iter.Seq2[*Letter, error] {
+func (q *Queue) Browse(ctx context.Context, f Filter) iter.Seq2[*Message, error] {
 	return q.BrowsePart(ctx, f, Bounds{})
 }
 
@@ -23,7 +23,7 @@ func (q *Queue) browse(ctx context.Context, f Filter, b Bounds) (*choice, error)
 }
 
 // yield hands out what is on the spool; false: the iteration is over.
-func (c *choice) yield(ctx context.Context, yield func(*Letter, error) bool) bool {
+func (c *choice) yield(ctx context.Context, yield func(*Message, error) bool) bool {
 	for {
 		letters, err := c.read(ctx)
 		if err != nil {

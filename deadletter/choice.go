@@ -22,7 +22,7 @@ type choice struct {
 	n     int // in the spool
 	of    int // messages of the queue that were read, or are to be
 	gone  int // did not come
-	page  []*Letter
+	page  []*Message
 	bytes int // of bodies in the page
 }
 
@@ -75,7 +75,7 @@ func (c *choice) collect(ctx context.Context, preview int) (err error) {
 			return err
 		}
 		if preview >= 0 {
-			l.Message.Body = l.Message.Body[:min(preview, len(l.Message.Body))]
+			l.Publishing.Body = l.Publishing.Body[:min(preview, len(l.Publishing.Body))]
 		}
 		ends := c.s.room == 0 || i == c.of-1 // nothing is on its way
 		if err := c.pick(ctx, l, now, ends); err != nil {
@@ -92,9 +92,9 @@ func (c *choice) collect(ctx context.Context, preview int) (err error) {
 
 // pick puts a letter on the spool if the filter picks it. If the number of picked
 // letters bounds the reading, it asks for records in batches; last ends a batch.
-func (c *choice) pick(ctx context.Context, l *Letter, now time.Time, last bool) error {
+func (c *choice) pick(ctx context.Context, l *Message, now time.Time, last bool) error {
 	early := c.f.early(l, now)
-	if c.s.bounds.Letters == 0 || !c.f.Records() {
+	if c.s.bounds.Picked == 0 || !c.f.NeedsRecords() {
 		if !early {
 			return nil
 		}
@@ -103,7 +103,7 @@ func (c *choice) pick(ctx context.Context, l *Letter, now time.Time, last bool) 
 	}
 	if early {
 		c.page = append(c.page, l)
-		c.bytes += len(l.Message.Body)
+		c.bytes += len(l.Publishing.Body)
 	}
 	if len(c.page) < page && c.bytes < pageBytes && !last {
 		return nil
@@ -126,7 +126,7 @@ func (c *choice) pick(ctx context.Context, l *Letter, now time.Time, last bool) 
 }
 
 // worn refuses to go on with a queue whose messages were looked at very often.
-func (q *Queue) worn(l *Letter) error {
+func (q *Queue) worn(l *Message) error {
 	if limit := q.Handling.Limit; limit > 0 && l.Returns >= limit/2 {
 		return fmt.Errorf("%w: message %q of queue %q was returned %d times, of the %d that its delivery limit allows: replay or drop everything that is before it",
 			ErrUnsafe, l.Name(), q.Name, l.Returns, limit)
@@ -134,7 +134,7 @@ func (q *Queue) worn(l *Letter) error {
 	return nil
 }
 
-func (c *choice) next(ctx context.Context, n int) ([]*Letter, error) {
+func (c *choice) next(ctx context.Context, n int) ([]*Message, error) {
 	for len(c.page) < n {
 		more, err := c.read(ctx)
 		if err != nil {
@@ -160,11 +160,11 @@ const (
 
 // read returns those of the next letters on the spool that are picked, not nil
 // before its end.
-func (c *choice) read(ctx context.Context) ([]*Letter, error) {
+func (c *choice) read(ctx context.Context) ([]*Message, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	var letters []*Letter
+	var letters []*Message
 	for size := 0; len(letters) < page && size < pageBytes; {
 		l, err := c.spool.take()
 		if err != nil {
@@ -174,7 +174,7 @@ func (c *choice) read(ctx context.Context) ([]*Letter, error) {
 			break
 		}
 		letters = append(letters, l)
-		size += len(l.Message.Body)
+		size += len(l.Publishing.Body)
 	}
 	if len(letters) == 0 {
 		return nil, nil
@@ -182,10 +182,10 @@ func (c *choice) read(ctx context.Context) ([]*Letter, error) {
 	if err := c.join.join(ctx, letters); err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(letters, func(l *Letter) bool { return !c.f.late(l) }), nil
+	return slices.DeleteFunc(letters, func(l *Message) bool { return !c.f.late(l) }), nil
 }
 
-func (c *choice) settle(letters []*Letter) error {
+func (c *choice) settle(letters []*Message) error {
 	for _, l := range letters {
 		if err := c.s.ack(l, false); err != nil {
 			return err

@@ -10,7 +10,7 @@ const atOnce = picked
 // and taken off once keep has returned nil: keep must have them safe by then. If
 // the process is killed, or something goes wrong, the last that keep was given,
 // 16 at most, may still be in the queue.
-func (q *Queue) Drop(ctx context.Context, f Filter, most int, keep func([]*Letter) error) (Result, error) {
+func (q *Queue) Drop(ctx context.Context, f Filter, most int, keep func([]*Message) error) (Result, error) {
 	source, err := q.feedOf(ctx, f, atOnce, most)
 	if err != nil {
 		return Result{}, err
@@ -22,7 +22,7 @@ func (q *Queue) Drop(ctx context.Context, f Filter, most int, keep func([]*Lette
 	err = d.all(ctx)
 	d.takings.finish(ctx)
 	source.finish(ctx)
-	d.result.Untold = d.takings.err
+	d.result.RecordsErr = d.takings.err
 	return d.result, err
 }
 
@@ -30,7 +30,7 @@ func (q *Queue) Drop(ctx context.Context, f Filter, most int, keep func([]*Lette
 type dropping struct {
 	q       *Queue
 	feed    feed
-	keep    func([]*Letter) error
+	keep    func([]*Message) error
 	total   int
 	takings takings
 	result  Result

@@ -32,7 +32,7 @@ func Example() {
 		Filter: deadletter.Filter{Reason: "no stock"},
 		Rate:   50,
 	})
-	fmt.Println(result.Done, "replayed; in doubt:", result.Unsure)
+	fmt.Println(result.Done, "replayed; in doubt:", result.Undecided)
 	if errors.Is(err, deadletter.ErrFailingAgain) {
 		log.Fatal("it is not mended: ", result.FailedAgain)
 	}

@@ -5,9 +5,9 @@ import "context"
 // feed hands out dead letters in their order and takes them off the queue.
 type feed interface {
 	// next returns n letters, or fewer if there are no more; none at the end.
-	next(ctx context.Context, n int) ([]*Letter, error)
+	next(ctx context.Context, n int) ([]*Message, error)
 	// settle takes letters off; on an error they may or may not be.
-	settle([]*Letter) error
+	settle([]*Message) error
 	// finish gives back the rest.
 	finish(ctx context.Context)
 	// total is how many it hands out at most; leave tells whether one may be

@@ -29,20 +29,20 @@ func (f Filter) Everything() bool {
 }
 
 // Records reports whether it takes the counter's record to decide.
-func (f Filter) Records() bool { return f.Kind != "" || f.Reason != "" }
+func (f Filter) NeedsRecords() bool { return f.Kind != "" || f.Reason != "" }
 
 // Match reports whether it picks a letter, whose Record is there if there is one.
-func (f Filter) Match(l *Letter, now time.Time) bool { return f.early(l, now) && f.late(l) }
+func (f Filter) Match(l *Message, now time.Time) bool { return f.early(l, now) && f.late(l) }
 
 // early decides by what the dead letter itself tells; false: it is not picked.
-func (f Filter) early(l *Letter, now time.Time) bool {
+func (f Filter) early(l *Message, now time.Time) bool {
 	switch {
 	case len(f.IDs) > 0 && !f.named(l):
 		return false
 	case f.Queue != "" && f.Queue != l.Origin.Queue:
 		return false
 	case f.Lane != "":
-		v, ok := l.Message.Headers[f.Lane]
+		v, ok := l.Publishing.Headers[f.Lane]
 		if !ok || fmt.Sprint(v) != f.LaneValue {
 			return false
 		}
@@ -58,12 +58,12 @@ func (f Filter) early(l *Letter, now time.Time) bool {
 }
 
 // named reports whether the letter is one of those that are given by name.
-func (f Filter) named(l *Letter) bool {
+func (f Filter) named(l *Message) bool {
 	return slices.Contains(f.IDs, l.ID) || l.Fingerprint != "" && slices.Contains(f.IDs, l.Fingerprint)
 }
 
 // late decides by the record, once it is there.
-func (f Filter) late(l *Letter) bool {
+func (f Filter) late(l *Message) bool {
 	return (f.Kind == "" || f.Kind == l.Kind()) &&
 		(f.Reason == "" || strings.Contains(strings.ToLower(l.Reason()), strings.ToLower(f.Reason)))
 }

@@ -19,15 +19,15 @@ type joiner struct {
 
 // join looks up the lives that the letters themselves tell of. Where that leaves a
 // doubt it looks at which lives there are.
-func (j *joiner) join(ctx context.Context, letters []*Letter) error {
+func (j *joiner) join(ctx context.Context, letters []*Message) error {
 	if j.records == nil {
 		return nil
 	}
-	told := func(l *Letter) []string { return livesOf(l.Message.Headers, l.Origin) }
+	told := func(l *Message) []string { return livesOf(l.Publishing.Headers, l.Origin) }
 	if err := j.lookUp(ctx, letters, told); err != nil {
 		return err
 	}
-	var doubtful []*Letter
+	var doubtful []*Message
 	for _, l := range letters {
 		if !inDoubt(l) {
 			continue
@@ -38,8 +38,8 @@ func (j *joiner) join(ctx context.Context, letters []*Letter) error {
 		l.Record = nil
 		doubtful = append(doubtful, l)
 	}
-	known := func(l *Letter) []string {
-		return []string{lifeBefore(l.Message.Headers, l.Origin, j.lives[l.Origin.Queue][l.ID])}
+	known := func(l *Message) []string {
+		return []string{lifeBefore(l.Publishing.Headers, l.Origin, j.lives[l.Origin.Queue][l.ID])}
 	}
 	if err := j.lookUp(ctx, doubtful, known); err != nil {
 		return err
@@ -54,14 +54,14 @@ func (j *joiner) join(ctx context.Context, letters []*Letter) error {
 }
 
 // lookUp gives each letter the record of the first of its lives that has one.
-func (j *joiner) lookUp(ctx context.Context, letters []*Letter, livesOf func(*Letter) []string) error {
+func (j *joiner) lookUp(ctx context.Context, letters []*Message, livesOf func(*Message) []string) error {
 	wanted := map[string][]counter.Message{} // by the queue in which they died
 	for _, l := range letters {
 		if l.ID == "" || l.Origin.Queue == "" {
 			continue
 		}
 		for _, life := range livesOf(l) {
-			wanted[l.Origin.Queue] = append(wanted[l.Origin.Queue], counter.Message{ID: l.ID, Life: life})
+			wanted[l.Origin.Queue] = append(wanted[l.Origin.Queue], counter.Message{ID: l.ID, Generation: life})
 		}
 	}
 	for queue, lives := range wanted {
@@ -78,9 +78,9 @@ func (j *joiner) lookUp(ctx context.Context, letters []*Letter, livesOf func(*Le
 	return nil
 }
 
-func recordOf(l *Letter, vhost string, lives []string, records map[counter.Message]counter.Record) (r *counter.Record, life string) {
+func recordOf(l *Message, vhost string, lives []string, records map[counter.Message]counter.Record) (r *counter.Record, life string) {
 	for _, life := range lives {
-		if r, ok := records[counter.Message{VHost: vhost, Queue: l.Origin.Queue, ID: l.ID, Life: life}]; ok {
+		if r, ok := records[counter.Message{VHost: vhost, Queue: l.Origin.Queue, ID: l.ID, Generation: life}]; ok {
 			return &r, life
 		}
 	}
@@ -90,7 +90,7 @@ func recordOf(l *Letter, vhost string, lives []string, records map[counter.Messa
 // inDoubt reports whether a letter may have died in a life that it does not name.
 // It then has no record, or one of a life that no death began, with its last
 // charge at another time than the death.
-func inDoubt(l *Letter) bool {
+func inDoubt(l *Message) bool {
 	if l.ID == "" || l.Origin.Queue == "" {
 		return false
 	}
@@ -98,13 +98,13 @@ func inDoubt(l *Letter) bool {
 		return true
 	}
 	early, late := l.Origin.Time.Add(-time.Second), l.Origin.Time.Add(2*time.Second) // x-death has whole seconds
-	return l.Record.Life == replayedAs(l.Message.Headers) && (l.Record.LastTime.Before(early) || l.Record.LastTime.After(late))
+	return l.Record.Generation == replayedAs(l.Publishing.Headers) && (l.Record.LastTime.Before(early) || l.Record.LastTime.After(late))
 }
 
 // outlived reports whether a message died when the tombstone of the record did
 // not bind any more: it had begun another life, of which nothing is kept.
 func outlived(died Death, r counter.Record) bool {
-	return r.State == counter.DeadLetter && died.Time.After(r.Binds)
+	return r.State == counter.StateDeadLetter && died.Time.After(r.Binds)
 }
 
 // list finds out once which lives of the messages of a queue have records.
@@ -117,8 +117,8 @@ func (j *joiner) list(ctx context.Context, queue string) error {
 		if err != nil {
 			return err
 		}
-		if _, _, ok := begun(r.Life); ok {
-			lives[r.ID] = append(lives[r.ID], r.Life)
+		if _, _, ok := begun(r.Generation); ok {
+			lives[r.ID] = append(lives[r.ID], r.Generation)
 		}
 	}
 	if j.lives == nil {

@@ -45,8 +45,8 @@ type shelf struct {
 func (s *shelf) Lookup(_ context.Context, vhost, queue string, lives []counter.Message) (map[counter.Message]counter.Record, error) {
 	found := map[counter.Message]counter.Record{}
 	for _, m := range lives {
-		if r, ok := s.lives[m.Life]; ok {
-			found[counter.Message{VHost: vhost, Queue: queue, ID: m.ID, Life: m.Life}] = r
+		if r, ok := s.lives[m.Generation]; ok {
+			found[counter.Message{VHost: vhost, Queue: queue, ID: m.ID, Generation: m.Generation}] = r
 		}
 	}
 	return found, nil
@@ -63,7 +63,7 @@ func (s *shelf) Generations(context.Context, string, string) iter.Seq2[counter.R
 	}
 }
 
-func (s *shelf) AddTaken(context.Context, string, string, []counter.Message) error { return nil }
+func (s *shelf) NoteRemoved(context.Context, string, string, []counter.Message) error { return nil }
 
 // TestJoin has a message that another tool brings back from the dead letters with its headers: RabbitMQ 4.x forgets the
 // death before, and the lives of which the letter tells are only the first.
@@ -71,7 +71,7 @@ func TestJoin(t *testing.T) {
 	buried := func(life, reason string, ago time.Duration) counter.Record {
 		last := died.Add(-ago)
 		return counter.Record{
-			Message: counter.Message{ID: "17", Life: life}, State: counter.DeadLetter, LastError: reason, LastTime: last, Binds: last.Add(10 * time.Minute),
+			Message: counter.Message{ID: "17", Generation: life}, State: counter.StateDeadLetter, Reason: reason, LastTime: last, Binds: last.Add(10 * time.Minute),
 		}
 	}
 	first, hourOld := buried("", "first", 0), buried("", "first", time.Hour)
@@ -101,7 +101,7 @@ func TestJoin(t *testing.T) {
 	} {
 		s := &shelf{lives: map[string]counter.Record{}}
 		for _, r := range tc.records {
-			s.lives[r.Life] = r
+			s.lives[r.Generation] = r
 		}
 		headers := amqp.Table{"x-death": []any{death("orders", "rejected", 1)}}
 		for k, v := range tc.headers {
@@ -110,12 +110,12 @@ func TestJoin(t *testing.T) {
 		j := &joiner{records: s, vhost: "/"}
 		for range 2 {
 			l := letterOf(headers)
-			if err := j.join(t.Context(), []*Letter{l}); err != nil {
+			if err := j.join(t.Context(), []*Message{l}); err != nil {
 				t.Fatal(err)
 			}
 			got := ""
 			if l.Record != nil {
-				got = l.Record.LastError
+				got = l.Record.Reason
 			}
 			if got != tc.want {
 				t.Errorf("%s: the record is of %q, want %q", tc.name, got, tc.want)

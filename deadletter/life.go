@@ -114,9 +114,9 @@ func nextLife(replays int64, died Death, now time.Time) string {
 // nextFence returns a fence greater than all known ones of the lives before, by
 // the record and the header of the last replay. Unknown ones are lower too, unless
 // the store's clock was ahead of this one.
-func nextFence(l *Letter, now time.Time) int64 {
+func nextFence(l *Message, now time.Time) int64 {
 	fence := now.UnixMicro()
-	if before, ok := l.Message.Headers[FenceHeader].(int64); ok && before <= counter.MaxFloor {
+	if before, ok := l.Publishing.Headers[FenceHeader].(int64); ok && before <= counter.MaxFloor {
 		fence = max(fence, before+1)
 	}
 	if l.Record != nil {

@@ -98,17 +98,17 @@ func TestBoundsNext(t *testing.T) {
 		read, ready, consumers int
 		want                   int
 	}{
-		{"five of many", Bounds{Letters: 5}, true, 0, 100_000, 0, 5},
-		{"five of three", Bounds{Letters: 5}, true, 0, 3, 0, 3},
-		{"many of more", Bounds{Letters: 1000}, true, 0, 100_000, 0, firstPrefetch},
-		{"the rest of many", Bounds{Letters: 1000}, true, firstPrefetch, 100_000, 1, 1000 - firstPrefetch},
-		{"one id", Bounds{Letters: 1, Least: 1000}, false, 0, 100_000, 0, firstPrefetch},
-		{"up to the least", Bounds{Letters: 1, Least: 1000}, false, firstPrefetch, 100_000, 1, 1000 - firstPrefetch},
-		{"twice as many", Bounds{Letters: 1, Least: 1000}, false, 1000, 100_000, 2, 1000},
-		{"the last of most", Bounds{Letters: 1, Most: 1200}, false, 1000, 100_000, 2, 200},
-		{"most alone", Bounds{Most: 30}, false, 0, 100_000, 0, 30},
+		{"five of many", Bounds{Picked: 5}, true, 0, 100_000, 0, 5},
+		{"five of three", Bounds{Picked: 5}, true, 0, 3, 0, 3},
+		{"many of more", Bounds{Picked: 1000}, true, 0, 100_000, 0, firstPrefetch},
+		{"the rest of many", Bounds{Picked: 1000}, true, firstPrefetch, 100_000, 1, 1000 - firstPrefetch},
+		{"one id", Bounds{Picked: 1, AtLeast: 1000}, false, 0, 100_000, 0, firstPrefetch},
+		{"up to the least", Bounds{Picked: 1, AtLeast: 1000}, false, firstPrefetch, 100_000, 1, 1000 - firstPrefetch},
+		{"twice as many", Bounds{Picked: 1, AtLeast: 1000}, false, 1000, 100_000, 2, 1000},
+		{"the last of most", Bounds{Picked: 1, AtMost: 1200}, false, 1000, 100_000, 2, 200},
+		{"most alone", Bounds{AtMost: 30}, false, 0, 100_000, 0, 30},
 		{"no bounds", Bounds{}, true, 0, 100_000, 0, firstPrefetch},
-		{"nothing there", Bounds{Letters: 5}, true, 0, 0, 0, 1},
+		{"nothing there", Bounds{Picked: 5}, true, 0, 0, 0, 1},
 	} {
 		if got := tc.b.next(tc.everything, tc.read, tc.ready, 100, tc.consumers); got != tc.want {
 			t.Errorf("%s: %d, want %d", tc.what, got, tc.want)

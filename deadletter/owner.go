@@ -16,10 +16,10 @@ type claim struct{ queue, id, generation string }
 // own leaves a record only to the letter whose death it describes. If an id is
 // published again, while or after its first message dies, both are counted in the
 // record of the first.
-func own(letters []*Letter) {
-	owners := map[claim]*Letter{}
+func own(letters []*Message) {
+	owners := map[claim]*Message{}
 	for _, l := range letters {
-		if l.Record == nil || l.Record.State != counter.DeadLetter {
+		if l.Record == nil || l.Record.State != counter.StateDeadLetter {
 			continue
 		}
 		if diedBefore(l.Origin, *l.Record) {
@@ -39,13 +39,13 @@ func own(letters []*Letter) {
 	}
 }
 
-func (l *Letter) disown() { l.Record, l.Shared = nil, true }
+func (l *Message) disown() { l.Record, l.Shared = nil, true }
 
 // reused reports whether an earlier message may have used the record: it then
 // keeps that one's failed attempts as attempts that are not counted.
 func reused(r counter.Record) bool {
 	for _, kind := range r.Tokens {
-		if kind == counter.Uncharged {
+		if kind == counter.KindNotCounted {
 			return true
 		}
 	}

@@ -11,8 +11,8 @@ import (
 
 // TestOwn has several dead letters of one id, which are counted in one record. It describes the death of one.
 func TestOwn(t *testing.T) {
-	once := map[string]counter.Kind{"a": counter.Failed}
-	again := map[string]counter.Kind{"a": counter.Uncharged, "b": counter.Failed}
+	once := map[string]counter.Kind{"a": counter.KindFailed}
+	again := map[string]counter.Kind{"a": counter.KindNotCounted, "b": counter.KindFailed}
 	const none, has = "", "boom"
 	for name, tc := range map[string]struct {
 		tokens map[string]counter.Kind
@@ -32,10 +32,10 @@ func TestOwn(t *testing.T) {
 		"two, the second found it dead": {once, []time.Duration{0, -time.Minute}, 1, []string{has, none}},
 		"3.10 keeps the first time":     {again, []time.Duration{time.Hour}, 3, []string{has}},
 	} {
-		var letters []*Letter
+		var letters []*Message
 		for _, ago := range tc.ago {
-			r := counter.Record{State: counter.DeadLetter, Tokens: tc.tokens, LastTime: died, LastError: has}
-			letters = append(letters, &Letter{ID: "17", Origin: Death{Queue: "orders", Time: died.Add(-ago), Count: tc.count}, Record: &r})
+			r := counter.Record{State: counter.StateDeadLetter, Tokens: tc.tokens, LastTime: died, Reason: has}
+			letters = append(letters, &Message{ID: "17", Origin: Death{Queue: "orders", Time: died.Add(-ago), Count: tc.count}, Record: &r})
 		}
 		own(letters)
 		var got []string
@@ -53,9 +53,9 @@ func TestOwn(t *testing.T) {
 
 // TestOwnEach: letters of other ids, generations and queues are none of each other's concern.
 func TestOwnEach(t *testing.T) {
-	var letters []*Letter
+	var letters []*Message
 	for _, of := range []claim{{"orders", "1", ""}, {"orders", "1", "header:2"}, {"orders", "2", ""}, {"eu", "1", ""}} {
-		letters = append(letters, &Letter{ID: of.id, diedIn: of.generation, Origin: Death{Queue: of.queue, Time: died}, Record: &counter.Record{State: counter.DeadLetter, LastTime: died}})
+		letters = append(letters, &Message{ID: of.id, diedIn: of.generation, Origin: Death{Queue: of.queue, Time: died}, Record: &counter.Record{State: counter.StateDeadLetter, LastTime: died}})
 	}
 	own(letters)
 	for _, l := range letters {

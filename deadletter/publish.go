@@ -41,7 +41,7 @@ func fateOf(err error) fate {
 }
 
 // publish publishes letters in order, and returns an error or nil for each.
-func (w *replaying) publish(ctx context.Context, letters []*Letter) []error {
+func (w *replaying) publish(ctx context.Context, letters []*Message) []error {
 	outcomes := make([]error, len(letters))
 	var batch []publisher.Message
 	var of []int

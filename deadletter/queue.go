@@ -50,11 +50,11 @@ type Queue struct {
 // AddTaken gets the dead letters that Replay and Drop took off, by the queue in
 // which they died, if their records are tombstones. It is called after they are
 // off, ten times a second at most and at the end. If the process is killed in
-// between, these are never noted. An error ends nothing: see Result.Untold.
+// between, these are never noted. An error ends nothing: see Result.RecordsErr.
 type Records interface {
 	Lookup(ctx context.Context, vhost, queue string, lives []counter.Message) (map[counter.Message]counter.Record, error)
 	Generations(ctx context.Context, vhost, queue string) iter.Seq2[counter.Record, error]
-	AddTaken(ctx context.Context, vhost, queue string, dead []counter.Message) error
+	NoteRemoved(ctx context.Context, vhost, queue string, dead []counter.Message) error
 }
 
 // Progress of a method.

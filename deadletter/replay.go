@@ -37,9 +37,9 @@ type Replay struct {
 	// Watch goes on looking for so long after the last message; if zero, once.
 	Watch time.Duration
 
-	// Told, if not nil, is told of each message: nil, it is replayed; ErrNoOrigin
+	// OnMessage, if not nil, is told of each message: nil, it is replayed; ErrNoOrigin
 	// or a *publisher.Error, it is left in the queue or undecided.
-	Told func(*Letter, error)
+	OnMessage func(*Message, error)
 }
 
 // Replay publishes dead letters again and takes them off the queue once the
@@ -123,7 +123,7 @@ type replaying struct {
 	pace  *rate.Limiter
 	total int
 	taken int
-	ahead []*Letter       // of the feed, to be taken
+	ahead []*Message      // of the feed, to be taken
 	known map[string]bool // queues to which letters went
 	stuck error           // the feed cannot pass over a message, for this reason
 
@@ -135,9 +135,9 @@ func (w *replaying) run(ctx context.Context) error {
 	err := w.all(ctx)
 	w.takings.finish(ctx)
 	w.feed.finish(ctx)
-	w.result.Untold = w.takings.err
+	w.result.RecordsErr = w.takings.err
 	if w.r.Filter.Everything() {
-		w.result.Left = w.total - w.result.Done - len(w.result.Unsure) - w.feed.missing()
+		w.result.Left = w.total - w.result.Done - len(w.result.Undecided) - w.feed.missing()
 	}
 	if err == nil {
 		err = w.watch.linger(ctx, w.r.Watch)
@@ -177,7 +177,7 @@ func (w *replaying) all(ctx context.Context) error {
 // next takes a window. A queue to which nothing went yet may not be there, so the
 // first letter to it goes alone: a stream can settle but few of a window of which
 // it must pass over one.
-func (w *replaying) next(ctx context.Context) (letters []*Letter, err error) {
+func (w *replaying) next(ctx context.Context) (letters []*Message, err error) {
 	if len(w.ahead) == 0 {
 		if w.ahead, err = w.feed.next(ctx, min(w.r.Window, w.total-w.taken)); err != nil {
 			return nil, err
@@ -203,9 +203,9 @@ func (w *replaying) wait(ctx context.Context, n int) error {
 }
 
 // window publishes letters and takes off those that are confirmed.
-func (w *replaying) window(ctx context.Context, letters []*Letter) error {
+func (w *replaying) window(ctx context.Context, letters []*Message) error {
 	outcomes := w.publish(ctx, letters)
-	var done []*Letter
+	var done []*Message
 	var first error
 	for i, l := range letters {
 		fate := fateOf(outcomes[i])
@@ -216,7 +216,7 @@ func (w *replaying) window(ctx context.Context, letters []*Letter) error {
 		case fate == replayed:
 			done = append(done, l)
 		case fate == undecided:
-			w.result.unsure([]*Letter{l})
+			w.result.unsure([]*Message{l})
 			first = cmp.Or(first, outcomes[i])
 		case fate == ended:
 			first = cmp.Or(first, w.stays(outcomes[i]))
@@ -227,8 +227,8 @@ func (w *replaying) window(ctx context.Context, letters []*Letter) error {
 		default:
 			w.result.Left++
 		}
-		if w.r.Told != nil {
-			w.r.Told(l, outcomes[i])
+		if w.r.OnMessage != nil {
+			w.r.OnMessage(l, outcomes[i])
 		}
 	}
 	if err := w.feed.settle(done); err != nil {
@@ -270,15 +270,15 @@ func (w *replaying) passOver(ctx context.Context) error {
 	return nil
 }
 
-func (w *replaying) count(done []*Letter) {
+func (w *replaying) count(done []*Message) {
 	w.result.Done += len(done)
 	w.takings.add(done)
 	for _, l := range done {
 		w.known[l.Origin.Queue] = true
 		w.watch.add(l)
-		if l.Again {
-			w.result.AgainCount++
-			w.result.Again = remember(w.result.Again, l)
+		if l.Redelivered {
+			w.result.PossibleDuplicateCount++
+			w.result.PossibleDuplicates = remember(w.result.PossibleDuplicates, l)
 		}
 	}
 }

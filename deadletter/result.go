@@ -8,33 +8,33 @@ type Result struct {
 
 	// Again are those replayed that had been handed out before: by a look, or by
 	// a replay that was cut off. Those of the latter may be published twice.
-	Again      []string
-	AgainCount int
+	PossibleDuplicates     []string
+	PossibleDuplicateCount int
 
-	// Unsure are those that may or may not be published, or are published and may
+	// Undecided are those that may or may not be published, or are published and may
 	// still be in the dead-letter queue: of one window at most.
-	Unsure []string
+	Undecided []string
 
 	// FailedAgain are those that have failed since.
 	FailedAgain []string
 
-	// Untold is the first error of Records.AddTaken, nil if all was noted in the end.
+	// RecordsErr is the first error of Records.AddTaken, nil if all was noted in the end.
 	// Its dead letters are off the queue, but maybe not noted as taken.
-	Untold error
+	RecordsErr error
 }
 
 // maxIDs bounds the lists of a Result.
 const maxIDs = 1000
 
-func remember(ids []string, l *Letter) []string {
+func remember(ids []string, l *Message) []string {
 	if len(ids) < maxIDs {
 		ids = append(ids, l.Name())
 	}
 	return ids
 }
 
-func (r *Result) unsure(letters []*Letter) {
+func (r *Result) unsure(letters []*Message) {
 	for _, l := range letters {
-		r.Unsure = remember(r.Unsure, l)
+		r.Undecided = remember(r.Undecided, l)
 	}
 }

@@ -15,7 +15,7 @@ type Target struct {
 }
 
 // destination is where a letter goes; nil: to where it died.
-func (t *Target) destination(l *Letter) (Target, error) {
+func (t *Target) destination(l *Message) (Target, error) {
 	switch {
 	case t == nil && l.Origin.Queue == "":
 		return Target{}, ErrNoOrigin
@@ -37,8 +37,8 @@ func (t *Target) destination(l *Letter) (Target, error) {
 //   - the user-id: only that user may publish it.
 //
 // It is persistent, whatever it was: it has been lost from one queue already.
-func revive(l *Letter, from string, now time.Time) amqp.Publishing {
-	msg, replays := l.Message, l.Replays+1
+func revive(l *Message, from string, now time.Time) amqp.Publishing {
+	msg, replays := l.Publishing, l.Replays+1
 	l.life = nextLife(replays, l.Origin, now)
 	msg.Headers = maps.Clone(msg.Headers)
 	if msg.Headers == nil {
@@ -52,9 +52,9 @@ func revive(l *Letter, from string, now time.Time) amqp.Publishing {
 	return msg
 }
 
-// Revived is the message as a replay from the dead-letter queue publishes it: with a new life, and without what the broker
+// ForReplay is the message as a replay from the dead-letter queue publishes it: with a new life, and without what the broker
 // noted on it. It is what to keep of a letter that is to be published again by other means.
-func (l *Letter) Revived(from string) amqp.Publishing { return revive(l, from, time.Now()) }
+func (l *Message) ForReplay(from string) amqp.Publishing { return revive(l, from, time.Now()) }
 
 func ofTheBroker(header string) bool {
 	switch header {
@@ -64,8 +64,8 @@ func ofTheBroker(header string) bool {
 	return strings.HasPrefix(header, "x-first-death-") || strings.HasPrefix(header, "x-last-death-")
 }
 
-func lineage(l *Letter, from string, replays int64) amqp.Table {
-	t := amqp.Table{"count": replays, "from": from, "again": l.Again}
+func lineage(l *Message, from string, replays int64) amqp.Table {
+	t := amqp.Table{"count": replays, "from": from, "again": l.Redelivered}
 	if l.Origin.Queue != "" {
 		t["queue"], t["died"] = l.Origin.Queue, l.Origin.Time
 		t["exchange"], t["key"] = l.Origin.Exchange, l.Origin.Key
@@ -73,8 +73,8 @@ func lineage(l *Letter, from string, replays int64) amqp.Table {
 	if reason := cut(l.Reason(), maxReason); reason != "" {
 		t["reason"] = reason
 	}
-	if l.Message.UserId != "" {
-		t["user"] = l.Message.UserId
+	if l.Publishing.UserId != "" {
+		t["user"] = l.Publishing.UserId
 	}
 	return t
 }

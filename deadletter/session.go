@@ -249,7 +249,7 @@ func (s *session) lost() error {
 
 // ack settles a delivery, or all up to it. The broker may not have it yet, nor
 // the queue: see fence and land.
-func (s *session) ack(l *Letter, andBefore bool) error {
+func (s *session) ack(l *Message, andBefore bool) error {
 	if err := s.ch.Ack(l.tag, andBefore); err != nil {
 		return s.lost()
 	}

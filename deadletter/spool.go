@@ -29,8 +29,8 @@ type spool struct {
 
 // spooled is a letter in the file.
 type spooled struct {
-	Letter Letter
-	Tag    uint64
+	Message Message
+	Tag     uint64
 }
 
 // void stands for the value nil, which gob has no place for among others.
@@ -46,9 +46,9 @@ func newSpool(dir string) (*spool, error) {
 	return &spool{file: f, buf: buf, enc: gob.NewEncoder(buf)}, nil
 }
 
-func (s *spool) put(l *Letter) error {
+func (s *spool) put(l *Message) error {
 	out := spooled{*l, l.tag}
-	out.Letter.Message.Headers, _ = pack(l.Message.Headers).(amqp.Table)
+	out.Message.Publishing.Headers, _ = pack(l.Publishing.Headers).(amqp.Table)
 	if err := s.enc.Encode(out); err != nil {
 		return fmt.Errorf("deadletter: write what is picked to a file: %w", err)
 	}
@@ -69,7 +69,7 @@ func (s *spool) rewind() error {
 }
 
 // take returns the next letter; nil: there is none.
-func (s *spool) take() (*Letter, error) {
+func (s *spool) take() (*Message, error) {
 	var in spooled
 	switch err := s.dec.Decode(&in); {
 	case errors.Is(err, io.EOF):
@@ -77,9 +77,9 @@ func (s *spool) take() (*Letter, error) {
 	case err != nil:
 		return nil, fmt.Errorf("deadletter: read what was picked from its file: %w", err)
 	}
-	in.Letter.tag = in.Tag
-	in.Letter.Message.Headers, _ = unpack(in.Letter.Message.Headers).(amqp.Table)
-	return &in.Letter, nil
+	in.Message.tag = in.Tag
+	in.Message.Publishing.Headers, _ = unpack(in.Message.Publishing.Headers).(amqp.Table)
+	return &in.Message, nil
 }
 
 func (s *spool) close() {

@@ -27,9 +27,9 @@ func TestSpool(t *testing.T) {
 		"float32": float32(1.5), "float64": math.Inf(1), "string": "", "bytes": []byte{0xff}, "time": time.Unix(1, 0).UTC(),
 		"decimal": amqp.Decimal{Scale: 2, Value: 7}, "table": amqp.Table{"nil": nil, "empty": amqp.Table{}}, "list": []any{nil, []any{}, int64(1), "x"},
 	}
-	in := []*Letter{
-		{ID: "a", tag: 7, Message: amqp.Publishing{Headers: everything, Body: []byte("body"), Priority: 3, Timestamp: time.Unix(5, 0).UTC()}},
-		{ID: "b\x1b[31m", tag: 1 << 40, Size: 9, Again: true, Returns: 2, Replays: 1, Origin: Death{Queue: "q", Time: time.Unix(9, 0).UTC(), Count: 1}},
+	in := []*Message{
+		{ID: "a", tag: 7, Publishing: amqp.Publishing{Headers: everything, Body: []byte("body"), Priority: 3, Timestamp: time.Unix(5, 0).UTC()}},
+		{ID: "b\x1b[31m", tag: 1 << 40, Size: 9, Redelivered: true, Returns: 2, Replays: 1, Origin: Death{Queue: "q", Time: time.Unix(9, 0).UTC(), Count: 1}},
 	}
 	for _, l := range in {
 		if err := s.put(l); err != nil {
@@ -44,7 +44,7 @@ func TestSpool(t *testing.T) {
 		if err != nil || got == nil {
 			t.Fatalf("%v, %v", got, err)
 		}
-		if diff := cmp.Diff(want, got, cmp.AllowUnexported(Letter{}), cmpopts.EquateEmpty()); diff != "" {
+		if diff := cmp.Diff(want, got, cmp.AllowUnexported(Message{}), cmpopts.EquateEmpty()); diff != "" {
 			t.Error(diff)
 		}
 	}

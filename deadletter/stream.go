@@ -31,8 +31,8 @@ func (q *Queue) stream(ctx context.Context, window, most int) (*stream, error) {
 	return &stream{q: q, s: s, join: &joiner{records: q.Records, vhost: s.vhost}, left: n, all: n}, nil
 }
 
-func (f *stream) next(ctx context.Context, n int) ([]*Letter, error) {
-	var letters []*Letter
+func (f *stream) next(ctx context.Context, n int) ([]*Message, error) {
+	var letters []*Message
 	for len(letters) < n && f.left > 0 {
 		d, ok, err := f.s.next(ctx)
 		if err != nil {
@@ -50,7 +50,7 @@ func (f *stream) next(ctx context.Context, n int) ([]*Letter, error) {
 }
 
 // settle takes all with one command if it can: see fence.
-func (f *stream) settle(letters []*Letter) error {
+func (f *stream) settle(letters []*Message) error {
 	if n := len(letters); n > 0 && letters[n-1].tag-f.tag == uint64(n) {
 		f.tag = letters[n-1].tag
 		if err := f.s.ack(letters[n-1], true); err != nil {

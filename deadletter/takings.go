@@ -46,7 +46,7 @@ func (d dead) size() (n int) {
 }
 
 // add takes letters that were settled.
-func (t *takings) add(letters []*Letter) {
+func (t *takings) add(letters []*Message) {
 	for _, l := range letters {
 		if t.records == nil || !counted(l) {
 			continue
@@ -54,12 +54,12 @@ func (t *takings) add(letters []*Letter) {
 		if t.dead == nil {
 			t.dead = dead{}
 		}
-		t.dead[l.Origin.Queue] = append(t.dead[l.Origin.Queue], counter.Message{ID: l.ID, Life: l.diedIn})
+		t.dead[l.Origin.Queue] = append(t.dead[l.Origin.Queue], counter.Message{ID: l.ID, Generation: l.diedIn})
 	}
 }
 
 // counted reports whether the count of what was dead-lettered has the letter.
-func counted(l *Letter) bool { return l.Record != nil && l.Record.State == counter.DeadLetter }
+func counted(l *Message) bool { return l.Record != nil && l.Record.State == counter.StateDeadLetter }
 
 // tell begins a note of what there is, unless one is under way or just began.
 func (t *takings) tell(ctx context.Context) {
@@ -118,7 +118,7 @@ func (t *takings) note(ctx context.Context, all dead) (first error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTime)
 	defer cancel()
 	for queue, messages := range all {
-		if err := t.records.AddTaken(ctx, t.vhost, queue, messages); err != nil && first == nil {
+		if err := t.records.NoteRemoved(ctx, t.vhost, queue, messages); err != nil && first == nil {
 			first = err
 		}
 	}

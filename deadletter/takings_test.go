@@ -19,21 +19,21 @@ type tally struct {
 	fail error
 }
 
-func (s *tally) AddTaken(ctx context.Context, vhost, queue string, dead []counter.Message) error {
+func (s *tally) NoteRemoved(ctx context.Context, vhost, queue string, dead []counter.Message) error {
 	if ctx.Err() != nil || vhost != "/" {
 		return errors.New("not to be told")
 	}
 	var lives []string
 	for _, m := range dead {
-		lives = append(lives, m.ID+" "+m.Life)
+		lives = append(lives, m.ID+" "+m.Generation)
 	}
 	s.got = append(s.got, map[string][]string{queue: lives})
 	return s.fail
 }
 
 // takenFrom is a letter that died in a queue, with a record in that state; "none": without one.
-func takenFrom(queue string, state counter.State) *Letter {
-	l := &Letter{ID: "1", Origin: Death{Queue: queue}, diedIn: "gen"}
+func takenFrom(queue string, state counter.State) *Message {
+	l := &Message{ID: "1", Origin: Death{Queue: queue}, diedIn: "gen"}
 	if state != "none" {
 		l.Record = &counter.Record{State: state}
 	}
@@ -53,20 +53,20 @@ func TestTakings(t *testing.T) {
 			}
 			s.got = nil
 		}
-		dead := takenFrom("orders", counter.DeadLetter)
+		dead := takenFrom("orders", counter.StateDeadLetter)
 		take.tell(ctx)
 		expect()
-		take.add([]*Letter{dead, takenFrom("orders", "none"), takenFrom("orders", counter.Live), dead})
+		take.add([]*Message{dead, takenFrom("orders", "none"), takenFrom("orders", counter.StateLive), dead})
 		take.tell(ctx)
 		expect(map[string][]string{"orders": {"1 gen", "1 gen"}})
-		take.add([]*Letter{dead})
+		take.add([]*Message{dead})
 		take.tell(ctx) // too soon
 		expect()
 		time.Sleep(noteEvery)
-		take.add([]*Letter{dead})
+		take.add([]*Message{dead})
 		take.tell(ctx)
 		expect(map[string][]string{"orders": {"1 gen", "1 gen"}})
-		take.add([]*Letter{takenFrom("other", counter.DeadLetter)})
+		take.add([]*Message{takenFrom("other", counter.StateDeadLetter)})
 		cancel()
 		take.finish(ctx)
 		expect(map[string][]string{"other": {"1 gen"}})
@@ -82,13 +82,13 @@ func TestTakingsOfAStoreThatIsAway(t *testing.T) {
 			first := errors.New("the first")
 			s := &tally{fail: first}
 			take := takings{records: s, vhost: "/"}
-			take.add([]*Letter{takenFrom("orders", counter.DeadLetter)})
+			take.add([]*Message{takenFrom("orders", counter.StateDeadLetter)})
 			take.tell(t.Context())
 			synctest.Wait()
 			if s.fail = nil; !back {
 				s.fail = errors.New("the second")
 			}
-			take.add([]*Letter{takenFrom("orders", counter.DeadLetter)})
+			take.add([]*Message{takenFrom("orders", counter.StateDeadLetter)})
 			take.finish(t.Context())
 			if len(s.got) != 2 || len(s.got[1]["orders"]) != 2 || errors.Is(take.err, first) == back {
 				t.Errorf("back %v: %v, %v", back, s.got, take.err)
@@ -96,7 +96,7 @@ func TestTakingsOfAStoreThatIsAway(t *testing.T) {
 		})
 	}
 	none := takings{}
-	none.add([]*Letter{takenFrom("orders", counter.DeadLetter)})
+	none.add([]*Message{takenFrom("orders", counter.StateDeadLetter)})
 	none.finish(t.Context())
 	if none.err != nil {
 		t.Error(none.err)

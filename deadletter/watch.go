@@ -41,7 +41,7 @@ func (q *Queue) watch(r Replay) *watch {
 }
 
 // add watches a message that was replayed.
-func (w *watch) add(l *Letter) {
+func (w *watch) add(l *Message) {
 	to, err := w.target.destination(l)
 	if w.records == nil || err != nil || l.ID == "" {
 		return
@@ -49,7 +49,7 @@ func (w *watch) add(l *Letter) {
 	if len(w.lives) >= watched {
 		w.lives = w.lives[1:]
 	}
-	w.lives = append(w.lives, counter.Message{Queue: to.Key, ID: l.ID, Life: "header:" + l.life})
+	w.lives = append(w.lives, counter.Message{Queue: to.Key, ID: l.ID, Generation: "header:" + l.life})
 }
 
 // look asks, if it has not done so a moment ago. It returns ErrFailingAgain if
@@ -81,8 +81,8 @@ func (w *watch) look(ctx context.Context) error {
 // sort tells those that have failed from those to be watched further.
 func (w *watch) sort(lives []counter.Message, records map[counter.Message]counter.Record) {
 	for _, m := range lives {
-		r := records[counter.Message{VHost: w.vhost, Queue: m.Queue, ID: m.ID, Life: m.Life}]
-		if r.Charges() == 0 && r.State != counter.DeadLetter {
+		r := records[counter.Message{VHost: w.vhost, Queue: m.Queue, ID: m.ID, Generation: m.Generation}]
+		if r.Counted() == 0 && r.State != counter.StateDeadLetter {
 			w.lives = append(w.lives, m)
 			continue
 		}

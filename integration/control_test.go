@@ -59,8 +59,8 @@ func TestOperatorsAreObeyedAtTheNextStep(t *testing.T) {
 		}
 		for what, err := range map[string]error{
 			"limit": c.SetLimit(t.Context(), "/", queue, counter.Override{MaxRetries: 5, Note: why}),
-			"grant": c.Grant(t.Context(), granted, counter.Grant{Tries: 2, Note: why}),
-			"reset": c.Pardon(t.Context(), cleaned, why),
+			"grant": c.Grant(t.Context(), granted, counter.Grant{Attempts: 2, Note: why}),
+			"reset": c.Reset(t.Context(), cleaned, why),
 		} {
 			if err != nil {
 				t.Fatalf("%s: %v", what, err)
@@ -82,13 +82,13 @@ func TestOperatorsAreObeyedAtTheNextStep(t *testing.T) {
 		for _, id := range all {
 			checkObeyed(t, id, runs[id])
 		}
-		if r := one(t, c, queue, "m0"); r.Granted.Tries != 2 || r.Granted.Why != why.Why || r.Failures != 8 {
+		if r := one(t, c, queue, "m0"); r.Granted.Attempts != 2 || r.Granted.Why != why.Why || r.Failures != 8 {
 			t.Errorf("record of m0: %+v", r)
 		}
-		if r := one(t, c, queue, "m1"); r.Pardoned.By != why.By || r.Failures != 6 {
+		if r := one(t, c, queue, "m1"); r.Reset.By != why.By || r.Failures != 6 {
 			t.Errorf("record of m1: %+v", r)
 		}
-		if b, err := c.Buried(t.Context(), "/", queue); b.Count != int64(len(all)) || err != nil {
+		if b, err := c.Tombstones(t.Context(), "/", queue); b.Count != int64(len(all)) || err != nil {
 			t.Errorf("buried: %+v, %v", b, err)
 		}
 	})
@@ -100,7 +100,7 @@ func recorded(t *testing.T, c *counter.Counter, queue, id string) bool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return len(records) == 1 && records[0].Charges() > 0
+	return len(records) == 1 && records[0].Counted() > 0
 }
 
 // checkObeyed holds the runs of a message against what the operator did to it.

@@ -26,18 +26,18 @@ func TestReplayLosesItsBroker(t *testing.T) {
 		name := uniqueName(t, "replay")
 		q.Dial = namedDialer(t, name)
 		told := 0
-		r, err := q.Replay(t.Context(), deadletter.Replay{Window: window, Told: func(*deadletter.Letter, error) {
+		r, err := q.Replay(t.Context(), deadletter.Replay{Window: window, OnMessage: func(*deadletter.Message, error) {
 			if told++; told == 20 {
 				eventually(t, 30*time.Second, "the connections are cut", func() bool { return cut(t, name) })
 			}
 		}})
 		var lost *publisher.Error
-		if !errors.Is(err, deadletter.ErrInterrupted) && !errors.As(err, &lost) || r.Done >= n || len(r.Unsure) > window {
-			t.Fatalf("%d replayed, unsure %v, %v", r.Done, r.Unsure, err)
+		if !errors.Is(err, deadletter.ErrInterrupted) && !errors.As(err, &lost) || r.Done >= n || len(r.Undecided) > window {
+			t.Fatalf("%d replayed, unsure %v, %v", r.Done, r.Undecided, err)
 		}
 		twice := settledTotal(t, queue) - n
-		if twice > len(r.Unsure) {
-			t.Errorf("%d messages twice, but only %v in doubt", twice, r.Unsure)
+		if twice > len(r.Undecided) {
+			t.Errorf("%d messages twice, but only %v in doubt", twice, r.Undecided)
 		}
 		if _, err := graveyard(t, queue).Replay(t.Context(), deadletter.Replay{Window: window}); err != nil {
 			t.Fatal(err)
@@ -57,7 +57,7 @@ func TestReplayLosesItsStore(t *testing.T) {
 		q := buried(t, queue, n)
 		q.Records = dialStore(t, store.URL)
 		told := 0
-		r, err := q.Replay(t.Context(), deadletter.Replay{Told: func(*deadletter.Letter, error) {
+		r, err := q.Replay(t.Context(), deadletter.Replay{OnMessage: func(*deadletter.Message, error) {
 			if told++; told == 20 {
 				if err := store.Kill(); err != nil {
 					t.Fatal(err)
@@ -65,7 +65,7 @@ func TestReplayLosesItsStore(t *testing.T) {
 			}
 		}})
 		var away *counter.StoreError
-		if !errors.As(err, &away) || r.Done != 20 || len(r.Unsure) > 0 {
+		if !errors.As(err, &away) || r.Done != 20 || len(r.Undecided) > 0 {
 			t.Fatalf("%+v, %v", r, err)
 		}
 		q.Records = nil
@@ -93,7 +93,7 @@ func TestReplayOfAReader(t *testing.T) {
 				var reply *amqp.Error
 				denied := errors.As(err, &refused) && refused.Code == amqp.AccessRefused ||
 					errors.As(err, &reply) && reply.Code == amqp.AccessRefused && !errors.Is(err, deadletter.ErrBusy)
-				if !denied || r.Done != 0 || len(r.Unsure) != 0 {
+				if !denied || r.Done != 0 || len(r.Undecided) != 0 {
 					t.Errorf("%+v, %v", r, err)
 				}
 				if tc.name == "reads" {

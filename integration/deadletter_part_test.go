@@ -26,18 +26,18 @@ func TestBrowsePart(t *testing.T) {
 			want []string
 			part bool // something is left unread
 		}{
-			{deadletter.Filter{}, deadletter.Bounds{Letters: 5}, all[:5], true},
-			{deadletter.Filter{}, deadletter.Bounds{Letters: 3}, all[:3], true},
-			{deadletter.Filter{}, deadletter.Bounds{Letters: 5}, all[:5], true},
-			{deadletter.Filter{}, deadletter.Bounds{Most: 30}, all[:30], true},
-			{deadletter.Filter{}, deadletter.Bounds{Letters: 5}, all[:5], true},
-			{byID, deadletter.Bounds{Letters: 1, Least: 20}, all[3:4], true},
-			{byID, deadletter.Bounds{Letters: 1, Least: 260}, []string{"m3", "m250"}, true},
-			{byID, deadletter.Bounds{Letters: 2, Most: 100}, all[3:4], true},
-			{byID, deadletter.Bounds{Most: n}, []string{"m3", "m250"}, false},
-			{deadletter.Filter{}, deadletter.Bounds{Letters: 2}, all[:2], true},
-			{deadletter.Filter{Kind: deadletter.Rejected}, deadletter.Bounds{Letters: 1}, all[:1], true},
-			{deadletter.Filter{}, deadletter.Bounds{Letters: n + 1}, all, false},
+			{deadletter.Filter{}, deadletter.Bounds{Picked: 5}, all[:5], true},
+			{deadletter.Filter{}, deadletter.Bounds{Picked: 3}, all[:3], true},
+			{deadletter.Filter{}, deadletter.Bounds{Picked: 5}, all[:5], true},
+			{deadletter.Filter{}, deadletter.Bounds{AtMost: 30}, all[:30], true},
+			{deadletter.Filter{}, deadletter.Bounds{Picked: 5}, all[:5], true},
+			{byID, deadletter.Bounds{Picked: 1, AtLeast: 20}, all[3:4], true},
+			{byID, deadletter.Bounds{Picked: 1, AtLeast: 260}, []string{"m3", "m250"}, true},
+			{byID, deadletter.Bounds{Picked: 2, AtMost: 100}, all[3:4], true},
+			{byID, deadletter.Bounds{AtMost: n}, []string{"m3", "m250"}, false},
+			{deadletter.Filter{}, deadletter.Bounds{Picked: 2}, all[:2], true},
+			{deadletter.Filter{Kind: deadletter.KindRejected}, deadletter.Bounds{Picked: 1}, all[:1], true},
+			{deadletter.Filter{}, deadletter.Bounds{Picked: n + 1}, all, false},
 		} {
 			var got []string
 			var left *deadletter.UnreadError
@@ -71,9 +71,9 @@ func TestBrowsePartIsShort(t *testing.T) {
 			b    deadletter.Bounds
 			most int // messages to be read
 		}{
-			{"the first 5", deadletter.Filter{}, deadletter.Bounds{Letters: 5}, 50},
-			{"one that is near", deadletter.Filter{IDs: []string{"m17"}}, deadletter.Bounds{Letters: 1}, 100},
-			{"one in the first 1000", deadletter.Filter{IDs: []string{fmt.Sprint("m", n-1)}}, deadletter.Bounds{Most: 1000}, 1200},
+			{"the first 5", deadletter.Filter{}, deadletter.Bounds{Picked: 5}, 50},
+			{"one that is near", deadletter.Filter{IDs: []string{"m17"}}, deadletter.Bounds{Picked: 1}, 100},
+			{"one in the first 1000", deadletter.Filter{IDs: []string{fmt.Sprint("m", n-1)}}, deadletter.Bounds{AtMost: 1000}, 1200},
 		} {
 			for range 10 {
 				read, began := 0, time.Now()

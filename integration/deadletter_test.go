@@ -68,9 +68,9 @@ func numbered(prefix string, n int) []string {
 	return out
 }
 
-func browsed(t *testing.T, q *deadletter.Queue, f deadletter.Filter) []*deadletter.Letter {
+func browsed(t *testing.T, q *deadletter.Queue, f deadletter.Filter) []*deadletter.Message {
 	t.Helper()
-	var all []*deadletter.Letter
+	var all []*deadletter.Message
 	for l, err := range q.Browse(t.Context(), f) {
 		if err != nil {
 			t.Fatal(err)
@@ -80,7 +80,7 @@ func browsed(t *testing.T, q *deadletter.Queue, f deadletter.Filter) []*deadlett
 	return all
 }
 
-func idsOf(letters []*deadletter.Letter) []string {
+func idsOf(letters []*deadletter.Message) []string {
 	var out []string
 	for _, l := range letters {
 		out = append(out, l.ID)
@@ -99,7 +99,7 @@ func TestBrowseChangesNothing(t *testing.T) {
 			if diff := cmp.Diff(numbered("m", n), idsOf(got)); diff != "" {
 				t.Fatal(diff)
 			}
-			if l := got[7]; l.Origin.Queue != queue || l.Origin.Reason != "rejected" || l.Kind() != deadletter.Rejected || len(l.Message.Body) > 2 {
+			if l := got[7]; l.Origin.Queue != queue || l.Origin.Reason != "rejected" || l.Kind() != deadletter.KindRejected || len(l.Publishing.Body) > 2 {
 				t.Errorf("%+v", l)
 			}
 		}
@@ -121,9 +121,9 @@ func TestReplayAll(t *testing.T) {
 				q := buried(t, queue, n)
 				r, err := q.Replay(t.Context(), deadletter.Replay{Window: window})
 				// 4.0 shows what a quorum queue dead-letters as delivered before
-				again := r.AgainCount > 0
-				if major, minor := brokerVersion(t); err != nil || r.Done != n || r.Left != 0 || len(r.Unsure) != 0 || again && (major != 4 || minor != 0) {
-					t.Fatalf("%d replayed, %d left, %d again, %v unsure, %v", r.Done, r.Left, r.AgainCount, r.Unsure, err)
+				again := r.PossibleDuplicateCount > 0
+				if major, minor := brokerVersion(t); err != nil || r.Done != n || r.Left != 0 || len(r.Undecided) != 0 || again && (major != 4 || minor != 0) {
+					t.Fatalf("%d replayed, %d left, %d again, %v unsure, %v", r.Done, r.Left, r.PossibleDuplicateCount, r.Undecided, err)
 				}
 				if left := queueDepth(t, q.Name); left != 0 {
 					t.Errorf("%d dead letters are left", left)
@@ -154,7 +154,7 @@ func TestReplayStopped(t *testing.T) {
 				for left := n; left > 0; {
 					ctx, stop := context.WithCancel(t.Context())
 					told := 0
-					r, err := q.Replay(ctx, deadletter.Replay{Window: window, Told: func(*deadletter.Letter, error) {
+					r, err := q.Replay(ctx, deadletter.Replay{Window: window, OnMessage: func(*deadletter.Message, error) {
 						if told++; told == 70 {
 							stop()
 						}
@@ -273,7 +273,7 @@ func TestReplayLeavesWhatCannotGo(t *testing.T) {
 		}
 		told := map[string]error{}
 		r, err = q.Replay(t.Context(), deadletter.Replay{
-			Filter: deadletter.Filter{IDs: []string{"stray", "gone", "m0"}}, Told: func(l *deadletter.Letter, err error) { told[l.ID] = err },
+			Filter: deadletter.Filter{IDs: []string{"stray", "gone", "m0"}}, OnMessage: func(l *deadletter.Message, err error) { told[l.ID] = err },
 		})
 		if err != nil || r.Done != 1 || r.Left != 2 || len(told) != 3 || told["stray"] == nil || told["gone"] == nil || told["m0"] != nil {
 			t.Errorf("picked: %+v, %v, %v", r, err, told)
@@ -310,7 +310,7 @@ func TestReplayPassesOver(t *testing.T) {
 					browsed(t, q, deadletter.Filter{})
 				}
 				told := map[string]int{}
-				r, err := q.Replay(t.Context(), deadletter.Replay{Window: mode.window, Told: func(l *deadletter.Letter, err error) {
+				r, err := q.Replay(t.Context(), deadletter.Replay{Window: mode.window, OnMessage: func(l *deadletter.Message, err error) {
 					if told[l.ID]++; (err != nil) != slices.Contains(stay, l.ID) {
 						t.Errorf("%s: %v", l.ID, err)
 					}
@@ -353,7 +353,7 @@ func TestOperatorsAtOnce(t *testing.T) {
 		t.Parallel() // most of it is waiting
 		q := buried(t, queue, 20)
 		tried := 0
-		r, err := q.Replay(t.Context(), deadletter.Replay{Told: func(*deadletter.Letter, error) {
+		r, err := q.Replay(t.Context(), deadletter.Replay{OnMessage: func(*deadletter.Message, error) {
 			if tried++; tried != 5 {
 				return
 			}
@@ -392,15 +392,15 @@ func TestReplayStopsWhenItFailsAgain(t *testing.T) {
 
 		q := graveyard(t, queue)
 		q.Records = c
-		letters := browsed(t, q, deadletter.Filter{Reason: "NO SUCH", Kind: deadletter.Failed})
+		letters := browsed(t, q, deadletter.Filter{Reason: "NO SUCH", Kind: deadletter.KindFailed})
 		if len(letters) != n || letters[0].Record == nil || letters[0].Record.Failures != 2 {
 			t.Fatalf("%d letters, the first: %+v", len(letters), letters[0])
 		}
-		if got := browsed(t, q, deadletter.Filter{Kind: deadletter.Crashed}); len(got) != 0 {
+		if got := browsed(t, q, deadletter.Filter{Kind: deadletter.KindCrashed}); len(got) != 0 {
 			t.Errorf("%d crashed", len(got))
 		}
 		r, err := q.Replay(t.Context(), deadletter.Replay{StopAfter: 3, Rate: 10})
-		if !errors.Is(err, deadletter.ErrFailingAgain) || r.Done >= n || len(r.FailedAgain) < 3 || len(r.Unsure) > 0 {
+		if !errors.Is(err, deadletter.ErrFailingAgain) || r.Done >= n || len(r.FailedAgain) < 3 || len(r.Undecided) > 0 {
 			t.Fatalf("%+v, %v", r, err)
 		}
 		eventually(t, 30*time.Second, "all dead letters back", func() bool { return queueDepth(t, queue+".dlq") == n })
@@ -449,7 +449,7 @@ func TestDrop(t *testing.T) {
 		q := buried(t, queue, 100)
 		var kept []string
 		full := errors.New("the disk is full")
-		keep := func(letters []*deadletter.Letter) error {
+		keep := func(letters []*deadletter.Message) error {
 			if len(kept) >= 64 {
 				return full
 			}

@@ -130,14 +130,14 @@ func TestDoctorGrant(t *testing.T) {
 func TestDoctorStoreAway(t *testing.T) {
 	store := privateStore(t, servers.RedisOptions{Args: saving})
 	ask(t, client(t, store), "CONFIG SET requirepass hush")
-	for rawURL, want := range map[string]counter.Cause{
-		store.URL:             counter.Denied,
-		"redis://127.0.0.1:1": counter.Unreachable,
-		strings.Replace(store.URL, "redis://", "redis://:wrong@", 1): counter.Denied,
+	for rawURL, want := range map[string]counter.StoreFault{
+		store.URL:             counter.FaultDenied,
+		"redis://127.0.0.1:1": counter.FaultUnreachable,
+		strings.Replace(store.URL, "redis://", "redis://:wrong@", 1): counter.FaultDenied,
 	} {
 		findings, err := dialCounter(t, rawURL).Examine(context.Background())
 		var failed *counter.StoreError
-		if !errors.As(err, &failed) || failed.Cause != want || len(findings) > 0 || strings.Contains(err.Error(), "wrong") {
+		if !errors.As(err, &failed) || failed.Fault != want || len(findings) > 0 || strings.Contains(err.Error(), "wrong") {
 			t.Errorf("%s: got %v, %v, want %s", rawURL, findings, err, want)
 		}
 	}

@@ -224,7 +224,7 @@ func TestBrokerKilledInTheMiddle(t *testing.T) {
 				t.Errorf("Run: %v", err)
 			}
 			for r, err := range c.List(t.Context(), "/", "orders") {
-				if err != nil || r.Charges() != 4 || r.Crashes != 0 {
+				if err != nil || r.Counted() != 4 || r.Crashes != 0 {
 					t.Errorf("record: %+v, %v", r, err)
 				}
 			}

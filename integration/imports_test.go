@@ -1,38 +1,166 @@
 package integration
 
 import (
+	"maps"
 	"os/exec"
+	"path"
 	"slices"
 	"strings"
 	"testing"
 )
 
-// TestImportsGoOneWay holds the public packages, and what they are built on, to the direction in which data flows.
+const module = "github.com/strikesmq/strikes/"
+
+// The packages that the library's users import, and those that start servers for tests, examples and the demo.
+var (
+	public     = []string{"consumer", "counter", "deadletter", "publisher", "topology"}
+	laboratory = []string{"internal/poll", "internal/proxy", "internal/servers"}
+)
+
+// arrows lists what each package of the project may import of it. A name that ends in /... stands for all packages below it.
+var arrows = map[string][]string{
+	"counter":    {"internal/setting"},
+	"publisher":  {"internal/amqpdial", "internal/setting"},
+	"topology":   {"internal/setting", "internal/shell"},
+	"consumer":   {"counter", "topology", "internal/amqpdial", "internal/fingerprint", "internal/setting"},
+	"deadletter": {"counter", "publisher", "internal/fingerprint", "internal/setting"},
+
+	"internal/setting":     nil,
+	"internal/shell":       nil,
+	"internal/fingerprint": nil,
+	"internal/amqpdial":    {"internal/setting"},
+
+	"internal/poll":    nil,
+	"internal/proxy":   nil,
+	"internal/servers": {"internal/proxy"},
+	"internal/bench":   join(public, "internal/poll"),
+
+	"cmd/strikes": join(public, "internal/amqpdial", "internal/bench", "internal/servers", "internal/setting", "internal/shell"),
+
+	"examples/...": public,
+
+	"integration":            nil,
+	"integration/figures":    join(public, laboratory...),
+	"integration/mutants":    nil,
+	"integration/setup":      {"internal/servers"},
+	"integration/soak":       join(public, join(laboratory, "integration/soak/audit")...),
+	"integration/soak/audit": nil, // shares nothing with what it judges
+}
+
+func join(a []string, b ...string) []string { return slices.Concat(a, b) }
+
+// TestImportsGoOneWay compares the imports of every package in every module with the arrows of docs/architecture.md.
 func TestImportsGoOneWay(t *testing.T) {
-	const module = "github.com/strikesmq/strikes/"
-	allowed := map[string][]string{
-		"counter":                {"internal/setting"},
-		"topology":               {"internal/setting", "internal/shell"},
-		"publisher":              {"internal/amqpdial", "internal/setting"},
-		"consumer":               {"counter", "internal/amqpdial", "internal/fingerprint", "internal/setting", "internal/shell", "topology"},
-		"deadletter":             {"counter", "internal/amqpdial", "internal/fingerprint", "internal/setting", "publisher"},
-		"integration/soak/audit": nil, // shares nothing with what it judges
-		"internal/amqpdial":      {"internal/setting"},
-		"internal/setting":       nil,
-		"internal/poll":          nil,
-		"internal/proxy":         nil,
-		"internal/servers":       {"internal/proxy"},
-		"internal/shell":         nil,
-	}
-	for name, may := range allowed {
-		out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", module+name).Output()
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
+	imports := importsOf(t)
+	for _, p := range slices.Sorted(maps.Keys(imports)) {
+		may, known := rule(p)
+		if !known {
+			t.Errorf("%s has no arrows: add it to the table", p)
 		}
-		for dep := range strings.FieldsSeq(string(out)) {
-			if of, ours := strings.CutPrefix(dep, module); ours && of != name && !slices.Contains(may, of) {
-				t.Errorf("%s imports %s", name, of)
+		for _, dep := range imports[p] {
+			if !slices.ContainsFunc(may, func(pattern string) bool { return matches(pattern, dep) }) {
+				t.Errorf("%s imports %s", p, dep)
 			}
 		}
 	}
+	for pattern := range arrows {
+		if !slices.ContainsFunc(slices.Collect(maps.Keys(imports)), func(p string) bool { return matches(pattern, p) }) {
+			t.Errorf("%s is in the table and not in the project", pattern)
+		}
+	}
+}
+
+// TestLibraryNeedsNoLaboratory follows the imports of the public packages to their ends.
+func TestLibraryNeedsNoLaboratory(t *testing.T) {
+	imports := importsOf(t)
+	for _, p := range public {
+		for _, dep := range reach(imports, p) {
+			if slices.Contains(laboratory, dep) || strings.HasPrefix(dep, "cmd/") || strings.HasPrefix(dep, "integration") {
+				t.Errorf("%s needs %s", p, dep)
+			}
+		}
+	}
+}
+
+// TestRooms looks for packages that no folder's name explains, and for arrows between two rooms that point both ways.
+func TestRooms(t *testing.T) {
+	imports := importsOf(t)
+	between := map[[2]string]bool{}
+	for p, deps := range imports {
+		if p == "" || slices.Contains([]string{"pkg", "util", "utils", "common", "helpers", "misc", "types"}, path.Base(p)) {
+			t.Errorf("%q names no room", p)
+		}
+		for _, dep := range deps {
+			between[[2]string{room(p), room(dep)}] = true
+		}
+	}
+	for arrow := range between {
+		if arrow[0] < arrow[1] && between[[2]string{arrow[1], arrow[0]}] {
+			t.Errorf("%s and %s import each other", arrow[0], arrow[1])
+		}
+	}
+}
+
+// room is the folder of a package without the part of its path that is internal to it.
+func room(p string) string {
+	if outer, _, nested := strings.Cut(p, "/internal/"); nested && !strings.HasPrefix(p, "cmd/") {
+		return outer
+	}
+	return p
+}
+
+// importsOf lists what the packages of all modules import of each other, tests aside.
+func importsOf(t *testing.T) map[string][]string {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-f", `{{.ImportPath}} {{join .Imports " "}}`, "work").Output()
+	if err != nil {
+		t.Fatalf("go list work: %v", err)
+	}
+	imports := map[string][]string{}
+	for line := range strings.Lines(string(out)) {
+		names := strings.Fields(line)
+		var ours []string
+		for _, dep := range names[1:] {
+			if name, found := strings.CutPrefix(dep, module); found {
+				ours = append(ours, name)
+			}
+		}
+		name, _ := strings.CutPrefix(names[0]+"/", module)
+		imports[strings.TrimSuffix(name, "/")] = ours
+	}
+	return imports
+}
+
+func reach(imports map[string][]string, p string) []string {
+	seen := map[string]bool{}
+	var follow func(string)
+	follow = func(p string) {
+		for _, dep := range imports[p] {
+			if !seen[dep] {
+				seen[dep] = true
+				follow(dep)
+			}
+		}
+	}
+	follow(p)
+	return slices.Sorted(maps.Keys(seen))
+}
+
+func rule(p string) (may []string, known bool) {
+	if may, known = arrows[p]; known {
+		return may, true
+	}
+	for pattern, may := range arrows {
+		if matches(pattern, p) {
+			return may, true
+		}
+	}
+	return nil, false
+}
+
+func matches(pattern, p string) bool {
+	if above, wide := strings.CutSuffix(pattern, "..."); wide {
+		return strings.HasPrefix(p, above)
+	}
+	return pattern == p
 }

@@ -185,7 +185,7 @@ func TestThreeProcessesShareOneCount(t *testing.T) {
 			t.Errorf("only %d of three processes handled anything", len(processes))
 		}
 		for _, id := range spec.Fail {
-			if r := one(t, c, queue, id); r.Failures != 4 || r.State != counter.DeadLetter {
+			if r := one(t, c, queue, id); r.Failures != 4 || r.State != counter.StateDeadLetter {
 				t.Errorf("%s: %+v", id, r)
 			}
 		}
@@ -258,7 +258,7 @@ func TestKillerIsDeadLetteredAndNeighboursAreNot(t *testing.T) {
 					t.Errorf("record of the killer: %+v", r)
 				}
 				for r, err := range c.List(t.Context(), "/", queue) {
-					if err != nil || r.ID != "m5" && r.Charges() != 0 {
+					if err != nil || r.ID != "m5" && r.Counted() != 0 {
 						t.Errorf("a neighbour was charged: %+v, %v", r, err)
 					}
 				}

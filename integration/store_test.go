@@ -62,17 +62,17 @@ func takeSteps(t *testing.T, c *counter.Counter) {
 	first.First = true
 	fence, starts := int64(0), 0
 	for i, step := range []struct {
-		take func() (counter.Answer, error)
+		take func() (counter.Reply, error)
 		want string
 	}{
-		{func() (counter.Answer, error) { return c.Fail(ctx, first, limit) }, "REQUEUE 1+0 fence 0"},
-		{func() (counter.Answer, error) { return c.Fail(ctx, first, limit) }, "REQUEUE 1+0 fence 0"},
-		{func() (counter.Answer, error) { return c.Start(ctx, attemptOf("1", "b"), counter.Shared, 3) }, "RUN 1+0 fence 1"},
-		{func() (counter.Answer, error) { return c.Start(ctx, attemptOf("1", "c"), counter.Shared, 3) }, "SUSPECT 1+0 fence 1"},
-		{func() (counter.Answer, error) { return c.Start(ctx, attemptOf("1", "c"), counter.Exclusive, 3) }, "RUN 1+0 fence 2"},
-		{func() (counter.Answer, error) { return c.Start(ctx, attemptOf("1", "d"), counter.Exclusive, 3) }, "RUN 1+1 fence 3"},
-		{func() (counter.Answer, error) { return c.Fail(ctx, attemptOf("1", "d"), limit) }, "EXHAUSTED 2+1 fence 3"},
-		{func() (counter.Answer, error) { return c.Start(ctx, attemptOf("1", "e"), counter.Shared, 3) }, "EXHAUSTED 2+1 fence 3"},
+		{func() (counter.Reply, error) { return c.Fail(ctx, first, limit) }, "REQUEUE 1+0 fence 0"},
+		{func() (counter.Reply, error) { return c.Fail(ctx, first, limit) }, "REQUEUE 1+0 fence 0"},
+		{func() (counter.Reply, error) { return c.Start(ctx, attemptOf("1", "b"), counter.ModeShared, 3) }, "RUN 1+0 fence 1"},
+		{func() (counter.Reply, error) { return c.Start(ctx, attemptOf("1", "c"), counter.ModeShared, 3) }, "SUSPECT 1+0 fence 1"},
+		{func() (counter.Reply, error) { return c.Start(ctx, attemptOf("1", "c"), counter.ModeIsolated, 3) }, "RUN 1+0 fence 2"},
+		{func() (counter.Reply, error) { return c.Start(ctx, attemptOf("1", "d"), counter.ModeIsolated, 3) }, "RUN 1+1 fence 3"},
+		{func() (counter.Reply, error) { return c.Fail(ctx, attemptOf("1", "d"), limit) }, "EXHAUSTED 2+1 fence 3"},
+		{func() (counter.Reply, error) { return c.Start(ctx, attemptOf("1", "e"), counter.ModeShared, 3) }, "EXHAUSTED 2+1 fence 3"},
 	} {
 		a, err := step.take()
 		if a.Fence > fence {
@@ -88,7 +88,7 @@ func takeSteps(t *testing.T, c *counter.Counter) {
 		t.Error(err)
 	}
 	records, err := c.Get(ctx, "/", "orders", "1")
-	if err != nil || len(records) != 1 || records[0].State != counter.DeadLetter || records[0].Charges() != 2 || records[0].TTL <= 0 {
+	if err != nil || len(records) != 1 || records[0].State != counter.StateDeadLetter || records[0].Counted() != 2 || records[0].TTL <= 0 {
 		t.Errorf("get: %+v, %v", records, err)
 	}
 	for r, err := range c.List(ctx, "/", "orders") {
@@ -96,7 +96,7 @@ func takeSteps(t *testing.T, c *counter.Counter) {
 			t.Errorf("list: %+v, %v", r, err)
 		}
 	}
-	if n, err := c.Reset(ctx, "/", "orders", "1"); n != 1 || err != nil {
+	if n, err := c.Forget(ctx, "/", "orders", "1"); n != 1 || err != nil {
 		t.Errorf("reset: %d, %v", n, err)
 	}
 }
@@ -106,47 +106,47 @@ func TestStoreSteps(t *testing.T) { takeSteps(t, dialStore(t, redisURL(t))) }
 // TestStoreCauses: what makes a store fail is told apart, on real servers.
 func TestStoreCauses(t *testing.T) {
 	for name, tc := range map[string]struct {
-		want counter.Cause
+		want counter.StoreFault
 		fail func(t *testing.T) string // returns the URL of a store that fails
 	}{
-		"replica": {counter.ReadOnly, func(t *testing.T) string {
+		"replica": {counter.FaultReadOnly, func(t *testing.T) string {
 			u := hostOf(t, privateStore(t, servers.RedisOptions{}))
 			return privateStore(t, servers.RedisOptions{Args: []string{"--replicaof", u.Hostname(), u.Port()}}).URL
 		}},
-		"out of memory": {counter.OutOfMemory, func(t *testing.T) string {
+		"out of memory": {counter.FaultOutOfMemory, func(t *testing.T) string {
 			return privateStore(t, servers.RedisOptions{Args: []string{"--maxmemory", "100kb"}}).URL
 		}},
-		"busy": {counter.Busy, func(t *testing.T) string {
+		"busy": {counter.FaultBusy, func(t *testing.T) string {
 			store := privateStore(t, servers.RedisOptions{Args: []string{"--lua-time-limit", "50"}})
 			spin(t, store)
 			return store.URL
 		}},
-		"no password": {counter.Denied, func(t *testing.T) string {
+		"no password": {counter.FaultDenied, func(t *testing.T) string {
 			return withPassword(t).URL
 		}},
-		"wrong password": {counter.Denied, func(t *testing.T) string {
+		"wrong password": {counter.FaultDenied, func(t *testing.T) string {
 			return "redis://:wrong@" + hostOf(t, withPassword(t)).Host
 		}},
-		"keys denied":       {counter.Denied, withACL("~other:*", "+@all")},
-		"EVALSHA denied":    {counter.Denied, withACL("~*", "+@all", "-evalsha")},
-		"a command in it":   {counter.Denied, withACL("~*", "+@all", "-zadd")},
-		"its very first":    {counter.Denied, withACL("~*", "+@all", "-time")},
-		"a user who is off": {counter.Denied, withACL("off")},
-		"paused": {counter.Slow, func(t *testing.T) string {
+		"keys denied":       {counter.FaultDenied, withACL("~other:*", "+@all")},
+		"EVALSHA denied":    {counter.FaultDenied, withACL("~*", "+@all", "-evalsha")},
+		"a command in it":   {counter.FaultDenied, withACL("~*", "+@all", "-zadd")},
+		"its very first":    {counter.FaultDenied, withACL("~*", "+@all", "-time")},
+		"a user who is off": {counter.FaultDenied, withACL("off")},
+		"paused": {counter.FaultSlow, func(t *testing.T) string {
 			store := privateStore(t, servers.RedisOptions{})
 			if err := store.Pause(); err != nil {
 				t.Fatal(err)
 			}
 			return store.URL
 		}},
-		"killed": {counter.Unreachable, func(t *testing.T) string {
+		"killed": {counter.FaultUnreachable, func(t *testing.T) string {
 			store := privateStore(t, servers.RedisOptions{})
 			if err := store.Kill(); err != nil {
 				t.Fatal(err)
 			}
 			return store.URL
 		}},
-		"replicas missing": {counter.Failover, func(t *testing.T) string {
+		"replicas missing": {counter.FaultFailover, func(t *testing.T) string {
 			return privateStore(t, servers.RedisOptions{Args: []string{"--min-replicas-to-write", "1"}}).URL
 		}},
 	} {
@@ -155,7 +155,7 @@ func TestStoreCauses(t *testing.T) {
 			begin := time.Now()
 			_, err := c.Fail(t.Context(), attemptOf("1", "a"), counter.Failure{Limit: 3})
 			var failed *counter.StoreError
-			if !errors.As(err, &failed) || failed.Cause != tc.want {
+			if !errors.As(err, &failed) || failed.Fault != tc.want {
 				t.Errorf("%v, want cause %q", err, tc.want)
 			}
 			if took := time.Since(begin); took > 2*time.Second {
@@ -219,7 +219,7 @@ func TestStoreForgetsItsScripts(t *testing.T) {
 	c := dialStore(t, store.URL)
 	for i, token := range []string{"a", "b", "c"} {
 		got, err := c.Fail(t.Context(), attemptOf("1", token), counter.Failure{Limit: 9})
-		if err != nil || got.Charges() != i+1 {
+		if err != nil || got.Counted() != i+1 {
 			t.Errorf("token %s: %+v, %v", token, got, err)
 		}
 		do(t, client(t, store), "SCRIPT", "FLUSH")
@@ -312,7 +312,7 @@ func survives(t *testing.T, c *counter.Counter, master *servers.Redis) {
 		tries++
 		_, err := c.Fail(t.Context(), attemptOf("2", "b"), limit)
 		var failed *counter.StoreError
-		if err != nil && (!errors.As(err, &failed) || failed.Cause == counter.Denied || failed.Cause == counter.NotRedis) {
+		if err != nil && (!errors.As(err, &failed) || failed.Fault == counter.FaultDenied || failed.Fault == counter.FaultNotRedis) {
 			t.Fatalf("a failover is taken for something that will not pass: %v", err)
 		}
 		last = errors.Join(last, err)
@@ -328,7 +328,7 @@ func survives(t *testing.T, c *counter.Counter, master *servers.Redis) {
 		t.Errorf("the token was charged more than once: %+v, %v", got, err)
 	}
 	records, err := c.Get(t.Context(), "/", "orders", "2")
-	if err != nil || len(records) != 1 || records[0].Tokens["b"] != counter.Failed || len(records[0].Tokens) != records[0].Charges() {
+	if err != nil || len(records) != 1 || records[0].Tokens["b"] != counter.KindFailed || len(records[0].Tokens) != records[0].Counted() {
 		t.Errorf("%+v, %v", records, err)
 	}
 }

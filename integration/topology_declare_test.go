@@ -100,7 +100,7 @@ func TestTopologyNames(t *testing.T) {
 	}
 }
 
-// Why topology.CheckName refuses these: the one ends the connection, the other is about another queue.
+// Why queueinfo.CheckName refuses these: the one ends the connection, the other is about another queue.
 func TestTopologyNamesThatAreRefused(t *testing.T) {
 	b := newTopo(t)
 	q := b.name()

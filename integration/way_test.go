@@ -220,7 +220,7 @@ func TestFailsUntilTheLimitThenDeadLetters(t *testing.T) {
 					t.Errorf("dead letters: %v", dead)
 				}
 				record := one(t, c, queue, "m7")
-				if record.State != counter.DeadLetter || record.Failures != 4 || record.LastError != errPoison.Error() || record.TTL <= 0 {
+				if record.State != counter.StateDeadLetter || record.Failures != 4 || record.Reason != errPoison.Error() || record.TTL <= 0 {
 					t.Errorf("record: %+v", record)
 				}
 			})
@@ -245,7 +245,7 @@ func TestSuccessClearsTheCount(t *testing.T) {
 		r := start(t, consumer.Consumer{Queue: queue, Counter: c, Handler: flaky})
 		eventually(t, 10*time.Second, "a success", func() bool { return r.total() == 3 })
 		eventually(t, 10*time.Second, "its record marked done", func() bool {
-			return one(t, c, queue, "m0").State == counter.Done
+			return one(t, c, queue, "m0").State == counter.StateDone
 		})
 		// the id is used again: three more failures are within the budget of a new message
 		mu.Lock()

@@ -144,7 +144,7 @@ func settled(ctx context.Context, gather func(context.Context) (facts, error), u
 	defer poll.Stop()
 	for {
 		f, err := gather(ctx)
-		if err != nil || f.apiTrouble != "" || f.policyKnown || !undecided(f) || time.Since(begun) >= policyWait {
+		if err != nil || f.apiTrouble != "" || f.PolicyKnown || !undecided(f) || time.Since(begun) >= policyWait {
 			return f, err
 		}
 		select {

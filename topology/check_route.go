@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/internal/queueinfo"
 )
 
 // CheckRoute returns a [*RefusedError] if it knows that a message which the queue rejects now would be lost or come back, else nil.
@@ -41,16 +43,10 @@ func CheckRoute(ctx context.Context, conn *amqp.Connection, need Need) error {
 
 // routeRules judge whether a dead letter would be lost now, or come back.
 func routeRules(f facts) []rule {
-	if f.keepsDeadLetters() {
+	if f.KeepsDeadLetters() {
 		return []rule{loopRule}
 	}
 	return []rule{deadLetterRule, deadLetterRouteRule, astrayRule, loopRule, fullRule}
-}
-
-// keepsDeadLetters reports whether the queue keeps each dead letter until a queue has taken it.
-func (f facts) keepsDeadLetters() bool {
-	_, set := f.deadLetterExchange()
-	return set && f.kind == string(Quorum) && f.deadLetterStrategy() == "at-least-once" && f.overflow() == "reject-publish"
 }
 
 // fullTargets returns the dead-letter queues that refuse a message now. A passive declare counts the messages that count
@@ -58,20 +54,15 @@ func (f facts) keepsDeadLetters() bool {
 func (g gatherer) fullTargets(ctx context.Context, f facts) ([]target, error) {
 	var full []target
 	for _, t := range f.targets() {
-		limit, set := t.smaller("x-max-length", "max-length")
-		if !set || t.dropsHead() || t.kind != string(Classic) {
+		limit, set := t.MaxLength()
+		if !set || t.DropsHead() || t.Type != queueinfo.Classic {
 			continue
 		}
-		ready := int64(0)
-		_, err := passive(ctx, g.conn, func(ch *amqp.Channel) error {
-			q, err := ch.QueueDeclarePassive(t.queue, false, false, false, false, nil)
-			ready = int64(q.Messages)
-			return err
-		})
-		if err := unlessRefused(err); err != nil {
+		_, q, err := queueinfo.Find(ctx, g.conn, t.Name)
+		if err := queueinfo.UnlessRefused(err); err != nil {
 			return nil, err
 		}
-		if ready >= limit {
+		if int64(q.Messages) >= limit {
 			full = append(full, t)
 		}
 	}
@@ -83,9 +74,9 @@ func fullRule(f facts, _ Need) []Finding {
 	for _, t := range f.full {
 		out = append(out, Finding{
 			Code: "dead-letter-queue-full", Severity: Error,
-			Seen: fmt.Sprintf("the dead-letter queue %q is full: it holds at most %s, and refuses more", t.queue, t.lengthText()),
+			Seen: fmt.Sprintf("the dead-letter queue %q is full: it holds at most %s, and refuses more", t.Name, t.LengthText()),
 			Why:  "rejected messages are lost silently",
-			Fix:  fmt.Sprintf("replay or drop dead letters of %q, or let it hold more", t.queue),
+			Fix:  fmt.Sprintf("replay or drop dead letters of %q, or let it hold more", t.Name),
 		})
 	}
 	return out

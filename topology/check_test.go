@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/strikesmq/strikes/internal/queueinfo"
 )
 
 // after returns facts whose policy shows d after the first question, and counts
@@ -17,10 +19,10 @@ func after(d time.Duration, policy map[string]any, asked *int) func(context.Cont
 	return func(context.Context) (facts, error) {
 		*asked++
 		f := sound()
-		delete(f.args, argDeadLetterExchange)
-		f.policyKnown = time.Since(begun) >= d
-		if f.policyKnown {
-			f.policy = policy
+		delete(f.Args, queueinfo.ArgDeadLetterExchange)
+		f.PolicyKnown = time.Since(begun) >= d
+		if f.PolicyKnown {
+			f.Policy = policy
 		}
 		return f, nil
 	}

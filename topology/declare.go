@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/internal/queueinfo"
 )
 
 // Declare makes the queue, a fanout exchange for its dead letters, the
@@ -36,7 +38,7 @@ func Declare(ctx context.Context, conn *amqp.Connection, s Spec) error {
 	s = s.withDefaults()
 	var done []string
 	for _, step := range steps(s) {
-		err := onChannel(ctx, conn, step.do)
+		err := queueinfo.OnChannel(ctx, conn, step.do)
 		if err == nil {
 			done = append(done, step.what)
 			continue
@@ -63,7 +65,7 @@ func steps(s Spec) []step {
 		{what: fmt.Sprintf("exchange %q", s.DeadLetterExchange), do: func(ch *amqp.Channel) error {
 			return ch.ExchangeDeclare(s.DeadLetterExchange, amqp.ExchangeFanout, true, false, false, false, nil)
 		}},
-		queueStep(s.DeadLetterQueue, deadLetterArguments()),
+		queueStep(s.DeadLetterQueue, queueinfo.DeadLetterArguments()),
 		bindStep(s.DeadLetterQueue, Binding{Exchange: s.DeadLetterExchange}),
 		queueStep(s.Queue, s.arguments()),
 	}
@@ -97,7 +99,7 @@ func explain(ctx context.Context, conn *amqp.Connection, s step, err error) erro
 	if s.queue == "" {
 		return fmt.Errorf("%w: it exists otherwise; delete it, or choose another name", err)
 	}
-	have, readErr := readArguments(ctx, conn, s.queue)
+	have, readErr := queueinfo.ReadDeclared(ctx, conn, s.queue)
 	if readErr != nil {
 		return err
 	}
@@ -111,16 +113,16 @@ func explain(ctx context.Context, conn *amqp.Connection, s step, err error) erro
 
 // differences lists in what an existing queue is not what was to be declared,
 // a durable queue with these arguments.
-func differences(have declared, want amqp.Table) []string {
+func differences(have queueinfo.Declared, want amqp.Table) []string {
 	var out []string
-	if !have.durable {
+	if !have.Durable {
 		out = append(out, "durable=false, not true")
 	}
-	if have.autoDelete {
+	if have.AutoDelete {
 		out = append(out, "auto-delete=true, not false")
 	}
-	current := merge(amqp.Table{argType: have.kind}, have.args)
-	for _, name := range slices.Sorted(maps.Keys(merge(current, want))) {
+	current := queueinfo.Merge(amqp.Table{queueinfo.ArgType: have.Type}, have.Args)
+	for _, name := range slices.Sorted(maps.Keys(queueinfo.Merge(current, want))) {
 		if current[name] != want[name] {
 			out = append(out, fmt.Sprintf("%s %s, not %s", name, shown(current, name), shown(want, name)))
 		}

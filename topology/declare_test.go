@@ -3,11 +3,14 @@ package topology
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/internal/queueinfo"
 )
 
 func TestSpecArguments(t *testing.T) {
@@ -104,5 +107,28 @@ func TestRefusedSettingsAreFieldErrors(t *testing.T) {
 		if !errors.As(err, &fe) || fe.Field != field || strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("%s: %v", field, err)
 		}
+	}
+}
+
+func TestDifferences(t *testing.T) {
+	want := Spec{Queue: "q", SingleActiveConsumer: true}.withDefaults().arguments()
+	same := queueinfo.Declared{Type: "quorum", Durable: true, Args: queueinfo.Merge(want)}
+	if got := differences(same, want); len(got) > 0 {
+		t.Errorf("the same queue differs: %v", got)
+	}
+	other := queueinfo.Declared{Type: "classic", AutoDelete: true, Args: amqp.Table{"x-expires": int64(5), queueinfo.ArgDeadLetterExchange: "d"}}
+	got := differences(other, want)
+	for _, w := range []string{
+		"durable=false, not true", "auto-delete=true, not false", `x-queue-type "classic", not "quorum"`,
+		`x-dead-letter-exchange "d", not "q.dlx"`, "x-expires 5, not unset", "x-delivery-limit unset, not 1000",
+		"x-single-active-consumer unset, not true", `x-overflow unset, not "reject-publish"`,
+		`x-dead-letter-strategy unset, not "at-least-once"`,
+	} {
+		if !slices.Contains(got, w) {
+			t.Errorf("%q is not among %q", w, got)
+		}
+	}
+	if len(got) != 9 {
+		t.Errorf("got %d differences: %q", len(got), got)
 	}
 }

@@ -3,9 +3,10 @@ package topology
 import (
 	"context"
 	"net/http"
-	"strings"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/internal/queueinfo"
 )
 
 // Description is what decides what becomes of a message that is returned to a
@@ -36,7 +37,7 @@ func Describe(ctx context.Context, conn *amqp.Connection, queue, management stri
 	if err != nil {
 		return Description{}, err
 	}
-	f, err := settled(ctx, g.gather, func(f facts) bool { return g.api != nil && f.kind == string(Quorum) })
+	f, err := settled(ctx, g.gather, func(f facts) bool { return g.api != nil && f.Type == queueinfo.Quorum })
 	if err != nil {
 		return Description{}, g.failed("describe", err)
 	}
@@ -45,14 +46,14 @@ func Describe(ctx context.Context, conn *amqp.Connection, queue, management stri
 
 func describe(f facts) Description {
 	d := Description{
-		Queue: f.queue, Type: f.kind, Major: f.version.major, Minor: f.version.minor,
-		PolicyKnown: f.policyKnown, Unread: f.unread,
+		Queue: f.Name, Type: f.Type, Major: f.Version.Major, Minor: f.Version.Minor,
+		PolicyKnown: f.PolicyKnown, Unread: f.Unread,
 	}
-	d.DeliveryLimit, d.Limited = f.deliveryLimit()
+	d.DeliveryLimit, d.Limited = f.DeliveryLimit()
 	switch {
-	case f.unread != "":
-		d.Type, d.Denied = "", strings.Contains(f.unread, "lacks the configure permission")
-	case f.exclusive:
+	case f.Unread != "":
+		d.Type, d.Denied = "", f.Denied
+	case f.Exclusive:
 		d.Type, d.Unread = "", "it is exclusive to another connection"
 	}
 	if f.apiTrouble != "" {

@@ -8,38 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	amqp "github.com/rabbitmq/amqp091-go"
+	"github.com/strikesmq/strikes/internal/queueinfo"
 )
-
-// FuzzReply: whatever a broker says of a declaration is learned from, or ends the reading with an error.
-func FuzzReply(f *testing.F) {
-	f.Add(406, "PRECONDITION_FAILED - inequivalent arg 'x-queue-type' for queue 'q' in vhost '/': received none but current is the value 'quorum' of type 'longstr'")
-	f.Add(406, "PRECONDITION_FAILED - inequivalent arg 'x-delivery-limit' for queue 'q' in vhost '/': received none but current is the value '99999999999999999999' of type 'signedint'")
-	f.Add(406, "inequivalent arg '' for queue 'q' in vhost '/': received  but current is ''")
-	f.Add(406, "inequivalent arg 'durable' for queue 'q' in vhost '/': received 'true' but current is 'false'")
-	f.Add(406, "inequivalent arg 'x-overflow' for queue 'q' in vhost '...")
-	f.Add(406, "inequivalent arg 'x' for queue 'q' in vhost '/': received none but current is the value '' of type '")
-	f.Add(406, "invalid arg 'x-max-age'")
-	f.Add(403, "reserved prefix")
-	f.Add(405, "")
-	f.Fuzz(func(t *testing.T, code int, reason string) {
-		r := reading{queue: "q", durable: true, args: amqp.Table{}, guesses: map[string][]any{}}
-		for n := 0; ; n++ { // the same reply again and again must not be asked for without end
-			if err := r.learn(&amqp.Error{Code: code, Reason: reason}, "/"); err != nil {
-				break
-			}
-			if n > 2*maxProbes && !strings.Contains(reason, "'durable'") && !strings.Contains(reason, "'auto_delete'") {
-				t.Fatalf("%d %q is learned from for ever: %v", code, reason, r.args)
-			}
-			if n > 3*maxProbes {
-				break
-			}
-		}
-		if got := r.result(); got.kind == "" && got.args[argType] != "" {
-			t.Errorf("a queue of no type: %+v", got)
-		}
-	})
-}
 
 // FuzzAnswers: whatever the management API says of a queue is judged.
 func FuzzAnswers(f *testing.F) {
@@ -58,10 +28,9 @@ func FuzzAnswers(f *testing.F) {
 		}
 		integers(q.Arguments)
 		integers(q.Policy)
-		v, _ := parseVersion(broker)
+		v, _ := queueinfo.ParseVersion(broker)
 		have := facts{
-			product: "RabbitMQ", version: v, queue: "q", policy: q.Policy, policyKnown: q.Policy != nil,
-			declared: declared{kind: q.Type, durable: q.Durable, autoDelete: q.AutoDelete, args: q.Arguments},
+			product: "RabbitMQ", Queue: queueinfo.Queue{Version: v, Name: "q", Policy: q.Policy, PolicyKnown: q.Policy != nil, Declared: q.declared()},
 		}
 		for _, found := range judge(have, Need{Queue: "q", MaxRetries: retries, Ordered: len(text)%2 == 0}) {
 			if found.Code == "" || found.Seen == "" || found.Why == "" || found.Fix == "" {

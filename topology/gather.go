@@ -6,11 +6,13 @@ import (
 	"fmt"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/internal/queueinfo"
 )
 
 // ErrQueueNotFound is returned by [Inspect] and [Check] for a queue that does
 // not exist; declare it, or mind the virtual host of the connection.
-var ErrQueueNotFound = errors.New("topology: queue not found")
+var ErrQueueNotFound = queueinfo.ErrNotFound
 
 // gatherer learns the facts of one queue. api is nil where there is none.
 type gatherer struct {
@@ -22,7 +24,7 @@ type gatherer struct {
 
 // newGatherer refuses a name that the broker must not be asked for.
 func newGatherer(conn *amqp.Connection, need Need, closely bool) (gatherer, error) {
-	if err := CheckName(need.Queue); err != nil {
+	if err := queueinfo.CheckName(need.Queue); err != nil {
 		return gatherer{}, fmt.Errorf("topology: Queue: %w", err)
 	}
 	g := gatherer{conn: conn, queue: need.Queue, closely: closely}
@@ -43,14 +45,12 @@ func (g gatherer) failed(doing string, err error) error {
 }
 
 func (g gatherer) gather(ctx context.Context) (facts, error) {
-	f := facts{queue: g.queue, vhost: g.conn.Config.Vhost}
+	f := facts{Queue: queueinfo.Queue{Name: g.queue, VHost: g.conn.Config.Vhost, Version: queueinfo.VersionOf(g.conn)}}
 	f.product, _ = g.conn.Properties["product"].(string)
-	release, _ := g.conn.Properties["version"].(string)
-	f.version, _ = parseVersion(release)
 	if err := g.exists(ctx, &f); err != nil {
 		return facts{}, err
 	}
-	if f.exclusive {
+	if f.Exclusive {
 		return f, nil
 	}
 	if g.api != nil {
@@ -61,7 +61,7 @@ func (g gatherer) gather(ctx context.Context) (facts, error) {
 			return facts{}, err
 		}
 	}
-	if x, set := f.deadLetterExchange(); set {
+	if x, set := f.DeadLetterExchange(); set {
 		if err := g.follow(ctx, &f, x); err != nil {
 			return facts{}, err
 		}
@@ -82,18 +82,15 @@ func (g gatherer) gather(ctx context.Context) (facts, error) {
 // exists returns ErrQueueNotFound if there is no such queue, nil if the user may not ask. From RabbitMQ 4.0 on a passive
 // declaration needs any one permission on the queue (none on 3.10.8).
 func (g gatherer) exists(ctx context.Context, f *facts) error {
-	found, err := passive(ctx, g.conn, func(ch *amqp.Channel) error {
-		_, err := ch.QueueDeclarePassive(g.queue, false, false, false, false, nil)
-		return err
-	})
+	found, _, err := queueinfo.Find(ctx, g.conn, g.queue)
 	var reply *amqp.Error
 	switch {
 	case errors.As(err, &reply) && reply.Code == amqp.ResourceLocked:
-		f.exclusive = true
+		f.Exclusive = true
 		return nil
-	case unlessRefused(err) != nil:
+	case queueinfo.UnlessRefused(err) != nil:
 		return err
-	case found == no:
+	case found == queueinfo.No:
 		return ErrQueueNotFound
 	}
 	return nil
@@ -112,25 +109,17 @@ func (g gatherer) ask(ctx context.Context, f *facts) (trouble string) {
 	if f.policies, err = g.api.policies(ctx, g.conn.Config.Vhost); err != nil {
 		return err.Error()
 	}
-	f.declared = q.declared()
-	f.exclusive = q.Exclusive
+	f.Declared = q.declared()
+	f.Exclusive = q.Exclusive
 	f.policies.apply(q, f)
 	f.console = console{g.api.base, g.api.user}
 	return ""
 }
 
 func (g gatherer) read(ctx context.Context, f *facts) error {
-	d, err := readArguments(ctx, g.conn, g.queue)
-	var unread unreadableError
-	switch {
-	case errors.As(err, &unread):
-		f.unread, f.denied = unread.reason, unread.denied
-	case errors.Is(err, errExclusive):
-		f.exclusive = true
-	case err != nil:
+	if err := f.Read(ctx, g.conn); err != nil {
 		return fmt.Errorf("read its arguments: %w", err)
 	}
-	f.declared = d
 	return nil
 }
 
@@ -138,30 +127,25 @@ func (g gatherer) read(ctx context.Context, f *facts) error {
 func (g gatherer) follow(ctx context.Context, f *facts, exchange string) error {
 	var err error
 	if exchange == "" {
-		f.way.exchange = yes
-		if key, set := f.deadLetterKey(); set {
-			f.way.queue, err = passive(ctx, g.conn, func(ch *amqp.Channel) error {
-				_, err := ch.QueueDeclarePassive(key, false, false, false, false, nil)
-				return err
-			})
-			if f.way.queue == unknown && g.api != nil && f.apiTrouble == "" {
-				_, apiErr := g.api.queue(ctx, f.vhost, key)
+		f.way.exchange = queueinfo.Yes
+		if key, set := f.DeadLetterKey(); set {
+			f.way.queue, _, err = queueinfo.Find(ctx, g.conn, key)
+			if f.way.queue == queueinfo.Unknown && g.api != nil && f.apiTrouble == "" {
+				_, apiErr := g.api.queue(ctx, f.VHost, key)
 				f.way.queue = answerOf(apiErr)
 			}
 		}
-		return unlessRefused(err)
+		return queueinfo.UnlessRefused(err)
 	}
-	f.way.exchange, err = passive(ctx, g.conn, func(ch *amqp.Channel) error {
-		return ch.ExchangeDeclarePassive(exchange, "", false, false, false, false, nil)
-	})
-	if err := unlessRefused(err); err != nil {
+	f.way.exchange, err = queueinfo.FindExchange(ctx, g.conn, exchange)
+	if err := queueinfo.UnlessRefused(err); err != nil {
 		return fmt.Errorf("look for the dead-letter exchange %q: %w", exchange, err)
 	}
-	if f.way.exchange == unknown && g.api != nil && f.apiTrouble == "" {
-		_, apiErr := g.api.exchange(ctx, f.vhost, exchange)
+	if f.way.exchange == queueinfo.Unknown && g.api != nil && f.apiTrouble == "" {
+		_, apiErr := g.api.exchange(ctx, f.VHost, exchange)
 		f.way.exchange = answerOf(apiErr)
 	}
-	if f.way.exchange == yes && g.api != nil && f.apiTrouble == "" {
+	if f.way.exchange == queueinfo.Yes && g.api != nil && f.apiTrouble == "" {
 		f.apiTrouble = g.askWay(ctx, &f.way, exchange)
 	}
 	return nil
@@ -207,36 +191,13 @@ func (g gatherer) alternateBy(ctx context.Context, policy string) (string, error
 	return "", err
 }
 
-// passive asks whether something exists.
-func passive(ctx context.Context, conn *amqp.Connection, declare func(*amqp.Channel) error) (answer, error) {
-	err := onChannel(ctx, conn, declare)
-	var reply *amqp.Error
+// answerOf turns a reply of the management API into an queueinfo.Answer, where the user may not ask over AMQP.
+func answerOf(err error) queueinfo.Answer {
 	switch {
 	case err == nil:
-		return yes, nil
-	case errors.As(err, &reply) && reply.Code == amqp.NotFound:
-		return no, nil
-	}
-	return unknown, err
-}
-
-// answerOf turns a reply of the management API into an answer, where the user may not ask over AMQP.
-func answerOf(err error) answer {
-	switch {
-	case err == nil:
-		return yes
+		return queueinfo.Yes
 	case errors.Is(err, errNoSuch):
-		return no
+		return queueinfo.No
 	}
-	return unknown
-}
-
-// unlessRefused drops the error of a question that was refused: the answer is
-// unknown.
-func unlessRefused(err error) error {
-	var reply *amqp.Error
-	if errors.As(err, &reply) && isRefusal(reply.Code) {
-		return nil
-	}
-	return err
+	return queueinfo.Unknown
 }

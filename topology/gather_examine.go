@@ -12,7 +12,7 @@ func (g gatherer) examine(ctx context.Context, f *facts) error {
 		return nil
 	}
 	v := &vitals{}
-	state, err := g.api.state(ctx, f.vhost, g.queue)
+	state, err := g.api.state(ctx, f.VHost, g.queue)
 	if err == nil {
 		v.consumers, v.messages = state.Consumers, state.Messages
 		v.persistent, v.priorities = state.Persistent, state.Priorities
@@ -31,7 +31,7 @@ func (g gatherer) examine(ctx context.Context, f *facts) error {
 func (f *facts) examineNamed() {
 	v := &vitals{back: len(f.route.loops) > 0}
 	for _, t := range f.targets() {
-		if t.unread == "" {
+		if t.Unread == "" {
 			v.targets = append(v.targets, t)
 		}
 	}
@@ -55,7 +55,7 @@ func (f facts) targets() []target {
 // strays reports whether the dead letters reach exchanges but no queue.
 func (f facts) strays() bool {
 	r := f.route
-	key, fixed := f.deadLetterKey()
+	key, fixed := f.DeadLetterKey()
 	reached := f.way.reached(key, fixed)
 	return len(r.landings)+len(r.loops)+len(r.unseen)+len(r.wanted) == 0 && !r.open && len(reached) > 0 &&
 		!slices.ContainsFunc(reached, func(b apiBinding) bool { return b.DestinationType == "queue" })

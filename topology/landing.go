@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/internal/queueinfo"
 )
 
 // Landing says where the dead letters of a queue land, as far as this is known.
@@ -63,7 +65,7 @@ func FindDeadLetters(ctx context.Context, conn *amqp.Connection, need Need) (Lan
 		return Landing{}, err
 	}
 	f, err := settled(ctx, g.gather, func(f facts) bool {
-		_, set := f.deadLetterExchange()
+		_, set := f.DeadLetterExchange()
 		return g.api != nil && !set
 	})
 	var l Landing
@@ -84,17 +86,14 @@ func FindDeadLetters(ctx context.Context, conn *amqp.Connection, need Need) (Lan
 // namedAfter is the dead-letter queue that Declare would make, if it exists.
 func (g gatherer) namedAfter(ctx context.Context) (string, error) {
 	name := Spec{Queue: g.queue}.withDefaults().DeadLetterQueue
-	if !isName(name) {
+	if queueinfo.CheckName(name) != nil {
 		return "", nil
 	}
-	found, err := passive(ctx, g.conn, func(ch *amqp.Channel) error {
-		_, err := ch.QueueDeclarePassive(name, false, false, false, false, nil)
-		return err
-	})
-	if err := unlessRefused(err); err != nil {
+	found, _, err := queueinfo.Find(ctx, g.conn, name)
+	if err := queueinfo.UnlessRefused(err); err != nil {
 		return "", fmt.Errorf("topology: look for queue %q: %w", name, err)
 	}
-	if found == no {
+	if found == queueinfo.No {
 		return "", nil
 	}
 	return name, nil // unknown: it exists, but the user may not ask
@@ -105,8 +104,8 @@ func (f facts) landing() Landing {
 	var l Landing
 	for _, x := range f.route.landings {
 		t := f.known.queues[x.queue]
-		ttl, expires := t.smaller("x-message-ttl", "message-ttl")
-		_, on := t.deadLetterExchange()
+		ttl, expires := t.TTL()
+		_, on := t.DeadLetterExchange()
 		l.Queues = append(l.Queues, LandingQueue{
 			Name: x.queue, Depends: !x.sure, Behind: x.behind, Delay: on && expires && ttl >= 0,
 		})
@@ -135,15 +134,15 @@ func (q LandingQueue) rank() int {
 // blindSpots says why the route is not wholly known.
 func (f facts) blindSpots() []string {
 	var out []string
-	_, set := f.deadLetterExchange()
+	_, set := f.DeadLetterExchange()
 	switch {
-	case f.exclusive:
+	case f.Exclusive:
 		out = append(out, "the queue is exclusive to one connection")
-	case f.unread != "":
-		out = append(out, "how the queue was declared cannot be read: "+f.unread)
-	case !set && !f.policyKnown:
+	case f.Unread != "":
+		out = append(out, "how the queue was declared cannot be read: "+f.Unread)
+	case !set && !f.PolicyKnown:
 		out = append(out, "whether a policy names a dead-letter exchange cannot be seen over AMQP")
-	case f.way.exchange == unknown && set:
+	case f.way.exchange == queueinfo.Unknown && set:
 		out = append(out, "whether the dead-letter exchange exists cannot be seen")
 	}
 	out = append(out, f.route.unseen...)
@@ -158,12 +157,12 @@ func (f facts) blindSpots() []string {
 
 // broken says why a wholly known route reaches no queue.
 func (f facts) broken() string {
-	exchange, set := f.deadLetterExchange()
-	key, fixed := f.deadLetterKey()
+	exchange, set := f.DeadLetterExchange()
+	key, fixed := f.DeadLetterKey()
 	switch {
 	case !set:
 		return "no dead-letter exchange is set"
-	case f.way.exchange == no:
+	case f.way.exchange == queueinfo.No:
 		return fmt.Sprintf("the dead-letter exchange %q does not exist", exchange)
 	case len(f.route.loops) > 0:
 		return "the dead-letter route leads only back to the queue"

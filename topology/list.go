@@ -8,6 +8,7 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/strikesmq/strikes/internal/queueinfo"
 	"github.com/strikesmq/strikes/internal/setting"
 )
 
@@ -64,16 +65,16 @@ func List(ctx context.Context, conn *amqp.Connection, need Need) (Listing, error
 func sortOut(all []target, dead map[string][]string) Listing {
 	out := Listing{DeadLetters: map[string][]string{}}
 	for _, q := range all {
-		_, deadLetters := q.deadLetterExchange()
-		takes := len(dead[q.queue]) > 0 && !deadLetters
+		_, deadLetters := q.DeadLetterExchange()
+		takes := len(dead[q.Name]) > 0 && !deadLetters
 		if takes {
-			out.DeadLetters[q.queue] = dead[q.queue]
+			out.DeadLetters[q.Name] = dead[q.Name]
 		}
-		if q.exclusive || q.kind == "stream" || takes {
-			out.PassedOver = append(out.PassedOver, q.queue)
+		if q.Exclusive || q.Type == "stream" || takes {
+			out.PassedOver = append(out.PassedOver, q.Name)
 			continue
 		}
-		out.Queues = append(out.Queues, q.queue)
+		out.Queues = append(out.Queues, q.Name)
 	}
 	slices.Sort(out.Queues)
 	slices.Sort(out.PassedOver)
@@ -85,7 +86,7 @@ func sortOut(all []target, dead map[string][]string) Listing {
 func (g gatherer) deadLetterQueues(ctx context.Context, all []target) (map[string][]string, error) {
 	known := graph{exchanges: map[string]way{}, queues: map[string]*target{}, own: keySet{asked: true, any: true}}
 	for i := range all {
-		known.queues[all[i].queue] = &all[i]
+		known.queues[all[i].Name] = &all[i]
 	}
 	dead := map[string][]string{}
 	for _, q := range all {
@@ -94,10 +95,10 @@ func (g gatherer) deadLetterQueues(ctx context.Context, all []target) (map[strin
 			return nil, err
 		}
 		for _, l := range r.landings {
-			dead[l.queue] = append(dead[l.queue], q.queue)
+			dead[l.queue] = append(dead[l.queue], q.Name)
 		}
-		if name := (Spec{Queue: q.queue}).withDefaults().DeadLetterQueue; len(r.landings) == 0 && known.queues[name] != nil {
-			dead[name] = append(dead[name], q.queue)
+		if name := (Spec{Queue: q.Name}).withDefaults().DeadLetterQueue; len(r.landings) == 0 && known.queues[name] != nil {
+			dead[name] = append(dead[name], q.Name)
 		}
 	}
 	return dead, nil
@@ -116,10 +117,10 @@ func (g gatherer) exchangesOf(ctx context.Context, f facts, known graph) (route,
 				known.queues[n.name] = nil
 				continue
 			}
-			w := way{exchange: yes}
+			w := way{exchange: queueinfo.Yes}
 			err := g.apiWay(ctx, &w, n.name)
 			if errors.Is(err, errNoSuch) {
-				w.exchange, err = no, nil
+				w.exchange, err = queueinfo.No, nil
 			}
 			if err != nil {
 				return r, err

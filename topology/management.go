@@ -12,6 +12,8 @@ import (
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/internal/queueinfo"
 )
 
 const (
@@ -145,8 +147,8 @@ type apiQueue struct {
 	OperatorPolicy string `json:"operator_policy"` // its name
 }
 
-func (q apiQueue) declared() declared {
-	return declared{kind: q.Type, durable: q.Durable, autoDelete: q.AutoDelete, args: q.Arguments}
+func (q apiQueue) declared() queueinfo.Declared {
+	return queueinfo.Declared{Type: q.Type, Durable: q.Durable, AutoDelete: q.AutoDelete, Args: q.Arguments}
 }
 
 func (m *management) queue(ctx context.Context, vhost, name string) (apiQueue, error) {

@@ -6,6 +6,8 @@ import (
 	"strconv"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/internal/queueinfo"
 )
 
 // apiPolicy is a policy as the API shows it.
@@ -97,7 +99,7 @@ func (m *management) queues(ctx context.Context, vhost string) ([]target, error)
 		for _, q := range answer.Items {
 			integers(q.Arguments)
 			integers(q.Policy)
-			t := target{facts{queue: q.Name, exclusive: q.Exclusive, declared: q.declared()}}
+			t := target{facts{Queue: queueinfo.Queue{Name: q.Name, Exclusive: q.Exclusive, Declared: q.declared()}}}
 			policies.apply(q.apiQueue, &t.facts)
 			all = append(all, t)
 		}

@@ -7,11 +7,13 @@ import (
 	"unicode"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/internal/queueinfo"
 )
 
 func commands(f facts) map[string]string {
 	out := map[string]string{}
-	for _, x := range judge(f, Need{Queue: f.queue, MaxRetries: 3}) {
+	for _, x := range judge(f, Need{Queue: f.Name, MaxRetries: 3}) {
 		out[x.Code] = x.Command
 	}
 	return out
@@ -20,8 +22,8 @@ func commands(f facts) map[string]string {
 // One policy takes the place of another, so all that a policy mends is in one.
 func TestOnePolicyMendsAll(t *testing.T) {
 	f := examined()
-	f.args = amqp.Table{argType: "quorum", "x-max-length": int64(9)}
-	f.policyName, f.policy = "all", amqp.Table{"message-ttl": int64(5)}
+	f.Args = amqp.Table{queueinfo.ArgType: "quorum", "x-max-length": int64(9)}
+	f.PolicyName, f.Policy = "all", amqp.Table{"message-ttl": int64(5)}
 	f.policies.user = []apiPolicy{{Name: "all", Pattern: ".*", ApplyTo: "all", Priority: 7, Definition: amqp.Table{"message-ttl": int64(5)}}}
 	got := commands(f)
 	const want = `curl -fsS -u 'ops' -X PUT -H 'content-type: application/json' -d '{"apply-to":"queues","definition":` +
@@ -43,11 +45,11 @@ func TestNoCommand(t *testing.T) {
 		f    []func(*facts)
 		code string
 	}{
-		{"no API", changes(without(argDeadLetterExchange), func(f *facts) { f.console = console{} }), codeNoDeadLetterExchange},
-		{"policies not known", changes(without(argDeadLetterExchange), func(f *facts) { f.policies.known = false }), codeNoDeadLetterExchange},
-		{"by argument", changes(with(argDeliveryLimit, int64(5))), codeLimitLow},
-		{"by argument and a lower policy", changes(with(argDeliveryLimit, int64(5)), policy("delivery-limit", int64(3))), codeLimitLow},
-		{"strategy by argument", changes(with(argStrategy, "at-most-once")), codeAtMostOnce},
+		{"no API", changes(without(queueinfo.ArgDeadLetterExchange), func(f *facts) { f.console = console{} }), codeNoDeadLetterExchange},
+		{"policies not known", changes(without(queueinfo.ArgDeadLetterExchange), func(f *facts) { f.policies.known = false }), codeNoDeadLetterExchange},
+		{"by argument", changes(with(queueinfo.ArgDeliveryLimit, int64(5))), codeLimitLow},
+		{"by argument and a lower policy", changes(with(queueinfo.ArgDeliveryLimit, int64(5)), policy("delivery-limit", int64(3))), codeLimitLow},
+		{"strategy by argument", changes(with(queueinfo.ArgStrategy, "at-most-once")), codeAtMostOnce},
 	}
 	for _, tt := range tests {
 		f := examined()
@@ -67,7 +69,7 @@ func TestCommandsQuote(t *testing.T) {
 		t.Skip("there is no shell to read the command")
 	}
 	f := examined()
-	f.queue = `a'; echo hacked; '$(echo b)`
+	f.Name = `a'; echo hacked; '$(echo b)`
 	bound("fanout")(&f)
 	line := commands(f)["dead-letter-unbound"]
 	if line == "" {
@@ -87,10 +89,10 @@ func TestCommandsQuote(t *testing.T) {
 // What raises a delivery limit raises it above the retries that are wanted, by a policy where one can, and changes nothing else.
 func TestRaisedLimitHasRoom(t *testing.T) {
 	f := examined()
-	f.args = amqp.Table{argType: "quorum", argDeliveryLimit: int64(5000)}
-	f.policyName, f.policy = "all", amqp.Table{"delivery-limit": int64(9)}
-	f.policies.user = []apiPolicy{{Name: "all", Pattern: ".*", ApplyTo: "all", Definition: f.policy}}
-	found := judgeBy([]rule{deliveryLimitRule}, f, Need{Queue: f.queue, MaxRetries: 1000})
+	f.Args = amqp.Table{queueinfo.ArgType: "quorum", queueinfo.ArgDeliveryLimit: int64(5000)}
+	f.PolicyName, f.Policy = "all", amqp.Table{"delivery-limit": int64(9)}
+	f.policies.user = []apiPolicy{{Name: "all", Pattern: ".*", ApplyTo: "all", Definition: f.Policy}}
+	found := judgeBy([]rule{deliveryLimitRule}, f, Need{Queue: f.Name, MaxRetries: 1000})
 	if len(found) != 1 || !strings.Contains(found[0].Command, `"definition":{"delivery-limit":1100}`) || !strings.Contains(found[0].Fix, "delivery-limit=1100 in policy") {
 		t.Errorf("got %+v", found)
 	}
@@ -99,7 +101,7 @@ func TestRaisedLimitHasRoom(t *testing.T) {
 // A command is on one line of what a terminal shows, whatever the names in it.
 func TestCommandIsPrintable(t *testing.T) {
 	f := examined()
-	for _, change := range changes(with(argDeadLetterKey, "k\u202e\x1b"), bound("fanout")) {
+	for _, change := range changes(with(queueinfo.ArgDeadLetterKey, "k\u202e\x1b"), bound("fanout")) {
 		change(&f)
 	}
 	command := commands(f)["dead-letter-unbound"]

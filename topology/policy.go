@@ -5,16 +5,18 @@ import (
 	"slices"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/internal/queueinfo"
 )
 
 // familiar keys apply to a queue of the type on every version that knows them.
 // Measured on 3.10.8, 4.0.5 and 4.3.6; other keys may apply or not.
 var familiar = map[string][]string{
-	string(Classic): {
+	queueinfo.Classic: {
 		"alternate-exchange", "consumer-timeout", "dead-letter-exchange", "dead-letter-routing-key", "expires", "ha-mode",
 		"ha-params", "ha-sync-mode", "max-length", "max-length-bytes", "message-ttl", "overflow", "queue-mode", "queue-version",
 	},
-	string(Quorum): {
+	queueinfo.Quorum: {
 		"alternate-exchange", "consumer-timeout", "dead-letter-exchange", "dead-letter-routing-key", "dead-letter-strategy",
 		"delivery-limit", "expires", "max-in-memory-bytes", "max-in-memory-length", "max-length", "max-length-bytes",
 		"message-ttl", "overflow", "queue-leader-locator", "queue-version",
@@ -23,24 +25,24 @@ var familiar = map[string][]string{
 
 // applies says whether RabbitMQ applies the policy to such a queue if none of
 // higher priority applies; unknown if only RabbitMQ can tell.
-func (p apiPolicy) applies(queue, kind string) answer {
+func (p apiPolicy) applies(queue, kind string) queueinfo.Answer {
 	switch p.ApplyTo {
 	case "queues", "all", kind + "_queues":
 	default:
-		return no
+		return queueinfo.No
 	}
-	matches := unknown
+	matches := queueinfo.Unknown
 	if pattern, err := regexp.Compile(p.Pattern); err == nil && ascii(p.Pattern+queue) {
-		matches = no // RabbitMQ's patterns are PCRE, and match bytes
+		matches = queueinfo.No // RabbitMQ's patterns are PCRE, and match bytes
 		if pattern.MatchString(queue) {
-			matches = yes
+			matches = queueinfo.Yes
 		}
 	}
 	switch {
-	case matches == no || len(p.foreignTo(kind)) > 0:
-		return no
+	case matches == queueinfo.No || len(p.foreignTo(kind)) > 0:
+		return queueinfo.No
 	case slices.ContainsFunc(p.keys(), func(k string) bool { return !slices.Contains(familiar[kind], k) }):
-		return unknown
+		return queueinfo.Unknown
 	}
 	return matches
 }
@@ -66,12 +68,12 @@ func candidates(all []apiPolicy, queue, kind string) []apiPolicy {
 			return out
 		}
 		switch p.applies(queue, kind) {
-		case yes:
+		case queueinfo.Yes:
 			last = &p.Priority
 			out = append(out, p)
-		case unknown:
+		case queueinfo.Unknown:
 			out = append(out, p)
-		case no:
+		case queueinfo.No:
 		}
 	}
 	if last == nil {
@@ -98,7 +100,7 @@ func inForce(all []apiPolicy, queue, kind, shown string, asShown bool) (apiPolic
 // joined merges a policy and an operator's policy as RabbitMQ does. Measured on
 // 3.10.8, 4.0.5 and 4.3.6.
 func joined(user, operator amqp.Table) amqp.Table {
-	out := merge(user, operator)
+	out := queueinfo.Merge(user, operator)
 	for k := range operator {
 		u, byUser := user[k].(int64)
 		o, byOperator := operator[k].(int64)
@@ -123,11 +125,11 @@ type policySet struct {
 // apply adds the policies of the queue q to its facts.
 func (p policySet) apply(q apiQueue, f *facts) {
 	shown := q.Policy != nil
-	user, sure := inForce(p.user, f.queue, q.Type, q.PolicyName, shown)
-	operator, alsoSure := inForce(p.operator, f.queue, q.Type, q.OperatorPolicy, shown)
+	user, sure := inForce(p.user, f.Name, q.Type, q.PolicyName, shown)
+	operator, alsoSure := inForce(p.operator, f.Name, q.Type, q.OperatorPolicy, shown)
 	f.policies = p
-	if f.policyKnown = sure && alsoSure; f.policyKnown {
-		f.policyName, f.operator = user.Name, operator.Definition
-		f.policy = joined(user.Definition, operator.Definition)
+	if f.PolicyKnown = sure && alsoSure; f.PolicyKnown {
+		f.PolicyName, f.operator = user.Name, operator.Definition
+		f.Policy = joined(user.Definition, operator.Definition)
 	}
 }

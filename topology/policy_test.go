@@ -6,6 +6,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/internal/queueinfo"
 )
 
 func TestPolicyInForce(t *testing.T) {
@@ -52,17 +54,17 @@ func TestPolicyInForce(t *testing.T) {
 			if tt.shown != "-" {
 				q.Policy = amqp.Table{}
 			}
-			f := facts{queue: tt.queue}
+			f := facts{Queue: queueinfo.Queue{Name: tt.queue}}
 			policySet{known: true, user: tt.all}.apply(q, &f)
-			got := f.policyName
-			if !f.policyKnown {
+			got := f.PolicyName
+			if !f.PolicyKnown {
 				got = "?"
 			}
 			if got != tt.want {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
-			if got != "?" && got != "" && f.policy[dlx] != got {
-				t.Errorf("the policy says %v", f.policy)
+			if got != "?" && got != "" && f.Policy[dlx] != got {
+				t.Errorf("the policy says %v", f.Policy)
 			}
 		})
 	}
@@ -84,8 +86,8 @@ func TestPoliciesJoin(t *testing.T) {
 // A policy that takes the place of another says what that said.
 func TestSetPolicyKeepsTheRest(t *testing.T) {
 	f := examined()
-	f.args = amqp.Table{argType: "classic"}
-	f.kind = "classic"
+	f.Args = amqp.Table{queueinfo.ArgType: "classic"}
+	f.Type = "classic"
 	f.policies.user = []apiPolicy{{Name: "strikes.q", Pattern: "^q", ApplyTo: "queues", Priority: 3, Definition: amqp.Table{"max-length": int64(5), "overflow": "reject-publish"}}}
 	f.policies.apply(apiQueue{Type: "classic", Policy: amqp.Table{}}, &f) // the API does not show it yet
 	line := commands(f)[codeNoDeadLetterExchange]
@@ -96,7 +98,7 @@ func TestSetPolicyKeepsTheRest(t *testing.T) {
 	}
 	f = examined()
 	f.operator = amqp.Table{"delivery-limit": int64(5)}
-	f.policy, f.args = joined(nil, f.operator), amqp.Table{argType: "quorum", argDeadLetterExchange: "q.dlx"}
+	f.Policy, f.Args = joined(nil, f.operator), amqp.Table{queueinfo.ArgType: "quorum", queueinfo.ArgDeadLetterExchange: "q.dlx"}
 	if line, found := commands(f)[codeLimitLow]; !found || line != "" {
 		t.Errorf("an operator's policy undoes %q", line)
 	}

@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/uuid"
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/internal/queueinfo"
 )
 
 const (
@@ -48,7 +50,7 @@ func Probe(ctx context.Context, conn *amqp.Connection, need Need) (Proof, error)
 	var proof Proof
 	for _, try := range []func(context.Context, *amqp.Connection, facts) (Proof, error){probePlace, probeLanding} {
 		p, err := try(ctx, conn, f)
-		if err := unlessRefused(err); err != nil {
+		if err := queueinfo.UnlessRefused(err); err != nil {
 			return proof, g.failed("probe", err)
 		}
 		if err != nil {
@@ -73,9 +75,9 @@ func untried(what, reason string) Proof {
 // onScratch runs f on a channel that confirms and has one message at a time
 // delivered, with a scratch queue of these arguments.
 func onScratch(ctx context.Context, conn *amqp.Connection, args amqp.Table, f func(scratch) error) error {
-	return onChannel(ctx, conn, func(ch *amqp.Channel) error {
+	return queueinfo.OnChannel(ctx, conn, func(ch *amqp.Channel) error {
 		s := scratch{ch: ch, queue: "strikes.probe." + uuid.NewString()}
-		args = merge(args, amqp.Table{"x-expires": scratchExpires})
+		args = queueinfo.Merge(args, amqp.Table{"x-expires": scratchExpires})
 		if _, err := ch.QueueDeclare(s.queue, true, false, false, false, args); err != nil {
 			return err
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/strikesmq/strikes/internal/queueinfo"
 	"github.com/strikesmq/strikes/internal/shell"
 )
 
@@ -19,7 +20,7 @@ func probeLanding(ctx context.Context, conn *amqp.Connection, f facts) (Proof, e
 		return untried(what, reason), nil
 	}
 	for _, t := range f.vitals.targets {
-		q, err := state(ctx, conn, t.queue)
+		_, q, err := queueinfo.Find(ctx, conn, t.Name)
 		if err != nil {
 			return Proof{}, err
 		}
@@ -36,12 +37,12 @@ func probeLanding(ctx context.Context, conn *amqp.Connection, f facts) (Proof, e
 			return err
 		}
 		for _, t := range f.vitals.targets {
-			landed, err := takeOut(ctx, conn, t.queue, id)
+			landed, err := takeOut(ctx, conn, t.Name, id)
 			if err != nil {
 				return err
 			}
 			if !landed {
-				missing = append(missing, t.queue)
+				missing = append(missing, t.Name)
 			}
 		}
 		return nil
@@ -55,10 +56,10 @@ func probeLanding(ctx context.Context, conn *amqp.Connection, f facts) (Proof, e
 // unsafe says why a scratch message must not be sent the way of the dead
 // letters; "" if it may.
 func (f facts) unsafe() string {
-	exchange, set := f.deadLetterExchange()
-	_, fixed := f.deadLetterKey()
+	exchange, set := f.DeadLetterExchange()
+	_, fixed := f.DeadLetterKey()
 	switch {
-	case f.exclusive || f.kind == "":
+	case f.Exclusive || f.Type == "":
 		return "how the queue was declared cannot be read"
 	case !set:
 		return "no dead-letter exchange is seen"
@@ -72,21 +73,13 @@ func (f facts) unsafe() string {
 		return "the dead letters reach no queue"
 	}
 	for _, t := range f.vitals.targets {
-		_, expires := t.smaller("x-message-ttl", "message-ttl")
-		single, _ := t.args[argSingleActive].(bool)
-		if expires || single || t.exclusive || t.kind != string(Classic) && t.kind != string(Quorum) {
-			return fmt.Sprintf("the dead-letter queue %q is not one that a message can be taken out of again (expiry, single active consumer, exclusive, or a stream)", t.queue)
+		_, expires := t.TTL()
+		single, _ := t.Args[queueinfo.ArgSingleActive].(bool)
+		if expires || single || t.Exclusive || t.Type != queueinfo.Classic && t.Type != queueinfo.Quorum {
+			return fmt.Sprintf("the dead-letter queue %q is not one that a message can be taken out of again (expiry, single active consumer, exclusive, or a stream)", t.Name)
 		}
 	}
 	return ""
-}
-
-func state(ctx context.Context, conn *amqp.Connection, queue string) (q amqp.Queue, err error) {
-	err = onChannel(ctx, conn, func(ch *amqp.Channel) (err error) {
-		q, err = ch.QueueDeclarePassive(queue, false, false, false, false, nil)
-		return err
-	})
-	return q, err
 }
 
 // occupied says what keeps a scratch message from being put into the queue and
@@ -110,24 +103,24 @@ func (f facts) instead(q amqp.Queue) string {
 		first = "stop its consumers for a moment"
 	}
 	return fmt.Sprintf("%s and probe again; or see whether as many dead letters are there as consumers rejected: strikes status --dead-letter-queue %s %s",
-		first, shell.Word(q.Name), shell.Operands(f.queue))
+		first, shell.Word(q.Name), shell.Operands(f.Name))
 }
 
 // landingArguments are those that bear on dead letters.
 func (f facts) landingArguments() amqp.Table {
-	exchange, _ := f.deadLetterExchange()
-	args := amqp.Table{argType: f.kind, argDeadLetterExchange: exchange}
-	if key, fixed := f.deadLetterKey(); fixed {
-		args[argDeadLetterKey] = key
+	exchange, _ := f.DeadLetterExchange()
+	args := amqp.Table{queueinfo.ArgType: f.Type, queueinfo.ArgDeadLetterExchange: exchange}
+	if key, fixed := f.DeadLetterKey(); fixed {
+		args[queueinfo.ArgDeadLetterKey] = key
 	}
-	if f.kind != string(Quorum) {
+	if f.Type != queueinfo.Quorum {
 		return args
 	}
-	if f.deadLetterStrategy() == "at-least-once" {
-		args[argStrategy] = "at-least-once"
+	if f.DeadLetterStrategy() == "at-least-once" {
+		args[queueinfo.ArgStrategy] = "at-least-once"
 	}
-	if o := f.overflow(); o != "" {
-		args[argOverflow] = o
+	if o := f.Overflow(); o != "" {
+		args[queueinfo.ArgOverflow] = o
 	}
 	return args
 }
@@ -154,7 +147,7 @@ func takeOut(ctx context.Context, conn *amqp.Connection, queue, id string) (land
 	defer poll.Stop()
 	end := time.NewTimer(probeWait)
 	defer end.Stop()
-	err = onChannel(ctx, conn, func(ch *amqp.Channel) error {
+	err = queueinfo.OnChannel(ctx, conn, func(ch *amqp.Channel) error {
 		for {
 			d, came, err := ch.Get(queue, false)
 			switch {
@@ -182,7 +175,7 @@ func takeOut(ctx context.Context, conn *amqp.Connection, queue, id string) (land
 }
 
 func (f facts) landingProof(missing []string) Proof {
-	exchange, _ := f.deadLetterExchange()
+	exchange, _ := f.DeadLetterExchange()
 	if len(missing) > 0 {
 		return Proof{Findings: []Finding{{
 			Code: "probe-lost", Severity: Error,
@@ -193,7 +186,7 @@ func (f facts) landingProof(missing []string) Proof {
 	}
 	var proven []string
 	for _, t := range f.vitals.targets {
-		proven = append(proven, fmt.Sprintf("a rejected message landed in %q, and was taken out again", t.queue))
+		proven = append(proven, fmt.Sprintf("a rejected message landed in %q, and was taken out again", t.Name))
 	}
 	return Proof{Proven: proven}
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/internal/queueinfo"
 )
 
 // place is where a requeued message went.
@@ -22,12 +24,12 @@ const (
 func probePlace(ctx context.Context, conn *amqp.Connection, f facts) (Proof, error) {
 	const what = "where a requeued message goes was not tried"
 	switch {
-	case f.exclusive:
+	case f.Exclusive:
 		return untried(what, "the queue is exclusive"), nil
-	case f.unread != "":
-		return untried(what, "how the queue was declared cannot be read: "+f.unread), nil
-	case f.kind != string(Classic) && f.kind != string(Quorum):
-		return untried(what, fmt.Sprintf("the queue is of type %q", f.kind)), nil
+	case f.Unread != "":
+		return untried(what, "how the queue was declared cannot be read: "+f.Unread), nil
+	case f.Type != queueinfo.Classic && f.Type != queueinfo.Quorum:
+		return untried(what, fmt.Sprintf("the queue is of type %q", f.Type)), nil
 	}
 	var at place
 	err := onScratch(ctx, conn, f.placeArguments(), func(s scratch) (err error) {
@@ -43,14 +45,14 @@ func probePlace(ctx context.Context, conn *amqp.Connection, f facts) (Proof, err
 // placeArguments are those that bear on the place. The scratch queue drops its
 // dead letters, whatever a policy for all queues says.
 func (f facts) placeArguments() amqp.Table {
-	args := amqp.Table{argType: f.kind, argDeadLetterExchange: "", argDeadLetterKey: "strikes.probe.none"}
-	for name, value := range f.args {
-		if name == argSingleActive || name == argMaxPriority || strings.HasPrefix(name, "x-delayed-retry") {
+	args := amqp.Table{queueinfo.ArgType: f.Type, queueinfo.ArgDeadLetterExchange: "", queueinfo.ArgDeadLetterKey: "strikes.probe.none"}
+	for name, value := range f.Args {
+		if name == queueinfo.ArgSingleActive || name == queueinfo.ArgMaxPriority || strings.HasPrefix(name, "x-delayed-retry") {
 			args[name] = value
 		}
 	}
-	if limit, set := f.deliveryLimit(); set && f.kind == string(Quorum) {
-		args[argDeliveryLimit] = limit
+	if limit, set := f.DeliveryLimit(); set && f.Type == queueinfo.Quorum {
+		args[queueinfo.ArgDeliveryLimit] = limit
 	}
 	return args
 }
@@ -91,7 +93,7 @@ func (f facts) placeProof(at place) Proof {
 	x := Finding{
 		Severity: Error,
 		Fix: fmt.Sprintf("declare the queue anew as a quorum queue with %s=%d (strikes declare), or as a classic queue",
-			argDeliveryLimit, defaultDeliveryLimit),
+			queueinfo.ArgDeliveryLimit, queueinfo.DefaultDeliveryLimit),
 	}
 	switch at {
 	case atHead:

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/strikesmq/strikes/internal/queueinfo"
 )
 
 // graph is what is known of the exchanges and queues of a dead-letter route. What
@@ -85,7 +87,7 @@ func (g graph) trace(f facts) route {
 	seen := map[string]bool{}
 	for next := []hop{first}; len(next) > 0; next = next[1:] {
 		s := next[0]
-		if !s.at.exchange && s.at.name == f.queue {
+		if !s.at.exchange && s.at.name == f.Name {
 			r.loop(loop{s.through[:len(s.through)-1], s.delayed, s.last})
 			continue
 		}
@@ -98,7 +100,7 @@ func (g graph) trace(f facts) route {
 			return r
 		}
 		if s.at.exchange {
-			next = append(next, g.leave(s, f.queue, &r)...)
+			next = append(next, g.leave(s, f.Name, &r)...)
 		} else {
 			next = append(next, g.land(s, &r)...)
 		}
@@ -108,8 +110,8 @@ func (g graph) trace(f facts) route {
 
 // deadLetter returns the hop from a queue to its dead-letter exchange.
 func (f facts) deadLetter(s hop) (hop, bool) {
-	exchange, set := f.deadLetterExchange()
-	if key, fixed := f.deadLetterKey(); fixed {
+	exchange, set := f.DeadLetterExchange()
+	if key, fixed := f.DeadLetterKey(); fixed {
 		s.keys = exactly(key)
 	}
 	return s.to(node{true, exchange}), set
@@ -131,10 +133,10 @@ func (g graph) land(s hop, r *route) []hop {
 		return nil
 	}
 	r.land(landing{s.at.name, s.sure, s.queues() > 1, s.delayed})
-	if t.unread != "" && !t.exclusive {
-		r.blind(fmt.Sprintf("whether %s dead-letters on cannot be seen: %s", s.at, t.unread))
+	if t.Unread != "" && !t.Exclusive {
+		r.blind(fmt.Sprintf("whether %s dead-letters on cannot be seen: %s", s.at, t.Unread))
 	}
-	ttl, expires := t.smaller("x-message-ttl", "message-ttl")
+	ttl, expires := t.TTL()
 	s.delayed = s.delayed || expires && ttl > 0
 	if on, set := t.deadLetter(s); set {
 		return []hop{on}
@@ -163,7 +165,7 @@ func (g graph) leave(s hop, source string, r *route) []hop {
 	case !known:
 		r.want(s.at)
 		return nil
-	case w.exchange == no:
+	case w.exchange == queueinfo.No:
 		return nil
 	case !w.bound:
 		r.blind(fmt.Sprintf("what is bound to the exchange %q cannot be seen", s.at.name))

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	amqp "github.com/rabbitmq/amqp091-go"
+	"github.com/strikesmq/strikes/internal/queueinfo"
 )
 
 // maxNodes bounds how many exchanges and queues of a dead-letter route are
@@ -19,7 +19,7 @@ const (
 func (g gatherer) explore(ctx context.Context, f *facts) error {
 	f.known = graph{exchanges: map[string]way{}, queues: map[string]*target{}}
 	known := &f.known
-	if x, set := f.deadLetterExchange(); set && x != "" {
+	if x, set := f.DeadLetterExchange(); set && x != "" {
 		known.exchanges[x] = f.way
 	}
 	for {
@@ -42,8 +42,8 @@ func (g gatherer) explore(ctx context.Context, f *facts) error {
 // lookUpNamed looks for the dead-letter queue that Declare would make if dead
 // letters reach no queue: the command that repairs the route depends on it.
 func (g gatherer) lookUpNamed(ctx context.Context, f *facts) error {
-	name := Spec{Queue: f.queue}.withDefaults().DeadLetterQueue
-	if _, looked := f.known.queues[name]; looked || !g.closely || len(f.route.landings) > 0 || !isName(name) {
+	name := Spec{Queue: f.Name}.withDefaults().DeadLetterQueue
+	if _, looked := f.known.queues[name]; looked || !g.closely || len(f.route.landings) > 0 || queueinfo.CheckName(name) != nil {
 		return nil
 	}
 	return g.lookUp(ctx, f, node{name: name}, &f.known)
@@ -78,10 +78,8 @@ func (g gatherer) lookUp(ctx context.Context, f *facts, n node, known *graph) er
 }
 
 func (g gatherer) lookUpExchange(ctx context.Context, f *facts, name string) (w way, err error) {
-	w.exchange, err = passive(ctx, g.conn, func(ch *amqp.Channel) error {
-		return ch.ExchangeDeclarePassive(name, "", false, false, false, false, nil)
-	})
-	if err := unlessRefused(err); err != nil || w.exchange == no {
+	w.exchange, err = queueinfo.FindExchange(ctx, g.conn, name)
+	if err := queueinfo.UnlessRefused(err); err != nil || w.exchange == queueinfo.No {
 		return w, err
 	}
 	if g.api != nil && f.apiTrouble == "" {
@@ -92,7 +90,7 @@ func (g gatherer) lookUpExchange(ctx context.Context, f *facts, name string) (w 
 
 // askTarget returns nil for a queue that does not exist.
 func (g gatherer) askTarget(ctx context.Context, f facts, name string) (*target, error) {
-	q, err := g.api.queue(ctx, f.vhost, name)
+	q, err := g.api.queue(ctx, f.VHost, name)
 	if errors.Is(err, errNoSuch) {
 		return nil, nil //nolint:nilnil // it is known that there is none
 	}
@@ -100,8 +98,8 @@ func (g gatherer) askTarget(ctx context.Context, f facts, name string) (*target,
 		return nil, err
 	}
 	t := &target{facts{
-		version: f.version, vhost: f.vhost, queue: name, console: f.console, exclusive: q.Exclusive,
-		declared: q.declared(),
+		console: f.console,
+		Queue:   queueinfo.Queue{Version: f.Version, VHost: f.VHost, Name: name, Exclusive: q.Exclusive, Declared: q.declared()},
 	}}
 	f.policies.apply(q, &t.facts)
 	return t, nil
@@ -109,31 +107,19 @@ func (g gatherer) askTarget(ctx context.Context, f facts, name string) (*target,
 
 // readTarget is askTarget over AMQP.
 func (g gatherer) readTarget(ctx context.Context, f facts, name string) (*target, error) {
-	t := &target{facts{version: f.version, vhost: f.vhost, queue: name}}
-	found, err := passive(ctx, g.conn, func(ch *amqp.Channel) error {
-		_, err := ch.QueueDeclarePassive(name, false, false, false, false, nil)
-		return err
-	})
-	if found == no {
+	t := &target{facts{Queue: queueinfo.Queue{Version: f.Version, VHost: f.VHost, Name: name}}}
+	found, _, err := queueinfo.Find(ctx, g.conn, name)
+	if found == queueinfo.No {
 		return nil, nil //nolint:nilnil // it is known that there is none
 	}
-	if err := unlessRefused(err); err != nil {
+	if err := queueinfo.UnlessRefused(err); err != nil {
 		return t, err
 	}
-	var unread unreadableError
-	switch d, err := readArguments(ctx, g.conn, name); {
-	case errors.As(err, &unread):
-		t.unread, t.denied = unread.reason, unread.denied
-	case errors.Is(err, errExclusive):
-		t.exclusive = true
-	case errors.Is(err, ErrQueueNotFound):
+	err = t.Read(ctx, g.conn)
+	if errors.Is(err, ErrQueueNotFound) {
 		return nil, nil //nolint:nilnil // deleted since it was seen
-	case err != nil:
-		return t, err
-	default:
-		t.declared = d
 	}
-	return t, nil
+	return t, err
 }
 
 // ownKeys returns the routing keys that the bindings of the queue let through. It
@@ -141,7 +127,7 @@ func (g gatherer) readTarget(ctx context.Context, f facts, name string) (*target
 // the queue's own dead-letter exchange.
 func (g gatherer) ownKeys(ctx context.Context, f *facts) keySet {
 	whole := keySet{asked: true, any: true}
-	all, err := g.api.bindingsTo(ctx, f.vhost, f.queue)
+	all, err := g.api.bindingsTo(ctx, f.VHost, f.Name)
 	if err != nil {
 		f.apiTrouble = err.Error()
 		return whole
@@ -157,7 +143,7 @@ func (g gatherer) ownKeys(ctx context.Context, f *facts) keySet {
 			return whole
 		}
 		if !asked {
-			x, err := g.api.exchange(ctx, f.vhost, b.Source)
+			x, err := g.api.exchange(ctx, f.VHost, b.Source)
 			if err != nil {
 				f.apiTrouble = err.Error()
 				return whole

@@ -3,6 +3,8 @@ package topology
 import (
 	"fmt"
 	"slices"
+
+	"github.com/strikesmq/strikes/internal/queueinfo"
 )
 
 // rule looks at one matter. It must not judge what the facts leave open as if
@@ -53,12 +55,12 @@ func (f facts) policyMayMend(x Finding) bool {
 }
 
 func brokerRule(f facts, _ Need) []Finding {
-	if f.product == "RabbitMQ" && !f.version.before(3, 10) {
+	if f.product == "RabbitMQ" && !f.Version.Before(3, 10) {
 		return nil
 	}
 	return []Finding{{
 		Code: "broker-unmeasured", Severity: Warning,
-		Seen: fmt.Sprintf("the broker is %q, version %s", f.product, f.version),
+		Seen: fmt.Sprintf("the broker is %q, version %s", f.product, f.Version),
 		Why:  "where it puts requeued messages was measured for RabbitMQ 3.10 and later only",
 		Fix:  "test retries and dead lettering on this broker before relying on them, or use RabbitMQ 4.3",
 	}}
@@ -73,16 +75,16 @@ const (
 // readableRule answers for all that cannot be judged when the queue cannot be
 // read.
 func readableRule(f facts, _ Need) []Finding {
-	if f.unread == "" {
+	if f.Unread == "" {
 		return nil
 	}
 	code := CodeUnknown
-	if f.denied {
+	if f.Denied {
 		code = CodeDenied
 	}
 	return []Finding{{
 		Code: code, Severity: Error,
-		Seen: "how the queue was declared cannot be read: " + f.unread,
+		Seen: "how the queue was declared cannot be read: " + f.Unread,
 		Why:  "it cannot be shown that requeued messages keep their place and rejected ones are not lost",
 		Fix: "give the URL of the management API (Management, --management-url), or the permission to configure the queue " +
 			"(nothing is created or changed with it); or set a check of your own",
@@ -90,7 +92,7 @@ func readableRule(f facts, _ Need) []Finding {
 }
 
 func lifetimeRule(f facts, _ Need) []Finding {
-	if f.exclusive {
+	if f.Exclusive {
 		return []Finding{{
 			Code: "exclusive", Severity: Error,
 			Seen: "the queue is exclusive to one connection",
@@ -98,11 +100,11 @@ func lifetimeRule(f facts, _ Need) []Finding {
 			Fix:  "declare the queue without exclusive",
 		}}
 	}
-	if f.kind == "" {
+	if f.Type == "" {
 		return nil
 	}
 	var out []Finding
-	if f.autoDelete {
+	if f.AutoDelete {
 		out = append(out, Finding{
 			Code: "auto-delete", Severity: Warning,
 			Seen: "the queue is deleted when its last consumer leaves",
@@ -110,7 +112,7 @@ func lifetimeRule(f facts, _ Need) []Finding {
 			Fix:  "declare the queue without auto-delete",
 		})
 	}
-	if !f.durable {
+	if !f.Durable {
 		out = append(out, Finding{
 			Code: "transient", Severity: Warning,
 			Seen: "the queue is not durable",
@@ -124,7 +126,7 @@ func lifetimeRule(f facts, _ Need) []Finding {
 // orderRule looks for what would break strict order.
 func orderRule(f facts, need Need) []Finding {
 	var out []Finding
-	if kind, _ := f.text(argDelayedRetry, "delayed-retry-type"); kind != "" && kind != "disabled" {
+	if kind, _ := f.Text(queueinfo.ArgDelayedRetry, "delayed-retry-type"); kind != "" && kind != "disabled" {
 		severity := Warning
 		if need.Ordered {
 			severity = Error
@@ -133,26 +135,26 @@ func orderRule(f facts, need Need) []Finding {
 			Code: "delayed-retry", Severity: severity,
 			Seen: fmt.Sprintf("the delayed retry type is %q", kind),
 			Why:  "the broker holds returned messages back and delivers others first",
-			Fix:  f.unset(argDelayedRetry, "delayed-retry-type") + ": the wait between attempts is the consumer's",
+			Fix:  f.unset(queueinfo.ArgDelayedRetry, "delayed-retry-type") + ": the wait between attempts is the consumer's",
 		})
 	}
-	if !need.Ordered || f.kind == "" {
+	if !need.Ordered || f.Type == "" {
 		return out
 	}
-	if single, _ := f.args[argSingleActive].(bool); !single {
+	if single, _ := f.Args[queueinfo.ArgSingleActive].(bool); !single {
 		out = append(out, Finding{
 			Code: "not-single-active", Severity: Error,
-			Seen: argSingleActive + " is not set",
+			Seen: queueinfo.ArgSingleActive + " is not set",
 			Why:  "several consumers get messages at the same time, so one overtakes another that is being retried",
-			Fix:  "declare the queue with " + argSingleActive + "=true (a policy cannot set it)",
+			Fix:  "declare the queue with " + queueinfo.ArgSingleActive + "=true (a policy cannot set it)",
 		})
 	}
-	if n, _ := f.args[argMaxPriority].(int64); n > 0 {
+	if n, _ := f.Args[queueinfo.ArgMaxPriority].(int64); n > 0 {
 		out = append(out, Finding{
 			Code: "priorities", Severity: Error,
-			Seen: fmt.Sprintf("%s is %d", argMaxPriority, n),
+			Seen: fmt.Sprintf("%s is %d", queueinfo.ArgMaxPriority, n),
 			Why:  "messages of a higher priority overtake",
-			Fix:  "declare the queue without " + argMaxPriority,
+			Fix:  "declare the queue without " + queueinfo.ArgMaxPriority,
 		})
 	}
 	return out

@@ -3,6 +3,8 @@ package topology
 import (
 	"fmt"
 	"time"
+
+	"github.com/strikesmq/strikes/internal/queueinfo"
 )
 
 const (
@@ -54,7 +56,7 @@ func counted(some []apiConsumer, of int) string {
 // consumerTimeoutRule judges whether what is prefetched behind a message that
 // waits for its retry can be kept for so long.
 func consumerTimeoutRule(f facts, need Need) []Finding {
-	if f.vitals == nil || f.kind != string(Quorum) && (f.kind != string(Classic) || !f.version.before(4, 3)) {
+	if f.vitals == nil || f.Type != queueinfo.Quorum && (f.Type != queueinfo.Classic || !f.Version.Before(4, 3)) {
 		return nil // classic queues have no timeout from 4.3 on
 	}
 	backoff := need.MaxBackoff
@@ -83,7 +85,7 @@ func consumerTimeoutRule(f facts, need Need) []Finding {
 
 // consumerTimeout is what argument and policy make it, else the usual one.
 func (f facts) consumerTimeout() time.Duration {
-	if ms, set := f.smaller("x-consumer-timeout", "consumer-timeout"); set && ms > 0 {
+	if ms, set := f.Smaller("x-consumer-timeout", "consumer-timeout"); set && ms > 0 {
 		return milliseconds(ms)
 	}
 	return defaultConsumerTimeout
@@ -99,7 +101,7 @@ func messagesRule(f facts, need Need) []Finding {
 		return nil
 	}
 	var out []Finding
-	if transient := f.vitals.messages - f.vitals.persistent; f.kind == string(Classic) && f.durable && transient > 0 {
+	if transient := f.vitals.messages - f.vitals.persistent; f.Type == queueinfo.Classic && f.Durable && transient > 0 {
 		out = append(out, Finding{
 			Code: "transient-messages", Severity: Warning,
 			Seen: fmt.Sprintf("messages that are not persistent: %d of %d", transient, f.vitals.messages),

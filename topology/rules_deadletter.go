@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/strikesmq/strikes/internal/queueinfo"
 )
 
 const (
@@ -23,19 +25,19 @@ func lost(need Need) Severity {
 // deadLetterRule judges whether the queue names a dead-letter exchange that
 // exists.
 func deadLetterRule(f facts, need Need) []Finding {
-	if f.kind == "" {
+	if f.Type == "" {
 		return nil // readableRule
 	}
-	exchange, set := f.deadLetterExchange()
+	exchange, set := f.DeadLetterExchange()
 	switch {
 	case !set && need.AllowDrop:
 		return nil
-	case !set && f.policyKnown:
+	case !set && f.PolicyKnown:
 		return []Finding{{
 			Code: codeNoDeadLetterExchange, Severity: Error,
 			Seen: "neither an argument of the queue nor its policy names a dead-letter exchange",
 			Why:  "rejected messages are dropped, and nobody is told",
-			Fix: "set a policy with dead-letter-exchange, or declare the queue anew with " + argDeadLetterExchange +
+			Fix: "set a policy with dead-letter-exchange, or declare the queue anew with " + queueinfo.ArgDeadLetterExchange +
 				"; or accept the loss (AllowDrop, --allow-drop)",
 		}}
 	case !set:
@@ -44,9 +46,9 @@ func deadLetterRule(f facts, need Need) []Finding {
 			Seen: "no argument of the queue names a dead-letter exchange; whether a policy does cannot be seen over AMQP",
 			Why:  "without one, rejected messages are dropped, and nobody is told",
 			Fix: "if a policy sets it, give the URL of the management API (Management, --management-url) to show it; else set a policy with " +
-				"dead-letter-exchange, or declare the queue anew with " + argDeadLetterExchange + "; or accept the loss (AllowDrop, --allow-drop)",
+				"dead-letter-exchange, or declare the queue anew with " + queueinfo.ArgDeadLetterExchange + "; or accept the loss (AllowDrop, --allow-drop)",
 		}}
-	case f.way.exchange == no:
+	case f.way.exchange == queueinfo.No:
 		return []Finding{{
 			Code: "dead-letter-exchange-missing", Severity: lost(need),
 			Seen: fmt.Sprintf("the dead-letter exchange %q does not exist", exchange),
@@ -61,7 +63,7 @@ func deadLetterRule(f facts, need Need) []Finding {
 
 // defaultExchange delivers to the queue whose name is the routing key.
 func defaultExchange(f facts, need Need) []Finding {
-	if key, set := f.deadLetterKey(); set && f.way.queue == no {
+	if key, set := f.DeadLetterKey(); set && f.way.queue == queueinfo.No {
 		return []Finding{{
 			Code: "dead-letter-queue-missing", Severity: lost(need),
 			Seen: fmt.Sprintf("the dead-letter exchange is the default exchange, and no queue has the name %q, its routing key", key),
@@ -74,8 +76,8 @@ func defaultExchange(f facts, need Need) []Finding {
 
 // deadLetterRouteRule judges what is bound to the dead-letter exchange.
 func deadLetterRouteRule(f facts, need Need) []Finding {
-	exchange, _ := f.deadLetterExchange()
-	if exchange == "" || f.way.exchange == no {
+	exchange, _ := f.DeadLetterExchange()
+	if exchange == "" || f.way.exchange == queueinfo.No {
 		return nil
 	}
 	if !f.way.bound {
@@ -86,12 +88,12 @@ func deadLetterRouteRule(f facts, need Need) []Finding {
 			Fix:  "give the URL of the management API (Management, --management-url) to have it checked",
 		}}
 	}
-	key, fixed := f.deadLetterKey()
+	key, fixed := f.DeadLetterKey()
 	reached := f.way.reached(key, fixed)
 	switch {
 	case len(reached) == 0:
 		return []Finding{unbound(f, need, exchange)}
-	case !slices.ContainsFunc(reached, func(b apiBinding) bool { return !b.leadsTo(f.queue) }):
+	case !slices.ContainsFunc(reached, func(b apiBinding) bool { return !b.leadsTo(f.Name) }):
 		return nil // loopRule
 	case !fixed && f.way.picks():
 		return []Finding{{
@@ -110,7 +112,7 @@ func astrayRule(f facts, need Need) []Finding {
 	if !f.astray {
 		return nil
 	}
-	exchange, _ := f.deadLetterExchange()
+	exchange, _ := f.DeadLetterExchange()
 	return []Finding{{
 		Code: "dead-letter-unbound", Severity: lost(need),
 		Seen: fmt.Sprintf("the dead-letter exchange %q leads to other exchanges, and those to no queue", exchange),
@@ -127,7 +129,7 @@ func unbound(f facts, need Need, exchange string) Finding {
 		Fix:  fmt.Sprintf("bind a dead-letter queue to the exchange %q", exchange),
 	}
 	if len(f.way.bindings) > 0 {
-		key, _ := f.deadLetterKey()
+		key, _ := f.DeadLetterKey()
 		x.Seen = fmt.Sprintf("the dead-letter exchange %q is %s and no binding is for the dead-letter routing key %q, but for %s",
 			exchange, f.way.kind, key, keys(f.way.bindings))
 		x.Fix = fmt.Sprintf("bind a dead-letter queue to the exchange %q with the key %q", exchange, key)
@@ -183,19 +185,19 @@ func keys(bindings []apiBinding) string {
 // deadLetterStrategyRule warns of a quorum queue that dead-letters at most
 // once, as all classic queues do.
 func deadLetterStrategyRule(f facts, need Need) []Finding {
-	if _, set := f.deadLetterExchange(); f.kind != string(Quorum) || !set || need.AllowDrop {
+	if _, set := f.DeadLetterExchange(); f.Type != queueinfo.Quorum || !set || need.AllowDrop {
 		return nil
 	}
 	x := Finding{
 		Code: codeAtMostOnce, Severity: Warning,
 		Why: "a dead letter is lost if its queue cannot take it at that moment",
 		Fix: fmt.Sprintf("declare the queue anew with %s=at-least-once and %s=reject-publish, or set both by policy",
-			argStrategy, argOverflow),
+			queueinfo.ArgStrategy, queueinfo.ArgOverflow),
 	}
 	switch {
-	case f.deadLetterStrategy() != "at-least-once":
+	case f.DeadLetterStrategy() != "at-least-once":
 		x.Seen = "the quorum queue dead-letters at most once"
-	case f.overflow() != "reject-publish":
+	case f.Overflow() != "reject-publish":
 		x.Seen = "the quorum queue asks for dead lettering at least once, but its overflow is not reject-publish, so it falls back to at most once"
 	default:
 		return nil

@@ -7,17 +7,21 @@ import (
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/internal/queueinfo"
 )
 
 // examined are sound facts with all that Examine looks for.
 func examined() facts {
 	f := sound()
 	f.policies.known = true
-	f.vhost, f.console = "a/b", console{"http://h:15672", "ops"}
+	f.VHost, f.console = "a/b", console{"http://h:15672", "ops"}
 	end := target{facts{
-		version: f.version, vhost: f.vhost, queue: "q.dlq", console: f.console,
-		declared: declared{kind: "quorum", durable: true, args: deadLetterArguments()},
-		policy:   amqp.Table{}, policyKnown: true, policies: f.policies,
+		console: f.console, policies: f.policies,
+		Queue: queueinfo.Queue{
+			Version: f.Version, VHost: f.VHost, Name: "q.dlq", Policy: amqp.Table{}, PolicyKnown: true,
+			Declared: queueinfo.Declared{Type: "quorum", Durable: true, Args: queueinfo.DeadLetterArguments()},
+		},
 	}}
 	f.vitals = &vitals{targets: []target{end}}
 	return f
@@ -28,14 +32,14 @@ func end(change func(*target)) func(*facts) { return func(f *facts) { change(&f.
 // limitedEnd limits the dead-letter queue by policy.
 func limitedEnd(key, overflow string) func(*facts) {
 	return end(func(t *target) {
-		t.policy[key] = int64(5)
+		t.Policy[key] = int64(5)
 		if overflow != "" {
-			t.policy["overflow"] = overflow
+			t.Policy["overflow"] = overflow
 		}
 	})
 }
 
-var classicEnd = end(func(t *target) { t.kind, t.args = "classic", amqp.Table{} })
+var classicEnd = end(func(t *target) { t.Type, t.Args = "classic", amqp.Table{} })
 
 // beside is a second dead-letter queue, which keeps all dead letters or some.
 func beside(all bool) func(*facts) {
@@ -64,35 +68,41 @@ func TestJudgeClosely(t *testing.T) {
 		want string
 	}{
 		{"sound", nil, ordered, ""},
-		{"nothing known of the end", changes(func(f *facts) { f.vitals.targets[0].declared = declared{} }), plain, ""},
+		{"nothing known of the end", changes(func(f *facts) { f.vitals.targets[0].Declared = queueinfo.Declared{} }), plain, ""},
 		{"astray", changes(func(f *facts) { f.vitals.targets, f.astray = nil, true }), plain, "error dead-letter-unbound"},
-		{"end not durable", changes(end(func(t *target) { t.durable = false })), plain, "warning dead-letter-queue-temporary"},
-		{"end auto-delete", changes(end(func(t *target) { t.autoDelete = true })), plain, "warning dead-letter-queue-temporary"},
-		{"end exclusive", changes(end(func(t *target) { *t = target{facts{queue: "d", exclusive: true}} })), plain, "warning dead-letter-queue-temporary"},
-		{"end expires by policy", changes(end(func(t *target) { t.policy["expires"] = int64(5) })), plain, "warning dead-letter-queue-temporary"},
-		{"end classic", changes(end(func(t *target) { t.kind, t.args = "classic", nil })), plain, "warning dead-letter-queue-classic"},
-		{"end stream", changes(end(func(t *target) { t.kind, t.args = "stream", nil })), plain, ""},
+		{"end not durable", changes(end(func(t *target) { t.Durable = false })), plain, "warning dead-letter-queue-temporary"},
+		{"end auto-delete", changes(end(func(t *target) { t.AutoDelete = true })), plain, "warning dead-letter-queue-temporary"},
+		{"end exclusive", changes(end(func(t *target) { *t = target{facts{Queue: queueinfo.Queue{Name: "d", Exclusive: true}}} })), plain, "warning dead-letter-queue-temporary"},
+		{"end expires by policy", changes(end(func(t *target) { t.Policy["expires"] = int64(5) })), plain, "warning dead-letter-queue-temporary"},
+		{"end classic", changes(end(func(t *target) { t.Type, t.Args = "classic", nil })), plain, "warning dead-letter-queue-classic"},
+		{"end stream", changes(end(func(t *target) { t.Type, t.Args = "stream", nil })), plain, ""},
 		{"end limited by policy, drops its head", changes(limitedEnd("max-length", "")), plain, "error dead-letter-queue-limited"},
 		{"end limited in bytes", changes(limitedEnd("max-length-bytes", "drop-head")), plain, "error dead-letter-queue-limited"},
 		{"end that refuses, at least once", changes(limitedEnd("max-length", "reject-publish")), plain, "warning dead-letter-queue-limited"},
-		{"end that refuses, at most once", changes(limitedEnd("max-length", "reject-publish"), without(argStrategy)), plain, "warning dead-letter-at-most-once, warning dead-letter-queue-limited"},
-		{"end that refuses, at least once falls back", changes(classicEnd, limitedEnd("max-length", "reject-publish"), without(argOverflow)), plain, "warning dead-letter-at-most-once, warning dead-letter-queue-classic, error dead-letter-queue-limited"},
+		{"end that refuses, at most once", changes(limitedEnd("max-length", "reject-publish"), without(queueinfo.ArgStrategy)), plain, "warning dead-letter-at-most-once, warning dead-letter-queue-limited"},
+		{"end that refuses, at least once falls back", changes(classicEnd, limitedEnd("max-length", "reject-publish"), without(queueinfo.ArgOverflow)), plain, "warning dead-letter-at-most-once, warning dead-letter-queue-classic, error dead-letter-queue-limited"},
 		{"end that refuses, classic", changes(classic, classicEnd, limitedEnd("max-length", "reject-publish")), plain, "warning dead-letter-queue-classic, error dead-letter-queue-limited"},
 		{"end that takes more, classic", changes(classic, limitedEnd("max-length", "reject-publish")), plain, "warning dead-letter-queue-limited"},
 		{"end that drops its head, classic", changes(classic, limitedEnd("max-length", "drop-head")), plain, "error dead-letter-queue-limited"},
 		{"end that refuses in bytes, classic", changes(classic, classicEnd, limitedEnd("max-length-bytes", "reject-publish-dlx")), plain, "warning dead-letter-queue-classic, error dead-letter-queue-limited"},
-		{"end that moves its head on, classic", changes(classic, limitedEnd("max-length", "drop-head"), end(func(t *target) { t.args[argDeadLetterExchange] = "x" })), plain, "warning dead-letter-queue-limited"},
-		{"end that sends on what it refuses, classic", changes(classic, classicEnd, limitedEnd("max-length", "reject-publish-dlx"), end(func(t *target) { t.args[argDeadLetterExchange] = "x" })), plain, "warning dead-letter-queue-classic, warning dead-letter-queue-limited"},
-		{"end that refuses, with a DLX that it does not use", changes(classic, classicEnd, limitedEnd("max-length", "reject-publish"), end(func(t *target) { t.args[argDeadLetterExchange] = "x" })), plain, "warning dead-letter-queue-classic, error dead-letter-queue-limited"},
+		{"end that moves its head on, classic", changes(classic, limitedEnd("max-length", "drop-head"), end(func(t *target) { t.Args[queueinfo.ArgDeadLetterExchange] = "x" })), plain, "warning dead-letter-queue-limited"},
+		{"end that sends on what it refuses, classic", changes(classic, classicEnd, limitedEnd("max-length", "reject-publish-dlx"), end(func(t *target) { t.Args[queueinfo.ArgDeadLetterExchange] = "x" })), plain, "warning dead-letter-queue-classic, warning dead-letter-queue-limited"},
+		{"end that refuses, with a DLX that it does not use", changes(classic, classicEnd, limitedEnd("max-length", "reject-publish"), end(func(t *target) { t.Args[queueinfo.ArgDeadLetterExchange] = "x" })), plain, "warning dead-letter-queue-classic, error dead-letter-queue-limited"},
 		{"end that refuses beside one that keeps, classic", changes(classic, classicEnd, limitedEnd("max-length", "reject-publish"), beside(true)), plain, "warning dead-letter-queue-classic, warning dead-letter-queue-limited"},
 		{"end that refuses beside one that keeps some, classic", changes(classic, classicEnd, limitedEnd("max-length", "reject-publish"), beside(false)), plain, "warning dead-letter-queue-classic, error dead-letter-queue-limited"},
-		{"end with TTL", changes(end(func(t *target) { t.args["x-message-ttl"] = int64(5) })), plain, "warning dead-letter-queue-ttl"},
-		{"all of it allowed", changes(end(func(t *target) { t.durable = false })), Need{Queue: "q", MaxRetries: 3, AllowDrop: true}, ""},
-		{"end with the default limit", changes(end(func(t *target) { delete(t.args, argDeliveryLimit) })), plain, "warning dead-letter-queue-looks"},
-		{"end whose policy is not seen", changes(end(func(t *target) { delete(t.args, argDeliveryLimit); t.policyKnown = false })), plain, ""},
-		{"end without limit on 3.10", changes(end(func(t *target) { delete(t.args, argDeliveryLimit); t.version = version{3, 10} })), plain, ""},
-		{"end with limit -1 on 3.10", changes(end(func(t *target) { t.args[argDeliveryLimit] = int64(-1); t.version = version{3, 10} })), plain, "warning dead-letter-queue-looks"},
-		{"end with limit -1", changes(end(func(t *target) { t.args[argDeliveryLimit] = int64(-1) })), plain, ""},
+		{"end with TTL", changes(end(func(t *target) { t.Args["x-message-ttl"] = int64(5) })), plain, "warning dead-letter-queue-ttl"},
+		{"all of it allowed", changes(end(func(t *target) { t.Durable = false })), Need{Queue: "q", MaxRetries: 3, AllowDrop: true}, ""},
+		{"end with the default limit", changes(end(func(t *target) { delete(t.Args, queueinfo.ArgDeliveryLimit) })), plain, "warning dead-letter-queue-looks"},
+		{"end whose policy is not seen", changes(end(func(t *target) { delete(t.Args, queueinfo.ArgDeliveryLimit); t.PolicyKnown = false })), plain, ""},
+		{"end without limit on 3.10", changes(end(func(t *target) {
+			delete(t.Args, queueinfo.ArgDeliveryLimit)
+			t.Version = queueinfo.Version{Major: 3, Minor: 10}
+		})), plain, ""},
+		{"end with limit -1 on 3.10", changes(end(func(t *target) {
+			t.Args[queueinfo.ArgDeliveryLimit] = int64(-1)
+			t.Version = queueinfo.Version{Major: 3, Minor: 10}
+		})), plain, "warning dead-letter-queue-looks"},
+		{"end with limit -1", changes(end(func(t *target) { t.Args[queueinfo.ArgDeliveryLimit] = int64(-1) })), plain, ""},
 
 		{"TTL by argument and policy", changes(with("x-message-ttl", int64(9)), policy("message-ttl", int64(5))), plain, "warning message-ttl"},
 		{"drop-head by policy", changes(with("x-max-length", int64(9)), policy("overflow", "drop-head")), plain, "warning dead-letter-at-most-once, warning drops-head"},
@@ -101,7 +111,7 @@ func TestJudgeClosely(t *testing.T) {
 
 		{"conflict", changes(policy("dead-letter-exchange", "x")), plain, "warning dead-letter-conflict"},
 		{"agreement", changes(policy("dead-letter-exchange", "q.dlx")), plain, ""},
-		{"keys in conflict", changes(with(argDeadLetterKey, "a"), policy("dead-letter-routing-key", "b")), plain, "warning dead-letter-conflict"},
+		{"keys in conflict", changes(with(queueinfo.ArgDeadLetterKey, "a"), policy("dead-letter-routing-key", "b")), plain, "warning dead-letter-conflict"},
 
 		{"foreign policy", changes(policies(lazyHA)), plain, "warning policy-not-applied"},
 		{"foreign policy for a classic queue", changes(classic, policies(apiPolicy{Name: "p", ApplyTo: "queues", Definition: amqp.Table{"delivery-limit": int64(5)}})), plain, "warning policy-not-applied"},
@@ -110,7 +120,7 @@ func TestJudgeClosely(t *testing.T) {
 		{"foreign policy for another type", changes(policies(apiPolicy{ApplyTo: "classic_queues", Definition: lazyHA.Definition})), plain, ""},
 		{"foreign policy for exchanges", changes(policies(apiPolicy{ApplyTo: "exchanges", Definition: lazyHA.Definition})), plain, ""},
 		{"pattern that is not Go's", changes(policies(apiPolicy{Pattern: "(?<!r)q", ApplyTo: "all", Definition: lazyHA.Definition})), plain, ""},
-		{"policy that is not seen yet", changes(policies(lazyHA), func(f *facts) { f.policyKnown = false }), plain, ""},
+		{"policy that is not seen yet", changes(policies(lazyHA), func(f *facts) { f.PolicyKnown = false }), plain, ""},
 
 		{"no acks", changes(consumedBy(acks(10), apiConsumer{})), plain, "error auto-ack"},
 		{"no prefetch", changes(consumedBy(acks(0))), plain, "warning no-prefetch"},
@@ -132,7 +142,7 @@ func TestJudgeClosely(t *testing.T) {
 		{"delayed retry by policy", changes(policy("delayed-retry-type", "all")), ordered, "error delayed-retry"},
 		{"not asked", changes(overAMQP, func(f *facts) { f.unasked, f.vitals = true, nil }), plain, "warning bindings-unknown, warning not-seen"},
 		{"denied", changes(func(f *facts) {
-			*f = facts{product: "RabbitMQ", version: version{4, 3}, unread: "no permission", denied: true}
+			*f = facts{product: "RabbitMQ", Queue: queueinfo.Queue{Version: queueinfo.Version{Major: 4, Minor: 3}, Unread: "no permission", Denied: true}}
 		}), plain, "error arguments-denied"},
 	}
 	for _, tt := range tests {
@@ -183,12 +193,14 @@ func TestTopicMatches(t *testing.T) {
 	}
 }
 
+func named(q queueinfo.Queue) target { return target{facts{Queue: q}} }
+
 func TestSortOut(t *testing.T) {
-	to := declared{args: amqp.Table{argDeadLetterExchange: "x"}}
+	to := queueinfo.Declared{Args: amqp.Table{queueinfo.ArgDeadLetterExchange: "x"}}
 	got := sortOut([]target{
-		{facts{queue: "orders", declared: to}}, {facts{queue: "orders.dlq"}}, {facts{queue: "bare"}},
-		{facts{queue: "mine", exclusive: true}}, {facts{queue: "log", declared: declared{kind: "stream"}}},
-		{facts{queue: "delayed", policy: amqp.Table{"dead-letter-exchange": "y"}}},
+		named(queueinfo.Queue{Name: "orders", Declared: to}), named(queueinfo.Queue{Name: "orders.dlq"}), named(queueinfo.Queue{Name: "bare"}),
+		named(queueinfo.Queue{Name: "mine", Exclusive: true}), named(queueinfo.Queue{Name: "log", Declared: queueinfo.Declared{Type: "stream"}}),
+		named(queueinfo.Queue{Name: "delayed", Policy: amqp.Table{"dead-letter-exchange": "y"}}),
 	}, map[string][]string{"orders.dlq": {"orders"}, "delayed": {"bare"}})
 	if q, p := strings.Join(got.Queues, " "), strings.Join(got.PassedOver, " "); q != "bare delayed orders" || p != "log mine orders.dlq" {
 		t.Errorf("got %q, passed over %q", q, p)

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/strikesmq/strikes/internal/queueinfo"
 )
 
 const (
@@ -41,7 +43,7 @@ func loopRule(f facts, _ Need) []Finding {
 // rejects; and those that wait for a TTL, which may be that of the queue itself
 // if the loop passes another queue.
 func (f facts) loops() (now, later []loop) {
-	ttl, _ := f.smaller("x-message-ttl", "message-ttl")
+	ttl, _ := f.TTL()
 	for _, l := range f.route.loops {
 		if l.delayed || ttl > 0 && l.lastQueue() != (node{}) {
 			later = append(later, l)
@@ -75,7 +77,7 @@ func (l loop) text(f facts) string {
 	for _, n := range l.through {
 		name := n.String()
 		if t := f.known.queues[n.name]; !n.exchange && t != nil {
-			if ms, set := t.smaller("x-message-ttl", "message-ttl"); set {
+			if ms, set := t.TTL(); set {
 				name += fmt.Sprintf(" (TTL %d ms)", ms)
 			}
 		}
@@ -110,11 +112,11 @@ func (f facts) breakLoop(l loop) string {
 	case q != node{}:
 		return fmt.Sprintf("remove the dead-letter exchange of the %s, so that dead letters stay in it", q)
 	case exchange == "":
-		return fmt.Sprintf("set %s to the name of a dead-letter queue", argDeadLetterKey)
+		return fmt.Sprintf("set %s to the name of a dead-letter queue", queueinfo.ArgDeadLetterKey)
 	case f.ownExchange(exchange):
-		return fmt.Sprintf("remove the binding of the queue %q to its dead-letter exchange %q", f.queue, exchange)
+		return fmt.Sprintf("remove the binding of the queue %q to its dead-letter exchange %q", f.Name, exchange)
 	}
-	own := Spec{Queue: f.queue}.withDefaults().DeadLetterExchange
+	own := Spec{Queue: f.Name}.withDefaults().DeadLetterExchange
 	return fmt.Sprintf("give the queue a dead-letter exchange of its own, such as %q, bound to a dead-letter queue; "+
 		"or, if only dead letters pass through the exchange %q, remove its binding to the queue", own, exchange)
 }
@@ -122,7 +124,7 @@ func (f facts) breakLoop(l loop) string {
 // ownExchange reports whether the exchange, by its name, carries only dead letters
 // of this queue.
 func (f facts) ownExchange(exchange string) bool {
-	return exchange == Spec{Queue: f.queue}.withDefaults().DeadLetterExchange
+	return exchange == Spec{Queue: f.Name}.withDefaults().DeadLetterExchange
 }
 
 // unloop removes the bindings that lead back, if that breaks every loop, and first
@@ -131,14 +133,14 @@ func (f facts) unloop() string {
 	now, _ := f.loops()
 	line := ""
 	if len(f.route.landings) == 0 {
-		exchange, _ := f.deadLetterExchange()
+		exchange, _ := f.DeadLetterExchange()
 		line = f.makeEnd(exchange, f.way.kind)
 	}
 	for i, l := range now {
 		if !f.ownExchange(l.exchange()) || l.lastQueue() != (node{}) || l.last.Properties == "" {
 			return ""
 		}
-		unbind := f.console.request("DELETE", nil, "bindings", f.vhost, "e", l.exchange(), "q", f.queue, l.last.Properties)
+		unbind := f.console.request("DELETE", nil, "bindings", f.VHost, "e", l.exchange(), "q", f.Name, l.last.Properties)
 		if i == 0 && line == "" {
 			line = unbind
 		} else {
@@ -151,8 +153,8 @@ func (f facts) unloop() string {
 // loopByPolicy reports whether the queue needs another dead-letter exchange, and a
 // policy can set it.
 func (f facts) loopByPolicy() bool {
-	_, byArgument := f.args[argDeadLetterExchange].(string)
-	exchange, _ := f.deadLetterExchange()
+	_, byArgument := f.Args[queueinfo.ArgDeadLetterExchange].(string)
+	exchange, _ := f.DeadLetterExchange()
 	now, _ := f.loops()
 	return !byArgument && !f.ownExchange(exchange) &&
 		!slices.ContainsFunc(now, func(l loop) bool { return l.lastQueue() != (node{}) })

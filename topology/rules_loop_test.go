@@ -5,13 +5,15 @@ import (
 	"testing"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/internal/queueinfo"
 )
 
 // traced follows the dead letters of f through what is known: what is not known is an exchange with nothing bound to it, or a
 // queue that keeps what it gets.
 func traced(f facts) facts {
 	known := graph{exchanges: map[string]way{}, queues: map[string]*target{}, own: f.known.own}
-	if x, set := f.deadLetterExchange(); set {
+	if x, set := f.DeadLetterExchange(); set {
 		known.exchanges[x] = f.way
 	}
 	for name, w := range f.known.exchanges {
@@ -26,9 +28,9 @@ func traced(f facts) facts {
 			case n == node{}:
 				known.own = keySet{asked: true, any: true}
 			case n.exchange:
-				known.exchanges[n.name] = way{exchange: yes, kind: "fanout", bound: true}
+				known.exchanges[n.name] = way{exchange: queueinfo.Yes, kind: "fanout", bound: true}
 			default:
-				known.queues[n.name] = &target{facts{queue: n.name, declared: declared{kind: "quorum", durable: true}}}
+				known.queues[n.name] = &target{facts{Queue: queueinfo.Queue{Name: n.name, Declared: queueinfo.Declared{Type: "quorum", Durable: true}}}}
 			}
 		}
 	}
@@ -47,7 +49,7 @@ func toExchange(name, key string) apiBinding {
 // exchange is one that is known.
 func exchange(name, kind string, bindings ...apiBinding) func(*facts) {
 	return func(f *facts) {
-		f.knows().exchanges[name] = way{exchange: yes, kind: kind, bound: true, bindings: bindings}
+		f.knows().exchanges[name] = way{exchange: queueinfo.Yes, kind: kind, bound: true, bindings: bindings}
 	}
 }
 
@@ -67,7 +69,7 @@ func keeps(name string, pairs ...any) func(*facts) {
 		for i := 0; i < len(pairs); i += 2 {
 			args[pairs[i].(string)] = pairs[i+1]
 		}
-		f.knows().queues[name] = &target{facts{queue: name, declared: declared{kind: "classic", durable: true, args: args}}}
+		f.knows().queues[name] = &target{facts{Queue: queueinfo.Queue{Name: name, Declared: queueinfo.Declared{Type: "classic", Durable: true, Args: args}}}}
 	}
 }
 
@@ -92,7 +94,7 @@ func TestLoopRule(t *testing.T) {
 		loop = "error " + codeLoop
 		late = "warning " + codeDelayLoop
 	)
-	byDefault := with(argDeadLetterExchange, "")
+	byDefault := with(queueinfo.ArgDeadLetterExchange, "")
 	tests := []struct {
 		name string
 		f    []func(*facts)
@@ -102,55 +104,55 @@ func TestLoopRule(t *testing.T) {
 		{"a dead-letter queue", nil, "", ""},
 		{"fanout, bound to both", changes(exchange("q.dlx", "fanout", toQueue("q.dlq", ""), toQueue("q", ""))), loop, `come back to the queue through exchange "q.dlx"`},
 		{"fanout, bound to the queue alone", changes(exchange("q.dlx", "fanout", toQueue("q", ""))), loop, "reach no other queue"},
-		{"direct, its key", changes(with(argDeadLetterKey, "k"), exchange("q.dlx", "direct", toQueue("d", "k"), toQueue("q", "k"))), loop, `with the routing key "k"`},
-		{"direct, another key", changes(with(argDeadLetterKey, "k"), exchange("q.dlx", "direct", toQueue("d", "k"), toQueue("q", "x"))), "", ""},
+		{"direct, its key", changes(with(queueinfo.ArgDeadLetterKey, "k"), exchange("q.dlx", "direct", toQueue("d", "k"), toQueue("q", "k"))), loop, `with the routing key "k"`},
+		{"direct, another key", changes(with(queueinfo.ArgDeadLetterKey, "k"), exchange("q.dlx", "direct", toQueue("d", "k"), toQueue("q", "x"))), "", ""},
 		{"direct, the messages' own key", changes(published(key("q"), key("k")), exchange("q.dlx", "direct", toQueue("q", "k"))), loop, ""},
 		{"direct, a key of no message", changes(published(key("q"), key("k")), exchange("q.dlx", "direct", toQueue("d", "k"), toQueue("q", "x"))), "", ""},
 		{"direct, own keys not known", changes(exchange("q.dlx", "direct", toQueue("q", "x"))), loop, ""},
 		{"direct, a key that a topic lets through", changes(published(key("q"), topic("eu.*")), exchange("q.dlx", "direct", toQueue("q", "eu.1"))), loop, ""},
-		{"topic, its key", changes(with(argDeadLetterKey, "eu.1"), exchange("q.dlx", "topic", toQueue("q", "eu.*"))), loop, ""},
-		{"topic, another key", changes(with(argDeadLetterKey, "us.1"), exchange("q.dlx", "topic", toQueue("d", "#"), toQueue("q", "eu.*"))), "", ""},
+		{"topic, its key", changes(with(queueinfo.ArgDeadLetterKey, "eu.1"), exchange("q.dlx", "topic", toQueue("q", "eu.*"))), loop, ""},
+		{"topic, another key", changes(with(queueinfo.ArgDeadLetterKey, "us.1"), exchange("q.dlx", "topic", toQueue("d", "#"), toQueue("q", "eu.*"))), "", ""},
 		{"topic, patterns that meet", changes(published(topic("*.1")), exchange("q.dlx", "topic", toQueue("q", "eu.#"))), loop, ""},
 		{"topic, patterns that do not", changes(published(topic("*.1")), exchange("q.dlx", "topic", toQueue("d", "#"), toQueue("q", "eu.*.2"))), "", ""},
 		{"headers that a message may have", changes(exchange("q.dlx", "headers", toQueue("d", ""), toQueue("q", ""))), loop, ""},
 		{"an exchange of another type", changes(exchange("q.dlx", "x-random", toQueue("d", ""), toQueue("q", ""))), loop, ""},
 
 		{"over another exchange", changes(exchange("q.dlx", "fanout", toExchange("in", "")), exchange("in", "fanout", toQueue("q", ""))), loop, `exchange "q.dlx", exchange "in"`},
-		{"over another exchange, by its key", changes(with(argDeadLetterKey, "a"), exchange("q.dlx", "fanout", toQueue("d", ""), toExchange("in", "")),
+		{"over another exchange, by its key", changes(with(queueinfo.ArgDeadLetterKey, "a"), exchange("q.dlx", "fanout", toQueue("d", ""), toExchange("in", "")),
 			exchange("in", "direct", toQueue("q", "b"))), "", ""},
 		{"a key that a binding has chosen", changes(exchange("q.dlx", "direct", toExchange("in", "a")), exchange("in", "direct", toQueue("q", "b"))), "", ""},
 		{"exchanges in a circle", changes(exchange("q.dlx", "fanout", toExchange("in", "")), exchange("in", "fanout", toExchange("q.dlx", ""), toQueue("d", ""))), "", ""},
-		{"alternate exchange", changes(with(argDeadLetterKey, "k"), exchange("q.dlx", "direct", toQueue("d", "x")), unroutable("q.dlx", "in"),
+		{"alternate exchange", changes(with(queueinfo.ArgDeadLetterKey, "k"), exchange("q.dlx", "direct", toQueue("d", "x")), unroutable("q.dlx", "in"),
 			exchange("in", "fanout", toQueue("q", ""))), loop, `exchange "in"`},
-		{"alternate exchange that gets nothing", changes(with(argDeadLetterKey, "k"), exchange("q.dlx", "direct", toQueue("d", "k")), unroutable("q.dlx", "in"),
+		{"alternate exchange that gets nothing", changes(with(queueinfo.ArgDeadLetterKey, "k"), exchange("q.dlx", "direct", toQueue("d", "k")), unroutable("q.dlx", "in"),
 			exchange("in", "fanout", toQueue("q", ""))), "", ""},
 		{"alternate exchange for the keys left over", changes(published(key("a"), key("b")), exchange("q.dlx", "direct", toQueue("d", "a")), unroutable("q.dlx", "in"),
 			exchange("in", "fanout", toQueue("q", ""))), loop, ""},
 		{"alternate exchange, no key is left over", changes(published(key("a"), key("b")), exchange("q.dlx", "direct", toQueue("d", "a"), toQueue("d", "b")),
 			unroutable("q.dlx", "in"), exchange("in", "fanout", toQueue("q", ""))), "", ""},
 
-		{"default exchange, own name", changes(byDefault, with(argDeadLetterKey, "q")), loop, "the default exchange"},
-		{"default exchange, no key", changes(byDefault), loop, argDeadLetterKey},
+		{"default exchange, own name", changes(byDefault, with(queueinfo.ArgDeadLetterKey, "q")), loop, "the default exchange"},
+		{"default exchange, no key", changes(byDefault), loop, queueinfo.ArgDeadLetterKey},
 		{"default exchange, keys that are not its name", changes(byDefault, published(key("a"), key("b"))), "", ""},
-		{"default exchange, another queue", changes(byDefault, with(argDeadLetterKey, "d")), "", ""},
+		{"default exchange, another queue", changes(byDefault, with(queueinfo.ArgDeadLetterKey, "d")), "", ""},
 
-		{"delay", changes(exchange("q.dlx", "fanout", toQueue("w", "")), keeps("w", ttl, int64(5000), argDeadLetterExchange, "", argDeadLetterKey, "q")), late, `queue "w" (TTL 5000 ms), the default exchange`},
+		{"delay", changes(exchange("q.dlx", "fanout", toQueue("w", "")), keeps("w", ttl, int64(5000), queueinfo.ArgDeadLetterExchange, "", queueinfo.ArgDeadLetterKey, "q")), late, `queue "w" (TTL 5000 ms), the default exchange`},
 		{"delay by policy", changes(exchange("q.dlx", "fanout", toQueue("w", "")), keeps("w"), func(f *facts) {
-			f.known.queues["w"].policy = amqp.Table{"message-ttl": int64(9), "dead-letter-exchange": "", "dead-letter-routing-key": "q"}
+			f.known.queues["w"].Policy = amqp.Table{"message-ttl": int64(9), "dead-letter-exchange": "", "dead-letter-routing-key": "q"}
 		}), late, `remove the dead-letter exchange of the queue "w"`},
-		{"delay that keeps the key", changes(with(argDeadLetterKey, "w"), byDefault, keeps("w", ttl, int64(5), argDeadLetterExchange, "in"),
+		{"delay that keeps the key", changes(with(queueinfo.ArgDeadLetterKey, "w"), byDefault, keeps("w", ttl, int64(5), queueinfo.ArgDeadLetterExchange, "in"),
 			exchange("in", "direct", toQueue("q", "q"))), "", ""},
-		{"delay that ends elsewhere", changes(exchange("q.dlx", "fanout", toQueue("w", "")), keeps("w", ttl, int64(5), argDeadLetterExchange, "", argDeadLetterKey, "d")), "", ""},
-		{"delay of nothing", changes(exchange("q.dlx", "fanout", toQueue("w", "")), keeps("w", ttl, int64(0), argDeadLetterExchange, "", argDeadLetterKey, "q")), loop, `remove the dead-letter exchange of the queue "w"`},
-		{"a queue that dead-letters back", changes(exchange("q.dlx", "fanout", toQueue("w", "")), keeps("w", argDeadLetterExchange, "", argDeadLetterKey, "q")), loop, ""},
-		{"two queues, one with a delay", changes(byDefault, with(argDeadLetterKey, "v"), keeps("v", argDeadLetterExchange, "", argDeadLetterKey, "w"),
-			keeps("w", ttl, int64(5), argDeadLetterExchange, "", argDeadLetterKey, "q")), late, ""},
+		{"delay that ends elsewhere", changes(exchange("q.dlx", "fanout", toQueue("w", "")), keeps("w", ttl, int64(5), queueinfo.ArgDeadLetterExchange, "", queueinfo.ArgDeadLetterKey, "d")), "", ""},
+		{"delay of nothing", changes(exchange("q.dlx", "fanout", toQueue("w", "")), keeps("w", ttl, int64(0), queueinfo.ArgDeadLetterExchange, "", queueinfo.ArgDeadLetterKey, "q")), loop, `remove the dead-letter exchange of the queue "w"`},
+		{"a queue that dead-letters back", changes(exchange("q.dlx", "fanout", toQueue("w", "")), keeps("w", queueinfo.ArgDeadLetterExchange, "", queueinfo.ArgDeadLetterKey, "q")), loop, ""},
+		{"two queues, one with a delay", changes(byDefault, with(queueinfo.ArgDeadLetterKey, "v"), keeps("v", queueinfo.ArgDeadLetterExchange, "", queueinfo.ArgDeadLetterKey, "w"),
+			keeps("w", ttl, int64(5), queueinfo.ArgDeadLetterExchange, "", queueinfo.ArgDeadLetterKey, "q")), late, ""},
 		{"with and without a delay", changes(exchange("q.dlx", "fanout", toQueue("w", ""), toQueue("q", "")),
-			keeps("w", ttl, int64(5), argDeadLetterExchange, "q.dlx")), loop + ", " + late, ""},
-		{"the queue between, itself", changes(with(ttl, int64(5)), byDefault, with(argDeadLetterKey, "v"), keeps("v", argDeadLetterExchange, "", argDeadLetterKey, "q")), late, ""},
+			keeps("w", ttl, int64(5), queueinfo.ArgDeadLetterExchange, "q.dlx")), loop + ", " + late, ""},
+		{"the queue between, itself", changes(with(ttl, int64(5)), byDefault, with(queueinfo.ArgDeadLetterKey, "v"), keeps("v", queueinfo.ArgDeadLetterExchange, "", queueinfo.ArgDeadLetterKey, "q")), late, ""},
 		{"a TTL of the queue, and straight back", changes(with(ttl, int64(5)), exchange("q.dlx", "fanout", toQueue("q", ""))), loop, ""},
-		{"queues in a circle, not over the queue", changes(byDefault, with(argDeadLetterKey, "v"), keeps("v", argDeadLetterExchange, "", argDeadLetterKey, "w"),
-			keeps("w", argDeadLetterExchange, "", argDeadLetterKey, "v")), "", ""},
+		{"queues in a circle, not over the queue", changes(byDefault, with(queueinfo.ArgDeadLetterKey, "v"), keeps("v", queueinfo.ArgDeadLetterExchange, "", queueinfo.ArgDeadLetterKey, "w"),
+			keeps("w", queueinfo.ArgDeadLetterExchange, "", queueinfo.ArgDeadLetterKey, "v")), "", ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -182,7 +184,7 @@ func TestTraceSaysWhatIsNotSeen(t *testing.T) {
 	}
 	f = sound()
 	keeps("q.dlq")(&f)
-	f.known.queues["q.dlq"].unread = "denied"
+	f.known.queues["q.dlq"].Unread = "denied"
 	if f = traced(f); len(f.route.unseen) != 1 || !strings.Contains(f.route.unseen[0], "q.dlq") {
 		t.Errorf("arguments: %+v", f.route)
 	}
@@ -229,11 +231,11 @@ func TestUnloop(t *testing.T) {
 	}{
 		{"own exchange", changes(exchange("q.dlx", "fanout", toQueue("q.dlq", ""), toQueue("q", ""))), unbind, 0},
 		{"no dead-letter queue", changes(exchange("q.dlx", "fanout", toQueue("q", ""))), unbind, 2},
-		{"an exchange that may have other uses", changes(with(argDeadLetterExchange, "in"), exchange("in", "fanout", toQueue("q.dlq", ""), toQueue("q", ""))), "", 0},
-		{"the same, by policy", changes(without(argDeadLetterExchange), policy("dead-letter-exchange", "in"),
+		{"an exchange that may have other uses", changes(with(queueinfo.ArgDeadLetterExchange, "in"), exchange("in", "fanout", toQueue("q.dlq", ""), toQueue("q", ""))), "", 0},
+		{"the same, by policy", changes(without(queueinfo.ArgDeadLetterExchange), policy("dead-letter-exchange", "in"),
 			exchange("in", "fanout", toQueue("q.dlq", ""), toQueue("q", ""))), "/api/policies/a%2Fb/strikes.q'", 2},
-		{"over a queue", changes(exchange("q.dlx", "fanout", toQueue("w", "")), keeps("w", argDeadLetterExchange, "", argDeadLetterKey, "q")), "", 0},
-		{"default exchange", changes(with(argDeadLetterExchange, ""), with(argDeadLetterKey, "q")), "", 0},
+		{"over a queue", changes(exchange("q.dlx", "fanout", toQueue("w", "")), keeps("w", queueinfo.ArgDeadLetterExchange, "", queueinfo.ArgDeadLetterKey, "q")), "", 0},
+		{"default exchange", changes(with(queueinfo.ArgDeadLetterExchange, ""), with(queueinfo.ArgDeadLetterKey, "q")), "", 0},
 	}
 	for _, tt := range tests {
 		f := examined()

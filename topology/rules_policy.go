@@ -6,16 +6,18 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/strikesmq/strikes/internal/queueinfo"
 )
 
 // foreign keys keep a policy from applying to a queue of the type. Measured on
 // 3.10.8, 4.0.5 and 4.3.6; keys that only one of them knows are not here.
 var foreign = map[string][]string{
-	string(Classic): {
+	queueinfo.Classic: {
 		"dead-letter-strategy", "delivery-limit", "initial-cluster-size", "max-age", "stream-max-segment-size-bytes",
 		"target-group-size",
 	},
-	string(Quorum): {
+	queueinfo.Quorum: {
 		"ha-mode", "ha-params", "ha-promote-on-failure", "ha-promote-on-shutdown", "ha-sync-mode", "initial-cluster-size",
 		"max-age", "queue-master-locator", "queue-mode", "stream-max-segment-size-bytes",
 	},
@@ -24,19 +26,19 @@ var foreign = map[string][]string{
 // foreignPolicyRule looks for policies that were meant for the queue and do not
 // apply.
 func foreignPolicyRule(f facts, _ Need) []Finding {
-	if f.vitals == nil || !f.policyKnown {
+	if f.vitals == nil || !f.PolicyKnown {
 		return nil
 	}
 	var out []Finding
 	for _, p := range f.policies.user {
-		keys := p.foreignTo(f.kind)
-		if len(keys) == 0 || p.Name == f.policyName || !p.matches(f.queue, f.kind) {
+		keys := p.foreignTo(f.Type)
+		if len(keys) == 0 || p.Name == f.PolicyName || !p.matches(f.Name, f.Type) {
 			continue
 		}
 		out = append(out, Finding{
 			Code: "policy-not-applied", Severity: Warning,
 			Seen: fmt.Sprintf("policy %q matches the queue, and RabbitMQ does not apply it: a %s queue knows no %s",
-				p.Name, f.kind, strings.Join(keys, ", ")),
+				p.Name, f.Type, strings.Join(keys, ", ")),
 			Why:     "of such a policy nothing is applied, its other keys neither: " + strings.Join(p.keys(), ", "),
 			Fix:     fmt.Sprintf("take %s out of it, or make two policies with apply-to classic_queues and quorum_queues", strings.Join(keys, ", ")),
 			Command: p.without(f, keys),
@@ -79,7 +81,7 @@ func (p apiPolicy) without(f facts, keys []string) string {
 		return ""
 	}
 	body := map[string]any{"pattern": p.Pattern, "apply-to": p.ApplyTo, "priority": p.Priority, "definition": left}
-	return f.console.request("PUT", body, "policies", f.vhost, p.Name)
+	return f.console.request("PUT", body, "policies", f.VHost, p.Name)
 }
 
 // conflictRule looks for two ways of the dead letters, of which one is not
@@ -87,10 +89,10 @@ func (p apiPolicy) without(f facts, keys []string) string {
 func conflictRule(f facts, _ Need) []Finding {
 	var out []Finding
 	for _, s := range []struct{ arg, key string }{
-		{argDeadLetterExchange, "dead-letter-exchange"}, {argDeadLetterKey, "dead-letter-routing-key"},
+		{queueinfo.ArgDeadLetterExchange, "dead-letter-exchange"}, {queueinfo.ArgDeadLetterKey, "dead-letter-routing-key"},
 	} {
-		byArgument, a := f.args[s.arg].(string)
-		byPolicy, p := f.policy[s.key].(string)
+		byArgument, a := f.Args[s.arg].(string)
+		byPolicy, p := f.Policy[s.key].(string)
 		if !a || !p || byArgument == byPolicy {
 			continue
 		}

@@ -3,6 +3,7 @@ package topology
 import (
 	"fmt"
 
+	"github.com/strikesmq/strikes/internal/queueinfo"
 	"github.com/strikesmq/strikes/internal/shell"
 )
 
@@ -13,9 +14,6 @@ const (
 	codeLimitTight = "delivery-limit-tight"
 )
 
-// defaultLimit is that of a quorum queue without one, from 4.0 on.
-const defaultLimit = 20
-
 // margin: a message that kills its process each time runs MaxRetries+3 times,
 // and the broker must not act before that.
 const margin = 3
@@ -24,27 +22,27 @@ const margin = 3
 // that its neighbors cost it.
 const roomy = 100
 
-// requeueRule judges where a message goes that is given back.
-//
-//	                        3.10      4.0         4.3
-//	classic                 its place its place   its place
-//	quorum, no limit        tail      head        head
-//	quorum, limit N > 0     head      head        head
-//	quorum, limit -1        discarded tail        head
+// requeueRule judges where a requeued message goes.
 func requeueRule(f facts, need Need) []Finding {
-	switch f.kind {
-	case "", string(Classic):
+	limit, _ := f.DeliveryLimit()
+	switch f.Requeue() {
+	case queueinfo.PositionOriginal, queueinfo.PositionHead:
 		return nil
-	case string(Quorum):
-	default:
-		return []Finding{{
-			Code: "queue-type", Severity: Error,
-			Seen: fmt.Sprintf("the queue is of type %q", f.kind),
-			Why:  "a message cannot be given back to the head of such a queue and rejected from it",
-			Fix:  "use a quorum or a classic queue",
-		}}
+	case queueinfo.PositionDiscarded:
+		return []Finding{refuseLimit(f, need, codeDiscard, fmt.Sprintf("has the delivery limit %d", limit),
+			"before RabbitMQ 4.0 such a queue discards a message the first time it is returned")}
+	case queueinfo.PositionTail:
+		if f.Version.Before(4, 0) {
+			return []Finding{refuseLimit(f, need, codeTail, "has no delivery limit",
+				"such a queue puts requeued messages at the tail before RabbitMQ 4.0")}
+		}
+		return []Finding{refuseLimit(f, need, codeTail, fmt.Sprintf("has the delivery limit %d", limit),
+			"such a queue puts requeued messages at the tail before RabbitMQ 4.3")}
 	}
-	if f.version == (version{}) {
+	switch f.Type {
+	case "":
+		return nil // readableRule
+	case queueinfo.Quorum:
 		return []Finding{{
 			Code: codeTail, Severity: Error,
 			Seen: "the queue is a quorum queue, and the broker does not tell a version",
@@ -52,26 +50,18 @@ func requeueRule(f facts, need Need) []Finding {
 			Fix:  "use a broker that tells its version, or a classic queue",
 		}}
 	}
-	limit, set := f.deliveryLimit()
-	old := f.version.before(4, 0)
-	switch {
-	case old && !set:
-		return []Finding{refuseLimit(f, need, codeTail, "has no delivery limit",
-			"such a queue puts requeued messages at the tail before RabbitMQ 4.0")}
-	case old && limit < 0:
-		return []Finding{refuseLimit(f, need, codeDiscard, fmt.Sprintf("has the delivery limit %d", limit),
-			"before RabbitMQ 4.0 such a queue discards a message the first time it is returned")}
-	case limit < 0 && f.version.before(4, 3):
-		return []Finding{refuseLimit(f, need, codeTail, fmt.Sprintf("has the delivery limit %d", limit),
-			"such a queue puts requeued messages at the tail before RabbitMQ 4.3")}
-	}
-	return nil
+	return []Finding{{
+		Code: "queue-type", Severity: Error,
+		Seen: fmt.Sprintf("the queue is of type %q", f.Type),
+		Why:  "a message cannot be given back to the head of such a queue and rejected from it",
+		Fix:  "use a quorum or a classic queue",
+	}}
 }
 
 func refuseLimit(f facts, need Need, code, seen, why string) Finding {
 	return Finding{
 		Code: code, Severity: Error,
-		Seen: fmt.Sprintf("the quorum queue %s on RabbitMQ %s", seen, f.version),
+		Seen: fmt.Sprintf("the quorum queue %s on RabbitMQ %s", seen, f.Version),
 		Why:  why, Fix: f.raiseLimit(need.roomyLimit()),
 	}
 }
@@ -79,22 +69,19 @@ func refuseLimit(f facts, need Need, code, seen, why string) Finding {
 // deliveryLimitRule judges whether the broker ends a message's life before its
 // retries do. The limit N lets a message be delivered N+1 times.
 func deliveryLimitRule(f facts, need Need) []Finding {
-	if f.kind != string(Quorum) || f.version == (version{}) {
+	if f.Type != queueinfo.Quorum || f.Version == (queueinfo.Version{}) {
 		return nil
 	}
-	limit, set := f.deliveryLimit()
-	if !set && f.version.before(4, 0) {
-		return nil // requeueRule
-	}
-	if !set {
-		limit = defaultLimit
+	limit, limited := f.ReturnLimit()
+	if !limited {
+		return nil // requeueRule, if that is bad
 	}
 	x := Finding{Seen: f.limitText(), Fix: f.raiseLimit(need.roomyLimit())}
 	switch retries := need.retries(); {
-	case limit < 0 || limit >= retries+roomy:
+	case limit >= retries+roomy:
 		return nil
 	case limit > retries+margin:
-		x.Code, x.Severity, x.Why = codeLimitTight, Warning, neighbors(f.version)
+		x.Code, x.Severity, x.Why = codeLimitTight, Warning, neighbors(f.Version)
 	default:
 		x.Code, x.Severity = codeLimitLow, Error
 		x.Seen += ", and leaves " + roomText(limit, retries)
@@ -114,17 +101,17 @@ func roomText(limit, retries int64) string {
 func (n Need) retries() int64 { return int64(max(n.MaxRetries, 0)) }
 
 // roomyLimit is a delivery limit that no rule finds fault with.
-func (n Need) roomyLimit() int64 { return max(defaultDeliveryLimit, n.retries()+roomy) }
+func (n Need) roomyLimit() int64 { return max(queueinfo.DefaultDeliveryLimit, n.retries()+roomy) }
 
 // limitText says which delivery limit is in force, and by what.
 func (f facts) limitText() string {
-	limit, set := f.deliveryLimit()
-	arg, byArgument := f.args[argDeliveryLimit].(int64)
+	limit, set := f.DeliveryLimit()
+	arg, byArgument := f.Args[queueinfo.ArgDeliveryLimit].(int64)
 	switch {
 	case !set:
-		return fmt.Sprintf("the delivery limit is not set, which makes it %d on RabbitMQ %s", defaultLimit, f.version)
+		return fmt.Sprintf("the delivery limit is not set, which makes it %d on RabbitMQ %s", queueinfo.BrokerDeliveryLimit, f.Version)
 	case byArgument && arg == limit:
-		return fmt.Sprintf("the delivery limit is %d, by the queue's argument %s", limit, argDeliveryLimit)
+		return fmt.Sprintf("the delivery limit is %d, by the queue's argument %s", limit, queueinfo.ArgDeliveryLimit)
 	}
 	return fmt.Sprintf("the delivery limit is %d, by %s", limit, f.policyText())
 }
@@ -132,32 +119,32 @@ func (f facts) limitText() string {
 // limitFixed says whether the argument keeps a policy from raising the delivery
 // limit to want; deliveryLimit says how the two go together.
 func (f facts) limitFixed(want int64) bool {
-	arg, byArgument := f.args[argDeliveryLimit].(int64)
-	return byArgument && arg < want && (arg >= 0 || f.version.before(4, 0))
+	arg, byArgument := f.Args[queueinfo.ArgDeliveryLimit].(int64)
+	return byArgument && arg < want && (arg >= 0 || f.Version.Before(4, 0))
 }
 
 // raiseLimit says how to raise the delivery limit to want.
 func (f facts) raiseLimit(want int64) string {
 	if f.limitFixed(want) {
 		single := ""
-		if on, _ := f.args[argSingleActive].(bool); on {
+		if on, _ := f.Args[queueinfo.ArgSingleActive].(bool); on {
 			single = " --single-active-consumer"
 		}
 		return fmt.Sprintf("drain and delete the queue, then declare it anew with %s=%d (strikes declare --delivery-limit %d%s %s): "+
-			"an argument cannot be changed, and a policy only lowers it", argDeliveryLimit, want, want, single, shell.Operands(f.queue))
+			"an argument cannot be changed, and a policy only lowers it", queueinfo.ArgDeliveryLimit, want, want, single, shell.Operands(f.Name))
 	}
-	if _, byPolicy := f.policy["delivery-limit"]; byPolicy {
+	if _, byPolicy := f.Policy["delivery-limit"]; byPolicy {
 		return fmt.Sprintf("set delivery-limit=%d in %s", want, f.policyText())
 	}
-	fix := fmt.Sprintf("set delivery-limit=%d by policy, or declare the queue anew with %s=%d", want, argDeliveryLimit, want)
-	if !f.policyKnown {
+	fix := fmt.Sprintf("set delivery-limit=%d by policy, or declare the queue anew with %s=%d", want, queueinfo.ArgDeliveryLimit, want)
+	if !f.PolicyKnown {
 		fix += "; if a policy sets it already, give the URL of the management API (Management, --management-url) to show it"
 	}
 	return fix
 }
 
-func neighbors(v version) string {
-	if v.before(4, 3) {
+func neighbors(v queueinfo.Version) string {
+	if v.Before(4, 3) {
 		return "every return of a message counts, also when a consumer that had only prefetched it stops or dies: " +
 			"healthy messages reach the limit and are dead-lettered, or dropped, by the broker"
 	}

@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/internal/queueinfo"
 )
 
 // target is a queue that dead letters reach.
@@ -26,7 +28,7 @@ func targetRule(f facts, need Need) []Finding {
 	}
 	var out []Finding
 	for _, t := range f.vitals.targets {
-		t.transit = f.passes(t.queue)
+		t.transit = f.passes(t.Name)
 		for _, judge := range []func() []Finding{t.lifetime, t.room, func() []Finding { return t.limited(f) }, t.looks} {
 			out = append(out, judge()...)
 		}
@@ -36,31 +38,31 @@ func targetRule(f facts, need Need) []Finding {
 
 func (t target) lifetime() []Finding {
 	var why string
-	switch expires, set := t.smaller("x-expires", "expires"); {
-	case t.exclusive:
+	switch expires, set := t.Expires(); {
+	case t.Exclusive:
 		why = "is exclusive to one connection, and deleted with it"
-	case t.kind == "":
+	case t.Type == "":
 		return nil
-	case t.autoDelete:
+	case t.AutoDelete:
 		why = "is deleted when its last consumer leaves"
 	case set:
 		why = fmt.Sprintf("is deleted after %d ms without a consumer", expires)
-	case !t.durable:
+	case !t.Durable:
 		why = "is not durable: a restart of the broker deletes it"
-	case t.kind == string(Classic):
+	case t.Type == queueinfo.Classic:
 		return []Finding{{
 			Code: "dead-letter-queue-classic", Severity: Warning,
-			Seen: fmt.Sprintf("the dead-letter queue %q is a classic queue", t.queue),
+			Seen: fmt.Sprintf("the dead-letter queue %q is a classic queue", t.Name),
 			Why:  "a classic queue keeps in memory what nobody waits to be confirmed, as dead letters are: a kill of the broker can take thousands",
 			Fix: fmt.Sprintf("drain and delete it, then declare it anew with %s=quorum and %s=%d",
-				argType, argDeliveryLimit, deadLetterLimit),
+				queueinfo.ArgType, queueinfo.ArgDeliveryLimit, queueinfo.DeadLetterLimit),
 		}}
 	default:
 		return nil
 	}
 	return []Finding{{
 		Code: "dead-letter-queue-temporary", Severity: Warning,
-		Seen: fmt.Sprintf("the dead-letter queue %q %s", t.queue, why),
+		Seen: fmt.Sprintf("the dead-letter queue %q %s", t.Name, why),
 		Why:  "all dead letters go with it, and later ones are dropped",
 		Fix:  "declare it anew, durable and without exclusive, auto-delete and x-expires",
 	}}
@@ -68,14 +70,14 @@ func (t target) lifetime() []Finding {
 
 // room judges whether dead letters stay.
 func (t target) room() []Finding {
-	if t.kind == "" {
+	if t.Type == "" {
 		return nil
 	}
 	var out []Finding
-	if ms, set := t.smaller("x-message-ttl", "message-ttl"); set && !t.transit {
+	if ms, set := t.TTL(); set && !t.transit {
 		out = append(out, Finding{
 			Code: "dead-letter-queue-ttl", Severity: Warning,
-			Seen: fmt.Sprintf("dead letters expire after %d ms in the queue %q", ms, t.queue),
+			Seen: fmt.Sprintf("dead letters expire after %d ms in the queue %q", ms, t.Name),
 			Why:  "then they are dropped, or go on to where it dead-letters to, which may be back to be retried anew",
 			Fix:  t.unset("x-message-ttl", "message-ttl"),
 		})
@@ -87,21 +89,21 @@ func (t target) room() []Finding {
 // queue refuses only publishes with confirms, as at-least-once dead lettering
 // makes them. Measured on 3.10.8 and 4.3.6.
 func (t target) limited(f facts) []Finding {
-	if _, limited := t.lengthLimit(); !limited || t.kind == "" {
+	if !t.Limited() || t.Type == "" {
 		return nil
 	}
-	_, on := t.deadLetterExchange()
+	_, on := t.DeadLetterExchange()
 	severity, why := Error, "once it is full, further dead letters are lost silently: only a quorum queue with at-least-once dead lettering keeps them"
 	switch {
-	case t.dropsHead() && on:
+	case t.DropsHead() && on:
 		severity, why = Warning, "once it is full, each new dead letter moves the oldest through the queue's own dead-letter exchange"
-	case t.dropsHead():
+	case t.DropsHead():
 		why = "once it is full, each new dead letter drops the oldest silently"
-	case t.overflow() == "reject-publish-dlx" && on:
+	case t.Overflow() == "reject-publish-dlx" && on:
 		severity, why = Warning, "once it is full, further dead letters go through the queue's own dead-letter exchange"
-	case f.keepsDeadLetters():
-		severity, why = Warning, fmt.Sprintf("once it is full, further dead letters stay in the queue %q and count against its length", f.queue)
-	case t.kind == string(Quorum):
+	case f.KeepsDeadLetters():
+		severity, why = Warning, fmt.Sprintf("once it is full, further dead letters stay in the queue %q and count against its length", f.Name)
+	case t.Type == queueinfo.Quorum:
 		severity, why = Warning, "the queue takes these dead letters beyond its limit, and refuses publishers meanwhile"
 	}
 	if severity == Error && f.keptElsewhere(t) {
@@ -110,7 +112,7 @@ func (t target) limited(f facts) []Finding {
 	}
 	return []Finding{{
 		Code: "dead-letter-queue-limited", Severity: severity,
-		Seen: fmt.Sprintf("the dead-letter queue %q holds at most %s", t.queue, t.lengthText()),
+		Seen: fmt.Sprintf("the dead-letter queue %q holds at most %s", t.Name, t.LengthText()),
 		Why:  why,
 		Fix:  "declare it anew without x-max-length and x-max-length-bytes, and take max-length and max-length-bytes out of its policy",
 	}}
@@ -121,11 +123,11 @@ func (t target) limited(f facts) []Finding {
 func (f facts) keptElsewhere(t target) bool {
 	for _, l := range f.route.landings {
 		other := f.known.queues[l.queue]
-		if other == nil || !l.sure || l.behind || l.queue == t.queue || other.kind != string(Classic) && other.kind != string(Quorum) {
+		if other == nil || !l.sure || l.behind || l.queue == t.Name || other.Type != queueinfo.Classic && other.Type != queueinfo.Quorum {
 			continue
 		}
-		_, limited := other.lengthLimit()
-		_, expires := other.smaller("x-message-ttl", "message-ttl")
+		limited := other.Limited()
+		_, expires := other.TTL()
 		if !limited && !expires {
 			return true
 		}
@@ -135,28 +137,28 @@ func (f facts) keptElsewhere(t target) bool {
 
 // looks judges how often a dead letter may be looked at.
 func (t target) looks() []Finding {
-	if t.kind != string(Quorum) || t.version == (version{}) {
+	if t.Type != queueinfo.Quorum || t.Version == (queueinfo.Version{}) {
 		return nil
 	}
-	limit, set := t.deliveryLimit()
-	old := t.version.before(4, 0)
+	limit, set := t.DeliveryLimit()
+	old := t.Version.Before(4, 0)
 	seen := fmt.Sprintf("has the delivery limit %d", limit)
 	switch {
 	case set && limit >= enoughLooks, set && limit < 0 && !old, !set && old:
 		return nil
-	case !set && !t.policyKnown:
+	case !set && !t.PolicyKnown:
 		return nil
 	case !set:
-		seen = fmt.Sprintf("has no delivery limit, which makes it %d on RabbitMQ %s", defaultLimit, t.version)
+		seen = fmt.Sprintf("has no delivery limit, which makes it %d on RabbitMQ %s", queueinfo.BrokerDeliveryLimit, t.Version)
 	}
-	fix := fmt.Sprintf("set the delivery limit %d by policy", deadLetterLimit)
-	command := t.setPolicy(amqp.Table{"delivery-limit": deadLetterLimit})
-	if _, byArgument := t.args[argDeliveryLimit]; byArgument {
-		fix, command = fmt.Sprintf("declare it anew with %s=%d", argDeliveryLimit, deadLetterLimit), ""
+	fix := fmt.Sprintf("set the delivery limit %d by policy", queueinfo.DeadLetterLimit)
+	command := t.setPolicy(amqp.Table{"delivery-limit": queueinfo.DeadLetterLimit})
+	if _, byArgument := t.Args[queueinfo.ArgDeliveryLimit]; byArgument {
+		fix, command = fmt.Sprintf("declare it anew with %s=%d", queueinfo.ArgDeliveryLimit, queueinfo.DeadLetterLimit), ""
 	}
 	return []Finding{{
 		Code: "dead-letter-queue-looks", Severity: Warning,
-		Seen: fmt.Sprintf("the dead-letter queue %q %s", t.queue, seen),
+		Seen: fmt.Sprintf("the dead-letter queue %q %s", t.Name, seen),
 		Why:  "every look at a dead letter that puts it back counts, and at the limit RabbitMQ deletes it",
 		Fix:  fix, Command: command,
 	}}

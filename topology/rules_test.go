@@ -6,6 +6,8 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 	"go.uber.org/goleak"
+
+	"github.com/strikesmq/strikes/internal/queueinfo"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -15,37 +17,40 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func sound() facts {
 	s := Spec{Queue: "q", SingleActiveConsumer: true}.withDefaults()
 	return facts{
-		product: "RabbitMQ", version: version{4, 3}, queue: "q",
-		declared:    declared{kind: "quorum", durable: true, args: s.arguments()},
-		policy:      amqp.Table{},
-		policyKnown: true,
+		product: "RabbitMQ",
+		Queue: queueinfo.Queue{
+			Version: queueinfo.Version{Major: 4, Minor: 3}, Name: "q", Policy: amqp.Table{}, PolicyKnown: true,
+			Declared: queueinfo.Declared{Type: "quorum", Durable: true, Args: s.arguments()},
+		},
 		way: way{
-			exchange: yes, kind: "fanout", bound: true,
+			exchange: queueinfo.Yes, kind: "fanout", bound: true,
 			bindings: []apiBinding{{Destination: "q.dlq", DestinationType: "queue"}},
 		},
 	}
 }
 
 func classic(f *facts) {
-	f.kind = "classic"
-	f.args = amqp.Table{argType: "classic", argDeadLetterExchange: "q.dlx", argSingleActive: true}
+	f.Type = "classic"
+	f.Args = amqp.Table{queueinfo.ArgType: "classic", queueinfo.ArgDeadLetterExchange: "q.dlx", queueinfo.ArgSingleActive: true}
 }
 
-func overAMQP(f *facts) { f.policy, f.policyKnown, f.way = nil, false, way{exchange: yes} }
+func overAMQP(f *facts) { f.Policy, f.PolicyKnown, f.way = nil, false, way{exchange: queueinfo.Yes} }
 
 func without(args ...string) func(*facts) {
 	return func(f *facts) {
 		for _, a := range args {
-			delete(f.args, a)
+			delete(f.Args, a)
 		}
 	}
 }
 
-func with(name string, v any) func(*facts) { return func(f *facts) { f.args[name] = v } }
+func with(name string, v any) func(*facts) { return func(f *facts) { f.Args[name] = v } }
 
-func policy(name string, v any) func(*facts) { return func(f *facts) { f.policy[name] = v } }
+func policy(name string, v any) func(*facts) { return func(f *facts) { f.Policy[name] = v } }
 
-func on(major, minor int) func(*facts) { return func(f *facts) { f.version = version{major, minor} } }
+func on(major, minor int) func(*facts) {
+	return func(f *facts) { f.Version = queueinfo.Version{Major: major, Minor: minor} }
+}
 
 func bound(kind string, bindings ...apiBinding) func(*facts) {
 	return func(f *facts) { f.way.kind, f.way.bindings = kind, bindings }
@@ -69,74 +74,76 @@ func TestJudge(t *testing.T) {
 		{"classic as declared", changes(classic), ordered, ""},
 		{"classic as declared on 3.10", changes(classic, on(3, 10)), ordered, ""},
 
-		{"no limit on 3.10", changes(on(3, 10), without(argDeliveryLimit)), limited, "error requeue-to-tail"},
-		{"no limit on 3.13", changes(on(3, 13), without(argDeliveryLimit)), limited, "error requeue-to-tail"},
-		{"no limit on 4.0", changes(on(4, 0), without(argDeliveryLimit)), limited, "warning delivery-limit-tight"},
-		{"no limit on 4.3", changes(without(argDeliveryLimit)), limited, "warning delivery-limit-tight"},
-		{"no limit on 4.3, many retries", changes(without(argDeliveryLimit)), Need{Queue: "q", MaxRetries: 17}, "error delivery-limit-low"},
-		{"no limit on 4.3, the most retries", changes(without(argDeliveryLimit)), Need{Queue: "q", MaxRetries: 16}, "warning delivery-limit-tight"},
-		{"limit -1 on 3.10", changes(on(3, 10), with(argDeliveryLimit, int64(-1))), limited, "error requeue-discards"},
-		{"limit -1 on 4.0", changes(on(4, 0), with(argDeliveryLimit, int64(-1))), limited, "error requeue-to-tail"},
-		{"limit -1 on 4.2", changes(on(4, 2), with(argDeliveryLimit, int64(-1))), limited, "error requeue-to-tail"},
-		{"limit -1 on 4.3", changes(with(argDeliveryLimit, int64(-1))), limited, ""},
-		{"limit -1 on 5.0", changes(on(5, 0), with(argDeliveryLimit, int64(-1))), limited, ""},
-		{"limit 0 on 3.10", changes(on(3, 10), with(argDeliveryLimit, int64(0))), limited, "error delivery-limit-low"},
-		{"limit MaxRetries+3", changes(with(argDeliveryLimit, int64(6))), limited, "error delivery-limit-low"},
-		{"limit MaxRetries+4", changes(with(argDeliveryLimit, int64(7))), limited, "warning delivery-limit-tight"},
-		{"limit MaxRetries+99", changes(with(argDeliveryLimit, int64(102))), limited, "warning delivery-limit-tight"},
-		{"limit MaxRetries+100", changes(with(argDeliveryLimit, int64(103))), limited, ""},
-		{"negative MaxRetries is none", changes(with(argDeliveryLimit, int64(4))), Need{Queue: "q", MaxRetries: -9}, "warning delivery-limit-tight"},
-		{"limit by policy on 3.10", changes(on(3, 10), without(argDeliveryLimit), policy("delivery-limit", int64(500))), limited, ""},
+		{"no limit on 3.10", changes(on(3, 10), without(queueinfo.ArgDeliveryLimit)), limited, "error requeue-to-tail"},
+		{"no limit on 3.13", changes(on(3, 13), without(queueinfo.ArgDeliveryLimit)), limited, "error requeue-to-tail"},
+		{"no limit on 4.0", changes(on(4, 0), without(queueinfo.ArgDeliveryLimit)), limited, "warning delivery-limit-tight"},
+		{"no limit on 4.3", changes(without(queueinfo.ArgDeliveryLimit)), limited, "warning delivery-limit-tight"},
+		{"no limit on 4.3, many retries", changes(without(queueinfo.ArgDeliveryLimit)), Need{Queue: "q", MaxRetries: 17}, "error delivery-limit-low"},
+		{"no limit on 4.3, the most retries", changes(without(queueinfo.ArgDeliveryLimit)), Need{Queue: "q", MaxRetries: 16}, "warning delivery-limit-tight"},
+		{"limit -1 on 3.10", changes(on(3, 10), with(queueinfo.ArgDeliveryLimit, int64(-1))), limited, "error requeue-discards"},
+		{"limit -1 on 4.0", changes(on(4, 0), with(queueinfo.ArgDeliveryLimit, int64(-1))), limited, "error requeue-to-tail"},
+		{"limit -1 on 4.2", changes(on(4, 2), with(queueinfo.ArgDeliveryLimit, int64(-1))), limited, "error requeue-to-tail"},
+		{"limit -1 on 4.3", changes(with(queueinfo.ArgDeliveryLimit, int64(-1))), limited, ""},
+		{"limit -1 on 5.0", changes(on(5, 0), with(queueinfo.ArgDeliveryLimit, int64(-1))), limited, ""},
+		{"limit 0 on 3.10", changes(on(3, 10), with(queueinfo.ArgDeliveryLimit, int64(0))), limited, "error delivery-limit-low"},
+		{"limit MaxRetries+3", changes(with(queueinfo.ArgDeliveryLimit, int64(6))), limited, "error delivery-limit-low"},
+		{"limit MaxRetries+4", changes(with(queueinfo.ArgDeliveryLimit, int64(7))), limited, "warning delivery-limit-tight"},
+		{"limit MaxRetries+99", changes(with(queueinfo.ArgDeliveryLimit, int64(102))), limited, "warning delivery-limit-tight"},
+		{"limit MaxRetries+100", changes(with(queueinfo.ArgDeliveryLimit, int64(103))), limited, ""},
+		{"negative MaxRetries is none", changes(with(queueinfo.ArgDeliveryLimit, int64(4))), Need{Queue: "q", MaxRetries: -9}, "warning delivery-limit-tight"},
+		{"limit by policy on 3.10", changes(on(3, 10), without(queueinfo.ArgDeliveryLimit), policy("delivery-limit", int64(500))), limited, ""},
 		{"lower limit by policy", changes(policy("delivery-limit", int64(5))), limited, "error delivery-limit-low"},
-		{"higher limit by policy", changes(with(argDeliveryLimit, int64(5)), policy("delivery-limit", int64(500))), limited, "error delivery-limit-low"},
-		{"limit -1, policy 500 on 4.0", changes(on(4, 0), with(argDeliveryLimit, int64(-1)), policy("delivery-limit", int64(500))), limited, ""},
-		{"limit -1, policy 500 on 3.10", changes(on(3, 10), with(argDeliveryLimit, int64(-1)), policy("delivery-limit", int64(500))), limited, "error requeue-discards"},
+		{"higher limit by policy", changes(with(queueinfo.ArgDeliveryLimit, int64(5)), policy("delivery-limit", int64(500))), limited, "error delivery-limit-low"},
+		{"limit -1, policy 500 on 4.0", changes(on(4, 0), with(queueinfo.ArgDeliveryLimit, int64(-1)), policy("delivery-limit", int64(500))), limited, ""},
+		{"limit -1, policy 500 on 3.10", changes(on(3, 10), with(queueinfo.ArgDeliveryLimit, int64(-1)), policy("delivery-limit", int64(500))), limited, "error requeue-discards"},
 		{"quorum on an unknown version", changes(on(0, 0)), limited, "warning broker-unmeasured, error requeue-to-tail"},
 		{"classic on an unknown version", changes(classic, on(0, 0)), limited, "warning broker-unmeasured"},
 		{"RabbitMQ 3.9", changes(on(3, 9)), limited, "warning broker-unmeasured"},
 		{"another product", changes(func(f *facts) { f.product = "Hare" }), limited, "warning broker-unmeasured"},
-		{"stream", changes(func(f *facts) { f.declared = declared{kind: "stream", durable: true} }), dropping, "error queue-type"},
+		{"stream", changes(func(f *facts) { f.Declared = queueinfo.Declared{Type: "stream", Durable: true} }), dropping, "error queue-type"},
 
-		{"no exchange", changes(without(argDeadLetterExchange)), limited, "error no-dead-letter-exchange"},
-		{"no exchange, allowed", changes(without(argDeadLetterExchange)), dropping, ""},
-		{"no exchange seen", changes(overAMQP, without(argDeadLetterExchange)), limited, "error dead-letter-unproven"},
-		{"no exchange seen, allowed", changes(overAMQP, without(argDeadLetterExchange)), dropping, ""},
-		{"classic, no exchange", changes(classic, without(argDeadLetterExchange)), limited, "error no-dead-letter-exchange"},
-		{"exchange by policy", changes(without(argDeadLetterExchange), policy("dead-letter-exchange", "p")), limited, ""},
-		{"exchange missing", changes(func(f *facts) { f.way = way{exchange: no} }), limited, "error dead-letter-exchange-missing"},
-		{"exchange missing, allowed", changes(func(f *facts) { f.way = way{exchange: no} }), dropping, "warning dead-letter-exchange-missing"},
+		{"no exchange", changes(without(queueinfo.ArgDeadLetterExchange)), limited, "error no-dead-letter-exchange"},
+		{"no exchange, allowed", changes(without(queueinfo.ArgDeadLetterExchange)), dropping, ""},
+		{"no exchange seen", changes(overAMQP, without(queueinfo.ArgDeadLetterExchange)), limited, "error dead-letter-unproven"},
+		{"no exchange seen, allowed", changes(overAMQP, without(queueinfo.ArgDeadLetterExchange)), dropping, ""},
+		{"classic, no exchange", changes(classic, without(queueinfo.ArgDeadLetterExchange)), limited, "error no-dead-letter-exchange"},
+		{"exchange by policy", changes(without(queueinfo.ArgDeadLetterExchange), policy("dead-letter-exchange", "p")), limited, ""},
+		{"exchange missing", changes(func(f *facts) { f.way = way{exchange: queueinfo.No} }), limited, "error dead-letter-exchange-missing"},
+		{"exchange missing, allowed", changes(func(f *facts) { f.way = way{exchange: queueinfo.No} }), dropping, "warning dead-letter-exchange-missing"},
 		{"nothing bound", changes(bound("fanout")), limited, "error dead-letter-unbound"},
 		{"nothing bound, allowed", changes(bound("fanout")), dropping, "warning dead-letter-unbound"},
 		{"nothing bound, alternate exchange", changes(bound("fanout"), func(f *facts) { f.way.alternate = true }), limited, "warning dead-letter-unbound"},
-		{"key bound", changes(with(argDeadLetterKey, "k"), bound("direct", toQueue("d", "k"))), limited, ""},
-		{"key not bound", changes(with(argDeadLetterKey, "k"), bound("direct", toQueue("d", "x"))), limited, "error dead-letter-unbound"},
+		{"key bound", changes(with(queueinfo.ArgDeadLetterKey, "k"), bound("direct", toQueue("d", "k"))), limited, ""},
+		{"key not bound", changes(with(queueinfo.ArgDeadLetterKey, "k"), bound("direct", toQueue("d", "x"))), limited, "error dead-letter-unbound"},
 		{"key left open", changes(bound("direct", toQueue("d", "x"))), limited, "warning dead-letter-key-open"},
-		{"key with topic exchange", changes(with(argDeadLetterKey, "k"), bound("topic", toQueue("d", "#"))), limited, ""},
+		{"key with topic exchange", changes(with(queueinfo.ArgDeadLetterKey, "k"), bound("topic", toQueue("d", "#"))), limited, ""},
 		{"to another exchange", changes(bound("fanout", apiBinding{Destination: "q", DestinationType: "exchange"})), limited, ""},
 		{"back to itself", changes(bound("fanout", toQueue("q", ""))), limited, "error dead-letter-loop"},
 		{"back to itself and on", changes(bound("fanout", toQueue("q", ""), toQueue("d", ""))), limited, "error dead-letter-loop"},
-		{"default exchange", changes(with(argDeadLetterExchange, ""), with(argDeadLetterKey, "d"), func(f *facts) { f.way = way{exchange: yes, queue: yes} }), limited, ""},
-		{"default exchange, no such queue", changes(with(argDeadLetterExchange, ""), with(argDeadLetterKey, "d"), func(f *facts) { f.way = way{exchange: yes, queue: no} }), limited, "error dead-letter-queue-missing"},
-		{"default exchange, no key", changes(with(argDeadLetterExchange, "")), limited, "error dead-letter-loop"},
-		{"default exchange, own name", changes(with(argDeadLetterExchange, ""), with(argDeadLetterKey, "q")), limited, "error dead-letter-loop"},
-		{"at most once", changes(without(argStrategy)), limited, "warning dead-letter-at-most-once"},
-		{"at least once without reject-publish", changes(without(argOverflow)), limited, "warning dead-letter-at-most-once"},
+		{"default exchange", changes(with(queueinfo.ArgDeadLetterExchange, ""), with(queueinfo.ArgDeadLetterKey, "d"), func(f *facts) { f.way = way{exchange: queueinfo.Yes, queue: queueinfo.Yes} }), limited, ""},
+		{"default exchange, no such queue", changes(with(queueinfo.ArgDeadLetterExchange, ""), with(queueinfo.ArgDeadLetterKey, "d"), func(f *facts) { f.way = way{exchange: queueinfo.Yes, queue: queueinfo.No} }), limited, "error dead-letter-queue-missing"},
+		{"default exchange, no key", changes(with(queueinfo.ArgDeadLetterExchange, "")), limited, "error dead-letter-loop"},
+		{"default exchange, own name", changes(with(queueinfo.ArgDeadLetterExchange, ""), with(queueinfo.ArgDeadLetterKey, "q")), limited, "error dead-letter-loop"},
+		{"at most once", changes(without(queueinfo.ArgStrategy)), limited, "warning dead-letter-at-most-once"},
+		{"at least once without reject-publish", changes(without(queueinfo.ArgOverflow)), limited, "warning dead-letter-at-most-once"},
 		{"overflow by policy wins", changes(policy("overflow", "drop-head")), limited, "warning dead-letter-at-most-once"},
-		{"at most once, allowed", changes(without(argStrategy)), dropping, ""},
+		{"at most once, allowed", changes(without(queueinfo.ArgStrategy)), dropping, ""},
 
-		{"not single active", changes(without(argSingleActive)), ordered, "error not-single-active"},
-		{"not single active, unordered", changes(without(argSingleActive)), limited, ""},
-		{"priorities", changes(classic, with(argMaxPriority, int64(5))), ordered, "error priorities"},
-		{"priorities, unordered", changes(classic, with(argMaxPriority, int64(5))), limited, ""},
-		{"delayed retry", changes(with(argDelayedRetry, "all")), limited, "warning delayed-retry"},
-		{"delayed retry, ordered", changes(with(argDelayedRetry, "all")), ordered, "error delayed-retry"},
-		{"delayed retry off", changes(with(argDelayedRetry, "disabled")), ordered, ""},
+		{"not single active", changes(without(queueinfo.ArgSingleActive)), ordered, "error not-single-active"},
+		{"not single active, unordered", changes(without(queueinfo.ArgSingleActive)), limited, ""},
+		{"priorities", changes(classic, with(queueinfo.ArgMaxPriority, int64(5))), ordered, "error priorities"},
+		{"priorities, unordered", changes(classic, with(queueinfo.ArgMaxPriority, int64(5))), limited, ""},
+		{"delayed retry", changes(with(queueinfo.ArgDelayedRetry, "all")), limited, "warning delayed-retry"},
+		{"delayed retry, ordered", changes(with(queueinfo.ArgDelayedRetry, "all")), ordered, "error delayed-retry"},
+		{"delayed retry off", changes(with(queueinfo.ArgDelayedRetry, "disabled")), ordered, ""},
 
-		{"exclusive", changes(func(f *facts) { *f = facts{product: "RabbitMQ", version: version{4, 3}, exclusive: true} }), dropping, "error exclusive"},
-		{"auto-delete", changes(func(f *facts) { f.autoDelete = true }), limited, "warning auto-delete"},
-		{"transient", changes(classic, func(f *facts) { f.durable = false }), limited, "warning transient"},
+		{"exclusive", changes(func(f *facts) {
+			*f = facts{product: "RabbitMQ", Queue: queueinfo.Queue{Version: queueinfo.Version{Major: 4, Minor: 3}, Exclusive: true}}
+		}), dropping, "error exclusive"},
+		{"auto-delete", changes(func(f *facts) { f.AutoDelete = true }), limited, "warning auto-delete"},
+		{"transient", changes(classic, func(f *facts) { f.Durable = false }), limited, "warning transient"},
 		{"unreadable", changes(func(f *facts) {
-			*f = facts{product: "RabbitMQ", version: version{4, 3}, unread: "no permission"}
+			*f = facts{product: "RabbitMQ", Queue: queueinfo.Queue{Version: queueinfo.Version{Major: 4, Minor: 3}, Unread: "no permission"}}
 		}), ordered, "error arguments-unknown"},
 		{"management in trouble", changes(overAMQP, func(f *facts) { f.apiTrouble = "401" }), limited, "warning bindings-unknown, warning management-unreachable"},
 	}
@@ -167,19 +174,19 @@ func TestFindingsNameWhatTheySaw(t *testing.T) {
 		f    []func(*facts)
 		want []string
 	}{
-		{"exchange missing", changes(func(f *facts) { f.way = way{exchange: no} }), []string{`"q.dlx"`}},
-		{"key", changes(with(argDeadLetterKey, "k"), bound("direct", apiBinding{Key: "x"})), []string{`"q.dlx"`, `"k"`, `"x"`}},
-		{"limit", changes(with(argDeliveryLimit, int64(5))), []string{
+		{"exchange missing", changes(func(f *facts) { f.way = way{exchange: queueinfo.No} }), []string{`"q.dlx"`}},
+		{"key", changes(with(queueinfo.ArgDeadLetterKey, "k"), bound("direct", apiBinding{Key: "x"})), []string{`"q.dlx"`, `"k"`, `"x"`}},
+		{"limit", changes(with(queueinfo.ArgDeliveryLimit, int64(5))), []string{
 			"is 5, by the queue's argument x-delivery-limit, and leaves room for 1 of 3 retries", "anew with x-delivery-limit=1000",
 			"(strikes declare --delivery-limit 1000 --single-active-consumer q)", "a policy only lowers it",
 		}},
-		{"limit by policy", changes(policy("delivery-limit", int64(2)), func(f *facts) { f.policyName = "all" }), []string{
+		{"limit by policy", changes(policy("delivery-limit", int64(2)), func(f *facts) { f.PolicyName = "all" }), []string{
 			`is 2, by policy "all", and leaves no room`, `set delivery-limit=1000 in policy "all"`,
 		}},
-		{"limit -1", changes(on(4, 0), with(argDeliveryLimit, int64(-1))), []string{"delivery limit -1 on RabbitMQ 4.0", "set delivery-limit=1000 by policy"}},
-		{"default limit", changes(without(argDeliveryLimit)), []string{"20", "4.3", "policy"}},
-		{"tail", changes(on(3, 10), without(argDeliveryLimit)), []string{"3.10", "x-delivery-limit=1000", "policy"}},
-		{"tail, policy not seen", changes(overAMQP, on(3, 10), without(argDeliveryLimit)), []string{"Management"}},
+		{"limit -1", changes(on(4, 0), with(queueinfo.ArgDeliveryLimit, int64(-1))), []string{"delivery limit -1 on RabbitMQ 4.0", "set delivery-limit=1000 by policy"}},
+		{"default limit", changes(without(queueinfo.ArgDeliveryLimit)), []string{"20", "4.3", "policy"}},
+		{"tail", changes(on(3, 10), without(queueinfo.ArgDeliveryLimit)), []string{"3.10", "x-delivery-limit=1000", "policy"}},
+		{"tail, policy not seen", changes(overAMQP, on(3, 10), without(queueinfo.ArgDeliveryLimit)), []string{"Management"}},
 	}
 	for _, tt := range tests {
 		f := sound()
@@ -207,8 +214,10 @@ func TestKeysAreFew(t *testing.T) {
 
 func TestPolicyMayMend(t *testing.T) {
 	unlimited := facts{
-		product: "RabbitMQ", version: version{3, 10}, queue: "q",
-		declared: declared{kind: "quorum", durable: true, args: amqp.Table{}},
+		product: "RabbitMQ",
+		Queue: queueinfo.Queue{
+			Version: queueinfo.Version{Major: 3, Minor: 10}, Name: "q", Declared: queueinfo.Declared{Type: "quorum", Durable: true, Args: amqp.Table{}},
+		},
 	}
 	for _, x := range judge(unlimited, Need{Queue: "q"}) {
 		if !unlimited.policyMayMend(x) {
@@ -221,23 +230,5 @@ func TestPolicyMayMend(t *testing.T) {
 	}
 	if unlimited.vitals = new(vitals); !unlimited.policyMayMend(tight) {
 		t.Error("an operator waits for what may turn a warning into none")
-	}
-}
-
-func TestParseVersion(t *testing.T) {
-	for in, want := range map[string]version{
-		"3.10.8": {3, 10}, "4.0.5": {4, 0}, "4.3.6+2.g0a": {4, 3}, "4.1.0-rc.1": {4, 1}, "5.0": {5, 0},
-	} {
-		if got, ok := parseVersion(in); !ok || got != want {
-			t.Errorf("%q: got %v, %v", in, got, ok)
-		}
-	}
-	for _, in := range []string{"", "4", "x.1", "4.x", "-4.1"} {
-		if got, ok := parseVersion(in); ok {
-			t.Errorf("%q: got %v, want none", in, got)
-		}
-	}
-	if v := (version{3, 10}); v.before(3, 9) || !v.before(4, 0) || v.before(3, 10) || !v.before(3, 11) {
-		t.Error("3.10 is between 3.9 and 3.11")
 	}
 }

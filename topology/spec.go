@@ -5,6 +5,7 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/strikesmq/strikes/internal/queueinfo"
 	"github.com/strikesmq/strikes/internal/setting"
 )
 
@@ -24,19 +25,6 @@ const (
 	// 4.0.5 and 4,263 on 4.3.6 in six kills each, where a quorum one missed 1,
 	// none and none.
 	Classic Type = "classic"
-)
-
-const (
-	// defaultDeliveryLimit is far above any budget of retries, and still ends
-	// the loop of a message that no client can decode and every delivery of
-	// which therefore costs the connection.
-	defaultDeliveryLimit = 1000
-
-	// deadLetterLimit lets a dead letter be looked at any number of times. A
-	// quorum queue without a limit deletes it at the 21st look (4.0.5, 4.3.6),
-	// one with the limit -1 at the first return (3.10.8); a positive limit is
-	// taken alike by all, and keeps a dead letter's place in the queue too.
-	deadLetterLimit = 1<<31 - 1
 )
 
 // Spec describes a queue and the way its dead letters take.
@@ -80,13 +68,13 @@ func (s Spec) withDefaults() Spec {
 		s.Type = Quorum
 	}
 	if s.DeadLetterExchange == "" {
-		s.DeadLetterExchange = s.Queue + ".dlx"
+		s.DeadLetterExchange = queueinfo.ExchangeFor(s.Queue)
 	}
 	if s.DeadLetterQueue == "" {
-		s.DeadLetterQueue = s.Queue + ".dlq"
+		s.DeadLetterQueue = queueinfo.DeadLetterQueueFor(s.Queue)
 	}
 	if s.DeliveryLimit == 0 && s.Type == Quorum {
-		s.DeliveryLimit = defaultDeliveryLimit
+		s.DeliveryLimit = queueinfo.DefaultDeliveryLimit
 	}
 	return s
 }
@@ -104,12 +92,12 @@ func (s Spec) Validate() error {
 		return fmt.Errorf("topology: %w", setting.New("DeadLetterQueue", s.DeadLetterQueue, "another queue than Queue"))
 	case s.DeliveryLimit < 0:
 		return fmt.Errorf("topology: %w", setting.New("DeliveryLimit", s.DeliveryLimit,
-			fmt.Sprintf("well above the number of retries, or 0 for %d", defaultDeliveryLimit)))
+			fmt.Sprintf("well above the number of retries, or 0 for %d", queueinfo.DefaultDeliveryLimit)))
 	case s.Type == Classic && s.DeliveryLimit != 0:
 		return fmt.Errorf("topology: %w", setting.New("DeliveryLimit", s.DeliveryLimit, "0 for a classic queue, which has none"))
 	}
 	for _, name := range []string{s.Queue, s.DeadLetterExchange, s.DeadLetterQueue} {
-		if err := CheckName(name); err != nil {
+		if err := queueinfo.CheckName(name); err != nil {
 			return fmt.Errorf("topology: %w", err)
 		}
 	}
@@ -124,22 +112,18 @@ func (s Spec) Validate() error {
 // arguments of the queue itself.
 func (s Spec) arguments() amqp.Table {
 	args := amqp.Table{
-		argType:               string(s.Type),
-		argDeadLetterExchange: s.DeadLetterExchange,
+		queueinfo.ArgType:               string(s.Type),
+		queueinfo.ArgDeadLetterExchange: s.DeadLetterExchange,
 	}
 	if s.SingleActiveConsumer {
-		args[argSingleActive] = true
+		args[queueinfo.ArgSingleActive] = true
 	}
 	if s.Type == Quorum {
-		args[argDeliveryLimit] = int64(s.DeliveryLimit)
+		args[queueinfo.ArgDeliveryLimit] = int64(s.DeliveryLimit)
 		// At-least-once needs both: without reject-publish it silently falls
 		// back to at-most-once.
-		args[argStrategy] = "at-least-once"
-		args[argOverflow] = "reject-publish"
+		args[queueinfo.ArgStrategy] = "at-least-once"
+		args[queueinfo.ArgOverflow] = "reject-publish"
 	}
 	return args
-}
-
-func deadLetterArguments() amqp.Table {
-	return amqp.Table{argType: string(Quorum), argDeliveryLimit: int64(deadLetterLimit)}
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/internal/queueinfo"
 )
 
 // ExamineBroker returns what is to be said of the broker whatever the queue. It
@@ -17,8 +19,8 @@ func ExamineBroker(conn *amqp.Connection) []Finding {
 // supportRule: RabbitMQ's community supports the latest minor series of the
 // latest major one only, by its own rules; that has been 4.3 at least.
 func supportRule(product, release string) []Finding {
-	v, ok := parseVersion(release)
-	if product != "RabbitMQ" || !ok || !v.before(4, 3) {
+	v, ok := queueinfo.ParseVersion(release)
+	if product != "RabbitMQ" || !ok || !v.Before(4, 3) {
 		return nil
 	}
 	return []Finding{{

@@ -13,6 +13,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/queueinfo"
 	"github.com/strikesmq/strikes/internal/setting"
 	"github.com/strikesmq/strikes/topology"
 )
@@ -193,7 +194,7 @@ func positional(c *cli.Command, names ...string) ([]string, error) {
 		if name != "QUEUE" {
 			continue
 		}
-		if err := topology.CheckName(arg); err != nil {
+		if err := queueinfo.CheckName(arg); err != nil {
 			return nil, usagef("%s: QUEUE: %w", c.FullName(), err)
 		}
 	}

@@ -184,7 +184,7 @@ func explainStore(ctx context.Context, rawURL string, err error) error {
 		return usagef("it has no such database: %w; %s", err, mendDatabase)
 	case untrusted(err):
 		return coded{fmt.Errorf("its certificate is not trusted: %w; give a file of trusted authorities with the environment variable SSL_CERT_FILE", err), exitUnreachable}
-	case errors.As(err, &failed) && failed.Cause == counter.Denied:
+	case errors.As(err, &failed) && failed.Fault == counter.FaultDenied:
 		return err
 	}
 	if why := wrongProtocol(ctx, rawURL); why != "" {

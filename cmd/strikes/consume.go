@@ -15,6 +15,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/strikesmq/strikes/consumer"
+	"github.com/strikesmq/strikes/internal/queueinfo"
 )
 
 func (a *app) consumeCommand() *cli.Command {
@@ -172,6 +173,6 @@ func ready(conn *amqp.Connection, queue string) (int, error) {
 		return 0, err
 	}
 	defer ch.Close()
-	q, err := ch.QueueDeclarePassive(queue, false, false, false, false, nil)
+	q, err := queueinfo.Passive(ch, queue)
 	return q.Messages, err
 }

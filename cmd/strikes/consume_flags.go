@@ -8,8 +8,8 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/strikesmq/strikes/consumer"
+	"github.com/strikesmq/strikes/internal/queueinfo"
 	"github.com/strikesmq/strikes/internal/setting"
-	"github.com/strikesmq/strikes/topology"
 )
 
 func consumeFlags() []cli.Flag {
@@ -69,7 +69,7 @@ func consumeSettings(c *cli.Command, trailing []string) (settings, error) {
 	case s.exitWhenIdle < 0:
 		return s, refusedFlag("exit-when-idle", s.exitWhenIdle, "0 or more")
 	}
-	if err := topology.CheckName(queue[0]); err != nil {
+	if err := queueinfo.CheckName(queue[0]); err != nil {
 		return s, usagef("strikes consume: QUEUE: %w", err)
 	}
 	api, err := managementOf(c)

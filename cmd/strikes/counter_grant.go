@@ -32,8 +32,8 @@ func (a *app) grantTries(ctx context.Context, c *cli.Command) error {
 		return err
 	}
 	attempts, err := strconv.Atoi(args[2])
-	if err != nil || attempts < 1 || attempts > counter.MaxTries {
-		return usagef("%s: N is %q: it is a number of attempts, 1 to %d", c.FullName(), args[2], counter.MaxTries)
+	if err != nil || attempts < 1 || attempts > counter.MaxGrant {
+		return usagef("%s: N is %q: it is a number of attempts, 1 to %d", c.FullName(), args[2], counter.MaxGrant)
 	}
 	why, err := noteOf(c)
 	if err != nil {

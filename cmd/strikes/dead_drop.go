@@ -49,7 +49,7 @@ func (a *app) dropDead(ctx context.Context, c *cli.Command) error {
 	g.dead.Progress = p.tell
 	g.mind(a.stderr)
 	want := seek(f.IDs)
-	result, err := g.dead.Drop(ctx, f, c.Int("max"), func(letters []*deadletter.Letter) error {
+	result, err := g.dead.Drop(ctx, f, c.Int("max"), func(letters []*deadletter.Message) error {
 		for _, l := range letters {
 			want.saw(l)
 		}
@@ -62,9 +62,9 @@ func (a *app) dropDead(ctx context.Context, c *cli.Command) error {
 	err = errors.Join(err, file.finish())
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d dropped, %d in %s", result.Done, file.n, shown(to))
-	name(&b, "in the file, and maybe still dead letters", len(result.Unsure), result.Unsure)
+	name(&b, "in the file, and maybe still dead letters", len(result.Undecided), result.Undecided)
 	fmt.Fprintln(a.stderr, b.String())
-	g.untold(a.stderr, result.Untold)
+	g.untold(a.stderr, result.RecordsErr)
 	if err == nil && result.Done == 0 {
 		return g.nothing(want)
 	}
@@ -77,7 +77,7 @@ func (a *app) dropDead(ctx context.Context, c *cli.Command) error {
 // reached reports whether --max ended it, and not that there were no more.
 func reached(most, done int) bool { return most > 0 && done >= most }
 
-func (a *app) toldDropped(letters []*deadletter.Letter, asJSON bool) error {
+func (a *app) toldDropped(letters []*deadletter.Message, asJSON bool) error {
 	if !asJSON {
 		return nil
 	}
@@ -136,11 +136,11 @@ func (k *keepFile) finish() error {
 }
 
 // keep returns nil once the letters are on disk.
-func (k *keepFile) keep(letters []*deadletter.Letter) error {
+func (k *keepFile) keep(letters []*deadletter.Message) error {
 	w := bufio.NewWriter(k.File)
 	out := json.NewEncoder(w)
 	for _, l := range letters {
-		if err := out.Encode(keptOf(l.Revived(k.from))); err != nil {
+		if err := out.Encode(keptOf(l.ForReplay(k.from))); err != nil {
 			return fmt.Errorf("message %q cannot be written to the file: %w", l.Name(), err)
 		}
 	}

@@ -28,7 +28,7 @@ func deadFilter(c *cli.Command, ids []string) (deadletter.Filter, error) {
 		return f, usagef("--older-than and --newer-than must not be negative")
 	case f.Newer > 0 && f.Newer < f.Older:
 		return f, usagef("--newer-than is %v and --older-than %v: nothing is both", f.Newer, f.Older)
-	case c.Bool("no-store") && f.Records() && !ofTheBroker(f):
+	case c.Bool("no-store") && f.NeedsRecords() && !ofTheBroker(f):
 		return f, usagef("--no-store goes with no --reason and no --kind that only the store tells")
 	}
 	return f, nil
@@ -36,7 +36,7 @@ func deadFilter(c *cli.Command, ids []string) (deadletter.Filter, error) {
 
 // ofTheBroker reports whether a dead letter itself tells what the filter asks for.
 func ofTheBroker(f deadletter.Filter) bool {
-	return f.Reason == "" && slices.Contains([]deadletter.Kind{deadletter.DeliveryLimit, deadletter.Expired, deadletter.Overflow}, f.Kind)
+	return f.Reason == "" && slices.Contains([]deadletter.Kind{deadletter.KindDeliveryLimit, deadletter.KindExpired, deadletter.KindOverflow}, f.Kind)
 }
 
 // chosen is deadFilter for what changes the queue: everything is meant only if that is said.

@@ -35,7 +35,7 @@ func (g *graveyard) search(ctx context.Context, c *cli.Command, f deadletter.Fil
 	case c.Int("search") < 0:
 		return nil, usagef("--search must be 0 or more, got %d", c.Int("search"))
 	case c.IsSet("search"):
-		s.bounds.Most = c.Int("search")
+		s.bounds.AtMost = c.Int("search")
 		return s, nil
 	}
 	known, err := g.known(ctx, f)
@@ -43,9 +43,9 @@ func (g *graveyard) search(ctx context.Context, c *cli.Command, f deadletter.Fil
 	case err != nil:
 		return nil, err
 	case known && !s.message:
-		s.bounds.Most = searched
+		s.bounds.AtMost = searched
 	default:
-		s.bounds.Letters, s.bounds.Least = 1, searched
+		s.bounds.Picked, s.bounds.AtLeast = 1, searched
 	}
 	return s, nil
 }
@@ -69,7 +69,7 @@ func (g *graveyard) known(ctx context.Context, f deadletter.Filter) (bool, error
 }
 
 // newestRecorded returns the dead letter that the newest record of an id describes; nil if none does.
-func (g *graveyard) newestRecorded(ctx context.Context, f deadletter.Filter) (*deadletter.Letter, error) {
+func (g *graveyard) newestRecorded(ctx context.Context, f deadletter.Filter) (*deadletter.Message, error) {
 	if g.store == nil {
 		return nil, nil
 	}
@@ -86,11 +86,11 @@ func (g *graveyard) newestRecorded(ctx context.Context, f deadletter.Filter) (*d
 }
 
 // recorded returns the dead letter that a record describes; nil if it describes none, or the filter does not pick it.
-func (g *graveyard) recorded(r counter.Record, f deadletter.Filter) *deadletter.Letter {
-	if r.State != counter.DeadLetter {
+func (g *graveyard) recorded(r counter.Record, f deadletter.Filter) *deadletter.Message {
+	if r.State != counter.StateDeadLetter {
 		return nil
 	}
-	l := &deadletter.Letter{
+	l := &deadletter.Message{
 		ID: r.ID, Origin: deadletter.Death{Queue: g.queue, Reason: "rejected", Time: r.LastTime}, Size: sizeUnknown, Record: &r,
 	}
 	if !f.Match(l, time.Now()) {
@@ -100,7 +100,7 @@ func (g *graveyard) recorded(r counter.Record, f deadletter.Filter) *deadletter.
 }
 
 // each calls show for what is found, or else what the store knows, and returns a remark on what was not read.
-func (s *deadSearch) each(ctx context.Context, show func(*deadletter.Letter) error) (unread string, err error) {
+func (s *deadSearch) each(ctx context.Context, show func(*deadletter.Message) error) (unread string, err error) {
 	for l, err := range s.g.dead.BrowsePart(ctx, s.filter, s.bounds) {
 		var left *deadletter.UnreadError
 		switch {
@@ -121,9 +121,9 @@ func (s *deadSearch) each(ctx context.Context, show func(*deadletter.Letter) err
 }
 
 // fallBack prints what the store knows if the message was not read. Not to have read it is no failure then.
-func (s *deadSearch) fallBack(ctx context.Context, show func(*deadletter.Letter) error, cause error) (unread string, err error) {
+func (s *deadSearch) fallBack(ctx context.Context, show func(*deadletter.Message) error, cause error) (unread string, err error) {
 	var left *deadletter.UnreadError
-	var recorded *deadletter.Letter
+	var recorded *deadletter.Message
 	partly := errors.As(cause, &left)
 	if why := errors.Is(cause, deadletter.ErrUnsafe) || errors.Is(cause, deadletter.ErrBusy); (partly || why) && s.found == 0 && !s.message {
 		if recorded, err = s.g.newestRecorded(ctx, s.filter); err != nil {

@@ -11,7 +11,7 @@ import (
 // TestForceIsSaidOnce: what can be done all the same is said once, wherever nothing was found.
 func TestForceIsSaidOnce(t *testing.T) {
 	g := &graveyard{dead: deadletter.Queue{Name: "q.dlq"}, unseen: 1}
-	none := func(func(*deadletter.Letter, error) bool) {}
+	none := func(func(*deadletter.Message, error) bool) {}
 	var out output
 	_, err := printDead(none, deadTableOn(&out), 0, g, seek([]string{"a"}))
 	for name, err := range map[string]error{"list": g.fail(err), "show": g.nothing(seek([]string{"a"}))} {

@@ -36,7 +36,7 @@ type deadGroups struct {
 	all  map[[2]string]*deadGroup
 }
 
-func (g *deadGroups) row(l *deadletter.Letter) error {
+func (g *deadGroups) row(l *deadletter.Message) error {
 	reason, _, _ := strings.Cut(strings.TrimSpace(l.Reason()), "\n")
 	key := [2]string{string(l.Kind()), reason}
 	if g.all == nil {

@@ -32,10 +32,10 @@ type deadRow struct {
 // sizeUnknown is for what only the records tell of.
 const sizeUnknown = -1
 
-func rowOf(l *deadletter.Letter) deadRow {
+func rowOf(l *deadletter.Message) deadRow {
 	r := deadRow{
 		ID: l.ID, Queue: l.Origin.Queue, Kind: string(l.Kind()), Reason: l.Reason(), Broker: l.Origin.Reason,
-		Died: moment(l.Origin.Time), Replays: l.Replays, Again: l.Again, Print: l.Fingerprint,
+		Died: moment(l.Origin.Time), Replays: l.Replays, Again: l.Redelivered, Print: l.Fingerprint,
 	}
 	if l.Size != sizeUnknown {
 		r.Size = &l.Size

@@ -59,12 +59,12 @@ func (a *app) listDead(ctx context.Context, c *cli.Command) error {
 
 // deadPrinter prints dead letters.
 type deadPrinter interface {
-	row(*deadletter.Letter) error
+	row(*deadletter.Message) error
 	flush() error
 }
 
 // printDead reports whether it stopped at the limit.
-func printDead(letters iter.Seq2[*deadletter.Letter, error], out deadPrinter, limit int, g *graveyard, want *sought) (limited bool, err error) {
+func printDead(letters iter.Seq2[*deadletter.Message, error], out deadPrinter, limit int, g *graveyard, want *sought) (limited bool, err error) {
 	n := 0
 	for l, err := range letters {
 		if err != nil {
@@ -89,13 +89,13 @@ func printDead(letters iter.Seq2[*deadletter.Letter, error], out deadPrinter, li
 
 // deadLetters yields those in the queue where reading is harmless, else those of the store's records. It stops reading the queue
 // once limit are picked; 0: never.
-func (a *app) deadLetters(ctx context.Context, g *graveyard, f deadletter.Filter, limit int, records bool) (iter.Seq2[*deadletter.Letter, error], error) {
+func (a *app) deadLetters(ctx context.Context, g *graveyard, f deadletter.Filter, limit int, records bool) (iter.Seq2[*deadletter.Message, error], error) {
 	if !records && g.dead.Handling.Hold {
 		p := newDeadProgress(a.stderr)
 		g.dead.Progress = p.tell
-		return func(yield func(*deadletter.Letter, error) bool) {
+		return func(yield func(*deadletter.Message, error) bool) {
 			defer p.finish() // progress may follow the last letter
-			for l, err := range g.dead.BrowsePart(ctx, f, deadletter.Bounds{Letters: limit}) {
+			for l, err := range g.dead.BrowsePart(ctx, f, deadletter.Bounds{Picked: limit}) {
 				p.finish()
 				if errors.Is(err, deadletter.ErrUnread) || !yield(l, err) {
 					return
@@ -134,8 +134,8 @@ func why(g *graveyard) string {
 }
 
 // recorded are the dead letters of which the store tells, the newest first.
-func recorded(ctx context.Context, g *graveyard, f deadletter.Filter) iter.Seq2[*deadletter.Letter, error] {
-	return func(yield func(*deadletter.Letter, error) bool) {
+func recorded(ctx context.Context, g *graveyard, f deadletter.Filter) iter.Seq2[*deadletter.Message, error] {
+	return func(yield func(*deadletter.Message, error) bool) {
 		for r, err := range g.store.List(ctx, g.broker.vhost, g.queue) {
 			if err != nil {
 				yield(nil, err)
@@ -159,7 +159,7 @@ type deadTable struct {
 // deadBlock is how many lines are aligned with each other.
 const deadBlock = 500
 
-func (t *deadTable) row(l *deadletter.Letter) error {
+func (t *deadTable) row(l *deadletter.Message) error {
 	if t.table == nil {
 		t.table = tabwriter.NewWriter(t.w, 0, 0, 2, ' ', 0)
 		fmt.Fprintln(t.table, "ID\tDIED\tKIND\tFAILURES\tCRASHES\tREPLAYS\tREASON")
@@ -194,5 +194,5 @@ func (t *deadTable) flush() error {
 // deadJSON prints an object a line.
 type deadJSON struct{ *json.Encoder }
 
-func (j deadJSON) row(l *deadletter.Letter) error { return j.Encode(rowOf(l)) }
-func (deadJSON) flush() error                     { return nil }
+func (j deadJSON) row(l *deadletter.Message) error { return j.Encode(rowOf(l)) }
+func (deadJSON) flush() error                      { return nil }

@@ -21,7 +21,7 @@ func TestDeadTableOnTerminal(t *testing.T) {
 		for _, most := range []int{idColumns, 0} {
 			out.Reset()
 			table := &deadTable{w: &out, most: most}
-			if err := table.row(&deadletter.Letter{ID: tc.id}); err != nil {
+			if err := table.row(&deadletter.Message{ID: tc.id}); err != nil {
 				t.Fatal(err)
 			}
 			if err := table.flush(); err != nil {

@@ -17,7 +17,7 @@ type sought struct {
 
 func seek(ids []string) *sought { return &sought{ids: ids, found: map[string]bool{}} }
 
-func (s *sought) saw(l *deadletter.Letter) {
+func (s *sought) saw(l *deadletter.Message) {
 	if len(s.ids) > 0 {
 		s.any = true
 		s.found[l.ID], s.found[l.Fingerprint] = true, true

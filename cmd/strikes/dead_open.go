@@ -13,6 +13,7 @@ import (
 
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/deadletter"
+	"github.com/strikesmq/strikes/internal/queueinfo"
 	"github.com/strikesmq/strikes/internal/status"
 	"github.com/strikesmq/strikes/topology"
 )
@@ -43,7 +44,7 @@ func (a *app) graveyardOf(ctx context.Context, c *cli.Command, queue string) (*g
 	}
 	named := c.String("dead-letter-queue")
 	g := &graveyard{queue: queue, broker: b, dead: deadletter.Queue{Name: cmp.Or(named, queue+".dlq"), Dial: b.dial}}
-	if err := topology.CheckName(g.dead.Name); err != nil && named != "" {
+	if err := queueinfo.CheckName(g.dead.Name); err != nil && named != "" {
 		return nil, usagef("--dead-letter-queue: %w", err)
 	}
 	if !c.Bool("no-store") {
@@ -92,7 +93,7 @@ func (g *graveyard) judge(ctx context.Context, stderr io.Writer, need topology.N
 			}
 			g.dead.Name = at.Name
 		}
-		if err := topology.CheckName(g.dead.Name); err != nil {
+		if err := queueinfo.CheckName(g.dead.Name); err != nil {
 			return usagef("the dead-letter queue (--dead-letter-queue names it): %w", err)
 		}
 		told, err := topology.Describe(ctx, conn, g.dead.Name, need.Management, need.HTTPClient)

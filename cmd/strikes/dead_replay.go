@@ -46,11 +46,11 @@ func (a *app) replayDead(ctx context.Context, c *cli.Command) error {
 	if c.Bool("json") {
 		t.json = ndjson(a.stdout)
 	}
-	r.Told = t.tell
+	r.OnMessage = t.tell
 	result, err := g.dead.Replay(ctx, r)
 	p.finish()
 	fmt.Fprintln(a.stderr, replaySummary(r, result)+t.why())
-	g.untold(a.stderr, result.Untold)
+	g.untold(a.stderr, result.RecordsErr)
 	err = cmp.Or(err, t.unsaid)
 	if errors.Is(err, publisher.ErrUnroutable) {
 		err = t.noQueue(g, r.Target, err)
@@ -121,7 +121,7 @@ type deadTold struct {
 // leftShown is how many of those that are left are named.
 const leftShown = 20
 
-func (t *deadTold) tell(l *deadletter.Letter, err error) {
+func (t *deadTold) tell(l *deadletter.Message, err error) {
 	t.want.saw(l)
 	switch {
 	case errors.Is(err, deadletter.ErrNoOrigin):
@@ -130,7 +130,7 @@ func (t *deadTold) tell(l *deadletter.Letter, err error) {
 		t.unroutable++
 	}
 	if t.json != nil {
-		out := map[string]any{"id": l.ID, "fingerprint": l.Fingerprint, t.verb: err == nil, "again": l.Again}
+		out := map[string]any{"id": l.ID, "fingerprint": l.Fingerprint, t.verb: err == nil, "again": l.Redelivered}
 		if err != nil {
 			out["error"] = err.Error()
 		}
@@ -170,7 +170,7 @@ func (t *deadTold) why() string {
 // same size if it was the same command; and of what it did not have, some was there. A look hands out everything, and
 // RabbitMQ 4.0 says of each dead letter of a quorum queue that it was.
 func cutOff(r deadletter.Replay, did deadletter.Result) bool {
-	return r.Filter.Everything() && did.AgainCount > 0 && did.AgainCount < did.Done && did.AgainCount <= 2*r.Window
+	return r.Filter.Everything() && did.PossibleDuplicateCount > 0 && did.PossibleDuplicateCount < did.Done && did.PossibleDuplicateCount <= 2*r.Window
 }
 
 func replaySummary(of deadletter.Replay, r deadletter.Result) string {
@@ -179,9 +179,9 @@ func replaySummary(of deadletter.Replay, r deadletter.Result) string {
 	if r.Left > 0 {
 		fmt.Fprintf(&b, ", %d left", r.Left)
 	}
-	name(&b, "in doubt: published or not, and maybe still dead letters", len(r.Unsure), r.Unsure)
+	name(&b, "in doubt: published or not, and maybe still dead letters", len(r.Undecided), r.Undecided)
 	if cutOff(of, r) {
-		name(&b, "had been handed out before: a replay that was cut off may have published the last of them too", r.AgainCount, r.Again)
+		name(&b, "had been handed out before: a replay that was cut off may have published the last of them too", r.PossibleDuplicateCount, r.PossibleDuplicates)
 	}
 	name(&b, "failed again", len(r.FailedAgain), r.FailedAgain)
 	return b.String()

@@ -40,7 +40,7 @@ func (a *app) showDead(ctx context.Context, c *cli.Command) error {
 	if err != nil {
 		return err
 	}
-	unread, err := find.each(ctx, func(l *deadletter.Letter) error {
+	unread, err := find.each(ctx, func(l *deadletter.Message) error {
 		p.finish()
 		return a.printDeadLetter(l, c, find.found > 0)
 	})
@@ -51,13 +51,13 @@ func (a *app) showDead(ctx context.Context, c *cli.Command) error {
 	return err
 }
 
-func (a *app) printDeadLetter(l *deadletter.Letter, c *cli.Command, another bool) error {
+func (a *app) printDeadLetter(l *deadletter.Message, c *cli.Command, another bool) error {
 	switch {
 	case c.Bool("body"):
-		_, err := a.stdout.Write(l.Message.Body)
+		_, err := a.stdout.Write(l.Publishing.Body)
 		return err
 	case c.Bool("json"):
-		k, row := keptOf(l.Message), rowOf(l)
+		k, row := keptOf(l.Publishing), rowOf(l)
 		k.Dead = &row
 		return ndjson(a.stdout).Encode(k)
 	}
@@ -68,7 +68,7 @@ func (a *app) printDeadLetter(l *deadletter.Letter, c *cli.Command, another bool
 }
 
 // noRecord says why the reason is the broker's and not a handler's; empty if there is a record.
-func noRecord(l *deadletter.Letter) string {
+func noRecord(l *deadletter.Message) string {
 	switch {
 	case l.Record != nil:
 		return ""
@@ -81,7 +81,7 @@ func noRecord(l *deadletter.Letter) string {
 }
 
 // describeDead prints everything for people: nothing of it reaches a terminal as it is.
-func (a *app) describeDead(l *deadletter.Letter) error {
+func (a *app) describeDead(l *deadletter.Message) error {
 	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
 	id := "none"
 	if l.ID != "" {
@@ -110,8 +110,8 @@ func (a *app) describeDead(l *deadletter.Letter) error {
 		line(w, "last holder", printable(r.Holder, ""))
 	}
 	line(w, "replays", fmt.Sprint(l.Replays))
-	line(w, "content type", printable(l.Message.ContentType, ""))
-	if headers, err := json.Marshal(jsonValue(l.Message.Headers)); err == nil && len(l.Message.Headers) > 0 {
+	line(w, "content type", printable(l.Publishing.ContentType, ""))
+	if headers, err := json.Marshal(jsonValue(l.Publishing.Headers)); err == nil && len(l.Publishing.Headers) > 0 {
 		line(w, "headers", printable(string(headers), ""))
 	}
 	if l.Size != sizeUnknown {
@@ -120,7 +120,7 @@ func (a *app) describeDead(l *deadletter.Letter) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	body, more := l.Message.Body, ""
+	body, more := l.Publishing.Body, ""
 	if len(body) > bodyShown {
 		body, more = body[:bodyShown], "… (all of it: --body)"
 	}

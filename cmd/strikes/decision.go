@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/strikesmq/strikes/consumer"
+	"github.com/strikesmq/strikes/counter"
 )
 
 // decision is an event of the consumer as --json prints it.
@@ -48,7 +49,7 @@ func (d decision) String() string {
 	if d.Decision != string(consumer.Undecodable) { // which has no id
 		b.WriteString(" " + shown(d.ID))
 	}
-	if d.Attempt > 0 && d.Of > 0 && d.Cause != string(consumer.NoID) { // which gets one attempt
+	if d.Attempt > 0 && d.Of > 0 && d.Cause != string(counter.CauseNoID) { // which gets one attempt
 		fmt.Fprintf(&b, ", attempt %d of %d", d.Attempt, d.Of)
 	}
 	if d.Cause != "" {

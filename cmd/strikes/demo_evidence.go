@@ -105,7 +105,7 @@ func (d *demonstration) counters(ctx context.Context) (listed, kept []counter.Re
 			return nil, nil, err
 		}
 		kept = append(kept, slices.DeleteFunc(records, func(r counter.Record) bool {
-			return slices.ContainsFunc(listed, func(l counter.Record) bool { return l.ID == r.ID && l.Life == r.Life })
+			return slices.ContainsFunc(listed, func(l counter.Record) bool { return l.ID == r.ID && l.Generation == r.Generation })
 		})...)
 	}
 	return listed, kept, nil
@@ -115,7 +115,7 @@ func (d *demonstration) counters(ctx context.Context) (listed, kept []counter.Re
 func (d *demonstration) remove(ctx context.Context) error {
 	var errs []error
 	for _, o := range d.orders {
-		_, err := d.store.Reset(ctx, d.broker.vhost, d.queue, o.ID)
+		_, err := d.store.Forget(ctx, d.broker.vhost, d.queue, o.ID)
 		errs = append(errs, err)
 	}
 	errs = append(errs, d.broker.with(ctx, func(conn *amqp.Connection) error { return removeQueues(conn, d.queue) }))

@@ -12,10 +12,10 @@ func goodEvidence() evidence {
 	e := evidence{
 		queue: "q", runs: map[string]int{}, done: map[string]int{},
 		deadLetters: []deadLetter{{ID: "order-07", Reason: "rejected", From: "q"}},
-		listed:      []counter.Record{{Message: counter.Message{ID: "order-07"}, State: counter.DeadLetter, Failures: 4}},
+		listed:      []counter.Record{{Message: counter.Message{ID: "order-07"}, State: counter.StateDeadLetter, Failures: 4}},
 		kept: []counter.Record{
-			{Message: counter.Message{ID: "order-04"}, State: counter.Done, Failures: 2},
-			{Message: counter.Message{ID: "order-12"}, State: counter.Done, Crashes: 1},
+			{Message: counter.Message{ID: "order-04"}, State: counter.StateDone, Failures: 2},
+			{Message: counter.Message{ID: "order-12"}, State: counter.StateDone, Crashes: 1},
 		},
 	}
 	for _, o := range demoOrders() {

@@ -2,13 +2,11 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
-	amqp "github.com/rabbitmq/amqp091-go"
-
+	"github.com/strikesmq/strikes/internal/queueinfo"
 	"github.com/strikesmq/strikes/internal/shell"
 	"github.com/strikesmq/strikes/topology"
 )
@@ -58,10 +56,10 @@ func (r *rounds) owners(ctx context.Context, name string) ([]string, error) {
 		return r.all.DeadLetters[name], nil
 	}
 	owner, is := strings.CutSuffix(name, ".dlq")
-	if !is {
+	if !is || queueinfo.CheckName(owner) != nil {
 		return nil, nil
 	}
-	if _, exists, err := passively(r.conn, owner); err != nil || !exists {
+	if exists, _, err := queueinfo.Find(ctx, r.conn, owner); err != nil || exists != queueinfo.Yes {
 		return nil, err
 	}
 	need := r.need
@@ -74,22 +72,4 @@ func (r *rounds) owners(ctx context.Context, name string) ([]string, error) {
 		return nil, nil
 	}
 	return []string{owner}, nil
-}
-
-// passively asks for a queue, if there is one of that name.
-func passively(conn *amqp.Connection, queue string) (q amqp.Queue, found bool, err error) {
-	if topology.CheckName(queue) != nil { // what is derived from a long name may be too long
-		return q, false, nil
-	}
-	ch, err := conn.Channel()
-	if err != nil {
-		return q, false, err
-	}
-	defer ch.Close()
-	q, err = ch.QueueDeclarePassive(queue, false, false, false, false, nil)
-	var answer *amqp.Error
-	if errors.As(err, &answer) && answer.Code == amqp.NotFound {
-		return q, false, nil
-	}
-	return q, err == nil, err
 }

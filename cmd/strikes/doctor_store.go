@@ -53,7 +53,7 @@ func storeTrouble(err error) finding {
 		f.Code, f.Fix = codeNoDatabase, mendDatabase
 	}
 	var store *counter.StoreError
-	if errors.As(err, &store) && store.Cause == counter.Denied {
+	if errors.As(err, &store) && store.Fault == counter.FaultDenied {
 		f.Code, f.Fix = codeStoreDenied, "give the user and password that the store knows, with --redis-url or REDIS_URL"
 	}
 	if f.Code == codeUnreachable && exitCode(err) == exitUsage {

@@ -61,7 +61,7 @@ func exitCode(err error) int {
 	case errors.Is(err, topology.ErrQueueNotFound), errors.As(err, &field):
 		return exitUsage
 	case errors.As(err, &store):
-		return storeCode(store.Cause)
+		return storeCode(store.Fault)
 	case errors.Is(err, publisher.ErrConnectionLost):
 		return exitUnreachable
 	case errors.As(err, &publish):
@@ -74,13 +74,13 @@ func exitCode(err error) int {
 	return exitFailed
 }
 
-func storeCode(c counter.Cause) int {
+func storeCode(c counter.StoreFault) int {
 	switch c {
-	case counter.Denied:
+	case counter.FaultDenied:
 		return exitDenied
-	case counter.NotRedis:
+	case counter.FaultNotRedis:
 		return exitUsage
-	case counter.OtherCause:
+	case counter.FaultOther:
 		return exitFailed
 	default:
 		return exitUnreachable

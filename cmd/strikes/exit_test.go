@@ -15,7 +15,7 @@ import (
 )
 
 func TestExitCode(t *testing.T) {
-	store := func(c counter.Cause) error { return &counter.StoreError{Cause: c, Err: errors.New("x")} }
+	store := func(c counter.StoreFault) error { return &counter.StoreError{Fault: c, Err: errors.New("x")} }
 	tests := []struct {
 		name string
 		err  error
@@ -37,11 +37,11 @@ func TestExitCode(t *testing.T) {
 		{"a socket that closed", &amqp.Error{Code: amqp.AccessRefused}, 1},
 		{"broker shutting down", &amqp.Error{Code: amqp.ConnectionForced, Server: true}, 69},
 		{"connection gone", fmt.Errorf("x: %w", amqp.ErrClosed), 69},
-		{"store away", fmt.Errorf("x: %w", store(counter.Unreachable)), 69},
-		{"store slow", store(counter.Slow), 69},
-		{"store loading", store(counter.Loading), 69},
-		{"store says no", store(counter.Denied), 4},
-		{"no store at all", store(counter.NotRedis), 2},
+		{"store away", fmt.Errorf("x: %w", store(counter.FaultUnreachable)), 69},
+		{"store slow", store(counter.FaultSlow), 69},
+		{"store loading", store(counter.FaultLoading), 69},
+		{"store says no", store(counter.FaultDenied), 4},
+		{"no store at all", store(counter.FaultNotRedis), 2},
 		{"a refused setting", fmt.Errorf("x: %w", setting.New("Prefetch", -1, "more")), 2},
 		{"unroutable", &publisher.Error{Err: publisher.ErrUnroutable, Code: amqp.NoRoute}, 1},
 		{"may not publish", &publisher.Error{Err: publisher.ErrRefused, Code: amqp.AccessRefused}, 4},
@@ -66,7 +66,7 @@ func TestInterruptionIsPlain(t *testing.T) {
 	}{
 		{canceled, "interrupted"},
 		{errors.Join(nil, canceled), "interrupted"},
-		{fmt.Errorf("counter: list: %w", &counter.StoreError{Cause: counter.OtherCause, Err: canceled}), "interrupted"},
+		{fmt.Errorf("counter: list: %w", &counter.StoreError{Fault: counter.FaultOther, Err: canceled}), "interrupted"},
 		{fmt.Errorf("declare queue: %w (declared before it: x)", canceled), "interrupted: declare queue: context canceled (declared before it: x)"},
 		{coded{fmt.Errorf("stdin:5: no confirm yet: %w", canceled), exitInterrupted}, "interrupted: stdin:5: no confirm yet: context canceled"},
 		{coded{fmt.Errorf("denied: %w", canceled), exitDenied}, "denied: context canceled"},

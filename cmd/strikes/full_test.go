@@ -39,7 +39,7 @@ func TestResultsOnAFullDisk(t *testing.T) {
 		t.Errorf("reset: %v", err)
 	}
 	a.stdout = &full{room: 200} // for all but the body
-	letter := &deadletter.Letter{Message: amqp.Publishing{Body: []byte(strings.Repeat("b", 200))}}
+	letter := &deadletter.Message{Publishing: amqp.Publishing{Body: []byte(strings.Repeat("b", 200))}}
 	if err := a.describeDead(letter); !errors.Is(err, errFull) {
 		t.Errorf("dead show: %v", err)
 	}

@@ -21,7 +21,7 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"github.com/strikesmq/strikes/topology"
+	"github.com/strikesmq/strikes/internal/queueinfo"
 )
 
 // oddNames are names of queues that a shell, a URL, a terminal or a search for the names of flags would take for something else.
@@ -218,7 +218,7 @@ func TestNamesStayAsTheyAre(t *testing.T) {
 	if code != exitUsage || out.String() != "strikes: stat Backoff: no such file or directory\n" {
 		t.Errorf("a file: exit code %d, %s", code, &out)
 	}
-	if err := topology.CheckName("a\nb"); err == nil {
+	if err := queueinfo.CheckName("a\nb"); err == nil {
 		t.Error("a line break in a name, which RabbitMQ takes out, is not refused")
 	}
 }

@@ -12,8 +12,8 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 	"github.com/urfave/cli/v3"
 
+	"github.com/strikesmq/strikes/internal/queueinfo"
 	"github.com/strikesmq/strikes/publisher"
-	"github.com/strikesmq/strikes/topology"
 )
 
 // lastConfirms is how long an interrupted publish waits for what it has sent.
@@ -49,7 +49,7 @@ func (a *app) publish(ctx context.Context, c *cli.Command) error {
 	exchange := c.String("exchange")
 	if exchange != "" {
 		to = "KEY"
-		if err := topology.CheckName(exchange); err != nil {
+		if err := queueinfo.CheckName(exchange); err != nil {
 			return usagef("--exchange: %w", err)
 		}
 	}

@@ -19,11 +19,11 @@ func recordExamples() []counter.Record {
 	of := func(id string) counter.Message { return counter.Message{VHost: "/", Queue: "q", ID: id} }
 	return []counter.Record{
 		{Message: of("waits"), Failures: 1, FirstTime: ago(3 * time.Minute), LastTime: ago(time.Minute), Due: recordNow.Add(90 * time.Second), Wait: 3 * time.Minute,
-			LastError: "exit status 1: no\nmore", TTL: time.Hour},
+			Reason: "exit status 1: no\nmore", TTL: time.Hour},
 		{Message: of("may"), Failures: 2, Crashes: 1, FirstTime: ago(50 * time.Hour), Due: ago(time.Second)},
-		{Message: of("runs now"), Marker: "t", Since: ago(5 * time.Second), Suspect: true},
-		{Message: of("\x1b[2J"), State: counter.DeadLetter, Failures: 4, FirstTime: ago(3 * time.Hour), Due: recordNow.Add(time.Hour), LastError: "\a"},
-		{Message: of("done"), State: counter.Done},
+		{Message: of("runs now"), OpenToken: "t", OpenSince: ago(5 * time.Second), Suspect: true},
+		{Message: of("\x1b[2J"), State: counter.StateDeadLetter, Failures: 4, FirstTime: ago(3 * time.Hour), Due: recordNow.Add(time.Hour), Reason: "\a"},
+		{Message: of("done"), State: counter.StateDone},
 	}
 }
 

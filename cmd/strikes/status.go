@@ -10,6 +10,7 @@ import (
 
 	"github.com/urfave/cli/v3"
 
+	"github.com/strikesmq/strikes/internal/queueinfo"
 	"github.com/strikesmq/strikes/internal/status"
 	"github.com/strikesmq/strikes/topology"
 )
@@ -83,7 +84,7 @@ func newCollector(c *cli.Command, queue string) (*collector, error) {
 		Queue: queue, VHost: b.vhost, DeadLetterQueue: c.String("dead-letter-queue"), Most: c.Int("limit"),
 		Dial: b.dial, API: topology.Need{Management: api}, FindAPI: b.guess,
 	}}
-	switch err := topology.CheckName(l.DeadLetterQueue); {
+	switch err := queueinfo.CheckName(l.DeadLetterQueue); {
 	case err != nil && l.DeadLetterQueue != "":
 		return nil, usagef("--dead-letter-queue: %w", err)
 	case l.Most < 0:

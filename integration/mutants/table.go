@@ -61,7 +61,7 @@ var mutants = []mutant{
 		name: "a foreign marker cleared", by: simulation, shows: "I7",
 		edits: []edit{{
 			"counter/memory.go",
-			"	if e.Marker == token {\n		e.unmark()\n	}\n	if changes &&",
+			"	if e.OpenToken == token {\n		e.unmark()\n	}\n	if changes &&",
 			"	e.unmark()\n	if changes &&",
 		}},
 	},

@@ -16,20 +16,20 @@ type witness struct {
 }
 
 // Start takes the step START.
-func (c witness) Start(ctx context.Context, a counter.Attempt, mode counter.Mode, limit int) (counter.Answer, error) {
+func (c witness) Start(ctx context.Context, a counter.Attempt, mode counter.Mode, limit int) (counter.Reply, error) {
 	began := time.Now()
 	answer, err := c.Counter.Start(ctx, a, mode, limit)
-	if (mode == counter.Exclusive || mode == counter.Beside) && answer.Verdict == counter.Run {
+	if (mode == counter.ModeIsolated || mode == counter.ModeBesideAbandoned) && answer.Verdict == counter.VerdictRun {
 		c.worker.isolating.Store(a.Token, nil)
 	}
 	c.write(a, audit.Event{
-		Step: "start", Exclusive: mode == counter.Exclusive, Beside: mode == counter.Beside, Took: time.Since(began),
+		Step: "start", Exclusive: mode == counter.ModeIsolated, Beside: mode == counter.ModeBesideAbandoned, Took: time.Since(began),
 	}, answer, err)
 	return answer, err
 }
 
 // Fail takes the step FAIL.
-func (c witness) Fail(ctx context.Context, a counter.Attempt, f counter.Failure) (counter.Answer, error) {
+func (c witness) Fail(ctx context.Context, a counter.Attempt, f counter.Failure) (counter.Reply, error) {
 	began := time.Now()
 	answer, err := c.Counter.Fail(ctx, a, f)
 	c.write(a, audit.Event{Step: "fail", Took: time.Since(began)}, answer, err)
@@ -40,11 +40,11 @@ func (c witness) Fail(ctx context.Context, a counter.Attempt, f counter.Failure)
 func (c witness) End(ctx context.Context, a counter.Attempt, succeeded bool) error {
 	began := time.Now()
 	err := c.Counter.End(ctx, a, succeeded)
-	c.write(a, audit.Event{Step: "end", Took: time.Since(began)}, counter.Answer{}, err)
+	c.write(a, audit.Event{Step: "end", Took: time.Since(began)}, counter.Reply{}, err)
 	return err
 }
 
-func (c witness) write(a counter.Attempt, e audit.Event, answer counter.Answer, err error) {
+func (c witness) write(a counter.Attempt, e audit.Event, answer counter.Reply, err error) {
 	e.Kind, e.ID, e.Token, e.Session = audit.Stepped, a.ID, a.Token, int(c.worker.session.Load())
 	e.Failures, e.Crashes, e.Limit, e.Err = answer.Failures, answer.Crashes, answer.Limit, text(err)
 	switch {

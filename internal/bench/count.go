@@ -87,7 +87,7 @@ func attempt(queue string, i, run int) counter.Attempt {
 const patience = 20
 
 // insist takes a step until the store answers, as a Consumer does: with the same token.
-func insist(ctx context.Context, take func() (counter.Answer, error)) (answer counter.Answer, err error) {
+func insist(ctx context.Context, take func() (counter.Reply, error)) (answer counter.Reply, err error) {
 	for range patience {
 		var away *counter.StoreError
 		if answer, err = take(); !errors.As(err, &away) || ctx.Err() != nil {
@@ -106,10 +106,10 @@ func fail(ctx context.Context, g *ground, queue string, i int) error {
 
 // failed charges a failure, and looks at the answer.
 func (g *ground) failed(ctx context.Context, a counter.Attempt, charges int) error {
-	answer, err := insist(ctx, func() (counter.Answer, error) {
+	answer, err := insist(ctx, func() (counter.Reply, error) {
 		return g.counts.Fail(ctx, a, counter.Failure{Limit: limit, Reason: reason})
 	})
-	if err == nil && (answer.Verdict != counter.Requeue || answer.Failures != charges) {
+	if err == nil && (answer.Verdict != counter.VerdictRequeue || answer.Failures != charges) {
 		return fmt.Errorf("FAIL of message %s was answered %v, %d failures, not %d", a.ID, answer.Verdict, answer.Failures, charges)
 	}
 	return err
@@ -117,18 +117,18 @@ func (g *ground) failed(ctx context.Context, a counter.Attempt, charges int) err
 
 // start asks for a message that was redelivered before it ever failed.
 func start(ctx context.Context, g *ground, queue string, i int) error {
-	answer, err := insist(ctx, func() (counter.Answer, error) {
-		return g.counts.Start(ctx, attempt(queue, i, 0), counter.Shared, limit)
+	answer, err := insist(ctx, func() (counter.Reply, error) {
+		return g.counts.Start(ctx, attempt(queue, i, 0), counter.ModeShared, limit)
 	})
-	if err == nil && answer.Verdict != counter.Run {
+	if err == nil && answer.Verdict != counter.VerdictRun {
 		return fmt.Errorf("START of message %s was answered %v", id(i), answer.Verdict)
 	}
 	return err
 }
 
 func end(ctx context.Context, g *ground, queue string, i int) error {
-	_, err := insist(ctx, func() (counter.Answer, error) {
-		return counter.Answer{}, g.counts.End(ctx, attempt(queue, i, 0), true)
+	_, err := insist(ctx, func() (counter.Reply, error) {
+		return counter.Reply{}, g.counts.End(ctx, attempt(queue, i, 0), true)
 	})
 	return err
 }

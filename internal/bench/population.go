@@ -92,7 +92,7 @@ func (p *population) again(ctx context.Context, c *Case, pick func(i int) (queue
 	before := p.CPU()
 	took, err := concurrently(ctx, queues*few, func(ctx context.Context, i int) error {
 		queue, message := pick(i)
-		answer, err := insist(ctx, func() (counter.Answer, error) {
+		answer, err := insist(ctx, func() (counter.Reply, error) {
 			return p.counts.Fail(ctx, attempt(queue, message, run), counter.Failure{Limit: limit, Reason: reason})
 		})
 		if err == nil && answer.Failures < 2 {

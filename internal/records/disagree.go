@@ -22,7 +22,7 @@ type OwnLimit struct {
 func Disagreement(records iter.Seq[counter.Record], now time.Time) []OwnLimit {
 	var seen []OwnLimit
 	for r := range records {
-		if r.State != counter.Live || r.Limit < 1 || now.Sub(lastStep(r)) > recent {
+		if r.State != counter.StateLive || r.Limit < 1 || now.Sub(lastStep(r)) > recent {
 			continue
 		}
 		own := OwnLimit{r.Limit - 1, r.Holder}
@@ -42,8 +42,8 @@ func Disagreement(records iter.Seq[counter.Record], now time.Time) []OwnLimit {
 // lastStep is when a consumer took a step with the message, as far as the
 // record tells.
 func lastStep(r counter.Record) time.Time {
-	if r.Since.After(r.LastTime) {
-		return r.Since
+	if r.OpenSince.After(r.LastTime) {
+		return r.OpenSince
 	}
 	return r.LastTime
 }

@@ -19,7 +19,7 @@ func TestDisagreement(t *testing.T) {
 		return counter.Record{Limit: limit, Holder: holder, Failures: 1, LastTime: earlierBy(ago)}
 	}
 	dead := live(4, "web-3", 0)
-	dead.State = counter.DeadLetter
+	dead.State = counter.StateDeadLetter
 	for name, tc := range map[string]struct {
 		records []counter.Record
 		want    []OwnLimit
@@ -30,7 +30,7 @@ func TestDisagreement(t *testing.T) {
 		"not known":              {[]counter.Record{live(101, "web-2", 0), live(0, "web-1", 0)}, nil},
 		"before a deployment":    {[]counter.Record{live(101, "web-2", 0), live(4, "web-1", time.Hour)}, nil},
 		"what is dead-lettered":  {[]counter.Record{live(101, "web-2", 0), dead}, nil},
-		"an attempt that is new": {[]counter.Record{live(101, "web-2", 0), {Limit: 4, Holder: "web-1", Since: noon}}, []OwnLimit{{3, "web-1"}, {100, "web-2"}}},
+		"an attempt that is new": {[]counter.Record{live(101, "web-2", 0), {Limit: 4, Holder: "web-1", OpenSince: noon}}, []OwnLimit{{3, "web-1"}, {100, "web-2"}}},
 	} {
 		if diff := cmp.Diff(tc.want, Disagreement(slices.Values(tc.records), noon)); diff != "" {
 			t.Errorf("%s: %s", name, diff)

@@ -34,10 +34,10 @@ func (q *Queue) PlanGrant(ctx context.Context, id string, attempts int, why coun
 		return Grant{}, err
 	}
 	g := Grant{
-		VHost: q.VHost, Queue: q.Name, ID: r.ID, Generation: r.Life, Attempts: attempts, FailedAttempts: r.Charges(), Note: NoteOf(why),
+		VHost: q.VHost, Queue: q.Name, ID: r.ID, Generation: r.Generation, Attempts: attempts, FailedAttempts: r.Counted(), Note: NoteOf(why),
 		message: r.Message, why: why,
 	}
-	r.Granted.Tries = min(r.Granted.Tries+attempts, counter.MaxTries)
+	r.Granted.Attempts = min(r.Granted.Attempts+attempts, counter.MaxGrant)
 	g.Limit = r.InForce(override)
 	return g, nil
 }
@@ -49,7 +49,7 @@ func (g Grant) Retries() int {
 
 // Grant carries out a plan.
 func (q *Queue) Grant(ctx context.Context, g *Grant) error {
-	if err := q.Store.Grant(ctx, g.message, counter.Grant{Tries: g.Attempts, Note: g.why}); err != nil {
+	if err := q.Store.Grant(ctx, g.message, counter.Grant{Attempts: g.Attempts, Note: g.why}); err != nil {
 		return err
 	}
 	g.Done = true

@@ -66,7 +66,7 @@ func (q *Queue) planned(ctx context.Context, l Limit) (Limit, error) {
 		if err != nil {
 			return l, err
 		}
-		if limit := r.InForce(l.to); r.State == counter.Live && limit > 0 && r.Charges() >= limit {
+		if limit := r.InForce(l.to); r.State == counter.StateLive && limit > 0 && r.Counted() >= limit {
 			l.DeadLetters++
 		}
 	}

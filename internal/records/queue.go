@@ -55,7 +55,7 @@ func (q *Queue) List(ctx context.Context, limit int) iter.Seq2[counter.Record, e
 		var foreign []string
 		n := 0
 		for r, err := range q.Store.List(ctx, q.VHost, q.Name) {
-			if err == nil && r.State == counter.Foreign {
+			if err == nil && r.State == counter.StateForeign {
 				foreign = append(foreign, r.Key)
 				continue
 			}
@@ -90,7 +90,7 @@ func (q *Queue) generations(ctx context.Context, id string) ([]counter.Record, e
 	var foreign []string
 	for i := range records {
 		records[i].ID = id // a record keeps only the beginning of a long one
-		if records[i].State == counter.Foreign {
+		if records[i].State == counter.StateForeign {
 			foreign = append(foreign, records[i].Key)
 		}
 	}
@@ -122,7 +122,7 @@ func (q *Queue) current(ctx context.Context, id string) (counter.Record, error) 
 	case err != nil:
 		return counter.Record{}, err
 	}
-	i := slices.IndexFunc(records, func(r counter.Record) bool { return r.State == counter.Live })
+	i := slices.IndexFunc(records, func(r counter.Record) bool { return r.State == counter.StateLive })
 	if i < 0 {
 		return counter.Record{}, fmt.Errorf("message %q of queue %q: %w", id, q.Name, counter.ErrOver)
 	}

@@ -23,11 +23,11 @@ const (
 // StateOf judges a record.
 func StateOf(r counter.Record) State {
 	switch {
-	case r.State == counter.DeadLetter:
+	case r.State == counter.StateDeadLetter:
 		return DeadLettered
-	case r.State == counter.Done:
+	case r.State == counter.StateDone:
 		return Done
-	case r.Marker != "":
+	case r.OpenToken != "":
 		return Running
 	}
 	return Retrying
@@ -81,22 +81,22 @@ func NoteOf(n counter.Note) Note { return Note{By: n.By, At: n.At, Reason: n.Why
 // there is none.
 func Of(r counter.Record, override *counter.Override, now time.Time) Record {
 	out := Record{
-		VHost: r.VHost, Queue: r.Queue, ID: r.ID, Generation: r.Life, State: StateOf(r), Failures: r.Failures, Crashes: r.Crashes,
-		LastError: r.LastError, First: r.FirstTime, Last: r.LastTime, Suspect: r.Suspect, Starts: r.Starts, Holder: r.Holder,
+		VHost: r.VHost, Queue: r.Queue, ID: r.ID, Generation: r.Generation, State: StateOf(r), Failures: r.Failures, Crashes: r.Crashes,
+		LastError: r.Reason, First: r.FirstTime, Last: r.LastTime, Suspect: r.Suspect, Starts: r.Starts, Holder: r.Holder,
 		Limit: r.InForce(override), Removed: r.Removed, Since: r.FirstTime, Wait: r.Left(now),
 	}
-	if g := r.Granted; g.Tries > 0 {
-		out.Granted = &Granted{g.Tries, NoteOf(g.Note)}
+	if g := r.Granted; g.Attempts > 0 {
+		out.Granted = &Granted{g.Attempts, NoteOf(g.Note)}
 	}
-	if n := NoteOf(r.Pardoned); n != (Note{}) {
+	if n := NoteOf(r.Reset); n != (Note{}) {
 		out.Reset = &n
 	}
 	if out.Since.IsZero() {
-		out.Since = r.Since
+		out.Since = r.OpenSince
 	}
 	switch out.State {
 	case Running:
-		out.Running = r.Since
+		out.Running = r.OpenSince
 	case Retrying:
 		out.Due = r.Due
 	}

@@ -42,8 +42,8 @@ func resetOf(id string, records []counter.Record) Reset {
 			continue
 		}
 		reset.Generations++
-		reset.FailedAttempts += r.Charges()
-		if r.State == counter.DeadLetter && r.Removed.IsZero() {
+		reset.FailedAttempts += r.Counted()
+		if r.State == counter.StateDeadLetter && r.Removed.IsZero() {
 			reset.DeadLettered++
 		}
 		reset.messages = append(reset.messages, r.Message)
@@ -53,14 +53,14 @@ func resetOf(id string, records []counter.Record) Reset {
 
 // clean reports whether a record has nothing that a reset would forget.
 func clean(r counter.Record) bool {
-	return r.Charges() == 0 && r.State == counter.Live && r.Marker == "" && !r.Suspect && r.Granted.Tries == 0
+	return r.Counted() == 0 && r.State == counter.StateLive && r.OpenToken == "" && !r.Suspect && r.Granted.Attempts == 0
 }
 
 // Reset makes the records of all generations clean. A record that expired
 // meanwhile is.
 func (q *Queue) Reset(ctx context.Context, r *Reset, why counter.Note) error {
 	for _, m := range r.messages {
-		if err := q.Store.Pardon(ctx, m, why); err != nil && !errors.Is(err, counter.ErrNoRecord) {
+		if err := q.Store.Reset(ctx, m, why); err != nil && !errors.Is(err, counter.ErrNoRecord) {
 			return err
 		}
 	}

@@ -49,12 +49,12 @@ func (m Message) Runs() bool { return m.State == Running || m.State == Isolated 
 func blocking(r counter.Record, override *counter.Override, s *Status) Message {
 	seen := records.Of(r, override, s.Time)
 	m := Message{
-		ID: r.ID, Generation: r.Life, State: stateOf(r, s.Time, s.Consumers), Attempt: r.Charges() + 1, Limit: seen.Limit, Since: seen.Since,
-		Failures: r.Failures, Crashes: r.Crashes, Suspect: r.Suspect, Granted: r.Granted.Tries, LastError: r.LastError, Holder: r.Holder,
+		ID: r.ID, Generation: r.Generation, State: stateOf(r, s.Time, s.Consumers), Attempt: r.Counted() + 1, Limit: seen.Limit, Since: seen.Since,
+		Failures: r.Failures, Crashes: r.Crashes, Suspect: r.Suspect, Granted: r.Granted.Attempts, LastError: r.Reason, Holder: r.Holder,
 	}
 	switch m.State {
 	case Running, Isolated, Left:
-		m.Running = r.Since
+		m.Running = r.OpenSince
 	case Waiting:
 		m.Next = s.Time.Add(seen.Wait)
 	}
@@ -67,11 +67,11 @@ func stateOf(r counter.Record, now time.Time, consumers int) State {
 		ready = r.LastTime
 	}
 	switch {
-	case r.Marker != "" && consumers == 0:
+	case r.OpenToken != "" && consumers == 0:
 		return Left
-	case r.Marker != "" && r.Mode == counter.Exclusive:
+	case r.OpenToken != "" && r.OpenMode == counter.ModeIsolated:
 		return Isolated
-	case r.Marker != "":
+	case r.OpenToken != "":
 		return Running
 	case r.Left(now) > 0:
 		return Waiting
@@ -84,7 +84,7 @@ func stateOf(r counter.Record, now time.Time, consumers int) State {
 // blocks reports whether a message blocks. One that was only stopped, or
 // reset, does not.
 func blocks(r counter.Record) bool {
-	return r.State == counter.Live && (r.Charges() > 0 || r.Marker != "")
+	return r.State == counter.StateLive && (r.Counted() > 0 || r.OpenToken != "")
 }
 
 // byLength puts the message that blocks for longest first, which in an ordered

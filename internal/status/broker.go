@@ -8,6 +8,7 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/strikesmq/strikes/internal/queueinfo"
 	"github.com/strikesmq/strikes/topology"
 )
 
@@ -94,7 +95,7 @@ func (c *Collector) api(queue string) topology.Need {
 // depth returns the ready messages and the consumers of a queue, if it exists.
 // It asks the management API if the user may not ask over AMQP.
 func (c *Collector) depth(ctx context.Context, queue string) (amqp.Queue, bool, error) {
-	q, found, err := declarePassively(c.conn, queue)
+	q, found, err := declarePassively(ctx, c.conn, queue)
 	if c.API.Management == "" || !accessRefused(err) {
 		return q, found, err
 	}
@@ -122,19 +123,10 @@ func accessRefused(err error) bool {
 }
 
 // declarePassively asks for a queue, if there is one of that name.
-func declarePassively(conn *amqp.Connection, queue string) (q amqp.Queue, found bool, err error) {
-	if topology.CheckName(queue) != nil { // what is derived from a long name may be too long
+func declarePassively(ctx context.Context, conn *amqp.Connection, queue string) (q amqp.Queue, found bool, err error) {
+	if queueinfo.CheckName(queue) != nil { // what is derived from a long name may be too long
 		return q, false, nil
 	}
-	ch, err := conn.Channel()
-	if err != nil {
-		return q, false, err
-	}
-	defer ch.Close()
-	q, err = ch.QueueDeclarePassive(queue, false, false, false, false, nil)
-	var reply *amqp.Error
-	if errors.As(err, &reply) && reply.Code == amqp.NotFound {
-		return q, false, nil
-	}
-	return q, err == nil, err
+	answer, q, err := queueinfo.Find(ctx, conn, queue)
+	return q, answer == queueinfo.Yes, err
 }

@@ -92,7 +92,7 @@ const (
 type facts struct {
 	now        time.Time
 	override   *counter.Override
-	tombstones counter.Buried
+	tombstones counter.Tombstones
 	records    map[counter.Message]counter.Record
 }
 
@@ -104,16 +104,16 @@ func (s *Status) judge(f facts, most int) {
 		switch {
 		case blocks(r):
 			s.Blocking = append(s.Blocking, blocking(r, f.override, s))
-		case r.State == counter.Foreign:
+		case r.State == counter.StateForeign:
 			s.note(ForeignRecord, "", nil)
-		case r.State == counter.DeadLetter:
-			reasons.add(r.LastError)
+		case r.State == counter.StateDeadLetter:
+			reasons.add(r.Reason)
 			if f.now.Sub(r.LastTime) < Arriving {
 				s.Dead.recent++
 			}
 		}
 	}
-	s.Dead.Count, s.Dead.Removed, s.Dead.Since = f.tombstones.Count, f.tombstones.Taken, f.tombstones.Since
+	s.Dead.Count, s.Dead.Removed, s.Dead.Since = f.tombstones.Count, f.tombstones.Removed, f.tombstones.Since
 	s.Dead.Reasons, s.Dead.Others = reasons.most(maxReasons)
 	s.Dead.explain()
 	slices.SortFunc(s.Blocking, byLength)

@@ -21,9 +21,9 @@ func TestStateOf(t *testing.T) {
 		consumers int
 		want      State
 	}{
-		"shared":                 {counter.Record{Marker: "a"}, 1, Running},
-		"exclusive":              {counter.Record{Marker: "a", Mode: counter.Exclusive}, 1, Isolated},
-		"nobody consumes":        {counter.Record{Marker: "a", Mode: counter.Exclusive}, 0, Left},
+		"shared":                 {counter.Record{OpenToken: "a"}, 1, Running},
+		"exclusive":              {counter.Record{OpenToken: "a", OpenMode: counter.ModeIsolated}, 1, Isolated},
+		"nobody consumes":        {counter.Record{OpenToken: "a", OpenMode: counter.ModeIsolated}, 0, Left},
 		"in its backoff":         {counter.Record{Failures: 1, Due: noon.Add(1), Wait: 1}, 1, Waiting},
 		"in it without consumer": {counter.Record{Failures: 1, Due: noon.Add(1), Wait: 1}, 0, Waiting},
 		"backoff is over":        {counter.Record{Failures: 1, Due: noon}, 1, Ready},
@@ -45,11 +45,11 @@ func TestBlocks(t *testing.T) {
 	}{
 		"failed":               {counter.Record{Failures: 1}, true},
 		"crashed":              {counter.Record{Crashes: 1}, true},
-		"runs again":           {counter.Record{Marker: "a"}, true},
+		"runs again":           {counter.Record{OpenToken: "a"}, true},
 		"stopped":              {counter.Record{Starts: 1}, false},
-		"dead-lettered":        {counter.Record{State: counter.DeadLetter, Failures: 4}, false},
-		"handled":              {counter.Record{State: counter.Done, Failures: 1}, false},
-		"made clean by an op.": {counter.Record{Pardoned: counter.Note{Why: "x"}}, false},
+		"dead-lettered":        {counter.Record{State: counter.StateDeadLetter, Failures: 4}, false},
+		"handled":              {counter.Record{State: counter.StateDone, Failures: 1}, false},
+		"made clean by an op.": {counter.Record{Reset: counter.Note{Why: "x"}}, false},
 	} {
 		if got := blocks(tc.r); got != tc.want {
 			t.Errorf("%s: %v", name, got)

@@ -21,7 +21,7 @@ func (c *Collector) askStore(ctx context.Context, s *Status) (err error) {
 	var f facts
 	var denied *counter.StoreError
 	switch f.now, err = c.Store.Now(ctx); {
-	case errors.As(err, &denied) && denied.Cause == counter.Denied:
+	case errors.As(err, &denied) && denied.Fault == counter.FaultDenied:
 		f.now = time.Now().UTC()
 		s.note(LocalClock, "", nil)
 	case err != nil:
@@ -36,7 +36,7 @@ func (c *Collector) askStore(ctx context.Context, s *Status) (err error) {
 	if err != nil {
 		return err
 	}
-	if f.tombstones, err = c.Store.Buried(ctx, c.VHost, c.Queue); err != nil {
+	if f.tombstones, err = c.Store.Tombstones(ctx, c.VHost, c.Queue); err != nil {
 		return err
 	}
 	if f.records, err = c.records(ctx, s); err != nil {

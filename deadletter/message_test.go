@@ -54,32 +54,33 @@ func TestOrigin(t *testing.T) {
 	}
 }
 
-func letterOf(headers amqp.Table) *Letter {
+func letterOf(headers amqp.Table) *Message {
 	q := &Queue{Name: "orders.dlq"}
 	return q.newLetter(&amqp.Delivery{MessageId: "17", Headers: headers, Body: []byte("body"), UserId: "ann", DeliveryMode: amqp.Transient, DeliveryTag: 9})
 }
 
 func TestKind(t *testing.T) {
 	for _, tc := range []struct {
-		broker, last string
-		record       bool
-		want         Kind
+		broker string
+		cause  counter.Cause
+		record bool
+		want   Kind
 	}{
-		{"rejected", "", false, Rejected},
-		{"rejected", "no stock", true, Failed},
-		{"rejected", "panic: nil\nmain.go:7", true, Panicked},
-		{"rejected", "process died while it ran this message alone", true, Crashed},
-		{"rejected", "the handler passed its deadline: signal: terminated", true, TimedOut},
-		{"rejected", "context deadline exceeded", true, TimedOut},
-		{"delivery_limit", "no stock", true, DeliveryLimit},
-		{"expired", "", false, Expired},
-		{"maxlen", "", false, Overflow},
-		{"", "", false, Unknown},
-		{"", "no stock", true, Failed},
+		{"rejected", "", false, KindRejected},
+		{"rejected", counter.CauseFailed, true, KindFailed},
+		{"rejected", counter.CauseRejected, true, KindFailed},
+		{"rejected", counter.CausePanicked, true, KindPanicked},
+		{"rejected", counter.CauseCrashed, true, KindCrashed},
+		{"rejected", counter.CauseTimedOut, true, KindTimedOut},
+		{"delivery_limit", counter.CauseFailed, true, KindDeliveryLimit},
+		{"expired", "", false, KindExpired},
+		{"maxlen", "", false, KindOverflow},
+		{"", "", false, KindUnknown},
+		{"", counter.CauseFailed, true, KindFailed},
 	} {
-		l := &Letter{Origin: Death{Queue: "orders", Reason: tc.broker}}
+		l := &Message{Origin: Death{Queue: "orders", Reason: tc.broker}}
 		if tc.record {
-			l.Record = &counter.Record{LastError: tc.last}
+			l.Record = &counter.Record{Cause: tc.cause}
 		}
 		if got := l.Kind(); got != tc.want {
 			t.Errorf("%+v: %s", tc, got)
@@ -93,7 +94,7 @@ func TestRevive(t *testing.T) {
 		"x-death": []any{death("orders", "rejected", 1)}, "x-first-death-queue": "orders", "x-last-death-reason": "rejected",
 		"x-delivery-count": int64(3), "x-acquired-count": int64(3), "CC": []any{"others"}, "BCC": []any{"others"}, "tenant": "a",
 	})
-	l.Record = &counter.Record{LastError: "no stock"}
+	l.Record = &counter.Record{Reason: "no stock"}
 	now := time.Now()
 	first := revive(l, "orders.dlq", now)
 	want := amqp.Publishing{
@@ -109,7 +110,7 @@ func TestRevive(t *testing.T) {
 	if again := revive(l, "orders.dlq", time.Now().Add(time.Hour)); again.Headers[GenerationHeader] != first.Headers[GenerationHeader] {
 		t.Errorf("a copy has another life: %v", again.Headers)
 	}
-	if l.Message.Headers["x-death"] == nil {
+	if l.Publishing.Headers["x-death"] == nil {
 		t.Error("the letter's own headers are changed")
 	}
 
@@ -131,11 +132,11 @@ func TestRevive(t *testing.T) {
 }
 
 func TestDestination(t *testing.T) {
-	stray := &Letter{}
-	dead := &Letter{Origin: Death{Queue: "orders", Exchange: "x", Key: "k"}}
+	stray := &Message{}
+	dead := &Message{Origin: Death{Queue: "orders", Exchange: "x", Key: "k"}}
 	for _, tc := range []struct {
 		target *Target
-		letter *Letter
+		letter *Message
 		want   Target
 		ok     bool
 	}{
@@ -172,7 +173,7 @@ func TestCheckReplay(t *testing.T) {
 func TestFilter(t *testing.T) {
 	now := died.Add(time.Hour)
 	l := letterOf(amqp.Table{"x-death": []any{death("orders", "rejected", 1)}, "tenant": int32(7)})
-	l.Record = &counter.Record{LastError: "exit status 1: No Stock"}
+	l.Record = &counter.Record{Reason: "exit status 1: No Stock"}
 	stray := letterOf(nil)
 	for _, tc := range []struct {
 		name        string
@@ -184,8 +185,8 @@ func TestFilter(t *testing.T) {
 		{"fingerprint", Filter{IDs: []string{"16", letterOf(nil).Fingerprint}}, true, true},
 		{"another id", Filter{IDs: []string{"1"}}, false, false},
 		{"origin", Filter{Queue: "orders"}, true, false},
-		{"kind", Filter{Kind: Failed}, true, false},
-		{"another kind", Filter{Kind: Unknown}, false, true},
+		{"kind", Filter{Kind: KindFailed}, true, false},
+		{"another kind", Filter{Kind: KindUnknown}, false, true},
 		{"reason", Filter{Reason: "no stock"}, true, false},
 		{"another reason", Filter{Reason: "no money"}, false, false},
 		{"older", Filter{Older: 30 * time.Minute}, true, false},

@@ -1,10 +1,9 @@
-package topology
+package queueinfo
 
 import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 	"testing"
 
@@ -61,8 +60,8 @@ type broker struct {
 
 // The order in which the arguments are compared.
 var compared = []string{
-	"x-expires", "x-message-ttl", argDeadLetterExchange, argDeadLetterKey, argStrategy, "x-max-length",
-	argOverflow, argMaxPriority, argSingleActive, argType, argDeliveryLimit,
+	"x-expires", "x-message-ttl", ArgDeadLetterExchange, ArgDeadLetterKey, ArgStrategy, "x-max-length",
+	ArgOverflow, ArgMaxPriority, ArgSingleActive, ArgType, ArgDeliveryLimit,
 }
 
 func (b broker) declare(r reading) *amqp.Error {
@@ -79,7 +78,7 @@ func (b broker) declare(r reading) *amqp.Error {
 		got, sent := r.args[name]
 		have, set := b.args[name]
 		switch {
-		case got == have, name == argType && !set && got == "classic":
+		case got == have, name == ArgType && !set && got == "classic":
 		case sent && set:
 			return b.differs(name, fmt.Sprintf("'%v' but current is '%v'", got, have))
 		case set:
@@ -105,7 +104,7 @@ func (b broker) differs(name, how string) *amqp.Error {
 }
 
 // learn runs the loop of readArguments against the broker.
-func learn(b broker) (declared, error) {
+func learn(b broker) (Declared, error) {
 	r := reading{queue: b.queue, durable: true, args: amqp.Table{}, guesses: map[string][]any{}}
 	for range maxProbes {
 		reply := b.declare(r)
@@ -113,10 +112,18 @@ func learn(b broker) (declared, error) {
 			return r.result(), nil
 		}
 		if err := r.learn(reply, b.vhost); err != nil {
-			return declared{}, err
+			return Declared{}, err
 		}
 	}
-	return declared{}, errors.New("no end")
+	return Declared{}, errors.New("no end")
+}
+
+// asDeclared returns the arguments of a quorum queue that package topology declares.
+func asDeclared(queue string) amqp.Table {
+	return amqp.Table{
+		ArgType: Quorum, ArgDeadLetterExchange: ExchangeFor(queue), ArgDeliveryLimit: int64(DefaultDeliveryLimit),
+		ArgStrategy: "at-least-once", ArgOverflow: "reject-publish",
+	}
 }
 
 func TestLearn(t *testing.T) {
@@ -128,13 +135,13 @@ func TestLearn(t *testing.T) {
 	}{
 		{"plain", broker{queue: "q", durable: true}, "classic"},
 		{"transient and auto-delete", broker{queue: "q", autoDelete: true}, "classic"},
-		{"quorum as declared", broker{queue: "q", durable: true, args: Spec{Queue: "q"}.withDefaults().arguments()}, "quorum"},
-		{"classic as declared", broker{queue: "q", durable: true, args: Spec{Queue: "q", Type: Classic, SingleActiveConsumer: true}.withDefaults().arguments()}, "classic"},
+		{"quorum as declared", broker{queue: "q", durable: true, args: asDeclared("q")}, "quorum"},
+		{"classic as declared", broker{queue: "q", durable: true, args: amqp.Table{ArgType: Classic, ArgDeadLetterExchange: "q.dlx", ArgSingleActive: true}}, "classic"},
 		{"everything", broker{queue: "it's", vhost: "a/b", durable: true, args: amqp.Table{
-			"x-expires": int64(60000), "x-message-ttl": int64(5), argDeadLetterExchange: "", argDeadLetterKey: "k' of type 'bool",
-			"x-max-length": int64(9), argOverflow: "drop-head", argType: "quorum", argDeliveryLimit: int64(-1),
+			"x-expires": int64(60000), "x-message-ttl": int64(5), ArgDeadLetterExchange: "", ArgDeadLetterKey: "k' of type 'bool",
+			"x-max-length": int64(9), ArgOverflow: "drop-head", ArgType: "quorum", ArgDeliveryLimit: int64(-1),
 		}}, "quorum"},
-		{"as declared, name too long for the answers", broker{queue: long, durable: true, args: Spec{Queue: long, SingleActiveConsumer: true}.withDefaults().arguments()}, "quorum"},
+		{"as declared, name too long for the answers", broker{queue: long, durable: true, args: Merge(asDeclared(long), amqp.Table{ArgSingleActive: true})}, "quorum"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -142,8 +149,8 @@ func TestLearn(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want := declared{kind: tt.kind, durable: tt.b.durable, autoDelete: tt.b.autoDelete, args: merge(tt.b.args)}
-			if diff := cmp.Diff(want, got, cmp.AllowUnexported(declared{})); diff != "" {
+			want := Declared{Type: tt.kind, Durable: tt.b.durable, AutoDelete: tt.b.autoDelete, Args: Merge(tt.b.args)}
+			if diff := cmp.Diff(want, got); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -166,8 +173,8 @@ func TestLearnGivesUp(t *testing.T) {
 		{"exclusive", refuse(amqp.ResourceLocked, "RESOURCE_LOCKED"), "exclusive"},
 		{"deleted meanwhile", refuse(amqp.PreconditionFailed, "PRECONDITION_FAILED - invalid arg 'x-max-age' for queue 'q'"), "queue not found"},
 		{"another text", refuse(amqp.PreconditionFailed, "PRECONDITION_FAILED - no"), "not understood"},
-		{"never satisfied", broker{queue: "q", vhost: "/", refuse: stuck}, "does not take"},
-		{"names too long", broker{queue: long, durable: true, args: amqp.Table{argDeadLetterExchange: "somewhere"}}, "cut at 255 bytes"},
+		{"never satisfied", broker{queue: "q", vhost: "/", refuse: stuck}, "although it reports"},
+		{"names too long", broker{queue: long, durable: true, args: amqp.Table{ArgDeadLetterExchange: "somewhere"}}, "cut at 255 bytes"},
 	}
 	for _, tt := range tests {
 		tt.b.vhost = "/"
@@ -200,32 +207,39 @@ func FuzzParseDifference(f *testing.F) {
 	})
 }
 
-func TestDifferences(t *testing.T) {
-	want := Spec{Queue: "q", SingleActiveConsumer: true}.withDefaults().arguments()
-	same := declared{kind: "quorum", durable: true, args: merge(want)}
-	if got := differences(same, want); len(got) > 0 {
-		t.Errorf("the same queue differs: %v", got)
-	}
-	other := declared{kind: "classic", autoDelete: true, args: amqp.Table{"x-expires": int64(5), argDeadLetterExchange: "d"}}
-	got := differences(other, want)
-	for _, w := range []string{
-		"durable=false, not true", "auto-delete=true, not false", `x-queue-type "classic", not "quorum"`,
-		`x-dead-letter-exchange "d", not "q.dlx"`, "x-expires 5, not unset", "x-delivery-limit unset, not 1000",
-		"x-single-active-consumer unset, not true", `x-overflow unset, not "reject-publish"`,
-		`x-dead-letter-strategy unset, not "at-least-once"`,
-	} {
-		if !slices.Contains(got, w) {
-			t.Errorf("%q is not among %q", w, got)
-		}
-	}
-	if len(got) != 9 {
-		t.Errorf("got %d differences: %q", len(got), got)
+func TestMergeLeavesItsInput(t *testing.T) {
+	a, b := amqp.Table{"x": 1}, amqp.Table{"x": 2, "y": 3}
+	if got := Merge(a, b); !maps.Equal(got, amqp.Table{"x": 2, "y": 3}) || !maps.Equal(a, amqp.Table{"x": 1}) {
+		t.Errorf("got %v from %v", got, a)
 	}
 }
 
-func TestMergeLeavesItsInput(t *testing.T) {
-	a, b := amqp.Table{"x": 1}, amqp.Table{"x": 2, "y": 3}
-	if got := merge(a, b); !maps.Equal(got, amqp.Table{"x": 2, "y": 3}) || !maps.Equal(a, amqp.Table{"x": 1}) {
-		t.Errorf("got %v from %v", got, a)
-	}
+// FuzzReply: any reply to a declaration teaches something or ends the reading with an error.
+func FuzzReply(f *testing.F) {
+	f.Add(406, "PRECONDITION_FAILED - inequivalent arg 'x-queue-type' for queue 'q' in vhost '/': received none but current is the value 'quorum' of type 'longstr'")
+	f.Add(406, "PRECONDITION_FAILED - inequivalent arg 'x-delivery-limit' for queue 'q' in vhost '/': received none but current is the value '99999999999999999999' of type 'signedint'")
+	f.Add(406, "inequivalent arg '' for queue 'q' in vhost '/': received  but current is ''")
+	f.Add(406, "inequivalent arg 'durable' for queue 'q' in vhost '/': received 'true' but current is 'false'")
+	f.Add(406, "inequivalent arg 'x-overflow' for queue 'q' in vhost '...")
+	f.Add(406, "inequivalent arg 'x' for queue 'q' in vhost '/': received none but current is the value '' of type '")
+	f.Add(406, "invalid arg 'x-max-age'")
+	f.Add(403, "reserved prefix")
+	f.Add(405, "")
+	f.Fuzz(func(t *testing.T, code int, reason string) {
+		r := reading{queue: "q", durable: true, args: amqp.Table{}, guesses: map[string][]any{}}
+		for n := 0; ; n++ { // the same reply again and again must not be asked for without end
+			if err := r.learn(&amqp.Error{Code: code, Reason: reason}, "/"); err != nil {
+				break
+			}
+			if n > 2*maxProbes && !strings.Contains(reason, "'durable'") && !strings.Contains(reason, "'auto_delete'") {
+				t.Fatalf("%d %q is learned from without end: %v", code, reason, r.args)
+			}
+			if n > 3*maxProbes {
+				break
+			}
+		}
+		if got := r.result(); got.Type == "" && got.Args[ArgType] != "" {
+			t.Errorf("a queue of no type: %+v", got)
+		}
+	})
 }

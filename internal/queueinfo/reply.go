@@ -1,23 +1,9 @@
-package topology
+package queueinfo
 
 import (
 	"fmt"
 	"strconv"
 	"strings"
-
-	amqp "github.com/rabbitmq/amqp091-go"
-)
-
-const (
-	argType               = "x-queue-type"
-	argDeadLetterExchange = "x-dead-letter-exchange"
-	argDeadLetterKey      = "x-dead-letter-routing-key"
-	argStrategy           = "x-dead-letter-strategy"
-	argOverflow           = "x-overflow"
-	argDeliveryLimit      = "x-delivery-limit"
-	argSingleActive       = "x-single-active-consumer"
-	argMaxPriority        = "x-max-priority"
-	argDelayedRetry       = "x-delayed-retry-type"
 )
 
 // difference is what a declaration that does not match is told: the first
@@ -106,15 +92,4 @@ func expressible(vhost, queue string) bool {
 		}
 	}
 	return true
-}
-
-// merge copies tables into a new one; the later ones win.
-func merge(tables ...amqp.Table) amqp.Table {
-	out := amqp.Table{}
-	for _, t := range tables {
-		for k, v := range t {
-			out[k] = v
-		}
-	}
-	return out
 }

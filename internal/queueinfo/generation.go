@@ -1,0 +1,47 @@
+package queueinfo
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+// GenerationHeader begins a new generation of a message if its value changes.
+const GenerationHeader = "x-strikes-generation"
+
+// Generation names the generation of a message, by its newest death in the queue and its GenerationHeader, each if there is one.
+// Either may be newer: a replay removes x-death and changes the header; a tool that moves a dead letter back keeps the header and
+// brings a new x-death. A change of either begins a generation, so their order does not matter.
+//
+// RabbitMQ 4.x keeps the count of a death at 1 and changes its time, 3.10 the other way round: the name has both.
+func Generation(headers amqp.Table, queue string) string {
+	if d, ok := NewestDeath(headers, queue); ok {
+		return GenerationAfter(headers, d.Count, d.Time)
+	}
+	return FirstGeneration(headers)
+}
+
+// FirstGeneration names the generation that a publish or a replay began.
+func FirstGeneration(headers amqp.Table) string {
+	if v, ok := headers[GenerationHeader].(string); ok && v != "" {
+		return "header:" + v
+	}
+	return ""
+}
+
+// GenerationAfter names the generation that began when a message with these headers came back from a death.
+func GenerationAfter(headers amqp.Table, count int64, at time.Time) string {
+	return strings.TrimSuffix(fmt.Sprintf("%d@%d %s", count, at.Unix(), FirstGeneration(headers)), " ")
+}
+
+// ParseGeneration returns the death in the name of a generation; false if the name has none.
+func ParseGeneration(name string) (count int64, at time.Time, ok bool) {
+	death, _, _ := strings.Cut(name, " ")
+	n, t, _ := strings.Cut(death, "@")
+	count, errCount := strconv.ParseInt(n, 10, 64)
+	unix, errTime := strconv.ParseInt(t, 10, 64)
+	return count, time.Unix(unix, 0), errCount == nil && errTime == nil
+}
