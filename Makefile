@@ -10,7 +10,7 @@ RUNS ?= 1
 # With these flags all other messages of a soak succeed.
 HEALTHY := -messages 200 -killers 4 -hangs 0 -plain
 
-.PHONY: help demo test cover soak soak-store fuzz lint fmt vet tidy build
+.PHONY: help demo test cover bench soak soak-store fuzz lint fmt vet tidy build
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -25,6 +25,9 @@ test: ## run all tests with the race detector, on private servers or at AMQP_URL
 cover: ## run all tests and print the coverage
 	@$(SETUP) -need rabbitmq,redis go test -count=1 -timeout 15m -coverpkg=work -coverprofile=cover.out work
 	@go tool cover -func=cover.out | tail -n 1
+
+bench: ## compare strikes with its alternatives; flags in BENCH, such as -only success
+	@$(SETUP) -need rabbitmq,redis go run ./integration/bench $(BENCH)
 
 soak: ## run 20,000 messages through faults and audit what the processes wrote down; flags in SOAK, such as -cluster
 	@$(SETUP) -need rabbitmq,redis go run ./integration/soak $(SOAK)

@@ -6,22 +6,25 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/urfave/cli/v3"
+	urfave "github.com/urfave/cli/v3"
 
+	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/records"
 )
 
 // withQueue opens the records of a queue for f, and closes them. Without a --vhost the URL of the broker names it; the broker is
 // not asked.
-func (a *app) withQueue(ctx context.Context, c *cli.Command, queue string, f func(*records.Queue) error) error {
+func (a *app) withQueue(ctx context.Context, c *urfave.Command, queue string, f func(*records.Queue) error) error {
 	vhost := c.String("vhost")
 	if vhost == "" {
 		b, err := brokerOf(c)
 		if err != nil {
 			return err
 		}
-		vhost = b.vhost
+		vhost = b.VHost
 	}
 	store, err := storeOf(ctx, c)
 	if err != nil {
@@ -29,7 +32,7 @@ func (a *app) withQueue(ctx context.Context, c *cli.Command, queue string, f fun
 	}
 	defer store.Close()
 	err = f(&records.Queue{Store: store, VHost: vhost, Name: queue, Warn: func(err error) {
-		fmt.Fprintf(a.stderr, "strikes: %s\n", printable(err.Error(), ""))
+		fmt.Fprintf(a.Err, "strikes: %s\n", term.Printable(err.Error(), ""))
 	}})
 	return explainRecords(err, c.String("redis-url"))
 }
@@ -42,9 +45,9 @@ func explainRecords(err error, storeURL string) error {
 		return fmt.Errorf("%w, and was not written by it; until it is gone, consumers hold the message (store out of reach); "+
 			"look at it, then remove it: %s", err, redisCLI(storeURL, append([]string{"DEL"}, foreign.Keys...)...))
 	case errors.Is(err, records.ErrNone):
-		return coded{err, exitNothing}
+		return cli.WithCode(err, cli.ExitNothing)
 	case errors.Is(err, counter.ErrOver):
-		return usagef("%w: nothing is granted; replay what is in the dead-letter queue instead", err)
+		return cli.Misusef("%w: nothing is granted; replay what is in the dead-letter queue instead", err)
 	}
 	return err
 }
@@ -58,11 +61,11 @@ type change[T any] struct {
 }
 
 // make makes the change.
-func (ch change[T]) make(ctx context.Context, a *app, c *cli.Command) (err error) {
+func (ch change[T]) make(ctx context.Context, a *app, c *urfave.Command) (err error) {
 	steps := ch.steps
 	if !c.Bool("dry-run") {
 		if ch.question != "" {
-			if err := a.confirm(ctx, c.Bool("yes"), ch.question); err != nil {
+			if err := a.Confirm(ctx, c.Bool("yes"), ch.question); err != nil {
 				return err
 			}
 		}
@@ -73,13 +76,13 @@ func (ch change[T]) make(ctx context.Context, a *app, c *cli.Command) (err error
 			}
 		}
 	}
-	return errors.Join(printSteps(a.stdout, steps, c.Bool("json"), ch.text), err)
+	return errors.Join(printSteps(a.Out, steps, c.Bool("json"), ch.text), err)
 }
 
 func printSteps[T any](w io.Writer, steps []T, asJSON bool, text func(T) string) (err error) {
 	for _, s := range steps {
 		if asJSON {
-			err = ndjson(w).Encode(s)
+			err = jsonl.NewEncoder(w).Encode(s)
 		} else {
 			_, err = fmt.Fprintln(w, text(s))
 		}

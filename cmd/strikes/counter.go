@@ -5,22 +5,24 @@ import (
 	"errors"
 	"time"
 
-	"github.com/urfave/cli/v3"
+	urfave "github.com/urfave/cli/v3"
 
+	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
 	"github.com/strikesmq/strikes/internal/records"
 )
 
-func (a *app) counterCommand() *cli.Command {
-	return &cli.Command{
+func (a *app) counterCommand() *urfave.Command {
+	return &urfave.Command{
 		Name:   "counter",
 		Usage:  "show what is counted of a queue's messages, reset it, and grant more tries",
 		Action: a.do(group),
-		Commands: []*cli.Command{
+		Commands: []*urfave.Command{
 			{
 				Name: "list", Usage: "list the messages that are failing, running or dead-lettered, the newest first",
 				ArgsUsage: "QUEUE", Description: stateMeanings,
 				Flags: storeFlags(
-					&cli.IntFlag{Name: "limit", Usage: "list `N` at most; 0: all"},
+					&urfave.IntFlag{Name: "limit", Usage: "list `N` at most; 0: all"},
 					jsonFlag("print one JSON object a message"),
 				),
 				Action: a.do(a.listCounters),
@@ -36,21 +38,21 @@ func (a *app) counterCommand() *cli.Command {
 	}
 }
 
-func storeFlags(more ...cli.Flag) []cli.Flag {
-	return append([]cli.Flag{
+func storeFlags(more ...urfave.Flag) []urfave.Flag {
+	return append([]urfave.Flag{
 		redisFlag(), prefixFlag(), amqpFlag(),
-		&cli.StringFlag{Name: "vhost", Sources: env("vhost"), DefaultText: "that of the AMQP URL", Usage: "the queue's virtual `HOST`"},
+		&urfave.StringFlag{Name: "vhost", Sources: env("vhost"), DefaultText: "that of the AMQP URL", Usage: "the queue's virtual `HOST`"},
 	}, more...)
 }
 
-func (a *app) listCounters(ctx context.Context, c *cli.Command) error {
+func (a *app) listCounters(ctx context.Context, c *urfave.Command) error {
 	args, err := positional(c, "QUEUE")
 	if err != nil {
 		return err
 	}
 	limit := c.Int("limit")
 	if limit < 0 {
-		return usagef("--limit is %d: it must not be negative", limit)
+		return cli.Misusef("--limit is %d: it must not be negative", limit)
 	}
 	return a.withQueue(ctx, c, args[0], func(q *records.Queue) error {
 		override, err := q.Override(ctx)
@@ -75,7 +77,7 @@ func (a *app) listCounters(ctx context.Context, c *cli.Command) error {
 	})
 }
 
-func (a *app) getCounter(ctx context.Context, c *cli.Command) error {
+func (a *app) getCounter(ctx context.Context, c *urfave.Command) error {
 	args, err := positional(c, "QUEUE", "ID")
 	if err != nil {
 		return err
@@ -92,7 +94,7 @@ func (a *app) getCounter(ctx context.Context, c *cli.Command) error {
 		for i, r := range all {
 			v := records.Of(r, override, time.Now())
 			if c.Bool("json") {
-				err = ndjson(a.stdout).Encode(v)
+				err = jsonl.NewEncoder(a.Out).Encode(v)
 			} else {
 				err = a.printRecord(v, i > 0)
 			}

@@ -5,27 +5,28 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/urfave/cli/v3"
+	urfave "github.com/urfave/cli/v3"
 
+	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/internal/records"
 )
 
-func (a *app) resetCommand() *cli.Command {
-	return &cli.Command{
+func (a *app) resetCommand() *urfave.Command {
+	return &urfave.Command{
 		Name: "reset", Usage: "forget what was counted of messages, so that their budget is full again",
 		ArgsUsage: "QUEUE ID…",
 		Description: "An ID that begins with - stands behind --. A message that is in the dead-letter queue stays there. Who, when and\n" +
 			"why are kept with the record.",
 		Flags: storeFlags(noteFlags(
-			&cli.BoolFlag{Name: "dry-run", Usage: "only say what would be forgotten"},
-			&cli.BoolFlag{Name: "yes", Usage: "do not ask; needed where there is no terminal to ask at"},
+			&urfave.BoolFlag{Name: "dry-run", Usage: "only say what would be forgotten"},
+			&urfave.BoolFlag{Name: "yes", Usage: "do not ask; needed where there is no terminal to ask at"},
 			jsonFlag("print one JSON object an id"),
 		)...),
 		Action: a.do(a.resetCounters),
 	}
 }
 
-func (a *app) resetCounters(ctx context.Context, c *cli.Command) error {
+func (a *app) resetCounters(ctx context.Context, c *urfave.Command) error {
 	args, err := positional(c, "QUEUE", "ID…")
 	if err != nil {
 		return err
@@ -42,12 +43,12 @@ func (a *app) resetCounters(ctx context.Context, c *cli.Command) error {
 		case len(plan) == 0:
 			return q.None("nothing is counted of %s", someNames(unknown))
 		case len(unknown) > 0:
-			fmt.Fprintf(a.stderr, "strikes: nothing is counted of %s\n", someNames(unknown))
+			fmt.Fprintf(a.Err, "strikes: nothing is counted of %s\n", someNames(unknown))
 		}
-		warnOfDead(a.stderr, plan)
+		warnOfDead(a.Err, plan)
 		return change[records.Reset]{
 			steps:    plan,
-			question: fmt.Sprintf("Forget what is counted of %s of queue %s?", plural(len(plan), "message"), shown(q.Name)),
+			question: fmt.Sprintf("Forget what is counted of %s of queue %s?", term.Plural(len(plan), "message"), term.Shown(q.Name)),
 			do:       func(ctx context.Context, r *records.Reset) error { return q.Reset(ctx, r, why) },
 			text:     resetText,
 		}.make(ctx, a, c)
@@ -72,5 +73,5 @@ func resetText(r records.Reset) string {
 	if r.Done {
 		what = "forgotten"
 	}
-	return fmt.Sprintf("%s: %s (%s, %s)", shown(r.ID), what, plural(r.FailedAttempts, "failed attempt"), plural(r.Generations, "generation"))
+	return fmt.Sprintf("%s: %s (%s, %s)", term.Shown(r.ID), what, term.Plural(r.FailedAttempts, "failed attempt"), term.Plural(r.Generations, "generation"))
 }

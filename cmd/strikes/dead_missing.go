@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/deadletter"
 )
 
@@ -45,7 +47,7 @@ const namesShown = 20
 func someNames(ids []string) string {
 	var names []string
 	for _, id := range ids[:min(namesShown, len(ids))] {
-		names = append(names, shown(id))
+		names = append(names, term.Shown(id))
 	}
 	text := strings.Join(names, " ")
 	if more := len(ids) - namesShown; more > 0 {
@@ -56,13 +58,13 @@ func someNames(ids []string) string {
 
 // none is the error for no dead letters at all.
 func (s *sought) none(queue string) error {
-	return coded{fmt.Errorf("no such dead letters in queue %s%s", shown(queue), s.names()), exitNothing}
+	return cli.WithCode(fmt.Errorf("no such dead letters in queue %s%s", term.Shown(queue), s.names()), cli.ExitNothing)
 }
 
 // missing is an error that names the ids that were not found, unless none was: that is for none to say.
 func (s *sought) missing(queue string) error {
 	if names := s.names(); names != "" && s.any {
-		return coded{fmt.Errorf("no such dead letters in queue %s%s; the others were found", shown(queue), names), exitNothing}
+		return cli.WithCode(fmt.Errorf("no such dead letters in queue %s%s; the others were found", term.Shown(queue), names), cli.ExitNothing)
 	}
 	return nil
 }
@@ -76,5 +78,5 @@ func (s *sought) also(err error, queue string) error {
 	case err == nil:
 		return missing
 	}
-	return coded{fmt.Errorf("%w; %w", err, missing), exitCode(err)}
+	return cli.WithCode(fmt.Errorf("%w; %w", err, missing), cli.ExitCode(err))
 }

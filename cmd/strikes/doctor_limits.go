@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/records"
 	"github.com/strikesmq/strikes/internal/shell"
@@ -19,7 +20,7 @@ func (r *rounds) limits(ctx context.Context, queue string) []finding {
 	if r.counts == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	ctx, cancel := context.WithTimeout(ctx, connect.CheckTimeout)
 	defer cancel()
 	seen, err := limitsOf(ctx, r.counts, r.report.vhost, queue)
 	if err != nil {

@@ -5,18 +5,21 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/urfave/cli/v3"
+	urfave "github.com/urfave/cli/v3"
 
+	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/records"
 )
 
-func (a *app) limitCommand() *cli.Command {
-	return &cli.Command{
+func (a *app) limitCommand() *urfave.Command {
+	return &urfave.Command{
 		Name:   "limit",
 		Usage:  "show, set and clear how often the messages of a queue are retried",
 		Action: a.do(group),
-		Commands: []*cli.Command{
+		Commands: []*urfave.Command{
 			{
 				Name: "get", Usage: "show the limit that was set in place of the consumers' own (exit 3: none)",
 				ArgsUsage: "QUEUE",
@@ -31,8 +34,8 @@ func (a *app) limitCommand() *cli.Command {
 					"at most, so that a record stays under 24 KiB; grants add to it, up to 1001 attempts in all. N is compared with the\n" +
 					"queue's own delivery limit, which the broker reports.",
 				Flags: storeFlags(noteFlags(roomFlags(
-					&cli.BoolFlag{Name: "dry-run", Usage: "only say what would be set"},
-					&cli.BoolFlag{Name: "yes", Usage: "do not ask"},
+					&urfave.BoolFlag{Name: "dry-run", Usage: "only say what would be set"},
+					&urfave.BoolFlag{Name: "yes", Usage: "do not ask"},
 					jsonFlag("print one JSON object"),
 				)...)...),
 				Action: a.do(a.setLimit),
@@ -41,8 +44,8 @@ func (a *app) limitCommand() *cli.Command {
 				Name: "clear", Usage: "go back to what the consumers are configured with",
 				ArgsUsage: "QUEUE",
 				Flags: storeFlags(
-					&cli.BoolFlag{Name: "dry-run", Usage: "only say what would be cleared"},
-					&cli.BoolFlag{Name: "yes", Usage: "do not ask"},
+					&urfave.BoolFlag{Name: "dry-run", Usage: "only say what would be cleared"},
+					&urfave.BoolFlag{Name: "yes", Usage: "do not ask"},
 					jsonFlag("print one JSON object"),
 				),
 				Action: a.do(a.clearLimit),
@@ -51,7 +54,7 @@ func (a *app) limitCommand() *cli.Command {
 	}
 }
 
-func (a *app) getLimit(ctx context.Context, c *cli.Command) error {
+func (a *app) getLimit(ctx context.Context, c *urfave.Command) error {
 	args, err := positional(c, "QUEUE")
 	if err != nil {
 		return err
@@ -62,21 +65,21 @@ func (a *app) getLimit(ctx context.Context, c *cli.Command) error {
 			return err
 		}
 		if c.Bool("json") {
-			return ndjson(a.stdout).Encode(l)
+			return jsonl.NewEncoder(a.Out).Encode(l)
 		}
-		_, err = fmt.Fprintln(a.stdout, limitText(l))
+		_, err = fmt.Fprintln(a.Out, limitText(l))
 		return err
 	})
 }
 
-func (a *app) setLimit(ctx context.Context, c *cli.Command) error {
+func (a *app) setLimit(ctx context.Context, c *urfave.Command) error {
 	args, err := positional(c, "QUEUE", "N")
 	if err != nil {
 		return err
 	}
 	n, err := strconv.Atoi(args[1])
 	if err != nil || n < 0 || n > mostRetries {
-		return usagef("%s: N is %q: it is a number of retries, 0 to %d as for --max-retries", c.FullName(), args[1], mostRetries)
+		return cli.Misusef("%s: N is %q: it is a number of retries, 0 to %d as for --max-retries", c.FullName(), args[1], mostRetries)
 	}
 	why, err := noteOf(c)
 	if err != nil {
@@ -94,7 +97,7 @@ func (a *app) setLimit(ctx context.Context, c *cli.Command) error {
 	})
 }
 
-func (a *app) clearLimit(ctx context.Context, c *cli.Command) error {
+func (a *app) clearLimit(ctx context.Context, c *urfave.Command) error {
 	args, err := positional(c, "QUEUE")
 	if err != nil {
 		return err
@@ -109,26 +112,26 @@ func (a *app) clearLimit(ctx context.Context, c *cli.Command) error {
 }
 
 // changeLimit asks first if the change dead-letters anything.
-func (a *app) changeLimit(ctx context.Context, c *cli.Command, q *records.Queue, plan records.Limit) error {
+func (a *app) changeLimit(ctx context.Context, c *urfave.Command, q *records.Queue, plan records.Limit) error {
 	question := ""
 	if n := plan.DeadLetters; n > 0 {
-		question = fmt.Sprintf("%s of queue %s failed that often already, and would be dead-lettered next. Go on?", plural(n, "message"), shown(q.Name))
+		question = fmt.Sprintf("%s of queue %s failed that often already, and would be dead-lettered next. Go on?", term.Plural(n, "message"), term.Shown(q.Name))
 	}
 	return change[records.Limit]{steps: []records.Limit{plan}, question: question, do: q.ChangeLimit, text: limitChanged}.make(ctx, a, c)
 }
 
 func limitChanged(l records.Limit) string {
-	text := shown(l.Queue) + ": "
+	text := term.Shown(l.Queue) + ": "
 	if !*l.Done {
 		text += "would be "
 	}
 	if l.Clears() {
 		text += "cleared"
 	} else {
-		text += "set to " + plural(l.MaxRetries, "retry")
+		text += "set to " + term.Plural(l.MaxRetries, "retry")
 	}
 	if n := l.DeadLetters; n > 0 {
-		text += fmt.Sprintf("; dead-letters %s that failed that often already", plural(n, "message"))
+		text += fmt.Sprintf("; dead-letters %s that failed that often already", term.Plural(n, "message"))
 	}
 	return text
 }

@@ -3,11 +3,12 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"strings"
 	"text/tabwriter"
 	"time"
 
+	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/internal/records"
 )
 
@@ -24,10 +25,10 @@ const idColumns = 40
 
 func (a *app) recordPrinter(asJSON bool) *recordPrinter {
 	if asJSON {
-		return &recordPrinter{json: ndjson(a.stdout)}
+		return &recordPrinter{json: jsonl.NewEncoder(a.Out)}
 	}
-	p := &recordPrinter{table: tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)}
-	if isTerminal(a.stdout) {
+	p := &recordPrinter{table: term.NewTable(a.Out)}
+	if term.IsTerminal(a.Out) {
 		p.ids = idColumns
 	}
 	return p
@@ -41,8 +42,8 @@ func (p *recordPrinter) row(r records.Record, now time.Time) error {
 		fmt.Fprintln(p.table, "ID\tSTATE\tFAILURES\tCRASHES\tAGE\tDUE\tLAST ERROR")
 		p.begun = true
 	}
-	_, err := fmt.Fprintf(p.table, "%s\t%s\t%d\t%d\t%s\t%s\t%s\n", fit(shown(r.ID), p.ids), r.State, r.Failures, r.Crashes,
-		since(r.Since, now), due(r), brief(r.LastError, 60))
+	_, err := fmt.Fprintf(p.table, "%s\t%s\t%d\t%d\t%s\t%s\t%s\n", term.Fit(term.Shown(r.ID), p.ids), r.State, r.Failures, r.Crashes,
+		since(r.Since, now), due(r), term.Brief(r.LastError, 60))
 	return err
 }
 
@@ -58,7 +59,7 @@ func since(t, now time.Time) string {
 	if t.IsZero() {
 		return "-"
 	}
-	return rough(now.Sub(t))
+	return term.Rough(now.Sub(t))
 }
 
 // due is when the next attempt may begin.
@@ -67,51 +68,36 @@ func due(r records.Record) string {
 	case r.State != records.Retrying:
 		return "-"
 	case r.Wait > 0:
-		return "in " + rough(r.Wait)
+		return "in " + term.Rough(r.Wait)
 	}
 	return "now"
-}
-
-// rough is a duration in its largest unit.
-func rough(d time.Duration) string {
-	switch {
-	case d < time.Second:
-		return "<1s"
-	case d < 2*time.Minute:
-		return fmt.Sprintf("%ds", d/time.Second)
-	case d < 2*time.Hour:
-		return fmt.Sprintf("%dm", d/time.Minute)
-	case d < 48*time.Hour:
-		return fmt.Sprintf("%dh", d/time.Hour)
-	}
-	return fmt.Sprintf("%dd", d/(24*time.Hour))
 }
 
 // printRecord prints everything that is kept of a message.
 func (a *app) printRecord(v records.Record, another bool) error {
 	if another {
-		fmt.Fprintln(a.stdout)
+		fmt.Fprintln(a.Out)
 	}
-	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
-	line(w, "id", shown(v.ID))
-	line(w, "queue", shown(v.Queue)+" in virtual host "+shown(v.VHost))
+	w := term.NewTable(a.Out)
+	term.Field(w, "id", term.Shown(v.ID))
+	term.Field(w, "queue", term.Shown(v.Queue)+" in virtual host "+term.Shown(v.VHost))
 	if v.Generation != "" {
-		line(w, "generation", shown(v.Generation))
+		term.Field(w, "generation", term.Shown(v.Generation))
 	}
-	line(w, "state", string(v.State))
-	line(w, "failures", fmt.Sprint(v.Failures))
-	line(w, "crashes", fmt.Sprint(v.Crashes))
+	term.Field(w, "state", string(v.State))
+	term.Field(w, "failures", fmt.Sprint(v.Failures))
+	term.Field(w, "crashes", fmt.Sprint(v.Crashes))
 	if v.Limit > 0 {
-		line(w, "limit", plural(v.Limit, "attempt"))
+		term.Field(w, "limit", term.Plural(v.Limit, "attempt"))
 	}
 	if v.Granted != nil {
-		line(w, "granted", plural(v.Granted.Attempts, "more attempt")+noteSuffix(v.Granted.Note))
+		term.Field(w, "granted", term.Plural(v.Granted.Attempts, "more attempt")+noteSuffix(v.Granted.Note))
 	}
 	if v.Reset != nil {
-		line(w, "reset", strings.TrimSpace(noteSuffix(*v.Reset)))
+		term.Field(w, "reset", strings.TrimSpace(noteSuffix(*v.Reset)))
 	}
-	line(w, "suspect", fmt.Sprint(v.Suspect))
-	line(w, "starts", fmt.Sprint(v.Starts))
+	term.Field(w, "suspect", fmt.Sprint(v.Suspect))
+	term.Field(w, "starts", fmt.Sprint(v.Starts))
 	for _, t := range []struct {
 		name string
 		at   time.Time
@@ -120,23 +106,17 @@ func (a *app) printRecord(v records.Record, another bool) error {
 		{"replayed or dropped", v.Removed}, {"expires", v.Expires},
 	} {
 		if !t.at.IsZero() {
-			line(w, t.name, t.at.Format(time.RFC3339))
+			term.Field(w, t.name, t.at.Format(time.RFC3339))
 		}
 	}
-	line(w, "holder", printable(v.Holder, ""))
-	line(w, "last error", printable(v.LastError, ""))
+	term.Field(w, "holder", term.Printable(v.Holder, ""))
+	term.Field(w, "last error", term.Printable(v.LastError, ""))
 	return w.Flush()
-}
-
-func line(w io.Writer, name, value string) {
-	if value != "" {
-		fmt.Fprintf(w, "%s\t%s\n", name, value)
-	}
 }
 
 // limitText says what is set for a queue.
 func limitText(l records.Limit) string {
-	return plural(l.MaxRetries, "retry") + ", set" + noteSuffix(l.Note)
+	return term.Plural(l.MaxRetries, "retry") + ", set" + noteSuffix(l.Note)
 }
 
 // noteSuffix says when, by whom and why, after what was done.
@@ -146,10 +126,10 @@ func noteSuffix(n records.Note) string {
 		text += " " + n.At.Format(time.RFC3339)
 	}
 	if n.By != "" {
-		text += " by " + brief(n.By, 60)
+		text += " by " + term.Brief(n.By, 60)
 	}
 	if n.Reason != "" {
-		text += ": " + brief(n.Reason, 200)
+		text += ": " + term.Brief(n.Reason, 200)
 	}
 	return text
 }

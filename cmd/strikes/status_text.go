@@ -3,154 +3,93 @@ package main
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
-	"github.com/rivo/uniseg"
-
+	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/internal/records"
 	"github.com/strikesmq/strikes/internal/status"
 	"github.com/strikesmq/strikes/topology"
 )
 
-// row is a line of text on a terminal, and what it is.
-type row struct {
-	text string
-	kind rowKind
-}
-
-type rowKind int
-
-const (
-	rowPlain rowKind = iota
-	rowTitle
-	rowQuiet // of less importance
-	rowAlarm
-)
-
-// sgr are the escape sequences that show a kind of row.
-var sgr = map[rowKind]string{rowTitle: "\x1b[1m", rowQuiet: "\x1b[2m", rowAlarm: "\x1b[31m"}
-
-// print returns the row cut to a width (0: not cut), with or without color.
-func (r row) print(width int, color bool) string {
-	text := fit(r.text, width)
-	if on := sgr[r.kind]; color && on != "" {
-		return on + text + "\x1b[0m"
-	}
-	return text
-}
-
-// fit cuts a text to so many columns; some characters take two.
-func fit(text string, width int) string {
-	if width <= 0 || uniseg.StringWidth(text) <= width {
-		return text
-	}
-	var b strings.Builder
-	left, state, rest := width-1, -1, text
-	for rest != "" {
-		var cluster string
-		var columns int
-		cluster, rest, columns, state = uniseg.FirstGraphemeClusterInString(rest, state)
-		if left -= columns; left < 0 {
-			break
-		}
-		b.WriteString(cluster)
-	}
-	return b.String() + "…"
-}
-
-// fitted prints rows for a width, and leaves out what does not fit into a height (0: nothing).
-func fitted(rows []row, width, height int, color bool) []string {
-	if height > 0 && len(rows) > height {
-		left := len(rows) - height + 1
-		rows = append(slices.Clone(rows[:height-1]), row{fmt.Sprintf("… %d lines more", left), rowQuiet})
-	}
-	out := make([]string, len(rows))
-	for i, r := range rows {
-		out[i] = r.print(width, color)
-	}
-	return out
-}
-
 // statusText is a status for people.
-func statusText(s status.Status) []row {
-	title := fmt.Sprintf("%s  %s in virtual host %s", s.Time.Format("15:04:05Z"), shown(s.Queue), shown(s.VHost))
-	rows := []row{{title, rowTitle}}
+func statusText(s status.Status) []term.Row {
+	title := fmt.Sprintf("%s  %s in virtual host %s", s.Time.Format("15:04:05Z"), term.Shown(s.Queue), term.Shown(s.VHost))
+	rows := []term.Row{{Text: title, Kind: term.Title}}
 	rows = append(rows, flow(s)...)
 	if u := s.Undecodable; u != nil {
-		kind := rowPlain
+		kind := term.Plain
 		if u.Blocks(s.Time) {
-			kind = rowAlarm
+			kind = term.Alarm
 		}
-		rows = append(rows, row{"undecoded  " + undecodableText(u, s.Time) + "; strikes doctor says what to do", kind})
+		rows = append(rows, term.Row{Text: "undecoded  " + undecodableText(u, s.Time) + "; strikes doctor says what to do", Kind: kind})
 	}
 	if s.Limit != nil {
-		rows = append(rows, row{text: "limit      " + limitText(*s.Limit)})
+		rows = append(rows, term.Row{Text: "limit      " + limitText(*s.Limit)})
 	}
 	if len(s.Limits) > 0 {
-		rows = append(rows, row{"limit      " + printable(disagreement(s.Limits), ""), rowAlarm})
+		rows = append(rows, term.Row{Text: "limit      " + term.Printable(disagreement(s.Limits), ""), Kind: term.Alarm})
 	}
 	rows = append(rows, blocked(s)...)
 	rows = append(rows, deadLetters(s.Dead)...)
 	for _, n := range s.Notes {
-		rows = append(rows, row{"note       " + printable(noteText(n, s.Queue), ""), rowQuiet})
+		rows = append(rows, term.Row{Text: "note       " + term.Printable(noteText(n, s.Queue), ""), Kind: term.Quiet})
 	}
 	return rows
 }
 
-func flow(s status.Status) []row {
+func flow(s status.Status) []term.Row {
 	depth := fmt.Sprintf("depth      %d ready", s.Ready)
 	if s.Unacked != nil {
 		depth += fmt.Sprintf(", %d unacked", *s.Unacked)
 	}
-	consumers, kind := plural(s.Consumers, "consumer"), rowPlain
+	consumers, kind := term.Plural(s.Consumers, "consumer"), term.Plain
 	if s.Consumers == 0 {
-		consumers, kind = "no consumer", rowAlarm
+		consumers, kind = "no consumer", term.Alarm
 	}
-	rows := []row{{depth + ", " + consumers, kind}}
+	rows := []term.Row{{Text: depth + ", " + consumers, Kind: kind}}
 	if s.Rates != nil {
-		rows = append(rows, row{text: fmt.Sprintf("rates      %.1f/s in, %.1f/s out, %.1f/s acked", s.Rates.In, s.Rates.Out, s.Rates.Acked)})
+		rows = append(rows, term.Row{Text: fmt.Sprintf("rates      %.1f/s in, %.1f/s out, %.1f/s acked", s.Rates.In, s.Rates.Out, s.Rates.Acked)})
 	}
 	return rows
 }
 
-func blocked(s status.Status) []row {
+func blocked(s status.Status) []term.Row {
 	if s.Blocked == 0 {
-		return []row{{text: "blocking   nothing that has failed"}}
+		return []term.Row{{Text: "blocking   nothing that has failed"}}
 	}
-	rows := []row{{"blocking   " + plural(s.Blocked, "message"), rowTitle}}
+	rows := []term.Row{{Text: "blocking   " + term.Plural(s.Blocked, "message"), Kind: term.Title}}
 	for _, m := range s.Blocking {
 		rows = append(rows, blockingText(m, s.Time)...)
 	}
 	if more := s.Blocked - len(s.Blocking); more > 0 {
-		rows = append(rows, row{fmt.Sprintf("  and %d more", more), rowQuiet})
+		rows = append(rows, term.Row{Text: fmt.Sprintf("  and %d more", more), Kind: term.Quiet})
 	}
 	return rows
 }
 
-func blockingText(m status.Message, now time.Time) []row {
+func blockingText(m status.Message, now time.Time) []term.Row {
 	of := ""
 	if m.Limit > 0 {
 		of = fmt.Sprintf(" of %d", m.Limit)
 	}
 	parts := []string{fmt.Sprintf("attempt %d%s", m.Attempt, of), doing(m, now)}
 	if m.Failures+m.Crashes > 0 {
-		parts = append(parts, "failing for "+rough(now.Sub(m.Since)))
+		parts = append(parts, "failing for "+term.Rough(now.Sub(m.Since)))
 	}
 	if m.Suspect {
 		parts = append(parts, "suspect")
 	}
-	rows := []row{{text: "  " + shown(m.ID)}, {text: "      " + strings.Join(parts, ", ")}}
+	rows := []term.Row{{Text: "  " + term.Shown(m.ID)}, {Text: "      " + strings.Join(parts, ", ")}}
 	if m.LastError != "" {
-		rows = append(rows, row{"      " + brief(m.LastError, 200), rowAlarm})
+		rows = append(rows, term.Row{Text: "      " + term.Brief(m.LastError, 200), Kind: term.Alarm})
 	}
 	if m.Holder != "" {
 		with := "last with "
 		if m.Runs() {
 			with = "with "
 		}
-		rows = append(rows, row{"      " + with + brief(m.Holder, 80), rowQuiet})
+		rows = append(rows, term.Row{Text: "      " + with + term.Brief(m.Holder, 80), Kind: term.Quiet})
 	}
 	return rows
 }
@@ -159,9 +98,9 @@ func blockingText(m status.Message, now time.Time) []row {
 func doing(m status.Message, now time.Time) string {
 	switch m.State {
 	case status.Running, status.Isolated:
-		return string(m.State) + " for " + rough(now.Sub(m.Running))
+		return string(m.State) + " for " + term.Rough(now.Sub(m.Running))
 	case status.Waiting:
-		return "next attempt in " + rough(m.Next.Sub(now))
+		return "next attempt in " + term.Rough(m.Next.Sub(now))
 	case status.Left:
 		return "left running: its process died, or was cut off"
 	case status.Forgotten:
@@ -173,7 +112,7 @@ func doing(m status.Message, now time.Time) string {
 // shownReasons is how many reasons a text lists.
 const shownReasons = 5
 
-func deadLetters(d status.DeadLetters) []row {
+func deadLetters(d status.DeadLetters) []term.Row {
 	text := "dead       none"
 	if d.Count > 0 {
 		of := ""
@@ -182,33 +121,33 @@ func deadLetters(d status.DeadLetters) []row {
 		}
 		text = fmt.Sprintf("dead       %d%s since %s", d.Still, of, d.Since.Format("2006-01-02 15:04:05Z"))
 	}
-	rows := []row{{text: text}, {text: "           " + holding(d)}}
+	rows := []term.Row{{Text: text}, {Text: "           " + holding(d)}}
 	if d.Missing > 0 {
-		rows = append(rows, row{"missing    " + missing(d), rowAlarm})
+		rows = append(rows, term.Row{Text: "missing    " + missing(d), Kind: term.Alarm})
 	}
 	for _, f := range d.Route {
-		rows = append(rows, row{"route      " + printable(f.Seen, "") + "; to fix: " + printable(f.Fix, ""), rowAlarm})
+		rows = append(rows, term.Row{Text: "route      " + term.Printable(f.Seen, "") + "; to fix: " + term.Printable(f.Fix, ""), Kind: term.Alarm})
 	}
 	if d.Waiting > 0 {
-		rows = append(rows, row{"           the broker retries what waits about every 3 minutes", rowQuiet})
+		rows = append(rows, term.Row{Text: "           the broker retries what waits about every 3 minutes", Kind: term.Quiet})
 	}
 	return append(rows, reasons(d)...)
 }
 
-func reasons(d status.DeadLetters) (rows []row) {
+func reasons(d status.DeadLetters) (rows []term.Row) {
 	others := d.Others
 	for i, r := range d.Reasons {
 		if i < shownReasons {
-			rows = append(rows, row{text: fmt.Sprintf("  %7d  %s", r.Messages, printable(r.Reason, ""))})
+			rows = append(rows, term.Row{Text: fmt.Sprintf("  %7d  %s", r.Messages, term.Printable(r.Reason, ""))})
 		} else {
 			others += r.Messages
 		}
 	}
 	if others > 0 {
-		rows = append(rows, row{fmt.Sprintf("  %7d  with other reasons", others), rowQuiet})
+		rows = append(rows, term.Row{Text: fmt.Sprintf("  %7d  with other reasons", others), Kind: term.Quiet})
 	}
 	if d.Unknown > 0 {
-		rows = append(rows, row{fmt.Sprintf("  %7d  without a known reason: the record expired, or was not read", d.Unknown), rowQuiet})
+		rows = append(rows, term.Row{Text: fmt.Sprintf("  %7d  without a known reason: the record expired, or was not read", d.Unknown), Kind: term.Quiet})
 	}
 	return rows
 }
@@ -216,9 +155,9 @@ func reasons(d status.DeadLetters) (rows []row) {
 // holding says where the dead letters are.
 func holding(d status.DeadLetters) string {
 	if d.Holds == nil {
-		return "unknown whether they arrived: there is no queue " + shown(d.Queue) + " (--dead-letter-queue names another)"
+		return "unknown whether they arrived: there is no queue " + term.Shown(d.Queue) + " (--dead-letter-queue names another)"
 	}
-	text := fmt.Sprintf("%s holds %d", shown(d.Queue), *d.Holds)
+	text := fmt.Sprintf("%s holds %d", term.Shown(d.Queue), *d.Holds)
 	for _, more := range []struct {
 		n    int64
 		text string
@@ -254,7 +193,7 @@ func noteText(n status.Note, queue string) string {
 	case status.AssumedQueue:
 		return assumedText(queue, n.Queue, n.Err)
 	case status.DepthDenied:
-		return fmt.Sprintf("cannot count the messages in %s: the broker's user needs the read permission on it, or the management API: %v", shown(n.Queue), n.Err)
+		return fmt.Sprintf("cannot count the messages in %s: the broker's user needs the read permission on it, or the management API: %v", term.Shown(n.Queue), n.Err)
 	case status.ForeignRecord:
 		return "a record's key holds something else; its message is held: strikes counter list says what to do"
 	case status.LocalClock:
@@ -272,14 +211,14 @@ func noteText(n status.Note, queue string) string {
 	case status.RouteUnchecked:
 		return fmt.Sprintf("the dead-letter route could not be checked: %v", n.Err)
 	case status.TakenNotCounted:
-		return fmt.Sprintf("cannot count what was taken out of %s: %v", shown(n.Queue), n.Err)
+		return fmt.Sprintf("cannot count what was taken out of %s: %v", term.Shown(n.Queue), n.Err)
 	}
 	return n.Err.Error() // OverrideIgnored
 }
 
 // assumedText says that the name of a dead-letter queue is a guess.
 func assumedText(queue, assumed string, why error) string {
-	return fmt.Sprintf("the dead-letter queue of %s is assumed to be %s (--dead-letter-queue names another): %v", shown(queue), shown(assumed), why)
+	return fmt.Sprintf("the dead-letter queue of %s is assumed to be %s (--dead-letter-queue names another): %v", term.Shown(queue), term.Shown(assumed), why)
 }
 
 // disagreement says which limits the consumers of one queue have.

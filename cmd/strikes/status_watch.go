@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/internal/status"
 )
 
@@ -27,7 +28,7 @@ func (a *app) watchLines(ctx context.Context, l *collector, out *statusPrinter, 
 		case ctx.Err() != nil:
 			return nil
 		case err != nil:
-			fmt.Fprintf(a.stderr, "strikes: %s\n", printable(err.Error(), ""))
+			fmt.Fprintf(a.Err, "strikes: %s\n", term.Printable(err.Error(), ""))
 		default:
 			if err := out.print(s); err != nil {
 				return err
@@ -45,11 +46,11 @@ type seen struct {
 // watchScreen redraws a terminal until ctx is done or a key ends it. What is out of reach for a while is said below what was
 // seen last.
 func (a *app) watchScreen(ctx context.Context, l *collector, s status.Status, every time.Duration) (err error) {
-	screen, err := openScreen(a.stdin, a.stdout)
+	screen, err := term.OpenScreen(a.In, a.Out)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, screen.close()) }()
+	defer func() { err = errors.Join(err, screen.Close()) }()
 	ctx, stop := context.WithCancel(ctx)
 	looks, done := make(chan seen), make(chan struct{})
 	go func() {
@@ -63,13 +64,13 @@ func (a *app) watchScreen(ctx context.Context, l *collector, s status.Status, ev
 	defer resized.Stop()
 	now := seen{status: s}
 	for {
-		if err := screen.draw(now.rows()); err != nil {
+		if err := screen.Draw(now.rows()); err != nil {
 			return err
 		}
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-screen.ended:
+		case <-screen.Ended:
 			return nil
 		case <-resized.C: // drawn anew only if the size changed
 		case next := <-looks:
@@ -103,10 +104,10 @@ func (l *collector) again(ctx context.Context, every time.Duration, to chan<- se
 	}
 }
 
-func (s seen) rows() []row {
+func (s seen) rows() []term.Row {
 	rows := statusText(s.status)
 	if s.err != nil {
-		rows = append([]row{{"not up to date: " + printable(s.err.Error(), ""), rowAlarm}}, rows...)
+		rows = append([]term.Row{{Text: "not up to date: " + term.Printable(s.err.Error(), ""), Kind: term.Alarm}}, rows...)
 	}
 	return rows
 }

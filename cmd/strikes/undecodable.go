@@ -6,6 +6,8 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/internal/status"
 	"github.com/strikesmq/strikes/topology"
 )
@@ -16,9 +18,9 @@ const codeUndecodable = "undecodable-message"
 // undecodableText says what consumers reported.
 func undecodableText(u *status.Undecodable, now time.Time) string {
 	text := fmt.Sprintf("a message that consumers cannot decode ended %s since %s, the last %s ago",
-		plural(int(u.Sessions), "session"), u.Since.Format("15:04:05Z"), rough(now.Sub(u.Last)))
+		term.Plural(int(u.Sessions), "session"), u.Since.Format("15:04:05Z"), term.Rough(now.Sub(u.Last)))
 	if u.After != "" {
-		text += ", after message " + shown(u.After)
+		text += ", after message " + term.Shown(u.After)
 	}
 	return text
 }
@@ -27,7 +29,7 @@ func undecodableText(u *status.Undecodable, now time.Time) string {
 func undecodableFinding(u *status.Undecodable, now time.Time, vhost, queue, api string) finding {
 	f := finding{
 		Code: codeUndecodable, Severity: topology.Warning.String(),
-		Seen: undecodableText(u, now) + "; reported by " + brief(u.Holder, 80) + ": " + brief(u.Error, 300),
+		Seen: undecodableText(u, now) + "; reported by " + term.Brief(u.Holder, 80) + ": " + term.Brief(u.Error, 300),
 		Why: "it ends each session that receives it; it blocks a classic queue, and a quorum queue until its delivery limit " +
 			"dead-letters it; strikes cannot read it in the dead-letter queue either",
 		Fix: "none if the message is gone; this finding ends 15 minutes after the last such session",
@@ -63,7 +65,7 @@ func (r *rounds) undecodable(ctx context.Context, queue string) []finding {
 	if r.counts == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	ctx, cancel := context.WithTimeout(ctx, connect.CheckTimeout)
 	defer cancel()
 	reported, err := r.counts.Undecodable(ctx, r.report.vhost, queue)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/internal/status"
 )
 
@@ -17,8 +18,8 @@ func TestUndecodableIsShown(t *testing.T) {
 	got := statusText(status.Status{Time: noon, Queue: "orders", VHost: "/", Undecodable: u})
 	var line string
 	for _, r := range got {
-		if strings.HasPrefix(r.text, "undecoded") && r.kind == rowAlarm {
-			line = r.text
+		if strings.HasPrefix(r.Text, "undecoded") && r.Kind == term.Alarm {
+			line = r.Text
 		}
 	}
 	const want = `undecoded  a message that consumers cannot decode ended 7 sessions since 11:59:00Z, the last 3s ago, after message "m\x1b4"; strikes doctor says what to do`
@@ -36,7 +37,7 @@ func TestUndecodableIsShown(t *testing.T) {
 	if f := undecodableFinding(u, noon, "/", "orders", ""); f.Severity != "error" || f.Command != "" {
 		t.Errorf("without the API's address: %+v", f)
 	}
-	if rows := statusText(status.Status{Time: noon}); strings.Contains(rows[1].text, "undecoded") {
+	if rows := statusText(status.Status{Time: noon}); strings.Contains(rows[1].Text, "undecoded") {
 		t.Errorf("of nothing: %v", rows)
 	}
 }
