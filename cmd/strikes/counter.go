@@ -72,7 +72,7 @@ func (a *app) deskFor(ctx context.Context, c *urfave.Command, queue string) (*de
 
 // records are those of all lives of a message. It is an error if one of them is none.
 func (d *desk) records(ctx context.Context, id string) ([]counter.Record, error) {
-	records, err := d.Get(ctx, d.vhost, d.queue, id)
+	records, err := d.Admin().Get(ctx, d.vhost, d.queue, id)
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +87,7 @@ func (d *desk) records(ctx context.Context, id string) ([]counter.Record, error)
 
 // override is the limit that the queue's consumers obey instead of their own, nil if there is none.
 func (d *desk) override(ctx context.Context) (*counter.Override, error) {
-	set, err := d.Limit(ctx, d.vhost, d.queue)
+	set, err := d.Admin().Limit(ctx, d.vhost, d.queue)
 	if errors.Is(err, counter.ErrOverride) {
 		fmt.Fprintf(d.app.Err, "strikes: %s\n", term.Printable(err.Error(), ""))
 		return nil, nil //nolint:nilnil // none is no error, and no zero value of an override
@@ -122,7 +122,7 @@ func (a *app) listCounters(ctx context.Context, c *urfave.Command) error {
 	out.set = set
 	n := 0
 	var foreign []string
-	for r, err := range d.List(ctx, d.vhost, d.queue) {
+	for r, err := range d.Admin().List(ctx, d.vhost, d.queue) {
 		if err != nil {
 			return errors.Join(out.flush(), err)
 		}

@@ -76,7 +76,7 @@ func (a *app) grantTries(ctx context.Context, c *urfave.Command) error {
 		return err
 	}
 	if out.Done {
-		if err := d.Grant(ctx, r.Message, counter.Grant{Attempts: tries, Note: why}); err != nil {
+		if err := d.Admin().Grant(ctx, r.Message, counter.Grant{Attempts: tries, Note: why}); err != nil {
 			return ungranted(err)
 		}
 	}

@@ -105,7 +105,7 @@ func fewOf(ids []string) string {
 // reset makes the records of all lives clean. One that expired meanwhile is.
 func (d *desk) reset(ctx context.Context, n *counted, why counter.Note) error {
 	for _, m := range n.lives {
-		if err := d.Reset(ctx, m, why); err != nil && !errors.Is(err, counter.ErrNoRecord) {
+		if err := d.Admin().Reset(ctx, m, why); err != nil && !errors.Is(err, counter.ErrNoRecord) {
 			return err
 		}
 	}

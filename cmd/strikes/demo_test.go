@@ -71,7 +71,7 @@ func TestDemoOnStore(t *testing.T) {
 	}
 	defer store.Close()
 	for i := range v.Orders {
-		if left, err := store.Get(t.Context(), "/", v.Queue, fmt.Sprintf("order-%02d", i+1)); len(left) > 0 || err != nil {
+		if left, err := store.Admin().Get(t.Context(), "/", v.Queue, fmt.Sprintf("order-%02d", i+1)); len(left) > 0 || err != nil {
 			t.Errorf("%v, %v", left, err)
 		}
 	}

@@ -76,7 +76,7 @@ func (a *app) getLimit(ctx context.Context, c *urfave.Command) error {
 		return err
 	}
 	defer d.Close()
-	o, err := d.Limit(ctx, d.vhost, d.queue)
+	o, err := d.Admin().Limit(ctx, d.vhost, d.queue)
 	if err != nil {
 		return err
 	}
@@ -135,7 +135,7 @@ func (a *app) clearLimit(ctx context.Context, c *urfave.Command) error {
 	}
 	defer d.Close()
 	out := override{VHost: d.vhost, Queue: d.queue}
-	switch o, err := d.Limit(ctx, d.vhost, d.queue); {
+	switch o, err := d.Admin().Limit(ctx, d.vhost, d.queue); {
 	case errors.Is(err, counter.ErrOverride), errors.Is(err, counter.ErrForeign):
 	case err != nil:
 		return err
@@ -180,7 +180,7 @@ func (a *app) changeLimit(ctx context.Context, c *urfave.Command, ch change) err
 
 // past counts the messages that the limit dead-letters at their next step.
 func past(ctx context.Context, ch change) (n int, err error) {
-	for r, err := range ch.List(ctx, ch.vhost, ch.queue) {
+	for r, err := range ch.Admin().List(ctx, ch.vhost, ch.queue) {
 		if err != nil {
 			return 0, err
 		}
@@ -201,9 +201,9 @@ func (a *app) agree(ctx context.Context, yes bool, ch change) error {
 
 func (ch change) make(ctx context.Context) error {
 	if ch.to != nil {
-		return ch.SetLimit(ctx, ch.vhost, ch.queue, *ch.to)
+		return ch.Admin().SetLimit(ctx, ch.vhost, ch.queue, *ch.to)
 	}
-	_, err := ch.ClearLimit(ctx, ch.vhost, ch.queue)
+	_, err := ch.Admin().ClearLimit(ctx, ch.vhost, ch.queue)
 	return err
 }
 

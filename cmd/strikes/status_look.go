@@ -223,14 +223,14 @@ func passively(conn *amqp.Connection, queue string) (q amqp.Queue, found bool, e
 func (l *looker) askStore(ctx context.Context, s *standing) error {
 	var denied *counter.StoreError
 	var err error
-	switch s.Time, err = l.store.Now(ctx); {
+	switch s.Time, err = l.store.Admin().Now(ctx); {
 	case errors.As(err, &denied) && denied.Fault == counter.FaultDenied:
 		s.Time = time.Now().UTC()
 		s.Notes = append(s.Notes, "the store's clock may not be read: times are told by this machine's")
 	case err != nil:
 		return err
 	}
-	set, err := l.store.Limit(ctx, l.vhost, l.queue)
+	set, err := l.store.Admin().Limit(ctx, l.vhost, l.queue)
 	switch {
 	case errors.Is(err, counter.ErrOverride):
 		s.Notes = append(s.Notes, err.Error())
@@ -242,7 +242,7 @@ func (l *looker) askStore(ctx context.Context, s *standing) error {
 	if s.Undecodable, err = undecodableIn(ctx, l.store, l.vhost, l.queue); err != nil {
 		return err
 	}
-	buried, err := l.store.Tombstones(ctx, l.vhost, l.queue)
+	buried, err := l.store.Admin().Tombstones(ctx, l.vhost, l.queue)
 	if err != nil {
 		return err
 	}
@@ -283,7 +283,7 @@ func (l *looker) records(ctx context.Context, s *standing) (map[counter.Message]
 	all := map[counter.Message]counter.Record{}
 	for _, most := range []int{maxScanned, frontScanned} {
 		n := 0
-		for r, err := range l.store.List(ctx, l.vhost, l.queue) {
+		for r, err := range l.store.Admin().List(ctx, l.vhost, l.queue) {
 			if err != nil {
 				return nil, err
 			}

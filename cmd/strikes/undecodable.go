@@ -30,7 +30,7 @@ type undecodable struct {
 
 // undecodableIn returns what the store knows of a queue, nil if nothing.
 func undecodableIn(ctx context.Context, store *counter.Counter, vhost, queue string) (*undecodable, error) {
-	u, err := store.Undecodable(ctx, vhost, queue)
+	u, err := store.Admin().Undecodable(ctx, vhost, queue)
 	if u == nil || err != nil {
 		return nil, err
 	}
@@ -107,7 +107,7 @@ func (r *rounds) undecodable(ctx context.Context, queue string) []finding {
 	if u == nil || err != nil {
 		return nil
 	}
-	now, err := r.counts.Now(ctx)
+	now, err := r.counts.Admin().Now(ctx)
 	if err != nil {
 		now = time.Now().UTC()
 	}

@@ -71,7 +71,7 @@ func browse(ch *amqp.Channel, queue string) (all []deadLetter, err error) {
 
 // records reads the records that the store lists for the queue, and those it keeps of the orders that succeeded in the end.
 func (d *demo) records(ctx context.Context) (all []counter.Record, err error) {
-	for r, err := range d.store.List(ctx, d.broker.VHost, d.name) {
+	for r, err := range d.store.Admin().List(ctx, d.broker.VHost, d.name) {
 		if err != nil {
 			return nil, err
 		}
@@ -82,7 +82,7 @@ func (d *demo) records(ctx context.Context) (all []counter.Record, err error) {
 		if o.Kind != flaky && o.Kind != deadly {
 			continue
 		}
-		records, err := d.store.Get(ctx, d.broker.VHost, d.name, o.ID)
+		records, err := d.store.Admin().Get(ctx, d.broker.VHost, d.name, o.ID)
 		if err != nil {
 			return nil, err
 		}
@@ -97,7 +97,7 @@ func (d *demo) records(ctx context.Context) (all []counter.Record, err error) {
 func (d *demo) remove(ctx context.Context) error {
 	var errs []error
 	for _, o := range d.orders {
-		_, err := d.store.Forget(ctx, d.broker.VHost, d.name, o.ID)
+		_, err := d.store.Admin().Forget(ctx, d.broker.VHost, d.name, o.ID)
 		errs = append(errs, err)
 	}
 	errs = append(errs, d.broker.With(ctx, func(conn *amqp.Connection) error {
