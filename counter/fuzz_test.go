@@ -33,11 +33,11 @@ func FuzzSteps(f *testing.F) {
 		defer redis.Close()
 		a := Attempt{Message: Message{VHost: vhost, Queue: queue, ID: id, Generation: life}, Token: token, Holder: holder}
 		failure := Failure{Limit: limit, Wait: time.Duration(wait), Reason: reason}
-		for i, take := range []func(steps) (Reply, error){
-			func(s steps) (Reply, error) { return s.Fail(t.Context(), a, failure) },
-			func(s steps) (Reply, error) { return s.Start(t.Context(), a, ModeShared, limit) },
-			func(s steps) (Reply, error) { return s.Start(t.Context(), a, ModeIsolated, limit) },
-			func(s steps) (Reply, error) { return Reply{}, s.End(t.Context(), a, wait < 0) },
+		for i, take := range []func(attempts) (Reply, error){
+			func(s attempts) (Reply, error) { return s.Fail(t.Context(), a, failure) },
+			func(s attempts) (Reply, error) { return s.Start(t.Context(), a, ModeShared, limit) },
+			func(s attempts) (Reply, error) { return s.Start(t.Context(), a, ModeIsolated, limit) },
+			func(s attempts) (Reply, error) { return Reply{}, s.End(t.Context(), a, wait < 0) },
 		} {
 			want, err1 := take(memory)
 			got, err2 := take(redis)
@@ -47,7 +47,7 @@ func FuzzSteps(f *testing.F) {
 			}
 		}
 		alike(t, memory, redis, a.Message)
-		if r, err := redis.Get(context.Background(), vhost, queue+"+", id); len(r) > 0 || err != nil {
+		if r, err := redis.Admin().Get(context.Background(), vhost, queue+"+", id); len(r) > 0 || err != nil {
 			t.Errorf("queue %q+ has records of %q: %+v, %v", queue, queue, r, err)
 		}
 	})

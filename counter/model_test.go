@@ -193,7 +193,7 @@ func (w *world) step(draw draws) func(*rapid.T) {
 			}
 			did.after = s.look(t, did.Message)
 			did.check(t, s.name)
-			if _, keyed := s.steps.(*Counter); keyed {
+			if _, keyed := s.steps.(onRedis); keyed {
 				did.checkKeys(t, s.name)
 			}
 			if i == 0 {

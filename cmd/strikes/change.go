@@ -31,7 +31,7 @@ func (a *app) withQueue(ctx context.Context, c *urfave.Command, queue string, f 
 		return err
 	}
 	defer store.Close()
-	err = f(&records.Queue{Store: store, VHost: vhost, Name: queue, Warn: func(err error) {
+	err = f(&records.Queue{Store: store.Admin(), VHost: vhost, Name: queue, Warn: func(err error) {
 		fmt.Fprintf(a.Err, "strikes: %s\n", term.Printable(err.Error(), ""))
 	}})
 	return explainRecords(err, c.String("redis-url"))

@@ -350,7 +350,7 @@ func TestStatusWithManagement(t *testing.T) {
 				t.Fatal(err)
 			}
 			c := &status.Collector{
-				Queue: queue, VHost: b.VHost, Store: store, DeadLetterQueue: queue + ".dlq",
+				Queue: queue, VHost: b.VHost, Store: store.Admin(), DeadLetterQueue: queue + ".dlq",
 				Dial: b.Dial, API: topology.Need{Management: tc.api}, FindAPI: b.Management,
 			}
 			defer c.Close()

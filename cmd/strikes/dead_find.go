@@ -57,7 +57,7 @@ func (g *graveyard) known(ctx context.Context, f deadletter.Filter) (bool, error
 	if g.store == nil {
 		return false, nil
 	}
-	first, err := g.store.Lookup(ctx, g.broker.VHost, g.queue, []counter.Message{{ID: f.IDs[0]}})
+	first, err := g.store.Admin().Lookup(ctx, g.broker.VHost, g.queue, []counter.Message{{ID: f.IDs[0]}})
 	if err != nil {
 		return false, err
 	}
@@ -75,7 +75,7 @@ func (g *graveyard) newestRecorded(ctx context.Context, f deadletter.Filter) (*d
 	if g.store == nil {
 		return nil, nil
 	}
-	records, err := g.store.Get(ctx, g.broker.VHost, g.queue, f.IDs[0])
+	records, err := g.store.Admin().Get(ctx, g.broker.VHost, g.queue, f.IDs[0])
 	if err != nil {
 		return nil, err
 	}

@@ -139,7 +139,7 @@ func why(g *graveyard) string {
 // recorded are the dead letters of which the store tells, the newest first.
 func recorded(ctx context.Context, g *graveyard, f deadletter.Filter) iter.Seq2[*deadletter.Message, error] {
 	return func(yield func(*deadletter.Message, error) bool) {
-		for r, err := range g.store.List(ctx, g.broker.VHost, g.queue) {
+		for r, err := range g.store.Admin().List(ctx, g.broker.VHost, g.queue) {
 			if err != nil {
 				yield(nil, err)
 				return

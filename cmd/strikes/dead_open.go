@@ -54,7 +54,7 @@ func (a *app) graveyardOf(ctx context.Context, c *urfave.Command, queue string) 
 		if g.store, err = storeOf(ctx, c); err != nil {
 			return nil, fmt.Errorf("%w (--no-store goes without it)", err)
 		}
-		g.dead.Records = g.store
+		g.dead.Records = g.store.Admin()
 	}
 	if c.Bool("records") {
 		return g, nil

@@ -32,15 +32,15 @@ func (r *rounds) limits(ctx context.Context, queue string) []finding {
 
 // limitsOf returns the limits on which the consumers of a queue disagree: none if an operator set one, which is in force on all.
 func limitsOf(ctx context.Context, store *counter.Counter, vhost, queue string) ([]records.OwnLimit, error) {
-	if set, err := store.Limit(ctx, vhost, queue); set != nil || err != nil {
+	if set, err := store.Admin().Limit(ctx, vhost, queue); set != nil || err != nil {
 		return nil, err
 	}
-	now, err := store.Now(ctx)
+	now, err := store.Admin().Now(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var all []counter.Record
-	for r, err := range store.List(ctx, vhost, queue) {
+	for r, err := range store.Admin().List(ctx, vhost, queue) {
 		if err != nil {
 			return nil, err
 		}

@@ -22,7 +22,7 @@ func unchecked(c *urfave.Command) (*counter.Counter, error) {
 func (r *rounds) store(ctx context.Context, store *counter.Counter, rawURL string) error {
 	check, cancel := context.WithTimeout(ctx, connect.CheckTimeout)
 	defer cancel()
-	found, err := store.Examine(check)
+	found, err := store.Admin().Examine(check)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}

@@ -56,10 +56,12 @@ func (a *app) status(ctx context.Context, c *urfave.Command) error {
 	if err != nil {
 		return err
 	}
-	if l.Store, err = storeOf(ctx, c); err != nil {
+	store, err := storeOf(ctx, c)
+	if err != nil {
 		return err
 	}
-	defer l.Store.Close()
+	defer store.Close()
+	l.Store = store.Admin()
 	defer l.Close()
 	first, err := l.Collect(ctx)
 	if err != nil {

@@ -67,7 +67,7 @@ func (r *rounds) undecodable(ctx context.Context, queue string) []finding {
 	}
 	ctx, cancel := context.WithTimeout(ctx, connect.CheckTimeout)
 	defer cancel()
-	reported, err := r.counts.Undecodable(ctx, r.report.vhost, queue)
+	reported, err := r.counts.Admin().Undecodable(ctx, r.report.vhost, queue)
 	if err != nil {
 		r.counts = nil
 	}
@@ -75,7 +75,7 @@ func (r *rounds) undecodable(ctx context.Context, queue string) []finding {
 	if u == nil || err != nil {
 		return nil
 	}
-	now, err := r.counts.Now(ctx)
+	now, err := r.counts.Admin().Now(ctx)
 	if err != nil {
 		now = time.Now().UTC()
 	}

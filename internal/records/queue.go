@@ -37,7 +37,7 @@ func (e *ForeignError) Error() string {
 
 // Queue is where operators work on the records of a queue.
 type Queue struct {
-	Store *counter.Counter
+	Store *counter.Admin
 	VHost string
 	Name  string
 	Warn  func(error) // is told why consumers ignore the queue's override; nil is silent

@@ -29,7 +29,7 @@ func (e *LostError) Unwrap() error { return e.Err }
 type Collector struct {
 	Queue string
 	VHost string
-	Store *counter.Counter
+	Store *counter.Admin
 
 	// Dial opens a connection to the broker. Collect dials again when it is
 	// lost.

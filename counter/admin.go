@@ -12,6 +12,12 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
+// Admin reads and changes what a Counter keeps, for operators and their tools. It is safe for use by many goroutines.
+type Admin struct{ *client }
+
+// Admin returns the operators' side of the counter. It uses the counter's client, so it ends with Close.
+func (c *Counter) Admin() *Admin { return &Admin{c.client} }
+
 // page is how many records List reads in one round trip.
 const page = 200
 
@@ -19,12 +25,12 @@ const page = 200
 // else wrote to the key of one is among them, as Foreign. It scans the
 // queue's index on the server, a thousand entries a round trip. A life that succeeded within the last ten minutes is
 // found only if it was the first.
-func (c *Counter) Get(ctx context.Context, vhost, queue, id string) ([]Record, error) {
-	members, err := c.lives(ctx, vhost, queue, id)
+func (a *Admin) Get(ctx context.Context, vhost, queue, id string) ([]Record, error) {
+	members, err := a.lives(ctx, vhost, queue, id)
 	if err != nil {
 		return nil, fmt.Errorf("counter: get, queue %q: %w", queue, err)
 	}
-	records, err := c.read(ctx, vhost, queue, members)
+	records, err := a.read(ctx, vhost, queue, members)
 	if err != nil {
 		return nil, fmt.Errorf("counter: get, queue %q: %w", queue, err)
 	}
@@ -40,14 +46,14 @@ func newestFirst(a, b Record) int {
 // the second: that is the newest failure, unless an attempt began since. It omits those that AddTaken noted. It
 // reads page by page, so it neither blocks the store nor holds the whole list; a record that is written meanwhile moves to
 // the front and may be missed. After an error, which it yields once, it stops.
-func (c *Counter) List(ctx context.Context, vhost, queue string) iter.Seq2[Record, error] {
+func (a *Admin) List(ctx context.Context, vhost, queue string) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
 		at := cursor{max: "+inf"}
 		for {
-			members, err := c.nextPage(ctx, vhost, queue, &at)
+			members, err := a.nextPage(ctx, vhost, queue, &at)
 			var records []Record
 			if err == nil {
-				records, err = c.read(ctx, vhost, queue, members)
+				records, err = a.read(ctx, vhost, queue, members)
 			}
 			if err != nil {
 				yield(Record{}, fmt.Errorf("counter: list, queue %q: %w", queue, err))
@@ -75,7 +81,7 @@ type cursor struct {
 	skip int64
 }
 
-func (c *Counter) nextPage(ctx context.Context, vhost, queue string, at *cursor) ([]string, error) {
+func (c *client) nextPage(ctx context.Context, vhost, queue string, at *cursor) ([]string, error) {
 	if c.refuse != nil {
 		return nil, c.refuse
 	}
@@ -101,14 +107,14 @@ func (c *Counter) nextPage(ctx context.Context, vhost, queue string, at *cursor)
 
 // Reset forgets all lives of an id in a queue, charges and tombstone, and returns how many records there were. An attempt
 // that runs meanwhile is not stopped; if it fails, its charge is the first of a new record.
-func (c *Counter) Forget(ctx context.Context, vhost, queue, id string) (int, error) {
-	members, err := c.lives(ctx, vhost, queue, id)
+func (a *Admin) Forget(ctx context.Context, vhost, queue, id string) (int, error) {
+	members, err := a.lives(ctx, vhost, queue, id)
 	if err != nil {
 		return 0, fmt.Errorf("counter: reset, queue %q: %w", queue, err)
 	}
-	q := c.opts.queueKey(vhost, queue)
+	q := a.opts.queueKey(vhost, queue)
 	var gone []*redis.IntCmd
-	_, err = c.rdb.TxPipelined(ctx, func(tx redis.Pipeliner) error {
+	_, err = a.rdb.TxPipelined(ctx, func(tx redis.Pipeliner) error {
 		for _, m := range members {
 			gone = append(gone, tx.Del(ctx, q+"r:"+m))
 			tx.ZRem(ctx, q+"index", m)
@@ -116,7 +122,7 @@ func (c *Counter) Forget(ctx context.Context, vhost, queue, id string) (int, err
 		return nil
 	})
 	if err != nil {
-		return 0, fmt.Errorf("counter: reset, queue %q: %w: it may or may not be done; list the records, then try again", queue, c.errorAt(Message{VHost: vhost, Queue: queue}, err))
+		return 0, fmt.Errorf("counter: reset, queue %q: %w: it may or may not be done; list the records, then try again", queue, a.errorAt(Message{VHost: vhost, Queue: queue}, err))
 	}
 	n := 0
 	for _, cmd := range gone {
@@ -129,7 +135,7 @@ func (c *Counter) Forget(ctx context.Context, vhost, queue, id string) (int, err
 const scanned = 3000
 
 // lives finds the members of all lives of an id. The first life needs no search.
-func (c *Counter) lives(ctx context.Context, vhost, queue, id string) ([]string, error) {
+func (c *client) lives(ctx context.Context, vhost, queue, id string) ([]string, error) {
 	if c.refuse != nil {
 		return nil, c.refuse
 	}
@@ -148,7 +154,7 @@ func (c *Counter) lives(ctx context.Context, vhost, queue, id string) ([]string,
 }
 
 // read fetches records by their members, in that order, passing over those that are gone.
-func (c *Counter) read(ctx context.Context, vhost, queue string, members []string) ([]Record, error) {
+func (c *client) read(ctx context.Context, vhost, queue string, members []string) ([]Record, error) {
 	if len(members) == 0 {
 		return nil, nil
 	}

@@ -16,7 +16,7 @@ import (
 
 func message(id string) Message { return Message{VHost: "/", Queue: "orders", ID: id} }
 
-func mustFail(t *testing.T, s steps, m Message, token string) {
+func mustFail(t *testing.T, s attempts, m Message, token string) {
 	t.Helper()
 	if _, err := s.Fail(t.Context(), attempt(m, token), again); err != nil {
 		t.Fatal(err)
@@ -66,7 +66,7 @@ func TestGetInALargeIndex(t *testing.T) {
 		m := message("1")
 		m.Generation = "9"
 		mustFail(t, c, m, "a")
-		records, err := c.Get(t.Context(), "/", "orders", "1")
+		records, err := c.Admin().Get(t.Context(), "/", "orders", "1")
 		if err != nil || len(records) != 1 || records[0].Generation != "9" {
 			t.Errorf("%+v, %v", records, err)
 		}
@@ -95,7 +95,7 @@ func fillIndex(t *testing.T, c *Counter, n int, score func(i int) float64) []str
 func list(t *testing.T, c *Counter, queue string) []string {
 	t.Helper()
 	var ids []string
-	for r, err := range c.List(t.Context(), "/", queue) {
+	for r, err := range c.Admin().List(t.Context(), "/", queue) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -165,7 +165,7 @@ func TestListEndsWhenItIsTold(t *testing.T) {
 	for _, c := range servers(t) {
 		fillIndex(t, c, 2*page+1, func(int) float64 { return 0 })
 		n := 0
-		for _, err := range c.List(t.Context(), "/", "orders") {
+		for _, err := range c.Admin().List(t.Context(), "/", "orders") {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -181,7 +181,7 @@ func TestListEndsWhenItIsTold(t *testing.T) {
 		defer cancel()
 		var errs []error
 		n = 0
-		for _, err := range c.List(ctx, "/", "orders") {
+		for _, err := range c.Admin().List(ctx, "/", "orders") {
 			if err != nil {
 				errs = append(errs, err)
 				continue
@@ -206,7 +206,7 @@ func TestReset(t *testing.T) {
 		if _, err := c.Fail(t.Context(), attempt(second, "b"), reject); err != nil {
 			t.Fatal(err)
 		}
-		if n, err := c.Forget(t.Context(), "/", "orders", "1"); n != 2 || err != nil {
+		if n, err := c.Admin().Forget(t.Context(), "/", "orders", "1"); n != 2 || err != nil {
 			t.Errorf("%d, %v, want 2 records", n, err)
 		}
 		for _, m := range []Message{first, second} {
@@ -217,7 +217,7 @@ func TestReset(t *testing.T) {
 		if got := list(t, c, "orders"); !slices.Equal(got, []string{"2"}) {
 			t.Errorf("listed: %q", got)
 		}
-		if n, err := c.Forget(t.Context(), "/", "orders", "1"); n != 0 || err != nil {
+		if n, err := c.Admin().Forget(t.Context(), "/", "orders", "1"); n != 0 || err != nil {
 			t.Errorf("again: %d, %v", n, err)
 		}
 		if got := new(ordinals).in(t, show(c.Start(t.Context(), attempt(second, "c"), ModeShared, testLimit))); got != "RUN 0+0 fence 1" {
@@ -350,17 +350,17 @@ func TestLimitIsWhatConsumersObey(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			o, err := c.Limit(t.Context(), m.VHost, m.Queue)
+			o, err := c.Admin().Limit(t.Context(), m.VHost, m.Queue)
 			switch {
 			case err == nil && o.Limit() != step.Limit:
 				t.Errorf("%q: Limit says %d charges, START %d", set, o.Limit(), step.Limit)
 			case err != nil && (!errors.Is(err, ErrOverride) || step.Limit != 4):
 				t.Errorf("%q: %v, where START has %d", set, err, step.Limit)
 			}
-			if was, err := c.ClearLimit(t.Context(), m.VHost, m.Queue); !was || err != nil {
+			if was, err := c.Admin().ClearLimit(t.Context(), m.VHost, m.Queue); !was || err != nil {
 				t.Errorf("%q: clear: %v, %v", set, was, err)
 			}
-			if o, err := c.Limit(t.Context(), m.VHost, m.Queue); o != nil || err != nil {
+			if o, err := c.Admin().Limit(t.Context(), m.VHost, m.Queue); o != nil || err != nil {
 				t.Errorf("%q: after clear: %+v, %v", set, o, err)
 			}
 		}

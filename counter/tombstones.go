@@ -19,13 +19,13 @@ type Tombstones struct {
 }
 
 // Buried returns the count of a queue.
-func (c *Counter) Tombstones(ctx context.Context, vhost, queue string) (Tombstones, error) {
-	if c.refuse != nil {
-		return Tombstones{}, c.refuse
+func (a *Admin) Tombstones(ctx context.Context, vhost, queue string) (Tombstones, error) {
+	if a.refuse != nil {
+		return Tombstones{}, a.refuse
 	}
-	h, err := c.rdb.HGetAll(ctx, c.opts.keys(Message{VHost: vhost, Queue: queue}).dead).Result()
+	h, err := a.rdb.HGetAll(ctx, a.opts.keys(Message{VHost: vhost, Queue: queue}).dead).Result()
 	if err != nil {
-		return Tombstones{}, fmt.Errorf("counter: buried, queue %q: %w", queue, c.errorAt(Message{VHost: vhost, Queue: queue}, err))
+		return Tombstones{}, fmt.Errorf("counter: buried, queue %q: %w", queue, a.errorAt(Message{VHost: vhost, Queue: queue}, err))
 	}
 	return Tombstones{Count: number(h["count"]), Removed: number(h["taken"]), Since: millis(h["since"])}, nil
 }
@@ -34,12 +34,12 @@ func (c *Counter) Tombstones(ctx context.Context, vhost, queue string) (Tombston
 // Queue of the messages are not read; ID and Life must be those under which the message was counted. Their records say so
 // (Record.Removed), List omits them, and Buried counts each once. AddTaken ignores a message without a tombstone. The tombstone
 // stays in force. Messages are sent in batches. An error leaves undecided which of them are noted; AddTaken may be repeated.
-func (c *Counter) NoteRemoved(ctx context.Context, vhost, queue string, dead []Message) error {
+func (a *Admin) NoteRemoved(ctx context.Context, vhost, queue string, dead []Message) error {
 	var sending errgroup.Group
 	sending.SetLimit(maxBatch)
 	for _, m := range dead {
 		sending.Go(func() error {
-			_, err := c.step(ctx, stepTaken, Attempt{Message: Message{VHost: vhost, Queue: queue, ID: m.ID, Generation: m.Generation}, Token: operator}, 0)
+			_, err := a.step(ctx, stepTaken, Attempt{Message: Message{VHost: vhost, Queue: queue, ID: m.ID, Generation: m.Generation}, Token: byOperator}, 0)
 			return err
 		})
 	}
@@ -47,13 +47,13 @@ func (c *Counter) NoteRemoved(ctx context.Context, vhost, queue string, dead []M
 }
 
 // Now is the time by the clock of the store, against which the times of records are to be read.
-func (c *Counter) Now(ctx context.Context) (time.Time, error) {
-	if c.refuse != nil {
-		return time.Time{}, c.refuse
+func (a *Admin) Now(ctx context.Context) (time.Time, error) {
+	if a.refuse != nil {
+		return time.Time{}, a.refuse
 	}
-	now, err := c.rdb.Time(ctx).Result()
+	now, err := a.rdb.Time(ctx).Result()
 	if err != nil {
-		return time.Time{}, fmt.Errorf("counter: time: %w", c.storeError(err))
+		return time.Time{}, fmt.Errorf("counter: time: %w", a.storeError(err))
 	}
 	return now.UTC(), nil
 }

@@ -86,7 +86,7 @@ func (m *Memory) Grant(ctx context.Context, msg Message, g Grant) error {
 	if err := g.validate(); err != nil {
 		return fmt.Errorf("counter: grant, queue %q: %w", msg.Queue, err)
 	}
-	answer, err := m.step(ctx, Attempt{Message: msg, Token: operator}, func(e *entry, exists bool, now time.Time) Reply {
+	answer, err := m.step(ctx, Attempt{Message: msg, Token: byOperator}, func(e *entry, exists bool, now time.Time) Reply {
 		switch {
 		case !exists:
 			return e.answer(verdictNone, allowed{}, now)
@@ -109,7 +109,7 @@ func (m *Memory) Reset(ctx context.Context, msg Message, n Note) error {
 	if err := n.validate(); err != nil {
 		return fmt.Errorf("counter: reset, queue %q: %w", msg.Queue, err)
 	}
-	answer, err := m.step(ctx, Attempt{Message: msg, Token: operator}, func(e *entry, exists bool, now time.Time) Reply {
+	answer, err := m.step(ctx, Attempt{Message: msg, Token: byOperator}, func(e *entry, exists bool, now time.Time) Reply {
 		if !exists {
 			return e.answer(verdictNone, allowed{}, now)
 		}
@@ -134,7 +134,7 @@ func (m *Memory) Tombstones(_ context.Context, vhost, queue string) (Tombstones,
 // AddTaken is like Counter.AddTaken; it fails only on messages without an ID.
 func (m *Memory) NoteRemoved(ctx context.Context, vhost, queue string, dead []Message) error {
 	for _, d := range dead {
-		of := Attempt{Message: Message{VHost: vhost, Queue: queue, ID: d.ID, Generation: d.Generation}, Token: operator}
+		of := Attempt{Message: Message{VHost: vhost, Queue: queue, ID: d.ID, Generation: d.Generation}, Token: byOperator}
 		_, err := m.step(ctx, of, func(e *entry, _ bool, now time.Time) Reply {
 			if e.State != StateDeadLetter || !e.Removed.IsZero() {
 				return e.answer(verdictNone, allowed{}, now)

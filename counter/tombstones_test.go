@@ -63,7 +63,7 @@ func TestTakenIsNotListed(t *testing.T) {
 	for _, c := range servers(t) {
 		m, other := message("1"), message("2")
 		listed := func() (ids []string) {
-			for r, err := range c.List(t.Context(), m.VHost, m.Queue) {
+			for r, err := range c.Admin().List(t.Context(), m.VHost, m.Queue) {
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -80,7 +80,7 @@ func TestTakenIsNotListed(t *testing.T) {
 			}
 		}
 		ttl := c.look(t, m).TTL
-		if err := c.NoteRemoved(t.Context(), m.VHost, m.Queue, []Message{m}); err != nil {
+		if err := c.Admin().NoteRemoved(t.Context(), m.VHost, m.Queue, []Message{m}); err != nil {
 			t.Fatal(err)
 		}
 		if got := listed(); !slices.Equal(got, []string{"2"}) {
@@ -124,10 +124,10 @@ func TestManyAreTaken(t *testing.T) {
 			}
 			all = append(all, m)
 		}
-		if err := c.NoteRemoved(t.Context(), all[0].VHost, all[0].Queue, all); err != nil {
+		if err := c.Admin().NoteRemoved(t.Context(), all[0].VHost, all[0].Queue, all); err != nil {
 			t.Fatal(err)
 		}
-		if got, err := c.Tombstones(t.Context(), all[0].VHost, all[0].Queue); err != nil || got.Removed != n {
+		if got, err := c.Admin().Tombstones(t.Context(), all[0].VHost, all[0].Queue); err != nil || got.Removed != n {
 			t.Errorf("%+v, %v", got, err)
 		}
 	}
@@ -137,7 +137,7 @@ func TestManyAreTaken(t *testing.T) {
 func TestTakenKeepsTheTTL(t *testing.T) {
 	for _, c := range servers(t) {
 		dead := c.opts.keys(message("1")).dead
-		if err := c.NoteRemoved(t.Context(), "/", "orders", []Message{message("1")}); err != nil || c.rdb.Exists(t.Context(), dead).Val() != 0 {
+		if err := c.Admin().NoteRemoved(t.Context(), "/", "orders", []Message{message("1")}); err != nil || c.rdb.Exists(t.Context(), dead).Val() != 0 {
 			t.Errorf("of nothing a key is left, or %v", err)
 		}
 		keep := 2 * c.opts.TTL
@@ -154,7 +154,7 @@ func TestTakenKeepsTheTTL(t *testing.T) {
 			if tc.had > 0 {
 				mustDo(t, c.rdb, "PEXPIRE", dead, tc.had.Milliseconds())
 			}
-			if err := c.NoteRemoved(t.Context(), m.VHost, m.Queue, []Message{m}); err != nil {
+			if err := c.Admin().NoteRemoved(t.Context(), m.VHost, m.Queue, []Message{m}); err != nil {
 				t.Fatal(err)
 			}
 			if got := c.rdb.PTTL(t.Context(), dead).Val(); got < tc.want-time.Minute || got > tc.want {
