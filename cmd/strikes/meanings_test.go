@@ -9,9 +9,11 @@ import (
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/deadletter"
+	"github.com/strikesmq/strikes/internal/records"
+	"github.com/strikesmq/strikes/internal/status"
 )
 
-// TestWordsAreExplained: the help of what prints a word explains it, and so does the README.
+// TestWordsAreExplained: the help of what prints a word explains it, and so does docs/cli.md.
 func TestWordsAreExplained(t *testing.T) {
 	var kinds []string
 	for _, k := range deadletter.Kinds() {
@@ -29,11 +31,11 @@ func TestWordsAreExplained(t *testing.T) {
 		words    []string
 	}{
 		{[]string{"consume"}, decisionMeanings, decisions},
-		{[]string{"counter list", "counter get"}, stateMeanings, []string{stateRunning, stateRetrying, stateDead, stateDone}},
+		{[]string{"counter list", "counter get"}, stateMeanings, []string{string(records.Running), string(records.Retrying), string(records.DeadLettered), string(records.Done)}},
 		{[]string{"dead list", "dead show", "dead replay", "dead drop"}, kindMeanings, kinds},
-		{[]string{"status"}, blockMeanings, []string{blockRuns, blockRunsAlone, blockLeft, blockWaits, blockReady, blockForgotten}},
+		{[]string{"status"}, blockMeanings, []string{string(status.Running), string(status.Isolated), string(status.Left), string(status.Waiting), string(status.Ready), string(status.Forgotten)}},
 	}
-	readme, err := os.ReadFile("../../README.md")
+	readme, err := os.ReadFile("../../docs/cli.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +45,7 @@ func TestWordsAreExplained(t *testing.T) {
 				t.Errorf("%q: %q is not explained", tt.commands, word)
 			}
 			if !strings.Contains(string(readme), "`"+word+"`") {
-				t.Errorf("%q: the README does not explain %q", tt.commands, word)
+				t.Errorf("%q: docs/cli.md does not explain %q", tt.commands, word)
 			}
 		}
 		for _, command := range tt.commands {
