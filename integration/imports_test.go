@@ -30,6 +30,8 @@ var arrows = map[string][]string{
 	"internal/fingerprint": nil,
 	"internal/queueinfo":   nil,
 	"internal/amqpdial":    {"internal/setting"},
+	"internal/records":     {"counter"},
+	"internal/status":      {"counter", "topology", "internal/queueinfo", "internal/records"},
 
 	"internal/poll":       nil,
 	"internal/proxy":      nil,
@@ -37,7 +39,7 @@ var arrows = map[string][]string{
 	"internal/servertest": {"internal/servers"},
 	"integration/bench":   join(public, laboratory...),
 
-	"cmd/strikes": join(public, "cmd/strikes/internal/...", "internal/queueinfo", "internal/setting", "internal/shell"),
+	"cmd/strikes": join(public, "cmd/strikes/internal/...", "internal/queueinfo", "internal/records", "internal/setting", "internal/shell", "internal/status"),
 	"cmd/strikes/internal/demo": join(public, "cmd/strikes/internal/connect", "cmd/strikes/internal/jsonl", "cmd/strikes/internal/term",
 		"internal/poll", "internal/queueinfo", "internal/servers", "internal/setting"),
 	"cmd/strikes/internal/term":    nil,
