@@ -47,7 +47,7 @@ func FuzzKeys(f *testing.F) {
 		if sameQueue != (ka.index == kb.index) || sameQueue != (ka.override == kb.override) {
 			t.Errorf("%+q and %+q: %q and %q", a, b, ka, kb)
 		}
-		for _, key := range []string{ka.record, ka.index, ka.override, ka.dead} {
+		for _, key := range []string{ka.record, ka.index, ka.override, ka.tombstones} {
 			if strings.Count(key, "{") != 1 || strings.Count(key, "}") != 1 {
 				t.Errorf("%q has not exactly one hash tag", key)
 			}
