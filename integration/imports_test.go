@@ -20,7 +20,7 @@ var (
 // arrows lists what each package of the project may import of it. A name that ends in /... stands for all packages below it.
 var arrows = map[string][]string{
 	"counter":    {"internal/setting"},
-	"publisher":  {"internal/amqpdial", "internal/setting"},
+	"publisher":  {"internal/amqpdial", "internal/pause", "internal/setting"},
 	"topology":   {"internal/setting", "internal/shell"},
 	"consumer":   {"counter", "topology", "internal/amqpdial", "internal/fingerprint", "internal/setting"},
 	"deadletter": {"counter", "publisher", "internal/fingerprint", "internal/setting"},
@@ -28,6 +28,7 @@ var arrows = map[string][]string{
 	"internal/setting":     nil,
 	"internal/shell":       nil,
 	"internal/fingerprint": nil,
+	"internal/pause":       nil,
 	"internal/amqpdial":    {"internal/setting"},
 
 	"internal/poll":    nil,
