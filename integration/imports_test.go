@@ -38,7 +38,9 @@ var arrows = map[string][]string{
 	"internal/servertest": {"internal/servers"},
 	"integration/bench":   join(public, join(laboratory, "internal/pause")...),
 
-	"cmd/strikes":                  join(public, "cmd/strikes/internal/...", "internal/queueinfo", "internal/servers", "internal/setting", "internal/shell"),
+	"cmd/strikes": join(public, "cmd/strikes/internal/...", "internal/queueinfo", "internal/setting", "internal/shell"),
+	"cmd/strikes/internal/demo": join(public, "cmd/strikes/internal/connect", "cmd/strikes/internal/jsonl", "cmd/strikes/internal/term",
+		"internal/poll", "internal/queueinfo", "internal/servers", "internal/setting"),
 	"cmd/strikes/internal/term":    nil,
 	"cmd/strikes/internal/jsonl":   nil,
 	"cmd/strikes/internal/cli":     join(public, "cmd/strikes/internal/term", "internal/setting", "internal/shell"),
