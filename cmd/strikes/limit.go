@@ -89,7 +89,7 @@ func (a *app) setLimit(ctx context.Context, c *urfave.Command) error {
 		if err := a.checkRoom(ctx, c, q.Name, n); err != nil {
 			return err
 		}
-		plan, err := q.PlanLimit(ctx, counter.Override{MaxRetries: n, Note: why})
+		plan, err := q.PlanLimit(ctx, counter.Override{MaxRetries: &n, Note: why})
 		if err != nil {
 			return err
 		}

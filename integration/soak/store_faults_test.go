@@ -104,8 +104,8 @@ func TestStepsAreFoundInWhatACounterSends(t *testing.T) {
 		take func(context.Context) error
 		mode string
 	}{
-		"start shared":    {func(ctx context.Context) error { _, err := counts.Start(ctx, a, counter.ModeShared, 4); return err }, "shared"},
-		"start isolated":  {func(ctx context.Context) error { _, err := counts.Start(ctx, a, counter.ModeIsolated, 4); return err }, "isolated"},
+		"start shared":   {func(ctx context.Context) error { _, err := counts.Start(ctx, a, counter.ModeShared, 4); return err }, "shared"},
+		"start isolated": {func(ctx context.Context) error { _, err := counts.Start(ctx, a, counter.ModeIsolated, 4); return err }, "isolated"},
 		"fail": {func(ctx context.Context) error {
 			_, err := counts.Fail(ctx, a, counter.Failure{Limit: 4, Reason: "why"})
 			return err
