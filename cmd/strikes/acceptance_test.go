@@ -18,6 +18,7 @@ import (
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
 	"github.com/strikesmq/strikes/internal/queueinfo"
+	"github.com/strikesmq/strikes/internal/records"
 )
 
 // strikesOn returns a command line of strikes on the shared servers.
@@ -155,11 +156,11 @@ func checkCounters(t *testing.T, printed string) {
 	t.Helper()
 	reasons := map[string]bool{}
 	for line := range strings.Lines(printed) {
-		var r record
+		var r records.Record
 		if err := json.Unmarshal([]byte(line), &r); err != nil {
 			t.Fatalf("%q: %v", line, err)
 		}
-		if r.State != stateDead || r.Failures != 4 || r.Crashes != 0 {
+		if r.State != records.DeadLettered || r.Failures != 4 || r.Crashes != 0 {
 			t.Errorf("%s", line)
 		}
 		reasons[r.LastError] = true
