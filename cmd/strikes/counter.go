@@ -6,45 +6,55 @@ import (
 	"fmt"
 	"time"
 
-	urfave "github.com/urfave/cli/v3"
+	"github.com/spf13/cobra"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/counter"
 )
 
-func (a *app) counterCommand() *urfave.Command {
-	return &urfave.Command{
-		Name:   "counter",
-		Usage:  "show what is counted of a queue's messages, reset it, and grant more tries",
-		Action: a.do(group),
-		Commands: []*urfave.Command{
-			{
-				Name: "list", Usage: "list the messages that are failing, running or dead-lettered, the newest first",
-				ArgsUsage: "QUEUE", Description: stateMeanings,
-				Flags: storeFlags(
-					&urfave.IntFlag{Name: "limit", Usage: "list `N` at most; 0: all"},
-					jsonFlag("print one JSON object a message"),
-				),
-				Action: a.do(a.listCounters),
-			},
-			{
-				Name: "get", Usage: "show what is counted of one message, in each of its lives, the newest first",
-				ArgsUsage: "QUEUE ID", Description: "An ID that begins with - stands behind --.\n" + stateMeanings,
-				Flags:  storeFlags(jsonFlag("print one JSON object a life")),
-				Action: a.do(a.getCounter),
-			},
-			a.resetCommand(), a.grantCommand(),
-		},
-	}
+func (a *app) counterCommand() *cobra.Command {
+	return cli.Group("counter", "show what is counted of a queue's messages, reset it, and grant more attempts",
+		a.counterListCommand(), a.counterGetCommand(), a.resetCommand(), a.grantCommand())
 }
 
-func storeFlags(more ...urfave.Flag) []urfave.Flag {
-	return append([]urfave.Flag{
-		redisFlag(), prefixFlag(), amqpFlag(),
-		&urfave.StringFlag{Name: "vhost", Sources: env("vhost"), DefaultText: "that of the AMQP URL", Usage: "the queue's virtual `HOST`"},
-	}, more...)
+func (a *app) counterListCommand() *cobra.Command {
+	var o counterOptions
+	cmd := cli.New("list QUEUE", "list the messages that are failing, running or dead-lettered, the newest first", stateMeanings,
+		func(ctx context.Context, args []string) error { return a.listCounters(ctx, o, args[0]) })
+	o.addTo(cmd)
+	cmd.Flags().IntVar(&o.limit, "limit", 0, "list `N` at most; 0: all")
+	cli.JSON(cmd.Flags(), &o.json, "print one JSON object a message")
+	return cmd
+}
+
+func (a *app) counterGetCommand() *cobra.Command {
+	var o counterOptions
+	cmd := cli.New("get QUEUE ID", "show what is counted of one message, in each of its generations, the newest first",
+		"Put an ID that begins with - after --.\n"+stateMeanings,
+		func(ctx context.Context, args []string) error { return a.getCounter(ctx, o, args[0], args[1]) })
+	o.addTo(cmd)
+	cli.JSON(cmd.Flags(), &o.json, "print one JSON object a generation")
+	return cmd
+}
+
+// storeOptions are the flags of a verb that asks the store about a queue.
+type storeOptions struct{ connect.Flags }
+
+func (o *storeOptions) addTo(cmd *cobra.Command) {
+	o.AddStore(cmd)
+	o.AddBroker(cmd)
+	o.AddVHost(cmd)
+}
+
+// counterOptions are the flags of the verbs that show counters.
+type counterOptions struct {
+	storeOptions
+
+	limit int
+	json  bool
 }
 
 // desk is where operators work on what is counted of a queue.
@@ -56,17 +66,17 @@ type desk struct {
 }
 
 // deskFor opens the store. For the virtual host the broker is not asked. The caller closes it.
-func (a *app) deskFor(ctx context.Context, c *urfave.Command, queue string) (*desk, error) {
-	d := &desk{app: a, vhost: c.String("vhost"), queue: queue, url: c.String("redis-url")}
+func (a *app) deskFor(ctx context.Context, o connect.Flags, queue string) (*desk, error) {
+	d := &desk{app: a, vhost: o.VHost, queue: queue, url: o.RedisURL}
 	if d.vhost == "" {
-		b, err := brokerOf(c)
+		b, err := o.Broker()
 		if err != nil {
 			return nil, err
 		}
 		d.vhost = b.VHost
 	}
 	var err error
-	d.Counter, err = storeOf(ctx, c)
+	d.Counter, err = o.Store(ctx)
 	return d, err
 }
 
@@ -100,16 +110,11 @@ func (d *desk) nothing(format string, args ...any) error {
 	return cli.WithCode(fmt.Errorf("%s of queue %q in virtual host %q", fmt.Sprintf(format, args...), d.queue, d.vhost), cli.ExitNothing)
 }
 
-func (a *app) listCounters(ctx context.Context, c *urfave.Command) error {
-	args, err := positional(c, "QUEUE")
-	if err != nil {
-		return err
+func (a *app) listCounters(ctx context.Context, o counterOptions, queue string) error {
+	if o.limit < 0 {
+		return cli.Refused("limit", o.limit, "0 or more")
 	}
-	limit := c.Int("limit")
-	if limit < 0 {
-		return cli.Misusef("--limit is %d: it must not be negative", limit)
-	}
-	d, err := a.deskFor(ctx, c, args[0])
+	d, err := a.deskFor(ctx, o.Flags, queue)
 	if err != nil {
 		return err
 	}
@@ -118,7 +123,7 @@ func (a *app) listCounters(ctx context.Context, c *urfave.Command) error {
 	if err != nil {
 		return err
 	}
-	out := a.recordPrinter(c.Bool("json"))
+	out := a.recordPrinter(o.json)
 	out.set = set
 	n := 0
 	var foreign []string
@@ -133,7 +138,7 @@ func (a *app) listCounters(ctx context.Context, c *urfave.Command) error {
 		if err := out.row(r, time.Now()); err != nil {
 			return err
 		}
-		if n++; n == limit {
+		if n++; n == o.limit {
 			break
 		}
 	}
@@ -146,22 +151,18 @@ func (a *app) listCounters(ctx context.Context, c *urfave.Command) error {
 	return d.foreign(foreign...)
 }
 
-func (a *app) getCounter(ctx context.Context, c *urfave.Command) error {
-	args, err := positional(c, "QUEUE", "ID")
-	if err != nil {
-		return err
-	}
-	d, err := a.deskFor(ctx, c, args[0])
+func (a *app) getCounter(ctx context.Context, o counterOptions, queue, id string) error {
+	d, err := a.deskFor(ctx, o.Flags, queue)
 	if err != nil {
 		return err
 	}
 	defer d.Close()
-	records, err := d.records(ctx, args[1])
+	records, err := d.records(ctx, id)
 	if err != nil {
 		return err
 	}
 	if len(records) == 0 {
-		return d.nothing("nothing is counted of message %q", args[1])
+		return d.nothing("nothing is counted of message %q", id)
 	}
 	set, err := d.override(ctx)
 	if err != nil {
@@ -170,7 +171,7 @@ func (a *app) getCounter(ctx context.Context, c *urfave.Command) error {
 	for i, r := range records {
 		v := recordOf(r, time.Now())
 		v.Limit = r.InForce(set)
-		if c.Bool("json") {
+		if o.json {
 			err = jsonl.NewEncoder(a.Out).Encode(v)
 		} else {
 			err = a.printRecord(v, i > 0)

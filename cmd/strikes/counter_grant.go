@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strconv"
 
-	urfave "github.com/urfave/cli/v3"
+	"github.com/spf13/cobra"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
@@ -15,19 +15,25 @@ import (
 	"github.com/strikesmq/strikes/counter"
 )
 
-func (a *app) grantCommand() *urfave.Command {
-	return &urfave.Command{
-		Name: "grant", Usage: "give one message N more tries than its limit",
-		ArgsUsage: "QUEUE ID N",
-		Description: "In force at the message's next step, on every consumer. Grants add up to 1000 at most. A message gets 1001 attempts\n" +
-			"at most, so that its record stays under 24 KiB. Put an ID that begins with - after --.\n" +
-			"What was dead-lettered already is replayed instead.",
-		Flags: storeFlags(noteFlags(roomFlags(
-			&urfave.BoolFlag{Name: "dry-run", Usage: "only say what would be granted"},
-			jsonFlag("print one JSON object"),
-		)...)...),
-		Action: a.do(a.grantTries),
-	}
+func (a *app) grantCommand() *cobra.Command {
+	var o grantOptions
+	cmd := cli.New("grant QUEUE ID N", "give one message N more attempts than its limit", `
+In force at the message's next step, on every consumer. Grants add up to 1000 at most. A message gets 1001 attempts at most, so that its
+record stays under 24 KiB. Put an ID that begins with - after --. A message that is already dead-lettered is replayed instead.`[1:],
+		func(ctx context.Context, args []string) error { return a.grantTries(ctx, o, args) })
+	o.roomOptions.addTo(cmd)
+	o.addNote(cmd)
+	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "only say what would be granted")
+	cli.JSON(cmd.Flags(), &o.json, "print one JSON object")
+	return cmd
+}
+
+// grantOptions are the flags of counter grant.
+type grantOptions struct {
+	roomOptions
+	noteOptions
+
+	dryRun, json bool
 }
 
 // grantedTo is what grant prints.
@@ -43,20 +49,16 @@ type grantedTo struct {
 	Done bool `json:"done"` // false: --dry-run
 }
 
-func (a *app) grantTries(ctx context.Context, c *urfave.Command) error {
-	args, err := positional(c, "QUEUE", "ID", "N")
-	if err != nil {
-		return err
-	}
+func (a *app) grantTries(ctx context.Context, o grantOptions, args []string) error {
 	tries, err := strconv.Atoi(args[2])
 	if err != nil || tries < 1 || tries > counter.MaxGrant {
-		return cli.Misusef("%s: N is %q: it is a number of tries, 1 to %d", c.FullName(), args[2], counter.MaxGrant)
+		return cli.Misusef("N must be a number of attempts, 1 to %d, got %q", counter.MaxGrant, args[2])
 	}
-	why, err := noteOf(c)
+	why, err := o.note()
 	if err != nil {
 		return err
 	}
-	d, err := a.deskFor(ctx, c, args[0])
+	d, err := a.deskFor(ctx, o.Flags, args[0])
 	if err != nil {
 		return err
 	}
@@ -69,10 +71,10 @@ func (a *app) grantTries(ctx context.Context, c *urfave.Command) error {
 	if err != nil {
 		return err
 	}
-	out := grantedTo{VHost: d.vhost, Queue: d.queue, ID: r.ID, Life: r.Generation, Tries: tries, Charges: r.Counted(), note: noteJSON(why), Done: !c.Bool("dry-run")}
+	out := grantedTo{VHost: d.vhost, Queue: d.queue, ID: r.ID, Life: r.Generation, Tries: tries, Charges: r.Counted(), note: noteJSON(why), Done: !o.dryRun}
 	r.Granted.Attempts = min(r.Granted.Attempts+tries, counter.MaxGrant)
 	out.Limit = r.InForce(set)
-	if err := a.checkRoom(ctx, c, args[0], min(max(out.Limit, r.Counted()+tries)-1, counter.MaxOverride)); err != nil {
+	if err := a.checkRoom(ctx, o.roomOptions, args[0], min(max(out.Limit, r.Counted()+tries)-1, counter.MaxOverride)); err != nil {
 		return err
 	}
 	if out.Done {
@@ -80,7 +82,7 @@ func (a *app) grantTries(ctx context.Context, c *urfave.Command) error {
 			return ungranted(err)
 		}
 	}
-	return a.printGranted(out, c.Bool("json"))
+	return a.printGranted(out, o.json)
 }
 
 // living returns the record of the life that is not over yet.

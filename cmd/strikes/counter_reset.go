@@ -7,26 +7,33 @@ import (
 	"io"
 	"strings"
 
-	urfave "github.com/urfave/cli/v3"
+	"github.com/spf13/cobra"
 
+	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/counter"
 )
 
-func (a *app) resetCommand() *urfave.Command {
-	return &urfave.Command{
-		Name: "reset", Usage: "forget what was counted of messages, so that their budget is full again",
-		ArgsUsage: "QUEUE ID…",
-		Description: "An ID that begins with - stands behind --. A message that is in the dead-letter queue stays there. Who, when and\n" +
-			"why are kept with the record.",
-		Flags: storeFlags(noteFlags(
-			&urfave.BoolFlag{Name: "dry-run", Usage: "only say what would be forgotten"},
-			&urfave.BoolFlag{Name: "yes", Usage: "do not ask; needed where there is no terminal to ask at"},
-			jsonFlag("print one JSON object an id"),
-		)...),
-		Action: a.do(a.resetCounters),
-	}
+func (a *app) resetCommand() *cobra.Command {
+	var o resetOptions
+	cmd := cli.New("reset QUEUE ID…", "forget what was counted of messages, so that they get all their attempts again", `
+Put an ID that begins with - after --. A message that is in the dead-letter queue stays there. Who, when and why are kept with the record.`[1:],
+		func(ctx context.Context, args []string) error { return a.resetCounters(ctx, o, args[0], args[1:]) })
+	o.addTo(cmd)
+	o.addNote(cmd)
+	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "only say what would be forgotten")
+	cmd.Flags().BoolVar(&o.yes, "yes", false, "do not ask; required where there is no terminal to ask at")
+	cli.JSON(cmd.Flags(), &o.json, "print one JSON object an id")
+	return cmd
+}
+
+// resetOptions are the flags of counter reset.
+type resetOptions struct {
+	storeOptions
+	noteOptions
+
+	dryRun, yes, json bool
 }
 
 // counted is what reset knows of one id.
@@ -40,25 +47,21 @@ type counted struct {
 	lives []counter.Message
 }
 
-func (a *app) resetCounters(ctx context.Context, c *urfave.Command) error {
-	args, err := positional(c, "QUEUE", "ID…")
+func (a *app) resetCounters(ctx context.Context, o resetOptions, queue string, ids []string) error {
+	why, err := o.note()
 	if err != nil {
 		return err
 	}
-	why, err := noteOf(c)
-	if err != nil {
-		return err
-	}
-	d, err := a.deskFor(ctx, c, args[0])
+	d, err := a.deskFor(ctx, o.Flags, queue)
 	if err != nil {
 		return err
 	}
 	defer d.Close()
-	found, err := d.lookUp(ctx, args[1:])
+	found, err := d.lookUp(ctx, ids)
 	if err != nil {
 		return err
 	}
-	unknown := uncounted(args[1:], found)
+	unknown := uncounted(ids, found)
 	if len(found) == 0 {
 		return d.nothing("nothing is counted of %s", unknown)
 	}
@@ -66,18 +69,18 @@ func (a *app) resetCounters(ctx context.Context, c *urfave.Command) error {
 		fmt.Fprintf(a.Err, "strikes: nothing is counted of %s\n", unknown)
 	}
 	warnOfDead(a.Err, found)
-	if !c.Bool("dry-run") {
+	if !o.dryRun {
 		question := fmt.Sprintf("Forget what is counted of %s of queue %s?", term.Plural(len(found), "message"), term.Shown(d.queue))
-		if err := a.Confirm(ctx, c.Bool("yes"), question); err != nil {
+		if err := a.Confirm(ctx, o.yes, question); err != nil {
 			return err
 		}
 		for i := range found {
 			if err := d.reset(ctx, &found[i], why); err != nil {
-				return errors.Join(a.printCounted(found[:i], c.Bool("json")), err)
+				return errors.Join(a.printCounted(found[:i], o.json), err)
 			}
 		}
 	}
-	return a.printCounted(found, c.Bool("json"))
+	return a.printCounted(found, o.json)
 }
 
 // warnOfDead says what is lost with the record of a dead letter.

@@ -13,8 +13,9 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/google/uuid"
 	amqp "github.com/rabbitmq/amqp091-go"
-	urfave "github.com/urfave/cli/v3"
+	"github.com/spf13/cobra"
 
+	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
@@ -31,47 +32,52 @@ const (
 	demoCleanUp   = 10 * time.Second
 )
 
-func (a *app) demoCommand() *urfave.Command {
-	return &urfave.Command{
-		Name:  "demo",
-		Usage: "watch two consumers retry, survive a crash and dead-letter, and see it proven",
-		Description: "Starts a private RabbitMQ and an embedded store, unless it is given others, publishes 20 orders and handles them\n" +
-			"in two processes. One order fails twice, one always, and one kills each process that handles it until it is found out.\n" +
-			"Then it asks the broker, the store and a ledger of all runs what became of them: exit 1 if anything is off.\n" +
-			"Nothing is left running or lying about.",
-		Flags: []urfave.Flag{
-			&urfave.StringFlag{Name: "amqp-url", Sources: env("amqp-url", "AMQP_URL"), DefaultText: "a private one", Usage: "the broker, as `URL`"},
-			&urfave.StringFlag{Name: "redis-url", Sources: env("redis-url", "REDIS_URL"), DefaultText: "an embedded one", Usage: "the store, as `URL`"},
-			&urfave.StringFlag{Name: "type", Value: string(topology.Quorum), Usage: "of the queues: `TYPE` quorum or classic"},
-			&urfave.BoolFlag{Name: "install", Usage: "install RabbitMQ if it is missing, with apt-get as root or with brew"},
-			jsonFlag("print the verdict as one JSON object; the story goes to stderr"),
-		},
-		Action: a.do(a.demo),
-	}
+func (a *app) demoCommand() *cobra.Command {
+	var o demoOptions
+	cmd := cli.New("demo", "watch two consumers retry, survive a crash and dead-letter, and see it proven", `
+Starts a private RabbitMQ and an embedded store, unless it is given others, publishes 20 orders and handles them in two processes. One order
+fails twice, one always, and one kills each process that handles it until it is found out. Then it asks the broker, the store and a ledger
+of all attempts what became of them: exit 1 if anything is wrong. Nothing is left running or on disk.`[1:],
+		func(ctx context.Context, _ []string) error { return a.demo(ctx, o) })
+	f := cmd.Flags()
+	f.StringVar(&o.amqpURL, "amqp-url", "", "the broker, as `URL`")
+	cli.FromEnvOr(f, "amqp-url", "AMQP_URL")
+	cli.DefaultText(f, "amqp-url", "a private one")
+	f.StringVar(&o.redisURL, "redis-url", "", "the store, as `URL`")
+	cli.FromEnvOr(f, "redis-url", "REDIS_URL")
+	cli.DefaultText(f, "redis-url", "an embedded one")
+	f.StringVar(&o.kind, "type", string(topology.Quorum), "of the queues: `TYPE` quorum or classic")
+	f.BoolVar(&o.install, "install", false, "install RabbitMQ if it is missing, with apt-get as root or with brew")
+	cli.JSON(f, &o.json, "print the verdict as one JSON object; the story goes to stderr")
+	cli.OneOf(cmd, "type", "quorum", "classic")
+	return cmd
 }
 
-func (a *app) demo(ctx context.Context, c *urfave.Command) (err error) {
-	if _, err := positional(c); err != nil {
-		return err
-	}
-	kind, err := queueType(c)
+// demoOptions are the flags of demo.
+type demoOptions struct {
+	amqpURL, redisURL, kind string
+	install, json           bool
+}
+
+func (a *app) demo(ctx context.Context, o demoOptions) (err error) {
+	kind, err := queueType(o.kind)
 	if err != nil {
 		return err
 	}
 	story := a.Out
-	if c.Bool("json") {
+	if o.json {
 		story = a.Err
 	}
 	d := &demonstration{orders: demoOrders(), story: story, stderr: a.Err}
 	defer func() { err = errors.Join(err, d.close()) }()
-	if err := d.open(ctx, c); err != nil {
+	if err := d.open(ctx, o); err != nil {
 		return err
 	}
 	v, err := d.run(ctx, kind)
 	if err != nil {
 		return err
 	}
-	if c.Bool("json") {
+	if o.json {
 		err = jsonl.NewEncoder(a.Out).Encode(v)
 	} else {
 		v.print(a.Out)
@@ -115,17 +121,17 @@ func (d *demonstration) close() error {
 func (d *demonstration) later(f func() error) { d.closing = append(d.closing, f) }
 
 // open gets hold of a broker, a store and a ledger.
-func (d *demonstration) open(ctx context.Context, c *urfave.Command) error {
+func (d *demonstration) open(ctx context.Context, o demoOptions) error {
 	name := uuid.NewString()[:8]
 	d.queue, d.prefix = "strikes-demo-"+name, "strikes-demo-"+name
-	amqpURL, err := d.openBroker(ctx, c)
+	amqpURL, err := d.openBroker(ctx, o)
 	if err != nil {
 		return err
 	}
 	if d.broker, err = connect.NewBroker(amqpURL, "strikes demo"); err != nil {
 		return err
 	}
-	if err := d.openStore(ctx, c.String("redis-url")); err != nil {
+	if err := d.openStore(ctx, o.redisURL); err != nil {
 		return err
 	}
 	if d.ledger, err = newLedger(); err != nil {
@@ -135,11 +141,11 @@ func (d *demonstration) open(ctx context.Context, c *urfave.Command) error {
 	return nil
 }
 
-func (d *demonstration) openBroker(ctx context.Context, c *urfave.Command) (url string, err error) {
-	if url := c.String("amqp-url"); url != "" {
+func (d *demonstration) openBroker(ctx context.Context, o demoOptions) (url string, err error) {
+	if url := o.amqpURL; url != "" {
 		return url, nil
 	}
-	if c.Bool("install") {
+	if o.install {
 		if err := servers.Install(ctx, d.stderr, servers.RabbitMQServer); err != nil {
 			return "", err
 		}

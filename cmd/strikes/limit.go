@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strconv"
 
-	urfave "github.com/urfave/cli/v3"
+	"github.com/spf13/cobra"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
@@ -14,44 +14,54 @@ import (
 	"github.com/strikesmq/strikes/counter"
 )
 
-func (a *app) limitCommand() *urfave.Command {
-	return &urfave.Command{
-		Name:   "limit",
-		Usage:  "show, set and clear how often the messages of a queue are retried",
-		Action: a.do(group),
-		Commands: []*urfave.Command{
-			{
-				Name: "get", Usage: "show the limit that was set in place of the consumers' own (exit 3: none)",
-				ArgsUsage: "QUEUE",
-				Flags:     storeFlags(jsonFlag("print one JSON object")),
-				Action:    a.do(a.getLimit),
-			},
-			{
-				Name: "set", Usage: "have messages retried N times after their first failure, whatever the consumers are configured with",
-				ArgsUsage: "QUEUE N",
-				Description: "In force at each message's next step, on every consumer, until it is cleared; nothing is restarted. A message\n" +
-					"that has failed more often already is dead-lettered at its next step: with --yes, or once you said so. N is 1000\n" +
-					"at most, so that a record stays under 24 KiB; grants add to it, up to 1001 attempts in all. N is compared with the\n" +
-					"queue's own delivery limit, which the broker reports.",
-				Flags: storeFlags(noteFlags(roomFlags(
-					&urfave.BoolFlag{Name: "dry-run", Usage: "only say what would be set"},
-					&urfave.BoolFlag{Name: "yes", Usage: "do not ask"},
-					jsonFlag("print one JSON object"),
-				)...)...),
-				Action: a.do(a.setLimit),
-			},
-			{
-				Name: "clear", Usage: "go back to what the consumers are configured with",
-				ArgsUsage: "QUEUE",
-				Flags: storeFlags(
-					&urfave.BoolFlag{Name: "dry-run", Usage: "only say what would be cleared"},
-					&urfave.BoolFlag{Name: "yes", Usage: "do not ask"},
-					jsonFlag("print one JSON object"),
-				),
-				Action: a.do(a.clearLimit),
-			},
-		},
-	}
+func (a *app) limitCommand() *cobra.Command {
+	return cli.Group("limit", "show, set and clear how many attempts the messages of a queue get",
+		a.limitGetCommand(), a.limitSetCommand(), a.limitClearCommand())
+}
+
+func (a *app) limitGetCommand() *cobra.Command {
+	var o limitOptions
+	cmd := cli.New("get QUEUE", "show the limit that was set in place of the consumers' own (exit 3: none)", "",
+		func(ctx context.Context, args []string) error { return a.getLimit(ctx, o, args[0]) })
+	o.storeOptions.addTo(cmd)
+	cli.JSON(cmd.Flags(), &o.json, "print one JSON object")
+	return cmd
+}
+
+func (a *app) limitSetCommand() *cobra.Command {
+	var o limitOptions
+	cmd := cli.New("set QUEUE N", "have messages retried N times after their first failure, whatever the consumers are configured with", `
+In force at each message's next step, on every consumer, until it is cleared; nothing is restarted. A message that has failed more often
+already is dead-lettered at its next step: with --yes, or once you confirmed it. N is 1000 at most, so that a record stays under 24 KiB;
+grants add to it, up to 1001 attempts in all. N is compared with the queue's own delivery limit, which the broker reports.`[1:],
+		func(ctx context.Context, args []string) error { return a.setLimit(ctx, o, args[0], args[1]) })
+	o.roomOptions.addTo(cmd)
+	o.addNote(cmd)
+	o.addChange(cmd, "set")
+	return cmd
+}
+
+func (a *app) limitClearCommand() *cobra.Command {
+	var o limitOptions
+	cmd := cli.New("clear QUEUE", "go back to what the consumers are configured with", "",
+		func(ctx context.Context, args []string) error { return a.clearLimit(ctx, o, args[0]) })
+	o.storeOptions.addTo(cmd)
+	o.addChange(cmd, "cleared")
+	return cmd
+}
+
+// limitOptions are the flags of the limit verbs.
+type limitOptions struct {
+	roomOptions
+	noteOptions
+
+	dryRun, yes, json bool
+}
+
+func (o *limitOptions) addChange(cmd *cobra.Command, done string) {
+	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "only say what would be "+done)
+	cmd.Flags().BoolVar(&o.yes, "yes", false, "do not ask")
+	cli.JSON(cmd.Flags(), &o.json, "print one JSON object")
 }
 
 // override is what the limit verbs print.
@@ -66,27 +76,23 @@ type override struct {
 	DeadLetters int `json:"dead_letters,omitempty"`
 }
 
-func (a *app) getLimit(ctx context.Context, c *urfave.Command) error {
-	args, err := positional(c, "QUEUE")
-	if err != nil {
-		return err
-	}
-	d, err := a.deskFor(ctx, c, args[0])
+func (a *app) getLimit(ctx context.Context, o limitOptions, queue string) error {
+	d, err := a.deskFor(ctx, o.Flags, queue)
 	if err != nil {
 		return err
 	}
 	defer d.Close()
-	o, err := d.Admin().Limit(ctx, d.vhost, d.queue)
+	set, err := d.Admin().Limit(ctx, d.vhost, d.queue)
 	if err != nil {
 		return err
 	}
-	if o == nil {
+	if set == nil {
 		return d.noLimit()
 	}
-	if c.Bool("json") {
-		return jsonl.NewEncoder(a.Out).Encode(override{VHost: d.vhost, Queue: d.queue, MaxRetries: o.MaxRetries, note: noteJSON(o.Note)})
+	if o.json {
+		return jsonl.NewEncoder(a.Out).Encode(override{VHost: d.vhost, Queue: d.queue, MaxRetries: set.MaxRetries, note: noteJSON(set.Note)})
 	}
-	_, err = fmt.Fprintln(a.Out, limitText(*o))
+	_, err = fmt.Fprintln(a.Out, limitText(*set))
 	return err
 }
 
@@ -98,53 +104,45 @@ func limitText(o counter.Override) string {
 	return term.Plural(o.MaxRetries, "retry") + ", set" + noteJSON(o.Note).String()
 }
 
-func (a *app) setLimit(ctx context.Context, c *urfave.Command) error {
-	args, err := positional(c, "QUEUE", "N")
-	if err != nil {
-		return err
-	}
-	n, err := strconv.Atoi(args[1])
+func (a *app) setLimit(ctx context.Context, o limitOptions, queue, attempts string) error {
+	n, err := strconv.Atoi(attempts)
 	if err != nil || n < 0 || n > mostRetries {
-		return cli.Misusef("%s: N is %q: it is a number of retries, 0 to %d as for --max-retries", c.FullName(), args[1], mostRetries)
+		return cli.Misusef("N must be a number of retries, 0 to %d as for --max-retries, got %q", mostRetries, attempts)
 	}
-	why, err := noteOf(c)
+	why, err := o.note()
 	if err != nil {
 		return err
 	}
-	d, err := a.deskFor(ctx, c, args[0])
+	d, err := a.deskFor(ctx, o.Flags, queue)
 	if err != nil {
 		return err
 	}
 	defer d.Close()
-	if err := a.checkRoom(ctx, c, args[0], n); err != nil {
+	if err := a.checkRoom(ctx, o.roomOptions, queue, n); err != nil {
 		return err
 	}
-	o := counter.Override{MaxRetries: n, Note: why}
+	to := counter.Override{MaxRetries: n, Note: why}
 	out := override{VHost: d.vhost, Queue: d.queue, MaxRetries: n, note: noteJSON(why)}
-	return a.changeLimit(ctx, c, change{desk: d, out: out, to: &o, did: "set"})
+	return a.changeLimit(ctx, o, change{desk: d, out: out, to: &to, did: "set"})
 }
 
-func (a *app) clearLimit(ctx context.Context, c *urfave.Command) error {
-	args, err := positional(c, "QUEUE")
-	if err != nil {
-		return err
-	}
-	d, err := a.deskFor(ctx, c, args[0])
+func (a *app) clearLimit(ctx context.Context, o limitOptions, queue string) error {
+	d, err := a.deskFor(ctx, o.Flags, queue)
 	if err != nil {
 		return err
 	}
 	defer d.Close()
 	out := override{VHost: d.vhost, Queue: d.queue}
-	switch o, err := d.Admin().Limit(ctx, d.vhost, d.queue); {
+	switch set, err := d.Admin().Limit(ctx, d.vhost, d.queue); {
 	case errors.Is(err, counter.ErrOverride), errors.Is(err, counter.ErrForeign):
 	case err != nil:
 		return err
-	case o == nil:
+	case set == nil:
 		return d.noLimit()
 	default:
-		out.MaxRetries, out.note = o.MaxRetries, noteJSON(o.Note)
+		out.MaxRetries, out.note = set.MaxRetries, noteJSON(set.Note)
 	}
-	return a.changeLimit(ctx, c, change{desk: d, out: out, did: "cleared"})
+	return a.changeLimit(ctx, o, change{desk: d, out: out, did: "cleared"})
 }
 
 // change is of a queue's limit.
@@ -156,22 +154,22 @@ type change struct {
 }
 
 // changeLimit makes a change, after asking if it dead-letters anything.
-func (a *app) changeLimit(ctx context.Context, c *urfave.Command, ch change) error {
-	done := !c.Bool("dry-run")
+func (a *app) changeLimit(ctx context.Context, o limitOptions, ch change) error {
+	done := !o.dryRun
 	ch.out.Done = &done
 	var err error
 	if ch.out.DeadLetters, err = past(ctx, ch); err != nil {
 		return err
 	}
 	if done {
-		if err := a.agree(ctx, c.Bool("yes"), ch); err != nil {
+		if err := a.agree(ctx, o.yes, ch); err != nil {
 			return err
 		}
 		if err := ch.make(ctx); err != nil {
 			return err
 		}
 	}
-	if c.Bool("json") {
+	if o.json {
 		return jsonl.NewEncoder(a.Out).Encode(ch.out)
 	}
 	_, err = fmt.Fprintln(a.Out, ch.text())
