@@ -84,6 +84,10 @@ code is 3. Put an ID that begins with - after --.
 	return cmd
 }
 
+const routeMeaning = "Without --dead-letter-queue the command finds the queue in which the dead letters land, by QUEUE's arguments, policies and\n" +
+	"bindings. The management API shows these. If it does not, the command assumes QUEUE.dlq, and stderr says so. If dead\n" +
+	"letters land in several queues, the error names them.\n"
+
 // deadOptions are the flags of the verbs on dead letters: where they are, which of them, and what each verb adds.
 type deadOptions struct {
 	connect.Flags

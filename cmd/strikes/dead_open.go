@@ -16,6 +16,7 @@ import (
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/deadletter"
 	"github.com/strikesmq/strikes/internal/queueinfo"
+	"github.com/strikesmq/strikes/internal/status"
 	"github.com/strikesmq/strikes/topology"
 )
 
@@ -86,26 +87,26 @@ func (g *graveyard) judge(ctx context.Context, stderr io.Writer, need topology.N
 				tried = "; the management API was tried at its usual place (--management-url names another): " + err.Error()
 			}
 		}
-		at := deadLetterQueue{name: g.dead.Name}
+		at := status.DeadLetterQueue{Name: g.dead.Name}
 		if !named {
 			var err error
-			if at, err = findDeadLetterQueue(ctx, conn, need); err != nil {
-				return err
+			if at, err = status.FindDeadLetterQueue(ctx, conn, need); err != nil {
+				return ambiguous(err)
 			}
-			g.dead.Name = at.name
+			g.dead.Name = at.Name
 		}
 		if err := queueinfo.CheckName(g.dead.Name); err != nil {
 			return cli.Misusef("the dead-letter queue (--dead-letter-queue names it): %w", err)
 		}
 		told, err := topology.Describe(ctx, conn, g.dead.Name, need.Management, need.HTTPClient)
-		if errors.Is(err, topology.ErrQueueNotFound) && at.guess != "" {
-			return fmt.Errorf("%w; %s", err, at.guessed(g.queue))
+		if errors.Is(err, topology.ErrQueueNotFound) && at.Assumed != nil {
+			return fmt.Errorf("%w; %s", err, assumedText(g.queue, at.Name, at.Assumed))
 		}
 		if err != nil {
 			return err
 		}
-		if at.guess != "" {
-			fmt.Fprintln(stderr, term.Printable(at.guessed(g.queue), ""))
+		if at.Assumed != nil {
+			fmt.Fprintln(stderr, term.Printable(assumedText(g.queue, at.Name, at.Assumed), ""))
 		}
 		g.handle(told, tried, force)
 		return ctx.Err()

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/strikesmq/strikes/internal/queueinfo"
 	"github.com/strikesmq/strikes/internal/shell"
 	"github.com/strikesmq/strikes/topology"
 )
@@ -55,10 +56,10 @@ func (r *rounds) owners(ctx context.Context, name string) ([]string, error) {
 		return r.all.DeadLetters[name], nil
 	}
 	owner, is := strings.CutSuffix(name, ".dlq")
-	if !is {
+	if !is || queueinfo.CheckName(owner) != nil {
 		return nil, nil
 	}
-	if _, exists, err := passively(r.conn, owner); err != nil || !exists {
+	if exists, _, err := queueinfo.Find(ctx, r.conn, owner); err != nil || exists != queueinfo.Yes {
 		return nil, err
 	}
 	need := r.need

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -10,9 +11,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/internal/queueinfo"
+	"github.com/strikesmq/strikes/internal/status"
 	"github.com/strikesmq/strikes/topology"
 )
 
@@ -53,16 +56,18 @@ type statusOptions struct {
 }
 
 func (a *app) status(ctx context.Context, o statusOptions, queue string) error {
-	l, err := newLooker(o, queue)
+	l, err := newCollector(o, queue)
 	if err != nil {
 		return err
 	}
-	if l.store, err = o.Store(ctx); err != nil {
+	store, err := o.Store(ctx)
+	if err != nil {
 		return err
 	}
-	defer l.store.Close()
-	defer l.close()
-	first, err := l.look(ctx)
+	defer store.Close()
+	l.Store = store.Admin()
+	defer l.Close()
+	first, err := l.Collect(ctx)
 	if err != nil {
 		return err
 	}
@@ -76,7 +81,7 @@ func (a *app) status(ctx context.Context, o statusOptions, queue string) error {
 	}
 }
 
-func newLooker(o statusOptions, queue string) (*looker, error) {
+func newCollector(o statusOptions, queue string) (*collector, error) {
 	b, err := o.Broker()
 	if err != nil {
 		return nil, err
@@ -85,19 +90,44 @@ func newLooker(o statusOptions, queue string) (*looker, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &looker{broker: b, vhost: b.VHost, queue: queue, dead: o.deadLetterQueue, most: o.limit,
-		api: topology.Need{Management: api}}
-	switch err := queueinfo.CheckName(l.dead); {
-	case err != nil && l.dead != "":
+	l := &collector{broker: b, Collector: status.Collector{
+		Queue: queue, VHost: b.VHost, DeadLetterQueue: o.deadLetterQueue, Most: o.limit,
+		Dial: b.Dial, API: topology.Need{Management: api}, FindAPI: b.Management,
+	}}
+	switch err := queueinfo.CheckName(l.DeadLetterQueue); {
+	case err != nil && l.DeadLetterQueue != "":
 		return nil, cli.Misusef("--dead-letter-queue: %w", err)
-	case l.most < 0:
-		return nil, cli.Refused("limit", l.most, "0 or more")
+	case l.Most < 0:
+		return nil, cli.Refused("limit", l.Most, "0 or more")
 	case o.interval < 100*time.Millisecond:
 		return nil, cli.Refused("interval", o.interval, "100ms at least")
 	case o.VHost != "" && o.VHost != b.VHost:
 		return nil, cli.Misusef("--vhost is %q, but the broker's URL leads to virtual host %q", o.VHost, b.VHost)
 	}
 	return l, nil
+}
+
+// collector collects a status, and says which broker is out of reach.
+type collector struct {
+	status.Collector
+	broker *connect.Broker
+}
+
+// Collect gives a lost connection its exit code.
+func (l *collector) Collect(ctx context.Context) (status.Status, error) {
+	s, err := l.Collector.Collect(ctx)
+	if lost := (*status.LostError)(nil); errors.As(err, &lost) {
+		err = l.broker.Explain(err)
+	}
+	return s, ambiguous(err)
+}
+
+// ambiguous says what to do if dead letters land in several queues.
+func ambiguous(err error) error {
+	if errors.As(err, new(*status.AmbiguousError)) {
+		return cli.Misusef("%w; choose one with --dead-letter-queue", err)
+	}
+	return err
 }
 
 // statusPrinter prints looks as text or as NDJSON.
@@ -116,15 +146,15 @@ func newStatusPrinter(a *app, asJSON bool) *statusPrinter {
 	return p
 }
 
-func (p *statusPrinter) print(s standing) error {
+func (p *statusPrinter) print(s status.Status) error {
 	if p.json != nil {
-		return p.json.Encode(s)
+		return p.json.Encode(statusJSON(s))
 	}
 	if p.begun {
 		fmt.Fprintln(p.app.Out)
 	}
 	p.begun = true
-	for _, text := range term.Fitted(s.text(), 0, 0, p.color) {
+	for _, text := range term.Fitted(statusText(s), 0, 0, p.color) {
 		if _, err := fmt.Fprintln(p.app.Out, text); err != nil {
 			return err
 		}
