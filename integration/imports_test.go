@@ -14,48 +14,53 @@ const module = "github.com/strikesmq/strikes/"
 // The packages that the library's users import, and those that start servers for tests, examples and the demo.
 var (
 	public     = []string{"consumer", "counter", "deadletter", "publisher", "topology"}
-	laboratory = []string{"internal/poll", "internal/proxy", "internal/servers", "internal/servertest"}
+	laboratory = []string{"internal/poll", "internal/proxy", "internal/servers"}
 )
 
 // arrows lists what each package of the project may import of it. A name that ends in /... stands for all packages below it.
 var arrows = map[string][]string{
 	"counter":    {"internal/setting"},
-	"publisher":  {"internal/amqpdial", "internal/setting"},
+	"publisher":  {"internal/amqpdial", "internal/pause", "internal/setting"},
 	"topology":   {"internal/queueinfo", "internal/setting", "internal/shell"},
-	"consumer":   {"counter", "topology", "internal/amqpdial", "internal/fingerprint", "internal/setting"},
-	"deadletter": {"counter", "publisher", "internal/fingerprint", "internal/setting"},
+	"consumer":   {"counter", "topology", "internal/amqpdial", "internal/fingerprint", "internal/pause", "internal/setting"},
+	"deadletter": {"counter", "publisher", "internal/amqpdial", "internal/fingerprint", "internal/pause", "internal/queueinfo", "internal/setting"},
 
 	"internal/setting":     nil,
 	"internal/shell":       nil,
 	"internal/fingerprint": nil,
+	"internal/pause":       nil,
 	"internal/queueinfo":   nil,
 	"internal/amqpdial":    {"internal/setting"},
 	"internal/records":     {"counter"},
 	"internal/status":      {"counter", "topology", "internal/queueinfo", "internal/records"},
 
-	"internal/poll":       nil,
-	"internal/proxy":      nil,
-	"internal/servers":    {"internal/proxy"},
+	"internal/poll":       {"internal/pause"},
+	"internal/proxy":      {"internal/pause"},
+	"internal/servers":    nil,
 	"internal/servertest": {"internal/servers"},
-	"integration/bench":   join(public, laboratory...),
+	"internal/proctest":   {"internal/poll"},
+	"integration/bench":   join(public, join(laboratory, "internal/pause")...),
 
 	"cmd/strikes": join(public, "cmd/strikes/internal/...", "internal/queueinfo", "internal/records", "internal/setting", "internal/shell", "internal/status"),
 	"cmd/strikes/internal/demo": join(public, "cmd/strikes/internal/connect", "cmd/strikes/internal/jsonl", "cmd/strikes/internal/term",
 		"internal/poll", "internal/queueinfo", "internal/servers", "internal/setting"),
 	"cmd/strikes/internal/term":    nil,
 	"cmd/strikes/internal/jsonl":   nil,
-	"cmd/strikes/internal/cli":     join(public, "cmd/strikes/internal/term", "internal/setting", "internal/shell"),
+	"cmd/strikes/internal/cli":     join(public, "cmd/strikes/internal/term", "internal/queueinfo", "internal/setting", "internal/shell"),
 	"cmd/strikes/internal/connect": join(public, "cmd/strikes/internal/cli", "internal/amqpdial", "internal/setting"),
 
 	"examples/...": public,
 
-	"integration":            nil,
-	"integration/figures":    join(public, laboratory...),
-	"integration/mutants":    nil,
-	"integration/release":    nil,
-	"integration/setup":      {"internal/servers"},
-	"integration/soak":       join(public, join(laboratory, "integration/soak/audit")...),
-	"integration/soak/audit": nil, // shares nothing with what it judges
+	"integration":                  nil,
+	"integration/figures":          join(public, join(laboratory, "internal/pause")...),
+	"integration/internal/cluster": {"internal/proxy", "internal/servers"},
+	"integration/internal/install": {"internal/servers"},
+	"integration/servers":          nil,
+	"integration/mutants":          nil,
+	"integration/release":          nil,
+	"integration/setup":            {"integration/internal/install"},
+	"integration/soak":             join(public, join(laboratory, "internal/pause", "integration/internal/cluster", "integration/soak/audit")...),
+	"integration/soak/audit":       nil, // shares nothing with what it judges
 }
 
 func join(a []string, b ...string) []string { return slices.Concat(a, b) }
