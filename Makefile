@@ -10,7 +10,8 @@ RUNS ?= 1
 # With these flags all other messages of a soak succeed.
 HEALTHY := -messages 200 -killers 4 -hangs 0 -plain
 
-.PHONY: help demo test cover soak soak-store fuzz lint fmt vet tidy build
+# Every target with a description is a command, not a file.
+.PHONY: $(shell sed -n 's/^\([a-z-]*\):.*\#\#.*/\1/p' $(MAKEFILE_LIST))
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -25,6 +26,9 @@ test: ## run all tests with the race detector, on private servers or at AMQP_URL
 cover: ## run all tests and print the coverage
 	@$(SETUP) -need rabbitmq,redis go test -count=1 -timeout 15m -coverpkg=work -coverprofile=cover.out work
 	@go tool cover -func=cover.out | tail -n 1
+
+bench: ## compare strikes with its alternatives; flags in BENCH, such as -only success
+	@$(SETUP) -need rabbitmq,redis go run ./integration/bench $(BENCH)
 
 soak: ## run 20,000 messages through faults and audit what the processes wrote down; flags in SOAK, such as -cluster
 	@$(SETUP) -need rabbitmq,redis go run ./integration/soak $(SOAK)
@@ -60,3 +64,7 @@ tidy: ## tidy the modules, each as it stands alone
 
 build: ## build bin/strikes
 	go build -trimpath -o bin/ ./cmd/strikes
+
+# In the repository the command replaces the library by its directory, which go install refuses.
+release: ## make the command's go.mod require the library's VERSION, for the commit to tag VERSION and cmd/strikes/VERSION
+	@go run ./integration/release -version $(VERSION) -write

@@ -80,7 +80,7 @@ func (s *Settler) start(stop context.Context, a *attempt) {
 	case stepPause:
 		s.hold(a, answer.Wait, a.startStep())
 	case stepDeadLetter:
-		a.cause, a.failure = PastLimit, pastLimit(answer)
+		a.cause, a.failure = answer.Cause, pastLimit(answer)
 	case stepIsolate:
 		a.isolate = true
 		s.tell(stop, a, Event{Decision: Isolate})
@@ -156,8 +156,8 @@ func (s *Settler) closed(a *attempt) {
 
 // failureOf is the charge for a run. The backoff is what the handler asked for, else what the charges call for.
 func (s *Settler) failureOf(a *attempt) counter.Failure {
-	f := counter.Failure{Reason: a.said.text}
-	if a.cause == Rejected {
+	f := counter.Failure{Cause: a.cause, Reason: a.said.text}
+	if a.cause == counter.CauseRejected {
 		return f
 	}
 	f.Limit = s.limit()
@@ -259,7 +259,7 @@ func (s *Settler) outage(stop context.Context, a *attempt, taking step, err erro
 	if taking == stepRetract { // which begins at the deadline, and the broker waits for twice as long
 		left += s.ConsumerTimeout / 4
 	}
-	a.next, a.after = decideOutage(taking, a.cause == Rejected, a.pause, left)
+	a.next, a.after = decideOutage(taking, a.cause == counter.CauseRejected, a.pause, left)
 	if stop.Err() == nil && (a.away == 1 || a.next == stepGiveUp) {
 		s.tell(stop, a, Event{Decision: Hold, Err: err})
 	}

@@ -84,7 +84,7 @@ type attempt struct {
 	answer  counter.Reply // of the last step
 	failure error         // of the last run, for the Observer
 	said    *plain        // the same; nil if it did not fail
-	cause   Cause
+	cause   counter.Cause
 	outcome Outcome
 	err     error
 
@@ -118,7 +118,7 @@ func (s *Settler) renew(a *attempt) {
 	a.next = decideReceived(a.message.ID != "", a.delivery.Redelivered, a.run, s.Isolation)
 	a.isolate = a.next == stepIsolate
 	if a.next == stepDeadLetter {
-		a.cause, a.failure = NoID, errNoID
+		a.cause, a.failure = counter.CauseNoID, errNoID
 	}
 }
 

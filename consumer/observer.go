@@ -4,6 +4,8 @@ import (
 	"context"
 	"log/slog"
 	"time"
+
+	"github.com/strikesmq/strikes/counter"
 )
 
 // An Observer is told of every decision after it was acted on. It must return soon: of settlements it is told by the one
@@ -46,7 +48,7 @@ type Event struct {
 	Held     time.Duration // since this process received the delivery
 	Ran      time.Duration // how long the handler ran; zero if it did not
 	Wait     time.Duration // Retry: until the next attempt
-	Cause    Cause         // of a Retry or DeadLetter
+	Cause    counter.Cause // of a Retry; of a DeadLetter, that of the last counted attempt
 	Err      error         // the handler's; of a Hold the store's or the route's; or why the delivery could not be settled
 }
 

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/strikesmq/strikes/counter"
 )
 
 // plain holds all that decisions and the record need of the error of a run. The error is the user's code: any method of it may
@@ -71,14 +73,14 @@ func apart(f func()) (returned bool) {
 }
 
 // causeOf returns why the run with the context ctx failed.
-func (p *plain) causeOf(ctx context.Context) Cause {
+func (p *plain) causeOf(ctx context.Context) counter.Cause {
 	switch {
 	case p.panicked:
-		return Panicked
+		return counter.CausePanicked
 	case p.rejected:
-		return Rejected
+		return counter.CauseRejected
 	case context.Cause(ctx) == errDeadline: //nolint:errorlint // errors.Is would call methods of the user's cause
-		return TimedOut
+		return counter.CauseTimedOut
 	}
-	return Failed
+	return counter.CauseFailed
 }

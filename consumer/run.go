@@ -8,6 +8,8 @@ import (
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/counter"
 )
 
 // abandonAfter is how long a handler has to return once its context is cancelled. What it does later is ignored.
@@ -128,11 +130,11 @@ func (s *Settler) run(live context.Context, a *attempt, h Handler) {
 // judge decides what the end of a run calls for.
 func (s *Settler) judge(stop context.Context, a *attempt) {
 	a.next = decideEnded(ended{
-		ok: a.failure == nil, rejected: a.cause == Rejected, stopped: stop.Err() != nil,
+		ok: a.failure == nil, rejected: a.cause == counter.CauseRejected, stopped: stop.Err() != nil,
 		hasID: a.message.ID != "", marked: a.marked,
 	})
 	if a.next == stepDeadLetter {
-		a.cause = NoID
+		a.cause = counter.CauseNoID
 	}
 }
 

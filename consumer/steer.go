@@ -74,19 +74,6 @@ func (e *PanicError) Unwrap() error {
 	return err
 }
 
-// Cause is why a delivery was charged, or dead-lettered.
-type Cause string
-
-// Why it was.
-const (
-	Failed    Cause = "failed"     // the handler returned an error
-	Panicked  Cause = "panicked"   // the handler panicked
-	TimedOut  Cause = "timed out"  // the handler passed its HandlerTimeout
-	Rejected  Cause = "rejected"   // the handler asked for the dead-letter queue
-	PastLimit Cause = "past limit" // found exhausted before the handler ran: by crashes, or its dead-lettering was lost
-	NoID      Cause = "no id"      // nothing to count it by
-)
-
 // origin cuts from a stack what lies between the goroutine's head and the frame that panicked.
 func origin(stack string) string {
 	if _, frames, ok := strings.Cut(stack, "\npanic("); ok {

@@ -121,7 +121,8 @@ func (m Mode) String() string {
 type Failure struct {
 	Limit  int           // charges at which the message is exhausted, unless an operator set another; zero: now; at most 1001
 	Wait   time.Duration // until the next attempt may begin, by the clock of the store
-	Reason string        // cut to MaxReason bytes
+	Cause  Cause         // if empty, CauseFailed
+	Reason string        // the same for people; cut to MaxReason bytes
 }
 
 // Verdict is what a step tells the consumer to do.
@@ -165,7 +166,8 @@ type Reply struct {
 	Limit    int           // in force: the operator's, else the one that was given
 	Fence    int64         // of the last attempt that Start let run: greater than all before it; 0 if there is none
 	Wait     time.Duration // until the next attempt may begin
-	Reason   string        // of the last charge
+	Cause    Cause         // VerdictExhausted: of the last attempt that was counted; else empty
+	Reason   string        // VerdictExhausted: of the same; else empty
 }
 
 // Charges is what is held against the Limit.

@@ -1,288 +1,101 @@
 package counter
 
 import (
-	"context"
 	"errors"
-	"fmt"
-	"net/url"
-	"strings"
+	"math"
 	"testing"
 	"time"
-
-	"github.com/alicebob/miniredis/v2"
-	"github.com/redis/go-redis/v9"
 )
 
-// calls takes every method of a Counter that uses the store, and returns their errors by name.
-func calls(ctx context.Context, c *Counter) map[string]error {
-	a := attempt(message("1"), "a")
-	_, started := c.Start(ctx, a, ModeShared, testLimit)
-	_, failed := c.Fail(ctx, a, again)
-	_, got := c.Get(ctx, "/", "orders", "1")
-	_, reset := c.Forget(ctx, "/", "orders", "1")
-	_, checked := c.Check(ctx)
-	errs := map[string]error{
-		"Start": started, "Fail": failed, "End": c.End(ctx, a, true), "Get": got, "Reset": reset, "Check": checked, "List": nil,
+func TestParseReply(t *testing.T) {
+	good := []any{"REQUEUE", int64(2), int64(1), int64(4), int64(7), int64(1500), "panicked", "boom"}
+	want := Reply{Verdict: VerdictRequeue, Failures: 2, Crashes: 1, Limit: 4, Fence: 7, Wait: 1500 * time.Millisecond, Cause: CausePanicked, Reason: "boom"}
+	if got, err := parseReply(good); err != nil || got != want {
+		t.Errorf("got %+v, %v, want %+v", got, err, want)
 	}
-	for _, err := range c.List(ctx, "/", "orders") {
-		errs["List"] = err
+	with := func(i int, v any) []any {
+		r := append([]any(nil), good...)
+		r[i] = v
+		return r
 	}
-	return errs
-}
-
-func TestNewRefusesUnsafeClients(t *testing.T) {
-	at := miniredis.RunT(t).Addr()
-	client := func(o redis.Options) redis.UniversalClient { o.Addr = at; return redis.NewClient(&o) }
-	cluster := func(o redis.ClusterOptions) redis.UniversalClient {
-		o.Addrs = []string{at}
-		return redis.NewClusterClient(&o)
-	}
-	for name, tc := range map[string]struct {
-		rdb  redis.UniversalClient
-		says string // empty: it is safe
-	}{
-		"nil":                          {nil, "nil"},
-		"nil *redis.Client":            {(*redis.Client)(nil), "nil *redis.Client"},
-		"nil *redis.ClusterClient":     {(*redis.ClusterClient)(nil), "nil *redis.ClusterClient"},
-		"nil *redis.Ring":              {(*redis.Ring)(nil), "Ring"},
-		"defaults":                     {client(redis.Options{}), "MaxRetries is 3"},
-		"one retry":                    {client(redis.Options{MaxRetries: 1, ContextTimeoutEnabled: true}), "MaxRetries is 1"},
-		"deadlines not obeyed":         {client(redis.Options{MaxRetries: -1}), "ContextTimeoutEnabled"},
-		"Ring":                         {redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": at}, MaxRetries: -1, ContextTimeoutEnabled: true}), "Ring"},
-		"Cluster, retries":             {cluster(redis.ClusterOptions{MaxRetries: 2, ContextTimeoutEnabled: true}), "MaxRetries is 2"},
-		"Cluster, deadlines":           {cluster(redis.ClusterOptions{}), "ContextTimeoutEnabled"},
-		"as asked":                     {client(redis.Options{MaxRetries: -1, ContextTimeoutEnabled: true}), ""},
-		"Cluster, as asked":            {cluster(redis.ClusterOptions{MaxRetries: -1, ContextTimeoutEnabled: true}), ""},
-		"Cluster, its own no retries":  {cluster(redis.ClusterOptions{ContextTimeoutEnabled: true}), ""},
-		"universal client, as default": {redis.NewUniversalClient(&redis.UniversalOptions{Addrs: []string{at}}), "MaxRetries is 3"},
+	for name, reply := range map[string]any{
+		"nil":               nil,
+		"a string":          "OK",
+		"a number":          int64(1),
+		"no values":         []any{},
+		"seven values":      good[:7],
+		"nine values":       append(with(0, "RUN"), "more"),
+		"unknown verdict":   with(0, "PERHAPS"),
+		"verdict is nil":    with(0, nil),
+		"lower case":        with(0, "requeue"),
+		"failures as text":  with(1, "2"),
+		"crashes below 0":   with(2, int64(-1)),
+		"limit is nil":      with(3, nil),
+		"starts overflowed": with(4, int64(math.MinInt64)),
+		"wait is a float":   with(5, 1.5),
+		"an error in it":    with(1, errors.New("ERR")),
+		"a nested list":     with(1, []any{int64(1)}),
 	} {
 		t.Run(name, func(t *testing.T) {
-			if tc.rdb != nil && !strings.HasPrefix(name, "nil") {
-				t.Cleanup(func() { tc.rdb.Close() })
-			}
-			for method, err := range calls(t.Context(), New(tc.rdb, nil)) {
-				switch {
-				case tc.says == "" && errors.Is(err, ErrUnsafeClient):
-					t.Errorf("%s: %v", method, err)
-				case tc.says != "" && (!errors.Is(err, ErrUnsafeClient) || !strings.Contains(err.Error(), tc.says)):
-					t.Errorf("%s: %v, want ErrUnsafeClient and %q", method, err, tc.says)
-				}
+			if got, err := parseReply(reply); !errors.Is(err, ErrReply) {
+				t.Errorf("got %+v, %v, want ErrReply", got, err)
 			}
 		})
 	}
-}
-
-func TestOptionsAreRefused(t *testing.T) {
-	at := "redis://" + miniredis.RunT(t).Addr()
-	for name, tc := range map[string]struct {
-		Options
-		says string
-	}{
-		"brace in the prefix":  {Options{Prefix: "a{b"}, `"a{b"`},
-		"closing brace":        {Options{Prefix: "}"}, `"}"`},
-		"TTL under a minute":   {Options{TTL: time.Minute - 1}, "59.999999999s"},
-		"TTL below zero":       {Options{TTL: -time.Hour}, "-1h0m0s"},
-		"a TTL in nanoseconds": {Options{TTL: 600}, "600ns"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var fe *FieldError
-			if c, err := Dial(at, &tc.Options); !errors.As(err, &fe) || fe.Value != tc.says {
-				t.Errorf("Dial: %v, %v, want an error that says %s", c, err, tc.says)
-			}
-			if _, err := NewMemory(&tc.Options).Fail(t.Context(), attempt(message("1"), "a"), again); err == nil || !strings.Contains(err.Error(), tc.says) {
-				t.Errorf("NewMemory: %v, want an error that says %s", err, tc.says)
-			}
-			rdb := redis.NewClient(&redis.Options{Addr: at, MaxRetries: -1, ContextTimeoutEnabled: true})
-			defer rdb.Close()
-			for method, err := range calls(t.Context(), New(rdb, &tc.Options)) {
-				if err == nil || !strings.Contains(err.Error(), tc.says) {
-					t.Errorf("New, %s: %v, want an error that says %s", method, err, tc.says)
-				}
-			}
-		})
+	if got, err := parseReply(with(5, int64(math.MaxInt64))); err != nil || got.Wait <= 0 {
+		t.Errorf("the longest wait: %v, %v", got.Wait, err)
+	}
+	if got, err := parseReply(with(6, nil)); err != nil || got.Cause != "" {
+		t.Errorf("no cause: %q, %v", got.Cause, err)
+	}
+	if got, err := parseReply(with(7, nil)); err != nil || got.Reason != "" {
+		t.Errorf("no reason: %q, %v", got.Reason, err)
 	}
 }
 
-func TestCloseClosesWhatDialOpened(t *testing.T) {
-	at := miniredis.RunT(t).Addr()
-	rdb := redis.NewClient(&redis.Options{Addr: at, MaxRetries: -1, ContextTimeoutEnabled: true})
-	defer rdb.Close()
-	if err := New(rdb, nil).Close(); err != nil {
-		t.Error(err)
-	}
-	if err := rdb.Ping(t.Context()).Err(); err != nil {
-		t.Errorf("the caller's client after Close: %v", err)
-	}
-	c, err := Dial("redis://"+at, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Close(); err != nil {
-		t.Error(err)
-	}
-	for method, err := range calls(t.Context(), c) {
-		if !errors.Is(err, redis.ErrClosed) {
-			t.Errorf("%s after Close: %v", method, err)
+// FuzzParseReply: whatever comes, a Reply is one that a script can have given.
+func FuzzParseReply(f *testing.F) {
+	f.Add("RUN", int64(0), int64(0), int64(4), int64(1), int64(0), "", uint(8))
+	f.Add("EXHAUSTED", int64(3), int64(1), int64(4), int64(9), int64(math.MaxInt64), "boom", uint(8))
+	f.Add("", int64(-1), int64(0), int64(0), int64(0), int64(0), "x", uint(3))
+	f.Fuzz(func(t *testing.T, verdict string, failures, crashes, limit, starts, wait int64, reason string, n uint) {
+		reply := []any{verdict, failures, crashes, limit, starts, wait, "failed", reason, nil}
+		got, err := parseReply(reply[:min(n, uint(len(reply)))])
+		if err != nil {
+			if !errors.Is(err, ErrReply) || got != (Reply{}) {
+				t.Errorf("%+v, %v", got, err)
+			}
+			return
 		}
-	}
-}
-
-// settings are those that Dial promises, of whatever client it made.
-type settings struct {
-	client                       string
-	addr, user, password         string
-	retries                      int
-	obeysContext, tls            bool
-	read, write, dial            time.Duration
-	db, dialerRetries, redirects int
-	addrs                        string
-}
-
-func settingsOf(rdb redis.UniversalClient) settings {
-	switch c := rdb.(type) {
-	case *redis.Client:
-		o := c.Options()
-		return settings{
-			client: "single", addr: o.Addr, user: o.Username, password: o.Password, retries: o.MaxRetries, db: o.DB,
-			obeysContext: o.ContextTimeoutEnabled, read: o.ReadTimeout, write: o.WriteTimeout, dial: o.DialTimeout,
-			dialerRetries: o.DialerRetries, tls: o.TLSConfig != nil,
-		}
-	case *redis.ClusterClient:
-		o := c.Options()
-		return settings{
-			client: "cluster", addrs: strings.Join(o.Addrs, " "), user: o.Username, password: o.Password, retries: o.MaxRetries,
-			obeysContext: o.ContextTimeoutEnabled, read: o.ReadTimeout, write: o.WriteTimeout, dial: o.DialTimeout,
-			dialerRetries: o.DialerRetries, redirects: o.MaxRedirects, tls: o.TLSConfig != nil,
-		}
-	}
-	return settings{client: fmt.Sprintf("%T", rdb)}
-}
-
-func TestDialURLs(t *testing.T) {
-	single := settings{
-		client: "single", addr: "localhost:6379", obeysContext: true, read: timeout, write: timeout, dial: time.Second, dialerRetries: 1,
-	}
-	cluster := settings{
-		client: "cluster", addrs: "a:7000", obeysContext: true, read: timeout, write: timeout, dial: time.Second, dialerRetries: 1, redirects: 1,
-		retries: -1,
-	}
-	with := func(s settings, change func(*settings)) settings { change(&s); return s }
-	for raw, want := range map[string]settings{
-		"redis://":                              single,
-		"redis://localhost":                     single,
-		"redis://h:1/2":                         with(single, func(s *settings) { s.addr, s.db = "h:1", 2 }),
-		"redis://u:p%40ss@h:1":                  with(single, func(s *settings) { s.addr, s.user, s.password = "h:1", "u", "p@ss" }),
-		"redis://:pass@h":                       with(single, func(s *settings) { s.addr, s.password = "h:6379", "pass" }),
-		"redis://[::1]:1":                       with(single, func(s *settings) { s.addr = "[::1]:1" }),
-		"rediss://h:1":                          with(single, func(s *settings) { s.addr, s.tls = "h:1", true }),
-		"unix:///run/redis.sock?db=3":           with(single, func(s *settings) { s.addr, s.db = "/run/redis.sock", 3 }),
-		"redis://localhost?read_timeout=2s":     with(single, func(s *settings) { s.read = 2 * time.Second }),
-		"redis://localhost?write_timeout=100ms": with(single, func(s *settings) { s.write = 100 * time.Millisecond }),
-		"redis://localhost?dial_timeout=3s":     with(single, func(s *settings) { s.dial = 3 * time.Second }),
-		"redis://localhost?pool_size=7":         single,
-		"redis+sentinel://u:p@s:26379/2?master_name=m&password=q": with(single, func(s *settings) {
-			s.addr, s.db, s.password = "FailoverClient", 2, "q"
-		}),
-		"rediss+sentinel://s:26379?master_name=m&read_timeout=2s": with(single, func(s *settings) {
-			s.addr, s.tls, s.read = "FailoverClient", true, 2*time.Second
-		}),
-		"redis+cluster://a:7000":                               cluster,
-		"redis+cluster://u:p@a:7000?addr=b:7001&addr=c:7002":   with(cluster, func(s *settings) { s.addrs, s.user, s.password = "a:7000 b:7001 c:7002", "u", "p" }),
-		"rediss+cluster://a:7000?read_timeout=2s":              with(cluster, func(s *settings) { s.tls, s.read = true, 2*time.Second }),
-		"redis+cluster://a:7000/0?pool_size=9&dial_timeout=5s": with(cluster, func(s *settings) { s.dial = 5 * time.Second }),
-	} {
-		t.Run(raw, func(t *testing.T) {
-			c, err := Dial(raw, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer c.Close()
-			if got := settingsOf(c.rdb); got != want {
-				t.Errorf("got  %+v\nwant %+v", got, want)
-			}
-		})
-	}
-}
-
-func TestDialRefusesURLs(t *testing.T) {
-	for raw, says := range map[string]string{
-		"":                                         "got none",
-		"localhost:6379":                           "got none",
-		"redis:secret@localhost":                   "got none",
-		"http://localhost":                         "got another",
-		"redis+ring://localhost":                   "got another",
-		"redis+cluster+tls://localhost":            "got another",
-		"redis://localhost/zero":                   `database must be a whole number, 0 or more: the path of the URL is its number, got "zero"`,
-		"redis://localhost/-1":                     "database must be",
-		"redis://localhost?db=-1":                  "parameter db must be a whole number, 0 or more",
-		"redis+cluster://localhost/1":              "0 in a Cluster",
-		"redis+cluster://localhost?db=0":           "parameter must be one of addr, client_name,",
-		"redis://localhost?max_retries=5":          "parameter must be one of client_name, conn_max_idle_time,",
-		"redis://localhost?skip_verify=true":       "parameter must be one of",
-		"rediss://localhost?cafile=x":              `write_timeout, got "cafile"`,
-		"redis://localhost/0/1":                    "database must be",
-		"redis://localhost:port":                   "cannot be read",
-		"redis://localhost?read_timout=1s":         `got "read_timout"`,
-		"redis://localhost?read_timeout=soon":      "read_timeout",
-		"redis://localhost?protocol=three":         "protocol",
-		"redis+sentinel://localhost:26379":         "master_name",
-		"redis+sentinel://localhost?master_name=":  "master_name",
-		"redis+cluster://localhost?addr=no-port":   "addr",
-		"redis://user:se/cret@localhost":           "%2F",
-		"redis://:12/34@localhost":                 "%2F",
-		"redis://:12?34@localhost":                 "%3F",
-		"redis://:12#34@localhost":                 "%23",
-		"redis://:%zz@localhost":                   "cannot be read",
-		"unix://":                                  "socket",
-		"redis://localhost\x00":                    "cannot be read",
-		"redis+sentinel://h?master_name=m&db=many": "parameter db must be",
-	} {
-		t.Run(raw, func(t *testing.T) {
-			c, err := Dial(raw, nil)
-			if err == nil {
-				c.Close()
-				t.Fatal("accepted")
-			}
-			if !strings.HasPrefix(err.Error(), "counter: Redis URL ") || !strings.Contains(err.Error(), says) {
-				t.Errorf("%v: want %q in it", err, says)
-			}
-		})
-	}
-}
-
-// urlForms are well-formed and malformed URLs; %s is where the password goes.
-var urlForms = []string{
-	"redis://:%s@localhost:6379/0", "redis://user:%s@localhost", "rediss://user:%s@[::1]:6379", "unix://user:%s@/run/redis.sock",
-	"redis+sentinel://:%s@localhost:26379?master_name=m", "redis+sentinel://:%s@localhost", "redis+cluster://:%s@localhost?addr=x",
-	"redis://:%s@localhost/zero", "redis://:%s@localhost/0/1", "redis://:%s@localhost:port", "redis://:%s@localhost?no_such=1",
-	"redis://:%s@localhost?read_timeout=soon", "redis://:%s@local host", "redis://:%s@%%zz", "redis://:%s@", "redis://:%s@:6379:6379",
-	"redis://user:pass:%s@localhost", "redis://user:@%s@localhost", "http://:%s@localhost", "redis:// :%s@localhost", "redis:/:%s@localhost",
-	"redis:///:%s@localhost", "://:%s@localhost", ":%s@localhost", "redis:%s@localhost:6379", "user:%s@localhost://", "redis://:%s@localhost\x7f",
-	"redis+ring://:%s@localhost", "red is://:%s@localhost", "redis://12:%s@localhost", "redis://1/%s@localhost", "redis://1?%s@localhost",
-}
-
-// FuzzDialRedacts: whatever the URL and the password in it, no error shows the password.
-func FuzzDialRedacts(f *testing.F) {
-	for form := range urlForms {
-		for _, around := range []string{"", "/", "?", "#", "@", "%", ":", "://", "[", "1/", "\"", " ", "\n", "&=", "%zz", "1?addr="} {
-			f.Add(uint(form), around, around, false)
-			f.Add(uint(form), around, around, true)
-		}
-	}
-	f.Fuzz(func(t *testing.T, form uint, before, after string, escaped bool) {
-		const secret = "Xq7vSecretZk9"
-		password := before + secret + after
-		if escaped {
-			password = url.QueryEscape(password)
-		}
-		raw := fmt.Sprintf(urlForms[form%uint(len(urlForms))], password)
-		c, err := Dial(raw, &Options{TTL: -1}) // so that good URLs are refused too, and nothing is left open
-		if err == nil {
-			c.Close()
-			t.Fatalf("%q: accepted with a negative TTL", raw)
-		}
-		if strings.Contains(err.Error(), secret) {
-			t.Errorf("%q: %v", raw, err)
+		known := verdicts[verdict]
+		if known == 0 || got.Verdict != known || got.Wait < 0 || got.Failures < 0 || got.Crashes < 0 || got.Limit < 0 || got.Fence < 0 || n != 8 {
+			t.Errorf("%q of %d values was read as %+v", reply, n, got)
 		}
 	})
+}
+
+func TestCeilMillis(t *testing.T) {
+	for d, want := range map[time.Duration]int64{
+		-time.Hour: 0, 0: 0, 1: 1, time.Millisecond: 1, time.Millisecond + 1: 2,
+		math.MinInt64: 0, math.MaxInt64: maxWaitMillis,
+	} {
+		if got := ceilMillis(d); got != want {
+			t.Errorf("ceilMillis(%d) = %d, want %d", d, got, want)
+		}
+	}
+}
+
+// TestLargest: the largest numbers that can be given are neither rounded nor wrapped on their way.
+func TestLargest(t *testing.T) {
+	m := Message{VHost: "/", Queue: "orders", ID: "1"}
+	for _, s := range stores(t) {
+		got, err := s.Fail(t.Context(), attempt(m, "a"), Failure{Limit: math.MaxInt, Wait: math.MaxInt64})
+		if err != nil || got.Verdict != VerdictRequeue || got.Limit != maxLimit || got.Wait < 290*365*24*time.Hour {
+			t.Errorf("%s: fail: %+v, %v", s.name, got, err)
+		}
+		got, err = s.Start(t.Context(), attempt(m, "b"), ModeIsolated, math.MaxInt)
+		if err != nil || got.Verdict != VerdictWait || got.Limit != maxLimit || got.Wait < 290*365*24*time.Hour {
+			t.Errorf("%s: start: %+v, %v", s.name, got, err)
+		}
+	}
 }

@@ -78,13 +78,8 @@ func (o Options) validate() error {
 // Counter counts on Redis: a single server, one behind Sentinel, or a Cluster. It is safe for use by many goroutines,
 // and by many processes at once.
 type Counter struct {
-	rdb     redis.UniversalClient
-	cluster *redis.ClusterClient // rdb, if it is one
-	pipe    *pipeline
-	opts    Options
-	owned   bool  // Dial opened rdb, so Close closes it
-	refuse  error // why no step may be taken; nil if all is well
-	secrets []string
+	*client
+	owned bool // Dial opened rdb, so Close closes it
 }
 
 // New returns a Counter on a client of the caller's, who also closes it.
@@ -101,11 +96,11 @@ type Counter struct {
 // Not refused, but best set as Dial sets them: ReadTimeout and WriteTimeout of 250 ms, DialerRetries 1, and for a
 // Cluster MaxRedirects 1. A nil opts means the defaults.
 func New(rdb redis.UniversalClient, opts *Options) *Counter {
-	c := &Counter{rdb: rdb, opts: opts.withDefaults(), secrets: secretsOf(rdb)}
+	c := &client{rdb: rdb, opts: opts.withDefaults(), secrets: secretsOf(rdb)}
 	c.cluster, _ = rdb.(*redis.ClusterClient)
 	c.pipe = newPipeline(rdb, c.cluster != nil, c.opts)
 	c.refuse = errors.Join(c.opts.validate(), refuseClient(rdb))
-	return c
+	return &Counter{client: c}
 }
 
 // TTL is how long a record is kept after its last write.
@@ -135,7 +130,10 @@ func (c *Counter) Start(ctx context.Context, a Attempt, mode Mode, limit int) (R
 // Fail charges a failed attempt. The Answer's Verdict is Requeue or Exhausted. An error leaves undecided whether it was
 // charged: call Fail again with the same token, which charges it once however often it arrives.
 func (c *Counter) Fail(ctx context.Context, a Attempt, f Failure) (Reply, error) {
-	return c.step(ctx, stepFail, a, min(max(f.Limit, 0), maxLimit), ceilMillis(f.Wait), cut(f.Reason, MaxReason))
+	if err := f.validate(); err != nil {
+		return Reply{}, err
+	}
+	return c.step(ctx, stepFail, a, min(max(f.Limit, 0), maxLimit), ceilMillis(f.Wait), string(f.cause()), cut(f.Reason, MaxReason))
 }
 
 // End closes an attempt that Start let run and that is not to be charged: it succeeded, and its delivery is about to be

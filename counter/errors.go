@@ -50,7 +50,7 @@ func (e *StoreError) Error() string { return fmt.Sprintf("store %s: %v", e.Fault
 func (e *StoreError) Unwrap() error { return e.Err }
 
 // storeError returns err as a StoreError, without a password.
-func (c *Counter) storeError(err error) error {
+func (c *client) storeError(err error) error {
 	return &StoreError{Fault: faultOf(err), Err: withoutSecrets(err, c.secrets)}
 }
 

@@ -46,12 +46,12 @@ func ExampleMemory() {
 	// 3 EXHAUSTED
 }
 
-func ExampleCounter_List() {
+func ExampleAdmin_List() {
 	ctx := context.Background()
 	counts, stop := counted(ctx, "order-17")
 	defer stop()
 
-	for record, err := range counts.List(ctx, "/", "orders") {
+	for record, err := range counts.Admin().List(ctx, "/", "orders") {
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -60,12 +60,12 @@ func ExampleCounter_List() {
 	// Output: "order-17": 1 failures, last "no such customer"
 }
 
-func ExampleCounter_Reset() {
+func ExampleAdmin_Forget() {
 	ctx := context.Background()
 	counts, stop := counted(ctx, "order-17")
 	defer stop()
 
-	n, err := counts.Forget(ctx, "/", "orders", "order-17")
+	n, err := counts.Admin().Forget(ctx, "/", "orders", "order-17")
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -96,17 +96,17 @@ func counted(ctx context.Context, id string) (counts *counter.Counter, stop func
 }
 
 // An operator gives one message more tries, and the whole queue another limit: both are in force at the next step.
-func ExampleCounter_Grant() {
+func ExampleAdmin_Grant() {
 	ctx := context.Background()
 	counts, stop := counted(ctx, "order-17")
 	defer stop()
 
 	order := counter.Message{VHost: "/", Queue: "orders", ID: "order-17"}
 	why := counter.Note{By: "jo@desk", Why: "the supplier is down until noon"}
-	if err := counts.SetLimit(ctx, "/", "orders", counter.Override{MaxRetries: 5, Note: why}); err != nil {
+	if err := counts.Admin().SetLimit(ctx, "/", "orders", counter.Override{MaxRetries: 5, Note: why}); err != nil {
 		log.Fatal(err)
 	}
-	if err := counts.Grant(ctx, order, counter.Grant{Attempts: 10, Note: why}); err != nil {
+	if err := counts.Admin().Grant(ctx, order, counter.Grant{Attempts: 10, Note: why}); err != nil {
 		log.Fatal(err)
 	}
 	answer, err := counts.Start(ctx, counter.Attempt{Message: order, Token: "run-2"}, counter.ModeShared, 3)

@@ -11,7 +11,7 @@ import (
 var ErrForeign = errors.New("somebody else wrote to a key of the store")
 
 // errorAt is storeError for what was done with the keys of a queue, and of a message if it has an ID.
-func (c *Counter) errorAt(m Message, err error) error {
+func (c *client) errorAt(m Message, err error) error {
 	if faultOf(err) != FaultOther || !isForeign(err) {
 		return c.storeError(err)
 	}

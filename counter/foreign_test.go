@@ -21,13 +21,13 @@ func TestForeignValues(t *testing.T) {
 			t.Fatal(err)
 		}
 		for id, key := range map[string]string{"text": text, "hash": hash} {
-			got, err := c.Get(t.Context(), "/", "orders", id)
+			got, err := c.Admin().Get(t.Context(), "/", "orders", id)
 			if err != nil || len(got) != 1 || got[0].State != StateForeign || got[0].Key != key {
 				t.Errorf("%s: %+v, %v", id, got, err)
 			}
 		}
 		states := map[State]int{}
-		for r, err := range c.List(t.Context(), "/", "orders") {
+		for r, err := range c.Admin().List(t.Context(), "/", "orders") {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -36,7 +36,7 @@ func TestForeignValues(t *testing.T) {
 		if diff := cmp.Diff(map[State]int{StateForeign: 2, StateLive: 1}, states); diff != "" {
 			t.Errorf("list -want +got:\n%s", diff)
 		}
-		found, err := c.Lookup(t.Context(), "/", "orders", []Message{message("text"), message("hash"), message("ours")})
+		found, err := c.Admin().Lookup(t.Context(), "/", "orders", []Message{message("text"), message("hash"), message("ours")})
 		if len(found) != 1 || err != nil {
 			t.Errorf("lookup: %v, %v", found, err)
 		}
@@ -50,16 +50,16 @@ func TestForeignLimit(t *testing.T) {
 		if err := c.rdb.Set(t.Context(), key, "no limit", 0).Err(); err != nil {
 			t.Fatal(err)
 		}
-		_, err := c.Limit(t.Context(), "/", "orders")
-		for doing, err := range map[string]error{"get": err, "set": c.SetLimit(t.Context(), "/", "orders", Override{MaxRetries: 3, Note: Note{Why: "why"}})} {
+		_, err := c.Admin().Limit(t.Context(), "/", "orders")
+		for doing, err := range map[string]error{"get": err, "set": c.Admin().SetLimit(t.Context(), "/", "orders", Override{MaxRetries: 3, Note: Note{Why: "why"}})} {
 			if !errors.Is(err, ErrForeign) || !strings.Contains(err.Error(), key) {
 				t.Errorf("%s: %v", doing, err)
 			}
 		}
-		if was, err := c.ClearLimit(t.Context(), "/", "orders"); !was || err != nil {
+		if was, err := c.Admin().ClearLimit(t.Context(), "/", "orders"); !was || err != nil {
 			t.Errorf("clear: %v, %v", was, err)
 		}
-		if err := c.SetLimit(t.Context(), "/", "orders", Override{MaxRetries: 3, Note: Note{Why: "why"}}); err != nil {
+		if err := c.Admin().SetLimit(t.Context(), "/", "orders", Override{MaxRetries: 3, Note: Note{Why: "why"}}); err != nil {
 			t.Error(err)
 		}
 	}
@@ -82,10 +82,10 @@ func TestForeignKeys(t *testing.T) {
 				case "bury":
 					_, err = c.Fail(t.Context(), attempt(message("a"), "1"), Failure{})
 				case "list":
-					for _, err = range c.List(t.Context(), "/", "orders") {
+					for _, err = range c.Admin().List(t.Context(), "/", "orders") {
 					}
 				case "buried":
-					_, err = c.Tombstones(t.Context(), "/", "orders")
+					_, err = c.Admin().Tombstones(t.Context(), "/", "orders")
 				case "take":
 					mustDo(t, c.rdb, "DEL", key)
 					if _, err := c.Fail(t.Context(), attempt(message("a"), "1"), Failure{}); err != nil {
@@ -93,7 +93,7 @@ func TestForeignKeys(t *testing.T) {
 					}
 					mustDo(t, c.rdb, "DEL", key)
 					mustDo(t, c.rdb, "RPUSH", key, "somebody's")
-					err = c.NoteRemoved(t.Context(), "/", "orders", []Message{message("a")})
+					err = c.Admin().NoteRemoved(t.Context(), "/", "orders", []Message{message("a")})
 				}
 				if !errors.Is(err, ErrForeign) || !strings.Contains(err.Error(), key) || !strings.Contains(err.Error(), "DEL") {
 					t.Errorf("%s with a list at %s: %v", doing, key, err)

@@ -33,11 +33,11 @@ func FuzzSteps(f *testing.F) {
 		defer redis.Close()
 		a := Attempt{Message: Message{VHost: vhost, Queue: queue, ID: id, Generation: life}, Token: token, Holder: holder}
 		failure := Failure{Limit: limit, Wait: time.Duration(wait), Reason: reason}
-		for i, take := range []func(steps) (Reply, error){
-			func(s steps) (Reply, error) { return s.Fail(t.Context(), a, failure) },
-			func(s steps) (Reply, error) { return s.Start(t.Context(), a, ModeShared, limit) },
-			func(s steps) (Reply, error) { return s.Start(t.Context(), a, ModeIsolated, limit) },
-			func(s steps) (Reply, error) { return Reply{}, s.End(t.Context(), a, wait < 0) },
+		for i, take := range []func(attempts) (Reply, error){
+			func(s attempts) (Reply, error) { return s.Fail(t.Context(), a, failure) },
+			func(s attempts) (Reply, error) { return s.Start(t.Context(), a, ModeShared, limit) },
+			func(s attempts) (Reply, error) { return s.Start(t.Context(), a, ModeIsolated, limit) },
+			func(s attempts) (Reply, error) { return Reply{}, s.End(t.Context(), a, wait < 0) },
 		} {
 			want, err1 := take(memory)
 			got, err2 := take(redis)
@@ -47,7 +47,7 @@ func FuzzSteps(f *testing.F) {
 			}
 		}
 		alike(t, memory, redis, a.Message)
-		if r, err := redis.Get(context.Background(), vhost, queue+"+", id); len(r) > 0 || err != nil {
+		if r, err := redis.Admin().Get(context.Background(), vhost, queue+"+", id); len(r) > 0 || err != nil {
 			t.Errorf("queue %q+ has records of %q: %+v, %v", queue, queue, r, err)
 		}
 	})
@@ -70,8 +70,8 @@ func alike(t *testing.T, memory *Memory, redis *Counter, m Message) {
 // FuzzReplies: a reply of any form and depth is read or refused.
 func FuzzReplies(f *testing.F) {
 	for _, seed := range []string{
-		`["RUN",0,0,4,1,0,""]`, `["RUN",0,0,4,1,0,"",0]`, `["RUN",0,0,4,1,0]`, `["RUN",0,0,4,1,9223372036854775807,null]`,
-		`["WAIT",-1,0,4,1,0,""]`, `["SUSPECT",0.5,0,4,1,0,""]`, `[["RUN"],[0],{},4,1,0,""]`, `[null,null,null,null,null,null,null]`,
+		`["RUN",0,0,4,1,0,"failed",""]`, `["RUN",0,0,4,1,0,"","",0]`, `["RUN",0,0,4,1,0]`, `["RUN",0,0,4,1,9223372036854775807,null,null]`,
+		`["WAIT",-1,0,4,1,0,"failed",""]`, `["SUSPECT",0.5,0,4,1,0,"failed",""]`, `[["RUN"],[0],{},4,1,0,"failed",""]`, `[null,null,null,null,null,null,null,null]`,
 		`"OK"`, `0`, `null`, `[]`, `{"RUN":0}`, `[[[[[[[]]]]]]]`,
 	} {
 		f.Add(seed)
@@ -112,10 +112,10 @@ func integers(v any) any {
 
 // FuzzRecord: a record that something else wrote is read as far as it can be.
 func FuzzRecord(f *testing.F) {
-	f.Add("1 0 1 1700000000000000 0 . 0 1700000000000 500 1700000000000 5 p-1 exclusive 1700000000000 0 4 0 .;p-1=f 1 0 4 0\na host.boom")
-	f.Add("-1 9999999999999999999 0x1 9223372036854775807 2 dead -62135596800000 1e9 9223372036854775807 9223372036854775807 9223372036854775807 . EXCLUSIVE . 0 0 0 =;=;;=f;a==f 1 1 1 1\n")
-	f.Add("1 0 1 0 0 . 0 0 0 0 0 . . 0 0 4 7 . 2 0 0 25\nid" + "grant 1700000000000 3 4\njoe" + "whyreason")
-	f.Add("1 0 1 0 0 . 0 0 0 0 0 . . 0 0 4 7 . 99999999999999999999 -1 0 25\n")
+	f.Add("1 0 1 1700000000000000 0 . 0 1700000000000 500 1700000000000 5 failed p-1 exclusive 1700000000000 0 4 0 .;p-1=f 1 0 4 0\na host.boom")
+	f.Add("-1 9999999999999999999 0x1 9223372036854775807 2 dead -62135596800000 1e9 9223372036854775807 9223372036854775807 9223372036854775807 . . EXCLUSIVE . 0 0 0 =;=;;=f;a==f 1 1 1 1\n")
+	f.Add("1 0 1 0 0 . 0 0 0 0 0 . . . 0 0 4 7 . 2 0 0 25\nid" + "grant 1700000000000 3 4\njoe" + "whyreason")
+	f.Add("1 0 1 0 0 . 0 0 0 0 0 . . . 0 0 4 7 . 99999999999999999999 -1 0 25\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		r := parseRecord(Message{VHost: "/", Queue: "q"}, text, time.Minute)
 		if r.VHost != "/" || r.Queue != "q" || r.TTL != time.Minute {

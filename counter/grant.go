@@ -25,18 +25,18 @@ type Grant struct {
 	Note
 }
 
-// operator is the token of what no attempt does.
-const operator = "operator"
+// byOperator is the token of what no attempt does.
+const byOperator = "operator"
 
 // Grant gives one life of a message more tries, in force at its next step on every consumer. They add to earlier grants, up to
 // MaxTries, and to the limit in force, up to 1001 attempts. An error other than ErrNoRecord and ErrOver leaves undecided whether
 // they were added: read the record before granting again.
-func (c *Counter) Grant(ctx context.Context, m Message, g Grant) error {
+func (a *Admin) Grant(ctx context.Context, m Message, g Grant) error {
 	if err := g.validate(); err != nil {
 		return fmt.Errorf("counter: grant, queue %q: %w", m.Queue, err)
 	}
 	n := g.kept()
-	answer, err := c.step(ctx, stepGrant, Attempt{Message: m, Token: operator}, 0, g.Attempts, n.By, n.Why)
+	answer, err := a.step(ctx, stepGrant, Attempt{Message: m, Token: byOperator}, 0, g.Attempts, n.By, n.Why)
 	if err != nil {
 		return err
 	}
@@ -47,12 +47,12 @@ func (c *Counter) Grant(ctx context.Context, m Message, g Grant) error {
 // is the note, the fence, and which attempts are known, so that a late step of one that was charged charges nothing now.
 // A message that is in the dead-letter queue stays there. An attempt that runs meanwhile is not stopped; if it fails, that is
 // the first charge. An error other than ErrNoRecord leaves undecided whether it was done; it may be repeated.
-func (c *Counter) Reset(ctx context.Context, m Message, n Note) error {
+func (a *Admin) Reset(ctx context.Context, m Message, n Note) error {
 	if err := n.validate(); err != nil {
 		return fmt.Errorf("counter: reset, queue %q: %w", m.Queue, err)
 	}
 	n = n.kept()
-	answer, err := c.step(ctx, stepReset, Attempt{Message: m, Token: operator}, 0, n.By, n.Why)
+	answer, err := a.step(ctx, stepReset, Attempt{Message: m, Token: byOperator}, 0, n.By, n.Why)
 	if err != nil {
 		return err
 	}

@@ -23,19 +23,19 @@ type Finding struct {
 // (of a Cluster each master) is a master, may evict, saves, has room, and is new enough. Nothing is returned if all is well.
 // What may not be asked is a finding, too. The error is one of the store, after which nothing is known; it is not about the
 // clocks, for times are the store's own.
-func (c *Counter) Examine(ctx context.Context) ([]Finding, error) {
-	if c.refuse != nil {
-		return nil, c.refuse
+func (a *Admin) Examine(ctx context.Context) ([]Finding, error) {
+	if a.refuse != nil {
+		return nil, a.refuse
 	}
-	if err := c.rdb.Ping(ctx).Err(); err != nil && !lacks(err) {
-		return nil, fmt.Errorf("counter: examine: %w", c.storeError(err))
+	if err := a.rdb.Ping(ctx).Err(); err != nil && !lacks(err) {
+		return nil, fmt.Errorf("counter: examine: %w", a.storeError(err))
 	}
-	lacking, err := c.lacking(ctx)
+	lacking, err := a.lacking(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("counter: examine: %w", c.storeError(err))
+		return nil, fmt.Errorf("counter: examine: %w", a.storeError(err))
 	}
-	findings := c.permissionRule(lacking)
-	err = c.eachServer(ctx, func(ctx context.Context, server *redis.Client) error {
+	findings := a.permissionRule(lacking)
+	err = a.eachServer(ctx, func(ctx context.Context, server *redis.Client) error {
 		found, err := examineServer(ctx, server)
 		for _, f := range found {
 			if !slices.Contains(findings, f) {
@@ -45,13 +45,13 @@ func (c *Counter) Examine(ctx context.Context) ([]Finding, error) {
 		return err
 	})
 	if err != nil && (!lacks(err) || len(lacking) == 0) { // what is lacking is found already
-		return findings, fmt.Errorf("counter: examine: %w", c.storeError(err))
+		return findings, fmt.Errorf("counter: examine: %w", a.storeError(err))
 	}
 	return findings, nil
 }
 
 // eachServer calls f with every server that steps may go to, one after the other.
-func (c *Counter) eachServer(ctx context.Context, f func(context.Context, *redis.Client) error) error {
+func (c *client) eachServer(ctx context.Context, f func(context.Context, *redis.Client) error) error {
 	switch rdb := c.rdb.(type) {
 	case *redis.Client:
 		return f(ctx, rdb)

@@ -38,13 +38,13 @@ var setLimit = redis.NewScript(limitLua)
 var overrides = regexp.MustCompile(`\A-?[0-9]+\z`)
 
 // Limit returns the override of a queue, nil if there is none.
-func (c *Counter) Limit(ctx context.Context, vhost, queue string) (*Override, error) {
-	if c.refuse != nil {
-		return nil, c.refuse
+func (a *Admin) Limit(ctx context.Context, vhost, queue string) (*Override, error) {
+	if a.refuse != nil {
+		return nil, a.refuse
 	}
-	h, err := c.rdb.HGetAll(ctx, c.overrideKey(vhost, queue)).Result()
+	h, err := a.rdb.HGetAll(ctx, a.overrideKey(vhost, queue)).Result()
 	if err != nil {
-		return nil, fmt.Errorf("counter: limit, queue %q: %w", queue, c.limitError(vhost, queue, err))
+		return nil, fmt.Errorf("counter: limit, queue %q: %w", queue, a.limitError(vhost, queue, err))
 	}
 	text, set := h["max_retries"]
 	if !set {
@@ -59,36 +59,36 @@ func (c *Counter) Limit(ctx context.Context, vhost, queue string) (*Override, er
 // SetLimit overrides what the consumers of a queue are configured with, from the next step of each message on and until it is
 // cleared: there is no TTL. A message that has that many charges already is dead-lettered at its next step. An error leaves
 // undecided whether it is set; it may be repeated.
-func (c *Counter) SetLimit(ctx context.Context, vhost, queue string, o Override) error {
-	if c.refuse != nil {
-		return c.refuse
+func (a *Admin) SetLimit(ctx context.Context, vhost, queue string, o Override) error {
+	if a.refuse != nil {
+		return a.refuse
 	}
 	if err := o.validate(); err != nil {
 		return fmt.Errorf("counter: set limit, queue %q: %w", queue, err)
 	}
 	n := o.kept()
-	err := setLimit.Run(ctx, c.rdb, []string{c.overrideKey(vhost, queue)}, strconv.Itoa(o.MaxRetries), n.By, n.Why).Err()
+	err := setLimit.Run(ctx, a.rdb, []string{a.overrideKey(vhost, queue)}, strconv.Itoa(o.MaxRetries), n.By, n.Why).Err()
 	if err != nil {
-		return fmt.Errorf("counter: set limit, queue %q: %w", queue, c.limitError(vhost, queue, err))
+		return fmt.Errorf("counter: set limit, queue %q: %w", queue, a.limitError(vhost, queue, err))
 	}
 	return nil
 }
 
 // ClearLimit takes a queue's override away, whatever it is, and reports whether there was one: the consumers' own limits are
 // in force from the next step of each message on. An error leaves undecided whether it is gone; it may be repeated.
-func (c *Counter) ClearLimit(ctx context.Context, vhost, queue string) (bool, error) {
-	if c.refuse != nil {
-		return false, c.refuse
+func (a *Admin) ClearLimit(ctx context.Context, vhost, queue string) (bool, error) {
+	if a.refuse != nil {
+		return false, a.refuse
 	}
-	n, err := c.rdb.Del(ctx, c.overrideKey(vhost, queue)).Result()
+	n, err := a.rdb.Del(ctx, a.overrideKey(vhost, queue)).Result()
 	if err != nil {
-		return false, fmt.Errorf("counter: clear limit, queue %q: %w", queue, c.storeError(err))
+		return false, fmt.Errorf("counter: clear limit, queue %q: %w", queue, a.storeError(err))
 	}
 	return n > 0, nil
 }
 
 // limitError tells an override that is none from a store that failed.
-func (c *Counter) limitError(vhost, queue string, err error) error {
+func (c *client) limitError(vhost, queue string, err error) error {
 	if isForeign(err) {
 		return fmt.Errorf("%w: %q is no limit, and every step of the queue's messages fails: clear the limit, which removes it", ErrForeign, c.overrideKey(vhost, queue))
 	}
@@ -102,6 +102,6 @@ func (o Override) validate() error {
 	return o.Note.validate()
 }
 
-func (c *Counter) overrideKey(vhost, queue string) string {
+func (c *client) overrideKey(vhost, queue string) string {
 	return c.opts.keys(Message{VHost: vhost, Queue: queue}).override
 }

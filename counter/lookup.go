@@ -10,14 +10,14 @@ import (
 // Lookup returns what is kept of lives that are known by name, as a dead letter tells its own; VHost and Queue of the
 // messages are not looked at. Lives of which nothing is kept are missing from the map, whose keys are the messages with
 // the vhost and queue that were given. It takes one round trip for each 200 messages, and unlike Get searches nothing.
-func (c *Counter) Lookup(ctx context.Context, vhost, queue string, lives []Message) (map[Message]Record, error) {
-	if c.refuse != nil {
-		return nil, c.refuse
+func (a *Admin) Lookup(ctx context.Context, vhost, queue string, lives []Message) (map[Message]Record, error) {
+	if a.refuse != nil {
+		return nil, a.refuse
 	}
 	found := make(map[Message]Record, len(lives))
 	for len(lives) > 0 {
 		n := min(len(lives), page)
-		if err := c.lookUp(ctx, Message{VHost: vhost, Queue: queue}, lives[:n], found); err != nil {
+		if err := a.lookUp(ctx, Message{VHost: vhost, Queue: queue}, lives[:n], found); err != nil {
 			return nil, fmt.Errorf("counter: lookup, queue %q: %w", queue, err)
 		}
 		lives = lives[n:]
@@ -25,7 +25,7 @@ func (c *Counter) Lookup(ctx context.Context, vhost, queue string, lives []Messa
 	return found, nil
 }
 
-func (c *Counter) lookUp(ctx context.Context, of Message, lives []Message, found map[Message]Record) error {
+func (c *client) lookUp(ctx context.Context, of Message, lives []Message, found map[Message]Record) error {
 	members := make([]string, len(lives))
 	for i, m := range lives {
 		members[i] = member(m.ID, m.Generation)
@@ -52,14 +52,14 @@ func (c *Counter) lookUp(ctx context.Context, of Message, lives []Message, found
 // Generations yields the records of a queue whose generation has a name: those of messages that were dead-lettered and published
 // again, which are few. It searches the index in the store, and reads no other record. A record that is
 // written meanwhile may be missed, or come twice. After an error, which it yields once, it stops.
-func (c *Counter) Generations(ctx context.Context, vhost, queue string) iter.Seq2[Record, error] {
+func (a *Admin) Generations(ctx context.Context, vhost, queue string) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
-		if c.refuse != nil {
-			yield(Record{}, c.refuse)
+		if a.refuse != nil {
+			yield(Record{}, a.refuse)
 			return
 		}
 		for cursor, first := uint64(0), true; first || cursor > 0; first = false {
-			records, next, err := c.generations(ctx, vhost, queue, cursor)
+			records, next, err := a.generations(ctx, vhost, queue, cursor)
 			if err != nil {
 				yield(Record{}, fmt.Errorf("counter: generations, queue %q: %w", queue, err))
 				return
@@ -77,7 +77,7 @@ func (c *Counter) Generations(ctx context.Context, vhost, queue string) iter.Seq
 // named matches the members of generations with a name: the others end with one digit.
 const named = "*:??*"
 
-func (c *Counter) generations(ctx context.Context, vhost, queue string, cursor uint64) (out []Record, next uint64, err error) {
+func (c *client) generations(ctx context.Context, vhost, queue string, cursor uint64) (out []Record, next uint64, err error) {
 	index := c.opts.queueKey(vhost, queue) + "index"
 	found, next, err := c.rdb.ZScan(ctx, index, cursor, named, scanned).Result()
 	if err != nil {

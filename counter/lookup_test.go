@@ -21,7 +21,7 @@ func TestLookup(t *testing.T) {
 			}
 			asked = append(asked, Message{ID: m.ID, Generation: m.Generation})
 		}
-		found, err := c.Lookup(t.Context(), "/", "orders", asked)
+		found, err := c.Admin().Lookup(t.Context(), "/", "orders", asked)
 		if err != nil || len(found) != page/5+1 {
 			t.Fatalf("%d found, %v", len(found), err)
 		}
@@ -30,10 +30,10 @@ func TestLookup(t *testing.T) {
 				t.Errorf("%.40q: %+v", m.ID, r)
 			}
 		}
-		if other, err := c.Lookup(t.Context(), "/", "bills", asked); len(other) != 0 || err != nil {
+		if other, err := c.Admin().Lookup(t.Context(), "/", "bills", asked); len(other) != 0 || err != nil {
 			t.Errorf("of another queue: %v, %v", other, err)
 		}
-		if none, err := c.Lookup(t.Context(), "/", "orders", nil); len(none) != 0 || err != nil {
+		if none, err := c.Admin().Lookup(t.Context(), "/", "orders", nil); len(none) != 0 || err != nil {
 			t.Errorf("of nothing: %v, %v", none, err)
 		}
 	}
@@ -52,7 +52,7 @@ func TestGenerations(t *testing.T) {
 				want = append(want, m.ID+" "+m.Generation)
 			}
 		}
-		for r, err := range c.Generations(t.Context(), "/", "orders") {
+		for r, err := range c.Admin().Generations(t.Context(), "/", "orders") {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -63,7 +63,7 @@ func TestGenerations(t *testing.T) {
 		if got = slices.Compact(got); !slices.Equal(got, want) {
 			t.Errorf("%q, want %q", got, want)
 		}
-		for range c.Generations(t.Context(), "/", "bills") {
+		for range c.Admin().Generations(t.Context(), "/", "bills") {
 			t.Error("of another queue")
 		}
 	}

@@ -59,6 +59,9 @@ func (m *Memory) Start(ctx context.Context, a Attempt, mode Mode, limit int) (Re
 
 // Fail is like Counter.Fail; it fails only on arguments that it refuses.
 func (m *Memory) Fail(ctx context.Context, a Attempt, f Failure) (Reply, error) {
+	if err := f.validate(); err != nil {
+		return Reply{}, err
+	}
 	return m.step(ctx, a, func(e *entry, _ bool, now time.Time) Reply {
 		answer, write := e.fail(a, f, e.given(min(max(f.Limit, 0), maxLimit)), now)
 		if write {
@@ -156,7 +159,7 @@ func (e *entry) start(a Attempt, asked Mode, limit allowed, now time.Time) (Repl
 	if asked.isolated() && e.OpenToken != "" && e.OpenMode == ModeIsolated {
 		e.Crashes++
 		e.remember(e.OpenToken, KindCrashed)
-		e.charged("process died while it ran this message alone", now)
+		e.charged(CauseCrashed, "the process died while it ran this message isolated", now)
 		e.Binds = time.Time{}
 		e.unmark()
 	}
@@ -209,7 +212,7 @@ func (e *entry) fail(a Attempt, f Failure, limit allowed, now time.Time) (Reply,
 			e.State, e.Binds = StateLive, time.Time{}
 		}
 		e.remember(token, KindFailed)
-		e.charged(cut(f.Reason, MaxReason), now)
+		e.charged(f.cause(), cut(f.Reason, MaxReason), now)
 		e.Wait = time.Duration(ceilMillis(f.Wait)) * time.Millisecond
 		e.Due = now.Add(e.Wait)
 	}
@@ -246,10 +249,11 @@ func (e *entry) end(token string, succeeded bool, now time.Time) {
 }
 
 func (e *entry) answer(v Verdict, limit allowed, now time.Time) Reply {
-	return Reply{
-		Verdict: v, Failures: e.Failures, Crashes: e.Crashes, Limit: e.inForce(limit), Fence: e.Fence,
-		Wait: e.Left(now), Reason: e.Reason,
+	reply := Reply{Verdict: v, Failures: e.Failures, Crashes: e.Crashes, Limit: e.inForce(limit), Fence: e.Fence, Wait: e.Left(now)}
+	if v == VerdictExhausted {
+		reply.Cause, reply.Reason = e.Cause, e.Reason
 	}
+	return reply
 }
 
 // earlier reports whether the tombstone or the success is of an earlier use of the id.
@@ -259,7 +263,7 @@ func (e *entry) earlier(a Attempt, now time.Time) bool {
 }
 
 func (e *entry) anew() {
-	e.Failures, e.Crashes, e.Due, e.Wait, e.Reason = 0, 0, time.Time{}, 0, ""
+	e.Failures, e.Crashes, e.Due, e.Wait, e.Cause, e.Reason = 0, 0, time.Time{}, 0, "", ""
 	e.Suspect, e.State = false, StateLive
 	e.unmark()
 	e.FirstTime, e.LastTime, e.Binds = time.Time{}, time.Time{}, time.Time{}
@@ -280,11 +284,11 @@ func (e *entry) bury(limit allowed, now time.Time) {
 	e.queue.bury(now)
 }
 
-func (e *entry) charged(why string, now time.Time) {
+func (e *entry) charged(cause Cause, why string, now time.Time) {
 	if e.FirstTime.IsZero() {
 		e.FirstTime = now
 	}
-	e.LastTime, e.Reason = now, why
+	e.LastTime, e.Cause, e.Reason = now, cause, why
 	if now.Before(e.FirstTime) { // the clock was set back
 		e.LastTime = e.FirstTime
 	}

@@ -93,8 +93,10 @@ func drawStart(t *rapid.T, did *taken) func(context.Context, steps) (Reply, erro
 	}
 }
 
+var causesOfFail = rapid.SampledFrom([]Cause{"", CauseFailed, CausePanicked, CauseTimedOut, CauseRejected})
+
 func drawFail(t *rapid.T, did *taken) func(context.Context, steps) (Reply, error) {
-	f := Failure{Limit: rapid.IntRange(0, 4).Draw(t, "limit"), Wait: waits.Draw(t, "wait"), Reason: reasons.Draw(t, "reason")}
+	f := Failure{Cause: causesOfFail.Draw(t, "cause"), Limit: rapid.IntRange(0, 4).Draw(t, "limit"), Wait: waits.Draw(t, "wait"), Reason: reasons.Draw(t, "reason")}
 	did.step, did.limit = "fail", f.Limit
 	return func(ctx context.Context, s steps) (Reply, error) { return s.Fail(ctx, did.Attempt, f) }
 }
@@ -191,7 +193,7 @@ func (w *world) step(draw draws) func(*rapid.T) {
 			}
 			did.after = s.look(t, did.Message)
 			did.check(t, s.name)
-			if _, keyed := s.steps.(*Counter); keyed {
+			if _, keyed := s.steps.(onRedis); keyed {
 				did.checkKeys(t, s.name)
 			}
 			if i == 0 {

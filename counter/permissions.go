@@ -22,7 +22,7 @@ var needed = []string{
 var neededOfCluster = []string{"cluster slots", "asking", "command"}
 
 // needed are the commands that this store's user must be able to run.
-func (c *Counter) needed() []string {
+func (c *client) needed() []string {
 	if c.cluster != nil {
 		return slices.Concat(needed, neededOfCluster)
 	}
@@ -50,7 +50,7 @@ end
 return lacking`)
 
 // lacking returns the commands that this user may not run.
-func (c *Counter) lacking(ctx context.Context) ([]string, error) {
+func (c *client) lacking(ctx context.Context) ([]string, error) {
 	key := c.opts.queueKey("doctor", "doctor") + "index"
 	var lines []any
 	for _, command := range c.needed() {
@@ -82,7 +82,7 @@ func lacks(err error) bool {
 	return errors.As(err, &reply) && strings.HasPrefix(reply.Error(), "NOPERM")
 }
 
-func (c *Counter) permissionRule(lacking []string) []Finding {
+func (c *client) permissionRule(lacking []string) []Finding {
 	if len(lacking) == 0 {
 		return nil
 	}
@@ -95,7 +95,7 @@ func (c *Counter) permissionRule(lacking []string) []Finding {
 }
 
 // grant is the least that a user must be given.
-func (c *Counter) grant() string {
+func (c *client) grant() string {
 	var rights []string
 	for _, command := range c.needed() {
 		rights = append(rights, "+"+right(command))

@@ -38,7 +38,8 @@ type Record struct {
 	Binds     time.Time     // DeadLetter: until when it is repeated without the handler; Done: ten minutes after; Live: zero, unless it was handled and no attempt was counted since
 	FirstTime time.Time     // of the first charge
 	LastTime  time.Time     // of the last charge
-	Reason    string
+	Cause     Cause         // of the last failed attempt that was counted
+	Reason    string        // of the same, for people
 	Limit     int           // charges that the consumer of the last step allows, before override and grant; DeadLetter: that were in force, before the grant; 0: not known
 	Granted   Grant         // tries an operator gave beyond the limit; zero if none did
 	Reset     Note          // who made the record clean last; zero if nobody did
@@ -79,7 +80,7 @@ func (r Record) InForce(override *Override) int {
 func (r Record) Left(now time.Time) time.Duration { return min(max(r.Due.Sub(now), 0), r.Wait) }
 
 // words is how many a record's first line has.
-const words = 22
+const words = 23
 
 // parseRecord reads a record; scripts/record.lua describes it. What it cannot read is Foreign.
 func parseRecord(m Message, text string, ttl time.Duration) Record {
@@ -89,7 +90,7 @@ func parseRecord(m Message, text string, ttl time.Duration) Record {
 	if len(w) != words {
 		return unreadable
 	}
-	parts, reason, ok := take(rest, w[18:])
+	parts, reason, ok := take(rest, w[19:])
 	if !ok {
 		return unreadable
 	}
@@ -98,11 +99,11 @@ func parseRecord(m Message, text string, ttl time.Duration) Record {
 	r := Record{
 		Message: m, Failures: int(number(w[0])), Crashes: int(number(w[1])), Starts: number(w[2]), Fence: number(w[3]), Suspect: w[4] == "1",
 		State: State(word(w[5])), Binds: millis(w[6]), Due: millis(w[7]), Wait: time.Duration(min(number(w[8]), maxWaitMillis)) * time.Millisecond,
-		FirstTime: millis(w[9]), LastTime: after(w[9], w[10]), OpenToken: word(w[11]), OpenSince: millis(w[13]), Limit: int(number(w[15])),
-		Granted: Grant{Attempts: int(number(w[16])), Note: notes["grant"]}, Tokens: parseTokens(w[17]), Holder: parts[2],
+		FirstTime: millis(w[9]), LastTime: after(w[9], w[10]), Cause: Cause(word(w[11])), OpenToken: word(w[12]), OpenSince: millis(w[14]), Limit: int(number(w[16])),
+		Granted: Grant{Attempts: int(number(w[17])), Note: notes["grant"]}, Tokens: parseTokens(w[18]), Holder: parts[2],
 		Reset: notes["reset"], Removed: notes["left"].At, Reason: reason, TTL: ttl,
 	}
-	if w[12] == ModeIsolated.String() {
+	if w[13] == ModeIsolated.String() {
 		r.OpenMode = ModeIsolated
 	}
 	return r

@@ -46,7 +46,7 @@ func TestLargestRecord(t *testing.T) {
 		largest := 0
 		var last int
 		for i := 1; ; i++ {
-			if c, ok := s.steps.(*Counter); ok && i%10 == 0 {
+			if c, ok := s.steps.(onRedis); ok && i%10 == 0 {
 				must(s.Start(t.Context(), named("failed", i), ModeIsolated, 1<<40))
 				largest = max(largest, int(c.rdb.StrLen(t.Context(), c.opts.keys(m).record).Val()))
 			}
@@ -71,7 +71,7 @@ func TestLargestRecord(t *testing.T) {
 		if largest > mostBytes {
 			t.Errorf("%s: the record took %d bytes, more than %d", s.name, largest, mostBytes)
 		}
-		if _, ok := s.steps.(*Counter); ok {
+		if _, ok := s.steps.(onRedis); ok {
 			if largest < mostBytes*9/10 {
 				t.Errorf("%s: the record took %d bytes: the test does not drive it to its largest", s.name, largest)
 			}

@@ -170,7 +170,7 @@ func record(want string) op {
 			return fmt.Sprint(len(records), " records, ", err)
 		}
 		r := records[0]
-		return fmt.Sprintf("%q %d+%d marker %q suspect %v error %q", r.State, r.Failures, r.Crashes, r.OpenToken, r.Suspect, r.Reason)
+		return fmt.Sprintf("%q %d+%d marker %q suspect %v cause %q error %q", r.State, r.Failures, r.Crashes, r.OpenToken, r.Suspect, r.Cause, r.Reason)
 	}, want}
 }
 
@@ -178,7 +178,7 @@ var (
 	again     = Failure{Limit: testLimit, Reason: "boom"}
 	inAMinute = Failure{Limit: testLimit, Reason: "boom", Wait: time.Minute}
 	inAnHour  = Failure{Limit: testLimit, Reason: "boom", Wait: time.Hour}
-	reject    = Failure{Limit: 0, Reason: "poison"}
+	reject    = Failure{Cause: CauseRejected, Limit: 0, Reason: "poison"}
 )
 
 func TestSteps(t *testing.T) {
@@ -190,7 +190,7 @@ func TestSteps(t *testing.T) {
 			failFirst("a", again, "REQUEUE 1+0 fence 0"),
 			start("b", ModeShared, "RUN 1+0 fence 1"), fail("b", again, "REQUEUE 2+0 fence 1"),
 			start("c", ModeShared, "RUN 2+0 fence 2"), fail("c", again, "EXHAUSTED 3+0 fence 2"),
-			record(`"exhausted" 3+0 marker "" suspect false error "boom"`),
+			record(`"exhausted" 3+0 marker "" suspect false cause "failed" error "boom"`),
 		}},
 		{"a token is charged once however often it arrives", []op{
 			failFirst("a", again, "REQUEUE 1+0 fence 0"), failFirst("a", again, "REQUEUE 1+0 fence 0"), failFirst("a", again, "REQUEUE 1+0 fence 0"),
@@ -201,7 +201,7 @@ func TestSteps(t *testing.T) {
 		{"the last failure repeated is answered alike and starts nothing anew", []op{
 			failFirst("a", Failure{Limit: 1, Reason: "boom"}, "EXHAUSTED 1+0 fence 0"),
 			failFirst("a", Failure{Limit: 1, Reason: "boom"}, "EXHAUSTED 1+0 fence 0"),
-			record(`"exhausted" 1+0 marker "" suspect false error "boom"`),
+			record(`"exhausted" 1+0 marker "" suspect false cause "failed" error "boom"`),
 		}},
 		{"a start repeated is the same start", []op{
 			failFirst("a", again, "REQUEUE 1+0 fence 0"), start("b", ModeShared, "RUN 1+0 fence 1"), start("b", ModeShared, "RUN 1+0 fence 1"),
@@ -224,11 +224,11 @@ func TestSteps(t *testing.T) {
 			startAbove("c", inOneDay, "RUN 0+0 fence 3"),
 		}},
 		{"a redelivered message without a record is no suspect", []op{
-			start("a", ModeShared, "RUN 0+0 fence 1"), end("a", true), record(`"done" 0+0 marker "" suspect false error ""`),
+			start("a", ModeShared, "RUN 0+0 fence 1"), end("a", true), record(`"done" 0+0 marker "" suspect false cause "" error ""`),
 		}},
 		{"an open shared marker makes a suspect and charges nobody", []op{
 			start("a", ModeShared, "RUN 0+0 fence 1"), start("b", ModeShared, "SUSPECT 0+0 fence 1"),
-			start("b", ModeIsolated, "RUN 0+0 fence 2"), record(`"" 0+0 marker "b" suspect true error ""`),
+			start("b", ModeIsolated, "RUN 0+0 fence 2"), record(`"" 0+0 marker "b" suspect true cause "" error ""`),
 		}},
 		{"an open shared marker that is taken over leaves a suspect", []op{
 			start("a", ModeShared, "RUN 0+0 fence 1"), start("b", ModeIsolated, "RUN 0+0 fence 2"), end("b", false),
@@ -237,7 +237,7 @@ func TestSteps(t *testing.T) {
 		{"an open exclusive marker is a crash, charged once", []op{
 			start("a", ModeIsolated, "RUN 0+0 fence 1"), start("b", ModeShared, "SUSPECT 0+0 fence 1"),
 			start("b", ModeIsolated, "RUN 0+1 fence 2"), start("b", ModeIsolated, "RUN 0+1 fence 2"),
-			record(`"" 0+1 marker "b" suspect true error "process died while it ran this message alone"`),
+			record(`"" 0+1 marker "b" suspect true cause "crashed" error "the process died while it ran this message isolated"`),
 		}},
 		{"a killer is exhausted without another run", []op{
 			start("a", ModeIsolated, "RUN 0+0 fence 1"), start("b", ModeIsolated, "RUN 0+1 fence 2"), start("c", ModeIsolated, "RUN 0+2 fence 3"),
@@ -245,7 +245,7 @@ func TestSteps(t *testing.T) {
 		}},
 		{"beside abandoned handlers: the crash before counts, the next does not", []op{
 			start("a", ModeIsolated, "RUN 0+0 fence 1"), start("b", ModeBesideAbandoned, "RUN 0+1 fence 2"),
-			record(`"" 0+1 marker "b" suspect false error "process died while it ran this message alone"`),
+			record(`"" 0+1 marker "b" suspect false cause "crashed" error "the process died while it ran this message isolated"`),
 			start("c", ModeShared, "SUSPECT 0+1 fence 2"), start("c", ModeIsolated, "RUN 0+1 fence 3"),
 			start("d", ModeBesideAbandoned, "RUN 0+2 fence 4"),
 		}},
@@ -255,31 +255,31 @@ func TestSteps(t *testing.T) {
 		}},
 		{"a zombie refunds the crash it was charged with", []op{
 			start("a", ModeIsolated, "RUN 0+0 fence 1"), start("b", ModeIsolated, "RUN 0+1 fence 2"),
-			end("a", false), record(`"" 0+0 marker "b" suspect false error "process died while it ran this message alone"`),
-			end("a", false), record(`"" 0+0 marker "b" suspect false error "process died while it ran this message alone"`),
+			end("a", false), record(`"" 0+0 marker "b" suspect false cause "crashed" error "the process died while it ran this message isolated"`),
+			end("a", false), record(`"" 0+0 marker "b" suspect false cause "crashed" error "the process died while it ran this message isolated"`),
 		}},
 		{"a zombie that failed turns its crash into its failure", []op{
 			start("a", ModeIsolated, "RUN 0+0 fence 1"), start("b", ModeIsolated, "RUN 0+1 fence 2"),
-			fail("a", again, "REQUEUE 1+0 fence 2"), record(`"" 1+0 marker "b" suspect false error "boom"`),
+			fail("a", again, "REQUEUE 1+0 fence 2"), record(`"" 1+0 marker "b" suspect false cause "failed" error "boom"`),
 		}},
 		{"a failure leaves another's marker alone", []op{
 			start("a", ModeIsolated, "RUN 0+0 fence 1"), fail("z", again, "REQUEUE 1+0 fence 1"),
-			record(`"" 1+0 marker "a" suspect false error "boom"`),
+			record(`"" 1+0 marker "a" suspect false cause "failed" error "boom"`),
 		}},
 		{"a stop charges nothing and leaves no marker", []op{
 			start("a", ModeIsolated, "RUN 0+0 fence 1"), end("a", false), start("b", ModeShared, "RUN 0+0 fence 2"),
 		}},
 		{"a start that arrives after its attempt ended opens nothing", []op{
 			start("a", ModeIsolated, "RUN 0+0 fence 1"), end("a", false), start("a", ModeIsolated, "RUN 0+0 fence 1"),
-			record(`"" 0+0 marker "" suspect false error ""`),
+			record(`"" 0+0 marker "" suspect false cause "" error ""`),
 		}},
 		{"a start that arrives after its end, for the first time, opens nothing", []op{
 			end("a", false), start("a", ModeIsolated, "RUN 0+0 fence 0"), start("b", ModeIsolated, "RUN 0+0 fence 1"),
-			record(`"" 0+0 marker "b" suspect false error ""`),
+			record(`"" 0+0 marker "b" suspect false cause "" error ""`),
 		}},
 		{"a success keeps the counts for an ack that is lost", []op{
 			failFirst("a", again, "REQUEUE 1+0 fence 0"), start("b", ModeShared, "RUN 1+0 fence 1"), end("b", true),
-			record(`"done" 1+0 marker "" suspect false error "boom"`),
+			record(`"done" 1+0 marker "" suspect false cause "failed" error "boom"`),
 			start("c", ModeShared, "RUN 1+0 fence 2"), fail("c", again, "REQUEUE 2+0 fence 2"),
 		}},
 		{"a success is forgotten after ten minutes", []op{
@@ -288,7 +288,7 @@ func TestSteps(t *testing.T) {
 		}},
 		{"a success repeated late does not end a new use of the id", []op{
 			start("a", ModeShared, "RUN 0+0 fence 1"), end("a", true), failFirst("b", again, "REQUEUE 1+0 fence 1"), end("a", true),
-			record(`"" 1+0 marker "" suspect false error "boom"`),
+			record(`"" 1+0 marker "" suspect false cause "failed" error "boom"`),
 		}},
 		{"a tombstone binds: a lost nack is repeated without the handler", []op{
 			fail("a", reject, "EXHAUSTED 1+0 fence 0"), start("b", ModeShared, "EXHAUSTED 1+0 fence 0"), start("c", ModeIsolated, "EXHAUSTED 1+0 fence 0"),
@@ -304,7 +304,7 @@ func TestSteps(t *testing.T) {
 		}},
 		{"a first delivery on a tombstone is a new use of the id", []op{
 			fail("a", reject, "EXHAUSTED 1+0 fence 0"), failFirst("b", again, "REQUEUE 1+0 fence 0"),
-			fail("a", reject, "EXHAUSTED 1+0 fence 0"), record(`"" 1+0 marker "" suspect false error "boom"`),
+			fail("a", reject, "EXHAUSTED 1+0 fence 0"), record(`"" 1+0 marker "" suspect false cause "failed" error "boom"`),
 		}},
 		{"a lower limit does not exhaust what was handled, only what fails after that", []op{
 			fail("a", Failure{Limit: 9, Reason: "boom"}, "REQUEUE 1+0 fence 0"), fail("b", Failure{Limit: 9, Reason: "boom"}, "REQUEUE 2+0 fence 0"),
@@ -320,7 +320,7 @@ func TestSteps(t *testing.T) {
 		}},
 		{"a first delivery that is older than the tombstone undoes nothing", []op{
 			fail("a", reject, "EXHAUSTED 1+0 fence 0"), failFirstAfter(time.Minute, "b", again, "EXHAUSTED 1+0 fence 0"),
-			record(`"exhausted" 1+0 marker "" suspect false error "poison"`),
+			record(`"exhausted" 1+0 marker "" suspect false cause "rejected" error "poison"`),
 			later(2 * time.Minute), failFirstAfter(time.Minute, "c", again, "REQUEUE 1+0 fence 0"),
 		}},
 		{"a first delivery that is older than a success keeps the charges", []op{
@@ -333,11 +333,11 @@ func TestSteps(t *testing.T) {
 		{"a lower limit is met by the charges there are", []op{
 			fail("a", Failure{Limit: 9}, "REQUEUE 1+0 fence 0"), fail("b", Failure{Limit: 9}, "REQUEUE 2+0 fence 0"),
 			fail("c", Failure{Limit: 9}, "REQUEUE 3+0 fence 0"), start("d", ModeShared, "EXHAUSTED 3+0 fence 0"),
-			record(`"exhausted" 3+0 marker "" suspect false error ""`),
+			record(`"exhausted" 3+0 marker "" suspect false cause "failed" error ""`),
 		}},
 		{"a failure repeated under a lower limit leaves a tombstone", []op{
 			fail("a", Failure{Limit: 9}, "REQUEUE 1+0 fence 0"), fail("a", Failure{Limit: 1}, "EXHAUSTED 1+0 fence 0"),
-			record(`"exhausted" 1+0 marker "" suspect false error ""`),
+			record(`"exhausted" 1+0 marker "" suspect false cause "failed" error ""`),
 		}},
 		{"a new use of an id charges no crash to it that is of the one before", []op{
 			start("a", ModeIsolated, "RUN 0+0 fence 1"), start("b", ModeIsolated, "RUN 0+1 fence 2"), fail("z", reject, "EXHAUSTED 1+1 fence 2"),
@@ -353,7 +353,7 @@ func TestSteps(t *testing.T) {
 		}},
 		{"an end after a failure whose reply was lost leaves the charge", []op{
 			start("a", ModeShared, "RUN 0+0 fence 1"), fail("a", again, "REQUEUE 1+0 fence 1"), end("a", false),
-			fail("a", again, "REQUEUE 1+0 fence 1"), record(`"" 1+0 marker "" suspect false error "boom"`),
+			fail("a", again, "REQUEUE 1+0 fence 1"), record(`"" 1+0 marker "" suspect false cause "failed" error "boom"`),
 		}},
 		{"a grant is added to the limit at the next step", []op{
 			fail("a", again, "REQUEUE 1+0 fence 0"), fail("b", again, "REQUEUE 2+0 fence 0"), grant(2, ""),
@@ -386,12 +386,12 @@ func TestSteps(t *testing.T) {
 		}},
 		{"a reset leaves a full budget and the fence", []op{
 			fail("a", again, "REQUEUE 1+0 fence 0"), start("b", ModeShared, "RUN 1+0 fence 1"), fail("b", again, "REQUEUE 2+0 fence 1"), pardon(""),
-			record(`"" 0+0 marker "" suspect false error ""`),
+			record(`"" 0+0 marker "" suspect false cause "" error ""`),
 			start("c", ModeShared, "RUN 0+0 fence 2"), fail("c", again, "REQUEUE 1+0 fence 2"),
 		}},
 		{"a failure repeated late charges nothing after a reset", []op{
 			fail("a", again, "REQUEUE 1+0 fence 0"), pardon(""), fail("a", again, "REQUEUE 0+0 fence 0"),
-			record(`"" 0+0 marker "" suspect false error ""`),
+			record(`"" 0+0 marker "" suspect false cause "" error ""`),
 		}},
 		{"an attempt that runs through a reset is charged first", []op{
 			fail("z", again, "REQUEUE 1+0 fence 0"), start("a", ModeIsolated, "RUN 1+0 fence 1"), pardon(""),
@@ -477,6 +477,12 @@ func TestArgumentsAreRefused(t *testing.T) {
 	for _, s := range stores(t) {
 		if _, err := s.Start(t.Context(), ok, ModeShared, 0); err == nil {
 			t.Errorf("%s: a limit of 0 was accepted by Start", s.name)
+		}
+		for _, cause := range []Cause{CauseCrashed, CauseNoID, "two words"} {
+			var refused *FieldError
+			if _, err := s.Fail(t.Context(), ok, Failure{Cause: cause}); !errors.As(err, &refused) || refused.Field != "Cause" {
+				t.Errorf("%s: the cause %q was not refused: %v", s.name, cause, err)
+			}
 		}
 	}
 }

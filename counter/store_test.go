@@ -22,11 +22,16 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// steps is what Counter and Memory have in common.
-type steps interface {
+// attempts are a consumer's steps.
+type attempts interface {
 	Start(ctx context.Context, a Attempt, mode Mode, limit int) (Reply, error)
 	Fail(ctx context.Context, a Attempt, f Failure) (Reply, error)
 	End(ctx context.Context, a Attempt, succeeded bool) error
+}
+
+// steps is what a Counter with its Admin and a Memory have in common.
+type steps interface {
+	attempts
 	Get(ctx context.Context, vhost, queue, id string) ([]Record, error)
 	Grant(ctx context.Context, m Message, g Grant) error
 	Reset(ctx context.Context, m Message, n Note) error
@@ -44,6 +49,14 @@ type store struct {
 	age  func(t rapid.TB, d time.Duration, ms ...Message) // all the messages of their queue
 	look func(t rapid.TB, m Message) sight
 }
+
+// onRedis is a Counter and its Admin.
+type onRedis struct {
+	*Counter
+	operator
+}
+
+type operator struct{ *Admin }
 
 // sight is what is kept of one life of a message.
 type sight struct {
@@ -67,8 +80,8 @@ func stores(t testing.TB) []store {
 func servers(t testing.TB) []*Counter {
 	var all []*Counter
 	for _, s := range stores(t) {
-		if c, ok := s.steps.(*Counter); ok {
-			all = append(all, c)
+		if c, ok := s.steps.(onRedis); ok {
+			all = append(all, c.Counter)
 		}
 	}
 	return all
@@ -111,7 +124,7 @@ func (m *Memory) look(_ rapid.TB, key Message) sight {
 
 func redisStore(t testing.TB, name, url string) store {
 	c := dialTest(t, url)
-	return store{name, c, c.age, c.look}
+	return store{name, onRedis{c, operator{c.Admin()}}, c.age, c.look}
 }
 
 // dialTest returns a Counter with a prefix of its own, whose keys are removed at the end. It is patient: what is tested
@@ -141,7 +154,7 @@ func dialTest(t testing.TB, url string) *Counter {
 // that passes; or into the future, which is the same as a clock that is set back.
 var older = redis.NewScript(`
 local by = tonumber(ARGV[1])
-local times = { [7] = true, [8] = true, [10] = true, [14] = true, [15] = true }
+local times = { [7] = true, [8] = true, [10] = true, [15] = true, [16] = true }
 for i, key in ipairs(KEYS) do
   local left = redis.call('PTTL', key)
   if i == 1 then
@@ -163,7 +176,7 @@ for i, key in ipairs(KEYS) do
   if left > 0 then redis.call('PEXPIRE', key, left - by) end
 end`)
 
-func (c *Counter) age(t rapid.TB, d time.Duration, ms ...Message) {
+func (c *client) age(t rapid.TB, d time.Duration, ms ...Message) {
 	t.Helper()
 	keys := []string{c.opts.keys(ms[0]).index}
 	for _, m := range ms {
@@ -174,7 +187,7 @@ func (c *Counter) age(t rapid.TB, d time.Duration, ms ...Message) {
 	}
 }
 
-func (c *Counter) look(t rapid.TB, m Message) sight {
+func (c *client) look(t rapid.TB, m Message) sight {
 	t.Helper()
 	ctx, k := context.Background(), c.opts.keys(m)
 	p := c.rdb.Pipeline()
@@ -183,7 +196,7 @@ func (c *Counter) look(t rapid.TB, m Message) sight {
 	if _, err := p.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
 		t.Fatal(err)
 	}
-	buried, err := c.Tombstones(ctx, m.VHost, m.Queue)
+	buried, err := (&Admin{c}).Tombstones(ctx, m.VHost, m.Queue)
 	if err != nil {
 		t.Fatal(err)
 	}

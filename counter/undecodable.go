@@ -43,14 +43,14 @@ func (c *Counter) NoteUndecodable(ctx context.Context, vhost, queue string, u Un
 }
 
 // Undecodable returns what was noted of a queue, nil if nothing was.
-func (c *Counter) Undecodable(ctx context.Context, vhost, queue string) (*Undecodable, error) {
-	if c.refuse != nil {
-		return nil, c.refuse
+func (a *Admin) Undecodable(ctx context.Context, vhost, queue string) (*Undecodable, error) {
+	if a.refuse != nil {
+		return nil, a.refuse
 	}
-	h, err := c.rdb.HGetAll(ctx, c.undecodableKey(vhost, queue)).Result()
+	h, err := a.rdb.HGetAll(ctx, a.undecodableKey(vhost, queue)).Result()
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("counter: undecodable, queue %q: %w", queue, c.storeError(err))
+		return nil, fmt.Errorf("counter: undecodable, queue %q: %w", queue, a.storeError(err))
 	case len(h) == 0:
 		return nil, nil //nolint:nilnil // none is no error
 	}
@@ -66,7 +66,7 @@ func (u Undecodable) kept() Undecodable {
 	return u
 }
 
-func (c *Counter) undecodableKey(vhost, queue string) string {
+func (c *client) undecodableKey(vhost, queue string) string {
 	return c.opts.queueKey(vhost, queue) + "undecodable"
 }
 

@@ -23,7 +23,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer counts.Close()
-	dead := deadletter.Queue{Name: "orders.dlq", Dial: dial, Records: counts}
+	dead := deadletter.Queue{Name: "orders.dlq", Dial: dial, Records: counts.Admin()}
 	if dead.Handling, err = handling(ctx, dial, dead.Name); err != nil {
 		log.Fatal(err)
 	}

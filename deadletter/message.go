@@ -2,8 +2,6 @@ package deadletter
 
 import (
 	"cmp"
-	"context"
-	"strings"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
@@ -91,16 +89,17 @@ func (l *Message) Kind() Kind {
 	return KindUnknown
 }
 
-// kindOf reads the texts that package consumer and the counter's scripts write.
+// kindOf is the kind of a message that its consumer rejected.
 func kindOf(r *counter.Record) Kind {
-	switch {
-	case r == nil:
+	if r == nil {
 		return KindRejected
-	case strings.HasPrefix(r.Reason, "panic: "):
+	}
+	switch r.Cause {
+	case counter.CausePanicked:
 		return KindPanicked
-	case strings.HasPrefix(r.Reason, "process died "):
+	case counter.CauseCrashed:
 		return KindCrashed
-	case strings.HasPrefix(r.Reason, "the handler passed its deadline"), r.Reason == context.DeadlineExceeded.Error():
+	case counter.CauseTimedOut:
 		return KindTimedOut
 	}
 	return KindFailed

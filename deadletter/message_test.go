@@ -61,25 +61,26 @@ func letterOf(headers amqp.Table) *Message {
 
 func TestKind(t *testing.T) {
 	for _, tc := range []struct {
-		broker, last string
-		record       bool
-		want         Kind
+		broker string
+		cause  counter.Cause
+		record bool
+		want   Kind
 	}{
 		{"rejected", "", false, KindRejected},
-		{"rejected", "no stock", true, KindFailed},
-		{"rejected", "panic: nil\nmain.go:7", true, KindPanicked},
-		{"rejected", "process died while it ran this message alone", true, KindCrashed},
-		{"rejected", "the handler passed its deadline: signal: terminated", true, KindTimedOut},
-		{"rejected", "context deadline exceeded", true, KindTimedOut},
-		{"delivery_limit", "no stock", true, KindDeliveryLimit},
+		{"rejected", counter.CauseFailed, true, KindFailed},
+		{"rejected", counter.CauseRejected, true, KindFailed},
+		{"rejected", counter.CausePanicked, true, KindPanicked},
+		{"rejected", counter.CauseCrashed, true, KindCrashed},
+		{"rejected", counter.CauseTimedOut, true, KindTimedOut},
+		{"delivery_limit", counter.CauseFailed, true, KindDeliveryLimit},
 		{"expired", "", false, KindExpired},
 		{"maxlen", "", false, KindOverflow},
 		{"", "", false, KindUnknown},
-		{"", "no stock", true, KindFailed},
+		{"", counter.CauseFailed, true, KindFailed},
 	} {
 		l := &Message{Origin: Death{Queue: "orders", Reason: tc.broker}}
 		if tc.record {
-			l.Record = &counter.Record{Reason: tc.last}
+			l.Record = &counter.Record{Cause: tc.cause}
 		}
 		if got := l.Kind(); got != tc.want {
 			t.Errorf("%+v: %s", tc, got)

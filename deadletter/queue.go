@@ -24,7 +24,7 @@ type Queue struct {
 	// Handling is what may be done with the queue: see Nature.
 	Handling Handling
 
-	// Records is where failures are counted; a *counter.Counter is one. If nil,
+	// Records is where failures are counted; a *counter.Admin is one. If nil,
 	// dead letters have no Record, replayed messages are not watched, and nobody
 	// is told what was taken off.
 	Records Records

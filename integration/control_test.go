@@ -58,9 +58,9 @@ func TestOperatorsAreObeyedAtTheNextStep(t *testing.T) {
 			eventually(t, 10*time.Second, "a charge of "+m, func() bool { return recorded(t, c, queue, m) })
 		}
 		for what, err := range map[string]error{
-			"limit": c.SetLimit(t.Context(), "/", queue, counter.Override{MaxRetries: 5, Note: why}),
-			"grant": c.Grant(t.Context(), granted, counter.Grant{Attempts: 2, Note: why}),
-			"reset": c.Reset(t.Context(), cleaned, why),
+			"limit": c.Admin().SetLimit(t.Context(), "/", queue, counter.Override{MaxRetries: 5, Note: why}),
+			"grant": c.Admin().Grant(t.Context(), granted, counter.Grant{Attempts: 2, Note: why}),
+			"reset": c.Admin().Reset(t.Context(), cleaned, why),
 		} {
 			if err != nil {
 				t.Fatalf("%s: %v", what, err)
@@ -88,7 +88,7 @@ func TestOperatorsAreObeyedAtTheNextStep(t *testing.T) {
 		if r := one(t, c, queue, "m1"); r.Reset.By != why.By || r.Failures != 6 {
 			t.Errorf("record of m1: %+v", r)
 		}
-		if b, err := c.Tombstones(t.Context(), "/", queue); b.Count != int64(len(all)) || err != nil {
+		if b, err := c.Admin().Tombstones(t.Context(), "/", queue); b.Count != int64(len(all)) || err != nil {
 			t.Errorf("buried: %+v, %v", b, err)
 		}
 	})
@@ -96,7 +96,7 @@ func TestOperatorsAreObeyedAtTheNextStep(t *testing.T) {
 
 func recorded(t *testing.T, c *counter.Counter, queue, id string) bool {
 	t.Helper()
-	records, err := c.Get(t.Context(), "/", queue, id)
+	records, err := c.Admin().Get(t.Context(), "/", queue, id)
 	if err != nil {
 		t.Fatal(err)
 	}

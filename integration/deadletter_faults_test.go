@@ -55,7 +55,7 @@ func TestReplayLosesItsStore(t *testing.T) {
 		}
 		const n = 50
 		q := buried(t, queue, n)
-		q.Records = dialStore(t, store.URL)
+		q.Records = dialStore(t, store.URL).Admin()
 		told := 0
 		r, err := q.Replay(t.Context(), deadletter.Replay{OnMessage: func(*deadletter.Message, error) {
 			if told++; told == 20 {

@@ -391,7 +391,7 @@ func TestReplayStopsWhenItFailsAgain(t *testing.T) {
 		eventually(t, 30*time.Second, "dead letters", func() bool { return queueDepth(t, queue+".dlq") == n })
 
 		q := graveyard(t, queue)
-		q.Records = c
+		q.Records = c.Admin()
 		letters := browsed(t, q, deadletter.Filter{Reason: "NO SUCH", Kind: deadletter.KindFailed})
 		if len(letters) != n || letters[0].Record == nil || letters[0].Record.Failures != 2 {
 			t.Fatalf("%d letters, the first: %+v", len(letters), letters[0])
@@ -429,7 +429,7 @@ func TestReasonOfACopy(t *testing.T) {
 		reason.Store("reason 1")
 		publish(t, queue, "m", 1)
 		q := graveyard(t, queue)
-		q.Records = c
+		q.Records = c.Admin()
 		for _, want := range []string{"reason 1", "reason 2", "reason 3"} {
 			eventually(t, 30*time.Second, "the dead letter", func() bool { return queueDepth(t, q.Name) == 1 })
 			if got := browsed(t, q, deadletter.Filter{}); got[0].Reason() != want || got[0].Record.Failures != 2 {

@@ -33,7 +33,7 @@ func ask(t *testing.T, rdb *redis.Client, line string) {
 func examineStore(t *testing.T, rawURL string) (codes string, findings []counter.Finding) {
 	t.Helper()
 	counts := dialCounter(t, rawURL)
-	findings, err := counts.Examine(t.Context())
+	findings, err := counts.Admin().Examine(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +135,7 @@ func TestDoctorStoreAway(t *testing.T) {
 		"redis://127.0.0.1:1": counter.FaultUnreachable,
 		strings.Replace(store.URL, "redis://", "redis://:wrong@", 1): counter.FaultDenied,
 	} {
-		findings, err := dialCounter(t, rawURL).Examine(context.Background())
+		findings, err := dialCounter(t, rawURL).Admin().Examine(context.Background())
 		var failed *counter.StoreError
 		if !errors.As(err, &failed) || failed.Fault != want || len(findings) > 0 || strings.Contains(err.Error(), "wrong") {
 			t.Errorf("%s: got %v, %v, want %s", rawURL, findings, err, want)
@@ -193,7 +193,7 @@ func TestDoctorGrantOnACluster(t *testing.T) {
 		}
 		takeSteps(t, dialCounter(t, rawURL))
 		moveSlot(t, cluster, func() {
-			if _, err := dialCounter(t, rawURL).Limit(t.Context(), "/", "orders"); err != nil {
+			if _, err := dialCounter(t, rawURL).Admin().Limit(t.Context(), "/", "orders"); err != nil {
 				t.Errorf("while a slot moves: %v", err)
 			}
 		})

@@ -53,7 +53,7 @@ func TestLostConnectionChargesNothing(t *testing.T) {
 		if err := <-done; err != nil {
 			t.Errorf("Run: %v", err)
 		}
-		for r, err := range c.List(t.Context(), "/", queue) {
+		for r, err := range c.Admin().List(t.Context(), "/", queue) {
 			t.Errorf("charged: %+v, %v", r, err)
 		}
 	})
@@ -223,7 +223,7 @@ func TestBrokerKilledInTheMiddle(t *testing.T) {
 			if err := <-done; err != nil {
 				t.Errorf("Run: %v", err)
 			}
-			for r, err := range c.List(t.Context(), "/", "orders") {
+			for r, err := range c.Admin().List(t.Context(), "/", "orders") {
 				if err != nil || r.Counted() != 4 || r.Crashes != 0 {
 					t.Errorf("record: %+v, %v", r, err)
 				}

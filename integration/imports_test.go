@@ -14,34 +14,41 @@ const module = "github.com/strikesmq/strikes/"
 // The packages that the library's users import, and those that start servers for tests, examples and the demo.
 var (
 	public     = []string{"consumer", "counter", "deadletter", "publisher", "topology"}
-	laboratory = []string{"internal/poll", "internal/proxy", "internal/servers"}
+	laboratory = []string{"internal/poll", "internal/proxy", "internal/servers", "internal/servertest"}
 )
 
 // arrows lists what each package of the project may import of it. A name that ends in /... stands for all packages below it.
 var arrows = map[string][]string{
 	"counter":    {"internal/setting"},
 	"publisher":  {"internal/amqpdial", "internal/setting"},
-	"topology":   {"internal/setting", "internal/shell"},
+	"topology":   {"internal/queueinfo", "internal/setting", "internal/shell"},
 	"consumer":   {"counter", "topology", "internal/amqpdial", "internal/fingerprint", "internal/setting"},
 	"deadletter": {"counter", "publisher", "internal/fingerprint", "internal/setting"},
 
 	"internal/setting":     nil,
 	"internal/shell":       nil,
 	"internal/fingerprint": nil,
+	"internal/queueinfo":   nil,
 	"internal/amqpdial":    {"internal/setting"},
 
-	"internal/poll":    nil,
-	"internal/proxy":   nil,
-	"internal/servers": {"internal/proxy"},
-	"internal/bench":   join(public, "internal/poll"),
+	"internal/poll":       nil,
+	"internal/proxy":      nil,
+	"internal/servers":    {"internal/proxy"},
+	"internal/servertest": {"internal/servers"},
+	"integration/bench":   join(public, laboratory...),
 
-	"cmd/strikes": join(public, "internal/amqpdial", "internal/bench", "internal/servers", "internal/setting", "internal/shell"),
+	"cmd/strikes":                  join(public, "cmd/strikes/internal/...", "internal/queueinfo", "internal/servers", "internal/setting", "internal/shell"),
+	"cmd/strikes/internal/term":    nil,
+	"cmd/strikes/internal/jsonl":   nil,
+	"cmd/strikes/internal/cli":     join(public, "cmd/strikes/internal/term", "internal/setting", "internal/shell"),
+	"cmd/strikes/internal/connect": join(public, "cmd/strikes/internal/cli", "internal/amqpdial", "internal/setting"),
 
 	"examples/...": public,
 
 	"integration":            nil,
 	"integration/figures":    join(public, laboratory...),
 	"integration/mutants":    nil,
+	"integration/release":    nil,
 	"integration/setup":      {"internal/servers"},
 	"integration/soak":       join(public, join(laboratory, "integration/soak/audit")...),
 	"integration/soak/audit": nil, // shares nothing with what it judges

@@ -122,7 +122,7 @@ func (o *ordered) checkDead(t *testing.T, c *counter.Counter, queue string) {
 		if dead[id] == want {
 			continue
 		}
-		records, err := c.Get(t.Context(), "/", queue, id)
+		records, err := c.Admin().Get(t.Context(), "/", queue, id)
 		need(t, err)
 		if dead[id] == 1 && len(records) == 1 && records[0].Counted() == consumer.DefaultMaxRetries {
 			t.Logf("message %d: a crash reached the limit before it was refunded, see GUARANTEES.md: %+v", i, records[0])

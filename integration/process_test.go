@@ -257,7 +257,7 @@ func TestKillerIsDeadLetteredAndNeighboursAreNot(t *testing.T) {
 				if r := one(t, c, queue, "m5"); r.Crashes != 4 || r.Failures != 0 {
 					t.Errorf("record of the killer: %+v", r)
 				}
-				for r, err := range c.List(t.Context(), "/", queue) {
+				for r, err := range c.Admin().List(t.Context(), "/", queue) {
 					if err != nil || r.ID != "m5" && r.Counted() != 0 {
 						t.Errorf("a neighbour was charged: %+v, %v", r, err)
 					}
@@ -288,7 +288,7 @@ func TestTerminatedProcessChargesNothing(t *testing.T) {
 			terminate(t, cmd)
 			eventually(t, 20*time.Second, "all messages back", func() bool { return queueDepth(t, queue) == 9 })
 		}
-		for r, err := range c.List(t.Context(), "/", queue) {
+		for r, err := range c.Admin().List(t.Context(), "/", queue) {
 			t.Errorf("after a stop: %+v, %v", r, err)
 		}
 	})

@@ -87,16 +87,16 @@ func takeSteps(t *testing.T, c *counter.Counter) {
 	if err := c.End(ctx, attemptOf("1", "c"), false); err != nil { // its process lived: the crash is refunded
 		t.Error(err)
 	}
-	records, err := c.Get(ctx, "/", "orders", "1")
+	records, err := c.Admin().Get(ctx, "/", "orders", "1")
 	if err != nil || len(records) != 1 || records[0].State != counter.StateDeadLetter || records[0].Counted() != 2 || records[0].TTL <= 0 {
 		t.Errorf("get: %+v, %v", records, err)
 	}
-	for r, err := range c.List(ctx, "/", "orders") {
+	for r, err := range c.Admin().List(ctx, "/", "orders") {
 		if err != nil || r.ID != "1" {
 			t.Errorf("list: %+v, %v", r, err)
 		}
 	}
-	if n, err := c.Forget(ctx, "/", "orders", "1"); n != 1 || err != nil {
+	if n, err := c.Admin().Forget(ctx, "/", "orders", "1"); n != 1 || err != nil {
 		t.Errorf("reset: %d, %v", n, err)
 	}
 }
@@ -327,7 +327,7 @@ func survives(t *testing.T, c *counter.Counter, master *servers.Redis) {
 	if err != nil || got.Failures < 1 || got.Failures > 2 { // replication is asynchronous: a's charge may be lost
 		t.Errorf("the token was charged more than once: %+v, %v", got, err)
 	}
-	records, err := c.Get(t.Context(), "/", "orders", "2")
+	records, err := c.Admin().Get(t.Context(), "/", "orders", "2")
 	if err != nil || len(records) != 1 || records[0].Tokens["b"] != counter.KindFailed || len(records[0].Tokens) != records[0].Counted() {
 		t.Errorf("%+v, %v", records, err)
 	}

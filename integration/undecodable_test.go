@@ -138,7 +138,7 @@ func TestUndecodableTakesNoNeighbour(t *testing.T) {
 				eventually(t, 10*time.Second, "the source empty, one dead letter", func() bool {
 					return queueDepth(t, queue) == 0 && queueDepth(t, queue+".dlq") == 1
 				})
-				u, err := store.Undecodable(t.Context(), "/", queue)
+				u, err := store.Admin().Undecodable(t.Context(), "/", queue)
 				if err != nil || u == nil || u.Sessions != 7 || u.Holder == "" || u.After == "" {
 					t.Errorf("noted: %+v, %v", u, err)
 				}

@@ -173,7 +173,7 @@ func ids(deliveries []amqp.Delivery) []string {
 // one returns the only record of an id.
 func one(t *testing.T, c *counter.Counter, queue, id string) counter.Record {
 	t.Helper()
-	records, err := c.Get(t.Context(), "/", queue, id)
+	records, err := c.Admin().Get(t.Context(), "/", queue, id)
 	if err != nil || len(records) != 1 {
 		t.Fatalf("%d records of %s, %v", len(records), id, err)
 	}
@@ -309,7 +309,7 @@ func TestReplayedThenMovedBack(t *testing.T) {
 			fences = append(fences, a.Fence)
 			return errPoison
 		}
-		dlq := &deadletter.Queue{Name: queue + ".dlq", Dial: dialer(t), Records: c, Handling: harmless, Dir: t.TempDir()}
+		dlq := &deadletter.Queue{Name: queue + ".dlq", Dial: dialer(t), Records: c.Admin(), Handling: harmless, Dir: t.TempDir()}
 		for generation, again := range []func(){
 			func() {
 				if result, err := dlq.Replay(t.Context(), deadletter.Replay{}); err != nil || result.Done != 1 {
@@ -403,13 +403,13 @@ func TestStopInTheMiddleChargesNothing(t *testing.T) {
 		}
 		r.stop()
 		eventually(t, 10*time.Second, "all messages back", func() bool { return queueDepth(t, queue) == 30 })
-		for r, err := range c.List(t.Context(), "/", queue) {
+		for r, err := range c.Admin().List(t.Context(), "/", queue) {
 			t.Errorf("after a stop: %+v, %v", r, err)
 		}
 		again := start(t, consumer.Consumer{Queue: queue, Counter: c, Handler: failFor()})
 		eventually(t, 10*time.Second, "all handled", func() bool { return again.total() == 30 })
 		again.stop()
-		for r, err := range c.List(t.Context(), "/", queue) {
+		for r, err := range c.Admin().List(t.Context(), "/", queue) {
 			t.Errorf("after all succeeded: %+v, %v", r, err)
 		}
 	})

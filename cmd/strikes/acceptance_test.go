@@ -14,6 +14,8 @@ import (
 
 	"github.com/google/uuid"
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
 )
 
 // strikesOn returns a command line of strikes on the shared servers.
@@ -107,11 +109,11 @@ func checkRuns(t *testing.T, ledger string) {
 // checkDeadLetters asks the broker.
 func checkDeadLetters(t *testing.T, queue string) {
 	t.Helper()
-	b, err := newBroker(brokerURL(t), "test")
+	b, err := connect.NewBroker(brokerURL(t), "test")
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = b.with(t.Context(), func(conn *amqp.Connection) error {
+	err = b.With(t.Context(), func(conn *amqp.Connection) error {
 		if err := waitReady(t.Context(), conn, queue+".dlq", 50); err != nil {
 			return err
 		}

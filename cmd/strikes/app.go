@@ -5,39 +5,32 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"slices"
 	"strings"
 
-	"github.com/urfave/cli/v3"
+	urfave "github.com/urfave/cli/v3"
 
+	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/queueinfo"
 	"github.com/strikesmq/strikes/internal/setting"
 	"github.com/strikesmq/strikes/topology"
 )
 
-// streams connect a command to the outside.
-type streams struct {
-	stdin  io.Reader
-	stdout io.Writer
-	stderr io.Writer
-	now    <-chan struct{} // closes when the command must end without waiting for anything
-}
-
 // app is one run of the program.
 type app struct {
-	streams
-	trailing []string     // arguments after the first "--"
-	command  *cli.Command // that ran
-	err      error        // of its action
-	help     noting       // stdout, for the parser
+	cli.Streams
+	trailing []string        // arguments after the first "--"
+	command  *urfave.Command // that ran
+	err      error           // of its action
+	help     noting          // stdout, for the parser
 }
 
 // run runs the command line args, whose first is the program's name, and returns the exit code.
-func run(ctx context.Context, s streams, args []string) int {
-	a := &app{streams: s, trailing: trailing(args), help: noting{to: s.stdout}}
+func run(ctx context.Context, s cli.Streams, args []string) int {
+	a := &app{Streams: s, trailing: trailing(args), help: noting{to: s.Out}}
 	err := a.root().Run(ctx, args)
 	switch {
 	case a.err != nil:
@@ -45,12 +38,12 @@ func run(ctx context.Context, s streams, args []string) int {
 	case a.help.err != nil:
 		err = a.help.err
 	case err != nil:
-		err = cmp.Or(misuse(a.root(), args), usage(err)) // the parser's
+		err = cmp.Or(misuse(a.root(), args), cli.Misuse(err)) // the parser's
 	}
 	if text := a.complaint(err); text != "" {
-		fmt.Fprintf(a.stderr, "strikes: %s\n", printable(text, "\n"))
+		fmt.Fprintf(a.Err, "strikes: %s\n", term.Printable(text, "\n"))
 	}
-	return exitCode(err)
+	return cli.ExitCode(err)
 }
 
 // complaint is what is said of an error at the end.
@@ -60,7 +53,7 @@ func (a *app) complaint(err error) string {
 	switch {
 	case err == nil:
 		return ""
-	case errors.Is(err, context.Canceled) && exitCode(err) == exitInterrupted:
+	case errors.Is(err, context.Canceled) && cli.ExitCode(err) == cli.ExitInterrupted:
 		return interruption(err)
 	case errors.As(err, &refused):
 		return refused.Error() // what wraps it says no more
@@ -105,31 +98,31 @@ func trailing(args []string) []string {
 	return nil
 }
 
-func (a *app) root() *cli.Command {
-	root := &cli.Command{
+func (a *app) root() *urfave.Command {
+	root := &urfave.Command{
 		Name:        "strikes",
 		Usage:       "retry RabbitMQ messages an exact number of times, counted in Redis",
-		Description: exitCodes,
-		Commands: []*cli.Command{
+		Description: cli.ExitCodes,
+		Commands: []*urfave.Command{
 			a.demoCommand(), a.declareCommand(), a.publishCommand(), a.consumeCommand(), a.doctorCommand(),
-			a.benchCommand(), a.statusCommand(), a.deadCommand(), a.counterCommand(), a.limitCommand(),
+			a.statusCommand(), a.deadCommand(), a.counterCommand(), a.limitCommand(),
 			a.versionCommand(), a.helpCommand(), a.demoWorkerCommand(),
 		},
-		Flags:  []cli.Flag{&cli.BoolFlag{Name: "version", Local: true, Usage: "say which build this is, and nothing else"}},
+		Flags:  []urfave.Flag{&urfave.BoolFlag{Name: "version", Local: true, Usage: "say which build this is, and nothing else"}},
 		Before: versionAlone,
-		Action: a.do(func(ctx context.Context, c *cli.Command) error {
+		Action: a.do(func(ctx context.Context, c *urfave.Command) error {
 			if c.Bool("version") {
 				return a.printVersion(false)
 			}
 			return group(ctx, c)
 		}),
 		EnableShellCompletion:           true,
-		ConfigureShellCompletionCommand: func(c *cli.Command) { c.Hidden = false; c.Usage = "print a completion script" },
+		ConfigureShellCompletionCommand: func(c *urfave.Command) { c.Hidden = false; c.Usage = "print a completion script" },
 		HideVersion:                     true,
-		Reader:                          a.stdin,
+		Reader:                          a.In,
 		Writer:                          &a.help,
-		ErrWriter:                       a.stderr,
-		ExitErrHandler:                  func(context.Context, *cli.Command, error) {},
+		ErrWriter:                       a.Err,
+		ExitErrHandler:                  func(context.Context, *urfave.Command, error) {},
 	}
 	quiet(root)
 	return root
@@ -137,13 +130,13 @@ func (a *app) root() *cli.Command {
 
 // quiet keeps the parser from printing its errors: run does. A command without subcommands gets no "help" of its own, for a
 // queue may have that name.
-func quiet(c *cli.Command) {
-	c.OnUsageError = func(_ context.Context, c *cli.Command, err error, _ bool) error {
+func quiet(c *urfave.Command) {
+	c.OnUsageError = func(_ context.Context, c *urfave.Command, err error, _ bool) error {
 		return fmt.Errorf("%w (see %s --help)", err, c.FullName())
 	}
 	c.HideHelpCommand = true
 	if len(c.Commands) == 0 { // else: COMMAND ARGUMENT --help
-		c.CommandNotFound = func(_ context.Context, c *cli.Command, _ string) { _ = cli.ShowSubcommandHelp(c) }
+		c.CommandNotFound = func(_ context.Context, c *urfave.Command, _ string) { _ = urfave.ShowSubcommandHelp(c) }
 	}
 	for _, sub := range c.Commands {
 		quiet(sub)
@@ -151,24 +144,24 @@ func quiet(c *cli.Command) {
 }
 
 // do keeps an action's error apart from the parser's.
-func (a *app) do(action func(context.Context, *cli.Command) error) cli.ActionFunc {
-	return func(ctx context.Context, c *cli.Command) error {
+func (a *app) do(action func(context.Context, *urfave.Command) error) urfave.ActionFunc {
+	return func(ctx context.Context, c *urfave.Command) error {
 		a.command, a.err = c, action(ctx, c)
 		return nil
 	}
 }
 
 // group is the action of a command that only has subcommands.
-func group(_ context.Context, c *cli.Command) error {
+func group(_ context.Context, c *urfave.Command) error {
 	if c.Args().Present() {
-		return usagef("%s has no command %q (see %s --help)", c.FullName(), shownArgument(c.Args().First()), c.FullName())
+		return cli.Misusef("%s has no command %q (see %s --help)", c.FullName(), shownArgument(c.Args().First()), c.FullName())
 	}
-	return cli.ShowSubcommandHelp(c)
+	return urfave.ShowSubcommandHelp(c)
 }
 
 // positional returns the arguments that names call for. A name in brackets may be missing, one that ends in … may repeat;
 // what stands for a QUEUE must be a name that a queue can have.
-func positional(c *cli.Command, names ...string) ([]string, error) {
+func positional(c *urfave.Command, names ...string) ([]string, error) {
 	args, need, most := c.Args().Slice(), 0, 0
 	for _, name := range names {
 		inner := strings.Trim(name, "[]")
@@ -181,21 +174,21 @@ func positional(c *cli.Command, names ...string) ([]string, error) {
 	}
 	switch {
 	case len(args) < need:
-		return nil, usagef("%s: %s is missing (see %s --help)", c.FullName(), names[len(args)], c.FullName())
+		return nil, cli.Misusef("%s: %s is missing (see %s --help)", c.FullName(), names[len(args)], c.FullName())
 	case len(args) > most:
-		return nil, usagef("%s: %q is one argument too many (see %s --help)", c.FullName(), shownArgument(args[most]), c.FullName())
+		return nil, cli.Misusef("%s: %q is one argument too many (see %s --help)", c.FullName(), shownArgument(args[most]), c.FullName())
 	}
 	for i, arg := range args {
 		name := names[min(i, len(names)-1)]
 		name = strings.Trim(name, "[]…")
 		if arg == "" {
-			return nil, usagef("%s: %s is empty (see %s --help)", c.FullName(), name, c.FullName())
+			return nil, cli.Misusef("%s: %s is empty (see %s --help)", c.FullName(), name, c.FullName())
 		}
 		if name != "QUEUE" {
 			continue
 		}
 		if err := queueinfo.CheckName(arg); err != nil {
-			return nil, usagef("%s: QUEUE: %w", c.FullName(), err)
+			return nil, cli.Misusef("%s: QUEUE: %w", c.FullName(), err)
 		}
 	}
 	return args, nil

@@ -12,14 +12,18 @@ import (
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
-	"github.com/urfave/cli/v3"
+	urfave "github.com/urfave/cli/v3"
 
+	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/internal/queueinfo"
+	"github.com/strikesmq/strikes/topology"
 )
 
-func (a *app) consumeCommand() *cli.Command {
-	return &cli.Command{
+func (a *app) consumeCommand() *urfave.Command {
+	return &urfave.Command{
 		Name:      "consume",
 		Usage:     "run a command for each message of a queue, and retry those for which it fails",
 		ArgsUsage: "QUEUE [flags] -- CMD [ARGS…]",
@@ -41,14 +45,14 @@ func (a *app) consumeCommand() *cli.Command {
 	}
 }
 
-func (a *app) consume(ctx context.Context, c *cli.Command) error {
+func (a *app) consume(ctx context.Context, c *urfave.Command) error {
 	set, err := consumeSettings(c, a.trailing)
 	if err != nil {
 		return err
 	}
 	path, err := exec.LookPath(set.command[0])
 	if err != nil {
-		return usagef("the command cannot be run: %w", err)
+		return cli.Misusef("the command cannot be run: %w", err)
 	}
 	b, err := brokerOf(c)
 	if err != nil {
@@ -59,25 +63,25 @@ func (a *app) consume(ctx context.Context, c *cli.Command) error {
 		return err
 	}
 	defer store.Close()
-	conn, err := b.dial(ctx)
+	conn, err := b.Dial(ctx)
 	if err != nil {
 		return err
 	}
 	set.consumer.Counter = store
 	a.findManagement(ctx, b, conn, &set.consumer)
 	w := &worker{
-		consumer: set.consumer, broker: b, next: after(conn, b.dial),
-		command: command{path: path, args: set.command[1:], stdout: a.stdout, stderr: a.stderr},
+		consumer: set.consumer, broker: b, next: connect.After(conn, b.Dial),
+		command: command{path: path, args: set.command[1:], stdout: a.Out, stderr: a.Err},
 		idle:    idle{patience: set.exitWhenIdle},
-		log:     a.logger(set.verbose),
+		log:     cli.NewLogger(a.Err, set.verbose),
 	}
-	decisions := &lines{to: a.stderr, all: set.verbose}
+	decisions := &lines{to: a.Err, all: set.verbose}
 	if set.json {
-		*decisions = lines{to: a.stdout, all: true, json: true}
-		w.command.stdout = a.stderr
+		*decisions = lines{to: a.Out, all: true, json: true}
+		w.command.stdout = a.Err
 	}
 	w.consumer.Observer = observers{decisions, &w.idle}
-	return w.run(ctx, a.now)
+	return w.run(ctx, a.Now)
 }
 
 // worker is a consumer whose handler runs a command.
@@ -85,7 +89,7 @@ type worker struct {
 	consumer consumer.Consumer
 	command  command
 	idle     idle
-	broker   *broker
+	broker   *connect.Broker
 	next     func(context.Context) (*amqp.Connection, error)
 	conn     atomic.Pointer[amqp.Connection] // of the session
 	log      *slog.Logger
@@ -122,7 +126,7 @@ func (w *worker) run(ctx context.Context, now <-chan struct{}) error {
 		case <-done: //nolint:errcheck // how it ended at once is of no interest
 		case <-time.After(lastWord):
 		}
-		return coded{errors.New("ended at once: what was running is killed, and its messages return to the queue"), exitInterrupted}
+		return cli.WithCode(errors.New("ended at once: what was running is killed, and its messages return to the queue"), cli.ExitInterrupted)
 	}
 }
 
@@ -175,4 +179,18 @@ func ready(conn *amqp.Connection, queue string) (int, error) {
 	defer ch.Close()
 	q, err := queueinfo.Passive(ch, queue)
 	return q.Messages, err
+}
+
+// findManagement gives a consumer the management API at its usual place, like the doctor, unless one was given. It is silent if
+// none answers: most consumers do without, and the check warns of what it cannot see.
+func (a *app) findManagement(ctx context.Context, b *connect.Broker, conn *amqp.Connection, c *consumer.Consumer) {
+	if c.Management != "" {
+		return
+	}
+	need, err := b.Management(ctx, conn, topology.Need{})
+	if errors.Is(err, topology.ErrManagementDenied) {
+		fmt.Fprintf(a.Err, "strikes: going without the management API (none was given, and its usual place was tried): %s\n",
+			term.Printable(err.Error(), ""))
+	}
+	c.Management, c.HTTPClient = need.Management, need.HTTPClient
 }

@@ -5,32 +5,33 @@ import (
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
-	"github.com/urfave/cli/v3"
+	urfave "github.com/urfave/cli/v3"
 
+	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/internal/queueinfo"
 	"github.com/strikesmq/strikes/internal/setting"
 )
 
-func consumeFlags() []cli.Flag {
-	return []cli.Flag{
+func consumeFlags() []urfave.Flag {
+	return []urfave.Flag{
 		amqpFlag(), redisFlag(), prefixFlag(),
 		managementFlag("to check what AMQP cannot report"),
-		&cli.IntFlag{Name: "max-retries", Sources: env("max-retries"), Value: consumer.DefaultMaxRetries, Usage: "retry a message `N` times after its first failure, then dead-letter it"},
-		&cli.IntFlag{Name: "concurrency", Sources: env("concurrency"), Value: 1, Usage: "run `N` commands at once"},
-		&cli.IntFlag{Name: "prefetch", Sources: env("prefetch"), Usage: "take `N` messages from the broker at once; 0: twice the concurrency, 10 at least; with --ordered 30 at least, or 1 if --retry is requeue"},
-		&cli.BoolFlag{Name: "ordered", Sources: env("ordered"), Usage: "handle no message before the one ahead of it is done; the queue must be a single-active-consumer queue"},
-		&cli.StringFlag{Name: "lane", Sources: env("lane"), Usage: "with --ordered: keep the order among messages of one value of the header `NAME`, and run others beside them, up to --concurrency"},
-		&cli.BoolFlag{Name: "ack-each", Sources: env("ack-each"), Usage: "ack each message as soon as it is handled, not several within about 1ms"},
-		&cli.StringFlag{Name: "backoff", Sources: env("backoff"), Value: defaultBackoff, Usage: "wait before a retry: `WAIT` is a time, or two with .. between, doubled from the first to the second"},
-		&cli.StringFlag{Name: "retry", Sources: env("retry"), Usage: "`WHERE` a failed message waits: requeue (it returns to its place; the default) or in-place (this process keeps it; the default with --ordered)"},
-		&cli.StringFlag{Name: "isolation", Sources: env("isolation"), Value: "suspects", Usage: "run messages alone that may have killed a consumer: `WHICH` is suspects, strict (every message) or off"},
-		&cli.DurationFlag{Name: "handler-timeout", Sources: env("handler-timeout"), Value: consumer.DefaultHandlerTimeout, Usage: "end a command after this `TIME` and count a failure; 0: never"},
-		&cli.DurationFlag{Name: "drain-timeout", Sources: env("drain-timeout"), Value: consumer.DefaultDrainTimeout, Usage: "how long commands may finish once stopped; 0: not at all"},
-		&cli.DurationFlag{Name: "consumer-timeout", Sources: env("consumer-timeout"), Value: consumer.DefaultConsumerTimeout, Usage: "the broker's consumer_timeout; no message is held for more than half of it"},
-		&cli.DurationFlag{Name: "exit-when-idle", Sources: env("exit-when-idle"), Usage: "exit 0 once the queue is empty and nothing was to do for this `TIME`; 0: never"},
-		&cli.BoolFlag{Name: "allow-drop", Sources: env("allow-drop"), Usage: "accept a queue whose dead letters are lost"},
-		&cli.BoolFlag{Name: "verbose", Aliases: []string{"v"}, Usage: "say every decision on stderr, not only what went wrong"},
+		&urfave.IntFlag{Name: "max-retries", Sources: env("max-retries"), Value: consumer.DefaultMaxRetries, Usage: "retry a message `N` times after its first failure, then dead-letter it"},
+		&urfave.IntFlag{Name: "concurrency", Sources: env("concurrency"), Value: 1, Usage: "run `N` commands at once"},
+		&urfave.IntFlag{Name: "prefetch", Sources: env("prefetch"), Usage: "take `N` messages from the broker at once; 0: twice the concurrency, 10 at least; with --ordered 30 at least, or 1 if --retry is requeue"},
+		&urfave.BoolFlag{Name: "ordered", Sources: env("ordered"), Usage: "handle no message before the one ahead of it is done; the queue must be a single-active-consumer queue"},
+		&urfave.StringFlag{Name: "lane", Sources: env("lane"), Usage: "with --ordered: keep the order among messages of one value of the header `NAME`, and run others beside them, up to --concurrency"},
+		&urfave.BoolFlag{Name: "ack-each", Sources: env("ack-each"), Usage: "ack each message as soon as it is handled, not several within about 1ms"},
+		&urfave.StringFlag{Name: "backoff", Sources: env("backoff"), Value: defaultBackoff, Usage: "wait before a retry: `WAIT` is a time, or two with .. between, doubled from the first to the second"},
+		&urfave.StringFlag{Name: "retry", Sources: env("retry"), Usage: "`WHERE` a failed message waits: requeue (it returns to its place; the default) or in-place (this process keeps it; the default with --ordered)"},
+		&urfave.StringFlag{Name: "isolation", Sources: env("isolation"), Value: "suspects", Usage: "run messages alone that may have killed a consumer: `WHICH` is suspects, strict (every message) or off"},
+		&urfave.DurationFlag{Name: "handler-timeout", Sources: env("handler-timeout"), Value: consumer.DefaultHandlerTimeout, Usage: "end a command after this `TIME` and count a failure; 0: never"},
+		&urfave.DurationFlag{Name: "drain-timeout", Sources: env("drain-timeout"), Value: consumer.DefaultDrainTimeout, Usage: "how long commands may finish once stopped; 0: not at all"},
+		&urfave.DurationFlag{Name: "consumer-timeout", Sources: env("consumer-timeout"), Value: consumer.DefaultConsumerTimeout, Usage: "the broker's consumer_timeout; no message is held for more than half of it"},
+		&urfave.DurationFlag{Name: "exit-when-idle", Sources: env("exit-when-idle"), Usage: "exit 0 once the queue is empty and nothing was to do for this `TIME`; 0: never"},
+		&urfave.BoolFlag{Name: "allow-drop", Sources: env("allow-drop"), Usage: "accept a queue whose dead letters are lost"},
+		&urfave.BoolFlag{Name: "verbose", Aliases: []string{"v"}, Usage: "say every decision on stderr, not only what went wrong"},
 		jsonFlag("print every decision on stdout, one JSON object a line"),
 	}
 }
@@ -55,22 +56,22 @@ var (
 )
 
 // consumeSettings reads the flags. Zero means none there, where it means the default in a consumer.Consumer.
-func consumeSettings(c *cli.Command, trailing []string) (settings, error) {
+func consumeSettings(c *urfave.Command, trailing []string) (settings, error) {
 	s := settings{command: trailing, exitWhenIdle: c.Duration("exit-when-idle"), verbose: c.Bool("verbose"), json: c.Bool("json")}
 	args := c.Args().Slice()
 	queue := args[:len(args)-len(trailing)]
 	switch {
 	case len(trailing) == 0 || trailing[0] == "":
-		return s, usagef("strikes consume: no command given; put it after -- (see strikes consume --help)")
+		return s, cli.Misusef("strikes consume: no command given; put it after -- (see strikes consume --help)")
 	case len(queue) == 0 || queue[0] == "":
-		return s, usagef("strikes consume: no QUEUE given; put it before -- (see strikes consume --help)")
+		return s, cli.Misusef("strikes consume: no QUEUE given; put it before -- (see strikes consume --help)")
 	case len(queue) > 1:
-		return s, usagef("strikes consume: %q is one argument too many before -- (see strikes consume --help)", shownArgument(queue[1]))
+		return s, cli.Misusef("strikes consume: %q is one argument too many before -- (see strikes consume --help)", shownArgument(queue[1]))
 	case s.exitWhenIdle < 0:
 		return s, refusedFlag("exit-when-idle", s.exitWhenIdle, "0 or more")
 	}
 	if err := queueinfo.CheckName(queue[0]); err != nil {
-		return s, usagef("strikes consume: QUEUE: %w", err)
+		return s, cli.Misusef("strikes consume: QUEUE: %w", err)
 	}
 	api, err := managementOf(c)
 	if err != nil {
@@ -91,7 +92,7 @@ func consumeSettings(c *cli.Command, trailing []string) (settings, error) {
 	}
 	wait, err := parseBackoff(c.String("backoff"))
 	if err != nil {
-		return s, usagef("--backoff: %w", err)
+		return s, cli.Misusef("--backoff: %w", err)
 	}
 	s.consumer.Backoff = wait.wait
 	if err := refuseSettings(c, s.consumer); err != nil {
@@ -111,7 +112,7 @@ func orNone[N ~int | ~int64](n N) N {
 	return n
 }
 
-func refuseSettings(c *cli.Command, k consumer.Consumer) error {
+func refuseSettings(c *urfave.Command, k consumer.Consumer) error {
 	switch {
 	case k.Retry == 0:
 		return refusedFlag("retry", c.String("retry"), "requeue or in-place")
@@ -145,5 +146,5 @@ func refuseSettings(c *cli.Command, k consumer.Consumer) error {
 
 // refusedFlag is the error for the value of a flag.
 func refusedFlag(name string, value any, want string) error {
-	return usage(setting.New("--"+name, value, want))
+	return cli.Misuse(setting.New("--"+name, value, want))
 }

@@ -21,6 +21,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/proxy"
 	"github.com/strikesmq/strikes/internal/servers"
@@ -84,13 +86,13 @@ func TestReadOnlyStore(t *testing.T) {
 		want int
 		args []string
 	}{
-		{exitOK, []string{"status", queue}},
-		{exitOK, []string{"counter", "list", queue}},
-		{exitOK, []string{"counter", "get", queue, "a"}},
-		{exitNothing, []string{"limit", "get", queue}},
-		{exitDenied, []string{"limit", "set", "--reason", "why", queue, "5"}},
-		{exitDenied, []string{"counter", "grant", "--reason", "why", queue, "a", "5"}},
-		{exitDenied, []string{"counter", "reset", "--yes", "--reason", "why", queue, "a"}},
+		{cli.ExitOK, []string{"status", queue}},
+		{cli.ExitOK, []string{"counter", "list", queue}},
+		{cli.ExitOK, []string{"counter", "get", queue, "a"}},
+		{cli.ExitNothing, []string{"limit", "get", queue}},
+		{cli.ExitDenied, []string{"limit", "set", "--reason", "why", queue, "5"}},
+		{cli.ExitDenied, []string{"counter", "grant", "--reason", "why", queue, "a", "5"}},
+		{cli.ExitDenied, []string{"counter", "reset", "--yes", "--reason", "why", queue, "a"}},
 	} {
 		code, stderr := codeOf(t, with(strikesOn(t, queue, tc.args...), viewer))
 		if code != tc.want || strings.Contains(stderr, "hush") {
@@ -132,7 +134,7 @@ func TestTakenIsBestEffort(t *testing.T) {
 	} {
 		args = append(append([]string{"dead"}, args...), "--all", "--yes", "--force", queue)
 		code, stderr := codeOf(t, with(strikesOn(t, queue, args...), viewer))
-		if code != exitOK || strings.Count(stderr, "the store may not know of all that left queue") != 1 || strings.Contains(stderr, "hush") {
+		if code != cli.ExitOK || strings.Count(stderr, "the store may not know of all that left queue") != 1 || strings.Contains(stderr, "hush") {
 			t.Errorf("%q: exit code %d: %s", args, code, stderr)
 		}
 	}
@@ -232,7 +234,7 @@ func TestStatusWhenServersAreAway(t *testing.T) {
 			eventually(t, 30*time.Second, "a complaint that the "+away.server+" "+how, func() bool { return strings.Count(says.String(), away.complaint) > had })
 			if how == "is dead" {
 				for _, args := range [][]string{{"status", "q"}, {"status", "--watch", "q"}} {
-					if code, stderr := codeOf(t, with(strikesOn(t, "q", args...), env...)); code != exitUnreachable {
+					if code, stderr := codeOf(t, with(strikesOn(t, "q", args...), env...)); code != cli.ExitUnreachable {
 						t.Errorf("%s %s: %q: exit code %d: %s", away.server, how, args, code, stderr)
 					}
 				}
@@ -308,16 +310,16 @@ func TestStatusOfASuspect(t *testing.T) {
 // named where it is in its usual place.
 func TestStatusWithManagement(t *testing.T) {
 	queue := ownQueue(t)
-	direct, err := newBroker(brokerURL(t), "test")
+	direct, err := connect.NewBroker(brokerURL(t), "test")
 	if err != nil {
 		t.Fatal(err)
 	}
-	conn, err := direct.dial(t.Context())
+	conn, err := direct.Dial(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	cluster := conn.Properties["cluster_name"]
-	closeConnection(conn)
+	connect.Close(conn)
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.EscapedPath() {
 		case "/api/cluster-name":
@@ -342,11 +344,11 @@ func TestStatusWithManagement(t *testing.T) {
 		"in its usual place": {withManagement(t, brokerURL(t), handler), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b, err := newBroker(tc.amqp, "test")
+			b, err := connect.NewBroker(tc.amqp, "test")
 			if err != nil {
 				t.Fatal(err)
 			}
-			l := &looker{broker: b, store: store, vhost: b.vhost, queue: queue, dead: queue + ".dlq", api: topology.Need{Management: tc.api}}
+			l := &looker{broker: b, store: store, vhost: b.VHost, queue: queue, dead: queue + ".dlq", api: topology.Need{Management: tc.api}}
 			defer l.close()
 			s, err := l.look(t.Context())
 			if err != nil || s.Unacked == nil || s.Rates == nil || s.Dead.Taken == nil {
@@ -374,7 +376,7 @@ func withManagement(t *testing.T, broker string, api http.Handler) string {
 		}
 		t.Cleanup(p.Close)
 		at.Host = p.Addr()
-		beside, err := url.Parse(guessManagement(at.String()))
+		beside, err := url.Parse(connect.GuessManagement(at.String()))
 		if err != nil || beside.Host == "" {
 			continue
 		}

@@ -6,22 +6,25 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/urfave/cli/v3"
+	urfave "github.com/urfave/cli/v3"
 
+	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/counter"
 )
 
-func (a *app) counterCommand() *cli.Command {
-	return &cli.Command{
+func (a *app) counterCommand() *urfave.Command {
+	return &urfave.Command{
 		Name:   "counter",
 		Usage:  "show what is counted of a queue's messages, reset it, and grant more tries",
 		Action: a.do(group),
-		Commands: []*cli.Command{
+		Commands: []*urfave.Command{
 			{
 				Name: "list", Usage: "list the messages that are failing, running or dead-lettered, the newest first",
 				ArgsUsage: "QUEUE", Description: stateMeanings,
 				Flags: storeFlags(
-					&cli.IntFlag{Name: "limit", Usage: "list `N` at most; 0: all"},
+					&urfave.IntFlag{Name: "limit", Usage: "list `N` at most; 0: all"},
 					jsonFlag("print one JSON object a message"),
 				),
 				Action: a.do(a.listCounters),
@@ -37,10 +40,10 @@ func (a *app) counterCommand() *cli.Command {
 	}
 }
 
-func storeFlags(more ...cli.Flag) []cli.Flag {
-	return append([]cli.Flag{
+func storeFlags(more ...urfave.Flag) []urfave.Flag {
+	return append([]urfave.Flag{
 		redisFlag(), prefixFlag(), amqpFlag(),
-		&cli.StringFlag{Name: "vhost", Sources: env("vhost"), DefaultText: "that of the AMQP URL", Usage: "the queue's virtual `HOST`"},
+		&urfave.StringFlag{Name: "vhost", Sources: env("vhost"), DefaultText: "that of the AMQP URL", Usage: "the queue's virtual `HOST`"},
 	}, more...)
 }
 
@@ -53,14 +56,14 @@ type desk struct {
 }
 
 // deskFor opens the store. For the virtual host the broker is not asked. The caller closes it.
-func (a *app) deskFor(ctx context.Context, c *cli.Command, queue string) (*desk, error) {
+func (a *app) deskFor(ctx context.Context, c *urfave.Command, queue string) (*desk, error) {
 	d := &desk{app: a, vhost: c.String("vhost"), queue: queue, url: c.String("redis-url")}
 	if d.vhost == "" {
 		b, err := brokerOf(c)
 		if err != nil {
 			return nil, err
 		}
-		d.vhost = b.vhost
+		d.vhost = b.VHost
 	}
 	var err error
 	d.Counter, err = storeOf(ctx, c)
@@ -69,7 +72,7 @@ func (a *app) deskFor(ctx context.Context, c *cli.Command, queue string) (*desk,
 
 // records are those of all lives of a message. It is an error if one of them is none.
 func (d *desk) records(ctx context.Context, id string) ([]counter.Record, error) {
-	records, err := d.Get(ctx, d.vhost, d.queue, id)
+	records, err := d.Admin().Get(ctx, d.vhost, d.queue, id)
 	if err != nil {
 		return nil, err
 	}
@@ -84,9 +87,9 @@ func (d *desk) records(ctx context.Context, id string) ([]counter.Record, error)
 
 // override is the limit that the queue's consumers obey instead of their own, nil if there is none.
 func (d *desk) override(ctx context.Context) (*counter.Override, error) {
-	set, err := d.Limit(ctx, d.vhost, d.queue)
+	set, err := d.Admin().Limit(ctx, d.vhost, d.queue)
 	if errors.Is(err, counter.ErrOverride) {
-		fmt.Fprintf(d.app.stderr, "strikes: %s\n", printable(err.Error(), ""))
+		fmt.Fprintf(d.app.Err, "strikes: %s\n", term.Printable(err.Error(), ""))
 		return nil, nil //nolint:nilnil // none is no error, and no zero value of an override
 	}
 	return set, err
@@ -94,17 +97,17 @@ func (d *desk) override(ctx context.Context) (*counter.Override, error) {
 
 // nothing says what there is not, of the queue.
 func (d *desk) nothing(format string, args ...any) error {
-	return coded{fmt.Errorf("%s of queue %q in virtual host %q", fmt.Sprintf(format, args...), d.queue, d.vhost), exitNothing}
+	return cli.WithCode(fmt.Errorf("%s of queue %q in virtual host %q", fmt.Sprintf(format, args...), d.queue, d.vhost), cli.ExitNothing)
 }
 
-func (a *app) listCounters(ctx context.Context, c *cli.Command) error {
+func (a *app) listCounters(ctx context.Context, c *urfave.Command) error {
 	args, err := positional(c, "QUEUE")
 	if err != nil {
 		return err
 	}
 	limit := c.Int("limit")
 	if limit < 0 {
-		return usagef("--limit is %d: it must not be negative", limit)
+		return cli.Misusef("--limit is %d: it must not be negative", limit)
 	}
 	d, err := a.deskFor(ctx, c, args[0])
 	if err != nil {
@@ -119,7 +122,7 @@ func (a *app) listCounters(ctx context.Context, c *cli.Command) error {
 	out.set = set
 	n := 0
 	var foreign []string
-	for r, err := range d.List(ctx, d.vhost, d.queue) {
+	for r, err := range d.Admin().List(ctx, d.vhost, d.queue) {
 		if err != nil {
 			return errors.Join(out.flush(), err)
 		}
@@ -143,7 +146,7 @@ func (a *app) listCounters(ctx context.Context, c *cli.Command) error {
 	return d.foreign(foreign...)
 }
 
-func (a *app) getCounter(ctx context.Context, c *cli.Command) error {
+func (a *app) getCounter(ctx context.Context, c *urfave.Command) error {
 	args, err := positional(c, "QUEUE", "ID")
 	if err != nil {
 		return err
@@ -168,7 +171,7 @@ func (a *app) getCounter(ctx context.Context, c *cli.Command) error {
 		v := recordOf(r, time.Now())
 		v.Limit = r.InForce(set)
 		if c.Bool("json") {
-			err = ndjson(a.stdout).Encode(v)
+			err = jsonl.NewEncoder(a.Out).Encode(v)
 		} else {
 			err = a.printRecord(v, i > 0)
 		}

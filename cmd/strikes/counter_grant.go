@@ -7,20 +7,23 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/urfave/cli/v3"
+	urfave "github.com/urfave/cli/v3"
 
+	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/counter"
 )
 
-func (a *app) grantCommand() *cli.Command {
-	return &cli.Command{
+func (a *app) grantCommand() *urfave.Command {
+	return &urfave.Command{
 		Name: "grant", Usage: "give one message N more tries than its limit",
 		ArgsUsage: "QUEUE ID N",
 		Description: "In force at the message's next step, on every consumer. Grants add up to 1000 at most. A message gets 1001 attempts\n" +
 			"at most, so that its record stays under 24 KiB. Put an ID that begins with - after --.\n" +
 			"What was dead-lettered already is replayed instead.",
 		Flags: storeFlags(noteFlags(roomFlags(
-			&cli.BoolFlag{Name: "dry-run", Usage: "only say what would be granted"},
+			&urfave.BoolFlag{Name: "dry-run", Usage: "only say what would be granted"},
 			jsonFlag("print one JSON object"),
 		)...)...),
 		Action: a.do(a.grantTries),
@@ -40,14 +43,14 @@ type grantedTo struct {
 	Done bool `json:"done"` // false: --dry-run
 }
 
-func (a *app) grantTries(ctx context.Context, c *cli.Command) error {
+func (a *app) grantTries(ctx context.Context, c *urfave.Command) error {
 	args, err := positional(c, "QUEUE", "ID", "N")
 	if err != nil {
 		return err
 	}
 	tries, err := strconv.Atoi(args[2])
 	if err != nil || tries < 1 || tries > counter.MaxGrant {
-		return usagef("%s: N is %q: it is a number of tries, 1 to %d", c.FullName(), args[2], counter.MaxGrant)
+		return cli.Misusef("%s: N is %q: it is a number of tries, 1 to %d", c.FullName(), args[2], counter.MaxGrant)
 	}
 	why, err := noteOf(c)
 	if err != nil {
@@ -73,7 +76,7 @@ func (a *app) grantTries(ctx context.Context, c *cli.Command) error {
 		return err
 	}
 	if out.Done {
-		if err := d.Grant(ctx, r.Message, counter.Grant{Attempts: tries, Note: why}); err != nil {
+		if err := d.Admin().Grant(ctx, r.Message, counter.Grant{Attempts: tries, Note: why}); err != nil {
 			return ungranted(err)
 		}
 	}
@@ -98,14 +101,14 @@ func (d *desk) living(ctx context.Context, id string) (counter.Record, error) {
 
 func ungranted(err error) error {
 	if errors.Is(err, counter.ErrOver) {
-		return usagef("%w: nothing is granted; what is in the dead-letter queue is replayed instead", err)
+		return cli.Misusef("%w: nothing is granted; what is in the dead-letter queue is replayed instead", err)
 	}
 	return err
 }
 
 func (a *app) printGranted(g grantedTo, asJSON bool) error {
 	if asJSON {
-		return ndjson(a.stdout).Encode(g)
+		return jsonl.NewEncoder(a.Out).Encode(g)
 	}
 	verb := "would be granted"
 	if g.Done {
@@ -115,6 +118,6 @@ func (a *app) printGranted(g grantedTo, asJSON bool) error {
 	if g.Limit > 0 {
 		now += fmt.Sprintf(", limit %d", g.Limit)
 	}
-	_, err := fmt.Fprintf(a.stdout, "%s: %s %s (%s)\n", shown(g.ID), verb, plural(g.Tries, "more try"), now)
+	_, err := fmt.Fprintf(a.Out, "%s: %s %s (%s)\n", term.Shown(g.ID), verb, term.Plural(g.Tries, "more try"), now)
 	return err
 }

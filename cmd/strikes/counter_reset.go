@@ -7,20 +7,22 @@ import (
 	"io"
 	"strings"
 
-	"github.com/urfave/cli/v3"
+	urfave "github.com/urfave/cli/v3"
 
+	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/counter"
 )
 
-func (a *app) resetCommand() *cli.Command {
-	return &cli.Command{
+func (a *app) resetCommand() *urfave.Command {
+	return &urfave.Command{
 		Name: "reset", Usage: "forget what was counted of messages, so that their budget is full again",
 		ArgsUsage: "QUEUE ID…",
 		Description: "An ID that begins with - stands behind --. A message that is in the dead-letter queue stays there. Who, when and\n" +
 			"why are kept with the record.",
 		Flags: storeFlags(noteFlags(
-			&cli.BoolFlag{Name: "dry-run", Usage: "only say what would be forgotten"},
-			&cli.BoolFlag{Name: "yes", Usage: "do not ask; needed where there is no terminal to ask at"},
+			&urfave.BoolFlag{Name: "dry-run", Usage: "only say what would be forgotten"},
+			&urfave.BoolFlag{Name: "yes", Usage: "do not ask; needed where there is no terminal to ask at"},
 			jsonFlag("print one JSON object an id"),
 		)...),
 		Action: a.do(a.resetCounters),
@@ -38,7 +40,7 @@ type counted struct {
 	lives []counter.Message
 }
 
-func (a *app) resetCounters(ctx context.Context, c *cli.Command) error {
+func (a *app) resetCounters(ctx context.Context, c *urfave.Command) error {
 	args, err := positional(c, "QUEUE", "ID…")
 	if err != nil {
 		return err
@@ -61,12 +63,12 @@ func (a *app) resetCounters(ctx context.Context, c *cli.Command) error {
 		return d.nothing("nothing is counted of %s", unknown)
 	}
 	if unknown != "" {
-		fmt.Fprintf(a.stderr, "strikes: nothing is counted of %s\n", unknown)
+		fmt.Fprintf(a.Err, "strikes: nothing is counted of %s\n", unknown)
 	}
-	warnOfDead(a.stderr, found)
+	warnOfDead(a.Err, found)
 	if !c.Bool("dry-run") {
-		question := fmt.Sprintf("Forget what is counted of %s of queue %s?", plural(len(found), "message"), shown(d.queue))
-		if err := a.confirm(ctx, c.Bool("yes"), question); err != nil {
+		question := fmt.Sprintf("Forget what is counted of %s of queue %s?", term.Plural(len(found), "message"), term.Shown(d.queue))
+		if err := a.Confirm(ctx, c.Bool("yes"), question); err != nil {
 			return err
 		}
 		for i := range found {
@@ -83,7 +85,7 @@ func warnOfDead(stderr io.Writer, found []counted) {
 	var ids []string
 	for _, n := range found {
 		if n.Dead > 0 {
-			ids = append(ids, shown(n.ID))
+			ids = append(ids, term.Shown(n.ID))
 		}
 	}
 	if len(ids) > 0 {
@@ -103,7 +105,7 @@ func fewOf(ids []string) string {
 // reset makes the records of all lives clean. One that expired meanwhile is.
 func (d *desk) reset(ctx context.Context, n *counted, why counter.Note) error {
 	for _, m := range n.lives {
-		if err := d.Reset(ctx, m, why); err != nil && !errors.Is(err, counter.ErrNoRecord) {
+		if err := d.Admin().Reset(ctx, m, why); err != nil && !errors.Is(err, counter.ErrNoRecord) {
 			return err
 		}
 	}
@@ -154,7 +156,7 @@ func clean(r counter.Record) bool {
 func (a *app) printCounted(all []counted, asJSON bool) error {
 	for _, n := range all {
 		if asJSON {
-			if err := ndjson(a.stdout).Encode(n); err != nil {
+			if err := jsonl.NewEncoder(a.Out).Encode(n); err != nil {
 				return err
 			}
 			continue
@@ -163,7 +165,7 @@ func (a *app) printCounted(all []counted, asJSON bool) error {
 		if n.Reset {
 			what = "forgotten"
 		}
-		if _, err := fmt.Fprintf(a.stdout, "%s: %s (charges %d, lives %d)\n", shown(n.ID), what, n.Charges, n.Records); err != nil {
+		if _, err := fmt.Fprintf(a.Out, "%s: %s (charges %d, lives %d)\n", term.Shown(n.ID), what, n.Charges, n.Records); err != nil {
 			return err
 		}
 	}

@@ -11,12 +11,15 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/urfave/cli/v3"
+	urfave "github.com/urfave/cli/v3"
 
+	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/deadletter"
 )
 
-func (a *app) dropDead(ctx context.Context, c *cli.Command) error {
+func (a *app) dropDead(ctx context.Context, c *urfave.Command) error {
 	args, err := positional(c, "QUEUE", "[ID…]")
 	if err != nil {
 		return err
@@ -27,17 +30,17 @@ func (a *app) dropDead(ctx context.Context, c *cli.Command) error {
 	}
 	to := c.String("to")
 	if to == "" {
-		return usagef("strikes dead drop: --to FILE is missing: they are written there first")
+		return cli.Misusef("strikes dead drop: --to FILE is missing: they are written there first")
 	}
 	if to == "-" {
-		return usagef("strikes dead drop: --to is \"-\", and what stdout got cannot be known to be safe: give a file (./- is one of that name)")
+		return cli.Misusef("strikes dead drop: --to is \"-\", and what stdout got cannot be known to be safe: give a file (./- is one of that name)")
 	}
 	g, err := a.graveyardOf(ctx, c, args[0])
 	if err != nil {
 		return err
 	}
 	defer g.close()
-	ok, err := a.agreed(ctx, c, g, deadVerb{"drop", "dropped", ", once they are in " + shown(to), f, c.Int("max")})
+	ok, err := a.agreed(ctx, c, g, deadVerb{"drop", "dropped", ", once they are in " + term.Shown(to), f, c.Int("max")})
 	if err != nil || !ok {
 		return err
 	}
@@ -45,9 +48,9 @@ func (a *app) dropDead(ctx context.Context, c *cli.Command) error {
 	if err != nil {
 		return err
 	}
-	p := newDeadProgress(a.stderr)
-	g.dead.Progress = p.tell
-	g.mind(a.stderr)
+	p := term.NewProgress(a.Err)
+	g.dead.Progress = showing(p)
+	g.mind(a.Err)
 	want := seek(f.IDs)
 	result, err := g.dead.Drop(ctx, f, c.Int("max"), func(letters []*deadletter.Message) error {
 		for _, l := range letters {
@@ -58,13 +61,13 @@ func (a *app) dropDead(ctx context.Context, c *cli.Command) error {
 		}
 		return a.toldDropped(letters, c.Bool("json"))
 	})
-	p.finish()
+	p.Finish()
 	err = errors.Join(err, file.finish())
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d dropped, %d in %s", result.Done, file.n, shown(to))
+	fmt.Fprintf(&b, "%d dropped, %d in %s", result.Done, file.n, term.Shown(to))
 	name(&b, "in the file, and maybe still dead letters", len(result.Undecided), result.Undecided)
-	fmt.Fprintln(a.stderr, b.String())
-	g.untold(a.stderr, result.RecordsErr)
+	fmt.Fprintln(a.Err, b.String())
+	g.untold(a.Err, result.RecordsErr)
 	if err == nil && result.Done == 0 {
 		return g.nothing(want)
 	}
@@ -81,7 +84,7 @@ func (a *app) toldDropped(letters []*deadletter.Message, asJSON bool) error {
 	if !asJSON {
 		return nil
 	}
-	out := ndjson(a.stdout)
+	out := jsonl.NewEncoder(a.Out)
 	for _, l := range letters {
 		if err := out.Encode(map[string]any{"id": l.ID, "fingerprint": l.Fingerprint, "written": true}); err != nil {
 			return err
@@ -140,7 +143,7 @@ func (k *keepFile) keep(letters []*deadletter.Message) error {
 	w := bufio.NewWriter(k.File)
 	out := json.NewEncoder(w)
 	for _, l := range letters {
-		if err := out.Encode(keptOf(l.ForReplay(k.from))); err != nil {
+		if err := out.Encode(jsonl.MessageOf(l.ForReplay(k.from))); err != nil {
 			return fmt.Errorf("message %q cannot be written to the file: %w", l.Name(), err)
 		}
 	}

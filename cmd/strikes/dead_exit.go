@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/deadletter"
 )
 
@@ -14,9 +15,9 @@ func deadError(err error) error {
 		return err
 	case errors.Is(err, deadletter.ErrUnsafe), errors.Is(err, deadletter.ErrBusy), errors.Is(err, deadletter.ErrNotFound),
 		errors.Is(err, deadletter.ErrNoOrigin), errors.Is(err, deadletter.ErrTarget):
-		return coded{err, exitUsage}
+		return cli.WithCode(err, cli.ExitMisuse)
 	case errors.Is(err, deadletter.ErrInterrupted), errors.Is(err, context.DeadlineExceeded):
-		return coded{err, exitUnreachable}
+		return cli.WithCode(err, cli.ExitUnreachable)
 	}
 	return err
 }

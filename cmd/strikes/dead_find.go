@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/urfave/cli/v3"
+	urfave "github.com/urfave/cli/v3"
 
+	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/deadletter"
 )
@@ -29,11 +31,11 @@ type deadSearch struct {
 }
 
 // search decides how far to read.
-func (g *graveyard) search(ctx context.Context, c *cli.Command, f deadletter.Filter) (*deadSearch, error) {
+func (g *graveyard) search(ctx context.Context, c *urfave.Command, f deadletter.Filter) (*deadSearch, error) {
 	s := &deadSearch{g: g, filter: f, message: c.Bool("body") || c.Bool("json")}
 	switch {
 	case c.Int("search") < 0:
-		return nil, usagef("--search must be 0 or more, got %d", c.Int("search"))
+		return nil, cli.Misusef("--search must be 0 or more, got %d", c.Int("search"))
 	case c.IsSet("search"):
 		s.bounds.AtMost = c.Int("search")
 		return s, nil
@@ -55,7 +57,7 @@ func (g *graveyard) known(ctx context.Context, f deadletter.Filter) (bool, error
 	if g.store == nil {
 		return false, nil
 	}
-	first, err := g.store.Lookup(ctx, g.broker.vhost, g.queue, []counter.Message{{ID: f.IDs[0]}})
+	first, err := g.store.Admin().Lookup(ctx, g.broker.VHost, g.queue, []counter.Message{{ID: f.IDs[0]}})
 	if err != nil {
 		return false, err
 	}
@@ -73,7 +75,7 @@ func (g *graveyard) newestRecorded(ctx context.Context, f deadletter.Filter) (*d
 	if g.store == nil {
 		return nil, nil
 	}
-	records, err := g.store.Get(ctx, g.broker.vhost, g.queue, f.IDs[0])
+	records, err := g.store.Admin().Get(ctx, g.broker.VHost, g.queue, f.IDs[0])
 	if err != nil {
 		return nil, err
 	}
@@ -133,14 +135,14 @@ func (s *deadSearch) fallBack(ctx context.Context, show func(*deadletter.Message
 	unread = cause.Error()
 	if partly {
 		unread = fmt.Sprintf("%s is not among the first %d of %d dead letters of queue %s; --search 0 reads all",
-			shown(s.filter.IDs[0]), left.Read, left.Of, s.g.where())
+			term.Shown(s.filter.IDs[0]), left.Read, left.Of, s.g.where())
 	}
 	switch {
 	case recorded != nil:
 		unread = "headers and body were not read: " + unread + ". This is the store's record; the message may have left the queue since."
 		return unread, show(recorded)
 	case partly:
-		return "", coded{errors.New(unread), exitNothing}
+		return "", cli.WithCode(errors.New(unread), cli.ExitNothing)
 	}
 	return "", s.g.fail(cause)
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/deadletter"
 )
 
@@ -15,8 +16,8 @@ func TestForceIsSaidOnce(t *testing.T) {
 	var out output
 	_, err := printDead(none, deadTableOn(&out), 0, g, seek([]string{"a"}))
 	for name, err := range map[string]error{"list": g.fail(err), "show": g.nothing(seek([]string{"a"}))} {
-		if !errors.Is(err, deadletter.ErrUnsafe) || strings.Count(err.Error(), "--force") != 1 || exitCode(err) != exitUsage {
-			t.Errorf("%s: exit code %d, %v", name, exitCode(err), err)
+		if !errors.Is(err, deadletter.ErrUnsafe) || strings.Count(err.Error(), "--force") != 1 || cli.ExitCode(err) != cli.ExitMisuse {
+			t.Errorf("%s: exit code %d, %v", name, cli.ExitCode(err), err)
 		}
 	}
 }

@@ -6,9 +6,10 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
+	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/deadletter"
 )
 
@@ -78,7 +79,7 @@ func (g *deadGroups) flush() error {
 		sorted = sorted[:min(g.most, len(sorted))]
 	}
 	if g.json {
-		out := ndjson(g.w)
+		out := jsonl.NewEncoder(g.w)
 		for _, group := range sorted {
 			if err := out.Encode(group); err != nil {
 				return err
@@ -89,17 +90,10 @@ func (g *deadGroups) flush() error {
 	if len(sorted) == 0 {
 		return nil
 	}
-	table := tabwriter.NewWriter(g.w, 0, 0, 2, ' ', 0)
+	table := term.NewTable(g.w)
 	fmt.Fprintln(table, "COUNT\tKIND\tOLDEST\tNEWEST\tREASON")
 	for _, group := range sorted {
-		fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\n", group.Count, group.Kind, ago(group.Oldest), ago(group.Newest), brief(group.Reason, 80))
+		fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\n", group.Count, group.Kind, term.Ago(group.Oldest), term.Ago(group.Newest), term.Brief(group.Reason, 80))
 	}
 	return table.Flush()
-}
-
-func ago(t time.Time) string {
-	if t.IsZero() {
-		return "-"
-	}
-	return rough(time.Since(t))
 }

@@ -1,32 +1,29 @@
 package main
 
 import (
-	"encoding/base64"
 	"time"
-	"unicode/utf8"
 
-	amqp "github.com/rabbitmq/amqp091-go"
-
+	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
 	"github.com/strikesmq/strikes/deadletter"
 )
 
 // deadRow is a dead letter as list --json prints it.
 type deadRow struct {
-	ID       string    `json:"id"`
-	Queue    string    `json:"queue,omitempty"` // in which it died
-	Kind     string    `json:"kind"`
-	Reason   string    `json:"reason,omitempty"`
-	Broker   string    `json:"broker_reason,omitempty"`
-	Died     moment    `json:"died,omitzero"`
-	Failures int       `json:"failures"`
-	Crashes  int       `json:"crashes"`
-	First    time.Time `json:"first,omitzero"` // charge
-	Last     time.Time `json:"last,omitzero"`  // charge
-	Counted  bool      `json:"counted"`        // there is a record
-	Replays  int64     `json:"replays"`
-	Again    bool      `json:"again"` // handed out before
-	Size     *int      `json:"size,omitempty"`
-	Print    string    `json:"fingerprint,omitempty"` // which show, replay and drop take in place of the id
+	ID       string       `json:"id"`
+	Queue    string       `json:"queue,omitempty"` // in which it died
+	Kind     string       `json:"kind"`
+	Reason   string       `json:"reason,omitempty"`
+	Broker   string       `json:"broker_reason,omitempty"`
+	Died     jsonl.Moment `json:"died,omitzero"`
+	Failures int          `json:"failures"`
+	Crashes  int          `json:"crashes"`
+	First    time.Time    `json:"first,omitzero"` // charge
+	Last     time.Time    `json:"last,omitzero"`  // charge
+	Counted  bool         `json:"counted"`        // there is a record
+	Replays  int64        `json:"replays"`
+	Again    bool         `json:"again"` // handed out before
+	Size     *int         `json:"size,omitempty"`
+	Print    string       `json:"fingerprint,omitempty"` // which show, replay and drop take in place of the id
 }
 
 // sizeUnknown is for what only the records tell of.
@@ -35,7 +32,7 @@ const sizeUnknown = -1
 func rowOf(l *deadletter.Message) deadRow {
 	r := deadRow{
 		ID: l.ID, Queue: l.Origin.Queue, Kind: string(l.Kind()), Reason: l.Reason(), Broker: l.Origin.Reason,
-		Died: moment(l.Origin.Time), Replays: l.Replays, Again: l.Redelivered, Print: l.Fingerprint,
+		Died: jsonl.Moment(l.Origin.Time), Replays: l.Replays, Again: l.Redelivered, Print: l.Fingerprint,
 	}
 	if l.Size != sizeUnknown {
 		r.Size = &l.Size
@@ -48,32 +45,6 @@ func rowOf(l *deadletter.Message) deadRow {
 
 // kept is a dead letter as a line of NDJSON that publish takes, if Dead is left out.
 type kept struct {
-	properties
-	Timestamp moment   `json:"timestamp,omitzero"`
-	Dead      *deadRow `json:"dead,omitempty"`
-}
-
-func keptOf(m amqp.Publishing) kept {
-	k := kept{Timestamp: moment(m.Timestamp), properties: properties{
-		ID: m.MessageId, ContentType: m.ContentType, ContentEncoding: m.ContentEncoding, CorrelationID: m.CorrelationId,
-		ReplyTo: m.ReplyTo, Type: m.Type, AppID: m.AppId, UserID: m.UserId, Priority: m.Priority, Expiration: m.Expiration,
-	}}
-	for name, text := range k.texts() {
-		if !utf8.ValidString(*text) {
-			if k.Base64 == nil {
-				k.Base64 = map[string][]byte{}
-			}
-			k.Base64[name], *text = []byte(*text), ""
-		}
-	}
-	if len(m.Headers) > 0 {
-		k.Headers = jsonTable(m.Headers)
-	}
-	if body := string(m.Body); utf8.ValidString(body) {
-		k.Body = &body
-	} else {
-		coded := base64.StdEncoding.EncodeToString(m.Body)
-		k.BodyBase64 = &coded
-	}
-	return k
+	jsonl.Message
+	Dead *deadRow `json:"dead,omitempty"`
 }

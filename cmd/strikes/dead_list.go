@@ -10,12 +10,15 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/urfave/cli/v3"
+	urfave "github.com/urfave/cli/v3"
 
+	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/deadletter"
 )
 
-func (a *app) listDead(ctx context.Context, c *cli.Command) error {
+func (a *app) listDead(ctx context.Context, c *urfave.Command) error {
 	args, err := positional(c, "QUEUE", "[ID…]")
 	if err != nil {
 		return err
@@ -25,22 +28,22 @@ func (a *app) listDead(ctx context.Context, c *cli.Command) error {
 	case err != nil:
 		return err
 	case c.Int("limit") < 0:
-		return usagef("--limit is %d: it must not be negative", c.Int("limit"))
+		return cli.Misusef("--limit is %d: it must not be negative", c.Int("limit"))
 	case c.Bool("records") && c.Bool("no-store"):
-		return usagef("--records are the store's, and --no-store forbids to ask it")
+		return cli.Misusef("--records are the store's, and --no-store forbids to ask it")
 	}
 	g, err := a.graveyardOf(ctx, c, args[0])
 	if err != nil {
 		return err
 	}
 	defer g.close()
-	var out deadPrinter = deadTableOn(a.stdout)
+	var out deadPrinter = deadTableOn(a.Out)
 	limit := c.Int("limit")
 	switch {
 	case c.Bool("groups"):
-		out, limit = &deadGroups{w: a.stdout, json: c.Bool("json"), most: limit}, 0
+		out, limit = &deadGroups{w: a.Out, json: c.Bool("json"), most: limit}, 0
 	case c.Bool("json"):
-		out = deadJSON{ndjson(a.stdout)}
+		out = deadJSON{jsonl.NewEncoder(a.Out)}
 	}
 	letters, err := a.deadLetters(ctx, g, f, limit, c.Bool("records"))
 	if err != nil {
@@ -91,12 +94,12 @@ func printDead(letters iter.Seq2[*deadletter.Message, error], out deadPrinter, l
 // once limit are picked; 0: never.
 func (a *app) deadLetters(ctx context.Context, g *graveyard, f deadletter.Filter, limit int, records bool) (iter.Seq2[*deadletter.Message, error], error) {
 	if !records && g.dead.Handling.Hold {
-		p := newDeadProgress(a.stderr)
-		g.dead.Progress = p.tell
+		p := term.NewProgress(a.Err)
+		g.dead.Progress = showing(p)
 		return func(yield func(*deadletter.Message, error) bool) {
-			defer p.finish() // progress may follow the last letter
+			defer p.Finish() // progress may follow the last letter
 			for l, err := range g.dead.BrowsePart(ctx, f, deadletter.Bounds{Picked: limit}) {
-				p.finish()
+				p.Finish()
 				if errors.Is(err, deadletter.ErrUnread) || !yield(l, err) {
 					return
 				}
@@ -104,10 +107,10 @@ func (a *app) deadLetters(ctx context.Context, g *graveyard, f deadletter.Filter
 		}, nil
 	}
 	if f.Lane != "" {
-		return nil, usagef("--lane takes a look at the queue %s (--force does it): %s", g.where(), why(g))
+		return nil, cli.Misusef("--lane takes a look at the queue %s (--force does it): %s", g.where(), why(g))
 	}
 	if g.store == nil {
-		return nil, usagef("queue %s is not looked at (--force does it): %s", g.where(), why(g))
+		return nil, cli.Misusef("queue %s is not looked at (--force does it): %s", g.where(), why(g))
 	}
 	if !records {
 		var err error
@@ -118,10 +121,10 @@ func (a *app) deadLetters(ctx context.Context, g *graveyard, f deadletter.Filter
 		case err != nil:
 			return nil, g.fail(err)
 		default:
-			has = "It has " + plural(g.unseen, "message")
+			has = "It has " + term.Plural(g.unseen, "message")
 		}
-		fmt.Fprintf(a.stderr, "queue %s is not looked at: %s.\n%s. What follows is from the records: it may have left the queue since.\n",
-			g.where(), printable(g.dead.Handling.Why, ""), has)
+		fmt.Fprintf(a.Err, "queue %s is not looked at: %s.\n%s. What follows is from the records: it may have left the queue since.\n",
+			g.where(), term.Printable(g.dead.Handling.Why, ""), has)
 	}
 	return recorded(ctx, g, f), nil
 }
@@ -136,7 +139,7 @@ func why(g *graveyard) string {
 // recorded are the dead letters of which the store tells, the newest first.
 func recorded(ctx context.Context, g *graveyard, f deadletter.Filter) iter.Seq2[*deadletter.Message, error] {
 	return func(yield func(*deadletter.Message, error) bool) {
-		for r, err := range g.store.List(ctx, g.broker.vhost, g.queue) {
+		for r, err := range g.store.Admin().List(ctx, g.broker.VHost, g.queue) {
 			if err != nil {
 				yield(nil, err)
 				return
@@ -161,18 +164,18 @@ const deadBlock = 500
 
 func (t *deadTable) row(l *deadletter.Message) error {
 	if t.table == nil {
-		t.table = tabwriter.NewWriter(t.w, 0, 0, 2, ' ', 0)
+		t.table = term.NewTable(t.w)
 		fmt.Fprintln(t.table, "ID\tDIED\tKIND\tFAILURES\tCRASHES\tREPLAYS\tREASON")
 	}
 	died := "-"
 	if !l.Origin.Time.IsZero() {
-		died = rough(time.Since(l.Origin.Time))
+		died = term.Rough(time.Since(l.Origin.Time))
 	}
 	failures, crashes := "-", "-"
 	if l.Record != nil {
 		failures, crashes = fmt.Sprint(l.Record.Failures), fmt.Sprint(l.Record.Crashes)
 	}
-	_, err := fmt.Fprintf(t.table, "%s\t%s\t%s\t%s\t%s\t%d\t%s\n", fit(shown(l.Name()), t.most), died, l.Kind(), failures, crashes, l.Replays, brief(l.Reason(), 60))
+	_, err := fmt.Fprintf(t.table, "%s\t%s\t%s\t%s\t%s\t%d\t%s\n", term.Fit(term.Shown(l.Name()), t.most), died, l.Kind(), failures, crashes, l.Replays, term.Brief(l.Reason(), 60))
 	if t.n++; err == nil && t.n%deadBlock == 0 {
 		err = t.table.Flush()
 	}
@@ -182,7 +185,7 @@ func (t *deadTable) row(l *deadletter.Message) error {
 // deadTableOn cuts long ids on a terminal; elsewhere somebody may want to read them.
 func deadTableOn(w io.Writer) *deadTable {
 	t := &deadTable{w: w}
-	if isTerminal(w) {
+	if term.IsTerminal(w) {
 		t.most = idColumns
 	}
 	return t
@@ -200,3 +203,8 @@ type deadJSON struct{ *json.Encoder }
 
 func (j deadJSON) row(l *deadletter.Message) error { return j.Encode(rowOf(l)) }
 func (deadJSON) flush() error                      { return nil }
+
+// showing shows progress.
+func showing(p *term.Progress) func(deadletter.Progress) {
+	return func(at deadletter.Progress) { p.Show(at.Doing, at.Done, at.Of) }
+}

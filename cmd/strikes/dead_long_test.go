@@ -14,6 +14,8 @@ import (
 	"github.com/google/uuid"
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/publisher"
 )
@@ -52,7 +54,7 @@ func TestDeadOfMany(t *testing.T) {
 				for range 3 {
 					out, errs, took, until, rss := timed(t, queue, tc.args)
 					if !strings.Contains(out, tc.out) || !strings.Contains(errs, tc.err) {
-						t.Fatalf("%q: %s\n%s", tc.args, brief(out, 500), errs)
+						t.Fatalf("%q: %s\n%s", tc.args, term.Brief(out, 500), errs)
 					}
 					best, first, most = min(best, took), min(first, until), max(most, rss)
 				}
@@ -129,19 +131,19 @@ func memory(pid int, done <-chan struct{}) (peak int64) {
 // buryMany makes dead letters m0, m1, … with a record each.
 func buryMany(t *testing.T, kind, queue string, n int) {
 	t.Helper()
-	b, err := newBroker(brokerURL(t), "test")
+	b, err := connect.NewBroker(brokerURL(t), "test")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if kind == "classic" {
-		err = b.with(t.Context(), func(conn *amqp.Connection) error { return declareClassic(conn, queue) })
+		err = b.With(t.Context(), func(conn *amqp.Connection) error { return declareClassic(conn, queue) })
 	} else {
 		mustOutput(t, strikesOn(t, queue, "declare", queue))
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	died := countMany(t, b.vhost, queue, n)
+	died := countMany(t, b.VHost, queue, n)
 	msgs := make([]publisher.Message, n)
 	for i := range msgs {
 		death := amqp.Table{"queue": queue, "exchange": "", "reason": "rejected", "count": int64(1), "time": died[i], "routing-keys": []any{queue}}
@@ -149,7 +151,7 @@ func buryMany(t *testing.T, kind, queue string, n int) {
 			MessageId: fmt.Sprint("m", i), Body: []byte("an order"), Headers: amqp.Table{"x-death": []any{death}},
 		}}
 	}
-	to, err := publisher.New(b.dialToPublish, nil)
+	to, err := publisher.New(b.DialToPublish, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

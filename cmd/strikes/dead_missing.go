@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/deadletter"
 )
 
@@ -31,8 +33,8 @@ const missingShown = 20
 func (s *sought) names() string {
 	var names []string
 	for _, id := range s.ids {
-		if !s.found[id] && !slices.Contains(names, shown(id)) {
-			names = append(names, shown(id))
+		if !s.found[id] && !slices.Contains(names, term.Shown(id)) {
+			names = append(names, term.Shown(id))
 		}
 	}
 	if len(names) == 0 {
@@ -47,13 +49,13 @@ func (s *sought) names() string {
 
 // none is the error for no dead letters at all.
 func (s *sought) none(queue string) error {
-	return coded{fmt.Errorf("no such dead letters in queue %s%s", shown(queue), s.names()), exitNothing}
+	return cli.WithCode(fmt.Errorf("no such dead letters in queue %s%s", term.Shown(queue), s.names()), cli.ExitNothing)
 }
 
 // missing is an error that names the ids that were not found, unless none was: that is for none to say.
 func (s *sought) missing(queue string) error {
 	if names := s.names(); names != "" && s.any {
-		return coded{fmt.Errorf("no such dead letters in queue %s%s; the others were found", shown(queue), names), exitNothing}
+		return cli.WithCode(fmt.Errorf("no such dead letters in queue %s%s; the others were found", term.Shown(queue), names), cli.ExitNothing)
 	}
 	return nil
 }
@@ -67,5 +69,5 @@ func (s *sought) also(err error, queue string) error {
 	case err == nil:
 		return missing
 	}
-	return coded{fmt.Errorf("%w; %w", err, missing), exitCode(err)}
+	return cli.WithCode(fmt.Errorf("%w; %w", err, missing), cli.ExitCode(err))
 }

@@ -9,8 +9,11 @@ import (
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
-	"github.com/urfave/cli/v3"
+	urfave "github.com/urfave/cli/v3"
 
+	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/deadletter"
 	"github.com/strikesmq/strikes/internal/queueinfo"
@@ -21,7 +24,7 @@ import (
 type graveyard struct {
 	dead   deadletter.Queue
 	queue  string // whose dead letters they are
-	broker *broker
+	broker *connect.Broker
 	store  *counter.Counter // nil: not to be asked
 	unseen int              // messages in the queue that were not looked at
 	held   error            // ErrBusy: others hold messages that were not counted
@@ -29,34 +32,34 @@ type graveyard struct {
 }
 
 // graveyardOf finds out what may be done with the dead-letter queue, and opens the store. It is closed by the caller.
-func (a *app) graveyardOf(ctx context.Context, c *cli.Command, queue string) (*graveyard, error) {
+func (a *app) graveyardOf(ctx context.Context, c *urfave.Command, queue string) (*graveyard, error) {
 	b, err := brokerOf(c)
 	if err != nil {
 		return nil, err
 	}
-	if vhost := c.String("vhost"); vhost != "" && vhost != b.vhost {
-		return nil, usagef("--vhost is %q, but the broker's URL leads to virtual host %q", vhost, b.vhost)
+	if vhost := c.String("vhost"); vhost != "" && vhost != b.VHost {
+		return nil, cli.Misusef("--vhost is %q, but the broker's URL leads to virtual host %q", vhost, b.VHost)
 	}
 	api, err := managementOf(c)
 	if err != nil {
 		return nil, err
 	}
 	named := c.String("dead-letter-queue")
-	g := &graveyard{queue: queue, broker: b, dead: deadletter.Queue{Name: cmp.Or(named, queue+".dlq"), Dial: b.dial}}
+	g := &graveyard{queue: queue, broker: b, dead: deadletter.Queue{Name: cmp.Or(named, queue+".dlq"), Dial: b.Dial}}
 	if err := queueinfo.CheckName(g.dead.Name); err != nil && named != "" {
-		return nil, usagef("--dead-letter-queue: %w", err)
+		return nil, cli.Misusef("--dead-letter-queue: %w", err)
 	}
 	if !c.Bool("no-store") {
 		if g.store, err = storeOf(ctx, c); err != nil {
 			return nil, fmt.Errorf("%w (--no-store goes without it)", err)
 		}
-		g.dead.Records = g.store
+		g.dead.Records = g.store.Admin()
 	}
 	if c.Bool("records") {
 		return g, nil
 	}
 	need := topology.Need{Queue: queue, Management: api}
-	if err := g.judge(ctx, a.stderr, need, named != "", c.Bool("force")); err != nil {
+	if err := g.judge(ctx, a.Err, need, named != "", c.Bool("force")); err != nil {
 		g.close()
 		return nil, err
 	}
@@ -72,7 +75,7 @@ func (g *graveyard) close() {
 // judge finds the dead-letter queue, unless it is named, and its kind. It asks the management API, given or at its usual place:
 // that tells more than AMQP, and needs no permission on the queue.
 func (g *graveyard) judge(ctx context.Context, stderr io.Writer, need topology.Need, named, force bool) error {
-	return g.broker.with(ctx, func(conn *amqp.Connection) error {
+	return g.broker.With(ctx, func(conn *amqp.Connection) error {
 		slow := time.AfterFunc(2*time.Second, func() {
 			fmt.Fprintf(stderr, "waiting for the management API to know queue %s, for 15 s at most\n", g.where())
 		})
@@ -80,7 +83,7 @@ func (g *graveyard) judge(ctx context.Context, stderr io.Writer, need topology.N
 		var tried string
 		if need.Management == "" {
 			var err error
-			if need, err = g.broker.guess(ctx, conn, need); err != nil {
+			if need, err = g.broker.Management(ctx, conn, need); err != nil {
 				tried = "; the management API was tried at its usual place (--management-url names another): " + err.Error()
 			}
 		}
@@ -93,7 +96,7 @@ func (g *graveyard) judge(ctx context.Context, stderr io.Writer, need topology.N
 			g.dead.Name = at.name
 		}
 		if err := queueinfo.CheckName(g.dead.Name); err != nil {
-			return usagef("the dead-letter queue (--dead-letter-queue names it): %w", err)
+			return cli.Misusef("the dead-letter queue (--dead-letter-queue names it): %w", err)
 		}
 		told, err := topology.Describe(ctx, conn, g.dead.Name, need.Management, need.HTTPClient)
 		if errors.Is(err, topology.ErrQueueNotFound) && at.guess != "" {
@@ -103,7 +106,7 @@ func (g *graveyard) judge(ctx context.Context, stderr io.Writer, need topology.N
 			return err
 		}
 		if at.guess != "" {
-			fmt.Fprintln(stderr, printable(at.guessed(g.queue), ""))
+			fmt.Fprintln(stderr, term.Printable(at.guessed(g.queue), ""))
 		}
 		g.handle(told, tried, force)
 		return ctx.Err()
@@ -132,7 +135,7 @@ func nature(d topology.Description) deadletter.Nature {
 }
 
 // where names the dead-letter queue for a line of text.
-func (g *graveyard) where() string { return shown(g.dead.Name) }
+func (g *graveyard) where() string { return term.Shown(g.dead.Name) }
 
 // fail gives an error of package deadletter its exit code.
 func (g *graveyard) fail(err error) error {
@@ -141,7 +144,7 @@ func (g *graveyard) fail(err error) error {
 	}
 	err = fmt.Errorf("%w (--force does it all the same)", err)
 	if g.denied {
-		return coded{err, exitDenied}
+		return cli.WithCode(err, cli.ExitDenied)
 	}
 	return deadError(err)
 }
@@ -149,7 +152,7 @@ func (g *graveyard) fail(err error) error {
 // mind says what an interruption of a replay or drop of everything would do.
 func (g *graveyard) mind(stderr io.Writer) {
 	if g.dead.Handling.Take && g.dead.Handling.Why != "" {
-		fmt.Fprintf(stderr, "do not interrupt this often: of queue %s, %s\n", g.where(), printable(g.dead.Handling.Why, ""))
+		fmt.Fprintf(stderr, "do not interrupt this often: of queue %s, %s\n", g.where(), term.Printable(g.dead.Handling.Why, ""))
 	}
 }
 
@@ -157,7 +160,7 @@ func (g *graveyard) mind(stderr io.Writer) {
 func (g *graveyard) untold(stderr io.Writer, why error) {
 	if why != nil {
 		fmt.Fprintf(stderr, "the store may not know of all that left queue %s: strikes status may call some missing: %s\n",
-			g.where(), printable(why.Error(), ""))
+			g.where(), term.Printable(why.Error(), ""))
 	}
 }
 

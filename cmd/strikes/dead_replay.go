@@ -8,13 +8,16 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/urfave/cli/v3"
+	urfave "github.com/urfave/cli/v3"
 
+	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/deadletter"
 	"github.com/strikesmq/strikes/publisher"
 )
 
-func (a *app) replayDead(ctx context.Context, c *cli.Command) error {
+func (a *app) replayDead(ctx context.Context, c *urfave.Command) error {
 	args, err := positional(c, "QUEUE", "[ID…]")
 	if err != nil {
 		return err
@@ -39,18 +42,18 @@ func (a *app) replayDead(ctx context.Context, c *cli.Command) error {
 	if err != nil || !ok {
 		return err
 	}
-	p := newDeadProgress(a.stderr)
-	g.dead.Progress = p.tell
-	g.mind(a.stderr)
+	p := term.NewProgress(a.Err)
+	g.dead.Progress = showing(p)
+	g.mind(a.Err)
 	t := &deadTold{app: a, verb: "replayed", want: seek(r.Filter.IDs)}
 	if c.Bool("json") {
-		t.json = ndjson(a.stdout)
+		t.json = jsonl.NewEncoder(a.Out)
 	}
 	r.OnMessage = t.tell
 	result, err := g.dead.Replay(ctx, r)
-	p.finish()
-	fmt.Fprintln(a.stderr, replaySummary(r, result)+t.why())
-	g.untold(a.stderr, result.RecordsErr)
+	p.Finish()
+	fmt.Fprintln(a.Err, replaySummary(r, result)+t.why())
+	g.untold(a.Err, result.RecordsErr)
 	err = cmp.Or(err, t.unsaid)
 	if errors.Is(err, publisher.ErrUnroutable) {
 		err = t.noQueue(g, r.Target, err)
@@ -62,7 +65,7 @@ func (a *app) replayDead(ctx context.Context, c *cli.Command) error {
 		return g.nothing(t.want)
 	}
 	if result.Left > 0 {
-		err = t.noQueue(g, r.Target, fmt.Errorf("left in queue %q: %s", g.dead.Name, plural(result.Left, "dead letter")))
+		err = t.noQueue(g, r.Target, fmt.Errorf("left in queue %q: %s", g.dead.Name, term.Plural(result.Left, "dead letter")))
 	}
 	if reached(r.Max, result.Done+result.Left) {
 		return err
@@ -72,12 +75,12 @@ func (a *app) replayDead(ctx context.Context, c *cli.Command) error {
 
 func targetText(t deadletter.Target) string {
 	if t.Key == "" {
-		return fmt.Sprintf("exchange %s, each with its own key", shown(t.Exchange))
+		return fmt.Sprintf("exchange %s, each with its own key", term.Shown(t.Exchange))
 	}
-	return fmt.Sprintf("exchange %s, key %s", shown(t.Exchange), shown(t.Key))
+	return fmt.Sprintf("exchange %s, key %s", term.Shown(t.Exchange), term.Shown(t.Key))
 }
 
-func replaySettings(c *cli.Command, ids []string) (deadletter.Replay, error) {
+func replaySettings(c *urfave.Command, ids []string) (deadletter.Replay, error) {
 	f, err := chosen(c, ids)
 	if err != nil {
 		return deadletter.Replay{}, err
@@ -87,11 +90,11 @@ func replaySettings(c *cli.Command, ids []string) (deadletter.Replay, error) {
 	}
 	switch {
 	case r.Window < 1 || r.Window > 1000:
-		return r, usagef("--window is %d: it is 1 to 1000", r.Window)
+		return r, cli.Misusef("--window is %d: it is 1 to 1000", r.Window)
 	case !(r.Rate >= 0): // as NaN is not
-		return r, usagef("--rate is %v: it is 0 or more", r.Rate)
+		return r, cli.Misusef("--rate is %v: it is 0 or more", r.Rate)
 	case r.StopAfter < 0 || r.Watch < 0:
-		return r, usagef("--stop-after and --watch must not be negative")
+		return r, cli.Misusef("--stop-after and --watch must not be negative")
 	}
 	if r.StopAfter == 0 {
 		r.StopAfter = -1
@@ -99,7 +102,7 @@ func replaySettings(c *cli.Command, ids []string) (deadletter.Replay, error) {
 	if c.IsSet("exchange") || c.IsSet("key") {
 		r.Target = &deadletter.Target{Exchange: c.String("exchange"), Key: c.String("key")}
 		if *r.Target == (deadletter.Target{}) {
-			return r, usagef("--exchange and --key are both empty")
+			return r, cli.Misusef("--exchange and --key are both empty")
 		}
 	}
 	return r, nil
@@ -142,7 +145,7 @@ func (t *deadTold) tell(l *deadletter.Message, err error) {
 		return
 	}
 	if t.left++; t.left <= leftShown {
-		fmt.Fprintf(t.app.stderr, "not replayed: %s\n", printable(err.Error(), ""))
+		fmt.Fprintf(t.app.Err, "not replayed: %s\n", term.Printable(err.Error(), ""))
 	}
 }
 
@@ -151,7 +154,7 @@ func (t *deadTold) noQueue(g *graveyard, to *deadletter.Target, err error) error
 	if t.unroutable == 0 || to == nil || to.Exchange != "" {
 		return err
 	}
-	return usagef("there is no queue %q in virtual host %q (strikes declare makes one): %w", to.Key, g.broker.vhost, err)
+	return cli.Misusef("there is no queue %q in virtual host %q (strikes declare makes one): %w", to.Key, g.broker.VHost, err)
 }
 
 // why tells why some were left, and what to do.
@@ -198,7 +201,7 @@ func name(b *strings.Builder, matter string, n int, ids []string) {
 			b.WriteString(" …")
 			break
 		}
-		b.WriteString(" " + shown(id))
+		b.WriteString(" " + term.Shown(id))
 	}
 }
 
@@ -210,13 +213,13 @@ type deadVerb struct {
 }
 
 // agreed asks, or only says what would be done: then it is false.
-func (a *app) agreed(ctx context.Context, c *cli.Command, g *graveyard, v deadVerb) (bool, error) {
+func (a *app) agreed(ctx context.Context, c *urfave.Command, g *graveyard, v deadVerb) (bool, error) {
 	dry, yes := c.Bool("dry-run"), c.Bool("yes")
 	if yes && !dry {
 		return true, nil
 	}
-	if !dry && (!isTerminal(a.stdin) || !isTerminal(a.stderr)) {
-		return false, a.confirm(ctx, false, "") // which refuses
+	if !dry && (!term.IsTerminal(a.In) || !term.IsTerminal(a.Err)) {
+		return false, a.Confirm(ctx, false, "") // which refuses
 	}
 	want := seek(v.filter.IDs)
 	n, err := a.countDead(ctx, c, g, v, want)
@@ -227,18 +230,18 @@ func (a *app) agreed(ctx context.Context, c *cli.Command, g *graveyard, v deadVe
 		return false, g.nothing(want)
 	}
 	if dry {
-		fmt.Fprintf(a.stderr, "%d would be %s%s\n", n, v.done, v.where)
+		fmt.Fprintf(a.Err, "%d would be %s%s\n", n, v.done, v.where)
 		if reached(v.max, n) {
 			return false, nil
 		}
 		return false, want.missing(g.dead.Name)
 	}
 	question := fmt.Sprintf("%s %d dead letters of queue %s%s?", strings.ToUpper(v.verb[:1])+v.verb[1:], n, g.where(), v.where)
-	return true, a.confirm(ctx, false, question)
+	return true, a.Confirm(ctx, false, question)
 }
 
 // countDead counts, and with --dry-run lists, what is meant.
-func (a *app) countDead(ctx context.Context, c *cli.Command, g *graveyard, v deadVerb, want *sought) (n int, err error) {
+func (a *app) countDead(ctx context.Context, c *urfave.Command, g *graveyard, v deadVerb, want *sought) (n int, err error) {
 	list := c.Bool("dry-run") && g.dead.Handling.Hold
 	if v.filter.Everything() && !list {
 		n, err = g.dead.Depth(ctx)
@@ -247,9 +250,9 @@ func (a *app) countDead(ctx context.Context, c *cli.Command, g *graveyard, v dea
 		}
 		return n, err
 	}
-	var out deadPrinter = deadTableOn(a.stdout)
+	var out deadPrinter = deadTableOn(a.Out)
 	if c.Bool("json") {
-		out = deadJSON{ndjson(a.stdout)}
+		out = deadJSON{jsonl.NewEncoder(a.Out)}
 	}
 	for l, err := range g.dead.Browse(ctx, v.filter) {
 		if err != nil {

@@ -7,6 +7,8 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/topology"
 )
 
@@ -47,7 +49,7 @@ func chooseLanding(queue string, l topology.Landing) (deadLetterQueue, error) {
 		case len(queues) == 1:
 			return deadLetterQueue{name: queues[0].Name}, nil
 		case len(queues) > 1:
-			return deadLetterQueue{}, usagef("the dead letters of queue %q land in several queues: %s; choose one with --dead-letter-queue",
+			return deadLetterQueue{}, cli.Misusef("the dead letters of queue %q land in several queues: %s; choose one with --dead-letter-queue",
 				queue, strings.Join(landingNames(queues), ", "))
 		}
 	}
@@ -63,13 +65,13 @@ func (q deadLetterQueue) guessed(of string) string {
 	if q.guess == "" {
 		return ""
 	}
-	return fmt.Sprintf("the dead-letter queue of %s is assumed to be %s (--dead-letter-queue names another): %s", shown(of), shown(q.name), q.guess)
+	return fmt.Sprintf("the dead-letter queue of %s is assumed to be %s (--dead-letter-queue names another): %s", term.Shown(of), term.Shown(q.name), q.guess)
 }
 
 func landingNames(queues []topology.LandingQueue) []string {
 	var names []string
 	for _, q := range queues {
-		name := shown(q.Name)
+		name := term.Shown(q.Name)
 		if q.Depends {
 			name += " (some of them)"
 		}

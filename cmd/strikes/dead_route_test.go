@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/topology"
 )
 
@@ -30,7 +31,7 @@ func TestChooseLanding(t *testing.T) {
 	} {
 		got, err := chooseLanding("q", tc.l)
 		if tc.err != "" {
-			if err == nil || !strings.Contains(err.Error(), tc.err) || exitCode(err) != exitUsage {
+			if err == nil || !strings.Contains(err.Error(), tc.err) || cli.ExitCode(err) != cli.ExitMisuse {
 				t.Errorf("%s: %v", tc.what, err)
 			}
 			continue

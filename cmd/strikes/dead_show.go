@@ -4,18 +4,20 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"text/tabwriter"
 	"time"
 
-	"github.com/urfave/cli/v3"
+	urfave "github.com/urfave/cli/v3"
 
+	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/deadletter"
 )
 
 // bodyShown is how much of a body a terminal is shown, in bytes.
 const bodyShown = 4 << 10
 
-func (a *app) showDead(ctx context.Context, c *cli.Command) error {
+func (a *app) showDead(ctx context.Context, c *urfave.Command) error {
 	args, err := positional(c, "QUEUE", "ID")
 	if err != nil {
 		return err
@@ -24,8 +26,8 @@ func (a *app) showDead(ctx context.Context, c *cli.Command) error {
 	switch {
 	case err != nil:
 		return err
-	case c.Bool("body") && isTerminal(a.stdout):
-		return usagef("--body prints what may upset a terminal: give it a file or a pipe")
+	case c.Bool("body") && term.IsTerminal(a.Out):
+		return cli.Misusef("--body prints what may upset a terminal: give it a file or a pipe")
 	}
 	g, err := a.graveyardOf(ctx, c, args[0])
 	if err != nil {
@@ -33,36 +35,36 @@ func (a *app) showDead(ctx context.Context, c *cli.Command) error {
 	}
 	defer g.close()
 	g.dead.Preview = 1 << 30
-	p := newDeadProgress(a.stderr)
-	g.dead.Progress = p.tell
-	defer p.finish() // progress may follow the last letter
+	p := term.NewProgress(a.Err)
+	g.dead.Progress = showing(p)
+	defer p.Finish() // progress may follow the last letter
 	find, err := g.search(ctx, c, f)
 	if err != nil {
 		return err
 	}
 	unread, err := find.each(ctx, func(l *deadletter.Message) error {
-		p.finish()
+		p.Finish()
 		return a.printDeadLetter(l, c, find.found > 0)
 	})
-	p.finish()
+	p.Finish()
 	if unread != "" {
-		fmt.Fprintln(a.stderr, printable(unread, ""))
+		fmt.Fprintln(a.Err, term.Printable(unread, ""))
 	}
 	return err
 }
 
-func (a *app) printDeadLetter(l *deadletter.Message, c *cli.Command, another bool) error {
+func (a *app) printDeadLetter(l *deadletter.Message, c *urfave.Command, another bool) error {
 	switch {
 	case c.Bool("body"):
-		_, err := a.stdout.Write(l.Publishing.Body)
+		_, err := a.Out.Write(l.Publishing.Body)
 		return err
 	case c.Bool("json"):
-		k, row := keptOf(l.Publishing), rowOf(l)
-		k.Dead = &row
-		return ndjson(a.stdout).Encode(k)
+		row := rowOf(l)
+		k := kept{jsonl.MessageOf(l.Publishing), &row}
+		return jsonl.NewEncoder(a.Out).Encode(k)
 	}
 	if another {
-		fmt.Fprintln(a.stdout)
+		fmt.Fprintln(a.Out)
 	}
 	return a.describeDead(l)
 }
@@ -82,40 +84,40 @@ func noRecord(l *deadletter.Message) string {
 
 // describeDead prints everything for people: nothing of it reaches a terminal as it is.
 func (a *app) describeDead(l *deadletter.Message) error {
-	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+	w := term.NewTable(a.Out)
 	id := "none"
 	if l.ID != "" {
-		id = shown(l.ID)
+		id = term.Shown(l.ID)
 	}
-	line(w, "id", id)
-	line(w, "fingerprint", l.Fingerprint)
-	line(w, "kind", string(l.Kind()))
-	line(w, "reason", printable(l.Reason(), ""))
-	line(w, "record", noRecord(l))
+	term.Field(w, "id", id)
+	term.Field(w, "fingerprint", l.Fingerprint)
+	term.Field(w, "kind", string(l.Kind()))
+	term.Field(w, "reason", term.Printable(l.Reason(), ""))
+	term.Field(w, "record", noRecord(l))
 	if o := l.Origin; o.Queue != "" {
-		line(w, "died in", shown(o.Queue))
-		line(w, "the broker says", printable(o.Reason, ""))
-		line(w, "died", o.Time.UTC().Format(time.RFC3339))
+		term.Field(w, "died in", term.Shown(o.Queue))
+		term.Field(w, "the broker says", term.Printable(o.Reason, ""))
+		term.Field(w, "died", o.Time.UTC().Format(time.RFC3339))
 		if l.Size != sizeUnknown { // the record does not keep it
-			line(w, "published to", "exchange "+shown(o.Exchange)+", key "+shown(o.Key))
+			term.Field(w, "published to", "exchange "+term.Shown(o.Exchange)+", key "+term.Shown(o.Key))
 		}
 	}
 	if r := l.Record; r != nil {
-		line(w, "failures", fmt.Sprint(r.Failures))
-		line(w, "crashes", fmt.Sprint(r.Crashes))
+		term.Field(w, "failures", fmt.Sprint(r.Failures))
+		term.Field(w, "crashes", fmt.Sprint(r.Crashes))
 		if !r.FirstTime.IsZero() { // else an operator reset it
-			line(w, "first charge", r.FirstTime.Format(time.RFC3339))
-			line(w, "last charge", r.LastTime.Format(time.RFC3339))
+			term.Field(w, "first charge", r.FirstTime.Format(time.RFC3339))
+			term.Field(w, "last charge", r.LastTime.Format(time.RFC3339))
 		}
-		line(w, "last holder", printable(r.Holder, ""))
+		term.Field(w, "last holder", term.Printable(r.Holder, ""))
 	}
-	line(w, "replays", fmt.Sprint(l.Replays))
-	line(w, "content type", printable(l.Publishing.ContentType, ""))
-	if headers, err := json.Marshal(jsonValue(l.Publishing.Headers)); err == nil && len(l.Publishing.Headers) > 0 {
-		line(w, "headers", printable(string(headers), ""))
+	term.Field(w, "replays", fmt.Sprint(l.Replays))
+	term.Field(w, "content type", term.Printable(l.Publishing.ContentType, ""))
+	if headers, err := json.Marshal(jsonl.Value(l.Publishing.Headers)); err == nil && len(l.Publishing.Headers) > 0 {
+		term.Field(w, "headers", term.Printable(string(headers), ""))
 	}
 	if l.Size != sizeUnknown {
-		line(w, "body", plural(l.Size, "byte"))
+		term.Field(w, "body", term.Plural(l.Size, "byte"))
 	}
 	if err := w.Flush(); err != nil {
 		return err
@@ -127,6 +129,6 @@ func (a *app) describeDead(l *deadletter.Message) error {
 	if len(body) == 0 {
 		return nil
 	}
-	_, err := fmt.Fprintf(a.stdout, "\n%s%s\n", printable(string(body), "\n\t"), more)
+	_, err := fmt.Fprintf(a.Out, "\n%s%s\n", term.Printable(string(body), "\n\t"), more)
 	return err
 }

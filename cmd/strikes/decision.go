@@ -9,7 +9,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/consumer"
+	"github.com/strikesmq/strikes/counter"
 )
 
 // decision is an event of the consumer as --json prints it.
@@ -46,9 +49,9 @@ func (d decision) String() string {
 	var b strings.Builder
 	b.WriteString(d.Decision)
 	if d.Decision != string(consumer.Undecodable) { // which has no id
-		b.WriteString(" " + shown(d.ID))
+		b.WriteString(" " + term.Shown(d.ID))
 	}
-	if d.Attempt > 0 && d.Of > 0 && d.Cause != string(consumer.NoID) { // which gets one attempt
+	if d.Attempt > 0 && d.Of > 0 && d.Cause != string(counter.CauseNoID) { // which gets one attempt
 		fmt.Fprintf(&b, ", attempt %d of %d", d.Attempt, d.Of)
 	}
 	if d.Cause != "" {
@@ -62,7 +65,7 @@ func (d decision) String() string {
 		most = 800
 	}
 	if d.Error != "" {
-		fmt.Fprintf(&b, ": %s", brief(d.Error, most))
+		fmt.Fprintf(&b, ": %s", term.Brief(d.Error, most))
 	}
 	return b.String()
 }
@@ -94,7 +97,7 @@ func (l *lines) Observe(_ context.Context, e consumer.Event) {
 	line := []byte(d.String())
 	if l.json {
 		line, _ = json.Marshal(d) // of strings, numbers and a time: it cannot fail
-		line = escapedJSON(line)
+		line = jsonl.Escape(line)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -13,8 +13,11 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/google/uuid"
 	amqp "github.com/rabbitmq/amqp091-go"
-	"github.com/urfave/cli/v3"
+	urfave "github.com/urfave/cli/v3"
 
+	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/servers"
 	"github.com/strikesmq/strikes/internal/setting"
@@ -28,26 +31,26 @@ const (
 	demoCleanUp   = 10 * time.Second
 )
 
-func (a *app) demoCommand() *cli.Command {
-	return &cli.Command{
+func (a *app) demoCommand() *urfave.Command {
+	return &urfave.Command{
 		Name:  "demo",
 		Usage: "watch two consumers retry, survive a crash and dead-letter, and see it proven",
 		Description: "Starts a private RabbitMQ and an embedded store, unless it is given others, publishes 20 orders and handles them\n" +
 			"in two processes. One order fails twice, one always, and one kills each process that handles it until it is found out.\n" +
 			"Then it asks the broker, the store and a ledger of all runs what became of them: exit 1 if anything is off.\n" +
 			"Nothing is left running or lying about.",
-		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "amqp-url", Sources: env("amqp-url", "AMQP_URL"), DefaultText: "a private one", Usage: "the broker, as `URL`"},
-			&cli.StringFlag{Name: "redis-url", Sources: env("redis-url", "REDIS_URL"), DefaultText: "an embedded one", Usage: "the store, as `URL`"},
-			&cli.StringFlag{Name: "type", Value: string(topology.Quorum), Usage: "of the queues: `TYPE` quorum or classic"},
-			&cli.BoolFlag{Name: "install", Usage: "install RabbitMQ if it is missing, with apt-get as root or with brew"},
+		Flags: []urfave.Flag{
+			&urfave.StringFlag{Name: "amqp-url", Sources: env("amqp-url", "AMQP_URL"), DefaultText: "a private one", Usage: "the broker, as `URL`"},
+			&urfave.StringFlag{Name: "redis-url", Sources: env("redis-url", "REDIS_URL"), DefaultText: "an embedded one", Usage: "the store, as `URL`"},
+			&urfave.StringFlag{Name: "type", Value: string(topology.Quorum), Usage: "of the queues: `TYPE` quorum or classic"},
+			&urfave.BoolFlag{Name: "install", Usage: "install RabbitMQ if it is missing, with apt-get as root or with brew"},
 			jsonFlag("print the verdict as one JSON object; the story goes to stderr"),
 		},
 		Action: a.do(a.demo),
 	}
 }
 
-func (a *app) demo(ctx context.Context, c *cli.Command) (err error) {
+func (a *app) demo(ctx context.Context, c *urfave.Command) (err error) {
 	if _, err := positional(c); err != nil {
 		return err
 	}
@@ -55,11 +58,11 @@ func (a *app) demo(ctx context.Context, c *cli.Command) (err error) {
 	if err != nil {
 		return err
 	}
-	story := a.stdout
+	story := a.Out
 	if c.Bool("json") {
-		story = a.stderr
+		story = a.Err
 	}
-	d := &demonstration{orders: demoOrders(), story: story, stderr: a.stderr}
+	d := &demonstration{orders: demoOrders(), story: story, stderr: a.Err}
 	defer func() { err = errors.Join(err, d.close()) }()
 	if err := d.open(ctx, c); err != nil {
 		return err
@@ -69,9 +72,9 @@ func (a *app) demo(ctx context.Context, c *cli.Command) (err error) {
 		return err
 	}
 	if c.Bool("json") {
-		err = ndjson(a.stdout).Encode(v)
+		err = jsonl.NewEncoder(a.Out).Encode(v)
 	} else {
-		v.print(a.stdout)
+		v.print(a.Out)
 	}
 	if err == nil && !v.OK {
 		err = errors.New("demo: the outcome is not what it must be")
@@ -85,7 +88,7 @@ type demonstration struct {
 	story  io.Writer
 	stderr io.Writer
 
-	broker   *broker
+	broker   *connect.Broker
 	store    *counter.Counter
 	ledger   *ledger
 	queue    string
@@ -112,14 +115,14 @@ func (d *demonstration) close() error {
 func (d *demonstration) later(f func() error) { d.closing = append(d.closing, f) }
 
 // open gets hold of a broker, a store and a ledger.
-func (d *demonstration) open(ctx context.Context, c *cli.Command) error {
+func (d *demonstration) open(ctx context.Context, c *urfave.Command) error {
 	name := uuid.NewString()[:8]
 	d.queue, d.prefix = "strikes-demo-"+name, "strikes-demo-"+name
 	amqpURL, err := d.openBroker(ctx, c)
 	if err != nil {
 		return err
 	}
-	if d.broker, err = newBroker(amqpURL, "strikes demo"); err != nil {
+	if d.broker, err = connect.NewBroker(amqpURL, "strikes demo"); err != nil {
 		return err
 	}
 	if err := d.openStore(ctx, c.String("redis-url")); err != nil {
@@ -132,7 +135,7 @@ func (d *demonstration) open(ctx context.Context, c *cli.Command) error {
 	return nil
 }
 
-func (d *demonstration) openBroker(ctx context.Context, c *cli.Command) (url string, err error) {
+func (d *demonstration) openBroker(ctx context.Context, c *urfave.Command) (url string, err error) {
 	if url := c.String("amqp-url"); url != "" {
 		return url, nil
 	}
@@ -163,7 +166,7 @@ func (d *demonstration) openStore(ctx context.Context, url string) (err error) {
 		d.later(func() error { embedded.Close(); return nil })
 		d.redisURL, d.storeIs = "redis://"+embedded.Addr(), "embedded"
 	}
-	if d.store, err = openStore(ctx, d.redisURL, d.prefix); err != nil {
+	if d.store, err = connect.OpenStore(ctx, d.redisURL, d.prefix); err != nil {
 		return err
 	}
 	d.later(d.store.Close)
@@ -199,16 +202,16 @@ func (d *demonstration) run(ctx context.Context, kind topology.Type) (verdict, e
 
 // publish declares the queues and publishes the orders.
 func (d *demonstration) publish(ctx context.Context, kind topology.Type) error {
-	err := d.broker.with(ctx, func(conn *amqp.Connection) error {
+	err := d.broker.With(ctx, func(conn *amqp.Connection) error {
 		version, _ := conn.Properties["version"].(string)
-		d.brokerIs = "RabbitMQ " + printable(version, "")
+		d.brokerIs = "RabbitMQ " + term.Printable(version, "")
 		return topology.Declare(ctx, conn, topology.Spec{Queue: d.queue, Type: kind})
 	})
 	if err != nil {
 		return err
 	}
 	d.say("%s, store %s; queue %s with %d orders, %d retries allowed", d.brokerIs, d.storeIs, d.queue, len(d.orders), demoRetries)
-	p, err := publisher.New(d.broker.dialToPublish, nil) //nolint:contextcheck // Close ends it
+	p, err := publisher.New(d.broker.DialToPublish, nil) //nolint:contextcheck // Close ends it
 	if err != nil {
 		return err
 	}
@@ -231,7 +234,7 @@ func (d *demonstration) watch(ctx context.Context) {
 	f := &fleet{
 		args: []string{"demo-worker", d.queue}, ledger: d.ledger, stderr: d.stderr,
 		// in the environment, as a command line is there for everybody to read
-		env: append(os.Environ(), "STRIKES_AMQP_URL="+d.broker.url, "STRIKES_REDIS_URL="+d.redisURL, "STRIKES_PREFIX="+d.prefix),
+		env: append(os.Environ(), "STRIKES_AMQP_URL="+d.broker.URL, "STRIKES_REDIS_URL="+d.redisURL, "STRIKES_PREFIX="+d.prefix),
 	}
 	f.start(ctx, demoConsumers)
 	settled, tale := map[string]bool{}, narrator{map[string]int{}}

@@ -25,7 +25,7 @@ func (d *demonstration) gather(ctx context.Context) (evidence, error) {
 	if e.listed, e.kept, err = d.counters(ctx); err != nil {
 		return e, err
 	}
-	err = d.broker.with(ctx, func(conn *amqp.Connection) error {
+	err = d.broker.With(ctx, func(conn *amqp.Connection) error {
 		dead := slices.DeleteFunc(slices.Clone(d.orders), func(o order) bool { return o.Kind != poisonous })
 		if err := waitReady(ctx, conn, d.queue+".dlq", len(dead)); err != nil {
 			return err
@@ -90,7 +90,7 @@ func deadLetterOf(d amqp.Delivery) deadLetter {
 
 // counters reads what the store lists of the queue, and what it keeps for a while of the orders that were handled after all.
 func (d *demonstration) counters(ctx context.Context) (listed, kept []counter.Record, err error) {
-	for r, err := range d.store.List(ctx, d.broker.vhost, d.queue) {
+	for r, err := range d.store.Admin().List(ctx, d.broker.VHost, d.queue) {
 		if err != nil {
 			return nil, nil, err
 		}
@@ -100,7 +100,7 @@ func (d *demonstration) counters(ctx context.Context) (listed, kept []counter.Re
 		if o.Kind != flaky && o.Kind != deadly {
 			continue
 		}
-		records, err := d.store.Get(ctx, d.broker.vhost, d.queue, o.ID)
+		records, err := d.store.Admin().Get(ctx, d.broker.VHost, d.queue, o.ID)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -115,10 +115,10 @@ func (d *demonstration) counters(ctx context.Context) (listed, kept []counter.Re
 func (d *demonstration) remove(ctx context.Context) error {
 	var errs []error
 	for _, o := range d.orders {
-		_, err := d.store.Forget(ctx, d.broker.vhost, d.queue, o.ID)
+		_, err := d.store.Admin().Forget(ctx, d.broker.VHost, d.queue, o.ID)
 		errs = append(errs, err)
 	}
-	errs = append(errs, d.broker.with(ctx, func(conn *amqp.Connection) error { return removeQueues(conn, d.queue) }))
+	errs = append(errs, d.broker.With(ctx, func(conn *amqp.Connection) error { return removeQueues(conn, d.queue) }))
 	return errors.Join(errs...)
 }
 

@@ -5,6 +5,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/consumer"
 )
 
@@ -26,7 +27,7 @@ func (n *narrator) line(e fleetEvent) string {
 	case e.decision != nil:
 		return who + "  " + tell(*e.decision) + n.foundOut(*e.decision)
 	case e.ended != "":
-		return who + "  died (" + printable(e.ended, "") + "); what it held returns to the queue, and it is started again"
+		return who + "  died (" + term.Printable(e.ended, "") + "); what it held returns to the queue, and it is started again"
 	}
 	return fmt.Sprintf("%s  started, pid %d", who, e.pid)
 }
@@ -37,12 +38,12 @@ func (n *narrator) foundOut(d decision) string {
 		return ""
 	}
 	n.crashes[d.ID] = d.Crashes
-	return fmt.Sprintf("; it killed a consumer, which died while %s ran isolated (%s counted)", shown(d.ID), plural(d.Crashes, "crash"))
+	return fmt.Sprintf("; it killed a consumer, which died while %s ran isolated (%s counted)", term.Shown(d.ID), term.Plural(d.Crashes, "crash"))
 }
 
 // tell puts a decision in words.
 func tell(d decision) string {
-	id := shown(d.ID)
+	id := term.Shown(d.ID)
 	switch consumer.Decision(d.Decision) {
 	case consumer.Ack:
 		if d.Redelivered || d.Attempt > 1 {
@@ -50,12 +51,12 @@ func tell(d decision) string {
 		}
 		return id + "  handled"
 	case consumer.Retry:
-		return fmt.Sprintf("%s  attempt %d of %d failed: %s; again in %v", id, d.Attempt, d.Of, brief(d.Error, 80),
+		return fmt.Sprintf("%s  attempt %d of %d failed: %s; again in %v", id, d.Attempt, d.Of, term.Brief(d.Error, 80),
 			time.Duration(d.WaitMS)*time.Millisecond)
 	case consumer.Return:
 		return id + "  back to its place at the head of the queue"
 	case consumer.DeadLetter:
-		return fmt.Sprintf("%s  attempt %d of %d failed: %s; to the dead-letter queue", id, d.Attempt, d.Of, brief(d.Error, 80))
+		return fmt.Sprintf("%s  attempt %d of %d failed: %s; to the dead-letter queue", id, d.Attempt, d.Of, term.Brief(d.Error, 80))
 	case consumer.Isolate:
 		return id + "  is a suspect, because a consumer died with it: it runs isolated, with no other handler beside it"
 	case consumer.Leave:
@@ -81,11 +82,11 @@ func (v verdict) print(w io.Writer) {
 	for _, r := range v.Counters {
 		if r.Crashes > 0 {
 			fmt.Fprintf(w, "  the order that killed its consumer, says the store: %s, which ran isolated when one died (%s counted)\n",
-				shown(r.ID), plural(r.Crashes, "crash"))
+				term.Shown(r.ID), term.Plural(r.Crashes, "crash"))
 			continue
 		}
 		if r.LastError != "" {
-			fmt.Fprintf(w, "  the last error of %s, says the store: %s\n", shown(r.ID), brief(r.LastError, 80))
+			fmt.Fprintf(w, "  the last error of %s, says the store: %s\n", term.Shown(r.ID), term.Brief(r.LastError, 80))
 		}
 	}
 	if v.OK {

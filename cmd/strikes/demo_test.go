@@ -14,6 +14,9 @@ import (
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
 )
 
 // demoOn returns a demo on the shared broker with its embedded store.
@@ -60,13 +63,13 @@ func TestDemoOnStore(t *testing.T) {
 	if err := json.Unmarshal([]byte(mustOutput(t, cmd)), &v); err != nil || !v.OK {
 		t.Fatalf("%v, %+v", err, v)
 	}
-	store, err := openStore(t.Context(), storeURL(t), v.Queue) // which is its prefix as well
+	store, err := connect.OpenStore(t.Context(), storeURL(t), v.Queue) // which is its prefix as well
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer store.Close()
 	for _, o := range demoOrders() {
-		if left, err := store.Get(t.Context(), "/", v.Queue, o.ID); len(left) > 0 || err != nil {
+		if left, err := store.Admin().Get(t.Context(), "/", v.Queue, o.ID); len(left) > 0 || err != nil {
 			t.Errorf("%v, %v", left, err)
 		}
 	}
@@ -102,7 +105,7 @@ func TestDemoEnds(t *testing.T) {
 			if sig == syscall.SIGKILL {
 				return
 			}
-			if code := cmd.ProcessState.ExitCode(); code != exitInterrupted || exists(t, queue) {
+			if code := cmd.ProcessState.ExitCode(); code != cli.ExitInterrupted || exists(t, queue) {
 				t.Errorf("exit code %d, queue left: %v", code, exists(t, queue))
 			}
 		})
@@ -128,11 +131,11 @@ func untilHandled(t *testing.T, stdout interface{ Read([]byte) (int, error) }) (
 // declaration asks the broker for a queue; false: there is none.
 func declaration(t *testing.T, queue string) (q amqp.Queue, ok bool) {
 	t.Helper()
-	b, err := newBroker(brokerURL(t), "test")
+	b, err := connect.NewBroker(brokerURL(t), "test")
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = b.with(t.Context(), func(conn *amqp.Connection) error {
+	err = b.With(t.Context(), func(conn *amqp.Connection) error {
 		ch, err := conn.Channel()
 		if err != nil {
 			return err

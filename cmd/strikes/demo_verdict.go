@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/counter"
 )
 
@@ -94,7 +95,7 @@ func compareCounts(what, source string, want, got map[string]int) check {
 func inFull(counts map[string]int) string {
 	var out []string
 	for id, n := range counts {
-		out = append(out, fmt.Sprintf("%s %d", shown(id), n))
+		out = append(out, fmt.Sprintf("%s %d", term.Shown(id), n))
 	}
 	return join(out)
 }
@@ -118,13 +119,13 @@ func inShort(counts map[string]int) string {
 func deadLines(all []deadLetter) string {
 	var out []string
 	for _, d := range all {
-		out = append(out, fmt.Sprintf("%s %s from %s", shown(d.ID), printable(d.Reason, ""), shown(d.From)))
+		out = append(out, fmt.Sprintf("%s %s from %s", term.Shown(d.ID), term.Printable(d.Reason, ""), term.Shown(d.From)))
 	}
 	return join(out)
 }
 
 func counterLine(id, state string, failures, crashes int) string {
-	return fmt.Sprintf("%s %s, %s, %s", shown(id), state, plural(failures, "failure"), plural(crashes, "crash"))
+	return fmt.Sprintf("%s %s, %s, %s", term.Shown(id), state, term.Plural(failures, "failure"), term.Plural(crashes, "crash"))
 }
 
 func counterLines(e evidence) string {

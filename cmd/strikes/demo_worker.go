@@ -6,8 +6,9 @@ import (
 	"os"
 	"time"
 
-	"github.com/urfave/cli/v3"
+	urfave "github.com/urfave/cli/v3"
 
+	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/consumer"
 )
 
@@ -16,23 +17,23 @@ const ledgerFD = 3
 
 // demoWorkerCommand is one consumer process of the demo. It says its decisions on stdout and lives no longer than the other
 // end of its stdin.
-func (a *app) demoWorkerCommand() *cli.Command {
-	return &cli.Command{
+func (a *app) demoWorkerCommand() *urfave.Command {
+	return &urfave.Command{
 		Name:   "demo-worker",
 		Hidden: true,
-		Flags:  []cli.Flag{amqpFlag(), redisFlag(), prefixFlag()},
+		Flags:  []urfave.Flag{amqpFlag(), redisFlag(), prefixFlag()},
 		Action: a.do(a.demoWorker),
 	}
 }
 
-func (a *app) demoWorker(ctx context.Context, c *cli.Command) error {
+func (a *app) demoWorker(ctx context.Context, c *urfave.Command) error {
 	args, err := positional(c, "QUEUE")
 	if err != nil {
 		return err
 	}
 	go func() { // as long as the process lives; nothing else would end it if the demo was killed
-		_, _ = io.Copy(io.Discard, a.stdin)
-		os.Exit(exitFailed)
+		_, _ = io.Copy(io.Discard, a.In)
+		os.Exit(cli.ExitFailed)
 	}()
 	b, err := brokerOf(c)
 	if err != nil {
@@ -46,7 +47,7 @@ func (a *app) demoWorker(ctx context.Context, c *cli.Command) error {
 	s := shop{ledger: &ledger{os.NewFile(ledgerFD, "ledger")}, die: dieNow}
 	worker := consumer.Consumer{
 		Queue: args[0], Handler: s.handle, Counter: store, MaxRetries: demoRetries, Prefetch: 4,
-		Observer: &lines{to: a.stdout, all: true, json: true}, DrainTimeout: 2 * time.Second,
+		Observer: &lines{to: a.Out, all: true, json: true}, DrainTimeout: 2 * time.Second,
 	}
-	return worker.Run(ctx, b.dial)
+	return worker.Run(ctx, b.Dial)
 }

@@ -6,16 +6,19 @@ import (
 	"fmt"
 
 	amqp "github.com/rabbitmq/amqp091-go"
-	"github.com/urfave/cli/v3"
+	urfave "github.com/urfave/cli/v3"
 
+	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/setting"
 	"github.com/strikesmq/strikes/topology"
 )
 
-func (a *app) doctorCommand() *cli.Command {
-	return &cli.Command{
+func (a *app) doctorCommand() *urfave.Command {
+	return &urfave.Command{
 		Name:      "doctor",
 		Usage:     "find out what would lose, reorder or block messages, and how to mend it",
 		ArgsUsage: "[QUEUE…]",
@@ -29,13 +32,13 @@ func (a *app) doctorCommand() *cli.Command {
 			"It looks at all there is before it exits: 5 if anything is wrong, whatever else; 69 if the store is out of reach, 4 if\n" +
 			"it may not look, 2 if a QUEUE or the store's database does not exist; 0 if there are only warnings. A broker that\n" +
 			"cannot be asked ends it at once, with 69 or 4.",
-		Flags: []cli.Flag{
+		Flags: []urfave.Flag{
 			amqpFlag(), redisFlag(), prefixFlag(), managementFlag("to check what AMQP does not tell"),
-			&cli.IntFlag{Name: "max-retries", Sources: env("max-retries"), Value: consumer.DefaultMaxRetries, Usage: "how often consumers retry: the delivery limit must leave room for `N`"},
-			&cli.StringFlag{Name: "backoff", Sources: env("backoff"), Value: defaultBackoff, Usage: "how long consumers wait before a retry: the consumer timeout must leave room for `WAIT`, as consume takes it"},
-			&cli.BoolFlag{Name: "ordered", Sources: env("ordered"), Usage: "messages must be handled in order"},
-			&cli.BoolFlag{Name: "allow-drop", Sources: env("allow-drop"), Usage: "accept that dead letters are lost"},
-			&cli.BoolFlag{Name: "probe", Usage: "prove it, with scratch messages"},
+			&urfave.IntFlag{Name: "max-retries", Sources: env("max-retries"), Value: consumer.DefaultMaxRetries, Usage: "how often consumers retry: the delivery limit must leave room for `N`"},
+			&urfave.StringFlag{Name: "backoff", Sources: env("backoff"), Value: defaultBackoff, Usage: "how long consumers wait before a retry: the consumer timeout must leave room for `WAIT`, as consume takes it"},
+			&urfave.BoolFlag{Name: "ordered", Sources: env("ordered"), Usage: "messages must be handled in order"},
+			&urfave.BoolFlag{Name: "allow-drop", Sources: env("allow-drop"), Usage: "accept that dead letters are lost"},
+			&urfave.BoolFlag{Name: "probe", Usage: "prove it, with scratch messages"},
 			jsonFlag("print one JSON object a finding"),
 		},
 		Action: a.do(a.doctor),
@@ -43,8 +46,8 @@ func (a *app) doctorCommand() *cli.Command {
 }
 
 // managementFlag is that of a verb that tries the API's usual place if it is given none.
-func managementFlag(purpose string) *cli.StringFlag {
-	return &cli.StringFlag{
+func managementFlag(purpose string) *urfave.StringFlag {
+	return &urfave.StringFlag{
 		Name: "management-url", Sources: env("management-url"),
 		DefaultText: "at the broker's host, its AMQP port + 10000, if it answers",
 		Usage:       "the broker's management API, as `URL` http://user:password@host:15672, " + purpose,
@@ -52,13 +55,13 @@ func managementFlag(purpose string) *cli.StringFlag {
 }
 
 // managementOf returns the API's URL; empty if none was given.
-func managementOf(c *cli.Command) (string, error) {
+func managementOf(c *urfave.Command) (string, error) {
 	api := c.String("management-url")
 	if api == "" {
 		return "", nil
 	}
 	if u, parameters, err := setting.ParseURL(api); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || len(parameters) > 0 {
-		return "", usage(&setting.FieldError{Field: "--management-url", Value: "one that cannot be read", Want: "http[s]://user:password@host:15672"})
+		return "", cli.Misuse(&setting.FieldError{Field: "--management-url", Value: "one that cannot be read", Want: "http[s]://user:password@host:15672"})
 	}
 	return api, nil
 }
@@ -75,7 +78,7 @@ type rounds struct {
 	report report
 }
 
-func (a *app) doctor(ctx context.Context, c *cli.Command) error {
+func (a *app) doctor(ctx context.Context, c *urfave.Command) error {
 	queues, err := positional(c, "[QUEUE…]")
 	if err != nil {
 		return err
@@ -85,7 +88,7 @@ func (a *app) doctor(ctx context.Context, c *cli.Command) error {
 		return err
 	}
 	if c.Bool("probe") && len(queues) == 0 {
-		return usagef("doctor: --probe makes scratch queues and messages: name the QUEUE that it is for")
+		return cli.Misusef("doctor: --probe makes scratch queues and messages: name the QUEUE that it is for")
 	}
 	b, err := brokerOf(c)
 	if err != nil {
@@ -96,8 +99,8 @@ func (a *app) doctor(ctx context.Context, c *cli.Command) error {
 		return err
 	}
 	defer store.Close()
-	r := &rounds{app: a, need: need, counts: store, probe: c.Bool("probe"), report: report{out: a.stdout, json: c.Bool("json"), vhost: b.vhost}}
-	err = b.with(ctx, func(conn *amqp.Connection) error {
+	r := &rounds{app: a, need: need, counts: store, probe: c.Bool("probe"), report: report{out: a.Out, json: c.Bool("json"), vhost: b.VHost}}
+	err = b.With(ctx, func(conn *amqp.Connection) error {
 		r.conn = conn
 		return r.broker(ctx, b, queues)
 	})
@@ -110,14 +113,14 @@ func (a *app) doctor(ctx context.Context, c *cli.Command) error {
 	return r.report.verdict()
 }
 
-func doctorNeed(c *cli.Command) (topology.Need, error) {
+func doctorNeed(c *urfave.Command) (topology.Need, error) {
 	api, err := managementOf(c)
 	if err != nil {
 		return topology.Need{}, err
 	}
 	wait, err := parseBackoff(c.String("backoff"))
 	if err != nil {
-		return topology.Need{}, usagef("--backoff: %w", err)
+		return topology.Need{}, cli.Misusef("--backoff: %w", err)
 	}
 	need := topology.Need{
 		MaxRetries: c.Int("max-retries"), MaxBackoff: max(wait.last, 1), // zero would be the default
@@ -130,7 +133,7 @@ func doctorNeed(c *cli.Command) (topology.Need, error) {
 }
 
 // broker looks at the queues, and at the broker itself.
-func (r *rounds) broker(ctx context.Context, b *broker, queues []string) error {
+func (r *rounds) broker(ctx context.Context, b *connect.Broker, queues []string) error {
 	r.guess(ctx, b)
 	if len(queues) == 0 {
 		var err error
@@ -186,20 +189,32 @@ func (r *rounds) queue(ctx context.Context, name string) error {
 // list names every queue worth a look.
 func (r *rounds) list(ctx context.Context) ([]string, error) {
 	if r.need.Management == "" {
-		return nil, usagef("doctor: without the management API queues cannot be listed: name a QUEUE, or give --management-url")
+		return nil, cli.Misusef("doctor: without the management API queues cannot be listed: name a QUEUE, or give --management-url")
 	}
 	found, err := topology.List(ctx, r.conn, r.need)
 	switch {
 	case errors.Is(err, topology.ErrManagementDenied):
-		return nil, coded{err, exitDenied}
+		return nil, cli.WithCode(err, cli.ExitDenied)
 	case err != nil && ctx.Err() == nil:
-		return nil, coded{err, exitUnreachable}
+		return nil, cli.WithCode(err, cli.ExitUnreachable)
 	case err != nil:
 		return nil, err
 	case len(found.Queues) == 0:
-		return nil, coded{fmt.Errorf("no queue in virtual host %q", r.report.vhost), exitNothing}
+		return nil, cli.WithCode(fmt.Errorf("no queue in virtual host %q", r.report.vhost), cli.ExitNothing)
 	case len(found.PassedOver) > 0:
-		fmt.Fprintf(r.app.stderr, "strikes: passed over %s: exclusive, a stream, or the dead-letter queue of another\n", plural(len(found.PassedOver), "queue"))
+		fmt.Fprintf(r.app.Err, "strikes: passed over %s: exclusive, a stream, or the dead-letter queue of another\n", term.Plural(len(found.PassedOver), "queue"))
 	}
 	return found.Queues, nil
+}
+
+// guess tries the usual place of the management API, unless one was given.
+func (r *rounds) guess(ctx context.Context, b *connect.Broker) {
+	if r.need.Management != "" {
+		return
+	}
+	var err error
+	if r.need, err = b.Management(ctx, r.conn, r.need); err != nil {
+		fmt.Fprintf(r.app.Err, "strikes: going without the management API (none was given, and its usual place was tried): %s\n",
+			term.Printable(err.Error(), ""))
+	}
 }

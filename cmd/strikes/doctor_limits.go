@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/shell"
 	"github.com/strikesmq/strikes/topology"
@@ -18,7 +19,7 @@ func (r *rounds) limits(ctx context.Context, queue string) []finding {
 	if r.counts == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	ctx, cancel := context.WithTimeout(ctx, connect.CheckTimeout)
 	defer cancel()
 	seen, err := limitsOf(ctx, r.counts, r.report.vhost, queue)
 	if err != nil {
@@ -30,15 +31,15 @@ func (r *rounds) limits(ctx context.Context, queue string) []finding {
 
 // limitsOf returns the limits on which the consumers of a queue disagree: none if an operator set one, which is in force on all.
 func limitsOf(ctx context.Context, store *counter.Counter, vhost, queue string) ([]limitSeen, error) {
-	if set, err := store.Limit(ctx, vhost, queue); set != nil || err != nil {
+	if set, err := store.Admin().Limit(ctx, vhost, queue); set != nil || err != nil {
 		return nil, err
 	}
-	now, err := store.Now(ctx)
+	now, err := store.Admin().Now(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var records []counter.Record
-	for r, err := range store.List(ctx, vhost, queue) {
+	for r, err := range store.Admin().List(ctx, vhost, queue) {
 		if err != nil {
 			return nil, err
 		}

@@ -6,6 +6,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/topology"
 )
 
@@ -75,7 +78,7 @@ func (r *report) add(at subject, findings []finding) error {
 		return r.print(at, findings)
 	}
 	for _, f := range findings {
-		if err := ndjson(r.out).Encode(f); err != nil {
+		if err := jsonl.NewEncoder(r.out).Encode(f); err != nil {
 			return err
 		}
 	}
@@ -90,18 +93,18 @@ func (r *report) print(at subject, findings []finding) error {
 	}
 	name := at.name
 	if at.kind == "queue" {
-		name = shown(name)
+		name = term.Shown(name)
 	}
-	fmt.Fprintf(&b, "%s %s%s\n", at.kind, printable(name, ""), state)
+	fmt.Fprintf(&b, "%s %s%s\n", at.kind, term.Printable(name, ""), state)
 	for _, p := range at.proven {
-		fmt.Fprintf(&b, "  proven   %s\n", printable(p, ""))
+		fmt.Fprintf(&b, "  proven   %s\n", term.Printable(p, ""))
 	}
 	for _, f := range findings {
-		fmt.Fprintf(&b, "  %-8s %s: %s\n", f.Severity, f.Code, printable(f.Seen, ""))
-		fmt.Fprintf(&b, "           why: %s\n", printable(f.Why, ""))
-		fmt.Fprintf(&b, "           fix: %s\n", printable(f.Fix, ""))
+		fmt.Fprintf(&b, "  %-8s %s: %s\n", f.Severity, f.Code, term.Printable(f.Seen, ""))
+		fmt.Fprintf(&b, "           why: %s\n", term.Printable(f.Why, ""))
+		fmt.Fprintf(&b, "           fix: %s\n", term.Printable(f.Fix, ""))
 		if f.Command != "" {
-			fmt.Fprintf(&b, "           run: %s\n", printable(f.Command, ""))
+			fmt.Fprintf(&b, "           run: %s\n", term.Printable(f.Command, ""))
 		}
 	}
 	_, err := io.WriteString(r.out, b.String())
@@ -113,21 +116,21 @@ func (r *report) verdict() error {
 	if len(r.codes) == 0 {
 		return nil
 	}
-	return coded{fmt.Errorf("%s and %s", plural(len(r.codes), "error"), plural(r.warned, "warning")), doctorCode(r.codes)}
+	return cli.WithCode(fmt.Errorf("%s and %s", term.Plural(len(r.codes), "error"), term.Plural(r.warned, "warning")), doctorCode(r.codes))
 }
 
 // doctorCode is the exit code for the errors: what is wrong before what could not be looked at.
 func doctorCode(codes []string) int {
-	code, rank := exitFound, 4
+	code, rank := cli.ExitFound, 4
 	for _, c := range codes {
-		of, at := exitFound, 0
+		of, at := cli.ExitFound, 0
 		switch c {
 		case codeUnreachable:
-			of, at = exitUnreachable, 1
+			of, at = cli.ExitUnreachable, 1
 		case codeStoreDenied, topology.CodeDenied:
-			of, at = exitDenied, 2
+			of, at = cli.ExitDenied, 2
 		case codeNotFound, codeNoDatabase, codeNotStore:
-			of, at = exitUsage, 3
+			of, at = cli.ExitMisuse, 3
 		}
 		if at < rank {
 			code, rank = of, at

@@ -4,29 +4,31 @@ import (
 	"context"
 	"errors"
 
-	"github.com/urfave/cli/v3"
+	urfave "github.com/urfave/cli/v3"
 
+	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/setting"
 	"github.com/strikesmq/strikes/topology"
 )
 
 // unchecked opens the store, which need not answer.
-func unchecked(c *cli.Command) (*counter.Counter, error) {
-	return dialStore(c.String("redis-url"), c.String("prefix"))
+func unchecked(c *urfave.Command) (*counter.Counter, error) {
+	return connect.DialStore(c.String("redis-url"), c.String("prefix"))
 }
 
 // store looks at the store. One that does not answer is a finding like any other: the rest was seen all the same.
 func (r *rounds) store(ctx context.Context, store *counter.Counter, rawURL string) error {
-	check, cancel := context.WithTimeout(ctx, checkTimeout)
+	check, cancel := context.WithTimeout(ctx, connect.CheckTimeout)
 	defer cancel()
-	found, err := store.Examine(check)
+	found, err := store.Admin().Examine(check)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
 	findings := storeFindings(found)
 	if err != nil {
-		findings = append(findings, storeTrouble(explainStore(ctx, rawURL, err)))
+		findings = append(findings, storeTrouble(connect.ExplainStore(ctx, rawURL, err)))
 	}
 	return r.report.add(subject{kind: "store", name: setting.RedactURL(rawURL)}, findings)
 }
@@ -49,14 +51,14 @@ func storeTrouble(err error) finding {
 		Why: "no failure can be counted: messages that have failed are held until their session ends, then go back uncharged",
 		Fix: "bring the store back, or give its address with --redis-url",
 	}
-	if noDatabase(err) {
-		f.Code, f.Fix = codeNoDatabase, mendDatabase
+	if connect.NoDatabase(err) {
+		f.Code, f.Fix = codeNoDatabase, connect.FixDatabase
 	}
 	var store *counter.StoreError
 	if errors.As(err, &store) && store.Fault == counter.FaultDenied {
 		f.Code, f.Fix = codeStoreDenied, "give the user and password that the store knows, with --redis-url or REDIS_URL"
 	}
-	if f.Code == codeUnreachable && exitCode(err) == exitUsage {
+	if f.Code == codeUnreachable && cli.ExitCode(err) == cli.ExitMisuse {
 		f.Code, f.Fix = codeNotStore, "give the address of the store with --redis-url"
 	}
 	return f

@@ -4,24 +4,21 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"encoding/pem"
 	"errors"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
-	"os"
 	"os/exec"
-	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/urfave/cli/v3"
+	urfave "github.com/urfave/cli/v3"
 
+	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
 	"github.com/strikesmq/strikes/internal/proxy"
 	"github.com/strikesmq/strikes/topology"
 )
@@ -50,63 +47,6 @@ func TestDoctorCode(t *testing.T) {
 	}
 }
 
-func TestGuessManagement(t *testing.T) {
-	for amqpURL, want := range map[string]string{
-		"amqp://guest:guest@localhost:5672/":  "http://guest:guest@localhost:15672",
-		"amqp://mq.example/orders":            "http://guest:guest@mq.example:15672",
-		"amqps://ops:h%2Fush@mq.example:5671": "https://ops:h%2Fush@mq.example:15671",
-		"amqp://ops:hush@[::1]:5710/":         "http://ops:hush@[::1]:15710",
-		"amqp://h:60000/":                     "",
-		"http://h/":                           "",
-	} {
-		if got := guessManagement(amqpURL); got != want {
-			t.Errorf("%s: %q, want %q", amqpURL, got, want)
-		}
-	}
-}
-
-func TestUsualManagement(t *testing.T) {
-	for amqpURL, want := range map[string][]string{
-		"amqp://mq.example/":                {"http://guest:guest@mq.example:15672"},
-		"amqp://mq.example:60000/":          nil,
-		"amqps://mq.example/":               {"https://guest:guest@mq.example:15671"},
-		"amqps://o:p%2Fw@mq.example:5871/v": {"https://o:p%2Fw@mq.example:15871", "https://o:p%2Fw@mq.example:15671"},
-		"amqps://mq.example:60000/":         {"https://guest:guest@mq.example:15671"},
-		"amqps://[::1]:60000/":              {"https://guest:guest@[::1]:15671"},
-	} {
-		if got := usualManagement(amqpURL); !slices.Equal(got, want) {
-			t.Errorf("%s: %q, want %q", amqpURL, got, want)
-		}
-	}
-}
-
-// TestGuessingTrustsWhatAMQPTrusts: a broker with a CA of its own has the same for its API.
-func TestGuessingTrustsWhatAMQPTrusts(t *testing.T) {
-	api := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
-	defer api.Close()
-	ca := filepath.Join(t.TempDir(), "ca.pem")
-	block := &pem.Block{Type: "CERTIFICATE", Bytes: api.Certificate().Raw}
-	if err := os.WriteFile(ca, pem.EncodeToMemory(block), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for query, trusted := range map[string]bool{"": false, "?cacertfile=" + ca: true} {
-		client, err := (&broker{url: "amqps://127.0.0.1/" + query}).guessing()
-		if err != nil {
-			t.Fatal(err)
-		}
-		res, err := client.Get(api.URL)
-		if err == nil {
-			_ = res.Body.Close()
-		}
-		if trusted != (err == nil) {
-			t.Errorf("%q: %v", query, err)
-		}
-	}
-	if _, err := (&broker{url: "amqps://127.0.0.1/?cacertfile=/none"}).guessing(); err == nil {
-		t.Error("a CA that is not there is passed over")
-	}
-}
-
 // What a finding quotes may be anybody's text.
 func TestReportEscapes(t *testing.T) {
 	var out bytes.Buffer
@@ -127,8 +67,8 @@ func TestReportEscapes(t *testing.T) {
 	if err := json.Unmarshal(out.Bytes(), &got); err != nil || got.Name != "q\r" || got.Seen != bad.Seen || strings.Contains(out.String(), "\x1b") {
 		t.Errorf("%q: %+v, %v", out.String(), got, err)
 	}
-	var left coded
-	if err := r.verdict(); !errors.As(err, &left) || left.code != exitFound {
+	var left cli.Coded
+	if err := r.verdict(); !errors.As(err, &left) || left.Code != cli.ExitFound {
 		t.Errorf("verdict: %v", err)
 	}
 }
@@ -162,7 +102,7 @@ func TestDoctorReadOnly(t *testing.T) {
 		cmd := strikesOn(t, queue, append([]string{"doctor", "--amqp-url", at.String()}, tt.args...)...)
 		out, err := cmd.CombinedOutput()
 		var exit *exec.ExitError
-		if !errors.As(err, &exit) || exit.ExitCode() != exitDenied || !strings.Contains(string(out), tt.want) || strings.Contains(string(out), "hush") {
+		if !errors.As(err, &exit) || exit.ExitCode() != cli.ExitDenied || !strings.Contains(string(out), tt.want) || strings.Contains(string(out), "hush") {
 			t.Errorf("%q: %v: %s", tt.args, err, out)
 		}
 	}
@@ -183,7 +123,7 @@ func TestDoctorTakesTheBackoffOfConsume(t *testing.T) {
 		t.Run(backoff, func(t *testing.T) {
 			var need topology.Need
 			cmd := (&app{}).doctorCommand()
-			cmd.Action = func(_ context.Context, c *cli.Command) (err error) {
+			cmd.Action = func(_ context.Context, c *urfave.Command) (err error) {
 				need, err = doctorNeed(c)
 				return err
 			}
@@ -220,7 +160,7 @@ func TestDoctorOfADeadLetterQueue(t *testing.T) {
 	}
 	out, err := strikesOn(t, queue, "doctor", queue).Output()
 	var exit *exec.ExitError
-	if !errors.As(err, &exit) || exit.ExitCode() != exitFound || !strings.Contains(string(out), "dead-letter-exchange-missing") {
+	if !errors.As(err, &exit) || exit.ExitCode() != cli.ExitFound || !strings.Contains(string(out), "dead-letter-exchange-missing") {
 		t.Errorf("of the queue itself: %v: %s", err, out)
 	}
 }
@@ -252,7 +192,7 @@ func TestConsumeFindsTheManagementAPI(t *testing.T) {
 	manage(t, api, "POST", "bindings/%2F/e/"+queue+".dlx/q/"+queue, `{"routing_key":""}`)
 	out, err := consume()
 	var exit *exec.ExitError
-	if !errors.As(err, &exit) || exit.ExitCode() != exitUsage || !strings.Contains(out, "dead-letter-loop") {
+	if !errors.As(err, &exit) || exit.ExitCode() != cli.ExitMisuse || !strings.Contains(out, "dead-letter-loop") {
 		t.Errorf("a route that leads back: %v: %s", err, out)
 	}
 }
@@ -274,7 +214,7 @@ func usualPlace(t *testing.T) string {
 			t.Fatal(err)
 		}
 		t.Cleanup(amqp.Close)
-		usual, err := url.Parse(guessManagement("amqp://" + amqp.Addr()))
+		usual, err := url.Parse(connect.GuessManagement("amqp://" + amqp.Addr()))
 		if err != nil || usual.Host == "" {
 			continue // there is no such port
 		}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	amqp "github.com/rabbitmq/amqp091-go"
-	"github.com/urfave/cli/v3"
+	urfave "github.com/urfave/cli/v3"
 
 	"github.com/strikesmq/strikes/consumer"
 )
@@ -31,9 +31,9 @@ func TestEnviron(t *testing.T) {
 func TestEnvironSetsNoFlag(t *testing.T) {
 	env, _ := environ(nil, "q", amqp.Delivery{}, consumer.Attempt{})
 	var flags []string
-	err := new(app).root().Walk(func(c *cli.Command) error {
+	err := new(app).root().Walk(func(c *urfave.Command) error {
 		for _, f := range c.Flags {
-			if f, ok := f.(cli.DocGenerationFlag); ok {
+			if f, ok := f.(urfave.DocGenerationFlag); ok {
 				flags = append(flags, f.GetEnvVars()...)
 			}
 		}

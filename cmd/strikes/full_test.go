@@ -7,6 +7,8 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
 	"github.com/strikesmq/strikes/deadletter"
 )
 
@@ -25,28 +27,28 @@ func (f *full) Write(p []byte) (int, error) {
 func TestHelpOnAFullDisk(t *testing.T) {
 	for _, args := range []string{"", "help", "help dead list", "dead", "dead list --help", "completion bash", "version", "--version"} {
 		var stderr strings.Builder
-		code := run(t.Context(), streams{stdout: &full{}, stderr: &stderr}, append([]string{"strikes"}, strings.Fields(args)...))
-		if code != exitFailed || stderr.String() != "strikes: no space left\n" {
+		code := run(t.Context(), cli.Streams{Out: &full{}, Err: &stderr}, append([]string{"strikes"}, strings.Fields(args)...))
+		if code != cli.ExitFailed || stderr.String() != "strikes: no space left\n" {
 			t.Errorf("strikes %s: exit code %d, %q", args, code, &stderr)
 		}
 	}
 }
 
 func TestResultsOnAFullDisk(t *testing.T) {
-	a := &app{streams: streams{stdout: &full{}}}
+	a := &app{Streams: cli.Streams{Out: &full{}}}
 	if err := a.printCounted([]counted{{ID: "a"}}, false); !errors.Is(err, errFull) {
 		t.Errorf("reset: %v", err)
 	}
-	a.stdout = &full{room: 200} // for all but the body
+	a.Out = &full{room: 200} // for all but the body
 	letter := &deadletter.Message{Publishing: amqp.Publishing{Body: []byte(strings.Repeat("b", 200))}}
 	if err := a.describeDead(letter); !errors.Is(err, errFull) {
 		t.Errorf("dead show: %v", err)
 	}
-	told := &deadTold{app: a, verb: "replayed", want: seek(nil), json: ndjson(&full{})}
+	told := &deadTold{app: a, verb: "replayed", want: seek(nil), json: jsonl.NewEncoder(&full{})}
 	if told.tell(letter, nil); !errors.Is(told.unsaid, errFull) {
 		t.Errorf("dead replay --json: %v", told.unsaid)
 	}
-	p := &publishing{report: ndjson(&full{})}
+	p := &publishing{report: jsonl.NewEncoder(&full{})}
 	if p.tell(entry{}, amqp.Publishing{}, nil); !errors.Is(p.unsaid, errFull) {
 		t.Errorf("publish --json: %v", p.unsaid)
 	}

@@ -10,6 +10,10 @@ import (
 	"os"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 )
 
 // maxLine is enough for 128 MiB, the largest message that RabbitMQ 3.x takes by default, in base64.
@@ -22,12 +26,12 @@ type entry struct {
 	msg    amqp.Publishing
 }
 
-func (e entry) String() string { return fmt.Sprintf("%s:%d", shown(e.source), e.line) }
+func (e entry) String() string { return fmt.Sprintf("%s:%d", term.Shown(e.source), e.line) }
 
 // reader turns files into messages, a line each.
 type reader struct {
 	stdin io.Reader
-	parse parseMessage
+	parse jsonl.Parse
 	blank bool // an empty line is a message as well
 	put   func(context.Context, entry) error
 }
@@ -54,9 +58,9 @@ func checkFiles(names []string) error {
 		info, err := os.Stat(name)
 		switch {
 		case err != nil:
-			return usage(err)
+			return cli.Misuse(err)
 		case info.IsDir():
-			return usagef("%s is a directory: give files of messages", shown(name))
+			return cli.Misusef("%s is a directory: give files of messages", term.Shown(name))
 		}
 	}
 	return nil
@@ -68,7 +72,7 @@ func (r reader) file(ctx context.Context, name string) error {
 	}
 	f, err := os.Open(name) //nolint:gosec // the user names it
 	if err != nil {
-		return usage(err)
+		return cli.Misuse(err)
 	}
 	defer f.Close()
 	return r.lines(ctx, name, f)

@@ -11,6 +11,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 )
 
 // bodies reads files, or stdin, and returns what was put.
@@ -31,7 +34,7 @@ func TestReaderLines(t *testing.T) {
 	if err := os.WriteFile(file, []byte("f1\nf2"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	plain := reader{parse: parseLine, blank: true}
+	plain := reader{parse: jsonl.ParseText, blank: true}
 	tests := []struct {
 		name  string
 		stdin string
@@ -43,7 +46,7 @@ func TestReaderLines(t *testing.T) {
 		{"no newline at the end", "a\nb", nil, []string{"stdin:1 a", "stdin:2 b"}},
 		{"empty lines are messages", "\na\n\n", nil, []string{"stdin:1 ", "stdin:2 a", "stdin:3 "}},
 		{"only the newline is cut", " a \r\n", nil, []string{"stdin:1  a \r"}},
-		{"files and stdin", "s\n", []string{file, "-"}, []string{shown(file) + ":1 f1", shown(file) + ":2 f2", "stdin:1 s"}},
+		{"files and stdin", "s\n", []string{file, "-"}, []string{term.Shown(file) + ":1 f1", term.Shown(file) + ":2 f2", "stdin:1 s"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -56,14 +59,14 @@ func TestReaderLines(t *testing.T) {
 }
 
 func TestReaderNamesTheLine(t *testing.T) {
-	got, err := bodies(t, reader{parse: parseEnvelope}, "{\"body\":\"a\"}\n\n{\"body\":1}\n{\"body\":\"c\"}\n")
+	got, err := bodies(t, reader{parse: jsonl.ParseMessage}, "{\"body\":\"a\"}\n\n{\"body\":1}\n{\"body\":\"c\"}\n")
 	if len(got) != 1 || err == nil || !strings.HasPrefix(err.Error(), "stdin:3: ") {
 		t.Errorf("%q, %v", got, err)
 	}
 }
 
 func TestReaderMissingFile(t *testing.T) {
-	if _, err := bodies(t, reader{parse: parseLine}, "", filepath.Join(t.TempDir(), "none")); !errors.Is(err, os.ErrNotExist) {
+	if _, err := bodies(t, reader{parse: jsonl.ParseText}, "", filepath.Join(t.TempDir(), "none")); !errors.Is(err, os.ErrNotExist) {
 		t.Error(err)
 	}
 }

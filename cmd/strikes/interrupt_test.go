@@ -15,6 +15,9 @@ import (
 
 	"github.com/google/uuid"
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
 )
 
 // newQueue names a queue for one test.
@@ -79,7 +82,7 @@ func TestPublishInterrupted(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = cmd.Wait()
-	if code := cmd.ProcessState.ExitCode(); code != exitInterrupted || !strings.Contains(stderr.String(), "2 confirmed\n") {
+	if code := cmd.ProcessState.ExitCode(); code != cli.ExitInterrupted || !strings.Contains(stderr.String(), "2 confirmed\n") {
 		t.Errorf("exit code %d, %v\n%s", code, err, stderr)
 	}
 	if n, err := readyIn(brokerURL(t), queue); n != 2 || err != nil {
@@ -97,9 +100,9 @@ func TestConsumeStops(t *testing.T) {
 		left    int // messages in the queue
 		printed string
 	}{
-		{"the command may finish", `echo begun; sleep 0.7; echo finished`, []syscall.Signal{syscall.SIGTERM}, exitOK, 0, "begun\nfinished\n"},
-		{"a failure while stopping is not charged", `echo begun; sleep 0.7; exit 1`, []syscall.Signal{syscall.SIGINT}, exitOK, 1, "begun\n"},
-		{"a second signal ends it", `echo begun; sleep 600`, []syscall.Signal{syscall.SIGINT, syscall.SIGTERM}, exitInterrupted, 1, "begun\n"},
+		{"the command may finish", `echo begun; sleep 0.7; echo finished`, []syscall.Signal{syscall.SIGTERM}, cli.ExitOK, 0, "begun\nfinished\n"},
+		{"a failure while stopping is not charged", `echo begun; sleep 0.7; exit 1`, []syscall.Signal{syscall.SIGINT}, cli.ExitOK, 1, "begun\n"},
+		{"a second signal ends it", `echo begun; sleep 600`, []syscall.Signal{syscall.SIGINT, syscall.SIGTERM}, cli.ExitInterrupted, 1, "begun\n"},
 		{"it is killed, and the command with it", `echo begun; exec sleep 30`, []syscall.Signal{syscall.SIGKILL}, -1, 1, "begun\n"},
 	}
 	for _, tt := range tests {
@@ -113,7 +116,7 @@ func TestConsumeStops(t *testing.T) {
 			stdout, stderr := started(t, cmd)
 			eventually(t, 20*time.Second, "the command runs", func() bool { return stdout.String() == "begun\n" })
 			for _, s := range tt.signals {
-				time.Sleep(sameSignal + 50*time.Millisecond) // two at once are one
+				time.Sleep(cli.SameSignal + 50*time.Millisecond) // two at once are one
 				if err := cmd.Process.Signal(s); err != nil {
 					t.Fatal(err)
 				}
@@ -131,7 +134,7 @@ func TestConsumeStops(t *testing.T) {
 				eventually(t, 10*time.Second, "the command is gone", func() bool { return !alive(pid) })
 			}
 			list := strikesOn(t, queue, "counter", "list", queue)
-			if out, err := list.CombinedOutput(); list.ProcessState.ExitCode() != exitNothing {
+			if out, err := list.CombinedOutput(); list.ProcessState.ExitCode() != cli.ExitNothing {
 				t.Errorf("it is charged: %v\n%s", err, out)
 			}
 		})
@@ -150,10 +153,10 @@ func TestConsumeEndedAtOnce(t *testing.T) {
 			if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(sameSignal + 50*time.Millisecond)
+			time.Sleep(cli.SameSignal + 50*time.Millisecond)
 		}
 		_ = cmd.Wait()
-		if code := cmd.ProcessState.ExitCode(); code != exitInterrupted {
+		if code := cmd.ProcessState.ExitCode(); code != cli.ExitInterrupted {
 			t.Errorf("exit code %d: %s", code, stderr)
 		}
 	}
@@ -176,7 +179,7 @@ func TestTwoSignalsAtOnceAreOne(t *testing.T) {
 		time.Sleep(20 * time.Millisecond) // so that they do not arrive as one
 	}
 	_ = cmd.Wait()
-	if code := cmd.ProcessState.ExitCode(); code != exitOK || stdout.String() != "begun\nfinished\n" {
+	if code := cmd.ProcessState.ExitCode(); code != cli.ExitOK || stdout.String() != "begun\nfinished\n" {
 		t.Errorf("exit code %d, printed %q: %s", code, stdout, stderr)
 	}
 }
@@ -184,9 +187,9 @@ func TestTwoSignalsAtOnceAreOne(t *testing.T) {
 // TestReplayInterrupted cuts a replay off: it says so, and how far it came.
 func TestReplayInterrupted(t *testing.T) {
 	queue := newQueue(t)
-	b, err := newBroker(brokerURL(t), "test")
+	b, err := connect.NewBroker(brokerURL(t), "test")
 	if err == nil {
-		err = b.with(t.Context(), func(conn *amqp.Connection) error { return declareClassic(conn, queue) })
+		err = b.With(t.Context(), func(conn *amqp.Connection) error { return declareClassic(conn, queue) })
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -203,7 +206,7 @@ func TestReplayInterrupted(t *testing.T) {
 	}
 	_ = cmd.Wait()
 	said := strings.TrimSpace(stderr.String())
-	if code := cmd.ProcessState.ExitCode(); code != exitInterrupted || !strings.Contains(said, " replayed, ") || !strings.HasSuffix(said, "\nstrikes: interrupted") {
+	if code := cmd.ProcessState.ExitCode(); code != cli.ExitInterrupted || !strings.Contains(said, " replayed, ") || !strings.HasSuffix(said, "\nstrikes: interrupted") {
 		t.Errorf("exit code %d\n%s", code, said)
 	}
 }

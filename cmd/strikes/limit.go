@@ -6,17 +6,20 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/urfave/cli/v3"
+	urfave "github.com/urfave/cli/v3"
 
+	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/counter"
 )
 
-func (a *app) limitCommand() *cli.Command {
-	return &cli.Command{
+func (a *app) limitCommand() *urfave.Command {
+	return &urfave.Command{
 		Name:   "limit",
 		Usage:  "show, set and clear how often the messages of a queue are retried",
 		Action: a.do(group),
-		Commands: []*cli.Command{
+		Commands: []*urfave.Command{
 			{
 				Name: "get", Usage: "show the limit that was set in place of the consumers' own (exit 3: none)",
 				ArgsUsage: "QUEUE",
@@ -31,8 +34,8 @@ func (a *app) limitCommand() *cli.Command {
 					"at most, so that a record stays under 24 KiB; grants add to it, up to 1001 attempts in all. N is compared with the\n" +
 					"queue's own delivery limit, which the broker reports.",
 				Flags: storeFlags(noteFlags(roomFlags(
-					&cli.BoolFlag{Name: "dry-run", Usage: "only say what would be set"},
-					&cli.BoolFlag{Name: "yes", Usage: "do not ask"},
+					&urfave.BoolFlag{Name: "dry-run", Usage: "only say what would be set"},
+					&urfave.BoolFlag{Name: "yes", Usage: "do not ask"},
 					jsonFlag("print one JSON object"),
 				)...)...),
 				Action: a.do(a.setLimit),
@@ -41,8 +44,8 @@ func (a *app) limitCommand() *cli.Command {
 				Name: "clear", Usage: "go back to what the consumers are configured with",
 				ArgsUsage: "QUEUE",
 				Flags: storeFlags(
-					&cli.BoolFlag{Name: "dry-run", Usage: "only say what would be cleared"},
-					&cli.BoolFlag{Name: "yes", Usage: "do not ask"},
+					&urfave.BoolFlag{Name: "dry-run", Usage: "only say what would be cleared"},
+					&urfave.BoolFlag{Name: "yes", Usage: "do not ask"},
 					jsonFlag("print one JSON object"),
 				),
 				Action: a.do(a.clearLimit),
@@ -63,7 +66,7 @@ type override struct {
 	DeadLetters int `json:"dead_letters,omitempty"`
 }
 
-func (a *app) getLimit(ctx context.Context, c *cli.Command) error {
+func (a *app) getLimit(ctx context.Context, c *urfave.Command) error {
 	args, err := positional(c, "QUEUE")
 	if err != nil {
 		return err
@@ -73,7 +76,7 @@ func (a *app) getLimit(ctx context.Context, c *cli.Command) error {
 		return err
 	}
 	defer d.Close()
-	o, err := d.Limit(ctx, d.vhost, d.queue)
+	o, err := d.Admin().Limit(ctx, d.vhost, d.queue)
 	if err != nil {
 		return err
 	}
@@ -81,28 +84,28 @@ func (a *app) getLimit(ctx context.Context, c *cli.Command) error {
 		return d.noLimit()
 	}
 	if c.Bool("json") {
-		return ndjson(a.stdout).Encode(override{VHost: d.vhost, Queue: d.queue, MaxRetries: o.MaxRetries, note: noteJSON(o.Note)})
+		return jsonl.NewEncoder(a.Out).Encode(override{VHost: d.vhost, Queue: d.queue, MaxRetries: o.MaxRetries, note: noteJSON(o.Note)})
 	}
-	_, err = fmt.Fprintln(a.stdout, limitText(*o))
+	_, err = fmt.Fprintln(a.Out, limitText(*o))
 	return err
 }
 
 func (d *desk) noLimit() error {
-	return coded{fmt.Errorf("no limit is set for queue %q in virtual host %q: its consumers' own are in force", d.queue, d.vhost), exitNothing}
+	return cli.WithCode(fmt.Errorf("no limit is set for queue %q in virtual host %q: its consumers' own are in force", d.queue, d.vhost), cli.ExitNothing)
 }
 
 func limitText(o counter.Override) string {
-	return plural(o.MaxRetries, "retry") + ", set" + noteJSON(o.Note).String()
+	return term.Plural(o.MaxRetries, "retry") + ", set" + noteJSON(o.Note).String()
 }
 
-func (a *app) setLimit(ctx context.Context, c *cli.Command) error {
+func (a *app) setLimit(ctx context.Context, c *urfave.Command) error {
 	args, err := positional(c, "QUEUE", "N")
 	if err != nil {
 		return err
 	}
 	n, err := strconv.Atoi(args[1])
 	if err != nil || n < 0 || n > mostRetries {
-		return usagef("%s: N is %q: it is a number of retries, 0 to %d as for --max-retries", c.FullName(), args[1], mostRetries)
+		return cli.Misusef("%s: N is %q: it is a number of retries, 0 to %d as for --max-retries", c.FullName(), args[1], mostRetries)
 	}
 	why, err := noteOf(c)
 	if err != nil {
@@ -121,7 +124,7 @@ func (a *app) setLimit(ctx context.Context, c *cli.Command) error {
 	return a.changeLimit(ctx, c, change{desk: d, out: out, to: &o, did: "set"})
 }
 
-func (a *app) clearLimit(ctx context.Context, c *cli.Command) error {
+func (a *app) clearLimit(ctx context.Context, c *urfave.Command) error {
 	args, err := positional(c, "QUEUE")
 	if err != nil {
 		return err
@@ -132,7 +135,7 @@ func (a *app) clearLimit(ctx context.Context, c *cli.Command) error {
 	}
 	defer d.Close()
 	out := override{VHost: d.vhost, Queue: d.queue}
-	switch o, err := d.Limit(ctx, d.vhost, d.queue); {
+	switch o, err := d.Admin().Limit(ctx, d.vhost, d.queue); {
 	case errors.Is(err, counter.ErrOverride), errors.Is(err, counter.ErrForeign):
 	case err != nil:
 		return err
@@ -153,7 +156,7 @@ type change struct {
 }
 
 // changeLimit makes a change, after asking if it dead-letters anything.
-func (a *app) changeLimit(ctx context.Context, c *cli.Command, ch change) error {
+func (a *app) changeLimit(ctx context.Context, c *urfave.Command, ch change) error {
 	done := !c.Bool("dry-run")
 	ch.out.Done = &done
 	var err error
@@ -169,15 +172,15 @@ func (a *app) changeLimit(ctx context.Context, c *cli.Command, ch change) error 
 		}
 	}
 	if c.Bool("json") {
-		return ndjson(a.stdout).Encode(ch.out)
+		return jsonl.NewEncoder(a.Out).Encode(ch.out)
 	}
-	_, err = fmt.Fprintln(a.stdout, ch.text())
+	_, err = fmt.Fprintln(a.Out, ch.text())
 	return err
 }
 
 // past counts the messages that the limit dead-letters at their next step.
 func past(ctx context.Context, ch change) (n int, err error) {
-	for r, err := range ch.List(ctx, ch.vhost, ch.queue) {
+	for r, err := range ch.Admin().List(ctx, ch.vhost, ch.queue) {
 		if err != nil {
 			return 0, err
 		}
@@ -192,29 +195,29 @@ func (a *app) agree(ctx context.Context, yes bool, ch change) error {
 	if ch.out.DeadLetters == 0 {
 		return nil
 	}
-	return a.confirm(ctx, yes, fmt.Sprintf("%s of queue %s failed that often already, and would be dead-lettered next. Go on?",
-		plural(ch.out.DeadLetters, "message"), shown(ch.queue)))
+	return a.Confirm(ctx, yes, fmt.Sprintf("%s of queue %s failed that often already, and would be dead-lettered next. Go on?",
+		term.Plural(ch.out.DeadLetters, "message"), term.Shown(ch.queue)))
 }
 
 func (ch change) make(ctx context.Context) error {
 	if ch.to != nil {
-		return ch.SetLimit(ctx, ch.vhost, ch.queue, *ch.to)
+		return ch.Admin().SetLimit(ctx, ch.vhost, ch.queue, *ch.to)
 	}
-	_, err := ch.ClearLimit(ctx, ch.vhost, ch.queue)
+	_, err := ch.Admin().ClearLimit(ctx, ch.vhost, ch.queue)
 	return err
 }
 
 func (ch change) text() string {
-	text := shown(ch.queue) + ": "
+	text := term.Shown(ch.queue) + ": "
 	if !*ch.out.Done {
 		text += "would be "
 	}
 	text += ch.did
 	if ch.to != nil {
-		text += " to " + plural(ch.to.MaxRetries, "retry")
+		text += " to " + term.Plural(ch.to.MaxRetries, "retry")
 	}
 	if n := ch.out.DeadLetters; n > 0 {
-		text += fmt.Sprintf("; dead-letters %s that failed that often already", plural(n, "message"))
+		text += fmt.Sprintf("; dead-letters %s that failed that often already", term.Plural(n, "message"))
 	}
 	return text
 }

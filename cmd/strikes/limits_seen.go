@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/counter"
 )
 
@@ -56,9 +57,9 @@ func disagreeing(seen []limitSeen) string {
 }
 
 // disagreement returns the row of status about it, if they do.
-func disagreement(seen []limitSeen) []row {
+func disagreement(seen []limitSeen) []term.Row {
 	if len(seen) == 0 {
 		return nil
 	}
-	return []row{{"limit      " + printable(disagreeing(seen), ""), rowAlarm}}
+	return []term.Row{{Text: "limit      " + term.Printable(disagreeing(seen), ""), Kind: term.Alarm}}
 }

@@ -7,12 +7,14 @@ import (
 	"os"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 )
 
 func main() {
 	redis.SetLogger(silent{}) // what it logs comes back as an error as well
-	ctx, now := interruptible(context.Background())
-	os.Exit(run(ctx, streams{os.Stdin, os.Stdout, os.Stderr, now}, os.Args))
+	ctx, now := cli.Interruptible(context.Background())
+	os.Exit(run(ctx, cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Now: now}, os.Args))
 }
 
 // silent is a logger of go-redis.

@@ -14,6 +14,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	"go.uber.org/goleak"
 
+	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
 	"github.com/strikesmq/strikes/internal/servers"
 )
 
@@ -99,7 +100,7 @@ func brokerURL(t testing.TB) string {
 func managementURL(t testing.TB) string {
 	t.Helper()
 	if u := os.Getenv("AMQP_URL"); u != "" {
-		return guessManagement(u)
+		return connect.GuessManagement(u)
 	}
 	return privateBroker.get(t).ManagementURL
 }

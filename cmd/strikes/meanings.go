@@ -6,8 +6,8 @@ const (
 		"requeue (it is back in its place); dead-letter; isolate (it may have killed a process, and will run alone); hold (the\n" +
 		"store does not answer, or the dead-letter route is broken: it waits); leave (it returns to the queue with its session); undecodable (a message\n" +
 		"that cannot be decoded ended the session; the next sessions prefetch one until it is gone). failed: CMD did;\n" +
-		"rejected: exit code 65; timed out: --handler-timeout was over; panicked: a handler in Go did; past limit: its tries\n" +
-		"were used up before, as by crashes; no id: it cannot be counted."
+		"rejected: exit code 65; timed-out: --handler-timeout was over; panicked: a handler in Go did; crashed: its process died\n" +
+		"while it ran isolated; no-id: it cannot be counted."
 
 	stateMeanings = "States: retrying (it has failed, or was stopped, and will run again), running, dead-lettered, and done (handled; kept\n" +
 		"for ten minutes). Failures are counted of attempts that failed, crashes of those that killed their process."

@@ -5,7 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/consumer"
+	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/deadletter"
 )
 
@@ -18,8 +20,8 @@ func TestWordsAreExplained(t *testing.T) {
 	decisions := []string{
 		string(consumer.Ack), string(consumer.Retry), string(consumer.Return), string(consumer.DeadLetter), string(consumer.Isolate),
 		string(consumer.Hold), string(consumer.Leave), string(consumer.Undecodable),
-		string(consumer.Failed), string(consumer.Panicked), string(consumer.TimedOut), string(consumer.Rejected),
-		string(consumer.PastLimit), string(consumer.NoID),
+		string(counter.CauseFailed), string(counter.CausePanicked), string(counter.CauseTimedOut), string(counter.CauseRejected),
+		string(counter.CauseCrashed), string(counter.CauseNoID),
 	}
 	tests := []struct {
 		commands []string
@@ -46,7 +48,7 @@ func TestWordsAreExplained(t *testing.T) {
 		}
 		for _, command := range tt.commands {
 			var out output
-			run(t.Context(), streams{stdout: &out, stderr: &out}, append([]string{"strikes", "help"}, strings.Fields(command)...))
+			run(t.Context(), cli.Streams{Out: &out, Err: &out}, append([]string{"strikes", "help"}, strings.Fields(command)...))
 			if want, got := strings.Join(strings.Fields(tt.meanings), " "), strings.Join(strings.Fields(out.String()), " "); !strings.Contains(got, want) {
 				t.Errorf("the help of %s does not explain its words:\n%s", command, &out)
 			}

@@ -8,13 +8,14 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/urfave/cli/v3"
+	urfave "github.com/urfave/cli/v3"
 
+	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/internal/setting"
 )
 
 // misuse finds what the parser refused in a command line, nil if nothing. The parser's own text quotes a URL with its password.
-func misuse(root *cli.Command, args []string) error {
+func misuse(root *urfave.Command, args []string) error {
 	at := root
 	for rest := args[1:]; len(rest) > 0; rest = rest[1:] {
 		arg := strings.TrimSpace(rest[0])
@@ -30,18 +31,18 @@ func misuse(root *cli.Command, args []string) error {
 		}
 		flag := flagNamed(at, name)
 		if flag == nil {
-			return usagef("there is no flag %s (see %s --help)", dashed(shownArgument(name)), commandLine(root, at))
+			return cli.Misusef("there is no flag %s (see %s --help)", dashed(shownArgument(name)), commandLine(root, at))
 		}
-		if _, is := flag.(*cli.BoolFlag); is && value == "" {
+		if _, is := flag.(*urfave.BoolFlag); is && value == "" {
 			continue
 		} else if !is && !has && len(rest) == 1 {
-			return usagef("%s has no value (see %s --help)", dashed(name), commandLine(root, at))
+			return cli.Misusef("%s has no value (see %s --help)", dashed(name), commandLine(root, at))
 		} else if !is && !has {
 			rest = rest[1:]
 			value = rest[0]
 		}
 		if err := refusedValue(flag, dashed(name), value); err != nil {
-			return usagef("%w (see %s --help)", err, commandLine(root, at))
+			return cli.Misusef("%w (see %s --help)", err, commandLine(root, at))
 		}
 	}
 	return misusedVariable(at)
@@ -53,7 +54,7 @@ func isNoFlag(arg string) bool {
 	return dash && after != "" && after[0] != '-' && !unicode.IsLetter([]rune(after)[0])
 }
 
-func flagNamed(c *cli.Command, name string) cli.Flag {
+func flagNamed(c *urfave.Command, name string) urfave.Flag {
 	for _, f := range c.Flags {
 		if slices.Contains(f.Names(), name) {
 			return f
@@ -63,7 +64,7 @@ func flagNamed(c *cli.Command, name string) cli.Flag {
 }
 
 // commandLine returns the name of a command after those of its parents, which only the parser knows.
-func commandLine(root, of *cli.Command) string {
+func commandLine(root, of *urfave.Command) string {
 	if root == of {
 		return root.Name
 	}
@@ -76,9 +77,9 @@ func commandLine(root, of *cli.Command) string {
 }
 
 // misusedVariable finds an environment variable that a flag of the command cannot take.
-func misusedVariable(c *cli.Command) error {
+func misusedVariable(c *urfave.Command) error {
 	for _, f := range c.Flags {
-		documented, ok := f.(cli.DocGenerationFlag)
+		documented, ok := f.(urfave.DocGenerationFlag)
 		if !ok {
 			continue
 		}
@@ -88,7 +89,7 @@ func misusedVariable(c *cli.Command) error {
 				continue
 			}
 			if err := refusedValue(f, "the environment variable "+name, value); err != nil {
-				return usage(err)
+				return cli.Misuse(err)
 			}
 			break
 		}
@@ -97,20 +98,20 @@ func misusedVariable(c *cli.Command) error {
 }
 
 // refusedValue returns a *setting.FieldError if a flag cannot take a value; called is the flag's name in it.
-func refusedValue(f cli.Flag, called, value string) error {
+func refusedValue(f urfave.Flag, called, value string) error {
 	err := f.Set(called, value)
 	if err == nil {
 		return nil
 	}
 	want := "a text"
 	switch f.(type) {
-	case *cli.IntFlag:
+	case *urfave.IntFlag:
 		want = "a whole number"
-	case *cli.FloatFlag:
+	case *urfave.FloatFlag:
 		want = "a number"
-	case *cli.BoolFlag:
+	case *urfave.BoolFlag:
 		want = "true or false"
-	case *cli.DurationFlag:
+	case *urfave.DurationFlag:
 		want = "a time like 500ms, 30s or 5m"
 	case *ageFlag:
 		want = "a time like 30s, 12h or 7d"

@@ -3,7 +3,8 @@ package main
 import (
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 )
 
 // TestMisuse: what the parser refuses is said in words of the command line, without a password, and nothing that was typed changes.
@@ -36,8 +37,8 @@ func TestMisuse(t *testing.T) {
 			t.Setenv(name, value)
 		}
 		var stdout, stderr output
-		code := run(t.Context(), streams{stdin: strings.NewReader(""), stdout: &stdout, stderr: &stderr}, append([]string{"strikes"}, strings.Fields(tt.args)...))
-		if code != exitUsage || stderr.String() != "strikes: "+tt.want+"\n" || stdout.String() != "" {
+		code := run(t.Context(), cli.Streams{In: strings.NewReader(""), Out: &stdout, Err: &stderr}, append([]string{"strikes"}, strings.Fields(tt.args)...))
+		if code != cli.ExitMisuse || stderr.String() != "strikes: "+tt.want+"\n" || stdout.String() != "" {
 			t.Errorf("%s %s: exit code %d, %q, %q", tt.env, tt.args, code, stderr.String(), stdout.String())
 		}
 		if name, _, set := strings.Cut(tt.env, "="); set {
@@ -61,24 +62,9 @@ func TestFieldsAreFlags(t *testing.T) {
 	for _, tt := range tests {
 		var stderr output
 		args := append([]string{"strikes"}, strings.Fields(tt.args)...)
-		code := run(t.Context(), streams{stdin: strings.NewReader(""), stdout: &stderr, stderr: &stderr}, args)
-		if code != exitUsage || stderr.String() != "strikes: "+tt.want+"\n" {
+		code := run(t.Context(), cli.Streams{In: strings.NewReader(""), Out: &stderr, Err: &stderr}, args)
+		if code != cli.ExitMisuse || stderr.String() != "strikes: "+tt.want+"\n" {
 			t.Errorf("strikes %s: exit code %d, %s", tt.args, code, &stderr)
-		}
-	}
-}
-
-func TestAge(t *testing.T) {
-	for text, want := range map[string]time.Duration{
-		"1d": day, "0d": 0, "7d": 7 * day, "1d12h": 36 * time.Hour, "90s": 90 * time.Second, "1h30m": 90 * time.Minute, "-1s": -time.Second,
-	} {
-		if got, err := parseAge(text); got != want || err != nil {
-			t.Errorf("%s: %v, %v", text, got, err)
-		}
-	}
-	for _, bad := range []string{"", "d", "1", "-1d", "1.5d", "1dd", "1d-1h", "1d5", "106752d", "99999999999999999999d", "1w"} {
-		if got, err := parseAge(bad); err == nil {
-			t.Errorf("%q: %v", bad, got)
 		}
 	}
 }

@@ -1,29 +1,30 @@
 package main
 
 import (
-	"fmt"
 	"os"
 	"os/user"
 	"strings"
 	"time"
 
-	"github.com/urfave/cli/v3"
+	urfave "github.com/urfave/cli/v3"
 
+	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/counter"
 )
 
 // noteFlags are those of a verb that leaves a note.
-func noteFlags(more ...cli.Flag) []cli.Flag {
-	return append([]cli.Flag{
-		&cli.StringFlag{Name: "reason", Usage: "why, kept for those who look at it later: `TEXT`; needed"},
-		&cli.StringFlag{Name: "by", Sources: env("by"), DefaultText: "this user at this host", Usage: "who does it: `NAME`, kept with the reason"},
+func noteFlags(more ...urfave.Flag) []urfave.Flag {
+	return append([]urfave.Flag{
+		&urfave.StringFlag{Name: "reason", Usage: "why, kept for those who look at it later: `TEXT`; needed"},
+		&urfave.StringFlag{Name: "by", Sources: env("by"), DefaultText: "this user at this host", Usage: "who does it: `NAME`, kept with the reason"},
 	}, more...)
 }
 
-func noteOf(c *cli.Command) (counter.Note, error) {
+func noteOf(c *urfave.Command) (counter.Note, error) {
 	n := counter.Note{By: c.String("by"), Why: strings.TrimSpace(c.String("reason"))}
 	if n.Why == "" {
-		return n, usagef("%s: --reason is missing: say why, for those who look at it later", c.FullName())
+		return n, cli.Misusef("%s: --reason is missing: say why, for those who look at it later", c.FullName())
 	}
 	if n.By == "" {
 		n.By = thisUser()
@@ -58,23 +59,10 @@ func (n note) String() string {
 		text += " " + n.At.Format(time.RFC3339)
 	}
 	if n.By != "" {
-		text += " by " + brief(n.By, 60)
+		text += " by " + term.Brief(n.By, 60)
 	}
 	if n.Reason != "" {
-		text += ": " + brief(n.Reason, 200)
+		text += ": " + term.Brief(n.Reason, 200)
 	}
 	return text
-}
-
-// plural is a number of things.
-func plural(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	if stem, y := strings.CutSuffix(thing, "y"); y {
-		thing = stem + "ie"
-	} else if strings.HasSuffix(thing, "sh") {
-		thing += "e"
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
 }

@@ -21,6 +21,8 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
 	"github.com/strikesmq/strikes/internal/queueinfo"
 )
 
@@ -76,7 +78,7 @@ func request(t *testing.T, api string, curl []string) {
 	if at, err := url.Parse(api); err == nil {
 		req.URL.User = at.User
 	}
-	res, err := guessing.Do(req)
+	res, err := http.DefaultClient.Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +93,7 @@ func doctorSays(t *testing.T, api string, queues ...string) string {
 	t.Helper()
 	var out output
 	args := append([]string{"strikes", "doctor", "--amqp-url", brokerURL(t), "--redis-url", storeURL(t), "--management-url", api, "--"}, queues...)
-	if code := run(t.Context(), streams{stdin: strings.NewReader(""), stdout: &out, stderr: &out}, args); code != exitFound {
+	if code := run(t.Context(), cli.Streams{In: strings.NewReader(""), Out: &out, Err: &out}, args); code != cli.ExitFound {
 		t.Fatalf("exit code %d: %s", code, &out)
 	}
 	return out.String()
@@ -101,11 +103,11 @@ func doctorSays(t *testing.T, api string, queues ...string) string {
 // commands that the doctor prints of them to a shell: they hit the queue, the whole queue and nothing but the queue.
 func TestPastedCommands(t *testing.T) {
 	api := managementURL(t)
-	b, err := newBroker(brokerURL(t), "test")
+	b, err := connect.NewBroker(brokerURL(t), "test")
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = b.with(t.Context(), func(conn *amqp.Connection) error {
+	err = b.With(t.Context(), func(conn *amqp.Connection) error {
 		ch, err := conn.Channel()
 		if err != nil {
 			return err
@@ -173,7 +175,7 @@ func patternOf(t *testing.T, api, queue string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	res, err := guessing.Do(req)
+	res, err := http.DefaultClient.Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,7 +199,7 @@ func removePolicy(t *testing.T, api, queue string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if res, err := guessing.Do(req); err == nil {
+	if res, err := http.DefaultClient.Do(req); err == nil {
 		_ = res.Body.Close()
 	}
 }
@@ -207,15 +209,15 @@ func TestNamesStayAsTheyAre(t *testing.T) {
 	store := storeURL(t)
 	for _, name := range oddNames {
 		var out output
-		code := run(t.Context(), streams{stdin: strings.NewReader(""), stdout: &out, stderr: &out},
+		code := run(t.Context(), cli.Streams{In: strings.NewReader(""), Out: &out, Err: &out},
 			[]string{"strikes", "limit", "get", "--redis-url", store, "--vhost", "/", "--", name})
-		if code != exitNothing || !strings.Contains(out.String(), strconv.Quote(name)) {
+		if code != cli.ExitNothing || !strings.Contains(out.String(), strconv.Quote(name)) {
 			t.Errorf("%q: exit code %d, %s", name, code, &out)
 		}
 	}
 	var out output
-	code := run(t.Context(), streams{stdin: strings.NewReader(""), stdout: &out, stderr: &out}, []string{"strikes", "publish", "q", "Backoff"})
-	if code != exitUsage || out.String() != "strikes: stat Backoff: no such file or directory\n" {
+	code := run(t.Context(), cli.Streams{In: strings.NewReader(""), Out: &out, Err: &out}, []string{"strikes", "publish", "q", "Backoff"})
+	if code != cli.ExitMisuse || out.String() != "strikes: stat Backoff: no such file or directory\n" {
 		t.Errorf("a file: exit code %d, %s", code, &out)
 	}
 	if err := queueinfo.CheckName("a\nb"); err == nil {

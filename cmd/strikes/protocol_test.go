@@ -20,7 +20,7 @@ import (
 	"testing"
 	"time"
 
-	amqp "github.com/rabbitmq/amqp091-go"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 )
 
 // selfSigned makes a self-signed certificate for 127.0.0.1, and a file of it.
@@ -99,20 +99,20 @@ func TestWhereAURLLeads(t *testing.T) {
 		exitCode int
 		says     string
 	}{
-		{"no such virtual host", "amqp://guest:guest@" + broker + "/no-such", exitUsage, `there is no virtual host "no-such"`},
-		{"wrong password", "amqp://guest:hush@" + broker + "/", exitDenied, "not authorised"},
-		{"certificate, broker", "amqps://guest:hush@" + brokerTLS + "/", exitUnreachable, "its certificate is not trusted: "},
-		{"certificate, store", "rediss://:hush@" + storeTLS + "/", exitUnreachable, "its certificate is not trusted: "},
-		{"certificate, known", "amqps://guest:guest@" + brokerTLS + "/?cacertfile=" + url.QueryEscape(ca) + "&verify=verify_peer", exitOK, ""},
-		{"no file", "amqps://guest:hush@" + brokerTLS + "/?cacertfile=no-such-file", exitUsage, "a file that the URL names cannot be used: "},
-		{"no TLS, broker", "amqps://guest:hush@" + broker + "/", exitUsage, "it speaks AMQP without TLS: write amqp:// instead of amqps://"},
-		{"no TLS, store", "rediss://:hush@" + store + "/", exitUsage, "it speaks the Redis protocol without TLS: write redis:// instead of rediss://"},
-		{"TLS, broker", "amqp://guest:hush@" + brokerTLS + "/", exitUsage, "it speaks TLS: write amqps:// instead of amqp://"},
-		{"TLS, store", "redis://:hush@" + storeTLS + "/", exitUsage, "it speaks TLS: write rediss:// instead of redis://"},
-		{"management API", "amqp://guest:hush@" + hostOf(t, managementURL(t)) + "/", exitUsage, "it speaks HTTP, not AMQP"},
-		{"HTTP, store", "redis://:hush@" + hostOf(t, managementURL(t)) + "/", exitUsage, "it speaks HTTP, not the Redis protocol"},
-		{"store for a broker", "amqp://guest:hush@" + store + "/", exitUsage, "it speaks the Redis protocol, not AMQP"},
-		{"broker for a store", "redis://:hush@" + broker + "/", exitUsage, "it speaks AMQP, not the Redis protocol"},
+		{"no such virtual host", "amqp://guest:guest@" + broker + "/no-such", cli.ExitMisuse, `there is no virtual host "no-such"`},
+		{"wrong password", "amqp://guest:hush@" + broker + "/", cli.ExitDenied, "not authorised"},
+		{"certificate, broker", "amqps://guest:hush@" + brokerTLS + "/", cli.ExitUnreachable, "its certificate is not trusted: "},
+		{"certificate, store", "rediss://:hush@" + storeTLS + "/", cli.ExitUnreachable, "its certificate is not trusted: "},
+		{"certificate, known", "amqps://guest:guest@" + brokerTLS + "/?cacertfile=" + url.QueryEscape(ca) + "&verify=verify_peer", cli.ExitOK, ""},
+		{"no file", "amqps://guest:hush@" + brokerTLS + "/?cacertfile=no-such-file", cli.ExitMisuse, "a file that the URL names cannot be used: "},
+		{"no TLS, broker", "amqps://guest:hush@" + broker + "/", cli.ExitMisuse, "it speaks AMQP without TLS: write amqp:// instead of amqps://"},
+		{"no TLS, store", "rediss://:hush@" + store + "/", cli.ExitMisuse, "it speaks the Redis protocol without TLS: write redis:// instead of rediss://"},
+		{"TLS, broker", "amqp://guest:hush@" + brokerTLS + "/", cli.ExitMisuse, "it speaks TLS: write amqps:// instead of amqp://"},
+		{"TLS, store", "redis://:hush@" + storeTLS + "/", cli.ExitMisuse, "it speaks TLS: write rediss:// instead of redis://"},
+		{"management API", "amqp://guest:hush@" + hostOf(t, managementURL(t)) + "/", cli.ExitMisuse, "it speaks HTTP, not AMQP"},
+		{"HTTP, store", "redis://:hush@" + hostOf(t, managementURL(t)) + "/", cli.ExitMisuse, "it speaks HTTP, not the Redis protocol"},
+		{"store for a broker", "amqp://guest:hush@" + store + "/", cli.ExitMisuse, "it speaks the Redis protocol, not AMQP"},
+		{"broker for a store", "redis://:hush@" + broker + "/", cli.ExitMisuse, "it speaks AMQP, not the Redis protocol"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -127,7 +127,7 @@ func TestWhereAURLLeads(t *testing.T) {
 				})
 			}
 			var out, stderr output
-			code := run(t.Context(), streams{stdin: strings.NewReader(""), stdout: &out, stderr: &stderr}, args)
+			code := run(t.Context(), cli.Streams{In: strings.NewReader(""), Out: &out, Err: &stderr}, args)
 			if code != tt.exitCode || !strings.Contains(stderr.String(), tt.says) || strings.Contains(stderr.String(), "hush") {
 				t.Errorf("exit code %d, %s", code, &stderr)
 			}
@@ -135,21 +135,7 @@ func TestWhereAURLLeads(t *testing.T) {
 	}
 	cmd := exec.CommandContext(t.Context(), "strikes", "limit", "get", "--vhost", "/", "--redis-url", "rediss://"+storeTLS+"/", "q")
 	cmd.Env = append(os.Environ(), "SSL_CERT_FILE="+ca)
-	if out, err := cmd.CombinedOutput(); cmd.ProcessState.ExitCode() != exitNothing {
+	if out, err := cmd.CombinedOutput(); cmd.ProcessState.ExitCode() != cli.ExitNothing {
 		t.Errorf("SSL_CERT_FILE: %v, %s", err, out)
-	}
-}
-
-// TestMissingVHost: a user without access is told another thing, under the same code of the broker's.
-func TestMissingVHost(t *testing.T) {
-	for reason, want := range map[string]bool{
-		"NOT_ALLOWED - vhost no-such not found":                                  true,
-		"NOT_ALLOWED - access to vhost 'no-such' refused for user 'guest'":       false,
-		"NOT_ALLOWED - access to vhost 'x' refused for user 'vhost x not found'": false,
-		"NOT_ALLOWED - vhost connection limit is reached":                        false,
-	} {
-		if got := missingVHost(&amqp.Error{Code: amqp.NotAllowed, Reason: reason, Server: true}); got != want {
-			t.Errorf("%s: %v", reason, got)
-		}
 	}
 }

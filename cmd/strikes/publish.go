@@ -10,8 +10,12 @@ import (
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
-	"github.com/urfave/cli/v3"
+	urfave "github.com/urfave/cli/v3"
 
+	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/internal/queueinfo"
 	"github.com/strikesmq/strikes/publisher"
 )
@@ -19,8 +23,8 @@ import (
 // lastConfirms is how long an interrupted publish waits for what it has sent.
 const lastConfirms = 2 * time.Second
 
-func (a *app) publishCommand() *cli.Command {
-	return &cli.Command{
+func (a *app) publishCommand() *urfave.Command {
+	return &urfave.Command{
 		Name:      "publish",
 		Usage:     "publish messages that can be counted: with an id, persistent, confirmed",
 		ArgsUsage: "QUEUE [FILE…]",
@@ -32,25 +36,25 @@ func (a *app) publishCommand() *cli.Command {
 			"$int8, $int16, $int32, $uint16, $uint32, $float32, $float64 (as text) and $table (pairs).\n\n" +
 			"The messages enter the queue in the order of the input. It stops when one fails, behind those that were\n" +
 			"sent with it (512 at most), and says how many were confirmed and which may or may not have arrived.",
-		Flags: []cli.Flag{
+		Flags: []urfave.Flag{
 			amqpFlag(),
-			&cli.StringFlag{Name: "exchange", Usage: "publish to `EXCHANGE` with QUEUE as the routing key; if empty, to the queue itself"},
-			&cli.BoolFlag{Name: "ndjson", Usage: "each line is a JSON object"},
-			&cli.StringFlag{Name: "content-type", Usage: "`TYPE` of messages that bring none"},
-			&cli.DurationFlag{Name: "timeout", Sources: env("timeout"), Value: 30 * time.Second, Usage: "give up when a batch (512 messages at most) is not confirmed within this `TIME`"},
+			&urfave.StringFlag{Name: "exchange", Usage: "publish to `EXCHANGE` with QUEUE as the routing key; if empty, to the queue itself"},
+			&urfave.BoolFlag{Name: "ndjson", Usage: "each line is a JSON object"},
+			&urfave.StringFlag{Name: "content-type", Usage: "`TYPE` of messages that bring none"},
+			&urfave.DurationFlag{Name: "timeout", Sources: env("timeout"), Value: 30 * time.Second, Usage: "give up when a batch (512 messages at most) is not confirmed within this `TIME`"},
 			jsonFlag("print one JSON object for each message, with its id"),
 		},
 		Action: a.do(a.publish),
 	}
 }
 
-func (a *app) publish(ctx context.Context, c *cli.Command) error {
+func (a *app) publish(ctx context.Context, c *urfave.Command) error {
 	to := "QUEUE"
 	exchange := c.String("exchange")
 	if exchange != "" {
 		to = "KEY"
 		if err := queueinfo.CheckName(exchange); err != nil {
-			return usagef("--exchange: %w", err)
+			return cli.Misusef("--exchange: %w", err)
 		}
 	}
 	args, err := positional(c, to, "[FILE…]")
@@ -58,7 +62,7 @@ func (a *app) publish(ctx context.Context, c *cli.Command) error {
 		return err
 	}
 	if c.Duration("timeout") <= 0 {
-		return usagef("--timeout is %v: it must be positive", c.Duration("timeout"))
+		return cli.Misusef("--timeout is %v: it must be positive", c.Duration("timeout"))
 	}
 	if err := checkFiles(args[1:]); err != nil {
 		return err
@@ -67,34 +71,34 @@ func (a *app) publish(ctx context.Context, c *cli.Command) error {
 	if err != nil {
 		return err
 	}
-	conn, err := b.dialToPublish(ctx)
+	conn, err := b.DialToPublish(ctx)
 	if err != nil {
 		return err
 	}
-	pub, err := publisher.New(after(conn, b.dialToPublish), &publisher.Options{ConfirmTimeout: c.Duration("timeout")}) //nolint:contextcheck // Close ends it
+	pub, err := publisher.New(connect.After(conn, b.DialToPublish), &publisher.Options{ConfirmTimeout: c.Duration("timeout")}) //nolint:contextcheck // Close ends it
 	if err != nil {
-		closeConnection(conn)
+		connect.Close(conn)
 		return err
 	}
 	p := &publishing{
-		publisher: pub, exchange: exchange, key: args[0], vhost: b.vhost, contentType: c.String("content-type"),
-		timeout: c.Duration("timeout"), bar: newProgress(a.stderr),
+		publisher: pub, exchange: exchange, key: args[0], vhost: b.VHost, contentType: c.String("content-type"),
+		timeout: c.Duration("timeout"), bar: term.NewProgress(a.Err),
 	}
 	if c.Bool("json") {
-		p.report = ndjson(a.stdout)
+		p.report = jsonl.NewEncoder(a.Out)
 	}
-	r := reader{stdin: a.stdin, parse: parseLine, blank: true}
+	r := reader{stdin: a.In, parse: jsonl.ParseText, blank: true}
 	if c.Bool("ndjson") {
-		r.parse, r.blank = parseEnvelope, false
+		r.parse, r.blank = jsonl.ParseMessage, false
 	}
 	err = cmp.Or(p.all(ctx, r, args[1:]), p.unsaid)
 	if closing := pub.Close(); err == nil {
 		err = closing
 	}
 	if !p.used { // the publisher dials for the first message
-		closeConnection(conn)
+		connect.Close(conn)
 	}
-	fmt.Fprintln(a.stderr, p.summary())
+	fmt.Fprintln(a.Err, p.summary())
 	return err
 }
 
@@ -107,7 +111,7 @@ type publishing struct {
 	contentType string
 	timeout     time.Duration
 	report      *json.Encoder // nil: none
-	bar         *progress
+	bar         *term.Progress
 
 	used                         bool
 	confirmed, failed, undecided int
@@ -118,7 +122,7 @@ type publishing struct {
 // all publishes what the reader finds, until that ends, a message fails, or ctx is done. A reader that waits for input that
 // does not come is left behind, for nothing ends such a read; the process is about to end.
 func (p *publishing) all(ctx context.Context, r reader, files []string) error {
-	defer p.bar.finish()
+	defer p.bar.Finish()
 	reading, stop := context.WithCancel(ctx)
 	defer stop()
 	in := newIntake()
@@ -168,23 +172,22 @@ func (p *publishing) count(ctx context.Context, entries []entry, msgs []publishe
 		copy(errs, failed.Errs)
 	}
 	var first error
-	before := p.confirmed
 	for i, e := range entries {
 		p.tell(e, msgs[i].Publishing, errs[i])
 		if errs[i] != nil && first == nil {
 			first = fmt.Errorf("%v: %w", e, errs[i])
 		}
 	}
-	p.bar.add(p.confirmed - before)
+	p.bar.Show("published", p.confirmed, -1)
 	switch {
 	case first == nil:
 		return nil
 	case ctx.Err() != nil:
-		return coded{first, exitInterrupted}
+		return cli.WithCode(first, cli.ExitInterrupted)
 	case errors.Is(first, context.DeadlineExceeded):
-		return coded{first, exitUnreachable}
+		return cli.WithCode(first, cli.ExitUnreachable)
 	case p.exchange == "" && errors.Is(first, publisher.ErrUnroutable):
-		return usagef("there is no queue %q in virtual host %q (strikes declare makes one): %w", p.key, p.vhost, first)
+		return cli.Misusef("there is no queue %q in virtual host %q (strikes declare makes one): %w", p.key, p.vhost, first)
 	}
 	return first
 }
@@ -230,7 +233,7 @@ func (p *publishing) summary() string {
 	if p.undecided > 0 {
 		fmt.Fprintf(&b, ", %d may or may not be published:", p.undecided)
 		for _, e := range p.unsure {
-			fmt.Fprintf(&b, " %v (id %s)", e, shown(e.msg.MessageId))
+			fmt.Fprintf(&b, " %v (id %s)", e, term.Shown(e.msg.MessageId))
 		}
 		if p.undecided > len(p.unsure) {
 			b.WriteString(" …")

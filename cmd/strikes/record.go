@@ -3,11 +3,12 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"strings"
 	"text/tabwriter"
 	"time"
 
+	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/counter"
 )
 
@@ -100,10 +101,10 @@ const idColumns = 40
 
 func (a *app) recordPrinter(asJSON bool) *recordPrinter {
 	if asJSON {
-		return &recordPrinter{json: ndjson(a.stdout)}
+		return &recordPrinter{json: jsonl.NewEncoder(a.Out)}
 	}
-	p := &recordPrinter{table: tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)}
-	if isTerminal(a.stdout) {
+	p := &recordPrinter{table: term.NewTable(a.Out)}
+	if term.IsTerminal(a.Out) {
 		p.ids = idColumns
 	}
 	return p
@@ -119,8 +120,8 @@ func (p *recordPrinter) row(r counter.Record, now time.Time) error {
 		fmt.Fprintln(p.table, "ID\tSTATE\tFAILURES\tCRASHES\tAGE\tDUE\tLAST ERROR")
 		p.begun = true
 	}
-	_, err := fmt.Fprintf(p.table, "%s\t%s\t%d\t%d\t%s\t%s\t%s\n", fit(shown(r.ID), p.ids), stateOf(r), r.Failures, r.Crashes,
-		age(r, now), due(r, now), brief(r.Reason, 60))
+	_, err := fmt.Fprintf(p.table, "%s\t%s\t%d\t%d\t%s\t%s\t%s\n", term.Fit(term.Shown(r.ID), p.ids), stateOf(r), r.Failures, r.Crashes,
+		age(r, now), due(r, now), term.Brief(r.Reason, 60))
 	return err
 }
 
@@ -140,7 +141,7 @@ func age(r counter.Record, now time.Time) string {
 	if since.IsZero() {
 		return "-"
 	}
-	return rough(now.Sub(since))
+	return term.Rough(now.Sub(since))
 }
 
 // due is when the next attempt may begin.
@@ -149,66 +150,45 @@ func due(r counter.Record, now time.Time) string {
 	case stateOf(r) != stateRetrying:
 		return "-"
 	case r.Left(now) > 0:
-		return "in " + rough(r.Left(now))
+		return "in " + term.Rough(r.Left(now))
 	}
 	return "now"
-}
-
-// rough is a duration in its largest unit.
-func rough(d time.Duration) string {
-	switch {
-	case d < time.Second:
-		return "<1s"
-	case d < 2*time.Minute:
-		return fmt.Sprintf("%ds", d/time.Second)
-	case d < 2*time.Hour:
-		return fmt.Sprintf("%dm", d/time.Minute)
-	case d < 48*time.Hour:
-		return fmt.Sprintf("%dh", d/time.Hour)
-	}
-	return fmt.Sprintf("%dd", d/(24*time.Hour))
 }
 
 // printRecord prints everything that is kept of a message.
 func (a *app) printRecord(v record, another bool) error {
 	if another {
-		fmt.Fprintln(a.stdout)
+		fmt.Fprintln(a.Out)
 	}
-	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
-	line(w, "id", shown(v.ID))
-	line(w, "queue", shown(v.Queue)+" in virtual host "+shown(v.VHost))
+	w := term.NewTable(a.Out)
+	term.Field(w, "id", term.Shown(v.ID))
+	term.Field(w, "queue", term.Shown(v.Queue)+" in virtual host "+term.Shown(v.VHost))
 	if v.Life != "" {
-		line(w, "life", shown(v.Life))
+		term.Field(w, "life", term.Shown(v.Life))
 	}
-	line(w, "state", v.State)
-	line(w, "failures", fmt.Sprint(v.Failures))
-	line(w, "crashes", fmt.Sprint(v.Crashes))
+	term.Field(w, "state", v.State)
+	term.Field(w, "failures", fmt.Sprint(v.Failures))
+	term.Field(w, "crashes", fmt.Sprint(v.Crashes))
 	if v.Limit > 0 {
-		line(w, "limit", fmt.Sprint(v.Limit))
+		term.Field(w, "limit", fmt.Sprint(v.Limit))
 	}
 	if v.Granted != nil {
-		line(w, "granted", plural(v.Granted.Tries, "more try")+v.Granted.String())
+		term.Field(w, "granted", term.Plural(v.Granted.Tries, "more try")+v.Granted.String())
 	}
 	if v.Reset != nil {
-		line(w, "reset", strings.TrimSpace(v.Reset.String()))
+		term.Field(w, "reset", strings.TrimSpace(v.Reset.String()))
 	}
-	line(w, "suspect", fmt.Sprint(v.Suspect))
-	line(w, "starts", fmt.Sprint(v.Starts))
+	term.Field(w, "suspect", fmt.Sprint(v.Suspect))
+	term.Field(w, "starts", fmt.Sprint(v.Starts))
 	for _, t := range []struct {
 		name string
 		at   time.Time
 	}{{"first charge", v.First}, {"last charge", v.Last}, {"due", v.Due}, {"running since", v.Running}, {"replayed or dropped", v.Left}, {"expires", v.Expires}} {
 		if !t.at.IsZero() {
-			line(w, t.name, t.at.Format(time.RFC3339))
+			term.Field(w, t.name, t.at.Format(time.RFC3339))
 		}
 	}
-	line(w, "holder", printable(v.Holder, ""))
-	line(w, "last error", printable(v.LastError, ""))
+	term.Field(w, "holder", term.Printable(v.Holder, ""))
+	term.Field(w, "last error", term.Printable(v.LastError, ""))
 	return w.Flush()
-}
-
-func line(w io.Writer, name, value string) {
-	if value != "" {
-		fmt.Fprintf(w, "%s\t%s\n", name, value)
-	}
 }

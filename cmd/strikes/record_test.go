@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/counter"
 )
 
@@ -28,7 +29,7 @@ func recordExamples() []counter.Record {
 
 func TestRecordTable(t *testing.T) {
 	var out strings.Builder
-	a := &app{streams: streams{stdout: &out}}
+	a := &app{Streams: cli.Streams{Out: &out}}
 	p := a.recordPrinter(false)
 	for _, r := range recordExamples() {
 		if err := p.row(r, recordNow); err != nil {

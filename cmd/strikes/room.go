@@ -5,21 +5,23 @@ import (
 	"fmt"
 
 	amqp "github.com/rabbitmq/amqp091-go"
-	"github.com/urfave/cli/v3"
+	urfave "github.com/urfave/cli/v3"
 
+	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/topology"
 )
 
 // roomFlags are those of a verb that asks for room.
-func roomFlags(more ...cli.Flag) []cli.Flag {
-	return append([]cli.Flag{
-		&cli.BoolFlag{Name: "unchecked", Usage: "do not ask the broker whether the queue's delivery limit leaves room"},
+func roomFlags(more ...urfave.Flag) []urfave.Flag {
+	return append([]urfave.Flag{
+		&urfave.BoolFlag{Name: "unchecked", Usage: "do not ask the broker whether the queue's delivery limit leaves room"},
 		managementFlag("which tells of a delivery limit by policy"),
 	}, more...)
 }
 
 // checkRoom refuses a number of retries before which the broker would end the message's life by itself.
-func (a *app) checkRoom(ctx context.Context, c *cli.Command, queue string, retries int) error {
+func (a *app) checkRoom(ctx context.Context, c *urfave.Command, queue string, retries int) error {
 	if c.Bool("unchecked") {
 		return nil
 	}
@@ -27,21 +29,21 @@ func (a *app) checkRoom(ctx context.Context, c *cli.Command, queue string, retri
 	if err != nil {
 		return err
 	}
-	if vhost := c.String("vhost"); vhost != "" && vhost != b.vhost {
-		return usagef("the broker's URL is of virtual host %q, not %q, so the queue's delivery limit cannot be seen (--unchecked: do it all the same)", b.vhost, vhost)
+	if vhost := c.String("vhost"); vhost != "" && vhost != b.VHost {
+		return cli.Misusef("the broker's URL is of virtual host %q, not %q, so the queue's delivery limit cannot be seen (--unchecked: do it all the same)", b.VHost, vhost)
 	}
 	api, err := managementOf(c)
 	if err != nil {
 		return err
 	}
 	need := topology.Need{Queue: queue, MaxRetries: retries, Management: api}
-	err = b.with(ctx, func(conn *amqp.Connection) error {
+	err = b.With(ctx, func(conn *amqp.Connection) error {
 		if need.Management == "" {
-			need, _ = b.guess(ctx, conn, need) // without the API, AMQP tells of the argument
+			need, _ = b.Management(ctx, conn, need) // without the API, AMQP tells of the argument
 		}
 		return a.room(ctx, conn, need)
 	})
-	if err != nil && exitCode(err) != exitInterrupted {
+	if err != nil && cli.ExitCode(err) != cli.ExitInterrupted {
 		err = fmt.Errorf("%w\n(--unchecked: do it all the same)", err)
 	}
 	return err
@@ -56,9 +58,9 @@ func (a *app) room(ctx context.Context, conn *amqp.Connection, need topology.Nee
 	}
 	for _, f := range topologyFindings(findings) {
 		if f.Severity == topology.Error.String() {
-			return usagef("queue %s: %s", shown(need.Queue), advice(f))
+			return cli.Misusef("queue %s: %s", term.Shown(need.Queue), advice(f))
 		}
-		fmt.Fprintf(a.stderr, "strikes: queue %s: %s\n", shown(need.Queue), printable(advice(f), "\n"))
+		fmt.Fprintf(a.Err, "strikes: queue %s: %s\n", term.Shown(need.Queue), term.Printable(advice(f), "\n"))
 	}
 	return nil
 }

@@ -16,6 +16,9 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 	"github.com/redis/go-redis/v9"
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
 )
 
 // TestAlone runs the scripts that need no server. $CLOSED is an address of which nothing answers, $FIFTY a name of so many
@@ -146,16 +149,16 @@ func overwrite(ts *testscript.TestScript, _ bool, args []string) {
 // classic is a script's command: classic QUEUE declares what strikes declare does not, a classic dead-letter queue, into which
 // everybody may look.
 func classic(ts *testscript.TestScript, _ bool, args []string) {
-	b, err := newBroker(ts.Getenv("AMQP_URL"), "test")
+	b, err := connect.NewBroker(ts.Getenv("AMQP_URL"), "test")
 	ts.Check(err)
-	ts.Check(b.with(context.Background(), func(conn *amqp.Connection) error { return declareClassic(conn, args[0]) }))
+	ts.Check(b.With(context.Background(), func(conn *amqp.Connection) error { return declareClassic(conn, args[0]) }))
 }
 
 // nameless is a script's command: nameless QUEUE BODY… publishes messages that have no id, as strikes publish does not.
 func nameless(ts *testscript.TestScript, _ bool, args []string) {
-	b, err := newBroker(ts.Getenv("AMQP_URL"), "test")
+	b, err := connect.NewBroker(ts.Getenv("AMQP_URL"), "test")
 	ts.Check(err)
-	ts.Check(b.with(context.Background(), func(conn *amqp.Connection) error {
+	ts.Check(b.With(context.Background(), func(conn *amqp.Connection) error {
 		ch, err := conn.Channel()
 		for _, body := range args[1:] {
 			if err == nil {
@@ -184,9 +187,9 @@ func declareClassic(conn *amqp.Connection, queue string) error {
 
 // astray is a script's command: astray QUEUE declares a queue whose dead letters land in QUEUE.dead.
 func astray(ts *testscript.TestScript, _ bool, args []string) {
-	b, err := newBroker(ts.Getenv("AMQP_URL"), "test")
+	b, err := connect.NewBroker(ts.Getenv("AMQP_URL"), "test")
 	ts.Check(err)
-	ts.Check(b.with(context.Background(), func(conn *amqp.Connection) error {
+	ts.Check(b.With(context.Background(), func(conn *amqp.Connection) error {
 		ch, err := conn.Channel()
 		if err != nil {
 			return err
@@ -202,11 +205,11 @@ func astray(ts *testscript.TestScript, _ bool, args []string) {
 }
 
 func readyIn(url, queue string) (n int, err error) {
-	b, err := newBroker(url, "test")
+	b, err := connect.NewBroker(url, "test")
 	if err != nil {
 		return 0, err
 	}
-	err = b.with(context.Background(), func(conn *amqp.Connection) error {
+	err = b.With(context.Background(), func(conn *amqp.Connection) error {
 		n, err = ready(conn, queue)
 		return err
 	})
@@ -215,11 +218,11 @@ func readyIn(url, queue string) (n int, err error) {
 
 // forget deletes what declare makes for a queue.
 func forget(url, queue string) error {
-	b, err := newBroker(url, "test")
+	b, err := connect.NewBroker(url, "test")
 	if err != nil {
 		return err
 	}
-	return b.with(context.Background(), func(conn *amqp.Connection) error {
+	return b.With(context.Background(), func(conn *amqp.Connection) error {
 		return removeQueues(conn, queue)
 	})
 }
@@ -246,9 +249,9 @@ func TestHelpShowsNoSecret(t *testing.T) {
 	t.Setenv("STRIKES_MANAGEMENT_URL", "http://guest:hush@127.0.0.1:15672")
 	for _, args := range [][]string{{}, {"demo"}, {"declare"}, {"publish"}, {"consume"}, {"counter"}, {"counter", "list"}, {"counter", "get"}, {"counter", "reset"}, {"counter", "grant"},
 		{"limit"}, {"limit", "get"}, {"limit", "set"}, {"limit", "clear"}, {"status"}, {"doctor"},
-		{"dead"}, {"dead", "list"}, {"dead", "show"}, {"dead", "replay"}, {"dead", "drop"}, {"bench"}} {
+		{"dead"}, {"dead", "list"}, {"dead", "show"}, {"dead", "replay"}, {"dead", "drop"}} {
 		var out output
-		code := run(t.Context(), streams{stdin: os.Stdin, stdout: &out, stderr: &out}, append(append([]string{"strikes"}, args...), "--help"))
+		code := run(t.Context(), cli.Streams{In: os.Stdin, Out: &out, Err: &out}, append(append([]string{"strikes"}, args...), "--help"))
 		if code != 0 || len(out.String()) < 100 {
 			t.Errorf("%q: exit code %d:\n%s", args, code, &out)
 		}

@@ -7,14 +7,17 @@ import (
 	"os"
 	"time"
 
-	"github.com/urfave/cli/v3"
+	urfave "github.com/urfave/cli/v3"
 
+	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/internal/queueinfo"
 	"github.com/strikesmq/strikes/topology"
 )
 
-func (a *app) statusCommand() *cli.Command {
-	return &cli.Command{
+func (a *app) statusCommand() *urfave.Command {
+	return &urfave.Command{
 		Name:      "status",
 		Usage:     "show what blocks a queue now, and why",
 		ArgsUsage: "QUEUE",
@@ -31,17 +34,17 @@ func (a *app) statusCommand() *cli.Command {
 			"Its figures are up to 10 s old.",
 		Flags: storeFlags(
 			managementFlag("for what AMQP cannot report"),
-			&cli.StringFlag{Name: "dead-letter-queue", Aliases: []string{"dlq"}, Sources: env("dead-letter-queue"), DefaultText: "found", Usage: "where dead letters go: `NAME`"},
-			&cli.IntFlag{Name: "limit", Value: 20, Usage: "tell of `N` messages at most; 0: all"},
-			&cli.BoolFlag{Name: "watch", Usage: "look again and again; on a terminal, q ends it"},
-			&cli.DurationFlag{Name: "interval", Value: 2 * time.Second, Usage: "between two looks: `TIME`"},
+			&urfave.StringFlag{Name: "dead-letter-queue", Aliases: []string{"dlq"}, Sources: env("dead-letter-queue"), DefaultText: "found", Usage: "where dead letters go: `NAME`"},
+			&urfave.IntFlag{Name: "limit", Value: 20, Usage: "tell of `N` messages at most; 0: all"},
+			&urfave.BoolFlag{Name: "watch", Usage: "look again and again; on a terminal, q ends it"},
+			&urfave.DurationFlag{Name: "interval", Value: 2 * time.Second, Usage: "between two looks: `TIME`"},
 			jsonFlag("print one JSON object a look"),
 		),
 		Action: a.do(a.status),
 	}
 }
 
-func (a *app) status(ctx context.Context, c *cli.Command) error {
+func (a *app) status(ctx context.Context, c *urfave.Command) error {
 	args, err := positional(c, "QUEUE")
 	if err != nil {
 		return err
@@ -62,14 +65,14 @@ func (a *app) status(ctx context.Context, c *cli.Command) error {
 	switch out := newStatusPrinter(a, c.Bool("json")); {
 	case !c.Bool("watch"):
 		return out.print(first)
-	case out.json == nil && isTerminal(a.stdout) && os.Getenv("TERM") != "dumb":
+	case out.json == nil && term.IsTerminal(a.Out) && os.Getenv("TERM") != "dumb":
 		return a.watchScreen(ctx, l, first, c.Duration("interval"))
 	default:
 		return a.watchLines(ctx, l, out, first, c.Duration("interval"))
 	}
 }
 
-func newLooker(c *cli.Command, queue string) (*looker, error) {
+func newLooker(c *urfave.Command, queue string) (*looker, error) {
 	b, err := brokerOf(c)
 	if err != nil {
 		return nil, err
@@ -78,17 +81,17 @@ func newLooker(c *cli.Command, queue string) (*looker, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &looker{broker: b, vhost: b.vhost, queue: queue, dead: c.String("dead-letter-queue"), most: c.Int("limit"),
+	l := &looker{broker: b, vhost: b.VHost, queue: queue, dead: c.String("dead-letter-queue"), most: c.Int("limit"),
 		api: topology.Need{Management: api}}
 	switch err := queueinfo.CheckName(l.dead); {
 	case err != nil && l.dead != "":
-		return nil, usagef("--dead-letter-queue: %w", err)
+		return nil, cli.Misusef("--dead-letter-queue: %w", err)
 	case l.most < 0:
-		return nil, usagef("--limit is %d: it must not be negative", l.most)
+		return nil, cli.Misusef("--limit is %d: it must not be negative", l.most)
 	case c.Duration("interval") < 100*time.Millisecond:
-		return nil, usagef("--interval is %v: it must be 100ms at least", c.Duration("interval"))
-	case c.String("vhost") != "" && c.String("vhost") != b.vhost:
-		return nil, usagef("--vhost is %q, but the broker's URL leads to virtual host %q", c.String("vhost"), b.vhost)
+		return nil, cli.Misusef("--interval is %v: it must be 100ms at least", c.Duration("interval"))
+	case c.String("vhost") != "" && c.String("vhost") != b.VHost:
+		return nil, cli.Misusef("--vhost is %q, but the broker's URL leads to virtual host %q", c.String("vhost"), b.VHost)
 	}
 	return l, nil
 }
@@ -102,16 +105,11 @@ type statusPrinter struct {
 }
 
 func newStatusPrinter(a *app, asJSON bool) *statusPrinter {
-	p := &statusPrinter{app: a, color: colored(a.stdout)}
+	p := &statusPrinter{app: a, color: term.Colored(a.Out)}
 	if asJSON {
-		p.json = ndjson(a.stdout)
+		p.json = jsonl.NewEncoder(a.Out)
 	}
 	return p
-}
-
-// colored reports whether color may be written to a stream.
-func colored(stream any) bool {
-	return isTerminal(stream) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 }
 
 func (p *statusPrinter) print(s standing) error {
@@ -119,11 +117,11 @@ func (p *statusPrinter) print(s standing) error {
 		return p.json.Encode(s)
 	}
 	if p.begun {
-		fmt.Fprintln(p.app.stdout)
+		fmt.Fprintln(p.app.Out)
 	}
 	p.begun = true
-	for _, text := range fitted(s.text(), 0, 0, p.color) {
-		if _, err := fmt.Fprintln(p.app.stdout, text); err != nil {
+	for _, text := range term.Fitted(s.text(), 0, 0, p.color) {
+		if _, err := fmt.Fprintln(p.app.Out, text); err != nil {
 			return err
 		}
 	}

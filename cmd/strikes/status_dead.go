@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/topology"
 )
 
@@ -57,11 +58,11 @@ func (d *deadLetters) explain() {
 // judge holds what was dead-lettered against what is in the dead-letter queue.
 func (d *deadLetters) judge() {
 	if d.Holds == nil {
-		d.holding = "whether they arrived cannot be told: there is no queue " + shown(d.Queue) + " (--dead-letter-queue names another)"
+		d.holding = "whether they arrived cannot be told: there is no queue " + term.Shown(d.Queue) + " (--dead-letter-queue names another)"
 		d.Verdict = d.holding
 		return
 	}
-	d.holding = fmt.Sprintf("%s holds %d", shown(d.Queue), *d.Holds)
+	d.holding = fmt.Sprintf("%s holds %d", term.Shown(d.Queue), *d.Holds)
 	if d.Out > 0 {
 		d.holding += fmt.Sprintf(", %d out with its consumers", d.Out)
 	}

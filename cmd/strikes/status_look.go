@@ -10,6 +10,8 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/queueinfo"
 	"github.com/strikesmq/strikes/topology"
@@ -49,7 +51,7 @@ type rates struct {
 
 // looker looks at a queue, as often as it is asked to.
 type looker struct {
-	broker *broker
+	broker *connect.Broker
 	store  *counter.Counter
 	conn   *amqp.Connection
 	vhost  string
@@ -66,7 +68,7 @@ type looker struct {
 
 func (l *looker) close() {
 	if l.conn != nil {
-		closeConnection(l.conn)
+		connect.Close(l.conn)
 	}
 }
 
@@ -94,7 +96,7 @@ func (l *looker) look(ctx context.Context) (standing, error) {
 
 func (l *looker) askBroker(ctx context.Context, s *standing) error {
 	if l.conn == nil || l.conn.IsClosed() {
-		conn, err := l.broker.dial(ctx)
+		conn, err := l.broker.Dial(ctx)
 		if err != nil {
 			return err
 		}
@@ -121,7 +123,7 @@ func (l *looker) askBroker(ctx context.Context, s *standing) error {
 	var refused *amqp.Error
 	switch {
 	case errors.As(err, &refused) && refused.Code == amqp.AccessRefused:
-		s.Notes = append(s.Notes, fmt.Sprintf("cannot count the messages in %s: the broker's user needs the read permission on it, or the management API: %v", shown(s.Dead.Queue), err))
+		s.Notes = append(s.Notes, fmt.Sprintf("cannot count the messages in %s: the broker's user needs the read permission on it, or the management API: %v", term.Shown(s.Dead.Queue), err))
 	case err != nil:
 		return l.broken(err)
 	case found:
@@ -137,7 +139,7 @@ func (l *looker) findManagement(ctx context.Context) error {
 	}
 	l.tried = true
 	var err error
-	if l.api, err = l.broker.guess(ctx, l.conn, l.api); err != nil {
+	if l.api, err = l.broker.Management(ctx, l.conn, l.api); err != nil {
 		l.denied = unmanaged(err)
 	}
 	return ctx.Err()
@@ -195,7 +197,7 @@ func (l *looker) counts(ctx context.Context, queue string) (amqp.Queue, bool, er
 // broken tells a connection that was lost from an answer of the broker's.
 func (l *looker) broken(err error) error {
 	if l.conn.IsClosed() || errors.Is(err, amqp.ErrClosed) {
-		return l.broker.explain(err)
+		return l.broker.Explain(err)
 	}
 	return err
 }
@@ -221,14 +223,14 @@ func passively(conn *amqp.Connection, queue string) (q amqp.Queue, found bool, e
 func (l *looker) askStore(ctx context.Context, s *standing) error {
 	var denied *counter.StoreError
 	var err error
-	switch s.Time, err = l.store.Now(ctx); {
+	switch s.Time, err = l.store.Admin().Now(ctx); {
 	case errors.As(err, &denied) && denied.Fault == counter.FaultDenied:
 		s.Time = time.Now().UTC()
 		s.Notes = append(s.Notes, "the store's clock may not be read: times are told by this machine's")
 	case err != nil:
 		return err
 	}
-	set, err := l.store.Limit(ctx, l.vhost, l.queue)
+	set, err := l.store.Admin().Limit(ctx, l.vhost, l.queue)
 	switch {
 	case errors.Is(err, counter.ErrOverride):
 		s.Notes = append(s.Notes, err.Error())
@@ -240,7 +242,7 @@ func (l *looker) askStore(ctx context.Context, s *standing) error {
 	if s.Undecodable, err = undecodableIn(ctx, l.store, l.vhost, l.queue); err != nil {
 		return err
 	}
-	buried, err := l.store.Tombstones(ctx, l.vhost, l.queue)
+	buried, err := l.store.Admin().Tombstones(ctx, l.vhost, l.queue)
 	if err != nil {
 		return err
 	}
@@ -257,7 +259,7 @@ func (l *looker) askStore(ctx context.Context, s *standing) error {
 		case r.State == counter.StateForeign:
 			s.Notes = append(s.Notes, "something else than a record is at a record's key, whose message is held: strikes counter list says what to do")
 		case r.State == counter.StateDeadLetter:
-			reasons[brief(r.Reason, 200)]++
+			reasons[term.Brief(r.Reason, 200)]++
 			if s.Time.Sub(r.LastTime) < arriving {
 				s.Dead.recent++
 			}
@@ -281,7 +283,7 @@ func (l *looker) records(ctx context.Context, s *standing) (map[counter.Message]
 	all := map[counter.Message]counter.Record{}
 	for _, most := range []int{maxScanned, frontScanned} {
 		n := 0
-		for r, err := range l.store.List(ctx, l.vhost, l.queue) {
+		for r, err := range l.store.Admin().List(ctx, l.vhost, l.queue) {
 			if err != nil {
 				return nil, err
 			}
@@ -319,7 +321,7 @@ func (l *looker) askManagement(ctx context.Context, s *standing) {
 	}
 	arrived, err := topology.Measure(ctx, l.conn, dead)
 	if err != nil {
-		s.Notes = append(s.Notes, "cannot count what was taken out of "+shown(s.Dead.Queue)+": "+err.Error())
+		s.Notes = append(s.Notes, "cannot count what was taken out of "+term.Shown(s.Dead.Queue)+": "+err.Error())
 		return
 	}
 	if s.Dead.consumers > 0 {

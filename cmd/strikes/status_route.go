@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/topology"
 )
 
@@ -46,13 +47,13 @@ func explains(f topology.Finding, missing bool) bool {
 }
 
 // route are the rows of what is wrong with the dead-letter route.
-func (d deadLetters) route() []row {
-	var rows []row
+func (d deadLetters) route() []term.Row {
+	var rows []term.Row
 	for _, f := range d.Route {
-		rows = append(rows, row{"route      " + printable(f.Seen, "") + "; to fix: " + printable(f.Fix, ""), rowAlarm})
+		rows = append(rows, term.Row{Text: "route      " + term.Printable(f.Seen, "") + "; to fix: " + term.Printable(f.Fix, ""), Kind: term.Alarm})
 	}
 	if d.Waiting > 0 {
-		rows = append(rows, row{"           the broker retries what waits about every 3 minutes", rowQuiet})
+		rows = append(rows, term.Row{Text: "           the broker retries what waits about every 3 minutes", Kind: term.Quiet})
 	}
 	return rows
 }

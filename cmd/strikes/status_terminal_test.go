@@ -14,13 +14,23 @@ import (
 
 	"github.com/creack/pty"
 	"github.com/google/uuid"
-	"golang.org/x/term"
+	xterm "golang.org/x/term"
+
+	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
+)
+
+// What term.Screen writes.
+const (
+	screenOpen  = "\x1b[?1049h\x1b[?25l\x1b[?7l"
+	screenClose = "\x1b[?7h\x1b[?25h\x1b[?1049l"
+	frameEnd    = "\x1b[J\x1b[?2026l"
+	clearRight  = "\x1b[K"
 )
 
 // terminal is a pseudo-terminal on which strikes runs.
 type terminal struct {
 	ours, theirs *os.File
-	before       *term.State
+	before       *xterm.State
 	shows        output
 	cmd          *exec.Cmd
 	copied       chan struct{}
@@ -37,7 +47,7 @@ func onTerminal(t *testing.T, size pty.Winsize, cmd *exec.Cmd) *terminal {
 	if err := pty.Setsize(ours, &size); err != nil {
 		t.Fatal(err)
 	}
-	if tt.before, err = term.GetState(int(theirs.Fd())); err != nil {
+	if tt.before, err = xterm.GetState(int(theirs.Fd())); err != nil {
 		t.Fatal(err)
 	}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = theirs, theirs, theirs
@@ -83,7 +93,7 @@ func (tt *terminal) givenBack(t *testing.T) {
 	case <-time.After(20 * time.Second):
 		t.Fatal("it does not end")
 	}
-	after, err := term.GetState(int(tt.theirs.Fd()))
+	after, err := xterm.GetState(int(tt.theirs.Fd()))
 	if err != nil || *after != *tt.before {
 		t.Errorf("the modes of the line are %+v, were %+v: %v", after, tt.before, err)
 	}
@@ -192,7 +202,7 @@ func TestQuestionInterrupted(t *testing.T) {
 		t.Fatal("it does not end")
 	}
 	tt.awaits(t, "\nstrikes: interrupted: nothing is done: context canceled\r\n")
-	if code := tt.cmd.ProcessState.ExitCode(); code != exitInterrupted {
+	if code := tt.cmd.ProcessState.ExitCode(); code != cli.ExitInterrupted {
 		t.Errorf("exit code %d", code)
 	}
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -9,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/topology"
 )
@@ -180,22 +180,6 @@ func TestLimitsIn(t *testing.T) {
 	}
 }
 
-func TestFit(t *testing.T) {
-	for _, tc := range []struct {
-		text  string
-		width int
-		want  string
-	}{
-		{"orders", 0, "orders"}, {"orders", 6, "orders"}, {"orders", 5, "orde…"}, {"orders", 1, "…"}, {"", 1, ""},
-		{"注文注文", 8, "注文注文"}, {"注文注文", 7, "注文注…"}, {"注文注文", 6, "注文…"}, // two columns each
-		{"e\u0301e\u0301e\u0301", 3, "e\u0301e\u0301e\u0301"}, {"e\u0301e\u0301e\u0301", 2, "e\u0301…"},
-	} {
-		if got := fit(tc.text, tc.width); got != tc.want {
-			t.Errorf("fit(%q, %d) = %q, want %q", tc.text, tc.width, got, tc.want)
-		}
-	}
-}
-
 // TestStandingIsSafeToShow: whatever a message, a handler or an operator wrote, a terminal gets no control character of it,
 // and no row is longer than the terminal is wide.
 func TestStandingIsSafeToShow(t *testing.T) {
@@ -208,13 +192,13 @@ func TestStandingIsSafeToShow(t *testing.T) {
 		Blocking: []blocking{{ID: hostile, State: blockRuns, Running: noon, Since: noon, Failures: 1, LastError: hostile,
 			Holder: hostile, Suspect: true, Of: 4, Attempt: 2}},
 		Blocked: 1,
-		Dead: deadLetters{Count: 9, Since: noon, Queue: hostile, Holds: &n, Taken: &taken, Reasons: []reason{{brief(hostile, 200), 9}},
+		Dead: deadLetters{Count: 9, Since: noon, Queue: hostile, Holds: &n, Taken: &taken, Reasons: []reason{{term.Brief(hostile, 200), 9}},
 			Route: []topology.Finding{{Seen: hostile, Fix: hostile}}},
 		Limits: []limitSeen{{1, hostile}, {2, hostile}},
 	}
 	s.Dead.judge()
 	for _, width := range []int{0, 1, 20, 200} {
-		for _, text := range fitted(s.text(), width, 0, false) {
+		for _, text := range term.Fitted(s.text(), width, 0, false) {
 			if i := strings.IndexFunc(text, func(r rune) bool { return r < ' ' || r >= 0x7f && r < 0xa0 || r == '\u202e' || r == '\ufffd' }); i >= 0 {
 				t.Errorf("at width %d: %q", width, text)
 			}
@@ -222,29 +206,6 @@ func TestStandingIsSafeToShow(t *testing.T) {
 				t.Errorf("wider than %d: %q", width, text)
 			}
 		}
-	}
-}
-
-func TestFittedHeight(t *testing.T) {
-	var rows []row
-	for i := range 10 {
-		rows = append(rows, row{text: fmt.Sprint("row ", i)})
-	}
-	for height, last := range map[int]string{0: "row 9", 10: "row 9", 9: "… 2 lines more", 2: "… 9 lines more", 1: "… 10 lines more"} {
-		got := fitted(rows, 80, height, true)
-		if height > 0 && len(got) != height || !strings.Contains(got[len(got)-1], last) {
-			t.Errorf("height %d: %q", height, got)
-		}
-	}
-}
-
-func TestColorOnlyWhereItIsWanted(t *testing.T) {
-	r := row{"text", rowAlarm}
-	if got := r.print(0, false); got != "text" {
-		t.Errorf("plain: %q", got)
-	}
-	if got := r.print(3, true); got != "\x1b[31mte…\x1b[0m" {
-		t.Errorf("in color: %q", got)
 	}
 }
 
@@ -293,7 +254,7 @@ route      no exchange "x"; to fix: declare it
            the broker retries what waits about every 3 minutes
         3  no stock
         2  without a known reason: the record expired, or was not read`
-	if diff := cmp.Diff(want, strings.Join(fitted(s.text(), 0, 0, false), "\n")); diff != "" {
+	if diff := cmp.Diff(want, strings.Join(term.Fitted(s.text(), 0, 0, false), "\n")); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -2,125 +2,78 @@ package main
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
-	"github.com/rivo/uniseg"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 )
-
-// row is a line of text on a terminal, and what it is.
-type row struct {
-	text string
-	kind rowKind
-}
-
-type rowKind int
-
-const (
-	rowPlain rowKind = iota
-	rowTitle
-	rowQuiet // of less importance
-	rowAlarm
-)
-
-// sgr are the escape sequences that show a kind of row.
-var sgr = map[rowKind]string{rowTitle: "\x1b[1m", rowQuiet: "\x1b[2m", rowAlarm: "\x1b[31m"}
-
-// print returns the row cut to a width (0: not cut), with or without color.
-func (r row) print(width int, color bool) string {
-	text := fit(r.text, width)
-	if on := sgr[r.kind]; color && on != "" {
-		return on + text + "\x1b[0m"
-	}
-	return text
-}
-
-// fit cuts a text to so many columns; some characters take two.
-func fit(text string, width int) string {
-	if width <= 0 || uniseg.StringWidth(text) <= width {
-		return text
-	}
-	var b strings.Builder
-	left, state, rest := width-1, -1, text
-	for rest != "" {
-		var cluster string
-		var columns int
-		cluster, rest, columns, state = uniseg.FirstGraphemeClusterInString(rest, state)
-		if left -= columns; left < 0 {
-			break
-		}
-		b.WriteString(cluster)
-	}
-	return b.String() + "…"
-}
 
 // text tells how a queue stands.
-func (s standing) text() []row {
-	title := fmt.Sprintf("%s  %s in virtual host %s", s.Time.Format("15:04:05Z"), shown(s.Queue), shown(s.VHost))
-	rows := []row{{title, rowTitle}}
+func (s standing) text() []term.Row {
+	title := fmt.Sprintf("%s  %s in virtual host %s", s.Time.Format("15:04:05Z"), term.Shown(s.Queue), term.Shown(s.VHost))
+	rows := []term.Row{{Text: title, Kind: term.Title}}
 	rows = append(rows, s.flow()...)
 	rows = append(rows, s.Undecodable.text(s.Time)...)
 	if s.Limit != nil {
-		rows = append(rows, row{text: "limit      " + plural(s.Limit.MaxRetries, "retry") + ", set" + s.Limit.String()})
+		rows = append(rows, term.Row{Text: "limit      " + term.Plural(s.Limit.MaxRetries, "retry") + ", set" + s.Limit.String()})
 	}
 	rows = append(rows, disagreement(s.Limits)...)
 	rows = append(rows, s.blocked()...)
 	rows = append(rows, s.Dead.text()...)
 	for _, n := range s.Notes {
-		rows = append(rows, row{"note       " + printable(n, ""), rowQuiet})
+		rows = append(rows, term.Row{Text: "note       " + term.Printable(n, ""), Kind: term.Quiet})
 	}
 	return rows
 }
 
-func (s standing) flow() []row {
+func (s standing) flow() []term.Row {
 	depth := fmt.Sprintf("depth      %d ready", s.Ready)
 	if s.Unacked != nil {
 		depth += fmt.Sprintf(", %d unacked", *s.Unacked)
 	}
-	consumers, kind := plural(s.Consumers, "consumer"), rowPlain
+	consumers, kind := term.Plural(s.Consumers, "consumer"), term.Plain
 	if s.Consumers == 0 {
-		consumers, kind = "nobody consumes", rowAlarm
+		consumers, kind = "nobody consumes", term.Alarm
 	}
-	rows := []row{{depth + ", " + consumers, kind}}
+	rows := []term.Row{{Text: depth + ", " + consumers, Kind: kind}}
 	if s.Rates != nil {
-		rows = append(rows, row{text: fmt.Sprintf("rates      %.1f/s in, %.1f/s out, %.1f/s acked", s.Rates.In, s.Rates.Out, s.Rates.Acked)})
+		rows = append(rows, term.Row{Text: fmt.Sprintf("rates      %.1f/s in, %.1f/s out, %.1f/s acked", s.Rates.In, s.Rates.Out, s.Rates.Acked)})
 	}
 	return rows
 }
 
-func (s standing) blocked() []row {
+func (s standing) blocked() []term.Row {
 	if s.Blocked == 0 {
-		return []row{{text: "blocking   nothing that has failed"}}
+		return []term.Row{{Text: "blocking   nothing that has failed"}}
 	}
-	rows := []row{{"blocking   " + plural(s.Blocked, "message"), rowTitle}}
+	rows := []term.Row{{Text: "blocking   " + term.Plural(s.Blocked, "message"), Kind: term.Title}}
 	for _, b := range s.Blocking {
 		rows = append(rows, b.text(s.Time)...)
 	}
 	if more := s.Blocked - len(s.Blocking); more > 0 {
-		rows = append(rows, row{fmt.Sprintf("  and %d more", more), rowQuiet})
+		rows = append(rows, term.Row{Text: fmt.Sprintf("  and %d more", more), Kind: term.Quiet})
 	}
 	return rows
 }
 
-func (b blocking) text(now time.Time) []row {
+func (b blocking) text(now time.Time) []term.Row {
 	of := ""
 	if b.Of > 0 {
 		of = fmt.Sprintf(" of %d", b.Of)
 	}
 	parts := []string{fmt.Sprintf("attempt %d%s", b.Attempt, of), b.doing(now)}
 	if b.Failures+b.Crashes > 0 {
-		parts = append(parts, "failing for "+rough(now.Sub(b.Since)))
+		parts = append(parts, "failing for "+term.Rough(now.Sub(b.Since)))
 	}
 	if b.Suspect {
 		parts = append(parts, "suspect")
 	}
-	rows := []row{{text: "  " + shown(b.ID)}, {text: "      " + strings.Join(parts, ", ")}}
+	rows := []term.Row{{Text: "  " + term.Shown(b.ID)}, {Text: "      " + strings.Join(parts, ", ")}}
 	if b.LastError != "" {
-		rows = append(rows, row{"      " + brief(b.LastError, 200), rowAlarm})
+		rows = append(rows, term.Row{Text: "      " + term.Brief(b.LastError, 200), Kind: term.Alarm})
 	}
 	if b.Holder != "" {
-		rows = append(rows, row{"      " + b.with() + brief(b.Holder, 80), rowQuiet})
+		rows = append(rows, term.Row{Text: "      " + b.with() + term.Brief(b.Holder, 80), Kind: term.Quiet})
 	}
 	return rows
 }
@@ -129,9 +82,9 @@ func (b blocking) text(now time.Time) []row {
 func (b blocking) doing(now time.Time) string {
 	switch b.State {
 	case blockRuns, blockRunsAlone:
-		return b.State + " for " + rough(now.Sub(b.Running))
+		return b.State + " for " + term.Rough(now.Sub(b.Running))
 	case blockWaits:
-		return "next try in " + rough(b.NextTry.Sub(now))
+		return "next try in " + term.Rough(b.NextTry.Sub(now))
 	case blockLeft:
 		return "left running: its process died, or was cut off"
 	case blockForgotten:
@@ -150,7 +103,7 @@ func (b blocking) with() string {
 // shownReasons is how many reasons are told of in a text.
 const shownReasons = 5
 
-func (d deadLetters) text() []row {
+func (d deadLetters) text() []term.Row {
 	text := "dead       none"
 	if d.Count > 0 {
 		of := ""
@@ -159,9 +112,9 @@ func (d deadLetters) text() []row {
 		}
 		text = fmt.Sprintf("dead       %d%s since %s", d.Still, of, d.Since.Format("2006-01-02 15:04:05Z"))
 	}
-	rows := []row{{text: text}, {text: "           " + d.holding}}
+	rows := []term.Row{{Text: text}, {Text: "           " + d.holding}}
 	if d.Missing > 0 {
-		rows = append(rows, row{"missing    " + d.alarm, rowAlarm})
+		rows = append(rows, term.Row{Text: "missing    " + d.alarm, Kind: term.Alarm})
 	}
 	rows = append(rows, d.route()...)
 	others := d.Others
@@ -169,26 +122,13 @@ func (d deadLetters) text() []row {
 		others += r.Messages
 	}
 	for _, r := range d.Reasons[:min(shownReasons, len(d.Reasons))] {
-		rows = append(rows, row{text: fmt.Sprintf("  %7d  %s", r.Messages, r.Reason)})
+		rows = append(rows, term.Row{Text: fmt.Sprintf("  %7d  %s", r.Messages, r.Reason)})
 	}
 	if others > 0 {
-		rows = append(rows, row{fmt.Sprintf("  %7d  with other reasons", others), rowQuiet})
+		rows = append(rows, term.Row{Text: fmt.Sprintf("  %7d  with other reasons", others), Kind: term.Quiet})
 	}
 	if d.Unknown > 0 {
-		rows = append(rows, row{fmt.Sprintf("  %7d  without a known reason: the record expired, or was not read", d.Unknown), rowQuiet})
+		rows = append(rows, term.Row{Text: fmt.Sprintf("  %7d  without a known reason: the record expired, or was not read", d.Unknown), Kind: term.Quiet})
 	}
 	return rows
-}
-
-// fitted prints rows for a width, and leaves out what does not fit into a height (0: nothing).
-func fitted(rows []row, width, height int, color bool) []string {
-	if height > 0 && len(rows) > height {
-		left := len(rows) - height + 1
-		rows = append(slices.Clone(rows[:height-1]), row{fmt.Sprintf("… %d lines more", left), rowQuiet})
-	}
-	out := make([]string, len(rows))
-	for i, r := range rows {
-		out[i] = r.print(width, color)
-	}
-	return out
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 )
 
 // watchLines prints a look an interval until ctx is done. What is out of reach for a while is said on stderr.
@@ -25,7 +27,7 @@ func (a *app) watchLines(ctx context.Context, l *looker, out *statusPrinter, s s
 		case ctx.Err() != nil:
 			return nil
 		case err != nil:
-			fmt.Fprintf(a.stderr, "strikes: %s\n", printable(err.Error(), ""))
+			fmt.Fprintf(a.Err, "strikes: %s\n", term.Printable(err.Error(), ""))
 		default:
 			if err := out.print(s); err != nil {
 				return err
@@ -43,11 +45,11 @@ type seen struct {
 // watchScreen redraws a terminal until ctx is done or a key ends it. What is out of reach for a while is said below what was
 // seen last.
 func (a *app) watchScreen(ctx context.Context, l *looker, s standing, every time.Duration) (err error) {
-	screen, err := openScreen(a.stdin, a.stdout)
+	screen, err := term.OpenScreen(a.In, a.Out)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, screen.close()) }()
+	defer func() { err = errors.Join(err, screen.Close()) }()
 	ctx, stop := context.WithCancel(ctx)
 	looks, done := make(chan seen), make(chan struct{})
 	go func() {
@@ -61,13 +63,13 @@ func (a *app) watchScreen(ctx context.Context, l *looker, s standing, every time
 	defer resized.Stop()
 	now := seen{standing: s}
 	for {
-		if err := screen.draw(now.rows()); err != nil {
+		if err := screen.Draw(now.rows()); err != nil {
 			return err
 		}
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-screen.ended:
+		case <-screen.Ended:
 			return nil
 		case <-resized.C: // drawn anew only if the size changed
 		case next := <-looks:
@@ -101,10 +103,10 @@ func (l *looker) again(ctx context.Context, every time.Duration, to chan<- seen)
 	}
 }
 
-func (s seen) rows() []row {
+func (s seen) rows() []term.Row {
 	rows := s.standing.text()
 	if s.err != nil {
-		rows = append([]row{{"not up to date: " + printable(s.err.Error(), ""), rowAlarm}}, rows...)
+		rows = append([]term.Row{{Text: "not up to date: " + term.Printable(s.err.Error(), ""), Kind: term.Alarm}}, rows...)
 	}
 	return rows
 }

@@ -6,6 +6,8 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/topology"
 )
@@ -28,7 +30,7 @@ type undecodable struct {
 
 // undecodableIn returns what the store knows of a queue, nil if nothing.
 func undecodableIn(ctx context.Context, store *counter.Counter, vhost, queue string) (*undecodable, error) {
-	u, err := store.Undecodable(ctx, vhost, queue)
+	u, err := store.Admin().Undecodable(ctx, vhost, queue)
 	if u == nil || err != nil {
 		return nil, err
 	}
@@ -37,30 +39,30 @@ func undecodableIn(ctx context.Context, store *counter.Counter, vhost, queue str
 
 func (u *undecodable) seen(now time.Time) string {
 	text := fmt.Sprintf("a message that consumers cannot decode ended %s since %s, the last %s ago",
-		plural(int(u.Sessions), "session"), u.Since.Format("15:04:05Z"), rough(now.Sub(u.Last)))
+		term.Plural(int(u.Sessions), "session"), u.Since.Format("15:04:05Z"), term.Rough(now.Sub(u.Last)))
 	if u.After != "" {
-		text += ", after message " + shown(u.After)
+		text += ", after message " + term.Shown(u.After)
 	}
 	return text
 }
 
 // text is a line of status.
-func (u *undecodable) text(now time.Time) []row {
+func (u *undecodable) text(now time.Time) []term.Row {
 	if u == nil {
 		return nil
 	}
-	kind := rowAlarm
+	kind := term.Alarm
 	if now.Sub(u.Last) > stillThere {
-		kind = rowPlain
+		kind = term.Plain
 	}
-	return []row{{"undecoded  " + u.seen(now) + "; strikes doctor says what to do", kind}}
+	return []term.Row{{Text: "undecoded  " + u.seen(now) + "; strikes doctor says what to do", Kind: kind}}
 }
 
 // finding is that of the doctor.
 func (u *undecodable) finding(now time.Time, vhost, queue, api string) finding {
 	f := finding{
 		Code: codeUndecodable, Severity: topology.Warning.String(),
-		Seen: u.seen(now) + "; reported by " + brief(u.Holder, 80) + ": " + brief(u.Error, 300),
+		Seen: u.seen(now) + "; reported by " + term.Brief(u.Holder, 80) + ": " + term.Brief(u.Error, 300),
 		Why: "it ends each session that receives it; it blocks a classic queue, and a quorum queue until its delivery limit " +
 			"dead-letters it; strikes cannot read it in the dead-letter queue either",
 		Fix: "none if the message is gone; this finding ends 15 minutes after the last such session",
@@ -96,7 +98,7 @@ func (r *rounds) undecodable(ctx context.Context, queue string) []finding {
 	if r.counts == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	ctx, cancel := context.WithTimeout(ctx, connect.CheckTimeout)
 	defer cancel()
 	u, err := undecodableIn(ctx, r.counts, r.report.vhost, queue)
 	if err != nil {
@@ -105,7 +107,7 @@ func (r *rounds) undecodable(ctx context.Context, queue string) []finding {
 	if u == nil || err != nil {
 		return nil
 	}
-	now, err := r.counts.Now(ctx)
+	now, err := r.counts.Admin().Now(ctx)
 	if err != nil {
 		now = time.Now().UTC()
 	}

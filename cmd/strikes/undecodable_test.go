@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 )
 
 func TestUndecodableIsShown(t *testing.T) {
@@ -15,8 +17,8 @@ func TestUndecodableIsShown(t *testing.T) {
 	got := standing{Time: noon, Queue: "orders", VHost: "/", Undecodable: u}.text()
 	var line string
 	for _, r := range got {
-		if strings.HasPrefix(r.text, "undecoded") && r.kind == rowAlarm {
-			line = r.text
+		if strings.HasPrefix(r.Text, "undecoded") && r.Kind == term.Alarm {
+			line = r.Text
 		}
 	}
 	const want = `undecoded  a message that consumers cannot decode ended 7 sessions since 11:59:00Z, the last 3s ago, after message "m\x1b4"; strikes doctor says what to do`
@@ -34,7 +36,7 @@ func TestUndecodableIsShown(t *testing.T) {
 	if f := u.finding(noon, "/", "orders", ""); f.Severity != "error" || f.Command != "" {
 		t.Errorf("without the API's address: %+v", f)
 	}
-	if rows := (standing{Time: noon}).text(); strings.Contains(rows[1].text, "undecoded") {
+	if rows := (standing{Time: noon}).text(); strings.Contains(rows[1].Text, "undecoded") {
 		t.Errorf("of nothing: %v", rows)
 	}
 }

@@ -6,15 +6,18 @@ import (
 	"runtime"
 	"runtime/debug"
 
-	"github.com/urfave/cli/v3"
+	urfave "github.com/urfave/cli/v3"
+
+	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
 )
 
-func (a *app) versionCommand() *cli.Command {
-	return &cli.Command{
+func (a *app) versionCommand() *urfave.Command {
+	return &urfave.Command{
 		Name:  "version",
 		Usage: "say which build this is",
-		Flags: []cli.Flag{jsonFlag("print one JSON object")},
-		Action: a.do(func(_ context.Context, c *cli.Command) error {
+		Flags: []urfave.Flag{jsonFlag("print one JSON object")},
+		Action: a.do(func(_ context.Context, c *urfave.Command) error {
 			if _, err := positional(c); err != nil {
 				return err
 			}
@@ -24,9 +27,9 @@ func (a *app) versionCommand() *cli.Command {
 }
 
 // versionAlone refuses --version before a command, which would be run.
-func versionAlone(ctx context.Context, c *cli.Command) (context.Context, error) {
+func versionAlone(ctx context.Context, c *urfave.Command) (context.Context, error) {
 	if c.Bool("version") && c.Args().Present() {
-		return ctx, usagef("--version stands alone")
+		return ctx, cli.Misusef("--version stands alone")
 	}
 	return ctx, nil
 }
@@ -35,9 +38,9 @@ func (a *app) printVersion(asJSON bool) error {
 	info, _ := debug.ReadBuildInfo()
 	b := buildOf(info)
 	if asJSON {
-		return ndjson(a.stdout).Encode(b)
+		return jsonl.NewEncoder(a.Out).Encode(b)
 	}
-	_, err := fmt.Fprintln(a.stdout, b)
+	_, err := fmt.Fprintln(a.Out, b)
 	return err
 }
 

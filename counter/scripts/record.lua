@@ -33,7 +33,8 @@
 --   6  age      for how many ms this process has had the delivery, if it was not redelivered and this is its first run;
 --               else -1
 --
--- Reply: one for each step, in their order: an error, or { verdict, failures, crashes, limit in force, fence, wait in ms, last error }
+-- Reply: one for each step, in their order: an error, or { verdict, failures, crashes, limit
+-- in force, fence, wait in ms, cause, reason }; cause and reason of the last attempt that was counted, empty unless EXHAUSTED
 --
 -- A record is one string: half the memory of a hash, and one command to read or to write. It begins with a line of
 -- numbers and words, a space between, in this order (times are Redis TIME in ms; 0 and . stand for what is absent):
@@ -47,7 +48,8 @@
 --                        and no attempt was counted since. Then START does not exhaust it, however low the limit is
 --   due wait             when the next attempt may begin, and for how many ms the last failure asked to wait. A clock that
 --                        steps back would prolong the wait: what is left is never more than wait
---   first last           time of the first charge, and ms from there to the last
+--   first last cause     time of the first failed attempt that was counted, ms from there to the last, and why that one
+--                        failed: the word that FAIL was given, or crashed
 --   marker mode since    the attempt that runs now: its token, shared or exclusive, and from when
 --   listed               when the record was last moved in the index; 0: it is not in there
 --   limit                the last one but 0 that a step was given, before override and grant; exhausted: the one in force
@@ -90,7 +92,7 @@ local token, id, life, holder = ARGV[arg + 1], ARGV[arg + 2], ARGV[arg + 3], ARG
 local limit, age = tonumber(ARGV[arg + 5]), tonumber(ARGV[arg + 6])
 
 local failures, crashes, starts, fence, suspect, state, binds, due, wait = 0, 0, 0, 0, '0', '.', 0, 0, 0
-local first_at, last_at, marker, mode, since, listed, tokens = 0, 0, '.', '.', 0, 0, '.'
+local first_at, last_at, cause, marker, mode, since, listed, tokens = 0, 0, '.', '.', '.', 0, 0, '.'
 local configured, grant, notes, reason = 0, 0, '', ''
 
 local kept = try('GET', record)
@@ -98,9 +100,9 @@ local held, noted -- where in it the holder and the notes begin
 local foreign = type(kept) == 'table' and kept.err
 if kept and not foreign then
   local _, ends, id_size, life_size, holder_size, notes_size
-  _, ends, failures, crashes, starts, fence, suspect, state, binds, due, wait, first_at, last_at, marker, mode, since, listed, configured, grant, tokens,
-    id_size, life_size, holder_size, notes_size =
-    string.find(kept, '^(%d+) (%d+) (%d+) (%d+) (%d) (%S+) (%d+) (%d+) (%d+) (%d+) (%d+) (%S+) (%S+) (%d+) (%d+) (%d+) (%d+) (%S+) (%d+) (%d+) (%d+) (%d+)\n')
+  _, ends, failures, crashes, starts, fence, suspect, state, binds, due, wait, first_at, last_at, cause, marker, mode, since, listed, configured, grant,
+    tokens, id_size, life_size, holder_size, notes_size =
+    string.find(kept, '^(%d+) (%d+) (%d+) (%d+) (%d) (%S+) (%d+) (%d+) (%d+) (%d+) (%d+) (%S+) (%S+) (%S+) (%d+) (%d+) (%d+) (%d+) (%S+) (%d+) (%d+) (%d+) (%d+)\n')
   if ends then
     failures, crashes, starts, fence = tonumber(failures), tonumber(crashes), tonumber(starts), tonumber(fence)
     binds, due, wait, first_at, last_at = tonumber(binds), tonumber(due), tonumber(wait), tonumber(first_at), first_at + last_at

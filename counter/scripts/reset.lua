@@ -17,7 +17,7 @@ if not kept then
 else
   verdict = 'RESET'
   failures, crashes, due, wait, suspect, state, binds = 0, 0, 0, 0, '0', '.', 0
-  first_at, last_at, reason, marker, mode, grant = 0, 0, '', '.', '.', 0
+  first_at, last_at, cause, reason, marker, mode, grant = 0, 0, '.', '', '.', '.', 0
   tokens = string.gsub(tokens, '=[fc]', '=e')
   notes = string.format('reset %d %d %d\n', now, #by, #why) .. by .. why
   holder = string.sub(kept, held, noted - 1) -- stays

@@ -35,13 +35,14 @@ if live then
     listed = 0
   end
 
-  local line = string.format('%d %d %d %.0f %s %s %d %d %d %d %d %s %s %d %d %d %d ', failures, crashes, starts, fence, suspect, state, binds, due,
-    wait, first_at, math.max(0, last_at - first_at), marker, mode, since, listed, configured, grant)
+  local line = string.format('%d %d %d %.0f %s %s %d %d %d %d %d %s %s %s %d %d %d %d ', failures, crashes, starts, fence, suspect, state, binds, due,
+    wait, first_at, math.max(0, last_at - first_at), cause, marker, mode, since, listed, configured, grant)
   local lengths = string.format(' %d %d %d %d\n', #id, #life, #holder, #notes)
   call('SET', record, line .. tokens .. lengths .. id .. life .. holder .. notes .. reason, 'PX', live == ttl and ARGV[1] or live)
 end
 
-replies[n - 3] = { verdict, failures, crashes, limit, fence, math.max(0, due - now), reason }
+local spent = verdict == 'EXHAUSTED' -- else nobody needs to know why, and a reason can be long
+replies[n - 3] = { verdict, failures, crashes, limit, fence, math.max(0, due - now), spent and cause ~= '.' and cause or '', spent and reason or '' }
 
 end
 end

@@ -30,7 +30,7 @@ elseif marker == token or known then -- our reply was lost; or this arrives afte
 else
   if state == 'exhausted' or state == 'done' and earlier then -- history: this is a new use of the id
     failures, crashes, due, wait, suspect, state, binds = 0, 0, 0, 0, '0', '.', 0
-    first_at, last_at, reason, marker, mode = 0, 0, '', '.', '.'
+    first_at, last_at, cause, reason, marker, mode = 0, 0, '.', '', '.', '.'
     limit, grant, notes = base, 0, ''
     tokens = string.gsub(tokens, '=[fc]', '=e') -- they stay, so that its late steps charge nothing here
   elseif state == 'done' then -- the ack was lost: the old budget, and nothing left open. That it was handled is kept, in binds
@@ -41,7 +41,7 @@ else
     crashes = crashes + 1
     tokens = tokens .. ';' .. marker .. '=c'
     if first_at == 0 then first_at = now end
-    last_at, reason = now, 'process died while it ran this message alone'
+    last_at, cause, reason = now, 'crashed', 'the process died while it ran this message isolated'
     marker, mode, binds = '.', '.', 0
   end
 

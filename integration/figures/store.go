@@ -83,12 +83,12 @@ func (s *store) count(ctx context.Context) (kept, error) {
 	return k, scan.Err()
 }
 
-// add reads the words that a record begins with: failures, crashes, and as the twelfth the marker, . if there is none.
+// add reads the words that a record begins with: failures, crashes, and as the thirteenth the marker, . if there is none.
 func (k *kept) add(record string) error {
 	line, _, _ := strings.Cut(record, "\n")
 	words := strings.Fields(line)
-	if len(words) < 12 {
-		return fmt.Errorf("%d words instead of 12 at least", len(words))
+	if len(words) < 13 {
+		return fmt.Errorf("%d words instead of 13 at least", len(words))
 	}
 	failures, err := strconv.Atoi(words[0])
 	if err != nil {
@@ -102,7 +102,7 @@ func (k *kept) add(record string) error {
 	k.Failures += failures
 	k.Crashes += crashes
 	k.Most = max(k.Most, failures+crashes)
-	if words[11] != "." {
+	if words[12] != "." {
 		k.Open++
 	}
 	return nil

@@ -53,11 +53,11 @@ func readRecord(ctx context.Context, rdb *redis.Client, e *audit.Event) error {
 	}
 	line, texts, _ := strings.Cut(text, "\n")
 	w := strings.Split(line, " ")
-	if len(w) < 22 {
+	if len(w) < 23 {
 		return fmt.Errorf("%d words in its first line", len(w))
 	}
 	var n [3]int
-	for i, at := range []int{0, 1, 18} {
+	for i, at := range []int{0, 1, 19} {
 		if n[i], err = strconv.Atoi(w[at]); err != nil {
 			return fmt.Errorf("word %d: %w", at+1, err)
 		}
@@ -66,7 +66,7 @@ func readRecord(ctx context.Context, rdb *redis.Client, e *audit.Event) error {
 		return fmt.Errorf("an id of %d bytes in %d", n[2], len(texts))
 	}
 	e.Failures, e.Crashes, e.ID = n[0], n[1], texts[:n[2]]
-	e.State, e.Marker = strings.TrimPrefix(w[5], "."), strings.TrimPrefix(w[11], ".")
-	e.Tokens = strings.TrimPrefix(w[17], ".")
+	e.State, e.Marker = strings.TrimPrefix(w[5], "."), strings.TrimPrefix(w[12], ".")
+	e.Tokens = strings.TrimPrefix(w[18], ".")
 	return nil
 }

@@ -13,7 +13,7 @@ func (m *model) checkCharges(r *Report, msg *message) {
 	for _, a := range msg.attempts {
 		n := 0
 		for _, e := range a.decided {
-			if e.Decision == "retry" || e.Decision == "dead-letter" && e.Cause != "past limit" {
+			if e.Decision == "retry" || e.Decision == "dead-letter" && !e.Unrun {
 				n++
 			}
 		}

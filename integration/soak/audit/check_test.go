@@ -90,7 +90,7 @@ func healthy() history {
 		h.alone(Kill, fmt.Sprintf("k%d-1", i), 2+i)
 	}
 	h.add(Event{Kind: Stepped, ID: Kill, Token: "l-1", Process: 6, Session: 1, Step: "start", Exclusive: true, Verdict: "exhausted", Crashes: 4, Limit: 4})
-	h.add(Event{Kind: Decided, ID: Kill, Token: "l-1", Process: 6, Session: 1, Decision: "dead-letter", Cause: "past limit", Crashes: 4, Limit: 4})
+	h.add(Event{Kind: Decided, ID: Kill, Token: "l-1", Process: 6, Session: 1, Decision: "dead-letter", Cause: "crashed", Unrun: true, Crashes: 4, Limit: 4})
 	h.add(Event{Kind: Stopped, Process: 6})
 	h.add(Event{Kind: Exited, Process: 6})
 	h.add(Event{Kind: Quiet})

@@ -55,6 +55,7 @@ type Event struct {
 	Decision string        `json:"decision,omitempty"` // Decided
 	Held     time.Duration `json:"held,omitempty"`     // Decided: since its process got the delivery
 	Cause    string        `json:"cause,omitempty"`    // Decided
+	Unrun    bool          `json:"unrun,omitempty"`    // Decided: before the handler ran
 	Failures int           `json:"failures,omitempty"` // Stepped, Decided, Kept
 	Crashes  int           `json:"crashes,omitempty"`  // Stepped, Decided, Kept
 	Limit    int           `json:"limit,omitempty"`    // Stepped, Decided
@@ -91,7 +92,7 @@ const (
 	Failed    = "failed"
 	Rejected  = "rejected"
 	Panicked  = "panicked"
-	TimedOut  = "timed out" // the handler's context passed its deadline
+	TimedOut  = "timed-out" // the handler's context passed its deadline
 	Cancelled = "cancelled" // the handler's context was cancelled
 )
 

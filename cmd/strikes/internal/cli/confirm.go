@@ -1,0 +1,22 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
+)
+
+// Confirm returns nil if a destructive step may be taken: yes is true, or the user at the terminal agrees.
+func (s Streams) Confirm(ctx context.Context, yes bool, question string) error {
+	switch {
+	case yes:
+		return nil
+	case !term.IsTerminal(s.In) || !term.IsTerminal(s.Err):
+		return Misusef("nothing is done without --yes, as there is no terminal to ask at (--dry-run shows what would be done)")
+	}
+	err := term.Confirm(ctx, s.In, s.Err, question)
+	if ctx.Err() == nil && err != nil {
+		return Misuse(err)
+	}
+	return err
+}

@@ -1,0 +1,59 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/setting"
+	"github.com/strikesmq/strikes/publisher"
+	"github.com/strikesmq/strikes/topology"
+)
+
+func TestExitCode(t *testing.T) {
+	store := func(c counter.StoreFault) error { return &counter.StoreError{Fault: c, Err: errors.New("x")} }
+	tests := []struct {
+		name string
+		err  error
+		want int
+	}{
+		{"nothing", nil, 0},
+		{"anything", errors.New("x"), 1},
+		{"usage", Misusef("x"), 2},
+		{"usage, wrapped", fmt.Errorf("x: %w", Misusef("x")), 2},
+		{"refused queue", fmt.Errorf("x: %w", &topology.RefusedError{}), 2},
+		{"a queue of which nothing is shown", &topology.RefusedError{Findings: []topology.Finding{{Code: topology.CodeDenied}}}, 4},
+		{"a bad queue of which not all is shown", &topology.RefusedError{Findings: []topology.Finding{{Code: topology.CodeDenied}, {Code: "x"}}}, 2},
+		{"no such queue", fmt.Errorf("x: %w", topology.ErrQueueNotFound), 2},
+		{"declared otherwise", &amqp.Error{Code: amqp.PreconditionFailed, Server: true}, 2},
+		{"no such exchange", &amqp.Error{Code: amqp.NotFound, Server: true}, 2},
+		{"publish to no such exchange", &publisher.Error{Err: publisher.ErrRefused, Code: amqp.NotFound}, 2},
+		{"no permission", &amqp.Error{Code: amqp.AccessRefused, Server: true}, 4},
+		{"no such vhost", &amqp.Error{Code: amqp.NotAllowed, Server: true}, 4},
+		{"a socket that closed", &amqp.Error{Code: amqp.AccessRefused}, 1},
+		{"broker shutting down", &amqp.Error{Code: amqp.ConnectionForced, Server: true}, 69},
+		{"connection gone", fmt.Errorf("x: %w", amqp.ErrClosed), 69},
+		{"store away", fmt.Errorf("x: %w", store(counter.FaultUnreachable)), 69},
+		{"store slow", store(counter.FaultSlow), 69},
+		{"store loading", store(counter.FaultLoading), 69},
+		{"store says no", store(counter.FaultDenied), 4},
+		{"no store at all", store(counter.FaultNotRedis), 2},
+		{"a refused setting", fmt.Errorf("x: %w", setting.New("Prefetch", -1, "more")), 2},
+		{"unroutable", &publisher.Error{Err: publisher.ErrUnroutable, Code: amqp.NoRoute}, 1},
+		{"may not publish", &publisher.Error{Err: publisher.ErrRefused, Code: amqp.AccessRefused}, 4},
+		{"lost while publishing", &publisher.Error{Err: publisher.ErrConnectionLost}, 69},
+		{"interrupted", fmt.Errorf("x: %w", context.Canceled), 130},
+		{"interrupted, but known to be denied", WithCode(context.Canceled, ExitDenied), 4},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := ExitCode(tt.err); got != tt.want {
+				t.Errorf("exit code %d, want %d", got, tt.want)
+			}
+		})
+	}
+}

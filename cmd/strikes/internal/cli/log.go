@@ -1,0 +1,82 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"sync"
+
+	"github.com/strikesmq/strikes/internal/shell"
+)
+
+// NewLogger logs what happens beside the messages.
+func NewLogger(w io.Writer, verbose bool) *slog.Logger {
+	level := slog.LevelWarn
+	if verbose {
+		level = slog.LevelInfo
+	}
+	return slog.New(&log{
+		Handler: slog.NewTextHandler(w, &slog.HandlerOptions{Level: level}),
+		to:      w,
+		told:    &told{remarks: map[string]bool{}},
+	})
+}
+
+// log is a slog.Handler that makes each remark once, and shortly: every session looks at the queue and the store before it
+// begins, and what is the matter with them then stays so. The rest strikes doctor tells at length.
+type log struct {
+	slog.Handler
+	to   io.Writer // for commands, which a slog.TextHandler would quote
+	told *told
+}
+
+// told are the remarks that were made.
+type told struct {
+	mu      sync.Mutex
+	remarks map[string]bool
+}
+
+func (t *told) before(remark string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	before := t.remarks[remark]
+	t.remarks[remark] = true
+	return before
+}
+
+func (l *log) Handle(ctx context.Context, r slog.Record) error {
+	attrs, is := remark(r)
+	switch {
+	case is && l.told.before(r.Message):
+		return nil
+	case is && attrs["code"] != "":
+		short := slog.NewRecord(r.Time, r.Level, r.Message, r.PC)
+		short.AddAttrs(slog.String("queue", attrs["queue"]))
+		err := l.Handler.Handle(ctx, short)
+		fmt.Fprintf(l.to, "for more, run: strikes doctor %s\n", shell.Operands(attrs["queue"]))
+		return err
+	}
+	return l.Handler.Handle(ctx, r)
+}
+
+func (l *log) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return &log{l.Handler.WithAttrs(attrs), l.to, l.told}
+}
+
+func (l *log) WithGroup(name string) slog.Handler {
+	return &log{l.Handler.WithGroup(name), l.to, l.told}
+}
+
+// remark returns the attributes of a record, and reports whether it is one about a queue or its store as they are, not about
+// something that happened.
+func remark(r slog.Record) (attrs map[string]string, is bool) {
+	attrs, is = map[string]string{}, r.Level == slog.LevelWarn
+	r.Attrs(func(attr slog.Attr) bool {
+		attrs[attr.Key] = attr.Value.String()
+		is = is && slices.Contains([]string{"queue", "code", "why", "fix"}, attr.Key)
+		return is
+	})
+	return attrs, is
+}

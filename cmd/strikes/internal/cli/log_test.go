@@ -1,0 +1,42 @@
+package cli
+
+import (
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestRemarksAreMadeOnce logs what two sessions of a consumer do.
+func TestRemarksAreMadeOnce(t *testing.T) {
+	var stderr strings.Builder
+	log := NewLogger(&stderr, false)
+	for range 2 {
+		log.Warn("Redis keeps nothing on disk", "queue", "q")
+		log.Warn("topology: nobody sees", slog.String("queue", "it's"), slog.String("code", "c"), slog.String("why", "w"), slog.String("fix", "f"))
+		log.Warn("session ended; another follows", "queue", "q", "in", "1s", "error", errors.New(`consumer: queue "q": counter: x`))
+		log.Warn("handlers are cancelled: they did not end within the drain timeout", "queue", "billing.Prefetch")
+	}
+	var got []string
+	for line := range strings.Lines(stderr.String()) {
+		line = strings.TrimSpace(line)
+		if _, rest, logged := strings.Cut(line, " level=WARN "); logged {
+			line = rest
+		}
+		got = append(got, line)
+	}
+	ended := `msg="session ended; another follows" queue=q in=1s error="consumer: queue \"q\": counter: x"`
+	want := []string{
+		`msg="Redis keeps nothing on disk" queue=q`,
+		`msg="topology: nobody sees" queue=it's`,
+		`for more, run: strikes doctor 'it'\''s'`,
+		ended,
+		`msg="handlers are cancelled: they did not end within the drain timeout" queue=billing.Prefetch`,
+		ended,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,138 @@
+// Package connect leads from the URLs that flags name to the broker, its management API and the store.
+package connect
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
+	"github.com/strikesmq/strikes/consumer"
+	"github.com/strikesmq/strikes/internal/amqpdial"
+	"github.com/strikesmq/strikes/internal/setting"
+	"github.com/strikesmq/strikes/publisher"
+)
+
+const (
+	// CheckTimeout bounds one question to the store.
+	CheckTimeout = 5 * time.Second
+	closeTimeout = 5 * time.Second
+)
+
+// Broker is where the connections of a command go.
+type Broker struct {
+	URL   string
+	VHost string
+
+	name string // of the connections, as the broker lists them
+}
+
+// NewBroker reads a URL. The connections have the name.
+func NewBroker(rawURL, name string) (*Broker, error) {
+	at, err := amqpdial.Parse(rawURL)
+	if err != nil {
+		return nil, cli.Misusef("--amqp-url: %w", err)
+	}
+	return &Broker{URL: rawURL, VHost: at.Vhost, name: name}, nil
+}
+
+// Dial opens a connection, which the caller closes. It returns when ctx is done.
+func (b *Broker) Dial(ctx context.Context) (*amqp.Connection, error) {
+	return b.open(ctx, consumer.Dialer)
+}
+
+// DialToPublish opens one for a publisher.Publisher.
+func (b *Broker) DialToPublish(ctx context.Context) (*amqp.Connection, error) {
+	return b.open(ctx, publisher.BufferedDialer)
+}
+
+func (b *Broker) open(ctx context.Context, dialer func(string, amqp.Config) func(context.Context) (*amqp.Connection, error)) (*amqp.Connection, error) {
+	properties := amqp.NewConnectionProperties()
+	properties.SetClientConnectionName(b.name)
+	conn, err := dialer(b.URL, amqp.Config{Properties: properties})(ctx)
+	switch {
+	case err == nil:
+		return conn, nil
+	case errors.Is(ctx.Err(), context.Canceled): // a deadline tells of the broker
+		return nil, ctx.Err()
+	}
+	return nil, b.explainDial(ctx, err)
+}
+
+// Explain tells a broker that says no from one that does not answer.
+func (b *Broker) Explain(err error) error {
+	if denied(err) {
+		return cli.WithCode(fmt.Errorf("broker %s: not authorised: %w", setting.RedactURL(b.URL), err), cli.ExitDenied)
+	}
+	return cli.WithCode(fmt.Errorf("broker %s is out of reach: %w", setting.RedactURL(b.URL), err), cli.ExitUnreachable)
+}
+
+// explainDial also tells what is wrong with the URL.
+func (b *Broker) explainDial(ctx context.Context, err error) error {
+	at := setting.RedactURL(b.URL)
+	switch {
+	case missingVHost(err):
+		return cli.Misusef("broker %s: there is no virtual host %q: %w", at, b.VHost, err)
+	case denied(err):
+		return b.Explain(err)
+	case errors.As(err, new(x509.HostnameError)):
+		return cli.WithCode(fmt.Errorf("broker %s: its certificate is for another name: %w; connect to a name that it is for, or give one with the URL's parameter server_name_indication", at, err), cli.ExitUnreachable)
+	case untrusted(err):
+		return cli.WithCode(fmt.Errorf("broker %s: its certificate is not trusted: %w; give a file of trusted authorities with the URL's parameter cacertfile", at, err), cli.ExitUnreachable)
+	case errors.As(err, new(*fs.PathError)):
+		return cli.Misusef("broker %s: a file that the URL names cannot be used: %w", at, err)
+	}
+	if why := wrongProtocol(ctx, b.URL); why != "" {
+		return cli.Misusef("broker %s: %s: %w", at, why, err)
+	}
+	return b.Explain(err)
+}
+
+// missingVHost reports whether the broker has no virtual host of the URL's name. A user without access to one gets the same code.
+func missingVHost(err error) bool {
+	var reply *amqp.Error
+	return errors.As(err, &reply) && reply.Server && reply.Code == amqp.NotAllowed &&
+		strings.HasPrefix(reply.Reason, "NOT_ALLOWED - vhost ") && strings.HasSuffix(reply.Reason, " not found")
+}
+
+// untrusted reports whether a server's certificate was not accepted.
+func untrusted(err error) bool { return errors.As(err, new(*tls.CertificateVerificationError)) }
+
+// denied reports whether the broker refused the login. amqp091-go does not ask it to say so of a wrong password: RabbitMQ
+// then closes the socket, as one that is just starting may do as well.
+func denied(err error) bool {
+	var answer *amqp.Error
+	return errors.Is(err, amqp.ErrSASL) || errors.Is(err, amqp.ErrCredentials) ||
+		errors.As(err, &answer) && answer.Server && cli.ReplyCode(answer.Code) == cli.ExitDenied
+}
+
+// After returns a dial that hands out conn first, so that a connection which was opened to see whether it can be is used.
+func After(conn *amqp.Connection, dial func(context.Context) (*amqp.Connection, error)) func(context.Context) (*amqp.Connection, error) {
+	return func(ctx context.Context) (*amqp.Connection, error) {
+		if first := conn; first != nil {
+			conn = nil
+			return first, nil
+		}
+		return dial(ctx)
+	}
+}
+
+// With calls f with a connection of its own.
+func (b *Broker) With(ctx context.Context, f func(*amqp.Connection) error) error {
+	conn, err := b.Dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer Close(conn)
+	return f(conn)
+}
+
+// Close ends a connection on which nothing is under way any more.
+func Close(conn *amqp.Connection) { _ = conn.CloseDeadline(time.Now().Add(closeTimeout)) }

@@ -1,0 +1,81 @@
+package connect
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
+)
+
+// TestDialStops dials something that accepts and never answers, as a broker behind a stuck proxy does.
+func TestDialStops(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	b, err := NewBroker("amqp://guest:secret@"+l.Addr().String()+"/", "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	began := time.Now()
+	if _, err := b.Dial(ctx); !errors.Is(err, context.DeadlineExceeded) || cli.ExitCode(err) != cli.ExitUnreachable || !strings.HasSuffix(err.Error(), "/ is out of reach: the broker does not answer: context deadline exceeded") {
+		t.Errorf("%d: %v", cli.ExitCode(err), err)
+	}
+	if took := time.Since(began); took > 3*time.Second {
+		t.Errorf("took %v", took)
+	}
+}
+
+func TestDialErrors(t *testing.T) {
+	refusing, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = refusing.Close()
+	b, err := NewBroker("amqp://guest:secret@"+refusing.Addr().String()+"/", "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = b.Dial(t.Context())
+	if cli.ExitCode(err) != cli.ExitUnreachable || strings.Contains(err.Error(), "secret") || !strings.Contains(err.Error(), "guest:xxxxx@") {
+		t.Errorf("%d: %v", cli.ExitCode(err), err)
+	}
+	answers := []struct {
+		err  error
+		want int
+	}{
+		{amqp.ErrCredentials, cli.ExitDenied},
+		{amqp.ErrSASL, cli.ExitDenied},
+		{&amqp.Error{Code: amqp.NotAllowed, Server: true}, cli.ExitDenied},
+		{amqp.ErrVhost, cli.ExitUnreachable}, // the socket closed
+		{errors.New("x509"), cli.ExitUnreachable},
+	}
+	for _, a := range answers {
+		if got := cli.ExitCode(b.Explain(a.err)); got != a.want {
+			t.Errorf("%v: exit code %d, want %d", a.err, got, a.want)
+		}
+	}
+}
+
+// TestMissingVHost: a user without access is told another thing, under the same code of the broker's.
+func TestMissingVHost(t *testing.T) {
+	for reason, want := range map[string]bool{
+		"NOT_ALLOWED - vhost no-such not found":                                  true,
+		"NOT_ALLOWED - access to vhost 'no-such' refused for user 'guest'":       false,
+		"NOT_ALLOWED - access to vhost 'x' refused for user 'vhost x not found'": false,
+		"NOT_ALLOWED - vhost connection limit is reached":                        false,
+	} {
+		if got := missingVHost(&amqp.Error{Code: amqp.NotAllowed, Reason: reason, Server: true}); got != want {
+			t.Errorf("%s: %v", reason, got)
+		}
+	}
+}

@@ -1,0 +1,107 @@
+package connect
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strconv"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/topology"
+)
+
+// guessTimeout bounds the wait for an API that nobody said is there.
+const guessTimeout = 3 * time.Second
+
+// guessing takes no proxy: a password that nobody gave for this goes to the broker's host and nowhere else.
+var guessing = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+
+// Management adds the management API to what is needed, if it is in its usual place.
+func (b *Broker) Management(ctx context.Context, conn *amqp.Connection, need topology.Need) (topology.Need, error) {
+	ctx, cancel := context.WithTimeout(ctx, guessTimeout)
+	defer cancel()
+	with := need
+	var err error
+	if with.HTTPClient, err = b.guessing(); err != nil {
+		return need, err
+	}
+	err = errors.New("the AMQP port is too high to derive a management port")
+	for i, at := range usualManagement(b.URL) {
+		with.Management = at
+		tried := topology.TryManagement(ctx, conn, with)
+		switch {
+		case tried == nil:
+			return with, nil
+		case i == 0:
+			err = tried
+		default:
+			err = fmt.Errorf("%w; %w", err, tried)
+		}
+	}
+	return need, err
+}
+
+// usualManagement returns the places to try: the AMQP port + 10000, and for amqps also the usual port, because a proxy may have
+// moved one port and not the other.
+func usualManagement(amqpURL string) []string {
+	beside := GuessManagement(amqpURL)
+	uri, err := amqp.ParseURI(amqpURL)
+	if err != nil || uri.Scheme != "amqps" {
+		return slices.DeleteFunc([]string{beside}, func(at string) bool { return at == "" })
+	}
+	uri.Port = 5671
+	usual := GuessManagement(uri.String())
+	if beside == "" || beside == usual {
+		return []string{usual}
+	}
+	return []string{beside, usual}
+}
+
+// guessing is a client that trusts what the AMQP connection trusts.
+func (b *Broker) guessing() (*http.Client, error) {
+	uri, err := amqp.ParseURI(b.URL)
+	if err != nil || uri.Scheme != "amqps" || uri.CACertFile == "" && uri.CertFile == "" && uri.ServerName == "" {
+		return guessing, nil //nolint:nilerr // the URL was parsed before
+	}
+	settings := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: uri.ServerName}
+	if uri.CACertFile != "" {
+		ca, err := os.ReadFile(uri.CACertFile)
+		if err != nil {
+			return nil, fmt.Errorf("read the CA certificate of the AMQP URL: %w", err)
+		}
+		settings.RootCAs = x509.NewCertPool()
+		settings.RootCAs.AppendCertsFromPEM(ca)
+	}
+	if uri.CertFile != "" && uri.KeyFile != "" {
+		own, err := tls.LoadX509KeyPair(uri.CertFile, uri.KeyFile)
+		if err != nil {
+			return nil, fmt.Errorf("load the client certificate of the AMQP URL: %w", err)
+		}
+		settings.Certificates = []tls.Certificate{own}
+	}
+	return &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: settings}}, nil
+}
+
+// GuessManagement is where the API of a broker usually is: its port is 10000 above the one for AMQP, and encrypted if
+// that is. A password that went over an encrypted connection goes over no other.
+func GuessManagement(amqpURL string) string {
+	uri, err := amqp.ParseURI(amqpURL)
+	if err != nil || uri.Port > 65535-10000 {
+		return ""
+	}
+	at := url.URL{
+		Scheme: map[bool]string{true: "https", false: "http"}[uri.Scheme == "amqps"],
+		User:   url.UserPassword(uri.Username, uri.Password),
+		Host:   net.JoinHostPort(uri.Host, strconv.Itoa(uri.Port+10000)),
+	}
+	return at.String()
+}

@@ -1,0 +1,66 @@
+package connect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/setting"
+)
+
+// DialStore opens a store without asking whether it is there.
+func DialStore(rawURL, prefix string) (*counter.Counter, error) {
+	store, err := counter.Dial(rawURL, &counter.Options{Prefix: prefix})
+	var field *setting.FieldError
+	switch {
+	case errors.As(err, &field) && field.Field != "Prefix": // of the URL
+		return nil, cli.Misusef("--redis-url: %w", field)
+	case err != nil:
+		return nil, cli.Misuse(err)
+	}
+	return store, nil
+}
+
+// FixDatabase says how to find a database that exists.
+const FixDatabase = "mend the number at the end of the store's URL: redis-cli CONFIG GET databases tells how many there are, and a Cluster has 0 alone"
+
+// NoDatabase reports whether a server refused the number of a database, which no Cause tells.
+func NoDatabase(err error) bool {
+	return strings.Contains(err.Error(), "DB index is out of range") || strings.Contains(err.Error(), "SELECT is not allowed in cluster mode")
+}
+
+// OpenStore opens a store and makes sure that it answers.
+func OpenStore(ctx context.Context, rawURL, prefix string) (*counter.Counter, error) {
+	store, err := DialStore(rawURL, prefix)
+	if err != nil {
+		return nil, err
+	}
+	check, cancel := context.WithTimeout(ctx, CheckTimeout)
+	defer cancel()
+	if _, err := store.Check(check); err != nil {
+		return nil, errors.Join(fmt.Errorf("store %s: %w", setting.RedactURL(rawURL), ExplainStore(ctx, rawURL, err)), store.Close())
+	}
+	return store, nil
+}
+
+// ExplainStore adds to the error of a store what is wrong with its URL, if anything is.
+func ExplainStore(ctx context.Context, rawURL string, err error) error {
+	var failed *counter.StoreError
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case NoDatabase(err):
+		return cli.Misusef("it has no such database: %w; %s", err, FixDatabase)
+	case untrusted(err):
+		return cli.WithCode(fmt.Errorf("its certificate is not trusted: %w; give a file of trusted authorities with the environment variable SSL_CERT_FILE", err), cli.ExitUnreachable)
+	case errors.As(err, &failed) && failed.Fault == counter.FaultDenied:
+		return err
+	}
+	if why := wrongProtocol(ctx, rawURL); why != "" {
+		return cli.Misusef("%s: %w", why, err)
+	}
+	return err
+}

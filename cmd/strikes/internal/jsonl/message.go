@@ -1,0 +1,218 @@
+package jsonl
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+// Parse makes the message of one line of input.
+type Parse func(line []byte) (amqp.Publishing, error)
+
+// ParseText takes the line as the body.
+func ParseText(line []byte) (amqp.Publishing, error) { return amqp.Publishing{Body: line}, nil }
+
+// properties are what a line of NDJSON tells of a message, whether it is read or written.
+type properties struct {
+	ID              string         `json:"id,omitempty"`
+	Body            *string        `json:"body,omitempty"`
+	BodyBase64      *string        `json:"body_base64,omitempty"`
+	Headers         map[string]any `json:"headers,omitempty"`
+	ContentType     string         `json:"content_type,omitempty"`
+	ContentEncoding string         `json:"content_encoding,omitempty"`
+	CorrelationID   string         `json:"correlation_id,omitempty"`
+	ReplyTo         string         `json:"reply_to,omitempty"`
+	Type            string         `json:"type,omitempty"`
+	AppID           string         `json:"app_id,omitempty"`
+	UserID          string         `json:"user_id,omitempty"`
+	Priority        uint8          `json:"priority,omitempty"`
+	Expiration      string         `json:"expiration,omitempty"` // milliseconds, as AMQP has it
+
+	Base64 map[string][]byte `json:"base64,omitempty"` // those of the texts above that are not UTF-8, by their names
+}
+
+// texts are those that AMQP allows to be any bytes, by their names in JSON.
+func (p *properties) texts() map[string]*string {
+	return map[string]*string{
+		"id": &p.ID, "content_type": &p.ContentType, "content_encoding": &p.ContentEncoding, "correlation_id": &p.CorrelationID,
+		"reply_to": &p.ReplyTo, "type": &p.Type, "app_id": &p.AppID, "user_id": &p.UserID, "expiration": &p.Expiration,
+	}
+}
+
+// envelope is one line of NDJSON.
+type envelope struct {
+	properties
+	Timestamp string `json:"timestamp"` // RFC 3339; beyond the year 9999: seconds since 1970
+}
+
+// ParseMessage reads one JSON object with the fields of an envelope, and nothing else.
+func ParseMessage(line []byte) (amqp.Publishing, error) {
+	var e envelope
+	d := json.NewDecoder(bytes.NewReader(line))
+	d.DisallowUnknownFields()
+	d.UseNumber()
+	if err := d.Decode(&e); err != nil {
+		return amqp.Publishing{}, jsonError(err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return amqp.Publishing{}, errors.New("more follows the JSON object: it is one object a line")
+	}
+	if err := strict(line); err != nil {
+		return amqp.Publishing{}, err
+	}
+	at, err := e.time()
+	if err != nil {
+		return amqp.Publishing{}, err
+	}
+	body, err := e.body()
+	if err != nil {
+		return amqp.Publishing{}, err
+	}
+	headers, err := headersOf(e.Headers)
+	if err != nil {
+		return amqp.Publishing{}, err
+	}
+	if err := e.decode(); err != nil {
+		return amqp.Publishing{}, err
+	}
+	return amqp.Publishing{
+		MessageId: e.ID, Body: body, Headers: headers, ContentType: e.ContentType, ContentEncoding: e.ContentEncoding,
+		CorrelationId: e.CorrelationID, ReplyTo: e.ReplyTo, Type: e.Type, AppId: e.AppID, UserId: e.UserID,
+		Priority: e.Priority, Expiration: e.Expiration, Timestamp: at,
+	}, nil
+}
+
+func (e envelope) time() (time.Time, error) {
+	if e.Timestamp == "" {
+		return time.Time{}, nil
+	}
+	at, err := timeOf(e.Timestamp)
+	if err != nil {
+		return at, fmt.Errorf("field \"timestamp\" is %q: %w", e.Timestamp, err)
+	}
+	return at, nil
+}
+
+// decode sets the texts that are given in base64.
+func (e *envelope) decode() error {
+	texts := e.texts()
+	for name, bytes := range e.Base64 {
+		text := texts[name]
+		if text == nil || *text != "" {
+			return fmt.Errorf(`"base64" has %q, which is no text, or is given already`, name)
+		}
+		*text = string(bytes)
+	}
+	return nil
+}
+
+func (e envelope) body() ([]byte, error) {
+	switch {
+	case e.Body != nil && e.BodyBase64 != nil:
+		return nil, errors.New(`both "body" and "body_base64" are given`)
+	case e.Body != nil:
+		return []byte(*e.Body), nil
+	case e.BodyBase64 != nil:
+		b, err := base64.StdEncoding.DecodeString(*e.BodyBase64)
+		if err != nil {
+			return nil, errors.New(`field "body_base64" is not standard base64`)
+		}
+		return b, nil
+	}
+	return nil, errors.New(`neither "body" (text) nor "body_base64" is given`)
+}
+
+// jsonError says what is wrong with a line without the decoder's Go terms.
+func jsonError(err error) error {
+	var mismatch *json.UnmarshalTypeError
+	switch {
+	case errors.As(err, &mismatch) && mismatch.Field == "":
+		return fmt.Errorf("a JSON %s instead of an object", mismatch.Value)
+	case errors.As(err, &mismatch):
+		field := strings.TrimPrefix(mismatch.Field, "properties.") // of Go, not of the line
+		return fmt.Errorf("field %q cannot be a JSON %s", field, mismatch.Value)
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return errors.New("the JSON object is not complete")
+	}
+	return err
+}
+
+// table turns JSON into header values: whole numbers into integers where they fit.
+func table(m map[string]any) amqp.Table {
+	if len(m) == 0 {
+		return nil
+	}
+	t := amqp.Table{}
+	for k, v := range m {
+		t[k] = field(v)
+	}
+	return t
+}
+
+func field(v any) any {
+	switch v := v.(type) {
+	case json.Number:
+		if n, err := v.Int64(); err == nil {
+			return n
+		}
+		f, _ := v.Float64() // beyond a float's range it is infinite, which the publisher refuses
+		return f
+	case map[string]any:
+		return nested(v)
+	case []any:
+		list := make([]any, len(v))
+		for i := range v {
+			list[i] = field(v[i])
+		}
+		return list
+	}
+	return v
+}
+
+// nested is a table even if it is empty: a nil one has no place among values.
+func nested(m map[string]any) amqp.Table {
+	if t := table(m); t != nil {
+		return t
+	}
+	return amqp.Table{}
+}
+
+// Message is a message as a line of NDJSON that ParseMessage takes.
+type Message struct {
+	properties
+	Timestamp Moment `json:"timestamp,omitzero"`
+}
+
+// MessageOf returns the line of a message. Nothing of the message is lost in it.
+func MessageOf(m amqp.Publishing) Message {
+	line := Message{Timestamp: Moment(m.Timestamp), properties: properties{
+		ID: m.MessageId, ContentType: m.ContentType, ContentEncoding: m.ContentEncoding, CorrelationID: m.CorrelationId,
+		ReplyTo: m.ReplyTo, Type: m.Type, AppID: m.AppId, UserID: m.UserId, Priority: m.Priority, Expiration: m.Expiration,
+	}}
+	for name, text := range line.texts() {
+		if !utf8.ValidString(*text) {
+			if line.Base64 == nil {
+				line.Base64 = map[string][]byte{}
+			}
+			line.Base64[name], *text = []byte(*text), ""
+		}
+	}
+	if len(m.Headers) > 0 {
+		line.Headers = jsonTable(m.Headers)
+	}
+	if body := string(m.Body); utf8.ValidString(body) {
+		line.Body = &body
+	} else {
+		coded := base64.StdEncoding.EncodeToString(m.Body)
+		line.BodyBase64 = &coded
+	}
+	return line
+}

@@ -1,0 +1,98 @@
+package jsonl
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/counter"
+)
+
+func TestParseMessage(t *testing.T) {
+	tests := []struct {
+		in   string
+		want amqp.Publishing
+	}{
+		{`{"body":"hello"}`, amqp.Publishing{Body: []byte("hello")}},
+		{`{"body":"\ud83d\ude00 \\ud800 \n"}`, amqp.Publishing{Body: []byte("😀 \\ud800 \n")}},
+		{`{"body":"b","headers":{"A":1,"a":2,"l":[{"a":1},{"a":2}]}}`, amqp.Publishing{Body: []byte("b"), Headers: amqp.Table{
+			"A": int64(1), "a": int64(2), "l": []any{amqp.Table{"a": int64(1)}, amqp.Table{"a": int64(2)}},
+		}}},
+		{`{"body":""}`, amqp.Publishing{Body: []byte{}}},
+		{`{"body_base64":"AP8="}`, amqp.Publishing{Body: []byte{0, 255}}},
+		{`{"body":"b","id":"i","content_type":"c","content_encoding":"e","correlation_id":"o","reply_to":"r","type":"t",` +
+			`"app_id":"a","user_id":"u","priority":9,"expiration":"100","timestamp":"2026-01-02T03:04:05Z"}`,
+			amqp.Publishing{
+				Body: []byte("b"), MessageId: "i", ContentType: "c", ContentEncoding: "e", CorrelationId: "o", ReplyTo: "r",
+				Type: "t", AppId: "a", UserId: "u", Priority: 9, Expiration: "100",
+				Timestamp: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
+			}},
+		{`{"body":"b","headers":{"s":"x","n":9007199254740993,"f":1.5,"b":true,"z":null,"l":[1,{"e":{}}],"t":{"k":"v"}}}`,
+			amqp.Publishing{Body: []byte("b"), Headers: amqp.Table{
+				"s": "x", "n": int64(9007199254740993), "f": 1.5, "b": true, "z": nil,
+				"l": []any{int64(1), amqp.Table{"e": amqp.Table{}}}, "t": amqp.Table{"k": "v"},
+			}}},
+	}
+	for _, tt := range tests {
+		got, err := ParseMessage([]byte(tt.in))
+		if diff := cmp.Diff(tt.want, got); diff != "" || err != nil {
+			t.Errorf("%s: %v (-want +got):\n%s", tt.in, err, diff)
+		}
+	}
+}
+
+func TestParseMessageRefuses(t *testing.T) {
+	tests := []struct{ in, want string }{
+		{`{"bdoy":"x"}`, `unknown field "bdoy"`},
+		{`{}`, `neither "body"`},
+		{`{"body":"x","body_base64":""}`, `both`},
+		{`{"body_base64":"*"}`, `base64`},
+		{`{"body":{"a":1}}`, `field "body" cannot be a JSON object`},
+		{`{"body":"x","priority":256}`, `field "priority"`},
+		{`{"body":"x"} {"body":"y"}`, `one object a line`},
+		{`"text"`, `a JSON string instead of an object`},
+		{`{"body":"x"`, `not complete`},
+		{`text`, `invalid character`},
+		{`{"body":"x","body":"y"}`, `field "body" is given twice`},
+		{`{"body":"x","Body":"y"}`, `unknown field "Body"`},
+		{`{"body":"x","uſer_id":"y"}`, `unknown field "uſer_id"`},
+		{`{"body":"x","headers":{"a":1,"\u0061":2}}`, `field "headers.a" is given twice`},
+		{`{"body":"x","headers":{"l":[{"a":1},{"b":{"c":1,"c":1}}]}}`, `field "headers.l.b.c" is given twice`},
+		{`{"body":"\ud800"}`, `field "body": \ud800 is half a surrogate pair`},
+		{`{"body":"x","id":"a\\\udc00b"}`, `field "id": \udc00 is half`},
+		{`{"body":"\ud83d\u0041"}`, `\ud83d is half`},
+		{`{"body":"x","headers":{"k\ud800":1}}`, `field "headers": \ud800 is half`},
+		{`{"\ud800":"x"}`, `unknown field`},
+		{"{\"body\":\"\xff\"}", `field "body": it is not UTF-8`},
+		{`{"body":"x","timestamp":"noon"}`, `field "timestamp" is "noon": it is a time like`},
+		{`{"body":"x","timestamp":"2026"}`, `field "timestamp" is "2026": it is a time like`},
+		{`{"body":"x","timestamp":"2026-01-02T03:04:05.5Z"}`, `whole seconds`},
+		{`{"body":"x","timestamp":4}`, `field "timestamp" cannot be a JSON number`},
+	}
+	for _, tt := range tests {
+		if _, err := ParseMessage([]byte(tt.in)); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: %v, want an error with %q", tt.in, err, tt.want)
+		}
+	}
+}
+
+// FuzzParseMessage looks for what breaks the parser, and for headers of types that AMQP does not have.
+func FuzzParseMessage(f *testing.F) {
+	f.Add([]byte(`{"body":"x","headers":{"a":[1,1e999,{"b":null}]}}`))
+	f.Add([]byte(`{"body_base64":"AA==","id":"\u0000"}`))
+	f.Fuzz(func(t *testing.T, line []byte) {
+		msg, err := ParseMessage(line)
+		if err != nil {
+			if len(err.Error()) > len(line)+counter.MaxReason {
+				t.Errorf("an error of %d bytes", len(err.Error()))
+			}
+			return
+		}
+		if err := msg.Headers.Validate(); err != nil {
+			t.Errorf("headers: %v", err)
+		}
+	})
+}

@@ -1,0 +1,55 @@
+package term
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Day has 24 hours.
+const Day = 24 * time.Hour
+
+// ParseAge reads 90s, 1h30m, 7d or 1d12h.
+func ParseAge(s string) (time.Duration, error) {
+	days, rest, has := strings.Cut(s, "d")
+	if !has {
+		return time.ParseDuration(s)
+	}
+	n, err := strconv.ParseUint(days, 10, 64)
+	if err != nil {
+		return 0, err
+	}
+	var more time.Duration
+	if rest != "" {
+		more, err = time.ParseDuration(rest)
+	}
+	if n >= uint64(math.MaxInt64/Day) || more < 0 || more > Day {
+		return 0, strconv.ErrRange
+	}
+	return time.Duration(n)*Day + more, err
+}
+
+// Rough is a duration in its largest unit.
+func Rough(d time.Duration) string {
+	switch {
+	case d < time.Second:
+		return "<1s"
+	case d < 2*time.Minute:
+		return fmt.Sprintf("%ds", d/time.Second)
+	case d < 2*time.Hour:
+		return fmt.Sprintf("%dm", d/time.Minute)
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh", d/time.Hour)
+	}
+	return fmt.Sprintf("%dd", d/Day)
+}
+
+// Ago is how long ago t was, "-" for the zero time.
+func Ago(t time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return Rough(time.Since(t))
+}

@@ -1,0 +1,57 @@
+package term
+
+import "testing"
+
+func TestShown(t *testing.T) {
+	tests := []struct{ in, want string }{
+		{"order-7", "order-7"},
+		{"größe", "größe"},
+		{"", `""`},
+		{"two words", `"two words"`},
+		{`a"b`, `"a\"b"`},
+		{"\x1b[31mred", `"\x1b[31mred"`},
+		{"a\x00b", `"a\x00b"`},
+		{"\xff", `"\xff"`},
+		{"\u202edrawkcab", `"\u202edrawkcab"`},
+	}
+	for _, tt := range tests {
+		if got := Shown(tt.in); got != tt.want {
+			t.Errorf("shown(%q) = %s, want %s", tt.in, got, tt.want)
+		}
+	}
+}
+
+func TestPrintable(t *testing.T) {
+	tests := []struct{ in, keep, want string }{
+		{"plain \"text\" of it's own", "", "plain \"text\" of it's own"},
+		{"two\nlines", "", `two\nlines`},
+		{"two\nlines", "\n", "two\nlines"},
+		{"\x1b]0;title\a", "\n", `\x1b]0;title\a`},
+		{"a\xffb\x0fc", "", `a\xffb\x0fc`},
+		{"\u009b31m", "", `\u009b31m`},
+	}
+	for _, tt := range tests {
+		if got := Printable(tt.in, tt.keep); got != tt.want {
+			t.Errorf("printable(%q, %q) = %q, want %q", tt.in, tt.keep, got, tt.want)
+		}
+	}
+}
+
+func TestBrief(t *testing.T) {
+	tests := []struct {
+		in   string
+		most int
+		want string
+	}{
+		{"short", 10, "short"},
+		{"\n first \nsecond", 10, "first…"},
+		{"äöüäöü", 3, "äöü…"},
+		{"\x1b[1m", 10, `\x1b[1m`},
+		{"", 10, ""},
+	}
+	for _, tt := range tests {
+		if got := Brief(tt.in, tt.most); got != tt.want {
+			t.Errorf("brief(%q, %d) = %q, want %q", tt.in, tt.most, got, tt.want)
+		}
+	}
+}

@@ -1,0 +1,455 @@
+package counter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/redis/go-redis/v9"
+)
+
+func message(id string) Message { return Message{VHost: "/", Queue: "orders", ID: id} }
+
+func mustFail(t *testing.T, s attempts, m Message, token string) {
+	t.Helper()
+	if _, err := s.Fail(t.Context(), attempt(m, token), again); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func lives(records []Record) []string {
+	var out []string
+	for _, r := range records {
+		out = append(out, r.Generation)
+	}
+	return out
+}
+
+func TestGetFindsAllLivesNewestFirst(t *testing.T) {
+	for _, s := range stores(t) {
+		var all []Message
+		for _, life := range []string{"", "1@1700000000", "2@1700000000"} {
+			m := message("1")
+			m.Generation = life
+			mustFail(t, s, m, "a")
+			all = append(all, m)
+			s.age(t, time.Hour, all...)
+		}
+		mustFail(t, s, message("11"), "a") // neither an id that begins alike
+		mustFail(t, s, Message{VHost: "/", Queue: "bills", ID: "1"}, "a")
+		records, err := s.Get(t.Context(), "/", "orders", "1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff([]string{"2@1700000000", "1@1700000000", ""}, lives(records)); diff != "" {
+			t.Errorf("%s: lives -want +got:\n%s", s.name, diff)
+		}
+		if r := records[0]; r.VHost != "/" || r.Queue != "orders" || r.ID != "1" || r.Failures != 1 || r.TTL <= 0 {
+			t.Errorf("%s: %+v", s.name, r)
+		}
+		if got, err := s.Get(t.Context(), "/", "orders", "nobody"); len(got) != 0 || err != nil {
+			t.Errorf("%s: of an id without a record: %v, %v", s.name, got, err)
+		}
+	}
+}
+
+// TestGetInALargeIndex: the lives are found however much else the queue has.
+func TestGetInALargeIndex(t *testing.T) {
+	for _, c := range servers(t) {
+		fillIndex(t, c, 2500, func(i int) float64 { return float64(i) })
+		m := message("1")
+		m.Generation = "9"
+		mustFail(t, c, m, "a")
+		records, err := c.Admin().Get(t.Context(), "/", "orders", "1")
+		if err != nil || len(records) != 1 || records[0].Generation != "9" {
+			t.Errorf("%+v, %v", records, err)
+		}
+	}
+}
+
+// fillIndex writes n records of a queue, and their entries with scores beyond now.
+func fillIndex(t *testing.T, c *Counter, n int, score func(i int) float64) []string {
+	t.Helper()
+	soon := float64(time.Now().Add(time.Hour).UnixMilli())
+	var ids []string
+	p := c.rdb.Pipeline()
+	for i := range n {
+		m := message(fmt.Sprintf("message %05d", i))
+		k := c.opts.keys(m)
+		p.Set(t.Context(), k.record, fmt.Sprintf("1 0 0 0 0 . 0 0 0 0 0 failed . . 0 0 4 0 .;a=f %d 0 0 0\n%s", len(m.ID), m.ID), time.Hour)
+		p.ZAdd(t.Context(), k.index, redis.Z{Score: soon + score(i), Member: member(m.ID, "")})
+		ids = append(ids, m.ID)
+	}
+	if _, err := p.Exec(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return ids
+}
+
+func list(t *testing.T, c *Counter, queue string) []string {
+	t.Helper()
+	var ids []string
+	for r, err := range c.Admin().List(t.Context(), "/", queue) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, r.ID)
+	}
+	return ids
+}
+
+func TestListPages(t *testing.T) {
+	for name, score := range map[string]func(i int) float64{
+		"scores apart":             func(i int) float64 { return float64(-i) },
+		"all equal":                func(int) float64 { return 0 },
+		"ties across pages":        func(i int) float64 { return float64(-(i / 150)) },
+		"a page of ties and a few": func(i int) float64 { return float64(-(i / page)) },
+		"a tie of several pages":   func(i int) float64 { return float64(-(i / (2*page + 50))) },
+	} {
+		for _, n := range []int{1, page - 1, page, page + 1, 3*page + 77} {
+			t.Run(fmt.Sprint(name, " ", n), func(t *testing.T) {
+				for _, c := range servers(t) {
+					want := fillIndex(t, c, n, score)
+					got := list(t, c, "orders")
+					if name == "scores apart" && !slices.Equal(want, got) {
+						t.Error("not the one that was written last first")
+					}
+					slices.Sort(got)
+					if diff := cmp.Diff(want, got); diff != "" {
+						t.Errorf("-want +got:\n%s", diff)
+					}
+				}
+			})
+		}
+	}
+}
+
+func TestListShowsTheLastWrittenFirst(t *testing.T) {
+	for _, c := range servers(t) {
+		for _, id := range []string{"1", "2", "3"} {
+			mustFail(t, c, message(id), "a")
+			c.age(t, time.Minute, message("1"), message("2"), message("3"))
+		}
+		mustFail(t, c, message("1"), "b")
+		if diff := cmp.Diff([]string{"1", "3", "2"}, list(t, c, "orders")); diff != "" {
+			t.Errorf("-want +got:\n%s", diff)
+		}
+	}
+}
+
+func TestListPassesOverWhatIsGone(t *testing.T) {
+	for _, c := range servers(t) {
+		want := fillIndex(t, c, 3*page, func(i int) float64 { return float64(-i) })
+		gone := rand.Perm(3 * page)[:2*page]
+		for _, i := range append(gone, 0, 3*page-1) {
+			c.rdb.Del(t.Context(), c.opts.keys(message(fmt.Sprintf("message %05d", i))).record)
+			want[i] = ""
+		}
+		want = slices.DeleteFunc(want, func(id string) bool { return id == "" })
+		if diff := cmp.Diff(want, list(t, c, "orders")); diff != "" {
+			t.Errorf("-want +got:\n%s", diff)
+		}
+		if got := list(t, c, "no such queue"); len(got) != 0 {
+			t.Errorf("a queue with nothing: %q", got)
+		}
+	}
+}
+
+func TestListEndsWhenItIsTold(t *testing.T) {
+	for _, c := range servers(t) {
+		fillIndex(t, c, 2*page+1, func(int) float64 { return 0 })
+		n := 0
+		for _, err := range c.Admin().List(t.Context(), "/", "orders") {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n++; n == page+1 {
+				break
+			}
+		}
+		if n != page+1 {
+			t.Errorf("broke off after %d", n)
+		}
+
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		var errs []error
+		n = 0
+		for _, err := range c.Admin().List(ctx, "/", "orders") {
+			if err != nil {
+				errs = append(errs, err)
+				continue
+			}
+			n++
+			cancel()
+		}
+		var failed *StoreError
+		if n != page || len(errs) != 1 || !errors.Is(errs[0], context.Canceled) || !errors.As(errs[0], &failed) {
+			t.Errorf("after the context was canceled: %d records of the first page, then %v", n, errs)
+		}
+	}
+}
+
+func TestReset(t *testing.T) {
+	for _, c := range servers(t) {
+		first, second, other := message("1"), message("1"), message("2")
+		second.Generation = "1@1700000000"
+		for _, m := range []Message{first, second, other} {
+			mustFail(t, c, m, "a")
+		}
+		if _, err := c.Fail(t.Context(), attempt(second, "b"), reject); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := c.Admin().Forget(t.Context(), "/", "orders", "1"); n != 2 || err != nil {
+			t.Errorf("%d, %v, want 2 records", n, err)
+		}
+		for _, m := range []Message{first, second} {
+			if got := c.look(t, m); got.exists || got.indexed {
+				t.Errorf("life %q is left: %+v", m.Generation, got)
+			}
+		}
+		if got := list(t, c, "orders"); !slices.Equal(got, []string{"2"}) {
+			t.Errorf("listed: %q", got)
+		}
+		if n, err := c.Admin().Forget(t.Context(), "/", "orders", "1"); n != 0 || err != nil {
+			t.Errorf("again: %d, %v", n, err)
+		}
+		if got := new(ordinals).in(t, show(c.Start(t.Context(), attempt(second, "c"), ModeShared, testLimit))); got != "RUN 0+0 fence 1" {
+			t.Errorf("the tombstone binds after Reset: %s", got)
+		}
+	}
+}
+
+// TestNotesAreKept: who, when and why stay with what they changed, cut to a bound, whatever is in them.
+func TestNotesAreKept(t *testing.T) {
+	hostile := Note{By: "op\x1b[31m", Why: "because\n\x00\xff" + strings.Repeat("x", 2*MaxReason)}
+	for _, s := range stores(t) {
+		m := message("1")
+		mustFail(t, s, m, "a")
+		for _, err := range []error{
+			s.Grant(t.Context(), m, Grant{Attempts: 2, Note: hostile}),
+			s.SetLimit(t.Context(), m.VHost, m.Queue, Override{MaxRetries: 5, Note: hostile}),
+		} {
+			if err != nil {
+				t.Fatalf("%s: %v", s.name, err)
+			}
+		}
+		r := s.look(t, m).Record
+		o, err := s.Limit(t.Context(), m.VHost, m.Queue)
+		if err != nil || o == nil {
+			t.Fatalf("%s: limit: %v, %v", s.name, o, err)
+		}
+		if r.Limit != testLimit || r.Granted.Attempts != 2 || r.InForce(nil) != testLimit+2 || r.InForce(o) != 6+2 || r.Holder != "test" {
+			t.Errorf("%s: %+v under %+v", s.name, r, o)
+		}
+		if err := s.Reset(t.Context(), m, hostile); err != nil {
+			t.Fatalf("%s: %v", s.name, err)
+		}
+		clean := s.look(t, m)
+		if clean.indexed || clean.Granted != (Grant{}) || clean.TTL < DefaultTTL-time.Minute || clean.Holder != "test" {
+			t.Errorf("%s: after the reset: %+v", s.name, clean)
+		}
+		for what, got := range map[string]Note{"grant": r.Granted.Note, "limit": o.Note, "reset": clean.Reset} {
+			if got.By != hostile.By || got.Why != hostile.Why[:MaxReason] || time.Since(got.At).Abs() > 20*time.Second {
+				t.Errorf("%s: %s: %+v", s.name, what, got)
+			}
+		}
+	}
+}
+
+// TestNotesAreReplaced: a grant and a reset leave one note each, whatever their texts look like; a grant beside a reset stays.
+func TestNotesAreReplaced(t *testing.T) {
+	for _, s := range stores(t) {
+		m := message("1")
+		mustFail(t, s, m, "a")
+		give := func(why string) {
+			t.Helper()
+			if err := s.Grant(t.Context(), m, Grant{Attempts: 1, Note: Note{By: "grant 1 2 3\n", Why: why}}); err != nil {
+				t.Fatalf("%s: %v", s.name, err)
+			}
+		}
+		give("first")
+		if err := s.Reset(t.Context(), m, Note{Why: "grant 5 0 1\nx"}); err != nil {
+			t.Fatalf("%s: %v", s.name, err)
+		}
+		give("second, which is longer")
+		give("third")
+		mustFail(t, s, m, "b")
+		r := s.look(t, m).Record
+		if r.Granted.Attempts != 2 || r.Granted.By != "grant 1 2 3\n" || r.Granted.Why != "third" || r.Reset.Why != "grant 5 0 1\nx" || r.Reset.By != "" {
+			t.Errorf("%s: %+v", s.name, r)
+		}
+	}
+}
+
+// TestUnreadableRecord: what something else wrote, or cut short, is a record of nothing.
+func TestUnreadableRecord(t *testing.T) {
+	notes := "grant 1700000000000 2 3\nopwhyreset 1700000000000 0 1\nx"
+	whole := fmt.Sprintf("1 0 2 0 0 . 0 0 0 0 0 timed-out . . 0 0 4 1 .;a=f 1 1 1 %d\nidh%sbecause", len(notes), notes)
+	r := parseRecord(Message{}, whole, time.Hour)
+	if r.ID != "i" || r.Generation != "d" || r.Holder != "h" || r.Granted.By != "op" || r.Reset.Why != "x" || r.Cause != CauseTimedOut || r.Reason != "because" || r.Limit != 4 {
+		t.Fatalf("%+v", r)
+	}
+	for n := range len(whole) - len("because") {
+		if r := parseRecord(Message{}, whole[:n], time.Hour); r.ID != "" || r.Failures != 0 || r.TTL != time.Hour {
+			t.Errorf("of %d bytes: %+v", n, r)
+		}
+	}
+	for _, lengths := range []string{" 9223372036854775807 1 1 ", " 1 99999999999999999999 1 ", " -1 1 1 "} {
+		if r := parseRecord(Message{}, strings.Replace(whole, " 1 1 1 ", lengths, 1), time.Hour); r.Failures != 0 {
+			t.Errorf("%s: %+v", lengths, r)
+		}
+	}
+	for n := range len(notes) {
+		if got := parseNotes(notes[:n]); len(got) > 1 {
+			t.Errorf("notes of %d bytes: %v", n, got)
+		}
+	}
+}
+
+func TestOperatorsArgumentsAreRefused(t *testing.T) {
+	why := Note{Why: "because"}
+	for _, s := range stores(t) {
+		m := message("1")
+		mustFail(t, s, m, "a")
+		for what, err := range map[string]error{
+			"grant of none":        s.Grant(t.Context(), m, Grant{Note: why}),
+			"grant of less":        s.Grant(t.Context(), m, Grant{Attempts: -1, Note: why}),
+			"grant of many":        s.Grant(t.Context(), m, Grant{Attempts: MaxGrant + 1, Note: why}),
+			"grant without reason": s.Grant(t.Context(), m, Grant{Attempts: 1}),
+			"grant without queue":  s.Grant(t.Context(), Message{ID: "1"}, Grant{Attempts: 1, Note: why}),
+			"grant without id":     s.Grant(t.Context(), Message{Queue: "orders"}, Grant{Attempts: 1, Note: why}),
+			"reset without reason": s.Reset(t.Context(), m, Note{By: "op"}),
+			"limit below 0":        s.SetLimit(t.Context(), "/", "orders", Override{MaxRetries: -1, Note: why}),
+			"limit too long":       s.SetLimit(t.Context(), "/", "orders", Override{MaxRetries: MaxOverride + 1, Note: why}),
+			"limit without reason": s.SetLimit(t.Context(), "/", "orders", Override{MaxRetries: 1}),
+		} {
+			if err == nil {
+				t.Errorf("%s: accepted: %s", s.name, what)
+			}
+		}
+		if r := s.look(t, m); r.Granted != (Grant{}) || r.Failures != 1 {
+			t.Errorf("%s: something was done: %+v", s.name, r)
+		}
+	}
+}
+
+// TestLimitIsWhatConsumersObey: what Limit reads is what the steps go by, and what they ignore is an error.
+func TestLimitIsWhatConsumersObey(t *testing.T) {
+	for _, set := range []string{"0", "7", "-5", "007", "999999999", "", "many", "2.5", "1e3", " 7", "+7", "-", "--1", "9999999999", "1\x00", "1\n"} {
+		for _, c := range servers(t) {
+			m := message("of " + set)
+			mustDo(t, c.rdb, "HSET", c.opts.keys(m).override, "max_retries", set)
+			step, err := c.Start(t.Context(), attempt(m, "a"), ModeShared, 4)
+			if err != nil {
+				t.Fatal(err)
+			}
+			o, err := c.Admin().Limit(t.Context(), m.VHost, m.Queue)
+			switch {
+			case err == nil && o.Limit() != step.Limit:
+				t.Errorf("%q: Limit says %d charges, START %d", set, o.Limit(), step.Limit)
+			case err != nil && (!errors.Is(err, ErrOverride) || step.Limit != 4):
+				t.Errorf("%q: %v, where START has %d", set, err, step.Limit)
+			}
+			if was, err := c.Admin().ClearLimit(t.Context(), m.VHost, m.Queue); !was || err != nil {
+				t.Errorf("%q: clear: %v, %v", set, was, err)
+			}
+			if o, err := c.Admin().Limit(t.Context(), m.VHost, m.Queue); o != nil || err != nil {
+				t.Errorf("%q: after clear: %+v, %v", set, o, err)
+			}
+		}
+	}
+}
+
+// TestIndexIsTrimmed: entries whose records expired leave it as new ones come, and those of a queue that is idle with it.
+func TestIndexIsTrimmed(t *testing.T) {
+	for _, c := range servers(t) {
+		var past []Message
+		for i := range 40 {
+			m := message(fmt.Sprint("past ", i))
+			mustFail(t, c, m, "a")
+			past = append(past, m)
+		}
+		live := message("live")
+		mustFail(t, c, live, "a")
+		c.age(t, DefaultTTL-time.Hour, append(past, live)...)
+		mustFail(t, c, live, "b")
+		c.age(t, 2*time.Hour, append(past, live)...)
+		index := c.opts.keys(live).index
+		came := 0
+		for c.rdb.ZCard(t.Context(), index).Val() > int64(came)+1 {
+			if came++; came > 1000 { // one in eight trims, by the clock
+				t.Fatalf("%d entries after %d new ones", c.rdb.ZCard(t.Context(), index).Val(), came)
+			}
+			m := message(fmt.Sprint("new ", came))
+			mustFail(t, c, m, "a")
+			past = append(past, m)
+		}
+		if !c.look(t, live).indexed {
+			t.Error("the live one was trimmed")
+		}
+		c.age(t, 2*DefaultTTL+time.Hour, append(past, live)...)
+		if keys := keyspace(t, c); len(keys) != 0 {
+			t.Errorf("an idle queue leaves %q", keys)
+		}
+	}
+}
+
+func TestOperatorsLimit(t *testing.T) {
+	for _, tc := range []struct {
+		set  string
+		want int // limit in force where a consumer asks for 4
+	}{
+		{"0", 1}, {"1", 2}, {"7", 8}, {"-1", 1}, {"-5", 1}, {"007", 8}, {"1000", 1001}, {"1001", 1001}, {"999999999", 1001},
+		{"", 4}, {"many", 4}, {"2.5", 4}, {"0x10", 4}, {"1e3", 4}, {"inf", 4}, {"nan", 4}, {" 7", 4}, {"7 ", 4}, {"+7", 4},
+		{"-", 4}, {"--1", 4}, {"99999999999999999999", 4}, {"1\x00", 4},
+	} {
+		t.Run(fmt.Sprintf("%q", tc.set), func(t *testing.T) {
+			for _, c := range servers(t) {
+				m := message("of " + tc.set)
+				mustDo(t, c.rdb, "HSET", c.opts.keys(m).override, "max_retries", tc.set)
+				got, err := c.Start(t.Context(), attempt(m, "a"), ModeShared, 4)
+				if err != nil || got.Limit != tc.want {
+					t.Errorf("start: %+v, %v, want limit %d", got, err, tc.want)
+				}
+				got, err = c.Fail(t.Context(), attempt(m, "a"), Failure{Limit: 4})
+				verdict := VerdictRequeue
+				if tc.want == 1 {
+					verdict = VerdictExhausted
+				}
+				if err != nil || got.Limit != tc.want || got.Verdict != verdict {
+					t.Errorf("fail: %+v, %v, want limit %d, %v", got, err, tc.want, verdict)
+				}
+				m.ID += " rejected"
+				got, err = c.Fail(t.Context(), attempt(m, "b"), reject)
+				if err != nil || got.Limit != 0 || got.Verdict != VerdictExhausted {
+					t.Errorf("a Reject is not the operator's to overrule: %+v, %v", got, err)
+				}
+			}
+		})
+	}
+}
+
+// TestLimitOfAnotherQueue: an override is of one queue in one vhost, and no TTL ends it.
+func TestLimitOfAnotherQueue(t *testing.T) {
+	for _, c := range servers(t) {
+		m := message("1")
+		override := c.opts.keys(m).override
+		mustDo(t, c.rdb, "HSET", override, "max_retries", "0")
+		for _, other := range []Message{{VHost: "eu", Queue: "orders", ID: "1"}, {VHost: "/", Queue: "orders.2", ID: "1"}} {
+			if got, err := c.Fail(t.Context(), attempt(other, "a"), again); err != nil || got.Limit != testLimit {
+				t.Errorf("%+v: %+v, %v", other, got, err)
+			}
+		}
+		mustFail(t, c, m, "a")
+		if ttl := c.rdb.TTL(t.Context(), override).Val(); ttl != -1 {
+			t.Errorf("the override expires in %v", ttl)
+		}
+	}
+}

@@ -1,0 +1,37 @@
+package counter
+
+import (
+	"fmt"
+
+	"github.com/strikesmq/strikes/internal/setting"
+)
+
+// Cause is why an attempt failed, or why a message was dead-lettered without one.
+type Cause string
+
+// The causes. Fail accepts the first four, and Start counts a crash itself.
+const (
+	CauseFailed   Cause = "failed"    // the handler returned an error
+	CausePanicked Cause = "panicked"  // the handler panicked
+	CauseTimedOut Cause = "timed-out" // the handler passed its deadline
+	CauseRejected Cause = "rejected"  // the handler asked for the dead-letter queue
+	CauseCrashed  Cause = "crashed"   // the process died while the message ran isolated
+	CauseNoID     Cause = "no-id"     // the message has no id to count it by; no record has this cause
+)
+
+// cause is the one that is stored.
+func (f Failure) cause() Cause {
+	if f.Cause == "" {
+		return CauseFailed
+	}
+	return f.Cause
+}
+
+func (f Failure) validate() error {
+	switch f.Cause {
+	case "", CauseFailed, CausePanicked, CauseTimedOut, CauseRejected:
+		return nil
+	}
+	want := fmt.Sprintf("%s, %s, %s or %s", CauseFailed, CausePanicked, CauseTimedOut, CauseRejected)
+	return fmt.Errorf("counter: fail: %w", setting.New("Cause", string(f.Cause), want))
+}

@@ -1,0 +1,204 @@
+package counter
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestTaken: what is taken is counted beside what was dead-lettered, in each of a message's generations, once for each, and
+// only while that is counted.
+func TestTaken(t *testing.T) {
+	for _, s := range stores(t) {
+		take := func(ms ...Message) {
+			t.Helper()
+			if err := s.NoteRemoved(t.Context(), "/", "orders", ms); err != nil {
+				t.Fatalf("%s: %v", s.name, err)
+			}
+		}
+		expect := func(count, taken int64) {
+			t.Helper()
+			got, err := s.Tombstones(t.Context(), "/", "orders")
+			if err != nil || got.Count != count || got.Removed != taken || got.Since.IsZero() != (count == 0) {
+				t.Errorf("%s: %+v, %v, want count %d, taken %d", s.name, got, err, count, taken)
+			}
+		}
+		bury := func(m Message) {
+			t.Helper()
+			if _, err := s.Fail(t.Context(), attempt(m, "a"), reject); err != nil {
+				t.Fatalf("%s: %v", s.name, err)
+			}
+		}
+		first, second, live := message("1"), message("1"), message("2")
+		second.Generation = "header:1"
+		take(first)
+		expect(0, 0)
+		bury(first)
+		expect(1, 0)
+		if _, err := s.Fail(t.Context(), attempt(live, "a"), again); err != nil {
+			t.Fatal(err)
+		}
+		take(first, live, second)
+		expect(1, 1)
+		take(first)
+		expect(1, 1)
+		bury(second)
+		expect(2, 1)
+		take(second)
+		expect(2, 2)
+		if err := s.NoteRemoved(t.Context(), "/", "orders", []Message{{}}); err == nil {
+			t.Errorf("%s: accepted a message without an id", s.name)
+		}
+		if other, err := s.Tombstones(t.Context(), "eu", "orders"); err != nil || other != (Tombstones{}) {
+			t.Errorf("%s: of another vhost: %+v, %v", s.name, other, err)
+		}
+		expect(2, 2)
+	}
+}
+
+// TestTakenIsNotListed: a message whose dead letter was replayed is not called dead any more, and its tombstone still binds;
+// what dies again is listed again.
+func TestTakenIsNotListed(t *testing.T) {
+	for _, c := range servers(t) {
+		m, other := message("1"), message("2")
+		listed := func() (ids []string) {
+			for r, err := range c.Admin().List(t.Context(), m.VHost, m.Queue) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				ids = append(ids, r.ID)
+			}
+			return ids
+		}
+		for _, m := range []Message{m, other} {
+			if _, err := c.Start(t.Context(), attempt(m, "a"), ModeIsolated, 2); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := c.Start(t.Context(), attempt(m, "b"), ModeIsolated, 1); err != nil { // charges a, and buries
+				t.Fatal(err)
+			}
+		}
+		ttl := c.look(t, m).TTL
+		if err := c.Admin().NoteRemoved(t.Context(), m.VHost, m.Queue, []Message{m}); err != nil {
+			t.Fatal(err)
+		}
+		if got := listed(); !slices.Equal(got, []string{"2"}) {
+			t.Errorf("listed: %v", got)
+		}
+		r := c.look(t, m)
+		if r.State != StateDeadLetter || time.Since(r.Removed).Abs() > time.Minute || r.TTL > ttl || r.indexed {
+			t.Errorf("%+v", r)
+		}
+		if got := show(c.Start(t.Context(), attempt(m, "c"), ModeShared, 2)); !strings.HasPrefix(got, "EXHAUSTED 0+1 ") {
+			t.Errorf("a lost nack: %s", got)
+		}
+		if got := listed(); !slices.Equal(got, []string{"2"}) {
+			t.Errorf("listed after a lost nack: %v", got)
+		}
+		if _, err := c.Fail(t.Context(), attempt(m, "a"), Failure{Limit: 2}); err != nil { // the crash was a failure
+			t.Fatal(err)
+		}
+		if got := listed(); !slices.Equal(got, []string{"2"}) {
+			t.Errorf("listed after a late step: %v", got)
+		}
+		c.age(t, tombstone+time.Second, m, other)
+		if _, err := c.Fail(t.Context(), Attempt{Message: m, Token: "d", First: true}, reject); err != nil {
+			t.Fatal(err)
+		}
+		if got, r := listed(), c.look(t, m); !slices.Contains(got, "1") || !r.Removed.IsZero() || r.buried.Count != 3 || r.buried.Removed != 1 {
+			t.Errorf("dead again: %v, %+v", got, r)
+		}
+	}
+}
+
+// TestManyAreTaken: a batch of more than one call, with ids that a record keeps the beginning of.
+func TestManyAreTaken(t *testing.T) {
+	const n = 700
+	for _, c := range servers(t) {
+		var all []Message
+		for i := range n {
+			m := message(string(slices.Repeat([]byte{byte('a' + i%26)}, 2*maxStoredID)) + time.Duration(i).String())
+			if _, err := c.Fail(t.Context(), attempt(m, "a"), reject); err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, m)
+		}
+		if err := c.Admin().NoteRemoved(t.Context(), all[0].VHost, all[0].Queue, all); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := c.Admin().Tombstones(t.Context(), all[0].VHost, all[0].Queue); err != nil || got.Removed != n {
+			t.Errorf("%+v, %v", got, err)
+		}
+	}
+}
+
+// TestTakenKeepsTheTTL: the count outlives the records, even if the operator's TTL is shorter than that of the consumers.
+func TestTakenKeepsTheTTL(t *testing.T) {
+	for _, c := range servers(t) {
+		dead := c.opts.keys(message("1")).dead
+		if err := c.Admin().NoteRemoved(t.Context(), "/", "orders", []Message{message("1")}); err != nil || c.rdb.Exists(t.Context(), dead).Val() != 0 {
+			t.Errorf("of nothing a key is left, or %v", err)
+		}
+		keep := 2 * c.opts.TTL
+		for what, tc := range map[string]struct{ had, want time.Duration }{
+			"none":    {0, keep},
+			"shorter": {time.Second, keep},
+			"longer":  {10 * keep, 10 * keep},
+		} {
+			m := message(what)
+			if _, err := c.Fail(t.Context(), attempt(m, "a"), reject); err != nil {
+				t.Fatal(err)
+			}
+			mustDo(t, c.rdb, "PERSIST", dead)
+			if tc.had > 0 {
+				mustDo(t, c.rdb, "PEXPIRE", dead, tc.had.Milliseconds())
+			}
+			if err := c.Admin().NoteRemoved(t.Context(), m.VHost, m.Queue, []Message{m}); err != nil {
+				t.Fatal(err)
+			}
+			if got := c.rdb.PTTL(t.Context(), dead).Val(); got < tc.want-time.Minute || got > tc.want {
+				t.Errorf("TTL that was %s: %v, want %v", what, got, tc.want)
+			}
+		}
+	}
+}
+
+// TestLimitOfADeath: a tombstone keeps the limit at which its message died, whatever is set later.
+func TestLimitOfADeath(t *testing.T) {
+	set := func(retries int) *Override { return &Override{MaxRetries: retries, Note: Note{Why: "test"}} }
+	for _, s := range stores(t) {
+		for name, tc := range map[string]struct {
+			override *Override
+			limit    int
+			want     int
+		}{
+			"the consumer's":   {nil, 1, 1},
+			"the operator's":   {set(1), 9, 2},
+			"rejected":         {nil, 0, 4}, // that of the attempt before
+			"rejected, theirs": {set(10), 0, 11},
+		} {
+			m := Message{VHost: "/", Queue: name, ID: "1"}
+			if _, err := s.Fail(t.Context(), attempt(m, "a"), Failure{Limit: 4}); err != nil {
+				t.Fatal(err)
+			}
+			if tc.override != nil {
+				if err := s.SetLimit(t.Context(), m.VHost, m.Queue, *tc.override); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if a, err := s.Fail(t.Context(), attempt(m, "b"), Failure{Limit: tc.limit}); err != nil || a.Verdict != VerdictExhausted {
+				t.Fatalf("%s: %+v, %v", name, a, err)
+			}
+			if err := s.SetLimit(t.Context(), m.VHost, m.Queue, *set(20)); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := s.Fail(t.Context(), attempt(m, "b"), Failure{Limit: 30}); err != nil { // its reply was lost, and the limit is another
+				t.Fatal(err)
+			}
+			if got := s.look(t, m).InForce(set(20)); got != tc.want {
+				t.Errorf("%s: %s: died at %d, want %d", s.name, name, got, tc.want)
+			}
+		}
+	}
+}

@@ -1,0 +1,192 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/mod/modfile"
+	"golang.org/x/mod/module"
+	"golang.org/x/mod/semver"
+	"golang.org/x/mod/sumdb/dirhash"
+	"golang.org/x/mod/zip"
+)
+
+// The released modules. The library comes first, because the command's go.sum holds its hash.
+const (
+	library = "github.com/strikesmq/strikes"
+	command = library + "/cmd/strikes"
+)
+
+// A release is a copy of the repository in which the command requires the library's version.
+type release struct {
+	version string
+	tree    string // the copy's directory
+	zips    map[string][]byte
+}
+
+// open copies the repository at root to a temporary directory, and makes the zips of both modules from the copy.
+func open(root, version string) (_ *release, err error) {
+	if semver.Canonical(version) != version {
+		return nil, fmt.Errorf("the version must be like v0.1.0, got %q", version)
+	}
+	tree, err := os.MkdirTemp("", "strikes-release-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.RemoveAll(tree))
+		}
+	}()
+	if err := copyTracked(root, tree); err != nil {
+		return nil, err
+	}
+	r := &release{version: version, tree: tree, zips: map[string][]byte{}}
+	if err := r.zip(library); err != nil {
+		return nil, err
+	}
+	if err := r.requireLibrary(); err != nil {
+		return nil, err
+	}
+	return r, r.zip(command)
+}
+
+// copyTracked copies the files that git tracks or would add; a build's products stay behind.
+func copyTracked(from, to string) error {
+	cmd := exec.CommandContext(context.Background(), "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+	cmd.Dir = from
+	out, err := cmd.Output()
+	if err != nil {
+		return fmt.Errorf("git ls-files: %w", err)
+	}
+	for name := range strings.SplitSeq(strings.TrimSuffix(string(out), "\x00"), "\x00") {
+		text, err := os.ReadFile(filepath.Join(from, name))
+		if errors.Is(err, fs.ErrNotExist) { // deleted, and not committed yet
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if err := write(filepath.Join(to, name), text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func write(name string, text []byte) error {
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil { //nolint:gosec // a proxy's files are for all to read
+		return err
+	}
+	return os.WriteFile(name, text, 0o644) //nolint:gosec // a proxy's files are for all to read
+}
+
+func (r *release) dir(path string) string {
+	return filepath.Join(r.tree, filepath.FromSlash(strings.TrimPrefix(path, library)))
+}
+
+func (r *release) zip(path string) error {
+	var buf bytes.Buffer
+	err := zip.CreateFromDir(&buf, module.Version{Path: path, Version: r.version}, r.dir(path))
+	r.zips[path] = buf.Bytes()
+	return err
+}
+
+// requireLibrary makes the command require the library's version in place of its directory.
+func (r *release) requireLibrary() error {
+	name := filepath.Join(r.dir(command), "go.mod")
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return err
+	}
+	mod, err := modfile.Parse(name, text, nil)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(mod.AddRequire(library, r.version), mod.DropReplace(library, "")); err != nil {
+		return err
+	}
+	mod.Cleanup()
+	if text, err = mod.Format(); err != nil {
+		return err
+	}
+	sums, err := r.librarySums()
+	if err != nil {
+		return err
+	}
+	sumFile := filepath.Join(r.dir(command), "go.sum")
+	old, err := os.ReadFile(sumFile)
+	if err != nil {
+		return err
+	}
+	return errors.Join(write(name, text), write(sumFile, append(old, sums...)))
+}
+
+// librarySums is what go.sum says about the library.
+func (r *release) librarySums() (string, error) {
+	zipFile := filepath.Join(r.tree, ".library.zip")
+	if err := write(zipFile, r.zips[library]); err != nil {
+		return "", err
+	}
+	defer os.Remove(zipFile)
+	all, err := dirhash.HashZip(zipFile, dirhash.Hash1)
+	if err != nil {
+		return "", err
+	}
+	mod, err := dirhash.Hash1([]string{"go.mod"}, func(string) (io.ReadCloser, error) { return os.Open(filepath.Join(r.dir(library), "go.mod")) })
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%s %s %s\n%s %s/go.mod %s\n", library, r.version, all, library, r.version, mod), nil
+}
+
+// serve writes both modules to dir as a module proxy serves them.
+func (r *release) serve(dir string) error {
+	info, err := json.Marshal(struct {
+		Version string
+		Time    time.Time
+	}{r.version, time.Now().UTC()})
+	if err != nil {
+		return err
+	}
+	for path, archive := range r.zips {
+		mod, err := os.ReadFile(filepath.Join(r.dir(path), "go.mod"))
+		if err != nil {
+			return err
+		}
+		at := filepath.Join(dir, filepath.FromSlash(path), "@v")
+		err = errors.Join(
+			write(filepath.Join(at, "list"), []byte(r.version+"\n")),
+			write(filepath.Join(at, r.version+".info"), info),
+			write(filepath.Join(at, r.version+".mod"), mod),
+			write(filepath.Join(at, r.version+".zip"), archive))
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// copyBack writes the command's go.mod and go.sum to the repository at root.
+func (r *release) copyBack(root string) error {
+	for _, name := range []string{"go.mod", "go.sum"} {
+		text, err := os.ReadFile(filepath.Join(r.dir(command), name))
+		if err != nil {
+			return err
+		}
+		if err := write(filepath.Join(root, "cmd", "strikes", name), text); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,147 @@
+// Package servertest gives tests a RabbitMQ and a Redis: those at AMQP_URL and REDIS_URL, or private ones.
+//
+// A test that needs a server which is not installed is skipped; under CI=true it fails.
+package servertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"strconv"
+	"sync"
+	"testing"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+	"go.uber.org/goleak"
+
+	"github.com/strikesmq/strikes/internal/servers"
+)
+
+// The servers that the tests of a package share, started for the first test that needs one.
+var (
+	broker = &shared[*servers.RabbitMQ]{start: func(ctx context.Context) (*servers.RabbitMQ, error) {
+		return servers.StartRabbitMQ(ctx, servers.RabbitMQOptions{Management: true})
+	}}
+	store = &shared[*servers.Redis]{start: func(ctx context.Context) (*servers.Redis, error) {
+		return servers.StartRedis(ctx, servers.RedisOptions{})
+	}}
+)
+
+// Run runs the tests, stops the shared servers and looks for leaked goroutines. TestMain exits with its result.
+func Run(m interface{ Run() int }) (code int) {
+	code = m.Run()
+	err := errors.Join(broker.close(), store.close())
+	if code == 0 { // after a failure, leaks are no news
+		err = errors.Join(err, goleak.Find())
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "after the tests:", err)
+		code = max(code, 1)
+	}
+	return code
+}
+
+type server interface{ Close() error }
+
+type shared[S server] struct {
+	start func(context.Context) (S, error)
+	once  sync.Once
+	it    S
+	err   error
+	up    bool
+}
+
+func (s *shared[S]) get(t testing.TB) S {
+	t.Helper()
+	s.once.Do(func() {
+		s.it, s.err = s.start(context.Background())
+		s.up = s.err == nil
+	})
+	Need(t, s.err)
+	return s.it
+}
+
+func (s *shared[S]) close() error {
+	if !s.up {
+		return nil
+	}
+	return s.it.Close()
+}
+
+// Need fails the test unless err is nil. It skips the test if err says that a server is not installed, except under CI=true.
+func Need(t testing.TB, err error) {
+	t.Helper()
+	missing := errors.Is(err, exec.ErrNotFound) || errors.Is(err, errors.ErrUnsupported)
+	switch {
+	case err == nil:
+	case missing && os.Getenv("CI") != "true":
+		t.Skipf("%v (make test installs it; or set AMQP_URL and REDIS_URL)", err)
+	default:
+		t.Fatal(err)
+	}
+}
+
+// BrokerURL is the URL of the shared RabbitMQ.
+func BrokerURL(t testing.TB) string {
+	t.Helper()
+	if u := os.Getenv("AMQP_URL"); u != "" {
+		return u
+	}
+	return broker.get(t).URL
+}
+
+// ManagementURL is the base of the shared broker's management API: with user and password, without a path or trailing slash.
+// It is STRIKES_MANAGEMENT_URL, or port AMQP + 10000 of the broker at AMQP_URL.
+func ManagementURL(t testing.TB) string {
+	t.Helper()
+	if u := os.Getenv("STRIKES_MANAGEMENT_URL"); u != "" {
+		return u
+	}
+	given := os.Getenv("AMQP_URL")
+	if given == "" {
+		return broker.get(t).ManagementURL
+	}
+	uri, err := amqp.ParseURI(given)
+	if err != nil {
+		t.Fatalf("AMQP_URL: %v", err)
+	}
+	api := url.URL{Scheme: "http", User: url.UserPassword(uri.Username, uri.Password), Host: uri.Host + ":" + strconv.Itoa(uri.Port+10000)}
+	return api.String()
+}
+
+// StoreURL is the URL of the shared Redis.
+func StoreURL(t testing.TB) string {
+	t.Helper()
+	if u := os.Getenv("REDIS_URL"); u != "" {
+		return u
+	}
+	return store.get(t).URL
+}
+
+// Broker starts a RabbitMQ for this test alone, whatever AMQP_URL is.
+func Broker(t testing.TB, opts servers.RabbitMQOptions) *servers.RabbitMQ {
+	t.Helper()
+	return Own(t, servers.StartRabbitMQ, opts)
+}
+
+// Store starts a Redis for this test alone, whatever REDIS_URL is.
+func Store(t testing.TB, opts servers.RedisOptions) *servers.Redis {
+	t.Helper()
+	return Own(t, servers.StartRedis, opts)
+}
+
+// Own starts a server, and closes it when the test ends.
+func Own[S server, O any](t testing.TB, start func(context.Context, O) (S, error), opts O) S {
+	t.Helper()
+	s, err := start(t.Context(), opts)
+	Need(t, err)
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
