@@ -21,15 +21,18 @@ var (
 var arrows = map[string][]string{
 	"counter":    {"internal/setting"},
 	"publisher":  {"internal/amqpdial", "internal/setting"},
-	"topology":   {"internal/queueinfo", "internal/setting", "internal/shell"},
+	"topology":   {"internal/inspect", "internal/queueinfo", "internal/setting"},
 	"consumer":   {"counter", "topology", "internal/amqpdial", "internal/fingerprint", "internal/setting"},
-	"deadletter": {"counter", "publisher", "internal/fingerprint", "internal/setting"},
+	"deadletter": {"counter", "publisher", "internal/fingerprint", "internal/management", "internal/queueinfo", "internal/setting"},
 
 	"internal/setting":     nil,
 	"internal/shell":       nil,
 	"internal/fingerprint": nil,
 	"internal/queueinfo":   nil,
 	"internal/amqpdial":    {"internal/setting"},
+	"internal/management":  {"internal/queueinfo", "internal/setting", "internal/shell"},
+	"internal/inspect":     {"internal/management", "internal/queueinfo", "internal/shell"},
+	"internal/doctor":      {"internal/inspect", "internal/management", "internal/queueinfo", "internal/setting", "internal/shell"},
 
 	"internal/poll":       nil,
 	"internal/proxy":      nil,
@@ -37,11 +40,11 @@ var arrows = map[string][]string{
 	"internal/servertest": {"internal/servers"},
 	"integration/bench":   join(public, laboratory...),
 
-	"cmd/strikes":                  join(public, "cmd/strikes/internal/...", "internal/queueinfo", "internal/servers", "internal/setting", "internal/shell"),
+	"cmd/strikes":                  join(public, "cmd/strikes/internal/...", "internal/doctor", "internal/inspect", "internal/management", "internal/queueinfo", "internal/servers", "internal/setting", "internal/shell"),
 	"cmd/strikes/internal/term":    nil,
 	"cmd/strikes/internal/jsonl":   nil,
-	"cmd/strikes/internal/cli":     join(public, "cmd/strikes/internal/term", "internal/setting", "internal/shell"),
-	"cmd/strikes/internal/connect": join(public, "cmd/strikes/internal/cli", "internal/amqpdial", "internal/setting"),
+	"cmd/strikes/internal/cli":     join(public, "cmd/strikes/internal/term", "internal/inspect", "internal/setting", "internal/shell"),
+	"cmd/strikes/internal/connect": join(public, "cmd/strikes/internal/cli", "internal/amqpdial", "internal/doctor", "internal/inspect", "internal/setting"),
 
 	"examples/...": public,
 

@@ -84,7 +84,11 @@ func (s Spec) Validate() error {
 	if err := s.validate(); err != nil {
 		return fmt.Errorf("topology: %w", err)
 	}
-	for _, name := range append([]string{s.Queue, s.DeadLetterExchange, s.DeadLetterQueue}, s.exchanges()...) {
+	names := []string{s.Queue, s.DeadLetterExchange, s.DeadLetterQueue}
+	for _, b := range s.Bindings {
+		names = append(names, b.Exchange)
+	}
+	for _, name := range names {
 		if err := queueinfo.CheckName(name); err != nil {
 			return fmt.Errorf("topology: %w", err)
 		}

@@ -24,9 +24,9 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/internal/proxy"
 	"github.com/strikesmq/strikes/internal/servers"
-	"github.com/strikesmq/strikes/topology"
 )
 
 // owned starts a server for this test alone.
@@ -348,7 +348,7 @@ func TestStatusWithManagement(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			l := &looker{broker: b, store: store, vhost: b.VHost, queue: queue, dead: queue + ".dlq", api: topology.Need{Management: tc.api}}
+			l := &looker{broker: b, store: store, vhost: b.VHost, queue: queue, dead: queue + ".dlq", api: inspect.Need{Management: tc.api}}
 			defer l.close()
 			s, err := l.look(t.Context())
 			if err != nil || s.Unacked == nil || s.Rates == nil || s.Dead.Taken == nil {

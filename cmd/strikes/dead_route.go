@@ -9,7 +9,8 @@ import (
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
-	"github.com/strikesmq/strikes/topology"
+	"github.com/strikesmq/strikes/internal/doctor"
+	"github.com/strikesmq/strikes/internal/inspect"
 )
 
 const routeMeaning = "Without --dead-letter-queue the command finds the queue in which the dead letters land, by QUEUE's arguments, policies and\n" +
@@ -23,8 +24,8 @@ type deadLetterQueue struct {
 }
 
 // findDeadLetterQueue follows the dead-letter route of need.Queue.
-func findDeadLetterQueue(ctx context.Context, conn *amqp.Connection, need topology.Need) (deadLetterQueue, error) {
-	landing, err := topology.FindDeadLetters(ctx, conn, need)
+func findDeadLetterQueue(ctx context.Context, conn *amqp.Connection, need inspect.Need) (deadLetterQueue, error) {
+	landing, err := doctor.FindDeadLetters(ctx, conn, need)
 	if err != nil {
 		return deadLetterQueue{}, err
 	}
@@ -32,8 +33,8 @@ func findDeadLetterQueue(ctx context.Context, conn *amqp.Connection, need topolo
 }
 
 // chooseLanding takes the queue in which dead letters stay: after a rejection, else after a delay, else the delay queue.
-func chooseLanding(queue string, l topology.Landing) (deadLetterQueue, error) {
-	var ranks [3][]topology.LandingQueue
+func chooseLanding(queue string, l doctor.Landing) (deadLetterQueue, error) {
+	var ranks [3][]doctor.LandingQueue
 	for _, q := range l.Queues {
 		switch {
 		case q.Delay && !q.Behind:
@@ -68,7 +69,7 @@ func (q deadLetterQueue) guessed(of string) string {
 	return fmt.Sprintf("the dead-letter queue of %s is assumed to be %s (--dead-letter-queue names another): %s", term.Shown(of), term.Shown(q.name), q.guess)
 }
 
-func landingNames(queues []topology.LandingQueue) []string {
+func landingNames(queues []doctor.LandingQueue) []string {
 	var names []string
 	for _, q := range queues {
 		name := term.Shown(q.Name)

@@ -12,8 +12,8 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
+	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/internal/queueinfo"
-	"github.com/strikesmq/strikes/topology"
 )
 
 func (a *app) statusCommand() *urfave.Command {
@@ -82,7 +82,7 @@ func newLooker(c *urfave.Command, queue string) (*looker, error) {
 		return nil, err
 	}
 	l := &looker{broker: b, vhost: b.VHost, queue: queue, dead: c.String("dead-letter-queue"), most: c.Int("limit"),
-		api: topology.Need{Management: api}}
+		api: inspect.Need{Management: api}}
 	switch err := queueinfo.CheckName(l.dead); {
 	case err != nil && l.dead != "":
 		return nil, cli.Misusef("--dead-letter-queue: %w", err)

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
-	"github.com/strikesmq/strikes/topology"
+	"github.com/strikesmq/strikes/internal/inspect"
 )
 
 // deadLetters is what became of the messages that the consumers were told to dead-letter.
@@ -25,7 +25,7 @@ type deadLetters struct {
 	Replayed int64 `json:"replayed_or_dropped,omitempty"` // of Count, by the store; those in Taken as well
 	Waiting  int   `json:"waiting,omitempty"`             // in the source queue for the dead-letter route, by the management API
 
-	Route []topology.Finding `json:"route,omitempty"` // what is wrong with it; looked for if letters are missing or waiting
+	Route []inspect.Finding `json:"route,omitempty"` // what is wrong with it; looked for if letters are missing or waiting
 
 	// Missing is how many of Count are neither held nor known to have been taken. Unclear is how many may be: the queue is
 	// not at rest, and what tells of it is not of one moment.

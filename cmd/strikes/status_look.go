@@ -13,6 +13,8 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/doctor"
+	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/internal/queueinfo"
 	"github.com/strikesmq/strikes/topology"
 )
@@ -57,11 +59,11 @@ type looker struct {
 	vhost  string
 	queue  string
 	dead   string        // the dead-letter queue; empty: to be found
-	api    topology.Need // the management API, if there is one
+	api    inspect.Need // the management API, if there is one
 	tried  bool          // its usual place
 	denied string        // why there is none
 
-	route     []topology.Finding // what was wrong with the dead-letter route
+	route     []inspect.Finding // what was wrong with the dead-letter route
 	routeSeen time.Time          // when
 	most      int                // messages to tell of; 0: all
 }
@@ -184,7 +186,7 @@ func (l *looker) counts(ctx context.Context, queue string) (amqp.Queue, bool, er
 	}
 	need := l.api
 	need.Queue = queue
-	load, apiErr := topology.Measure(ctx, l.conn, need)
+	load, apiErr := doctor.Measure(ctx, l.conn, need)
 	if errors.Is(apiErr, topology.ErrQueueNotFound) {
 		return q, false, nil
 	}
@@ -309,7 +311,7 @@ const frontScanned = 200
 func (l *looker) askManagement(ctx context.Context, s *standing) {
 	of, dead := l.api, l.api
 	of.Queue, dead.Queue = l.queue, s.Dead.Queue
-	load, err := topology.Measure(ctx, l.conn, of)
+	load, err := doctor.Measure(ctx, l.conn, of)
 	if err != nil {
 		s.Notes = append(s.Notes, "no rates: "+err.Error())
 		return
@@ -319,7 +321,7 @@ func (l *looker) askManagement(ctx context.Context, s *standing) {
 	if s.Dead.Holds == nil {
 		return
 	}
-	arrived, err := topology.Measure(ctx, l.conn, dead)
+	arrived, err := doctor.Measure(ctx, l.conn, dead)
 	if err != nil {
 		s.Notes = append(s.Notes, "cannot count what was taken out of "+term.Shown(s.Dead.Queue)+": "+err.Error())
 		return

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
+	"github.com/strikesmq/strikes/internal/inspect"
+	"github.com/strikesmq/strikes/internal/management"
 	"github.com/strikesmq/strikes/topology"
 )
 
@@ -31,19 +33,19 @@ func (l *looker) askRoute(ctx context.Context, s *standing) {
 		defer cancel()
 		need := l.api
 		need.Queue = l.queue
-		found, err := topology.Inspect(ctx, l.conn, need)
+		found, err := inspect.Inspect(ctx, l.conn, need)
 		if err != nil && !errors.Is(err, topology.ErrQueueNotFound) {
 			s.Notes = append(s.Notes, "the dead-letter route could not be checked: "+err.Error())
 		}
 		l.route = found
 	}
-	d.Route = slices.DeleteFunc(slices.Clone(l.route), func(f topology.Finding) bool { return !explains(f, d.Missing > 0) })
+	d.Route = slices.DeleteFunc(slices.Clone(l.route), func(f inspect.Finding) bool { return !explains(f, d.Missing > 0) })
 }
 
 // explains reports whether a finding may be why dead letters did not arrive: an error of the route, or, if some are missing, also
 // a warning.
-func explains(f topology.Finding, missing bool) bool {
-	return strings.Contains(f.Code, "dead-letter") && (f.Severity == topology.Error || missing)
+func explains(f inspect.Finding, missing bool) bool {
+	return strings.Contains(f.Code, "dead-letter") && (f.Severity == inspect.Error || missing)
 }
 
 // route are the rows of what is wrong with the dead-letter route.
@@ -61,7 +63,7 @@ func (d deadLetters) route() []term.Row {
 // unmanaged says what cannot be seen without the management API, and why it is not asked.
 func unmanaged(err error) string {
 	why := "the management API is not at its usual place (--management-url names another)"
-	if errors.Is(err, topology.ErrManagementDenied) {
+	if errors.Is(err, management.ErrDenied) {
 		why = "the management API refuses the AMQP user (--management-url takes another)"
 	}
 	return fmt.Sprintf("no rates, no counts of what others took out of the dead-letter queue or what waits for it: %s: %v", why, err)

@@ -10,7 +10,7 @@ import (
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/counter"
-	"github.com/strikesmq/strikes/topology"
+	"github.com/strikesmq/strikes/internal/inspect"
 )
 
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -193,7 +193,7 @@ func TestStandingIsSafeToShow(t *testing.T) {
 			Holder: hostile, Suspect: true, Of: 4, Attempt: 2}},
 		Blocked: 1,
 		Dead: deadLetters{Count: 9, Since: noon, Queue: hostile, Holds: &n, Taken: &taken, Reasons: []reason{{term.Brief(hostile, 200), 9}},
-			Route: []topology.Finding{{Seen: hostile, Fix: hostile}}},
+			Route: []inspect.Finding{{Seen: hostile, Fix: hostile}}},
 		Limits: []limitSeen{{1, hostile}, {2, hostile}},
 	}
 	s.Dead.judge()
@@ -223,7 +223,7 @@ func TestStandingText(t *testing.T) {
 			{ID: "20", State: blockRuns, Attempt: 1, Of: 6, Since: earlierBy(time.Second), Running: earlierBy(time.Second)},
 		},
 		Dead: deadLetters{Count: 9, Since: earlierBy(24 * time.Hour), Queue: "orders.dlq", Holds: &holds, Reasons: []reason{{"no stock", 3}},
-			Replayed: 4, Waiting: 2, seen: true, Route: []topology.Finding{{Seen: "no exchange \"x\"", Fix: "declare it"}}},
+			Replayed: 4, Waiting: 2, seen: true, Route: []inspect.Finding{{Seen: "no exchange \"x\"", Fix: "declare it"}}},
 		Limits: []limitSeen{{3, "web-1, pid 42"}, {100, "web-2, pid 7"}},
 	}
 	s.Dead.explain()

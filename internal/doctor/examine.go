@@ -9,6 +9,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/internal/inspect"
+	"github.com/strikesmq/strikes/internal/management"
 	"github.com/strikesmq/strikes/internal/queueinfo"
 )
 
@@ -65,4 +66,13 @@ func TryManagement(ctx context.Context, conn *amqp.Connection, need inspect.Need
 		return fmt.Errorf("the management API does not answer: %w", err)
 	}
 	return nil
+}
+
+// Measure returns the load of need.Queue, which only the management API reports.
+func Measure(ctx context.Context, conn *amqp.Connection, need inspect.Need) (management.Load, error) {
+	api, err := need.API()
+	if err != nil {
+		return management.Load{}, err
+	}
+	return api.Load(ctx, conn, need.Queue)
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strconv"
 	"strings"
 	"testing"
@@ -122,3 +123,33 @@ func TestDenial(t *testing.T) {
 		}
 	}
 }
+
+// FuzzManagementURL: a URL of any form is used or refused, and its password is in no error.
+func FuzzManagementURL(f *testing.F) {
+	const secret = "Xq7vSecretZk9"
+	for _, around := range []string{"", "/", "?", "#", "@", "%", ":", "://", "[", "\n", "%zz", " "} {
+		f.Add("http://ops:", around, "@127.0.0.1:1")
+		f.Add("https://", around, "@[::1]:1/path?x=y#z")
+	}
+	f.Fuzz(func(t *testing.T, before, around, after string) {
+		raw := before + around + secret + around + after
+		if escaped := url.QueryEscape(around); strings.Contains(before, "//") && len(around)%2 == 1 {
+			raw = before + escaped + secret + escaped + after
+		}
+		m, err := New(raw, &http.Client{Transport: refusing{}})
+		if err == nil {
+			if u, _ := url.Parse(raw); u.User == nil || !strings.Contains(u.User.String(), secret) {
+				return // it is not in the place of the password
+			}
+			_, err = m.Queue(context.Background(), "/", "q")
+		}
+		if err == nil || strings.Contains(err.Error(), secret) {
+			t.Errorf("%q: %v", raw, err)
+		}
+	})
+}
+
+// refusing is a network that is down.
+type refusing struct{}
+
+func (refusing) RoundTrip(*http.Request) (*http.Response, error) { return nil, http.ErrServerClosed }

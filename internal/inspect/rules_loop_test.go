@@ -1,4 +1,4 @@
-package topology
+package inspect
 
 import (
 	"strings"
@@ -6,82 +6,83 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/strikesmq/strikes/internal/management"
 	"github.com/strikesmq/strikes/internal/queueinfo"
 )
 
 // traced follows the dead letters of f through what is known: what is not known is an exchange with nothing bound to it, or a
 // queue that keeps what it gets.
-func traced(f facts) facts {
-	known := graph{exchanges: map[string]way{}, queues: map[string]*target{}, own: f.known.own}
+func traced(f Facts) Facts {
+	known := Graph{Exchanges: map[string]Exchange{}, Queues: map[string]*queueinfo.Queue{}, own: f.Known.own}
 	if x, set := f.DeadLetterExchange(); set {
-		known.exchanges[x] = f.way
+		known.Exchanges[x] = f.Exchange
 	}
-	for name, w := range f.known.exchanges {
-		known.exchanges[name] = w
+	for name, w := range f.Known.Exchanges {
+		known.Exchanges[name] = w
 	}
-	for name, t := range f.known.queues {
-		known.queues[name] = t
+	for name, t := range f.Known.Queues {
+		known.Queues[name] = t
 	}
-	for f.route = known.trace(f); len(f.route.wanted) > 0; f.route = known.trace(f) {
-		for _, n := range f.route.wanted {
+	for f.Route = known.Trace(f.Queue); len(f.Route.wanted) > 0; f.Route = known.Trace(f.Queue) {
+		for _, n := range f.Route.wanted {
 			switch {
-			case n == node{}:
+			case n == Node{}:
 				known.own = keySet{asked: true, any: true}
-			case n.exchange:
-				known.exchanges[n.name] = way{exchange: queueinfo.Yes, kind: "fanout", bound: true}
+			case n.Exchange:
+				known.Exchanges[n.Name] = Exchange{Exists: queueinfo.Yes, Kind: "fanout", Bound: true}
 			default:
-				known.queues[n.name] = &target{facts{Queue: queueinfo.Queue{Name: n.name, Declared: queueinfo.Declared{Type: "quorum", Durable: true}}}}
+				known.Queues[n.Name] = &queueinfo.Queue{Name: n.Name, Declared: queueinfo.Declared{Type: "quorum", Durable: true}}
 			}
 		}
 	}
-	f.known = known
+	f.Known = known
 	return f
 }
 
-func toQueue(name, key string) apiBinding {
-	return apiBinding{Destination: name, DestinationType: "queue", Key: key, Properties: "~"}
+func toQueue(name, key string) management.Binding {
+	return management.Binding{Destination: name, DestinationType: "queue", Key: key, Properties: "~"}
 }
 
-func toExchange(name, key string) apiBinding {
-	return apiBinding{Destination: name, DestinationType: "exchange", Key: key}
+func toExchange(name, key string) management.Binding {
+	return management.Binding{Destination: name, DestinationType: "exchange", Key: key}
 }
 
 // exchange is one that is known.
-func exchange(name, kind string, bindings ...apiBinding) func(*facts) {
-	return func(f *facts) {
-		f.knows().exchanges[name] = way{exchange: queueinfo.Yes, kind: kind, bound: true, bindings: bindings}
+func exchange(name, kind string, bindings ...management.Binding) func(*Facts) {
+	return func(f *Facts) {
+		f.knows().Exchanges[name] = Exchange{Exists: queueinfo.Yes, Kind: kind, Bound: true, Bindings: bindings}
 	}
 }
 
-// unroutable has an exchange send on what finds no binding.
-func unroutable(from, to string) func(*facts) {
-	return func(f *facts) {
-		w := f.knows().exchanges[from]
-		w.alternateTo = to
-		f.known.exchanges[from] = w
+// unroutable gives an exchange an alternate exchange.
+func unroutable(from, to string) func(*Facts) {
+	return func(f *Facts) {
+		x := f.knows().Exchanges[from]
+		x.Alternate = to
+		f.Known.Exchanges[from] = x
 	}
 }
 
 // keeps is a queue that is known, with pairs of arguments.
-func keeps(name string, pairs ...any) func(*facts) {
-	return func(f *facts) {
+func keeps(name string, pairs ...any) func(*Facts) {
+	return func(f *Facts) {
 		args := amqp.Table{}
 		for i := 0; i < len(pairs); i += 2 {
 			args[pairs[i].(string)] = pairs[i+1]
 		}
-		f.knows().queues[name] = &target{facts{Queue: queueinfo.Queue{Name: name, Declared: queueinfo.Declared{Type: "classic", Durable: true, Args: args}}}}
+		f.knows().Queues[name] = &queueinfo.Queue{Name: name, Declared: queueinfo.Declared{Type: "classic", Durable: true, Args: args}}
 	}
 }
 
-func published(keys ...keyPattern) func(*facts) {
-	return func(f *facts) { f.knows().own = keySet{asked: true, one: keys} }
+func published(keys ...keyPattern) func(*Facts) {
+	return func(f *Facts) { f.knows().own = keySet{asked: true, one: keys} }
 }
 
-func (f *facts) knows() *graph {
-	if f.known.exchanges == nil {
-		f.known = graph{exchanges: map[string]way{}, queues: map[string]*target{}}
+func (f *Facts) knows() *Graph {
+	if f.Known.Exchanges == nil {
+		f.Known = Graph{Exchanges: map[string]Exchange{}, Queues: map[string]*queueinfo.Queue{}}
 	}
-	return &f.known
+	return &f.Known
 }
 
 func key(s string) keyPattern { return keyPattern{text: s} }
@@ -91,13 +92,13 @@ func topic(s string) keyPattern { return keyPattern{s, true} }
 func TestLoopRule(t *testing.T) {
 	const (
 		ttl  = "x-message-ttl"
-		loop = "error " + codeLoop
-		late = "warning " + codeDelayLoop
+		loop = "error " + CodeLoop
+		late = "warning " + "dead-letter-delay-loop"
 	)
 	byDefault := with(queueinfo.ArgDeadLetterExchange, "")
 	tests := []struct {
 		name string
-		f    []func(*facts)
+		f    []func(*Facts)
 		want string // severity and code
 		text string // in the finding
 	}{
@@ -137,8 +138,8 @@ func TestLoopRule(t *testing.T) {
 		{"default exchange, another queue", changes(byDefault, with(queueinfo.ArgDeadLetterKey, "d")), "", ""},
 
 		{"delay", changes(exchange("q.dlx", "fanout", toQueue("w", "")), keeps("w", ttl, int64(5000), queueinfo.ArgDeadLetterExchange, "", queueinfo.ArgDeadLetterKey, "q")), late, `queue "w" (TTL 5000 ms), the default exchange`},
-		{"delay by policy", changes(exchange("q.dlx", "fanout", toQueue("w", "")), keeps("w"), func(f *facts) {
-			f.known.queues["w"].Policy = amqp.Table{"message-ttl": int64(9), "dead-letter-exchange": "", "dead-letter-routing-key": "q"}
+		{"delay by policy", changes(exchange("q.dlx", "fanout", toQueue("w", "")), keeps("w"), func(f *Facts) {
+			f.Known.Queues["w"].Policy = amqp.Table{"message-ttl": int64(9), "dead-letter-exchange": "", "dead-letter-routing-key": "q"}
 		}), late, `remove the dead-letter exchange of the queue "w"`},
 		{"delay that keeps the key", changes(with(queueinfo.ArgDeadLetterKey, "w"), byDefault, keeps("w", ttl, int64(5), queueinfo.ArgDeadLetterExchange, "in"),
 			exchange("in", "direct", toQueue("q", "q"))), "", ""},
@@ -179,21 +180,21 @@ func TestLoopRule(t *testing.T) {
 func TestTraceSaysWhatIsNotSeen(t *testing.T) {
 	f := sound()
 	overAMQP(&f)
-	if f = traced(f); len(f.route.loops) > 0 || len(f.route.unseen) != 1 || !strings.Contains(f.route.unseen[0], "q.dlx") {
-		t.Errorf("bindings: %+v", f.route)
+	if f = traced(f); len(f.Route.Loops) > 0 || len(f.Route.Unseen) != 1 || !strings.Contains(f.Route.Unseen[0], "q.dlx") {
+		t.Errorf("bindings: %+v", f.Route)
 	}
 	f = sound()
 	keeps("q.dlq")(&f)
-	f.known.queues["q.dlq"].Unread = "denied"
-	if f = traced(f); len(f.route.unseen) != 1 || !strings.Contains(f.route.unseen[0], "q.dlq") {
-		t.Errorf("arguments: %+v", f.route)
+	f.Known.Queues["q.dlq"].Unread = "denied"
+	if f = traced(f); len(f.Route.Unseen) != 1 || !strings.Contains(f.Route.Unseen[0], "q.dlq") {
+		t.Errorf("arguments: %+v", f.Route)
 	}
 }
 
-// A route with as many ways as there are paths is traced all the same.
+// The trace of a route with very many branches ends.
 func TestTraceIsBounded(t *testing.T) {
 	f := sound()
-	var all []apiBinding
+	var all []management.Binding
 	for i := range 40 {
 		all = append(all, toExchange(string(rune('A'+i)), "#."+string(rune('a'+i))+".#"))
 	}
@@ -201,8 +202,8 @@ func TestTraceIsBounded(t *testing.T) {
 		exchange(string(rune('A'+i)), "topic", all...)(&f)
 	}
 	exchange("q.dlx", "topic", all...)(&f)
-	if f = traced(f); len(f.route.loops)+len(f.route.landings) > 0 {
-		t.Errorf("got %+v", f.route)
+	if f = traced(f); len(f.Route.Loops)+len(f.Route.Landings) > 0 {
+		t.Errorf("got %+v", f.Route)
 	}
 	all = nil // each filters out one key of many, so that every subset of them is a state
 	var keys []keyPattern
@@ -218,33 +219,4 @@ func TestTraceIsBounded(t *testing.T) {
 		exchange(string(rune('A'+i)), "topic", all...)(&f)
 	}
 	traced(f)
-}
-
-// A loop is broken by a command only where that can break nothing else.
-func TestUnloop(t *testing.T) {
-	const unbind = "curl -fsS -u 'ops' -X DELETE 'http://h:15672/api/bindings/a%2Fb/e/q.dlx/q/q/~'"
-	tests := []struct {
-		name string
-		f    []func(*facts)
-		want string // the end of the command; empty: none
-		also int    // requests before it
-	}{
-		{"own exchange", changes(exchange("q.dlx", "fanout", toQueue("q.dlq", ""), toQueue("q", ""))), unbind, 0},
-		{"no dead-letter queue", changes(exchange("q.dlx", "fanout", toQueue("q", ""))), unbind, 2},
-		{"an exchange that may have other uses", changes(with(queueinfo.ArgDeadLetterExchange, "in"), exchange("in", "fanout", toQueue("q.dlq", ""), toQueue("q", ""))), "", 0},
-		{"the same, by policy", changes(without(queueinfo.ArgDeadLetterExchange), policy("dead-letter-exchange", "in"),
-			exchange("in", "fanout", toQueue("q.dlq", ""), toQueue("q", ""))), "/api/policies/a%2Fb/strikes.q'", 2},
-		{"over a queue", changes(exchange("q.dlx", "fanout", toQueue("w", "")), keeps("w", queueinfo.ArgDeadLetterExchange, "", queueinfo.ArgDeadLetterKey, "q")), "", 0},
-		{"default exchange", changes(with(queueinfo.ArgDeadLetterExchange, ""), with(queueinfo.ArgDeadLetterKey, "q")), "", 0},
-	}
-	for _, tt := range tests {
-		f := examined()
-		for _, change := range tt.f {
-			change(&f)
-		}
-		got, found := commands(traced(f))[codeLoop]
-		if !found || !strings.HasSuffix(got, tt.want) || (got == "") != (tt.want == "") || strings.Count(got, " && ") != tt.also {
-			t.Errorf("%s: found %v, command %q", tt.name, found, got)
-		}
-	}
 }

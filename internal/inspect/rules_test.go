@@ -1,62 +1,68 @@
-package topology
+package inspect
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 	"go.uber.org/goleak"
 
+	"github.com/strikesmq/strikes/internal/management"
 	"github.com/strikesmq/strikes/internal/queueinfo"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// sound returns facts that no rule finds fault with: a quorum queue as Declare
-// makes it, seen through the management API.
-func sound() facts {
-	s := Spec{Queue: "q", SingleActiveConsumer: true}.withDefaults()
-	return facts{
-		product: "RabbitMQ",
-		Queue: queueinfo.Queue{
+// sound returns Facts that no rule finds fault with: a quorum queue as package topology
+// declares it, seen through the management API.
+func sound() Facts {
+	return Facts{
+		Product: "RabbitMQ",
+		Description: management.Description{Queue: queueinfo.Queue{
 			Version: queueinfo.Version{Major: 4, Minor: 3}, Name: "q", Policy: amqp.Table{}, PolicyKnown: true,
-			Declared: queueinfo.Declared{Type: "quorum", Durable: true, Args: s.arguments()},
-		},
-		way: way{
-			exchange: queueinfo.Yes, kind: "fanout", bound: true,
-			bindings: []apiBinding{{Destination: "q.dlq", DestinationType: "queue"}},
+			Declared: queueinfo.Declared{Type: "quorum", Durable: true, Args: amqp.Table{
+				queueinfo.ArgType: "quorum", queueinfo.ArgDeadLetterExchange: "q.dlx", queueinfo.ArgSingleActive: true,
+				queueinfo.ArgDeliveryLimit: int64(1000), queueinfo.ArgStrategy: "at-least-once", queueinfo.ArgOverflow: "reject-publish",
+			}},
+		}},
+		Exchange: Exchange{
+			Exists: queueinfo.Yes, Kind: "fanout", Bound: true,
+			Bindings: []management.Binding{{Destination: "q.dlq", DestinationType: "queue"}},
 		},
 	}
 }
 
-func classic(f *facts) {
+func classic(f *Facts) {
 	f.Type = "classic"
 	f.Args = amqp.Table{queueinfo.ArgType: "classic", queueinfo.ArgDeadLetterExchange: "q.dlx", queueinfo.ArgSingleActive: true}
 }
 
-func overAMQP(f *facts) { f.Policy, f.PolicyKnown, f.way = nil, false, way{exchange: queueinfo.Yes} }
+func overAMQP(f *Facts) {
+	f.Policy, f.PolicyKnown, f.Exchange = nil, false, Exchange{Exists: queueinfo.Yes}
+}
 
-func without(args ...string) func(*facts) {
-	return func(f *facts) {
+func without(args ...string) func(*Facts) {
+	return func(f *Facts) {
 		for _, a := range args {
 			delete(f.Args, a)
 		}
 	}
 }
 
-func with(name string, v any) func(*facts) { return func(f *facts) { f.Args[name] = v } }
+func with(name string, v any) func(*Facts) { return func(f *Facts) { f.Args[name] = v } }
 
-func policy(name string, v any) func(*facts) { return func(f *facts) { f.Policy[name] = v } }
+func policy(name string, v any) func(*Facts) { return func(f *Facts) { f.Policy[name] = v } }
 
-func on(major, minor int) func(*facts) {
-	return func(f *facts) { f.Version = queueinfo.Version{Major: major, Minor: minor} }
+func on(major, minor int) func(*Facts) {
+	return func(f *Facts) { f.Version = queueinfo.Version{Major: major, Minor: minor} }
 }
 
-func bound(kind string, bindings ...apiBinding) func(*facts) {
-	return func(f *facts) { f.way.kind, f.way.bindings = kind, bindings }
+func bound(kind string, bindings ...management.Binding) func(*Facts) {
+	return func(f *Facts) { f.Exchange.Kind, f.Exchange.Bindings = kind, bindings }
 }
 
-func changes(c ...func(*facts)) []func(*facts) { return c }
+func changes(c ...func(*Facts)) []func(*Facts) { return c }
 
 func TestJudge(t *testing.T) {
 	limited := Need{Queue: "q", MaxRetries: 3}
@@ -64,7 +70,7 @@ func TestJudge(t *testing.T) {
 	dropping := Need{Queue: "q", MaxRetries: 3, AllowDrop: true}
 	tests := []struct {
 		name string
-		f    []func(*facts)
+		f    []func(*Facts)
 		need Need
 		want string // severities and codes, in order
 	}{
@@ -99,8 +105,8 @@ func TestJudge(t *testing.T) {
 		{"quorum on an unknown version", changes(on(0, 0)), limited, "warning broker-unmeasured, error requeue-to-tail"},
 		{"classic on an unknown version", changes(classic, on(0, 0)), limited, "warning broker-unmeasured"},
 		{"RabbitMQ 3.9", changes(on(3, 9)), limited, "warning broker-unmeasured"},
-		{"another product", changes(func(f *facts) { f.product = "Hare" }), limited, "warning broker-unmeasured"},
-		{"stream", changes(func(f *facts) { f.Declared = queueinfo.Declared{Type: "stream", Durable: true} }), dropping, "error queue-type"},
+		{"another product", changes(func(f *Facts) { f.Product = "Hare" }), limited, "warning broker-unmeasured"},
+		{"stream", changes(func(f *Facts) { f.Declared = queueinfo.Declared{Type: "stream", Durable: true} }), dropping, "error queue-type"},
 
 		{"no exchange", changes(without(queueinfo.ArgDeadLetterExchange)), limited, "error no-dead-letter-exchange"},
 		{"no exchange, allowed", changes(without(queueinfo.ArgDeadLetterExchange)), dropping, ""},
@@ -108,20 +114,20 @@ func TestJudge(t *testing.T) {
 		{"no exchange seen, allowed", changes(overAMQP, without(queueinfo.ArgDeadLetterExchange)), dropping, ""},
 		{"classic, no exchange", changes(classic, without(queueinfo.ArgDeadLetterExchange)), limited, "error no-dead-letter-exchange"},
 		{"exchange by policy", changes(without(queueinfo.ArgDeadLetterExchange), policy("dead-letter-exchange", "p")), limited, ""},
-		{"exchange missing", changes(func(f *facts) { f.way = way{exchange: queueinfo.No} }), limited, "error dead-letter-exchange-missing"},
-		{"exchange missing, allowed", changes(func(f *facts) { f.way = way{exchange: queueinfo.No} }), dropping, "warning dead-letter-exchange-missing"},
+		{"exchange missing", changes(func(f *Facts) { f.Exchange = Exchange{Exists: queueinfo.No} }), limited, "error dead-letter-exchange-missing"},
+		{"exchange missing, allowed", changes(func(f *Facts) { f.Exchange = Exchange{Exists: queueinfo.No} }), dropping, "warning dead-letter-exchange-missing"},
 		{"nothing bound", changes(bound("fanout")), limited, "error dead-letter-unbound"},
 		{"nothing bound, allowed", changes(bound("fanout")), dropping, "warning dead-letter-unbound"},
-		{"nothing bound, alternate exchange", changes(bound("fanout"), func(f *facts) { f.way.alternate = true }), limited, "warning dead-letter-unbound"},
+		{"nothing bound, alternate exchange", changes(bound("fanout"), func(f *Facts) { f.Exchange.Alternate = "x" }), limited, "warning dead-letter-unbound"},
 		{"key bound", changes(with(queueinfo.ArgDeadLetterKey, "k"), bound("direct", toQueue("d", "k"))), limited, ""},
 		{"key not bound", changes(with(queueinfo.ArgDeadLetterKey, "k"), bound("direct", toQueue("d", "x"))), limited, "error dead-letter-unbound"},
 		{"key left open", changes(bound("direct", toQueue("d", "x"))), limited, "warning dead-letter-key-open"},
 		{"key with topic exchange", changes(with(queueinfo.ArgDeadLetterKey, "k"), bound("topic", toQueue("d", "#"))), limited, ""},
-		{"to another exchange", changes(bound("fanout", apiBinding{Destination: "q", DestinationType: "exchange"})), limited, ""},
+		{"to another exchange", changes(bound("fanout", management.Binding{Destination: "q", DestinationType: "exchange"})), limited, ""},
 		{"back to itself", changes(bound("fanout", toQueue("q", ""))), limited, "error dead-letter-loop"},
 		{"back to itself and on", changes(bound("fanout", toQueue("q", ""), toQueue("d", ""))), limited, "error dead-letter-loop"},
-		{"default exchange", changes(with(queueinfo.ArgDeadLetterExchange, ""), with(queueinfo.ArgDeadLetterKey, "d"), func(f *facts) { f.way = way{exchange: queueinfo.Yes, queue: queueinfo.Yes} }), limited, ""},
-		{"default exchange, no such queue", changes(with(queueinfo.ArgDeadLetterExchange, ""), with(queueinfo.ArgDeadLetterKey, "d"), func(f *facts) { f.way = way{exchange: queueinfo.Yes, queue: queueinfo.No} }), limited, "error dead-letter-queue-missing"},
+		{"default exchange", changes(with(queueinfo.ArgDeadLetterExchange, ""), with(queueinfo.ArgDeadLetterKey, "d"), func(f *Facts) { f.Exchange, f.named = Exchange{Exists: queueinfo.Yes}, queueinfo.Yes }), limited, ""},
+		{"default exchange, no such queue", changes(with(queueinfo.ArgDeadLetterExchange, ""), with(queueinfo.ArgDeadLetterKey, "d"), func(f *Facts) { f.Exchange, f.named = Exchange{Exists: queueinfo.Yes}, queueinfo.No }), limited, "error dead-letter-queue-missing"},
 		{"default exchange, no key", changes(with(queueinfo.ArgDeadLetterExchange, "")), limited, "error dead-letter-loop"},
 		{"default exchange, own name", changes(with(queueinfo.ArgDeadLetterExchange, ""), with(queueinfo.ArgDeadLetterKey, "q")), limited, "error dead-letter-loop"},
 		{"at most once", changes(without(queueinfo.ArgStrategy)), limited, "warning dead-letter-at-most-once"},
@@ -137,15 +143,15 @@ func TestJudge(t *testing.T) {
 		{"delayed retry, ordered", changes(with(queueinfo.ArgDelayedRetry, "all")), ordered, "error delayed-retry"},
 		{"delayed retry off", changes(with(queueinfo.ArgDelayedRetry, "disabled")), ordered, ""},
 
-		{"exclusive", changes(func(f *facts) {
-			*f = facts{product: "RabbitMQ", Queue: queueinfo.Queue{Version: queueinfo.Version{Major: 4, Minor: 3}, Exclusive: true}}
+		{"exclusive", changes(func(f *Facts) {
+			*f = Facts{Product: "RabbitMQ", Description: management.Description{Queue: queueinfo.Queue{Version: queueinfo.Version{Major: 4, Minor: 3}, Exclusive: true}}}
 		}), dropping, "error exclusive"},
-		{"auto-delete", changes(func(f *facts) { f.AutoDelete = true }), limited, "warning auto-delete"},
-		{"transient", changes(classic, func(f *facts) { f.Durable = false }), limited, "warning transient"},
-		{"unreadable", changes(func(f *facts) {
-			*f = facts{product: "RabbitMQ", Queue: queueinfo.Queue{Version: queueinfo.Version{Major: 4, Minor: 3}, Unread: "no permission"}}
+		{"auto-delete", changes(func(f *Facts) { f.AutoDelete = true }), limited, "warning auto-delete"},
+		{"transient", changes(classic, func(f *Facts) { f.Durable = false }), limited, "warning transient"},
+		{"unreadable", changes(func(f *Facts) {
+			*f = Facts{Product: "RabbitMQ", Description: management.Description{Queue: queueinfo.Queue{Version: queueinfo.Version{Major: 4, Minor: 3}, Unread: "no permission"}}}
 		}), ordered, "error arguments-unknown"},
-		{"management in trouble", changes(overAMQP, func(f *facts) { f.apiTrouble = "401" }), limited, "warning bindings-unknown, warning management-unreachable"},
+		{"management in trouble", changes(overAMQP, func(f *Facts) { f.Trouble = "401" }), limited, "warning bindings-unknown, warning management-unreachable"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -154,10 +160,10 @@ func TestJudge(t *testing.T) {
 				change(&f)
 			}
 			var got []string
-			for _, x := range judge(traced(f), tt.need) {
+			for _, x := range Judge(All, traced(f), tt.need) {
 				got = append(got, x.Severity.String()+" "+x.Code)
-				if x.Seen == "" || x.Why == "" || x.Fix == "" {
-					t.Errorf("half told: %+v", x)
+				if x.Seen == "" || x.Impact == "" || x.Fix == "" {
+					t.Errorf("incomplete: %+v", x)
 				}
 			}
 			if s := strings.Join(got, ", "); s != tt.want {
@@ -171,16 +177,16 @@ func TestJudge(t *testing.T) {
 func TestFindingsNameWhatTheySaw(t *testing.T) {
 	tests := []struct {
 		name string
-		f    []func(*facts)
+		f    []func(*Facts)
 		want []string
 	}{
-		{"exchange missing", changes(func(f *facts) { f.way = way{exchange: queueinfo.No} }), []string{`"q.dlx"`}},
-		{"key", changes(with(queueinfo.ArgDeadLetterKey, "k"), bound("direct", apiBinding{Key: "x"})), []string{`"q.dlx"`, `"k"`, `"x"`}},
+		{"exchange missing", changes(func(f *Facts) { f.Exchange = Exchange{Exists: queueinfo.No} }), []string{`"q.dlx"`}},
+		{"key", changes(with(queueinfo.ArgDeadLetterKey, "k"), bound("direct", management.Binding{Key: "x"})), []string{`"q.dlx"`, `"k"`, `"x"`}},
 		{"limit", changes(with(queueinfo.ArgDeliveryLimit, int64(5))), []string{
-			"is 5, by the queue's argument x-delivery-limit, and leaves room for 1 of 3 retries", "anew with x-delivery-limit=1000",
+			"is 5, by the queue's argument x-delivery-limit, and leaves room for 1 of 3 retries", "again with x-delivery-limit=1000",
 			"(strikes declare --delivery-limit 1000 --single-active-consumer q)", "a policy only lowers it",
 		}},
-		{"limit by policy", changes(policy("delivery-limit", int64(2)), func(f *facts) { f.PolicyName = "all" }), []string{
+		{"limit by policy", changes(policy("delivery-limit", int64(2)), func(f *Facts) { f.PolicyName = "all" }), []string{
 			`is 2, by policy "all", and leaves no room`, `set delivery-limit=1000 in policy "all"`,
 		}},
 		{"limit -1", changes(on(4, 0), with(queueinfo.ArgDeliveryLimit, int64(-1))), []string{"delivery limit -1 on RabbitMQ 4.0", "set delivery-limit=1000 by policy"}},
@@ -193,7 +199,7 @@ func TestFindingsNameWhatTheySaw(t *testing.T) {
 		for _, change := range tt.f {
 			change(&f)
 		}
-		text := (&RefusedError{Queue: "q", Findings: judge(f, Need{Queue: "q", MaxRetries: 3})}).Error()
+		text := fmt.Sprint(Judge(All, f, Need{Queue: "q", MaxRetries: 3}))
 		for _, w := range tt.want {
 			if !strings.Contains(text, w) {
 				t.Errorf("%s: %q is not in %s", tt.name, w, text)
@@ -203,32 +209,29 @@ func TestFindingsNameWhatTheySaw(t *testing.T) {
 }
 
 func TestKeysAreFew(t *testing.T) {
-	var many []apiBinding
+	var many []management.Binding
 	for _, k := range []string{"a", "a", "b", "c", "d", "e", "f"} {
-		many = append(many, apiBinding{Key: k})
+		many = append(many, management.Binding{Key: k})
 	}
 	if got, want := keys(many), `"a", "b", "c", "d", "e", …`; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }
 
-func TestPolicyMayMend(t *testing.T) {
-	unlimited := facts{
-		product: "RabbitMQ",
-		Queue: queueinfo.Queue{
-			Version: queueinfo.Version{Major: 3, Minor: 10}, Name: "q", Declared: queueinfo.Declared{Type: "quorum", Durable: true, Args: amqp.Table{}},
-		},
-	}
-	for _, x := range judge(unlimited, Need{Queue: "q"}) {
-		if !unlimited.policyMayMend(x) {
-			t.Errorf("a policy may mend %s", x.Code)
+func TestPolicyMayFix(t *testing.T) {
+	unlimited := Facts{Product: "RabbitMQ", Description: management.Description{Queue: queueinfo.Queue{
+		Version: queueinfo.Version{Major: 3, Minor: 10}, Name: "q", Declared: queueinfo.Declared{Type: "quorum", Durable: true, Args: amqp.Table{}},
+	}}}
+	for _, x := range Judge(All, unlimited, Need{Queue: "q"}) {
+		if !unlimited.policyMayFix(x) {
+			t.Errorf("a policy may fix %s", x.Code)
 		}
 	}
-	tight := Finding{Code: codeLimitTight, Severity: Warning}
-	if unlimited.policyMayMend(Finding{Code: "exclusive", Severity: Error}) || unlimited.policyMayMend(tight) {
-		t.Error("no policy mends an exclusive queue, and a warning is not waited for")
+	tight := Finding{Code: CodeLimitTight, Severity: Warning}
+	if unlimited.policyMayFix(Finding{Code: "exclusive", Severity: Error}) || unlimited.policyMayFix(tight) {
+		t.Error("no policy fixes an exclusive queue, and a warning is not waited for")
 	}
-	if unlimited.vitals = new(vitals); !unlimited.policyMayMend(tight) {
+	if unlimited.Vitals = new(Vitals); !unlimited.policyMayFix(tight) {
 		t.Error("an operator waits for what may turn a warning into none")
 	}
 }
