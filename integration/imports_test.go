@@ -20,27 +20,33 @@ var (
 // arrows lists what each package of the project may import of it. A name that ends in /... stands for all packages below it.
 var arrows = map[string][]string{
 	"counter":    {"internal/setting"},
-	"publisher":  {"internal/amqpdial", "internal/setting"},
+	"publisher":  {"internal/amqpdial", "internal/pause", "internal/setting"},
 	"topology":   {"internal/inspect", "internal/queueinfo", "internal/setting"},
-	"consumer":   {"counter", "topology", "internal/amqpdial", "internal/fingerprint", "internal/setting"},
-	"deadletter": {"counter", "publisher", "internal/fingerprint", "internal/management", "internal/queueinfo", "internal/setting"},
+	"consumer":   {"counter", "topology", "internal/amqpdial", "internal/fingerprint", "internal/pause", "internal/setting"},
+	"deadletter": {"counter", "publisher", "internal/amqpdial", "internal/fingerprint", "internal/management", "internal/pause", "internal/queueinfo", "internal/setting"},
 
 	"internal/setting":     nil,
 	"internal/shell":       nil,
 	"internal/fingerprint": nil,
+	"internal/pause":       nil,
 	"internal/queueinfo":   nil,
 	"internal/amqpdial":    {"internal/setting"},
 	"internal/management":  {"internal/queueinfo", "internal/setting", "internal/shell"},
 	"internal/inspect":     {"internal/management", "internal/queueinfo", "internal/shell"},
+	"internal/records":     {"counter"},
+	"internal/status":      {"counter", "internal/doctor", "internal/inspect", "internal/management", "internal/queueinfo", "internal/records"},
 	"internal/doctor":      {"internal/inspect", "internal/management", "internal/queueinfo", "internal/setting", "internal/shell"},
 
-	"internal/poll":       nil,
-	"internal/proxy":      nil,
+	"internal/poll":       {"internal/pause"},
+	"internal/proxy":      {"internal/pause"},
 	"internal/servers":    {"internal/proxy"},
 	"internal/servertest": {"internal/servers"},
-	"integration/bench":   join(public, laboratory...),
+	"integration/bench":   join(public, join(laboratory, "internal/pause")...),
 
-	"cmd/strikes":                  join(public, "cmd/strikes/internal/...", "internal/doctor", "internal/inspect", "internal/management", "internal/queueinfo", "internal/servers", "internal/setting", "internal/shell"),
+	"cmd/strikes": join(public, "cmd/strikes/internal/...", "internal/doctor", "internal/inspect", "internal/management", "internal/queueinfo",
+		"internal/records", "internal/setting", "internal/shell", "internal/status"),
+	"cmd/strikes/internal/demo": join(public, "cmd/strikes/internal/connect", "cmd/strikes/internal/jsonl", "cmd/strikes/internal/term",
+		"internal/poll", "internal/queueinfo", "internal/servers", "internal/setting"),
 	"cmd/strikes/internal/term":    nil,
 	"cmd/strikes/internal/jsonl":   nil,
 	"cmd/strikes/internal/cli":     join(public, "cmd/strikes/internal/term", "internal/inspect", "internal/setting", "internal/shell"),
@@ -49,11 +55,11 @@ var arrows = map[string][]string{
 	"examples/...": public,
 
 	"integration":            nil,
-	"integration/figures":    join(public, laboratory...),
+	"integration/figures":    join(public, join(laboratory, "internal/pause")...),
 	"integration/mutants":    nil,
 	"integration/release":    nil,
 	"integration/setup":      {"internal/servers"},
-	"integration/soak":       join(public, join(laboratory, "integration/soak/audit")...),
+	"integration/soak":       join(public, join(laboratory, "internal/pause", "integration/soak/audit")...),
 	"integration/soak/audit": nil, // shares nothing with what it judges
 }
 

@@ -11,11 +11,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
+	"github.com/strikesmq/strikes/internal/queueinfo"
+	"github.com/strikesmq/strikes/internal/records"
 )
 
 // strikesOn returns a command line of strikes on the shared servers.
@@ -114,26 +117,32 @@ func checkDeadLetters(t *testing.T, queue string) {
 		t.Fatal(err)
 	}
 	err = b.With(t.Context(), func(conn *amqp.Connection) error {
-		if err := waitReady(t.Context(), conn, queue+".dlq", 50); err != nil {
+		ch, err := conn.Channel() // its end returns the dead letters
+		if err != nil {
 			return err
 		}
-		dead, err := look(conn, queue+".dlq")
 		ids := map[string]bool{}
-		for _, d := range dead {
-			ids[d.ID] = true
-			if d.Reason != "rejected" || d.From != queue {
-				t.Errorf("dead letter %+v", d)
+		eventually(t, 5*time.Second, "50 dead letters", func() bool {
+			n, err := ready(conn, queue+".dlq")
+			return n == 50 || err != nil
+		})
+		for {
+			d, ok, err := ch.Get(queue+".dlq", false)
+			if err != nil {
+				return err
 			}
+			if !ok {
+				break
+			}
+			death, _ := queueinfo.NewestDeath(d.Headers, queue)
+			if ids[d.MessageId] || death.Reason != "rejected" {
+				t.Errorf("dead letter %s: a second one, or %+v", d.MessageId, death)
+			}
+			ids[d.MessageId] = true
 		}
-		if len(dead) != 50 || len(ids) != 50 {
-			t.Errorf("%d dead letters with %d ids, want 50", len(dead), len(ids))
-		}
-		left, leftErr := ready(conn, queue)
-		if left != 0 {
-			t.Errorf("%d messages are left in the queue", left)
-		}
-		if err == nil {
-			err = leftErr
+		left, err := ready(conn, queue)
+		if len(ids) != 50 || left != 0 {
+			t.Errorf("%d dead letters, want 50; %d messages are left in the queue", len(ids), left)
 		}
 		return err
 	})
@@ -147,11 +156,11 @@ func checkCounters(t *testing.T, printed string) {
 	t.Helper()
 	reasons := map[string]bool{}
 	for line := range strings.Lines(printed) {
-		var r record
+		var r records.Record
 		if err := json.Unmarshal([]byte(line), &r); err != nil {
 			t.Fatalf("%q: %v", line, err)
 		}
-		if r.State != stateDead || r.Failures != 4 || r.Crashes != 0 {
+		if r.State != records.DeadLettered || r.Failures != 4 || r.Crashes != 0 {
 			t.Errorf("%s", line)
 		}
 		reasons[r.LastError] = true

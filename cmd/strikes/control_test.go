@@ -27,6 +27,7 @@ import (
 	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/internal/proxy"
 	"github.com/strikesmq/strikes/internal/servers"
+	"github.com/strikesmq/strikes/internal/status"
 )
 
 // owned starts a server for this test alone.
@@ -139,9 +140,9 @@ func TestTakenIsBestEffort(t *testing.T) {
 		}
 	}
 	var out string
-	eventually(t, 4*arriving, "a status that misses what nobody noted, but for a management API", func() bool {
+	eventually(t, 4*status.Arriving, "a status that misses what nobody noted, but for a management API", func() bool {
 		out = mustOutput(t, with(strikesOn(t, queue, "status", queue), own))
-		return strings.Contains(out, "holds 0\nmissing    3: ") || strings.Contains(out, "holds 0, 3 at least taken out of it\n")
+		return strings.Contains(out, "holds 0\nmissing    3: ") || strings.Contains(out, "holds 0, at least 3 taken out of it\n")
 	})
 }
 
@@ -152,7 +153,7 @@ func TestStatusDuringReplay(t *testing.T) {
 	publish := strikesOn(t, queue, "publish", queue)
 	publish.Stdin = strings.NewReader(strings.Repeat("order\n", 300))
 	mustOutput(t, publish)
-	look := func() (s standing) {
+	look := func() (s asJSON) {
 		t.Helper()
 		out := mustOutput(t, with(strikesOn(t, queue, "status", "--json", queue), own))
 		if err := json.Unmarshal([]byte(out), &s); err != nil {
@@ -169,7 +170,7 @@ func TestStatusDuringReplay(t *testing.T) {
 	}
 	eventually(t, time.Minute, "all dead-lettered and at rest", func() bool {
 		s := look()
-		return s.Dead.Count == 300 && s.Dead.Unclear == 0 && s.Time.Sub(s.Dead.Since) > arriving
+		return s.Dead.Count == 300 && s.Dead.Unclear == 0 && s.Time.Sub(s.Dead.Since) > status.Arriving
 	})
 	if err := consume.Wait(); err != nil {
 		t.Fatal(err)
@@ -184,7 +185,7 @@ func TestStatusDuringReplay(t *testing.T) {
 	if err := replay.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	if s := look(); s.Dead.Replayed != 300 || *s.Dead.Holds != 0 {
+	if s := look(); s.Dead.Removed != 300 || *s.Dead.Holds != 0 {
 		t.Errorf("after it: %+v", s.Dead)
 	}
 }
@@ -295,8 +296,8 @@ func TestStatusOfASuspect(t *testing.T) {
 		return strings.Contains(status(), "attempt 1 of 4, left running: its process died, or was cut off")
 	})
 	last := consume()
-	eventually(t, 20*time.Second, "the killer running alone", func() bool {
-		return strings.Contains(status(), "  killer\n      attempt 1 of 4, running alone for ") && strings.Contains(status(), ", suspect\n      with ")
+	eventually(t, 20*time.Second, "the killer running isolated", func() bool {
+		return strings.Contains(status(), "  killer\n      attempt 1 of 4, running isolated for ") && strings.Contains(status(), ", suspect\n      with ")
 	})
 	for range 2 { // the second one kills the command
 		if err := last.Process.Signal(os.Interrupt); err != nil {
@@ -348,14 +349,17 @@ func TestStatusWithManagement(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			l := &looker{broker: b, store: store, vhost: b.VHost, queue: queue, dead: queue + ".dlq", api: inspect.Need{Management: tc.api}}
-			defer l.close()
-			s, err := l.look(t.Context())
+			c := &status.Collector{
+				Queue: queue, VHost: b.VHost, Store: store.Admin(), DeadLetterQueue: queue + ".dlq",
+				Dial: b.Dial, API: inspect.Need{Management: tc.api}, FindAPI: b.Management,
+			}
+			defer c.Close()
+			s, err := c.Collect(t.Context())
 			if err != nil || s.Unacked == nil || s.Rates == nil || s.Dead.Taken == nil {
 				t.Fatalf("%+v, %v", s, err)
 			}
-			if *s.Unacked != 7 || s.Rates.Acked != 2.5 || *s.Dead.Holds != 0 || *s.Dead.Taken != 4 || !s.Dead.moving {
-				t.Errorf("unacked %d, acked %.1f/s, holds %d, taken %d, moving %v", *s.Unacked, s.Rates.Acked, *s.Dead.Holds, *s.Dead.Taken, s.Dead.moving)
+			if *s.Unacked != 7 || s.Rates.Acked != 2.5 || *s.Dead.Holds != 0 || *s.Dead.Taken != 4 {
+				t.Errorf("unacked %d, acked %.1f/s, holds %d, taken %d", *s.Unacked, s.Rates.Acked, *s.Dead.Holds, *s.Dead.Taken)
 			}
 		})
 	}

@@ -77,6 +77,10 @@ func (a *app) deadCommand() *urfave.Command {
 	}
 }
 
+const routeMeaning = "Without --dead-letter-queue the command finds the queue in which the dead letters land, by QUEUE's arguments, policies and\n" +
+	"bindings. The management API shows these. If it does not, the command assumes QUEUE.dlq, and stderr says so. If dead\n" +
+	"letters land in several queues, the error names them.\n"
+
 // deadFlags are those that all four share: where the dead letters are, and which of them.
 func deadFlags(more ...cli.Flag) []urfave.Flag {
 	return append([]urfave.Flag{

@@ -92,8 +92,9 @@ func (g *deadGroups) flush() error {
 	}
 	table := term.NewTable(g.w)
 	fmt.Fprintln(table, "COUNT\tKIND\tOLDEST\tNEWEST\tREASON")
+	now := time.Now()
 	for _, group := range sorted {
-		fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\n", group.Count, group.Kind, term.Ago(group.Oldest), term.Ago(group.Newest), term.Brief(group.Reason, 80))
+		fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\n", group.Count, group.Kind, since(group.Oldest, now), since(group.Newest, now), term.Brief(group.Reason, 80))
 	}
 	return table.Flush()
 }

@@ -167,15 +167,11 @@ func (t *deadTable) row(l *deadletter.Message) error {
 		t.table = term.NewTable(t.w)
 		fmt.Fprintln(t.table, "ID\tDIED\tKIND\tFAILURES\tCRASHES\tREPLAYS\tREASON")
 	}
-	died := "-"
-	if !l.Origin.Time.IsZero() {
-		died = term.Rough(time.Since(l.Origin.Time))
-	}
 	failures, crashes := "-", "-"
 	if l.Record != nil {
 		failures, crashes = fmt.Sprint(l.Record.Failures), fmt.Sprint(l.Record.Crashes)
 	}
-	_, err := fmt.Fprintf(t.table, "%s\t%s\t%s\t%s\t%s\t%d\t%s\n", term.Fit(term.Shown(l.Name()), t.most), died, l.Kind(), failures, crashes, l.Replays, term.Brief(l.Reason(), 60))
+	_, err := fmt.Fprintf(t.table, "%s\t%s\t%s\t%s\t%s\t%d\t%s\n", term.Fit(term.Shown(l.Name()), t.most), since(l.Origin.Time, time.Now()), l.Kind(), failures, crashes, l.Replays, term.Brief(l.Reason(), 60))
 	if t.n++; err == nil && t.n%deadBlock == 0 {
 		err = t.table.Flush()
 	}

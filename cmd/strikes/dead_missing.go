@@ -26,25 +26,34 @@ func (s *sought) saw(l *deadletter.Message) {
 	}
 }
 
-// missingShown is how many of the missing are named.
-const missingShown = 20
-
 // names are the ids that were not found, the first of them, as a list that follows a colon; empty if there are none.
 func (s *sought) names() string {
-	var names []string
+	var missing []string
 	for _, id := range s.ids {
-		if !s.found[id] && !slices.Contains(names, term.Shown(id)) {
-			names = append(names, term.Shown(id))
+		if !s.found[id] && !slices.Contains(missing, id) {
+			missing = append(missing, id)
 		}
 	}
-	if len(names) == 0 {
+	if len(missing) == 0 {
 		return ""
 	}
-	more := ""
-	if n := len(names) - missingShown; n > 0 {
-		names, more = names[:missingShown], fmt.Sprintf(" and %d more", n)
+	return ": " + someNames(missing)
+}
+
+// namesShown is how many names a line has.
+const namesShown = 20
+
+// someNames lists names for a line of text.
+func someNames(ids []string) string {
+	var names []string
+	for _, id := range ids[:min(namesShown, len(ids))] {
+		names = append(names, term.Shown(id))
 	}
-	return ": " + strings.Join(names, " ") + more
+	text := strings.Join(names, " ")
+	if more := len(ids) - namesShown; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
 }
 
 // none is the error for no dead letters at all.

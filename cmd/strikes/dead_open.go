@@ -18,6 +18,7 @@ import (
 	"github.com/strikesmq/strikes/deadletter"
 	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/internal/queueinfo"
+	"github.com/strikesmq/strikes/internal/status"
 )
 
 // graveyard is a queue's dead-letter queue and what is known of its messages.
@@ -87,26 +88,26 @@ func (g *graveyard) judge(ctx context.Context, stderr io.Writer, need inspect.Ne
 				tried = "; the management API was tried at its usual place (--management-url names another): " + err.Error()
 			}
 		}
-		at := deadLetterQueue{name: g.dead.Name}
+		at := status.DeadLetterQueue{Name: g.dead.Name}
 		if !named {
 			var err error
-			if at, err = findDeadLetterQueue(ctx, conn, need); err != nil {
-				return err
+			if at, err = status.FindDeadLetterQueue(ctx, conn, need); err != nil {
+				return ambiguous(err)
 			}
-			g.dead.Name = at.name
+			g.dead.Name = at.Name
 		}
 		if err := queueinfo.CheckName(g.dead.Name); err != nil {
 			return cli.Misusef("the dead-letter queue (--dead-letter-queue names it): %w", err)
 		}
 		nature, err := deadletter.Describe(ctx, conn, g.dead.Name, need.Management, need.HTTPClient)
-		if errors.Is(err, deadletter.ErrQueueNotFound) && at.guess != "" {
-			return fmt.Errorf("%w; %s", err, at.guessed(g.queue))
+		if errors.Is(err, deadletter.ErrQueueNotFound) && at.Assumed != nil {
+			return fmt.Errorf("%w; %s", err, assumedText(g.queue, at.Name, at.Assumed))
 		}
 		if err != nil {
 			return err
 		}
-		if at.guess != "" {
-			fmt.Fprintln(stderr, term.Printable(at.guessed(g.queue), ""))
+		if at.Assumed != nil {
+			fmt.Fprintln(stderr, term.Printable(assumedText(g.queue, at.Name, at.Assumed), ""))
 		}
 		g.handle(nature, tried, force)
 		return ctx.Err()

@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"strings"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/demo"
 )
 
 // demoOn returns a demo on the shared broker with its embedded store.
@@ -34,11 +36,11 @@ func TestDemo(t *testing.T) {
 			var story bytes.Buffer
 			cmd.Stderr = &story
 			out, err := cmd.Output()
-			var v verdict
+			var v demo.Verdict
 			if jsonErr := json.Unmarshal(out, &v); err != nil || jsonErr != nil || bytes.Count(out, []byte("\n")) != 1 {
 				t.Fatalf("%v, %v\n%s\n%s", err, jsonErr, out, &story)
 			}
-			if !v.OK || v.Orders != 20 || v.Handled != 19 || v.Runs["order-04"] != 3 || v.Runs["order-07"] != 4 || v.Runs["order-12"] != 4 ||
+			if !v.OK || v.Orders != 20 || v.Handled != 19 || v.Attempts["order-04"] != 3 || v.Attempts["order-07"] != 4 || v.Attempts["order-12"] != 4 ||
 				len(v.DeadLetters) != 1 || v.DeadLetters[0].ID != "order-07" || v.Seconds > 30 {
 				t.Errorf("%s", out)
 			}
@@ -55,11 +57,11 @@ func TestDemo(t *testing.T) {
 	}
 }
 
-// TestDemoOnStore gives the demo a store, and looks whether it leaves anything there.
+// TestDemoOnStore gives the demo a store, where it must leave nothing.
 func TestDemoOnStore(t *testing.T) {
 	cmd := demoOn(t, "--json")
 	cmd.Env = append(cmd.Env, "REDIS_URL="+storeURL(t))
-	var v verdict
+	var v demo.Verdict
 	if err := json.Unmarshal([]byte(mustOutput(t, cmd)), &v); err != nil || !v.OK {
 		t.Fatalf("%v, %+v", err, v)
 	}
@@ -68,15 +70,14 @@ func TestDemoOnStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer store.Close()
-	for _, o := range demoOrders() {
-		if left, err := store.Admin().Get(t.Context(), "/", v.Queue, o.ID); len(left) > 0 || err != nil {
+	for i := range v.Orders {
+		if left, err := store.Admin().Get(t.Context(), "/", v.Queue, fmt.Sprintf("order-%02d", i+1)); len(left) > 0 || err != nil {
 			t.Errorf("%v, %v", left, err)
 		}
 	}
 }
 
-// TestDemoEnds ends a demo in the middle. Its consumers must go with it, as the broker sees; and after anything but SIGKILL
-// its queues as well.
+// TestDemoEnds ends a demo in the middle. Its consumers must end with it; and after anything but SIGKILL its queues must be gone.
 func TestDemoEnds(t *testing.T) {
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGKILL} {
 		t.Run(sig.String(), func(t *testing.T) {

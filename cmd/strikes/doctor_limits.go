@@ -7,6 +7,7 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/inspect"
+	"github.com/strikesmq/strikes/internal/records"
 	"github.com/strikesmq/strikes/internal/shell"
 )
 
@@ -30,7 +31,7 @@ func (r *rounds) limits(ctx context.Context, queue string) []finding {
 }
 
 // limitsOf returns the limits on which the consumers of a queue disagree: none if an operator set one, which is in force on all.
-func limitsOf(ctx context.Context, store *counter.Counter, vhost, queue string) ([]limitSeen, error) {
+func limitsOf(ctx context.Context, store *counter.Counter, vhost, queue string) ([]records.OwnLimit, error) {
 	if set, err := store.Admin().Limit(ctx, vhost, queue); set != nil || err != nil {
 		return nil, err
 	}
@@ -38,24 +39,24 @@ func limitsOf(ctx context.Context, store *counter.Counter, vhost, queue string) 
 	if err != nil {
 		return nil, err
 	}
-	var records []counter.Record
+	var all []counter.Record
 	for r, err := range store.Admin().List(ctx, vhost, queue) {
 		if err != nil {
 			return nil, err
 		}
-		if records = append(records, r); len(records) == maxJudged {
+		if all = append(all, r); len(all) == maxJudged {
 			break
 		}
 	}
-	return limitsIn(slices.Values(records), now), nil
+	return records.Disagreement(slices.Values(all), now), nil
 }
 
-func limitFindings(queue string, seen []limitSeen) []finding {
+func limitFindings(queue string, seen []records.OwnLimit) []finding {
 	if len(seen) == 0 {
 		return nil
 	}
 	return []finding{{
-		Code: "limits-differ", Severity: inspect.Warning.String(), Seen: disagreeing(seen),
+		Code: "limits-differ", Severity: inspect.Warning.String(), Seen: disagreement(seen),
 		Impact: "how many attempts a message gets depends on which consumer takes its last step",
 		Fix:    "give all consumers the same MaxRetries, or set one limit for all of them: strikes limit set " + shell.Word(queue) + " N",
 	}}

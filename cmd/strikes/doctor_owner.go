@@ -8,6 +8,7 @@ import (
 
 	"github.com/strikesmq/strikes/internal/doctor"
 	"github.com/strikesmq/strikes/internal/inspect"
+	"github.com/strikesmq/strikes/internal/queueinfo"
 	"github.com/strikesmq/strikes/internal/shell"
 )
 
@@ -56,10 +57,10 @@ func (r *rounds) owners(ctx context.Context, name string) ([]string, error) {
 		return r.all.DeadLetters[name], nil
 	}
 	owner, is := strings.CutSuffix(name, ".dlq")
-	if !is {
+	if !is || queueinfo.CheckName(owner) != nil {
 		return nil, nil
 	}
-	if _, exists, err := passively(r.conn, owner); err != nil || !exists {
+	if exists, _, err := queueinfo.Find(ctx, r.conn, owner); err != nil || exists != queueinfo.Yes {
 		return nil, err
 	}
 	need := r.need

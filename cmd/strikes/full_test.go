@@ -10,6 +10,7 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
 	"github.com/strikesmq/strikes/deadletter"
+	"github.com/strikesmq/strikes/internal/records"
 )
 
 // full is a disk on which there is no room for some bytes more.
@@ -36,7 +37,7 @@ func TestHelpOnAFullDisk(t *testing.T) {
 
 func TestResultsOnAFullDisk(t *testing.T) {
 	a := &app{Streams: cli.Streams{Out: &full{}}}
-	if err := a.printCounted([]counted{{ID: "a"}}, false); !errors.Is(err, errFull) {
+	if err := printSteps(a.Out, []records.Reset{{ID: "a"}}, false, resetText); !errors.Is(err, errFull) {
 		t.Errorf("reset: %v", err)
 	}
 	a.Out = &full{room: 200} // for all but the body

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 
@@ -12,6 +11,7 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/records"
 )
 
 func (a *app) limitCommand() *urfave.Command {
@@ -54,48 +54,22 @@ func (a *app) limitCommand() *urfave.Command {
 	}
 }
 
-// override is what the limit verbs print.
-type override struct {
-	VHost      string `json:"vhost"`
-	Queue      string `json:"queue"`
-	MaxRetries int    `json:"max_retries"`
-	note
-	Done *bool `json:"done,omitempty"` // set or cleared; false: --dry-run
-
-	// DeadLetters is how many messages have that many charges already.
-	DeadLetters int `json:"dead_letters,omitempty"`
-}
-
 func (a *app) getLimit(ctx context.Context, c *urfave.Command) error {
 	args, err := positional(c, "QUEUE")
 	if err != nil {
 		return err
 	}
-	d, err := a.deskFor(ctx, c, args[0])
-	if err != nil {
+	return a.withQueue(ctx, c, args[0], func(q *records.Queue) error {
+		l, err := q.Limit(ctx)
+		if err != nil {
+			return err
+		}
+		if c.Bool("json") {
+			return jsonl.NewEncoder(a.Out).Encode(l)
+		}
+		_, err = fmt.Fprintln(a.Out, limitText(l))
 		return err
-	}
-	defer d.Close()
-	o, err := d.Admin().Limit(ctx, d.vhost, d.queue)
-	if err != nil {
-		return err
-	}
-	if o == nil {
-		return d.noLimit()
-	}
-	if c.Bool("json") {
-		return jsonl.NewEncoder(a.Out).Encode(override{VHost: d.vhost, Queue: d.queue, MaxRetries: o.MaxRetries, note: noteJSON(o.Note)})
-	}
-	_, err = fmt.Fprintln(a.Out, limitText(*o))
-	return err
-}
-
-func (d *desk) noLimit() error {
-	return cli.WithCode(fmt.Errorf("no limit is set for queue %q in virtual host %q: its consumers' own are in force", d.queue, d.vhost), cli.ExitNothing)
-}
-
-func limitText(o counter.Override) string {
-	return term.Plural(o.MaxRetries, "retry") + ", set" + noteJSON(o.Note).String()
+	})
 }
 
 func (a *app) setLimit(ctx context.Context, c *urfave.Command) error {
@@ -111,17 +85,16 @@ func (a *app) setLimit(ctx context.Context, c *urfave.Command) error {
 	if err != nil {
 		return err
 	}
-	d, err := a.deskFor(ctx, c, args[0])
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	if err := a.checkRoom(ctx, c, args[0], n); err != nil {
-		return err
-	}
-	o := counter.Override{MaxRetries: n, Note: why}
-	out := override{VHost: d.vhost, Queue: d.queue, MaxRetries: n, note: noteJSON(why)}
-	return a.changeLimit(ctx, c, change{desk: d, out: out, to: &o, did: "set"})
+	return a.withQueue(ctx, c, args[0], func(q *records.Queue) error {
+		if err := a.checkRoom(ctx, c, q.Name, n); err != nil {
+			return err
+		}
+		plan, err := q.PlanLimit(ctx, counter.Override{MaxRetries: n, Note: why})
+		if err != nil {
+			return err
+		}
+		return a.changeLimit(ctx, c, q, plan)
+	})
 }
 
 func (a *app) clearLimit(ctx context.Context, c *urfave.Command) error {
@@ -129,94 +102,35 @@ func (a *app) clearLimit(ctx context.Context, c *urfave.Command) error {
 	if err != nil {
 		return err
 	}
-	d, err := a.deskFor(ctx, c, args[0])
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	out := override{VHost: d.vhost, Queue: d.queue}
-	switch o, err := d.Admin().Limit(ctx, d.vhost, d.queue); {
-	case errors.Is(err, counter.ErrOverride), errors.Is(err, counter.ErrForeign):
-	case err != nil:
-		return err
-	case o == nil:
-		return d.noLimit()
-	default:
-		out.MaxRetries, out.note = o.MaxRetries, noteJSON(o.Note)
-	}
-	return a.changeLimit(ctx, c, change{desk: d, out: out, did: "cleared"})
-}
-
-// change is of a queue's limit.
-type change struct {
-	*desk
-	out override
-	to  *counter.Override // nil: cleared
-	did string
-}
-
-// changeLimit makes a change, after asking if it dead-letters anything.
-func (a *app) changeLimit(ctx context.Context, c *urfave.Command, ch change) error {
-	done := !c.Bool("dry-run")
-	ch.out.Done = &done
-	var err error
-	if ch.out.DeadLetters, err = past(ctx, ch); err != nil {
-		return err
-	}
-	if done {
-		if err := a.agree(ctx, c.Bool("yes"), ch); err != nil {
-			return err
-		}
-		if err := ch.make(ctx); err != nil {
-			return err
-		}
-	}
-	if c.Bool("json") {
-		return jsonl.NewEncoder(a.Out).Encode(ch.out)
-	}
-	_, err = fmt.Fprintln(a.Out, ch.text())
-	return err
-}
-
-// past counts the messages that the limit dead-letters at their next step.
-func past(ctx context.Context, ch change) (n int, err error) {
-	for r, err := range ch.Admin().List(ctx, ch.vhost, ch.queue) {
+	return a.withQueue(ctx, c, args[0], func(q *records.Queue) error {
+		plan, err := q.PlanClear(ctx)
 		if err != nil {
-			return 0, err
+			return err
 		}
-		if limit := r.InForce(ch.to); r.State == counter.StateLive && limit > 0 && r.Counted() >= limit {
-			n++
-		}
-	}
-	return n, nil
+		return a.changeLimit(ctx, c, q, plan)
+	})
 }
 
-func (a *app) agree(ctx context.Context, yes bool, ch change) error {
-	if ch.out.DeadLetters == 0 {
-		return nil
+// changeLimit asks first if the change dead-letters anything.
+func (a *app) changeLimit(ctx context.Context, c *urfave.Command, q *records.Queue, plan records.Limit) error {
+	question := ""
+	if n := plan.DeadLetters; n > 0 {
+		question = fmt.Sprintf("%s of queue %s failed that often already, and would be dead-lettered next. Go on?", term.Plural(n, "message"), term.Shown(q.Name))
 	}
-	return a.Confirm(ctx, yes, fmt.Sprintf("%s of queue %s failed that often already, and would be dead-lettered next. Go on?",
-		term.Plural(ch.out.DeadLetters, "message"), term.Shown(ch.queue)))
+	return change[records.Limit]{steps: []records.Limit{plan}, question: question, do: q.ChangeLimit, text: limitChanged}.make(ctx, a, c)
 }
 
-func (ch change) make(ctx context.Context) error {
-	if ch.to != nil {
-		return ch.Admin().SetLimit(ctx, ch.vhost, ch.queue, *ch.to)
-	}
-	_, err := ch.Admin().ClearLimit(ctx, ch.vhost, ch.queue)
-	return err
-}
-
-func (ch change) text() string {
-	text := term.Shown(ch.queue) + ": "
-	if !*ch.out.Done {
+func limitChanged(l records.Limit) string {
+	text := term.Shown(l.Queue) + ": "
+	if !*l.Done {
 		text += "would be "
 	}
-	text += ch.did
-	if ch.to != nil {
-		text += " to " + term.Plural(ch.to.MaxRetries, "retry")
+	if l.Clears() {
+		text += "cleared"
+	} else {
+		text += "set to " + term.Plural(l.MaxRetries, "retry")
 	}
-	if n := ch.out.DeadLetters; n > 0 {
+	if n := l.DeadLetters; n > 0 {
 		text += fmt.Sprintf("; dead-letters %s that failed that often already", term.Plural(n, "message"))
 	}
 	return text

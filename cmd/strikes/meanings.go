@@ -9,16 +9,17 @@ const (
 		"rejected: exit code 65; timed-out: --handler-timeout was over; panicked: a handler in Go did; crashed: its process died\n" +
 		"while it ran isolated; no-id: it cannot be counted."
 
-	stateMeanings = "States: retrying (it has failed, or was stopped, and will run again), running, dead-lettered, and done (handled; kept\n" +
-		"for ten minutes). Failures are counted of attempts that failed, crashes of those that killed their process."
+	stateMeanings = "States: retrying (it failed, or was stopped, and gets another attempt), running, dead-lettered, and done (handled; kept\n" +
+		"for ten minutes). A failure is an attempt that failed. A crash is an attempt that killed its process."
 
-	kindMeanings = "Kinds: failed (the last attempt did, or rejected the message), panicked (a handler in Go), timed-out (it passed its\n" +
-		"deadline), crashed (it killed its process), rejected (by a consumer of which there is no record), and by the broker\n" +
-		"itself: delivery-limit (too many returns), expired, overflow (the queue was full); unknown (it does not say)."
+	kindMeanings = "Kinds: failed (the last attempt failed, or rejected the message), panicked (a handler in Go), timed-out (the attempt\n" +
+		"passed its deadline), crashed (it killed its process), rejected (by a consumer without a record). The broker dead-letters\n" +
+		"by itself: delivery-limit (too many returns), expired, overflow (the queue was full). unknown: the message does not say."
 
 	nameMeanings = "An ID may be a fingerprint, fp:…: list shows it for messages without an id, and show for all. It is made from the\n" +
 		"message's content, so messages without an id that have equal content share one.\n"
 
-	blockMeanings = "With --json each has a state: running; running alone (in its process); left running (but nobody consumes);\n" +
-		"waiting (for its next try); ready (for the next consumer); forgotten (nobody took it for 5 minutes)."
+	blockMeanings = "With --json each has a state: running; running isolated (no other handler runs in its process); left running (but the\n" +
+		"queue has no consumer); waiting (for its next attempt); ready (for the next consumer); forgotten (no consumer took it for\n" +
+		"5 minutes)."
 )

@@ -9,6 +9,8 @@ import (
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/deadletter"
+	"github.com/strikesmq/strikes/internal/records"
+	"github.com/strikesmq/strikes/internal/status"
 )
 
 // TestWordsAreExplained: the help of what prints a word explains it, and so does the README.
@@ -29,9 +31,9 @@ func TestWordsAreExplained(t *testing.T) {
 		words    []string
 	}{
 		{[]string{"consume"}, decisionMeanings, decisions},
-		{[]string{"counter list", "counter get"}, stateMeanings, []string{stateRunning, stateRetrying, stateDead, stateDone}},
+		{[]string{"counter list", "counter get"}, stateMeanings, []string{string(records.Running), string(records.Retrying), string(records.DeadLettered), string(records.Done)}},
 		{[]string{"dead list", "dead show", "dead replay", "dead drop"}, kindMeanings, kinds},
-		{[]string{"status"}, blockMeanings, []string{blockRuns, blockRunsAlone, blockLeft, blockWaits, blockReady, blockForgotten}},
+		{[]string{"status"}, blockMeanings, []string{string(status.Running), string(status.Isolated), string(status.Left), string(status.Waiting), string(status.Ready), string(status.Forgotten)}},
 	}
 	readme, err := os.ReadFile("../../README.md")
 	if err != nil {

@@ -4,12 +4,10 @@ import (
 	"os"
 	"os/user"
 	"strings"
-	"time"
 
 	urfave "github.com/urfave/cli/v3"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
-	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/counter"
 )
 
@@ -33,7 +31,7 @@ func noteOf(c *urfave.Command) (counter.Note, error) {
 }
 
 func thisUser() string {
-	name, host := "somebody", "an unknown host"
+	name, host := "unknown", "unknown"
 	if u, err := user.Current(); err == nil && u.Username != "" {
 		name = u.Username
 	}
@@ -41,28 +39,4 @@ func thisUser() string {
 		host = h
 	}
 	return name + "@" + host
-}
-
-// note is a counter.Note as --json prints it.
-type note struct {
-	By     string    `json:"by,omitempty"`
-	At     time.Time `json:"at,omitzero"`
-	Reason string    `json:"reason"`
-}
-
-func noteJSON(n counter.Note) note { return note{By: n.By, At: n.At, Reason: n.Why} }
-
-// String says when, by whom and why, to be written behind what was done.
-func (n note) String() string {
-	text := ""
-	if !n.At.IsZero() {
-		text += " " + n.At.Format(time.RFC3339)
-	}
-	if n.By != "" {
-		text += " by " + term.Brief(n.By, 60)
-	}
-	if n.Reason != "" {
-		text += ": " + term.Brief(n.Reason, 200)
-	}
-	return text
 }

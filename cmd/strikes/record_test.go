@@ -10,6 +10,7 @@ import (
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/records"
 )
 
 var recordNow = time.Date(2026, 5, 6, 7, 8, 9, 0, time.UTC)
@@ -32,7 +33,7 @@ func TestRecordTable(t *testing.T) {
 	a := &app{Streams: cli.Streams{Out: &out}}
 	p := a.recordPrinter(false)
 	for _, r := range recordExamples() {
-		if err := p.row(r, recordNow); err != nil {
+		if err := p.row(records.Of(r, nil, recordNow), recordNow); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -64,14 +65,14 @@ func normal(table string) []string {
 func TestRecordJSON(t *testing.T) {
 	want := []string{
 		`{"vhost":"/","queue":"q","id":"waits","state":"retrying","failures":1,"crashes":0,"last_error":"exit status 1: no\nmore",` +
-			`"first":"2026-05-06T07:05:09Z","last":"2026-05-06T07:07:09Z","due":"2026-05-06T07:09:39Z","starts":0,"expires":"2026-05-06T08:08:09Z"}`,
-		`{"vhost":"/","queue":"q","id":"may","state":"retrying","failures":2,"crashes":1,"first":"2026-05-04T05:08:09Z","due":"2026-05-06T07:08:08Z","starts":0}`,
-		`{"vhost":"/","queue":"q","id":"runs now","state":"running","failures":0,"crashes":0,"running":"2026-05-06T07:08:04Z","suspect":true,"starts":0}`,
-		`{"vhost":"/","queue":"q","id":"\u001b[2J","state":"dead-lettered","failures":4,"crashes":0,"last_error":"\u0007","first":"2026-05-06T04:08:09Z","starts":0}`,
+			`"first_failed":"2026-05-06T07:05:09Z","last_failed":"2026-05-06T07:07:09Z","due":"2026-05-06T07:09:39Z","starts":0,"expires":"2026-05-06T08:08:09Z"}`,
+		`{"vhost":"/","queue":"q","id":"may","state":"retrying","failures":2,"crashes":1,"first_failed":"2026-05-04T05:08:09Z","due":"2026-05-06T07:08:08Z","starts":0}`,
+		`{"vhost":"/","queue":"q","id":"runs now","state":"running","failures":0,"crashes":0,"running_since":"2026-05-06T07:08:04Z","suspect":true,"starts":0}`,
+		`{"vhost":"/","queue":"q","id":"\u001b[2J","state":"dead-lettered","failures":4,"crashes":0,"last_error":"\u0007","first_failed":"2026-05-06T04:08:09Z","starts":0}`,
 		`{"vhost":"/","queue":"q","id":"done","state":"done","failures":0,"crashes":0,"starts":0}`,
 	}
 	for i, r := range recordExamples() {
-		got, err := json.Marshal(recordOf(r, recordNow))
+		got, err := json.Marshal(records.Of(r, nil, recordNow))
 		if diff := cmp.Diff(want[i], string(got)); diff != "" || err != nil {
 			t.Errorf("%v (-want +got):\n%s", err, diff)
 		}

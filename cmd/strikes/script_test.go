@@ -223,7 +223,13 @@ func forget(url, queue string) error {
 		return err
 	}
 	return b.With(context.Background(), func(conn *amqp.Connection) error {
-		return removeQueues(conn, queue)
+		ch, err := conn.Channel()
+		if err != nil {
+			return err
+		}
+		_, errQueue := ch.QueueDelete(queue, false, false, false)
+		_, errDead := ch.QueueDelete(queue+".dlq", false, false, false)
+		return errors.Join(errQueue, errDead, ch.ExchangeDelete(queue+".dlx", false, false))
 	})
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -10,10 +11,12 @@ import (
 	urfave "github.com/urfave/cli/v3"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/internal/queueinfo"
+	"github.com/strikesmq/strikes/internal/status"
 )
 
 func (a *app) statusCommand() *urfave.Command {
@@ -49,16 +52,18 @@ func (a *app) status(ctx context.Context, c *urfave.Command) error {
 	if err != nil {
 		return err
 	}
-	l, err := newLooker(c, args[0])
+	l, err := newCollector(c, args[0])
 	if err != nil {
 		return err
 	}
-	if l.store, err = storeOf(ctx, c); err != nil {
+	store, err := storeOf(ctx, c)
+	if err != nil {
 		return err
 	}
-	defer l.store.Close()
-	defer l.close()
-	first, err := l.look(ctx)
+	defer store.Close()
+	l.Store = store.Admin()
+	defer l.Close()
+	first, err := l.Collect(ctx)
 	if err != nil {
 		return err
 	}
@@ -72,7 +77,7 @@ func (a *app) status(ctx context.Context, c *urfave.Command) error {
 	}
 }
 
-func newLooker(c *urfave.Command, queue string) (*looker, error) {
+func newCollector(c *urfave.Command, queue string) (*collector, error) {
 	b, err := brokerOf(c)
 	if err != nil {
 		return nil, err
@@ -81,19 +86,44 @@ func newLooker(c *urfave.Command, queue string) (*looker, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &looker{broker: b, vhost: b.VHost, queue: queue, dead: c.String("dead-letter-queue"), most: c.Int("limit"),
-		api: inspect.Need{Management: api}}
-	switch err := queueinfo.CheckName(l.dead); {
-	case err != nil && l.dead != "":
+	l := &collector{broker: b, Collector: status.Collector{
+		Queue: queue, VHost: b.VHost, DeadLetterQueue: c.String("dead-letter-queue"), Most: c.Int("limit"),
+		Dial: b.Dial, API: inspect.Need{Management: api}, FindAPI: b.Management,
+	}}
+	switch err := queueinfo.CheckName(l.DeadLetterQueue); {
+	case err != nil && l.DeadLetterQueue != "":
 		return nil, cli.Misusef("--dead-letter-queue: %w", err)
-	case l.most < 0:
-		return nil, cli.Misusef("--limit is %d: it must not be negative", l.most)
+	case l.Most < 0:
+		return nil, cli.Misusef("--limit is %d: it must not be negative", l.Most)
 	case c.Duration("interval") < 100*time.Millisecond:
 		return nil, cli.Misusef("--interval is %v: it must be 100ms at least", c.Duration("interval"))
 	case c.String("vhost") != "" && c.String("vhost") != b.VHost:
 		return nil, cli.Misusef("--vhost is %q, but the broker's URL leads to virtual host %q", c.String("vhost"), b.VHost)
 	}
 	return l, nil
+}
+
+// collector collects a status, and says which broker is out of reach.
+type collector struct {
+	status.Collector
+	broker *connect.Broker
+}
+
+// Collect gives a lost connection its exit code.
+func (l *collector) Collect(ctx context.Context) (status.Status, error) {
+	s, err := l.Collector.Collect(ctx)
+	if lost := (*status.LostError)(nil); errors.As(err, &lost) {
+		err = l.broker.Explain(err)
+	}
+	return s, ambiguous(err)
+}
+
+// ambiguous says what to do if dead letters land in several queues.
+func ambiguous(err error) error {
+	if errors.As(err, new(*status.AmbiguousError)) {
+		return cli.Misusef("%w; choose one with --dead-letter-queue", err)
+	}
+	return err
 }
 
 // statusPrinter prints looks as text or as NDJSON.
@@ -112,15 +142,15 @@ func newStatusPrinter(a *app, asJSON bool) *statusPrinter {
 	return p
 }
 
-func (p *statusPrinter) print(s standing) error {
+func (p *statusPrinter) print(s status.Status) error {
 	if p.json != nil {
-		return p.json.Encode(s)
+		return p.json.Encode(statusJSON(s))
 	}
 	if p.begun {
 		fmt.Fprintln(p.app.Out)
 	}
 	p.begun = true
-	for _, text := range term.Fitted(s.text(), 0, 0, p.color) {
+	for _, text := range term.Fitted(statusText(s), 0, 0, p.color) {
 		if _, err := fmt.Fprintln(p.app.Out, text); err != nil {
 			return err
 		}

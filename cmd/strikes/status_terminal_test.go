@@ -127,7 +127,7 @@ func TestWatchGivesTheTerminalBack(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			tt := watched(t, pty.Winsize{Rows: 24, Cols: 80})
-			tt.awaits(t, "\x1b[31mdepth      0 ready, nobody consumes\x1b[0m")
+			tt.awaits(t, "\x1b[31mdepth      0 ready, no consumer\x1b[0m")
 			end(t, tt)
 			tt.givenBack(t)
 		})
@@ -141,7 +141,7 @@ func TestWatchFitsTheTerminal(t *testing.T) {
 	if err := pty.Setsize(tt.ours, &pty.Winsize{Rows: 24, Cols: 80}); err != nil {
 		t.Fatal(err)
 	}
-	tt.awaits(t, "depth      0 ready, nobody consumes"+clearRight)
+	tt.awaits(t, "depth      0 ready, no consumer"+clearRight)
 	tt.awaits(t, ".dlq holds 0"+clearRight)
 	tt.awaits(t, "note       no rates")
 	tt.awaits(t, clearRight+"\x1b[J")

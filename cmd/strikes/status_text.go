@@ -1,39 +1,51 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
+	"github.com/strikesmq/strikes/internal/management"
+	"github.com/strikesmq/strikes/internal/records"
+	"github.com/strikesmq/strikes/internal/status"
 )
 
-// text tells how a queue stands.
-func (s standing) text() []term.Row {
+// statusText is a status for people.
+func statusText(s status.Status) []term.Row {
 	title := fmt.Sprintf("%s  %s in virtual host %s", s.Time.Format("15:04:05Z"), term.Shown(s.Queue), term.Shown(s.VHost))
 	rows := []term.Row{{Text: title, Kind: term.Title}}
-	rows = append(rows, s.flow()...)
-	rows = append(rows, s.Undecodable.text(s.Time)...)
-	if s.Limit != nil {
-		rows = append(rows, term.Row{Text: "limit      " + term.Plural(s.Limit.MaxRetries, "retry") + ", set" + s.Limit.String()})
+	rows = append(rows, flow(s)...)
+	if u := s.Undecodable; u != nil {
+		kind := term.Plain
+		if u.Blocks(s.Time) {
+			kind = term.Alarm
+		}
+		rows = append(rows, term.Row{Text: "undecoded  " + undecodableText(u, s.Time) + "; strikes doctor says what to do", Kind: kind})
 	}
-	rows = append(rows, disagreement(s.Limits)...)
-	rows = append(rows, s.blocked()...)
-	rows = append(rows, s.Dead.text()...)
+	if s.Limit != nil {
+		rows = append(rows, term.Row{Text: "limit      " + limitText(*s.Limit)})
+	}
+	if len(s.Limits) > 0 {
+		rows = append(rows, term.Row{Text: "limit      " + term.Printable(disagreement(s.Limits), ""), Kind: term.Alarm})
+	}
+	rows = append(rows, blocked(s)...)
+	rows = append(rows, deadLetters(s.Dead)...)
 	for _, n := range s.Notes {
-		rows = append(rows, term.Row{Text: "note       " + term.Printable(n, ""), Kind: term.Quiet})
+		rows = append(rows, term.Row{Text: "note       " + term.Printable(noteText(n, s.Queue), ""), Kind: term.Quiet})
 	}
 	return rows
 }
 
-func (s standing) flow() []term.Row {
+func flow(s status.Status) []term.Row {
 	depth := fmt.Sprintf("depth      %d ready", s.Ready)
 	if s.Unacked != nil {
 		depth += fmt.Sprintf(", %d unacked", *s.Unacked)
 	}
 	consumers, kind := term.Plural(s.Consumers, "consumer"), term.Plain
 	if s.Consumers == 0 {
-		consumers, kind = "nobody consumes", term.Alarm
+		consumers, kind = "no consumer", term.Alarm
 	}
 	rows := []term.Row{{Text: depth + ", " + consumers, Kind: kind}}
 	if s.Rates != nil {
@@ -42,13 +54,13 @@ func (s standing) flow() []term.Row {
 	return rows
 }
 
-func (s standing) blocked() []term.Row {
+func blocked(s status.Status) []term.Row {
 	if s.Blocked == 0 {
 		return []term.Row{{Text: "blocking   nothing that has failed"}}
 	}
 	rows := []term.Row{{Text: "blocking   " + term.Plural(s.Blocked, "message"), Kind: term.Title}}
-	for _, b := range s.Blocking {
-		rows = append(rows, b.text(s.Time)...)
+	for _, m := range s.Blocking {
+		rows = append(rows, blockingText(m, s.Time)...)
 	}
 	if more := s.Blocked - len(s.Blocking); more > 0 {
 		rows = append(rows, term.Row{Text: fmt.Sprintf("  and %d more", more), Kind: term.Quiet})
@@ -56,54 +68,51 @@ func (s standing) blocked() []term.Row {
 	return rows
 }
 
-func (b blocking) text(now time.Time) []term.Row {
+func blockingText(m status.Message, now time.Time) []term.Row {
 	of := ""
-	if b.Of > 0 {
-		of = fmt.Sprintf(" of %d", b.Of)
+	if m.Limit > 0 {
+		of = fmt.Sprintf(" of %d", m.Limit)
 	}
-	parts := []string{fmt.Sprintf("attempt %d%s", b.Attempt, of), b.doing(now)}
-	if b.Failures+b.Crashes > 0 {
-		parts = append(parts, "failing for "+term.Rough(now.Sub(b.Since)))
+	parts := []string{fmt.Sprintf("attempt %d%s", m.Attempt, of), doing(m, now)}
+	if m.Failures+m.Crashes > 0 {
+		parts = append(parts, "failing for "+term.Rough(now.Sub(m.Since)))
 	}
-	if b.Suspect {
+	if m.Suspect {
 		parts = append(parts, "suspect")
 	}
-	rows := []term.Row{{Text: "  " + term.Shown(b.ID)}, {Text: "      " + strings.Join(parts, ", ")}}
-	if b.LastError != "" {
-		rows = append(rows, term.Row{Text: "      " + term.Brief(b.LastError, 200), Kind: term.Alarm})
+	rows := []term.Row{{Text: "  " + term.Shown(m.ID)}, {Text: "      " + strings.Join(parts, ", ")}}
+	if m.LastError != "" {
+		rows = append(rows, term.Row{Text: "      " + term.Brief(m.LastError, 200), Kind: term.Alarm})
 	}
-	if b.Holder != "" {
-		rows = append(rows, term.Row{Text: "      " + b.with() + term.Brief(b.Holder, 80), Kind: term.Quiet})
+	if m.Holder != "" {
+		with := "last with "
+		if m.Runs() {
+			with = "with "
+		}
+		rows = append(rows, term.Row{Text: "      " + with + term.Brief(m.Holder, 80), Kind: term.Quiet})
 	}
 	return rows
 }
 
 // doing is what the message does now.
-func (b blocking) doing(now time.Time) string {
-	switch b.State {
-	case blockRuns, blockRunsAlone:
-		return b.State + " for " + term.Rough(now.Sub(b.Running))
-	case blockWaits:
-		return "next try in " + term.Rough(b.NextTry.Sub(now))
-	case blockLeft:
+func doing(m status.Message, now time.Time) string {
+	switch m.State {
+	case status.Running, status.Isolated:
+		return string(m.State) + " for " + term.Rough(now.Sub(m.Running))
+	case status.Waiting:
+		return "next attempt in " + term.Rough(m.Next.Sub(now))
+	case status.Left:
 		return "left running: its process died, or was cut off"
-	case blockForgotten:
+	case status.Forgotten:
 		return "not taken since: it waits for a consumer, or left the queue"
 	}
-	return "next try now"
+	return "next attempt now"
 }
 
-func (b blocking) with() string {
-	if b.State == blockRuns || b.State == blockRunsAlone {
-		return "with "
-	}
-	return "last with "
-}
-
-// shownReasons is how many reasons are told of in a text.
+// shownReasons is how many reasons a text lists.
 const shownReasons = 5
 
-func (d deadLetters) text() []term.Row {
+func deadLetters(d status.DeadLetters) []term.Row {
 	text := "dead       none"
 	if d.Count > 0 {
 		of := ""
@@ -112,17 +121,27 @@ func (d deadLetters) text() []term.Row {
 		}
 		text = fmt.Sprintf("dead       %d%s since %s", d.Still, of, d.Since.Format("2006-01-02 15:04:05Z"))
 	}
-	rows := []term.Row{{Text: text}, {Text: "           " + d.holding}}
+	rows := []term.Row{{Text: text}, {Text: "           " + holding(d)}}
 	if d.Missing > 0 {
-		rows = append(rows, term.Row{Text: "missing    " + d.alarm, Kind: term.Alarm})
+		rows = append(rows, term.Row{Text: "missing    " + missing(d), Kind: term.Alarm})
 	}
-	rows = append(rows, d.route()...)
+	for _, f := range d.Route {
+		rows = append(rows, term.Row{Text: "route      " + term.Printable(f.Seen, "") + "; to fix: " + term.Printable(f.Fix, ""), Kind: term.Alarm})
+	}
+	if d.Waiting > 0 {
+		rows = append(rows, term.Row{Text: "           the broker retries what waits about every 3 minutes", Kind: term.Quiet})
+	}
+	return append(rows, reasons(d)...)
+}
+
+func reasons(d status.DeadLetters) (rows []term.Row) {
 	others := d.Others
-	for _, r := range d.Reasons[min(shownReasons, len(d.Reasons)):] {
-		others += r.Messages
-	}
-	for _, r := range d.Reasons[:min(shownReasons, len(d.Reasons))] {
-		rows = append(rows, term.Row{Text: fmt.Sprintf("  %7d  %s", r.Messages, r.Reason)})
+	for i, r := range d.Reasons {
+		if i < shownReasons {
+			rows = append(rows, term.Row{Text: fmt.Sprintf("  %7d  %s", r.Messages, term.Printable(r.Reason, ""))})
+		} else {
+			others += r.Messages
+		}
 	}
 	if others > 0 {
 		rows = append(rows, term.Row{Text: fmt.Sprintf("  %7d  with other reasons", others), Kind: term.Quiet})
@@ -131,4 +150,105 @@ func (d deadLetters) text() []term.Row {
 		rows = append(rows, term.Row{Text: fmt.Sprintf("  %7d  without a known reason: the record expired, or was not read", d.Unknown), Kind: term.Quiet})
 	}
 	return rows
+}
+
+// holding says where the dead letters are.
+func holding(d status.DeadLetters) string {
+	if d.Holds == nil {
+		return "unknown whether they arrived: there is no queue " + term.Shown(d.Queue) + " (--dead-letter-queue names another)"
+	}
+	text := fmt.Sprintf("%s holds %d", term.Shown(d.Queue), *d.Holds)
+	for _, more := range []struct {
+		n    int64
+		text string
+	}{
+		{int64(d.Out), "unacked by its consumers"},
+		{int64(d.Waiting), "waiting in the source queue for the dead-letter route"},
+		{d.Removed, "replayed or dropped"},
+	} {
+		if more.n > 0 {
+			text += fmt.Sprintf(", %d %s", more.n, more.text)
+		}
+	}
+	if gone := d.Gone(); gone > d.Removed {
+		text += fmt.Sprintf(", at least %d taken out of it", gone)
+	}
+	if d.Unclear > 0 {
+		text += fmt.Sprintf(", %d on the way or in use", d.Unclear)
+	}
+	return text
+}
+
+// missing says what may have become of the missing dead letters.
+func missing(d status.DeadLetters) string {
+	text := fmt.Sprintf("%d unaccounted for: expired, consumed elsewhere, taken by a command that was killed, or lost", d.Missing)
+	if !d.WaitingSeen {
+		text += "; or waiting in the source queue, which only the management API shows"
+	}
+	return text
+}
+
+func noteText(n status.Note, queue string) string {
+	switch n.Code {
+	case status.AssumedQueue:
+		return assumedText(queue, n.Queue, n.Err)
+	case status.DepthDenied:
+		return fmt.Sprintf("cannot count the messages in %s: the broker's user needs the read permission on it, or the management API: %v", term.Shown(n.Queue), n.Err)
+	case status.ForeignRecord:
+		return "a record's key holds something else; its message is held: strikes counter list says what to do"
+	case status.LocalClock:
+		return "the store's clock may not be read: times are by the clock of this machine"
+	case status.ManyRecords:
+		return fmt.Sprintf("there are more than %d records: only the newest were read", n.Count)
+	case status.NoManagement:
+		why := "the management API is not at its usual place (--management-url names another)"
+		if errors.Is(n.Err, management.ErrDenied) {
+			why = "the management API refuses the AMQP user (--management-url takes another)"
+		}
+		return fmt.Sprintf("no rates, no counts of what others took out of the dead-letter queue or what waits for it: %s: %v", why, n.Err)
+	case status.NoRates:
+		return fmt.Sprintf("no rates: %v", n.Err)
+	case status.RouteUnchecked:
+		return fmt.Sprintf("the dead-letter route could not be checked: %v", n.Err)
+	case status.TakenNotCounted:
+		return fmt.Sprintf("cannot count what was taken out of %s: %v", term.Shown(n.Queue), n.Err)
+	}
+	return n.Err.Error() // OverrideIgnored
+}
+
+// assumedText says that the name of a dead-letter queue is a guess.
+func assumedText(queue, assumed string, why error) string {
+	return fmt.Sprintf("the dead-letter queue of %s is assumed to be %s (--dead-letter-queue names another): %v", term.Shown(queue), term.Shown(assumed), why)
+}
+
+// disagreement says which limits the consumers of one queue have.
+func disagreement(seen []records.OwnLimit) string {
+	var limits []string
+	for _, s := range seen {
+		limits = append(limits, fmt.Sprintf("%d (%s)", s.MaxRetries, s.Holder))
+	}
+	return "consumers of one queue disagree on MaxRetries: " + strings.Join(limits, ", ")
+}
+
+// asJSON is a status as --json prints it: with the texts that its figures and notes lead to.
+type asJSON struct {
+	status.Status
+	Dead  statusDeadJSON `json:"dead_lettered"`
+	Notes []string       `json:"notes,omitempty"`
+}
+
+type statusDeadJSON struct {
+	status.DeadLetters
+	Verdict string `json:"verdict"`
+}
+
+func statusJSON(s status.Status) asJSON {
+	out := asJSON{Status: s, Dead: statusDeadJSON{s.Dead, holding(s.Dead)}}
+	if s.Dead.Missing > 0 {
+		out.Dead.Verdict += "; missing " + missing(s.Dead)
+	}
+	for _, n := range s.Notes {
+		out.Notes = append(out.Notes, noteText(n, s.Queue))
+	}
+	return out
 }

@@ -7,10 +7,11 @@ import (
 	"time"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
+	"github.com/strikesmq/strikes/internal/status"
 )
 
 // watchLines prints a look an interval until ctx is done. What is out of reach for a while is said on stderr.
-func (a *app) watchLines(ctx context.Context, l *looker, out *statusPrinter, s standing, every time.Duration) error {
+func (a *app) watchLines(ctx context.Context, l *collector, out *statusPrinter, s status.Status, every time.Duration) error {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	if err := out.print(s); err != nil {
@@ -22,7 +23,7 @@ func (a *app) watchLines(ctx context.Context, l *looker, out *statusPrinter, s s
 			return nil
 		case <-tick.C:
 		}
-		s, err := l.look(ctx)
+		s, err := l.Collect(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return nil
@@ -38,13 +39,13 @@ func (a *app) watchLines(ctx context.Context, l *looker, out *statusPrinter, s s
 
 // seen is what a look found.
 type seen struct {
-	standing standing
-	err      error
+	status status.Status
+	err    error
 }
 
 // watchScreen redraws a terminal until ctx is done or a key ends it. What is out of reach for a while is said below what was
 // seen last.
-func (a *app) watchScreen(ctx context.Context, l *looker, s standing, every time.Duration) (err error) {
+func (a *app) watchScreen(ctx context.Context, l *collector, s status.Status, every time.Duration) (err error) {
 	screen, err := term.OpenScreen(a.In, a.Out)
 	if err != nil {
 		return err
@@ -61,7 +62,7 @@ func (a *app) watchScreen(ctx context.Context, l *looker, s standing, every time
 
 	resized := time.NewTicker(resizePoll)
 	defer resized.Stop()
-	now := seen{standing: s}
+	now := seen{status: s}
 	for {
 		if err := screen.Draw(now.rows()); err != nil {
 			return err
@@ -74,7 +75,7 @@ func (a *app) watchScreen(ctx context.Context, l *looker, s standing, every time
 		case <-resized.C: // drawn anew only if the size changed
 		case next := <-looks:
 			if next.err != nil {
-				next.standing = now.standing
+				next.status = now.status
 			}
 			now = next
 		}
@@ -85,7 +86,7 @@ func (a *app) watchScreen(ctx context.Context, l *looker, s standing, every time
 const resizePoll = 200 * time.Millisecond
 
 // again looks once an interval until ctx is done.
-func (l *looker) again(ctx context.Context, every time.Duration, to chan<- seen) {
+func (l *collector) again(ctx context.Context, every time.Duration, to chan<- seen) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
@@ -94,7 +95,7 @@ func (l *looker) again(ctx context.Context, every time.Duration, to chan<- seen)
 			return
 		case <-tick.C:
 		}
-		s, err := l.look(ctx)
+		s, err := l.Collect(ctx)
 		select {
 		case <-ctx.Done():
 			return
@@ -104,7 +105,7 @@ func (l *looker) again(ctx context.Context, every time.Duration, to chan<- seen)
 }
 
 func (s seen) rows() []term.Row {
-	rows := s.standing.text()
+	rows := statusText(s.status)
 	if s.err != nil {
 		rows = append([]term.Row{{Text: "not up to date: " + term.Printable(s.err.Error(), ""), Kind: term.Alarm}}, rows...)
 	}

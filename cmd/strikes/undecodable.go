@@ -8,36 +8,15 @@ import (
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
-	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/inspect"
+	"github.com/strikesmq/strikes/internal/status"
 )
 
 // codeUndecodable is a finding about a queue that the store knows of.
 const codeUndecodable = "undecodable-message"
 
-// stillThere is how old the last session that such a message ended may be: consumers try again every 2 s.
-const stillThere = time.Minute
-
-// undecodable is what consumers know of a message that they cannot decode.
-type undecodable struct {
-	Sessions int64     `json:"sessions"` // that it ended
-	Since    time.Time `json:"since"`
-	Last     time.Time `json:"last"`
-	After    string    `json:"after,omitempty"` // id of the message delivered last before it
-	Holder   string    `json:"holder,omitempty"`
-	Error    string    `json:"error,omitempty"`
-}
-
-// undecodableIn returns what the store knows of a queue, nil if nothing.
-func undecodableIn(ctx context.Context, store *counter.Counter, vhost, queue string) (*undecodable, error) {
-	u, err := store.Admin().Undecodable(ctx, vhost, queue)
-	if u == nil || err != nil {
-		return nil, err
-	}
-	return &undecodable{Sessions: u.Sessions, Since: u.Since, Last: u.At, After: u.After, Holder: u.Holder, Error: u.Error}, nil
-}
-
-func (u *undecodable) seen(now time.Time) string {
+// undecodableText says what consumers reported.
+func undecodableText(u *status.Undecodable, now time.Time) string {
 	text := fmt.Sprintf("a message that consumers cannot decode ended %s since %s, the last %s ago",
 		term.Plural(int(u.Sessions), "session"), u.Since.Format("15:04:05Z"), term.Rough(now.Sub(u.Last)))
 	if u.After != "" {
@@ -46,28 +25,16 @@ func (u *undecodable) seen(now time.Time) string {
 	return text
 }
 
-// text is a line of status.
-func (u *undecodable) text(now time.Time) []term.Row {
-	if u == nil {
-		return nil
-	}
-	kind := term.Alarm
-	if now.Sub(u.Last) > stillThere {
-		kind = term.Plain
-	}
-	return []term.Row{{Text: "undecoded  " + u.seen(now) + "; strikes doctor says what to do", Kind: kind}}
-}
-
-// finding is that of the doctor.
-func (u *undecodable) finding(now time.Time, vhost, queue, api string) finding {
+// undecodableFinding is the doctor's.
+func undecodableFinding(u *status.Undecodable, now time.Time, vhost, queue, api string) finding {
 	f := finding{
 		Code: codeUndecodable, Severity: inspect.Warning.String(),
-		Seen: u.seen(now) + "; reported by " + term.Brief(u.Holder, 80) + ": " + term.Brief(u.Error, 300),
+		Seen: undecodableText(u, now) + "; reported by " + term.Brief(u.Holder, 80) + ": " + term.Brief(u.Error, 300),
 		Impact: "it ends each session that receives it; it blocks a classic queue, and a quorum queue until its delivery limit " +
 			"dead-letters it; strikes cannot read it in the dead-letter queue either",
 		Fix: "none if the message is gone; this finding ends 15 minutes after the last such session",
 	}
-	if now.Sub(u.Last) > stillThere {
+	if !u.Blocks(now) {
 		return f
 	}
 	f.Severity = inspect.Error.String()
@@ -100,10 +67,11 @@ func (r *rounds) undecodable(ctx context.Context, queue string) []finding {
 	}
 	ctx, cancel := context.WithTimeout(ctx, connect.CheckTimeout)
 	defer cancel()
-	u, err := undecodableIn(ctx, r.counts, r.report.vhost, queue)
+	reported, err := r.counts.Admin().Undecodable(ctx, r.report.vhost, queue)
 	if err != nil {
 		r.counts = nil
 	}
+	u := status.UndecodableOf(reported)
 	if u == nil || err != nil {
 		return nil
 	}
@@ -111,5 +79,5 @@ func (r *rounds) undecodable(ctx context.Context, queue string) []finding {
 	if err != nil {
 		now = time.Now().UTC()
 	}
-	return []finding{u.finding(now, r.report.vhost, queue, r.need.Management)}
+	return []finding{undecodableFinding(u, now, r.report.vhost, queue, r.need.Management)}
 }

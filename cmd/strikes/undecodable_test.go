@@ -7,14 +7,15 @@ import (
 	"time"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
+	"github.com/strikesmq/strikes/internal/status"
 )
 
 func TestUndecodableIsShown(t *testing.T) {
-	u := &undecodable{
+	u := &status.Undecodable{
 		Sessions: 7, Since: earlierBy(time.Minute), Last: earlierBy(3 * time.Second),
 		After: "m\x1b4", Holder: "host\x07, pid 7", Error: "consumer: a message cannot be decoded: queue \"orders\": its headers\x1b",
 	}
-	got := standing{Time: noon, Queue: "orders", VHost: "/", Undecodable: u}.text()
+	got := statusText(status.Status{Time: noon, Queue: "orders", VHost: "/", Undecodable: u})
 	var line string
 	for _, r := range got {
 		if strings.HasPrefix(r.Text, "undecoded") && r.Kind == term.Alarm {
@@ -25,18 +26,18 @@ func TestUndecodableIsShown(t *testing.T) {
 	if line != want {
 		t.Errorf("status: %q", line)
 	}
-	f := u.finding(noon, "/", "orders", "http://ops:s3cret@mq:15672")
+	f := undecodableFinding(u, noon, "/", "orders", "http://ops:s3cret@mq:15672")
 	if f.Severity != "error" || !strings.Contains(f.Seen, "7 sessions") || !strings.Contains(f.Seen, "its headers") || f.Command == "" ||
 		strings.ContainsAny(f.Seen, "\x1b\x07") || strings.Contains(f.Command, "s3cret") {
 		t.Errorf("finding: %+v", f)
 	}
-	if f := u.finding(noon.Add(5*time.Minute), "/", "orders", "http://mq:15672"); f.Severity != "warning" || f.Command != "" {
+	if f := undecodableFinding(u, noon.Add(5*time.Minute), "/", "orders", "http://mq:15672"); f.Severity != "warning" || f.Command != "" {
 		t.Errorf("when it is gone: %+v", f)
 	}
-	if f := u.finding(noon, "/", "orders", ""); f.Severity != "error" || f.Command != "" {
+	if f := undecodableFinding(u, noon, "/", "orders", ""); f.Severity != "error" || f.Command != "" {
 		t.Errorf("without the API's address: %+v", f)
 	}
-	if rows := (standing{Time: noon}).text(); strings.Contains(rows[1].Text, "undecoded") {
+	if rows := statusText(status.Status{Time: noon}); strings.Contains(rows[1].Text, "undecoded") {
 		t.Errorf("of nothing: %v", rows)
 	}
 }

@@ -1,33 +1,34 @@
-package main
+package demo
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/strikesmq/strikes/counter"
 )
 
-// goodEvidence is that of a demo in which everything went as it must.
+// goodEvidence is the evidence of a demo that went well.
 func goodEvidence() evidence {
 	e := evidence{
-		queue: "q", runs: map[string]int{}, done: map[string]int{},
+		queue: "q", attempts: map[string]int{}, done: map[string]int{},
 		deadLetters: []deadLetter{{ID: "order-07", Reason: "rejected", From: "q"}},
-		listed:      []counter.Record{{Message: counter.Message{ID: "order-07"}, State: counter.StateDeadLetter, Failures: 4}},
-		kept: []counter.Record{
+		records: []counter.Record{
+			{Message: counter.Message{ID: "order-07"}, State: counter.StateDeadLetter, Failures: 4},
 			{Message: counter.Message{ID: "order-04"}, State: counter.StateDone, Failures: 2},
 			{Message: counter.Message{ID: "order-12"}, State: counter.StateDone, Crashes: 1},
 		},
 	}
-	for _, o := range demoOrders() {
-		e.runs[o.ID], e.done[o.ID] = 1, 1
+	for _, o := range orders() {
+		e.attempts[o.ID], e.done[o.ID] = 1, 1
 	}
-	e.runs["order-04"], e.runs["order-07"], e.runs["order-12"] = 3, 4, 4
+	e.attempts["order-04"], e.attempts["order-07"], e.attempts["order-12"] = 3, 4, 4
 	delete(e.done, "order-07")
 	return e
 }
 
 func TestVerdictOfGoodEvidence(t *testing.T) {
-	v := newVerdict(demoOrders(), goodEvidence())
+	v := newVerdict(orders(), goodEvidence())
 	if !v.OK || v.Orders != 20 || v.Handled != 19 || len(v.Checks) != 5 {
 		t.Errorf("%+v", v)
 	}
@@ -47,21 +48,21 @@ func TestVerdictFindsEachFault(t *testing.T) {
 		{"lost", func(e *evidence) { delete(e.done, "order-01") }, "orders handled to the end"},
 		{"handled twice", func(e *evidence) { e.done["order-01"] = 2 }, "orders handled to the end"},
 		{"the poison was handled", func(e *evidence) { e.done["order-07"] = 1 }, "orders handled to the end"},
-		{"one run too few", func(e *evidence) { e.runs["order-07"] = 3 }, "runs of the handler"},
-		{"one run too many", func(e *evidence) { e.runs["order-19"] = 2 }, "runs of the handler"},
-		{"an order of somebody else's", func(e *evidence) { delete(e.runs, "order-01"); e.runs["order-99"] = 1 }, "runs of the handler"},
-		{"a neighbour is charged", func(e *evidence) {
-			e.listed = append(e.listed, counter.Record{Message: counter.Message{ID: "order-13"}, Crashes: 1})
+		{"one attempt too few", func(e *evidence) { e.attempts["order-07"] = 3 }, "attempts of the handler"},
+		{"one attempt too many", func(e *evidence) { e.attempts["order-19"] = 2 }, "attempts of the handler"},
+		{"a foreign order", func(e *evidence) { delete(e.attempts, "order-01"); e.attempts["order-99"] = 1 }, "attempts of the handler"},
+		{"a crash is counted for a neighbour", func(e *evidence) {
+			e.records = append(e.records, counter.Record{Message: counter.Message{ID: "order-13"}, Crashes: 1})
 		}, "what is counted"},
-		{"a crash is charged", func(e *evidence) { e.listed[0].Failures, e.listed[0].Crashes = 3, 1 }, "what is counted"},
-		{"the flaky one is forgotten", func(e *evidence) { e.kept = e.kept[1:] }, "what is counted"},
-		{"the killer is not found out", func(e *evidence) { e.kept[1].Crashes = 0 }, "what is counted"},
+		{"a failure is counted as a crash", func(e *evidence) { e.records[0].Failures, e.records[0].Crashes = 3, 1 }, "what is counted"},
+		{"the flaky one is forgotten", func(e *evidence) { e.records = slices.Delete(e.records, 1, 2) }, "what is counted"},
+		{"the killer is not found", func(e *evidence) { e.records[2].Crashes = 0 }, "what is counted"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			e := goodEvidence()
 			tt.spoil(&e)
-			v := newVerdict(demoOrders(), e)
+			v := newVerdict(orders(), e)
 			var failed []string
 			for _, c := range v.Checks {
 				if !c.OK {

@@ -1,10 +1,10 @@
-package main
+package status
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
-	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/internal/doctor"
 )
 
@@ -25,19 +25,26 @@ func TestChooseLanding(t *testing.T) {
 		{"a delay beside it", doctor.Landing{Queues: queues{dead, wait}}, "dead", "", ""},
 		{"a delay before it", doctor.Landing{Queues: queues{wait, behind}}, "behind", "", ""},
 		{"a delay that leads back", doctor.Landing{Queues: queues{wait}}, "wait", "", ""},
-		{"several", doctor.Landing{Queues: queues{dead, eu}}, "", "", "several queues: dead, eu (some of them); choose one with --dead-letter-queue"},
+		{"several", doctor.Landing{Queues: queues{dead, eu}}, "", "", "several queues: \"dead\", \"eu\" (some of them)"},
 		{"unseen", doctor.Landing{Guess: "q.dlq", Unseen: "no API"}, "q.dlq", "no API", ""},
 		{"broken", doctor.Landing{Broken: "nothing is bound"}, "q.dlq", "nothing is bound", ""},
 	} {
 		got, err := chooseLanding("q", tc.l)
 		if tc.err != "" {
-			if err == nil || !strings.Contains(err.Error(), tc.err) || cli.ExitCode(err) != cli.ExitMisuse {
+			if err == nil || !strings.Contains(err.Error(), tc.err) || !errors.As(err, new(*AmbiguousError)) {
 				t.Errorf("%s: %v", tc.what, err)
 			}
 			continue
 		}
-		if got.name != tc.name || got.guess != tc.guess || err != nil {
+		if got.Name != tc.name || assumed(got) != tc.guess || err != nil {
 			t.Errorf("%s: %+v, %v", tc.what, got, err)
 		}
 	}
+}
+
+func assumed(q DeadLetterQueue) string {
+	if q.Assumed == nil {
+		return ""
+	}
+	return q.Assumed.Error()
 }

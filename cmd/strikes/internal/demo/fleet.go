@@ -1,4 +1,4 @@
-package main
+package demo
 
 import (
 	"bufio"
@@ -13,31 +13,30 @@ import (
 	"time"
 )
 
-// maxRestarts of one consumer: as many as the deadly order kills, and more are a sign that nothing works.
-const maxRestarts = demoKills + 2
+// maxRestarts of one consumer: the deadly order kills fewer, and more are a sign that nothing works.
+const maxRestarts = kills + 2
 
-// fleetEvent is news of one consumer process.
-type fleetEvent struct {
+// event is news of one consumer process.
+type event struct {
 	consumer int // 1, 2, …
 	pid      int
-	decision *decision // nil: the process started or ended
-	ended    string    // how, if it did; else it started
+	report   *report // nil: the process started or ended
+	ended    string  // how; empty: it started
 }
 
-// fleet keeps the consumers of the demo running: processes of this binary.
+// fleet keeps the consumers running: processes of this binary.
 type fleet struct {
-	args   []string // of the binary
 	env    []string
 	ledger *ledger
 	stderr io.Writer
-	events chan fleetEvent
+	events chan event
 
 	members sync.WaitGroup
 }
 
-// start starts n consumers, and starts each again that ends, until ctx is done; then events closes, once all have ended.
+// start starts n consumers, and restarts each that ends, until ctx is done. events closes once all have ended.
 func (f *fleet) start(ctx context.Context, n int) {
-	f.events = make(chan fleetEvent, 100)
+	f.events = make(chan event, 100)
 	for i := range n {
 		f.members.Go(func() { f.keep(ctx, i+1) })
 	}
@@ -51,18 +50,18 @@ func (f *fleet) keep(ctx context.Context, number int) {
 			return
 		}
 		if err != nil {
-			f.events <- fleetEvent{consumer: number, ended: err.Error()}
+			f.events <- event{consumer: number, ended: err.Error()}
 		}
 	}
 }
 
-// run runs one process to its end. When ctx is done it is told to stop, and killed if it does not.
+// run runs one process to its end. When ctx is done the process is told to stop, and killed if it does not.
 func (f *fleet) run(ctx context.Context, number int) error {
 	path, err := os.Executable()
 	if err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(ctx, path, f.args...) //nolint:gosec // itself
+	cmd := exec.CommandContext(ctx, path, Command) //nolint:gosec // itself
 	cmd.Args[0] = "strikes"
 	cmd.Env, cmd.Stderr, cmd.ExtraFiles = f.env, f.stderr, []*os.File{f.ledger.file}
 	cmd.Cancel, cmd.WaitDelay = func() error { return cmd.Process.Signal(syscall.SIGTERM) }, 5*time.Second
@@ -79,23 +78,23 @@ func (f *fleet) run(ctx context.Context, number int) error {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	f.events <- fleetEvent{consumer: number, pid: cmd.Process.Pid}
-	read := f.decisions(number, cmd.Process.Pid, stdout)
+	f.events <- event{consumer: number, pid: cmd.Process.Pid}
+	read := f.reports(number, cmd.Process.Pid, stdout)
 	if err := cmd.Wait(); err != nil {
 		return err
 	}
 	return read
 }
 
-// decisions passes on what the process says until it ends.
-func (f *fleet) decisions(number, pid int, from io.Reader) error {
+// reports passes on the reports of a process until it ends.
+func (f *fleet) reports(number, pid int, from io.Reader) error {
 	scanner := bufio.NewScanner(from)
 	for scanner.Scan() {
-		var d decision
-		if err := json.Unmarshal(scanner.Bytes(), &d); err != nil {
-			return fmt.Errorf("consumer %d said %.80q: %w", number, scanner.Text(), err)
+		var r report
+		if err := json.Unmarshal(scanner.Bytes(), &r); err != nil { //nolint:musttag // written by this package
+			return fmt.Errorf("reading a report of consumer %d: %.80q: %w", number, scanner.Text(), err)
 		}
-		f.events <- fleetEvent{consumer: number, pid: pid, decision: &d}
+		f.events <- event{consumer: number, pid: pid, report: &r}
 	}
 	return scanner.Err()
 }

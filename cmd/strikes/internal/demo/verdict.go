@@ -1,4 +1,4 @@
-package main
+package demo
 
 import (
 	"fmt"
@@ -10,74 +10,111 @@ import (
 	"github.com/strikesmq/strikes/counter"
 )
 
-// deadLetter is a message in the dead-letter queue, as the broker hands it out.
+// deadLetter is a message in the dead-letter queue.
 type deadLetter struct {
 	ID     string `json:"id"`
 	Reason string `json:"reason"` // the broker's: x-death
 	From   string `json:"from"`   // the queue it was in
 }
 
-// evidence is what the broker, the store and the ledger say once all consumers are gone.
+// evidence is what the broker, the store and the ledger hold once all consumers have ended.
 type evidence struct {
-	queue       string
-	left        int // messages in the queue
-	deadLetters []deadLetter
-	listed      []counter.Record // of the queue
-	kept        []counter.Record // of orders that were handled after all, and so are not listed any more
-	runs, done  map[string]int   // by order
+	queue          string
+	left           int // messages in the queue
+	deadLetters    []deadLetter
+	records        []counter.Record
+	attempts, done map[string]int // by order
+}
+
+// record is what the store counted for an order.
+type record struct {
+	ID        string `json:"id"`
+	State     string `json:"state"`
+	Failures  int    `json:"failures"`
+	Crashes   int    `json:"crashes"`
+	LastError string `json:"last_error,omitempty"`
 }
 
 // check is one thing that has to hold.
 type check struct {
 	What   string `json:"what"`
-	Source string `json:"source"` // who says so
+	Source string `json:"source"` // of the evidence
 	Want   string `json:"want"`
 	Got    string `json:"got"`
 	OK     bool   `json:"ok"`
 }
 
-// verdict is the outcome of the demo.
-type verdict struct {
+// Verdict is the outcome of a demo.
+type Verdict struct {
 	OK          bool           `json:"ok"`
 	Broker      string         `json:"broker"`
 	Store       string         `json:"store"`
 	Queue       string         `json:"queue"`
 	Orders      int            `json:"orders"`
 	Handled     int            `json:"handled"`
-	Runs        map[string]int `json:"runs"` // of the handler, by order
+	Attempts    map[string]int `json:"attempts"` // by order
 	DeadLetters []deadLetter   `json:"dead_letters"`
-	Counters    []record       `json:"counters"`
+	Records     []record       `json:"records"`
 	Checks      []check        `json:"checks"`
 	Seconds     float64        `json:"seconds"` // from the first order to the proof
 }
 
-// judge holds the evidence against what must have become of the orders.
+// The states of a record, for an operator.
+const (
+	stateRetrying = "retrying"
+	stateDead     = "dead-lettered"
+	stateDone     = "done"
+)
+
+func stateOf(r counter.Record) string {
+	switch r.State {
+	case counter.StateDeadLetter:
+		return stateDead
+	case counter.StateDone:
+		return stateDone
+	}
+	return stateRetrying
+}
+
+// judge compares the evidence with what must have become of the orders.
 func judge(orders []order, e evidence) []check {
-	handled, runs := map[string]int{}, map[string]int{}
+	handled, attempts := map[string]int{}, map[string]int{}
 	var dead []deadLetter
-	var counters []string
+	var records []string
 	for _, o := range orders {
-		runs[o.ID] = o.Kind.runs()
+		attempts[o.ID] = o.Kind.attempts()
 		switch o.Kind {
 		case poisonous:
 			dead = append(dead, deadLetter{ID: o.ID, Reason: "rejected", From: e.queue})
-			counters = append(counters, counterLine(o.ID, stateDead, demoRetries+1, 0))
+			records = append(records, record{ID: o.ID, State: stateDead, Failures: retries + 1}.line())
 			continue
 		case flaky:
-			counters = append(counters, counterLine(o.ID, stateDone, 2, 0))
+			records = append(records, record{ID: o.ID, State: stateDone, Failures: 2}.line())
 		case deadly:
-			counters = append(counters, counterLine(o.ID, stateDone, 0, 1))
+			records = append(records, record{ID: o.ID, State: stateDone, Crashes: 1}.line())
 		default:
 		}
 		handled[o.ID] = 1
+	}
+	var counted []string
+	for _, r := range e.records {
+		counted = append(counted, recordOf(r).line())
 	}
 	return []check{
 		compare("orders still in the queue", "RabbitMQ", "0", fmt.Sprint(e.left)),
 		compare("orders in the dead-letter queue", "RabbitMQ", deadLines(dead), deadLines(e.deadLetters)),
 		compareCounts("orders handled to the end", "the ledger", handled, e.done),
-		compareCounts("runs of the handler", "the ledger", runs, e.runs),
-		compare("what is counted", "the store", join(counters), counterLines(e)),
+		compareCounts("attempts of the handler", "the ledger", attempts, e.attempts),
+		compare("what is counted", "the store", join(records), join(counted)),
 	}
+}
+
+func recordOf(r counter.Record) record {
+	return record{ID: r.ID, State: stateOf(r), Failures: r.Failures, Crashes: r.Crashes, LastError: r.Reason}
+}
+
+func (r record) line() string {
+	return fmt.Sprintf("%s %s, %s, %s", term.Shown(r.ID), r.State, term.Plural(r.Failures, "failure"), term.Plural(r.Crashes, "crash"))
 }
 
 func compare(what, source, want, got string) check {
@@ -100,7 +137,7 @@ func inFull(counts map[string]int) string {
 	return join(out)
 }
 
-// inShort does not name those that were done once.
+// inShort leaves out the names of those that were done once.
 func inShort(counts map[string]int) string {
 	once := 0
 	more := maps.Clone(counts)
@@ -124,19 +161,7 @@ func deadLines(all []deadLetter) string {
 	return join(out)
 }
 
-func counterLine(id, state string, failures, crashes int) string {
-	return fmt.Sprintf("%s %s, %s, %s", term.Shown(id), state, term.Plural(failures, "failure"), term.Plural(crashes, "crash"))
-}
-
-func counterLines(e evidence) string {
-	var out []string
-	for _, r := range slices.Concat(e.listed, e.kept) {
-		out = append(out, counterLine(r.ID, stateOf(r), r.Failures, r.Crashes))
-	}
-	return join(out)
-}
-
-// join lists what was found in an order of its own.
+// join lists what was found, sorted.
 func join(all []string) string {
 	if len(all) == 0 {
 		return "none"
@@ -144,14 +169,16 @@ func join(all []string) string {
 	return strings.Join(slices.Sorted(slices.Values(all)), "; ")
 }
 
-// newVerdict sums up.
-func newVerdict(orders []order, e evidence) verdict {
-	v := verdict{
-		OK: true, Queue: e.queue, Orders: len(orders), Runs: e.runs, DeadLetters: e.deadLetters, Checks: judge(orders, e),
-		Handled: len(e.done), Counters: []record{},
+func newVerdict(orders []order, e evidence) Verdict {
+	v := Verdict{
+		OK: true, Queue: e.queue, Orders: len(orders), Attempts: e.attempts, DeadLetters: e.deadLetters, Checks: judge(orders, e),
+		Handled: len(e.done), Records: []record{},
 	}
 	for _, c := range v.Checks {
 		v.OK = v.OK && c.OK
+	}
+	for _, r := range e.records {
+		v.Records = append(v.Records, recordOf(r))
 	}
 	return v
 }

@@ -1,4 +1,4 @@
-package main
+package demo
 
 import (
 	"maps"
@@ -21,8 +21,8 @@ func TestLedger(t *testing.T) {
 		t.Errorf("it can be found: %q, %v", left, err)
 	}
 	for i, want := range []int{1, 2} {
-		if n, err := l.enter(entryRun, "a"); n != want || err != nil {
-			t.Errorf("run %d: %d, %v", i, n, err)
+		if n, err := l.enter(entryAttempt, "a"); n != want || err != nil {
+			t.Errorf("attempt %d: %d, %v", i, n, err)
 		}
 	}
 	var many errgroup.Group
@@ -40,10 +40,10 @@ func TestLedger(t *testing.T) {
 		t.Fatal(err)
 	}
 	counts, err := l.counts()
-	if err != nil || !maps.Equal(counts[entryRun], map[string]int{"a": 2}) || !maps.Equal(counts[entryDone], map[string]int{"b": 200}) {
+	if err != nil || !maps.Equal(counts[entryAttempt], map[string]int{"a": 2}) || !maps.Equal(counts[entryDone], map[string]int{"b": 200}) {
 		t.Errorf("%v, %v", counts, err)
 	}
 	if _, err := (&ledger{os.NewFile(^uintptr(0), "none")}).counts(); err == nil {
-		t.Error("a ledger that is not there is empty")
+		t.Error("a missing ledger is empty")
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package demo
 
 import (
 	"errors"
@@ -9,15 +9,14 @@ import (
 
 // What is entered in the ledger.
 const (
-	entryRun  = "run"  // a handler begins with an order
-	entryDone = "done" // it is through with it
+	entryAttempt = "attempt" // a handler begins with an order
+	entryDone    = "done"    // it succeeds
 )
 
-// ledger is a file to which all consumers append a line, in one write, for what they do. It has no name, so nothing of it is
-// left when the last process that has it open ends, however that ends.
+// ledger is a file to which all consumers append a line for each attempt, in one write. It has no name, so it disappears with
+// the last process that has it open.
 type ledger struct{ file *os.File }
 
-// newLedger makes an empty one.
 func newLedger() (*ledger, error) {
 	f, err := os.CreateTemp("", "strikes-demo-")
 	if err != nil {
@@ -40,14 +39,14 @@ func (l *ledger) enter(what, id string) (int, error) {
 	return counts[what][id], err
 }
 
-// counts reads the whole ledger: how often what was entered for which order.
+// counts reads the whole ledger: the number of entries of each kind, by order.
 func (l *ledger) counts() (map[string]map[string]int, error) {
 	info, err := l.file.Stat()
 	if err != nil {
 		return nil, err
 	}
 	text, err := io.ReadAll(io.NewSectionReader(l.file, 0, info.Size()))
-	counts := map[string]map[string]int{entryRun: {}, entryDone: {}}
+	counts := map[string]map[string]int{entryAttempt: {}, entryDone: {}}
 	for line := range strings.Lines(string(text)) {
 		what, id, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
 		if counts[what] != nil {

@@ -1,0 +1,88 @@
+package records
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/strikesmq/strikes/counter"
+)
+
+// Limit is what an operator set for a queue, or is about to.
+type Limit struct {
+	VHost      string `json:"vhost"`
+	Queue      string `json:"queue"`
+	MaxRetries int    `json:"max_retries"`
+	Note
+	Done *bool `json:"done,omitempty"` // set or cleared; false: planned; nil: shown
+
+	// DeadLetters is how many messages have failed that often already.
+	DeadLetters int `json:"dead_letters,omitempty"`
+
+	to *counter.Override // nil: cleared
+}
+
+// Limit returns what is set for the queue, or an error that wraps ErrNone.
+func (q *Queue) Limit(ctx context.Context) (Limit, error) {
+	set, err := q.Store.Limit(ctx, q.VHost, q.Name)
+	if err != nil {
+		return Limit{}, err
+	}
+	if set == nil {
+		return Limit{}, noneError{fmt.Sprintf("no limit is set for queue %q in virtual host %q: its consumers use their own", q.Name, q.VHost)}
+	}
+	return q.LimitOf(*set), nil
+}
+
+// LimitOf returns an override of the store.
+func (q *Queue) LimitOf(o counter.Override) Limit {
+	return Limit{VHost: q.VHost, Queue: q.Name, MaxRetries: o.MaxRetries, Note: NoteOf(o.Note)}
+}
+
+// PlanLimit finds what a new limit would change.
+func (q *Queue) PlanLimit(ctx context.Context, o counter.Override) (Limit, error) {
+	l := q.LimitOf(o)
+	l.to = &o
+	return q.planned(ctx, l)
+}
+
+// PlanClear finds what would change without the limit. The error wraps
+// ErrNone if there is none. A limit that cannot be read can be cleared.
+func (q *Queue) PlanClear(ctx context.Context) (Limit, error) {
+	l, err := q.Limit(ctx)
+	switch {
+	case errors.Is(err, counter.ErrOverride), errors.Is(err, counter.ErrForeign):
+		l = Limit{VHost: q.VHost, Queue: q.Name}
+	case err != nil:
+		return l, err
+	}
+	return q.planned(ctx, l)
+}
+
+// planned counts the messages that the limit dead-letters at their next step.
+func (q *Queue) planned(ctx context.Context, l Limit) (Limit, error) {
+	l.Done = new(bool)
+	for r, err := range q.Store.List(ctx, q.VHost, q.Name) {
+		if err != nil {
+			return l, err
+		}
+		if limit := r.InForce(l.to); r.State == counter.StateLive && limit > 0 && r.Counted() >= limit {
+			l.DeadLetters++
+		}
+	}
+	return l, nil
+}
+
+// ChangeLimit carries out a plan.
+func (q *Queue) ChangeLimit(ctx context.Context, l *Limit) (err error) {
+	if l.to != nil {
+		err = q.Store.SetLimit(ctx, q.VHost, q.Name, *l.to)
+	} else {
+		_, err = q.Store.ClearLimit(ctx, q.VHost, q.Name)
+	}
+	*l.Done = err == nil
+	return err
+}
+
+// Clears reports whether the plan clears the limit.
+func (l Limit) Clears() bool { return l.to == nil }

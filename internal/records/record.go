@@ -1,0 +1,107 @@
+// Package records judges what the store keeps of a queue's messages, and
+// plans what operators change in it: a reset, a grant, a limit. Each plan can
+// be shown before it is carried out.
+package records
+
+import (
+	"time"
+
+	"github.com/strikesmq/strikes/counter"
+)
+
+// State is what becomes of a message.
+type State string
+
+// The states of a message.
+const (
+	Running      State = "running"
+	Retrying     State = "retrying" // it failed, or was stopped, and gets another attempt
+	DeadLettered State = "dead-lettered"
+	Done         State = "done" // handled; kept for ten minutes
+)
+
+// StateOf judges a record.
+func StateOf(r counter.Record) State {
+	switch {
+	case r.State == counter.StateDeadLetter:
+		return DeadLettered
+	case r.State == counter.StateDone:
+		return Done
+	case r.OpenToken != "":
+		return Running
+	}
+	return Retrying
+}
+
+// Record is what an operator sees of one generation of a message. Its strings
+// come from messages and handlers: they may hold control characters.
+type Record struct {
+	VHost      string    `json:"vhost"`
+	Queue      string    `json:"queue"`
+	ID         string    `json:"id"`
+	Generation string    `json:"generation,omitempty"`
+	State      State     `json:"state"`
+	Failures   int       `json:"failures"`
+	Crashes    int       `json:"crashes"`
+	LastError  string    `json:"last_error,omitempty"`
+	First      time.Time `json:"first_failed,omitzero"` // attempt
+	Last       time.Time `json:"last_failed,omitzero"`  // attempt
+	Due        time.Time `json:"due,omitzero"`          // when the next attempt may begin
+	Running    time.Time `json:"running_since,omitzero"`
+	Suspect    bool      `json:"suspect,omitempty"`
+	Starts     int64     `json:"starts"`
+	Holder     string    `json:"holder,omitempty"`
+	Limit      int       `json:"limit,omitempty"` // failed attempts at which the message is dead-lettered; 0: not known
+	Granted    *Granted  `json:"granted,omitempty"`
+	Reset      *Note     `json:"reset,omitempty"`
+	Removed    time.Time `json:"removed,omitzero"` // when its dead letter was replayed or dropped
+	Expires    time.Time `json:"expires,omitzero"`
+
+	Since time.Time     `json:"-"` // First, or when the last attempt began if none has failed
+	Wait  time.Duration `json:"-"` // until Due
+}
+
+// Granted is what an operator added to the limit of a message.
+type Granted struct {
+	Attempts int `json:"attempts"`
+	Note
+}
+
+// Note says who changed what is counted, when and why.
+type Note struct {
+	By     string    `json:"by,omitempty"`
+	At     time.Time `json:"at,omitzero"`
+	Reason string    `json:"reason"`
+}
+
+// NoteOf returns a note of the store.
+func NoteOf(n counter.Note) Note { return Note{By: n.By, At: n.At, Reason: n.Why} }
+
+// Of judges a record at a moment. The override is that of its queue; nil if
+// there is none.
+func Of(r counter.Record, override *counter.Override, now time.Time) Record {
+	out := Record{
+		VHost: r.VHost, Queue: r.Queue, ID: r.ID, Generation: r.Generation, State: StateOf(r), Failures: r.Failures, Crashes: r.Crashes,
+		LastError: r.Reason, First: r.FirstTime, Last: r.LastTime, Suspect: r.Suspect, Starts: r.Starts, Holder: r.Holder,
+		Limit: r.InForce(override), Removed: r.Removed, Since: r.FirstTime, Wait: r.Left(now),
+	}
+	if g := r.Granted; g.Attempts > 0 {
+		out.Granted = &Granted{g.Attempts, NoteOf(g.Note)}
+	}
+	if n := NoteOf(r.Reset); n != (Note{}) {
+		out.Reset = &n
+	}
+	if out.Since.IsZero() {
+		out.Since = r.OpenSince
+	}
+	switch out.State {
+	case Running:
+		out.Running = r.OpenSince
+	case Retrying:
+		out.Due = r.Due
+	}
+	if r.TTL > 0 {
+		out.Expires = now.Add(r.TTL).UTC().Truncate(time.Second)
+	}
+	return out
+}

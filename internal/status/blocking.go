@@ -1,0 +1,100 @@
+package status
+
+import (
+	"cmp"
+	"time"
+
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/records"
+)
+
+// State is what keeps a message where it is.
+type State string
+
+// The states of a blocking message.
+const (
+	Running   State = "running"
+	Isolated  State = "running isolated" // no other handler runs in its process meanwhile
+	Left      State = "left running"     // but the queue has no consumer
+	Waiting   State = "waiting"          // for its backoff
+	Ready     State = "ready"            // for the next consumer
+	Forgotten State = "forgotten"        // ready for long: there is no consumer, or the message left the queue otherwise
+)
+
+// forgottenAfter is how long a message may be ready before it is Forgotten.
+const forgottenAfter = 5 * time.Minute
+
+// Message is one that has failed, runs again, or is suspected: those after it
+// may have to wait.
+type Message struct {
+	ID         string    `json:"id"`
+	Generation string    `json:"generation,omitempty"`
+	State      State     `json:"state"`
+	Attempt    int       `json:"attempt"`         // the one that runs, or is next
+	Limit      int       `json:"limit,omitempty"` // attempts; 0: not known
+	Since      time.Time `json:"since,omitzero"`  // first failed attempt, or start if none failed
+	Running    time.Time `json:"running_since,omitzero"`
+	Next       time.Time `json:"next_attempt,omitzero"` // not before
+	Failures   int       `json:"failures"`
+	Crashes    int       `json:"crashes"`
+	Suspect    bool      `json:"suspect,omitempty"`
+	Granted    int       `json:"granted,omitempty"` // attempts
+	LastError  string    `json:"last_error,omitempty"`
+	Holder     string    `json:"holder,omitempty"` // the process that took the last step
+}
+
+// Runs reports whether a consumer runs the message now.
+func (m Message) Runs() bool { return m.State == Running || m.State == Isolated }
+
+func blocking(r counter.Record, override *counter.Override, s *Status) Message {
+	seen := records.Of(r, override, s.Time)
+	m := Message{
+		ID: r.ID, Generation: r.Generation, State: stateOf(r, s.Time, s.Consumers), Attempt: r.Counted() + 1, Limit: seen.Limit, Since: seen.Since,
+		Failures: r.Failures, Crashes: r.Crashes, Suspect: r.Suspect, Granted: r.Granted.Attempts, LastError: r.Reason, Holder: r.Holder,
+	}
+	switch m.State {
+	case Running, Isolated, Left:
+		m.Running = r.OpenSince
+	case Waiting:
+		m.Next = s.Time.Add(seen.Wait)
+	}
+	return m
+}
+
+func stateOf(r counter.Record, now time.Time, consumers int) State {
+	ready := r.Due
+	if ready.IsZero() {
+		ready = r.LastTime
+	}
+	switch {
+	case r.OpenToken != "" && consumers == 0:
+		return Left
+	case r.OpenToken != "" && r.OpenMode == counter.ModeIsolated:
+		return Isolated
+	case r.OpenToken != "":
+		return Running
+	case r.Left(now) > 0:
+		return Waiting
+	case now.Sub(ready) > forgottenAfter:
+		return Forgotten
+	}
+	return Ready
+}
+
+// blocks reports whether a message blocks. One that was only stopped, or
+// reset, does not.
+func blocks(r counter.Record) bool {
+	return r.State == counter.StateLive && (r.Counted() > 0 || r.OpenToken != "")
+}
+
+// byLength puts the message that blocks for longest first, which in an ordered
+// queue is its head, and the forgotten ones last.
+func byLength(a, b Message) int {
+	rank := func(m Message) int {
+		if m.State == Forgotten {
+			return 1
+		}
+		return 0
+	}
+	return cmp.Or(cmp.Compare(rank(a), rank(b)), a.Since.Compare(b.Since), cmp.Compare(a.ID, b.ID))
+}

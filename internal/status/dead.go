@@ -1,0 +1,142 @@
+package status
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/strikesmq/strikes/internal/inspect"
+	"github.com/strikesmq/strikes/internal/management"
+)
+
+// DeadLetters is what became of the messages that consumers dead-lettered.
+type DeadLetters struct {
+	Count   int64     `json:"count"`               // tombstones
+	Since   time.Time `json:"since,omitzero"`      // the first
+	Removed int64     `json:"removed,omitempty"`   // of Count: replayed or dropped, as the store knows
+	Still   int64     `json:"still_dead"`          // of Count, without Removed
+	Reasons []Reason  `json:"reasons,omitempty"`   // the most frequent ones
+	Others  int       `json:"others,omitempty"`    // with rarer reasons
+	Unknown int64     `json:"no_reason,omitempty"` // of Still: no record that was read has the reason
+
+	Queue   string `json:"queue"`
+	Holds   *int   `json:"holds,omitempty"`   // ready in Queue, by AMQP; nil: there is no such queue, or it may not be seen
+	Out     int    `json:"out,omitempty"`     // with consumers of Queue
+	Taken   *int64 `json:"taken,omitempty"`   // at least so many left Queue since the broker began to count
+	Waiting int    `json:"waiting,omitempty"` // in the source queue for the dead-letter route
+
+	Route []inspect.Finding `json:"route,omitempty"` // what is wrong with it; inspected if dead letters are missing or waiting
+
+	// Missing is how many of Count are neither held nor known to have been
+	// taken. Unclear is how many may be: the queue is not at rest, and the
+	// figures are not of one moment.
+	Missing int64 `json:"missing"`
+	Unclear int64 `json:"unclear,omitempty"`
+
+	WaitingSeen bool `json:"-"` // Waiting is known: the management API answered
+
+	consumers int   // of Queue
+	moving    bool  // the management API is behind AMQP
+	recent    int64 // of Count, so late that they may be on their way
+}
+
+// Reason is why messages were dead-lettered: the first line of the error.
+type Reason struct {
+	Reason   string `json:"reason"`
+	Messages int    `json:"messages"`
+}
+
+const (
+	// Arriving is how long a dead letter may be on its way to where it is
+	// counted: a consumer holds it after a restart of the broker, and what a
+	// quorum queue keeps for its dead-letter route is up to 10 s old (measured:
+	// 9 s on 4.3.6, 6 s on 3.10.8).
+	Arriving = 12 * time.Second
+	// maxReasons is how many reasons are listed; the rest is summed up.
+	maxReasons = 20
+	// reasonLength is how much of a reason tells it from others, in characters.
+	reasonLength = 200
+)
+
+// Gone is how many messages are known to have left Queue.
+func (d DeadLetters) Gone() int64 {
+	if d.Taken != nil {
+		return max(d.Removed, *d.Taken)
+	}
+	return d.Removed
+}
+
+// explain counts what the reasons leave open: their records are gone, or were
+// not read.
+func (d *DeadLetters) explain() {
+	d.Still = max(d.Count-d.Removed, 0)
+	d.Unknown = d.Still - int64(d.Others)
+	for _, r := range d.Reasons {
+		d.Unknown -= int64(r.Messages)
+	}
+	d.Unknown = max(d.Unknown, 0)
+}
+
+// compare adds what the management API said of Queue. It is behind AMQP, or
+// the queue is in use, if the two differ.
+func (d *DeadLetters) compare(load management.Load) {
+	if d.consumers > 0 {
+		d.Out = load.Unacked
+	}
+	d.Taken, d.moving = &load.Taken, load.Ready != *d.Holds || load.Unacked > 0
+}
+
+// judge compares what was dead-lettered with what the dead-letter queue has.
+func (d *DeadLetters) judge() {
+	if d.Holds == nil {
+		return
+	}
+	open := max(d.Count-int64(*d.Holds)-int64(d.Waiting)-d.Gone(), 0)
+	if d.consumers > 0 || d.moving {
+		d.Unclear = open
+		return
+	}
+	d.Unclear = min(open, d.recent)
+	d.Missing = open - d.Unclear
+}
+
+// tally counts reasons.
+type tally map[string]int
+
+func (t tally) add(lastError string) { t[firstLine(lastError)]++ }
+
+// firstLine is the first line of an error, cut.
+func firstLine(s string) string {
+	s = strings.TrimSpace(s)
+	line, _, more := strings.Cut(s, "\n")
+	line = strings.TrimSpace(line)
+	if runes := []rune(line); len(runes) > reasonLength {
+		line, more = string(runes[:reasonLength]), true
+	}
+	if more {
+		line += "…"
+	}
+	return line
+}
+
+// most returns the reasons with the most messages, and how many messages have
+// others.
+func (t tally) most(n int) (most []Reason, others int) {
+	for text, messages := range t {
+		most = append(most, Reason{text, messages})
+	}
+	slices.SortFunc(most, func(a, b Reason) int {
+		return cmp.Or(cmp.Compare(b.Messages, a.Messages), cmp.Compare(a.Reason, b.Reason))
+	})
+	for _, r := range most[min(n, len(most)):] {
+		others += r.Messages
+	}
+	return most[:min(n, len(most))], others
+}
+
+// explains reports whether a finding may be why dead letters did not arrive:
+// an error of the route, or, if some are missing, also a warning.
+func explains(f inspect.Finding, missing bool) bool {
+	return strings.Contains(f.Code, "dead-letter") && (f.Severity == inspect.Error || missing)
+}

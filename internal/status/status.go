@@ -1,0 +1,127 @@
+// Package status finds out what blocks a queue and what became of its dead
+// letters. A Collector gathers facts from the broker, the store and the
+// management API; pure functions judge them. It writes no texts.
+package status
+
+import (
+	"slices"
+	"time"
+
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/records"
+)
+
+// Status is a queue at one moment.
+type Status struct {
+	Time      time.Time          `json:"time"` // by the store
+	VHost     string             `json:"vhost"`
+	Queue     string             `json:"queue"`
+	Ready     int                `json:"ready"`
+	Consumers int                `json:"consumers"`
+	Unacked   *int               `json:"unacked,omitempty"` // by the management API, up to 5 s old; so are the rates
+	Rates     *Rates             `json:"rates,omitempty"`
+	Limit     *records.Limit     `json:"limit,omitempty"`
+	Limits    []records.OwnLimit `json:"limits,omitempty"` // of the consumers, if they disagree
+	Blocking  []Message          `json:"blocking"`
+	Blocked   int                `json:"blocked"` // messages, with those beyond Collector.Most
+	Dead      DeadLetters        `json:"dead_lettered"`
+	Notes     []Note             `json:"-"` // what could not be seen
+
+	Undecodable *Undecodable `json:"undecodable,omitempty"`
+}
+
+// Rates are messages a second.
+type Rates struct {
+	In    float64 `json:"in"`
+	Out   float64 `json:"out"`
+	Acked float64 `json:"acked"`
+}
+
+// Undecodable is what consumers reported about a message that they cannot
+// decode.
+type Undecodable struct {
+	Sessions int64     `json:"sessions"` // that it ended
+	Since    time.Time `json:"since"`
+	Last     time.Time `json:"last"`
+	After    string    `json:"after,omitempty"` // id of the message delivered last before it
+	Holder   string    `json:"holder,omitempty"`
+	Error    string    `json:"error,omitempty"`
+}
+
+// stillThere is how old the last session that such a message ended may be:
+// consumers try again every 2 s.
+const stillThere = time.Minute
+
+// Blocks reports whether the message is still in the queue, as far as is known.
+func (u Undecodable) Blocks(now time.Time) bool { return now.Sub(u.Last) <= stillThere }
+
+// UndecodableOf returns what the store knows; nil if nothing.
+func UndecodableOf(u *counter.Undecodable) *Undecodable {
+	if u == nil {
+		return nil
+	}
+	return &Undecodable{Sessions: u.Sessions, Since: u.Since, Last: u.At, After: u.After, Holder: u.Holder, Error: u.Error}
+}
+
+// Note is something that could not be seen.
+type Note struct {
+	Code  NoteCode
+	Queue string // that it is about, if it is about one
+	Count int    // of ManyRecords
+	Err   error  // why, if there was an error
+}
+
+// NoteCode says what could not be seen.
+type NoteCode string
+
+// The codes of notes.
+const (
+	AssumedQueue    NoteCode = "assumed-dead-letter-queue" // Queue is a guess
+	DepthDenied     NoteCode = "depth-denied"              // of Queue
+	ForeignRecord   NoteCode = "foreign-record"
+	LocalClock      NoteCode = "local-clock" // the store's may not be read
+	ManyRecords     NoteCode = "many-records"
+	NoManagement    NoteCode = "no-management-api"
+	NoRates         NoteCode = "no-rates"
+	OverrideIgnored NoteCode = "override-ignored"
+	RouteUnchecked  NoteCode = "route-unchecked"
+	TakenNotCounted NoteCode = "taken-not-counted" // from Queue
+)
+
+// facts are what the store said of a queue.
+type facts struct {
+	now        time.Time
+	override   *counter.Override
+	tombstones counter.Tombstones
+	records    map[counter.Message]counter.Record
+}
+
+// judge fills in what follows from the store's facts. Most is how many
+// blocking messages are listed; 0: all.
+func (s *Status) judge(f facts, most int) {
+	reasons := tally{}
+	for _, r := range f.records {
+		switch {
+		case blocks(r):
+			s.Blocking = append(s.Blocking, blocking(r, f.override, s))
+		case r.State == counter.StateForeign:
+			s.note(ForeignRecord, "", nil)
+		case r.State == counter.StateDeadLetter:
+			reasons.add(r.Reason)
+			if f.now.Sub(r.LastTime) < Arriving {
+				s.Dead.recent++
+			}
+		}
+	}
+	s.Dead.Count, s.Dead.Removed, s.Dead.Since = f.tombstones.Count, f.tombstones.Removed, f.tombstones.Since
+	s.Dead.Reasons, s.Dead.Others = reasons.most(maxReasons)
+	s.Dead.explain()
+	slices.SortFunc(s.Blocking, byLength)
+	if s.Blocked = len(s.Blocking); most > 0 {
+		s.Blocking = s.Blocking[:min(most, s.Blocked)]
+	}
+}
+
+func (s *Status) note(code NoteCode, queue string, err error) {
+	s.Notes = append(s.Notes, Note{Code: code, Queue: queue, Err: err})
+}

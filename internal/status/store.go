@@ -1,0 +1,80 @@
+package status
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"time"
+
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/records"
+)
+
+const (
+	// maxScanned is how many records are read: those that were written last.
+	maxScanned = 10_000
+	// frontScanned is what the store lists in one round trip.
+	frontScanned = 200
+)
+
+func (c *Collector) askStore(ctx context.Context, s *Status) (err error) {
+	var f facts
+	var denied *counter.StoreError
+	switch f.now, err = c.Store.Now(ctx); {
+	case errors.As(err, &denied) && denied.Fault == counter.FaultDenied:
+		f.now = time.Now().UTC()
+		s.note(LocalClock, "", nil)
+	case err != nil:
+		return err
+	}
+	s.Time = f.now
+	queue := &records.Queue{Store: c.Store, VHost: c.VHost, Name: c.Queue, Warn: func(err error) { s.note(OverrideIgnored, "", err) }}
+	if f.override, err = queue.Override(ctx); err != nil {
+		return err
+	}
+	u, err := c.Store.Undecodable(ctx, c.VHost, c.Queue)
+	if err != nil {
+		return err
+	}
+	if f.tombstones, err = c.Store.Tombstones(ctx, c.VHost, c.Queue); err != nil {
+		return err
+	}
+	if f.records, err = c.records(ctx, s); err != nil {
+		return err
+	}
+	s.Undecodable = UndecodableOf(u)
+	if f.override != nil {
+		limit := queue.LimitOf(*f.override)
+		s.Limit = &limit
+	} else {
+		s.Limits = records.Disagreement(maps.Values(f.records), f.now)
+	}
+	s.judge(f, c.Most)
+	return nil
+}
+
+// records reads what was written last. A record that is written while the
+// others are read moves to the front and is missed there, so the front is read
+// again.
+func (c *Collector) records(ctx context.Context, s *Status) (map[counter.Message]counter.Record, error) {
+	all := map[counter.Message]counter.Record{}
+	for _, most := range []int{maxScanned, frontScanned} {
+		n := 0
+		for r, err := range c.Store.List(ctx, c.VHost, c.Queue) {
+			if err != nil {
+				return nil, err
+			}
+			all[r.Message] = r
+			if n++; n == most {
+				break
+			}
+		}
+		if n == maxScanned {
+			s.Notes = append(s.Notes, Note{Code: ManyRecords, Count: maxScanned})
+		}
+		if n <= frontScanned {
+			break
+		}
+	}
+	return all, nil
+}
