@@ -9,6 +9,7 @@ import (
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/render"
 	"github.com/strikesmq/strikes/internal/records"
 )
 
@@ -59,13 +60,12 @@ func (a *app) listCounters(ctx context.Context, c *urfave.Command) error {
 		if err != nil {
 			return err
 		}
-		out, n := a.recordPrinter(c.Bool("json")), 0
+		out, n := render.Records(a.Out, c.Bool("json")), 0
 		for r, err := range q.List(ctx, limit) {
 			if err != nil {
-				return errors.Join(out.flush(), err)
+				return errors.Join(out.Flush(), err)
 			}
-			now := time.Now()
-			if err := out.row(records.Of(r, override, now), now); err != nil {
+			if err := out.Row(records.Of(r, override, time.Now())); err != nil {
 				return err
 			}
 			n++
@@ -73,7 +73,7 @@ func (a *app) listCounters(ctx context.Context, c *urfave.Command) error {
 		if n == 0 {
 			return q.None("nothing is counted")
 		}
-		return out.flush()
+		return out.Flush()
 	})
 }
 
@@ -93,10 +93,11 @@ func (a *app) getCounter(ctx context.Context, c *urfave.Command) error {
 		}
 		for i, r := range all {
 			v := records.Of(r, override, time.Now())
-			if c.Bool("json") {
+			switch {
+			case c.Bool("json"):
 				err = jsonl.NewEncoder(a.Out).Encode(v)
-			} else {
-				err = a.printRecord(v, i > 0)
+			default:
+				err = separated(a.Out, i > 0, func() error { return render.Record(a.Out, v) })
 			}
 			if err != nil {
 				return err

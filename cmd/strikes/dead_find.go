@@ -9,6 +9,7 @@ import (
 	urfave "github.com/urfave/cli/v3"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/render"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/deadletter"
@@ -93,7 +94,7 @@ func (g *graveyard) recorded(r counter.Record, f deadletter.Filter) *deadletter.
 		return nil
 	}
 	l := &deadletter.Message{
-		ID: r.ID, Origin: deadletter.Death{Queue: g.queue, Reason: "rejected", Time: r.LastTime}, Size: sizeUnknown, Record: &r,
+		ID: r.ID, Origin: deadletter.Death{Queue: g.queue, Reason: "rejected", Time: r.LastTime}, Size: render.SizeUnknown, Record: &r,
 	}
 	if !f.Match(l, time.Now()) {
 		return nil
