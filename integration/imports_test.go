@@ -20,22 +20,23 @@ var (
 // arrows lists what each package of the project may import of it. A name that ends in /... stands for all packages below it.
 var arrows = map[string][]string{
 	"counter":    {"internal/setting"},
-	"publisher":  {"internal/amqpdial", "internal/setting"},
+	"publisher":  {"internal/amqpdial", "internal/pause", "internal/setting"},
 	"topology":   {"internal/queueinfo", "internal/setting", "internal/shell"},
-	"consumer":   {"counter", "topology", "internal/amqpdial", "internal/fingerprint", "internal/setting"},
-	"deadletter": {"counter", "publisher", "internal/fingerprint", "internal/setting"},
+	"consumer":   {"counter", "topology", "internal/amqpdial", "internal/fingerprint", "internal/pause", "internal/setting"},
+	"deadletter": {"counter", "publisher", "internal/amqpdial", "internal/fingerprint", "internal/pause", "internal/queueinfo", "internal/setting"},
 
 	"internal/setting":     nil,
 	"internal/shell":       nil,
 	"internal/fingerprint": nil,
+	"internal/pause":       nil,
 	"internal/queueinfo":   nil,
 	"internal/amqpdial":    {"internal/setting"},
 
-	"internal/poll":       nil,
-	"internal/proxy":      nil,
+	"internal/poll":       {"internal/pause"},
+	"internal/proxy":      {"internal/pause"},
 	"internal/servers":    {"internal/proxy"},
 	"internal/servertest": {"internal/servers"},
-	"integration/bench":   join(public, laboratory...),
+	"integration/bench":   join(public, join(laboratory, "internal/pause")...),
 
 	"cmd/strikes": join(public, "cmd/strikes/internal/...", "internal/queueinfo", "internal/setting", "internal/shell"),
 	"cmd/strikes/internal/demo": join(public, "cmd/strikes/internal/connect", "cmd/strikes/internal/jsonl", "cmd/strikes/internal/term",
@@ -48,11 +49,11 @@ var arrows = map[string][]string{
 	"examples/...": public,
 
 	"integration":            nil,
-	"integration/figures":    join(public, laboratory...),
+	"integration/figures":    join(public, join(laboratory, "internal/pause")...),
 	"integration/mutants":    nil,
 	"integration/release":    nil,
 	"integration/setup":      {"internal/servers"},
-	"integration/soak":       join(public, join(laboratory, "integration/soak/audit")...),
+	"integration/soak":       join(public, join(laboratory, "internal/pause", "integration/soak/audit")...),
 	"integration/soak/audit": nil, // shares nothing with what it judges
 }
 

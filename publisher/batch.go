@@ -7,7 +7,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// Message is one message of a batch, and where it goes.
+// Message is one message of a batch and its destination.
 type Message struct {
 	Exchange string // "" is the default exchange
 	Key      string // routing key; with the default exchange, the queue
@@ -16,15 +16,13 @@ type Message struct {
 
 // BatchError is what PublishAll returns if any message failed.
 type BatchError struct {
-	// Errs has an entry for each message of the batch, at the same index: nil
-	// if it was confirmed, else its *Error, whose Undecided says whether it may
-	// be in a queue all the same.
+	// Errs has an entry for each message of the batch, at the same index: nil if it was confirmed, else its *Error.
 	Errs []error
 }
 
 func (e *BatchError) Error() string {
 	failed := e.Unwrap()
-	return fmt.Sprintf("publisher: %d of %d messages failed, the first of them: %v", len(failed), len(e.Errs), failed[0])
+	return fmt.Sprintf("publisher: %d of %d messages failed; the first error: %v", len(failed), len(e.Errs), failed[0])
 }
 
 // Unwrap returns the errors of the messages that failed.
@@ -38,13 +36,11 @@ func (e *BatchError) Unwrap() []error {
 	return failed
 }
 
-// PublishAll publishes msgs as Publish does, without waiting for one confirm
-// before it sends the next, and returns when every message is confirmed or has
-// failed: nil, or a *BatchError. A message that fails does not stop the others.
+// PublishAll publishes msgs as Publish does, without waiting for one confirm before it sends the next. It returns when every message
+// is confirmed or has failed: nil or a *BatchError. A failed message does not stop the others.
 //
-// It stamps msgs in place, so publishing the failed ones again repeats their
-// ids. The messages enter each queue in the order of the slice, unless one of
-// them fails.
+// It stamps msgs in place, so publishing the failed ones again repeats their ids. The messages enter each queue in the order of the
+// slice, unless one of them fails.
 func (p *Publisher) PublishAll(ctx context.Context, msgs []Message) error {
 	errs := make([]error, len(msgs))
 	sent := make([]*outgoing, len(msgs))

@@ -26,14 +26,14 @@ func TestCheckRefuses(t *testing.T) {
 		msg           amqp.Publishing
 		says          string
 	}{
-		"exchange":       {exchange: long, says: "the exchange is 256 bytes"},
-		"key":            {key: long, says: "the routing key is 256 bytes"},
-		"id":             {msg: amqp.Publishing{MessageId: long}, says: "the MessageId is 256 bytes"},
-		"property":       {msg: amqp.Publishing{CorrelationId: long}, says: "the CorrelationId is 256 bytes"},
-		"mode":           {msg: amqp.Publishing{DeliveryMode: 3}, says: "DeliveryMode is 3"},
-		"expiration":     {msg: amqp.Publishing{Expiration: "5s"}, says: `Expiration is "5s"`},
-		"negative":       {msg: amqp.Publishing{Expiration: "-1"}, says: `Expiration is "-1"`},
-		"header key":     {msg: amqp.Publishing{Headers: amqp.Table{long: 1}}, says: "is 256 bytes long"},
+		"exchange":       {exchange: long, says: "the exchange must be at most 255 bytes long, got 256"},
+		"key":            {key: long, says: "the routing key must be at most 255 bytes long, got 256"},
+		"id":             {msg: amqp.Publishing{MessageId: long}, says: "the MessageId must be at most 255 bytes long, got 256"},
+		"property":       {msg: amqp.Publishing{CorrelationId: long}, says: "the CorrelationId must be at most 255 bytes long, got 256"},
+		"mode":           {msg: amqp.Publishing{DeliveryMode: 3}, says: "Transient, got 3"},
+		"expiration":     {msg: amqp.Publishing{Expiration: "5s"}, says: `milliseconds, got "5s"`},
+		"negative":       {msg: amqp.Publishing{Expiration: "-1"}, says: `milliseconds, got "-1"`},
+		"header key":     {msg: amqp.Publishing{Headers: amqp.Table{long: 1}}, says: "at most 255 bytes long, got 256"},
 		"header type":    {msg: header(uint64(1)), says: `"h": a value of type uint64`},
 		"plain map":      {msg: header(map[string]any{}), says: "map[string]interface"},
 		"type in array":  {msg: header([]any{1, struct{}{}}), says: `"h": element 1: a value of type struct`},
@@ -41,7 +41,7 @@ func TestCheckRefuses(t *testing.T) {
 		"small int":      {msg: header(-1<<31 - 1), says: "does not fit in 32 bits"},
 		"NaN":            {msg: header(math.NaN()), says: "NaN"},
 		"infinity":       {msg: header(float32(math.Inf(-1))), says: "-Inf"},
-		"deep":           {msg: amqp.Publishing{Headers: nested(33)}, says: "deeper than 32"},
+		"deep":           {msg: amqp.Publishing{Headers: nested(33)}, says: "deeper than the 32"},
 		"many in array":  {msg: header(make([]any, 8193)), says: "8193 elements"},
 		"type in nested": {msg: header(amqp.Table{"a": amqp.Table{"b": int32(1), "c": 1i}}), says: `"h": "a": "c": a value`},
 	}

@@ -2,70 +2,63 @@ package publisher
 
 import "time"
 
-// patience is how long after its writing a message may go without its confirm before those behind it are looked at. It
-// is the most by which a slow queue delays what Publish returns for the others.
+// patience bounds how long a message without confirm holds up those behind it. It is the most by which a slow queue delays what
+// Publish returns for other queues.
 const patience = 10 * time.Millisecond
 
-// sent is a message and the broker's answer to it, to come: an *amqp.DeferredConfirmation.
-type sent struct {
-	o  *outgoing
-	dc interface {
-		Done() <-chan struct{}
-		Acked() bool
-	}
-}
-
-// confirm settles what was written as the broker answers, until the session is lost.
+// confirm settles written messages as the broker answers, until the session ends.
 //
-// The answers of one queue come in the order of writing, mostly many at once, so one goroutine waits for the first and
-// finds the others there: a goroutine for each message costs a third of the client's time. The library's own
-// notification is in order as well, but holds up the confirms of every queue behind the slowest one.
+// The answers of one queue come in the order of writing, mostly many together. So one goroutine waits for the first and finds the
+// others there; a goroutine per message costs a third of the client's time. The library's own notification is in order too, but
+// holds up the confirms of every queue behind the slowest one.
 func (s *session) confirm() {
 	late := time.NewTimer(patience)
 	defer late.Stop()
 	for {
 		select {
-		case m := <-s.written:
-			s.settleSoon(m, late)
-		case <-s.lost:
+		case o := <-s.written:
+			s.settleSoon(o, late)
+		case <-s.ended:
 			return
 		}
 	}
 }
 
-// settleSoon settles m when the broker answers, or leaves it to a goroutine of its own when its time is over.
-func (s *session) settleSoon(m sent, late *time.Timer) {
+// settleSoon settles o when the broker answers. After patience it leaves o to another goroutine.
+func (s *session) settleSoon(o *outgoing, late *time.Timer) {
 	select {
-	case <-m.dc.Done():
-		s.settle(m)
+	case <-o.confirm.Done():
+		s.settle(o)
 		return
 	default:
 	}
-	late.Reset(time.Until(m.o.since.Add(patience)))
+	late.Reset(time.Until(o.since.Add(patience)))
 	select {
-	case <-m.dc.Done():
-		s.settle(m)
+	case <-o.confirm.Done():
+		s.settle(o)
 	case <-late.C:
-		s.spawn(func() { s.await(m) })
-	case <-s.lost:
+		s.spawn(func() { s.await(o) })
+	case <-s.ended:
 	}
 }
 
-func (s *session) await(m sent) {
+func (s *session) await(o *outgoing) {
 	select {
-	case <-m.dc.Done():
-		s.settle(m)
-	case <-s.lost:
+	case <-o.confirm.Done():
+		s.settle(o)
+	case <-s.ended:
 	}
 }
 
 // settle passes on the broker's answer.
-func (s *session) settle(m sent) {
-	if !m.dc.Acked() && s.ch.IsClosed() {
-		// The library ends every open confirm with a false when the channel
-		// closes, after IsClosed turned true: not known to be a nack.
-		return
+func (s *session) settle(o *outgoing) {
+	var err error
+	if !o.confirm.Acked() {
+		if s.ch.IsClosed() { // the library ends every open confirm with a false when the channel closes: maybe no nack
+			return
+		}
+		err = o.fail(false, ErrNacked)
 	}
 	s.confirmed.Store(true)
-	s.p.settle(m.o, func() error { return m.o.confirmed(m.dc.Acked()) })
+	s.p.settle(o, err)
 }

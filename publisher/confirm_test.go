@@ -8,7 +8,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// answer is a confirm that comes when the test says so.
+// answer is a confirm that comes when the test closes it.
 type answer chan struct{}
 
 func (a answer) Done() <-chan struct{} { return a }
@@ -21,11 +21,11 @@ func (a answer) Acked() bool {
 	}
 }
 
-// written returns a session's account of n messages, to queues of their own, whose confirms are to come.
+// written returns a session that wrote n messages to different queues, without their confirms.
 func written(t *testing.T, n int) (s *session, answers []answer, messages []*outgoing) {
 	t.Helper()
 	p := &Publisher{opts: (&Options{Window: n}).withDefaults(), ledger: newLedger(), slots: make(chan struct{}, n)}
-	s = &session{p: p, lost: make(chan struct{}), written: make(chan sent, n)}
+	s = &session{p: p, ended: make(chan struct{}), written: make(chan *outgoing, n)}
 	for range n {
 		o := newOutgoing("", "orders", &amqp.Publishing{})
 		if other, err := p.ledger.add(o); other != nil || err != nil {
@@ -34,7 +34,8 @@ func written(t *testing.T, n int) (s *session, answers []answer, messages []*out
 		p.slots <- struct{}{}
 		p.ledger.take(o)
 		a := make(answer)
-		s.written <- sent{o, a}
+		p.ledger.noteWritten(o, a)
+		s.written <- o
 		answers, messages = append(answers, a), append(messages, o)
 	}
 	return s, answers, messages
@@ -49,12 +50,12 @@ func settledAfter(t *testing.T, o *outgoing) time.Duration {
 			t.Error(o.err)
 		}
 	case <-time.After(time.Hour):
-		t.Fatal("it is never settled")
+		t.Fatal("the message is never settled")
 	}
 	return time.Since(began)
 }
 
-// TestSlowQueueHoldsUpNoOther has the confirms of many messages stay away while that of the last one comes.
+// TestSlowQueueHoldsUpNoOther confirms the last of many messages before the others.
 func TestSlowQueueHoldsUpNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 1000
@@ -70,9 +71,9 @@ func TestSlowQueueHoldsUpNoOther(t *testing.T) {
 		}
 		synctest.Wait()
 		if left := len(s.p.slots); left > 0 {
-			t.Errorf("%d places of the window are lost", left)
+			t.Errorf("%d slots of the window are not freed", left)
 		}
-		close(s.lost)
+		close(s.ended)
 		s.spawned.Wait()
 	})
 }
@@ -83,7 +84,7 @@ func TestConfirmsEndWithTheirSession(t *testing.T) {
 		s, _, messages := written(t, 10)
 		s.spawn(s.confirm)
 		time.Sleep(patience / 2)
-		close(s.lost)
+		close(s.ended)
 		s.spawned.Wait() // or the test hangs
 		for _, o := range messages {
 			if o.state != writing {

@@ -1,34 +1,27 @@
-// Package publisher publishes messages that a fleet of consumers can count:
-// each has a MessageId, is persistent, mandatory and confirmed.
+// Package publisher publishes messages that a fleet of consumers can count: each has a MessageId, is persistent, mandatory and
+// confirmed.
 //
-// Failures are counted by MessageId, and a message without one gets a single
-// attempt. [Stamp] sets it, a UUIDv7, where there is none; a [Publisher] does so
-// for every message.
+// Consumers count failed attempts by MessageId. A message without one gets a single attempt. [Stamp] sets a missing MessageId to a
+// UUIDv7; a [Publisher] stamps every message.
 //
 // # What an error means
 //
-// Publish returns nil only when the broker has confirmed the message and did
-// not return it. Any error is an [*Error]. Its Undecided field answers the
-// question that matters to the caller: true, and the message may or may not be
-// in a queue, so publish it again with the id that came back (consumers then
-// may see it twice, under one id); false, and it is in no queue.
+// Publish returns nil only when the broker has confirmed the message and did not return it. Any error is an [*Error]. Its Undecided
+// field says what to do. If it is true, the message may or may not be in a queue: publish it again with the returned id. Consumers
+// may then receive it twice, under one id. If it is false, the message is in no queue.
 //
-//   - [ErrUnroutable]: no queue was bound that takes it.
-//   - [ErrNacked]: a queue refused it, or could not keep it.
-//   - [ErrRefused]: the broker closed the channel over it (no such exchange,
-//     no permission, too large), or refuses the connection.
+//   - [ErrUnroutable]: no bound queue takes it.
+//   - [ErrNacked]: a queue refused it or could not store it.
+//   - [ErrRefused]: the broker closed the channel over it (no such exchange, no permission, too large), or refuses the connection.
 //   - [ErrInvalid]: it cannot be sent as AMQP; nothing was sent.
-//   - [ErrConnectionLost]: no confirm came before the connection or the
-//     channel was gone.
+//   - [ErrConnectionLost]: the connection or the channel ended before the confirm.
 //   - [ErrClosed]: the Publisher is closed; nothing was sent.
 //   - the error of ctx: the caller stopped waiting.
 //
 // # Connections
 //
-// A Publisher has one connection, its own, and one channel on it. A memory or
-// disk alarm makes RabbitMQ stop reading from every connection that publishes;
-// acknowledgements that a consumer sends on the same connection would wait
-// with it. The connection is dialled for the first message, and again, with a
-// backoff of 100 ms to 5 s, for the first message after it is lost; messages
-// that were not sent yet wait for it.
+// A Publisher has a connection of its own with one channel. While a memory or disk alarm lasts, RabbitMQ reads nothing from
+// connections that publish, so a consumer's acknowledgements would wait on a shared connection. The first message dials. After the
+// connection is lost the next message dials again, with a backoff of 100 ms to 5 s. Messages that are not sent yet wait for the
+// connection.
 package publisher

@@ -11,12 +11,10 @@ import (
 	"github.com/strikesmq/strikes/publisher"
 )
 
-var dial = publisher.BufferedDialer("amqp://guest:guest@localhost:5672/", amqp.Config{})
-
-// A whole program: one message to a queue, published again with its id as long
-// as nobody can say whether it is there.
+// This program publishes one message to a queue with a confirm. It publishes again, with the same id, as long as the message may or
+// may not be in the queue.
 func Example() {
-	p, err := publisher.New(dial, nil)
+	p, err := publisher.New(publisher.BufferedDialer("amqp://guest:guest@localhost:5672/", amqp.Config{}), nil)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -39,9 +37,32 @@ func Example() {
 	}
 }
 
-// A batch: what failed is published again, with the ids that PublishAll stamped.
+// A caller decides by the kind of the error whether the message can be published again.
+func ExamplePublisher_Publish() {
+	p, err := publisher.New(publisher.BufferedDialer("amqp://guest:guest@localhost:5672/", amqp.Config{}), nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer p.Close()
+
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	id, err := p.Publish(ctx, "shop", "order.paid", amqp.Publishing{Body: []byte("17")})
+	switch {
+	case err == nil:
+		log.Printf("%s is in a queue", id)
+	case errors.Is(err, publisher.ErrUnroutable):
+		log.Printf("%s is lost unless a queue is bound: %v", id, err)
+	case errors.Is(err, publisher.ErrNacked), errors.Is(err, publisher.ErrConnectionLost), errors.Is(err, context.DeadlineExceeded):
+		log.Printf("publish %s again with the same id: %v", id, err)
+	default:
+		log.Printf("%s will be refused again: %v", id, err)
+	}
+}
+
+// PublishAll stamps the messages of a batch, so the failed ones are published again with the same ids.
 func ExamplePublisher_PublishAll() {
-	p, err := publisher.New(dial, nil)
+	p, err := publisher.New(publisher.BufferedDialer("amqp://guest:guest@localhost:5672/", amqp.Config{}), nil)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -8,14 +8,14 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// amqp091-go v1.16.0 ends its connection over tables beyond these, on each
-// delivery and redelivery: such a message could be published, but not consumed.
+// amqp091-go v1.16.0 closes its connection when it receives tables beyond these limits, on each delivery and redelivery. Such a
+// message could be published but not consumed.
 const (
 	maxDepth    = 32
 	maxElements = 8192
 )
 
-// tableSize is how many bytes t takes on the wire, or why it cannot be sent.
+// tableSize returns how many bytes t takes on the wire, or why it cannot be sent.
 func tableSize(t amqp.Table, depth int) (int, error) {
 	if err := checkContainer(len(t), depth); err != nil {
 		return 0, err
@@ -23,7 +23,7 @@ func tableSize(t amqp.Table, depth int) (int, error) {
 	size := 4
 	for key, value := range t {
 		if len(key) > maxShort {
-			return 0, fmt.Errorf("key %.40q… is %d bytes long, AMQP allows %d", key, len(key), maxShort)
+			return 0, fmt.Errorf("key %.40q… must be at most %d bytes long, got %d", key, maxShort, len(key))
 		}
 		n, err := fieldSize(value, depth)
 		if err != nil {
@@ -52,14 +52,14 @@ func arraySize(a []any, depth int) (int, error) {
 func checkContainer(elements, depth int) error {
 	switch {
 	case depth > maxDepth:
-		return fmt.Errorf("nested deeper than %d levels, which no amqp091-go consumer can read", maxDepth)
+		return fmt.Errorf("nested deeper than the %d levels that an amqp091-go consumer can read", maxDepth)
 	case elements > maxElements:
 		return fmt.Errorf("%d elements, more than the %d that an amqp091-go consumer can read", elements, maxElements)
 	}
 	return nil
 }
 
-// fieldSize counts the type's octet and the value.
+// fieldSize returns the bytes of a value and its type.
 func fieldSize(value any, depth int) (int, error) {
 	switch v := value.(type) {
 	case nil:
@@ -69,9 +69,8 @@ func fieldSize(value any, depth int) (int, error) {
 	case int16, uint16:
 		return 3, nil
 	case int:
-		// The library writes an int as 32 bits and drops the rest without a word.
 		if v < math.MinInt32 || v > math.MaxInt32 {
-			return 0, fmt.Errorf("int %d does not fit in 32 bits, make it an int64", v)
+			return 0, fmt.Errorf("int %d does not fit in 32 bits; use an int64", v) // the library would drop the other bits silently
 		}
 		return 5, nil
 	case int32, uint32:
@@ -100,7 +99,7 @@ func fieldSize(value any, depth int) (int, error) {
 
 func finite(f float64) error {
 	if math.IsNaN(f) || math.IsInf(f, 0) {
-		return fmt.Errorf("%v is no number that RabbitMQ can decode", f)
+		return fmt.Errorf("RabbitMQ cannot decode the number %v", f)
 	}
 	return nil
 }

@@ -9,15 +9,14 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// ledger knows every message accepted and not settled. Safe for concurrent use.
+// ledger holds the messages that are accepted and not settled. It is safe for concurrent use.
 //
-// At most one message per route is in it, the next waits: a basic.return
-// carries no delivery tag, and of two messages alike in exchange, key and id
-// nobody could say which came back.
+// It holds at most one message per route; the next one waits. A basic.return carries no delivery tag, so it could not be matched
+// to one of two messages with the same exchange, key and id.
 type ledger struct {
 	mu     sync.Mutex
 	closed bool
-	empty  chan struct{} // closed once the ledger is, and all is settled
+	empty  chan struct{} // closed once the ledger is closed and all messages are settled
 	open   map[route]*outgoing
 	orders uint64
 }
@@ -26,9 +25,8 @@ func newLedger() *ledger {
 	return &ledger{open: make(map[route]*outgoing), empty: make(chan struct{})}
 }
 
-// add accepts o. If another message of its route is in the way it returns that
-// one, whose done the caller awaits before it tries again.
-func (l *ledger) add(o *outgoing) (inTheWay *outgoing, err error) {
+// add accepts o. If it returns another message, that one has the same route: the caller waits for its done and tries again.
+func (l *ledger) add(o *outgoing) (other *outgoing, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
@@ -51,7 +49,7 @@ func (l *ledger) close() {
 	}
 }
 
-// take marks o as being written. It returns false if o was settled meanwhile.
+// take marks o as being written. It returns false if o is settled already.
 func (l *ledger) take(o *outgoing) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -63,7 +61,7 @@ func (l *ledger) take(o *outgoing) bool {
 	return true
 }
 
-// putBack undoes take, for a message of which nothing was sent.
+// putBack undoes take for a message of which no byte was sent.
 func (l *ledger) putBack(o *outgoing) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -72,10 +70,10 @@ func (l *ledger) putBack(o *outgoing) {
 	}
 }
 
-func (l *ledger) wrote(o *outgoing, dc *amqp.DeferredConfirmation) {
+func (l *ledger) noteWritten(o *outgoing, c confirmation) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	o.confirm = dc
+	o.confirm = c
 }
 
 func (l *ledger) noteReturn(r amqp.Return) {
@@ -87,25 +85,25 @@ func (l *ledger) noteReturn(r amqp.Return) {
 	}
 }
 
-// settle gives o its fate, decided under the lock, unless it has one.
-func (l *ledger) settle(o *outgoing, fate func() error) bool {
+// settle settles o by the broker's answer, or with otherwise if it has not answered. It returns false if o is settled already.
+func (l *ledger) settle(o *outgoing, otherwise error) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.settleLocked(o, fate())
+	return l.settleLocked(o, otherwise)
 }
 
-// withdraw settles o only if nothing of it was sent.
+// withdraw settles o with err if no byte of it was sent, and returns whether it did.
 func (l *ledger) withdraw(o *outgoing, err error) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return o.state == queued && l.settleLocked(o, err)
 }
 
-func (l *ledger) settleLocked(o *outgoing, err error) bool {
+func (l *ledger) settleLocked(o *outgoing, otherwise error) bool {
 	if o.state == settled {
 		return false
 	}
-	o.state, o.err = settled, err
+	o.state, o.err = settled, o.outcome(otherwise)
 	close(o.done)
 	if l.open[o.route()] == o {
 		delete(l.open, o.route())
@@ -116,7 +114,7 @@ func (l *ledger) settleLocked(o *outgoing, err error) bool {
 	return true
 }
 
-// inState lists the messages in one state, in the order of their writing.
+// inState returns the messages in one state in the order of their writing.
 func (l *ledger) inState(s state) []*outgoing {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -130,7 +128,7 @@ func (l *ledger) inState(s state) []*outgoing {
 	return list
 }
 
-// oldest is when the writing of the oldest unconfirmed message began; zero: there is none.
+// oldest returns when the writing of the oldest unconfirmed message began; zero if there is none.
 func (l *ledger) oldest() time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -55,7 +55,7 @@ func TestLedgerWithdrawsOnlyWhatWasNotSent(t *testing.T) {
 	if !l.withdraw(o, ErrClosed) || l.take(o) {
 		t.Fatal("a withdrawn message was taken")
 	}
-	if l.settle(o, func() error { return nil }) || !errors.Is(o.err, ErrClosed) {
+	if l.settle(o, nil) || !errors.Is(o.err, ErrClosed) {
 		t.Errorf("settled twice: %v", o.err)
 	}
 }
@@ -75,7 +75,7 @@ func TestLedgerReturns(t *testing.T) {
 		l.add(o)
 		l.take(o)
 		l.noteReturn(tt.r)
-		l.settle(o, func() error { return o.confirmed(true) })
+		l.settle(o, nil)
 		if !errors.Is(o.err, tt.want) {
 			t.Errorf("%s: %v, want %v", name, o.err, tt.want)
 		}

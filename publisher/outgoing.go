@@ -9,13 +9,19 @@ import (
 type state int
 
 const (
-	queued  state = iota // nothing of it was sent
-	writing              // some of it may have been sent
+	queued  state = iota // no byte was sent
+	writing              // bytes may have been sent
 	settled              // err is final and done is closed
 )
 
-// outgoing is a message between the call that publishes it and its fate. What
-// follows done is guarded by the ledger; err may be read once done is closed.
+// confirmation is the broker's answer to a message: an *amqp.DeferredConfirmation.
+type confirmation interface {
+	Done() <-chan struct{}
+	Acked() bool
+}
+
+// outgoing is a message from the call that publishes it until it is settled. The ledger guards the fields after done; err may be
+// read once done is closed.
 type outgoing struct {
 	exchange, key string
 	msg           amqp.Publishing
@@ -23,10 +29,10 @@ type outgoing struct {
 	done          chan struct{}
 
 	state    state
-	order    uint64 // of writing, within its session
+	order    uint64 // of writing
 	since    time.Time
-	confirm  *amqp.DeferredConfirmation // nil until it is written
-	returned *amqp.Return               // without its body
+	confirm  confirmation // nil until the message is written
+	returned *amqp.Return // without its body
 	err      error
 }
 
@@ -39,12 +45,12 @@ func newOutgoing(exchange, key string, msg *amqp.Publishing) *outgoing {
 	return o
 }
 
-// route is all that a basic.return tells of which publish it answers.
+// route identifies the message that a basic.return answers, as far as the return can.
 type route struct{ exchange, key, id string }
 
 func (o *outgoing) route() route { return route{o.exchange, o.key, o.msg.MessageId} }
 
-// fail makes the error for a message whose fate is decided by this side alone.
+// fail returns the error of a message that failed without a reply of the broker.
 func (o *outgoing) fail(undecided bool, cause error) error {
 	return o.failCode(undecided, cause, 0, "")
 }
@@ -56,14 +62,14 @@ func (o *outgoing) failCode(undecided bool, cause error, code int, reason string
 	}
 }
 
-// confirmed is the fate of a message that the broker has answered. The broker
-// acknowledges what it returned, too: the return comes first and tells.
-func (o *outgoing) confirmed(ack bool) error {
+// outcome returns the result by the broker's answer, or otherwise if it has not answered. The broker also acks what it returned;
+// the return comes first.
+func (o *outgoing) outcome(otherwise error) error {
 	switch {
 	case o.returned != nil:
 		return o.failCode(false, ErrUnroutable, int(o.returned.ReplyCode), o.returned.ReplyText)
-	case !ack:
-		return o.fail(false, ErrNacked)
+	case o.confirm != nil && o.confirm.Acked():
+		return nil
 	}
-	return nil
+	return otherwise
 }

@@ -5,39 +5,34 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// A Publisher publishes on a connection of its own, with confirms. It is safe
-// for concurrent use, and made for it: each Publish waits for its own confirm,
-// while the messages of others go out. Close it when done.
+// A Publisher publishes with confirms on a connection of its own. It is safe for concurrent use: each Publish waits for its own
+// confirm while other messages are sent. Close it when done.
 type Publisher struct {
 	opts   Options
 	ledger *ledger
 	slots  chan struct{}  // holds one for each message in the window
 	queue  chan *outgoing // as large as slots, so a send never blocks
 
-	closing   <-chan struct{} // done as soon as Close is called: nothing new
-	cancel    context.CancelFunc
-	stop      chan struct{} // closed by Close, later: end the session
-	ended     chan struct{} // closed by run, when all is settled
-	closeOnce sync.Once
-	closeErr  error
+	closing <-chan struct{} // closed when Close begins: no new messages
+	cancel  context.CancelFunc
+	stop    chan struct{} // closed later by Close: end the session
+	ended   chan struct{} // closed by run when all messages are settled
+	close   func() error
 
-	mu      sync.Mutex
-	trouble string // why nothing is being sent just now; empty: it is
+	trouble atomic.Pointer[string] // why no message is being sent; nil if messages are sent
 }
 
-// New returns a Publisher that connects by dial. It does not connect yet: the
-// first Publish does. nil opts means all defaults.
+// New returns a Publisher that connects with dial. The first Publish connects. nil opts means all defaults.
 //
-// dial returns a new connection each time, which the Publisher closes. It must
-// leave amqp.Config.Recovery nil: automatic recovery restarts the numbering
-// under the confirms, so Publish refuses such a connection. Close waits for a
-// dial under way, so dial should return when its ctx is done. Dialer makes such
-// a dial.
+// dial returns a new connection each time; the Publisher closes it. amqp.Config.Recovery must be nil, because automatic recovery
+// restarts the numbers of the confirms: Publish refuses such a connection. Close waits for dial, so dial should return when its ctx
+// is done. BufferedDialer returns a suitable dial.
 func New(dial func(context.Context) (*amqp.Connection, error), opts *Options) (*Publisher, error) {
 	if dial == nil {
 		return nil, errors.New("publisher: dial is nil: give a function that returns a new *amqp.Connection")
@@ -57,27 +52,23 @@ func New(dial func(context.Context) (*amqp.Connection, error), opts *Options) (*
 		stop:    make(chan struct{}),
 		ended:   make(chan struct{}),
 	}
+	p.close = sync.OnceValue(p.shutDown)
 	go p.run(ctx, newLink(dial, p))
 	return p, nil
 }
 
-// Publish publishes msg to exchange ("" is the default exchange, where key is
-// the queue's name) and waits for the broker's confirm. It returns the
-// MessageId, with an error too, and an *Error unless the broker confirmed the
-// message and did not return it: see the package comment for the kinds.
+// Publish publishes msg to exchange and waits for the broker's confirm. The exchange "" is the default exchange, whose key is the
+// name of a queue. Publish always returns the MessageId. The error is an *Error unless the broker confirmed the message and did not
+// return it; the package comment lists the kinds.
 //
-// A MessageId is set if msg has none. DeliveryMode, if zero, becomes
-// Persistent; amqp.Transient is kept. The rest is sent as it is.
+// Publish sets a missing MessageId, and a DeliveryMode of zero to Persistent; amqp.Transient stays. The rest is sent unchanged.
 //
-// Without a connection Publish waits for one, until ctx is done; only a broker
-// that says no (wrong password, no access to the vhost) is an error at once.
-// Give ctx a deadline. If ctx ends when the message was not sent yet, it never
-// will be. If it ends after that, Error.Undecided is true and the message may
-// still be on its way out: until Close, do not change msg.Body and msg.Headers;
-// publishing them once more, with the id, is fine.
+// Without a connection Publish waits for one until ctx is done, so give ctx a deadline. Only a refusal (wrong password, no access to
+// the vhost) is returned immediately. If ctx ends before the message is sent, it is never sent. If ctx ends later, Error.Undecided
+// is true and the message may still be sent: do not change msg.Body and msg.Headers until Close. You may publish them again with
+// the id.
 //
-// Calls at the same time with one exchange, key and MessageId go one after
-// the other.
+// Concurrent calls with the same exchange, key and MessageId run one after the other.
 func (p *Publisher) Publish(ctx context.Context, exchange, key string, msg amqp.Publishing) (id string, err error) {
 	o := newOutgoing(exchange, key, &msg)
 	if err := p.start(ctx, o); err != nil {
@@ -86,7 +77,7 @@ func (p *Publisher) Publish(ctx context.Context, exchange, key string, msg amqp.
 	return o.msg.MessageId, p.wait(ctx, o)
 }
 
-// start puts o in the queue. Its error means that it is not there.
+// start puts o in the queue. After an error it is not there.
 func (p *Publisher) start(ctx context.Context, o *outgoing) (err error) {
 	if o.headerSize, err = check(o.exchange, o.key, &o.msg); err != nil {
 		return o.fail(false, err)
@@ -110,7 +101,7 @@ func (p *Publisher) start(ctx context.Context, o *outgoing) (err error) {
 	return err
 }
 
-// enter adds o to the ledger, once no message of its route is there.
+// enter adds o to the ledger once no other message with its route is there.
 func (p *Publisher) enter(ctx context.Context, o *outgoing) error {
 	for {
 		other, err := p.ledger.add(o)
@@ -127,9 +118,6 @@ func (p *Publisher) enter(ctx context.Context, o *outgoing) error {
 	}
 }
 
-// leave frees a place in the window.
-func (p *Publisher) leave() { <-p.slots }
-
 func (p *Publisher) wait(ctx context.Context, o *outgoing) error {
 	select {
 	case <-o.done:
@@ -140,59 +128,38 @@ func (p *Publisher) wait(ctx context.Context, o *outgoing) error {
 		return err
 	}
 	select {
-	case <-o.done: // both were ready, and the fate is worth more
+	case <-o.done: // both were ready: the outcome says more than ctx
 		return o.err
 	default:
 		return o.fail(true, fmt.Errorf("publisher: no confirm yet: %w", ctx.Err()))
 	}
 }
 
-// settle gives o, which has left the queue, its fate.
-func (p *Publisher) settle(o *outgoing, fate func() error) {
-	if p.ledger.settle(o, fate) {
-		p.leave()
+// settle settles a message that has left the queue, and frees its slot.
+func (p *Publisher) settle(o *outgoing, otherwise error) {
+	if p.ledger.settle(o, otherwise) {
+		p.freeSlot()
 	}
 }
 
+func (p *Publisher) freeSlot() { <-p.slots }
+
 func (p *Publisher) notSent(ctx context.Context) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.trouble != "" {
-		return fmt.Errorf("publisher: not sent: %s: %w", p.trouble, ctx.Err())
+	if trouble := p.trouble.Load(); trouble != nil {
+		return fmt.Errorf("publisher: not sent: %s: %w", *trouble, ctx.Err())
 	}
 	return fmt.Errorf("publisher: not sent: %w", ctx.Err())
 }
 
-func (p *Publisher) setTrouble(s string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.trouble = s
-}
+// Close refuses new messages, waits up to ConfirmTimeout for the confirms of accepted ones, and closes the connection. Messages that
+// wait for a connection fail with ErrClosed. Messages without confirm fail with ErrConnectionLost, and Close returns their number.
+// Every call waits until all is done and returns the same error. A write that hangs in a lost connection may outlive Close, until
+// the operating system ends it.
+func (p *Publisher) Close() error { return p.close() }
 
-// Close takes no new messages, waits for the confirms of those that were
-// accepted, for ConfirmTimeout at most, and closes the connection. Messages that
-// wait for a connection fail with ErrClosed; those still without confirm in the
-// end fail with ErrConnectionLost, and Close says how many. Later calls return
-// the same; each waits until all is done. One thing may outlive Close: a write
-// that hangs in a connection already lost, until the operating system ends it.
-func (p *Publisher) Close() error {
-	p.closeOnce.Do(func() {
-		p.ledger.close()
-		p.cancel()
-		p.drain()
-		left := len(p.ledger.inState(queued)) + len(p.ledger.inState(writing))
-		close(p.stop)
-		<-p.ended
-		if left > 0 {
-			p.closeErr = fmt.Errorf("publisher: closed, but unconfirmed after %v: messages: %d; each Publish says what is known", p.opts.ConfirmTimeout, left)
-		}
-	})
-	<-p.ended
-	return p.closeErr
-}
-
-// drain waits until all is settled.
-func (p *Publisher) drain() {
+func (p *Publisher) shutDown() error {
+	p.ledger.close()
+	p.cancel()
 	limit := time.NewTimer(p.opts.ConfirmTimeout)
 	defer limit.Stop()
 	select {
@@ -200,4 +167,11 @@ func (p *Publisher) drain() {
 	case <-p.ended:
 	case <-limit.C:
 	}
+	left := len(p.ledger.inState(queued)) + len(p.ledger.inState(writing))
+	close(p.stop)
+	<-p.ended
+	if left > 0 {
+		return fmt.Errorf("publisher: closed, but unconfirmed after %v: messages: %d; the error of each Publish says what is known", p.opts.ConfirmTimeout, left)
+	}
+	return nil
 }

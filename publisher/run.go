@@ -6,14 +6,11 @@ import (
 	"time"
 )
 
-// writerGrace is how long the end of a session waits for a write under way.
-// amqp091-go v1.16.0 closes the socket of a dead connection only after such a
-// write has ended, which may take until the operating system gives up on the
-// peer; the next session does not wait for that.
+// writerGrace is how long the end of a session waits for a write. amqp091-go v1.16.0 closes the socket of a dead connection only
+// after such a write, which may take until the operating system gives up on the peer. The next session does not wait for that.
 const writerGrace = time.Second
 
-// run serves the queue, one session after the other, until ctx is done. A
-// connection is dialled only when there is something to send.
+// run sends the queue, one session after the other, until ctx is done. It dials only when there is a message to send.
 func (p *Publisher) run(ctx context.Context, l *link) {
 	defer close(p.ended)
 	defer p.abandon()
@@ -40,33 +37,30 @@ func (p *Publisher) run(ctx context.Context, l *link) {
 	}
 }
 
-// serve runs s to its end. It returns the message that was about to be written
-// then, if nothing of it was sent.
+// serve runs s to its end. It returns the message that was about to be written, if no byte of it was sent.
 func (p *Publisher) serve(s *session, l *link, first *outgoing) (next *outgoing) {
 	s.spawn(s.confirm)
-	unsent, late := make(chan *outgoing), make(chan struct{})
-	go func() {
-		o := s.write(first)
-		select {
-		case unsent <- o:
-		case <-late:
-			if o != nil {
-				p.settle(o, func() error { return o.fail(false, ErrConnectionLost) })
-			}
-		}
-	}()
+	unsent := make(chan *outgoing, 1)
+	go func() { unsent <- s.write(first) }()
 	cause := s.watch(p.stop)
-	close(s.lost)
+	close(s.ended)
 	grace := time.NewTimer(writerGrace)
 	defer grace.Stop()
 	select {
 	case next = <-unsent:
 	case <-grace.C:
-		close(late)
 		p.opts.Logger.Warn("publisher: a write is stuck in the lost connection")
+		go func() {
+			if o := <-unsent; o != nil {
+				p.settle(o, o.fail(false, ErrConnectionLost))
+			}
+		}()
 	}
 	s.spawned.Wait()
-	p.settleLeft(cause)
+	left := p.ledger.inState(writing)
+	for i, v := range judge(left, cause) {
+		p.settle(left[i], v.error(left[i], cause))
+	}
 	if s.confirmed.Load() {
 		l.confirmed()
 	}
@@ -76,27 +70,13 @@ func (p *Publisher) serve(s *session, l *link, first *outgoing) (next *outgoing)
 	return next
 }
 
-// settleLeft settles what the end of a session left without confirm.
-func (p *Publisher) settleLeft(c cause) {
-	left := p.ledger.inState(writing)
-	for i, v := range judge(left, c) {
-		o := left[i]
-		p.settle(o, func() error {
-			if o.returned != nil || o.confirm != nil && o.confirm.Acked() {
-				return o.confirmed(true)
-			}
-			return v.error(o, c)
-		})
-	}
-}
-
-// refuse fails what is queued, for a reason that no further try would change.
+// refuse fails o and the queue for a reason that another try would not change.
 func (p *Publisher) refuse(o *outgoing, cause error) {
 	for {
 		if p.ledger.take(o) {
-			p.settle(o, func() error { return refusal(o, cause) })
+			p.settle(o, refusal(o, cause))
 		} else {
-			p.leave()
+			p.freeSlot()
 		}
 		select {
 		case o = <-p.queue:

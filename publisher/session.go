@@ -8,39 +8,50 @@ import (
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/internal/amqpdial"
+)
+
+const (
+	// frameOverhead is what a frame takes beside its payload, in bytes.
+	frameOverhead = 8
+
+	// addedLater is room for headers that brokers and replays add, such as x-death and delivery counts. A message whose headers
+	// outgrow the frame ends the connection of each consumer that receives it, and blocks its queue (4.3.6).
+	addedLater = 8 << 10
 )
 
 var errStopped = errors.New("the publisher was closed")
 
-// session is one channel in confirm mode, and what the broker says on it.
+// session is one channel in confirm mode.
 type session struct {
 	p         *Publisher
 	conn      *connection
 	ch        *amqp.Channel
 	maxHeader int // bytes that a message may take of a content header frame; zero: no limit
 
-	written  chan sent // as large as the window, so a send never blocks
+	written  chan *outgoing // as large as the window, so a send never blocks
 	returned chan amqp.Return
 	recorded chan amqp.Return
 	closed   chan *amqp.Error
 
-	lost      chan struct{}  // closed once the session is over
+	ended     chan struct{}  // closed when the session is over
 	spawned   sync.WaitGroup // see spawn
-	confirmed atomic.Bool    // the broker has confirmed something
+	confirmed atomic.Bool    // the broker has confirmed a message
 
 	mu        sync.Mutex
 	cutFor    error         // why this side closes the connection
-	unblocked chan struct{} // nil while the broker lets us publish
+	unblocked chan struct{} // nil unless the broker blocks publishers
 }
 
 // cause is why a session ended.
 type cause struct {
 	err     error
 	closed  *amqp.Error // nil if this side closed it
-	channel bool        // the channel alone; the connection lives
+	channel bool        // only the channel ended
 }
 
-// openSession opens a channel on conn. After an error, conn is of no more use.
+// openSession opens a channel on conn. After an error conn cannot be used any more.
 func openSession(p *Publisher, conn *connection) (*session, error) {
 	ch, err := conn.Channel()
 	if err != nil {
@@ -48,8 +59,8 @@ func openSession(p *Publisher, conn *connection) (*session, error) {
 	}
 	s := &session{
 		p: p, conn: conn, ch: ch,
-		lost:     make(chan struct{}),
-		written:  make(chan sent, p.opts.Window),
+		ended:    make(chan struct{}),
+		written:  make(chan *outgoing, p.opts.Window),
 		returned: ch.NotifyReturn(make(chan amqp.Return)),
 		recorded: ch.NotifyReturn(make(chan amqp.Return)),
 		closed:   ch.NotifyClose(make(chan *amqp.Error, 1)),
@@ -63,21 +74,11 @@ func openSession(p *Publisher, conn *connection) (*session, error) {
 	return s, nil
 }
 
-const (
-	// frameOverhead is what a frame takes beside its payload, in bytes.
-	frameOverhead = 8
-
-	// addedLater is room for what brokers and replays add to the headers: counts of deliveries, x-death. A message whose
-	// headers outgrow the frame ends the connection of whoever receives it, and blocks its queue (4.3.6).
-	addedLater = 8 << 10
-)
-
-// watch hears all that the broker says, and returns when the session is over.
-// It never waits for anything else: the library's reader waits for it.
+// watch receives the broker's notifications until the session is over. It waits for nothing else, because the library's reader waits
+// for it.
 //
-// Each basic.return arrives twice, on returned and then on recorded. Both are
-// unbuffered, so the reader gets past recorded, to the confirm that follows,
-// only when the return is in the ledger.
+// Each basic.return arrives twice, on returned and then on recorded. Both are unbuffered, so the reader gets past recorded, to the
+// confirm that follows, only when the return is in the ledger.
 func (s *session) watch(stop <-chan struct{}) cause {
 	tick := time.NewTicker(max(s.p.opts.ConfirmTimeout/8, time.Millisecond))
 	defer tick.Stop()
@@ -95,7 +96,7 @@ func (s *session) watch(stop <-chan struct{}) cause {
 				s.recorded = nil
 			}
 		case b, ok := <-s.conn.blocked:
-			if ok { // else conn.closed is next
+			if ok { // otherwise conn.closed is next
 				s.block(b)
 				openSince = time.Now()
 			}
@@ -114,9 +115,8 @@ func (s *session) watch(stop <-chan struct{}) cause {
 	}
 }
 
-// overdue is true if a message written at since should have had its confirm by
-// now. Time before openSince, when the broker blocked the connection, is not
-// counted. A zero since: no message.
+// overdue reports whether the confirm of a message written at since is late; zero: there is no message. The time before openSince,
+// when the broker blocked the connection, does not count.
 func overdue(now, since, openSince time.Time, timeout time.Duration) bool {
 	if since.IsZero() {
 		return false
@@ -139,8 +139,8 @@ func (s *session) cause(closed *amqp.Error) cause {
 	return cause{err: closed, closed: closed, channel: !s.conn.IsClosed()}
 }
 
-// cut closes the connection. The deadline it sets also ends a write that hangs.
-// It does not wait: the answer comes by way of the reader, which watch must not hold up.
+// cut closes the connection, which also ends a write that hangs. It does not wait: the reply comes through the reader, which watch
+// must not block.
 func (s *session) cut(why error) {
 	s.mu.Lock()
 	first := s.cutFor == nil
@@ -149,15 +149,14 @@ func (s *session) cut(why error) {
 	}
 	s.mu.Unlock()
 	if first {
-		s.spawn(s.conn.close)
+		s.spawn(func() { amqpdial.HangUp(s.conn.Connection) })
 	}
 }
 
-// spawn runs f beside; the end of the session waits for it. Nothing is begun
-// by a write that outlived its session.
+// spawn runs f in a goroutine that the end of the session waits for. After the end it does nothing: a write may outlive the session.
 func (s *session) spawn(f func()) {
 	select {
-	case <-s.lost:
+	case <-s.ended:
 	default:
 		s.spawned.Go(f)
 	}
@@ -169,17 +168,18 @@ func (s *session) block(b amqp.Blocking) {
 	switch {
 	case b.Active && s.unblocked == nil:
 		s.unblocked = make(chan struct{})
-		s.p.setTrouble(fmt.Sprintf("the broker blocks publishers (%q)", b.Reason))
+		trouble := fmt.Sprintf("the broker blocks publishers (%q)", b.Reason)
+		s.p.trouble.Store(&trouble)
 		s.p.opts.Logger.Warn("publisher: blocked by the broker", "reason", b.Reason)
 	case !b.Active && s.unblocked != nil:
 		close(s.unblocked)
 		s.unblocked = nil
-		s.p.setTrouble("")
+		s.p.trouble.Store(nil)
 		s.p.opts.Logger.Info("publisher: unblocked by the broker")
 	}
 }
 
-// gate is nil, or closed once the broker unblocks the connection.
+// gate returns nil, or a channel that is closed when the broker unblocks the connection.
 func (s *session) gate() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()

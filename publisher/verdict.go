@@ -3,27 +3,27 @@ package publisher
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// verdict is what the end of a session says of a message left without confirm.
+// verdict is what the end of a session says about a message without confirm.
 type verdict struct {
 	refused   bool // the broker closed the channel over it
 	undecided bool
 }
 
-// judge gives the verdicts on left, messages in the order of their writing.
+// judge returns the verdicts on left, messages in the order of their writing.
 //
-// The broker takes messages in that order and stops at the one that it closes
-// the channel over. Which one that was, the exception does not say; but it was
-// a suspect, so the last suspect and all after it were not published.
+// The broker takes messages in that order and stops at the one over which it closes the channel. The exception does not identify
+// that message, but it is a candidate. So the last candidate and all messages after it were not published.
 func judge(left []*outgoing, c cause) []verdict {
 	verdicts := make([]verdict, len(left))
-	last := len(left) // the connection was lost: nobody is suspect
+	last := len(left) // the connection was lost: no candidate
 	if c.channel && overMessage(c.closed) {
-		last = accuse(verdicts, left, c.closed.Reason)
+		last = markCandidates(verdicts, left, c.closed.Reason)
 	}
 	for i := range verdicts {
 		verdicts[i].undecided = i < last
@@ -31,10 +31,9 @@ func judge(left []*outgoing, c cause) []verdict {
 	return verdicts
 }
 
-// accuse marks the suspects: those that the reason names. If it names none,
-// any message may be the one, so only a message on its own is marked. It
-// returns the index of the last suspect.
-func accuse(verdicts []verdict, left []*outgoing, reason string) (last int) {
+// markCandidates marks the messages that the reason names and returns the index of the last candidate. If the reason names none, any
+// message may be the one: only a single message is marked.
+func markCandidates(verdicts []verdict, left []*outgoing, reason string) (last int) {
 	last = -1
 	for i, o := range left {
 		if names(reason, o) {
@@ -50,17 +49,13 @@ func accuse(verdicts []verdict, left []*outgoing, reason string) (last int) {
 	return len(left) - 1
 }
 
-// overMessage is true of the exceptions that a publish can meet with.
+// overMessage reports whether a publish can cause the exception.
 func overMessage(e *amqp.Error) bool {
-	switch e.Code {
-	case amqp.NotFound, amqp.AccessRefused, amqp.PreconditionFailed, amqp.ContentTooLarge:
-		return true
-	}
-	return false
+	return slices.Contains([]int{amqp.NotFound, amqp.AccessRefused, amqp.PreconditionFailed, amqp.ContentTooLarge}, e.Code)
 }
 
-// names is true if a channel exception's reason (worded as RabbitMQ 3.10.8,
-// 4.0.5 and 4.3.6 do) names o's exchange, size or user.
+// names reports whether the reason of a channel exception (as RabbitMQ 3.10.8, 4.0.5 and 4.3.6 word it) names o's exchange, size or
+// user.
 func names(reason string, o *outgoing) bool {
 	exchange := o.exchange
 	if exchange == "" {
@@ -82,17 +77,16 @@ func (v verdict) error(o *outgoing, c cause) error {
 	case c.closed == nil:
 		return o.fail(v.undecided, fmt.Errorf("%w: %w", ErrConnectionLost, c.err))
 	case c.channel:
-		return o.failCode(v.undecided, fmt.Errorf("%w: the broker closed the channel, over this message or one beside it", ErrConnectionLost), code, reason)
+		return o.failCode(v.undecided, fmt.Errorf("%w: the broker closed the channel over this message or one beside it", ErrConnectionLost), code, reason)
 	}
 	return o.failCode(v.undecided, ErrConnectionLost, code, reason)
 }
 
-// refusal is the error of a message that cannot be sent because the broker
-// lets nobody in, or dial is misused.
+// refusal returns the error of a message that cannot be sent because the broker refuses the connection, or dial cannot be used.
 func refusal(o *outgoing, err error) error {
-	var said *amqp.Error
-	if errors.As(err, &said) {
-		return o.failCode(false, fmt.Errorf("%w: no connection", ErrRefused), said.Code, said.Reason)
+	var reply *amqp.Error
+	if errors.As(err, &reply) {
+		return o.failCode(false, fmt.Errorf("%w: no connection", ErrRefused), reply.Code, reply.Reason)
 	}
 	return o.fail(false, fmt.Errorf("publisher: not sent: no connection: %w", err))
 }

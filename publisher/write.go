@@ -7,17 +7,16 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// write sends o and then what is in the queue, until the session is lost. It
-// returns the message of which nothing was sent, if it holds one.
+// write sends o and then the queue until the session ends. It returns the message it holds, if no byte of it was sent.
 //
-// One goroutine writes for all callers: amqp091-go writes under a lock and
-// knows no ctx, so a caller that wrote by itself could not be called off.
+// One goroutine writes for all callers: amqp091-go writes under a lock and takes no ctx, so a caller that wrote could not be
+// interrupted.
 func (s *session) write(o *outgoing) (unsent *outgoing) {
 	for {
 		if o == nil {
 			select {
 			case o = <-s.p.queue:
-			case <-s.lost:
+			case <-s.ended:
 				return nil
 			}
 		}
@@ -36,31 +35,31 @@ func (s *session) write(o *outgoing) (unsent *outgoing) {
 	}
 }
 
-// send writes o, unless its caller has given up. amqp.ErrClosed means that no
-// whole message was written; any other error leaves that open.
+// send writes o unless its caller has given up. amqp.ErrClosed means that no whole message was written; after any other error it may
+// have been.
 func (s *session) send(o *outgoing) error {
 	if !s.p.ledger.take(o) {
-		s.p.leave()
+		s.p.freeSlot()
 		return nil
 	}
 	if s.maxHeader > 0 && o.headerSize > s.maxHeader {
-		err := fmt.Errorf("%w: properties and headers take %d bytes; a frame of this connection holds %d beside what brokers add to them", ErrInvalid, o.headerSize, s.maxHeader)
-		s.p.settle(o, func() error { return o.fail(false, err) })
+		s.p.settle(o, o.fail(false, fmt.Errorf("%w: properties and headers take %d bytes; a frame of this connection has room for %d, because brokers add headers",
+			ErrInvalid, o.headerSize, s.maxHeader)))
 		return nil
 	}
-	dc, err := s.ch.PublishWithDeferredConfirm(o.exchange, o.key, true, false, o.msg)
+	confirm, err := s.ch.PublishWithDeferredConfirm(o.exchange, o.key, true, false, o.msg)
 	if err != nil {
 		return err
 	}
-	s.p.ledger.wrote(o, dc)
-	s.written <- sent{o, dc}
+	s.p.ledger.noteWritten(o, confirm)
+	s.written <- o
 	return nil
 }
 
-// mayWrite waits while the broker blocks the connection; false: it is lost.
+// mayWrite waits while the broker blocks the connection. It returns false if the session ends.
 func (s *session) mayWrite() bool {
 	select {
-	case <-s.lost:
+	case <-s.ended:
 		return false
 	default:
 	}
@@ -71,7 +70,7 @@ func (s *session) mayWrite() bool {
 	select {
 	case <-gate:
 		return true
-	case <-s.lost:
+	case <-s.ended:
 		return false
 	}
 }

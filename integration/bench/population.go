@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/strikesmq/strikes/internal/poll"
+	"github.com/strikesmq/strikes/internal/pause"
 )
 
 const (
@@ -81,7 +81,7 @@ func (p *population) amongFew(ctx context.Context, c *Case) error {
 	}); err != nil {
 		return err
 	}
-	if !poll.Pause(ctx, moved) { // the records of the large queue move in the index, so these have to
+	if !pause.For(ctx, moved) { // the records of the large queue move in the index, so these have to
 		return ctx.Err()
 	}
 	return p.again(ctx, c, func(i int) (string, int) { return names[i%queues], i / queues })

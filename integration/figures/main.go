@@ -23,7 +23,7 @@ import (
 
 	"github.com/redis/go-redis/v9/logging"
 
-	"github.com/strikesmq/strikes/internal/poll"
+	"github.com/strikesmq/strikes/internal/pause"
 )
 
 // figure is one promise that can be measured.
@@ -145,7 +145,7 @@ func (c config) report(ctx context.Context, name string, f figure) (reached bool
 // endWithParent ends the measurement when the process that started it is gone: "go run" does not pass a SIGTERM on.
 func endWithParent(ctx context.Context, cancel context.CancelFunc) {
 	parent := os.Getppid()
-	for poll.Pause(ctx, time.Second) {
+	for pause.For(ctx, time.Second) {
 		if os.Getppid() != parent {
 			cancel()
 		}

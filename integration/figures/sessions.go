@@ -16,6 +16,7 @@ import (
 
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/pause"
 	"github.com/strikesmq/strikes/internal/poll"
 	"github.com/strikesmq/strikes/publisher"
 )
@@ -120,7 +121,7 @@ func unchecked(context.Context, *amqp.Connection) error { return nil }
 func (c *cutter) work(ctx context.Context, _ amqp.Delivery) error {
 	c.running.Add(1)
 	defer c.running.Add(-1)
-	if !poll.Pause(ctx, 100*time.Millisecond) {
+	if !pause.For(ctx, 100*time.Millisecond) {
 		return ctx.Err()
 	}
 	return nil
@@ -150,7 +151,7 @@ func (s *sessions) attached(ctx context.Context, site *site) error {
 // settledGoroutines counts them once their number has not changed for a while.
 func settledGoroutines(ctx context.Context) int {
 	last, steady := 0, 0
-	for steady < 5 && poll.Pause(ctx, 200*time.Millisecond) {
+	for steady < 5 && pause.For(ctx, 200*time.Millisecond) {
 		if n := runtime.NumGoroutine(); n == last {
 			steady++
 		} else {

@@ -17,7 +17,7 @@ import (
 
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/counter"
-	"github.com/strikesmq/strikes/internal/poll"
+	"github.com/strikesmq/strikes/internal/pause"
 )
 
 // workerEnv makes this program a consumer process, told in JSON what to do.
@@ -96,7 +96,7 @@ func (w *worker) dial(ctx context.Context) (*amqp.Connection, error) {
 // report tells of the tally until ctx is done, and then what was in the middle.
 func (w *worker) report(ctx context.Context) {
 	if w.Every > 0 {
-		for poll.Pause(ctx, w.Every) {
+		for pause.For(ctx, w.Every) {
 			w.tell(line{Kind: report})
 		}
 	}
@@ -165,7 +165,7 @@ func (w *worker) do(ctx context.Context, body string) error {
 	if err != nil {
 		return consumer.Reject(err)
 	}
-	if !poll.Pause(ctx, d) {
+	if !pause.For(ctx, d) {
 		return ctx.Err()
 	}
 	return nil

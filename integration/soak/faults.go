@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/strikesmq/strikes/integration/soak/audit"
-	"github.com/strikesmq/strikes/internal/poll"
+	"github.com/strikesmq/strikes/internal/pause"
 )
 
 // fault is one kind of trouble: do begins it, and ends it before it returns.
@@ -33,7 +33,7 @@ var kinds = []fault{
 	{"broker-cut", "", func(_ *faults, _ context.Context, s *seat) error { s.broker.Cut(); return nil }},
 	{"broker-half-open", "", func(f *faults, ctx context.Context, s *seat) error {
 		s.broker.Halve()
-		poll.Pause(ctx, f.upTo(3*heartbeat))
+		pause.For(ctx, f.upTo(3*heartbeat))
 		s.broker.Cut()
 		return nil
 	}},
@@ -159,7 +159,7 @@ func (f *faults) freeze(ctx context.Context, s *seat, d time.Duration) error {
 	if err := s.signal(syscall.SIGSTOP); err != nil {
 		return err
 	}
-	poll.Pause(ctx, d)
+	pause.For(ctx, d)
 	return s.signal(syscall.SIGCONT)
 }
 
@@ -172,7 +172,7 @@ type line interface {
 
 func (f *faults) slow(ctx context.Context, l line, d time.Duration) error {
 	l.Delay(d)
-	poll.Pause(ctx, f.upTo(3*time.Second))
+	pause.For(ctx, f.upTo(3*time.Second))
 	l.Delay(0)
 	return nil
 }
@@ -180,7 +180,7 @@ func (f *faults) slow(ctx context.Context, l line, d time.Duration) error {
 // silence drops what the server says, and then the connections that missed it.
 func (f *faults) silence(ctx context.Context, l line) error {
 	l.Mute(true)
-	poll.Pause(ctx, f.upTo(3*time.Second))
+	pause.For(ctx, f.upTo(3*time.Second))
 	l.Mute(false)
 	return nil
 }

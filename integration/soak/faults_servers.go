@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/strikesmq/strikes/integration/soak/audit"
-	"github.com/strikesmq/strikes/internal/poll"
+	"github.com/strikesmq/strikes/internal/pause"
 )
 
 // anyNode is the node of the broker that a fault is about.
@@ -17,7 +17,7 @@ func (f *faults) killBroker(ctx context.Context, _ *seat) error {
 	if err := n.killed(ctx); err != nil {
 		return err
 	}
-	poll.Pause(ctx, f.upTo(2*time.Second))
+	pause.For(ctx, f.upTo(2*time.Second))
 	return n.restarted(ctx)
 }
 
@@ -31,20 +31,20 @@ func (f *faults) pauseBroker(ctx context.Context, _ *seat) error {
 	if err := n.private.Pause(); err != nil {
 		return err
 	}
-	poll.Pause(ctx, f.upTo(4*heartbeat))
+	pause.For(ctx, f.upTo(4*heartbeat))
 	return n.private.Resume()
 }
 
 func (f *faults) isolateNode(ctx context.Context, _ *seat) error {
 	f.broker.cluster.Isolate(f.anyNode().private)
-	poll.Pause(ctx, f.upTo(8*time.Second))
+	pause.For(ctx, f.upTo(8*time.Second))
 	f.broker.cluster.Heal()
 	return nil
 }
 
 func (f *faults) silenceNode(ctx context.Context, _ *seat) error {
 	f.broker.cluster.Silence(f.anyNode().private)
-	poll.Pause(ctx, f.upTo(20*time.Second))
+	pause.For(ctx, f.upTo(20*time.Second))
 	f.broker.cluster.Heal()
 	return nil
 }
@@ -60,7 +60,7 @@ func (f *faults) pauseStore(ctx context.Context, _ *seat) error {
 		return err
 	}
 	f.mayForget()
-	poll.Pause(ctx, f.upTo(8*time.Second))
+	pause.For(ctx, f.upTo(8*time.Second))
 	if err := r.Resume(); err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func (f *faults) killStore(ctx context.Context, _ *seat) error {
 	if err != nil {
 		return err
 	}
-	poll.Pause(ctx, f.upTo(8*time.Second))
+	pause.For(ctx, f.upTo(8*time.Second))
 	return errors.Join(r.Start(ctx), f.store.recovered(ctx))
 }
 

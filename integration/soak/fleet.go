@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/strikesmq/strikes/integration/soak/audit"
-	"github.com/strikesmq/strikes/internal/poll"
+	"github.com/strikesmq/strikes/internal/pause"
 	"github.com/strikesmq/strikes/internal/proxy"
 )
 
@@ -100,7 +100,7 @@ func (f *fleet) keep(ctx context.Context, s *seat) {
 			f.fail(fmt.Errorf("consumer processes end by themselves: %w", err))
 			return
 		}
-		poll.Pause(ctx, 500*time.Millisecond)
+		pause.For(ctx, 500*time.Millisecond)
 	}
 }
 

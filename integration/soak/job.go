@@ -11,7 +11,7 @@ import (
 
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/integration/soak/audit"
-	"github.com/strikesmq/strikes/internal/poll"
+	"github.com/strikesmq/strikes/internal/pause"
 )
 
 // job is the body of a message: what its handler is to do.
@@ -96,7 +96,7 @@ const (
 
 // run does the job in a handler. Kill does not return. An abandoned handler is told whether an isolated one runs.
 func (j job) run(ctx context.Context, number int, isolated func() bool) error {
-	if !poll.Pause(ctx, time.Duration(j.Ms)*time.Millisecond) {
+	if !pause.For(ctx, time.Duration(j.Ms)*time.Millisecond) {
 		return ctx.Err()
 	}
 	switch j.Do {
@@ -114,7 +114,7 @@ func (j job) run(ctx context.Context, number int, isolated func() bool) error {
 		return ctx.Err()
 	case audit.Deaf:
 		<-ctx.Done()
-		poll.Pause(context.WithoutCancel(ctx), deafFor)
+		pause.For(context.WithoutCancel(ctx), deafFor)
 		return ctx.Err()
 	case audit.Abandon:
 		<-ctx.Done()
@@ -132,7 +132,7 @@ func (j job) outlive(ctx context.Context, isolated func() bool) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abandonedFor)
 	defer cancel()
-	for !isolated() && poll.Pause(ctx, time.Millisecond) {
+	for !isolated() && pause.For(ctx, time.Millisecond) {
 	}
 	kill()
 	return nil

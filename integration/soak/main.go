@@ -24,7 +24,7 @@ import (
 	"github.com/redis/go-redis/v9/logging"
 
 	"github.com/strikesmq/strikes/integration/soak/audit"
-	"github.com/strikesmq/strikes/internal/poll"
+	"github.com/strikesmq/strikes/internal/pause"
 )
 
 func main() {
@@ -94,7 +94,7 @@ func run(ctx context.Context, cfg config) (broken bool, err error) {
 // endWithParent ends the soak when the process that started it is gone: "go run" does not pass a SIGTERM on.
 func endWithParent(ctx context.Context, cancel context.CancelFunc) {
 	parent := os.Getppid()
-	for poll.Pause(ctx, time.Second) {
+	for pause.For(ctx, time.Second) {
 		if os.Getppid() != parent {
 			cancel()
 		}

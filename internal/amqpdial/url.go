@@ -22,17 +22,16 @@ var parameters = []string{
 // Parse parses the URL of a broker. Its error is a *setting.FieldError that quotes only the scheme or the name of a parameter:
 // any other part may hold a piece of a password.
 func Parse(raw string) (amqp.URI, error) {
-	unreadable := &setting.FieldError{Field: "URL", Value: "one that cannot be read", Want: Form}
 	_, given, err := setting.ParseURL(raw)
 	if err != nil {
-		return amqp.URI{}, unreadable
+		return amqp.URI{}, errURL
 	}
 	if err := setting.CheckParameters(given, parameters); err != nil {
 		return amqp.URI{}, err
 	}
 	u, err := amqp.ParseURI(raw)
 	if err != nil || u.Port < 1 || u.Port > 65535 {
-		return amqp.URI{}, unreadable
+		return amqp.URI{}, errURL
 	}
 	return u, checkEncryption(u, given)
 }

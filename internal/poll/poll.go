@@ -5,22 +5,12 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/strikesmq/strikes/internal/pause"
 )
 
 // every is how long Until waits between two checks.
 const every = 50 * time.Millisecond
-
-// Pause waits for d, or until ctx is done, which it reports as false.
-func Pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
 
 // Until calls check, 20 times a second, until it has no error or the time is over; what is awaited is for the error.
 func Until(ctx context.Context, within time.Duration, what string, check func() error) error {
@@ -31,7 +21,7 @@ func Until(ctx context.Context, within time.Duration, what string, check func() 
 		if err == nil {
 			return nil
 		}
-		if !Pause(ctx, every) {
+		if !pause.For(ctx, every) {
 			return fmt.Errorf("waiting %v for %s: %w", within, what, err)
 		}
 	}

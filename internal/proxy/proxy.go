@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/strikesmq/strikes/internal/pause"
 )
 
 // Proxy passes on what comes in on a loopback port of its own. Its methods are safe for concurrent use.
@@ -109,7 +111,7 @@ func (p *Proxy) copy(to, from net.Conn, drop func() bool) {
 			return
 		}
 		if d := p.latency.Load(); d > 0 {
-			pause(p.ctx, time.Duration(d))
+			pause.For(p.ctx, time.Duration(d))
 		}
 		if drop() {
 			hole = true
@@ -179,14 +181,4 @@ func (p *Proxy) Close() {
 	_ = p.listener.Close()
 	p.Cut()
 	p.tasks.Wait()
-}
-
-// pause waits for d, or until ctx is done.
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
 }

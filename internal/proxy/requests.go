@@ -6,6 +6,8 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	"github.com/strikesmq/strikes/internal/pause"
 )
 
 // Treatment is what a proxy does to one request and its reply. The zero value passes both on.
@@ -105,7 +107,7 @@ func (p *Proxy) passReplies(ctx context.Context, c *pair, requests <-chan sent) 
 		if lost = lost || s.Lose == Reply || p.mute.Load(); lost {
 			continue
 		}
-		pause(ctx, time.Until(s.due))
+		pause.For(ctx, time.Until(s.due))
 		if _, err := c.client.Write(raw); err != nil {
 			return
 		}

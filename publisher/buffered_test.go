@@ -13,11 +13,11 @@ import (
 	"time"
 )
 
-// piped is a gatherer and its peer. What the peer has not read, it has not taken: there is no kernel in between.
-func piped(t *testing.T) (*gatherer, net.Conn) {
+// piped is a bufferedConn and its peer. What the peer has not read, it has not taken: there is no kernel in between.
+func piped(t *testing.T) (*bufferedConn, net.Conn) {
 	t.Helper()
 	socket, peer := net.Pipe()
-	g := gather(socket)
+	g := buffered(socket)
 	t.Cleanup(func() {
 		_ = peer.Close()
 		_ = g.Close()
@@ -25,7 +25,7 @@ func piped(t *testing.T) (*gatherer, net.Conn) {
 	return g, peer
 }
 
-func write(t *testing.T, g *gatherer, s string) {
+func write(t *testing.T, g *bufferedConn, s string) {
 	t.Helper()
 	if n, err := g.Write([]byte(s)); n != len(s) || err != nil {
 		t.Fatalf("Write(%.20q): %d, %v", s, n, err)
@@ -77,7 +77,7 @@ func TestBrokersPushback(t *testing.T) {
 			}
 		}()
 		synctest.Wait()
-		if most := 1 + roomToGather/size; written != most {
+		if most := 1 + bufferSize/size; written != most {
 			t.Fatalf("%d writes returned while the peer read nothing, want %d", written, most)
 		}
 		if n, err := io.CopyN(io.Discard, peer, size*writes); err != nil {
@@ -95,7 +95,7 @@ func TestSocketFails(t *testing.T) {
 		g, peer := piped(t)
 		write(t, g, "lost")
 		synctest.Wait() // it is on its way
-		write(t, g, strings.Repeat("x", roomToGather))
+		write(t, g, strings.Repeat("x", bufferSize))
 		blocked := make(chan error)
 		go func() {
 			_, err := g.Write([]byte("y"))
@@ -125,7 +125,7 @@ func (d *deaf) Close() error             { d.once.Do(func() { close(d.closed) })
 
 // TestReaderHearsOfAFailedWrite holds that nobody waits for a reply to what could not be sent.
 func TestReaderHearsOfAFailedWrite(t *testing.T) {
-	g := gather(&deaf{closed: make(chan struct{})})
+	g := buffered(&deaf{closed: make(chan struct{})})
 	write(t, g, "lost")
 	if _, err := g.Read(nil); !errors.Is(err, net.ErrClosed) {
 		t.Error(err)
@@ -190,7 +190,7 @@ func TestEachWriteStaysWhole(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := gather(socket)
+	g := buffered(socket)
 	const writers, writes = 16, 500
 	var all sync.WaitGroup
 	for w := range writers {
