@@ -238,7 +238,7 @@ func (s *session) check(ctx context.Context, conn *amqp.Connection) error {
 	if check == nil {
 		check = func(ctx context.Context, conn *amqp.Connection) error {
 			return topology.Check(ctx, conn, topology.Need{
-				Queue: s.Queue, MaxRetries: s.settler.MaxRetries, Ordered: s.Ordered, AllowDrop: s.AllowDrop, Management: s.Management,
+				Queue: s.Queue, MaxRetries: s.MaxRetries, Ordered: s.Ordered, AllowDrop: s.AllowDrop, Management: s.Management,
 				HTTPClient: s.HTTPClient,
 				Logger:     s.settler.Logger,
 			})

@@ -14,16 +14,16 @@ const module = "github.com/strikesmq/strikes/"
 // The packages that the library's users import, and those that start servers for tests, examples and the demo.
 var (
 	public     = []string{"consumer", "counter", "deadletter", "publisher", "topology"}
-	laboratory = []string{"internal/poll", "internal/proxy", "internal/servers", "internal/servertest"}
+	laboratory = []string{"internal/poll", "internal/proxy", "internal/servers"}
 )
 
 // arrows lists what each package of the project may import of it. A name that ends in /... stands for all packages below it.
 var arrows = map[string][]string{
 	"counter":    {"internal/setting"},
 	"publisher":  {"internal/amqpdial", "internal/pause", "internal/setting"},
-	"topology":   {"internal/queueinfo", "internal/setting", "internal/shell"},
+	"topology":   {"internal/inspect", "internal/queueinfo", "internal/setting"},
 	"consumer":   {"counter", "topology", "internal/amqpdial", "internal/fingerprint", "internal/pause", "internal/setting"},
-	"deadletter": {"counter", "publisher", "internal/amqpdial", "internal/fingerprint", "internal/pause", "internal/queueinfo", "internal/setting"},
+	"deadletter": {"counter", "publisher", "internal/amqpdial", "internal/fingerprint", "internal/management", "internal/pause", "internal/queueinfo", "internal/setting"},
 
 	"internal/setting":     nil,
 	"internal/shell":       nil,
@@ -31,30 +31,40 @@ var arrows = map[string][]string{
 	"internal/pause":       nil,
 	"internal/queueinfo":   nil,
 	"internal/amqpdial":    {"internal/setting"},
+	"internal/management":  {"internal/queueinfo", "internal/setting", "internal/shell"},
+	"internal/inspect":     {"internal/management", "internal/queueinfo", "internal/shell"},
+	"internal/records":     {"counter"},
+	"internal/status":      {"counter", "internal/doctor", "internal/inspect", "internal/management", "internal/queueinfo", "internal/records"},
+	"internal/doctor":      {"internal/inspect", "internal/management", "internal/queueinfo", "internal/setting", "internal/shell"},
 
 	"internal/poll":       {"internal/pause"},
 	"internal/proxy":      {"internal/pause"},
-	"internal/servers":    {"internal/proxy"},
+	"internal/servers":    nil,
 	"internal/servertest": {"internal/servers"},
+	"internal/proctest":   {"internal/poll"},
 	"integration/bench":   join(public, join(laboratory, "internal/pause")...),
 
-	"cmd/strikes": join(public, "cmd/strikes/internal/...", "internal/queueinfo", "internal/setting", "internal/shell"),
+	"cmd/strikes": join(public, "cmd/strikes/internal/...", "internal/doctor", "internal/inspect", "internal/management", "internal/queueinfo",
+		"internal/records", "internal/setting", "internal/shell", "internal/status"),
 	"cmd/strikes/internal/demo": join(public, "cmd/strikes/internal/connect", "cmd/strikes/internal/jsonl", "cmd/strikes/internal/term",
 		"internal/poll", "internal/queueinfo", "internal/servers", "internal/setting"),
 	"cmd/strikes/internal/term":    nil,
 	"cmd/strikes/internal/jsonl":   nil,
-	"cmd/strikes/internal/cli":     join(public, "cmd/strikes/internal/term", "internal/setting", "internal/shell"),
-	"cmd/strikes/internal/connect": join(public, "cmd/strikes/internal/cli", "internal/amqpdial", "internal/setting"),
+	"cmd/strikes/internal/cli":     join(public, "cmd/strikes/internal/term", "internal/inspect", "internal/setting", "internal/shell"),
+	"cmd/strikes/internal/connect": join(public, "cmd/strikes/internal/cli", "internal/amqpdial", "internal/doctor", "internal/inspect", "internal/setting"),
 
 	"examples/...": public,
 
-	"integration":            nil,
-	"integration/figures":    join(public, join(laboratory, "internal/pause")...),
-	"integration/mutants":    nil,
-	"integration/release":    nil,
-	"integration/setup":      {"internal/servers"},
-	"integration/soak":       join(public, join(laboratory, "internal/pause", "integration/soak/audit")...),
-	"integration/soak/audit": nil, // shares nothing with what it judges
+	"integration":                  nil,
+	"integration/figures":          join(public, join(laboratory, "internal/pause")...),
+	"integration/internal/cluster": {"internal/proxy", "internal/servers"},
+	"integration/internal/install": {"internal/servers"},
+	"integration/servers":          nil,
+	"integration/mutants":          nil,
+	"integration/release":          nil,
+	"integration/setup":            {"integration/internal/install"},
+	"integration/soak":             join(public, join(laboratory, "internal/pause", "integration/internal/cluster", "integration/soak/audit")...),
+	"integration/soak/audit":       nil, // shares nothing with what it judges
 }
 
 func join(a []string, b ...string) []string { return slices.Concat(a, b) }

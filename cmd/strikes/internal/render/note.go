@@ -5,8 +5,8 @@ import (
 	"fmt"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
+	"github.com/strikesmq/strikes/internal/management"
 	"github.com/strikesmq/strikes/internal/status"
-	"github.com/strikesmq/strikes/topology"
 )
 
 func noteText(n status.Note, queue string) string {
@@ -23,7 +23,7 @@ func noteText(n status.Note, queue string) string {
 		return fmt.Sprintf("there are more than %d records: only the newest were read", n.Count)
 	case status.NoManagement:
 		why := "the management API is not at its usual place (--management-url names another)"
-		if errors.Is(n.Err, topology.ErrManagementDenied) {
+		if errors.Is(n.Err, management.ErrDenied) {
 			why = "the management API refuses the AMQP user (--management-url takes another)"
 		}
 		return fmt.Sprintf("no rates, no counts of what others took out of the dead-letter queue or what waits for it: %s: %v", why, n.Err)

@@ -82,7 +82,7 @@ func TestRecordInFull(t *testing.T) {
 	r := recordExamples()[0]
 	r.Crashes, r.Cause, r.Reason = 1, counter.CausePanicked, "boom\ngoroutine 1:\n\tmain.go:7\x1b[2J"
 	var out strings.Builder
-	if err := Record(&out, records.Of(r, &counter.Override{MaxRetries: 3}, recordNow)); err != nil {
+	if err := Record(&out, records.Of(r, &counter.Override{MaxRetries: new(3)}, recordNow)); err != nil {
 		t.Fatal(err)
 	}
 	want := strings.TrimPrefix(`

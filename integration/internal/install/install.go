@@ -1,0 +1,140 @@
+// Package install installs what the tests and the demo need: RabbitMQ, Redis and a C compiler.
+package install
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+
+	"github.com/strikesmq/strikes/internal/servers"
+)
+
+// A Tool is what Install can install.
+type Tool string
+
+// The tools that there are.
+const (
+	RabbitMQ  Tool = "RabbitMQ"
+	Redis     Tool = "Redis"
+	CCompiler Tool = "C compiler" // for the race detector
+)
+
+// ErrCannotInstall is returned by Install where there is no package manager
+// that it may use. Nothing was changed: do what the error's text says.
+var ErrCannotInstall = errors.New("install: cannot install")
+
+var packages = map[Tool]struct{ apt, brew []string }{
+	RabbitMQ:  {apt: []string{"rabbitmq-server"}, brew: []string{"rabbitmq"}},
+	Redis:     {apt: []string{"redis-server"}, brew: []string{"redis"}},
+	CCompiler: {apt: []string{"gcc", "libc6-dev"}, brew: []string{"gcc"}},
+}
+
+// Missing returns those of tools that are not installed.
+func Missing(ctx context.Context, tools ...Tool) []Tool {
+	return slices.DeleteFunc(slices.Clone(tools), func(t Tool) bool { return t.installed(ctx) })
+}
+
+func (t Tool) installed(ctx context.Context) bool {
+	var err error
+	switch t {
+	case RabbitMQ:
+		_, err = servers.FindRabbitMQ()
+	case Redis:
+		_, err = servers.FindRedis()
+	case CCompiler:
+		err = compileC(ctx)
+	}
+	return err == nil
+}
+
+// compileC asks for what cgo asks for: a compiler may be there without the C
+// library's headers.
+func compileC(ctx context.Context) error {
+	cc := os.Getenv("CC")
+	if cc == "" {
+		cc = "gcc"
+		if !onPath(cc) {
+			cc = "clang"
+		}
+	}
+	cmd := exec.CommandContext(ctx, cc, "-x", "c", "-fsyntax-only", "-")
+	cmd.Stdin = strings.NewReader("#include <stdlib.h>\n#include <pthread.h>\n")
+	return cmd.Run()
+}
+
+// Install installs those of tools that are missing, with apt-get as root or
+// with Homebrew, and writes to out what it does. The packages' own services
+// are not started, nor enabled. It needs the network and takes a minute or two.
+func Install(ctx context.Context, out io.Writer, tools ...Tool) error {
+	missing := Missing(ctx, tools...)
+	if len(missing) == 0 {
+		return nil
+	}
+	install, err := packageManager(os.Geteuid(), missing)
+	if err != nil {
+		return err
+	}
+	if err := install(ctx, out, missing); err != nil {
+		return fmt.Errorf("installing %s: %w", names(missing), err)
+	}
+	if missing = Missing(ctx, missing...); len(missing) > 0 {
+		return fmt.Errorf("%s is still not found after it was installed", names(missing))
+	}
+	return nil
+}
+
+type installer func(context.Context, io.Writer, []Tool) error
+
+func packageManager(uid int, missing []Tool) (installer, error) {
+	if onPath("apt-get") {
+		if uid == 0 {
+			return apt{policy: "/usr/sbin/policy-rc.d"}.install, nil
+		}
+		return nil, fmt.Errorf("%w %s: not root; sudo apt-get install %s%s",
+			ErrCannotInstall, names(missing), strings.Join(aptPackages(missing), " "), orElse)
+	}
+	if onPath("brew") {
+		return brewInstall, nil
+	}
+	return nil, fmt.Errorf("%w %s: neither apt-get nor brew is here; install it by hand%s", ErrCannotInstall, names(missing), orElse)
+}
+
+func onPath(name string) bool {
+	_, err := exec.LookPath(name)
+	return err == nil
+}
+
+const orElse = ", or run docker compose up -d and set AMQP_URL and REDIS_URL to what is there"
+
+func brewInstall(ctx context.Context, out io.Writer, tools []Tool) error {
+	args := []string{"install", "--quiet"}
+	for _, t := range tools {
+		args = append(args, packages[t].brew...)
+	}
+	return run(ctx, out, "brew", args...)
+}
+
+// run says what it runs before it does; what the command prints is shown only
+// if it fails.
+func run(ctx context.Context, out io.Writer, name string, args ...string) error {
+	fmt.Fprintln(out, "+", name, strings.Join(args, " "))
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
+	if printed, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s %s: %w: %s", name, strings.Join(args, " "), err, printed[max(0, len(printed)-4096):])
+	}
+	return nil
+}
+
+func names(tools []Tool) string {
+	s := make([]string, len(tools))
+	for i, t := range tools {
+		s[i] = string(t)
+	}
+	return strings.Join(s, ", ")
+}
