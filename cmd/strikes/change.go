@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io"
 
-	urfave "github.com/urfave/cli/v3"
+	"github.com/spf13/cobra"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
@@ -17,16 +17,16 @@ import (
 
 // withQueue opens the records of a queue for f, and closes them. Without a --vhost the URL of the broker names it; the broker is
 // not asked.
-func (a *app) withQueue(ctx context.Context, c *urfave.Command, queue string, f func(*records.Queue) error) error {
-	vhost := c.String("vhost")
+func (a *app) withQueue(ctx context.Context, o storeOptions, queue string, f func(*records.Queue) error) error {
+	vhost := o.VHost
 	if vhost == "" {
-		b, err := brokerOf(c)
+		b, err := o.Broker()
 		if err != nil {
 			return err
 		}
 		vhost = b.VHost
 	}
-	store, err := storeOf(ctx, c)
+	store, err := o.Store(ctx)
 	if err != nil {
 		return err
 	}
@@ -34,7 +34,7 @@ func (a *app) withQueue(ctx context.Context, c *urfave.Command, queue string, f 
 	err = f(&records.Queue{Store: store.Admin(), VHost: vhost, Name: queue, Warn: func(err error) {
 		fmt.Fprintf(a.Err, "strikes: %s\n", term.Printable(err.Error(), ""))
 	}})
-	return explainRecords(err, c.String("redis-url"))
+	return explainRecords(err, o.RedisURL)
 }
 
 // explainRecords adds the fix and the exit code to an error of package records.
@@ -52,6 +52,16 @@ func explainRecords(err error, storeURL string) error {
 	return err
 }
 
+// changeOptions are the flags of a change.
+type changeOptions struct{ dryRun, yes, json bool }
+
+func (o *changeOptions) addChange(cmd *cobra.Command, done, each string) {
+	f := cmd.Flags()
+	f.BoolVar(&o.dryRun, "dry-run", false, "only say what would be "+done)
+	f.BoolVar(&o.yes, "yes", false, "do not ask; required where there is no terminal to ask at")
+	cli.JSON(f, &o.json, "print one JSON object"+each)
+}
+
 // change is what an operator is about to change, step by step. A step that is done is printed; with --dry-run all are.
 type change[T any] struct {
 	steps    []T
@@ -61,11 +71,11 @@ type change[T any] struct {
 }
 
 // make makes the change.
-func (ch change[T]) make(ctx context.Context, a *app, c *urfave.Command) (err error) {
+func (ch change[T]) make(ctx context.Context, a *app, o changeOptions) (err error) {
 	steps := ch.steps
-	if !c.Bool("dry-run") {
+	if !o.dryRun {
 		if ch.question != "" {
-			if err := a.Confirm(ctx, c.Bool("yes"), ch.question); err != nil {
+			if err := a.Confirm(ctx, o.yes, ch.question); err != nil {
 				return err
 			}
 		}
@@ -76,7 +86,7 @@ func (ch change[T]) make(ctx context.Context, a *app, c *urfave.Command) (err er
 			}
 		}
 	}
-	return errors.Join(printSteps(a.Out, steps, c.Bool("json"), ch.text), err)
+	return errors.Join(printSteps(a.Out, steps, o.json, ch.text), err)
 }
 
 func printSteps[T any](w io.Writer, steps []T, asJSON bool, text func(T) string) (err error) {

@@ -21,8 +21,8 @@ const afterTerm = 1500 * time.Millisecond
 // exitReject is the exit code by which a command sends its message to the dead-letter queue: EX_DATAERR of sysexits.h.
 const exitReject = 65
 
-// command is what is run once for each message.
-type command struct {
+// program is what is run once for each message.
+type program struct {
 	path   string // found already
 	args   []string
 	stdout io.Writer // of all runs; safe for use by several goroutines
@@ -38,7 +38,7 @@ var errNotStarted = errors.New("the command cannot be started")
 
 // run runs the command with body on its stdin. When ctx is done the command's process group is sent SIGTERM, and killed if
 // the command has not ended soon after. What the command started is killed in any case: nothing of it outlives the attempt.
-func (c *command) run(ctx context.Context, env []string, body []byte) error {
+func (c *program) run(ctx context.Context, env []string, body []byte) error {
 	cmd := exec.CommandContext(ctx, c.path, c.args...) //nolint:gosec // it is what the user asked to run
 	cmd.Env, cmd.WaitDelay = env, afterTerm
 	cmd.Cancel = func() error { return terminateGroup(cmd.Process.Pid) }
@@ -58,7 +58,7 @@ func (c *command) run(ctx context.Context, env []string, body []byte) error {
 }
 
 // start starts cmd with its streams connected.
-func (c *command) start(cmd *exec.Cmd, body []byte, last *tail) (*plumbing, error) {
+func (c *program) start(cmd *exec.Cmd, body []byte, last *tail) (*plumbing, error) {
 	p := newPlumbing()
 	stdin, err := cmd.StdinPipe()
 	if err == nil {
@@ -83,7 +83,7 @@ func (c *command) start(cmd *exec.Cmd, body []byte, last *tail) (*plumbing, erro
 }
 
 // begin starts cmd, unless killAll was called.
-func (c *command) begin(cmd *exec.Cmd) error {
+func (c *program) begin(cmd *exec.Cmd) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.killed {
@@ -100,7 +100,7 @@ func (c *command) begin(cmd *exec.Cmd) error {
 }
 
 // end kills what is left of a command's group.
-func (c *command) end(leader int) {
+func (c *program) end(leader int) {
 	_ = killGroup(leader) // ESRCH, as a rule
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -108,7 +108,7 @@ func (c *command) end(leader int) {
 }
 
 // killAll kills every command that runs, and lets none start any more.
-func (c *command) killAll() {
+func (c *program) killAll() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.killed = true

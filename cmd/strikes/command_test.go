@@ -20,14 +20,14 @@ import (
 )
 
 // shell is a command that runs a script.
-func shellCommand(t *testing.T, script string) (c *command, stdout, stderr *output) {
+func shellCommand(t *testing.T, script string) (c *program, stdout, stderr *output) {
 	t.Helper()
 	path, err := exec.LookPath("sh")
 	if err != nil {
 		t.Fatal(err)
 	}
 	stdout, stderr = &output{}, &output{}
-	return &command{path: path, args: []string{"-c", script}, stdout: stdout, stderr: stderr}, stdout, stderr
+	return &program{path: path, args: []string{"-c", script}, stdout: stdout, stderr: stderr}, stdout, stderr
 }
 
 func TestCommandOutcome(t *testing.T) {
@@ -163,7 +163,7 @@ func TestCommandKillAll(t *testing.T) {
 }
 
 func TestCommandCannotBeStarted(t *testing.T) {
-	c := &command{path: filepath.Join(t.TempDir(), "none"), stdout: &output{}, stderr: &output{}}
+	c := &program{path: filepath.Join(t.TempDir(), "none"), stdout: &output{}, stderr: &output{}}
 	if err := c.run(t.Context(), nil, []byte("x")); !errors.Is(err, errNotStarted) {
 		t.Errorf("%v", err)
 	}

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
-	urfave "github.com/urfave/cli/v3"
+	"github.com/spf13/cobra"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
@@ -22,43 +22,42 @@ import (
 	"github.com/strikesmq/strikes/topology"
 )
 
-func (a *app) consumeCommand() *urfave.Command {
-	return &urfave.Command{
-		Name:      "consume",
-		Usage:     "run a command for each message of a queue, and retry those for which it fails",
-		ArgsUsage: "QUEUE [flags] -- CMD [ARGS…]",
-		Description: "CMD gets the body on its stdin. Exit code 0: done; 65: dead-letter the message now; anything else: a failure, of\n" +
-			"which the end of CMD's stderr is kept as the reason. In its environment: STRIKES_ATTEMPT (1, 2, …), STRIKES_LAST\n" +
-			"(the number of the last attempt), STRIKES_MESSAGE_ID, STRIKES_QUEUE, STRIKES_EXCHANGE, STRIKES_ROUTING_KEY,\n" +
-			"STRIKES_CONTENT_TYPE, STRIKES_REDELIVERED (true, false), STRIKES_TOKEN (unique to the run), STRIKES_FENCE (see\n" +
-			"consumer.Attempt.Fence).\n" +
-			"CMD does not inherit STRIKES_AMQP_URL, STRIKES_REDIS_URL and STRIKES_MANAGEMENT_URL, which may hold passwords. It\n" +
-			"inherits AMQP_URL and REDIS_URL, because it may need them.\n\n" +
-			"What CMD prints is passed on, but with --json its stdout goes to stderr. What CMD leaves running in its\n" +
-			"process group is killed.\n\n" +
-			decisionMeanings + "\n\n" +
-			"It refuses to start (exit 2) on a queue whose failed messages would be lost or lose their place; once it has\n" +
-			"started, it survives outages of broker and store. SIGINT and SIGTERM let the commands that run finish: exit 0 if\n" +
-			"everything was settled. A second one, 0.2 s later or more, kills them; their messages are not charged.",
-		Flags:  consumeFlags(),
-		Action: a.do(a.consume),
-	}
+func (a *app) consumeCommand() *cobra.Command {
+	var o consumeOptions
+	cmd := cli.New("consume QUEUE [flags] -- CMD [ARGS…]", "run a command for each message of a queue, and retry those for which it fails", `
+CMD gets the body on its stdin. Exit code 0: done; 65: dead-letter the message now; anything else: a failure, and the end of CMD's stderr is
+kept as its reason. CMD's environment has STRIKES_ATTEMPT (1, 2, …), STRIKES_LAST (the number of the last attempt), STRIKES_MESSAGE_ID,
+STRIKES_QUEUE, STRIKES_EXCHANGE, STRIKES_ROUTING_KEY, STRIKES_CONTENT_TYPE, STRIKES_REDELIVERED (true, false), STRIKES_TOKEN (unique to the
+attempt) and STRIKES_FENCE (see consumer.Attempt.Fence).
+CMD does not inherit STRIKES_AMQP_URL, STRIKES_REDIS_URL and STRIKES_MANAGEMENT_URL, which may hold passwords. It inherits AMQP_URL and
+REDIS_URL, because it may need them.
+
+What CMD prints is passed on, but with --json its stdout goes to stderr. What CMD leaves running in its process group is killed.
+
+`[1:]+decisionMeanings+`
+
+consume refuses to start (exit 2) on a queue whose failed messages would be lost or lose their position. Once started, it survives outages
+of broker and store. SIGINT and SIGTERM let the commands that run finish: exit 0 if everything was settled. A second signal, 0.2 s later or
+more, kills them; their attempts are not counted.`,
+		func(ctx context.Context, args []string) error { return a.consume(ctx, o, args[0], args[1:]) })
+	o.addTo(cmd)
+	return cmd
 }
 
-func (a *app) consume(ctx context.Context, c *urfave.Command) error {
-	set, err := consumeSettings(c, a.trailing)
+func (a *app) consume(ctx context.Context, o consumeOptions, queue string, command []string) error {
+	settings, err := o.settings(queue)
 	if err != nil {
 		return err
 	}
-	path, err := exec.LookPath(set.command[0])
+	path, err := exec.LookPath(command[0])
 	if err != nil {
 		return cli.Misusef("the command cannot be run: %w", err)
 	}
-	b, err := brokerOf(c)
+	b, err := o.Broker()
 	if err != nil {
 		return err
 	}
-	store, err := storeOf(ctx, c)
+	store, err := o.Store(ctx)
 	if err != nil {
 		return err
 	}
@@ -67,16 +66,16 @@ func (a *app) consume(ctx context.Context, c *urfave.Command) error {
 	if err != nil {
 		return err
 	}
-	set.consumer.Counter = store
-	a.findManagement(ctx, b, conn, &set.consumer)
+	settings.Counter = store
+	a.findManagement(ctx, b, conn, &settings)
 	w := &worker{
-		consumer: set.consumer, broker: b, next: connect.After(conn, b.Dial),
-		command: command{path: path, args: set.command[1:], stdout: a.Out, stderr: a.Err},
-		idle:    idle{patience: set.exitWhenIdle},
-		log:     cli.NewLogger(a.Err, set.verbose),
+		consumer: settings, broker: b, next: connect.After(conn, b.Dial),
+		command: program{path: path, args: command[1:], stdout: a.Out, stderr: a.Err},
+		idle:    idle{patience: o.exitWhenIdle},
+		log:     cli.NewLogger(a.Err, o.verbose),
 	}
-	decisions := &lines{to: a.Err, all: set.verbose}
-	if set.json {
+	decisions := &lines{to: a.Err, all: o.verbose}
+	if o.json {
 		*decisions = lines{to: a.Out, all: true, json: true}
 		w.command.stdout = a.Err
 	}
@@ -87,7 +86,7 @@ func (a *app) consume(ctx context.Context, c *urfave.Command) error {
 // worker is a consumer whose handler runs a command.
 type worker struct {
 	consumer consumer.Consumer
-	command  command
+	command  program
 	idle     idle
 	broker   *connect.Broker
 	next     func(context.Context) (*amqp.Connection, error)

@@ -5,62 +5,67 @@ import (
 	"errors"
 	"time"
 
-	urfave "github.com/urfave/cli/v3"
+	"github.com/spf13/cobra"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
 	"github.com/strikesmq/strikes/internal/records"
 )
 
-func (a *app) counterCommand() *urfave.Command {
-	return &urfave.Command{
-		Name:   "counter",
-		Usage:  "show what is counted of a queue's messages, reset it, and grant more tries",
-		Action: a.do(group),
-		Commands: []*urfave.Command{
-			{
-				Name: "list", Usage: "list the messages that are failing, running or dead-lettered, the newest first",
-				ArgsUsage: "QUEUE", Description: stateMeanings,
-				Flags: storeFlags(
-					&urfave.IntFlag{Name: "limit", Usage: "list `N` at most; 0: all"},
-					jsonFlag("print one JSON object a message"),
-				),
-				Action: a.do(a.listCounters),
-			},
-			{
-				Name: "get", Usage: "show what is counted of one message, in each of its lives, the newest first",
-				ArgsUsage: "QUEUE ID", Description: "An ID that begins with - stands behind --.\n" + stateMeanings,
-				Flags:  storeFlags(jsonFlag("print one JSON object a life")),
-				Action: a.do(a.getCounter),
-			},
-			a.resetCommand(), a.grantCommand(),
-		},
-	}
+func (a *app) counterCommand() *cobra.Command {
+	return cli.Group("counter", "show what is counted of a queue's messages, reset it, and grant more attempts",
+		a.counterListCommand(), a.counterGetCommand(), a.resetCommand(), a.grantCommand())
 }
 
-func storeFlags(more ...urfave.Flag) []urfave.Flag {
-	return append([]urfave.Flag{
-		redisFlag(), prefixFlag(), amqpFlag(),
-		&urfave.StringFlag{Name: "vhost", Sources: env("vhost"), DefaultText: "that of the AMQP URL", Usage: "the queue's virtual `HOST`"},
-	}, more...)
+func (a *app) counterListCommand() *cobra.Command {
+	var o counterOptions
+	cmd := cli.New("list QUEUE", "list the messages that are failing, running or dead-lettered, the newest first", stateMeanings,
+		func(ctx context.Context, args []string) error { return a.listCounters(ctx, o, args[0]) })
+	o.addTo(cmd)
+	cmd.Flags().IntVar(&o.limit, "limit", 0, "list `N` at most; 0: all")
+	cli.JSON(cmd.Flags(), &o.json, "print one JSON object a message")
+	return cmd
 }
 
-func (a *app) listCounters(ctx context.Context, c *urfave.Command) error {
-	args, err := positional(c, "QUEUE")
-	if err != nil {
-		return err
+func (a *app) counterGetCommand() *cobra.Command {
+	var o counterOptions
+	cmd := cli.New("get QUEUE ID", "show what is counted of one message, in each of its generations, the newest first",
+		"Put an ID that begins with - after --.\n"+stateMeanings,
+		func(ctx context.Context, args []string) error { return a.getCounter(ctx, o, args[0], args[1]) })
+	o.addTo(cmd)
+	cli.JSON(cmd.Flags(), &o.json, "print one JSON object a generation")
+	return cmd
+}
+
+// storeOptions are the flags of a verb that asks the store about a queue.
+type storeOptions struct{ connect.Flags }
+
+func (o *storeOptions) addTo(cmd *cobra.Command) {
+	o.AddStore(cmd)
+	o.AddBroker(cmd)
+	o.AddVHost(cmd)
+}
+
+// counterOptions are the flags of the verbs that show counters.
+type counterOptions struct {
+	storeOptions
+
+	limit int
+	json  bool
+}
+
+func (a *app) listCounters(ctx context.Context, o counterOptions, queue string) error {
+	if o.limit < 0 {
+		return cli.Refused("limit", o.limit, "0 or more")
 	}
-	limit := c.Int("limit")
-	if limit < 0 {
-		return cli.Misusef("--limit is %d: it must not be negative", limit)
-	}
-	return a.withQueue(ctx, c, args[0], func(q *records.Queue) error {
+	return a.withQueue(ctx, o.storeOptions, queue, func(q *records.Queue) error {
 		override, err := q.Override(ctx)
 		if err != nil {
 			return err
 		}
-		out, n := a.recordPrinter(c.Bool("json")), 0
-		for r, err := range q.List(ctx, limit) {
+		out, n := a.recordPrinter(o.json), 0
+		for r, err := range q.List(ctx, o.limit) {
 			if err != nil {
 				return errors.Join(out.flush(), err)
 			}
@@ -77,13 +82,9 @@ func (a *app) listCounters(ctx context.Context, c *urfave.Command) error {
 	})
 }
 
-func (a *app) getCounter(ctx context.Context, c *urfave.Command) error {
-	args, err := positional(c, "QUEUE", "ID")
-	if err != nil {
-		return err
-	}
-	return a.withQueue(ctx, c, args[0], func(q *records.Queue) error {
-		all, err := q.Message(ctx, args[1])
+func (a *app) getCounter(ctx context.Context, o counterOptions, queue, id string) error {
+	return a.withQueue(ctx, o.storeOptions, queue, func(q *records.Queue) error {
+		all, err := q.Message(ctx, id)
 		if err != nil {
 			return err
 		}
@@ -93,7 +94,7 @@ func (a *app) getCounter(ctx context.Context, c *urfave.Command) error {
 		}
 		for i, r := range all {
 			v := records.Of(r, override, time.Now())
-			if c.Bool("json") {
+			if o.json {
 				err = jsonl.NewEncoder(a.Out).Encode(v)
 			} else {
 				err = a.printRecord(v, i > 0)

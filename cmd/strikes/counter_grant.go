@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strconv"
 
-	urfave "github.com/urfave/cli/v3"
+	"github.com/spf13/cobra"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
@@ -13,43 +13,44 @@ import (
 	"github.com/strikesmq/strikes/internal/records"
 )
 
-func (a *app) grantCommand() *urfave.Command {
-	return &urfave.Command{
-		Name: "grant", Usage: "give one message N more tries than its limit",
-		ArgsUsage: "QUEUE ID N",
-		Description: "In force at the message's next step, on every consumer. Grants add up to 1000 at most. A message gets 1001 attempts\n" +
-			"at most, so that its record stays under 24 KiB. Put an ID that begins with - after --.\n" +
-			"What was dead-lettered already is replayed instead.",
-		Flags: storeFlags(noteFlags(roomFlags(
-			&urfave.BoolFlag{Name: "dry-run", Usage: "only say what would be granted"},
-			jsonFlag("print one JSON object"),
-		)...)...),
-		Action: a.do(a.grantTries),
-	}
+func (a *app) grantCommand() *cobra.Command {
+	var o grantOptions
+	cmd := cli.New("grant QUEUE ID N", "give one message N more attempts than its limit", `
+In force at the message's next step, on every consumer. Grants add up to 1000 at most. A message gets 1001 attempts at most, so that its
+record stays under 24 KiB. Put an ID that begins with - after --. A message that is already dead-lettered is replayed instead.`[1:],
+		func(ctx context.Context, args []string) error { return a.grantTries(ctx, o, args) })
+	o.roomOptions.addTo(cmd)
+	o.addNote(cmd)
+	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "only say what would be granted")
+	cli.JSON(cmd.Flags(), &o.json, "print one JSON object")
+	return cmd
 }
 
-func (a *app) grantTries(ctx context.Context, c *urfave.Command) error {
-	args, err := positional(c, "QUEUE", "ID", "N")
-	if err != nil {
-		return err
-	}
+// grantOptions are the flags of counter grant.
+type grantOptions struct {
+	roomOptions
+	noteOptions
+	changeOptions
+}
+
+func (a *app) grantTries(ctx context.Context, o grantOptions, args []string) error {
 	attempts, err := strconv.Atoi(args[2])
 	if err != nil || attempts < 1 || attempts > counter.MaxGrant {
-		return cli.Misusef("%s: N is %q: it is a number of attempts, 1 to %d", c.FullName(), args[2], counter.MaxGrant)
+		return cli.Misusef("N must be a number of attempts, 1 to %d, got %q", counter.MaxGrant, args[2])
 	}
-	why, err := noteOf(c)
+	why, err := o.note()
 	if err != nil {
 		return err
 	}
-	return a.withQueue(ctx, c, args[0], func(q *records.Queue) error {
+	return a.withQueue(ctx, o.storeOptions, args[0], func(q *records.Queue) error {
 		plan, err := q.PlanGrant(ctx, args[1], attempts, why)
 		if err != nil {
 			return err
 		}
-		if err := a.checkRoom(ctx, c, q.Name, plan.Retries()); err != nil {
+		if err := a.checkRoom(ctx, o.roomOptions, q.Name, plan.Retries()); err != nil {
 			return err
 		}
-		return change[records.Grant]{steps: []records.Grant{plan}, do: q.Grant, text: grantText}.make(ctx, a, c)
+		return change[records.Grant]{steps: []records.Grant{plan}, do: q.Grant, text: grantText}.make(ctx, a, o.changeOptions)
 	})
 }
 

@@ -5,38 +5,38 @@ import (
 	"fmt"
 	"io"
 
-	urfave "github.com/urfave/cli/v3"
+	"github.com/spf13/cobra"
 
+	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/internal/records"
 )
 
-func (a *app) resetCommand() *urfave.Command {
-	return &urfave.Command{
-		Name: "reset", Usage: "forget what was counted of messages, so that their budget is full again",
-		ArgsUsage: "QUEUE ID…",
-		Description: "An ID that begins with - stands behind --. A message that is in the dead-letter queue stays there. Who, when and\n" +
-			"why are kept with the record.",
-		Flags: storeFlags(noteFlags(
-			&urfave.BoolFlag{Name: "dry-run", Usage: "only say what would be forgotten"},
-			&urfave.BoolFlag{Name: "yes", Usage: "do not ask; needed where there is no terminal to ask at"},
-			jsonFlag("print one JSON object an id"),
-		)...),
-		Action: a.do(a.resetCounters),
-	}
+func (a *app) resetCommand() *cobra.Command {
+	var o resetOptions
+	cmd := cli.New("reset QUEUE ID…", "forget what was counted of messages, so that they get all their attempts again", `
+Put an ID that begins with - after --. A message that is in the dead-letter queue stays there. Who, when and why are kept with the record.`[1:],
+		func(ctx context.Context, args []string) error { return a.resetCounters(ctx, o, args[0], args[1:]) })
+	o.addTo(cmd)
+	o.addNote(cmd)
+	o.addChange(cmd, "forgotten", " an id")
+	return cmd
 }
 
-func (a *app) resetCounters(ctx context.Context, c *urfave.Command) error {
-	args, err := positional(c, "QUEUE", "ID…")
+// resetOptions are the flags of counter reset.
+type resetOptions struct {
+	storeOptions
+	noteOptions
+	changeOptions
+}
+
+func (a *app) resetCounters(ctx context.Context, o resetOptions, queue string, ids []string) error {
+	why, err := o.note()
 	if err != nil {
 		return err
 	}
-	why, err := noteOf(c)
-	if err != nil {
-		return err
-	}
-	return a.withQueue(ctx, c, args[0], func(q *records.Queue) error {
-		plan, unknown, err := q.PlanReset(ctx, args[1:])
+	return a.withQueue(ctx, o.storeOptions, queue, func(q *records.Queue) error {
+		plan, unknown, err := q.PlanReset(ctx, ids)
 		switch {
 		case err != nil:
 			return err
@@ -51,7 +51,7 @@ func (a *app) resetCounters(ctx context.Context, c *urfave.Command) error {
 			question: fmt.Sprintf("Forget what is counted of %s of queue %s?", term.Plural(len(plan), "message"), term.Shown(q.Name)),
 			do:       func(ctx context.Context, r *records.Reset) error { return q.Reset(ctx, r, why) },
 			text:     resetText,
-		}.make(ctx, a, c)
+		}.make(ctx, a, o.changeOptions)
 	})
 }
 

@@ -11,36 +11,30 @@ import (
 	"path/filepath"
 	"strings"
 
-	urfave "github.com/urfave/cli/v3"
-
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/deadletter"
 )
 
-func (a *app) dropDead(ctx context.Context, c *urfave.Command) error {
-	args, err := positional(c, "QUEUE", "[ID…]")
+func (a *app) dropDead(ctx context.Context, o deadOptions, queue string, ids []string) error {
+	f, err := chosen(o, ids)
 	if err != nil {
 		return err
 	}
-	f, err := chosen(c, args[1:])
-	if err != nil {
-		return err
-	}
-	to := c.String("to")
+	to := o.to
 	if to == "" {
-		return cli.Misusef("strikes dead drop: --to FILE is missing: they are written there first")
+		return cli.Misusef("--to FILE is missing: they are written there first")
 	}
 	if to == "-" {
-		return cli.Misusef("strikes dead drop: --to is \"-\", and what stdout got cannot be known to be safe: give a file (./- is one of that name)")
+		return cli.Misusef("--to is \"-\", and what stdout got cannot be known to be safe: give a file (./- is one of that name)")
 	}
-	g, err := a.graveyardOf(ctx, c, args[0])
+	g, err := a.graveyardOf(ctx, o, queue)
 	if err != nil {
 		return err
 	}
 	defer g.close()
-	ok, err := a.agreed(ctx, c, g, deadVerb{"drop", "dropped", ", once they are in " + term.Shown(to), f, c.Int("max")})
+	ok, err := a.agreed(ctx, o, g, deadVerb{"drop", "dropped", ", once they are in " + term.Shown(to), f, o.max})
 	if err != nil || !ok {
 		return err
 	}
@@ -52,14 +46,14 @@ func (a *app) dropDead(ctx context.Context, c *urfave.Command) error {
 	g.dead.Progress = showing(p)
 	g.mind(a.Err)
 	want := seek(f.IDs)
-	result, err := g.dead.Drop(ctx, f, c.Int("max"), func(letters []*deadletter.Message) error {
+	result, err := g.dead.Drop(ctx, f, o.max, func(letters []*deadletter.Message) error {
 		for _, l := range letters {
 			want.saw(l)
 		}
 		if err := file.keep(letters); err != nil {
 			return err
 		}
-		return a.toldDropped(letters, c.Bool("json"))
+		return a.toldDropped(letters, o.json)
 	})
 	p.Finish()
 	err = errors.Join(err, file.finish())
@@ -71,7 +65,7 @@ func (a *app) dropDead(ctx context.Context, c *urfave.Command) error {
 	if err == nil && result.Done == 0 {
 		return g.nothing(want)
 	}
-	if err == nil && !reached(c.Int("max"), result.Done) {
+	if err == nil && !reached(o.max, result.Done) {
 		err = want.missing(g.dead.Name)
 	}
 	return g.fail(err)

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	urfave "github.com/urfave/cli/v3"
-
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/counter"
@@ -31,13 +29,13 @@ type deadSearch struct {
 }
 
 // search decides how far to read.
-func (g *graveyard) search(ctx context.Context, c *urfave.Command, f deadletter.Filter) (*deadSearch, error) {
-	s := &deadSearch{g: g, filter: f, message: c.Bool("body") || c.Bool("json")}
+func (g *graveyard) search(ctx context.Context, o deadOptions, f deadletter.Filter) (*deadSearch, error) {
+	s := &deadSearch{g: g, filter: f, message: o.body || o.json}
 	switch {
-	case c.Int("search") < 0:
-		return nil, cli.Misusef("--search must be 0 or more, got %d", c.Int("search"))
-	case c.IsSet("search"):
-		s.bounds.AtMost = c.Int("search")
+	case o.search < 0:
+		return nil, cli.Refused("search", o.search, "0 or more")
+	case o.Changed("search"):
+		s.bounds.AtMost = o.search
 		return s, nil
 	}
 	known, err := g.known(ctx, f)

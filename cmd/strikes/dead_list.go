@@ -10,42 +10,36 @@ import (
 	"text/tabwriter"
 	"time"
 
-	urfave "github.com/urfave/cli/v3"
-
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/deadletter"
 )
 
-func (a *app) listDead(ctx context.Context, c *urfave.Command) error {
-	args, err := positional(c, "QUEUE", "[ID…]")
-	if err != nil {
-		return err
-	}
-	f, err := deadFilter(c, args[1:])
+func (a *app) listDead(ctx context.Context, o deadOptions, queue string, ids []string) error {
+	f, err := deadFilter(o, ids)
 	switch {
 	case err != nil:
 		return err
-	case c.Int("limit") < 0:
-		return cli.Misusef("--limit is %d: it must not be negative", c.Int("limit"))
-	case c.Bool("records") && c.Bool("no-store"):
+	case o.limit < 0:
+		return cli.Refused("limit", o.limit, "0 or more")
+	case o.records && o.noStore:
 		return cli.Misusef("--records are the store's, and --no-store forbids to ask it")
 	}
-	g, err := a.graveyardOf(ctx, c, args[0])
+	g, err := a.graveyardOf(ctx, o, queue)
 	if err != nil {
 		return err
 	}
 	defer g.close()
 	var out deadPrinter = deadTableOn(a.Out)
-	limit := c.Int("limit")
+	limit := o.limit
 	switch {
-	case c.Bool("groups"):
-		out, limit = &deadGroups{w: a.Out, json: c.Bool("json"), most: limit}, 0
-	case c.Bool("json"):
+	case o.groups:
+		out, limit = &deadGroups{w: a.Out, json: o.json, most: limit}, 0
+	case o.json:
 		out = deadJSON{jsonl.NewEncoder(a.Out)}
 	}
-	letters, err := a.deadLetters(ctx, g, f, limit, c.Bool("records"))
+	letters, err := a.deadLetters(ctx, g, f, limit, o.records)
 	if err != nil {
 		return err
 	}

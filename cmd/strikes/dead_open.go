@@ -9,7 +9,6 @@ import (
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
-	urfave "github.com/urfave/cli/v3"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
@@ -33,34 +32,34 @@ type graveyard struct {
 }
 
 // graveyardOf finds out what may be done with the dead-letter queue, and opens the store. It is closed by the caller.
-func (a *app) graveyardOf(ctx context.Context, c *urfave.Command, queue string) (*graveyard, error) {
-	b, err := brokerOf(c)
+func (a *app) graveyardOf(ctx context.Context, o deadOptions, queue string) (*graveyard, error) {
+	b, err := o.Broker()
 	if err != nil {
 		return nil, err
 	}
-	if vhost := c.String("vhost"); vhost != "" && vhost != b.VHost {
+	if vhost := o.VHost; vhost != "" && vhost != b.VHost {
 		return nil, cli.Misusef("--vhost is %q, but the broker's URL leads to virtual host %q", vhost, b.VHost)
 	}
-	api, err := managementOf(c)
+	api, err := o.Management()
 	if err != nil {
 		return nil, err
 	}
-	named := c.String("dead-letter-queue")
+	named := o.deadLetterQueue
 	g := &graveyard{queue: queue, broker: b, dead: deadletter.Queue{Name: cmp.Or(named, queue+".dlq"), Dial: b.Dial}}
 	if err := queueinfo.CheckName(g.dead.Name); err != nil && named != "" {
 		return nil, cli.Misusef("--dead-letter-queue: %w", err)
 	}
-	if !c.Bool("no-store") {
-		if g.store, err = storeOf(ctx, c); err != nil {
+	if !o.noStore {
+		if g.store, err = o.Store(ctx); err != nil {
 			return nil, fmt.Errorf("%w (--no-store goes without it)", err)
 		}
 		g.dead.Records = g.store.Admin()
 	}
-	if c.Bool("records") {
+	if o.records {
 		return g, nil
 	}
 	need := topology.Need{Queue: queue, Management: api}
-	if err := g.judge(ctx, a.Err, need, named != "", c.Bool("force")); err != nil {
+	if err := g.judge(ctx, a.Err, need, named != "", o.force); err != nil {
 		g.close()
 		return nil, err
 	}

@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"strings"
 
-	urfave "github.com/urfave/cli/v3"
-
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
@@ -17,16 +15,12 @@ import (
 	"github.com/strikesmq/strikes/publisher"
 )
 
-func (a *app) replayDead(ctx context.Context, c *urfave.Command) error {
-	args, err := positional(c, "QUEUE", "[ID…]")
+func (a *app) replayDead(ctx context.Context, o deadOptions, queue string, ids []string) error {
+	r, err := replaySettings(o, ids)
 	if err != nil {
 		return err
 	}
-	r, err := replaySettings(c, args[1:])
-	if err != nil {
-		return err
-	}
-	g, err := a.graveyardOf(ctx, c, args[0])
+	g, err := a.graveyardOf(ctx, o, queue)
 	if err != nil {
 		return err
 	}
@@ -38,7 +32,7 @@ func (a *app) replayDead(ctx context.Context, c *urfave.Command) error {
 	if r.Target != nil {
 		to = targetText(*r.Target)
 	}
-	ok, err := a.agreed(ctx, c, g, deadVerb{"replay", "replayed", " to " + to, r.Filter, r.Max})
+	ok, err := a.agreed(ctx, o, g, deadVerb{"replay", "replayed", " to " + to, r.Filter, r.Max})
 	if err != nil || !ok {
 		return err
 	}
@@ -46,7 +40,7 @@ func (a *app) replayDead(ctx context.Context, c *urfave.Command) error {
 	g.dead.Progress = showing(p)
 	g.mind(a.Err)
 	t := &deadTold{app: a, verb: "replayed", want: seek(r.Filter.IDs)}
-	if c.Bool("json") {
+	if o.json {
 		t.json = jsonl.NewEncoder(a.Out)
 	}
 	r.OnMessage = t.tell
@@ -80,27 +74,27 @@ func targetText(t deadletter.Target) string {
 	return fmt.Sprintf("exchange %s, key %s", term.Shown(t.Exchange), term.Shown(t.Key))
 }
 
-func replaySettings(c *urfave.Command, ids []string) (deadletter.Replay, error) {
-	f, err := chosen(c, ids)
+func replaySettings(o deadOptions, ids []string) (deadletter.Replay, error) {
+	f, err := chosen(o, ids)
 	if err != nil {
 		return deadletter.Replay{}, err
 	}
 	r := deadletter.Replay{
-		Filter: f, Window: c.Int("window"), Max: c.Int("max"), Rate: c.Float("rate"), StopAfter: c.Int("stop-after"), Watch: c.Duration("watch"),
+		Filter: f, Window: o.window, Max: o.max, Rate: o.rate, StopAfter: o.stopAfter, Watch: o.watch,
 	}
 	switch {
 	case r.Window < 1 || r.Window > 1000:
-		return r, cli.Misusef("--window is %d: it is 1 to 1000", r.Window)
+		return r, cli.Refused("window", r.Window, "1 to 1000")
 	case !(r.Rate >= 0): // as NaN is not
-		return r, cli.Misusef("--rate is %v: it is 0 or more", r.Rate)
+		return r, cli.Refused("rate", r.Rate, "0 or more")
 	case r.StopAfter < 0 || r.Watch < 0:
 		return r, cli.Misusef("--stop-after and --watch must not be negative")
 	}
 	if r.StopAfter == 0 {
 		r.StopAfter = -1
 	}
-	if c.IsSet("exchange") || c.IsSet("key") {
-		r.Target = &deadletter.Target{Exchange: c.String("exchange"), Key: c.String("key")}
+	if o.Changed("exchange") || o.Changed("key") {
+		r.Target = &deadletter.Target{Exchange: o.exchange, Key: o.key}
 		if *r.Target == (deadletter.Target{}) {
 			return r, cli.Misusef("--exchange and --key are both empty")
 		}
@@ -213,8 +207,8 @@ type deadVerb struct {
 }
 
 // agreed asks, or only says what would be done: then it is false.
-func (a *app) agreed(ctx context.Context, c *urfave.Command, g *graveyard, v deadVerb) (bool, error) {
-	dry, yes := c.Bool("dry-run"), c.Bool("yes")
+func (a *app) agreed(ctx context.Context, o deadOptions, g *graveyard, v deadVerb) (bool, error) {
+	dry, yes := o.dryRun, o.yes
 	if yes && !dry {
 		return true, nil
 	}
@@ -222,7 +216,7 @@ func (a *app) agreed(ctx context.Context, c *urfave.Command, g *graveyard, v dea
 		return false, a.Confirm(ctx, false, "") // which refuses
 	}
 	want := seek(v.filter.IDs)
-	n, err := a.countDead(ctx, c, g, v, want)
+	n, err := a.countDead(ctx, o, g, v, want)
 	if err != nil {
 		return false, g.fail(err)
 	}
@@ -241,8 +235,8 @@ func (a *app) agreed(ctx context.Context, c *urfave.Command, g *graveyard, v dea
 }
 
 // countDead counts, and with --dry-run lists, what is meant.
-func (a *app) countDead(ctx context.Context, c *urfave.Command, g *graveyard, v deadVerb, want *sought) (n int, err error) {
-	list := c.Bool("dry-run") && g.dead.Handling.Hold
+func (a *app) countDead(ctx context.Context, o deadOptions, g *graveyard, v deadVerb, want *sought) (n int, err error) {
+	list := o.dryRun && g.dead.Handling.Hold
 	if v.filter.Everything() && !list {
 		n, err = g.dead.Depth(ctx)
 		if v.max > 0 {
@@ -251,7 +245,7 @@ func (a *app) countDead(ctx context.Context, c *urfave.Command, g *graveyard, v 
 		return n, err
 	}
 	var out deadPrinter = deadTableOn(a.Out)
-	if c.Bool("json") {
+	if o.json {
 		out = deadJSON{jsonl.NewEncoder(a.Out)}
 	}
 	for l, err := range g.dead.Browse(ctx, v.filter) {

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	urfave "github.com/urfave/cli/v3"
-
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
@@ -17,19 +15,15 @@ import (
 // bodyShown is how much of a body a terminal is shown, in bytes.
 const bodyShown = 4 << 10
 
-func (a *app) showDead(ctx context.Context, c *urfave.Command) error {
-	args, err := positional(c, "QUEUE", "ID")
-	if err != nil {
-		return err
-	}
-	f, err := deadFilter(c, args[1:])
+func (a *app) showDead(ctx context.Context, o deadOptions, queue string, ids []string) error {
+	f, err := deadFilter(o, ids)
 	switch {
 	case err != nil:
 		return err
-	case c.Bool("body") && term.IsTerminal(a.Out):
+	case o.body && term.IsTerminal(a.Out):
 		return cli.Misusef("--body prints what may upset a terminal: give it a file or a pipe")
 	}
-	g, err := a.graveyardOf(ctx, c, args[0])
+	g, err := a.graveyardOf(ctx, o, queue)
 	if err != nil {
 		return err
 	}
@@ -38,13 +32,13 @@ func (a *app) showDead(ctx context.Context, c *urfave.Command) error {
 	p := term.NewProgress(a.Err)
 	g.dead.Progress = showing(p)
 	defer p.Finish() // progress may follow the last letter
-	find, err := g.search(ctx, c, f)
+	find, err := g.search(ctx, o, f)
 	if err != nil {
 		return err
 	}
 	unread, err := find.each(ctx, func(l *deadletter.Message) error {
 		p.Finish()
-		return a.printDeadLetter(l, c, find.found > 0)
+		return a.printDeadLetter(l, o, find.found > 0)
 	})
 	p.Finish()
 	if unread != "" {
@@ -53,12 +47,12 @@ func (a *app) showDead(ctx context.Context, c *urfave.Command) error {
 	return err
 }
 
-func (a *app) printDeadLetter(l *deadletter.Message, c *urfave.Command, another bool) error {
+func (a *app) printDeadLetter(l *deadletter.Message, o deadOptions, another bool) error {
 	switch {
-	case c.Bool("body"):
+	case o.body:
 		_, err := a.Out.Write(l.Publishing.Body)
 		return err
-	case c.Bool("json"):
+	case o.json:
 		row := rowOf(l)
 		k := kept{jsonl.MessageOf(l.Publishing), &row}
 		return jsonl.NewEncoder(a.Out).Encode(k)

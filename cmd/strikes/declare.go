@@ -5,30 +5,40 @@ import (
 	"fmt"
 
 	amqp "github.com/rabbitmq/amqp091-go"
-	urfave "github.com/urfave/cli/v3"
+	"github.com/spf13/cobra"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/topology"
 )
 
-func (a *app) declareCommand() *urfave.Command {
-	return &urfave.Command{
-		Name:      "declare",
-		Usage:     "declare a queue, its dead-letter exchange and its dead-letter queue",
-		ArgsUsage: "QUEUE",
-		Description: "Declares QUEUE, the fanout exchange QUEUE.dlx and the quorum queue QUEUE.dlq bound to it, all durable. It may\n" +
-			"be repeated. What exists with other properties is left as it is and named (exit 2).",
-		Flags: []urfave.Flag{
-			amqpFlag(),
-			&urfave.StringFlag{Name: "type", Sources: env("type"), Value: string(topology.Quorum), Usage: "of QUEUE: `TYPE` quorum or classic; QUEUE.dlq is a quorum queue either way"},
-			&urfave.BoolFlag{Name: "single-active-consumer", Usage: "one consumer at a time has messages, as strict order needs"},
-			&urfave.IntFlag{Name: "delivery-limit", Sources: env("delivery-limit"), DefaultText: "1000", Usage: "a quorum queue itself dead-letters what was returned `N` times: well above the retries of its consumers"},
-			jsonFlag("print what is there now as one JSON object"),
-		},
-		Action: a.do(a.declare),
-	}
+func (a *app) declareCommand() *cobra.Command {
+	var o declareOptions
+	cmd := cli.New("declare QUEUE", "declare a queue, its dead-letter exchange and its dead-letter queue", `
+Declares QUEUE, the fanout exchange QUEUE.dlx and the quorum queue QUEUE.dlq bound to it, all durable. It may be repeated. What exists
+with other properties is left as it is and named (exit 2).`[1:],
+		func(ctx context.Context, args []string) error { return a.declare(ctx, o, args[0]) })
+	flags := cmd.Flags()
+	o.AddBroker(cmd)
+	flags.StringVar(&o.kind, "type", string(topology.Quorum), "of QUEUE: `TYPE` quorum or classic; QUEUE.dlq is a quorum queue either way")
+	flags.BoolVar(&o.singleActive, "single-active-consumer", false, "one consumer at a time has messages, as strict order needs")
+	flags.IntVar(&o.deliveryLimit, "delivery-limit", 0, "a quorum queue itself dead-letters what was returned `N` times: well above the retries of its consumers")
+	cli.FromEnv(flags, "type", "delivery-limit")
+	cli.DefaultText(flags, "delivery-limit", "1000")
+	cli.JSON(flags, &o.json, "print what is there now as one JSON object")
+	cli.OneOf(cmd, "type", "quorum", "classic")
+	return cmd
+}
+
+// declareOptions are the flags of declare.
+type declareOptions struct {
+	connect.Flags
+
+	kind               string
+	singleActive, json bool
+	deliveryLimit      int
 }
 
 // declared is what declare prints.
@@ -39,36 +49,32 @@ type declared struct {
 	DeadLetterQueue    string `json:"dead_letter_queue"`
 }
 
-func (a *app) declare(ctx context.Context, c *urfave.Command) error {
-	args, err := positional(c, "QUEUE")
-	if err != nil {
-		return err
-	}
-	kind, err := queueType(c)
+func (a *app) declare(ctx context.Context, o declareOptions, queue string) error {
+	kind, err := queueType(o.kind)
 	if err != nil {
 		return err
 	}
 	spec := topology.Spec{
-		Queue: args[0], Type: kind, SingleActiveConsumer: c.Bool("single-active-consumer"),
-		DeadLetterExchange: args[0] + ".dlx", DeadLetterQueue: args[0] + ".dlq", DeliveryLimit: c.Int("delivery-limit"),
+		Queue: queue, Type: kind, SingleActiveConsumer: o.singleActive,
+		DeadLetterExchange: queue + ".dlx", DeadLetterQueue: queue + ".dlq", DeliveryLimit: o.deliveryLimit,
 	}
 	if err := spec.Validate(); err != nil {
 		return cli.Misuse(err)
 	}
-	b, err := brokerOf(c)
+	b, err := o.Broker()
 	if err != nil {
 		return err
 	}
 	if err := b.With(ctx, func(conn *amqp.Connection) error { return topology.Declare(ctx, conn, spec) }); err != nil {
 		return err
 	}
-	return a.printDeclared(declared{spec.Queue, string(kind), spec.DeadLetterExchange, spec.DeadLetterQueue}, c.Bool("json"))
+	return a.printDeclared(declared{spec.Queue, string(kind), spec.DeadLetterExchange, spec.DeadLetterQueue}, o.json)
 }
 
-func queueType(c *urfave.Command) (topology.Type, error) {
-	kind := topology.Type(c.String("type"))
+func queueType(name string) (topology.Type, error) {
+	kind := topology.Type(name)
 	if kind != topology.Quorum && kind != topology.Classic {
-		return "", cli.Misusef("--type is %q: it is quorum or classic", kind)
+		return "", cli.Refused("type", name, "quorum or classic")
 	}
 	return kind, nil
 }

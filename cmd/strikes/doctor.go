@@ -6,64 +6,53 @@ import (
 	"fmt"
 
 	amqp "github.com/rabbitmq/amqp091-go"
-	urfave "github.com/urfave/cli/v3"
+	"github.com/spf13/cobra"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/counter"
-	"github.com/strikesmq/strikes/internal/setting"
 	"github.com/strikesmq/strikes/topology"
 )
 
-func (a *app) doctorCommand() *urfave.Command {
-	return &urfave.Command{
-		Name:      "doctor",
-		Usage:     "find out what would lose, reorder or block messages, and how to mend it",
-		ArgsUsage: "[QUEUE…]",
-		Description: "Looks at each QUEUE, its dead-letter way, the broker and the store, and says what is wrong with them, what comes\n" +
-			"of it, and what mends it. It changes nothing. Without a QUEUE it looks at every queue of the virtual host, except\n" +
-			"exclusive ones, streams, and queues that only take the dead letters of others.\n\n" +
-			"What AMQP does not tell it asks the management API: --management-url, else the broker's host at its usual port, with\n" +
-			"the user and password of the AMQP URL. Without one it says what it could not see.\n\n" +
-			"With --probe it also proves, for each QUEUE, where a requeued message goes, on a scratch queue with the same\n" +
-			"arguments, and that a rejected message lands, if the dead-letter queue is empty and nobody consumes from it.\n\n" +
-			"It looks at all there is before it exits: 5 if anything is wrong, whatever else; 69 if the store is out of reach, 4 if\n" +
-			"it may not look, 2 if a QUEUE or the store's database does not exist; 0 if there are only warnings. A broker that\n" +
-			"cannot be asked ends it at once, with 69 or 4.",
-		Flags: []urfave.Flag{
-			amqpFlag(), redisFlag(), prefixFlag(), managementFlag("to check what AMQP does not tell"),
-			&urfave.IntFlag{Name: "max-retries", Sources: env("max-retries"), Value: consumer.DefaultMaxRetries, Usage: "how often consumers retry: the delivery limit must leave room for `N`"},
-			&urfave.StringFlag{Name: "backoff", Sources: env("backoff"), Value: defaultBackoff, Usage: "how long consumers wait before a retry: the consumer timeout must leave room for `WAIT`, as consume takes it"},
-			&urfave.BoolFlag{Name: "ordered", Sources: env("ordered"), Usage: "messages must be handled in order"},
-			&urfave.BoolFlag{Name: "allow-drop", Sources: env("allow-drop"), Usage: "accept that dead letters are lost"},
-			&urfave.BoolFlag{Name: "probe", Usage: "prove it, with scratch messages"},
-			jsonFlag("print one JSON object a finding"),
-		},
-		Action: a.do(a.doctor),
-	}
+func (a *app) doctorCommand() *cobra.Command {
+	var o doctorOptions
+	cmd := cli.New("doctor [QUEUE…]", "find what would lose, reorder or block messages, and how to fix it", `
+Examines each QUEUE, its dead-letter route, the broker and the store. It reports what is wrong, why it matters and how to fix it, and
+changes nothing. Without a QUEUE it examines every queue of the virtual host, except exclusive queues, streams, and queues that only take
+the dead letters of others.
+
+It uses the management API for what AMQP cannot report: --management-url, else the broker's host at its usual port, with the user and
+password of the AMQP URL. Without the API it says what it could not see.
+
+With --probe it also proves, for each QUEUE, where a requeued message goes, on a scratch queue with the same arguments, and that a rejected
+message arrives, if the dead-letter queue is empty and has no consumer.
+
+It examines everything before it exits: 5 if anything is wrong; else 69 if the store is out of reach, 4 if permissions are missing, 2 if a
+QUEUE or the store's database does not exist, 0 if there are only warnings. A broker that cannot be asked ends it immediately, with 69 or 4.`[1:],
+		func(ctx context.Context, args []string) error { return a.doctor(ctx, o, args) })
+	f := cmd.Flags()
+	o.AddBroker(cmd)
+	o.AddStore(cmd)
+	o.AddManagement(cmd, "to check what AMQP cannot report")
+	f.IntVar(&o.maxRetries, "max-retries", consumer.DefaultMaxRetries, "how often consumers retry: the delivery limit must leave room for `N`")
+	f.StringVar(&o.backoff, "backoff", defaultBackoff, "how long consumers wait before a retry: the consumer timeout must leave room for `WAIT`, as consume takes it")
+	f.BoolVar(&o.ordered, "ordered", false, "messages must be handled in order")
+	f.BoolVar(&o.allowDrop, "allow-drop", false, "accept that dead letters are lost")
+	f.BoolVar(&o.probe, "probe", false, "prove it, with scratch messages")
+	cli.FromEnv(f, "max-retries", "backoff", "ordered", "allow-drop")
+	cli.JSON(f, &o.json, "print one JSON object a finding")
+	return cmd
 }
 
-// managementFlag is that of a verb that tries the API's usual place if it is given none.
-func managementFlag(purpose string) *urfave.StringFlag {
-	return &urfave.StringFlag{
-		Name: "management-url", Sources: env("management-url"),
-		DefaultText: "at the broker's host, its AMQP port + 10000, if it answers",
-		Usage:       "the broker's management API, as `URL` http://user:password@host:15672, " + purpose,
-	}
-}
+// doctorOptions are the flags of doctor.
+type doctorOptions struct {
+	connect.Flags
 
-// managementOf returns the API's URL; empty if none was given.
-func managementOf(c *urfave.Command) (string, error) {
-	api := c.String("management-url")
-	if api == "" {
-		return "", nil
-	}
-	if u, parameters, err := setting.ParseURL(api); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || len(parameters) > 0 {
-		return "", cli.Misuse(&setting.FieldError{Field: "--management-url", Value: "one that cannot be read", Want: "http[s]://user:password@host:15672"})
-	}
-	return api, nil
+	maxRetries                      int
+	backoff                         string
+	ordered, allowDrop, probe, json bool
 }
 
 // rounds is one run of the doctor.
@@ -78,28 +67,24 @@ type rounds struct {
 	report report
 }
 
-func (a *app) doctor(ctx context.Context, c *urfave.Command) error {
-	queues, err := positional(c, "[QUEUE…]")
+func (a *app) doctor(ctx context.Context, o doctorOptions, queues []string) error {
+	need, err := o.need()
 	if err != nil {
 		return err
 	}
-	need, err := doctorNeed(c)
+	if o.probe && len(queues) == 0 {
+		return cli.Misusef("--probe makes scratch queues and messages; name the QUEUE that it is for")
+	}
+	b, err := o.Broker()
 	if err != nil {
 		return err
 	}
-	if c.Bool("probe") && len(queues) == 0 {
-		return cli.Misusef("doctor: --probe makes scratch queues and messages: name the QUEUE that it is for")
-	}
-	b, err := brokerOf(c)
-	if err != nil {
-		return err
-	}
-	store, err := unchecked(c)
+	store, err := connect.DialStore(o.RedisURL, o.Prefix)
 	if err != nil {
 		return err
 	}
 	defer store.Close()
-	r := &rounds{app: a, need: need, counts: store, probe: c.Bool("probe"), report: report{out: a.Out, json: c.Bool("json"), vhost: b.VHost}}
+	r := &rounds{app: a, need: need, counts: store, probe: o.probe, report: report{out: a.Out, json: o.json, vhost: b.VHost}}
 	err = b.With(ctx, func(conn *amqp.Connection) error {
 		r.conn = conn
 		return r.broker(ctx, b, queues)
@@ -107,27 +92,27 @@ func (a *app) doctor(ctx context.Context, c *urfave.Command) error {
 	if err != nil {
 		return err
 	}
-	if err := r.store(ctx, store, c.String("redis-url")); err != nil {
+	if err := r.store(ctx, store, o.RedisURL); err != nil {
 		return err
 	}
 	return r.report.verdict()
 }
 
-func doctorNeed(c *urfave.Command) (topology.Need, error) {
-	api, err := managementOf(c)
+func (o *doctorOptions) need() (topology.Need, error) {
+	api, err := o.Management()
 	if err != nil {
 		return topology.Need{}, err
 	}
-	wait, err := parseBackoff(c.String("backoff"))
+	wait, err := parseBackoff(o.backoff)
 	if err != nil {
 		return topology.Need{}, cli.Misusef("--backoff: %w", err)
 	}
 	need := topology.Need{
-		MaxRetries: c.Int("max-retries"), MaxBackoff: max(wait.last, 1), // zero would be the default
-		Ordered: c.Bool("ordered"), AllowDrop: c.Bool("allow-drop"), Management: api,
+		MaxRetries: o.maxRetries, MaxBackoff: max(wait.last, 1), // zero would be the default
+		Ordered: o.ordered, AllowDrop: o.allowDrop, Management: api,
 	}
 	if need.MaxRetries < 0 || need.MaxRetries > mostRetries {
-		return need, refusedFlag("max-retries", need.MaxRetries, fmt.Sprintf("0 to %d", mostRetries))
+		return need, cli.Refused("max-retries", need.MaxRetries, fmt.Sprintf("0 to %d", mostRetries))
 	}
 	return need, nil
 }
@@ -189,7 +174,7 @@ func (r *rounds) queue(ctx context.Context, name string) error {
 // list names every queue worth a look.
 func (r *rounds) list(ctx context.Context) ([]string, error) {
 	if r.need.Management == "" {
-		return nil, cli.Misusef("doctor: without the management API queues cannot be listed: name a QUEUE, or give --management-url")
+		return nil, cli.Misusef("without the management API queues cannot be listed: name a QUEUE, or give --management-url")
 	}
 	found, err := topology.List(ctx, r.conn, r.need)
 	switch {

@@ -4,19 +4,12 @@ import (
 	"context"
 	"errors"
 
-	urfave "github.com/urfave/cli/v3"
-
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/setting"
 	"github.com/strikesmq/strikes/topology"
 )
-
-// unchecked opens the store, which need not answer.
-func unchecked(c *urfave.Command) (*counter.Counter, error) {
-	return connect.DialStore(c.String("redis-url"), c.String("prefix"))
-}
 
 // store looks at the store. One that does not answer is a finding like any other: the rest was seen all the same.
 func (r *rounds) store(ctx context.Context, store *counter.Counter, rawURL string) error {

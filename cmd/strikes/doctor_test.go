@@ -2,7 +2,7 @@ package main
 
 import (
 	"bytes"
-	"context"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"net"
@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	urfave "github.com/urfave/cli/v3"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
@@ -121,17 +120,9 @@ func TestDoctorTakesTheBackoffOfConsume(t *testing.T) {
 		"": 30 * time.Second, "1s..10m": 10 * time.Minute, "5s": 5 * time.Second, "0": 1,
 	} {
 		t.Run(backoff, func(t *testing.T) {
-			var need topology.Need
-			cmd := (&app{}).doctorCommand()
-			cmd.Action = func(_ context.Context, c *urfave.Command) (err error) {
-				need, err = doctorNeed(c)
-				return err
-			}
-			args := []string{"doctor"}
-			if backoff != "" {
-				args = append(args, "--backoff", backoff)
-			}
-			if err := cmd.Run(t.Context(), args); err != nil || need.MaxBackoff != want {
+			flag := (&app{}).doctorCommand().Flags().Lookup("backoff")
+			o := doctorOptions{backoff: cmp.Or(backoff, flag.DefValue)}
+			if need, err := o.need(); err != nil || need.MaxBackoff != want {
 				t.Errorf("%v, %v, want %v", need.MaxBackoff, err, want)
 			}
 		})

@@ -7,8 +7,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	amqp "github.com/rabbitmq/amqp091-go"
-	urfave "github.com/urfave/cli/v3"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
+	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/consumer"
 )
 
@@ -31,16 +33,16 @@ func TestEnviron(t *testing.T) {
 func TestEnvironSetsNoFlag(t *testing.T) {
 	env, _ := environ(nil, "q", amqp.Delivery{}, consumer.Attempt{})
 	var flags []string
-	err := new(app).root().Walk(func(c *urfave.Command) error {
-		for _, f := range c.Flags {
-			if f, ok := f.(urfave.DocGenerationFlag); ok {
-				flags = append(flags, f.GetEnvVars()...)
-			}
+	var walk func(*cobra.Command)
+	walk = func(c *cobra.Command) {
+		c.Flags().VisitAll(func(f *pflag.Flag) { flags = append(flags, cli.Variables(f)...) })
+		for _, sub := range c.Commands() {
+			walk(sub)
 		}
-		return nil
-	})
-	if err != nil || !slices.Contains(flags, "STRIKES_AMQP_URL") {
-		t.Fatalf("%v, %q", err, flags)
+	}
+	walk(new(app).root())
+	if !slices.Contains(flags, "STRIKES_AMQP_URL") {
+		t.Fatalf("%q", flags)
 	}
 	for _, v := range env {
 		if name, _, _ := strings.Cut(v, "="); slices.Contains(flags, name) {

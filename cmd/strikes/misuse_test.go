@@ -23,7 +23,7 @@ func TestMisuse(t *testing.T) {
 		{"", "consume --handler-timeout amqp://u:hush@h/", `--handler-timeout must be a time like 500ms, 30s or 5m, got "amqp://u:xxxxx@h/"` + see},
 		{"", "consume --ordered=maybe", `--ordered must be true or false, got "maybe"` + see},
 		{"", "consume --nope", `there is no flag --nope` + see},
-		{"", "consume --Backoff", `there is no flag --Backoff` + see},
+		{"", "consume --Backoff", `there is no flag --Backoff; did you mean "--backoff"?` + see},
 		{"", "consume -x", `there is no flag -x` + see},
 		{"", "consume --backoff", `--backoff has no value` + see},
 		{"", "dead replay --rate Prefetch q", `--rate must be a number, got "Prefetch" (see strikes dead replay --help)`},

@@ -5,24 +5,27 @@ import (
 	"os/user"
 	"strings"
 
-	urfave "github.com/urfave/cli/v3"
+	"github.com/spf13/cobra"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/counter"
 )
 
-// noteFlags are those of a verb that leaves a note.
-func noteFlags(more ...urfave.Flag) []urfave.Flag {
-	return append([]urfave.Flag{
-		&urfave.StringFlag{Name: "reason", Usage: "why, kept for those who look at it later: `TEXT`; needed"},
-		&urfave.StringFlag{Name: "by", Sources: env("by"), DefaultText: "this user at this host", Usage: "who does it: `NAME`, kept with the reason"},
-	}, more...)
+// noteOptions are the flags of a verb that leaves a note.
+type noteOptions struct{ reason, by string }
+
+func (o *noteOptions) addNote(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&o.reason, "reason", "", "why, as `TEXT`, kept for those who look at it later; required")
+	f.StringVar(&o.by, "by", "", "who does it, as `NAME`, kept with the reason")
+	cli.FromEnv(f, "by")
+	cli.DefaultText(f, "by", "this user at this host")
 }
 
-func noteOf(c *urfave.Command) (counter.Note, error) {
-	n := counter.Note{By: c.String("by"), Why: strings.TrimSpace(c.String("reason"))}
+func (o *noteOptions) note() (counter.Note, error) {
+	n := counter.Note{By: o.by, Why: strings.TrimSpace(o.reason)}
 	if n.Why == "" {
-		return n, cli.Misusef("%s: --reason is missing: say why, for those who look at it later", c.FullName())
+		return n, cli.Misusef("--reason is missing: say why, for those who look at it later")
 	}
 	if n.By == "" {
 		n.By = thisUser()

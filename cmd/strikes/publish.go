@@ -10,7 +10,7 @@ import (
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
-	urfave "github.com/urfave/cli/v3"
+	"github.com/spf13/cobra"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
@@ -23,51 +23,53 @@ import (
 // lastConfirms is how long an interrupted publish waits for what it has sent.
 const lastConfirms = 2 * time.Second
 
-func (a *app) publishCommand() *urfave.Command {
-	return &urfave.Command{
-		Name:      "publish",
-		Usage:     "publish messages that can be counted: with an id, persistent, confirmed",
-		ArgsUsage: "QUEUE [FILE…]",
-		Description: "Each line of the files (- or none: of stdin) is one message, without its \\n; an empty line is an empty message.\n" +
-			"With --ndjson each line that is not empty is an object with one of \"body\" (text) and \"body_base64\", and any of\n" +
-			"id, headers, content_type, content_encoding, correlation_id, reply_to, type, app_id, user_id, priority,\n" +
-			"expiration (ms, as text) and timestamp (RFC 3339). A message without an id gets a UUIDv7. Header values that JSON has no\n" +
-			"type for are objects with one key: {\"$bytes\":\"/w==\"} (base64, as $string), {\"$decimal\":[2,150]} (1.50), $time, $byte,\n" +
-			"$int8, $int16, $int32, $uint16, $uint32, $float32, $float64 (as text) and $table (pairs).\n\n" +
-			"The messages enter the queue in the order of the input. It stops when one fails, behind those that were\n" +
-			"sent with it (512 at most), and says how many were confirmed and which may or may not have arrived.",
-		Flags: []urfave.Flag{
-			amqpFlag(),
-			&urfave.StringFlag{Name: "exchange", Usage: "publish to `EXCHANGE` with QUEUE as the routing key; if empty, to the queue itself"},
-			&urfave.BoolFlag{Name: "ndjson", Usage: "each line is a JSON object"},
-			&urfave.StringFlag{Name: "content-type", Usage: "`TYPE` of messages that bring none"},
-			&urfave.DurationFlag{Name: "timeout", Sources: env("timeout"), Value: 30 * time.Second, Usage: "give up when a batch (512 messages at most) is not confirmed within this `TIME`"},
-			jsonFlag("print one JSON object for each message, with its id"),
-		},
-		Action: a.do(a.publish),
-	}
+func (a *app) publishCommand() *cobra.Command {
+	var o publishOptions
+	cmd := cli.New("publish QUEUE|KEY [FILE…]", "publish messages that can be counted: with an id, persistent, confirmed", `
+Each line of the files (- or none: of stdin) is one message, without its \n; an empty line is an empty message.
+With --ndjson each line that is not empty is an object with one of "body" (text) and "body_base64", and any of id, headers, content_type,
+content_encoding, correlation_id, reply_to, type, app_id, user_id, priority, expiration (ms, as text) and timestamp (RFC 3339). A message
+without an id gets a UUIDv7. Header values that JSON has no type for are objects with one key: {"$bytes":"/w=="} (base64, as $string),
+{"$decimal":[2,150]} (1.50), $time, $byte, $int8, $int16, $int32, $uint16, $uint32, $float32, $float64 (as text) and $table (pairs).
+
+The messages enter the queue in the order of the input. publish stops when one fails, after those that were sent with it (512 at most), and
+says how many were confirmed and which may or may not have arrived.`[1:],
+		func(ctx context.Context, args []string) error { return a.publish(ctx, o, args) })
+	flags := cmd.Flags()
+	o.AddBroker(cmd)
+	flags.StringVar(&o.exchange, "exchange", "", "publish to `EXCHANGE` with the routing key KEY; if empty, to the queue itself")
+	flags.BoolVar(&o.ndjson, "ndjson", false, "each line is a JSON object")
+	flags.StringVar(&o.contentType, "content-type", "", "`TYPE` of messages that bring none")
+	flags.DurationVar(&o.timeout, "timeout", 30*time.Second, "give up when a batch (512 messages at most) is not confirmed within this `TIME`")
+	cli.FromEnv(flags, "timeout")
+	cli.JSON(flags, &o.json, "print one JSON object for each message, with its id")
+	return cmd
 }
 
-func (a *app) publish(ctx context.Context, c *urfave.Command) error {
-	to := "QUEUE"
-	exchange := c.String("exchange")
-	if exchange != "" {
-		to = "KEY"
-		if err := queueinfo.CheckName(exchange); err != nil {
-			return cli.Misusef("--exchange: %w", err)
-		}
+// publishOptions are the flags of publish.
+type publishOptions struct {
+	connect.Flags
+
+	exchange, contentType string
+	ndjson, json          bool
+	timeout               time.Duration
+}
+
+func (a *app) publish(ctx context.Context, o publishOptions, args []string) error {
+	name, of := args[0], "QUEUE"
+	if o.exchange != "" {
+		name, of = o.exchange, "--exchange"
 	}
-	args, err := positional(c, to, "[FILE…]")
-	if err != nil {
-		return err
+	if err := queueinfo.CheckName(name); err != nil {
+		return cli.Misusef("%s: %w", of, err)
 	}
-	if c.Duration("timeout") <= 0 {
-		return cli.Misusef("--timeout is %v: it must be positive", c.Duration("timeout"))
+	if o.timeout <= 0 {
+		return cli.Refused("timeout", o.timeout, "positive")
 	}
 	if err := checkFiles(args[1:]); err != nil {
 		return err
 	}
-	b, err := brokerOf(c)
+	b, err := o.Broker()
 	if err != nil {
 		return err
 	}
@@ -75,20 +77,20 @@ func (a *app) publish(ctx context.Context, c *urfave.Command) error {
 	if err != nil {
 		return err
 	}
-	pub, err := publisher.New(connect.After(conn, b.DialToPublish), &publisher.Options{ConfirmTimeout: c.Duration("timeout")}) //nolint:contextcheck // Close ends it
+	pub, err := publisher.New(connect.After(conn, b.DialToPublish), &publisher.Options{ConfirmTimeout: o.timeout}) //nolint:contextcheck // Close ends it
 	if err != nil {
 		connect.Close(conn)
 		return err
 	}
 	p := &publishing{
-		publisher: pub, exchange: exchange, key: args[0], vhost: b.VHost, contentType: c.String("content-type"),
-		timeout: c.Duration("timeout"), bar: term.NewProgress(a.Err),
+		publisher: pub, exchange: o.exchange, key: args[0], vhost: b.VHost, contentType: o.contentType,
+		timeout: o.timeout, bar: term.NewProgress(a.Err),
 	}
-	if c.Bool("json") {
+	if o.json {
 		p.report = jsonl.NewEncoder(a.Out)
 	}
 	r := reader{stdin: a.In, parse: jsonl.ParseText, blank: true}
-	if c.Bool("ndjson") {
+	if o.ndjson {
 		r.parse, r.blank = jsonl.ParseMessage, false
 	}
 	err = cmp.Or(p.all(ctx, r, args[1:]), p.unsaid)

@@ -8,7 +8,7 @@ import (
 )
 
 func TestPublishHelpNamesTheTags(t *testing.T) {
-	help := (&app{}).publishCommand().Description
+	help := (&app{}).publishCommand().Long
 	for _, tag := range jsonl.Tags() {
 		if !regexp.MustCompile(regexp.QuoteMeta(tag) + `\b`).MatchString(help) {
 			t.Errorf("publish --help does not mention %s", tag)

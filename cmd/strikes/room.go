@@ -5,34 +5,39 @@ import (
 	"fmt"
 
 	amqp "github.com/rabbitmq/amqp091-go"
-	urfave "github.com/urfave/cli/v3"
+	"github.com/spf13/cobra"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/topology"
 )
 
-// roomFlags are those of a verb that asks for room.
-func roomFlags(more ...urfave.Flag) []urfave.Flag {
-	return append([]urfave.Flag{
-		&urfave.BoolFlag{Name: "unchecked", Usage: "do not ask the broker whether the queue's delivery limit leaves room"},
-		managementFlag("which tells of a delivery limit by policy"),
-	}, more...)
+// roomOptions are the flags of a verb that asks for room.
+type roomOptions struct {
+	storeOptions
+
+	unchecked bool
 }
 
-// checkRoom refuses a number of retries before which the broker would end the message's life by itself.
-func (a *app) checkRoom(ctx context.Context, c *urfave.Command, queue string, retries int) error {
-	if c.Bool("unchecked") {
+func (o *roomOptions) addTo(cmd *cobra.Command) {
+	o.storeOptions.addTo(cmd)
+	cmd.Flags().BoolVar(&o.unchecked, "unchecked", false, "do not ask the broker whether the queue's delivery limit leaves room")
+	o.AddManagement(cmd, "which reports a delivery limit by policy")
+}
+
+// checkRoom refuses a number of retries before which the broker would dead-letter the message by itself.
+func (a *app) checkRoom(ctx context.Context, o roomOptions, queue string, retries int) error {
+	if o.unchecked {
 		return nil
 	}
-	b, err := brokerOf(c)
+	b, err := o.Broker()
 	if err != nil {
 		return err
 	}
-	if vhost := c.String("vhost"); vhost != "" && vhost != b.VHost {
+	if vhost := o.VHost; vhost != "" && vhost != b.VHost {
 		return cli.Misusef("the broker's URL is of virtual host %q, not %q, so the queue's delivery limit cannot be seen (--unchecked: do it all the same)", b.VHost, vhost)
 	}
-	api, err := managementOf(c)
+	api, err := o.Management()
 	if err != nil {
 		return err
 	}

@@ -8,7 +8,7 @@ import (
 	"os"
 	"time"
 
-	urfave "github.com/urfave/cli/v3"
+	"github.com/spf13/cobra"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
@@ -19,44 +19,48 @@ import (
 	"github.com/strikesmq/strikes/topology"
 )
 
-func (a *app) statusCommand() *urfave.Command {
-	return &urfave.Command{
-		Name:      "status",
-		Usage:     "show what blocks a queue now, and why",
-		ArgsUsage: "QUEUE",
-		Description: "Blocking are the messages that failed and are not dead-lettered, and those that run again; the one that does so for\n" +
-			"longest comes first: in an ordered queue, that is its head. With lanes each has one, and the store does not tell\n" +
-			"which lane is whose. A message that a handler has for the first time is not in the store, and only counts as\n" +
-			"unacked.\n" + blockMeanings + "\n\n" +
-			routeMeaning + "\n" +
-			"The store counts the messages that consumers dead-lettered. status compares the count with what the dead-letter queue\n" +
-			"has, and with what strikes dead replay and dead drop took out of it. While that queue has a consumer, nothing is called\n" +
-			"missing. Messages without an id, and those that the broker dead-letters by itself, are not counted. If messages are\n" +
-			"missing, or wait in a quorum queue for their dead-letter route, status says what is wrong with the route.\n\n" +
-			"Only the management API reports rates, unacked and waiting messages, and what others took out of the dead-letter queue.\n" +
-			"Its figures are up to 10 s old.",
-		Flags: storeFlags(
-			managementFlag("for what AMQP cannot report"),
-			&urfave.StringFlag{Name: "dead-letter-queue", Aliases: []string{"dlq"}, Sources: env("dead-letter-queue"), DefaultText: "found", Usage: "where dead letters go: `NAME`"},
-			&urfave.IntFlag{Name: "limit", Value: 20, Usage: "tell of `N` messages at most; 0: all"},
-			&urfave.BoolFlag{Name: "watch", Usage: "look again and again; on a terminal, q ends it"},
-			&urfave.DurationFlag{Name: "interval", Value: 2 * time.Second, Usage: "between two looks: `TIME`"},
-			jsonFlag("print one JSON object a look"),
-		),
-		Action: a.do(a.status),
-	}
+func (a *app) statusCommand() *cobra.Command {
+	var o statusOptions
+	cmd := cli.New("status QUEUE", "show what blocks a queue now, and why", `
+Blocking are the messages that failed and are not dead-lettered, and those that run again; the one that has blocked for longest comes first:
+in an ordered queue, that is its head. With lanes each has a head of its own, and the store does not know the lanes. A message in its first
+attempt is not in the store, and only counts as unacked.
+`[1:]+blockMeanings+"\n\n"+routeMeaning+`
+The store counts the messages that consumers dead-lettered. status compares the count with what the dead-letter queue has, and with what
+strikes dead replay and dead drop took out of it. While that queue has a consumer, nothing is called missing. Messages without an id, and
+those that the broker dead-letters by itself, are not counted. If messages are missing, or wait in a quorum queue for their dead-letter
+route, status says what is wrong with the route.
+
+Only the management API reports rates, unacked and waiting messages, and what others took out of the dead-letter queue. Its figures are up
+to 10 s old.`,
+		func(ctx context.Context, args []string) error { return a.status(ctx, o, args[0]) })
+	f := cmd.Flags()
+	o.addTo(cmd)
+	o.AddManagement(cmd, "for what AMQP cannot report")
+	addDeadLetterQueue(f, &o.deadLetterQueue)
+	f.IntVar(&o.limit, "limit", 20, "show `N` messages at most; 0: all")
+	f.BoolVar(&o.watch, "watch", false, "repeat it; on a terminal, q ends it")
+	f.DurationVar(&o.interval, "interval", 2*time.Second, "repeat it after this `TIME`")
+	cli.JSON(f, &o.json, "print one JSON object each time")
+	return cmd
 }
 
-func (a *app) status(ctx context.Context, c *urfave.Command) error {
-	args, err := positional(c, "QUEUE")
+// statusOptions are the flags of status.
+type statusOptions struct {
+	storeOptions
+
+	deadLetterQueue string
+	limit           int
+	watch, json     bool
+	interval        time.Duration
+}
+
+func (a *app) status(ctx context.Context, o statusOptions, queue string) error {
+	l, err := newCollector(o, queue)
 	if err != nil {
 		return err
 	}
-	l, err := newCollector(c, args[0])
-	if err != nil {
-		return err
-	}
-	store, err := storeOf(ctx, c)
+	store, err := o.Store(ctx)
 	if err != nil {
 		return err
 	}
@@ -67,38 +71,38 @@ func (a *app) status(ctx context.Context, c *urfave.Command) error {
 	if err != nil {
 		return err
 	}
-	switch out := newStatusPrinter(a, c.Bool("json")); {
-	case !c.Bool("watch"):
+	switch out := newStatusPrinter(a, o.json); {
+	case !o.watch:
 		return out.print(first)
 	case out.json == nil && term.IsTerminal(a.Out) && os.Getenv("TERM") != "dumb":
-		return a.watchScreen(ctx, l, first, c.Duration("interval"))
+		return a.watchScreen(ctx, l, first, o.interval)
 	default:
-		return a.watchLines(ctx, l, out, first, c.Duration("interval"))
+		return a.watchLines(ctx, l, out, first, o.interval)
 	}
 }
 
-func newCollector(c *urfave.Command, queue string) (*collector, error) {
-	b, err := brokerOf(c)
+func newCollector(o statusOptions, queue string) (*collector, error) {
+	b, err := o.Broker()
 	if err != nil {
 		return nil, err
 	}
-	api, err := managementOf(c)
+	api, err := o.Management()
 	if err != nil {
 		return nil, err
 	}
 	l := &collector{broker: b, Collector: status.Collector{
-		Queue: queue, VHost: b.VHost, DeadLetterQueue: c.String("dead-letter-queue"), Most: c.Int("limit"),
+		Queue: queue, VHost: b.VHost, DeadLetterQueue: o.deadLetterQueue, Most: o.limit,
 		Dial: b.Dial, API: topology.Need{Management: api}, FindAPI: b.Management,
 	}}
 	switch err := queueinfo.CheckName(l.DeadLetterQueue); {
 	case err != nil && l.DeadLetterQueue != "":
 		return nil, cli.Misusef("--dead-letter-queue: %w", err)
 	case l.Most < 0:
-		return nil, cli.Misusef("--limit is %d: it must not be negative", l.Most)
-	case c.Duration("interval") < 100*time.Millisecond:
-		return nil, cli.Misusef("--interval is %v: it must be 100ms at least", c.Duration("interval"))
-	case c.String("vhost") != "" && c.String("vhost") != b.VHost:
-		return nil, cli.Misusef("--vhost is %q, but the broker's URL leads to virtual host %q", c.String("vhost"), b.VHost)
+		return nil, cli.Refused("limit", l.Most, "0 or more")
+	case o.interval < 100*time.Millisecond:
+		return nil, cli.Refused("interval", o.interval, "100ms at least")
+	case o.VHost != "" && o.VHost != b.VHost:
+		return nil, cli.Misusef("--vhost is %q, but the broker's URL leads to virtual host %q", o.VHost, b.VHost)
 	}
 	return l, nil
 }

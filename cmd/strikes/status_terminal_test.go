@@ -19,7 +19,7 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 )
 
-// What term.Screen writes.
+// What a screen writes.
 const (
 	screenOpen  = "\x1b[?1049h\x1b[?25l\x1b[?7l"
 	screenClose = "\x1b[?7h\x1b[?25h\x1b[?1049l"

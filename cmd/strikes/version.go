@@ -6,32 +6,19 @@ import (
 	"runtime"
 	"runtime/debug"
 
-	urfave "github.com/urfave/cli/v3"
+	"github.com/spf13/cobra"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
 )
 
-func (a *app) versionCommand() *urfave.Command {
-	return &urfave.Command{
-		Name:  "version",
-		Usage: "say which build this is",
-		Flags: []urfave.Flag{jsonFlag("print one JSON object")},
-		Action: a.do(func(_ context.Context, c *urfave.Command) error {
-			if _, err := positional(c); err != nil {
-				return err
-			}
-			return a.printVersion(c.Bool("json"))
-		}),
-	}
-}
-
-// versionAlone refuses --version before a command, which would be run.
-func versionAlone(ctx context.Context, c *urfave.Command) (context.Context, error) {
-	if c.Bool("version") && c.Args().Present() {
-		return ctx, cli.Misusef("--version stands alone")
-	}
-	return ctx, nil
+func (a *app) versionCommand() *cobra.Command {
+	asJSON := false
+	cmd := cli.New("version", "say which build this is", "", func(context.Context, []string) error {
+		return a.printVersion(asJSON)
+	})
+	cli.JSON(cmd.Flags(), &asJSON, "print one JSON object")
+	return cmd
 }
 
 func (a *app) printVersion(asJSON bool) error {

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"context"
@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/counter"
 )
 
@@ -20,11 +19,11 @@ func TestInterruptionIsPlain(t *testing.T) {
 		{errors.Join(nil, canceled), "interrupted"},
 		{fmt.Errorf("counter: list: %w", &counter.StoreError{Fault: counter.FaultOther, Err: canceled}), "interrupted"},
 		{fmt.Errorf("declare queue: %w (declared before it: x)", canceled), "interrupted: declare queue: context canceled (declared before it: x)"},
-		{cli.WithCode(fmt.Errorf("stdin:5: no confirm yet: %w", canceled), cli.ExitInterrupted), "interrupted: stdin:5: no confirm yet: context canceled"},
-		{cli.WithCode(fmt.Errorf("denied: %w", canceled), cli.ExitDenied), "denied: context canceled"},
+		{WithCode(fmt.Errorf("stdin:5: no confirm yet: %w", canceled), ExitInterrupted), "interrupted: stdin:5: no confirm yet: context canceled"},
+		{WithCode(fmt.Errorf("denied: %w", canceled), ExitDenied), "denied: context canceled"},
 	}
 	for _, tt := range tests {
-		if got := new(app).complaint(tt.err); got != tt.want {
+		if got := Complaint(nil, tt.err); got != tt.want {
 			t.Errorf("%v: %q, want %q", tt.err, got, tt.want)
 		}
 	}

@@ -1,0 +1,84 @@
+package connect
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/setting"
+)
+
+const (
+	defaultAMQP  = "amqp://guest:guest@localhost:5672/" //nolint:gosec // what RabbitMQ comes with
+	defaultRedis = "redis://localhost:6379/0"
+)
+
+// Flags name the servers of a command. The Add methods add them to it.
+type Flags struct {
+	AMQPURL, RedisURL, Prefix, ManagementURL, VHost string
+
+	cmd *cobra.Command
+}
+
+// AddBroker adds --amqp-url.
+func (f *Flags) AddBroker(cmd *cobra.Command) {
+	f.cmd = cmd
+	flags := cmd.Flags()
+	flags.StringVar(&f.AMQPURL, "amqp-url", defaultAMQP,
+		"the broker, as `URL` amqp[s]://user:password@host:port/vhost, with parameters like ?heartbeat=SECONDS or ?cacertfile=FILE (all: README)")
+	cli.FromEnvOr(flags, "amqp-url", "AMQP_URL")
+	cli.DefaultText(flags, "amqp-url", "guest at localhost")
+}
+
+// AddStore adds --redis-url and --prefix.
+func (f *Flags) AddStore(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.RedisURL, "redis-url", defaultRedis,
+		"the store, as `URL` redis[s]://, redis+sentinel:// or redis+cluster://user:password@host:port/db, with parameters like ?read_timeout=500ms (all: README)")
+	cli.FromEnvOr(flags, "redis-url", "REDIS_URL")
+	cli.DefaultText(flags, "redis-url", "localhost")
+	flags.StringVar(&f.Prefix, "prefix", "", "begins the store's keys with `PREFIX`; two brokers that share a store need one each")
+	cli.FromEnv(flags, "prefix")
+	cli.DefaultText(flags, "prefix", "strikes:1")
+}
+
+// AddManagement adds --management-url, of a command that tries the API's usual place if it is given none.
+func (f *Flags) AddManagement(cmd *cobra.Command, purpose string) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.ManagementURL, "management-url", "", "the broker's management API, as `URL` http://user:password@host:15672, "+purpose)
+	cli.FromEnv(flags, "management-url")
+	cli.DefaultText(flags, "management-url", "at the broker's host, its AMQP port + 10000, if it answers")
+}
+
+// AddVHost adds --vhost.
+func (f *Flags) AddVHost(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.VHost, "vhost", "", "the queue's virtual `HOST`")
+	cli.FromEnv(flags, "vhost")
+	cli.DefaultText(flags, "vhost", "that of the AMQP URL")
+}
+
+// Broker is the broker that --amqp-url names. Its connections have the command's name.
+func (f *Flags) Broker() (*Broker, error) { return NewBroker(f.AMQPURL, f.cmd.CommandPath()) }
+
+// Store opens the store and makes sure that it answers.
+func (f *Flags) Store(ctx context.Context) (*counter.Counter, error) {
+	return OpenStore(ctx, f.RedisURL, f.Prefix)
+}
+
+// Management returns the API's URL; empty if none was given.
+func (f *Flags) Management() (string, error) {
+	if f.ManagementURL == "" {
+		return "", nil
+	}
+	u, parameters, err := setting.ParseURL(f.ManagementURL)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || len(parameters) > 0 {
+		return "", cli.Misuse(&setting.FieldError{Field: "--management-url", Value: "one that cannot be read", Want: "http[s]://user:password@host:15672"})
+	}
+	return f.ManagementURL, nil
+}
+
+// Changed reports whether the command line or the environment sets a flag.
+func (f *Flags) Changed(name string) bool { return f.cmd.Flags().Changed(name) }
