@@ -12,7 +12,6 @@ import (
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/deadletter"
-	"github.com/strikesmq/strikes/topology"
 )
 
 // This program lists why the dead letters of a queue died, and replays those whose cause is fixed.
@@ -53,14 +52,8 @@ func handling(ctx context.Context, dead deadletter.Queue) (deadletter.Handling, 
 		return deadletter.Handling{}, err
 	}
 	defer conn.Close()
-	q, err := topology.Describe(ctx, conn, dead.Name, os.Getenv("STRIKES_MANAGEMENT_URL"), nil)
-	if err != nil {
-		return deadletter.Handling{}, err
-	}
-	return deadletter.Nature{
-		Type: q.Type, Major: q.Major, Minor: q.Minor,
-		Limit: q.DeliveryLimit, Limited: q.Limited, PolicyKnown: q.PolicyKnown,
-	}.Handling(), nil
+	nature, err := deadletter.Describe(ctx, conn, dead.Name, os.Getenv("STRIKES_MANAGEMENT_URL"), nil)
+	return nature.Handling(), err
 }
 
 // Browse holds nothing while the caller works on what it yields.

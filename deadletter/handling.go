@@ -18,6 +18,9 @@ type Nature struct {
 
 	// PolicyKnown is false if an unknown policy may set another limit.
 	PolicyKnown bool
+
+	Unread string // why something is not known; empty if all is
+	Denied bool   // Type is not known for lack of a permission
 }
 
 // Handling is what is safe to do with a dead-letter queue. The zero value allows nothing.

@@ -135,10 +135,10 @@ func TestDestination(t *testing.T) {
 	stray := &Message{}
 	dead := &Message{Origin: Death{Queue: "orders", Exchange: "x", Key: "k"}}
 	for _, tc := range []struct {
-		target *Target
+		target  *Target
 		message *Message
-		want   Target
-		ok     bool
+		want    Target
+		ok      bool
 	}{
 		{nil, dead, Target{Key: "orders"}, true},
 		{nil, stray, Target{}, false},

@@ -18,8 +18,9 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/consumer"
+	"github.com/strikesmq/strikes/internal/inspect"
+	"github.com/strikesmq/strikes/internal/management"
 	"github.com/strikesmq/strikes/internal/queueinfo"
-	"github.com/strikesmq/strikes/topology"
 )
 
 func (a *app) consumeCommand() *cobra.Command {
@@ -186,8 +187,8 @@ func (a *app) findManagement(ctx context.Context, b *connect.Broker, conn *amqp.
 	if c.Management != "" {
 		return
 	}
-	need, err := b.Management(ctx, conn, topology.Need{})
-	if errors.Is(err, topology.ErrManagementDenied) {
+	need, err := b.Management(ctx, conn, inspect.Need{})
+	if errors.Is(err, management.ErrDenied) {
 		fmt.Fprintf(a.Err, "strikes: going without the management API (none was given, and its usual place was tried): %s\n",
 			term.Printable(err.Error(), ""))
 	}

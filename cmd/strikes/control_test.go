@@ -24,10 +24,10 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/internal/proxy"
 	"github.com/strikesmq/strikes/internal/servers"
 	"github.com/strikesmq/strikes/internal/status"
-	"github.com/strikesmq/strikes/topology"
 )
 
 // owned starts a server for this test alone.
@@ -351,7 +351,7 @@ func TestStatusWithManagement(t *testing.T) {
 			}
 			c := &status.Collector{
 				Queue: queue, VHost: b.VHost, Store: store.Admin(), DeadLetterQueue: queue + ".dlq",
-				Dial: b.Dial, API: topology.Need{Management: tc.api}, FindAPI: b.Management,
+				Dial: b.Dial, API: inspect.Need{Management: tc.api}, FindAPI: b.Management,
 			}
 			defer c.Close()
 			s, err := c.Collect(t.Context())

@@ -14,9 +14,9 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
+	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/internal/queueinfo"
 	"github.com/strikesmq/strikes/internal/status"
-	"github.com/strikesmq/strikes/topology"
 )
 
 func (a *app) statusCommand() *cobra.Command {
@@ -92,7 +92,7 @@ func newCollector(o statusOptions, queue string) (*collector, error) {
 	}
 	l := &collector{broker: b, Collector: status.Collector{
 		Queue: queue, VHost: b.VHost, DeadLetterQueue: o.deadLetterQueue, Most: o.limit,
-		Dial: b.Dial, API: topology.Need{Management: api}, FindAPI: b.Management,
+		Dial: b.Dial, API: inspect.Need{Management: api}, FindAPI: b.Management,
 	}}
 	switch err := queueinfo.CheckName(l.DeadLetterQueue); {
 	case err != nil && l.DeadLetterQueue != "":

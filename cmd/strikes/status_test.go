@@ -9,9 +9,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
+	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/internal/records"
 	"github.com/strikesmq/strikes/internal/status"
-	"github.com/strikesmq/strikes/topology"
 )
 
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -75,7 +75,7 @@ func TestStandingIsSafeToShow(t *testing.T) {
 			Holder: hostile, Suspect: true, Limit: 4, Attempt: 2}},
 		Blocked: 1,
 		Dead: status.DeadLetters{Count: 9, Since: noon, Queue: hostile, Holds: &n, Taken: &taken, Reasons: []status.Reason{{Reason: hostile, Messages: 9}},
-			Route: []topology.Finding{{Seen: hostile, Fix: hostile}}},
+			Route: []inspect.Finding{{Seen: hostile, Fix: hostile}}},
 		Limits: []records.OwnLimit{{MaxRetries: 1, Holder: hostile}, {MaxRetries: 2, Holder: hostile}},
 	}
 	for _, width := range []int{0, 1, 20, 200} {
@@ -104,7 +104,7 @@ func TestStandingText(t *testing.T) {
 			{ID: "20", State: status.Running, Attempt: 1, Limit: 6, Since: earlierBy(time.Second), Running: earlierBy(time.Second)},
 		},
 		Dead: status.DeadLetters{Count: 9, Since: earlierBy(24 * time.Hour), Queue: "orders.dlq", Holds: &holds, Reasons: []status.Reason{{Reason: "no stock", Messages: 3}},
-			Removed: 4, Still: 5, Unknown: 2, Missing: 1, Waiting: 2, WaitingSeen: true, Route: []topology.Finding{{Seen: "no exchange \"x\"", Fix: "declare it"}}},
+			Removed: 4, Still: 5, Unknown: 2, Missing: 1, Waiting: 2, WaitingSeen: true, Route: []inspect.Finding{{Seen: "no exchange \"x\"", Fix: "declare it"}}},
 		Limits: []records.OwnLimit{{MaxRetries: 3, Holder: "web-1, pid 42"}, {MaxRetries: 100, Holder: "web-2, pid 7"}},
 	}
 	want := `12:00:00Z  orders in virtual host /

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
+	"github.com/strikesmq/strikes/internal/management"
 	"github.com/strikesmq/strikes/internal/records"
 	"github.com/strikesmq/strikes/internal/status"
-	"github.com/strikesmq/strikes/topology"
 )
 
 // statusText is a status for people.
@@ -202,7 +202,7 @@ func noteText(n status.Note, queue string) string {
 		return fmt.Sprintf("there are more than %d records: only the newest were read", n.Count)
 	case status.NoManagement:
 		why := "the management API is not at its usual place (--management-url names another)"
-		if errors.Is(n.Err, topology.ErrManagementDenied) {
+		if errors.Is(n.Err, management.ErrDenied) {
 			why = "the management API refuses the AMQP user (--management-url takes another)"
 		}
 		return fmt.Sprintf("no rates, no counts of what others took out of the dead-letter queue or what waits for it: %s: %v", why, n.Err)

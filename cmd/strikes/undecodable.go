@@ -8,8 +8,8 @@ import (
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
+	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/internal/status"
-	"github.com/strikesmq/strikes/topology"
 )
 
 // codeUndecodable is a finding about a queue that the store knows of.
@@ -28,16 +28,16 @@ func undecodableText(u *status.Undecodable, now time.Time) string {
 // undecodableFinding is the doctor's.
 func undecodableFinding(u *status.Undecodable, now time.Time, vhost, queue, api string) finding {
 	f := finding{
-		Code: codeUndecodable, Severity: topology.Warning.String(),
+		Code: codeUndecodable, Severity: inspect.Warning.String(),
 		Seen: undecodableText(u, now) + "; reported by " + term.Brief(u.Holder, 80) + ": " + term.Brief(u.Error, 300),
-		Why: "it ends each session that receives it; it blocks a classic queue, and a quorum queue until its delivery limit " +
+		Impact: "it ends each session that receives it; it blocks a classic queue, and a quorum queue until its delivery limit " +
 			"dead-letters it; strikes cannot read it in the dead-letter queue either",
 		Fix: "none if the message is gone; this finding ends 15 minutes after the last such session",
 	}
 	if !u.Blocks(now) {
 		return f
 	}
-	f.Severity = topology.Error.String()
+	f.Severity = inspect.Error.String()
 	f.Fix = "stop the consumers; read the head of the queue through the management API, which can decode it, with ackmode " +
 		"ack_requeue_true, to be sure; then dead-letter it; have its publisher send fewer and flatter headers"
 	f.Command = rejectHead(vhost, queue, api)
