@@ -60,6 +60,7 @@ var arrows = map[string][]string{
 	"integration/internal/cluster": {"internal/proxy", "internal/servers"},
 	"integration/internal/install": {"internal/servers"},
 	"integration/servers":          nil,
+	"integration/suite":            nil,
 	"integration/mutants":          nil,
 	"integration/release":          nil,
 	"integration/setup":            {"integration/internal/install"},

@@ -20,8 +20,8 @@ func TestWordsAreExplained(t *testing.T) {
 		kinds = append(kinds, string(k))
 	}
 	decisions := []string{
-		string(consumer.Ack), string(consumer.Retry), string(consumer.Return), string(consumer.DeadLetter), string(consumer.Isolate),
-		string(consumer.Hold), string(consumer.Leave), string(consumer.Undecodable),
+		string(consumer.OutcomeAck), string(consumer.OutcomeRetry), string(consumer.OutcomeRequeue), string(consumer.OutcomeDeadLetter), string(consumer.OutcomeIsolate),
+		string(consumer.OutcomeHold), string(consumer.OutcomeLeave), string(consumer.OutcomeUndecodable),
 		string(counter.CauseFailed), string(counter.CausePanicked), string(counter.CauseTimedOut), string(counter.CauseRejected),
 		string(counter.CauseCrashed), string(counter.CauseNoID),
 	}

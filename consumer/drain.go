@@ -10,34 +10,34 @@ import (
 func (s *session) drain(l *link) error {
 	done := make(chan struct{})
 	go func() { s.tasks.Wait(); close(done) }()
-	patience := time.NewTimer(max(s.DrainTimeout, 0))
+	patience := time.NewTimer(max(s.consumer.DrainTimeout, 0))
 	defer patience.Stop()
 	select {
 	case <-done:
 		return nil
 	case <-patience.C:
-		s.settler.Logger.Warn("handlers are cancelled: they did not end within the drain timeout", "queue", s.Queue)
+		s.Logger.Warn("handlers are cancelled: they did not end within the drain timeout", "queue", s.Queue)
 		return nil
 	case err := <-l.closed:
-		return s.ended(errLost, err)
+		return s.lost(errLost, err)
 	case err := <-l.lost:
-		return s.ended(errLost, err)
+		return s.lost(errLost, err)
 	case <-l.cancelled:
-		return s.ended(errCancelled, nil)
+		return s.lost(errCancelled, nil)
 	}
 }
 
-// close ends the channel after a clean stop, and makes sure that the acks have arrived. On a quorum queue up to 467 of 500
+// closeChannel ends the channel after a clean stop, and makes sure that the acks have arrived. On a quorum queue up to 467 of 500
 // were lost by a plain close, none after basic.cancel (measured on 3.10.8, 4.0.5 and 4.3.6); beyond 32 that are under way the
 // broker's side of the channel buffers them. With a prefetch below that there is no need to cancel, and a reason not to: a
 // single-active-consumer queue gives the next message to the next consumer as soon as this one has cancelled, before those
 // which this one holds have returned.
-func (s *session) close(l *link) error {
+func (s *session) closeChannel(l *link) error {
 	var err error
 	late := within(closeTimeout, func() {
 		switch {
-		case s.Prefetch <= pendingAcks:
-		case s.Ordered:
+		case s.consumer.Prefetch <= pendingAcks:
+		case s.consumer.Ordered:
 			err = s.land(l.channel)
 		default:
 			err = l.channel.Cancel(l.tag, false)
