@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/render"
 	"github.com/strikesmq/strikes/deadletter"
 )
 
@@ -14,7 +15,7 @@ func TestForceIsSaidOnce(t *testing.T) {
 	g := &graveyard{dead: deadletter.Queue{Name: "q.dlq"}, unseen: 1}
 	none := func(func(*deadletter.Message, error) bool) {}
 	var out output
-	_, err := printDead(none, deadTableOn(&out), 0, g, seek([]string{"a"}))
+	_, err := printDead(none, render.DeadLetters(&out, false), 0, g, seek([]string{"a"}))
 	for name, err := range map[string]error{"list": g.fail(err), "show": g.nothing(seek([]string{"a"}))} {
 		if !errors.Is(err, deadletter.ErrUnsafe) || strings.Count(err.Error(), "--force") != 1 || cli.ExitCode(err) != cli.ExitMisuse {
 			t.Errorf("%s: exit code %d, %v", name, cli.ExitCode(err), err)

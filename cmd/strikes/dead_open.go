@@ -12,6 +12,7 @@ import (
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/render"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/deadletter"
@@ -100,13 +101,13 @@ func (g *graveyard) judge(ctx context.Context, stderr io.Writer, need inspect.Ne
 		}
 		nature, err := deadletter.Describe(ctx, conn, g.dead.Name, need.Management, need.HTTPClient)
 		if errors.Is(err, deadletter.ErrQueueNotFound) && at.Assumed != nil {
-			return fmt.Errorf("%w; %s", err, assumedText(g.queue, at.Name, at.Assumed))
+			return fmt.Errorf("%w; %s", err, render.AssumedQueue(g.queue, at.Name, at.Assumed))
 		}
 		if err != nil {
 			return err
 		}
 		if at.Assumed != nil {
-			fmt.Fprintln(stderr, term.Printable(assumedText(g.queue, at.Name, at.Assumed), ""))
+			fmt.Fprintln(stderr, term.Printable(render.AssumedQueue(g.queue, at.Name, at.Assumed), ""))
 		}
 		g.handle(nature, tried, force)
 		return ctx.Err()

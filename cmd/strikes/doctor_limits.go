@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/render"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/internal/records"
@@ -56,7 +57,7 @@ func limitFindings(queue string, seen []records.OwnLimit) []finding {
 		return nil
 	}
 	return []finding{{
-		Code: "limits-differ", Severity: inspect.Warning.String(), Seen: disagreement(seen),
+		Code: "limits-differ", Severity: inspect.Warning.String(), Seen: render.Disagreement(seen),
 		Impact: "how many attempts a message gets depends on which consumer takes its last step",
 		Fix:    "give all consumers the same MaxRetries, or set one limit for all of them: strikes limit set " + shell.Word(queue) + " N",
 	}}

@@ -13,6 +13,7 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/render"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/internal/queueinfo"
@@ -148,13 +149,13 @@ func newStatusPrinter(a *app, asJSON bool) *statusPrinter {
 
 func (p *statusPrinter) print(s status.Status) error {
 	if p.json != nil {
-		return p.json.Encode(statusJSON(s))
+		return p.json.Encode(render.StatusJSON(s))
 	}
 	if p.begun {
 		fmt.Fprintln(p.app.Out)
 	}
 	p.begun = true
-	for _, text := range term.Fitted(statusText(s), 0, 0, p.color) {
+	for _, text := range term.Fitted(render.Status(s), 0, 0, p.color) {
 		if _, err := fmt.Fprintln(p.app.Out, text); err != nil {
 			return err
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/render"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/internal/status"
@@ -15,21 +16,11 @@ import (
 // codeUndecodable is a finding about a queue that the store knows of.
 const codeUndecodable = "undecodable-message"
 
-// undecodableText says what consumers reported.
-func undecodableText(u *status.Undecodable, now time.Time) string {
-	text := fmt.Sprintf("a message that consumers cannot decode ended %s since %s, the last %s ago",
-		term.Plural(int(u.Sessions), "session"), u.Since.Format("15:04:05Z"), term.Rough(now.Sub(u.Last)))
-	if u.After != "" {
-		text += ", after message " + term.Shown(u.After)
-	}
-	return text
-}
-
 // undecodableFinding is the doctor's.
 func undecodableFinding(u *status.Undecodable, now time.Time, vhost, queue, api string) finding {
 	f := finding{
 		Code: codeUndecodable, Severity: inspect.Warning.String(),
-		Seen: undecodableText(u, now) + "; reported by " + term.Brief(u.Holder, 80) + ": " + term.Brief(u.Error, 300),
+		Seen: render.Undecodable(u, now) + "; reported by " + term.Brief(u.Holder, 80) + ": " + term.Brief(u.Error, 300),
 		Impact: "it ends each session that receives it; it blocks a classic queue, and a quorum queue until its delivery limit " +
 			"dead-letters it; strikes cannot read it in the dead-letter queue either",
 		Fix: "none if the message is gone; this finding ends 15 minutes after the last such session",

@@ -1,4 +1,4 @@
-package main
+package render
 
 import (
 	"errors"
@@ -56,7 +56,7 @@ func TestVerdict(t *testing.T) {
 	} {
 		tc.d.Queue = "q.dlq"
 		tc.d.WaitingSeen = tc.d.Taken != nil || tc.d.Waiting > 0
-		if got := statusJSON(status.Status{Dead: tc.d}).Dead.Verdict; got != tc.want {
+		if got := StatusJSON(status.Status{Dead: tc.d}).Dead.Verdict; got != tc.want {
 			t.Errorf("%+v: %s, want %s", tc.d, got, tc.want)
 		}
 	}
@@ -79,7 +79,7 @@ func TestStandingIsSafeToShow(t *testing.T) {
 		Limits: []records.OwnLimit{{MaxRetries: 1, Holder: hostile}, {MaxRetries: 2, Holder: hostile}},
 	}
 	for _, width := range []int{0, 1, 20, 200} {
-		for _, text := range term.Fitted(statusText(s), width, 0, false) {
+		for _, text := range term.Fitted(Status(s), width, 0, false) {
 			if i := strings.IndexFunc(text, func(r rune) bool { return r < ' ' || r >= 0x7f && r < 0xa0 || r == '\u202e' || r == '\ufffd' }); i >= 0 {
 				t.Errorf("at width %d: %q", width, text)
 			}
@@ -133,7 +133,7 @@ route      no exchange "x"; to fix: declare it
            the broker retries what waits about every 3 minutes
         3  no stock
         2  without a known reason: the record expired, or was not read`
-	if diff := cmp.Diff(want, strings.Join(term.Fitted(statusText(s), 0, 0, false), "\n")); diff != "" {
+	if diff := cmp.Diff(want, strings.Join(term.Fitted(Status(s), 0, 0, false), "\n")); diff != "" {
 		t.Error(diff)
 	}
 }

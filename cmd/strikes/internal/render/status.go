@@ -1,19 +1,17 @@
-package main
+package render
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
-	"github.com/strikesmq/strikes/internal/management"
 	"github.com/strikesmq/strikes/internal/records"
 	"github.com/strikesmq/strikes/internal/status"
 )
 
-// statusText is a status for people.
-func statusText(s status.Status) []term.Row {
+// Status is a status as text.
+func Status(s status.Status) []term.Row {
 	title := fmt.Sprintf("%s  %s in virtual host %s", s.Time.Format("15:04:05Z"), term.Shown(s.Queue), term.Shown(s.VHost))
 	rows := []term.Row{{Text: title, Kind: term.Title}}
 	rows = append(rows, flow(s)...)
@@ -22,13 +20,13 @@ func statusText(s status.Status) []term.Row {
 		if u.Blocks(s.Time) {
 			kind = term.Alarm
 		}
-		rows = append(rows, term.Row{Text: "undecoded  " + undecodableText(u, s.Time) + "; strikes doctor says what to do", Kind: kind})
+		rows = append(rows, term.Row{Text: "undecoded  " + Undecodable(u, s.Time) + "; strikes doctor says what to do", Kind: kind})
 	}
 	if s.Limit != nil {
-		rows = append(rows, term.Row{Text: "limit      " + limitText(*s.Limit)})
+		rows = append(rows, term.Row{Text: "limit      " + Limit(*s.Limit)})
 	}
 	if len(s.Limits) > 0 {
-		rows = append(rows, term.Row{Text: "limit      " + term.Printable(disagreement(s.Limits), ""), Kind: term.Alarm})
+		rows = append(rows, term.Row{Text: "limit      " + term.Printable(Disagreement(s.Limits), ""), Kind: term.Alarm})
 	}
 	rows = append(rows, blocked(s)...)
 	rows = append(rows, deadLetters(s.Dead)...)
@@ -188,67 +186,22 @@ func missing(d status.DeadLetters) string {
 	return text
 }
 
-func noteText(n status.Note, queue string) string {
-	switch n.Code {
-	case status.AssumedQueue:
-		return assumedText(queue, n.Queue, n.Err)
-	case status.DepthDenied:
-		return fmt.Sprintf("cannot count the messages in %s: the broker's user needs the read permission on it, or the management API: %v", term.Shown(n.Queue), n.Err)
-	case status.ForeignRecord:
-		return "a record's key holds something else; its message is held: strikes counter list says what to do"
-	case status.LocalClock:
-		return "the store's clock may not be read: times are by the clock of this machine"
-	case status.ManyRecords:
-		return fmt.Sprintf("there are more than %d records: only the newest were read", n.Count)
-	case status.NoManagement:
-		why := "the management API is not at its usual place (--management-url names another)"
-		if errors.Is(n.Err, management.ErrDenied) {
-			why = "the management API refuses the AMQP user (--management-url takes another)"
-		}
-		return fmt.Sprintf("no rates, no counts of what others took out of the dead-letter queue or what waits for it: %s: %v", why, n.Err)
-	case status.NoRates:
-		return fmt.Sprintf("no rates: %v", n.Err)
-	case status.RouteUnchecked:
-		return fmt.Sprintf("the dead-letter route could not be checked: %v", n.Err)
-	case status.TakenNotCounted:
-		return fmt.Sprintf("cannot count what was taken out of %s: %v", term.Shown(n.Queue), n.Err)
+// Undecodable says what consumers reported.
+func Undecodable(u *status.Undecodable, now time.Time) string {
+	text := fmt.Sprintf("a message that consumers cannot decode ended %s since %s, the last %s ago",
+		term.Plural(int(u.Sessions), "session"), u.Since.Format("15:04:05Z"), term.Rough(now.Sub(u.Last)))
+	if u.After != "" {
+		text += ", after message " + term.Shown(u.After)
 	}
-	return n.Err.Error() // OverrideIgnored
+	return text
 }
 
-// assumedText says that the name of a dead-letter queue is a guess.
-func assumedText(queue, assumed string, why error) string {
-	return fmt.Sprintf("the dead-letter queue of %s is assumed to be %s (--dead-letter-queue names another): %v", term.Shown(queue), term.Shown(assumed), why)
-}
-
-// disagreement says which limits the consumers of one queue have.
-func disagreement(seen []records.OwnLimit) string {
+// Disagreement says which limits the consumers of one queue have. It is not
+// escaped.
+func Disagreement(seen []records.OwnLimit) string {
 	var limits []string
 	for _, s := range seen {
 		limits = append(limits, fmt.Sprintf("%d (%s)", s.MaxRetries, s.Holder))
 	}
 	return "consumers of one queue disagree on MaxRetries: " + strings.Join(limits, ", ")
-}
-
-// asJSON is a status as --json prints it: with the texts that its figures and notes lead to.
-type asJSON struct {
-	status.Status
-	Dead  statusDeadJSON `json:"dead_lettered"`
-	Notes []string       `json:"notes,omitempty"`
-}
-
-type statusDeadJSON struct {
-	status.DeadLetters
-	Verdict string `json:"verdict"`
-}
-
-func statusJSON(s status.Status) asJSON {
-	out := asJSON{Status: s, Dead: statusDeadJSON{s.Dead, holding(s.Dead)}}
-	if s.Dead.Missing > 0 {
-		out.Dead.Verdict += "; missing " + missing(s.Dead)
-	}
-	for _, n := range s.Notes {
-		out.Notes = append(out.Notes, noteText(n, s.Queue))
-	}
-	return out
 }

@@ -1,4 +1,4 @@
-package main
+package render
 
 import (
 	"encoding/json"
@@ -8,7 +8,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/records"
 )
@@ -30,14 +29,13 @@ func recordExamples() []counter.Record {
 
 func TestRecordTable(t *testing.T) {
 	var out strings.Builder
-	a := &app{Streams: cli.Streams{Out: &out}}
-	p := a.recordPrinter(false)
+	p := Records(&out, false)
 	for _, r := range recordExamples() {
-		if err := p.row(records.Of(r, nil, recordNow), recordNow); err != nil {
+		if err := p.Row(records.Of(r, nil, recordNow)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := p.flush(); err != nil {
+	if err := p.Flush(); err != nil {
 		t.Fatal(err)
 	}
 	want := strings.TrimPrefix(`
@@ -76,5 +74,36 @@ func TestRecordJSON(t *testing.T) {
 		if diff := cmp.Diff(want[i], string(got)); diff != "" || err != nil {
 			t.Errorf("%v (-want +got):\n%s", err, diff)
 		}
+	}
+}
+
+// TestRecordInFull has an error of several lines, as a panic's stack is.
+func TestRecordInFull(t *testing.T) {
+	r := recordExamples()[0]
+	r.Crashes, r.Cause, r.Reason = 1, counter.CausePanicked, "boom\ngoroutine 1:\n\tmain.go:7\x1b[2J"
+	var out strings.Builder
+	if err := Record(&out, records.Of(r, &counter.Override{MaxRetries: new(3)}, recordNow)); err != nil {
+		t.Fatal(err)
+	}
+	want := strings.TrimPrefix(`
+id                    waits
+queue                 q in virtual host /
+state                 retrying
+failures              1
+crashes               1
+limit                 4 attempts
+suspect               false
+starts                0
+first failed attempt  2026-05-06T07:05:09Z
+last failed attempt   2026-05-06T07:07:09Z
+due                   2026-05-06T07:09:39Z
+expires               2026-05-06T08:08:09Z
+cause                 panicked
+last error            boom
+                      goroutine 1:
+                          main.go:7\x1b[2J
+`, "\n")
+	if diff := cmp.Diff(want, out.String()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
