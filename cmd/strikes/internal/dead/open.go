@@ -1,0 +1,181 @@
+package dead
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/render"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/deadletter"
+	"github.com/strikesmq/strikes/internal/inspect"
+	"github.com/strikesmq/strikes/internal/queueinfo"
+	"github.com/strikesmq/strikes/internal/status"
+)
+
+// graveyard is a queue's dead-letter queue and what is known of its messages.
+type dlq struct {
+	dead   deadletter.Queue
+	queue  string // whose dead letters they are
+	broker *connect.Broker
+	store  *counter.Counter // nil: not to be asked
+	unseen int              // messages in the queue that were not looked at
+	held   error            // ErrBusy: others hold messages that were not counted
+	denied bool             // what may be done cannot be told for lack of permissions
+}
+
+// open finds out what may be done with the dead-letter queue, and opens the store. It is closed by the caller.
+func (c *Command) open(ctx context.Context, queue string) (*dlq, error) {
+	b, err := c.Broker()
+	if err != nil {
+		return nil, err
+	}
+	if vhost := c.VHost; vhost != "" && vhost != b.VHost {
+		return nil, cli.Misusef("--vhost is %q, but the broker's URL leads to virtual host %q", vhost, b.VHost)
+	}
+	api, err := c.Management()
+	if err != nil {
+		return nil, err
+	}
+	named := c.DeadLetterQueue
+	q := &dlq{queue: queue, broker: b, dead: deadletter.Queue{Name: cmp.Or(named, queue+".dlq"), Dial: b.Dial}}
+	if err := queueinfo.CheckName(q.dead.Name); err != nil && named != "" {
+		return nil, cli.Misusef("--dead-letter-queue: %w", err)
+	}
+	if !c.NoStore {
+		if q.store, err = c.Store(ctx); err != nil {
+			return nil, fmt.Errorf("%w (--no-store goes without it)", err)
+		}
+		q.dead.Records = q.store.Admin()
+	}
+	if c.Records {
+		return q, nil
+	}
+	need := inspect.Need{Queue: queue, Management: api}
+	if err := q.judge(ctx, c.Err, need, named != "", c.Force); err != nil {
+		q.close()
+		return nil, err
+	}
+	return q, nil
+}
+
+func (q *dlq) close() {
+	if q.store != nil {
+		_ = q.store.Close()
+	}
+}
+
+// judge finds the dead-letter queue, unless it is named, and its kind. It asks the management API, given or at its usual place:
+// that tells more than AMQP, and needs no permission on the queue.
+func (q *dlq) judge(ctx context.Context, stderr io.Writer, need inspect.Need, named, force bool) error {
+	return q.broker.With(ctx, func(conn *amqp.Connection) error {
+		slow := time.AfterFunc(2*time.Second, func() {
+			fmt.Fprintf(stderr, "waiting for the management API to know queue %s, for 15 s at most\n", q.where())
+		})
+		defer slow.Stop()
+		var tried string
+		if need.Management == "" {
+			var err error
+			if need, err = q.broker.Management(ctx, conn, need); err != nil {
+				tried = "; the management API was tried at its usual place (--management-url names another): " + err.Error()
+			}
+		}
+		at := status.DeadLetterQueue{Name: q.dead.Name}
+		if !named {
+			var err error
+			if at, err = status.FindDeadLetterQueue(ctx, conn, need); err != nil {
+				return Ambiguous(err)
+			}
+			q.dead.Name = at.Name
+		}
+		if err := queueinfo.CheckName(q.dead.Name); err != nil {
+			return cli.Misusef("the dead-letter queue (--dead-letter-queue names it): %w", err)
+		}
+		nature, err := deadletter.Describe(ctx, conn, q.dead.Name, need.Management, need.HTTPClient)
+		if errors.Is(err, deadletter.ErrQueueNotFound) && at.Assumed != nil {
+			return fmt.Errorf("%w; %s", err, render.AssumedQueue(q.queue, at.Name, at.Assumed))
+		}
+		if err != nil {
+			return err
+		}
+		if at.Assumed != nil {
+			fmt.Fprintln(stderr, term.Printable(render.AssumedQueue(q.queue, at.Name, at.Assumed), ""))
+		}
+		q.handle(nature, tried, force)
+		return ctx.Err()
+	})
+}
+
+// handle decides what may be done with the queue; tried says which management API did not answer.
+func (q *dlq) handle(n deadletter.Nature, tried string, force bool) {
+	h := n.Handling()
+	if !h.Hold {
+		h.Why += tried
+		if n.Unread != "" {
+			h.Why += " (" + n.Unread + ")"
+		}
+	}
+	if force {
+		h.Take, h.Hold = true, true
+	}
+	q.dead.Handling, q.denied = h, n.Denied
+}
+
+// where names the dead-letter queue for a line of text.
+func (q *dlq) where() string { return term.Shown(q.dead.Name) }
+
+// fail gives an error of package deadletter its exit code.
+func (q *dlq) fail(err error) error {
+	if !errors.Is(err, deadletter.ErrUnsafe) {
+		return withCode(err)
+	}
+	err = fmt.Errorf("%w (--force does it all the same)", err)
+	if q.denied {
+		return cli.WithCode(err, cli.ExitDenied)
+	}
+	return withCode(err)
+}
+
+// mind says what an interruption of a replay or drop of everything would do.
+func (q *dlq) mind(stderr io.Writer) {
+	if q.dead.Handling.Take && q.dead.Handling.Why != "" {
+		fmt.Fprintf(stderr, "do not interrupt this often: of queue %s, %s\n", q.where(), term.Printable(q.dead.Handling.Why, ""))
+	}
+}
+
+// untold says that the store was not told of all that was taken off; why is nil if it was.
+func (q *dlq) untold(stderr io.Writer, why error) {
+	if why != nil {
+		fmt.Fprintf(stderr, "the store may not know of all that left queue %s: strikes status may call some missing: %s\n",
+			q.where(), term.Printable(why.Error(), ""))
+	}
+}
+
+// nothing returns the error, with its exit code, for a search that found no dead letter.
+func (q *dlq) nothing(want *sought) error { return q.fail(q.none(want)) }
+
+func (q *dlq) none(want *sought) error {
+	if q.held != nil {
+		return q.held
+	}
+	if q.unseen > 0 {
+		return fmt.Errorf("%w to read queue %q, and the store has no records of such dead letters", deadletter.ErrUnsafe, q.dead.Name)
+	}
+	return want.none(q.dead.Name)
+}
+
+// Ambiguous says what to do if dead letters land in several queues.
+func Ambiguous(err error) error {
+	if errors.As(err, new(*status.AmbiguousError)) {
+		return cli.Misusef("%w; choose one with --dead-letter-queue", err)
+	}
+	return err
+}
