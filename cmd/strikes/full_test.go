@@ -46,10 +46,6 @@ func TestResultsOnAFullDisk(t *testing.T) {
 	if err := render.DeadLetter(a.Out, letter); !errors.Is(err, errFull) {
 		t.Errorf("dead show: %v", err)
 	}
-	told := &deadTold{app: a, verb: "replayed", want: seek(nil), json: jsonl.NewEncoder(&full{})}
-	if told.tell(letter, nil); !errors.Is(told.unsaid, errFull) {
-		t.Errorf("dead replay --json: %v", told.unsaid)
-	}
 	p := &publishing{report: jsonl.NewEncoder(&full{})}
 	if p.tell(entry{}, amqp.Publishing{}, nil); !errors.Is(p.unsaid, errFull) {
 		t.Errorf("publish --json: %v", p.unsaid)
