@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/clitest"
 	"github.com/strikesmq/strikes/deadletter"
 )
 
@@ -13,7 +14,7 @@ import (
 func TestForceIsSaidOnce(t *testing.T) {
 	g := &graveyard{dead: deadletter.Queue{Name: "q.dlq"}, unseen: 1}
 	none := func(func(*deadletter.Message, error) bool) {}
-	var out output
+	var out clitest.Output
 	_, err := printDead(none, deadTableOn(&out), 0, g, seek([]string{"a"}))
 	for name, err := range map[string]error{"list": g.fail(err), "show": g.nothing(seek([]string{"a"}))} {
 		if !errors.Is(err, deadletter.ErrUnsafe) || strings.Count(err.Error(), "--force") != 1 || cli.ExitCode(err) != cli.ExitMisuse {

@@ -49,8 +49,4 @@ func TestResultsOnAFullDisk(t *testing.T) {
 	if told.tell(letter, nil); !errors.Is(told.unsaid, errFull) {
 		t.Errorf("dead replay --json: %v", told.unsaid)
 	}
-	p := &publishing{report: jsonl.NewEncoder(&full{})}
-	if p.tell(entry{}, amqp.Publishing{}, nil); !errors.Is(p.unsaid, errFull) {
-		t.Errorf("publish --json: %v", p.unsaid)
-	}
 }

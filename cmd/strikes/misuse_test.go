@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/clitest"
 )
 
 // TestMisuse: what the parser refuses is said in words of the command line, without a password, and nothing that was typed changes.
@@ -36,7 +37,7 @@ func TestMisuse(t *testing.T) {
 		if name, value, set := strings.Cut(tt.env, "="); set {
 			t.Setenv(name, value)
 		}
-		var stdout, stderr output
+		var stdout, stderr clitest.Output
 		code := run(t.Context(), cli.Streams{In: strings.NewReader(""), Out: &stdout, Err: &stderr}, append([]string{"strikes"}, strings.Fields(tt.args)...))
 		if code != cli.ExitMisuse || stderr.String() != "strikes: "+tt.want+"\n" || stdout.String() != "" {
 			t.Errorf("%s %s: exit code %d, %q, %q", tt.env, tt.args, code, stderr.String(), stdout.String())
@@ -60,7 +61,7 @@ func TestFieldsAreFlags(t *testing.T) {
 		{"status --management-url http:// q", `--management-url must be http[s]://user:password@host:15672, got one that cannot be read`},
 	}
 	for _, tt := range tests {
-		var stderr output
+		var stderr clitest.Output
 		args := append([]string{"strikes"}, strings.Fields(tt.args)...)
 		code := run(t.Context(), cli.Streams{In: strings.NewReader(""), Out: &stderr, Err: &stderr}, args)
 		if code != cli.ExitMisuse || stderr.String() != "strikes: "+tt.want+"\n" {

@@ -1,6 +1,6 @@
 //go:build unix
 
-package main
+package runner
 
 import (
 	"bytes"
@@ -10,24 +10,24 @@ import (
 	"os/exec"
 	"path/filepath"
 	"reflect"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/strikesmq/strikes/cmd/strikes/internal/clitest"
 	"github.com/strikesmq/strikes/consumer"
 )
 
 // shell is a command that runs a script.
-func shellCommand(t *testing.T, script string) (c *program, stdout, stderr *output) {
+func shellCommand(t *testing.T, script string) (c *Command, stdout, stderr *clitest.Output) {
 	t.Helper()
 	path, err := exec.LookPath("sh")
 	if err != nil {
 		t.Fatal(err)
 	}
-	stdout, stderr = &output{}, &output{}
-	return &program{path: path, args: []string{"-c", script}, stdout: stdout, stderr: stderr}, stdout, stderr
+	stdout, stderr = &clitest.Output{}, &clitest.Output{}
+	return &Command{Path: path, Args: []string{"-c", script}, Stdout: stdout, Stderr: stderr}, stdout, stderr
 }
 
 func TestCommandOutcome(t *testing.T) {
@@ -53,7 +53,7 @@ func TestCommandOutcome(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			c, stdout, _ := shellCommand(t, tt.script)
-			err := c.run(t.Context(), os.Environ(), tt.body)
+			err := c.Run(t.Context(), os.Environ(), tt.body)
 			if (err == nil) != (tt.want == "") || err != nil && err.Error() != tt.want {
 				t.Errorf("%v, want %q", err, tt.want)
 			}
@@ -89,7 +89,7 @@ func TestCommandTimeout(t *testing.T) {
 			began := time.Now()
 			ctx, cancel := context.WithTimeoutCause(t.Context(), 300*time.Millisecond, errors.New("too slow"))
 			defer cancel()
-			err := c.run(ctx, os.Environ(), nil)
+			err := c.Run(ctx, os.Environ(), nil)
 			if (err == nil) != (tt.want == "") || err != nil && !strings.HasPrefix(err.Error(), tt.want) {
 				t.Errorf("%v, want %q", err, tt.want)
 			}
@@ -105,28 +105,28 @@ func TestCommandTakesItsChildrenAlong(t *testing.T) {
 	pidFile := filepath.Join(t.TempDir(), "pid")
 	c, _, _ := shellCommand(t, `sleep 600 & echo $! >"$PID_FILE"; exit 0`)
 	began := time.Now()
-	if err := c.run(t.Context(), append(os.Environ(), "PID_FILE="+pidFile), make([]byte, 1<<20)); err != nil {
+	if err := c.Run(t.Context(), append(os.Environ(), "PID_FILE="+pidFile), make([]byte, 1<<20)); err != nil {
 		t.Fatal(err)
 	}
 	if took := time.Since(began); took > 5*time.Second {
 		t.Errorf("took %v", took)
 	}
-	pid := readPID(t, pidFile)
-	eventually(t, 5*time.Second, "the child is gone", func() bool { return !alive(pid) })
+	pid := clitest.ReadPID(t, pidFile)
+	clitest.Eventually(t, 5*time.Second, "the child is gone", func() bool { return !clitest.Alive(pid) })
 }
 
 // slow takes its time over each write, as a terminal or a pager does.
-type slow struct{ *output }
+type slow struct{ *clitest.Output }
 
 func (s slow) Write(p []byte) (int, error) {
 	time.Sleep(3 * lastOutput)
-	return s.output.Write(p)
+	return s.Output.Write(p)
 }
 
 func TestCommandOutputIsWhole(t *testing.T) {
 	c, stdout, _ := shellCommand(t, `head -c 300000 /dev/zero | tr '\0' x`)
-	c.stdout = slow{stdout}
-	if err := c.run(t.Context(), os.Environ(), nil); err != nil || len(stdout.String()) != 300000 {
+	c.Stdout = slow{stdout}
+	if err := c.Run(t.Context(), os.Environ(), nil); err != nil || len(stdout.String()) != 300000 {
 		t.Errorf("%d bytes of 300000, %v", len(stdout.String()), err)
 	}
 }
@@ -140,8 +140,8 @@ func TestCommandLetsGo(t *testing.T) {
 	pidFile := filepath.Join(t.TempDir(), "pid")
 	c, _, _ := shellCommand(t, setsid+` sh -c 'echo $$ >"$PID_FILE.new"; mv "$PID_FILE.new" "$PID_FILE"; while :; do echo more; done' & while ! test -e "$PID_FILE"; do sleep 0.05; done`)
 	began := time.Now()
-	err = c.run(t.Context(), append(os.Environ(), "PID_FILE="+pidFile), nil)
-	_ = syscall.Kill(readPID(t, pidFile), syscall.SIGKILL)
+	err = c.Run(t.Context(), append(os.Environ(), "PID_FILE="+pidFile), nil)
+	_ = syscall.Kill(clitest.ReadPID(t, pidFile), syscall.SIGKILL)
 	if took := time.Since(began); err != nil || took > 10*time.Second {
 		t.Errorf("%v after %v", err, took)
 	}
@@ -151,48 +151,26 @@ func TestCommandKillAll(t *testing.T) {
 	pidFile := filepath.Join(t.TempDir(), "pid")
 	c, _, _ := shellCommand(t, `echo $$ >"$PID_FILE.new"; mv "$PID_FILE.new" "$PID_FILE"; sleep 600`)
 	done := make(chan error, 1)
-	go func() { done <- c.run(t.Context(), append(os.Environ(), "PID_FILE="+pidFile), nil) }()
-	eventually(t, 5*time.Second, "the command runs", func() bool { _, err := os.Stat(pidFile); return err == nil })
-	c.killAll()
+	go func() { done <- c.Run(t.Context(), append(os.Environ(), "PID_FILE="+pidFile), nil) }()
+	clitest.Eventually(t, 5*time.Second, "the command runs", func() bool { _, err := os.Stat(pidFile); return err == nil })
+	c.KillAll()
 	if err := <-done; err == nil || !strings.Contains(err.Error(), "killed") {
 		t.Errorf("the killed command: %v", err)
 	}
-	if err := c.run(t.Context(), nil, nil); !errors.Is(err, context.Canceled) {
+	if err := c.Run(t.Context(), nil, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("one that is started after it: %v", err)
 	}
 }
 
 func TestCommandCannotBeStarted(t *testing.T) {
-	c := &program{path: filepath.Join(t.TempDir(), "none"), stdout: &output{}, stderr: &output{}}
-	if err := c.run(t.Context(), nil, []byte("x")); !errors.Is(err, errNotStarted) {
+	c := &Command{Path: filepath.Join(t.TempDir(), "none"), Stdout: &clitest.Output{}, Stderr: &clitest.Output{}}
+	if err := c.Run(t.Context(), nil, []byte("x")); !errors.Is(err, ErrNotStarted) {
 		t.Errorf("%v", err)
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cause := errors.New("session lost")
 	cancel(cause)
-	if err := c.run(ctx, nil, nil); !errors.Is(err, cause) || errors.Is(err, errNotStarted) {
+	if err := c.Run(ctx, nil, nil); !errors.Is(err, cause) || errors.Is(err, ErrNotStarted) {
 		t.Errorf("once its context is done: %v", err)
 	}
-}
-
-func readPID(t *testing.T, file string) int {
-	t.Helper()
-	b, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pid, err := strconv.Atoi(strings.TrimSpace(string(b)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return pid
-}
-
-// alive is false of a zombie too: its parent, as of all orphans, may be slow to collect it.
-func alive(pid int) bool {
-	if syscall.Kill(pid, 0) != nil {
-		return false
-	}
-	state, err := exec.Command("ps", "-o", "state=", "-p", strconv.Itoa(pid)).Output()
-	return err == nil && !strings.HasPrefix(strings.TrimSpace(string(state)), "Z")
 }

@@ -1,4 +1,4 @@
-package main
+package runner
 
 import (
 	"fmt"
@@ -7,34 +7,35 @@ import (
 	"time"
 )
 
-// defaultBackoff is what the flags named backoff are without a value.
-const defaultBackoff = "100ms..30s"
+// DefaultBackoff is what the flags named backoff are without a value.
+const DefaultBackoff = "100ms..30s"
 
-// backoff is how long a message waits before it is tried again.
-type backoff struct {
-	first, last time.Duration
-	doubles     bool
+// Backoff is how long a message waits before it is tried again.
+type Backoff struct {
+	first   time.Duration
+	Last    time.Duration // the longest
+	doubles bool
 }
 
-// parseBackoff reads "5s", always that long, or "100ms..30s": doubled with each failure from the first to the last, less a
+// ParseBackoff reads "5s", always that long, or "100ms..30s": doubled with each failure from the first to the last, less a
 // random part of up to a half, so that messages which failed together do not come back together.
-func parseBackoff(s string) (backoff, error) {
+func ParseBackoff(s string) (Backoff, error) {
 	from, to, isRange := strings.Cut(s, "..")
 	first, err := parseWait(from)
 	if err != nil {
-		return backoff{}, fmt.Errorf("%q: %w", s, err)
+		return Backoff{}, fmt.Errorf("%q: %w", s, err)
 	}
 	if !isRange {
-		return backoff{first: first, last: first}, nil
+		return Backoff{first: first, Last: first}, nil
 	}
 	last, err := parseWait(to)
 	switch {
 	case err != nil:
-		return backoff{}, fmt.Errorf("%q: %w", s, err)
+		return Backoff{}, fmt.Errorf("%q: %w", s, err)
 	case first == 0 || last < first:
-		return backoff{}, fmt.Errorf("%q: it goes from a positive duration to one that is not shorter", s)
+		return Backoff{}, fmt.Errorf("%q: it goes from a positive duration to one that is not shorter", s)
 	}
-	return backoff{first, last, true}, nil
+	return Backoff{first, last, true}, nil
 }
 
 func parseWait(s string) (time.Duration, error) {
@@ -45,12 +46,12 @@ func parseWait(s string) (time.Duration, error) {
 	return d, nil
 }
 
-// wait is that of a message with so many charges.
-func (b backoff) wait(charges int) time.Duration {
+// Wait is that of a message with so many charges.
+func (b Backoff) Wait(charges int) time.Duration {
 	if !b.doubles {
 		return b.first
 	}
-	d := doubled(b.first, b.last, charges)
+	d := doubled(b.first, b.Last, charges)
 	return d - rand.N(d/2+1) //nolint:gosec // nobody gains by guessing it
 }
 

@@ -1,4 +1,4 @@
-package main
+package runner
 
 import (
 	"context"
@@ -80,28 +80,29 @@ func (d decision) troublesome() bool {
 	}
 }
 
-// lines writes decisions, a line each, in one write each.
-type lines struct {
-	mu   sync.Mutex
-	to   io.Writer
-	all  bool // not only the troublesome ones
-	json bool
+// Lines writes decisions, a line each, in one write each.
+type Lines struct {
+	To   io.Writer
+	All  bool // not only the troublesome ones
+	JSON bool
+
+	mu sync.Mutex
 }
 
 // Observe is called by many goroutines.
-func (l *lines) Observe(_ context.Context, e consumer.Event) {
+func (l *Lines) Observe(_ context.Context, e consumer.Event) {
 	d := decisionOf(e, time.Now())
-	if !l.all && !d.troublesome() {
+	if !l.All && !d.troublesome() {
 		return
 	}
 	line := []byte(d.String())
-	if l.json {
+	if l.JSON {
 		line, _ = json.Marshal(d) // of strings, numbers and a time: it cannot fail
 		line = jsonl.Escape(line)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	_, _ = l.to.Write(append(line, '\n')) // a terminal or pipe that is gone cannot be told so
+	_, _ = l.To.Write(append(line, '\n')) // a terminal or pipe that is gone cannot be told so
 }
 
 // observers are told one after the other.

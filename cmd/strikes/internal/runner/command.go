@@ -1,4 +1,4 @@
-package main
+package runner
 
 import (
 	"bytes"
@@ -21,25 +21,25 @@ const afterTerm = 1500 * time.Millisecond
 // exitReject is the exit code by which a command sends its message to the dead-letter queue: EX_DATAERR of sysexits.h.
 const exitReject = 65
 
-// program is what is run once for each message.
-type program struct {
-	path   string // found already
-	args   []string
-	stdout io.Writer // of all runs; safe for use by several goroutines
-	stderr io.Writer // likewise
+// Command is what is run once for each message.
+type Command struct {
+	Path   string // found already
+	Args   []string
+	Stdout io.Writer // of all attempts; safe for use by several goroutines
+	Stderr io.Writer // likewise
 
 	mu      sync.Mutex
 	running map[int]struct{} // leaders of process groups
 	killed  bool
 }
 
-// errNotStarted is wrapped when it was no fault of the message's that the command did not run.
-var errNotStarted = errors.New("the command cannot be started")
+// ErrNotStarted is wrapped by the error of Run if the command could not be started, which is no failure of the message.
+var ErrNotStarted = errors.New("the command cannot be started")
 
-// run runs the command with body on its stdin. When ctx is done the command's process group is sent SIGTERM, and killed if
+// Run runs the command with body on its stdin. When ctx is done the command's process group is sent SIGTERM, and killed if
 // the command has not ended soon after. What the command started is killed in any case: nothing of it outlives the attempt.
-func (c *program) run(ctx context.Context, env []string, body []byte) error {
-	cmd := exec.CommandContext(ctx, c.path, c.args...) //nolint:gosec // it is what the user asked to run
+func (c *Command) Run(ctx context.Context, env []string, body []byte) error {
+	cmd := exec.CommandContext(ctx, c.Path, c.Args...) //nolint:gosec // it is what the user asked to run
 	cmd.Env, cmd.WaitDelay = env, afterTerm
 	cmd.Cancel = func() error { return terminateGroup(cmd.Process.Pid) }
 	ownGroup(cmd)
@@ -58,14 +58,14 @@ func (c *program) run(ctx context.Context, env []string, body []byte) error {
 }
 
 // start starts cmd with its streams connected.
-func (c *program) start(cmd *exec.Cmd, body []byte, last *tail) (*plumbing, error) {
+func (c *Command) start(cmd *exec.Cmd, body []byte, last *tail) (*plumbing, error) {
 	p := newPlumbing()
 	stdin, err := cmd.StdinPipe()
 	if err == nil {
-		cmd.Stdout, err = p.copyTo(c.stdout)
+		cmd.Stdout, err = p.copyTo(c.Stdout)
 	}
 	if err == nil {
-		cmd.Stderr, err = p.copyTo(io.MultiWriter(last, c.stderr))
+		cmd.Stderr, err = p.copyTo(io.MultiWriter(last, c.Stderr))
 	}
 	if err == nil {
 		err = c.begin(cmd)
@@ -73,7 +73,7 @@ func (c *program) start(cmd *exec.Cmd, body []byte, last *tail) (*plumbing, erro
 	p.handedOver()
 	if err != nil {
 		p.close()
-		return nil, fmt.Errorf("%w: %w", errNotStarted, err)
+		return nil, fmt.Errorf("%w: %w", ErrNotStarted, err)
 	}
 	p.copies.Go(func() { // a command need not read its stdin: Wait closes the pipe
 		_, _ = io.Copy(stdin, bytes.NewReader(body))
@@ -82,8 +82,8 @@ func (c *program) start(cmd *exec.Cmd, body []byte, last *tail) (*plumbing, erro
 	return p, nil
 }
 
-// begin starts cmd, unless killAll was called.
-func (c *program) begin(cmd *exec.Cmd) error {
+// begin starts cmd, unless KillAll was called.
+func (c *Command) begin(cmd *exec.Cmd) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.killed {
@@ -100,15 +100,15 @@ func (c *program) begin(cmd *exec.Cmd) error {
 }
 
 // end kills what is left of a command's group.
-func (c *program) end(leader int) {
+func (c *Command) end(leader int) {
 	_ = killGroup(leader) // ESRCH, as a rule
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.running, leader)
 }
 
-// killAll kills every command that runs, and lets none start any more.
-func (c *program) killAll() {
+// KillAll kills every command that runs, and lets none start any more.
+func (c *Command) KillAll() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.killed = true

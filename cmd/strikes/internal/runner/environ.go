@@ -1,4 +1,4 @@
-package main
+package runner
 
 import (
 	"slices"
@@ -10,14 +10,14 @@ import (
 	"github.com/strikesmq/strikes/consumer"
 )
 
-// ownSecrets are this program's variables that may hold a password; a command does not inherit them. AMQP_URL and REDIS_URL are
+// OwnSecrets are this program's variables that may hold a password; a command does not inherit them. AMQP_URL and REDIS_URL are
 // not this program's own: a command may need them.
-var ownSecrets = []string{"STRIKES_AMQP_URL", "STRIKES_REDIS_URL", "STRIKES_MANAGEMENT_URL"}
+var OwnSecrets = []string{"STRIKES_AMQP_URL", "STRIKES_REDIS_URL", "STRIKES_MANAGEMENT_URL"}
 
-// environ adds to the environment base what a command is told of its message, and takes away what base says of another: this
-// process may be such a command itself. It also takes away ownSecrets. A value with a NUL in it cannot be a variable; the names
+// Environ adds to the environment base what a command is told of its message, and takes away what base says of another: this
+// process may be such a command itself. It also takes away OwnSecrets. A value with a NUL in it cannot be a variable; the names
 // of those are returned.
-func environ(base []string, queue string, d amqp.Delivery, a consumer.Attempt) (env, omitted []string) {
+func Environ(base []string, queue string, d amqp.Delivery, a consumer.Attempt) (env, omitted []string) {
 	told := [][2]string{
 		{"STRIKES_ATTEMPT", strconv.Itoa(a.Number)},
 		{"STRIKES_LAST", strconv.Itoa(a.Last)},
@@ -32,7 +32,7 @@ func environ(base []string, queue string, d amqp.Delivery, a consumer.Attempt) (
 	}
 	env = slices.DeleteFunc(slices.Clone(base), func(v string) bool {
 		name, _, _ := strings.Cut(v, "=")
-		return slices.Contains(ownSecrets, name) || slices.ContainsFunc(told, func(t [2]string) bool { return t[0] == name })
+		return slices.Contains(OwnSecrets, name) || slices.ContainsFunc(told, func(t [2]string) bool { return t[0] == name })
 	})
 	for _, t := range told {
 		if strings.ContainsRune(t[1], 0) {

@@ -1,7 +1,6 @@
-package main
+package runner
 
 import (
-	"context"
 	"math"
 	"strings"
 	"testing"
@@ -10,41 +9,8 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
 	"github.com/strikesmq/strikes/consumer"
 )
-
-// FuzzInput: a file of any content is read to its end, or to the line that is wrong, which the error names.
-func FuzzInput(f *testing.F) {
-	for _, seed := range []string{
-		"", "\n", "\n\n\n", "{\"body\":\"a\"}\n{\"body\":\"b\"}", "{\"body\":\"a\"}\r\n\r\n", "\xef\xbb\xbf{\"body\":\"a\"}\n", "{}\n", "\x00\n\xff",
-		"{\"body\":\"a\",\"headers\":{\"\":{\"\":{}}}}\n[]\n", strings.Repeat("{\"a\":", 300), "{\"body\":\"\\ud800\",\"id\":\"\\u0000\"}",
-	} {
-		f.Add([]byte(seed), true)
-		f.Add([]byte(seed), false)
-	}
-	f.Fuzz(func(t *testing.T, input []byte, ndjson bool) {
-		lines := strings.Count(string(input), "\n")
-		if len(input) > 0 && !strings.HasSuffix(string(input), "\n") {
-			lines++
-		}
-		n, last := 0, 0
-		r := reader{stdin: strings.NewReader(string(input)), parse: jsonl.ParseText, blank: true, put: func(_ context.Context, e entry) error {
-			n, last = n+1, e.line
-			return nil
-		}}
-		if ndjson {
-			r.parse, r.blank = jsonl.ParseMessage, false
-		}
-		err := r.read(t.Context(), nil)
-		switch {
-		case last > lines || n > lines || !ndjson && (err != nil || n != lines):
-			t.Errorf("%d messages of %d lines, the last of line %d: %v", n, lines, last, err)
-		case err != nil && !strings.HasPrefix(err.Error(), "stdin:"):
-			t.Errorf("the error names no line: %v", err)
-		}
-	})
-}
 
 // FuzzTail: what is kept of a command's output is UTF-8, and not too long.
 func FuzzTail(f *testing.F) {
@@ -67,7 +33,7 @@ func FuzzBackoff(f *testing.F) {
 		f.Add(seed, math.MinInt)
 	}
 	f.Fuzz(func(t *testing.T, text string, charges int) {
-		b, err := parseBackoff(text)
+		b, err := ParseBackoff(text)
 		if err != nil {
 			return
 		}
@@ -78,7 +44,7 @@ func FuzzBackoff(f *testing.F) {
 			most, _ = time.ParseDuration(to)
 			least /= 2
 		}
-		if d := b.wait(charges); d < least || d > most {
+		if d := b.Wait(charges); d < least || d > most {
 			t.Errorf("%q: %v after %d charges", text, d, charges)
 		}
 	})
@@ -91,7 +57,7 @@ func FuzzEnviron(f *testing.F) {
 	f.Add("", "", "", "", "", "STRIKES_ATTEMPT")
 	f.Fuzz(func(t *testing.T, queue, id, exchange, key, kind, base string) {
 		d := amqp.Delivery{MessageId: id, Exchange: exchange, RoutingKey: key, ContentType: kind}
-		env, omitted := environ([]string{base}, queue, d, consumer.Attempt{Number: 1})
+		env, omitted := Environ([]string{base}, queue, d, consumer.Attempt{Number: 1})
 		seen := map[string]bool{}
 		for _, v := range env {
 			name, value, _ := strings.Cut(v, "=")

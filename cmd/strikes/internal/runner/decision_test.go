@@ -1,4 +1,4 @@
-package main
+package runner
 
 import (
 	"context"
@@ -25,7 +25,7 @@ var decisionEvents = []struct {
 		Err: errors.New("exit status 1: \x1b[31mno\nmore")},
 		`retry "two words", attempt 1 of 4 failed, the next in 120ms: exit status 1: \x1b[31mno…`, false},
 	{consumer.Event{Decision: consumer.DeadLetter, ID: "a\n", Attempt: 4, Limit: 4, Cause: counter.CauseTimedOut, Err: errors.New("late")},
-		`dead-letter "a\n", attempt 4 of 4 timed out: late`, false},
+		`dead-letter "a\n", attempt 4 of 4 timed-out: late`, false},
 	{consumer.Event{Decision: consumer.Isolate, ID: "a"}, "isolate a", false},
 	{consumer.Event{Decision: consumer.Hold, ID: "a", Err: errors.New("counter: start: store away")}, "hold a: counter: start: store away", false},
 	{consumer.Event{Decision: consumer.Undecodable, Queue: "q", Err: errors.New("consumer: a message cannot be decoded: take it out")}, "undecodable: consumer: a message cannot be decoded: take it out", false},
@@ -38,7 +38,7 @@ func TestLines(t *testing.T) {
 	for _, verbose := range []bool{false, true} {
 		var got strings.Builder
 		var want []string
-		l := lines{to: &got, all: verbose}
+		l := Lines{To: &got, All: verbose}
 		for _, e := range decisionEvents {
 			l.Observe(context.Background(), e.event)
 			if verbose || !e.all {
@@ -53,7 +53,7 @@ func TestLines(t *testing.T) {
 
 func TestLinesJSON(t *testing.T) {
 	var got strings.Builder
-	l := lines{to: &got, all: true, json: true}
+	l := Lines{To: &got, All: true, JSON: true}
 	l.Observe(context.Background(), consumer.Event{Decision: consumer.Retry, Queue: "q", ID: "a\x1b\u009b", Attempt: 1, Limit: 4, Failures: 1,
 		Redelivered: true, Ran: time.Second, Wait: 2 * time.Second, Cause: counter.CauseFailed, Err: errors.New("x\ty")})
 	_, rest, _ := strings.Cut(got.String(), `",`)

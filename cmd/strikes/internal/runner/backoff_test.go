@@ -1,4 +1,4 @@
-package main
+package runner
 
 import (
 	"math"
@@ -22,12 +22,12 @@ func TestParseBackoff(t *testing.T) {
 		{"1ns..2562047h", 1000, math.MaxInt64 / 3, math.MaxInt64}, // doubling must not overflow
 	}
 	for _, tt := range tests {
-		b, err := parseBackoff(tt.in)
+		b, err := ParseBackoff(tt.in)
 		if err != nil {
 			t.Fatalf("%s: %v", tt.in, err)
 		}
 		for range 100 {
-			if got := b.wait(tt.charges); got < tt.lowest || got > tt.highest {
+			if got := b.Wait(tt.charges); got < tt.lowest || got > tt.highest {
 				t.Errorf("%s after %d charges: %v, want %v to %v", tt.in, tt.charges, got, tt.lowest, tt.highest)
 				break
 			}
@@ -37,7 +37,7 @@ func TestParseBackoff(t *testing.T) {
 
 func TestParseBackoffRefuses(t *testing.T) {
 	for _, in := range []string{"", "5", "-1s", "1s..", "..1s", "2s..1s", "0..1s", "1s..2s..3s", "soon"} {
-		if _, err := parseBackoff(in); err == nil {
+		if _, err := ParseBackoff(in); err == nil {
 			t.Errorf("%q is accepted", in)
 		}
 	}
