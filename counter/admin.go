@@ -8,29 +8,42 @@ import (
 	"iter"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// Admin reads and changes what a Counter keeps, for operators and their tools. It is safe for use by many goroutines.
-type Admin struct{ *client }
-
-// Admin returns the operators' side of the counter. It uses the counter's client, so it ends with Close.
-func (c *Counter) Admin() *Admin { return &Admin{c.client} }
-
 // page is how many records List reads in one round trip.
 const page = 200
 
-// Get returns the records of all lives of an id in a queue, newest first; none if nothing is kept of it. What somebody
-// else wrote to the key of one is among them, as Foreign. It scans the
-// queue's index on the server, a thousand entries a round trip. A life that succeeded within the last ten minutes is
-// found only if it was the first.
-func (a *Admin) Get(ctx context.Context, vhost, queue, id string) ([]Record, error) {
-	members, err := a.lives(ctx, vhost, queue, id)
-	if err != nil {
-		return nil, fmt.Errorf("counter: get, queue %q: %w", queue, err)
+// scanned is how many members of an index the store examines in one round trip, which occupies it for 1 to 4 ms.
+const scanned = 3000
+
+// Admin reads and changes what a Counter keeps: records, limits, grants and the counts of a queue. It is for operators and
+// their tools; no consumer needs it. It is safe for concurrent use. Errors of the store are a *StoreError.
+type Admin struct{ *client }
+
+// Now returns the time by the store's clock, which the times of records refer to.
+func (a *Admin) Now(ctx context.Context) (time.Time, error) {
+	if a.refuse != nil {
+		return time.Time{}, a.refuse
 	}
-	records, err := a.read(ctx, vhost, queue, members)
+	now, err := a.rdb.Time(ctx).Result()
+	if err != nil {
+		return time.Time{}, fmt.Errorf("counter: time: %w", a.storeError(err))
+	}
+	return now.UTC(), nil
+}
+
+// Get returns the records of all generations of an id in a queue, newest first; none if nothing is kept of it. Values that
+// another program wrote to a record's key are among them, with StateForeign. Get scans the queue's index on the server, a few
+// thousand entries per round trip. A generation that succeeded within the last ten minutes is found only if it was the first.
+func (a *Admin) Get(ctx context.Context, vhost, queue, id string) ([]Record, error) {
+	members, err := a.generationsOf(ctx, vhost, queue, id)
+	var records []Record
+	if err == nil {
+		records, err = a.read(ctx, vhost, queue, members)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("counter: get, queue %q: %w", queue, err)
 	}
@@ -42,10 +55,10 @@ func newestFirst(a, b Record) int {
 	return cmp.Or(b.LastTime.Compare(a.LastTime), b.OpenSince.Compare(a.OpenSince))
 }
 
-// List yields the records of a queue that are failing, running or dead-lettered, the one that was written last first, to
-// the second: that is the newest failure, unless an attempt began since. It omits those that AddTaken noted. It
-// reads page by page, so it neither blocks the store nor holds the whole list; a record that is written meanwhile moves to
-// the front and may be missed. After an error, which it yields once, it stops.
+// List yields the records of a queue that are failing, running or dead-lettered, the last written first, to the second: the
+// newest failure, unless an attempt began since. It omits those that NoteRemoved noted. List reads page by page, so it
+// neither blocks the store nor holds the whole list. A record that is written meanwhile moves to the front and may be missed.
+// List yields an error once and stops.
 func (a *Admin) List(ctx context.Context, vhost, queue string) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
 		at := cursor{max: "+inf"}
@@ -60,10 +73,8 @@ func (a *Admin) List(ctx context.Context, vhost, queue string) iter.Seq2[Record,
 				return
 			}
 			for _, r := range records {
-				if gone := r.State == StateDeadLetter && !r.Removed.IsZero(); gone { // listed again by a late step
-					continue
-				}
-				if !yield(r, nil) {
+				removed := r.State == StateDeadLetter && !r.Removed.IsZero() // a late step listed it again
+				if !removed && !yield(r, nil) {
 					return
 				}
 			}
@@ -74,22 +85,21 @@ func (a *Admin) List(ctx context.Context, vhost, queue string) iter.Seq2[Record,
 	}
 }
 
-// cursor walks the index downwards by score, which stays in place while entries move to the front; skip passes over
-// those of the last score that were seen.
+// cursor walks the index downwards by score, which stays in place while entries move to the front. skip is how many entries of
+// the last score were seen.
 type cursor struct {
 	max  string
 	skip int64
 }
 
-func (c *client) nextPage(ctx context.Context, vhost, queue string, at *cursor) ([]string, error) {
-	if c.refuse != nil {
-		return nil, c.refuse
+func (a *Admin) nextPage(ctx context.Context, vhost, queue string, at *cursor) ([]string, error) {
+	if a.refuse != nil {
+		return nil, a.refuse
 	}
-	index := c.opts.queueKey(vhost, queue) + "index"
 	by := &redis.ZRangeBy{Min: "-inf", Max: at.max, Offset: at.skip, Count: page}
-	entries, err := c.rdb.ZRevRangeByScoreWithScores(ctx, index, by).Result()
+	entries, err := a.rdb.ZRevRangeByScoreWithScores(ctx, a.indexKey(vhost, queue), by).Result()
 	if err != nil {
-		return nil, c.errorAt(Message{VHost: vhost, Queue: queue}, err)
+		return nil, a.errorAt(Message{VHost: vhost, Queue: queue}, err)
 	}
 	members := make([]string, 0, len(entries))
 	for _, e := range entries {
@@ -105,63 +115,60 @@ func (c *client) nextPage(ctx context.Context, vhost, queue string, at *cursor) 
 	return members, nil
 }
 
-// Reset forgets all lives of an id in a queue, charges and tombstone, and returns how many records there were. An attempt
-// that runs meanwhile is not stopped; if it fails, its charge is the first of a new record.
+// Forget deletes the records of all generations of an id in a queue, counts and tombstones, and returns how many there were. It
+// does not stop an open attempt; if that fails, it is the first one counted in a new record. After an error the records may or
+// may not be deleted; it is safe to repeat.
 func (a *Admin) Forget(ctx context.Context, vhost, queue, id string) (int, error) {
-	members, err := a.lives(ctx, vhost, queue, id)
+	members, err := a.generationsOf(ctx, vhost, queue, id)
 	if err != nil {
-		return 0, fmt.Errorf("counter: reset, queue %q: %w", queue, err)
+		return 0, fmt.Errorf("counter: forget, queue %q: %w", queue, err)
 	}
 	q := a.opts.queueKey(vhost, queue)
-	var gone []*redis.IntCmd
+	var deleted []*redis.IntCmd
 	_, err = a.rdb.TxPipelined(ctx, func(tx redis.Pipeliner) error {
 		for _, m := range members {
-			gone = append(gone, tx.Del(ctx, q+"r:"+m))
+			deleted = append(deleted, tx.Del(ctx, q+"r:"+m))
 			tx.ZRem(ctx, q+"index", m)
 		}
 		return nil
 	})
 	if err != nil {
-		return 0, fmt.Errorf("counter: reset, queue %q: %w: it may or may not be done; list the records, then try again", queue, a.errorAt(Message{VHost: vhost, Queue: queue}, err))
+		return 0, fmt.Errorf("counter: forget, queue %q: %w: it may or may not be done; list the records, then try again", queue, a.errorAt(Message{VHost: vhost, Queue: queue}, err))
 	}
 	n := 0
-	for _, cmd := range gone {
+	for _, cmd := range deleted {
 		n += int(cmd.Val())
 	}
 	return n, nil
 }
 
-// scanned is how many members of an index the store passes over in one round trip, which holds it up for 1 to 4 ms.
-const scanned = 3000
-
-// lives finds the members of all lives of an id. The first life needs no search.
-func (c *client) lives(ctx context.Context, vhost, queue, id string) ([]string, error) {
-	if c.refuse != nil {
-		return nil, c.refuse
+// generationsOf returns the index members of all generations of an id. The first generation needs no search.
+func (a *Admin) generationsOf(ctx context.Context, vhost, queue, id string) ([]string, error) {
+	if a.refuse != nil {
+		return nil, a.refuse
 	}
 	members := []string{member(id, "")}
-	index := c.opts.queueKey(vhost, queue) + "index"
-	scan := c.rdb.ZScan(ctx, index, 0, hashID(id)+":*", scanned).Iterator()
+	scan := a.rdb.ZScan(ctx, a.indexKey(vhost, queue), 0, hashID(id)+":*", scanned).Iterator()
 	for scan.Next(ctx) {
 		if m := scan.Val(); strings.Contains(m, ":") && !slices.Contains(members, m) { // every second value is a score
 			members = append(members, m)
 		}
 	}
 	if err := scan.Err(); err != nil {
-		return nil, c.errorAt(Message{VHost: vhost, Queue: queue}, err)
+		return nil, a.errorAt(Message{VHost: vhost, Queue: queue}, err)
 	}
 	return members, nil
 }
 
-// read fetches records by their members, in that order, passing over those that are gone.
-func (c *client) read(ctx context.Context, vhost, queue string, members []string) ([]Record, error) {
+// read fetches records by their members, in that order. It omits those that no longer exist.
+func (a *Admin) read(ctx context.Context, vhost, queue string, members []string) ([]Record, error) {
 	if len(members) == 0 {
 		return nil, nil
 	}
-	q := c.opts.queueKey(vhost, queue)
+	q := a.opts.queueKey(vhost, queue)
 	texts := make([]*redis.StringCmd, len(members))
 	ttls := make([]*redis.DurationCmd, len(members))
-	_, _ = c.rdb.Pipelined(ctx, func(p redis.Pipeliner) error { // each command has its own error
+	_, _ = a.rdb.Pipelined(ctx, func(p redis.Pipeliner) error { // each command has its own error
 		for i, m := range members {
 			texts[i], ttls[i] = p.Get(ctx, q+"r:"+m), p.PTTL(ctx, q+"r:"+m)
 		}
@@ -171,12 +178,12 @@ func (c *client) read(ctx context.Context, vhost, queue string, members []string
 	for i, m := range members {
 		text, err := texts[i].Result()
 		if err != nil && strings.HasPrefix(err.Error(), wrongType) {
-			text, err = "", nil // which is no record either
+			text, err = "", nil // it is no record either
 		}
 		switch err = cmp.Or(err, ttls[i].Err()); {
-		case errors.Is(err, redis.Nil): // it is gone
+		case errors.Is(err, redis.Nil): // it no longer exists
 		case err != nil:
-			return nil, c.errorAt(Message{VHost: vhost, Queue: queue}, err)
+			return nil, a.errorAt(Message{VHost: vhost, Queue: queue}, err)
 		default:
 			r := parseRecord(Message{VHost: vhost, Queue: queue}, text, max(ttls[i].Val(), 0))
 			if r.State == StateForeign {
@@ -187,3 +194,5 @@ func (c *client) read(ctx context.Context, vhost, queue string, members []string
 	}
 	return out, nil
 }
+
+func (a *Admin) indexKey(vhost, queue string) string { return a.opts.queueKey(vhost, queue) + "index" }

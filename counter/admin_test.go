@@ -234,7 +234,7 @@ func TestNotesAreKept(t *testing.T) {
 		mustFail(t, s, m, "a")
 		for _, err := range []error{
 			s.Grant(t.Context(), m, Grant{Attempts: 2, Note: hostile}),
-			s.SetLimit(t.Context(), m.VHost, m.Queue, Override{MaxRetries: 5, Note: hostile}),
+			s.SetLimit(t.Context(), m.VHost, m.Queue, Override{MaxRetries: new(5), Note: hostile}),
 		} {
 			if err != nil {
 				t.Fatalf("%s: %v", s.name, err)
@@ -326,9 +326,9 @@ func TestOperatorsArgumentsAreRefused(t *testing.T) {
 			"grant without queue":  s.Grant(t.Context(), Message{ID: "1"}, Grant{Attempts: 1, Note: why}),
 			"grant without id":     s.Grant(t.Context(), Message{Queue: "orders"}, Grant{Attempts: 1, Note: why}),
 			"reset without reason": s.Reset(t.Context(), m, Note{By: "op"}),
-			"limit below 0":        s.SetLimit(t.Context(), "/", "orders", Override{MaxRetries: -1, Note: why}),
-			"limit too long":       s.SetLimit(t.Context(), "/", "orders", Override{MaxRetries: MaxOverride + 1, Note: why}),
-			"limit without reason": s.SetLimit(t.Context(), "/", "orders", Override{MaxRetries: 1}),
+			"limit below 0":        s.SetLimit(t.Context(), "/", "orders", Override{MaxRetries: new(-1), Note: why}),
+			"limit too long":       s.SetLimit(t.Context(), "/", "orders", Override{MaxRetries: new(MaxOverride + 1), Note: why}),
+			"limit without reason": s.SetLimit(t.Context(), "/", "orders", Override{MaxRetries: new(1)}),
 		} {
 			if err == nil {
 				t.Errorf("%s: accepted: %s", s.name, what)

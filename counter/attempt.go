@@ -11,23 +11,23 @@ import (
 // MaxReason is the number of bytes of a failure's reason that a record keeps.
 const MaxReason = 1024
 
-// maxStoredID bounds the copy of an id that is kept for people; AMQP's own ids are at most 255 bytes.
+// maxStoredID is the number of bytes of an id that a record keeps for people; AMQP's own ids have at most 255.
 const maxStoredID = 512
 
-// maxLimit is the largest number of attempts that a message gets, whatever a step, an Override or a Grant asks for. With the
-// bounds of texts and tokens it keeps a record under 20 KiB.
+// maxLimit is the largest number of attempts that a message gets, whatever a step, an Override or a Grant asks for. Together
+// with the bounds of texts and tokens it keeps a record under 20 KiB.
 const maxLimit = MaxOverride + 1
 
 // MaxFloor is the largest Attempt.Floor: the microseconds from 1970 to 2112, half of what a script can count exactly.
 const MaxFloor = 1 << 52
 
-// Message names what is counted: one message in one queue, for one life.
+// Message identifies what is counted: one generation of one message in one queue.
 type Message struct {
 	VHost string
 	Queue string
-	ID    string // MessageId, or what the consumer's Key func made of the delivery; must not be empty
+	ID    string // MessageId, or the result of the consumer's Key func; must not be empty
 
-	// Life tells one use of the id from the next: empty until the message was dead-lettered and came back.
+	// Generation distinguishes one use of the id from the next. It is empty until the message is dead-lettered and comes back.
 	Generation string
 }
 
@@ -35,25 +35,24 @@ type Message struct {
 type Attempt struct {
 	Message
 
-	// Token is unique to this run: 1 to 64 characters of A-Z a-z 0-9 _ and -.
+	// Token is unique to this attempt: 1 to 64 characters of A-Z a-z 0-9 _ and -.
 	Token string
 
-	// Holder is the process that runs it, shown to operators.
+	// Holder is the process of the attempt, shown to operators.
 	Holder string
 
-	// First says that the delivery was not redelivered and that this is its first run. What is kept of an id that was
-	// dead-lettered or handled before the delivery was Received is then of an earlier use of it, and does not count.
+	// First reports that the delivery is not redelivered and that this is its first attempt. A tombstone or a success that is
+	// older than Received then belongs to an earlier use of the id, and does not count.
 	First bool
 
-	// Received is when this process got the delivery; needed only with First. If zero, now.
+	// Received is when this process received the delivery. Only a First attempt needs it. If zero, now.
 	Received time.Time
 
-	// Floor is the fence that the delivery carries. With it the fences of this generation are greater than those of earlier
-	// ones. Zero: none. Only Start uses it.
+	// Floor is the fence that the delivery carries. The fences of this generation are greater. Only Start uses it. Zero: none.
 	Floor int64
 }
 
-// age is for how many ms this process has had the delivery of a first run; -1 for other runs.
+// age is how many ms this process has had the delivery of a first attempt; -1 for other attempts.
 func (a Attempt) age() int64 {
 	switch {
 	case !a.First:
@@ -89,18 +88,18 @@ func validToken(t string) bool {
 	return t != "" && len(t) <= 64
 }
 
-// Mode says what else may run in the process while an attempt runs, and so what its death would prove.
+// Mode is what else may run in the process during an attempt. It decides what the death of the process proves.
 type Mode int
 
-// What else may run.
+// The modes of an attempt.
 const (
-	ModeShared          Mode = iota // other handlers too: if the process dies, the message becomes a suspect
-	ModeIsolated                    // nothing else: if the process dies, it died of this message
-	ModeUntracked                   // nothing is to be concluded from the process's death
-	ModeBesideAbandoned             // nothing but handlers that were abandoned: if the process dies, they may have killed it
+	ModeShared          Mode = iota // other handlers may run: if the process dies, the message becomes a suspect
+	ModeIsolated                    // no other handler runs: if the process dies, it died of this message
+	ModeUntracked                   // nothing is concluded if the process dies
+	ModeBesideAbandoned             // isolated, except for abandoned handlers: if the process dies, they may have killed it
 )
 
-// isolated reports whether the attempt runs isolated, but for abandoned handlers.
+// isolated reports whether the attempt runs isolated, apart from abandoned handlers.
 func (m Mode) isolated() bool { return m == ModeIsolated || m == ModeBesideAbandoned }
 
 func (m Mode) String() string {
@@ -108,70 +107,22 @@ func (m Mode) String() string {
 	case ModeShared:
 		return "shared"
 	case ModeIsolated:
-		return "exclusive"
+		return "isolated"
 	case ModeUntracked:
-		return "unmarked"
+		return "untracked"
 	case ModeBesideAbandoned:
-		return "beside"
+		return "beside-abandoned"
 	}
 	return fmt.Sprintf("Mode(%d)", int(m))
 }
 
-// Failure is what Fail charges.
+// Failure is a failed attempt, as Fail counts it.
 type Failure struct {
-	Limit  int           // charges at which the message is exhausted, unless an operator set another; zero: now; at most 1001
-	Wait   time.Duration // until the next attempt may begin, by the clock of the store
+	Limit  int           // counted attempts at which the message is exhausted, unless an operator set another limit; 0: it is exhausted now; at most 1001
+	Wait   time.Duration // until the next attempt may begin, by the store's clock
 	Cause  Cause         // if empty, CauseFailed
 	Reason string        // the same for people; cut to MaxReason bytes
 }
-
-// Verdict is what a step tells the consumer to do.
-type Verdict int
-
-// What Start and Fail answer.
-const (
-	VerdictRun       Verdict = iota + 1 // Start: run the handler
-	VerdictWait                         // Start: not before Answer.Wait; then Start again with the same token
-	VerdictSuspect                      // Start: run it with nothing else in the process, after Start Exclusive with the same token
-	VerdictRequeue                      // Fail: hold the delivery for Answer.Wait, then requeue it
-	VerdictExhausted                    // Start, Fail: dead-letter it
-	verdictEnded                        // End
-	verdictGranted                      // Grant
-	verdictReset                        // Pardon
-	verdictNone                         // Grant, Pardon, AddTaken: nothing is kept of the message
-	verdictOver                         // Grant: it was handled or dead-lettered
-	verdictRemoved                      // AddTaken
-)
-
-func (v Verdict) String() string {
-	for name, is := range verdicts {
-		if is == v {
-			return name
-		}
-	}
-	return fmt.Sprintf("Verdict(%d)", int(v))
-}
-
-var verdicts = map[string]Verdict{
-	"RUN": VerdictRun, "WAIT": VerdictWait, "SUSPECT": VerdictSuspect, "REQUEUE": VerdictRequeue, "EXHAUSTED": VerdictExhausted, "ENDED": verdictEnded,
-	"GRANTED": verdictGranted, "RESET": verdictReset, "NONE": verdictNone, "OVER": verdictOver,
-	"TAKEN": verdictRemoved,
-}
-
-// Answer is the reply to a step.
-type Reply struct {
-	Verdict  Verdict
-	Failures int           // charged for handlers that failed
-	Crashes  int           // charged for processes that died
-	Limit    int           // in force: the operator's, else the one that was given
-	Fence    int64         // of the last attempt that Start let run: greater than all before it; 0 if there is none
-	Wait     time.Duration // until the next attempt may begin
-	Cause    Cause         // VerdictExhausted: of the last attempt that was counted; else empty
-	Reason   string        // VerdictExhausted: of the same; else empty
-}
-
-// Charges is what is held against the Limit.
-func (a Reply) Counted() int { return a.Failures + a.Crashes }
 
 // cut shortens s to at most n bytes without splitting a character.
 func cut(s string, n int) string {
@@ -191,7 +142,10 @@ func flag(b bool) int {
 	return 0
 }
 
-// ceilMillis rounds up, so that a wait that is stored is never shorter than the one that was asked for.
+// maxWaitMillis keeps a wait within a time.Duration.
+const maxWaitMillis = int64(1<<63-1) / int64(time.Millisecond)
+
+// ceilMillis rounds up, so that a stored wait is never shorter than the requested one.
 func ceilMillis(d time.Duration) int64 {
 	ms := int64(max(d, 0) / time.Millisecond)
 	if d > time.Duration(ms)*time.Millisecond {

@@ -6,10 +6,10 @@ import (
 	"github.com/strikesmq/strikes/internal/setting"
 )
 
-// Cause is why an attempt failed, or why a message was dead-lettered without one.
+// Cause is why an attempt failed, or why a message was dead-lettered without an attempt.
 type Cause string
 
-// The causes. Fail accepts the first four, and Start counts a crash itself.
+// The causes. Fail accepts the first four; Start itself counts a crash.
 const (
 	CauseFailed   Cause = "failed"    // the handler returned an error
 	CausePanicked Cause = "panicked"  // the handler panicked
@@ -19,7 +19,10 @@ const (
 	CauseNoID     Cause = "no-id"     // the message has no id to count it by; no record has this cause
 )
 
-// cause is the one that is stored.
+// crashReason is the reason of a crash, as scripts/start.lua writes it.
+const crashReason = "the process died while this message ran isolated"
+
+// cause is the one that the record gets.
 func (f Failure) cause() Cause {
 	if f.Cause == "" {
 		return CauseFailed

@@ -5,7 +5,6 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -23,13 +22,13 @@ var (
 	grantLua string
 	//go:embed scripts/reset.lua
 	resetLua string
-	//go:embed scripts/taken.lua
-	takenLua string
+	//go:embed scripts/removed.lua
+	removedLua string
 	//go:embed scripts/save.lua
 	saveLua string
 )
 
-// step is one script: for each message it reads, decides and writes, and only what it decides is its own.
+// step is a script that reads, decides and writes for each message. Only the middle part differs between steps.
 type step struct {
 	name, source, sha1 string
 }
@@ -40,12 +39,12 @@ func newStep(name, decide string) step {
 }
 
 var (
-	stepStart = newStep("start", startLua)
-	stepFail  = newStep("fail", failLua)
-	stepEnd   = newStep("end", endLua)
-	stepGrant = newStep("grant", grantLua)
-	stepReset = newStep("reset", resetLua)
-	stepTaken = newStep("add taken", takenLua)
+	stepStart   = newStep("start", startLua)
+	stepFail    = newStep("fail", failLua)
+	stepEnd     = newStep("end", endLua)
+	stepGrant   = newStep("grant", grantLua)
+	stepReset   = newStep("reset", resetLua)
+	stepRemoved = newStep("note removed", removedLua)
 )
 
 // client sends steps and commands to the store. A Counter and its Admin share it.
@@ -54,11 +53,11 @@ type client struct {
 	cluster *redis.ClusterClient // rdb, if it is one
 	pipe    *pipeline
 	opts    Options
-	refuse  error // why no step may be taken; nil if all is well
+	refuse  error // why the client must not be used; nil: it may
 	secrets []string
 }
 
-// step takes one step in one round trip, which it shares with the steps that others take meanwhile.
+// step takes one step in one round trip, which it shares with the steps of other callers.
 func (c *client) step(ctx context.Context, s step, a Attempt, limit int, args ...any) (Reply, error) {
 	if c.refuse != nil {
 		return Reply{}, c.refuse
@@ -67,21 +66,20 @@ func (c *client) step(ctx context.Context, s step, a Attempt, limit int, args ..
 		return Reply{}, err
 	}
 	all := append(make([]any, 0, 9), a.Token, cut(a.ID, maxStoredID), cut(a.Generation, maxStoredID), cut(a.Holder, maxStoredID), limit, a.age())
-	reply, err := c.run(ctx, s, a.Message, append(all, args...))
+	raw, err := c.run(ctx, s, a.Message, append(all, args...))
 	if err != nil {
 		c.reload(ctx, err)
 		return Reply{}, fmt.Errorf("counter: %s, queue %q: %w", s.name, a.Queue, c.errorAt(a.Message, err))
 	}
-	answer, err := parseReply(reply)
+	reply, err := parseReply(raw)
 	if err != nil {
 		return Reply{}, fmt.Errorf("counter: %s, queue %q: %w", s.name, a.Queue, err)
 	}
-	return answer, nil
+	return reply, nil
 }
 
-// run sends a step by the name of its script. A server that does not know the script yet (NOSCRIPT: nothing was run) is
-// sent the source, which it keeps. EVAL does that and runs it; SCRIPT LOAD would go to every master of a cluster, and fail
-// while one that does not matter here is down.
+// run sends a step by the hash of its script. If the server does not know the script (NOSCRIPT: nothing was run), run sends the
+// source with EVAL, which the server keeps. SCRIPT LOAD would go to every master of a Cluster, and fail while any one is down.
 func (c *client) run(ctx context.Context, s step, m Message, args []any) (any, error) {
 	reply, err := c.pipe.do(ctx, script{"evalsha", s.sha1}, m, args)
 	if redis.HasErrorPrefix(err, "NOSCRIPT") {
@@ -90,38 +88,10 @@ func (c *client) run(ctx context.Context, s step, m Message, args []any) (any, e
 	return reply, err
 }
 
-// reload makes a cluster client learn the new masters at once: left alone it took 59 s after the death of one (measured,
-// go-redis 9.23), 3 s with this.
+// reload makes a Cluster client ask for the new masters immediately. Without it, that took 59 s after the death of a master;
+// with it, 3 s (measured, go-redis 9.23).
 func (c *client) reload(ctx context.Context, err error) {
 	if c.cluster != nil && !errors.Is(err, context.Canceled) {
 		c.cluster.ReloadState(ctx)
 	}
 }
-
-// parseReply reads what every script answers to a step.
-func parseReply(reply any) (Reply, error) {
-	list, ok := reply.([]any)
-	if !ok || len(list) != 8 {
-		return Reply{}, fmt.Errorf("%w: %.80q instead of 8 values", ErrReply, fmt.Sprint(reply))
-	}
-	var n [5]int64
-	for i := range n {
-		if n[i], ok = list[i+1].(int64); !ok || n[i] < 0 {
-			return Reply{}, fmt.Errorf("%w: value %d is %.80q instead of a count", ErrReply, i+1, fmt.Sprint(list[i+1]))
-		}
-	}
-	name, _ := list[0].(string)
-	verdict, ok := verdicts[name]
-	if !ok {
-		return Reply{}, fmt.Errorf("%w: verdict %.80q", ErrReply, fmt.Sprint(list[0]))
-	}
-	cause, _ := list[6].(string)
-	reason, _ := list[7].(string)
-	return Reply{
-		Verdict: verdict, Failures: int(n[0]), Crashes: int(n[1]), Limit: int(n[2]), Fence: n[3],
-		Wait: time.Duration(min(n[4], maxWaitMillis)) * time.Millisecond, Cause: Cause(cause), Reason: reason,
-	}, nil
-}
-
-// maxWaitMillis keeps a wait within a time.Duration.
-const maxWaitMillis = int64(1<<63-1) / int64(time.Millisecond)

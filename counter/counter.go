@@ -1,18 +1,17 @@
-// Package counter keeps, outside the broker, how often each message of a queue has failed.
+// Package counter counts, outside the broker, the failed attempts of each message of a queue.
 //
-// A message is counted by its id, in one queue, for one life (from its first delivery to its dead-lettering). What is
-// kept is one Redis string, written by three steps, each one script and one round trip, which steps taken at once share:
+// A message is counted by its id, in one queue, for one generation: from its first delivery to its dead-lettering. Its record
+// is one Redis string. Three steps write it. Each step is one script and one round trip, which concurrent steps share:
 //
-//   - START, before the handler of a redelivered message runs, tells whether it may;
-//   - FAIL, after it failed, charges the attempt and tells whether to requeue or to dead-letter;
-//   - END, after an attempt that was STARTed ended without a charge, closes it.
+//   - START, before the handler of a redelivered message runs, says whether it may;
+//   - FAIL, after the handler failed, counts the attempt and says whether to requeue or to dead-letter;
+//   - END, after a STARTed attempt ended and is not counted, closes it.
 //
-// A message that succeeds on its first delivery takes none of them. A step is charged by the token of its attempt, so
-// sending it again, because its reply was lost, changes nothing. The scripts are the files under scripts; their headers
-// are written for those who want to take the same steps from another language.
+// A message that succeeds on its first delivery takes no step. A step is identified by the token of its attempt, so it is safe
+// to repeat if its reply was lost. The scripts are the files under scripts; their headers describe them for other languages.
 //
-// [Counter] takes the steps on Redis, [Memory] in this process, for tests. Package consumer is what takes them at the
-// right time; most programs only construct a Counter and hand it over.
+// [Counter] takes the steps on Redis, [Memory] in this process, for tests. Package consumer takes them at the right time; most
+// programs only construct a Counter and pass it on. [Admin] is for operators.
 package counter
 
 import (
@@ -26,28 +25,27 @@ import (
 	"github.com/strikesmq/strikes/internal/setting"
 )
 
-// DefaultPrefix begins the keys of a Counter whose Options name none. The number is the version of the record's layout.
+// DefaultPrefix begins the keys of a Counter whose Options have no Prefix. Its number is the version of the record's layout.
 const DefaultPrefix = "strikes:1"
 
 // DefaultTTL is how long a record outlives its last write.
 const DefaultTTL = 7 * 24 * time.Hour
 
-// How long a success and a dead-lettering are remembered, for an ack or a nack that was lost on its way.
+// How long a success and a tombstone are kept in force, for a lost ack or nack.
 const (
-	keepDone  = 10 * time.Minute
-	tombstone = 10 * time.Minute
+	keepDone       = 10 * time.Minute
+	tombstoneBinds = 10 * time.Minute
 )
 
 // Options of a Counter or a Memory. A nil *Options and the zero value mean the defaults.
 type Options struct {
-	// Prefix of every key; if empty, DefaultPrefix. Two brokers that share a Redis need one each, for a queue of one
-	// name may exist on both. It must not contain braces, which would change the slot of a key in a cluster.
+	// Prefix of every key; if empty, DefaultPrefix. Two brokers that share a Redis need one each, because a queue of the same
+	// name may exist on both. It must not contain braces, which would change the slot of a key in a Cluster.
 	Prefix string
 
-	// TTL of a record, renewed by each write; if zero, DefaultTTL. It must be longer than the longest time between two
-	// attempts at a message, for a record that expires takes its charges with it: a weekend with the consumers stopped
-	// counts. At least a minute; a consumer refuses less than the sum of its HandlerTimeout, three quarters of its
-	// ConsumerTimeout and a minute.
+	// TTL of a record, renewed by each write; if zero, DefaultTTL. A record that expires takes its counts with it, so the TTL
+	// must be longer than the longest time between two attempts: include a weekend without consumers. At least a minute. A
+	// consumer requires the sum of its HandlerTimeout, three quarters of its ConsumerTimeout and a minute.
 	TTL time.Duration
 }
 
@@ -75,26 +73,25 @@ func (o Options) validate() error {
 	return nil
 }
 
-// Counter counts on Redis: a single server, one behind Sentinel, or a Cluster. It is safe for use by many goroutines,
-// and by many processes at once.
+// Counter counts on Redis: a single server, one behind Sentinel, or a Cluster. It is safe for concurrent use by goroutines
+// and processes.
 type Counter struct {
 	*client
 	owned bool // Dial opened rdb, so Close closes it
 }
 
-// New returns a Counter on a client of the caller's, who also closes it.
+// New returns a Counter that uses the caller's client. The caller closes the client.
 //
-// The client's settings decide how an outage of Redis is felt, and New refuses those it can see to be unsafe: every
-// method of the Counter then returns an error that wraps ErrUnsafeClient and names the setting. Measured with
-// go-redis 9.23:
+// The client's settings decide how an outage of Redis shows. New refuses settings that it recognises as unsafe: every method
+// of the Counter then returns an error that wraps ErrUnsafeClient and names the setting. Measured with go-redis 9.23:
 //
-//   - MaxRetries other than -1: a command whose reply is lost is sent again by the client, up to three times, behind the
-//     back of whoever waits for it. Retries belong to the consumer, which knows for how long a delivery may be held.
+//   - MaxRetries other than -1: the client repeats a command whose reply is lost up to three times, unseen by the consumer.
+//     The consumer repeats steps itself, because it knows for how long a delivery may be held.
 //   - ContextTimeoutEnabled false: a context of 300 ms returned after 5 s.
 //   - a Ring: it moves keys to another server while theirs is down, and their counts start again.
 //
-// Not refused, but best set as Dial sets them: ReadTimeout and WriteTimeout of 250 ms, DialerRetries 1, and for a
-// Cluster MaxRedirects 1. A nil opts means the defaults.
+// Other settings are best set as Dial sets them: ReadTimeout and WriteTimeout 250 ms, DialerRetries 1, and for a Cluster
+// MaxRedirects 1. A nil opts means the defaults.
 func New(rdb redis.UniversalClient, opts *Options) *Counter {
 	c := &client{rdb: rdb, opts: opts.withDefaults(), secrets: secretsOf(rdb)}
 	c.cluster, _ = rdb.(*redis.ClusterClient)
@@ -106,7 +103,10 @@ func New(rdb redis.UniversalClient, opts *Options) *Counter {
 // TTL is how long a record is kept after its last write.
 func (c *Counter) TTL() time.Duration { return c.opts.TTL }
 
-// Close closes the client if Dial opened it, and waits for the steps under way: after Dial they fail at once.
+// Admin returns the operators' methods. They use the Counter's client, which Close closes.
+func (c *Counter) Admin() *Admin { return &Admin{c.client} }
+
+// Close closes the client if Dial opened it, and waits for the steps under way. After Dial these fail immediately.
 func (c *Counter) Close() error {
 	defer c.pipe.wait()
 	if !c.owned {
@@ -115,20 +115,26 @@ func (c *Counter) Close() error {
 	return c.rdb.Close()
 }
 
-// Start asks whether an attempt at a redelivered message may run, and marks it as running; mode says what else runs in
-// this process meanwhile. The limit is the number of charges at which the message is exhausted: at least 1;
-// above 1001 it counts as 1001.
-// The Answer's Verdict is Run, Wait, Suspect or Exhausted. An error leaves undecided whether the attempt was marked:
-// call Start again with the same token, or End.
+// Start asks whether an attempt at a redelivered message may run, and opens it; mode says what else runs in this process
+// meanwhile. The limit is the number of counted attempts at which the message is exhausted: 1 to 1001, a larger one counts as
+// 1001. The Reply's Verdict is VerdictRun, VerdictWait, VerdictSuspect or VerdictExhausted. After an error the attempt may or
+// may not be open: call Start again with the same token, or End.
 func (c *Counter) Start(ctx context.Context, a Attempt, mode Mode, limit int) (Reply, error) {
-	if limit < 1 {
-		return Reply{}, fmt.Errorf("counter: start: the limit is %d: it must be 1 at least", limit)
+	if err := checkLimit(limit); err != nil {
+		return Reply{}, err
 	}
 	return c.step(ctx, stepStart, a, min(limit, maxLimit), mode.String(), a.Floor)
 }
 
-// Fail charges a failed attempt. The Answer's Verdict is Requeue or Exhausted. An error leaves undecided whether it was
-// charged: call Fail again with the same token, which charges it once however often it arrives.
+func checkLimit(limit int) error {
+	if limit < 1 {
+		return fmt.Errorf("counter: start: %w", setting.New("limit", limit, "1 at least"))
+	}
+	return nil
+}
+
+// Fail counts a failed attempt. The Reply's Verdict is VerdictRequeue or VerdictExhausted. After an error it may or may not be
+// counted: call Fail again with the same token, which counts it once however often it arrives.
 func (c *Counter) Fail(ctx context.Context, a Attempt, f Failure) (Reply, error) {
 	if err := f.validate(); err != nil {
 		return Reply{}, err
@@ -136,9 +142,9 @@ func (c *Counter) Fail(ctx context.Context, a Attempt, f Failure) (Reply, error)
 	return c.step(ctx, stepFail, a, min(max(f.Limit, 0), maxLimit), ceilMillis(f.Wait), string(f.cause()), cut(f.Reason, MaxReason))
 }
 
-// End closes an attempt that Start let run and that is not to be charged: it succeeded, and its delivery is about to be
-// acked; or it was stopped. It refunds the attempt if it was charged as a crash meanwhile. An error leaves undecided
-// whether it was closed: call End again with the same token.
+// End closes an attempt that Start let run and that is not counted: it succeeded, and its delivery is about to be acked; or it
+// was stopped. If it was counted as a crash meanwhile, End reverses that. After an error it may or may not be closed: call End
+// again with the same token.
 func (c *Counter) End(ctx context.Context, a Attempt, succeeded bool) error {
 	_, err := c.step(ctx, stepEnd, a, 0, flag(succeeded), keepDone.Milliseconds())
 	return err

@@ -11,24 +11,20 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// ErrUnsafeClient is wrapped by every method of a Counter that New was given a client for whose settings it refuses. The
-// text names the setting; set it so, or use Dial.
+// ErrUnsafeClient is wrapped by every method of a Counter whose client has unsafe settings. The text names the setting: change
+// it, or use Dial.
 var ErrUnsafeClient = errors.New("counter: unsafe Redis client")
 
-// ErrReply is wrapped when a server answers a script with something other than the script's reply: it is not the Redis
-// that it is taken for, or something between it and this process changes replies. Nothing is decided from such a reply.
-var ErrReply = errors.New("unexpected reply")
-
-// Cause tells failures of the store apart.
+// StoreFault is why the store failed.
 type StoreFault string
 
-// What the store's failure was.
+// The faults of a store.
 const (
 	FaultUnreachable StoreFault = "unreachable" // no connection, or it broke
 	FaultSlow        StoreFault = "slow"        // no reply in time; the step may or may not have been taken
-	FaultReadOnly    StoreFault = "read-only"   // a replica answers: a failover is under way, or the address is wrong
+	FaultReadOnly    StoreFault = "read-only"   // a replica replied: a failover is under way, or the address is wrong
 	FaultOutOfMemory StoreFault = "out of memory"
-	FaultLoading     StoreFault = "loading" // reading its data set after a start
+	FaultLoading     StoreFault = "loading" // it reads its data after a start
 	FaultBusy        StoreFault = "busy"    // another script runs
 	FaultFailover    StoreFault = "failover"
 	FaultDenied      StoreFault = "denied" // credentials or ACL
@@ -36,10 +32,9 @@ const (
 	FaultOther       StoreFault = "error"
 )
 
-// StoreError is what a step or an operator's call returns when the store failed it. Its text has no password, even if a
-// server quotes the arguments of a command that it does not know. Errors other than Denied and NotRedis
-// pass without anybody's doing, or should be waited for. A context that was canceled is OtherCause, and errors.Is finds
-// context.Canceled in it.
+// StoreError is returned by every method if the store failed. Its text contains no password, even if a server quotes the
+// arguments of a command that it does not know. FaultDenied and FaultNotRedis need an operator; wait for the other faults to
+// pass. A cancelled context is FaultOther, and errors.Is finds context.Canceled in it.
 type StoreError struct {
 	Fault StoreFault
 	Err   error
@@ -54,10 +49,10 @@ func (c *client) storeError(err error) error {
 	return &StoreError{Fault: faultOf(err), Err: withoutSecrets(err, c.secrets)}
 }
 
-// replyCauses are the error codes that servers answer with.
+// replyFaults are the error codes in the replies of servers.
 var replyFaults = []struct {
 	code  string
-	cause StoreFault
+	fault StoreFault
 }{
 	{"READONLY", FaultReadOnly}, {"OOM", FaultOutOfMemory}, {"LOADING", FaultLoading}, {"BUSY", FaultBusy},
 	{"MASTERDOWN", FaultFailover}, {"CLUSTERDOWN", FaultFailover}, {"TRYAGAIN", FaultFailover}, {"MOVED", FaultFailover}, {"ASK", FaultFailover},
@@ -72,15 +67,15 @@ func faultOf(err error) StoreFault {
 	var reply redis.Error
 	if errors.As(err, &reply) {
 		text := reply.Error()
-		if strings.HasPrefix(text, "ERR Error running script") { // Redis 6 wraps what a script met
-			if strings.Contains(text, "The user executing the script can't") { // 6.0 puts no code before it
+		if strings.HasPrefix(text, "ERR Error running script") { // Redis 6 wraps the error of a script
+			if strings.Contains(text, "The user executing the script can't") { // 6.0 adds no code
 				return FaultDenied
 			}
 			_, text, _ = strings.Cut(text, ": -")
 		}
 		for _, r := range replyFaults {
 			if strings.HasPrefix(text, r.code) {
-				return r.cause
+				return r.fault
 			}
 		}
 	}

@@ -103,7 +103,7 @@ func ExampleAdmin_Grant() {
 
 	order := counter.Message{VHost: "/", Queue: "orders", ID: "order-17"}
 	why := counter.Note{By: "jo@desk", Why: "the supplier is down until noon"}
-	if err := counts.Admin().SetLimit(ctx, "/", "orders", counter.Override{MaxRetries: 5, Note: why}); err != nil {
+	if err := counts.Admin().SetLimit(ctx, "/", "orders", counter.Override{MaxRetries: new(5), Note: why}); err != nil {
 		log.Fatal(err)
 	}
 	if err := counts.Admin().Grant(ctx, order, counter.Grant{Attempts: 10, Note: why}); err != nil {

@@ -46,12 +46,12 @@ func TestForeignValues(t *testing.T) {
 // A value of another type in place of a limit fails every step: it is told apart, and clearing the limit removes it.
 func TestForeignLimit(t *testing.T) {
 	for _, c := range servers(t) {
-		key := c.overrideKey("/", "orders")
+		key := c.Admin().overrideKey("/", "orders")
 		if err := c.rdb.Set(t.Context(), key, "no limit", 0).Err(); err != nil {
 			t.Fatal(err)
 		}
 		_, err := c.Admin().Limit(t.Context(), "/", "orders")
-		for doing, err := range map[string]error{"get": err, "set": c.Admin().SetLimit(t.Context(), "/", "orders", Override{MaxRetries: 3, Note: Note{Why: "why"}})} {
+		for doing, err := range map[string]error{"get": err, "set": c.Admin().SetLimit(t.Context(), "/", "orders", Override{MaxRetries: new(3), Note: Note{Why: "why"}})} {
 			if !errors.Is(err, ErrForeign) || !strings.Contains(err.Error(), key) {
 				t.Errorf("%s: %v", doing, err)
 			}
@@ -59,7 +59,7 @@ func TestForeignLimit(t *testing.T) {
 		if was, err := c.Admin().ClearLimit(t.Context(), "/", "orders"); !was || err != nil {
 			t.Errorf("clear: %v, %v", was, err)
 		}
-		if err := c.Admin().SetLimit(t.Context(), "/", "orders", Override{MaxRetries: 3, Note: Note{Why: "why"}}); err != nil {
+		if err := c.Admin().SetLimit(t.Context(), "/", "orders", Override{MaxRetries: new(3), Note: Note{Why: "why"}}); err != nil {
 			t.Error(err)
 		}
 	}
@@ -70,8 +70,8 @@ func TestForeignLimit(t *testing.T) {
 func TestForeignKeys(t *testing.T) {
 	for _, c := range servers(t) {
 		k := c.opts.keys(message("a"))
-		for key, by := range map[string]string{k.index: "fail list", k.override: "fail", k.dead: "bury buried take", k.record: "fail"} {
-			if err := errors.Join(c.rdb.Del(t.Context(), k.index, k.override, k.dead, k.record).Err(), c.rdb.RPush(t.Context(), key, "somebody's").Err()); err != nil {
+		for key, by := range map[string]string{k.index: "fail list", k.override: "fail", k.tombstones: "bury buried take", k.record: "fail"} {
+			if err := errors.Join(c.rdb.Del(t.Context(), k.index, k.override, k.tombstones, k.record).Err(), c.rdb.RPush(t.Context(), key, "somebody's").Err()); err != nil {
 				t.Fatal(err)
 			}
 			for _, doing := range strings.Fields(by) {

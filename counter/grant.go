@@ -8,72 +8,77 @@ import (
 	"github.com/strikesmq/strikes/internal/setting"
 )
 
-// ErrNoRecord is wrapped by Grant and Pardon if nothing is kept of the message in that life: nothing is done. Get tells
-// which lives there are.
-var ErrNoRecord = errors.New("nothing is counted of this life of the message")
+// ErrNoRecord is wrapped by Grant and Reset if the generation has no record: nothing is done. Get lists the generations.
+var ErrNoRecord = errors.New("this generation of the message has no record")
 
-// ErrOver is wrapped by Grant if the message was dead-lettered or handled, so that no try of that life is to come: nothing is
-// done. Pardon lifts a tombstone; a message that is in the dead-letter queue already is replayed instead.
-var ErrOver = errors.New("this life of the message is over: it was dead-lettered or handled")
+// ErrOver is wrapped by Grant if the message was dead-lettered or handled, so that this generation gets no more attempts: nothing
+// is done. Reset lifts a tombstone. Replay a message that is in the dead-letter queue already.
+var ErrOver = errors.New("this generation of the message is over: it was dead-lettered or handled")
 
-// MaxTries is the largest number of tries that all grants together give one message. With them it gets 1001 attempts at most.
+// MaxGrant is the largest number of attempts that all grants together give one message. With them it gets at most 1001.
 const MaxGrant = MaxOverride
 
-// Grant is a number of tries that an operator gives one message beyond its limit.
+// Grant is a number of attempts that an operator gives one message beyond its limit.
 type Grant struct {
-	Attempts int // 1 to MaxTries where a Grant is given
+	Attempts int // 1 to MaxGrant where a Grant is given
 	Note
 }
 
-// byOperator is the token of what no attempt does.
+// byOperator is the token of a step that belongs to no attempt.
 const byOperator = "operator"
 
-// Grant gives one life of a message more tries, in force at its next step on every consumer. They add to earlier grants, up to
-// MaxTries, and to the limit in force, up to 1001 attempts. An error other than ErrNoRecord and ErrOver leaves undecided whether
-// they were added: read the record before granting again.
+// Grant gives one generation of a message more attempts, in force at its next step on every consumer. They add to earlier
+// grants, up to MaxGrant, and to the limit in force, up to 1001 attempts. After an error other than ErrNoRecord and ErrOver they
+// may or may not be added: read the record before granting again.
 func (a *Admin) Grant(ctx context.Context, m Message, g Grant) error {
-	if err := g.validate(); err != nil {
-		return fmt.Errorf("counter: grant, queue %q: %w", m.Queue, err)
-	}
-	n := g.kept()
-	answer, err := a.step(ctx, stepGrant, Attempt{Message: m, Token: byOperator}, 0, g.Attempts, n.By, n.Why)
-	if err != nil {
+	if err := g.validate(m); err != nil {
 		return err
 	}
-	return refusal("grant", m, answer.Verdict)
+	n := g.kept()
+	reply, err := a.step(ctx, stepGrant, Attempt{Message: m, Token: byOperator}, 0, g.Attempts, n.By, n.Why)
+	return refusal("grant", m, reply, err)
 }
 
-// Pardon makes one life of a message clean: no charge, tombstone, wait or grant is left, and it is no suspect. What remains
-// is the note, the fence, and which attempts are known, so that a late step of one that was charged charges nothing now.
-// A message that is in the dead-letter queue stays there. An attempt that runs meanwhile is not stopped; if it fails, that is
-// the first charge. An error other than ErrNoRecord leaves undecided whether it was done; it may be repeated.
+// Reset clears one generation of a message: its counts, tombstone, wait, suspicion and grant. What remains is the note, the
+// fence, and which attempts are known, so that a late step of an attempt that was counted before is not counted now. A message
+// in the dead-letter queue stays there. Reset does not stop an open attempt; if that fails, it is the first one counted. After
+// an error other than ErrNoRecord it may or may not be done; it is safe to repeat.
 func (a *Admin) Reset(ctx context.Context, m Message, n Note) error {
+	if err := n.validateReset(m); err != nil {
+		return err
+	}
+	n = n.kept()
+	reply, err := a.step(ctx, stepReset, Attempt{Message: m, Token: byOperator}, 0, n.By, n.Why)
+	return refusal("reset", m, reply, err)
+}
+
+func (g Grant) validate(m Message) error {
+	err := g.Note.validate()
+	if g.Attempts < 1 || g.Attempts > MaxGrant {
+		err = setting.New("Attempts", g.Attempts, fmt.Sprintf("1 to %d", MaxGrant))
+	}
+	if err != nil {
+		return fmt.Errorf("counter: grant, queue %q: %w", m.Queue, err)
+	}
+	return nil
+}
+
+func (n Note) validateReset(m Message) error {
 	if err := n.validate(); err != nil {
 		return fmt.Errorf("counter: reset, queue %q: %w", m.Queue, err)
 	}
-	n = n.kept()
-	answer, err := a.step(ctx, stepReset, Attempt{Message: m, Token: byOperator}, 0, n.By, n.Why)
-	if err != nil {
+	return nil
+}
+
+// refusal is the error of a step that failed, or that the script refused.
+func refusal(verb string, m Message, reply Reply, err error) error {
+	switch {
+	case err != nil:
 		return err
-	}
-	return refusal("reset", m, answer.Verdict)
-}
-
-func (g Grant) validate() error {
-	if g.Attempts < 1 || g.Attempts > MaxGrant {
-		return setting.New("Tries", g.Attempts, fmt.Sprintf("1 to %d", MaxGrant))
-	}
-	return g.Note.validate()
-}
-
-// refusal is the error for what a script did not do.
-func refusal(verb string, m Message, v Verdict) error {
-	switch v {
-	case verdictNone:
+	case reply.Verdict == verdictNone:
 		return fmt.Errorf("counter: %s, queue %q: %w", verb, m.Queue, ErrNoRecord)
-	case verdictOver:
+	case reply.Verdict == verdictOver:
 		return fmt.Errorf("counter: %s, queue %q: %w", verb, m.Queue, ErrOver)
-	default:
-		return nil
 	}
+	return nil
 }

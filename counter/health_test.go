@@ -67,7 +67,7 @@ func TestNeededCommandsAreTheScripts(t *testing.T) {
 	for _, name := range []string{"ping", "evalsha", "eval", "hgetall", "zrevrangebyscore", "zscan", "del", "multi", "exec"} {
 		used[name] = true
 	}
-	for _, source := range []string{recordLua, startLua, failLua, endLua, grantLua, resetLua, saveLua, limitLua, takenLua} {
+	for _, source := range []string{recordLua, startLua, failLua, endLua, grantLua, resetLua, saveLua, limitLua, removedLua} {
 		for _, call := range strings.Split(strings.ReplaceAll(source, "try('", "call('"), "call('")[1:] {
 			name, _, _ := strings.Cut(call, "'")
 			used[strings.ToLower(name)] = true

@@ -6,37 +6,37 @@ import (
 	"strings"
 )
 
-// keys of one record and of the queue it belongs to; scripts/record.lua describes the layout.
-type keys struct{ record, index, override, dead string }
+// keys of one record and of its queue; scripts/record.lua describes the layout.
+type keys struct{ record, index, override, tombstones string }
 
 func (o Options) keys(m Message) keys {
 	q := o.queueKey(m.VHost, m.Queue)
-	return keys{record: recordKey(q, m), index: q + "index", override: q + "limit", dead: q + "dead"}
+	return keys{record: recordKey(q, m), index: q + "index", override: q + "limit", tombstones: q + "tombstones"}
 }
 
-// recordKey is that of a message in the queue whose keys begin with q.
+// recordKey is the key of a message's record in the queue whose keys begin with q.
 func recordKey(q string, m Message) string { return q + "r:" + member(m.ID, m.Generation) }
 
-// queueKey begins every key of a queue. Both names are encoded, so that neither a slash nor a brace in one can make two
-// queues the same or choose another slot.
+// queueKey begins every key of a queue. Both names are encoded, so that no slash or brace in one makes two queues equal or
+// chooses another slot.
 func (o Options) queueKey(vhost, queue string) string {
 	return o.Prefix + ":{" + encode(vhost) + "/" + encode(queue) + "}:"
 }
 
-// member is what the index calls a record. The id is hashed, so that its sender chooses neither the length of a key nor
-// anybody else's.
-func member(id, life string) string { return hashID(id) + ":" + hashGeneration(life) }
+// member is a record's name in the index. The id is hashed, so that a publisher chooses neither the length of a key nor the key
+// of another message.
+func member(id, generation string) string { return hashID(id) + ":" + hashGeneration(generation) }
 
 func hashID(id string) string {
 	sum := sha256.Sum256([]byte(id))
 	return hex.EncodeToString(sum[:16])
 }
 
-func hashGeneration(life string) string {
-	if life == "" {
+func hashGeneration(generation string) string {
+	if generation == "" {
 		return "0"
 	}
-	sum := sha256.Sum256([]byte(life))
+	sum := sha256.Sum256([]byte(generation))
 	return hex.EncodeToString(sum[:8])
 }
 

@@ -21,7 +21,7 @@ func TestKeys(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := (&Options{Prefix: tc.prefix}).withDefaults()
-			if got, want := o.keys(tc.Message), (keys{tc.record, tc.index, tc.override, strings.TrimSuffix(tc.index, "index") + "dead"}); got != want {
+			if got, want := o.keys(tc.Message), (keys{tc.record, tc.index, tc.override, strings.TrimSuffix(tc.index, "index") + "tombstones"}); got != want {
 				t.Errorf("got  %q\nwant %q", got, want)
 			}
 		})
@@ -47,7 +47,7 @@ func FuzzKeys(f *testing.F) {
 		if sameQueue != (ka.index == kb.index) || sameQueue != (ka.override == kb.override) {
 			t.Errorf("%+q and %+q: %q and %q", a, b, ka, kb)
 		}
-		for _, key := range []string{ka.record, ka.index, ka.override, ka.dead} {
+		for _, key := range []string{ka.record, ka.index, ka.override, ka.tombstones} {
 			if strings.Count(key, "{") != 1 || strings.Count(key, "}") != 1 {
 				t.Errorf("%q has not exactly one hash tag", key)
 			}

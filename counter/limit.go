@@ -16,25 +16,41 @@ import (
 // MaxOverride is the largest number of retries that an Override can set. A larger one in the store counts as this.
 const MaxOverride = 1000
 
-// ErrOverride is wrapped by Limit if something else than this package wrote the override and consumers ignore it: set it
-// again, or clear it.
-var ErrOverride = errors.New("the override is ignored by consumers")
+// ErrOverride is wrapped by Admin.Limit if another program wrote the override and consumers ignore it. Set it again, or clear it.
+var ErrOverride = errors.New("consumers ignore the override")
 
-// Override is a limit that an operator set for a queue, in place of the one its consumers are configured with.
+// Override is a limit that an operator set for a queue. It replaces the one in the consumers' configuration.
 type Override struct {
-	MaxRetries int // after the first failure, as consumer.Consumer has it; here 0, or less, is none
+	// MaxRetries is the number of retries after the first failure: 0 to MaxOverride, where 0 is none. SetLimit with nil
+	// changes only the Note of an existing override. Admin.Limit never returns nil.
+	MaxRetries *int
 	Note
 }
 
-// Charges is the number of charges at which the override dead-letters.
-func (o Override) Limit() int { return max(o.MaxRetries, 0) + 1 }
+// Limit is the number of counted attempts at which the override dead-letters a message; 0 if it leaves the limit unchanged.
+func (o *Override) Limit() int {
+	if o == nil || o.MaxRetries == nil {
+		return 0
+	}
+	return max(*o.MaxRetries, 0) + 1
+}
+
+func (o *Override) validate() error {
+	if o.MaxRetries != nil && (*o.MaxRetries < 0 || *o.MaxRetries > MaxOverride) {
+		return setting.New("MaxRetries", *o.MaxRetries, fmt.Sprintf("0 to %d", MaxOverride))
+	}
+	return o.Note.validate()
+}
+
+// errNoOverride refuses an Override without MaxRetries for a queue that has no override.
+var errNoOverride error = setting.New("MaxRetries", nil, fmt.Sprintf("0 to %d, because the queue has no override yet", MaxOverride))
 
 //go:embed scripts/limit.lua
 var limitLua string
 
 var setLimit = redis.NewScript(limitLua)
 
-// overrides are what the steps accept as max_retries.
+// overrides are the values of max_retries that the scripts accept.
 var overrides = regexp.MustCompile(`\A-?[0-9]+\z`)
 
 // Limit returns the override of a queue, nil if there is none.
@@ -51,14 +67,14 @@ func (a *Admin) Limit(ctx context.Context, vhost, queue string) (*Override, erro
 		return nil, nil //nolint:nilnil // none is no error, and no zero value of an override
 	}
 	if len(text) > 9 || !overrides.MatchString(text) {
-		return nil, fmt.Errorf("counter: limit, queue %q: %w: max_retries is %.80q instead of an integer of at most 9 characters", queue, ErrOverride, text)
+		return nil, fmt.Errorf("counter: limit, queue %q: %w: max_retries is %.80q (want an integer of at most 9 characters)", queue, ErrOverride, text)
 	}
-	return &Override{MaxRetries: min(max(int(number(text)), 0), MaxOverride), Note: parseNote(h)}, nil
+	return &Override{MaxRetries: new(min(max(int(number(text)), 0), MaxOverride)), Note: parseNote(h)}, nil
 }
 
-// SetLimit overrides what the consumers of a queue are configured with, from the next step of each message on and until it is
-// cleared: there is no TTL. A message that has that many charges already is dead-lettered at its next step. An error leaves
-// undecided whether it is set; it may be repeated.
+// SetLimit sets the override of a queue. It is in force from the next step of each message until it is cleared; it has no TTL.
+// A message with that many counted attempts is dead-lettered at its next step. After an error it may or may not be set; it is
+// safe to repeat.
 func (a *Admin) SetLimit(ctx context.Context, vhost, queue string, o Override) error {
 	if a.refuse != nil {
 		return a.refuse
@@ -66,16 +82,23 @@ func (a *Admin) SetLimit(ctx context.Context, vhost, queue string, o Override) e
 	if err := o.validate(); err != nil {
 		return fmt.Errorf("counter: set limit, queue %q: %w", queue, err)
 	}
+	retries := ""
+	if o.MaxRetries != nil {
+		retries = strconv.Itoa(*o.MaxRetries)
+	}
 	n := o.kept()
-	err := setLimit.Run(ctx, a.rdb, []string{a.overrideKey(vhost, queue)}, strconv.Itoa(o.MaxRetries), n.By, n.Why).Err()
-	if err != nil {
+	set, err := setLimit.Run(ctx, a.rdb, []string{a.overrideKey(vhost, queue)}, retries, n.By, n.Why).Int()
+	switch {
+	case err != nil:
 		return fmt.Errorf("counter: set limit, queue %q: %w", queue, a.limitError(vhost, queue, err))
+	case set == 0:
+		return fmt.Errorf("counter: set limit, queue %q: %w", queue, errNoOverride)
 	}
 	return nil
 }
 
-// ClearLimit takes a queue's override away, whatever it is, and reports whether there was one: the consumers' own limits are
-// in force from the next step of each message on. An error leaves undecided whether it is gone; it may be repeated.
+// ClearLimit removes the override of a queue, also an invalid one, and reports whether there was one. The consumers' own limits
+// are in force from the next step of each message. After an error it may or may not be removed; it is safe to repeat.
 func (a *Admin) ClearLimit(ctx context.Context, vhost, queue string) (bool, error) {
 	if a.refuse != nil {
 		return false, a.refuse
@@ -87,21 +110,14 @@ func (a *Admin) ClearLimit(ctx context.Context, vhost, queue string) (bool, erro
 	return n > 0, nil
 }
 
-// limitError tells an override that is none from a store that failed.
-func (c *client) limitError(vhost, queue string, err error) error {
+// limitError distinguishes a key that holds no override from a failed store.
+func (a *Admin) limitError(vhost, queue string, err error) error {
 	if isForeign(err) {
-		return fmt.Errorf("%w: %q is no limit, and every step of the queue's messages fails: clear the limit, which removes it", ErrForeign, c.overrideKey(vhost, queue))
+		return fmt.Errorf("%w: %q is no limit, and every step of the queue's messages fails; clear the limit, which removes it", ErrForeign, a.overrideKey(vhost, queue))
 	}
-	return c.storeError(err)
+	return a.storeError(err)
 }
 
-func (o Override) validate() error {
-	if o.MaxRetries < 0 || o.MaxRetries > MaxOverride {
-		return setting.New("MaxRetries", o.MaxRetries, fmt.Sprintf("0 to %d", MaxOverride))
-	}
-	return o.Note.validate()
-}
-
-func (c *client) overrideKey(vhost, queue string) string {
-	return c.opts.keys(Message{VHost: vhost, Queue: queue}).override
+func (a *Admin) overrideKey(vhost, queue string) string {
+	return a.opts.keys(Message{VHost: vhost, Queue: queue}).override
 }

@@ -2,21 +2,21 @@ package counter
 
 import (
 	"context"
-	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
 )
 
-// Bounds of what a record remembers, as scripts/record.lua has them.
+// Bounds of a record, as in scripts/record.lua.
 const (
-	endedKept  = 16        // uncharged attempts
-	tokensKept = 14 * 1024 // bytes of all tokens, each with three of its kind
+	endedKept  = 16        // attempts that are not counted
+	tokensKept = 14 * 1024 // bytes of all tokens, with three for the kind of each
 )
 
-// Memory takes the same steps as a Counter, in this process alone: for unit tests of handlers and of what is built on
-// package consumer, without a server. It is also the model that the scripts are held against. It is safe for use by
-// many goroutines, shares nothing with other processes, and forgets everything with its own.
+// Memory takes the same steps as a Counter, and has the methods of its Admin, in this process alone. It is for unit tests of
+// handlers and of programs that use package consumer, without a server. It is also the model that the scripts are tested
+// against. It is safe for concurrent use, and shares nothing with other processes.
 type Memory struct {
 	opts   Options
 	refuse error
@@ -26,7 +26,7 @@ type Memory struct {
 	queues  map[Message]*ledger // by VHost and Queue alone
 }
 
-// entry is a record and the tokens in the order in which they came.
+// entry is a record, and its tokens in their order.
 type entry struct {
 	Record
 	order   []string
@@ -34,7 +34,7 @@ type entry struct {
 	queue   *ledger
 }
 
-// NewMemory returns an empty Memory. Of the options only TTL matters; nil means the defaults.
+// NewMemory returns an empty Memory. Of the options it uses only TTL; nil means the defaults.
 func NewMemory(opts *Options) *Memory {
 	o := opts.withDefaults()
 	return &Memory{opts: o, refuse: o.validate(), records: map[Message]*entry{}, queues: map[Message]*ledger{}}
@@ -43,72 +43,51 @@ func NewMemory(opts *Options) *Memory {
 // TTL is like Counter.TTL.
 func (m *Memory) TTL() time.Duration { return m.opts.TTL }
 
-// Start is like Counter.Start; it fails only on arguments that it refuses.
+// Start is like Counter.Start. It fails only on invalid arguments.
 func (m *Memory) Start(ctx context.Context, a Attempt, mode Mode, limit int) (Reply, error) {
-	if limit < 1 {
-		return Reply{}, fmt.Errorf("counter: start: the limit is %d: it must be 1 at least", limit)
+	if err := checkLimit(limit); err != nil {
+		return Reply{}, err
 	}
 	return m.step(ctx, a, func(e *entry, exists bool, now time.Time) Reply {
-		answer, write := e.start(a, mode, e.given(min(limit, maxLimit)), now)
-		if exists && write || answer.Verdict == VerdictRun && write {
+		reply, write := e.start(a, mode, e.given(min(limit, maxLimit)), now)
+		if write && (exists || reply.Verdict == VerdictRun) {
 			m.save(e, a, now, m.opts.TTL)
 		}
-		return answer
+		return reply
 	})
 }
 
-// Fail is like Counter.Fail; it fails only on arguments that it refuses.
+// Fail is like Counter.Fail. It fails only on invalid arguments.
 func (m *Memory) Fail(ctx context.Context, a Attempt, f Failure) (Reply, error) {
 	if err := f.validate(); err != nil {
 		return Reply{}, err
 	}
 	return m.step(ctx, a, func(e *entry, _ bool, now time.Time) Reply {
-		answer, write := e.fail(a, f, e.given(min(max(f.Limit, 0), maxLimit)), now)
+		reply, write := e.fail(a, f, e.given(min(max(f.Limit, 0), maxLimit)), now)
 		if write {
 			m.save(e, a, now, m.opts.TTL)
 		}
-		return answer
+		return reply
 	})
 }
 
-// End is like Counter.End; it fails only on arguments that it refuses.
+// End is like Counter.End. It fails only on invalid arguments.
 func (m *Memory) End(ctx context.Context, a Attempt, succeeded bool) error {
 	_, err := m.step(ctx, a, func(e *entry, exists bool, now time.Time) Reply {
-		if e.Tokens[a.Token] == KindNotCounted {
-			return e.answer(verdictEnded, allowed{}, now)
+		if e.Tokens[a.Token] != KindNotCounted {
+			e.end(a.Token, succeeded, now)
+			keep := m.opts.TTL
+			if e.State == StateDone || !exists {
+				keep = keepDone
+			}
+			m.save(e, a, now, keep)
 		}
-		e.end(a.Token, succeeded, now)
-		keep := m.opts.TTL
-		if e.State == StateDone || !exists {
-			keep = keepDone
-		}
-		m.save(e, a, now, keep)
-		return e.answer(verdictEnded, allowed{}, now)
+		return e.reply(verdictEnded, allowed{}, now)
 	})
 	return err
 }
 
-// Get returns the records of all lives of an id in a queue, newest first.
-func (m *Memory) Get(_ context.Context, vhost, queue, id string) ([]Record, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	now := time.Now()
-	var out []Record
-	for key, e := range m.records {
-		if key.VHost == vhost && key.Queue == queue && key.ID == id && now.Before(e.expires) {
-			r := e.Record
-			r.Tokens = map[string]Kind{}
-			for token, kind := range e.Tokens {
-				r.Tokens[token] = kind
-			}
-			r.TTL = e.expires.Sub(now)
-			out = append(out, r)
-		}
-	}
-	slices.SortFunc(out, newestFirst)
-	return out, nil
-}
-
+// step checks the arguments of a step and takes it on the message's record, a new one if there is none.
 func (m *Memory) step(ctx context.Context, a Attempt, take func(e *entry, exists bool, now time.Time) Reply) (Reply, error) {
 	if m.refuse != nil {
 		return Reply{}, m.refuse
@@ -139,39 +118,39 @@ func (m *Memory) save(e *entry, a Attempt, now time.Time, keep time.Duration) {
 	m.records[a.Message] = e
 }
 
-// start is scripts/start.lua. It reports whether the record is to be written.
+// start is scripts/start.lua. It reports whether the record must be written.
 func (e *entry) start(a Attempt, asked Mode, limit allowed, now time.Time) (Reply, bool) {
-	token, earlier := a.Token, e.earlier(a, now)
+	earlier := e.earlier(a, now)
 	if e.State == StateDeadLetter && now.Before(e.Binds) && !earlier {
-		e.Binds = now.Add(tombstone) // its dead-lettering may be held again
-		return e.answer(VerdictExhausted, limit, now), true
+		e.Binds = now.Add(tombstoneBinds) // its dead-lettering may be held again
+		return e.reply(VerdictExhausted, limit, now), true
 	}
-	if e.OpenToken == token || e.Tokens[token] != 0 {
-		return e.answer(VerdictRun, limit, now), false
+	if e.OpenToken == a.Token || e.Tokens[a.Token] != 0 {
+		return e.reply(VerdictRun, limit, now), false
 	}
 	if e.State == StateDeadLetter || e.State == StateDone && earlier {
-		e.anew()
+		e.clear()
 	}
 	if e.State == StateDone {
 		e.State, e.Suspect = StateLive, false // Binds keeps that it was handled
-		e.unmark()
+		e.close()
 	}
 	if asked.isolated() && e.OpenToken != "" && e.OpenMode == ModeIsolated {
 		e.Crashes++
 		e.remember(e.OpenToken, KindCrashed)
-		e.charged(CauseCrashed, "the process died while it ran this message isolated", now)
+		e.counted(CauseCrashed, crashReason, now)
 		e.Binds = time.Time{}
-		e.unmark()
+		e.close()
 	}
 	e.Limit = limit.configured
 	verdict := e.permit(a, asked, limit, now)
-	return e.answer(verdict, limit, now), true
+	return e.reply(verdict, limit, now), true
 }
 
 func (e *entry) permit(a Attempt, asked Mode, limit allowed, now time.Time) Verdict {
 	switch {
 	case e.exhausted(limit) && e.Binds.IsZero():
-		e.bury(limit, now)
+		e.exhaust(limit, now)
 		return VerdictExhausted
 	case e.Left(now) > 0:
 		return VerdictWait
@@ -193,12 +172,12 @@ func (e *entry) permit(a Attempt, asked Mode, limit allowed, now time.Time) Verd
 	return VerdictRun
 }
 
-// fail is scripts/fail.lua. It reports whether the record is to be written.
+// fail is scripts/fail.lua. It reports whether the record must be written.
 func (e *entry) fail(a Attempt, f Failure, limit allowed, now time.Time) (Reply, bool) {
 	token := a.Token
 	known := e.Tokens[token]
 	if known == 0 && e.State != StateLive && e.earlier(a, now) {
-		e.anew()
+		e.clear()
 	}
 	fresh := known == 0 && e.State != StateDeadLetter
 	changes := fresh || known == KindCrashed || e.OpenToken == token
@@ -212,27 +191,27 @@ func (e *entry) fail(a Attempt, f Failure, limit allowed, now time.Time) (Reply,
 			e.State, e.Binds = StateLive, time.Time{}
 		}
 		e.remember(token, KindFailed)
-		e.charged(f.cause(), cut(f.Reason, MaxReason), now)
+		e.counted(f.cause(), cut(f.Reason, MaxReason), now)
 		e.Wait = time.Duration(ceilMillis(f.Wait)) * time.Millisecond
 		e.Due = now.Add(e.Wait)
 	}
 	if known != KindNotCounted && e.State == StateLive && e.exhausted(limit) {
-		e.bury(limit, now)
+		e.exhaust(limit, now)
 		changes = true
 	}
 	if e.OpenToken == token {
-		e.unmark()
+		e.close()
 	}
 	if changes && limit.configured > 0 && e.State != StateDeadLetter {
 		e.Limit = limit.configured
 	}
 	if e.State == StateDeadLetter || e.exhausted(limit) {
-		return e.answer(VerdictExhausted, limit, now), changes
+		return e.reply(VerdictExhausted, limit, now), changes
 	}
-	return e.answer(VerdictRequeue, limit, now), changes
+	return e.reply(VerdictRequeue, limit, now), changes
 }
 
-// end is scripts/end.lua, once it is known that there is something to do.
+// end is scripts/end.lua for a token that has not ended before.
 func (e *entry) end(token string, succeeded bool, now time.Time) {
 	if e.Tokens[token] == KindCrashed {
 		e.Crashes--
@@ -241,60 +220,63 @@ func (e *entry) end(token string, succeeded bool, now time.Time) {
 		e.remember(token, KindNotCounted)
 	}
 	if e.OpenToken == token {
-		e.unmark()
+		e.close()
 	}
 	if succeeded {
-		e.State, e.Binds = StateDone, now.Add(tombstone)
+		e.State, e.Binds = StateDone, now.Add(tombstoneBinds)
 	}
 }
 
-func (e *entry) answer(v Verdict, limit allowed, now time.Time) Reply {
-	reply := Reply{Verdict: v, Failures: e.Failures, Crashes: e.Crashes, Limit: e.inForce(limit), Fence: e.Fence, Wait: e.Left(now)}
+func (e *entry) reply(v Verdict, limit allowed, now time.Time) Reply {
+	r := Reply{Verdict: v, Failures: e.Failures, Crashes: e.Crashes, Limit: e.inForce(limit), Fence: e.Fence, Wait: e.Left(now)}
 	if v == VerdictExhausted {
-		reply.Cause, reply.Reason = e.Cause, e.Reason
+		r.Cause, r.Reason = e.Cause, e.Reason
 	}
-	return reply
+	return r
 }
 
 // earlier reports whether the tombstone or the success is of an earlier use of the id.
 func (e *entry) earlier(a Attempt, now time.Time) bool {
 	age := time.Duration(a.age()) * time.Millisecond
-	return a.First && !e.Binds.Add(-tombstone).After(now.Add(-age))
+	return a.First && !e.Binds.Add(-tombstoneBinds).After(now.Add(-age))
 }
 
-func (e *entry) anew() {
-	e.Failures, e.Crashes, e.Due, e.Wait, e.Cause, e.Reason = 0, 0, time.Time{}, 0, "", ""
-	e.Suspect, e.State = false, StateLive
-	e.unmark()
-	e.FirstTime, e.LastTime, e.Binds = time.Time{}, time.Time{}, time.Time{}
-	e.Granted, e.Reset, e.Removed = Grant{}, Note{}, time.Time{}
+// clear empties the record, except for its holder, fence, starts, limit and known tokens, which count no more.
+func (e *entry) clear() {
 	for token := range e.Tokens {
 		e.Tokens[token] = KindNotCounted
 	}
-}
-
-func (e *entry) bury(limit allowed, now time.Time) {
-	e.State, e.Binds, e.Removed = StateDeadLetter, now.Add(tombstone), time.Time{}
-	switch o := e.queue.override; {
-	case limit.configured > 0:
-		e.Limit = limit.base
-	case o != nil:
-		e.Limit = o.Limit()
+	e.Record = Record{
+		Message: e.Message, Tokens: e.Tokens, OpenSince: e.OpenSince, Starts: e.Starts, Fence: e.Fence, Limit: e.Limit, Holder: e.Holder,
 	}
-	e.queue.bury(now)
 }
 
-func (e *entry) charged(cause Cause, why string, now time.Time) {
+// exhaust writes the tombstone.
+func (e *entry) exhaust(limit allowed, now time.Time) {
+	e.State, e.Binds, e.Removed = StateDeadLetter, now.Add(tombstoneBinds), time.Time{}
+	if limit.configured > 0 {
+		e.Limit = limit.base
+	} else if set := e.queue.override.Limit(); set > 0 {
+		e.Limit = set
+	}
+	if e.queue.tombstones.Count++; e.queue.tombstones.Count == 1 {
+		e.queue.tombstones.Since = now
+	}
+}
+
+// counted notes the cause and the time of an attempt that was counted.
+func (e *entry) counted(cause Cause, reason string, now time.Time) {
 	if e.FirstTime.IsZero() {
 		e.FirstTime = now
 	}
-	e.LastTime, e.Cause, e.Reason = now, cause, why
+	e.LastTime, e.Cause, e.Reason = now, cause, reason
 	if now.Before(e.FirstTime) { // the clock was set back
 		e.LastTime = e.FirstTime
 	}
 }
 
-func (e *entry) unmark() { e.OpenToken, e.OpenMode = "", ModeShared }
+// close closes the open attempt.
+func (e *entry) close() { e.OpenToken, e.OpenMode = "", ModeShared }
 
 func (e *entry) remember(token string, as Kind) {
 	if e.Tokens[token] == 0 {
@@ -303,17 +285,15 @@ func (e *entry) remember(token string, as Kind) {
 	e.Tokens[token] = as
 }
 
-// bound forgets the oldest uncharged attempts beyond the number worth remembering, and the oldest of all beyond the bytes.
-// If the clock was set back it moves Due, so that the wait does not grow.
+// bound forgets the oldest attempts beyond the bounds of a record. If the clock was set back it moves Due, so that the wait
+// does not grow.
 func (e *entry) bound(now time.Time) {
 	if due := now.Add(e.Wait); e.Due.After(due) {
 		e.Due = due
 	}
 	surplus := -endedKept
-	for _, kind := range e.Tokens {
-		if kind == KindNotCounted {
-			surplus++
-		}
+	for kind := range maps.Values(e.Tokens) {
+		surplus += flag(kind == KindNotCounted)
 	}
 	e.order = slices.DeleteFunc(e.order, func(token string) bool {
 		if surplus <= 0 || e.Tokens[token] != KindNotCounted {

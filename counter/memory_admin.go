@@ -3,21 +3,16 @@ package counter
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 )
 
 // ledger is what a Memory keeps of a queue beside its records.
 type ledger struct {
-	override *Override
-	buried   Tombstones
-
+	override    *Override
+	tombstones  Tombstones
 	undecodable *Undecodable
-}
-
-func (l *ledger) bury(now time.Time) {
-	if l.buried.Count++; l.buried.Count == 1 {
-		l.buried.Since = now
-	}
 }
 
 // ledger returns that of a queue. The caller holds mu.
@@ -33,8 +28,8 @@ func (m *Memory) ledger(vhost, queue string) *ledger {
 type allowed struct{ configured, base int }
 
 func (e *entry) given(limit int) allowed {
-	if o := e.queue.override; o != nil && limit > 0 {
-		return allowed{limit, o.Limit()}
+	if set := e.queue.override.Limit(); set > 0 && limit > 0 {
+		return allowed{limit, set}
 	}
 	return allowed{limit, limit}
 }
@@ -48,30 +43,52 @@ func (e *entry) inForce(limit allowed) int {
 
 func (e *entry) exhausted(limit allowed) bool { return e.Counted() >= e.inForce(limit) }
 
-// Limit is like Counter.Limit; it never fails.
+// Get is like Admin.Get. It never fails.
+func (m *Memory) Get(_ context.Context, vhost, queue, id string) ([]Record, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := time.Now()
+	var out []Record
+	for key, e := range m.records {
+		if key.VHost == vhost && key.Queue == queue && key.ID == id && now.Before(e.expires) {
+			r := e.Record
+			r.Tokens, r.TTL = maps.Clone(e.Tokens), e.expires.Sub(now)
+			out = append(out, r)
+		}
+	}
+	slices.SortFunc(out, newestFirst)
+	return out, nil
+}
+
+// Limit is like Admin.Limit. It never fails.
 func (m *Memory) Limit(_ context.Context, vhost, queue string) (*Override, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if o := m.ledger(vhost, queue).override; o != nil {
-		set := *o
-		return &set, nil
+		return &Override{MaxRetries: new(*o.MaxRetries), Note: o.Note}, nil
 	}
 	return nil, nil //nolint:nilnil // none is no error, and no zero value of an override
 }
 
-// SetLimit is like Counter.SetLimit; it fails only on arguments that it refuses.
+// SetLimit is like Admin.SetLimit. It fails only on invalid arguments.
 func (m *Memory) SetLimit(_ context.Context, vhost, queue string, o Override) error {
-	if err := o.validate(); err != nil {
-		return fmt.Errorf("counter: set limit, queue %q: %w", queue, err)
-	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	o.Note = o.at(time.Now())
-	m.ledger(vhost, queue).override = &o
+	l, err := m.ledger(vhost, queue), o.validate()
+	if err == nil && o.MaxRetries == nil && l.override == nil {
+		err = errNoOverride
+	}
+	if err != nil {
+		return fmt.Errorf("counter: set limit, queue %q: %w", queue, err)
+	}
+	if o.MaxRetries == nil {
+		o.MaxRetries = l.override.MaxRetries
+	}
+	l.override = &Override{MaxRetries: new(*o.MaxRetries), Note: o.at(time.Now())}
 	return nil
 }
 
-// ClearLimit is like Counter.ClearLimit; it never fails.
+// ClearLimit is like Admin.ClearLimit. It never fails.
 func (m *Memory) ClearLimit(_ context.Context, vhost, queue string) (bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -81,69 +98,68 @@ func (m *Memory) ClearLimit(_ context.Context, vhost, queue string) (bool, error
 	return was, nil
 }
 
-// Grant is like Counter.Grant; it fails only on what that refuses.
+// Grant is like Admin.Grant, without errors of the store.
 func (m *Memory) Grant(ctx context.Context, msg Message, g Grant) error {
-	if err := g.validate(); err != nil {
-		return fmt.Errorf("counter: grant, queue %q: %w", msg.Queue, err)
+	if err := g.validate(msg); err != nil {
+		return err
 	}
-	answer, err := m.step(ctx, Attempt{Message: msg, Token: byOperator}, func(e *entry, exists bool, now time.Time) Reply {
-		switch {
-		case !exists:
-			return e.answer(verdictNone, allowed{}, now)
-		case e.State != StateLive:
-			return e.answer(verdictOver, allowed{}, now)
+	reply, err := m.byOperator(ctx, msg, func(e *entry, now time.Time) Verdict {
+		if e.State != StateLive {
+			return verdictOver
 		}
 		e.Granted = Grant{Attempts: min(e.Granted.Attempts+g.Attempts, MaxGrant), Note: g.at(now)}
-		e.bound(now)
-		e.expires = now.Add(m.opts.TTL)
-		return e.answer(verdictGranted, allowed{}, now)
+		return verdictGranted
 	})
-	if err != nil {
-		return err
-	}
-	return refusal("grant", msg, answer.Verdict)
+	return refusal("grant", msg, reply, err)
 }
 
-// Pardon is like Counter.Pardon; it fails only on what that refuses.
+// Reset is like Admin.Reset, without errors of the store.
 func (m *Memory) Reset(ctx context.Context, msg Message, n Note) error {
-	if err := n.validate(); err != nil {
-		return fmt.Errorf("counter: reset, queue %q: %w", msg.Queue, err)
-	}
-	answer, err := m.step(ctx, Attempt{Message: msg, Token: byOperator}, func(e *entry, exists bool, now time.Time) Reply {
-		if !exists {
-			return e.answer(verdictNone, allowed{}, now)
-		}
-		e.anew()
-		e.bound(now)
-		e.Reset, e.expires = n.at(now), now.Add(m.opts.TTL)
-		return e.answer(verdictReset, allowed{}, now)
-	})
-	if err != nil {
+	if err := n.validateReset(msg); err != nil {
 		return err
 	}
-	return refusal("reset", msg, answer.Verdict)
+	reply, err := m.byOperator(ctx, msg, func(e *entry, now time.Time) Verdict {
+		e.clear()
+		e.Record.Reset = n.at(now)
+		return verdictReset
+	})
+	return refusal("reset", msg, reply, err)
 }
 
-// Buried is like Counter.Buried; it never fails.
+// byOperator changes an existing record and renews its TTL, unless the verdict is verdictOver.
+func (m *Memory) byOperator(ctx context.Context, msg Message, change func(e *entry, now time.Time) Verdict) (Reply, error) {
+	return m.step(ctx, Attempt{Message: msg, Token: byOperator}, func(e *entry, exists bool, now time.Time) Reply {
+		verdict := verdictNone
+		if exists {
+			verdict = change(e, now)
+		}
+		if verdict != verdictNone && verdict != verdictOver {
+			e.bound(now)
+			e.expires = now.Add(m.opts.TTL)
+		}
+		return e.reply(verdict, allowed{}, now)
+	})
+}
+
+// Tombstones is like Admin.Tombstones. It never fails.
 func (m *Memory) Tombstones(_ context.Context, vhost, queue string) (Tombstones, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.ledger(vhost, queue).buried, nil
+	return m.ledger(vhost, queue).tombstones, nil
 }
 
-// AddTaken is like Counter.AddTaken; it fails only on messages without an ID.
-func (m *Memory) NoteRemoved(ctx context.Context, vhost, queue string, dead []Message) error {
-	for _, d := range dead {
-		of := Attempt{Message: Message{VHost: vhost, Queue: queue, ID: d.ID, Generation: d.Generation}, Token: byOperator}
-		_, err := m.step(ctx, of, func(e *entry, _ bool, now time.Time) Reply {
+// NoteRemoved is like Admin.NoteRemoved. It fails only on messages without an ID.
+func (m *Memory) NoteRemoved(ctx context.Context, vhost, queue string, messages []Message) error {
+	for _, msg := range messages {
+		_, err := m.step(ctx, removedAttempt(vhost, queue, msg), func(e *entry, _ bool, now time.Time) Reply {
 			if e.State != StateDeadLetter || !e.Removed.IsZero() {
-				return e.answer(verdictNone, allowed{}, now)
+				return e.reply(verdictNone, allowed{}, now)
 			}
 			e.bound(now)
-			if e.Removed = now; e.queue.buried.Count > 0 {
-				e.queue.buried.Removed++
+			if e.Removed = now; e.queue.tombstones.Count > 0 {
+				e.queue.tombstones.Removed++
 			}
-			return e.answer(verdictRemoved, allowed{}, now)
+			return e.reply(verdictRemoved, allowed{}, now)
 		})
 		if err != nil {
 			return err
@@ -152,7 +168,37 @@ func (m *Memory) NoteRemoved(ctx context.Context, vhost, queue string, dead []Me
 	return nil
 }
 
-// at is what is stored of a note that is given at a time.
+// NoteUndecodable is like Counter.NoteUndecodable. It never fails.
+func (m *Memory) NoteUndecodable(_ context.Context, vhost, queue string, u Undecodable) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	l := m.ledger(vhost, queue)
+	now := time.Now()
+	u = u.kept()
+	u.Sessions, u.Since, u.At = 1, now, now
+	if before := l.undecodable; before != nil && now.Sub(before.At) < undecodableTTL {
+		u.Sessions, u.Since = before.Sessions+1, before.Since
+		if u.After == "" {
+			u.After = before.After
+		}
+	}
+	l.undecodable = &u
+	return nil
+}
+
+// Undecodable is like Admin.Undecodable. It never fails.
+func (m *Memory) Undecodable(_ context.Context, vhost, queue string) (*Undecodable, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	u := m.ledger(vhost, queue).undecodable
+	if u == nil || time.Since(u.At) >= undecodableTTL {
+		return nil, nil //nolint:nilnil // none is no error
+	}
+	noted := *u
+	return &noted, nil
+}
+
+// at is a given note as the store keeps it.
 func (n Note) at(now time.Time) Note {
 	n = n.kept()
 	n.At = now.Truncate(time.Millisecond).UTC()

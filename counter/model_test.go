@@ -150,7 +150,7 @@ func (w *world) setLimit(t *rapid.T) {
 	ctx, vhost, queue := context.Background(), w.messages[0].VHost, w.messages[0].Queue
 	w.override = nil
 	if retries >= 0 {
-		w.override = &Override{MaxRetries: retries, Note: notes.Draw(t, "note")}
+		w.override = &Override{MaxRetries: new(retries), Note: notes.Draw(t, "note")}
 	}
 	for _, s := range w.stores {
 		var err error

@@ -7,24 +7,22 @@ import (
 	"github.com/strikesmq/strikes/internal/setting"
 )
 
-// Note says who changed something, and why. Its strings are written by people for people: like those of a Record they must
-// not reach a terminal as they are.
+// Note says who changed something, when and why. People write its strings: like those of a Record, do not print them on a
+// terminal unescaped.
 type Note struct {
 	By  string    // cut to 512 bytes; may be empty
 	Why string    // cut to MaxReason bytes; must not be empty
-	At  time.Time // when, by the clock of the store; ignored where a Note is given
+	At  time.Time // by the store's clock; ignored where a Note is given
 }
-
-var errNoReason error = setting.New("Why", "", "the reason for the change")
 
 func (n Note) validate() error {
 	if n.Why == "" {
-		return errNoReason
+		return setting.New("Why", "", "the reason for the change")
 	}
 	return nil
 }
 
-// kept is what is stored of a note that is given.
+// kept is what the store keeps of a given note.
 func (n Note) kept() Note { return Note{By: cut(n.By, maxStoredID), Why: cut(n.Why, MaxReason)} }
 
 // parseNote reads a note from the fields of a hash.
@@ -32,8 +30,7 @@ func parseNote(h map[string]string) Note {
 	return Note{By: h["by"], Why: h["why"], At: millis(h["at"])}
 }
 
-// parseNotes reads those of a record, by the word that each begins with; scripts/record.lua describes them. What follows one
-// that it cannot read is not known.
+// parseNotes reads the notes of a record by their first word, as scripts/record.lua describes them, up to one it cannot read.
 func parseNotes(text string) map[string]Note {
 	notes := map[string]Note{}
 	for text != "" {

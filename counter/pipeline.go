@@ -230,7 +230,7 @@ func (p *pipeline) command(of []*passenger) []any {
 	first := of[0]
 	q := p.opts.queueKey(first.message.VHost, first.message.Queue)
 	out := make([]any, 0, 7+len(of)*(1+len(first.args)))
-	out = append(out, first.script.command, first.script.name, 3+len(of), q+"index", q+"limit", q+"dead")
+	out = append(out, first.script.command, first.script.name, 3+len(of), q+"index", q+"limit", q+"tombstones")
 	for _, c := range of {
 		out = append(out, recordKey(q, c.message))
 	}

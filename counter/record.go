@@ -9,85 +9,86 @@ import (
 // State of a record.
 type State string
 
-// What a message is, by its record.
+// The states of a record.
 const (
-	StateLive       State = ""          // its message is to be tried again
-	StateDeadLetter State = "exhausted" // dead-lettered, or about to be
-	StateDone       State = "done"      // handled; kept for ten minutes, for an ack that is lost
-	StateForeign    State = "foreign"   // no record: somebody else wrote to its key, and every step of the message fails
+	StateLive       State = ""          // its message gets another attempt
+	StateDeadLetter State = "exhausted" // dead-lettered, or about to be: the record is a tombstone
+	StateDone       State = "done"      // handled; kept for ten minutes, for a lost ack
+	StateForeign    State = "foreign"   // no record: another program wrote to its key, and every step of the message fails
 )
 
-// Record is what the store keeps of one life of a message. Its strings come from messages and handlers: they may hold
-// control characters and must not reach a terminal as they are.
+// Record is what the store keeps of one generation of a message. Its strings come from messages and handlers: they may hold
+// control characters, so do not print them on a terminal unescaped.
 type Record struct {
 	Message
 
 	State    State
-	Failures int
-	Crashes  int
-	Tokens   map[string]Kind // attempts that are known, by token
+	Failures int             // counted attempts whose handler failed
+	Crashes  int             // counted attempts whose process died
+	Tokens   map[string]Kind // known attempts, by token
 
-	OpenToken string    // token of the attempt that runs now, if any
-	OpenMode  Mode      // of that attempt: Shared or Exclusive
-	OpenSince time.Time // when that attempt, or the last one that was marked, began
-	Suspect   bool      // an attempt was found open
-	Starts    int64
+	OpenToken string        // of the open attempt; empty if there is none
+	OpenMode  Mode          // of the open attempt: ModeShared or ModeIsolated
+	OpenSince time.Time     // when the open attempt, or the last one before, began
+	Suspect   bool          // an attempt was found open: the message may have killed a process
+	Starts    int64         // attempts that Start let run
 	Fence     int64         // of the last attempt that Start let run; 0: none
 	Due       time.Time     // when the next attempt may begin; zero if immediately. See Left
 	Wait      time.Duration // that the last failure asked for
-	Binds     time.Time     // DeadLetter: until when it is repeated without the handler; Done: ten minutes after; Live: zero, unless it was handled and no attempt was counted since
-	FirstTime time.Time     // of the first charge
-	LastTime  time.Time     // of the last charge
-	Cause     Cause         // of the last failed attempt that was counted
-	Reason    string        // of the same, for people
-	Limit     int           // charges that the consumer of the last step allows, before override and grant; DeadLetter: that were in force, before the grant; 0: not known
-	Granted   Grant         // tries an operator gave beyond the limit; zero if none did
-	Reset     Note          // who made the record clean last; zero if nobody did
-	Removed   time.Time     // DeadLetter: when its dead letter was replayed or dropped; zero if that is not known
+	Binds     time.Time     // StateDeadLetter: until when the tombstone is in force; StateDone: ten minutes after; StateLive: zero, unless the message was handled and no attempt was counted since
+	FirstTime time.Time     // of the first counted attempt
+	LastTime  time.Time     // of the last counted attempt
+	Cause     Cause         // of the last counted attempt
+	Reason    string        // of the last counted attempt, for people
+	Limit     int           // of the last step's consumer, before override and grant; StateDeadLetter: the one in force then, before the grant; 0: not known
+	Granted   Grant         // attempts that an operator granted beyond the limit; zero if none
+	Reset     Note          // of the last reset; zero if there was none
+	Removed   time.Time     // StateDeadLetter: when the dead letter was replayed or dropped; zero if not known
 	Holder    string        // the process that wrote last
-	TTL       time.Duration // what is left of the record's life
-	Key       string        // Foreign: where it is; nothing else is known of it but the TTL, VHost and Queue
+	TTL       time.Duration // until the record expires
+	Key       string        // StateForeign: its key; nothing else is known except TTL, VHost and Queue
 }
 
-// Kind says what an attempt came to.
+// Kind is what became of an attempt.
 type Kind byte
 
-// What became of an attempt.
+// The kinds of attempts.
 const (
-	KindFailed     Kind = 'f' // charged as a failure
-	KindCrashed    Kind = 'c' // charged as a crash
-	KindNotCounted Kind = 'e' // ended without a charge
+	KindFailed     Kind = 'f' // counted as a failure
+	KindCrashed    Kind = 'c' // counted as a crash
+	KindNotCounted Kind = 'e' // ended and not counted
 )
 
-// Charges is what is held against the limit.
+// Counted is the number of counted attempts, which the limit bounds.
 func (r Record) Counted() int { return r.Failures + r.Crashes }
 
-// InForce is the number of charges at which the message is dead-lettered, as its next step will find: those of the queue's
-// override, nil if there is none, else the consumer's own, and the tries granted. Of a DeadLetter it is the limit at which it
-// died. It is 0, not known, if no consumer with a limit has taken a step.
+// InForce is the limit, in counted attempts, that the message's next step will find: that of the queue's override (nil if there
+// is none), else the consumer's, plus the granted attempts. For a StateDeadLetter it is the limit at which it was exhausted. It
+// is 0, not known, if no consumer with a limit has taken a step.
 func (r Record) InForce(override *Override) int {
-	switch {
-	case override != nil && r.State != StateDeadLetter:
-		return min(override.Limit()+r.Granted.Attempts, maxLimit)
-	case r.Limit > 0:
-		return min(r.Limit+r.Granted.Attempts, maxLimit)
+	limit := r.Limit
+	if set := override.Limit(); set > 0 && r.State != StateDeadLetter {
+		limit = set
 	}
-	return 0
+	if limit == 0 {
+		return 0
+	}
+	return min(limit+r.Granted.Attempts, maxLimit)
 }
 
-// Left returns how long the next attempt has to wait; now is by the store's clock. It is the time until Due, but at most Wait,
-// because that clock may have been set back.
+// Left is how long the next attempt must wait; now is by the store's clock. It is the time until Due, but at most Wait, because
+// that clock may have been set back.
 func (r Record) Left(now time.Time) time.Duration { return min(max(r.Due.Sub(now), 0), r.Wait) }
 
-// words is how many a record's first line has.
-const words = 23
+// recordWords is the number of words in a record's first line.
+const recordWords = 23
 
-// parseRecord reads a record; scripts/record.lua describes it. What it cannot read is Foreign.
+// parseRecord reads a record, which scripts/record.lua describes. Text that it cannot read has StateForeign.
 func parseRecord(m Message, text string, ttl time.Duration) Record {
 	unreadable := Record{Message: m, State: StateForeign, TTL: ttl}
 	line, rest, _ := strings.Cut(text, "\n")
 	w := strings.Split(line, " ")
-	if len(w) != words {
+	if len(w) != recordWords {
 		return unreadable
 	}
 	parts, reason, ok := take(rest, w[19:])
@@ -99,9 +100,10 @@ func parseRecord(m Message, text string, ttl time.Duration) Record {
 	r := Record{
 		Message: m, Failures: int(number(w[0])), Crashes: int(number(w[1])), Starts: number(w[2]), Fence: number(w[3]), Suspect: w[4] == "1",
 		State: State(word(w[5])), Binds: millis(w[6]), Due: millis(w[7]), Wait: time.Duration(min(number(w[8]), maxWaitMillis)) * time.Millisecond,
-		FirstTime: millis(w[9]), LastTime: after(w[9], w[10]), Cause: Cause(word(w[11])), OpenToken: word(w[12]), OpenSince: millis(w[14]), Limit: int(number(w[16])),
-		Granted: Grant{Attempts: int(number(w[17])), Note: notes["grant"]}, Tokens: parseTokens(w[18]), Holder: parts[2],
-		Reset: notes["reset"], Removed: notes["left"].At, Reason: reason, TTL: ttl,
+		FirstTime: millis(w[9]), LastTime: after(w[9], w[10]), Cause: Cause(word(w[11])), Reason: reason,
+		OpenToken: word(w[12]), OpenSince: millis(w[14]), Limit: int(number(w[16])),
+		Granted: Grant{Attempts: int(number(w[17])), Note: notes["grant"]}, Reset: notes["reset"], Removed: notes["removed"].At,
+		Tokens: parseTokens(w[18]), Holder: parts[2], TTL: ttl,
 	}
 	if w[13] == ModeIsolated.String() {
 		r.OpenMode = ModeIsolated
@@ -109,7 +111,7 @@ func parseRecord(m Message, text string, ttl time.Duration) Record {
 	return r
 }
 
-// after is the time so many ms after another, zero if that is.
+// after is the time ms milliseconds after begin; zero if begin is.
 func after(begin, ms string) time.Time {
 	if n := number(begin); n > 0 {
 		return time.UnixMilli(n + number(ms)).UTC()
@@ -117,7 +119,7 @@ func after(begin, ms string) time.Time {
 	return time.Time{}
 }
 
-// take cuts the beginning of a text into parts of these lengths, and returns what is left; not ok: it is too short for them.
+// take cuts parts of these lengths from the beginning of a text, and returns the rest; not ok: the text is too short.
 func take(text string, lengths []string) (parts []string, rest string, ok bool) {
 	for _, length := range lengths {
 		n := number(length)
@@ -129,7 +131,7 @@ func take(text string, lengths []string) (parts []string, rest string, ok bool) 
 	return parts, text, true
 }
 
-// word is what stands in a record's first line; empty if it is absent.
+// word is a word of a record's first line; empty if it is absent.
 func word(s string) string {
 	if s == "." {
 		return ""
@@ -152,9 +154,5 @@ func number(s string) int64 {
 	return n
 }
 
-func millis(s string) time.Time {
-	if n := number(s); n > 0 {
-		return time.UnixMilli(n).UTC()
-	}
-	return time.Time{}
-}
+// millis reads a time in ms; zero if it is 0 or absent.
+func millis(s string) time.Time { return after(s, "0") }

@@ -34,7 +34,7 @@ func TestLargestRecord(t *testing.T) {
 		}
 		fail("before", 0)
 		must(nil, s.Reset(t.Context(), m, note))
-		must(nil, s.SetLimit(t.Context(), m.VHost, m.Queue, Override{MaxRetries: MaxOverride, Note: note}))
+		must(nil, s.SetLimit(t.Context(), m.VHost, m.Queue, Override{MaxRetries: new(MaxOverride), Note: note}))
 		for i := range 3 {
 			must(nil, s.Grant(t.Context(), m, Grant{Attempts: MaxGrant, Note: note}))
 			must(s.Start(t.Context(), named("stopped", i), ModeIsolated, 1<<40))

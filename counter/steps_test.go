@@ -237,7 +237,7 @@ func TestSteps(t *testing.T) {
 		{"an open exclusive marker is a crash, charged once", []op{
 			start("a", ModeIsolated, "RUN 0+0 fence 1"), start("b", ModeShared, "SUSPECT 0+0 fence 1"),
 			start("b", ModeIsolated, "RUN 0+1 fence 2"), start("b", ModeIsolated, "RUN 0+1 fence 2"),
-			record(`"" 0+1 marker "b" suspect true cause "crashed" error "the process died while it ran this message isolated"`),
+			record(`"" 0+1 marker "b" suspect true cause "crashed" error "the process died while this message ran isolated"`),
 		}},
 		{"a killer is exhausted without another run", []op{
 			start("a", ModeIsolated, "RUN 0+0 fence 1"), start("b", ModeIsolated, "RUN 0+1 fence 2"), start("c", ModeIsolated, "RUN 0+2 fence 3"),
@@ -245,7 +245,7 @@ func TestSteps(t *testing.T) {
 		}},
 		{"beside abandoned handlers: the crash before counts, the next does not", []op{
 			start("a", ModeIsolated, "RUN 0+0 fence 1"), start("b", ModeBesideAbandoned, "RUN 0+1 fence 2"),
-			record(`"" 0+1 marker "b" suspect false cause "crashed" error "the process died while it ran this message isolated"`),
+			record(`"" 0+1 marker "b" suspect false cause "crashed" error "the process died while this message ran isolated"`),
 			start("c", ModeShared, "SUSPECT 0+1 fence 2"), start("c", ModeIsolated, "RUN 0+1 fence 3"),
 			start("d", ModeBesideAbandoned, "RUN 0+2 fence 4"),
 		}},
@@ -255,8 +255,8 @@ func TestSteps(t *testing.T) {
 		}},
 		{"a zombie refunds the crash it was charged with", []op{
 			start("a", ModeIsolated, "RUN 0+0 fence 1"), start("b", ModeIsolated, "RUN 0+1 fence 2"),
-			end("a", false), record(`"" 0+0 marker "b" suspect false cause "crashed" error "the process died while it ran this message isolated"`),
-			end("a", false), record(`"" 0+0 marker "b" suspect false cause "crashed" error "the process died while it ran this message isolated"`),
+			end("a", false), record(`"" 0+0 marker "b" suspect false cause "crashed" error "the process died while this message ran isolated"`),
+			end("a", false), record(`"" 0+0 marker "b" suspect false cause "crashed" error "the process died while this message ran isolated"`),
 		}},
 		{"a zombie that failed turns its crash into its failure", []op{
 			start("a", ModeIsolated, "RUN 0+0 fence 1"), start("b", ModeIsolated, "RUN 0+1 fence 2"),

@@ -113,7 +113,7 @@ func (m *Memory) look(_ rapid.TB, key Message) sight {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e := m.records[key]
-	buried := m.ledger(key.VHost, key.Queue).buried
+	buried := m.ledger(key.VHost, key.Queue).tombstones
 	if e == nil || !time.Now().Before(e.expires) {
 		return sight{buried: buried}
 	}

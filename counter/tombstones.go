@@ -8,52 +8,46 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Buried is how many messages of a queue the consumers were told to dead-letter, once for each: what is repeated because its
-// reject was lost is not counted again within ten minutes. Not in it are messages without an id, and what the broker
-// dead-letters by itself (an expired TTL, its own delivery limit, a queue that is full). It is forgotten once nothing was
-// dead-lettered, or taken, for twice the TTL of a record.
+// Tombstones counts the messages of a queue that consumers were told to dead-letter, each once: a repetition after a lost reject
+// is not counted within ten minutes. Messages without an id are not counted, nor those that the broker dead-letters by itself
+// (an expired TTL, its own delivery limit, a full queue). The store forgets the counts when no tombstone was written or removed
+// for twice the TTL of a record.
 type Tombstones struct {
 	Count   int64
-	Removed int64     // of Count: AddTaken noted that the dead letter left its queue
+	Removed int64     // of Count: NoteRemoved noted that the dead letter left its queue
 	Since   time.Time // of the first; zero if there is none
 }
 
-// Buried returns the count of a queue.
+// Tombstones returns the counts of a queue.
 func (a *Admin) Tombstones(ctx context.Context, vhost, queue string) (Tombstones, error) {
 	if a.refuse != nil {
 		return Tombstones{}, a.refuse
 	}
-	h, err := a.rdb.HGetAll(ctx, a.opts.keys(Message{VHost: vhost, Queue: queue}).dead).Result()
+	of := Message{VHost: vhost, Queue: queue}
+	h, err := a.rdb.HGetAll(ctx, a.opts.keys(of).tombstones).Result()
 	if err != nil {
-		return Tombstones{}, fmt.Errorf("counter: buried, queue %q: %w", queue, a.errorAt(Message{VHost: vhost, Queue: queue}, err))
+		return Tombstones{}, fmt.Errorf("counter: tombstones, queue %q: %w", queue, a.errorAt(of, err))
 	}
-	return Tombstones{Count: number(h["count"]), Removed: number(h["taken"]), Since: millis(h["since"])}, nil
+	return Tombstones{Count: number(h["count"]), Removed: number(h["removed"]), Since: millis(h["since"])}, nil
 }
 
-// AddTaken notes that the dead letters of messages left their dead-letter queue: they were replayed or dropped. VHost and
-// Queue of the messages are not read; ID and Life must be those under which the message was counted. Their records say so
-// (Record.Removed), List omits them, and Buried counts each once. AddTaken ignores a message without a tombstone. The tombstone
-// stays in force. Messages are sent in batches. An error leaves undecided which of them are noted; AddTaken may be repeated.
-func (a *Admin) NoteRemoved(ctx context.Context, vhost, queue string, dead []Message) error {
+// NoteRemoved notes that the dead letters of messages left their dead-letter queue: they were replayed or dropped. It ignores
+// the VHost and Queue of the messages; ID and Generation must be those under which a message was counted. Record.Removed says
+// so, List omits the records, and Tombstones counts each once. NoteRemoved ignores a message without a tombstone. The tombstone
+// stays in force. Messages are sent in batches. After an error each may or may not be noted; it is safe to repeat.
+func (a *Admin) NoteRemoved(ctx context.Context, vhost, queue string, messages []Message) error {
 	var sending errgroup.Group
 	sending.SetLimit(maxBatch)
-	for _, m := range dead {
+	for _, m := range messages {
 		sending.Go(func() error {
-			_, err := a.step(ctx, stepTaken, Attempt{Message: Message{VHost: vhost, Queue: queue, ID: m.ID, Generation: m.Generation}, Token: byOperator}, 0)
+			_, err := a.step(ctx, stepRemoved, removedAttempt(vhost, queue, m), 0)
 			return err
 		})
 	}
 	return sending.Wait()
 }
 
-// Now is the time by the clock of the store, against which the times of records are to be read.
-func (a *Admin) Now(ctx context.Context) (time.Time, error) {
-	if a.refuse != nil {
-		return time.Time{}, a.refuse
-	}
-	now, err := a.rdb.Time(ctx).Result()
-	if err != nil {
-		return time.Time{}, fmt.Errorf("counter: time: %w", a.storeError(err))
-	}
-	return now.UTC(), nil
+func removedAttempt(vhost, queue string, m Message) Attempt {
+	m.VHost, m.Queue = vhost, queue
+	return Attempt{Message: m, Token: byOperator}
 }

@@ -102,7 +102,7 @@ func TestTakenIsNotListed(t *testing.T) {
 		if got := listed(); !slices.Equal(got, []string{"2"}) {
 			t.Errorf("listed after a late step: %v", got)
 		}
-		c.age(t, tombstone+time.Second, m, other)
+		c.age(t, tombstoneBinds+time.Second, m, other)
 		if _, err := c.Fail(t.Context(), Attempt{Message: m, Token: "d", First: true}, reject); err != nil {
 			t.Fatal(err)
 		}
@@ -136,7 +136,7 @@ func TestManyAreTaken(t *testing.T) {
 // TestTakenKeepsTheTTL: the count outlives the records, even if the operator's TTL is shorter than that of the consumers.
 func TestTakenKeepsTheTTL(t *testing.T) {
 	for _, c := range servers(t) {
-		dead := c.opts.keys(message("1")).dead
+		dead := c.opts.keys(message("1")).tombstones
 		if err := c.Admin().NoteRemoved(t.Context(), "/", "orders", []Message{message("1")}); err != nil || c.rdb.Exists(t.Context(), dead).Val() != 0 {
 			t.Errorf("of nothing a key is left, or %v", err)
 		}
@@ -166,7 +166,7 @@ func TestTakenKeepsTheTTL(t *testing.T) {
 
 // TestLimitOfADeath: a tombstone keeps the limit at which its message died, whatever is set later.
 func TestLimitOfADeath(t *testing.T) {
-	set := func(retries int) *Override { return &Override{MaxRetries: retries, Note: Note{Why: "test"}} }
+	set := func(retries int) *Override { return &Override{MaxRetries: new(retries), Note: Note{Why: "test"}} }
 	for _, s := range stores(t) {
 		for name, tc := range map[string]struct {
 			override *Override

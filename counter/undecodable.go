@@ -9,18 +9,19 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// undecodableTTL is how long an Undecodable outlives its last session.
+// undecodableTTL is how long an Undecodable is kept after its last session.
 const undecodableTTL = 15 * time.Minute
 
-// Undecodable is what consumers know of a message that their AMQP client cannot decode. It ends every session that receives it.
-// Its id is not known. It is forgotten 15 minutes after the last session. Its strings must not reach a terminal as they are.
+// Undecodable is what consumers know of a message that their AMQP client cannot decode. It ends every session that receives it,
+// and its id is not known. The store keeps it for 15 minutes after the last session. Do not print its strings on a terminal
+// unescaped. NoteUndecodable ignores Sessions, Since and At.
 type Undecodable struct {
-	Sessions int64     // that it ended; NoteUndecodable ignores this
-	Since    time.Time // of the first, by the clock of the store; NoteUndecodable ignores this
-	At       time.Time // of the last; NoteUndecodable ignores this
-	Holder   string    // the process that the last belonged to
-	After    string    // id of the message delivered last before it, cut to 512 bytes; empty if there was none
-	Error    string    // what the last session ended with, cut to MaxReason bytes
+	Sessions int64     // that the message ended
+	Since    time.Time // of the first session, by the store's clock
+	At       time.Time // of the last session, by the store's clock
+	Holder   string    // the process of the last session
+	After    string    // id of the message delivered before it, cut to 512 bytes; empty if there was none
+	Error    string    // that ended the last session, cut to MaxReason bytes
 }
 
 //go:embed scripts/undecodable.lua
@@ -28,8 +29,8 @@ var undecodableLua string
 
 var noteUndecodable = redis.NewScript(undecodableLua)
 
-// NoteUndecodable adds a session to what is known of a queue. An error leaves undecided whether it is noted; a repetition may
-// count it twice.
+// NoteUndecodable adds a session that a message ended. After an error it may or may not be noted; a repetition may count it
+// twice.
 func (c *Counter) NoteUndecodable(ctx context.Context, vhost, queue string, u Undecodable) error {
 	if c.refuse != nil {
 		return c.refuse
@@ -42,7 +43,7 @@ func (c *Counter) NoteUndecodable(ctx context.Context, vhost, queue string, u Un
 	return nil
 }
 
-// Undecodable returns what was noted of a queue, nil if nothing was.
+// Undecodable returns what consumers noted for a queue, nil if nothing.
 func (a *Admin) Undecodable(ctx context.Context, vhost, queue string) (*Undecodable, error) {
 	if a.refuse != nil {
 		return nil, a.refuse
@@ -60,7 +61,7 @@ func (a *Admin) Undecodable(ctx context.Context, vhost, queue string) (*Undecoda
 	}, nil
 }
 
-// kept returns u as it is stored.
+// kept returns u as the store keeps it.
 func (u Undecodable) kept() Undecodable {
 	u.Holder, u.After, u.Error = cut(u.Holder, maxStoredID), cut(u.After, maxStoredID), cut(u.Error, MaxReason)
 	return u
@@ -68,34 +69,4 @@ func (u Undecodable) kept() Undecodable {
 
 func (c *client) undecodableKey(vhost, queue string) string {
 	return c.opts.queueKey(vhost, queue) + "undecodable"
-}
-
-// NoteUndecodable is like Counter.NoteUndecodable; it never fails.
-func (m *Memory) NoteUndecodable(_ context.Context, vhost, queue string, u Undecodable) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	l := m.ledger(vhost, queue)
-	now := time.Now()
-	u = u.kept()
-	u.Sessions, u.Since, u.At = 1, now, now
-	if before := l.undecodable; before != nil && now.Sub(before.At) < undecodableTTL {
-		u.Sessions, u.Since = before.Sessions+1, before.Since
-		if u.After == "" {
-			u.After = before.After
-		}
-	}
-	l.undecodable = &u
-	return nil
-}
-
-// Undecodable is like Counter.Undecodable; it never fails.
-func (m *Memory) Undecodable(_ context.Context, vhost, queue string) (*Undecodable, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	u := m.ledger(vhost, queue).undecodable
-	if u == nil || time.Since(u.At) >= undecodableTTL {
-		return nil, nil //nolint:nilnil // none is no error
-	}
-	noted := *u
-	return &noted, nil
 }

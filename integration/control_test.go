@@ -58,7 +58,7 @@ func TestOperatorsAreObeyedAtTheNextStep(t *testing.T) {
 			eventually(t, 10*time.Second, "a charge of "+m, func() bool { return recorded(t, c, queue, m) })
 		}
 		for what, err := range map[string]error{
-			"limit": c.Admin().SetLimit(t.Context(), "/", queue, counter.Override{MaxRetries: 5, Note: why}),
+			"limit": c.Admin().SetLimit(t.Context(), "/", queue, counter.Override{MaxRetries: new(5), Note: why}),
 			"grant": c.Admin().Grant(t.Context(), granted, counter.Grant{Attempts: 2, Note: why}),
 			"reset": c.Admin().Reset(t.Context(), cleaned, why),
 		} {

@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/integration/internal/cluster"
 	"github.com/strikesmq/strikes/internal/servers"
 )
 
@@ -145,8 +146,8 @@ func TestDoctorStoreAway(t *testing.T) {
 
 // Each master of a Cluster is looked at.
 func TestDoctorExaminesACluster(t *testing.T) {
-	cluster := private(t, func(ctx context.Context) (*servers.RedisCluster, error) {
-		return servers.StartRedisCluster(ctx, servers.RedisClusterOptions{NodeTimeout: 5 * time.Second})
+	cluster := private(t, func(ctx context.Context) (*cluster.Redis, error) {
+		return cluster.StartRedis(ctx, cluster.RedisOptions{NodeTimeout: 5 * time.Second})
 	})
 	for _, node := range cluster.Nodes {
 		ask(t, client(t, node), "CONFIG SET appendonly yes")
@@ -164,8 +165,8 @@ func TestDoctorExaminesACluster(t *testing.T) {
 
 // TestDoctorGrantOnACluster: as TestDoctorGrant, for the commands that only a client of a Cluster sends.
 func TestDoctorGrantOnACluster(t *testing.T) {
-	cluster := private(t, func(ctx context.Context) (*servers.RedisCluster, error) {
-		return servers.StartRedisCluster(ctx, servers.RedisClusterOptions{NodeTimeout: 5 * time.Second})
+	cluster := private(t, func(ctx context.Context) (*cluster.Redis, error) {
+		return cluster.StartRedis(ctx, cluster.RedisOptions{NodeTimeout: 5 * time.Second})
 	})
 	setUser := func(rights string) {
 		for _, node := range cluster.Nodes {
@@ -206,7 +207,7 @@ func TestDoctorGrantOnACluster(t *testing.T) {
 }
 
 // moveSlot calls f while the slot of the queue "orders" moves to another master.
-func moveSlot(t *testing.T, cluster *servers.RedisCluster, f func()) {
+func moveSlot(t *testing.T, cluster *cluster.Redis, f func()) {
 	t.Helper()
 	from, err := cluster.Master(t.Context(), "{%2F/orders}")
 	if err != nil {

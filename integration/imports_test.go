@@ -14,7 +14,7 @@ const module = "github.com/strikesmq/strikes/"
 // The packages that the library's users import, and those that start servers for tests, examples and the demo.
 var (
 	public     = []string{"consumer", "counter", "deadletter", "publisher", "topology"}
-	laboratory = []string{"internal/poll", "internal/proxy", "internal/servers", "internal/servertest"}
+	laboratory = []string{"internal/poll", "internal/proxy", "internal/servers"}
 )
 
 // arrows lists what each package of the project may import of it. A name that ends in /... stands for all packages below it.
@@ -34,8 +34,9 @@ var arrows = map[string][]string{
 
 	"internal/poll":       {"internal/pause"},
 	"internal/proxy":      {"internal/pause"},
-	"internal/servers":    {"internal/proxy"},
+	"internal/servers":    nil,
 	"internal/servertest": {"internal/servers"},
+	"internal/proctest":   {"internal/poll"},
 	"integration/bench":   join(public, join(laboratory, "internal/pause")...),
 
 	"cmd/strikes": join(public, "cmd/strikes/internal/...", "internal/queueinfo", "internal/setting", "internal/shell"),
@@ -48,13 +49,16 @@ var arrows = map[string][]string{
 
 	"examples/...": public,
 
-	"integration":            nil,
-	"integration/figures":    join(public, join(laboratory, "internal/pause")...),
-	"integration/mutants":    nil,
-	"integration/release":    nil,
-	"integration/setup":      {"internal/servers"},
-	"integration/soak":       join(public, join(laboratory, "internal/pause", "integration/soak/audit")...),
-	"integration/soak/audit": nil, // shares nothing with what it judges
+	"integration":                  nil,
+	"integration/figures":          join(public, join(laboratory, "internal/pause")...),
+	"integration/internal/cluster": {"internal/proxy", "internal/servers"},
+	"integration/internal/install": {"internal/servers"},
+	"integration/servers":          nil,
+	"integration/mutants":          nil,
+	"integration/release":          nil,
+	"integration/setup":            {"integration/internal/install"},
+	"integration/soak":             join(public, join(laboratory, "internal/pause", "integration/internal/cluster", "integration/soak/audit")...),
+	"integration/soak/audit":       nil, // shares nothing with what it judges
 }
 
 func join(a []string, b ...string) []string { return slices.Concat(a, b) }

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/integration/internal/cluster"
 	"github.com/strikesmq/strikes/internal/servers"
 )
 
@@ -253,8 +254,8 @@ func TestStoreCheck(t *testing.T) {
 
 // TestStoreCluster: the steps on a Cluster, a slot a queue; then the master of a queue dies.
 func TestStoreCluster(t *testing.T) {
-	cluster := private(t, func(ctx context.Context) (*servers.RedisCluster, error) {
-		return servers.StartRedisCluster(ctx, servers.RedisClusterOptions{})
+	cluster := private(t, func(ctx context.Context) (*cluster.Redis, error) {
+		return cluster.StartRedis(ctx, cluster.RedisOptions{})
 	})
 	c := dialStore(t, cluster.URL)
 	takeSteps(t, c)
@@ -289,7 +290,7 @@ func TestStoreCluster(t *testing.T) {
 }
 
 func TestStoreSentinel(t *testing.T) {
-	trio := private(t, servers.StartRedisSentinel)
+	trio := private(t, cluster.StartSentinel)
 	c := dialStore(t, trio.URL)
 	takeSteps(t, c)
 	survives(t, c, trio.Master)

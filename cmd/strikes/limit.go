@@ -85,7 +85,7 @@ func (a *app) setLimit(ctx context.Context, o limitOptions, queue, attempts stri
 		if err := a.checkRoom(ctx, o.roomOptions, q.Name, n); err != nil {
 			return err
 		}
-		plan, err := q.PlanLimit(ctx, counter.Override{MaxRetries: n, Note: why})
+		plan, err := q.PlanLimit(ctx, counter.Override{MaxRetries: &n, Note: why})
 		if err != nil {
 			return err
 		}

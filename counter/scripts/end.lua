@@ -1,11 +1,11 @@
--- END: an attempt that START let run ended without a charge: its handler succeeded (send END, then ack), or it was
--- stopped, or its connection was lost while the process lives on.
+-- END: an attempt that START let run ended and is not counted: its handler succeeded (send END, then ack), or it was
+-- stopped, or its connection was lost while its process lives on.
 --
--- ARGV beyond the common six (limit is not used: send 0):
+-- ARGV after the common six (limit is not used: send 0):
 --   7  succeeded  1 after success, else 0
---   8  keep       ms that the record of a success is kept, for an ack that is lost
+--   8  keep       ms to keep the record of a success, for a lost ack
 --
--- Verdict: ENDED. A crash that was charged to this attempt while it lived is refunded.
+-- Verdict: ENDED. If the attempt was counted as a crash meanwhile, that is reversed.
 
 local succeeded, keep = ARGV[arg + 7] == '1', tonumber(ARGV[arg + 8])
 
@@ -16,12 +16,12 @@ if known ~= 'e' then -- else our reply was lost
     tokens = string.sub(tokens, 1, known_at) .. 'e' .. string.sub(tokens, known_at + 2)
   elseif not known then
     tokens = tokens .. ';' .. token .. '=e'
-  end -- a FAIL whose reply was lost has charged it: that stands
-  if marker == token then marker, mode = '.', '.' end
+  end -- f: a FAIL whose reply was lost has counted it, which stands
+  if open == token then open, mode = '.', '.' end
   if succeeded then state, binds = 'done', now + BINDS end
-  if state == 'done' or not kept then -- also when another attempt succeeded meanwhile; or the store forgot, or our START is late
+  if state == 'done' or not kept then -- also if another attempt succeeded meanwhile, the store forgot, or our START is late
     live, indexed = keep, false
   else
-    live, indexed = ttl, failures + crashes > 0 or state ~= '.' or marker ~= '.'
+    live, indexed = ttl, failures + crashes > 0 or state ~= '.' or open ~= '.'
   end
 end

@@ -1,17 +1,17 @@
--- GRANT: an operator gives a message more tries. They are added to whatever limit is in force, from its next step on, and
--- to those given before, up to 1000.
+-- GRANT: an operator grants a message more attempts. From its next step on they are added to the limit in force and to
+-- earlier grants, up to 1000.
 --
--- ARGV beyond the common six (token, holder and limit are not used: send operator, nothing and 0):
---   7  tries  how many more, 1 at least
---   8  by     who gives them, for people
---   9  why    for people
+-- ARGV after the common six (token, holder and limit are not used: send operator, nothing and 0):
+--   7  attempts  how many more, at least 1
+--   8  by        who grants them, for people
+--   9  why       for people
 --
 -- Verdicts:
 --   GRANTED
---   NONE     nothing is kept of this life of the message: nothing is done
---   OVER     it was handled or is dead-lettered: nothing is done
+--   NONE     this generation has no record: nothing is done
+--   OVER     the message was handled or dead-lettered: nothing is done
 
-local tries, by, why = tonumber(ARGV[arg + 7]), ARGV[arg + 8], ARGV[arg + 9]
+local attempts, by, why = tonumber(ARGV[arg + 7]), ARGV[arg + 8], ARGV[arg + 9]
 
 if not kept then
   verdict = 'NONE'
@@ -19,10 +19,10 @@ elseif state ~= '.' then
   verdict = 'OVER'
 else
   verdict = 'GRANTED'
-  grant = math.min(MOST - 1, grant + tries)
+  grant = math.min(MOST - 1, grant + attempts)
   local _, ends, by_size, why_size = string.find(notes, '^grant %d+ (%d+) (%d+)\n')
-  if ends then notes = string.sub(notes, ends + by_size + why_size + 1) end -- the one before is history
+  if ends then notes = string.sub(notes, ends + by_size + why_size + 1) end -- the new note replaces it
   notes = string.format('grant %d %d %d\n', now, #by, #why) .. by .. why .. notes
-  holder = string.sub(kept, held, noted - 1) -- stays
-  live, indexed = ttl, failures + crashes > 0 or marker ~= '.'
+  holder = string.sub(kept, holder_at, notes_at - 1) -- stays
+  live, indexed = ttl, failures + crashes > 0 or open ~= '.'
 end

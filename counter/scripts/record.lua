@@ -1,78 +1,78 @@
--- What every script begins with. Each step of it reads a record (this file), decides (start.lua, fail.lua or end.lua;
--- grant.lua, reset.lua and taken.lua are made alike), and writes and answers (save.lua):
+-- The beginning of every script. For each step, a script reads a record (this file), decides (start.lua, fail.lua, end.lua,
+-- grant.lua, reset.lua or removed.lua), and writes and replies (save.lua):
 --   cat record.lua fail.lua save.lua | redis-cli -x SCRIPT LOAD
--- Steps of one kind on one queue go together, for what a script costs before it does anything is as much as half a step.
--- They share variables instead of functions: to make a function costs Redis as much as a command, in each run.
+-- One call takes several steps of one kind on one queue: starting a script costs half as much as a step.
+-- The parts share variables instead of functions: creating a function costs Redis as much as a command, in every call.
 --
--- One record is the life of one message in one queue: a string that exists only while something about the message has
--- to be remembered. A first delivery that succeeds never touches it. Redis 6.0 or later, or Valkey.
+-- One record is one generation of one message in one queue. It is a string, and exists only while something about the
+-- message must be remembered. A first delivery that succeeds never touches it. Redis 6.0 or later, or Valkey.
 --
--- KEYS, all with the hash tag {vhost/queue}, so that a script is one slot of a cluster:
---   1  index     <prefix>:{<vhost>/<queue>}:index     sorted set, "<id hash>:<life hash>" by the time the record expires,
---                                                          or at most a second before
---   2  override  <prefix>:{<vhost>/<queue>}:limit     hash an operator may write; field max_retries, an integer
---                                                          of at most 9 characters (negative: none), else ignored;
---                                                          by, at, why: who set it, when and why (limit.lua)
---   3  dead      <prefix>:{<vhost>/<queue>}:dead      hash; count: tombstones written, since: from when on,
---                                                          taken: of how many the dead letter left its queue (taken.lua)
---   4  record    <prefix>:{<vhost>/<queue>}:r:<id hash>:<life hash>
---   5 …          the records of further steps, if there are any
---   <prefix>     strikes:1 unless configured
---   <vhost>, <queue>  percent-encoded, all bytes but A-Z a-z 0-9 - _ . ~
---   <id hash>    the first 16 bytes of SHA-256(message id), in lower-case hex
---   <life hash>  the first 8 bytes of SHA-256(life), in lower-case hex; 0 if the life is empty
+-- KEYS. All have the hash tag {vhost/queue}, so that a call stays in one slot of a Cluster:
+--   1  index       <prefix>:{<vhost>/<queue>}:index       sorted set of "<id hash>:<generation hash>" by the time at which the
+--                                                         record expires, or up to a second earlier
+--   2  override    <prefix>:{<vhost>/<queue>}:limit       hash that an operator may write. max_retries: an integer of at most
+--                                                         9 characters, else ignored; a negative one counts as 0.
+--                                                         by, at, why: who set it, when and why (limit.lua)
+--   3  tombstones  <prefix>:{<vhost>/<queue>}:tombstones  hash. count: tombstones written; since: time of the first;
+--                                                         removed: dead letters that left their queue (removed.lua)
+--   4  record      <prefix>:{<vhost>/<queue>}:r:<id hash>:<generation hash>
+--   5 …            the records of the other steps, if any
+--   <prefix>           strikes:1 by default
+--   <vhost>, <queue>   percent-encoded, all bytes except A-Z a-z 0-9 - _ . ~
+--   <id hash>          the first 16 bytes of SHA-256(message id), in lower-case hex
+--   <generation hash>  the first 8 bytes of SHA-256(generation), in lower-case hex; 0 if the generation is empty
 --
--- ARGV: first, for all steps, for how many ms a record is kept, renewed by each step that writes. Then so many values for
--- each step, which begin with
---   1  token    of this attempt, unique to one run of a handler: 1 to 64 of A-Z a-z 0-9 _ -
---   2  id       the message id, kept for people
---   3  life     what tells this life of the message from the one before its last dead-lettering; may be empty
---   4  holder   the process that makes the step, kept for people
---   5  limit    charges at which the message is exhausted (retries + 1); 0: exhausted whatever its charges. An override
---               replaces it and a grant is added to it, unless it is 0; they raise it to 1001 at most
---   6  age      for how many ms this process has had the delivery, if it was not redelivered and this is its first run;
---               else -1
+-- ARGV. The first argument is for all steps: how many ms a record is kept. Each step that writes renews it. Then every step
+-- has the same number of arguments, which begin with these six:
+--   1  token       of this attempt, unique to it: 1 to 64 of A-Z a-z 0-9 _ -
+--   2  id          the message id, stored for people
+--   3  generation  distinguishes this use of the id from those before its last dead-lettering; may be empty
+--   4  holder      the process that takes the step, stored for people
+--   5  limit       counted attempts at which the message is exhausted (retries + 1); 0: it is exhausted now. An override
+--                  replaces a limit above 0 and a grant adds to it, up to 1001
+--   6  age         ms since this process received the delivery, if it is not redelivered and this is its first attempt; else -1
 --
--- Reply: one for each step, in their order: an error, or { verdict, failures, crashes, limit
--- in force, fence, wait in ms, cause, reason }; cause and reason of the last attempt that was counted, empty unless EXHAUSTED
+-- Reply: a list with one entry for each step, in their order. An entry is an error, or
+--   { verdict, failures, crashes, limit in force, fence, wait in ms, cause, reason }
+-- cause and reason are those of the last counted attempt if the verdict is EXHAUSTED, else empty.
 --
--- A record is one string: half the memory of a hash, and one command to read or to write. It begins with a line of
--- numbers and words, a space between, in this order (times are Redis TIME in ms; 0 and . stand for what is absent):
---   failures crashes     charges of each kind; their sum is held against the limit
---   starts               attempts that were let run by START; only grows
---   fence                of the last attempt that START let run, in µs since 1970 or a little more: each is greater than
---                        those before it, whatever the clock does; at most 2^53
---   suspect              1 once an attempt was found open: it may have killed its process
---   state binds          exhausted: a tombstone, which binds until `binds`; done: handled, the ack on its way; `binds` is
---                        ten minutes after either. With neither: 0, unless the message was handled, its ack was lost
---                        and no attempt was counted since. Then START does not exhaust it, however low the limit is
---   due wait             when the next attempt may begin, and for how many ms the last failure asked to wait. A clock that
---                        steps back would prolong the wait: what is left is never more than wait
---   first last cause     time of the first failed attempt that was counted, ms from there to the last, and why that one
---                        failed: the word that FAIL was given, or crashed
---   marker mode since    the attempt that runs now: its token, shared or exclusive, and from when
---   listed               when the record was last moved in the index; 0: it is not in there
---   limit                the last one but 0 that a step was given, before override and grant; exhausted: the one in force
---                        when the tombstone was written, before the grant
---   grant                tries an operator has given beyond the limit
---   tokens               ".", then ";token=kind" for each known attempt: f failure charged, c crash charged, e ended
---                        uncharged; the oldest are forgotten when they take more than 14 KiB
---   id life holder notes the length of each in bytes
--- After the line come id, life, holder, notes and the reason of the last charge, with nothing between. Notes say who
--- changed the record by hand: nothing, or one of the last grant, or one of the last reset, or these two in this order; then
--- one of the dead letter's replay or drop. A note is a line of its own, "grant", "reset" or "left", when, and the lengths of
--- who and why in bytes; then who and why.
+-- A record is one string: half the memory of a hash, and one command to read or write. It begins with a line of numbers and
+-- words, separated by one space. Times are Redis TIME in ms; 0 and . mean absent. In this order:
+--   failures crashes      failed attempts that were counted, of each kind; their sum is compared with the limit
+--   starts                attempts that START let run; only grows
+--   fence                 of the last attempt that START let run, in µs since 1970 or a little more. Each is greater than all
+--                         before it, whatever the clock does; at most 2^53
+--   suspect               1 once an attempt was found open: the message may have killed a process
+--   state binds           exhausted: a tombstone, in force until `binds`; done: handled, its ack is under way. `binds` is
+--                         ten minutes after either. Without a state it is 0, with one exception: the message was handled, its
+--                         ack was lost, and no attempt was counted since. Then START does not exhaust it, however low the limit
+--   due wait              when the next attempt may begin, and how many ms the last failure asked to wait. If the clock is set
+--                         back, the remaining wait is at most `wait`
+--   first last cause      time of the first counted attempt, ms from there to the last, and the cause of the last: the word
+--                         that FAIL was given, or crashed
+--   open mode since       the open attempt: its token, shared or isolated, and when it began
+--   listed                when the record was last moved in the index; 0: it is not in the index
+--   limit                 the last limit above 0 that a step was given, before override and grant. exhausted: the limit in
+--                         force when the tombstone was written, before the grant
+--   grant                 attempts that an operator has granted beyond the limit
+--   tokens                ".", then ";token=kind" for each known attempt: f counted as a failure, c counted as a crash, e ended
+--                         and not counted. The oldest are forgotten when all take more than 14 KiB
+--   id generation holder notes  the length of each in bytes
+-- After the line come id, generation, holder, notes and the reason of the last counted attempt, without separators. Notes say
+-- who changed the record by hand: the last grant, the last reset, and the removal of the dead letter, in this order, each if
+-- there was one. A note is a line of its own, "grant", "reset" or "removed", the time, and the lengths of who and why in bytes;
+-- then who and why.
 --
--- A record takes at most 20 KiB: id, life, holder and who are 512 bytes each, why and the reason 1024, as the caller cuts them.
+-- A record takes at most 20 KiB. The caller cuts id, generation, holder and who to 512 bytes, why and the reason to 1024.
 
-local BINDS = 600000 -- a reject that was lost comes back within this or is a new use of the id
-local ENDED = 16     -- uncharged attempts remembered, so that a START of theirs that arrives late opens nothing
-local MOVED = 1000   -- a record that was moved in the index within this stays where it is
-local MOST = 1001    -- attempts that an override and a grant can allow: a record must not grow without a bound
+local BINDS = 600000 -- a lost reject is repeated within this; later the id is in a new use
+local ENDED = 16     -- uncounted attempts that are remembered, so that their late START opens nothing
+local MOVED = 1000   -- a record moves in the index once in this time
+local MOST = 1001    -- attempts that override and grant allow: a record must not grow without a bound
 local TOKENS = 14336 -- bytes of tokens, for the same reason
-local LEFT = 'left %d+ 0 0\n$' -- the note that the dead letter was replayed or dropped
+local REMOVED = 'removed %d+ 0 0\n$' -- the note that the dead letter was replayed or dropped
 
-local index, override, dead = KEYS[1], KEYS[2], KEYS[3]
+local index, override, tombstones = KEYS[1], KEYS[2], KEYS[3]
 local ttl = tonumber(ARGV[1])
 local width = (#ARGV - 1) / (#KEYS - 3)
 
@@ -87,37 +87,37 @@ local replies = {}
 
 for n = 4, #KEYS do
 
-local record, arg = KEYS[n], (n - 4) * width + 1 -- arg: where the arguments of this step begin, less one
-local token, id, life, holder = ARGV[arg + 1], ARGV[arg + 2], ARGV[arg + 3], ARGV[arg + 4]
+local record, arg = KEYS[n], (n - 4) * width + 1 -- arg: the index before this step's arguments
+local token, id, generation, holder = ARGV[arg + 1], ARGV[arg + 2], ARGV[arg + 3], ARGV[arg + 4]
 local limit, age = tonumber(ARGV[arg + 5]), tonumber(ARGV[arg + 6])
 
 local failures, crashes, starts, fence, suspect, state, binds, due, wait = 0, 0, 0, 0, '0', '.', 0, 0, 0
-local first_at, last_at, cause, marker, mode, since, listed, tokens = 0, 0, '.', '.', '.', 0, 0, '.'
+local first_at, last_at, cause, open, mode, since, listed, tokens = 0, 0, '.', '.', '.', 0, 0, '.'
 local configured, grant, notes, reason = 0, 0, '', ''
 
 local kept = try('GET', record)
-local held, noted -- where in it the holder and the notes begin
+local holder_at, notes_at -- where they begin in it
 local foreign = type(kept) == 'table' and kept.err
 if kept and not foreign then
-  local _, ends, id_size, life_size, holder_size, notes_size
-  _, ends, failures, crashes, starts, fence, suspect, state, binds, due, wait, first_at, last_at, cause, marker, mode, since, listed, configured, grant,
-    tokens, id_size, life_size, holder_size, notes_size =
+  local _, ends, id_size, generation_size, holder_size, notes_size
+  _, ends, failures, crashes, starts, fence, suspect, state, binds, due, wait, first_at, last_at, cause, open, mode, since, listed, configured, grant,
+    tokens, id_size, generation_size, holder_size, notes_size =
     string.find(kept, '^(%d+) (%d+) (%d+) (%d+) (%d) (%S+) (%d+) (%d+) (%d+) (%d+) (%d+) (%S+) (%S+) (%S+) (%d+) (%d+) (%d+) (%d+) (%S+) (%d+) (%d+) (%d+) (%d+)\n')
   if ends then
     failures, crashes, starts, fence = tonumber(failures), tonumber(crashes), tonumber(starts), tonumber(fence)
     binds, due, wait, first_at, last_at = tonumber(binds), tonumber(due), tonumber(wait), tonumber(first_at), first_at + last_at
     due = math.min(due, now + wait) -- the clock was set back
     listed, grant = tonumber(listed), tonumber(grant)
-    held = ends + id_size + life_size + 1
-    noted = held + holder_size
-    if notes_size ~= '0' then notes = string.sub(kept, noted, noted + notes_size - 1) end
-    reason = string.sub(kept, noted + notes_size)
+    holder_at = ends + id_size + generation_size + 1
+    notes_at = holder_at + holder_size
+    if notes_size ~= '0' then notes = string.sub(kept, notes_at, notes_at + notes_size - 1) end
+    reason = string.sub(kept, notes_at + notes_size)
   else
     foreign = 'ERR not a record of strikes: ' .. record
   end
 end
 
-if foreign then -- of no concern to the others
+if foreign then -- it fails this step and no other
   replies[n - 3] = redis.error_reply(foreign)
 else
 
@@ -129,13 +129,13 @@ if limit > 0 then
   limit = math.min(MOST, base + grant)
 end
 
--- whether the tombstone or the success is of an earlier use of the id: a delivery can be a new one only if it came after
+-- whether the tombstone or the success belongs to an earlier use of the id: it was written before this delivery arrived
 local earlier = age >= 0 and binds - BINDS <= now - age
 
--- what this record knows of the token, and where that stands in tokens; nil if nothing
+-- what this record knows of the token, and the position in tokens; nil: nothing
 local _, known_at = string.find(tokens, ';' .. token .. '=', 1, true)
 local known = known_at and string.sub(tokens, known_at + 1, known_at + 1)
 
--- what the step decides: its verdict; for how many ms the record is kept, in the index or not; nil: nothing changed; and
--- whether it buries the message
-local verdict, live, indexed, buries
+-- what the step decides: its verdict; how many ms the record is kept (nil: nothing changed), in the index or not; and
+-- whether it writes a tombstone
+local verdict, live, indexed, exhausts

@@ -1,14 +1,14 @@
--- RESET: an operator makes a record clean: no charge, tombstone, wait, suspicion or grant is left. What remains is who did
--- it, the fence, and the tokens, so that a late step of an attempt that was charged before charges nothing now. An attempt
--- that runs is not known any more: if it fails, that is the first charge.
+-- RESET: an operator clears a record: its counts, tombstone, wait, suspicion, open attempt and grant. The note, the fence and
+-- the tokens stay, so that a late step of an attempt that was counted before is not counted now. An attempt that runs
+-- meanwhile is no longer known; if it fails, that is the first one counted.
 --
--- ARGV beyond the common six (token, holder and limit are not used: send operator, nothing and 0):
+-- ARGV after the common six (token, holder and limit are not used: send operator, nothing and 0):
 --   7  by   who does it, for people
 --   8  why  for people
 --
 -- Verdicts:
 --   RESET
---   NONE   nothing is kept of this life of the message: nothing is done
+--   NONE   this generation has no record: nothing is done
 
 local by, why = ARGV[arg + 7], ARGV[arg + 8]
 
@@ -17,9 +17,9 @@ if not kept then
 else
   verdict = 'RESET'
   failures, crashes, due, wait, suspect, state, binds = 0, 0, 0, 0, '0', '.', 0
-  first_at, last_at, cause, reason, marker, mode, grant = 0, 0, '.', '', '.', '.', 0
+  first_at, last_at, cause, reason, open, mode, grant = 0, 0, '.', '', '.', '.', 0
   tokens = string.gsub(tokens, '=[fc]', '=e')
   notes = string.format('reset %d %d %d\n', now, #by, #why) .. by .. why
-  holder = string.sub(kept, held, noted - 1) -- stays
+  holder = string.sub(kept, holder_at, notes_at - 1) -- stays
   live, indexed = ttl, false
 end

@@ -1,11 +1,11 @@
--- UNDECODABLE: a consumer's session ended over a message that its client cannot decode. It is a script of its own, without record.lua.
+-- UNDECODABLE: a message that its client cannot decode ended a consumer's session. It is a script of its own, without record.lua.
 --
 -- KEYS:
---   1  undecodable  a hash of the queue: count of sessions, since and at (ms), holder, after, error
+--   1  undecodable  hash of the queue: count of sessions, since and at (ms), holder, after, error
 -- ARGV:
---   1  ttl     for how many ms it is kept
+--   1  ttl     ms to keep it
 --   2  holder  the process, for people
---   3  after   id of the last message before it, if known
+--   3  after   id of the message delivered before it, if known
 --   4  error   for people
 
 local key = KEYS[1]

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/strikesmq/strikes/internal/servers"
 	"github.com/strikesmq/strikes/topology"
 )
 
@@ -78,7 +77,7 @@ func (b *bench) cpu() cpu {
 	if b.brokerCPU == nil || b.storeCPU == nil {
 		return cpu{}
 	}
-	return cpu{b.brokerCPU(), b.storeCPU(), servers.OwnCPU()}
+	return cpu{b.brokerCPU(), b.storeCPU(), ownCPU()}
 }
 
 func (c cpu) since(before cpu) cpu {

@@ -23,6 +23,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/google/uuid"
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -61,7 +62,7 @@ func run(ctx context.Context, c config) (err error) {
 			return err
 		}
 		defer func() { err = errors.Join(err, r.Close()) }()
-		b.amqpURL, b.brokerCPU = r.URL, r.CPU
+		b.amqpURL, b.brokerCPU = r.URL, func() time.Duration { return groupCPU(r.Group()) }
 	}
 	if c.redisURL == "" {
 		r, err := servers.StartRedis(ctx, servers.RedisOptions{})
@@ -69,7 +70,7 @@ func run(ctx context.Context, c config) (err error) {
 			return err
 		}
 		defer func() { err = errors.Join(err, r.Close()) }()
-		b.redisURL, b.storeCPU = r.URL, r.CPU
+		b.redisURL, b.storeCPU = r.URL, func() time.Duration { return groupCPU(r.Group()) }
 	}
 	result, err := b.run(ctx)
 	showProgress(0, 0, "")

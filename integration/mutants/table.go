@@ -46,31 +46,31 @@ var mutants = []mutant{
 		edits: []edit{{
 			"counter/memory.go",
 			"e.given(min(max(f.Limit, 0), maxLimit)), now)\n		if write {\n",
-			"e.given(min(max(f.Limit, 0), maxLimit)), now)\n		if answer.Verdict == Exhausted {\n			delete(m.records, a.Message)\n		} else if write {\n",
+			"e.given(min(max(f.Limit, 0), maxLimit)), now)\n		if reply.Verdict == VerdictExhausted {\n			delete(m.records, a.Message)\n		} else if write {\n",
 		}},
 	},
 	{
 		name: "the record deleted before the dead-lettering, in the scripts", by: scripts, shows: "--- FAIL",
 		edits: []edit{{
 			"counter/scripts/fail.lua",
-			"    live, indexed, buries = ttl, true, true\n",
+			"    live, indexed, exhausts = ttl, true, true\n",
 			"    call('DEL', record)\n    live = nil\n",
 		}},
 	},
 	{
-		name: "a foreign marker cleared", by: simulation, shows: "I7",
+		name: "the open attempt of another token closed", by: simulation, shows: "I7",
 		edits: []edit{{
 			"counter/memory.go",
-			"	if e.OpenToken == token {\n		e.unmark()\n	}\n	if changes &&",
-			"	e.unmark()\n	if changes &&",
+			"	if e.OpenToken == token {\n		e.close()\n	}\n	if changes &&",
+			"	e.close()\n	if changes &&",
 		}},
 	},
 	{
-		name: "a foreign marker cleared, in the scripts", by: scripts, shows: "--- FAIL",
+		name: "the open attempt of another token closed, in the scripts", by: scripts, shows: "--- FAIL",
 		edits: []edit{{
 			"counter/scripts/fail.lua",
-			"if marker == token then marker, mode = '.', '.' end\n",
-			"marker, mode = '.', '.'\n",
+			"if open == token then open, mode = '.', '.' end\n",
+			"open, mode = '.', '.'\n",
 		}},
 	},
 	{

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/strikesmq/strikes/internal/servers"
+	"github.com/strikesmq/strikes/integration/internal/install"
 )
 
 const composeFile = "compose.yaml"
@@ -18,13 +18,13 @@ const composeFile = "compose.yaml"
 // downTimeout bounds the removal of the containers, which no interrupt stops.
 const downTimeout = time.Minute
 
-var services = map[servers.Tool]string{
-	servers.RabbitMQServer: "rabbitmq",
-	servers.RedisServer:    "redis",
+var services = map[install.Tool]string{
+	install.RabbitMQ: "rabbitmq",
+	install.Redis:    "redis",
 }
 
 // composable says why the compose file cannot provide what is missing.
-func composable(ctx context.Context, missing []servers.Tool) error {
+func composable(ctx context.Context, missing []install.Tool) error {
 	for _, t := range missing {
 		if services[t] == "" {
 			return fmt.Errorf("and %s has no %s", composeFile, t)
@@ -41,7 +41,7 @@ func composable(ctx context.Context, missing []servers.Tool) error {
 
 // withCompose runs args while the missing services run in containers of their
 // own project, on ports that Docker chooses, and removes both afterwards.
-func withCompose(ctx context.Context, missing []servers.Tool, args []string) (err error) {
+func withCompose(ctx context.Context, missing []install.Tool, args []string) (err error) {
 	if len(args) == 0 {
 		return errors.New("no command to run beside the containers")
 	}
@@ -84,7 +84,7 @@ func (p project) docker(ctx context.Context, args ...string) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-func (p project) urls(ctx context.Context, missing []servers.Tool) ([]string, error) {
+func (p project) urls(ctx context.Context, missing []install.Tool) ([]string, error) {
 	var env []string
 	add := func(format, service, port string) error {
 		addr, err := p.docker(ctx, "port", service, port)
@@ -94,11 +94,11 @@ func (p project) urls(ctx context.Context, missing []servers.Tool) ([]string, er
 	var err error
 	for _, t := range missing {
 		switch t { //nolint:exhaustive // composable has refused every other tool
-		case servers.RabbitMQServer:
+		case install.RabbitMQ:
 			err = errors.Join(err,
 				add("AMQP_URL=amqp://guest:guest@%s/", "rabbitmq", "5672"),
 				add("STRIKES_MANAGEMENT_URL=http://guest:guest@%s", "rabbitmq", "15672"))
-		case servers.RedisServer:
+		case install.Redis:
 			err = errors.Join(err, add("REDIS_URL=redis://%s/0", "redis", "6379"))
 		}
 	}

@@ -21,7 +21,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/strikesmq/strikes/internal/servers"
+	"github.com/strikesmq/strikes/integration/internal/install"
 )
 
 func main() {
@@ -47,9 +47,9 @@ func setUp(ctx context.Context, need, args []string) error {
 	if err != nil {
 		return err
 	}
-	missing := servers.Missing(ctx, tools...)
-	err = servers.Install(ctx, os.Stderr, missing...)
-	if errors.Is(err, servers.ErrCannotInstall) {
+	missing := install.Missing(ctx, tools...)
+	err = install.Install(ctx, os.Stderr, missing...)
+	if errors.Is(err, install.ErrCannotInstall) {
 		if why := composable(ctx, missing); why != nil {
 			return fmt.Errorf("%w (%w)", err, why)
 		}
@@ -62,20 +62,20 @@ func setUp(ctx context.Context, need, args []string) error {
 }
 
 // toolsFor is what has to be installed, given what the environment names.
-func toolsFor(need []string, getenv func(string) string) ([]servers.Tool, error) {
-	var tools []servers.Tool
+func toolsFor(need []string, getenv func(string) string) ([]install.Tool, error) {
+	var tools []install.Tool
 	for _, name := range need {
 		switch name {
 		case "rabbitmq":
 			if getenv("AMQP_URL") == "" {
-				tools = append(tools, servers.RabbitMQServer)
+				tools = append(tools, install.RabbitMQ)
 			}
 		case "redis":
 			if getenv("REDIS_URL") == "" {
-				tools = append(tools, servers.RedisServer)
+				tools = append(tools, install.Redis)
 			}
 		case "cc":
-			tools = append(tools, servers.CCompiler)
+			tools = append(tools, install.CCompiler)
 		default:
 			return nil, fmt.Errorf("-need %q: rabbitmq, redis or cc", name)
 		}

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/strikesmq/strikes/internal/servers"
+	"github.com/strikesmq/strikes/integration/internal/install"
 )
 
 func TestToolsFor(t *testing.T) {
@@ -18,12 +18,12 @@ func TestToolsFor(t *testing.T) {
 		name string
 		need []string
 		env  map[string]string
-		want []servers.Tool
+		want []install.Tool
 		bad  bool
 	}{
-		{"nothing named", all, nil, []servers.Tool{servers.RabbitMQServer, servers.RedisServer, servers.CCompiler}, false},
-		{"both named", all, map[string]string{"AMQP_URL": "amqp://a", "REDIS_URL": "redis://b"}, []servers.Tool{servers.CCompiler}, false},
-		{"demo", []string{"rabbitmq"}, map[string]string{"REDIS_URL": "redis://b"}, []servers.Tool{servers.RabbitMQServer}, false},
+		{"nothing named", all, nil, []install.Tool{install.RabbitMQ, install.Redis, install.CCompiler}, false},
+		{"both named", all, map[string]string{"AMQP_URL": "amqp://a", "REDIS_URL": "redis://b"}, []install.Tool{install.CCompiler}, false},
+		{"demo", []string{"rabbitmq"}, map[string]string{"REDIS_URL": "redis://b"}, []install.Tool{install.RabbitMQ}, false},
 		{"unknown", []string{"kafka"}, nil, nil, true},
 	}
 	for _, tt := range tests {
@@ -84,10 +84,10 @@ func TestWithCompose(t *testing.T) {
 		broker = "up --detach --wait rabbitmq on 0"
 		down   = "down --volumes --timeout 5 on 0"
 	)
-	both := []servers.Tool{servers.RabbitMQServer, servers.RedisServer}
+	both := []install.Tool{install.RabbitMQ, install.Redis}
 	tests := []struct {
 		name    string
-		missing []servers.Tool
+		missing []install.Tool
 		fails   string
 		status  string
 		saw     string // by the command; empty if it must not run
@@ -134,7 +134,7 @@ func TestComposeDownAfterInterrupt(t *testing.T) {
 	calls := fakeDockerCalls(t)
 	ctx, interrupt := context.WithCancel(t.Context())
 	interrupt()
-	if err := withCompose(ctx, []servers.Tool{servers.RedisServer}, []string{"/bin/true"}); !errors.Is(err, context.Canceled) {
+	if err := withCompose(ctx, []install.Tool{install.Redis}, []string{"/bin/true"}); !errors.Is(err, context.Canceled) {
 		t.Errorf("err = %v", err)
 	}
 	if got := calls(); !slices.Equal(got, []string{"down --volumes --timeout 5 on 0"}) {
@@ -144,7 +144,7 @@ func TestComposeDownAfterInterrupt(t *testing.T) {
 
 func TestComposable(t *testing.T) {
 	t.Chdir(t.TempDir())
-	broker := []servers.Tool{servers.RabbitMQServer}
+	broker := []install.Tool{install.RabbitMQ}
 	if err := composable(t.Context(), broker); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("without the file: %v", err)
 	}
@@ -159,7 +159,7 @@ func TestComposable(t *testing.T) {
 	if err := composable(t.Context(), broker); err != nil {
 		t.Errorf("with both: %v", err)
 	}
-	if err := composable(t.Context(), []servers.Tool{servers.CCompiler}); err == nil {
+	if err := composable(t.Context(), []install.Tool{install.CCompiler}); err == nil {
 		t.Error("a C compiler from containers")
 	}
 }

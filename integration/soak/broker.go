@@ -8,6 +8,7 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/strikesmq/strikes/integration/internal/cluster"
 	"github.com/strikesmq/strikes/internal/poll"
 	"github.com/strikesmq/strikes/internal/servers"
 	"github.com/strikesmq/strikes/topology"
@@ -21,7 +22,7 @@ const (
 // broker is the RabbitMQ of a soak, of one node or several.
 type broker struct {
 	nodes   []*node
-	cluster *servers.RabbitMQCluster // nil: there is one node
+	cluster *cluster.RabbitMQ // nil: there is one node
 
 	declared bool // so the queues are ours to remove
 }
@@ -37,7 +38,7 @@ func openBroker(ctx context.Context, cfg config) (*broker, error) {
 		n.kill, n.start = cfg.brokerKill, cfg.brokerStart
 		return &broker{nodes: []*node{n}}, nil
 	case cfg.cluster:
-		cluster, err := servers.StartRabbitMQCluster(ctx, opts)
+		cluster, err := cluster.StartRabbitMQ(ctx, opts)
 		if err != nil {
 			return nil, err
 		}

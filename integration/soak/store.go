@@ -7,6 +7,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/strikesmq/strikes/integration/internal/cluster"
 	"github.com/strikesmq/strikes/internal/proxy"
 	"github.com/strikesmq/strikes/internal/servers"
 )
@@ -15,8 +16,8 @@ import (
 // loses is part of the test.
 type store struct {
 	url     string
-	one     *servers.Redis        // nil: it is a Cluster
-	cluster *servers.RedisCluster // nil: it is one server
+	one     *servers.Redis // nil: it is a Cluster
+	cluster *cluster.Redis // nil: it is one server
 }
 
 // slot is a key beside those of the queue, in the slot that all of them share.
@@ -24,7 +25,7 @@ const slot = "{%2F/" + queue + "}"
 
 func openStore(ctx context.Context, cfg config) (*store, error) {
 	if cfg.cluster {
-		c, err := servers.StartRedisCluster(ctx, servers.RedisClusterOptions{})
+		c, err := cluster.StartRedis(ctx, cluster.RedisOptions{})
 		if err != nil {
 			return nil, err
 		}

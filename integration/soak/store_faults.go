@@ -38,9 +38,9 @@ var storeFaults = []storeFault{
 		odds: proxy.Odds{Late: .8, LateFrom: lateFrom, LateTo: lateTo},
 	},
 	{
-		name: "start", says: "one healthy message and four killers: replies to its START exclusive are lost", drain: time.Minute,
+		name: "start", says: "one healthy message and four killers: replies to its START isolated are lost", drain: time.Minute,
 		directed: func(words []string) proxy.Part {
-			return lostIf(proxy.Reply, words, func(s stepArgs) bool { return s.mode() == "exclusive" })
+			return lostIf(proxy.Reply, words, func(s stepArgs) bool { return s.mode() == "isolated" })
 		},
 	},
 	{
@@ -114,7 +114,7 @@ func (s stepArgs) id() string { return s[1] }
 func (s stepArgs) mode() string {
 	for _, arg := range s[commonArgs:] {
 		switch arg {
-		case "shared", "exclusive", "beside", "unmarked":
+		case "shared", "isolated", "beside-abandoned", "untracked":
 			return arg
 		}
 	}

@@ -27,18 +27,18 @@ func TestDirectedFaultsFindTheirStep(t *testing.T) {
 	step := func(id string, more ...string) []string {
 		return append([]string{"p-1", id, "", "holder", "4", "-1"}, more...)
 	}
-	other := step("m000002", "exclusive")
+	other := step("m000002", "isolated")
 	for _, tc := range []struct {
 		fault string
 		words []string
 		want  proxy.Part
 	}{
-		{"start", call(step(victim, "exclusive")), proxy.Reply},
-		{"start", call(other, step(victim, "exclusive")), proxy.Reply},
+		{"start", call(step(victim, "isolated")), proxy.Reply},
+		{"start", call(other, step(victim, "isolated")), proxy.Reply},
 		{"start", call(other, step(victim, "shared")), 0},
 		{"start", call(step(victim, "1", "600000")), 0},
 		{"end", call(step("m000002", "0", "600000"), step(victim, "1", "600000")), proxy.Request},
-		{"end", call(step(victim, "exclusive")), 0},
+		{"end", call(step(victim, "isolated")), 0},
 		{"end", call(other), 0},
 		{"end", []string{"hello", "2"}, 0},
 		{"end", []string{"evalsha", "0123", "x"}, 0},
@@ -104,8 +104,8 @@ func TestStepsAreFoundInWhatACounterSends(t *testing.T) {
 		take func(context.Context) error
 		mode string
 	}{
-		"start shared":    {func(ctx context.Context) error { _, err := counts.Start(ctx, a, counter.ModeShared, 4); return err }, "shared"},
-		"start exclusive": {func(ctx context.Context) error { _, err := counts.Start(ctx, a, counter.ModeIsolated, 4); return err }, "exclusive"},
+		"start shared":   {func(ctx context.Context) error { _, err := counts.Start(ctx, a, counter.ModeShared, 4); return err }, "shared"},
+		"start isolated": {func(ctx context.Context) error { _, err := counts.Start(ctx, a, counter.ModeIsolated, 4); return err }, "isolated"},
 		"fail": {func(ctx context.Context) error {
 			_, err := counts.Fail(ctx, a, counter.Failure{Limit: 4, Reason: "why"})
 			return err

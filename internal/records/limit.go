@@ -36,7 +36,7 @@ func (q *Queue) Limit(ctx context.Context) (Limit, error) {
 
 // LimitOf returns an override of the store.
 func (q *Queue) LimitOf(o counter.Override) Limit {
-	return Limit{VHost: q.VHost, Queue: q.Name, MaxRetries: o.MaxRetries, Note: NoteOf(o.Note)}
+	return Limit{VHost: q.VHost, Queue: q.Name, MaxRetries: max(o.Limit()-1, 0), Note: NoteOf(o.Note)}
 }
 
 // PlanLimit finds what a new limit would change.

@@ -67,6 +67,14 @@ func (c *child) running() bool {
 	}
 }
 
+// groupID is the process group of a child that was started; else zero.
+func (c *child) groupID() int {
+	if c == nil {
+		return 0
+	}
+	return c.group
+}
+
 func (c *child) signal(sig syscall.Signal) error {
 	if !c.running() {
 		return fmt.Errorf("%s is not running", c.nameOr("the server"))

@@ -25,10 +25,10 @@ var moreBins = []string{
 	"/opt/homebrew/sbin", "/opt/homebrew/bin", "/opt/erlang/lib/erlang/bin", "/home/linuxbrew/.linuxbrew/bin",
 }
 
-// findRabbitMQ returns the directory of an installed RabbitMQ's own scripts
+// FindRabbitMQ returns the directory of an installed RabbitMQ's own scripts
 // (rabbitmq-server, rabbitmqctl). Debian's /usr/sbin/rabbitmq-server is not one
 // of them: it changes to the user and the directories of the machine's broker.
-func findRabbitMQ() (sbin string, err error) {
+func FindRabbitMQ() (sbin string, err error) {
 	if path, err := findExecutable("rabbitmq-server"); err == nil {
 		if script, err := filepath.EvalSymlinks(path); err == nil && isSbin(filepath.Dir(script)) {
 			return filepath.Dir(script), nil
@@ -56,9 +56,9 @@ func isSbin(dir string) bool {
 	return true
 }
 
-// findRedis returns the path of an installed redis-server, or else of a
+// FindRedis returns the path of an installed redis-server, or else of a
 // valkey-server.
-func findRedis() (string, error) {
+func FindRedis() (string, error) {
 	for _, name := range []string{"redis-server", "valkey-server"} {
 		if path, err := findExecutable(name); err == nil {
 			return path, nil

@@ -39,6 +39,14 @@ func reservePorts(n int) (ports []int, kept []io.Closer, err error) {
 	return nil, nil, errors.Join(err, last, closeAll(kept))
 }
 
+func closeAll(all []io.Closer) error {
+	var errs []error
+	for _, c := range all {
+		errs = append(errs, c.Close())
+	}
+	return errors.Join(errs...)
+}
+
 func reserve(port int) (io.Closer, error) {
 	loopback := net.IPv4(127, 0, 0, 1)
 	reservation, err := net.ListenUDP("udp", &net.UDPAddr{IP: loopback, Port: port})

@@ -24,6 +24,10 @@ type RabbitMQOptions struct {
 
 	// Config is added to rabbitmq.conf, for instance "consumer_timeout = 10000".
 	Config string
+
+	// Cookie is the Erlang cookie, the same for all nodes of a cluster. If
+	// empty, a random one.
+	Cookie string
 }
 
 // RabbitMQ is a private broker. URL and ManagementURL carry the user guest with
@@ -42,32 +46,36 @@ type RabbitMQ struct {
 // StartRabbitMQ starts a private broker and waits until it answers. It gives up
 // when ctx is done, or after two minutes, and then leaves nothing behind. Once
 // it has returned, ctx has no say: the broker lives until Close. Where RabbitMQ
-// is not installed the error is exec.ErrNotFound: see Install.
+// is not installed the error is exec.ErrNotFound.
 func StartRabbitMQ(ctx context.Context, opts RabbitMQOptions) (*RabbitMQ, error) {
-	r, err := newRabbitMQ(opts)
+	r, err := NewRabbitMQ(opts)
 	if err != nil {
-		return nil, fmt.Errorf("servers: private RabbitMQ: %w", err)
+		return nil, err
 	}
-	if err := r.first(ctx); err != nil {
+	if err := r.Start(ctx); err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
 	return r, nil
 }
 
-// first configures the broker and starts it.
-func (r *RabbitMQ) first(ctx context.Context) error {
-	if err := r.conf.write(); err != nil {
-		return fmt.Errorf("servers: configuring RabbitMQ: %w", err)
+// NewRabbitMQ chooses the ports and the directory of a private broker. It runs
+// once Start is called; Close is due either way.
+func NewRabbitMQ(opts RabbitMQOptions) (*RabbitMQ, error) {
+	r, err := newRabbitMQ(opts)
+	if err != nil {
+		return nil, fmt.Errorf("servers: private RabbitMQ: %w", err)
 	}
-	return r.Start(ctx)
+	return r, nil
 }
 
-// newRabbitMQ chooses ports and a directory.
 func newRabbitMQ(opts RabbitMQOptions) (_ *RabbitMQ, err error) {
 	if opts.Sbin == "" {
-		if opts.Sbin, err = findRabbitMQ(); err != nil {
+		if opts.Sbin, err = FindRabbitMQ(); err != nil {
 			return nil, err
 		}
+	}
+	if opts.Cookie == "" {
+		opts.Cookie = rand.Text()
 	}
 	epmd, err := findEpmd()
 	if err != nil {
@@ -78,7 +86,7 @@ func newRabbitMQ(opts RabbitMQOptions) (_ *RabbitMQ, err error) {
 		return nil, err
 	}
 	conf := rabbitConfig{
-		opts: opts, dir: dir, epmd: epmd, cookie: rand.Text(),
+		opts: opts, dir: dir, epmd: epmd,
 		amqpPort: dir.ports[0], managementPort: dir.ports[1], distPort: dir.ports[2], epmdPort: dir.ports[3],
 	}
 	r := &RabbitMQ{conf: conf, URL: fmt.Sprintf("amqp://guest:guest@127.0.0.1:%d/", conf.amqpPort)}
@@ -88,8 +96,24 @@ func newRabbitMQ(opts RabbitMQOptions) (_ *RabbitMQ, err error) {
 	return r, nil
 }
 
-// Start starts the broker again after Stop or Kill, on the same ports with the
-// same data, and waits until it answers. If it does not, it is stopped.
+// Node is the broker's Erlang node name.
+func (r *RabbitMQ) Node() string { return r.conf.node() }
+
+// DistPort is where other nodes reach this one.
+func (r *RabbitMQ) DistPort() int { return r.conf.distPort }
+
+// EpmdPort is where the broker's port mapper listens.
+func (r *RabbitMQ) EpmdPort() int { return r.conf.epmdPort }
+
+// Group is the process group of the running broker, zero before Start.
+func (r *RabbitMQ) Group() int { return r.server.groupID() }
+
+// AddConfig adds to rabbitmq.conf, before the first Start.
+func (r *RabbitMQ) AddConfig(text string) { r.conf.opts.Config += text }
+
+// Start starts the broker, for the first time or again after Stop or Kill, on
+// the same ports with the same data, and waits until it answers. If it does
+// not, it is stopped.
 func (r *RabbitMQ) Start(ctx context.Context) error {
 	if r.server.running() {
 		return errors.New("servers: RabbitMQ runs already")
@@ -101,7 +125,10 @@ func (r *RabbitMQ) Start(ctx context.Context) error {
 }
 
 func (r *RabbitMQ) start(ctx context.Context) (err error) {
-	if err := r.startEpmd(ctx); err != nil {
+	if err := r.StartEpmd(ctx); err != nil {
+		return err
+	}
+	if err := r.conf.write(); err != nil {
 		return err
 	}
 	r.server, err = startChild(r.conf.dir, "rabbitmq", r.conf.env(), filepath.Join(r.conf.opts.Sbin, "rabbitmq-server"))
@@ -111,9 +138,10 @@ func (r *RabbitMQ) start(ctx context.Context) (err error) {
 	return waitReady(ctx, r.server, r.probe)
 }
 
-// startEpmd starts the broker's port mapper if it does not run. The broker
-// would start one itself, as a daemon, open to the network and left behind.
-func (r *RabbitMQ) startEpmd(ctx context.Context) (err error) {
+// StartEpmd starts the broker's port mapper if it does not run, as Start does.
+// The broker itself would start one as a daemon, open to the network and left
+// behind.
+func (r *RabbitMQ) StartEpmd(ctx context.Context) (err error) {
 	if r.epmd.running() {
 		return nil
 	}
@@ -193,6 +221,9 @@ func (r *RabbitMQ) Close() error {
 	}
 	return nil
 }
+
+// Probe fails unless the broker answers within a few seconds.
+func (r *RabbitMQ) Probe(ctx context.Context) error { return probeOnce(ctx, r.probe) }
 
 // probe asks what a user would: a whole AMQP handshake, and the management API.
 func (r *RabbitMQ) probe(ctx context.Context) error {

@@ -14,10 +14,9 @@ type rabbitConfig struct {
 	dir  *workdir
 	epmd string
 
-	cookie string   // the same on all nodes of a cluster
-	peers  []string // names of all nodes of the cluster to join; none: it is the first, or alone
-
 	amqpPort, managementPort, distPort, epmdPort int
+
+	written bool
 }
 
 // silence is after how long a node takes another for gone that says nothing.
@@ -40,8 +39,12 @@ func (c *rabbitConfig) epmdArgs() []string {
 }
 
 // write puts every file in place that RabbitMQ would otherwise look for in the
-// machine's own configuration.
+// machine's own configuration. It does so once.
 func (c *rabbitConfig) write() error {
+	if c.written {
+		return nil
+	}
+	c.written = true
 	plugins := "[]."
 	if c.opts.Management {
 		plugins = "[rabbitmq_management]."
@@ -52,7 +55,7 @@ func (c *rabbitConfig) write() error {
 		os.WriteFile(c.dir.join("enabled_plugins"), []byte(plugins+"\n"), 0o600),
 		os.WriteFile(c.dir.join("rabbitmq-env.conf"), nil, 0o600),
 		os.WriteFile(c.dir.join("inetrc"), []byte(inetrc), 0o600),
-		os.WriteFile(c.dir.join(".erlang.cookie"), []byte(c.cookie), 0o400),
+		os.WriteFile(c.dir.join(".erlang.cookie"), []byte(c.opts.Cookie), 0o400),
 	)
 }
 
@@ -60,12 +63,6 @@ func (c *rabbitConfig) conf() string {
 	conf := fmt.Sprintf("listeners.tcp.1 = 127.0.0.1:%d\nlog.console = true\nlog.console.use_colors = off\nlog.file = false\n", c.amqpPort)
 	if c.opts.Management {
 		conf += fmt.Sprintf("management.tcp.ip = 127.0.0.1\nmanagement.tcp.port = %d\n", c.managementPort)
-	}
-	if len(c.peers) > 0 {
-		conf += "cluster_formation.peer_discovery_backend = classic_config\n"
-	}
-	for i, peer := range c.peers {
-		conf += fmt.Sprintf("cluster_formation.classic_config.nodes.%d = %s\n", i+1, peer)
 	}
 	return conf + c.opts.Config + "\n"
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strconv"
 
 	"github.com/redis/go-redis/v9"
@@ -17,6 +18,13 @@ type RedisOptions struct {
 
 	// Args are added to its command line, for instance "--maxmemory", "10mb".
 	Args []string
+
+	// Config is what a configuration file holds that the server may rewrite,
+	// as a sentinel does. If empty, there is none.
+	Config string
+
+	// Cluster makes it a node of a cluster, with a bus port of its own.
+	Cluster bool
 }
 
 // Redis is a private store that keeps nothing on disk: Kill, Stop and Restart
@@ -24,6 +32,7 @@ type RedisOptions struct {
 // one goroutine at a time.
 type Redis struct {
 	URL     string // redis://127.0.0.1:PORT/0, the same across Start
+	BusPort int    // for the other nodes of a cluster
 	Version string // as the server names it, such as "7.0.15"
 
 	dir    *workdir
@@ -34,7 +43,7 @@ type Redis struct {
 // StartRedis starts a private store and waits until it answers. It gives up
 // when ctx is done, or after two minutes, and then leaves nothing behind. Once
 // it has returned, ctx has no say: the store lives until Close. Where no Redis
-// is installed the error is exec.ErrNotFound: see Install.
+// is installed the error is exec.ErrNotFound.
 func StartRedis(ctx context.Context, opts RedisOptions) (*Redis, error) {
 	r, err := newRedis(opts)
 	if err != nil {
@@ -48,7 +57,7 @@ func StartRedis(ctx context.Context, opts RedisOptions) (*Redis, error) {
 
 func newRedis(opts RedisOptions) (_ *Redis, err error) {
 	if opts.Server == "" {
-		if opts.Server, err = findRedis(); err != nil {
+		if opts.Server, err = FindRedis(); err != nil {
 			return nil, err
 		}
 	}
@@ -56,11 +65,21 @@ func newRedis(opts RedisOptions) (_ *Redis, err error) {
 	if err != nil {
 		return nil, err
 	}
-	args := append([]string{
-		opts.Server, "--port", strconv.Itoa(dir.ports[0]), "--bind", "127.0.0.1", "--dir", dir.path,
-		"--save", "", "--appendonly", "no", "--daemonize", "no",
-	}, opts.Args...)
-	return &Redis{URL: fmt.Sprintf("redis://127.0.0.1:%d/0", dir.ports[0]), dir: dir, args: args}, nil
+	args := []string{opts.Server}
+	if opts.Config != "" {
+		args = append(args, dir.join("redis.conf"))
+		if err := os.WriteFile(args[1], []byte(opts.Config), 0o600); err != nil {
+			return nil, errors.Join(err, dir.close())
+		}
+	}
+	args = append(args, "--port", strconv.Itoa(dir.ports[0]), "--bind", "127.0.0.1", "--dir", dir.path,
+		"--save", "", "--appendonly", "no", "--daemonize", "no")
+	if opts.Cluster {
+		args = append(args, "--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(dir.ports[1]))
+	}
+	return &Redis{
+		URL: fmt.Sprintf("redis://127.0.0.1:%d/0", dir.ports[0]), BusPort: dir.ports[1], dir: dir, args: append(args, opts.Args...),
+	}, nil
 }
 
 // Start starts the store again after Stop or Kill, on the same port, and waits
@@ -77,6 +96,17 @@ func (r *Redis) Start(ctx context.Context) (err error) {
 		return fmt.Errorf("servers: starting %s: %w", r.args[0], errors.Join(err, r.server.kill()))
 	}
 	return nil
+}
+
+// Running reports whether the store runs.
+func (r *Redis) Running() bool { return r.server.running() }
+
+// Group is the process group of the running store, zero before Start.
+func (r *Redis) Group() int { return r.server.groupID() }
+
+// Await calls probe until it succeeds, as Start does.
+func (r *Redis) Await(ctx context.Context, probe func(context.Context) error) error {
+	return waitReady(ctx, r.server, probe)
 }
 
 // Stop ends the store by SIGTERM and waits until it has ended or ctx is done.

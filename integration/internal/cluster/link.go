@@ -1,4 +1,4 @@
-package servers
+package cluster
 
 import (
 	"context"
@@ -8,28 +8,30 @@ import (
 	"io"
 	"net"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/strikesmq/strikes/internal/proxy"
+	"github.com/strikesmq/strikes/internal/servers"
 )
 
-// rabbitLink is the way of one node to another: the port mapper that the first
-// one asks says that the other listens where the proxy does.
+// rabbitLink is a proxy between two nodes: in the port mapper of one, it stands
+// for the other.
 type rabbitLink struct {
-	from, to *RabbitMQ
+	from, to *servers.RabbitMQ
 	proxy    *proxy.Proxy
 	entry    net.Conn // the mapper keeps the entry for as long as this is open
 }
 
-func newRabbitLink(ctx context.Context, from, to *RabbitMQ) (*rabbitLink, error) {
-	p, err := proxy.New(context.WithoutCancel(ctx), fmt.Sprintf("127.0.0.1:%d", to.conf.distPort))
+func newRabbitLink(ctx context.Context, from, to *servers.RabbitMQ) (*rabbitLink, error) {
+	p, err := proxy.New(context.WithoutCancel(ctx), fmt.Sprintf("127.0.0.1:%d", to.DistPort()))
 	if err != nil {
 		return nil, err
 	}
-	entry, err := register(ctx, from.conf.epmdPort, to.conf.name(), p.Addr())
+	entry, err := register(ctx, from.EpmdPort(), strings.TrimSuffix(to.Node(), "@localhost"), p.Addr())
 	if err != nil {
 		p.Close()
-		return nil, fmt.Errorf("telling %s of %s: %w", from.conf.node(), to.conf.node(), err)
+		return nil, fmt.Errorf("registering the link of %s to %s: %w", from.Node(), to.Node(), err)
 	}
 	return &rabbitLink{from: from, to: to, proxy: p, entry: entry}, nil
 }
@@ -50,17 +52,23 @@ func register(ctx context.Context, epmdPort int, name, addr string) (_ net.Conn,
 	if err != nil {
 		return nil, err
 	}
-	conn, err := dialWithin(ctx)("tcp", fmt.Sprintf("127.0.0.1:%d", epmdPort))
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", fmt.Sprintf("127.0.0.1:%d", epmdPort))
 	if err != nil {
 		return nil, err
 	}
-	_, err = conn.Write(aliveRequest(name, uint16(port)))
-	var answer [2]byte
-	if err == nil {
-		_, err = io.ReadFull(conn, answer[:])
+	deadline, _ := ctx.Deadline()
+	if err := conn.SetDeadline(deadline); err != nil {
+		return nil, errors.Join(err, conn.Close())
 	}
-	if err == nil && answer[1] != 0 {
-		err = fmt.Errorf("the port mapper refuses, with %d", answer[1])
+	_, err = conn.Write(aliveRequest(name, uint16(port)))
+	var reply [2]byte
+	if err == nil {
+		_, err = io.ReadFull(conn, reply[:])
+	}
+	if err == nil && reply[1] != 0 {
+		err = fmt.Errorf("the port mapper refuses with code %d", reply[1])
 	}
 	if err == nil {
 		err = conn.SetDeadline(time.Time{})

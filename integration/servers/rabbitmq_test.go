@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -13,6 +14,10 @@ import (
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/internal/proctest"
+	"github.com/strikesmq/strikes/internal/servers"
+	"github.com/strikesmq/strikes/internal/servertest"
 )
 
 func TestRabbitMQKeepsItsDataAndPorts(t *testing.T) {
@@ -20,7 +25,7 @@ func TestRabbitMQKeepsItsDataAndPorts(t *testing.T) {
 	for _, name := range []string{"RABBITMQ_NODENAME", "RABBITMQ_NODE_PORT", "RABBITMQ_CONFIG_FILE", "ERL_EPMD_PORT", "ERL_FLAGS", "NODENAME"} {
 		t.Setenv(name, "not/for us")
 	}
-	r := start(t, StartRabbitMQ, RabbitMQOptions{})
+	r := servertest.Broker(t, servers.RabbitMQOptions{})
 	url := r.URL
 	if !regexp.MustCompile(`^\d+\.\d+\.\d+`).MatchString(r.Version) || r.ManagementURL != "" {
 		t.Errorf("Version %q, ManagementURL %q", r.Version, r.ManagementURL)
@@ -53,8 +58,8 @@ func TestRabbitMQKeepsItsDataAndPorts(t *testing.T) {
 
 func TestRabbitMQSideBySide(t *testing.T) {
 	ownTemp(t)
-	a := start(t, StartRabbitMQ, RabbitMQOptions{Management: true, Config: "consumer_timeout = 61000"})
-	b, err := StartRabbitMQ(t.Context(), RabbitMQOptions{})
+	a := servertest.Broker(t, servers.RabbitMQOptions{Management: true, Config: "consumer_timeout = 61000"})
+	b, err := servers.StartRabbitMQ(t.Context(), servers.RabbitMQOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,26 +91,26 @@ func TestRabbitMQSideBySide(t *testing.T) {
 	if _, err := a.Ctl(t.Context(), "no_such_command"); err == nil || !strings.Contains(err.Error(), "no_such_command") {
 		t.Errorf("an unknown rabbitmqctl command: %v", err)
 	}
-	for _, port := range []int{a.conf.amqpPort, a.conf.managementPort, a.conf.distPort, a.conf.epmdPort} {
-		wantLoopbackOnly(t, strconv.Itoa(port))
+	for _, port := range []string{portOf(t, a.URL), portOf(t, a.ManagementURL), strconv.Itoa(a.DistPort()), strconv.Itoa(a.EpmdPort())} {
+		proctest.LoopbackOnly(t, port)
 	}
 }
 
 func TestRabbitMQPause(t *testing.T) {
 	ownTemp(t)
-	r := start(t, StartRabbitMQ, RabbitMQOptions{})
+	r := servertest.Broker(t, servers.RabbitMQOptions{})
 	if err := r.Pause(); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	if err := r.probe(ctx); err == nil {
+	if err := r.Probe(ctx); err == nil {
 		t.Error("it answers while paused")
 	}
 	if err := r.Resume(); err != nil {
 		t.Fatal(err)
 	}
-	within(t, 20*time.Second, func() error { return probeOnce(t.Context(), r.probe) })
+	proctest.Within(t, 20*time.Second, func() error { return r.Probe(t.Context()) })
 	if err := r.Pause(); err != nil { // Close must end a frozen one too
 		t.Fatal(err)
 	}
@@ -119,21 +124,21 @@ func TestRabbitMQThatDoesNotStart(t *testing.T) {
 	}
 	tests := []struct {
 		name  string
-		opts  RabbitMQOptions
+		opts  servers.RabbitMQOptions
 		limit time.Duration
 		want  []string
 	}{
-		{"script fails", RabbitMQOptions{Sbin: broken}, time.Minute, []string{broken, "exit status 3", "out of order"}},
-		{"no script", RabbitMQOptions{Sbin: "/nowhere"}, time.Minute, []string{"/nowhere/rabbitmq-server"}},
-		{"bad config", RabbitMQOptions{Config: "no.such.key = 1"}, time.Minute, []string{"ended while starting", "no.such.key"}},
-		{"no time", RabbitMQOptions{}, 500 * time.Millisecond, []string{"does not answer", "deadline exceeded"}},
+		{"script fails", servers.RabbitMQOptions{Sbin: broken}, time.Minute, []string{broken, "exit status 3", "out of order"}},
+		{"no script", servers.RabbitMQOptions{Sbin: "/nowhere"}, time.Minute, []string{"/nowhere/rabbitmq-server"}},
+		{"bad config", servers.RabbitMQOptions{Config: "no.such.key = 1"}, time.Minute, []string{"ended while starting", "no.such.key"}},
+		{"no time", servers.RabbitMQOptions{}, 500 * time.Millisecond, []string{"does not answer", "deadline exceeded"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			ownTemp(t)
 			ctx, cancel := context.WithTimeout(t.Context(), tt.limit)
 			defer cancel()
-			r, err := StartRabbitMQ(ctx, tt.opts)
+			r, err := servers.StartRabbitMQ(ctx, tt.opts)
 			if err == nil {
 				t.Fatal("it started", r.Close())
 			}
@@ -146,7 +151,16 @@ func TestRabbitMQThatDoesNotStart(t *testing.T) {
 	}
 }
 
-func again(t *testing.T, r *RabbitMQ) {
+func portOf(t *testing.T, raw string) string {
+	t.Helper()
+	u, err := url.Parse(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u.Port()
+}
+
+func again(t *testing.T, r *servers.RabbitMQ) {
 	t.Helper()
 	if err := r.Start(t.Context()); err != nil {
 		t.Fatal(err)
@@ -156,7 +170,7 @@ func again(t *testing.T, r *RabbitMQ) {
 	}
 }
 
-func put(t *testing.T, r *RabbitMQ, queue, body string) {
+func put(t *testing.T, r *servers.RabbitMQ, queue, body string) {
 	t.Helper()
 	onChannel(t, r, func(ch *amqp.Channel) error {
 		if _, err := ch.QueueDeclare(queue, true, false, false, false, nil); err != nil {
@@ -177,7 +191,7 @@ func put(t *testing.T, r *RabbitMQ, queue, body string) {
 	})
 }
 
-func take(t *testing.T, r *RabbitMQ, queue string) (body string) {
+func take(t *testing.T, r *servers.RabbitMQ, queue string) (body string) {
 	t.Helper()
 	onChannel(t, r, func(ch *amqp.Channel) error {
 		d, _, err := ch.Get(queue, true)
@@ -187,7 +201,7 @@ func take(t *testing.T, r *RabbitMQ, queue string) (body string) {
 	return body
 }
 
-func onChannel(t *testing.T, r *RabbitMQ, f func(*amqp.Channel) error) {
+func onChannel(t *testing.T, r *servers.RabbitMQ, f func(*amqp.Channel) error) {
 	t.Helper()
 	conn, err := amqp.Dial(r.URL)
 	if err != nil {

@@ -7,11 +7,15 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/strikesmq/strikes/internal/proctest"
+	"github.com/strikesmq/strikes/internal/servers"
+	"github.com/strikesmq/strikes/internal/servertest"
 )
 
 func TestRedis(t *testing.T) {
 	ownTemp(t)
-	r := start(t, StartRedis, RedisOptions{Args: []string{"--maxmemory", "20mb"}})
+	r := servertest.Store(t, servers.RedisOptions{Args: []string{"--maxmemory", "20mb"}})
 	opts, err := redis.ParseURL(r.URL)
 	if err != nil {
 		t.Fatal(err)
@@ -58,12 +62,12 @@ func TestRedis(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, port, _ := strings.Cut(opts.Addr, ":")
-	wantLoopbackOnly(t, port)
+	proctest.LoopbackOnly(t, port)
 }
 
 func TestRedisThatDoesNotStart(t *testing.T) {
 	ownTemp(t)
-	r, err := StartRedis(t.Context(), RedisOptions{Args: []string{"--no-such-option", "1"}})
+	r, err := servers.StartRedis(t.Context(), servers.RedisOptions{Args: []string{"--no-such-option", "1"}})
 	if err == nil {
 		t.Fatal("it started", r.Close())
 	}

@@ -1,4 +1,4 @@
-package servers
+package main
 
 import (
 	"runtime"
@@ -24,8 +24,8 @@ func TestOwnCPU(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux has a /proc to read it from")
 	}
-	before := OwnCPU()
-	for end := time.Now().Add(20 * time.Second); OwnCPU() == before; {
+	before := ownCPU()
+	for end := time.Now().Add(20 * time.Second); ownCPU() == before; {
 		if time.Now().After(end) {
 			t.Fatalf("20 s of work left it at %v", before)
 		}

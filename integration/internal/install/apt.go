@@ -1,4 +1,4 @@
-package servers
+package install
 
 import (
 	"context"
@@ -22,7 +22,7 @@ func aptPackages(tools []Tool) []string {
 }
 
 // install does so without starting the packages' services, now or at the
-// next boot: the brokers and stores of this package are private children.
+// next boot: the tests start private servers.
 func (a apt) install(ctx context.Context, out io.Writer, tools []Tool) (err error) {
 	allow, err := a.forbidServices()
 	if err != nil {

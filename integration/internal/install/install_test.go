@@ -1,4 +1,4 @@
-package servers
+package install
 
 import (
 	"context"
@@ -25,7 +25,7 @@ func fakePath(t *testing.T, scripts map[string]string) string {
 }
 
 func TestPackageManager(t *testing.T) {
-	missing := []Tool{RabbitMQServer, CCompiler}
+	missing := []Tool{RabbitMQ, CCompiler}
 	tests := []struct {
 		name string
 		have []string
@@ -33,7 +33,7 @@ func TestPackageManager(t *testing.T) {
 		want string // in the error; none if empty
 	}{
 		{"apt as root", []string{"apt-get"}, 0, ""},
-		{"apt as somebody", []string{"apt-get"}, 1000, "sudo apt-get install rabbitmq-server gcc libc6-dev"},
+		{"apt as another user", []string{"apt-get"}, 1000, "sudo apt-get install rabbitmq-server gcc libc6-dev"},
 		{"brew", []string{"brew"}, 1000, ""},
 		{"neither", nil, 0, "RabbitMQ, C compiler: neither apt-get nor brew is here"},
 	}
@@ -57,7 +57,7 @@ func TestPackageManager(t *testing.T) {
 
 func TestBrewInstall(t *testing.T) {
 	dir := fakePath(t, map[string]string{"brew": `echo "$*" >>"${0%/*}/calls"`})
-	if err := brewInstall(t.Context(), io.Discard, []Tool{RabbitMQServer, RedisServer}); err != nil {
+	if err := brewInstall(t.Context(), io.Discard, []Tool{RabbitMQ, Redis}); err != nil {
 		t.Fatal(err)
 	}
 	if got := lines(t, dir, "calls"); !slices.Equal(got, []string{"install --quiet rabbitmq redis"}) {
@@ -103,7 +103,7 @@ func TestAptInstallsWithoutStarting(t *testing.T) {
 			}
 			t.Setenv("POLICY", policy)
 			dir := fakePath(t, map[string]string{"apt-get": tt.apt, "systemctl": note})
-			err := apt{policy: policy}.install(t.Context(), io.Discard, []Tool{RabbitMQServer, CCompiler})
+			err := apt{policy: policy}.install(t.Context(), io.Discard, []Tool{RabbitMQ, CCompiler})
 			if (err == nil) != (tt.err == "") || (err != nil && !strings.Contains(err.Error(), tt.err)) {
 				t.Errorf("err = %v, want %q", err, tt.err)
 			}
@@ -126,27 +126,6 @@ func TestCompileC(t *testing.T) {
 		if got := len(Missing(context.Background(), CCompiler)) == 0; got != want {
 			t.Errorf("CC=%s: installed %v", cc, got)
 		}
-	}
-}
-
-// TestFindRabbitMQ tells RabbitMQ's own script from a wrapper of the same name.
-func TestFindRabbitMQ(t *testing.T) {
-	fakePath(t, map[string]string{"rabbitmq-server": "exit 1"})
-	before := rabbitSbins
-	defer func() { rabbitSbins = before }()
-	own := t.TempDir()
-	rabbitSbins = []string{filepath.Join(t.TempDir(), "none-*"), own}
-
-	if sbin, err := findRabbitMQ(); err == nil {
-		t.Fatalf("found %s", sbin)
-	}
-	for _, name := range []string{"rabbitmq-server", "rabbitmq-env"} {
-		if err := os.WriteFile(filepath.Join(own, name), nil, 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if sbin, err := findRabbitMQ(); sbin != own || err != nil {
-		t.Fatalf("found %q, %v; want %s", sbin, err, own)
 	}
 }
 

@@ -1,4 +1,5 @@
-package servers
+// Package install installs what the tests and the demo need: RabbitMQ, Redis and a C compiler.
+package install
 
 import (
 	"context"
@@ -9,6 +10,8 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+
+	"github.com/strikesmq/strikes/internal/servers"
 )
 
 // A Tool is what Install can install.
@@ -16,19 +19,19 @@ type Tool string
 
 // The tools that there are.
 const (
-	RabbitMQServer Tool = "RabbitMQ"
-	RedisServer    Tool = "Redis"
-	CCompiler      Tool = "C compiler" // which the race detector needs
+	RabbitMQ  Tool = "RabbitMQ"
+	Redis     Tool = "Redis"
+	CCompiler Tool = "C compiler" // for the race detector
 )
 
 // ErrCannotInstall is returned by Install where there is no package manager
 // that it may use. Nothing was changed: do what the error's text says.
-var ErrCannotInstall = errors.New("servers: cannot install")
+var ErrCannotInstall = errors.New("install: cannot install")
 
 var packages = map[Tool]struct{ apt, brew []string }{
-	RabbitMQServer: {apt: []string{"rabbitmq-server"}, brew: []string{"rabbitmq"}},
-	RedisServer:    {apt: []string{"redis-server"}, brew: []string{"redis"}},
-	CCompiler:      {apt: []string{"gcc", "libc6-dev"}, brew: []string{"gcc"}},
+	RabbitMQ:  {apt: []string{"rabbitmq-server"}, brew: []string{"rabbitmq"}},
+	Redis:     {apt: []string{"redis-server"}, brew: []string{"redis"}},
+	CCompiler: {apt: []string{"gcc", "libc6-dev"}, brew: []string{"gcc"}},
 }
 
 // Missing returns those of tools that are not installed.
@@ -39,10 +42,10 @@ func Missing(ctx context.Context, tools ...Tool) []Tool {
 func (t Tool) installed(ctx context.Context) bool {
 	var err error
 	switch t {
-	case RabbitMQServer:
-		_, err = findRabbitMQ()
-	case RedisServer:
-		_, err = findRedis()
+	case RabbitMQ:
+		_, err = servers.FindRabbitMQ()
+	case Redis:
+		_, err = servers.FindRedis()
 	case CCompiler:
 		err = compileC(ctx)
 	}
@@ -77,10 +80,10 @@ func Install(ctx context.Context, out io.Writer, tools ...Tool) error {
 		return err
 	}
 	if err := install(ctx, out, missing); err != nil {
-		return fmt.Errorf("servers: installing %s: %w", names(missing), err)
+		return fmt.Errorf("installing %s: %w", names(missing), err)
 	}
 	if missing = Missing(ctx, missing...); len(missing) > 0 {
-		return fmt.Errorf("servers: %s is still not found after it was installed", names(missing))
+		return fmt.Errorf("%s is still not found after it was installed", names(missing))
 	}
 	return nil
 }
@@ -123,7 +126,7 @@ func run(ctx context.Context, out io.Writer, name string, args ...string) error 
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
 	if printed, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("%s %s: %w: %s", name, strings.Join(args, " "), err, tail(printed))
+		return fmt.Errorf("%s %s: %w: %s", name, strings.Join(args, " "), err, printed[max(0, len(printed)-4096):])
 	}
 	return nil
 }

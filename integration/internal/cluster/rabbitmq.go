@@ -1,0 +1,153 @@
+// Package cluster starts servers that fail over: a RabbitMQ cluster, a Redis Cluster, a Redis with sentinels.
+//
+// As those of package servers they are private children of this process. Their methods, and those of their nodes, are for one
+// goroutine at a time.
+package cluster
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/strikesmq/strikes/internal/proxy"
+	"github.com/strikesmq/strikes/internal/servers"
+)
+
+// rabbitNodes is the fewest of which one may fail.
+const rabbitNodes = 3
+
+// pauseMinority is what RabbitMQ advises for three nodes: one that sees neither
+// of the others closes its connections until it does. From 4.3 on the setting
+// has nothing to decide any more.
+const pauseMinority = "cluster_partition_handling = pause_minority\n"
+
+// RabbitMQ is a private cluster of three brokers. A proxy between any two of them can cut one off.
+type RabbitMQ struct {
+	Nodes []*servers.RabbitMQ // Kill, Pause, Stop and Start are for one of them
+
+	links []*rabbitLink
+}
+
+// StartRabbitMQ starts three private brokers by opts, one after the other, and
+// waits until each runs with the others. Partitions are handled by
+// pause_minority unless opts.Config says otherwise. It leaves nothing behind
+// when it fails, and ctx has no effect once it has returned.
+func StartRabbitMQ(ctx context.Context, opts servers.RabbitMQOptions) (*RabbitMQ, error) {
+	opts.Config, opts.Cookie = pauseMinority+opts.Config, rand.Text()
+	c := &RabbitMQ{}
+	if err := c.start(ctx, opts); err != nil {
+		return nil, errors.Join(fmt.Errorf("starting a private RabbitMQ cluster: %w", err), c.Close())
+	}
+	return c, nil
+}
+
+func (c *RabbitMQ) start(ctx context.Context, opts servers.RabbitMQOptions) error {
+	peers := "\ncluster_formation.peer_discovery_backend = classic_config\n"
+	for i := range rabbitNodes {
+		node, err := servers.NewRabbitMQ(opts)
+		if err != nil {
+			return err
+		}
+		c.Nodes = append(c.Nodes, node)
+		peers += fmt.Sprintf("cluster_formation.classic_config.nodes.%d = %s\n", i+1, node.Node())
+		if err := node.StartEpmd(ctx); err != nil {
+			return err
+		}
+	}
+	if err := c.connect(ctx); err != nil {
+		return err
+	}
+	for i, node := range c.Nodes {
+		if i > 0 { // the first one has none to join
+			node.AddConfig(peers)
+		}
+		if err := node.Start(ctx); err != nil {
+			return err
+		}
+	}
+	return c.whole(ctx)
+}
+
+// connect puts a proxy between any two nodes.
+func (c *RabbitMQ) connect(ctx context.Context) error {
+	for _, from := range c.Nodes {
+		for _, to := range c.Nodes {
+			if from == to {
+				continue
+			}
+			link, err := newRabbitLink(ctx, from, to)
+			if err != nil {
+				return err
+			}
+			c.links = append(c.links, link)
+		}
+	}
+	return nil
+}
+
+// whole fails unless the last node runs with all others. One that finds no other
+// node starts alone.
+func (c *RabbitMQ) whole(ctx context.Context) error {
+	out, err := c.Nodes[len(c.Nodes)-1].Ctl(ctx, "cluster_status", "--formatter", "json")
+	if err != nil {
+		return err
+	}
+	var status struct {
+		Running []string `json:"running_nodes"`
+	}
+	if err := json.Unmarshal([]byte(out), &status); err != nil {
+		return fmt.Errorf("reading the cluster's status: %w", err)
+	}
+	if len(status.Running) != len(c.Nodes) {
+		return fmt.Errorf("only %q found each other", status.Running)
+	}
+	return nil
+}
+
+// Isolate cuts a node off from the others, which notice it immediately.
+func (c *RabbitMQ) Isolate(node *servers.RabbitMQ) {
+	c.each(node, func(p *proxy.Proxy) { p.Refuse(true) })
+}
+
+// Silence cuts a node off from the others without closing a connection: they
+// notice it after some seconds.
+func (c *RabbitMQ) Silence(node *servers.RabbitMQ) {
+	c.each(node, func(p *proxy.Proxy) { p.Block(true) })
+}
+
+// Heal ends Isolate and Silence. The node comes back by itself, within seconds.
+func (c *RabbitMQ) Heal() {
+	for _, link := range c.links {
+		link.proxy.Refuse(false)
+		link.proxy.Block(false)
+	}
+}
+
+func (c *RabbitMQ) each(node *servers.RabbitMQ, do func(*proxy.Proxy)) {
+	for _, link := range c.links {
+		if slices.Contains([]*servers.RabbitMQ{link.from, link.to}, node) {
+			do(link.proxy)
+		}
+	}
+}
+
+// Close kills what still runs and removes the directories.
+func (c *RabbitMQ) Close() error {
+	var errs []error
+	for _, link := range c.links {
+		errs = append(errs, link.close())
+	}
+	return errors.Join(append(errs, closeAll(c.Nodes))...)
+}
+
+func closeAll[S io.Closer](all []S) error {
+	var errs []error
+	for _, c := range all {
+		errs = append(errs, c.Close())
+	}
+	return errors.Join(errs...)
+}

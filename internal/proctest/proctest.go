@@ -1,0 +1,93 @@
+// Package proctest checks what processes leave behind and where they listen.
+package proctest
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/strikesmq/strikes/internal/poll"
+)
+
+// Temp gives everything that the test starts a temporary directory of its own. When the test ends, no file in it and no
+// process that uses it may be left.
+func Temp(t *testing.T) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	t.Setenv("TMPDIR", dir)
+	t.Cleanup(func() { NothingLeft(t, dir) })
+	return dir
+}
+
+// NothingLeft fails the test if files in dir, or processes that use it, do not disappear.
+func NothingLeft(t *testing.T, dir string) {
+	t.Helper()
+	Within(t, 20*time.Second, func() error {
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			return err
+		}
+		var left []string
+		for _, e := range entries {
+			left = append(left, e.Name())
+		}
+		if left = append(left, Users(t, dir)...); len(left) > 0 {
+			return fmt.Errorf("left behind: %q", left)
+		}
+		return nil
+	})
+}
+
+// Users lists the processes with dir in their command line or environment, as every child of package servers has.
+func Users(t *testing.T, dir string) (users []string) {
+	t.Helper()
+	out, err := exec.Command("ps", "axwwe", "-o", "pid=,args=").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(out)) {
+		if strings.Contains(line, dir+string(filepath.Separator)) {
+			users = append(users, line[:min(len(line), 200)])
+		}
+	}
+	return users
+}
+
+// Within polls f until it returns nil, also while the test cleans up.
+func Within(t *testing.T, limit time.Duration, f func() error) {
+	t.Helper()
+	if err := poll.Until(context.WithoutCancel(t.Context()), limit, "a condition", f); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// LoopbackOnly dials port on every address of this machine: where it is bound to 127.0.0.1, not even 127.0.0.2 answers.
+func LoopbackOnly(t *testing.T, port string) {
+	t.Helper()
+	if conn, err := net.Dial("tcp", "127.0.0.1:"+port); err != nil {
+		t.Errorf("no listener: %v", err)
+	} else {
+		_ = conn.Close()
+	}
+	addrs, err := net.InterfaceAddrs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ips := []net.IP{net.IPv4(127, 0, 0, 2)}
+	for _, addr := range addrs {
+		if ipNet, ok := addr.(*net.IPNet); ok && ipNet.IP.IsGlobalUnicast() {
+			ips = append(ips, ipNet.IP)
+		}
+	}
+	for _, ip := range ips {
+		if conn, err := net.DialTimeout("tcp", net.JoinHostPort(ip.String(), port), time.Second); err == nil {
+			t.Errorf("port %s listens on %s too: %v", port, ip, conn.Close())
+		}
+	}
+}
