@@ -57,8 +57,8 @@ func TestFieldsAreFlags(t *testing.T) {
 		{"declare --delivery-limit -1 q", `--delivery-limit must be well above the number of retries, or 0 for 1000, got -1`},
 		{"consume --consumer-timeout 1s q -- true", `--consumer-timeout must be that of the broker, 1m0s at least, got 1s`},
 		{"consume --handler-timeout 1h q -- true", `--handler-timeout must be at most 15m0s, half of --consumer-timeout, got 1h0m0s`},
-		{"doctor --management-url ftp://x q", `--management-url must be http[s]://user:password@host:15672, got one that cannot be read`},
-		{"status --management-url http:// q", `--management-url must be http[s]://user:password@host:15672, got one that cannot be read`},
+		{"doctor --management-url ftp://x q", `--management-url must be http[s]://user:password@host:15672, got one that cannot be parsed`},
+		{"status --management-url http:// q", `--management-url must be http[s]://user:password@host:15672, got one that cannot be parsed`},
 	}
 	for _, tt := range tests {
 		var stderr clitest.Output

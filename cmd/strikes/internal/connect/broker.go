@@ -39,7 +39,7 @@ type Broker struct {
 func NewBroker(rawURL, name string) (*Broker, error) {
 	at, err := amqpdial.Parse(rawURL)
 	if err != nil {
-		return nil, cli.Misusef("--amqp-url: %w", err)
+		return nil, refusedURL("--amqp-url", err)
 	}
 	return &Broker{URL: rawURL, VHost: at.Vhost, name: name}, nil
 }
