@@ -19,9 +19,9 @@ help: ## list the targets
 demo: ## show what strikes does, on a RabbitMQ of its own or at AMQP_URL
 	@$(SETUP) -need rabbitmq go run ./cmd/strikes demo
 
-# -count=1: no cached result stands for a run against real servers.
+# Packages and shards run side by side, each with servers of its own; flags in SUITE, such as -jobs 4.
 test: ## run all tests with the race detector, on private servers or at AMQP_URL, REDIS_URL
-	@$(SETUP) env CGO_ENABLED=1 go test -race -count=1 -timeout 15m work
+	@$(SETUP) env CGO_ENABLED=1 go run ./integration/suite $(SUITE)
 
 cover: ## run all tests and print the coverage
 	@$(SETUP) -need rabbitmq,redis go test -count=1 -timeout 15m -coverpkg=work -coverprofile=cover.out work

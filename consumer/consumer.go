@@ -12,17 +12,12 @@ package consumer
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
-	"golang.org/x/sync/semaphore"
-
-	"github.com/strikesmq/strikes/counter"
-	"github.com/strikesmq/strikes/topology"
 )
 
 // DefaultDrainTimeout leaves a few of the 30 seconds that Kubernetes grants by default for the last settlements.
@@ -39,12 +34,12 @@ type Consumer struct {
 	// fails runs MaxRetries+1 times. At most 1000. An operator may override it for a queue in the store.
 	MaxRetries int
 
-	Retry     RetryMode // if zero, InPlace when Ordered, else Requeue
-	Isolation Isolation // of messages that may have killed a process: if zero, IsolateSuspects
+	Retry     RetryMode // if zero, RetryInPlace when Ordered, else RetryRequeue
+	Isolation Isolation // of messages that may have killed a process: if zero, IsolationSuspects
 
 	// Ordered promises that no message is handled before the one ahead of it in the queue succeeded or was dead-lettered, across
 	// retries, crashes and takeovers. The queue must be a single-active-consumer queue, of which this is one consumer of any
-	// number. Retried InPlace, messages are prefetched and wait behind the one that is retried; with Requeue they are not, so
+	// number. With RetryInPlace, messages are prefetched and wait behind the one that is retried; with RetryRequeue they are not, so
 	// Prefetch is one. What the order rules out is refused. A message that was handled may be handled again if its ack was
 	// lost; and a consumer that the broker has given up may go on with what it had prefetched until its heartbeat tells it:
 	// keep that short, or let what it writes to refuse an old Attempt.Fence.
@@ -61,7 +56,7 @@ type Consumer struct {
 
 	// Prefetch is the number of deliveries that the broker may have given out unsettled. If zero, it is twice the Concurrency
 	// and 10 at least, so that messages which wait out their backoff, unsettled, leave room for others; and 30 at least if
-	// Ordered InPlace. A message requeued by a consumer that is not Ordered may be overtaken by up to twice as many.
+	// Ordered with RetryInPlace. A message requeued by a consumer that is not Ordered may be overtaken by up to twice as many.
 	Prefetch int
 
 	// AckEach acks or nacks each message on its own, as soon as it is decided. Otherwise one ack, or nack, is sent for a third of
@@ -144,8 +139,7 @@ func (c *Consumer) prepared(conn *amqp.Connection) (*session, error) {
 		return nil, refusal{err}
 	}
 	s := newSession(set, settler)
-	s.settler.slots = semaphore.NewWeighted(2 * int64(s.Concurrency))
-	s.settler.route = s.newRoute(conn)
+	s.route = s.newRoute(conn)
 	return s, nil
 }
 
@@ -167,16 +161,16 @@ func (c *Consumer) validate(conn *amqp.Connection) error {
 
 // validateOrder refuses what would break the order.
 func (c *Consumer) validateOrder() error {
-	requeue := c.Ordered && c.Retry == Requeue
+	requeue := c.Ordered && c.Retry == RetryRequeue
 	switch {
 	case c.Lane != nil && !c.Ordered:
 		return refused(c.Queue, "Ordered", false, "true with a Lane")
 	case c.Lane != nil && requeue:
-		return refused(c.Queue, "Retry", "Requeue", "InPlace with a Lane, because a requeued message would stop all lanes")
+		return refused(c.Queue, "Retry", "RetryRequeue", "RetryInPlace with a Lane, because a requeued message would stop all lanes")
 	case c.Ordered && c.Lane == nil && c.Concurrency > 1:
 		return refused(c.Queue, "Concurrency", c.Concurrency, "1 when Ordered without a Lane")
 	case requeue && c.Prefetch > 1:
-		return refused(c.Queue, "Prefetch", c.Prefetch, "1 when Ordered with Requeue, because prefetched messages would overtake a requeued one")
+		return refused(c.Queue, "Prefetch", c.Prefetch, "1 when Ordered with RetryRequeue, because prefetched messages would overtake a requeued one")
 	}
 	return nil
 }
@@ -187,7 +181,7 @@ func (c *Consumer) withDefaults() Consumer {
 		out.Concurrency = 1
 	}
 	if out.Retry == 0 && out.Ordered {
-		out.Retry = InPlace
+		out.Retry = RetryInPlace
 	}
 	if out.Prefetch == 0 {
 		out.Prefetch = out.defaultPrefetch()
@@ -203,83 +197,10 @@ func (c *Consumer) withDefaults() Consumer {
 
 func (c *Consumer) defaultPrefetch() int {
 	switch {
-	case c.Ordered && c.Retry == Requeue:
+	case c.Ordered && c.Retry == RetryRequeue:
 		return 1
 	case c.Ordered:
 		return min(max(2*c.Concurrency, 30), 65535)
 	}
 	return min(max(2*c.Concurrency, 10), 65535)
-}
-
-// storeChecker is a Counter that can tell beforehand what is wrong with its store.
-type storeChecker interface {
-	Check(ctx context.Context) (warnings []string, err error)
-}
-
-// checked is check with a timeout.
-func (s *session) checked(ctx context.Context, conn *amqp.Connection) error {
-	during, cancel := context.WithCancel(ctx)
-	defer cancel()
-	check := func() (struct{}, error) { return struct{}{}, s.check(during, conn) }
-	_, err := answered(ctx, checkTimeout, check, func(struct{}) {})
-	if errors.Is(err, errUnanswered) {
-		return fmt.Errorf("consumer: queue %q: checking the topology: %w", s.Queue, err)
-	}
-	return err
-}
-
-// check refuses a store or a topology that would lose messages or counts. A store that is away is no reason to refuse:
-// first deliveries do not need it.
-func (s *session) check(ctx context.Context, conn *amqp.Connection) error {
-	if err := s.checkStore(ctx); err != nil {
-		return err
-	}
-	check := s.Check
-	if check == nil {
-		check = func(ctx context.Context, conn *amqp.Connection) error {
-			return topology.Check(ctx, conn, topology.Need{
-				Queue: s.Queue, MaxRetries: s.settler.MaxRetries, Ordered: s.Ordered, AllowDrop: s.AllowDrop, Management: s.Management,
-				HTTPClient: s.HTTPClient,
-				Logger:     s.settler.Logger,
-			})
-		}
-	}
-	if err := check(ctx, conn); err != nil {
-		err = fmt.Errorf("consumer: queue %q is refused: %w", s.Queue, err)
-		if conn.IsClosed() || errors.Is(err, context.Canceled) {
-			return err
-		}
-		return refusal{err}
-	}
-	return nil
-}
-
-func (s *session) checkStore(ctx context.Context) error {
-	store, ok := s.Counter.(storeChecker)
-	if !ok {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
-	defer cancel()
-	warnings, err := store.Check(ctx)
-	for _, w := range warnings {
-		s.settler.Logger.Warn(w, "queue", s.Queue)
-	}
-	switch {
-	case err == nil:
-		return nil
-	case neverServes(err):
-		return refusal{fmt.Errorf("consumer: queue %q: %w", s.Queue, err)}
-	}
-	s.settler.Logger.Warn("the store is out of reach: first deliveries are handled, redeliveries and failures are held until it is back", "queue", s.Queue, "error", err)
-	return nil
-}
-
-// neverServes reports whether no waiting will make this store count.
-func neverServes(err error) bool {
-	var store *counter.StoreError
-	if errors.As(err, &store) {
-		return store.Fault == counter.FaultDenied || store.Fault == counter.FaultNotRedis
-	}
-	return true
 }

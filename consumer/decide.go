@@ -6,96 +6,90 @@ import (
 	"github.com/strikesmq/strikes/counter"
 )
 
-// step is what is to be done next with a delivery. Each decide function below is told what just happened and names the
-// step that follows; advance.go and attempt.go take them.
+// step is what to do next with a delivery. Each decide function takes what just happened and returns the step that follows.
+// Together they are the whole state table; deliver.go, start.go and conclude.go take the steps.
 type step int
 
 const (
-	stepStart    step = iota + 1 // ask the store whether the attempt may run
-	stepAgain                    // begin another run in place
-	stepRun                      // run the handler beside others
-	stepIsolate                  // wait until no other exclusive attempt of this process is undecided, then stepRunAlone
-	stepRunAlone                 // run the handler with nothing else in this process
-	stepGate                     // wait until the gate is open, then stepRun
-	stepFail                     // charge the failure
-	stepEnd                      // close an attempt that succeeded
-	stepPause                    // hold the delivery, then take the step after the pause
-	stepRetract                  // close an attempt that did not run, then stepOverdue, or begin again if there is time
-	stepOverdue                  // it was held for as long as it may be: give it back
+	stepStart   step = iota + 1 // ask the store whether the attempt may begin
+	stepIsolate                 // the same, with no other handler beside it
+	stepRun                     // call the handler
+	stepAgain                   // begin another attempt at this delivery
+	stepFail                    // count the failed attempt
+	stepEnd                     // close an attempt that succeeded
+	stepWait                    // hold the delivery for its backoff
+	stepRetract                 // close an attempt that did not run
+	stepOverdue                 // the delivery was held for as long as it may be
 	stepAck
 	stepRequeue
 	stepDeadLetter
-	stepLeave  // close the attempt without a charge; the delivery returns with its session
-	stepGiveUp // the same, and end the session: the delivery was held for too long
-	stepDone   // settled, or left
+	stepLeave  // the delivery returns with its session; nothing is counted
+	stepGiveUp // the same, and the session ends: the delivery was held for too long
 )
 
-// decideReceived is asked for each run: when a delivery arrives, and when it is to run again in place.
-func decideReceived(hasID, redelivered bool, run int, iso Isolation) step {
+// decideReceived returns the step for a new attempt: at a delivery that has just arrived, or at one that is tried again in place.
+func decideReceived(hasID, first bool, iso Isolation) step {
 	switch {
-	case !hasID && !redelivered && run == 1:
+	case !hasID && first:
 		return stepRun
 	case !hasID:
 		return stepDeadLetter
-	case iso == Strict:
+	case iso == IsolationStrict:
 		return stepIsolate
-	case redelivered || run > 1:
+	case !first:
 		return stepStart
 	}
 	return stepRun
 }
 
-// decideStarted is asked after START answered. Zero: that is no answer to START.
-func decideStarted(v counter.Verdict, mode counter.Mode) step {
+// decideStarted returns the step for the store's verdict on START, and zero for one that START does not have.
+func decideStarted(v counter.Verdict) step {
 	switch v {
 	case counter.VerdictRun:
-		if mode == counter.ModeIsolated || mode == counter.ModeBesideAbandoned {
-			return stepRunAlone
-		}
 		return stepRun
 	case counter.VerdictSuspect:
 		return stepIsolate
 	case counter.VerdictExhausted:
 		return stepDeadLetter
 	case counter.VerdictWait:
-		return stepPause
+		return stepWait
 	default:
 		return 0
 	}
 }
 
-// decideIsolated returns the mode of START for an isolated attempt. Abandoned handlers may still run beside it. If one of them
-// kills the process, that must not count against this message, so the attempt is not opened exclusive then.
-func decideIsolated(abandoned int64) counter.Mode {
+// decideMode returns the mode of START for an isolated attempt. Abandoned handlers may still run beside it. If one of them kills
+// the process, that must not count against this message, so the attempt is not opened as isolated then.
+func decideMode(abandoned int64) counter.Mode {
 	if abandoned > 0 {
 		return counter.ModeBesideAbandoned
 	}
 	return counter.ModeIsolated
 }
 
-// decideUnstarted returns the step to take when START was not answered. A START that was sent under the isolation lock may have
-// opened an exclusive attempt, which must be closed first.
-func decideUnstarted(locked bool) step {
-	if locked {
+// decideUnstarted returns the step to hold the delivery for after a START without a verdict. If it was sent under the isolation
+// lock and may have been taken, it may have opened an isolated attempt, which must be closed first.
+func decideUnstarted(sending step, doubt bool) step {
+	if sending == stepIsolate && doubt {
 		return stepRetract
 	}
-	return stepStart
+	return sending
 }
 
-// ended is how a run of the handler ended.
+// ended is how an attempt ended.
 type ended struct {
 	ok       bool // the handler returned nil
 	rejected bool // it asked for the dead-letter queue
 	stopped  bool // it was cancelled, or was about to be: the failure may be no fault of the message's
 	hasID    bool
-	marked   bool // START let it run
+	open     bool // START let it begin
 }
 
-// decideEnded is asked after the handler ran. A success or a Reject counts even while stopping: both are the handler's
-// own word on the message.
+// decideEnded returns the step after the handler ended. A success or a Reject counts even while stopping: both are the handler's
+// own decision about the message.
 func decideEnded(e ended) step {
 	switch {
-	case e.ok && e.marked:
+	case e.ok && e.open:
 		return stepEnd
 	case e.ok:
 		return stepAck
@@ -107,54 +101,59 @@ func decideEnded(e ended) step {
 	return stepFail
 }
 
-// decideFailed is asked after FAIL answered: what to do, and what to do after the pause if that is stepPause. Zero: that is
-// no answer to FAIL.
-func decideFailed(v counter.Verdict, mode RetryMode) (next, afterPause step) {
-	switch {
-	case v == counter.VerdictExhausted:
-		return stepDeadLetter, 0
-	case v != counter.VerdictRequeue:
-		return 0, 0
-	case mode == InPlace:
-		return stepPause, stepAgain
+// decideFailed returns the step for the store's verdict on FAIL, and zero for one that FAIL does not have.
+func decideFailed(v counter.Verdict) step {
+	switch v {
+	case counter.VerdictExhausted:
+		return stepDeadLetter
+	case counter.VerdictRequeue:
+		return stepWait
+	default:
+		return 0
 	}
-	return stepPause, stepRequeue
 }
 
-// decidePause bounds a pause by what is left of the time for which the delivery may be held. After a pause that does not fit
-// it is returned: the store keeps the rest of the wait for whoever takes the message next.
-func decidePause(wait, left time.Duration, after step) (time.Duration, step) {
+// decideRetry returns the step after the backoff of a failed attempt.
+func decideRetry(mode RetryMode) step {
+	if mode == RetryInPlace {
+		return stepAgain
+	}
+	return stepRequeue
+}
+
+// decideWait bounds a wait by what is left of the time for which the delivery may be held. If the wait does not fit, the delivery
+// is overdue after it: the store keeps the rest of the wait for the next receiver.
+func decideWait(wait, left time.Duration, after step) (time.Duration, step) {
 	if wait <= left {
 		return max(wait, 0), after
 	}
 	return max(left, 0), stepOverdue
 }
 
-// decideOverdue is asked when a delivery was held for as long as it may be. Where others wait behind it, it does not go back
-// alone: the session ends, and they return with it, in their order.
-func decideOverdue(ordered bool) step {
-	if ordered {
+// decideOverdue returns the step for a delivery that was held for as long as it may be. Where others wait for it, it does not go
+// back alone: the session ends, and they return with it, in their order.
+func decideOverdue(awaited bool) step {
+	if awaited {
 		return stepGiveUp
 	}
 	return stepRequeue
 }
 
-// decideOutage is asked when the store did not answer a step for the given time: to hold the delivery for a while and take
-// the step again, or what ends the hold. A delivery that was handled is acked all the same, and a rejected one is
-// dead-lettered; nothing else is decided on a guess.
-func decideOutage(taking step, rejected bool, wait, left time.Duration) (next, after step) {
+// decideOutage returns the step after the store did not take one: the same after a wait, or what ends the hold. A delivery that
+// was handled is acked all the same, and a rejected one is dead-lettered. Nothing else is decided on a guess.
+func decideOutage(sending step, rejected bool, wait, left time.Duration) step {
 	switch {
-	case taking == stepFail && rejected:
-		return stepDeadLetter, 0
+	case sending == stepFail && rejected:
+		return stepDeadLetter
 	case wait <= left:
-		return stepPause, taking
-	case taking == stepEnd:
-		return stepAck, 0
+		return sending
+	case sending == stepEnd:
+		return stepAck
 	}
-	return stepGiveUp, 0
+	return stepGiveUp
 }
 
-// decideStopped is asked when a stop ends a pause, and told what would have followed.
+// decideStopped returns the step after a stop ended a wait, instead of the one that would have followed.
 func decideStopped(after step) step {
 	if after == stepEnd {
 		return stepAck

@@ -9,48 +9,54 @@ import (
 
 func TestDecideReceived(t *testing.T) {
 	for _, tc := range []struct {
-		name               string
-		hasID, redelivered bool
-		run                int
-		iso                Isolation
-		want               step
+		name         string
+		hasID, first bool
+		iso          Isolation
+		want         step
 	}{
-		{"first delivery asks nobody", true, false, 1, IsolateSuspects, stepRun},
-		{"redelivery asks the store", true, true, 1, IsolateSuspects, stepStart},
-		{"second run in place asks the store", true, false, 2, IsolateSuspects, stepStart},
-		{"redelivery asks even if crashes do not count", true, true, 1, Off, stepStart},
-		{"first delivery with crashes off", true, false, 1, Off, stepRun},
-		{"strict isolates everything", true, false, 1, Strict, stepIsolate},
-		{"strict redelivery", true, true, 1, Strict, stepIsolate},
-		{"no id: one attempt", false, false, 1, IsolateSuspects, stepRun},
-		{"no id, strict: nothing to mark", false, false, 1, Strict, stepRun},
-		{"no id: none after a redelivery", false, true, 1, IsolateSuspects, stepDeadLetter},
-		{"no id: none in place", false, false, 2, IsolateSuspects, stepDeadLetter},
+		{"a first delivery sends nothing to the store", true, true, IsolationSuspects, stepRun},
+		{"a redelivery, or a later attempt in place, asks the store", true, false, IsolationSuspects, stepStart},
+		{"it asks even if crashes are not counted", true, false, IsolationOff, stepStart},
+		{"first delivery with crashes not counted", true, true, IsolationOff, stepRun},
+		{"strict isolates everything", true, true, IsolationStrict, stepIsolate},
+		{"strict redelivery", true, false, IsolationStrict, stepIsolate},
+		{"no id: one attempt", false, true, IsolationSuspects, stepRun},
+		{"no id, strict: nothing to open", false, true, IsolationStrict, stepRun},
+		{"no id: none after a redelivery, and none in place", false, false, IsolationSuspects, stepDeadLetter},
 	} {
-		if got := decideReceived(tc.hasID, tc.redelivered, tc.run, tc.iso); got != tc.want {
+		if got := decideReceived(tc.hasID, tc.first, tc.iso); got != tc.want {
 			t.Errorf("%s: got %d, want %d", tc.name, got, tc.want)
 		}
 	}
 }
 
 func TestDecideStarted(t *testing.T) {
-	for _, tc := range []struct {
-		verdict counter.Verdict
-		mode    counter.Mode
-		want    step
-	}{
-		{counter.VerdictRun, counter.ModeShared, stepRun},
-		{counter.VerdictRun, counter.ModeUntracked, stepRun},
-		{counter.VerdictRun, counter.ModeIsolated, stepRunAlone},
-		{counter.VerdictSuspect, counter.ModeShared, stepIsolate},
-		{counter.VerdictExhausted, counter.ModeShared, stepDeadLetter},
-		{counter.VerdictExhausted, counter.ModeIsolated, stepDeadLetter},
-		{counter.VerdictWait, counter.ModeShared, stepPause},
-		{counter.VerdictRequeue, counter.ModeShared, 0},
-		{0, counter.ModeShared, 0},
+	for verdict, want := range map[counter.Verdict]step{
+		counter.VerdictRun: stepRun, counter.VerdictSuspect: stepIsolate, counter.VerdictExhausted: stepDeadLetter,
+		counter.VerdictWait: stepWait, counter.VerdictRequeue: 0, 0: 0,
 	} {
-		if got := decideStarted(tc.verdict, tc.mode); got != tc.want {
-			t.Errorf("%v %v: got %d, want %d", tc.verdict, tc.mode, got, tc.want)
+		if got := decideStarted(verdict); got != want {
+			t.Errorf("%v: got %d, want %d", verdict, got, want)
+		}
+	}
+}
+
+func TestDecideMode(t *testing.T) {
+	for abandoned, want := range map[int64]counter.Mode{0: counter.ModeIsolated, 1: counter.ModeBesideAbandoned} {
+		if got := decideMode(abandoned); got != want {
+			t.Errorf("beside %d: got %v, want %v", abandoned, got, want)
+		}
+	}
+}
+
+func TestDecideUnstarted(t *testing.T) {
+	for _, tc := range []struct {
+		sending step
+		doubt   bool
+		want    step
+	}{{stepStart, false, stepStart}, {stepStart, true, stepStart}, {stepIsolate, false, stepIsolate}, {stepIsolate, true, stepRetract}} {
+		if got := decideUnstarted(tc.sending, tc.doubt); got != tc.want {
+			t.Errorf("%d, doubt %v: got %d, want %d", tc.sending, tc.doubt, got, tc.want)
 		}
 	}
 }
@@ -62,11 +68,11 @@ func TestDecideEnded(t *testing.T) {
 		want step
 	}{
 		{"success", ended{ok: true, hasID: true}, stepAck},
-		{"success of a marked attempt", ended{ok: true, hasID: true, marked: true}, stepEnd},
+		{"success of an open attempt", ended{ok: true, hasID: true, open: true}, stepEnd},
 		{"success while stopping", ended{ok: true, hasID: true, stopped: true}, stepAck},
 		{"failure", ended{hasID: true}, stepFail},
-		{"failure while stopping is not charged", ended{hasID: true, stopped: true}, stepLeave},
-		{"failure of a marked attempt while stopping", ended{hasID: true, marked: true, stopped: true}, stepLeave},
+		{"failure while stopping is not counted", ended{hasID: true, stopped: true}, stepLeave},
+		{"failure of an open attempt while stopping", ended{hasID: true, open: true, stopped: true}, stepLeave},
 		{"reject", ended{hasID: true, rejected: true}, stepFail},
 		{"reject while stopping", ended{hasID: true, rejected: true, stopped: true}, stepFail},
 		{"failure without an id", ended{}, stepDeadLetter},
@@ -80,24 +86,19 @@ func TestDecideEnded(t *testing.T) {
 }
 
 func TestDecideFailed(t *testing.T) {
-	for _, tc := range []struct {
-		verdict     counter.Verdict
-		mode        RetryMode
-		next, after step
-	}{
-		{counter.VerdictRequeue, Requeue, stepPause, stepRequeue},
-		{counter.VerdictRequeue, InPlace, stepPause, stepAgain},
-		{counter.VerdictExhausted, Requeue, stepDeadLetter, 0},
-		{counter.VerdictExhausted, InPlace, stepDeadLetter, 0},
-		{counter.VerdictRun, Requeue, 0, 0},
-	} {
-		if next, after := decideFailed(tc.verdict, tc.mode); next != tc.next || after != tc.after {
-			t.Errorf("%v, mode %d: got %d then %d, want %d then %d", tc.verdict, tc.mode, next, after, tc.next, tc.after)
+	for verdict, want := range map[counter.Verdict]step{counter.VerdictRequeue: stepWait, counter.VerdictExhausted: stepDeadLetter, counter.VerdictRun: 0} {
+		if got := decideFailed(verdict); got != want {
+			t.Errorf("%v: got %d, want %d", verdict, got, want)
+		}
+	}
+	for mode, want := range map[RetryMode]step{RetryRequeue: stepRequeue, RetryInPlace: stepAgain} {
+		if got := decideRetry(mode); got != want {
+			t.Errorf("after the backoff, mode %d: got %d, want %d", mode, got, want)
 		}
 	}
 }
 
-func TestDecidePause(t *testing.T) {
+func TestDecideWait(t *testing.T) {
 	for _, tc := range []struct {
 		name       string
 		wait, left time.Duration
@@ -106,45 +107,45 @@ func TestDecidePause(t *testing.T) {
 	}{
 		{"fits", time.Second, time.Minute, time.Second, stepAgain},
 		{"just fits", time.Minute, time.Minute, time.Minute, stepAgain},
-		{"does not fit: hand it on in time", time.Hour, time.Minute, time.Minute, stepOverdue},
+		{"does not fit: given back in time", time.Hour, time.Minute, time.Minute, stepOverdue},
 		{"no time left", time.Second, -time.Second, 0, stepOverdue},
 		{"no wait", 0, time.Minute, 0, stepAgain},
 		{"a negative wait is none", -time.Second, time.Minute, 0, stepAgain},
 	} {
-		if got, after := decidePause(tc.wait, tc.left, stepAgain); got != tc.want || after != tc.after {
+		if got, after := decideWait(tc.wait, tc.left, stepAgain); got != tc.want || after != tc.after {
 			t.Errorf("%s: got %v then %d, want %v then %d", tc.name, got, after, tc.want, tc.after)
 		}
 	}
 }
 
 func TestDecideOverdue(t *testing.T) {
-	if got := decideOverdue(false); got != stepRequeue {
-		t.Errorf("not ordered: %d, want it requeued", got)
-	}
-	if got := decideOverdue(true); got != stepGiveUp {
-		t.Errorf("ordered: %d, want the session to end", got)
+	for awaited, want := range map[bool]step{false: stepRequeue, true: stepGiveUp} {
+		if got := decideOverdue(awaited); got != want {
+			t.Errorf("awaited %v: got %d, want %d", awaited, got, want)
+		}
 	}
 }
 
 func TestDecideOutage(t *testing.T) {
 	for _, tc := range []struct {
-		name        string
-		taking      step
-		rejected    bool
-		left        time.Duration
-		next, after step
+		name     string
+		sending  step
+		rejected bool
+		left     time.Duration
+		want     step
 	}{
-		{"a redelivery is held", stepStart, false, time.Minute, stepPause, stepStart},
-		{"a suspect is held", stepRunAlone, false, time.Minute, stepPause, stepRunAlone},
-		{"a failure is held", stepFail, false, time.Minute, stepPause, stepFail},
-		{"a success is held", stepEnd, false, time.Minute, stepPause, stepEnd},
-		{"a reject is not", stepFail, true, time.Minute, stepDeadLetter, 0},
-		{"too long for a redelivery", stepStart, false, 0, stepGiveUp, 0},
-		{"too long for a failure", stepFail, false, 0, stepGiveUp, 0},
-		{"too long for a success: it was handled", stepEnd, false, 0, stepAck, 0},
+		{"a redelivery is held", stepStart, false, time.Minute, stepStart},
+		{"a suspect is held", stepIsolate, false, time.Minute, stepIsolate},
+		{"an attempt that is closed is held", stepRetract, false, time.Minute, stepRetract},
+		{"a failure is held", stepFail, false, time.Minute, stepFail},
+		{"a success is held", stepEnd, false, time.Minute, stepEnd},
+		{"a reject is not", stepFail, true, time.Minute, stepDeadLetter},
+		{"too long for a redelivery", stepStart, false, 0, stepGiveUp},
+		{"too long for a failure", stepFail, false, 0, stepGiveUp},
+		{"too long for a success: it was handled", stepEnd, false, 0, stepAck},
 	} {
-		if next, after := decideOutage(tc.taking, tc.rejected, time.Second, tc.left); next != tc.next || after != tc.after {
-			t.Errorf("%s: got %d then %d, want %d then %d", tc.name, next, after, tc.next, tc.after)
+		if got := decideOutage(tc.sending, tc.rejected, time.Second, tc.left); got != tc.want {
+			t.Errorf("%s: got %d, want %d", tc.name, got, tc.want)
 		}
 	}
 }
@@ -153,7 +154,7 @@ func TestDecideStopped(t *testing.T) {
 	if got := decideStopped(stepEnd); got != stepAck {
 		t.Errorf("a success whose END is held: got %d, want it acked", got)
 	}
-	for _, after := range []step{stepStart, stepRequeue, stepAgain, stepFail, stepRunAlone} {
+	for _, after := range []step{stepStart, stepRequeue, stepAgain, stepFail, stepIsolate, stepRetract, stepOverdue, stepDeadLetter} {
 		if got := decideStopped(after); got != stepLeave {
 			t.Errorf("after %d: got %d, want it left", after, got)
 		}

@@ -85,14 +85,14 @@ func ExampleAttempt_fence() {
 	// Output:
 	// second consumer: saved
 	// nacked, requeue: true
-	// requeued <nil>
+	// requeue <nil>
 	// first consumer, cut off: refused
 	// nacked, requeue: true
-	// requeued <nil>
+	// requeue <nil>
 	// nacked, requeue: false
-	// dead-lettered <nil>
+	// dead-letter <nil>
 	// replayed: saved
 	// acked
-	// acked <nil>
+	// ack <nil>
 	// second consumer, cut off: refused
 }

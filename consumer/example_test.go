@@ -66,9 +66,9 @@ func ExampleSettler_Handle() {
 	}
 	// Output:
 	// nacked, requeue: true
-	// requeued <nil>
+	// requeue <nil>
 	// nacked, requeue: false
-	// dead-lettered <nil>
+	// dead-letter <nil>
 }
 
 // What can never succeed needs no retries; what knows when to come back says so.
@@ -84,7 +84,7 @@ func ExampleReject() {
 	fmt.Println(settler.Handle(context.Background(), d, handler))
 	// Output:
 	// nacked, requeue: false
-	// dead-lettered <nil>
+	// dead-letter <nil>
 }
 
 // The last attempt may be worth another way. All attempts at one delivery have its fence.
@@ -95,7 +95,7 @@ func ExampleAttemptFrom() {
 		return errBusy
 	}
 	settler := &consumer.Settler{
-		Queue: "orders", Counter: counter.NewMemory(nil), MaxRetries: 2, Retry: consumer.InPlace,
+		Queue: "orders", Counter: counter.NewMemory(nil), MaxRetries: 2, Retry: consumer.RetryInPlace,
 		Backoff: func(int) time.Duration { return time.Millisecond },
 	}
 	d := amqp.Delivery{Acknowledger: sink{}, MessageId: "order 17"}
@@ -105,14 +105,14 @@ func ExampleAttemptFrom() {
 	// attempt 2 of 3, fence 0
 	// attempt 3 of 3, fence 0
 	// nacked, requeue: false
-	// dead-lettered <nil>
+	// dead-letter <nil>
 }
 
 // logged is an Observer that logs what is not as it should be.
 type logged struct{ *slog.Logger }
 
 func (l logged) Observe(ctx context.Context, e consumer.Event) {
-	if e.Decision != consumer.Ack {
+	if e.Outcome != consumer.OutcomeAck {
 		l.WarnContext(ctx, "delivery", "event", e)
 	}
 }
@@ -132,7 +132,7 @@ func ExampleObserver_slog() {
 	settler.Handle(context.Background(), d, func(context.Context, amqp.Delivery) error { return errBusy })
 	// Output:
 	// nacked, requeue: false
-	// level=WARN msg=delivery event.decision=dead-letter event.queue=orders event.id="order 17" event.attempt=1 event.limit=1 event.cause=failed event.error="the bank is busy"
+	// level=WARN msg=delivery event.outcome=dead-letter event.queue=orders event.id="order 17" event.attempt=1 event.limit=1 event.cause=failed event.error="the bank is busy"
 }
 
 func book(context.Context, []byte) error { return nil }

@@ -20,16 +20,16 @@ func TestFence(t *testing.T) {
 		headers amqp.Table
 		first   func(fence int64) bool // of the first delivery
 	}{
-		{"a new message", IsolateSuspects, nil, func(f int64) bool { return f == 0 }},
-		{"a new message, not isolated", Off, nil, func(f int64) bool { return f == 0 }},
-		{"a new message, strict", Strict, nil, func(f int64) bool { return f > 0 }},
-		{"a replay", IsolateSuspects, replay, func(f int64) bool { return f == replay[FenceHeader] }},
-		{"a replay, strict", Strict, replay, func(f int64) bool { return f > replay[FenceHeader].(int64) }},
+		{"a new message", IsolationSuspects, nil, func(f int64) bool { return f == 0 }},
+		{"a new message, not isolated", IsolationOff, nil, func(f int64) bool { return f == 0 }},
+		{"a new message, strict", IsolationStrict, nil, func(f int64) bool { return f > 0 }},
+		{"a replay", IsolationSuspects, replay, func(f int64) bool { return f == replay[FenceHeader] }},
+		{"a replay, strict", IsolationStrict, replay, func(f int64) bool { return f > replay[FenceHeader].(int64) }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := newBench()
-				b.Isolation, b.Retry, b.MaxRetries = tc.iso, InPlace, 9
+				b.Isolation, b.Retry, b.MaxRetries = tc.iso, RetryInPlace, 9
 				deliver := func(redelivered bool) (fences []int64) {
 					ctx, cancel := context.WithCancel(t.Context())
 					defer cancel()
@@ -68,7 +68,7 @@ func TestKeyCannotSettle(t *testing.T) {
 		}
 		return d.MessageId
 	}
-	if outcome, err := b.Handle(t.Context(), b.delivery(false), ok); outcome != Acked || err != nil {
+	if outcome, err := b.Handle(t.Context(), b.delivery(false), ok); outcome != OutcomeAck || err != nil {
 		t.Errorf("%v, %v", outcome, err)
 	}
 	b.expect(t, "ack multiple=false", "none")
@@ -94,7 +94,7 @@ func TestShortTTLIsRefused(t *testing.T) {
 			s := newBench().Settler
 			s.Counter, s.HandlerTimeout, s.ConsumerTimeout = counter.NewMemory(&counter.Options{TTL: tc.ttl}), tc.handler, tc.consumer
 			outcome, err := s.Handle(t.Context(), newBench().delivery(false), ok)
-			if refused := err != nil; refused != tc.refused || refused && outcome != Left {
+			if refused := err != nil; refused != tc.refused || refused && outcome != OutcomeLeave {
 				t.Errorf("%v, %v", outcome, err)
 			}
 		})

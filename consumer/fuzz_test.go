@@ -24,16 +24,16 @@ func FuzzFields(f *testing.F) {
 		if err != nil {
 			return
 		}
-		switch set := s.settler; {
+		switch set, c := s.Settler, s.consumer; {
 		case set.Queue == "" || set.VHost == "" || set.Holder == "":
 			t.Errorf("a name is empty: %+v", set)
-		case s.Concurrency < 1 || s.Prefetch < 1 || s.Concurrency > 65535 || s.Prefetch > 65535 || cap(s.ready) != s.Prefetch:
-			t.Errorf("%d handlers, a prefetch of %d, room for %d", s.Concurrency, s.Prefetch, cap(s.ready))
+		case c.Concurrency < 1 || c.Prefetch < 1 || c.Concurrency > 65535 || c.Prefetch > 65535:
+			t.Errorf("%d handlers, a prefetch of %d", c.Concurrency, c.Prefetch)
 		case set.limit() < 1 || set.limit() > maxMaxRetries+1:
 			t.Errorf("a limit of %d", set.limit())
 		case set.HandlerTimeout <= 0 || set.HandlerTimeout != math.MaxInt64 && set.HandlerTimeout > set.ConsumerTimeout/2:
 			t.Errorf("handlers end after %v, deliveries after %v", set.HandlerTimeout, set.ConsumerTimeout)
-		case startModes[set.Isolation] == 0 && set.Isolation != IsolateSuspects || set.Retry < Requeue || set.Retry > InPlace:
+		case startModes[set.Isolation] == 0 && set.Isolation != IsolationSuspects || set.Retry < RetryRequeue || set.Retry > RetryInPlace:
 			t.Errorf("isolation %d, retry %d", set.Isolation, set.Retry)
 		}
 		if d := DefaultBackoff(retries); d < 0 || d > backoffMost {

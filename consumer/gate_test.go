@@ -56,11 +56,14 @@ type gated struct {
 	tags       uint64
 }
 
-func newGated(t *testing.T, c Consumer) *gated {
+func newGated(t *testing.T, c Consumer, settings ...func(*Settler)) *gated {
 	t.Helper()
 	g := &gated{bench: newBench(), deliveries: make(chan amqp.Delivery, 20), ran: make(chan string, 100), ended: make(chan error, 1)}
 	g.store = &mute{store: g.bench.store}
 	g.isolation, g.Observer, g.Counter = newIsolation(), nil, g.store
+	for _, set := range settings {
+		set(g.Settler)
+	}
 	settler, err := g.prepared()
 	if err != nil {
 		t.Fatal(err)
@@ -180,14 +183,14 @@ func TestGateOpensAfterItsSession(t *testing.T) {
 		store.on.Store(true)
 		ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
 		defer stop()
-		if outcome, err := b.Handle(ctx, b.delivery(true), ok); outcome != Left || err != nil {
+		if outcome, err := b.Handle(ctx, b.delivery(true), ok); outcome != OutcomeLeave || err != nil {
 			t.Fatalf("%v, %v", outcome, err)
 		}
 		if b.isolation.gate.opened() == nil {
 			t.Error("the gate is open, and END was not answered")
 		}
 		store.on.Store(false)
-		if outcome, err := b.Handle(t.Context(), b.delivery(true), ok); outcome != Acked || err != nil {
+		if outcome, err := b.Handle(t.Context(), b.delivery(true), ok); outcome != OutcomeAck || err != nil {
 			t.Errorf("%v, %v", outcome, err)
 		}
 		b.expect(t, "ack multiple=false", `"done" 0+0 marked false`)
@@ -228,7 +231,7 @@ func TestIsolatedBesideAnAbandonedHandler(t *testing.T) {
 		release := make(chan struct{})
 		deaf := b.delivery(false)
 		deaf.MessageId = "deaf"
-		if outcome, err := b.Handle(t.Context(), deaf, func(context.Context, amqp.Delivery) error { <-release; return nil }); outcome != Requeued || err != nil {
+		if outcome, err := b.Handle(t.Context(), deaf, func(context.Context, amqp.Delivery) error { <-release; return nil }); outcome != OutcomeRequeue || err != nil {
 			t.Fatalf("%v, %v", outcome, err)
 		}
 		b.store.suspect(t, "m1")
@@ -241,7 +244,7 @@ func TestIsolatedBesideAnAbandonedHandler(t *testing.T) {
 				mode = records[0].OpenMode
 				return errBoom
 			})
-			if outcome != Requeued || err != nil {
+			if outcome != OutcomeRequeue || err != nil {
 				t.Errorf("%v, %v", outcome, err)
 			}
 			return mode
@@ -299,7 +302,7 @@ func TestGateShutsWhenASessionEndsUnderTheLock(t *testing.T) {
 			stop()
 			return ctx.Err()
 		})
-		if outcome != Left || err != nil {
+		if outcome != OutcomeLeave || err != nil {
 			t.Fatalf("%v, %v", outcome, err)
 		}
 		if b.isolation.gate.opened() == nil {
@@ -317,11 +320,11 @@ func TestGateShutsWhenASessionEndsUnderTheLock(t *testing.T) {
 func TestARefusedStepShutsNoGate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench()
-		b.isolation, b.Observer, b.Isolation = newIsolation(), nil, Strict
+		b.isolation, b.Observer, b.Isolation = newIsolation(), nil, IsolationStrict
 		b.Counter = refusingStore{b.store}
 		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 		defer stop()
-		if outcome, err := b.Handle(ctx, b.delivery(true), ok); outcome != Left || err != nil {
+		if outcome, err := b.Handle(ctx, b.delivery(true), ok); outcome != OutcomeLeave || err != nil {
 			t.Errorf("%v, %v", outcome, err)
 		}
 		if b.isolation.gate.opened() != nil || !b.isolation.undecided.TryAcquire(1) {

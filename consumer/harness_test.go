@@ -18,38 +18,38 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// acks is the session's side of a delivery: it notes how it was settled.
-type acks struct {
+// channel is the session's side of a delivery: it notes how it was settled.
+type channel struct {
 	mu   sync.Mutex
 	got  []string
 	fail error
 }
 
-func (a *acks) settle(what string) error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.fail != nil {
-		return a.fail
+func (c *channel) settle(what string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.fail != nil {
+		return c.fail
 	}
-	a.got = append(a.got, what)
+	c.got = append(c.got, what)
 	return nil
 }
 
-func (a *acks) String() string {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return strings.Join(a.got, ", ")
+func (c *channel) String() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return strings.Join(c.got, ", ")
 }
 
-func (a *acks) Ack(_ uint64, multiple bool) error {
-	return a.settle(fmt.Sprintf("ack multiple=%v", multiple))
+func (c *channel) Ack(_ uint64, multiple bool) error {
+	return c.settle(fmt.Sprintf("ack multiple=%v", multiple))
 }
 
-func (a *acks) Nack(_ uint64, _, requeue bool) error {
-	return a.settle(fmt.Sprintf("nack requeue=%v", requeue))
+func (c *channel) Nack(_ uint64, _, requeue bool) error {
+	return c.settle(fmt.Sprintf("nack requeue=%v", requeue))
 }
 
-func (a *acks) Reject(uint64, bool) error { return a.settle("reject") }
+func (c *channel) Reject(uint64, bool) error { return c.settle("reject") }
 
 // store is a Memory that can be away, and that counts the steps it was asked for.
 type store struct {
@@ -101,15 +101,15 @@ func (s *store) record(t *testing.T) string {
 type bench struct {
 	*Settler
 	store  *store
-	acks   *acks
+	acks   *channel
 	events *[]string
 }
 
 func newBench() bench {
-	b := bench{store: newStore(), acks: &acks{}, events: &[]string{}}
+	b := bench{store: newStore(), acks: &channel{}, events: &[]string{}}
 	b.Settler = &Settler{
 		Queue: "orders", Counter: b.store, Backoff: func(charges int) time.Duration { return time.Duration(charges) * time.Second },
-		Observer: observe(func(e Event) { *b.events = append(*b.events, string(e.Decision)) }),
+		Observer: observe(func(e Event) { *b.events = append(*b.events, string(e.Outcome)) }),
 	}
 	return b
 }

@@ -5,6 +5,7 @@ import (
 	"math"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sync/semaphore"
 )
@@ -78,82 +79,66 @@ func (g *gate) pass(ctx context.Context) bool {
 	return true
 }
 
-// isolate waits until no other exclusive attempt of the process is undecided. It needs no worker.
-func (s *Settler) isolate(stop context.Context, a *attempt) {
-	ctx, cancel := context.WithDeadline(stop, a.deadline)
-	defer cancel()
-	switch {
-	case s.isolation.undecided.Acquire(ctx, 1) == nil:
-		a.undecided, a.next = true, stepRunAlone
-	case stop.Err() != nil:
-		a.next = stepLeave
-	default:
-		s.handOn(a)
-	}
-}
-
-// waitAtGate holds an attempt that START let run until the gate is open.
-func (s *Settler) waitAtGate(stop context.Context, a *attempt) {
-	if s.passGate(stop, a) {
-		a.next = stepRun
-	}
-}
-
-// passGate waits until the gate is open, for as long as the delivery may be held. If it reports false, a.next is set.
-func (s *Settler) passGate(stop context.Context, a *attempt) bool {
+// passGate waits until the gate is open, for as long as the delivery may be held. It reports false if it is not.
+func (s *session) passGate(ctx context.Context, d *delivery) bool {
 	if s.isolation.gate.opened() == nil {
 		return true
 	}
-	ctx, cancel := context.WithDeadline(stop, a.deadline)
+	waiting, cancel := context.WithDeadline(ctx, d.heldUntil)
 	defer cancel()
-	switch {
-	case s.isolation.gate.pass(ctx):
-		return true
-	case stop.Err() != nil:
-		a.next = stepLeave
-	default:
-		s.handOn(a)
-	}
-	return false
+	return s.isolation.gate.pass(waiting)
 }
 
-// tryIsolated runs the handler with no other beside it. START and the step that closes the attempt are sent under the
-// lock: between them a death of this process counts against this message. If the store does not answer in time, the lock is
-// released and the gate is shut instead.
-func (s *Settler) tryIsolated(stop, live context.Context, a *attempt, h Handler) {
-	if !s.acquire(stop, a, everything) {
+// acquire takes units of the isolation lock. It waits for them for as long as the delivery may be held.
+func (s *session) acquire(ctx context.Context, d *delivery, units int64) bool {
+	if !time.Now().Before(d.heldUntil) { // it waited too long for a worker
+		return false
+	}
+	if !s.isolation.lock.TryAcquire(units) {
+		waiting, cancel := context.WithDeadline(ctx, d.heldUntil)
+		defer cancel()
+		if s.isolation.lock.Acquire(waiting, units) != nil {
+			return false
+		}
+	}
+	if ctx.Err() != nil {
+		s.isolation.lock.Release(units)
+		return false
+	}
+	d.lock = units
+	return true
+}
+
+// isolated reports whether d has the whole isolation lock.
+func (d *delivery) isolated() bool { return d.lock == everything }
+
+// unlock gives back the units of the isolation lock. If the store has not answered for an isolated attempt, the gate is shut
+// before.
+func (s *session) unlock(d *delivery) {
+	if d.lock == 0 {
 		return
 	}
-	defer s.isolation.lock.Release(everything)
-	_ = within(lockedPatience, s.flush) // a connection that blocks must not hold the lock
-	a.locked, a.mode = true, decideIsolated(s.isolation.abandoned.Load())
-	if s.start(stop, a); a.next == stepRunAlone {
-		if a.next = stepLeave; stop.Err() == nil {
-			s.run(live, a, h)
-			s.judge(stop, a)
-		}
-		s.conclude(stop, a)
-	}
-	a.locked = false
-	if a.undecided {
+	if d.isolated() && d.undecided {
 		s.isolation.gate.shut()
 	}
+	s.isolation.lock.Release(d.lock)
+	d.lock = 0
 }
 
-// decided ends the time in which a death of the process counts against a's message, if a is the undecided attempt.
-func (s *Settler) decided(a *attempt) {
-	if over := s.handOver(a); over != nil {
+// decided ends the time in which a death of the process counts against d's message, if d is the undecided attempt.
+func (s *session) decided(d *delivery) {
+	if over := s.handOver(d); over != nil {
 		over()
 	}
 }
 
-// handOver returns a function to call instead of decided, once a step that outlives the delivery was taken; nil if a is not the
+// handOver returns a function to call instead of decided, once a step that outlives the delivery was taken; nil if d is not the
 // undecided attempt.
-func (s *Settler) handOver(a *attempt) func() {
-	if !a.undecided {
+func (s *session) handOver(d *delivery) func() {
+	if !d.undecided {
 		return nil
 	}
-	a.undecided = false
+	d.undecided = false
 	return func() {
 		s.isolation.gate.open()
 		s.isolation.undecided.Release(1)

@@ -36,7 +36,7 @@ func TestSuspectRunsAlone(t *testing.T) {
 				quiet := *b.Settler
 				quiet.Observer = nil
 				time.Sleep(time.Duration(i) * 100 * time.Millisecond)
-				if outcome, err := quiet.Handle(t.Context(), d, busy); outcome != Acked || err != nil {
+				if outcome, err := quiet.Handle(t.Context(), d, busy); outcome != OutcomeAck || err != nil {
 					t.Errorf("%v, %v", outcome, err)
 				}
 			})
@@ -52,7 +52,7 @@ func TestSuspectRunsAlone(t *testing.T) {
 				}
 				return nil
 			})
-			if outcome != Acked || err != nil {
+			if outcome != OutcomeAck || err != nil {
 				t.Errorf("%v, %v", outcome, err)
 			}
 		})
@@ -63,50 +63,50 @@ func TestSuspectRunsAlone(t *testing.T) {
 	})
 }
 
-// TestKillerIsBounded replays what a message that kills every process leaves behind: a marker each time it was asked for.
+// TestKillerIsBounded has a message kill every process, each with an isolation lock of its own. A handler that does not end is the
+// death of its process: the attempt stays open.
 func TestKillerIsBounded(t *testing.T) {
 	for _, tc := range []struct {
-		iso  Isolation
-		runs int
-	}{{IsolateSuspects, 6}, {Strict, 4}} {
+		iso      Isolation
+		attempts int32
+	}{{IsolationSuspects, 6}, {IsolationStrict, 4}} {
 		synctest.Test(t, func(t *testing.T) {
 			b := newBench()
-			b.Isolation = tc.iso
-			runs := 0
+			b.Isolation, b.HandlerTimeout, b.Observer = tc.iso, -1, nil
+			ctx, stop := context.WithCancel(t.Context())
+			release := make(chan struct{})
+			var attempts atomic.Int32
 			for i := 0; ; i++ {
 				if i > 20 {
 					t.Fatal("it is never dead-lettered")
 				}
-				set, err := b.prepared()
-				if err != nil {
-					t.Fatal(err)
-				}
-				a := set.receive(b.delivery(i > 0))
-				if set.advance(t.Context(), a); a.next == stepDone {
-					if a.outcome != DeadLettered {
-						t.Fatalf("%v", a.outcome)
+				process := *b.Settler
+				process.isolation = newIsolation()
+				ended := make(chan Outcome, 1)
+				go func() {
+					outcome, _ := process.Handle(ctx, b.delivery(i > 0), func(context.Context, amqp.Delivery) error {
+						attempts.Add(1)
+						<-release
+						return errBoom
+					})
+					ended <- outcome
+				}()
+				synctest.Wait()
+				if int(attempts.Load()) == i {
+					if outcome := <-ended; outcome != OutcomeDeadLetter {
+						t.Errorf("%v", outcome)
 					}
 					break
 				}
-				died := false
-				dies := func(context.Context, amqp.Delivery) error { died = true; return nil }
-				if a.next == stepRunAlone { // START exclusive is part of try
-					set.isolation.undecided.Release(1) // by the death of the process
-					a.undecided, a.locked, a.mode = false, true, counter.ModeIsolated
-					if set.start(t.Context(), a); a.next == stepDeadLetter {
-						set.advance(t.Context(), a)
-						break
-					}
-				}
-				_ = dies(t.Context(), a.delivery)
-				if died {
-					runs++
-				}
 			}
-			if runs != tc.runs {
-				t.Errorf("isolation %d: %d runs, want %d", tc.iso, runs, tc.runs)
+			if got := attempts.Load(); got != tc.attempts {
+				t.Errorf("isolation %d: %d attempts, want %d", tc.iso, got, tc.attempts)
 			}
 			b.expect(t, "nack requeue=false", `"exhausted" 0+4 marked false`)
+			b.store.down.Store(true)
+			stop()
+			close(release)
+			time.Sleep(2 * lateFor)
 		})
 	}
 }
@@ -115,14 +115,14 @@ func TestKillerIsBounded(t *testing.T) {
 func TestWaitForTheLockIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench()
-		b.Isolation, b.ConsumerTimeout, b.HandlerTimeout = Strict, time.Minute, 30*time.Second
+		b.Isolation, b.ConsumerTimeout, b.HandlerTimeout = IsolationStrict, time.Minute, 30*time.Second
 		b.isolation = newIsolation()
 		if !b.isolation.lock.TryAcquire(1) {
 			t.Fatal("the lock is not free")
 		}
 		began := time.Now()
 		outcome, err := b.Handle(t.Context(), b.delivery(false), ok)
-		if outcome != Requeued || err != nil || time.Since(began) > 31*time.Second {
+		if outcome != OutcomeRequeue || err != nil || time.Since(began) > 31*time.Second {
 			t.Errorf("%v, %v after %v; want it requeued after 30s", outcome, err, time.Since(began))
 		}
 		b.expect(t, "nack requeue=true", "none")

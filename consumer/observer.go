@@ -15,26 +15,26 @@ type Observer interface {
 	Observe(ctx context.Context, e Event)
 }
 
-// Decision is what was done with a delivery.
-type Decision string
+// Outcome is what became of a delivery, or of an attempt at it.
+type Outcome string
 
-// What was done.
+// The outcomes. Handle returns OutcomeAck, OutcomeRequeue, OutcomeDeadLetter or OutcomeLeave.
 const (
-	Ack        Decision = "ack"
-	Retry      Decision = "retry"       // a failure was charged; the next attempt may begin after Event.Wait
-	Return     Decision = "requeue"     // the delivery was returned to its place in the queue, after the wait
-	DeadLetter Decision = "dead-letter" // nacked without requeue
-	Isolate    Decision = "isolate"     // the message may have killed a process: it will run alone
-	Hold       Decision = "hold"        // the store did not answer, or the dead-letter route is broken: the delivery is held, or given up if it was held too long
-	Leave      Decision = "leave"       // not settled: it returns to the queue with its session
+	OutcomeAck        Outcome = "ack"         // handled
+	OutcomeRetry      Outcome = "retry"       // a failed attempt was counted; the next one may begin after Event.Wait
+	OutcomeRequeue    Outcome = "requeue"     // returned to its original position in the queue, after the wait
+	OutcomeDeadLetter Outcome = "dead-letter" // nacked without requeue
+	OutcomeIsolate    Outcome = "isolate"     // the message may have killed a process: its attempt is isolated
+	OutcomeHold       Outcome = "hold"        // the store did not answer, or the dead-letter route is broken: the delivery is held, or left if it was held too long
+	OutcomeLeave      Outcome = "leave"       // not settled: it returns to the queue when its channel closes
 
-	// Undecodable is about no delivery: a message that the client cannot decode ended the session. Err says where it is.
-	Undecodable Decision = "undecodable"
+	// OutcomeUndecodable is of no delivery: a message that the client cannot decode ended the session. Err says where it is.
+	OutcomeUndecodable Outcome = "undecodable"
 )
 
 // Event is one decision. ID and Err come from messages and handlers: they may hold control characters.
 type Event struct {
-	Decision    Decision
+	Outcome     Outcome
 	VHost       string
 	Queue       string
 	ID          string // empty if the message has none
@@ -55,7 +55,7 @@ type Event struct {
 // LogValue keeps a log line to what matters.
 func (e Event) LogValue() slog.Value {
 	attrs := []slog.Attr{
-		slog.String("decision", string(e.Decision)), slog.String("queue", e.Queue), slog.String("id", e.ID),
+		slog.String("outcome", string(e.Outcome)), slog.String("queue", e.Queue), slog.String("id", e.ID),
 		slog.Int("attempt", e.Attempt), slog.Int("limit", e.Limit),
 	}
 	if e.Cause != "" {
@@ -71,18 +71,18 @@ func (e Event) LogValue() slog.Value {
 }
 
 // tell completes an event with what is known of the attempt.
-func (s *Settler) tell(ctx context.Context, a *attempt, e Event) {
+func (s *session) tell(ctx context.Context, d *delivery, e Event) {
 	if s.Observer == nil {
 		return
 	}
-	e.VHost, e.Queue, e.ID, e.Token = s.VHost, s.Queue, a.message.ID, a.token.String()
-	e.Redelivered, e.Held, e.Ran = a.delivery.Redelivered, time.Since(a.received(s)), a.ran
-	e.Failures, e.Crashes, e.Limit = a.answer.Failures, a.answer.Crashes, a.answer.Limit
-	e.Attempt = a.number
-	if e.Decision == Retry || e.Decision == DeadLetter {
-		e.Cause = a.cause
+	e.VHost, e.Queue, e.ID, e.Token = s.VHost, s.Queue, d.message.ID, d.token.String()
+	e.Redelivered, e.Held, e.Ran = d.Redelivered, time.Since(d.received), d.ran
+	e.Failures, e.Crashes, e.Limit = d.reply.Failures, d.reply.Crashes, d.reply.Limit
+	e.Attempt = d.number
+	if e.Outcome == OutcomeRetry || e.Outcome == OutcomeDeadLetter {
+		e.Cause = d.cause
 		if e.Err == nil {
-			e.Err = a.failure
+			e.Err = d.failure
 		}
 	}
 	s.guard("Observer", func() { s.Observer.Observe(context.WithoutCancel(ctx), e) })

@@ -208,11 +208,11 @@ func TestPrefetchThatOrderCallsFor(t *testing.T) {
 		retry    RetryMode
 	}{
 		"not ordered":           {Consumer{}, 10, 0},
-		"in place":              {Consumer{Ordered: true}, 30, InPlace},
-		"requeue":               {Consumer{Ordered: true, Retry: Requeue}, 1, Requeue},
-		"lanes":                 {Consumer{Ordered: true, Lane: byID, Concurrency: 4}, 30, InPlace},
-		"many lanes":            {Consumer{Ordered: true, Lane: byID, Concurrency: 50}, 100, InPlace},
-		"as many as are wanted": {Consumer{Ordered: true, Prefetch: 100}, 100, InPlace},
+		"in place":              {Consumer{Ordered: true}, 30, RetryInPlace},
+		"requeue":               {Consumer{Ordered: true, Retry: RetryRequeue}, 1, RetryRequeue},
+		"lanes":                 {Consumer{Ordered: true, Lane: byID, Concurrency: 4}, 30, RetryInPlace},
+		"many lanes":            {Consumer{Ordered: true, Lane: byID, Concurrency: 50}, 100, RetryInPlace},
+		"as many as are wanted": {Consumer{Ordered: true, Prefetch: 100}, 100, RetryInPlace},
 	} {
 		if got := tc.consumer.withDefaults(); got.Prefetch != tc.prefetch || got.Retry != tc.retry {
 			t.Errorf("%s: prefetch %d, retry %d", name, got.Prefetch, got.Retry)
@@ -223,11 +223,11 @@ func TestPrefetchThatOrderCallsFor(t *testing.T) {
 func TestOrderThatCannotBeKeptIsRefused(t *testing.T) {
 	byID := func(d amqp.Delivery) string { return d.MessageId }
 	for setting, c := range map[string]Consumer{
-		`Ordered false`:   {Lane: byID},
-		`Retry "Requeue"`: {Ordered: true, Lane: byID, Retry: Requeue},
-		`Concurrency 2`:   {Ordered: true, Concurrency: 2},
-		`Prefetch 2`:      {Ordered: true, Retry: Requeue, Prefetch: 2},
-		`Concurrency 16`:  {Ordered: true, Retry: Requeue, Concurrency: 16},
+		`Ordered false`:        {Lane: byID},
+		`Retry "RetryRequeue"`: {Ordered: true, Lane: byID, Retry: RetryRequeue},
+		`Concurrency 2`:        {Ordered: true, Concurrency: 2},
+		`Prefetch 2`:           {Ordered: true, Retry: RetryRequeue, Prefetch: 2},
+		`Concurrency 16`:       {Ordered: true, Retry: RetryRequeue, Concurrency: 16},
 	} {
 		c.Queue, c.Handler, c.Counter = "orders", ok, counter.NewMemory(nil)
 		err := c.Consume(t.Context(), &amqp.Connection{})

@@ -16,7 +16,7 @@ func TestOutageHoldsAndChargesOnce(t *testing.T) {
 		b := newBench()
 		b.store.down.Store(true)
 		time.AfterFunc(time.Minute, func() { b.store.down.Store(false) })
-		if outcome, err := b.Handle(t.Context(), b.delivery(false), boom); outcome != Requeued || err != nil {
+		if outcome, err := b.Handle(t.Context(), b.delivery(false), boom); outcome != OutcomeRequeue || err != nil {
 			t.Fatalf("%v, %v", outcome, err)
 		}
 		b.expect(t, "nack requeue=true", `"" 1+0 marked false`)
@@ -27,7 +27,7 @@ func TestOutageHoldsAndChargesOnce(t *testing.T) {
 }
 
 func TestOutageHoldsARedelivery(t *testing.T) {
-	for _, iso := range []Isolation{IsolateSuspects, Strict, Off} {
+	for _, iso := range []Isolation{IsolationSuspects, IsolationStrict, IsolationOff} {
 		synctest.Test(t, func(t *testing.T) {
 			b := newBench()
 			b.Isolation = iso
@@ -40,7 +40,7 @@ func TestOutageHoldsARedelivery(t *testing.T) {
 				}
 				return nil
 			})
-			if outcome != Acked || err != nil {
+			if outcome != OutcomeAck || err != nil {
 				t.Errorf("%v, %v", outcome, err)
 			}
 		})
@@ -57,7 +57,7 @@ func TestOutageTooLongDecidesNothing(t *testing.T) {
 			b.store.down.Store(true)
 			began := time.Now()
 			outcome, err := b.Handle(t.Context(), b.delivery(tc.redelivered), tc.handler)
-			if outcome != Left || !errors.Is(err, ErrHeldTooLong) || !errors.Is(err, errDown) {
+			if outcome != OutcomeLeave || !errors.Is(err, ErrHeldTooLong) || !errors.Is(err, errDown) {
 				t.Errorf("%v, %v", outcome, err)
 			}
 			if held := time.Since(began); held < 14*time.Minute || held > 15*time.Minute+3*time.Second {
@@ -80,7 +80,7 @@ func TestOutageDoesNotHoldAReject(t *testing.T) {
 			b.store.down.Store(false)
 		})
 		outcome, err := b.Handle(t.Context(), b.delivery(false), func(context.Context, amqp.Delivery) error { return Reject(errBoom) })
-		if outcome != DeadLettered || err != nil {
+		if outcome != OutcomeDeadLetter || err != nil {
 			t.Errorf("%v, %v", outcome, err)
 		}
 		b.expect(t, "nack requeue=false", "none")
@@ -96,7 +96,7 @@ func TestOutageDoesNotUndoASuccess(t *testing.T) {
 			b.store.down.Store(true)
 			return nil
 		})
-		if outcome != Acked || err != nil {
+		if outcome != OutcomeAck || err != nil {
 			t.Errorf("%v, %v", outcome, err)
 		}
 		b.expect(t, "ack multiple=false", `"" 0+0 marked true`)
@@ -114,8 +114,8 @@ func TestAMarkIsClosedBeforeItsDeliveryGoesBack(t *testing.T) {
 		err     error
 		held    time.Duration
 	}{
-		{40 * time.Second, Requeued, nil, 40 * time.Second},
-		{time.Hour, Left, ErrHeldTooLong, 45 * time.Second},
+		{40 * time.Second, OutcomeRequeue, nil, 40 * time.Second},
+		{time.Hour, OutcomeLeave, ErrHeldTooLong, 45 * time.Second},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			b := newBench()
@@ -144,7 +144,7 @@ func TestAMarkIsClosedBeforeItsDeliveryGoesBack(t *testing.T) {
 func TestStopInAnOutageIsMadeGood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench()
-		b.Isolation, b.MaxRetries = Strict, -1
+		b.Isolation, b.MaxRetries = IsolationStrict, -1
 		ctx, stop := context.WithCancel(t.Context())
 		outcome, err := b.Handle(ctx, b.delivery(true), func(ctx context.Context, _ amqp.Delivery) error {
 			b.store.down.Store(true)
@@ -152,13 +152,13 @@ func TestStopInAnOutageIsMadeGood(t *testing.T) {
 			<-ctx.Done()
 			return ctx.Err()
 		})
-		if outcome != Left || err != nil {
+		if outcome != OutcomeLeave || err != nil {
 			t.Fatalf("%v, %v", outcome, err)
 		}
 		b.store.down.Store(false)
 		time.Sleep(lateFor)
 		b.expect(t, "", `"" 0+0 marked false`)
-		if outcome, err := b.Handle(t.Context(), b.delivery(true), ok); outcome != Acked || err != nil {
+		if outcome, err := b.Handle(t.Context(), b.delivery(true), ok); outcome != OutcomeAck || err != nil {
 			t.Errorf("%v, %v", outcome, err)
 		}
 	})

@@ -86,9 +86,9 @@ func TestHostileErrors(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := newBench()
 				b.Logger = slog.New(slog.NewJSONHandler(t.Output(), nil))
-				b.Observer = observe(func(e Event) { *b.events = append(*b.events, string(e.Decision)); curious(t, e) })
+				b.Observer = observe(func(e Event) { *b.events = append(*b.events, string(e.Outcome)); curious(t, e) })
 				outcome, err := b.Handle(t.Context(), b.delivery(false), h)
-				if outcome != Requeued || err != nil {
+				if outcome != OutcomeRequeue || err != nil {
 					t.Errorf("%v, %v", outcome, err)
 				}
 				b.expect(t, "nack requeue=true", `"" 1+0 marked false`)
@@ -110,7 +110,7 @@ func TestHostileObserver(t *testing.T) {
 		b := newBench()
 		b.Logger = slog.New(slog.NewJSONHandler(t.Output(), nil))
 		b.Observer = observe(func(Event) { panic(&hostile{"ErrorLogValueMarshalText", "exits"}) })
-		if outcome, err := b.Handle(t.Context(), b.delivery(false), boom); outcome != Requeued || err != nil {
+		if outcome, err := b.Handle(t.Context(), b.delivery(false), boom); outcome != OutcomeRequeue || err != nil {
 			t.Errorf("%v, %v", outcome, err)
 		}
 	})
@@ -122,7 +122,7 @@ func TestPanicWithSteering(t *testing.T) {
 		b := newBench()
 		began := time.Now()
 		outcome, err := b.Handle(t.Context(), b.delivery(false), func(context.Context, amqp.Delivery) error { panic(RetryAfter(errBoom, 9*time.Second)) })
-		if took := time.Since(began); outcome != Requeued || err != nil || took != 9*time.Second {
+		if took := time.Since(began); outcome != OutcomeRequeue || err != nil || took != 9*time.Second {
 			t.Errorf("%v, %v after %v", outcome, err, took)
 		}
 	})

@@ -102,10 +102,10 @@ func TestRunDialsAgain(t *testing.T) {
 	}
 }
 
-func TestBuryFrom(t *testing.T) {
+func TestDeadLettersFrom(t *testing.T) {
 	now := time.Now()
 	for try, want := range map[int]time.Duration{1: 0, 2: electing, 7: electing} {
-		if got := buryFrom(try, now).Sub(now); got != want {
+		if got := deadLettersFrom(try, now).Sub(now); got != want {
 			t.Errorf("try %d: in %v, want %v", try, got, want)
 		}
 	}

@@ -24,8 +24,8 @@ const (
 	// requeue it instead would count towards a delivery limit, at which the broker dead-letters it along the broken route.
 	routeHold = 9 * time.Minute
 
-	// bindEvery is how often the tombstone of a held dead letter is renewed. It binds for ten minutes.
-	bindEvery = time.Minute
+	// renewEvery is how often the tombstone of a held dead letter is renewed. It binds for ten minutes.
+	renewEvery = time.Minute
 )
 
 // route is the dead-letter route of a session's queue. A nil route is whole.
@@ -42,16 +42,16 @@ type route struct {
 // newRoute returns the route of a queue that was just checked.
 func (s *session) newRoute(conn *amqp.Connection) *route {
 	check := func(ctx context.Context) error {
-		err := topology.CheckRoute(ctx, conn, topology.Need{Queue: s.Queue, AllowDrop: s.AllowDrop, Management: s.Management, HTTPClient: s.HTTPClient})
+		err := topology.CheckRoute(ctx, conn, topology.Need{Queue: s.Queue, AllowDrop: s.consumer.AllowDrop, Management: s.consumer.Management, HTTPClient: s.consumer.HTTPClient})
 		if refused := new(topology.RefusedError); err != nil && !errors.As(err, &refused) {
 			return errors.Join(errUnknown, err)
 		}
 		return err
 	}
-	if s.Check != nil {
-		check = func(ctx context.Context) error { return s.Check(ctx, conn) }
+	if s.consumer.Check != nil {
+		check = func(ctx context.Context) error { return s.consumer.Check(ctx, conn) }
 	}
-	return &route{check: check, logger: s.settler.Logger, queue: s.Queue}
+	return &route{check: check, logger: s.Logger, queue: s.Queue}
 }
 
 // errUnknown is wrapped by a check without a result.
@@ -93,39 +93,45 @@ func (r *route) ask(ctx context.Context) {
 	r.broken = err
 }
 
-// holdDeadLetter reports whether a dead letter must not be sent now; a.next is then set.
-func (s *Settler) holdDeadLetter(stop context.Context, a *attempt) bool {
-	if wait := time.Until(s.buriesFrom); wait > 0 {
-		a.next, a.after, a.pause = stepPause, stepDeadLetter, wait
-		return true
+// awaitRoute holds a dead letter until it may be sent. It returns stepDeadLetter then, or what comes instead.
+func (s *session) awaitRoute(ctx context.Context, d *delivery) step {
+	if wait := time.Until(s.deadLettersFrom); wait > 0 && !pause(ctx, wait) {
+		return stepLeave
 	}
-	next, broken := s.route.look(stop)
-	if broken == nil {
-		return false
+	for {
+		wait, broken := s.route.look(ctx)
+		if broken == nil {
+			return stepDeadLetter
+		}
+		if d.unrecorded { // its gate must not wait for the route
+			s.failLater(d)
+		}
+		s.renewTombstone(ctx, d)
+		if d.broken == nil {
+			d.routeUntil = time.Now().Add(min(routeHold, time.Until(d.heldUntil)))
+			s.tell(ctx, d, Event{Outcome: OutcomeHold, Err: broken})
+		}
+		d.broken = broken
+		wait, next := decideWait(wait, time.Until(d.routeUntil), stepDeadLetter)
+		switch {
+		case !pause(ctx, wait):
+			return stepLeave
+		case next == stepOverdue:
+			return s.overdue(ctx, d)
+		}
 	}
-	if a.unrecorded { // its gate must not wait for the route
-		s.failLater(a) //nolint:contextcheck // late steps outlive every context here
-	}
-	s.bindAnew(stop, a)
-	if a.broken == nil {
-		a.heldUntil = time.Now().Add(min(routeHold, time.Until(a.deadline)))
-		s.tell(stop, a, Event{Decision: Hold, Err: broken})
-	}
-	a.broken, a.next = broken, stepPause
-	a.pause, a.after = decidePause(next, time.Until(a.heldUntil), stepDeadLetter)
-	return true
 }
 
-// bindAnew renews the tombstone of a held dead letter by a START that meets it, so that the message is not attempted again when
+// renewTombstone renews the tombstone of a held dead letter by a START that meets it, so that the message is not attempted again when
 // it comes back. The result is not needed.
-func (s *Settler) bindAnew(stop context.Context, a *attempt) {
-	if a.message.ID == "" || time.Since(a.bound) < bindEvery {
+func (s *session) renewTombstone(ctx context.Context, d *delivery) {
+	if d.message.ID == "" || time.Since(d.renewed) < renewEvery {
 		return
 	}
-	a.bound = time.Now()
-	attempt := a.counted(s)
+	d.renewed = time.Now()
+	attempt := s.counted(d)
 	attempt.First = false // the tombstone is this delivery's, not that of an earlier use of the id
-	_ = sendOnce(context.WithoutCancel(stop), stepTimeout, func(ctx context.Context) error {
+	_ = sendOnce(ctx, stepTimeout, func(ctx context.Context) error {
 		_, err := s.Counter.Start(ctx, attempt, counter.ModeUntracked, s.limit())
 		return err
 	})

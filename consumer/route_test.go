@@ -50,7 +50,7 @@ func TestDeadLettersAreHeldWhileTheRouteIsBroken(t *testing.T) {
 			r.broken.Store(false)
 		})
 		began := time.Now()
-		if outcome, err := b.Handle(t.Context(), b.delivery(false), boom); outcome != DeadLettered || err != nil {
+		if outcome, err := b.Handle(t.Context(), b.delivery(false), boom); outcome != OutcomeDeadLetter || err != nil {
 			t.Errorf("%v, %v", outcome, err)
 		}
 		if held := time.Since(began); held < time.Minute || held > time.Minute+routeEvery {
@@ -69,29 +69,27 @@ func TestDeadLettersAreHeldWhileTheRouteIsBroken(t *testing.T) {
 // TestADeadLetterThatWasHeldTooLong ends its session. A requeue would count towards a delivery limit. However late it comes back,
 // it is not attempted again.
 func TestADeadLetterThatWasHeldTooLong(t *testing.T) {
-	for _, ordered := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			b, r := newBench(), newBreakable()
-			b.route, b.MaxRetries, b.ordered = r.route, -1, ordered
-			r.broken.Store(true)
-			began := time.Now()
-			outcome, err := b.Handle(t.Context(), b.delivery(false), boom)
-			if refused := new(topology.RefusedError); outcome != Left || !errors.As(err, &refused) {
-				t.Errorf("%v, %v", outcome, err)
-			}
-			if held := time.Since(began); held != routeHold {
-				t.Errorf("held for %v, want %v", held, routeHold)
-			}
-			r.broken.Store(false)
-			time.Sleep(8 * time.Minute)
-			if outcome, err := b.Handle(t.Context(), b.delivery(true), func(context.Context, amqp.Delivery) error {
-				t.Error("it was attempted again")
-				return nil
-			}); outcome != DeadLettered || err != nil {
-				t.Errorf("%v, %v", outcome, err)
-			}
-		})
-	}
+	synctest.Test(t, func(t *testing.T) {
+		b, r := newBench(), newBreakable()
+		b.route, b.MaxRetries = r.route, -1
+		r.broken.Store(true)
+		began := time.Now()
+		outcome, err := b.Handle(t.Context(), b.delivery(false), boom)
+		if refused := new(topology.RefusedError); outcome != OutcomeLeave || !errors.As(err, &refused) {
+			t.Errorf("%v, %v", outcome, err)
+		}
+		if held := time.Since(began); held != routeHold {
+			t.Errorf("held for %v, want %v", held, routeHold)
+		}
+		r.broken.Store(false)
+		time.Sleep(8 * time.Minute)
+		if outcome, err := b.Handle(t.Context(), b.delivery(true), func(context.Context, amqp.Delivery) error {
+			t.Error("it was attempted again")
+			return nil
+		}); outcome != OutcomeDeadLetter || err != nil {
+			t.Errorf("%v, %v", outcome, err)
+		}
+	})
 }
 
 // TestRejectAtAStopIsNotSentUnchecked: the check is due, and the stop ends it.
@@ -102,7 +100,7 @@ func TestRejectAtAStopIsNotSentUnchecked(t *testing.T) {
 		r.broken.Store(true)
 		ctx, stop := context.WithCancel(t.Context())
 		outcome, err := b.Handle(ctx, b.delivery(false), func(context.Context, amqp.Delivery) error { stop(); return Reject(errBoom) })
-		if outcome != Left || err != nil {
+		if outcome != OutcomeLeave || err != nil {
 			t.Errorf("%v, %v", outcome, err)
 		}
 		b.expect(t, "", `"exhausted" 1+0 marked false`)
@@ -118,7 +116,7 @@ func TestACheckThatHangs(t *testing.T) {
 		defer close(hung)
 		r.check = func(context.Context) error { <-hung; return nil }
 		began := time.Now()
-		if outcome, err := b.Handle(t.Context(), b.delivery(false), boom); outcome != DeadLettered || err != nil {
+		if outcome, err := b.Handle(t.Context(), b.delivery(false), boom); outcome != OutcomeDeadLetter || err != nil {
 			t.Errorf("%v, %v", outcome, err)
 		}
 		if held := time.Since(began); held > routeTimeout+lastAnswer {

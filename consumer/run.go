@@ -4,200 +4,171 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
+	"log/slog"
+	"net/url"
+	"syscall"
 	"time"
 
+	"github.com/cenkalti/backoff/v5"
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/amqpdial"
 )
 
-// abandonAfter is how long a handler has to return once its context is cancelled. What it does later is ignored.
-const abandonAfter = 2 * time.Second
+// steady is how long a session has to last before the next one is tried without delay.
+const steady = 10 * time.Second
 
-// try takes stepRun or stepRunAlone. It begins nothing once stop is done. It cancels the handler once live is done, which is never
-// before stop.
-func (s *Settler) try(stop, live context.Context, a *attempt, h Handler) {
-	defer s.leaveSlot(a)
-	if a.next == stepRunAlone {
-		s.tryIsolated(stop, live, a, h)
-		return
-	}
-	if !s.acquire(stop, a, 1) {
-		return
-	}
-	defer s.isolation.lock.Release(1)
-	if a.marked && s.isolation.gate.opened() != nil {
-		a.next = stepGate // so that this worker is free for first deliveries
-		return
-	}
-	s.run(live, a, h)
-	s.judge(stop, a)
-}
+// nobodyListens is the longest wait for a broker where none listens.
+const nobodyListens = 500 * time.Millisecond
 
-// acquire waits for the isolation lock for as long as the delivery may be held. If it reports false, a.next is set.
-func (s *Settler) acquire(stop context.Context, a *attempt, weight int64) bool {
-	if time.Now().Before(a.deadline) && s.acquireLock(stop, a, weight) { // else it waited for a free worker too long
-		if stop.Err() == nil {
-			return true
+// electing is how long dead letters are held when a connection had to be tried again: a broker may just have started, or ended
+// and left its queues to others. Until a dead-letter queue that is a quorum queue has a leader again, about a third of a second
+// after a start (3.10.8), RabbitMQ drops what a classic queue would hand over to it.
+const electing = 3 * time.Second
+
+// Run keeps one session on the broker until ctx is done: it dials, consumes, and after a lost session dials again, after
+// about 100 ms at first and 2 s in the end, or half a second where nothing listens. Every session has a connection of its
+// own, which Run closes.
+//
+// It returns nil once ctx is done and everything is settled, and ErrUncleanStop if that could not be made sure of. It
+// returns an error at once where another session would not help: a field that is refused, ErrStuck, and, until a first
+// session has consumed, credentials, a queue or a topology that the broker or Check refuses, or a store that cannot count.
+// Credentials count as refused after two such dials in a row, because a socket that is closed in the handshake looks the same.
+// After that only ctx ends it: what is missing in the middle of a broker's restart comes back. In all sessions but the
+// first try, dead letters are held for 3 s, for a broker that has just started may drop them. After a session that ended with
+// ErrUndecodable the next sessions prefetch one message, until a session has lasted 10 s and receives another message.
+func (c *Consumer) Run(ctx context.Context, dial func(context.Context) (*amqp.Connection, error)) error {
+	if dial == nil {
+		return fmt.Errorf("consumer: queue %q: dial is nil: it opens a connection for each session", c.Queue)
+	}
+	delays := backoff.NewExponentialBackOff()
+	delays.InitialInterval, delays.MaxInterval = 100*time.Millisecond, 2*time.Second
+	after := newLate()
+	defer after.close()
+	consumed := false
+	var err error
+	var care care
+	for try := 1; ; try++ {
+		began, before := time.Now(), err
+		err = c.runSession(ctx, dial, func(s *session) {
+			s.late, s.deadLettersFrom = after, deadLettersFrom(try, time.Now())
+			s.consuming = func() { consumed = true }
+			care.setUp(s)
+		})
+		if ctx.Err() != nil {
+			if errors.Is(err, ErrUncleanStop) {
+				return err
+			}
+			return nil
 		}
-		s.isolation.lock.Release(weight)
-	}
-	if a.next = stepLeave; stop.Err() == nil {
-		s.handOn(a)
-	}
-	return false
-}
-
-func (s *Settler) acquireLock(stop context.Context, a *attempt, weight int64) bool {
-	if s.isolation.lock.TryAcquire(weight) {
-		return true
-	}
-	ctx, cancel := context.WithDeadline(stop, a.deadline)
-	defer cancel()
-	return s.isolation.lock.Acquire(ctx, weight) == nil
-}
-
-// handOn gives back a delivery that was held for as long as it may be.
-func (s *Settler) handOn(a *attempt) {
-	if !a.marked {
-		s.decided(a)
-	}
-	if a.next = stepOverdue; a.marked || a.doubt {
-		a.next = stepRetract
+		if errors.Is(err, ErrStuck) || !consumed && isRefused(err, before) {
+			return err
+		}
+		care.learn(err)
+		if time.Since(began) > steady {
+			delays.Reset()
+		}
+		delay := redialDelay(delays.NextBackOff(), err)
+		c.log().Log(ctx, levelOf(err), "session ended; another follows", "queue", c.Queue, "in", delay, "error", err)
+		if !pause(ctx, delay) {
+			return nil
+		}
 	}
 }
 
-// conclude takes the step that closes an attempt, if that is next.
-func (s *Settler) conclude(stop context.Context, a *attempt) {
-	switch a.next {
-	case stepEnd:
-		s.end(stop, a)
-	case stepFail:
-		s.fail(stop, a)
-	case stepLeave, stepGiveUp:
-		s.close(stop, a)
-	default:
+// deadLettersFrom is from when on a session of Run, its first or a later try, dead-letters what is to be.
+func deadLettersFrom(try int, now time.Time) time.Time {
+	if try == 1 {
+		return now
 	}
+	return now.Add(electing)
 }
 
-// run is one run of a handler: the context that it gets, and the rest of what it is called with. The handler may outlive the
-// attempt, so it shares nothing with it.
-type run struct {
-	context.Context //nolint:containedctx // it is a context
-	handler         Handler
-	delivery        amqp.Delivery
-	token           token
-	number, last    int
-	fence           int64
-
-	said *plain // how the handler failed, once done is closed; nil: it did not
-	done chan struct{}
+// redialDelay is how long to wait after a session that ended with err. A host that refuses connections is not burdened by
+// one more, and the broker on it may be back at any moment.
+func redialDelay(delay time.Duration, err error) time.Duration {
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		return min(delay, jitter(nobodyListens))
+	}
+	return delay
 }
 
-func (r *run) Value(key any) any {
-	if key == (attemptKey{}) {
-		return r
+// runSession dials and consumes once, with a session that was set up so.
+func (c *Consumer) runSession(ctx context.Context, dial func(context.Context) (*amqp.Connection, error), setUp func(*session)) error {
+	conn, err := c.dialled(dialUntil(ctx, dial))
+	if conn != nil { // amqp.Dial returns it beside the error of a failed handshake
+		defer func() { _ = conn.CloseDeadline(time.Now().Add(closeTimeout)) }()
+		if err == nil {
+			err = c.onConnection(ctx, conn, setUp)
+		}
 	}
-	return r.Context.Value(key)
+	return err
 }
 
-// run calls the handler.
-func (s *Settler) run(live context.Context, a *attempt, h Handler) {
-	if a.answer.Limit == 0 {
-		a.answer.Limit = s.limit()
+// dialUntil returns when ctx is done even if dial does not heed that, as amqp.Dial cannot: it waits 30 s for a broker that
+// accepts and is silent. A connection that comes later is closed.
+func dialUntil(ctx context.Context, dial func(context.Context) (*amqp.Connection, error)) (*amqp.Connection, error) {
+	var dialled struct {
+		conn *amqp.Connection
+		err  error
 	}
-	a.number = a.answer.Counted() + 1
-	r := &a.first // allocated with it
-	if a.run > 1 {
-		r = &run{}
-	}
-	*r = run{
-		handler: h, delivery: a.shown(), token: a.token, number: a.number, last: a.answer.Limit, fence: a.keepFence(s.Queue),
-		done: make(chan struct{}),
-	}
-	ctx, cancel := context.WithTimeoutCause(live, s.HandlerTimeout, errDeadline)
-	defer cancel()
-	r.Context = ctx
-	began := time.Now()
-	a.said = s.call(r) //nolint:contextcheck // r is a context, derived from live
-	a.ran = time.Since(began)
-	if a.said != nil {
-		a.failure, a.cause = a.said.err, a.said.causeOf(ctx)
-	}
-}
-
-// judge decides what the end of a run calls for.
-func (s *Settler) judge(stop context.Context, a *attempt) {
-	a.next = decideEnded(ended{
-		ok: a.failure == nil, rejected: a.cause == counter.CauseRejected, stopped: stop.Err() != nil,
-		hasID: a.message.ID != "", marked: a.marked,
-	})
-	if a.next == stepDeadLetter {
-		a.cause = counter.CauseNoID
-	}
-}
-
-// shown is the delivery as a handler gets it: it cannot be settled.
-func (a *attempt) shown() amqp.Delivery {
-	d := a.delivery
-	d.Acknowledger = refusing{}
-	return d
-}
-
-// call runs the handler in a goroutine of its own, so that one which ignores its context can be left behind. It returns
-// errAbandoned then, wrapped around the reason for the cancellation.
-func (s *Settler) call(r *run) *plain {
-	go r.call()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		dialled.conn, dialled.err = dial(ctx)
+	}()
 	select {
-	case <-r.done:
-		return r.said
-	case <-r.Done():
+	case <-done:
+		return dialled.conn, dialled.err
+	case <-ctx.Done():
 	}
-	patience := time.NewTimer(abandonAfter)
-	defer patience.Stop()
-	select {
-	case <-r.done:
-		return r.said
-	case <-patience.C:
-		abandoned := &s.isolation.abandoned
-		abandoned.Add(1)
-		go func() {
-			<-r.done
-			abandoned.Add(-1)
-		}()
-		err := fmt.Errorf("%w: %w", context.Cause(r), errAbandoned)
-		return &plain{err: err, text: err.Error()}
-	}
-}
-
-func (r *run) call() {
-	defer close(r.done)
-	r.said = endedGoroutine
-	defer func() {
-		if v := recover(); v != nil {
-			r.said = panicked(v, debug.Stack())
+	go func() {
+		if <-done; dialled.conn != nil {
+			_ = dialled.conn.CloseDeadline(time.Now().Add(closeTimeout))
 		}
 	}()
-	err := r.handler(r, r.delivery)
-	said := plainOf(err) // an error's methods may panic, like a handler: a nil pointer of an error type
-	r.said = said
+	return nil, ctx.Err()
 }
 
-var (
-	errDeadline  = errors.New("the handler passed its deadline")
-	errAbandoned = errors.New("the handler did not return after its context was cancelled, and was left behind")
-	errGoexit    = errors.New("the handler ended its goroutine instead of returning")
-	errNoID      = errors.New("the message has no id, so it gets one attempt only")
-)
+// onConnection is Consume with a session that setUp prepares.
+func (c *Consumer) onConnection(ctx context.Context, conn *amqp.Connection, setUp func(*session)) error {
+	s, err := c.prepared(conn)
+	if err != nil {
+		return err
+	}
+	setUp(s)
+	if err := s.checked(ctx, conn); err != nil {
+		return err
+	}
+	return s.consume(ctx, conn)
+}
 
-// ErrSettled is returned by the Ack, Nack and Reject of a delivery inside a Handler: return nil to ack it, an error to
-// have it retried, Reject(err) to dead-letter it.
-var ErrSettled = errors.New("consumer: a Handler does not settle its delivery: return nil, an error, or Reject(err)")
+func (c *Consumer) dialled(conn *amqp.Connection, err error) (*amqp.Connection, error) {
+	var bad *url.Error
+	var refused *FieldError
+	switch {
+	case errors.As(err, &refused):
+		return conn, refusal{fmt.Errorf("consumer: queue %q: dialling: the broker's %w", c.Queue, err)}
+	case errors.As(err, &bad): // it quotes the URL, password and all
+		return conn, refusal{fmt.Errorf("consumer: queue %q: dialling: the broker's URL must be %s, got one that cannot be parsed", c.Queue, amqpdial.Form)}
+	case err != nil:
+		return conn, fmt.Errorf("consumer: queue %q: dialling: %w", c.Queue, err)
+	case conn == nil:
+		return nil, refusal{fmt.Errorf("consumer: queue %q: dial returned neither a connection nor an error", c.Queue)}
+	}
+	return conn, nil
+}
 
-// refusing stands where a delivery's own session would.
-type refusing struct{}
+// isRefused reports whether the broker, the store or a check refused, as opposed to being out of reach; before is the error of
+// the previous session.
+func isRefused(err, before error) bool {
+	var r refusal
+	return errors.As(err, &r) || amqpdial.Refused(err, before)
+}
 
-func (refusing) Ack(uint64, bool) error        { return ErrSettled }
-func (refusing) Nack(uint64, bool, bool) error { return ErrSettled }
-func (refusing) Reject(uint64, bool) error     { return ErrSettled }
+func (c *Consumer) log() *slog.Logger {
+	if c.Logger == nil {
+		return slog.New(slog.DiscardHandler)
+	}
+	return c.Logger
+}

@@ -17,17 +17,16 @@ const (
 	lockedPatience = 2 * time.Second
 )
 
-// send takes a step on the store. A stop does not interrupt a step that was sent: to wait for its answer is faster than to clear
-// up an undecided step. But START is not repeated for a session that has ended.
-func send(stop context.Context, a *attempt, step func(context.Context) error) error {
-	ctx := context.WithoutCancel(stop)
-	if !a.locked {
+// send sends a step to the store. The end of ctx does not interrupt it: to wait for the reply is faster than to clear up an
+// undecided step. But under the isolation lock it is not sent again then.
+func (s *session) send(ctx context.Context, d *delivery, step func(context.Context) error) error {
+	if !d.isolated() {
 		return sendOnce(ctx, stepTimeout, step)
 	}
 	for until := time.Now().Add(lockedPatience); ; {
 		again := time.NewTimer(lockedTimeout)
 		err := sendOnce(ctx, lockedTimeout, step)
-		if err == nil || notTaken(err) || !time.Now().Before(until) || a.next == stepRunAlone && stop.Err() != nil {
+		if err == nil || notTaken(err) || !time.Now().Before(until) || ctx.Err() != nil {
 			again.Stop()
 			return err
 		}
@@ -36,7 +35,7 @@ func send(stop context.Context, a *attempt, step func(context.Context) error) er
 }
 
 func sendOnce(ctx context.Context, timeout time.Duration, step func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
 	defer cancel()
 	return step(ctx)
 }

@@ -9,6 +9,9 @@ import (
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+	"golang.org/x/sync/semaphore"
+
+	"github.com/strikesmq/strikes/consumer/internal/acks"
 )
 
 // ErrUncleanStop is wrapped by Consume and Run when the session broke while it was being stopped. The last acks may not have
@@ -40,16 +43,20 @@ const (
 
 // session is one channel and the deliveries that came with it. None of them outlives it.
 type session struct {
-	Consumer
-	settler *Settler
+	*Settler // with every default in place
+	consumer Consumer
 
-	consuming func() // called once the broker has accepted the consumer
+	consuming func() // called when the broker has accepted the consumer
 
-	window *window        // of the unsettled deliveries
-	lanes  *lanes         // if ordered in place
-	ready  chan *attempt  // may run as soon as a worker is free; there is room for every delivery that is unsettled
-	tasks  sync.WaitGroup // deliveries that are not done with
-	failed chan error     // the first error that ends the session from within
+	acks     *acks.Batcher[*delivery] // of the unsettled deliveries
+	lanes    *lanes                   // if ordered in place
+	workers  *workers
+	slots    *semaphore.Weighted // for open attempts
+	watchdog *watchdog
+	live     context.Context //nolint:containedctx // parent of those that handlers get; it outlives the one that ends a session
+
+	tasks sync.WaitGroup // deliveries that are not done with
+	ended chan error     // the first error that ends the session from within
 
 	received int       // deliveries so far
 	last     string    // id of the last of them
@@ -58,13 +65,32 @@ type session struct {
 	wrong    string    // what is wrong with the undecodable message that ended it
 }
 
+// newSession returns a session of c, which has its defaults, as the settler does.
 func newSession(c Consumer, settler *Settler) *session {
-	s := &session{Consumer: c, settler: settler, consuming: func() {}, ready: make(chan *attempt, c.Prefetch), failed: make(chan error, 1)}
-	s.settler.runs = true
-	if c.Ordered && settler.Retry == InPlace {
-		s.lanes, s.settler.ordered = newLanes(), true
+	s := &session{Settler: settler, consumer: c, consuming: func() {}, ended: make(chan error, 1)}
+	if c.Ordered && settler.Retry == RetryInPlace {
+		s.lanes = newLanes()
 	}
 	return s
+}
+
+// prepare makes the session ready to take deliveries. Nothing new begins once ctx is done, and handlers are cancelled once live is,
+// which is not before. The caller ends the session with the function that prepare returns.
+func (s *session) prepare(ctx, live context.Context) (end func()) {
+	c := s.consumer
+	s.live = live
+	s.workers = newWorkers(c.Concurrency, func() { s.acks.Wake() })
+	s.slots = semaphore.NewWeighted(2 * int64(c.Concurrency))
+	s.acks = acks.New(acks.Options[*delivery]{
+		Prefetch: c.Prefetch, Each: c.AckEach, Idle: s.workers.idling,
+		Settled: func(d *delivery, err error) { s.settled(ctx, d, err) },
+	})
+	s.watchdog = newWatchdog(s.HandlerTimeout, func(c *call) { s.abandon(ctx, c) })
+	calm := context.AfterFunc(live, s.watchdog.hasten)
+	return func() {
+		calm()
+		s.watchdog.stop()
+	}
 }
 
 // link is the session's side of the wire.
@@ -89,10 +115,10 @@ func (s *session) open(conn *amqp.Connection) (*link, error) {
 	if err != nil {
 		return nil, fmt.Errorf("consumer: queue %q: opening a channel: %w", s.Queue, err)
 	}
-	l := &link{channel: ch, tag: "strikes-" + token(runs.Add(1)).String(), lost: conn.NotifyClose(make(chan *amqp.Error, 1))}
+	l := &link{channel: ch, tag: "strikes-" + token(tokens.Add(1)).String(), lost: conn.NotifyClose(make(chan *amqp.Error, 1))}
 	l.closed = ch.NotifyClose(make(chan *amqp.Error, 1))
 	l.cancelled = ch.NotifyCancel(make(chan string, 1))
-	if err = ch.Qos(s.Prefetch, 0, false); err == nil {
+	if err = ch.Qos(s.consumer.Prefetch, 0, false); err == nil {
 		l.deliveries, err = ch.Consume(s.Queue, l.tag, false, false, false, false, nil)
 	}
 	if err != nil {
@@ -135,39 +161,29 @@ func (s *session) ofLink(ctx context.Context, l *link) error {
 
 func (s *session) serve(ctx context.Context, l *link) error {
 	live, kill := context.WithCancelCause(context.WithoutCancel(ctx))
-	stop, halt := context.WithCancel(ctx) // so that what a handler returns after it ended ctx is not charged
-	quit := make(chan struct{})
-	s.window = newWindow(s.Prefetch, s.AckEach, func(a *attempt, err error) { s.settled(stop, a, err) })
-	s.settler.flush = s.window.flush
-	var workers sync.WaitGroup
-	for range s.Concurrency {
-		workers.Go(func() { s.work(stop, live, quit) })
-	}
+	stop, halt := context.WithCancel(ctx) // so that what a handler returns after it ended ctx is not counted
+	defer s.prepare(stop, live)()
 	s.consuming()
-	s.settler.Logger.Info("consuming", "queue", s.Queue, "prefetch", s.Prefetch, "concurrency", s.Concurrency)
+	s.Logger.Info("consuming", "queue", s.Queue, "prefetch", s.consumer.Prefetch, "concurrency", s.consumer.Concurrency)
 
 	err := s.receive(ctx, stop, l)
 	stopping := err == nil
 	halt()
 	if !errors.Is(err, errCancelled) && !errors.Is(err, errLost) {
-		s.window.hurry()
+		s.acks.Hurry()
 	}
 	if stopping {
 		err = s.drain(l)
 	}
 	if err != nil { // settle nothing late: the broker may take it for a consumer that it has given up
-		s.window.pause()
+		s.acks.Pause()
 		_ = within(closeTimeout, func() { _ = l.channel.Close() }) // mostly it is closed already
-		s.window.hurry()                                           // each is left
+		s.acks.Hurry()                                             // each is left
 	}
 	kill(cmp.Or(err, errDrained))
-	err = errors.Join(err, within(settleTimeout, func() {
-		s.tasks.Wait()
-		close(quit)
-		workers.Wait()
-	}))
+	err = errors.Join(err, within(settleTimeout, s.tasks.Wait))
 	if err == nil {
-		err = s.close(l)
+		err = s.closeChannel(l)
 	}
 	if stopping && err != nil {
 		return fmt.Errorf("%w: queue %q: %w", ErrUncleanStop, s.Queue, err)
@@ -183,17 +199,17 @@ func (s *session) receive(ctx, stop context.Context, l *link) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case err := <-s.failed:
+		case err := <-s.ended:
 			return s.really(l, err)
 		case _, ok := <-l.cancelled:
 			if ok {
-				return s.ended(errCancelled, nil)
+				return s.lost(errCancelled, nil)
 			}
 			l.cancelled = nil // closed with the channel, which says why
 		case err := <-l.closed:
-			return s.ended(errLost, err)
+			return s.lost(errLost, err)
 		case err := <-l.lost:
-			return s.ended(errLost, err)
+			return s.lost(errLost, err)
 		case d, ok := <-deliveries:
 			if !ok { // the reason follows on one of the others
 				deliveries = nil
@@ -207,117 +223,10 @@ func (s *session) receive(ctx, stop context.Context, l *link) error {
 	}
 }
 
-// take begins with a delivery.
-func (s *session) take(stop context.Context, d amqp.Delivery) {
-	s.tasks.Add(1)
-	a := s.settler.receive(d)
-	s.received, s.last = s.received+1, a.message.ID
-	if s.Lane != nil {
-		s.settler.guard("Lane", func() { a.lane = s.Lane(a.shown()) })
-	}
-	s.window.open(a)
-	if s.lanes.enter(a) {
-		s.proceed(stop, a)
-	}
-}
-
-// proceed hands a delivery on to where its next step is taken. What may take time, because it waits for the store or out
-// of a backoff, gets a goroutine of its own, so that it keeps neither a worker nor the receiver.
-func (s *session) proceed(stop context.Context, a *attempt) {
-	switch a.next {
-	case stepRun, stepRunAlone:
-		s.ready <- a
-	case stepAck, stepRequeue, stepDone:
-		s.finish(stop, a)
-	default:
-		go s.finish(stop, a)
-	}
-}
-
-// finish takes steps until the handler is to run, or the delivery is decided. What waits behind one that was handled goes on
-// then.
-func (s *session) finish(stop context.Context, a *attempt) {
-	s.settler.advance(stop, a)
-	switch a.next {
-	case stepAck:
-		s.follow(stop, a, true)
-		s.window.settle(a)
-	case stepRequeue, stepDeadLetter: // deliveries behind it go on once that is sent
-		if s.lanes.waits(a) {
-			s.window.settleNow(a)
-		} else {
-			s.window.settle(a)
-		}
-	case stepDone: // left
-		s.follow(stop, a, false)
-		s.over(a)
-	default:
-		s.ready <- a
-	}
-}
-
-// settled is told of each delivery whose ack or nack was sent, or could not be. What waits behind one that failed goes on
-// only now: a dead letter that was not sent would come back behind it.
-func (s *session) settled(stop context.Context, a *attempt, err error) {
-	failed := a.next != stepAck
-	s.settler.settled(stop, a, err)
-	if failed {
-		s.follow(stop, a, a.outcome == DeadLettered)
-	}
-	s.over(a)
-}
-
-// follow goes on with what waits behind a delivery.
-func (s *session) follow(stop context.Context, a *attempt, done bool) {
-	if next := s.lanes.next(a, done); next != nil {
-		s.proceed(stop, next)
-	}
-}
-
-// over is told of a delivery that nothing more is done with.
-func (s *session) over(a *attempt) {
-	if a.err != nil {
-		s.fail(a.err)
-	}
-	s.tasks.Done()
-}
-
 // fail ends the session, unless something else ends it already.
 func (s *session) fail(err error) {
 	select {
-	case s.failed <- err:
+	case s.ended <- err:
 	default:
-	}
-}
-
-// work runs handlers, one at a time. While the session stops it only passes on what is ready, to be left.
-func (s *session) work(stop, live context.Context, quit <-chan struct{}) {
-	for a := s.next(quit); a != nil; a = s.next(quit) {
-		s.settler.try(stop, live, a, s.Handler)
-		if n := s.settler.isolation.abandoned.Load(); s.MaxStuck > 0 && n >= int64(s.MaxStuck) {
-			s.fail(fmt.Errorf("%w: queue %q: %d were abandoned at their deadlines and still run; restart the process", ErrStuck, s.Queue, n))
-		}
-		if s.lanes != nil && s.Lane == nil { // all else waits for this delivery
-			s.finish(stop, a)
-		} else {
-			s.proceed(stop, a)
-		}
-	}
-}
-
-// next waits for a delivery that may run; nil if there will be none.
-func (s *session) next(quit <-chan struct{}) *attempt {
-	select {
-	case a := <-s.ready:
-		return a
-	default:
-	}
-	s.window.idles()
-	defer s.window.works()
-	select {
-	case a := <-s.ready:
-		return a
-	case <-quit:
-		return nil
 	}
 }

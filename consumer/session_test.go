@@ -10,6 +10,8 @@ import (
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/consumer/internal/acks"
 )
 
 // quietWire is a channel that does what it is asked.
@@ -119,7 +121,7 @@ func TestDeadLettersWaitForALeader(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b, settler := unobserved(t)
-				settler.buriesFrom = time.Now().Add(electing)
+				settler.deadLettersFrom = time.Now().Add(electing)
 				deliveries := make(chan amqp.Delivery, 2)
 				for _, id := range []string{"m1", "m2"} {
 					d := b.delivery(false)
@@ -153,7 +155,7 @@ func TestDeadLettersWaitForALeader(t *testing.T) {
 // closingWire is a channel on which nothing can be settled once it is closed.
 type closingWire struct {
 	quietWire
-	acks *acks
+	acks *channel
 }
 
 func (w closingWire) Close() error {
@@ -173,7 +175,7 @@ func TestTheBrokersCancelComesBeforeWhatWaits(t *testing.T) {
 				b, settler := unobserved(t)
 				deliveries, cancelled := make(chan amqp.Delivery, 1), make(chan string, 1)
 				deliveries <- b.delivery(false)
-				time.AfterFunc(tick/2, func() { cancelled <- "tag" })
+				time.AfterFunc(acks.Tick/2, func() { cancelled <- "tag" })
 				s := newSession((&Consumer{Queue: "orders", Prefetch: 100, Handler: h}).withDefaults(), settler)
 				err := s.serve(t.Context(), &link{channel: closingWire{quietWire{new([]string)}, b.acks}, deliveries: deliveries, cancelled: cancelled})
 				if got := b.acks.String(); !errors.Is(err, errCancelled) || got != "" {

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
-	"golang.org/x/sync/semaphore"
 
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/setting"
@@ -30,34 +29,34 @@ type Counter interface {
 type RetryMode int
 
 const (
-	// Requeue holds the delivery for the backoff, then returns it to its place in the queue. Any consumer may take it.
+	// RetryRequeue holds the delivery for the backoff, then returns it to its place in the queue. Any consumer may take it.
 	// With a prefetch above one, up to twice that many other messages may overtake it.
-	Requeue RetryMode = iota + 1
+	RetryRequeue RetryMode = iota + 1
 
-	// InPlace keeps the delivery unacked and runs it again in this process after the backoff. If the process dies,
+	// RetryInPlace keeps the delivery unacked and runs it again in this process after the backoff. If the process dies,
 	// whoever inherits the message goes on counting where it stopped.
-	InPlace
+	RetryInPlace
 )
 
 // Isolation says how messages are treated that may have killed a process.
 type Isolation int
 
 const (
-	// IsolateSuspects isolates a message once an attempt at it was found open, and counts a crash against it if the isolated
+	// IsolationSuspects isolates a message once an attempt at it was found open, and counts a crash against it if the isolated
 	// attempt is found open too. A message that kills every process is dead-lettered after MaxRetries+3 attempts, and its
 	// crashes count against no other message. Isolated means that no other handler of this package runs in the process,
 	// whatever its queue. A handler that waits for another one is stuck until its HandlerTimeout. While the store does not
 	// answer for an isolated attempt, the process runs first deliveries only. While a handler that was abandoned at its
 	// deadline still runs, crashes do not count.
-	IsolateSuspects Isolation = iota + 1
+	IsolationSuspects Isolation = iota + 1
 
-	// Strict isolates every message that has an id and asks the store before each attempt, so that a message which kills its
+	// IsolationStrict isolates every message that has an id and asks the store before each attempt, so that a message which kills its
 	// process is dead-lettered after MaxRetries+1 attempts. It costs a round trip for each message, runs one handler at a
 	// time in the whole process, and holds every message while the store is away.
-	Strict
+	IsolationStrict
 
-	// Off does not charge crashes: a message that kills its process comes back for ever, unless the broker ends it.
-	Off
+	// IsolationOff does not charge crashes: a message that kills its process comes back for ever, unless the broker ends it.
+	IsolationOff
 )
 
 // The documented defaults.
@@ -80,8 +79,8 @@ type Settler struct {
 	// fails runs MaxRetries+1 times. At most 1000. An operator may override it for a queue in the store.
 	MaxRetries int
 
-	Retry     RetryMode // if zero, Requeue
-	Isolation Isolation // if zero, IsolateSuspects
+	Retry     RetryMode // if zero, RetryRequeue
+	Isolation Isolation // if zero, IsolationSuspects
 
 	// Backoff is how long a message waits after so many charges (1 after the first failure); if nil, DefaultBackoff. The
 	// wait goes on if its holder dies. A negative one counts as none.
@@ -111,40 +110,10 @@ type Settler struct {
 	Observer Observer     // told of every decision; if nil, nobody is
 	Logger   *slog.Logger // if nil, silent
 
-	isolation *isolation          // if nil, ofProcess
-	slots     *semaphore.Weighted // for attempts that START let run; if nil, there is no bound
-	late      *late               // steps that the store did not take in time; if nil, ownerless
-
-	flush      func()    // settles what is decided; if nil, nothing waits
-	runs       bool      // settlements are the session's
-	ordered    bool      // in place, with others waiting behind each delivery
-	buriesFrom time.Time // dead letters are held until then
-	route      *route    // that dead letters take; nil: it is not checked
-}
-
-// Outcome is what became of a delivery.
-type Outcome int
-
-// What Handle returns.
-const (
-	Acked        Outcome = iota + 1 // handled
-	Requeued                        // returned to its place in the queue, to be tried again by anybody
-	DeadLettered                    // nacked without requeue
-	Left                            // not settled: it returns to the queue when its channel closes
-)
-
-func (o Outcome) String() string {
-	switch o {
-	case Acked:
-		return "acked"
-	case Requeued:
-		return "requeued"
-	case DeadLettered:
-		return "dead-lettered"
-	case Left:
-		return "left"
-	}
-	return fmt.Sprintf("Outcome(%d)", int(o))
+	isolation       *isolation // if nil, ofProcess
+	late            *late      // steps that the store did not take in time; if nil, ownerless
+	route           *route     // that dead letters take; if nil, it is not checked
+	deadLettersFrom time.Time  // dead letters are held until then
 }
 
 // ErrHeldTooLong is wrapped by Handle when the store was out of reach for half the ConsumerTimeout, so that neither an
@@ -168,19 +137,16 @@ var ErrSettlement = errors.New("consumer: delivery not settled")
 func (s *Settler) Handle(ctx context.Context, d amqp.Delivery, h Handler) (Outcome, error) {
 	set, err := s.prepared()
 	if err != nil {
-		return Left, err
+		return OutcomeLeave, err
 	}
 	if h == nil {
-		return Left, errNoHandler
+		return OutcomeLeave, errNoHandler
 	}
-	a := set.receive(d)
-	for {
-		set.advance(ctx, a)
-		if a.next == stepDone {
-			return a.outcome, a.err
-		}
-		set.try(ctx, ctx, a, h)
-	}
+	one := newSession(Consumer{Handler: h, Concurrency: 1, Prefetch: 1, AckEach: true}, set)
+	defer one.prepare(ctx, ctx)()
+	handled := one.take(ctx, d)
+	one.tasks.Wait()
+	return handled.outcome, handled.err
 }
 
 var errNoHandler = fmt.Errorf("consumer: %w", setting.New("Handler", nil, "a function that handles a message"))
@@ -202,10 +168,10 @@ func (s *Settler) validate() error {
 		return refused(s.Queue, "Counter", nil, "made by counter.Dial, counter.New or, in tests, counter.NewMemory")
 	case s.MaxRetries > maxMaxRetries:
 		return refused(s.Queue, "MaxRetries", s.MaxRetries, fmt.Sprintf("at most %d", maxMaxRetries))
-	case s.Retry < 0 || s.Retry > InPlace:
-		return refused(s.Queue, "Retry", s.Retry, "Requeue or InPlace")
-	case s.Isolation < 0 || s.Isolation > Off:
-		return refused(s.Queue, "Isolation", s.Isolation, "IsolateSuspects, Strict or Off")
+	case s.Retry < 0 || s.Retry > RetryInPlace:
+		return refused(s.Queue, "Retry", s.Retry, "RetryRequeue or RetryInPlace")
+	case s.Isolation < 0 || s.Isolation > IsolationOff:
+		return refused(s.Queue, "Isolation", s.Isolation, "IsolationSuspects, IsolationStrict or IsolationOff")
 	case s.ConsumerTimeout != 0 && s.ConsumerTimeout < time.Minute:
 		return refused(s.Queue, "ConsumerTimeout", s.ConsumerTimeout, "that of the broker, 1m0s at least")
 	}
@@ -252,10 +218,10 @@ func (s *Settler) withDefaults() Settler {
 	}
 	out.MaxRetries = max(out.MaxRetries, 0)
 	if out.Retry == 0 {
-		out.Retry = Requeue
+		out.Retry = RetryRequeue
 	}
 	if out.Isolation == 0 {
-		out.Isolation = IsolateSuspects
+		out.Isolation = IsolationSuspects
 	}
 	if out.Backoff == nil {
 		out.Backoff = DefaultBackoff
@@ -269,9 +235,6 @@ func (s *Settler) withDefaults() Settler {
 	if out.ConsumerTimeout == 0 {
 		out.ConsumerTimeout = DefaultConsumerTimeout
 	}
-	if out.Key == nil {
-		out.Key = func(d amqp.Delivery) string { return d.MessageId }
-	}
 	if out.Holder == "" {
 		out.Holder = thisProcess
 	}
@@ -280,9 +243,6 @@ func (s *Settler) withDefaults() Settler {
 	}
 	if out.late == nil {
 		out.late = ownerless
-	}
-	if out.flush == nil {
-		out.flush = func() {}
 	}
 	if out.Logger == nil {
 		out.Logger = slog.New(slog.DiscardHandler)

@@ -16,7 +16,7 @@ import (
 func TestFirstDeliverySuccessAsksNobody(t *testing.T) {
 	b := newBench()
 	outcome, err := b.Handle(t.Context(), b.delivery(false), ok)
-	if outcome != Acked || err != nil {
+	if outcome != OutcomeAck || err != nil {
 		t.Fatalf("%v, %v", outcome, err)
 	}
 	if n := b.store.steps.Load(); n != 0 {
@@ -39,9 +39,9 @@ func TestRequeueUntilTheLimit(t *testing.T) {
 			return errBoom
 		}
 		for i := range 4 {
-			want := Requeued
+			want := OutcomeRequeue
 			if i == 3 {
-				want = DeadLettered
+				want = OutcomeDeadLetter
 			}
 			if outcome, err := b.Handle(t.Context(), b.delivery(i > 0), fail); outcome != want || err != nil {
 				t.Fatalf("delivery %d: %v, %v", i+1, outcome, err)
@@ -52,7 +52,7 @@ func TestRequeueUntilTheLimit(t *testing.T) {
 			t.Errorf("%d runs in %v; want 4, with backoffs of 1, 2 and 3 s", runs, waited)
 		}
 		// the last nack was lost: it is repeated without the handler
-		if outcome, err := b.Handle(t.Context(), b.delivery(true), fail); outcome != DeadLettered || err != nil || runs != 4 {
+		if outcome, err := b.Handle(t.Context(), b.delivery(true), fail); outcome != OutcomeDeadLetter || err != nil || runs != 4 {
 			t.Errorf("%v, %v, %d runs", outcome, err, runs)
 		}
 	})
@@ -61,7 +61,7 @@ func TestRequeueUntilTheLimit(t *testing.T) {
 func TestInPlaceUntilTheLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench()
-		b.Retry = InPlace
+		b.Retry = RetryInPlace
 		tokens := map[string]bool{}
 		outcome, err := b.Handle(t.Context(), b.delivery(false), func(ctx context.Context, _ amqp.Delivery) error {
 			a, _ := AttemptFrom(ctx)
@@ -71,7 +71,7 @@ func TestInPlaceUntilTheLimit(t *testing.T) {
 			}
 			return errBoom
 		})
-		if outcome != DeadLettered || err != nil || len(tokens) != 4 {
+		if outcome != OutcomeDeadLetter || err != nil || len(tokens) != 4 {
 			t.Fatalf("%v, %v, %d runs", outcome, err, len(tokens))
 		}
 		b.expect(t, "nack requeue=false", `"exhausted" 4+0 marked false`)
@@ -82,7 +82,7 @@ func TestInPlaceUntilTheLimit(t *testing.T) {
 }
 
 func TestSuccessAfterFailures(t *testing.T) {
-	for _, mode := range []RetryMode{Requeue, InPlace} {
+	for _, mode := range []RetryMode{RetryRequeue, RetryInPlace} {
 		synctest.Test(t, func(t *testing.T) {
 			b := newBench()
 			b.Retry = mode
@@ -116,9 +116,9 @@ func TestMessageWithoutID(t *testing.T) {
 		want        Outcome
 		ran         bool
 	}{
-		{"succeeds", false, ok, Acked, true},
-		{"fails", false, boom, DeadLettered, true},
-		{"comes back", true, ok, DeadLettered, false},
+		{"succeeds", false, ok, OutcomeAck, true},
+		{"fails", false, boom, OutcomeDeadLetter, true},
+		{"comes back", true, ok, OutcomeDeadLetter, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			b := newBench()
@@ -142,7 +142,7 @@ func TestKeyFunc(t *testing.T) {
 		b.Key = func(d amqp.Delivery) string { return d.CorrelationId }
 		d := b.delivery(false)
 		d.MessageId, d.CorrelationId = "", "m1"
-		if outcome, err := b.Handle(t.Context(), d, boom); outcome != Requeued || err != nil {
+		if outcome, err := b.Handle(t.Context(), d, boom); outcome != OutcomeRequeue || err != nil {
 			t.Errorf("%v, %v", outcome, err)
 		}
 		b.expect(t, "nack requeue=true", `"" 1+0 marked false`)
@@ -153,7 +153,7 @@ func TestSettlementThatCannotBeSent(t *testing.T) {
 	b := newBench()
 	b.acks.fail = amqp.ErrClosed
 	outcome, err := b.Handle(t.Context(), b.delivery(false), ok)
-	if outcome != Left || !errors.Is(err, ErrSettlement) || !errors.Is(err, amqp.ErrClosed) {
+	if outcome != OutcomeLeave || !errors.Is(err, ErrSettlement) || !errors.Is(err, amqp.ErrClosed) {
 		t.Errorf("%v, %v", outcome, err)
 	}
 }
@@ -175,13 +175,13 @@ func TestSettlerFieldsAreRefused(t *testing.T) {
 		change(b.Settler)
 		field, _, _ := strings.Cut(name, " ")
 		var fe *FieldError
-		if outcome, err := b.Handle(t.Context(), b.delivery(false), ok); outcome != Left || !errors.As(err, &fe) || fe.Field != field {
+		if outcome, err := b.Handle(t.Context(), b.delivery(false), ok); outcome != OutcomeLeave || !errors.As(err, &fe) || fe.Field != field {
 			t.Errorf("%s: %v, %v", name, outcome, err)
 		}
 		b.expect(t, "", "none")
 	}
 	b := newBench()
-	if outcome, err := b.Handle(t.Context(), b.delivery(false), nil); outcome != Left || err == nil {
+	if outcome, err := b.Handle(t.Context(), b.delivery(false), nil); outcome != OutcomeLeave || err == nil {
 		t.Errorf("nil handler: %v, %v", outcome, err)
 	}
 }
@@ -189,7 +189,7 @@ func TestSettlerFieldsAreRefused(t *testing.T) {
 func TestNoRetries(t *testing.T) {
 	b := newBench()
 	b.MaxRetries = -1
-	if outcome, err := b.Handle(t.Context(), b.delivery(false), boom); outcome != DeadLettered || err != nil {
+	if outcome, err := b.Handle(t.Context(), b.delivery(false), boom); outcome != OutcomeDeadLetter || err != nil {
 		t.Errorf("%v, %v", outcome, err)
 	}
 }

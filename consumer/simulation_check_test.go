@@ -82,7 +82,7 @@ const (
 
 func newSimChecker(plan simPlan) *simChecker {
 	return &simChecker{
-		limit: max(plan.maxRetries, 0) + 1, isolation: map[Isolation]string{IsolateSuspects: "on", Strict: "strict", Off: "off"}[plan.isolation],
+		limit: max(plan.maxRetries, 0) + 1, isolation: map[Isolation]string{IsolationSuspects: "on", IsolationStrict: "strict", IsolationOff: "off"}[plan.isolation],
 		ordered:  plan.ordered || plan.processes*plan.consumers == 1 && plan.prefetch == 1,
 		messages: map[string]*checkedMessage{}, copies: map[string]*checkedCopy{},
 		attempts: map[string]*checkedAttempt{}, sessions: map[int]*checkedSession{}, dead: map[int]bool{}, killers: map[int]*checkedAttempt{},

@@ -48,8 +48,8 @@ type simRecord struct {
 func simStory(plan simPlan, history []simEvent) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "limit %d, %s, %s, %d processes of %d consumers, concurrency %d, prefetch %d\n", max(plan.maxRetries, 0)+1,
-		map[Isolation]string{IsolateSuspects: "suspects isolated", Strict: "strict", Off: "isolation off"}[plan.isolation],
-		map[RetryMode]string{Requeue: "requeue", InPlace: "in place"}[plan.retry],
+		map[Isolation]string{IsolationSuspects: "suspects isolated", IsolationStrict: "strict", IsolationOff: "isolation off"}[plan.isolation],
+		map[RetryMode]string{RetryRequeue: "requeue", RetryInPlace: "in place"}[plan.retry],
 		plan.processes, plan.consumers, plan.concurrency, plan.prefetch)
 	if plan.sour > 0 {
 		fmt.Fprintf(&b, "%d %% of the requests to the store go wrong\n", plan.sour)

@@ -39,18 +39,18 @@ const (
 
 func newSimPlan(rng *rand.Rand) simPlan {
 	p := simPlan{
-		maxRetries: []int{-1, 1, 2, 3}[rng.IntN(4)], isolation: IsolateSuspects, retry: Requeue,
+		maxRetries: []int{-1, 1, 2, 3}[rng.IntN(4)], isolation: IsolationSuspects, retry: RetryRequeue,
 		processes: 1 + rng.IntN(3), consumers: 1 + rng.IntN(4)/3, concurrency: 1 + rng.IntN(2), prefetch: 1 + rng.IntN(4),
 		faults: rng.IntN(11),
 	}
 	switch n := rng.IntN(20); {
 	case n < 3:
-		p.isolation = Strict
+		p.isolation = IsolationStrict
 	case n < 4:
-		p.isolation = Off
+		p.isolation = IsolationOff
 	}
 	if rng.IntN(5) < 2 {
-		p.retry = InPlace
+		p.retry = RetryInPlace
 	}
 	p.messages = []simMessagePlan{{id: "m", copies: 1 + rng.IntN(3)/2, does: simBehaviours[rng.IntN(len(simBehaviours))]}}
 	for _, id := range []string{"n1", "n2"}[:rng.IntN(3)] {
@@ -70,7 +70,7 @@ func newSimPlan(rng *rand.Rand) simPlan {
 		p.endanger(rng)
 	}
 	for i := range p.messages {
-		if p.isolation == Off && p.messages[i].does.name == "kills" { // it would come back for ever, as is documented
+		if p.isolation == IsolationOff && p.messages[i].does.name == "kills" { // it would come back for ever, as is documented
 			p.messages[i].does = simBehaviour{"kills three times", first(3, "kill", "ok")}
 		}
 	}
@@ -94,12 +94,12 @@ func (p *simPlan) endanger(rng *rand.Rand) {
 
 // order makes it a plan of an ordered queue: more messages, in one lane or two.
 func (p *simPlan) order(rng *rand.Rand) {
-	p.ordered, p.retry, p.prefetch = true, InPlace, 1+rng.IntN(12)
+	p.ordered, p.retry, p.prefetch = true, RetryInPlace, 1+rng.IntN(12)
 	if rng.IntN(4) == 0 {
-		p.retry, p.prefetch = Requeue, 1
+		p.retry, p.prefetch = RetryRequeue, 1
 	}
 	lanes := []string{"", "other"}[:1+rng.IntN(2)]
-	if p.retry == Requeue || len(lanes) == 1 {
+	if p.retry == RetryRequeue || len(lanes) == 1 {
 		p.concurrency, lanes = 1, lanes[:1]
 	}
 	for n := range rng.IntN(8) {

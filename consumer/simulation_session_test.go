@@ -6,7 +6,6 @@ import (
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
-	"golang.org/x/sync/semaphore"
 )
 
 // simSession is a session of the code under test, and its channel as the broker sees it.
@@ -44,7 +43,7 @@ func (w *simWorld) open(p *simProc) {
 	if err != nil {
 		panic(err)
 	}
-	settler.slots, settler.late = semaphore.NewWeighted(2*int64(w.plan.concurrency)), p.late
+	settler.late = p.late
 	c := Consumer{
 		Queue: "orders", Handler: s.handle, Concurrency: w.plan.concurrency, Prefetch: w.plan.prefetch, DrainTimeout: simDrainTimeout,
 		Ordered: w.plan.ordered, Lane: func(d amqp.Delivery) string { return w.plan.lane(d.MessageId) },

@@ -103,7 +103,7 @@ func (w *simWorld) chance(n int) bool { return w.rng.IntN(n) == 0 }
 
 // play runs the schedule to its end: faults, then calm until every message is settled, then a stop of every process.
 func (w *simWorld) play() {
-	w.began, w.first = time.Now(), numberOf(token(runs.Add(1)).String())
+	w.began, w.first = time.Now(), numberOf(token(tokens.Add(1)).String())
 	for _, m := range w.plan.messages {
 		for n := range m.copies {
 			w.publish(m, n)

@@ -20,17 +20,17 @@ func TestHandlerSteers(t *testing.T) {
 		waited  time.Duration
 		reason  string
 	}{
-		{"reject", func(context.Context, amqp.Delivery) error { return Reject(errBoom) }, DeadLettered, 0, "boom"},
-		{"reject, wrapped", func(context.Context, amqp.Delivery) error { return fmt.Errorf("parsing: %w", Reject(errBoom)) }, DeadLettered, 0, "parsing: boom"},
-		{"retry after", func(context.Context, amqp.Delivery) error { return RetryAfter(errBoom, 7*time.Second) }, Requeued, 7 * time.Second, "boom"},
-		{"retry after a negative time", func(context.Context, amqp.Delivery) error { return RetryAfter(errBoom, -1) }, Requeued, 0, "boom"},
-		{"panic", func(context.Context, amqp.Delivery) error { panic("ouch") }, Requeued, time.Second, "panic: ouch"},
-		{"panic with an error", func(context.Context, amqp.Delivery) error { panic(errBoom) }, Requeued, time.Second, "panic: boom"},
-		{"its goroutine's end", func(context.Context, amqp.Delivery) error { exitGoroutine(); return nil }, Requeued, time.Second, errGoexit.Error()},
-		{"reject nothing", func(context.Context, amqp.Delivery) error { return Reject(nil) }, Acked, 0, ""},
-		{"retry nothing", func(context.Context, amqp.Delivery) error { return RetryAfter(nil, time.Hour) }, Acked, 0, ""},
-		{"obeys its deadline", func(ctx context.Context, _ amqp.Delivery) error { <-ctx.Done(); return ctx.Err() }, Requeued, 5*time.Minute + time.Second, context.DeadlineExceeded.Error()},
-		{"done in spite of its deadline", func(ctx context.Context, _ amqp.Delivery) error { <-ctx.Done(); return nil }, Acked, 5 * time.Minute, ""},
+		{"reject", func(context.Context, amqp.Delivery) error { return Reject(errBoom) }, OutcomeDeadLetter, 0, "boom"},
+		{"reject, wrapped", func(context.Context, amqp.Delivery) error { return fmt.Errorf("parsing: %w", Reject(errBoom)) }, OutcomeDeadLetter, 0, "parsing: boom"},
+		{"retry after", func(context.Context, amqp.Delivery) error { return RetryAfter(errBoom, 7*time.Second) }, OutcomeRequeue, 7 * time.Second, "boom"},
+		{"retry after a negative time", func(context.Context, amqp.Delivery) error { return RetryAfter(errBoom, -1) }, OutcomeRequeue, 0, "boom"},
+		{"panic", func(context.Context, amqp.Delivery) error { panic("ouch") }, OutcomeRequeue, time.Second, "panic: ouch"},
+		{"panic with an error", func(context.Context, amqp.Delivery) error { panic(errBoom) }, OutcomeRequeue, time.Second, "panic: boom"},
+		{"its goroutine's end", func(context.Context, amqp.Delivery) error { exitGoroutine(); return nil }, OutcomeRequeue, time.Second, errGoexit.Error()},
+		{"reject nothing", func(context.Context, amqp.Delivery) error { return Reject(nil) }, OutcomeAck, 0, ""},
+		{"retry nothing", func(context.Context, amqp.Delivery) error { return RetryAfter(nil, time.Hour) }, OutcomeAck, 0, ""},
+		{"obeys its deadline", func(ctx context.Context, _ amqp.Delivery) error { <-ctx.Done(); return ctx.Err() }, OutcomeRequeue, 5*time.Minute + time.Second, context.DeadlineExceeded.Error()},
+		{"done in spite of its deadline", func(ctx context.Context, _ amqp.Delivery) error { <-ctx.Done(); return nil }, OutcomeAck, 5 * time.Minute, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -85,7 +85,7 @@ func TestHungHandlerIsChargedAndLeftBehind(t *testing.T) {
 			<-release
 			return nil
 		})
-		if outcome != Requeued || err != nil {
+		if outcome != OutcomeRequeue || err != nil {
 			t.Errorf("%v, %v", outcome, err)
 		}
 		b.expect(t, "nack requeue=true", `"" 1+0 marked false`)
@@ -107,13 +107,13 @@ func TestUserFunctionsThatPanic(t *testing.T) {
 			var e *touchyError
 			return e
 		}
-		if outcome, err := b.Handle(t.Context(), b.delivery(false), typedNil); outcome != Requeued || err != nil {
+		if outcome, err := b.Handle(t.Context(), b.delivery(false), typedNil); outcome != OutcomeRequeue || err != nil {
 			t.Errorf("%v, %v", outcome, err)
 		}
 		b.expect(t, "nack requeue=true", `"" 1+0 marked false`)
 
 		b.Key = func(d amqp.Delivery) string { return d.Headers["id"].(string) }
-		if outcome, err := b.Handle(t.Context(), b.delivery(false), boom); outcome != DeadLettered || err != nil {
+		if outcome, err := b.Handle(t.Context(), b.delivery(false), boom); outcome != OutcomeDeadLetter || err != nil {
 			t.Errorf("without an id: %v, %v", outcome, err)
 		}
 	})

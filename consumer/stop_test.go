@@ -19,7 +19,7 @@ func TestStopChargesNothing(t *testing.T) {
 				<-ctx.Done()
 				return ctx.Err()
 			})
-			if outcome != Left || err != nil {
+			if outcome != OutcomeLeave || err != nil {
 				t.Errorf("%v, %v", outcome, err)
 			}
 			want := "none"
@@ -37,11 +37,11 @@ func TestStopInTheBackoffLeavesTheWaitToTheNext(t *testing.T) {
 		b.Backoff = func(int) time.Duration { return time.Minute }
 		ctx, stop := context.WithCancel(t.Context())
 		time.AfterFunc(20*time.Second, stop)
-		if outcome, err := b.Handle(ctx, b.delivery(false), boom); outcome != Left || err != nil {
+		if outcome, err := b.Handle(ctx, b.delivery(false), boom); outcome != OutcomeLeave || err != nil {
 			t.Fatalf("%v, %v", outcome, err)
 		}
 		began := time.Now()
-		if outcome, err := b.Handle(t.Context(), b.delivery(true), ok); outcome != Acked || err != nil {
+		if outcome, err := b.Handle(t.Context(), b.delivery(true), ok); outcome != OutcomeAck || err != nil {
 			t.Fatalf("%v, %v", outcome, err)
 		}
 		if waited := time.Since(began); waited != 40*time.Second {
@@ -56,9 +56,9 @@ func TestLongWaitIsHandedOnBeforeTheConsumerTimeout(t *testing.T) {
 		later := func(context.Context, amqp.Delivery) error { return RetryAfter(errBoom, 40*time.Minute) }
 		began := time.Now()
 		for i, h := range []Handler{later, ok, ok} {
-			want := Requeued
+			want := OutcomeRequeue
 			if i == 2 {
-				want = Acked
+				want = OutcomeAck
 			}
 			if outcome, err := b.Handle(t.Context(), b.delivery(i > 0), h); outcome != want || err != nil {
 				t.Fatalf("holder %d: %v, %v", i+1, outcome, err)
@@ -75,15 +75,16 @@ func TestLongWaitIsHandedOnBeforeTheConsumerTimeout(t *testing.T) {
 
 func TestDeliveryThatWaitedTooLongIsHandedOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench()
-		set, err := b.prepared()
-		if err != nil {
-			t.Fatal(err)
-		}
-		a := set.receive(b.delivery(false))
-		time.Sleep(16 * time.Minute) // no handler was free
-		set.try(t.Context(), t.Context(), a, func(context.Context, amqp.Delivery) error { t.Error("it ran"); return nil })
-		set.advance(t.Context(), a)
-		b.expect(t, "nack requeue=true", "none")
+		g := newGated(t, Consumer{Handler: func(_ context.Context, d amqp.Delivery) error {
+			if d.MessageId != "slow" {
+				t.Errorf("%s was handled", d.MessageId)
+			}
+			time.Sleep(16 * time.Minute)
+			return nil
+		}}, func(s *Settler) { s.HandlerTimeout = -1 })
+		g.deliver("slow", false)
+		g.deliver("m1", false)
+		time.Sleep(17 * time.Minute)
+		g.expect(t, "ack multiple=false, nack requeue=true", "none")
 	})
 }

@@ -39,8 +39,8 @@ func undecodable(says *amqp.Error) (wrong, fix string) {
 	return "", ""
 }
 
-// ended returns the error of a session that ended with why; says is the error of its channel or connection, if any.
-func (s *session) ended(why error, says *amqp.Error) error {
+// lost returns the error of a session that ended with why; says is the error of its channel or connection, if any.
+func (s *session) lost(why error, says *amqp.Error) error {
 	if says == nil {
 		return fmt.Errorf("consumer: queue %q: %w", s.Queue, why)
 	}
@@ -59,10 +59,10 @@ const takeOut = "take it out: stop the consumers, and in the management UI use G
 // has not handed over. So only a prefetch of one gives the exact position.
 func (s *session) position() string {
 	switch {
-	case s.received == 0 && s.Prefetch == 1:
+	case s.received == 0 && s.consumer.Prefetch == 1:
 		return "it is at the head of the queue"
 	case s.received == 0:
-		return fmt.Sprintf("it is among the first %d of the queue", s.Prefetch)
+		return fmt.Sprintf("it is among the first %d of the queue", s.consumer.Prefetch)
 	case s.last == "":
 		return "it came after a message without an id"
 	}
@@ -88,7 +88,7 @@ func (s *session) really(l *link, err error) error {
 	if wrong, _ := undecodable(says); wrong == "" {
 		return err
 	}
-	return s.ended(errLost, says)
+	return s.lost(errLost, says)
 }
 
 // undecodableNotes is a Counter that records undecodable messages for other processes.
@@ -98,9 +98,9 @@ type undecodableNotes interface {
 
 // report reports an undecodable message that ended the session. If the store is out of reach, the next session reports it.
 func (s *session) report(ctx context.Context, err error) {
-	if s.settler.Observer != nil {
-		e := Event{Decision: Undecodable, VHost: s.settler.VHost, Queue: s.Queue, Err: err}
-		s.settler.guard("Observer", func() { s.settler.Observer.Observe(context.WithoutCancel(ctx), e) })
+	if s.Observer != nil {
+		e := Event{Outcome: OutcomeUndecodable, VHost: s.VHost, Queue: s.Queue, Err: err}
+		s.guard("Observer", func() { s.Observer.Observe(context.WithoutCancel(ctx), e) })
 	}
 	notes, ok := s.Counter.(undecodableNotes)
 	if !ok {
@@ -108,9 +108,9 @@ func (s *session) report(ctx context.Context, err error) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stepTimeout)
 	defer cancel()
-	note := counter.Undecodable{Holder: s.settler.Holder, After: s.last, Error: s.wrong}
-	if err := notes.NoteUndecodable(ctx, s.settler.VHost, s.Queue, note); err != nil {
-		s.settler.Logger.Warn("the store did not note the undecodable message", "queue", s.Queue, "error", err)
+	note := counter.Undecodable{Holder: s.Holder, After: s.last, Error: s.wrong}
+	if err := notes.NoteUndecodable(ctx, s.VHost, s.Queue, note); err != nil {
+		s.Logger.Warn("the store did not note the undecodable message", "queue", s.Queue, "error", err)
 	}
 }
 
@@ -126,7 +126,7 @@ type care struct{ careful bool }
 // setUp prepares the next session.
 func (c *care) setUp(s *session) {
 	if c.careful {
-		s.careful, s.Prefetch, s.began = true, 1, time.Now()
+		s.careful, s.consumer.Prefetch, s.began = true, 1, time.Now()
 	}
 }
 

@@ -32,7 +32,7 @@ func TestSessionEndedByAFrame(t *testing.T) {
 		{lostTo(amqp.ErrFrameTooLarge), "outgrown a frame", true, true},
 		{&amqp.Error{Code: amqp.SyntaxError, Reason: amqp.ErrSyntax.Reason, Server: true}, "invalid field", false, false},
 	} {
-		err := (&session{Consumer: Consumer{Queue: "orders"}}).ended(errLost, tc.says)
+		err := (&session{Settler: &Settler{Queue: "orders"}}).lost(errLost, tc.says)
 		advises := strings.Contains(err.Error(), "frame_max in the broker's configuration")
 		if advises != tc.frameMax || errors.Is(err, ErrUndecodable) != tc.undecoded || !errors.Is(err, errLost) || !strings.Contains(err.Error(), tc.tells) {
 			t.Errorf("%v: %v", tc.says, err)
@@ -53,7 +53,7 @@ func TestUndecodableIsReported(t *testing.T) {
 		}
 		var events []Event
 		b.Observer = observe(func(e Event) {
-			if e.Decision == Undecodable {
+			if e.Outcome == OutcomeUndecodable {
 				events = append(events, e)
 			}
 		})
@@ -109,35 +109,35 @@ func TestCareEnds(t *testing.T) {
 			c.learn(err)
 			return s, time.Since(began), err
 		}
-		if s, _, err := next(time.Millisecond, 5); s.Prefetch != 20 || !errors.Is(err, ErrUndecodable) {
-			t.Errorf("the first session: prefetch %d, %v", s.Prefetch, err)
+		if s, _, err := next(time.Millisecond, 5); s.consumer.Prefetch != 20 || !errors.Is(err, ErrUndecodable) {
+			t.Errorf("the first session: prefetch %d, %v", s.consumer.Prefetch, err)
 		}
 		for range 3 {
-			if s, _, err := next(time.Second, 5); s.Prefetch != 1 || !errors.Is(err, ErrUndecodable) {
-				t.Errorf("while it comes: prefetch %d, %v", s.Prefetch, err)
+			if s, _, err := next(time.Second, 5); s.consumer.Prefetch != 1 || !errors.Is(err, ErrUndecodable) {
+				t.Errorf("while it comes: prefetch %d, %v", s.consumer.Prefetch, err)
 			}
 		}
 		c.learn(errLost)
 		s, took, err := next(3*time.Second, 20)
-		if s.Prefetch != 1 || !errors.Is(err, errPassed) || took != 12*time.Second || s.received != 3 {
-			t.Errorf("when it is gone: prefetch %d, %v after %v and %d deliveries", s.Prefetch, err, took, s.received)
+		if s.consumer.Prefetch != 1 || !errors.Is(err, errPassed) || took != 12*time.Second || s.received != 3 {
+			t.Errorf("when it is gone: prefetch %d, %v after %v and %d deliveries", s.consumer.Prefetch, err, took, s.received)
 		}
-		if s, _, _ := next(time.Second, 20); s.Prefetch != 20 {
-			t.Errorf("then: prefetch %d", s.Prefetch)
+		if s, _, _ := next(time.Second, 20); s.consumer.Prefetch != 20 {
+			t.Errorf("then: prefetch %d", s.consumer.Prefetch)
 		}
 		c.careful = true // an idle queue tells nothing: the first delivery after the time may be the message
-		if s, _, err := next(time.Minute, 1); s.Prefetch != 1 || !errors.Is(err, ErrUndecodable) {
-			t.Errorf("after a pause: prefetch %d, %v", s.Prefetch, err)
+		if s, _, err := next(time.Minute, 1); s.consumer.Prefetch != 1 || !errors.Is(err, ErrUndecodable) {
+			t.Errorf("after a pause: prefetch %d, %v", s.consumer.Prefetch, err)
 		}
 	})
 }
 
 func TestPositionOfAnUndecodable(t *testing.T) {
 	for want, s := range map[string]*session{
-		"it is at the head of the queue":        {Consumer: Consumer{Prefetch: 1}},
-		"it is among the first 10 of the queue": {Consumer: Consumer{Prefetch: 10}},
-		`it came after message "m2"`:            {Consumer: Consumer{Prefetch: 10}, received: 2, last: "m2"},
-		"it came after a message without an id": {Consumer: Consumer{Prefetch: 1}, received: 2},
+		"it is at the head of the queue":        {consumer: Consumer{Prefetch: 1}},
+		"it is among the first 10 of the queue": {consumer: Consumer{Prefetch: 10}},
+		`it came after message "m2"`:            {consumer: Consumer{Prefetch: 10}, received: 2, last: "m2"},
+		"it came after a message without an id": {consumer: Consumer{Prefetch: 1}, received: 2},
 	} {
 		if got := s.position(); got != want {
 			t.Errorf("%s, want %s", got, want)

@@ -233,5 +233,5 @@ func usedMemory(b *testing.B, c *Counter) int64 {
 	if err != nil {
 		b.Fatal(err)
 	}
-	return number(infoField(info, "used_memory"))
+	return number(serverInfo{text: info}.field("used_memory"))
 }

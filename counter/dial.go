@@ -2,7 +2,6 @@ package counter
 
 import (
 	"cmp"
-	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -16,27 +15,30 @@ import (
 	"github.com/strikesmq/strikes/internal/setting"
 )
 
-// timeout of one read or write. A store that takes longer is treated as away, and the step is taken again.
+// timeout of one read or write. The consumer repeats the step if the store takes longer.
 const timeout = 250 * time.Millisecond
 
-// onePool gives a client no second pool for pipelines: after a failover each pool has to find the new master for itself.
+// onePool gives a client no second pool for pipelines: after a failover each pool must find the new master by itself.
 const onePool = -1
 
-// Dial returns a Counter on a client of its own, set up so that an outage of the store is felt at once and handled by the
-// consumer, which knows for how long a delivery may be held. Nothing is connected yet: use Check. Close closes the client.
+// Dial returns a Counter with its own client. The client reports an outage of the store immediately; the consumer handles it,
+// because it knows for how long a delivery may be held. Dial does not connect yet: use Check. Close closes the client.
 //
 //	redis://[user:password@]host[:port][/db]                               one server; rediss for TLS, unix for a socket
 //	redis+sentinel://[user:password@]host[:port][/db]?master_name=NAME     behind Sentinel; host is a sentinel
 //	redis+cluster://[user:password@]host[:port]?addr=HOST:PORT             a Cluster
 //
 // The last two have TLS forms, rediss+sentinel and rediss+cluster, and take more hosts as addr=HOST:PORT. The certificate of
-// each server must match the name or address by which the others announce it. With Sentinel,
-// user and password are the sentinels'; the servers' are the parameters username and password. Timeouts are 250 ms
-// (read, write) and 1 s (dial), changed by the parameters read_timeout, write_timeout and dial_timeout. The others are
-// client_name, protocol, pool_size, pool_fifo, pool_timeout, min_idle_conns, max_idle_conns, max_active_conns,
-// conn_max_idle_time, conn_max_lifetime; db except for a Cluster; and for rediss and rediss+sentinel skip_verify, which trusts
-// any certificate (SSL_CERT_FILE in the environment names authorities to trust). A FieldError refuses anything that would be
-// ignored. In a password, / ? # and @ must be percent-encoded. An error never contains it. A nil opts means the defaults.
+// each server must match the name or address that the others announce for it. With Sentinel, user and password are those of the
+// sentinels; the parameters username and password are those of the servers.
+//
+// Timeouts are 250 ms (read, write) and 1 s (dial); the parameters read_timeout, write_timeout and dial_timeout change them. The
+// other parameters are client_name, protocol, pool_size, pool_fifo, pool_timeout, min_idle_conns, max_idle_conns,
+// max_active_conns, conn_max_idle_time, conn_max_lifetime; db except for a Cluster; and skip_verify for rediss and
+// rediss+sentinel, which trusts any certificate (the environment variable SSL_CERT_FILE names authorities to trust).
+//
+// A FieldError reports a part of the URL that is invalid or would be ignored. In a password, percent-encode / ? # and @. No
+// error contains the password. A nil opts means the defaults.
 func Dial(rawURL string, opts *Options) (*Counter, error) {
 	rdb, err := open(rawURL)
 	if err != nil {
@@ -92,7 +94,7 @@ func openSentinel(rawURL string) (redis.UniversalClient, error) {
 		return nil, err
 	}
 	if o.MasterName == "" {
-		return nil, setting.New("parameter master_name", "", "what the sentinels call the master: add ?master_name=NAME")
+		return nil, setting.New("parameter master_name", "", "the sentinels' name of the master: add ?master_name=NAME")
 	}
 	o.MaxRetries, o.ContextTimeoutEnabled, o.DialerRetries, o.PipelinePoolSize = -1, true, 1, onePool
 	setTimeouts(&o.ReadTimeout, &o.WriteTimeout, &o.DialTimeout)
@@ -114,15 +116,15 @@ func openCluster(rawURL string) (redis.UniversalClient, error) {
 	return redis.NewClusterClient(o), nil
 }
 
-// nameEachHost checks the certificate of each server against the name or address by which it is dialled. go-redis would check
-// all of them against the first host in the URL.
+// nameEachHost compares the certificate of each server with the name or address that is dialled. go-redis would compare all of
+// them with the first host in the URL.
 func nameEachHost(config *tls.Config) {
 	if config != nil {
 		config.ServerName = ""
 	}
 }
 
-// protocol is RESP2, which knows no push notifications: go-redis would look for one before each reply.
+// protocol is RESP2, which has no push notifications: go-redis would check for one before each reply.
 const protocol = 2
 
 func setTimeouts(read, write, dial *time.Duration) {
@@ -136,7 +138,7 @@ func setTimeouts(read, write, dial *time.Duration) {
 	}
 }
 
-// refuseClient says what makes a client unsafe, as far as it can be seen.
+// refuseClient returns why a client is unsafe, as far as its settings show.
 func refuseClient(rdb redis.UniversalClient) error {
 	switch c := rdb.(type) {
 	case nil:
@@ -152,55 +154,17 @@ func refuseClient(rdb redis.UniversalClient) error {
 		}
 		return refuseSettings(c.Options().MaxRetries, c.Options().ContextTimeoutEnabled)
 	case *redis.Ring:
-		return fmt.Errorf("%w: a Ring moves keys to another server while theirs is down, and their counts start again: use a Cluster or Sentinel", ErrUnsafeClient)
+		return fmt.Errorf("%w: a Ring moves keys to another server while theirs is down, and their counts start again; use a Cluster or Sentinel", ErrUnsafeClient)
 	}
 	return nil
 }
 
 func refuseSettings(maxRetries int, contextTimeout bool) error {
 	if maxRetries > 0 {
-		return fmt.Errorf("%w: MaxRetries is %d: set it to -1, the consumer retries a step itself", ErrUnsafeClient, maxRetries)
+		return fmt.Errorf("%w: MaxRetries is %d; set it to -1, the consumer repeats steps itself", ErrUnsafeClient, maxRetries)
 	}
 	if !contextTimeout {
-		return fmt.Errorf("%w: ContextTimeoutEnabled is false: set it to true, or a context's deadline is not obeyed", ErrUnsafeClient)
+		return fmt.Errorf("%w: ContextTimeoutEnabled is false; set it to true, or the client ignores the deadline of a context", ErrUnsafeClient)
 	}
 	return nil
-}
-
-// Check asks the store whether it can be reached, and warns of settings that lose counts: a maxmemory-policy that
-// evicts, and no persistence. What may not be asked (ACL, managed services) is not warned of. A Counter works without
-// it; it takes two or three round trips.
-func (c *Counter) Check(ctx context.Context) (warnings []string, err error) {
-	if c.refuse != nil {
-		return nil, c.refuse
-	}
-	if err := c.rdb.Ping(ctx).Err(); err != nil {
-		return nil, fmt.Errorf("counter: check: %w", c.storeError(err))
-	}
-	info, err := c.rdb.Info(ctx).Result() // Redis before 7.0 takes no two sections
-	if err != nil {
-		return nil, nil //nolint:nilerr // what may not be asked is not warned of
-	}
-	if policy := infoField(info, "maxmemory_policy"); policy != "" && policy != "noeviction" {
-		warnings = append(warnings, fmt.Sprintf("Redis maxmemory-policy is %s: it may evict records, and their messages get a new budget: set noeviction", policy))
-	}
-	if infoField(info, "aof_enabled") == "0" && c.savesNothing(ctx) {
-		warnings = append(warnings, "Redis keeps nothing on disk: a restart loses all counts, and every failing message gets a new budget: set appendonly yes")
-	}
-	return warnings, nil
-}
-
-func (c *client) savesNothing(ctx context.Context) bool {
-	got, err := c.rdb.ConfigGet(ctx, "save").Result()
-	save, ok := got["save"]
-	return err == nil && ok && save == ""
-}
-
-func infoField(info, name string) string {
-	for line := range strings.Lines(info) {
-		if v, ok := strings.CutPrefix(strings.TrimSpace(line), name+":"); ok {
-			return v
-		}
-	}
-	return ""
 }

@@ -212,7 +212,7 @@ func TestDialRefusesURLs(t *testing.T) {
 		"http://localhost":                         "got another",
 		"redis+ring://localhost":                   "got another",
 		"redis+cluster+tls://localhost":            "got another",
-		"redis://localhost/zero":                   `database must be a whole number, 0 or more: the path of the URL is its number, got "zero"`,
+		"redis://localhost/zero":                   `database must be a whole number, 0 or more, as the path of the URL, got "zero"`,
 		"redis://localhost/-1":                     "database must be",
 		"redis://localhost?db=-1":                  "parameter db must be a whole number, 0 or more",
 		"redis+cluster://localhost/1":              "0 in a Cluster",

@@ -8,10 +8,25 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 
+	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/counter"
 )
 
-func ExampleDial() {
+// Most programs only dial a Counter and pass it to their consumers.
+func Example() {
+	counts, err := counter.Dial("redis://:secret@localhost:6379/0", nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer counts.Close()
+
+	orders := consumer.Consumer{Queue: "orders", Counter: counts}
+	fmt.Println(orders.Queue, "are counted for", counts.TTL())
+	// Output: orders are counted for 168h0m0s
+}
+
+// A program may check the store once, before it consumes.
+func ExampleCounter_Check() {
 	counts, err := counter.Dial("redis://:secret@localhost:6379/0", &counter.Options{TTL: 14 * 24 * time.Hour})
 	if err != nil {
 		log.Fatal(err)
@@ -27,18 +42,18 @@ func ExampleDial() {
 	}
 }
 
-// A message that fails three times, as a consumer sees it.
+// A message fails three times. Memory is the same for tests, without a server.
 func ExampleMemory() {
 	ctx := context.Background()
 	counts := counter.NewMemory(nil)
 	order := counter.Message{VHost: "/", Queue: "orders", ID: "order-17"}
-	for _, token := range []string{"run-1", "run-2", "run-3"} {
-		attempt := counter.Attempt{Message: order, Token: token, First: token == "run-1"}
-		answer, err := counts.Fail(ctx, attempt, counter.Failure{Limit: 3, Reason: "no such customer"})
+	for _, token := range []string{"attempt-1", "attempt-2", "attempt-3"} {
+		attempt := counter.Attempt{Message: order, Token: token, First: token == "attempt-1"}
+		reply, err := counts.Fail(ctx, attempt, counter.Failure{Limit: 3, Reason: "no such customer"})
 		if err != nil {
 			log.Fatal(err)
 		}
-		fmt.Println(answer.Counted(), answer.Verdict)
+		fmt.Println(reply.Counted(), reply.Verdict)
 	}
 	// Output:
 	// 1 REQUEUE
@@ -46,35 +61,51 @@ func ExampleMemory() {
 	// 3 EXHAUSTED
 }
 
-func ExampleAdmin_List() {
+// An operator's tool lists the messages of a queue that fail, gives one more attempts, and forgets another.
+func ExampleAdmin() {
 	ctx := context.Background()
-	counts, stop := counted(ctx, "order-17")
+	counts, stop := counted(ctx, "order-17", "order-18")
 	defer stop()
+	admin := counts.Admin()
 
-	for record, err := range counts.Admin().List(ctx, "/", "orders") {
+	why := counter.Note{By: "jo@desk", Why: "the supplier is down until noon"}
+	order := counter.Message{VHost: "/", Queue: "orders", ID: "order-17"}
+	if err := admin.Grant(ctx, order, counter.Grant{Attempts: 10, Note: why}); err != nil {
+		log.Fatal(err)
+	}
+	if _, err := admin.Forget(ctx, "/", "orders", "order-18"); err != nil {
+		log.Fatal(err)
+	}
+	for record, err := range admin.List(ctx, "/", "orders") {
 		if err != nil {
 			log.Fatal(err)
 		}
-		fmt.Printf("%q: %d failures, last %q\n", record.ID, record.Failures, record.Reason)
+		fmt.Printf("%q %s: %d of %d attempts, %q\n", record.ID, record.Cause, record.Counted(), record.InForce(nil), record.Reason)
 	}
-	// Output: "order-17": 1 failures, last "no such customer"
+	// Output: "order-17" failed: 1 of 13 attempts, "no such customer"
 }
 
-func ExampleAdmin_Forget() {
+// An operator gives the whole queue another limit, in force at the next step.
+func ExampleAdmin_SetLimit() {
 	ctx := context.Background()
 	counts, stop := counted(ctx, "order-17")
 	defer stop()
 
-	n, err := counts.Admin().Forget(ctx, "/", "orders", "order-17")
+	why := counter.Note{By: "jo@desk", Why: "the supplier is down until noon"}
+	if err := counts.Admin().SetLimit(ctx, "/", "orders", counter.Override{MaxRetries: new(5), Note: why}); err != nil {
+		log.Fatal(err)
+	}
+	order := counter.Message{VHost: "/", Queue: "orders", ID: "order-17"}
+	reply, err := counts.Start(ctx, counter.Attempt{Message: order, Token: "attempt-2"}, counter.ModeShared, 3)
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println("forgot", n)
-	// Output: forgot 1
+	fmt.Println(reply.Verdict, "with a limit of", reply.Limit)
+	// Output: RUN with a limit of 6
 }
 
-// counted returns a Counter on an embedded store, with one failure of id.
-func counted(ctx context.Context, id string) (counts *counter.Counter, stop func()) {
+// counted returns a Counter on an embedded store, with one failure of each id.
+func counted(ctx context.Context, ids ...string) (counts *counter.Counter, stop func()) {
 	store, err := miniredis.Run()
 	if err != nil {
 		log.Fatal(err)
@@ -83,9 +114,11 @@ func counted(ctx context.Context, id string) (counts *counter.Counter, stop func
 	if err != nil {
 		log.Fatal(err)
 	}
-	first := counter.Attempt{Message: counter.Message{VHost: "/", Queue: "orders", ID: id}, Token: "run-1", First: true}
-	if _, err := counts.Fail(ctx, first, counter.Failure{Limit: 3, Reason: "no such customer"}); err != nil {
-		log.Fatal(err)
+	for _, id := range ids {
+		first := counter.Attempt{Message: counter.Message{VHost: "/", Queue: "orders", ID: id}, Token: "attempt-1", First: true}
+		if _, err := counts.Fail(ctx, first, counter.Failure{Limit: 3, Reason: "no such customer"}); err != nil {
+			log.Fatal(err)
+		}
 	}
 	return counts, func() {
 		if err := counts.Close(); err != nil {
@@ -93,26 +126,4 @@ func counted(ctx context.Context, id string) (counts *counter.Counter, stop func
 		}
 		store.Close()
 	}
-}
-
-// An operator gives one message more tries, and the whole queue another limit: both are in force at the next step.
-func ExampleAdmin_Grant() {
-	ctx := context.Background()
-	counts, stop := counted(ctx, "order-17")
-	defer stop()
-
-	order := counter.Message{VHost: "/", Queue: "orders", ID: "order-17"}
-	why := counter.Note{By: "jo@desk", Why: "the supplier is down until noon"}
-	if err := counts.Admin().SetLimit(ctx, "/", "orders", counter.Override{MaxRetries: new(5), Note: why}); err != nil {
-		log.Fatal(err)
-	}
-	if err := counts.Admin().Grant(ctx, order, counter.Grant{Attempts: 10, Note: why}); err != nil {
-		log.Fatal(err)
-	}
-	answer, err := counts.Start(ctx, counter.Attempt{Message: order, Token: "run-2"}, counter.ModeShared, 3)
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(answer.Verdict, "with a limit of", answer.Limit)
-	// Output: RUN with a limit of 16
 }

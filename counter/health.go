@@ -10,19 +10,41 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Finding is one thing that is wrong with the store.
+// Finding is one problem of the store.
 type Finding struct {
 	Code   string // stable, such as "store-evicts"
 	Severe bool   // steps fail, now or soon; else counts may be lost
-	Seen   string // what was found
-	Why    string // what comes of it
-	Fix    string // what to change
+	Seen   string // the problem
+	Why    string // its impact
+	Fix    string
 }
 
-// Examine asks the store for more than Check does, and writes nothing: which commands this user lacks, whether each server
-// (of a Cluster each master) is a master, may evict, saves, has room, and is new enough. Nothing is returned if all is well.
-// What may not be asked is a finding, too. The error is one of the store, after which nothing is known; it is not about the
-// clocks, for times are the store's own.
+// Check pings the store, and warns of settings that lose counts: a maxmemory-policy that evicts, and no persistence. It does not
+// warn of what the user may not ask (ACL, managed services). A Counter works without Check, which takes two or three round trips
+// per server.
+func (c *Counter) Check(ctx context.Context) (warnings []string, err error) {
+	if c.refuse != nil {
+		return nil, c.refuse
+	}
+	if err := c.rdb.Ping(ctx).Err(); err != nil {
+		return nil, fmt.Errorf("counter: check: %w", c.storeError(err))
+	}
+	_ = c.eachServer(ctx, func(ctx context.Context, server *redis.Client) error {
+		info, err := inspect(ctx, server)
+		if err != nil {
+			return nil //nolint:nilerr // Check does not warn of what the user may not ask
+		}
+		for _, f := range info.judge(evictionRule, persistenceRule) {
+			warnings = append(warnings, fmt.Sprintf("%s: %s; %s", f.Seen, f.Why, f.Fix))
+		}
+		return nil
+	})
+	return warnings, nil
+}
+
+// Examine examines the store further than Check, without writing: which commands this user lacks, and whether each server (each
+// master of a Cluster) is a master, evicts, saves, has room, and is new enough. It returns nothing if all is well. What the user
+// may not ask is a finding too. After an error nothing is known. Clocks are not compared: times are the store's own.
 func (a *Admin) Examine(ctx context.Context) ([]Finding, error) {
 	if a.refuse != nil {
 		return nil, a.refuse
@@ -44,13 +66,13 @@ func (a *Admin) Examine(ctx context.Context) ([]Finding, error) {
 		}
 		return err
 	})
-	if err != nil && (!lacks(err) || len(lacking) == 0) { // what is lacking is found already
+	if err != nil && (!lacks(err) || len(lacking) == 0) { // else a finding says it already
 		return findings, fmt.Errorf("counter: examine: %w", a.storeError(err))
 	}
 	return findings, nil
 }
 
-// eachServer calls f with every server that steps may go to, one after the other.
+// eachServer calls f with every server that receives steps, one after the other.
 func (c *client) eachServer(ctx context.Context, f func(context.Context, *redis.Client) error) error {
 	switch rdb := c.rdb.(type) {
 	case *redis.Client:
@@ -67,48 +89,60 @@ func (c *client) eachServer(ctx context.Context, f func(context.Context, *redis.
 }
 
 func examineServer(ctx context.Context, server *redis.Client) ([]Finding, error) {
-	text, err := server.Info(ctx).Result()
+	info, err := inspect(ctx, server)
 	if lacks(err) {
 		return []Finding{{
 			Code: "store-not-seen",
 			Seen: "this user may not ask the store about itself (INFO)",
-			Why:  "whether it evicts, saves, is a master and has room was not looked at",
+			Why:  "the doctor cannot see whether it evicts, saves, is a master and has room",
 			Fix:  "ACL SETUSER the user +info, or run the doctor as another user",
 		}}, nil
 	}
 	if err != nil {
 		return nil, err
 	}
+	return info.judge(versionRule, roleRule, evictionRule, memoryRule, persistenceRule, savingRule), nil
+}
+
+// inspect asks a server about itself.
+func inspect(ctx context.Context, server *redis.Client) (serverInfo, error) {
+	text, err := server.Info(ctx).Result() // Redis before 7.0 does not accept two sections
 	info := serverInfo{text: text, at: server.Options().Addr}
 	if info.field("aof_enabled") == "0" {
 		got, err := server.ConfigGet(ctx, "save").Result()
-		save, told := got["save"]
-		info.savesNothing = err == nil && told && save == ""
+		save, known := got["save"]
+		info.savesNothing = err == nil && known && save == ""
 	}
-	return info.judge(), nil
+	return info, err
 }
 
-// serverInfo is what INFO says of one server.
+// serverInfo is the INFO of one server.
 type serverInfo struct {
 	text         string
 	at           string // its address
 	savesNothing bool   // neither append-only file nor snapshots
 }
 
-func (i serverInfo) field(name string) string { return infoField(i.text, name) }
+// field is a field of INFO; empty if it is missing.
+func (i serverInfo) field(name string) string {
+	for line := range strings.Lines(i.text) {
+		if v, ok := strings.CutPrefix(strings.TrimSpace(line), name+":"); ok {
+			return v
+		}
+	}
+	return ""
+}
 
-// size is a field in bytes; 0 if it is not told.
+// size is a field in bytes; 0 if it is missing.
 func (i serverInfo) size(name string) uint64 {
 	n, _ := strconv.ParseUint(i.field(name), 10, 64)
 	return n
 }
 
-// judge must not judge what a server does not tell as if it did.
-func (i serverInfo) judge() []Finding {
+// judge applies rules. A rule finds nothing if its field is missing.
+func (i serverInfo) judge(rules ...func(serverInfo) (Finding, bool)) []Finding {
 	var out []Finding
-	for _, rule := range []func(serverInfo) (Finding, bool){
-		versionRule, roleRule, evictionRule, memoryRule, persistenceRule, savingRule,
-	} {
+	for _, rule := range rules {
 		if f, found := rule(i); found {
 			out = append(out, f)
 		}
@@ -117,7 +151,7 @@ func (i serverInfo) judge() []Finding {
 }
 
 func versionRule(i serverInfo) (Finding, bool) {
-	release := i.field("redis_version") // Valkey tells one that it is compatible with
+	release := i.field("redis_version") // Valkey reports one that it is compatible with
 	var major int
 	if _, err := fmt.Sscanf(release, "%d.", &major); err != nil {
 		return Finding{}, false
@@ -125,7 +159,7 @@ func versionRule(i serverInfo) (Finding, bool) {
 	return Finding{
 		Code: "store-version", Severe: true,
 		Seen: fmt.Sprintf("the store %s is Redis %s", i.at, release),
-		Why:  "the steps were tested on no Redis before 6.0.16",
+		Why:  "the steps are not tested on a Redis before 6.0.16",
 		Fix:  "use Redis 6.0 or later, or Valkey",
 	}, major < 6
 }
@@ -133,9 +167,9 @@ func versionRule(i serverInfo) (Finding, bool) {
 func roleRule(i serverInfo) (Finding, bool) {
 	return Finding{
 		Code: "store-replica", Severe: true,
-		Seen: fmt.Sprintf("the store %s is a replica, of %s:%s", i.at, i.field("master_host"), i.field("master_port")),
-		Why:  "a replica takes no writes: no failure can be counted, and each is held until its session ends",
-		Fix:  "give the master's address, or have Sentinel find it (redis+sentinel://HOST:PORT?master_name=NAME)",
+		Seen: fmt.Sprintf("the store %s is a replica of %s:%s", i.at, i.field("master_host"), i.field("master_port")),
+		Why:  "a replica refuses writes: no failure is counted, and failed messages are held until their session ends",
+		Fix:  "use the master's address, or let Sentinel find it (redis+sentinel://HOST:PORT?master_name=NAME)",
 	}, i.field("role") == "slave"
 }
 
@@ -144,12 +178,12 @@ func evictionRule(i serverInfo) (Finding, bool) {
 	return Finding{
 		Code: "store-evicts",
 		Seen: fmt.Sprintf("the maxmemory-policy of the store %s is %s", i.at, policy),
-		Why:  "it may evict records, and then their messages get a new budget",
-		Fix:  "redis-cli CONFIG SET maxmemory-policy noeviction, and the same in redis.conf",
+		Why:  "it may evict records, and their messages get all their attempts again",
+		Fix:  "run redis-cli CONFIG SET maxmemory-policy noeviction, and set the same in redis.conf",
 	}, policy != "" && policy != "noeviction"
 }
 
-// nearlyFull is the part of maxmemory, in percent, from which on it is said.
+// nearlyFull is the part of maxmemory, in percent, from which memoryRule warns.
 const nearlyFull = 90
 
 func memoryRule(i serverInfo) (Finding, bool) {
@@ -157,8 +191,8 @@ func memoryRule(i serverInfo) (Finding, bool) {
 	return Finding{
 		Code: "store-memory", Severe: most > 0 && used >= most,
 		Seen: fmt.Sprintf("the store %s uses %d of %d bytes", i.at, used, most),
-		Why:  "when it is full it takes no writes: no failure can be counted, and each is held until its session ends",
-		Fix:  "redis-cli CONFIG SET maxmemory with more, or find out what fills it (redis-cli --bigkeys): a record takes some 600 bytes",
+		Why:  "a full store refuses writes: no failure is counted, and failed messages are held until their session ends",
+		Fix:  "raise maxmemory with redis-cli CONFIG SET, or find what fills it with redis-cli --bigkeys; a record takes about 600 bytes",
 	}, most > 0 && used*100 >= most*nearlyFull
 }
 
@@ -166,8 +200,8 @@ func persistenceRule(i serverInfo) (Finding, bool) {
 	return Finding{
 		Code: "store-volatile",
 		Seen: fmt.Sprintf("the store %s keeps nothing on disk", i.at),
-		Why:  "a restart loses all counts, and every failing message gets a new budget",
-		Fix:  "redis-cli CONFIG SET appendonly yes, and the same in redis.conf",
+		Why:  "a restart loses all counts, and every failing message gets all its attempts again",
+		Fix:  "run redis-cli CONFIG SET appendonly yes, and set the same in redis.conf",
 	}, i.savesNothing
 }
 
@@ -181,7 +215,7 @@ func savingRule(i serverInfo) (Finding, bool) {
 	return Finding{
 		Code: "store-save-failed", Severe: true,
 		Seen: fmt.Sprintf("the store %s failed to write to its disk (%s)", i.at, strings.Join(failed, ", ")),
-		Why:  "it takes no writes until it can (MISCONF), and a restart loses what was counted since",
-		Fix:  "look into its log; make room on its disk, or mend the permissions of its directory",
+		Why:  "it refuses writes until it can save (MISCONF), and a restart loses what was counted since",
+		Fix:  "read its log; free space on its disk, or fix the permissions of its directory",
 	}, len(failed) > 0
 }

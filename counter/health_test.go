@@ -44,7 +44,7 @@ func TestExamineServer(t *testing.T) {
 				}
 			}
 			var got []string
-			for _, f := range (serverInfo{text: text.String(), at: "h:1", savesNothing: !tc.saves}).judge() {
+			for _, f := range (serverInfo{text: text.String(), at: "h:1", savesNothing: !tc.saves}).judge(versionRule, roleRule, evictionRule, memoryRule, persistenceRule, savingRule) {
 				code := f.Code
 				if f.Severe {
 					code += "!"

@@ -10,15 +10,15 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// needed are the commands that the steps and the operators' calls send, the scripts' own included. With the keys of one
-// queue as %s: a user may have a command and not the keys.
+// needed are the commands that the steps and an Admin send, including those of the scripts. %s is a key of one queue: a user may
+// be allowed a command but not the keys.
 var needed = []string{
 	"ping", "evalsha x 1 %s", "eval x 1 %s", "time", "get %s", "set %s v", "hget %s f", "hset %s f v", "hincrby %s f 1", "pexpire %s 1", "pttl %s",
 	"zadd %s 1 m", "zrem %s m", "zrangebyscore %s 0 1", "hgetall %s", "zrevrangebyscore %s 1 0", "zscan %s 0", "del %s", "multi", "exec",
 }
 
-// neededOfCluster are the commands that go-redis sends to a Cluster beside those: to find the masters, to follow a slot that
-// moves, and to learn where commands have their keys. It works without the last, but asks again at each step.
+// neededOfCluster are the other commands that go-redis sends to a Cluster: to find the masters, to follow a slot that moves, and
+// to learn where commands have their keys. It works without the last, but asks again at each step.
 var neededOfCluster = []string{"cluster slots", "asking", "command"}
 
 // needed are the commands that this store's user must be able to run.
@@ -29,8 +29,8 @@ func (c *client) needed() []string {
 	return needed
 }
 
-// right is what a user is given for a command of needed.
-func right(command string) string {
+// permission is the ACL name of a command of needed.
+func permission(command string) string {
 	words := strings.Fields(command)
 	if words[0] == "cluster" {
 		return words[0] + "|" + words[1]
@@ -38,7 +38,7 @@ func right(command string) string {
 	return words[0]
 }
 
-// permitted asks of commands whether this user may run them, and runs none. Redis before 7.0 cannot be asked.
+// permitted returns the commands that this user may not run, without running them. Redis before 7.0 cannot tell.
 var permitted = redis.NewScript(`
 local lacking = {}
 if not redis.acl_check_cmd then return lacking end
@@ -61,13 +61,13 @@ func (c *client) lacking(ctx context.Context) ([]string, error) {
 		return []string{denied(err)}, nil
 	}
 	for i, command := range lacking {
-		lacking[i] = right(command)
+		lacking[i] = permission(command)
 	}
 	return lacking, err
 }
 
-// denied returns the command that a NOPERM names: a client of a Cluster sends others before the script. Without a name the
-// script's keys were denied.
+// denied returns the command in the text of a NOPERM: a Cluster client sends others before the script. Without a command in the
+// text, the script's keys were denied.
 func denied(err error) string {
 	if _, rest, ok := strings.Cut(err.Error(), "'"); ok {
 		command, _, _ := strings.Cut(rest, "'")
@@ -76,7 +76,7 @@ func denied(err error) string {
 	return "eval"
 }
 
-// lacks reports whether the user may not run the command, though it could log in.
+// lacks reports whether the user logged in but may not run the command.
 func lacks(err error) bool {
 	var reply redis.Error
 	return errors.As(err, &reply) && strings.HasPrefix(reply.Error(), "NOPERM")
@@ -89,17 +89,17 @@ func (c *client) permissionRule(lacking []string) []Finding {
 	return []Finding{{
 		Code: "store-acl", Severe: true,
 		Seen: "this user of the store may not run " + strings.Join(lacking, ", ") + fmt.Sprintf(" on keys that begin with %q", c.opts.Prefix+":"),
-		Why:  "the steps that need it fail, and messages that have failed are held until their session ends",
-		Fix:  "as an administrator of the store: " + c.grant(),
+		Why:  "the steps that need it fail, and failed messages are held until their session ends",
+		Fix:  "run as an administrator of the store: " + c.setUser(),
 	}}
 }
 
-// grant is the least that a user must be given.
-func (c *client) grant() string {
-	var rights []string
+// setUser is the command that gives a user the least permissions.
+func (c *client) setUser() string {
+	var permissions []string
 	for _, command := range c.needed() {
-		rights = append(rights, "+"+right(command))
+		permissions = append(permissions, "+"+permission(command))
 	}
 	glob := strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`)
-	return fmt.Sprintf("ACL SETUSER <user> ~%s:* +select +info %s", glob.Replace(c.opts.Prefix), strings.Join(rights, " "))
+	return fmt.Sprintf("ACL SETUSER <user> ~%s:* +select +info %s", glob.Replace(c.opts.Prefix), strings.Join(permissions, " "))
 }

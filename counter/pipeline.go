@@ -10,95 +10,95 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// How much goes out at once. Two flights keep the server at work while the replies of the other are read; a batch is
-// answered well within a read's timeout.
+// Two flushes keep the server busy while the client reads the replies of the other; the server replies to a batch well within
+// a read's timeout.
 const (
-	maxFlights = 2
+	maxFlushes = 2
 	maxBatch   = 128
 )
 
-// brief is how near a caller's deadline must be for the caller to send its own step. It notices a cancelled context this much
-// later at most.
+// brief is how near a caller's deadline must be for the caller to send its own step. The caller notices a cancelled context at
+// most this much later.
 const brief = time.Second
 
-// pipeline sends the steps of concurrent callers together: what arrives while the flights of its line are under way
-// goes out with the next, steps of one kind on one queue as one command. A single caller does not wait, and sends its
-// step itself if that cannot keep it for long: a goroutine for each such step cost an ordered consumer a seventh of its rate. Nothing is ever sent twice: a connection that is lost leaves all steps of its batch undecided. It has goroutines only
-// while steps are under way.
+// pipeline sends the steps of concurrent callers in batches. Steps that arrive while their line flushes go with the next flush,
+// those of one kind on one queue as one command. A single caller does not wait, and sends its step itself if that is brief: a
+// goroutine for each such step cost an ordered consumer a seventh of its rate. No step is sent twice: a lost connection leaves
+// all steps of its batch undecided. A pipeline has goroutines only while steps are under way.
 //
-// (go-redis has an AutoPipeline. It is experimental, keeps goroutines until it is closed, which a client of the caller's
-// leaves to nobody, and may send again what was written to a connection that broke.)
+// (go-redis has an AutoPipeline. It is experimental, keeps goroutines until it is closed, and may send a command again whose
+// connection broke.)
 type pipeline struct {
 	rdb     redis.UniversalClient
 	cluster bool
 	opts    Options
 
 	mu    sync.Mutex
-	lines map[place]*line // with steps under way
-	idle  *sync.Cond      // no lines
+	lines map[slot]*line // with steps under way
+	idle  *sync.Cond     // no lines
 
-	answered atomic.Bool // the last batch was
+	answered atomic.Bool // the server replied to the last batch
 }
 
-// place is where a step goes: in a Cluster its queue's slot, so that a master that is away delays nobody else's steps;
+// slot is where a step goes. In a Cluster it is its queue, so that a master that is down delays only the steps of its queues;
 // else the zero value.
-type place struct{ vhost, queue string }
+type slot struct{ vhost, queue string }
 
 type line struct {
-	flights int
-	waiting []*passenger
+	flushes int
+	waiting []*request
 }
 
-// script is how one is named to the server, and its name.
+// script is a command that runs a script, and the script's hash or source.
 type script struct{ command, name string }
 
-// passenger is one step of a caller's.
-type passenger struct {
+// request is one step of one caller.
+type request struct {
 	script   script
 	message  Message
 	args     []any
-	deadline time.Time // of the caller; zero if it has none
+	deadline time.Time // of the caller; zero: none
 
 	done  chan struct{}
-	reply any // once it is done
+	reply any // set before done is closed
 	err   error
-	left  bool // the caller did not wait; guarded by pipeline.mu
+	left  bool // the caller no longer waits; guarded by pipeline.mu
 }
 
 func newPipeline(rdb redis.UniversalClient, cluster bool, opts Options) *pipeline {
-	p := &pipeline{rdb: rdb, cluster: cluster, opts: opts, lines: map[place]*line{}}
+	p := &pipeline{rdb: rdb, cluster: cluster, opts: opts, lines: map[slot]*line{}}
 	p.idle = sync.NewCond(&p.mu)
 	return p
 }
 
-// do sends a step, with those of others to the same place, and waits for its reply or for the end of ctx. Then the step may
-// have been taken or not; one that was still waiting for a flight is not sent.
+// do sends a step, in a batch with others for the same slot, and waits for its reply or the end of ctx. At the end of ctx the step
+// may or may not be taken; a step that still waits for a flush is not sent.
 func (p *pipeline) do(ctx context.Context, s script, m Message, args []any) (any, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	c := &passenger{script: s, message: m, args: args, done: make(chan struct{})}
-	c.deadline, _ = ctx.Deadline()
-	if to, l := p.enter(c); l != nil { //nolint:contextcheck // the context of no single caller may end a flight of others
-		p.flyAlone(ctx, to, l, c)
+	r := &request{script: s, message: m, args: args, done: make(chan struct{})}
+	r.deadline, _ = ctx.Deadline()
+	if to, l := p.enter(r); l != nil { //nolint:contextcheck // one caller's context must not end the flush of others
+		p.flushAlone(ctx, to, l, r)
 	}
 	select {
-	case <-c.done:
-		return c.reply, c.err
+	case <-r.done:
+		return r.reply, r.err
 	case <-ctx.Done():
 		p.mu.Lock()
-		c.left = true
+		r.left = true
 		p.mu.Unlock()
 		return nil, ctx.Err()
 	}
 }
 
-// enter lets a step wait in its line, and begins a flight if there may be one more. If it returns a line, the flight is the
-// caller's own.
-func (p *pipeline) enter(c *passenger) (place, *line) {
-	var to place
+// enter puts a request in its line, and begins a flush if one more is allowed. If it returns a line, the caller itself must
+// flush.
+func (p *pipeline) enter(r *request) (slot, *line) {
+	var to slot
 	if p.cluster {
-		to = place{c.message.VHost, c.message.Queue}
+		to = slot{r.message.VHost, r.message.Queue}
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -107,57 +107,57 @@ func (p *pipeline) enter(c *passenger) (place, *line) {
 		l = &line{}
 		p.lines[to] = l
 	}
-	if l.flights == 0 && p.keepsBriefly(c) {
-		l.flights++
+	if l.flushes == 0 && p.isBrief(r) {
+		l.flushes++
 		return to, l
 	}
-	l.waiting = append(l.waiting, c)
-	if l.flights < maxFlights {
-		l.flights++
-		go p.fly(to, l)
+	l.waiting = append(l.waiting, r)
+	if l.flushes < maxFlushes {
+		l.flushes++
+		go p.flush(to, l)
 	}
 	return to, nil
 }
 
-// keepsBriefly reports whether a flight cannot keep a caller beyond its deadline, nor for long: the store answered just now,
-// so there is a connection, whose deadline is the caller's.
-func (p *pipeline) keepsBriefly(c *passenger) bool {
-	return p.answered.Load() && !c.deadline.IsZero() && time.Until(c.deadline) <= brief
+// isBrief reports whether a flush keeps its caller only briefly, and never beyond its deadline: the store has just replied, so
+// there is a connection, which obeys the caller's deadline.
+func (p *pipeline) isBrief(r *request) bool {
+	return p.answered.Load() && !r.deadline.IsZero() && time.Until(r.deadline) <= brief
 }
 
-// flyAlone sends the step of a caller that is alone, and leaves those that came meanwhile to another goroutine.
-func (p *pipeline) flyAlone(ctx context.Context, to place, l *line, c *passenger) {
-	p.sendWithin(ctx, []*passenger{c})
-	if batch := p.board(to, l); batch != nil {
+// flushAlone sends the request of a caller that is alone, and leaves requests that arrive meanwhile to another goroutine.
+func (p *pipeline) flushAlone(ctx context.Context, to slot, l *line, r *request) {
+	p.sendWithin(ctx, []*request{r})
+	if batch := p.next(to, l); batch != nil {
 		go func() { //nolint:contextcheck // as above
 			p.send(batch)
-			p.fly(to, l)
+			p.flush(to, l)
 		}()
 	}
 }
 
-// fly sends one batch after the other, until nobody waits.
-func (p *pipeline) fly(to place, l *line) {
-	for batch := p.board(to, l); batch != nil; batch = p.board(to, l) {
+// flush sends one batch after the other, until no request waits.
+func (p *pipeline) flush(to slot, l *line) {
+	for batch := p.next(to, l); batch != nil; batch = p.next(to, l) {
 		p.send(batch)
 	}
 }
 
-// board takes the next batch out of a line, or ends the flight.
-func (p *pipeline) board(to place, l *line) []*passenger {
+// next takes the next batch out of a line, or ends the flush.
+func (p *pipeline) next(to slot, l *line) []*request {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var batch []*passenger
+	var batch []*request
 	for len(l.waiting) > 0 && len(batch) < maxBatch {
-		if c := l.waiting[0]; !c.left {
-			batch = append(batch, c)
+		if r := l.waiting[0]; !r.left {
+			batch = append(batch, r)
 		}
 		l.waiting = l.waiting[1:]
 	}
 	if batch != nil {
 		return batch
 	}
-	if l.flights--; l.flights == 0 {
+	if l.flushes--; l.flushes == 0 {
 		delete(p.lines, to)
 		if len(p.lines) == 0 {
 			p.idle.Broadcast()
@@ -166,14 +166,14 @@ func (p *pipeline) board(to place, l *line) []*passenger {
 	return nil
 }
 
-// send takes a batch to the server and back. The context of no single caller may end it, only the last deadline of all.
-func (p *pipeline) send(batch []*passenger) {
+// send sends a batch and reads its replies. Only the last deadline of all callers ends it.
+func (p *pipeline) send(batch []*request) {
 	ctx, cancel := untilLast(batch)
 	defer cancel()
 	p.sendWithin(ctx, batch)
 }
 
-func (p *pipeline) sendWithin(ctx context.Context, batch []*passenger) {
+func (p *pipeline) sendWithin(ctx context.Context, batch []*request) {
 	calls := p.calls(ctx, batch)
 	pipe := p.rdb.Pipeline()
 	for _, c := range calls {
@@ -185,27 +185,27 @@ func (p *pipeline) sendWithin(ctx context.Context, batch []*passenger) {
 		if c.Err() == nil && err != nil && c.Val() == nil {
 			c.SetErr(err)
 		}
-		c.arrive()
+		c.distribute()
 	}
 }
 
-// call is one command: the steps of a batch that have their script and their queue in common.
+// call is one command: the requests of a batch with the same script and queue.
 type call struct {
 	*redis.Cmd
-	of []*passenger
+	of []*request
 }
 
-// NoRetry keeps a Cluster client from sending a batch again after an error that leaves open whether it was run. It is
-// still redirected: a node that answers MOVED or ASK has run nothing.
+// NoRetry keeps a Cluster client from sending a batch again after an error that leaves undecided whether it was run. The client
+// still follows redirects: a node that replies MOVED or ASK has run nothing.
 func (*call) NoRetry() bool { return true }
 
-func (p *pipeline) calls(ctx context.Context, batch []*passenger) []*call {
+func (p *pipeline) calls(ctx context.Context, batch []*request) []*call {
 	var calls []*call
-	for _, c := range batch {
-		if to := together(calls, c); to != nil {
-			to.of = append(to.of, c)
+	for _, r := range batch {
+		if to := callFor(calls, r); to != nil {
+			to.of = append(to.of, r)
 		} else {
-			calls = append(calls, &call{of: []*passenger{c}})
+			calls = append(calls, &call{of: []*request{r}})
 		}
 	}
 	for _, c := range calls {
@@ -214,57 +214,57 @@ func (p *pipeline) calls(ctx context.Context, batch []*passenger) []*call {
 	return calls
 }
 
-// together finds the call that a step may go with, if there is one.
-func together(calls []*call, with *passenger) *call {
+// callFor finds the call that a request may join, if there is one.
+func callFor(calls []*call, r *request) *call {
 	for _, c := range calls {
 		first := c.of[0]
-		if first.script == with.script && first.message.Queue == with.message.Queue && first.message.VHost == with.message.VHost {
+		if first.script == r.script && first.message.Queue == r.message.Queue && first.message.VHost == r.message.VHost {
 			return c
 		}
 	}
 	return nil
 }
 
-// command spells out a call; scripts/record.lua describes its keys and arguments.
-func (p *pipeline) command(of []*passenger) []any {
+// command returns a call's command; scripts/record.lua describes its keys and arguments.
+func (p *pipeline) command(of []*request) []any {
 	first := of[0]
 	q := p.opts.queueKey(first.message.VHost, first.message.Queue)
 	out := make([]any, 0, 7+len(of)*(1+len(first.args)))
 	out = append(out, first.script.command, first.script.name, 3+len(of), q+"index", q+"limit", q+"tombstones")
-	for _, c := range of {
-		out = append(out, recordKey(q, c.message))
+	for _, r := range of {
+		out = append(out, recordKey(q, r.message))
 	}
 	out = append(out, p.opts.TTL.Milliseconds())
-	for _, c := range of {
-		out = append(out, c.args...)
+	for _, r := range of {
+		out = append(out, r.args...)
 	}
 	return out
 }
 
-// arrive hands out the replies of a call, or its error.
-func (c *call) arrive() {
+// distribute gives each request its reply, or the error of the call.
+func (c *call) distribute() {
 	reply, err := c.Result()
 	replies, _ := reply.([]any)
 	if err == nil && len(replies) != len(c.of) {
-		err = fmt.Errorf("%w: %.80q instead of a list of %d", ErrReply, fmt.Sprint(reply), len(c.of))
+		err = fmt.Errorf("%w: got %.80q, want a list of %d", ErrReply, fmt.Sprint(reply), len(c.of))
 	}
-	for i, to := range c.of {
-		if to.err = err; err == nil {
-			to.reply = replies[i]
-			to.err, _ = replies[i].(error)
+	for i, r := range c.of {
+		if r.err = err; err == nil {
+			r.reply = replies[i]
+			r.err, _ = replies[i].(error)
 		}
-		close(to.done)
+		close(r.done)
 	}
 }
 
-func untilLast(batch []*passenger) (context.Context, context.CancelFunc) {
+func untilLast(batch []*request) (context.Context, context.CancelFunc) {
 	var last time.Time
-	for _, c := range batch {
-		if c.deadline.IsZero() {
+	for _, r := range batch {
+		if r.deadline.IsZero() {
 			return context.Background(), func() {}
 		}
-		if c.deadline.After(last) {
-			last = c.deadline
+		if r.deadline.After(last) {
+			last = r.deadline
 		}
 	}
 	return context.WithDeadline(context.Background(), last)

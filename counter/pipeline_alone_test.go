@@ -13,16 +13,16 @@ import (
 	"github.com/strikesmq/strikes/internal/proxy"
 )
 
-// flights notes of each batch whether the caller's goroutine sends it, and lets it go when the test does.
-type flights struct {
+// flushes notes of each batch whether the caller's goroutine sends it, and lets it go when the test does.
+type flushes struct {
 	redis.Hook
 	begun   chan bool
 	release chan struct{}
 }
 
-func (*flights) DialHook(next redis.DialHook) redis.DialHook          { return next }
-func (*flights) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
-func (f *flights) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+func (*flushes) DialHook(next redis.DialHook) redis.DialHook          { return next }
+func (*flushes) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+func (f *flushes) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
 		if cmds[0].Name() != "evalsha" { // of a new connection
 			return next(ctx, cmds)
@@ -33,8 +33,8 @@ func (f *flights) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proc
 	}
 }
 
-// aloneOn is a Counter on a server that knows the script, behind a proxy, and its flights.
-func aloneOn(t *testing.T) (*Counter, *flights, *proxy.Proxy) {
+// aloneOn is a Counter on a server that knows the script, behind a proxy, and its flushes.
+func aloneOn(t *testing.T) (*Counter, *flushes, *proxy.Proxy) {
 	t.Helper()
 	p, err := proxy.New(t.Context(), miniredis.RunT(t).Addr())
 	if err != nil {
@@ -47,7 +47,7 @@ func aloneOn(t *testing.T) (*Counter, *flights, *proxy.Proxy) {
 	}
 	t.Cleanup(func() { _ = c.Close() })
 	mustDo(t, c.rdb, "SCRIPT", "LOAD", stepFail.source)
-	f := &flights{begun: make(chan bool, 10), release: make(chan struct{}, 10)}
+	f := &flushes{begun: make(chan bool, 10), release: make(chan struct{}, 10)}
 	c.rdb.AddHook(f)
 	return c, f, p
 }
@@ -129,7 +129,7 @@ func TestLoneCallerIsNotKeptByOthers(t *testing.T) {
 	done := make(chan error, 4)
 	for i := range 4 { // the first sends its own step, the second flies beside it, the others wait
 		go func() { done <- failWithin(t, c, map[bool]time.Duration{true: brief}[i == 0], i+1) }()
-		for flights, waiting := 0, 0; flights+waiting <= i; flights, waiting = c.pipe.load() {
+		for flushes, waiting := 0, 0; flushes+waiting <= i; flushes, waiting = c.pipe.load() {
 			time.Sleep(100 * time.Microsecond)
 		}
 	}

@@ -64,8 +64,8 @@ func (g *gate) clients(t *testing.T) map[string]*Counter {
 	}
 }
 
-// fleet is callers that fail at once, each with a token and an id of its own.
-type fleet struct {
+// callers send FAIL concurrently, each with a token and an id of its own.
+type callers struct {
 	c       *Counter
 	errs    []error
 	cancels []context.CancelFunc
@@ -74,10 +74,10 @@ type fleet struct {
 
 func token(i int) string { return fmt.Sprint("token-", i) }
 
-// sail starts n callers one after the other, so that the first ones fly and the others wait in this order.
-func sail(t *testing.T, c *Counter, n int) *fleet {
+// startCallers starts n callers one after the other, so that the first ones flush and the others wait in this order.
+func startCallers(t *testing.T, c *Counter, n int) *callers {
 	t.Helper()
-	f := &fleet{c: c, errs: make([]error, n)}
+	f := &callers{c: c, errs: make([]error, n)}
 	for i := range n {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
@@ -87,7 +87,7 @@ func sail(t *testing.T, c *Counter, n int) *fleet {
 			a := attempt(message(fmt.Sprint("id ", i)), token(i))
 			var got Reply
 			if got, f.errs[i] = c.Fail(ctx, a, again); f.errs[i] == nil && got.Failures != 1 {
-				f.errs[i] = fmt.Errorf("another's answer: %+v", got)
+				f.errs[i] = fmt.Errorf("another reply: %+v", got)
 			}
 		}()
 		f.await(t, i+1)
@@ -95,29 +95,29 @@ func sail(t *testing.T, c *Counter, n int) *fleet {
 	return f
 }
 
-// await returns once so many callers are aboard or wait.
-func (f *fleet) await(t *testing.T, n int) {
+// await returns once so many requests flush or wait.
+func (f *callers) await(t *testing.T, n int) {
 	t.Helper()
 	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Microsecond) {
-		flights, waiting := f.c.pipe.load()
-		if flights == min(n, maxFlights) && waiting == n-flights {
+		flushes, waiting := f.c.pipe.load()
+		if flushes == min(n, maxFlushes) && waiting == n-flushes {
 			return
 		}
 	}
 	t.Fatalf("%d callers did not come", n)
 }
 
-// load is how many flights are under way, and how many commands wait for one.
-func (p *pipeline) load() (flights, waiting int) {
+// load is how many flushes are under way, and how many commands wait for one.
+func (p *pipeline) load() (flushes, waiting int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, l := range p.lines {
-		flights, waiting = flights+l.flights, waiting+len(l.waiting)
+		flushes, waiting = flushes+l.flushes, waiting+len(l.waiting)
 	}
-	return flights, waiting
+	return flushes, waiting
 }
 
-func (f *fleet) arrive(t *testing.T) {
+func (f *callers) arrive(t *testing.T) {
 	t.Helper()
 	for i, done := range f.done {
 		select {
@@ -155,8 +155,8 @@ func TestConcurrentStepsShareRoundTrips(t *testing.T) {
 	c := g.clients(t)["one server"]
 	var seen batches
 	c.rdb.AddHook(&seen)
-	const n = maxFlights + maxBatch + 3
-	f := sail(t, c, n)
+	const n = maxFlushes + maxBatch + 3
+	f := startCallers(t, c, n)
 	close(g.open)
 	f.arrive(t)
 	for i, err := range f.errs {
@@ -178,12 +178,12 @@ func TestLostConnection(t *testing.T) {
 			c := g.clients(t)[kind]
 			mustDo(t, c.rdb, "SCRIPT", "LOAD", stepFail.source)
 			g.lose = token(6)
-			f := sail(t, c, 10)
+			f := startCallers(t, c, 10)
 			close(g.open)
 			f.arrive(t)
 			for i, err := range f.errs {
 				var failed *StoreError
-				if i < maxFlights && err != nil || i >= 6 && err == nil || err != nil && (!errors.As(err, &failed) || failed.Fault != FaultUnreachable) {
+				if i < maxFlushes && err != nil || i >= 6 && err == nil || err != nil && (!errors.As(err, &failed) || failed.Fault != FaultUnreachable) {
 					t.Errorf("caller %d: %v", i, err)
 				}
 				if n := g.times(token(i)); n > 1 || i <= 6 && n != 1 {
@@ -198,7 +198,7 @@ func TestLostConnection(t *testing.T) {
 func TestCallersLeave(t *testing.T) {
 	g := newGate(t)
 	c := g.clients(t)["one server"]
-	f := sail(t, c, 6)
+	f := startCallers(t, c, 6)
 	for _, i := range []int{0, 4} {
 		f.cancels[i]()
 		select {
@@ -229,9 +229,9 @@ func TestDeadlineOfABatch(t *testing.T) {
 	}{
 		"one": {[]time.Time{soon}, soon}, "the last": {[]time.Time{soon, late, soon}, late}, "none": {[]time.Time{late, {}}, time.Time{}},
 	} {
-		var batch []*passenger
+		var batch []*request
 		for _, d := range tc.of {
-			batch = append(batch, &passenger{deadline: d})
+			batch = append(batch, &request{deadline: d})
 		}
 		ctx, cancel := untilLast(batch)
 		if got, _ := ctx.Deadline(); !got.Equal(tc.want) {
@@ -267,13 +267,13 @@ func TestCloseEndsWhatIsUnderWay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := sail(t, c, maxFlights+1)
+	f := startCallers(t, c, maxFlushes+1)
 	defer close(g.open)
 	if err := c.Close(); err != nil {
 		t.Error(err)
 	}
-	if flights, waiting := c.pipe.load(); flights+waiting > 0 {
-		t.Errorf("after Close %d flights are under way and %d steps wait", flights, waiting)
+	if flushes, waiting := c.pipe.load(); flushes+waiting > 0 {
+		t.Errorf("after Close %d flushes are under way and %d steps wait", flushes, waiting)
 	}
 	f.arrive(t)
 	for i, err := range f.errs {
@@ -288,7 +288,7 @@ func TestCloseEndsWhatIsUnderWay(t *testing.T) {
 func TestOneBadRecordOfMany(t *testing.T) {
 	for _, c := range servers(t) {
 		mustDo(t, c.rdb, "SCRIPT", "LOAD", stepFail.source)
-		var batch []*passenger
+		var batch []*request
 		for i := range 10 {
 			m := message(fmt.Sprint("id ", i))
 			switch key := c.opts.keys(m).record; i {
@@ -298,7 +298,7 @@ func TestOneBadRecordOfMany(t *testing.T) {
 				mustDo(t, c.rdb, "HSET", key, "field", "value")
 			}
 			args := []any{token(i), m.ID, "", "test", 9, -1, 0, "failed", "boom"}
-			batch = append(batch, &passenger{script: script{"evalsha", stepFail.sha1}, message: m, args: args, done: make(chan struct{})})
+			batch = append(batch, &request{script: script{"evalsha", stepFail.sha1}, message: m, args: args, done: make(chan struct{})})
 		}
 		c.pipe.send(batch)
 		for i, p := range batch {

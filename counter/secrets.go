@@ -9,7 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// secretsOf returns the passwords of a client that can be read.
+// secretsOf returns the passwords of a client, as far as they can be read.
 func secretsOf(rdb redis.UniversalClient) []string {
 	var found []string
 	switch c := rdb.(type) {
@@ -43,15 +43,14 @@ type redactedError string
 
 func (e redactedError) Error() string { return string(e) }
 
-// RedisError makes it a redis.Error, as the server's own.
+// RedisError makes it a redis.Error, like the server's own.
 func (redactedError) RedisError() {}
 
-// echo is what Redis puts before the arguments of a command that it does not know. A server without AUTH or HELLO repeats their
-// arguments, cut short, so that a part of a password may be among them.
+// echo precedes the arguments of an unknown command in Redis's error. A server without AUTH or HELLO repeats the beginning of
+// their arguments, which may contain a part of a password.
 const echo = "with args beginning with:"
 
-// withoutSecrets removes passwords from an error of a server. The client's own errors never hold one, and are returned
-// unchanged.
+// withoutSecrets removes passwords from an error of a server. The client's own errors contain none and are returned unchanged.
 func withoutSecrets(err error, secrets []string) error {
 	var reply redis.Error
 	if !errors.As(err, &reply) && !strings.HasPrefix(err.Error(), "redis: ") {

@@ -12,27 +12,27 @@ import (
 	"github.com/strikesmq/strikes/internal/setting"
 )
 
-// isWhat reports whether a parameter's value is one; what names it for people.
-type isWhat struct {
-	what string
+// valueKind is a kind of parameter values.
+type valueKind struct {
+	want string // for people
 	is   func(string) bool
 }
 
 var (
-	isText   = isWhat{"a text", func(string) bool { return true }}
-	isNumber = isWhat{"a whole number", func(s string) bool { _, err := strconv.Atoi(s); return err == nil }}
-	isIndex  = isWhat{"a whole number, 0 or more", func(s string) bool { _, err := strconv.ParseUint(s, 10, 31); return err == nil }}
-	isSwitch = isWhat{"true or false", func(s string) bool { return slices.Contains([]string{"true", "false", "1", "0"}, s) }}
-	isTime   = isWhat{"a time like 500ms, or whole seconds", func(s string) bool {
+	isText   = valueKind{"a text", func(string) bool { return true }}
+	isNumber = valueKind{"a whole number", func(s string) bool { _, err := strconv.Atoi(s); return err == nil }}
+	isIndex  = valueKind{"a whole number, 0 or more", func(s string) bool { _, err := strconv.ParseUint(s, 10, 31); return err == nil }}
+	isSwitch = valueKind{"true or false", func(s string) bool { return slices.Contains([]string{"true", "false", "1", "0"}, s) }}
+	isTime   = valueKind{"a time like 500ms, or whole seconds", func(s string) bool {
 		_, err := time.ParseDuration(s)
 		return err == nil || isNumber.is(s)
 	}}
 )
 
-// parameters returns those of a store's URL that Dial obeys, by the kind of store. Dial itself sets go-redis's others, such as
-// max_retries.
-func parameters(kind string, encrypted bool) map[string]isWhat {
-	known := map[string]isWhat{
+// parameters returns the parameters of a store's URL that Dial accepts, by the kind of store. Dial sets go-redis's others itself,
+// such as max_retries.
+func parameters(kind string, encrypted bool) map[string]valueKind {
+	known := map[string]valueKind{
 		"client_name": isText, "protocol": isNumber, "read_timeout": isTime, "write_timeout": isTime, "dial_timeout": isTime,
 		"pool_size": isNumber, "pool_fifo": isSwitch, "pool_timeout": isTime, "min_idle_conns": isNumber, "max_idle_conns": isNumber,
 		"max_active_conns": isNumber, "conn_max_idle_time": isTime, "conn_max_lifetime": isTime,
@@ -52,7 +52,7 @@ func parameters(kind string, encrypted bool) map[string]isWhat {
 	return known
 }
 
-// checkURL refuses a URL with a part that is invalid or would be ignored. kind is what follows the + in its scheme.
+// checkURL refuses a URL with a part that is invalid or would be ignored. kind is the part of its scheme after the +.
 func checkURL(raw, kind string) error {
 	u, given, err := setting.ParseURL(raw)
 	if err != nil {
@@ -66,14 +66,14 @@ func checkURL(raw, kind string) error {
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		for _, v := range given[name] {
 			if !known[name].is(v) {
-				return setting.New("parameter "+name, v, known[name].what)
+				return setting.New("parameter "+name, v, known[name].want)
 			}
 		}
 	}
 	return checkPath(u, kind)
 }
 
-// checkPath refuses a path that names no database. One below zero would be taken for 0, and a Cluster has no other.
+// checkPath refuses a path that is no database. go-redis would read a negative one as 0, and a Cluster has only 0.
 func checkPath(u *url.URL, kind string) error {
 	db := strings.Trim(u.Path, "/")
 	switch {
@@ -82,7 +82,7 @@ func checkPath(u *url.URL, kind string) error {
 	case kind == "cluster":
 		return setting.New("database", db, "0 in a Cluster, which has no other")
 	case !isIndex.is(db):
-		return setting.New("database", db, fmt.Sprintf("%s: the path of the URL is its number", isIndex.what))
+		return setting.New("database", db, fmt.Sprintf("%s, as the path of the URL", isIndex.want))
 	}
 	return nil
 }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/deadletter"
-	"github.com/strikesmq/strikes/topology"
 )
 
 // A program that replays what failed for a reason that is mended by now.
@@ -48,15 +47,8 @@ func handling(ctx context.Context, dial func(context.Context) (*amqp.Connection,
 		return deadletter.Handling{}, err
 	}
 	defer conn.Close()
-	told, err := topology.Describe(ctx, conn, queue, os.Getenv("STRIKES_MANAGEMENT_URL"), nil)
-	if err != nil {
-		return deadletter.Handling{}, err
-	}
-	nature := deadletter.Nature{
-		Type: told.Type, Major: told.Major, Minor: told.Minor,
-		Limit: told.DeliveryLimit, Limited: told.Limited, PolicyKnown: told.PolicyKnown,
-	}
-	return nature.Handling(), nil
+	nature, err := deadletter.Describe(ctx, conn, queue, os.Getenv("STRIKES_MANAGEMENT_URL"), nil)
+	return nature.Handling(), err
 }
 
 // Why the dead letters of a queue died.

@@ -12,6 +12,9 @@ type Nature struct {
 
 	// PolicyKnown is false if a policy may set another limit than Limit.
 	PolicyKnown bool
+
+	Unread string // why something is not known; empty if all is
+	Denied bool   // Type is not known for lack of a permission
 }
 
 // Handling is what may be done with a dead-letter queue. The zero value allows

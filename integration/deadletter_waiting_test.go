@@ -8,6 +8,9 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/strikesmq/strikes/internal/doctor"
+	"github.com/strikesmq/strikes/internal/inspect"
+	"github.com/strikesmq/strikes/internal/management"
 	"github.com/strikesmq/strikes/topology"
 )
 
@@ -35,10 +38,10 @@ func TestDeadLettersThatWait(t *testing.T) {
 	if err != nil || ready != 0 {
 		t.Fatalf("%d ready, %v", ready, err)
 	}
-	conn, need := dialBroker(t), topology.Need{Queue: queue, Management: managementURL(t)}
-	var load topology.Load
+	conn, need := dialBroker(t), inspect.Need{Queue: queue, Management: managementURL(t)}
+	var load management.Load
 	eventually(t, 30*time.Second, "the dead letters that wait", func() bool {
-		load, err = topology.Measure(t.Context(), conn, need)
+		load, err = doctor.Measure(t.Context(), conn, need)
 		return err == nil && load.DeadLettering == n
 	})
 	if load.Ready != 0 || load.Unacked != 0 {

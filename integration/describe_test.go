@@ -7,10 +7,10 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"github.com/strikesmq/strikes/topology"
+	"github.com/strikesmq/strikes/deadletter"
 )
 
-// TestDescribe tells queues apart, with the management API and without, and sees a policy where that can be seen.
+// TestDescribe describes queues, with the management API and without, and sees a policy if that can be seen.
 func TestDescribe(t *testing.T) {
 	major, minor := brokerVersion(t)
 	conn := dialBroker(t)
@@ -19,12 +19,12 @@ func TestDescribe(t *testing.T) {
 		args   amqp.Table
 		policy string
 		api    bool
-		want   topology.Description
+		want   deadletter.Nature
 	}{
-		{"classic", nil, "", false, topology.Description{Type: "classic"}},
-		{"quorum", amqp.Table{"x-queue-type": "quorum", "x-delivery-limit": 7}, "", false, topology.Description{Type: "quorum", DeliveryLimit: 7, Limited: true}},
-		{"no limit", amqp.Table{"x-queue-type": "quorum"}, "", true, topology.Description{Type: "quorum", PolicyKnown: true}},
-		{"policy", amqp.Table{"x-queue-type": "quorum", "x-delivery-limit": 7}, `{"delivery-limit":3}`, true, topology.Description{Type: "quorum", DeliveryLimit: 3, Limited: true, PolicyKnown: true}},
+		{"classic", nil, "", false, deadletter.Nature{Type: "classic"}},
+		{"quorum", amqp.Table{"x-queue-type": "quorum", "x-delivery-limit": 7}, "", false, deadletter.Nature{Type: "quorum", Limit: 7, Limited: true}},
+		{"no limit", amqp.Table{"x-queue-type": "quorum"}, "", true, deadletter.Nature{Type: "quorum", PolicyKnown: true}},
+		{"policy", amqp.Table{"x-queue-type": "quorum", "x-delivery-limit": 7}, `{"delivery-limit":3}`, true, deadletter.Nature{Type: "quorum", Limit: 3, Limited: true, PolicyKnown: true}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			queue := uniqueName(t, "describe")
@@ -44,14 +44,14 @@ func TestDescribe(t *testing.T) {
 			if tc.api {
 				api = managementURL(t)
 			}
-			got, err := topology.Describe(t.Context(), conn, queue, api, nil)
-			tc.want.Queue, tc.want.Major, tc.want.Minor = queue, major, minor
+			got, err := deadletter.Describe(t.Context(), conn, queue, api, nil)
+			tc.want.Major, tc.want.Minor = major, minor
 			if err != nil || got != tc.want {
 				t.Errorf("%+v, %v, want %+v", got, err, tc.want)
 			}
 		})
 	}
-	if _, err := topology.Describe(t.Context(), conn, uniqueName(t, "none"), "", nil); !errors.Is(err, topology.ErrQueueNotFound) {
+	if _, err := deadletter.Describe(t.Context(), conn, uniqueName(t, "none"), "", nil); !errors.Is(err, deadletter.ErrQueueNotFound) {
 		t.Errorf("%v", err)
 	}
 }

@@ -9,7 +9,7 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"github.com/strikesmq/strikes/topology"
+	"github.com/strikesmq/strikes/internal/inspect"
 )
 
 // The doctor calls a full dead-letter queue an error if dead letters are lost by it, and a warning if none is: a broker is
@@ -41,7 +41,7 @@ func TestDoctorLimitedDeadLetterQueue(t *testing.T) {
 				b.bind(q+".dlq", "", q+".dlx")
 				b.queue(q, args(q))
 				severity := ""
-				_, findings := b.examine(topology.Need{Queue: q, MaxRetries: 3, Management: managementURL(t)})
+				_, findings := b.examine(inspect.Need{Queue: q, MaxRetries: 3, Management: managementURL(t)})
 				for _, f := range findings {
 					if f.Code == "dead-letter-queue-limited" {
 						severity = f.Severity.String()

@@ -6,6 +6,7 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/topology"
 )
 
@@ -13,8 +14,8 @@ import (
 type patient struct {
 	name string
 	set  func(b topo, q string)
-	need topology.Need // beyond Queue and MaxRetries
-	want string        // codes of the findings, in any order
+	need inspect.Need // beyond Queue and MaxRetries
+	want string       // codes of the findings, in any order
 }
 
 const (
@@ -117,30 +118,30 @@ func holding(args func(string, ...any) amqp.Table, modes ...uint8) func(topo, st
 
 // sick are set-ups that lose, reorder or block messages.
 func sick(b topo) []patient {
-	ordered := topology.Need{Ordered: true}
+	ordered := inspect.Need{Ordered: true}
 	return slices.Concat(lost(), ended(), limited(b), []patient{
 		{"policy with a foreign key", func(b topo, q string) {
 			b.way(q, "fanout", "")
 			b.policy(q, map[string]any{"dead-letter-exchange": q + ".dlx", "delivery-limit": 500})
 			b.queue(q, amqp.Table{"x-queue-type": "classic"})
-		}, topology.Need{}, "error no-dead-letter-exchange, warning policy-not-applied"},
+		}, inspect.Need{}, "error no-dead-letter-exchange, warning policy-not-applied"},
 		{"two dead-letter exchanges", func(b topo, q string) {
 			on(quorum)(b, q)
 			b.policy(q, map[string]any{"dead-letter-exchange": "elsewhere"})
-		}, topology.Need{}, "warning dead-letter-conflict"},
+		}, inspect.Need{}, "warning dead-letter-conflict"},
 		{"order, several consumers at once", on(quorum), ordered, "error not-single-active"},
 		{"order and priorities", on(classic, "x-max-priority", 5, "x-single-active-consumer", true), ordered, "error priorities"},
-		{"consumers that do not ack", consumed(1, true), topology.Need{}, "error auto-ack"},
-		{"consumers without prefetch", consumed(0, false), topology.Need{}, "warning no-prefetch"},
-		{"prefetch and backoff above the consumer timeout", consumed(100, false), topology.Need{}, "warning consumer-timeout"},
-		{"long backoff", on(quorum), topology.Need{MaxBackoff: 10 * time.Minute}, "warning consumer-timeout"},
-		{"transient messages", holding(classic, amqp.Transient, amqp.Persistent), topology.Need{}, "warning transient-messages"},
+		{"consumers that do not ack", consumed(1, true), inspect.Need{}, "error auto-ack"},
+		{"consumers without prefetch", consumed(0, false), inspect.Need{}, "warning no-prefetch"},
+		{"prefetch and backoff above the consumer timeout", consumed(100, false), inspect.Need{}, "warning consumer-timeout"},
+		{"long backoff", on(quorum), inspect.Need{MaxBackoff: 10 * time.Minute}, "warning consumer-timeout"},
+		{"transient messages", holding(classic, amqp.Transient, amqp.Persistent), inspect.Need{}, "warning transient-messages"},
 	})
 }
 
 // lost: dead letters that reach no queue.
 func lost() []patient {
-	none := topology.Need{}
+	none := inspect.Need{}
 	return []patient{
 		{"no dead-letter exchange", on(quorum, argDLX, nil, "x-dead-letter-strategy", nil), none, "error no-dead-letter-exchange"},
 		{"dead-letter exchange that does not exist", func(b topo, q string) { b.queue(q, quorum(q)) }, none, "error dead-letter-exchange-missing"},
@@ -194,21 +195,21 @@ func lost() []patient {
 // ended: dead-letter queues that do not keep what reaches them.
 func ended() []patient {
 	end := func(name, want string, pairs ...any) patient {
-		return patient{name, func(b topo, q string) { b.ends(q, lettersTo(pairs...)) }, topology.Need{}, want}
+		return patient{name, func(b topo, q string) { b.ends(q, lettersTo(pairs...)) }, inspect.Need{}, want}
 	}
 	return []patient{
 		end("dead-letter queue that drops the oldest", "error dead-letter-queue-limited", "x-max-length", 1000),
 		end("dead-letter queue that fills", "warning dead-letter-queue-limited", "x-max-length-bytes", 1000000, "x-overflow", "reject-publish"),
 		end("dead-letter queue that forgets", "warning dead-letter-queue-ttl", "x-message-ttl", 86400000),
 		end("dead-letter queue that goes", "warning dead-letter-queue-temporary", "x-expires", 86400000),
-		end("dead-letter queue that bears few looks", "warning dead-letter-queue-looks", argLimit, 20),
+		end("dead-letter queue that bears few looks", "warning dead-letter-queue-delivery-limit", argLimit, 20),
 		end("classic dead-letter queue", "warning dead-letter-queue-classic", "x-queue-type", "classic", argLimit, nil),
 	}
 }
 
 // limited: the broker ends or moves messages before their retries are over.
 func limited(b topo) []patient {
-	none := topology.Need{}
+	none := inspect.Need{}
 	byVersion := func(v3, v4, v43 string) string {
 		switch {
 		case b.before(4, 0):
@@ -233,7 +234,7 @@ func limited(b topo) []patient {
 
 // healthy are set-ups with nothing wrong.
 func healthy(b topo) []patient {
-	ordered, none := topology.Need{Ordered: true}, topology.Need{}
+	ordered, none := inspect.Need{Ordered: true}, inspect.Need{}
 	declared := func(s topology.Spec) func(topo, string) {
 		return func(b topo, q string) { s.Queue = q; b.declare(s) }
 	}
@@ -246,9 +247,9 @@ func healthy(b topo) []patient {
 		{"quorum as declared, ordered", declared(topology.Spec{SingleActiveConsumer: true}), ordered, ""},
 		{"classic as declared", declared(topology.Spec{Type: topology.Classic}), none, ""},
 		{"classic as declared, ordered", declared(topology.Spec{Type: topology.Classic, SingleActiveConsumer: true}), ordered, ""},
-		{"many retries", declared(topology.Spec{DeliveryLimit: 2000}), topology.Need{MaxRetries: 1000}, ""},
+		{"many retries", declared(topology.Spec{DeliveryLimit: 2000}), inspect.Need{MaxRetries: 1000}, ""},
 		{"the delivery limit of this version", on(quorum, argLimit, unlimited), none, ""},
-		{"no dead letters wanted", on(quorum, argDLX, nil, "x-dead-letter-strategy", nil), topology.Need{AllowDrop: true}, ""},
+		{"no dead letters wanted", on(quorum, argDLX, nil, "x-dead-letter-strategy", nil), inspect.Need{AllowDrop: true}, ""},
 		{"all by policy, quorum", func(b topo, q string) {
 			b.way(q, "fanout", "")
 			b.policy(q, map[string]any{"dead-letter-exchange": q + ".dlx", "delivery-limit": 500,
@@ -278,7 +279,7 @@ func healthy(b topo) []patient {
 
 // landing are ways of dead letters that end well.
 func landing() []patient {
-	none := topology.Need{}
+	none := inspect.Need{}
 	return []patient{
 		{"direct with its key", func(b topo, q string) {
 			b.way(q, "direct", "this")

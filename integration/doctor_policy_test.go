@@ -10,7 +10,7 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"github.com/strikesmq/strikes/topology"
+	"github.com/strikesmq/strikes/internal/inspect"
 )
 
 // What a policy says is seen as soon as it is set, whatever the API still shows of the queue.
@@ -23,7 +23,7 @@ func TestDoctorReadsPolicies(t *testing.T) {
 			b.way(q, "fanout", "")
 			b.queue(q, amqp.Table{"x-queue-type": kind})
 			b.queue(q+".dlq", lettersTo())
-			need := topology.Need{Queue: q, MaxRetries: 3, Management: managementURL(t)}
+			need := inspect.Need{Queue: q, MaxRetries: 3, Management: managementURL(t)}
 			eventually(t, 20*time.Second, "the API shows that there is no policy", func() bool { return policyShown(t, q) })
 			set := func(definition map[string]any) {
 				topoAPI(t, "PUT", "policies/%2F/"+q, map[string]any{"pattern": "^" + q + "$", "apply-to": "queues", "definition": definition})
@@ -80,8 +80,8 @@ func policyShown(t *testing.T, queue string) bool {
 	return shown.Policy != nil
 }
 
-func mendable(all []topology.Finding) []topology.Finding {
-	var out []topology.Finding
+func mendable(all []inspect.Finding) []inspect.Finding {
+	var out []inspect.Finding
 	for _, f := range all {
 		if f.Command != "" {
 			out = append(out, f)

@@ -9,13 +9,14 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"github.com/strikesmq/strikes/topology"
+	"github.com/strikesmq/strikes/internal/doctor"
+	"github.com/strikesmq/strikes/internal/inspect"
 )
 
 // probe returns the codes of the findings and how many things were proven.
-func (b topo) probe(need topology.Need) (proven int, codes string, findings []topology.Finding) {
+func (b topo) probe(need inspect.Need) (proven int, codes string, findings []inspect.Finding) {
 	b.t.Helper()
-	proof, err := topology.Probe(b.t.Context(), b.conn, need)
+	proof, err := doctor.Probe(b.t.Context(), b.conn, need)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -51,7 +52,7 @@ func TestDoctorProbesThePlace(t *testing.T) {
 	for _, tt := range tests {
 		q := b.name()
 		b.queue(q, tt.args)
-		_, codes, findings := b.probe(topology.Need{Queue: q})
+		_, codes, findings := b.probe(inspect.Need{Queue: q})
 		want := strings.TrimPrefix(tt.want+", probe-refused", ", ") // no dead letters to try
 		if codes != want {
 			t.Errorf("%s: got %v, want %q", tt.name, findings, want)
@@ -60,7 +61,7 @@ func TestDoctorProbesThePlace(t *testing.T) {
 }
 
 func TestDoctorProbesTheLanding(t *testing.T) {
-	none := topology.Need{}
+	none := inspect.Need{}
 	consumer := func(b topo, q string) {
 		ch, err := b.conn.Channel()
 		if err == nil {
@@ -119,7 +120,7 @@ func TestDoctorProbesTheLanding(t *testing.T) {
 		q := b.name()
 		tt.set(b, q)
 		before := b.depths(q)
-		proven, codes, findings := b.probe(topology.Need{Queue: q, Management: managementURL(t)})
+		proven, codes, findings := b.probe(inspect.Need{Queue: q, Management: managementURL(t)})
 		if codes != tt.want || codes == "" && proven < 2 {
 			t.Errorf("%s: proven %d, found %v, want %q", tt.name, proven, findings, tt.want)
 		}
@@ -153,7 +154,7 @@ func (b topo) depths(q string) (n [2]int) {
 func (b topo) nothingLeft() {
 	b.t.Helper()
 	eventually(b.t, 10*time.Second, "no scratch queue is left", func() bool {
-		listing, err := topology.List(b.t.Context(), b.conn, topology.Need{Management: managementURL(b.t)})
+		listing, err := doctor.List(b.t.Context(), b.conn, inspect.Need{Management: managementURL(b.t)})
 		if err != nil {
 			b.t.Fatal(err)
 		}
@@ -169,13 +170,13 @@ func TestDoctorProbesOverAMQP(t *testing.T) {
 	b := newTopo(t)
 	q := b.name()
 	on(quorum)(b, q)
-	if proven, codes, findings := b.probe(topology.Need{Queue: q}); proven != 1 || codes != "probe-refused" || !strings.Contains(findings[0].Seen, "Management") {
+	if proven, codes, findings := b.probe(inspect.Need{Queue: q}); proven != 1 || codes != "probe-refused" || !strings.Contains(findings[0].Seen, "Management") {
 		t.Errorf("proven %d, found %v", proven, findings)
 	}
 	named := b.name()
 	b.queue(named+".dlq", lettersTo())
 	b.queue(named, quorum(named, argDLX, "", argDLK, named+".dlq"))
-	if proven, codes, findings := b.probe(topology.Need{Queue: named}); proven != 2 || codes != "" {
+	if proven, codes, findings := b.probe(inspect.Need{Queue: named}); proven != 2 || codes != "" {
 		t.Errorf("proven %d, found %v", proven, findings)
 	}
 }
@@ -186,7 +187,7 @@ func TestDoctorSeesTheNamedQueueOverAMQP(t *testing.T) {
 	q := b.name()
 	b.queue(q+".dlq", lettersTo("x-max-length", 5))
 	b.queue(q, quorum(q, argDLX, "", argDLK, q+".dlq"))
-	if got, findings := b.examine(topology.Need{Queue: q, MaxRetries: 3}); got != "error dead-letter-queue-limited, warning not-seen" {
+	if got, findings := b.examine(inspect.Need{Queue: q, MaxRetries: 3}); got != "error dead-letter-queue-limited, warning not-seen" {
 		t.Errorf("found %v", findings)
 	}
 }
@@ -197,7 +198,7 @@ func TestDoctorProbeNeedsPermission(t *testing.T) {
 	q := admin.name()
 	on(quorum)(admin, q)
 	reader := admin.reader()
-	proven, codes, findings := reader.probe(topology.Need{Queue: q, Management: managementURL(t)})
+	proven, codes, findings := reader.probe(inspect.Need{Queue: q, Management: managementURL(t)})
 	if proven != 0 || codes != "probe-refused, probe-refused" || !strings.Contains(findings[0].Seen, "ACCESS_REFUSED") {
 		t.Errorf("proven %d, found %v", proven, findings)
 	}
@@ -222,7 +223,7 @@ func TestDoctorLists(t *testing.T) {
 			return err
 		}
 		client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 10 * time.Second}
-		listing, err := topology.List(t.Context(), b.conn, topology.Need{Management: managementURL(t), HTTPClient: client})
+		listing, err := doctor.List(t.Context(), b.conn, inspect.Need{Management: managementURL(t), HTTPClient: client})
 		if err != nil {
 			return err
 		}

@@ -9,13 +9,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/strikesmq/strikes/topology"
+	"github.com/strikesmq/strikes/internal/doctor"
+	"github.com/strikesmq/strikes/internal/inspect"
 )
 
 // admitted is a patient with its queue.
 type admitted struct {
 	patient
-	need topology.Need
+	need inspect.Need
 }
 
 // admit sets all up, then waits until the API shows the policies of the last.
@@ -36,9 +37,9 @@ func admit(t *testing.T, b topo, patients []patient) []admitted {
 }
 
 // examine returns severities and codes, sorted.
-func (b topo) examine(need topology.Need) (codes string, findings []topology.Finding) {
+func (b topo) examine(need inspect.Need) (codes string, findings []inspect.Finding) {
 	b.t.Helper()
-	findings, err := topology.Examine(b.t.Context(), b.conn, need)
+	findings, err := doctor.Examine(b.t.Context(), b.conn, need)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -52,10 +53,10 @@ func (b topo) examine(need topology.Need) (codes string, findings []topology.Fin
 
 // settles polls until the findings are as wanted: policies and consumers show
 // after up to 10 s.
-func (b topo) settles(p admitted) []topology.Finding {
+func (b topo) settles(p admitted) []inspect.Finding {
 	b.t.Helper()
 	var got string
-	var findings []topology.Finding
+	var findings []inspect.Finding
 	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(300 * time.Millisecond) {
 		if got, findings = b.examine(p.need); got == p.want {
 			return findings
@@ -109,7 +110,7 @@ func TestDoctorCommandsMend(t *testing.T) {
 }
 
 // mend runs the commands of the findings, if all have one.
-func (b topo) mend(findings []topology.Finding) bool {
+func (b topo) mend(findings []inspect.Finding) bool {
 	b.t.Helper()
 	for _, f := range findings {
 		if f.Command == "" {
@@ -136,7 +137,7 @@ func TestDoctorBindsTheQueueThatIsThere(t *testing.T) {
 		if kind != "" {
 			b.exchange(q+".dlx", kind)
 		}
-		_, findings := b.examine(topology.Need{Queue: q, MaxRetries: 3, Management: managementURL(t)})
+		_, findings := b.examine(inspect.Need{Queue: q, MaxRetries: 3, Management: managementURL(t)})
 		if !b.mend(findings) {
 			t.Fatalf("exchange of type %q: %v", kind, findings)
 		}
@@ -159,15 +160,15 @@ func TestDoctorMakesRoom(t *testing.T) {
 	b.queue(q, quorum(q, argLimit, 5000))
 	b.policy(q, map[string]any{"delivery-limit": 50, "message-ttl": 3600000})
 	b.t.Cleanup(func() { b.forgetPolicy("strikes." + q) })
-	need := topology.Need{Queue: q, MaxRetries: 1000, Management: managementURL(t)}
-	room := func() []topology.Finding {
-		findings, err := topology.Room(t.Context(), b.conn, need)
+	need := inspect.Need{Queue: q, MaxRetries: 1000, Management: managementURL(t)}
+	room := func() []inspect.Finding {
+		findings, err := doctor.Room(t.Context(), b.conn, need)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return findings
 	}
-	var narrow []topology.Finding
+	var narrow []inspect.Finding
 	eventually(t, 20*time.Second, "the policy shows", func() bool {
 		narrow = room()
 		return len(narrow) == 1 && strings.Contains(narrow[0].Seen, "is 50, by policy") && strings.Contains(narrow[0].Seen, "room for 46 of 1000 retries")

@@ -98,7 +98,7 @@ type graves struct {
 }
 
 func (g *graves) Observe(_ context.Context, e consumer.Event) {
-	if e.Decision == consumer.DeadLetter {
+	if e.Outcome == consumer.OutcomeDeadLetter {
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		g.at[e.ID] = time.Now()

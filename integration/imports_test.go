@@ -21,9 +21,9 @@ var (
 var arrows = map[string][]string{
 	"counter":    {"internal/setting"},
 	"publisher":  {"internal/amqpdial", "internal/pause", "internal/setting"},
-	"topology":   {"internal/queueinfo", "internal/setting", "internal/shell"},
+	"topology":   {"internal/inspect", "internal/queueinfo", "internal/setting"},
 	"consumer":   {"counter", "topology", "internal/amqpdial", "internal/fingerprint", "internal/pause", "internal/setting"},
-	"deadletter": {"counter", "publisher", "internal/amqpdial", "internal/fingerprint", "internal/pause", "internal/queueinfo", "internal/setting"},
+	"deadletter": {"counter", "publisher", "internal/amqpdial", "internal/fingerprint", "internal/management", "internal/pause", "internal/queueinfo", "internal/setting"},
 
 	"internal/setting":     nil,
 	"internal/shell":       nil,
@@ -31,6 +31,11 @@ var arrows = map[string][]string{
 	"internal/pause":       nil,
 	"internal/queueinfo":   nil,
 	"internal/amqpdial":    {"internal/setting"},
+	"internal/management":  {"internal/queueinfo", "internal/setting", "internal/shell"},
+	"internal/inspect":     {"internal/management", "internal/queueinfo", "internal/shell"},
+	"internal/records":     {"counter"},
+	"internal/status":      {"counter", "internal/doctor", "internal/inspect", "internal/management", "internal/queueinfo", "internal/records"},
+	"internal/doctor":      {"internal/inspect", "internal/management", "internal/queueinfo", "internal/setting", "internal/shell"},
 
 	"internal/poll":       {"internal/pause"},
 	"internal/proxy":      {"internal/pause"},
@@ -39,13 +44,14 @@ var arrows = map[string][]string{
 	"internal/proctest":   {"internal/poll"},
 	"integration/bench":   join(public, join(laboratory, "internal/pause")...),
 
-	"cmd/strikes": join(public, "cmd/strikes/internal/...", "internal/queueinfo", "internal/setting", "internal/shell"),
+	"cmd/strikes": join(public, "cmd/strikes/internal/...", "internal/doctor", "internal/inspect", "internal/management", "internal/queueinfo",
+		"internal/records", "internal/setting", "internal/shell", "internal/status"),
 	"cmd/strikes/internal/demo": join(public, "cmd/strikes/internal/connect", "cmd/strikes/internal/jsonl", "cmd/strikes/internal/term",
 		"internal/poll", "internal/queueinfo", "internal/servers", "internal/setting"),
 	"cmd/strikes/internal/term":    nil,
 	"cmd/strikes/internal/jsonl":   nil,
-	"cmd/strikes/internal/cli":     join(public, "cmd/strikes/internal/term", "internal/setting", "internal/shell"),
-	"cmd/strikes/internal/connect": join(public, "cmd/strikes/internal/cli", "internal/amqpdial", "internal/setting"),
+	"cmd/strikes/internal/cli":     join(public, "cmd/strikes/internal/term", "internal/inspect", "internal/queueinfo", "internal/setting", "internal/shell"),
+	"cmd/strikes/internal/connect": join(public, "cmd/strikes/internal/cli", "internal/amqpdial", "internal/doctor", "internal/inspect", "internal/setting"),
 
 	"examples/...": public,
 
@@ -54,6 +60,7 @@ var arrows = map[string][]string{
 	"integration/internal/cluster": {"internal/proxy", "internal/servers"},
 	"integration/internal/install": {"internal/servers"},
 	"integration/servers":          nil,
+	"integration/suite":            nil,
 	"integration/mutants":          nil,
 	"integration/release":          nil,
 	"integration/setup":            {"integration/internal/install"},

@@ -34,17 +34,17 @@ func TestOrder(t *testing.T) {
 		lanes int
 		set   consumer.Consumer
 	}{
-		{"requeue", consumer.Requeue, 1, consumer.Consumer{}},
-		{"in place, prefetch 1", consumer.InPlace, 1, consumer.Consumer{Prefetch: 1}},
-		{"in place, prefetch 10", consumer.InPlace, 1, consumer.Consumer{Prefetch: 10}},
-		{"in place, prefetch 30", consumer.InPlace, 1, consumer.Consumer{}},
-		{"16 lanes, prefetch 100", consumer.InPlace, 16, consumer.Consumer{Prefetch: 100, Concurrency: 16, Lane: laneOf}},
+		{"requeue", consumer.RetryRequeue, 1, consumer.Consumer{}},
+		{"in place, prefetch 1", consumer.RetryInPlace, 1, consumer.Consumer{Prefetch: 1}},
+		{"in place, prefetch 10", consumer.RetryInPlace, 1, consumer.Consumer{Prefetch: 10}},
+		{"in place, prefetch 30", consumer.RetryInPlace, 1, consumer.Consumer{}},
+		{"16 lanes, prefetch 100", consumer.RetryInPlace, 16, consumer.Consumer{Prefetch: 100, Concurrency: 16, Lane: laneOf}},
 	} {
 		for _, typ := range queueTypes {
 			t.Run(fmt.Sprintf("%s/%s", tc.name, typ), func(t *testing.T) {
 				queue := declaredAs(t, topology.Spec{Type: typ, SingleActiveConsumer: true})
 				o := newOrdered(*orderMessages, tc.lanes)
-				o.requeue = tc.retry == consumer.Requeue
+				o.requeue = tc.retry == consumer.RetryRequeue
 				o.publish(t, queue)
 				c := tc.set
 				c.Queue, c.Ordered, c.Retry, c.Counter = queue, true, tc.retry, counters(t)
@@ -163,7 +163,7 @@ func (o observer) Observe(_ context.Context, e consumer.Event) { o(e) }
 // observe takes note of dead letters. With Requeue the next message can be here before that is told, so there the last
 // failure counts.
 func (o *ordered) observe(e consumer.Event) {
-	if e.Decision == consumer.DeadLetter {
+	if e.Outcome == consumer.OutcomeDeadLetter {
 		o.finish(e.ID)
 	}
 }

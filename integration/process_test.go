@@ -227,7 +227,7 @@ func TestKillerIsDeadLetteredAndNeighboursAreNot(t *testing.T) {
 	for _, tc := range []struct {
 		iso  consumer.Isolation
 		most int
-	}{{consumer.IsolateSuspects, 3 + 3}, {consumer.Strict, 3 + 1}} {
+	}{{consumer.IsolationSuspects, 3 + 3}, {consumer.IsolationStrict, 3 + 1}} {
 		t.Run(fmt.Sprint("isolation ", int(tc.iso)), func(t *testing.T) {
 			eachType(t, func(t *testing.T, queue string) {
 				spec, c := newChild(t, queue)

@@ -15,26 +15,23 @@ import (
 
 var goBlock = regexp.MustCompile("(?s)```go\n(.*?)```")
 
-// TestReadmeInAModuleOfItsOwn builds, runs and tests what the README shows as a user's module would.
-func TestReadmeInAModuleOfItsOwn(t *testing.T) {
-	readme, err := os.ReadFile("../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+// TestGoBlocksInAModuleOfTheirOwn builds, runs and tests the Go of the documents as a user's module would.
+func TestGoBlocksInAModuleOfTheirOwn(t *testing.T) {
+	text := read(t, "../docs/library.md") + read(t, "../README.md")
 	var blocks []string
 	queue := declared(t, topology.Quorum)
-	for _, b := range goBlock.FindAllStringSubmatch(string(readme), -1) {
+	for _, b := range goBlock.FindAllStringSubmatch(text, -1) {
 		if n := strings.Count(b[1], "\n"); n >= 20 {
 			t.Errorf("a block of %d lines:\n%s", n, b[1])
 		}
 		blocks = append(blocks, strings.ReplaceAll(b[1], `"orders"`, `"`+queue+`"`))
 	}
 	if len(blocks) != 3 {
-		t.Fatalf("%d blocks of Go, want publish, consume and a test", len(blocks))
+		t.Fatalf("%d blocks of Go, want publish, a test and consume", len(blocks))
 	}
 	dir := userModule(t, map[string]string{
-		"main.go":      readmeMain + blocks[0] + blocks[1],
-		"main_test.go": readmeTest + blocks[2],
+		"main.go":      readmeMain + blocks[0] + blocks[2],
+		"main_test.go": readmeTest + blocks[1],
 	})
 
 	t.Run("test", func(t *testing.T) {

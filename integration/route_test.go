@@ -68,9 +68,9 @@ func TestRouteBreaksWhileConsuming(t *testing.T) {
 				Handler: func(context.Context, amqp.Delivery) error { return consumer.Reject(errPoison) },
 				Observer: observer(func(e consumer.Event) {
 					switch refused := new(topology.RefusedError); {
-					case e.Decision == consumer.DeadLetter:
+					case e.Outcome == consumer.OutcomeDeadLetter:
 						dead.Add(1)
-					case e.Decision == consumer.Hold && errors.As(e.Err, &refused):
+					case e.Outcome == consumer.OutcomeHold && errors.As(e.Err, &refused):
 						held.Add(1)
 					}
 				}),

@@ -16,6 +16,7 @@ import (
 	"github.com/google/uuid"
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/topology"
 )
 
@@ -151,7 +152,10 @@ func (b topo) get(ch *amqp.Channel, queue string) (amqp.Delivery, bool) {
 
 func (b topo) codes(need topology.Need) []string {
 	b.t.Helper()
-	findings, err := topology.Inspect(b.t.Context(), b.conn, need)
+	closer := inspect.Need{
+		Queue: need.Queue, MaxRetries: need.MaxRetries, Ordered: need.Ordered, AllowDrop: need.AllowDrop, Management: need.Management,
+	}
+	findings, err := inspect.Inspect(b.t.Context(), b.conn, closer)
 	if err != nil {
 		b.t.Fatal(err)
 	}

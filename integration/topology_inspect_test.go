@@ -16,6 +16,7 @@ import (
 	"github.com/google/uuid"
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/topology"
 )
 
@@ -76,11 +77,11 @@ func TestTopologyInspectCreatesNothing(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		if _, err := topology.Inspect(t.Context(), b.conn, topology.Need{Queue: q}); err != nil && !errors.Is(err, topology.ErrQueueNotFound) {
+		if _, err := inspect.Inspect(t.Context(), b.conn, inspect.Need{Queue: q}); err != nil && !errors.Is(err, topology.ErrQueueNotFound) {
 			t.Error(err)
 		}
 		deleting.Wait()
-		if _, err := topology.Inspect(t.Context(), b.conn, topology.Need{Queue: q}); !errors.Is(err, topology.ErrQueueNotFound) {
+		if _, err := inspect.Inspect(t.Context(), b.conn, inspect.Need{Queue: q}); !errors.Is(err, topology.ErrQueueNotFound) {
 			t.Fatalf("after the queue was deleted: %v", err)
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/strikesmq/strikes/internal/doctor"
+	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/topology"
 )
 
@@ -71,7 +73,7 @@ func TestTopologyFindsDeadLetters(t *testing.T) {
 			q := b.name()
 			tt.set(b, q)
 			for api, want := range map[string][]string{"": tt.amqp, managementURL(t): tt.manage} {
-				found, err := topology.FindDeadLetters(t.Context(), b.conn, topology.Need{Queue: q, Management: api})
+				found, err := doctor.FindDeadLetters(t.Context(), b.conn, inspect.Need{Queue: q, Management: api})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -84,7 +86,7 @@ func TestTopologyFindsDeadLetters(t *testing.T) {
 }
 
 // landed says what was found in the words of the table: as much of each sentence as is wanted.
-func landed(l topology.Landing, q string, want []string) []string {
+func landed(l doctor.Landing, q string, want []string) []string {
 	var out []string
 	for _, x := range l.Queues {
 		says := strings.TrimPrefix(x.Name, q)

@@ -11,6 +11,7 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/topology"
 )
 
@@ -218,7 +219,7 @@ func TestTopologyLoopCommand(t *testing.T) {
 		b.queue(q, quorum(q))
 		b.bind(q, key, q+".dlx")
 		b.must(func(ch *amqp.Channel) error { return ch.QueueBind(q, key, q+".dlx", false, amqp.Table{"x": 1}) })
-		need := topology.Need{Queue: q, MaxRetries: 3, Management: managementURL(t)}
+		need := inspect.Need{Queue: q, MaxRetries: 3, Management: managementURL(t)}
 		codes, findings := b.examine(need)
 		if codes != "error dead-letter-loop" || !b.mend(findings) {
 			t.Fatalf("key %q: %v", key, findings)

@@ -129,5 +129,5 @@ func TestTopologyDeliveryLimit(t *testing.T) {
 		return nil
 	})
 	b.want("no room", topology.Need{Queue: q, MaxRetries: 1}, "error delivery-limit-low", "warning bindings-unknown")
-	b.want("little room", topology.Need{Queue: q}, "warning delivery-limit-tight", "warning bindings-unknown")
+	b.want("little room", topology.Need{Queue: q, MaxRetries: -1}, "warning delivery-limit-tight", "warning bindings-unknown")
 }

@@ -99,7 +99,7 @@ func untilDone(t *testing.T, queue string, frame, fleet int, store consumer.Coun
 			Observer: observer(func(e consumer.Event) {
 				mu.Lock()
 				defer mu.Unlock()
-				if e.Decision == consumer.Undecodable && e.Queue == queue {
+				if e.Outcome == consumer.OutcomeUndecodable && e.Queue == queue {
 					told++
 				}
 			}),

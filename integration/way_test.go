@@ -192,7 +192,7 @@ func failFor(poison ...string) consumer.Handler {
 }
 
 func TestFailsUntilTheLimitThenDeadLetters(t *testing.T) {
-	for _, mode := range []consumer.RetryMode{consumer.Requeue, consumer.InPlace} {
+	for _, mode := range []consumer.RetryMode{consumer.RetryRequeue, consumer.RetryInPlace} {
 		t.Run(fmt.Sprint("mode ", int(mode)), func(t *testing.T) {
 			eachType(t, func(t *testing.T, queue string) {
 				c := counters(t)

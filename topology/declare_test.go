@@ -64,6 +64,11 @@ func TestSpecValidate(t *testing.T) {
 		{Spec{Queue: "a\xff"}, "not UTF-8"},
 		{Spec{Queue: "q", DeadLetterExchange: "\xffa"}, "not UTF-8"},
 		{Spec{Queue: "q", Bindings: []Binding{{Exchange: "x"}, {Key: "k"}}}, "Bindings[1]"},
+		{Spec{Queue: "q", Bindings: []Binding{{Exchange: "x\xff"}}}, "not UTF-8"},
+		{Spec{Queue: "q", Bindings: []Binding{{Exchange: "x", Key: strings.Repeat("k", 256)}}}, "255 bytes at most"},
+		{Spec{Queue: "q", Bindings: []Binding{{Exchange: "q.dlx"}}}, "another exchange than DeadLetterExchange"},
+		{Spec{Queue: "q", ExchangeType: "topic"}, "ExchangeType must be empty without Bindings"},
+		{Spec{Queue: "q", ExchangeType: "x-delayed", Bindings: []Binding{{Exchange: "x"}}}, `ExchangeType must be one of ["topic" "direct" "fanout" "headers"]`},
 	}
 	for _, tt := range tests {
 		// A nil connection: nothing may be asked of the broker.
@@ -78,8 +83,7 @@ func TestSpecValidate(t *testing.T) {
 	}
 }
 
-// The way of the dead letters must be whole before there is a queue to reject
-// from, and the queue before anything is routed to it.
+// The dead-letter route must be complete before there is a queue to reject from, and the queue before anything is routed to it.
 func TestStepsInOrder(t *testing.T) {
 	var got []string
 	for _, s := range steps(Spec{Queue: "q", Bindings: []Binding{{Exchange: "in", Key: "k"}}}.withDefaults()) {
@@ -101,7 +105,7 @@ func TestRefusedSettingsAreFieldErrors(t *testing.T) {
 		"DeadLetterQueue":      Spec{Queue: "q", DeadLetterQueue: "q"}.Validate(),
 		"DeliveryLimit":        Spec{Queue: "q", DeliveryLimit: -1}.Validate(),
 		"Bindings[0].Exchange": Spec{Queue: "q", Bindings: []Binding{{}}}.Validate(),
-		"Management":           TryManagement(t.Context(), nil, Need{Management: "http://user:s3cret/x@host"}),
+		"Management":           Check(t.Context(), nil, Need{Queue: "q", Management: "http://user:s3cret/x@host"}),
 	} {
 		var fe *FieldError
 		if !errors.As(err, &fe) || fe.Field != field || strings.Contains(err.Error(), "s3cret") {
@@ -130,5 +134,35 @@ func TestDifferences(t *testing.T) {
 	}
 	if len(got) != 9 {
 		t.Errorf("got %d differences: %q", len(got), got)
+	}
+}
+
+func TestStepsDeclareExchanges(t *testing.T) {
+	s := Spec{Queue: "q", ExchangeType: "topic", Bindings: []Binding{{Exchange: "x", Key: "a"}, {Exchange: "y"}, {Exchange: "x", Key: "b.#"}}}
+	var got []string
+	for _, step := range steps(s.withDefaults()) {
+		got = append(got, step.what)
+	}
+	want := `exchange "x", exchange "y", exchange "q.dlx", queue "q.dlq", binding of queue "q.dlq" to exchange "q.dlx", queue "q", ` +
+		`binding of queue "q" to exchange "x", binding of queue "q" to exchange "y", binding of queue "q" to exchange "x"`
+	if s := strings.Join(got, ", "); s != want {
+		t.Errorf("got %s\nwant %s", s, want)
+	}
+	if got := len(steps(Spec{Queue: "q", Bindings: []Binding{{Exchange: "x"}}}.withDefaults())); got != 5 {
+		t.Errorf("without a type the exchange is not declared: %d steps, want 5", got)
+	}
+}
+
+func TestExchangeDifference(t *testing.T) {
+	for reason, want := range map[string]string{
+		"PRECONDITION_FAILED - inequivalent arg 'type' for exchange 'it's' in vhost '/': received 'topic' but current is 'direct'":    "it exists with type 'direct', not 'topic'",
+		"PRECONDITION_FAILED - inequivalent arg 'durable' for exchange 'x' in vhost '/': received 'true' but current is 'false'":      "it exists with durable 'false', not 'true'",
+		"PRECONDITION_FAILED - inequivalent arg 'alternate-exchange' for exchange 'x' in vhost '/': received none but current is 'a'": "it exists with alternate-exchange 'a', not none",
+		"PRECONDITION_FAILED - inequivalent arg 'type' for exchange 'xxx...":                                                          "it exists with other properties",
+		"": "it exists with other properties",
+	} {
+		if got := exchangeDifference(reason); got != want {
+			t.Errorf("%s:\n got %s\nwant %s", reason, got, want)
+		}
 	}
 }

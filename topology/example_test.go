@@ -12,7 +12,25 @@ import (
 	"github.com/strikesmq/strikes/topology"
 )
 
-// Declaring at deployment, with a user who may configure.
+// The commonest use: declare the queue at deployment, with a user who may configure, and check it before consuming.
+func Example() {
+	conn, err := amqp.Dial("amqp://guest:guest@localhost:5672/")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer conn.Close()
+
+	ctx := context.Background()
+	if err := topology.Declare(ctx, conn, topology.Spec{Queue: "orders"}); err != nil { // and orders.dlx, orders.dlq
+		log.Fatal(err)
+	}
+	if err := topology.Check(ctx, conn, topology.Need{Queue: "orders", MaxRetries: 5}); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// Publish/subscribe: two subscriptions to a topic exchange, each with its own queue, count and dead letters. Declare declares the
+// exchange too.
 func ExampleDeclare() {
 	conn, err := amqp.Dial("amqp://guest:guest@localhost:5672/")
 	if err != nil {
@@ -20,18 +38,18 @@ func ExampleDeclare() {
 	}
 	defer conn.Close()
 
-	err = topology.Declare(context.Background(), conn, topology.Spec{
-		Queue:                "orders",
-		SingleActiveConsumer: true,
-		Bindings:             []topology.Binding{{Exchange: "shop", Key: "order.*"}},
-	})
-	if err != nil {
-		log.Fatal(err)
+	for queue, keys := range map[string][]string{"billing": {"order.paid", "order.refunded"}, "audit": {"#"}} {
+		spec := topology.Spec{Queue: queue, ExchangeType: "topic"}
+		for _, key := range keys {
+			spec.Bindings = append(spec.Bindings, topology.Binding{Exchange: "shop", Key: key})
+		}
+		if err := topology.Declare(context.Background(), conn, spec); err != nil {
+			log.Fatal(err)
+		}
 	}
 }
 
-// Checking at the start of a consumer whose dead-letter exchange is set by
-// policy, which only the management API can tell.
+// Checking a queue whose dead-letter exchange is set by policy, which only the management API reports.
 func ExampleCheck() {
 	conn, err := amqp.Dial("amqp://guest:guest@localhost:5672/")
 	if err != nil {
@@ -41,7 +59,6 @@ func ExampleCheck() {
 
 	err = topology.Check(context.Background(), conn, topology.Need{
 		Queue:      "orders",
-		MaxRetries: 5,
 		Management: "http://guest:guest@localhost:15672",
 		Logger:     slog.Default(),
 	})
@@ -49,7 +66,7 @@ func ExampleCheck() {
 	switch {
 	case errors.As(err, &refused):
 		for _, f := range refused.Findings {
-			fmt.Printf("%s\n  %s\n  to fix: %s\n", f.Seen, f.Why, f.Fix)
+			fmt.Printf("%s\n  %s\n  to fix: %s\n", f.Seen, f.Impact, f.Fix)
 		}
 	case errors.Is(err, topology.ErrQueueNotFound):
 		fmt.Println("declare the queue first")
@@ -58,55 +75,14 @@ func ExampleCheck() {
 	}
 }
 
-// Reporting on a queue without refusing anything.
-func ExampleInspect() {
-	conn, err := amqp.Dial("amqp://guest:guest@localhost:5672/")
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer conn.Close()
-
-	findings, err := topology.Inspect(context.Background(), conn, topology.Need{Queue: "orders", MaxRetries: 3})
-	if err != nil {
-		log.Fatal(err)
-	}
-	for _, f := range findings {
-		fmt.Println(f.Severity, f)
-	}
-}
-
-// What strikes doctor does for one queue.
-func ExampleExamine() {
-	conn, err := amqp.Dial("amqp://guest:guest@localhost:5672/")
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer conn.Close()
-
-	need := topology.Need{Queue: "orders", MaxRetries: 3, Ordered: true, Management: "http://guest:guest@localhost:15672"}
-	findings, err := topology.Examine(context.Background(), conn, need)
-	if err != nil {
-		log.Fatal(err)
-	}
-	proof, err := topology.Probe(context.Background(), conn, need) // on scratch queues
-	if err != nil {
-		log.Fatal(err)
-	}
-	for _, f := range append(findings, proof.Findings...) {
-		fmt.Println(f.Severity, f)
-		fmt.Println(f.Command) // for a shell; may be empty
-	}
-}
-
 func ExampleRefusedError() {
 	err := error(&topology.RefusedError{Queue: "orders", Findings: []topology.Finding{{
-		Code:     "dead-letter-exchange-missing",
-		Severity: topology.Error,
-		Seen:     `the dead-letter exchange "orders.dlx" does not exist`,
-		Why:      "rejected messages are dropped, and nobody is told",
-		Fix:      `declare the exchange "orders.dlx" and bind a dead-letter queue to it`,
+		Code:   "dead-letter-exchange-missing",
+		Seen:   `the dead-letter exchange "orders.dlx" does not exist`,
+		Impact: "rejected messages are lost silently",
+		Fix:    `declare the exchange "orders.dlx" and bind a dead-letter queue to it`,
 	}}})
 	fmt.Println(err)
 	// Output:
-	// topology: queue "orders" refused: dead-letter-exchange-missing: the dead-letter exchange "orders.dlx" does not exist; rejected messages are dropped, and nobody is told. To fix: declare the exchange "orders.dlx" and bind a dead-letter queue to it
+	// topology: queue "orders" refused: dead-letter-exchange-missing: the dead-letter exchange "orders.dlx" does not exist; rejected messages are lost silently. To fix: declare the exchange "orders.dlx" and bind a dead-letter queue to it
 }

@@ -2,6 +2,7 @@ package topology
 
 import (
 	"fmt"
+	"slices"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
@@ -13,54 +14,50 @@ import (
 type Type string
 
 const (
-	// Quorum queues are replicated. Their dead letters are kept until the
-	// dead-letter queue has confirmed them.
-	Quorum Type = "quorum"
-	// Classic queues live on one node and dead-letter at most once: a dead
-	// letter whose queue cannot be reached at that moment is gone. Their
-	// dead-letter queue is a quorum queue all the same. It misses those that
-	// come before it has a leader, after a start of the broker: 8 of 121 in
-	// eight restarts of 3.10.8. A classic one keeps what nobody waits to be confirmed in memory,
-	// and a kill of the broker took all that: 173 of 8,200 on 3.10.8, 3,455 on
-	// 4.0.5 and 4,263 on 4.3.6 in six kills each, where a quorum one missed 1,
+	// Quorum queues are replicated. They keep a dead letter until the dead-letter queue has confirmed it.
+	Quorum Type = queueinfo.Quorum
+
+	// Classic queues live on one node and dead-letter at most once: a dead letter is lost if its queue cannot be reached at that
+	// moment. Their dead-letter queue is a quorum queue all the same. It misses dead letters that come before it has a leader, after a
+	// start of the broker: 8 of 121 in eight restarts of 3.10.8. A classic dead-letter queue keeps dead letters in memory, and a
+	// killed broker lost them: 173 of 8,200 on 3.10.8, 3,455 on 4.0.5 and 4,263 on 4.3.6 in six kills each. A quorum one missed 1,
 	// none and none.
-	Classic Type = "classic"
+	Classic Type = queueinfo.Classic
 )
 
-// Spec describes a queue and the way its dead letters take.
+// Spec describes a queue and its dead-letter route.
 type Spec struct {
 	Queue string // must not be empty
 	Type  Type   // if empty, Quorum
 
-	// SingleActiveConsumer lets one consumer at a time have messages, which
-	// strict order needs.
+	// SingleActiveConsumer lets one consumer at a time get messages, which strict order needs.
 	SingleActiveConsumer bool
 
-	// DeadLetterExchange is a fanout for this queue alone: two queues that
-	// share one would each get the other's dead letters in their dead-letter
-	// queue. If empty, Queue + ".dlx".
+	// DeadLetterExchange is a fanout for this queue alone: two queues that share one would each get the other's dead letters. If
+	// empty, Queue + ".dlx".
 	DeadLetterExchange string
 
-	// DeadLetterQueue is a quorum queue, whatever Type is. If empty, Queue +
-	// ".dlq".
+	// DeadLetterQueue is a quorum queue, whatever Type is. If empty, Queue + ".dlq".
 	DeadLetterQueue string
 
-	// DeliveryLimit is how many returns of a message a quorum queue itself
-	// allows before it dead-letters it; if zero, 1000. It must be well above
-	// MaxRetries: up to RabbitMQ 4.2 every return counts, and on all versions
-	// that of a lost connection counts for every message it had prefetched.
-	// Classic queues have none.
+	// DeliveryLimit is how many returns of a message a quorum queue itself allows before it dead-letters it; if zero, 1000. It must
+	// be well above MaxRetries: up to RabbitMQ 4.2 every return counts, and on all versions that of a lost connection counts for
+	// every message it had prefetched. Classic queues have none.
 	DeliveryLimit int
 
-	// Bindings of Queue to exchanges that exist already; if none, only the
-	// default exchange reaches it.
+	// Bindings of Queue to exchanges; if none, only the default exchange reaches it.
 	Bindings []Binding
+
+	// ExchangeType is "topic", "direct", "fanout" or "headers": Declare declares the exchanges of Bindings, durable and of this
+	// type. If empty, they must exist.
+	ExchangeType string
 }
 
-// Binding has an exchange route messages of a routing key to the queue.
+// Binding routes messages from an exchange to the queue.
 type Binding struct {
-	Exchange string // must not be empty
-	Key      string // what it means depends on the type of the exchange
+	Exchange  string     // must not be empty
+	Key       string     // the routing key or pattern; fanout and headers exchanges ignore it
+	Arguments amqp.Table // for a headers exchange: the headers to match, and x-match; usually nil
 }
 
 func (s Spec) withDefaults() Spec {
@@ -79,34 +76,66 @@ func (s Spec) withDefaults() Spec {
 	return s
 }
 
-// Validate returns nil for what Declare can ask a broker for, else what is
-// wrong with it. Declare validates first.
+var exchangeTypes = []string{amqp.ExchangeTopic, amqp.ExchangeDirect, amqp.ExchangeFanout, amqp.ExchangeHeaders}
+
+// Validate returns nil for what Declare can ask a broker for, else a [*FieldError] or what is wrong with a name. Declare validates first.
 func (s Spec) Validate() error {
 	s = s.withDefaults()
-	switch {
-	case s.Queue == "":
-		return fmt.Errorf("topology: %w", setting.New("Queue", "", "the name of the queue"))
-	case s.Type != Quorum && s.Type != Classic:
-		return fmt.Errorf("topology: %w", setting.New("Type", string(s.Type), fmt.Sprintf("%q or %q", Quorum, Classic)))
-	case s.DeadLetterQueue == s.Queue:
-		return fmt.Errorf("topology: %w", setting.New("DeadLetterQueue", s.DeadLetterQueue, "another queue than Queue"))
-	case s.DeliveryLimit < 0:
-		return fmt.Errorf("topology: %w", setting.New("DeliveryLimit", s.DeliveryLimit,
-			fmt.Sprintf("well above the number of retries, or 0 for %d", queueinfo.DefaultDeliveryLimit)))
-	case s.Type == Classic && s.DeliveryLimit != 0:
-		return fmt.Errorf("topology: %w", setting.New("DeliveryLimit", s.DeliveryLimit, "0 for a classic queue, which has none"))
+	if err := s.validate(); err != nil {
+		return fmt.Errorf("topology: %w", err)
 	}
-	for _, name := range []string{s.Queue, s.DeadLetterExchange, s.DeadLetterQueue} {
+	names := []string{s.Queue, s.DeadLetterExchange, s.DeadLetterQueue}
+	for _, b := range s.Bindings {
+		names = append(names, b.Exchange)
+	}
+	for _, name := range names {
 		if err := queueinfo.CheckName(name); err != nil {
 			return fmt.Errorf("topology: %w", err)
 		}
 	}
+	return nil
+}
+
+func (s Spec) validate() error {
+	switch {
+	case s.Queue == "":
+		return setting.New("Queue", "", "the name of the queue")
+	case s.Type != Quorum && s.Type != Classic:
+		return setting.New("Type", string(s.Type), fmt.Sprintf("%q or %q", Quorum, Classic))
+	case s.DeadLetterQueue == s.Queue:
+		return setting.New("DeadLetterQueue", s.DeadLetterQueue, "another queue than Queue")
+	case s.DeliveryLimit < 0:
+		return setting.New("DeliveryLimit", s.DeliveryLimit, fmt.Sprintf("well above the number of retries, or 0 for %d", queueinfo.DefaultDeliveryLimit))
+	case s.Type == Classic && s.DeliveryLimit != 0:
+		return setting.New("DeliveryLimit", s.DeliveryLimit, "0 for a classic queue, which has none")
+	case s.ExchangeType != "" && !slices.Contains(exchangeTypes, s.ExchangeType):
+		return setting.New("ExchangeType", s.ExchangeType, fmt.Sprintf("one of %q, or empty", exchangeTypes))
+	case s.ExchangeType != "" && len(s.Bindings) == 0:
+		return setting.New("ExchangeType", s.ExchangeType, "empty without Bindings")
+	}
 	for i, b := range s.Bindings {
-		if b.Exchange == "" {
-			return fmt.Errorf("topology: %w", setting.New(fmt.Sprintf("Bindings[%d].Exchange", i), "", "the name of an exchange; the default exchange needs no binding"))
+		field := fmt.Sprintf("Bindings[%d]", i)
+		switch {
+		case b.Exchange == "":
+			return setting.New(field+".Exchange", "", "the name of an exchange; the default exchange needs no binding")
+		case b.Exchange == s.DeadLetterExchange:
+			return setting.New(field+".Exchange", b.Exchange, "another exchange than DeadLetterExchange, or dead letters come back")
+		case len(b.Key) > 255:
+			return setting.New(field+".Key", b.Key, "255 bytes at most")
 		}
 	}
 	return nil
+}
+
+// exchanges names the exchanges to declare, each once.
+func (s Spec) exchanges() []string {
+	var names []string
+	for _, b := range s.Bindings {
+		if s.ExchangeType != "" && !slices.Contains(names, b.Exchange) {
+			names = append(names, b.Exchange)
+		}
+	}
+	return names
 }
 
 // arguments of the queue itself.
@@ -120,8 +149,7 @@ func (s Spec) arguments() amqp.Table {
 	}
 	if s.Type == Quorum {
 		args[queueinfo.ArgDeliveryLimit] = int64(s.DeliveryLimit)
-		// At-least-once needs both: without reject-publish it silently falls
-		// back to at-most-once.
+		// At-least-once needs both: without reject-publish it silently falls back to at-most-once.
 		args[queueinfo.ArgStrategy] = "at-least-once"
 		args[queueinfo.ArgOverflow] = "reject-publish"
 	}

@@ -24,11 +24,12 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/clitest"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/render"
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/internal/proxy"
 	"github.com/strikesmq/strikes/internal/servers"
 	"github.com/strikesmq/strikes/internal/status"
-	"github.com/strikesmq/strikes/topology"
 )
 
 // owned starts a server for this test alone.
@@ -154,7 +155,7 @@ func TestStatusDuringReplay(t *testing.T) {
 	publish := strikesOn(t, queue, "publish", queue)
 	publish.Stdin = strings.NewReader(strings.Repeat("order\n", 300))
 	mustOutput(t, publish)
-	look := func() (s asJSON) {
+	look := func() (s render.StatusLine) {
 		t.Helper()
 		out := mustOutput(t, with(strikesOn(t, queue, "status", "--json", queue), own))
 		if err := json.Unmarshal([]byte(out), &s); err != nil {
@@ -352,7 +353,7 @@ func TestStatusWithManagement(t *testing.T) {
 			}
 			c := &status.Collector{
 				Queue: queue, VHost: b.VHost, Store: store.Admin(), DeadLetterQueue: queue + ".dlq",
-				Dial: b.Dial, API: topology.Need{Management: tc.api}, FindAPI: b.Management,
+				Dial: b.Dial, API: inspect.Need{Management: tc.api}, FindAPI: b.Management,
 			}
 			defer c.Close()
 			s, err := c.Collect(t.Context())

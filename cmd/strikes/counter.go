@@ -10,6 +10,7 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/render"
 	"github.com/strikesmq/strikes/internal/records"
 )
 
@@ -64,13 +65,12 @@ func (a *app) listCounters(ctx context.Context, o counterOptions, queue string) 
 		if err != nil {
 			return err
 		}
-		out, n := a.recordPrinter(o.json), 0
+		out, n := render.Records(a.Out, o.json), 0
 		for r, err := range q.List(ctx, o.limit) {
 			if err != nil {
-				return errors.Join(out.flush(), err)
+				return errors.Join(out.Flush(), err)
 			}
-			now := time.Now()
-			if err := out.row(records.Of(r, override, now), now); err != nil {
+			if err := out.Row(records.Of(r, override, time.Now())); err != nil {
 				return err
 			}
 			n++
@@ -78,7 +78,7 @@ func (a *app) listCounters(ctx context.Context, o counterOptions, queue string) 
 		if n == 0 {
 			return q.None("nothing is counted")
 		}
-		return out.flush()
+		return out.Flush()
 	})
 }
 
@@ -94,10 +94,11 @@ func (a *app) getCounter(ctx context.Context, o counterOptions, queue, id string
 		}
 		for i, r := range all {
 			v := records.Of(r, override, time.Now())
-			if o.json {
+			switch {
+			case o.json:
 				err = jsonl.NewEncoder(a.Out).Encode(v)
-			} else {
-				err = a.printRecord(v, i > 0)
+			default:
+				err = separated(a.Out, i > 0, func() error { return render.Record(a.Out, v) })
 			}
 			if err != nil {
 				return err

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/render"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/deadletter"
@@ -91,7 +92,7 @@ func (g *graveyard) recorded(r counter.Record, f deadletter.Filter) *deadletter.
 		return nil
 	}
 	l := &deadletter.Message{
-		ID: r.ID, Origin: deadletter.Death{Queue: g.queue, Reason: "rejected", Time: r.LastTime}, Size: sizeUnknown, Record: &r,
+		ID: r.ID, Origin: deadletter.Death{Queue: g.queue, Reason: "rejected", Time: r.LastTime}, Size: render.SizeUnknown, Record: &r,
 	}
 	if !f.Match(l, time.Now()) {
 		return nil

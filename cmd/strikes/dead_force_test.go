@@ -7,6 +7,7 @@ import (
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/clitest"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/render"
 	"github.com/strikesmq/strikes/deadletter"
 )
 
@@ -15,7 +16,7 @@ func TestForceIsSaidOnce(t *testing.T) {
 	g := &graveyard{dead: deadletter.Queue{Name: "q.dlq"}, unseen: 1}
 	none := func(func(*deadletter.Message, error) bool) {}
 	var out clitest.Output
-	_, err := printDead(none, deadTableOn(&out), 0, g, seek([]string{"a"}))
+	_, err := printDead(none, render.DeadLetters(&out, false), 0, g, seek([]string{"a"}))
 	for name, err := range map[string]error{"list": g.fail(err), "show": g.nothing(seek([]string{"a"}))} {
 		if !errors.Is(err, deadletter.ErrUnsafe) || strings.Count(err.Error(), "--force") != 1 || cli.ExitCode(err) != cli.ExitMisuse {
 			t.Errorf("%s: exit code %d, %v", name, cli.ExitCode(err), err)

@@ -2,16 +2,12 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"iter"
-	"text/tabwriter"
-	"time"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
-	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/render"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/deadletter"
 )
@@ -31,13 +27,9 @@ func (a *app) listDead(ctx context.Context, o deadOptions, queue string, ids []s
 		return err
 	}
 	defer g.close()
-	var out deadPrinter = deadTableOn(a.Out)
-	limit := o.limit
-	switch {
-	case o.groups:
-		out, limit = &deadGroups{w: a.Out, json: o.json, most: limit}, 0
-	case o.json:
-		out = deadJSON{jsonl.NewEncoder(a.Out)}
+	out, limit := render.DeadLetters(a.Out, o.json), o.limit
+	if o.groups {
+		out, limit = render.Groups(a.Out, o.json, limit), 0
 	}
 	letters, err := a.deadLetters(ctx, g, f, limit, o.records)
 	if err != nil {
@@ -54,28 +46,22 @@ func (a *app) listDead(ctx context.Context, o deadOptions, queue string, ids []s
 	return g.fail(err)
 }
 
-// deadPrinter prints dead letters.
-type deadPrinter interface {
-	row(*deadletter.Message) error
-	flush() error
-}
-
 // printDead reports whether it stopped at the limit.
-func printDead(letters iter.Seq2[*deadletter.Message, error], out deadPrinter, limit int, g *graveyard, want *sought) (limited bool, err error) {
+func printDead(letters iter.Seq2[*deadletter.Message, error], out render.List[*deadletter.Message], limit int, g *graveyard, want *sought) (limited bool, err error) {
 	n := 0
 	for l, err := range letters {
 		if err != nil {
-			return false, errors.Join(out.flush(), err)
+			return false, errors.Join(out.Flush(), err)
 		}
 		want.saw(l)
-		if err := out.row(l); err != nil {
+		if err := out.Row(l); err != nil {
 			return false, err
 		}
 		if n++; n == limit {
-			return true, out.flush()
+			return true, out.Flush()
 		}
 	}
-	if err := out.flush(); err != nil {
+	if err := out.Flush(); err != nil {
 		return false, err
 	}
 	if n == 0 {
@@ -144,55 +130,6 @@ func recorded(ctx context.Context, g *graveyard, f deadletter.Filter) iter.Seq2[
 		}
 	}
 }
-
-// deadTable prints lines for people, aligned in blocks, so that a long list does not wait in memory.
-type deadTable struct {
-	w     io.Writer
-	most  int // of an id, in columns; 0: all of it
-	table *tabwriter.Writer
-	n     int
-}
-
-// deadBlock is how many lines are aligned with each other.
-const deadBlock = 500
-
-func (t *deadTable) row(l *deadletter.Message) error {
-	if t.table == nil {
-		t.table = term.NewTable(t.w)
-		fmt.Fprintln(t.table, "ID\tDIED\tKIND\tFAILURES\tCRASHES\tREPLAYS\tREASON")
-	}
-	failures, crashes := "-", "-"
-	if l.Record != nil {
-		failures, crashes = fmt.Sprint(l.Record.Failures), fmt.Sprint(l.Record.Crashes)
-	}
-	_, err := fmt.Fprintf(t.table, "%s\t%s\t%s\t%s\t%s\t%d\t%s\n", term.Fit(term.Shown(l.Name()), t.most), since(l.Origin.Time, time.Now()), l.Kind(), failures, crashes, l.Replays, term.Brief(l.Reason(), 60))
-	if t.n++; err == nil && t.n%deadBlock == 0 {
-		err = t.table.Flush()
-	}
-	return err
-}
-
-// deadTableOn cuts long ids on a terminal; elsewhere somebody may want to read them.
-func deadTableOn(w io.Writer) *deadTable {
-	t := &deadTable{w: w}
-	if term.IsTerminal(w) {
-		t.most = idColumns
-	}
-	return t
-}
-
-func (t *deadTable) flush() error {
-	if t.table == nil {
-		return nil
-	}
-	return t.table.Flush()
-}
-
-// deadJSON prints an object a line.
-type deadJSON struct{ *json.Encoder }
-
-func (j deadJSON) row(l *deadletter.Message) error { return j.Encode(rowOf(l)) }
-func (deadJSON) flush() error                      { return nil }
 
 // showing shows progress.
 func showing(p *term.Progress) func(deadletter.Progress) {

@@ -12,12 +12,13 @@ import (
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/render"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/deadletter"
+	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/internal/queueinfo"
 	"github.com/strikesmq/strikes/internal/status"
-	"github.com/strikesmq/strikes/topology"
 )
 
 // graveyard is a queue's dead-letter queue and what is known of its messages.
@@ -58,7 +59,7 @@ func (a *app) graveyardOf(ctx context.Context, o deadOptions, queue string) (*gr
 	if o.records {
 		return g, nil
 	}
-	need := topology.Need{Queue: queue, Management: api}
+	need := inspect.Need{Queue: queue, Management: api}
 	if err := g.judge(ctx, a.Err, need, named != "", o.force); err != nil {
 		g.close()
 		return nil, err
@@ -74,7 +75,7 @@ func (g *graveyard) close() {
 
 // judge finds the dead-letter queue, unless it is named, and its kind. It asks the management API, given or at its usual place:
 // that tells more than AMQP, and needs no permission on the queue.
-func (g *graveyard) judge(ctx context.Context, stderr io.Writer, need topology.Need, named, force bool) error {
+func (g *graveyard) judge(ctx context.Context, stderr io.Writer, need inspect.Need, named, force bool) error {
 	return g.broker.With(ctx, func(conn *amqp.Connection) error {
 		slow := time.AfterFunc(2*time.Second, func() {
 			fmt.Fprintf(stderr, "waiting for the management API to know queue %s, for 15 s at most\n", g.where())
@@ -98,40 +99,34 @@ func (g *graveyard) judge(ctx context.Context, stderr io.Writer, need topology.N
 		if err := queueinfo.CheckName(g.dead.Name); err != nil {
 			return cli.Misusef("the dead-letter queue (--dead-letter-queue names it): %w", err)
 		}
-		told, err := topology.Describe(ctx, conn, g.dead.Name, need.Management, need.HTTPClient)
-		if errors.Is(err, topology.ErrQueueNotFound) && at.Assumed != nil {
-			return fmt.Errorf("%w; %s", err, assumedText(g.queue, at.Name, at.Assumed))
+		nature, err := deadletter.Describe(ctx, conn, g.dead.Name, need.Management, need.HTTPClient)
+		if errors.Is(err, deadletter.ErrQueueNotFound) && at.Assumed != nil {
+			return fmt.Errorf("%w; %s", err, render.AssumedQueue(g.queue, at.Name, at.Assumed))
 		}
 		if err != nil {
 			return err
 		}
 		if at.Assumed != nil {
-			fmt.Fprintln(stderr, term.Printable(assumedText(g.queue, at.Name, at.Assumed), ""))
+			fmt.Fprintln(stderr, term.Printable(render.AssumedQueue(g.queue, at.Name, at.Assumed), ""))
 		}
-		g.handle(told, tried, force)
+		g.handle(nature, tried, force)
 		return ctx.Err()
 	})
 }
 
 // handle decides what may be done with the queue; tried says which management API did not answer.
-func (g *graveyard) handle(told topology.Description, tried string, force bool) {
-	h := nature(told).Handling()
+func (g *graveyard) handle(n deadletter.Nature, tried string, force bool) {
+	h := n.Handling()
 	if !h.Hold {
 		h.Why += tried
-		if told.Unread != "" {
-			h.Why += " (" + told.Unread + ")"
+		if n.Unread != "" {
+			h.Why += " (" + n.Unread + ")"
 		}
 	}
 	if force {
 		h.Take, h.Hold = true, true
 	}
-	g.dead.Handling, g.denied = h, told.Denied
-}
-
-func nature(d topology.Description) deadletter.Nature {
-	return deadletter.Nature{
-		Type: d.Type, Major: d.Major, Minor: d.Minor, Limit: d.DeliveryLimit, Limited: d.Limited, PolicyKnown: d.PolicyKnown,
-	}
+	g.dead.Handling, g.denied = h, n.Denied
 }
 
 // where names the dead-letter queue for a line of text.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/render"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/deadletter"
 	"github.com/strikesmq/strikes/publisher"
@@ -127,7 +128,7 @@ func (t *deadTold) tell(l *deadletter.Message, err error) {
 		t.unroutable++
 	}
 	if t.json != nil {
-		out := map[string]any{"id": l.ID, "fingerprint": l.Fingerprint, t.verb: err == nil, "again": l.Redelivered}
+		out := map[string]any{"id": l.ID, "fingerprint": l.Fingerprint, t.verb: err == nil, "redelivered": l.Redelivered}
 		if err != nil {
 			out["error"] = err.Error()
 		}
@@ -244,21 +245,18 @@ func (a *app) countDead(ctx context.Context, o deadOptions, g *graveyard, v dead
 		}
 		return n, err
 	}
-	var out deadPrinter = deadTableOn(a.Out)
-	if o.json {
-		out = deadJSON{jsonl.NewEncoder(a.Out)}
-	}
+	out := render.DeadLetters(a.Out, o.json)
 	for l, err := range g.dead.Browse(ctx, v.filter) {
 		if err != nil {
 			return n, err
 		}
 		want.saw(l)
 		if list {
-			err = out.row(l)
+			err = out.Row(l)
 		}
 		if n++; err != nil || n == v.max {
-			return n, errors.Join(err, out.flush())
+			return n, errors.Join(err, out.Flush())
 		}
 	}
-	return n, out.flush()
+	return n, out.Flush()
 }

@@ -14,6 +14,9 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/doctor"
+	"github.com/strikesmq/strikes/internal/inspect"
+	"github.com/strikesmq/strikes/internal/management"
 	"github.com/strikesmq/strikes/topology"
 )
 
@@ -61,10 +64,10 @@ type rounds struct {
 	app    *app
 	conn   *amqp.Connection
 	counts *counter.Counter
-	need   topology.Need // without a Queue
+	need   inspect.Need // without a Queue
 	probe  bool
-	listed bool              // the queues were not named, but found
-	all    *topology.Listing // nil: not listed yet
+	listed bool            // the queues were not named, but found
+	all    *doctor.Listing // nil: not listed yet
 	report report
 }
 
@@ -99,16 +102,16 @@ func (a *app) doctor(ctx context.Context, o doctorOptions, queues []string) erro
 	return r.report.verdict()
 }
 
-func (o *doctorOptions) need() (topology.Need, error) {
+func (o *doctorOptions) need() (inspect.Need, error) {
 	api, err := o.Management()
 	if err != nil {
-		return topology.Need{}, err
+		return inspect.Need{}, err
 	}
 	wait, err := runner.ParseBackoff(o.backoff)
 	if err != nil {
-		return topology.Need{}, cli.Misusef("--backoff: %w", err)
+		return inspect.Need{}, cli.Misusef("--backoff: %w", err)
 	}
-	need := topology.Need{
+	need := inspect.Need{
 		MaxRetries: o.maxRetries, MaxBackoff: max(wait.Last, 1), // zero would be the default
 		Ordered: o.ordered, AllowDrop: o.allowDrop, Management: api,
 	}
@@ -134,23 +137,23 @@ func (r *rounds) broker(ctx context.Context, b *connect.Broker, queues []string)
 		}
 	}
 	release, _ := r.conn.Properties["version"].(string)
-	return r.report.add(subject{kind: "broker", name: "RabbitMQ " + release}, topologyFindings(topology.ExamineBroker(r.conn)))
+	return r.report.add(subject{kind: "broker", name: "RabbitMQ " + release}, topologyFindings(doctor.Broker(r.conn)))
 }
 
 func (r *rounds) queue(ctx context.Context, name string) error {
 	need := r.need
 	need.Queue = name
 	at := subject{kind: "queue", name: name}
-	findings, err := topology.Examine(ctx, r.conn, need)
+	findings, err := doctor.Examine(ctx, r.conn, need)
 	if errors.Is(err, topology.ErrQueueNotFound) && r.listed {
 		return nil // deleted since
 	}
 	if errors.Is(err, topology.ErrQueueNotFound) {
 		return r.report.add(at, []finding{{
-			Code: codeNotFound, Severity: topology.Error.String(),
-			Seen: fmt.Sprintf("there is no such queue in virtual host %q", r.report.vhost),
-			Why:  "nothing can be consumed from it",
-			Fix:  "declare it (strikes declare), or mind the name and the virtual host",
+			Code: codeNotFound, Severity: inspect.Error.String(),
+			Seen:   fmt.Sprintf("there is no such queue in virtual host %q", r.report.vhost),
+			Impact: "nothing can be consumed from it",
+			Fix:    "declare it (strikes declare), or mind the name and the virtual host",
 		}})
 	}
 	if err != nil {
@@ -164,7 +167,7 @@ func (r *rounds) queue(ctx context.Context, name string) error {
 		}
 		return r.report.add(at, append(told, known...))
 	}
-	proof, err := topology.Probe(ctx, r.conn, need)
+	proof, err := doctor.Probe(ctx, r.conn, need)
 	if err != nil {
 		return err
 	}
@@ -177,9 +180,9 @@ func (r *rounds) list(ctx context.Context) ([]string, error) {
 	if r.need.Management == "" {
 		return nil, cli.Misusef("without the management API queues cannot be listed: name a QUEUE, or give --management-url")
 	}
-	found, err := topology.List(ctx, r.conn, r.need)
+	found, err := doctor.List(ctx, r.conn, r.need)
 	switch {
-	case errors.Is(err, topology.ErrManagementDenied):
+	case errors.Is(err, management.ErrDenied):
 		return nil, cli.WithCode(err, cli.ExitDenied)
 	case err != nil && ctx.Err() == nil:
 		return nil, cli.WithCode(err, cli.ExitUnreachable)

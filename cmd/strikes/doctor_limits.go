@@ -5,10 +5,11 @@ import (
 	"slices"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/render"
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/internal/records"
 	"github.com/strikesmq/strikes/internal/shell"
-	"github.com/strikesmq/strikes/topology"
 )
 
 // maxJudged is how many records of a queue the doctor reads: those that were written last.
@@ -56,8 +57,8 @@ func limitFindings(queue string, seen []records.OwnLimit) []finding {
 		return nil
 	}
 	return []finding{{
-		Code: "limits-differ", Severity: topology.Warning.String(), Seen: disagreement(seen),
-		Why: "how many attempts a message gets depends on which consumer takes its last step",
-		Fix: "give all consumers the same MaxRetries, or set one limit for all of them: strikes limit set " + shell.Word(queue) + " N",
+		Code: "limits-differ", Severity: inspect.Warning.String(), Seen: render.Disagreement(seen),
+		Impact: "how many attempts a message gets depends on which consumer takes its last step",
+		Fix:    "give all consumers the same MaxRetries, or set one limit for all of them: strikes limit set " + shell.Word(queue) + " N",
 	}}
 }

@@ -6,9 +6,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/strikesmq/strikes/internal/doctor"
+	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/internal/queueinfo"
 	"github.com/strikesmq/strikes/internal/shell"
-	"github.com/strikesmq/strikes/topology"
 )
 
 const codeTakesDeadLetters = "takes-dead-letters"
@@ -37,9 +38,9 @@ func (r *rounds) owned(ctx context.Context, name string, findings []finding) ([]
 		line += " " + shell.Word(o)
 	}
 	return []finding{{
-		Code: codeTakesDeadLetters, Severity: topology.Warning.String(),
+		Code: codeTakesDeadLetters, Severity: inspect.Warning.String(),
 		Seen:    "the queue takes the dead letters of " + strings.Join(names, ", ") + ", and has no dead-letter exchange",
-		Why:     "it needs none while dead letters only wait in it; messages that a consumer rejects from it are lost silently",
+		Impact:  "it needs none while dead letters only wait in it; messages that a consumer rejects from it are lost silently",
 		Fix:     "check the dead-letter route from its source queue",
 		Command: line,
 	}}, nil
@@ -48,7 +49,7 @@ func (r *rounds) owned(ctx context.Context, name string, findings []finding) ([]
 // owners returns the queues that dead-letter to the named one. Without the management API only its name can tell.
 func (r *rounds) owners(ctx context.Context, name string) ([]string, error) {
 	if r.all == nil && r.need.Management != "" {
-		if all, err := topology.List(ctx, r.conn, r.need); err == nil {
+		if all, err := doctor.List(ctx, r.conn, r.need); err == nil {
 			r.all = &all
 		}
 	}
@@ -64,11 +65,11 @@ func (r *rounds) owners(ctx context.Context, name string) ([]string, error) {
 	}
 	need := r.need
 	need.Queue = owner
-	found, err := topology.FindDeadLetters(ctx, r.conn, need)
+	found, err := doctor.FindDeadLetters(ctx, r.conn, need)
 	if err != nil {
 		return nil, err
 	}
-	if found.Guess != name && !slices.ContainsFunc(found.Queues, func(q topology.LandingQueue) bool { return q.Name == name }) {
+	if found.Guess != name && !slices.ContainsFunc(found.Queues, func(q doctor.LandingQueue) bool { return q.Name == name }) {
 		return nil, nil
 	}
 	return []string{owner}, nil

@@ -9,7 +9,7 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
-	"github.com/strikesmq/strikes/topology"
+	"github.com/strikesmq/strikes/internal/inspect"
 )
 
 // Findings that say that something could not be looked at have exit codes of their own.
@@ -29,16 +29,16 @@ type finding struct {
 	Code     string `json:"code"`
 	Severity string `json:"severity"`
 	Seen     string `json:"seen"`
-	Why      string `json:"why"`
+	Impact   string `json:"impact"`
 	Fix      string `json:"fix"`
 	Command  string `json:"command,omitempty"`
 }
 
-func topologyFindings(found []topology.Finding) []finding {
+func topologyFindings(found []inspect.Finding) []finding {
 	var out []finding
 	for _, f := range found {
 		out = append(out, finding{
-			Code: f.Code, Severity: f.Severity.String(), Seen: f.Seen, Why: f.Why,
+			Code: f.Code, Severity: f.Severity.String(), Seen: f.Seen, Impact: f.Impact,
 			Fix: f.Fix, Command: f.Command,
 		})
 	}
@@ -68,7 +68,7 @@ func (r *report) add(at subject, findings []finding) error {
 			f.VHost = r.vhost
 		}
 		findings[i] = f
-		if f.Severity == topology.Error.String() {
+		if f.Severity == inspect.Error.String() {
 			r.codes = append(r.codes, f.Code)
 		} else {
 			r.warned++
@@ -101,7 +101,7 @@ func (r *report) print(at subject, findings []finding) error {
 	}
 	for _, f := range findings {
 		fmt.Fprintf(&b, "  %-8s %s: %s\n", f.Severity, f.Code, term.Printable(f.Seen, ""))
-		fmt.Fprintf(&b, "           why: %s\n", term.Printable(f.Why, ""))
+		fmt.Fprintf(&b, "           impact: %s\n", term.Printable(f.Impact, ""))
 		fmt.Fprintf(&b, "           fix: %s\n", term.Printable(f.Fix, ""))
 		if f.Command != "" {
 			fmt.Fprintf(&b, "           run: %s\n", term.Printable(f.Command, ""))
@@ -127,7 +127,7 @@ func doctorCode(codes []string) int {
 		switch c {
 		case codeUnreachable:
 			of, at = cli.ExitUnreachable, 1
-		case codeStoreDenied, topology.CodeDenied:
+		case codeStoreDenied, inspect.CodeDenied:
 			of, at = cli.ExitDenied, 2
 		case codeNotFound, codeNoDatabase, codeNotStore:
 			of, at = cli.ExitMisuse, 3

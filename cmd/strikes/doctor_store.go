@@ -7,8 +7,8 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/internal/setting"
-	"github.com/strikesmq/strikes/topology"
 )
 
 // store looks at the store. One that does not answer is a finding like any other: the rest was seen all the same.
@@ -29,20 +29,20 @@ func (r *rounds) store(ctx context.Context, store *counter.Counter, rawURL strin
 func storeFindings(found []counter.Finding) []finding {
 	var out []finding
 	for _, f := range found {
-		severity := topology.Warning
+		severity := inspect.Warning
 		if f.Severe {
-			severity = topology.Error
+			severity = inspect.Error
 		}
-		out = append(out, finding{Code: f.Code, Severity: severity.String(), Seen: f.Seen, Why: f.Why, Fix: f.Fix})
+		out = append(out, finding{Code: f.Code, Severity: severity.String(), Seen: f.Seen, Impact: f.Why, Fix: f.Fix})
 	}
 	return out
 }
 
 func storeTrouble(err error) finding {
 	f := finding{
-		Code: codeUnreachable, Severity: topology.Error.String(), Seen: err.Error(),
-		Why: "no failure can be counted: messages that have failed are held until their session ends, then go back uncharged",
-		Fix: "bring the store back, or give its address with --redis-url",
+		Code: codeUnreachable, Severity: inspect.Error.String(), Seen: err.Error(),
+		Impact: "no failure can be counted: messages that have failed are held until their session ends, then go back uncharged",
+		Fix:    "bring the store back, or give its address with --redis-url",
 	}
 	if connect.NoDatabase(err) {
 		f.Code, f.Fix = codeNoDatabase, connect.FixDatabase

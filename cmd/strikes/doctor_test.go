@@ -18,8 +18,8 @@ import (
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
+	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/internal/proxy"
-	"github.com/strikesmq/strikes/topology"
 )
 
 func TestDoctorCode(t *testing.T) {
@@ -31,8 +31,8 @@ func TestDoctorCode(t *testing.T) {
 		{[]string{codeNotFound, "auto-ack", codeUnreachable}, 5},
 		{[]string{codeNotFound, codeUnreachable, codeStoreDenied}, 69},
 		{[]string{codeNotFound, codeStoreDenied}, 4},
-		{[]string{codeNotFound, topology.CodeDenied}, 4},
-		{[]string{topology.CodeUnknown}, 5},
+		{[]string{codeNotFound, inspect.CodeDenied}, 4},
+		{[]string{inspect.CodeUnknown}, 5},
 		{[]string{codeNotFound}, 2},
 		{[]string{codeNoDatabase}, 2},
 	}
@@ -50,7 +50,7 @@ func TestDoctorCode(t *testing.T) {
 func TestReportEscapes(t *testing.T) {
 	var out bytes.Buffer
 	r := report{out: &out, vhost: "/"}
-	bad := finding{Code: "c", Severity: "error", Seen: "\x1b[2J", Why: "a\nb", Fix: "\x07", Command: "\u202e"}
+	bad := finding{Code: "c", Severity: "error", Seen: "\x1b[2J", Impact: "a\nb", Fix: "\x07", Command: "\u202e"}
 	if err := r.add(subject{kind: "queue", name: "q\r", proven: []string{"\x1b"}}, []finding{bad}); err != nil {
 		t.Fatal(err)
 	}

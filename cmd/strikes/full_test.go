@@ -9,6 +9,7 @@ import (
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/render"
 	"github.com/strikesmq/strikes/deadletter"
 	"github.com/strikesmq/strikes/internal/records"
 )
@@ -42,7 +43,7 @@ func TestResultsOnAFullDisk(t *testing.T) {
 	}
 	a.Out = &full{room: 200} // for all but the body
 	letter := &deadletter.Message{Publishing: amqp.Publishing{Body: []byte(strings.Repeat("b", 200))}}
-	if err := a.describeDead(letter); !errors.Is(err, errFull) {
+	if err := render.DeadLetter(a.Out, letter); !errors.Is(err, errFull) {
 		t.Errorf("dead show: %v", err)
 	}
 	told := &deadTold{app: a, verb: "replayed", want: seek(nil), json: jsonl.NewEncoder(&full{})}

@@ -19,7 +19,7 @@ import (
 	"github.com/strikesmq/strikes/counter"
 )
 
-// What a command may do, as README has it: Q, Q.dlq and Q.dlx stand for names, "default" for the default exchange.
+// What a command may do, as docs/cli.md has it: Q, Q.dlq and Q.dlx stand for names, "default" for the default exchange.
 type grants struct {
 	configure, write, read string
 	tag                    string // of the user, for the management API
@@ -33,7 +33,7 @@ const (
 	allSteps     = "evalsha eval time get set hget hset hincrby pexpire pttl zadd zrem zrangebyscore hgetall zrevrangebyscore zscan del multi exec"
 )
 
-// TestGrants runs each command as a user who has exactly what README says it takes.
+// TestGrants runs each command as a user who has exactly what docs/cli.md says it takes.
 func TestGrants(t *testing.T) {
 	for _, tc := range []struct {
 		args   []string

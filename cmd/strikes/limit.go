@@ -9,6 +9,7 @@ import (
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/render"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/runner"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/counter"
@@ -67,7 +68,7 @@ func (a *app) getLimit(ctx context.Context, o limitOptions, queue string) error 
 		if o.json {
 			return jsonl.NewEncoder(a.Out).Encode(l)
 		}
-		_, err = fmt.Fprintln(a.Out, limitText(l))
+		_, err = fmt.Fprintln(a.Out, render.Limit(l))
 		return err
 	})
 }

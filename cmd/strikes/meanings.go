@@ -1,6 +1,6 @@
 package main
 
-// What the words mean that commands print, for their help. README.md has them too.
+// What the words mean that commands print, for their help. docs/cli.md has them too.
 const (
 	decisionMeanings = "It says what it did with a message, and why: ack; retry (a failure is counted, the next attempt follows the wait);\n" +
 		"requeue (it is back in its place); dead-letter; isolate (it may have killed a process, and will run alone); hold (the\n" +

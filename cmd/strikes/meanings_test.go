@@ -14,15 +14,15 @@ import (
 	"github.com/strikesmq/strikes/internal/status"
 )
 
-// TestWordsAreExplained: the help of what prints a word explains it, and so does the README.
+// TestWordsAreExplained: the help of what prints a word explains it, and so does docs/cli.md.
 func TestWordsAreExplained(t *testing.T) {
 	var kinds []string
 	for _, k := range deadletter.Kinds() {
 		kinds = append(kinds, string(k))
 	}
 	decisions := []string{
-		string(consumer.Ack), string(consumer.Retry), string(consumer.Return), string(consumer.DeadLetter), string(consumer.Isolate),
-		string(consumer.Hold), string(consumer.Leave), string(consumer.Undecodable),
+		string(consumer.OutcomeAck), string(consumer.OutcomeRetry), string(consumer.OutcomeRequeue), string(consumer.OutcomeDeadLetter), string(consumer.OutcomeIsolate),
+		string(consumer.OutcomeHold), string(consumer.OutcomeLeave), string(consumer.OutcomeUndecodable),
 		string(counter.CauseFailed), string(counter.CausePanicked), string(counter.CauseTimedOut), string(counter.CauseRejected),
 		string(counter.CauseCrashed), string(counter.CauseNoID),
 	}
@@ -36,7 +36,7 @@ func TestWordsAreExplained(t *testing.T) {
 		{[]string{"dead list", "dead show", "dead replay", "dead drop"}, kindMeanings, kinds},
 		{[]string{"status"}, blockMeanings, []string{string(status.Running), string(status.Isolated), string(status.Left), string(status.Waiting), string(status.Ready), string(status.Forgotten)}},
 	}
-	readme, err := os.ReadFile("../../README.md")
+	readme, err := os.ReadFile("../../docs/cli.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +46,7 @@ func TestWordsAreExplained(t *testing.T) {
 				t.Errorf("%q: %q is not explained", tt.commands, word)
 			}
 			if !strings.Contains(string(readme), "`"+word+"`") {
-				t.Errorf("%q: the README does not explain %q", tt.commands, word)
+				t.Errorf("%q: docs/cli.md does not explain %q", tt.commands, word)
 			}
 		}
 		for _, command := range tt.commands {

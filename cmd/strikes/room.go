@@ -9,7 +9,8 @@ import (
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
-	"github.com/strikesmq/strikes/topology"
+	"github.com/strikesmq/strikes/internal/doctor"
+	"github.com/strikesmq/strikes/internal/inspect"
 )
 
 // roomOptions are the flags of a verb that asks for room.
@@ -41,7 +42,7 @@ func (a *app) checkRoom(ctx context.Context, o roomOptions, queue string, retrie
 	if err != nil {
 		return err
 	}
-	need := topology.Need{Queue: queue, MaxRetries: retries, Management: api}
+	need := inspect.Need{Queue: queue, MaxRetries: retries, Management: api}
 	err = b.With(ctx, func(conn *amqp.Connection) error {
 		if need.Management == "" {
 			need, _ = b.Management(ctx, conn, need) // without the API, AMQP tells of the argument
@@ -56,13 +57,13 @@ func (a *app) checkRoom(ctx context.Context, o roomOptions, queue string, retrie
 
 // room holds a number of retries against the delivery limit of the queue. What else is wrong with the queue is for those
 // who consume from it.
-func (a *app) room(ctx context.Context, conn *amqp.Connection, need topology.Need) error {
-	findings, err := topology.Room(ctx, conn, need)
+func (a *app) room(ctx context.Context, conn *amqp.Connection, need inspect.Need) error {
+	findings, err := doctor.Room(ctx, conn, need)
 	if err != nil {
 		return err
 	}
 	for _, f := range topologyFindings(findings) {
-		if f.Severity == topology.Error.String() {
+		if f.Severity == inspect.Error.String() {
 			return cli.Misusef("queue %s: %s", term.Shown(need.Queue), advice(f))
 		}
 		fmt.Fprintf(a.Err, "strikes: queue %s: %s\n", term.Shown(need.Queue), term.Printable(advice(f), "\n"))
@@ -72,7 +73,7 @@ func (a *app) room(ctx context.Context, conn *amqp.Connection, need topology.Nee
 
 // advice is a finding, and what mends it, on lines of their own.
 func advice(f finding) string {
-	text := fmt.Sprintf("%s\nwhy: %s\nfix: %s", f.Seen, f.Why, f.Fix)
+	text := fmt.Sprintf("%s\nimpact: %s\nfix: %s", f.Seen, f.Impact, f.Fix)
 	if f.Command != "" {
 		text += "\nrun: " + f.Command
 	}

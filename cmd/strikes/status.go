@@ -13,10 +13,11 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/render"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
+	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/internal/queueinfo"
 	"github.com/strikesmq/strikes/internal/status"
-	"github.com/strikesmq/strikes/topology"
 )
 
 func (a *app) statusCommand() *cobra.Command {
@@ -92,7 +93,7 @@ func newCollector(o statusOptions, queue string) (*collector, error) {
 	}
 	l := &collector{broker: b, Collector: status.Collector{
 		Queue: queue, VHost: b.VHost, DeadLetterQueue: o.deadLetterQueue, Most: o.limit,
-		Dial: b.Dial, API: topology.Need{Management: api}, FindAPI: b.Management,
+		Dial: b.Dial, API: inspect.Need{Management: api}, FindAPI: b.Management,
 	}}
 	switch err := queueinfo.CheckName(l.DeadLetterQueue); {
 	case err != nil && l.DeadLetterQueue != "":
@@ -148,13 +149,13 @@ func newStatusPrinter(a *app, asJSON bool) *statusPrinter {
 
 func (p *statusPrinter) print(s status.Status) error {
 	if p.json != nil {
-		return p.json.Encode(statusJSON(s))
+		return p.json.Encode(render.StatusJSON(s))
 	}
 	if p.begun {
 		fmt.Fprintln(p.app.Out)
 	}
 	p.begun = true
-	for _, text := range term.Fitted(statusText(s), 0, 0, p.color) {
+	for _, text := range term.Fitted(render.Status(s), 0, 0, p.color) {
 		if _, err := fmt.Fprintln(p.app.Out, text); err != nil {
 			return err
 		}

@@ -162,7 +162,7 @@ func TestLongIDsAreCutOnATerminal(t *testing.T) {
 	t.Cleanup(func() { _ = forgetKeys(storeURL(t), queue) })
 	failOnce(t, queue, id)
 	tt := onTerminal(t, pty.Winsize{Rows: 24, Cols: 80}, strikesOn(t, queue, "counter", "list", queue))
-	tt.awaits(t, "\n"+id[:idColumns-1]+"…  retrying  1")
+	tt.awaits(t, "\n"+id[:35]+"…  retrying ")
 	_ = tt.cmd.Wait()
 	for _, more := range [][]string{nil, {"--json"}} {
 		cmd := strikesOn(t, queue, append(append([]string{"counter", "list"}, more...), queue)...)

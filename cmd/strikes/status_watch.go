@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/strikesmq/strikes/cmd/strikes/internal/render"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/internal/status"
 )
@@ -105,7 +106,7 @@ func (l *collector) again(ctx context.Context, every time.Duration, to chan<- se
 }
 
 func (s seen) rows() []term.Row {
-	rows := statusText(s.status)
+	rows := render.Status(s.status)
 	if s.err != nil {
 		rows = append([]term.Row{{Text: "not up to date: " + term.Printable(s.err.Error(), ""), Kind: term.Alarm}}, rows...)
 	}

@@ -7,37 +7,28 @@ import (
 	"time"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/render"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
+	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/internal/status"
-	"github.com/strikesmq/strikes/topology"
 )
 
 // codeUndecodable is a finding about a queue that the store knows of.
 const codeUndecodable = "undecodable-message"
 
-// undecodableText says what consumers reported.
-func undecodableText(u *status.Undecodable, now time.Time) string {
-	text := fmt.Sprintf("a message that consumers cannot decode ended %s since %s, the last %s ago",
-		term.Plural(int(u.Sessions), "session"), u.Since.Format("15:04:05Z"), term.Rough(now.Sub(u.Last)))
-	if u.After != "" {
-		text += ", after message " + term.Shown(u.After)
-	}
-	return text
-}
-
 // undecodableFinding is the doctor's.
 func undecodableFinding(u *status.Undecodable, now time.Time, vhost, queue, api string) finding {
 	f := finding{
-		Code: codeUndecodable, Severity: topology.Warning.String(),
-		Seen: undecodableText(u, now) + "; reported by " + term.Brief(u.Holder, 80) + ": " + term.Brief(u.Error, 300),
-		Why: "it ends each session that receives it; it blocks a classic queue, and a quorum queue until its delivery limit " +
+		Code: codeUndecodable, Severity: inspect.Warning.String(),
+		Seen: render.Undecodable(u, now) + "; reported by " + term.Brief(u.Holder, 80) + ": " + term.Brief(u.Error, 300),
+		Impact: "it ends each session that receives it; it blocks a classic queue, and a quorum queue until its delivery limit " +
 			"dead-letters it; strikes cannot read it in the dead-letter queue either",
 		Fix: "none if the message is gone; this finding ends 15 minutes after the last such session",
 	}
 	if !u.Blocks(now) {
 		return f
 	}
-	f.Severity = topology.Error.String()
+	f.Severity = inspect.Error.String()
 	f.Fix = "stop the consumers; read the head of the queue through the management API, which can decode it, with ackmode " +
 		"ack_requeue_true, to be sure; then dead-letter it; have its publisher send fewer and flatter headers"
 	f.Command = rejectHead(vhost, queue, api)

@@ -29,8 +29,8 @@ func newMetrics(reg prometheus.Registerer) metrics {
 
 // Observe counts one decision.
 func (m metrics) Observe(_ context.Context, e consumer.Event) {
-	m.decisions.WithLabelValues(e.Queue, string(e.Decision), string(e.Cause)).Inc()
-	if e.Decision == consumer.Ack || e.Decision == consumer.Retry || e.Decision == consumer.DeadLetter {
+	m.decisions.WithLabelValues(e.Queue, string(e.Outcome), string(e.Cause)).Inc()
+	if e.Outcome == consumer.OutcomeAck || e.Outcome == consumer.OutcomeRetry || e.Outcome == consumer.OutcomeDeadLetter {
 		m.seconds.WithLabelValues(e.Queue).Observe(e.Ran.Seconds())
 	}
 }

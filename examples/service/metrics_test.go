@@ -24,7 +24,7 @@ func (sink) Reject(uint64, bool) error     { return nil }
 func TestMetrics(t *testing.T) {
 	m := newMetrics(prometheus.NewRegistry())
 	settler := &consumer.Settler{
-		Queue: "orders", Counter: counter.NewMemory(nil), MaxRetries: 2, Retry: consumer.InPlace,
+		Queue: "orders", Counter: counter.NewMemory(nil), MaxRetries: 2, Retry: consumer.RetryInPlace,
 		Backoff: func(int) time.Duration { return 0 }, Observer: m,
 	}
 	d := amqp.Delivery{Acknowledger: sink{}, MessageId: "order 17"}
@@ -32,7 +32,7 @@ func TestMetrics(t *testing.T) {
 	if _, err := settler.Handle(t.Context(), d, busy); err != nil {
 		t.Fatal(err)
 	}
-	for decision, want := range map[consumer.Decision]float64{consumer.Retry: 2, consumer.DeadLetter: 1} {
+	for decision, want := range map[consumer.Outcome]float64{consumer.OutcomeRetry: 2, consumer.OutcomeDeadLetter: 1} {
 		if got := testutil.ToFloat64(m.decisions.WithLabelValues("orders", string(decision), "failed")); got != want {
 			t.Errorf("%s: %v, want %v", decision, got, want)
 		}

@@ -29,7 +29,7 @@ func consumeInPlace(ctx context.Context, t *trial, conn *amqp.Connection) error 
 
 // consumeOneAtATime keeps the order with a prefetch of 1.
 func consumeOneAtATime(ctx context.Context, t *trial, conn *amqp.Connection) error {
-	return t.consume(ctx, conn, consumer.Consumer{Ordered: true, Retry: consumer.Requeue, Prefetch: 1})
+	return t.consume(ctx, conn, consumer.Consumer{Ordered: true, Retry: consumer.RetryRequeue, Prefetch: 1})
 }
 
 // consume runs c with what all contestants have in common. It has no Observer where no message fails: the handler knows what
@@ -69,7 +69,7 @@ func (t *trial) consume(ctx context.Context, conn *amqp.Connection, c consumer.C
 type settlements struct{ *tally }
 
 func (s settlements) Observe(_ context.Context, e consumer.Event) {
-	if e.Decision == consumer.Ack || e.Decision == consumer.DeadLetter {
+	if e.Outcome == consumer.OutcomeAck || e.Outcome == consumer.OutcomeDeadLetter {
 		s.settle(1)
 	}
 }

@@ -57,8 +57,8 @@ func (c *counts) began(redelivered bool) {
 
 // Observe counts what was done with a delivery.
 func (c *counts) Observe(_ context.Context, e consumer.Event) {
-	switch e.Decision {
-	case consumer.Ack:
+	switch e.Outcome {
+	case consumer.OutcomeAck:
 		c.settled.Add(1)
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -66,11 +66,11 @@ func (c *counts) Observe(_ context.Context, e consumer.Event) {
 			c.acked = map[string]bool{}
 		}
 		c.acked[e.ID] = true
-	case consumer.Return, consumer.DeadLetter:
+	case consumer.OutcomeRequeue, consumer.OutcomeDeadLetter:
 		c.settled.Add(1)
-	case consumer.Retry:
+	case consumer.OutcomeRetry:
 		c.charged.Add(1)
-	case consumer.Hold:
+	case consumer.OutcomeHold:
 		c.held.Add(1)
 	default:
 	}

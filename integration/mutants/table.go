@@ -75,25 +75,18 @@ var mutants = []mutant{
 	},
 	{
 		name: "no isolation of suspects", by: simulation, shows: "to be isolated",
-		edits: []edit{
-			{
-				"consumer/isolation.go",
-				"	if !s.acquire(stop, a, everything) {\n",
-				"	if !s.acquire(stop, a, 1) {\n",
-			},
-			{
-				"consumer/isolation.go",
-				"	defer s.isolation.lock.Release(everything)\n",
-				"	defer s.isolation.lock.Release(1)\n",
-			},
-		},
+		edits: []edit{{
+			"consumer/start.go",
+			"	return s.acquire(ctx, d, everything)\n",
+			"	return s.acquire(ctx, d, 1)\n",
+		}},
 	},
 	{
 		name: "the isolation lock released while a step is unanswered, and no gate", by: simulation, shows: "I5",
 		edits: []edit{{
 			"consumer/isolation.go",
 			"		s.isolation.gate.shut()\n",
-			"		s.decided(a)\n",
+			"		s.decided(d)\n",
 		}},
 	},
 	{
@@ -115,9 +108,9 @@ var mutants = []mutant{
 	{
 		name: "basic.reject instead of basic.nack", by: simulation, shows: "basic.reject",
 		edits: []edit{{
-			"consumer/advance.go",
-			"a.delivery.Nack(multiple, true)",
-			"a.delivery.Reject(true)",
+			"consumer/internal/acks/acks.go",
+			"channel.Nack(tag, multiple, true)",
+			"channel.Reject(tag, true)",
 		}},
 	},
 	{
@@ -132,24 +125,24 @@ var mutants = []mutant{
 		name: "settled in a later session", by: simulation, shows: "I1",
 		edits: []edit{
 			{
-				"consumer/attempt.go",
-				"	s.guard(\"Key\", ",
-				"	lastSession.Store(s.isolation, d.Acknowledger)\n	s.guard(\"Key\", ",
+				"consumer/deliver.go",
+				"	s.acks.Open(&d.entry)\n",
+				"	lastSession.Store(s.isolation, from.Acknowledger)\n	s.acks.Open(&d.entry)\n",
 			},
 			{
-				"consumer/attempt.go",
-				"type attemptKey struct{}\n",
-				"type attemptKey struct{}\n\n" + later,
+				"consumer/deliver.go",
+				"	\"fmt\"\n",
+				"	\"fmt\"\n	\"sync\"\n",
 			},
 			{
-				"consumer/attempt.go",
-				"	\"strconv\"\n",
-				"	\"strconv\"\n	\"sync\"\n",
+				"consumer/deliver.go",
+				"		next = s.awaitRoute(ctx, d)\n	}\n",
+				"		next = s.awaitRoute(ctx, d)\n	}\n	d.later(s)\n",
 			},
 			{
-				"consumer/session.go",
-				"	s.settler.advance(stop, a)\n	switch a.next {\n",
-				"	s.settler.advance(stop, a)\n	a.later(s.settler)\n	switch a.next {\n",
+				"consumer/deliver.go",
+				"// attempt is one attempt at a delivery.\n",
+				later + "// attempt is one attempt at a delivery.\n",
 			},
 		},
 	},
@@ -158,8 +151,9 @@ var mutants = []mutant{
 // later settles a delivery in the process's last session instead of its own.
 const later = `var lastSession sync.Map
 
-func (a *attempt) later(s *Settler) {
+func (d *delivery) later(s *session) {
 	last, _ := lastSession.Load(s.isolation)
-	a.delivery.Acknowledger = last.(amqp.Acknowledger)
+	d.entry.Channel = last.(amqp.Acknowledger)
 }
+
 `

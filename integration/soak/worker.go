@@ -167,7 +167,7 @@ func (w *worker) isolate(ctx context.Context, token string) (over func()) {
 func (w *worker) Observe(_ context.Context, e consumer.Event) {
 	w.log.Write(audit.Event{
 		Kind: audit.Decided, Session: int(w.session.Load()), ID: e.ID, Token: e.Token, Redelivered: e.Redelivered,
-		Decision: string(e.Decision), Held: e.Held, Cause: string(e.Cause), Unrun: e.Attempt == 0, Failures: e.Failures, Crashes: e.Crashes, Limit: e.Limit, Err: text(e.Err),
+		Decision: string(e.Outcome), Held: e.Held, Cause: string(e.Cause), Unrun: e.Attempt == 0, Failures: e.Failures, Crashes: e.Crashes, Limit: e.Limit, Err: text(e.Err),
 	})
 }
 

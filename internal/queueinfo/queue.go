@@ -40,6 +40,8 @@ type Queue struct {
 	PolicyName  string     // empty: none, or an operator's alone
 	Policy      amqp.Table // the effective definition, an operator's merged in
 	PolicyKnown bool       // false: a policy may apply that is not known
+
+	OperatorPolicy amqp.Table // the part of Policy that an operator set
 }
 
 // Text is a string argument, or the policy's value if the argument is not set. RabbitMQ decides so for dead-letter settings.

@@ -36,28 +36,30 @@ func StateOf(r counter.Record) State {
 // Record is what an operator sees of one generation of a message. Its strings
 // come from messages and handlers: they may hold control characters.
 type Record struct {
-	VHost      string    `json:"vhost"`
-	Queue      string    `json:"queue"`
-	ID         string    `json:"id"`
-	Generation string    `json:"generation,omitempty"`
-	State      State     `json:"state"`
-	Failures   int       `json:"failures"`
-	Crashes    int       `json:"crashes"`
-	LastError  string    `json:"last_error,omitempty"`
-	First      time.Time `json:"first_failed,omitzero"` // attempt
-	Last       time.Time `json:"last_failed,omitzero"`  // attempt
-	Due        time.Time `json:"due,omitzero"`          // when the next attempt may begin
-	Running    time.Time `json:"running_since,omitzero"`
-	Suspect    bool      `json:"suspect,omitempty"`
-	Starts     int64     `json:"starts"`
-	Holder     string    `json:"holder,omitempty"`
-	Limit      int       `json:"limit,omitempty"` // failed attempts at which the message is dead-lettered; 0: not known
-	Granted    *Granted  `json:"granted,omitempty"`
-	Reset      *Note     `json:"reset,omitempty"`
-	Removed    time.Time `json:"removed,omitzero"` // when its dead letter was replayed or dropped
-	Expires    time.Time `json:"expires,omitzero"`
+	VHost      string        `json:"vhost"`
+	Queue      string        `json:"queue"`
+	ID         string        `json:"id"`
+	Generation string        `json:"generation,omitempty"`
+	State      State         `json:"state"`
+	Failures   int           `json:"failures"`
+	Crashes    int           `json:"crashes"`
+	Cause      counter.Cause `json:"cause,omitempty"` // of the last failed attempt
+	LastError  string        `json:"last_error,omitempty"`
+	First      time.Time     `json:"first_failed,omitzero"` // attempt
+	Last       time.Time     `json:"last_failed,omitzero"`  // attempt
+	Due        time.Time     `json:"due,omitzero"`          // when the next attempt may begin
+	Running    time.Time     `json:"running_since,omitzero"`
+	Suspect    bool          `json:"suspect,omitempty"`
+	Starts     int64         `json:"starts"`
+	Holder     string        `json:"holder,omitempty"`
+	Limit      int           `json:"limit,omitempty"` // failed attempts at which the message is dead-lettered; 0: not known
+	Granted    *Granted      `json:"granted,omitempty"`
+	Reset      *Note         `json:"reset,omitempty"`
+	Removed    time.Time     `json:"removed,omitzero"` // when its dead letter was replayed or dropped
+	Expires    time.Time     `json:"expires,omitzero"`
 
 	Since time.Time     `json:"-"` // First, or when the last attempt began if none has failed
+	Age   time.Duration `json:"-"` // since then
 	Wait  time.Duration `json:"-"` // until Due
 }
 
@@ -82,7 +84,7 @@ func NoteOf(n counter.Note) Note { return Note{By: n.By, At: n.At, Reason: n.Why
 func Of(r counter.Record, override *counter.Override, now time.Time) Record {
 	out := Record{
 		VHost: r.VHost, Queue: r.Queue, ID: r.ID, Generation: r.Generation, State: StateOf(r), Failures: r.Failures, Crashes: r.Crashes,
-		LastError: r.Reason, First: r.FirstTime, Last: r.LastTime, Suspect: r.Suspect, Starts: r.Starts, Holder: r.Holder,
+		Cause: r.Cause, LastError: r.Reason, First: r.FirstTime, Last: r.LastTime, Suspect: r.Suspect, Starts: r.Starts, Holder: r.Holder,
 		Limit: r.InForce(override), Removed: r.Removed, Since: r.FirstTime, Wait: r.Left(now),
 	}
 	if g := r.Granted; g.Attempts > 0 {
@@ -94,6 +96,7 @@ func Of(r counter.Record, override *counter.Override, now time.Time) Record {
 	if out.Since.IsZero() {
 		out.Since = r.OpenSince
 	}
+	out.Age = now.Sub(out.Since)
 	switch out.State {
 	case Running:
 		out.Running = r.OpenSince

@@ -8,8 +8,9 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/strikesmq/strikes/internal/doctor"
+	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/internal/queueinfo"
-	"github.com/strikesmq/strikes/topology"
 )
 
 // findTimeout bounds the search for the dead-letter queue. It is short of
@@ -35,7 +36,7 @@ func (c *Collector) askBroker(ctx context.Context, s *Status) error {
 		return c.lost(err)
 	}
 	if !found {
-		return fmt.Errorf("%w: %q in virtual host %q", topology.ErrQueueNotFound, c.Queue, c.VHost)
+		return fmt.Errorf("%w: %q in virtual host %q", queueinfo.ErrNotFound, c.Queue, c.VHost)
 	}
 	s.Ready, s.Consumers = q.Messages, q.Consumers
 	if err := c.findDeadLetterQueue(ctx, s); err != nil {
@@ -86,7 +87,7 @@ func (c *Collector) findDeadLetterQueue(ctx context.Context, s *Status) error {
 }
 
 // api asks the management API about a queue.
-func (c *Collector) api(queue string) topology.Need {
+func (c *Collector) api(queue string) inspect.Need {
 	need := c.API
 	need.Queue = queue
 	return need
@@ -99,8 +100,8 @@ func (c *Collector) depth(ctx context.Context, queue string) (amqp.Queue, bool, 
 	if c.API.Management == "" || !accessRefused(err) {
 		return q, found, err
 	}
-	load, apiErr := topology.Measure(ctx, c.conn, c.api(queue))
-	if errors.Is(apiErr, topology.ErrQueueNotFound) {
+	load, apiErr := doctor.Measure(ctx, c.conn, c.api(queue))
+	if errors.Is(apiErr, queueinfo.ErrNotFound) {
 		return q, false, nil
 	}
 	if apiErr != nil {

@@ -8,7 +8,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/counter"
-	"github.com/strikesmq/strikes/topology"
+	"github.com/strikesmq/strikes/internal/inspect"
 )
 
 const (
@@ -40,8 +40,8 @@ type Collector struct {
 
 	// API is the management API. If it has none, FindAPI looks for it once; nil
 	// looks nowhere.
-	API     topology.Need
-	FindAPI func(context.Context, *amqp.Connection, topology.Need) (topology.Need, error)
+	API     inspect.Need
+	FindAPI func(context.Context, *amqp.Connection, inspect.Need) (inspect.Need, error)
 
 	// Most is how many blocking messages are listed; 0: all.
 	Most int
@@ -49,7 +49,7 @@ type Collector struct {
 	conn      *amqp.Connection
 	searched  bool  // for the API
 	noAPI     error // why there is none
-	route     []topology.Finding
+	route     []inspect.Finding
 	routeSeen time.Time
 }
 
@@ -62,7 +62,7 @@ func (c *Collector) Close() {
 
 // Collect asks broker, store and management API. After an error nothing is
 // known; a later call may succeed. It returns a *LostError when the connection
-// was lost, and topology.ErrQueueNotFound.
+// was lost, and queueinfo.ErrNotFound.
 func (c *Collector) Collect(ctx context.Context) (Status, error) {
 	ctx, cancel := context.WithTimeout(ctx, collectTimeout)
 	defer cancel()

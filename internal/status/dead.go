@@ -6,7 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/strikesmq/strikes/topology"
+	"github.com/strikesmq/strikes/internal/inspect"
+	"github.com/strikesmq/strikes/internal/management"
 )
 
 // DeadLetters is what became of the messages that consumers dead-lettered.
@@ -25,7 +26,7 @@ type DeadLetters struct {
 	Taken   *int64 `json:"taken,omitempty"`   // at least so many left Queue since the broker began to count
 	Waiting int    `json:"waiting,omitempty"` // in the source queue for the dead-letter route
 
-	Route []topology.Finding `json:"route,omitempty"` // what is wrong with it; inspected if dead letters are missing or waiting
+	Route []inspect.Finding `json:"route,omitempty"` // what is wrong with it; inspected if dead letters are missing or waiting
 
 	// Missing is how many of Count are neither held nor known to have been
 	// taken. Unclear is how many may be: the queue is not at rest, and the
@@ -79,7 +80,7 @@ func (d *DeadLetters) explain() {
 
 // compare adds what the management API said of Queue. It is behind AMQP, or
 // the queue is in use, if the two differ.
-func (d *DeadLetters) compare(load topology.Load) {
+func (d *DeadLetters) compare(load management.Load) {
 	if d.consumers > 0 {
 		d.Out = load.Unacked
 	}
@@ -136,6 +137,6 @@ func (t tally) most(n int) (most []Reason, others int) {
 
 // explains reports whether a finding may be why dead letters did not arrive:
 // an error of the route, or, if some are missing, also a warning.
-func explains(f topology.Finding, missing bool) bool {
-	return strings.Contains(f.Code, "dead-letter") && (f.Severity == topology.Error || missing)
+func explains(f inspect.Finding, missing bool) bool {
+	return strings.Contains(f.Code, "dead-letter") && (f.Severity == inspect.Error || missing)
 }

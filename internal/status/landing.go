@@ -8,7 +8,8 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"github.com/strikesmq/strikes/topology"
+	"github.com/strikesmq/strikes/internal/doctor"
+	"github.com/strikesmq/strikes/internal/inspect"
 )
 
 // DeadLetterQueue is the queue in which the dead letters of another land.
@@ -20,7 +21,7 @@ type DeadLetterQueue struct {
 // AmbiguousError: the dead letters of a queue land in several queues.
 type AmbiguousError struct {
 	Queue  string
-	Queues []topology.LandingQueue
+	Queues []doctor.LandingQueue
 }
 
 func (e *AmbiguousError) Error() string {
@@ -38,8 +39,8 @@ func (e *AmbiguousError) Error() string {
 // FindDeadLetterQueue follows the dead-letter route of need.Queue. It returns
 // an *AmbiguousError if that leads to several queues, and assumes QUEUE.dlq if
 // the route cannot be seen, or is broken.
-func FindDeadLetterQueue(ctx context.Context, conn *amqp.Connection, need topology.Need) (DeadLetterQueue, error) {
-	landing, err := topology.FindDeadLetters(ctx, conn, need)
+func FindDeadLetterQueue(ctx context.Context, conn *amqp.Connection, need inspect.Need) (DeadLetterQueue, error) {
+	landing, err := doctor.FindDeadLetters(ctx, conn, need)
 	if err != nil {
 		return DeadLetterQueue{}, err
 	}
@@ -48,8 +49,8 @@ func FindDeadLetterQueue(ctx context.Context, conn *amqp.Connection, need topolo
 
 // chooseLanding takes the queue in which dead letters stay: after a rejection,
 // else after a delay, else the delay queue.
-func chooseLanding(queue string, l topology.Landing) (DeadLetterQueue, error) {
-	var ranks [3][]topology.LandingQueue
+func chooseLanding(queue string, l doctor.Landing) (DeadLetterQueue, error) {
+	var ranks [3][]doctor.LandingQueue
 	for _, q := range l.Queues {
 		switch {
 		case q.Delay && !q.Behind:

@@ -5,29 +5,29 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/strikesmq/strikes/topology"
+	"github.com/strikesmq/strikes/internal/doctor"
 )
 
 func TestChooseLanding(t *testing.T) {
-	type queues = []topology.LandingQueue
-	dead, wait, eu := topology.LandingQueue{Name: "dead"}, topology.LandingQueue{Name: "wait", Delay: true}, topology.LandingQueue{Name: "eu", Depends: true}
-	behind := topology.LandingQueue{Name: "behind", Behind: true}
+	type queues = []doctor.LandingQueue
+	dead, wait, eu := doctor.LandingQueue{Name: "dead"}, doctor.LandingQueue{Name: "wait", Delay: true}, doctor.LandingQueue{Name: "eu", Depends: true}
+	behind := doctor.LandingQueue{Name: "behind", Behind: true}
 	for _, tc := range []struct {
 		what  string
-		l     topology.Landing
+		l     doctor.Landing
 		name  string
 		guess string
 		err   string
 	}{
-		{"one", topology.Landing{Queues: queues{dead}}, "dead", "", ""},
-		{"one for some keys", topology.Landing{Queues: queues{eu}}, "eu", "", ""},
-		{"one that dead-letters on", topology.Landing{Queues: queues{dead, behind}}, "dead", "", ""},
-		{"a delay beside it", topology.Landing{Queues: queues{dead, wait}}, "dead", "", ""},
-		{"a delay before it", topology.Landing{Queues: queues{wait, behind}}, "behind", "", ""},
-		{"a delay that leads back", topology.Landing{Queues: queues{wait}}, "wait", "", ""},
-		{"several", topology.Landing{Queues: queues{dead, eu}}, "", "", "several queues: \"dead\", \"eu\" (some of them)"},
-		{"unseen", topology.Landing{Guess: "q.dlq", Unseen: "no API"}, "q.dlq", "no API", ""},
-		{"broken", topology.Landing{Broken: "nothing is bound"}, "q.dlq", "nothing is bound", ""},
+		{"one", doctor.Landing{Queues: queues{dead}}, "dead", "", ""},
+		{"one for some keys", doctor.Landing{Queues: queues{eu}}, "eu", "", ""},
+		{"one that dead-letters on", doctor.Landing{Queues: queues{dead, behind}}, "dead", "", ""},
+		{"a delay beside it", doctor.Landing{Queues: queues{dead, wait}}, "dead", "", ""},
+		{"a delay before it", doctor.Landing{Queues: queues{wait, behind}}, "behind", "", ""},
+		{"a delay that leads back", doctor.Landing{Queues: queues{wait}}, "wait", "", ""},
+		{"several", doctor.Landing{Queues: queues{dead, eu}}, "", "", "several queues: \"dead\", \"eu\" (some of them)"},
+		{"unseen", doctor.Landing{Guess: "q.dlq", Unseen: "no API"}, "q.dlq", "no API", ""},
+		{"broken", doctor.Landing{Broken: "nothing is bound"}, "q.dlq", "nothing is bound", ""},
 	} {
 		got, err := chooseLanding("q", tc.l)
 		if tc.err != "" {

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"time"
 
-	"github.com/strikesmq/strikes/topology"
+	"github.com/strikesmq/strikes/internal/doctor"
+	"github.com/strikesmq/strikes/internal/inspect"
+	"github.com/strikesmq/strikes/internal/queueinfo"
 )
 
 const (
@@ -26,7 +28,7 @@ func (c *Collector) askManagement(ctx context.Context, s *Status) {
 		}
 		return
 	}
-	load, err := topology.Measure(ctx, c.conn, c.api(c.Queue))
+	load, err := doctor.Measure(ctx, c.conn, c.api(c.Queue))
 	if err != nil {
 		s.note(NoRates, "", err)
 		return
@@ -36,7 +38,7 @@ func (c *Collector) askManagement(ctx context.Context, s *Status) {
 	if s.Dead.Holds == nil {
 		return
 	}
-	arrived, err := topology.Measure(ctx, c.conn, c.api(s.Dead.Queue))
+	arrived, err := doctor.Measure(ctx, c.conn, c.api(s.Dead.Queue))
 	if err != nil {
 		s.note(TakenNotCounted, s.Dead.Queue, err)
 		return
@@ -55,8 +57,8 @@ func (c *Collector) inspectRoute(ctx context.Context, s *Status) {
 		ctx, cancel := context.WithTimeout(ctx, routeTimeout)
 		defer cancel()
 		c.routeSeen = time.Now()
-		found, err := topology.Inspect(ctx, c.conn, c.api(c.Queue))
-		if err != nil && !errors.Is(err, topology.ErrQueueNotFound) {
+		found, err := inspect.Inspect(ctx, c.conn, c.api(c.Queue))
+		if err != nil && !errors.Is(err, queueinfo.ErrNotFound) {
 			s.note(RouteUnchecked, "", err)
 		}
 		c.route = found

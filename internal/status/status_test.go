@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/strikesmq/strikes/counter"
-	"github.com/strikesmq/strikes/topology"
+	"github.com/strikesmq/strikes/internal/management"
 )
 
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -154,14 +154,14 @@ func TestReasonsAddUp(t *testing.T) {
 func TestCompare(t *testing.T) {
 	for _, tc := range []struct {
 		consumers int
-		load      topology.Load
+		load      management.Load
 		out       int
 		moving    bool
 	}{
-		{0, topology.Load{Ready: 3, Taken: 4}, 0, false},
-		{0, topology.Load{Ready: 2, Taken: 4}, 0, true},
-		{0, topology.Load{Ready: 3, Unacked: 1, Taken: 4}, 0, true}, // read by dead list
-		{1, topology.Load{Ready: 3, Unacked: 1, Taken: 4}, 1, true},
+		{0, management.Load{Ready: 3, Taken: 4}, 0, false},
+		{0, management.Load{Ready: 2, Taken: 4}, 0, true},
+		{0, management.Load{Ready: 3, Unacked: 1, Taken: 4}, 0, true}, // read by dead list
+		{1, management.Load{Ready: 3, Unacked: 1, Taken: 4}, 1, true},
 	} {
 		holds := 3
 		d := DeadLetters{Holds: &holds, consumers: tc.consumers}

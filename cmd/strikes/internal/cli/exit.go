@@ -9,6 +9,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/internal/setting"
 	"github.com/strikesmq/strikes/publisher"
 	"github.com/strikesmq/strikes/topology"
@@ -99,7 +100,7 @@ func storeCode(c counter.StoreFault) int {
 
 // refusalCode is for a queue that consumers must not use. What nobody was let see is not the queue's fault.
 func refusalCode(why []topology.Finding) int {
-	seen := func(f topology.Finding) bool { return f.Code != topology.CodeDenied }
+	seen := func(f topology.Finding) bool { return f.Code != inspect.CodeDenied }
 	if len(why) > 0 && !slices.ContainsFunc(why, seen) {
 		return ExitDenied
 	}

@@ -9,6 +9,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/internal/setting"
 	"github.com/strikesmq/strikes/publisher"
 	"github.com/strikesmq/strikes/topology"
@@ -26,8 +27,8 @@ func TestExitCode(t *testing.T) {
 		{"usage", Misusef("x"), 2},
 		{"usage, wrapped", fmt.Errorf("x: %w", Misusef("x")), 2},
 		{"refused queue", fmt.Errorf("x: %w", &topology.RefusedError{}), 2},
-		{"a queue of which nothing is shown", &topology.RefusedError{Findings: []topology.Finding{{Code: topology.CodeDenied}}}, 4},
-		{"a bad queue of which not all is shown", &topology.RefusedError{Findings: []topology.Finding{{Code: topology.CodeDenied}, {Code: "x"}}}, 2},
+		{"a queue of which nothing is shown", &topology.RefusedError{Findings: []topology.Finding{{Code: inspect.CodeDenied}}}, 4},
+		{"a bad queue of which not all is shown", &topology.RefusedError{Findings: []topology.Finding{{Code: inspect.CodeDenied}, {Code: "x"}}}, 2},
 		{"no such queue", fmt.Errorf("x: %w", topology.ErrQueueNotFound), 2},
 		{"declared otherwise", &amqp.Error{Code: amqp.PreconditionFailed, Server: true}, 2},
 		{"no such exchange", &amqp.Error{Code: amqp.NotFound, Server: true}, 2},

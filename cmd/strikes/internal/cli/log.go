@@ -75,7 +75,7 @@ func remark(r slog.Record) (attrs map[string]string, is bool) {
 	attrs, is = map[string]string{}, r.Level == slog.LevelWarn
 	r.Attrs(func(attr slog.Attr) bool {
 		attrs[attr.Key] = attr.Value.String()
-		is = is && slices.Contains([]string{"queue", "code", "why", "fix"}, attr.Key)
+		is = is && slices.Contains([]string{"queue", "code", "impact", "fix"}, attr.Key)
 		return is
 	})
 	return attrs, is

@@ -16,7 +16,8 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"github.com/strikesmq/strikes/topology"
+	"github.com/strikesmq/strikes/internal/doctor"
+	"github.com/strikesmq/strikes/internal/inspect"
 )
 
 // guessTimeout bounds the wait for an API that nobody said is there.
@@ -26,7 +27,7 @@ const guessTimeout = 3 * time.Second
 var guessing = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 
 // Management adds the management API to what is needed, if it is in its usual place.
-func (b *Broker) Management(ctx context.Context, conn *amqp.Connection, need topology.Need) (topology.Need, error) {
+func (b *Broker) Management(ctx context.Context, conn *amqp.Connection, need inspect.Need) (inspect.Need, error) {
 	ctx, cancel := context.WithTimeout(ctx, guessTimeout)
 	defer cancel()
 	with := need
@@ -37,7 +38,7 @@ func (b *Broker) Management(ctx context.Context, conn *amqp.Connection, need top
 	err = errors.New("the AMQP port is too high to derive a management port")
 	for i, at := range usualManagement(b.URL) {
 		with.Management = at
-		tried := topology.TryManagement(ctx, conn, with)
+		tried := doctor.TryManagement(ctx, conn, with)
 		switch {
 		case tried == nil:
 			return with, nil

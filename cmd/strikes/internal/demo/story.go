@@ -10,7 +10,7 @@ import (
 
 // settles reports whether an order was acked or dead-lettered.
 func (e event) settles() bool {
-	return e.report != nil && (e.report.Decision == consumer.Ack || e.report.Decision == consumer.DeadLetter)
+	return e.report != nil && (e.report.Decision == consumer.OutcomeAck || e.report.Decision == consumer.OutcomeDeadLetter)
 }
 
 // narrator tells what the consumers do.
@@ -43,20 +43,20 @@ func (n *narrator) crashed(r report) string {
 func (r report) text() string {
 	id, problem := term.Shown(r.ID), term.Brief(r.Error, 80)
 	switch r.Decision {
-	case consumer.Ack:
+	case consumer.OutcomeAck:
 		if r.Redelivered || r.Attempt > 1 {
 			return fmt.Sprintf("%s  handled at attempt %d, redelivered", id, r.Attempt)
 		}
 		return id + "  handled"
-	case consumer.Retry:
+	case consumer.OutcomeRetry:
 		return fmt.Sprintf("%s  attempt %d of %d failed: %s; again in %v", id, r.Attempt, r.Of, problem, r.Wait)
-	case consumer.Return:
+	case consumer.OutcomeRequeue:
 		return id + "  requeued at the head of the queue"
-	case consumer.DeadLetter:
+	case consumer.OutcomeDeadLetter:
 		return fmt.Sprintf("%s  attempt %d of %d failed: %s; to the dead-letter queue", id, r.Attempt, r.Of, problem)
-	case consumer.Isolate:
+	case consumer.OutcomeIsolate:
 		return id + "  is a suspect, because a consumer died with it: it runs isolated, with no other handler beside it"
-	case consumer.Leave:
+	case consumer.OutcomeLeave:
 		return id + "  left: it returns to the queue, and nothing is counted"
 	default:
 		return fmt.Sprintf("%s  %s: %s", id, r.Decision, problem)

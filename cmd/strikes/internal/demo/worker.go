@@ -29,7 +29,7 @@ type workerSpec struct{ AMQPURL, RedisURL, Prefix, Queue string }
 
 // report is what a consumer process writes of an event, one JSON object on a line.
 type report struct {
-	Decision    consumer.Decision
+	Decision    consumer.Outcome
 	ID          string
 	Attempt, Of int
 	Crashes     int
@@ -72,7 +72,7 @@ type reporter struct {
 
 // Observe is called by many goroutines.
 func (r *reporter) Observe(_ context.Context, e consumer.Event) {
-	line := report{Decision: e.Decision, ID: e.ID, Attempt: e.Attempt, Of: e.Limit, Crashes: e.Crashes, Redelivered: e.Redelivered, Wait: e.Wait}
+	line := report{Decision: e.Outcome, ID: e.ID, Attempt: e.Attempt, Of: e.Limit, Crashes: e.Crashes, Redelivered: e.Redelivered, Wait: e.Wait}
 	if e.Err != nil {
 		line.Error = e.Err.Error()
 	}

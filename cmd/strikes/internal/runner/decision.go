@@ -34,7 +34,7 @@ type decision struct {
 
 func decisionOf(e consumer.Event, at time.Time) decision {
 	d := decision{
-		Time: at.UTC(), Decision: string(e.Decision), Queue: e.Queue, ID: e.ID, Attempt: e.Attempt, Of: e.Limit,
+		Time: at.UTC(), Decision: string(e.Outcome), Queue: e.Queue, ID: e.ID, Attempt: e.Attempt, Of: e.Limit,
 		Failures: e.Failures, Crashes: e.Crashes, Redelivered: e.Redelivered, RanMS: e.Ran.Milliseconds(),
 		WaitMS: e.Wait.Milliseconds(), Cause: string(e.Cause),
 	}
@@ -48,7 +48,7 @@ func decisionOf(e consumer.Event, at time.Time) decision {
 func (d decision) String() string {
 	var b strings.Builder
 	b.WriteString(d.Decision)
-	if d.Decision != string(consumer.Undecodable) { // which has no id
+	if d.Decision != string(consumer.OutcomeUndecodable) { // which has no id
 		b.WriteString(" " + term.Shown(d.ID))
 	}
 	if d.Attempt > 0 && d.Of > 0 && d.Cause != string(counter.CauseNoID) { // which gets one attempt
@@ -57,11 +57,11 @@ func (d decision) String() string {
 	if d.Cause != "" {
 		fmt.Fprintf(&b, " %s", d.Cause)
 	}
-	if d.Decision == string(consumer.Retry) {
+	if d.Decision == string(consumer.OutcomeRetry) {
 		fmt.Fprintf(&b, ", the next in %v", time.Duration(d.WaitMS)*time.Millisecond)
 	}
 	most := 200
-	if d.Decision == string(consumer.Undecodable) { // with what to do at the end
+	if d.Decision == string(consumer.OutcomeUndecodable) { // with what to do at the end
 		most = 800
 	}
 	if d.Error != "" {
@@ -72,8 +72,8 @@ func (d decision) String() string {
 
 // troublesome reports whether a decision is shown to those who asked for nothing.
 func (d decision) troublesome() bool {
-	switch consumer.Decision(d.Decision) {
-	case consumer.Retry, consumer.DeadLetter, consumer.Isolate, consumer.Hold:
+	switch consumer.Outcome(d.Decision) {
+	case consumer.OutcomeRetry, consumer.OutcomeDeadLetter, consumer.OutcomeIsolate, consumer.OutcomeHold:
 		return true
 	default:
 		return d.Error != ""

@@ -19,7 +19,7 @@ func TestIdle(t *testing.T) {
 		{"nothing", func(*idle, *atomic.Bool) {}, 5 * time.Second},
 		{"a decision", func(i *idle, _ *atomic.Bool) { i.Observe(context.Background(), consumer.Event{}) }, 6 * time.Second},
 		{"a wait", func(i *idle, _ *atomic.Bool) {
-			i.Observe(context.Background(), consumer.Event{Decision: consumer.Retry, Wait: 30 * time.Second})
+			i.Observe(context.Background(), consumer.Event{Outcome: consumer.OutcomeRetry, Wait: 30 * time.Second})
 		}, 36 * time.Second},
 		{"a long run", func(i *idle, _ *atomic.Bool) {
 			i.begin()

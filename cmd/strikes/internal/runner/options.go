@@ -26,9 +26,9 @@ type Options struct {
 const MostRetries = 1000
 
 var (
-	retryModes = map[string]consumer.RetryMode{"": consumer.Requeue, "requeue": consumer.Requeue, "in-place": consumer.InPlace}
+	retryModes = map[string]consumer.RetryMode{"": consumer.RetryRequeue, "requeue": consumer.RetryRequeue, "in-place": consumer.RetryInPlace}
 	isolations = map[string]consumer.Isolation{
-		"suspects": consumer.IsolateSuspects, "strict": consumer.Strict, "off": consumer.Off,
+		"suspects": consumer.IsolationSuspects, "strict": consumer.IsolationStrict, "off": consumer.IsolationOff,
 	}
 )
 
@@ -46,7 +46,7 @@ func (o *Options) settings(queue string) (consumer.Consumer, error) {
 		return c, err
 	}
 	if c.Ordered && o.Retry == "" {
-		c.Retry = consumer.InPlace
+		c.Retry = consumer.RetryInPlace
 	}
 	if o.Lane != "" {
 		c.Lane = func(d amqp.Delivery) string { return fmt.Sprint(d.Headers[o.Lane]) }
@@ -93,11 +93,11 @@ func (o *Options) refuse(k consumer.Consumer) error {
 		return cli.Refused("drain-timeout", k.DrainTimeout, "0 or more")
 	case k.Lane != nil && !k.Ordered:
 		return cli.Refused("lane", o.Lane, "left out without --ordered")
-	case k.Lane != nil && k.Retry == consumer.Requeue:
+	case k.Lane != nil && k.Retry == consumer.RetryRequeue:
 		return cli.Refused("retry", o.Retry, "in-place with --lane, because a requeued message would stop all lanes")
 	case k.Ordered && k.Lane == nil && k.Concurrency > 1:
 		return cli.Refused("concurrency", k.Concurrency, "1 with --ordered, unless --lane says what may run side by side")
-	case k.Ordered && k.Retry == consumer.Requeue && k.Prefetch > 1:
+	case k.Ordered && k.Retry == consumer.RetryRequeue && k.Prefetch > 1:
 		return cli.Refused("prefetch", k.Prefetch, "1 with --ordered and --retry requeue")
 	case k.ConsumerTimeout < time.Minute:
 		return cli.Refused("consumer-timeout", k.ConsumerTimeout, "that of the broker, 1m0s at least")

@@ -12,7 +12,8 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/consumer"
-	"github.com/strikesmq/strikes/topology"
+	"github.com/strikesmq/strikes/internal/inspect"
+	"github.com/strikesmq/strikes/internal/management"
 )
 
 // Run consumes a queue with a command as the handler.
@@ -61,8 +62,8 @@ func findManagement(ctx context.Context, s cli.Streams, b *connect.Broker, conn 
 	if c.Management != "" {
 		return
 	}
-	need, err := b.Management(ctx, conn, topology.Need{})
-	if errors.Is(err, topology.ErrManagementDenied) {
+	need, err := b.Management(ctx, conn, inspect.Need{})
+	if errors.Is(err, management.ErrDenied) {
 		fmt.Fprintf(s.Err, "strikes: going without the management API (none was given, and its usual place was tried): %s\n",
 			term.Printable(err.Error(), ""))
 	}

@@ -1,0 +1,59 @@
+package render
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
+)
+
+const (
+	// bodyShown is how much of a body a text has, in bytes.
+	bodyShown = 4 << 10
+	// indented is the largest JSON body that is put on lines of its own.
+	indented = 1 << 20
+)
+
+// headers has a header a line, and under it the lines of its text if there
+// are several, as a stack trace has.
+func headers(t amqp.Table) string {
+	var b strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(t)) {
+		text, isText := t[name].(string)
+		if isText && strings.Contains(strings.TrimSpace(text), "\n") {
+			fmt.Fprintf(&b, "%s:\n  %s\n", term.Shown(name), strings.ReplaceAll(strings.TrimSpace(text), "\n", "\n  "))
+			continue
+		}
+		value, err := json.Marshal(jsonl.Value(t[name]))
+		if err != nil {
+			value = []byte(err.Error())
+		}
+		fmt.Fprintf(&b, "%s: %s\n", term.Shown(name), value)
+	}
+	return b.String()
+}
+
+// body prints a body after an empty line, JSON on lines of its own.
+func body(w io.Writer, body []byte) error {
+	if len(body) == 0 {
+		return nil
+	}
+	var pretty bytes.Buffer
+	if len(body) <= indented && json.Indent(&pretty, body, "", "  ") == nil {
+		body = pretty.Bytes()
+	}
+	more := ""
+	if len(body) > bodyShown {
+		body, more = body[:bodyShown], "… (all of it: --body)"
+	}
+	_, err := fmt.Fprintf(w, "\n%s%s\n", term.Printable(string(body), "\n\t"), more)
+	return err
+}

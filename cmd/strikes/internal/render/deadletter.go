@@ -1,0 +1,140 @@
+package render
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
+	"github.com/strikesmq/strikes/deadletter"
+)
+
+// DeadLetters returns a list of dead letters as a table, or as JSON lines.
+func DeadLetters(w io.Writer, asJSON bool) List[*deadletter.Message] {
+	if asJSON {
+		return newLines(w, func(m *deadletter.Message) any { return deadLetterOf(m) })
+	}
+	return table[*deadletter.Message]{term.NewTable(w,
+		term.Column{Title: "ID", Min: leastID}, term.Column{Title: "DIED", Drop: 4}, term.Column{Title: "KIND"},
+		term.Column{Title: "FAILURES", Drop: 3}, term.Column{Title: "CRASHES", Drop: 2}, term.Column{Title: "REPLAYS", Drop: 1},
+		term.Column{Title: "REASON", Min: leastReason},
+	), deadLetterCells}
+}
+
+func deadLetterCells(m *deadletter.Message) []string {
+	failures, crashes := "-", "-"
+	if m.Record != nil {
+		failures, crashes = fmt.Sprint(m.Record.Failures), fmt.Sprint(m.Record.Crashes)
+	}
+	return []string{
+		term.Shown(m.Name()), term.Ago(m.Origin.Time), string(m.Kind()), failures, crashes, fmt.Sprint(m.Replays), term.Brief(m.Reason(), longest),
+	}
+}
+
+// DeadLetter prints everything about a dead letter.
+func DeadLetter(w io.Writer, m *deadletter.Message) error {
+	var f term.Fields
+	id := "none"
+	if m.ID != "" {
+		id = term.Shown(m.ID)
+	}
+	f.Add("id", id)
+	f.Add("fingerprint", m.Fingerprint)
+	f.Add("kind", string(m.Kind()))
+	f.Add("reason", m.Reason())
+	f.Add("record", noRecord(m))
+	addOrigin(&f, m)
+	if r := m.Record; r != nil {
+		f.Add("failures", fmt.Sprint(r.Failures))
+		f.Add("crashes", fmt.Sprint(r.Crashes))
+		if !r.FirstTime.IsZero() { // else an operator reset it
+			f.Add("first failed attempt", r.FirstTime.Format(time.RFC3339))
+			f.Add("last failed attempt", r.LastTime.Format(time.RFC3339))
+		}
+		f.Add("last holder", r.Holder)
+	}
+	f.Add("replays", fmt.Sprint(m.Replays))
+	f.Add("content type", m.Publishing.ContentType)
+	f.Add("headers", headers(m.Publishing.Headers))
+	if m.Size != SizeUnknown {
+		f.Add("body", term.Plural(m.Size, "byte"))
+	}
+	if err := f.Write(w); err != nil {
+		return err
+	}
+	return body(w, m.Publishing.Body)
+}
+
+func addOrigin(f *term.Fields, m *deadletter.Message) {
+	o := m.Origin
+	if o.Queue == "" {
+		return
+	}
+	f.Add("died in", term.Shown(o.Queue))
+	f.Add("broker's reason", o.Reason)
+	f.Add("died", o.Time.UTC().Format(time.RFC3339))
+	if m.Size != SizeUnknown { // the record does not keep it
+		f.Add("published to", "exchange "+term.Shown(o.Exchange)+", key "+term.Shown(o.Key))
+	}
+}
+
+// noRecord says why the reason is the broker's and not a handler's; empty if
+// there is a record.
+func noRecord(m *deadletter.Message) string {
+	switch {
+	case m.Record != nil:
+		return ""
+	case m.Shared:
+		return "none: the record is that of another message with this id, which died too"
+	case m.ID == "" && m.Origin.Reason == "rejected":
+		return "none: a message without an id is not counted; its consumer logged the reason, with the fingerprint"
+	}
+	return ""
+}
+
+// SizeUnknown is the size of a dead letter that only the store's record
+// describes.
+const SizeUnknown = -1
+
+// deadLetter is a dead letter in JSON.
+type deadLetter struct {
+	ID          string       `json:"id"`
+	Queue       string       `json:"queue,omitempty"` // in which it died
+	Kind        string       `json:"kind"`
+	Reason      string       `json:"reason,omitempty"`
+	Broker      string       `json:"broker_reason,omitempty"`
+	Died        jsonl.Moment `json:"died,omitzero"`
+	Failures    int          `json:"failures"`
+	Crashes     int          `json:"crashes"`
+	First       time.Time    `json:"first_failed,omitzero"` // attempt
+	Last        time.Time    `json:"last_failed,omitzero"`  // attempt
+	Counted     bool         `json:"counted"`               // there is a record
+	Replays     int64        `json:"replays"`
+	Redelivered bool         `json:"redelivered"`
+	Size        *int         `json:"size,omitempty"`
+	Fingerprint string       `json:"fingerprint,omitempty"` // which show, replay and drop take in place of the id
+}
+
+func deadLetterOf(m *deadletter.Message) deadLetter {
+	d := deadLetter{
+		ID: m.ID, Queue: m.Origin.Queue, Kind: string(m.Kind()), Reason: m.Reason(), Broker: m.Origin.Reason,
+		Died: jsonl.Moment(m.Origin.Time), Replays: m.Replays, Redelivered: m.Redelivered, Fingerprint: m.Fingerprint,
+	}
+	if m.Size != SizeUnknown {
+		d.Size = &m.Size
+	}
+	if r := m.Record; r != nil {
+		d.Counted, d.Failures, d.Crashes, d.First, d.Last = true, r.Failures, r.Crashes, r.FirstTime, r.LastTime
+	}
+	return d
+}
+
+// DeadLetterJSON prints a dead letter as a line that publish takes, with all
+// that is known of it added.
+func DeadLetterJSON(w io.Writer, m *deadletter.Message) error {
+	return jsonl.NewEncoder(w).Encode(struct {
+		jsonl.Message
+		Dead deadLetter `json:"dead"`
+	}{jsonl.MessageOf(m.Publishing), deadLetterOf(m)})
+}

@@ -1,0 +1,130 @@
+package render
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+
+	"github.com/google/go-cmp/cmp"
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/deadletter"
+)
+
+func deadLetterExample() *deadletter.Message {
+	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	return &deadletter.Message{
+		ID: "order-17", Fingerprint: "fp:1", Size: 29, Origin: deadletter.Death{Queue: "orders", Reason: "rejected", Time: at, Key: "orders"},
+		Record: &counter.Record{
+			State: counter.StateDeadLetter, Failures: 4, FirstTime: at.Add(-time.Minute), LastTime: at, Cause: counter.CausePanicked,
+			Reason: "boom\ngoroutine 1:\n\tmain.go:7", Holder: "web-1, pid 42",
+		},
+		Publishing: amqp.Publishing{
+			ContentType: "application/json", Body: []byte(`{"order":17,"note":"\u001b[2J"}`),
+			Headers: amqp.Table{"trace": "abc", "shards": int64(3), "x-error": "at A\nat B"},
+		},
+	}
+}
+
+func TestDeadLetterInFull(t *testing.T) {
+	var out strings.Builder
+	if err := DeadLetter(&out, deadLetterExample()); err != nil {
+		t.Fatal(err)
+	}
+	want := strings.TrimPrefix(`
+id                    order-17
+fingerprint           fp:1
+kind                  panicked
+reason                boom
+                      goroutine 1:
+                          main.go:7
+died in               orders
+broker's reason       rejected
+died                  2026-11-21T12:00:00Z
+published to          exchange "", key orders
+failures              4
+crashes               0
+first failed attempt  2026-11-21T11:59:00Z
+last failed attempt   2026-11-21T12:00:00Z
+last holder           web-1, pid 42
+replays               0
+content type          application/json
+headers               shards: 3
+                      trace: "abc"
+                      x-error:
+                        at A
+                        at B
+body                  29 bytes
+
+{
+  "order": 17,
+  "note": "\u001b[2J"
+}
+`, "\n")
+	if diff := cmp.Diff(want, out.String()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestDeadLetterIsSafeToShow: whatever a message holds, a terminal gets no control character of it.
+func TestDeadLetterIsSafeToShow(t *testing.T) {
+	const hostile = "\x1b]0;owned\x07\x1b[2J\r\n\u202e\u009b\x00\xff"
+	m := deadLetterExample()
+	m.ID, m.Fingerprint, m.Record.Reason, m.Record.Holder = hostile, hostile, hostile, hostile
+	m.Origin = deadletter.Death{Queue: hostile, Reason: hostile, Exchange: hostile, Key: hostile, Time: time.Now()}
+	m.Publishing.ContentType = hostile
+	m.Publishing.Headers = amqp.Table{hostile: hostile, "list": []any{hostile, []byte(hostile)}, "table": amqp.Table{hostile: hostile}}
+	for _, body := range []string{hostile, fmt.Sprintf(`{"a":%q}`, "\u202e"), `{"a":"` + "\u202e\u009b" + `"}`} {
+		m.Publishing.Body = []byte(body)
+		var out strings.Builder
+		for _, list := range []List[*deadletter.Message]{DeadLetters(&out, false), DeadLetters(&out, true), Groups(&out, false, 0), Groups(&out, true, 0)} {
+			if err := errors.Join(list.Row(m), list.Flush()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := errors.Join(DeadLetter(&out, m), DeadLetterJSON(&out, m)); err != nil {
+			t.Fatal(err)
+		}
+		if i := strings.IndexFunc(out.String(), func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) || r == '\ufffd' }); i >= 0 {
+			t.Errorf("%q: %q", body, out.String()[max(0, i-20):min(i+20, out.Len())])
+		}
+	}
+}
+
+func TestLongBodiesAreCut(t *testing.T) {
+	for name, text := range map[string]string{"text": strings.Repeat("x", 2*bodyShown), "JSON": "[" + strings.Repeat("1,", bodyShown) + "1]"} {
+		m := deadLetterExample()
+		m.Publishing.Body = []byte(text)
+		var out strings.Builder
+		if err := DeadLetter(&out, m); err != nil {
+			t.Fatal(err)
+		}
+		_, shown, _ := strings.Cut(out.String(), "\n\n")
+		if !strings.HasSuffix(shown, "… (all of it: --body)\n") || len(shown) > bodyShown+40 {
+			t.Errorf("%s: %d bytes", name, len(shown))
+		}
+	}
+}
+
+func TestGroupsAreBounded(t *testing.T) {
+	var out strings.Builder
+	list := Groups(&out, false, 3)
+	for i := range mostGroups + 10 {
+		m := deadLetterExample()
+		m.Record.Reason = fmt.Sprintf("reason %d", i)
+		if err := list.Row(m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := list.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	if len(lines) != 4 || !strings.HasPrefix(lines[1], "10 ") || !strings.Contains(lines[1], otherReasons) {
+		t.Errorf("%q", lines)
+	}
+}

@@ -1,0 +1,43 @@
+package render
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
+	"github.com/strikesmq/strikes/internal/management"
+	"github.com/strikesmq/strikes/internal/status"
+)
+
+func noteText(n status.Note, queue string) string {
+	switch n.Code {
+	case status.AssumedQueue:
+		return AssumedQueue(queue, n.Queue, n.Err)
+	case status.DepthDenied:
+		return fmt.Sprintf("cannot count the messages in %s: the broker's user needs the read permission on it, or the management API: %v", term.Shown(n.Queue), n.Err)
+	case status.ForeignRecord:
+		return "a record's key holds something else; its message is held: strikes counter list says what to do"
+	case status.LocalClock:
+		return "the store's clock may not be read: times are by the clock of this machine"
+	case status.ManyRecords:
+		return fmt.Sprintf("there are more than %d records: only the newest were read", n.Count)
+	case status.NoManagement:
+		why := "the management API is not at its usual place (--management-url names another)"
+		if errors.Is(n.Err, management.ErrDenied) {
+			why = "the management API refuses the AMQP user (--management-url takes another)"
+		}
+		return fmt.Sprintf("no rates, no counts of what others took out of the dead-letter queue or what waits for it: %s: %v", why, n.Err)
+	case status.NoRates:
+		return fmt.Sprintf("no rates: %v", n.Err)
+	case status.RouteUnchecked:
+		return fmt.Sprintf("the dead-letter route could not be checked: %v", n.Err)
+	case status.TakenNotCounted:
+		return fmt.Sprintf("cannot count what was taken out of %s: %v", term.Shown(n.Queue), n.Err)
+	}
+	return n.Err.Error() // OverrideIgnored
+}
+
+// AssumedQueue says that the name of a dead-letter queue is a guess.
+func AssumedQueue(queue, assumed string, why error) string {
+	return fmt.Sprintf("the dead-letter queue of %s is assumed to be %s (--dead-letter-queue names another): %v", term.Shown(queue), term.Shown(assumed), why)
+}

@@ -1,0 +1,108 @@
+package render
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
+	"github.com/strikesmq/strikes/internal/records"
+)
+
+// Records returns a list of records as a table, or as JSON lines.
+func Records(w io.Writer, asJSON bool) List[records.Record] {
+	if asJSON {
+		return newLines(w, func(r records.Record) any { return r })
+	}
+	return table[records.Record]{term.NewTable(w,
+		term.Column{Title: "ID", Min: leastID}, term.Column{Title: "STATE"}, term.Column{Title: "FAILURES", Drop: 4},
+		term.Column{Title: "CRASHES", Drop: 3}, term.Column{Title: "AGE", Drop: 1}, term.Column{Title: "DUE", Drop: 2},
+		term.Column{Title: "LAST ERROR", Min: leastReason},
+	), recordCells}
+}
+
+func recordCells(r records.Record) []string {
+	return []string{
+		term.Shown(r.ID), string(r.State), fmt.Sprint(r.Failures), fmt.Sprint(r.Crashes), age(r), due(r), term.Brief(r.LastError, longest),
+	}
+}
+
+// age is how long ago the first attempt failed, or the last one began if none
+// has.
+func age(r records.Record) string {
+	if r.Since.IsZero() {
+		return "-"
+	}
+	return term.Rough(r.Age)
+}
+
+// due is when the next attempt may begin.
+func due(r records.Record) string {
+	switch {
+	case r.State != records.Retrying:
+		return "-"
+	case r.Wait > 0:
+		return "in " + term.Rough(r.Wait)
+	}
+	return "now"
+}
+
+// Record prints everything that is kept of one generation of a message.
+func Record(w io.Writer, v records.Record) error {
+	var f term.Fields
+	f.Add("id", term.Shown(v.ID))
+	f.Add("queue", term.Shown(v.Queue)+" in virtual host "+term.Shown(v.VHost))
+	if v.Generation != "" {
+		f.Add("generation", term.Shown(v.Generation))
+	}
+	f.Add("state", string(v.State))
+	f.Add("failures", fmt.Sprint(v.Failures))
+	f.Add("crashes", fmt.Sprint(v.Crashes))
+	if v.Limit > 0 {
+		f.Add("limit", term.Plural(v.Limit, "attempt"))
+	}
+	if v.Granted != nil {
+		f.Add("granted", term.Plural(v.Granted.Attempts, "more attempt")+noteSuffix(v.Granted.Note))
+	}
+	if v.Reset != nil {
+		f.Add("reset", strings.TrimSpace(noteSuffix(*v.Reset)))
+	}
+	f.Add("suspect", fmt.Sprint(v.Suspect))
+	f.Add("starts", fmt.Sprint(v.Starts))
+	for _, t := range []struct {
+		name string
+		at   time.Time
+	}{
+		{"first failed attempt", v.First}, {"last failed attempt", v.Last}, {"due", v.Due}, {"running since", v.Running},
+		{"replayed or dropped", v.Removed}, {"expires", v.Expires},
+	} {
+		if !t.at.IsZero() {
+			f.Add(t.name, t.at.Format(time.RFC3339))
+		}
+	}
+	f.Add("holder", v.Holder)
+	f.Add("cause", string(v.Cause))
+	f.Add("last error", v.LastError)
+	return f.Write(w)
+}
+
+// Limit says what is set for a queue.
+func Limit(l records.Limit) string {
+	return term.Plural(l.MaxRetries, "retry") + ", set" + noteSuffix(l.Note)
+}
+
+// noteSuffix says when, by whom and why, after what was done.
+func noteSuffix(n records.Note) string {
+	text := ""
+	if !n.At.IsZero() {
+		text += " " + n.At.Format(time.RFC3339)
+	}
+	if n.By != "" {
+		text += " by " + term.Brief(n.By, 60)
+	}
+	if n.Reason != "" {
+		text += ": " + term.Brief(n.Reason, 200)
+	}
+	return text
+}

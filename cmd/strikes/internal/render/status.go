@@ -1,0 +1,207 @@
+package render
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
+	"github.com/strikesmq/strikes/internal/records"
+	"github.com/strikesmq/strikes/internal/status"
+)
+
+// Status is a status as text.
+func Status(s status.Status) []term.Row {
+	title := fmt.Sprintf("%s  %s in virtual host %s", s.Time.Format("15:04:05Z"), term.Shown(s.Queue), term.Shown(s.VHost))
+	rows := []term.Row{{Text: title, Kind: term.Title}}
+	rows = append(rows, flow(s)...)
+	if u := s.Undecodable; u != nil {
+		kind := term.Plain
+		if u.Blocks(s.Time) {
+			kind = term.Alarm
+		}
+		rows = append(rows, term.Row{Text: "undecoded  " + Undecodable(u, s.Time) + "; strikes doctor says what to do", Kind: kind})
+	}
+	if s.Limit != nil {
+		rows = append(rows, term.Row{Text: "limit      " + Limit(*s.Limit)})
+	}
+	if len(s.Limits) > 0 {
+		rows = append(rows, term.Row{Text: "limit      " + term.Printable(Disagreement(s.Limits), ""), Kind: term.Alarm})
+	}
+	rows = append(rows, blocked(s)...)
+	rows = append(rows, deadLetters(s.Dead)...)
+	for _, n := range s.Notes {
+		rows = append(rows, term.Row{Text: "note       " + term.Printable(noteText(n, s.Queue), ""), Kind: term.Quiet})
+	}
+	return rows
+}
+
+func flow(s status.Status) []term.Row {
+	depth := fmt.Sprintf("depth      %d ready", s.Ready)
+	if s.Unacked != nil {
+		depth += fmt.Sprintf(", %d unacked", *s.Unacked)
+	}
+	consumers, kind := term.Plural(s.Consumers, "consumer"), term.Plain
+	if s.Consumers == 0 {
+		consumers, kind = "no consumer", term.Alarm
+	}
+	rows := []term.Row{{Text: depth + ", " + consumers, Kind: kind}}
+	if s.Rates != nil {
+		rows = append(rows, term.Row{Text: fmt.Sprintf("rates      %.1f/s in, %.1f/s out, %.1f/s acked", s.Rates.In, s.Rates.Out, s.Rates.Acked)})
+	}
+	return rows
+}
+
+func blocked(s status.Status) []term.Row {
+	if s.Blocked == 0 {
+		return []term.Row{{Text: "blocking   nothing that has failed"}}
+	}
+	rows := []term.Row{{Text: "blocking   " + term.Plural(s.Blocked, "message"), Kind: term.Title}}
+	for _, m := range s.Blocking {
+		rows = append(rows, blockingText(m, s.Time)...)
+	}
+	if more := s.Blocked - len(s.Blocking); more > 0 {
+		rows = append(rows, term.Row{Text: fmt.Sprintf("  and %d more", more), Kind: term.Quiet})
+	}
+	return rows
+}
+
+func blockingText(m status.Message, now time.Time) []term.Row {
+	of := ""
+	if m.Limit > 0 {
+		of = fmt.Sprintf(" of %d", m.Limit)
+	}
+	parts := []string{fmt.Sprintf("attempt %d%s", m.Attempt, of), doing(m, now)}
+	if m.Failures+m.Crashes > 0 {
+		parts = append(parts, "failing for "+term.Rough(now.Sub(m.Since)))
+	}
+	if m.Suspect {
+		parts = append(parts, "suspect")
+	}
+	rows := []term.Row{{Text: "  " + term.Shown(m.ID)}, {Text: "      " + strings.Join(parts, ", ")}}
+	if m.LastError != "" {
+		rows = append(rows, term.Row{Text: "      " + term.Brief(m.LastError, 200), Kind: term.Alarm})
+	}
+	if m.Holder != "" {
+		with := "last with "
+		if m.Runs() {
+			with = "with "
+		}
+		rows = append(rows, term.Row{Text: "      " + with + term.Brief(m.Holder, 80), Kind: term.Quiet})
+	}
+	return rows
+}
+
+// doing is what the message does now.
+func doing(m status.Message, now time.Time) string {
+	switch m.State {
+	case status.Running, status.Isolated:
+		return string(m.State) + " for " + term.Rough(now.Sub(m.Running))
+	case status.Waiting:
+		return "next attempt in " + term.Rough(m.Next.Sub(now))
+	case status.Left:
+		return "left running: its process died, or was cut off"
+	case status.Forgotten:
+		return "not taken since: it waits for a consumer, or left the queue"
+	}
+	return "next attempt now"
+}
+
+// shownReasons is how many reasons a text lists.
+const shownReasons = 5
+
+func deadLetters(d status.DeadLetters) []term.Row {
+	text := "dead       none"
+	if d.Count > 0 {
+		of := ""
+		if d.Still != d.Count {
+			of = fmt.Sprintf(" of %d", d.Count)
+		}
+		text = fmt.Sprintf("dead       %d%s since %s", d.Still, of, d.Since.Format("2006-01-02 15:04:05Z"))
+	}
+	rows := []term.Row{{Text: text}, {Text: "           " + holding(d)}}
+	if d.Missing > 0 {
+		rows = append(rows, term.Row{Text: "missing    " + missing(d), Kind: term.Alarm})
+	}
+	for _, f := range d.Route {
+		rows = append(rows, term.Row{Text: "route      " + term.Printable(f.Seen, "") + "; to fix: " + term.Printable(f.Fix, ""), Kind: term.Alarm})
+	}
+	if d.Waiting > 0 {
+		rows = append(rows, term.Row{Text: "           the broker retries what waits about every 3 minutes", Kind: term.Quiet})
+	}
+	return append(rows, reasons(d)...)
+}
+
+func reasons(d status.DeadLetters) (rows []term.Row) {
+	others := d.Others
+	for i, r := range d.Reasons {
+		if i < shownReasons {
+			rows = append(rows, term.Row{Text: fmt.Sprintf("  %7d  %s", r.Messages, term.Printable(r.Reason, ""))})
+		} else {
+			others += r.Messages
+		}
+	}
+	if others > 0 {
+		rows = append(rows, term.Row{Text: fmt.Sprintf("  %7d  with other reasons", others), Kind: term.Quiet})
+	}
+	if d.Unknown > 0 {
+		rows = append(rows, term.Row{Text: fmt.Sprintf("  %7d  without a known reason: the record expired, or was not read", d.Unknown), Kind: term.Quiet})
+	}
+	return rows
+}
+
+// holding says where the dead letters are.
+func holding(d status.DeadLetters) string {
+	if d.Holds == nil {
+		return "unknown whether they arrived: there is no queue " + term.Shown(d.Queue) + " (--dead-letter-queue names another)"
+	}
+	text := fmt.Sprintf("%s holds %d", term.Shown(d.Queue), *d.Holds)
+	for _, more := range []struct {
+		n    int64
+		text string
+	}{
+		{int64(d.Out), "unacked by its consumers"},
+		{int64(d.Waiting), "waiting in the source queue for the dead-letter route"},
+		{d.Removed, "replayed or dropped"},
+	} {
+		if more.n > 0 {
+			text += fmt.Sprintf(", %d %s", more.n, more.text)
+		}
+	}
+	if gone := d.Gone(); gone > d.Removed {
+		text += fmt.Sprintf(", at least %d taken out of it", gone)
+	}
+	if d.Unclear > 0 {
+		text += fmt.Sprintf(", %d on the way or in use", d.Unclear)
+	}
+	return text
+}
+
+// missing says what may have become of the missing dead letters.
+func missing(d status.DeadLetters) string {
+	text := fmt.Sprintf("%d unaccounted for: expired, consumed elsewhere, taken by a command that was killed, or lost", d.Missing)
+	if !d.WaitingSeen {
+		text += "; or waiting in the source queue, which only the management API shows"
+	}
+	return text
+}
+
+// Undecodable says what consumers reported.
+func Undecodable(u *status.Undecodable, now time.Time) string {
+	text := fmt.Sprintf("a message that consumers cannot decode ended %s since %s, the last %s ago",
+		term.Plural(int(u.Sessions), "session"), u.Since.Format("15:04:05Z"), term.Rough(now.Sub(u.Last)))
+	if u.After != "" {
+		text += ", after message " + term.Shown(u.After)
+	}
+	return text
+}
+
+// Disagreement says which limits the consumers of one queue have. It is not
+// escaped.
+func Disagreement(seen []records.OwnLimit) string {
+	var limits []string
+	for _, s := range seen {
+		limits = append(limits, fmt.Sprintf("%d (%s)", s.MaxRetries, s.Holder))
+	}
+	return "consumers of one queue disagree on MaxRetries: " + strings.Join(limits, ", ")
+}

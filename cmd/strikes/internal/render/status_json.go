@@ -1,0 +1,30 @@
+package render
+
+import (
+	"github.com/strikesmq/strikes/internal/status"
+)
+
+// StatusLine is a status in JSON, with the texts that its figures and notes
+// lead to.
+type StatusLine struct {
+	status.Status
+	Dead  deadLettersJSON `json:"dead_lettered"`
+	Notes []string        `json:"notes,omitempty"`
+}
+
+type deadLettersJSON struct {
+	status.DeadLetters
+	Verdict string `json:"verdict"`
+}
+
+// StatusJSON is a status in JSON.
+func StatusJSON(s status.Status) StatusLine {
+	out := StatusLine{Status: s, Dead: deadLettersJSON{s.Dead, holding(s.Dead)}}
+	if s.Dead.Missing > 0 {
+		out.Dead.Verdict += "; missing " + missing(s.Dead)
+	}
+	for _, n := range s.Notes {
+		out.Notes = append(out.Notes, noteText(n, s.Queue))
+	}
+	return out
+}

@@ -1,0 +1,139 @@
+package render
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
+	"github.com/strikesmq/strikes/internal/inspect"
+	"github.com/strikesmq/strikes/internal/records"
+	"github.com/strikesmq/strikes/internal/status"
+)
+
+var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+func earlierBy(d time.Duration) time.Time { return noon.Add(-d) }
+
+// TestVerdict: the text says where all dead letters are, and what may have become of the missing ones.
+func TestVerdict(t *testing.T) {
+	n := func(n int) *int { return &n }
+	taken := func(n int64) *int64 { return &n }
+	const lost = " unaccounted for: expired, consumed elsewhere, taken by a command that was killed, or lost"
+	const unseen = lost + "; or waiting in the source queue, which only the management API shows"
+	for _, tc := range []struct {
+		d    status.DeadLetters
+		want string
+	}{
+		{status.DeadLetters{}, "unknown whether they arrived: there is no queue q.dlq (--dead-letter-queue names another)"},
+		{status.DeadLetters{Removed: 5}, "unknown whether they arrived: there is no queue q.dlq (--dead-letter-queue names another)"},
+		{status.DeadLetters{Holds: n(0)}, "q.dlq holds 0"},
+		{status.DeadLetters{Holds: n(5)}, "q.dlq holds 5"},
+		{status.DeadLetters{Holds: n(9), Taken: taken(0)}, "q.dlq holds 9"},
+		{status.DeadLetters{Holds: n(3), Missing: 2}, "q.dlq holds 3; missing 2" + unseen},
+		{status.DeadLetters{Holds: n(3), Taken: taken(2)}, "q.dlq holds 3, at least 2 taken out of it"},
+		{status.DeadLetters{Holds: n(3), Taken: taken(7)}, "q.dlq holds 3, at least 7 taken out of it"},
+		{status.DeadLetters{Holds: n(3), Taken: taken(1), Missing: 1}, "q.dlq holds 3, at least 1 taken out of it; missing 1" + lost},
+		{status.DeadLetters{Holds: n(0), Taken: taken(0), Missing: 5}, "q.dlq holds 0; missing 5" + lost},
+		{status.DeadLetters{Holds: n(3), Removed: 2}, "q.dlq holds 3, 2 replayed or dropped"},
+		{status.DeadLetters{Holds: n(2), Removed: 2, Missing: 1}, "q.dlq holds 2, 2 replayed or dropped; missing 1" + unseen},
+		{status.DeadLetters{Holds: n(3), Taken: taken(0), Removed: 2}, "q.dlq holds 3, 2 replayed or dropped"},
+		{status.DeadLetters{Holds: n(3), Taken: taken(2), Removed: 2}, "q.dlq holds 3, 2 replayed or dropped"},
+		{status.DeadLetters{Holds: n(2), Taken: taken(3), Removed: 2}, "q.dlq holds 2, 2 replayed or dropped, at least 3 taken out of it"},
+		{status.DeadLetters{Holds: n(1), Taken: taken(3), Removed: 2, Missing: 1}, "q.dlq holds 1, 2 replayed or dropped, at least 3 taken out of it; missing 1" + lost},
+		{status.DeadLetters{Holds: n(3), Removed: 4}, "q.dlq holds 3, 4 replayed or dropped"},
+		{status.DeadLetters{Holds: n(1), Waiting: 4, Taken: taken(0)}, "q.dlq holds 1, 4 waiting in the source queue for the dead-letter route"},
+		{status.DeadLetters{Holds: n(1), Waiting: 2, Taken: taken(0), Removed: 1, Missing: 1}, "q.dlq holds 1, 2 waiting in the source queue for the dead-letter route, 1 replayed or dropped; missing 1" + lost},
+		{status.DeadLetters{Holds: n(5), Waiting: 2, Taken: taken(0)}, "q.dlq holds 5, 2 waiting in the source queue for the dead-letter route"},
+		{status.DeadLetters{Holds: n(1), Out: 2, Unclear: 4}, "q.dlq holds 1, 2 unacked by its consumers, 4 on the way or in use"},
+		{status.DeadLetters{Holds: n(1), Taken: taken(1), Unclear: 3}, "q.dlq holds 1, at least 1 taken out of it, 3 on the way or in use"},
+		{status.DeadLetters{Holds: n(1), Missing: 3, Unclear: 1}, "q.dlq holds 1, 1 on the way or in use; missing 3" + unseen},
+		{status.DeadLetters{Holds: n(1), Unclear: 4}, "q.dlq holds 1, 4 on the way or in use"},
+		{status.DeadLetters{Holds: n(5)}, "q.dlq holds 5"},
+	} {
+		tc.d.Queue = "q.dlq"
+		tc.d.WaitingSeen = tc.d.Taken != nil || tc.d.Waiting > 0
+		if got := StatusJSON(status.Status{Dead: tc.d}).Dead.Verdict; got != tc.want {
+			t.Errorf("%+v: %s, want %s", tc.d, got, tc.want)
+		}
+	}
+}
+
+// TestStandingIsSafeToShow: whatever a message, a handler or an operator wrote, a terminal gets no control character of it,
+// and no row is longer than the terminal is wide.
+func TestStandingIsSafeToShow(t *testing.T) {
+	const hostile = "\x1b]0;owned\x07\x1b[2J\r\n\u202e\u009b\x00\xff"
+	n := 3
+	taken := int64(1)
+	s := status.Status{
+		Time: noon, VHost: hostile, Queue: hostile, Notes: []status.Note{{Code: status.NoRates, Err: errors.New(hostile)}, {Code: status.AssumedQueue, Queue: hostile, Err: errors.New(hostile)}},
+		Limit: &records.Limit{MaxRetries: 1, Note: records.Note{By: hostile, Reason: hostile}},
+		Blocking: []status.Message{{ID: hostile, State: status.Running, Running: noon, Since: noon, Failures: 1, LastError: hostile,
+			Holder: hostile, Suspect: true, Limit: 4, Attempt: 2}},
+		Blocked: 1,
+		Dead: status.DeadLetters{Count: 9, Since: noon, Queue: hostile, Holds: &n, Taken: &taken, Reasons: []status.Reason{{Reason: hostile, Messages: 9}},
+			Route: []inspect.Finding{{Seen: hostile, Fix: hostile}}},
+		Limits: []records.OwnLimit{{MaxRetries: 1, Holder: hostile}, {MaxRetries: 2, Holder: hostile}},
+	}
+	for _, width := range []int{0, 1, 20, 200} {
+		for _, text := range term.Fitted(Status(s), width, 0, false) {
+			if i := strings.IndexFunc(text, func(r rune) bool { return r < ' ' || r >= 0x7f && r < 0xa0 || r == '\u202e' || r == '\ufffd' }); i >= 0 {
+				t.Errorf("at width %d: %q", width, text)
+			}
+			if width > 0 && len([]rune(text)) > width {
+				t.Errorf("wider than %d: %q", width, text)
+			}
+		}
+	}
+}
+
+// TestStandingText shows the whole once.
+func TestStandingText(t *testing.T) {
+	unacked, holds := 1, 2
+	s := status.Status{
+		Time: noon, VHost: "/", Queue: "orders", Ready: 37, Consumers: 2, Unacked: &unacked, Rates: &status.Rates{In: 12, Out: 3.14, Acked: 3},
+		Limit:   &records.Limit{MaxRetries: 5, Note: records.Note{By: "jo@desk", At: earlierBy(time.Hour), Reason: "supplier down"}},
+		Blocked: 5,
+		Blocking: []status.Message{
+			{ID: "17", State: status.Waiting, Attempt: 3, Limit: 6, Since: earlierBy(4 * time.Minute), Next: noon.Add(12 * time.Second), Failures: 2, LastError: "no stock", Holder: "web-1, pid 42"},
+			{ID: "18", State: status.Isolated, Attempt: 2, Limit: 6, Since: earlierBy(time.Minute), Running: earlierBy(20 * time.Second), Crashes: 1, Suspect: true, LastError: "process died", Holder: "web-2, pid 7"},
+			{ID: "19", State: status.Ready, Attempt: 2, Since: earlierBy(2 * time.Second), Failures: 1},
+			{ID: "20", State: status.Running, Attempt: 1, Limit: 6, Since: earlierBy(time.Second), Running: earlierBy(time.Second)},
+		},
+		Dead: status.DeadLetters{Count: 9, Since: earlierBy(24 * time.Hour), Queue: "orders.dlq", Holds: &holds, Reasons: []status.Reason{{Reason: "no stock", Messages: 3}},
+			Removed: 4, Still: 5, Unknown: 2, Missing: 1, Waiting: 2, WaitingSeen: true, Route: []inspect.Finding{{Seen: "no exchange \"x\"", Fix: "declare it"}}},
+		Limits: []records.OwnLimit{{MaxRetries: 3, Holder: "web-1, pid 42"}, {MaxRetries: 100, Holder: "web-2, pid 7"}},
+	}
+	want := `12:00:00Z  orders in virtual host /
+depth      37 ready, 1 unacked, 2 consumers
+rates      12.0/s in, 3.1/s out, 3.0/s acked
+limit      5 retries, set 2026-11-21T11:00:00Z by jo@desk: supplier down
+limit      consumers of one queue disagree on MaxRetries: 3 (web-1, pid 42), 100 (web-2, pid 7)
+blocking   5 messages
+  17
+      attempt 3 of 6, next attempt in 12s, failing for 4m
+      no stock
+      last with web-1, pid 42
+  18
+      attempt 2 of 6, running isolated for 20s, failing for 60s, suspect
+      process died
+      with web-2, pid 7
+  19
+      attempt 2, next attempt now, failing for 2s
+  20
+      attempt 1 of 6, running for 1s
+  and 1 more
+dead       5 of 9 since 2026-11-20 12:00:00Z
+           orders.dlq holds 2, 2 waiting in the source queue for the dead-letter route, 4 replayed or dropped
+missing    1 unaccounted for: expired, consumed elsewhere, taken by a command that was killed, or lost
+route      no exchange "x"; to fix: declare it
+           the broker retries what waits about every 3 minutes
+        3  no stock
+        2  without a known reason: the record expired, or was not read`
+	if diff := cmp.Diff(want, strings.Join(term.Fitted(Status(s), 0, 0, false), "\n")); diff != "" {
+		t.Error(diff)
+	}
+}

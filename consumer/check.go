@@ -1,0 +1,85 @@
+package consumer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/topology"
+)
+
+// storeChecker is a Counter that can tell beforehand what is wrong with its store.
+type storeChecker interface {
+	Check(ctx context.Context) (warnings []string, err error)
+}
+
+// checked is check with a timeout.
+func (s *session) checked(ctx context.Context, conn *amqp.Connection) error {
+	during, cancel := context.WithCancel(ctx)
+	defer cancel()
+	check := func() (struct{}, error) { return struct{}{}, s.check(during, conn) }
+	_, err := answered(ctx, checkTimeout, check, func(struct{}) {})
+	if errors.Is(err, errUnanswered) {
+		return fmt.Errorf("consumer: queue %q: checking the topology: %w", s.Queue, err)
+	}
+	return err
+}
+
+// check refuses a store or a topology that would lose messages or counts. A store that is away is no reason to refuse:
+// first deliveries do not need it.
+func (s *session) check(ctx context.Context, conn *amqp.Connection) error {
+	if err := s.checkStore(ctx); err != nil {
+		return err
+	}
+	check := s.consumer.Check
+	if check == nil {
+		check = func(ctx context.Context, conn *amqp.Connection) error {
+			return topology.Check(ctx, conn, topology.Need{
+				Queue: s.Queue, MaxRetries: s.consumer.MaxRetries, Ordered: s.consumer.Ordered, AllowDrop: s.consumer.AllowDrop, Management: s.consumer.Management,
+				HTTPClient: s.consumer.HTTPClient,
+				Logger:     s.Logger,
+			})
+		}
+	}
+	if err := check(ctx, conn); err != nil {
+		err = fmt.Errorf("consumer: queue %q is refused: %w", s.Queue, err)
+		if conn.IsClosed() || errors.Is(err, context.Canceled) {
+			return err
+		}
+		return refusal{err}
+	}
+	return nil
+}
+
+func (s *session) checkStore(ctx context.Context) error {
+	store, ok := s.Counter.(storeChecker)
+	if !ok {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
+	defer cancel()
+	warnings, err := store.Check(ctx)
+	for _, w := range warnings {
+		s.Logger.Warn(w, "queue", s.Queue)
+	}
+	switch {
+	case err == nil:
+		return nil
+	case neverServes(err):
+		return refusal{fmt.Errorf("consumer: queue %q: %w", s.Queue, err)}
+	}
+	s.Logger.Warn("the store is out of reach: first deliveries are handled, redeliveries and failures are held until it is back", "queue", s.Queue, "error", err)
+	return nil
+}
+
+// neverServes reports whether no waiting will make this store count.
+func neverServes(err error) bool {
+	var store *counter.StoreError
+	if errors.As(err, &store) {
+		return store.Fault == counter.FaultDenied || store.Fault == counter.FaultNotRedis
+	}
+	return true
+}

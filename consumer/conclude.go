@@ -1,0 +1,224 @@
+package consumer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/strikesmq/strikes/counter"
+)
+
+// conclude tells the store how the handler ended, as far as it has to know, and returns what becomes of the delivery.
+func (s *session) conclude(ctx context.Context, d *delivery) step {
+	s.checkStuck()
+	next := decideEnded(ended{
+		ok: d.failure == nil, rejected: d.cause == counter.CauseRejected, stopped: ctx.Err() != nil,
+		hasID: d.message.ID != "", open: d.open,
+	})
+	if next == stepAck { // the worker goes on with the next delivery
+		s.unlock(d)
+		return next
+	}
+	if !d.isolated() { // an isolated attempt is closed under the lock
+		s.release(ctx, d)
+	}
+	switch next {
+	case stepEnd:
+		return s.end(ctx, d)
+	case stepFail:
+		return s.countFailed(ctx, d)
+	case stepDeadLetter:
+		d.cause = counter.CauseNoID
+	default:
+		s.close(ctx, d)
+		s.release(ctx, d)
+	}
+	return next
+}
+
+// end closes an attempt that succeeded, before its ack, even if the session has ended: the delivery will come back, and an open
+// attempt must not be taken for a crash.
+func (s *session) end(ctx context.Context, d *delivery) step {
+	for {
+		err := s.sendEnd(ctx, d, true)
+		s.release(ctx, d)
+		if err == nil {
+			return stepAck
+		}
+		if next := s.hold(ctx, d, stepEnd, err); next != stepEnd {
+			return next
+		}
+	}
+}
+
+// countFailed counts a failed attempt and waits out its backoff.
+func (s *session) countFailed(ctx context.Context, d *delivery) step {
+	failure := s.failureOf(d)
+	for {
+		next, err := s.sendFail(ctx, d, failure)
+		s.release(ctx, d)
+		switch {
+		case err != nil:
+			if next = s.hold(ctx, d, stepFail, err); next == stepFail {
+				continue
+			}
+			d.unrecorded = next == stepDeadLetter
+		case next == stepWait:
+			s.tell(ctx, d, Event{Outcome: OutcomeRetry, Wait: d.reply.Wait})
+			next = s.wait(ctx, d, d.reply.Wait, decideRetry(s.Retry))
+			d.again = next == stepAgain
+		}
+		return next
+	}
+}
+
+func (s *session) sendFail(ctx context.Context, d *delivery, failure counter.Failure) (step, error) {
+	var reply counter.Reply
+	var next step
+	err := s.send(context.WithoutCancel(ctx), d, func(ctx context.Context) (err error) {
+		reply, err = s.Counter.Fail(ctx, s.counted(d), failure)
+		if next = decideFailed(reply.Verdict); err == nil && next == 0 {
+			err = fmt.Errorf("%w: FAIL got %v", errVerdict, reply.Verdict)
+		}
+		return err
+	})
+	if err = s.closed(d, err); err != nil {
+		return 0, err
+	}
+	d.reply = reply
+	return next, nil
+}
+
+func (s *session) sendEnd(ctx context.Context, d *delivery, succeeded bool) error {
+	err := s.send(context.WithoutCancel(ctx), d, func(ctx context.Context) error { return s.Counter.End(ctx, s.counted(d), succeeded) })
+	return s.closed(d, err)
+}
+
+// closed takes the error of a step that closes an attempt, and returns it.
+func (s *session) closed(d *delivery, err error) error {
+	switch {
+	case err == nil:
+		d.unanswered, d.open, d.doubt = 0, false, false
+		s.decided(d)
+	case errors.Is(err, counter.ErrForeign): // the open attempt is overwritten
+		s.decided(d)
+	}
+	return err
+}
+
+// failureOf returns what FAIL is sent with. The backoff is what the handler asked for, else what the failed attempts call for.
+func (s *session) failureOf(d *delivery) counter.Failure {
+	f := counter.Failure{Cause: d.cause, Reason: d.said.text}
+	if d.cause == counter.CauseRejected {
+		return f
+	}
+	f.Limit = s.limit()
+	if d.said.waits {
+		f.Wait = max(d.said.wait, 0)
+		return f
+	}
+	failed := d.reply.Counted() + 1
+	f.Wait = DefaultBackoff(failed)
+	s.guard("Backoff", func() { f.Wait = max(s.Backoff(failed), 0) })
+	return f
+}
+
+// guard calls a function of the user's. A message that makes it panic must not kill every process that receives it.
+func (s *session) guard(name string, call func()) {
+	defer func() {
+		if v := recover(); v != nil {
+			s.Logger.Error(name+" panicked", "queue", s.Queue, "panic", textOf(v), "stack", string(debug.Stack()))
+		}
+	}()
+	call()
+}
+
+// wait holds a delivery before the next step. It returns that step, or what comes instead.
+func (s *session) wait(ctx context.Context, d *delivery, wait time.Duration, after step) step {
+	wait, next := decideWait(wait, time.Until(d.heldUntil), after)
+	if !pause(ctx, wait) { // the store keeps the rest of the wait
+		return decideStopped(next)
+	}
+	if next == stepOverdue {
+		return s.overdue(ctx, d)
+	}
+	return next
+}
+
+// hold holds a delivery after the store did not take a step. It returns that step when it is to be sent again, or what comes
+// instead.
+func (s *session) hold(ctx context.Context, d *delivery, sending step, err error) step {
+	d.unanswered++
+	wait, left := storeBackoff(d.unanswered), time.Until(d.heldUntil)
+	if sending == stepRetract { // it begins when the delivery is overdue, and the broker waits for twice as long
+		left += s.ConsumerTimeout / 4
+	}
+	next := decideOutage(sending, d.cause == counter.CauseRejected, wait, left)
+	if ctx.Err() == nil && (d.unanswered == 1 || next == stepGiveUp) {
+		s.tell(ctx, d, Event{Outcome: OutcomeHold, Err: err})
+	}
+	switch {
+	case next == stepGiveUp:
+		d.err = fmt.Errorf("%w: queue %q: %w", ErrHeldTooLong, s.Queue, err)
+		return stepLeave
+	case next == sending && !pause(ctx, wait):
+		return decideStopped(sending)
+	}
+	return next
+}
+
+// close closes an attempt that is not counted. If the store does not answer, that is done later.
+func (s *session) close(ctx context.Context, d *delivery) {
+	if !d.open {
+		s.decided(d)
+	}
+	if (d.open || d.doubt) && s.sendEnd(ctx, d, false) != nil {
+		s.endLater(d, false)
+	}
+}
+
+// endLater sends END until the store answers, after the delivery is gone.
+func (s *session) endLater(d *delivery, succeeded bool) {
+	attempt := s.counted(d)
+	d.open, d.doubt = false, false
+	if d.undecided {
+		s.isolation.gate.shut() // the lock may be released before END is answered
+	}
+	s.late.add(func(ctx context.Context) error { return s.Counter.End(ctx, attempt, succeeded) }, s.handOver(d))
+}
+
+// failLater sends FAIL until the store answers.
+func (s *session) failLater(d *delivery) {
+	attempt, failure := s.counted(d), s.failureOf(d)
+	d.unrecorded = false
+	s.late.add(func(ctx context.Context) error {
+		_, err := s.Counter.Fail(ctx, attempt, failure)
+		return err
+	}, s.handOver(d))
+}
+
+// counted returns the attempt as the store counts it.
+func (s *session) counted(d *delivery) counter.Attempt {
+	return counter.Attempt{
+		Message: d.message, Token: d.token.String(), Holder: s.Holder, First: d.isFirst(), Received: d.received,
+		Floor: carriedFence(d.Headers, s.Queue),
+	}
+}
+
+// pause waits for d. It reports false if ctx is done before.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+var errOverdue = errors.New("consumer: an ordered delivery waited half the consumer timeout for those before it; lower the prefetch or the backoff, or raise the timeout here and on the broker")
+
+var errVerdict = errors.New("consumer: the counter gave a verdict that its step does not have")

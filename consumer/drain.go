@@ -1,0 +1,77 @@
+package consumer
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// drain waits for what runs, for as long as it may.
+func (s *session) drain(l *link) error {
+	done := make(chan struct{})
+	go func() { s.tasks.Wait(); close(done) }()
+	patience := time.NewTimer(max(s.consumer.DrainTimeout, 0))
+	defer patience.Stop()
+	select {
+	case <-done:
+		return nil
+	case <-patience.C:
+		s.Logger.Warn("handlers are cancelled: they did not end within the drain timeout", "queue", s.Queue)
+		return nil
+	case err := <-l.closed:
+		return s.lost(errLost, err)
+	case err := <-l.lost:
+		return s.lost(errLost, err)
+	case <-l.cancelled:
+		return s.lost(errCancelled, nil)
+	}
+}
+
+// closeChannel ends the channel after a clean stop, and makes sure that the acks have arrived. On a quorum queue up to 467 of 500
+// were lost by a plain close, none after basic.cancel (measured on 3.10.8, 4.0.5 and 4.3.6); beyond 32 that are under way the
+// broker's side of the channel buffers them. With a prefetch below that there is no need to cancel, and a reason not to: a
+// single-active-consumer queue gives the next message to the next consumer as soon as this one has cancelled, before those
+// which this one holds have returned.
+func (s *session) closeChannel(l *link) error {
+	var err error
+	late := within(closeTimeout, func() {
+		switch {
+		case s.consumer.Prefetch <= pendingAcks:
+		case s.consumer.Ordered:
+			err = s.land(l.channel)
+		default:
+			err = l.channel.Cancel(l.tag, false)
+		}
+		err = errors.Join(err, l.channel.Close())
+	})
+	if late != nil {
+		return late
+	}
+	return err
+}
+
+// land returns nil once the queue has all acks. To begin a consumer takes its turn in the log of a quorum queue, behind those
+// that were passed on, which releases the rest; to end it, behind these. Of 300 sent at once none was lost then, up to 267
+// without (3.10.8, 4.0.5, 4.3.6: TestSingleAcksOfALostConnection). Beside the one that is active this one gets nothing, and
+// its end hands nothing over.
+func (s *session) land(channel wire) error {
+	const tag = "strikes-land"
+	if _, err := channel.Consume(s.Queue, tag, false, false, false, false, nil); err != nil {
+		return err
+	}
+	return channel.Cancel(tag, false)
+}
+
+// within calls f and waits for it, but not for ever: amqp091-go's calls have no bound.
+func within(d time.Duration, f func()) error {
+	done := make(chan struct{})
+	go func() { defer close(done); f() }()
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-done:
+		return nil
+	case <-timer.C:
+		return fmt.Errorf("the broker did not answer for %v", d)
+	}
+}

@@ -1,0 +1,302 @@
+// Package acks settles deliveries in runs: one basic.ack or basic.nack for all with the same verdict, from the oldest up to the
+// first delivery without one. It knows delivery tags and verdicts, and nothing of attempts.
+package acks
+
+import (
+	"sync"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+const (
+	// Tick is how often a Batcher looks for settlements that are due.
+	Tick = time.Millisecond
+
+	// Patience is the number of ticks that a verdict waits for an older delivery without one.
+	Patience = 4
+)
+
+// Verdict says how a delivery is settled.
+type Verdict uint8
+
+// The verdicts. The zero value is none.
+const (
+	Ack Verdict = iota + 1
+	Requeue
+	DeadLetter
+)
+
+// settle sends basic.ack or basic.nack; multiple covers all older deliveries that are not settled.
+func (v Verdict) settle(channel amqp.Acknowledger, tag uint64, multiple bool) error {
+	switch v {
+	case Ack:
+		return channel.Ack(tag, multiple)
+	case Requeue:
+		return channel.Nack(tag, multiple, true)
+	default:
+		return channel.Nack(tag, multiple, false)
+	}
+}
+
+// Entry is a delivery's part in a Batcher. It must not be copied while it is open.
+type Entry[D any] struct {
+	Delivery D
+	Channel  amqp.Acknowledger
+	Tag      uint64
+	Verdict  Verdict // set by Settle
+
+	older, newer *Entry[D]
+	tick         int // in which the verdict came
+}
+
+// Options are the settings of a Batcher.
+type Options[D any] struct {
+	// Prefetch is the number of deliveries that the broker may have given out unsettled.
+	Prefetch int
+
+	// Each settles no two deliveries together, and each as soon as it has a verdict.
+	Each bool
+
+	// Idle reports whether a worker has nothing to do. It must not block.
+	Idle func() bool
+
+	// Settled is called once for each delivery with a verdict, after its ack or nack was sent, or could not be. One goroutine
+	// at a time calls it, in the order of sending.
+	Settled func(D, error)
+}
+
+// Batcher holds the unsettled deliveries of a channel, oldest first. What has a verdict and comes after a delivery without one is
+// settled on its own: after four ticks, once there are two runs of them, or when the prefetch is full and a worker is idle. A
+// verdict that differs from its neighbours does not end a run. Requeues that go together come back together, next to one another,
+// so the next run of them is one again.
+type Batcher[D any] struct {
+	Options[D]
+	timer *time.Timer // of the next tick
+
+	mu             sync.Mutex
+	oldest, newest *Entry[D] // a delivery that is left unsettled stays, because no run may cover it
+	unsettled      int
+	decided        int // of them, with a verdict
+	run            int // how many of those are worth one request
+	ticks          int // so far
+	armed          bool
+
+	due     []settlement[D] // taken out of the list
+	sending bool            // one goroutine at a time sends: a tag that a run has covered must not be settled again
+	again   bool            // the sender is to look once more
+	paused  bool
+}
+
+// settlement is one ack or nack: that of the last entry.
+type settlement[D any] []*Entry[D]
+
+// New returns a Batcher without deliveries.
+func New[D any](o Options[D]) *Batcher[D] {
+	b := &Batcher[D]{Options: o, run: max(o.Prefetch/3, 1)}
+	if o.Each {
+		b.run = 1
+	}
+	b.mu.Lock() // the first tick may come at any moment
+	defer b.mu.Unlock()
+	b.timer, b.armed = time.AfterFunc(Tick, b.tick), true
+	return b
+}
+
+func (b *Batcher[D]) tick() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.ticks++
+	b.armed = false
+	b.send()
+	b.arm()
+}
+
+// arm sets the timer while a verdict waits.
+func (b *Batcher[D]) arm() {
+	if b.decided > 0 && !b.armed {
+		b.armed = true
+		b.timer.Reset(Tick)
+	}
+}
+
+// Open takes in a delivery, in the order of the channel.
+func (b *Batcher[D]) Open(e *Entry[D]) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if e.older = b.newest; e.older == nil {
+		b.oldest = e
+	} else {
+		e.older.newer = e
+	}
+	b.newest = e
+	b.unsettled++
+}
+
+// Settle gives a delivery its verdict. The delivery belongs to the Batcher from then on. An urgent one is settled immediately,
+// with all that have a verdict up to the first without.
+func (b *Batcher[D]) Settle(e *Entry[D], v Verdict, urgent bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	e.Verdict, e.tick = v, b.ticks
+	if urgent {
+		e.tick -= Patience // it has waited long enough
+	}
+	if b.decided++; b.decided == 1 { // nothing else waits for the timer
+		b.armed = false
+	}
+	if urgent || b.decided >= b.run || b.starving() {
+		b.send()
+	}
+	b.arm()
+}
+
+// Flush settles all that have a verdict.
+func (b *Batcher[D]) Flush() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for e := b.oldest; e != nil; e = e.newer {
+		if e.Verdict != 0 {
+			e.tick = b.ticks - Patience
+		}
+	}
+	if b.decided > 0 {
+		b.send()
+	}
+}
+
+// Wake is to be called when a worker has become idle.
+func (b *Batcher[D]) Wake() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.decided > 0 && b.starving() {
+		b.send()
+	}
+}
+
+// starving reports whether a worker waits for what the broker may not send before something is settled.
+func (b *Batcher[D]) starving() bool { return b.unsettled >= b.Prefetch && b.Idle() }
+
+// Hurry ends a pause, settles what has a verdict, and from now on each delivery as soon as it has one.
+func (b *Batcher[D]) Hurry() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.run, b.paused = 1, false
+	b.send()
+}
+
+// Pause settles nothing until Hurry is called, but for one ack or nack that may be on its way.
+func (b *Batcher[D]) Pause() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.paused = true
+}
+
+// send settles what is due, without the mutex meanwhile. If another goroutine sends, that one looks once more. Nothing else
+// settles.
+func (b *Batcher[D]) send() {
+	b.again = true
+	if b.sending {
+		return
+	}
+	b.sending = true
+	for !b.paused && (b.again || len(b.due) > 0) {
+		if len(b.due) == 0 {
+			b.again = false
+			b.take()
+			continue
+		}
+		next := b.due[0]
+		b.due = b.due[1:]
+		b.mu.Unlock()
+		last := next[len(next)-1]
+		err := last.Verdict.settle(last.Channel, last.Tag, len(next) > 1)
+		for _, e := range next {
+			b.Settled(e.Delivery, err)
+		}
+		b.mu.Lock()
+	}
+	b.sending = false
+}
+
+// take takes out the deliveries with a verdict up to the first without. Of those after it, take takes the ones that have waited
+// long enough, or all if they are many or keep the workers waiting.
+func (b *Batcher[D]) take() {
+	run := make([]*Entry[D], 0, b.decided)
+	for b.oldest != nil && b.oldest.Verdict != 0 {
+		run = append(run, b.oldest)
+		b.remove(b.oldest)
+	}
+	all := b.run == 1 || b.decided >= 2*b.run || b.starving()
+	var singles []*Entry[D]
+	for e, left := b.oldest, b.decided; left > 0; {
+		newer := e.newer
+		if e.Verdict != 0 {
+			left--
+			if all || b.ticks >= e.tick+Patience {
+				singles = append(singles, e)
+				b.remove(e)
+			}
+		}
+		e = newer
+	}
+	if b.Each {
+		b.singly(run)
+	} else {
+		b.inRuns(run)
+	}
+	b.singly(singles)
+}
+
+// remove takes out a delivery with a verdict. It leaves no links: a handler that hangs keeps its delivery, which must not keep all
+// that followed.
+func (b *Batcher[D]) remove(e *Entry[D]) {
+	if e.older == nil {
+		b.oldest = e.newer
+	} else {
+		e.older.newer = e.newer
+	}
+	if e.newer == nil {
+		b.newest = e.older
+	} else {
+		e.newer.older = e.older
+	}
+	e.older, e.newer = nil, nil
+	b.unsettled--
+	b.decided--
+}
+
+// inRuns makes one settlement of each run of the oldest deliveries with the same verdict. One between two of a run goes before
+// it, on its own.
+func (b *Batcher[D]) inRuns(oldest []*Entry[D]) {
+	for len(oldest) > 0 {
+		run, between, rest := firstRun(oldest)
+		b.singly(between)
+		b.due = append(b.due, run)
+		oldest = rest
+	}
+}
+
+func (b *Batcher[D]) singly(entries []*Entry[D]) {
+	for _, e := range entries {
+		b.due = append(b.due, settlement[D]{e})
+	}
+}
+
+// firstRun divides entries into the run that begins with the oldest, those between its own, and what follows it.
+func firstRun[D any](oldest []*Entry[D]) (run, between, rest []*Entry[D]) {
+	alike := func(i int) bool { return i < len(oldest) && oldest[i].Verdict == oldest[0].Verdict }
+	n := 1
+	for alike(n) {
+		n++
+	}
+	run = oldest[:n:n] // what follows is copied
+	for ; alike(n) || alike(n+1); n++ {
+		if alike(n) {
+			run = append(run, oldest[n])
+		} else {
+			between = append(between, oldest[n])
+		}
+	}
+	return run, between, oldest[n:]
+}

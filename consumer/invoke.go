@@ -1,0 +1,137 @@
+package consumer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+// call is one call of a handler: its context, and what the watchdog knows of it. The handler may outlive the attempt, so what a
+// handler can reach does not change.
+type call struct {
+	context.Context //nolint:containedctx // it is a context
+	delivery        *delivery
+	token           token
+	number, last    int
+	fence           int64
+	began           time.Time
+
+	// With the mutex of the watchdog.
+	due           time.Time
+	watched       bool
+	before, after *call
+}
+
+func (c *call) Value(key any) any {
+	if key == (attemptKey{}) {
+		return c
+	}
+	return c.Context.Value(key)
+}
+
+// invoke calls the handler. It reports false if another goroutine goes on with the delivery, because the handler was abandoned or
+// ended this one; the caller must not touch the delivery then. So no lock and no worker is given back here.
+func (s *session) invoke(ctx context.Context, d *delivery) (returned bool) {
+	c, cancel := s.newCall(d)
+	said := endedGoroutine
+	defer func() {
+		mine := s.watchdog.remove(c)
+		switch {
+		case !mine:
+			s.isolation.abandoned.Add(-1)
+		default:
+			d.end(c, said)
+			if !returned {
+				go s.resume(ctx, d)
+			}
+		}
+		cancel()
+		returned = returned && mine
+	}()
+	said = handle(c, s.consumer.Handler, d.shown())
+	return true
+}
+
+func (s *session) newCall(d *delivery) (*call, context.CancelFunc) {
+	if d.reply.Limit == 0 {
+		d.reply.Limit = s.limit()
+	}
+	d.number = d.reply.Counted() + 1
+	c := &d.first
+	if d.again {
+		c = &call{}
+	}
+	ctx, cancel := context.WithTimeoutCause(s.live, s.HandlerTimeout, errDeadline)
+	*c = call{
+		Context: ctx, delivery: d, token: d.token, number: d.number, last: d.reply.Limit, fence: d.keepFence(s.Queue), began: time.Now(),
+	}
+	s.watchdog.add(c, c.began)
+	return c, cancel
+}
+
+// keepFence returns the fence of the delivery, for all attempts at it: the one from START, else the one that the message carries.
+func (d *delivery) keepFence(queue string) int64 {
+	if !d.fenced {
+		d.fenced, d.fence = true, d.reply.Fence
+		if !d.open {
+			d.fence = carriedFence(d.Headers, queue)
+		}
+	}
+	return d.fence
+}
+
+// end notes how the handler ended.
+func (d *delivery) end(c *call, said *plain) {
+	d.ran, d.said = time.Since(c.began), said
+	if said != nil {
+		d.failure, d.cause = said.err, said.causeOf(c)
+	}
+}
+
+// handle calls the handler, and asks its error for all that is needed, where a panic ends only the attempt.
+func handle(c *call, h Handler, d amqp.Delivery) (said *plain) {
+	defer func() {
+		if v := recover(); v != nil {
+			said = panicked(v, debug.Stack())
+		}
+	}()
+	return plainOf(h(c, d)) // an error's methods may panic, too: a nil pointer of an error type
+}
+
+// abandon goes on with the delivery of a handler that did not return when its context ended. The handler counts as running until
+// it returns.
+func (s *session) abandon(ctx context.Context, c *call) {
+	s.isolation.abandoned.Add(1)
+	err := fmt.Errorf("%w: %w", context.Cause(c), errAbandoned)
+	c.delivery.end(c, &plain{err: err, text: err.Error()})
+	go s.resume(ctx, c.delivery)
+}
+
+// checkStuck ends the session if too many abandoned handlers run in the process.
+func (s *session) checkStuck() {
+	if n := s.isolation.abandoned.Load(); s.consumer.MaxStuck > 0 && n >= int64(s.consumer.MaxStuck) {
+		s.fail(fmt.Errorf("%w: queue %q: %d were abandoned at their deadlines and still run; restart the process", ErrStuck, s.Queue, n))
+	}
+}
+
+var (
+	errDeadline  = errors.New("the handler passed its deadline")
+	errAbandoned = errors.New("the handler did not return after its context was cancelled, and was abandoned")
+	errGoexit    = errors.New("the handler ended its goroutine instead of returning")
+	errNoID      = errors.New("the message has no id, so it gets one attempt only")
+)
+
+// ErrSettled is returned by the Ack, Nack and Reject of a delivery inside a Handler: return nil to ack it, an error to
+// have it retried, Reject(err) to dead-letter it.
+var ErrSettled = errors.New("consumer: a Handler does not settle its delivery: return nil, an error, or Reject(err)")
+
+// refusing stands where a delivery's own channel would.
+type refusing struct{}
+
+func (refusing) Ack(uint64, bool) error        { return ErrSettled }
+func (refusing) Nack(uint64, bool, bool) error { return ErrSettled }
+func (refusing) Reject(uint64, bool) error     { return ErrSettled }

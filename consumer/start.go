@@ -1,0 +1,229 @@
+package consumer
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/strikesmq/strikes/counter"
+)
+
+// begin leads a delivery to its next attempt. It returns stepRun once the handler is to be called; d then has a worker and its
+// units of the isolation lock. Any other step says what becomes of the delivery without an attempt.
+func (s *session) begin(ctx context.Context, d *delivery) step {
+	d.attempt = attempt{token: token(tokens.Add(1)), mode: startModes[s.Isolation]}
+	if s.lanes.isHalted() {
+		return stepLeave
+	}
+	switch s.decideReceived(d) {
+	case stepRun:
+		return s.enter(ctx, d)
+	case stepIsolate:
+		return s.startIsolated(ctx, d)
+	case stepStart:
+		return s.start(ctx, d)
+	default:
+		d.cause, d.failure = counter.CauseNoID, errNoID
+		return stepDeadLetter
+	}
+}
+
+var startModes = map[Isolation]counter.Mode{
+	IsolationSuspects: counter.ModeShared, IsolationStrict: counter.ModeIsolated, IsolationOff: counter.ModeUntracked,
+}
+
+// start asks the store whether the attempt may begin.
+func (s *session) start(ctx context.Context, d *delivery) step {
+	for {
+		if !s.takeSlot(ctx, d) || !s.passGate(ctx, d) { // the gate is asked last: the slot may have taken long
+			return s.giveBack(ctx, d)
+		}
+		next, err := s.sendStart(ctx, d)
+		switch {
+		case next == stepRun:
+			return s.enter(ctx, d)
+		case next == stepIsolate:
+			return s.startIsolated(ctx, d)
+		case err != nil:
+			next = s.hold(ctx, d, stepStart, err)
+		case next == stepWait:
+			next = s.wait(ctx, d, d.reply.Wait, stepStart)
+		}
+		if next != stepStart {
+			return next
+		}
+	}
+}
+
+// startIsolated begins an attempt with no other handler beside it. START and the step that closes the attempt are sent under the
+// isolation lock: between them a death of this process counts against this message.
+func (s *session) startIsolated(ctx context.Context, d *delivery) step {
+	for {
+		if !s.lockAll(ctx, d) {
+			return s.giveBack(ctx, d)
+		}
+		_ = within(lockedPatience, s.acks.Flush) // a connection that blocks must not hold the lock
+		d.mode = decideMode(s.isolation.abandoned.Load())
+		next, err := s.sendStart(ctx, d)
+		if next == stepRun && ctx.Err() == nil {
+			return stepRun
+		}
+		if next == stepRun {
+			s.close(ctx, d)
+			next = stepLeave
+		}
+		s.release(ctx, d)
+		switch {
+		case err != nil:
+			next = s.hold(ctx, d, decideUnstarted(stepIsolate, d.doubt), err)
+		case next == stepWait:
+			next = s.wait(ctx, d, d.reply.Wait, stepIsolate)
+		}
+		if next == stepRetract {
+			return s.retract(ctx, d)
+		}
+		if next != stepIsolate {
+			return next
+		}
+	}
+}
+
+// sendStart sends START, and returns the step for its verdict. Unless that is stepRun, no attempt is open and d holds no slot.
+func (s *session) sendStart(ctx context.Context, d *delivery) (step, error) {
+	var reply counter.Reply
+	var next step
+	d.open = true
+	err := s.send(ctx, d, func(ctx context.Context) (err error) {
+		reply, err = s.Counter.Start(ctx, s.counted(d), d.mode, s.limit())
+		if next = decideStarted(reply.Verdict); err == nil && next == 0 {
+			err = fmt.Errorf("%w: START got %v", errVerdict, reply.Verdict)
+		}
+		d.doubt = d.doubt || err != nil && !notTaken(err)
+		return err
+	})
+	if err != nil {
+		s.leaveSlot(d)
+		if !d.doubt { // nothing was opened
+			d.open = false
+			s.decided(d)
+		}
+		return 0, err
+	}
+	d.reply, d.unanswered = reply, 0
+	if next == stepRun {
+		return next, nil
+	}
+	d.open = false
+	s.leaveSlot(d)
+	s.decided(d)
+	switch next {
+	case stepDeadLetter:
+		d.cause, d.failure = reply.Cause, pastLimit(reply)
+	case stepIsolate:
+		s.tell(ctx, d, Event{Outcome: OutcomeIsolate})
+	default:
+	}
+	return next, nil
+}
+
+// enter waits for a worker and for one unit of the isolation lock. An attempt that START let begin also waits for the gate, with
+// neither, so that they serve first deliveries.
+func (s *session) enter(ctx context.Context, d *delivery) step {
+	for {
+		s.workers.wait(d)
+		if !s.acquire(ctx, d, 1) {
+			return s.giveBack(ctx, d)
+		}
+		if !d.open || s.isolation.gate.opened() == nil {
+			return stepRun
+		}
+		s.release(ctx, d)
+		if !s.passGate(ctx, d) {
+			return s.giveBack(ctx, d)
+		}
+	}
+}
+
+// lockAll waits until no other isolated attempt of the process is undecided, then for a worker and for the whole isolation lock.
+func (s *session) lockAll(ctx context.Context, d *delivery) bool {
+	waiting, cancel := context.WithDeadline(ctx, d.heldUntil)
+	defer cancel()
+	if s.isolation.undecided.Acquire(waiting, 1) != nil {
+		return false
+	}
+	d.undecided = true
+	s.workers.wait(d)
+	return s.acquire(ctx, d, everything)
+}
+
+// takeSlot waits until one more attempt may be open, so that no more are open than soon run: each becomes a suspect if the process
+// dies. There are twice as many slots as workers, so that no worker waits for the reply to START.
+func (s *session) takeSlot(ctx context.Context, d *delivery) bool {
+	if ctx.Err() != nil {
+		return false
+	}
+	d.slot = d.slot || s.slots.Acquire(ctx, 1) == nil
+	return d.slot
+}
+
+func (s *session) leaveSlot(d *delivery) {
+	if d.slot {
+		d.slot = false
+		s.slots.Release(1)
+	}
+}
+
+// release gives back what an attempt holds.
+func (s *session) release(ctx context.Context, d *delivery) {
+	s.unlock(d)
+	s.leaveSlot(d)
+	if ready := s.workers.leave(d); ready != nil {
+		go s.deliver(ctx, ready)
+	}
+}
+
+// giveBack returns what becomes of a delivery that got no further: it waited until ctx was done, or for as long as it may.
+func (s *session) giveBack(ctx context.Context, d *delivery) step {
+	s.release(ctx, d)
+	if ctx.Err() != nil {
+		return stepLeave
+	}
+	return s.overdue(ctx, d)
+}
+
+// overdue returns what becomes of a delivery that was held for as long as it may be. An attempt that may be open is closed first:
+// the next receiver would take it for a crash.
+func (s *session) overdue(ctx context.Context, d *delivery) step {
+	if !d.open {
+		s.decided(d)
+	}
+	if d.open || d.doubt {
+		return s.retract(ctx, d)
+	}
+	next := decideOverdue(s.lanes != nil || d.broken != nil)
+	if next != stepGiveUp {
+		return next
+	}
+	d.err = fmt.Errorf("%w: queue %q", errOverdue, s.Queue)
+	if d.broken != nil {
+		d.err = fmt.Errorf("consumer: queue %q: a dead letter was held until its session ends: %w", s.Queue, d.broken)
+	}
+	return stepLeave
+}
+
+// retract closes an attempt that did not run. It returns stepAgain if there is time for another.
+func (s *session) retract(ctx context.Context, d *delivery) step {
+	for {
+		err := s.sendEnd(ctx, d, false)
+		if err == nil {
+			break
+		}
+		if next := s.hold(ctx, d, stepRetract, err); next != stepRetract {
+			return next
+		}
+	}
+	if time.Now().Before(d.heldUntil) {
+		return stepAgain
+	}
+	return s.overdue(ctx, d)
+}

@@ -1,0 +1,90 @@
+package consumer
+
+import (
+	"sync"
+	"sync/atomic"
+)
+
+// workers are the right to run a handler, one for each of the Concurrency. A delivery without one waits its turn: as a goroutine
+// if it is under way, else in the queue, from which the goroutine of a finished delivery takes it.
+type workers struct {
+	idle func() // called when a worker finds nothing to do
+
+	mu    sync.Mutex
+	free  atomic.Int32 // changed with mu
+	ready fifo         // wait for a worker; empty while one is free
+}
+
+func newWorkers(n int, idle func()) *workers {
+	w := &workers{idle: idle}
+	w.free.Store(int32(n)) //nolint:gosec // 65535 at most
+	return w
+}
+
+// idling reports whether a worker has nothing to do.
+func (w *workers) idling() bool { return w.free.Load() > 0 }
+
+// enter gives d a worker, and reports whether it could. If not, leave returns d to the caller that has a worker for it.
+func (w *workers) enter(d *delivery) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.take(d) {
+		return true
+	}
+	w.ready.push(d)
+	return false
+}
+
+// wait returns when d has a worker. It needs no context: each delivery gives its worker back in bounded time.
+func (w *workers) wait(d *delivery) {
+	w.mu.Lock()
+	if d.worker || w.take(d) {
+		w.mu.Unlock()
+		return
+	}
+	turn := make(chan struct{})
+	d.turn = turn
+	w.ready.push(d)
+	w.mu.Unlock()
+	<-turn
+}
+
+func (w *workers) take(d *delivery) bool {
+	if w.free.Load() == 0 {
+		return false
+	}
+	w.free.Add(-1)
+	d.worker = true
+	return true
+}
+
+// leave takes d's worker, if it has one, and gives it to the next that is ready. It returns that one unless its own goroutine
+// goes on with it.
+func (w *workers) leave(d *delivery) *delivery {
+	if !d.worker {
+		return nil
+	}
+	d.worker = false
+	next, idle := w.pass()
+	if idle {
+		w.idle()
+	}
+	return next
+}
+
+func (w *workers) pass() (next *delivery, idle bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	next = w.ready.pop()
+	if next == nil {
+		w.free.Add(1)
+		return nil, true
+	}
+	next.worker = true
+	if next.turn != nil {
+		close(next.turn)
+		next.turn = nil
+		return nil, false
+	}
+	return next, false
+}

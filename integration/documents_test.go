@@ -1,0 +1,298 @@
+package integration
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// documents are the files whose commands, outputs and links are tested.
+func documents(t *testing.T) []string {
+	t.Helper()
+	docs, err := filepath.Glob("../docs/*.md")
+	if err != nil || len(docs) == 0 {
+		t.Fatal(docs, err)
+	}
+	return append(docs, "../README.md", "../CONTRIBUTING.md", "../SECURITY.md")
+}
+
+// A step is a command of a document and the output that the document shows; a hidden one, in a comment, shows none.
+type step struct {
+	command, output string
+	hidden          bool
+}
+
+var steps = regexp.MustCompile("(?s)<!-- run\n(.*?)\n-->|```console\n(.*?)```")
+
+func stepsOf(t *testing.T, name string) (all []step) {
+	t.Helper()
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range steps.FindAllStringSubmatch(string(text), -1) {
+		if m[1] != "" {
+			all = append(all, step{command: m[1], hidden: true})
+			continue
+		}
+		for line := range strings.Lines(m[2]) {
+			switch command, isCommand := strings.CutPrefix(line, "$ "); {
+			case isCommand:
+				all = append(all, step{command: command})
+			case strings.HasPrefix(line, "> "):
+				all[len(all)-1].command += line[2:]
+			default:
+				all[len(all)-1].output += line
+			}
+		}
+	}
+	return all
+}
+
+// notRun are commands that other tests cover: release installs the modules, .ci/run calls make.
+var notRun = regexp.MustCompile(`^(make|go) `)
+
+// TestDocuments runs the commands of each document on servers, in a virtual host of its own, and compares what they print.
+func TestDocuments(t *testing.T) {
+	bin := t.TempDir()
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", bin, "../cmd/strikes").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, name := range documents(t) {
+		all := slices.DeleteFunc(stepsOf(t, name), func(s step) bool { return notRun.MatchString(s.command) })
+		if len(all) == 0 {
+			continue
+		}
+		t.Run(filepath.Base(name), func(t *testing.T) {
+			t.Parallel()
+			amqpURL, management := virtualHost(t)
+			env := append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "AMQP_URL="+amqpURL, "REDIS_URL="+redisURL(t),
+				"STRIKES_MANAGEMENT_URL="+management, "STRIKES_PREFIX=docs."+uuid.NewString())
+			play(t, all, env)
+		})
+	}
+}
+
+// play runs all steps in one shell and compares their outputs.
+func play(t *testing.T, all []step, env []string) {
+	t.Helper()
+	dir := t.TempDir()
+	file := func(i int, stream string) string { return filepath.Join(dir, strconv.Itoa(i)+"."+stream) }
+	var script strings.Builder
+	for i, s := range all {
+		fmt.Fprintf(&script, "{\n%s\n} >'%s' 2>'%s'\n", s.command, file(i, "out"), file(i, "err"))
+	}
+	script.WriteString("kill $(jobs -p) 2>/dev/null; wait\n")
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "bash", "-c", script.String())
+	cmd.Dir, cmd.Env, cmd.WaitDelay = t.TempDir(), env, time.Second
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Logf("the shell: %v\n%s", err, out)
+	}
+	for i, s := range all {
+		if s.hidden {
+			continue
+		}
+		stdout, errOut := os.ReadFile(file(i, "out"))
+		stderr, errErr := os.ReadFile(file(i, "err"))
+		if errOut != nil || errErr != nil {
+			t.Fatal(errOut, errErr)
+		}
+		if !shown(without(s.output, string(stderr))).MatchString(plain(string(stdout))) {
+			t.Errorf("$ %sprints\n%s%s\nthe document shows\n%s", s.command, stdout, stderr, s.output)
+		}
+	}
+}
+
+// without removes the lines that are on stderr from what a document shows: what is left is on stdout.
+func without(output, stderr string) (stdout string) {
+	for line := range strings.Lines(output) {
+		if line == "…\n" || !slices.ContainsFunc(slices.Collect(strings.Lines(stderr)), func(got string) bool { return shown(line).MatchString(plain(got)) }) {
+			stdout += line
+		}
+	}
+	return stdout
+}
+
+// What differs from run to run, and what stands for it.
+var varying = []struct {
+	was *regexp.Regexp
+	is  string
+}{
+	{regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`), "<id>"},
+	{regexp.MustCompile(`(\d{4}-\d\d-\d\d[T ])?\d\d:\d\d:\d\dZ`), "<time>"},
+	{regexp.MustCompile(`\b(\d+(\.\d+)?(µs|ms|s|m|h))+\b`), "<duration>"},
+	{regexp.MustCompile(`by \S+@\S+:`), "by <user>:"},
+	{regexp.MustCompile(` +`), " "},
+	{regexp.MustCompile(`(?m) $`), ""},
+}
+
+func plain(s string) string {
+	for _, v := range varying {
+		s = v.was.ReplaceAllString(s, v.is)
+	}
+	return s
+}
+
+// shown matches what a document shows: a line … stands for any number of lines, and … within a line for any text.
+func shown(text string) *regexp.Regexp {
+	var b strings.Builder
+	b.WriteString(`\A`)
+	for line := range strings.Lines(plain(text)) {
+		if line == "…\n" {
+			b.WriteString(`(?:.*\n)*?`)
+			continue
+		}
+		b.WriteString(strings.ReplaceAll(regexp.QuoteMeta(line), "…", `.*`))
+	}
+	b.WriteString(`\z`)
+	return regexp.MustCompile(b.String())
+}
+
+// virtualHost is a virtual host of the broker that is deleted after the test: its URL, and that of the management API.
+func virtualHost(t *testing.T) (amqpURL, management string) {
+	t.Helper()
+	broker, err := url.Parse(brokerURL(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	management = managementURL(t)
+	name := "docs-" + uuid.NewString()
+	administer(t, http.MethodPut, management+"/api/vhosts/"+name, "{}")
+	t.Cleanup(func() { administer(t, http.MethodDelete, management+"/api/vhosts/"+name, "") })
+	administer(t, http.MethodPut, management+"/api/permissions/"+name+"/"+broker.User.Username(), `{"configure":".*","write":".*","read":".*"}`)
+	broker.Path = "/" + name
+	return broker.String(), management
+}
+
+// administer sends a request to the management API, with the user in its URL.
+func administer(t *testing.T, method, at, body string) {
+	t.Helper()
+	client := http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	req, err := http.NewRequest(method, at, bytes.NewBufferString(body)) //nolint:noctx // also after the test's context
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	res, err := client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if res.StatusCode >= 300 {
+		t.Fatalf("%s %s: %s", method, req.URL.Redacted(), res.Status)
+	}
+}
+
+var (
+	link    = regexp.MustCompile(`\]\(([^)#:]*)(#[^)]*)?\)`)
+	heading = regexp.MustCompile(`(?m)^#+ (.*)$`)
+	anchor  = regexp.MustCompile(`<a id="([^"]+)"`)
+)
+
+// TestLinks follows the links between the documents and to files of the repository.
+func TestLinks(t *testing.T) {
+	for _, name := range documents(t) {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range link.FindAllStringSubmatch(string(text), -1) {
+			to := name
+			if m[1] != "" {
+				to = filepath.Join(filepath.Dir(name), m[1])
+			}
+			target, err := os.ReadFile(to)
+			if info, statErr := os.Stat(to); statErr == nil && info.IsDir() {
+				err = nil
+			}
+			if err != nil || m[2] != "" && !slices.Contains(anchorsOf(string(target)), m[2][1:]) {
+				t.Errorf("%s: no %s%s: %v", name, m[1], m[2], err)
+			}
+		}
+	}
+}
+
+func anchorsOf(text string) (all []string) {
+	for _, m := range heading.FindAllStringSubmatch(text, -1) {
+		words := strings.Map(func(r rune) rune {
+			if strings.ContainsRune("`':,.()", r) {
+				return -1
+			}
+			return r
+		}, strings.ToLower(m[1]))
+		all = append(all, strings.ReplaceAll(words, " ", "-"))
+	}
+	for _, m := range anchor.FindAllStringSubmatch(text, -1) {
+		all = append(all, m[1])
+	}
+	return all
+}
+
+var (
+	namedTest   = regexp.MustCompile(`go test (\./[\w/]+)[^` + "`" + `|]*?-(?:run|bench) '?\^?((?:Test|Example|Benchmark)\w*)`)
+	namedTarget = regexp.MustCompile("(?:`|\\$ )make ([a-z-]+)")
+	soakCommand = regexp.MustCompile("`soak ([^`]+)`")
+	flagName    = regexp.MustCompile(`(?:^| )-([a-z-]+)`)
+)
+
+// TestNamedCommands looks for the tests, targets and flags that the documents name.
+func TestNamedCommands(t *testing.T) {
+	makefile := read(t, "../Makefile")
+	soak := readAll(t, "soak/*.go")
+	for _, name := range documents(t) {
+		text := strings.ReplaceAll(read(t, name), "\n", " ")
+		for _, m := range namedTest.FindAllStringSubmatch(text, -1) {
+			if !strings.Contains(readAll(t, filepath.Join("..", m[1], "*_test.go")), "func "+m[2]) {
+				t.Errorf("%s: no test %s in %s", name, m[2], m[1])
+			}
+		}
+		for _, m := range namedTarget.FindAllStringSubmatch(text, -1) {
+			if !strings.Contains(makefile, "\n"+m[1]+": ") {
+				t.Errorf("%s: no target %s", name, m[1])
+			}
+		}
+		for _, m := range soakCommand.FindAllStringSubmatch(text, -1) {
+			for _, f := range flagName.FindAllStringSubmatch(m[1], -1) {
+				if !strings.Contains(soak, `"`+f[1]+`"`) {
+					t.Errorf("%s: soak has no flag -%s", name, f[1])
+				}
+			}
+		}
+	}
+}
+
+func read(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func readAll(t *testing.T, pattern string) (all string) {
+	t.Helper()
+	names, err := filepath.Glob(pattern)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		all += read(t, name)
+	}
+	return all
+}

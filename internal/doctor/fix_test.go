@@ -1,0 +1,244 @@
+package doctor
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+	"unicode"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+	"go.uber.org/goleak"
+
+	"github.com/strikesmq/strikes/internal/inspect"
+	"github.com/strikesmq/strikes/internal/management"
+	"github.com/strikesmq/strikes/internal/queueinfo"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// examined are the facts of a quorum queue as package topology declares it, in which nothing is wrong.
+func examined(t *testing.T) inspect.Facts {
+	t.Helper()
+	api, err := management.New("http://ops:hush@h:15672", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	queue := queueinfo.Queue{
+		Version: queueinfo.Version{Major: 4, Minor: 3}, VHost: "a/b", Name: "q", Policy: amqp.Table{}, PolicyKnown: true,
+		Declared: queueinfo.Declared{Type: "quorum", Durable: true, Args: amqp.Table{
+			queueinfo.ArgType: "quorum", queueinfo.ArgDeadLetterExchange: "q.dlx", queueinfo.ArgSingleActive: true,
+			queueinfo.ArgDeliveryLimit: int64(1000), queueinfo.ArgStrategy: "at-least-once", queueinfo.ArgOverflow: "reject-publish",
+		}},
+	}
+	dead := queue
+	dead.Name, dead.Policy, dead.Args = "q.dlq", amqp.Table{}, queueinfo.DeadLetterArguments()
+	return inspect.Facts{
+		Product: "RabbitMQ", API: api,
+		Description: management.Description{Queue: queue, Policies: management.Policies{Known: true}},
+		Exchange:    inspect.Exchange{Exists: queueinfo.Yes, Kind: "fanout", Bound: true, Bindings: []management.Binding{toQueue("q.dlq")}},
+		Known:       inspect.Graph{Exchanges: map[string]inspect.Exchange{}, Queues: map[string]*queueinfo.Queue{}}.AllKeys(),
+		Vitals:      &inspect.Vitals{Targets: []queueinfo.Queue{dead}},
+	}
+}
+
+func toQueue(name string) management.Binding {
+	return management.Binding{Destination: name, DestinationType: "queue", Properties: "~"}
+}
+
+func changes(c ...func(*inspect.Facts)) []func(*inspect.Facts) { return c }
+
+func without(arg string) func(*inspect.Facts) { return func(f *inspect.Facts) { delete(f.Args, arg) } }
+
+func with(name string, v any) func(*inspect.Facts) {
+	return func(f *inspect.Facts) { f.Args[name] = v }
+}
+
+func policy(name string, v any) func(*inspect.Facts) {
+	return func(f *inspect.Facts) { f.Policy[name] = v }
+}
+
+func bound(kind string) func(*inspect.Facts) {
+	return func(f *inspect.Facts) { f.Exchange.Kind, f.Exchange.Bindings = kind, nil }
+}
+
+// exchange is one that is known.
+func exchange(name, kind string, bindings ...management.Binding) func(*inspect.Facts) {
+	return func(f *inspect.Facts) {
+		f.Known.Exchanges[name] = inspect.Exchange{Exists: queueinfo.Yes, Kind: kind, Bound: true, Bindings: bindings}
+	}
+}
+
+// keeps is a queue that is known, with pairs of arguments.
+func keeps(name string, pairs ...any) func(*inspect.Facts) {
+	return func(f *inspect.Facts) {
+		args := amqp.Table{}
+		for i := 0; i < len(pairs); i += 2 {
+			args[pairs[i].(string)] = pairs[i+1]
+		}
+		f.Known.Queues[name] = &queueinfo.Queue{Name: name, Declared: queueinfo.Declared{Type: "classic", Durable: true, Args: args}}
+	}
+}
+
+// traced follows the dead letters of f. Unknown queues exist.
+func traced(f inspect.Facts) inspect.Facts {
+	for f.Route = f.Known.Trace(f.Queue); len(f.Route.Wanted()) > 0; f.Route = f.Known.Trace(f.Queue) {
+		for _, n := range f.Route.Wanted() {
+			keeps(n.Name)(&f)
+		}
+	}
+	return f
+}
+
+func commands(f inspect.Facts) map[string]string {
+	need := inspect.Need{Queue: f.Name, MaxRetries: 3}
+	findings := inspect.Judge(inspect.All, f, need)
+	patient{f}.fix(findings, need)
+	out := map[string]string{}
+	for _, x := range findings {
+		out[x.Code] = x.Command
+	}
+	return out
+}
+
+// One policy takes the place of another, so one policy fixes all.
+func TestOnePolicyFixesAll(t *testing.T) {
+	f := examined(t)
+	f.Args = amqp.Table{queueinfo.ArgType: "quorum", "x-max-length": int64(9)}
+	f.PolicyName, f.Policy = "all", amqp.Table{"message-ttl": int64(5)}
+	f.Policies.User = []management.Policy{{Name: "all", Pattern: ".*", ApplyTo: "all", Priority: 7, Definition: amqp.Table{"message-ttl": int64(5)}}}
+	got := commands(f)
+	const want = `curl -fsS -u 'ops' -X PUT -H 'content-type: application/json' -d '{"apply-to":"queues","definition":` +
+		`{"dead-letter-exchange":"q.dlx","dead-letter-strategy":"at-least-once","delivery-limit":1000,"message-ttl":5,"overflow":"reject-publish"},` +
+		`"pattern":"^q$","priority":8}' 'http://h:15672/api/policies/a%2Fb/strikes.q'`
+	line := got[inspect.CodeNoDeadLetterExchange]
+	if got[inspect.CodeLimitTight] != line || got[inspect.CodeDropsHead] != line || !strings.HasSuffix(line, " && "+want) {
+		t.Errorf("got %q", got)
+	}
+	if also := strings.Count(line, " && "); also != 3 {
+		t.Errorf("an exchange, a queue, a binding and a policy: %s", got[inspect.CodeNoDeadLetterExchange])
+	}
+}
+
+// What is not known, or cannot be done, is not written down as a command.
+func TestNoCommand(t *testing.T) {
+	tests := []struct {
+		name string
+		f    []func(*inspect.Facts)
+		code string
+	}{
+		{"no API", changes(without(queueinfo.ArgDeadLetterExchange), func(f *inspect.Facts) { f.API = nil }), inspect.CodeNoDeadLetterExchange},
+		{"policies not known", changes(without(queueinfo.ArgDeadLetterExchange), func(f *inspect.Facts) { f.Policies.Known = false }), inspect.CodeNoDeadLetterExchange},
+		{"by argument", changes(with(queueinfo.ArgDeliveryLimit, int64(5))), inspect.CodeLimitLow},
+		{"by argument and a lower policy", changes(with(queueinfo.ArgDeliveryLimit, int64(5)), policy("delivery-limit", int64(3))), inspect.CodeLimitLow},
+		{"strategy by argument", changes(with(queueinfo.ArgStrategy, "at-most-once")), inspect.CodeAtMostOnce},
+	}
+	for _, tt := range tests {
+		f := examined(t)
+		for _, change := range tt.f {
+			change(&f)
+		}
+		got := commands(f)
+		if command, found := got[tt.code]; !found || command != "" {
+			t.Errorf("%s: got %q", tt.name, got)
+		}
+	}
+}
+
+// A hostile name must reach the API as it is, and run nothing.
+func TestCommandsQuote(t *testing.T) {
+	if _, err := exec.LookPath("sh"); err != nil {
+		t.Skip("there is no shell to read the command")
+	}
+	f := examined(t)
+	f.Name = `a'; echo hacked; '$(echo b)`
+	bound("fanout")(&f)
+	line := commands(f)["dead-letter-unbound"]
+	if line == "" {
+		t.Fatal("no command")
+	}
+	out, err := exec.CommandContext(t.Context(), "sh", "-c", `curl() { printf '%s\n' "$@"; }; `+line).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(out)
+	if strings.Contains("\n"+text, "\nhacked\n") || strings.Count(text, "-X\n") != 2 ||
+		!strings.Contains(text, "\nhttp://h:15672/api/queues/a%2Fb/a%27%3B%20echo%20hacked%3B%20%27$%28echo%20b%29.dlq\n") {
+		t.Errorf("the shell read %s", text)
+	}
+}
+
+// What raises a delivery limit raises it above the retries that are wanted, by a policy where one can, and changes nothing else.
+func TestRaisedLimitHasRoom(t *testing.T) {
+	f := examined(t)
+	f.Args = amqp.Table{queueinfo.ArgType: "quorum", queueinfo.ArgDeliveryLimit: int64(5000)}
+	f.PolicyName, f.Policy = "all", amqp.Table{"delivery-limit": int64(9)}
+	f.Policies.User = []management.Policy{{Name: "all", Pattern: ".*", ApplyTo: "all", Definition: f.Policy}}
+	need := inspect.Need{Queue: f.Name, MaxRetries: 1000}
+	found := inspect.Judge([]inspect.Rule{inspect.DeliveryLimitRule}, f, need)
+	patient{f}.fix(found, need)
+	if len(found) != 1 || !strings.Contains(found[0].Command, `"definition":{"delivery-limit":1100}`) || !strings.Contains(found[0].Fix, "delivery-limit=1100 in policy") {
+		t.Errorf("got %+v", found)
+	}
+}
+
+// A command is on one line of what a terminal shows, whatever the names in it.
+func TestCommandIsPrintable(t *testing.T) {
+	f := examined(t)
+	for _, change := range changes(with(queueinfo.ArgDeadLetterKey, "k\u202e\x1b"), bound("fanout")) {
+		change(&f)
+	}
+	command := commands(f)["dead-letter-unbound"]
+	if command == "" || strings.ContainsFunc(command, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		t.Errorf("got %q", command)
+	}
+}
+
+// A policy that takes the place of another says what that said.
+func TestSetPolicyKeepsTheRest(t *testing.T) {
+	f := examined(t)
+	f.Args = amqp.Table{queueinfo.ArgType: "classic"}
+	f.Type = "classic"
+	f.Policies.User = []management.Policy{{Name: "strikes.q", Pattern: "^q", ApplyTo: "queues", Priority: 3, Definition: amqp.Table{"max-length": int64(5), "overflow": "reject-publish"}}}
+	f.Policies.Describe(management.Queue{Type: "classic", Policy: amqp.Table{}}, &f.Queue) // the API does not show it yet
+	line := commands(f)[inspect.CodeNoDeadLetterExchange]
+	for _, want := range []string{`"definition":{"dead-letter-exchange":"q.dlx","max-length":5,"overflow":"reject-publish"}`, `"priority":4`, "/strikes.q.queue'"} {
+		if !strings.Contains(line, want) {
+			t.Errorf("%s is not in %s", want, line)
+		}
+	}
+	f = examined(t)
+	f.OperatorPolicy = amqp.Table{"delivery-limit": int64(5)}
+	f.Policy, f.Args = management.Join(nil, f.OperatorPolicy), amqp.Table{queueinfo.ArgType: "quorum", queueinfo.ArgDeadLetterExchange: "q.dlx"}
+	if line, found := commands(f)[inspect.CodeLimitLow]; !found || line != "" {
+		t.Errorf("an operator's policy undoes %q", line)
+	}
+}
+
+// A loop is broken by a command only where that can break nothing else.
+func TestUnbind(t *testing.T) {
+	const unbind = "curl -fsS -u 'ops' -X DELETE 'http://h:15672/api/bindings/a%2Fb/e/q.dlx/q/q/~'"
+	tests := []struct {
+		name string
+		f    []func(*inspect.Facts)
+		want string // the end of the command; empty: none
+		also int    // requests before it
+	}{
+		{"own exchange", changes(exchange("q.dlx", "fanout", toQueue("q.dlq"), toQueue("q"))), unbind, 0},
+		{"no dead-letter queue", changes(exchange("q.dlx", "fanout", toQueue("q"))), unbind, 2},
+		{"an exchange that may have other uses", changes(with(queueinfo.ArgDeadLetterExchange, "in"), exchange("in", "fanout", toQueue("q.dlq"), toQueue("q"))), "", 0},
+		{"the same, by policy", changes(without(queueinfo.ArgDeadLetterExchange), policy("dead-letter-exchange", "in"),
+			exchange("in", "fanout", toQueue("q.dlq"), toQueue("q"))), "/api/policies/a%2Fb/strikes.q'", 2},
+		{"over a queue", changes(exchange("q.dlx", "fanout", toQueue("w")), keeps("w", queueinfo.ArgDeadLetterExchange, "", queueinfo.ArgDeadLetterKey, "q")), "", 0},
+		{"default exchange", changes(with(queueinfo.ArgDeadLetterExchange, ""), with(queueinfo.ArgDeadLetterKey, "q")), "", 0},
+	}
+	for _, tt := range tests {
+		f := examined(t)
+		for _, change := range tt.f {
+			change(&f)
+		}
+		got, found := commands(traced(f))[inspect.CodeLoop]
+		if !found || !strings.HasSuffix(got, tt.want) || (got == "") != (tt.want == "") || strings.Count(got, " && ") != tt.also {
+			t.Errorf("%s: found %v, command %q", tt.name, found, got)
+		}
+	}
+}

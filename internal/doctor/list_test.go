@@ -1,0 +1,33 @@
+package doctor
+
+import (
+	"strings"
+	"testing"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/internal/queueinfo"
+)
+
+func TestSortOut(t *testing.T) {
+	to := queueinfo.Declared{Args: amqp.Table{queueinfo.ArgDeadLetterExchange: "x"}}
+	got := sortOut([]queueinfo.Queue{
+		{Name: "orders", Declared: to}, {Name: "orders.dlq"}, {Name: "bare"},
+		{Name: "mine", Exclusive: true}, {Name: "log", Declared: queueinfo.Declared{Type: "stream"}},
+		{Name: "delayed", Policy: amqp.Table{"dead-letter-exchange": "y"}},
+	}, map[string][]string{"orders.dlq": {"orders"}, "delayed": {"bare"}})
+	if q, p := strings.Join(got.Queues, " "), strings.Join(got.PassedOver, " "); q != "bare delayed orders" || p != "log mine orders.dlq" {
+		t.Errorf("got %q, passed over %q", q, p)
+	}
+}
+
+func TestSupport(t *testing.T) {
+	for release, want := range map[string]int{"3.10.8": 1, "3.13.7": 1, "4.2.5": 1, "4.3.6": 0, "5.0.0": 0, "": 0} {
+		if got := support("RabbitMQ", release); len(got) != want {
+			t.Errorf("%q: %v", release, got)
+		}
+	}
+	if got := support("Hare", "1.0"); len(got) > 0 {
+		t.Errorf("another product: %v", got)
+	}
+}

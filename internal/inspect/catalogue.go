@@ -1,0 +1,324 @@
+package inspect
+
+// Codes that other packages ask for. The code of an entry is its name up to the slash.
+const (
+	CodeUnknown              = "arguments-unknown" // stands for all other findings of a queue that cannot be read
+	CodeDenied               = "arguments-denied"  // the same, for lack of a permission
+	CodeNoDeadLetterExchange = "no-dead-letter-exchange"
+	CodeDeadLetterUnproven   = "dead-letter-unproven"
+	CodeExchangeMissing      = "dead-letter-exchange-missing"
+	CodeQueueMissing         = "dead-letter-queue-missing"
+	CodeUnbound              = "dead-letter-unbound"
+	CodeAtMostOnce           = "dead-letter-at-most-once"
+	CodeLoop                 = "dead-letter-loop"
+	CodeTail                 = "requeue-to-tail"
+	CodeDiscard              = "requeue-discards"
+	CodeLimitLow             = "delivery-limit-low"
+	CodeLimitTight           = "delivery-limit-tight"
+	CodeDropsHead            = "drops-head"
+	CodeDeadLetterLimit      = "dead-letter-queue-delivery-limit"
+	CodePolicyNotApplied     = "policy-not-applied"
+)
+
+// text is what a finding says: the fact, its impact, and the fix. The rules fill in the {names}; {management} is how to give the URL
+// of the management API.
+type text struct {
+	severity          Severity
+	seen, impact, fix string
+}
+
+const (
+	lostSilently = "rejected messages are lost silently"
+)
+
+// catalogue holds the text of every finding, by code and variant.
+var catalogue = map[string]text{
+	// What can be seen
+	"broker-unmeasured": {
+		Warning, "the broker is {product}, version {version}",
+		"where it puts requeued messages was measured for RabbitMQ 3.10 and later only",
+		"use RabbitMQ 4.3, or test retries and dead lettering on this broker first",
+	},
+	"broker-unsupported": {
+		Warning, "the broker is RabbitMQ {release}",
+		"the community no longer fixes RabbitMQ {version}: bugs and security holes stay open without a vendor's support",
+		"upgrade to the latest release, one minor version after the other",
+	},
+	CodeUnknown: {
+		Error, "the declaration of the queue cannot be read: {reason}",
+		"requeued messages may lose their position, and rejected ones may be lost",
+		"give the URL of the management API {management}, or grant the permission to configure the queue " +
+			"(nothing is created or changed with it); or set a check of your own",
+	},
+	CodeDenied: {
+		Error, "the declaration of the queue cannot be read: {reason}",
+		"requeued messages may lose their position, and rejected ones may be lost",
+		"give the URL of the management API {management}, or grant the permission to configure the queue " +
+			"(nothing is created or changed with it); or set a check of your own",
+	},
+	"not-seen": {
+		Warning, "the management API was not asked",
+		"policies, bindings, consumers and the dead-letter queue may be wrong: AMQP does not report them",
+		"give the URL of the management API {management}",
+	},
+	"management-unreachable": {
+		Warning, "the management API does not answer: {reason}",
+		"policies and the bindings of the dead-letter exchange were not checked: only the API reports them",
+		"correct the URL of the management API {management}, or leave it empty",
+	},
+
+	// The queue itself
+	"exclusive": {
+		Error, "the queue is exclusive to one connection",
+		"it is deleted with all its messages when that connection is lost",
+		"declare the queue without exclusive",
+	},
+	"auto-delete": {
+		Warning, "the queue is deleted when its last consumer leaves",
+		"a crash or restart of the last consumer loses all messages, those to be retried included",
+		"declare the queue without auto-delete",
+	},
+	"transient": {
+		Warning, "the queue is not durable",
+		"a restart of the broker deletes it with all its messages",
+		"declare the queue durable, and publish persistent messages",
+	},
+	"queue-type": {
+		Error, "the queue is of type {type}",
+		"such a queue cannot requeue a message to its head, or dead-letter a rejected one",
+		"use a quorum or a classic queue",
+	},
+	"message-ttl": {
+		Warning, "messages expire after {ms} ms in the queue",
+		"a message that waits longer, for others or for its retry, is dead-lettered as expired, or lost, without an attempt",
+		"{unset}",
+	},
+	CodeDropsHead: {
+		Warning, "the queue holds at most {length}, and drops from its head",
+		"the next message, or the one being retried, is dead-lettered with the reason maxlen, or lost",
+		"set x-overflow=reject-publish, or overflow=reject-publish by policy: publishers are refused instead",
+	},
+	"expires": {
+		Warning, "the queue is deleted after {ms} ms without a consumer",
+		"all messages are lost, those to be retried included, if consumers are down longer",
+		"{unset}",
+	},
+
+	// Where a requeued message goes
+	CodeTail: {
+		Error, "the quorum queue {limit} on RabbitMQ {version}",
+		"before RabbitMQ {until} such a queue puts requeued messages at the tail",
+		"{raise}",
+	},
+	CodeTail + "/version": {
+		Error, "the queue is a quorum queue, and the broker does not report its version",
+		"some versions put requeued messages at the tail",
+		"use a broker that reports its version, or a classic queue",
+	},
+	CodeDiscard: {
+		Error, "the quorum queue {limit} on RabbitMQ {version}",
+		"before RabbitMQ {until} such a queue discards a message the first time it is returned",
+		"{raise}",
+	},
+	CodeLimitLow: {
+		Error, "{limit}, and leaves {room}",
+		"the broker dead-letters or drops a message before its retries are used up: " +
+			"a message that kills its process returns {margin} times more often than it is retried",
+		"{raise}",
+	},
+	CodeLimitTight: {
+		Warning, "{limit}",
+		"a lost connection or closed channel counts for every prefetched message: " +
+			"the broker dead-letters or drops healthy messages at the limit",
+		"{raise}",
+	},
+	CodeLimitTight + "/old": {
+		Warning, "{limit}",
+		"every return of a message counts, also if a consumer that only prefetched it stops or dies: " +
+			"the broker dead-letters or drops healthy messages at the limit",
+		"{raise}",
+	},
+
+	// Order
+	"delayed-retry": {
+		Warning, "the delayed retry type is {type}",
+		"the broker holds returned messages and delivers others first",
+		"{unset}; the consumer waits between attempts",
+	},
+	"not-single-active": {
+		Error, "x-single-active-consumer is not set",
+		"several consumers get messages at the same time, so one overtakes another that is being retried",
+		"declare the queue with x-single-active-consumer=true; a policy cannot set it",
+	},
+	"priorities": {
+		Error, "x-max-priority is {n}",
+		"messages of a higher priority overtake",
+		"declare the queue without x-max-priority",
+	},
+	"priorities-used": {
+		Error, "the queue holds messages of {n} priorities",
+		"messages of a higher priority overtake",
+		"publish all messages with the same priority, or none",
+	},
+
+	// The dead-letter route
+	CodeNoDeadLetterExchange: {
+		Error, "neither an argument nor a policy of the queue names a dead-letter exchange",
+		lostSilently,
+		"set a policy with dead-letter-exchange, or declare the queue again with x-dead-letter-exchange; or accept the loss (AllowDrop, --allow-drop)",
+	},
+	CodeDeadLetterUnproven: {
+		Error, "no argument of the queue names a dead-letter exchange; AMQP cannot see whether a policy does",
+		"without one, " + lostSilently,
+		"if a policy sets it, give the URL of the management API {management}; else set a policy with dead-letter-exchange, " +
+			"or declare the queue again with x-dead-letter-exchange; or accept the loss (AllowDrop, --allow-drop)",
+	},
+	CodeExchangeMissing: {
+		Error, "the dead-letter exchange {exchange} does not exist",
+		lostSilently,
+		"declare the exchange {exchange} and bind a dead-letter queue to it",
+	},
+	CodeQueueMissing: {
+		Error, "the dead-letter exchange is the default exchange, and its routing key {key} names no queue",
+		lostSilently,
+		"declare the queue {key}",
+	},
+	"bindings-unknown": {
+		Warning, "the bindings of the dead-letter exchange {exchange} cannot be seen over AMQP",
+		"with nothing bound to it, " + lostSilently,
+		"give the URL of the management API {management} to have it checked",
+	},
+	CodeUnbound: {
+		Error, "nothing is bound to the dead-letter exchange {exchange}",
+		lostSilently,
+		"bind a dead-letter queue to the exchange {exchange}",
+	},
+	CodeUnbound + "/key": {
+		Error, "the dead-letter exchange {exchange} is {kind} and no binding is for the dead-letter routing key {key}, but for {keys}",
+		lostSilently,
+		"bind a dead-letter queue to the exchange {exchange} with the key {key}",
+	},
+	CodeUnbound + "/astray": {
+		Error, "the dead-letter exchange {exchange} leads to other exchanges, and those to no queue",
+		lostSilently,
+		"bind a dead-letter queue to the exchange {exchange}",
+	},
+	"dead-letter-key-open": {
+		Warning, "the dead-letter exchange {exchange} is {kind}, and no dead-letter routing key is set: only messages published with a key of {keys} reach a queue",
+		"a rejected message with another key is lost silently",
+		"set the dead-letter routing key, or bind the dead-letter queue to a fanout exchange",
+	},
+	CodeLoop: {
+		Error, "dead letters come back to the queue through {route}",
+		"a message that always fails is retried without end: each return begins a new generation with all its attempts, " +
+			"and may leave one more dead letter elsewhere",
+		"{break}",
+	},
+	"dead-letter-delay-loop": {
+		Warning, "dead letters come back to the queue after a delay through {route}",
+		"a message that always fails is retried without end: each return begins a new generation with all its attempts",
+		"keep dead letters in a dead-letter queue without a TTL, and use the consumer's backoff to wait between attempts; " +
+			"or remove the dead-letter exchange of the {last}",
+	},
+	CodeAtMostOnce: {
+		Warning, "the quorum queue dead-letters at most once",
+		"a dead letter is lost if its queue cannot take it at that moment",
+		"declare the queue again with x-dead-letter-strategy=at-least-once and x-overflow=reject-publish, or set both by policy",
+	},
+	CodeAtMostOnce + "/overflow": {
+		Warning, "the quorum queue falls back to dead lettering at most once: it asks for at least once, but its overflow is not reject-publish",
+		"a dead letter is lost if its queue cannot take it at that moment",
+		"declare the queue again with x-dead-letter-strategy=at-least-once and x-overflow=reject-publish, or set both by policy",
+	},
+	"dead-letter-conflict": {
+		Warning, "{arg} is {argument}, and {policy} says {other}",
+		"RabbitMQ obeys the argument: a change of the policy has no effect",
+		"remove {key} from {policy}, or declare the queue again without {arg}",
+	},
+	CodePolicyNotApplied: {
+		Warning, "policy {policy} matches the queue, and RabbitMQ does not apply it: a {type} queue knows no {foreign}",
+		"RabbitMQ applies no key of such a policy: {keys}",
+		"remove {foreign} from it, or make two policies with apply-to classic_queues and quorum_queues",
+	},
+
+	// The dead-letter queue
+	"dead-letter-queue-full": {
+		Error, "the dead-letter queue {queue} is full: it holds at most {length}, and refuses more",
+		lostSilently,
+		"replay or drop dead letters of {queue}, or raise its limit",
+	},
+	"dead-letter-queue-temporary": {
+		Warning, "the dead-letter queue {queue} {why}",
+		"all dead letters are lost with it, and later ones too",
+		"declare it again, durable and without exclusive, auto-delete and x-expires",
+	},
+	"dead-letter-queue-classic": {
+		Warning, "the dead-letter queue {queue} is a classic queue",
+		"a killed broker can lose thousands of dead letters: a classic queue keeps them in memory",
+		"drain and delete it, then declare it again with x-queue-type=quorum and x-delivery-limit={limit}",
+	},
+	"dead-letter-queue-ttl": {
+		Warning, "dead letters expire after {ms} ms in the queue {queue}",
+		"they are lost, or dead-lettered on, maybe back to be retried",
+		"{unset}",
+	},
+	"dead-letter-queue-limited": {
+		Error, "the dead-letter queue {queue} holds at most {length}",
+		"once it is full, {effect}",
+		"declare it again without x-max-length and x-max-length-bytes, and remove max-length and max-length-bytes from its policy",
+	},
+	CodeDeadLetterLimit: {
+		Warning, "the dead-letter queue {queue} has {limit}",
+		"RabbitMQ deletes a dead letter that was read and returned that often",
+		"set the delivery limit {want} by policy",
+	},
+	CodeDeadLetterLimit + "/argument": {
+		Warning, "the dead-letter queue {queue} has {limit}",
+		"RabbitMQ deletes a dead letter that was read and returned that often",
+		"declare it again with x-delivery-limit={want}",
+	},
+
+	// Consumers and messages
+	"auto-ack": {
+		Error, "consumers without acknowledgements: {consumers}",
+		"a message sent to such a consumer is gone: it is neither retried nor dead-lettered",
+		"stop these consumers, or let them consume with autoAck=false and ack after handling",
+	},
+	"no-prefetch": {
+		Warning, "consumers without a prefetch limit: {consumers}",
+		"one consumer takes the whole queue; when it dies, all of it counts as returned and as delivered before",
+		"set basic.qos, to {prefetch} for example",
+	},
+	"consumer-timeout": {
+		Warning, "a consumer may hold a message for {timeout}, {prefetch} are prefetched, and each may wait {backoff} for its retry",
+		"if several of them fail, the broker takes the last ones back and closes the consumer's channel",
+		"lower the prefetch or the backoff, or raise the consumer timeout above {want}",
+	},
+	"transient-messages": {
+		Warning, "messages that are not persistent: {n} of {of}",
+		"a restart of the broker loses them, and their dead letters",
+		"publish with delivery mode 2 (persistent)",
+	},
+
+	// Probes
+	"probe-refused": {
+		Warning, "{what}: {reason}",
+		"it was not proven",
+		"remove the reason, then probe again",
+	},
+	"probe-tail": {
+		Error, "a requeued message was redelivered after all others, on a scratch queue with the same arguments",
+		"a failed message is retried after all waiting ones, and order is lost",
+		"declare the queue again as a quorum queue with x-delivery-limit={limit} (strikes declare), or as a classic queue",
+	},
+	"probe-discards": {
+		Error, "a requeued message was not redelivered, on a scratch queue with the same arguments",
+		"a message is dead-lettered or dropped at its first failed attempt",
+		"declare the queue again as a quorum queue with x-delivery-limit={limit} (strikes declare), or as a classic queue",
+	},
+	"probe-lost": {
+		Error, "a rejected scratch message did not reach the queues {queues} through the dead-letter exchange {exchange} within {wait}",
+		lostSilently,
+		"check the bindings of the exchange, the limits of the queues, and whether they are up",
+	},
+}

@@ -1,0 +1,142 @@
+package inspect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/strikesmq/strikes/internal/management"
+	"github.com/strikesmq/strikes/internal/queueinfo"
+)
+
+// maxNodes bounds how many exchanges and queues of a dead-letter route are looked up, maxSources how many exchanges its queue gets
+// messages from.
+const (
+	maxNodes   = 64
+	maxSources = 32
+)
+
+// explore follows the dead letters of f, and looks up their exchanges and queues.
+func (g Gatherer) explore(ctx context.Context, f *Facts) error {
+	f.Known = Graph{Exchanges: map[string]Exchange{}, Queues: map[string]*queueinfo.Queue{}}
+	if x, set := f.DeadLetterExchange(); set && x != "" {
+		f.Known.Exchanges[x] = f.Exchange
+	}
+	for {
+		f.Route = f.Known.Trace(f.Queue)
+		if len(f.Route.wanted) == 0 {
+			return g.lookUpNamed(ctx, f)
+		}
+		for _, n := range f.Route.wanted {
+			if len(f.Known.Exchanges)+len(f.Known.Queues) >= maxNodes {
+				f.Route.blind(fmt.Sprintf("the dead-letter route has more than %d exchanges and queues; the rest was not looked up", maxNodes))
+				return nil
+			}
+			if err := g.lookUp(ctx, f, n); err != nil {
+				return fmt.Errorf("look up the %s of the dead-letter route: %w", n, err)
+			}
+		}
+	}
+}
+
+// lookUpNamed looks for the dead-letter queue with the usual name if dead letters reach no queue: the command that repairs the route
+// depends on it.
+func (g Gatherer) lookUpNamed(ctx context.Context, f *Facts) error {
+	name := queueinfo.DeadLetterQueueFor(f.Name)
+	if _, looked := f.Known.Queues[name]; looked || !g.closely || len(f.Route.Landings) > 0 || queueinfo.CheckName(name) != nil {
+		return nil
+	}
+	return g.lookUp(ctx, f, Node{Name: name})
+}
+
+// lookUp adds a node to what is known. Without the API it asks AMQP, which knows less.
+func (g Gatherer) lookUp(ctx context.Context, f *Facts, n Node) error {
+	switch {
+	case n == (Node{}):
+		f.Known.own = keySet{asked: true, any: true}
+		if f.asks() {
+			f.Known.own = g.ownKeys(ctx, f)
+		}
+		return nil
+	case n.Exchange:
+		x, err := g.lookUpExchange(ctx, f, n.Name)
+		f.Known.Exchanges[n.Name] = x
+		return err
+	case f.asks():
+		q, err := g.askQueue(ctx, f, n.Name)
+		if err == nil {
+			f.Known.Queues[n.Name] = q
+			return nil
+		}
+		f.silent(err)
+	}
+	q, err := g.readQueue(ctx, f, n.Name)
+	f.Known.Queues[n.Name] = q
+	return err
+}
+
+// askQueue asks the API. It returns nil for a queue that does not exist.
+func (g Gatherer) askQueue(ctx context.Context, f *Facts, name string) (*queueinfo.Queue, error) {
+	have, err := g.api.Queue(ctx, f.VHost, name)
+	if errors.Is(err, management.ErrNotFound) {
+		return nil, nil //nolint:nilnil // it is known that there is none
+	}
+	if err != nil {
+		return nil, err
+	}
+	q := &queueinfo.Queue{Version: f.Version, VHost: f.VHost, Name: name}
+	f.Policies.Describe(have, q)
+	return q, nil
+}
+
+// readQueue is askQueue over AMQP.
+func (g Gatherer) readQueue(ctx context.Context, f *Facts, name string) (*queueinfo.Queue, error) {
+	q := &queueinfo.Queue{Version: f.Version, VHost: f.VHost, Name: name}
+	found, _, err := queueinfo.Find(ctx, g.conn, name)
+	if found == queueinfo.No {
+		return nil, nil //nolint:nilnil // it is known that there is none
+	}
+	if err := queueinfo.UnlessRefused(err); err != nil {
+		return q, err
+	}
+	if err := q.Read(ctx, g.conn); !errors.Is(err, queueinfo.ErrNotFound) {
+		return q, err
+	}
+	return nil, nil //nolint:nilnil // deleted since it was found
+}
+
+// ownKeys returns the routing keys that the bindings of the queue let through. It does not know keys of deleted bindings. It assumes
+// that nothing is published to the queue's own dead-letter exchange.
+func (g Gatherer) ownKeys(ctx context.Context, f *Facts) keySet {
+	whole := keySet{asked: true, any: true}
+	all, err := g.api.BindingsTo(ctx, f.VHost, f.Name)
+	if err != nil {
+		f.silent(err)
+		return whole
+	}
+	kinds := map[string]string{"": "direct"}
+	own := keySet{asked: true}
+	for _, b := range all {
+		if f.OwnsExchange(b.Source) {
+			continue
+		}
+		kind, asked := kinds[b.Source]
+		if !asked && len(kinds) > maxSources {
+			return whole
+		}
+		if !asked {
+			x, err := g.api.Exchange(ctx, f.VHost, b.Source)
+			if err != nil {
+				f.silent(err)
+				return whole
+			}
+			kind = x.Type
+			kinds[b.Source] = kind
+		}
+		if kind != "direct" && kind != "topic" {
+			return whole
+		}
+		own.one = append(own.one, Exchange{Kind: kind}.pattern(b))
+	}
+	return own
+}

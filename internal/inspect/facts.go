@@ -1,0 +1,89 @@
+// Package inspect gathers the facts about a queue and its dead-letter route, and judges them by rules. The text of every finding is
+// in catalogue.go.
+package inspect
+
+import (
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/strikesmq/strikes/internal/management"
+	"github.com/strikesmq/strikes/internal/queueinfo"
+)
+
+// Need is what consumers need of the queue they retry from.
+type Need struct {
+	Queue      string // must not be empty
+	MaxRetries int    // retries after the first failed attempt; if negative, none
+	Ordered    bool   // strict order
+	AllowDrop  bool   // dead letters may be lost
+
+	// MaxBackoff is the longest wait before a retry; if zero, 30 s. Only a close look uses it.
+	MaxBackoff time.Duration
+
+	Management string       // URL of the management API; if empty, AMQP alone is asked
+	HTTPClient *http.Client // for Management; if nil, one that keeps no connections
+}
+
+// API returns a client of the management API, nil if Need has none.
+func (n Need) API() (*management.Client, error) {
+	if n.Management == "" {
+		return nil, nil //nolint:nilnil // no API is asked for
+	}
+	return management.New(n.Management, n.HTTPClient)
+}
+
+// Facts are what is known of a queue. The rules judge nothing else.
+type Facts struct {
+	management.Description
+	Product string             // "RabbitMQ"
+	API     *management.Client // nil if none was given, or it did not describe the queue
+	Unasked bool               // a close look had no management API
+
+	Exchange Exchange         // the dead-letter exchange, if the queue has one
+	named    queueinfo.Answer // whether the queue exists that the default exchange leads to
+	Route    Route            // of the dead letters
+	Known    Graph            // what was looked up for Route
+	astray   bool             // the dead letters reach exchanges but no queue
+
+	Vitals *Vitals           // nil: not looked for, or not known
+	full   []queueinfo.Queue // dead-letter queues that refuse a message now; only the check of a route looks
+}
+
+// Vitals are what only a close look sees.
+type Vitals struct {
+	management.State
+	Targets []queueinfo.Queue // queues that the dead letters reach
+}
+
+// Exchange is what is known of an exchange.
+type Exchange struct {
+	Exists    queueinfo.Answer
+	Kind      string // "fanout", "direct", …; empty: not known
+	Bindings  []management.Binding
+	Bound     bool   // Bindings are known
+	Alternate string // the exchange that takes unrouted messages
+}
+
+// targets returns the queues that dead letters reach by themselves, not only after another queue rejects them.
+func (f Facts) targets() []queueinfo.Queue {
+	var out []queueinfo.Queue
+	for _, l := range f.Route.Landings {
+		if !l.Behind || l.late {
+			out = append(out, *f.Known.Queues[l.Queue])
+		}
+	}
+	return out
+}
+
+// strays reports whether the dead letters reach exchanges but no queue.
+func (f Facts) strays() bool {
+	r := f.Route
+	key, fixed := f.DeadLetterKey()
+	reached := f.Exchange.reached(key, fixed)
+	return len(r.Landings)+len(r.Loops)+len(r.Unseen)+len(r.wanted) == 0 && !r.Open && len(reached) > 0 &&
+		!slices.ContainsFunc(reached, func(b management.Binding) bool { return b.DestinationType == "queue" })
+}
+
+// OwnsExchange reports whether the exchange, by its name, carries only dead letters of this queue.
+func (f Facts) OwnsExchange(exchange string) bool { return exchange == queueinfo.ExchangeFor(f.Name) }

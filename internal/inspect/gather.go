@@ -1,0 +1,195 @@
+package inspect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/internal/management"
+	"github.com/strikesmq/strikes/internal/queueinfo"
+)
+
+// Gatherer learns the facts about one queue.
+type Gatherer struct {
+	conn    *amqp.Connection
+	api     *management.Client // nil if there is none
+	queue   string
+	closely bool
+}
+
+// NewGatherer refuses a name that the broker must not be asked about. A close look also learns what goes on in the queue, and looks at
+// the dead-letter queues.
+func NewGatherer(conn *amqp.Connection, need Need, closely bool) (Gatherer, error) {
+	if err := queueinfo.CheckName(need.Queue); err != nil {
+		return Gatherer{}, fmt.Errorf("queue: %w", err)
+	}
+	api, err := need.API()
+	return Gatherer{conn: conn, api: api, queue: need.Queue, closely: closely}, err
+}
+
+// Failed says what was done to which queue when err came.
+func (g Gatherer) Failed(doing string, err error) error {
+	if errors.Is(err, queueinfo.ErrNotFound) {
+		return fmt.Errorf("%w: %q in virtual host %q", queueinfo.ErrNotFound, g.queue, g.conn.Config.Vhost)
+	}
+	return fmt.Errorf("%s queue %q: %w", doing, g.queue, err)
+}
+
+// Gather learns the facts. It returns queueinfo.ErrNotFound, or an error of the connection.
+func (g Gatherer) Gather(ctx context.Context) (Facts, error) {
+	d, err := management.Look(ctx, g.conn, g.queue, g.api)
+	f := Facts{Description: d}
+	if err != nil {
+		return f, err
+	}
+	f.Product, _ = g.conn.Properties["product"].(string)
+	if f.Exclusive {
+		return f, nil
+	}
+	if f.Trouble == "" {
+		f.API = g.api
+	}
+	if x, set := f.DeadLetterExchange(); set {
+		if err := g.follow(ctx, &f, x); err != nil {
+			return f, err
+		}
+	}
+	if err := g.explore(ctx, &f); err != nil {
+		return f, err
+	}
+	f.astray = f.strays()
+	if g.closely {
+		f.Unasked = g.api == nil
+		g.vitals(ctx, &f)
+	}
+	return f, ctx.Err()
+}
+
+// Settled gathers again while the API shows no policy yet and the facts leave undecided what a policy would decide.
+func (g Gatherer) Settled(ctx context.Context, undecided func(Facts) bool) (Facts, error) {
+	return management.Settled(ctx, func(ctx context.Context) (Facts, bool, error) {
+		f, err := g.Gather(ctx)
+		return f, f.enough(undecided), err
+	})
+}
+
+func (f Facts) enough(undecided func(Facts) bool) bool {
+	return f.Trouble != "" || f.PolicyKnown || !undecided(f)
+}
+
+// asks reports whether the management API is asked for more.
+func (f *Facts) asks() bool { return f.API != nil && f.Trouble == "" }
+
+// silent notes why the API did not answer. It is asked no more.
+func (f *Facts) silent(err error) {
+	if err != nil {
+		f.Trouble = err.Error()
+	}
+}
+
+// follow looks at the dead-letter exchange.
+func (g Gatherer) follow(ctx context.Context, f *Facts, exchange string) error {
+	if exchange != "" {
+		var err error
+		if f.Exchange, err = g.lookUpExchange(ctx, f, exchange); err != nil {
+			return fmt.Errorf("look up the dead-letter exchange %q: %w", exchange, err)
+		}
+		return nil
+	}
+	f.Exchange.Exists = queueinfo.Yes
+	key, set := f.DeadLetterKey()
+	if !set {
+		return nil
+	}
+	var err error
+	f.named, _, err = queueinfo.Find(ctx, g.conn, key)
+	if f.named == queueinfo.Unknown && f.asks() {
+		_, apiErr := g.api.Queue(ctx, f.VHost, key)
+		f.named = answerOf(apiErr)
+	}
+	return queueinfo.UnlessRefused(err)
+}
+
+// lookUpExchange asks AMQP whether the exchange exists, or the API if the user may not ask AMQP, and the API for the rest.
+func (g Gatherer) lookUpExchange(ctx context.Context, f *Facts, name string) (x Exchange, err error) {
+	x.Exists, err = queueinfo.FindExchange(ctx, g.conn, name)
+	if err := queueinfo.UnlessRefused(err); err != nil || x.Exists == queueinfo.No {
+		return x, err
+	}
+	if f.asks() {
+		have, err := AskExchange(ctx, g.api, f.VHost, name)
+		if x.Exists == queueinfo.Unknown {
+			x.Exists = answerOf(err)
+		}
+		if x.Exists != queueinfo.No {
+			f.silent(err)
+		}
+		have.Exists = x.Exists
+		x = have
+	}
+	return x, ctx.Err()
+}
+
+// AskExchange asks the API for an exchange, or returns management.ErrNotFound.
+func AskExchange(ctx context.Context, api *management.Client, vhost, name string) (Exchange, error) {
+	have, err := api.Exchange(ctx, vhost, name)
+	if err != nil {
+		return Exchange{}, err
+	}
+	x := Exchange{Exists: queueinfo.Yes, Kind: have.Type}
+	if x.Bindings, err = api.Bindings(ctx, vhost, name); err != nil {
+		return Exchange{}, err
+	}
+	x.Bound = true
+	x.Alternate, _ = have.Arguments["alternate-exchange"].(string)
+	if x.Alternate != "" || have.Policy == "" {
+		return x, nil
+	}
+	policies, err := api.UserPolicies(ctx, vhost)
+	for _, p := range policies {
+		if p.Name == have.Policy {
+			x.Alternate, _ = p.Definition["alternate-exchange"].(string)
+		}
+	}
+	return x, err
+}
+
+// answerOf is the answer that a reply of the API gives.
+func answerOf(err error) queueinfo.Answer {
+	switch {
+	case err == nil:
+		return queueinfo.Yes
+	case errors.Is(err, management.ErrNotFound):
+		return queueinfo.No
+	}
+	return queueinfo.Unknown
+}
+
+// vitals learns what a close look sees. Without the API these are only the dead-letter queues that AMQP can name.
+func (g Gatherer) vitals(ctx context.Context, f *Facts) {
+	v := &Vitals{Targets: f.targets()}
+	if f.asks() {
+		var err error
+		if v.State, err = g.api.State(ctx, f.VHost, g.queue); err == nil {
+			f.Vitals = v
+			return
+		}
+		f.silent(err)
+		return
+	}
+	v.Targets = readable(v.Targets)
+	if len(v.Targets) > 0 {
+		f.Vitals = v
+	}
+}
+
+func readable(queues []queueinfo.Queue) (out []queueinfo.Queue) {
+	for _, q := range queues {
+		if q.Unread == "" {
+			out = append(out, q)
+		}
+	}
+	return out
+}

@@ -1,0 +1,335 @@
+package inspect
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/strikesmq/strikes/internal/management"
+	"github.com/strikesmq/strikes/internal/queueinfo"
+)
+
+// Graph is what is known of the exchanges and queues of a dead-letter route. What is not in it has not been looked up.
+type Graph struct {
+	Exchanges map[string]Exchange
+	Queues    map[string]*queueinfo.Queue // nil: there is no such queue
+	own       keySet                      // the routing keys of the messages in the queue
+}
+
+// AllKeys returns the graph for messages of any routing key.
+func (g Graph) AllKeys() Graph {
+	g.own = keySet{asked: true, any: true}
+	return g
+}
+
+// Node is an exchange or a queue. The zero node stands for the routing keys of the messages.
+type Node struct {
+	Exchange bool
+	Name     string
+}
+
+func (n Node) String() string {
+	switch {
+	case n.Exchange && n.Name == "":
+		return "the default exchange"
+	case n.Exchange:
+		return fmt.Sprintf("exchange %q", n.Name)
+	}
+	return fmt.Sprintf("queue %q", n.Name)
+}
+
+// Route is where the dead letters of a queue go.
+type Route struct {
+	Landings []Landing
+	Loops    []Loop
+	Open     bool     // some keys reach queues that cannot be named
+	Unseen   []string // why it is not wholly known
+	wanted   []Node   // not looked up yet
+}
+
+// Wanted returns what must be looked up to know more.
+func (r Route) Wanted() []Node { return r.wanted }
+
+// Landing is a queue that dead letters reach.
+type Landing struct {
+	Queue  string
+	Sure   bool // all dead letters reach it, not only those of some keys or headers
+	Behind bool // through another queue, which dead-letters on
+	late   bool // after the TTL of that queue
+}
+
+// Loop is a dead-letter route that leads back to its queue.
+type Loop struct {
+	through []Node
+	delayed bool               // one of the queues holds a dead letter until its TTL is over
+	Last    management.Binding // that leads to the queue
+}
+
+// Exchange returns the last one before the queue.
+func (l Loop) Exchange() string { return l.through[len(l.through)-1].Name }
+
+// LastQueue returns the last one before the queue itself; the zero Node if there is none.
+func (l Loop) LastQueue() Node {
+	for _, n := range slices.Backward(l.through) {
+		if !n.Exchange {
+			return n
+		}
+	}
+	return Node{}
+}
+
+// maxHops bounds how long a route is traced: there may be as many states as subsets of the routing keys.
+const maxHops = 10_000
+
+// hop is a dead letter on its route.
+type hop struct {
+	at      Node
+	keys    keySet
+	sure    bool
+	delayed bool
+	through []Node
+	last    management.Binding // that led here
+}
+
+// state is equal for hops that lead to the same next hops.
+func (s hop) state() string {
+	return fmt.Sprintf("%v %v %v %q %s", s.at.Exchange, s.sure, s.delayed, s.at.Name, s.keys.name())
+}
+
+// Trace follows the dead letters of a queue through exchanges, and through queues that dead-letter on, as far as g knows them.
+func (g Graph) Trace(of queueinfo.Queue) Route {
+	var r Route
+	first, set := deadLetter(of, hop{keys: g.own, sure: true})
+	if !set {
+		return r
+	}
+	seen := map[string]bool{}
+	for next := []hop{first}; len(next) > 0; next = next[1:] {
+		s := next[0]
+		if !s.at.Exchange && s.at.Name == of.Name {
+			r.loop(Loop{s.through[:len(s.through)-1], s.delayed, s.last})
+			continue
+		}
+		if seen[s.state()] {
+			continue
+		}
+		seen[s.state()] = true
+		if len(seen) > maxHops {
+			r.blind("the dead-letter route has too many branches to follow them all")
+			return r
+		}
+		if s.at.Exchange {
+			next = append(next, g.leave(s, of.Name, &r)...)
+		} else {
+			next = append(next, g.land(s, &r)...)
+		}
+	}
+	return r
+}
+
+// deadLetter returns the hop from a queue to its dead-letter exchange.
+func deadLetter(q queueinfo.Queue, s hop) (hop, bool) {
+	exchange, set := q.DeadLetterExchange()
+	if key, fixed := q.DeadLetterKey(); fixed {
+		s.keys = exactly(key)
+	}
+	return s.to(Node{true, exchange}), set
+}
+
+func (s hop) to(n Node) hop {
+	s.at, s.through = n, append(slices.Clip(s.through), n)
+	return s
+}
+
+// land returns the hops that follow the arrival in a queue.
+func (g Graph) land(s hop, r *Route) []hop {
+	q, known := g.Queues[s.at.Name]
+	switch {
+	case !known:
+		r.want(s.at)
+		return nil
+	case q == nil:
+		return nil
+	}
+	r.land(Landing{s.at.Name, s.sure, s.queues() > 1, s.delayed})
+	if q.Unread != "" && !q.Exclusive {
+		r.blind(fmt.Sprintf("whether %s dead-letters on cannot be seen: %s", s.at, q.Unread))
+	}
+	ttl, expires := q.TTL()
+	s.delayed = s.delayed || expires && ttl > 0
+	if on, set := deadLetter(*q, s); set {
+		return []hop{on}
+	}
+	return nil
+}
+
+// queues counts the queues that the dead letter has been in.
+func (s hop) queues() int {
+	n := 0
+	for _, at := range s.through {
+		if !at.Exchange {
+			n++
+		}
+	}
+	return n
+}
+
+// leave returns the hops that follow the arrival at an exchange.
+func (g Graph) leave(s hop, source string, r *Route) []hop {
+	if s.at.Name == "" {
+		return g.leaveDefault(s, source, r)
+	}
+	x, known := g.Exchanges[s.at.Name]
+	switch {
+	case !known:
+		r.want(s.at)
+		return nil
+	case x.Exists == queueinfo.No:
+		return nil
+	case !x.Bound:
+		r.blind(fmt.Sprintf("the bindings of the exchange %q cannot be seen", s.at.Name))
+		return nil
+	case !s.keys.asked && (x.Kind == "direct" || x.Kind == "topic"):
+		r.want(Node{})
+		return nil
+	}
+	var out []hop
+	for _, b := range x.Bindings {
+		keys, sure := x.takes(b, s.keys)
+		if keys.empty() {
+			continue
+		}
+		on := s
+		on.keys, on.sure, on.last = keys, s.sure && sure, b
+		out = append(out, on.to(Node{b.DestinationType == "exchange", b.Destination}))
+	}
+	if x.Alternate != "" && !x.takesEvery(s.keys) {
+		on := s
+		on.sure = s.sure && len(out) == 0
+		out = append(out, on.to(Node{true, x.Alternate}))
+	}
+	return out
+}
+
+// leaveDefault is leave for the default exchange, which routes to the queue with the name of the routing key. An unknown key may
+// lead to any queue.
+func (g Graph) leaveDefault(s hop, source string, r *Route) []hop {
+	if !s.keys.asked {
+		r.want(Node{})
+		return nil
+	}
+	names := s.keys.one
+	if s.keys.any {
+		names = []keyPattern{{text: source}}
+		r.Open = true
+	}
+	var out []hop
+	for _, p := range names {
+		if p.topic {
+			r.Open = true
+			if !p.meets(keyPattern{text: source}) {
+				continue
+			}
+			p = keyPattern{text: source}
+		}
+		on := s
+		on.keys, on.sure, on.last = exactly(p.text), s.sure && !s.keys.any && len(names) == 1, management.Binding{}
+		out = append(out, on.to(Node{Name: p.text}))
+	}
+	return out
+}
+
+// takes returns the keys that the binding may let through, and whether it lets all given keys through.
+func (x Exchange) takes(b management.Binding, keys keySet) (taken keySet, sure bool) {
+	switch x.Kind {
+	case "fanout":
+		return keys, true
+	case "direct", "topic":
+		p := x.pattern(b)
+		return keys.under(p), keys.within(p)
+	case "headers":
+		return keys, takesAll(b)
+	}
+	return keys, false
+}
+
+// pattern returns the keys that a binding to a direct or topic exchange lets through.
+func (x Exchange) pattern(b management.Binding) keyPattern {
+	return keyPattern{b.Key, x.Kind == "topic" && strings.ContainsAny(b.Key, "*#")}
+}
+
+// takesEvery reports whether each of the keys surely finds a binding.
+func (x Exchange) takesEvery(keys keySet) bool {
+	each := []keySet{keys}
+	if keys.asked && !keys.any {
+		each = nil
+		for _, k := range keys.one {
+			each = append(each, keySet{asked: true, one: []keyPattern{k}})
+		}
+	}
+	for _, k := range each {
+		if !slices.ContainsFunc(x.Bindings, func(b management.Binding) bool { _, sure := x.takes(b, k); return sure }) {
+			return false
+		}
+	}
+	return true
+}
+
+// takesAll reports whether a binding to a headers exchange names no header.
+func takesAll(b management.Binding) bool {
+	for name := range b.Arguments {
+		if name != "x-match" {
+			return false
+		}
+	}
+	match, _ := b.Arguments["x-match"].(string)
+	return match == "" || strings.HasPrefix(match, "all")
+}
+
+// reached returns the bindings that a dead letter may take. Only a direct or topic exchange with a fixed key rules one out.
+func (x Exchange) reached(key string, fixed bool) []management.Binding {
+	if x.Kind != "direct" && x.Kind != "topic" || !fixed {
+		return x.Bindings
+	}
+	return slices.DeleteFunc(slices.Clone(x.Bindings), func(b management.Binding) bool {
+		return b.Key != key && (x.Kind != "topic" || !topicMatches(b.Key, key))
+	})
+}
+
+// Picks reports whether some keys find no binding.
+func (x Exchange) Picks() bool {
+	return x.Kind == "direct" ||
+		x.Kind == "topic" && !slices.ContainsFunc(x.Bindings, func(b management.Binding) bool { return b.Key == "#" })
+}
+
+func (r *Route) want(n Node) {
+	if !slices.Contains(r.wanted, n) {
+		r.wanted = append(r.wanted, n)
+	}
+}
+
+func (r *Route) blind(why string) {
+	if !slices.Contains(r.Unseen, why) {
+		r.Unseen = append(r.Unseen, why)
+	}
+}
+
+// loop keeps one loop for each last binding.
+func (r *Route) loop(l Loop) {
+	if !slices.ContainsFunc(r.Loops, func(have Loop) bool {
+		return have.delayed == l.delayed && have.Exchange() == l.Exchange() && have.Last.Properties == l.Last.Properties
+	}) {
+		r.Loops = append(r.Loops, l)
+	}
+}
+
+// land keeps one landing for each queue; it is sure if one branch of the route is.
+func (r *Route) land(l Landing) {
+	i := slices.IndexFunc(r.Landings, func(have Landing) bool { return have.Queue == l.Queue })
+	if i < 0 {
+		r.Landings = append(r.Landings, l)
+		return
+	}
+	have := &r.Landings[i]
+	have.Sure, have.Behind, have.late = have.Sure || l.Sure, have.Behind && l.Behind, have.late || l.late
+}

@@ -1,0 +1,157 @@
+package inspect
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/internal/queueinfo"
+)
+
+// Inspect returns what is wrong with the queue, or cannot be seen; nothing if all is well. With Management it may wait 15 s for the
+// policy of a queue that was just declared. It returns queueinfo.ErrNotFound, or an error of the connection.
+func Inspect(ctx context.Context, conn *amqp.Connection, need Need) ([]Finding, error) {
+	g, err := NewGatherer(conn, need, false)
+	if err != nil {
+		return nil, err
+	}
+	f, err := g.Settled(ctx, Undecided(All, need))
+	if err != nil {
+		return nil, g.Failed("inspect", err)
+	}
+	return Judge(All, f, need), nil
+}
+
+// Undecided reports whether a policy that the API does not show yet could turn a finding of the rules into none.
+func Undecided(rules []Rule, need Need) func(Facts) bool {
+	return func(f Facts) bool {
+		return need.Management != "" && slices.ContainsFunc(Judge(rules, f, need), f.policyMayFix)
+	}
+}
+
+// policyMayFix reports whether a policy that is not seen yet could turn the finding into none. A start does not wait for a warning.
+func (f Facts) policyMayFix(x Finding) bool {
+	return (x.Severity >= Error || f.Vitals != nil) && slices.Contains([]string{
+		CodeNoDeadLetterExchange, CodeDeadLetterUnproven, CodeTail, CodeDiscard, CodeLimitLow, CodeLimitTight, CodeAtMostOnce,
+	}, x.Code)
+}
+
+// Rule judges one matter. It must not judge what the facts leave open as if it were known.
+type Rule func(Facts, Need) []Finding
+
+// All rules, in the order of their findings.
+var All = []Rule{
+	brokerRule,
+	readableRule,
+	lifetimeRule,
+	requeueRule,
+	DeliveryLimitRule,
+	orderRule,
+	deadLetterRule,
+	deadLetterRouteRule,
+	astrayRule,
+	loopRule,
+	strategyRule,
+	conflictRule,
+	deadLetterQueueRule,
+	limitsRule,
+	foreignPolicyRule,
+	consumersRule,
+	consumerTimeoutRule,
+	messagesRule,
+	managementRule,
+}
+
+// Judge returns the findings of some rules.
+func Judge(rules []Rule, f Facts, need Need) []Finding {
+	var all []Finding
+	for _, r := range rules {
+		all = append(all, r(f, need)...)
+	}
+	return all
+}
+
+func brokerRule(f Facts, _ Need) []Finding {
+	if f.Product == "RabbitMQ" && !f.Version.Before(3, 10) {
+		return nil
+	}
+	return []Finding{Say("broker-unmeasured", Vars{"product": quoted(f.Product), "version": f.Version})}
+}
+
+// readableRule stands for all that cannot be judged if the queue cannot be read.
+func readableRule(f Facts, _ Need) []Finding {
+	switch {
+	case f.Unread == "":
+		return nil
+	case f.Denied:
+		return []Finding{Say(CodeDenied, Vars{"reason": f.Unread})}
+	}
+	return []Finding{Say(CodeUnknown, Vars{"reason": f.Unread})}
+}
+
+func lifetimeRule(f Facts, _ Need) []Finding {
+	switch {
+	case f.Exclusive:
+		return []Finding{Say("exclusive", nil)}
+	case f.Type == "":
+		return nil
+	}
+	var out []Finding
+	if f.AutoDelete {
+		out = append(out, Say("auto-delete", nil))
+	}
+	if !f.Durable {
+		out = append(out, Say("transient", nil))
+	}
+	return out
+}
+
+// orderRule looks for what would break strict order.
+func orderRule(f Facts, need Need) []Finding {
+	var out []Finding
+	if kind, _ := f.Text(queueinfo.ArgDelayedRetry, "delayed-retry-type"); kind != "" && kind != "disabled" {
+		x := Say("delayed-retry", Vars{"type": quoted(kind), "unset": unset(f.Queue, queueinfo.ArgDelayedRetry, "delayed-retry-type")})
+		if need.Ordered {
+			x.Severity = Error
+		}
+		out = append(out, x)
+	}
+	if !need.Ordered || f.Type == "" {
+		return out
+	}
+	if !f.SingleActive() {
+		out = append(out, Say("not-single-active", nil))
+	}
+	if n, _ := f.Args[queueinfo.ArgMaxPriority].(int64); n > 0 {
+		out = append(out, Say("priorities", Vars{"n": n}))
+	}
+	return out
+}
+
+func managementRule(f Facts, _ Need) []Finding {
+	switch {
+	case f.Unasked:
+		return []Finding{Say("not-seen", nil)}
+	case f.Trouble != "":
+		return []Finding{Say("management-unreachable", Vars{"reason": f.Trouble})}
+	}
+	return nil
+}
+
+// unset says how to remove a setting of a queue.
+func unset(q queueinfo.Queue, arg, key string) string {
+	if _, byArgument := q.Args[arg]; byArgument {
+		return "declare the queue again without " + arg
+	}
+	return fmt.Sprintf("remove %s from %s", key, policyText(q))
+}
+
+// policyText names the policy; a definition without a name is an operator's.
+func policyText(q queueinfo.Queue) string {
+	if q.PolicyName == "" {
+		return "the operator policy"
+	}
+	return fmt.Sprintf("policy %q", q.PolicyName)
+}

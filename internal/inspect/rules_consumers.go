@@ -1,0 +1,89 @@
+package inspect
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/strikesmq/strikes/internal/management"
+	"github.com/strikesmq/strikes/internal/queueinfo"
+)
+
+const (
+	defaultBackoff         = 30 * time.Second
+	defaultConsumerTimeout = 30 * time.Minute // the broker's
+	usualPrefetch          = 10
+)
+
+// consumersRule judges the present consumers of the queue.
+func consumersRule(f Facts, _ Need) []Finding {
+	if f.Vitals == nil {
+		return nil
+	}
+	var auto, unbounded []management.Consumer
+	for _, c := range f.Vitals.Consumers {
+		switch {
+		case !c.Acks:
+			auto = append(auto, c)
+		case c.Prefetch == 0:
+			unbounded = append(unbounded, c)
+		}
+	}
+	var out []Finding
+	if len(auto) > 0 {
+		out = append(out, Say("auto-ack", Vars{"consumers": counted(auto, len(f.Vitals.Consumers))}))
+	}
+	if len(unbounded) > 0 {
+		out = append(out, Say("no-prefetch", Vars{"consumers": counted(unbounded, len(f.Vitals.Consumers)), "prefetch": usualPrefetch}))
+	}
+	return out
+}
+
+// counted counts some consumers and names one of them.
+func counted(some []management.Consumer, of int) string {
+	return fmt.Sprintf("%d of %d (tag %q, connection %q)", len(some), of, some[0].Tag, some[0].Channel.Connection)
+}
+
+// consumerTimeoutRule judges whether messages prefetched behind one that waits for its retry can be held so long.
+func consumerTimeoutRule(f Facts, need Need) []Finding {
+	if f.Vitals == nil || f.Type != queueinfo.Quorum && (f.Type != queueinfo.Classic || !f.Version.Before(4, 3)) {
+		return nil // classic queues have no timeout from 4.3 on
+	}
+	backoff := need.MaxBackoff
+	if backoff == 0 {
+		backoff = defaultBackoff
+	}
+	prefetch, timeout := int64(usualPrefetch), defaultConsumerTimeout
+	if ms, set := f.Smaller(queueinfo.ArgConsumerTimeout, "consumer-timeout"); set && ms > 0 {
+		timeout = management.Milliseconds(ms)
+	}
+	for _, c := range f.Vitals.Consumers {
+		if c.Acks {
+			prefetch = max(prefetch, c.Prefetch)
+		}
+		if t := c.Timeout(); t > 0 {
+			timeout = min(timeout, t)
+		}
+	}
+	if timeout/time.Duration(prefetch) >= backoff {
+		return nil
+	}
+	return []Finding{Say("consumer-timeout", Vars{
+		"timeout": timeout, "prefetch": prefetch, "backoff": backoff, "want": time.Duration(prefetch) * backoff,
+	})}
+}
+
+// messagesRule judges the messages that are in the queue now.
+func messagesRule(f Facts, need Need) []Finding {
+	if f.Vitals == nil {
+		return nil
+	}
+	var out []Finding
+	v := f.Vitals
+	if transient := v.Messages - v.Persistent; f.Type == queueinfo.Classic && f.Durable && transient > 0 {
+		out = append(out, Say("transient-messages", Vars{"n": transient, "of": v.Messages}))
+	}
+	if need.Ordered && v.Priorities > 1 {
+		out = append(out, Say("priorities-used", Vars{"n": v.Priorities}))
+	}
+	return out
+}

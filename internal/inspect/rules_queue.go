@@ -1,0 +1,130 @@
+package inspect
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/strikesmq/strikes/internal/queueinfo"
+)
+
+// enoughReturns is the delivery limit from which on reading a dead-letter queue does no harm.
+const enoughReturns = 1000
+
+// deadLetterQueueRule judges the queues that dead letters reach.
+func deadLetterQueueRule(f Facts, need Need) []Finding {
+	if f.Vitals == nil || need.AllowDrop {
+		return nil
+	}
+	var out []Finding
+	for _, q := range f.Vitals.Targets {
+		for _, judge := range []func(Facts, queueinfo.Queue) []Finding{queueLifetime, queueTTL, queueLimited, queueReturns} {
+			for _, x := range judge(f, q) {
+				out = append(out, x.about(q.Name))
+			}
+		}
+	}
+	return out
+}
+
+func queueLifetime(_ Facts, q queueinfo.Queue) []Finding {
+	var why string
+	switch expires, set := q.Expires(); {
+	case q.Exclusive:
+		why = "is exclusive to one connection, and deleted with it"
+	case q.Type == "":
+		return nil
+	case q.AutoDelete:
+		why = "is deleted when its last consumer leaves"
+	case set:
+		why = fmt.Sprintf("is deleted after %d ms without a consumer", expires)
+	case !q.Durable:
+		why = "is not durable: a restart of the broker deletes it"
+	case q.Type == queueinfo.Classic:
+		return []Finding{Say("dead-letter-queue-classic", Vars{"queue": quoted(q.Name), "limit": queueinfo.DeadLetterLimit})}
+	default:
+		return nil
+	}
+	return []Finding{Say("dead-letter-queue-temporary", Vars{"queue": quoted(q.Name), "why": why})}
+}
+
+// queueTTL judges whether dead letters stay. A queue of a loop has a finding of its own.
+func queueTTL(f Facts, q queueinfo.Queue) []Finding {
+	ms, set := q.TTL()
+	if !set || q.Type == "" || f.passes(q.Name) {
+		return nil
+	}
+	return []Finding{Say("dead-letter-queue-ttl", Vars{"ms": ms, "queue": quoted(q.Name), "unset": unset(q, queueinfo.ArgTTL, "message-ttl")})}
+}
+
+// passes reports whether dead letters come back to f through the queue of that name.
+func (f Facts) passes(queue string) bool {
+	return slices.ContainsFunc(f.Route.Loops, func(l Loop) bool { return slices.Contains(l.through, Node{Name: queue}) })
+}
+
+// queueLimited judges what happens to the dead letters of f once q is full.
+func queueLimited(f Facts, q queueinfo.Queue) []Finding {
+	if !q.Limited() || q.Type == "" {
+		return nil
+	}
+	severity, effect := fullEffect(f, q)
+	if severity == Error && f.keptElsewhere(q) {
+		severity = Warning
+		effect += "; another dead-letter queue keeps them"
+	}
+	return []Finding{Say("dead-letter-queue-limited", Vars{"queue": quoted(q.Name), "length": q.LengthText(), "effect": effect}).as(severity)}
+}
+
+// fullEffect says what a full dead-letter queue does. A quorum queue refuses only publishes with confirms, as at-least-once dead
+// lettering makes them. Measured on 3.10.8 and 4.3.6.
+func fullEffect(f Facts, q queueinfo.Queue) (Severity, string) {
+	_, on := q.DeadLetterExchange()
+	switch {
+	case q.DropsHead() && on:
+		return Warning, "each new dead letter moves the oldest through the queue's own dead-letter exchange"
+	case q.DropsHead():
+		return Error, "each new dead letter drops the oldest silently"
+	case q.Overflow() == "reject-publish-dlx" && on:
+		return Warning, "further dead letters go through the queue's own dead-letter exchange"
+	case f.KeepsDeadLetters():
+		return Warning, fmt.Sprintf("further dead letters stay in the queue %q and count against its length", f.Name)
+	case q.Type == queueinfo.Quorum:
+		return Warning, "it takes dead letters beyond its limit, and refuses publishers"
+	}
+	return Error, "further dead letters are lost silently: only a quorum queue with at-least-once dead lettering keeps them"
+}
+
+// keptElsewhere reports whether every dead letter also reaches a queue other than q that keeps it.
+func (f Facts) keptElsewhere(q queueinfo.Queue) bool {
+	for _, l := range f.Route.Landings {
+		other := f.Known.Queues[l.Queue]
+		if other == nil || !l.Sure || l.Behind || l.Queue == q.Name || other.Type != queueinfo.Classic && other.Type != queueinfo.Quorum {
+			continue
+		}
+		if _, expires := other.TTL(); !other.Limited() && !expires {
+			return true
+		}
+	}
+	return false
+}
+
+// queueReturns judges how often a dead letter may be read.
+func queueReturns(_ Facts, q queueinfo.Queue) []Finding {
+	limit, limited := q.ReturnLimit()
+	_, set := q.DeliveryLimit()
+	if q.Requeue() == queueinfo.PositionDiscarded {
+		limit, _ = q.DeliveryLimit()
+		limited = true
+	}
+	if !limited || limit >= enoughReturns || q.Version == (queueinfo.Version{}) || !set && !q.PolicyKnown {
+		return nil
+	}
+	has := fmt.Sprintf("the delivery limit %d", limit)
+	if !set {
+		has = fmt.Sprintf("no delivery limit, which makes it %d on RabbitMQ %s", limit, q.Version)
+	}
+	entry := CodeDeadLetterLimit
+	if _, byArgument := q.Args[queueinfo.ArgDeliveryLimit]; byArgument {
+		entry += "/argument"
+	}
+	return []Finding{Say(entry, Vars{"queue": quoted(q.Name), "limit": has, "want": queueinfo.DeadLetterLimit})}
+}

@@ -1,0 +1,109 @@
+package inspect
+
+import (
+	"fmt"
+
+	"github.com/strikesmq/strikes/internal/queueinfo"
+	"github.com/strikesmq/strikes/internal/shell"
+)
+
+// margin: a message that kills its process each time runs MaxRetries+3 times, and the broker must not act before that.
+const margin = 3
+
+// roomy is how many returns beyond its own retries a message should be allowed: those that its neighbors cost it.
+const roomy = 100
+
+// requeueRule judges where a requeued message goes.
+func requeueRule(f Facts, need Need) []Finding {
+	position := f.Requeue()
+	switch {
+	case position == queueinfo.PositionOriginal, position == queueinfo.PositionHead, f.Type == "":
+		return nil
+	case f.Type != queueinfo.Quorum:
+		return []Finding{Say("queue-type", Vars{"type": quoted(f.Type)})}
+	case position == queueinfo.PositionUnknown:
+		return []Finding{Say(CodeTail+"/version", nil)}
+	}
+	code, until, has := CodeTail, "4.3", "has no delivery limit"
+	if f.Version.Before(4, 0) {
+		until = "4.0"
+	}
+	if limit, set := f.DeliveryLimit(); set {
+		has = fmt.Sprintf("has the delivery limit %d", limit)
+	}
+	if position == queueinfo.PositionDiscarded {
+		code = CodeDiscard
+	}
+	return []Finding{Say(code, Vars{"limit": has, "version": f.Version, "until": until, "raise": f.raiseLimit(need.RoomyLimit())})}
+}
+
+// DeliveryLimitRule judges whether the broker dead-letters a message before its retries are used up. The limit N lets a message be
+// delivered N+1 times.
+func DeliveryLimitRule(f Facts, need Need) []Finding {
+	limit, limited := f.ReturnLimit()
+	retries := need.retries()
+	if !limited || f.Version == (queueinfo.Version{}) || limit >= retries+roomy {
+		return nil // requeueRule judges a queue without a limit
+	}
+	entry := CodeLimitLow
+	switch {
+	case limit > retries+margin && f.Version.Before(4, 3):
+		entry = CodeLimitTight + "/old"
+	case limit > retries+margin:
+		entry = CodeLimitTight
+	}
+	return []Finding{Say(entry, Vars{
+		"limit": f.limitText(limit), "room": roomText(limit, retries), "margin": margin, "raise": f.raiseLimit(need.RoomyLimit()),
+	})}
+}
+
+func roomText(limit, retries int64) string {
+	if limit <= margin {
+		return "no room for retries"
+	}
+	return fmt.Sprintf("room for %d of %d retries", limit-margin-1, retries)
+}
+
+func (n Need) retries() int64 { return int64(max(n.MaxRetries, 0)) }
+
+// RoomyLimit is a delivery limit that no rule objects to.
+func (n Need) RoomyLimit() int64 { return max(queueinfo.DefaultDeliveryLimit, n.retries()+roomy) }
+
+// limitText says which delivery limit is in force, and what sets it.
+func (f Facts) limitText(limit int64) string {
+	_, set := f.DeliveryLimit()
+	arg, byArgument := f.Args[queueinfo.ArgDeliveryLimit].(int64)
+	switch {
+	case !set:
+		return fmt.Sprintf("the delivery limit is not set, which makes it %d on RabbitMQ %s", limit, f.Version)
+	case byArgument && arg == limit:
+		return fmt.Sprintf("the delivery limit is %d, by the queue's argument %s", limit, queueinfo.ArgDeliveryLimit)
+	}
+	return fmt.Sprintf("the delivery limit is %d, by %s", limit, policyText(f.Queue))
+}
+
+// LimitFixed reports whether the argument keeps a policy from raising the delivery limit to want.
+func (f Facts) LimitFixed(want int64) bool {
+	arg, byArgument := f.Args[queueinfo.ArgDeliveryLimit].(int64)
+	return byArgument && arg < want && (arg >= 0 || f.Version.Before(4, 0))
+}
+
+// raiseLimit says how to raise the delivery limit to want.
+func (f Facts) raiseLimit(want int64) string {
+	if f.LimitFixed(want) {
+		single := ""
+		if f.SingleActive() {
+			single = " --single-active-consumer"
+		}
+		return fmt.Sprintf("drain and delete the queue, then declare it again with %s=%d (strikes declare --delivery-limit %d%s %s): "+
+			"an argument cannot be changed, and a policy only lowers it", queueinfo.ArgDeliveryLimit, want, want, single, shell.Operands(f.Name))
+	}
+	if _, byPolicy := f.Policy["delivery-limit"]; byPolicy {
+		return fmt.Sprintf("set delivery-limit=%d in %s", want, policyText(f.Queue))
+	}
+	fix := fmt.Sprintf("set delivery-limit=%d by policy, or declare the queue again with %s=%d", want, queueinfo.ArgDeliveryLimit, want)
+	if !f.PolicyKnown {
+		fix += "; if a policy sets it already, give the URL of the management API (Management, --management-url) to show it"
+	}
+	return fix
+}

@@ -1,0 +1,227 @@
+package inspect
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/strikesmq/strikes/internal/management"
+	"github.com/strikesmq/strikes/internal/queueinfo"
+)
+
+// lost is the severity of a route that loses dead letters.
+func lost(need Need) Severity {
+	if need.AllowDrop {
+		return Warning
+	}
+	return Error
+}
+
+// deadLetterRule judges whether the queue names a dead-letter exchange that exists.
+func deadLetterRule(f Facts, need Need) []Finding {
+	exchange, set := f.DeadLetterExchange()
+	key, _ := f.DeadLetterKey()
+	switch {
+	case f.Type == "": // readableRule
+	case !set && need.AllowDrop:
+	case !set && f.PolicyKnown:
+		return []Finding{Say(CodeNoDeadLetterExchange, nil)}
+	case !set:
+		return []Finding{Say(CodeDeadLetterUnproven, nil)}
+	case f.Exchange.Exists == queueinfo.No:
+		return []Finding{Say(CodeExchangeMissing, Vars{"exchange": quoted(exchange)}).as(lost(need))}
+	case exchange == "" && f.named == queueinfo.No:
+		return []Finding{Say(CodeQueueMissing, Vars{"key": quoted(key)}).as(lost(need))}
+	}
+	return nil
+}
+
+// deadLetterRouteRule judges the bindings of the dead-letter exchange.
+func deadLetterRouteRule(f Facts, need Need) []Finding {
+	exchange, _ := f.DeadLetterExchange()
+	if exchange == "" || f.Exchange.Exists == queueinfo.No {
+		return nil
+	}
+	if !f.Exchange.Bound {
+		return []Finding{Say("bindings-unknown", Vars{"exchange": quoted(exchange)})}
+	}
+	key, fixed := f.DeadLetterKey()
+	v := Vars{"exchange": quoted(exchange), "kind": f.Exchange.Kind, "key": quoted(key), "keys": keys(f.Exchange.Bindings)}
+	reached := f.Exchange.reached(key, fixed)
+	back := func(b management.Binding) bool { return b.DestinationType == "queue" && b.Destination == f.Name }
+	switch {
+	case len(reached) == 0:
+		return []Finding{unbound(f, need, v)}
+	case !slices.ContainsFunc(reached, func(b management.Binding) bool { return !back(b) }): // loopRule
+	case !fixed && f.Exchange.Picks():
+		return []Finding{Say("dead-letter-key-open", v)}
+	}
+	return nil
+}
+
+func unbound(f Facts, need Need, v Vars) Finding {
+	entry := CodeUnbound
+	if len(f.Exchange.Bindings) > 0 {
+		entry += "/key"
+	}
+	x := Say(entry, v).as(lost(need))
+	if f.Exchange.Alternate != "" {
+		x.Severity = Warning
+		x.Seen += "; a policy or an alternate exchange may lead on"
+		x.Fix += ", or check that the alternate exchange reaches one"
+	}
+	return x
+}
+
+// keys lists a few routing keys.
+func keys(bindings []management.Binding) string {
+	const few = 5
+	var names []string
+	for _, b := range bindings {
+		if name := quoted(b.Key); !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	if len(names) > few {
+		names = append(names[:few], "…")
+	}
+	return strings.Join(names, ", ")
+}
+
+// astrayRule judges a route that leads over other exchanges to no queue.
+func astrayRule(f Facts, need Need) []Finding {
+	if !f.astray {
+		return nil
+	}
+	exchange, _ := f.DeadLetterExchange()
+	return []Finding{Say(CodeUnbound+"/astray", Vars{"exchange": quoted(exchange)}).as(lost(need))}
+}
+
+// strategyRule warns of a quorum queue that dead-letters at most once, as all classic queues do.
+func strategyRule(f Facts, need Need) []Finding {
+	_, set := f.DeadLetterExchange()
+	switch {
+	case f.Type != queueinfo.Quorum || !set || need.AllowDrop || f.KeepsDeadLetters():
+		return nil
+	case f.DeadLetterStrategy() != "at-least-once":
+		return []Finding{Say(CodeAtMostOnce, nil)}
+	}
+	return []Finding{Say(CodeAtMostOnce+"/overflow", nil)}
+}
+
+// conflictRule looks for an argument that hides a policy's dead-letter setting.
+func conflictRule(f Facts, _ Need) []Finding {
+	var out []Finding
+	for _, s := range []struct{ arg, key string }{
+		{queueinfo.ArgDeadLetterExchange, "dead-letter-exchange"}, {queueinfo.ArgDeadLetterKey, "dead-letter-routing-key"},
+	} {
+		byArgument, a := f.Args[s.arg].(string)
+		byPolicy, p := f.Policy[s.key].(string)
+		if a && p && byArgument != byPolicy {
+			out = append(out, Say("dead-letter-conflict", Vars{
+				"arg": s.arg, "key": s.key, "argument": quoted(byArgument), "other": quoted(byPolicy), "policy": policyText(f.Queue),
+			}))
+		}
+	}
+	return out
+}
+
+// foreignPolicyRule looks for policies that were meant for the queue and do not apply.
+func foreignPolicyRule(f Facts, _ Need) []Finding {
+	if f.Vitals == nil || !f.PolicyKnown {
+		return nil
+	}
+	var out []Finding
+	for _, p := range f.Policies.User {
+		foreign := p.ForeignTo(f.Type)
+		if matches, _ := p.Matches(f.Name, f.Type); len(foreign) == 0 || p.Name == f.PolicyName || !matches {
+			continue
+		}
+		out = append(out, Say(CodePolicyNotApplied, Vars{
+			"policy": quoted(p.Name), "type": f.Type, "foreign": strings.Join(foreign, ", "), "keys": strings.Join(p.Keys(), ", "),
+		}).about(p.Name))
+	}
+	return out
+}
+
+// loopRule judges whether dead letters come back to the queue. AllowDrop does not accept that: nothing is lost, but retries never end.
+func loopRule(f Facts, _ Need) []Finding {
+	now, later := f.SortLoops()
+	var out []Finding
+	if len(now) > 0 {
+		out = append(out, Say(CodeLoop, Vars{"route": f.loopText(now), "break": f.breakLoop(now[0])}))
+	}
+	if len(later) > 0 {
+		out = append(out, Say("dead-letter-delay-loop", Vars{"route": f.loopText(later), "last": later[0].LastQueue()}))
+	}
+	return out
+}
+
+// SortLoops returns the loops that dead letters take immediately, or when a queue rejects; and those that wait for a TTL, which may be
+// that of the queue itself if the loop passes another queue.
+func (f Facts) SortLoops() (now, later []Loop) {
+	ttl, _ := f.TTL()
+	for _, l := range f.Route.Loops {
+		if l.delayed || ttl > 0 && l.LastQueue() != (Node{}) {
+			later = append(later, l)
+		} else {
+			now = append(now, l)
+		}
+	}
+	return now, later
+}
+
+func (f Facts) loopText(loops []Loop) string {
+	var routes []string
+	for _, l := range loops {
+		if r := l.text(f); !slices.Contains(routes, r) {
+			routes = append(routes, r)
+		}
+	}
+	text := routes[0]
+	switch others := len(routes) - 1; {
+	case others == 1:
+		text += ", and by 1 other route"
+	case others > 1:
+		text += fmt.Sprintf(", and by %d other routes", others)
+	}
+	if len(f.Route.Landings) == 0 && !f.Route.Open {
+		text += "; they reach no other queue"
+	}
+	return text
+}
+
+// text names the exchanges and queues of the loop, in order.
+func (l Loop) text(f Facts) string {
+	var names []string
+	for _, n := range l.through {
+		name := n.String()
+		if q := f.Known.Queues[n.Name]; !n.Exchange && q != nil {
+			if ms, set := q.TTL(); set {
+				name += fmt.Sprintf(" (TTL %d ms)", ms)
+			}
+		}
+		names = append(names, name)
+	}
+	text := strings.Join(names, ", ")
+	if l.Exchange() != "" && l.Last.Key != "" {
+		text += fmt.Sprintf(" with the routing key %q", l.Last.Key)
+	}
+	return text
+}
+
+// breakLoop says what to change so that dead letters do not come back. If messages are published to the exchange too, its binding must
+// stay.
+func (f Facts) breakLoop(l Loop) string {
+	exchange := l.Exchange()
+	switch q := l.LastQueue(); {
+	case q != Node{}:
+		return fmt.Sprintf("remove the dead-letter exchange of the %s, so that dead letters stay in it", q)
+	case exchange == "":
+		return fmt.Sprintf("set %s to the name of a dead-letter queue", queueinfo.ArgDeadLetterKey)
+	case f.OwnsExchange(exchange):
+		return fmt.Sprintf("remove the binding of the queue %q to its dead-letter exchange %q", f.Name, exchange)
+	}
+	return fmt.Sprintf("give the queue a dead-letter exchange of its own, such as %q, bound to a dead-letter queue; "+
+		"or, if only dead letters pass through the exchange %q, remove its binding to the queue", queueinfo.ExchangeFor(f.Name), exchange)
+}

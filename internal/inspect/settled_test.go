@@ -1,0 +1,108 @@
+package inspect
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/strikesmq/strikes/internal/management"
+	"github.com/strikesmq/strikes/internal/queueinfo"
+)
+
+// after returns Facts whose policy shows d after the first question, and counts
+// the questions.
+func after(d time.Duration, policy map[string]any, asked *int) func(context.Context) (Facts, error) {
+	begun := time.Now()
+	return func(context.Context) (Facts, error) {
+		*asked++
+		f := sound()
+		delete(f.Args, queueinfo.ArgDeadLetterExchange)
+		f.PolicyKnown = time.Since(begun) >= d
+		if f.PolicyKnown {
+			f.Policy = policy
+		}
+		return f, nil
+	}
+}
+
+// settle gathers until the facts are known or the wait is over.
+func settle(ctx context.Context, gather func(context.Context) (Facts, error), need Need) (Facts, error) {
+	return management.Settled(ctx, func(ctx context.Context) (Facts, bool, error) {
+		f, err := gather(ctx)
+		return f, f.enough(Undecided(All, need)), err
+	})
+}
+
+func TestSettleWaitsForThePolicy(t *testing.T) {
+	managed := Need{Queue: "q", Management: "http://h"}
+	dlx := map[string]any{"dead-letter-exchange": "x"}
+	tests := []struct {
+		name   string
+		shows  time.Duration
+		policy map[string]any
+		need   Need
+		code   string // of the one finding
+		waited time.Duration
+	}{
+		{"shows immediately", 0, dlx, managed, "", 0},
+		{"shows later", 8 * time.Second, dlx, managed, "", 8 * time.Second},
+		{"shows that there is none", 4 * time.Second, nil, managed, CodeNoDeadLetterExchange, 4 * time.Second},
+		{"never shows", time.Hour, dlx, managed, CodeDeadLetterUnproven, 15 * time.Second},
+		{"no API", time.Hour, dlx, Need{Queue: "q"}, CodeDeadLetterUnproven, 0},
+		{"does not matter", time.Hour, dlx, Need{Queue: "q", Management: "http://h", AllowDrop: true}, "", 0},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				begun, asked := time.Now(), 0
+				f, err := settle(t.Context(), after(tt.shows, tt.policy, &asked), tt.need)
+				if err != nil {
+					t.Fatal(err)
+				}
+				var got string
+				for _, x := range Judge(All, f, tt.need) {
+					got += x.Code
+				}
+				if got != tt.code {
+					t.Errorf("found %q, want %q", got, tt.code)
+				}
+				if waited := time.Since(begun); waited != tt.waited {
+					t.Errorf("waited %v, want %v", waited, tt.waited)
+				}
+				if most := int(tt.waited/(500*time.Millisecond)) + 1; asked > most {
+					t.Errorf("asked %d times in %v", asked, tt.waited)
+				}
+			})
+		})
+	}
+}
+
+func TestSettleEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		asked := 0
+		need := Need{Queue: "q", Management: "http://h"}
+		if _, err := settle(ctx, after(time.Hour, nil, &asked), need); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v, want the end of ctx", err)
+		}
+	})
+	lost := errors.New("connection lost")
+	gather := func(context.Context) (Facts, error) { return Facts{}, lost }
+	if _, err := settle(context.Background(), gather, Need{Queue: "q"}); !errors.Is(err, lost) {
+		t.Errorf("got %v, want %v", err, lost)
+	}
+}
+
+func TestFindingAsJSON(t *testing.T) {
+	got, err := json.Marshal(Finding{Code: "a", Severity: Warning, Seen: "s", Impact: "w", Fix: "f"})
+	if want := `{"code":"a","severity":"warning","seen":"s","impact":"w","fix":"f"}`; err != nil || string(got) != want {
+		t.Errorf("got %s, %v, want %s", got, err, want)
+	}
+	if got := Severity(9).String(); got != "severity 9" {
+		t.Errorf("got %s", got)
+	}
+}

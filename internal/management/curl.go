@@ -1,0 +1,25 @@
+package management
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/strikesmq/strikes/internal/shell"
+)
+
+// Curl returns a request to the API as a line for a shell, without data if body is nil. Curl asks for the password. A nil client
+// returns an empty line.
+func (c *Client) Curl(method string, body any, segments ...string) string {
+	if c == nil {
+		return ""
+	}
+	data := ""
+	if body != nil {
+		content, err := json.Marshal(body)
+		if err != nil {
+			return ""
+		}
+		data = " -H 'content-type: application/json' -d " + shell.Quote(string(content))
+	}
+	return fmt.Sprintf("curl -fsS -u %s -X %s%s %s", shell.Quote(c.user), method, data, shell.Quote(c.base+"/api"+escape(segments)))
+}

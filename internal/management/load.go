@@ -1,0 +1,75 @@
+package management
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/internal/queueinfo"
+)
+
+// Load is the work of a queue now. Its numbers are up to 5 s old.
+type Load struct {
+	Ready     int // messages in the queue
+	Unacked   int // messages that consumers hold
+	Consumers int
+
+	// DeadLettering is how many rejected messages a quorum queue keeps until its dead-letter route takes them (at-least-once).
+	// It is up to 10 s old. AMQP counts them nowhere: they are neither ready nor unacked.
+	DeadLettering int
+
+	// Messages a second: published to the queue, handed to consumers, acked by them.
+	In, Out, Acked float64
+
+	// Taken is how many messages left the queue with an ack, or needed none, since the broker began to count: with its start,
+	// and again some time after the queue was last used. It excludes what expired or was purged.
+	Taken int64
+}
+
+// Load returns the load of a queue. It is an error if the API is that of another broker than the one conn leads to. It is
+// queueinfo.ErrNotFound if the API knows no such queue; a queue that was declared a few seconds ago may be unknown to it.
+func (c *Client) Load(ctx context.Context, conn *amqp.Connection, queue string) (Load, error) {
+	if err := c.Serves(ctx, conn); err != nil {
+		return Load{}, fmt.Errorf("management API: %w", err)
+	}
+	l, err := c.load(ctx, conn.Config.Vhost, queue)
+	if errors.Is(err, ErrNotFound) {
+		return Load{}, fmt.Errorf("%w: %q in virtual host %q", queueinfo.ErrNotFound, queue, conn.Config.Vhost)
+	}
+	if err != nil {
+		return Load{}, fmt.Errorf("management API: %w", err)
+	}
+	return l, nil
+}
+
+type rate struct {
+	Rate float64 `json:"rate"`
+}
+
+func (c *Client) load(ctx context.Context, vhost, queue string) (Load, error) {
+	const columns = "?columns=name,messages_ready,messages_unacknowledged,messages_dlx,consumers,message_stats" // without one that exists, the reply is []
+	var l struct {
+		Ready     int `json:"messages_ready"`
+		Unacked   int `json:"messages_unacknowledged"`
+		DLX       int `json:"messages_dlx"`
+		Consumers int `json:"consumers"`
+		Stats     struct {
+			In           rate  `json:"publish_details"`
+			Out          rate  `json:"deliver_get_details"`
+			AckRate      rate  `json:"ack_details"`
+			Acked        int64 `json:"ack"`
+			GotNoAck     int64 `json:"get_no_ack"`
+			DeliverNoAck int64 `json:"deliver_no_ack"`
+		} `json:"message_stats"` // what never happened is absent
+	}
+	if err := c.get(ctx, &l, columns, "queues", vhost, queue); err != nil {
+		return Load{}, err
+	}
+	s := l.Stats
+	return Load{
+		Ready: l.Ready, Unacked: l.Unacked, DeadLettering: l.DLX, Consumers: l.Consumers, In: s.In.Rate, Out: s.Out.Rate, Acked: s.AckRate.Rate,
+		Taken: s.Acked + s.GotNoAck + s.DeliverNoAck,
+	}, nil
+}
