@@ -13,6 +13,7 @@ import (
 // conclude tells the store how the handler ended, as far as it has to know, and returns what becomes of the delivery.
 func (s *session) conclude(ctx context.Context, d *delivery) step {
 	s.checkStuck()
+	s.traceEnd(d)
 	next := decideEnded(ended{
 		ok: d.failure == nil, rejected: d.cause == counter.CauseRejected, stopped: ctx.Err() != nil,
 		hasID: d.message.ID != "", open: d.open,

@@ -98,8 +98,13 @@ type Consumer struct {
 	HTTPClient *http.Client // for Management; if nil, one that keeps no connections
 
 	Holder   string       // names this process to operators; if empty, the host's name and the process id
-	Observer Observer     // told of every decision; if nil, nobody is
+	Observer Observer     // gets every outcome; if nil, none
+	Tracer   Tracer       // follows every attempt; if nil, none, at no cost
 	Logger   *slog.Logger // of sessions; if nil, silent
+
+	// Consuming is called with true when the broker has accepted the consumer, and with false when its session takes no more
+	// messages. It is for a readiness probe: with an atomic.Bool, Consuming: ready.Store. If nil, it is not called.
+	Consuming func(bool)
 }
 
 // Consume hands deliveries to the Handler on a channel of its own on conn until ctx is done or the session ends, and
@@ -132,7 +137,7 @@ func (c *Consumer) prepared(conn *amqp.Connection) (*session, error) {
 	settler := &Settler{
 		Queue: c.Queue, VHost: conn.Config.Vhost, Counter: c.Counter, MaxRetries: c.MaxRetries, Retry: set.Retry,
 		Isolation: c.Isolation, Backoff: c.Backoff, HandlerTimeout: c.HandlerTimeout, ConsumerTimeout: c.ConsumerTimeout,
-		Key: c.Key, Holder: c.Holder, Observer: c.Observer, Logger: c.Logger,
+		Key: c.Key, Holder: c.Holder, Observer: c.Observer, Tracer: c.Tracer, Logger: c.Logger,
 	}
 	settler, err := settler.prepared()
 	if err != nil {

@@ -60,6 +60,7 @@ type attempt struct {
 	said    *plain // how the handler failed; nil: it did not
 	failure error  // the same, or why no handler was called
 	cause   counter.Cause
+	trace   context.Context //nolint:containedctx // of the Tracer; nil without one
 }
 
 // take receives a delivery, and begins with it as soon as its lane and the workers allow.

@@ -37,6 +37,8 @@ func (c *call) Value(key any) any {
 // ended this one; the caller must not touch the delivery then. So no lock and no worker is given back here.
 func (s *session) invoke(ctx context.Context, d *delivery) (returned bool) {
 	c, cancel := s.newCall(d)
+	traced := s.traced(c, d)
+	s.watchdog.add(c, c.began)
 	said := endedGoroutine
 	defer func() {
 		mine := s.watchdog.remove(c)
@@ -52,7 +54,7 @@ func (s *session) invoke(ctx context.Context, d *delivery) (returned bool) {
 		cancel()
 		returned = returned && mine
 	}()
-	said = handle(c, s.consumer.Handler, d.shown())
+	said = handle(traced, s.consumer.Handler, d.shown())
 	return true
 }
 
@@ -69,7 +71,6 @@ func (s *session) newCall(d *delivery) (*call, context.CancelFunc) {
 	*c = call{
 		Context: ctx, delivery: d, token: d.token, number: d.number, last: d.reply.Limit, fence: d.keepFence(s.Queue), began: time.Now(),
 	}
-	s.watchdog.add(c, c.began)
 	return c, cancel
 }
 
@@ -93,13 +94,13 @@ func (d *delivery) end(c *call, said *plain) {
 }
 
 // handle calls the handler, and asks its error for all that is needed, where a panic ends only the attempt.
-func handle(c *call, h Handler, d amqp.Delivery) (said *plain) {
+func handle(ctx context.Context, h Handler, d amqp.Delivery) (said *plain) {
 	defer func() {
 		if v := recover(); v != nil {
 			said = panicked(v, debug.Stack())
 		}
 	}()
-	return plainOf(h(c, d)) // an error's methods may panic, too: a nil pointer of an error type
+	return plainOf(h(ctx, d)) // an error's methods may panic, too: a nil pointer of an error type
 }
 
 // abandon goes on with the delivery of a handler that did not return when its context ended. The handler counts as running until

@@ -70,15 +70,12 @@ func (e Event) LogValue() slog.Value {
 	return slog.GroupValue(attrs...)
 }
 
-// tell completes an event with what is known of the attempt.
+// tell gives the Observer an event, with what is known of the attempt.
 func (s *session) tell(ctx context.Context, d *delivery, e Event) {
 	if s.Observer == nil {
 		return
 	}
-	e.VHost, e.Queue, e.ID, e.Token = s.VHost, s.Queue, d.message.ID, d.token.String()
-	e.Redelivered, e.Held, e.Ran = d.Redelivered, time.Since(d.received), d.ran
-	e.Failures, e.Crashes, e.Limit = d.reply.Failures, d.reply.Crashes, d.reply.Limit
-	e.Attempt = d.number
+	e = s.completed(d, e)
 	if e.Outcome == OutcomeRetry || e.Outcome == OutcomeDeadLetter {
 		e.Cause = d.cause
 		if e.Err == nil {
@@ -86,4 +83,12 @@ func (s *session) tell(ctx context.Context, d *delivery, e Event) {
 		}
 	}
 	s.guard("Observer", func() { s.Observer.Observe(context.WithoutCancel(ctx), e) })
+}
+
+func (s *session) completed(d *delivery, e Event) Event {
+	e.VHost, e.Queue, e.ID, e.Token = s.VHost, s.Queue, d.message.ID, d.token.String()
+	e.Redelivered, e.Held, e.Ran = d.Redelivered, time.Since(d.received), d.ran
+	e.Failures, e.Crashes, e.Limit = d.reply.Failures, d.reply.Crashes, d.reply.Limit
+	e.Attempt = d.number
+	return e
 }

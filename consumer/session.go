@@ -164,9 +164,11 @@ func (s *session) serve(ctx context.Context, l *link) error {
 	stop, halt := context.WithCancel(ctx) // so that what a handler returns after it ended ctx is not counted
 	defer s.prepare(stop, live)()
 	s.consuming()
+	s.isConsuming(true)
 	s.Logger.Info("consuming", "queue", s.Queue, "prefetch", s.consumer.Prefetch, "concurrency", s.consumer.Concurrency)
 
 	err := s.receive(ctx, stop, l)
+	s.isConsuming(false)
 	stopping := err == nil
 	halt()
 	if !errors.Is(err, errCancelled) && !errors.Is(err, errLost) {
@@ -189,6 +191,12 @@ func (s *session) serve(ctx context.Context, l *link) error {
 		return fmt.Errorf("%w: queue %q: %w", ErrUncleanStop, s.Queue, err)
 	}
 	return err
+}
+
+func (s *session) isConsuming(yes bool) {
+	if s.consumer.Consuming != nil {
+		s.guard("Consuming", func() { s.consumer.Consuming(yes) })
+	}
 }
 
 // receive takes deliveries from the channel until ctx is done (nil) or the session ends. It takes them at once, so that

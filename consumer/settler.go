@@ -107,7 +107,8 @@ type Settler struct {
 	// Holder names this process to operators; if empty, the host's name and the process id.
 	Holder string
 
-	Observer Observer     // told of every decision; if nil, nobody is
+	Observer Observer     // gets every outcome; if nil, none
+	Tracer   Tracer       // follows every attempt; if nil, none, at no cost
 	Logger   *slog.Logger // if nil, silent
 
 	isolation       *isolation // if nil, ofProcess

@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/amqpdial"
 )
 
 // ErrUndecodable is wrapped by Consume when a session ended over a message that amqp091-go cannot decode: headers that are nested
@@ -25,35 +25,18 @@ const careFor = 10 * time.Second
 
 var errPassed = errors.New("the undecodable message did not come again: prefetching again")
 
-// undecodable returns what is wrong with a message that made amqp091-go end the connection, and how to make it readable; empty
-// if none did. Its reader reports ErrSyntax and ErrFrameTooLarge only by their texts, as the reason of a frame error.
-func undecodable(says *amqp.Error) (wrong, fix string) {
-	switch {
-	case says.Server:
-		return "", ""
-	case strings.Contains(says.Reason, amqp.ErrSyntax.Reason):
-		return "its headers are nested deeper than 32 levels, or hold over 8,192 elements", ""
-	case strings.Contains(says.Reason, amqp.ErrFrameTooLarge.Reason):
-		return "its headers have outgrown a frame", "raise frame_max in the broker's configuration; or "
-	}
-	return "", ""
-}
-
 // lost returns the error of a session that ended with why; says is the error of its channel or connection, if any.
 func (s *session) lost(why error, says *amqp.Error) error {
 	if says == nil {
 		return fmt.Errorf("consumer: queue %q: %w", s.Queue, why)
 	}
-	wrong, fix := undecodable(says)
+	wrong, fix := amqpdial.Undecodable(says)
 	if wrong == "" {
 		return fmt.Errorf("consumer: queue %q: %w: %w", s.Queue, why, says)
 	}
 	s.wrong = wrong
-	return fmt.Errorf("%w: queue %q: %s; %s: %w: %w; %s%s", ErrUndecodable, s.Queue, wrong, s.position(), why, says, fix, takeOut)
+	return fmt.Errorf("%w: queue %q: %s; %s: %w: %w; %s", ErrUndecodable, s.Queue, wrong, s.position(), why, says, fix)
 }
-
-// takeOut is tried on 4.3: the management API decodes what amqp091-go does not.
-const takeOut = "take it out: stop the consumers, and in the management UI use Get messages with Reject requeue false; a quorum queue dead-letters it by itself at its delivery limit"
 
 // position says where in the queue the undecodable message is. Its id was not read, and amqp091-go drops those before it that it
 // has not handed over. So only a prefetch of one gives the exact position.
@@ -85,7 +68,7 @@ func (s *session) really(l *link, err error) error {
 	if says == nil {
 		return err
 	}
-	if wrong, _ := undecodable(says); wrong == "" {
+	if wrong, _ := amqpdial.Undecodable(says); wrong == "" {
 		return err
 	}
 	return s.lost(errLost, says)

@@ -1,25 +1,24 @@
 package deadletter
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"iter"
 )
 
-// Bounds end a Browse before the end of the queue. The zero value reads all of
-// it.
+// Bounds end a Browse before the end of the queue. The zero value reads all of it.
 type Bounds struct {
 	Picked  int // stop reading once the filter has picked so many; a few more may be yielded; zero: never
-	AtLeast int // but read at least the first so many messages of the queue
-	AtMost  int // read no more than the first so many messages of the queue; zero: all
+	AtLeast int // but read at least so many messages of the queue
+	AtMost  int // and at most so many; zero: all
 }
 
-// ErrUnread is wrapped by the UnreadError that BrowsePart yields last if Bounds
-// left a part of the queue unread.
+// ErrUnread is wrapped by the UnreadError that BrowsePart yields last if it left a part of the queue unread.
 var ErrUnread = errors.New("deadletter: not all of the queue was read")
 
-// UnreadError tells how much of a queue was read.
+// UnreadError says how much of a queue was read.
 type UnreadError struct {
 	Queue string
 	Read  int
@@ -32,29 +31,25 @@ func (e *UnreadError) Error() string {
 
 func (*UnreadError) Unwrap() error { return ErrUnread }
 
-// BrowsePart is Browse within bounds, for queues that are too long to be read.
-// If a part was left unread it yields an UnreadError last.
+// BrowsePart is Browse within bounds, for long queues. It yields an UnreadError last if it left a part unread.
 //
-// A quorum queue puts returned messages behind those that were returned before.
-// So on such a queue BrowsePart then takes everything that an earlier Browse has
-// returned, while the caller has the letters already. The iteration ends when all
-// are back in their order. After a Browse of the whole queue that is the whole
-// queue. So it is if the broker shows first deliveries as returned ones:
-// RabbitMQ 4.0 does so for all dead letters, 4.3 for those settled by
-// basic.reject.
+// A quorum queue puts returned messages behind those that were returned before. So BrowsePart also takes everything that an earlier
+// Browse has returned; the caller has its messages before that. The iteration ends when all are back in their order. After a Browse
+// of the whole queue that is the whole queue. The same holds where the broker marks first deliveries as returned: RabbitMQ 4.0 does
+// so for all dead letters, 4.3 for those settled by basic.reject.
 func (q *Queue) BrowsePart(ctx context.Context, f Filter, b Bounds) iter.Seq2[*Message, error] {
 	return func(yield func(*Message, error) bool) {
-		if err := b.validate(); err != nil {
+		if err := cmp.Or(b.validate(), q.validate()); err != nil {
 			yield(nil, err)
 			return
 		}
-		c, err := q.browse(ctx, f, b)
+		c, err := q.choose(ctx, f, q.Preview, b)
 		if err != nil {
 			yield(nil, err)
 			return
 		}
 		defer c.spool.close()
-		ready := c.s.ready // before giveBack, which may have the session for itself
+		ready := c.s.ready // before giveBack, which may own the session
 		back := c.giveBack(ctx)
 		defer back.wait(q)
 		if c.yield(ctx, yield) && c.of < ready {
@@ -70,7 +65,7 @@ func (b Bounds) validate() error {
 	return nil
 }
 
-// most returns how many of the ready messages to read.
+// most returns how many of the ready messages may be read.
 func (b Bounds) most(ready int) int {
 	if b.AtMost == 0 {
 		return ready
@@ -78,13 +73,12 @@ func (b Bounds) most(ready int) int {
 	return min(b.AtMost, ready)
 }
 
-// enough reports whether no more than these need be read.
+// enough reports whether the reading may end.
 func (b Bounds) enough(picked, read int) bool {
 	return b.Picked > 0 && picked >= b.Picked && read >= b.AtLeast
 }
 
-// next returns how many messages the next consumer brings, after so many were
-// read. With a filter each consumer doubles what was read.
+// next returns how many messages the next consumer brings after so many were read. With a filter each consumer doubles that number.
 func (b Bounds) next(everything bool, read, ready, size, consumers int) int {
 	left := b.most(ready) - read
 	if b.Picked == 0 {
@@ -100,19 +94,18 @@ func (b Bounds) next(everything bool, read, ready, size, consumers int) int {
 	return stepFor(min(n, left), left, size, consumers)
 }
 
-// giving returns what a Browse holds.
+// giving is the return of what a Browse holds.
 type giving struct {
-	done chan struct{}
-	told chan Progress // the newest
+	done   chan struct{}
+	newest chan Progress
 }
 
-// giveBack closes the session once that keeps the order: before it returns, if
-// nothing has to be taken for that.
+// giveBack closes the session once that keeps the order. It does so before it returns, unless messages must be taken for that.
 func (c *choice) giveBack(ctx context.Context) giving {
-	g := giving{done: make(chan struct{}), told: make(chan Progress, 1)}
+	g := giving{done: make(chan struct{}), newest: make(chan Progress, 1)}
 	end := func() {
 		defer close(g.done)
-		c.s.keepOrder(context.WithoutCancel(ctx), g.tell)
+		c.s.keepOrder(context.WithoutCancel(ctx), g.progress)
 		c.s.ignore()
 		c.s.close()
 	}
@@ -124,20 +117,20 @@ func (c *choice) giveBack(ctx context.Context) giving {
 	return g
 }
 
-// tell notes progress for the goroutine of the caller.
-func (g giving) tell(doing string, done, of int) {
+// progress notes progress for the goroutine of the caller.
+func (g giving) progress(doing string, done, of int) {
 	select {
-	case <-g.told:
+	case <-g.newest:
 	default:
 	}
-	g.told <- Progress{doing, done, of}
+	g.newest <- Progress{doing, done, of}
 }
 
-// wait returns when all is back.
+// wait returns when all messages are back.
 func (g giving) wait(q *Queue) {
 	for {
 		select {
-		case at := <-g.told:
+		case at := <-g.newest:
 			q.progress(at.Doing, at.Done, at.Of)
 		case <-g.done:
 			return

@@ -5,36 +5,26 @@ import (
 	"iter"
 )
 
-// Browse yields the dead letters that the filter picks, in their order, joined
-// with their records. It reads the queue in one go and returns everything before
-// it yields the first, so nothing is held while the caller takes its time; what
-// is added or taken meanwhile is not seen. It wraps ErrUnsafe where looking is
-// not harmless. After an error, which it yields once, it stops.
+// Browse yields the dead letters that the filter picks, in their order and with their records. It reads the queue and returns all
+// messages to it before it yields the first, so the caller holds nothing; later changes of the queue are not seen. It wraps
+// ErrUnsafe where reading is not harmless. It yields an error once and then stops.
 func (q *Queue) Browse(ctx context.Context, f Filter) iter.Seq2[*Message, error] {
 	return q.BrowsePart(ctx, f, Bounds{})
 }
 
-// browse reads the queue onto a spool.
-func (q *Queue) browse(ctx context.Context, f Filter, b Bounds) (*choice, error) {
-	if err := q.validate(); err != nil {
-		return nil, err
-	}
-	return q.choose(ctx, f, q.Preview, b)
-}
-
-// yield hands out what is on the spool; false: the iteration is over.
+// yield hands out what is on the spool. It returns false if the iteration is over.
 func (c *choice) yield(ctx context.Context, yield func(*Message, error) bool) bool {
 	for {
-		letters, err := c.read(ctx)
+		messages, err := c.read(ctx)
 		if err != nil {
 			yield(nil, err)
 			return false
 		}
-		if letters == nil {
+		if messages == nil {
 			break
 		}
-		for _, l := range letters {
-			if !yield(l, nil) {
+		for _, m := range messages {
+			if !yield(m, nil) {
 				return false
 			}
 		}

@@ -7,12 +7,10 @@ import (
 	"time"
 )
 
-// picked is the largest window of a choice, half of what a channel passes on: its
-// letters are settled one by one.
+// picked is the largest window of a choice, half of what a channel passes on: its messages are settled one by one.
 const picked = passedOn / 2
 
-// choice is a feed of what a filter picks. The rest is held until the end, so
-// that it stays in its place.
+// choice is a source of what a filter picks. It holds the other messages until the end, so that they keep their order.
 type choice struct {
 	q     *Queue
 	s     *session
@@ -20,8 +18,8 @@ type choice struct {
 	f     Filter
 	spool *spool
 	n     int // in the spool
-	of    int // messages of the queue that were read, or are to be
-	gone  int // did not come
+	of    int // messages of the queue to read
+	gone  int // did not arrive
 	page  []*Message
 	bytes int // of bodies in the page
 }
@@ -31,7 +29,7 @@ func (q *Queue) choose(ctx context.Context, f Filter, preview int, b Bounds) (*c
 	if err := q.mayHold(); err != nil {
 		return nil, err
 	}
-	s, err := q.start(ctx, &session{bounds: b, everything: f.Everything()})
+	s, err := q.open(ctx, &session{bounds: b, everything: f.Everything()})
 	if err != nil {
 		return nil, err
 	}
@@ -45,7 +43,7 @@ func (q *Queue) choose(ctx context.Context, f Filter, preview int, b Bounds) (*c
 	return c, nil
 }
 
-// chooseAll reads the whole queue, to take off what is picked.
+// chooseAll reads the whole queue to take off what is picked.
 func (q *Queue) chooseAll(ctx context.Context, f Filter) (*choice, error) {
 	c, err := q.choose(ctx, f, -1, Bounds{})
 	if err == nil {
@@ -54,8 +52,7 @@ func (q *Queue) chooseAll(ctx context.Context, f Filter) (*choice, error) {
 	return c, err
 }
 
-// collect reads the queue, which it then holds, and puts what is picked on the
-// spool.
+// collect reads the queue, holds it, and puts what is picked on the spool.
 func (c *choice) collect(ctx context.Context, preview int) (err error) {
 	if c.spool, err = newSpool(c.q.Dir); err != nil {
 		return err
@@ -70,15 +67,15 @@ func (c *choice) collect(ctx context.Context, preview int) (err error) {
 			c.gone = c.of - i
 			break
 		}
-		l := c.q.newLetter(&d)
-		if err := c.q.worn(l); err != nil {
+		m := c.q.newMessage(&d)
+		if err := c.q.checkReturns(m); err != nil {
 			return err
 		}
 		if preview >= 0 {
-			l.Publishing.Body = l.Publishing.Body[:min(preview, len(l.Publishing.Body))]
+			m.Publishing.Body = m.Publishing.Body[:min(preview, len(m.Publishing.Body))]
 		}
-		ends := c.s.room == 0 || i == c.of-1 // nothing is on its way
-		if err := c.pick(ctx, l, now, ends); err != nil {
+		ends := c.s.room == 0 || i == c.of-1 // no message is on its way
+		if err := c.pick(ctx, m, now, ends); err != nil {
 			return err
 		}
 		c.q.progress("reading", i+1, c.of)
@@ -90,20 +87,20 @@ func (c *choice) collect(ctx context.Context, preview int) (err error) {
 	return c.spool.rewind()
 }
 
-// pick puts a letter on the spool if the filter picks it. If the number of picked
-// letters bounds the reading, it asks for records in batches; last ends a batch.
-func (c *choice) pick(ctx context.Context, l *Message, now time.Time, last bool) error {
-	early := c.f.early(l, now)
+// pick puts a message on the spool if the filter picks it. If Bounds.Picked ends the reading, it looks records up in pages; last ends
+// a page.
+func (c *choice) pick(ctx context.Context, m *Message, now time.Time, last bool) error {
+	early := c.f.early(m, now)
 	if c.s.bounds.Picked == 0 || !c.f.NeedsRecords() {
 		if !early {
 			return nil
 		}
 		c.n++
-		return c.spool.put(l)
+		return c.spool.put(m)
 	}
 	if early {
-		c.page = append(c.page, l)
-		c.bytes += len(l.Publishing.Body)
+		c.page = append(c.page, m)
+		c.bytes += len(m.Publishing.Body)
 	}
 	if len(c.page) < page && c.bytes < pageBytes && !last {
 		return nil
@@ -111,12 +108,12 @@ func (c *choice) pick(ctx context.Context, l *Message, now time.Time, last bool)
 	if err := c.join.join(ctx, c.page); err != nil {
 		return err
 	}
-	for _, l := range c.page {
-		if !c.f.late(l) {
+	for _, m := range c.page {
+		if !c.f.late(m) {
 			continue
 		}
-		l.Record = nil // joined again when it is read
-		if err := c.spool.put(l); err != nil {
+		m.Record = nil // joined again when it is read
+		if err := c.spool.put(m); err != nil {
 			return err
 		}
 		c.n++
@@ -125,11 +122,11 @@ func (c *choice) pick(ctx context.Context, l *Message, now time.Time, last bool)
 	return nil
 }
 
-// worn refuses to go on with a queue whose messages were looked at very often.
-func (q *Queue) worn(l *Message) error {
-	if limit := q.Handling.Limit; limit > 0 && l.Returns >= limit/2 {
-		return fmt.Errorf("%w: message %q of queue %q was returned %d times, of the %d that its delivery limit allows: replay or drop everything that is before it",
-			ErrUnsafe, l.Name(), q.Name, l.Returns, limit)
+// checkReturns refuses a queue with messages that were returned very often.
+func (q *Queue) checkReturns(m *Message) error {
+	if limit := q.Handling.Limit; limit > 0 && m.Returns >= limit/2 {
+		return fmt.Errorf("%w: message %q of queue %q was returned %d times, and its delivery limit allows %d; replay or drop everything before it",
+			ErrUnsafe, m.Name(), q.Name, m.Returns, limit)
 	}
 	return nil
 }
@@ -146,52 +143,50 @@ func (c *choice) next(ctx context.Context, n int) ([]*Message, error) {
 		c.page = append(c.page, more...)
 	}
 	n = min(n, len(c.page))
-	letters := c.page[:n:n]
+	messages := c.page[:n:n]
 	c.page = c.page[n:]
-	return letters, nil
+	return messages, nil
 }
 
-// page is how many letters are joined with their records together, and pageBytes
-// the most that their bodies take.
+// page is how many messages are joined with their records together, and pageBytes how large their bodies may be.
 const (
 	page      = 100
 	pageBytes = 1 << 20
 )
 
-// read returns those of the next letters on the spool that are picked, not nil
-// before its end.
+// read returns the picked ones of the next messages on the spool. It returns nil only at the end.
 func (c *choice) read(ctx context.Context) ([]*Message, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	var letters []*Message
-	for size := 0; len(letters) < page && size < pageBytes; {
-		l, err := c.spool.take()
+	var messages []*Message
+	for size := 0; len(messages) < page && size < pageBytes; {
+		m, err := c.spool.take()
 		if err != nil {
 			return nil, err
 		}
-		if l == nil {
+		if m == nil {
 			break
 		}
-		letters = append(letters, l)
-		size += len(l.Publishing.Body)
+		messages = append(messages, m)
+		size += len(m.Publishing.Body)
 	}
-	if len(letters) == 0 {
+	if len(messages) == 0 {
 		return nil, nil
 	}
-	if err := c.join.join(ctx, letters); err != nil {
+	if err := c.join.join(ctx, messages); err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(letters, func(l *Message) bool { return !c.f.late(l) }), nil
+	return slices.DeleteFunc(messages, func(m *Message) bool { return !c.f.late(m) }), nil
 }
 
-func (c *choice) settle(letters []*Message) error {
-	for _, l := range letters {
-		if err := c.s.ack(l, false); err != nil {
+func (c *choice) settle(messages []*Message) error {
+	for _, m := range messages {
+		if err := c.s.ack(m, false); err != nil {
 			return err
 		}
 	}
-	if c.s.acks+picked > passedOn { // those of the next window might be kept back
+	if c.s.acks+picked > passedOn { // the channel might keep acks of the next window back
 		return c.s.land()
 	}
 	return c.s.fence()
@@ -204,9 +199,7 @@ func (c *choice) finish(context.Context) {
 	}
 }
 
-func (c *choice) total() int  { return c.n }
-func (c *choice) leave() bool { return true }
-
-func (c *choice) missing() int { return c.gone }
-
+func (c *choice) total() int    { return c.n }
+func (c *choice) canSkip() bool { return true }
+func (c *choice) missing() int  { return c.gone }
 func (c *choice) vhost() string { return c.s.vhost }

@@ -6,52 +6,57 @@ import (
 	"strings"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/internal/amqpdial"
+	"github.com/strikesmq/strikes/internal/setting"
 )
 
 var (
-	// ErrUnsafe is returned, before anything is touched, by a method that the
-	// queue's Handling does not allow; the text says why and what would help.
+	// ErrUnsafe is returned, before anything is touched, by a method that the queue's Handling does not allow. The text says why.
 	ErrUnsafe = errors.New("deadletter: not safe")
 
-	// ErrBusy is returned by every method that touches the queue while somebody
-	// else consumes from it: another operator, or a program. Nothing was touched. Of
-	// several that begin at the same moment one goes on: see the package's Locks.
-	ErrBusy = errors.New("deadletter: somebody else consumes from the queue")
+	// ErrBusy is returned, before anything is touched, while another program consumes from the queue. Of several calls that begin at
+	// the same moment one goes on: see the package's Locks.
+	ErrBusy = errors.New("deadletter: the queue has another consumer")
 
 	// ErrNotFound is returned for a dead-letter queue that does not exist.
 	ErrNotFound = errors.New("deadletter: no such queue")
 
-	// ErrInterrupted is wrapped when the dead-letter queue's connection or channel
-	// ended in the middle. The dead letters that were not settled are back.
+	// ErrInterrupted is returned when the connection or channel to the dead-letter queue ended during the work. The dead letters
+	// that were not settled are back.
 	ErrInterrupted = errors.New("deadletter: the connection to the dead-letter queue was lost")
 
-	// ErrIncomplete is returned, after all is done that could be, if fewer messages
-	// came than the broker had counted: they expired, or somebody else has them.
-	// Look again.
-	ErrIncomplete = errors.New("deadletter: not all messages came")
+	// ErrUndecodable is returned, with ErrInterrupted, for a queue with a message that amqp091-go cannot decode. No message behind it
+	// can be read. The text says how to take it out.
+	ErrUndecodable = errors.New("deadletter: a message cannot be decoded")
 
-	// ErrFailingAgain is returned by Replay when as many of the replayed messages
-	// failed again as StopAfter allows. Result tells how far it came.
+	// ErrIncomplete is returned, after all possible work is done, if fewer messages arrived than the broker had counted: they
+	// expired, or another consumer has them. Browse again.
+	ErrIncomplete = errors.New("deadletter: not all messages arrived")
+
+	// ErrFailingAgain is returned by Replay when StopAfter of the replayed messages have failed again.
 	ErrFailingAgain = errors.New("deadletter: replayed messages fail again")
 
-	// ErrTarget is returned by Replay, before anything is touched, for a Target that
-	// is the dead-letter queue itself.
+	// ErrTarget is returned by Replay, before anything is touched, for a Target that is the dead-letter queue itself.
 	ErrTarget = errors.New("deadletter: nothing is replayed")
 
-	// ErrNoOrigin is the reason why a dead letter is left: it does not say where
-	// it died, so where it is to go must be given.
+	// ErrNoOrigin is the reason why a dead letter is left: it does not say where it died, so give a Target.
 	ErrNoOrigin = errors.New("deadletter: the message does not say where it died")
 )
 
-// incomplete is nil if nothing is missing.
+// A FieldError names a refused setting, such as "Window", its value as text without passwords, and what it must be. errors.As finds
+// it. Nothing was done, and a retry does not help.
+type FieldError = setting.FieldError
+
+// incomplete returns nil if nothing is missing.
 func incomplete(queue string, missing int) error {
 	if missing == 0 {
 		return nil
 	}
-	return fmt.Errorf("%w: %d of queue %q expired, or somebody else has them: look again", ErrIncomplete, missing, queue)
+	return fmt.Errorf("%w: %d of queue %q expired, or another consumer has them; browse again", ErrIncomplete, missing, queue)
 }
 
-// busyError tells who is there before us. What they hold is not counted.
+// busyError reports other consumers. The messages that they hold are not counted.
 type busyError struct{ queue amqp.Queue }
 
 func (e *busyError) Error() string {
@@ -60,11 +65,11 @@ func (e *busyError) Error() string {
 
 func (*busyError) Unwrap() error { return ErrBusy }
 
-// explain tells of a refused consumer why.
+// explain returns the error for a session that could not begin.
 func explain(queue string, err error) error {
 	var reply *amqp.Error
 	if errors.Is(err, ErrBusy) {
-		return fmt.Errorf("%w: queue %q, to look at it or take from it: wait for that to end, or stop it", err, queue)
+		return fmt.Errorf("%w: queue %q, to browse it or take from it: wait for that to end, or stop it", err, queue)
 	}
 	if errors.As(err, &reply) {
 		switch {
@@ -73,9 +78,29 @@ func explain(queue string, err error) error {
 		case reply.Code == amqp.AccessRefused && strings.Contains(reply.Reason, "exclusive use"),
 			reply.Code == amqp.ResourceLocked:
 			return fmt.Errorf("%w: %q: wait for it, or stop it", ErrBusy, queue)
-		case strings.Contains(reply.Reason, amqp.ErrFrameTooLarge.Reason):
-			return fmt.Errorf("deadletter: queue %q: %w: the headers of a message have outgrown a frame, so that nobody can receive it: raise frame_max in the broker's configuration", queue, err)
 		}
 	}
+	if err := undecodable(queue, 0, err); err != nil {
+		return err
+	}
 	return fmt.Errorf("deadletter: queue %q: %w", queue, err)
+}
+
+// interrupted returns the error for a session that ended by itself after so many messages were read.
+func interrupted(queue string, read int, why error) error {
+	if err := undecodable(queue, read, why); err != nil {
+		return err
+	}
+	return fmt.Errorf("%w: queue %q: %w", ErrInterrupted, queue, why)
+}
+
+// undecodable returns nil unless a message ended the connection that cannot be decoded.
+func undecodable(queue string, read int, why error) error {
+	var closed *amqp.Error
+	errors.As(why, &closed)
+	wrong, fix := amqpdial.Undecodable(closed)
+	if wrong == "" {
+		return nil
+	}
+	return fmt.Errorf("%w: queue %q: %s; it comes after at least %d other messages; %s: %w: %w", ErrUndecodable, queue, wrong, read, fix, ErrInterrupted, why)
 }

@@ -9,59 +9,83 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/deadletter"
 )
 
-// A program that replays what failed for a reason that is mended by now.
+// This program lists why the dead letters of a queue died, and replays those whose cause is fixed.
 func Example() {
 	ctx := context.Background()
-	dial := func(context.Context) (*amqp.Connection, error) { return amqp.Dial(os.Getenv("AMQP_URL")) }
-	counts, err := counter.Dial(os.Getenv("REDIS_URL"), nil)
+	store, err := counter.Dial(os.Getenv("REDIS_URL"), nil)
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer counts.Close()
-	dead := deadletter.Queue{Name: "orders.dlq", Dial: dial, Records: counts.Admin()}
-	if dead.Handling, err = handling(ctx, dial, dead.Name); err != nil {
+	defer store.Close()
+	dead := deadletter.Queue{
+		Name:    "orders.dlq",
+		Dial:    consumer.Dialer(os.Getenv("AMQP_URL"), amqp.Config{}),
+		Records: store.Admin(),
+	}
+	if dead.Handling, err = handling(ctx, dead); err != nil {
 		log.Fatal(err)
 	}
 
-	result, err := dead.Replay(ctx, deadletter.Replay{
-		Filter: deadletter.Filter{Reason: "no stock"},
-		Rate:   50,
-	})
-	fmt.Println(result.Done, "replayed; in doubt:", result.Undecided)
-	if errors.Is(err, deadletter.ErrFailingAgain) {
-		log.Fatal("it is not mended: ", result.FailedAgain)
+	fixed := deadletter.Filter{Reason: "no stock"}
+	for m, err := range dead.Browse(ctx, fixed) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Printf("%q died in %q: %q\n", m.Name(), m.Origin.Queue, m.Reason())
 	}
+	result, err := dead.Replay(ctx, deadletter.Replay{Filter: fixed, Rate: 50})
 	if err != nil {
 		log.Fatal(err)
 	}
+	fmt.Println(result.Done, "replayed")
 }
 
-// handling finds out what may be done with a queue.
-func handling(ctx context.Context, dial func(context.Context) (*amqp.Connection, error), queue string) (deadletter.Handling, error) {
-	conn, err := dial(ctx)
+// handling asks the broker and its management API what is safe to do with a dead-letter queue.
+func handling(ctx context.Context, dead deadletter.Queue) (deadletter.Handling, error) {
+	conn, err := dead.Dial(ctx)
 	if err != nil {
 		return deadletter.Handling{}, err
 	}
 	defer conn.Close()
-	nature, err := deadletter.Describe(ctx, conn, queue, os.Getenv("STRIKES_MANAGEMENT_URL"), nil)
+	nature, err := deadletter.Describe(ctx, conn, dead.Name, os.Getenv("STRIKES_MANAGEMENT_URL"), nil)
 	return nature.Handling(), err
 }
 
-// Why the dead letters of a queue died.
+// Browse holds nothing while the caller works on what it yields.
 func ExampleQueue_Browse() {
 	dead := deadletter.Queue{
 		Name:     "orders.dlq",
-		Dial:     func(context.Context) (*amqp.Connection, error) { return amqp.Dial(os.Getenv("AMQP_URL")) },
+		Dial:     consumer.Dialer(os.Getenv("AMQP_URL"), amqp.Config{}),
 		Handling: deadletter.Nature{Type: "classic"}.Handling(),
 	}
-	for letter, err := range dead.Browse(context.Background(), deadletter.Filter{}) {
+	causes := map[deadletter.Kind]int{}
+	for m, err := range dead.Browse(context.Background(), deadletter.Filter{Queue: "orders"}) {
 		if err != nil {
 			log.Fatal(err)
 		}
-		fmt.Printf("%q died in %q: %q\n", letter.ID, letter.Origin.Queue, letter.Reason())
+		causes[m.Kind()]++
+	}
+	fmt.Println(causes)
+}
+
+// A replay stops when the messages fail again. It may be repeated after any error.
+func ExampleQueue_Replay() {
+	dead := deadletter.Queue{
+		Name:     "orders.dlq",
+		Dial:     consumer.Dialer(os.Getenv("AMQP_URL"), amqp.Config{}),
+		Handling: deadletter.Nature{Type: "classic"}.Handling(),
+	}
+	result, err := dead.Replay(context.Background(), deadletter.Replay{Window: 16, StopAfter: 3})
+	fmt.Printf("replayed %d, left %d, may be published or not: %q\n", result.Done, result.Left, result.Undecided)
+	switch {
+	case errors.Is(err, deadletter.ErrFailingAgain):
+		log.Fatalf("the cause is not fixed: %q failed again", result.FailedAgain)
+	case err != nil:
+		log.Fatal(err)
 	}
 }

@@ -1,118 +1,86 @@
 package deadletter
 
-import "fmt"
+import (
+	"fmt"
 
-// Nature is what decides what becomes of a message that is returned.
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/internal/queueinfo"
+)
+
+// Nature is what decides where a requeued message goes.
 type Nature struct {
 	Type         string // "classic", "quorum"; empty: not known
 	Major, Minor int    // release of RabbitMQ
 
-	Limit   int64 // the delivery limit, as argument and policy make it
-	Limited bool  // there is one
+	Limit   int64 // the effective delivery limit of argument and policy
+	Limited bool  // whether there is one
 
-	// PolicyKnown is false if a policy may set another limit than Limit.
+	// PolicyKnown is false if an unknown policy may set another limit.
 	PolicyKnown bool
 
 	Unread string // why something is not known; empty if all is
 	Denied bool   // Type is not known for lack of a permission
 }
 
-// Handling is what may be done with a dead-letter queue. The zero value allows
-// nothing.
+// Handling is what is safe to do with a dead-letter queue. The zero value allows nothing.
 type Handling struct {
-	// Take allows to take all messages off, from the first on: should that be
-	// interrupted, those in hand return and none is lost.
+	// Take allows taking messages off, from the first on. After an interruption the held messages return and none is lost.
 	Take bool
 
-	// Hold allows to look at messages, or to pick some: the others return to
-	// their places, as often as that may be repeated.
+	// Hold allows reading messages or picking some, any number of times: the others return to their positions.
 	Hold bool
 
-	// InPlace tells that a message returns to its very place. On a quorum queue it
-	// goes to the head, but behind those that were returned before it.
+	// InPlace reports that a message returns to its original position. A quorum queue returns it to the head, behind messages that
+	// were returned before it.
 	InPlace bool
 
 	// Limit is how many returns the queue allows a message; zero: any number.
 	Limit int64
 
-	// Why says, for people, why something is not allowed or what to mind.
+	// Why says, for people, why something is not allowed.
 	Why string
 }
 
 const (
-	// enough returns that looking at a queue may go on for years.
-	enough = 1000
-	// defaultLimit is that of a quorum queue without one, from RabbitMQ 4.0 on.
-	defaultLimit = 20
-	// fewest returns with which a replay that is interrupted a few times loses
-	// nothing.
-	fewest = 5
+	// enoughReturns allow browsing a queue for years.
+	enoughReturns = 1000
+	// fewestReturns allow a replay to be interrupted a few times without a loss.
+	fewestReturns = 5
 )
 
-// Handling judges. What it goes by was measured:
-//
-//	                        3.10       4.0          4.3
-//	classic                 its place  its place    its place
-//	quorum, no limit        tail       head, to 20  head, to 20
-//	quorum, limit N > 0     head, to N head, to N   head, to N
-//	quorum, limit -1        discarded  tail         head
+// Handling returns what is safe, by the position to which the queue returns messages.
 func (n Nature) Handling() Handling {
+	q := queueinfo.Queue{Version: queueinfo.Version{Major: n.Major, Minor: n.Minor}, Declared: queueinfo.Declared{Type: n.Type}}
+	if n.Limited {
+		q.Args = amqp.Table{queueinfo.ArgDeliveryLimit: n.Limit}
+	}
+	old, position := q.Version.Before(4, 0), q.Requeue()
 	switch {
-	case n.Type == "classic":
+	case position == queueinfo.PositionOriginal:
 		return Handling{Take: true, Hold: true, InPlace: true}
 	case n.Type == "":
-		return Handling{Why: "it cannot be told what kind of queue it is"}
-	case n.Type != "quorum":
-		return Handling{Why: fmt.Sprintf("it is a queue of type %q, from which nothing can be taken", n.Type)}
-	case n.Major == 0:
-		return Handling{Why: "it is a quorum queue, and the broker tells no version"}
-	}
-	if n.Major < 4 {
-		return n.old()
-	}
-	if !n.Limited {
-		n.Limit = defaultLimit
-	}
-	if n.Limit < 0 {
-		return n.unlimited()
-	}
-	return n.limited()
-}
-
-// old is for quorum queues before RabbitMQ 4.0.
-func (n Nature) old() Handling {
-	switch {
-	case n.Limited && n.Limit < 0:
-		return Handling{Why: fmt.Sprintf("it is a quorum queue with the delivery limit %d, which on RabbitMQ %d.%d discards a message the first time it is returned", n.Limit, n.Major, n.Minor)}
-	case !n.PolicyKnown:
-		return Handling{Why: fmt.Sprintf("it is a quorum queue, and a policy, of which only the management API tells, may have it discard what is returned (RabbitMQ %d.%d)", n.Major, n.Minor)}
-	case !n.Limited:
+		return Handling{Why: "the type of the queue is not known"}
+	case n.Type != queueinfo.Quorum:
+		return Handling{Why: fmt.Sprintf("messages cannot be taken off a queue of type %q", n.Type)}
+	case position == queueinfo.PositionUnknown:
+		return Handling{Why: "it is a quorum queue, and the version of the broker is not known"}
+	case position == queueinfo.PositionDiscarded:
+		return Handling{Why: fmt.Sprintf("it is a quorum queue with the delivery limit %d, and RabbitMQ %s discards its messages at the first return", n.Limit, q.Version)}
+	case old && !n.PolicyKnown:
+		return Handling{Why: fmt.Sprintf("it is a quorum queue, and a policy may make RabbitMQ %s discard returned messages; only the management API shows policies", q.Version)}
+	case position == queueinfo.PositionTail && old:
 		return Handling{Take: true, Why: "it is a quorum queue without a delivery limit, which before RabbitMQ 4.0 puts returned messages at its tail"}
-	}
-	return n.limited()
-}
-
-func (n Nature) unlimited() Handling {
-	if n.Minor < 3 && n.Major == 4 {
+	case position == queueinfo.PositionTail:
 		return Handling{Take: true, Why: "it is a quorum queue with the delivery limit -1, which before RabbitMQ 4.3 puts returned messages at its tail"}
 	}
-	return Handling{Take: true, Hold: n.PolicyKnown, Why: n.unseen()}
-}
-
-func (n Nature) limited() Handling {
-	h := Handling{Limit: n.Limit, Take: n.Limit >= fewest, Hold: n.Limit >= enough && n.PolicyKnown}
+	limit, limited := q.ReturnLimit()
+	h := Handling{Limit: limit, Take: !limited || limit >= fewestReturns, Hold: n.PolicyKnown && (!limited || limit >= enoughReturns)}
 	switch {
-	case n.Limit < enough:
-		h.Why = fmt.Sprintf("it is a quorum queue with the delivery limit %d: each look counts, and one too many deletes the message", n.Limit)
+	case limited && limit < enoughReturns:
+		h.Why = fmt.Sprintf("it is a quorum queue with the delivery limit %d: every read counts, and the broker deletes a message above the limit", limit)
 	case !h.Hold:
-		h.Why = n.unseen()
+		h.Why = "it is a quorum queue, and a policy may limit how often its messages can be read; only the management API shows policies"
 	}
 	return h
-}
-
-func (n Nature) unseen() string {
-	if n.PolicyKnown {
-		return ""
-	}
-	return "it is a quorum queue, and a policy, of which only the management API tells, may limit how often it may be looked at"
 }

@@ -6,21 +6,19 @@ import (
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/internal/queueinfo"
 )
 
-// lockSuffix ends the name of the queue that a session has for itself while it
-// works on a dead-letter queue.
+// lockSuffix ends the name of the exclusive queue that a session declares while it works on a dead-letter queue.
 const lockSuffix = ".strikes-lock"
 
 // longestName is the most bytes that a queue's name has.
 const longestName = 255
 
-// lock keeps other sessions off the queue until the connection ends. It comes
-// before any delivery: of several sessions that begin together one goes on. A
-// quorum queue does not enforce exclusive consumers, and a consumer that finds
-// another beside it has already changed the order. So the lock is an exclusive
-// queue. It needs the permission to configure that queue; without it there is no
-// lock, and sessions that begin together may all find the queue busy.
+// lock keeps other sessions off the queue until the connection ends, before anything is delivered. A quorum queue does not enforce
+// exclusive consumers, and a consumer that finds another beside it has already changed the order. So the lock is an exclusive queue.
+// Without the permission to configure that queue there is no lock: sessions that begin together may all find the queue busy.
 func (s *session) lock(ctx context.Context) error {
 	if len(s.queue+lockSuffix) > longestName {
 		return nil
@@ -35,7 +33,7 @@ func (s *session) lock(ctx context.Context) error {
 			return err
 		case reply.Code != amqp.ResourceLocked: // the user may not declare it
 			return nil
-		case time.Since(begun) > afterglow:
+		case time.Since(begun) > lingers:
 			return s.locked()
 		}
 		select {
@@ -46,7 +44,7 @@ func (s *session) lock(ctx context.Context) error {
 	}
 }
 
-// tryLock declares the queue. Its error closes the channel, and nothing else.
+// tryLock declares the queue. Its error closes only the channel.
 func (s *session) tryLock() error {
 	ch, err := s.conn.Channel()
 	if err != nil {
@@ -61,7 +59,7 @@ func (s *session) tryLock() error {
 
 // locked returns the error for a lock that another session has.
 func (s *session) locked() error {
-	now, err := state(s.ch, s.queue)
+	now, err := queueinfo.Passive(s.ch, s.queue)
 	if err != nil {
 		return err
 	}

@@ -2,80 +2,127 @@ package deadletter
 
 import (
 	"cmp"
+	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/fingerprint"
+	"github.com/strikesmq/strikes/internal/queueinfo"
 )
 
-// Message is a dead letter. Its strings come from messages and handlers: they may
-// hold control characters and must not reach a terminal as they are.
+// Message is a dead letter. Its strings come from publishers and handlers: they may hold control characters, so do not print them on
+// a terminal unescaped.
 type Message struct {
-	ID          string // by which it is counted: its MessageId, or what Queue.Key makes of it; empty: none
-	Origin      Death  // where it died, by x-death, else by LineageHeader; zero: it does not say
+	ID          string // by which it is counted: its MessageId, or the result of Queue.Key; empty: none
+	Origin      Death  // where it died, by x-death or else by LineageHeader; zero: not known
 	Size        int    // of the body, in bytes
-	Redelivered bool   // it was handed out before: by a look, or a replay that was cut off; always, from a quorum queue on 4.0
-	Returns     int64  // as a quorum queue counts them
-	Replays     int64  // how often it was replayed before it died once more
+	Redelivered bool   // it was delivered before, by a Browse or an interrupted replay; always true from a quorum queue on 4.0
+	Returns     int64  // counted by a quorum queue
+	Replays     int64  // how often it was replayed before it died again
 
-	// Fingerprint is made from its content, and names a dead letter without an ID. It
-	// begins with "fp:"; empty if the content is not known.
+	// Fingerprint identifies a dead letter without an ID by its content. It begins with "fp:"; empty if the content is not known.
 	Fingerprint string
 
-	// Record is what the counter keeps of the life in which it died; nil: nothing.
+	// Record is the counter's record of the generation in which it died; nil: none.
 	Record *counter.Record
 
-	// Shared tells that Record is nil because another message of the same ID has it.
+	// Shared reports that Record is nil because it belongs to another message with the same ID.
 	Shared bool
 
-	// Message is what was published, and what became of its headers since. Browse
-	// keeps no more of the body than Queue.Preview.
+	// Publishing is the message with its present headers. Browse keeps no more of the body than Queue.Preview.
 	Publishing amqp.Publishing
 
 	tag    uint64 // of the delivery
-	life   string // that it was given when it was replayed
-	diedIn string // the generation under which Record is kept
+	next   string // the generation that a replay began
+	diedIn string // the generation of Record
 }
 
-// Reason is why it died: the last error of its record, else what the broker
-// calls it.
-func (l *Message) Reason() string {
-	if l.Record != nil && l.Record.Reason != "" {
-		return l.Record.Reason
+// Death is one entry of a message's x-death header. Any publisher can send such a header: do not trust its strings more than a body.
+type Death struct {
+	Queue    string // in which the message died
+	Exchange string // to which it had been published
+	Key      string // with which it had been published; the first, if there were several
+	Reason   string // "rejected", "delivery_limit", "expired", "maxlen"
+	Time     time.Time
+	Count    int64
+}
+
+// newMessage reads a delivery. The body is the delivery's.
+func (q *Queue) newMessage(d *amqp.Delivery) *Message {
+	m := &Message{
+		ID: d.MessageId, Origin: originOf(d.Headers, q.Name), Size: len(d.Body), Redelivered: d.Redelivered,
+		Returns: queueinfo.Integer(d.Headers["x-delivery-count"]), Replays: replaysOf(d.Headers), tag: d.DeliveryTag,
+		Publishing: amqp.Publishing{
+			Headers: d.Headers, ContentType: d.ContentType, ContentEncoding: d.ContentEncoding, DeliveryMode: d.DeliveryMode,
+			Priority: d.Priority, CorrelationId: d.CorrelationId, ReplyTo: d.ReplyTo, Expiration: d.Expiration,
+			MessageId: d.MessageId, Timestamp: d.Timestamp, Type: d.Type, UserId: d.UserId, AppId: d.AppId, Body: d.Body,
+		},
 	}
-	return l.Origin.Reason
+	m.Fingerprint = fingerprint.Of(d.MessageId, d.CorrelationId, d.Type, d.Body)
+	if q.Key != nil {
+		m.ID = q.Key(*d)
+	}
+	return m
 }
 
-// Name is its ID, or its Fingerprint if it has none.
-func (l *Message) Name() string { return cmp.Or(l.ID, l.Fingerprint) }
+// originOf returns the death that made a message a dead letter of this queue: the newest one by a consumer, else the newest of any,
+// except in the queue itself. Without one it returns the death before the last replay: that replay went to an exchange that leads
+// here.
+func originOf(headers amqp.Table, deadLetterQueue string) Death {
+	var newest Death
+	for _, d := range queueinfo.Deaths(headers) {
+		switch {
+		case d.Queue == deadLetterQueue:
+		case d.ByConsumer():
+			return Death(d)
+		case newest.Queue == "":
+			newest = Death(d)
+		}
+	}
+	if newest.Queue != "" {
+		return newest
+	}
+	return replayedFrom(headers)
+}
 
-// Kind is a word for the reason, for filters and groups.
+// Reason returns why it died: the reason in its record, else the broker's.
+func (m *Message) Reason() string {
+	if m.Record != nil && m.Record.Reason != "" {
+		return m.Record.Reason
+	}
+	return m.Origin.Reason
+}
+
+// Name returns its ID, or its Fingerprint if it has none.
+func (m *Message) Name() string { return cmp.Or(m.ID, m.Fingerprint) }
+
+// Kind of a reason, for filters and groups.
 type Kind string
 
 // Kinds of reasons.
 const (
-	KindFailed        Kind = "failed"         // handlers returned errors, or rejected it
+	KindFailed        Kind = "failed"         // handlers returned errors or rejected it
 	KindPanicked      Kind = "panicked"       // the last handler panicked
 	KindTimedOut      Kind = "timed-out"      // the last handler passed its deadline
-	KindCrashed       Kind = "crashed"        // the last process died of it
-	KindRejected      Kind = "rejected"       // by a consumer of which no record is kept
-	KindDeliveryLimit Kind = "delivery-limit" // the broker gave up: too many returns
-	KindExpired       Kind = "expired"        // its time to live, or the queue's, was over
+	KindCrashed       Kind = "crashed"        // the last attempt crashed its process
+	KindRejected      Kind = "rejected"       // a consumer rejected it and left no record
+	KindDeliveryLimit Kind = "delivery-limit" // it returned too often for the queue's limit
+	KindExpired       Kind = "expired"        // its time to live, or the queue's, ended
 	KindOverflow      Kind = "overflow"       // the queue was full
-	KindUnknown       Kind = "unknown"        // it does not say
+	KindUnknown       Kind = "unknown"        // the message does not say
 )
 
-// Kinds are all of them.
+// Kinds returns all kinds.
 func Kinds() []Kind {
 	return []Kind{KindFailed, KindPanicked, KindTimedOut, KindCrashed, KindRejected, KindDeliveryLimit, KindExpired, KindOverflow, KindUnknown}
 }
 
-// Kind tells what kind of reason it died of.
-func (l *Message) Kind() Kind {
-	switch l.Origin.Reason {
+// Kind returns the kind of its reason.
+func (m *Message) Kind() Kind {
+	switch m.Origin.Reason {
 	case "rejected":
-		return kindOf(l.Record)
+		return kindOf(m.Record)
 	case "delivery_limit":
 		return KindDeliveryLimit
 	case "expired":
@@ -83,13 +130,13 @@ func (l *Message) Kind() Kind {
 	case "maxlen":
 		return KindOverflow
 	}
-	if l.Record != nil {
-		return kindOf(l.Record)
+	if m.Record != nil {
+		return kindOf(m.Record)
 	}
 	return KindUnknown
 }
 
-// kindOf is the kind of a message that its consumer rejected.
+// kindOf returns the kind for a message that its consumer rejected.
 func kindOf(r *counter.Record) Kind {
 	if r == nil {
 		return KindRejected
@@ -103,25 +150,4 @@ func kindOf(r *counter.Record) Kind {
 		return KindTimedOut
 	}
 	return KindFailed
-}
-
-// newLetter reads a delivery. Its body is the delivery's.
-func (q *Queue) newLetter(d *amqp.Delivery) *Message {
-	l := &Message{
-		ID: d.MessageId, Origin: originOf(deaths(d.Headers), q.Name), Size: len(d.Body), Redelivered: d.Redelivered,
-		Returns: integer(d.Headers["x-delivery-count"]), Replays: replaysOf(d.Headers), tag: d.DeliveryTag,
-		Publishing: amqp.Publishing{
-			Headers: d.Headers, ContentType: d.ContentType, ContentEncoding: d.ContentEncoding, DeliveryMode: d.DeliveryMode,
-			Priority: d.Priority, CorrelationId: d.CorrelationId, ReplyTo: d.ReplyTo, Expiration: d.Expiration,
-			MessageId: d.MessageId, Timestamp: d.Timestamp, Type: d.Type, UserId: d.UserId, AppId: d.AppId, Body: d.Body,
-		},
-	}
-	l.Fingerprint = fingerprint.Of(d.MessageId, d.CorrelationId, d.Type, d.Body)
-	if l.Origin.Queue == "" {
-		l.Origin = originBefore(d.Headers)
-	}
-	if q.Key != nil {
-		l.ID = q.Key(*d)
-	}
-	return l
 }

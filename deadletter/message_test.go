@@ -44,19 +44,19 @@ func TestOrigin(t *testing.T) {
 		{"only expired", []any{death("orders", "expired", 1), death("older", "maxlen", 1)}, "orders"},
 		{"in the dead-letter queue itself", []any{death("orders.dlq", "rejected", 1), death("orders", "rejected", 1)}, "orders"},
 	} {
-		if got := originOf(deaths(amqp.Table{"x-death": tc.death}), "orders.dlq"); got.Queue != tc.want {
+		if got := originOf(amqp.Table{"x-death": tc.death}, "orders.dlq"); got.Queue != tc.want {
 			t.Errorf("%s: %+v", tc.name, got)
 		}
 	}
 	want := Death{Queue: "orders", Exchange: "x", Key: "k", Reason: "rejected", Time: died, Count: 2}
-	if diff := cmp.Diff(want, originOf(deaths(amqp.Table{"x-death": []any{death("orders", "rejected", 2)}}), "")); diff != "" {
+	if diff := cmp.Diff(want, originOf(amqp.Table{"x-death": []any{death("orders", "rejected", 2)}}, "")); diff != "" {
 		t.Error(diff)
 	}
 }
 
-func letterOf(headers amqp.Table) *Message {
+func messageOf(headers amqp.Table) *Message {
 	q := &Queue{Name: "orders.dlq"}
-	return q.newLetter(&amqp.Delivery{MessageId: "17", Headers: headers, Body: []byte("body"), UserId: "ann", DeliveryMode: amqp.Transient, DeliveryTag: 9})
+	return q.newMessage(&amqp.Delivery{MessageId: "17", Headers: headers, Body: []byte("body"), UserId: "ann", DeliveryMode: amqp.Transient, DeliveryTag: 9})
 }
 
 func TestKind(t *testing.T) {
@@ -78,11 +78,11 @@ func TestKind(t *testing.T) {
 		{"", "", false, KindUnknown},
 		{"", counter.CauseFailed, true, KindFailed},
 	} {
-		l := &Message{Origin: Death{Queue: "orders", Reason: tc.broker}}
+		m := &Message{Origin: Death{Queue: "orders", Reason: tc.broker}}
 		if tc.record {
-			l.Record = &counter.Record{Cause: tc.cause}
+			m.Record = &counter.Record{Cause: tc.cause}
 		}
-		if got := l.Kind(); got != tc.want {
+		if got := m.Kind(); got != tc.want {
 			t.Errorf("%+v: %s", tc, got)
 		}
 	}
@@ -90,13 +90,13 @@ func TestKind(t *testing.T) {
 
 // TestRevive replays one message twice, with a death in between.
 func TestRevive(t *testing.T) {
-	l := letterOf(amqp.Table{
+	m := messageOf(amqp.Table{
 		"x-death": []any{death("orders", "rejected", 1)}, "x-first-death-queue": "orders", "x-last-death-reason": "rejected",
 		"x-delivery-count": int64(3), "x-acquired-count": int64(3), "CC": []any{"others"}, "BCC": []any{"others"}, "tenant": "a",
 	})
-	l.Record = &counter.Record{Reason: "no stock"}
+	m.Record = &counter.Record{Reason: "no stock"}
 	now := time.Now()
-	first := revive(l, "orders.dlq", now)
+	first := m.forReplay("orders.dlq", now)
 	want := amqp.Publishing{
 		MessageId: "17", Body: []byte("body"), DeliveryMode: amqp.Persistent,
 		Headers: amqp.Table{
@@ -107,26 +107,26 @@ func TestRevive(t *testing.T) {
 	if diff := cmp.Diff(want, first); diff != "" {
 		t.Error(diff)
 	}
-	if again := revive(l, "orders.dlq", time.Now().Add(time.Hour)); again.Headers[GenerationHeader] != first.Headers[GenerationHeader] {
-		t.Errorf("a copy has another life: %v", again.Headers)
+	if again := m.forReplay("orders.dlq", time.Now().Add(time.Hour)); again.Headers[GenerationHeader] != first.Headers[GenerationHeader] {
+		t.Errorf("a copy has another generation: %v", again.Headers)
 	}
-	if l.Publishing.Headers["x-death"] == nil {
-		t.Error("the letter's own headers are changed")
+	if m.Publishing.Headers["x-death"] == nil {
+		t.Error("the message's own headers are changed")
 	}
 
-	landed := letterOf(first.Headers) // among the dead letters, without a death
+	landed := messageOf(first.Headers) // among the dead messages, without a death
 	if want := (Death{Queue: "orders", Exchange: "x", Key: "k", Reason: "no stock", Time: died}); landed.Origin != want {
 		t.Errorf("of a replay that led back: %+v", landed.Origin)
 	}
 
 	headers := first.Headers
 	headers["x-death"] = []any{death("orders", "rejected", 1)}
-	l = letterOf(headers)
-	second := revive(l, "orders.dlq", time.Now())
-	if second.Headers[GenerationHeader] == first.Headers[GenerationHeader] || l.Replays != 1 || l.life != second.Headers[GenerationHeader] {
-		t.Errorf("the second replay, %d: %v", l.Replays, second.Headers)
+	m = messageOf(headers)
+	second := m.forReplay("orders.dlq", time.Now())
+	if second.Headers[GenerationHeader] == first.Headers[GenerationHeader] || m.Replays != 1 || m.next != second.Headers[GenerationHeader] {
+		t.Errorf("the second replay, %d: %v", m.Replays, second.Headers)
 	}
-	if diff := cmp.Diff([]string{"header:1-1772330584-1"}, livesOf(headers, l.Origin)); diff != "" {
+	if diff := cmp.Diff([]string{"header:1-1772330584-1"}, generationsOf(headers, m.Origin)); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -135,10 +135,10 @@ func TestDestination(t *testing.T) {
 	stray := &Message{}
 	dead := &Message{Origin: Death{Queue: "orders", Exchange: "x", Key: "k"}}
 	for _, tc := range []struct {
-		target *Target
-		letter *Message
-		want   Target
-		ok     bool
+		target  *Target
+		message *Message
+		want    Target
+		ok      bool
 	}{
 		{nil, dead, Target{Key: "orders"}, true},
 		{nil, stray, Target{}, false},
@@ -146,7 +146,7 @@ func TestDestination(t *testing.T) {
 		{&Target{Exchange: "y", Key: "z"}, stray, Target{"y", "z"}, true},
 		{&Target{Key: "other"}, dead, Target{"", "other"}, true},
 	} {
-		if got, err := tc.target.destination(tc.letter); got != tc.want || (err == nil) != tc.ok {
+		if got, err := tc.target.destination(tc.message); got != tc.want || (err == nil) != tc.ok {
 			t.Errorf("%+v: %+v, %v", tc, got, err)
 		}
 	}
@@ -172,9 +172,9 @@ func TestCheckReplay(t *testing.T) {
 
 func TestFilter(t *testing.T) {
 	now := died.Add(time.Hour)
-	l := letterOf(amqp.Table{"x-death": []any{death("orders", "rejected", 1)}, "tenant": int32(7)})
-	l.Record = &counter.Record{Reason: "exit status 1: No Stock"}
-	stray := letterOf(nil)
+	m := messageOf(amqp.Table{"x-death": []any{death("orders", "rejected", 1)}, "tenant": int32(7)})
+	m.Record = &counter.Record{Reason: "exit status 1: No Stock"}
+	stray := messageOf(nil)
 	for _, tc := range []struct {
 		name        string
 		f           Filter
@@ -182,7 +182,7 @@ func TestFilter(t *testing.T) {
 	}{
 		{"everything", Filter{}, true, true},
 		{"id", Filter{IDs: []string{"16", "17"}}, true, true},
-		{"fingerprint", Filter{IDs: []string{"16", letterOf(nil).Fingerprint}}, true, true},
+		{"fingerprint", Filter{IDs: []string{"16", messageOf(nil).Fingerprint}}, true, true},
 		{"another id", Filter{IDs: []string{"1"}}, false, false},
 		{"origin", Filter{Queue: "orders"}, true, false},
 		{"kind", Filter{Kind: KindFailed}, true, false},
@@ -197,7 +197,7 @@ func TestFilter(t *testing.T) {
 		{"another lane", Filter{Lane: "tenant", LaneValue: "8"}, false, false},
 		{"both", Filter{Lane: "tenant", LaneValue: "7", Reason: "no money"}, false, false},
 	} {
-		if got := tc.f.Match(l, now); got != tc.this {
+		if got := tc.f.Match(m, now); got != tc.this {
 			t.Errorf("%s: %v", tc.name, got)
 		}
 		if got := tc.f.Match(stray, now); got != tc.stray {

@@ -6,43 +6,40 @@ import (
 	"github.com/strikesmq/strikes/counter"
 )
 
-// clockSkew is how far the clocks of store and broker may differ if several
-// messages used one record.
+// clockSkew is how far the clocks of store and broker may differ if several messages used one record.
 const clockSkew = time.Second
 
-// claim names a record, which several dead letters may share.
-type claim struct{ queue, id, generation string }
+// recordKey identifies a record, which several dead letters may name.
+type recordKey struct{ queue, id, generation string }
 
-// own leaves a record only to the letter whose death it describes. If an id is
-// published again, while or after its first message dies, both are counted in the
-// record of the first.
-func own(letters []*Message) {
-	owners := map[claim]*Message{}
-	for _, l := range letters {
-		if l.Record == nil || l.Record.State != counter.StateDeadLetter {
+// own leaves a record only to the dead letter whose death it describes. If an id is published again, during or after the death of
+// its first message, both are counted in the record of the first.
+func own(messages []*Message) {
+	owners := map[recordKey]*Message{}
+	for _, m := range messages {
+		if m.Record == nil || m.Record.State != counter.StateDeadLetter {
 			continue
 		}
-		if diedBefore(l.Origin, *l.Record) {
-			l.disown()
+		if diedBefore(m.Origin, *m.Record) {
+			m.disown()
 			continue
 		}
-		of := claim{l.Origin.Queue, l.ID, l.diedIn}
-		switch first := owners[of]; {
+		key := recordKey{m.Origin.Queue, m.ID, m.diedIn}
+		switch first := owners[key]; {
 		case first == nil:
-			owners[of] = l
-		case nearer(l.Origin, first.Origin, *l.Record):
+			owners[key] = m
+		case nearer(m.Origin, first.Origin, *m.Record):
 			first.disown()
-			owners[of] = l
+			owners[key] = m
 		default:
-			l.disown()
+			m.disown()
 		}
 	}
 }
 
-func (l *Message) disown() { l.Record, l.Shared = nil, true }
+func (m *Message) disown() { m.Record, m.Shared = nil, true }
 
-// reused reports whether an earlier message may have used the record: it then
-// keeps that one's failed attempts as attempts that are not counted.
+// reused reports whether an earlier message may have used the record, whose failed attempts are then not counted.
 func reused(r counter.Record) bool {
 	for _, kind := range r.Tokens {
 		if kind == counter.KindNotCounted {
@@ -52,9 +49,8 @@ func reused(r counter.Record) bool {
 	return false
 }
 
-// diedBefore reports whether a message was dead before the last attempt of the
-// record failed: the record is that of a later message. x-death has whole seconds,
-// and RabbitMQ 3.10 keeps the time of the first death where it counts several.
+// diedBefore reports whether a message died before the last attempt of the record failed: a later message owns the record. x-death
+// has whole seconds, and RabbitMQ 3.10 keeps the time of the first death when it counts several.
 func diedBefore(died Death, r counter.Record) bool {
 	return reused(r) && died.Count <= 1 && died.Time.Add(time.Second+clockSkew).Before(r.LastTime)
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/strikesmq/strikes/counter"
 )
 
-// TestOwn has several dead letters of one id, which are counted in one record. It describes the death of one.
+// TestOwn has several dead messages of one id, which are counted in one record. It describes the death of one.
 func TestOwn(t *testing.T) {
 	once := map[string]counter.Kind{"a": counter.KindFailed}
 	again := map[string]counter.Kind{"a": counter.KindNotCounted, "b": counter.KindFailed}
@@ -32,17 +32,17 @@ func TestOwn(t *testing.T) {
 		"two, the second found it dead": {once, []time.Duration{0, -time.Minute}, 1, []string{has, none}},
 		"3.10 keeps the first time":     {again, []time.Duration{time.Hour}, 3, []string{has}},
 	} {
-		var letters []*Message
+		var messages []*Message
 		for _, ago := range tc.ago {
 			r := counter.Record{State: counter.StateDeadLetter, Tokens: tc.tokens, LastTime: died, Reason: has}
-			letters = append(letters, &Message{ID: "17", Origin: Death{Queue: "orders", Time: died.Add(-ago), Count: tc.count}, Record: &r})
+			messages = append(messages, &Message{ID: "17", Origin: Death{Queue: "orders", Time: died.Add(-ago), Count: tc.count}, Record: &r})
 		}
-		own(letters)
+		own(messages)
 		var got []string
-		for _, l := range letters {
-			got = append(got, l.Reason())
-			if l.Shared != (l.Record == nil) {
-				t.Errorf("%s: shared %v", name, l.Shared)
+		for _, m := range messages {
+			got = append(got, m.Reason())
+			if m.Shared != (m.Record == nil) {
+				t.Errorf("%s: shared %v", name, m.Shared)
 			}
 		}
 		if diff := cmp.Diff(tc.want, got); diff != "" {
@@ -51,16 +51,16 @@ func TestOwn(t *testing.T) {
 	}
 }
 
-// TestOwnEach: letters of other ids, generations and queues are none of each other's concern.
+// TestOwnEach: messages of other ids, generations and queues are none of each other's concern.
 func TestOwnEach(t *testing.T) {
-	var letters []*Message
-	for _, of := range []claim{{"orders", "1", ""}, {"orders", "1", "header:2"}, {"orders", "2", ""}, {"eu", "1", ""}} {
-		letters = append(letters, &Message{ID: of.id, diedIn: of.generation, Origin: Death{Queue: of.queue, Time: died}, Record: &counter.Record{State: counter.StateDeadLetter, LastTime: died}})
+	var messages []*Message
+	for _, of := range []recordKey{{"orders", "1", ""}, {"orders", "1", "header:2"}, {"orders", "2", ""}, {"eu", "1", ""}} {
+		messages = append(messages, &Message{ID: of.id, diedIn: of.generation, Origin: Death{Queue: of.queue, Time: died}, Record: &counter.Record{State: counter.StateDeadLetter, LastTime: died}})
 	}
-	own(letters)
-	for _, l := range letters {
-		if l.Record == nil {
-			t.Errorf("%+v has no record", l)
+	own(messages)
+	for _, m := range messages {
+		if m.Record == nil {
+			t.Errorf("%+v has no record", m)
 		}
 	}
 }

@@ -1,28 +1,22 @@
 package deadletter
 
-// amqp091-go reads whatever a consumer is sent, however slowly that is taken: the
-// prefetch alone bounds what waits in memory. So a queue that is held as a whole
-// is read by one consumer after the other, each added when the one before can
-// hold no more.
+// amqp091-go reads all that a consumer is sent, however slowly it is received: only the prefetch bounds what waits in memory. So a
+// queue that is held as a whole is read by one consumer after the other; each is added when the one before is full.
 const (
-	// mostConsumers on one channel. A quorum queue returns what they held in the
-	// order of their tags if they are no more than 32: it is that of a small map.
+	// mostConsumers on one channel. A quorum queue returns what up to 32 consumers held in the order of their tags, that of a small
+	// map.
 	mostConsumers = 24
-	// mostWaiting is what may wait in memory, in bytes, if the number of consumers
-	// allows.
+	// mostWaiting is what may wait in memory, in bytes, if the number of consumers allows.
 	mostWaiting = 32 << 20
-	// besideBody is what a dead letter takes in memory beside its body, for its
-	// headers mostly.
+	// besideBody is what a dead letter takes in memory beside its body, mostly for its headers.
 	besideBody = 3 << 10
-	// firstPrefetch is for when the size of the messages is not known yet.
+	// firstPrefetch is used while the size of the messages is not known.
 	firstPrefetch = 200
-	// largestPrefetch is that of AMQP. Without one, a quorum queue delivers 2000
-	// messages and no more (3.10.8, 4.0.5, 4.3.6).
+	// largestPrefetch is that of AMQP. Without a prefetch a quorum queue delivers only 2000 messages (3.10.8, 4.0.5, 4.3.6).
 	largestPrefetch = 1<<16 - 1
 )
 
-// prefetchFor is that of one more consumer, with so many messages still to come,
-// of that average size, and so many consumers there already.
+// prefetchFor returns the prefetch of one more consumer for so many messages left, of that average size.
 func prefetchFor(left, size, consumers int) int {
 	if consumers == 0 {
 		return firstPrefetch
@@ -32,8 +26,8 @@ func prefetchFor(left, size, consumers int) int {
 	return min(max(byMemory, byNumber, 1), largestPrefetch)
 }
 
-// stepFor returns the prefetch of one more consumer, which brings n messages if the
-// consumers after it can bring the rest. Each of them may bring twice as many.
+// stepFor returns the prefetch of one more consumer: n if the consumers after it can take the rest. Each of them may take twice as
+// many as the one before.
 func stepFor(n, left, size, consumers int) int {
 	most := min(max(mostWaiting/(size+besideBody), 1), largestPrefetch)
 	more := max(mostConsumers-consumers, 1)

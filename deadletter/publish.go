@@ -10,21 +10,20 @@ import (
 )
 
 const (
-	// confirmTime is how long a window may take to be confirmed, an outage or an
-	// alarm of the broker included.
+	// confirmTime is how long a window may take to be confirmed, including an outage or an alarm of the broker.
 	confirmTime = 30 * time.Second
-	// lastConfirms is how long an interrupted replay waits for what it has sent.
+	// lastConfirms is how long an interrupted replay waits for the confirms of what it sent.
 	lastConfirms = 2 * time.Second
 )
 
-// fate is what became of a message that was published again.
+// fate is what became of a published message.
 type fate int
 
 const (
 	replayed  fate = iota // confirmed
-	passed                // not published, by what is the matter with it alone
+	skipped               // not published, for a reason of its own
 	ended                 // not published, and the next would not be either
-	undecided             // nobody knows
+	undecided             // it may or may not be published
 )
 
 func fateOf(err error) fate {
@@ -35,24 +34,23 @@ func fateOf(err error) fate {
 	case errors.As(err, &failed) && failed.Undecided:
 		return undecided
 	case errors.Is(err, ErrNoOrigin), errors.Is(err, publisher.ErrUnroutable), errors.Is(err, publisher.ErrInvalid):
-		return passed
+		return skipped
 	}
 	return ended
 }
 
-// publish publishes letters in order, and returns an error or nil for each.
-func (w *replaying) publish(ctx context.Context, letters []*Message) []error {
-	outcomes := make([]error, len(letters))
+// publish publishes messages in order and returns an error or nil for each.
+func (w *replaying) publish(ctx context.Context, messages []*Message) []error {
+	outcomes := make([]error, len(messages))
 	var batch []publisher.Message
 	var of []int
-	for i, l := range letters {
-		to, err := w.r.Target.destination(l)
+	for i, m := range messages {
+		to, err := w.r.Target.destination(m)
 		if err != nil {
-			outcomes[i] = fmt.Errorf("%w: message %q: give an exchange or a queue to replay it to", err, l.Name())
+			outcomes[i] = fmt.Errorf("%w: message %q: give an exchange or a queue to replay it to", err, m.Name())
 			continue
 		}
-		msg := revive(l, w.q.Name, time.Now())
-		batch, of = append(batch, publisher.Message{Exchange: to.Exchange, Key: to.Key, Publishing: msg}), append(of, i)
+		batch, of = append(batch, publisher.Message{Exchange: to.Exchange, Key: to.Key, Publishing: m.ForReplay(w.q.Name)}), append(of, i)
 	}
 	sending, cancel := outlive(ctx)
 	defer cancel()

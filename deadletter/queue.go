@@ -3,58 +3,42 @@ package deadletter
 import (
 	"context"
 	"fmt"
-	"iter"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/amqpdial"
+	"github.com/strikesmq/strikes/internal/queueinfo"
 	"github.com/strikesmq/strikes/internal/setting"
 )
 
-// Queue is a dead-letter queue. Its methods open connections of their own and
-// close them; what one reports, Progress, is called on the goroutine of the
-// caller. They may be called at once, but on one queue only one gets through.
+// Queue is a dead-letter queue. Its methods open connections of their own and close them. They may be called concurrently, but only
+// one call per queue gets through.
 type Queue struct {
 	Name string // must not be empty
 
 	// Dial returns a new connection each time, with amqp.Config.Recovery nil.
 	Dial func(context.Context) (*amqp.Connection, error)
 
-	// Handling is what may be done with the queue: see Nature.
+	// Handling is what is safe to do with the queue: see Nature.
 	Handling Handling
 
-	// Records is where failures are counted; a *counter.Admin is one. If nil,
-	// dead letters have no Record, replayed messages are not watched, and nobody
-	// is told what was taken off.
+	// Records are the counter's records. If nil, dead letters have no Record, replayed messages are not watched, and records do not
+	// say what was taken off.
 	Records Records
 
-	// Key is that of the consumers that counted the messages; if nil, their
-	// MessageId.
+	// Key is that of the consumers that counted the messages; if nil, their MessageId.
 	Key func(amqp.Delivery) string
 
 	// Preview is how many bytes of each body Browse keeps; if zero, none.
 	Preview int
 
-	// Dir is where what was picked waits in an unnamed file, so that memory does
-	// not grow with the queue; if empty, that of os.TempDir.
+	// Dir is the directory of an unnamed file that holds picked messages, so that memory does not grow with the queue; if empty,
+	// os.TempDir.
 	Dir string
 
-	// Progress, if not nil, is told of long work.
+	// Progress, if not nil, is called on the caller's goroutine during long work.
 	Progress func(Progress)
-}
-
-// Records looks up what is kept of messages, and searches it where a dead letter
-// does not tell in which of its lives it died.
-//
-// AddTaken gets the dead letters that Replay and Drop took off, by the queue in
-// which they died, if their records are tombstones. It is called after they are
-// off, ten times a second at most and at the end. If the process is killed in
-// between, these are never noted. An error ends nothing: see Result.RecordsErr.
-type Records interface {
-	Lookup(ctx context.Context, vhost, queue string, lives []counter.Message) (map[counter.Message]counter.Record, error)
-	Generations(ctx context.Context, vhost, queue string) iter.Seq2[counter.Record, error]
-	NoteRemoved(ctx context.Context, vhost, queue string, dead []counter.Message) error
 }
 
 // Progress of a method.
@@ -80,12 +64,12 @@ func (q *Queue) validate() error {
 	return nil
 }
 
-// mayHold refuses to look at a queue where that is not harmless.
+// mayHold returns an error where reading is not harmless.
 func (q *Queue) mayHold() error {
 	if q.Handling.Hold {
 		return nil
 	}
-	return fmt.Errorf("%w to look at queue %q: %s", ErrUnsafe, q.Name, q.Handling.Why)
+	return fmt.Errorf("%w to read queue %q: %s", ErrUnsafe, q.Name, q.Handling.Why)
 }
 
 func (q *Queue) mayTake() error {
@@ -95,17 +79,17 @@ func (q *Queue) mayTake() error {
 	return fmt.Errorf("%w to take from queue %q: %s", ErrUnsafe, q.Name, q.Handling.Why)
 }
 
-// Depth is how many messages are ready in the queue. It is ErrBusy while somebody
-// consumes from it, for what they hold is not counted.
+// Depth returns how many messages are ready in the queue. It returns ErrBusy while the queue has a consumer, whose messages are not
+// counted.
 func (q *Queue) Depth(ctx context.Context) (int, error) {
 	if err := q.validate(); err != nil {
 		return 0, err
 	}
-	conn, err := q.Dial(ctx)
+	conn, err := amqpdial.Connect(ctx, q.Dial)
 	if err != nil {
 		return 0, err
 	}
-	defer hangUp(conn)
+	defer amqpdial.HangUp(conn)
 	defer onTime(conn)()
 	ch, err := conn.Channel()
 	if err != nil {
@@ -118,21 +102,37 @@ func (q *Queue) Depth(ctx context.Context) (int, error) {
 	return n, nil
 }
 
-// patience is how long a call to the broker may take, and how long a message
-// that was counted as ready may be on its way.
-const patience = 10 * time.Second
-
-// onTime closes the connection unless the function that it returns is called
-// soon: calls of amqp091-go know no context.
-func onTime(conn *amqp.Connection) (done func()) {
-	t := time.AfterFunc(patience, func() { hangUp(conn) })
-	return func() { t.Stop() }
+// quiet returns how many messages are ready once the queue has no consumer. The broker counts a consumer that has just ended, also
+// our own, for a moment.
+func quiet(ctx context.Context, ch *amqp.Channel, queue string) (int, error) {
+	poll := time.NewTicker(20 * time.Millisecond)
+	defer poll.Stop()
+	for begun := time.Now(); ; {
+		now, err := queueinfo.Passive(ch, queue)
+		switch {
+		case err != nil:
+			return 0, err
+		case now.Consumers == 0:
+			return now.Messages, nil
+		case time.Since(begun) > lingers:
+			return 0, &busyError{now}
+		}
+		select {
+		case <-poll.C:
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
+	}
 }
 
-// hangUp closes a connection. Its error would only say that it is gone.
-func hangUp(conn *amqp.Connection) { _ = conn.CloseDeadline(time.Now().Add(time.Second)) }
+// lingers is how long the broker may count a consumer, or keep a lock, that has ended.
+const lingers = 3 * time.Second
 
-// state is the number of ready messages and of consumers.
-func state(ch *amqp.Channel, queue string) (amqp.Queue, error) {
-	return ch.QueueDeclarePassive(queue, false, false, false, false, nil)
+// patience is how long a call to the broker may take, and how long a message that was counted as ready may take to arrive.
+const patience = 10 * time.Second
+
+// onTime closes the connection unless the returned function is called soon: calls of amqp091-go take no context.
+func onTime(conn *amqp.Connection) (done func()) {
+	t := time.AfterFunc(patience, func() { amqpdial.HangUp(conn) })
+	return func() { t.Stop() }
 }

@@ -21,39 +21,33 @@ type Replay struct {
 	Filter Filter
 	Target *Target // if nil, each message goes to the queue in which it died
 
-	// Window is how many messages are published before the first of them is
-	// confirmed, and so how many may be published twice if the process is killed;
-	// if zero, 1. Of a Filter that picks, at most 16.
+	// Window is how many messages are published before the first of them is confirmed. So many may be published twice if the process
+	// is killed. If zero, 1; at most 16 if the Filter picks.
 	Window int
 
 	Max  int     // replay no more; if zero, all that were there at the start
 	Rate float64 // messages a second; if zero, no limit
 
-	// StopAfter ends the replay when so many of the replayed messages have failed
-	// again, as their records tell; if zero, 5; negative, never. It takes
-	// Queue.Records and a queue to watch: not a Target with an Exchange.
+	// StopAfter ends the replay when so many of the replayed messages have failed again, by their records. If zero, 5; negative:
+	// never. It needs Queue.Records and a queue to watch: not a Target with an Exchange.
 	StopAfter int
 
-	// Watch goes on looking for so long after the last message; if zero, once.
+	// Watch is how long the replay watches for failures after the last message; if zero, it checks once.
 	Watch time.Duration
 
-	// OnMessage, if not nil, is told of each message: nil, it is replayed; ErrNoOrigin
-	// or a *publisher.Error, it is left in the queue or undecided.
+	// OnMessage, if not nil, is called with each message: nil if it is replayed; ErrNoOrigin or a *publisher.Error if it is left in
+	// the queue or undecided.
 	OnMessage func(*Message, error)
 }
 
-// Replay publishes dead letters again and takes them off the queue once the
-// broker has confirmed them: in their order, each with its MessageId and a new
-// value of GenerationHeader. What is dead-lettered meanwhile is not replayed.
+// Replay publishes dead letters again and takes each off the queue once the broker has confirmed it: in their order, each with its
+// MessageId and a new value of GenerationHeader. It ignores what is dead-lettered meanwhile.
 //
-// A message that cannot be published (it does not say where it died, or its
-// queue is gone) is left in its place. To pass one over, a replay of everything
-// reads the rest of the queue, and has a window of 16 at most from there on; where
-// Handling allows no look, it ends with an error that wraps the reason. It also
-// ends where the Target has a Key that leads nowhere. Anything else that goes
-// wrong ends it as well: the Result is what was done until then, and a replay may
-// always be begun again. Once ctx is done it waits for the confirms of one window,
-// 2 s at most.
+// A message that cannot be published stays at its position: it does not say where it died, or its queue is gone. To skip it, a
+// replay of everything reads the rest of the queue, and from there on has a window of 16 at most. Where Handling allows no reading,
+// the replay ends with an error that wraps the reason. It also ends if the Target's Key leads nowhere, and after any other error.
+// The Result is what was done until then; the replay may be repeated. Once ctx is done, Replay waits up to 2 s for the confirms of
+// one window.
 func (q *Queue) Replay(ctx context.Context, r Replay) (Result, error) {
 	if err := q.validate(); err != nil {
 		return Result{}, err
@@ -67,26 +61,29 @@ func (q *Queue) Replay(ctx context.Context, r Replay) (Result, error) {
 		return Result{}, err
 	}
 	defer pub.Close()
-	w := &replaying{q: q, r: r, pub: pub, watch: q.watch(r), known: map[string]bool{}}
-	if w.feed, err = q.feedOf(ctx, r.Filter, r.Window, r.Max); err != nil {
+	w := &replaying{taking: taking{q: q, doing: "replaying", window: r.Window}, r: r, pub: pub, watch: q.watch(r), known: map[string]bool{}}
+	w.store, w.settled, w.after = w.publishWindow, w.count, w.goOn
+	if err := w.begin(ctx, r.Filter, r.Max); err != nil {
 		return Result{}, err
 	}
-	w.total, w.watch.vhost = w.feed.total(), w.feed.vhost()
-	w.takings = takings{records: q.Records, vhost: w.feed.vhost()}
-	if r.Max > 0 {
-		w.total = min(w.total, r.Max)
-	}
+	w.watch.vhost = w.source.vhost()
 	if r.Rate > 0 {
 		w.pace = rate.NewLimiter(rate.Limit(r.Rate), r.Window)
-		w.pace.AllowN(time.Now(), r.Window-1) // no burst to begin with
+		w.pace.AllowN(time.Now(), r.Window-1) // no burst at the start
 	}
 	err = w.run(ctx)
+	if r.Filter.Everything() {
+		w.result.Left = w.total - w.result.Done - len(w.result.Undecided) - w.source.missing()
+	}
+	if err == nil {
+		err = w.watch.linger(ctx, r.Watch)
+	}
+	w.result.FailedAgain = w.watch.failed
 	return w.result, err
 }
 
-// Check is what Replay refuses to begin with on a dead-letter queue of that name: a
-// Target that is the queue itself, with ErrTarget, and negative numbers. With it a
-// program can refuse before it asks a person.
+// Check returns what Replay would refuse on a dead-letter queue of this name: negative numbers, and with ErrTarget a Target that is
+// the queue itself. Call it before you ask a person to confirm.
 func (r Replay) Check(queue string) error {
 	if r.Target != nil && r.Target.Exchange == "" && r.Target.Key == queue {
 		return fmt.Errorf("%w: %w", ErrTarget, setting.New("Target", queue, "the queue or exchange that is to handle the messages, not the dead-letter queue itself"))
@@ -113,88 +110,37 @@ func (r Replay) withDefaults() Replay {
 	return r
 }
 
-// replaying is a replay under way.
+// replaying is a taking that publishes.
 type replaying struct {
-	q     *Queue
+	taking
 	r     Replay
 	pub   *publisher.Publisher
-	feed  feed
 	watch *watch
 	pace  *rate.Limiter
-	total int
-	taken int
-	ahead []*Message      // of the feed, to be taken
-	known map[string]bool // queues to which letters went
-	stuck error           // the feed cannot pass over a message, for this reason
-
-	takings takings
-	result  Result
+	known map[string]bool // queues that have received a message
+	stuck error           // why a message must be skipped, which the source cannot do
 }
 
-func (w *replaying) run(ctx context.Context) error {
-	err := w.all(ctx)
-	w.takings.finish(ctx)
-	w.feed.finish(ctx)
-	w.result.RecordsErr = w.takings.err
-	if w.r.Filter.Everything() {
-		w.result.Left = w.total - w.result.Done - len(w.result.Undecided) - w.feed.missing()
+// publishWindow publishes a window, part by part. The parts after a message that must be skipped are taken again later.
+func (w *replaying) publishWindow(ctx context.Context, window []*Message) (confirmed []*Message, err error) {
+	if err := w.wait(ctx, len(window)); err != nil {
+		return nil, err
 	}
-	if err == nil {
-		err = w.watch.linger(ctx, w.r.Watch)
+	for len(window) > 0 && w.stuck == nil && err == nil {
+		n := w.part(window)
+		var done []*Message
+		done, err = w.publishPart(ctx, window[:n])
+		confirmed, window = append(confirmed, done...), window[n:]
 	}
-	w.result.FailedAgain = w.watch.failed
-	return err
-}
-
-func (w *replaying) all(ctx context.Context) error {
-	for w.taken < w.total {
-		letters, err := w.next(ctx)
-		if err != nil {
-			return err
-		}
-		if len(letters) == 0 {
-			break
-		}
-		if err := w.wait(ctx, len(letters)); err != nil {
-			return err
-		}
-		w.taken += len(letters)
-		if err := w.window(ctx, letters); err != nil {
-			return err
-		}
-		if err := w.passOver(ctx); err != nil {
-			return err
-		}
-		w.takings.tell(ctx)
-		w.q.progress("replaying", w.taken, w.total)
-		if err := w.watch.look(ctx); err != nil {
-			return err
-		}
+	if w.stuck != nil {
+		w.taken -= len(window)
 	}
-	return incomplete(w.q.Name, w.feed.missing())
-}
-
-// next takes a window. A queue to which nothing went yet may not be there, so the
-// first letter to it goes alone: a stream can settle but few of a window of which
-// it must pass over one.
-func (w *replaying) next(ctx context.Context) (letters []*Message, err error) {
-	if len(w.ahead) == 0 {
-		if w.ahead, err = w.feed.next(ctx, min(w.r.Window, w.total-w.taken)); err != nil {
-			return nil, err
-		}
-	}
-	n := 0
-	for n < len(w.ahead) && (w.feed.leave() || w.known[w.ahead[n].Origin.Queue] || w.r.Target != nil) {
-		n++
-	}
-	n = max(n, min(1, len(w.ahead)))
-	letters, w.ahead = w.ahead[:n], w.ahead[n:]
-	return letters, nil
+	return confirmed, err
 }
 
 func (w *replaying) wait(ctx context.Context, n int) error {
 	if w.pace == nil {
-		return ctx.Err()
+		return nil
 	}
 	if err := w.pace.WaitN(ctx, n); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("deadletter: the rate of %v a second: %w", w.r.Rate, err)
@@ -202,83 +148,88 @@ func (w *replaying) wait(ctx context.Context, n int) error {
 	return ctx.Err()
 }
 
-// window publishes letters and takes off those that are confirmed.
-func (w *replaying) window(ctx context.Context, letters []*Message) error {
-	outcomes := w.publish(ctx, letters)
-	var done []*Message
-	var first error
-	for i, l := range letters {
+// part returns how many messages to publish together. The first message to a queue goes alone, because the queue may be gone: a
+// stream can settle only few messages of a window beside one that it must skip.
+func (w *replaying) part(window []*Message) int {
+	if w.source.canSkip() || w.r.Target != nil {
+		return len(window)
+	}
+	for n, m := range window {
+		if !w.known[m.Origin.Queue] {
+			return max(n, 1)
+		}
+	}
+	return len(window)
+}
+
+// publishPart publishes messages and returns those that are confirmed. Its error ends the replay.
+func (w *replaying) publishPart(ctx context.Context, part []*Message) (confirmed []*Message, first error) {
+	outcomes := w.publish(ctx, part)
+	for i, m := range part {
 		fate := fateOf(outcomes[i])
-		if fate == passed && w.halts(outcomes[i]) {
+		if fate == skipped && w.mustEnd(outcomes[i]) {
 			fate = ended
 		}
 		switch {
 		case fate == replayed:
-			done = append(done, l)
+			confirmed = append(confirmed, m)
+			w.known[m.Origin.Queue] = true
 		case fate == undecided:
-			w.result.unsure([]*Message{l})
+			w.result.undecided([]*Message{m})
 			first = cmp.Or(first, outcomes[i])
 		case fate == ended:
-			first = cmp.Or(first, w.stays(outcomes[i]))
-		case !w.feed.leave():
+			first = cmp.Or(first, w.explainEnd(outcomes[i]))
+		case !w.source.canSkip():
 			w.stuck = outcomes[i]
-			w.taken-- // it comes again
+			w.taken-- // it is taken again
 			continue
 		default:
 			w.result.Left++
 		}
 		if w.r.OnMessage != nil {
-			w.r.OnMessage(l, outcomes[i])
+			w.r.OnMessage(m, outcomes[i])
 		}
 	}
-	if err := w.feed.settle(done); err != nil {
-		w.result.unsure(done)
-		return cmp.Or(first, err)
-	}
-	w.count(done)
-	return first
+	return confirmed, first
 }
 
-// halts reports whether what is the matter with a message ends the replay: that
-// it cannot be passed over, or that no other could go either.
-func (w *replaying) halts(err error) bool {
-	if w.feed.leave() {
+// mustEnd reports whether a message that cannot be published ends the replay: it cannot be skipped, or no other could be published.
+func (w *replaying) mustEnd(err error) bool {
+	if w.source.canSkip() {
 		return false
 	}
 	return !w.q.Handling.Hold || w.r.Target != nil && w.r.Target.Key != "" && errors.Is(err, publisher.ErrUnroutable)
 }
 
-// stays explains why a replay of everything cannot go on.
-func (w *replaying) stays(err error) error {
-	if fateOf(err) != passed || w.q.Handling.Hold {
+// explainEnd says why a replay of everything cannot go on.
+func (w *replaying) explainEnd(err error) error {
+	if fateOf(err) != skipped || w.q.Handling.Hold {
 		return err
 	}
-	return fmt.Errorf("%w; it is at the head of queue %q, and to pass it over takes a look at the queue: %s", err, w.q.Name, w.q.Handling.Why)
+	return fmt.Errorf("%w; it is at the head of queue %q, and skipping it needs a read of the queue: %s", err, w.q.Name, w.q.Handling.Why)
 }
 
-// passOver goes on with a feed that can leave messages where they are, if it must.
-func (w *replaying) passOver(ctx context.Context) error {
-	if w.stuck == nil {
-		return nil
-	}
-	w.feed.finish(ctx)
-	rest, err := w.q.chooseAll(ctx, w.r.Filter)
-	if err != nil {
-		return fmt.Errorf("%w; to pass it over: %w", w.stuck, err)
-	}
-	w.feed, w.ahead, w.stuck, w.r.Window = rest, nil, nil, min(w.r.Window, picked)
-	return nil
-}
-
-func (w *replaying) count(done []*Message) {
-	w.result.Done += len(done)
-	w.takings.add(done)
-	for _, l := range done {
-		w.known[l.Origin.Queue] = true
-		w.watch.add(l)
-		if l.Redelivered {
+// count notes what was replayed.
+func (w *replaying) count(confirmed []*Message) {
+	for _, m := range confirmed {
+		w.watch.add(m)
+		if m.Redelivered {
 			w.result.PossibleDuplicateCount++
-			w.result.PossibleDuplicates = remember(w.result.PossibleDuplicates, l)
+			w.result.PossibleDuplicates = remember(w.result.PossibleDuplicates, m)
 		}
 	}
+}
+
+// goOn replaces a source that is stuck by one that can skip messages, and checks for failures.
+func (w *replaying) goOn(ctx context.Context) error {
+	if w.stuck == nil {
+		return w.watch.check(ctx)
+	}
+	w.source.finish(ctx)
+	rest, err := w.q.chooseAll(ctx, w.r.Filter)
+	if err != nil {
+		return fmt.Errorf("%w; to skip it: %w", w.stuck, err)
+	}
+	w.source, w.stuck, w.window = rest, nil, min(w.window, picked)
+	return w.watch.check(ctx)
 }

@@ -8,20 +8,20 @@ import (
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/internal/amqpdial"
+	"github.com/strikesmq/strikes/internal/queueinfo"
 )
 
-// afterglow is how long a consumer may still be counted that has ended.
-const afterglow = 3 * time.Second
+const (
+	// passedOn is how many settlements a channel passes on to a quorum queue without a reply.
+	passedOn = 32
+	// countedSince is how long to wait for a message before the ready ones are counted again.
+	countedSince = 300 * time.Millisecond
+)
 
-// passedOn is how many settlements a channel passes on to a quorum queue without
-// an answer.
-const passedOn = 32
-
-// countedSince is after how long it is worth to count once more what is ready.
-const countedSince = 300 * time.Millisecond
-
-// session holds messages of the queue: those delivered and not settled return
-// to their places when it is closed. For one goroutine.
+// session holds messages of the queue. Those that are delivered and not settled return in their order when it closes. It is for one
+// goroutine.
 type session struct {
 	queue, vhost string
 	classic      bool
@@ -29,41 +29,30 @@ type session struct {
 	ch           *amqp.Channel
 	prefetch     int // zero: any number
 	bounds       Bounds
-	everything   bool // no filter picks
+	everything   bool // the filter picks every message
 	consumers    []<-chan amqp.Delivery
-	room         int   // deliveries that the newest consumer can still bring, if any number may be held
+	room         int   // deliveries that the newest consumer can still receive, if prefetch is zero
 	read, bytes  int   // deliveries until now, and their bodies
-	returns      int64 // of the last delivery, as a quorum queue counts them
+	returns      int64 // of the last delivery, counted by a quorum queue
 	closed       chan *amqp.Error
-	acks         int // sent, and maybe not with the queue yet
+	acks         int // sent, and maybe not in the queue yet
 	ready        int // messages in the queue when it began
 	drained      sync.WaitGroup
 }
 
-// open consumes from the queue, alone; of what is delivered at most prefetch
-// messages are not settled, zero: any number.
-//
-// Quorum queues do not enforce that a consumer is exclusive, so it looks for
-// others, before and after.
-func (q *Queue) open(ctx context.Context, prefetch int) (*session, error) {
-	return q.start(ctx, &session{prefetch: prefetch})
-}
-
-func (q *Queue) start(ctx context.Context, s *session) (*session, error) {
-	conn, err := q.Dial(ctx)
+// open starts a session as the queue's only consumer. Quorum queues do not enforce exclusive consumers, so it looks for others
+// before and after it consumes.
+func (q *Queue) open(ctx context.Context, s *session) (*session, error) {
+	conn, err := amqpdial.Connect(ctx, q.Dial)
 	if err != nil {
 		return nil, err
 	}
-	if conn.Config.Recovery != nil {
-		hangUp(conn)
-		return nil, errors.New("deadletter: the connection has automatic recovery on: leave amqp.Config.Recovery nil")
-	}
 	s.queue, s.classic, s.vhost, s.conn = q.Name, q.Handling.InPlace, conn.Config.Vhost, conn
-	stop := context.AfterFunc(ctx, func() { hangUp(conn) })
+	stop := context.AfterFunc(ctx, func() { amqpdial.HangUp(conn) })
 	defer stop()
 	if err := s.begin(ctx); err != nil {
 		err = s.cause(err)
-		hangUp(conn)
+		amqpdial.HangUp(conn)
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
@@ -88,48 +77,24 @@ func (s *session) begin(ctx context.Context) error {
 	if err := s.consume(); err != nil {
 		return err
 	}
-	after, err := state(s.ch, s.queue)
+	after, err := queueinfo.Passive(s.ch, s.queue)
 	if err == nil && after.Consumers > 1 {
 		err = &busyError{amqp.Queue{Consumers: after.Consumers - 1, Messages: after.Messages}}
 	}
 	return err
 }
 
-// quiet returns how many messages are ready, once nobody consumes from the
-// queue. A consumer that has just ended, ours as well, is counted for a moment,
-// and what it held is not.
-func quiet(ctx context.Context, ch *amqp.Channel, queue string) (int, error) {
-	poll := time.NewTicker(20 * time.Millisecond)
-	defer poll.Stop()
-	for begun := time.Now(); ; {
-		now, err := state(ch, queue)
-		switch {
-		case err != nil:
-			return 0, err
-		case now.Consumers == 0:
-			return now.Messages, nil
-		case time.Since(begun) > afterglow:
-			return 0, &busyError{now}
-		}
-		select {
-		case <-poll.C:
-		case <-ctx.Done():
-			return 0, ctx.Err()
-		}
-	}
-}
-
-// consume adds a consumer. Their tags are in order: it is by them that a quorum
-// queue returns what several consumers of a channel held.
+// consume adds a consumer.
 func (s *session) consume() error {
 	if s.prefetch > 0 {
-		return s.add(s.prefetch, s.classic) // others do not enforce it
+		return s.add(s.prefetch, s.classic) // quorum queues do not enforce it
 	}
 	s.room = s.bounds.next(s.everything, s.read, s.ready, s.size(), len(s.consumers))
 	return s.add(s.room, s.classic && len(s.consumers) == 0 && s.ready <= s.room)
 }
 
-// add adds a consumer that holds at most prefetch messages.
+// add adds a consumer that holds at most prefetch messages. The tags are in order: a quorum queue returns what several consumers of a
+// channel held by their tags.
 func (s *session) add(prefetch int, alone bool) error {
 	if err := s.ch.Qos(prefetch, 0, false); err != nil {
 		return err
@@ -143,11 +108,10 @@ func (s *session) add(prefetch int, alone bool) error {
 	return nil
 }
 
-// size is what a body has on average, in bytes.
+// size returns the average size of a body in bytes.
 func (s *session) size() int { return s.bytes / max(s.read, 1) }
 
-// next waits for a delivery; false: there is none, though the broker counted it
-// as ready. It expired, or somebody else has it.
+// next waits for a delivery. It returns false if none arrives although the broker counted it: it expired, or another consumer has it.
 func (s *session) next(ctx context.Context) (amqp.Delivery, bool, error) {
 	return s.within(ctx, patience)
 }
@@ -187,13 +151,12 @@ func (s *session) delivered(d amqp.Delivery, ok bool) (amqp.Delivery, bool, erro
 	return d, true, nil
 }
 
-// takeReturned takes all that was returned before, which comes before what was
-// not. An error ends the session, and it.
+// takeReturned takes all messages that were returned before; they come first. It ends the session's use.
 func (s *session) takeReturned(ctx context.Context, progress func(doing string, done, of int)) {
 	defer s.ignore()
 	s.prefetch, s.room = 0, 0
 	for taken, last := 0, time.Now(); ; {
-		left, err := s.left() // what the first consumer got since is not for this one
+		left, err := s.left() // what the first consumer has received since is not for this one
 		if err != nil || left == 0 || time.Since(last) > patience {
 			return
 		}
@@ -212,64 +175,64 @@ func (s *session) takeReturned(ctx context.Context, progress func(doing string, 
 	}
 }
 
-// left is how many messages are ready.
+// left returns how many messages are ready.
 func (s *session) left() (int, error) {
 	defer onTime(s.conn)()
-	now, err := state(s.ch, s.queue)
+	now, err := queueinfo.Passive(s.ch, s.queue)
 	return now.Messages, err
 }
 
-// cause is why the channel is closed, if that is all that err says.
-func (s *session) cause(err error) error {
-	if !errors.Is(err, amqp.ErrClosed) || s.closed == nil {
-		return err
-	}
+// why returns why the channel closed, if the broker said; false if the channel is still open after a second.
+func (s *session) why() (why *amqp.Error, closed bool) {
 	select {
-	case why := <-s.closed:
-		if why != nil {
+	case why = <-s.closed:
+		return why, true
+	case <-time.After(time.Second):
+		return nil, false
+	}
+}
+
+// cause returns why the channel closed, if err says only that it did.
+func (s *session) cause(err error) error {
+	if errors.Is(err, amqp.ErrClosed) && s.closed != nil {
+		if why, _ := s.why(); why != nil {
 			return why
 		}
-	case <-time.After(time.Second):
 	}
 	return err
 }
 
-// lost says why the session ended by itself.
+// lost returns the error for a session that ended by itself.
 func (s *session) lost() error {
-	select {
-	case why := <-s.closed:
-		if why != nil {
-			return fmt.Errorf("%w: queue %q: %w", ErrInterrupted, s.queue, why)
-		}
-	case <-time.After(time.Second):
-		return fmt.Errorf("%w: queue %q: the broker cancelled the consumer", ErrInterrupted, s.queue)
+	why, closed := s.why()
+	switch {
+	case !closed:
+		return interrupted(s.queue, s.read, errors.New("the broker cancelled the consumer"))
+	case why == nil:
+		return interrupted(s.queue, s.read, amqp.ErrClosed)
 	}
-	return fmt.Errorf("%w: queue %q: %w", ErrInterrupted, s.queue, amqp.ErrClosed)
+	return interrupted(s.queue, s.read, why)
 }
 
-// ack settles a delivery, or all up to it. The broker may not have it yet, nor
-// the queue: see fence and land.
-func (s *session) ack(l *Message, andBefore bool) error {
-	if err := s.ch.Ack(l.tag, andBefore); err != nil {
+// ack settles a delivery, or all up to it. The broker, or the queue, may not have the ack yet: see fence and land.
+func (s *session) ack(m *Message, andBefore bool) error {
+	if err := s.ch.Ack(m.tag, andBefore); err != nil {
 		return s.lost()
 	}
 	s.acks++
 	return nil
 }
 
-// land returns nil once the queue has all acks. The channel passes settlements on
-// to a quorum queue at once if no more than 32 are under way, and keeps the rest
-// back: it loses them if the connection is lost, or closed. To begin a consumer
-// takes its turn in the queue's log, behind those that were passed on, which
-// releases the rest; to end it, behind these: of 300 acks sent at once up to 267
-// were lost without that, none with it (3.10.8, 4.0.5 and 4.3.6:
-// TestSingleAcksOfALostConnection).
+// land returns nil once the queue has all acks. A channel passes settlements on to a quorum queue while no more than 32 are under
+// way, and keeps the others: it loses them with the connection. A new consumer waits in the queue's log behind those passed on, and
+// releases the others; its cancellation waits behind these. Of 300 acks sent together up to 267 were lost without that, none with it
+// (3.10.8, 4.0.5 and 4.3.6: TestSingleAcksOfALostConnection).
 func (s *session) land() error {
 	if s.classic {
 		return s.fence()
 	}
 	defer onTime(s.conn)()
-	const tag = "strikes-dead-land" // what it brings returns behind that of the others
+	const tag = "strikes-dead-land" // its messages return behind those of the others
 	err := s.ch.Qos(1, 0, false)
 	if err == nil {
 		var deliveries <-chan amqp.Delivery
@@ -285,17 +248,16 @@ func (s *session) land() error {
 	return nil
 }
 
-// fence returns nil once the channel in the broker has what was sent before, as
-// its reply comes in order.
+// fence returns nil once the channel in the broker has everything sent before: its reply comes in order.
 func (s *session) fence() error {
 	defer onTime(s.conn)()
-	if err := s.ch.Qos(max(s.prefetch, 1), 0, false); err != nil { // it is that of later consumers
+	if err := s.ch.Qos(max(s.prefetch, 1), 0, false); err != nil { // the prefetch of later consumers
 		return s.lost()
 	}
 	return nil
 }
 
-// ignore takes what else is delivered, which is then not held in memory.
+// ignore receives all other deliveries, so that they do not stay in memory.
 func (s *session) ignore() {
 	for _, deliveries := range s.consumers {
 		s.discard(deliveries)
@@ -309,14 +271,14 @@ func (s *session) discard(deliveries <-chan amqp.Delivery) {
 	})
 }
 
-// close gives back what is not settled, in order.
+// close returns what is not settled, in order.
 func (s *session) close() {
 	if s.acks > passedOn {
-		_ = s.land() // if it cannot, they may return
+		_ = s.land() // if it fails, the messages may return
 	}
 	done := onTime(s.conn)
 	_ = s.ch.Close() // what is not settled returns in any case
 	done()
-	hangUp(s.conn)
+	amqpdial.HangUp(s.conn)
 	s.drained.Wait()
 }

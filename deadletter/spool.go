@@ -18,8 +18,7 @@ func init() {
 	}
 }
 
-// spool keeps letters in a file that has no name any more, so that it is gone
-// with the process: first all are put, then all are taken.
+// spool keeps messages in a file without a name, which is gone with the process. First all are put, then all are taken.
 type spool struct {
 	file *os.File
 	buf  *bufio.Writer
@@ -27,55 +26,55 @@ type spool struct {
 	dec  *gob.Decoder
 }
 
-// spooled is a letter in the file.
+// spooled is a message in the file.
 type spooled struct {
 	Message Message
 	Tag     uint64
 }
 
-// void stands for the value nil, which gob has no place for among others.
+// void stands for nil, which gob cannot encode among other values.
 type void bool
 
 func newSpool(dir string) (*spool, error) {
 	f, err := os.CreateTemp(dir, "strikes-dead-")
 	if err != nil {
-		return nil, fmt.Errorf("deadletter: a file for what is picked: %w", err)
+		return nil, fmt.Errorf("deadletter: creating a file for picked messages: %w", err)
 	}
-	_ = os.Remove(f.Name()) // where that cannot be done to an open file, close does it
+	_ = os.Remove(f.Name()) // where an open file cannot be removed, close removes it
 	buf := bufio.NewWriterSize(f, 64<<10)
 	return &spool{file: f, buf: buf, enc: gob.NewEncoder(buf)}, nil
 }
 
-func (s *spool) put(l *Message) error {
-	out := spooled{*l, l.tag}
-	out.Message.Publishing.Headers, _ = pack(l.Publishing.Headers).(amqp.Table)
+func (s *spool) put(m *Message) error {
+	out := spooled{*m, m.tag}
+	out.Message.Publishing.Headers, _ = pack(m.Publishing.Headers).(amqp.Table)
 	if err := s.enc.Encode(out); err != nil {
-		return fmt.Errorf("deadletter: write what is picked to a file: %w", err)
+		return fmt.Errorf("deadletter: writing picked messages to a file: %w", err)
 	}
 	return nil
 }
 
-// rewind ends the putting.
+// rewind ends the writing.
 func (s *spool) rewind() error {
 	err := s.buf.Flush()
 	if err == nil {
 		_, err = s.file.Seek(0, io.SeekStart)
 	}
 	if err != nil {
-		return fmt.Errorf("deadletter: write what is picked to a file: %w", err)
+		return fmt.Errorf("deadletter: writing picked messages to a file: %w", err)
 	}
 	s.dec = gob.NewDecoder(bufio.NewReaderSize(s.file, 64<<10))
 	return nil
 }
 
-// take returns the next letter; nil: there is none.
+// take returns the next message, nil at the end.
 func (s *spool) take() (*Message, error) {
 	var in spooled
 	switch err := s.dec.Decode(&in); {
 	case errors.Is(err, io.EOF):
 		return nil, nil
 	case err != nil:
-		return nil, fmt.Errorf("deadletter: read what was picked from its file: %w", err)
+		return nil, fmt.Errorf("deadletter: reading picked messages from their file: %w", err)
 	}
 	in.Message.tag = in.Tag
 	in.Message.Publishing.Headers, _ = unpack(in.Message.Publishing.Headers).(amqp.Table)
@@ -105,7 +104,7 @@ func unpack(v any) any {
 	})
 }
 
-// rebuild copies tables and arrays, with each other value replaced.
+// rebuild copies tables and arrays and replaces every other value.
 func rebuild(v any, leaf func(any) any) any {
 	switch v := v.(type) {
 	case amqp.Table:

@@ -2,25 +2,23 @@ package deadletter
 
 import "context"
 
-// stream is a feed of everything. It has no more in hand than two windows: the
-// second is on its way while the broker writes down that the first is settled.
+// stream is a source of everything. It holds at most two windows: the second is on its way while the broker settles the first.
 type stream struct {
-	q    *Queue
-	s    *session
-	join *joiner
-	left int // to be handed out
-	gone int // will not come
-	all  int
-	tag  uint64 // all up to this one are settled
-
-	again bool // the last that was handed out had been returned before
+	q      *Queue
+	s      *session
+	join   *joiner
+	left   int // to be handed out
+	gone   int // will not arrive
+	all    int
+	acked  uint64 // tag up to which all are settled
+	behind bool   // the last message was returned before
 }
 
 func (q *Queue) stream(ctx context.Context, window, most int) (*stream, error) {
 	if err := q.mayTake(); err != nil {
 		return nil, err
 	}
-	s, err := q.open(ctx, 2*window)
+	s, err := q.open(ctx, &session{prefetch: 2 * window})
 	if err != nil {
 		return nil, err
 	}
@@ -32,8 +30,8 @@ func (q *Queue) stream(ctx context.Context, window, most int) (*stream, error) {
 }
 
 func (f *stream) next(ctx context.Context, n int) ([]*Message, error) {
-	var letters []*Message
-	for len(letters) < n && f.left > 0 {
+	var messages []*Message
+	for len(messages) < n && f.left > 0 {
 		d, ok, err := f.s.next(ctx)
 		if err != nil {
 			return nil, err
@@ -43,43 +41,40 @@ func (f *stream) next(ctx context.Context, n int) ([]*Message, error) {
 			break
 		}
 		f.left--
-		f.again = d.Redelivered
-		letters = append(letters, f.q.newLetter(&d))
+		f.behind = d.Redelivered
+		messages = append(messages, f.q.newMessage(&d))
 	}
-	return letters, f.join.join(ctx, letters)
+	return messages, f.join.join(ctx, messages)
 }
 
-// settle takes all with one command if it can: see fence.
-func (f *stream) settle(letters []*Message) error {
-	if n := len(letters); n > 0 && letters[n-1].tag-f.tag == uint64(n) {
-		f.tag = letters[n-1].tag
-		if err := f.s.ack(letters[n-1], true); err != nil {
+// settle settles a complete window with one ack. See fence.
+func (f *stream) settle(messages []*Message) error {
+	if n := len(messages); n > 0 && messages[n-1].tag-f.acked == uint64(n) {
+		f.acked = messages[n-1].tag
+		if err := f.s.ack(messages[n-1], true); err != nil {
 			return err
 		}
-		f.s.acks = 1 // or the queue would not have delivered these
+		f.s.acks = 1 // earlier acks have arrived, or the queue would not have delivered these
 		return f.s.fence()
 	}
-	for _, l := range letters { // the stream ends with this one
-		if err := f.s.ack(l, false); err != nil {
+	for _, m := range messages { // the stream ends with this window
+		if err := f.s.ack(m, false); err != nil {
 			return err
 		}
 	}
 	return f.s.fence()
 }
 
-// finish returns what is in hand. It goes behind what was returned before, except
-// where each goes to its very place: so that is taken as well, and all return in
-// their order.
+// finish returns the held messages. A quorum queue puts them behind those that were returned before, so finish takes these too: then
+// all return in their order.
 func (f *stream) finish(ctx context.Context) {
-	if h := f.q.Handling; f.again && h.Hold && !h.InPlace {
+	if h := f.q.Handling; f.behind && h.Hold && !h.InPlace {
 		f.s.takeReturned(context.WithoutCancel(ctx), f.q.progress)
 	}
 	f.s.close()
 }
 
-func (f *stream) total() int  { return f.all }
-func (f *stream) leave() bool { return false }
-
-func (f *stream) missing() int { return f.gone }
-
+func (f *stream) total() int    { return f.all }
+func (f *stream) canSkip() bool { return false }
+func (f *stream) missing() int  { return f.gone }
 func (f *stream) vhost() string { return f.s.vhost }

@@ -9,24 +9,23 @@ import (
 )
 
 const (
-	// watched is how many of the replayed messages, the last ones, are watched.
+	// watched is how many of the last replayed messages are watched.
 	watched = 500
-	// lookEvery is the least time between two looks.
-	lookEvery = 500 * time.Millisecond
+	// checkEvery is the least time between two checks.
+	checkEvery = 500 * time.Millisecond
 )
 
-// watch finds out whether replayed messages fail again: their new lives then
-// have records with charges.
+// watch finds replayed messages that fail again: the records of their new generations then count failed attempts.
 type watch struct {
-	records Records // nil: it sees nothing
+	records Records // nil: nothing is watched
 	vhost   string
 	target  *Target
 	most    int // failures that end the replay; negative: any number
 
-	lives  []counter.Message // the last that were replayed and have not failed
-	looked time.Time
-	failed []string
-	count  int
+	generations []counter.Message // the last that were replayed and have not failed
+	checked     time.Time
+	failed      []string
+	count       int
 }
 
 func (q *Queue) watch(r Replay) *watch {
@@ -41,79 +40,75 @@ func (q *Queue) watch(r Replay) *watch {
 }
 
 // add watches a message that was replayed.
-func (w *watch) add(l *Message) {
-	to, err := w.target.destination(l)
-	if w.records == nil || err != nil || l.ID == "" {
+func (w *watch) add(m *Message) {
+	to, err := w.target.destination(m)
+	if w.records == nil || err != nil || m.ID == "" {
 		return
 	}
-	if len(w.lives) >= watched {
-		w.lives = w.lives[1:]
+	if len(w.generations) >= watched {
+		w.generations = w.generations[1:]
 	}
-	w.lives = append(w.lives, counter.Message{Queue: to.Key, ID: l.ID, Generation: "header:" + l.life})
+	w.generations = append(w.generations, counter.Message{Queue: to.Key, ID: m.ID, Generation: "header:" + m.next})
 }
 
-// look asks, if it has not done so a moment ago. It returns ErrFailingAgain if
-// too many have failed, or the store's error: what cannot be watched must not go
-// on.
-func (w *watch) look(ctx context.Context) error {
-	if w.records == nil || time.Since(w.looked) < lookEvery {
+// check looks the records up, unless it has just done so. It returns ErrFailingAgain if too many have failed, or the store's error:
+// a replay that cannot be watched must not go on.
+func (w *watch) check(ctx context.Context) error {
+	if w.records == nil || time.Since(w.checked) < checkEvery {
 		return nil
 	}
-	w.looked = time.Now()
+	w.checked = time.Now()
 	byQueue := map[string][]counter.Message{}
-	for _, m := range w.lives {
-		byQueue[m.Queue] = append(byQueue[m.Queue], m)
+	for _, g := range w.generations {
+		byQueue[g.Queue] = append(byQueue[g.Queue], g)
 	}
-	w.lives = nil
-	for queue, lives := range byQueue {
-		records, err := w.records.Lookup(ctx, w.vhost, queue, lives)
+	w.generations = nil
+	for queue, generations := range byQueue {
+		records, err := w.records.Lookup(ctx, w.vhost, queue, generations)
 		if err != nil {
-			return fmt.Errorf("deadletter: whether replayed messages fail again cannot be seen: %w", err)
+			return fmt.Errorf("deadletter: checking whether replayed messages fail again: %w", err)
 		}
-		w.sort(lives, records)
+		w.sort(generations, records)
 	}
 	if w.count >= w.most {
-		return fmt.Errorf("%w: %d of those that were replayed have", ErrFailingAgain, w.count)
+		return fmt.Errorf("%w: %d of the replayed messages", ErrFailingAgain, w.count)
 	}
 	return nil
 }
 
-// sort tells those that have failed from those to be watched further.
-func (w *watch) sort(lives []counter.Message, records map[counter.Message]counter.Record) {
-	for _, m := range lives {
-		r := records[counter.Message{VHost: w.vhost, Queue: m.Queue, ID: m.ID, Generation: m.Generation}]
+// sort separates the generations that have failed from those to watch further.
+func (w *watch) sort(generations []counter.Message, records map[counter.Message]counter.Record) {
+	for _, g := range generations {
+		r := records[counter.Message{VHost: w.vhost, Queue: g.Queue, ID: g.ID, Generation: g.Generation}]
 		if r.Counted() == 0 && r.State != counter.StateDeadLetter {
-			w.lives = append(w.lives, m)
+			w.generations = append(w.generations, g)
 			continue
 		}
 		w.count++
 		if len(w.failed) < maxIDs {
-			w.failed = append(w.failed, m.ID)
+			w.failed = append(w.failed, g.ID)
 		}
 	}
 }
 
-// linger looks once, and then again until the time is over.
+// linger checks once, and then again until the time is over.
 func (w *watch) linger(ctx context.Context, long time.Duration) error {
 	if w.records == nil {
 		return nil
 	}
 	end := time.NewTimer(long)
 	defer end.Stop()
-	again := time.NewTicker(lookEvery)
+	again := time.NewTicker(checkEvery)
 	defer again.Stop()
 	for {
-		w.looked = time.Time{}
-		if err := w.look(ctx); err != nil {
+		w.checked = time.Time{}
+		if err := w.check(ctx); err != nil || len(w.generations) == 0 {
 			return err
-		}
-		if len(w.lives) == 0 {
-			return nil
 		}
 		select {
 		case <-end.C:
-			w.looked = time.Time{}
-			return w.look(ctx)
+			w.checked = time.Time{}
+			return w.check(ctx)
 		case <-again.C:
 		case <-ctx.Done():
 			return ctx.Err()

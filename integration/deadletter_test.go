@@ -330,20 +330,39 @@ func TestReplayPassesOver(t *testing.T) {
 	}
 }
 
-// TestLetterThatNobodyCanReceive: its headers outgrew a frame when the broker added to them. The error says so.
-func TestLetterThatNobodyCanReceive(t *testing.T) {
-	queue := declared(t, topology.Quorum)
-	ch := pubChannel(t)
-	large := amqp.Publishing{MessageId: "m", Headers: amqp.Table{"h": strings.Repeat("a", 130900)}}
-	if err := ch.PublishWithContext(t.Context(), "", queue, false, false, large); err != nil {
-		t.Fatal(err)
-	}
-	reject(t, queue, 1)
-	for _, err := range graveyard(t, queue).Browse(t.Context(), deadletter.Filter{}) {
-		if err != nil && strings.Contains(err.Error(), "frame_max") {
-			return
-		}
-		t.Errorf("%v, want what to do about a frame that is too large", err)
+// TestUndecodableDeadLetter browses queues with a message that amqp091-go cannot decode. The error says which queue and what to do.
+func TestUndecodableDeadLetter(t *testing.T) {
+	for name, tc := range map[string]struct {
+		headers amqp.Table
+		reject  bool // the broker adds to the headers
+		fix     string
+	}{
+		"outgrown frame": {amqp.Table{"h": strings.Repeat("a", 130900)}, true, "frame_max"},
+		"deep headers":   {nested(40), false, "management UI"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			queue := declared(t, topology.Quorum)
+			to := queue + ".dlq"
+			if tc.reject {
+				to = queue
+			}
+			ch := pubChannel(t)
+			need(t, ch.Confirm(false))
+			confirm, err := ch.PublishWithDeferredConfirm("", to, false, false, amqp.Publishing{MessageId: "m", Headers: tc.headers})
+			need(t, err)
+			confirm.Wait()
+			if tc.reject {
+				reject(t, queue, 1)
+			}
+			for _, err := range graveyard(t, queue).Browse(t.Context(), deadletter.Filter{}) {
+				if !errors.Is(err, deadletter.ErrUndecodable) || !errors.Is(err, deadletter.ErrInterrupted) ||
+					!strings.Contains(err.Error(), queue+".dlq") || !strings.Contains(err.Error(), tc.fix) {
+					t.Errorf("%v, want the queue and %s", err, tc.fix)
+				}
+				return
+			}
+			t.Error("the queue was empty")
+		})
 	}
 }
 

@@ -56,15 +56,17 @@ var arrows = map[string][]string{
 	"examples/...": public,
 
 	"integration":                  nil,
-	"integration/figures":          join(public, join(laboratory, "internal/pause")...),
+	"integration/figures":          join(public, join(laboratory, "internal/pause", "integration/internal/node", "integration/internal/worker")...),
 	"integration/internal/cluster": {"internal/proxy", "internal/servers"},
 	"integration/internal/install": {"internal/servers"},
 	"integration/servers":          nil,
 	"integration/suite":            nil,
+	"integration/internal/worker":  {"internal/pause"},
+	"integration/internal/node":    {"topology", "internal/poll", "internal/servers"},
 	"integration/mutants":          nil,
 	"integration/release":          nil,
 	"integration/setup":            {"integration/internal/install"},
-	"integration/soak":             join(public, join(laboratory, "internal/pause", "integration/internal/cluster", "integration/soak/audit")...),
+	"integration/soak":             join(public, join(laboratory, "internal/pause", "integration/internal/cluster", "integration/internal/node", "integration/internal/worker", "integration/soak/audit")...),
 	"integration/soak/audit":       nil, // shares nothing with what it judges
 }
 

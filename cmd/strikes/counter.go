@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -94,11 +95,13 @@ func (a *app) getCounter(ctx context.Context, o counterOptions, queue, id string
 		}
 		for i, r := range all {
 			v := records.Of(r, override, time.Now())
-			switch {
-			case o.json:
+			if o.json {
 				err = jsonl.NewEncoder(a.Out).Encode(v)
-			default:
-				err = separated(a.Out, i > 0, func() error { return render.Record(a.Out, v) })
+			} else {
+				if i > 0 {
+					fmt.Fprintln(a.Out)
+				}
+				err = render.Record(a.Out, v)
 			}
 			if err != nil {
 				return err

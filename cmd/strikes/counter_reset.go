@@ -41,9 +41,9 @@ func (a *app) resetCounters(ctx context.Context, o resetOptions, queue string, i
 		case err != nil:
 			return err
 		case len(plan) == 0:
-			return q.None("nothing is counted of %s", someNames(unknown))
+			return q.None("nothing is counted of %s", term.Names(unknown))
 		case len(unknown) > 0:
-			fmt.Fprintf(a.Err, "strikes: nothing is counted of %s\n", someNames(unknown))
+			fmt.Fprintf(a.Err, "strikes: nothing is counted of %s\n", term.Names(unknown))
 		}
 		warnOfDead(a.Err, plan)
 		return change[records.Reset]{
@@ -64,7 +64,7 @@ func warnOfDead(stderr io.Writer, plan []records.Reset) {
 		}
 	}
 	if len(ids) > 0 {
-		fmt.Fprintf(stderr, "strikes: dead-lettered: %s; reset forgets why and brings nothing back; `strikes dead replay` gives new attempts\n", someNames(ids))
+		fmt.Fprintf(stderr, "strikes: dead-lettered: %s; reset forgets why and brings nothing back; `strikes dead replay` gives new attempts\n", term.Names(ids))
 	}
 }
 

@@ -49,7 +49,7 @@ func TestGrants(t *testing.T) {
 		{[]string{"dead", "list", "Q"}, grants{read: "Q.dlq", tag: "management", store: findsRecords}, "no stock", ""},
 		{[]string{"dead", "list", "--no-store", "Q"}, grants{read: "Q.dlq", tag: "management"}, "rejected", ""},
 		{[]string{"dead", "list", "--records", "Q"}, grants{store: listsRecords}, "no stock", ""},
-		{[]string{"dead", "list", "--dead-letter-queue", "Q.dlq", "Q"}, grants{read: "Q.dlq", store: listsRecords}, "no stock", "is not looked at"},
+		{[]string{"dead", "list", "--dead-letter-queue", "Q.dlq", "Q"}, grants{read: "Q.dlq", store: listsRecords}, "no stock", "is not read"},
 		{[]string{"dead", "show", "Q", "m1"}, grants{read: "Q.dlq", tag: "management", store: findsRecords}, "no stock", ""},
 		{[]string{"dead", "replay", "Q", "m1", "--yes", "--watch", "0"}, grants{read: "Q.dlq", write: "default", tag: "management", store: allSteps}, "", "1 replayed"},
 		{[]string{"dead", "drop", "Q", "m1", "--yes", "--to", "FILE"}, grants{read: "Q.dlq", tag: "management", store: allSteps}, "", "1 dropped"},

@@ -12,6 +12,7 @@ import (
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/dead"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/render"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
@@ -26,7 +27,7 @@ func (a *app) statusCommand() *cobra.Command {
 Blocking are the messages that failed and are not dead-lettered, and those that run again; the one that has blocked for longest comes first:
 in an ordered queue, that is its head. With lanes each has a head of its own, and the store does not know the lanes. A message in its first
 attempt is not in the store, and only counts as unacked.
-`[1:]+blockMeanings+"\n\n"+routeMeaning+`
+`[1:]+blockMeanings+"\n\n"+dead.RouteMeaning+`
 The store counts the messages that consumers dead-lettered. status compares the count with what the dead-letter queue has, and with what
 strikes dead replay and dead drop took out of it. While that queue has a consumer, nothing is called missing. Messages without an id, and
 those that the broker dead-letters by itself, are not counted. If messages are missing, or wait in a quorum queue for their dead-letter
@@ -38,7 +39,7 @@ to 10 s old.`,
 	f := cmd.Flags()
 	o.addTo(cmd)
 	o.AddManagement(cmd, "for what AMQP cannot report")
-	addDeadLetterQueue(f, &o.deadLetterQueue)
+	dead.AddQueue(f, &o.deadLetterQueue)
 	f.IntVar(&o.limit, "limit", 20, "show `N` messages at most; 0: all")
 	f.BoolVar(&o.watch, "watch", false, "repeat it; on a terminal, q ends it")
 	f.DurationVar(&o.interval, "interval", 2*time.Second, "repeat it after this `TIME`")
@@ -120,15 +121,7 @@ func (l *collector) Collect(ctx context.Context) (status.Status, error) {
 	if lost := (*status.LostError)(nil); errors.As(err, &lost) {
 		err = l.broker.Explain(err)
 	}
-	return s, ambiguous(err)
-}
-
-// ambiguous says what to do if dead letters land in several queues.
-func ambiguous(err error) error {
-	if errors.As(err, new(*status.AmbiguousError)) {
-		return cli.Misusef("%w; choose one with --dead-letter-queue", err)
-	}
-	return err
+	return s, dead.Ambiguous(err)
 }
 
 // statusPrinter prints looks as text or as NDJSON.

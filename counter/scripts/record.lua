@@ -34,7 +34,7 @@
 --
 -- Reply: a list with one entry for each step, in their order. An entry is an error, or
 --   { verdict, failures, crashes, limit in force, fence, wait in ms, cause, reason }
--- cause and reason are those of the last counted attempt if the verdict is EXHAUSTED, else empty.
+-- cause and reason are those of the last counted attempt if the verdict is EXHAUSTED, else null.
 --
 -- A record is one string: half the memory of a hash, and one command to read or write. It begins with a line of numbers and
 -- words, separated by one space. Times are Redis TIME in ms; 0 and . mean absent. In this order:

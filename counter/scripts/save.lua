@@ -42,7 +42,7 @@ if live then
 end
 
 local spent = verdict == 'EXHAUSTED' -- no other verdict needs the reason, which may be long
-replies[n - 3] = { verdict, failures, crashes, limit, fence, math.max(0, due - now), spent and cause ~= '.' and cause or '', spent and reason or '' }
+replies[n - 3] = { verdict, failures, crashes, limit, fence, math.max(0, due - now), spent and cause ~= '.' and cause, spent and reason }
 
 end
 end

@@ -43,7 +43,7 @@ func parseFlags(args []string) (config, error) {
 	f.Func("failing", "of the messages, `PERCENT,…` (default 0,1,10)", c.setFailing)
 	f.IntVar(&c.messages, "messages", 3000, "`NUMBER` in each queue")
 	f.IntVar(&c.rounds, "rounds", 5, "`NUMBER` that count; one before them warms up")
-	f.IntVar(&c.concurrency, "concurrency", 8, "`NUMBER` of handlers at once where messages fail")
+	f.IntVar(&c.concurrency, "concurrency", 8, "`NUMBER` of handlers in parallel where messages fail")
 	f.IntVar(&c.live, "live", 1_000_000, "`NUMBER` of counters to fill the store with")
 	f.DurationVar(&c.time, "time", 3*time.Minute, "`LIMIT` of the whole bench, about: it does fewer rounds and counters to keep it")
 	f.BoolVar(&c.quick, "quick", false, "one short round of each: whether it works, not how fast")

@@ -9,7 +9,7 @@ import (
 // The contests, as -only names them.
 const (
 	success        = "success"         // every message succeeds, one handler at a time
-	failing        = "failing"         // some messages always fail, several handlers at once
+	failing        = "failing"         // some messages always fail, several handlers in parallel
 	ordered        = "ordered"         // strict order, on a single-active-consumer queue
 	orderedFailing = "ordered-failing" // strict order and messages that always fail, compared with a loop by hand
 	publishing     = "publish"         // 64 goroutines, compared with a hand-pipelined client

@@ -19,7 +19,7 @@ type loop func(ctx context.Context, t *trial, conn *amqp.Connection) error
 type trial struct {
 	*bench
 	spec    topology.Spec
-	workers int // handlers at once
+	workers int // handlers in parallel
 	tally   *tally
 }
 

@@ -4,106 +4,45 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"os/exec"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"github.com/strikesmq/strikes/internal/poll"
+	"github.com/strikesmq/strikes/integration/internal/node"
 	"github.com/strikesmq/strikes/internal/servers"
 	"github.com/strikesmq/strikes/publisher"
 	"github.com/strikesmq/strikes/topology"
 )
 
-// broker is the RabbitMQ of a figure: a private one, or one that commands kill and start, or one that is left alone.
+// broker is the RabbitMQ of a figure.
 type broker struct {
-	url, version string
-	private      *servers.RabbitMQ
-	kill, start  string
-	declared     bool // so the queues are ours to remove
-
-	published int // numbers the messages
+	*node.Node
+	version   string
+	declared  bool // the queues are ours to remove
+	published int  // numbers the messages
 }
 
-func openBroker(ctx context.Context, c config) (*broker, error) {
-	b := &broker{url: c.amqp, kill: c.brokerKill, start: c.brokerStart}
-	if b.url == "" {
-		var err error
-		if b.private, err = servers.StartRabbitMQ(ctx, servers.RabbitMQOptions{}); err != nil {
+func openBroker(ctx context.Context, c config) (_ *broker, err error) {
+	b := &broker{Node: &node.Node{URL: c.amqp, KillCommand: c.brokerKill, StartCommand: c.brokerStart}}
+	if b.URL == "" {
+		if b.Private, err = servers.StartRabbitMQ(ctx, servers.RabbitMQOptions{}); err != nil {
 			return nil, err
 		}
-		b.url = b.private.URL
+		b.URL = b.Private.URL
 	}
-	if err := b.declare(ctx, topology.Type(c.kind)); err != nil {
-		return nil, errors.Join(err, b.close(ctx))
+	if b.version, err = b.Declare(ctx, topology.Spec{Queue: queue, Type: topology.Type(c.kind)}); err == nil {
+		b.declared = true
+		err = b.Restart(ctx)
+	}
+	if err != nil {
+		return nil, errors.Join(err, b.close())
 	}
 	return b, nil
 }
 
-// declare makes the queue. A node that is killed within moments of a quorum queue's declaration may forget its log, so a
-// private one is stopped and started once.
-func (b *broker) declare(ctx context.Context, kind topology.Type) error {
-	conn, err := b.dial(ctx)
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	b.version, _ = conn.Properties["version"].(string)
-	ch, err := conn.Channel()
-	if err != nil {
-		return err
-	}
-	if q, err := ch.QueueDeclarePassive(queue, true, false, false, false, nil); err == nil {
-		return fmt.Errorf("the queue %s exists, with %d messages: delete it", queue, q.Messages)
-	}
-	b.declared = true
-	if err := topology.Declare(ctx, conn, topology.Spec{Queue: queue, Type: kind}); err != nil || b.private == nil {
-		return err
-	}
-	return errors.Join(b.private.Stop(ctx), b.private.Start(ctx))
-}
-
 // dial opens a connection, which the caller closes.
 func (b *broker) dial(context.Context) (*amqp.Connection, error) {
-	return amqp.DialConfig(b.url, amqp.Config{Dial: amqp.DefaultDial(5 * time.Second), Heartbeat: heartbeat})
-}
-
-// killed ends the broker without warning.
-func (b *broker) killed(ctx context.Context) error {
-	switch {
-	case b.private != nil:
-		return b.private.Kill()
-	case b.kill != "":
-		return shell(ctx, b.kill)
-	}
-	return errors.New("the RabbitMQ at -amqp is to be killed: name -broker-kill and -broker-start")
-}
-
-// restarted starts it, and waits until it answers.
-func (b *broker) restarted(ctx context.Context) error {
-	if b.private != nil {
-		return b.private.Start(ctx)
-	}
-	if err := shell(ctx, b.start); err != nil {
-		return err
-	}
-	return poll.Until(ctx, time.Minute, "an answer of the broker", func() error {
-		conn, err := b.dial(ctx)
-		if err == nil {
-			err = conn.Close()
-		}
-		return err
-	})
-}
-
-func shell(ctx context.Context, command string) error {
-	cmd := exec.CommandContext(ctx, "sh", "-c", command) //nolint:gosec // the user's own
-	cmd.Stderr = os.Stderr
-	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("%s: %w", command, err)
-	}
-	return nil
+	return amqp.DialConfig(b.URL, amqp.Config{Dial: amqp.DefaultDial(5 * time.Second), Heartbeat: heartbeat})
 }
 
 // producer returns a publisher that the caller closes.
@@ -132,52 +71,25 @@ func (b *broker) publish(ctx context.Context, p *publisher.Publisher, bodies ...
 	return nil
 }
 
-// channel does something on a channel of its own.
-func (b *broker) channel(ctx context.Context, do func(*amqp.Channel) error) error {
-	conn, err := b.dial(ctx)
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	ch, err := conn.Channel()
-	if err != nil {
-		return err
-	}
-	return do(ch)
-}
-
-// queue tells how many messages a queue has ready, and how many consumers.
-func (b *broker) queue(ctx context.Context, name string) (q amqp.Queue, err error) {
-	err = b.channel(ctx, func(ch *amqp.Channel) error {
-		q, err = ch.QueueDeclarePassive(name, true, false, false, false, nil)
-		return err
-	})
-	return q, err
-}
-
-// empty waits until the queue has nothing ready and nothing dead-lettered; what is unacked must be nobody's any more.
-func (b *broker) empty(ctx context.Context) (dead int, err error) {
-	q, err := b.queue(ctx, queue)
+// empty fails unless the queue has no message and no consumer. It returns the number of dead letters.
+func (b *broker) empty() (dead int, err error) {
+	q, err := b.Queue(queue)
 	if err != nil {
 		return 0, err
 	}
 	if q.Messages > 0 || q.Consumers > 0 {
 		return 0, fmt.Errorf("%d messages are ready and %d consumers there, when all was handled", q.Messages, q.Consumers)
 	}
-	q, err = b.queue(ctx, deadLetters)
+	q, err = b.Queue(deadLetters)
 	return q.Messages, err
 }
 
-func (b *broker) close(ctx context.Context) error {
-	if b.private != nil {
-		return b.private.Close()
+func (b *broker) close() error {
+	switch {
+	case b.Private != nil:
+		return b.Private.Close()
+	case b.declared:
+		return b.Remove(queue)
 	}
-	if !b.declared {
-		return nil
-	}
-	return b.channel(context.WithoutCancel(ctx), func(ch *amqp.Channel) error {
-		_, err := ch.QueueDelete(queue, false, false, false)
-		_, err2 := ch.QueueDelete(deadLetters, false, false, false)
-		return errors.Join(err, err2, ch.ExchangeDelete(queue+".dlx", false, false))
-	})
+	return nil
 }

@@ -16,7 +16,7 @@ type drain struct {
 
 func (d *drain) flags(f *flag.FlagSet) {
 	f.IntVar(&d.messages, "messages", 10000, "in the queue")
-	f.IntVar(&d.concurrency, "concurrency", 16, "handlers at once")
+	f.IntVar(&d.concurrency, "concurrency", 16, "handlers in parallel")
 	f.IntVar(&d.rounds, "rounds", 3, "times that each is measured")
 	f.IntVar(&d.after, "after", 500, "messages handled when the broker is killed")
 	f.StringVar(&d.body, "handler", "5ms", "time that a handler takes")
@@ -45,7 +45,7 @@ type drainMeasured struct {
 
 const drainedWithin = 1.5
 
-func (d *drain) measure(ctx context.Context, s *site) (any, []string, error) {
+func (d *drain) measure(ctx context.Context, s *setup) (any, []string, error) {
 	var m drainMeasured
 	for n := range d.rounds {
 		r, err := d.round(ctx, s)
@@ -57,7 +57,7 @@ func (d *drain) measure(ctx context.Context, s *site) (any, []string, error) {
 	}
 	m.Ratio = median(m.Rounds, func(r drainRound) float64 { return r.Ratio })
 	var err error
-	if m.Dead, err = s.broker.empty(ctx); err == nil {
+	if m.Dead, err = s.broker.empty(); err == nil {
 		m.Store, err = s.store.count(ctx)
 	}
 	var missed []string
@@ -65,12 +65,12 @@ func (d *drain) measure(ctx context.Context, s *site) (any, []string, error) {
 		missed = append(missed, fmt.Sprintf("%.2f times the time without the kill", m.Ratio))
 	}
 	if n := m.Store.Failures + m.Store.Crashes + m.Dead; n > 0 {
-		missed = append(missed, fmt.Sprintf("%d charges and dead letters", n))
+		missed = append(missed, fmt.Sprintf("%d counted attempts and dead letters", n))
 	}
 	return m, missed, err
 }
 
-func (d *drain) round(ctx context.Context, s *site) (r drainRound, err error) {
+func (d *drain) round(ctx context.Context, s *setup) (r drainRound, err error) {
 	whole, err := d.undisturbed(ctx, s)
 	if err != nil {
 		return r, fmt.Errorf("without a kill: %w", err)
@@ -85,7 +85,7 @@ func (d *drain) round(ctx context.Context, s *site) (r drainRound, err error) {
 }
 
 // begin fills the queue and starts a consumer.
-func (d *drain) begin(ctx context.Context, s *site) (*process, error) {
+func (d *drain) begin(ctx context.Context, s *setup) (*process, error) {
 	out, err := s.broker.producer(ctx)
 	if err != nil {
 		return nil, err
@@ -102,7 +102,7 @@ func (d *drain) begin(ctx context.Context, s *site) (*process, error) {
 func (d *drain) all(l line) bool { return l.Tally.Distinct == d.messages }
 
 // undisturbed returns the time from the first run of a handler until the last ack.
-func (d *drain) undisturbed(ctx context.Context, s *site) (time.Duration, error) {
+func (d *drain) undisturbed(ctx context.Context, s *setup) (time.Duration, error) {
 	p, err := d.begin(ctx, s)
 	if err != nil {
 		return 0, err
@@ -119,7 +119,7 @@ func (d *drain) undisturbed(ctx context.Context, s *site) (time.Duration, error)
 	return last.At.Sub(first.At), p.stop()
 }
 
-func (d *drain) killed(ctx context.Context, s *site, r *drainRound) error {
+func (d *drain) killed(ctx context.Context, s *setup, r *drainRound) error {
 	p, err := d.begin(ctx, s)
 	if err != nil {
 		return err
@@ -128,7 +128,7 @@ func (d *drain) killed(ctx context.Context, s *site, r *drainRound) error {
 	if _, err := p.until(ctx, time.Minute, "some messages to be handled", func(l line) bool { return l.Tally.Distinct >= d.after }); err != nil {
 		return err
 	}
-	if err := s.broker.killed(ctx); err != nil {
+	if err := s.broker.Kill(ctx); err != nil {
 		return err
 	}
 	dead := time.Now()
@@ -136,7 +136,7 @@ func (d *drain) killed(ctx context.Context, s *site, r *drainRound) error {
 	if err != nil {
 		return err
 	}
-	if err := s.broker.restarted(ctx); err != nil {
+	if err := s.broker.Start(ctx); err != nil {
 		return err
 	}
 	answered := time.Now()

@@ -12,18 +12,14 @@ import (
 
 	"github.com/redis/go-redis/v9/logging"
 	"go.uber.org/goleak"
+
+	"github.com/strikesmq/strikes/integration/internal/worker"
 )
 
 // TestMain makes this test binary a consumer process where it is started as one.
 func TestMain(m *testing.M) {
 	logging.Disable()
-	if spec := os.Getenv(workerEnv); spec != "" {
-		if err := runWorker(spec); err != nil {
-			println(err.Error())
-			os.Exit(1)
-		}
-		return
-	}
+	worker.Main(runWorker)
 	goleak.VerifyTestMain(m)
 }
 
@@ -37,7 +33,7 @@ func TestFigures(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() {
-		if err := s.close(context.Background()); err != nil {
+		if err := s.close(); err != nil {
 			t.Error(err)
 		}
 	}()

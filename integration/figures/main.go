@@ -23,7 +23,7 @@ import (
 
 	"github.com/redis/go-redis/v9/logging"
 
-	"github.com/strikesmq/strikes/internal/pause"
+	"github.com/strikesmq/strikes/integration/internal/worker"
 )
 
 // figure is one promise that can be measured.
@@ -31,7 +31,7 @@ type figure interface {
 	flags(f *flag.FlagSet)
 
 	// measure returns what was measured, and in words what of it misses the promise.
-	measure(ctx context.Context, s *site) (measured any, missed []string, err error)
+	measure(ctx context.Context, s *setup) (measured any, missed []string, err error)
 }
 
 // entry is a figure with its name and what is promised.
@@ -41,22 +41,16 @@ type entry struct {
 }
 
 var figures = []entry{
-	{"stops", "SIGTERM in the middle of handlers: no charge, no ack lost", &stops{}},
+	{"stops", "SIGTERM in the middle of handlers: nothing counted, no ack lost", &stops{}},
 	{"outage-first", "store down, no failures: first deliveries at 95 % of their rate at least", &outageFirst{}},
-	{"outage-held", "store down, every delivery held: none begun or settled, CPU under 5 %, all charged once after", &outageHeld{}},
+	{"outage-held", "store down, every delivery held: none begun or settled, CPU under 5 %, all counted once after", &outageHeld{}},
 	{"drain", "broker killed: drained after its restart in at most 1.5 times the time without the kill", &drain{}},
 	{"sessions", "connections cut: goroutines flat over all sessions", &sessions{}},
 }
 
 func main() {
 	logging.Disable() // of go-redis: it prints every failed dial
-	if spec := os.Getenv(workerEnv); spec != "" {
-		if err := runWorker(spec); err != nil {
-			fmt.Fprintln(os.Stderr, "figures worker:", err)
-			os.Exit(1)
-		}
-		return
-	}
+	worker.Main(runWorker)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	reached, err := run(ctx, os.Args[1:])
 	stop()
@@ -124,8 +118,8 @@ func (c config) report(ctx context.Context, name string, f figure) (reached bool
 	if err != nil {
 		return false, err
 	}
-	defer func() { err = errors.Join(err, s.close(ctx)) }()
-	go endWithParent(ctx, cancel)
+	defer func() { err = errors.Join(err, s.close()) }()
+	go worker.EndWithParent(ctx, cancel)
 	began := time.Now()
 	measured, missed, err := f.measure(ctx, s)
 	if err != nil {
@@ -140,16 +134,6 @@ func (c config) report(ctx context.Context, name string, f figure) (reached bool
 	}
 	fmt.Fprintln(os.Stdout, string(text))
 	return len(missed) == 0, nil
-}
-
-// endWithParent ends the measurement when the process that started it is gone: "go run" does not pass a SIGTERM on.
-func endWithParent(ctx context.Context, cancel context.CancelFunc) {
-	parent := os.Getppid()
-	for pause.For(ctx, time.Second) {
-		if os.Getppid() != parent {
-			cancel()
-		}
-	}
 }
 
 // seconds of a duration, to the millisecond.

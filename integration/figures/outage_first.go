@@ -26,7 +26,7 @@ const backlog = 2000
 func (o *outageFirst) flags(f *flag.FlagSet) {
 	f.DurationVar(&o.down, "for", 5*time.Minute, "time for which the store is down, in all")
 	f.DurationVar(&o.window, "window", 5*time.Second, "of each outage, and of the time beside it that it is compared with")
-	f.IntVar(&o.concurrency, "concurrency", 16, "handlers at once")
+	f.IntVar(&o.concurrency, "concurrency", 16, "handlers in parallel")
 	f.StringVar(&o.body, "handler", "10ms", "time that a handler takes")
 	f.StringVar(&o.how, "how", string(killed), "the store is away: kill (connections refused) or freeze (no answer)")
 }
@@ -59,7 +59,7 @@ type outageFirstMeasured struct {
 	Held    int     `json:"held"`            // steps on the store that were not answered: none is due
 }
 
-func (o *outageFirst) measure(ctx context.Context, s *site) (any, []string, error) {
+func (o *outageFirst) measure(ctx context.Context, s *setup) (any, []string, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	f := &feeder{broker: s.broker, body: o.body, fail: cancel}
@@ -77,7 +77,7 @@ func (o *outageFirst) measure(ctx context.Context, s *site) (any, []string, erro
 	if _, err := p.until(ctx, time.Minute, "handlers to run", func(l line) bool { return l.Tally.Handled > 1000 }); err != nil {
 		return nil, nil, errors.Join(err, f.err)
 	}
-	w := windows{site: s, process: p, feeder: f, how: outage(o.how), each: o.window}
+	w := windows{on: s, process: p, feeder: f, how: outage(o.how), each: o.window}
 	m, err := w.compare(ctx, max(1, int(o.down/o.window)))
 	if err != nil {
 		return nil, nil, errors.Join(err, f.err)
@@ -94,7 +94,7 @@ func (o *outageFirst) measure(ctx context.Context, s *site) (any, []string, erro
 
 // windows are those in which the rate is taken.
 type windows struct {
-	site    *site
+	on      *setup
 	process *process
 	feeder  *feeder
 	how     outage
@@ -118,7 +118,7 @@ func (w *windows) compare(ctx context.Context, n int) (outageFirstMeasured, erro
 			}
 		}
 		ratios[i] = ratio(rates[true], rates[false])
-		w.site.say("pair %d of %d: %.0f/s up, %.0f/s down", i+1, n, rates[false], rates[true])
+		w.on.say("pair %d of %d: %.0f/s up, %.0f/s down", i+1, n, rates[false], rates[true])
 	}
 	w.m.Ratio = ratio(w.m.Down.PerSecond, w.m.Up.PerSecond)
 	w.m.Median = median(ratios, func(r float64) float64 { return r })
@@ -130,11 +130,11 @@ func (w *windows) one(ctx context.Context, down bool) (perSecond float64, err er
 	if !down {
 		return w.pass(ctx, &w.m.Up)
 	}
-	if err := w.site.store.away(w.how); err != nil {
+	if err := w.on.store.away(w.how); err != nil {
 		return 0, err
 	}
 	perSecond, err = w.pass(ctx, &w.m.Down)
-	return perSecond, errors.Join(err, w.site.store.back(ctx, w.how))
+	return perSecond, errors.Join(err, w.on.store.back(ctx, w.how))
 }
 
 // pass lets a window pass.

@@ -32,7 +32,7 @@ func (o *outageHeld) flags(f *flag.FlagSet) {
 	f.DurationVar(&o.down, "for", 5*time.Minute, "time for which the store is down")
 	f.IntVar(&o.redelivered, "redelivered", 100, "messages that are redelivered")
 	f.IntVar(&o.bad, "failures", 100, "messages whose first attempt fails")
-	f.IntVar(&o.concurrency, "concurrency", 16, "handlers at once")
+	f.IntVar(&o.concurrency, "concurrency", 16, "handlers in parallel")
 	f.StringVar(&o.how, "how", string(killed), "the store is away: kill (connections refused) or freeze (no answer)")
 }
 
@@ -49,7 +49,7 @@ type outageHeldMeasured struct {
 	Store      kept    `json:"store"` // after that
 }
 
-func (o *outageHeld) measure(ctx context.Context, s *site) (any, []string, error) {
+func (o *outageHeld) measure(ctx context.Context, s *setup) (any, []string, error) {
 	m := outageHeldMeasured{How: o.how, Deliveries: o.redelivered + o.bad}
 	spec := s.spec(o.concurrency)
 	spec.Prefetch, spec.Every = m.Deliveries, 50*time.Millisecond
@@ -70,16 +70,16 @@ func (o *outageHeld) measure(ctx context.Context, s *site) (any, []string, error
 	if err := p.stop(); err != nil {
 		return nil, nil, err
 	}
-	if m.Dead, err = s.broker.empty(ctx); err == nil {
+	if m.Dead, err = s.broker.empty(); err == nil {
 		m.Store, err = s.store.count(ctx)
 	}
 	return m, m.missed(o.bad), err
 }
 
 // attached waits until the consumer consumes.
-func (s *site) attached(ctx context.Context) error {
+func (s *setup) attached(ctx context.Context) error {
 	return poll.Until(ctx, time.Minute, "the consumer", func() error {
-		q, err := s.broker.queue(ctx, queue)
+		q, err := s.broker.Queue(queue)
 		if err == nil && q.Consumers == 0 {
 			err = errors.New("there is none")
 		}
@@ -88,7 +88,7 @@ func (s *site) attached(ctx context.Context) error {
 }
 
 // outage takes the store away, gives the consumer what it cannot decide, and watches.
-func (o *outageHeld) outage(ctx context.Context, s *site, p *process, m *outageHeldMeasured) error {
+func (o *outageHeld) outage(ctx context.Context, s *setup, p *process, m *outageHeldMeasured) error {
 	out, err := s.broker.producer(ctx)
 	if err != nil {
 		return err
@@ -123,7 +123,7 @@ func (o *outageHeld) outage(ctx context.Context, s *site, p *process, m *outageH
 }
 
 // take has another consumer take what is published next.
-func (o *outageHeld) take(ctx context.Context, s *site) (*amqp.Connection, error) {
+func (o *outageHeld) take(ctx context.Context, s *setup) (*amqp.Connection, error) {
 	conn, err := s.broker.dial(ctx)
 	if err != nil {
 		return nil, err
@@ -142,9 +142,9 @@ func (o *outageHeld) take(ctx context.Context, s *site) (*amqp.Connection, error
 }
 
 // drained waits until all messages are with a consumer.
-func (s *site) drained(ctx context.Context) error {
+func (s *setup) drained(ctx context.Context) error {
 	return poll.Until(ctx, time.Minute, "all messages to be delivered", func() error {
-		q, err := s.broker.queue(ctx, queue)
+		q, err := s.broker.Queue(queue)
 		if err == nil && q.Messages > 0 {
 			err = fmt.Errorf("%d are ready", q.Messages)
 		}
@@ -171,7 +171,7 @@ func (o *outageHeld) watch(ctx context.Context, p *process, from time.Time, m *o
 	return nil
 }
 
-func (o *outageHeld) recovery(ctx context.Context, s *site, p *process, m *outageHeldMeasured) error {
+func (o *outageHeld) recovery(ctx context.Context, s *setup, p *process, m *outageHeldMeasured) error {
 	if err := s.store.back(ctx, outage(o.how)); err != nil {
 		return err
 	}
@@ -192,8 +192,8 @@ func (m outageHeldMeasured) missed(bad int) (missed []string) {
 		{m.Begun > 0, fmt.Sprintf("%d redelivered messages begun", m.Begun)},
 		{m.Settled > 0, fmt.Sprintf("%d settled", m.Settled)},
 		{m.CPU >= 100*waitingCPU, fmt.Sprintf("%.1f %% CPU", m.CPU)},
-		{m.Store.Failures != bad || m.Store.Most > 1, fmt.Sprintf("%d charges of %d failures, at most %d of one message", m.Store.Failures, bad, m.Store.Most)},
-		{m.Store.Crashes > 0, fmt.Sprintf("%d crashes charged", m.Store.Crashes)},
+		{m.Store.Failures != bad || m.Store.Most > 1, fmt.Sprintf("%d of %d failures counted, at most %d of one message", m.Store.Failures, bad, m.Store.Most)},
+		{m.Store.Crashes > 0, fmt.Sprintf("%d crashes counted", m.Store.Crashes)},
 		{m.Dead > 0, fmt.Sprintf("%d dead letters", m.Dead)},
 	} {
 		if check.wrong {

@@ -5,10 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"os/exec"
 	"syscall"
 	"time"
+
+	"github.com/strikesmq/strikes/integration/internal/worker"
 )
 
 // process is a consumer process that was started. It does not outlive this one.
@@ -19,19 +20,7 @@ type process struct {
 }
 
 func spawn(spec workerSpec) (*process, error) {
-	text, err := json.Marshal(spec) //nolint:musttag // read by this program alone
-	if err != nil {
-		return nil, err
-	}
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	cmd := exec.Command(self) //nolint:gosec,noctx // itself; stop or kill ends it
-	cmd.Env = append(os.Environ(), workerEnv+"="+string(text))
-	cmd.Stderr = os.Stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // so that an interrupt reaches this process only
-	stdin, err := cmd.StdinPipe()
+	cmd, stdin, err := worker.Command(spec)
 	if err != nil {
 		return nil, err
 	}

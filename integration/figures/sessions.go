@@ -27,7 +27,7 @@ type sessions struct {
 }
 
 func (s *sessions) flags(f *flag.FlagSet) {
-	f.IntVar(&s.consumers, "consumers", 100, "consumers, in this process; their sessions end at once")
+	f.IntVar(&s.consumers, "consumers", 100, "consumers, in this process; their sessions end together")
 	f.IntVar(&s.each, "sessions", 10, "of each")
 }
 
@@ -44,13 +44,13 @@ type sessionsMeasured struct {
 // slack is how many goroutines more may be found than at first: those of a timer or a dial that is just ending.
 const slack = 5
 
-func (s *sessions) measure(ctx context.Context, site *site) (any, []string, error) {
-	out, err := site.broker.producer(ctx)
+func (s *sessions) measure(ctx context.Context, on *setup) (any, []string, error) {
+	out, err := on.broker.producer(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer out.Close()
-	store, err := counter.Dial(site.store.URL, nil)
+	store, err := counter.Dial(on.store.URL, nil)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -58,12 +58,12 @@ func (s *sessions) measure(ctx context.Context, site *site) (any, []string, erro
 	if _, err := store.Check(ctx); err != nil { // so that the store's client has what it keeps, and then the producer
 		return nil, nil, err
 	}
-	if err := publishMore(ctx, site.broker, out, "", s.consumers); err != nil {
+	if err := publishMore(ctx, on.broker, out, "", s.consumers); err != nil {
 		return nil, nil, err
 	}
 	m := sessionsMeasured{Before: settledGoroutines(ctx)}
-	c := &cutter{url: site.broker.url, open: map[net.Conn]bool{}}
-	if err := s.all(ctx, site, c, store, out, &m); err != nil {
+	c := &cutter{url: on.broker.URL, open: map[net.Conn]bool{}}
+	if err := s.all(ctx, on, c, store, out, &m); err != nil {
 		return nil, nil, err
 	}
 	m.Sessions, m.After = c.dialled, settledGoroutines(ctx)
@@ -71,7 +71,7 @@ func (s *sessions) measure(ctx context.Context, site *site) (any, []string, erro
 }
 
 // all runs the consumers through their sessions.
-func (s *sessions) all(ctx context.Context, site *site, c *cutter, store *counter.Counter, out *publisher.Publisher, m *sessionsMeasured) error {
+func (s *sessions) all(ctx context.Context, on *setup, c *cutter, store *counter.Counter, out *publisher.Publisher, m *sessionsMeasured) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var runs sync.WaitGroup
 	defer runs.Wait()
@@ -86,15 +86,15 @@ func (s *sessions) all(ctx context.Context, site *site, c *cutter, store *counte
 		})
 	}
 	for n := range s.each {
-		if err := s.attached(ctx, site); err != nil {
+		if err := s.attached(ctx, on); err != nil {
 			return errors.Join(err, first(&errs))
 		}
 		m.Goroutines = append(m.Goroutines, settledGoroutines(ctx))
-		site.say("session %d of %d of each: %d goroutines", n+1, s.each, m.Goroutines[n])
+		on.say("session %d of %d of each: %d goroutines", n+1, s.each, m.Goroutines[n])
 		if n == s.each-1 {
 			break
 		}
-		if err := publishMore(ctx, site.broker, out, "", 10*s.consumers); err != nil {
+		if err := publishMore(ctx, on.broker, out, "", 10*s.consumers); err != nil {
 			return err
 		}
 		if err := c.busy(ctx, s.consumers); err != nil {
@@ -114,7 +114,7 @@ func first(errs *sync.Map) (err error) {
 	return err
 }
 
-// unchecked spares a hundred consumers at once the check of their topology, which costs several channels each.
+// unchecked spares a hundred consumers the check of their topology, which costs several channels each.
 func unchecked(context.Context, *amqp.Connection) error { return nil }
 
 // work is a handler.
@@ -138,9 +138,9 @@ func (c *cutter) busy(ctx context.Context, n int) error {
 }
 
 // attached waits until every consumer has a session and all messages are handled.
-func (s *sessions) attached(ctx context.Context, site *site) error {
+func (s *sessions) attached(ctx context.Context, on *setup) error {
 	return poll.Until(ctx, 2*time.Minute, "every consumer to have a session, and the queue to be empty", func() error {
-		q, err := site.broker.queue(ctx, queue)
+		q, err := on.broker.Queue(queue)
 		if err == nil && (q.Consumers != s.consumers || q.Messages > 0) {
 			err = fmt.Errorf("%d consumers, %d messages", q.Consumers, q.Messages)
 		}

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// stops sends SIGTERM to consumer processes while handlers run. Many of them end at the signal, all at once, so that their
+// stops sends SIGTERM to consumer processes while handlers run. Many of them end at the signal, together, so that their
 // acks are on their way when the session is closed; some do not end within the time to drain.
 type stops struct {
 	n, processes, concurrency int
@@ -29,8 +29,8 @@ const (
 
 func (s *stops) flags(f *flag.FlagSet) {
 	f.IntVar(&s.n, "n", 500, "SIGTERMs")
-	f.IntVar(&s.processes, "processes", 4, "consumer processes at once")
-	f.IntVar(&s.concurrency, "concurrency", 64, "handlers at once in each")
+	f.IntVar(&s.processes, "processes", 4, "consumer processes in parallel")
+	f.IntVar(&s.concurrency, "concurrency", 64, "handlers in parallel, in each")
 	f.Uint64Var(&s.seed, "seed", 1, "of when the signals are sent")
 }
 
@@ -48,14 +48,14 @@ type stopsMeasured struct {
 	Store       kept `json:"store"`
 }
 
-func (s *stops) measure(ctx context.Context, site *site) (any, []string, error) {
+func (s *stops) measure(ctx context.Context, on *setup) (any, []string, error) {
 	b := &book{successes: map[string]int{}}
-	p, err := site.broker.producer(ctx)
+	p, err := on.broker.producer(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer p.Close()
-	if err := site.broker.publish(ctx, p, bodies(2*s.processes*s.concurrency)...); err != nil {
+	if err := on.broker.publish(ctx, p, bodies(2*s.processes*s.concurrency)...); err != nil {
 		return nil, nil, err
 	}
 	var publishing sync.Mutex
@@ -66,24 +66,24 @@ func (s *stops) measure(ctx context.Context, site *site) (any, []string, error) 
 		after := 1 + rnd.IntN(s.concurrency)
 		lives.Go(func() error {
 			publishing.Lock()
-			err := site.broker.publish(ctx, p, bodies(after+s.concurrency/2)...)
+			err := on.broker.publish(ctx, p, bodies(after+s.concurrency/2)...)
 			publishing.Unlock()
 			if err == nil {
-				err = s.life(ctx, site, b, after)
+				err = s.life(ctx, on, b, after)
 			}
 			return b.fail(err)
 		})
 		if n := b.hits(); n > 0 && n%50 == 0 {
-			site.say("%d stops", n)
+			on.say("%d stops", n)
 		}
 	}
 	if err := lives.Wait(); err != nil {
 		return nil, nil, err
 	}
-	if err := s.rest(ctx, site, b); err != nil {
+	if err := s.rest(ctx, on, b); err != nil {
 		return nil, nil, err
 	}
-	return b.verdict(ctx, site, s.n)
+	return b.verdict(ctx, on, s.n)
 }
 
 func bodies(n int) []string {
@@ -97,8 +97,8 @@ func bodies(n int) []string {
 }
 
 // life is that of one process: it is stopped once it has begun so many runs.
-func (s *stops) life(ctx context.Context, site *site, b *book, after int) error {
-	spec := site.spec(s.concurrency)
+func (s *stops) life(ctx context.Context, on *setup, b *book, after int) error {
+	spec := on.spec(s.concurrency)
 	spec.Runs, spec.DrainTimeout = true, patience
 	p, err := spawn(spec)
 	if err != nil {
@@ -132,22 +132,22 @@ func (s *stops) life(ctx context.Context, site *site, b *book, after int) error 
 }
 
 // rest has one process handle what is left, without a stop in the middle.
-func (s *stops) rest(ctx context.Context, site *site, b *book) error {
-	site.say("%d stops; the rest is handled without", b.hits())
-	spec := site.spec(s.concurrency)
+func (s *stops) rest(ctx context.Context, on *setup, b *book) error {
+	on.say("%d stops; the rest is handled without", b.hits())
+	spec := on.spec(s.concurrency)
 	spec.Runs = true
 	p, err := spawn(spec)
 	if err != nil {
 		return err
 	}
 	defer p.end()
-	if left := site.broker.published - b.distinct(); left > 0 {
+	if left := on.broker.published - b.distinct(); left > 0 {
 		_, err = p.until(ctx, 2*time.Minute, "every message to be handled", func(l line) bool {
 			b.add(l)
-			return b.distinct() == site.broker.published
+			return b.distinct() == on.broker.published
 		})
 		if err != nil {
-			site.say("%v", err) // the verdict counts what is missing
+			on.say("%v", err) // the verdict counts what is missing
 		}
 	}
 	if err := p.terminate(); err != nil {
@@ -159,7 +159,7 @@ func (s *stops) rest(ctx context.Context, site *site, b *book) error {
 	return p.wait()
 }
 
-// book keeps what the processes told. Its methods are for several goroutines at once.
+// book keeps what the processes told. Its methods are safe for concurrent use.
 type book struct {
 	mu        sync.Mutex
 	m         stopsMeasured
@@ -221,17 +221,17 @@ func (b *book) failed() error {
 	return b.err
 }
 
-func (b *book) verdict(ctx context.Context, site *site, want int) (any, []string, error) {
+func (b *book) verdict(ctx context.Context, on *setup, want int) (any, []string, error) {
 	m := b.m
-	m.Messages, m.Unhandled = len(b.successes), site.broker.published-len(b.successes)
+	m.Messages, m.Unhandled = len(b.successes), on.broker.published-len(b.successes)
 	for _, n := range b.successes {
 		m.Repeated += n - 1
 	}
 	var err error
-	if m.DeadLetters, err = site.broker.empty(ctx); err != nil {
+	if m.DeadLetters, err = on.broker.empty(); err != nil {
 		return nil, nil, err
 	}
-	if m.Store, err = site.store.count(ctx); err != nil {
+	if m.Store, err = on.store.count(ctx); err != nil {
 		return nil, nil, err
 	}
 	return m, m.missed(want), nil
@@ -242,7 +242,7 @@ func (m stopsMeasured) missed(want int) (missed []string) {
 		n    int
 		what string
 	}{
-		{m.Store.Failures + m.Store.Crashes, "charges"}, {m.Repeated, "lost acks"}, {m.Unhandled, "messages not handled"},
+		{m.Store.Failures + m.Store.Crashes, "counted attempts"}, {m.Repeated, "lost acks"}, {m.Unhandled, "messages not handled"},
 		{m.DeadLetters, "dead letters"}, {m.Unclean, "unclean stops"}, {m.Store.Open, "attempts left open"},
 	} {
 		if zero.n > 0 {

@@ -32,7 +32,7 @@ func openStore(ctx context.Context) (*store, error) {
 
 func (s *store) close() error { return errors.Join(s.rdb.Close(), s.Close()) }
 
-// outage is a way for a store to be away.
+// outage is a kind of store outage.
 type outage string
 
 const (
@@ -63,7 +63,7 @@ type kept struct {
 	Records  int `json:"records"`
 	Failures int `json:"failures"`
 	Crashes  int `json:"crashes"`
-	Most     int `json:"most_charges_of_one"`
+	Most     int `json:"most_counted_of_one"`
 	Open     int `json:"open_attempts"`
 }
 

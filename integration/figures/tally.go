@@ -35,14 +35,14 @@ type tally struct {
 	Began, Again int // runs; of them, of redelivered messages
 	Handled      int // successful runs
 	Distinct     int // messages acked
-	Charged      int // failures that the store has taken
+	Counted      int // failures that the store has taken
 	Settled      int // acked, requeued or dead-lettered
 	Held         int // steps that the store did not answer at first
 }
 
 // counts makes the tally. It observes the consumer.
 type counts struct {
-	runs, again, handled, charged, settled, held atomic.Int64
+	runs, again, handled, counted, settled, held atomic.Int64
 
 	mu    sync.Mutex
 	acked map[string]bool
@@ -55,7 +55,7 @@ func (c *counts) began(redelivered bool) {
 	}
 }
 
-// Observe counts what was done with a delivery.
+// Observe counts what was settled a delivery.
 func (c *counts) Observe(_ context.Context, e consumer.Event) {
 	switch e.Outcome {
 	case consumer.OutcomeAck:
@@ -69,7 +69,7 @@ func (c *counts) Observe(_ context.Context, e consumer.Event) {
 	case consumer.OutcomeRequeue, consumer.OutcomeDeadLetter:
 		c.settled.Add(1)
 	case consumer.OutcomeRetry:
-		c.charged.Add(1)
+		c.counted.Add(1)
 	case consumer.OutcomeHold:
 		c.held.Add(1)
 	default:
@@ -82,6 +82,6 @@ func (c *counts) now() tally {
 	c.mu.Unlock()
 	return tally{
 		Began: int(c.runs.Load()), Again: int(c.again.Load()), Handled: int(c.handled.Load()), Distinct: distinct,
-		Charged: int(c.charged.Load()), Settled: int(c.settled.Load()), Held: int(c.held.Load()),
+		Counted: int(c.counted.Load()), Settled: int(c.settled.Load()), Held: int(c.held.Load()),
 	}
 }

@@ -4,10 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"log/slog"
 	"os"
-	"os/signal"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -19,9 +17,6 @@ import (
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/pause"
 )
-
-// workerEnv makes this program a consumer process, told in JSON what to do.
-const workerEnv = "STRIKES_FIGURES_WORKER"
 
 const heartbeat = 5 * time.Second
 
@@ -36,8 +31,8 @@ type workerSpec struct {
 	Verbose            bool
 }
 
-// worker is that process. It writes a line to standard output for each thing it tells.
-type worker struct {
+// member is that process. It writes a line to standard output for each thing it tells.
+type member struct {
 	workerSpec
 	stopping <-chan struct{}
 	running  atomic.Int64
@@ -47,38 +42,27 @@ type worker struct {
 	out *json.Encoder
 }
 
-func runWorker(spec string) error {
-	w := worker{out: json.NewEncoder(os.Stdout)}
-	if err := json.Unmarshal([]byte(spec), &w.workerSpec); err != nil { //nolint:musttag // written by this program
-		return err
-	}
-	go dieWithParent()
+func runWorker(ctx context.Context, spec workerSpec) error {
+	w := member{workerSpec: spec, stopping: ctx.Done(), out: json.NewEncoder(os.Stdout)}
 	store, err := counter.Dial(w.Redis, nil)
 	if err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	w.stopping = ctx.Done()
-	told := make(chan struct{})
+	reported := make(chan struct{})
 	go func() {
-		defer close(told)
+		defer close(reported)
 		w.report(ctx)
 	}()
 	err = w.consumer(store).Run(ctx, w.dial)
 	stop()
-	<-told
+	<-reported
 	w.tell(line{Kind: stopped})
 	return errors.Join(err, store.Close())
 }
 
-// dieWithParent ends this process when the one that holds the other end of its standard input is gone.
-func dieWithParent() {
-	_, _ = io.Copy(io.Discard, os.Stdin)
-	os.Exit(3)
-}
-
-func (w *worker) consumer(store *counter.Counter) *consumer.Consumer {
+func (w *member) consumer(store *counter.Counter) *consumer.Consumer {
 	c := &consumer.Consumer{
 		Queue: w.Queue, Handler: w.handle, Counter: store, Concurrency: w.Concurrency, Prefetch: w.Prefetch,
 		DrainTimeout: w.DrainTimeout, Observer: &w.tally,
@@ -89,12 +73,12 @@ func (w *worker) consumer(store *counter.Counter) *consumer.Consumer {
 	return c
 }
 
-func (w *worker) dial(ctx context.Context) (*amqp.Connection, error) {
+func (w *member) dial(ctx context.Context) (*amqp.Connection, error) {
 	return consumer.Dialer(w.AMQP, amqp.Config{Heartbeat: heartbeat})(ctx)
 }
 
 // report tells of the tally until ctx is done, and then what was in the middle.
-func (w *worker) report(ctx context.Context) {
+func (w *member) report(ctx context.Context) {
 	if w.Every > 0 {
 		for pause.For(ctx, w.Every) {
 			w.tell(line{Kind: report})
@@ -104,11 +88,11 @@ func (w *worker) report(ctx context.Context) {
 	w.tell(line{Kind: signalled, Running: int(w.running.Load())})
 }
 
-func (w *worker) tell(l line) {
+func (w *member) tell(l line) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	l.At, l.CPU, l.Tally = time.Now(), cpu(), w.tally.now()
-	_ = w.out.Encode(l) //nolint:musttag // read by this program alone; where nobody reads, this process ends anyway
+	_ = w.out.Encode(l) //nolint:musttag // read by this program alone; without a reader this process ends
 }
 
 // cpu is what this process has used so far.
@@ -130,7 +114,7 @@ const untilStopMost = 200 * time.Millisecond
 
 var errFirst = errors.New("the first attempt fails")
 
-func (w *worker) handle(ctx context.Context, d amqp.Delivery) error {
+func (w *member) handle(ctx context.Context, d amqp.Delivery) error {
 	w.running.Add(1)
 	defer w.running.Add(-1)
 	w.tally.began(d.Redelivered)
@@ -147,7 +131,7 @@ func (w *worker) handle(ctx context.Context, d amqp.Delivery) error {
 	return err
 }
 
-func (w *worker) do(ctx context.Context, body string) error {
+func (w *member) do(ctx context.Context, body string) error {
 	switch body {
 	case failing:
 		if attempt, _ := consumer.AttemptFrom(ctx); attempt.Number == 1 {

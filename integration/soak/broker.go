@@ -2,13 +2,11 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
-	amqp "github.com/rabbitmq/amqp091-go"
-
 	"github.com/strikesmq/strikes/integration/internal/cluster"
+	"github.com/strikesmq/strikes/integration/internal/node"
 	"github.com/strikesmq/strikes/internal/poll"
 	"github.com/strikesmq/strikes/internal/servers"
 	"github.com/strikesmq/strikes/topology"
@@ -21,7 +19,7 @@ const (
 
 // broker is the RabbitMQ of a soak, of one node or several.
 type broker struct {
-	nodes   []*node
+	nodes   []*node.Node
 	cluster *cluster.RabbitMQ // nil: there is one node
 
 	declared bool // so the queues are ours to remove
@@ -31,63 +29,44 @@ func openBroker(ctx context.Context, cfg config) (*broker, error) {
 	opts := servers.RabbitMQOptions{Sbin: cfg.sbin}
 	switch {
 	case cfg.amqp != "":
-		n, err := newNode(cfg.amqp)
-		if err != nil {
-			return nil, err
-		}
-		n.kill, n.start = cfg.brokerKill, cfg.brokerStart
-		return &broker{nodes: []*node{n}}, nil
+		return &broker{nodes: []*node.Node{{URL: cfg.amqp, KillCommand: cfg.brokerKill, StartCommand: cfg.brokerStart}}}, nil
 	case cfg.cluster:
 		cluster, err := cluster.StartRabbitMQ(ctx, opts)
 		if err != nil {
 			return nil, err
 		}
 		b := &broker{cluster: cluster}
-		return b, b.own(cluster.Nodes...)
+		b.own(cluster.Nodes...)
+		return b, nil
 	}
 	r, err := servers.StartRabbitMQ(ctx, opts)
 	if err != nil {
 		return nil, err
 	}
 	b := &broker{}
-	return b, b.own(r)
+	b.own(r)
+	return b, nil
 }
 
-func (b *broker) own(nodes ...*servers.RabbitMQ) error {
+func (b *broker) own(nodes ...*servers.RabbitMQ) {
 	for _, r := range nodes {
-		n, err := newNode(r.URL)
-		if err != nil {
-			return err
-		}
-		n.private = r
-		b.nodes = append(b.nodes, n)
+		b.nodes = append(b.nodes, &node.Node{URL: r.URL, Private: r})
 	}
-	return nil
 }
 
-func (b *broker) private() bool { return b.nodes[0].private != nil }
+func (b *broker) private() bool { return b.nodes[0].Private != nil }
 
-func (b *broker) canKill() bool { return b.private() || b.nodes[0].kill != "" }
+func (b *broker) canKill() bool { return b.private() || b.nodes[0].KillCommand != "" }
 
-// declare makes the queue and its dead-letter way. A node that is killed within moments of a quorum queue's declaration may
-// forget its log, so private ones are stopped and started once.
+// declare declares the queue and its dead-letter route.
 func (b *broker) declare(ctx context.Context, cfg config) error {
-	err := b.nodes[0].onConnection(func(conn *amqp.Connection) error {
-		ch, err := conn.Channel()
-		if err != nil {
-			return err
-		}
-		if q, err := ch.QueueDeclarePassive(queue, true, false, false, false, nil); err == nil {
-			return fmt.Errorf("the queue %s exists, with %d messages: delete it", queue, q.Messages)
-		}
-		b.declared = true
-		return topology.Declare(ctx, conn, topology.Spec{Queue: queue, Type: topology.Type(cfg.kind), SingleActiveConsumer: cfg.ordered})
-	})
-	if err != nil || !b.private() {
+	_, err := b.nodes[0].Declare(ctx, topology.Spec{Queue: queue, Type: topology.Type(cfg.kind), SingleActiveConsumer: cfg.ordered})
+	if err != nil {
 		return err
 	}
+	b.declared = true
 	for _, n := range b.nodes {
-		if err := errors.Join(n.private.Stop(ctx), n.private.Start(ctx)); err != nil {
+		if err := n.Restart(ctx); err != nil {
 			return err
 		}
 	}
@@ -99,21 +78,20 @@ func (b *broker) remove() error {
 	if len(b.nodes) == 0 || b.private() || !b.declared {
 		return nil
 	}
-	return b.nodes[0].onChannel(func(ch *amqp.Channel) error {
-		_, err := ch.QueueDelete(queue, false, false, false)
-		_, err2 := ch.QueueDelete(deadLetters, false, false, false)
-		return errors.Join(err, err2, ch.ExchangeDelete(queue+".dlx", false, false))
-	})
+	return b.nodes[0].Remove(queue)
 }
 
-// depth is the number of messages that a queue has ready, by the first node that says so.
-func (b *broker) depth(name string) (ready int, err error) {
+// depth is the number of messages that a queue has ready, by the first node that answers.
+func (b *broker) depth(name string) (int, error) {
+	var last error
 	for _, n := range b.nodes {
-		if ready, err = n.depth(name); err == nil {
-			return ready, nil
+		q, err := n.Queue(name)
+		if err == nil {
+			return q.Messages, nil
 		}
+		last = err
 	}
-	return 0, err
+	return 0, last
 }
 
 // recovered waits until each node serves both queues.
@@ -121,8 +99,8 @@ func (b *broker) recovered(ctx context.Context) error {
 	return poll.Until(ctx, 2*time.Minute, "every node to serve the queues", func() error {
 		for _, n := range b.nodes {
 			for _, name := range []string{queue, deadLetters} {
-				if _, err := n.depth(name); err != nil {
-					return fmt.Errorf("%s: %w", n.host, err)
+				if _, err := n.Queue(name); err != nil {
+					return fmt.Errorf("%s: %w", n.Host(), err)
 				}
 			}
 		}
@@ -135,7 +113,7 @@ func (b *broker) close() error {
 	case b.cluster != nil:
 		return b.cluster.Close()
 	case len(b.nodes) > 0 && b.private():
-		return b.nodes[0].private.Close()
+		return b.nodes[0].Private.Close()
 	}
 	return nil
 }

@@ -64,12 +64,12 @@ func parseFlags(args []string) (config, error) {
 	f.Uint64Var(&c.seed, "seed", 0, "of messages and faults; 0: a random one, which is printed")
 	f.StringVar(&c.only, "only", "", "inject faults of these `kinds` only, separated by commas")
 	f.IntVar(&c.processes, "processes", 3, "consumer processes")
-	f.IntVar(&c.concurrency, "concurrency", 16, "handlers at once in each")
+	f.IntVar(&c.concurrency, "concurrency", 16, "handlers in parallel, in each")
 	f.IntVar(&c.prefetch, "prefetch", 0, "deliveries given to each; 0: the consumer's default")
 	f.IntVar(&c.maxRetries, "max-retries", 3, "retries after the first failure")
 	f.IntVar(&c.backlog, "backlog", 1000, "messages in the queue at which publishing waits; 0: publish all, then consume")
 	f.BoolVar(&c.ordered, "ordered", false, "ordered consumers of a single-active-consumer queue, which is filled beforehand: check the order")
-	f.IntVar(&c.lanes, "lanes", 1, "with -ordered: keep the order in so many lanes, with -concurrency handlers at once; 1: one handler")
+	f.IntVar(&c.lanes, "lanes", 1, "with -ordered: keep the order in so many lanes, with -concurrency handlers in parallel; 1: one handler")
 	f.StringVar(&c.amqp, "amqp", "", "`URL` of a RabbitMQ to use; if empty, a private one is started. The queues soak and soak.dlq must not exist")
 	f.StringVar(&c.brokerKill, "broker-kill", "", "`command` that kills the RabbitMQ at -amqp")
 	f.StringVar(&c.brokerStart, "broker-start", "", "`command` that starts it again")
@@ -112,7 +112,7 @@ func (c config) withDefaults() config {
 	return c
 }
 
-// settleOrdered leaves out what makes one lane slow, and by default the faults after which a consumer does not know at once
+// settleOrdered leaves out what makes one lane slow, and by default the faults after which a consumer does not know immediately
 // that it was given up: what it does then is not promised to be in order.
 func (c *config) settleOrdered() {
 	c.backlog, c.killers, c.hangs = 0, max(c.killers, 0), max(c.hangs, 0)

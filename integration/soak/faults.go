@@ -73,7 +73,7 @@ type faults struct {
 	fleet    *fleet
 	broker   *broker
 	store    *store
-	producer way
+	producer links
 	say      func(format string, args ...any)
 
 	rnd    *rand.Rand
@@ -101,7 +101,7 @@ func (f *faults) start(ctx context.Context) {
 	}
 }
 
-// finish waits for the faults that are under way.
+// finish waits for the faults that are under links.
 func (f *faults) finish() error {
 	close(f.due)
 	f.tasks.Wait()
@@ -138,7 +138,7 @@ func (f *faults) inject(ctx context.Context, k fault) error {
 		err = errors.Join(err, f.broker.recovered(ctx))
 		f.log.Write(audit.Event{Kind: audit.Mended, Fault: k.name})
 	}
-	if err == errNobody || ctx.Err() != nil { //nolint:errorlint // it is never wrapped
+	if err == errNoProcess || ctx.Err() != nil { //nolint:errorlint // it is never wrapped
 		return nil // the process had just died of something else
 	}
 	return err

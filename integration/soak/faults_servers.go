@@ -5,45 +5,46 @@ import (
 	"errors"
 	"time"
 
+	"github.com/strikesmq/strikes/integration/internal/node"
 	"github.com/strikesmq/strikes/integration/soak/audit"
 	"github.com/strikesmq/strikes/internal/pause"
 )
 
 // anyNode is the node of the broker that a fault is about.
-func (f *faults) anyNode() *node { return f.broker.nodes[f.intN(len(f.broker.nodes))] }
+func (f *faults) anyNode() *node.Node { return f.broker.nodes[f.intN(len(f.broker.nodes))] }
 
 func (f *faults) killBroker(ctx context.Context, _ *seat) error {
 	n := f.anyNode()
-	if err := n.killed(ctx); err != nil {
+	if err := n.Kill(ctx); err != nil {
 		return err
 	}
 	pause.For(ctx, f.upTo(2*time.Second))
-	return n.restarted(ctx)
+	return n.Start(ctx)
 }
 
 func (f *faults) restartBroker(ctx context.Context, _ *seat) error {
 	n := f.anyNode()
-	return errors.Join(n.private.Stop(ctx), n.private.Start(ctx))
+	return n.Restart(ctx)
 }
 
 func (f *faults) pauseBroker(ctx context.Context, _ *seat) error {
 	n := f.anyNode()
-	if err := n.private.Pause(); err != nil {
+	if err := n.Private.Pause(); err != nil {
 		return err
 	}
 	pause.For(ctx, f.upTo(4*heartbeat))
-	return n.private.Resume()
+	return n.Private.Resume()
 }
 
 func (f *faults) isolateNode(ctx context.Context, _ *seat) error {
-	f.broker.cluster.Isolate(f.anyNode().private)
+	f.broker.cluster.Isolate(f.anyNode().Private)
 	pause.For(ctx, f.upTo(8*time.Second))
 	f.broker.cluster.Heal()
 	return nil
 }
 
 func (f *faults) silenceNode(ctx context.Context, _ *seat) error {
-	f.broker.cluster.Silence(f.anyNode().private)
+	f.broker.cluster.Silence(f.anyNode().Private)
 	pause.For(ctx, f.upTo(20*time.Second))
 	f.broker.cluster.Heal()
 	return nil

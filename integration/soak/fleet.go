@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -11,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/strikesmq/strikes/integration/internal/worker"
 	"github.com/strikesmq/strikes/integration/soak/audit"
 	"github.com/strikesmq/strikes/internal/pause"
 	"github.com/strikesmq/strikes/internal/proxy"
@@ -34,7 +34,7 @@ type fleet struct {
 
 // seat is the place of one consumer process at a time.
 type seat struct {
-	broker     way
+	broker     links
 	store      *proxy.Proxy // nil: it is a Cluster
 	brokerURLs []string
 	storeURL   string
@@ -58,7 +58,7 @@ func newFleet(ctx context.Context, k *soak) (*fleet, error) {
 		seat := &seat{}
 		f.seats = append(f.seats, seat)
 		var err error
-		if seat.broker, err = newWay(ctx, k.broker); err == nil {
+		if seat.broker, err = newLinks(ctx, k.broker); err == nil {
 			seat.store, err = k.store.newProxy(ctx, treat)
 		}
 		seat.brokerURLs, seat.storeURL = seat.broker.urls(k.broker), k.store.through(seat.store)
@@ -116,11 +116,9 @@ func (f *fleet) run(s *seat) error {
 	f.started++
 	number := f.started
 	f.mu.Unlock()
-	cmd, err := f.command(number, s)
-	if err != nil {
-		return err
-	}
-	stdin, err := cmd.StdinPipe() // held open for as long as this process lives
+	spec := f.spec
+	spec.Number, spec.AMQP, spec.Redis = number, s.brokerURLs, s.storeURL
+	cmd, stdin, err := worker.Command(spec)
 	if err != nil {
 		return err
 	}
@@ -137,24 +135,6 @@ func (f *fleet) run(s *seat) error {
 	return err
 }
 
-func (f *fleet) command(number int, s *seat) (*exec.Cmd, error) {
-	spec := f.spec
-	spec.Number, spec.AMQP, spec.Redis = number, s.brokerURLs, s.storeURL
-	env, err := json.Marshal(spec) //nolint:musttag // read by this program alone
-	if err != nil {
-		return nil, err
-	}
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	cmd := exec.Command(self) //nolint:gosec,noctx // itself; the fleet ends it
-	cmd.Env = append(os.Environ(), workerEnv+"="+string(env))
-	cmd.Stderr = os.Stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	return cmd, nil
-}
-
 func (s *seat) occupy(cmd *exec.Cmd) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -169,17 +149,17 @@ func (s *seat) leave() {
 	s.process = nil
 }
 
-var errNobody = errors.New("no process in this seat")
+var errNoProcess = errors.New("no process in this seat")
 
 func (s *seat) signal(sig syscall.Signal) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.process == nil {
-		return errNobody
+		return errNoProcess
 	}
 	err := s.process.Signal(sig)
-	if errors.Is(err, os.ErrProcessDone) { // and nobody has taken note of it yet
-		return errNobody
+	if errors.Is(err, os.ErrProcessDone) { // and leave is still to be called
+		return errNoProcess
 	}
 	return err
 }
@@ -207,11 +187,11 @@ func (f *fleet) stop() error {
 
 func (f *fleet) signal(sig syscall.Signal) {
 	for _, s := range f.seats {
-		_ = s.signal(sig) // errNobody, or it has just ended
+		_ = s.signal(sig) // errNoProcess, or it has just ended
 	}
 }
 
-// close ends everything at once.
+// close ends everything.
 func (f *fleet) close() {
 	f.mu.Lock()
 	f.stopping = true

@@ -23,19 +23,13 @@ import (
 
 	"github.com/redis/go-redis/v9/logging"
 
+	"github.com/strikesmq/strikes/integration/internal/worker"
 	"github.com/strikesmq/strikes/integration/soak/audit"
-	"github.com/strikesmq/strikes/internal/pause"
 )
 
 func main() {
 	logging.Disable() // of go-redis: it prints every failed dial
-	if spec := os.Getenv(workerEnv); spec != "" {
-		if err := runWorker(spec); err != nil {
-			fmt.Fprintln(os.Stderr, "soak worker:", err)
-			os.Exit(1)
-		}
-		return
-	}
+	worker.Main(runWorker)
 	cfg, err := parseFlags(os.Args[1:])
 	switch {
 	case errors.Is(err, flag.ErrHelp):
@@ -60,7 +54,7 @@ func run(ctx context.Context, cfg config) (broken bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	watching := make(chan struct{})
-	go func() { defer close(watching); endWithParent(ctx, cancel) }()
+	go func() { defer close(watching); worker.EndWithParent(ctx, cancel) }()
 	defer func() { cancel(); <-watching }()
 	history := cfg.check
 	began := time.Now()
@@ -89,16 +83,6 @@ func run(ctx context.Context, cfg config) (broken bool, err error) {
 	}
 	_, err = fmt.Fprintln(os.Stdout, string(line))
 	return report.Broken(), err
-}
-
-// endWithParent ends the soak when the process that started it is gone: "go run" does not pass a SIGTERM on.
-func endWithParent(ctx context.Context, cancel context.CancelFunc) {
-	parent := os.Getppid()
-	for pause.For(ctx, time.Second) {
-		if os.Getppid() != parent {
-			cancel()
-		}
-	}
 }
 
 func newHistory(keep string) (string, error) {

@@ -21,7 +21,7 @@ type producer struct {
 	jobs    []job
 	broker  *broker
 	log     *audit.Log
-	link    way
+	link    links
 	backlog int // at which it waits; 0: never
 
 	reached func(ctx context.Context, n int) error // called when n messages are published

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/strikesmq/strikes/integration/internal/node"
 	"github.com/strikesmq/strikes/integration/soak/audit"
 )
 
@@ -72,7 +73,7 @@ func TestFlagsAreChecked(t *testing.T) {
 			t.Errorf("%q was accepted", args)
 		}
 	}
-	if _, err := possible(config{only: "earthquake"}, &broker{nodes: []*node{{}}}); err == nil {
+	if _, err := possible(config{only: "earthquake"}, &broker{nodes: []*node.Node{{}}}); err == nil {
 		t.Error("-only earthquake was accepted")
 	}
 }

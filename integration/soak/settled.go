@@ -9,7 +9,7 @@ import (
 	"github.com/strikesmq/strikes/internal/poll"
 )
 
-// settled follows the history for what is done with: handled, or about to be dead-lettered. A process may die between
+// settled follows the history for what is settled: handled, or about to be dead-lettered. A process may die between
 // settling a delivery and writing that down, so its settlement is not what tells; that it was lost, the queue tells.
 type settled struct {
 	tail      *audit.Tail
@@ -49,7 +49,7 @@ func (s *settled) open() (n int) {
 	return n
 }
 
-// drain waits until every message is done with and the queue is empty, and stops the fleet to see that nothing it still held
+// drain waits until every message is settled and the queue is empty, and stops the fleet to see that nothing it still held
 // comes back; else it starts it again.
 func (k *soak) drain(ctx context.Context) error {
 	began := time.Now()
@@ -84,7 +84,7 @@ func (k *soak) drained() error {
 		return err
 	}
 	if open := k.settled.open(); n > 0 || open > 0 {
-		return fmt.Errorf("%d messages are ready, %d confirmed ones not done with", n, open)
+		return fmt.Errorf("%d messages are ready, %d confirmed ones not settled", n, open)
 	}
 	return nil
 }

@@ -20,7 +20,7 @@ type soak struct {
 	broker  *broker
 	store   *store
 	fleet   *fleet
-	link    way // of the producer
+	link    links // of the producer
 	settled *settled
 	began   time.Time
 	fail    func(error)
@@ -45,7 +45,7 @@ func runSoak(ctx context.Context, cfg config, history string) (err error) {
 	if err := k.drain(ctx); err != nil {
 		return err
 	}
-	if err := k.bury(ctx); err != nil {
+	if err := k.collectDead(ctx); err != nil {
 		return err
 	}
 	return k.store.examine(ctx, k.log)
@@ -62,7 +62,7 @@ func (k *soak) open(ctx context.Context) (err error) {
 	if err = k.broker.declare(ctx, k.cfg); err != nil {
 		return err
 	}
-	if k.link, err = newWay(ctx, k.broker); err != nil {
+	if k.link, err = newLinks(ctx, k.broker); err != nil {
 		return err
 	}
 	k.fleet, err = newFleet(ctx, k)
@@ -118,7 +118,7 @@ func (k *soak) follow(ctx context.Context, reach func(context.Context, int) erro
 			return err
 		}
 		if left := len(k.settled.confirmed) - n; left > len(k.settled.confirmed)/(k.cfg.faults+1) {
-			return fmt.Errorf("%d messages are not done with", left)
+			return fmt.Errorf("%d messages are not settled", left)
 		}
 		return nil
 	})
@@ -129,7 +129,7 @@ func (k *soak) progress(published int) error {
 		return err
 	}
 	if published%1000 == 0 || published == k.cfg.messages {
-		k.say("%d published, %d done with, %d dead-lettered", published, len(k.settled.done), len(k.settled.dead))
+		k.say("%d published, %d settled, %d dead-lettered", published, len(k.settled.done), len(k.settled.dead))
 	}
 	return nil
 }

@@ -5,14 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
-	"os/signal"
 	"strconv"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -21,9 +18,6 @@ import (
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/integration/soak/audit"
 )
-
-// workerEnv makes this program a consumer process, told in JSON what to do.
-const workerEnv = "STRIKES_SOAK_WORKER"
 
 // workerSpec is what one consumer process is told.
 type workerSpec struct {
@@ -41,8 +35,8 @@ type workerSpec struct {
 	Verbose                   bool
 }
 
-// worker is that process. It writes down what it does before it does it, and what it learns as soon as it has.
-type worker struct {
+// member is that process. It writes down what it does before it does it, and what it learns as soon as it has.
+type member struct {
 	workerSpec
 	log     *audit.Log
 	nodes   dialler
@@ -53,12 +47,8 @@ type worker struct {
 	isolated  atomic.Int64 // handlers of theirs that run, and are within their deadline
 }
 
-func runWorker(spec string) error {
-	var w worker
-	if err := json.Unmarshal([]byte(spec), &w.workerSpec); err != nil { //nolint:musttag // written by this program
-		return err
-	}
-	go dieWithParent()
+func runWorker(ctx context.Context, spec workerSpec) error {
+	w := member{workerSpec: spec}
 	w.nodes = dialler{urls: w.AMQP, dialer: consumer.Dialer, next: w.Number} // the processes begin at different nodes
 	var err error
 	if w.log, err = audit.Append(w.History, w.Number); err != nil {
@@ -68,24 +58,15 @@ func runWorker(spec string) error {
 	if err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
-	defer stop()
 	err = w.consumer(counts).Run(ctx, func(context.Context) (*amqp.Connection, error) { return w.dial(ctx) })
 	w.log.Write(audit.Event{Kind: audit.Stopped, Err: text(err)})
 	w.watches.Wait()
 	return errors.Join(err, counts.Close(), w.log.Close())
 }
 
-// dieWithParent ends this process when the one that holds the other end of its standard input is gone. One that is stopped
-// then is continued by the kernel, as its process group is orphaned.
-func dieWithParent() {
-	_, _ = io.Copy(io.Discard, os.Stdin)
-	os.Exit(3)
-}
-
-func (w *worker) consumer(counts *counter.Counter) *consumer.Consumer {
+func (w *member) consumer(counts *counter.Counter) *consumer.Consumer {
 	c := &consumer.Consumer{
-		Queue: w.Queue, Handler: w.handle, Counter: witness{counts, w}, MaxRetries: w.MaxRetries,
+		Queue: w.Queue, Handler: w.handle, Counter: recorder{counts, w}, MaxRetries: w.MaxRetries,
 		Concurrency: w.Concurrency, Prefetch: w.Prefetch, Backoff: w.backoff,
 		HandlerTimeout: w.HandlerTimeout, ConsumerTimeout: w.ConsumerTimeout, DrainTimeout: 5 * time.Second, Observer: w,
 	}
@@ -104,12 +85,12 @@ func lane(d amqp.Delivery) string {
 	return strconv.Itoa(j.Lane)
 }
 
-func (w *worker) backoff(charges int) time.Duration {
-	return min(w.FirstBackoff<<min(charges, 20), w.MostBackoff)
+func (w *member) backoff(failures int) time.Duration {
+	return min(w.FirstBackoff<<min(failures, 20), w.MostBackoff)
 }
 
 // dial opens the connection of one session, and watches it to its end.
-func (w *worker) dial(ctx context.Context) (*amqp.Connection, error) {
+func (w *member) dial(ctx context.Context) (*amqp.Connection, error) {
 	conn, err := w.nodes.dial(ctx, amqp.Config{
 		Heartbeat: w.Heartbeat, Dial: amqp.DefaultDial(5 * time.Second),
 		Properties: amqp.Table{"connection_name": fmt.Sprintf("soak %d", w.Number)},
@@ -132,7 +113,7 @@ func (w *worker) dial(ctx context.Context) (*amqp.Connection, error) {
 	return conn, nil
 }
 
-func (w *worker) handle(ctx context.Context, d amqp.Delivery) error {
+func (w *member) handle(ctx context.Context, d amqp.Delivery) error {
 	attempt, _ := consumer.AttemptFrom(ctx)
 	var j job
 	if err := json.Unmarshal(d.Body, &j); err != nil {
@@ -153,7 +134,7 @@ func (w *worker) handle(ctx context.Context, d amqp.Delivery) error {
 }
 
 // isolate counts the handler among those that run isolated, if it does, until its deadline or until over is called.
-func (w *worker) isolate(ctx context.Context, token string) (over func()) {
+func (w *member) isolate(ctx context.Context, token string) (over func()) {
 	if _, ok := w.isolating.LoadAndDelete(token); !ok {
 		return func() {}
 	}
@@ -163,8 +144,8 @@ func (w *worker) isolate(ctx context.Context, token string) (over func()) {
 	return over
 }
 
-// Observe writes down what was done with a delivery.
-func (w *worker) Observe(_ context.Context, e consumer.Event) {
+// Observe writes down what was settled a delivery.
+func (w *member) Observe(_ context.Context, e consumer.Event) {
 	w.log.Write(audit.Event{
 		Kind: audit.Decided, Session: int(w.session.Load()), ID: e.ID, Token: e.Token, Redelivered: e.Redelivered,
 		Decision: string(e.Outcome), Held: e.Held, Cause: string(e.Cause), Unrun: e.Attempt == 0, Failures: e.Failures, Crashes: e.Crashes, Limit: e.Limit, Err: text(e.Err),

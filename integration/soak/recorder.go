@@ -9,18 +9,18 @@ import (
 	"github.com/strikesmq/strikes/integration/soak/audit"
 )
 
-// witness writes down each step that is taken on the store, and what it answered.
-type witness struct {
+// recorder writes down each step that is taken on the store, and what it answered.
+type recorder struct {
 	*counter.Counter
-	worker *worker
+	member *member
 }
 
 // Start takes the step START.
-func (c witness) Start(ctx context.Context, a counter.Attempt, mode counter.Mode, limit int) (counter.Reply, error) {
+func (c recorder) Start(ctx context.Context, a counter.Attempt, mode counter.Mode, limit int) (counter.Reply, error) {
 	began := time.Now()
 	answer, err := c.Counter.Start(ctx, a, mode, limit)
 	if (mode == counter.ModeIsolated || mode == counter.ModeBesideAbandoned) && answer.Verdict == counter.VerdictRun {
-		c.worker.isolating.Store(a.Token, nil)
+		c.member.isolating.Store(a.Token, nil)
 	}
 	c.write(a, audit.Event{
 		Step: "start", Exclusive: mode == counter.ModeIsolated, Beside: mode == counter.ModeBesideAbandoned, Took: time.Since(began),
@@ -29,7 +29,7 @@ func (c witness) Start(ctx context.Context, a counter.Attempt, mode counter.Mode
 }
 
 // Fail takes the step FAIL.
-func (c witness) Fail(ctx context.Context, a counter.Attempt, f counter.Failure) (counter.Reply, error) {
+func (c recorder) Fail(ctx context.Context, a counter.Attempt, f counter.Failure) (counter.Reply, error) {
 	began := time.Now()
 	answer, err := c.Counter.Fail(ctx, a, f)
 	c.write(a, audit.Event{Step: "fail", Took: time.Since(began)}, answer, err)
@@ -37,15 +37,15 @@ func (c witness) Fail(ctx context.Context, a counter.Attempt, f counter.Failure)
 }
 
 // End takes the step END.
-func (c witness) End(ctx context.Context, a counter.Attempt, succeeded bool) error {
+func (c recorder) End(ctx context.Context, a counter.Attempt, succeeded bool) error {
 	began := time.Now()
 	err := c.Counter.End(ctx, a, succeeded)
 	c.write(a, audit.Event{Step: "end", Took: time.Since(began)}, counter.Reply{}, err)
 	return err
 }
 
-func (c witness) write(a counter.Attempt, e audit.Event, answer counter.Reply, err error) {
-	e.Kind, e.ID, e.Token, e.Session = audit.Stepped, a.ID, a.Token, int(c.worker.session.Load())
+func (c recorder) write(a counter.Attempt, e audit.Event, answer counter.Reply, err error) {
+	e.Kind, e.ID, e.Token, e.Session = audit.Stepped, a.ID, a.Token, int(c.member.session.Load())
 	e.Failures, e.Crashes, e.Limit, e.Err = answer.Failures, answer.Crashes, answer.Limit, text(err)
 	switch {
 	case err != nil:
@@ -54,5 +54,5 @@ func (c witness) write(a counter.Attempt, e audit.Event, answer counter.Reply, e
 	default:
 		e.Verdict = strings.ToLower(answer.Verdict.String())
 	}
-	c.worker.log.Write(e)
+	c.member.log.Write(e)
 }

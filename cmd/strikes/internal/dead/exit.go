@@ -1,4 +1,4 @@
-package main
+package dead
 
 import (
 	"context"
@@ -8,8 +8,8 @@ import (
 	"github.com/strikesmq/strikes/deadletter"
 )
 
-// deadError gives an error of package deadletter its exit code.
-func deadError(err error) error {
+// withCode gives an error of package deadletter its exit code.
+func withCode(err error) error {
 	switch {
 	case err == nil, errors.Is(err, context.Canceled):
 		return err

@@ -1,4 +1,4 @@
-package main
+package dead
 
 import (
 	"errors"
@@ -6,18 +6,17 @@ import (
 	"testing"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
-	"github.com/strikesmq/strikes/cmd/strikes/internal/clitest"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/render"
 	"github.com/strikesmq/strikes/deadletter"
 )
 
 // TestForceIsSaidOnce: what can be done all the same is said once, wherever nothing was found.
 func TestForceIsSaidOnce(t *testing.T) {
-	g := &graveyard{dead: deadletter.Queue{Name: "q.dlq"}, unseen: 1}
+	q := &dlq{dead: deadletter.Queue{Name: "q.dlq"}, unseen: 1}
 	none := func(func(*deadletter.Message, error) bool) {}
-	var out clitest.Output
-	_, err := printDead(none, render.DeadLetters(&out, false), 0, g, seek([]string{"a"}))
-	for name, err := range map[string]error{"list": g.fail(err), "show": g.nothing(seek([]string{"a"}))} {
+	var out strings.Builder
+	_, err := printAll(none, render.DeadLetters(&out, false), 0, q, seek([]string{"a"}))
+	for name, err := range map[string]error{"list": q.fail(err), "show": q.nothing(seek([]string{"a"}))} {
 		if !errors.Is(err, deadletter.ErrUnsafe) || strings.Count(err.Error(), "--force") != 1 || cli.ExitCode(err) != cli.ExitMisuse {
 			t.Errorf("%s: exit code %d, %v", name, cli.ExitCode(err), err)
 		}

@@ -9,17 +9,18 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/queueinfo"
 )
 
-func TestLifeBefore(t *testing.T) {
+func TestGenerationBefore(t *testing.T) {
 	at := func(count, seconds int64) Death {
 		return Death{Queue: "orders", Count: count, Time: time.Unix(seconds, 0)}
 	}
 	for _, tc := range []struct {
-		name  string
-		died  Death
-		lives []string
-		want  string
+		name        string
+		died        Death
+		generations []string
+		want        string
 	}{
 		{"the first", at(1, 100), nil, ""},
 		{"begun with this death", at(1, 100), []string{"1@100"}, ""},
@@ -30,32 +31,32 @@ func TestLifeBefore(t *testing.T) {
 		{"of other forms", at(1, 300), []string{"header:1-2-3", "1@", "@1", "a@b", "1@2@3"}, ""},
 		{"without a time", Death{Queue: "orders"}, []string{"1@100"}, ""},
 	} {
-		if got := lifeBefore(nil, tc.died, tc.lives); got != tc.want {
+		if got := generationBefore(nil, tc.died, tc.generations); got != tc.want {
 			t.Errorf("%s: %q, want %q", tc.name, got, tc.want)
 		}
 	}
 }
 
-// shelf has the records of one queue, by life, and counts how often they are listed.
-type shelf struct {
-	lives  map[string]counter.Record
-	listed int
+// fakeRecords has the records of one queue by generation, and counts how often they are listed.
+type fakeRecords struct {
+	generations map[string]counter.Record
+	listed      int
 }
 
-func (s *shelf) Lookup(_ context.Context, vhost, queue string, lives []counter.Message) (map[counter.Message]counter.Record, error) {
+func (s *fakeRecords) Lookup(_ context.Context, vhost, queue string, generations []counter.Message) (map[counter.Message]counter.Record, error) {
 	found := map[counter.Message]counter.Record{}
-	for _, m := range lives {
-		if r, ok := s.lives[m.Generation]; ok {
+	for _, m := range generations {
+		if r, ok := s.generations[m.Generation]; ok {
 			found[counter.Message{VHost: vhost, Queue: queue, ID: m.ID, Generation: m.Generation}] = r
 		}
 	}
 	return found, nil
 }
 
-func (s *shelf) Generations(context.Context, string, string) iter.Seq2[counter.Record, error] {
+func (s *fakeRecords) Generations(context.Context, string, string) iter.Seq2[counter.Record, error] {
 	s.listed++
 	return func(yield func(counter.Record, error) bool) {
-		for _, r := range s.lives {
+		for _, r := range s.generations {
 			if !yield(r, nil) {
 				return
 			}
@@ -63,22 +64,24 @@ func (s *shelf) Generations(context.Context, string, string) iter.Seq2[counter.R
 	}
 }
 
-func (s *shelf) NoteRemoved(context.Context, string, string, []counter.Message) error { return nil }
+func (s *fakeRecords) NoteRemoved(context.Context, string, string, []counter.Message) error {
+	return nil
+}
 
-// TestJoin has a message that another tool brings back from the dead letters with its headers: RabbitMQ 4.x forgets the
-// death before, and the lives of which the letter tells are only the first.
+// TestJoin has a message that another tool brings back from the dead messages with its headers: RabbitMQ 4.x forgets the
+// death before, and the generations of which the letter tells are only the first.
 func TestJoin(t *testing.T) {
-	buried := func(life, reason string, ago time.Duration) counter.Record {
+	tombstone := func(generation, reason string, ago time.Duration) counter.Record {
 		last := died.Add(-ago)
 		return counter.Record{
-			Message: counter.Message{ID: "17", Generation: life}, State: counter.StateDeadLetter, Reason: reason, LastTime: last, Binds: last.Add(10 * time.Minute),
+			Message: counter.Message{ID: "17", Generation: generation}, State: counter.StateDeadLetter, Reason: reason, LastTime: last, Binds: last.Add(10 * time.Minute),
 		}
 	}
-	first, hourOld := buried("", "first", 0), buried("", "first", time.Hour)
+	first, hourOld := tombstone("", "first", 0), tombstone("", "first", time.Hour)
 	replay := amqp.Table{GenerationHeader: "r"}
-	hourOldReplay, movedBack := buried("header:r", "replayed", time.Hour), buried(named(1, died.Add(-time.Hour).Unix(), replay), "moved back", 0)
-	goneOn := buried(named(2, died.Unix(), replay), "gone on", 0)
-	second := buried(named(1, died.Add(-time.Hour).Unix(), nil), "second", 0)
+	hourOldReplay, movedBack := tombstone("header:r", "replayed", time.Hour), tombstone(queueinfo.GenerationAfter(replay, 1, died.Add(-time.Hour)), "moved back", 0)
+	goneOn := tombstone(queueinfo.GenerationAfter(replay, 2, died), "gone on", 0)
+	second := tombstone(queueinfo.GenerationAfter(nil, 1, died.Add(-time.Hour)), "second", 0)
 	for _, tc := range []struct {
 		name    string
 		headers amqp.Table
@@ -86,22 +89,22 @@ func TestJoin(t *testing.T) {
 		want    string
 		listed  int
 	}{
-		{"one life", nil, []counter.Record{first}, "first", 0},
+		{"one generation", nil, []counter.Record{first}, "first", 0},
 		{"the second of two", nil, []counter.Record{hourOld, second}, "second", 1},
 		{"the first expired", nil, []counter.Record{second}, "second", 1},
 		{"the second was not counted", nil, []counter.Record{hourOld}, "", 1},
 		{"nothing is kept", nil, nil, "", 1},
-		{"another life began since", nil, []counter.Record{first, buried(named(1, died.Unix(), nil), "later", -time.Hour)}, "first", 0},
-		{"replayed", amqp.Table{GenerationHeader: "r"}, []counter.Record{first, buried("header:r", "replayed", 0)}, "replayed", 0},
+		{"another generation began since", nil, []counter.Record{first, tombstone(queueinfo.GenerationAfter(nil, 1, died), "later", -time.Hour)}, "first", 0},
+		{"replayed", amqp.Table{GenerationHeader: "r"}, []counter.Record{first, tombstone("header:r", "replayed", 0)}, "replayed", 0},
 		{"replayed, and not counted", amqp.Table{GenerationHeader: "r"}, []counter.Record{first, second}, "", 1},
 		{"replayed, and moved back", amqp.Table{GenerationHeader: "r"}, []counter.Record{first, second, hourOldReplay, movedBack}, "moved back", 1},
 		{"replayed, moved back, and the broker goes on counting", amqp.Table{GenerationHeader: "r", "x-death": []any{death("orders", "rejected", 3)}},
 			[]counter.Record{first, second, hourOldReplay, goneOn}, "gone on", 0},
-		{"the store's clock is slow", nil, []counter.Record{buried("", "first", 5*time.Minute)}, "first", 1},
+		{"the store's clock is slow", nil, []counter.Record{tombstone("", "first", 5*time.Minute)}, "first", 1},
 	} {
-		s := &shelf{lives: map[string]counter.Record{}}
+		s := &fakeRecords{generations: map[string]counter.Record{}}
 		for _, r := range tc.records {
-			s.lives[r.Generation] = r
+			s.generations[r.Generation] = r
 		}
 		headers := amqp.Table{"x-death": []any{death("orders", "rejected", 1)}}
 		for k, v := range tc.headers {
@@ -109,13 +112,13 @@ func TestJoin(t *testing.T) {
 		}
 		j := &joiner{records: s, vhost: "/"}
 		for range 2 {
-			l := letterOf(headers)
-			if err := j.join(t.Context(), []*Message{l}); err != nil {
+			m := messageOf(headers)
+			if err := j.join(t.Context(), []*Message{m}); err != nil {
 				t.Fatal(err)
 			}
 			got := ""
-			if l.Record != nil {
-				got = l.Record.Reason
+			if m.Record != nil {
+				got = m.Record.Reason
 			}
 			if got != tc.want {
 				t.Errorf("%s: the record is of %q, want %q", tc.name, got, tc.want)

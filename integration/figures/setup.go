@@ -43,38 +43,38 @@ func (c *config) validate(rest []string) error {
 	return nil
 }
 
-// site is what a figure is measured on: a broker with the queue, a store, and a producer.
-type site struct {
+// setup is what a figure is measured on: a broker with the queue, a store, and a producer.
+type setup struct {
 	broker *broker
 	store  *store
 	began  time.Time
 }
 
-func open(ctx context.Context, c config) (s *site, err error) {
-	s = &site{began: time.Now()}
+func open(ctx context.Context, c config) (s *setup, err error) {
+	s = &setup{began: time.Now()}
 	if s.store, err = openStore(ctx); err != nil {
 		return nil, err
 	}
 	if s.broker, err = openBroker(ctx, c); err != nil {
-		return nil, errors.Join(err, s.close(ctx))
+		return nil, errors.Join(err, s.close())
 	}
 	return s, nil
 }
 
-func (s *site) close(ctx context.Context) error {
+func (s *setup) close() error {
 	var errs []error
 	if s.broker != nil {
-		errs = append(errs, s.broker.close(ctx))
+		errs = append(errs, s.broker.close())
 	}
 	return errors.Join(append(errs, s.store.close())...)
 }
 
-// say tells of progress.
-func (s *site) say(format string, args ...any) {
+// say reports progress.
+func (s *setup) say(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, "%6.1fs  %s\n", time.Since(s.began).Seconds(), fmt.Sprintf(format, args...))
 }
 
-// spec is a consumer process on this site.
-func (s *site) spec(concurrency int) workerSpec {
-	return workerSpec{AMQP: s.broker.url, Redis: s.store.URL, Queue: queue, Concurrency: concurrency}
+// spec is a consumer process on this setup.
+func (s *setup) spec(concurrency int) workerSpec {
+	return workerSpec{AMQP: s.broker.URL, Redis: s.store.URL, Queue: queue, Concurrency: concurrency}
 }

@@ -1,4 +1,4 @@
-package main
+package dead
 
 import (
 	"context"
@@ -16,13 +16,9 @@ import (
 // searched is how many dead letters are read to find one that the store knows: the rest is left unread.
 const searched = 500
 
-const searchMeaning = "The store's record tells when and why a message died; the rest is read from the dead-letter queue, from its head. If the\n" +
-	"store has a record, only the first 500 dead letters are read, else all up to the one sought. --body and --json need the\n" +
-	"message, so they also read up to it. --search sets how many are read. stderr says what was not read.\n"
-
-// deadSearch looks for the dead letters of one id.
-type deadSearch struct {
-	g       *graveyard
+// search looks for the dead letters of one id.
+type search struct {
+	q       *dlq
 	filter  deadletter.Filter
 	bounds  deadletter.Bounds
 	message bool // a record will not do
@@ -30,16 +26,16 @@ type deadSearch struct {
 }
 
 // search decides how far to read.
-func (g *graveyard) search(ctx context.Context, o deadOptions, f deadletter.Filter) (*deadSearch, error) {
-	s := &deadSearch{g: g, filter: f, message: o.body || o.json}
+func (c *Command) search(ctx context.Context, q *dlq, f deadletter.Filter) (*search, error) {
+	s := &search{q: q, filter: f, message: c.Body || c.JSON}
 	switch {
-	case o.search < 0:
-		return nil, cli.Refused("search", o.search, "0 or more")
-	case o.Changed("search"):
-		s.bounds.AtMost = o.search
+	case c.Search < 0:
+		return nil, cli.Refused("search", c.Search, "0 or more")
+	case c.Changed("search"):
+		s.bounds.AtMost = c.Search
 		return s, nil
 	}
-	known, err := g.known(ctx, f)
+	known, err := q.known(ctx, f)
 	switch {
 	case err != nil:
 		return nil, err
@@ -52,34 +48,34 @@ func (g *graveyard) search(ctx context.Context, o deadOptions, f deadletter.Filt
 }
 
 // known reports whether the store has a record of the dead letter. That of the first generation needs no search.
-func (g *graveyard) known(ctx context.Context, f deadletter.Filter) (bool, error) {
-	if g.store == nil {
+func (q *dlq) known(ctx context.Context, f deadletter.Filter) (bool, error) {
+	if q.store == nil {
 		return false, nil
 	}
-	first, err := g.store.Admin().Lookup(ctx, g.broker.VHost, g.queue, []counter.Message{{ID: f.IDs[0]}})
+	first, err := q.store.Admin().Lookup(ctx, q.broker.VHost, q.queue, []counter.Message{{ID: f.IDs[0]}})
 	if err != nil {
 		return false, err
 	}
 	for _, r := range first {
-		if g.recorded(r, f) != nil {
+		if q.recorded(r, f) != nil {
 			return true, nil
 		}
 	}
-	l, err := g.newestRecorded(ctx, f)
+	l, err := q.newestRecorded(ctx, f)
 	return l != nil, err
 }
 
 // newestRecorded returns the dead letter that the newest record of an id describes; nil if none does.
-func (g *graveyard) newestRecorded(ctx context.Context, f deadletter.Filter) (*deadletter.Message, error) {
-	if g.store == nil {
+func (q *dlq) newestRecorded(ctx context.Context, f deadletter.Filter) (*deadletter.Message, error) {
+	if q.store == nil {
 		return nil, nil
 	}
-	records, err := g.store.Admin().Get(ctx, g.broker.VHost, g.queue, f.IDs[0])
+	records, err := q.store.Admin().Get(ctx, q.broker.VHost, q.queue, f.IDs[0])
 	if err != nil {
 		return nil, err
 	}
 	for _, r := range records { // the newest first
-		if l := g.recorded(r, f); l != nil {
+		if l := q.recorded(r, f); l != nil {
 			return l, nil
 		}
 	}
@@ -87,12 +83,12 @@ func (g *graveyard) newestRecorded(ctx context.Context, f deadletter.Filter) (*d
 }
 
 // recorded returns the dead letter that a record describes; nil if it describes none, or the filter does not pick it.
-func (g *graveyard) recorded(r counter.Record, f deadletter.Filter) *deadletter.Message {
+func (q *dlq) recorded(r counter.Record, f deadletter.Filter) *deadletter.Message {
 	if r.State != counter.StateDeadLetter {
 		return nil
 	}
 	l := &deadletter.Message{
-		ID: r.ID, Origin: deadletter.Death{Queue: g.queue, Reason: "rejected", Time: r.LastTime}, Size: render.SizeUnknown, Record: &r,
+		ID: r.ID, Origin: deadletter.Death{Queue: q.queue, Reason: "rejected", Time: r.LastTime}, Size: render.SizeUnknown, Record: &r,
 	}
 	if !f.Match(l, time.Now()) {
 		return nil
@@ -101,8 +97,8 @@ func (g *graveyard) recorded(r counter.Record, f deadletter.Filter) *deadletter.
 }
 
 // each calls show for what is found, or else what the store knows, and returns a remark on what was not read.
-func (s *deadSearch) each(ctx context.Context, show func(*deadletter.Message) error) (unread string, err error) {
-	for l, err := range s.g.dead.BrowsePart(ctx, s.filter, s.bounds) {
+func (s *search) each(ctx context.Context, show func(*deadletter.Message) error) (unread string, err error) {
+	for l, err := range s.q.dead.BrowsePart(ctx, s.filter, s.bounds) {
 		var left *deadletter.UnreadError
 		switch {
 		case errors.As(err, &left) && s.found > 0:
@@ -116,25 +112,25 @@ func (s *deadSearch) each(ctx context.Context, show func(*deadletter.Message) er
 		s.found++
 	}
 	if s.found == 0 {
-		return "", s.g.nothing(seek(s.filter.IDs))
+		return "", s.q.nothing(seek(s.filter.IDs))
 	}
 	return "", nil
 }
 
 // fallBack prints what the store knows if the message was not read. Not to have read it is no failure then.
-func (s *deadSearch) fallBack(ctx context.Context, show func(*deadletter.Message) error, cause error) (unread string, err error) {
+func (s *search) fallBack(ctx context.Context, show func(*deadletter.Message) error, cause error) (unread string, err error) {
 	var left *deadletter.UnreadError
 	var recorded *deadletter.Message
 	partly := errors.As(cause, &left)
 	if why := errors.Is(cause, deadletter.ErrUnsafe) || errors.Is(cause, deadletter.ErrBusy); (partly || why) && s.found == 0 && !s.message {
-		if recorded, err = s.g.newestRecorded(ctx, s.filter); err != nil {
+		if recorded, err = s.q.newestRecorded(ctx, s.filter); err != nil {
 			return "", err
 		}
 	}
 	unread = cause.Error()
 	if partly {
 		unread = fmt.Sprintf("%s is not among the first %d of %d dead letters of queue %s; --search 0 reads all",
-			term.Shown(s.filter.IDs[0]), left.Read, left.Of, s.g.where())
+			term.Shown(s.filter.IDs[0]), left.Read, left.Of, s.q.where())
 	}
 	switch {
 	case recorded != nil:
@@ -143,5 +139,5 @@ func (s *deadSearch) fallBack(ctx context.Context, show func(*deadletter.Message
 	case partly:
 		return "", cli.WithCode(errors.New(unread), cli.ExitNothing)
 	}
-	return "", s.g.fail(cause)
+	return "", s.q.fail(cause)
 }

@@ -1,9 +1,8 @@
-package main
+package dead
 
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
@@ -37,23 +36,7 @@ func (s *sought) names() string {
 	if len(missing) == 0 {
 		return ""
 	}
-	return ": " + someNames(missing)
-}
-
-// namesShown is how many names a line has.
-const namesShown = 20
-
-// someNames lists names for a line of text.
-func someNames(ids []string) string {
-	var names []string
-	for _, id := range ids[:min(namesShown, len(ids))] {
-		names = append(names, term.Shown(id))
-	}
-	text := strings.Join(names, " ")
-	if more := len(ids) - namesShown; more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	return text
+	return ": " + term.Names(missing)
 }
 
 // none is the error for no dead letters at all.

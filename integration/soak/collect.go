@@ -11,15 +11,15 @@ import (
 	"github.com/strikesmq/strikes/internal/poll"
 )
 
-// A dead letter arrives at once, or, where the nodes of a cluster had changed their mind about who sends it, when the broker
+// A dead letter arrives immediately, or, where the nodes of a cluster had moved its queue, when the broker
 // tries again: after three minutes.
 const (
 	arrival        = 30 * time.Second
 	clusterArrival = 4 * time.Minute
 )
 
-// bury reads the dead-letter queue until everything is there that was sent to it.
-func (k *soak) bury(ctx context.Context) error {
+// collectDead reads the dead-letter queue until everything is there that was sent to it.
+func (k *soak) collectDead(ctx context.Context) error {
 	if err := k.settled.update(); err != nil {
 		return err
 	}
@@ -52,7 +52,7 @@ func (k *soak) bury(ctx context.Context) error {
 // collect empties the dead-letter queue.
 func (k *soak) collect(found map[string]bool) error {
 	for empty := false; !empty; {
-		err := k.broker.nodes[0].onChannel(func(ch *amqp.Channel) (err error) {
+		err := k.broker.nodes[0].OnChannel(func(ch *amqp.Channel) (err error) {
 			empty, err = k.take(ch, found)
 			return err
 		})

@@ -1,4 +1,4 @@
-package main
+package dead
 
 import (
 	"slices"
@@ -8,13 +8,13 @@ import (
 	"github.com/strikesmq/strikes/deadletter"
 )
 
-// deadFilter reads which dead letters are meant.
-func deadFilter(o deadOptions, ids []string) (deadletter.Filter, error) {
+// filter reads which dead letters are meant.
+func (c *Command) filter(ids []string) (deadletter.Filter, error) {
 	f := deadletter.Filter{
-		IDs: ids, Queue: o.origin, Kind: deadletter.Kind(o.kind), Reason: o.reason,
-		Older: o.older, Newer: o.newer,
+		IDs: ids, Queue: c.Origin, Kind: deadletter.Kind(c.Kind), Reason: c.Reason,
+		Older: c.Older, Newer: c.Newer,
 	}
-	if lane := o.lane; lane != "" {
+	if lane := c.Lane; lane != "" {
 		var ok bool
 		if f.Lane, f.LaneValue, ok = strings.Cut(lane, "="); !ok || f.Lane == "" {
 			return f, cli.Refused("lane", lane, "a header and its value, NAME=VALUE")
@@ -22,12 +22,12 @@ func deadFilter(o deadOptions, ids []string) (deadletter.Filter, error) {
 	}
 	switch {
 	case f.Kind != "" && !slices.Contains(deadletter.Kinds(), f.Kind):
-		return f, cli.Refused("kind", string(f.Kind), "one of "+kindNames())
+		return f, cli.Refused("kind", string(f.Kind), "one of "+strings.Join(kinds(), ", "))
 	case f.Older < 0 || f.Newer < 0:
 		return f, cli.Misusef("--older-than and --newer-than must not be negative")
 	case f.Newer > 0 && f.Newer < f.Older:
 		return f, cli.Misusef("--newer-than is %v and --older-than %v: nothing is both", f.Newer, f.Older)
-	case o.noStore && f.NeedsRecords() && !ofTheBroker(f):
+	case c.NoStore && f.NeedsRecords() && !ofTheBroker(f):
 		return f, cli.Misusef("--no-store goes with no --reason and no --kind that only the store tells")
 	}
 	return f, nil
@@ -38,17 +38,17 @@ func ofTheBroker(f deadletter.Filter) bool {
 	return f.Reason == "" && slices.Contains([]deadletter.Kind{deadletter.KindDeliveryLimit, deadletter.KindExpired, deadletter.KindOverflow}, f.Kind)
 }
 
-// chosen is deadFilter for what changes the queue: everything is meant only if that is said.
-func chosen(o deadOptions, ids []string) (deadletter.Filter, error) {
-	f, err := deadFilter(o, ids)
+// chosen is filter for what changes the queue: everything is meant only if that is said.
+func (c *Command) chosen(ids []string) (deadletter.Filter, error) {
+	f, err := c.filter(ids)
 	switch {
 	case err != nil:
 		return f, err
-	case o.max < 0:
-		return f, cli.Refused("max", o.max, "0 or more")
-	case f.Everything() && !o.all:
+	case c.Max < 0:
+		return f, cli.Refused("max", c.Max, "0 or more")
+	case f.Everything() && !c.All:
 		return f, cli.Misusef("say which dead letters: an ID, a filter, or --all")
-	case !f.Everything() && o.all:
+	case !f.Everything() && c.All:
 		return f, cli.Misusef("--all goes with no ID and no filter")
 	}
 	return f, nil

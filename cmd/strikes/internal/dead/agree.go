@@ -1,0 +1,73 @@
+package dead
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/strikesmq/strikes/cmd/strikes/internal/render"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
+	"github.com/strikesmq/strikes/deadletter"
+)
+
+// verb is what is about to be done, for the question.
+type verb struct {
+	verb, done, where string
+	filter            deadletter.Filter
+	max               int
+}
+
+// agreed asks, or only says what would be done: then it is false.
+func (c *Command) agreed(ctx context.Context, q *dlq, v verb) (bool, error) {
+	dry, yes := c.DryRun, c.Yes
+	if yes && !dry {
+		return true, nil
+	}
+	if !dry && (!term.IsTerminal(c.In) || !term.IsTerminal(c.Err)) {
+		return false, c.Confirm(ctx, false, "") // which refuses
+	}
+	want := seek(v.filter.IDs)
+	n, err := c.count(ctx, q, v, want)
+	if err != nil {
+		return false, q.fail(err)
+	}
+	if n == 0 {
+		return false, q.nothing(want)
+	}
+	if dry {
+		fmt.Fprintf(c.Err, "%d would be %s%s\n", n, v.done, v.where)
+		if reached(v.max, n) {
+			return false, nil
+		}
+		return false, want.missing(q.dead.Name)
+	}
+	question := fmt.Sprintf("%s %d dead letters of queue %s%s?", strings.ToUpper(v.verb[:1])+v.verb[1:], n, q.where(), v.where)
+	return true, c.Confirm(ctx, false, question)
+}
+
+// count counts, and with --dry-run lists, what is meant.
+func (c *Command) count(ctx context.Context, q *dlq, v verb, want *sought) (n int, err error) {
+	list := c.DryRun && q.dead.Handling.Hold
+	if v.filter.Everything() && !list {
+		n, err = q.dead.Depth(ctx)
+		if v.max > 0 {
+			n = min(n, v.max)
+		}
+		return n, err
+	}
+	out := render.DeadLetters(c.Out, c.JSON)
+	for l, err := range q.dead.Browse(ctx, v.filter) {
+		if err != nil {
+			return n, err
+		}
+		want.saw(l)
+		if list {
+			err = out.Row(l)
+		}
+		if n++; err != nil || n == v.max {
+			return n, errors.Join(err, out.Flush())
+		}
+	}
+	return n, out.Flush()
+}

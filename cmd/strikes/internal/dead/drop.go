@@ -1,0 +1,83 @@
+package dead
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
+	"github.com/strikesmq/strikes/deadletter"
+)
+
+func (c *Command) Drop(ctx context.Context, queue string, ids []string) error {
+	f, err := c.chosen(ids)
+	if err != nil {
+		return err
+	}
+	to := c.To
+	if to == "" {
+		return cli.Misusef("--to FILE is missing: they are written there first")
+	}
+	if to == "-" {
+		return cli.Misusef("--to is \"-\", and what stdout got cannot be known to be safe: give a file (./- is one of that name)")
+	}
+	q, err := c.open(ctx, queue)
+	if err != nil {
+		return err
+	}
+	defer q.close()
+	ok, err := c.agreed(ctx, q, verb{"drop", "dropped", ", once they are in " + term.Shown(to), f, c.Max})
+	if err != nil || !ok {
+		return err
+	}
+	file, err := openKeep(to, q.dead.Name)
+	if err != nil {
+		return err
+	}
+	p := term.NewProgress(c.Err)
+	q.dead.Progress = showing(p)
+	q.mind(c.Err)
+	want := seek(f.IDs)
+	result, err := q.dead.Drop(ctx, f, c.Max, func(messages []*deadletter.Message) error {
+		for _, m := range messages {
+			want.saw(m)
+		}
+		if err := file.keep(messages); err != nil {
+			return err
+		}
+		return c.reportDropped(messages, c.JSON)
+	})
+	p.Finish()
+	err = errors.Join(err, file.finish())
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d dropped, %d in %s", result.Done, file.n, term.Shown(to))
+	name(&b, "in the file, and maybe still dead messages", len(result.Undecided), result.Undecided)
+	fmt.Fprintln(c.Err, b.String())
+	q.untold(c.Err, result.RecordsErr)
+	if err == nil && result.Done == 0 {
+		return q.nothing(want)
+	}
+	if err == nil && !reached(c.Max, result.Done) {
+		err = want.missing(q.dead.Name)
+	}
+	return q.fail(err)
+}
+
+// reached reports whether --max ended it, and not that there were no more.
+func reached(most, done int) bool { return most > 0 && done >= most }
+
+func (c *Command) reportDropped(messages []*deadletter.Message, asJSON bool) error {
+	if !asJSON {
+		return nil
+	}
+	out := jsonl.NewEncoder(c.Out)
+	for _, m := range messages {
+		if err := out.Encode(map[string]any{"id": m.ID, "fingerprint": m.Fingerprint, "written": true}); err != nil {
+			return err
+		}
+	}
+	return nil
+}

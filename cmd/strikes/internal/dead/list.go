@@ -1,0 +1,137 @@
+package dead
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+
+	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/render"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
+	"github.com/strikesmq/strikes/deadletter"
+)
+
+func (c *Command) List(ctx context.Context, queue string, ids []string) error {
+	f, err := c.filter(ids)
+	switch {
+	case err != nil:
+		return err
+	case c.Limit < 0:
+		return cli.Refused("limit", c.Limit, "0 or more")
+	case c.Records && c.NoStore:
+		return cli.Misusef("--records are the store's, and --no-store forbids to ask it")
+	}
+	q, err := c.open(ctx, queue)
+	if err != nil {
+		return err
+	}
+	defer q.close()
+	out, limit := render.DeadLetters(c.Out, c.JSON), c.Limit
+	if c.Groups {
+		out, limit = render.Groups(c.Out, c.JSON, limit), 0
+	}
+	messages, err := c.messages(ctx, q, f, limit, c.Records)
+	if err != nil {
+		return err
+	}
+	want := seek(f.IDs)
+	limited, err := printAll(messages, out, limit, q, want)
+	if errors.Is(err, deadletter.ErrBusy) && q.store != nil {
+		err = fmt.Errorf("%w; --records lists what the store knows of them", err)
+	}
+	if err == nil && !limited {
+		err = want.missing(q.dead.Name)
+	}
+	return q.fail(err)
+}
+
+// printAll reports whether it stopped at the limit.
+func printAll(messages iter.Seq2[*deadletter.Message, error], out render.List[*deadletter.Message], limit int, q *dlq, want *sought) (limited bool, err error) {
+	n := 0
+	for l, err := range messages {
+		if err != nil {
+			return false, errors.Join(out.Flush(), err)
+		}
+		want.saw(l)
+		if err := out.Row(l); err != nil {
+			return false, err
+		}
+		if n++; n == limit {
+			return true, out.Flush()
+		}
+	}
+	if err := out.Flush(); err != nil {
+		return false, err
+	}
+	if n == 0 {
+		return false, q.none(want)
+	}
+	return false, nil
+}
+
+// messages yields those in the queue where reading is harmless, else those of the store's records. It stops reading the queue
+// once limit are picked; 0: never.
+func (c *Command) messages(ctx context.Context, q *dlq, f deadletter.Filter, limit int, records bool) (iter.Seq2[*deadletter.Message, error], error) {
+	if !records && q.dead.Handling.Hold {
+		p := term.NewProgress(c.Err)
+		q.dead.Progress = showing(p)
+		return func(yield func(*deadletter.Message, error) bool) {
+			defer p.Finish() // progress may follow the last letter
+			for l, err := range q.dead.BrowsePart(ctx, f, deadletter.Bounds{Picked: limit}) {
+				p.Finish()
+				if errors.Is(err, deadletter.ErrUnread) || !yield(l, err) {
+					return
+				}
+			}
+		}, nil
+	}
+	if f.Lane != "" {
+		return nil, cli.Misusef("--lane needs the messages of queue %s, which is not read (--force does it): %s", q.where(), why(q))
+	}
+	if q.store == nil {
+		return nil, cli.Misusef("queue %s is not read (--force does it): %s", q.where(), why(q))
+	}
+	if !records {
+		var err error
+		has := "It is with another consumer, which holds some or all of it"
+		switch q.unseen, err = q.dead.Depth(ctx); {
+		case errors.Is(err, deadletter.ErrBusy):
+			q.held = err
+		case err != nil:
+			return nil, q.fail(err)
+		default:
+			has = "It has " + term.Plural(q.unseen, "message")
+		}
+		fmt.Fprintf(c.Err, "queue %s is not read: %s.\n%s. What follows is from the records: it may have left the queue since.\n",
+			q.where(), term.Printable(q.dead.Handling.Why, ""), has)
+	}
+	return recorded(ctx, q, f), nil
+}
+
+func why(q *dlq) string {
+	if q.dead.Handling.Why == "" {
+		return "the records do not tell it"
+	}
+	return q.dead.Handling.Why
+}
+
+// recorded are the dead letters of which the store tells, the newest first.
+func recorded(ctx context.Context, q *dlq, f deadletter.Filter) iter.Seq2[*deadletter.Message, error] {
+	return func(yield func(*deadletter.Message, error) bool) {
+		for r, err := range q.store.Admin().List(ctx, q.broker.VHost, q.queue) {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if l := q.recorded(r, f); l != nil && !yield(l, nil) {
+				return
+			}
+		}
+	}
+}
+
+// showing shows progress.
+func showing(p *term.Progress) func(deadletter.Progress) {
+	return func(at deadletter.Progress) { p.Show(at.Doing, at.Done, at.Of) }
+}

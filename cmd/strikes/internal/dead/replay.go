@@ -1,0 +1,124 @@
+package dead
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
+	"github.com/strikesmq/strikes/deadletter"
+	"github.com/strikesmq/strikes/publisher"
+)
+
+func (c *Command) Replay(ctx context.Context, queue string, ids []string) error {
+	r, err := c.settings(ids)
+	if err != nil {
+		return err
+	}
+	q, err := c.open(ctx, queue)
+	if err != nil {
+		return err
+	}
+	defer q.close()
+	if err := r.Check(q.dead.Name); err != nil {
+		return q.fail(err)
+	}
+	to := "the queues in which they died"
+	if r.Target != nil {
+		to = targetText(*r.Target)
+	}
+	ok, err := c.agreed(ctx, q, verb{"replay", "replayed", " to " + to, r.Filter, r.Max})
+	if err != nil || !ok {
+		return err
+	}
+	p := term.NewProgress(c.Err)
+	q.dead.Progress = showing(p)
+	q.mind(c.Err)
+	t := &report{Streams: c.Streams, want: seek(r.Filter.IDs)}
+	if c.JSON {
+		t.json = jsonl.NewEncoder(c.Out)
+	}
+	r.OnMessage = t.message
+	result, err := q.dead.Replay(ctx, r)
+	p.Finish()
+	fmt.Fprintln(c.Err, replaySummary(r, result)+t.why())
+	q.untold(c.Err, result.RecordsErr)
+	err = cmp.Or(err, t.failed)
+	if errors.Is(err, publisher.ErrUnroutable) {
+		err = t.noQueue(q, r.Target, err)
+	}
+	if err != nil {
+		return q.fail(err)
+	}
+	if result.Done+result.Left == 0 {
+		return q.nothing(t.want)
+	}
+	if result.Left > 0 {
+		err = t.noQueue(q, r.Target, fmt.Errorf("left in queue %q: %s", q.dead.Name, term.Plural(result.Left, "dead letter")))
+	}
+	if reached(r.Max, result.Done+result.Left) {
+		return err
+	}
+	return t.want.also(err, q.dead.Name)
+}
+
+func targetText(t deadletter.Target) string {
+	if t.Key == "" {
+		return fmt.Sprintf("exchange %s, each with its own key", term.Shown(t.Exchange))
+	}
+	return fmt.Sprintf("exchange %s, key %s", term.Shown(t.Exchange), term.Shown(t.Key))
+}
+
+// settings reads how to replay.
+func (c *Command) settings(ids []string) (deadletter.Replay, error) {
+	f, err := c.chosen(ids)
+	if err != nil {
+		return deadletter.Replay{}, err
+	}
+	r := deadletter.Replay{
+		Filter: f, Window: c.Window, Max: c.Max, Rate: c.Rate, StopAfter: c.StopAfter, Watch: c.Watch,
+	}
+	switch {
+	case r.Window < 1 || r.Window > 1000:
+		return r, cli.Refused("window", r.Window, "1 to 1000")
+	case !(r.Rate >= 0): // as NaN is not
+		return r, cli.Refused("rate", r.Rate, "0 or more")
+	case r.StopAfter < 0 || r.Watch < 0:
+		return r, cli.Misusef("--stop-after and --watch must not be negative")
+	}
+	if r.StopAfter == 0 {
+		r.StopAfter = -1
+	}
+	if c.Changed("exchange") || c.Changed("key") {
+		r.Target = &deadletter.Target{Exchange: c.Exchange, Key: c.Key}
+		if *r.Target == (deadletter.Target{}) {
+			return r, cli.Misusef("--exchange and --key are both empty")
+		}
+	}
+	return r, nil
+}
+
+// cutOff reports whether it looks as if a replay before this one had been cut off. That one had two windows in hand, of the
+// same size if it was the same command; and of what it did not have, some was there. A reader
+// hands out everything, and RabbitMQ 4.0 marks each dead letter of a quorum queue as redelivered.
+func cutOff(r deadletter.Replay, did deadletter.Result) bool {
+	return r.Filter.Everything() && did.PossibleDuplicateCount > 0 && did.PossibleDuplicateCount < did.Done && did.PossibleDuplicateCount <= 2*r.Window
+}
+
+func replaySummary(of deadletter.Replay, r deadletter.Result) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d replayed", r.Done)
+	if r.Left > 0 {
+		fmt.Fprintf(&b, ", %d left", r.Left)
+	}
+	name(&b, "in doubt: published or not, and maybe still dead letters", len(r.Undecided), r.Undecided)
+	if cutOff(of, r) {
+		name(&b, "had been handed out before: a replay that was cut off may have published the last of them too", r.PossibleDuplicateCount, r.PossibleDuplicates)
+	}
+	name(&b, "failed again", len(r.FailedAgain), r.FailedAgain)
+	return b.String()
+}

@@ -1,0 +1,82 @@
+package deadletter
+
+import (
+	"fmt"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/queueinfo"
+)
+
+// GenerationHeader begins a new generation of a message, with all its attempts, when the message is published again under its old
+// id. It is consumer.GenerationHeader.
+const GenerationHeader = queueinfo.GenerationHeader
+
+// FenceHeader of a replayed message is an int64 above every fence that the message had before. It is consumer.FenceHeader.
+const FenceHeader = "x-strikes-fence"
+
+// LineageHeader of a replayed message is a table that says where the message comes from:
+//
+//	count     int64      how often it was replayed
+//	from      string     the dead-letter queue
+//	queue     string     the queue in which it died
+//	exchange  string     the exchange to which it had been published before
+//	key       string     the routing key of that; the first, if there were several
+//	reason    string     why it died, from the counter's record or from the broker
+//	died      timestamp  when
+//	again     bool       it was delivered before, so an interrupted replay may have published it too
+//	user      string     its user-id, which only that user may publish
+const LineageHeader = "x-strikes-replay"
+
+// generationsOf returns the generations in which a message may have died, likeliest first. Package consumer names a generation
+// after the header and the x-death entry before this death: none, or one with the same time and a lower count if the broker counts
+// on in it. RabbitMQ 4.x begins a new entry for a message that a client publishes with its headers (4.3.6): see generationBefore.
+func generationsOf(headers amqp.Table, died Death) []string {
+	first := queueinfo.FirstGeneration(headers)
+	if died.Count > 1 {
+		return []string{queueinfo.GenerationAfter(headers, died.Count-1, died.Time), first}
+	}
+	return []string{first}
+}
+
+// generationBefore returns the latest generation that began before a death, among those with the message's header. A generation
+// that is named after a death began with it.
+func generationBefore(headers amqp.Table, died Death, generations []string) string {
+	latest, found := queueinfo.FirstGeneration(headers), false
+	var since time.Time
+	var count int64
+	for _, g := range generations {
+		n, at, ok := queueinfo.ParseGeneration(g)
+		if !ok || queueinfo.GenerationAfter(headers, n, at) != g || at.After(died.Time) || at.Equal(died.Time) && n >= died.Count {
+			continue
+		}
+		if !found || at.After(since) || at.Equal(since) && n > count {
+			latest, found, since, count = g, true, at, n
+		}
+	}
+	return latest
+}
+
+// nextGeneration returns the value of GenerationHeader for a replay. It is the same however often one dead letter is replayed, so
+// that duplicates can be recognised, and differs from every earlier one of the id.
+func nextGeneration(replays int64, died Death, now time.Time) string {
+	if died.Time.IsZero() {
+		return fmt.Sprintf("%d-%d", replays, now.UnixNano())
+	}
+	return fmt.Sprintf("%d-%d-%d", replays, died.Time.Unix(), died.Count)
+}
+
+// nextFence returns a fence above those of the record and of the last replay. Unknown fences are lower too, unless the store's clock
+// was ahead of this one.
+func nextFence(m *Message, now time.Time) int64 {
+	fence := now.UnixMicro()
+	if before, ok := m.Publishing.Headers[FenceHeader].(int64); ok && before <= counter.MaxFloor {
+		fence = max(fence, before+1)
+	}
+	if m.Record != nil {
+		fence = max(fence, m.Record.Fence+1)
+	}
+	return min(fence, counter.MaxFloor)
+}

@@ -1,0 +1,105 @@
+package deadletter
+
+import (
+	"maps"
+	"strings"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/internal/queueinfo"
+)
+
+// maxReason is how much of a reason a replayed message carries, in bytes.
+const maxReason = 200
+
+// Target is where replayed messages go.
+type Target struct {
+	Exchange string // "" is the default exchange, where Key is the queue
+	Key      string // if empty and Exchange is not, the key with which the message was first published
+}
+
+// destination returns where a dead letter goes. A nil Target means the queue in which it died.
+func (t *Target) destination(m *Message) (Target, error) {
+	switch {
+	case t == nil && m.Origin.Queue == "":
+		return Target{}, ErrNoOrigin
+	case t == nil:
+		return Target{Key: m.Origin.Queue}, nil
+	case t.Key == "":
+		return Target{Exchange: t.Exchange, Key: m.Origin.Key}, nil
+	}
+	return *t, nil
+}
+
+// ForReplay returns the message as a replay from the dead-letter queue publishes it. Keep it if you publish a dead letter by other
+// means. It is persistent, begins a new generation and has a LineageHeader. It lacks what the broker would act on or refuse:
+//
+//   - x-death and the like: RabbitMQ 3.10 counts on in an x-death that it receives, and they describe the last generation;
+//   - CC and BCC: copies would go to queues in which nothing died;
+//   - the user-id: only that user may publish it.
+func (m *Message) ForReplay(from string) amqp.Publishing { return m.forReplay(from, time.Now()) }
+
+func (m *Message) forReplay(from string, now time.Time) amqp.Publishing {
+	msg, replays := m.Publishing, m.Replays+1
+	m.next = nextGeneration(replays, m.Origin, now)
+	msg.Headers = maps.Clone(msg.Headers)
+	if msg.Headers == nil {
+		msg.Headers = amqp.Table{}
+	}
+	maps.DeleteFunc(msg.Headers, func(name string, _ any) bool { return ofTheBroker(name) })
+	msg.Headers[GenerationHeader] = m.next
+	msg.Headers[FenceHeader] = nextFence(m, now)
+	msg.Headers[LineageHeader] = lineage(m, from, replays)
+	msg.UserId, msg.DeliveryMode = "", amqp.Persistent
+	return msg
+}
+
+func ofTheBroker(header string) bool {
+	switch header {
+	case "CC", "BCC", "x-death", "x-delivery-count", "x-acquired-count", LineageHeader:
+		return true
+	}
+	return strings.HasPrefix(header, "x-first-death-") || strings.HasPrefix(header, "x-last-death-")
+}
+
+func lineage(m *Message, from string, replays int64) amqp.Table {
+	t := amqp.Table{"count": replays, "from": from, "again": m.Redelivered}
+	if m.Origin.Queue != "" {
+		t["queue"], t["died"] = m.Origin.Queue, m.Origin.Time
+		t["exchange"], t["key"] = m.Origin.Exchange, m.Origin.Key
+	}
+	if reason := cut(m.Reason(), maxReason); reason != "" {
+		t["reason"] = reason
+	}
+	if m.Publishing.UserId != "" {
+		t["user"] = m.Publishing.UserId
+	}
+	return t
+}
+
+// replayedFrom returns the death before the last replay, by the LineageHeader. Any publisher can send such a header.
+func replayedFrom(headers amqp.Table) Death {
+	lineage, _ := headers[LineageHeader].(amqp.Table)
+	var d Death
+	d.Queue, _ = lineage["queue"].(string)
+	d.Exchange, _ = lineage["exchange"].(string)
+	d.Key, _ = lineage["key"].(string)
+	d.Reason, _ = lineage["reason"].(string)
+	d.Time, _ = lineage["died"].(time.Time)
+	return d
+}
+
+// replaysOf returns how often the message was replayed.
+func replaysOf(headers amqp.Table) int64 {
+	lineage, _ := headers[LineageHeader].(amqp.Table)
+	return min(max(queueinfo.Integer(lineage["count"]), 0), 1<<31) // any publisher can send it
+}
+
+// cut shortens s to so many bytes without cutting a character.
+func cut(s string, most int) string {
+	if len(s) > most {
+		s = s[:most]
+	}
+	return strings.ToValidUTF8(s, "")
+}
