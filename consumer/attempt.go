@@ -10,17 +10,17 @@ import (
 	"sync/atomic"
 )
 
-// Attempt tells a handler which try at the message this is.
+// Attempt tells a handler which attempt at the message this is.
 type Attempt struct {
-	// Number is 1 for a message that was never charged, and one more than its charges after that. An attempt that was
-	// stopped without a charge does not count, so two runs may have the same number.
+	// Number is one more than the failed attempts that were counted so far. An attempt that was stopped is not counted, so two
+	// attempts may have the same number.
 	Number int
 
 	// Last is the Number after whose failure the message is dead-lettered, as far as it is known: MaxRetries+1, or for a
-	// redelivered message what an operator has set. Number == Last says that this is the last try.
+	// redelivered message what an operator has set. Number == Last says that this is the last attempt.
 	Last int
 
-	// Token is unique to this run of the handler in all processes.
+	// Token is unique to this attempt in all processes.
 	Token string
 
 	// Fence orders the deliveries of a message. A system behind the handler can remember the highest fence of each id, and
@@ -58,15 +58,15 @@ var (
 	thisProcess = holder()
 )
 
-// newProcess is short, for the store keeps it with every charge: it need only tell apart the processes that handle one
-// message, of which 48 random bits make two alike once in 10^13.
+// newProcess is short, because the store keeps it with every failed attempt. It distinguishes the processes that handle one message:
+// 48 random bits make two alike once in 10^13.
 func newProcess() string {
 	var b [6]byte
 	rand.Read(b[:]) // never fails, by its documentation
 	return base64.RawURLEncoding.EncodeToString(b[:])
 }
 
-// token names a run in all processes by the random part of this one and the run's number in it. It is spelled out only where
+// token names an attempt in all processes: the random part of this process, and a number in it. It is spelled out only where
 // it is asked for.
 type token uint64
 

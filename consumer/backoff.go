@@ -10,10 +10,10 @@ const (
 	backoffMost  = 30 * time.Second
 )
 
-// DefaultBackoff doubles from 100 ms with each charge up to 30 s, and takes a random part of up to a half off, so that
+// DefaultBackoff doubles from 100 ms with each failed attempt up to 30 s, and takes off a random part of up to a half, so that
 // messages which failed together do not come back together.
-func DefaultBackoff(charges int) time.Duration {
-	return jitter(doubled(backoffFirst, backoffMost, charges))
+func DefaultBackoff(failed int) time.Duration {
+	return jitter(doubled(backoffFirst, backoffMost, failed))
 }
 
 // storeBackoff is the wait before a step is sent again to a store that did not take it.
@@ -31,5 +31,5 @@ func doubled(first, most time.Duration, n int) time.Duration {
 
 func jitter(d time.Duration) time.Duration { return d - draw(d/2+1) }
 
-// draw is replaced where a run is to be repeated exactly.
+// draw is replaced where a schedule is to be repeated exactly.
 var draw = rand.N[time.Duration]

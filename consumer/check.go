@@ -21,8 +21,8 @@ func (s *session) checked(ctx context.Context, conn *amqp.Connection) error {
 	during, cancel := context.WithCancel(ctx)
 	defer cancel()
 	check := func() (struct{}, error) { return struct{}{}, s.check(during, conn) }
-	_, err := answered(ctx, checkTimeout, check, func(struct{}) {})
-	if errors.Is(err, errUnanswered) {
+	_, err := await(ctx, checkTimeout, check, func(struct{}) {})
+	if errors.Is(err, errNoReply) {
 		return fmt.Errorf("consumer: queue %q: checking the topology: %w", s.Queue, err)
 	}
 	return err

@@ -67,7 +67,7 @@ func (s *session) countFailed(ctx context.Context, d *delivery) step {
 			}
 			d.unrecorded = next == stepDeadLetter
 		case next == stepWait:
-			s.tell(ctx, d, Event{Outcome: OutcomeRetry, Wait: d.reply.Wait})
+			s.observe(ctx, d, Event{Outcome: OutcomeRetry, Wait: d.reply.Wait})
 			next = s.wait(ctx, d, d.reply.Wait, decideRetry(s.Retry))
 			d.again = next == stepAgain
 		}
@@ -111,13 +111,13 @@ func (s *session) closed(d *delivery, err error) error {
 
 // failureOf returns what FAIL is sent with. The backoff is what the handler asked for, else what the failed attempts call for.
 func (s *session) failureOf(d *delivery) counter.Failure {
-	f := counter.Failure{Cause: d.cause, Reason: d.said.text}
+	f := counter.Failure{Cause: d.cause, Reason: d.failed.text}
 	if d.cause == counter.CauseRejected {
 		return f
 	}
 	f.Limit = s.limit()
-	if d.said.waits {
-		f.Wait = max(d.said.wait, 0)
+	if d.failed.waits {
+		f.Wait = max(d.failed.wait, 0)
 		return f
 	}
 	failed := d.reply.Counted() + 1
@@ -158,7 +158,7 @@ func (s *session) hold(ctx context.Context, d *delivery, sending step, err error
 	}
 	next := decideOutage(sending, d.cause == counter.CauseRejected, wait, left)
 	if ctx.Err() == nil && (d.unanswered == 1 || next == stepGiveUp) {
-		s.tell(ctx, d, Event{Outcome: OutcomeHold, Err: err})
+		s.observe(ctx, d, Event{Outcome: OutcomeHold, Err: err})
 	}
 	switch {
 	case next == stepGiveUp:

@@ -1,13 +1,13 @@
-// Package consumer retries the messages of a RabbitMQ queue at its head, exactly as often as it is told to, and then
+// Package consumer retries the messages of a RabbitMQ queue at its head, exactly as often as its settings say, and then
 // dead-letters them.
 //
-// The count of a message's failures is kept by package counter, so that all consumers of a queue share it. [Consumer] is
-// what most programs use: Run keeps a session on the broker and hands each delivery to a Handler, whose error decides what
-// becomes of it. [Settler] does the same for one delivery, for programs with a loop of their own.
+// Package counter keeps the count of a message's failed attempts, so all consumers of a queue share it. Most programs use
+// [Consumer]: Run keeps a session on the broker and gives each delivery to a Handler, whose error decides what becomes of it.
+// [Settler] does the same for one delivery, for programs with their own loop.
 //
-// A delivery goes one way: received, allowed to run by the store if it is a redelivery, run, charged if it failed, held
-// for its backoff, and settled in the session it came with. Settlements are basic.ack and basic.nack; a reply to them does
-// not exist, so whatever was decided is in the store before they are sent, and is repeated if the message comes back.
+// A delivery takes these steps: it is received; if it is a redelivery, the store lets it begin; the handler is called; a failed
+// attempt is counted, and the delivery is held for its backoff; it is settled in the session that it came with. basic.ack and
+// basic.nack have no reply. So a decision is in the store before it is sent, and is repeated if the message comes back.
 package consumer
 
 import (
@@ -38,15 +38,15 @@ type Consumer struct {
 	Isolation Isolation // of messages that may have killed a process: if zero, IsolationSuspects
 
 	// Ordered promises that no message is handled before the one ahead of it in the queue succeeded or was dead-lettered, across
-	// retries, crashes and takeovers. The queue must be a single-active-consumer queue, of which this is one consumer of any
-	// number. With RetryInPlace, messages are prefetched and wait behind the one that is retried; with RetryRequeue they are not, so
-	// Prefetch is one. What the order rules out is refused. A message that was handled may be handled again if its ack was
-	// lost; and a consumer that the broker has given up may go on with what it had prefetched until its heartbeat tells it:
-	// keep that short, or let what it writes to refuse an old Attempt.Fence.
+	// retries, crashes and takeovers. The queue must be a single-active-consumer queue; it may have any number of consumers. With
+	// RetryInPlace, prefetched messages wait for the one that is retried. With RetryRequeue, Prefetch is one. Settings that would
+	// break the order are refused. A handled message may be handled again if its ack was lost. A consumer that the broker has
+	// given up may go on with prefetched messages until its heartbeat fails. Keep the heartbeat short, or have the system that
+	// handlers write to refuse an old Attempt.Fence.
 	Ordered bool
 
 	// Lane returns what a message must be in order with, such as a customer's number, for an Ordered consumer with retries
-	// InPlace: the promise then holds among messages of one lane, and lanes are handled side by side, up to the Concurrency.
+	// in place: the promise then holds among messages of one lane, and lanes are handled side by side, up to the Concurrency.
 	// If nil, there is one lane. It must give a message the same lane every time, and may be called while handlers run. If it
 	// panics, the lane is "".
 	Lane func(amqp.Delivery) string
@@ -65,11 +65,11 @@ type Consumer struct {
 	// again.
 	AckEach bool
 
-	Backoff         func(charges int) time.Duration // after so many charges; if nil, DefaultBackoff
-	HandlerTimeout  time.Duration                   // of one run; if zero, 5 minutes; see Settler
-	ConsumerTimeout time.Duration                   // the broker's delivery acknowledgement timeout; if zero, 30 minutes
+	Backoff         func(failed int) time.Duration // after so many failed attempts; if nil, DefaultBackoff
+	HandlerTimeout  time.Duration                  // of one attempt; if zero, 5 minutes; see Settler
+	ConsumerTimeout time.Duration                  // the broker's delivery acknowledgement timeout; if zero, 30 minutes
 
-	// DrainTimeout is how long the handlers that run when ctx is done may go on before their context is cancelled; if zero,
+	// DrainTimeout is how long handlers may go on after ctx is done, before their context is cancelled; if zero,
 	// 25 s; negative: none.
 	DrainTimeout time.Duration
 
@@ -87,11 +87,11 @@ type Consumer struct {
 	// are held until it returns nil.
 	Check func(context.Context, *amqp.Connection) error
 
-	// AllowDrop accepts a queue whose dead letters are dropped by the broker: what fails too often is gone.
+	// AllowDrop accepts a queue without a dead-letter route: the broker drops messages that fail too often.
 	AllowDrop bool
 
 	// Management is the URL of the broker's management API, such as http://user:password@host:15672, for the Check of
-	// what AMQP cannot tell: policies, and the bindings of the dead-letter exchange. If empty, the Check makes do with
+	// what AMQP cannot report: policies, and the bindings of the dead-letter exchange. If empty, the Check uses only
 	// AMQP, and refuses a queue whose dead-letter exchange is set by policy.
 	Management string
 
@@ -110,15 +110,15 @@ type Consumer struct {
 // Consume hands deliveries to the Handler on a channel of its own on conn until ctx is done or the session ends, and
 // closes that channel. It never closes conn.
 //
-// When ctx is done it takes no more deliveries, waits up to DrainTimeout for the handlers that run, and settles what they
-// made of it: a success is acked, a failure is not charged and returns to the queue. The result is nil if all that
-// was acked has reached the broker. Otherwise the error says what ended the session, or which field or topology is refused;
-// deliveries that were not settled return to the queue, uncharged. A connection that recovers by itself
-// (amqp.Config.Recovery) is refused: it keeps its channels and restarts their delivery tags, so that a late ack settles
-// another message.
+// When ctx is done, Consume takes no more deliveries and waits up to DrainTimeout for handlers. A success is acked. A failure is
+// not counted, and its message returns to the queue. Consume returns nil if all acks have reached the broker. Otherwise the error
+// says what ended the session, or which field or topology is refused. Deliveries that were not settled return to the queue and are
+// not counted. A connection that recovers by itself (amqp.Config.Recovery) is refused: it keeps its channels and restarts their
+// delivery tags, so a late ack would settle another message.
 //
-// It also returns an error if the broker does not answer when the session begins: the Check for a minute, other requests for 10 s,
-// and either for 1 s once ctx is done. A request cannot be cancelled: its goroutine ends with the answer or with conn, so close conn.
+// Consume also returns an error if the broker does not reply when the session begins: to the Check for a minute, to other requests
+// for 10 s, and to either for 1 s once ctx is done. A request cannot be cancelled. Its goroutine ends with the reply or with conn,
+// so close conn.
 func (c *Consumer) Consume(ctx context.Context, conn *amqp.Connection) error {
 	return c.onConnection(ctx, conn, func(*session) {})
 }

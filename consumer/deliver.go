@@ -42,11 +42,11 @@ type delivery struct {
 
 	outcome Outcome
 	err     error
-	sent    chan struct{} // closed after the ack or nack was sent; nil: the session is told
+	sent    chan struct{} // closed after the ack or nack was sent; nil: nothing waits for that
 
-	lane   string
-	behind *delivery     // the next in its lane, or of those that wait for a worker
-	turn   chan struct{} // closed when it has a worker, if its goroutine waits for one
+	lane string
+	next *delivery     // the next in its lane, or of those that wait for a worker
+	turn chan struct{} // closed when it has a worker, if its goroutine waits for one
 }
 
 // attempt is one attempt at a delivery.
@@ -57,8 +57,8 @@ type attempt struct {
 	doubt   bool         // a START was not answered, and may yet arrive: only END makes sure that it opens nothing
 	number  int          // 0 if its handler was not called
 	ran     time.Duration
-	said    *plain // how the handler failed; nil: it did not
-	failure error  // the same, or why no handler was called
+	failed  *handlerError // how the handler failed; nil: it did not
+	failure error         // the same, or why no handler was called
 	cause   counter.Cause
 	trace   context.Context //nolint:containedctx // of the Tracer; nil without one
 }
@@ -140,7 +140,7 @@ func (s *session) finish(ctx context.Context, d *delivery, next step) *delivery 
 
 var verdicts = map[step]acks.Verdict{stepAck: acks.Ack, stepRequeue: acks.Requeue, stepDeadLetter: acks.DeadLetter}
 
-// settleInOrder nacks d. What waits for d goes on only then: a dead letter that was not sent would come back behind it.
+// settleInOrder nacks d. What waits for d goes on only then: a dead letter that was not sent would come back after it.
 func (s *session) settleInOrder(ctx context.Context, d *delivery, v acks.Verdict) *delivery {
 	d.sent = make(chan struct{})
 	s.acks.Settle(&d.entry, v, s.lanes.awaited(d))
@@ -157,7 +157,7 @@ func (s *session) settleInOrder(ctx context.Context, d *delivery, v acks.Verdict
 func (s *session) leave(ctx context.Context, d *delivery) *delivery {
 	s.close(ctx, d)
 	d.outcome = OutcomeLeave
-	s.tell(ctx, d, Event{Outcome: OutcomeLeave, Err: d.err})
+	s.observe(ctx, d, Event{Outcome: OutcomeLeave, Err: d.err})
 	s.lanes.halt()
 	following := s.following(ctx, d)
 	s.done(d)
@@ -194,7 +194,7 @@ func (s *session) settled(ctx context.Context, d *delivery, err error) {
 		d.err = fmt.Errorf("%w: queue %q: %s: %w", ErrSettlement, s.Queue, d.outcome, err)
 		d.outcome = OutcomeLeave
 	}
-	s.tell(ctx, d, Event{Outcome: d.outcome, Err: d.err})
+	s.observe(ctx, d, Event{Outcome: d.outcome, Err: d.err})
 	if d.outcome == OutcomeDeadLetter {
 		s.logUnrecorded(d)
 	}

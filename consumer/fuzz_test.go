@@ -37,7 +37,7 @@ func FuzzFields(f *testing.F) {
 			t.Errorf("isolation %d, retry %d", set.Isolation, set.Retry)
 		}
 		if d := DefaultBackoff(retries); d < 0 || d > backoffMost {
-			t.Errorf("a backoff of %v after %d charges", d, retries)
+			t.Errorf("a backoff of %v after %d failed attempts", d, retries)
 		}
 	})
 }

@@ -56,7 +56,7 @@ type xDeath struct {
 }
 
 // newestDeath returns the newest dead-lettering from this queue by a reject or a delivery limit. RabbitMQ 4.x keeps the count
-// at 1 and changes the time, 3.10 the other way round, so both are used (measured on 3.10.8, 4.0.5 and 4.3.6). Entries of
+// at 1 and changes the time; 3.10 does the reverse, so both are used (measured on 3.10.8, 4.0.5 and 4.3.6). Entries of
 // another form, which any publisher can send, are ignored.
 func newestDeath(headers amqp.Table, queue string) (xDeath, bool) {
 	deaths, _ := headers["x-death"].([]any)

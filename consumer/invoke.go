@@ -39,14 +39,14 @@ func (s *session) invoke(ctx context.Context, d *delivery) (returned bool) {
 	c, cancel := s.newCall(d)
 	traced := s.traced(c, d)
 	s.watchdog.add(c, c.began)
-	said := endedGoroutine
+	failed := endedGoroutine
 	defer func() {
 		mine := s.watchdog.remove(c)
 		switch {
 		case !mine:
 			s.isolation.abandoned.Add(-1)
 		default:
-			d.end(c, said)
+			d.end(c, failed)
 			if !returned {
 				go s.resume(ctx, d)
 			}
@@ -54,7 +54,7 @@ func (s *session) invoke(ctx context.Context, d *delivery) (returned bool) {
 		cancel()
 		returned = returned && mine
 	}()
-	said = handle(traced, s.consumer.Handler, d.shown())
+	failed = handle(traced, s.consumer.Handler, d.shown())
 	return true
 }
 
@@ -86,21 +86,21 @@ func (d *delivery) keepFence(queue string) int64 {
 }
 
 // end notes how the handler ended.
-func (d *delivery) end(c *call, said *plain) {
-	d.ran, d.said = time.Since(c.began), said
-	if said != nil {
-		d.failure, d.cause = said.err, said.causeOf(c)
+func (d *delivery) end(c *call, failed *handlerError) {
+	d.ran, d.failed = time.Since(c.began), failed
+	if failed != nil {
+		d.failure, d.cause = failed.err, failed.causeOf(c)
 	}
 }
 
 // handle calls the handler, and asks its error for all that is needed, where a panic ends only the attempt.
-func handle(ctx context.Context, h Handler, d amqp.Delivery) (said *plain) {
+func handle(ctx context.Context, h Handler, d amqp.Delivery) (failed *handlerError) {
 	defer func() {
 		if v := recover(); v != nil {
-			said = panicked(v, debug.Stack())
+			failed = panicked(v, debug.Stack())
 		}
 	}()
-	return plainOf(h(ctx, d)) // an error's methods may panic, too: a nil pointer of an error type
+	return inspect(h(ctx, d)) // an error's methods may panic, too: a nil pointer of an error type
 }
 
 // abandon goes on with the delivery of a handler that did not return when its context ended. The handler counts as running until
@@ -108,7 +108,7 @@ func handle(ctx context.Context, h Handler, d amqp.Delivery) (said *plain) {
 func (s *session) abandon(ctx context.Context, c *call) {
 	s.isolation.abandoned.Add(1)
 	err := fmt.Errorf("%w: %w", context.Cause(c), errAbandoned)
-	c.delivery.end(c, &plain{err: err, text: err.Error()})
+	c.delivery.end(c, &handlerError{err: err, text: err.Error()})
 	go s.resume(ctx, c.delivery)
 }
 
@@ -130,7 +130,7 @@ var (
 // have it retried, Reject(err) to dead-letter it.
 var ErrSettled = errors.New("consumer: a Handler does not settle its delivery: return nil, an error, or Reject(err)")
 
-// refusing stands where a delivery's own channel would.
+// refusing takes the place of a delivery's channel.
 type refusing struct{}
 
 func (refusing) Ack(uint64, bool) error        { return ErrSettled }

@@ -19,12 +19,12 @@ type isolation struct {
 	// closes it. It is first come, first served, so neither kind starves.
 	lock *semaphore.Weighted
 
-	// undecided is held for the one exclusive attempt that may be open in the store, from before it takes the lock until the
+	// undecided is held for the one isolated attempt that may be open in the store, from before it takes the lock until the
 	// store has answered the step that closes it. If the process dies, that attempt is counted as a crash.
 	undecided *semaphore.Weighted
 
-	// gate is closed while the lock is free and an exclusive attempt is undecided. A message that may have killed a process
-	// does not run then: its kill would count against the undecided one.
+	// gate is shut while the lock is free and an isolated attempt is undecided. A message that may have killed a process gets no
+	// attempt then: its kill would count against the undecided one.
 	gate gate
 
 	// abandoned is the number of handlers that passed their deadline and still run. While there is one, nothing is isolated.

@@ -14,7 +14,7 @@ import (
 	"github.com/strikesmq/strikes/counter"
 )
 
-func TestSuspectRunsAlone(t *testing.T) {
+func TestSuspectIsIsolated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench()
 		m := counter.Attempt{Message: counter.Message{VHost: "/", Queue: "orders", ID: "m1"}, Token: "died"}

@@ -11,15 +11,15 @@ import (
 
 const (
 	lateFor  = time.Minute // for which a late step is offered to the store
-	lateMost = 1000        // late steps at once; beyond them the store is told nothing
+	lateMost = 1000        // late steps at the same time; more are dropped
 )
 
-// late holds the steps that could not be taken while their delivery was there, because the store was away: the END of an
-// attempt whose session is over, the charge of a message that was dead-lettered. They are repeated until the store takes
+// late holds the steps that could not be taken while their delivery was there, because the store was out of reach: the END of an
+// attempt after its session, the FAIL of a message that was dead-lettered. They are repeated until the store takes
 // them: both are harmless to repeat and better late than never.
 type late struct {
 	room  *semaphore.Weighted
-	over  chan struct{} // closed: a last try, then no more; nil: nobody waits for the tasks
+	over  chan struct{} // closed: sent once more, then no more; nil: the tasks are not awaited
 	tasks sync.WaitGroup
 
 	mu     sync.Mutex
@@ -67,8 +67,8 @@ func (l *late) add(step func(context.Context) error, over func()) {
 }
 
 func (l *late) repeat(step func(context.Context) error, until time.Time) {
-	for tries := 1; time.Now().Before(until); tries++ {
-		last := !l.pause(storeBackoff(tries))
+	for sent := 1; time.Now().Before(until); sent++ {
+		last := !l.pause(storeBackoff(sent))
 		ctx, cancel := context.WithTimeout(context.Background(), stepTimeout)
 		err := step(ctx)
 		cancel()
@@ -90,7 +90,7 @@ func (l *late) pause(d time.Duration) bool {
 	}
 }
 
-// close gives each step a last try and waits for them.
+// close has each step sent once more, and waits for them.
 func (l *late) close() {
 	l.mu.Lock()
 	l.closed = true

@@ -8,9 +8,9 @@ import (
 	"github.com/strikesmq/strikes/counter"
 )
 
-// An Observer is told of every decision after it was acted on. It must return soon: of settlements it is told by the one
-// goroutine of the session that sends them. It may be called from many at once, and changes nothing by what it does. Metrics
-// and traces are built on it: examples/service has one for Prometheus, ExampleObserver_slog one for slog.
+// An Observer gets an event for every outcome, after it was acted on. It must return soon: one goroutine sends the settlements of
+// a session and reports them. Many goroutines may call it at the same time. It changes nothing. Metrics
+// are built on it: examples/service has one for Prometheus, ExampleObserver_slog one for slog.
 type Observer interface {
 	Observe(ctx context.Context, e Event)
 }
@@ -32,7 +32,7 @@ const (
 	OutcomeUndecodable Outcome = "undecodable"
 )
 
-// Event is one decision. ID and Err come from messages and handlers: they may hold control characters.
+// Event is one outcome. ID and Err come from messages and handlers: they may hold control characters.
 type Event struct {
 	Outcome     Outcome
 	VHost       string
@@ -42,9 +42,9 @@ type Event struct {
 	Redelivered bool
 
 	Attempt  int           // number of the attempt
-	Limit    int           // charges at which the message is dead-lettered
-	Failures int           // charged so far in this life, as far as known
-	Crashes  int           // charged so far in this life, as far as known
+	Limit    int           // failed attempts at which the message is dead-lettered
+	Failures int           // counted so far in this generation, as far as known
+	Crashes  int           // counted so far in this generation, as far as known
 	Held     time.Duration // since this process received the delivery
 	Ran      time.Duration // how long the handler ran; zero if it did not
 	Wait     time.Duration // Retry: until the next attempt
@@ -71,7 +71,7 @@ func (e Event) LogValue() slog.Value {
 }
 
 // tell gives the Observer an event, with what is known of the attempt.
-func (s *session) tell(ctx context.Context, d *delivery, e Event) {
+func (s *session) observe(ctx context.Context, d *delivery, e Event) {
 	if s.Observer == nil {
 		return
 	}

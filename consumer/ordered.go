@@ -79,7 +79,7 @@ func (f *fifo) push(d *delivery) {
 	if f.last == nil {
 		f.first = d
 	} else {
-		f.last.behind = d
+		f.last.next = d
 	}
 	f.last = d
 }
@@ -90,9 +90,9 @@ func (f *fifo) pop() *delivery {
 	if d == nil {
 		return nil
 	}
-	if f.first = d.behind; f.first == nil {
+	if f.first = d.next; f.first == nil {
 		f.last = nil
 	}
-	d.behind = nil
+	d.next = nil
 	return d
 }

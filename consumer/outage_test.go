@@ -11,7 +11,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-func TestOutageHoldsAndChargesOnce(t *testing.T) {
+func TestOutageHoldsAndCountsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench()
 		b.store.down.Store(true)
@@ -106,8 +106,8 @@ func TestOutageDoesNotUndoASuccess(t *testing.T) {
 	})
 }
 
-// TestAMarkIsClosedBeforeItsDeliveryGoesBack: whoever gets it next would take an open one for a crash.
-func TestAMarkIsClosedBeforeItsDeliveryGoesBack(t *testing.T) {
+// TestAnAttemptIsClosedBeforeItsDeliveryGoesBack: the next receiver would take an open attempt for a crash.
+func TestAnAttemptIsClosedBeforeItsDeliveryGoesBack(t *testing.T) {
 	for _, tc := range []struct {
 		away    time.Duration
 		outcome Outcome
@@ -139,8 +139,8 @@ func TestAMarkIsClosedBeforeItsDeliveryGoesBack(t *testing.T) {
 	}
 }
 
-// TestStopInAnOutageIsMadeGood has an attempt stopped while the store is away: its marker must not stay open, or the next
-// attempt charges a crash that never was.
+// TestStopInAnOutageIsMadeGood has an attempt stopped while the store is away: it must not stay open, or the next
+// attempt counts a crash that never was.
 func TestStopInAnOutageIsMadeGood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench()

@@ -61,7 +61,7 @@ var errUnchecked = errors.New("the session ended before the dead-letter route wa
 
 // look returns the time until the next check, and why the route is broken; nil if it is not known to be. One caller checks, the
 // others wait for its result.
-func (r *route) look(ctx context.Context) (next time.Duration, broken error) {
+func (r *route) state(ctx context.Context) (next time.Duration, broken error) {
 	if r == nil {
 		return 0, nil
 	}
@@ -76,12 +76,12 @@ func (r *route) look(ctx context.Context) (next time.Duration, broken error) {
 }
 
 func (r *route) ask(ctx context.Context) {
-	_, err := answered(ctx, routeTimeout, func() (struct{}, error) { return struct{}{}, r.check(ctx) }, func(struct{}) {})
+	_, err := await(ctx, routeTimeout, func() (struct{}, error) { return struct{}{}, r.check(ctx) }, func(struct{}) {})
 	if ctx.Err() != nil {
 		return
 	}
 	r.checked = time.Now()
-	if errors.Is(err, errUnknown) || errors.Is(err, errUnanswered) {
+	if errors.Is(err, errUnknown) || errors.Is(err, errNoReply) {
 		return // the last result stays
 	}
 	switch {
@@ -99,7 +99,7 @@ func (s *session) awaitRoute(ctx context.Context, d *delivery) step {
 		return stepLeave
 	}
 	for {
-		wait, broken := s.route.look(ctx)
+		wait, broken := s.route.state(ctx)
 		if broken == nil {
 			return stepDeadLetter
 		}
@@ -109,7 +109,7 @@ func (s *session) awaitRoute(ctx context.Context, d *delivery) step {
 		s.renewTombstone(ctx, d)
 		if d.broken == nil {
 			d.routeUntil = time.Now().Add(min(routeHold, time.Until(d.heldUntil)))
-			s.tell(ctx, d, Event{Outcome: OutcomeHold, Err: broken})
+			s.observe(ctx, d, Event{Outcome: OutcomeHold, Err: broken})
 		}
 		d.broken = broken
 		wait, next := decideWait(wait, time.Until(d.routeUntil), stepDeadLetter)

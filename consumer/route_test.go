@@ -19,7 +19,7 @@ type breakable struct {
 	*route
 	broken atomic.Bool
 	checks atomic.Int64
-	unsure atomic.Bool // a check tells nothing
+	unsure atomic.Bool // a check reports nothing
 }
 
 func newBreakable() *breakable {
@@ -119,7 +119,7 @@ func TestACheckThatHangs(t *testing.T) {
 		if outcome, err := b.Handle(t.Context(), b.delivery(false), boom); outcome != OutcomeDeadLetter || err != nil {
 			t.Errorf("%v, %v", outcome, err)
 		}
-		if held := time.Since(began); held > routeTimeout+lastAnswer {
+		if held := time.Since(began); held > routeTimeout+lastReply {
 			t.Errorf("held for %v", held)
 		}
 	})
@@ -131,7 +131,7 @@ func TestRouteIsCheckedSeldomAndOnlyBelievedWhenItTells(t *testing.T) {
 		r.checked = time.Now()
 		look := func(what string, want error, checks int64) {
 			t.Helper()
-			if _, broken := r.look(t.Context()); !errors.Is(broken, want) || r.checks.Load() != checks {
+			if _, broken := r.state(t.Context()); !errors.Is(broken, want) || r.checks.Load() != checks {
 				t.Errorf("%s: %v after %d checks; want %v after %d", what, broken, r.checks.Load(), want, checks)
 			}
 		}
@@ -154,10 +154,10 @@ func TestRouteIsCheckedSeldomAndOnlyBelievedWhenItTells(t *testing.T) {
 		cancel()
 		r.broken.Store(true)
 		time.Sleep(routeEvery)
-		if _, broken := r.look(ctx); !errors.Is(broken, errUnchecked) {
+		if _, broken := r.state(ctx); !errors.Is(broken, errUnchecked) {
 			t.Errorf("a check that was cancelled is believed: %v", broken)
 		}
-		if _, broken := (*route)(nil).look(t.Context()); broken != nil {
+		if _, broken := (*route)(nil).state(t.Context()); broken != nil {
 			t.Error(broken)
 		}
 	})

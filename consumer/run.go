@@ -18,8 +18,8 @@ import (
 // steady is how long a session has to last before the next one is tried without delay.
 const steady = 10 * time.Second
 
-// nobodyListens is the longest wait for a broker where none listens.
-const nobodyListens = 500 * time.Millisecond
+// refusedDelay is the longest wait after a host has refused a connection.
+const refusedDelay = 500 * time.Millisecond
 
 // electing is how long dead letters are held when a connection had to be tried again: a broker may just have started, or ended
 // and left its queues to others. Until a dead-letter queue that is a quorum queue has a leader again, about a third of a second
@@ -31,11 +31,11 @@ const electing = 3 * time.Second
 // own, which Run closes.
 //
 // It returns nil once ctx is done and everything is settled, and ErrUncleanStop if that could not be made sure of. It
-// returns an error at once where another session would not help: a field that is refused, ErrStuck, and, until a first
+// returns an error immediately where another session would not help: a field that is refused, ErrStuck, and, until a first
 // session has consumed, credentials, a queue or a topology that the broker or Check refuses, or a store that cannot count.
 // Credentials count as refused after two such dials in a row, because a socket that is closed in the handshake looks the same.
 // After that only ctx ends it: what is missing in the middle of a broker's restart comes back. In all sessions but the
-// first try, dead letters are held for 3 s, for a broker that has just started may drop them. After a session that ended with
+// first, dead letters are held for 3 s, because a broker that has just started may drop them. After a session that ended with
 // ErrUndecodable the next sessions prefetch one message, until a session has lasted 10 s and receives another message.
 func (c *Consumer) Run(ctx context.Context, dial func(context.Context) (*amqp.Connection, error)) error {
 	if dial == nil {
@@ -48,10 +48,10 @@ func (c *Consumer) Run(ctx context.Context, dial func(context.Context) (*amqp.Co
 	consumed := false
 	var err error
 	var care care
-	for try := 1; ; try++ {
+	for n := 1; ; n++ {
 		began, before := time.Now(), err
 		err = c.runSession(ctx, dial, func(s *session) {
-			s.late, s.deadLettersFrom = after, deadLettersFrom(try, time.Now())
+			s.late, s.deadLettersFrom = after, deadLettersFrom(n, time.Now())
 			s.consuming = func() { consumed = true }
 			care.setUp(s)
 		})
@@ -76,9 +76,9 @@ func (c *Consumer) Run(ctx context.Context, dial func(context.Context) (*amqp.Co
 	}
 }
 
-// deadLettersFrom is from when on a session of Run, its first or a later try, dead-letters what is to be.
-func deadLettersFrom(try int, now time.Time) time.Time {
-	if try == 1 {
+// deadLettersFrom returns when the nth session of Run may send dead letters.
+func deadLettersFrom(n int, now time.Time) time.Time {
+	if n == 1 {
 		return now
 	}
 	return now.Add(electing)
@@ -88,7 +88,7 @@ func deadLettersFrom(try int, now time.Time) time.Time {
 // one more, and the broker on it may be back at any moment.
 func redialDelay(delay time.Duration, err error) time.Duration {
 	if errors.Is(err, syscall.ECONNREFUSED) {
-		return min(delay, jitter(nobodyListens))
+		return min(delay, jitter(refusedDelay))
 	}
 	return delay
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // ErrUncleanStop is wrapped by Consume and Run when the session broke while it was being stopped. The last acks may not have
-// reached the broker, and their messages may be handled again; nothing was charged for that.
+// reached the broker, and their messages may be handled again; nothing was counted.
 var ErrUncleanStop = errors.New("consumer: stopping: the last acks may be lost")
 
 // ErrStuck is wrapped by Run and Consume when MaxStuck handlers of the process have passed their deadlines and not returned.
@@ -128,11 +128,11 @@ func (s *session) open(conn *amqp.Connection) (*link, error) {
 	return l, nil
 }
 
-// refusedBy tells an answer of the broker to this consumer from a connection that broke.
+// refusedBy distinguishes a refusal by the broker from a connection that broke.
 func (s *session) refusedBy(conn *amqp.Connection, err error) error {
 	wrapped := fmt.Errorf("consumer: queue %q: consuming: %w", s.Queue, err)
-	var answer *amqp.Error
-	if errors.As(err, &answer) && answer.Server && !conn.IsClosed() {
+	var reply *amqp.Error
+	if errors.As(err, &reply) && reply.Server && !conn.IsClosed() {
 		return refusal{wrapped}
 	}
 	return wrapped
@@ -140,8 +140,8 @@ func (s *session) refusedBy(conn *amqp.Connection, err error) error {
 
 // consume opens a channel and serves its deliveries until the session ends.
 func (s *session) consume(ctx context.Context, conn *amqp.Connection) error {
-	l, err := answered(ctx, openTimeout, func() (*link, error) { return s.open(conn) }, func(l *link) { _ = l.channel.Close() })
-	if errors.Is(err, errUnanswered) {
+	l, err := await(ctx, openTimeout, func() (*link, error) { return s.open(conn) }, func(l *link) { _ = l.channel.Close() })
+	if errors.Is(err, errNoReply) {
 		return fmt.Errorf("consumer: queue %q: beginning to consume: %w", s.Queue, err)
 	}
 	if err != nil {
@@ -199,7 +199,7 @@ func (s *session) isConsuming(yes bool) {
 	}
 }
 
-// receive takes deliveries from the channel until ctx is done (nil) or the session ends. It takes them at once, so that
+// receive takes deliveries from the channel until ctx is done (nil) or the session ends. It takes them immediately, so that
 // the time for which each may be held begins with its arrival.
 func (s *session) receive(ctx, stop context.Context, l *link) error {
 	deliveries := l.deliveries

@@ -16,9 +16,9 @@ import (
 	"github.com/strikesmq/strikes/internal/setting"
 )
 
-// Counter takes the steps that count a message. *counter.Counter and *counter.Memory are Counters. All methods may be
-// called by many goroutines at once, and again with the same token when they returned an error. A Counter
-// that also has their NoteUndecodable gets reports of messages that cannot be decoded, for status and doctor.
+// Counter takes the steps that count a message. *counter.Counter and *counter.Memory are Counters. Many goroutines may call
+// its methods at the same time, and again with the same token after an error. A Counter that also has their NoteUndecodable
+// gets reports of messages that cannot be decoded, for status and doctor.
 type Counter interface {
 	Start(ctx context.Context, a counter.Attempt, mode counter.Mode, limit int) (counter.Reply, error)
 	Fail(ctx context.Context, a counter.Attempt, f counter.Failure) (counter.Reply, error)
@@ -29,12 +29,12 @@ type Counter interface {
 type RetryMode int
 
 const (
-	// RetryRequeue holds the delivery for the backoff, then returns it to its place in the queue. Any consumer may take it.
-	// With a prefetch above one, up to twice that many other messages may overtake it.
+	// RetryRequeue holds the delivery for the backoff, then returns it to its original position in the queue. Any consumer may
+	// take it. With a prefetch above one, up to twice that many other messages may overtake it.
 	RetryRequeue RetryMode = iota + 1
 
-	// RetryInPlace keeps the delivery unacked and runs it again in this process after the backoff. If the process dies,
-	// whoever inherits the message goes on counting where it stopped.
+	// RetryInPlace keeps the delivery unacked and calls the handler again in this process after the backoff. If the process
+	// dies, the next receiver continues the count.
 	RetryInPlace
 )
 
@@ -42,20 +42,20 @@ const (
 type Isolation int
 
 const (
-	// IsolationSuspects isolates a message once an attempt at it was found open, and counts a crash against it if the isolated
+	// IsolationSuspects isolates a message after an attempt at it was found open, and counts a crash against it if the isolated
 	// attempt is found open too. A message that kills every process is dead-lettered after MaxRetries+3 attempts, and its
 	// crashes count against no other message. Isolated means that no other handler of this package runs in the process,
 	// whatever its queue. A handler that waits for another one is stuck until its HandlerTimeout. While the store does not
-	// answer for an isolated attempt, the process runs first deliveries only. While a handler that was abandoned at its
-	// deadline still runs, crashes do not count.
+	// answer for an isolated attempt, the process handles first deliveries only. While a handler that was abandoned at its
+	// deadline still runs, crashes are not counted.
 	IsolationSuspects Isolation = iota + 1
 
 	// IsolationStrict isolates every message that has an id and asks the store before each attempt, so that a message which kills its
-	// process is dead-lettered after MaxRetries+1 attempts. It costs a round trip for each message, runs one handler at a
-	// time in the whole process, and holds every message while the store is away.
+	// process is dead-lettered after MaxRetries+1 attempts. It costs a round trip for each message, allows one handler at a
+	// time in the whole process, and holds every message while the store is out of reach.
 	IsolationStrict
 
-	// IsolationOff does not charge crashes: a message that kills its process comes back for ever, unless the broker ends it.
+	// IsolationOff does not count crashes: a message that kills its process comes back without end, unless the broker has a limit.
 	IsolationOff
 )
 
@@ -67,41 +67,39 @@ const (
 	maxMaxRetries          = 1000
 )
 
-// A Settler counts and settles one delivery at a time: for programs that have a loop of their own over the deliveries of
-// a channel. Consumer is the loop that most want. Its fields must not be changed after the first Handle, which may be
-// called from many goroutines.
+// A Settler counts and settles one delivery at a time, for programs with their own loop over the deliveries of a channel. Most
+// programs want Consumer. The fields must not be changed after the first Handle. Many goroutines may call Handle.
 type Settler struct {
 	Queue   string  // that the deliveries come from; must not be empty
 	VHost   string  // of the connection; if empty, "/"
 	Counter Counter // must not be nil; its TTL at least the HandlerTimeout + 3/4 of the ConsumerTimeout + a minute
 
-	// MaxRetries is the number of retries after the first failure; if zero, 3; if negative, none. A handler that always
-	// fails runs MaxRetries+1 times. At most 1000. An operator may override it for a queue in the store.
+	// MaxRetries is the number of retries after the first failed attempt; if zero, 3; if negative, none; at most 1000. A message
+	// gets MaxRetries+1 attempts. An operator may override it for a queue in the store.
 	MaxRetries int
 
 	Retry     RetryMode // if zero, RetryRequeue
 	Isolation Isolation // if zero, IsolationSuspects
 
-	// Backoff is how long a message waits after so many charges (1 after the first failure); if nil, DefaultBackoff. The
-	// wait goes on if its holder dies. A negative one counts as none.
-	Backoff func(charges int) time.Duration
+	// Backoff returns how long a message waits after so many failed attempts (1 after the first); if nil, DefaultBackoff. The
+	// wait continues if its holder dies. A negative one is none.
+	Backoff func(failed int) time.Duration
 
-	// HandlerTimeout is how long one run of the handler may take; if zero, 5 minutes; at most half the ConsumerTimeout. At
-	// the deadline the handler's context is cancelled and the run is charged as a failure, whether the handler returns or
-	// not; one that does not is left behind after 2 s and runs on beside what follows. If negative, there is no bound: a
-	// handler that hangs is never charged, and one that runs alone keeps everything else in this process waiting.
+	// HandlerTimeout is how long one attempt may take; if zero, 5 minutes; at most half the ConsumerTimeout. At the deadline the
+	// handler's context is cancelled. If the handler returns nil, the message is acked all the same; an error is counted. A handler
+	// that has not returned after 2 s is abandoned and counted as failed; it goes on beside other handlers. If negative, there is
+	// no timeout: a handler that hangs is never counted, and an isolated one keeps all others in this process waiting.
 	HandlerTimeout time.Duration
 
-	// ConsumerTimeout is the broker's delivery acknowledgement timeout, which AMQP cannot tell; if zero, 30 minutes,
-	// RabbitMQ's default; a minute at least. No delivery is held for more than half of it: what waits longer, for its
-	// backoff, the store or a free handler, is requeued, or left with its session. Only if the store has to be told of that
-	// and does not answer, a quarter is added.
+	// ConsumerTimeout is the broker's delivery acknowledgement timeout, which AMQP cannot report; if zero, 30 minutes,
+	// RabbitMQ's default; a minute at least. No delivery is held for more than half of it: one that waits longer, for its
+	// backoff, the store or a free handler, is requeued, or left with its session. If the store must first close its attempt and
+	// does not answer, a quarter is added.
 	ConsumerTimeout time.Duration
 
-	// Key returns what identifies a message among all that are alive in the queue; if nil, its MessageId. Two messages of
-	// one id are counted as one. A message without an id cannot be counted: it gets one attempt at most, and a failure or a
-	// redelivery dead-letters it, even one that no handler has seen, like what a stopping consumer had prefetched. Its reason
-	// is logged, because no record keeps it.
+	// Key returns what identifies a message in the queue; if nil, its MessageId. Two messages with one id are counted as one. A
+	// message without an id cannot be counted: it gets one attempt at most. A failure or a redelivery dead-letters it, even if no
+	// handler has seen it because a stopping consumer had prefetched it. Its reason is logged, because no record keeps it.
 	Key func(amqp.Delivery) string
 
 	// Holder names this process to operators; if empty, the host's name and the process id.
@@ -118,7 +116,7 @@ type Settler struct {
 }
 
 // ErrHeldTooLong is wrapped by Handle when the store was out of reach for half the ConsumerTimeout, so that neither an
-// attempt nor a failure could be recorded. The delivery is Left and nothing was charged: close its channel, which returns
+// attempt nor a failure could be recorded. The delivery is left and nothing was counted: close its channel, which returns
 // it to the queue.
 var ErrHeldTooLong = errors.New("consumer: the store was out of reach for too long")
 
@@ -126,14 +124,13 @@ var ErrHeldTooLong = errors.New("consumer: the store was out of reach for too lo
 // queue. What was counted stays counted, and is acted on when it comes back.
 var ErrSettlement = errors.New("consumer: delivery not settled")
 
-// Handle runs h on d as often as it is to be run now, counts its failures, and settles d. It must be called once for
-// each delivery of a channel that consumes without auto-ack, while that channel is open, from as many goroutines as
-// handlers are to run at once.
+// Handle makes attempts at d with h, counts the failed ones, and settles d. Call it once for each delivery of a channel that
+// consumes without auto-ack, while that channel is open, from as many goroutines as handlers may run at the same time.
 //
-// When ctx is done, h's context is cancelled and d is Left, without a charge. A delivery that is Left comes back when its
-// channel is closed, so close it.
+// When ctx is done, h's context is cancelled, nothing is counted, and the outcome is OutcomeLeave. A delivery that is left comes
+// back when its channel is closed, so close it.
 //
-// The error is nil unless d was Left for another reason than ctx: a field that is refused, ErrHeldTooLong, or
+// The error is nil unless d was left for another reason than ctx: a field that is refused, ErrHeldTooLong, or
 // ErrSettlement.
 func (s *Settler) Handle(ctx context.Context, d amqp.Delivery, h Handler) (Outcome, error) {
 	set, err := s.prepared()
@@ -257,5 +254,5 @@ func isNil(c Counter) bool {
 	return c == nil || v.Kind() == reflect.Pointer && v.IsNil()
 }
 
-// limit is the number of charges at which a message is exhausted.
+// limit is the number of failed attempts at which a message is dead-lettered.
 func (s *Settler) limit() int { return s.MaxRetries + 1 }

@@ -13,7 +13,7 @@ import (
 	"github.com/strikesmq/strikes/counter"
 )
 
-func TestFirstDeliverySuccessAsksNobody(t *testing.T) {
+func TestFirstDeliverySuccessSendsNothing(t *testing.T) {
 	b := newBench()
 	outcome, err := b.Handle(t.Context(), b.delivery(false), ok)
 	if outcome != OutcomeAck || err != nil {

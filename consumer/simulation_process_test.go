@@ -55,7 +55,7 @@ func (w *simWorld) bury(p *simProc) {
 	for _, s := range p.sessions {
 		w.broker.release(s)
 		s.cut = true
-		s.tell()
+		s.observe()
 	}
 	p.cancel()
 	p.leave()

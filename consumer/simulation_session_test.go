@@ -37,7 +37,7 @@ func (w *simWorld) open(p *simProc) {
 	w.note(simEvent{kind: "open", proc: p.id, session: s.id})
 	settler, err := (&Settler{
 		Queue: "orders", Counter: &simLink{session: s}, MaxRetries: w.plan.maxRetries, Retry: w.plan.retry, Isolation: w.plan.isolation,
-		Backoff:        func(charges int) time.Duration { return time.Duration(charges) * 200 * time.Millisecond },
+		Backoff:        func(failed int) time.Duration { return time.Duration(failed) * 200 * time.Millisecond },
 		HandlerTimeout: simHandlerTimeout, ConsumerTimeout: simConsumerTimeout, isolation: p.isolation,
 	}).prepared()
 	if err != nil {
@@ -58,7 +58,7 @@ func (w *simWorld) open(p *simProc) {
 func (s *simSession) gone() bool { return s.cut || s.closed || s.cancelled }
 
 // tell makes a lost connection known to its process.
-func (s *simSession) tell() {
+func (s *simSession) observe() {
 	if s.told {
 		return
 	}

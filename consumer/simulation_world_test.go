@@ -220,7 +220,7 @@ func (w *simWorld) possible() []func() {
 		}
 		for _, s := range p.sessions {
 			if s.cut && !s.told {
-				out = append(out, func() { s.tell() })
+				out = append(out, func() { s.observe() })
 			}
 			if m := w.broker.next(s); m != nil {
 				out = append(out, func() { w.deliver(s, m) })

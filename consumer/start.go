@@ -118,9 +118,9 @@ func (s *session) sendStart(ctx context.Context, d *delivery) (step, error) {
 	s.decided(d)
 	switch next {
 	case stepDeadLetter:
-		d.cause, d.failure = reply.Cause, pastLimit(reply)
+		d.cause, d.failure = reply.Cause, errExhausted(reply)
 	case stepIsolate:
-		s.tell(ctx, d, Event{Outcome: OutcomeIsolate})
+		s.observe(ctx, d, Event{Outcome: OutcomeIsolate})
 	default:
 	}
 	return next, nil

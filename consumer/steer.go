@@ -11,13 +11,13 @@ import (
 	"github.com/strikesmq/strikes/counter"
 )
 
-// A Handler handles one message. Nil means done: the message is acked. An error is charged, and the message is tried again
-// or dead-lettered; Reject and RetryAfter steer that. A panic is charged like an error, with its stack.
+// A Handler handles one message. Nil means done: the message is acked. An error is counted as a failed attempt, and the message is
+// retried or dead-lettered; Reject and RetryAfter steer that. A panic is counted like an error, with its stack.
 //
-// The context is cancelled at the HandlerTimeout, when the delivery's session is lost (the message will be delivered
-// again, to anybody), and when the time to drain is over; an error is charged only in the first case. AttemptFrom tells
-// which try this is. The delivery's Ack, Nack and Reject refuse with ErrSettled; its Headers and Body are shared with the
-// next run in place, and must not be changed. It may be called from several goroutines at once.
+// The context is cancelled at the HandlerTimeout, when the delivery's session is lost (the message will be delivered again, to any
+// consumer), and when the time to drain is over. An error is counted only in the first case. AttemptFrom returns the number of the
+// attempt. The delivery's Ack, Nack and Reject return ErrSettled. Its Headers and Body are shared with the next attempt in place,
+// and must not be changed. Several goroutines may call a Handler at the same time.
 type Handler func(ctx context.Context, d amqp.Delivery) error
 
 // Reject wraps err so that the message is dead-lettered now, whatever its count. Reject(nil) is nil.
@@ -32,7 +32,7 @@ type rejection struct{ error }
 
 func (r *rejection) Unwrap() error { return r.error }
 
-// RetryAfter wraps err so that the next attempt waits for d instead of the Backoff. It is charged like any other failure.
+// RetryAfter wraps err so that the next attempt waits for d instead of the Backoff. It is counted like any other failed attempt.
 // A wait outlives its holder, but the delivery is held unacked meanwhile, so it is for seconds or minutes: a wait beyond
 // half the ConsumerTimeout passes from one holder to the next. RetryAfter(nil, d) is nil.
 func RetryAfter(err error, d time.Duration) error {
@@ -49,7 +49,7 @@ type delayed struct {
 
 func (d *delayed) Unwrap() error { return d.error }
 
-// PanicError is what an Observer is told of when a Handler panicked.
+// PanicError is the error of an attempt whose Handler panicked.
 type PanicError struct {
 	Value any    // what was given to panic
 	Stack []byte // of the handler's goroutine
@@ -84,6 +84,6 @@ func origin(stack string) string {
 	return stack
 }
 
-func pastLimit(a counter.Reply) error {
-	return fmt.Errorf("%d failures and %d crashes of %d allowed charges; the last: %s", a.Failures, a.Crashes, a.Limit, a.Reason)
+func errExhausted(r counter.Reply) error {
+	return fmt.Errorf("%d failures and %d crashes reached the limit of %d attempts; the last: %s", r.Failures, r.Crashes, r.Limit, r.Reason)
 }

@@ -43,7 +43,7 @@ func TestHandlerSteers(t *testing.T) {
 				records, _ := b.store.Get(t.Context(), "/", "orders", "m1")
 				if tc.reason == "" {
 					if len(records) != 0 {
-						t.Errorf("charged: %+v", records)
+						t.Errorf("counted: %+v", records)
 					}
 					return
 				}
@@ -77,7 +77,7 @@ func TestPanicKeepsWhereItCameFrom(t *testing.T) {
 
 func explode(context.Context, amqp.Delivery) error { panic("ouch") }
 
-func TestHungHandlerIsChargedAndLeftBehind(t *testing.T) {
+func TestHungHandlerIsCountedAndAbandoned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench()
 		release := make(chan struct{})

@@ -9,7 +9,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-func TestStopChargesNothing(t *testing.T) {
+func TestStopCountsNothing(t *testing.T) {
 	for _, redelivered := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			b := newBench()

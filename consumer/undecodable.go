@@ -103,7 +103,7 @@ func (s *session) passed() bool {
 	return s.careful && s.received > 0 && time.Since(s.began) > careFor
 }
 
-// care is what Run has learned of undecodable messages.
+// care is what Run knows of undecodable messages.
 type care struct{ careful bool }
 
 // setUp prepares the next session.

@@ -125,7 +125,7 @@ func TestCareEnds(t *testing.T) {
 		if s, _, _ := next(time.Second, 20); s.consumer.Prefetch != 20 {
 			t.Errorf("then: prefetch %d", s.consumer.Prefetch)
 		}
-		c.careful = true // an idle queue tells nothing: the first delivery after the time may be the message
+		c.careful = true // an idle queue reports nothing: the first delivery after the time may be the message
 		if s, _, err := next(time.Minute, 1); s.consumer.Prefetch != 1 || !errors.Is(err, ErrUndecodable) {
 			t.Errorf("after a pause: prefetch %d, %v", s.consumer.Prefetch, err)
 		}

@@ -26,7 +26,7 @@ func newWatchdog(handlerTimeout time.Duration, abandon func(*call)) *watchdog {
 	if w.limit += abandonAfter; w.limit < 0 { // there is no timeout
 		w.limit = handlerTimeout
 	}
-	w.timer = time.AfterFunc(w.limit, w.look)
+	w.timer = time.AfterFunc(w.limit, w.fire)
 	w.timer.Stop()
 	return w
 }
@@ -81,7 +81,7 @@ func (w *watchdog) arm(now time.Time) {
 	}
 }
 
-func (w *watchdog) look() {
+func (w *watchdog) fire() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now := time.Now()

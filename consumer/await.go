@@ -14,13 +14,13 @@ const openTimeout = 10 * time.Second
 // checkTimeout is how long the Check may take; topology's own waits 15 s for a policy to show.
 const checkTimeout = time.Minute
 
-// lastAnswer is how long a request that is under way may take once ctx is done: most are answered within milliseconds.
-const lastAnswer = time.Second
+// lastReply is how long a request that is under way may take once ctx is done: most are answered within milliseconds.
+const lastReply = time.Second
 
-// answered returns the result of ask, which waits for the broker without a context. It returns an error if ask takes longer than
-// d, or than lastAnswer once ctx is done. ask then goes on until the broker answers or the connection ends; late gets its result
+// await returns the result of ask, which waits for the broker without a context. It returns an error if ask takes longer than
+// d, or than lastReply once ctx is done. ask then goes on until the broker answers or the connection ends; late gets its result
 // unless that is an error.
-func answered[T any](ctx context.Context, d time.Duration, ask func() (T, error), late func(T)) (T, error) {
+func await[T any](ctx context.Context, d time.Duration, ask func() (T, error), late func(T)) (T, error) {
 	type answer struct {
 		it  T
 		err error
@@ -38,7 +38,7 @@ func answered[T any](ctx context.Context, d time.Duration, ask func() (T, error)
 		return a.it, a.err
 	case <-ctx.Done():
 	}
-	patience := time.NewTimer(lastAnswer)
+	patience := time.NewTimer(lastReply)
 	defer patience.Stop()
 	select {
 	case a := <-given:
@@ -51,7 +51,7 @@ func answered[T any](ctx context.Context, d time.Duration, ask func() (T, error)
 		}
 	}()
 	var none T
-	return none, fmt.Errorf("%w (%w); close the connection to end the request", errUnanswered, context.Cause(ctx))
+	return none, fmt.Errorf("%w (%w); close the connection to end the request", errNoReply, context.Cause(ctx))
 }
 
-var errUnanswered = errors.New("the broker did not answer")
+var errNoReply = errors.New("the broker did not answer")

@@ -130,9 +130,9 @@ func TestPanicWithSteering(t *testing.T) {
 
 // TestPanicErrorKeepsItsError: an Observer finds the error of a panic that can be asked.
 func TestPanicErrorKeepsItsError(t *testing.T) {
-	said := panicked(fmt.Errorf("x: %w", errBoom), []byte("stack"))
-	if e := said.err; !errors.Is(e, errBoom) || e.Error() != "panic: x: boom" || !said.panicked {
-		t.Errorf("%v, %+v", e, said)
+	failed := panicked(fmt.Errorf("x: %w", errBoom), []byte("stack"))
+	if e := failed.err; !errors.Is(e, errBoom) || e.Error() != "panic: x: boom" || !failed.panicked {
+		t.Errorf("%v, %+v", e, failed)
 	}
 	if e := panicked(&hostile{"As", "panics"}, nil).err; errors.Is(e, errBoom) || e.Error() != "panic: hostile" {
 		t.Errorf("%v is asked again", e)

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-func TestAnsweredIsBounded(t *testing.T) {
+func TestAwaitIsBounded(t *testing.T) {
 	for _, tc := range []struct {
 		name       string
 		takes      time.Duration // the broker
@@ -19,16 +19,16 @@ func TestAnsweredIsBounded(t *testing.T) {
 	}{
 		{"in time", time.Second, time.Hour, time.Second, false},
 		{"soon after the stop", 5 * time.Second, 4500 * time.Millisecond, 5 * time.Second, false},
-		{"long after the stop", time.Hour, 5 * time.Second, 5*time.Second + lastAnswer, true},
-		{"never", time.Hour, 2 * time.Hour, openTimeout + lastAnswer, true},
+		{"long after the stop", time.Hour, 5 * time.Second, 5*time.Second + lastReply, true},
+		{"never", time.Hour, 2 * time.Hour, openTimeout + lastReply, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), tc.stop)
 				defer cancel()
 				began, late := time.Now(), 0
-				got, err := answered(ctx, openTimeout, func() (int, error) { time.Sleep(tc.takes); return 7, nil }, func(n int) { late = n })
-				if took := time.Since(began); took != tc.after || errors.Is(err, errUnanswered) != tc.unanswered || (err == nil) != (got == 7) {
+				got, err := await(ctx, openTimeout, func() (int, error) { time.Sleep(tc.takes); return 7, nil }, func(n int) { late = n })
+				if took := time.Since(began); took != tc.after || errors.Is(err, errNoReply) != tc.unanswered || (err == nil) != (got == 7) {
 					t.Errorf("%d, %v after %v; want %v", got, err, took, tc.after)
 				}
 				time.Sleep(2 * time.Hour)
@@ -41,9 +41,9 @@ func TestAnsweredIsBounded(t *testing.T) {
 	}
 }
 
-// TestAnsweredSurvivesGoexit: a Check in a test may call FailNow.
-func TestAnsweredSurvivesGoexit(t *testing.T) {
-	_, err := answered(t.Context(), openTimeout, func() (int, error) { exitGoroutine(); return 0, nil }, func(int) {})
+// TestAwaitSurvivesGoexit: a Check in a test may call FailNow.
+func TestAwaitSurvivesGoexit(t *testing.T) {
+	_, err := await(t.Context(), openTimeout, func() (int, error) { exitGoroutine(); return 0, nil }, func(int) {})
 	if err == nil || !strings.Contains(err.Error(), "goroutine") {
 		t.Errorf("%v", err)
 	}

@@ -9,9 +9,9 @@ import (
 	"github.com/strikesmq/strikes/counter"
 )
 
-// plain holds all that decisions and the record need of the error of a run. The error is the user's code: any method of it may
-// panic, or end its goroutine. So it is asked once, where that ends only the run.
-type plain struct {
+// handlerError holds all that decisions and the record need of a handler's error. The error is the user's code: any method of it
+// may panic, or end its goroutine. So its methods are called once, where that ends only the attempt.
+type handlerError struct {
 	err      error         // as the Observer gets it
 	text     string        // for the record; with the origin of a panic
 	rejected bool          // wrapped by Reject
@@ -20,36 +20,36 @@ type plain struct {
 	wait     time.Duration // if it waits
 }
 
-var endedGoroutine = plainOf(errGoexit)
+var endedGoroutine = inspect(errGoexit)
 
-// plainOf asks err for all that decisions need, and for what an Observer may ask; nil for nil.
-func plainOf(err error) *plain {
+// inspect calls the methods of err that decisions need, and those that an Observer may call. It returns nil for nil.
+func inspect(err error) *handlerError {
 	if err == nil {
 		return nil
 	}
 	var p *PanicError
 	var r *rejection
 	var d *delayed
-	said := &plain{err: err, text: err.Error(), rejected: errors.As(err, &r), panicked: errors.As(err, &p), waits: errors.As(err, &d)}
-	if said.panicked {
-		said.text += "\n" + origin(string(p.Stack))
+	failed := &handlerError{err: err, text: err.Error(), rejected: errors.As(err, &r), panicked: errors.As(err, &p), waits: errors.As(err, &d)}
+	if failed.panicked {
+		failed.text += "\n" + origin(string(p.Stack))
 	}
-	if said.waits {
-		said.wait = d.wait
+	if failed.waits {
+		failed.wait = d.wait
 	}
 	_ = errors.Is(err, errGoexit) // calls Is, as an Observer may
-	return said
+	return failed
 }
 
 // panicked makes a failure of a panic's value. If a method of the value panics, the value is not passed on as an error.
-func panicked(v any, stack []byte) *plain {
+func panicked(v any, stack []byte) *handlerError {
 	e := &PanicError{Value: v, Stack: stack, text: "panic: " + textOf(v)}
-	var said *plain
-	if apart(func() { said = plainOf(e) }) {
-		return said
+	var failed *handlerError
+	if apart(func() { failed = inspect(e) }) {
+		return failed
 	}
 	e = &PanicError{Value: v, Stack: stack, text: e.text, opaque: true}
-	return plainOf(e)
+	return inspect(e)
 }
 
 // textOf returns what fmt prints for v, if v's methods allow it.
@@ -72,8 +72,8 @@ func apart(f func()) (returned bool) {
 	return returned
 }
 
-// causeOf returns why the run with the context ctx failed.
-func (p *plain) causeOf(ctx context.Context) counter.Cause {
+// causeOf returns why the attempt with the context ctx failed.
+func (p *handlerError) causeOf(ctx context.Context) counter.Cause {
 	switch {
 	case p.panicked:
 		return counter.CausePanicked
