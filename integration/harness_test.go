@@ -4,152 +4,38 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
 	"os"
-	"os/exec"
-	"strconv"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
 	amqp "github.com/rabbitmq/amqp091-go"
-	"go.uber.org/goleak"
 
 	"github.com/strikesmq/strikes/consumer"
-	"github.com/strikesmq/strikes/internal/servers"
+	"github.com/strikesmq/strikes/internal/servertest"
 )
 
-// The servers that all tests of this package share: AMQP_URL and REDIS_URL
-// where given, else private ones, started for the first test that asks.
+func TestMain(m *testing.M) { os.Exit(servertest.Run(m)) }
+
+// The servers that all tests of this package share.
 var (
-	sharedBroker = &shared[*servers.RabbitMQ]{start: func(ctx context.Context) (*servers.RabbitMQ, error) {
-		return servers.StartRabbitMQ(ctx, servers.RabbitMQOptions{Management: true})
-	}}
-	sharedStore = &shared[*servers.Redis]{start: func(ctx context.Context) (*servers.Redis, error) {
-		return servers.StartRedis(ctx, servers.RedisOptions{})
-	}}
+	brokerURL     = servertest.BrokerURL
+	managementURL = servertest.ManagementURL
+	redisURL      = servertest.StoreURL
 )
 
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if err := errors.Join(sharedBroker.close(), sharedStore.close(), leaks(code)); err != nil {
-		fmt.Fprintln(os.Stderr, "after the tests:", err)
-		code = max(code, 1)
-	}
-	os.Exit(code)
-}
+// Servers for one test alone, to be stopped and killed at will.
+var (
+	privateBroker = servertest.Broker
+	privateStore  = servertest.Store
+)
 
-// leaks looks for goroutines left behind; after a failure they say nothing new.
-func leaks(code int) error {
-	if code != 0 {
-		return nil
-	}
-	return goleak.Find()
-}
+var need = servertest.Need
 
-type shared[S interface{ Close() error }] struct {
-	start func(context.Context) (S, error)
-	once  sync.Once
-	it    S
-	err   error
-	up    bool
-}
-
-func (s *shared[S]) get(t testing.TB) S {
-	t.Helper()
-	s.once.Do(func() {
-		s.it, s.err = s.start(context.Background())
-		s.up = s.err == nil
-	})
-	need(t, s.err)
-	return s.it
-}
-
-func (s *shared[S]) close() error {
-	if !s.up {
-		return nil
-	}
-	return s.it.Close()
-}
-
-// need fails the test unless err is nil; it skips it where no server is
-// installed, but never under CI.
-func need(t testing.TB, err error) {
-	t.Helper()
-	missing := errors.Is(err, exec.ErrNotFound) || errors.Is(err, errors.ErrUnsupported)
-	switch {
-	case err == nil:
-	case missing && os.Getenv("CI") != "true":
-		t.Skipf("%v (make test installs it; or set AMQP_URL and REDIS_URL)", err)
-	default:
-		t.Fatal(err)
-	}
-}
-
-func brokerURL(t testing.TB) string {
-	t.Helper()
-	if u := os.Getenv("AMQP_URL"); u != "" {
-		return u
-	}
-	return sharedBroker.get(t).URL
-}
-
-// managementURL is the base of the management API, with user and password, no
-// path and no trailing slash: STRIKES_MANAGEMENT_URL, or what goes with
-// brokerURL, for which a server's API port is its AMQP port + 10000.
-func managementURL(t testing.TB) string {
-	t.Helper()
-	if u := os.Getenv("STRIKES_MANAGEMENT_URL"); u != "" {
-		return u
-	}
-	given := os.Getenv("AMQP_URL")
-	if given == "" {
-		return sharedBroker.get(t).ManagementURL
-	}
-	uri, err := amqp.ParseURI(given)
-	if err != nil {
-		t.Fatalf("AMQP_URL: %v", err)
-	}
-	api := url.URL{
-		Scheme: "http",
-		User:   url.UserPassword(uri.Username, uri.Password),
-		Host:   uri.Host + ":" + strconv.Itoa(uri.Port+10000),
-	}
-	return api.String()
-}
-
-func redisURL(t testing.TB) string {
-	t.Helper()
-	if u := os.Getenv("REDIS_URL"); u != "" {
-		return u
-	}
-	return sharedStore.get(t).URL
-}
-
-// privateBroker starts a broker for this test alone, to be stopped and killed
-// at will, whatever AMQP_URL says.
-func privateBroker(t testing.TB, opts servers.RabbitMQOptions) *servers.RabbitMQ {
-	t.Helper()
-	return private(t, func(ctx context.Context) (*servers.RabbitMQ, error) { return servers.StartRabbitMQ(ctx, opts) })
-}
-
-// privateStore starts a store for this test alone, whatever REDIS_URL says.
-func privateStore(t testing.TB, opts servers.RedisOptions) *servers.Redis {
-	t.Helper()
-	return private(t, func(ctx context.Context) (*servers.Redis, error) { return servers.StartRedis(ctx, opts) })
-}
-
+// private starts a server for this test alone.
 func private[S interface{ Close() error }](t testing.TB, start func(context.Context) (S, error)) S {
 	t.Helper()
-	s, err := start(t.Context())
-	need(t, err)
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return s
+	return servertest.Own(t, func(ctx context.Context, _ struct{}) (S, error) { return start(ctx) }, struct{}{})
 }
 
 // dialer is what Run and publisher.New take; the caller closes what it dials.

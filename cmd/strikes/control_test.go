@@ -28,24 +28,13 @@ import (
 	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/internal/proxy"
 	"github.com/strikesmq/strikes/internal/servers"
+	"github.com/strikesmq/strikes/internal/servertest"
 	"github.com/strikesmq/strikes/internal/status"
 )
 
-// owned starts a server for this test alone.
-func owned[S interface{ Close() error }](t *testing.T, start func() (S, error)) S {
-	t.Helper()
-	l := &lazily[S]{start: start}
-	t.Cleanup(func() {
-		if err := l.close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return l.get(t)
-}
-
 func ownStore(t *testing.T) *servers.Redis {
 	t.Helper()
-	return owned(t, func() (*servers.Redis, error) { return servers.StartRedis(t.Context(), servers.RedisOptions{}) })
+	return servertest.Store(t, servers.RedisOptions{})
 }
 
 // ownQueue declares a queue, which is gone when the test ends.
@@ -197,9 +186,7 @@ func TestStatusWhenServersAreAway(t *testing.T) {
 		t.Skip("starts a broker")
 	}
 	store := ownStore(t)
-	broker := owned(t, func() (*servers.RabbitMQ, error) {
-		return servers.StartRabbitMQ(t.Context(), servers.RabbitMQOptions{})
-	})
+	broker := servertest.Broker(t, servers.RabbitMQOptions{})
 	env := []string{"AMQP_URL=" + broker.URL, "REDIS_URL=" + store.URL}
 	mustOutput(t, with(strikesOn(t, "q", "declare", "q"), env...))
 	failOnceAt(t, store.URL, "q", "a")
