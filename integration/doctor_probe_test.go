@@ -98,15 +98,15 @@ func TestDoctorProbesTheLanding(t *testing.T) {
 		{patient{"it would be one among others", func(b topo, q string) {
 			on(quorum)(b, q)
 			b.publish("", q+".dlq", "a dead letter")
-		}, none, "probe-refused"}, "holds 1 dead letter,", "replay or drop its dead letters (strikes dead) and probe again; or see whether"},
+		}, none, "probe-refused"}, "holds 1 dead letter,", "replay or drop its dead letters (strikes dead) and probe again; or compare the dead letters"},
 		{patient{"back to itself", func(b topo, q string) {
 			on(quorum)(b, q)
 			b.bind(q, "", q+".dlx")
-		}, none, "probe-refused"}, "lead back", ""},
+		}, none, "probe-refused"}, "come back", ""},
 		{patient{"a key that the message decides", func(b topo, q string) {
 			b.way(q, "topic", "a.*")
 			b.queue(q, quorum(q))
-		}, none, "probe-refused"}, "depends on the message", ""},
+		}, none, "probe-refused"}, "by their keys or headers", ""},
 		{patient{"a dead-letter queue that expires messages", func(b topo, q string) {
 			b.ends(q, lettersTo("x-message-ttl", 100000))
 		}, none, "probe-refused"}, "taken out", ""},

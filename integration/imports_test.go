@@ -53,6 +53,10 @@ var arrows = map[string][]string{
 	"cmd/strikes/internal/cli":     join(public, "cmd/strikes/internal/term", "internal/inspect", "internal/queueinfo", "internal/setting", "internal/shell"),
 	"cmd/strikes/internal/connect": join(public, "cmd/strikes/internal/cli", "internal/amqpdial", "internal/doctor", "internal/inspect", "internal/setting"),
 
+	"cmd/strikes/internal/render": {"deadletter", "cmd/strikes/internal/jsonl", "cmd/strikes/internal/term", "internal/management", "internal/records", "internal/status"},
+	"cmd/strikes/internal/dead": join(public, "cmd/strikes/internal/cli", "cmd/strikes/internal/connect", "cmd/strikes/internal/jsonl",
+		"cmd/strikes/internal/render", "cmd/strikes/internal/term", "internal/inspect", "internal/queueinfo", "internal/status"),
+
 	"examples/...": public,
 
 	"integration":                  nil,

@@ -69,6 +69,28 @@ func TestTopologyDeclareMismatch(t *testing.T) {
 	}
 }
 
+// Declare declares the exchanges of the bindings if their type is given, again without a change, and names what differs.
+func TestTopologyDeclareExchange(t *testing.T) {
+	for _, kind := range []string{"topic", "direct", "fanout", "headers"} {
+		t.Run(kind, func(t *testing.T) {
+			b := newTopo(t)
+			q := b.name()
+			source := b.named(q + ".source")
+			spec := topology.Spec{Queue: q, ExchangeType: kind, Bindings: []topology.Binding{{Exchange: source, Key: "a"}, {Exchange: source, Key: "b"}}}
+			b.declare(spec)
+			b.declare(spec)
+			b.rejectsLand(q, source, "b")
+
+			spec.ExchangeType = map[bool]string{true: "fanout", false: "topic"}[kind == "topic"]
+			err := topology.Declare(t.Context(), b.conn, spec)
+			want := `declare exchange "` + source + `": it exists with type '` + kind + `', not '` + spec.ExchangeType + `'`
+			if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "nothing was declared") {
+				t.Errorf("another type: %v, want an error with %s", err, want)
+			}
+		})
+	}
+}
+
 func TestTopologyDeclareAtOnce(t *testing.T) {
 	b := newTopo(t)
 	q := b.name()

@@ -21,13 +21,13 @@ func TestTopologyFindsDeadLetters(t *testing.T) {
 		amqp, manage []string // without and with the management API: queues after q, then what is said of them
 	}{
 		{"as declared", func(b topo, q string) { b.declare(topology.Spec{Queue: q}) },
-			[]string{"guess .dlq", "unseen what is bound"}, []string{dlq}},
+			[]string{"guess .dlq", "unseen the bindings of"}, []string{dlq}},
 		{"another name", func(b topo, q string) {
 			b.exchange(q+".dlx", "fanout")
 			b.queue(b.named(q+".dead"), nil)
 			b.bind(q+".dead", "", q+".dlx")
 			b.queue(q, classic(q))
-		}, []string{"unseen what is bound"}, []string{".dead"}},
+		}, []string{"unseen the bindings of"}, []string{".dead"}},
 		{"by policy", func(b topo, q string) {
 			b.way(q, "fanout", "")
 			b.policy(q, map[string]any{"dead-letter-exchange": q + ".dlx"})
@@ -49,7 +49,7 @@ func TestTopologyFindsDeadLetters(t *testing.T) {
 			b.exchange(b.named(q+".in"), "topic")
 			b.queue(q, classic(q))
 			b.bind(q, "*.orders", q+".in")
-		}, []string{"guess .dlq", "unseen what is bound"}, []string{dlq, ".dead depends"}},
+		}, []string{"guess .dlq", "unseen the bindings of"}, []string{dlq, ".dead depends"}},
 		{"an alternate exchange", func(b topo, q string) {
 			b.queue(q+".dlq", nil)
 			b.exchange(q+".dlx", "fanout")
@@ -58,7 +58,7 @@ func TestTopologyFindsDeadLetters(t *testing.T) {
 				return ch.ExchangeDeclare(b.named(q+".first"), "direct", true, false, false, false, amqp.Table{"alternate-exchange": q + ".dlx"})
 			})
 			b.queue(q, classic(q, argDLX, q+".first"))
-		}, []string{"guess .dlq", "unseen what is bound"}, []string{dlq}},
+		}, []string{"guess .dlq", "unseen the bindings of"}, []string{dlq}},
 		{"an exchange that does not exist", func(b topo, q string) {
 			b.queue(q+".dlq", nil)
 			b.queue(q, classic(q))

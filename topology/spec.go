@@ -111,7 +111,7 @@ func (s Spec) validate() error {
 	case s.ExchangeType != "" && !slices.Contains(exchangeTypes, s.ExchangeType):
 		return setting.New("ExchangeType", s.ExchangeType, fmt.Sprintf("one of %q, or empty", exchangeTypes))
 	case s.ExchangeType != "" && len(s.Bindings) == 0:
-		return setting.New("ExchangeType", s.ExchangeType, "empty without Bindings")
+		return setting.New("ExchangeType", s.ExchangeType, "empty without bindings")
 	}
 	for i, b := range s.Bindings {
 		field := fmt.Sprintf("Bindings[%d]", i)

@@ -177,7 +177,7 @@ func TestConsumeFindsTheManagementAPI(t *testing.T) {
 	if out, err := consume(); err != nil || strings.Contains(out, "bound") || strings.Contains(out, "management") {
 		t.Errorf("found: %v: %s", err, out)
 	}
-	if out, err := consume("--management-url", "http://127.0.0.1:1"); err != nil || !strings.Contains(out, "what is bound to the dead-letter exchange") {
+	if out, err := consume("--management-url", "http://127.0.0.1:1"); err != nil || !strings.Contains(out, "the bindings of the dead-letter exchange") {
 		t.Errorf("a given one that does not answer: %v: %s", err, out)
 	}
 	manage(t, api, "POST", "bindings/%2F/e/"+queue+".dlx/q/"+queue, `{"routing_key":""}`)

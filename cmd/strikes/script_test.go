@@ -217,7 +217,7 @@ func readyIn(url, queue string) (n int, err error) {
 	return n, err
 }
 
-// forget deletes what declare makes for a queue.
+// forget deletes what declare makes for a queue, and the exchange QUEUE.events.
 func forget(url, queue string) error {
 	b, err := connect.NewBroker(url, "test")
 	if err != nil {
@@ -230,7 +230,8 @@ func forget(url, queue string) error {
 		}
 		_, errQueue := ch.QueueDelete(queue, false, false, false)
 		_, errDead := ch.QueueDelete(queue+".dlq", false, false, false)
-		return errors.Join(errQueue, errDead, ch.ExchangeDelete(queue+".dlx", false, false))
+		errEvents := ch.ExchangeDelete(queue+".events", false, false) // of --bind
+		return errors.Join(errQueue, errDead, errEvents, ch.ExchangeDelete(queue+".dlx", false, false))
 	})
 }
 

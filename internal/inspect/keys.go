@@ -20,7 +20,7 @@ type keyPattern struct {
 
 func exactly(key string) keySet { return keySet{asked: true, one: []keyPattern{{text: key}}} }
 
-// name tells two sets apart.
+// name is equal for equal sets.
 func (s keySet) name() string {
 	var b strings.Builder
 	if s.any || !s.asked {

@@ -34,7 +34,7 @@ func Look(ctx context.Context, conn *amqp.Connection, name string, api *Client) 
 		return d, queueinfo.ErrNotFound
 	}
 	if api != nil {
-		if err := d.ask(ctx, conn, api); err != nil { // AMQP may tell enough
+		if err := d.ask(ctx, conn, api); err != nil { // AMQP may know enough
 			d.Trouble = err.Error()
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// UnreadableError says why AMQP does not tell how a queue was declared.
+// UnreadableError says why AMQP does not report how a queue was declared.
 type UnreadableError struct {
 	Reason string
 	Denied bool // for lack of a permission
