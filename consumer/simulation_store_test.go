@@ -218,7 +218,7 @@ func (l *simLink) End(ctx context.Context, a counter.Attempt, ok bool) error {
 	return err
 }
 
-// call waits for the world to serve r, at most until ctx is done: then nobody knows what becomes of r.
+// call waits for the world to serve r, at most until ctx is done: then it is unknown what becomes of r.
 func (l *simLink) call(ctx context.Context, r *simRequest) (counter.Reply, error) {
 	r.session = l.session
 	w := l.session.world
@@ -245,7 +245,7 @@ func (l *simLink) call(ctx context.Context, r *simRequest) (counter.Reply, error
 	return counter.Reply{}, fmt.Errorf("%w: %w", errSimDown, ctx.Err())
 }
 
-// plainCount counts as INCR does: by the number of requests that arrive, whoever sends them.
+// plainCount counts as INCR does: by the number of requests that arrive, from any sender.
 type plainCount struct{ counts map[string]int }
 
 func newPlainCount() simCounting { return &plainCount{map[string]int{}} }

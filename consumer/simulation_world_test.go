@@ -2,9 +2,12 @@ package consumer
 
 import (
 	"cmp"
+	"context"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing/synctest"
 	"time"
 )
@@ -24,7 +27,7 @@ type simWorld struct {
 
 	faults   int            // still to come
 	calm     bool           // no faults any more
-	ending   bool           // handlers that hang for ever are let go
+	ending   bool           // handlers that hang without end are let go
 	runs     map[string]int // of each message
 	sessions int            // opened so far
 
@@ -40,7 +43,7 @@ type simOp struct {
 	kind    string // "store", "settle", "close", "begin" or "handler"
 	number  int64  // tells ops of a kind apart
 
-	ready  func() bool      // if nil, at once
+	ready  func() bool      // if nil, immediately
 	act    func() (ok bool) // carried out by the world; false: it stays parked
 	drop   func()           // its process is dead: no effect
 	killed func()           // its process dies while it waits; may be nil
@@ -254,7 +257,166 @@ func (w *simWorld) reap() {
 		}
 		if p.exited.Load() {
 			w.note(simEvent{kind: "exit", proc: p.id})
-			w.bury(p)
+			w.remove(p)
 		}
 	}
+}
+
+// simProc is one process of consumers. After its death nothing that its goroutines do has an effect.
+type simProc struct {
+	world     *simWorld
+	id        int
+	dead      atomic.Bool
+	stopping  bool
+	isolation *isolation
+	ctx       context.Context //nolint:containedctx // is the lifetime of a process
+	cancel    context.CancelFunc
+	sessions  []*simSession
+	serving   sync.WaitGroup
+	late      *late
+	leaving   bool // its sessions have ended
+	exited    atomic.Bool
+}
+
+func (w *simWorld) start() {
+	p := &simProc{world: w, id: len(w.procs) + 1, isolation: newIsolation(), late: newLate()}
+	p.ctx, p.cancel = context.WithCancel(context.Background())
+	w.procs = append(w.procs, p)
+	w.note(simEvent{kind: "start", proc: p.id})
+}
+
+func (w *simWorld) stop(p *simProc) {
+	p.stopping = true
+	w.note(simEvent{kind: "stop", proc: p.id})
+	p.cancel()
+}
+
+// kill ends a process where it stands. The token is that of the attempt whose handler does it, empty if none does.
+func (w *simWorld) kill(p *simProc, why, token string) {
+	w.note(simEvent{kind: "kill", proc: p.id, what: why, token: token})
+	w.remove(p)
+}
+
+func (w *simWorld) remove(p *simProc) {
+	p.dead.Store(true)
+	for _, op := range w.waiting() {
+		if op.proc == p && w.unpark(op) {
+			if op.killed != nil {
+				op.killed()
+			}
+			op.drop()
+			close(op.done)
+		}
+	}
+	for _, s := range p.sessions {
+		w.broker.release(s)
+		s.cut = true
+		s.observe()
+	}
+	p.cancel()
+	p.leave()
+}
+
+// leave gives late steps their last try, as Run does before it returns.
+func (p *simProc) leave() {
+	if !p.leaving {
+		p.leaving = true
+		go func() {
+			p.serving.Wait()
+			p.late.close()
+			p.exited.Store(true)
+		}()
+	}
+}
+
+// fault lets one thing go wrong. Faults of a single request to the store are drawn in simStore.
+func (w *simWorld) fault() {
+	w.faults--
+	p, s := w.victim()
+	switch w.rng.IntN(27) / 2 {
+	case 0, 1:
+		if p != nil {
+			w.kill(p, "a fault", "")
+		}
+	case 2:
+		if p != nil && !p.stopping {
+			w.stop(p)
+		}
+	case 3, 4, 5:
+		if s != nil && !s.cut {
+			w.cut(s)
+		}
+	case 6:
+		if s != nil && !s.cut && !s.cancelled && !w.plan.ordered {
+			s.cancelled = true
+			w.note(simEvent{kind: "cancel", proc: p.id, session: s.id})
+			s.cancel <- "sim"
+		}
+	case 7:
+		w.store.away(w)
+	case 8:
+		w.store.lose(w)
+	case 9:
+		w.store.stall(w)
+	case 10:
+		w.sleep(simLong[w.rng.IntN(len(simLong))])
+	case 11:
+		w.store.broken = 1 + w.rng.IntN(4) // the next few requests go wrong
+	case 12:
+		w.restart()
+	case 13:
+		w.store.sour = 10 + w.rng.IntN(60) // percent of the requests go wrong until it is calm
+		w.note(simEvent{kind: "sour", what: fmt.Sprint(w.store.sour, "%")})
+	}
+}
+
+// simLong are pauses of the whole machine, such as a slow store or a stopped clock.
+var simLong = []time.Duration{300 * time.Millisecond, 1100 * time.Millisecond, 3 * time.Second, 7 * time.Second, 40 * time.Second}
+
+func (w *simWorld) sleep(d time.Duration) {
+	w.note(simEvent{kind: "slow", what: d.String()})
+	over := time.NewTimer(d)
+	defer over.Stop()
+	for {
+		synctest.Wait()
+		for _, op := range w.waiting() {
+			if op.kind == "begin" { // a handler that was called has begun
+				w.take(op)
+			}
+		}
+		select {
+		case <-w.wake:
+		case <-over.C:
+			synctest.Wait()
+			return
+		}
+	}
+}
+
+// victim draws a process that lives, and one of its sessions.
+func (w *simWorld) victim() (*simProc, *simSession) {
+	var living []*simProc
+	for _, p := range w.procs {
+		if !p.dead.Load() {
+			living = append(living, p)
+		}
+	}
+	if len(living) == 0 {
+		return nil, nil
+	}
+	p := living[w.rng.IntN(len(living))]
+	if len(p.sessions) == 0 {
+		return p, nil
+	}
+	return p, p.sessions[w.rng.IntN(len(p.sessions))]
+}
+
+// becalm ends every fault that lasts.
+func (w *simWorld) becalm() {
+	if w.calm {
+		return
+	}
+	w.calm, w.faults = true, 0
+	w.note(simEvent{kind: "calm"})
+	w.store.repair(w)
 }
