@@ -50,7 +50,7 @@ func TestExamineServer(t *testing.T) {
 					code += "!"
 				}
 				got = append(got, code)
-				if f.Seen == "" || f.Why == "" || f.Fix == "" {
+				if f.Seen == "" || f.Impact == "" || f.Fix == "" {
 					t.Errorf("half told: %+v", f)
 				}
 			}

@@ -112,7 +112,7 @@ func grant(tries int, want string) op {
 
 func pardon(want string) op {
 	return op{func(t *testing.T, s store, m Message) string {
-		return outcome(s.Reset(t.Context(), m, Note{By: "op", Why: "mended"}))
+		return outcome(s.Reset(t.Context(), m, Note{By: "op", Why: "fixed"}))
 	}, want}
 }
 

@@ -126,7 +126,7 @@ func TestTakenIsBestEffort(t *testing.T) {
 	} {
 		args = append(append([]string{"dead"}, args...), "--all", "--yes", "--force", queue)
 		code, stderr := codeOf(t, with(strikesOn(t, queue, args...), viewer))
-		if code != cli.ExitOK || strings.Count(stderr, "the store may not know of all that left queue") != 1 || strings.Contains(stderr, "hush") {
+		if code != cli.ExitOK || strings.Count(stderr, "the store may not have recorded every message taken off queue") != 1 || strings.Contains(stderr, "hush") {
 			t.Errorf("%q: exit code %d: %s", args, code, stderr)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 // DefaultBackoff is what the flags named backoff are without a value.
 const DefaultBackoff = "100ms..30s"
 
-// Backoff is how long a message waits before it is tried again.
+// Backoff is how long a message waits before its next attempt.
 type Backoff struct {
 	first   time.Duration
 	Last    time.Duration // the longest
@@ -46,16 +46,16 @@ func parseWait(s string) (time.Duration, error) {
 	return d, nil
 }
 
-// Wait is that of a message with so many charges.
+// Wait returns the wait of a message after so many failed attempts.
 func (b Backoff) Wait(charges int) time.Duration {
 	if !b.doubles {
 		return b.first
 	}
 	d := doubled(b.first, b.Last, charges)
-	return d - rand.N(d/2+1) //nolint:gosec // nobody gains by guessing it
+	return d - rand.N(d/2+1) //nolint:gosec // guessing it gains nothing
 }
 
-// doubled is first after one charge, twice that after two, and so on up to last.
+// doubled is first after one failed attempt, twice that after two, and so on up to last.
 func doubled(first, last time.Duration, charges int) time.Duration {
 	d := first
 	for ; charges > 1 && d < last; charges-- {

@@ -45,7 +45,7 @@ func FuzzBackoff(f *testing.F) {
 			least /= 2
 		}
 		if d := b.Wait(charges); d < least || d > most {
-			t.Errorf("%q: %v after %d charges", text, d, charges)
+			t.Errorf("%q: %v after %d failed attempts", text, d, charges)
 		}
 	})
 }
