@@ -22,7 +22,7 @@ func (c *Command) Drop(ctx context.Context, queue string, ids []string) error {
 		return cli.Misusef("--to FILE is missing; dead letters are written to it before they are dropped")
 	}
 	if to == "-" {
-		return cli.Misusef("--to must be a file, got \"-\": strikes cannot know that stdout was saved; for a file of that name give ./-")
+		return cli.Misusef("--to is \"-\": strikes cannot know that stdout was saved; give a file (./- for one of that name)")
 	}
 	q, err := c.open(ctx, queue)
 	if err != nil {
