@@ -2,6 +2,7 @@
 # integration/setup. It is built without cgo, as the C compiler may be missing.
 SETUP := CGO_ENABLED=0 go run ./integration/setup
 GOLANGCI_LINT := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+GORELEASER := go run github.com/goreleaser/goreleaser/v2@v2.17.0
 FUZZTIME ?= 20s
 # "work" names the packages of every module of go.work; "./..." is the library alone.
 MODULES := . ./cmd/strikes ./examples ./integration
@@ -68,3 +69,7 @@ build: ## build bin/strikes
 # In the repository the command replaces the library by its directory, which go install refuses.
 release: ## make the command's go.mod require the library's VERSION, for the commit to tag VERSION and cmd/strikes/VERSION
 	@go run ./integration/release -version $(VERSION) -write
+
+snapshot: ## build the archives and packages of a release in dist/, without publishing them
+	@$(GORELEASER) check
+	@$(GORELEASER) release --snapshot --clean $(shell command -v syft >/dev/null || echo --skip=sbom)

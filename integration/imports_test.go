@@ -22,8 +22,10 @@ var arrows = map[string][]string{
 	"counter":    {"internal/setting"},
 	"publisher":  {"internal/amqpdial", "internal/pause", "internal/setting"},
 	"topology":   {"internal/inspect", "internal/queueinfo", "internal/setting"},
-	"consumer":   {"counter", "topology", "internal/amqpdial", "internal/fingerprint", "internal/pause", "internal/setting"},
+	"consumer":   {"counter", "topology", "consumer/internal/acks", "internal/amqpdial", "internal/fingerprint", "internal/pause", "internal/setting"},
 	"deadletter": {"counter", "publisher", "internal/amqpdial", "internal/fingerprint", "internal/management", "internal/pause", "internal/queueinfo", "internal/setting"},
+
+	"consumer/internal/acks": nil, // knows nothing of attempts
 
 	"internal/setting":     nil,
 	"internal/shell":       nil,
@@ -48,15 +50,15 @@ var arrows = map[string][]string{
 		"internal/records", "internal/setting", "internal/shell", "internal/status"),
 	"cmd/strikes/internal/demo": join(public, "cmd/strikes/internal/connect", "cmd/strikes/internal/jsonl", "cmd/strikes/internal/term",
 		"internal/poll", "internal/queueinfo", "internal/servers", "internal/setting"),
+	"cmd/strikes/internal/dead": join(public, "cmd/strikes/internal/cli", "cmd/strikes/internal/connect", "cmd/strikes/internal/jsonl", "cmd/strikes/internal/render",
+		"cmd/strikes/internal/term", "internal/inspect", "internal/queueinfo", "internal/status"),
+	"cmd/strikes/internal/render":  join(public, "cmd/strikes/internal/jsonl", "cmd/strikes/internal/term", "internal/management", "internal/records", "internal/status"),
 	"cmd/strikes/internal/term":    nil,
 	"cmd/strikes/internal/jsonl":   nil,
 	"cmd/strikes/internal/cli":     join(public, "cmd/strikes/internal/term", "internal/inspect", "internal/queueinfo", "internal/setting", "internal/shell"),
 	"cmd/strikes/internal/connect": join(public, "cmd/strikes/internal/cli", "internal/amqpdial", "internal/doctor", "internal/inspect", "internal/setting"),
 
-	"cmd/strikes/internal/render": {"deadletter", "cmd/strikes/internal/jsonl", "cmd/strikes/internal/term", "internal/management", "internal/records", "internal/status"},
-	"cmd/strikes/internal/dead": join(public, "cmd/strikes/internal/cli", "cmd/strikes/internal/connect", "cmd/strikes/internal/jsonl",
-		"cmd/strikes/internal/render", "cmd/strikes/internal/term", "internal/inspect", "internal/queueinfo", "internal/status"),
-
+	"examples":     nil,
 	"examples/...": public,
 
 	"integration":                  nil,

@@ -16,6 +16,7 @@ import (
 	"github.com/google/uuid"
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/strikesmq/strikes/cmd/strikes/internal/clitest"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
 	"github.com/strikesmq/strikes/internal/queueinfo"
 	"github.com/strikesmq/strikes/internal/records"
@@ -122,8 +123,8 @@ func checkDeadLetters(t *testing.T, queue string) {
 			return err
 		}
 		ids := map[string]bool{}
-		eventually(t, 5*time.Second, "50 dead letters", func() bool {
-			n, err := ready(conn, queue+".dlq")
+		clitest.Eventually(t, 5*time.Second, "50 dead letters", func() bool {
+			n, err := connect.Ready(conn, queue+".dlq")
 			return n == 50 || err != nil
 		})
 		for {
@@ -140,7 +141,7 @@ func checkDeadLetters(t *testing.T, queue string) {
 			}
 			ids[d.MessageId] = true
 		}
-		left, err := ready(conn, queue)
+		left, err := connect.Ready(conn, queue)
 		if len(ids) != 50 || left != 0 {
 			t.Errorf("%d dead letters, want 50; %d messages are left in the queue", len(ids), left)
 		}

@@ -22,6 +22,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/clitest"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/render"
 	"github.com/strikesmq/strikes/counter"
@@ -130,7 +131,7 @@ func TestTakenIsBestEffort(t *testing.T) {
 		}
 	}
 	var out string
-	eventually(t, 4*status.Arriving, "a status that misses what nobody noted, but for a management API", func() bool {
+	clitest.Eventually(t, 4*status.Arriving, "a status that misses what nobody noted, but for a management API", func() bool {
 		out = mustOutput(t, with(strikesOn(t, queue, "status", queue), own))
 		return strings.Contains(out, "holds 0\nmissing    3: ") || strings.Contains(out, "holds 0, at least 3 taken out of it\n")
 	})
@@ -158,7 +159,7 @@ func TestStatusDuringReplay(t *testing.T) {
 	if err := consume.Start(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, time.Minute, "all dead-lettered and at rest", func() bool {
+	clitest.Eventually(t, time.Minute, "all dead-lettered and at rest", func() bool {
 		s := look()
 		return s.Dead.Count == 300 && s.Dead.Unclear == 0 && s.Time.Sub(s.Dead.Since) > status.Arriving
 	})
@@ -192,14 +193,14 @@ func TestStatusWhenServersAreAway(t *testing.T) {
 	failOnceAt(t, store.URL, "q", "a")
 
 	watch := with(strikesOn(t, "q", "status", "--watch", "--interval", "100ms", "q"), env...)
-	var shows, says output
+	var shows, says clitest.Output
 	watch.Stdout, watch.Stderr = &shows, &says
 	if err := watch.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = watch.Process.Kill() }) // it has ended if the test went well
 	blocks := func() int { return strings.Count(shows.String(), "blocking   1 message") }
-	eventually(t, 20*time.Second, "blocks", func() bool { return blocks() > 1 })
+	clitest.Eventually(t, 20*time.Second, "blocks", func() bool { return blocks() > 1 })
 
 	for _, away := range []struct {
 		server    string
@@ -220,7 +221,7 @@ func TestStatusWhenServersAreAway(t *testing.T) {
 			if err := fault[0](); err != nil {
 				t.Fatal(err)
 			}
-			eventually(t, 30*time.Second, "a complaint that the "+away.server+" "+how, func() bool { return strings.Count(says.String(), away.complaint) > had })
+			clitest.Eventually(t, 30*time.Second, "a complaint that the "+away.server+" "+how, func() bool { return strings.Count(says.String(), away.complaint) > had })
 			if how == "is dead" {
 				for _, args := range [][]string{{"status", "q"}, {"status", "--watch", "q"}} {
 					if code, stderr := codeOf(t, with(strikesOn(t, "q", args...), env...)); code != cli.ExitUnreachable {
@@ -233,7 +234,7 @@ func TestStatusWhenServersAreAway(t *testing.T) {
 			}
 			failOnceAt(t, store.URL, "q", "a") // the store keeps nothing on disk
 			n := blocks()
-			eventually(t, 30*time.Second, "a look after the "+away.server+" "+how, func() bool { return blocks() > n })
+			clitest.Eventually(t, 30*time.Second, "a look after the "+away.server+" "+how, func() bool { return blocks() > n })
 		}
 	}
 	endsThoughBrokerHangs(t, broker, watch)
@@ -280,11 +281,11 @@ func TestStatusOfASuspect(t *testing.T) {
 		}
 	}
 	status := func() string { return mustOutput(t, strikesOn(t, queue, "status", queue)) }
-	eventually(t, 20*time.Second, "the killer left running, with nobody to consume", func() bool {
+	clitest.Eventually(t, 20*time.Second, "the killer left running, with nobody to consume", func() bool {
 		return strings.Contains(status(), "attempt 1 of 4, left running: its process died, or was cut off")
 	})
 	last := consume()
-	eventually(t, 20*time.Second, "the killer running isolated", func() bool {
+	clitest.Eventually(t, 20*time.Second, "the killer running isolated", func() bool {
 		return strings.Contains(status(), "  killer\n      attempt 1 of 4, running isolated for ") && strings.Contains(status(), ", suspect\n      with ")
 	})
 	for range 2 { // the second one kills the command

@@ -17,6 +17,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/clitest"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/demo"
 )
@@ -102,7 +103,7 @@ func TestDemoEnds(t *testing.T) {
 				t.Fatal(err)
 			}
 			_ = cmd.Wait()
-			eventually(t, 10*time.Second, "the consumers are gone", func() bool { return consumers(t, queue) == 0 })
+			clitest.Eventually(t, 10*time.Second, "the consumers are gone", func() bool { return consumers(t, queue) == 0 })
 			if sig == syscall.SIGKILL {
 				return
 			}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/runner"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/counter"
@@ -40,7 +41,7 @@ QUEUE or the store's database does not exist, 0 if there are only warnings. A br
 	o.AddStore(cmd)
 	o.AddManagement(cmd, "to check what AMQP cannot report")
 	f.IntVar(&o.maxRetries, "max-retries", consumer.DefaultMaxRetries, "how often consumers retry: the delivery limit must leave room for `N`")
-	f.StringVar(&o.backoff, "backoff", defaultBackoff, "how long consumers wait before a retry: the consumer timeout must leave room for `WAIT`, as consume takes it")
+	f.StringVar(&o.backoff, "backoff", runner.DefaultBackoff, "how long consumers wait before a retry: the consumer timeout must leave room for `WAIT`, as consume takes it")
 	f.BoolVar(&o.ordered, "ordered", false, "messages must be handled in order")
 	f.BoolVar(&o.allowDrop, "allow-drop", false, "accept that dead letters are lost")
 	f.BoolVar(&o.probe, "probe", false, "prove it, with scratch messages")
@@ -106,16 +107,16 @@ func (o *doctorOptions) need() (inspect.Need, error) {
 	if err != nil {
 		return inspect.Need{}, err
 	}
-	wait, err := parseBackoff(o.backoff)
+	wait, err := runner.ParseBackoff(o.backoff)
 	if err != nil {
 		return inspect.Need{}, cli.Misusef("--backoff: %w", err)
 	}
 	need := inspect.Need{
-		MaxRetries: o.maxRetries, MaxBackoff: max(wait.last, 1), // zero would be the default
+		MaxRetries: o.maxRetries, MaxBackoff: max(wait.Last, 1), // zero would be the default
 		Ordered: o.ordered, AllowDrop: o.allowDrop, Management: api,
 	}
-	if need.MaxRetries < 0 || need.MaxRetries > mostRetries {
-		return need, cli.Refused("max-retries", need.MaxRetries, fmt.Sprintf("0 to %d", mostRetries))
+	if need.MaxRetries < 0 || need.MaxRetries > runner.MostRetries {
+		return need, cli.Refused("max-retries", need.MaxRetries, fmt.Sprintf("0 to %d", runner.MostRetries))
 	}
 	return need, nil
 }

@@ -8,7 +8,6 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
-	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/render"
 	"github.com/strikesmq/strikes/deadletter"
 	"github.com/strikesmq/strikes/internal/records"
@@ -45,9 +44,5 @@ func TestResultsOnAFullDisk(t *testing.T) {
 	letter := &deadletter.Message{Publishing: amqp.Publishing{Body: []byte(strings.Repeat("b", 200))}}
 	if err := render.DeadLetter(a.Out, letter); !errors.Is(err, errFull) {
 		t.Errorf("dead show: %v", err)
-	}
-	p := &publishing{report: jsonl.NewEncoder(&full{})}
-	if p.tell(entry{}, amqp.Publishing{}, nil); !errors.Is(p.unsaid, errFull) {
-		t.Errorf("publish --json: %v", p.unsaid)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/clitest"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
 )
 
@@ -51,9 +52,9 @@ func queueOfOne(t *testing.T) string {
 }
 
 // started starts cmd and returns what it prints.
-func started(t *testing.T, cmd *exec.Cmd) (stdout, stderr *output) {
+func started(t *testing.T, cmd *exec.Cmd) (stdout, stderr *clitest.Output) {
 	t.Helper()
-	stdout, stderr = &output{}, &output{}
+	stdout, stderr = &clitest.Output{}, &clitest.Output{}
 	cmd.Stdout, cmd.Stderr = stdout, stderr
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -74,7 +75,7 @@ func TestPublishInterrupted(t *testing.T) {
 		if _, err := io.WriteString(stdin, line); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, 10*time.Second, "a line is published before the next one comes", func() bool {
+		clitest.Eventually(t, 10*time.Second, "a line is published before the next one comes", func() bool {
 			return strings.Count(stdout.String(), `"confirmed":true`) == n+1
 		})
 	}
@@ -114,7 +115,7 @@ func TestConsumeStops(t *testing.T) {
 			cmd := strikesOn(t, queue, "consume", queue, "--", "sh", "-c", `echo $$ >"$PID_FILE"; `+tt.script)
 			cmd.Env = append(cmd.Env, "PID_FILE="+pidFile)
 			stdout, stderr := started(t, cmd)
-			eventually(t, 20*time.Second, "the command runs", func() bool { return stdout.String() == "begun\n" })
+			clitest.Eventually(t, 20*time.Second, "the command runs", func() bool { return stdout.String() == "begun\n" })
 			for _, s := range tt.signals {
 				time.Sleep(cli.SameSignal + 50*time.Millisecond) // two at once are one
 				if err := cmd.Process.Signal(s); err != nil {
@@ -126,12 +127,12 @@ func TestConsumeStops(t *testing.T) {
 			if code := cmd.ProcessState.ExitCode(); code != tt.code || stdout.String() != tt.printed || time.Since(began) > 10*time.Second {
 				t.Errorf("exit code %d after %v, printed %q:\n%s", code, time.Since(began), stdout, stderr)
 			}
-			eventually(t, 10*time.Second, "the message is where it must be", func() bool {
+			clitest.Eventually(t, 10*time.Second, "the message is where it must be", func() bool {
 				n, err := readyIn(brokerURL(t), queue)
 				return err == nil && n == tt.left
 			})
-			if pid := readPID(t, pidFile); tt.code >= 0 || runtime.GOOS == "linux" { // elsewhere nothing ends an orphan
-				eventually(t, 10*time.Second, "the command is gone", func() bool { return !alive(pid) })
+			if pid := clitest.ReadPID(t, pidFile); tt.code >= 0 || runtime.GOOS == "linux" { // elsewhere nothing ends an orphan
+				clitest.Eventually(t, 10*time.Second, "the command is gone", func() bool { return !clitest.Alive(pid) })
 			}
 			list := strikesOn(t, queue, "counter", "list", queue)
 			if out, err := list.CombinedOutput(); list.ProcessState.ExitCode() != cli.ExitNothing {
@@ -148,7 +149,7 @@ func TestConsumeEndedAtOnce(t *testing.T) {
 	for range 3 {
 		cmd := strikesOn(t, queue, "consume", queue, "--", "sh", "-c", "echo begun; sleep 600")
 		stdout, stderr := started(t, cmd)
-		eventually(t, 20*time.Second, "the command runs", func() bool { return stdout.String() == "begun\n" })
+		clitest.Eventually(t, 20*time.Second, "the command runs", func() bool { return stdout.String() == "begun\n" })
 		for range 2 {
 			if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 				t.Fatal(err)
@@ -171,7 +172,7 @@ func TestTwoSignalsAtOnceAreOne(t *testing.T) {
 	queue := queueOfOne(t)
 	cmd := strikesOn(t, queue, "consume", queue, "--", "sh", "-c", "echo begun; sleep 1; echo finished")
 	stdout, stderr := started(t, cmd)
-	eventually(t, 20*time.Second, "the command runs", func() bool { return stdout.String() == "begun\n" })
+	clitest.Eventually(t, 20*time.Second, "the command runs", func() bool { return stdout.String() == "begun\n" })
 	for range 3 {
 		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 			t.Fatal(err)
@@ -200,7 +201,7 @@ func TestReplayInterrupted(t *testing.T) {
 	mustOutput(t, strikesOn(t, queue, "consume", queue, "--exit-when-idle", "500ms", "--max-retries", "0", "--concurrency", "8", "--", "false"))
 	cmd := strikesOn(t, queue, "dead", "replay", queue, "--all", "--yes", "--rate", "10", "--json")
 	stdout, stderr := started(t, cmd)
-	eventually(t, 20*time.Second, "some are replayed", func() bool { return strings.Count(stdout.String(), `"replayed":true`) > 2 })
+	clitest.Eventually(t, 20*time.Second, "some are replayed", func() bool { return strings.Count(stdout.String(), `"replayed":true`) > 2 })
 	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}

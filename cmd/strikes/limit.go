@@ -10,6 +10,7 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/render"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/runner"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/records"
@@ -74,8 +75,8 @@ func (a *app) getLimit(ctx context.Context, o limitOptions, queue string) error 
 
 func (a *app) setLimit(ctx context.Context, o limitOptions, queue, attempts string) error {
 	n, err := strconv.Atoi(attempts)
-	if err != nil || n < 0 || n > mostRetries {
-		return cli.Misusef("N must be a number of retries, 0 to %d as for --max-retries, got %q", mostRetries, attempts)
+	if err != nil || n < 0 || n > runner.MostRetries {
+		return cli.Misusef("N must be a number of retries, 0 to %d as for --max-retries, got %q", runner.MostRetries, attempts)
 	}
 	why, err := o.note()
 	if err != nil {

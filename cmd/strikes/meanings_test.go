@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/clitest"
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/deadletter"
@@ -49,7 +50,7 @@ func TestWordsAreExplained(t *testing.T) {
 			}
 		}
 		for _, command := range tt.commands {
-			var out output
+			var out clitest.Output
 			run(t.Context(), cli.Streams{Out: &out, Err: &out}, append([]string{"strikes", "help"}, strings.Fields(command)...))
 			if want, got := strings.Join(strings.Fields(tt.meanings), " "), strings.Join(strings.Fields(out.String()), " "); !strings.Contains(got, want) {
 				t.Errorf("the help of %s does not explain its words:\n%s", command, &out)

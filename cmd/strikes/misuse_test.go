@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/clitest"
 )
 
 // TestMisuse: what the parser refuses is said in words of the command line, without a password, and nothing that was typed changes.
@@ -36,7 +37,7 @@ func TestMisuse(t *testing.T) {
 		if name, value, set := strings.Cut(tt.env, "="); set {
 			t.Setenv(name, value)
 		}
-		var stdout, stderr output
+		var stdout, stderr clitest.Output
 		code := run(t.Context(), cli.Streams{In: strings.NewReader(""), Out: &stdout, Err: &stderr}, append([]string{"strikes"}, strings.Fields(tt.args)...))
 		if code != cli.ExitMisuse || stderr.String() != "strikes: "+tt.want+"\n" || stdout.String() != "" {
 			t.Errorf("%s %s: exit code %d, %q, %q", tt.env, tt.args, code, stderr.String(), stdout.String())
@@ -56,11 +57,11 @@ func TestFieldsAreFlags(t *testing.T) {
 		{"declare --delivery-limit -1 q", `--delivery-limit must be well above the number of retries, or 0 for 1000, got -1`},
 		{"consume --consumer-timeout 1s q -- true", `--consumer-timeout must be that of the broker, 1m0s at least, got 1s`},
 		{"consume --handler-timeout 1h q -- true", `--handler-timeout must be at most 15m0s, half of --consumer-timeout, got 1h0m0s`},
-		{"doctor --management-url ftp://x q", `--management-url must be http[s]://user:password@host:15672, got one that cannot be read`},
-		{"status --management-url http:// q", `--management-url must be http[s]://user:password@host:15672, got one that cannot be read`},
+		{"doctor --management-url ftp://x q", `--management-url must be http[s]://user:password@host:15672, got one that cannot be parsed`},
+		{"status --management-url http:// q", `--management-url must be http[s]://user:password@host:15672, got one that cannot be parsed`},
 	}
 	for _, tt := range tests {
-		var stderr output
+		var stderr clitest.Output
 		args := append([]string{"strikes"}, strings.Fields(tt.args)...)
 		code := run(t.Context(), cli.Streams{In: strings.NewReader(""), Out: &stderr, Err: &stderr}, args)
 		if code != cli.ExitMisuse || stderr.String() != "strikes: "+tt.want+"\n" {

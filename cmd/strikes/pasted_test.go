@@ -22,6 +22,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/clitest"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
 	"github.com/strikesmq/strikes/internal/queueinfo"
 )
@@ -91,7 +92,7 @@ func request(t *testing.T, api string, curl []string) {
 // doctorSays runs the doctor on queues.
 func doctorSays(t *testing.T, api string, queues ...string) string {
 	t.Helper()
-	var out output
+	var out clitest.Output
 	args := append([]string{"strikes", "doctor", "--amqp-url", brokerURL(t), "--redis-url", storeURL(t), "--management-url", api, "--"}, queues...)
 	if code := run(t.Context(), cli.Streams{In: strings.NewReader(""), Out: &out, Err: &out}, args); code != cli.ExitFound {
 		t.Fatalf("exit code %d: %s", code, &out)
@@ -131,7 +132,7 @@ func TestPastedCommands(t *testing.T) {
 			removePolicy(t, api, name)
 		}
 	})
-	eventually(t, 30*time.Second, "the API knows the queues' policies", func() bool {
+	clitest.Eventually(t, 30*time.Second, "the API knows the queues' policies", func() bool {
 		return !strings.Contains(doctorSays(t, api, oddNames...), "dead-letter-unproven")
 	})
 	for _, name := range oddNames {
@@ -208,14 +209,14 @@ func removePolicy(t *testing.T, api, queue string) {
 func TestNamesStayAsTheyAre(t *testing.T) {
 	store := storeURL(t)
 	for _, name := range oddNames {
-		var out output
+		var out clitest.Output
 		code := run(t.Context(), cli.Streams{In: strings.NewReader(""), Out: &out, Err: &out},
 			[]string{"strikes", "limit", "get", "--redis-url", store, "--vhost", "/", "--", name})
 		if code != cli.ExitNothing || !strings.Contains(out.String(), strconv.Quote(name)) {
 			t.Errorf("%q: exit code %d, %s", name, code, &out)
 		}
 	}
-	var out output
+	var out clitest.Output
 	code := run(t.Context(), cli.Streams{In: strings.NewReader(""), Out: &out, Err: &out}, []string{"strikes", "publish", "q", "Backoff"})
 	if code != cli.ExitMisuse || out.String() != "strikes: stat Backoff: no such file or directory\n" {
 		t.Errorf("a file: exit code %d, %s", code, &out)

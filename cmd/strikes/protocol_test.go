@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/clitest"
 )
 
 // selfSigned makes a self-signed certificate for 127.0.0.1, and a file of it.
@@ -126,7 +127,7 @@ func TestWhereAURLLeads(t *testing.T) {
 					}
 				})
 			}
-			var out, stderr output
+			var out, stderr clitest.Output
 			code := run(t.Context(), cli.Streams{In: strings.NewReader(""), Out: &out, Err: &stderr}, args)
 			if code != tt.exitCode || !strings.Contains(stderr.String(), tt.says) || strings.Contains(stderr.String(), "hush") {
 				t.Errorf("exit code %d, %s", code, &stderr)

@@ -18,6 +18,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/clitest"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
 )
 
@@ -210,7 +211,7 @@ func readyIn(url, queue string) (n int, err error) {
 		return 0, err
 	}
 	err = b.With(context.Background(), func(conn *amqp.Connection) error {
-		n, err = ready(conn, queue)
+		n, err = connect.Ready(conn, queue)
 		return err
 	})
 	return n, err
@@ -257,7 +258,7 @@ func TestHelpShowsNoSecret(t *testing.T) {
 	for _, args := range [][]string{{}, {"demo"}, {"declare"}, {"publish"}, {"consume"}, {"counter"}, {"counter", "list"}, {"counter", "get"}, {"counter", "reset"}, {"counter", "grant"},
 		{"limit"}, {"limit", "get"}, {"limit", "set"}, {"limit", "clear"}, {"status"}, {"doctor"},
 		{"dead"}, {"dead", "list"}, {"dead", "show"}, {"dead", "replay"}, {"dead", "drop"}} {
-		var out output
+		var out clitest.Output
 		code := run(t.Context(), cli.Streams{In: os.Stdin, Out: &out, Err: &out}, append(append([]string{"strikes"}, args...), "--help"))
 		if code != 0 || len(out.String()) < 100 {
 			t.Errorf("%q: exit code %d:\n%s", args, code, &out)

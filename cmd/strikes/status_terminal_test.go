@@ -17,6 +17,7 @@ import (
 	xterm "golang.org/x/term"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/clitest"
 )
 
 // What a screen writes.
@@ -31,7 +32,7 @@ const (
 type terminal struct {
 	ours, theirs *os.File
 	before       *xterm.State
-	shows        output
+	shows        clitest.Output
 	cmd          *exec.Cmd
 	copied       chan struct{}
 }
@@ -70,7 +71,7 @@ func onTerminal(t *testing.T, size pty.Winsize, cmd *exec.Cmd) *terminal {
 
 func (tt *terminal) awaits(t *testing.T, text string) {
 	t.Helper()
-	eventually(t, 20*time.Second, "shown: "+text, func() bool { return strings.Contains(tt.shows.String(), text) })
+	clitest.Eventually(t, 20*time.Second, "shown: "+text, func() bool { return strings.Contains(tt.shows.String(), text) })
 }
 
 func (tt *terminal) press(t *testing.T, keys string) {

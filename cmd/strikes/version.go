@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"runtime"
@@ -31,6 +32,9 @@ func (a *app) printVersion(asJSON bool) error {
 	return err
 }
 
+// version is set by the linker of a release: -X main.version=v1.2.3.
+var version string
+
 // build is what a binary knows of where it came from.
 type build struct {
 	Version  string `json:"version"`
@@ -42,11 +46,11 @@ type build struct {
 }
 
 func buildOf(info *debug.BuildInfo) build {
-	b := build{Version: "(devel)", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	b := build{Version: cmp.Or(version, "(devel)"), Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	if info == nil {
 		return b
 	}
-	if info.Main.Version != "" {
+	if version == "" && info.Main.Version != "" {
 		b.Version = info.Main.Version
 	}
 	for _, s := range info.Settings {

@@ -1,4 +1,5 @@
-// Command service consumes the queue orders until SIGTERM or SIGINT, and serves Prometheus metrics on LISTEN (:8080).
+// Command service consumes the queue orders until SIGTERM or SIGINT, and serves /ready and Prometheus
+// /metrics at the address LISTEN, such as :8080.
 package main
 
 import (
@@ -9,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -18,6 +20,7 @@ import (
 
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/topology"
 )
 
 func main() {
@@ -30,6 +33,10 @@ func main() {
 }
 
 func run(ctx context.Context) (err error) {
+	dial := consumer.Dialer(os.Getenv("AMQP_URL"), amqp.Config{})
+	if err := declare(ctx, dial); err != nil {
+		return err
+	}
 	counts, err := counter.Dial(os.Getenv("REDIS_URL"), nil)
 	if err != nil {
 		return err
@@ -37,19 +44,38 @@ func run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, counts.Close()) }()
 
 	registry := prometheus.NewRegistry()
+	var ready atomic.Bool
 	orders := consumer.Consumer{
 		Queue: "orders", Handler: book, Counter: counts,
-		Observer: newMetrics(registry), Logger: slog.Default(),
+		Observer: newMetrics(registry), Consuming: ready.Store, Logger: slog.Default(),
 	}
-	server := &http.Server{
-		Addr: os.Getenv("LISTEN"), ReadHeaderTimeout: 5 * time.Second,
-		Handler: promhttp.HandlerFor(registry, promhttp.HandlerOpts{}),
-	}
+	server := &http.Server{Addr: os.Getenv("LISTEN"), Handler: pages(registry, &ready), ReadHeaderTimeout: 5 * time.Second}
 	serving := make(chan error, 1)
 	go func() { serving <- server.ListenAndServe() }()
 
-	err = orders.Run(ctx, consumer.Dialer(os.Getenv("AMQP_URL"), amqp.Config{}))
+	err = orders.Run(ctx, dial) // on SIGTERM it waits for the handlers that run, and for their acks
 	return errors.Join(err, server.Close(), ignoreClosed(<-serving))
+}
+
+func declare(ctx context.Context, dial func(context.Context) (*amqp.Connection, error)) error {
+	conn, err := dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	return topology.Declare(ctx, conn, topology.Spec{Queue: "orders"})
+}
+
+// pages serves /metrics, and /ready, which is 200 while the broker sends messages to this process.
+func pages(registry *prometheus.Registry, ready *atomic.Bool) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	mux.HandleFunc("/ready", func(w http.ResponseWriter, _ *http.Request) {
+		if !ready.Load() {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	})
+	return mux
 }
 
 func ignoreClosed(err error) error {

@@ -32,9 +32,9 @@ func TestMetrics(t *testing.T) {
 	if _, err := settler.Handle(t.Context(), d, busy); err != nil {
 		t.Fatal(err)
 	}
-	for decision, want := range map[consumer.Outcome]float64{consumer.OutcomeRetry: 2, consumer.OutcomeDeadLetter: 1} {
-		if got := testutil.ToFloat64(m.decisions.WithLabelValues("orders", string(decision), "failed")); got != want {
-			t.Errorf("%s: %v, want %v", decision, got, want)
+	for outcome, want := range map[consumer.Outcome]float64{consumer.OutcomeRetry: 2, consumer.OutcomeDeadLetter: 1} {
+		if got := testutil.ToFloat64(m.outcomes.WithLabelValues("orders", string(outcome), "failed")); got != want {
+			t.Errorf("%s: %v, want %v", outcome, got, want)
 		}
 	}
 }

@@ -22,7 +22,7 @@ func FromEnvOr(flags *pflag.FlagSet, name string, others ...string) {
 	flag := flags.Lookup(name)
 	variables := append([]string{"STRIKES_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))}, others...)
 	flag.Annotations = map[string][]string{environment: variables}
-	flag.Usage += " [$" + strings.Join(variables, ", $") + "]"
+	flag.Usage += " (env " + strings.Join(variables, ", ") + ")"
 }
 
 // Variables are the environment variables that may set a flag.

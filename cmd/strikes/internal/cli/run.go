@@ -74,11 +74,22 @@ func Complaint(cmd *cobra.Command, err error) string {
 	case errors.Is(err, context.Canceled) && ExitCode(err) == ExitInterrupted:
 		return interruption(err)
 	case errors.As(err, &refused):
-		return refused.Error() // what wraps it says no more
+		return plain(refused.Error()) // what wraps it says no more
 	case errors.As(err, &field) && flagOf(cmd, field.Field) != "":
 		return field.Of(flagOf(cmd, field.Field))
 	}
-	return err.Error()
+	return plain(err.Error())
+}
+
+// libraries are the packages that begin their errors with their names.
+var libraries = []string{"consumer", "counter", "deadletter", "publisher", "topology"}
+
+// plain leaves the names of packages out of a text for users.
+func plain(text string) string {
+	for _, name := range libraries {
+		text = strings.ReplaceAll(strings.TrimPrefix(text, name+": "), ": "+name+": ", ": ")
+	}
+	return text
 }
 
 // interruption says what was cut short, unless that was a question to the store: what was done until then is printed before,
@@ -88,7 +99,7 @@ func interruption(err error) string {
 	if errors.As(err, &store) || err.Error() == context.Canceled.Error() {
 		return "interrupted"
 	}
-	return "interrupted: " + err.Error()
+	return "interrupted: " + plain(err.Error())
 }
 
 // flagsOfFields are the flags that set fields of other names.

@@ -28,3 +28,15 @@ func TestInterruptionIsPlain(t *testing.T) {
 		}
 	}
 }
+
+func TestErrorsArePlain(t *testing.T) {
+	for text, want := range map[string]string{
+		`deadletter: queue "q": counter: look up: store away`: `queue "q": look up: store away`,
+		"topology: declare: denied":                           "declare: denied",
+		"the counter: is kept":                                "the counter: is kept",
+	} {
+		if got := Complaint(nil, errors.New(text)); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

@@ -75,7 +75,7 @@ func (f *Flags) Management() (string, error) {
 	}
 	u, parameters, err := setting.ParseURL(f.ManagementURL)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || len(parameters) > 0 {
-		return "", cli.Misuse(&setting.FieldError{Field: "--management-url", Value: "one that cannot be read", Want: "http[s]://user:password@host:15672"})
+		return "", cli.Misuse(&setting.FieldError{Field: "--management-url", Value: "one that cannot be parsed", Want: "http[s]://user:password@host:15672"})
 	}
 	return f.ManagementURL, nil
 }

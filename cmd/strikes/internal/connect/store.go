@@ -17,15 +17,24 @@ func DialStore(rawURL, prefix string) (*counter.Counter, error) {
 	var field *setting.FieldError
 	switch {
 	case errors.As(err, &field) && field.Field != "Prefix": // of the URL
-		return nil, cli.Misusef("--redis-url: %w", field)
+		return nil, refusedURL("--redis-url", field)
 	case err != nil:
 		return nil, cli.Misuse(err)
 	}
 	return store, nil
 }
 
+// refusedURL names the flag of a URL that is refused.
+func refusedURL(flag string, err error) error {
+	var field *setting.FieldError
+	if errors.As(err, &field) && field.Field == "URL" {
+		return cli.Misuse(&setting.FieldError{Field: flag, Value: field.Value, Want: field.Want})
+	}
+	return cli.Misusef("%s: %w", flag, err)
+}
+
 // FixDatabase says how to find a database that exists.
-const FixDatabase = "mend the number at the end of the store's URL: redis-cli CONFIG GET databases tells how many there are, and a Cluster has 0 alone"
+const FixDatabase = "correct the number at the end of the store's URL: redis-cli CONFIG GET databases shows how many there are, and a Cluster has only 0"
 
 // NoDatabase reports whether a server refused the number of a database, which no Cause tells.
 func NoDatabase(err error) bool {

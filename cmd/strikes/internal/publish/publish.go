@@ -1,0 +1,223 @@
+// Package publish publishes lines of text as messages.
+package publish
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
+	"github.com/strikesmq/strikes/internal/queueinfo"
+	"github.com/strikesmq/strikes/publisher"
+)
+
+// Options are the flags of publish.
+type Options struct {
+	connect.Flags
+
+	Exchange, ContentType string
+	NDJSON, JSON          bool
+	Timeout               time.Duration
+}
+
+// lastConfirms is how long an interrupted publish waits for what it has sent.
+const lastConfirms = 2 * time.Second
+
+// Run publishes the messages in files to a queue, or to an exchange with a key.
+func Run(ctx context.Context, s cli.Streams, o Options, key string, files []string) error {
+	name, of := key, "QUEUE"
+	if o.Exchange != "" {
+		name, of = o.Exchange, "--exchange"
+	}
+	if err := queueinfo.CheckName(name); err != nil {
+		return cli.Misusef("%s: %w", of, err)
+	}
+	if o.Timeout <= 0 {
+		return cli.Refused("timeout", o.Timeout, "positive")
+	}
+	if err := checkFiles(files); err != nil {
+		return err
+	}
+	b, err := o.Broker()
+	if err != nil {
+		return err
+	}
+	conn, err := b.DialToPublish(ctx)
+	if err != nil {
+		return err
+	}
+	pub, err := publisher.New(connect.After(conn, b.DialToPublish), &publisher.Options{ConfirmTimeout: o.Timeout}) //nolint:contextcheck // Close ends it
+	if err != nil {
+		connect.Close(conn)
+		return err
+	}
+	p := &publishing{
+		publisher: pub, exchange: o.Exchange, key: key, vhost: b.VHost, contentType: o.ContentType,
+		timeout: o.Timeout, bar: term.NewProgress(s.Err),
+	}
+	if o.JSON {
+		p.report = jsonl.NewEncoder(s.Out)
+	}
+	r := reader{stdin: s.In, parse: jsonl.ParseText, blank: true}
+	if o.NDJSON {
+		r.parse, r.blank = jsonl.ParseMessage, false
+	}
+	err = cmp.Or(p.all(ctx, r, files), p.unsaid)
+	if closing := pub.Close(); err == nil {
+		err = closing
+	}
+	if !p.used { // the publisher dials for the first message
+		connect.Close(conn)
+	}
+	fmt.Fprintln(s.Err, p.summary())
+	return err
+}
+
+// publishing is the state of one publish command.
+type publishing struct {
+	publisher   *publisher.Publisher
+	exchange    string
+	key         string
+	vhost       string
+	contentType string
+	timeout     time.Duration
+	report      *json.Encoder // nil: none
+	bar         *term.Progress
+
+	used                         bool
+	confirmed, failed, undecided int
+	unsure                       []entry // a few of those that are undecided
+	unsaid                       error   // why the report is not whole
+}
+
+// all publishes what the reader finds, until that ends, a message fails, or ctx is done. A reader that waits for input that
+// does not come is left behind, for nothing ends such a read; the process is about to end.
+func (p *publishing) all(ctx context.Context, r reader, files []string) error {
+	defer p.bar.Finish()
+	reading, stop := context.WithCancel(ctx)
+	defer stop()
+	in := newIntake()
+	r.put = in.put
+	go func() { in.end(r.read(reading, files)) }()
+	for {
+		batch, err := in.take(ctx)
+		if len(batch) == 0 {
+			return err
+		}
+		if err := p.batch(ctx, batch); err != nil {
+			return err
+		}
+		in.done(batch)
+	}
+}
+
+// batch publishes entries in order. Once ctx is done, what was sent has a little time left to be confirmed.
+func (p *publishing) batch(ctx context.Context, entries []entry) error {
+	p.used = true
+	msgs := make([]publisher.Message, len(entries))
+	for i, e := range entries {
+		msgs[i] = publisher.Message{Exchange: p.exchange, Key: p.key, Publishing: e.msg}
+		if e.msg.ContentType == "" {
+			msgs[i].ContentType = p.contentType
+		}
+	}
+	sending, cancel := outlive(ctx, lastConfirms)
+	defer cancel()
+	sending, cancelTimeout := context.WithTimeout(sending, p.timeout)
+	defer cancelTimeout()
+	return p.count(ctx, entries, msgs, p.publisher.PublishAll(sending, msgs))
+}
+
+// outlive returns a context that is done only some time after ctx is.
+func outlive(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	late, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(d, cancel) })
+	return late, func() { stop(); cancel() }
+}
+
+// count takes the outcome of a batch, and returns the error of the first message that failed.
+func (p *publishing) count(ctx context.Context, entries []entry, msgs []publisher.Message, outcome error) error {
+	errs := make([]error, len(entries))
+	var failed *publisher.BatchError
+	if errors.As(outcome, &failed) {
+		copy(errs, failed.Errs)
+	}
+	var first error
+	for i, e := range entries {
+		p.tell(e, msgs[i].Publishing, errs[i])
+		if errs[i] != nil && first == nil {
+			first = fmt.Errorf("%v: %w", e, errs[i])
+		}
+	}
+	p.bar.Show("published", p.confirmed, -1)
+	switch {
+	case first == nil:
+		return nil
+	case ctx.Err() != nil:
+		return cli.WithCode(first, cli.ExitInterrupted)
+	case errors.Is(first, context.DeadlineExceeded):
+		return cli.WithCode(first, cli.ExitUnreachable)
+	case p.exchange == "" && errors.Is(first, publisher.ErrUnroutable):
+		return cli.Misusef("there is no queue %q in virtual host %q (strikes declare makes one): %w", p.key, p.vhost, first)
+	}
+	return first
+}
+
+// sent is what --json says of one message.
+type sent struct {
+	ID        string `json:"id"`
+	Source    string `json:"source"`
+	Line      int    `json:"line"`
+	Confirmed bool   `json:"confirmed"`
+	Undecided bool   `json:"undecided,omitempty"` // it may or may not be in a queue
+	Error     string `json:"error,omitempty"`
+}
+
+func (p *publishing) tell(e entry, msg amqp.Publishing, err error) {
+	s := sent{ID: msg.MessageId, Source: e.source, Line: e.line, Confirmed: err == nil}
+	var why *publisher.Error
+	switch {
+	case err == nil:
+		p.confirmed++
+	case errors.As(err, &why) && why.Undecided:
+		p.undecided++
+		s.Undecided, s.Error = true, err.Error()
+		e.msg = amqp.Publishing{MessageId: msg.MessageId}
+		if len(p.unsure) < 5 {
+			p.unsure = append(p.unsure, e)
+		}
+	default:
+		p.failed++
+		s.Error = err.Error()
+	}
+	if p.report != nil {
+		p.unsaid = cmp.Or(p.unsaid, p.report.Encode(s)) // of a full disk; one who reads no more ends the process by SIGPIPE
+	}
+}
+
+func (p *publishing) summary() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d confirmed", p.confirmed)
+	if p.failed > 0 {
+		fmt.Fprintf(&b, ", %d not published", p.failed)
+	}
+	if p.undecided > 0 {
+		fmt.Fprintf(&b, ", %d may or may not be published:", p.undecided)
+		for _, e := range p.unsure {
+			fmt.Fprintf(&b, " %v (id %s)", e, term.Shown(e.msg.MessageId))
+		}
+		if p.undecided > len(p.unsure) {
+			b.WriteString(" …")
+		}
+	}
+	return b.String()
+}

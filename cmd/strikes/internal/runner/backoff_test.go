@@ -1,0 +1,44 @@
+package runner
+
+import (
+	"math"
+	"testing"
+	"time"
+)
+
+func TestParseBackoff(t *testing.T) {
+	tests := []struct {
+		in              string
+		charges         int
+		lowest, highest time.Duration
+	}{
+		{"0", 1, 0, 0},
+		{"2s", 1, 2 * time.Second, 2 * time.Second},
+		{"2s", 9, 2 * time.Second, 2 * time.Second},
+		{"100ms..30s", 1, 50 * time.Millisecond, 100 * time.Millisecond},
+		{"100ms..30s", 3, 200 * time.Millisecond, 400 * time.Millisecond},
+		{"100ms..30s", 1000, 15 * time.Second, 30 * time.Second},
+		{"100ms..250ms", 3, 125 * time.Millisecond, 250 * time.Millisecond},
+		{"1ns..2562047h", 1000, math.MaxInt64 / 3, math.MaxInt64}, // doubling must not overflow
+	}
+	for _, tt := range tests {
+		b, err := ParseBackoff(tt.in)
+		if err != nil {
+			t.Fatalf("%s: %v", tt.in, err)
+		}
+		for range 100 {
+			if got := b.Wait(tt.charges); got < tt.lowest || got > tt.highest {
+				t.Errorf("%s after %d charges: %v, want %v to %v", tt.in, tt.charges, got, tt.lowest, tt.highest)
+				break
+			}
+		}
+	}
+}
+
+func TestParseBackoffRefuses(t *testing.T) {
+	for _, in := range []string{"", "5", "-1s", "1s..", "..1s", "2s..1s", "0..1s", "1s..2s..3s", "soon"} {
+		if _, err := ParseBackoff(in); err == nil {
+			t.Errorf("%q is accepted", in)
+		}
+	}
+}

@@ -1,0 +1,176 @@
+//go:build unix
+
+package runner
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/strikesmq/strikes/cmd/strikes/internal/clitest"
+	"github.com/strikesmq/strikes/consumer"
+)
+
+// shell is a command that runs a script.
+func shellCommand(t *testing.T, script string) (c *Command, stdout, stderr *clitest.Output) {
+	t.Helper()
+	path, err := exec.LookPath("sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, stderr = &clitest.Output{}, &clitest.Output{}
+	return &Command{Path: path, Args: []string{"-c", script}, Stdout: stdout, Stderr: stderr}, stdout, stderr
+}
+
+func TestCommandOutcome(t *testing.T) {
+	big := bytes.Repeat([]byte("x"), 50<<20)
+	tests := []struct {
+		name, script string
+		body         []byte
+		want         string // in the error; empty: none
+		rejected     bool
+		stdout       string
+	}{
+		{name: "done", script: "cat", body: []byte("hello"), stdout: "hello"},
+		{name: "failed", script: "echo no >&2; echo such >&2; exit 3", want: "exit status 3: no\nsuch"},
+		{name: "says nothing", script: "exit 1", want: "exit status 1"},
+		{name: "rejects", script: "echo bad >&2; exit 65", want: "exit status 65: bad", rejected: true},
+		{name: "killed", script: "kill -9 $$", want: "signal: killed"},
+		{name: "50 MB are read", script: "wc -c | tr -d ' '", body: big, stdout: "52428800\n"},
+		{name: "50 MB are not read", script: "exit 0", body: big},
+		{name: "not all is read", script: "head -c 1", body: big, stdout: "x"},
+		{name: "stdin closed", script: "exec <&-; exit 0", body: big},
+		{name: "much on stderr", script: "head -c 1000000 /dev/zero | tr '\\0' e >&2; echo >&2; echo last >&2; exit 1", want: "exit status 1: last"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			c, stdout, _ := shellCommand(t, tt.script)
+			err := c.Run(t.Context(), os.Environ(), tt.body)
+			if (err == nil) != (tt.want == "") || err != nil && err.Error() != tt.want {
+				t.Errorf("%v, want %q", err, tt.want)
+			}
+			if got := isRejection(err); got != tt.rejected {
+				t.Errorf("rejected: %v", got)
+			}
+			if stdout.String() != tt.stdout {
+				t.Errorf("printed %.80q, want %q", stdout, tt.stdout)
+			}
+		})
+	}
+}
+
+// isRejection reports whether err was made by consumer.Reject, whose type is not exported.
+func isRejection(err error) bool {
+	return reflect.TypeOf(err) == reflect.TypeOf(consumer.Reject(errors.New("")))
+}
+
+func TestCommandTimeout(t *testing.T) {
+	tests := []struct {
+		name, script string
+		want         string
+		atMost       time.Duration
+	}{
+		{"ends at SIGTERM", `trap 'echo bye >&2; exit 7' TERM; while :; do sleep 0.05; done`, "too slow: exit status 7: ", afterTerm},
+		{"finishes all the same", `trap 'exit 0' TERM; while :; do sleep 0.05; done`, "", afterTerm},
+		{"ignores SIGTERM", `trap '' TERM; while :; do sleep 0.05; done`, "too slow: signal: killed", afterTerm + time.Second},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			c, _, _ := shellCommand(t, tt.script)
+			began := time.Now()
+			ctx, cancel := context.WithTimeoutCause(t.Context(), 300*time.Millisecond, errors.New("too slow"))
+			defer cancel()
+			err := c.Run(ctx, os.Environ(), nil)
+			if (err == nil) != (tt.want == "") || err != nil && !strings.HasPrefix(err.Error(), tt.want) {
+				t.Errorf("%v, want %q", err, tt.want)
+			}
+			if took := time.Since(began); took > 300*time.Millisecond+tt.atMost {
+				t.Errorf("took %v: the consumer would have left the handler behind", took)
+			}
+		})
+	}
+}
+
+// TestCommandTakesItsChildrenAlong starts a process that holds every stream open.
+func TestCommandTakesItsChildrenAlong(t *testing.T) {
+	pidFile := filepath.Join(t.TempDir(), "pid")
+	c, _, _ := shellCommand(t, `sleep 600 & echo $! >"$PID_FILE"; exit 0`)
+	began := time.Now()
+	if err := c.Run(t.Context(), append(os.Environ(), "PID_FILE="+pidFile), make([]byte, 1<<20)); err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("took %v", took)
+	}
+	pid := clitest.ReadPID(t, pidFile)
+	clitest.Eventually(t, 5*time.Second, "the child is gone", func() bool { return !clitest.Alive(pid) })
+}
+
+// slow takes its time over each write, as a terminal or a pager does.
+type slow struct{ *clitest.Output }
+
+func (s slow) Write(p []byte) (int, error) {
+	time.Sleep(3 * lastOutput)
+	return s.Output.Write(p)
+}
+
+func TestCommandOutputIsWhole(t *testing.T) {
+	c, stdout, _ := shellCommand(t, `head -c 300000 /dev/zero | tr '\0' x`)
+	c.Stdout = slow{stdout}
+	if err := c.Run(t.Context(), os.Environ(), nil); err != nil || len(stdout.String()) != 300000 {
+		t.Errorf("%d bytes of 300000, %v", len(stdout.String()), err)
+	}
+}
+
+// TestCommandLetsGo starts a process that leaves the group and prints for ever.
+func TestCommandLetsGo(t *testing.T) {
+	setsid, err := exec.LookPath("setsid")
+	if err != nil {
+		t.Skip("there is no setsid to leave the process group with")
+	}
+	pidFile := filepath.Join(t.TempDir(), "pid")
+	c, _, _ := shellCommand(t, setsid+` sh -c 'echo $$ >"$PID_FILE.new"; mv "$PID_FILE.new" "$PID_FILE"; while :; do echo more; done' & while ! test -e "$PID_FILE"; do sleep 0.05; done`)
+	began := time.Now()
+	err = c.Run(t.Context(), append(os.Environ(), "PID_FILE="+pidFile), nil)
+	_ = syscall.Kill(clitest.ReadPID(t, pidFile), syscall.SIGKILL)
+	if took := time.Since(began); err != nil || took > 10*time.Second {
+		t.Errorf("%v after %v", err, took)
+	}
+}
+
+func TestCommandKillAll(t *testing.T) {
+	pidFile := filepath.Join(t.TempDir(), "pid")
+	c, _, _ := shellCommand(t, `echo $$ >"$PID_FILE.new"; mv "$PID_FILE.new" "$PID_FILE"; sleep 600`)
+	done := make(chan error, 1)
+	go func() { done <- c.Run(t.Context(), append(os.Environ(), "PID_FILE="+pidFile), nil) }()
+	clitest.Eventually(t, 5*time.Second, "the command runs", func() bool { _, err := os.Stat(pidFile); return err == nil })
+	c.KillAll()
+	if err := <-done; err == nil || !strings.Contains(err.Error(), "killed") {
+		t.Errorf("the killed command: %v", err)
+	}
+	if err := c.Run(t.Context(), nil, nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("one that is started after it: %v", err)
+	}
+}
+
+func TestCommandCannotBeStarted(t *testing.T) {
+	c := &Command{Path: filepath.Join(t.TempDir(), "none"), Stdout: &clitest.Output{}, Stderr: &clitest.Output{}}
+	if err := c.Run(t.Context(), nil, []byte("x")); !errors.Is(err, ErrNotStarted) {
+		t.Errorf("%v", err)
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cause := errors.New("session lost")
+	cancel(cause)
+	if err := c.Run(ctx, nil, nil); !errors.Is(err, cause) || errors.Is(err, ErrNotStarted) {
+		t.Errorf("once its context is done: %v", err)
+	}
+}

@@ -1,0 +1,115 @@
+package runner
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
+	"github.com/strikesmq/strikes/consumer"
+	"github.com/strikesmq/strikes/counter"
+)
+
+// decision is an event of the consumer as --json prints it.
+type decision struct {
+	Time        time.Time `json:"time"`
+	Decision    string    `json:"decision"`
+	Queue       string    `json:"queue"`
+	ID          string    `json:"id"`
+	Attempt     int       `json:"attempt,omitempty"`
+	Of          int       `json:"of,omitempty"` // attempts that there are
+	Failures    int       `json:"failures,omitempty"`
+	Crashes     int       `json:"crashes,omitempty"`
+	Redelivered bool      `json:"redelivered,omitempty"`
+	RanMS       int64     `json:"ran_ms,omitempty"`
+	WaitMS      int64     `json:"wait_ms,omitempty"` // until the next attempt
+	Cause       string    `json:"cause,omitempty"`
+	Error       string    `json:"error,omitempty"`
+}
+
+func decisionOf(e consumer.Event, at time.Time) decision {
+	d := decision{
+		Time: at.UTC(), Decision: string(e.Outcome), Queue: e.Queue, ID: e.ID, Attempt: e.Attempt, Of: e.Limit,
+		Failures: e.Failures, Crashes: e.Crashes, Redelivered: e.Redelivered, RanMS: e.Ran.Milliseconds(),
+		WaitMS: e.Wait.Milliseconds(), Cause: string(e.Cause),
+	}
+	if e.Err != nil {
+		d.Error = e.Err.Error()
+	}
+	return d
+}
+
+// String is the decision on one line, fit for a terminal.
+func (d decision) String() string {
+	var b strings.Builder
+	b.WriteString(d.Decision)
+	if d.Decision != string(consumer.OutcomeUndecodable) { // which has no id
+		b.WriteString(" " + term.Shown(d.ID))
+	}
+	if d.Attempt > 0 && d.Of > 0 && d.Cause != string(counter.CauseNoID) { // which gets one attempt
+		fmt.Fprintf(&b, ", attempt %d of %d", d.Attempt, d.Of)
+	}
+	if d.Cause != "" {
+		fmt.Fprintf(&b, " %s", d.Cause)
+	}
+	if d.Decision == string(consumer.OutcomeRetry) {
+		fmt.Fprintf(&b, ", the next in %v", time.Duration(d.WaitMS)*time.Millisecond)
+	}
+	most := 200
+	if d.Decision == string(consumer.OutcomeUndecodable) { // with what to do at the end
+		most = 800
+	}
+	if d.Error != "" {
+		fmt.Fprintf(&b, ": %s", term.Brief(d.Error, most))
+	}
+	return b.String()
+}
+
+// troublesome reports whether a decision is shown to those who asked for nothing.
+func (d decision) troublesome() bool {
+	switch consumer.Outcome(d.Decision) {
+	case consumer.OutcomeRetry, consumer.OutcomeDeadLetter, consumer.OutcomeIsolate, consumer.OutcomeHold:
+		return true
+	default:
+		return d.Error != ""
+	}
+}
+
+// Lines writes decisions, a line each, in one write each.
+type Lines struct {
+	To   io.Writer
+	All  bool // not only the troublesome ones
+	JSON bool
+
+	mu sync.Mutex
+}
+
+// Observe is called by many goroutines.
+func (l *Lines) Observe(_ context.Context, e consumer.Event) {
+	d := decisionOf(e, time.Now())
+	if !l.All && !d.troublesome() {
+		return
+	}
+	line := []byte(d.String())
+	if l.JSON {
+		line, _ = json.Marshal(d) // of strings, numbers and a time: it cannot fail
+		line = jsonl.Escape(line)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, _ = l.To.Write(append(line, '\n')) // a terminal or pipe that is gone cannot be told so
+}
+
+// observers are told one after the other.
+type observers []consumer.Observer
+
+func (o observers) Observe(ctx context.Context, e consumer.Event) {
+	for _, each := range o {
+		each.Observe(ctx, e)
+	}
+}

@@ -1,0 +1,73 @@
+package runner
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/consumer"
+)
+
+// FuzzTail: what is kept of a command's output is UTF-8, and not too long.
+func FuzzTail(f *testing.F) {
+	f.Add("\xff\xfe")
+	f.Add("a\nb")
+	f.Fuzz(func(t *testing.T, s string) {
+		var kept tail
+		_, _ = kept.Write([]byte(s))
+		if got := kept.String(); !utf8.ValidString(got) {
+			t.Errorf("%q = %q is not UTF-8", s, got)
+		}
+	})
+}
+
+// FuzzBackoff: a backoff of any form is refused, or gives waits within its bounds.
+func FuzzBackoff(f *testing.F) {
+	for _, seed := range []string{"5s", "0", "100ms..30s", "1ns..1ns", "1ns..2562047h47m16.854775807s", "..", "1s..", "..1s", "-1s", "1s..1ms", "0..1s", "1s..2s..3s", "1e9s", "NaN"} {
+		f.Add(seed, 3)
+		f.Add(seed, math.MaxInt)
+		f.Add(seed, math.MinInt)
+	}
+	f.Fuzz(func(t *testing.T, text string, charges int) {
+		b, err := ParseBackoff(text)
+		if err != nil {
+			return
+		}
+		from, to, isRange := strings.Cut(text, "..")
+		least, _ := time.ParseDuration(from)
+		most := least
+		if isRange {
+			most, _ = time.ParseDuration(to)
+			least /= 2
+		}
+		if d := b.Wait(charges); d < least || d > most {
+			t.Errorf("%q: %v after %d charges", text, d, charges)
+		}
+	})
+}
+
+// FuzzEnviron: what a command is told is one variable each, whatever the message says.
+func FuzzEnviron(f *testing.F) {
+	f.Add("orders", "m1", "", "orders", "text/plain", "PATH=/bin")
+	f.Add("a\nb", "\x00", "=", "A=B", "\xff", "STRIKES_QUEUE=other")
+	f.Add("", "", "", "", "", "STRIKES_ATTEMPT")
+	f.Fuzz(func(t *testing.T, queue, id, exchange, key, kind, base string) {
+		d := amqp.Delivery{MessageId: id, Exchange: exchange, RoutingKey: key, ContentType: kind}
+		env, omitted := Environ([]string{base}, queue, d, consumer.Attempt{Number: 1})
+		seen := map[string]bool{}
+		for _, v := range env {
+			name, value, _ := strings.Cut(v, "=")
+			if strings.HasPrefix(name, "STRIKES_") && (seen[name] || strings.ContainsRune(value, 0) && v != base) {
+				t.Errorf("%q is there twice, or cannot be", v)
+			}
+			seen[name] = true
+		}
+		if len(seen) < 10-len(omitted) {
+			t.Errorf("%d variables, %v omitted", len(seen), omitted)
+		}
+	})
+}

@@ -1,0 +1,8 @@
+//go:build unix && !linux
+
+package runner
+
+import "syscall"
+
+// dieWithParent needs a kernel that can do it.
+func dieWithParent(*syscall.SysProcAttr) {}

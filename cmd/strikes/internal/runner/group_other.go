@@ -1,0 +1,22 @@
+//go:build !unix
+
+package runner
+
+import (
+	"os"
+	"os/exec"
+)
+
+// Without process groups, a command is ended alone.
+
+func ownGroup(*exec.Cmd) {}
+
+func terminateGroup(leader int) error { return killGroup(leader) }
+
+func killGroup(leader int) error {
+	p, err := os.FindProcess(leader)
+	if err != nil {
+		return err
+	}
+	return p.Kill()
+}

@@ -1,0 +1,71 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
+	"github.com/strikesmq/strikes/consumer"
+	"github.com/strikesmq/strikes/internal/inspect"
+	"github.com/strikesmq/strikes/internal/management"
+)
+
+// Run consumes a queue with a command as the handler.
+func Run(ctx context.Context, s cli.Streams, o Options, queue string, command []string) error {
+	settings, err := o.settings(queue)
+	if err != nil {
+		return err
+	}
+	path, err := exec.LookPath(command[0])
+	if err != nil {
+		return cli.Misusef("the command cannot be run: %w", err)
+	}
+	b, err := o.Broker()
+	if err != nil {
+		return err
+	}
+	store, err := o.Store(ctx)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	conn, err := b.Dial(ctx)
+	if err != nil {
+		return err
+	}
+	settings.Counter = store
+	findManagement(ctx, s, b, conn, &settings)
+	w := &worker{
+		consumer: settings, next: connect.After(conn, b.Dial),
+		command: Command{Path: path, Args: command[1:], Stdout: s.Out, Stderr: s.Err},
+		idle:    idle{patience: o.ExitWhenIdle},
+		log:     cli.NewLogger(s.Err, o.Verbose),
+	}
+	decisions := &Lines{To: s.Err, All: o.Verbose}
+	if o.JSON {
+		*decisions = Lines{To: s.Out, All: true, JSON: true}
+		w.command.Stdout = s.Err
+	}
+	w.consumer.Observer = observers{decisions, &w.idle}
+	return w.run(ctx, s.Now)
+}
+
+// findManagement gives a consumer the management API at its usual place, like the doctor, unless one was given. It is silent if
+// none answers: most consumers do without, and the check warns of what it cannot see.
+func findManagement(ctx context.Context, s cli.Streams, b *connect.Broker, conn *amqp.Connection, c *consumer.Consumer) {
+	if c.Management != "" {
+		return
+	}
+	need, err := b.Management(ctx, conn, inspect.Need{})
+	if errors.Is(err, management.ErrDenied) {
+		fmt.Fprintf(s.Err, "strikes: going without the management API (none was given, and its usual place was tried): %s\n",
+			term.Printable(err.Error(), ""))
+	}
+	c.Management, c.HTTPClient = need.Management, need.HTTPClient
+}

@@ -1,0 +1,103 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
+	"github.com/strikesmq/strikes/consumer"
+)
+
+// worker is a consumer whose handler runs a command.
+type worker struct {
+	consumer consumer.Consumer
+	command  Command
+	idle     idle
+	next     func(context.Context) (*amqp.Connection, error)
+	conn     atomic.Pointer[amqp.Connection] // of the session
+	log      *slog.Logger
+}
+
+// run consumes until ctx is done, the queue has been empty for long enough, or the command cannot be started. Once now is
+// closed it ends at once, with everything that runs.
+func (w *worker) run(ctx context.Context, now <-chan struct{}) error {
+	ctx, stop := context.WithCancelCause(ctx)
+	w.consumer.Logger = w.log
+	w.consumer.Handler = w.handler(stop)
+
+	var idling sync.WaitGroup
+	defer idling.Wait()
+	defer stop(nil)
+	if w.idle.patience > 0 {
+		idling.Go(func() {
+			if w.idle.wait(ctx, w.empty) {
+				stop(nil)
+			}
+		})
+	}
+	done := make(chan error, 1)
+	go func() { done <- w.consumer.Run(ctx, w.dial) }()
+	select {
+	case err := <-done:
+		if cause := context.Cause(ctx); errors.Is(cause, ErrNotStarted) {
+			return cause
+		}
+		return err
+	case <-now:
+		w.command.KillAll()
+		select {
+		case <-done: //nolint:errcheck // how it ended at once is of no interest
+		case <-time.After(lastWord):
+		}
+		return cli.WithCode(errors.New("ended at once: what was running is killed, and its messages return to the queue"), cli.ExitInterrupted)
+	}
+}
+
+// lastWord is how long the store may take to hear that what was killed is not the messages' fault: a run that it believes to
+// go on would be charged as a crash.
+const lastWord = 3 * time.Second
+
+func (w *worker) dial(ctx context.Context) (*amqp.Connection, error) {
+	conn, err := w.next(ctx)
+	w.conn.Store(conn)
+	return conn, err
+}
+
+// handler runs the command. If it cannot be started, consuming is stopped, and so that is not charged to the message.
+func (w *worker) handler(stop context.CancelCauseFunc) consumer.Handler {
+	base := os.Environ()
+	return func(ctx context.Context, d amqp.Delivery) error {
+		w.idle.begin()
+		defer w.idle.end()
+		attempt, _ := consumer.AttemptFrom(ctx)
+		env, omitted := Environ(base, w.consumer.Queue, d, attempt)
+		for _, name := range omitted {
+			w.log.Warn("not told to the command: there is a NUL in it", "variable", name, "id", fmt.Sprintf("%q", d.MessageId))
+		}
+		err := w.command.Run(ctx, env, d.Body)
+		if errors.Is(err, ErrNotStarted) {
+			w.log.Error("stopping; the message is not charged", "error", err)
+			stop(err)
+		}
+		return err
+	}
+}
+
+// empty asks the broker whether messages wait in the queue. Unknown is no.
+func (w *worker) empty() bool {
+	conn := w.conn.Load()
+	if conn == nil || conn.IsClosed() {
+		return false
+	}
+	n, err := connect.Ready(conn, w.consumer.Queue)
+	return err == nil && n == 0
+}

@@ -1,0 +1,284 @@
+package examples
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/internal/servertest"
+)
+
+func TestMain(m *testing.M) { os.Exit(servertest.Run(m)) }
+
+// A world is where one example runs: its binary, and a virtual host of the broker for it alone.
+type world struct {
+	bin  string
+	env  []string
+	conn *amqp.Connection
+	ch   *amqp.Channel
+}
+
+func newWorld(t *testing.T, example string) world {
+	t.Helper()
+	dir := t.TempDir()
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", dir, "./"+example).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	broker, err := url.Parse(servertest.BrokerURL(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	vhost := "example-" + uuid.NewString()
+	management := servertest.ManagementURL(t)
+	request(t, http.MethodPut, management+"/api/vhosts/"+vhost, "{}")
+	t.Cleanup(func() { request(t, http.MethodDelete, management+"/api/vhosts/"+vhost, "") })
+	request(t, http.MethodPut, management+"/api/permissions/"+vhost+"/"+broker.User.Username(), `{"configure":".*","write":".*","read":".*"}`)
+	broker.Path = "/" + vhost
+	conn, err := amqp.Dial(broker.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	ch, err := conn.Channel()
+	if err != nil {
+		t.Fatal(err)
+	}
+	env := append(os.Environ(), "AMQP_URL="+broker.String(), "REDIS_URL="+servertest.StoreURL(t), "DATABASE="+filepath.Join(dir, "db"))
+	return world{bin: filepath.Join(dir, example), env: env, conn: conn, ch: ch}
+}
+
+func request(t *testing.T, method, at, body string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 30*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, method, at, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(withUser(req))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if res.StatusCode >= 300 {
+		t.Fatalf("%s %s: %s", method, req.URL.Redacted(), res.Status)
+	}
+}
+
+func withUser(req *http.Request) *http.Request {
+	password, _ := req.URL.User.Password()
+	req.SetBasicAuth(req.URL.User.Username(), password)
+	req.Header.Set("Content-Type", "application/json")
+	return req
+}
+
+// publish sends a message to a queue as soon as the example has declared it.
+func (w world) publish(t *testing.T, queue, id, body string, headers amqp.Table) {
+	t.Helper()
+	msg := amqp.Publishing{MessageId: id, Body: []byte(body), Headers: headers}
+	if err := w.ch.PublishWithContext(t.Context(), "", queue, false, false, msg); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A program is a running example.
+type program struct {
+	cmd    *exec.Cmd
+	lines  *bufio.Scanner
+	stderr *bytes.Buffer
+}
+
+func (w world) start(t *testing.T, extra ...string) *program {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	t.Cleanup(cancel)
+	p := &program{cmd: exec.CommandContext(ctx, w.bin), stderr: new(bytes.Buffer)}
+	p.cmd.Env, p.cmd.Stderr = append(w.env, extra...), p.stderr
+	out, err := p.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	p.lines = bufio.NewScanner(out)
+	return p
+}
+
+// next reads n lines of what the program prints.
+func (p *program) next(t *testing.T, n int) (lines []string) {
+	t.Helper()
+	for len(lines) < n && p.lines.Scan() {
+		lines = append(lines, p.lines.Text())
+	}
+	if len(lines) < n {
+		t.Fatalf("it printed %q, want %d lines\n%s", lines, n, p.stderr)
+	}
+	return lines
+}
+
+// stop ends the program as a service manager does.
+func (p *program) stop(t *testing.T) {
+	t.Helper()
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.cmd.Wait(); err != nil {
+		t.Errorf("it ended with %v\n%s", err, p.stderr)
+	}
+}
+
+// awaitQueue waits until the example has declared a queue with so many messages.
+func (w world) awaitQueue(t *testing.T, queue string, depth int) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		ch, err := w.conn.Channel()
+		if err != nil {
+			t.Fatal(err)
+		}
+		q, err := ch.QueueDeclarePassive(queue, true, false, false, false, nil)
+		_ = ch.Close()
+		if err == nil && q.Messages == depth {
+			return
+		}
+	}
+	t.Fatalf("queue %s does not hold %d messages", queue, depth)
+}
+
+func TestLanes(t *testing.T) {
+	w := newWorld(t, "lanes")
+	p := w.start(t)
+	w.awaitQueue(t, "payments", 0)
+	for i, m := range [][2]string{{"ann", "twice"}, {"ann", "2"}, {"bob", "1"}, {"ann", "3"}} {
+		w.publish(t, "payments", uuid.NewString()+string(rune('a'+i)), m[1], amqp.Table{"customer": m[0]})
+	}
+	lines := p.next(t, 4)
+	ann := slices.DeleteFunc(slices.Clone(lines), func(l string) bool { return !strings.HasPrefix(l, "ann") })
+	if want := []string{"ann paid twice", "ann paid 2", "ann paid 3"}; !slices.Equal(ann, want) {
+		t.Errorf("%q, want %q", ann, want)
+	}
+	if lines[0] != "bob paid 1" {
+		t.Errorf("bob waited for ann: %q", lines)
+	}
+	p.stop(t)
+}
+
+func TestFleet(t *testing.T) {
+	w := newWorld(t, "fleet")
+	a, b := w.start(t), w.start(t)
+	w.awaitQueue(t, "parcels", 0)
+	w.publish(t, "parcels", uuid.NewString(), "no address", nil)
+	w.awaitQueue(t, "parcels.dlq", 1)
+	for _, p := range []*program{a, b} {
+		if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var lines []string
+	for _, p := range []*program{a, b} {
+		for p.lines.Scan() {
+			lines = append(lines, p.lines.Text())
+		}
+		if err := p.cmd.Wait(); err != nil {
+			t.Errorf("it ended with %v\n%s", err, p.stderr)
+		}
+	}
+	slices.Sort(lines)
+	if len(lines) != 6 || lines[5] != "no address: attempt 6 of 6" {
+		t.Errorf("%q", lines)
+	}
+}
+
+func TestFence(t *testing.T) {
+	w := newWorld(t, "fence")
+	p := w.start(t)
+	w.awaitQueue(t, "bookings", 0)
+	w.publish(t, "bookings", uuid.NewString(), "room 17", nil)
+	if got := p.next(t, 1)[0]; got != "booked room 17" {
+		t.Error(got)
+	}
+	p.stop(t)
+}
+
+func TestPublish(t *testing.T) {
+	w := newWorld(t, "publish")
+	cmd := exec.CommandContext(t.Context(), w.bin)
+	cmd.Env, cmd.Stdin = w.env, strings.NewReader("1\n2\n")
+	if out, err := cmd.CombinedOutput(); err != nil || string(out) != "confirmed 1\nconfirmed 2\n" {
+		t.Errorf("%v\n%s", err, out)
+	}
+	w.awaitQueue(t, "invoices", 2)
+}
+
+func TestTopics(t *testing.T) {
+	w := newWorld(t, "topics")
+	cmd := exec.CommandContext(t.Context(), w.bin)
+	cmd.Env = w.env
+	out, err := cmd.CombinedOutput()
+	got := strings.Split(strings.TrimSpace(string(out)), "\n")
+	slices.Sort(got)
+	if want := []string{"billing: 1 replayed", "billing: billed order 17", "mail: sent order 17"}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("%v\n%q, want %q", err, got, want)
+	}
+	w.awaitQueue(t, "billing.dlq", 0)
+}
+
+func TestService(t *testing.T) {
+	w := newWorld(t, "service")
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := free.Addr().String()
+	_ = free.Close()
+	p := w.start(t, "LISTEN="+at)
+	for deadline := time.Now().Add(time.Minute); get(t, "http://"+at+"/ready") == nil; time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("it is not ready")
+		}
+	}
+	w.publish(t, "orders", uuid.NewString(), "17", nil)
+	if got := p.next(t, 1)[0]; got != "booked 17" {
+		t.Error(got)
+	}
+	for deadline := time.Now().Add(time.Minute); !bytes.Contains(get(t, "http://"+at+"/metrics"), []byte(`strikes_outcomes_total{cause="",outcome="ack",queue="orders"} 1`)); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("metrics: %s", get(t, "http://"+at+"/metrics"))
+		}
+	}
+	p.stop(t)
+}
+
+// get returns the body of a page, nil unless its status is 200.
+func get(t *testing.T, at string) []byte {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, at, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(req)
+	if err != nil {
+		return nil
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil || res.StatusCode != http.StatusOK {
+		return nil
+	}
+	return append(body, '\n')
+}
