@@ -52,6 +52,8 @@ var arrows = map[string][]string{
 		"internal/poll", "internal/queueinfo", "internal/servers", "internal/setting"),
 	"cmd/strikes/internal/dead": join(public, "cmd/strikes/internal/cli", "cmd/strikes/internal/connect", "cmd/strikes/internal/jsonl", "cmd/strikes/internal/render",
 		"cmd/strikes/internal/term", "internal/inspect", "internal/queueinfo", "internal/status"),
+	"cmd/strikes/internal/runner": join(public, "cmd/strikes/internal/cli", "cmd/strikes/internal/connect", "cmd/strikes/internal/jsonl",
+		"cmd/strikes/internal/term", "internal/inspect", "internal/management"),
 	"cmd/strikes/internal/render":  join(public, "cmd/strikes/internal/jsonl", "cmd/strikes/internal/term", "internal/management", "internal/records", "internal/status"),
 	"cmd/strikes/internal/term":    nil,
 	"cmd/strikes/internal/jsonl":   nil,
