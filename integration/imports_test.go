@@ -58,6 +58,7 @@ var arrows = map[string][]string{
 		"cmd/strikes/internal/term", "internal/inspect", "internal/management"),
 	"cmd/strikes/internal/render":  join(public, "cmd/strikes/internal/jsonl", "cmd/strikes/internal/term", "internal/management", "internal/records", "internal/status"),
 	"cmd/strikes/internal/term":    nil,
+	"cmd/strikes/internal/clitest": nil,
 	"cmd/strikes/internal/jsonl":   nil,
 	"cmd/strikes/internal/cli":     join(public, "cmd/strikes/internal/term", "internal/inspect", "internal/queueinfo", "internal/setting", "internal/shell"),
 	"cmd/strikes/internal/connect": join(public, "cmd/strikes/internal/cli", "internal/amqpdial", "internal/doctor", "internal/inspect", "internal/queueinfo", "internal/setting"),
