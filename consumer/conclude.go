@@ -176,7 +176,7 @@ func (s *session) close(ctx context.Context, d *delivery) {
 		s.decided(d)
 	}
 	if (d.open || d.doubt) && s.sendEnd(ctx, d, false) != nil {
-		s.endLater(d, false)
+		s.endLater(d, false) //nolint:contextcheck // late steps outlive every context here
 	}
 }
 

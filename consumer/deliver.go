@@ -200,9 +200,9 @@ func (s *session) settled(ctx context.Context, d *delivery, err error) {
 	}
 	switch {
 	case d.entry.Verdict == acks.Ack && d.open: // its END was not answered
-		s.endLater(d, true)
+		s.endLater(d, true) //nolint:contextcheck // late steps outlive every context here
 	case d.unrecorded:
-		s.failLater(d)
+		s.failLater(d) //nolint:contextcheck // late steps outlive every context here
 	}
 	if d.sent != nil {
 		close(d.sent)

@@ -46,7 +46,7 @@ func (s *session) invoke(ctx context.Context, d *delivery) (returned bool) {
 		case !mine:
 			s.isolation.abandoned.Add(-1)
 		default:
-			d.end(c, failed)
+			d.end(c, failed) //nolint:contextcheck // c is a context, derived from live
 			if !returned {
 				go s.resume(ctx, d)
 			}
@@ -54,7 +54,7 @@ func (s *session) invoke(ctx context.Context, d *delivery) (returned bool) {
 		cancel()
 		returned = returned && mine
 	}()
-	failed = handle(traced, s.consumer.Handler, d.shown())
+	failed = handle(traced, s.consumer.Handler, d.shown()) //nolint:contextcheck // c is a context, derived from live
 	return true
 }
 
@@ -107,8 +107,8 @@ func handle(ctx context.Context, h Handler, d amqp.Delivery) (failed *handlerErr
 // it returns.
 func (s *session) abandon(ctx context.Context, c *call) {
 	s.isolation.abandoned.Add(1)
-	err := fmt.Errorf("%w: %w", context.Cause(c), errAbandoned)
-	c.delivery.end(c, &handlerError{err: err, text: err.Error()})
+	err := fmt.Errorf("%w: %w", context.Cause(c), errAbandoned)   //nolint:contextcheck // c is a context, derived from live
+	c.delivery.end(c, &handlerError{err: err, text: err.Error()}) //nolint:contextcheck // c is a context, derived from live
 	go s.resume(ctx, c.delivery)
 }
 
