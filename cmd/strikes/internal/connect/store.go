@@ -63,6 +63,8 @@ func ExplainStore(ctx context.Context, rawURL string, err error) error {
 		return ctx.Err()
 	case NoDatabase(err):
 		return cli.Misusef("it has no such database: %w; %s", err, FixDatabase)
+	case strings.Contains(err.Error(), "cluster support disabled"):
+		return cli.Misusef("it is no Cluster: %w; write redis:// instead of redis+cluster://", err)
 	case untrusted(err):
 		return cli.WithCode(fmt.Errorf("its certificate is not trusted: %w; give a file of trusted authorities with the environment variable SSL_CERT_FILE", err), cli.ExitUnreachable)
 	case errors.As(err, &failed) && failed.Fault == counter.FaultDenied:

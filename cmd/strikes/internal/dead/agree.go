@@ -27,7 +27,7 @@ func (c *Command) agreed(ctx context.Context, q *dlq, v verb) (bool, error) {
 	if !dry && (!term.IsTerminal(c.In) || !term.IsTerminal(c.Err)) {
 		return false, c.Confirm(ctx, false, "") // which refuses
 	}
-	want := seek(v.filter.IDs)
+	want := seek(v.filter)
 	n, err := c.count(ctx, q, v, want)
 	if err != nil {
 		return false, q.fail(err)

@@ -40,7 +40,7 @@ func (c *Command) Drop(ctx context.Context, queue string, ids []string) error {
 	p := term.NewProgress(c.Err)
 	q.dead.Progress = showing(p)
 	q.mind(c.Err)
-	want := seek(f.IDs)
+	want := seek(f)
 	result, err := q.dead.Drop(ctx, f, c.Max, func(messages []*deadletter.Message) error {
 		for _, m := range messages {
 			want.saw(m)

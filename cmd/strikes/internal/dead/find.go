@@ -112,7 +112,7 @@ func (s *search) each(ctx context.Context, show func(*deadletter.Message) error)
 		s.found++
 	}
 	if s.found == 0 {
-		return "", s.q.nothing(seek(s.filter.IDs))
+		return "", s.q.nothing(seek(s.filter))
 	}
 	return "", nil
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
 	"github.com/strikesmq/strikes/deadletter"
 )
@@ -26,7 +27,7 @@ func openKeep(name, from string) (*keepFile, error) {
 	_, missing := os.Stat(name)
 	f, err := os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o600) //nolint:gosec // the user names it
 	if err != nil {
-		return nil, fmt.Errorf("nothing is dropped: %w", err)
+		return nil, cli.Misusef("nothing is dropped: %w", err)
 	}
 	k := &keepFile{File: f, from: from, fresh: errors.Is(missing, fs.ErrNotExist)}
 	if err := errors.Join(k.endLine(), syncDir(filepath.Dir(name))); err != nil {

@@ -35,7 +35,7 @@ func (c *Command) List(ctx context.Context, queue string, ids []string) error {
 	if err != nil {
 		return err
 	}
-	want := seek(f.IDs)
+	want := seek(f)
 	limited, err := printAll(messages, out, limit, q, want)
 	if errors.Is(err, deadletter.ErrBusy) && q.store != nil {
 		err = fmt.Errorf("%w; --records lists what the store knows of them", err)

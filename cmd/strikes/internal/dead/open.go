@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -18,6 +19,7 @@ import (
 	"github.com/strikesmq/strikes/deadletter"
 	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/internal/queueinfo"
+	"github.com/strikesmq/strikes/internal/shell"
 	"github.com/strikesmq/strikes/internal/status"
 )
 
@@ -101,6 +103,9 @@ func (q *dlq) judge(ctx context.Context, stderr io.Writer, need inspect.Need, na
 		}
 		nature, err := deadletter.Describe(ctx, conn, q.dead.Name, need.Management, need.HTTPClient)
 		if errors.Is(err, deadletter.ErrQueueNotFound) && at.Assumed != nil {
+			if source, is := strings.CutSuffix(q.queue, ".dlq"); is {
+				return fmt.Errorf("%w; %s is a dead-letter queue: give its source queue, as in: strikes dead list %s", err, term.Shown(q.queue), shell.Operands(source))
+			}
 			return fmt.Errorf("%w; %s", err, render.AssumedQueue(q.queue, at.Name, at.Assumed))
 		}
 		if err != nil {

@@ -38,7 +38,7 @@ func (c *Command) Replay(ctx context.Context, queue string, ids []string) error 
 	p := term.NewProgress(c.Err)
 	q.dead.Progress = showing(p)
 	q.mind(c.Err)
-	t := &report{Streams: c.Streams, want: seek(r.Filter.IDs)}
+	t := &report{Streams: c.Streams, want: seek(r.Filter)}
 	if c.JSON {
 		t.json = jsonl.NewEncoder(c.Out)
 	}

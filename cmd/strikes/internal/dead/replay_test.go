@@ -38,7 +38,7 @@ var errFull = errors.New("no space left")
 func (failing) Write([]byte) (int, error) { return 0, errFull }
 
 func TestReportOnAFullDisk(t *testing.T) {
-	r := &report{want: seek(nil), json: jsonl.NewEncoder(failing{})}
+	r := &report{want: seek(deadletter.Filter{}), json: jsonl.NewEncoder(failing{})}
 	if r.message(&deadletter.Message{}, nil); !errors.Is(r.failed, errFull) {
 		t.Errorf("replay --json: %v", r.failed)
 	}

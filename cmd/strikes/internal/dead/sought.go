@@ -1,6 +1,7 @@
 package dead
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -14,9 +15,12 @@ type sought struct {
 	ids   []string
 	found map[string]bool // by id and fingerprint of what was seen
 	any   bool
+	all   bool // nothing was asked for in particular
 }
 
-func seek(ids []string) *sought { return &sought{ids: ids, found: map[string]bool{}} }
+func seek(f deadletter.Filter) *sought {
+	return &sought{ids: f.IDs, found: map[string]bool{}, all: f.Everything()}
+}
 
 func (s *sought) saw(l *deadletter.Message) {
 	if len(s.ids) > 0 {
@@ -41,13 +45,17 @@ func (s *sought) names() string {
 
 // none is the error for no dead letters at all.
 func (s *sought) none(queue string) error {
-	return cli.WithCode(fmt.Errorf("no such dead letters in queue %s%s", term.Shown(queue), s.names()), cli.ExitNothing)
+	text := fmt.Sprintf("no dead letter in queue %s matches%s", term.Shown(queue), s.names())
+	if s.all {
+		text = fmt.Sprintf("dead-letter queue %s is empty", term.Shown(queue))
+	}
+	return cli.WithCode(errors.New(text), cli.ExitNothing)
 }
 
 // missing is an error that names the ids that were not found, unless none was: that is for none to say.
 func (s *sought) missing(queue string) error {
 	if names := s.names(); names != "" && s.any {
-		return cli.WithCode(fmt.Errorf("no such dead letters in queue %s%s; the others were found", term.Shown(queue), names), cli.ExitNothing)
+		return cli.WithCode(fmt.Errorf("not found in queue %s%s; the others were found", term.Shown(queue), names), cli.ExitNothing)
 	}
 	return nil
 }
