@@ -91,7 +91,7 @@ func TestReadOnlyStore(t *testing.T) {
 			t.Errorf("%q: exit code %d, want %d: %s", tc.args, code, tc.want, stderr)
 		}
 	}
-	if out := mustOutput(t, with(strikesOn(t, queue, "status", queue), viewer)); !strings.Contains(out, "times are told by this machine's") ||
+	if out := mustOutput(t, with(strikesOn(t, queue, "status", queue), viewer)); !strings.Contains(out, "times are by the clock of this machine") ||
 		!strings.Contains(out, "attempt 2 of 4") {
 		t.Errorf("status by the viewer:\n%s", out)
 	}
@@ -133,7 +133,7 @@ func TestTakenIsBestEffort(t *testing.T) {
 	var out string
 	clitest.Eventually(t, 4*status.Arriving, "a status that misses what nobody noted, but for a management API", func() bool {
 		out = mustOutput(t, with(strikesOn(t, queue, "status", queue), own))
-		return strings.Contains(out, "holds 0\nmissing    3: ") || strings.Contains(out, "holds 0, at least 3 taken out of it\n")
+		return strings.Contains(out, "holds 0\nmissing    3 unaccounted for") || strings.Contains(out, "holds 0, at least 3 taken out of it\n")
 	})
 }
 
