@@ -34,7 +34,8 @@ func (f Failure) validate() error {
 	switch f.Cause {
 	case "", CauseFailed, CausePanicked, CauseTimedOut, CauseRejected:
 		return nil
+	default:
+		want := fmt.Sprintf("%s, %s, %s or %s", CauseFailed, CausePanicked, CauseTimedOut, CauseRejected)
+		return fmt.Errorf("counter: fail: %w", setting.New("Cause", string(f.Cause), want))
 	}
-	want := fmt.Sprintf("%s, %s, %s or %s", CauseFailed, CausePanicked, CauseTimedOut, CauseRejected)
-	return fmt.Errorf("counter: fail: %w", setting.New("Cause", string(f.Cause), want))
 }

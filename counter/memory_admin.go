@@ -120,7 +120,7 @@ func (m *Memory) Reset(ctx context.Context, msg Message, n Note) error {
 	}
 	reply, err := m.byOperator(ctx, msg, func(e *entry, now time.Time) Verdict {
 		e.clear()
-		e.Record.Reset = n.at(now)
+		e.Record.Reset = n.at(now) //nolint:staticcheck // Reset alone would read as the method of Memory
 		return verdictReset
 	})
 	return refusal("reset", msg, reply, err)

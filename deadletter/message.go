@@ -148,6 +148,7 @@ func kindOf(r *counter.Record) Kind {
 		return KindCrashed
 	case counter.CauseTimedOut:
 		return KindTimedOut
+	default:
+		return KindFailed
 	}
-	return KindFailed
 }

@@ -183,7 +183,7 @@ func virtualHost(t *testing.T) (amqpURL, management string) {
 func administer(t *testing.T, method, at, body string) {
 	t.Helper()
 	client := http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
-	req, err := http.NewRequest(method, at, bytes.NewBufferString(body)) //nolint:noctx // also after the test's context
+	req, err := http.NewRequest(method, at, bytes.NewBufferString(body))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,7 @@ func (a *app) grantCommand() *cobra.Command {
 Takes effect at the message's next step, on every consumer. Grants add up to 1000 at most. A message gets 1001 attempts at most, so that its
 record stays under 24 KiB. Put an ID that begins with - after --. A message that is already dead-lettered is replayed instead.`[1:],
 		func(ctx context.Context, args []string) error { return a.grantTries(ctx, o, args) })
-	o.roomOptions.addTo(cmd)
+	o.addTo(cmd)
 	o.addNote(cmd)
 	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "only say what would be granted")
 	cli.JSON(cmd.Flags(), &o.json, "print one JSON object")

@@ -58,7 +58,7 @@ func (r *rounds) owners(ctx context.Context, name string) ([]string, error) {
 	}
 	owner, is := strings.CutSuffix(name, ".dlq")
 	if !is || queueinfo.CheckName(owner) != nil {
-		return nil, nil
+		return nil, nil //nolint:nilerr // a name that no queue has is no error
 	}
 	if exists, _, err := queueinfo.Find(ctx, r.conn, owner); err != nil || exists != queueinfo.Yes {
 		return nil, err

@@ -37,7 +37,7 @@ In force at each message's next step, on every consumer, until it is cleared; no
 already is dead-lettered at its next step: with --yes, or once you confirmed it. N is 1000 at most, so that a record stays under 24 KiB;
 grants add to it, up to 1001 attempts in all. N is compared with the queue's own delivery limit, which the broker reports.`[1:],
 		func(ctx context.Context, args []string) error { return a.setLimit(ctx, o, args[0], args[1]) })
-	o.roomOptions.addTo(cmd)
+	o.addTo(cmd)
 	o.addNote(cmd)
 	o.addChange(cmd, "set", "")
 	return cmd

@@ -33,7 +33,7 @@ func run(version, proxy string, write bool) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(r.tree)
+	defer func() { _ = os.RemoveAll(r.tree) }() // in the temporary directory
 	if proxy != "" {
 		err = r.serve(proxy)
 	}

@@ -70,8 +70,8 @@ func copyTracked(from, to string) error {
 		return fmt.Errorf("git ls-files: %w", err)
 	}
 	for name := range strings.SplitSeq(strings.TrimSuffix(string(out), "\x00"), "\x00") {
-		text, err := os.ReadFile(filepath.Join(from, name))
-		if errors.Is(err, fs.ErrNotExist) { // deleted, and not committed yet
+		text, err := os.ReadFile(filepath.Join(from, name)) //nolint:gosec // what git tracks
+		if errors.Is(err, fs.ErrNotExist) {                 // deleted, and not committed yet
 			continue
 		}
 		if err != nil {
@@ -105,7 +105,7 @@ func (r *release) zip(path string) error {
 // requireLibrary makes the command require the library's version in place of its directory.
 func (r *release) requireLibrary() error {
 	name := filepath.Join(r.dir(command), "go.mod")
-	text, err := os.ReadFile(name)
+	text, err := os.ReadFile(name) //nolint:gosec // a file of the tree
 	if err != nil {
 		return err
 	}
@@ -125,7 +125,7 @@ func (r *release) requireLibrary() error {
 		return err
 	}
 	sumFile := filepath.Join(r.dir(command), "go.sum")
-	old, err := os.ReadFile(sumFile)
+	old, err := os.ReadFile(sumFile) //nolint:gosec // a file of the tree
 	if err != nil {
 		return err
 	}
@@ -138,7 +138,7 @@ func (r *release) librarySums() (string, error) {
 	if err := write(zipFile, r.zips[library]); err != nil {
 		return "", err
 	}
-	defer os.Remove(zipFile)
+	defer func() { _ = os.Remove(zipFile) }() // the tree is removed with it
 	all, err := dirhash.HashZip(zipFile, dirhash.Hash1)
 	if err != nil {
 		return "", err
@@ -153,8 +153,8 @@ func (r *release) librarySums() (string, error) {
 // serve writes both modules to dir as a module proxy serves them.
 func (r *release) serve(dir string) error {
 	info, err := json.Marshal(struct {
-		Version string
-		Time    time.Time
+		Version string    `json:"Version"`
+		Time    time.Time `json:"Time"`
 	}{r.version, time.Now().UTC()})
 	if err != nil {
 		return err

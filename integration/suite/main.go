@@ -182,8 +182,8 @@ func (s *suite) run(p process) {
 		result = "FAIL"
 		s.failed = append(s.failed, p.name)
 	}
-	fmt.Printf("%s  %-32s %6.1fs, %.1fs of CPU\n", result, p.name, time.Since(began).Seconds(), used.Seconds())
+	fmt.Fprintf(os.Stdout, "%s  %-32s %6.1fs, %.1fs of CPU\n", result, p.name, time.Since(began).Seconds(), used.Seconds())
 	if err != nil {
-		fmt.Printf("%s\n%s: %v\n", bytes.TrimSpace(out.Bytes()), p.name, err)
+		fmt.Fprintf(os.Stdout, "%s\n%s: %v\n", bytes.TrimSpace(out.Bytes()), p.name, err)
 	}
 }

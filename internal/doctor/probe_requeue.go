@@ -91,6 +91,7 @@ func requeueProof(at queueinfo.Position) Proof {
 		return Proof{Proven: []string{"a requeued message was redelivered first"}}
 	case queueinfo.PositionTail:
 		return Proof{Findings: []inspect.Finding{inspect.Say("probe-tail", limit)}}
+	default:
+		return Proof{Findings: []inspect.Finding{inspect.Say("probe-discards", limit)}}
 	}
-	return Proof{Findings: []inspect.Finding{inspect.Say("probe-discards", limit)}}
 }

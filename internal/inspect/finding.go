@@ -9,9 +9,9 @@ import (
 type Severity int
 
 const (
-	// Warning: messages or their order are lost in a known situation, or it cannot be seen whether they are.
+	// Warning says that messages or their order are lost in a known situation, or may be.
 	Warning Severity = iota + 1
-	// Error: messages are lost, reordered or dead-lettered early, or it cannot be shown that they are not.
+	// Error says that messages are lost, reordered or dead-lettered early, or may be.
 	Error
 )
 

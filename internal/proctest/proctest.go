@@ -47,7 +47,7 @@ func NothingLeft(t *testing.T, dir string) {
 // Users lists the processes with dir in their command line or environment, as every child of package servers has.
 func Users(t *testing.T, dir string) (users []string) {
 	t.Helper()
-	out, err := exec.Command("ps", "axwwe", "-o", "pid=,args=").Output()
+	out, err := exec.CommandContext(context.WithoutCancel(t.Context()), "ps", "axwwe", "-o", "pid=,args=").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +70,7 @@ func Within(t *testing.T, limit time.Duration, f func() error) {
 // LoopbackOnly dials port on every address of this machine: where it is bound to 127.0.0.1, not even 127.0.0.2 answers.
 func LoopbackOnly(t *testing.T, port string) {
 	t.Helper()
-	if conn, err := net.Dial("tcp", "127.0.0.1:"+port); err != nil {
+	if conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", "127.0.0.1:"+port); err != nil {
 		t.Errorf("no listener: %v", err)
 	} else {
 		_ = conn.Close()
@@ -86,7 +86,7 @@ func LoopbackOnly(t *testing.T, port string) {
 		}
 	}
 	for _, ip := range ips {
-		if conn, err := net.DialTimeout("tcp", net.JoinHostPort(ip.String(), port), time.Second); err == nil {
+		if conn, err := (&net.Dialer{Timeout: time.Second}).DialContext(t.Context(), "tcp", net.JoinHostPort(ip.String(), port)); err == nil {
 			t.Errorf("port %s listens on %s too: %v", port, ip, conn.Close())
 		}
 	}

@@ -13,6 +13,7 @@ var ErrNotFound = errors.New("queue not found")
 // Answer to a question that may not have been put.
 type Answer int8
 
+// What is known.
 const (
 	Unknown Answer = iota
 	No

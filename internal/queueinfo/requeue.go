@@ -3,6 +3,7 @@ package queueinfo
 // Position is where a requeued message goes.
 type Position int
 
+// Where a requeued message goes.
 const (
 	PositionUnknown   Position = iota // neither a classic nor a quorum queue, or the version of the broker is not known
 	PositionOriginal                  // its original position, before messages that came after it

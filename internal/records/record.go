@@ -102,6 +102,7 @@ func Of(r counter.Record, override *counter.Override, now time.Time) Record {
 		out.Running = r.OpenSince
 	case Retrying:
 		out.Due = r.Due
+	default:
 	}
 	if r.TTL > 0 {
 		out.Expires = now.Add(r.TTL).UTC().Truncate(time.Second)

@@ -57,6 +57,7 @@ func blocking(r counter.Record, override *counter.Override, s *Status) Message {
 		m.Running = r.OpenSince
 	case Waiting:
 		m.Next = s.Time.Add(seen.Wait)
+	default:
 	}
 	return m
 }

@@ -18,7 +18,7 @@ const (
 	closeTimeout = 5 * time.Second
 )
 
-// LostError: the connection to the broker was lost.
+// LostError says that the connection to the broker was lost.
 type LostError struct{ Err error }
 
 func (e *LostError) Error() string { return e.Err.Error() }

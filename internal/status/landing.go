@@ -18,7 +18,7 @@ type DeadLetterQueue struct {
 	Assumed error // why the name is a guess; nil: it is not
 }
 
-// AmbiguousError: the dead letters of a queue land in several queues.
+// AmbiguousError says that the dead letters of a queue land in several queues.
 type AmbiguousError struct {
 	Queue  string
 	Queues []doctor.LandingQueue

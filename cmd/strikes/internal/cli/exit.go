@@ -33,7 +33,7 @@ const (
 )
 
 // Coded is an error with an exit code of its own.
-type Coded struct {
+type Coded struct { //nolint:errname // read as cli.Coded; WithCode makes it
 	Err  error
 	Code int
 }

@@ -14,6 +14,6 @@ func Alive(pid int) bool {
 	if syscall.Kill(pid, 0) != nil {
 		return false
 	}
-	state, err := exec.Command("ps", "-o", "state=", "-p", strconv.Itoa(pid)).Output()
+	state, err := exec.Command("ps", "-o", "state=", "-p", strconv.Itoa(pid)).Output() //nolint:gosec,noctx // a number
 	return err == nil && !strings.HasPrefix(strings.TrimSpace(string(state)), "Z")
 }

@@ -32,7 +32,7 @@ func (o *Output) String() string {
 // Eventually polls cond until it holds, and fails the test after timeout.
 func Eventually(t testing.TB, timeout time.Duration, what string, cond func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(timeout); !cond(); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(timeout); !cond(); time.Sleep(20 * time.Millisecond) { //nolint:forbidigo // a test polls
 		if time.Now().After(deadline) {
 			t.Fatalf("not within %v: %s", timeout, what)
 		}

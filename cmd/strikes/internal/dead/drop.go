@@ -12,6 +12,7 @@ import (
 	"github.com/strikesmq/strikes/deadletter"
 )
 
+// Drop takes dead letters off the queue, into the file of --to if it is set.
 func (c *Command) Drop(ctx context.Context, queue string, ids []string) error {
 	f, err := c.chosen(ids)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/strikesmq/strikes/deadletter"
 )
 
+// List prints the dead letters, or their groups.
 func (c *Command) List(ctx context.Context, queue string, ids []string) error {
 	f, err := c.filter(ids)
 	switch {

@@ -14,6 +14,7 @@ import (
 	"github.com/strikesmq/strikes/publisher"
 )
 
+// Replay publishes dead letters again, and watches whether they fail again.
 func (c *Command) Replay(ctx context.Context, queue string, ids []string) error {
 	r, err := c.settings(ids)
 	if err != nil {

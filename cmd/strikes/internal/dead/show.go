@@ -10,6 +10,7 @@ import (
 	"github.com/strikesmq/strikes/deadletter"
 )
 
+// Show prints dead letters whole.
 func (c *Command) Show(ctx context.Context, queue string, ids []string) error {
 	f, err := c.filter(ids)
 	switch {

@@ -72,8 +72,9 @@ func stateOf(r counter.Record) string {
 		return stateDead
 	case counter.StateDone:
 		return stateDone
+	default:
+		return stateRetrying
 	}
-	return stateRetrying
 }
 
 // judge compares the evidence with what must have become of the orders.

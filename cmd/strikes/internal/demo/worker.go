@@ -25,7 +25,12 @@ const workerEnv = "STRIKES_DEMO_WORKER"
 // ledgerFD is the file descriptor of the ledger in a consumer process: the first of exec.Cmd.ExtraFiles.
 const ledgerFD = 3
 
-type workerSpec struct{ AMQPURL, RedisURL, Prefix, Queue string }
+type workerSpec struct {
+	AMQPURL  string `json:"amqp_url"`
+	RedisURL string `json:"redis_url"`
+	Prefix   string `json:"prefix"`
+	Queue    string `json:"queue"`
+}
 
 // report is what a consumer process writes of an event, one JSON object on a line.
 type report struct {

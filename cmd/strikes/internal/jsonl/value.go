@@ -246,8 +246,10 @@ func tableOf(v any) (any, error) {
 // Moment is a time that JSON can say whatever its year: publishers write milliseconds where AMQP has seconds.
 type Moment time.Time
 
+// IsZero reports whether the time is not known.
 func (m Moment) IsZero() bool { return time.Time(m).IsZero() }
 
+// MarshalJSON implements [json.Marshaler].
 func (m Moment) MarshalJSON() ([]byte, error) {
 	t := time.Time(m).UTC()
 	if !inYears(t) {

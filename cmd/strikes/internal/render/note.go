@@ -33,8 +33,9 @@ func noteText(n status.Note, queue string) string {
 		return fmt.Sprintf("the dead-letter route could not be checked: %v", n.Err)
 	case status.TakenNotCounted:
 		return fmt.Sprintf("cannot count what was taken out of %s: %v", term.Shown(n.Queue), n.Err)
+	default: // OverrideIgnored
+		return n.Err.Error()
 	}
-	return n.Err.Error() // OverrideIgnored
 }
 
 // AssumedQueue says that the name of a dead-letter queue is a guess.

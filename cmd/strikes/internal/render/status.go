@@ -103,8 +103,9 @@ func doing(m status.Message, now time.Time) string {
 		return "left running: its process died, or was cut off"
 	case status.Forgotten:
 		return "not taken since: it waits for a consumer, or left the queue"
+	default:
+		return "next attempt now"
 	}
-	return "next attempt now"
 }
 
 // shownReasons is how many reasons a text lists.

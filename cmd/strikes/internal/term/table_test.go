@@ -59,7 +59,7 @@ order…  ret…
 
 // TestTableNeverWraps: whatever the cells and the width, no line is wider than the terminal, and no row is lost.
 func TestTableNeverWraps(t *testing.T) {
-	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a test repeats
+	random := rand.New(rand.NewPCG(1, 2))
 	for range 2000 {
 		width, rows := 1+random.IntN(120), make([][]string, 1+random.IntN(20))
 		for i := range rows {
