@@ -153,7 +153,7 @@ func (r *rounds) queue(ctx context.Context, name string) error {
 			Code: codeNotFound, Severity: inspect.Error.String(),
 			Seen:   fmt.Sprintf("there is no such queue in virtual host %q", r.report.vhost),
 			Impact: "nothing can be consumed from it",
-			Fix:    "declare it (strikes declare), or mind the name and the virtual host",
+			Fix:    "declare it (strikes declare), or check the name and the virtual host",
 		}})
 	}
 	if err != nil {

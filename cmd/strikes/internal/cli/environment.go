@@ -31,7 +31,10 @@ func Variables(flag *pflag.Flag) []string { return flag.Annotations[environment]
 // DefaultText shows a text in place of a flag's default, which may be derived or hold a password.
 func DefaultText(flags *pflag.FlagSet, name, text string) {
 	flag := flags.Lookup(name)
-	flag.DefValue = ""
+	flag.DefValue = "" // pflag prints no default that it takes for zero
+	if flag.Value.Type() != "string" {
+		flag.DefValue = "0"
+	}
 	flag.Usage += " (default " + text + ")"
 }
 

@@ -10,7 +10,7 @@ import (
 // DefaultBackoff is what the flags named backoff are without a value.
 const DefaultBackoff = "100ms..30s"
 
-// Backoff is how long a message waits before it is tried again.
+// Backoff is how long a message waits before its next attempt.
 type Backoff struct {
 	first   time.Duration
 	Last    time.Duration // the longest
@@ -23,7 +23,7 @@ func ParseBackoff(s string) (Backoff, error) {
 	from, to, isRange := strings.Cut(s, "..")
 	first, err := parseWait(from)
 	if err != nil {
-		return Backoff{}, fmt.Errorf("%q: %w", s, err)
+		return Backoff{}, err
 	}
 	if !isRange {
 		return Backoff{first: first, Last: first}, nil
@@ -31,7 +31,7 @@ func ParseBackoff(s string) (Backoff, error) {
 	last, err := parseWait(to)
 	switch {
 	case err != nil:
-		return Backoff{}, fmt.Errorf("%q: %w", s, err)
+		return Backoff{}, err
 	case first == 0 || last < first:
 		return Backoff{}, fmt.Errorf("%q: it goes from a positive duration to one that is not shorter", s)
 	}
@@ -46,19 +46,19 @@ func parseWait(s string) (time.Duration, error) {
 	return d, nil
 }
 
-// Wait is that of a message with so many charges.
-func (b Backoff) Wait(charges int) time.Duration {
+// Wait is that of a message with so many failed attempts.
+func (b Backoff) Wait(failed int) time.Duration {
 	if !b.doubles {
 		return b.first
 	}
-	d := doubled(b.first, b.Last, charges)
-	return d - rand.N(d/2+1) //nolint:gosec // nobody gains by guessing it
+	d := doubled(b.first, b.Last, failed)
+	return d - rand.N(d/2+1) //nolint:gosec // guessing it gains nothing
 }
 
-// doubled is first after one charge, twice that after two, and so on up to last.
-func doubled(first, last time.Duration, charges int) time.Duration {
+// doubled is first after one failed attempt, twice that after two, and so on up to last.
+func doubled(first, last time.Duration, failed int) time.Duration {
 	d := first
-	for ; charges > 1 && d < last; charges-- {
+	for ; failed > 1 && d < last; failed-- {
 		if d > last/2 {
 			return last
 		}
