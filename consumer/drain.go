@@ -47,7 +47,27 @@ func (s *session) closeChannel(l *link) error {
 	if late != nil {
 		return late
 	}
-	return err
+	return errors.Join(err, s.lostBefore(l))
+}
+
+// lostBefore returns an error if the channel was lost before closeChannel closed it: amqp091-go reports none then.
+func (s *session) lostBefore(l *link) error {
+	select {
+	case says := <-l.closed:
+		if says != nil {
+			return s.lost(errLost, says)
+		}
+	case says := <-l.lost:
+		if says != nil {
+			return s.lost(errLost, says)
+		}
+	case err := <-s.ended:
+		if errors.Is(err, ErrSettlement) {
+			return err
+		}
+	default:
+	}
+	return nil
 }
 
 // land returns nil once the queue has all acks. The begin of a consumer is written to the log of a quorum queue after the acks that

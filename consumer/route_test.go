@@ -92,6 +92,25 @@ func TestADeadLetterThatWasHeldTooLong(t *testing.T) {
 	})
 }
 
+// TestARejectedRedeliveryThatWasHeldTooLong ends its session too, though the store took neither its FAIL nor its END in time.
+func TestARejectedRedeliveryThatWasHeldTooLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, r := newBench(), newBreakable()
+		b.route = r.route
+		r.broken.Store(true)
+		time.Sleep(routeEvery)
+		outcome, err := b.Handle(t.Context(), b.delivery(true), func(context.Context, amqp.Delivery) error {
+			b.store.down.Store(true)
+			time.AfterFunc(time.Minute/2, func() { b.store.down.Store(false) })
+			return Reject(errBoom)
+		})
+		if refused := new(topology.RefusedError); outcome != OutcomeLeave || !errors.As(err, &refused) {
+			t.Errorf("%v, %v", outcome, err)
+		}
+		b.expect(t, "", `"exhausted" 1+0 marked false`)
+	})
+}
+
 // TestRejectAtAStopIsNotSentUnchecked: the check is due, and the stop ends it.
 func TestRejectAtAStopIsNotSentUnchecked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -192,12 +192,12 @@ func (s *session) giveBack(ctx context.Context, d *delivery) step {
 }
 
 // overdue returns what becomes of a delivery that was held for as long as it may be. An attempt that may be open is closed first:
-// the next receiver would take it for a crash.
+// the next receiver would take it for a crash. A dead letter gets no other attempt; leave closes its last one.
 func (s *session) overdue(ctx context.Context, d *delivery) step {
 	if !d.open {
 		s.decided(d)
 	}
-	if d.open || d.doubt {
+	if (d.open || d.doubt) && d.broken == nil {
 		return s.retract(ctx, d)
 	}
 	next := decideOverdue(s.lanes != nil || d.broken != nil)

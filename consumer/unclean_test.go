@@ -1,0 +1,42 @@
+package consumer
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+// lostWire is a channel that is lost just before it is closed: amqp091-go closes it without an error then.
+type lostWire struct {
+	quietWire
+	lost chan *amqp.Error
+}
+
+func (w lostWire) Close() error { w.lost <- amqp.ErrClosed; return nil }
+
+// TestAStopThatLosesItsChannelIsUnclean: the last acks may not have arrived.
+func TestAStopThatLosesItsChannelIsUnclean(t *testing.T) {
+	for name, unsent := range map[string]error{"before the ack": amqp.ErrClosed, "after the ack": nil} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b, settler := unobserved(t)
+				ctx, stop := context.WithCancel(t.Context())
+				deliveries, lost := make(chan amqp.Delivery, 1), make(chan *amqp.Error, 1)
+				deliveries <- b.delivery(false)
+				c := Consumer{Queue: "orders", Handler: func(context.Context, amqp.Delivery) error {
+					stop()
+					synctest.Wait()
+					b.acks.fail = unsent
+					return nil
+				}}
+				wire := lostWire{quietWire{new([]string)}, lost}
+				if err := newSession(c.withDefaults(), settler).serve(ctx, &link{channel: wire, deliveries: deliveries, closed: lost}); !errors.Is(err, ErrUncleanStop) {
+					t.Errorf("the session ended with %v", err)
+				}
+			})
+		})
+	}
+}
