@@ -122,7 +122,9 @@ func (s *session) failureOf(d *delivery) counter.Failure {
 	}
 	failed := d.reply.Counted() + 1
 	f.Wait = DefaultBackoff(failed)
-	s.guard("Backoff", func() { f.Wait = max(s.Backoff(failed), 0) })
+	apart(func() { // Backoff may end its goroutine, and d may hold the isolation lock
+		s.guard("Backoff", func() { f.Wait = max(s.Backoff(failed), 0) })
+	})
 	return f
 }
 
