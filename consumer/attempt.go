@@ -43,7 +43,7 @@ type Attempt struct {
 
 type attemptKey struct{}
 
-// AttemptFrom returns what is known of the attempt that a Handler was called for; false if ctx is not a Handler's.
+// AttemptFrom returns the attempt that a Handler was called for; false if ctx is not a Handler's.
 func AttemptFrom(ctx context.Context) (Attempt, bool) {
 	c, ok := ctx.Value(attemptKey{}).(*call)
 	if !ok {

@@ -9,7 +9,7 @@ import (
 	"github.com/strikesmq/strikes/counter"
 )
 
-// BenchmarkFirstDelivery is what a session adds to a delivery that succeeds at once: no broker, no store.
+// BenchmarkFirstDelivery measures what a session adds to a delivery that succeeds immediately: no broker, no store.
 func BenchmarkFirstDelivery(b *testing.B) {
 	for _, bc := range []struct {
 		name string

@@ -24,7 +24,7 @@ import (
 const DefaultDrainTimeout = 25 * time.Second
 
 // A Consumer hands the messages of one queue to a Handler. The zero value of every field but the first three is useful.
-// The fields must not be changed while Run or Consume runs; both may be called several times and at once.
+// The fields must not be changed while Run or Consume runs; both may be called several times, also concurrently.
 type Consumer struct {
 	Queue   string  // to consume; must not be empty
 	Handler Handler // must not be nil
@@ -51,7 +51,7 @@ type Consumer struct {
 	// panics, the lane is "".
 	Lane func(amqp.Delivery) string
 
-	// Concurrency is the number of handlers at once; if zero, one; at most 65535. An Ordered consumer without Lane has one.
+	// Concurrency is the number of handlers that run at the same time; if zero, one; at most 65535. An Ordered consumer without Lane has one.
 	Concurrency int
 
 	// Prefetch is the number of deliveries that the broker may have given out unsettled. If zero, it is twice the Concurrency

@@ -140,7 +140,7 @@ func decideOverdue(awaited bool) step {
 }
 
 // decideOutage returns the step after the store did not take one: the same after a wait, or what ends the hold. A delivery that
-// was handled is acked all the same, and a rejected one is dead-lettered. Nothing else is decided on a guess.
+// was handled is acked anyway, and a rejected one is dead-lettered. Nothing else is decided on a guess.
 func decideOutage(sending step, rejected bool, wait, left time.Duration) step {
 	switch {
 	case sending == stepFail && rejected:

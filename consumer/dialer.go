@@ -12,8 +12,8 @@ import (
 // any number of goroutines. config may be its zero value; what it leaves out is as amqp.Dial has it, such as a heartbeat of 10 s,
 // and url's heartbeat and connection_timeout count for more. Leave its Recovery nil: Run redials.
 //
-// It is amqp.DialConfig but for this. It returns when its context is done, and after 10 s, or url's connection_timeout, at the
-// latest, handshake included; a Dial of config's own has to see to that by itself. It shares nothing of config with the
+// It differs from amqp.DialConfig in this: It returns when its context is done, and after 10 s, or url's connection_timeout, at the
+// latest, handshake included; a Dial function in config must do that itself. It shares nothing of config with the
 // connection that a dial writes into. An invalid url is a FieldError, which does not quote it; Run then returns instead of
 // dialling again.
 //

@@ -101,7 +101,7 @@ func FuzzGeneration(f *testing.F) {
 		headers := amqp.Table{"x-death": typed(v)}
 		got := generation(headers, "orders")
 		if again := generation(headers, "orders"); again != got {
-			t.Errorf("one message has two lives: %q and %q", got, again)
+			t.Errorf("one message has two generations: %q and %q", got, again)
 		}
 		if strings.Contains(got, "header:") {
 			t.Errorf("the broker's header made the generation of a replay: %q", got)

@@ -111,7 +111,7 @@ func TestKillerIsBounded(t *testing.T) {
 	}
 }
 
-// TestWaitForTheLockIsBounded shows that a delivery which waits to run alone goes back when it was held for long enough.
+// TestWaitForTheLockIsBounded shows that a delivery that waits for the isolation lock returns after the longest hold.
 func TestWaitForTheLockIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench()

@@ -52,7 +52,7 @@ type Event struct {
 	Err      error         // the handler's; of a Hold the store's or the route's; or why the delivery could not be settled
 }
 
-// LogValue keeps a log line to what matters.
+// LogValue returns the fields that a log line needs.
 func (e Event) LogValue() slog.Value {
 	attrs := []slog.Attr{
 		slog.String("outcome", string(e.Outcome)), slog.String("queue", e.Queue), slog.String("id", e.ID),

@@ -30,7 +30,7 @@ const electing = 3 * time.Second
 // about 100 ms at first and 2 s in the end, or half a second where nothing listens. Every session has a connection of its
 // own, which Run closes.
 //
-// It returns nil once ctx is done and everything is settled, and ErrUncleanStop if that could not be made sure of. It
+// It returns nil once ctx is done and everything is settled, and ErrUncleanStop if that is not certain. It
 // returns an error immediately where another session would not help: a field that is refused, ErrStuck, and, until a first
 // session has consumed, credentials, a queue or a topology that the broker or Check refuses, or a store that cannot count.
 // Credentials count as refused after two such dials in a row, because a socket that is closed in the handshake looks the same.

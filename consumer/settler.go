@@ -86,7 +86,7 @@ type Settler struct {
 	Backoff func(failed int) time.Duration
 
 	// HandlerTimeout is how long one attempt may take; if zero, 5 minutes; at most half the ConsumerTimeout. At the deadline the
-	// handler's context is cancelled. If the handler returns nil, the message is acked all the same; an error is counted. A handler
+	// handler's context is cancelled. If the handler then returns nil, the message is acked; an error is counted. A handler
 	// that has not returned after 2 s is abandoned and counted as failed; it goes on beside other handlers. If negative, there is
 	// no timeout: a handler that hangs is never counted, and an isolated one keeps all others in this process waiting.
 	HandlerTimeout time.Duration

@@ -23,7 +23,7 @@ func mustFail(t *testing.T, s attempts, m Message, token string) {
 	}
 }
 
-func lives(records []Record) []string {
+func generations(records []Record) []string {
 	var out []string
 	for _, r := range records {
 		out = append(out, r.Generation)
@@ -34,9 +34,9 @@ func lives(records []Record) []string {
 func TestGetFindsAllLivesNewestFirst(t *testing.T) {
 	for _, s := range stores(t) {
 		var all []Message
-		for _, life := range []string{"", "1@1700000000", "2@1700000000"} {
+		for _, generation := range []string{"", "1@1700000000", "2@1700000000"} {
 			m := message("1")
-			m.Generation = life
+			m.Generation = generation
 			mustFail(t, s, m, "a")
 			all = append(all, m)
 			s.age(t, time.Hour, all...)
@@ -47,19 +47,19 @@ func TestGetFindsAllLivesNewestFirst(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff([]string{"2@1700000000", "1@1700000000", ""}, lives(records)); diff != "" {
-			t.Errorf("%s: lives -want +got:\n%s", s.name, diff)
+		if diff := cmp.Diff([]string{"2@1700000000", "1@1700000000", ""}, generations(records)); diff != "" {
+			t.Errorf("%s: generations -want +got:\n%s", s.name, diff)
 		}
 		if r := records[0]; r.VHost != "/" || r.Queue != "orders" || r.ID != "1" || r.Failures != 1 || r.TTL <= 0 {
 			t.Errorf("%s: %+v", s.name, r)
 		}
-		if got, err := s.Get(t.Context(), "/", "orders", "nobody"); len(got) != 0 || err != nil {
+		if got, err := s.Get(t.Context(), "/", "orders", "unknown"); len(got) != 0 || err != nil {
 			t.Errorf("%s: of an id without a record: %v, %v", s.name, got, err)
 		}
 	}
 }
 
-// TestGetInALargeIndex: the lives are found however much else the queue has.
+// TestGetInALargeIndex: the generations are found however much else the queue has.
 func TestGetInALargeIndex(t *testing.T) {
 	for _, c := range servers(t) {
 		fillIndex(t, c, 2500, func(i int) float64 { return float64(i) })
@@ -211,7 +211,7 @@ func TestReset(t *testing.T) {
 		}
 		for _, m := range []Message{first, second} {
 			if got := c.look(t, m); got.exists || got.indexed {
-				t.Errorf("life %q is left: %+v", m.Generation, got)
+				t.Errorf("generation %q is left: %+v", m.Generation, got)
 			}
 		}
 		if got := list(t, c, "orders"); !slices.Equal(got, []string{"2"}) {
@@ -353,7 +353,7 @@ func TestLimitIsWhatConsumersObey(t *testing.T) {
 			o, err := c.Admin().Limit(t.Context(), m.VHost, m.Queue)
 			switch {
 			case err == nil && o.Limit() != step.Limit:
-				t.Errorf("%q: Limit says %d charges, START %d", set, o.Limit(), step.Limit)
+				t.Errorf("%q: Limit says %d attempts, START %d", set, o.Limit(), step.Limit)
 			case err != nil && (!errors.Is(err, ErrOverride) || step.Limit != 4):
 				t.Errorf("%q: %v, where START has %d", set, err, step.Limit)
 			}

@@ -31,7 +31,7 @@ type Message struct {
 	Generation string
 }
 
-// Attempt is one run of a handler.
+// Attempt identifies one call of a handler for a message.
 type Attempt struct {
 	Message
 

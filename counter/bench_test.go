@@ -125,8 +125,8 @@ func BenchmarkFail(b *testing.B) {
 	}
 }
 
-// BenchmarkMillion compares a charge to a counter that is one of a million with a charge to one of a thousand. Each is
-// in a database of its own, and each counter is charged once only, at random.
+// BenchmarkMillion compares a step on a record that is one of a million with a step on one of a thousand. Each is
+// in a database of its own, and each record counts one step only, at random.
 func BenchmarkMillion(b *testing.B) {
 	few := benchCounter(b)
 	many := dialTest(b, elsewhere(b))
@@ -166,12 +166,12 @@ for i = 2, #ARGV do
   redis.call('ZADD', KEYS[2], ARGV[1] + i, ARGV[i])
 end`)
 
-// populate makes n counters that were charged once.
+// populate makes n records with one failed attempt.
 func populate(b *testing.B, c *Counter, n int) {
 	b.Helper()
 	c.rdb.Del(b.Context(), c.opts.keys(message(benchID(0))).record)
 	benchFail(b, c, 0, 1)
-	c.age(b, time.Minute, message(benchID(0))) // so that the next charge moves a record in the index
+	c.age(b, time.Minute, message(benchID(0))) // so that the next failed attempt moves a record in the index
 	k := c.opts.keys(message(benchID(0)))
 	for from := 0; from < n; from += 1000 {
 		args := []any{time.Now().Add(DefaultTTL).UnixMilli()}
@@ -187,13 +187,13 @@ func populate(b *testing.B, c *Counter, n int) {
 // BenchmarkMemory is what the server holds for a counter, its entry in the index included.
 func BenchmarkMemory(b *testing.B) {
 	const counters = 10_000
-	for charges := 1; charges <= 4; charges++ {
-		b.Run(fmt.Sprintf("charges=%d", charges), func(b *testing.B) {
+	for failures := 1; failures <= 4; failures++ {
+		b.Run(fmt.Sprintf("failures=%d", failures), func(b *testing.B) {
 			c := benchCounter(b)
 			var used int64
 			for b.Loop() {
 				before := usedMemory(b, c)
-				for run := range int64(charges) {
+				for run := range int64(failures) {
 					var at atomic.Int64
 					each(4*benchCallers, counters, func() { benchFail(b, c, at.Add(1), 1_000_000+run) })
 				}

@@ -8,13 +8,13 @@ import (
 	"github.com/alicebob/miniredis/v2/server"
 )
 
-// told is a fake Redis that answers INFO and CONFIG GET save as it is told; "-" is a refusal.
-func told(t *testing.T, info, save string) *Counter {
+// fakeStore returns the Counter of a fake Redis that replies to INFO and CONFIG GET save with these texts; "-" refuses.
+func fakeStore(t *testing.T, info, save string) *Counter {
 	t.Helper()
 	fake := miniredis.RunT(t)
 	fake.Server().SetPreHook(func(to *server.Peer, cmd string, args ...string) bool {
-		answer := map[string]string{"INFO": info, "CONFIG": save}
-		text, asked := answer[cmd]
+		replies := map[string]string{"INFO": info, "CONFIG": save}
+		text, asked := replies[cmd]
 		switch {
 		case !asked:
 			return false
@@ -54,7 +54,7 @@ func TestCheck(t *testing.T) {
 		"CONFIG denied, and it evicts": {info("volatile-lru", "0"), "-", []string{"volatile-lru"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			warnings, err := told(t, tc.info, tc.save).Check(t.Context())
+			warnings, err := fakeStore(t, tc.info, tc.save).Check(t.Context())
 			if err != nil || len(warnings) != len(tc.want) {
 				t.Fatalf("%q, %v, want %d warnings", warnings, err, len(tc.want))
 			}

@@ -43,7 +43,7 @@ func TestForeignValues(t *testing.T) {
 	}
 }
 
-// A value of another type in place of a limit fails every step: it is told apart, and clearing the limit removes it.
+// A value of another type in place of a limit fails every step: the error names it, and clearing the limit removes it.
 func TestForeignLimit(t *testing.T) {
 	for _, c := range servers(t) {
 		key := c.Admin().overrideKey("/", "orders")

@@ -23,7 +23,7 @@ func FuzzSteps(f *testing.F) {
 	f.Add("", "q", strings.Repeat("é", 300), strings.Repeat("l", 600), strings.Repeat("t", 64), "0", strings.Repeat("\xe2\x82", 600), -1, int64(math.MinInt64))
 	f.Add("nil", "-0", "nan", "inf", "1e9", "false", "0x10", math.MaxInt, int64(time.Hour))
 	server := miniredis.RunT(f)
-	f.Fuzz(func(t *testing.T, vhost, queue, id, life, token, holder, reason string, limit int, wait int64) {
+	f.Fuzz(func(t *testing.T, vhost, queue, id, generation, token, holder, reason string, limit int, wait int64) {
 		server.FlushAll()
 		memory := NewMemory(nil)
 		redis, err := Dial("redis://"+server.Addr(), nil)
@@ -31,7 +31,7 @@ func FuzzSteps(f *testing.F) {
 			t.Fatal(err)
 		}
 		defer redis.Close()
-		a := Attempt{Message: Message{VHost: vhost, Queue: queue, ID: id, Generation: life}, Token: token, Holder: holder}
+		a := Attempt{Message: Message{VHost: vhost, Queue: queue, ID: id, Generation: generation}, Token: token, Holder: holder}
 		failure := Failure{Limit: limit, Wait: time.Duration(wait), Reason: reason}
 		for i, take := range []func(attempts) (Reply, error){
 			func(s attempts) (Reply, error) { return s.Fail(t.Context(), a, failure) },

@@ -15,7 +15,7 @@ type Finding struct {
 	Code   string // stable, such as "store-evicts"
 	Severe bool   // steps fail, now or soon; else counts may be lost
 	Seen   string // the problem
-	Why    string // its impact
+	Impact string
 	Fix    string
 }
 
@@ -35,7 +35,7 @@ func (c *Counter) Check(ctx context.Context) (warnings []string, err error) {
 			return nil //nolint:nilerr // Check does not warn of what the user may not ask
 		}
 		for _, f := range info.judge(evictionRule, persistenceRule) {
-			warnings = append(warnings, fmt.Sprintf("%s: %s; %s", f.Seen, f.Why, f.Fix))
+			warnings = append(warnings, fmt.Sprintf("%s: %s; %s", f.Seen, f.Impact, f.Fix))
 		}
 		return nil
 	})
@@ -92,10 +92,10 @@ func examineServer(ctx context.Context, server *redis.Client) ([]Finding, error)
 	info, err := inspect(ctx, server)
 	if lacks(err) {
 		return []Finding{{
-			Code: "store-not-seen",
-			Seen: "this user may not ask the store about itself (INFO)",
-			Why:  "the doctor cannot see whether it evicts, saves, is a master and has room",
-			Fix:  "ACL SETUSER the user +info, or run the doctor as another user",
+			Code:   "store-not-seen",
+			Seen:   "this user lacks the permission for the command INFO",
+			Impact: "the doctor cannot check eviction, persistence, role and memory of the store",
+			Fix:    "ACL SETUSER the user +info, or run the doctor as another user",
 		}}, nil
 	}
 	if err != nil {
@@ -158,28 +158,28 @@ func versionRule(i serverInfo) (Finding, bool) {
 	}
 	return Finding{
 		Code: "store-version", Severe: true,
-		Seen: fmt.Sprintf("the store %s is Redis %s", i.at, release),
-		Why:  "the steps are not tested on a Redis before 6.0.16",
-		Fix:  "use Redis 6.0 or later, or Valkey",
+		Seen:   fmt.Sprintf("the store %s is Redis %s", i.at, release),
+		Impact: "the steps are not tested on a Redis before 6.0.16",
+		Fix:    "use Redis 6.0 or later, or Valkey",
 	}, major < 6
 }
 
 func roleRule(i serverInfo) (Finding, bool) {
 	return Finding{
 		Code: "store-replica", Severe: true,
-		Seen: fmt.Sprintf("the store %s is a replica of %s:%s", i.at, i.field("master_host"), i.field("master_port")),
-		Why:  "a replica refuses writes: no failure is counted, and failed messages are held until their session ends",
-		Fix:  "use the master's address, or let Sentinel find it (redis+sentinel://HOST:PORT?master_name=NAME)",
+		Seen:   fmt.Sprintf("the store %s is a replica of %s:%s", i.at, i.field("master_host"), i.field("master_port")),
+		Impact: "a replica refuses writes: no failure is counted, and failed messages are held until their session ends",
+		Fix:    "use the master's address, or let Sentinel find it (redis+sentinel://HOST:PORT?master_name=NAME)",
 	}, i.field("role") == "slave"
 }
 
 func evictionRule(i serverInfo) (Finding, bool) {
 	policy := i.field("maxmemory_policy")
 	return Finding{
-		Code: "store-evicts",
-		Seen: fmt.Sprintf("the maxmemory-policy of the store %s is %s", i.at, policy),
-		Why:  "it may evict records, and their messages get all their attempts again",
-		Fix:  "run redis-cli CONFIG SET maxmemory-policy noeviction, and set the same in redis.conf",
+		Code:   "store-evicts",
+		Seen:   fmt.Sprintf("the maxmemory-policy of the store %s is %s", i.at, policy),
+		Impact: "it may evict records, and their messages get all their attempts again",
+		Fix:    "run redis-cli CONFIG SET maxmemory-policy noeviction, and set the same in redis.conf",
 	}, policy != "" && policy != "noeviction"
 }
 
@@ -190,18 +190,18 @@ func memoryRule(i serverInfo) (Finding, bool) {
 	used, most := i.size("used_memory"), i.size("maxmemory")
 	return Finding{
 		Code: "store-memory", Severe: most > 0 && used >= most,
-		Seen: fmt.Sprintf("the store %s uses %d of %d bytes", i.at, used, most),
-		Why:  "a full store refuses writes: no failure is counted, and failed messages are held until their session ends",
-		Fix:  "raise maxmemory with redis-cli CONFIG SET, or find what fills it with redis-cli --bigkeys; a record takes about 600 bytes",
+		Seen:   fmt.Sprintf("the store %s uses %d of %d bytes", i.at, used, most),
+		Impact: "a full store refuses writes: no failure is counted, and failed messages are held until their session ends",
+		Fix:    "raise maxmemory with redis-cli CONFIG SET, or find the largest keys with redis-cli --bigkeys; a record takes about 600 bytes",
 	}, most > 0 && used*100 >= most*nearlyFull
 }
 
 func persistenceRule(i serverInfo) (Finding, bool) {
 	return Finding{
-		Code: "store-volatile",
-		Seen: fmt.Sprintf("the store %s keeps nothing on disk", i.at),
-		Why:  "a restart loses all counts, and every failing message gets all its attempts again",
-		Fix:  "run redis-cli CONFIG SET appendonly yes, and set the same in redis.conf",
+		Code:   "store-volatile",
+		Seen:   fmt.Sprintf("the store %s keeps nothing on disk", i.at),
+		Impact: "a restart loses all counts, and every failing message gets all its attempts again",
+		Fix:    "run redis-cli CONFIG SET appendonly yes, and set the same in redis.conf",
 	}, i.savesNothing
 }
 
@@ -214,8 +214,8 @@ func savingRule(i serverInfo) (Finding, bool) {
 	}
 	return Finding{
 		Code: "store-save-failed", Severe: true,
-		Seen: fmt.Sprintf("the store %s failed to write to its disk (%s)", i.at, strings.Join(failed, ", ")),
-		Why:  "it refuses writes until it can save (MISCONF), and a restart loses what was counted since",
-		Fix:  "read its log; free space on its disk, or fix the permissions of its directory",
+		Seen:   fmt.Sprintf("the store %s failed to write to its disk (%s)", i.at, strings.Join(failed, ", ")),
+		Impact: "it refuses writes until it can save (MISCONF), and a restart loses all counts since then",
+		Fix:    "read its log; free space on its disk, or fix the permissions of its directory",
 	}, len(failed) > 0
 }

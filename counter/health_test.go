@@ -30,7 +30,7 @@ func TestExamineServer(t *testing.T) {
 		"full":                 {map[string]string{"maxmemory": "1000000"}, true, "store-memory!"},
 		"saves nothing":        {map[string]string{"aof_enabled": "0"}, false, "store-volatile"},
 		"saving fails":         {map[string]string{"rdb_last_bgsave_status": "err"}, true, "store-save-failed!"},
-		"all at once": {map[string]string{"role": "slave", "maxmemory": "1000001", "maxmemory_policy": "allkeys-lru"}, false,
+		"all together": {map[string]string{"role": "slave", "maxmemory": "1000001", "maxmemory_policy": "allkeys-lru"}, false,
 			"store-replica! store-evicts store-memory store-volatile"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -50,8 +50,8 @@ func TestExamineServer(t *testing.T) {
 					code += "!"
 				}
 				got = append(got, code)
-				if f.Seen == "" || f.Why == "" || f.Fix == "" {
-					t.Errorf("half told: %+v", f)
+				if f.Seen == "" || f.Impact == "" || f.Fix == "" {
+					t.Errorf("incomplete: %+v", f)
 				}
 			}
 			if s := strings.Join(got, " "); s != tc.want {
@@ -61,7 +61,7 @@ func TestExamineServer(t *testing.T) {
 	}
 }
 
-// A user is told to be given every command of the scripts, and beyond those only what Counter sends itself.
+// The fix gives a user every command of the scripts, and beyond those only what Counter sends itself.
 func TestNeededCommandsAreTheScripts(t *testing.T) {
 	used := map[string]bool{}
 	for _, name := range []string{"ping", "evalsha", "eval", "hgetall", "zrevrangebyscore", "zscan", "del", "multi", "exec"} {

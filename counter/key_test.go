@@ -14,7 +14,7 @@ func TestKeys(t *testing.T) {
 	}{
 		"plain": {"", Message{VHost: "/", Queue: "orders", ID: "test"},
 			"strikes:1:{%2F/orders}:r:" + id + ":0", "strikes:1:{%2F/orders}:index", "strikes:1:{%2F/orders}:limit"},
-		"life": {"", Message{VHost: "/", Queue: "orders", ID: "test", Generation: "test"},
+		"generation": {"", Message{VHost: "/", Queue: "orders", ID: "test", Generation: "test"},
 			"strikes:1:{%2F/orders}:r:" + id + ":9f86d081884c7d65", "strikes:1:{%2F/orders}:index", "strikes:1:{%2F/orders}:limit"},
 		"names that need encoding": {"eu", Message{VHost: "a/b", Queue: "{q} \x00\u00e9%", ID: "test"},
 			"eu:{a%2Fb/%7Bq%7D%20%00%C3%A9%25}:r:" + id + ":0", "eu:{a%2Fb/%7Bq%7D%20%00%C3%A9%25}:index", "eu:{a%2Fb/%7Bq%7D%20%00%C3%A9%25}:limit"},
@@ -36,8 +36,8 @@ func FuzzKeys(f *testing.F) {
 	f.Add("a", "b}", "1", "", "a", "b", "}1", "")
 	f.Add("a", "b", "1:0", "", "a", "b", "1", "0")
 	f.Add("", "%2F", "", "\x00", "%2F", "", "\x00", "")
-	f.Fuzz(func(t *testing.T, vhost, queue, id, life, vhost2, queue2, id2, life2 string) {
-		a, b := Message{vhost, queue, id, life}, Message{vhost2, queue2, id2, life2}
+	f.Fuzz(func(t *testing.T, vhost, queue, id, generation, vhost2, queue2, id2, generation2 string) {
+		a, b := Message{vhost, queue, id, generation}, Message{vhost2, queue2, id2, generation2}
 		o := (*Options)(nil).withDefaults()
 		ka, kb := o.keys(a), o.keys(b)
 		if (a == b) != (ka.record == kb.record) {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestLookup finds lives by their names alone.
+// TestLookup finds generations by their names.
 func TestLookup(t *testing.T) {
 	for _, c := range servers(t) {
 		var asked []Message

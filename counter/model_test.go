@@ -16,7 +16,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestModel takes random steps on every store at once and holds them against each other and against what a step may
+// TestModel takes the same random steps on every store and compares them with each other and against what a step may
 // change. For a long run: go test ./counter -run Model -rapid.checks=2000 -rapid.steps=50.
 func TestModel(t *testing.T) {
 	all := stores(t)
@@ -65,7 +65,7 @@ type taken struct {
 	limit         int
 	override      *Override
 	succeeded     bool
-	answer        Reply
+	reply         Reply
 	before, after sight
 }
 
@@ -112,7 +112,7 @@ var notes = rapid.SampledFrom([]Note{{By: "op@host", Why: "supplier down"}, {Why
 
 func drawGrant(t *rapid.T, did *taken) func(context.Context, steps) (Reply, error) {
 	did.step = "grant"
-	g := Grant{Attempts: rapid.IntRange(1, 3).Draw(t, "tries"), Note: notes.Draw(t, "note")}
+	g := Grant{Attempts: rapid.IntRange(1, 3).Draw(t, "attempts"), Note: notes.Draw(t, "note")}
 	return func(ctx context.Context, s steps) (Reply, error) {
 		return refused(verdictGranted, s.Grant(ctx, did.Message, g))
 	}
@@ -133,7 +133,7 @@ func drawTaken(_ *rapid.T, did *taken) func(context.Context, steps) (Reply, erro
 	}
 }
 
-// refused makes an operator's refusal an answer, so that the stores must agree on it.
+// refused makes an operator's refusal a reply, so that the stores must agree on it.
 func refused(done Verdict, err error) (Reply, error) {
 	switch {
 	case errors.Is(err, ErrNoRecord):
@@ -188,7 +188,7 @@ func (w *world) step(draw draws) func(*rapid.T) {
 		for i, s := range w.stores {
 			did.before = s.look(t, did.Message)
 			var err error
-			if did.answer, err = take(context.Background(), s); err != nil {
+			if did.reply, err = take(context.Background(), s); err != nil {
 				t.Fatalf("%s: %v", s.name, err)
 			}
 			did.after = s.look(t, did.Message)
@@ -200,9 +200,9 @@ func (w *world) step(draw draws) func(*rapid.T) {
 				model = did
 				continue
 			}
-			same(t, s.name+": answer", model.answer, did.answer)
+			same(t, s.name+": reply", model.reply, did.reply)
 			same(t, s.name+": record", model.after.Record, did.after.Record)
-			same(t, s.name+": buried", model.after.buried, did.after.buried)
+			same(t, s.name+": tombstones", model.after.tombstones, did.after.tombstones)
 		}
 		w.seen[did.Message] = true
 	}
@@ -272,7 +272,7 @@ func (d *taken) check(t *rapid.T, where string) {
 	refuse := func(why string) {
 		t.Helper()
 		t.Fatalf("%s: %s\nstep:   %s %+v first %v mode %v limit %d succeeded %v -> %+v\nbefore: %+v\nafter:  %+v",
-			where, why, d.step, d.Token, d.First, d.mode, d.limit, d.succeeded, d.answer, b, a)
+			where, why, d.step, d.Token, d.First, d.mode, d.limit, d.succeeded, d.reply, b, a)
 	}
 	if n := count(a.Tokens, KindFailed); n != a.Failures {
 		refuse(fmt.Sprintf("%d failures by %d tokens", a.Failures, n))
@@ -286,7 +286,7 @@ func (d *taken) check(t *rapid.T, where string) {
 	if a.Starts > b.Starts && (a.Fence <= b.Fence || a.Fence <= d.Floor) {
 		refuse("an attempt got an old fence")
 	}
-	if d.answer.Wait > longestWait {
+	if d.reply.Wait > longestWait {
 		refuse("the wait is longer than any that was asked for")
 	}
 	if b.exists && !a.exists || a.exists && a.TTL <= 0 {
@@ -294,7 +294,7 @@ func (d *taken) check(t *rapid.T, where string) {
 	}
 	for token := range maps.Keys(b.Tokens) {
 		if a.Tokens[token] == 0 && b.Tokens[token] != KindNotCounted {
-			refuse(fmt.Sprintf("the charge of %q is forgotten", token))
+			refuse(fmt.Sprintf("the failed attempt %q is forgotten", token))
 		}
 	}
 	for token, kind := range a.Tokens {
@@ -303,25 +303,25 @@ func (d *taken) check(t *rapid.T, where string) {
 		}
 	}
 	if a.OpenToken != b.OpenToken && !d.mayMark() {
-		refuse(fmt.Sprintf("the marker turned from %q to %q", b.OpenToken, a.OpenToken))
+		refuse(fmt.Sprintf("the open attempt turned from %q to %q", b.OpenToken, a.OpenToken))
 	}
-	if d.answer.Verdict == VerdictExhausted && !d.buried() {
+	if d.reply.Verdict == VerdictExhausted && !d.staysExhausted() {
 		refuse("exhausted without a tombstone")
 	}
-	if d.limit > 0 && d.answer.Limit != d.inForce() {
-		refuse(fmt.Sprintf("the limit in force is %d, want %d", d.answer.Limit, d.inForce()))
+	if d.limit > 0 && d.reply.Limit != d.inForce() {
+		refuse(fmt.Sprintf("the limit in force is %d, want %d", d.reply.Limit, d.inForce()))
 	}
-	if d.answer.Verdict == VerdictRequeue && a.Counted() >= d.answer.Limit {
+	if d.reply.Verdict == VerdictRequeue && a.Counted() >= d.reply.Limit {
 		refuse("requeued at the limit")
 	}
 	newly := b.State != StateDeadLetter || a.Tokens[d.Token] == KindFailed && b.Tokens[d.Token] == 0
 	if b.State == StateDeadLetter && a.State == StateDeadLetter && !newly && (b.Limit != a.Limit || !b.Removed.IsZero() && a.Removed.IsZero()) {
 		refuse("a tombstone forgot the limit of its death, or that its dead letter left")
 	}
-	if n := a.buried.Removed - b.buried.Removed; n != int64(flag(d.step == "taken" && b.State == StateDeadLetter && b.Removed.IsZero())) {
+	if n := a.tombstones.Removed - b.tombstones.Removed; n != int64(flag(d.step == "taken" && b.State == StateDeadLetter && b.Removed.IsZero())) {
 		refuse(fmt.Sprintf("%d dead letters counted as taken", n))
 	}
-	if n := a.buried.Count - b.buried.Count; n != int64(flag(a.State == StateDeadLetter && newly)) {
+	if n := a.tombstones.Count - b.tombstones.Count; n != int64(flag(a.State == StateDeadLetter && newly)) {
 		refuse(fmt.Sprintf("%d tombstones counted", n))
 	}
 }
@@ -351,7 +351,7 @@ func (d *taken) anew() bool {
 	case "fail":
 		return d.First && d.before.State != StateLive
 	case "reset":
-		return d.answer.Verdict == verdictReset
+		return d.reply.Verdict == verdictReset
 	}
 	return false
 }
@@ -372,7 +372,7 @@ func (d *taken) mayMark() bool {
 	b, a := d.before, d.after
 	switch {
 	case d.step == "start" && a.OpenToken == d.Token:
-		return d.answer.Verdict == VerdictRun && d.mode != ModeUntracked
+		return d.reply.Verdict == VerdictRun && d.mode != ModeUntracked
 	case a.OpenToken != "":
 		return false
 	case b.OpenToken == d.Token:
@@ -383,9 +383,9 @@ func (d *taken) mayMark() bool {
 	return d.anew()
 }
 
-// buried tells whether what is answered as exhausted stays so when the answer is lost. A late step of an attempt that
+// staysExhausted reports whether an exhausted message stays so when the reply is lost. A late step of an attempt that
 // is history, or was overtaken by a success, is answered for its own delivery alone.
-func (d *taken) buried() bool {
+func (d *taken) staysExhausted() bool {
 	if d.step == "fail" && (d.before.Tokens[d.Token] == KindNotCounted || d.after.State == StateDone) {
 		return true
 	}
@@ -402,17 +402,17 @@ func (d *taken) checkKeys(t *rapid.T, where string) {
 	case a.exists && a.State != StateDone && (a.Counted() > 0 || a.OpenToken != "" || a.State == StateDeadLetter) && a.Removed.IsZero() && !a.indexed:
 		t.Fatalf("%s: not in the index after %s of %q: %+v", where, d.step, d.Token, a)
 	case a.indexed && a.indexTTL < a.TTL-time.Second:
-		t.Fatalf("%s: the index lives for %v, less than its record: %+v", where, a.indexTTL, a)
+		t.Fatalf("%s: the index expires after %v, less than its record: %+v", where, a.indexTTL, a)
 	case a.exists && a.State == StateDone && a.TTL > max(keepDone, d.before.TTL):
 		t.Fatalf("%s: a success is kept for %v", where, a.TTL)
 	}
 }
 
-// TestEndedAttemptsAreBounded: stops are not charged, so nothing else bounds how many there are.
+// TestEndedAttemptsAreBounded: stops are not counted, so nothing else bounds how many there are.
 func TestEndedAttemptsAreBounded(t *testing.T) {
 	m := Message{VHost: "/", Queue: "orders", ID: "1"}
 	for _, s := range stores(t) {
-		if _, err := s.Fail(t.Context(), attempt(m, "charged"), Failure{Limit: 9}); err != nil {
+		if _, err := s.Fail(t.Context(), attempt(m, "counted"), Failure{Limit: 9}); err != nil {
 			t.Fatal(err)
 		}
 		for i := range 3 * endedKept {
@@ -424,7 +424,7 @@ func TestEndedAttemptsAreBounded(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		want := []string{"charged"}
+		want := []string{"counted"}
 		for i := 2 * endedKept; i < 3*endedKept; i++ {
 			want = append(want, fmt.Sprint("t", i))
 		}

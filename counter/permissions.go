@@ -88,9 +88,9 @@ func (c *client) permissionRule(lacking []string) []Finding {
 	}
 	return []Finding{{
 		Code: "store-acl", Severe: true,
-		Seen: "this user of the store may not run " + strings.Join(lacking, ", ") + fmt.Sprintf(" on keys that begin with %q", c.opts.Prefix+":"),
-		Why:  "the steps that need it fail, and failed messages are held until their session ends",
-		Fix:  "run as an administrator of the store: " + c.setUser(),
+		Seen:   "this user of the store may not run " + strings.Join(lacking, ", ") + fmt.Sprintf(" on keys that begin with %q", c.opts.Prefix+":"),
+		Impact: "the steps that need it fail, and failed messages are held until their session ends",
+		Fix:    "run as an administrator of the store: " + c.setUser(),
 	}}
 }
 

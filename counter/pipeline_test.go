@@ -260,7 +260,7 @@ func TestManyCallersMeetAnUnknownScript(t *testing.T) {
 	}
 }
 
-// TestCloseEndsWhatIsUnderWay: a caller whose step hangs is told, and nothing is left behind.
+// TestCloseEndsWhatIsUnderWay: a caller whose step hangs gets an error, and nothing is left behind.
 func TestCloseEndsWhatIsUnderWay(t *testing.T) {
 	g := newGate(t)
 	c, err := Dial("redis://"+g.Addr()+"?read_timeout=20s", nil)
@@ -309,7 +309,7 @@ func TestOneBadRecordOfMany(t *testing.T) {
 	}
 }
 
-// TestEachQueueAndKindOfStepForItself: what is sent together is told apart again.
+// TestEachQueueAndKindOfStepForItself: what is sent together is distinguished by its reply.
 func TestEachQueueAndKindOfStepForItself(t *testing.T) {
 	for _, c := range servers(t) {
 		var all sync.WaitGroup

@@ -28,9 +28,9 @@ func TestLargestRecord(t *testing.T) {
 		}
 		fail := func(prefix string, i int) Reply {
 			t.Helper()
-			answer, err := s.Fail(t.Context(), named(prefix, i), Failure{Limit: 1 << 40, Reason: long})
-			must(answer, err)
-			return answer
+			reply, err := s.Fail(t.Context(), named(prefix, i), Failure{Limit: 1 << 40, Reason: long})
+			must(reply, err)
+			return reply
 		}
 		fail("before", 0)
 		must(nil, s.Reset(t.Context(), m, note))
@@ -50,17 +50,17 @@ func TestLargestRecord(t *testing.T) {
 				must(s.Start(t.Context(), named("failed", i), ModeIsolated, 1<<40))
 				largest = max(largest, int(c.rdb.StrLen(t.Context(), c.opts.keys(m).record).Val()))
 			}
-			answer := fail("failed", i)
-			if answer.Failures != i || answer.Limit != 1001 {
-				t.Fatalf("%s: failure %d: %+v", s.name, i, answer)
+			reply := fail("failed", i)
+			if reply.Failures != i || reply.Limit != 1001 {
+				t.Fatalf("%s: failure %d: %+v", s.name, i, reply)
 			}
 			if i%100 > 0 && i < 990 {
 				continue
 			}
-			if again := fail("failed", i); again != answer && answer.Verdict == VerdictRequeue {
-				t.Fatalf("%s: failure %d repeated: %+v, first %+v", s.name, i, again, answer)
+			if again := fail("failed", i); again != reply && reply.Verdict == VerdictRequeue {
+				t.Fatalf("%s: failure %d repeated: %+v, first %+v", s.name, i, again, reply)
 			}
-			if answer.Verdict == VerdictExhausted {
+			if reply.Verdict == VerdictExhausted {
 				last = i
 				break
 			}

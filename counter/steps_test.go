@@ -104,15 +104,15 @@ func later(d time.Duration) op {
 	return op{func(t *testing.T, s store, m Message) string { s.age(t, d, m); return "" }, ""}
 }
 
-func grant(tries int, want string) op {
+func grant(attempts int, want string) op {
 	return op{func(t *testing.T, s store, m Message) string {
-		return outcome(s.Grant(t.Context(), m, Grant{Attempts: tries, Note: Note{By: "op", Why: "supplier down"}}))
+		return outcome(s.Grant(t.Context(), m, Grant{Attempts: attempts, Note: Note{By: "op", Why: "supplier down"}}))
 	}, want}
 }
 
-func pardon(want string) op {
+func clear(want string) op {
 	return op{func(t *testing.T, s store, m Message) string {
-		return outcome(s.Reset(t.Context(), m, Note{By: "op", Why: "mended"}))
+		return outcome(s.Reset(t.Context(), m, Note{By: "op", Why: "fixed"}))
 	}, want}
 }
 
@@ -128,7 +128,7 @@ func outcome(err error) string {
 	return ""
 }
 
-// inForce is the limit that the next step answers with.
+// inForce is the limit that the next step replies with.
 func inForce(token string, want string) op {
 	return op{func(t *testing.T, s store, m Message) string {
 		a, err := s.Start(t.Context(), attempt(m, token), ModeShared, testLimit)
@@ -155,11 +155,11 @@ func startAbove(token string, floor int64, want string) op {
 	return op{func(t *testing.T, s store, m Message) string {
 		a := attempt(m, token)
 		a.Floor = floor
-		answer, err := s.Start(t.Context(), a, ModeUntracked, testLimit)
-		if answer.Fence <= floor {
-			t.Errorf("%s: the fence %d is not greater than %d", s.name, answer.Fence, floor)
+		reply, err := s.Start(t.Context(), a, ModeUntracked, testLimit)
+		if reply.Fence <= floor {
+			t.Errorf("%s: the fence %d is not greater than %d", s.name, reply.Fence, floor)
 		}
-		return show(answer, err)
+		return show(reply, err)
 	}, want}
 }
 
@@ -170,7 +170,7 @@ func record(want string) op {
 			return fmt.Sprint(len(records), " records, ", err)
 		}
 		r := records[0]
-		return fmt.Sprintf("%q %d+%d marker %q suspect %v cause %q error %q", r.State, r.Failures, r.Crashes, r.OpenToken, r.Suspect, r.Cause, r.Reason)
+		return fmt.Sprintf("%q %d+%d open %q suspect %v cause %q error %q", r.State, r.Failures, r.Crashes, r.OpenToken, r.Suspect, r.Cause, r.Reason)
 	}, want}
 }
 
@@ -186,22 +186,22 @@ func TestSteps(t *testing.T) {
 		name string
 		ops  []op
 	}{
-		{"limit of three charges means three runs", []op{
+		{"limit of three failed attempts means three attempts", []op{
 			failFirst("a", again, "REQUEUE 1+0 fence 0"),
 			start("b", ModeShared, "RUN 1+0 fence 1"), fail("b", again, "REQUEUE 2+0 fence 1"),
 			start("c", ModeShared, "RUN 2+0 fence 2"), fail("c", again, "EXHAUSTED 3+0 fence 2"),
-			record(`"exhausted" 3+0 marker "" suspect false cause "failed" error "boom"`),
+			record(`"exhausted" 3+0 open "" suspect false cause "failed" error "boom"`),
 		}},
-		{"a token is charged once however often it arrives", []op{
+		{"a token is counted once however often it arrives", []op{
 			failFirst("a", again, "REQUEUE 1+0 fence 0"), failFirst("a", again, "REQUEUE 1+0 fence 0"), failFirst("a", again, "REQUEUE 1+0 fence 0"),
 		}},
-		{"a late repetition still charges nothing after others did", []op{
+		{"a late repetition still counts nothing after others did", []op{
 			failFirst("a", again, "REQUEUE 1+0 fence 0"), fail("b", again, "REQUEUE 2+0 fence 0"), failFirst("a", again, "REQUEUE 2+0 fence 0"),
 		}},
 		{"the last failure repeated is answered alike and starts nothing anew", []op{
 			failFirst("a", Failure{Limit: 1, Reason: "boom"}, "EXHAUSTED 1+0 fence 0"),
 			failFirst("a", Failure{Limit: 1, Reason: "boom"}, "EXHAUSTED 1+0 fence 0"),
-			record(`"exhausted" 1+0 marker "" suspect false cause "failed" error "boom"`),
+			record(`"exhausted" 1+0 open "" suspect false cause "failed" error "boom"`),
 		}},
 		{"a start repeated is the same start", []op{
 			failFirst("a", again, "REQUEUE 1+0 fence 0"), start("b", ModeShared, "RUN 1+0 fence 1"), start("b", ModeShared, "RUN 1+0 fence 1"),
@@ -224,20 +224,20 @@ func TestSteps(t *testing.T) {
 			startAbove("c", inOneDay, "RUN 0+0 fence 3"),
 		}},
 		{"a redelivered message without a record is no suspect", []op{
-			start("a", ModeShared, "RUN 0+0 fence 1"), end("a", true), record(`"done" 0+0 marker "" suspect false cause "" error ""`),
+			start("a", ModeShared, "RUN 0+0 fence 1"), end("a", true), record(`"done" 0+0 open "" suspect false cause "" error ""`),
 		}},
-		{"an open shared marker makes a suspect and charges nobody", []op{
+		{"an open shared attempt makes a suspect and counts nothing", []op{
 			start("a", ModeShared, "RUN 0+0 fence 1"), start("b", ModeShared, "SUSPECT 0+0 fence 1"),
-			start("b", ModeIsolated, "RUN 0+0 fence 2"), record(`"" 0+0 marker "b" suspect true cause "" error ""`),
+			start("b", ModeIsolated, "RUN 0+0 fence 2"), record(`"" 0+0 open "b" suspect true cause "" error ""`),
 		}},
-		{"an open shared marker that is taken over leaves a suspect", []op{
+		{"an open shared attempt that is taken over leaves a suspect", []op{
 			start("a", ModeShared, "RUN 0+0 fence 1"), start("b", ModeIsolated, "RUN 0+0 fence 2"), end("b", false),
 			start("c", ModeShared, "SUSPECT 0+0 fence 2"),
 		}},
-		{"an open exclusive marker is a crash, charged once", []op{
+		{"an open isolated attempt is a crash, counted once", []op{
 			start("a", ModeIsolated, "RUN 0+0 fence 1"), start("b", ModeShared, "SUSPECT 0+0 fence 1"),
 			start("b", ModeIsolated, "RUN 0+1 fence 2"), start("b", ModeIsolated, "RUN 0+1 fence 2"),
-			record(`"" 0+1 marker "b" suspect true cause "crashed" error "the process died while this message ran isolated"`),
+			record(`"" 0+1 open "b" suspect true cause "crashed" error "the process died while this message ran isolated"`),
 		}},
 		{"a killer is exhausted without another run", []op{
 			start("a", ModeIsolated, "RUN 0+0 fence 1"), start("b", ModeIsolated, "RUN 0+1 fence 2"), start("c", ModeIsolated, "RUN 0+2 fence 3"),
@@ -245,7 +245,7 @@ func TestSteps(t *testing.T) {
 		}},
 		{"beside abandoned handlers: the crash before counts, the next does not", []op{
 			start("a", ModeIsolated, "RUN 0+0 fence 1"), start("b", ModeBesideAbandoned, "RUN 0+1 fence 2"),
-			record(`"" 0+1 marker "b" suspect false cause "crashed" error "the process died while this message ran isolated"`),
+			record(`"" 0+1 open "b" suspect false cause "crashed" error "the process died while this message ran isolated"`),
 			start("c", ModeShared, "SUSPECT 0+1 fence 2"), start("c", ModeIsolated, "RUN 0+1 fence 3"),
 			start("d", ModeBesideAbandoned, "RUN 0+2 fence 4"),
 		}},
@@ -253,33 +253,33 @@ func TestSteps(t *testing.T) {
 			start("a", ModeShared, "RUN 0+0 fence 1"), start("b", ModeShared, "SUSPECT 0+0 fence 1"), start("b", ModeIsolated, "RUN 0+0 fence 2"),
 			fail("b", again, "REQUEUE 1+0 fence 2"), start("c", ModeShared, "SUSPECT 1+0 fence 2"),
 		}},
-		{"a zombie refunds the crash it was charged with", []op{
+		{"a zombie reverses the crash that was counted", []op{
 			start("a", ModeIsolated, "RUN 0+0 fence 1"), start("b", ModeIsolated, "RUN 0+1 fence 2"),
-			end("a", false), record(`"" 0+0 marker "b" suspect false cause "crashed" error "the process died while this message ran isolated"`),
-			end("a", false), record(`"" 0+0 marker "b" suspect false cause "crashed" error "the process died while this message ran isolated"`),
+			end("a", false), record(`"" 0+0 open "b" suspect false cause "crashed" error "the process died while this message ran isolated"`),
+			end("a", false), record(`"" 0+0 open "b" suspect false cause "crashed" error "the process died while this message ran isolated"`),
 		}},
 		{"a zombie that failed turns its crash into its failure", []op{
 			start("a", ModeIsolated, "RUN 0+0 fence 1"), start("b", ModeIsolated, "RUN 0+1 fence 2"),
-			fail("a", again, "REQUEUE 1+0 fence 2"), record(`"" 1+0 marker "b" suspect false cause "failed" error "boom"`),
+			fail("a", again, "REQUEUE 1+0 fence 2"), record(`"" 1+0 open "b" suspect false cause "failed" error "boom"`),
 		}},
-		{"a failure leaves another's marker alone", []op{
+		{"a failure leaves another's open attempt alone", []op{
 			start("a", ModeIsolated, "RUN 0+0 fence 1"), fail("z", again, "REQUEUE 1+0 fence 1"),
-			record(`"" 1+0 marker "a" suspect false cause "failed" error "boom"`),
+			record(`"" 1+0 open "a" suspect false cause "failed" error "boom"`),
 		}},
-		{"a stop charges nothing and leaves no marker", []op{
+		{"a stop counts nothing and leaves no open attempt", []op{
 			start("a", ModeIsolated, "RUN 0+0 fence 1"), end("a", false), start("b", ModeShared, "RUN 0+0 fence 2"),
 		}},
 		{"a start that arrives after its attempt ended opens nothing", []op{
 			start("a", ModeIsolated, "RUN 0+0 fence 1"), end("a", false), start("a", ModeIsolated, "RUN 0+0 fence 1"),
-			record(`"" 0+0 marker "" suspect false cause "" error ""`),
+			record(`"" 0+0 open "" suspect false cause "" error ""`),
 		}},
 		{"a start that arrives after its end, for the first time, opens nothing", []op{
 			end("a", false), start("a", ModeIsolated, "RUN 0+0 fence 0"), start("b", ModeIsolated, "RUN 0+0 fence 1"),
-			record(`"" 0+0 marker "b" suspect false cause "" error ""`),
+			record(`"" 0+0 open "b" suspect false cause "" error ""`),
 		}},
 		{"a success keeps the counts for an ack that is lost", []op{
 			failFirst("a", again, "REQUEUE 1+0 fence 0"), start("b", ModeShared, "RUN 1+0 fence 1"), end("b", true),
-			record(`"done" 1+0 marker "" suspect false cause "failed" error "boom"`),
+			record(`"done" 1+0 open "" suspect false cause "failed" error "boom"`),
 			start("c", ModeShared, "RUN 1+0 fence 2"), fail("c", again, "REQUEUE 2+0 fence 2"),
 		}},
 		{"a success is forgotten after ten minutes", []op{
@@ -288,7 +288,7 @@ func TestSteps(t *testing.T) {
 		}},
 		{"a success repeated late does not end a new use of the id", []op{
 			start("a", ModeShared, "RUN 0+0 fence 1"), end("a", true), failFirst("b", again, "REQUEUE 1+0 fence 1"), end("a", true),
-			record(`"" 1+0 marker "" suspect false cause "failed" error "boom"`),
+			record(`"" 1+0 open "" suspect false cause "failed" error "boom"`),
 		}},
 		{"a tombstone binds: a lost nack is repeated without the handler", []op{
 			fail("a", reject, "EXHAUSTED 1+0 fence 0"), start("b", ModeShared, "EXHAUSTED 1+0 fence 0"), start("c", ModeIsolated, "EXHAUSTED 1+0 fence 0"),
@@ -304,7 +304,7 @@ func TestSteps(t *testing.T) {
 		}},
 		{"a first delivery on a tombstone is a new use of the id", []op{
 			fail("a", reject, "EXHAUSTED 1+0 fence 0"), failFirst("b", again, "REQUEUE 1+0 fence 0"),
-			fail("a", reject, "EXHAUSTED 1+0 fence 0"), record(`"" 1+0 marker "" suspect false cause "failed" error "boom"`),
+			fail("a", reject, "EXHAUSTED 1+0 fence 0"), record(`"" 1+0 open "" suspect false cause "failed" error "boom"`),
 		}},
 		{"a lower limit does not exhaust what was handled, only what fails after that", []op{
 			fail("a", Failure{Limit: 9, Reason: "boom"}, "REQUEUE 1+0 fence 0"), fail("b", Failure{Limit: 9, Reason: "boom"}, "REQUEUE 2+0 fence 0"),
@@ -320,26 +320,26 @@ func TestSteps(t *testing.T) {
 		}},
 		{"a first delivery that is older than the tombstone undoes nothing", []op{
 			fail("a", reject, "EXHAUSTED 1+0 fence 0"), failFirstAfter(time.Minute, "b", again, "EXHAUSTED 1+0 fence 0"),
-			record(`"exhausted" 1+0 marker "" suspect false cause "rejected" error "poison"`),
+			record(`"exhausted" 1+0 open "" suspect false cause "rejected" error "poison"`),
 			later(2 * time.Minute), failFirstAfter(time.Minute, "c", again, "REQUEUE 1+0 fence 0"),
 		}},
-		{"a first delivery that is older than a success keeps the charges", []op{
+		{"a first delivery that is older than a success keeps the counts", []op{
 			fail("a", again, "REQUEUE 1+0 fence 0"), start("b", ModeShared, "RUN 1+0 fence 1"), end("b", true),
 			failFirstAfter(time.Minute, "c", again, "REQUEUE 2+0 fence 1"),
 		}},
 		{"a first delivery on a live record adds to it", []op{
 			failFirst("a", again, "REQUEUE 1+0 fence 0"), failFirst("b", again, "REQUEUE 2+0 fence 0"), failFirst("c", again, "EXHAUSTED 3+0 fence 0"),
 		}},
-		{"a lower limit is met by the charges there are", []op{
+		{"a lower limit is met by the failed attempts so far", []op{
 			fail("a", Failure{Limit: 9}, "REQUEUE 1+0 fence 0"), fail("b", Failure{Limit: 9}, "REQUEUE 2+0 fence 0"),
 			fail("c", Failure{Limit: 9}, "REQUEUE 3+0 fence 0"), start("d", ModeShared, "EXHAUSTED 3+0 fence 0"),
-			record(`"exhausted" 3+0 marker "" suspect false cause "failed" error ""`),
+			record(`"exhausted" 3+0 open "" suspect false cause "failed" error ""`),
 		}},
 		{"a failure repeated under a lower limit leaves a tombstone", []op{
 			fail("a", Failure{Limit: 9}, "REQUEUE 1+0 fence 0"), fail("a", Failure{Limit: 1}, "EXHAUSTED 1+0 fence 0"),
-			record(`"exhausted" 1+0 marker "" suspect false cause "failed" error ""`),
+			record(`"exhausted" 1+0 open "" suspect false cause "failed" error ""`),
 		}},
-		{"a new use of an id charges no crash to it that is of the one before", []op{
+		{"a new use of an id counts no crash of the one before", []op{
 			start("a", ModeIsolated, "RUN 0+0 fence 1"), start("b", ModeIsolated, "RUN 0+1 fence 2"), fail("z", reject, "EXHAUSTED 1+1 fence 2"),
 			failFirst("c", again, "REQUEUE 1+0 fence 2"), start("d", ModeIsolated, "RUN 1+0 fence 3"),
 		}},
@@ -351,9 +351,9 @@ func TestSteps(t *testing.T) {
 			fail("a", reject, "EXHAUSTED 1+0 fence 0"), startFirst("b", "RUN 0+0 fence 1"), startFirst("b", "RUN 0+0 fence 1"),
 			end("b", true), startFirst("c", "RUN 0+0 fence 2"), fail("c", again, "REQUEUE 1+0 fence 2"),
 		}},
-		{"an end after a failure whose reply was lost leaves the charge", []op{
+		{"an end after a failure whose reply was lost leaves the count", []op{
 			start("a", ModeShared, "RUN 0+0 fence 1"), fail("a", again, "REQUEUE 1+0 fence 1"), end("a", false),
-			fail("a", again, "REQUEUE 1+0 fence 1"), record(`"" 1+0 marker "" suspect false cause "failed" error "boom"`),
+			fail("a", again, "REQUEUE 1+0 fence 1"), record(`"" 1+0 open "" suspect false cause "failed" error "boom"`),
 		}},
 		{"a grant is added to the limit at the next step", []op{
 			fail("a", again, "REQUEUE 1+0 fence 0"), fail("b", again, "REQUEUE 2+0 fence 0"), grant(2, ""),
@@ -384,28 +384,28 @@ func TestSteps(t *testing.T) {
 		{"a grant for what was handled is none", []op{
 			start("a", ModeShared, "RUN 0+0 fence 1"), end("a", true), grant(1, "over"),
 		}},
-		{"a reset leaves a full budget and the fence", []op{
-			fail("a", again, "REQUEUE 1+0 fence 0"), start("b", ModeShared, "RUN 1+0 fence 1"), fail("b", again, "REQUEUE 2+0 fence 1"), pardon(""),
-			record(`"" 0+0 marker "" suspect false cause "" error ""`),
+		{"a reset leaves all attempts and the fence", []op{
+			fail("a", again, "REQUEUE 1+0 fence 0"), start("b", ModeShared, "RUN 1+0 fence 1"), fail("b", again, "REQUEUE 2+0 fence 1"), clear(""),
+			record(`"" 0+0 open "" suspect false cause "" error ""`),
 			start("c", ModeShared, "RUN 0+0 fence 2"), fail("c", again, "REQUEUE 1+0 fence 2"),
 		}},
-		{"a failure repeated late charges nothing after a reset", []op{
-			fail("a", again, "REQUEUE 1+0 fence 0"), pardon(""), fail("a", again, "REQUEUE 0+0 fence 0"),
-			record(`"" 0+0 marker "" suspect false cause "" error ""`),
+		{"a failure repeated late counts nothing after a reset", []op{
+			fail("a", again, "REQUEUE 1+0 fence 0"), clear(""), fail("a", again, "REQUEUE 0+0 fence 0"),
+			record(`"" 0+0 open "" suspect false cause "" error ""`),
 		}},
-		{"an attempt that runs through a reset is charged first", []op{
-			fail("z", again, "REQUEUE 1+0 fence 0"), start("a", ModeIsolated, "RUN 1+0 fence 1"), pardon(""),
+		{"an attempt that runs through a reset is counted first", []op{
+			fail("z", again, "REQUEUE 1+0 fence 0"), start("a", ModeIsolated, "RUN 1+0 fence 1"), clear(""),
 			start("b", ModeShared, "RUN 0+0 fence 2"), fail("a", again, "REQUEUE 1+0 fence 2"),
 		}},
 		{"a reset lifts a tombstone, a wait and suspicion", []op{
-			fail("a", inAnHour, "REQUEUE 1+0 fence 0"), pardon(""), start("b", ModeShared, "RUN 0+0 fence 1"), start("c", ModeShared, "SUSPECT 0+0 fence 1"),
-			pardon(""), start("c", ModeShared, "RUN 0+0 fence 2"), fail("c", reject, "EXHAUSTED 1+0 fence 2"), pardon(""),
+			fail("a", inAnHour, "REQUEUE 1+0 fence 0"), clear(""), start("b", ModeShared, "RUN 0+0 fence 1"), start("c", ModeShared, "SUSPECT 0+0 fence 1"),
+			clear(""), start("c", ModeShared, "RUN 0+0 fence 2"), fail("c", reject, "EXHAUSTED 1+0 fence 2"), clear(""),
 			start("d", ModeShared, "RUN 0+0 fence 3"),
 		}},
 		{"a reset takes a grant back", []op{
-			fail("a", again, "REQUEUE 1+0 fence 0"), grant(9, ""), pardon(""), inForce("b", "RUN limit 3 <nil>"),
+			fail("a", again, "REQUEUE 1+0 fence 0"), grant(9, ""), clear(""), inForce("b", "RUN limit 3 <nil>"),
 		}},
-		{"nothing is reset where nothing is counted", []op{pardon("no record"), record("0 records, <nil>")}},
+		{"nothing is reset where nothing is counted", []op{clear("no record"), record("0 records, <nil>")}},
 		{"unmarked attempts are never suspects", []op{
 			start("a", ModeUntracked, "RUN 0+0 fence 1"), start("b", ModeUntracked, "RUN 0+0 fence 2"), start("c", ModeShared, "RUN 0+0 fence 3"),
 		}},

@@ -62,7 +62,7 @@ type operator struct{ *Admin }
 type sight struct {
 	Record
 	exists, indexed bool
-	buried          Tombstones // of the queue
+	tombstones      Tombstones // of the queue
 	indexTTL        time.Duration
 }
 
@@ -113,13 +113,13 @@ func (m *Memory) look(_ rapid.TB, key Message) sight {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e := m.records[key]
-	buried := m.ledger(key.VHost, key.Queue).tombstones
+	tombstones := m.ledger(key.VHost, key.Queue).tombstones
 	if e == nil || !time.Now().Before(e.expires) {
-		return sight{buried: buried}
+		return sight{tombstones: tombstones}
 	}
 	r := e.Record
 	r.Tokens, r.TTL = maps.Clone(e.Tokens), time.Until(e.expires)
-	return sight{Record: r, exists: true, buried: buried}
+	return sight{Record: r, exists: true, tombstones: tombstones}
 }
 
 func redisStore(t testing.TB, name, url string) store {
@@ -196,11 +196,11 @@ func (c *client) look(t rapid.TB, m Message) sight {
 	if _, err := p.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
 		t.Fatal(err)
 	}
-	buried, err := (&Admin{c}).Tombstones(ctx, m.VHost, m.Queue)
+	tombstones, err := (&Admin{c}).Tombstones(ctx, m.VHost, m.Queue)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := sight{buried: buried, exists: text.Err() == nil, indexed: score.Err() == nil, indexTTL: indexTTL.Val()}
+	s := sight{tombstones: tombstones, exists: text.Err() == nil, indexed: score.Err() == nil, indexTTL: indexTTL.Val()}
 	if s.exists {
 		s.Record = parseRecord(Message{VHost: m.VHost, Queue: m.Queue}, text.Val(), ttl.Val())
 	}

@@ -106,7 +106,7 @@ func TestTakenIsNotListed(t *testing.T) {
 		if _, err := c.Fail(t.Context(), Attempt{Message: m, Token: "d", First: true}, reject); err != nil {
 			t.Fatal(err)
 		}
-		if got, r := listed(), c.look(t, m); !slices.Contains(got, "1") || !r.Removed.IsZero() || r.buried.Count != 3 || r.buried.Removed != 1 {
+		if got, r := listed(), c.look(t, m); !slices.Contains(got, "1") || !r.Removed.IsZero() || r.tombstones.Count != 3 || r.tombstones.Removed != 1 {
 			t.Errorf("dead again: %v, %+v", got, r)
 		}
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/strikesmq/strikes/topology"
 )
 
-// TestDialerDialsAgain holds that one Config, password and tables and all, is good for any number of connections, also at once.
+// TestDialerDialsAgain shows that one Config, with its password and tables, serves any number of concurrent connections.
 func TestDialerDialsAgain(t *testing.T) {
 	u, err := url.Parse(brokerURL(t))
 	need(t, err)
@@ -97,7 +97,7 @@ func TestDialerSendsAll(t *testing.T) {
 	}
 }
 
-// TestDialerNoticesALoss holds that the loss of a connection is told as with any other, and that a broker which accepts and
+// TestDialerNoticesALoss shows that the loss of a connection is reported as with any other, and that a broker that accepts and
 // says nothing ends a dial with its context.
 func TestDialerNoticesALoss(t *testing.T) {
 	u, err := url.Parse(brokerURL(t))
@@ -114,7 +114,7 @@ func TestDialerNoticesALoss(t *testing.T) {
 	select {
 	case <-lost:
 	case <-time.After(5 * time.Second):
-		t.Error("nobody was told")
+		t.Error("the loss was not reported")
 	}
 	if _, err := conn.Channel(); !errors.Is(err, amqp.ErrClosed) {
 		t.Errorf("a channel on it: %v", err)

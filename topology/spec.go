@@ -19,7 +19,7 @@ const (
 	Quorum Type = queueinfo.Quorum
 
 	// Classic queues live on one node and dead-letter at most once: a dead letter is lost if its queue cannot be reached at that
-	// moment. Their dead-letter queue is a quorum queue all the same. It misses dead letters that come before it has a leader, after a
+	// moment. Their dead-letter queue is a quorum queue too. It misses dead letters that come before it has a leader, after a
 	// start of the broker: 8 of 121 in eight restarts of 3.10.8. A classic dead-letter queue keeps dead letters in memory, and a
 	// killed broker lost them: 173 of 8,200 on 3.10.8, 3,455 on 4.0.5 and 4,263 on 4.3.6 in six kills each. A quorum one missed 1,
 	// none and none.

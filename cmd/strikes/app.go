@@ -23,10 +23,10 @@ func (a *app) root() *cobra.Command {
 		a.statusCommand(), a.deadCommand(), a.counterCommand(), a.limitCommand(),
 		a.versionCommand(), a.demoWorkerCommand())
 	root.Long = cli.ExitCodes
-	root.Flags().BoolVar(&version, "version", false, "say which build this is, and nothing else")
+	root.Flags().BoolVar(&version, "version", false, "print the version and build")
 	root.PersistentPreRunE = func(cmd *cobra.Command, args []string) error {
 		if version && (cmd != root || len(args) > 0) {
-			return cli.Misusef("--version stands alone")
+			return cli.Misusef("--version takes no arguments")
 		}
 		return nil
 	}

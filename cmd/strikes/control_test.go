@@ -91,7 +91,7 @@ func TestReadOnlyStore(t *testing.T) {
 			t.Errorf("%q: exit code %d, want %d: %s", tc.args, code, tc.want, stderr)
 		}
 	}
-	if out := mustOutput(t, with(strikesOn(t, queue, "status", queue), viewer)); !strings.Contains(out, "times are told by this machine's") ||
+	if out := mustOutput(t, with(strikesOn(t, queue, "status", queue), viewer)); !strings.Contains(out, "times are by the clock of this machine") ||
 		!strings.Contains(out, "attempt 2 of 4") {
 		t.Errorf("status by the viewer:\n%s", out)
 	}
@@ -126,14 +126,14 @@ func TestTakenIsBestEffort(t *testing.T) {
 	} {
 		args = append(append([]string{"dead"}, args...), "--all", "--yes", "--force", queue)
 		code, stderr := codeOf(t, with(strikesOn(t, queue, args...), viewer))
-		if code != cli.ExitOK || strings.Count(stderr, "the store may not know of all that left queue") != 1 || strings.Contains(stderr, "hush") {
+		if code != cli.ExitOK || strings.Count(stderr, "the store may not have recorded every message taken off queue") != 1 || strings.Contains(stderr, "hush") {
 			t.Errorf("%q: exit code %d: %s", args, code, stderr)
 		}
 	}
 	var out string
 	clitest.Eventually(t, 4*status.Arriving, "a status that misses what nobody noted, but for a management API", func() bool {
 		out = mustOutput(t, with(strikesOn(t, queue, "status", queue), own))
-		return strings.Contains(out, "holds 0\nmissing    3: ") || strings.Contains(out, "holds 0, at least 3 taken out of it\n")
+		return strings.Contains(out, "holds 0\nmissing    3 unaccounted for") || strings.Contains(out, "holds 0, at least 3 taken out of it\n")
 	})
 }
 

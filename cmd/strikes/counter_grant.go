@@ -16,7 +16,7 @@ import (
 func (a *app) grantCommand() *cobra.Command {
 	var o grantOptions
 	cmd := cli.New("grant QUEUE ID N", "give one message N more attempts than its limit", `
-In force at the message's next step, on every consumer. Grants add up to 1000 at most. A message gets 1001 attempts at most, so that its
+Takes effect at the message's next step, on every consumer. Grants add up to 1000 at most. A message gets 1001 attempts at most, so that its
 record stays under 24 KiB. Put an ID that begins with - after --. A message that is already dead-lettered is replayed instead.`[1:],
 		func(ctx context.Context, args []string) error { return a.grantTries(ctx, o, args) })
 	o.roomOptions.addTo(cmd)

@@ -18,8 +18,8 @@ func (a *app) deadCommand() *cobra.Command {
 func (a *app) deadListCommand() *cobra.Command {
 	c := dead.Command{Streams: a.Streams}
 	cmd := cli.New("list QUEUE [ID…]", "list dead letters and why they died, the first to be replayed first", dead.RouteMeaning+`
-IDs that are not found are named on stderr, and the exit code is 3. list reads the dead-letter queue where that is harmless, and the store's
-records of its messages. A quorum queue counts reads, and deletes a message that was read too often. Where its delivery limit is low or
+IDs that are not found are named on stderr, and the exit code is 3. list reads the dead-letter queue if that is harmless, and the store's
+records of its messages. A quorum queue counts reads, and deletes a message that was read too often. If its delivery limit is low or
 unknown, the store's records are listed instead, and stderr says so.
 
 `[1:]+nameMeanings+kindMeanings,
@@ -28,7 +28,7 @@ unknown, the store's records are listed instead, and stderr says so.
 	c.AddTo(cmd)
 	f.IntVar(&c.Limit, "limit", 0, "list `N` at most, or of --groups the largest N; 0: all")
 	f.BoolVar(&c.Groups, "groups", false, "count them by kind and reason")
-	f.BoolVar(&c.Records, "records", false, "list the store's records, and leave the broker alone")
+	f.BoolVar(&c.Records, "records", false, "list the store's records, without asking the broker")
 	cli.JSON(f, &c.JSON, "print one JSON object a dead letter, or a group")
 	return cmd
 }
@@ -37,8 +37,8 @@ func (a *app) deadShowCommand() *cobra.Command {
 	c := dead.Command{Streams: a.Streams}
 	cmd := cli.New("show QUEUE ID", "show everything about one dead letter",
 		dead.RouteMeaning+`
-The store's record tells when and why a message died; the rest is read from the dead-letter queue, from its head. If the store has a record,
-only the first 500 dead letters are read, else all up to the one sought. --body and --json need the message, so they also read up to it.
+The store's record says when and why a message died; the rest is read from the dead-letter queue, from its head. If the store has a record,
+only the first 500 dead letters are read, else all up to the one with that ID. --body and --json need the message, so they also read up to it.
 --search sets how many are read. stderr says what was not read.
 Put an ID that begins with - after --.
 
@@ -48,7 +48,7 @@ Put an ID that begins with - after --.
 	c.AddTo(cmd)
 	f.IntVar(&c.Search, "search", 0, "read the first `N` dead letters of the queue at most; 0: all")
 	cli.DefaultText(f, "search", "500 if the store has a record")
-	f.BoolVar(&c.Body, "body", false, "print the body alone, byte by byte; not to a terminal")
+	f.BoolVar(&c.Body, "body", false, "print only the body, byte by byte; not to a terminal")
 	cli.JSON(f, &c.JSON, "print it as one JSON object, as publish --ndjson takes it, with \"dead\" added")
 	return cmd
 }
@@ -56,8 +56,8 @@ Put an ID that begins with - after --.
 func (a *app) deadReplayCommand() *cobra.Command {
 	c := dead.Command{Streams: a.Streams}
 	cmd := cli.New("replay QUEUE [ID…]", "publish dead letters again, each to the queue in which it died, with all its attempts", dead.RouteMeaning+`
-Each leaves the dead-letter queue once the broker has confirmed it. If the command is killed, at most --window of them are in both queues,
-under one id; --json reports which had been handed out before, by such a command or a reader. It stops when replayed messages fail again. A
+A dead letter leaves the dead-letter queue once the broker has confirmed its copy. If the command is killed, at most --window messages are
+in both queues, under one id; --json reports which were delivered before, to such a command or to a reader. It stops when replayed messages fail again. A
 dead letter that does not say where it died, or whose queue does not exist, stays in the dead-letter queue (exit 1). IDs that are not found
 are named after the others are replayed, and the exit code is 3. Put an ID that begins with - after --.
 
@@ -78,7 +78,7 @@ are named after the others are replayed, and the exit code is 3. Put an ID that 
 func (a *app) deadDropCommand() *cobra.Command {
 	c := dead.Command{Streams: a.Streams}
 	cmd := cli.New("drop QUEUE [ID…]", "write dead letters to a file, and take them off the dead-letter queue", dead.RouteMeaning+`
-publish --ndjson takes the file, and the file loses nothing: a header of a type that JSON does not have is an object with one key, $bytes,
+publish --ndjson publishes the file again, with nothing lost: a header of a type that JSON does not have is an object with one key, $bytes,
 $time, $decimal, $int32 and the like, and publish restores it. IDs that are not found are named after the others are dropped, and the exit
 code is 3. Put an ID that begins with - after --.
 

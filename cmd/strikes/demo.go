@@ -15,7 +15,7 @@ func (a *app) demoCommand() *cobra.Command {
 	cmd := cli.New("demo", "watch two consumers retry, survive a crash and dead-letter, and see it proven", `
 Starts a private RabbitMQ and an embedded store, unless others are given, publishes 20 orders and handles them in two processes. One order
 fails twice, one always, and one kills the first processes that handle it. Then the broker, the store and a ledger of all attempts prove
-what became of them: exit 1 if anything is wrong. Nothing is left behind.`[1:],
+what happened to them: exit 1 if anything is wrong. Nothing is left behind.`[1:],
 		func(ctx context.Context, _ []string) error { return a.demo(ctx, o) })
 	f := cmd.Flags()
 	f.StringVar(&o.amqpURL, "amqp-url", "", "the broker, as `URL`")

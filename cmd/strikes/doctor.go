@@ -121,7 +121,7 @@ func (o *doctorOptions) need() (inspect.Need, error) {
 	return need, nil
 }
 
-// broker looks at the queues, and at the broker itself.
+// broker examines the queues, and the broker itself.
 func (r *rounds) broker(ctx context.Context, b *connect.Broker, queues []string) error {
 	r.guess(ctx, b)
 	if len(queues) == 0 {
@@ -153,7 +153,7 @@ func (r *rounds) queue(ctx context.Context, name string) error {
 			Code: codeNotFound, Severity: inspect.Error.String(),
 			Seen:   fmt.Sprintf("there is no such queue in virtual host %q", r.report.vhost),
 			Impact: "nothing can be consumed from it",
-			Fix:    "declare it (strikes declare), or check the name and the virtual host",
+			Fix:    "declare it (strikes declare), or correct the name or the virtual host",
 		}})
 	}
 	if err != nil {
@@ -175,7 +175,7 @@ func (r *rounds) queue(ctx context.Context, name string) error {
 	return r.report.add(at, append(topologyFindings(append(findings, proof.Findings...)), known...))
 }
 
-// list names every queue worth a look.
+// list names every queue to examine.
 func (r *rounds) list(ctx context.Context) ([]string, error) {
 	if r.need.Management == "" {
 		return nil, cli.Misusef("without the management API queues cannot be listed: name a QUEUE, or give --management-url")
@@ -196,14 +196,14 @@ func (r *rounds) list(ctx context.Context) ([]string, error) {
 	return found.Queues, nil
 }
 
-// guess tries the usual place of the management API, unless one was given.
+// guess tries the usual address of the management API, unless one was given.
 func (r *rounds) guess(ctx context.Context, b *connect.Broker) {
 	if r.need.Management != "" {
 		return
 	}
 	var err error
 	if r.need, err = b.Management(ctx, r.conn, r.need); err != nil {
-		fmt.Fprintf(r.app.Err, "strikes: going without the management API (none was given, and its usual place was tried): %s\n",
+		fmt.Fprintf(r.app.Err, "strikes: continuing without the management API (none was given, and its usual address was tried): %s\n",
 			term.Printable(err.Error(), ""))
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/strikesmq/strikes/internal/inspect"
 )
 
-// Findings that say that something could not be looked at have exit codes of their own.
+// Findings about what could not be examined have exit codes of their own.
 const (
 	codeNotFound    = "queue-not-found"
 	codeNoDatabase  = "store-database-missing"
@@ -119,7 +119,7 @@ func (r *report) verdict() error {
 	return cli.WithCode(fmt.Errorf("%s and %s", term.Plural(len(r.codes), "error"), term.Plural(r.warned, "warning")), doctorCode(r.codes))
 }
 
-// doctorCode is the exit code for the errors: what is wrong before what could not be looked at.
+// doctorCode is the exit code for the errors: what is wrong comes before what could not be examined.
 func doctorCode(codes []string) int {
 	code, rank := cli.ExitFound, 4
 	for _, c := range codes {

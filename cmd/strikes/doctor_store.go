@@ -11,7 +11,7 @@ import (
 	"github.com/strikesmq/strikes/internal/setting"
 )
 
-// store looks at the store. One that does not answer is a finding like any other: the rest was seen all the same.
+// store examines the store. A store that does not answer is a finding like any other, because the rest was examined.
 func (r *rounds) store(ctx context.Context, store *counter.Counter, rawURL string) error {
 	check, cancel := context.WithTimeout(ctx, connect.CheckTimeout)
 	defer cancel()
@@ -33,7 +33,7 @@ func storeFindings(found []counter.Finding) []finding {
 		if f.Severe {
 			severity = inspect.Error
 		}
-		out = append(out, finding{Code: f.Code, Severity: severity.String(), Seen: f.Seen, Impact: f.Why, Fix: f.Fix})
+		out = append(out, finding{Code: f.Code, Severity: severity.String(), Seen: f.Seen, Impact: f.Impact, Fix: f.Fix})
 	}
 	return out
 }
@@ -41,7 +41,7 @@ func storeFindings(found []counter.Finding) []finding {
 func storeTrouble(err error) finding {
 	f := finding{
 		Code: codeUnreachable, Severity: inspect.Error.String(), Seen: err.Error(),
-		Impact: "no failure can be counted: messages that have failed are held until their session ends, then go back uncharged",
+		Impact: "no failure can be counted: messages that have failed are held until their session ends, then return to the queue; the attempt is not counted",
 		Fix:    "bring the store back, or give its address with --redis-url",
 	}
 	if connect.NoDatabase(err) {

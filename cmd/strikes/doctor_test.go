@@ -46,7 +46,7 @@ func TestDoctorCode(t *testing.T) {
 	}
 }
 
-// What a finding quotes may be anybody's text.
+// A finding may quote text from anywhere.
 func TestReportEscapes(t *testing.T) {
 	var out bytes.Buffer
 	r := report{out: &out, vhost: "/"}
@@ -72,7 +72,7 @@ func TestReportEscapes(t *testing.T) {
 	}
 }
 
-// A user who may only read, and has no API, is told what is missing: exit 4.
+// A user who may only read, without the API, gets a finding that names what is missing: exit 4.
 func TestDoctorReadOnly(t *testing.T) {
 	queue, user := "cli."+uuid.NewString(), "reader-"+uuid.NewString()
 	t.Cleanup(func() {

@@ -16,7 +16,7 @@ type noteOptions struct{ reason, by string }
 
 func (o *noteOptions) addNote(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&o.reason, "reason", "", "why, as `TEXT`, kept for those who look at it later; required")
+	f.StringVar(&o.reason, "reason", "", "why, as `TEXT`, kept with the change; required")
 	f.StringVar(&o.by, "by", "", "who does it, as `NAME`, kept with the reason")
 	cli.FromEnv(f, "by")
 	cli.DefaultText(f, "by", "this user at this host")
@@ -25,7 +25,7 @@ func (o *noteOptions) addNote(cmd *cobra.Command) {
 func (o *noteOptions) note() (counter.Note, error) {
 	n := counter.Note{By: o.by, Why: strings.TrimSpace(o.reason)}
 	if n.Why == "" {
-		return n, cli.Misusef("--reason is missing: say why, for those who look at it later")
+		return n, cli.Misusef("--reason is missing; say why, it is kept with the change")
 	}
 	if n.By == "" {
 		n.By = thisUser()

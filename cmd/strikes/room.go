@@ -36,7 +36,7 @@ func (a *app) checkRoom(ctx context.Context, o roomOptions, queue string, retrie
 		return err
 	}
 	if vhost := o.VHost; vhost != "" && vhost != b.VHost {
-		return cli.Misusef("the broker's URL is of virtual host %q, not %q, so the queue's delivery limit cannot be seen (--unchecked: do it all the same)", b.VHost, vhost)
+		return cli.Misusef("the broker's URL is of virtual host %q, not %q, so the queue's delivery limit cannot be seen (--unchecked skips this check)", b.VHost, vhost)
 	}
 	api, err := o.Management()
 	if err != nil {
@@ -45,18 +45,18 @@ func (a *app) checkRoom(ctx context.Context, o roomOptions, queue string, retrie
 	need := inspect.Need{Queue: queue, MaxRetries: retries, Management: api}
 	err = b.With(ctx, func(conn *amqp.Connection) error {
 		if need.Management == "" {
-			need, _ = b.Management(ctx, conn, need) // without the API, AMQP tells of the argument
+			need, _ = b.Management(ctx, conn, need) // without the API, AMQP shows the argument
 		}
 		return a.room(ctx, conn, need)
 	})
 	if err != nil && cli.ExitCode(err) != cli.ExitInterrupted {
-		err = fmt.Errorf("%w\n(--unchecked: do it all the same)", err)
+		err = fmt.Errorf("%w\n(--unchecked skips this check)", err)
 	}
 	return err
 }
 
-// room holds a number of retries against the delivery limit of the queue. What else is wrong with the queue is for those
-// who consume from it.
+// room compares a number of retries with the delivery limit of the queue. Other problems of the queue are left to the
+// checks of its consumers.
 func (a *app) room(ctx context.Context, conn *amqp.Connection, need inspect.Need) error {
 	findings, err := doctor.Room(ctx, conn, need)
 	if err != nil {
@@ -71,7 +71,7 @@ func (a *app) room(ctx context.Context, conn *amqp.Connection, need inspect.Need
 	return nil
 }
 
-// advice is a finding, and what mends it, on lines of their own.
+// advice returns a finding, its impact, its fix and the command that fixes it, a line each.
 func advice(f finding) string {
 	text := fmt.Sprintf("%s\nimpact: %s\nfix: %s", f.Seen, f.Impact, f.Fix)
 	if f.Command != "" {

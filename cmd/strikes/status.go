@@ -24,12 +24,12 @@ import (
 func (a *app) statusCommand() *cobra.Command {
 	var o statusOptions
 	cmd := cli.New("status QUEUE", "show what blocks a queue now, and why", `
-Blocking are the messages that failed and are not dead-lettered, and those that run again; the one that has blocked for longest comes first:
-in an ordered queue, that is its head. With lanes each has a head of its own, and the store does not know the lanes. A message in its first
-attempt is not in the store, and only counts as unacked.
+A message blocks if it has failed and is not dead-lettered, or if it runs again. The one that has blocked for longest comes first: in an
+ordered queue, that is its head. Each lane has a head of its own; the store does not know the lanes. A message in its first attempt is not
+in the store, and only counts as unacked.
 `[1:]+blockMeanings+"\n\n"+dead.RouteMeaning+`
 The store counts the messages that consumers dead-lettered. status compares the count with what the dead-letter queue has, and with what
-strikes dead replay and dead drop took out of it. While that queue has a consumer, nothing is called missing. Messages without an id, and
+strikes dead replay and dead drop took out of it. While that queue has a consumer, no message is reported missing. Messages without an id, and
 those that the broker dead-letters by itself, are not counted. If messages are missing, or wait in a quorum queue for their dead-letter
 route, status says what is wrong with the route.
 
@@ -124,7 +124,7 @@ func (l *collector) Collect(ctx context.Context) (status.Status, error) {
 	return s, dead.Ambiguous(err)
 }
 
-// statusPrinter prints looks as text or as NDJSON.
+// statusPrinter prints statuses as text or as NDJSON.
 type statusPrinter struct {
 	app   *app
 	json  *json.Encoder

@@ -11,7 +11,7 @@ import (
 	"github.com/strikesmq/strikes/internal/status"
 )
 
-// watchLines prints a look an interval until ctx is done. What is out of reach for a while is said on stderr.
+// watchLines prints the status once an interval until ctx is done. It reports on stderr what is out of reach.
 func (a *app) watchLines(ctx context.Context, l *collector, out *statusPrinter, s status.Status, every time.Duration) error {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
@@ -38,14 +38,14 @@ func (a *app) watchLines(ctx context.Context, l *collector, out *statusPrinter, 
 	}
 }
 
-// seen is what a look found.
+// seen is the result of one Collect.
 type seen struct {
 	status status.Status
 	err    error
 }
 
-// watchScreen redraws a terminal until ctx is done or a key ends it. What is out of reach for a while is said below what was
-// seen last.
+// watchScreen redraws a terminal until ctx is done or a key ends it. If something is out of reach, it says so above the
+// last status.
 func (a *app) watchScreen(ctx context.Context, l *collector, s status.Status, every time.Duration) (err error) {
 	screen, err := term.OpenScreen(a.In, a.Out)
 	if err != nil {
@@ -53,10 +53,10 @@ func (a *app) watchScreen(ctx context.Context, l *collector, s status.Status, ev
 	}
 	defer func() { err = errors.Join(err, screen.Close()) }()
 	ctx, stop := context.WithCancel(ctx)
-	looks, done := make(chan seen), make(chan struct{})
+	collected, done := make(chan seen), make(chan struct{})
 	go func() {
 		defer close(done)
-		l.again(ctx, every, looks)
+		l.again(ctx, every, collected)
 	}()
 	defer func() { <-done }()
 	defer stop()
@@ -74,7 +74,7 @@ func (a *app) watchScreen(ctx context.Context, l *collector, s status.Status, ev
 		case <-screen.Ended:
 			return nil
 		case <-resized.C: // drawn anew only if the size changed
-		case next := <-looks:
+		case next := <-collected:
 			if next.err != nil {
 				next.status = now.status
 			}
@@ -83,10 +83,10 @@ func (a *app) watchScreen(ctx context.Context, l *collector, s status.Status, ev
 	}
 }
 
-// resizePoll is how soon a change of the terminal's size is seen. (A signal tells of it at once, but not everywhere.)
+// resizePoll is how soon a change of the terminal's size is noticed. Not every system sends a signal for it.
 const resizePoll = 200 * time.Millisecond
 
-// again looks once an interval until ctx is done.
+// again collects once an interval until ctx is done.
 func (l *collector) again(ctx context.Context, every time.Duration, to chan<- seen) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()

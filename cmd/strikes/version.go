@@ -15,7 +15,7 @@ import (
 
 func (a *app) versionCommand() *cobra.Command {
 	asJSON := false
-	cmd := cli.New("version", "say which build this is", "", func(context.Context, []string) error {
+	cmd := cli.New("version", "print the version and build", "", func(context.Context, []string) error {
 		return a.printVersion(asJSON)
 	})
 	cli.JSON(cmd.Flags(), &asJSON, "print one JSON object")

@@ -106,7 +106,7 @@ func TestNewManagement(t *testing.T) {
 	}
 }
 
-// A user that the API does not know by that password is told from one that it lets do nothing.
+// The error distinguishes a wrong password from a user without permissions.
 func TestDenial(t *testing.T) {
 	for answer, want := range map[string]error{
 		`401 {"error":"not_authorized","reason":"Login failed"}`:        errLogin, // 3.10.8

@@ -24,7 +24,7 @@ type Proxy struct {
 	latency atomic.Int64 // of each chunk, in nanoseconds
 	mute    atomic.Bool  // what the server says is dropped
 	deaf    atomic.Bool  // what the client says is
-	refuse  atomic.Bool  // nobody is let in
+	refuse  atomic.Bool  // connections are refused
 
 	mu    sync.Mutex
 	pairs map[*pair]bool
@@ -33,10 +33,10 @@ type Proxy struct {
 // pair is one connection through a proxy.
 type pair struct {
 	client, server net.Conn
-	half           atomic.Bool // the server's side is gone, and the client is not told
+	half           atomic.Bool // the server's side is closed, and the client's side stays open
 }
 
-// New starts a proxy of the server at target, HOST:PORT. It ends with Close; when ctx is done it lets nobody in any more.
+// New starts a proxy of the server at target, HOST:PORT. It ends with Close; when ctx is done it refuses new connections.
 func New(ctx context.Context, target string) (*Proxy, error) { return start(ctx, target, nil) }
 
 func start(ctx context.Context, target string, treat func(words []string) Treatment) (*Proxy, error) {
@@ -101,7 +101,7 @@ func (p *Proxy) join(client net.Conn) {
 	down.Wait()
 }
 
-// copy passes on what from says until either side is closed. While it is to drop that, it reads all the same; afterwards it
+// copy passes on what from says until either side is closed. While it drops data, it still reads; afterwards it
 // ends, for nothing that follows a hole would be understood.
 func (p *Proxy) copy(to, from net.Conn, drop func() bool) {
 	buf := make([]byte, 32<<10)
@@ -161,7 +161,7 @@ func (p *Proxy) Mute(on bool) {
 	}
 }
 
-// Block drops what either side says, as a firewall does that tells nobody. Turned off, it cuts the connections.
+// Block drops what either side sends, silently, as a firewall does. Turned off, it cuts the connections.
 func (p *Proxy) Block(on bool) {
 	p.deaf.Store(on)
 	p.Mute(on)

@@ -21,7 +21,7 @@ func (e noneError) Error() string { return e.text }
 func (noneError) Unwrap() error   { return ErrNone }
 
 // ForeignError names keys of the store that hold something else than a
-// record. Consumers hold the messages until somebody removes these keys; no
+// record. Consumers hold the messages until an operator removes these keys; no
 // command of strikes does.
 type ForeignError struct {
 	Queue string
@@ -40,7 +40,7 @@ type Queue struct {
 	Store *counter.Admin
 	VHost string
 	Name  string
-	Warn  func(error) // is told why consumers ignore the queue's override; nil is silent
+	Warn  func(error) // gets the reason why consumers ignore the queue's override; nil is silent
 }
 
 // None returns an error that wraps ErrNone and names the queue.

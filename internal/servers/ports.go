@@ -17,7 +17,7 @@ const (
 	lastPort  = 31999
 )
 
-// reservePorts returns n different loopback TCP ports that nobody listens on,
+// reservePorts returns n different loopback TCP ports that no process listens on,
 // and what keeps every other caller, of any process, from being given them
 // until it is closed. That is a UDP socket a port, which no server here uses:
 // the TCP port must stay free for the server, also between a kill and a start.

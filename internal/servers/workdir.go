@@ -13,7 +13,7 @@ import (
 	"sync"
 )
 
-// guardScript is told the live process groups, the whole list at every change,
+// guardScript reads the live process groups, the whole list at every change,
 // and acts when its standard input ends: because the directory was closed, or
 // because the process that held the other end is gone, however it died. A
 // parent-death signal would be Linux only, is tied to the thread that started

@@ -110,7 +110,7 @@ func (c *Collector) depth(ctx context.Context, queue string) (amqp.Queue, bool, 
 	return amqp.Queue{Name: queue, Messages: load.Ready, Consumers: load.Consumers}, true, nil
 }
 
-// lost tells a lost connection from an answer of the broker.
+// lost distinguishes a lost connection from a reply of the broker.
 func (c *Collector) lost(err error) error {
 	if c.conn.IsClosed() || errors.Is(err, amqp.ErrClosed) {
 		return &LostError{err}

@@ -206,7 +206,7 @@ func TestEachViolationIsSeen(t *testing.T) {
 		{"a step for a first success", "I9", func(h *history) {
 			h.add(Event{Kind: Stepped, ID: Succeed, Token: "p-1", Process: 1, Session: 1, Step: "end", Verdict: "ended"})
 		}},
-		{"a key for ever", "I10", func(h *history) { h.change(Kept, "index", func(e *Event) { e.TTL = 0 }) }},
+		{"a key without a TTL", "I10", func(h *history) { h.change(Kept, "index", func(e *Event) { e.TTL = 0 }) }},
 		{"a record left live", "I10", func(h *history) { h.change(Kept, Fail, func(e *Event) { e.State = "" }) }},
 		{"never drained", "I11", func(h *history) { h.without(Drained, "") }},
 		{"drained too late", "I11", func(h *history) {

@@ -10,7 +10,7 @@ type Kind string
 // Written by a consumer process.
 const (
 	Opened  Kind = "opened"  // a connection; Session numbers it
-	Lost    Kind = "lost"    // that connection is gone, and nobody here asked for it
+	Lost    Kind = "lost"    // that connection is gone, and this process did not close it
 	Began   Kind = "began"   // a run of the handler
 	Ended   Kind = "ended"   // it returned; Outcome says what
 	Stepped Kind = "stepped" // the store was asked, and answered or did not
@@ -27,7 +27,7 @@ const (
 	Exited    Kind = "exited"    // a consumer process is gone, Err says how
 	Forgot    Kind = "forgot"    // the store has lost everything
 	Quiet     Kind = "quiet"     // faults are over and all is published
-	Drained   Kind = "drained"   // the queue is empty and nobody consumes
+	Drained   Kind = "drained"   // the queue is empty and has no consumer
 	Undrained Kind = "undrained" // it was not empty in time; Err says what was left
 	Dead      Kind = "dead"      // a message was found in the dead-letter queue; Outcome is the reason in its x-death
 	Kept      Kind = "kept"      // a key was found in the store
@@ -108,7 +108,7 @@ const (
 	Succeed = "succeed"
 	Slow    = "slow"   // succeed, after a while
 	Fail    = "fail"   // fail as often as the message says, then succeed
-	Poison  = "poison" // fail for ever
+	Poison  = "poison" // always fail
 	Reject  = "reject"
 	Panic   = "panic"   // each time
 	Hang    = "hang"    // past the deadline, each time

@@ -65,7 +65,7 @@ func seeHelp(cmd *cobra.Command, err error) error {
 	return Misusef("%w (see %s --help)", err, cmd.CommandPath())
 }
 
-// checkArguments holds the arguments against those that the command's use calls for.
+// checkArguments compares the arguments with those that the command's use calls for.
 func checkArguments(cmd *cobra.Command, args []string) error {
 	before, after, dash := strings.Cut(cmd.Use, " -- ")
 	names := slices.DeleteFunc(strings.Fields(before)[1:], func(name string) bool { return name == "[flags]" })

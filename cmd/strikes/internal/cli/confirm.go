@@ -12,7 +12,7 @@ func (s Streams) Confirm(ctx context.Context, yes bool, question string) error {
 	case yes:
 		return nil
 	case !term.IsTerminal(s.In) || !term.IsTerminal(s.Err):
-		return Misusef("nothing is done without --yes, as there is no terminal to ask at (--dry-run shows what would be done)")
+		return Misusef("nothing is done without --yes, because there is no terminal to ask at (--dry-run shows what would be done)")
 	}
 	err := term.Confirm(ctx, s.In, s.Err, question)
 	if ctx.Err() == nil && err != nil {

@@ -28,13 +28,13 @@ func FromEnvOr(flags *pflag.FlagSet, name string, others ...string) {
 // Variables are the environment variables that may set a flag.
 func Variables(flag *pflag.Flag) []string { return flag.Annotations[environment] }
 
+// zeroText is the default that help does not print, by type of flag; empty for others.
+var zeroText = map[string]string{"int": "0"}
+
 // DefaultText shows a text in place of a flag's default, which may be derived or hold a password.
 func DefaultText(flags *pflag.FlagSet, name, text string) {
 	flag := flags.Lookup(name)
-	flag.DefValue = "" // pflag prints no default that it takes for zero
-	if flag.Value.Type() != "string" {
-		flag.DefValue = "0"
-	}
+	flag.DefValue = zeroText[flag.Value.Type()]
 	flag.Usage += " (default " + text + ")"
 }
 

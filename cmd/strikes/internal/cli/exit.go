@@ -98,7 +98,7 @@ func storeCode(c counter.StoreFault) int {
 	}
 }
 
-// refusalCode is for a queue that consumers must not use. What nobody was let see is not the queue's fault.
+// refusalCode is for a queue that consumers must not use. Missing permissions are not the queue's fault.
 func refusalCode(why []topology.Finding) int {
 	seen := func(f topology.Finding) bool { return f.Code != inspect.CodeDenied }
 	if len(why) > 0 && !slices.ContainsFunc(why, seen) {

@@ -24,7 +24,7 @@ func (n *noting) Write(p []byte) (int, error) {
 	return done, err
 }
 
-// helpCommand is the root's alone: a queue may be called help.
+// helpCommand belongs to the root only: a queue may be called help.
 func helpCommand() *cobra.Command {
 	var cmd *cobra.Command
 	cmd = New("help [COMMAND…]", "show the help of a command, as its --help does", "", func(_ context.Context, names []string) error {

@@ -20,25 +20,25 @@ func NewLogger(w io.Writer, verbose bool) *slog.Logger {
 	return slog.New(&log{
 		Handler: slog.NewTextHandler(w, &slog.HandlerOptions{Level: level}),
 		to:      w,
-		told:    &told{remarks: map[string]bool{}},
+		printed: &printed{remarks: map[string]bool{}},
 	})
 }
 
-// log is a slog.Handler that makes each remark once, and shortly: every session looks at the queue and the store before it
-// begins, and what is the matter with them then stays so. The rest strikes doctor tells at length.
+// log is a slog.Handler that prints each remark once, and in short. Every session checks the queue and the store before it
+// begins, and would repeat its warnings. strikes doctor prints them in full.
 type log struct {
 	slog.Handler
-	to   io.Writer // for commands, which a slog.TextHandler would quote
-	told *told
+	to      io.Writer // for commands, which a slog.TextHandler would quote
+	printed *printed
 }
 
-// told are the remarks that were made.
-type told struct {
+// printed are the remarks that were printed.
+type printed struct {
 	mu      sync.Mutex
 	remarks map[string]bool
 }
 
-func (t *told) before(remark string) bool {
+func (t *printed) before(remark string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	before := t.remarks[remark]
@@ -49,7 +49,7 @@ func (t *told) before(remark string) bool {
 func (l *log) Handle(ctx context.Context, r slog.Record) error {
 	attrs, is := remark(r)
 	switch {
-	case is && l.told.before(r.Message):
+	case is && l.printed.before(r.Message):
 		return nil
 	case is && attrs["code"] != "":
 		short := slog.NewRecord(r.Time, r.Level, r.Message, r.PC)
@@ -62,11 +62,11 @@ func (l *log) Handle(ctx context.Context, r slog.Record) error {
 }
 
 func (l *log) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return &log{l.Handler.WithAttrs(attrs), l.to, l.told}
+	return &log{l.Handler.WithAttrs(attrs), l.to, l.printed}
 }
 
 func (l *log) WithGroup(name string) slog.Handler {
-	return &log{l.Handler.WithGroup(name), l.to, l.told}
+	return &log{l.Handler.WithGroup(name), l.to, l.printed}
 }
 
 // remark returns the attributes of a record, and reports whether it is one about a queue or its store as they are, not about

@@ -61,13 +61,13 @@ func (b *Broker) open(ctx context.Context, dialer func(string, amqp.Config) func
 	switch {
 	case err == nil:
 		return conn, nil
-	case errors.Is(ctx.Err(), context.Canceled): // a deadline tells of the broker
+	case errors.Is(ctx.Err(), context.Canceled): // a deadline says something about the broker
 		return nil, ctx.Err()
 	}
 	return nil, b.explainDial(ctx, err)
 }
 
-// Explain tells a broker that says no from one that does not answer.
+// Explain distinguishes a broker that refuses from one that does not answer.
 func (b *Broker) Explain(err error) error {
 	if denied(err) {
 		return cli.WithCode(fmt.Errorf("broker %s: not authorised: %w", setting.RedactURL(b.URL), err), cli.ExitDenied)
@@ -75,7 +75,7 @@ func (b *Broker) Explain(err error) error {
 	return cli.WithCode(fmt.Errorf("broker %s is out of reach: %w", setting.RedactURL(b.URL), err), cli.ExitUnreachable)
 }
 
-// explainDial also tells what is wrong with the URL.
+// explainDial also says what is wrong with the URL.
 func (b *Broker) explainDial(ctx context.Context, err error) error {
 	at := setting.RedactURL(b.URL)
 	switch {

@@ -39,12 +39,12 @@ func (f *Flags) AddStore(cmd *cobra.Command) {
 		"the store, as `URL` redis[s]://, redis+sentinel:// or redis+cluster://user:password@host:port/db, with parameters like ?read_timeout=500ms (all: docs/cli.md)")
 	cli.FromEnvOr(flags, "redis-url", "REDIS_URL")
 	cli.DefaultText(flags, "redis-url", "localhost")
-	flags.StringVar(&f.Prefix, "prefix", "", "begins the store's keys with `PREFIX`; two brokers that share a store need one each")
+	flags.StringVar(&f.Prefix, "prefix", "", "the `PREFIX` of the store's keys; two brokers that share a store need different ones")
 	cli.FromEnv(flags, "prefix")
 	cli.DefaultText(flags, "prefix", "strikes:1")
 }
 
-// AddManagement adds --management-url, of a command that tries the API's usual place if it is given none.
+// AddManagement adds --management-url to a command that otherwise tries the API's usual address.
 func (f *Flags) AddManagement(cmd *cobra.Command, purpose string) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.ManagementURL, "management-url", "", "the broker's management API, as `URL` http://user:password@host:15672, "+purpose)

@@ -20,13 +20,13 @@ import (
 	"github.com/strikesmq/strikes/internal/inspect"
 )
 
-// guessTimeout bounds the wait for an API that nobody said is there.
+// guessTimeout bounds the wait for an API that may not exist.
 const guessTimeout = 3 * time.Second
 
-// guessing takes no proxy: a password that nobody gave for this goes to the broker's host and nowhere else.
+// guessing takes no proxy: the AMQP password goes to the broker's host and nowhere else.
 var guessing = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 
-// Management adds the management API to what is needed, if it is in its usual place.
+// Management adds the management API to what is needed, if it answers at its usual address.
 func (b *Broker) Management(ctx context.Context, conn *amqp.Connection, need inspect.Need) (inspect.Need, error) {
 	ctx, cancel := context.WithTimeout(ctx, guessTimeout)
 	defer cancel()
@@ -51,7 +51,7 @@ func (b *Broker) Management(ctx context.Context, conn *amqp.Connection, need ins
 	return need, err
 }
 
-// usualManagement returns the places to try: the AMQP port + 10000, and for amqps also the usual port, because a proxy may have
+// usualManagement returns the addresses to try: the AMQP port + 10000, and for amqps also the usual port, because a proxy may have
 // moved one port and not the other.
 func usualManagement(amqpURL string) []string {
 	beside := GuessManagement(amqpURL)

@@ -36,7 +36,7 @@ func refusedURL(flag string, err error) error {
 // FixDatabase says how to find a database that exists.
 const FixDatabase = "correct the number at the end of the store's URL: redis-cli CONFIG GET databases shows how many there are, and a Cluster has only 0"
 
-// NoDatabase reports whether a server refused the number of a database, which no Cause tells.
+// NoDatabase reports whether a server refused the number of a database; no counter.StoreFault says so.
 func NoDatabase(err error) bool {
 	return strings.Contains(err.Error(), "DB index is out of range") || strings.Contains(err.Error(), "SELECT is not allowed in cluster mode")
 }

@@ -47,7 +47,7 @@ func (c *Command) agreed(ctx context.Context, q *dlq, v verb) (bool, error) {
 }
 
 // count counts, and with --dry-run lists, what is meant.
-func (c *Command) count(ctx context.Context, q *dlq, v verb, want *sought) (n int, err error) {
+func (c *Command) count(ctx context.Context, q *dlq, v verb, want *wanted) (n int, err error) {
 	list := c.DryRun && q.dead.Handling.Hold
 	if v.filter.Everything() && !list {
 		n, err = q.dead.Depth(ctx)

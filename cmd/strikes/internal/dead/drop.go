@@ -19,10 +19,10 @@ func (c *Command) Drop(ctx context.Context, queue string, ids []string) error {
 	}
 	to := c.To
 	if to == "" {
-		return cli.Misusef("--to FILE is missing: they are written there first")
+		return cli.Misusef("--to FILE is missing; dead letters are written to it before they are dropped")
 	}
 	if to == "-" {
-		return cli.Misusef("--to is \"-\", and what stdout got cannot be known to be safe: give a file (./- is one of that name)")
+		return cli.Misusef("--to is \"-\": strikes cannot know that stdout was saved; give a file (./- for one of that name)")
 	}
 	q, err := c.open(ctx, queue)
 	if err != nil {
@@ -39,7 +39,7 @@ func (c *Command) Drop(ctx context.Context, queue string, ids []string) error {
 	}
 	p := term.NewProgress(c.Err)
 	q.dead.Progress = showing(p)
-	q.mind(c.Err)
+	q.warnInterrupt(c.Err)
 	want := seek(f)
 	result, err := q.dead.Drop(ctx, f, c.Max, func(messages []*deadletter.Message) error {
 		for _, m := range messages {
@@ -54,9 +54,9 @@ func (c *Command) Drop(ctx context.Context, queue string, ids []string) error {
 	err = errors.Join(err, file.finish())
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d dropped, %d in %s", result.Done, file.n, term.Shown(to))
-	name(&b, "in the file, and maybe still dead messages", len(result.Undecided), result.Undecided)
+	name(&b, "in the file, but maybe still in the dead-letter queue", len(result.Undecided), result.Undecided)
 	fmt.Fprintln(c.Err, b.String())
-	q.untold(c.Err, result.RecordsErr)
+	q.warnUnrecorded(c.Err, result.RecordsErr)
 	if err == nil && result.Done == 0 {
 		return q.nothing(want)
 	}

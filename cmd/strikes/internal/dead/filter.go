@@ -26,14 +26,14 @@ func (c *Command) filter(ids []string) (deadletter.Filter, error) {
 	case f.Older < 0 || f.Newer < 0:
 		return f, cli.Misusef("--older-than and --newer-than must not be negative")
 	case f.Newer > 0 && f.Newer < f.Older:
-		return f, cli.Misusef("--newer-than is %v and --older-than %v: nothing is both", f.Newer, f.Older)
+		return f, cli.Misusef("--newer-than must not be less than --older-than, got %v and %v", f.Newer, f.Older)
 	case c.NoStore && f.NeedsRecords() && !ofTheBroker(f):
-		return f, cli.Misusef("--no-store goes with no --reason and no --kind that only the store tells")
+		return f, cli.Misusef("--no-store cannot be used with --reason, or with a --kind that only the store knows")
 	}
 	return f, nil
 }
 
-// ofTheBroker reports whether a dead letter itself tells what the filter asks for.
+// ofTheBroker reports whether the dead letter itself shows what the filter asks for.
 func ofTheBroker(f deadletter.Filter) bool {
 	return f.Reason == "" && slices.Contains([]deadletter.Kind{deadletter.KindDeliveryLimit, deadletter.KindExpired, deadletter.KindOverflow}, f.Kind)
 }
@@ -49,7 +49,7 @@ func (c *Command) chosen(ids []string) (deadletter.Filter, error) {
 	case f.Everything() && !c.All:
 		return f, cli.Misusef("say which dead letters: an ID, a filter, or --all")
 	case !f.Everything() && c.All:
-		return f, cli.Misusef("--all goes with no ID and no filter")
+		return f, cli.Misusef("--all cannot be used with an ID or a filter")
 	}
 	return f, nil
 }

@@ -20,7 +20,7 @@ func (c *Command) List(ctx context.Context, queue string, ids []string) error {
 	case c.Limit < 0:
 		return cli.Refused("limit", c.Limit, "0 or more")
 	case c.Records && c.NoStore:
-		return cli.Misusef("--records are the store's, and --no-store forbids to ask it")
+		return cli.Misusef("--records cannot be used with --no-store: records are in the store")
 	}
 	q, err := c.open(ctx, queue)
 	if err != nil {
@@ -47,7 +47,7 @@ func (c *Command) List(ctx context.Context, queue string, ids []string) error {
 }
 
 // printAll reports whether it stopped at the limit.
-func printAll(messages iter.Seq2[*deadletter.Message, error], out render.List[*deadletter.Message], limit int, q *dlq, want *sought) (limited bool, err error) {
+func printAll(messages iter.Seq2[*deadletter.Message, error], out render.List[*deadletter.Message], limit int, q *dlq, want *wanted) (limited bool, err error) {
 	n := 0
 	for l, err := range messages {
 		if err != nil {
@@ -77,7 +77,7 @@ func (c *Command) messages(ctx context.Context, q *dlq, f deadletter.Filter, lim
 		p := term.NewProgress(c.Err)
 		q.dead.Progress = showing(p)
 		return func(yield func(*deadletter.Message, error) bool) {
-			defer p.Finish() // progress may follow the last letter
+			defer p.Finish() // progress may follow the last dead letter
 			for l, err := range q.dead.BrowsePart(ctx, f, deadletter.Bounds{Picked: limit}) {
 				p.Finish()
 				if errors.Is(err, deadletter.ErrUnread) || !yield(l, err) {
@@ -87,14 +87,14 @@ func (c *Command) messages(ctx context.Context, q *dlq, f deadletter.Filter, lim
 		}, nil
 	}
 	if f.Lane != "" {
-		return nil, cli.Misusef("--lane needs the messages of queue %s, which is not read (--force does it): %s", q.where(), why(q))
+		return nil, cli.Misusef("--lane needs the messages of queue %s, which is not read (--force reads it): %s", q.where(), why(q))
 	}
 	if q.store == nil {
-		return nil, cli.Misusef("queue %s is not read (--force does it): %s", q.where(), why(q))
+		return nil, cli.Misusef("queue %s is not read (--force reads it): %s", q.where(), why(q))
 	}
 	if !records {
 		var err error
-		has := "It is with another consumer, which holds some or all of it"
+		has := "Another consumer holds some or all of its messages"
 		switch q.unseen, err = q.dead.Depth(ctx); {
 		case errors.Is(err, deadletter.ErrBusy):
 			q.held = err
@@ -103,7 +103,7 @@ func (c *Command) messages(ctx context.Context, q *dlq, f deadletter.Filter, lim
 		default:
 			has = "It has " + term.Plural(q.unseen, "message")
 		}
-		fmt.Fprintf(c.Err, "queue %s is not read: %s.\n%s. What follows is from the records: it may have left the queue since.\n",
+		fmt.Fprintf(c.Err, "queue %s is not read: %s.\n%s. The following is from the store's records; messages may have left the queue since.\n",
 			q.where(), term.Printable(q.dead.Handling.Why, ""), has)
 	}
 	return recorded(ctx, q, f), nil
@@ -111,12 +111,12 @@ func (c *Command) messages(ctx context.Context, q *dlq, f deadletter.Filter, lim
 
 func why(q *dlq) string {
 	if q.dead.Handling.Why == "" {
-		return "the records do not tell it"
+		return "the records do not have it"
 	}
 	return q.dead.Handling.Why
 }
 
-// recorded are the dead letters of which the store tells, the newest first.
+// recorded yields the dead letters that the store has records of, the newest first.
 func recorded(ctx context.Context, q *dlq, f deadletter.Filter) iter.Seq2[*deadletter.Message, error] {
 	return func(yield func(*deadletter.Message, error) bool) {
 		for r, err := range q.store.Admin().List(ctx, q.broker.VHost, q.queue) {

@@ -10,7 +10,7 @@ import (
 	"github.com/strikesmq/strikes/deadletter"
 )
 
-// TestForceIsSaidOnce: what can be done all the same is said once, wherever nothing was found.
+// TestForceIsSaidOnce: an error mentions --force once.
 func TestForceIsSaidOnce(t *testing.T) {
 	q := &dlq{dead: deadletter.Queue{Name: "q.dlq"}, unseen: 1}
 	none := func(func(*deadletter.Message, error) bool) {}

@@ -23,15 +23,15 @@ import (
 	"github.com/strikesmq/strikes/internal/status"
 )
 
-// graveyard is a queue's dead-letter queue and what is known of its messages.
+// dlq is a queue's dead-letter queue and what is known of its messages.
 type dlq struct {
 	dead   deadletter.Queue
 	queue  string // whose dead letters they are
 	broker *connect.Broker
 	store  *counter.Counter // nil: not to be asked
-	unseen int              // messages in the queue that were not looked at
+	unseen int              // messages in the queue that were not read
 	held   error            // ErrBusy: others hold messages that were not counted
-	denied bool             // what may be done cannot be told for lack of permissions
+	denied bool             // permissions are missing to find out what may be done
 }
 
 // open finds out what may be done with the dead-letter queue, and opens the store. It is closed by the caller.
@@ -54,7 +54,7 @@ func (c *Command) open(ctx context.Context, queue string) (*dlq, error) {
 	}
 	if !c.NoStore {
 		if q.store, err = c.Store(ctx); err != nil {
-			return nil, fmt.Errorf("%w (--no-store goes without it)", err)
+			return nil, fmt.Errorf("%w (--no-store works without it)", err)
 		}
 		q.dead.Records = q.store.Admin()
 	}
@@ -75,8 +75,8 @@ func (q *dlq) close() {
 	}
 }
 
-// judge finds the dead-letter queue, unless it is named, and its kind. It asks the management API, given or at its usual place:
-// that tells more than AMQP, and needs no permission on the queue.
+// judge finds the dead-letter queue, unless it is named, and its kind. It asks the management API, given or at its usual address:
+// the API reports more than AMQP, and needs no permission on the queue.
 func (q *dlq) judge(ctx context.Context, stderr io.Writer, need inspect.Need, named, force bool) error {
 	return q.broker.With(ctx, func(conn *amqp.Connection) error {
 		slow := time.AfterFunc(2*time.Second, func() {
@@ -87,7 +87,7 @@ func (q *dlq) judge(ctx context.Context, stderr io.Writer, need inspect.Need, na
 		if need.Management == "" {
 			var err error
 			if need, err = q.broker.Management(ctx, conn, need); err != nil {
-				tried = "; the management API was tried at its usual place (--management-url names another): " + err.Error()
+				tried = "; the management API was tried at its usual address (--management-url names another): " + err.Error()
 			}
 		}
 		at := status.DeadLetterQueue{Name: q.dead.Name}
@@ -142,32 +142,32 @@ func (q *dlq) fail(err error) error {
 	if !errors.Is(err, deadletter.ErrUnsafe) {
 		return withCode(err)
 	}
-	err = fmt.Errorf("%w (--force does it all the same)", err)
+	err = fmt.Errorf("%w (--force does it anyway)", err)
 	if q.denied {
 		return cli.WithCode(err, cli.ExitDenied)
 	}
 	return withCode(err)
 }
 
-// mind says what an interruption of a replay or drop of everything would do.
-func (q *dlq) mind(stderr io.Writer) {
+// warnInterrupt says what an interruption of a replay or drop of everything would do.
+func (q *dlq) warnInterrupt(stderr io.Writer) {
 	if q.dead.Handling.Take && q.dead.Handling.Why != "" {
-		fmt.Fprintf(stderr, "do not interrupt this often: of queue %s, %s\n", q.where(), term.Printable(q.dead.Handling.Why, ""))
+		fmt.Fprintf(stderr, "do not interrupt this often: queue %s: %s\n", q.where(), term.Printable(q.dead.Handling.Why, ""))
 	}
 }
 
-// untold says that the store was not told of all that was taken off; why is nil if it was.
-func (q *dlq) untold(stderr io.Writer, why error) {
+// warnUnrecorded reports that the store may not have recorded all that was taken off; why is nil if it has.
+func (q *dlq) warnUnrecorded(stderr io.Writer, why error) {
 	if why != nil {
-		fmt.Fprintf(stderr, "the store may not know of all that left queue %s: strikes status may call some missing: %s\n",
+		fmt.Fprintf(stderr, "the store may not have recorded every message taken off queue %s, so strikes status may report some as missing: %s\n",
 			q.where(), term.Printable(why.Error(), ""))
 	}
 }
 
 // nothing returns the error, with its exit code, for a search that found no dead letter.
-func (q *dlq) nothing(want *sought) error { return q.fail(q.none(want)) }
+func (q *dlq) nothing(want *wanted) error { return q.fail(q.none(want)) }
 
-func (q *dlq) none(want *sought) error {
+func (q *dlq) none(want *wanted) error {
 	if q.held != nil {
 		return q.held
 	}

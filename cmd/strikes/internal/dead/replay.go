@@ -37,7 +37,7 @@ func (c *Command) Replay(ctx context.Context, queue string, ids []string) error 
 	}
 	p := term.NewProgress(c.Err)
 	q.dead.Progress = showing(p)
-	q.mind(c.Err)
+	q.warnInterrupt(c.Err)
 	t := &report{Streams: c.Streams, want: seek(r.Filter)}
 	if c.JSON {
 		t.json = jsonl.NewEncoder(c.Out)
@@ -46,7 +46,7 @@ func (c *Command) Replay(ctx context.Context, queue string, ids []string) error 
 	result, err := q.dead.Replay(ctx, r)
 	p.Finish()
 	fmt.Fprintln(c.Err, replaySummary(r, result)+t.why())
-	q.untold(c.Err, result.RecordsErr)
+	q.warnUnrecorded(c.Err, result.RecordsErr)
 	err = cmp.Or(err, t.failed)
 	if errors.Is(err, publisher.ErrUnroutable) {
 		err = t.noQueue(q, r.Target, err)
@@ -115,9 +115,9 @@ func replaySummary(of deadletter.Replay, r deadletter.Result) string {
 	if r.Left > 0 {
 		fmt.Fprintf(&b, ", %d left", r.Left)
 	}
-	name(&b, "in doubt: published or not, and maybe still dead letters", len(r.Undecided), r.Undecided)
+	name(&b, "undecided: maybe published, maybe still in the dead-letter queue", len(r.Undecided), r.Undecided)
 	if cutOff(of, r) {
-		name(&b, "had been handed out before: a replay that was cut off may have published the last of them too", r.PossibleDuplicateCount, r.PossibleDuplicates)
+		name(&b, "had been delivered before: an interrupted replay may already have published the last of them", r.PossibleDuplicateCount, r.PossibleDuplicates)
 	}
 	name(&b, "failed again", len(r.FailedAgain), r.FailedAgain)
 	return b.String()

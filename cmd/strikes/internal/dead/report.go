@@ -18,7 +18,7 @@ type report struct {
 	cli.Streams
 	json *json.Encoder
 	left int
-	want *sought
+	want *wanted
 
 	failed error // the first of printing
 
@@ -66,10 +66,10 @@ func (t *report) noQueue(q *dlq, to *deadletter.Target, err error) error {
 func (t *report) why() string {
 	var b strings.Builder
 	if t.strays > 0 {
-		fmt.Fprintf(&b, "\n%d left that do not say where they died: --key QUEUE or --exchange EXCHANGE sends them somewhere", t.strays)
+		fmt.Fprintf(&b, "\n%d left because they do not say where they died; send them with --key QUEUE or --exchange EXCHANGE", t.strays)
 	}
 	if t.unroutable > 0 {
-		fmt.Fprintf(&b, "\n%d left whose destination is not there, or leads to no queue", t.unroutable)
+		fmt.Fprintf(&b, "\n%d left because their destination does not exist or leads to no queue", t.unroutable)
 	}
 	return b.String()
 }

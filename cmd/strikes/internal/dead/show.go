@@ -16,7 +16,7 @@ func (c *Command) Show(ctx context.Context, queue string, ids []string) error {
 	case err != nil:
 		return err
 	case c.Body && term.IsTerminal(c.Out):
-		return cli.Misusef("--body prints what may upset a terminal: give it a file or a pipe")
+		return cli.Misusef("--body writes raw bytes, which may upset a terminal; redirect it to a file or a pipe")
 	}
 	q, err := c.open(ctx, queue)
 	if err != nil {
@@ -26,7 +26,7 @@ func (c *Command) Show(ctx context.Context, queue string, ids []string) error {
 	q.dead.Preview = 1 << 30
 	p := term.NewProgress(c.Err)
 	q.dead.Progress = showing(p)
-	defer p.Finish() // progress may follow the last letter
+	defer p.Finish() // progress may follow the last dead letter
 	find, err := c.search(ctx, q, f)
 	if err != nil {
 		return err

@@ -8,11 +8,11 @@ import (
 )
 
 const (
-	intakeBytes = 32 << 20 // that may wait to be published, unless one message alone is larger
+	intakeBytes = 32 << 20 // that may wait to be published, unless a single message is larger
 	entryBytes  = 64 << 10 // what an entry weighs beside its body, so that there are at most 512
 )
 
-// intake hands entries from the reader to the publisher: all that have come, at once, so that slow input is published line
+// intake hands entries from the reader to the publisher: all that have come, together, so that slow input is published line
 // by line and fast input in batches.
 type intake struct {
 	room  *semaphore.Weighted

@@ -22,7 +22,7 @@ func noteText(n status.Note, queue string) string {
 	case status.ManyRecords:
 		return fmt.Sprintf("there are more than %d records: only the newest were read", n.Count)
 	case status.NoManagement:
-		why := "the management API is not at its usual place (--management-url names another)"
+		why := "the management API does not answer at its usual address (--management-url names another)"
 		if errors.Is(n.Err, management.ErrDenied) {
 			why = "the management API refuses the AMQP user (--management-url takes another)"
 		}

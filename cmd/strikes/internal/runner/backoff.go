@@ -23,7 +23,7 @@ func ParseBackoff(s string) (Backoff, error) {
 	from, to, isRange := strings.Cut(s, "..")
 	first, err := parseWait(from)
 	if err != nil {
-		return Backoff{}, err
+		return Backoff{}, fmt.Errorf("%q: %w", s, err)
 	}
 	if !isRange {
 		return Backoff{first: first, Last: first}, nil
@@ -31,7 +31,7 @@ func ParseBackoff(s string) (Backoff, error) {
 	last, err := parseWait(to)
 	switch {
 	case err != nil:
-		return Backoff{}, err
+		return Backoff{}, fmt.Errorf("%q: %w", s, err)
 	case first == 0 || last < first:
 		return Backoff{}, fmt.Errorf("%q: it goes from a positive duration to one that is not shorter", s)
 	}
@@ -46,7 +46,7 @@ func parseWait(s string) (time.Duration, error) {
 	return d, nil
 }
 
-// Wait is that of a message with so many failed attempts.
+// Wait returns the wait of a message after so many failed attempts.
 func (b Backoff) Wait(failed int) time.Duration {
 	if !b.doubles {
 		return b.first

@@ -28,7 +28,7 @@ func TestParseBackoff(t *testing.T) {
 		}
 		for range 100 {
 			if got := b.Wait(tt.charges); got < tt.lowest || got > tt.highest {
-				t.Errorf("%s after %d charges: %v, want %v to %v", tt.in, tt.charges, got, tt.lowest, tt.highest)
+				t.Errorf("%s after %d failed attempts: %v, want %v to %v", tt.in, tt.charges, got, tt.lowest, tt.highest)
 				break
 			}
 		}

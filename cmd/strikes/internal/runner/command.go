@@ -117,13 +117,13 @@ func (c *Command) KillAll() {
 	}
 }
 
-// outcome is the handler's error for a command that ended so: what it says itself counts, even if it was told to end.
+// outcome is the handler's error for a command that ended so. Its own exit code counts, even if it was cancelled.
 func outcome(state *os.ProcessState, err, cause error, last string) error {
 	if state != nil && state.Success() {
 		return nil
 	}
 	var exit *exec.ExitError
-	if state != nil && !errors.As(err, &exit) { // cancelled, or its pipes were held open: the status tells more
+	if state != nil && !errors.As(err, &exit) { // cancelled, or its pipes were held open: the status says more
 		err = &exec.ExitError{ProcessState: state}
 	}
 	if cause != nil {

@@ -131,7 +131,7 @@ func TestCommandOutputIsWhole(t *testing.T) {
 	}
 }
 
-// TestCommandLetsGo starts a process that leaves the group and prints for ever.
+// TestCommandLetsGo starts a process that leaves the group and prints without end.
 func TestCommandLetsGo(t *testing.T) {
 	setsid, err := exec.LookPath("setsid")
 	if err != nil {

@@ -102,10 +102,10 @@ func (l *Lines) Observe(_ context.Context, e consumer.Event) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	_, _ = l.To.Write(append(line, '\n')) // a terminal or pipe that is gone cannot be told so
+	_, _ = l.To.Write(append(line, '\n')) // nothing can be done if the terminal or pipe is gone
 }
 
-// observers are told one after the other.
+// observers are called one after the other.
 type observers []consumer.Observer
 
 func (o observers) Observe(ctx context.Context, e consumer.Event) {

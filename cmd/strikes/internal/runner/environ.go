@@ -14,11 +14,11 @@ import (
 // not this program's own: a command may need them.
 var OwnSecrets = []string{"STRIKES_AMQP_URL", "STRIKES_REDIS_URL", "STRIKES_MANAGEMENT_URL"}
 
-// Environ adds to the environment base what a command is told of its message, and takes away what base says of another: this
+// Environ adds to the environment base what a command learns about its message, and takes away what base says of another: this
 // process may be such a command itself. It also takes away OwnSecrets. A value with a NUL in it cannot be a variable; the names
 // of those are returned.
 func Environ(base []string, queue string, d amqp.Delivery, a consumer.Attempt) (env, omitted []string) {
-	told := [][2]string{
+	about := [][2]string{
 		{"STRIKES_ATTEMPT", strconv.Itoa(a.Number)},
 		{"STRIKES_LAST", strconv.Itoa(a.Last)},
 		{"STRIKES_MESSAGE_ID", d.MessageId},
@@ -32,9 +32,9 @@ func Environ(base []string, queue string, d amqp.Delivery, a consumer.Attempt) (
 	}
 	env = slices.DeleteFunc(slices.Clone(base), func(v string) bool {
 		name, _, _ := strings.Cut(v, "=")
-		return slices.Contains(OwnSecrets, name) || slices.ContainsFunc(told, func(t [2]string) bool { return t[0] == name })
+		return slices.Contains(OwnSecrets, name) || slices.ContainsFunc(about, func(t [2]string) bool { return t[0] == name })
 	})
-	for _, t := range told {
+	for _, t := range about {
 		if strings.ContainsRune(t[1], 0) {
 			omitted = append(omitted, t[0])
 			continue

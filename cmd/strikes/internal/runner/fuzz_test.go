@@ -45,12 +45,12 @@ func FuzzBackoff(f *testing.F) {
 			least /= 2
 		}
 		if d := b.Wait(charges); d < least || d > most {
-			t.Errorf("%q: %v after %d charges", text, d, charges)
+			t.Errorf("%q: %v after %d failed attempts", text, d, charges)
 		}
 	})
 }
 
-// FuzzEnviron: what a command is told is one variable each, whatever the message says.
+// FuzzEnviron shows that each property of a message is one variable, whatever the message holds.
 func FuzzEnviron(f *testing.F) {
 	f.Add("orders", "m1", "", "orders", "text/plain", "PATH=/bin")
 	f.Add("a\nb", "\x00", "=", "A=B", "\xff", "STRIKES_QUEUE=other")

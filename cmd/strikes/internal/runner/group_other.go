@@ -7,7 +7,7 @@ import (
 	"os/exec"
 )
 
-// Without process groups, a command is ended alone.
+// Without process groups, only the command itself is ended.
 
 func ownGroup(*exec.Cmd) {}
 

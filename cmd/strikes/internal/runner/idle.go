@@ -17,7 +17,7 @@ type idle struct {
 	until   time.Time // not idle before, whatever runs
 }
 
-// begin and end enclose a run of the handler.
+// begin and end enclose an attempt.
 func (i *idle) begin() { i.change(1, 0) }
 
 func (i *idle) end() { i.change(-1, 0) }

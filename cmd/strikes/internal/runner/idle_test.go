@@ -26,7 +26,7 @@ func TestIdle(t *testing.T) {
 			time.Sleep(20 * time.Second)
 			i.end()
 		}, 26 * time.Second},
-		{"messages that nobody is given", func(_ *idle, filled *atomic.Bool) {
+		{"messages that no consumer gets", func(_ *idle, filled *atomic.Bool) {
 			filled.Store(true)
 			time.Sleep(13 * time.Second)
 			filled.Store(false)
@@ -57,6 +57,6 @@ func TestIdleStops(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if (&idle{patience: time.Hour}).wait(ctx, func() bool { return true }) {
-		t.Error("idle, though it was told to stop")
+		t.Error("idle, though it was stopped")
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// A command has ended with all of its group; what it printed is in the pipes. Whoever has left the group and holds on to
-// them is listened to only for a moment, and not for long: no pipe holds more than lastBytes.
+// A command has ended with all of its group; what it printed is in the pipes. A process that has left the group and holds
+// them open is read from for a short time only: no pipe holds more than lastBytes.
 const (
 	lastOutput = 100 * time.Millisecond
 	lastBytes  = 1 << 20
@@ -37,7 +37,7 @@ func (p *plumbing) copyTo(w io.Writer) (*os.File, error) {
 	return theirs, nil
 }
 
-// copy reads to the end, or once the command has ended for as long as something comes at once. The time that a slow w takes
+// copy reads to the end, or, once the command has ended, until nothing more comes immediately. The time that a slow w takes
 // does not count.
 func (p *plumbing) copy(w io.Writer, from *os.File) {
 	buffer := make([]byte, 32<<10)

@@ -28,7 +28,7 @@ type worker struct {
 }
 
 // run consumes until ctx is done, the queue has been empty for long enough, or the command cannot be started. Once now is
-// closed it ends at once, with everything that runs.
+// closed it ends immediately, with everything that runs.
 func (w *worker) run(ctx context.Context, now <-chan struct{}) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	w.consumer.Logger = w.log
@@ -55,15 +55,15 @@ func (w *worker) run(ctx context.Context, now <-chan struct{}) error {
 	case <-now:
 		w.command.KillAll()
 		select {
-		case <-done: //nolint:errcheck // how it ended at once is of no interest
+		case <-done: //nolint:errcheck // how it ended does not matter
 		case <-time.After(lastWord):
 		}
-		return cli.WithCode(errors.New("ended at once: what was running is killed, and its messages return to the queue"), cli.ExitInterrupted)
+		return cli.WithCode(errors.New("stopped immediately: running commands were killed, and their messages return to the queue"), cli.ExitInterrupted)
 	}
 }
 
-// lastWord is how long the store may take to hear that what was killed is not the messages' fault: a run that it believes to
-// go on would be charged as a crash.
+// lastWord bounds the last requests to the store: they end the killed attempts, which it would otherwise find open and
+// count as crashes.
 const lastWord = 3 * time.Second
 
 func (w *worker) dial(ctx context.Context) (*amqp.Connection, error) {
@@ -72,7 +72,7 @@ func (w *worker) dial(ctx context.Context) (*amqp.Connection, error) {
 	return conn, err
 }
 
-// handler runs the command. If it cannot be started, consuming is stopped, and so that is not charged to the message.
+// handler runs the command. If it cannot be started, consuming is stopped, and the attempt is not counted.
 func (w *worker) handler(stop context.CancelCauseFunc) consumer.Handler {
 	base := os.Environ()
 	return func(ctx context.Context, d amqp.Delivery) error {
@@ -81,11 +81,11 @@ func (w *worker) handler(stop context.CancelCauseFunc) consumer.Handler {
 		attempt, _ := consumer.AttemptFrom(ctx)
 		env, omitted := Environ(base, w.consumer.Queue, d, attempt)
 		for _, name := range omitted {
-			w.log.Warn("not told to the command: there is a NUL in it", "variable", name, "id", fmt.Sprintf("%q", d.MessageId))
+			w.log.Warn("a variable was not passed to the command: its value has a NUL", "variable", name, "id", fmt.Sprintf("%q", d.MessageId))
 		}
 		err := w.command.Run(ctx, env, d.Body)
 		if errors.Is(err, ErrNotStarted) {
-			w.log.Error("stopping; the message is not charged", "error", err)
+			w.log.Error("stopping; the attempt is not counted", "error", err)
 			stop(err)
 		}
 		return err

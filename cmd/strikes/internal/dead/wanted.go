@@ -10,19 +10,19 @@ import (
 	"github.com/strikesmq/strikes/deadletter"
 )
 
-// sought are the ids and fingerprints that were asked for by name, and those of them that were found.
-type sought struct {
+// wanted are the ids and fingerprints that were asked for by name, and those of them that were found.
+type wanted struct {
 	ids   []string
 	found map[string]bool // by id and fingerprint of what was seen
 	any   bool
 	all   bool // nothing was asked for in particular
 }
 
-func seek(f deadletter.Filter) *sought {
-	return &sought{ids: f.IDs, found: map[string]bool{}, all: f.Everything()}
+func seek(f deadletter.Filter) *wanted {
+	return &wanted{ids: f.IDs, found: map[string]bool{}, all: f.Everything()}
 }
 
-func (s *sought) saw(l *deadletter.Message) {
+func (s *wanted) saw(l *deadletter.Message) {
 	if len(s.ids) > 0 {
 		s.any = true
 		s.found[l.ID], s.found[l.Fingerprint] = true, true
@@ -30,7 +30,7 @@ func (s *sought) saw(l *deadletter.Message) {
 }
 
 // names are the ids that were not found, the first of them, as a list that follows a colon; empty if there are none.
-func (s *sought) names() string {
+func (s *wanted) names() string {
 	var missing []string
 	for _, id := range s.ids {
 		if !s.found[id] && !slices.Contains(missing, id) {
@@ -44,7 +44,7 @@ func (s *sought) names() string {
 }
 
 // none is the error for no dead letters at all.
-func (s *sought) none(queue string) error {
+func (s *wanted) none(queue string) error {
 	text := fmt.Sprintf("no dead letter in queue %s matches%s", term.Shown(queue), s.names())
 	if s.all {
 		text = fmt.Sprintf("dead-letter queue %s is empty", term.Shown(queue))
@@ -52,16 +52,16 @@ func (s *sought) none(queue string) error {
 	return cli.WithCode(errors.New(text), cli.ExitNothing)
 }
 
-// missing is an error that names the ids that were not found, unless none was: that is for none to say.
-func (s *sought) missing(queue string) error {
+// missing returns an error that names the ids that were not found; nil if none was found, which none reports.
+func (s *wanted) missing(queue string) error {
 	if names := s.names(); names != "" && s.any {
 		return cli.WithCode(fmt.Errorf("not found in queue %s%s; the others were found", term.Shown(queue), names), cli.ExitNothing)
 	}
 	return nil
 }
 
-// also is err, with what is missing after it, and with the exit code of err if that is one.
-func (s *sought) also(err error, queue string) error {
+// also returns err followed by what is missing, with the exit code of err if it has one.
+func (s *wanted) also(err error, queue string) error {
 	missing := s.missing(queue)
 	switch {
 	case missing == nil:
