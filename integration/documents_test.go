@@ -199,17 +199,23 @@ func administer(t *testing.T, method, at, body string) {
 }
 
 var (
-	link    = regexp.MustCompile(`\]\(([^)#:]*)(#[^)]*)?\)`)
-	heading = regexp.MustCompile(`(?m)^#+ (.*)$`)
-	anchor  = regexp.MustCompile(`<a id="([^"]+)"`)
+	link      = regexp.MustCompile(`\]\(([^)#:]*)(#[^)]*)?\)`)
+	heading   = regexp.MustCompile(`(?m)^#+ (.*)$`)
+	namedFile = regexp.MustCompile("`([\\w/]+/[\\w/]+\\.(?:go|lua))`")
+	anchor    = regexp.MustCompile(`<a id="([^"]+)"`)
 )
 
-// TestLinks follows the links between the documents and to files of the repository.
+// TestLinks follows the links between the documents, and looks for the files of the repository that they name.
 func TestLinks(t *testing.T) {
 	for _, name := range documents(t) {
 		text, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
+		}
+		for _, m := range namedFile.FindAllStringSubmatch(string(text), -1) {
+			if _, err := os.Stat(filepath.Join("..", m[1])); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
 		}
 		for _, m := range link.FindAllStringSubmatch(string(text), -1) {
 			to := name

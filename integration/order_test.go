@@ -125,7 +125,7 @@ func (o *ordered) checkDead(t *testing.T, c *counter.Counter, queue string) {
 		records, err := c.Admin().Get(t.Context(), "/", queue, id)
 		need(t, err)
 		if dead[id] == 1 && len(records) == 1 && records[0].Counted() == consumer.DefaultMaxRetries {
-			t.Logf("message %d: a crash reached the limit before it was refunded, see GUARANTEES.md: %+v", i, records[0])
+			t.Logf("message %d: a crash reached the limit before it was reversed, see docs/guarantees.md: %+v", i, records[0])
 			continue
 		}
 		t.Errorf("message %d: %d dead letters, want %d; it fails %d times, and is recorded as %+v", i, dead[id], want, fails(i), records)

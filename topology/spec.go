@@ -3,6 +3,7 @@ package topology
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
@@ -109,7 +110,7 @@ func (s Spec) validate() error {
 	case s.Type == Classic && s.DeliveryLimit != 0:
 		return setting.New("DeliveryLimit", s.DeliveryLimit, "0 for a classic queue, which has none")
 	case s.ExchangeType != "" && !slices.Contains(exchangeTypes, s.ExchangeType):
-		return setting.New("ExchangeType", s.ExchangeType, fmt.Sprintf("one of %q, or empty", exchangeTypes))
+		return setting.New("ExchangeType", s.ExchangeType, "one of "+strings.Join(exchangeTypes, ", "))
 	case s.ExchangeType != "" && len(s.Bindings) == 0:
 		return setting.New("ExchangeType", s.ExchangeType, "empty without bindings")
 	}

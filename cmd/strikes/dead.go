@@ -21,11 +21,12 @@ func (a *app) deadListCommand() *cobra.Command {
 IDs that are not found are named on stderr, and the exit code is 3. list reads the dead-letter queue if that is harmless, and the store's
 records of its messages. A quorum queue counts reads, and deletes a message that was read too often. If its delivery limit is low or
 unknown, the store's records are listed instead, and stderr says so.
+
 `[1:]+nameMeanings+kindMeanings,
 		func(ctx context.Context, args []string) error { return c.List(ctx, args[0], args[1:]) })
 	f := cmd.Flags()
 	c.AddTo(cmd)
-	f.IntVar(&c.Limit, "limit", 0, "list `N` at most, or of --groups the largest `N`; 0: all")
+	f.IntVar(&c.Limit, "limit", 0, "list `N` at most, or of --groups the largest N; 0: all")
 	f.BoolVar(&c.Groups, "groups", false, "count them by kind and reason")
 	f.BoolVar(&c.Records, "records", false, "list the store's records, without asking the broker")
 	cli.JSON(f, &c.JSON, "print one JSON object a dead letter, or a group")
@@ -39,7 +40,9 @@ func (a *app) deadShowCommand() *cobra.Command {
 The store's record says when and why a message died; the rest is read from the dead-letter queue, from its head. If the store has a record,
 only the first 500 dead letters are read, else all up to the one with that ID. --body and --json need the message, so they also read up to it.
 --search sets how many are read. stderr says what was not read.
-`[1:]+"Put an ID that begins with - after --.\n"+nameMeanings+kindMeanings,
+Put an ID that begins with - after --.
+
+`[1:]+nameMeanings+kindMeanings,
 		func(ctx context.Context, args []string) error { return c.Show(ctx, args[0], args[1:]) })
 	f := cmd.Flags()
 	c.AddTo(cmd)
@@ -57,6 +60,7 @@ A dead letter leaves the dead-letter queue once the broker has confirmed its cop
 in both queues, under one id; --json reports which were delivered before, to such a command or to a reader. It stops when replayed messages fail again. A
 dead letter that does not say where it died, or whose queue does not exist, stays in the dead-letter queue (exit 1). IDs that are not found
 are named after the others are replayed, and the exit code is 3. Put an ID that begins with - after --.
+
 `[1:]+nameMeanings+kindMeanings,
 		func(ctx context.Context, args []string) error { return c.Replay(ctx, args[0], args[1:]) })
 	f := cmd.Flags()
@@ -77,6 +81,7 @@ func (a *app) deadDropCommand() *cobra.Command {
 publish --ndjson publishes the file again, with nothing lost: a header of a type that JSON does not have is an object with one key, $bytes,
 $time, $decimal, $int32 and the like, and publish restores it. IDs that are not found are named after the others are dropped, and the exit
 code is 3. Put an ID that begins with - after --.
+
 `[1:]+nameMeanings+kindMeanings,
 		func(ctx context.Context, args []string) error { return c.Drop(ctx, args[0], args[1:]) })
 	c.AddTo(cmd)

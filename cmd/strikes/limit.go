@@ -17,7 +17,7 @@ import (
 )
 
 func (a *app) limitCommand() *cobra.Command {
-	return cli.Group("limit", "show, set and clear how many attempts the messages of a queue get",
+	return cli.Group("limit", "show, set and clear how often the messages of a queue are retried",
 		a.limitGetCommand(), a.limitSetCommand(), a.limitClearCommand())
 }
 

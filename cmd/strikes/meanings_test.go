@@ -58,3 +58,14 @@ func TestWordsAreExplained(t *testing.T) {
 		}
 	}
 }
+
+// TestDefaultsAreShown: a default that a text describes is shown once, as that text.
+func TestDefaultsAreShown(t *testing.T) {
+	for _, command := range []string{"declare", "dead show", "dead list", "status", "demo", "counter grant"} {
+		var out clitest.Output
+		run(t.Context(), cli.Streams{Out: &out, Err: &out}, append([]string{"strikes", "help"}, strings.Fields(command)...))
+		if text := out.String(); !strings.Contains(text, "(default ") || strings.Contains(text, "(default )") || strings.Contains(text, "`") {
+			t.Errorf("the help of %s:\n%s", command, text)
+		}
+	}
+}

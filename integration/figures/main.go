@@ -1,4 +1,4 @@
-// Command figures measures what GUARANTEES.md says of stops, outages, restarts and sessions, one figure at a time:
+// Command figures measures what docs/guarantees.md says of stops, outages, restarts and sessions, one figure at a time:
 //
 //	go run ./integration/figures stops
 //	go run ./integration/figures outage-held -for 1m -type classic

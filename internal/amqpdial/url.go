@@ -22,6 +22,9 @@ var parameters = []string{
 // Parse parses the URL of a broker. Its error is a *setting.FieldError that quotes only the scheme or the name of a parameter:
 // any other part may hold a piece of a password.
 func Parse(raw string) (amqp.URI, error) {
+	if raw == "" {
+		return amqp.URI{}, &setting.FieldError{Field: "URL", Value: "an empty one", Want: Form}
+	}
 	_, given, err := setting.ParseURL(raw)
 	if err != nil {
 		return amqp.URI{}, errURL

@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -55,7 +56,7 @@ func flagMisuse(cmd *cobra.Command, err error) error {
 	var invalid *pflag.InvalidValueError
 	switch {
 	case errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() != "":
-		err = Misusef("there is no flag -%s", unknown.GetSpecifiedName())
+		err = Misusef("there is no flag -%s%s", unknown.GetSpecifiedName(), afterDashes(unknown.GetSpecifiedName()))
 	case errors.As(err, &unknown):
 		name := unknown.GetSpecifiedName()
 		err = Misusef("there is no flag --%s%s", shownArgument(name), DidYouMean(name, flagNames(cmd), "--"))
@@ -67,6 +68,14 @@ func flagMisuse(cmd *cobra.Command, err error) error {
 		err = Misusef("a flag cannot be read")
 	}
 	return seeHelp(cmd, err)
+}
+
+// afterDashes is a hint for a negative number, which is read as a flag.
+func afterDashes(name string) string {
+	if strings.Trim(name, "0123456789") == "" {
+		return "; put an argument that begins with - after --"
+	}
+	return ""
 }
 
 func flagNames(cmd *cobra.Command) (names []string) {

@@ -27,7 +27,7 @@ func (f *Flags) AddBroker(cmd *cobra.Command) {
 	f.cmd = cmd
 	flags := cmd.Flags()
 	flags.StringVar(&f.AMQPURL, "amqp-url", defaultAMQP,
-		"the broker, as `URL` amqp[s]://user:password@host:port/vhost, with parameters like ?heartbeat=SECONDS or ?cacertfile=FILE (all: README)")
+		"the broker, as `URL` amqp[s]://user:password@host:port/vhost, with parameters like ?heartbeat=SECONDS or ?cacertfile=FILE (all: docs/cli.md)")
 	cli.FromEnvOr(flags, "amqp-url", "AMQP_URL")
 	cli.DefaultText(flags, "amqp-url", "guest at localhost")
 }
@@ -36,7 +36,7 @@ func (f *Flags) AddBroker(cmd *cobra.Command) {
 func (f *Flags) AddStore(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.RedisURL, "redis-url", defaultRedis,
-		"the store, as `URL` redis[s]://, redis+sentinel:// or redis+cluster://user:password@host:port/db, with parameters like ?read_timeout=500ms (all: README)")
+		"the store, as `URL` redis[s]://, redis+sentinel:// or redis+cluster://user:password@host:port/db, with parameters like ?read_timeout=500ms (all: docs/cli.md)")
 	cli.FromEnvOr(flags, "redis-url", "REDIS_URL")
 	cli.DefaultText(flags, "redis-url", "localhost")
 	flags.StringVar(&f.Prefix, "prefix", "", "the `PREFIX` of the store's keys; two brokers that share a store need different ones")

@@ -17,7 +17,7 @@ import (
 // RouteMeaning is the help of every command that looks for the dead-letter queue.
 const RouteMeaning = "Without --dead-letter-queue the command finds the queue in which the dead letters land, by QUEUE's arguments, policies and\n" +
 	"bindings. The management API shows these. If it does not, the command assumes QUEUE.dlq, and stderr says so. If dead\n" +
-	"letters land in several queues, the error names them.\n"
+	"letters land in several queues, the error names them.\n\n"
 
 // Command is one run of a verb: where the dead letters are, which of them are
 // meant, and what each verb adds.

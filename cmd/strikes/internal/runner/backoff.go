@@ -47,18 +47,18 @@ func parseWait(s string) (time.Duration, error) {
 }
 
 // Wait returns the wait of a message after so many failed attempts.
-func (b Backoff) Wait(charges int) time.Duration {
+func (b Backoff) Wait(failed int) time.Duration {
 	if !b.doubles {
 		return b.first
 	}
-	d := doubled(b.first, b.Last, charges)
+	d := doubled(b.first, b.Last, failed)
 	return d - rand.N(d/2+1) //nolint:gosec // guessing it gains nothing
 }
 
 // doubled is first after one failed attempt, twice that after two, and so on up to last.
-func doubled(first, last time.Duration, charges int) time.Duration {
+func doubled(first, last time.Duration, failed int) time.Duration {
 	d := first
-	for ; charges > 1 && d < last; charges-- {
+	for ; failed > 1 && d < last; failed-- {
 		if d > last/2 {
 			return last
 		}
