@@ -110,7 +110,7 @@ func grant(attempts int, want string) op {
 	}, want}
 }
 
-func clear(want string) op {
+func clearLimit(want string) op {
 	return op{func(t *testing.T, s store, m Message) string {
 		return outcome(s.Reset(t.Context(), m, Note{By: "op", Why: "fixed"}))
 	}, want}
@@ -385,27 +385,27 @@ func TestSteps(t *testing.T) {
 			start("a", ModeShared, "RUN 0+0 fence 1"), end("a", true), grant(1, "over"),
 		}},
 		{"a reset leaves all attempts and the fence", []op{
-			fail("a", again, "REQUEUE 1+0 fence 0"), start("b", ModeShared, "RUN 1+0 fence 1"), fail("b", again, "REQUEUE 2+0 fence 1"), clear(""),
+			fail("a", again, "REQUEUE 1+0 fence 0"), start("b", ModeShared, "RUN 1+0 fence 1"), fail("b", again, "REQUEUE 2+0 fence 1"), clearLimit(""),
 			record(`"" 0+0 open "" suspect false cause "" error ""`),
 			start("c", ModeShared, "RUN 0+0 fence 2"), fail("c", again, "REQUEUE 1+0 fence 2"),
 		}},
 		{"a failure repeated late counts nothing after a reset", []op{
-			fail("a", again, "REQUEUE 1+0 fence 0"), clear(""), fail("a", again, "REQUEUE 0+0 fence 0"),
+			fail("a", again, "REQUEUE 1+0 fence 0"), clearLimit(""), fail("a", again, "REQUEUE 0+0 fence 0"),
 			record(`"" 0+0 open "" suspect false cause "" error ""`),
 		}},
 		{"an attempt that runs through a reset is counted first", []op{
-			fail("z", again, "REQUEUE 1+0 fence 0"), start("a", ModeIsolated, "RUN 1+0 fence 1"), clear(""),
+			fail("z", again, "REQUEUE 1+0 fence 0"), start("a", ModeIsolated, "RUN 1+0 fence 1"), clearLimit(""),
 			start("b", ModeShared, "RUN 0+0 fence 2"), fail("a", again, "REQUEUE 1+0 fence 2"),
 		}},
 		{"a reset lifts a tombstone, a wait and suspicion", []op{
-			fail("a", inAnHour, "REQUEUE 1+0 fence 0"), clear(""), start("b", ModeShared, "RUN 0+0 fence 1"), start("c", ModeShared, "SUSPECT 0+0 fence 1"),
-			clear(""), start("c", ModeShared, "RUN 0+0 fence 2"), fail("c", reject, "EXHAUSTED 1+0 fence 2"), clear(""),
+			fail("a", inAnHour, "REQUEUE 1+0 fence 0"), clearLimit(""), start("b", ModeShared, "RUN 0+0 fence 1"), start("c", ModeShared, "SUSPECT 0+0 fence 1"),
+			clearLimit(""), start("c", ModeShared, "RUN 0+0 fence 2"), fail("c", reject, "EXHAUSTED 1+0 fence 2"), clearLimit(""),
 			start("d", ModeShared, "RUN 0+0 fence 3"),
 		}},
 		{"a reset takes a grant back", []op{
-			fail("a", again, "REQUEUE 1+0 fence 0"), grant(9, ""), clear(""), inForce("b", "RUN limit 3 <nil>"),
+			fail("a", again, "REQUEUE 1+0 fence 0"), grant(9, ""), clearLimit(""), inForce("b", "RUN limit 3 <nil>"),
 		}},
-		{"nothing is reset where nothing is counted", []op{clear("no record"), record("0 records, <nil>")}},
+		{"nothing is reset where nothing is counted", []op{clearLimit("no record"), record("0 records, <nil>")}},
 		{"unmarked attempts are never suspects", []op{
 			start("a", ModeUntracked, "RUN 0+0 fence 1"), start("b", ModeUntracked, "RUN 0+0 fence 2"), start("c", ModeShared, "RUN 0+0 fence 3"),
 		}},

@@ -42,7 +42,7 @@ func Eventually(t testing.TB, timeout time.Duration, what string, cond func() bo
 // ReadPID reads the process id in a file.
 func ReadPID(t testing.TB, file string) int {
 	t.Helper()
-	b, err := os.ReadFile(file)
+	b, err := os.ReadFile(file) //nolint:gosec // a file of the test
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -46,7 +46,7 @@ type report struct {
 // Work is one consumer process of a demo. It writes its reports to out, and ends the process when in ends.
 func Work(ctx context.Context, in io.Reader, out io.Writer) error {
 	var spec workerSpec
-	if err := json.Unmarshal([]byte(os.Getenv(workerEnv)), &spec); err != nil { //nolint:musttag // written by this package
+	if err := json.Unmarshal([]byte(os.Getenv(workerEnv)), &spec); err != nil {
 		return fmt.Errorf("%s is started by strikes demo alone: %w", Command, err)
 	}
 	go func() { // nothing else ends this process if the demo is killed
