@@ -153,14 +153,22 @@ func TestStoreCauses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := dialStore(t, tc.fail(t))
-			begin := time.Now()
-			_, err := c.Fail(t.Context(), attemptOf("1", "a"), counter.Failure{Limit: 3})
 			var failed *counter.StoreError
-			if !errors.As(err, &failed) || failed.Fault != tc.want {
-				t.Errorf("%v, want cause %q", err, tc.want)
+			for range 10 {
+				begin := time.Now()
+				_, err := c.Fail(t.Context(), attemptOf("1", "a"), counter.Failure{Limit: 3})
+				if !errors.As(err, &failed) {
+					t.Fatalf("%v, want a store error", err)
+				}
+				if took := time.Since(begin); took > 2*time.Second {
+					t.Errorf("reported after %v", took)
+				}
+				if failed.Fault != counter.FaultSlow { // a store short of CPU may say that it is busy only after the timeout
+					break
+				}
 			}
-			if took := time.Since(begin); took > 2*time.Second {
-				t.Errorf("told after %v", took)
+			if failed.Fault != tc.want {
+				t.Errorf("%v, want fault %q", failed, tc.want)
 			}
 		})
 	}

@@ -41,7 +41,7 @@ var onServers = []struct {
 const module = "github.com/strikesmq/strikes/"
 
 func main() {
-	jobs := flag.Int("jobs", 6, "processes side by side")
+	jobs := flag.Int("jobs", 5, "processes side by side")
 	only := flag.String("only", "", "run the packages whose import path ends in `PATH`")
 	race := flag.Bool("race", true, "with the race detector")
 	flag.Parse()
