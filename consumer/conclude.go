@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/pause"
 )
 
 // conclude tells the store how the handler ended, as far as it has to know, and returns what becomes of the delivery.
@@ -141,7 +142,7 @@ func (s *session) guard(name string, call func()) {
 // wait holds a delivery before the next step. It returns that step, or what comes instead.
 func (s *session) wait(ctx context.Context, d *delivery, wait time.Duration, after step) step {
 	wait, next := decideWait(wait, time.Until(d.heldUntil), after)
-	if !pause(ctx, wait) { // the store keeps the rest of the wait
+	if !pause.For(ctx, wait) { // the store keeps the rest of the wait
 		return decideStopped(next)
 	}
 	if next == stepOverdue {
@@ -166,7 +167,7 @@ func (s *session) hold(ctx context.Context, d *delivery, sending step, err error
 	case next == stepGiveUp:
 		d.err = fmt.Errorf("%w: queue %q: %w", ErrHeldTooLong, s.Queue, err)
 		return stepLeave
-	case next == sending && !pause(ctx, wait):
+	case next == sending && !pause.For(ctx, wait):
 		return decideStopped(sending)
 	}
 	return next
@@ -207,18 +208,6 @@ func (s *session) counted(d *delivery) counter.Attempt {
 	return counter.Attempt{
 		Message: d.message, Token: d.token.String(), Holder: s.Holder, First: d.isFirst(), Received: d.received,
 		Floor: carriedFence(d.Headers, s.Queue),
-	}
-}
-
-// pause waits for d. It reports false if ctx is done before.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/strikesmq/strikes/consumer/internal/acks"
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/queueinfo"
 )
 
 // delivery is one message on its way from the channel to its settlement. One goroutine at a time has it: its own, one that took
@@ -68,7 +69,7 @@ func (s *session) take(ctx context.Context, from amqp.Delivery) *delivery {
 	s.tasks.Add(1)
 	now := time.Now()
 	d := &delivery{Delivery: from, received: now, heldUntil: now.Add(s.ConsumerTimeout / 2)}
-	d.message = counter.Message{VHost: s.VHost, Queue: s.Queue, Generation: generation(from.Headers, s.Queue), ID: from.MessageId}
+	d.message = counter.Message{VHost: s.VHost, Queue: s.Queue, Generation: queueinfo.Generation(from.Headers, s.Queue), ID: from.MessageId}
 	if s.Key != nil {
 		d.message.ID = ""
 		s.guard("Key", func() { d.message.ID = s.Key(d.shown()) })

@@ -11,47 +11,11 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/queueinfo"
 )
 
 func death(queue, reason string, count any, at time.Time) amqp.Table {
 	return amqp.Table{"queue": queue, "reason": reason, "count": count, "time": at}
-}
-
-func TestLife(t *testing.T) {
-	noon := time.Unix(1_700_000_000, 0)
-	for _, tc := range []struct {
-		name    string
-		headers amqp.Table
-		want    string
-	}{
-		{"no headers", nil, ""},
-		{"other headers", amqp.Table{"x": "y"}, ""},
-		{"rejected here", amqp.Table{"x-death": []any{death("orders", "rejected", int64(1), noon)}}, "1@1700000000"},
-		{"past the delivery limit here", amqp.Table{"x-death": []any{death("orders", "delivery_limit", int64(2), noon)}}, "2@1700000000"},
-		{"expired here", amqp.Table{"x-death": []any{death("orders", "expired", int64(1), noon)}}, ""},
-		{"rejected elsewhere", amqp.Table{"x-death": []any{death("bills", "rejected", int64(1), noon)}}, ""},
-		{"the newest of several", amqp.Table{"x-death": []any{
-			death("orders.dlq", "expired", int64(9), noon), death("orders", "rejected", int64(3), noon.Add(time.Second)),
-			death("orders", "delivery_limit", int64(1), noon),
-		}}, "3@1700000001"},
-		{"count of another width", amqp.Table{"x-death": []any{death("orders", "rejected", int32(4), noon)}}, "4@1700000000"},
-		{"the header of a replay", amqp.Table{GenerationHeader: "r1"}, "header:r1"},
-		{"dead again since the replay, and moved back", amqp.Table{GenerationHeader: "r1", "x-death": []any{death("orders", "rejected", int64(1), noon)}}, "1@1700000000 header:r1"},
-		{"dead elsewhere since the replay", amqp.Table{GenerationHeader: "r1", "x-death": []any{death("bills", "rejected", int64(1), noon)}}, "header:r1"},
-		{"an empty header", amqp.Table{GenerationHeader: ""}, ""},
-		{"a header that is no text", amqp.Table{GenerationHeader: int64(1)}, ""},
-		{"x-death that is no list", amqp.Table{"x-death": "yesterday"}, ""},
-		{"x-death of no tables", amqp.Table{"x-death": []any{"a", nil, int64(1)}}, ""},
-		{"x-death without fields", amqp.Table{"x-death": []any{amqp.Table{}}}, ""},
-		{"x-death with odd fields", amqp.Table{"x-death": []any{amqp.Table{"queue": "orders", "reason": []any{}}}}, ""},
-		{"rejected, with odd count and time", amqp.Table{"x-death": []any{amqp.Table{"queue": "orders", "reason": "rejected", "count": "many", "time": "late"}}}, ""},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			if got := generation(tc.headers, "orders"); got != tc.want {
-				t.Errorf("got %q, want %q", got, tc.want)
-			}
-		})
-	}
 }
 
 // TestCarriedFence: a message carries the fence of its last replay, or the end of the second of its last death if it has died since.
@@ -99,8 +63,8 @@ func FuzzGeneration(f *testing.F) {
 			return
 		}
 		headers := amqp.Table{"x-death": typed(v)}
-		got := generation(headers, "orders")
-		if again := generation(headers, "orders"); again != got {
+		got := queueinfo.Generation(headers, "orders")
+		if again := queueinfo.Generation(headers, "orders"); again != got {
 			t.Errorf("one message has two generations: %q and %q", got, again)
 		}
 		if strings.Contains(got, "header:") {
@@ -111,7 +75,7 @@ func FuzzGeneration(f *testing.F) {
 		if name, _ := headers[GenerationHeader].(string); name != "" {
 			want = strings.TrimPrefix(got+" header:"+name, " ")
 		}
-		if replayed := generation(headers, "orders"); replayed != want {
+		if replayed := queueinfo.Generation(headers, "orders"); replayed != want {
 			t.Errorf("with the header of a replay the generation is %q, not %q", replayed, want)
 		}
 		if fence := carriedFence(headers, "orders"); fence < 0 || fence > counter.MaxFloor {

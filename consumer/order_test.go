@@ -14,6 +14,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/pause"
 )
 
 // orderly runs an ordered session on messages m0, m1 and so on, and returns the ids in the order in which handlers ended:
@@ -31,7 +32,7 @@ func (o *orderly) handler(does func(id string, run int) (time.Duration, error)) 
 		counts[d.MessageId]++
 		takes, err := does(d.MessageId, counts[d.MessageId])
 		o.mu.Unlock()
-		if !pause(ctx, takes) {
+		if !pause.For(ctx, takes) {
 			return context.Cause(ctx)
 		}
 		o.mu.Lock()

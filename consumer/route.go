@@ -10,6 +10,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/pause"
 	"github.com/strikesmq/strikes/topology"
 )
 
@@ -95,7 +96,7 @@ func (r *route) ask(ctx context.Context) {
 
 // awaitRoute holds a dead letter until it may be sent. It returns stepDeadLetter then, or what comes instead.
 func (s *session) awaitRoute(ctx context.Context, d *delivery) step {
-	if wait := time.Until(s.deadLettersFrom); wait > 0 && !pause(ctx, wait) {
+	if wait := time.Until(s.deadLettersFrom); wait > 0 && !pause.For(ctx, wait) {
 		return stepLeave
 	}
 	for {
@@ -114,7 +115,7 @@ func (s *session) awaitRoute(ctx context.Context, d *delivery) step {
 		d.broken = broken
 		wait, next := decideWait(wait, time.Until(d.routeUntil), stepDeadLetter)
 		switch {
-		case !pause(ctx, wait):
+		case !pause.For(ctx, wait):
 			return stepLeave
 		case next == stepOverdue:
 			return s.overdue(ctx, d)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/url"
 	"syscall"
 	"time"
 
@@ -13,6 +12,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/internal/amqpdial"
+	"github.com/strikesmq/strikes/internal/pause"
 )
 
 // steady is how long a session has to last before the next one is tried without delay.
@@ -70,7 +70,7 @@ func (c *Consumer) Run(ctx context.Context, dial func(context.Context) (*amqp.Co
 		}
 		delay := redialDelay(delays.NextBackOff(), err)
 		c.log().Log(ctx, levelOf(err), "session ended; another follows", "queue", c.Queue, "in", delay, "error", err)
-		if !pause(ctx, delay) {
+		if !pause.For(ctx, delay) {
 			return nil
 		}
 	}
@@ -95,14 +95,12 @@ func redialDelay(delay time.Duration, err error) time.Duration {
 
 // runSession dials and consumes once, with a session that was set up so.
 func (c *Consumer) runSession(ctx context.Context, dial func(context.Context) (*amqp.Connection, error), setUp func(*session)) error {
-	conn, err := c.dialled(dialUntil(ctx, dial))
-	if conn != nil { // amqp.Dial returns it beside the error of a failed handshake
-		defer func() { _ = conn.CloseDeadline(time.Now().Add(closeTimeout)) }()
-		if err == nil {
-			err = c.onConnection(ctx, conn, setUp)
-		}
+	conn, err := dialUntil(ctx, dial)
+	if err != nil {
+		return fmt.Errorf("consumer: queue %q: dialling: %w", c.Queue, err)
 	}
-	return err
+	defer func() { _ = conn.CloseDeadline(time.Now().Add(closeTimeout)) }()
+	return c.onConnection(ctx, conn, setUp)
 }
 
 // dialUntil returns when ctx is done even if dial does not heed that, as amqp.Dial cannot: it waits 30 s for a broker that
@@ -115,7 +113,7 @@ func dialUntil(ctx context.Context, dial func(context.Context) (*amqp.Connection
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		dialled.conn, dialled.err = dial(ctx)
+		dialled.conn, dialled.err = amqpdial.Connect(ctx, dial)
 	}()
 	select {
 	case <-done:
@@ -124,7 +122,7 @@ func dialUntil(ctx context.Context, dial func(context.Context) (*amqp.Connection
 	}
 	go func() {
 		if <-done; dialled.conn != nil {
-			_ = dialled.conn.CloseDeadline(time.Now().Add(closeTimeout))
+			amqpdial.HangUp(dialled.conn)
 		}
 	}()
 	return nil, ctx.Err()
@@ -143,27 +141,11 @@ func (c *Consumer) onConnection(ctx context.Context, conn *amqp.Connection, setU
 	return s.consume(ctx, conn)
 }
 
-func (c *Consumer) dialled(conn *amqp.Connection, err error) (*amqp.Connection, error) {
-	var bad *url.Error
-	var refused *FieldError
-	switch {
-	case errors.As(err, &refused):
-		return conn, refusal{fmt.Errorf("consumer: queue %q: dialling: the broker's %w", c.Queue, err)}
-	case errors.As(err, &bad): // it quotes the URL, password and all
-		return conn, refusal{fmt.Errorf("consumer: queue %q: dialling: the broker's URL must be %s, got one that cannot be parsed", c.Queue, amqpdial.Form)}
-	case err != nil:
-		return conn, fmt.Errorf("consumer: queue %q: dialling: %w", c.Queue, err)
-	case conn == nil:
-		return nil, refusal{fmt.Errorf("consumer: queue %q: dial returned neither a connection nor an error", c.Queue)}
-	}
-	return conn, nil
-}
-
 // isRefused reports whether the broker, the store or a check refused, as opposed to being out of reach; before is the error of
 // the previous session.
 func isRefused(err, before error) bool {
 	var r refusal
-	return errors.As(err, &r) || amqpdial.Refused(err, before)
+	return errors.As(err, &r) || amqpdial.Permanent(err, before)
 }
 
 func (c *Consumer) log() *slog.Logger {

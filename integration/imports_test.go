@@ -22,7 +22,7 @@ var arrows = map[string][]string{
 	"counter":    {"internal/setting"},
 	"publisher":  {"internal/amqpdial", "internal/pause", "internal/setting"},
 	"topology":   {"internal/inspect", "internal/queueinfo", "internal/setting"},
-	"consumer":   {"counter", "topology", "consumer/internal/acks", "internal/amqpdial", "internal/fingerprint", "internal/pause", "internal/setting"},
+	"consumer":   {"counter", "topology", "consumer/internal/acks", "internal/amqpdial", "internal/fingerprint", "internal/pause", "internal/queueinfo", "internal/setting"},
 	"deadletter": {"counter", "publisher", "internal/amqpdial", "internal/fingerprint", "internal/management", "internal/pause", "internal/queueinfo", "internal/setting"},
 
 	"consumer/internal/acks": nil, // knows nothing of attempts

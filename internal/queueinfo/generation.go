@@ -34,7 +34,11 @@ func FirstGeneration(headers amqp.Table) string {
 
 // GenerationAfter names the generation that began when a message with these headers came back from a death.
 func GenerationAfter(headers amqp.Table, count int64, at time.Time) string {
-	return strings.TrimSuffix(fmt.Sprintf("%d@%d %s", count, at.Unix(), FirstGeneration(headers)), " ")
+	death := fmt.Sprintf("%d@%d", count, at.Unix())
+	if first := FirstGeneration(headers); first != "" {
+		return death + " " + first
+	}
+	return death
 }
 
 // ParseGeneration returns the death in the name of a generation; false if the name has none.

@@ -8,35 +8,45 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-func death(queue, reason string, count int64, at time.Time) amqp.Table {
+func death(queue, reason string, count any, at time.Time) amqp.Table {
 	return amqp.Table{"queue": queue, "reason": reason, "count": count, "time": at, "exchange": "x", "routing-keys": []any{"k", "l"}}
 }
 
 func TestGeneration(t *testing.T) {
-	at := time.Unix(1_700_000_000, 0)
+	noon := time.Unix(1_700_000_000, 0)
 	for _, tt := range []struct {
-		name   string
-		deaths []any
-		header any
-		want   string
+		name    string
+		headers amqp.Table
+		want    string
 	}{
-		{"published", nil, nil, ""},
-		{"replayed", nil, "2-1700000000-1", "header:2-1700000000-1"},
-		{"moved back", []any{death("q", "rejected", 3, at)}, nil, "3@1700000000"},
-		{"by the delivery limit", []any{death("q", "delivery_limit", 1, at)}, nil, "1@1700000000"},
-		{"both", []any{death("q", "rejected", 1, at)}, "a", "1@1700000000 header:a"},
-		{"expired, then rejected", []any{death("q", "expired", 9, at), death("other", "rejected", 8, at), death("q", "rejected", 2, at)}, nil, "2@1700000000"},
-		{"malformed", []any{"x", amqp.Table{"queue": 7}, amqp.Table{"queue": "q", "reason": "rejected"}}, 7, ""},
+		{"no headers", nil, ""},
+		{"other headers", amqp.Table{"x": "y"}, ""},
+		{"rejected here", amqp.Table{"x-death": []any{death("q", "rejected", int64(1), noon)}}, "1@1700000000"},
+		{"past the delivery limit here", amqp.Table{"x-death": []any{death("q", "delivery_limit", int64(2), noon)}}, "2@1700000000"},
+		{"expired here", amqp.Table{"x-death": []any{death("q", "expired", int64(1), noon)}}, ""},
+		{"rejected elsewhere", amqp.Table{"x-death": []any{death("bills", "rejected", int64(1), noon)}}, ""},
+		{"the newest of several", amqp.Table{"x-death": []any{
+			death("q.dlq", "expired", int64(9), noon), death("q", "rejected", int64(3), noon.Add(time.Second)),
+			death("q", "delivery_limit", int64(1), noon),
+		}}, "3@1700000001"},
+		{"count of another width", amqp.Table{"x-death": []any{death("q", "rejected", int32(4), noon)}}, "4@1700000000"},
+		{"the header of a replay", amqp.Table{GenerationHeader: "r1"}, "header:r1"},
+		{"dead again since the replay, and moved back", amqp.Table{GenerationHeader: "r1", "x-death": []any{death("q", "rejected", int64(1), noon)}}, "1@1700000000 header:r1"},
+		{"dead elsewhere since the replay", amqp.Table{GenerationHeader: "r1", "x-death": []any{death("bills", "rejected", int64(1), noon)}}, "header:r1"},
+		{"an empty header", amqp.Table{GenerationHeader: ""}, ""},
+		{"a header that is no text", amqp.Table{GenerationHeader: int64(1)}, ""},
+		{"x-death that is no list", amqp.Table{"x-death": "yesterday"}, ""},
+		{"x-death of no tables", amqp.Table{"x-death": []any{"a", nil, int64(1)}}, ""},
+		{"x-death without fields", amqp.Table{"x-death": []any{amqp.Table{}}}, ""},
+		{"x-death with odd fields", amqp.Table{"x-death": []any{amqp.Table{"queue": "q", "reason": []any{}}}}, ""},
+		{"rejected, with odd count and time", amqp.Table{"x-death": []any{amqp.Table{"queue": "q", "reason": "rejected", "count": "many", "time": "late"}}}, ""},
+		{"a header that ends in a space", amqp.Table{GenerationHeader: "r1 ", "x-death": []any{death("q", "rejected", int64(1), noon)}}, "1@1700000000 header:r1 "},
 	} {
-		headers := amqp.Table{GenerationHeader: tt.header}
-		if tt.deaths != nil {
-			headers["x-death"] = tt.deaths
-		}
-		got := Generation(headers, "q")
+		got := Generation(tt.headers, "q")
 		if got != tt.want {
 			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
 		}
-		if count, since, ok := ParseGeneration(got); ok && GenerationAfter(headers, count, since) != got {
+		if count, since, ok := ParseGeneration(got); ok && GenerationAfter(tt.headers, count, since) != got {
 			t.Errorf("%s: %q is read as %d at %v", tt.name, got, count, since)
 		}
 	}
@@ -44,7 +54,7 @@ func TestGeneration(t *testing.T) {
 
 func TestDeaths(t *testing.T) {
 	at := time.Unix(1_700_000_000, 0)
-	got := Deaths(amqp.Table{"x-death": []any{death("q", "rejected", 2, at), 7, amqp.Table{"queue": "p", "count": int32(3), "routing-keys": []any{}}, amqp.Table{}}})
+	got := Deaths(amqp.Table{"x-death": []any{death("q", "rejected", int64(2), at), 7, amqp.Table{"queue": "p", "count": int32(3), "routing-keys": []any{}}, amqp.Table{}}})
 	want := []Death{{Queue: "q", Exchange: "x", Key: "k", Reason: "rejected", Time: at, Count: 2}, {Queue: "p", Count: 3}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

@@ -29,15 +29,8 @@ const probeArg = "x-max-age"
 // The broker compares few arguments. Each costs one channel at most, or one for each guess.
 const maxProbes = 64
 
-// Read asks AMQP for what can be known of a queue. The queue must exist, else it returns ErrNotFound. The user needs the configure
-// permission on it, else the result is Unread. Policies stay unknown.
-func Read(ctx context.Context, conn *amqp.Connection, name string) (Queue, error) {
-	q := Queue{Name: name, VHost: conn.Config.Vhost, Version: VersionOf(conn)}
-	err := q.Read(ctx, conn)
-	return q, err
-}
-
-// Read sets what AMQP says about the declaration of the queue.
+// Read sets what AMQP says about the declaration of the queue, which must exist, else it returns ErrNotFound. The user needs the
+// configure permission on it, else the result is Unread. Policies stay unknown.
 func (q *Queue) Read(ctx context.Context, conn *amqp.Connection) error {
 	d, err := ReadDeclared(ctx, conn, q.Name)
 	var unread UnreadableError
