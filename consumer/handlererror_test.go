@@ -55,9 +55,9 @@ func curious(t *testing.T, e Event) {
 
 func hostileHandlers() map[string]Handler {
 	var typedNil *touchyError
-	var nobody error
+	var none error
 	handlers := map[string]Handler{
-		"panics with nil":             func(context.Context, amqp.Delivery) error { panic(nobody) },
+		"panics with nil":             func(context.Context, amqp.Delivery) error { panic(none) },
 		"panics with a typed nil":     func(context.Context, amqp.Delivery) error { panic(typedNil) },
 		"returns a typed nil":         func(context.Context, amqp.Delivery) error { return typedNil },
 		"wraps a typed nil":           func(context.Context, amqp.Delivery) error { return fmt.Errorf("x: %w", typedNil) },

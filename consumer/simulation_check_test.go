@@ -8,7 +8,7 @@ import (
 // simChecker reads a history and decides whether the promises were kept. It knows nothing of the code under test but what
 // was configured.
 type simChecker struct {
-	limit     int    // charges at which a message is dead-lettered
+	limit     int    // failed attempts at which a message is dead-lettered
 	isolation string // of suspects: "on", "strict", "off"
 	ordered   bool   // there is one consumer at a time, and it is ordered or has a prefetch of one
 
@@ -57,14 +57,14 @@ type checkedAttempt struct {
 	beside          bool          // START beside let it run
 	exhausted       bool          // a step answered EXHAUSTED, and the answer arrived
 	steps           int
-	crashed         bool          // charged as a crash at some time
-	charged         byte          // as what: f, c, or 0
+	crashed         bool          // counted as a crash at some time
+	counted         byte          // as what: f, c, or 0
 	fails           int           // FAILs that took place
 	returned        bool          // END took place, not after a success
 	lost            bool          // its session ended while its process lived
 	died            bool          // its process died
 	unheard         time.Duration // from when on a step of it is not answered, so that it may be open without running; 0: none is
-	chargeable      bool          // as a crash: it was open, and ran alone or had failed, when its process or session was lost
+	countable       bool          // as a crash: it was open, and ran isolated or had failed, when its process or session was lost
 	innocent        bool          // another message killed the process while this one may have been open
 }
 
@@ -112,9 +112,9 @@ func (c *simChecker) check(history []simEvent) []simViolation {
 	return c.found
 }
 
-// bound is the number of runs that a message may have. Copies share a budget, but the first delivery of one may begin
-// another, and one may be running when the other uses up the budget. A loss of the store gives back the charges, the one
-// shared run, and another if a START that was already answered SUSPECT then takes the place of its marker.
+// bound is the number of runs that a message may have. Copies share a limit, but the first delivery of one may begin
+// another, and one may be running when the other reaches the limit. A loss of the store takes back the counts, the one
+// shared run, and another if a START that was already answered SUSPECT then replaces its open attempt.
 func (c *simChecker) bound(m *checkedMessage) int {
 	if m.id == "" {
 		return m.copies + m.forgets
@@ -132,12 +132,12 @@ func (c *simChecker) bound(m *checkedMessage) int {
 	return most
 }
 
-// free is the number of runs that a run allows for beyond the budget: itself, if it went back without a charge.
+// free is the number of attempts that an attempt allows beyond the limit: itself, if it went back and was not counted.
 func (c *simChecker) free(a *checkedAttempt) int {
 	switch {
 	case a.beside && a.died: // its FAIL may arrive after the next run began
 		return 1
-	case a.charged != 0:
+	case a.counted != 0:
 		return 0
 	case a.state == "ok" && (a.lost || a.died):
 		return 2 // its ack was lost, and the suspicion forgotten
@@ -198,7 +198,7 @@ func (c *simChecker) attempt(e simEvent) *checkedAttempt {
 		a.died, a.lost = c.dead[e.proc], c.sessions[e.session].gone
 		killer := c.killers[e.proc]
 		a.innocent = a.died && killer != nil && killer.id != a.id
-		a.chargeable = a.died && !a.innocent || a.lost // its START was on its way, under the lock if it was exclusive
+		a.countable = a.died && !a.innocent || a.lost // its START was on its way, under the lock if it was exclusive
 		c.attempts[e.token] = a
 	}
 	return a

@@ -37,7 +37,7 @@ type simRecord struct {
 	state             string
 	failures, crashes int
 	tokens            map[string]byte
-	marker            string
+	openToken         string
 	exclusive         bool
 	suspect           bool
 	fence             int64
@@ -112,8 +112,8 @@ func (r simRecord) String(short func(string) string) string {
 	if r.state != "" {
 		out += " " + r.state
 	}
-	if r.marker != "" {
-		out += " marked " + short(r.marker)
+	if r.openToken != "" {
+		out += " open " + short(r.openToken)
 		if r.exclusive {
 			out += " exclusive"
 		}

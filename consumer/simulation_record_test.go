@@ -17,20 +17,20 @@ func (c *simChecker) stepped(e simEvent) {
 	case "START":
 		a.exclusive = a.exclusive || e.exclusive && e.verdict == "RUN"
 		a.beside = a.beside || e.beside && e.verdict == "RUN"
-		a.chargeable = a.chargeable || (a.lost || a.died) && !a.innocent
+		a.countable = a.countable || (a.lost || a.died) && !a.innocent
 	case "FAIL":
 		a.fails++
 		if !a.failing(c.at) {
-			c.report("I2", "a failure was charged to %s, which had not failed: %q", e.id, a.state)
+			c.report("I2", "a failure was counted for %s, which had not failed: %q", e.id, a.state)
 		}
 		if a.fails > 1 && !is.exists {
-			c.report("I4", "a failure of %s was charged again", e.id)
+			c.report("I4", "a failure of %s was counted again", e.id)
 		}
 	case "END":
 		a.returned = a.returned || !e.succeeded
 	}
 	if e.what != "START" && is.tokens[e.token] == 'c' {
-		c.report("I5", "%s did not refund the crash that was charged to an attempt whose process lives", e.what)
+		c.report("I5", "%s did not reverse the crash of an attempt whose process lives", e.what)
 	}
 	for token, kind := range is.tokens {
 		if other := c.attempts[token]; other != nil {
@@ -48,21 +48,21 @@ func (c *simChecker) recorded(by, a *checkedAttempt, e simEvent, kind byte) {
 		}
 		switch {
 		case e.what != "START" || !e.exclusive && !e.beside || by == a:
-			c.report("I5", "%s charged a crash", e.what)
+			c.report("I5", "%s counted a crash", e.what)
 		case !a.exclusive:
-			c.report("I5", "a crash of %s was charged to an attempt that did not run alone", e.id)
+			c.report("I5", "a crash of %s was counted for an attempt that was not isolated", e.id)
 		case c.isolation == "off":
-			c.report("I5", "a crash of %s was charged though crashes are not", e.id)
+			c.report("I5", "a crash of %s was counted though crashes are not", e.id)
 		case a.innocent && c.messages[e.id].copies == 1 && c.messages[e.id].losses == 0:
 			c.report("I5", "a crash of %s was counted although another message killed its process", e.id)
 		case !c.excused(a, e):
-			c.report("I5", "a crash of %s was charged to an attempt that had not crashed: %q", e.id, a.state)
+			c.report("I5", "a crash of %s was counted for an attempt that had not crashed: %q", e.id, a.state)
 		}
 	}
 	if kind == 'f' || kind == 'c' {
-		a.charged = kind
-	} else if kind == 'e' && a.charged == 'c' && by == a {
-		a.charged = 0 // refunded
+		a.counted = kind
+	} else if kind == 'e' && a.counted == 'c' && by == a {
+		a.counted = 0 // reversed
 	}
 }
 
@@ -102,33 +102,33 @@ func (c *simChecker) touched(by *checkedAttempt, e simEvent) {
 		}
 		return
 	}
-	charged := ""
-	if e.what == "START" && (e.exclusive || e.beside) && was.exclusive && was.marker != by.token {
-		charged = was.marker
+	counted := ""
+	if e.what == "START" && (e.exclusive || e.beside) && was.exclusive && was.openToken != by.token {
+		counted = was.openToken
 	}
 	others := func(tokens map[string]byte) map[string]byte {
 		out := maps.Clone(tokens)
-		maps.DeleteFunc(out, func(token string, kind byte) bool { return token == by.token || token == charged || kind == 'e' })
+		maps.DeleteFunc(out, func(token string, kind byte) bool { return token == by.token || token == counted || kind == 'e' })
 		return out
 	}
 	if !maps.Equal(others(was.tokens), others(is.tokens)) {
-		c.report("I7", "%s of one attempt changed the charge of another", e.what)
+		c.report("I7", "%s of one attempt changed the count of another", e.what)
 	}
-	if was.marker == is.marker || was.marker == by.token {
+	if was.openToken == is.openToken || was.openToken == by.token {
 		return
 	}
 	switch {
 	case e.what != "START":
-		c.report("I7", "%s changed the marker of another attempt", e.what)
-	case !e.exclusive && !e.beside && was.marker != "":
-		c.report("I7", "START took the marker from an attempt that may still run")
+		c.report("I7", "%s changed the open attempt of another", e.what)
+	case !e.exclusive && !e.beside && was.openToken != "":
+		c.report("I7", "START replaced an open attempt that may still run")
 	}
 }
 
-// excused reports whether a crash may be charged to a. A START that arrives after the session of its sender has ended can
-// charge an attempt that runs: that is refunded by the attempt's own FAIL or END. Two copies of a message can do the same
+// excused reports whether a crash may be counted for a. A START that arrives after the session of its sender has ended can
+// count a crash of an attempt that runs: the attempt's own FAIL or END reverses it. Two copies of a message can do the same
 // to each other, and a store that lost its last writes may have forgotten how a ended.
 func (c *simChecker) excused(a *checkedAttempt, e simEvent) bool {
 	m := c.messages[e.id]
-	return a.chargeable || a.failing(c.at) || e.late || c.sessions[e.session].gone || m.copies > 1 || m.losses > 0
+	return a.countable || a.failing(c.at) || e.late || c.sessions[e.session].gone || m.copies > 1 || m.losses > 0
 }

@@ -44,7 +44,7 @@ func (c *simChecker) spare(killer *checkedAttempt) {
 	}
 }
 
-// lose marks attempts that lost their process or session, and decides whether that may be charged as a crash.
+// lose marks attempts that lost their process or session, and decides whether that may count as a crash.
 func (c *simChecker) lose(which func(*checkedAttempt) bool, mark func(*checkedAttempt)) {
 	var lost []*checkedAttempt
 	for _, a := range c.attempts {
@@ -53,8 +53,8 @@ func (c *simChecker) lose(which func(*checkedAttempt) bool, mark func(*checkedAt
 		}
 	}
 	for _, a := range lost {
-		if !a.innocent && (a.failing(c.at) || a.unheard > 0 || c.alone(a)) {
-			a.chargeable = true
+		if !a.innocent && (a.failing(c.at) || a.unheard > 0 || c.onlyHandler(a)) {
+			a.countable = true
 		}
 	}
 	for _, a := range lost {
@@ -62,8 +62,8 @@ func (c *simChecker) lose(which func(*checkedAttempt) bool, mark func(*checkedAt
 	}
 }
 
-// alone reports whether no other handler runs in a's process.
-func (c *simChecker) alone(a *checkedAttempt) bool {
+// onlyHandler reports whether no other handler runs in a's process.
+func (c *simChecker) onlyHandler(a *checkedAttempt) bool {
 	for _, other := range c.attempts {
 		if other != a && other.proc == a.proc && other.state == "running" && !other.died {
 			return false
@@ -118,7 +118,7 @@ func (c *simChecker) deadLettered(e simEvent, exhausted bool) {
 	}
 	causes := 0
 	for _, a := range c.attempts {
-		if a.id == m.id && (a.failing(c.at) || a.charged == 'c' || a.crashed && m.copies > 1 || a.exclusive && a.chargeable) {
+		if a.id == m.id && (a.failing(c.at) || a.counted == 'c' || a.crashed && m.copies > 1 || a.exclusive && a.countable) {
 			causes++
 		}
 	}

@@ -129,7 +129,7 @@ func (s *simStore) record(r *simRequest) simRecord {
 	}
 	rec := records[0]
 	out := simRecord{
-		exists: true, state: string(rec.State), failures: rec.Failures, crashes: rec.Crashes, marker: rec.OpenToken,
+		exists: true, state: string(rec.State), failures: rec.Failures, crashes: rec.Crashes, openToken: rec.OpenToken,
 		exclusive: rec.OpenToken != "" && rec.OpenMode == counter.ModeIsolated, suspect: rec.Suspect, fence: rec.Fence,
 		ttl: rec.TTL, tokens: make(map[string]byte, len(rec.Tokens)),
 	}

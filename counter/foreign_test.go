@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Somebody else's value at a record's key stands among the records as what it is, and hides none of them.
+// A foreign value at a record's key is listed among the records as foreign, and hides none of them.
 func TestForeignValues(t *testing.T) {
 	for _, c := range servers(t) {
 		for _, id := range []string{"text", "hash", "ours"} {
@@ -65,13 +65,13 @@ func TestForeignLimit(t *testing.T) {
 	}
 }
 
-// A value of another type at any key that a step needs: its error says which keys those are and what mends it, and so do
+// A value of another type at any key that a step needs: its error says which keys those are and what fixes it, and so do
 // those of who looks.
 func TestForeignKeys(t *testing.T) {
 	for _, c := range servers(t) {
 		k := c.opts.keys(message("a"))
-		for key, by := range map[string]string{k.index: "fail list", k.override: "fail", k.tombstones: "bury buried take", k.record: "fail"} {
-			if err := errors.Join(c.rdb.Del(t.Context(), k.index, k.override, k.tombstones, k.record).Err(), c.rdb.RPush(t.Context(), key, "somebody's").Err()); err != nil {
+		for key, by := range map[string]string{k.index: "fail list", k.override: "fail", k.tombstones: "exhaust list-tombstones take", k.record: "fail"} {
+			if err := errors.Join(c.rdb.Del(t.Context(), k.index, k.override, k.tombstones, k.record).Err(), c.rdb.RPush(t.Context(), key, "foreign").Err()); err != nil {
 				t.Fatal(err)
 			}
 			for _, doing := range strings.Fields(by) {
@@ -79,12 +79,12 @@ func TestForeignKeys(t *testing.T) {
 				switch doing {
 				case "fail":
 					_, err = c.Fail(t.Context(), attempt(message("a"), "1"), Failure{Limit: 4})
-				case "bury":
+				case "exhaust":
 					_, err = c.Fail(t.Context(), attempt(message("a"), "1"), Failure{})
 				case "list":
 					for _, err = range c.Admin().List(t.Context(), "/", "orders") {
 					}
-				case "buried":
+				case "list-tombstones":
 					_, err = c.Admin().Tombstones(t.Context(), "/", "orders")
 				case "take":
 					mustDo(t, c.rdb, "DEL", key)
@@ -92,7 +92,7 @@ func TestForeignKeys(t *testing.T) {
 						t.Fatal(err)
 					}
 					mustDo(t, c.rdb, "DEL", key)
-					mustDo(t, c.rdb, "RPUSH", key, "somebody's")
+					mustDo(t, c.rdb, "RPUSH", key, "foreign")
 					err = c.Admin().NoteRemoved(t.Context(), "/", "orders", []Message{message("a")})
 				}
 				if !errors.Is(err, ErrForeign) || !strings.Contains(err.Error(), key) || !strings.Contains(err.Error(), "DEL") {

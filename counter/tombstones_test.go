@@ -24,7 +24,7 @@ func TestTaken(t *testing.T) {
 				t.Errorf("%s: %+v, %v, want count %d, taken %d", s.name, got, err, count, taken)
 			}
 		}
-		bury := func(m Message) {
+		exhaust := func(m Message) {
 			t.Helper()
 			if _, err := s.Fail(t.Context(), attempt(m, "a"), reject); err != nil {
 				t.Fatalf("%s: %v", s.name, err)
@@ -34,7 +34,7 @@ func TestTaken(t *testing.T) {
 		second.Generation = "header:1"
 		take(first)
 		expect(0, 0)
-		bury(first)
+		exhaust(first)
 		expect(1, 0)
 		if _, err := s.Fail(t.Context(), attempt(live, "a"), again); err != nil {
 			t.Fatal(err)
@@ -43,7 +43,7 @@ func TestTaken(t *testing.T) {
 		expect(1, 1)
 		take(first)
 		expect(1, 1)
-		bury(second)
+		exhaust(second)
 		expect(2, 1)
 		take(second)
 		expect(2, 2)
@@ -75,7 +75,7 @@ func TestTakenIsNotListed(t *testing.T) {
 			if _, err := c.Start(t.Context(), attempt(m, "a"), ModeIsolated, 2); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := c.Start(t.Context(), attempt(m, "b"), ModeIsolated, 1); err != nil { // charges a, and buries
+			if _, err := c.Start(t.Context(), attempt(m, "b"), ModeIsolated, 1); err != nil { // counts the crash of a, and writes the tombstone
 				t.Fatal(err)
 			}
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/strikesmq/strikes/internal/queueinfo"
 )
 
-// ErrQueueNotFound is returned by [Describe] for a queue that does not exist.
+// ErrQueueNotFound is returned for a queue that does not exist.
 var ErrQueueNotFound = queueinfo.ErrNotFound
 
 // Describe returns the nature of a queue. It asks the management API at the URL api, if that is not empty, and AMQP if the API does not

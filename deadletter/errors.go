@@ -19,9 +19,6 @@ var (
 	// the same moment one goes on: see the package's Locks.
 	ErrBusy = errors.New("deadletter: the queue has another consumer")
 
-	// ErrNotFound is returned for a dead-letter queue that does not exist.
-	ErrNotFound = errors.New("deadletter: no such queue")
-
 	// ErrInterrupted is returned when the connection or channel to the dead-letter queue ended during the work. The dead letters
 	// that were not settled are back.
 	ErrInterrupted = errors.New("deadletter: the connection to the dead-letter queue was lost")
@@ -74,7 +71,7 @@ func explain(queue string, err error) error {
 	if errors.As(err, &reply) {
 		switch {
 		case reply.Code == amqp.NotFound:
-			return fmt.Errorf("%w: %q", ErrNotFound, queue)
+			return fmt.Errorf("deadletter: %w: %q", ErrQueueNotFound, queue)
 		case reply.Code == amqp.AccessRefused && strings.Contains(reply.Reason, "exclusive use"),
 			reply.Code == amqp.ResourceLocked:
 			return fmt.Errorf("%w: %q: wait for it, or stop it", ErrBusy, queue)

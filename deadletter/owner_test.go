@@ -28,7 +28,7 @@ func TestOwn(t *testing.T) {
 		"and only the second is left":   {again, []time.Duration{-time.Second}, 1, []string{has}},
 		"within a second":               {again, []time.Duration{time.Second, 0}, 1, []string{none, has}},
 		"in the same second":            {again, []time.Duration{0, 0}, 1, []string{none, has}},
-		"two at once":                   {once, []time.Duration{0, 0}, 1, []string{has, none}},
+		"two at the same time":          {once, []time.Duration{0, 0}, 1, []string{has, none}},
 		"two, the second found it dead": {once, []time.Duration{0, -time.Minute}, 1, []string{has, none}},
 		"3.10 keeps the first time":     {again, []time.Duration{time.Hour}, 3, []string{has}},
 	} {

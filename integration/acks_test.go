@@ -7,6 +7,7 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/strikesmq/strikes/internal/proctest"
 	"github.com/strikesmq/strikes/topology"
 )
 
@@ -78,7 +79,7 @@ func ackAndBreak(t *testing.T, queue string, n int, lands bool) {
 // returned empties a queue that has no consumer any more, and counts what was in it.
 func returned(t *testing.T, queue string) (n int) {
 	t.Helper()
-	eventually(t, 10*time.Second, "the consumer gone", func() bool {
+	proctest.Eventually(t, 10*time.Second, "the consumer gone", func() bool {
 		gone := false
 		err := onChannel(dialer(t), func(ch *amqp.Channel) error {
 			q, err := ch.QueueDeclarePassive(queue, false, false, false, false, nil)

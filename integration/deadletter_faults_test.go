@@ -14,6 +14,7 @@ import (
 
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/deadletter"
+	"github.com/strikesmq/strikes/internal/proctest"
 	"github.com/strikesmq/strikes/internal/servers"
 	"github.com/strikesmq/strikes/publisher"
 )
@@ -22,13 +23,13 @@ import (
 func TestReplayLosesItsBroker(t *testing.T) {
 	eachType(t, func(t *testing.T, queue string) {
 		const n, window = 50, 5
-		q := buried(t, queue, n)
+		q := withDeadLetters(t, queue, n)
 		name := uniqueName(t, "replay")
 		q.Dial = namedDialer(t, name)
 		told := 0
 		r, err := q.Replay(t.Context(), deadletter.Replay{Window: window, OnMessage: func(*deadletter.Message, error) {
 			if told++; told == 20 {
-				eventually(t, 30*time.Second, "the connections are cut", func() bool { return cut(t, name) })
+				proctest.Eventually(t, 30*time.Second, "the connections are cut", func() bool { return cut(t, name) })
 			}
 		}})
 		var lost *publisher.Error
@@ -39,7 +40,7 @@ func TestReplayLosesItsBroker(t *testing.T) {
 		if twice > len(r.Undecided) {
 			t.Errorf("%d messages twice, but only %v in doubt", twice, r.Undecided)
 		}
-		if _, err := graveyard(t, queue).Replay(t.Context(), deadletter.Replay{Window: window}); err != nil {
+		if _, err := deadLetterQueue(t, queue).Replay(t.Context(), deadletter.Replay{Window: window}); err != nil {
 			t.Fatal(err)
 		}
 		checkReplayed(t, queue, n, twice)
@@ -54,7 +55,7 @@ func TestReplayLosesItsStore(t *testing.T) {
 			t.Fatal(err)
 		}
 		const n = 50
-		q := buried(t, queue, n)
+		q := withDeadLetters(t, queue, n)
 		q.Records = dialStore(t, store.URL).Admin()
 		told := 0
 		r, err := q.Replay(t.Context(), deadletter.Replay{OnMessage: func(*deadletter.Message, error) {
@@ -86,7 +87,7 @@ func TestReplayOfAReader(t *testing.T) {
 	}{{"reads", ".*", 3}, {"is a stranger", "^$", 3}} {
 		t.Run(tc.name, func(t *testing.T) {
 			eachType(t, func(t *testing.T, queue string) {
-				q := buried(t, queue, 3)
+				q := withDeadLetters(t, queue, 3)
 				q.Dial = dialerOf(t, tc.read)
 				r, err := q.Replay(t.Context(), deadletter.Replay{})
 				var refused *publisher.Error
@@ -101,7 +102,7 @@ func TestReplayOfAReader(t *testing.T) {
 						t.Errorf("looked: %v", got)
 					}
 				}
-				eventually(t, 10*time.Second, "all dead letters are still there", func() bool { return queueDepth(t, queue+".dlq") == tc.depth })
+				proctest.Eventually(t, 10*time.Second, "all dead letters are still there", func() bool { return queueDepth(t, queue+".dlq") == tc.depth })
 			})
 		})
 	}
@@ -122,13 +123,13 @@ func dialerOf(t *testing.T, read string) func(context.Context) (*amqp.Connection
 	return func(context.Context) (*amqp.Connection, error) { return amqp.Dial(u.String()) }
 }
 
-// TestDeadLetterQueueThatIsNotThere looks for one that nobody declared.
+// TestDeadLetterQueueThatIsNotThere looks for one that does not exist.
 func TestDeadLetterQueueThatIsNotThere(t *testing.T) {
-	q := graveyard(t, uniqueName(t, "none"))
-	if _, err := q.Replay(t.Context(), deadletter.Replay{}); !errors.Is(err, deadletter.ErrNotFound) {
+	q := deadLetterQueue(t, uniqueName(t, "none"))
+	if _, err := q.Replay(t.Context(), deadletter.Replay{}); !errors.Is(err, deadletter.ErrQueueNotFound) {
 		t.Errorf("replay: %v", err)
 	}
-	if _, err := q.Depth(t.Context()); !errors.Is(err, deadletter.ErrNotFound) {
+	if _, err := q.Depth(t.Context()); !errors.Is(err, deadletter.ErrQueueNotFound) {
 		t.Errorf("depth: %v", err)
 	}
 }
@@ -136,7 +137,7 @@ func TestDeadLetterQueueThatIsNotThere(t *testing.T) {
 // TestUnsafeQueueIsNotTouched has a queue that may not be looked at.
 func TestUnsafeQueueIsNotTouched(t *testing.T) {
 	eachType(t, func(t *testing.T, queue string) {
-		q := buried(t, queue, 2)
+		q := withDeadLetters(t, queue, 2)
 		q.Handling = deadletter.Nature{Type: "quorum", Major: 4, Minor: 0, PolicyKnown: true}.Handling()
 		for _, err := range q.Browse(t.Context(), deadletter.Filter{}) {
 			if !errors.Is(err, deadletter.ErrUnsafe) {

@@ -15,6 +15,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/deadletter"
+	"github.com/strikesmq/strikes/internal/proctest"
 	"github.com/strikesmq/strikes/publisher"
 )
 
@@ -76,8 +77,8 @@ func (r replayer) spawn(t *testing.T) *exec.Cmd {
 	return cmd
 }
 
-// bury puts dead letters m0, m1, … of a queue into its dead-letter queue.
-func bury(t *testing.T, queue string, n int) {
+// makeDeadLetters puts dead letters m0, m1, … of a queue into its dead-letter queue.
+func makeDeadLetters(t *testing.T, queue string, n int) {
 	t.Helper()
 	died := time.Now().Add(-time.Hour).Truncate(time.Second)
 	msgs := make([]publisher.Message, n)
@@ -100,7 +101,7 @@ func TestReplayKilled(t *testing.T) {
 				mode := mode // its own
 				mode.AMQP, mode.Queue = brokerURL(t), queue+".dlq"
 				n, extra := *killLetters, 0
-				bury(t, queue, n)
+				makeDeadLetters(t, queue, n)
 				for kill := range *killKills {
 					left := queueDepth(t, mode.Queue)
 					cmd := mode.spawn(t)
@@ -138,12 +139,12 @@ func alive(cmd *exec.Cmd) bool {
 	return err == nil && pid == 0
 }
 
-// settledTotal counts the messages of both queues once nobody holds any.
+// settledTotal counts the messages of both queues once no consumer holds any.
 func settledTotal(t *testing.T, queue string) (total int) {
 	t.Helper()
-	eventually(t, 20*time.Second, "the killed process is gone from the broker", func() bool { return consumers(t, queue+".dlq") == 0 })
+	proctest.Eventually(t, 20*time.Second, "the killed process is gone from the broker", func() bool { return consumers(t, queue+".dlq") == 0 })
 	last := -1
-	eventually(t, 20*time.Second, "the queues are quiet", func() bool {
+	proctest.Eventually(t, 20*time.Second, "the queues are quiet", func() bool {
 		last, total = total, queueDepth(t, queue)+queueDepth(t, queue+".dlq")
 		return last == total && total > 0
 	})
@@ -183,9 +184,9 @@ func TestReplayRate(t *testing.T) {
 	for _, window := range []int{1, 100} {
 		eachType(t, func(t *testing.T, queue string) {
 			n := *killLetters
-			bury(t, queue, n)
+			makeDeadLetters(t, queue, n)
 			began := time.Now()
-			r, err := graveyard(t, queue).Replay(t.Context(), deadletter.Replay{Window: window})
+			r, err := deadLetterQueue(t, queue).Replay(t.Context(), deadletter.Replay{Window: window})
 			if err != nil || r.Done != n {
 				t.Fatalf("%+v, %v", r, err)
 			}

@@ -17,7 +17,7 @@ import (
 func TestBrowsePart(t *testing.T) {
 	eachType(t, func(t *testing.T, queue string) {
 		const n = 400
-		q := buried(t, queue, n)
+		q := withDeadLetters(t, queue, n)
 		all := numbered("m", n)
 		byID := deadletter.Filter{IDs: []string{"m3", "m250"}}
 		for i, tc := range []struct {
@@ -63,8 +63,8 @@ func TestBrowsePart(t *testing.T) {
 func TestBrowsePartIsShort(t *testing.T) {
 	eachType(t, func(t *testing.T, queue string) {
 		n := max(*killLetters, 3000)
-		bury(t, queue, n)
-		q := graveyard(t, queue)
+		makeDeadLetters(t, queue, n)
+		q := deadLetterQueue(t, queue)
 		for _, tc := range []struct {
 			what string
 			f    deadletter.Filter

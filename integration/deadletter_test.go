@@ -17,6 +17,7 @@ import (
 
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/deadletter"
+	"github.com/strikesmq/strikes/internal/proctest"
 	"github.com/strikesmq/strikes/publisher"
 	"github.com/strikesmq/strikes/topology"
 )
@@ -24,15 +25,15 @@ import (
 // harmless is the handling of a queue that topology.Declare made.
 var harmless = deadletter.Handling{Take: true, Hold: true}
 
-// buried is a queue with dead letters m0, m1, …, made by rejecting them.
-func buried(t *testing.T, queue string, n int) *deadletter.Queue {
+// withDeadLetters returns a queue with dead letters m0, m1, …, made by rejecting them.
+func withDeadLetters(t *testing.T, queue string, n int) *deadletter.Queue {
 	t.Helper()
 	publish(t, queue, "m", n)
 	reject(t, queue, n)
-	return graveyard(t, queue)
+	return deadLetterQueue(t, queue)
 }
 
-func graveyard(t *testing.T, queue string) *deadletter.Queue {
+func deadLetterQueue(t *testing.T, queue string) *deadletter.Queue {
 	t.Helper()
 	return &deadletter.Queue{Name: queue + ".dlq", Dial: dialer(t), Handling: harmless, Dir: t.TempDir()}
 }
@@ -57,7 +58,7 @@ func reject(t *testing.T, queue string, n int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, 30*time.Second, "the dead letters", func() bool { return queueDepth(t, queue+".dlq") == before+n })
+	proctest.Eventually(t, 30*time.Second, "the dead letters", func() bool { return queueDepth(t, queue+".dlq") == before+n })
 }
 
 func numbered(prefix string, n int) []string {
@@ -92,7 +93,7 @@ func idsOf(letters []*deadletter.Message) []string {
 func TestBrowseChangesNothing(t *testing.T) {
 	eachType(t, func(t *testing.T, queue string) {
 		const n = 300
-		q := buried(t, queue, n)
+		q := withDeadLetters(t, queue, n)
 		q.Preview = 2
 		for range 25 { // a default delivery limit of RabbitMQ 4 is 20
 			got := browsed(t, q, deadletter.Filter{})
@@ -118,7 +119,7 @@ func TestReplayAll(t *testing.T) {
 		t.Run(fmt.Sprint("window ", window), func(t *testing.T) {
 			eachType(t, func(t *testing.T, queue string) {
 				const n = 250
-				q := buried(t, queue, n)
+				q := withDeadLetters(t, queue, n)
 				r, err := q.Replay(t.Context(), deadletter.Replay{Window: window})
 				// 4.0 shows what a quorum queue dead-letters as delivered before
 				again := r.PossibleDuplicateCount > 0
@@ -150,7 +151,7 @@ func TestReplayStopped(t *testing.T) {
 			eachType(t, func(t *testing.T, queue string) {
 				t.Parallel() // most of it is waiting
 				const n = 500
-				q := buried(t, queue, n)
+				q := withDeadLetters(t, queue, n)
 				for left := n; left > 0; {
 					ctx, stop := context.WithCancel(t.Context())
 					told := 0
@@ -180,7 +181,7 @@ func TestReplayStopped(t *testing.T) {
 func TestReplayChoice(t *testing.T) {
 	eachType(t, func(t *testing.T, queue string) {
 		const n = 200
-		q := buried(t, queue, n)
+		q := withDeadLetters(t, queue, n)
 		var pick, rest []string
 		for i, id := range numbered("m", n) {
 			if i%3 == 0 {
@@ -209,7 +210,7 @@ func TestReplayChoice(t *testing.T) {
 // TestReplayElsewhere sends dead letters to an exchange that they never saw, with the key that they had.
 func TestReplayElsewhere(t *testing.T) {
 	eachType(t, func(t *testing.T, queue string) {
-		q := buried(t, queue, 3)
+		q := withDeadLetters(t, queue, 3)
 		other := uniqueName(t, "other")
 		deleteQueues(t, other)
 		deleteExchanges(t, other)
@@ -235,7 +236,7 @@ func TestReplayElsewhere(t *testing.T) {
 // keep their origin.
 func TestReplayInACircle(t *testing.T) {
 	eachType(t, func(t *testing.T, queue string) {
-		q := buried(t, queue, 3)
+		q := withDeadLetters(t, queue, 3)
 		if r, err := q.Replay(t.Context(), deadletter.Replay{Target: &deadletter.Target{Key: q.Name}}); !errors.Is(err, deadletter.ErrTarget) || r.Done != 0 {
 			t.Errorf("to itself: %+v, %v", r, err)
 		}
@@ -254,7 +255,7 @@ func TestReplayInACircle(t *testing.T) {
 // TestReplayLeavesWhatCannotGo has a dead letter that does not say where it died, one whose queue is gone, and one that can go.
 func TestReplayLeavesWhatCannotGo(t *testing.T) {
 	eachType(t, func(t *testing.T, queue string) {
-		q := graveyard(t, queue)
+		q := deadLetterQueue(t, queue)
 		gone := amqp.Table{"x-death": []any{amqp.Table{"queue": uniqueName(t, "gone"), "reason": "rejected", "count": int64(1), "time": time.Now()}}}
 		publishAll(t, publisher.Message{Key: q.Name, Publishing: amqp.Publishing{MessageId: "stray"}},
 			publisher.Message{Key: q.Name, Publishing: amqp.Publishing{MessageId: "gone", Headers: gone}})
@@ -293,7 +294,7 @@ func TestReplayPassesOver(t *testing.T) {
 		t.Run(fmt.Sprintf("%+v", mode), func(t *testing.T) {
 			eachType(t, func(t *testing.T, queue string) {
 				const n = 120
-				q := graveyard(t, queue)
+				q := deadLetterQueue(t, queue)
 				var stay []string
 				for i := range 3 {
 					stray := fmt.Sprint("stray", i)
@@ -354,7 +355,7 @@ func TestUndecodableDeadLetter(t *testing.T) {
 			if tc.reject {
 				reject(t, queue, 1)
 			}
-			for _, err := range graveyard(t, queue).Browse(t.Context(), deadletter.Filter{}) {
+			for _, err := range deadLetterQueue(t, queue).Browse(t.Context(), deadletter.Filter{}) {
 				if !errors.Is(err, deadletter.ErrUndecodable) || !errors.Is(err, deadletter.ErrInterrupted) ||
 					!strings.Contains(err.Error(), queue+".dlq") || !strings.Contains(err.Error(), tc.fix) {
 					t.Errorf("%v, want the queue and %s", err, tc.fix)
@@ -370,7 +371,7 @@ func TestUndecodableDeadLetter(t *testing.T) {
 func TestOperatorsAtOnce(t *testing.T) {
 	eachType(t, func(t *testing.T, queue string) {
 		t.Parallel() // most of it is waiting
-		q := buried(t, queue, 20)
+		q := withDeadLetters(t, queue, 20)
 		tried := 0
 		r, err := q.Replay(t.Context(), deadletter.Replay{OnMessage: func(*deadletter.Message, error) {
 			if tried++; tried != 5 {
@@ -407,9 +408,9 @@ func TestReplayStopsWhenItFailsAgain(t *testing.T) {
 			Queue: queue, Counter: c, MaxRetries: 1, Concurrency: 4, Backoff: func(int) time.Duration { return time.Millisecond },
 			Handler: func(context.Context, amqp.Delivery) error { return errors.New("no such product") },
 		})
-		eventually(t, 30*time.Second, "dead letters", func() bool { return queueDepth(t, queue+".dlq") == n })
+		proctest.Eventually(t, 30*time.Second, "dead letters", func() bool { return queueDepth(t, queue+".dlq") == n })
 
-		q := graveyard(t, queue)
+		q := deadLetterQueue(t, queue)
 		q.Records = c.Admin()
 		letters := browsed(t, q, deadletter.Filter{Reason: "NO SUCH", Kind: deadletter.KindFailed})
 		if len(letters) != n || letters[0].Record == nil || letters[0].Record.Failures != 2 {
@@ -422,7 +423,7 @@ func TestReplayStopsWhenItFailsAgain(t *testing.T) {
 		if !errors.Is(err, deadletter.ErrFailingAgain) || r.Done >= n || len(r.FailedAgain) < 3 || len(r.Undecided) > 0 {
 			t.Fatalf("%+v, %v", r, err)
 		}
-		eventually(t, 30*time.Second, "all dead letters back", func() bool { return queueDepth(t, queue+".dlq") == n })
+		proctest.Eventually(t, 30*time.Second, "all dead letters back", func() bool { return queueDepth(t, queue+".dlq") == n })
 		again := 0
 		for _, l := range browsed(t, q, deadletter.Filter{}) {
 			if l.Replays == 1 && l.Record != nil && l.Record.Failures == 2 {
@@ -447,10 +448,10 @@ func TestReasonOfACopy(t *testing.T) {
 		})
 		reason.Store("reason 1")
 		publish(t, queue, "m", 1)
-		q := graveyard(t, queue)
+		q := deadLetterQueue(t, queue)
 		q.Records = c.Admin()
 		for _, want := range []string{"reason 1", "reason 2", "reason 3"} {
-			eventually(t, 30*time.Second, "the dead letter", func() bool { return queueDepth(t, q.Name) == 1 })
+			proctest.Eventually(t, 30*time.Second, "the dead letter", func() bool { return queueDepth(t, q.Name) == 1 })
 			if got := browsed(t, q, deadletter.Filter{}); got[0].Reason() != want || got[0].Record.Failures != 2 {
 				t.Errorf("%q, %+v, want %q", got[0].Reason(), got[0].Record, want)
 			}
@@ -462,10 +463,10 @@ func TestReasonOfACopy(t *testing.T) {
 	})
 }
 
-// TestDrop gives dead letters away, and keeps those that nobody took.
+// TestDrop gives dead letters away, and keeps the others.
 func TestDrop(t *testing.T) {
 	eachType(t, func(t *testing.T, queue string) {
-		q := buried(t, queue, 100)
+		q := withDeadLetters(t, queue, 100)
 		var kept []string
 		full := errors.New("the disk is full")
 		keep := func(letters []*deadletter.Message) error {
@@ -494,7 +495,7 @@ func TestDrop(t *testing.T) {
 // TestBrowseTakesConstantMemory looks at many large dead letters.
 func TestBrowseTakesConstantMemory(t *testing.T) {
 	queue := declared(t, topology.Quorum)
-	q := graveyard(t, queue)
+	q := deadLetterQueue(t, queue)
 	const n, size = 2500, 64 << 10
 	msgs := make([]publisher.Message, n)
 	body := []byte(strings.Repeat("x", size))

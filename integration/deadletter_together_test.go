@@ -16,7 +16,7 @@ func TestReplaysTogether(t *testing.T) {
 	eachType(t, func(t *testing.T, queue string) {
 		const n, rounds, replays = 30, 8, 3
 		for range rounds {
-			q := buried(t, queue, n)
+			q := withDeadLetters(t, queue, n)
 			var results [replays]deadletter.Result
 			var errs [replays]error
 			var all sync.WaitGroup

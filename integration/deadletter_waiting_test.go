@@ -11,6 +11,7 @@ import (
 	"github.com/strikesmq/strikes/internal/doctor"
 	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/internal/management"
+	"github.com/strikesmq/strikes/internal/proctest"
 	"github.com/strikesmq/strikes/topology"
 )
 
@@ -40,7 +41,7 @@ func TestDeadLettersThatWait(t *testing.T) {
 	}
 	conn, need := dialBroker(t), inspect.Need{Queue: queue, Management: managementURL(t)}
 	var load management.Load
-	eventually(t, 30*time.Second, "the dead letters that wait", func() bool {
+	proctest.Eventually(t, 30*time.Second, "the dead letters that wait", func() bool {
 		load, err = doctor.Measure(t.Context(), conn, need)
 		return err == nil && load.DeadLettering == n
 	})

@@ -10,6 +10,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/internal/inspect"
+	"github.com/strikesmq/strikes/internal/proctest"
 )
 
 // The doctor calls a full dead-letter queue an error if dead letters are lost by it, and a warning if none is: a broker is
@@ -63,7 +64,7 @@ func TestDoctorLimitedDeadLetterQueue(t *testing.T) {
 					rest = 15 * time.Second // the API shows late what waits
 				}
 				kept, steady := -1, time.Now()
-				eventually(t, 60*time.Second, "the dead letters are at rest", func() bool {
+				proctest.Eventually(t, 60*time.Second, "the dead letters are at rest", func() bool {
 					if now := b.depths(q)[1] + b.waiting(q); now != kept {
 						kept, steady = now, time.Now()
 					}

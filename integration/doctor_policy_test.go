@@ -11,6 +11,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/internal/inspect"
+	"github.com/strikesmq/strikes/internal/proctest"
 )
 
 // What a policy says is seen as soon as it is set, whatever the API still shows of the queue.
@@ -24,7 +25,7 @@ func TestDoctorReadsPolicies(t *testing.T) {
 			b.queue(q, amqp.Table{"x-queue-type": kind})
 			b.queue(q+".dlq", lettersTo())
 			need := inspect.Need{Queue: q, MaxRetries: 3, Management: managementURL(t)}
-			eventually(t, 20*time.Second, "the API shows that there is no policy", func() bool { return policyShown(t, q) })
+			proctest.Eventually(t, 20*time.Second, "the API shows that there is no policy", func() bool { return policyShown(t, q) })
 			set := func(definition map[string]any) {
 				topoAPI(t, "PUT", "policies/%2F/"+q, map[string]any{"pattern": "^" + q + "$", "apply-to": "queues", "definition": definition})
 			}
@@ -41,7 +42,7 @@ func TestDoctorReadsPolicies(t *testing.T) {
 			}
 			if _, err := exec.LookPath("curl"); err == nil {
 				b.t.Cleanup(func() { b.forgetPolicy("strikes." + q) })
-				if !b.mend(mendable(findings)) {
+				if !b.fix(fixable(findings)) {
 					t.Fatalf("no command: %v", findings)
 				}
 				if codes, findings = b.examine(need); strings.Contains(codes, "no-dead-letter-exchange") {
@@ -80,7 +81,7 @@ func policyShown(t *testing.T, queue string) bool {
 	return shown.Policy != nil
 }
 
-func mendable(all []inspect.Finding) []inspect.Finding {
+func fixable(all []inspect.Finding) []inspect.Finding {
 	var out []inspect.Finding
 	for _, f := range all {
 		if f.Command != "" {

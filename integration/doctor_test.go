@@ -11,6 +11,7 @@ import (
 
 	"github.com/strikesmq/strikes/internal/doctor"
 	"github.com/strikesmq/strikes/internal/inspect"
+	"github.com/strikesmq/strikes/internal/proctest"
 )
 
 // admitted is a patient with its queue.
@@ -87,30 +88,30 @@ func TestDoctorRaisesNoFalseAlarm(t *testing.T) {
 	}
 }
 
-// The commands that findings come with must mend what they are about.
+// The commands that findings come with must fix what they report.
 func TestDoctorCommandsMend(t *testing.T) {
 	if _, err := exec.LookPath("curl"); err != nil {
 		t.Skip("curl is not installed; it is what the commands run")
 	}
 	b := newTopo(t)
-	var mended []admitted
+	var fixed []admitted
 	for _, p := range admit(t, b, slices.Concat(lost(), limited(b), ended())) {
-		if findings := b.settles(p); b.mend(findings) {
+		if findings := b.settles(p); b.fix(findings) {
 			p.want = ""
-			mended = append(mended, p)
+			fixed = append(fixed, p)
 			b.t.Cleanup(func() { b.forgetPolicy("strikes." + p.need.Queue) })
 		}
 	}
-	if len(mended) < 8 {
-		t.Errorf("only %d came with a command", len(mended))
+	if len(fixed) < 8 {
+		t.Errorf("only %d came with a command", len(fixed))
 	}
-	for _, p := range mended {
+	for _, p := range fixed {
 		b.settles(p)
 	}
 }
 
-// mend runs the commands of the findings, if all have one.
-func (b topo) mend(findings []inspect.Finding) bool {
+// fix runs the commands of the findings, if all have one.
+func (b topo) fix(findings []inspect.Finding) bool {
 	b.t.Helper()
 	for _, f := range findings {
 		if f.Command == "" {
@@ -138,7 +139,7 @@ func TestDoctorBindsTheQueueThatIsThere(t *testing.T) {
 			b.exchange(q+".dlx", kind)
 		}
 		_, findings := b.examine(inspect.Need{Queue: q, MaxRetries: 3, Management: managementURL(t)})
-		if !b.mend(findings) {
+		if !b.fix(findings) {
 			t.Fatalf("exchange of type %q: %v", kind, findings)
 		}
 		b.rejectsLand(q, "", q)
@@ -169,17 +170,17 @@ func TestDoctorMakesRoom(t *testing.T) {
 		return findings
 	}
 	var narrow []inspect.Finding
-	eventually(t, 20*time.Second, "the policy shows", func() bool {
+	proctest.Eventually(t, 20*time.Second, "the policy shows", func() bool {
 		narrow = room()
 		return len(narrow) == 1 && strings.Contains(narrow[0].Seen, "is 50, by policy") && strings.Contains(narrow[0].Seen, "room for 46 of 1000 retries")
 	})
 	if _, err := exec.LookPath("curl"); err != nil {
 		t.Skip("curl is not installed; it is what the commands run")
 	}
-	if !b.mend(narrow) {
+	if !b.fix(narrow) {
 		t.Fatalf("no command: %v", narrow)
 	}
-	eventually(t, 20*time.Second, "there is room", func() bool { return len(room()) == 0 })
+	proctest.Eventually(t, 20*time.Second, "there is room", func() bool { return len(room()) == 0 })
 	if codes, findings := b.examine(need); !strings.Contains(codes, "message-ttl") {
 		t.Errorf("the rest of the policy is gone: %v", findings)
 	}

@@ -10,6 +10,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/strikesmq/strikes/internal/proctest"
 	"github.com/strikesmq/strikes/internal/servers"
 )
 
@@ -36,7 +37,7 @@ func TestHarness(t *testing.T) {
 		if got != "012" {
 			t.Errorf("getAll: %q", got)
 		}
-		eventually(t, 5*time.Second, "an empty queue", func() bool { return queueDepth(t, queue) == 0 })
+		proctest.Eventually(t, 5*time.Second, "an empty queue", func() bool { return queueDepth(t, queue) == 0 })
 	})
 	for what, declare := range map[string]func(*amqp.Channel) error{
 		"queue": func(ch *amqp.Channel) error {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/proctest"
 	"github.com/strikesmq/strikes/topology"
 )
 
@@ -25,7 +26,7 @@ var (
 	orderCuts     = flag.Int("order.cuts", 8, "connections that are cut in each case of TestOrder")
 )
 
-// TestOrder runs three ordered consumers of a queue of which one message in ten fails, some for ever, and cuts their
+// TestOrder runs three ordered consumers of a queue of which one message in ten fails, some always, and cuts their
 // connections.
 func TestOrder(t *testing.T) {
 	for _, tc := range []struct {
@@ -213,7 +214,7 @@ func (o *ordered) finish(id string) {
 
 func (o *ordered) reach(t *testing.T, n int) {
 	t.Helper()
-	eventually(t, 2*time.Minute, fmt.Sprintf("%d messages done", n), func() bool {
+	proctest.Eventually(t, 2*time.Minute, fmt.Sprintf("%d messages done", n), func() bool {
 		o.mu.Lock()
 		defer o.mu.Unlock()
 		return len(o.done)-o.left >= n

@@ -15,6 +15,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 	"go.uber.org/goleak"
 
+	"github.com/strikesmq/strikes/internal/proctest"
 	"github.com/strikesmq/strikes/publisher"
 )
 
@@ -109,7 +110,7 @@ func TestPublishWhileAnOperatorClosesTheConnection(t *testing.T) {
 	t.Cleanup(func() { _ = p.Close() })
 	ch, queue := pubQueue(t, nil)
 	pubStorm(t, p, pubStormPlan{ch: ch, queue: queue, goroutines: 8, each: 100, faults: 1, fault: func() {
-		eventually(t, pubPatience, "the connection closed", func() bool { return cut(t, name) })
+		proctest.Eventually(t, pubPatience, "the connection closed", func() bool { return cut(t, name) })
 	}})
 }
 

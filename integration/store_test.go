@@ -13,6 +13,7 @@ import (
 
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/integration/internal/cluster"
+	"github.com/strikesmq/strikes/internal/proctest"
 	"github.com/strikesmq/strikes/internal/servers"
 )
 
@@ -196,7 +197,7 @@ func spin(t *testing.T, store *servers.Redis) {
 		rdb.ScriptKill(context.Background())
 		<-done
 	})
-	eventually(t, 10*time.Second, "a busy store", func() bool {
+	proctest.Eventually(t, 10*time.Second, "a busy store", func() bool {
 		return redis.HasErrorPrefix(rdb.Ping(t.Context()).Err(), "BUSY")
 	})
 }
@@ -317,7 +318,7 @@ func survives(t *testing.T, c *counter.Counter, master *servers.Redis) {
 	}
 	begin, tries := time.Now(), 0
 	var last error
-	eventually(t, 10*time.Second, "an answer after the failover", func() bool {
+	proctest.Eventually(t, 10*time.Second, "an answer after the failover", func() bool {
 		tries++
 		_, err := c.Fail(t.Context(), attemptOf("2", "b"), limit)
 		var failed *counter.StoreError
@@ -333,8 +334,8 @@ func survives(t *testing.T, c *counter.Counter, master *servers.Redis) {
 		t.Errorf("it took %v; on the way: %v", took, last)
 	}
 	got, err := c.Fail(t.Context(), attemptOf("2", "b"), limit)
-	if err != nil || got.Failures < 1 || got.Failures > 2 { // replication is asynchronous: a's charge may be lost
-		t.Errorf("the token was charged more than once: %+v, %v", got, err)
+	if err != nil || got.Failures < 1 || got.Failures > 2 { // replication is asynchronous: a's count may be lost
+		t.Errorf("the token was counted more than once: %+v, %v", got, err)
 	}
 	records, err := c.Admin().Get(t.Context(), "/", "orders", "2")
 	if err != nil || len(records) != 1 || records[0].Tokens["b"] != counter.KindFailed || len(records[0].Tokens) != records[0].Counted() {

@@ -9,6 +9,7 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/strikesmq/strikes/internal/proctest"
 	"github.com/strikesmq/strikes/topology"
 )
 
@@ -62,7 +63,7 @@ func TestTopologyDeadLettersMayBeLookedAt(t *testing.T) {
 					return look(ch, d)
 				})
 				// what a closed channel held comes back a moment after it
-				eventually(t, 5*time.Second, "both letters are back", func() bool { return b.depths(q)[1] == 2 })
+				proctest.Eventually(t, 5*time.Second, "both letters are back", func() bool { return b.depths(q)[1] == 2 })
 			}
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/internal/inspect"
+	"github.com/strikesmq/strikes/internal/proctest"
 	"github.com/strikesmq/strikes/topology"
 )
 
@@ -151,7 +152,7 @@ func TestTopologyDeadLetterLoops(t *testing.T) {
 			tt.set(b, q)
 			for api, want := range map[string]string{"": tt.amqp, managementURL(t): tt.manage} {
 				need := topology.Need{Queue: q, MaxRetries: 1, Management: api}
-				eventually(t, 15*time.Second, fmt.Sprintf("with API %q the finding %q", api, want), func() bool {
+				proctest.Eventually(t, 15*time.Second, fmt.Sprintf("with API %q the finding %q", api, want), func() bool {
 					got := strings.Join(slices.DeleteFunc(b.codes(need), func(c string) bool { return !strings.Contains(c, "loop") }), ", ")
 					return got == want
 				})
@@ -221,7 +222,7 @@ func TestTopologyLoopCommand(t *testing.T) {
 		b.must(func(ch *amqp.Channel) error { return ch.QueueBind(q, key, q+".dlx", false, amqp.Table{"x": 1}) })
 		need := inspect.Need{Queue: q, MaxRetries: 3, Management: managementURL(t)}
 		codes, findings := b.examine(need)
-		if codes != "error dead-letter-loop" || !b.mend(findings) {
+		if codes != "error dead-letter-loop" || !b.fix(findings) {
 			t.Fatalf("key %q: %v", key, findings)
 		}
 		if codes, findings = b.examine(need); codes != "" {

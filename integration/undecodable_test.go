@@ -14,6 +14,7 @@ import (
 
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/proctest"
 	"github.com/strikesmq/strikes/topology"
 )
 
@@ -135,7 +136,7 @@ func TestUndecodableTakesNoNeighbour(t *testing.T) {
 				untilDone(t, queue, bad.frame, fleet, store, func(handled map[string]int, told int) bool {
 					return allHandled(handled) && told >= 7
 				})
-				eventually(t, 10*time.Second, "the source empty, one dead letter", func() bool {
+				proctest.Eventually(t, 10*time.Second, "the source empty, one dead letter", func() bool {
 					return queueDepth(t, queue) == 0 && queueDepth(t, queue+".dlq") == 1
 				})
 				u, err := store.Admin().Undecodable(t.Context(), "/", queue)
@@ -162,7 +163,7 @@ func TestUndecodableBlocksAClassicQueue(t *testing.T) {
 			untilDone(t, queue, bad.frame, 1, counter.NewMemory(nil), func(handled map[string]int, told int) bool {
 				return handled["m3"] > 0 && handled["m4"] > 0 && told == 0
 			})
-			eventually(t, 10*time.Second, "the source empty, one dead letter", func() bool {
+			proctest.Eventually(t, 10*time.Second, "the source empty, one dead letter", func() bool {
 				return queueDepth(t, queue) == 0 && queueDepth(t, queue+".dlq") == 1
 			})
 		})

@@ -123,7 +123,7 @@ func (*deaf) Write([]byte) (int, error)  { return 0, io.ErrShortWrite }
 func (d *deaf) Read([]byte) (int, error) { <-d.closed; return 0, net.ErrClosed }
 func (d *deaf) Close() error             { d.once.Do(func() { close(d.closed) }); return nil }
 
-// TestReaderHearsOfAFailedWrite holds that nobody waits for a reply to what could not be sent.
+// TestReaderHearsOfAFailedWrite shows that no caller waits for a reply to a write that failed.
 func TestReaderHearsOfAFailedWrite(t *testing.T) {
 	g := buffered(&deaf{closed: make(chan struct{})})
 	write(t, g, "lost")
@@ -159,7 +159,7 @@ func TestCloseSendsWhatIsInLine(t *testing.T) {
 func TestCloseDoesNotWaitForAPeerThatIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, _ := piped(t)
-		write(t, g, "nobody reads this")
+		write(t, g, "unread")
 		began := time.Now()
 		_ = g.Close()
 		if took := time.Since(began); took != lastWrite {
@@ -168,7 +168,7 @@ func TestCloseDoesNotWaitForAPeerThatIsGone(t *testing.T) {
 	})
 }
 
-// TestEachWriteStaysWhole has many goroutines write at once, to a real socket.
+// TestEachWriteStaysWhole has many goroutines write concurrently, to a real socket.
 func TestEachWriteStaysWhole(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

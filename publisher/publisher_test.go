@@ -32,7 +32,7 @@ func TestPublishersDialOnce(t *testing.T) {
 		dials := 0
 		p, err := New(func(context.Context) (*amqp.Connection, error) {
 			dials++
-			return nil, errors.New("nobody listens")
+			return nil, errors.New("no listener")
 		}, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -48,7 +48,7 @@ func TestPublishersDialOnce(t *testing.T) {
 				_, err := p.Publish(ctx, "", "q", amqp.Publishing{})
 				var e *Error
 				if !errors.As(err, &e) || e.Undecided || !errors.Is(err, context.DeadlineExceeded) ||
-					!strings.Contains(err.Error(), "nobody listens") {
+					!strings.Contains(err.Error(), "no listener") {
 					t.Errorf("got %v", err)
 				}
 			})

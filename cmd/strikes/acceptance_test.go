@@ -16,8 +16,8 @@ import (
 	"github.com/google/uuid"
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"github.com/strikesmq/strikes/cmd/strikes/internal/clitest"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
+	"github.com/strikesmq/strikes/internal/proctest"
 	"github.com/strikesmq/strikes/internal/queueinfo"
 	"github.com/strikesmq/strikes/internal/records"
 )
@@ -41,7 +41,7 @@ func mustOutput(t *testing.T, cmd *exec.Cmd) string {
 	return string(out)
 }
 
-// TestThousandOrders publishes a thousand lines and runs a shell for each; every twentieth fails for ever. It must be run
+// TestThousandOrders publishes a thousand lines and runs a shell for each; every twentieth always fails. It must be run
 // four times and be dead-lettered, with its reason and its count in the store; the others once.
 func TestThousandOrders(t *testing.T) {
 	if testing.Short() {
@@ -123,7 +123,7 @@ func checkDeadLetters(t *testing.T, queue string) {
 			return err
 		}
 		ids := map[string]bool{}
-		clitest.Eventually(t, 5*time.Second, "50 dead letters", func() bool {
+		proctest.Eventually(t, 5*time.Second, "50 dead letters", func() bool {
 			n, err := connect.Ready(conn, queue+".dlq")
 			return n == 50 || err != nil
 		})

@@ -27,6 +27,7 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/render"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/inspect"
+	"github.com/strikesmq/strikes/internal/proctest"
 	"github.com/strikesmq/strikes/internal/proxy"
 	"github.com/strikesmq/strikes/internal/servers"
 	"github.com/strikesmq/strikes/internal/servertest"
@@ -131,7 +132,7 @@ func TestTakenIsBestEffort(t *testing.T) {
 		}
 	}
 	var out string
-	clitest.Eventually(t, 4*status.Arriving, "a status that misses what nobody noted, but for a management API", func() bool {
+	proctest.Eventually(t, 4*status.Arriving, "a status that reports missing dead letters, unless a management API explains them", func() bool {
 		out = mustOutput(t, with(strikesOn(t, queue, "status", queue), own))
 		return strings.Contains(out, "holds 0\nmissing    3 unaccounted for") || strings.Contains(out, "holds 0, at least 3 taken out of it\n")
 	})
@@ -159,7 +160,7 @@ func TestStatusDuringReplay(t *testing.T) {
 	if err := consume.Start(); err != nil {
 		t.Fatal(err)
 	}
-	clitest.Eventually(t, time.Minute, "all dead-lettered and at rest", func() bool {
+	proctest.Eventually(t, time.Minute, "all dead-lettered and at rest", func() bool {
 		s := look()
 		return s.Dead.Count == 300 && s.Dead.Unclear == 0 && s.Time.Sub(s.Dead.Since) > status.Arriving
 	})
@@ -200,7 +201,7 @@ func TestStatusWhenServersAreAway(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = watch.Process.Kill() }) // it has ended if the test went well
 	blocks := func() int { return strings.Count(shows.String(), "blocking   1 message") }
-	clitest.Eventually(t, 20*time.Second, "blocks", func() bool { return blocks() > 1 })
+	proctest.Eventually(t, 20*time.Second, "blocks", func() bool { return blocks() > 1 })
 
 	for _, away := range []struct {
 		server    string
@@ -221,7 +222,7 @@ func TestStatusWhenServersAreAway(t *testing.T) {
 			if err := fault[0](); err != nil {
 				t.Fatal(err)
 			}
-			clitest.Eventually(t, 30*time.Second, "a complaint that the "+away.server+" "+how, func() bool { return strings.Count(says.String(), away.complaint) > had })
+			proctest.Eventually(t, 30*time.Second, "a complaint that the "+away.server+" "+how, func() bool { return strings.Count(says.String(), away.complaint) > had })
 			if how == "is dead" {
 				for _, args := range [][]string{{"status", "q"}, {"status", "--watch", "q"}} {
 					if code, stderr := codeOf(t, with(strikesOn(t, "q", args...), env...)); code != cli.ExitUnreachable {
@@ -234,7 +235,7 @@ func TestStatusWhenServersAreAway(t *testing.T) {
 			}
 			failOnceAt(t, store.URL, "q", "a") // the store keeps nothing on disk
 			n := blocks()
-			clitest.Eventually(t, 30*time.Second, "a look after the "+away.server+" "+how, func() bool { return blocks() > n })
+			proctest.Eventually(t, 30*time.Second, "a look after the "+away.server+" "+how, func() bool { return blocks() > n })
 		}
 	}
 	endsThoughBrokerHangs(t, broker, watch)
@@ -281,11 +282,11 @@ func TestStatusOfASuspect(t *testing.T) {
 		}
 	}
 	status := func() string { return mustOutput(t, strikesOn(t, queue, "status", queue)) }
-	clitest.Eventually(t, 20*time.Second, "the killer left running, with nobody to consume", func() bool {
+	proctest.Eventually(t, 20*time.Second, "the killer left running, without a consumer", func() bool {
 		return strings.Contains(status(), "attempt 1 of 4, left running: its process died, or was cut off")
 	})
 	last := consume()
-	clitest.Eventually(t, 20*time.Second, "the killer running isolated", func() bool {
+	proctest.Eventually(t, 20*time.Second, "the killer running isolated", func() bool {
 		return strings.Contains(status(), "  killer\n      attempt 1 of 4, running isolated for ") && strings.Contains(status(), ", suspect\n      with ")
 	})
 	for range 2 { // the second one kills the command

@@ -17,9 +17,9 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
-	"github.com/strikesmq/strikes/cmd/strikes/internal/clitest"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/demo"
+	"github.com/strikesmq/strikes/internal/proctest"
 )
 
 // demoOn returns a demo on the shared broker with its embedded store.
@@ -103,7 +103,7 @@ func TestDemoEnds(t *testing.T) {
 				t.Fatal(err)
 			}
 			_ = cmd.Wait()
-			clitest.Eventually(t, 10*time.Second, "the consumers are gone", func() bool { return consumers(t, queue) == 0 })
+			proctest.Eventually(t, 10*time.Second, "the consumers are gone", func() bool { return consumers(t, queue) == 0 })
 			if sig == syscall.SIGKILL {
 				return
 			}

@@ -19,6 +19,7 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/clitest"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
+	"github.com/strikesmq/strikes/internal/proctest"
 )
 
 // newQueue names a queue for one test.
@@ -75,7 +76,7 @@ func TestPublishInterrupted(t *testing.T) {
 		if _, err := io.WriteString(stdin, line); err != nil {
 			t.Fatal(err)
 		}
-		clitest.Eventually(t, 10*time.Second, "a line is published before the next one comes", func() bool {
+		proctest.Eventually(t, 10*time.Second, "a line is published before the next one comes", func() bool {
 			return strings.Count(stdout.String(), `"confirmed":true`) == n+1
 		})
 	}
@@ -102,7 +103,7 @@ func TestConsumeStops(t *testing.T) {
 		printed string
 	}{
 		{"the command may finish", `echo begun; sleep 0.7; echo finished`, []syscall.Signal{syscall.SIGTERM}, cli.ExitOK, 0, "begun\nfinished\n"},
-		{"a failure while stopping is not charged", `echo begun; sleep 0.7; exit 1`, []syscall.Signal{syscall.SIGINT}, cli.ExitOK, 1, "begun\n"},
+		{"a failure while stopping is not counted", `echo begun; sleep 0.7; exit 1`, []syscall.Signal{syscall.SIGINT}, cli.ExitOK, 1, "begun\n"},
 		{"a second signal ends it", `echo begun; sleep 600`, []syscall.Signal{syscall.SIGINT, syscall.SIGTERM}, cli.ExitInterrupted, 1, "begun\n"},
 		{"it is killed, and the command with it", `echo begun; exec sleep 30`, []syscall.Signal{syscall.SIGKILL}, -1, 1, "begun\n"},
 	}
@@ -115,9 +116,9 @@ func TestConsumeStops(t *testing.T) {
 			cmd := strikesOn(t, queue, "consume", queue, "--", "sh", "-c", `echo $$ >"$PID_FILE"; `+tt.script)
 			cmd.Env = append(cmd.Env, "PID_FILE="+pidFile)
 			stdout, stderr := started(t, cmd)
-			clitest.Eventually(t, 20*time.Second, "the command runs", func() bool { return stdout.String() == "begun\n" })
+			proctest.Eventually(t, 20*time.Second, "the command runs", func() bool { return stdout.String() == "begun\n" })
 			for _, s := range tt.signals {
-				time.Sleep(cli.SameSignal + 50*time.Millisecond) // two at once are one
+				time.Sleep(cli.SameSignal + 50*time.Millisecond) // two within that time are one
 				if err := cmd.Process.Signal(s); err != nil {
 					t.Fatal(err)
 				}
@@ -127,16 +128,16 @@ func TestConsumeStops(t *testing.T) {
 			if code := cmd.ProcessState.ExitCode(); code != tt.code || stdout.String() != tt.printed || time.Since(began) > 10*time.Second {
 				t.Errorf("exit code %d after %v, printed %q:\n%s", code, time.Since(began), stdout, stderr)
 			}
-			clitest.Eventually(t, 10*time.Second, "the message is where it must be", func() bool {
+			proctest.Eventually(t, 10*time.Second, "the message is where it must be", func() bool {
 				n, err := readyIn(brokerURL(t), queue)
 				return err == nil && n == tt.left
 			})
 			if pid := clitest.ReadPID(t, pidFile); tt.code >= 0 || runtime.GOOS == "linux" { // elsewhere nothing ends an orphan
-				clitest.Eventually(t, 10*time.Second, "the command is gone", func() bool { return !clitest.Alive(pid) })
+				proctest.Eventually(t, 10*time.Second, "the command is gone", func() bool { return !clitest.Alive(pid) })
 			}
 			list := strikesOn(t, queue, "counter", "list", queue)
 			if out, err := list.CombinedOutput(); list.ProcessState.ExitCode() != cli.ExitNothing {
-				t.Errorf("it is charged: %v\n%s", err, out)
+				t.Errorf("it is counted: %v\n%s", err, out)
 			}
 		})
 	}
@@ -149,7 +150,7 @@ func TestConsumeEndedAtOnce(t *testing.T) {
 	for range 3 {
 		cmd := strikesOn(t, queue, "consume", queue, "--", "sh", "-c", "echo begun; sleep 600")
 		stdout, stderr := started(t, cmd)
-		clitest.Eventually(t, 20*time.Second, "the command runs", func() bool { return stdout.String() == "begun\n" })
+		proctest.Eventually(t, 20*time.Second, "the command runs", func() bool { return stdout.String() == "begun\n" })
 		for range 2 {
 			if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 				t.Fatal(err)
@@ -172,7 +173,7 @@ func TestTwoSignalsAtOnceAreOne(t *testing.T) {
 	queue := queueOfOne(t)
 	cmd := strikesOn(t, queue, "consume", queue, "--", "sh", "-c", "echo begun; sleep 1; echo finished")
 	stdout, stderr := started(t, cmd)
-	clitest.Eventually(t, 20*time.Second, "the command runs", func() bool { return stdout.String() == "begun\n" })
+	proctest.Eventually(t, 20*time.Second, "the command runs", func() bool { return stdout.String() == "begun\n" })
 	for range 3 {
 		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 			t.Fatal(err)
@@ -201,7 +202,7 @@ func TestReplayInterrupted(t *testing.T) {
 	mustOutput(t, strikesOn(t, queue, "consume", queue, "--exit-when-idle", "500ms", "--max-retries", "0", "--concurrency", "8", "--", "false"))
 	cmd := strikesOn(t, queue, "dead", "replay", queue, "--all", "--yes", "--rate", "10", "--json")
 	stdout, stderr := started(t, cmd)
-	clitest.Eventually(t, 20*time.Second, "some are replayed", func() bool { return strings.Count(stdout.String(), `"replayed":true`) > 2 })
+	proctest.Eventually(t, 20*time.Second, "some are replayed", func() bool { return strings.Count(stdout.String(), `"replayed":true`) > 2 })
 	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}

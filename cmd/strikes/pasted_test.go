@@ -24,6 +24,7 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/clitest"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
+	"github.com/strikesmq/strikes/internal/proctest"
 	"github.com/strikesmq/strikes/internal/queueinfo"
 )
 
@@ -132,7 +133,7 @@ func TestPastedCommands(t *testing.T) {
 			removePolicy(t, api, name)
 		}
 	})
-	clitest.Eventually(t, 30*time.Second, "the API knows the queues' policies", func() bool {
+	proctest.Eventually(t, 30*time.Second, "the API knows the queues' policies", func() bool {
 		return !strings.Contains(doctorSays(t, api, oddNames...), "dead-letter-unproven")
 	})
 	for _, name := range oddNames {

@@ -235,7 +235,7 @@ func forget(url, queue string) error {
 	})
 }
 
-// forgetKeys deletes the store's keys with a prefix: the store may be somebody's.
+// forgetKeys deletes the store's keys with a prefix: the store may hold other keys.
 func forgetKeys(url, prefix string) error {
 	opts, err := redis.ParseURL(url)
 	if err != nil {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/clitest"
+	"github.com/strikesmq/strikes/internal/proctest"
 )
 
 // What a screen writes.
@@ -58,7 +59,7 @@ func onTerminal(t *testing.T, size pty.Winsize, cmd *exec.Cmd) *terminal {
 	}
 	go func() {
 		defer close(tt.copied)
-		_, _ = io.Copy(&tt.shows, ours) // ends with an error once nobody has the other end
+		_, _ = io.Copy(&tt.shows, ours) // ends with an error once the other end is closed
 	}()
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill() // it has ended if the test went well
@@ -71,7 +72,7 @@ func onTerminal(t *testing.T, size pty.Winsize, cmd *exec.Cmd) *terminal {
 
 func (tt *terminal) awaits(t *testing.T, text string) {
 	t.Helper()
-	clitest.Eventually(t, 20*time.Second, "shown: "+text, func() bool { return strings.Contains(tt.shows.String(), text) })
+	proctest.Eventually(t, 20*time.Second, "shown: "+text, func() bool { return strings.Contains(tt.shows.String(), text) })
 }
 
 func (tt *terminal) press(t *testing.T, keys string) {

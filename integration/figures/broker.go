@@ -50,7 +50,7 @@ func (b *broker) producer(context.Context) (*publisher.Publisher, error) {
 	return publisher.New(b.dial, nil) //nolint:contextcheck // its dial is bounded by itself
 }
 
-// batch is how many messages are published at once.
+// batch is how many messages are published together.
 const batch = 500
 
 // publish publishes messages with these bodies, confirmed, under ids of their own.

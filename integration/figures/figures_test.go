@@ -76,10 +76,10 @@ func TestStopsMissed(t *testing.T) {
 		t.Errorf("%+v missed %q", good, missed)
 	}
 	for name, spoil := range map[string]func(*stopsMeasured){
-		"charge": func(m *stopsMeasured) { m.Store.Failures = 1 }, "crash": func(m *stopsMeasured) { m.Store.Crashes = 1 },
+		"failure": func(m *stopsMeasured) { m.Store.Failures = 1 }, "crash": func(m *stopsMeasured) { m.Store.Crashes = 1 },
 		"lost ack": func(m *stopsMeasured) { m.Repeated = 1 }, "loss": func(m *stopsMeasured) { m.Unhandled = 1 },
 		"dead": func(m *stopsMeasured) { m.DeadLetters = 1 }, "unclean": func(m *stopsMeasured) { m.Unclean = 1 },
-		"too few": func(m *stopsMeasured) { m.Stops = 4 }, "marker": func(m *stopsMeasured) { m.Store.Open = 1 },
+		"too few": func(m *stopsMeasured) { m.Stops = 4 }, "open attempt": func(m *stopsMeasured) { m.Store.Open = 1 },
 	} {
 		bad := good
 		spoil(&bad)

@@ -74,7 +74,7 @@ func (p project) docker(ctx context.Context, args ...string) (string, error) {
 	all := append([]string{"compose", "--file", composeFile, "--project-name", string(p)}, args...)
 	fmt.Fprintln(os.Stderr, "+ docker", strings.Join(all, " "))
 	cmd := exec.CommandContext(ctx, "docker", all...)
-	// Port 0 lets Docker choose: the standard ports may be somebody's.
+	// Port 0 lets Docker choose: the standard ports may be in use.
 	cmd.Env = append(os.Environ(), "STRIKES_AMQP_PORT=0", "STRIKES_MANAGEMENT_PORT=0", "STRIKES_REDIS_PORT=0")
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()

@@ -66,7 +66,7 @@ func readRecord(ctx context.Context, rdb *redis.Client, e *audit.Event) error {
 		return fmt.Errorf("an id of %d bytes in %d", n[2], len(texts))
 	}
 	e.Failures, e.Crashes, e.ID = n[0], n[1], texts[:n[2]]
-	e.State, e.Marker = strings.TrimPrefix(w[5], "."), strings.TrimPrefix(w[12], ".")
+	e.State, e.OpenToken = strings.TrimPrefix(w[5], "."), strings.TrimPrefix(w[12], ".")
 	e.Tokens = strings.TrimPrefix(w[18], ".")
 	return nil
 }

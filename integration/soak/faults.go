@@ -136,7 +136,7 @@ func (f *faults) inject(ctx context.Context, k fault) error {
 	err := k.do(f, ctx, seat)
 	if k.needs == "broker" {
 		err = errors.Join(err, f.broker.recovered(ctx))
-		f.log.Write(audit.Event{Kind: audit.Mended, Fault: k.name})
+		f.log.Write(audit.Event{Kind: audit.FaultOver, Fault: k.name})
 	}
 	if err == errNoProcess || ctx.Err() != nil { //nolint:errorlint // it is never wrapped
 		return nil // the process had just died of something else

@@ -13,7 +13,7 @@ import (
 	"github.com/strikesmq/strikes/publisher"
 )
 
-// batch is how many messages are published at once, and after how many the backlog is looked at.
+// batch is how many messages are published together, and after how many the backlog is checked.
 const batch = 100
 
 // producer publishes the jobs, through a proxy of its own, and again what is undecided: that may make two of one.

@@ -3,6 +3,7 @@ package proctest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -66,6 +67,22 @@ func Within(t *testing.T, limit time.Duration, f func() error) {
 		t.Fatal(err)
 	}
 }
+
+// Eventually polls cond until it holds, also while the test cleans up.
+func Eventually(t testing.TB, limit time.Duration, what string, cond func() bool) {
+	t.Helper()
+	err := poll.Until(context.WithoutCancel(t.Context()), limit, what, func() error {
+		if !cond() {
+			return errNotYet
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+var errNotYet = errors.New("it did not hold")
 
 // LoopbackOnly dials port on every address of this machine: where it is bound to 127.0.0.1, not even 127.0.0.2 answers.
 func LoopbackOnly(t *testing.T, port string) {

@@ -115,7 +115,7 @@ func TestBatcherSettlesInRuns(t *testing.T) {
 		{"past requeues at the head", 4, "1r 2r 3 4", "..2r ..4", "..2r ..4"},
 		{"each kind", 6, "1 2 3r 4r 5d 6d", "..2 ..4r ..6d", "..2 ..4r ..6d"},
 		{"requeues behind one in hand", 3, "2r 3r 4", "", "2r 3r 4"},
-		{"each at once", 1, "2 1r 4 3d", "2 1r 4 3d", "2 1r 4 3d"},
+		{"each immediately", 1, "2 1r 4 3d", "2 1r 4 3d", "2 1r 4 3d"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -9,12 +9,12 @@ import (
 // Invariants in the order in which they are reported, each with what it says.
 var Invariants = []struct{ Name, Text string }{
 	{"I1", "what was confirmed was handled or dead-lettered, and nothing was acked that was not handled"},
-	{"I2", "what was dead-lettered had as many charges as the limit, each with a cause, or was rejected"},
-	{"I3", "a handler ran no more often than its message's budget and the returns that were no fault of its own"},
-	{"I4", "a run was charged once"},
+	{"I2", "what was dead-lettered had as many failed attempts as the limit, each with a cause, or was rejected"},
+	{"I3", "a handler ran no more often than its message's limit allows, and for returns that were not its fault"},
+	{"I4", "an attempt was counted once"},
 	{"I5", "a crash was counted only against an isolated attempt, and reversed if its process lived on; no harmless message was dead-lettered"},
 	{"I6", "nothing was handled before what was published before it"},
-	{"I7", "an attempt changed nothing but its own charge and marker"},
+	{"I7", "an attempt changed nothing but its own count and open attempt"},
 	{"I8", "without the store's answer nothing was decided, and nothing spun"},
 	{"I9", "a success at the first delivery cost no step"},
 	{"I10", "every key expires, and only what is decided was left"},
@@ -39,9 +39,9 @@ type Report struct {
 	Dropped      int                `json:"dead_letters_dropped"` // by the broker, when it was killed: see checkLoss
 	Deaths       int                `json:"deaths"`               // of consumer processes
 	Sessions     int                `json:"sessions"`
-	Innocents    int                `json:"innocents_charged"`       // messages charged that were to do no harm
+	Innocents    int                `json:"innocents_counted"`       // harmless messages with a failed attempt
 	Condemned    int                `json:"innocents_dead_lettered"` // of them
-	Mistaken     int                `json:"crashes_mistaken"`        // charged to what was only stopped, as the store could not be told
+	Mistaken     int                `json:"crashes_mistaken"`        // counted against attempts that were only stopped: the store was out of reach
 	MostRuns     int                `json:"most_runs"`               // of one message
 	Undecided    []string           `json:"crashes_undecided"`       // counted against what the store left undecided for over 2 s, each with its attempt
 	DrainSeconds float64            `json:"drain_seconds"`           // once all was published and no fault began any more
@@ -89,7 +89,7 @@ func Check(history []Event) *Report {
 	for _, token := range slices.Sorted(maps.Keys(m.attempts)) {
 		a := m.attempts[token]
 		m.checkAttempt(r, a)
-		m.checkAlone(r, a)
+		m.checkIsolated(r, a)
 		m.checkGate(r, a)
 	}
 	m.checkCrashes(r)

@@ -8,7 +8,7 @@ import (
 // mostUnanswered is how often a step may be tried in vain within a second; the backoff begins at 25 ms and doubles.
 const mostUnanswered = 10
 
-// checkAttempt is I8 and I9, and of I2 that each charge has a cause.
+// checkAttempt is I8 and I9, and of I2 that each failed attempt has a cause.
 func (m *model) checkAttempt(r *Report, a *attempt) {
 	story := func() string { return m.storyOf(a) }
 	if _, asked := a.answered("start", "run"); a.redelivered && !a.began.IsZero() && !asked {
@@ -20,25 +20,25 @@ func (m *model) checkAttempt(r *Report, a *attempt) {
 	if n := a.spun(); n > mostUnanswered {
 		r.violated("I8", "%s: one step was tried %d times in a second without an answer", a.id, n)
 	}
-	if a.outcome == OK && !a.redelivered && !m.again(a) && len(a.steps) > 0 && !a.charged() {
+	if a.outcome == OK && !a.redelivered && !m.again(a) && len(a.steps) > 0 && !a.counted() {
 		r.violated("I9", "%s succeeded at its first delivery and took a step: %s", a.id, story())
 	}
 	if e, ok := a.decidedAs("dead-letter"); ok && e.Failures+e.Crashes < e.Limit && !m.message(a.id).rejected() {
-		if e.Failures+e.Crashes == e.Limit-1 && m.refunded(a.id) { // its tombstone was there before
+		if e.Failures+e.Crashes == e.Limit-1 && m.reversed(a.id) { // its tombstone was there before
 			r.Mistaken++
 		} else {
-			r.violated("I2", "%s was dead-lettered at %d charges of %d: %s", a.id, e.Failures+e.Crashes, e.Limit, story())
+			r.violated("I2", "%s was dead-lettered at %d failed attempts of %d: %s", a.id, e.Failures+e.Crashes, e.Limit, story())
 		}
 	}
 	late := a.ended.Sub(a.began) >= m.plan.HandlerTimeout
-	if a.charged() && !late && (a.outcome == OK || a.outcome == Cancelled) {
-		r.violated("I2", "%s was charged for a run that ended as %q: %s", a.id, a.outcome, story())
+	if a.counted() && !late && (a.outcome == OK || a.outcome == Cancelled) {
+		r.violated("I2", "%s was counted although its attempt ended as %q: %s", a.id, a.outcome, story())
 	}
 }
 
-// refunded reports whether a crash was charged for a run of the message whose process turned out to live: it ended it, uncharged,
+// reversed reports whether a crash was counted for an attempt whose process turned out to live: it ended it, not counted,
 // after it had it to itself.
-func (m *model) refunded(id string) bool {
+func (m *model) reversed(id string) bool {
 	msg := m.message(id)
 	return slices.ContainsFunc(msg.attempts, func(a *attempt) bool {
 		_, ended := a.answered("end", "")
@@ -46,8 +46,8 @@ func (m *model) refunded(id string) bool {
 	})
 }
 
-// charged reports whether FAIL was asked for.
-func (a *attempt) charged() bool {
+// counted reports whether FAIL was asked for.
+func (a *attempt) counted() bool {
 	_, ok := a.answered("fail", "")
 	return ok
 }
@@ -83,11 +83,11 @@ func (a *attempt) spun() int {
 	return most
 }
 
-// checkAlone is I5: what ran alone did, and a crash was charged to nothing else.
-func (m *model) checkAlone(r *Report, a *attempt) {
+// checkIsolated is I5: isolated attempts ran alone, and no crash was counted against another.
+func (m *model) checkIsolated(r *Report, a *attempt) {
 	if a.exclusive() && !a.began.IsZero() {
 		if other := m.besides(a); other != nil {
-			r.violated("I5", "%s (%s) ran alone, and %s beside it", a.id, m.storyOf(a), other.id)
+			r.violated("I5", "%s (%s) ran isolated, and %s beside it", a.id, m.storyOf(a), other.id)
 		}
 	}
 	if m.message(a.id).kinds[a.token] != 'c' {
@@ -99,13 +99,13 @@ func (m *model) checkAlone(r *Report, a *attempt) {
 	}
 	switch {
 	case !m.died(a) && !m.sessionLost(a) && !a.left():
-		r.violated("I5", "%s was charged with a crash, and neither its process nor its session had ended: %s", a.id, m.storyOf(a))
+		r.violated("I5", "%s had a crash counted, and neither its process nor its session had ended: %s", a.id, m.storyOf(a))
 	case ended:
-		r.violated("I5", "%s was charged with a crash by mistake, said so, and the charge stands: %s", a.id, m.storyOf(a))
+		r.violated("I5", "%s had a crash counted by mistake, reversed it, and the count stands: %s", a.id, m.storyOf(a))
 	case a.beside():
 		r.violated("I5", "a crash was counted against %s, and an abandoned handler ran beside it: %s", a.id, m.storyOf(a))
 	case !a.askedAlone() && !m.died(a):
-		r.violated("I5", "%s was charged with a crash and had not asked to run alone: %s", a.id, m.storyOf(a))
+		r.violated("I5", "%s had a crash counted and had not asked to run isolated: %s", a.id, m.storyOf(a))
 	}
 }
 

@@ -72,7 +72,7 @@ func (m *model) checkCrashes(r *Report) {
 			}
 			a := m.attempts[token]
 			if a == nil { // its process died before it wrote down a step
-				a = &attempt{token: token, id: id, process: m.lives[lifeOf(token)]}
+				a = &attempt{token: token, id: id, process: m.owners[processPart(token)]}
 			}
 			m.checkCrash(r, a)
 		}
@@ -81,7 +81,7 @@ func (m *model) checkCrashes(r *Report) {
 
 func (m *model) checkCrash(r *Report, a *attempt) {
 	other := m.diedBeside(a)
-	ran := !a.began.IsZero() && a.ended.IsZero() // when the process died: checkAlone has the rest
+	ran := !a.began.IsZero() && a.ended.IsZero() // when the process died: checkIsolated has the rest
 	if other == nil || ran || !m.died(a) {
 		return
 	}

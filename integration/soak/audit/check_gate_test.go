@@ -93,7 +93,7 @@ func TestKillsBesideAnAbandonedHandlerAreNotCounted(t *testing.T) {
 	for _, beside := range []bool{false, true} {
 		h := healthy()
 		for i := range 3 {
-			h.alone(Kill, fmt.Sprintf("m%d-1", i), 9+i)
+			h.isolated(Kill, fmt.Sprintf("m%d-1", i), 9+i)
 			h.change(Stepped, fmt.Sprintf("m%d-1", i), func(e *Event) { e.Exclusive, e.Beside = !beside, beside })
 		}
 		if f := Check(h).Violations["I3"]; f.Count > 0 == beside {

@@ -35,7 +35,7 @@ func (m *model) dropped(msg *message) bool {
 	})
 }
 
-// checkDeadLetter is I2. The charges are those that the store answered to, and those in the record.
+// checkDeadLetter is I2. The counts are those of the store's replies, and those in the record.
 func (m *model) checkDeadLetter(r *Report, msg *message) {
 	if len(msg.dead) == 0 {
 		return
@@ -47,19 +47,19 @@ func (m *model) checkDeadLetter(r *Report, msg *message) {
 	if msg.rejected() {
 		return
 	}
-	charges := 0
+	counted := 0
 	for _, a := range msg.attempts {
-		if m.charged(a) || m.lostTrace(a) {
-			charges++
+		if m.counted(a) || m.lostTrace(a) {
+			counted++
 		}
 	}
 	for token := range msg.kinds {
 		if m.attempts[token] == nil && msg.kinds[token] == 'c' { // killed between START and what it wrote down
-			charges++
+			counted++
 		}
 	}
-	if charges < m.limit() {
-		r.violated("I2", "%s (%s) was dead-lettered with %d charges of %d: %s", msg.id, msg.do, charges, m.limit(), m.story(msg))
+	if counted < m.limit() {
+		r.violated("I2", "%s (%s) was dead-lettered with %d failed attempts of %d: %s", msg.id, msg.do, counted, m.limit(), m.story(msg))
 	}
 }
 
@@ -67,15 +67,15 @@ func (msg *message) rejected() bool {
 	return slices.ContainsFunc(msg.runs, func(a *attempt) bool { return a.outcome == Rejected })
 }
 
-// lostTrace reports whether the attempt may have been charged in a record that the store has lost since, and nobody lived
-// to write that down: it failed and its process died before the answer; or it was to run alone, and its process died, or
+// lostTrace reports whether the attempt may have been counted in a record that the store has lost since, and no process lived
+// to write that down: it failed and its process died before the answer; or it was to run isolated, and its process died, or
 // stopped without reaching the store.
 func (m *model) lostTrace(a *attempt) bool {
 	unheard := m.died(a) || slices.ContainsFunc(a.steps, func(e Event) bool { return e.Step == "fail" && e.Verdict == "" })
 	return m.lossesBetween(a.began, m.last) > 0 && (unheard && m.failed(a) || a.askedAlone() && (m.died(a) || a.left()))
 }
 
-// failed reports whether the attempt is to be charged: a deaf handler's is at its deadline, and may not live to return.
+// failed reports whether the attempt is to be counted: a deaf handler's is at its deadline, and may not live to return.
 func (m *model) failed(a *attempt) bool {
 	switch a.outcome {
 	case Failed, Panicked, TimedOut:
@@ -101,7 +101,7 @@ func (m *model) checkRuns(r *Report, msg *message) {
 		}
 		taken := m.sessionLost(a) || m.upset(a.began, until)
 		switch {
-		case m.charged(a):
+		case m.counted(a):
 		case a.left() || taken, a != last && a.outcome == OK && m.died(a): // the last: handled, and its ack lost
 			returned++
 		case m.diedBesideAbandoned(a):
@@ -114,8 +114,8 @@ func (m *model) checkRuns(r *Report, msg *message) {
 		r.violated("I3", "%s (%s) ran again with no reason: %s", msg.id, msg.do, m.story(msg))
 	}
 	losses := m.lossesBetween(msg.runs[0].began, last.began)
-	budgets := m.plan.MaxRetries + 3 + (m.limit()+1)*losses // a killer's first run on a fresh record is shared, and not charged
-	most := max(msg.copies, 1)*budgets + returned
+	allowed := m.plan.MaxRetries + 3 + (m.limit()+1)*losses // a killer's first attempt on a fresh record is shared, and not counted
+	most := max(msg.copies, 1)*allowed + returned
 	if len(msg.runs) > most {
 		r.violated("I3", "%s (%s) ran %d times, at most %d are allowed (%d returns, %d losses of the store, %d copies): %s",
 			msg.id, msg.do, len(msg.runs), most, returned, losses, msg.copies, m.story(msg))

@@ -21,7 +21,7 @@ func (m *model) checkCharges(r *Report, msg *message) {
 			r.violated("I4", "%s: one run was acted on %d times: %s", msg.id, n, m.storyOf(a))
 		}
 		if e, ok := a.answered("fail", "requeue"); ok && m.remembered(msg, e.At) && !m.has(msg, a.token) {
-			r.violated("I7", "%s: the charge of attempt %s is gone: %s", msg.id, a.token, m.story(msg))
+			r.violated("I7", "%s: the count of attempt %s is gone: %s", msg.id, a.token, m.story(msg))
 		}
 	}
 	if msg.record == nil {
@@ -43,7 +43,7 @@ func (m *model) checkCharges(r *Report, msg *message) {
 		r.violated("I4", "the record of %s counts %d failures and %d crashes: %s", msg.id, msg.record.Failures, msg.record.Crashes, m.story(msg))
 	}
 	if failures+crashes > m.limit() {
-		r.violated("I4", "%s has %d charges, and the limit is %d: %s", msg.id, failures+crashes, m.limit(), m.story(msg))
+		r.violated("I4", "%s has %d failed attempts, and the limit is %d: %s", msg.id, failures+crashes, m.limit(), m.story(msg))
 	}
 }
 
@@ -71,7 +71,7 @@ func (m *model) checkKept(r *Report) {
 			continue
 		}
 		msg := m.messages[e.ID]
-		ofTheDead := e.Marker != "" && m.attempts[e.Marker] == nil // killed between START and what it wrote down
+		ofTheDead := e.OpenToken != "" && m.attempts[e.OpenToken] == nil // killed between START and what it wrote down
 		if msg.copies < 2 && !ofTheDead && !slices.ContainsFunc(msg.attempts, m.unsure) {
 			r.violated("I10", "%s is decided, and its record is live: %s", e.ID, m.story(msg))
 		}

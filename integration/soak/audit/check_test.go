@@ -22,7 +22,7 @@ func (h *history) add(e Event) {
 }
 
 // attempt adds a run of process 1, with the steps that a redelivery and a failure take.
-func (h *history) attempt(id, token string, redelivered bool, outcome string, charges int) {
+func (h *history) attempt(id, token string, redelivered bool, outcome string, counted int) {
 	base := Event{ID: id, Token: token, Process: 1, Session: 1}
 	add := func(kind Kind, change func(*Event)) {
 		e := base
@@ -31,7 +31,7 @@ func (h *history) attempt(id, token string, redelivered bool, outcome string, ch
 		h.add(e)
 	}
 	step := func(name, verdict string) {
-		add(Stepped, func(e *Event) { e.Step, e.Verdict, e.Failures, e.Limit = name, verdict, charges, 4 })
+		add(Stepped, func(e *Event) { e.Step, e.Verdict, e.Failures, e.Limit = name, verdict, counted, 4 })
 	}
 	if redelivered {
 		step("start", "run")
@@ -39,7 +39,7 @@ func (h *history) attempt(id, token string, redelivered bool, outcome string, ch
 	add(Began, func(e *Event) { e.Redelivered = redelivered })
 	add(Ended, func(e *Event) { e.Outcome = outcome })
 	decide := func(decision, cause string) {
-		add(Decided, func(e *Event) { e.Decision, e.Cause, e.Failures, e.Limit = decision, cause, charges, 4 })
+		add(Decided, func(e *Event) { e.Decision, e.Cause, e.Failures, e.Limit = decision, cause, counted, 4 })
 	}
 	switch {
 	case outcome == OK && redelivered:
@@ -47,7 +47,7 @@ func (h *history) attempt(id, token string, redelivered bool, outcome string, ch
 		decide("ack", "")
 	case outcome == OK:
 		decide("ack", "")
-	case charges == 4:
+	case counted == 4:
 		step("fail", "exhausted")
 		decide("dead-letter", "failed")
 	default:
@@ -57,8 +57,8 @@ func (h *history) attempt(id, token string, redelivered bool, outcome string, ch
 	}
 }
 
-// alone adds a run that has its process to itself and kills it.
-func (h *history) alone(id, token string, process int) {
+// isolated adds an isolated attempt that kills its process.
+func (h *history) isolated(id, token string, process int) {
 	base := Event{ID: id, Token: token, Process: process, Session: 1}
 	opened, started, ran := base, base, base
 	opened.Kind = Opened
@@ -87,7 +87,7 @@ func healthy() history {
 	h.add(Event{Kind: Stopped, Process: 1})
 	h.add(Event{Kind: Exited, Process: 1})
 	for i := range 4 {
-		h.alone(Kill, fmt.Sprintf("k%d-1", i), 2+i)
+		h.isolated(Kill, fmt.Sprintf("k%d-1", i), 2+i)
 	}
 	h.add(Event{Kind: Stepped, ID: Kill, Token: "l-1", Process: 6, Session: 1, Step: "start", Exclusive: true, Verdict: "exhausted", Crashes: 4, Limit: 4})
 	h.add(Event{Kind: Decided, ID: Kill, Token: "l-1", Process: 6, Session: 1, Decision: "dead-letter", Cause: "crashed", Unrun: true, Crashes: 4, Limit: 4})
@@ -150,22 +150,22 @@ func TestEachViolationIsSeen(t *testing.T) {
 		}},
 		{"dead-lettered before the limit", "I2", func(h *history) { h.change(Decided, "p-7", func(e *Event) { e.Failures = 3 }) }},
 		{"dead-lettered by the broker", "I2", func(h *history) { h.change(Dead, Poison, func(e *Event) { e.Outcome = "delivery_limit" }) }},
-		{"charged for a stop", "I2", func(h *history) { h.change(Ended, "p-2", func(e *Event) { e.Outcome = Cancelled }) }},
-		{"charged for a success", "I2", func(h *history) { h.change(Ended, "p-2", func(e *Event) { e.Outcome = OK }) }},
+		{"counted for a stop", "I2", func(h *history) { h.change(Ended, "p-2", func(e *Event) { e.Outcome = Cancelled }) }},
+		{"counted for a success", "I2", func(h *history) { h.change(Ended, "p-2", func(e *Event) { e.Outcome = OK }) }},
 		{"a run too many", "I3", func(h *history) {
 			for i := range 3 {
-				h.alone(Kill, fmt.Sprintf("m%d-1", i), 7+i)
+				h.isolated(Kill, fmt.Sprintf("m%d-1", i), 7+i)
 			}
 		}},
 		{"ran again after an ack", "I3", func(h *history) { h.attempt(Succeed, "p-99", true, OK, 0) }},
-		{"a charge counted twice", "I4", func(h *history) { h.change(Kept, Fail, func(e *Event) { e.Failures = 2 }) }},
+		{"a failure counted twice", "I4", func(h *history) { h.change(Kept, Fail, func(e *Event) { e.Failures = 2 }) }},
 		{"a token kept twice", "I4", func(h *history) {
 			h.change(Kept, Fail, func(e *Event) { e.Failures, e.Tokens = 2, ";p-2=f;p-2=f" })
 		}},
 		{"acted on twice", "I4", func(h *history) {
 			h.add(Event{Kind: Decided, ID: Fail, Token: "p-2", Process: 1, Session: 1, Decision: "retry", Cause: "failed"})
 		}},
-		{"charges beyond the limit", "I4", func(h *history) {
+		{"failed attempts beyond the limit", "I4", func(h *history) {
 			h.change(Kept, Kill, func(e *Event) { e.Crashes, e.Tokens = 5, e.Tokens+";x-1=c" })
 		}},
 		{"a crash of a process that lives", "I5", func(h *history) {
@@ -194,7 +194,7 @@ func TestEachViolationIsSeen(t *testing.T) {
 			h.change(Published, Succeed, func(e *Event) { e.Seq = 3 })
 		}},
 		{"another message's token", "I7", func(h *history) { h.change(Kept, Fail, func(e *Event) { e.Tokens += ";p-1=e" }) }},
-		{"a charge that vanished", "I7", func(h *history) { h.change(Kept, Fail, func(e *Event) { e.Failures, e.Tokens = 0, ";p-3=e" }) }},
+		{"a count that vanished", "I7", func(h *history) { h.change(Kept, Fail, func(e *Event) { e.Failures, e.Tokens = 0, ";p-3=e" }) }},
 		{"ran without an answer", "I8", func(h *history) { h.change(Stepped, "p-3", func(e *Event) { e.Verdict = "" }) }},
 		{"requeued without an answer", "I8", func(h *history) { h.change(Stepped, "p-2", func(e *Event) { e.Verdict = "" }) }},
 		{"dead-lettered without an answer", "I8", func(h *history) { h.change(Stepped, "p-7", func(e *Event) { e.Verdict = "" }) }},
@@ -235,7 +235,7 @@ func (h *history) besideTheKiller() {
 	*h = slices.Insert(*h, at, other)
 }
 
-// TestAllowances has runs that no fault of the message's took back, each more than the budget alone allows.
+// TestAllowances has runs that no fault of the message's took back, each more than the limit alone allows.
 func TestAllowances(t *testing.T) {
 	for name, excuse := range map[string]func(h *history){
 		"session lost": func(h *history) { h.add(Event{Kind: Lost, Process: 1, Session: 1}) },
@@ -267,7 +267,7 @@ func TestAClusterTakesBack(t *testing.T) {
 		h.change(Setup, "", func(e *Event) { e.Plan.Cluster = tc.cluster })
 		h.change(Ended, "p-1", func(e *Event) {
 			h.add(Event{Kind: Fault, Fault: "partition", At: e.At.Add(tc.after)})
-			h.add(Event{Kind: Mended, Fault: "partition", At: e.At.Add(tc.after + time.Second)})
+			h.add(Event{Kind: FaultOver, Fault: "partition", At: e.At.Add(tc.after + time.Second)})
 		})
 		h.attempt(Succeed, "p-99", true, OK, 0)
 		for i := range h {
@@ -301,9 +301,9 @@ func TestOverdueDeliveriesGoBack(t *testing.T) {
 	}
 }
 
-// TestAChargeThatOnlyTheStoreSaw has a process die at a deaf handler's deadline before it writes down that it was charged, and
+// TestAFailureThatOnlyTheStoreSaw has a process die at a deaf handler's deadline before it writes down that it was counted, and
 // the store lose the record.
-func TestAChargeThatOnlyTheStoreSaw(t *testing.T) {
+func TestAFailureThatOnlyTheStoreSaw(t *testing.T) {
 	for _, tc := range []struct {
 		life time.Duration // of the process, after the handler began
 		want int           // violations
@@ -366,7 +366,7 @@ func TestDeadLettersThatTheBrokerDropped(t *testing.T) {
 		h.change(Opened, "", func(e *Event) { e.At = began.Add(-time.Hour) })
 		h.change(Decided, "p-7", func(e *Event) {
 			h.add(Event{Kind: Fault, Fault: BrokerKill, At: e.At.Add(tc.killed)})
-			h.add(Event{Kind: Mended, Fault: BrokerKill, At: e.At.Add(tc.back)})
+			h.add(Event{Kind: FaultOver, Fault: BrokerKill, At: e.At.Add(tc.back)})
 		})
 		slices.SortStableFunc(h[1:], func(a, b Event) int { return a.At.Compare(b.At) })
 		r := Check(h)
@@ -379,7 +379,7 @@ func TestDeadLettersThatTheBrokerDropped(t *testing.T) {
 func TestLossesOfTheStoreRenewTheBudget(t *testing.T) {
 	h := healthy()
 	for i := range 3 {
-		h.alone(Kill, fmt.Sprintf("m%d-1", i), 7+i)
+		h.isolated(Kill, fmt.Sprintf("m%d-1", i), 7+i)
 	}
 	if f := Check(h).Violations["I3"]; f.Count == 0 {
 		t.Fatal("seven runs were allowed")

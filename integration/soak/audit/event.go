@@ -20,17 +20,17 @@ const (
 
 // Written by the program that runs the soak.
 const (
-	Setup     Kind = "setup"     // what it was to be; the first event
-	Published Kind = "published" // Outcome says how
-	Fault     Kind = "fault"     // injected; Fault names it
-	Mended    Kind = "mended"    // a fault of the broker is over; Fault names it
-	Exited    Kind = "exited"    // a consumer process is gone, Err says how
-	Forgot    Kind = "forgot"    // the store has lost everything
-	Quiet     Kind = "quiet"     // faults are over and all is published
-	Drained   Kind = "drained"   // the queue is empty and has no consumer
-	Undrained Kind = "undrained" // it was not empty in time; Err says what was left
-	Dead      Kind = "dead"      // a message was found in the dead-letter queue; Outcome is the reason in its x-death
-	Kept      Kind = "kept"      // a key was found in the store
+	Setup     Kind = "setup"      // what it was to be; the first event
+	Published Kind = "published"  // Outcome says how
+	Fault     Kind = "fault"      // injected; Fault names it
+	FaultOver Kind = "fault-over" // a fault of the broker is over; Fault names it
+	Exited    Kind = "exited"     // a consumer process is gone, Err says how
+	Forgot    Kind = "forgot"     // the store has lost everything
+	Quiet     Kind = "quiet"      // faults are over and all is published
+	Drained   Kind = "drained"    // the queue is empty and has no consumer
+	Undrained Kind = "undrained"  // it was not empty in time; Err says what was left
+	Dead      Kind = "dead"       // a message was found in the dead-letter queue; Outcome is the reason in its x-death
+	Kept      Kind = "kept"       // a key was found in the store
 )
 
 // Event is one line of a history. A field that does not apply is zero, and absent from the line.
@@ -64,11 +64,11 @@ type Event struct {
 	Do    string `json:"do,omitempty"`    // Published: what the handler is to do
 	Seq   int    `json:"seq,omitempty"`   // Published: place in the order of publishing, from 1
 
-	Key    string        `json:"key,omitempty"`    // Kept
-	State  string        `json:"state,omitempty"`  // Kept: of a record
-	Marker string        `json:"marker,omitempty"` // Kept: of a record
-	Tokens string        `json:"tokens,omitempty"` // Kept: of a record, as stored
-	TTL    time.Duration `json:"ttl,omitempty"`    // Kept; zero: none
+	Key       string        `json:"key,omitempty"`    // Kept
+	State     string        `json:"state,omitempty"`  // Kept: of a record
+	OpenToken string        `json:"open,omitempty"`   // Kept: of a record
+	Tokens    string        `json:"tokens,omitempty"` // Kept: of a record, as stored
+	TTL       time.Duration `json:"ttl,omitempty"`    // Kept; zero: none
 
 	Plan *Plan `json:"plan,omitempty"` // Setup
 }

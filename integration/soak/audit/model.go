@@ -12,7 +12,7 @@ type model struct {
 	messages  map[string]*message
 	attempts  map[string]*attempt
 	processes map[int]*process
-	lives     map[string]int // process of the tokens that begin so
+	owners    map[string]int // process of the tokens that begin so
 	kept      []Event
 	quiet     []Event // Quiet, Drained, Undrained
 	faults    map[string]int
@@ -60,7 +60,7 @@ type process struct {
 func build(history []Event) *model {
 	m := &model{
 		messages: map[string]*message{}, attempts: map[string]*attempt{}, processes: map[int]*process{},
-		lives: map[string]int{}, faults: map[string]int{}, begun: map[string]time.Time{},
+		owners: map[string]int{}, faults: map[string]int{}, begun: map[string]time.Time{},
 	}
 	for _, e := range history {
 		m.last = e.At
@@ -88,7 +88,7 @@ func (m *model) addRun(e Event) {
 		if e.Fault == BrokerKill {
 			m.upsets = append(m.upsets, span{e.At, e.At})
 		}
-	case Mended:
+	case FaultOver:
 		if e.Fault == BrokerKill || e.Fault == BrokerRestart {
 			m.deaf = append(m.deaf, span{m.begun[e.Fault].Add(-underway), e.At.Add(election)})
 		}
@@ -121,7 +121,7 @@ func (m *model) addAttempt(e Event) {
 		m.attempts[e.Token] = a
 		msg := m.message(e.ID)
 		msg.attempts = append(msg.attempts, a)
-		m.lives[lifeOf(e.Token)] = e.Process
+		m.owners[processPart(e.Token)] = e.Process
 	}
 	a.last = e.At
 	switch e.Kind {
@@ -215,8 +215,8 @@ func (m *model) process(n int) *process {
 	return p
 }
 
-// lifeOf is what the tokens of one process have in common.
-func lifeOf(token string) string {
+// processPart is what the tokens of one process have in common.
+func processPart(token string) string {
 	if i := strings.LastIndexByte(token, '-'); i >= 0 {
 		return token[:i]
 	}
@@ -300,8 +300,8 @@ func (a *attempt) beside() bool {
 	return slices.ContainsFunc(a.steps, func(e Event) bool { return e.Step == "start" && e.Beside && e.Verdict == "run" })
 }
 
-// charged reports whether the store counted the attempt: as a failure by its own word, or as a crash by another's.
-func (m *model) charged(a *attempt) bool {
+// counted reports whether the store counted the attempt: as a failure by its own word, or as a crash by another's.
+func (m *model) counted(a *attempt) bool {
 	if _, ok := a.answered("fail", ""); ok {
 		return true
 	}

@@ -34,7 +34,7 @@ func stepStory(e Event) string {
 	name := e.Step
 	switch {
 	case e.Exclusive:
-		name += " alone"
+		name += " isolated"
 	case e.Beside:
 		name += " beside"
 	}

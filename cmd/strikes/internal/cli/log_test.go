@@ -15,7 +15,7 @@ func TestRemarksAreMadeOnce(t *testing.T) {
 	log := NewLogger(&stderr, false)
 	for range 2 {
 		log.Warn("Redis keeps nothing on disk", "queue", "q")
-		log.Warn("topology: nobody sees", slog.String("queue", "it's"), slog.String("code", "c"), slog.String("impact", "w"), slog.String("fix", "f"))
+		log.Warn("topology: warning", slog.String("queue", "it's"), slog.String("code", "c"), slog.String("impact", "w"), slog.String("fix", "f"))
 		log.Warn("session ended; another follows", "queue", "q", "in", "1s", "error", errors.New(`consumer: queue "q": counter: x`))
 		log.Warn("handlers are cancelled: they did not end within the drain timeout", "queue", "billing.Prefetch")
 	}
@@ -30,7 +30,7 @@ func TestRemarksAreMadeOnce(t *testing.T) {
 	ended := `msg="session ended; another follows" queue=q in=1s error="consumer: queue \"q\": counter: x"`
 	want := []string{
 		`msg="Redis keeps nothing on disk" queue=q`,
-		`msg="topology: nobody sees" queue=it's`,
+		`msg="topology: warning" queue=it's`,
 		`for more, run: strikes doctor 'it'\''s'`,
 		ended,
 		`msg="handlers are cancelled: they did not end within the drain timeout" queue=billing.Prefetch`,

@@ -13,7 +13,7 @@ func withCode(err error) error {
 	switch {
 	case err == nil, errors.Is(err, context.Canceled):
 		return err
-	case errors.Is(err, deadletter.ErrUnsafe), errors.Is(err, deadletter.ErrBusy), errors.Is(err, deadletter.ErrNotFound),
+	case errors.Is(err, deadletter.ErrUnsafe), errors.Is(err, deadletter.ErrBusy), errors.Is(err, deadletter.ErrQueueNotFound),
 		errors.Is(err, deadletter.ErrNoOrigin), errors.Is(err, deadletter.ErrTarget):
 		return cli.WithCode(err, cli.ExitMisuse)
 	case errors.Is(err, deadletter.ErrInterrupted), errors.Is(err, context.DeadlineExceeded):

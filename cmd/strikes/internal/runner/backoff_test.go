@@ -9,7 +9,7 @@ import (
 func TestParseBackoff(t *testing.T) {
 	tests := []struct {
 		in              string
-		charges         int
+		failed          int
 		lowest, highest time.Duration
 	}{
 		{"0", 1, 0, 0},
@@ -27,8 +27,8 @@ func TestParseBackoff(t *testing.T) {
 			t.Fatalf("%s: %v", tt.in, err)
 		}
 		for range 100 {
-			if got := b.Wait(tt.charges); got < tt.lowest || got > tt.highest {
-				t.Errorf("%s after %d failed attempts: %v, want %v to %v", tt.in, tt.charges, got, tt.lowest, tt.highest)
+			if got := b.Wait(tt.failed); got < tt.lowest || got > tt.highest {
+				t.Errorf("%s after %d failed attempts: %v, want %v to %v", tt.in, tt.failed, got, tt.lowest, tt.highest)
 				break
 			}
 		}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/clitest"
 	"github.com/strikesmq/strikes/consumer"
+	"github.com/strikesmq/strikes/internal/proctest"
 )
 
 // shell is a command that runs a script.
@@ -112,7 +113,7 @@ func TestCommandTakesItsChildrenAlong(t *testing.T) {
 		t.Errorf("took %v", took)
 	}
 	pid := clitest.ReadPID(t, pidFile)
-	clitest.Eventually(t, 5*time.Second, "the child is gone", func() bool { return !clitest.Alive(pid) })
+	proctest.Eventually(t, 5*time.Second, "the child is gone", func() bool { return !clitest.Alive(pid) })
 }
 
 // slow takes its time over each write, as a terminal or a pager does.
@@ -152,7 +153,7 @@ func TestCommandKillAll(t *testing.T) {
 	c, _, _ := shellCommand(t, `echo $$ >"$PID_FILE.new"; mv "$PID_FILE.new" "$PID_FILE"; sleep 600`)
 	done := make(chan error, 1)
 	go func() { done <- c.Run(t.Context(), append(os.Environ(), "PID_FILE="+pidFile), nil) }()
-	clitest.Eventually(t, 5*time.Second, "the command runs", func() bool { _, err := os.Stat(pidFile); return err == nil })
+	proctest.Eventually(t, 5*time.Second, "the command runs", func() bool { _, err := os.Stat(pidFile); return err == nil })
 	c.KillAll()
 	if err := <-done; err == nil || !strings.Contains(err.Error(), "killed") {
 		t.Errorf("the killed command: %v", err)

@@ -32,7 +32,7 @@ func FuzzBackoff(f *testing.F) {
 		f.Add(seed, math.MaxInt)
 		f.Add(seed, math.MinInt)
 	}
-	f.Fuzz(func(t *testing.T, text string, charges int) {
+	f.Fuzz(func(t *testing.T, text string, failed int) {
 		b, err := ParseBackoff(text)
 		if err != nil {
 			return
@@ -44,8 +44,8 @@ func FuzzBackoff(f *testing.F) {
 			most, _ = time.ParseDuration(to)
 			least /= 2
 		}
-		if d := b.Wait(charges); d < least || d > most {
-			t.Errorf("%q: %v after %d failed attempts", text, d, charges)
+		if d := b.Wait(failed); d < least || d > most {
+			t.Errorf("%q: %v after %d failed attempts", text, d, failed)
 		}
 	})
 }
