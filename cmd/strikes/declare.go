@@ -30,7 +30,7 @@ with other properties is left as it is and named (exit 2).
 	flags.StringVar(&o.kind, "type", string(topology.Quorum), "of QUEUE: `TYPE` quorum or classic; QUEUE.dlq is a quorum queue either way")
 	flags.BoolVar(&o.singleActive, "single-active-consumer", false, "only one consumer at a time gets messages, as strict order requires")
 	flags.IntVar(&o.deliveryLimit, "delivery-limit", 0, "the broker dead-letters a message of a quorum queue that was returned `N` times; set it well above the retries of the consumers")
-	flags.StringArrayVar(&o.bind, "bind", nil, "bind QUEUE, as `EXCHANGE:KEY`: the exchange ends at the first colon, a fanout or headers exchange needs no key; may be repeated")
+	flags.StringArrayVar(&o.bind, "bind", nil, "bind QUEUE, as `EXCHANGE:KEY`: the exchange ends at the first colon, a topic or direct exchange needs the key; may be repeated")
 	flags.StringVar(&o.exchangeType, "exchange-type", "", "declare the exchanges of --bind, durable and of `TYPE` topic, direct, fanout or headers; without it they must exist")
 	cli.FromEnv(flags, "type", "delivery-limit")
 	cli.DefaultText(flags, "delivery-limit", "1000")
@@ -77,8 +77,8 @@ func (a *app) declare(ctx context.Context, o declareOptions, queue string) error
 	}
 	done := declared{Queue: spec.Queue, Type: string(kind), DeadLetterExchange: spec.DeadLetterExchange, DeadLetterQueue: spec.DeadLetterQueue}
 	for _, bind := range o.bind {
-		exchange, key, _ := strings.Cut(bind, ":")
-		if exchange == "" {
+		exchange, key, hasKey := strings.Cut(bind, ":")
+		if exchange == "" || !hasKey && (o.exchangeType == "topic" || o.exchangeType == "direct") {
 			return cli.Refused("bind", bind, "EXCHANGE:KEY")
 		}
 		spec.Bindings = append(spec.Bindings, topology.Binding{Exchange: exchange, Key: key})
