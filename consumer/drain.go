@@ -38,7 +38,7 @@ func (s *session) closeChannel(l *link) error {
 		switch {
 		case s.consumer.Prefetch <= pendingAcks:
 		case s.consumer.Ordered:
-			err = s.land(l.channel)
+			err = s.confirmAcks(l.channel)
 		default:
 			err = l.channel.Cancel(l.tag, false)
 		}
@@ -70,11 +70,11 @@ func (s *session) lostBefore(l *link) error {
 	return nil
 }
 
-// land returns nil once the queue has all acks. The begin of a consumer is written to the log of a quorum queue after the acks that
+// confirmAcks returns nil once the queue has all acks. The begin of a consumer is written to the log of a quorum queue after the acks that
 // were passed on, which releases the rest; its end is written after these. Of 300 acks sent together none was lost, up to 267
-// without this (3.10.8, 4.0.5, 4.3.6: TestSingleAcksOfALostConnection). Beside the one that is active this one gets nothing, and
-// its end hands nothing over.
-func (s *session) land(channel wire) error {
+// without this (3.10.8, 4.0.5, 4.3.6: TestSingleAcksOfALostConnection). This second consumer
+// gets no message, because another one is active.
+func (s *session) confirmAcks(channel wire) error {
 	const tag = "strikes-land"
 	if _, err := channel.Consume(s.Queue, tag, false, false, false, false, nil); err != nil {
 		return err

@@ -47,13 +47,15 @@ func (c *Consumer) Run(ctx context.Context, dial func(context.Context) (*amqp.Co
 	defer after.close()
 	consumed := false
 	var err error
-	var care care
+	careful := false
 	for n := 1; ; n++ {
 		began, before := time.Now(), err
 		err = c.runSession(ctx, dial, func(s *session) {
 			s.late, s.deadLettersFrom = after, deadLettersFrom(n, time.Now())
 			s.consuming = func() { consumed = true }
-			care.setUp(s)
+			if careful {
+				s.beCareful()
+			}
 		})
 		if ctx.Err() != nil {
 			if errors.Is(err, ErrUncleanStop) {
@@ -64,7 +66,7 @@ func (c *Consumer) Run(ctx context.Context, dial func(context.Context) (*amqp.Co
 		if errors.Is(err, ErrStuck) || !consumed && isRefused(err, before) {
 			return err
 		}
-		care.learn(err)
+		careful = decideCareful(careful, err)
 		if time.Since(began) > steady {
 			delays.Reset()
 		}

@@ -208,7 +208,7 @@ func (s *session) receive(ctx, stop context.Context, l *link) error {
 		case <-ctx.Done():
 			return nil
 		case err := <-s.ended:
-			return s.really(l, err)
+			return s.explain(l, err)
 		case _, ok := <-l.cancelled:
 			if ok {
 				return s.lost(errCancelled, nil)

@@ -52,8 +52,8 @@ func (s *session) position() string {
 	return fmt.Sprintf("it came after message %q", s.last)
 }
 
-// really returns the reason for a failed settlement, which may come a moment later: an undecodable message closed the channel.
-func (s *session) really(l *link, err error) error {
+// explain returns the reason for a failed settlement, which may come a moment later: an undecodable message closed the channel.
+func (s *session) explain(l *link, err error) error {
 	if !errors.Is(err, ErrSettlement) {
 		return err
 	}
@@ -103,24 +103,14 @@ func (s *session) passed() bool {
 	return s.careful && s.received > 0 && time.Since(s.began) > careFor
 }
 
-// care is what Run knows of undecodable messages.
-type care struct{ careful bool }
-
-// setUp prepares the next session.
-func (c *care) setUp(s *session) {
-	if c.careful {
-		s.careful, s.consumer.Prefetch, s.began = true, 1, time.Now()
-	}
+// beCareful has the session prefetch one message: an undecodable one may be in the queue.
+func (s *session) beCareful() {
+	s.careful, s.consumer.Prefetch, s.began = true, 1, time.Now()
 }
 
-// learn takes the error of a session that ended.
-func (c *care) learn(err error) {
-	switch {
-	case errors.Is(err, ErrUndecodable):
-		c.careful = true
-	case errors.Is(err, errPassed):
-		c.careful = false
-	}
+// decideCareful reports whether the session that follows one which ended with err is careful.
+func decideCareful(careful bool, err error) bool {
+	return errors.Is(err, ErrUndecodable) || careful && !errors.Is(err, errPassed)
 }
 
 // levelOf returns the level of the log line about the end of a session: error if an operator has to act.

@@ -82,11 +82,13 @@ func TestUndecodableIsReported(t *testing.T) {
 // TestCareEnds: the sessions of Run prefetch one after an undecodable message until one has received others for a while.
 func TestCareEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var c care
+		careful := false
 		next := func(each time.Duration, n int) (s *session, took time.Duration, err error) {
 			b, settler := unobserved(t)
 			s = newSession((&Consumer{Queue: "orders", Prefetch: 20, Handler: ok, Counter: b.store}).withDefaults(), settler)
-			c.setUp(s)
+			if careful {
+				s.beCareful()
+			}
 			deliveries, lost := make(chan amqp.Delivery), make(chan *amqp.Error, 1)
 			ctx, stop := context.WithCancel(t.Context())
 			go func() {
@@ -106,7 +108,7 @@ func TestCareEnds(t *testing.T) {
 			err = s.ofLink(ctx, &link{channel: quietWire{new([]string)}, deliveries: deliveries, lost: lost})
 			stop()
 			synctest.Wait()
-			c.learn(err)
+			careful = decideCareful(careful, err)
 			return s, time.Since(began), err
 		}
 		if s, _, err := next(time.Millisecond, 5); s.consumer.Prefetch != 20 || !errors.Is(err, ErrUndecodable) {
@@ -117,7 +119,7 @@ func TestCareEnds(t *testing.T) {
 				t.Errorf("while it comes: prefetch %d, %v", s.consumer.Prefetch, err)
 			}
 		}
-		c.learn(errLost)
+		careful = decideCareful(careful, errLost)
 		s, took, err := next(3*time.Second, 20)
 		if s.consumer.Prefetch != 1 || !errors.Is(err, errPassed) || took != 12*time.Second || s.received != 3 {
 			t.Errorf("when it is gone: prefetch %d, %v after %v and %d deliveries", s.consumer.Prefetch, err, took, s.received)
@@ -125,7 +127,7 @@ func TestCareEnds(t *testing.T) {
 		if s, _, _ := next(time.Second, 20); s.consumer.Prefetch != 20 {
 			t.Errorf("then: prefetch %d", s.consumer.Prefetch)
 		}
-		c.careful = true // an idle queue reports nothing: the first delivery after the time may be the message
+		careful = true // an idle queue reports nothing: the first delivery after the time may be the message
 		if s, _, err := next(time.Minute, 1); s.consumer.Prefetch != 1 || !errors.Is(err, ErrUndecodable) {
 			t.Errorf("after a pause: prefetch %d, %v", s.consumer.Prefetch, err)
 		}

@@ -161,11 +161,11 @@ func (r *rounds) queue(ctx context.Context, name string) error {
 	}
 	known := append(r.undecodable(ctx, name), r.limits(ctx, name)...)
 	if !r.probe {
-		told, err := r.owned(ctx, name, topologyFindings(findings))
+		found, err := r.owned(ctx, name, topologyFindings(findings))
 		if err != nil {
 			return err
 		}
-		return r.report.add(at, append(told, known...))
+		return r.report.add(at, append(found, known...))
 	}
 	proof, err := doctor.Probe(ctx, r.conn, need)
 	if err != nil {

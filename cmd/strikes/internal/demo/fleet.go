@@ -55,7 +55,7 @@ func (f *fleet) keep(ctx context.Context, number int) {
 	}
 }
 
-// run runs one process to its end. When ctx is done the process is told to stop, and killed if it does not.
+// run runs one process to its end. When ctx is done the process is asked to stop, and killed if it does not.
 func (f *fleet) run(ctx context.Context, number int) error {
 	path, err := os.Executable()
 	if err != nil {

@@ -23,7 +23,7 @@ func (e escaping) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// Escape escapes what is not printable: in valid JSON that stands in strings alone, but for the ends of lines.
+// Escape escapes what is not printable in valid JSON. Except for line ends, only strings hold such characters.
 func Escape(text []byte) []byte {
 	out := make([]byte, 0, len(text))
 	for len(text) > 0 {
