@@ -5,7 +5,7 @@ GOLANGCI_LINT := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v
 GORELEASER := go run github.com/goreleaser/goreleaser/v2@v2.17.0
 FUZZTIME ?= 20s
 # "work" names the packages of every module of go.work; "./..." is the library alone.
-MODULES := . ./cmd/strikes ./examples ./integration
+MODULES := . ./cmd/strikes ./examples ./integration ./plugin/otelstrikes ./plugin/promstrikes
 RUNS ?= 1
 
 # With these flags all other messages of a soak succeed.
@@ -15,12 +15,12 @@ HEALTHY := -messages 200 -killers 4 -hangs 0 -plain
 .PHONY: $(shell sed -n 's/^\([a-z-]*\):.*\#\#.*/\1/p' $(MAKEFILE_LIST))
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: ## show what strikes does, on a RabbitMQ of its own or at AMQP_URL
 	@$(SETUP) -need rabbitmq go run ./cmd/strikes demo
 
-# Packages and shards run side by side, each with servers of its own; flags in SUITE, such as -jobs 4.
+# Packages and shards run side by side, each with servers of its own; flags in SUITE, such as -jobs 2.
 test: ## run all tests with the race detector, on private servers or at AMQP_URL, REDIS_URL
 	@$(SETUP) env CGO_ENABLED=1 go run ./integration/suite $(SUITE)
 
@@ -30,6 +30,14 @@ cover: ## run all tests and print the coverage
 
 bench: ## compare strikes with its alternatives; flags in BENCH, such as -only success
 	@$(SETUP) -need rabbitmq,redis go run ./integration/bench $(BENCH)
+
+# A browser renders the pages; without one these targets fail.
+console-bench: ## time the console's first screens, and the lists, with 100,000 dead letters and 1,000 queues
+	@$(SETUP) -need rabbitmq,redis,browser env CI=true go test -count=1 -timeout 20m ./integration/console -run '^TestScale$$' -v -dead 100000 -queues 1000 -goals
+
+screenshots: ## write the pictures of docs/console.md
+	@mkdir -p docs/console
+	@$(SETUP) -need rabbitmq,redis,browser env CI=true go test -count=1 ./integration/console -run '^TestScreenshots$$' -screenshots $(CURDIR)/docs/console
 
 soak: ## run 20,000 messages through faults and audit what the processes wrote down; flags in SOAK, such as -cluster
 	@$(SETUP) -need rabbitmq,redis go run ./integration/soak $(SOAK)

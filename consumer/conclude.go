@@ -90,6 +90,9 @@ func (s *session) sendFail(ctx context.Context, d *delivery, failure counter.Fai
 		return 0, err
 	}
 	d.reply = reply
+	if reply.PossibleDuplicate {
+		s.Logger.Warn("two messages with this id may be in the queue: they share one limit of attempts", "queue", s.Queue, "id", d.message.ID)
+	}
 	return next, nil
 }
 
@@ -112,7 +115,7 @@ func (s *session) closed(d *delivery, err error) error {
 
 // failureOf returns what FAIL is sent with. The backoff is what the handler asked for, else what the failed attempts call for.
 func (s *session) failureOf(d *delivery) counter.Failure {
-	f := counter.Failure{Cause: d.cause, Reason: d.failed.text}
+	f := counter.Failure{Cause: d.cause, Reason: d.failed.text, Ran: d.ran}
 	if d.cause == counter.CauseRejected {
 		return f
 	}
@@ -142,8 +145,12 @@ func (s *session) guard(name string, call func()) {
 // wait holds a delivery before the next step. It returns that step, or what comes instead.
 func (s *session) wait(ctx context.Context, d *delivery, wait time.Duration, after step) step {
 	wait, next := decideWait(wait, time.Until(d.heldUntil), after)
-	if !pause.For(ctx, wait) { // the store keeps the rest of the wait
+	switch s.control.wait(ctx, d, wait) {
+	case waitStopped: // the store keeps the rest of the wait
 		return decideStopped(next)
+	case waitSkipped:
+		return after
+	default:
 	}
 	if next == stepOverdue {
 		return s.overdue(ctx, d)

@@ -103,12 +103,16 @@ type Consumer struct {
 	Logger   *slog.Logger // of sessions; if nil, silent
 
 	// Consuming is called with true when the broker has accepted the consumer, and with false when its session takes no more
-	// messages. It is for a readiness probe: with an atomic.Bool, Consuming: ready.Store. If nil, it is not called.
+	// messages: it ends, or the queue is paused. It is for a readiness probe: with an atomic.Bool, Consuming: ready.Store. If nil, it is not called.
 	Consuming func(bool)
 }
 
 // Consume hands deliveries to the Handler on a channel of its own on conn until ctx is done or the session ends, and
 // closes that channel. It never closes conn.
+//
+// While an operator pauses the queue (counter.Admin.Pause), it has no channel and takes no deliveries. Handlers that run when the
+// pause begins end as at a stop. It asks the store once a second, with all other consumers of the process on the queue. If the
+// store does not reply, its last reply stands.
 //
 // When ctx is done, Consume takes no more deliveries and waits up to DrainTimeout for handlers. A success is acked. A failure is
 // not counted, and its message returns to the queue. Consume returns nil if all acks have reached the broker. Otherwise the error
@@ -120,7 +124,9 @@ type Consumer struct {
 // for 10 s, and to either for 1 s once ctx is done. A request cannot be cancelled. Its goroutine ends with the reply or with conn,
 // so close conn.
 func (c *Consumer) Consume(ctx context.Context, conn *amqp.Connection) error {
-	return c.onConnection(ctx, conn, func(*session) {})
+	held := &heldControl{}
+	defer held.release()
+	return c.onConnection(ctx, conn, held, func(*session) {})
 }
 
 // refusal is an error that another session would meet as well.

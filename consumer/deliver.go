@@ -28,7 +28,8 @@ type delivery struct {
 	reply      counter.Reply
 	fence      int64 // of all attempts, once fenced
 	fenced     bool
-	unanswered int // steps in a row that the store did not take
+	unanswered int  // steps in a row that the store did not take
+	skipped    bool // its backoff was cut short, because an operator skipped the message
 
 	// What it holds; release gives it back.
 	worker    bool

@@ -56,6 +56,8 @@ type store struct {
 	*counter.Memory
 	down  atomic.Bool
 	steps atomic.Int64
+
+	controls atomic.Int64 // reads
 }
 
 var errDown = errors.New("store down")

@@ -10,7 +10,7 @@ import (
 
 // An Observer gets an event for every outcome, after it was acted on. It must return soon: one goroutine sends the settlements of
 // a session and reports them. Many goroutines may call it at the same time. It changes nothing. Metrics
-// are built on it: examples/service has one for Prometheus, ExampleObserver_slog one for slog.
+// are built on it. Its ctx is that of the last attempt, as a Tracer returned it, if there was one: examples/service has one for Prometheus, ExampleObserver_slog one for slog.
 type Observer interface {
 	Observe(ctx context.Context, e Event)
 }
@@ -74,6 +74,9 @@ func (e Event) LogValue() slog.Value {
 func (s *session) observe(ctx context.Context, d *delivery, e Event) {
 	if s.Observer == nil {
 		return
+	}
+	if d.trace != nil {
+		ctx = d.trace
 	}
 	e = s.completed(d, e)
 	if e.Outcome == OutcomeRetry || e.Outcome == OutcomeDeadLetter {

@@ -45,12 +45,14 @@ func (c *Consumer) Run(ctx context.Context, dial func(context.Context) (*amqp.Co
 	delays.InitialInterval, delays.MaxInterval = 100*time.Millisecond, 2*time.Second
 	after := newLate()
 	defer after.close()
+	held := &heldControl{}
+	defer held.release()
 	consumed := false
 	var err error
 	careful := false
 	for n := 1; ; n++ {
 		began, before := time.Now(), err
-		err = c.runSession(ctx, dial, func(s *session) {
+		err = c.runSession(ctx, dial, held, func(s *session) {
 			s.late, s.deadLettersFrom = after, deadLettersFrom(n, time.Now())
 			s.consuming = func() { consumed = true }
 			if careful {
@@ -95,14 +97,14 @@ func redialDelay(delay time.Duration, err error) time.Duration {
 	return delay
 }
 
-// runSession dials and consumes once, with a session that was set up so.
-func (c *Consumer) runSession(ctx context.Context, dial func(context.Context) (*amqp.Connection, error), setUp func(*session)) error {
+// runSession dials and consumes on one connection, with sessions that setUp prepares.
+func (c *Consumer) runSession(ctx context.Context, dial func(context.Context) (*amqp.Connection, error), held *heldControl, setUp func(*session)) error {
 	conn, err := dialUntil(ctx, dial)
 	if err != nil {
 		return fmt.Errorf("consumer: queue %q: dialling: %w", c.Queue, err)
 	}
 	defer func() { _ = conn.CloseDeadline(time.Now().Add(closeTimeout)) }()
-	return c.onConnection(ctx, conn, setUp)
+	return c.onConnection(ctx, conn, held, setUp)
 }
 
 // dialUntil returns when ctx is done even if dial does not heed that, as amqp.Dial cannot: it waits 30 s for a broker that
@@ -130,17 +132,14 @@ func dialUntil(ctx context.Context, dial func(context.Context) (*amqp.Connection
 	return nil, ctx.Err()
 }
 
-// onConnection is Consume with a session that setUp prepares.
-func (c *Consumer) onConnection(ctx context.Context, conn *amqp.Connection, setUp func(*session)) error {
-	s, err := c.prepared(conn)
-	if err != nil {
-		return err
+// onConnection is Consume with sessions that setUp prepares: each pause ends one.
+func (c *Consumer) onConnection(ctx context.Context, conn *amqp.Connection, held *heldControl, setUp func(*session)) error {
+	for {
+		paused, err := c.untilPaused(ctx, conn, held, setUp)
+		if !paused || err != nil || ctx.Err() != nil {
+			return err
+		}
 	}
-	setUp(s)
-	if err := s.checked(ctx, conn); err != nil {
-		return err
-	}
-	return s.consume(ctx, conn)
 }
 
 // isRefused reports whether the broker, the store or a check refused, as opposed to being out of reach; before is the error of

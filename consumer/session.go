@@ -46,7 +46,8 @@ type session struct {
 	*Settler // with every default in place
 	consumer Consumer
 
-	consuming func() // called when the broker has accepted the consumer
+	consuming func()   // called when the broker has accepted the consumer
+	control   *control // of the queue; nil: its Counter has none
 
 	acks     *acks.Batcher[*delivery] // of the unsettled deliveries
 	lanes    *lanes                   // if ordered in place

@@ -21,6 +21,10 @@ type simChecker struct {
 	killers  map[int]*checkedAttempt // of processes
 	found    []simViolation
 	at       time.Duration
+
+	paused   time.Duration         // when the queue was; 0: it is not
+	pausedBy map[int]time.Duration // processes that have heard of the pause, and when
+	unsure   map[int]time.Duration // processes, and when one last did not hear from the store, or began
 }
 
 // simViolation is a promise that was broken; the rule is named as the guarantees name it.
@@ -31,9 +35,10 @@ type checkedMessage struct {
 	copies   int
 	runs     int
 	rejected bool
-	losses   int  // of the store
-	forgets  int  // by the broker, that the message had been delivered
-	renewals int  // by the step of a first delivery, on a message that had been dead-lettered or handled
+	losses   int // of the store
+	forgets  int // by the broker, that the message had been delivered
+	renewals int // by the step of a first delivery, on a message that had been dead-lettered or handled
+	skipped  bool
 	mistaken bool // the crash that reached the limit was counted by a START that arrived late, and its process lives
 }
 
@@ -55,6 +60,7 @@ type checkedAttempt struct {
 	granted         bool          // START answered RUN, and the answer arrived
 	exclusive       bool          // START exclusive let it run
 	beside          bool          // START beside let it run
+	waited          bool          // START answered WAIT, and the answer arrived
 	exhausted       bool          // a step answered EXHAUSTED, and the answer arrived
 	steps           int
 	crashed         bool          // counted as a crash at some time
@@ -86,6 +92,7 @@ func newSimChecker(plan simPlan) *simChecker {
 		ordered:  plan.ordered || plan.processes*plan.consumers == 1 && plan.prefetch == 1,
 		messages: map[string]*checkedMessage{}, copies: map[string]*checkedCopy{},
 		attempts: map[string]*checkedAttempt{}, sessions: map[int]*checkedSession{}, dead: map[int]bool{}, killers: map[int]*checkedAttempt{},
+		pausedBy: map[int]time.Duration{}, unsure: map[int]time.Duration{},
 	}
 }
 
@@ -171,6 +178,7 @@ func (c *simChecker) see(e simEvent) {
 	case "answer":
 		a := c.attempt(e)
 		a.granted = a.granted || e.verdict == "RUN"
+		a.waited = a.waited || e.verdict == "WAIT"
 		a.unheard = 0
 		a.exhausted = a.exhausted || e.verdict == "EXHAUSTED"
 	case "lost":
@@ -179,11 +187,14 @@ func (c *simChecker) see(e simEvent) {
 			a.unheard = e.at
 		}
 	case "loss":
+		c.paused = 0
 		for _, m := range c.messages {
 			m.losses++
 		}
 	case "forget":
 		c.messages[e.id].forgets++
+	case "pause", "resume", "skip", "heard", "unheard", "slow", "start":
+		c.operated(e)
 	case "stuck":
 		c.report("blocked", "process %d did not stop", e.proc)
 	default:
@@ -215,6 +226,7 @@ func (c *simChecker) began(e simEvent) {
 	for _, other := range c.attempts {
 		again = again || other.session == e.session && other.tag == e.tag && other.state != ""
 	}
+	c.begunWhilePaused(e)
 	a := c.attempt(e)
 	a.copy, a.tag, a.state, a.until, a.first = e.copy, e.tag, "running", e.until, !e.redelivered && !again
 	c.messages[e.id].runs++

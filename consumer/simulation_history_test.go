@@ -40,8 +40,10 @@ type simRecord struct {
 	openToken         string
 	exclusive         bool
 	suspect           bool
+	double            bool // possibly two messages
 	fence             int64
 	ttl               time.Duration
+	cause             string
 }
 
 // simStory prints a history, with short names for tokens.
@@ -53,6 +55,9 @@ func simStory(plan simPlan, history []simEvent) string {
 		plan.processes, plan.consumers, plan.concurrency, plan.prefetch)
 	if plan.sour > 0 {
 		fmt.Fprintf(&b, "%d %% of the requests to the store go wrong\n", plan.sour)
+	}
+	if plan.operations > 0 {
+		fmt.Fprintf(&b, "%d pauses, resumes and skips\n", plan.operations)
 	}
 	if plan.ordered {
 		b.WriteString("ordered, on a single-active-consumer queue\n")

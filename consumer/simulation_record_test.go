@@ -13,15 +13,22 @@ func (c *simChecker) stepped(e simEvent) {
 	} else if was.exists {
 		c.report("I7", "%s deleted the record", e.what)
 	}
+	c.skipped(e)
 	switch e.what {
 	case "START":
 		a.exclusive = a.exclusive || e.exclusive && e.verdict == "RUN"
 		a.beside = a.beside || e.beside && e.verdict == "RUN"
+		if a.doubled(e) {
+			a.innocent = false
+		}
 		a.countable = a.countable || (a.lost || a.died) && !a.innocent
 	case "FAIL":
 		a.fails++
 		if !a.failing(c.at) {
 			c.report("I2", "a failure was counted for %s, which had not failed: %q", e.id, a.state)
+		}
+		if m := c.messages[e.id]; is.double && !was.double && m.copies < 2 && m.forgets == 0 && m.losses == 0 {
+			c.report("double", "%s is one message, and was taken for two", e.id)
 		}
 		if a.fails > 1 && !is.exists {
 			c.report("I4", "a failure of %s was counted again", e.id)
@@ -37,6 +44,13 @@ func (c *simChecker) stepped(e simEvent) {
 			c.recorded(a, other, e, kind)
 		}
 	}
+}
+
+// doubled reports whether the network delivered a START twice, the second time after the first was answered WAIT and the
+// process died. The store cannot tell this from the START that follows a WAIT: docs/guarantees.md, "A late START". A START
+// whose answer the process still waited for is not one.
+func (a *checkedAttempt) doubled(e simEvent) bool {
+	return e.late && e.verdict == "RUN" && a.died && a.waited && a.unheard == 0
 }
 
 // recorded sees what the record says of an attempt.
@@ -84,7 +98,7 @@ func (c *simChecker) counted(e simEvent) {
 	if is.ttl <= 0 {
 		c.report("I10", "%s left a record without a TTL", e.what)
 	}
-	if is.state == "exhausted" && e.before.state != "exhausted" && is.failures+is.crashes < c.limit && e.limit > 0 {
+	if is.state == "exhausted" && e.before.state != "exhausted" && e.before.state != "skip" && is.failures+is.crashes < c.limit && e.limit > 0 {
 		c.report("I2", "%s wrote a tombstone at %d failures and %d crashes of %d", e.what, is.failures, is.crashes, c.limit)
 	}
 	if is.fence < e.before.fence {
@@ -95,7 +109,7 @@ func (c *simChecker) counted(e simEvent) {
 // touched holds what an attempt changed in the record against what is its own.
 func (c *simChecker) touched(by *checkedAttempt, e simEvent) {
 	was, is := e.before, e.after
-	anew := was.state != "" && (e.first || e.what == "START") // history, of which a new use of the id takes nothing over
+	anew := was.state != "" && was.state != "skip" && (e.first || e.what == "START") // history, of which a new use of the id takes nothing over
 	if anew {
 		if m := c.messages[e.id]; e.first && (e.late || c.sessions[e.session].gone || m.forgets > 0) && is.state != was.state {
 			m.renewals++

@@ -54,7 +54,11 @@ func (w *simWorld) open(p *simProc) {
 		Ordered: w.plan.ordered, Lane: func(d amqp.Delivery) string { return w.plan.lane(d.MessageId) },
 	}
 	p.serving.Go(func() {
-		_ = newSession(c, settler).serve(p.ctx, link) // how a session ends is seen at the broker and the store
+		session, end := p.control.consuming(p.ctx)
+		defer end()
+		mine := newSession(c, settler)
+		mine.control = p.control
+		_ = mine.serve(session, link) // how a session ends is seen at the broker and the store
 		s.ended.Store(true)
 	})
 }

@@ -131,7 +131,7 @@ func (s *simStore) record(r *simRequest) simRecord {
 	out := simRecord{
 		exists: true, state: string(rec.State), failures: rec.Failures, crashes: rec.Crashes, openToken: rec.OpenToken,
 		exclusive: rec.OpenToken != "" && rec.OpenMode == counter.ModeIsolated, suspect: rec.Suspect, fence: rec.Fence,
-		ttl: rec.TTL, tokens: make(map[string]byte, len(rec.Tokens)),
+		double: rec.PossibleDuplicate, ttl: rec.TTL, cause: string(rec.Cause), tokens: make(map[string]byte, len(rec.Tokens)),
 	}
 	for token, kind := range rec.Tokens {
 		out.tokens[token] = byte(kind)

@@ -14,7 +14,7 @@ import (
 
 var (
 	simSeed = flag.Uint64("sim.seed", 0, "the one schedule that TestSimulation plays and prints; if zero, it plays -sim.n of them")
-	simN    = flag.Uint64("sim.n", 3000, "the number of schedules that TestSimulation plays")
+	simN    = flag.Uint64("sim.n", 500, "the number of schedules that TestSimulation plays")
 	simFrom = flag.Uint64("sim.from", 1, "the first seed of TestSimulation")
 )
 
@@ -27,7 +27,7 @@ func simulate(t *testing.T, seed uint64, fresh func() simCounting) (simPlan, []s
 	synctest.Test(t, func(*testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 0))
 		w = &simWorld{rng: rng, plan: newSimPlan(rng), runs: map[string]int{}, wake: make(chan struct{}, 1), store: newSimStore(fresh)}
-		w.faults, w.store.sour = w.plan.faults, w.plan.sour
+		w.faults, w.toDo, w.store.sour = w.plan.faults, w.plan.operations, w.plan.sour
 		w.play()
 	})
 	return w.plan, w.history
@@ -110,6 +110,7 @@ type simPlan struct {
 	faults      int
 	ordered     bool // on a single-active-consumer queue
 	sour        int  // percent of the requests to the store that go wrong until it is calm
+	operations  int  // of operators: pauses, resumes and skips
 	messages    []simMessagePlan
 }
 
@@ -160,6 +161,9 @@ func newSimPlan(rng *rand.Rand) simPlan {
 	}
 	if rng.IntN(6) == 0 {
 		p.endanger(rng)
+	}
+	if rng.IntN(5) == 0 {
+		p.operations = 1 + rng.IntN(8)
 	}
 	for i := range p.messages {
 		if p.isolation == IsolationOff && p.messages[i].does.name == "kills" { // it would come back without end, as documented

@@ -26,6 +26,7 @@ type simWorld struct {
 	procs   []*simProc // dead ones too
 
 	faults   int            // still to come
+	toDo     int            // operations still to come
 	calm     bool           // no faults any more
 	ending   bool           // handlers that hang without end are let go
 	runs     map[string]int // of each message
@@ -187,6 +188,10 @@ func (w *simWorld) step() {
 		w.store.arrive(w, w.rng.IntN(len(w.store.late)))
 		return
 	}
+	if w.toDo > 0 && w.chance(12) {
+		w.operate()
+		return
+	}
 	if possible := w.possible(); len(possible) > 0 {
 		possible[w.rng.IntN(len(possible))]()
 		return
@@ -229,7 +234,7 @@ func (w *simWorld) possible() []func() {
 				out = append(out, func() { w.deliver(s, m) })
 			}
 		}
-		if !p.stopping && !w.ending && len(p.sessions) < w.plan.consumers {
+		if !p.stopping && !w.ending && len(p.sessions) < w.plan.consumers && p.mayConsume() {
 			out = append(out, func() { w.open(p) })
 		}
 	}
@@ -274,6 +279,7 @@ type simProc struct {
 	sessions  []*simSession
 	serving   sync.WaitGroup
 	late      *late
+	control   *control
 	leaving   bool // its sessions have ended
 	exited    atomic.Bool
 }
@@ -281,6 +287,7 @@ type simProc struct {
 func (w *simWorld) start() {
 	p := &simProc{world: w, id: len(w.procs) + 1, isolation: newIsolation(), late: newLate()}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
+	p.watch()
 	w.procs = append(w.procs, p)
 	w.note(simEvent{kind: "start", proc: p.id})
 }
@@ -323,6 +330,7 @@ func (p *simProc) leave() {
 		p.leaving = true
 		go func() {
 			p.serving.Wait()
+			p.unwatch()
 			p.late.close()
 			p.exited.Store(true)
 		}()
@@ -375,12 +383,17 @@ var simLong = []time.Duration{300 * time.Millisecond, 1100 * time.Millisecond, 3
 
 func (w *simWorld) sleep(d time.Duration) {
 	w.note(simEvent{kind: "slow", what: d.String()})
+	w.pass(d, "begin") // a handler that was called has begun
+}
+
+// pass lets time pass in which nothing happens but ops of some kinds.
+func (w *simWorld) pass(d time.Duration, kinds ...string) {
 	over := time.NewTimer(d)
 	defer over.Stop()
 	for {
 		synctest.Wait()
 		for _, op := range w.waiting() {
-			if op.kind == "begin" { // a handler that was called has begun
+			if slices.Contains(kinds, op.kind) {
 				w.take(op)
 			}
 		}
@@ -416,7 +429,8 @@ func (w *simWorld) becalm() {
 	if w.calm {
 		return
 	}
-	w.calm, w.faults = true, 0
+	w.calm, w.faults, w.toDo = true, 0, 0
 	w.note(simEvent{kind: "calm"})
 	w.store.repair(w)
+	w.resume()
 }

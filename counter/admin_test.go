@@ -82,7 +82,7 @@ func fillIndex(t *testing.T, c *Counter, n int, score func(i int) float64) []str
 	for i := range n {
 		m := message(fmt.Sprintf("message %05d", i))
 		k := c.opts.keys(m)
-		p.Set(t.Context(), k.record, fmt.Sprintf("1 0 0 0 0 . 0 0 0 0 0 failed . . 0 0 4 0 .;a=f %d 0 0 0\n%s", len(m.ID), m.ID), time.Hour)
+		p.Set(t.Context(), k.record, fmt.Sprintf("1 0 0 0 0 . 0 0 0 0 0 failed . . 0 0 4 0 0 .;a=f %d 0 0 0 0\n%s", len(m.ID), m.ID), time.Hour)
 		p.ZAdd(t.Context(), k.index, redis.Z{Score: soon + score(i), Member: member(m.ID, "")})
 		ids = append(ids, m.ID)
 	}
@@ -291,7 +291,7 @@ func TestNotesAreReplaced(t *testing.T) {
 // TestUnreadableRecord: what something else wrote, or cut short, is a record of nothing.
 func TestUnreadableRecord(t *testing.T) {
 	notes := "grant 1700000000000 2 3\nopwhyreset 1700000000000 0 1\nx"
-	whole := fmt.Sprintf("1 0 2 0 0 . 0 0 0 0 0 timed-out . . 0 0 4 1 .;a=f 1 1 1 %d\nidh%sbecause", len(notes), notes)
+	whole := fmt.Sprintf("1 0 2 0 0 . 0 0 0 0 0 timed-out . . 0 0 4 1 0 .;a=f 1 1 1 %d 0\nidh%sbecause", len(notes), notes)
 	r := parseRecord(Message{}, whole, time.Hour)
 	if r.ID != "i" || r.Generation != "d" || r.Holder != "h" || r.Granted.By != "op" || r.Reset.Why != "x" || r.Cause != CauseTimedOut || r.Reason != "because" || r.Limit != 4 {
 		t.Fatalf("%+v", r)

@@ -15,7 +15,7 @@ const MaxReason = 1024
 const maxStoredID = 512
 
 // maxLimit is the largest number of attempts that a message gets, whatever a step, an Override or a Grant asks for. Together
-// with the bounds of texts and tokens it keeps a record under 20 KiB.
+// with the bounds of texts and tokens it keeps a record under 24 KiB.
 const maxLimit = MaxOverride + 1
 
 // MaxFloor is the largest Attempt.Floor: the microseconds from 1970 to 2112, half of what a script can count exactly.
@@ -42,7 +42,7 @@ type Attempt struct {
 	Holder string
 
 	// First reports that the delivery is not redelivered and that this is its first attempt. A tombstone or a success that is
-	// older than Received then belongs to an earlier use of the id, and does not count.
+	// older than Received then belongs to an earlier use of the id, and does not count. See also Record.PossibleDuplicate.
 	First bool
 
 	// Received is when this process received the delivery. Only a First attempt needs it. If zero, now.
@@ -122,6 +122,7 @@ type Failure struct {
 	Wait   time.Duration // until the next attempt may begin, by the store's clock
 	Cause  Cause         // if empty, CauseFailed
 	Reason string        // the same for people; cut to MaxReason bytes
+	Ran    time.Duration // how long the handler ran, for people
 }
 
 // cut shortens s to at most n bytes without splitting a character.

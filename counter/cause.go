@@ -16,6 +16,7 @@ const (
 	CauseTimedOut Cause = "timed-out" // the handler passed its deadline
 	CauseRejected Cause = "rejected"  // the handler asked for the dead-letter queue
 	CauseCrashed  Cause = "crashed"   // the process died while the message ran isolated
+	CauseSkipped  Cause = "skipped"   // an operator skipped the message; see Admin.Skip
 	CauseNoID     Cause = "no-id"     // the message has no id to count it by; no record has this cause
 )
 

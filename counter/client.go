@@ -22,6 +22,8 @@ var (
 	grantLua string
 	//go:embed scripts/reset.lua
 	resetLua string
+	//go:embed scripts/skip.lua
+	skipLua string
 	//go:embed scripts/removed.lua
 	removedLua string
 	//go:embed scripts/save.lua
@@ -44,6 +46,7 @@ var (
 	stepEnd     = newStep("end", endLua)
 	stepGrant   = newStep("grant", grantLua)
 	stepReset   = newStep("reset", resetLua)
+	stepSkip    = newStep("skip", skipLua)
 	stepRemoved = newStep("note removed", removedLua)
 )
 

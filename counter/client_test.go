@@ -8,7 +8,7 @@ import (
 )
 
 func TestParseReply(t *testing.T) {
-	good := []any{"REQUEUE", int64(2), int64(1), int64(4), int64(7), int64(1500), "panicked", "boom"}
+	good := []any{"REQUEUE", int64(2), int64(1), int64(4), int64(7), int64(1500), "panicked", "boom", int64(0)}
 	want := Reply{Verdict: VerdictRequeue, Failures: 2, Crashes: 1, Limit: 4, Fence: 7, Wait: 1500 * time.Millisecond, Cause: CausePanicked, Reason: "boom"}
 	if got, err := parseReply(good); err != nil || got != want {
 		t.Errorf("got %+v, %v, want %+v", got, err, want)
@@ -23,8 +23,9 @@ func TestParseReply(t *testing.T) {
 		"a string":          "OK",
 		"a number":          int64(1),
 		"no values":         []any{},
-		"seven values":      good[:7],
-		"nine values":       append(with(0, "RUN"), "more"),
+		"eight values":      good[:8],
+		"ten values":        append(with(0, "RUN"), "more"),
+		"duplicate is nil":  with(8, nil),
 		"unknown verdict":   with(0, "PERHAPS"),
 		"verdict is nil":    with(0, nil),
 		"lower case":        with(0, "requeue"),
@@ -47,6 +48,9 @@ func TestParseReply(t *testing.T) {
 	}
 	if got, err := parseReply(with(6, nil)); err != nil || got.Cause != "" {
 		t.Errorf("no cause: %q, %v", got.Cause, err)
+	}
+	if got, err := parseReply(with(8, int64(1))); err != nil || !got.PossibleDuplicate {
+		t.Errorf("a possible duplicate: %+v, %v", got, err)
 	}
 	if got, err := parseReply(with(7, nil)); err != nil || got.Reason != "" {
 		t.Errorf("no reason: %q, %v", got.Reason, err)

@@ -22,7 +22,7 @@ func (c *client) errorAt(m Message, err error) error {
 		return c.storeError(err)
 	}
 	k := c.opts.keys(m)
-	where := fmt.Sprintf("%q (a sorted set), %q and %q (hashes)", k.index, k.override, k.tombstones)
+	where := fmt.Sprintf("%q and %q (sorted sets), %q and %q (hashes)", k.index, k.dead, k.override, k.tombstones)
 	if m.ID != "" {
 		where += fmt.Sprintf(" and %q (a record of strikes)", k.record)
 	}

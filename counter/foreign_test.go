@@ -70,8 +70,8 @@ func TestForeignLimit(t *testing.T) {
 func TestForeignKeys(t *testing.T) {
 	for _, c := range servers(t) {
 		k := c.opts.keys(message("a"))
-		for key, by := range map[string]string{k.index: "fail list", k.override: "fail", k.tombstones: "exhaust list-tombstones take", k.record: "fail"} {
-			if err := errors.Join(c.rdb.Del(t.Context(), k.index, k.override, k.tombstones, k.record).Err(), c.rdb.RPush(t.Context(), key, "foreign").Err()); err != nil {
+		for key, by := range map[string]string{k.index: "fail list", k.override: "fail", k.tombstones: "exhaust list-tombstones take", k.record: "fail", k.dead: "exhaust list list-dead"} {
+			if err := errors.Join(c.rdb.Del(t.Context(), k.index, k.override, k.tombstones, k.record, k.dead).Err(), c.rdb.RPush(t.Context(), key, "foreign").Err()); err != nil {
 				t.Fatal(err)
 			}
 			for _, doing := range strings.Fields(by) {
@@ -83,6 +83,9 @@ func TestForeignKeys(t *testing.T) {
 					_, err = c.Fail(t.Context(), attempt(message("a"), "1"), Failure{})
 				case "list":
 					for _, err = range c.Admin().List(t.Context(), "/", "orders") {
+					}
+				case "list-dead":
+					for _, err = range c.Admin().Dead(t.Context(), "/", "orders", "") {
 					}
 				case "list-tombstones":
 					_, err = c.Admin().Tombstones(t.Context(), "/", "orders")

@@ -8,12 +8,12 @@ import (
 	"github.com/strikesmq/strikes/internal/setting"
 )
 
-// ErrNoRecord is wrapped by Grant and Reset if the generation has no record: nothing is done. Get lists the generations.
+// ErrNoRecord is wrapped by Grant, Reset and Skip if the generation has no record: nothing is done. Get lists the generations.
 var ErrNoRecord = errors.New("this generation of the message has no record")
 
-// ErrOver is wrapped by Grant if the message was dead-lettered or handled, so that this generation gets no more attempts: nothing
-// is done. Reset lifts a tombstone. Replay a message that is in the dead-letter queue already.
-var ErrOver = errors.New("this generation of the message is over: it was dead-lettered or handled")
+// ErrOver is wrapped by Grant and Skip if the message was dead-lettered or handled, and by Grant if it was skipped, so that this
+// generation gets no more attempts: nothing is done. Reset lifts a tombstone and a skip. Replay a message that is in the dead-letter queue already.
+var ErrOver = errors.New("this generation of the message is over: it was dead-lettered, skipped or handled")
 
 // MaxGrant is the largest number of attempts that all grants together give one message. With them it gets at most 1001.
 const MaxGrant = MaxOverride

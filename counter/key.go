@@ -7,15 +7,21 @@ import (
 )
 
 // keys of one record and of its queue; scripts/record.lua describes the layout.
-type keys struct{ record, index, override, tombstones string }
+type keys struct{ record, index, override, tombstones, dead string }
 
 func (o Options) keys(m Message) keys {
 	q := o.queueKey(m.VHost, m.Queue)
-	return keys{record: recordKey(q, m), index: q + "index", override: q + "limit", tombstones: q + "tombstones"}
+	return keys{record: recordKey(q, m), index: q + "index", override: q + "limit", tombstones: q + "tombstones", dead: q + "dead"}
 }
 
 // recordKey is the key of a message's record in the queue whose keys begin with q.
 func recordKey(q string, m Message) string { return q + "r:" + member(m.ID, m.Generation) }
+
+// controlKeys are the keys of a queue that scripts/control.lua describes.
+func (o Options) controlKeys(vhost, queue string) []string {
+	q := o.queueKey(vhost, queue)
+	return []string{q + "pause", q + "consumers", q + "skips"}
+}
 
 // queueKey begins every key of a queue. Both names are encoded, so that no slash or brace in one makes two queues equal or
 // chooses another slot.

@@ -21,7 +21,7 @@ func TestKeys(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := (&Options{Prefix: tc.prefix}).withDefaults()
-			if got, want := o.keys(tc.Message), (keys{tc.record, tc.index, tc.override, strings.TrimSuffix(tc.index, "index") + "tombstones"}); got != want {
+			if got, want := o.keys(tc.Message), (keys{tc.record, tc.index, tc.override, strings.TrimSuffix(tc.index, "index") + "tombstones", strings.TrimSuffix(tc.index, "index") + "dead"}); got != want {
 				t.Errorf("got  %q\nwant %q", got, want)
 			}
 		})

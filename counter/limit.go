@@ -62,12 +62,21 @@ func (a *Admin) Limit(ctx context.Context, vhost, queue string) (*Override, erro
 	if err != nil {
 		return nil, fmt.Errorf("counter: limit, queue %q: %w", queue, a.limitError(vhost, queue, err))
 	}
+	o, err := overrideOf(h)
+	if err != nil {
+		return nil, fmt.Errorf("counter: limit, queue %q: %w", queue, err)
+	}
+	return o, nil
+}
+
+// overrideOf reads an override. nil: there is none.
+func overrideOf(h map[string]string) (*Override, error) {
 	text, set := h["max_retries"]
 	if !set {
 		return nil, nil //nolint:nilnil // none is no error, and no zero value of an override
 	}
 	if len(text) > 9 || !overrides.MatchString(text) {
-		return nil, fmt.Errorf("counter: limit, queue %q: %w: max_retries is %.80q (want an integer of at most 9 characters)", queue, ErrOverride, text)
+		return nil, fmt.Errorf("%w: max_retries is %.80q (want an integer of at most 9 characters)", ErrOverride, text)
 	}
 	return &Override{MaxRetries: new(min(max(int(number(text)), 0), MaxOverride)), Note: parseNote(h)}, nil
 }

@@ -47,7 +47,7 @@ func (a *Admin) lookUp(ctx context.Context, of Message, messages []Message, foun
 }
 
 // Generations yields the records of a queue whose generation is not empty: those of messages that were dead-lettered and
-// published again, which are few. It searches the index in the store and reads no other record. A record that is written
+// published again, which are few. It searches the queue's sorted sets in the store and reads no other record. A record that is written
 // meanwhile may be missed, or come twice. Generations yields an error once and stops.
 func (a *Admin) Generations(ctx context.Context, vhost, queue string) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
@@ -55,18 +55,21 @@ func (a *Admin) Generations(ctx context.Context, vhost, queue string) iter.Seq2[
 			yield(Record{}, a.refuse)
 			return
 		}
-		for cursor, first := uint64(0), true; first || cursor > 0; first = false {
-			records, next, err := a.named(ctx, vhost, queue, cursor)
-			if err != nil {
-				yield(Record{}, fmt.Errorf("counter: generations, queue %q: %w", queue, err))
-				return
-			}
-			for _, r := range records {
-				if !yield(r, nil) {
+		k := a.opts.keys(Message{VHost: vhost, Queue: queue})
+		for _, set := range []string{k.index, k.dead} {
+			for cursor, first := uint64(0), true; first || cursor > 0; first = false {
+				records, next, err := a.named(ctx, vhost, queue, set, cursor)
+				if err != nil {
+					yield(Record{}, fmt.Errorf("counter: generations, queue %q: %w", queue, err))
 					return
 				}
+				for _, r := range records {
+					if !yield(r, nil) {
+						return
+					}
+				}
+				cursor = next
 			}
-			cursor = next
 		}
 	}
 }
@@ -74,9 +77,9 @@ func (a *Admin) Generations(ctx context.Context, vhost, queue string) iter.Seq2[
 // namedMembers matches the members of generations that are not empty: the others end with one digit.
 const namedMembers = "*:??*"
 
-// named scans the index from a cursor and returns the records whose generation is not empty, and the next cursor.
-func (a *Admin) named(ctx context.Context, vhost, queue string, cursor uint64) (out []Record, next uint64, err error) {
-	found, next, err := a.rdb.ZScan(ctx, a.indexKey(vhost, queue), cursor, namedMembers, scanned).Result()
+// named scans a set from a cursor and returns the records whose generation is not empty, and the next cursor.
+func (a *Admin) named(ctx context.Context, vhost, queue, set string, cursor uint64) (out []Record, next uint64, err error) {
+	found, next, err := a.rdb.ZScan(ctx, set, cursor, namedMembers, scanned).Result()
 	if err != nil {
 		return nil, 0, a.errorAt(Message{VHost: vhost, Queue: queue}, err)
 	}

@@ -30,6 +30,8 @@ type Memory struct {
 type entry struct {
 	Record
 	order   []string
+	noted   []noted
+	firsts  bool // the first attempt at a delivery that is not redelivered has failed
 	expires time.Time
 	queue   *ledger
 }
@@ -50,6 +52,9 @@ func (m *Memory) Start(ctx context.Context, a Attempt, mode Mode, limit int) (Re
 	}
 	return m.step(ctx, a, func(e *entry, exists bool, now time.Time) Reply {
 		reply, write := e.start(a, mode, e.given(min(limit, maxLimit)), now)
+		if e.OpenToken != "" && e.OpenToken != a.Token {
+			a.Holder = e.Holder // stays that of the open attempt
+		}
 		if write && (exists || reply.Verdict == VerdictRun) {
 			m.save(e, a, now, m.opts.TTL)
 		}
@@ -139,6 +144,7 @@ func (e *entry) start(a Attempt, asked Mode, limit allowed, now time.Time) (Repl
 		e.Crashes++
 		e.remember(e.OpenToken, KindCrashed)
 		e.counted(CauseCrashed, crashReason, now)
+		e.note(e.OpenToken, e.Holder, 0, now)
 		e.Binds = time.Time{}
 		e.close()
 	}
@@ -149,7 +155,7 @@ func (e *entry) start(a Attempt, asked Mode, limit allowed, now time.Time) (Repl
 
 func (e *entry) permit(a Attempt, asked Mode, limit allowed, now time.Time) Verdict {
 	switch {
-	case e.exhausted(limit) && e.Binds.IsZero():
+	case e.exhausted(limit) && e.Binds.IsZero(), e.State == StateSkip:
 		e.exhaust(limit, now)
 		return VerdictExhausted
 	case e.Left(now) > 0:
@@ -176,26 +182,33 @@ func (e *entry) permit(a Attempt, asked Mode, limit allowed, now time.Time) Verd
 func (e *entry) fail(a Attempt, f Failure, limit allowed, now time.Time) (Reply, bool) {
 	token := a.Token
 	known := e.Tokens[token]
-	if known == 0 && e.State != StateLive && e.earlier(a, now) {
+	if known == 0 && (e.State == StateDeadLetter || e.State == StateDone) && e.earlier(a, now) {
 		e.clear()
 	}
 	fresh := known == 0 && e.State != StateDeadLetter
 	changes := fresh || known == KindCrashed || e.OpenToken == token
+	double := false
 	if fresh {
+		double = e.isDouble(a, now)
 		e.Failures++
 	} else if known == KindCrashed {
 		e.Crashes, e.Failures = e.Crashes-1, e.Failures+1
+		e.unnote(token)
 	}
 	if fresh || known == KindCrashed {
+		if e.State == StateDone {
+			e.State = StateLive
+		}
 		if e.State != StateDeadLetter {
-			e.State, e.Binds = StateLive, time.Time{}
+			e.Binds = time.Time{}
 		}
 		e.remember(token, KindFailed)
 		e.counted(f.cause(), cut(f.Reason, MaxReason), now)
+		e.note(token, cut(a.Holder, maxStoredID), max(f.Ran, 0).Truncate(time.Millisecond), now)
 		e.Wait = time.Duration(ceilMillis(f.Wait)) * time.Millisecond
 		e.Due = now.Add(e.Wait)
 	}
-	if known != KindNotCounted && e.State == StateLive && e.exhausted(limit) {
+	if e.State == StateSkip || known != KindNotCounted && e.State == StateLive && e.exhausted(limit) {
 		e.exhaust(limit, now)
 		changes = true
 	}
@@ -205,16 +218,31 @@ func (e *entry) fail(a Attempt, f Failure, limit allowed, now time.Time) (Reply,
 	if changes && limit.configured > 0 && e.State != StateDeadLetter {
 		e.Limit = limit.configured
 	}
+	verdict := VerdictRequeue
 	if e.State == StateDeadLetter || e.exhausted(limit) {
-		return e.reply(VerdictExhausted, limit, now), changes
+		verdict = VerdictExhausted
 	}
-	return e.reply(VerdictRequeue, limit, now), changes
+	reply := e.reply(verdict, limit, now)
+	reply.PossibleDuplicate = double
+	return reply, changes
+}
+
+// isDouble decides whether a failure that is counted next is the first sign of a second message with this id.
+func (e *entry) isDouble(a Attempt, now time.Time) bool {
+	if !a.First || e.State == StateDone || e.PossibleDuplicate {
+		return false
+	}
+	received := now.Add(-time.Duration(a.age()) * time.Millisecond)
+	e.PossibleDuplicate = e.firsts || e.Counted() > 0 && e.FirstTime.Before(received)
+	e.firsts = true
+	return e.PossibleDuplicate
 }
 
 // end is scripts/end.lua for a token that has not ended before.
 func (e *entry) end(token string, succeeded bool, now time.Time) {
 	if e.Tokens[token] == KindCrashed {
 		e.Crashes--
+		e.unnote(token)
 	}
 	if e.Tokens[token] != KindFailed {
 		e.remember(token, KindNotCounted)
@@ -223,6 +251,9 @@ func (e *entry) end(token string, succeeded bool, now time.Time) {
 		e.close()
 	}
 	if succeeded {
+		if e.State == StateSkip {
+			e.Skipped = Note{}
+		}
 		e.State, e.Binds = StateDone, now.Add(tombstoneBinds)
 	}
 }
@@ -246,6 +277,7 @@ func (e *entry) clear() {
 	for token := range e.Tokens {
 		e.Tokens[token] = KindNotCounted
 	}
+	e.noted, e.firsts = nil, false
 	e.Record = Record{
 		Message: e.Message, Tokens: e.Tokens, OpenSince: e.OpenSince, Starts: e.Starts, Fence: e.Fence, Limit: e.Limit, Holder: e.Holder,
 	}
@@ -253,6 +285,9 @@ func (e *entry) clear() {
 
 // exhaust writes the tombstone.
 func (e *entry) exhaust(limit allowed, now time.Time) {
+	if e.State == StateSkip {
+		e.counted(CauseSkipped, e.Skipped.Why, now)
+	}
 	e.State, e.Binds, e.Removed = StateDeadLetter, now.Add(tombstoneBinds), time.Time{}
 	if limit.configured > 0 {
 		e.Limit = limit.base
@@ -264,7 +299,7 @@ func (e *entry) exhaust(limit allowed, now time.Time) {
 	}
 }
 
-// counted notes the cause and the time of an attempt that was counted.
+// counted notes the cause and the time of an attempt that was counted, or of a skip.
 func (e *entry) counted(cause Cause, reason string, now time.Time) {
 	if e.FirstTime.IsZero() {
 		e.FirstTime = now

@@ -13,6 +13,11 @@ type ledger struct {
 	override    *Override
 	tombstones  Tombstones
 	undecodable *Undecodable
+	paused      bool
+	pause       Note // of the pause, or of the last resume
+	readers     map[string]ConsumerState
+	skips       map[string]time.Time
+	audit       []AuditEntry // oldest first
 }
 
 // ledger returns that of a queue. The caller holds mu.
@@ -52,7 +57,7 @@ func (m *Memory) Get(_ context.Context, vhost, queue, id string) ([]Record, erro
 	for key, e := range m.records {
 		if key.VHost == vhost && key.Queue == queue && key.ID == id && now.Before(e.expires) {
 			r := e.Record
-			r.Tokens, r.TTL = maps.Clone(e.Tokens), e.expires.Sub(now)
+			r.Tokens, r.History, r.TTL = maps.Clone(e.Tokens), e.history(), e.expires.Sub(now)
 			out = append(out, r)
 		}
 	}

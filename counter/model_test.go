@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -29,6 +30,7 @@ func TestModel(t *testing.T) {
 			"end":   w.step(drawEnd),
 			"grant": w.step(drawGrant),
 			"reset": w.step(drawReset),
+			"skip":  w.step(drawSkip),
 			"taken": w.step(drawTaken),
 			"limit": w.setLimit,
 			"later": w.later,
@@ -79,8 +81,9 @@ var (
 	modes      = rapid.SampledFrom([]Mode{ModeShared, ModeIsolated, ModeUntracked, ModeBesideAbandoned})
 	waits      = rapid.SampledFrom([]time.Duration{-time.Second, 0, 0, time.Minute, 5 * time.Minute, longestWait})
 	floors     = rapid.SampledFrom([]int64{0, 0, 0, 1, inOneDay})
-	reasons    = rapid.SampledFrom([]string{"", "0", "boom", "a\nb\x00\xff", "\u00e9 \u2028"})
-	holders    = rapid.SampledFrom([]string{"", "0", "host, pid 1"})
+	reasons    = rapid.SampledFrom([]string{"", "0", "boom", "a\nb\x00\xff", "\u00e9 \u2028", "\r\n\tboom\tc\r", strings.Repeat("\u00e9", 100), strings.Repeat("x", 120)})
+	holders    = rapid.SampledFrom([]string{"", "0", "host, pid 1", "a\nf0\t1\tb\r", strings.Repeat("h", 200)})
+	runs       = rapid.SampledFrom([]time.Duration{-1, 0, 1500 * time.Microsecond, time.Hour})
 )
 
 const longestWait = 7 * time.Hour
@@ -96,7 +99,7 @@ func drawStart(t *rapid.T, did *taken) func(context.Context, steps) (Reply, erro
 var causesOfFail = rapid.SampledFrom([]Cause{"", CauseFailed, CausePanicked, CauseTimedOut, CauseRejected})
 
 func drawFail(t *rapid.T, did *taken) func(context.Context, steps) (Reply, error) {
-	f := Failure{Cause: causesOfFail.Draw(t, "cause"), Limit: rapid.IntRange(0, 4).Draw(t, "limit"), Wait: waits.Draw(t, "wait"), Reason: reasons.Draw(t, "reason")}
+	f := Failure{Cause: causesOfFail.Draw(t, "cause"), Limit: rapid.IntRange(0, 4).Draw(t, "limit"), Wait: waits.Draw(t, "wait"), Reason: reasons.Draw(t, "reason"), Ran: runs.Draw(t, "ran")}
 	did.step, did.limit = "fail", f.Limit
 	return func(ctx context.Context, s steps) (Reply, error) { return s.Fail(ctx, did.Attempt, f) }
 }
@@ -123,6 +126,14 @@ func drawReset(t *rapid.T, did *taken) func(context.Context, steps) (Reply, erro
 	n := notes.Draw(t, "note")
 	return func(ctx context.Context, s steps) (Reply, error) {
 		return refused(verdictReset, s.Reset(ctx, did.Message, n))
+	}
+}
+
+func drawSkip(t *rapid.T, did *taken) func(context.Context, steps) (Reply, error) {
+	did.step = "skip"
+	n := notes.Draw(t, "note")
+	return func(ctx context.Context, s steps) (Reply, error) {
+		return refused(verdictSkipped, s.Skip(ctx, did.Message, n))
 	}
 }
 
@@ -308,6 +319,12 @@ func (d *taken) check(t *rapid.T, where string) {
 	if d.reply.Verdict == VerdictExhausted && !d.staysExhausted() {
 		refuse("exhausted without a tombstone")
 	}
+	if len(a.History) != min(a.Counted(), historyKept) && (!b.exists || len(b.History) != historyKept || len(a.History) != historyKept-1) {
+		refuse(fmt.Sprintf("a history of %d attempts", len(a.History)))
+	}
+	if d.skipIgnored() {
+		refuse("a skipped message was neither dead-lettered, handled nor reset")
+	}
 	if d.limit > 0 && d.reply.Limit != d.inForce() {
 		refuse(fmt.Sprintf("the limit in force is %d, want %d", d.reply.Limit, d.inForce()))
 	}
@@ -324,6 +341,25 @@ func (d *taken) check(t *rapid.T, where string) {
 	if n := a.tombstones.Count - b.tombstones.Count; n != int64(flag(a.State == StateDeadLetter && newly)) {
 		refuse(fmt.Sprintf("%d tombstones counted", n))
 	}
+}
+
+// skipIgnored reports whether a step left a skip without effect. A START whose reply was lost is repeated, and FAIL comes next.
+func (d *taken) skipIgnored() bool {
+	if d.before.State != StateSkip {
+		return false
+	}
+	switch a := d.after; d.step {
+	case "start":
+		again := d.before.OpenToken == d.Token || d.before.Tokens[d.Token] != 0
+		return !again && (d.reply.Verdict != VerdictExhausted || a.Cause != CauseSkipped || a.Reason != d.before.Skipped.Why)
+	case "fail":
+		return d.reply.Verdict != VerdictExhausted || a.Cause != CauseSkipped || a.Reason != d.before.Skipped.Why
+	case "end":
+		return a.State == StateLive || a.State == StateDeadLetter
+	case "skip":
+		return d.reply.Verdict != verdictSkipped || a.Skipped.Why != d.before.Skipped.Why
+	}
+	return false
 }
 
 func count(tokens map[string]Kind, of Kind) int {
@@ -349,7 +385,7 @@ func (d *taken) anew() bool {
 	case "start":
 		return d.before.State == StateDeadLetter || d.First && d.before.State == StateDone
 	case "fail":
-		return d.First && d.before.State != StateLive
+		return d.First && d.before.State != StateLive && d.before.State != StateSkip
 	case "reset":
 		return d.reply.Verdict == verdictReset
 	}
@@ -392,17 +428,23 @@ func (d *taken) staysExhausted() bool {
 	return d.after.State == StateDeadLetter && !d.after.Binds.IsZero()
 }
 
+// amongDead reports whether a record must be among the dead.
+func amongDead(s sight) bool { return s.exists && s.State == StateDeadLetter && s.Removed.IsZero() }
+
 // checkKeys holds the index and the TTLs against the record.
 func (d *taken) checkKeys(t *rapid.T, where string) {
 	t.Helper()
 	a := d.after
+	live := a.exists && (a.State == StateLive || a.State == StateSkip)
 	switch {
-	case a.exists && a.State == StateDone && a.indexed:
-		t.Fatalf("%s: what is handled is in the index: %+v", where, a)
-	case a.exists && a.State != StateDone && (a.Counted() > 0 || a.OpenToken != "" || a.State == StateDeadLetter) && a.Removed.IsZero() && !a.indexed:
+	case a.exists && amongDead(a) != a.dead && (amongDead(a) || amongDead(d.before)): // else the entry is of a record that expired
+		t.Fatalf("%s: among the dead: %v, after %s of %q: %+v", where, a.dead, d.step, d.Token, a)
+	case a.exists && a.indexed && !live:
+		t.Fatalf("%s: what is over is in the index: %+v", where, a)
+	case live && (a.Counted() > 0 || a.OpenToken != "") && !a.indexed:
 		t.Fatalf("%s: not in the index after %s of %q: %+v", where, d.step, d.Token, a)
-	case a.indexed && a.indexTTL < a.TTL-time.Second:
-		t.Fatalf("%s: the index expires after %v, less than its record: %+v", where, a.indexTTL, a)
+	case (a.indexed || a.dead && amongDead(a)) && a.setTTL < a.TTL-time.Second: // an entry of an expired record may go with its set
+		t.Fatalf("%s: the index expires after %v, less than its record: %+v", where, a.setTTL, a)
 	case a.exists && a.State == StateDone && a.TTL > max(keepDone, d.before.TTL):
 		t.Fatalf("%s: a success is kept for %v", where, a.TTL)
 	}

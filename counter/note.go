@@ -16,14 +16,16 @@ type Note struct {
 }
 
 func (n Note) validate() error {
-	if n.Why == "" {
+	if strings.TrimSpace(n.Why) == "" {
 		return setting.New("Why", "", "the reason for the change")
 	}
 	return nil
 }
 
 // kept is what the store keeps of a given note.
-func (n Note) kept() Note { return Note{By: cut(n.By, maxStoredID), Why: cut(n.Why, MaxReason)} }
+func (n Note) kept() Note {
+	return Note{By: cut(n.By, maxStoredID), Why: strings.TrimRight(cut(n.Why, MaxReason), "\n")}
+}
 
 // parseNote reads a note from the fields of a hash.
 func parseNote(h map[string]string) Note {

@@ -142,7 +142,7 @@ func (b *batches) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proc
 		b.mu.Lock()
 		for _, cmd := range cmds {
 			if cmd.Name() == "evalsha" {
-				b.sizes = append(b.sizes, cmd.Args()[2].(int)-3) // keys that are records'
+				b.sizes = append(b.sizes, cmd.Args()[2].(int)-4) // keys that are records'
 			}
 		}
 		b.mu.Unlock()

@@ -13,6 +13,7 @@ type State string
 const (
 	StateLive       State = ""          // its message gets another attempt
 	StateDeadLetter State = "exhausted" // dead-lettered, or about to be: the record is a tombstone
+	StateSkip       State = "skip"      // an operator skipped it: it is dead-lettered at its next step
 	StateDone       State = "done"      // handled; kept for ten minutes, for a lost ack
 	StateForeign    State = "foreign"   // no record: another program wrote to its key, and every step of the message fails
 )
@@ -37,16 +38,23 @@ type Record struct {
 	Wait      time.Duration // that the last failure asked for
 	Binds     time.Time     // StateDeadLetter: until when the tombstone is in force; StateDone: ten minutes after; StateLive: zero, unless the message was handled and no attempt was counted since
 	FirstTime time.Time     // of the first counted attempt
-	LastTime  time.Time     // of the last counted attempt
-	Cause     Cause         // of the last counted attempt
-	Reason    string        // of the last counted attempt, for people
+	LastTime  time.Time     // of the last counted attempt, or when a skip dead-lettered the message
+	Cause     Cause         // of the last counted attempt, or CauseSkipped
+	Reason    string        // of the last counted attempt or the skip, for people
 	Limit     int           // of the last step's consumer, before override and grant; StateDeadLetter: the one in force then, before the grant; 0: not known
 	Granted   Grant         // attempts that an operator granted beyond the limit; zero if none
 	Reset     Note          // of the last reset; zero if there was none
+	Skipped   Note          // of the skip that is in force or dead-lettered the message; zero if there is none
 	Removed   time.Time     // StateDeadLetter: when the dead letter was replayed or dropped; zero if not known
-	Holder    string        // the process that wrote last
-	TTL       time.Duration // until the record expires
-	Key       string        // StateForeign: its key; nothing else is known except TTL, VHost and Queue
+	Holder    string        // the process that wrote last; of a shared attempt that is open: its own
+	History   []AttemptNote // the last 16 counted attempts of this generation since the last reset, the oldest first
+
+	// PossibleDuplicate reports signs of a second message with this id, which share the counts: the first attempt at a delivery
+	// that is not redelivered failed, and the generation had such a failure already, or had a counted attempt before it arrived.
+	PossibleDuplicate bool
+
+	TTL time.Duration // until the record expires
+	Key string        // StateForeign: its key; nothing else is known except TTL, VHost and Queue
 }
 
 // Kind is what became of an attempt.
@@ -61,6 +69,14 @@ const (
 
 // Counted is the number of counted attempts, which the limit bounds.
 func (r Record) Counted() int { return r.Failures + r.Crashes }
+
+// Since is when the message began to block: its first counted attempt, or the start of the open one if none was counted.
+func (r Record) Since() time.Time {
+	if r.FirstTime.IsZero() {
+		return r.OpenSince
+	}
+	return r.FirstTime
+}
 
 // InForce is the limit, in counted attempts, that the message's next step will find: that of the queue's override (nil if there
 // is none), else the consumer's, plus the granted attempts. For a StateDeadLetter it is the limit at which it was exhausted. It
@@ -81,7 +97,7 @@ func (r Record) InForce(override *Override) int {
 func (r Record) Left(now time.Time) time.Duration { return min(max(r.Due.Sub(now), 0), r.Wait) }
 
 // recordWords is the number of words in a record's first line.
-const recordWords = 23
+const recordWords = 25
 
 // parseRecord reads a record, which scripts/record.lua describes. Text that it cannot read has StateForeign.
 func parseRecord(m Message, text string, ttl time.Duration) Record {
@@ -91,7 +107,7 @@ func parseRecord(m Message, text string, ttl time.Duration) Record {
 	if len(w) != recordWords {
 		return unreadable
 	}
-	parts, reason, ok := take(rest, w[19:])
+	parts, reason, ok := take(rest, w[20:])
 	if !ok {
 		return unreadable
 	}
@@ -102,8 +118,9 @@ func parseRecord(m Message, text string, ttl time.Duration) Record {
 		State: State(word(w[5])), Binds: millis(w[6]), Due: millis(w[7]), Wait: time.Duration(min(number(w[8]), maxWaitMillis)) * time.Millisecond,
 		FirstTime: millis(w[9]), LastTime: after(w[9], w[10]), Cause: Cause(word(w[11])), Reason: reason,
 		OpenToken: word(w[12]), OpenSince: millis(w[14]), Limit: int(number(w[16])),
-		Granted: Grant{Attempts: int(number(w[17])), Note: notes["grant"]}, Reset: notes["reset"], Removed: notes["removed"].At,
-		Tokens: parseTokens(w[18]), Holder: parts[2], TTL: ttl,
+		Granted: Grant{Attempts: int(number(w[17])), Note: notes["grant"]}, Reset: notes["reset"], Skipped: notes["skip"], Removed: notes["removed"].At,
+		Tokens: parseTokens(w[19]), Holder: parts[2], TTL: ttl, PossibleDuplicate: w[18] == "2",
+		History: parseHistory(parts[4], w[9], reason, int(number(w[0])+number(w[1]))),
 	}
 	if w[13] == ModeIsolated.String() {
 		r.OpenMode = ModeIsolated

@@ -23,14 +23,15 @@ const (
 	verdictEnded                        // End
 	verdictGranted                      // Grant
 	verdictReset                        // Reset
-	verdictNone                         // Grant, Reset, NoteRemoved: the generation has no record
-	verdictOver                         // Grant: the message was handled or dead-lettered
+	verdictNone                         // Grant, Reset, Skip, NoteRemoved: the generation has no record
+	verdictOver                         // Grant, Skip: the message was handled or dead-lettered
 	verdictRemoved                      // NoteRemoved
+	verdictSkipped                      // Skip
 )
 
 var verdicts = map[string]Verdict{
 	"RUN": VerdictRun, "WAIT": VerdictWait, "SUSPECT": VerdictSuspect, "REQUEUE": VerdictRequeue, "EXHAUSTED": VerdictExhausted,
-	"ENDED": verdictEnded, "GRANTED": verdictGranted, "RESET": verdictReset, "REMOVED": verdictRemoved,
+	"ENDED": verdictEnded, "GRANTED": verdictGranted, "RESET": verdictReset, "REMOVED": verdictRemoved, "SKIPPED": verdictSkipped,
 	"NONE": verdictNone, "OVER": verdictOver,
 }
 
@@ -53,6 +54,9 @@ type Reply struct {
 	Wait     time.Duration // until the next attempt may begin
 	Cause    Cause         // VerdictExhausted: of the last counted attempt; else empty
 	Reason   string        // VerdictExhausted: of the last counted attempt, for people; else empty
+
+	// PossibleDuplicate reports that this step is the one that set Record.PossibleDuplicate.
+	PossibleDuplicate bool
 }
 
 // Counted is the number of counted attempts, which the Limit bounds.
@@ -61,8 +65,12 @@ func (r Reply) Counted() int { return r.Failures + r.Crashes }
 // parseReply reads a script's reply to one step.
 func parseReply(reply any) (Reply, error) {
 	list, ok := reply.([]any)
-	if !ok || len(list) != 8 {
-		return Reply{}, fmt.Errorf("%w: got %.80q, want 8 values", ErrReply, fmt.Sprint(reply))
+	if !ok || len(list) != 9 {
+		return Reply{}, fmt.Errorf("%w: got %.80q, want 9 values", ErrReply, fmt.Sprint(reply))
+	}
+	double, ok := list[8].(int64)
+	if !ok {
+		return Reply{}, fmt.Errorf("%w: value 8: got %.80q, want 0 or 1", ErrReply, fmt.Sprint(list[8]))
 	}
 	var n [5]int64
 	for i := range n {
@@ -79,6 +87,6 @@ func parseReply(reply any) (Reply, error) {
 	reason, _ := list[7].(string)
 	return Reply{
 		Verdict: verdict, Failures: int(n[0]), Crashes: int(n[1]), Limit: int(n[2]), Fence: n[3],
-		Wait: time.Duration(min(n[4], maxWaitMillis)) * time.Millisecond, Cause: Cause(cause), Reason: reason,
+		Wait: time.Duration(min(n[4], maxWaitMillis)) * time.Millisecond, Cause: Cause(cause), Reason: reason, PossibleDuplicate: double == 1,
 	}, nil
 }

@@ -40,6 +40,19 @@ type steps interface {
 	ClearLimit(ctx context.Context, vhost, queue string) (bool, error)
 	Tombstones(ctx context.Context, vhost, queue string) (Tombstones, error)
 	NoteRemoved(ctx context.Context, vhost, queue string, dead []Message) error
+	controls
+}
+
+// controls is what a Counter with its Admin and a Memory know of pauses, skips and the audit log.
+type controls interface {
+	Control(ctx context.Context, vhost, queue string, r Reader) (Control, error)
+	Pause(ctx context.Context, vhost, queue string, n Note) error
+	Resume(ctx context.Context, vhost, queue string, n Note) error
+	Paused(ctx context.Context, vhost, queue string) (*Note, error)
+	Consumers(ctx context.Context, vhost, queue string) ([]ConsumerState, error)
+	Skip(ctx context.Context, m Message, n Note) error
+	Audit(ctx context.Context, vhost, queue string, e AuditEntry) error
+	AuditLog(ctx context.Context, vhost, queue, before string, limit int) ([]AuditEntry, error)
 }
 
 // store is one implementation under test, with a way to let time pass and to look at one life of a message.
@@ -61,9 +74,11 @@ type operator struct{ *Admin }
 // sight is what is kept of one life of a message.
 type sight struct {
 	Record
-	exists, indexed bool
-	tombstones      Tombstones // of the queue
-	indexTTL        time.Duration
+	exists     bool
+	indexed    bool          // it is in the index
+	dead       bool          // it is among the dead
+	tombstones Tombstones    // of the queue
+	setTTL     time.Duration // of the index or the dead
 }
 
 // stores returns every implementation: the model, the scripts on a fake Redis, and on a real one where REDIS_URL names it.
@@ -100,10 +115,13 @@ func (m *Memory) age(_ rapid.TB, d time.Duration, ms ...Message) {
 			if e.Fence > 0 {
 				e.Fence = max(1, e.Fence-d.Microseconds())
 			}
-			for _, at := range []*time.Time{&e.Due, &e.Binds, &e.OpenSince, &e.FirstTime, &e.LastTime, &e.expires, &e.Granted.At, &e.Reset.At, &e.Removed} {
+			for _, at := range []*time.Time{&e.Due, &e.Binds, &e.OpenSince, &e.FirstTime, &e.LastTime, &e.expires, &e.Granted.At, &e.Reset.At, &e.Skipped.At, &e.Removed} {
 				if !at.IsZero() {
 					*at = at.Add(-d)
 				}
+			}
+			for i := range e.noted {
+				e.noted[i].At = e.noted[i].At.Add(-d)
 			}
 		}
 	}
@@ -118,7 +136,7 @@ func (m *Memory) look(_ rapid.TB, key Message) sight {
 		return sight{tombstones: tombstones}
 	}
 	r := e.Record
-	r.Tokens, r.TTL = maps.Clone(e.Tokens), time.Until(e.expires)
+	r.Tokens, r.History, r.TTL = maps.Clone(e.Tokens), e.history(), time.Until(e.expires)
 	return sight{Record: r, exists: true, tombstones: tombstones}
 }
 
@@ -157,7 +175,7 @@ local by = tonumber(ARGV[1])
 local times = { [7] = true, [8] = true, [10] = true, [15] = true, [16] = true }
 for i, key in ipairs(KEYS) do
   local left = redis.call('PTTL', key)
-  if i == 1 then
+  if i <= 2 then
     local entries = redis.call('ZRANGE', key, 0, -1, 'WITHSCORES')
     for e = 1, #entries, 2 do redis.call('ZADD', key, entries[e + 1] - by, entries[e]) end
   elseif left > 0 then
@@ -178,7 +196,7 @@ end`)
 
 func (c *client) age(t rapid.TB, d time.Duration, ms ...Message) {
 	t.Helper()
-	keys := []string{c.opts.keys(ms[0]).index}
+	keys := []string{c.opts.keys(ms[0]).index, c.opts.keys(ms[0]).dead}
 	for _, m := range ms {
 		keys = append(keys, c.opts.keys(m).record)
 	}
@@ -192,7 +210,8 @@ func (c *client) look(t rapid.TB, m Message) sight {
 	ctx, k := context.Background(), c.opts.keys(m)
 	p := c.rdb.Pipeline()
 	text, ttl := p.Get(ctx, k.record), p.PTTL(ctx, k.record)
-	score, indexTTL := p.ZScore(ctx, k.index, member(m.ID, m.Generation)), p.PTTL(ctx, k.index)
+	indexed, dead := p.ZScore(ctx, k.index, member(m.ID, m.Generation)), p.ZScore(ctx, k.dead, member(m.ID, m.Generation))
+	indexTTL, deadTTL := p.PTTL(ctx, k.index), p.PTTL(ctx, k.dead)
 	if _, err := p.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
 		t.Fatal(err)
 	}
@@ -200,7 +219,10 @@ func (c *client) look(t rapid.TB, m Message) sight {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := sight{tombstones: tombstones, exists: text.Err() == nil, indexed: score.Err() == nil, indexTTL: indexTTL.Val()}
+	s := sight{tombstones: tombstones, exists: text.Err() == nil, indexed: indexed.Err() == nil, dead: dead.Val() > float64(time.Now().UnixMilli()), setTTL: indexTTL.Val()}
+	if s.dead {
+		s.setTTL = deadTTL.Val()
+	}
 	if s.exists {
 		s.Record = parseRecord(Message{VHost: m.VHost, Queue: m.Queue}, text.Val(), ttl.Val())
 	}

@@ -28,7 +28,11 @@ func (a *Admin) Tombstones(ctx context.Context, vhost, queue string) (Tombstones
 	if err != nil {
 		return Tombstones{}, fmt.Errorf("counter: tombstones, queue %q: %w", queue, a.errorAt(of, err))
 	}
-	return Tombstones{Count: number(h["count"]), Removed: number(h["removed"]), Since: millis(h["since"])}, nil
+	return tombstonesOf(h), nil
+}
+
+func tombstonesOf(h map[string]string) Tombstones {
+	return Tombstones{Count: number(h["count"]), Removed: number(h["removed"]), Since: millis(h["since"])}
 }
 
 // NoteRemoved notes that the dead letters of messages left their dead-letter queue: they were replayed or dropped. It ignores

@@ -49,16 +49,20 @@ func (a *Admin) Undecodable(ctx context.Context, vhost, queue string) (*Undecoda
 		return nil, a.refuse
 	}
 	h, err := a.rdb.HGetAll(ctx, a.undecodableKey(vhost, queue)).Result()
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, fmt.Errorf("counter: undecodable, queue %q: %w", queue, a.storeError(err))
-	case len(h) == 0:
-		return nil, nil //nolint:nilnil // none is no error
+	}
+	return undecodableOf(h), nil
+}
+
+func undecodableOf(h map[string]string) *Undecodable {
+	if len(h) == 0 {
+		return nil
 	}
 	return &Undecodable{
 		Sessions: number(h["count"]), Since: millis(h["since"]), At: millis(h["at"]),
 		Holder: h["holder"], After: h["after"], Error: h["error"],
-	}, nil
+	}
 }
 
 // kept returns u as the store keeps it.

@@ -22,12 +22,12 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer store.Close()
-	dead := deadletter.Queue{
+	dead, err := deadletter.Open(ctx, deadletter.Queue{
 		Name:    "orders.dlq",
 		Dial:    consumer.Dialer(os.Getenv("AMQP_URL"), amqp.Config{}),
 		Records: store.Admin(),
-	}
-	if dead.Handling, err = handling(ctx, dead); err != nil {
+	}, deadletter.Management{URL: os.Getenv("STRIKES_MANAGEMENT_URL")})
+	if err != nil {
 		log.Fatal(err)
 	}
 
@@ -45,23 +45,12 @@ func Example() {
 	fmt.Println(result.Done, "replayed")
 }
 
-// handling asks the broker and its management API what is safe to do with a dead-letter queue.
-func handling(ctx context.Context, dead deadletter.Queue) (deadletter.Handling, error) {
-	conn, err := dead.Dial(ctx)
-	if err != nil {
-		return deadletter.Handling{}, err
-	}
-	defer conn.Close()
-	nature, err := deadletter.Describe(ctx, conn, dead.Name, os.Getenv("STRIKES_MANAGEMENT_URL"), nil)
-	return nature.Handling(), err
-}
-
 // Browse holds nothing while the caller works on what it yields.
 func ExampleQueue_Browse() {
 	dead := deadletter.Queue{
-		Name:     "orders.dlq",
+		Name:     "orders.dlq", // a classic queue: reading it is harmless
 		Dial:     consumer.Dialer(os.Getenv("AMQP_URL"), amqp.Config{}),
-		Handling: deadletter.Nature{Type: "classic"}.Handling(),
+		Handling: deadletter.Handling{Take: true, Hold: true, InPlace: true},
 	}
 	causes := map[deadletter.Kind]int{}
 	for m, err := range dead.Browse(context.Background(), deadletter.Filter{Queue: "orders"}) {
@@ -76,9 +65,9 @@ func ExampleQueue_Browse() {
 // A replay stops when the messages fail again. It may be repeated after any error.
 func ExampleQueue_Replay() {
 	dead := deadletter.Queue{
-		Name:     "orders.dlq",
+		Name:     "orders.dlq", // a classic queue: reading it is harmless
 		Dial:     consumer.Dialer(os.Getenv("AMQP_URL"), amqp.Config{}),
-		Handling: deadletter.Nature{Type: "classic"}.Handling(),
+		Handling: deadletter.Handling{Take: true, Hold: true, InPlace: true},
 	}
 	result, err := dead.Replay(context.Background(), deadletter.Replay{Window: 16, StopAfter: 3})
 	fmt.Printf("replayed %d, left %d, may be published or not: %q\n", result.Done, result.Left, result.Undecided)

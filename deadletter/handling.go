@@ -3,25 +3,9 @@ package deadletter
 import (
 	"fmt"
 
-	amqp "github.com/rabbitmq/amqp091-go"
-
+	"github.com/strikesmq/strikes/internal/management"
 	"github.com/strikesmq/strikes/internal/queueinfo"
 )
-
-// Nature is what decides where a requeued message goes.
-type Nature struct {
-	Type         string // "classic", "quorum"; empty: not known
-	Major, Minor int    // release of RabbitMQ
-
-	Limit   int64 // the effective delivery limit of argument and policy
-	Limited bool  // whether there is one
-
-	// PolicyKnown is false if an unknown policy may set another limit.
-	PolicyKnown bool
-
-	Unread string // why something is not known; empty if all is
-	Denied bool   // Type is not known for lack of a permission
-}
 
 // Handling is what is safe to do with a dead-letter queue. The zero value allows nothing.
 type Handling struct {
@@ -40,6 +24,9 @@ type Handling struct {
 
 	// Why says, for people, why something is not allowed.
 	Why string
+
+	// Denied reports that the type of the queue is not known for lack of a permission.
+	Denied bool
 }
 
 const (
@@ -49,25 +36,39 @@ const (
 	fewestReturns = 5
 )
 
-// Handling returns what is safe, by the position to which the queue returns messages.
-func (n Nature) Handling() Handling {
-	q := queueinfo.Queue{Version: queueinfo.Version{Major: n.Major, Minor: n.Minor}, Declared: queueinfo.Declared{Type: n.Type}}
-	if n.Limited {
-		q.Args = amqp.Table{queueinfo.ArgDeliveryLimit: n.Limit}
+// handlingOf returns what is safe, and names what could not be read where that limits it.
+func handlingOf(d management.Description) Handling {
+	h := safeFor(d.Queue)
+	h.Denied = d.Denied
+	if h.Hold {
+		return h
 	}
+	for _, unread := range []string{d.Unread, d.Trouble} {
+		if unread != "" {
+			h.Why += " (" + unread + ")"
+		}
+	}
+	return h
+}
+
+// safeFor decides by the position to which the queue returns messages.
+func safeFor(q queueinfo.Queue) Handling {
 	old, position := q.Version.Before(4, 0), q.Requeue()
+	delivery, _ := q.DeliveryLimit()
 	switch {
+	case q.Exclusive:
+		return Handling{Why: "the queue is exclusive to another connection"}
 	case position == queueinfo.PositionOriginal:
 		return Handling{Take: true, Hold: true, InPlace: true}
-	case n.Type == "":
+	case q.Type == "":
 		return Handling{Why: "the type of the queue is not known"}
-	case n.Type != queueinfo.Quorum:
-		return Handling{Why: fmt.Sprintf("messages cannot be taken off a queue of type %q", n.Type)}
+	case q.Type != queueinfo.Quorum:
+		return Handling{Why: fmt.Sprintf("messages cannot be taken off a queue of type %q", q.Type)}
 	case position == queueinfo.PositionUnknown:
 		return Handling{Why: "it is a quorum queue, and the version of the broker is not known"}
 	case position == queueinfo.PositionDiscarded:
-		return Handling{Why: fmt.Sprintf("it is a quorum queue with the delivery limit %d, and RabbitMQ %s discards its messages at the first return", n.Limit, q.Version)}
-	case old && !n.PolicyKnown:
+		return Handling{Why: fmt.Sprintf("it is a quorum queue with the delivery limit %d, and RabbitMQ %s discards its messages at the first return", delivery, q.Version)}
+	case old && !q.PolicyKnown:
 		return Handling{Why: fmt.Sprintf("it is a quorum queue, and a policy may make RabbitMQ %s discard returned messages; only the management API shows policies", q.Version)}
 	case position == queueinfo.PositionTail && old:
 		return Handling{Take: true, Why: "it is a quorum queue without a delivery limit, which before RabbitMQ 4.0 puts returned messages at its tail"}
@@ -75,7 +76,7 @@ func (n Nature) Handling() Handling {
 		return Handling{Take: true, Why: "it is a quorum queue with the delivery limit -1, which before RabbitMQ 4.3 puts returned messages at its tail"}
 	}
 	limit, limited := q.ReturnLimit()
-	h := Handling{Limit: limit, Take: !limited || limit >= fewestReturns, Hold: n.PolicyKnown && (!limited || limit >= enoughReturns)}
+	h := Handling{Limit: limit, Take: !limited || limit >= fewestReturns, Hold: q.PolicyKnown && (!limited || limit >= enoughReturns)}
 	switch {
 	case limited && limit < enoughReturns:
 		h.Why = fmt.Sprintf("it is a quorum queue with the delivery limit %d: every read counts, and the broker deletes a message above the limit", limit)

@@ -3,25 +3,42 @@ package deadletter
 import (
 	"errors"
 	"testing"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/internal/management"
+	"github.com/strikesmq/strikes/internal/queueinfo"
 )
 
 func TestHandling(t *testing.T) {
-	quorum := func(major, minor int, limit int64, limited bool) Nature {
-		return Nature{Type: "quorum", Major: major, Minor: minor, Limit: limit, Limited: limited, PolicyKnown: true}
+	of := func(kind string, major, minor int) queueinfo.Queue {
+		return queueinfo.Queue{
+			Version: queueinfo.Version{Major: major, Minor: minor}, Declared: queueinfo.Declared{Type: kind}, PolicyKnown: true,
+		}
 	}
-	unseen := func(n Nature) Nature {
-		n.PolicyKnown = false
-		return n
+	quorum := func(major, minor int, limit int64, limited bool) queueinfo.Queue {
+		q := of("quorum", major, minor)
+		if limited {
+			q.Args = amqp.Table{queueinfo.ArgDeliveryLimit: limit}
+		}
+		return q
 	}
+	unseen := func(q queueinfo.Queue) queueinfo.Queue {
+		q.PolicyKnown = false
+		return q
+	}
+	exclusive := of("", 4, 0)
+	exclusive.Exclusive = true
 	for _, tc := range []struct {
 		name       string
-		nature     Nature
+		queue      queueinfo.Queue
 		take, hold bool
 	}{
-		{"classic", Nature{Type: "classic", Major: 3, Minor: 10}, true, true},
-		{"not known", Nature{Major: 4}, false, false},
-		{"stream", Nature{Type: "stream", Major: 4}, false, false},
-		{"quorum of no version", Nature{Type: "quorum", Limit: 5000, Limited: true, PolicyKnown: true}, false, false},
+		{"classic", of("classic", 3, 10), true, true},
+		{"not known", of("", 4, 0), false, false},
+		{"exclusive", exclusive, false, false},
+		{"stream", of("stream", 4, 0), false, false},
+		{"quorum of no version", quorum(0, 0, 5000, true), false, false},
 		{"3.10, no limit: to the tail", quorum(3, 10, 0, false), true, false},
 		{"3.10, -1: discarded", quorum(3, 10, -1, true), false, false},
 		{"3.10, large", quorum(3, 10, 1<<31-1, true), true, true},
@@ -38,7 +55,7 @@ func TestHandling(t *testing.T) {
 		{"5.0, -1", quorum(5, 0, -1, true), true, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			h := tc.nature.Handling()
+			h := handlingOf(management.Description{Queue: tc.queue})
 			if h.Take != tc.take || h.Hold != tc.hold {
 				t.Errorf("take %v, hold %v, want %v, %v", h.Take, h.Hold, tc.take, tc.hold)
 			}

@@ -16,7 +16,7 @@ import (
 type Message struct {
 	ID          string // by which it is counted: its MessageId, or the result of Queue.Key; empty: none
 	Origin      Death  // where it died, by x-death or else by LineageHeader; zero: not known
-	Size        int    // of the body, in bytes
+	Size        int    // of the body, in bytes; SizeUnknown from OfRecord
 	Redelivered bool   // it was delivered before, by a Browse or an interrupted replay; always true from a quorum queue on 4.0
 	Returns     int64  // counted by a quorum queue
 	Replays     int64  // how often it was replayed before it died again
@@ -66,6 +66,16 @@ func (q *Queue) newMessage(d *amqp.Delivery) *Message {
 	return m
 }
 
+// SizeUnknown is the Size of a dead letter of which only the record is known.
+const SizeUnknown = -1
+
+// OfRecord returns the dead letter that a tombstone describes, without the message itself: no headers, no body, no replays.
+func OfRecord(r *counter.Record) *Message {
+	return &Message{
+		ID: r.ID, Origin: Death{Queue: r.Queue, Reason: "rejected", Time: r.LastTime}, Size: SizeUnknown, Record: r, diedIn: r.Generation,
+	}
+}
+
 // originOf returns the death that made a message a dead letter of this queue: the newest one by a consumer, else the newest of any,
 // except in the queue itself. Without one it returns the death before the last replay: that replay went to an exchange that leads
 // here.
@@ -106,6 +116,7 @@ const (
 	KindPanicked      Kind = "panicked"       // the last handler panicked
 	KindTimedOut      Kind = "timed-out"      // the last handler passed its deadline
 	KindCrashed       Kind = "crashed"        // the last attempt crashed its process
+	KindSkipped       Kind = "skipped"        // an operator skipped it
 	KindRejected      Kind = "rejected"       // a consumer rejected it and left no record
 	KindDeliveryLimit Kind = "delivery-limit" // it returned too often for the queue's limit
 	KindExpired       Kind = "expired"        // its time to live, or the queue's, ended
@@ -115,7 +126,7 @@ const (
 
 // Kinds returns all kinds.
 func Kinds() []Kind {
-	return []Kind{KindFailed, KindPanicked, KindTimedOut, KindCrashed, KindRejected, KindDeliveryLimit, KindExpired, KindOverflow, KindUnknown}
+	return []Kind{KindFailed, KindPanicked, KindTimedOut, KindCrashed, KindSkipped, KindRejected, KindDeliveryLimit, KindExpired, KindOverflow, KindUnknown}
 }
 
 // Kind returns the kind of its reason.
@@ -146,6 +157,8 @@ func kindOf(r *counter.Record) Kind {
 		return KindPanicked
 	case counter.CauseCrashed:
 		return KindCrashed
+	case counter.CauseSkipped:
+		return KindSkipped
 	case counter.CauseTimedOut:
 		return KindTimedOut
 	default:

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	amqp "github.com/rabbitmq/amqp091-go"
+
 	"github.com/strikesmq/strikes/publisher"
 )
 
@@ -39,6 +41,15 @@ func fateOf(err error) fate {
 	return ended
 }
 
+// A Tracer follows the messages of a Replay.
+type Tracer interface {
+	// ReplayStart is called before a message is published. It may add to its Headers, which are never nil and the message's own.
+	ReplayStart(ctx context.Context, to Target, msg *amqp.Publishing) context.Context
+
+	// ReplayEnd is called with that context once the message is confirmed (nil) or has failed.
+	ReplayEnd(ctx context.Context, err error)
+}
+
 // publish publishes messages in order and returns an error or nil for each.
 func (w *replaying) publish(ctx context.Context, messages []*Message) []error {
 	outcomes := make([]error, len(messages))
@@ -50,7 +61,12 @@ func (w *replaying) publish(ctx context.Context, messages []*Message) []error {
 			outcomes[i] = fmt.Errorf("%w: message %q: give an exchange or a queue to replay it to", err, m.Name())
 			continue
 		}
-		batch, of = append(batch, publisher.Message{Exchange: to.Exchange, Key: to.Key, Publishing: m.ForReplay(w.q.Name)}), append(of, i)
+		msg := m.ForReplay(w.q.Name)
+		if w.r.Tracer != nil {
+			traced := w.r.Tracer.ReplayStart(ctx, to, &msg)
+			defer func() { w.r.Tracer.ReplayEnd(traced, outcomes[i]) }()
+		}
+		batch, of = append(batch, publisher.Message{Exchange: to.Exchange, Key: to.Key, Publishing: msg}), append(of, i)
 	}
 	sending, cancel := outlive(ctx)
 	defer cancel()

@@ -20,7 +20,7 @@ type Queue struct {
 	// Dial returns a new connection each time, with amqp.Config.Recovery nil.
 	Dial func(context.Context) (*amqp.Connection, error)
 
-	// Handling is what is safe to do with the queue: see Nature.
+	// Handling is what is safe to do with the queue. Open fills it in; the zero value allows nothing.
 	Handling Handling
 
 	// Records are the counter's records. If nil, dead letters have no Record, replayed messages are not watched, and records do not

@@ -35,6 +35,8 @@ type Replay struct {
 	// Watch is how long the replay watches for failures after the last message; if zero, it checks once.
 	Watch time.Duration
 
+	Tracer Tracer // follows each message that is published; if nil, none
+
 	// OnMessage, if not nil, is called with each message: nil if it is replayed; ErrNoOrigin or a *publisher.Error if it is left in
 	// the queue or undecided.
 	OnMessage func(*Message, error)

@@ -36,7 +36,7 @@ type world struct {
 func newWorld(t *testing.T, example string) world {
 	t.Helper()
 	dir := t.TempDir()
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", dir, "./"+example).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-s -w", "-o", dir, "./"+example).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	broker, err := url.Parse(servertest.BrokerURL(t))

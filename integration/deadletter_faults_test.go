@@ -138,7 +138,7 @@ func TestDeadLetterQueueThatIsNotThere(t *testing.T) {
 func TestUnsafeQueueIsNotTouched(t *testing.T) {
 	eachType(t, func(t *testing.T, queue string) {
 		q := withDeadLetters(t, queue, 2)
-		q.Handling = deadletter.Nature{Type: "quorum", Major: 4, Minor: 0, PolicyKnown: true}.Handling()
+		q.Handling = deadletter.Handling{Take: true, Why: "every read counts"}
 		for _, err := range q.Browse(t.Context(), deadletter.Filter{}) {
 			if !errors.Is(err, deadletter.ErrUnsafe) {
 				t.Errorf("browse: %v", err)

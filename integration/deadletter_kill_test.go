@@ -21,8 +21,8 @@ import (
 
 // The full run: go test ./integration -run TestReplayKilled -dead.letters 10000 -dead.kills 100 -timeout 20m
 var (
-	killLetters = flag.Int("dead.letters", 600, "dead letters of TestReplayKilled and TestReplayRate")
-	killKills   = flag.Int("dead.kills", 8, "kills of TestReplayKilled")
+	killLetters = flag.Int("dead.letters", 300, "dead letters of TestReplayKilled and TestReplayRate; .ci/run has 600")
+	killKills   = flag.Int("dead.kills", 4, "kills of TestReplayKilled")
 )
 
 // replayEnv makes this test binary a process that replays, told in JSON what to do.

@@ -163,7 +163,7 @@ func TestDoctorMakesRoom(t *testing.T) {
 	b.t.Cleanup(func() { b.forgetPolicy("strikes." + q) })
 	need := inspect.Need{Queue: q, MaxRetries: 1000, Management: managementURL(t)}
 	room := func() []inspect.Finding {
-		findings, err := doctor.Room(t.Context(), b.conn, need)
+		findings, err := doctor.DeliveryLimit(t.Context(), b.conn, need)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -68,7 +68,7 @@ var notRun = regexp.MustCompile(`^(make|go) `)
 // TestDocuments runs the commands of each document on servers, in a virtual host of its own, and compares what they print.
 func TestDocuments(t *testing.T) {
 	bin := t.TempDir()
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", bin, "../cmd/strikes").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-s -w", "-o", bin, "../cmd/strikes").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	for _, name := range documents(t) {

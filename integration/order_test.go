@@ -22,8 +22,8 @@ import (
 )
 
 var (
-	orderMessages = flag.Int("order.messages", 1500, "messages of each case of TestOrder")
-	orderCuts     = flag.Int("order.cuts", 8, "connections that are cut in each case of TestOrder")
+	orderMessages = flag.Int("order.messages", 600, "messages of each case of TestOrder; .ci/run has 1500")
+	orderCuts     = flag.Int("order.cuts", 4, "connections that are cut in each case of TestOrder")
 )
 
 // TestOrder runs three ordered consumers of a queue of which one message in ten fails, some always, and cuts their
@@ -67,16 +67,18 @@ func TestOrder(t *testing.T) {
 type ordered struct {
 	lanes   int
 	requeue bool
+	takes   time.Duration // the handler's time for each message
 
 	mu         sync.Mutex
 	done       []bool
+	failed     []int // how often the handler failed each message
 	left       int
 	behind     []int // of each lane: the first that is not done
 	violations []string
 }
 
 func newOrdered(n, lanes int) *ordered {
-	o := &ordered{lanes: lanes, done: make([]bool, n), left: n, behind: make([]int, lanes)}
+	o := &ordered{lanes: lanes, done: make([]bool, n), failed: make([]int, n), left: n, behind: make([]int, lanes)}
 	for lane := range o.behind {
 		o.behind[lane] = lane
 	}
@@ -121,6 +123,11 @@ func (o *ordered) checkDead(t *testing.T, c *counter.Counter, queue string) {
 			want = 1
 		}
 		if dead[id] == want {
+			continue
+		}
+		// An attempt of a session that was just cut may fail beside the next one, which has the same number. Both count.
+		if overlap := o.failed[i] - fails(i); dead[id] == 1 && overlap > 0 && o.failed[i] == consumer.DefaultMaxRetries+1 {
+			t.Logf("message %d: %d attempts overlapped at a cut", i, overlap)
 			continue
 		}
 		records, err := c.Admin().Get(t.Context(), "/", queue, id)
@@ -175,11 +182,15 @@ func (o *ordered) handle(ctx context.Context, link *cuttable, d amqp.Delivery) e
 		return err
 	}
 	o.begin(ctx, i, link)
+	time.Sleep(o.takes)
 	attempt, _ := consumer.AttemptFrom(ctx)
 	if attempt.Number <= fails(i) {
 		if o.requeue && attempt.Number == attempt.Last {
 			o.finish(d.MessageId)
 		}
+		o.mu.Lock()
+		o.failed[i]++
+		o.mu.Unlock()
 		return errors.New("not yet")
 	}
 	o.finish(d.MessageId)
@@ -214,11 +225,13 @@ func (o *ordered) finish(id string) {
 
 func (o *ordered) reach(t *testing.T, n int) {
 	t.Helper()
-	proctest.Eventually(t, 2*time.Minute, fmt.Sprintf("%d messages done", n), func() bool {
-		o.mu.Lock()
-		defer o.mu.Unlock()
-		return len(o.done)-o.left >= n
-	})
+	proctest.Eventually(t, 2*time.Minute, fmt.Sprintf("%d messages done", n), func() bool { return o.reached(n) })
+}
+
+func (o *ordered) reached(n int) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return len(o.done)-o.left >= n
 }
 
 func (o *ordered) report(t *testing.T) {

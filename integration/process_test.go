@@ -36,6 +36,7 @@ type child struct {
 	Isolation                  consumer.Isolation //
 	Concurrency                int
 	Backoff                    time.Duration // if zero, 1 ms
+	Takes                      time.Duration // the handler's time for each message
 	Tell                       bool          // writes the attempt and the last one behind the id
 }
 
@@ -75,6 +76,7 @@ func runChild(spec string) error {
 			if _, err := fmt.Fprintln(ledger, line); err != nil {
 				return err
 			}
+			time.Sleep(c.Takes)
 			switch {
 			case slices.Contains(c.Kill, d.MessageId):
 				return syscall.Kill(os.Getpid(), syscall.SIGKILL)

@@ -98,7 +98,7 @@ func explain(ctx context.Context, conn *amqp.Connection, s step, err error) erro
 	case !errors.As(err, &reply):
 		return err
 	case reply.Code == amqp.NotFound:
-		return fmt.Errorf("%w; declare the exchange, or set ExchangeType (--exchange-type)", err)
+		return fmt.Errorf("%w; declare the exchange first, or set the exchange type", err)
 	case reply.Code != amqp.PreconditionFailed:
 		return err
 	case s.queue == "":

@@ -66,7 +66,7 @@ func TestSpecValidate(t *testing.T) {
 		{Spec{Queue: "q", Bindings: []Binding{{Exchange: "x"}, {Key: "k"}}}, "Bindings[1]"},
 		{Spec{Queue: "q", Bindings: []Binding{{Exchange: "x\xff"}}}, "not UTF-8"},
 		{Spec{Queue: "q", Bindings: []Binding{{Exchange: "x", Key: strings.Repeat("k", 256)}}}, "255 bytes at most"},
-		{Spec{Queue: "q", Bindings: []Binding{{Exchange: "q.dlx"}}}, "another exchange than DeadLetterExchange"},
+		{Spec{Queue: "q", Bindings: []Binding{{Exchange: "q.dlx"}}}, "another exchange than the dead-letter exchange"},
 		{Spec{Queue: "q", ExchangeType: "topic"}, "ExchangeType must be empty without bindings"},
 		{Spec{Queue: "q", ExchangeType: "x-delayed", Bindings: []Binding{{Exchange: "x"}}}, `ExchangeType must be one of topic, direct, fanout, headers, got "x-delayed"`},
 	}

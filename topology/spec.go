@@ -101,10 +101,12 @@ func (s Spec) validate() error {
 	switch {
 	case s.Queue == "":
 		return setting.New("Queue", "", "the name of the queue")
+	case strings.HasPrefix(s.Queue, "amq."):
+		return setting.New("Queue", s.Queue, "a name that does not begin with amq., which the broker reserves")
 	case s.Type != Quorum && s.Type != Classic:
 		return setting.New("Type", string(s.Type), fmt.Sprintf("%q or %q", Quorum, Classic))
 	case s.DeadLetterQueue == s.Queue:
-		return setting.New("DeadLetterQueue", s.DeadLetterQueue, "another queue than Queue")
+		return setting.New("DeadLetterQueue", s.DeadLetterQueue, "another queue than the source queue")
 	case s.DeliveryLimit < 0:
 		return setting.New("DeliveryLimit", s.DeliveryLimit, fmt.Sprintf("well above the number of retries, or 0 for %d", queueinfo.DefaultDeliveryLimit))
 	case s.Type == Classic && s.DeliveryLimit != 0:
@@ -120,7 +122,7 @@ func (s Spec) validate() error {
 		case b.Exchange == "":
 			return setting.New(field+".Exchange", "", "the name of an exchange; the default exchange needs no binding")
 		case b.Exchange == s.DeadLetterExchange:
-			return setting.New(field+".Exchange", b.Exchange, "another exchange than DeadLetterExchange, or dead letters come back")
+			return setting.New(field+".Exchange", b.Exchange, "another exchange than the dead-letter exchange, or dead letters come back")
 		case len(b.Key) > 255:
 			return setting.New(field+".Key", b.Key, "255 bytes at most")
 		}

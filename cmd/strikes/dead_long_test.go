@@ -21,7 +21,7 @@ import (
 )
 
 // The full run: go test ./cmd/strikes -run TestDeadOfMany -v -dead.letters 100000
-var manyDead = flag.Int("dead.letters", 3000, "dead letters of TestDeadOfMany")
+var manyDead = flag.Int("dead.letters", 1000, "dead letters of TestDeadOfMany; .ci/run has 3000")
 
 // TestDeadOfMany prints what the commands cost on a long dead-letter queue, and takes them by what may not grow with it:
 // the time of those that need a part of it, and memory.

@@ -2,11 +2,16 @@ package main
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
+	"github.com/strikesmq/strikes/cmd/strikes/internal/change"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/declare"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/demo"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/web"
+	"github.com/strikesmq/strikes/console"
 	"github.com/strikesmq/strikes/topology"
 )
 
@@ -25,6 +30,7 @@ what happened to them: exit 1 if anything is wrong. Nothing is left behind.`[1:]
 	cli.FromEnvOr(f, "redis-url", "REDIS_URL")
 	cli.DefaultText(f, "redis-url", "an embedded one")
 	f.StringVar(&o.kind, "type", string(topology.Quorum), "of the queues: `TYPE` quorum or classic")
+	f.BoolVar(&o.console, "console", false, "then serve the console on the demo's queue, until interrupted")
 	cli.JSON(f, &o.json, "print the verdict as one JSON object; the story goes to stderr")
 	cli.OneOf(cmd, "type", "quorum", "classic")
 	return cmd
@@ -33,15 +39,34 @@ what happened to them: exit 1 if anything is wrong. Nothing is left behind.`[1:]
 // demoOptions are the flags of demo.
 type demoOptions struct {
 	amqpURL, redisURL, kind string
-	json                    bool
+	json, console           bool
 }
 
 func (a *app) demo(ctx context.Context, o demoOptions) error {
-	kind, err := queueType(o.kind)
+	kind, err := declare.QueueType(o.kind)
 	if err != nil {
 		return err
 	}
-	return demo.Run(ctx, demo.Options{AMQPURL: o.amqpURL, RedisURL: o.redisURL, Type: kind, JSON: o.json, Out: a.Out, Err: a.Err})
+	d := demo.Options{AMQPURL: o.amqpURL, RedisURL: o.redisURL, Type: kind, JSON: o.json, Out: a.Out, Err: a.Err}
+	if o.console {
+		d.After = a.showDemo
+	}
+	return demo.Run(ctx, d)
+}
+
+// showDemo serves the console on what a demo left behind, at a free port. It ends with ctx.
+func (a *app) showDemo(ctx context.Context, s demo.Scene) error {
+	c, err := console.New(console.Options{
+		Store: s.Store, Dial: s.Broker.Dial, VHost: s.Broker.VHost, Queues: []string{s.Queue}, Actor: change.ThisUser(),
+		Allow: console.Verbs{console.VerbReplay, console.VerbReset, console.VerbGrant, console.VerbSkip, console.VerbLimit, console.VerbPause},
+	})
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	fmt.Fprint(a.Err, "the console is at the URL below; interrupt to end the demo\n")
+	at := web.Flags{Listen: "127.0.0.1:0"}
+	return at.Serve(ctx, c, a.Out)
 }
 
 // demoWorkerCommand is one consumer process of the demo.

@@ -1,9 +1,6 @@
 package main
 
 import (
-	"bytes"
-	"cmp"
-	"encoding/json"
 	"errors"
 	"net"
 	"net/http"
@@ -12,65 +9,13 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
-	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/internal/proxy"
 )
-
-func TestDoctorCode(t *testing.T) {
-	tests := []struct {
-		codes []string
-		want  int
-	}{
-		{[]string{"auto-ack"}, 5},
-		{[]string{codeNotFound, "auto-ack", codeUnreachable}, 5},
-		{[]string{codeNotFound, codeUnreachable, codeStoreDenied}, 69},
-		{[]string{codeNotFound, codeStoreDenied}, 4},
-		{[]string{codeNotFound, inspect.CodeDenied}, 4},
-		{[]string{inspect.CodeUnknown}, 5},
-		{[]string{codeNotFound}, 2},
-		{[]string{codeNoDatabase}, 2},
-	}
-	for _, tt := range tests {
-		if got := doctorCode(tt.codes); got != tt.want {
-			t.Errorf("%q: %d, want %d", tt.codes, got, tt.want)
-		}
-	}
-	if err := new(report).verdict(); err != nil {
-		t.Errorf("nothing found: %v", err)
-	}
-}
-
-// A finding may quote text from anywhere.
-func TestReportEscapes(t *testing.T) {
-	var out bytes.Buffer
-	r := report{out: &out, vhost: "/"}
-	bad := finding{Code: "c", Severity: "error", Seen: "\x1b[2J", Impact: "a\nb", Fix: "\x07", Command: "\u202e"}
-	if err := r.add(subject{kind: "queue", name: "q\r", proven: []string{"\x1b"}}, []finding{bad}); err != nil {
-		t.Fatal(err)
-	}
-	if strings.ContainsAny(out.String(), "\x1b\x07\r\u202e") || strings.Count(out.String(), "\n") != 6 {
-		t.Errorf("%q", out.String())
-	}
-	out.Reset()
-	r.json = true
-	if err := r.add(subject{kind: "queue", name: "q\r"}, []finding{bad}); err != nil {
-		t.Fatal(err)
-	}
-	var got finding
-	if err := json.Unmarshal(out.Bytes(), &got); err != nil || got.Name != "q\r" || got.Seen != bad.Seen || strings.Contains(out.String(), "\x1b") {
-		t.Errorf("%q: %+v, %v", out.String(), got, err)
-	}
-	var left cli.Coded
-	if err := r.verdict(); !errors.As(err, &left) || left.Code != cli.ExitFound {
-		t.Errorf("verdict: %v", err)
-	}
-}
 
 // A user who may only read, without the API, gets a finding that names what is missing: exit 4.
 func TestDoctorReadOnly(t *testing.T) {
@@ -112,20 +57,6 @@ func manage(t *testing.T, api, method, path, body string) {
 	out, err := exec.Command("curl", "-sSf", "-X", method, "-H", "content-type: application/json", "-d", body, api+"/api/"+path).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%s %s: %v: %s", method, path, err, out)
-	}
-}
-
-func TestDoctorTakesTheBackoffOfConsume(t *testing.T) {
-	for backoff, want := range map[string]time.Duration{
-		"": 30 * time.Second, "1s..10m": 10 * time.Minute, "5s": 5 * time.Second, "0": 1,
-	} {
-		t.Run(backoff, func(t *testing.T) {
-			flag := (&app{}).doctorCommand().Flags().Lookup("backoff")
-			o := doctorOptions{backoff: cmp.Or(backoff, flag.DefValue)}
-			if need, err := o.need(); err != nil || need.MaxBackoff != want {
-				t.Errorf("%v, %v, want %v", need.MaxBackoff, err, want)
-			}
-		})
 	}
 }
 
@@ -224,4 +155,28 @@ func usualPlace(t *testing.T) string {
 	}
 	t.Fatal("no two free ports 10000 apart")
 	return ""
+}
+
+// A misspelt queue is told from a missing one where the management API lists the names.
+func TestMisspeltQueue(t *testing.T) {
+	queue, api := "cli."+uuid.NewString(), managementURL(t)
+	t.Cleanup(func() {
+		if err := forget(brokerURL(t), queue); err != nil {
+			t.Error(err)
+		}
+	})
+	mustOutput(t, strikesOn(t, queue, "declare", queue))
+	misspelt := queue[:len(queue)-1]
+	for _, args := range [][]string{
+		{"status", misspelt}, {"consume", misspelt, "--", "true"}, {"dead", "list", misspelt}, {"doctor", misspelt}, {"limit", "set", misspelt, "3", "--reason", "r"},
+	} {
+		cmd := strikesOn(t, queue, args...)
+		cmd.Env = append(cmd.Environ(), "STRIKES_MANAGEMENT_URL="+api)
+		out, err := cmd.CombinedOutput()
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) || exit.ExitCode() != cli.ExitMisuse || !strings.Contains(string(out), "did you mean \""+queue+"\"") ||
+			!strings.Contains(string(out), "strikes declare "+misspelt) {
+			t.Errorf("%q: %v: %s", args, err, out)
+		}
+	}
 }

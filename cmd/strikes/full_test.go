@@ -10,7 +10,6 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/render"
 	"github.com/strikesmq/strikes/deadletter"
-	"github.com/strikesmq/strikes/internal/records"
 )
 
 // full is a disk on which there is no room for some bytes more.
@@ -35,14 +34,10 @@ func TestHelpOnAFullDisk(t *testing.T) {
 	}
 }
 
-func TestResultsOnAFullDisk(t *testing.T) {
-	a := &app{Streams: cli.Streams{Out: &full{}}}
-	if err := printSteps(a.Out, []records.Reset{{ID: "a"}}, false, resetText); !errors.Is(err, errFull) {
-		t.Errorf("reset: %v", err)
-	}
-	a.Out = &full{room: 200} // for all but the body
+func TestDeadShowOnAFullDisk(t *testing.T) {
+	out := &full{room: 200} // for all but the body
 	letter := &deadletter.Message{Publishing: amqp.Publishing{Body: []byte(strings.Repeat("b", 200))}}
-	if err := render.DeadLetter(a.Out, letter); !errors.Is(err, errFull) {
+	if err := render.DeadLetter(out, letter); !errors.Is(err, errFull) {
 		t.Errorf("dead show: %v", err)
 	}
 }

@@ -30,7 +30,8 @@ const (
 	readsRecords = "get pttl"
 	findsRecords = readsRecords + " zscan"
 	listsRecords = readsRecords + " zrevrangebyscore"
-	allSteps     = "evalsha eval time get set hget hset hincrby pexpire pttl zadd zrem zrangebyscore hgetall zrevrangebyscore zscan del multi exec"
+	listsDead    = listsRecords + " mget"
+	allSteps     = "evalsha eval time get set hget hset hincrby pexpire pttl zadd zrem zrangebyscore hgetall zrevrangebyscore zscan del multi exec hmget zremrangebyscore xadd xrevrange zcount mget"
 )
 
 // TestGrants runs each command as a user who has exactly what docs/cli.md says it takes.
@@ -46,10 +47,11 @@ func TestGrants(t *testing.T) {
 		{[]string{"consume", "Q", "--exit-when-idle", "1s", "--", "true"}, grants{read: "Q", tag: "management", store: allSteps}, "", ""},
 		{[]string{"status", "Q"}, grants{tag: "management", store: "time hgetall " + listsRecords}, "Q.dlq holds", ""},
 		{[]string{"status", "Q", "--dead-letter-queue", "Q.dlq"}, grants{read: "Q Q.dlq", store: "time hgetall " + listsRecords}, "holds 2", ""},
+		{[]string{"status", "--limit", "0"}, grants{tag: "management", store: "evalsha eval time hgetall " + listsRecords}, "m3: attempt 2", ""},
 		{[]string{"dead", "list", "Q"}, grants{read: "Q.dlq", tag: "management", store: findsRecords}, "no stock", ""},
 		{[]string{"dead", "list", "--no-store", "Q"}, grants{read: "Q.dlq", tag: "management"}, "rejected", ""},
-		{[]string{"dead", "list", "--records", "Q"}, grants{store: listsRecords}, "no stock", ""},
-		{[]string{"dead", "list", "--dead-letter-queue", "Q.dlq", "Q"}, grants{read: "Q.dlq", store: listsRecords}, "no stock", "is not read"},
+		{[]string{"dead", "list", "--records", "Q"}, grants{store: listsDead}, "no stock", ""},
+		{[]string{"dead", "list", "--dead-letter-queue", "Q.dlq", "Q"}, grants{read: "Q.dlq", store: listsDead}, "no stock", "is not read"},
 		{[]string{"dead", "show", "Q", "m1"}, grants{read: "Q.dlq", tag: "management", store: findsRecords}, "no stock", ""},
 		{[]string{"dead", "replay", "Q", "m1", "--yes", "--watch", "0"}, grants{read: "Q.dlq", write: "default", tag: "management", store: allSteps}, "", "1 replayed"},
 		{[]string{"dead", "drop", "Q", "m1", "--yes", "--to", "FILE"}, grants{read: "Q.dlq", tag: "management", store: allSteps}, "", "1 dropped"},
@@ -58,7 +60,10 @@ func TestGrants(t *testing.T) {
 		{[]string{"counter", "get", "Q", "m1"}, grants{store: "hgetall " + findsRecords}, "no stock", ""},
 		{[]string{"counter", "grant", "Q", "m3", "2", "--reason", "r"}, grants{store: allSteps}, "granted", ""},
 		{[]string{"counter", "reset", "Q", "m1", "--yes", "--reason", "r"}, grants{store: allSteps}, "", ""},
-		{[]string{"limit", "get", "Q"}, grants{store: "hgetall"}, "7 retries", ""},
+		{[]string{"pause", "Q", "--reason", "r"}, grants{store: allSteps}, "Q: paused", ""},
+		{[]string{"skip", "Q", "m3", "--yes", "--reason", "r"}, grants{store: allSteps}, "m3: skipped", ""},
+		{[]string{"audit", "Q"}, grants{store: "xrevrange"}, "set limit", ""},
+		{[]string{"limit", "get", "Q"}, grants{store: "hgetall"}, "8 attempts (7 retries)", ""},
 		{[]string{"limit", "clear", "Q"}, grants{store: allSteps}, "", ""},
 		{[]string{"limit", "set", "Q", "5", "--reason", "r"}, grants{read: "Q", tag: "management", store: allSteps}, "", ""},
 	} {
@@ -72,7 +77,7 @@ func TestGrants(t *testing.T) {
 			if tc.args[0] != "declare" {
 				mustOutput(t, strikesOn(t, queue, "declare", queue))
 				buryFew(t, queue)
-				mustOutput(t, strikesOn(t, queue, "limit", "set", queue, "7", "--reason", "r"))
+				mustOutput(t, strikesOn(t, queue, "limit", "set", queue, "8", "--reason", "r"))
 			}
 			cmd := asUser(t, queue, tc.args, tc.grants)
 			var stdout, stderr bytes.Buffer

@@ -8,14 +8,14 @@ const (
 		"repaired); leave (the message returns to the queue with its session); undecodable (a message that cannot be decoded ended\n" +
 		"the session; the next sessions prefetch one until it is gone). Causes: failed (CMD failed); rejected (exit code 65);\n" +
 		"timed-out (--handler-timeout was over); panicked (a handler in Go panicked); crashed (its process died while it ran\n" +
-		"isolated); no-id (a message without an id cannot be counted)."
+		"isolated); skipped (by an operator); no-id (a message without an id cannot be counted)."
 
-	stateMeanings = "States: retrying (it failed, or was stopped, and gets another attempt), running, dead-lettered, and done (handled; kept\n" +
-		"for ten minutes). A failure is an attempt that failed. A crash is an attempt that killed its process."
+	stateMeanings = "States: retrying (it failed, or was stopped, and gets another attempt), running, skipped (it is dead-lettered at its\n" +
+		"next step), dead-lettered, and done (handled; kept for ten minutes). A failure is an attempt that failed. A crash is an attempt that killed its process."
 
 	kindMeanings = "Kinds: failed (the last attempt failed, or rejected the message), panicked (a handler in Go), timed-out (the attempt\n" +
-		"passed its deadline), crashed (it killed its process), rejected (by a consumer without a record). The broker dead-letters\n" +
-		"by itself: delivery-limit (too many returns), expired, overflow (the queue was full). unknown: the message does not say."
+		"passed its deadline), crashed (it killed its process), skipped (by an operator), rejected (by a consumer without a record).\n" +
+		"The broker dead-letters by itself: delivery-limit (too many returns), expired, overflow (the queue was full). unknown: the message does not say."
 
 	nameMeanings = "An ID may be a fingerprint, fp:…: list shows it for messages without an id, and show for all. It is made from the\n" +
 		"message's content, so messages without an id that have equal content share one.\n"
@@ -23,4 +23,7 @@ const (
 	blockMeanings = "With --json each has a state: running; running isolated (no other handler runs in its process); left running (but the\n" +
 		"queue has no consumer); waiting (for its next attempt); ready (for the next consumer); forgotten (no consumer took it for\n" +
 		"5 minutes)."
+
+	troubleMeanings = "With --json each queue has the worst of its troubles: blocked (a message has blocked for over a minute, or cannot be\n" +
+		"decoded), unaccounted (dead letters are missing), stopped (messages wait: the queue is paused, or has no consumer), retrying, dead."
 )

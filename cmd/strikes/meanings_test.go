@@ -24,7 +24,7 @@ func TestWordsAreExplained(t *testing.T) {
 		string(consumer.OutcomeAck), string(consumer.OutcomeRetry), string(consumer.OutcomeRequeue), string(consumer.OutcomeDeadLetter), string(consumer.OutcomeIsolate),
 		string(consumer.OutcomeHold), string(consumer.OutcomeLeave), string(consumer.OutcomeUndecodable),
 		string(counter.CauseFailed), string(counter.CausePanicked), string(counter.CauseTimedOut), string(counter.CauseRejected),
-		string(counter.CauseCrashed), string(counter.CauseNoID),
+		string(counter.CauseCrashed), string(counter.CauseSkipped), string(counter.CauseNoID),
 	}
 	tests := []struct {
 		commands []string
@@ -32,9 +32,12 @@ func TestWordsAreExplained(t *testing.T) {
 		words    []string
 	}{
 		{[]string{"consume"}, decisionMeanings, decisions},
-		{[]string{"counter list", "counter get"}, stateMeanings, []string{string(records.Running), string(records.Retrying), string(records.DeadLettered), string(records.Done)}},
+		{[]string{"counter list", "counter get"}, stateMeanings, []string{string(records.Running), string(records.Retrying), string(records.Skipped), string(records.DeadLettered), string(records.Done)}},
 		{[]string{"dead list", "dead show", "dead replay", "dead drop"}, kindMeanings, kinds},
 		{[]string{"status"}, blockMeanings, []string{string(status.Running), string(status.Isolated), string(status.Left), string(status.Waiting), string(status.Ready), string(status.Forgotten)}},
+		{[]string{"status"}, troubleMeanings, []string{
+			string(status.TroubleBlocked), string(status.TroubleUnaccounted), string(status.TroubleStopped), string(status.TroubleRetrying), string(status.TroubleDead),
+		}},
 	}
 	readme, err := os.ReadFile("../../docs/cli.md")
 	if err != nil {

@@ -23,11 +23,14 @@ import (
 
 func (a *app) statusCommand() *cobra.Command {
 	var o statusOptions
-	cmd := cli.New("status QUEUE", "show what blocks a queue now, and why", `
-A message blocks if it has failed and is not dead-lettered, or if it runs again. The one that has blocked for longest comes first: in an
-ordered queue, that is its head. Each lane has a head of its own; the store does not know the lanes. A message in its first attempt is not
-in the store, and only counts as unacked.
-`[1:]+blockMeanings+"\n\n"+dead.RouteMeaning+`
+	cmd := cli.New("status [QUEUE]", "show what blocks a queue now, and why; without QUEUE, all queues", `
+Without QUEUE, status lists the queues of the virtual host, the worst first. Only the management API can list them.
+`[1:]+troubleMeanings+`
+
+With QUEUE, status says what blocks it. A message blocks if it has failed and is not dead-lettered, or if it runs again. The one that has
+blocked for longest comes first: in an ordered queue, that is its head. Each lane has a head of its own; the store does not know the lanes.
+A message in its first attempt is not in the store, and only counts as unacked.
+`+blockMeanings+"\n\n"+dead.RouteMeaning+`
 The store counts the messages that consumers dead-lettered. status compares the count with what the dead-letter queue has, and with what
 strikes dead replay and dead drop took out of it. While that queue has a consumer, no message is reported missing. Messages without an id, and
 those that the broker dead-letters by itself, are not counted. If messages are missing, or wait in a quorum queue for their dead-letter
@@ -35,12 +38,20 @@ route, status says what is wrong with the route.
 
 Only the management API reports rates, unacked and waiting messages, and what others took out of the dead-letter queue. Its figures are up
 to 10 s old.`,
-		func(ctx context.Context, args []string) error { return a.status(ctx, o, args[0]) })
+		func(ctx context.Context, args []string) error {
+			if o.interval < 100*time.Millisecond {
+				return cli.Refused("interval", o.interval, "100ms at least")
+			}
+			if len(args) == 0 {
+				return a.statusAll(ctx, o)
+			}
+			return a.status(ctx, o, args[0])
+		})
 	f := cmd.Flags()
-	o.addTo(cmd)
+	o.AddRecords(cmd)
 	o.AddManagement(cmd, "for what AMQP cannot report")
 	dead.AddQueue(f, &o.deadLetterQueue)
-	f.IntVar(&o.limit, "limit", 20, "show `N` messages at most; 0: all")
+	f.IntVar(&o.limit, "limit", 20, "show `N` messages at most, or queues; 0: all")
 	f.BoolVar(&o.watch, "watch", false, "repeat it; on a terminal, q ends it")
 	f.DurationVar(&o.interval, "interval", 2*time.Second, "repeat it after this `TIME`")
 	cli.JSON(f, &o.json, "print one JSON object each time")
@@ -49,7 +60,7 @@ to 10 s old.`,
 
 // statusOptions are the flags of status.
 type statusOptions struct {
-	storeOptions
+	connect.Flags
 
 	deadLetterQueue string
 	limit           int
@@ -92,7 +103,7 @@ func newCollector(o statusOptions, queue string) (*collector, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &collector{broker: b, Collector: status.Collector{
+	l := &collector{broker: b, flags: &o.Flags, Collector: status.Collector{
 		Queue: queue, VHost: b.VHost, DeadLetterQueue: o.deadLetterQueue, Most: o.limit,
 		Dial: b.Dial, API: inspect.Need{Management: api}, FindAPI: b.Management,
 	}}
@@ -101,8 +112,6 @@ func newCollector(o statusOptions, queue string) (*collector, error) {
 		return nil, cli.Misusef("--dead-letter-queue: %w", err)
 	case l.Most < 0:
 		return nil, cli.Refused("limit", l.Most, "0 or more")
-	case o.interval < 100*time.Millisecond:
-		return nil, cli.Refused("interval", o.interval, "100ms at least")
 	case o.VHost != "" && o.VHost != b.VHost:
 		return nil, cli.Misusef("--vhost is %q, but the broker's URL leads to virtual host %q", o.VHost, b.VHost)
 	}
@@ -113,6 +122,7 @@ func newCollector(o statusOptions, queue string) (*collector, error) {
 type collector struct {
 	status.Collector
 	broker *connect.Broker
+	flags  *connect.Flags
 }
 
 // Collect gives a lost connection its exit code.
@@ -121,7 +131,7 @@ func (l *collector) Collect(ctx context.Context) (status.Status, error) {
 	if lost := (*status.LostError)(nil); errors.As(err, &lost) {
 		err = l.broker.Explain(err)
 	}
-	return s, dead.Ambiguous(err)
+	return s, dead.Ambiguous(l.flags.NoQueue(ctx, l.broker, l.Queue, err))
 }
 
 // statusPrinter prints statuses as text or as NDJSON.

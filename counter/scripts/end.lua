@@ -12,13 +12,16 @@ local succeeded, keep = ARGV[arg + 7] == '1', tonumber(ARGV[arg + 8])
 verdict = 'ENDED'
 if known ~= 'e' then -- else our reply was lost
   if known == 'c' then
-    crashes = crashes - 1
+    crashes, unnoted = crashes - 1, token
     tokens = string.sub(tokens, 1, known_at) .. 'e' .. string.sub(tokens, known_at + 2)
   elseif not known then
     tokens = tokens .. ';' .. token .. '=e'
   end -- f: a FAIL whose reply was lost has counted it, which stands
   if open == token then open, mode = '.', '.' end
-  if succeeded then state, binds = 'done', now + BINDS end
+  if succeeded then
+    if state == 'skip' then notes = '' end -- it is not skipped
+    state, binds = 'done', now + BINDS
+  end
   if state == 'done' or not kept then -- also if another attempt succeeded meanwhile, the store forgot, or our START is late
     live, indexed = keep, false
   else

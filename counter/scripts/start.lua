@@ -24,14 +24,13 @@ local isolated = asked == 'isolated' or asked == 'beside-abandoned'
 if state == 'exhausted' and now < binds and not earlier then
   verdict = 'EXHAUSTED'
   binds, live = now + BINDS, ttl -- its dead-lettering may be held again
-  indexed = not string.find(notes, REMOVED)
 elseif open == token or known then -- our reply was lost; or this START is late, and opens nothing
   verdict = 'RUN'
 else
   if state == 'exhausted' or state == 'done' and earlier then -- this is a new use of the id
     failures, crashes, due, wait, suspect, state, binds = 0, 0, 0, 0, '0', '.', 0
     first_at, last_at, cause, reason, open, mode = 0, 0, '.', '', '.', '.'
-    limit, grant, notes = base, 0, ''
+    limit, grant, notes, history, firsts = base, 0, '', '', 0
     tokens = string.gsub(tokens, '=[fc]', '=e') -- they stay, so that their late steps are not counted here
   elseif state == 'done' then -- the ack was lost: the same limit and no open attempt. binds keeps that it was handled
     state, suspect, open, mode = '.', '0', '.', '.'
@@ -42,10 +41,11 @@ else
     tokens = tokens .. ';' .. open .. '=c'
     if first_at == 0 then first_at = now end
     last_at, cause, reason = now, 'crashed', 'the process died while this message ran isolated'
+    noted, lasted, noted_by = 'c', open, string.sub(kept, holder_at, notes_at - 1)
     open, mode, binds = '.', '.', 0
   end
 
-  if failures + crashes >= limit and binds == 0 then
+  if failures + crashes >= limit and binds == 0 or state == 'skip' then
     verdict = 'EXHAUSTED'
     exhausts = true
   elseif due > now then
@@ -63,3 +63,4 @@ else
   end
   if kept or verdict == 'RUN' then live, indexed = ttl, true end
 end
+if kept and open ~= '.' and open ~= token then holder = string.sub(kept, holder_at, notes_at - 1) end -- stays that of the open attempt

@@ -72,6 +72,7 @@ func run(ctx context.Context) error {
 		if err := publish(ctx, dial); err != nil {
 			return err
 		}
+		// No policy limits how often billing.dlq may be read. Where one might, deadletter.Open finds out.
 		dead := deadletter.Queue{Name: "billing.dlq", Dial: dial, Records: counts.Admin(), Handling: deadletter.Handling{Take: true, Hold: true}}
 		if err := waitForOne(ctx, &dead); err != nil {
 			return err

@@ -3,7 +3,7 @@
 //	go run ./integration/release -version v0.1.0 -proxy DIR   # then: GOPROXY=file://DIR,… go install …/cmd/strikes@v0.1.0
 //	go run ./integration/release -version v0.1.0 -write       # edits cmd/strikes/go.mod and go.sum for the commit to tag
 //
-// In the repository, cmd/strikes replaces the library by its directory. A released module must require the library's version
+// In the repository, cmd/strikes and the plugins replace the library by its directory. A released module must require the library's version
 // instead: go install refuses a module with a replace directive.
 package main
 
@@ -17,7 +17,7 @@ import (
 func main() {
 	version := flag.String("version", "", "the `VERSION` to release, such as v0.1.0")
 	proxy := flag.String("proxy", "", "write the modules' files to `DIR`, for GOPROXY=file://DIR")
-	write := flag.Bool("write", false, "edit the command's go.mod and go.sum in place")
+	write := flag.Bool("write", false, "edit the go.mod and go.sum of the command and the plugins in place")
 	flag.Parse()
 	if err := run(*version, *proxy, *write); err != nil {
 		fmt.Fprintln(os.Stderr, "release:", err)

@@ -21,20 +21,23 @@ import (
 	"golang.org/x/mod/zip"
 )
 
-// The released modules. The library comes first, because the command's go.sum holds its hash.
+// The released modules. The library comes first, because the go.sum of each dependent holds its hash.
 const (
 	library = "github.com/strikesmq/strikes"
 	command = library + "/cmd/strikes"
 )
 
-// A release is a copy of the repository in which the command requires the library's version.
+// dependents are the modules that require the library.
+var dependents = []string{command, library + "/plugin/otelstrikes", library + "/plugin/promstrikes"}
+
+// A release is a copy of the repository in which the dependents require the library's version.
 type release struct {
 	version string
 	tree    string // the copy's directory
 	zips    map[string][]byte
 }
 
-// open copies the repository at root to a temporary directory, and makes the zips of both modules from the copy.
+// open copies the repository at root to a temporary directory, and makes the zips of the modules from the copy.
 func open(root, version string) (_ *release, err error) {
 	if semver.Canonical(version) != version {
 		return nil, fmt.Errorf("the version must be like v0.1.0, got %q", version)
@@ -55,10 +58,12 @@ func open(root, version string) (_ *release, err error) {
 	if err := r.zip(library); err != nil {
 		return nil, err
 	}
-	if err := r.requireLibrary(); err != nil {
-		return nil, err
+	for _, path := range dependents {
+		if err := errors.Join(r.requireLibrary(path), r.zip(path)); err != nil {
+			return nil, err
+		}
 	}
-	return r, r.zip(command)
+	return r, nil
 }
 
 // copyTracked copies the files that git tracks or would add; a build's products stay behind.
@@ -102,9 +107,9 @@ func (r *release) zip(path string) error {
 	return err
 }
 
-// requireLibrary makes the command require the library's version in place of its directory.
-func (r *release) requireLibrary() error {
-	name := filepath.Join(r.dir(command), "go.mod")
+// requireLibrary makes a dependent require the library's version in place of its directory.
+func (r *release) requireLibrary(path string) error {
+	name := filepath.Join(r.dir(path), "go.mod")
 	text, err := os.ReadFile(name) //nolint:gosec // a file of the tree
 	if err != nil {
 		return err
@@ -124,7 +129,7 @@ func (r *release) requireLibrary() error {
 	if err != nil {
 		return err
 	}
-	sumFile := filepath.Join(r.dir(command), "go.sum")
+	sumFile := filepath.Join(r.dir(path), "go.sum")
 	old, err := os.ReadFile(sumFile) //nolint:gosec // a file of the tree
 	if err != nil {
 		return err
@@ -150,7 +155,7 @@ func (r *release) librarySums() (string, error) {
 	return fmt.Sprintf("%s %s %s\n%s %s/go.mod %s\n", library, r.version, all, library, r.version, mod), nil
 }
 
-// serve writes both modules to dir as a module proxy serves them.
+// serve writes the modules to dir as a module proxy serves them.
 func (r *release) serve(dir string) error {
 	info, err := json.Marshal(struct {
 		Version string    `json:"Version"`
@@ -177,15 +182,17 @@ func (r *release) serve(dir string) error {
 	return nil
 }
 
-// copyBack writes the command's go.mod and go.sum to the repository at root.
+// copyBack writes the go.mod and go.sum of the dependents to the repository at root.
 func (r *release) copyBack(root string) error {
-	for _, name := range []string{"go.mod", "go.sum"} {
-		text, err := os.ReadFile(filepath.Join(r.dir(command), name)) //nolint:gosec // a file of the tree
-		if err != nil {
-			return err
-		}
-		if err := write(filepath.Join(root, "cmd", "strikes", name), text); err != nil {
-			return err
+	for _, path := range dependents {
+		for _, name := range []string{"go.mod", "go.sum"} {
+			text, err := os.ReadFile(filepath.Join(r.dir(path), name)) //nolint:gosec // a file of the tree
+			if err != nil {
+				return err
+			}
+			if err := write(filepath.Join(root, filepath.FromSlash(strings.TrimPrefix(path, library)), name), text); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

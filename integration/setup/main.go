@@ -1,8 +1,9 @@
 // Command setup makes sure of what the tests and the demo need, says on
 // standard error what it does to get there, and then runs a command:
 //
-//	go run ./integration/setup -need rabbitmq,redis,cc go test -race ./...
+//	go run ./integration/setup -need rabbitmq,redis,cc,browser,promtool go test -race ./...
 //
+// The browser is Chromium, with axe-core. Where it cannot be installed, the command runs without it, except under CI=true.
 // A RabbitMQ that AMQP_URL names, and a Redis that REDIS_URL names, is used as
 // it is. What is missing is installed, by apt-get as root or by brew; where
 // neither can be, the services of compose.yaml run for as long as the command
@@ -17,6 +18,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -25,7 +27,7 @@ import (
 )
 
 func main() {
-	need := flag.String("need", "rabbitmq,redis,cc", "what the command needs, separated by commas: rabbitmq, redis, cc")
+	need := flag.String("need", "rabbitmq,redis,cc,browser,promtool", "what the command needs, separated by commas: "+known)
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -47,6 +49,10 @@ func setUp(ctx context.Context, need, args []string) error {
 	if err != nil {
 		return err
 	}
+	tools, err = withoutOptional(ctx, tools)
+	if err != nil {
+		return err
+	}
 	missing := install.Missing(ctx, tools...)
 	err = install.Install(ctx, os.Stderr, missing...)
 	if errors.Is(err, install.ErrCannotInstall) {
@@ -59,6 +65,26 @@ func setUp(ctx context.Context, need, args []string) error {
 		return err
 	}
 	return command(ctx, args, nil)
+}
+
+// known lists what -need may name.
+const known = "rabbitmq, redis, cc, browser, promtool"
+
+// optional are the tools that the command can do without.
+var optional = []install.Tool{install.Chromium, install.Axe, install.Promtool}
+
+// withoutOptional installs the optional ones of tools and returns the others.
+func withoutOptional(ctx context.Context, tools []install.Tool) ([]install.Tool, error) {
+	isOptional := func(t install.Tool) bool { return slices.Contains(optional, t) }
+	extra := slices.DeleteFunc(slices.Clone(tools), func(t install.Tool) bool { return !isOptional(t) })
+	err := install.Install(ctx, os.Stderr, extra...)
+	if err != nil && os.Getenv("CI") == "true" {
+		return nil, err
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "setup: the tests that need it are skipped:", err)
+	}
+	return slices.DeleteFunc(slices.Clone(tools), isOptional), nil
 }
 
 // toolsFor is what has to be installed, given what the environment names.
@@ -76,8 +102,12 @@ func toolsFor(need []string, getenv func(string) string) ([]install.Tool, error)
 			}
 		case "cc":
 			tools = append(tools, install.CCompiler)
+		case "browser":
+			tools = append(tools, install.Chromium, install.Axe)
+		case "promtool":
+			tools = append(tools, install.Promtool)
 		default:
-			return nil, fmt.Errorf("-need %q: rabbitmq, redis or cc", name)
+			return nil, fmt.Errorf("-need %q: want some of %s", name, known)
 		}
 	}
 	return tools, nil

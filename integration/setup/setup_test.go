@@ -24,6 +24,8 @@ func TestToolsFor(t *testing.T) {
 		{"nothing named", all, nil, []install.Tool{install.RabbitMQ, install.Redis, install.CCompiler}, false},
 		{"both named", all, map[string]string{"AMQP_URL": "amqp://a", "REDIS_URL": "redis://b"}, []install.Tool{install.CCompiler}, false},
 		{"demo", []string{"rabbitmq"}, map[string]string{"REDIS_URL": "redis://b"}, []install.Tool{install.RabbitMQ}, false},
+		{"promtool", []string{"promtool"}, nil, []install.Tool{install.Promtool}, false},
+		{"browser", []string{"browser"}, nil, []install.Tool{install.Chromium, install.Axe}, false},
 		{"unknown", []string{"kafka"}, nil, nil, true},
 	}
 	for _, tt := range tests {

@@ -53,11 +53,11 @@ func readRecord(ctx context.Context, rdb *redis.Client, e *audit.Event) error {
 	}
 	line, texts, _ := strings.Cut(text, "\n")
 	w := strings.Split(line, " ")
-	if len(w) < 23 {
+	if len(w) < 25 {
 		return fmt.Errorf("%d words in its first line", len(w))
 	}
 	var n [3]int
-	for i, at := range []int{0, 1, 19} {
+	for i, at := range []int{0, 1, 20} {
 		if n[i], err = strconv.Atoi(w[at]); err != nil {
 			return fmt.Errorf("word %d: %w", at+1, err)
 		}
@@ -67,6 +67,6 @@ func readRecord(ctx context.Context, rdb *redis.Client, e *audit.Event) error {
 	}
 	e.Failures, e.Crashes, e.ID = n[0], n[1], texts[:n[2]]
 	e.State, e.OpenToken = strings.TrimPrefix(w[5], "."), strings.TrimPrefix(w[12], ".")
-	e.Tokens = strings.TrimPrefix(w[18], ".")
+	e.Tokens = strings.TrimPrefix(w[19], ".")
 	return nil
 }

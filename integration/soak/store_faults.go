@@ -126,7 +126,7 @@ func steps(words []string) (all []stepArgs) {
 	if len(words) < 3 || !strings.HasPrefix(strings.ToLower(words[0]), "eval") {
 		return nil
 	}
-	const othersFirst = 3 // keys before the records
+	const othersFirst = 4 // keys before the records
 	keys, err := strconv.Atoi(words[2])
 	if err != nil || keys <= othersFirst || len(words) < 3+keys+1 {
 		return nil

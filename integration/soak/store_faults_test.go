@@ -16,7 +16,7 @@ import (
 
 // call spells out a script call about some messages, one step each.
 func call(args ...[]string) []string {
-	words := []string{"evalsha", "0123", fmt.Sprint(3 + len(args)), "index", "limit", "dead"}
+	words := []string{"evalsha", "0123", fmt.Sprint(4 + len(args)), "index", "limit", "tombstones", "dead"}
 	for range args {
 		words = append(words, "record")
 	}

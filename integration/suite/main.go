@@ -1,11 +1,11 @@
 // Command suite runs all tests of all modules with the race detector:
 //
 //	go run ./integration/suite
-//	go run ./integration/suite -jobs 4 -only strikes/integration
+//	go run ./integration/suite -only integration,integration/bench -skip '^TestStore'
 //
-// Tests on real servers mostly wait, so their packages run side by side, and the longest ones as several shards: processes
-// with a broker and a store of their own, each with a part of the tests. With AMQP_URL or REDIS_URL set, all tests share those
-// servers, so a package is one process and the packages run one after another.
+// The slow packages run side by side, the slowest ones as several shards: processes with a part of the tests each. All
+// processes share one broker, which is started unless AMQP_URL is set. Each starts a store of its own. With REDIS_URL
+// set they share that one, and run one after another.
 //
 // It prints a line for each process, with its time and its CPU time, and the output of those that fail. The exit status is 1
 // if any failed.
@@ -13,6 +13,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -20,33 +21,42 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/strikesmq/strikes/internal/servers"
 )
 
 const timeout = "15m"
 
-// onServers lists the packages that start servers, the longest first, and in how many shards they run.
-var onServers = []struct {
-	pkg    string
+// slow lists the packages that run side by side, the longest first, and in how many shards.
+var slow = []slowPackage{
+	{"integration", 8}, {"cmd/strikes", 4}, {"integration/internal/cluster", 2}, {"counter", 1}, {"consumer", 2},
+	{"integration/servers", 2}, {"examples", 1}, {"integration/release", 1}, {"integration/figures", 1}, {"integration/console", 1},
+	{"integration/bench", 1},
+}
+
+type slowPackage struct {
+	path   string
 	shards int
-}{
-	{"integration", 5}, {"cmd/strikes", 3}, {"integration/internal/cluster", 2}, {"integration/servers", 2}, {"integration/bench", 1},
 }
 
 const module = "github.com/strikesmq/strikes/"
 
 func main() {
-	jobs := flag.Int("jobs", 5, "processes side by side")
-	only := flag.String("only", "", "run the packages whose import path ends in `PATH`")
-	race := flag.Bool("race", true, "with the race detector")
+	s := &suite{}
+	flag.IntVar(&s.jobs, "jobs", 4, "processes side by side")
+	flag.StringVar(&s.only, "only", "", "run `PACKAGES`, separated by commas: paths in the repository")
+	flag.StringVar(&s.skip, "skip", "", "skip the tests that match `REGEXP`")
+	flag.BoolVar(&s.race, "race", true, "with the race detector")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, &suite{jobs: *jobs, only: *only, race: *race})
+	err := s.runAll(ctx)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "suite:", err)
@@ -55,10 +65,11 @@ func main() {
 }
 
 type suite struct {
-	jobs int
-	only string
-	race bool
-	dir  string // of the test binaries
+	jobs       int
+	only, skip string
+	race       bool
+	dir        string // of the test binaries
+	env        []string
 
 	mu     sync.Mutex
 	failed []string
@@ -70,16 +81,25 @@ type process struct {
 	cmd  *exec.Cmd
 }
 
-func run(ctx context.Context, s *suite) (err error) {
+func (s *suite) runAll(ctx context.Context) (err error) {
 	if s.dir, err = os.MkdirTemp("", "strikes-suite-"); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(s.dir)) }()
+	s.env = append(os.Environ(), "GORACE="+cmp.Or(os.Getenv("GORACE"), "atexit_sleep_ms=0")) // else each process sleeps for a second
+	if os.Getenv("AMQP_URL") == "" {
+		broker, err := servers.StartRabbitMQ(ctx, servers.RabbitMQOptions{Management: true})
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, broker.Close()) }()
+		s.env = append(s.env, "AMQP_URL="+broker.URL, "STRIKES_MANAGEMENT_URL="+broker.ManagementURL)
+	}
 	all, err := s.processes(ctx)
 	if err != nil {
 		return err
 	}
-	if os.Getenv("AMQP_URL") != "" || os.Getenv("REDIS_URL") != "" {
+	if os.Getenv("REDIS_URL") != "" {
 		s.jobs = 1
 	}
 	free := make(chan struct{}, s.jobs)
@@ -98,60 +118,79 @@ func run(ctx context.Context, s *suite) (err error) {
 	return ctx.Err()
 }
 
-// processes builds the tests on servers and lists all processes, the longest first.
+// processes builds the tests of the slow packages and lists all processes.
 func (s *suite) processes(ctx context.Context) (all []process, err error) {
-	packages, err := exec.CommandContext(ctx, "go", "list", "work").Output()
+	out, err := exec.CommandContext(ctx, "go", "list", "work").Output()
 	if err != nil {
 		return nil, fmt.Errorf("go list: %w", err)
 	}
-	others := strings.Fields(string(packages))
-	for _, p := range onServers {
-		others = slices.DeleteFunc(others, func(name string) bool { return name == module+p.pkg })
-		if !strings.HasSuffix(module+p.pkg, s.only) {
-			continue
-		}
-		shards, err := s.shards(ctx, p.pkg, p.shards)
+	others := slices.DeleteFunc(strings.Fields(string(out)), func(pkg string) bool { return !s.chosen(pkg) })
+	packages := slices.DeleteFunc(slices.Clone(slow), func(p slowPackage) bool { return !s.chosen(module + p.path) })
+	if err := s.build(ctx, packages); err != nil {
+		return nil, err
+	}
+	for _, p := range packages {
+		others = slices.DeleteFunc(others, func(pkg string) bool { return pkg == module+p.path })
+		shards, err := s.shards(ctx, p)
 		if err != nil {
 			return nil, err
 		}
 		all = append(all, shards...)
 	}
-	others = slices.DeleteFunc(others, func(name string) bool { return !strings.HasSuffix(name, s.only) })
 	if len(others) > 0 {
-		rest := process{"the other packages", exec.CommandContext(ctx, "go", s.flags(append([]string{"test", "-count=1", "-timeout", timeout}, others...))...)} //nolint:gosec // the names of packages
+		args := append(s.goTest("-count=1", "-timeout", timeout), s.skipping("-skip")...)
+		rest := process{"the other packages", exec.CommandContext(ctx, "go", append(args, others...)...)} //nolint:gosec // the names of packages
 		all = slices.Insert(all, min(1, len(all)), rest)
 	}
 	return all, nil
 }
 
-// flags adds -race behind the go command's verb.
-func (s *suite) flags(args []string) []string {
-	if s.race {
-		return slices.Insert(args, 1, "-race")
-	}
-	return args
+// chosen reports whether -only has the package.
+func (s *suite) chosen(pkg string) bool {
+	return s.only == "" || slices.Contains(strings.Split(s.only, ","), strings.TrimPrefix(pkg, module))
 }
 
-// shards builds a package's tests and deals them out.
-func (s *suite) shards(ctx context.Context, pkg string, n int) (all []process, err error) {
-	if os.Getenv("AMQP_URL") != "" || os.Getenv("REDIS_URL") != "" {
-		n = 1
+// goTest begins a command that builds tests. go vet is a step of its own in .ci/run.
+func (s *suite) goTest(args ...string) []string {
+	return append([]string{"test", "-vet=off", fmt.Sprint("-race=", s.race)}, args...)
+}
+
+func (s *suite) skipping(flag string) []string {
+	if s.skip == "" {
+		return nil
 	}
-	binary := filepath.Join(s.dir, strings.ReplaceAll(pkg, "/", "-")+".test")
-	build := exec.CommandContext(ctx, "go", s.flags([]string{"test", "-c", "-o", binary, module + pkg})...) //nolint:gosec // a package of ours
-	if out, err := build.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("building the tests of %s: %w\n%s", pkg, err, out)
+	return []string{flag, s.skip}
+}
+
+// build builds the tests of packages in one go, without debug information: linking takes half as long.
+func (s *suite) build(ctx context.Context, packages []slowPackage) error {
+	if len(packages) == 0 {
+		return nil
 	}
+	args := s.goTest("-c", "-ldflags=-s -w", "-o", s.dir+string(filepath.Separator))
+	for _, p := range packages {
+		args = append(args, module+p.path)
+	}
+	if out, err := exec.CommandContext(ctx, "go", args...).CombinedOutput(); err != nil { //nolint:gosec // packages of ours
+		return fmt.Errorf("building the tests: %w\n%s", err, out)
+	}
+	return nil
+}
+
+// shards deals out the tests of a package.
+func (s *suite) shards(ctx context.Context, p slowPackage) (all []process, err error) {
+	binary := filepath.Join(s.dir, path.Base(p.path)+".test")
 	list := exec.CommandContext(ctx, binary, "-test.list", ".") //nolint:gosec // just built
-	list.Dir = filepath.FromSlash(pkg)
+	list.Dir = filepath.FromSlash(p.path)
 	names, err := list.Output()
 	if err != nil {
-		return nil, fmt.Errorf("listing the tests of %s: %w", pkg, err)
+		return nil, fmt.Errorf("listing the tests of %s: %w", p.path, err)
 	}
-	for i, part := range deal(strings.Fields(string(names)), n) {
-		cmd := exec.CommandContext(ctx, binary, "-test.paniconexit0", "-test.timeout", timeout, "-test.run", "^("+strings.Join(part, "|")+")$") //nolint:gosec // just built
+	for i, part := range deal(strings.Fields(string(names)), p.shards) {
+		args := []string{"-test.paniconexit0", "-test.timeout", timeout, "-test.run", "^(" + strings.Join(part, "|") + ")$"}
+		cmd := exec.CommandContext(ctx, binary, append(args, s.skipping("-test.skip")...)...) //nolint:gosec // just built
 		cmd.Dir = list.Dir
-		all = append(all, process{fmt.Sprintf("%s %d/%d", pkg, i+1, n), cmd})
+		all = append(all, process{fmt.Sprintf("%s %d/%d", p.path, i+1, p.shards), cmd})
 	}
 	return all, nil
 }
@@ -168,7 +207,7 @@ func deal(names []string, n int) [][]string {
 // run runs one process and prints what became of it.
 func (s *suite) run(p process) {
 	var out bytes.Buffer
-	p.cmd.Stdout, p.cmd.Stderr = &out, &out
+	p.cmd.Env, p.cmd.Stdout, p.cmd.Stderr = s.env, &out, &out
 	p.cmd.Cancel, p.cmd.WaitDelay = func() error { return p.cmd.Process.Signal(syscall.SIGTERM) }, 10*time.Second
 	began := time.Now()
 	err := p.cmd.Run()

@@ -20,9 +20,9 @@ func Examine(ctx context.Context, conn *amqp.Connection, need inspect.Need) ([]i
 	return examine(ctx, conn, need, inspect.All)
 }
 
-// Room is Examine for one question: does the queue's own delivery limit leave room for need.MaxRetries? It returns one Error if not,
+// DeliveryLimit is Examine for one question: does the queue's own delivery limit allow need.MaxRetries? It returns one Error if not,
 // one Warning if only just, and nothing if it does, or if there is no such limit.
-func Room(ctx context.Context, conn *amqp.Connection, need inspect.Need) ([]inspect.Finding, error) {
+func DeliveryLimit(ctx context.Context, conn *amqp.Connection, need inspect.Need) ([]inspect.Finding, error) {
 	return examine(ctx, conn, need, []inspect.Rule{inspect.DeliveryLimitRule})
 }
 

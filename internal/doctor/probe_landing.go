@@ -10,6 +10,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/internal/inspect"
+	"github.com/strikesmq/strikes/internal/printable"
 	"github.com/strikesmq/strikes/internal/queueinfo"
 	"github.com/strikesmq/strikes/internal/shell"
 )
@@ -64,7 +65,7 @@ func unsafe(f inspect.Facts) string {
 	case !set:
 		return "no dead-letter exchange is seen"
 	case f.Vitals == nil:
-		return "the queues that dead letters reach cannot be seen over AMQP; give the URL of the management API (Management, --management-url)"
+		return "the queues that dead letters reach cannot be seen over AMQP; give the URL of the management API (--management-url)"
 	case len(f.Route.Loops) > 0:
 		return "dead letters come back to the queue itself, where consumers would get it"
 	case len(f.Exchange.Bindings) > 0 && f.Exchange.Kind == "headers", len(f.Exchange.Bindings) > 0 && !fixed && f.Exchange.Picks():
@@ -86,18 +87,11 @@ func unsafe(f inspect.Facts) string {
 func occupied(q amqp.Queue) string {
 	switch {
 	case q.Consumers > 0:
-		return fmt.Sprintf("%s of the dead-letter queue %q would get the scratch message", plural(q.Consumers, "consumer"), q.Name)
+		return fmt.Sprintf("%s of the dead-letter queue %q would get the scratch message", printable.Plural(q.Consumers, "consumer"), q.Name)
 	case q.Messages > 0:
-		return fmt.Sprintf("the dead-letter queue %q holds %s, which would be delivered before the scratch message", q.Name, plural(q.Messages, "dead letter"))
+		return fmt.Sprintf("the dead-letter queue %q holds %s, which would be delivered before the scratch message", q.Name, printable.Plural(q.Messages, "dead letter"))
 	}
 	return ""
-}
-
-func plural(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
 }
 
 // instead says how else to learn whether dead letters land.

@@ -18,10 +18,14 @@ const (
 	CodeDropsHead            = "drops-head"
 	CodeDeadLetterLimit      = "dead-letter-queue-delivery-limit"
 	CodePolicyNotApplied     = "policy-not-applied"
+	CodeNoQueue              = "queue-not-found"
+	CodeNoStore              = "store-unreachable"
+	CodeStoreDenied          = "store-denied"
+	CodeNoDatabase           = "store-database-missing"
+	CodeNotStore             = "store-other-protocol"
 )
 
-// text is what a finding says: the fact, its impact, and the fix. The rules fill in the {names}; {management} is how to give the URL
-// of the management API.
+// text is what a finding says: the fact, its impact, and the fix. The rules fill in the {names}.
 type text struct {
 	severity          Severity
 	seen, impact, fix string
@@ -29,11 +33,20 @@ type text struct {
 
 const (
 	lostSilently = "rejected messages are lost silently"
+	undecodable  = "it ends each session that receives it; it blocks a classic queue, and a quorum queue until its delivery limit " +
+		"dead-letters it; strikes cannot read it in the dead-letter queue either"
+	notCounted = "no failure can be counted: messages that have failed are held until their session ends, then return to the queue; " +
+		"the attempt is not counted"
 )
 
 // catalogue holds the text of every finding, by code and variant.
 var catalogue = map[string]text{
 	// What can be seen
+	CodeNoQueue: {
+		Error, "there is no such queue in virtual host {vhost}{similar}",
+		"nothing can be consumed from it",
+		"declare it (strikes declare {queue}), or correct the name or the virtual host",
+	},
 	"broker-unmeasured": {
 		Warning, "the broker is {product}, version {version}",
 		"where it puts requeued messages was measured for RabbitMQ 3.10 and later only",
@@ -47,24 +60,24 @@ var catalogue = map[string]text{
 	CodeUnknown: {
 		Error, "the declaration of the queue cannot be read: {reason}",
 		"requeued messages may lose their position, and rejected ones may be lost",
-		"give the URL of the management API {management}, or grant the permission to configure the queue " +
+		"give the URL of the management API (--management-url), or grant the permission to configure the queue " +
 			"(nothing is created or changed with it); or set a check of your own",
 	},
 	CodeDenied: {
 		Error, "the declaration of the queue cannot be read: {reason}",
 		"requeued messages may lose their position, and rejected ones may be lost",
-		"give the URL of the management API {management}, or grant the permission to configure the queue " +
+		"give the URL of the management API (--management-url), or grant the permission to configure the queue " +
 			"(nothing is created or changed with it); or set a check of your own",
 	},
 	"not-seen": {
 		Warning, "the management API was not asked",
 		"policies, bindings, consumers and the dead-letter queue may be wrong: AMQP does not report them",
-		"give the URL of the management API {management}",
+		"give the URL of the management API (--management-url)",
 	},
 	"management-unreachable": {
 		Warning, "the management API does not answer: {reason}",
 		"policies and the bindings of the dead-letter exchange were not checked: only the API reports them",
-		"correct the URL of the management API {management}, or leave it empty",
+		"correct the URL of the management API (--management-url), or leave it empty",
 	},
 
 	// The queue itself
@@ -165,13 +178,13 @@ var catalogue = map[string]text{
 	CodeNoDeadLetterExchange: {
 		Error, "neither an argument nor a policy of the queue names a dead-letter exchange",
 		lostSilently,
-		"set a policy with dead-letter-exchange, or declare the queue again with x-dead-letter-exchange; or accept the loss (AllowDrop, --allow-drop)",
+		"set a policy with dead-letter-exchange, or declare the queue again with x-dead-letter-exchange; or accept the loss (--allow-drop)",
 	},
 	CodeDeadLetterUnproven: {
 		Error, "no argument of the queue names a dead-letter exchange; AMQP cannot see whether a policy does",
 		"without one, " + lostSilently,
-		"if a policy sets it, give the URL of the management API {management}; else set a policy with dead-letter-exchange, " +
-			"or declare the queue again with x-dead-letter-exchange; or accept the loss (AllowDrop, --allow-drop)",
+		"if a policy sets it, give the URL of the management API (--management-url); else set a policy with dead-letter-exchange, " +
+			"or declare the queue again with x-dead-letter-exchange; or accept the loss (--allow-drop)",
 	},
 	CodeExchangeMissing: {
 		Error, "the dead-letter exchange {exchange} does not exist",
@@ -186,7 +199,7 @@ var catalogue = map[string]text{
 	"bindings-unknown": {
 		Warning, "the bindings of the dead-letter exchange {exchange} cannot be seen over AMQP",
 		"with nothing bound to it, " + lostSilently,
-		"give the URL of the management API {management} to have it checked",
+		"give the URL of the management API (--management-url) to have it checked",
 	},
 	CodeUnbound: {
 		Error, "nothing is bound to the dead-letter exchange {exchange}",
@@ -242,6 +255,11 @@ var catalogue = map[string]text{
 	},
 
 	// The dead-letter queue
+	"takes-dead-letters": {
+		Warning, "the queue takes the dead letters of {sources}, and has no dead-letter exchange",
+		"it needs none while dead letters only wait in it; messages that a consumer rejects from it are lost silently",
+		"check the dead-letter route from its source queue",
+	},
 	"dead-letter-queue-full": {
 		Error, "the dead-letter queue {queue} is full: it holds at most {length}, and refuses more",
 		lostSilently,
@@ -298,6 +316,52 @@ var catalogue = map[string]text{
 		Warning, "messages that are not persistent: {n} of {of}",
 		"a restart of the broker loses them, and their dead letters",
 		"publish with delivery mode 2 (persistent)",
+	},
+
+	"limits-differ": {
+		Warning, "consumers of one queue have different limits: {limits}",
+		"how many attempts a message gets depends on which consumer takes its last step",
+		"give all consumers the same MaxRetries, which is the limit - 1; or set one limit for all of them: strikes limit set {queue} N",
+	},
+	"paused": {
+		Warning, "the queue has been paused since {at}{by}: {why}",
+		"its consumers take no deliveries; the messages wait in the queue",
+		"if the reason is gone, run strikes resume {queue}",
+	},
+	"undecodable-message": {
+		Error, "consumers cannot decode a message: it ended their sessions {sessions} times since {since}, the last time at {last}{after}; " +
+			"reported by {holder}: {error}",
+		undecodable,
+		"stop the consumers; read the head of the queue through the management API, which can decode it, with ackmode ack_requeue_true, " +
+			"to be sure; then dead-letter it; have its publisher send fewer and flatter headers",
+	},
+	"undecodable-message/gone": {
+		Warning, "consumers could not decode a message: it ended their sessions {sessions} times since {since}, the last time at {last}{after}; " +
+			"reported by {holder}: {error}",
+		undecodable,
+		"none if the message is gone; this finding ends 15 minutes after the last such session",
+	},
+
+	// The store
+	CodeNoStore: {
+		Error, "{reason}",
+		notCounted,
+		"bring the store back, or give its address with --redis-url",
+	},
+	CodeStoreDenied: {
+		Error, "{reason}",
+		notCounted,
+		"give the user and password that the store knows, with --redis-url or REDIS_URL",
+	},
+	CodeNoDatabase: {
+		Error, "{reason}",
+		notCounted,
+		"correct the number at the end of the store's URL: redis-cli CONFIG GET databases shows how many there are, and a Cluster has only 0",
+	},
+	CodeNotStore: {
+		Error, "{reason}",
+		notCounted,
+		"give the address of the store with --redis-url",
 	},
 
 	// Probes

@@ -60,7 +60,7 @@ func Say(entry string, v Vars) Finding {
 	for name, value := range v {
 		pairs = append(pairs, "{"+name+"}", fmt.Sprint(value))
 	}
-	fill := strings.NewReplacer(append(pairs, "{management}", "(Management, --management-url)")...)
+	fill := strings.NewReplacer(pairs...)
 	t := catalogue[entry]
 	return Finding{Code: code, Severity: t.severity, Seen: fill.Replace(t.seen), Impact: fill.Replace(t.impact), Fix: fill.Replace(t.fix)}
 }

@@ -48,28 +48,37 @@ type rate struct {
 	Rate float64 `json:"rate"`
 }
 
-func (c *Client) load(ctx context.Context, vhost, queue string) (Load, error) {
-	const columns = "?columns=name,messages_ready,messages_unacknowledged,messages_dlx,consumers,message_stats" // without one that exists, the reply is []
-	var l struct {
-		Ready     int `json:"messages_ready"`
-		Unacked   int `json:"messages_unacknowledged"`
-		DLX       int `json:"messages_dlx"`
-		Consumers int `json:"consumers"`
-		Stats     struct {
-			In           rate  `json:"publish_details"`
-			Out          rate  `json:"deliver_get_details"`
-			AckRate      rate  `json:"ack_details"`
-			Acked        int64 `json:"ack"`
-			GotNoAck     int64 `json:"get_no_ack"`
-			DeliverNoAck int64 `json:"deliver_no_ack"`
-		} `json:"message_stats"` // what never happened is absent
-	}
-	if err := c.get(ctx, &l, columns, "queues", vhost, queue); err != nil {
-		return Load{}, err
-	}
+// loadColumns are those of a loadReply.
+const loadColumns = "messages_ready,messages_unacknowledged,messages_dlx,consumers,message_stats"
+
+// loadReply is a load as the API shows it. What never happened is absent.
+type loadReply struct {
+	Ready     int `json:"messages_ready"`
+	Unacked   int `json:"messages_unacknowledged"`
+	DLX       int `json:"messages_dlx"`
+	Consumers int `json:"consumers"`
+	Stats     struct {
+		In           rate  `json:"publish_details"`
+		Out          rate  `json:"deliver_get_details"`
+		AckRate      rate  `json:"ack_details"`
+		Acked        int64 `json:"ack"`
+		GotNoAck     int64 `json:"get_no_ack"`
+		DeliverNoAck int64 `json:"deliver_no_ack"`
+	} `json:"message_stats"`
+}
+
+func (l loadReply) load() Load {
 	s := l.Stats
 	return Load{
 		Ready: l.Ready, Unacked: l.Unacked, DeadLettering: l.DLX, Consumers: l.Consumers, In: s.In.Rate, Out: s.Out.Rate, Acked: s.AckRate.Rate,
 		Taken: s.Acked + s.GotNoAck + s.DeliverNoAck,
-	}, nil
+	}
+}
+
+func (c *Client) load(ctx context.Context, vhost, queue string) (Load, error) {
+	var l loadReply
+	if err := c.get(ctx, &l, "?columns=name,"+loadColumns, "queues", vhost, queue); err != nil { // without a column that exists, the reply is []
+		return Load{}, err
+	}
+	return l.load(), nil
 }

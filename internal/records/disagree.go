@@ -1,8 +1,10 @@
 package records
 
 import (
+	"fmt"
 	"iter"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/strikesmq/strikes/counter"
@@ -13,8 +15,8 @@ const recent = 5 * time.Minute
 
 // OwnLimit is a limit that consumers, not an operator, gave a message.
 type OwnLimit struct {
-	MaxRetries int    `json:"max_retries"`
-	Holder     string `json:"holder"` // a process that gave it
+	Attempts int    `json:"limit"`
+	Holder   string `json:"holder"` // a process that gave it
 }
 
 // Disagreement returns the limits that consumers gave the messages of a queue
@@ -25,8 +27,8 @@ func Disagreement(records iter.Seq[counter.Record], now time.Time) []OwnLimit {
 		if r.State != counter.StateLive || r.Limit < 1 || now.Sub(lastStep(r)) > recent {
 			continue
 		}
-		own := OwnLimit{r.Limit - 1, r.Holder}
-		if i := slices.IndexFunc(seen, func(s OwnLimit) bool { return s.MaxRetries == own.MaxRetries }); i < 0 {
+		own := OwnLimit{r.Limit, r.Holder}
+		if i := slices.IndexFunc(seen, func(s OwnLimit) bool { return s.Attempts == own.Attempts }); i < 0 {
 			seen = append(seen, own)
 		} else if own.Holder < seen[i].Holder {
 			seen[i] = own
@@ -35,8 +37,20 @@ func Disagreement(records iter.Seq[counter.Record], now time.Time) []OwnLimit {
 	if len(seen) < 2 {
 		return nil
 	}
-	slices.SortFunc(seen, func(a, b OwnLimit) int { return a.MaxRetries - b.MaxRetries })
+	slices.SortFunc(seen, func(a, b OwnLimit) int { return a.Attempts - b.Attempts })
 	return seen
+}
+
+// MaxRetries is the limit as consumers are configured with it.
+func (l OwnLimit) MaxRetries() int { return l.Attempts - 1 }
+
+// LimitsText lists limits and the processes that gave them. It is not escaped.
+func LimitsText(limits []OwnLimit) string {
+	var text []string
+	for _, l := range limits {
+		text = append(text, fmt.Sprintf("%d attempts (%s)", l.Attempts, l.Holder))
+	}
+	return strings.Join(text, ", ")
 }
 
 // lastStep is when a consumer took a step with the message, as far as the

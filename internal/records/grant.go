@@ -49,9 +49,8 @@ func (g Grant) Retries() int {
 
 // Grant carries out a plan.
 func (q *Queue) Grant(ctx context.Context, g *Grant) error {
-	if err := q.Store.Grant(ctx, g.message, counter.Grant{Attempts: g.Attempts, Note: g.why}); err != nil {
-		return err
-	}
-	g.Done = true
-	return nil
+	err := q.Store.Grant(ctx, g.message, counter.Grant{Attempts: g.Attempts, Note: g.why})
+	q.Audit(ctx, entryOf(VerbGrant, g.ID, g.why, g.Attempts), err)
+	g.Done = err == nil
+	return err
 }

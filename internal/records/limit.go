@@ -10,16 +10,17 @@ import (
 
 // Limit is what an operator set for a queue, or is about to.
 type Limit struct {
-	VHost      string `json:"vhost"`
-	Queue      string `json:"queue"`
-	MaxRetries int    `json:"max_retries"`
+	VHost    string `json:"vhost"`
+	Queue    string `json:"queue"`
+	Attempts int    `json:"limit,omitempty"` // 0: a limit that cannot be read
 	Note
 	Done *bool `json:"done,omitempty"` // set or cleared; false: planned; nil: shown
 
 	// DeadLetters is how many messages have failed that often already.
 	DeadLetters int `json:"dead_letters,omitempty"`
 
-	to *counter.Override // nil: cleared
+	to  *counter.Override // nil: cleared
+	why counter.Note
 }
 
 // Limit returns what is set for the queue, or an error that wraps ErrNone.
@@ -36,19 +37,20 @@ func (q *Queue) Limit(ctx context.Context) (Limit, error) {
 
 // LimitOf returns an override of the store.
 func (q *Queue) LimitOf(o counter.Override) Limit {
-	return Limit{VHost: q.VHost, Queue: q.Name, MaxRetries: max(o.Limit()-1, 0), Note: NoteOf(o.Note)}
+	return Limit{VHost: q.VHost, Queue: q.Name, Attempts: o.Limit(), Note: NoteOf(o.Note)}
 }
 
 // PlanLimit finds what a new limit would change.
 func (q *Queue) PlanLimit(ctx context.Context, o counter.Override) (Limit, error) {
 	l := q.LimitOf(o)
-	l.to = &o
+	l.to, l.why = &o, o.Note
 	return q.planned(ctx, l)
 }
 
-// PlanClear finds what would change without the limit. The error wraps
-// ErrNone if there is none. A limit that cannot be read can be cleared.
-func (q *Queue) PlanClear(ctx context.Context) (Limit, error) {
+// PlanClear finds what would change without the limit; why is for the audit
+// log. The error wraps ErrNone if there is no limit. A limit that cannot be
+// read can be cleared.
+func (q *Queue) PlanClear(ctx context.Context, why counter.Note) (Limit, error) {
 	l, err := q.Limit(ctx)
 	switch {
 	case errors.Is(err, counter.ErrOverride), errors.Is(err, counter.ErrForeign):
@@ -56,17 +58,18 @@ func (q *Queue) PlanClear(ctx context.Context) (Limit, error) {
 	case err != nil:
 		return l, err
 	}
+	l.why = why
 	return q.planned(ctx, l)
 }
 
 // planned counts the messages that the limit dead-letters at their next step.
 func (q *Queue) planned(ctx context.Context, l Limit) (Limit, error) {
 	l.Done = new(bool)
-	for r, err := range q.Store.List(ctx, q.VHost, q.Name) {
+	for r, err := range q.Store.Live(ctx, q.VHost, q.Name) {
 		if err != nil {
 			return l, err
 		}
-		if limit := r.InForce(l.to); r.State == counter.StateLive && limit > 0 && r.Counted() >= limit {
+		if limit := r.InForce(l.to); limit > 0 && r.Counted() >= limit {
 			l.DeadLetters++
 		}
 	}
@@ -75,14 +78,20 @@ func (q *Queue) planned(ctx context.Context, l Limit) (Limit, error) {
 
 // ChangeLimit carries out a plan.
 func (q *Queue) ChangeLimit(ctx context.Context, l *Limit) (err error) {
+	verb, subject := VerbClearLimit, ""
 	if l.to != nil {
+		verb, subject = VerbSetLimit, fmt.Sprintf("%d attempts", l.Attempts)
 		err = q.Store.SetLimit(ctx, q.VHost, q.Name, *l.to)
 	} else {
 		_, err = q.Store.ClearLimit(ctx, q.VHost, q.Name)
 	}
+	q.Audit(ctx, entryOf(verb, subject, l.why, 0), err)
 	*l.Done = err == nil
 	return err
 }
+
+// MaxRetries is the limit as consumers are configured with it.
+func (l Limit) MaxRetries() int { return max(l.Attempts-1, 0) }
 
 // Clears reports whether the plan clears the limit.
 func (l Limit) Clears() bool { return l.to == nil }

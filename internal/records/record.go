@@ -16,6 +16,7 @@ type State string
 const (
 	Running      State = "running"
 	Retrying     State = "retrying" // it failed, or was stopped, and gets another attempt
+	Skipped      State = "skipped"  // by an operator: it is dead-lettered at its next step
 	DeadLettered State = "dead-lettered"
 	Done         State = "done" // handled; kept for ten minutes
 )
@@ -27,6 +28,8 @@ func StateOf(r counter.Record) State {
 		return DeadLettered
 	case r.State == counter.StateDone:
 		return Done
+	case r.State == counter.StateSkip:
+		return Skipped
 	case r.OpenToken != "":
 		return Running
 	}
@@ -52,9 +55,12 @@ type Record struct {
 	Suspect    bool          `json:"suspect,omitempty"`
 	Starts     int64         `json:"starts"`
 	Holder     string        `json:"holder,omitempty"`
+	History    []Attempt     `json:"history,omitempty"` // the last counted attempts, the oldest first
+	Duplicate  bool          `json:"possible_duplicate,omitempty"`
 	Limit      int           `json:"limit,omitempty"` // failed attempts at which the message is dead-lettered; 0: not known
 	Granted    *Granted      `json:"granted,omitempty"`
 	Reset      *Note         `json:"reset,omitempty"`
+	Skip       *Note         `json:"skip,omitempty"`
 	Removed    time.Time     `json:"removed,omitzero"` // when its dead letter was replayed or dropped
 	Expires    time.Time     `json:"expires,omitzero"`
 
@@ -85,7 +91,8 @@ func Of(r counter.Record, override *counter.Override, now time.Time) Record {
 	out := Record{
 		VHost: r.VHost, Queue: r.Queue, ID: r.ID, Generation: r.Generation, State: StateOf(r), Failures: r.Failures, Crashes: r.Crashes,
 		Cause: r.Cause, LastError: r.Reason, First: r.FirstTime, Last: r.LastTime, Suspect: r.Suspect, Starts: r.Starts, Holder: r.Holder,
-		Limit: r.InForce(override), Removed: r.Removed, Since: r.FirstTime, Wait: r.Left(now),
+		History: History(r), Duplicate: r.PossibleDuplicate,
+		Limit: r.InForce(override), Removed: r.Removed, Since: r.Since(), Wait: r.Left(now),
 	}
 	if g := r.Granted; g.Attempts > 0 {
 		out.Granted = &Granted{g.Attempts, NoteOf(g.Note)}
@@ -93,8 +100,8 @@ func Of(r counter.Record, override *counter.Override, now time.Time) Record {
 	if n := NoteOf(r.Reset); n != (Note{}) {
 		out.Reset = &n
 	}
-	if out.Since.IsZero() {
-		out.Since = r.OpenSince
+	if n := NoteOf(r.Skipped); n != (Note{}) {
+		out.Skip = &n
 	}
 	out.Age = now.Sub(out.Since)
 	switch out.State {

@@ -59,11 +59,17 @@ func clean(r counter.Record) bool {
 // Reset makes the records of all generations clean. A record that expired
 // meanwhile is.
 func (q *Queue) Reset(ctx context.Context, r *Reset, why counter.Note) error {
-	for _, m := range r.messages {
+	err := q.resetAll(ctx, r.messages, why)
+	q.Audit(ctx, entryOf(VerbReset, r.ID, why, 1), err)
+	r.Done = err == nil
+	return err
+}
+
+func (q *Queue) resetAll(ctx context.Context, generations []counter.Message, why counter.Note) error {
+	for _, m := range generations {
 		if err := q.Store.Reset(ctx, m, why); err != nil && !errors.Is(err, counter.ErrNoRecord) {
 			return err
 		}
 	}
-	r.Done = true
 	return nil
 }

@@ -21,9 +21,6 @@ const (
 	Forgotten State = "forgotten"        // ready for long: there is no consumer, or the message left the queue otherwise
 )
 
-// forgottenAfter is how long a message may be ready before it is Forgotten.
-const forgottenAfter = 5 * time.Minute
-
 // Message is one that has failed, runs again, or is suspected: those after it
 // may have to wait.
 type Message struct {
@@ -38,7 +35,8 @@ type Message struct {
 	Failures   int       `json:"failures"`
 	Crashes    int       `json:"crashes"`
 	Suspect    bool      `json:"suspect,omitempty"`
-	Granted    int       `json:"granted,omitempty"` // attempts
+	Duplicate  bool      `json:"possible_duplicate,omitempty"` // two messages may have this id
+	Granted    int       `json:"granted,omitempty"`            // attempts
 	LastError  string    `json:"last_error,omitempty"`
 	Holder     string    `json:"holder,omitempty"` // the process that took the last step
 }
@@ -50,7 +48,7 @@ func blocking(r counter.Record, override *counter.Override, s *Status) Message {
 	seen := records.Of(r, override, s.Time)
 	m := Message{
 		ID: r.ID, Generation: r.Generation, State: stateOf(r, s.Time, s.Consumers), Attempt: r.Counted() + 1, Limit: seen.Limit, Since: seen.Since,
-		Failures: r.Failures, Crashes: r.Crashes, Suspect: r.Suspect, Granted: r.Granted.Attempts, LastError: r.Reason, Holder: r.Holder,
+		Failures: r.Failures, Crashes: r.Crashes, Suspect: r.Suspect, Duplicate: r.PossibleDuplicate, Granted: r.Granted.Attempts, LastError: r.Reason, Holder: r.Holder,
 	}
 	switch m.State {
 	case Running, Isolated, Left:
@@ -76,7 +74,7 @@ func stateOf(r counter.Record, now time.Time, consumers int) State {
 		return Running
 	case r.Left(now) > 0:
 		return Waiting
-	case now.Sub(ready) > forgottenAfter:
+	case now.Sub(ready) > counter.ForgottenAfter:
 		return Forgotten
 	}
 	return Ready
@@ -85,7 +83,7 @@ func stateOf(r counter.Record, now time.Time, consumers int) State {
 // blocks reports whether a message blocks. One that was only stopped, or
 // reset, does not.
 func blocks(r counter.Record) bool {
-	return r.State == counter.StateLive && (r.Counted() > 0 || r.OpenToken != "")
+	return (r.State == counter.StateLive || r.State == counter.StateSkip) && (r.Counted() > 0 || r.OpenToken != "")
 }
 
 // byLength puts the message that blocks for longest first, which in an ordered

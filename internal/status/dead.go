@@ -8,6 +8,7 @@ import (
 
 	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/internal/management"
+	"github.com/strikesmq/strikes/internal/reason"
 )
 
 // DeadLetters is what became of the messages that consumers dead-lettered.
@@ -41,7 +42,7 @@ type DeadLetters struct {
 	recent    int64 // of Count, so late that they may be on their way
 }
 
-// Reason is why messages were dead-lettered: the first line of the error.
+// Reason is why messages were dead-lettered, normalised.
 type Reason struct {
 	Reason   string `json:"reason"`
 	Messages int    `json:"messages"`
@@ -55,8 +56,6 @@ const (
 	Arriving = 12 * time.Second
 	// maxReasons is how many reasons are listed; the rest is summed up.
 	maxReasons = 20
-	// reasonLength is how much of a reason tells it from others, in characters.
-	reasonLength = 200
 )
 
 // Gone is how many messages are known to have left Queue.
@@ -104,21 +103,7 @@ func (d *DeadLetters) judge() {
 // tally counts reasons.
 type tally map[string]int
 
-func (t tally) add(lastError string) { t[firstLine(lastError)]++ }
-
-// firstLine is the first line of an error, cut.
-func firstLine(s string) string {
-	s = strings.TrimSpace(s)
-	line, _, more := strings.Cut(s, "\n")
-	line = strings.TrimSpace(line)
-	if runes := []rune(line); len(runes) > reasonLength {
-		line, more = string(runes[:reasonLength]), true
-	}
-	if more {
-		line += "…"
-	}
-	return line
-}
+func (t tally) add(lastError string) { t[reason.Normalise(lastError)]++ }
 
 // most returns the reasons with the most messages, and how many messages have
 // others.

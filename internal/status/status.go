@@ -27,7 +27,8 @@ type Status struct {
 	Dead      DeadLetters        `json:"dead_lettered"`
 	Notes     []Note             `json:"-"` // what could not be seen
 
-	Undecodable *Undecodable `json:"undecodable,omitempty"`
+	Paused      *records.Note        `json:"paused,omitempty"`
+	Undecodable *records.Undecodable `json:"undecodable,omitempty"`
 }
 
 // Rates are messages a second.
@@ -35,32 +36,6 @@ type Rates struct {
 	In    float64 `json:"in"`
 	Out   float64 `json:"out"`
 	Acked float64 `json:"acked"`
-}
-
-// Undecodable is what consumers reported about a message that they cannot
-// decode.
-type Undecodable struct {
-	Sessions int64     `json:"sessions"` // that it ended
-	Since    time.Time `json:"since"`
-	Last     time.Time `json:"last"`
-	After    string    `json:"after,omitempty"` // id of the message delivered last before it
-	Holder   string    `json:"holder,omitempty"`
-	Error    string    `json:"error,omitempty"`
-}
-
-// stillThere is how old the last session that such a message ended may be:
-// consumers try again every 2 s.
-const stillThere = time.Minute
-
-// Blocks reports whether the message is still in the queue, as far as is known.
-func (u Undecodable) Blocks(now time.Time) bool { return now.Sub(u.Last) <= stillThere }
-
-// UndecodableOf returns what the store knows; nil if nothing.
-func UndecodableOf(u *counter.Undecodable) *Undecodable {
-	if u == nil {
-		return nil
-	}
-	return &Undecodable{Sessions: u.Sessions, Since: u.Since, Last: u.At, After: u.After, Holder: u.Holder, Error: u.Error}
 }
 
 // Note is something that could not be seen.

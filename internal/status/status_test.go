@@ -27,8 +27,8 @@ func TestStateOf(t *testing.T) {
 		"in its backoff":         {counter.Record{Failures: 1, Due: noon.Add(1), Wait: 1}, 1, Waiting},
 		"in it without consumer": {counter.Record{Failures: 1, Due: noon.Add(1), Wait: 1}, 0, Waiting},
 		"backoff is over":        {counter.Record{Failures: 1, Due: noon}, 1, Ready},
-		"for five minutes":       {counter.Record{Failures: 1, Due: earlierBy(forgottenAfter)}, 1, Ready},
-		"for longer":             {counter.Record{Failures: 1, Due: earlierBy(forgottenAfter + 1)}, 1, Forgotten},
+		"for five minutes":       {counter.Record{Failures: 1, Due: earlierBy(counter.ForgottenAfter)}, 1, Ready},
+		"for longer":             {counter.Record{Failures: 1, Due: earlierBy(counter.ForgottenAfter + 1)}, 1, Forgotten},
 		"no backoff":             {counter.Record{Failures: 1, LastTime: earlierBy(time.Second)}, 1, Ready},
 		"no backoff, long ago":   {counter.Record{Crashes: 1, LastTime: earlierBy(time.Hour)}, 1, Forgotten},
 	} {

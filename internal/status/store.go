@@ -32,6 +32,11 @@ func (c *Collector) askStore(ctx context.Context, s *Status) (err error) {
 	if f.override, err = queue.Override(ctx); err != nil {
 		return err
 	}
+	if paused, err := c.Store.Paused(ctx, c.VHost, c.Queue); err != nil {
+		return err
+	} else if paused != nil {
+		s.Paused = new(records.NoteOf(*paused))
+	}
 	u, err := c.Store.Undecodable(ctx, c.VHost, c.Queue)
 	if err != nil {
 		return err
@@ -42,7 +47,7 @@ func (c *Collector) askStore(ctx context.Context, s *Status) (err error) {
 	if f.records, err = c.records(ctx, s); err != nil {
 		return err
 	}
-	s.Undecodable = UndecodableOf(u)
+	s.Undecodable = records.UndecodableOf(u)
 	if f.override != nil {
 		limit := queue.LimitOf(*f.override)
 		s.Limit = &limit

@@ -62,10 +62,10 @@ func disableServices(ctx context.Context, out io.Writer, tools []Tool) error {
 		return nil
 	}
 	for _, t := range tools {
-		if t == CCompiler {
+		service := packages[t].service
+		if service == "" {
 			continue
 		}
-		service := packages[t].apt[0] + ".service"
 		if err := run(ctx, out, "systemctl", "--quiet", "disable", service); err != nil {
 			return fmt.Errorf("it is installed, and will start at the next boot: %w", err)
 		}

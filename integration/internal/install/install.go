@@ -1,4 +1,4 @@
-// Package install installs what the tests and the demo need: RabbitMQ, Redis and a C compiler.
+// Package install installs what the tests and the demo need: RabbitMQ, Redis, a C compiler, a browser and axe-core.
 package install
 
 import (
@@ -22,16 +22,25 @@ const (
 	RabbitMQ  Tool = "RabbitMQ"
 	Redis     Tool = "Redis"
 	CCompiler Tool = "C compiler" // for the race detector
+	Chromium  Tool = "Chromium"
+	Axe       Tool = "axe-core" // finds faults of accessibility in pages; npm downloads it
+	Promtool  Tool = "promtool" // tests alert rules; unpacked from Debian's package, never installed
 )
 
 // ErrCannotInstall is returned by Install where there is no package manager
 // that it may use. Nothing was changed: do what the error's text says.
 var ErrCannotInstall = errors.New("install: cannot install")
 
-var packages = map[Tool]struct{ apt, brew []string }{
-	RabbitMQ:  {apt: []string{"rabbitmq-server"}, brew: []string{"rabbitmq"}},
-	Redis:     {apt: []string{"redis-server"}, brew: []string{"redis"}},
+var packages = map[Tool]struct {
+	apt, brew []string
+	service   string // that systemd would start; empty: none
+}{
+	RabbitMQ:  {apt: []string{"rabbitmq-server"}, brew: []string{"rabbitmq"}, service: "rabbitmq-server.service"},
+	Redis:     {apt: []string{"redis-server"}, brew: []string{"redis"}, service: "redis-server.service"},
 	CCompiler: {apt: []string{"gcc", "libc6-dev"}, brew: []string{"gcc"}},
+	Chromium:  {apt: []string{"chromium-headless-shell"}, brew: []string{"google-chrome"}},
+	Axe:       {apt: []string{"npm"}, brew: []string{"node"}},
+	Promtool:  {brew: []string{"prometheus"}},
 }
 
 // Missing returns those of tools that are not installed.
@@ -48,6 +57,12 @@ func (t Tool) installed(ctx context.Context) bool {
 		_, err = servers.FindRedis()
 	case CCompiler:
 		err = compileC(ctx)
+	case Chromium:
+		_, err = FindChromium()
+	case Axe:
+		_, err = FindAxe()
+	case Promtool:
+		_, err = FindPromtool()
 	}
 	return err == nil
 }
@@ -75,15 +90,37 @@ func Install(ctx context.Context, out io.Writer, tools ...Tool) error {
 	if len(missing) == 0 {
 		return nil
 	}
-	install, err := packageManager(os.Geteuid(), missing)
-	if err != nil {
+	if err := installPackages(ctx, out, missing); err != nil {
 		return err
 	}
-	if err := install(ctx, out, missing); err != nil {
-		return fmt.Errorf("installing %s: %w", names(missing), err)
+	if slices.Contains(missing, Promtool) && onPath("apt-get") {
+		if err := unpackPromtool(ctx, out); err != nil {
+			return fmt.Errorf("unpacking %s: %w", Promtool, err)
+		}
+	}
+	if slices.Contains(missing, Axe) {
+		if err := fetchAxe(ctx, out); err != nil {
+			return fmt.Errorf("installing %s: %w", Axe, err)
+		}
 	}
 	if missing = Missing(ctx, missing...); len(missing) > 0 {
 		return fmt.Errorf("%s is still not found after it was installed", names(missing))
+	}
+	return nil
+}
+
+// installPackages installs the packages of tools; axe-core needs one only where there is no npm.
+func installPackages(ctx context.Context, out io.Writer, tools []Tool) error {
+	tools = slices.DeleteFunc(slices.Clone(tools), func(t Tool) bool { return t == Axe && onPath("npm") || t == Promtool && onPath("apt-get") })
+	if len(tools) == 0 {
+		return nil
+	}
+	install, err := packageManager(os.Geteuid(), tools)
+	if err != nil {
+		return err
+	}
+	if err := install(ctx, out, tools); err != nil {
+		return fmt.Errorf("installing %s: %w", names(tools), err)
 	}
 	return nil
 }

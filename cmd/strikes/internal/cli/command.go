@@ -11,6 +11,7 @@ import (
 
 	"github.com/strikesmq/strikes/internal/queueinfo"
 	"github.com/strikesmq/strikes/internal/setting"
+	"github.com/strikesmq/strikes/internal/similar"
 )
 
 // New returns a command. Its use is its name and its arguments, such as "list QUEUE [ID…]": an argument in brackets may be
@@ -57,7 +58,7 @@ func unknownCommand(parent *cobra.Command, name string) error {
 			names = append(names, sub.Name())
 		}
 	}
-	return seeHelp(parent, Misusef("%s has no command %q%s", parent.CommandPath(), shownArgument(name), DidYouMean(name, names, "")))
+	return seeHelp(parent, Misusef("%s has no command %q%s", parent.CommandPath(), shownArgument(name), similar.Question(name, names, "")))
 }
 
 // seeHelp adds where to look to an error.

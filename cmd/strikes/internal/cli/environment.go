@@ -21,7 +21,7 @@ func FromEnv(flags *pflag.FlagSet, names ...string) {
 func FromEnvOr(flags *pflag.FlagSet, name string, others ...string) {
 	flag := flags.Lookup(name)
 	variables := append([]string{"STRIKES_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))}, others...)
-	flag.Annotations = map[string][]string{environment: variables}
+	_ = flags.SetAnnotation(name, environment, variables) // the flag is there
 	flag.Usage += " (env " + strings.Join(variables, ", ") + ")"
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/internal/setting"
+	"github.com/strikesmq/strikes/internal/similar"
 )
 
 // wanted says what the value of a type of flag is.
@@ -59,7 +60,7 @@ func flagMisuse(cmd *cobra.Command, err error) error {
 		err = Misusef("there is no flag -%s%s", unknown.GetSpecifiedName(), afterDashes(unknown.GetSpecifiedName()))
 	case errors.As(err, &unknown):
 		name := unknown.GetSpecifiedName()
-		err = Misusef("there is no flag --%s%s", shownArgument(name), DidYouMean(name, flagNames(cmd), "--"))
+		err = Misusef("there is no flag --%s%s", shownArgument(name), similar.Question(name, flagNames(cmd), "--"))
 	case errors.As(err, &missing):
 		err = Misusef("%s has no value", dashed(missing.GetSpecifiedName()))
 	case errors.As(err, &invalid):

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	xterm "golang.org/x/term"
 )
 
@@ -68,9 +69,38 @@ func help(cmd *cobra.Command, width int) string {
 	}
 	if cmd.HasAvailableLocalFlags() {
 		cmd.Flags().Lookup("help").Usage = "show this help"
-		fmt.Fprintf(&b, "\nFlags:\n%s", cmd.LocalFlags().FlagUsagesWrapped(width))
+		own, servers := flagGroups(cmd.LocalFlags())
+		fmt.Fprintf(&b, "\nFlags:\n%s", own.FlagUsagesWrapped(width))
+		if servers.HasFlags() {
+			fmt.Fprintf(&b, "\nServers:\n%s", servers.FlagUsagesWrapped(width))
+		}
 	}
 	return b.String()
+}
+
+// serverFlag is the annotation of a flag that many commands share, because it names a server or what it keeps.
+const serverFlag = "strikes_server"
+
+// Server lists flags under a heading of their own in the help.
+func Server(flags *pflag.FlagSet, names ...string) {
+	for _, name := range names {
+		_ = flags.SetAnnotation(name, serverFlag, nil) // the flag is there
+	}
+}
+
+// flagGroups separates a command's own flags from those of the servers.
+func flagGroups(all *pflag.FlagSet) (own, servers *pflag.FlagSet) {
+	own, servers = new(pflag.FlagSet), new(pflag.FlagSet)
+	own.SortFlags, servers.SortFlags = false, false
+	all.SortFlags = false
+	all.VisitAll(func(f *pflag.Flag) {
+		if _, is := f.Annotations[serverFlag]; is {
+			servers.AddFlag(f)
+		} else {
+			own.AddFlag(f)
+		}
+	})
+	return own, servers
 }
 
 func usageLine(cmd *cobra.Command) string {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -56,14 +57,6 @@ func Run(ctx context.Context, s Streams, root *cobra.Command, args []string) int
 	return ExitCode(err)
 }
 
-// addCompletion adds Cobra's command that prints completion scripts, which keeps the stdout that the root has by now.
-func addCompletion(root *cobra.Command) {
-	root.InitDefaultCompletionCmd()
-	if completion := subcommand(root, "completion"); completion != nil {
-		completion.Short, completion.RunE, completion.Args = "print a completion script for a shell", runGroup, cobra.ArbitraryArgs
-	}
-}
-
 // Complaint is what is said of an error at the end of a command; empty if there is none.
 func Complaint(cmd *cobra.Command, err error) string {
 	var refused *topology.RefusedError
@@ -74,18 +67,19 @@ func Complaint(cmd *cobra.Command, err error) string {
 	case errors.Is(err, context.Canceled) && ExitCode(err) == ExitInterrupted:
 		return interruption(err)
 	case errors.As(err, &refused):
-		return plain(refused.Error()) // what wraps it says no more
-	case errors.As(err, &field) && flagOf(cmd, field.Field) != "":
-		return field.Of(flagOf(cmd, field.Field))
+		return Plain(refused) // what wraps it says no more
+	case errors.As(err, &field) && argumentOf(cmd, field.Field) != "":
+		return field.Of(argumentOf(cmd, field.Field))
 	}
-	return plain(err.Error())
+	return Plain(err)
 }
 
 // libraries are the packages that begin their errors with their names.
 var libraries = []string{"consumer", "counter", "deadletter", "publisher", "topology"}
 
-// plain leaves the names of packages out of a text for users.
-func plain(text string) string {
+// Plain is the text of an error for users, without the names of packages.
+func Plain(err error) string {
+	text := err.Error()
 	for _, name := range libraries {
 		text = strings.ReplaceAll(strings.TrimPrefix(text, name+": "), ": "+name+": ", ": ")
 	}
@@ -99,19 +93,26 @@ func interruption(err error) string {
 	if errors.As(err, &store) || err.Error() == context.Canceled.Error() {
 		return "interrupted"
 	}
-	return "interrupted: " + plain(err.Error())
+	return "interrupted: " + Plain(err)
 }
 
 // flagsOfFields are the flags that set fields of other names.
-var flagsOfFields = map[string]string{"ConfirmTimeout": "timeout", "Management": "management-url", "Target": "key", "Why": "reason"}
+var flagsOfFields = map[string]string{"Bindings": "bind", "ConfirmTimeout": "timeout", "Management": "management-url", "Target": "key", "Why": "reason"}
 
-// flagOf returns the flag of a command that sets a field which a library refused; empty if it has none.
-func flagOf(cmd *cobra.Command, field string) string {
+// argumentOf returns the flag or the argument of a command that sets a field which a library refused, such as Queue or
+// Bindings[0].Exchange; empty if it has none.
+func argumentOf(cmd *cobra.Command, field string) string {
+	field, _, _ = strings.Cut(field, "[")
 	name := cmp.Or(flagsOfFields[field], kebab(field))
-	if cmd == nil || cmd.Flags().Lookup(name) == nil {
+	switch {
+	case cmd == nil:
 		return ""
+	case cmd.Flags().Lookup(name) != nil:
+		return "--" + name
+	case slices.Contains(strings.Fields(cmd.Use), strings.ToUpper(field)):
+		return strings.ToUpper(field)
 	}
-	return "--" + name
+	return ""
 }
 
 // kebab turns MaxRetries into max-retries.

@@ -16,7 +16,6 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/internal/amqpdial"
-	"github.com/strikesmq/strikes/internal/queueinfo"
 	"github.com/strikesmq/strikes/internal/setting"
 	"github.com/strikesmq/strikes/publisher"
 )
@@ -137,14 +136,3 @@ func (b *Broker) With(ctx context.Context, f func(*amqp.Connection) error) error
 
 // Close ends a connection on which nothing is under way any more.
 func Close(conn *amqp.Connection) { _ = conn.CloseDeadline(time.Now().Add(closeTimeout)) }
-
-// Ready counts the messages of a queue that are not out with a consumer.
-func Ready(conn *amqp.Connection, queue string) (int, error) {
-	ch, err := conn.Channel()
-	if err != nil {
-		return 0, err
-	}
-	defer ch.Close()
-	q, err := queueinfo.Passive(ch, queue)
-	return q.Messages, err
-}

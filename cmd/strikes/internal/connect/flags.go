@@ -30,6 +30,7 @@ func (f *Flags) AddBroker(cmd *cobra.Command) {
 		"the broker, as `URL` amqp[s]://user:password@host:port/vhost, with parameters like ?heartbeat=SECONDS or ?cacertfile=FILE (all: docs/cli.md)")
 	cli.FromEnvOr(flags, "amqp-url", "AMQP_URL")
 	cli.DefaultText(flags, "amqp-url", "guest at localhost")
+	cli.Server(flags, "amqp-url")
 }
 
 // AddStore adds --redis-url and --prefix.
@@ -42,6 +43,7 @@ func (f *Flags) AddStore(cmd *cobra.Command) {
 	flags.StringVar(&f.Prefix, "prefix", "", "the `PREFIX` of the store's keys; two brokers that share a store need different ones")
 	cli.FromEnv(flags, "prefix")
 	cli.DefaultText(flags, "prefix", "strikes:1")
+	cli.Server(flags, "redis-url", "prefix")
 }
 
 // AddManagement adds --management-url to a command that otherwise tries the API's usual address.
@@ -50,6 +52,7 @@ func (f *Flags) AddManagement(cmd *cobra.Command, purpose string) {
 	flags.StringVar(&f.ManagementURL, "management-url", "", "the broker's management API, as `URL` http://user:password@host:15672, "+purpose)
 	cli.FromEnv(flags, "management-url")
 	cli.DefaultText(flags, "management-url", "at the broker's host, its AMQP port + 10000, if it answers")
+	cli.Server(flags, "management-url")
 }
 
 // AddVHost adds --vhost.
@@ -58,6 +61,14 @@ func (f *Flags) AddVHost(cmd *cobra.Command) {
 	flags.StringVar(&f.VHost, "vhost", "", "the queue's virtual `HOST`")
 	cli.FromEnv(flags, "vhost")
 	cli.DefaultText(flags, "vhost", "that of the AMQP URL")
+	cli.Server(flags, "vhost")
+}
+
+// AddRecords adds the flags that lead to what the store keeps of a queue.
+func (f *Flags) AddRecords(cmd *cobra.Command) {
+	f.AddStore(cmd)
+	f.AddBroker(cmd)
+	f.AddVHost(cmd)
 }
 
 // Broker is the broker that --amqp-url names. Its connections have the command's name.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/internal/setting"
 )
 
@@ -32,9 +33,6 @@ func refusedURL(flag string, err error) error {
 	}
 	return cli.Misusef("%s: %w", flag, err)
 }
-
-// FixDatabase says how to find a database that exists.
-const FixDatabase = "correct the number at the end of the store's URL: redis-cli CONFIG GET databases shows how many there are, and a Cluster has only 0"
 
 // NoDatabase reports whether a server refused the number of a database; no counter.StoreFault says so.
 func NoDatabase(err error) bool {
@@ -62,7 +60,7 @@ func ExplainStore(ctx context.Context, rawURL string, err error) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case NoDatabase(err):
-		return cli.Misusef("it has no such database: %w; %s", err, FixDatabase)
+		return cli.Misusef("it has no such database: %w; %s", err, inspect.Say(inspect.CodeNoDatabase, nil).Fix)
 	case strings.Contains(err.Error(), "cluster support disabled"):
 		return cli.Misusef("it is no Cluster: %w; write redis:// instead of redis+cluster://", err)
 	case untrusted(err):

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/strikesmq/strikes/cmd/strikes/internal/change"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
 	"github.com/strikesmq/strikes/deadletter"
@@ -24,12 +25,13 @@ const RouteMeaning = "Without --dead-letter-queue the command finds the queue in
 type Command struct {
 	cli.Streams
 	connect.Flags
+	change.Note // Replay and Drop
 
-	DeadLetterQueue            string
-	NoStore, Force             bool
-	Reason, Kind, Lane, Origin string
-	Older, Newer               time.Duration
-	JSON                       bool
+	DeadLetterQueue          string
+	NoStore, Force           bool
+	Text, Kind, Lane, Origin string
+	Older, Newer             time.Duration
+	JSON                     bool
 
 	Limit           int // List
 	Groups, Records bool
@@ -58,7 +60,7 @@ func (c *Command) AddTo(cmd *cobra.Command) {
 	AddQueue(f, &c.DeadLetterQueue)
 	f.BoolVar(&c.NoStore, "no-store", false, "do not use the store: no counts, no errors of handlers, no stop when messages fail again; strikes status may report what is taken off as missing")
 	f.BoolVar(&c.Force, "force", false, "read and pick even if that may do harm")
-	f.StringVar(&c.Reason, "reason", "", "only those whose last error contains `TEXT`")
+	f.StringVar(&c.Text, "reason", "", "only those whose last error contains `TEXT`")
 	f.StringVar(&c.Kind, "kind", "", "only those of a `KIND`: "+strings.Join(kinds(), ", "))
 	cli.Age(f, &c.Older, "older-than", "only those that died this `TIME` ago, or earlier: 90s, 12h or 7d")
 	cli.Age(f, &c.Newer, "newer-than", "only those that died within this `TIME`")
@@ -75,6 +77,7 @@ func (c *Command) AddChange(cmd *cobra.Command, done string) {
 	f.BoolVar(&c.DryRun, "dry-run", false, "only say what would be "+done)
 	f.BoolVar(&c.Yes, "yes", false, "do not ask; required where there is no terminal to ask at")
 	cli.JSON(f, &c.JSON, "print one JSON object a dead letter")
+	c.AddAudit(cmd, "why")
 }
 
 // AddQueue adds --dead-letter-queue, or --dlq.

@@ -30,7 +30,8 @@ func (c *Command) Drop(ctx context.Context, queue string, ids []string) error {
 		return err
 	}
 	defer q.close()
-	ok, err := c.agreed(ctx, q, verb{"drop", "dropped", ", once they are in " + term.Shown(to), f, c.Max})
+	v := verb{"drop", "dropped", ", once they are in " + term.Shown(to), f, c.Max}
+	ok, err := c.agreed(ctx, q, v)
 	if err != nil || !ok {
 		return err
 	}
@@ -38,6 +39,7 @@ func (c *Command) Drop(ctx context.Context, queue string, ids []string) error {
 	if err != nil {
 		return err
 	}
+	ended := c.audit(ctx, q, v)
 	p := term.NewProgress(c.Err)
 	q.dead.Progress = showing(p)
 	q.warnInterrupt(c.Err)
@@ -53,6 +55,7 @@ func (c *Command) Drop(ctx context.Context, queue string, ids []string) error {
 	})
 	p.Finish()
 	err = errors.Join(err, file.finish())
+	ended(result.Done, err)
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d dropped, %d in %s", result.Done, file.n, term.Shown(to))
 	name(&b, "in the file, but maybe still in the dead-letter queue", len(result.Undecided), result.Undecided)

@@ -11,7 +11,7 @@ import (
 // filter reads which dead letters are meant.
 func (c *Command) filter(ids []string) (deadletter.Filter, error) {
 	f := deadletter.Filter{
-		IDs: ids, Queue: c.Origin, Kind: deadletter.Kind(c.Kind), Reason: c.Reason,
+		IDs: ids, Queue: c.Origin, Kind: deadletter.Kind(c.Kind), Reason: c.Text,
 		Older: c.Older, Newer: c.Newer,
 	}
 	if lane := c.Lane; lane != "" {

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
-	"github.com/strikesmq/strikes/cmd/strikes/internal/render"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/deadletter"
@@ -87,9 +86,7 @@ func (q *dlq) recorded(r counter.Record, f deadletter.Filter) *deadletter.Messag
 	if r.State != counter.StateDeadLetter {
 		return nil
 	}
-	l := &deadletter.Message{
-		ID: r.ID, Origin: deadletter.Death{Queue: q.queue, Reason: "rejected", Time: r.LastTime}, Size: render.SizeUnknown, Record: &r,
-	}
+	l := deadletter.OfRecord(&r)
 	if !f.Match(l, time.Now()) {
 		return nil
 	}

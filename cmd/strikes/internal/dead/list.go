@@ -10,6 +10,7 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/render"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/deadletter"
+	"github.com/strikesmq/strikes/internal/printable"
 )
 
 // List prints the dead letters, or their groups.
@@ -102,7 +103,7 @@ func (c *Command) messages(ctx context.Context, q *dlq, f deadletter.Filter, lim
 		case err != nil:
 			return nil, q.fail(err)
 		default:
-			has = "It has " + term.Plural(q.unseen, "message")
+			has = "It has " + printable.Plural(q.unseen, "message")
 		}
 		fmt.Fprintf(c.Err, "queue %s is not read: %s.\n%s. The following is from the store's records; messages may have left the queue since.\n",
 			q.where(), term.Printable(q.dead.Handling.Why, ""), has)
@@ -120,12 +121,12 @@ func why(q *dlq) string {
 // recorded yields the dead letters that the store has records of, the newest first.
 func recorded(ctx context.Context, q *dlq, f deadletter.Filter) iter.Seq2[*deadletter.Message, error] {
 	return func(yield func(*deadletter.Message, error) bool) {
-		for r, err := range q.store.Admin().List(ctx, q.broker.VHost, q.queue) {
+		for r, err := range q.store.Admin().Dead(ctx, q.broker.VHost, q.queue, "") {
 			if err != nil {
 				yield(nil, err)
 				return
 			}
-			if l := q.recorded(r, f); l != nil && !yield(l, nil) {
+			if l := q.recorded(r.Record, f); l != nil && !yield(l, nil) {
 				return
 			}
 		}

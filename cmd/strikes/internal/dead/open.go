@@ -29,10 +29,13 @@ type dlq struct {
 	queue  string // whose dead letters they are
 	broker *connect.Broker
 	store  *counter.Counter // nil: not to be asked
+	empty  bool             // the broker counted no message when the queue was opened
 	unseen int              // messages in the queue that were not read
 	held   error            // ErrBusy: others hold messages that were not counted
-	denied bool             // permissions are missing to find out what may be done
 }
+
+// errNoSource says that neither the dead-letter queue nor its source exists.
+var errNoSource = fmt.Errorf("the source: %w", queueinfo.ErrNotFound)
 
 // open finds out what may be done with the dead-letter queue, and opens the store. It is closed by the caller.
 func (c *Command) open(ctx context.Context, queue string) (*dlq, error) {
@@ -64,6 +67,9 @@ func (c *Command) open(ctx context.Context, queue string) (*dlq, error) {
 	need := inspect.Need{Queue: queue, Management: api}
 	if err := q.judge(ctx, c.Err, need, named != "", c.Force); err != nil {
 		q.close()
+		if errors.Is(err, errNoSource) {
+			err = c.NoQueue(ctx, b, queue, err)
+		}
 		return nil, err
 	}
 	return q, nil
@@ -101,10 +107,13 @@ func (q *dlq) judge(ctx context.Context, stderr io.Writer, need inspect.Need, na
 		if err := queueinfo.CheckName(q.dead.Name); err != nil {
 			return cli.Misusef("the dead-letter queue (--dead-letter-queue names it): %w", err)
 		}
-		nature, err := deadletter.Describe(ctx, conn, q.dead.Name, need.Management, need.HTTPClient)
+		opened, err := deadletter.Open(ctx, q.dead, deadletter.Management{URL: need.Management, Client: need.HTTPClient})
 		if errors.Is(err, deadletter.ErrQueueNotFound) && at.Assumed != nil {
 			if source, is := strings.CutSuffix(q.queue, ".dlq"); is {
 				return fmt.Errorf("%w; %s is a dead-letter queue: give its source queue, as in: strikes dead list %s", err, term.Shown(q.queue), shell.Operands(source))
+			}
+			if exists, _, _ := queueinfo.Find(ctx, conn, q.queue); exists == queueinfo.No {
+				return errNoSource
 			}
 			return fmt.Errorf("%w; %s", err, render.AssumedQueue(q.queue, at.Name, at.Assumed))
 		}
@@ -114,24 +123,23 @@ func (q *dlq) judge(ctx context.Context, stderr io.Writer, need inspect.Need, na
 		if at.Assumed != nil {
 			fmt.Fprintln(stderr, term.Printable(render.AssumedQueue(q.queue, at.Name, at.Assumed), ""))
 		}
-		q.handle(nature, tried, force)
+		q.dead = *opened
+		q.explain(tried, force)
+		ready, err := connect.Ready(conn, q.dead.Name)
+		q.empty = err == nil && ready == 0
 		return ctx.Err()
 	})
 }
 
-// handle decides what may be done with the queue; tried says which management API did not answer.
-func (q *dlq) handle(n deadletter.Nature, tried string, force bool) {
-	h := n.Handling()
+// explain adds the management API that did not answer to the reason; force allows everything.
+func (q *dlq) explain(tried string, force bool) {
+	h := &q.dead.Handling
 	if !h.Hold {
 		h.Why += tried
-		if n.Unread != "" {
-			h.Why += " (" + n.Unread + ")"
-		}
 	}
 	if force {
 		h.Take, h.Hold = true, true
 	}
-	q.dead.Handling, q.denied = h, n.Denied
 }
 
 // where names the dead-letter queue for a line of text.
@@ -143,7 +151,7 @@ func (q *dlq) fail(err error) error {
 		return withCode(err)
 	}
 	err = fmt.Errorf("%w (--force does it anyway)", err)
-	if q.denied {
+	if q.dead.Handling.Denied {
 		return cli.WithCode(err, cli.ExitDenied)
 	}
 	return withCode(err)
@@ -174,7 +182,7 @@ func (q *dlq) none(want *wanted) error {
 	if q.unseen > 0 {
 		return fmt.Errorf("%w to read queue %q, and the store has no records of such dead letters", deadletter.ErrUnsafe, q.dead.Name)
 	}
-	return want.none(q.dead.Name)
+	return want.none(q.dead.Name, q.empty)
 }
 
 // Ambiguous says what to do if dead letters land in several queues.

@@ -11,6 +11,7 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/deadletter"
+	"github.com/strikesmq/strikes/internal/printable"
 	"github.com/strikesmq/strikes/publisher"
 )
 
@@ -32,10 +33,12 @@ func (c *Command) Replay(ctx context.Context, queue string, ids []string) error 
 	if r.Target != nil {
 		to = targetText(*r.Target)
 	}
-	ok, err := c.agreed(ctx, q, verb{"replay", "replayed", " to " + to, r.Filter, r.Max})
+	v := verb{"replay", "replayed", " to " + to, r.Filter, r.Max}
+	ok, err := c.agreed(ctx, q, v)
 	if err != nil || !ok {
 		return err
 	}
+	ended := c.audit(ctx, q, v)
 	p := term.NewProgress(c.Err)
 	q.dead.Progress = showing(p)
 	q.warnInterrupt(c.Err)
@@ -46,6 +49,7 @@ func (c *Command) Replay(ctx context.Context, queue string, ids []string) error 
 	r.OnMessage = t.message
 	result, err := q.dead.Replay(ctx, r)
 	p.Finish()
+	ended(result.Done, err)
 	fmt.Fprintln(c.Err, replaySummary(r, result)+t.why())
 	q.warnUnrecorded(c.Err, result.RecordsErr)
 	err = cmp.Or(err, t.failed)
@@ -59,7 +63,7 @@ func (c *Command) Replay(ctx context.Context, queue string, ids []string) error 
 		return q.nothing(t.want)
 	}
 	if result.Left > 0 {
-		err = t.noQueue(q, r.Target, fmt.Errorf("left in queue %q: %s", q.dead.Name, term.Plural(result.Left, "dead letter")))
+		err = t.noQueue(q, r.Target, fmt.Errorf("left in queue %q: %s", q.dead.Name, printable.Plural(result.Left, "dead letter")))
 	}
 	if reached(r.Max, result.Done+result.Left) {
 		return err

@@ -10,6 +10,7 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/deadletter"
+	"github.com/strikesmq/strikes/internal/shell"
 	"github.com/strikesmq/strikes/publisher"
 )
 
@@ -40,7 +41,7 @@ func (t *report) message(l *deadletter.Message, err error) {
 	if t.json != nil {
 		out := map[string]any{"id": l.ID, "fingerprint": l.Fingerprint, "replayed": err == nil, "redelivered": l.Redelivered}
 		if err != nil {
-			out["error"] = err.Error()
+			out["error"] = cli.Plain(err)
 		}
 		t.failed = cmp.Or(t.failed, t.json.Encode(out)) // as of a full disk; a closed pipe ends the process by SIGPIPE
 		return
@@ -50,7 +51,7 @@ func (t *report) message(l *deadletter.Message, err error) {
 		return
 	}
 	if t.left++; t.left <= leftShown {
-		fmt.Fprintf(t.Err, "not replayed: %s\n", term.Printable(err.Error(), ""))
+		fmt.Fprintf(t.Err, "not replayed: %s\n", term.Printable(cli.Plain(err), ""))
 	}
 }
 
@@ -59,7 +60,7 @@ func (t *report) noQueue(q *dlq, to *deadletter.Target, err error) error {
 	if t.unroutable == 0 || to == nil || to.Exchange != "" {
 		return err
 	}
-	return cli.Misusef("there is no queue %q in virtual host %q (strikes declare makes one): %w", to.Key, q.broker.VHost, err)
+	return cli.Misusef("there is no queue %q in virtual host %q (strikes declare %s makes it): %w", to.Key, q.broker.VHost, shell.Operands(to.Key), err)
 }
 
 // why says why some were left, and what to do.

@@ -44,9 +44,9 @@ func (s *wanted) names() string {
 }
 
 // none is the error for no dead letters at all.
-func (s *wanted) none(queue string) error {
+func (s *wanted) none(queue string, empty bool) error {
 	text := fmt.Sprintf("no dead letter in queue %s matches%s", term.Shown(queue), s.names())
-	if s.all {
+	if s.all || empty {
 		text = fmt.Sprintf("dead-letter queue %s is empty", term.Shown(queue))
 	}
 	return cli.WithCode(errors.New(text), cli.ExitNothing)

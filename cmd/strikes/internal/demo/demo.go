@@ -39,6 +39,16 @@ type Options struct {
 	Type     topology.Type // of the queues
 	JSON     bool          // print the verdict as one JSON object; the story goes to Err
 	Out, Err io.Writer
+
+	// After, if not nil, is called before the demo's servers and queues are removed.
+	After func(context.Context, Scene) error
+}
+
+// Scene is what a demo leaves behind for After.
+type Scene struct {
+	Broker *connect.Broker
+	Store  *counter.Counter
+	Queue  string
 }
 
 // Run shows the demo and leaves nothing behind. It returns an error if an order did not end as it must.
@@ -62,6 +72,9 @@ func Run(ctx context.Context, opts Options) (err error) {
 	}
 	if err == nil && !v.OK {
 		err = errors.New("demo: the outcome is not what it must be")
+	}
+	if err == nil && d.After != nil {
+		err = d.After(ctx, Scene{d.broker, d.store, d.name})
 	}
 	return err
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/consumer"
+	"github.com/strikesmq/strikes/internal/printable"
 )
 
 // settles reports whether an order was acked or dead-lettered.
@@ -36,7 +37,7 @@ func (n *narrator) crashed(r report) string {
 		return ""
 	}
 	n.crashes[r.ID] = r.Crashes
-	return fmt.Sprintf("; it killed a consumer, which died while %s ran isolated (%s counted)", term.Shown(r.ID), term.Plural(r.Crashes, "crash"))
+	return fmt.Sprintf("; it killed a consumer, which died while %s ran isolated (%s counted)", term.Shown(r.ID), printable.Plural(r.Crashes, "crash"))
 }
 
 // text puts a report in words.
@@ -79,7 +80,7 @@ func (v Verdict) print(w io.Writer) {
 	for _, r := range v.Records {
 		if r.Crashes > 0 {
 			fmt.Fprintf(w, "  the order that killed its consumer, says the store: %s, which ran isolated when one died (%s counted)\n",
-				term.Shown(r.ID), term.Plural(r.Crashes, "crash"))
+				term.Shown(r.ID), printable.Plural(r.Crashes, "crash"))
 			continue
 		}
 		if r.LastError != "" {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/printable"
 )
 
 // deadLetter is a message in the dead-letter queue.
@@ -115,7 +116,7 @@ func recordOf(r counter.Record) record {
 }
 
 func (r record) line() string {
-	return fmt.Sprintf("%s %s, %s, %s", term.Shown(r.ID), r.State, term.Plural(r.Failures, "failure"), term.Plural(r.Crashes, "crash"))
+	return fmt.Sprintf("%s %s, %s, %s", term.Shown(r.ID), r.State, printable.Plural(r.Failures, "failure"), printable.Plural(r.Crashes, "crash"))
 }
 
 func compare(what, source, want, got string) check {

@@ -61,7 +61,7 @@ func Run(ctx context.Context, s cli.Streams, o Options, key string, files []stri
 		return err
 	}
 	p := &publishing{
-		publisher: pub, exchange: o.Exchange, key: key, vhost: b.VHost, contentType: o.ContentType,
+		publisher: pub, exchange: o.Exchange, key: key, contentType: o.ContentType,
 		timeout: o.Timeout, bar: term.NewProgress(s.Err),
 	}
 	if o.JSON {
@@ -72,6 +72,9 @@ func Run(ctx context.Context, s cli.Streams, o Options, key string, files []stri
 		r.parse, r.blank = jsonl.ParseMessage, false
 	}
 	err = cmp.Or(p.all(ctx, r, files), p.unsaid)
+	if o.Exchange == "" && errors.Is(err, publisher.ErrUnroutable) {
+		err = fmt.Errorf("%w: %w", o.NoQueue(ctx, b, key, queueinfo.ErrNotFound), err)
+	}
 	if closing := pub.Close(); err == nil {
 		err = closing
 	}
@@ -87,7 +90,6 @@ type publishing struct {
 	publisher   *publisher.Publisher
 	exchange    string
 	key         string
-	vhost       string
 	contentType string
 	timeout     time.Duration
 	report      *json.Encoder // nil: none
@@ -166,8 +168,6 @@ func (p *publishing) count(ctx context.Context, entries []entry, msgs []publishe
 		return cli.WithCode(first, cli.ExitInterrupted)
 	case errors.Is(first, context.DeadlineExceeded):
 		return cli.WithCode(first, cli.ExitUnreachable)
-	case p.exchange == "" && errors.Is(first, publisher.ErrUnroutable):
-		return cli.Misusef("there is no queue %q in virtual host %q (strikes declare makes one): %w", p.key, p.vhost, first)
 	}
 	return first
 }
@@ -190,14 +190,14 @@ func (p *publishing) tell(e entry, msg amqp.Publishing, err error) {
 		p.confirmed++
 	case errors.As(err, &why) && why.Undecided:
 		p.undecided++
-		s.Undecided, s.Error = true, err.Error()
+		s.Undecided, s.Error = true, cli.Plain(err)
 		e.msg = amqp.Publishing{MessageId: msg.MessageId}
 		if len(p.unsure) < 5 {
 			p.unsure = append(p.unsure, e)
 		}
 	default:
 		p.failed++
-		s.Error = err.Error()
+		s.Error = cli.Plain(err)
 	}
 	if p.report != nil {
 		p.unsaid = cmp.Or(p.unsaid, p.report.Encode(s)) // of a full disk; one who reads no more ends the process by SIGPIPE

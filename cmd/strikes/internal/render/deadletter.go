@@ -8,6 +8,8 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/deadletter"
+	"github.com/strikesmq/strikes/internal/printable"
+	"github.com/strikesmq/strikes/internal/records"
 )
 
 // DeadLetters returns a list of dead letters as a table, or as JSON lines.
@@ -53,15 +55,23 @@ func DeadLetter(w io.Writer, m *deadletter.Message) error {
 			f.Add("last failed attempt", r.LastTime.Format(time.RFC3339))
 		}
 		f.Add("last holder", r.Holder)
+		if r.PossibleDuplicate {
+			f.Add("possible duplicate", duplicateText)
+		}
 	}
 	f.Add("replays", fmt.Sprint(m.Replays))
 	f.Add("content type", m.Publishing.ContentType)
 	f.Add("headers", headers(m.Publishing.Headers))
-	if m.Size != SizeUnknown {
-		f.Add("body", term.Plural(m.Size, "byte"))
+	if m.Size != deadletter.SizeUnknown {
+		f.Add("body", printable.Plural(m.Size, "byte"))
 	}
 	if err := f.Write(w); err != nil {
 		return err
+	}
+	if m.Record != nil {
+		if err := history(w, records.History(*m.Record)); err != nil {
+			return err
+		}
 	}
 	return body(w, m.Publishing.Body)
 }
@@ -74,7 +84,7 @@ func addOrigin(f *term.Fields, m *deadletter.Message) {
 	f.Add("died in", term.Shown(o.Queue))
 	f.Add("broker's reason", o.Reason)
 	f.Add("died", o.Time.UTC().Format(time.RFC3339))
-	if m.Size != SizeUnknown { // the record does not keep it
+	if m.Size != deadletter.SizeUnknown { // the record does not keep it
 		f.Add("published to", "exchange "+term.Shown(o.Exchange)+", key "+term.Shown(o.Key))
 	}
 }
@@ -93,10 +103,6 @@ func noRecord(m *deadletter.Message) string {
 	return ""
 }
 
-// SizeUnknown is the size of a dead letter that only the store's record
-// describes.
-const SizeUnknown = -1
-
 // deadLetter is a dead letter in JSON.
 type deadLetter struct {
 	ID          string       `json:"id"`
@@ -114,6 +120,9 @@ type deadLetter struct {
 	Redelivered bool         `json:"redelivered"`
 	Size        *int         `json:"size,omitempty"`
 	Fingerprint string       `json:"fingerprint,omitempty"` // which show, replay and drop take in place of the id
+
+	Duplicate bool              `json:"possible_duplicate,omitempty"`
+	History   []records.Attempt `json:"history,omitempty"` // of show
 }
 
 func deadLetterOf(m *deadletter.Message) deadLetter {
@@ -121,11 +130,12 @@ func deadLetterOf(m *deadletter.Message) deadLetter {
 		ID: m.ID, Queue: m.Origin.Queue, Kind: string(m.Kind()), Reason: m.Reason(), Broker: m.Origin.Reason,
 		Died: jsonl.Moment(m.Origin.Time), Replays: m.Replays, Redelivered: m.Redelivered, Fingerprint: m.Fingerprint,
 	}
-	if m.Size != SizeUnknown {
+	if m.Size != deadletter.SizeUnknown {
 		d.Size = &m.Size
 	}
 	if r := m.Record; r != nil {
 		d.Counted, d.Failures, d.Crashes, d.First, d.Last = true, r.Failures, r.Crashes, r.FirstTime, r.LastTime
+		d.Duplicate = r.PossibleDuplicate
 	}
 	return d
 }
@@ -133,8 +143,12 @@ func deadLetterOf(m *deadletter.Message) deadLetter {
 // DeadLetterJSON prints a dead letter as a line that publish takes, with all
 // that is known of it added.
 func DeadLetterJSON(w io.Writer, m *deadletter.Message) error {
+	dead := deadLetterOf(m)
+	if m.Record != nil {
+		dead.History = records.History(*m.Record)
+	}
 	return jsonl.NewEncoder(w).Encode(struct {
 		jsonl.Message
 		Dead deadLetter `json:"dead"`
-	}{jsonl.MessageOf(m.Publishing), deadLetterOf(m)})
+	}{jsonl.MessageOf(m.Publishing), dead})
 }

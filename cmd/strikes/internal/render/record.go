@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
+	"github.com/strikesmq/strikes/internal/printable"
 	"github.com/strikesmq/strikes/internal/records"
 )
 
@@ -60,13 +61,16 @@ func Record(w io.Writer, v records.Record) error {
 	f.Add("failures", fmt.Sprint(v.Failures))
 	f.Add("crashes", fmt.Sprint(v.Crashes))
 	if v.Limit > 0 {
-		f.Add("limit", term.Plural(v.Limit, "attempt"))
+		f.Add("limit", printable.Plural(v.Limit, "attempt"))
 	}
 	if v.Granted != nil {
-		f.Add("granted", term.Plural(v.Granted.Attempts, "more attempt")+noteSuffix(v.Granted.Note))
+		f.Add("granted", printable.Plural(v.Granted.Attempts, "more attempt")+noteSuffix(v.Granted.Note))
 	}
 	if v.Reset != nil {
 		f.Add("reset", strings.TrimSpace(noteSuffix(*v.Reset)))
+	}
+	if v.Skip != nil {
+		f.Add("skipped", strings.TrimSpace(noteSuffix(*v.Skip)))
 	}
 	f.Add("suspect", fmt.Sprint(v.Suspect))
 	f.Add("starts", fmt.Sprint(v.Starts))
@@ -84,12 +88,23 @@ func Record(w io.Writer, v records.Record) error {
 	f.Add("holder", v.Holder)
 	f.Add("cause", string(v.Cause))
 	f.Add("last error", v.LastError)
-	return f.Write(w)
+	if v.Duplicate {
+		f.Add("possible duplicate", duplicateText)
+	}
+	if err := f.Write(w); err != nil {
+		return err
+	}
+	return history(w, v.History)
 }
 
 // Limit says what is set for a queue.
 func Limit(l records.Limit) string {
-	return term.Plural(l.MaxRetries, "retry") + ", set" + noteSuffix(l.Note)
+	return Attempts(l) + ", set" + noteSuffix(l.Note)
+}
+
+// Attempts is a limit in both of its units.
+func Attempts(l records.Limit) string {
+	return fmt.Sprintf("%s (%s)", printable.Plural(l.Attempts, "attempt"), printable.Plural(l.MaxRetries(), "retry"))
 }
 
 // noteSuffix says when, by whom and why, after what was done.

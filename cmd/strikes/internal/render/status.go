@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
+	"github.com/strikesmq/strikes/internal/printable"
 	"github.com/strikesmq/strikes/internal/records"
 	"github.com/strikesmq/strikes/internal/status"
 )
@@ -15,18 +16,22 @@ func Status(s status.Status) []term.Row {
 	title := fmt.Sprintf("%s  %s in virtual host %s", s.Time.Format("15:04:05Z"), term.Shown(s.Queue), term.Shown(s.VHost))
 	rows := []term.Row{{Text: title, Kind: term.Title}}
 	rows = append(rows, flow(s)...)
+	if s.Paused != nil {
+		text := "paused    " + noteSuffix(*s.Paused) + "; strikes resume ends it"
+		rows = append(rows, term.Row{Text: text, Kind: term.Alarm})
+	}
 	if u := s.Undecodable; u != nil {
 		kind := term.Plain
 		if u.Blocks(s.Time) {
 			kind = term.Alarm
 		}
-		rows = append(rows, term.Row{Text: "undecoded  " + Undecodable(u, s.Time) + "; strikes doctor says what to do", Kind: kind})
+		rows = append(rows, term.Row{Text: "undecoded  " + undecodable(u, s.Time) + "; strikes doctor says what to do", Kind: kind})
 	}
 	if s.Limit != nil {
 		rows = append(rows, term.Row{Text: "limit      " + Limit(*s.Limit)})
 	}
 	if len(s.Limits) > 0 {
-		rows = append(rows, term.Row{Text: "limit      " + term.Printable(Disagreement(s.Limits), ""), Kind: term.Alarm})
+		rows = append(rows, term.Row{Text: "limit      " + term.Printable(disagreement(s.Limits), ""), Kind: term.Alarm})
 	}
 	rows = append(rows, blocked(s)...)
 	rows = append(rows, deadLetters(s.Dead)...)
@@ -41,7 +46,7 @@ func flow(s status.Status) []term.Row {
 	if s.Unacked != nil {
 		depth += fmt.Sprintf(", %d unacked", *s.Unacked)
 	}
-	consumers, kind := term.Plural(s.Consumers, "consumer"), term.Plain
+	consumers, kind := printable.Plural(s.Consumers, "consumer"), term.Plain
 	if s.Consumers == 0 {
 		consumers, kind = "no consumer", term.Alarm
 	}
@@ -56,7 +61,7 @@ func blocked(s status.Status) []term.Row {
 	if s.Blocked == 0 {
 		return []term.Row{{Text: "blocking   nothing that has failed"}}
 	}
-	rows := []term.Row{{Text: "blocking   " + term.Plural(s.Blocked, "message"), Kind: term.Title}}
+	rows := []term.Row{{Text: "blocking   " + printable.Plural(s.Blocked, "message"), Kind: term.Title}}
 	for _, m := range s.Blocking {
 		rows = append(rows, blockingText(m, s.Time)...)
 	}
@@ -77,6 +82,9 @@ func blockingText(m status.Message, now time.Time) []term.Row {
 	}
 	if m.Suspect {
 		parts = append(parts, "suspect")
+	}
+	if m.Duplicate {
+		parts = append(parts, "possible duplicate")
 	}
 	rows := []term.Row{{Text: "  " + term.Shown(m.ID)}, {Text: "      " + strings.Join(parts, ", ")}}
 	if m.LastError != "" {
@@ -187,22 +195,18 @@ func missing(d status.DeadLetters) string {
 	return text
 }
 
-// Undecodable says what consumers reported.
-func Undecodable(u *status.Undecodable, now time.Time) string {
+// undecodable says what consumers reported.
+func undecodable(u *records.Undecodable, now time.Time) string {
 	text := fmt.Sprintf("a message that consumers cannot decode ended %s since %s, the last %s ago",
-		term.Plural(int(u.Sessions), "session"), u.Since.Format("15:04:05Z"), term.Rough(now.Sub(u.Last)))
+		printable.Plural(int(u.Sessions), "session"), u.Since.Format("15:04:05Z"), term.Rough(now.Sub(u.Last)))
 	if u.After != "" {
 		text += ", after message " + term.Shown(u.After)
 	}
 	return text
 }
 
-// Disagreement says which limits the consumers of one queue have. It is not
+// disagreement says which limits the consumers of one queue have. It is not
 // escaped.
-func Disagreement(seen []records.OwnLimit) string {
-	var limits []string
-	for _, s := range seen {
-		limits = append(limits, fmt.Sprintf("%d (%s)", s.MaxRetries, s.Holder))
-	}
-	return "consumers of one queue disagree on MaxRetries: " + strings.Join(limits, ", ")
+func disagreement(seen []records.OwnLimit) string {
+	return "consumers of one queue have different limits: " + records.LimitsText(seen)
 }

@@ -70,13 +70,13 @@ func TestStandingIsSafeToShow(t *testing.T) {
 	taken := int64(1)
 	s := status.Status{
 		Time: noon, VHost: hostile, Queue: hostile, Notes: []status.Note{{Code: status.NoRates, Err: errors.New(hostile)}, {Code: status.AssumedQueue, Queue: hostile, Err: errors.New(hostile)}},
-		Limit: &records.Limit{MaxRetries: 1, Note: records.Note{By: hostile, Reason: hostile}},
+		Limit: &records.Limit{Attempts: 2, Note: records.Note{By: hostile, Reason: hostile}},
 		Blocking: []status.Message{{ID: hostile, State: status.Running, Running: noon, Since: noon, Failures: 1, LastError: hostile,
 			Holder: hostile, Suspect: true, Limit: 4, Attempt: 2}},
 		Blocked: 1,
 		Dead: status.DeadLetters{Count: 9, Since: noon, Queue: hostile, Holds: &n, Taken: &taken, Reasons: []status.Reason{{Reason: hostile, Messages: 9}},
 			Route: []inspect.Finding{{Seen: hostile, Fix: hostile}}},
-		Limits: []records.OwnLimit{{MaxRetries: 1, Holder: hostile}, {MaxRetries: 2, Holder: hostile}},
+		Limits: []records.OwnLimit{{Attempts: 2, Holder: hostile}, {Attempts: 3, Holder: hostile}},
 	}
 	for _, width := range []int{0, 1, 20, 200} {
 		for _, text := range term.Fitted(Status(s), width, 0, false) {
@@ -95,7 +95,7 @@ func TestStandingText(t *testing.T) {
 	unacked, holds := 1, 2
 	s := status.Status{
 		Time: noon, VHost: "/", Queue: "orders", Ready: 37, Consumers: 2, Unacked: &unacked, Rates: &status.Rates{In: 12, Out: 3.14, Acked: 3},
-		Limit:   &records.Limit{MaxRetries: 5, Note: records.Note{By: "jo@desk", At: earlierBy(time.Hour), Reason: "supplier down"}},
+		Limit:   &records.Limit{Attempts: 6, Note: records.Note{By: "jo@desk", At: earlierBy(time.Hour), Reason: "supplier down"}},
 		Blocked: 5,
 		Blocking: []status.Message{
 			{ID: "17", State: status.Waiting, Attempt: 3, Limit: 6, Since: earlierBy(4 * time.Minute), Next: noon.Add(12 * time.Second), Failures: 2, LastError: "no stock", Holder: "web-1, pid 42"},
@@ -105,13 +105,13 @@ func TestStandingText(t *testing.T) {
 		},
 		Dead: status.DeadLetters{Count: 9, Since: earlierBy(24 * time.Hour), Queue: "orders.dlq", Holds: &holds, Reasons: []status.Reason{{Reason: "no stock", Messages: 3}},
 			Removed: 4, Still: 5, Unknown: 2, Missing: 1, Waiting: 2, WaitingSeen: true, Route: []inspect.Finding{{Seen: "no exchange \"x\"", Fix: "declare it"}}},
-		Limits: []records.OwnLimit{{MaxRetries: 3, Holder: "web-1, pid 42"}, {MaxRetries: 100, Holder: "web-2, pid 7"}},
+		Limits: []records.OwnLimit{{Attempts: 4, Holder: "web-1, pid 42"}, {Attempts: 101, Holder: "web-2, pid 7"}},
 	}
 	want := `12:00:00Z  orders in virtual host /
 depth      37 ready, 1 unacked, 2 consumers
 rates      12.0/s in, 3.1/s out, 3.0/s acked
-limit      5 retries, set 2026-11-21T11:00:00Z by jo@desk: supplier down
-limit      consumers of one queue disagree on MaxRetries: 3 (web-1, pid 42), 100 (web-2, pid 7)
+limit      6 attempts (5 retries), set 2026-11-21T11:00:00Z by jo@desk: supplier down
+limit      consumers of one queue have different limits: 4 attempts (web-1, pid 42), 101 attempts (web-2, pid 7)
 blocking   5 messages
   17
       attempt 3 of 6, next attempt in 12s, failing for 4m

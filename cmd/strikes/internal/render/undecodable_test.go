@@ -6,11 +6,12 @@ import (
 	"time"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
+	"github.com/strikesmq/strikes/internal/records"
 	"github.com/strikesmq/strikes/internal/status"
 )
 
 func TestUndecodableIsShown(t *testing.T) {
-	u := &status.Undecodable{
+	u := &records.Undecodable{
 		Sessions: 7, Since: earlierBy(time.Minute), Last: earlierBy(3 * time.Second),
 		After: "m\x1b4", Holder: "host\x07, pid 7", Error: "consumer: a message cannot be decoded: queue \"orders\": its headers\x1b",
 	}

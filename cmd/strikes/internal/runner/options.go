@@ -18,6 +18,7 @@ type Options struct {
 	MaxRetries, Concurrency, Prefetch          int
 	Ordered, AckEach, AllowDrop, Verbose, JSON bool
 	Lane, Backoff, Retry, Isolation            string
+	HealthAddr                                 string // empty: no probes
 	HandlerTimeout, DrainTimeout               time.Duration
 	ConsumerTimeout, ExitWhenIdle              time.Duration
 }

@@ -53,7 +53,16 @@ func Run(ctx context.Context, s cli.Streams, o Options, queue string, command []
 		w.command.Stdout = s.Err
 	}
 	w.consumer.Observer = observers{decisions, &w.idle}
-	return w.run(ctx, s.Now)
+	if o.HealthAddr != "" {
+		var probes health
+		stop, err := probes.serve(ctx, o.HealthAddr, s.Err)
+		if err != nil {
+			return errors.Join(err, conn.Close())
+		}
+		defer stop()
+		w.consumer.Consuming = probes.consuming.Store
+	}
+	return o.NoQueue(ctx, b, queue, w.run(ctx, s.Now))
 }
 
 // findManagement gives a consumer the management API at its usual address, like the doctor, unless one was given. It is silent if

@@ -4,24 +4,13 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/strikesmq/strikes/internal/printable"
 )
 
 // Printable escapes what a terminal might obey; the characters in keep stay as they are.
 func Printable(s, keep string) string {
-	var b strings.Builder
-	for len(s) > 0 {
-		r, size := utf8.DecodeRuneInString(s)
-		switch {
-		case r == utf8.RuneError && size == 1:
-			b.WriteString(`\x` + strconv.FormatUint(uint64(s[0])|0x100, 16)[1:])
-		case strconv.IsPrint(r) || strings.ContainsRune(keep, r):
-			b.WriteRune(r)
-		default:
-			b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
-		}
-		s = s[size:]
-	}
-	return b.String()
+	return printable.Text(s, keep)
 }
 
 // Shown returns a name for a line of text: as it is if it is one plain word, else quoted.

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/spf13/cobra"
+
+	"github.com/strikesmq/strikes/cmd/strikes/internal/change"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/metrics"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/web"
+	"github.com/strikesmq/strikes/console"
+	"github.com/strikesmq/strikes/internal/inspect"
+	"github.com/strikesmq/strikes/internal/status"
+)
+
+func (a *app) consoleCommand() *cobra.Command {
+	var o consoleOptions
+	cmd := cli.New("console", "serve web pages that show every queue, its dead letters and how to act on them", `
+Serves pages at --listen and prints their URL. The pages show every queue that the management API lists, or those of --queue: what blocks it,
+its dead letters and why they died, each message's history, and what the doctor finds.
+
+The pages only read unless --allow names verbs. Each change asks for a reason, and an audit in the store keeps it. Without --token-file only
+this machine is served. With it, browsers ask for the token and a name, and other programs send "Authorization: Bearer TOKEN".
+/metrics serves what strikes export serves, to the same visitors. docs/console.md says how to run it safely.`[1:],
+		func(ctx context.Context, _ []string) error { return a.console(ctx, o) })
+	f := cmd.Flags()
+	o.at.AddTo(cmd, "127.0.0.1:9463")
+	f.StringVar(&o.allow, "allow", "", "let visitors change things: `VERBS` of "+console.AllVerbs().String()+", or all")
+	f.StringArrayVar(&o.queues, "queue", nil, "show this `QUEUE`; repeatable")
+	cli.DefaultText(f, "queue", "all")
+	f.StringVar(&o.dropDir, "drop-dir", "", "where the verb drop writes its files: `DIRECTORY`; required for it")
+	f.StringVar(&o.path, "path", "", "serve below this `PATH`, such as /ops/strikes")
+	cli.FromEnv(f, "allow")
+	o.AddBroker(cmd)
+	o.AddStore(cmd)
+	o.AddManagement(cmd, "which lists the queues and their rates")
+	return cmd
+}
+
+// consoleOptions are the flags of console.
+type consoleOptions struct {
+	connect.Flags
+
+	at                   web.Flags
+	allow, path, dropDir string
+	queues               []string
+}
+
+func (a *app) console(ctx context.Context, o consoleOptions) error {
+	if o.at.Path = o.path; o.allow == "all" {
+		o.allow = console.AllVerbs().String()
+	}
+	token, err := o.at.Token()
+	if err != nil {
+		return err
+	}
+	allow, err := console.ParseVerbs(o.allow)
+	if err != nil {
+		return cli.Misusef("--allow: %w", err)
+	}
+	b, err := o.Broker()
+	if err != nil {
+		return err
+	}
+	store, err := o.Store(ctx)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	need, err := findManagement(ctx, o.Flags, b)
+	if err != nil {
+		return err
+	}
+	c, err := console.New(console.Options{
+		Store: store, Dial: b.Dial, VHost: b.VHost, Management: need.Management, HTTPClient: need.HTTPClient, Queues: o.queues,
+		Prefix: o.path, Hosts: o.at.Names(), Token: token, Actor: change.ThisUser(), Allow: allow,
+		DropDir: o.dropDir, Encode: func(m amqp.Publishing) ([]byte, error) { return json.Marshal(jsonl.MessageOf(m)) }, Logger: slog.New(slog.NewTextHandler(a.Err, nil)),
+	})
+	if err != nil {
+		return cli.Misuse(err)
+	}
+	defer c.Close()
+	q, err := newQueues(o.Flags)
+	if err != nil {
+		return err
+	}
+	q.Names, q.Store = o.queues, store.Admin()
+	cache := &status.Cache{Queues: q, Keep: exportKeep}
+	defer cache.Close()
+	mux := http.NewServeMux()
+	mux.Handle("/", c)
+	mux.Handle("GET /metrics", c.Guard(metrics.Handler(cache)))
+	return o.at.Serve(ctx, mux, a.Out)
+}
+
+// findManagement returns the management API that is given, or the one at the usual address if it answers.
+func findManagement(ctx context.Context, o connect.Flags, b *connect.Broker) (need inspect.Need, err error) {
+	if need.Management, err = o.Management(); err != nil || need.Management != "" {
+		return need, err
+	}
+	err = b.With(ctx, func(conn *amqp.Connection) error {
+		need, _ = b.Management(ctx, conn, need) // without it the queues are named
+		return nil
+	})
+	return need, err
+}

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/clitest"
+	"github.com/strikesmq/strikes/internal/proctest"
+)
+
+// exported runs strikes export, and returns a function that scrapes it.
+func exported(t *testing.T, args ...string) func() string {
+	t.Helper()
+	var stderr clitest.Output
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan int, 1)
+	go func() {
+		ended <- run(ctx, cli.Streams{Out: io.Discard, Err: &stderr}, append([]string{"strikes", "export", "--listen", "127.0.0.1:0"}, args...))
+	}()
+	t.Cleanup(func() {
+		stop()
+		if code := <-ended; code != cli.ExitOK {
+			t.Errorf("exit code %d\n%s", code, &stderr)
+		}
+	})
+	address := regexp.MustCompile(`http://\S+`)
+	proctest.Eventually(t, 10*time.Second, "the address", func() bool { return address.MatchString(stderr.String()) })
+	return func() string {
+		res, err := http.Get(address.FindString(stderr.String()) + "/metrics")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		body, err := io.ReadAll(res.Body)
+		if err != nil || res.StatusCode != http.StatusOK {
+			t.Fatalf("%s, %v: %s", res.Status, err, body)
+		}
+		return string(body)
+	}
+}
+
+// TestExport: the metrics are those of the queue, and the store's are there for queues that are named without a management API.
+func TestExport(t *testing.T) {
+	queue := "cli." + uuid.NewString()
+	t.Cleanup(func() { _ = forget(brokerURL(t), queue); _ = forgetKeys(storeURL(t), queue) })
+	mustOutput(t, strikesOn(t, queue, "declare", queue))
+	buryFew(t, queue)
+	servers := []string{"--amqp-url", brokerURL(t), "--redis-url", storeURL(t), "--prefix", queue, "--management-url", managementURL(t)}
+	scrape := exported(t, append(servers, "--queue", queue)...)
+	proctest.Eventually(t, 30*time.Second, "the metrics", func() bool {
+		page := scrape()
+		for _, want := range []string{
+			"strikes_broker_up 1", "strikes_store_up 1",
+			`strikes_dead_letters{queue="` + queue + `",vhost="/"} 2`, `strikes_retrying_messages{queue="` + queue + `",vhost="/"} 1`,
+			`strikes_dead_letters_unaccounted{queue="` + queue + `",vhost="/"} 0`, `strikes_queue_consumers{queue="` + queue + `",vhost="/"} 0`,
+		} {
+			if !strings.Contains(page, want) {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// TestExportOutlivesOutages: without broker and store, export serves that they are down.
+func TestExportOutlivesOutages(t *testing.T) {
+	scrape := exported(t, "--amqp-url", "amqp://127.0.0.1:1", "--redis-url", "redis://127.0.0.1:1")
+	if page := scrape(); !strings.Contains(page, "strikes_broker_up 0") || !strings.Contains(page, "strikes_store_up 0") {
+		t.Error(page)
+	}
+}
+
+// TestExportRefuses: an address that cannot be used is misuse.
+func TestExportRefuses(t *testing.T) {
+	var stderr clitest.Output
+	code := run(t.Context(), cli.Streams{Out: io.Discard, Err: &stderr}, []string{"strikes", "export", "--listen", "nowhere"})
+	if code != cli.ExitMisuse || !strings.Contains(stderr.String(), "listen at nowhere") {
+		t.Errorf("exit code %d: %s", code, &stderr)
+	}
+}

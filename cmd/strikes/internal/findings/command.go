@@ -1,0 +1,172 @@
+// Package findings runs the doctor, prints its findings and chooses the exit code, as the command doctor does.
+package findings
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+	"github.com/spf13/cobra"
+
+	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/runner"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
+	"github.com/strikesmq/strikes/consumer"
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/doctor"
+	"github.com/strikesmq/strikes/internal/inspect"
+	"github.com/strikesmq/strikes/internal/management"
+	"github.com/strikesmq/strikes/internal/printable"
+	"github.com/strikesmq/strikes/internal/setting"
+)
+
+// Command is one run of the doctor: what consumers need, and where the servers are.
+type Command struct {
+	cli.Streams
+	connect.Flags
+
+	MaxRetries         int
+	Backoff            string
+	Ordered, AllowDrop bool
+	Probe, JSON        bool
+}
+
+// AddTo adds the flags.
+func (c *Command) AddTo(cmd *cobra.Command) {
+	f := cmd.Flags()
+	c.AddBroker(cmd)
+	c.AddStore(cmd)
+	c.AddManagement(cmd, "to check what AMQP cannot report")
+	f.IntVar(&c.MaxRetries, "max-retries", consumer.DefaultMaxRetries, "how often consumers retry: the delivery limit must leave room for `N`")
+	f.StringVar(&c.Backoff, "backoff", runner.DefaultBackoff, "how long consumers wait before a retry: the consumer timeout must leave room for `WAIT`, as consume takes it")
+	f.BoolVar(&c.Ordered, "ordered", false, "messages must be handled in order")
+	f.BoolVar(&c.AllowDrop, "allow-drop", false, "accept that dead letters are lost")
+	f.BoolVar(&c.Probe, "probe", false, "prove it, with scratch messages")
+	cli.FromEnv(f, "max-retries", "backoff", "ordered", "allow-drop")
+	cli.JSON(f, &c.JSON, "print one JSON object a finding")
+}
+
+// Run examines queues, or all of the virtual host if none is named, then the broker and the store.
+func (c *Command) Run(ctx context.Context, queues []string) error {
+	need, err := c.need()
+	if err != nil {
+		return err
+	}
+	if c.Probe && len(queues) == 0 {
+		return cli.Misusef("--probe makes scratch queues and messages; name the QUEUE that it is for")
+	}
+	b, err := c.Broker()
+	if err != nil {
+		return err
+	}
+	store, err := connect.DialStore(c.RedisURL, c.Prefix)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	p := &printer{out: c.Out, json: c.JSON}
+	err = b.With(ctx, func(conn *amqp.Connection) error {
+		checkup := &doctor.Checkup{Conn: conn, Need: c.findManagement(ctx, b, conn, need), Store: store.Admin(), Named: len(queues) > 0, Probe: c.Probe}
+		if len(queues) == 0 {
+			if queues, err = c.list(ctx, conn, checkup.Need); err != nil {
+				return err
+			}
+		}
+		if err := checkup.Queues(ctx, queues, p.print); err != nil {
+			return err
+		}
+		return p.print(checkup.Broker())
+	})
+	if err != nil {
+		return err
+	}
+	if err := c.examineStore(ctx, store, p); err != nil {
+		return err
+	}
+	return p.verdict()
+}
+
+func (c *Command) need() (inspect.Need, error) {
+	api, err := c.Management()
+	if err != nil {
+		return inspect.Need{}, err
+	}
+	wait, err := runner.ParseBackoff(c.Backoff)
+	if err != nil {
+		return inspect.Need{}, cli.Misusef("--backoff: %w", err)
+	}
+	need := inspect.Need{
+		MaxRetries: c.MaxRetries, MaxBackoff: max(wait.Last, 1), // zero would be the default
+		Ordered: c.Ordered, AllowDrop: c.AllowDrop, Management: api,
+	}
+	if need.MaxRetries < 0 || need.MaxRetries > runner.MostRetries {
+		return need, cli.Refused("max-retries", need.MaxRetries, fmt.Sprintf("0 to %d", runner.MostRetries))
+	}
+	return need, nil
+}
+
+// findManagement tries the usual address of the management API, unless one was given.
+func (c *Command) findManagement(ctx context.Context, b *connect.Broker, conn *amqp.Connection, need inspect.Need) inspect.Need {
+	if need.Management != "" {
+		return need
+	}
+	found, err := b.Management(ctx, conn, need)
+	if err != nil {
+		fmt.Fprintf(c.Err, "strikes: continuing without the management API (none was given, and its usual address was tried): %s\n",
+			term.Printable(err.Error(), ""))
+	}
+	return found
+}
+
+// list names every queue to examine.
+func (c *Command) list(ctx context.Context, conn *amqp.Connection, need inspect.Need) ([]string, error) {
+	if need.Management == "" {
+		return nil, cli.Misusef("without the management API queues cannot be listed: name a QUEUE, or give --management-url")
+	}
+	found, err := doctor.List(ctx, conn, need)
+	switch {
+	case errors.Is(err, management.ErrDenied):
+		return nil, cli.WithCode(err, cli.ExitDenied)
+	case err != nil && ctx.Err() == nil:
+		return nil, cli.WithCode(err, cli.ExitUnreachable)
+	case err != nil:
+		return nil, err
+	case len(found.Queues) == 0:
+		return nil, cli.WithCode(fmt.Errorf("no queue in virtual host %q", conn.Config.Vhost), cli.ExitNothing)
+	case len(found.PassedOver) > 0:
+		fmt.Fprintf(c.Err, "strikes: passed over %s: exclusive, a stream, or the dead-letter queue of another\n", printable.Plural(len(found.PassedOver), "queue"))
+	}
+	return found.Queues, nil
+}
+
+// examineStore examines the store. A store that does not reply is a finding like any other, because the rest was examined.
+func (c *Command) examineStore(ctx context.Context, store *counter.Counter, p *printer) error {
+	check, cancel := context.WithTimeout(ctx, connect.CheckTimeout)
+	defer cancel()
+	found, err := store.Admin().Examine(check)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	var trouble []inspect.Finding
+	if err != nil {
+		trouble = append(trouble, storeTrouble(connect.ExplainStore(ctx, c.RedisURL, err)))
+	}
+	return p.print(doctor.StoreReport(setting.RedactURL(c.RedisURL), found, trouble...))
+}
+
+// storeTrouble says why the store could not be examined.
+func storeTrouble(err error) inspect.Finding {
+	code := inspect.CodeNoStore
+	var store *counter.StoreError
+	switch {
+	case connect.NoDatabase(err):
+		code = inspect.CodeNoDatabase
+	case errors.As(err, &store) && store.Fault == counter.FaultDenied:
+		code = inspect.CodeStoreDenied
+	case cli.ExitCode(err) == cli.ExitMisuse:
+		code = inspect.CodeNotStore
+	}
+	return inspect.Say(code, inspect.Vars{"reason": err})
+}

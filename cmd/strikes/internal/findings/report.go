@@ -1,0 +1,126 @@
+package findings
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
+	"github.com/strikesmq/strikes/internal/doctor"
+	"github.com/strikesmq/strikes/internal/inspect"
+	"github.com/strikesmq/strikes/internal/printable"
+)
+
+// printer prints reports as they come, and keeps what the exit code takes.
+type printer struct {
+	out    io.Writer
+	json   bool
+	codes  []string // of the errors
+	warned int
+}
+
+func (p *printer) print(r doctor.Report) error {
+	for _, f := range r.Findings {
+		if f.Severity == inspect.Error {
+			p.codes = append(p.codes, f.Code)
+		} else {
+			p.warned++
+		}
+	}
+	if p.json {
+		return p.lines(r)
+	}
+	_, err := io.WriteString(p.out, text(r))
+	return err
+}
+
+// line is a finding in JSON.
+type line struct {
+	Subject string `json:"subject"` // queue, broker or store
+	Name    string `json:"name"`
+	VHost   string `json:"vhost,omitempty"` // of a queue
+	inspect.Finding
+}
+
+func (p *printer) lines(r doctor.Report) error {
+	out := jsonl.NewEncoder(p.out)
+	for _, f := range r.Findings {
+		if err := out.Encode(line{r.Subject, r.Name, r.VHost, f}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func text(r doctor.Report) string {
+	var b strings.Builder
+	name, state := term.Printable(r.Name, ""), ""
+	if r.Subject == "queue" {
+		name = term.Shown(r.Name)
+	}
+	if len(r.Findings) == 0 {
+		state = ": nothing wrong"
+	}
+	fmt.Fprintf(&b, "%s %s%s\n", r.Subject, name, state)
+	for _, p := range r.Proven {
+		fmt.Fprintf(&b, "  proven   %s\n", term.Printable(p, ""))
+	}
+	printed := map[string]string{} // the code of the first finding with a command
+	for _, f := range r.Findings {
+		fmt.Fprintf(&b, "  %-8s %s: %s\n", f.Severity, f.Code, term.Printable(f.Seen, ""))
+		first, again := printed[f.Command]
+		if again && f.Command != "" {
+			f.Fix, f.Command = f.Fix+": the command of "+first+" does it", ""
+		} else {
+			printed[f.Command] = f.Code
+		}
+		for _, line := range advice(f) {
+			fmt.Fprintf(&b, "           %s\n", term.Printable(line, ""))
+		}
+	}
+	return b.String()
+}
+
+// advice says why a finding matters, and how to fix it.
+func advice(f inspect.Finding) []string {
+	lines := []string{"impact: " + f.Impact, "fix: " + f.Fix}
+	if f.Command != "" {
+		lines = append(lines, "run: "+f.Command)
+	}
+	return lines
+}
+
+// Text returns a finding and its advice, a line each. It is not escaped.
+func Text(f inspect.Finding) string {
+	return strings.Join(append([]string{f.Seen}, advice(f)...), "\n")
+}
+
+// verdict is nil if nothing worse than a warning was found.
+func (p *printer) verdict() error {
+	if len(p.codes) == 0 {
+		return nil
+	}
+	return cli.WithCode(fmt.Errorf("%s and %s", printable.Plural(len(p.codes), "error"), printable.Plural(p.warned, "warning")), exitCode(p.codes))
+}
+
+// exitCode is the exit code for the errors: what is wrong comes before what could not be examined.
+func exitCode(codes []string) int {
+	code, rank := cli.ExitFound, 4
+	for _, c := range codes {
+		of, at := cli.ExitFound, 0
+		switch c {
+		case inspect.CodeNoStore:
+			of, at = cli.ExitUnreachable, 1
+		case inspect.CodeStoreDenied, inspect.CodeDenied:
+			of, at = cli.ExitDenied, 2
+		case inspect.CodeNoQueue, inspect.CodeNoDatabase, inspect.CodeNotStore:
+			of, at = cli.ExitMisuse, 3
+		}
+		if at < rank {
+			code, rank = of, at
+		}
+	}
+	return code
+}

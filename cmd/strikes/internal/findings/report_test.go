@@ -1,0 +1,96 @@
+package findings
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
+	"github.com/strikesmq/strikes/internal/doctor"
+	"github.com/strikesmq/strikes/internal/inspect"
+)
+
+func TestExitCode(t *testing.T) {
+	tests := []struct {
+		codes []string
+		want  int
+	}{
+		{[]string{"auto-ack"}, 5},
+		{[]string{inspect.CodeNoQueue, "auto-ack", inspect.CodeNoStore}, 5},
+		{[]string{inspect.CodeNoQueue, inspect.CodeNoStore, inspect.CodeStoreDenied}, 69},
+		{[]string{inspect.CodeNoQueue, inspect.CodeStoreDenied}, 4},
+		{[]string{inspect.CodeNoQueue, inspect.CodeDenied}, 4},
+		{[]string{inspect.CodeUnknown}, 5},
+		{[]string{inspect.CodeNoQueue}, 2},
+		{[]string{inspect.CodeNoDatabase}, 2},
+	}
+	for _, tt := range tests {
+		if got := exitCode(tt.codes); got != tt.want {
+			t.Errorf("%q: %d, want %d", tt.codes, got, tt.want)
+		}
+	}
+	if err := new(printer).verdict(); err != nil {
+		t.Errorf("nothing found: %v", err)
+	}
+}
+
+// A finding may quote text from anywhere.
+func TestReportEscapes(t *testing.T) {
+	var out bytes.Buffer
+	p := printer{out: &out}
+	bad := inspect.Finding{Code: "c", Severity: inspect.Error, Seen: "\x1b[2J", Impact: "a\nb", Fix: "\x07", Command: "\u202e"}
+	report := doctor.Report{Subject: "queue", Name: "q\r", VHost: "/", Proven: []string{"\x1b"}, Findings: []inspect.Finding{bad}}
+	if err := p.print(report); err != nil {
+		t.Fatal(err)
+	}
+	if strings.ContainsAny(out.String(), "\x1b\x07\r\u202e") || strings.Count(out.String(), "\n") != 6 {
+		t.Errorf("%q", out.String())
+	}
+	out.Reset()
+	p.json = true
+	if err := p.print(report); err != nil {
+		t.Fatal(err)
+	}
+	var got struct{ Name, Seen, VHost string }
+	if err := json.Unmarshal(out.Bytes(), &got); err != nil || got.Name != "q\r" || got.Seen != bad.Seen || got.VHost != "/" || strings.Contains(out.String(), "\x1b") {
+		t.Errorf("%q: %+v, %v", out.String(), got, err)
+	}
+	var left cli.Coded
+	if err := p.verdict(); !errors.As(err, &left) || left.Code != cli.ExitFound {
+		t.Errorf("verdict: %v", err)
+	}
+}
+
+// One policy may fix several findings: its command is long, and printed once.
+func TestACommandIsPrintedOnce(t *testing.T) {
+	finding := func(code, command string) inspect.Finding {
+		return inspect.Finding{Code: code, Severity: inspect.Error, Seen: "s", Impact: "i", Fix: "f", Command: command}
+	}
+	got := text(doctor.Report{Subject: "queue", Name: "q", Findings: []inspect.Finding{
+		finding("a", "curl 1"), finding("b", ""), finding("c", "curl 1"), finding("d", "curl 2"),
+	}})
+	if strings.Count(got, "run: curl 1\n") != 1 || strings.Count(got, "run: curl 2\n") != 1 || strings.Count(got, "fix: f: the command of a does it\n") != 1 || strings.Count(got, "run:") != 2 {
+		t.Error(got)
+	}
+}
+
+func TestTheDoctorTakesTheBackoffOfConsume(t *testing.T) {
+	for backoff, want := range map[string]time.Duration{
+		"": 30 * time.Second, "1s..10m": 10 * time.Minute, "5s": 5 * time.Second, "0": 1,
+	} {
+		t.Run(backoff, func(t *testing.T) {
+			var c Command
+			c.AddTo(new(cobra.Command))
+			c.Backoff = cmp.Or(backoff, c.Backoff)
+			if need, err := c.need(); err != nil || need.MaxBackoff != want {
+				t.Errorf("%v, %v, want %v", need.MaxBackoff, err, want)
+			}
+		})
+	}
+}

@@ -1,0 +1,113 @@
+package render
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
+	"github.com/strikesmq/strikes/internal/printable"
+	"github.com/strikesmq/strikes/internal/status"
+)
+
+// Overview writes a table of queues, most of them at most (0: all).
+func Overview(w io.Writer, o status.Overview, most int) error {
+	if len(o.Queues) == 0 {
+		_, err := fmt.Fprintf(w, "no queues in virtual host %s\n", term.Shown(o.VHost))
+		return err
+	}
+	table := term.NewTable(w,
+		term.Column{Title: "QUEUE", Min: 12}, term.Column{Title: "BLOCKED"}, term.Column{Title: "RETRYING"}, term.Column{Title: "DEAD"},
+		term.Column{Title: "SINCE", Drop: 2}, term.Column{Title: "MISSING"}, term.Column{Title: "CONSUMERS", Drop: 3}, term.Column{Title: "READY", Drop: 4},
+		term.Column{Title: "NOTE", Min: 16, Drop: 1})
+	shown := o.Queues
+	if most > 0 {
+		shown = shown[:min(most, len(shown))]
+	}
+	for _, s := range shown {
+		if err := table.Row(overviewRow(s, o)...); err != nil {
+			return err
+		}
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	if more := len(o.Queues) - len(shown); more > 0 {
+		if _, err := fmt.Fprintf(w, "and %d more\n", more); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func overviewRow(s status.Summary, o status.Overview) []string {
+	blocked, since := "-", "-"
+	if s.Blocked > 0 {
+		blocked = term.Rough(s.Blocked)
+	}
+	if s.Dead.Still > 0 {
+		since = s.Dead.Since.Format("2006-01-02 15:04Z")
+	}
+	return []string{
+		term.Shown(s.Queue), blocked, strconv.Itoa(s.Retrying), strconv.FormatInt(s.Dead.Still, 10), since, overviewMissing(s),
+		known(s.Consumers), known(s.Ready), overviewNote(s, o),
+	}
+}
+
+// known is a number that may not be known.
+func known(n *int) string {
+	if n == nil {
+		return "-"
+	}
+	return strconv.Itoa(*n)
+}
+
+// overviewMissing is "-" if nothing is dead, or if the dead-letter queue was not seen.
+func overviewMissing(s status.Summary) string {
+	if s.Dead.Holds == nil {
+		return "-"
+	}
+	return strconv.FormatInt(s.Dead.Missing, 10)
+}
+
+// overviewNote says what the figures do not.
+func overviewNote(s status.Summary, o status.Overview) string {
+	var notes []string
+	if s.Err != nil {
+		notes = append(notes, term.Brief(s.Err.Error(), 80))
+	}
+	if s.Undecodable != nil && s.Undecodable.Blocks(o.Time) {
+		notes = append(notes, "a message cannot be decoded")
+	}
+	switch {
+	case s.Paused != nil:
+		by := ""
+		if s.Paused.By != "" {
+			by = " by " + term.Brief(s.Paused.By, 60)
+		}
+		notes = append(notes, fmt.Sprintf("paused for %s%s: %s", term.Rough(o.Time.Sub(s.Paused.At)), by, term.Brief(s.Paused.Reason, 200)))
+	case s.Trouble == status.TroubleStopped:
+		notes = append(notes, "no consumer")
+	}
+	if m := s.Head; m != nil && m.State != status.Forgotten {
+		of := ""
+		if m.Limit > 0 {
+			of = fmt.Sprintf(" of %d", m.Limit)
+		}
+		notes = append(notes, fmt.Sprintf("%s: attempt %d%s", term.Shown(m.ID), m.Attempt, of))
+		if m.LastError != "" {
+			notes = append(notes, term.Brief(m.LastError, 60))
+		}
+	}
+	if s.Forgotten > 0 {
+		notes = append(notes, fmt.Sprintf("%d forgotten", s.Forgotten))
+	}
+	if s.Sharing > 0 {
+		notes = append(notes, "shares its dead-letter queue with "+printable.Plural(s.Sharing, "queue"))
+	}
+	if s.Partial {
+		notes = append(notes, "not all records were read")
+	}
+	return strings.Join(notes, "; ")
+}

@@ -1,0 +1,89 @@
+package console
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/strikesmq/strikes/counter"
+)
+
+// auditTimeout bounds the writing of an entry, also when the request has ended.
+const auditTimeout = 5 * time.Second
+
+// audit writes a change to the audit log of its queue, and logs it.
+func (c *Console) audit(ctx context.Context, queue string, e counter.AuditEntry) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), auditTimeout)
+	defer cancel()
+	err := c.store.Audit(ctx, c.opts.VHost, queue, e)
+	c.opts.Logger.Info("console: change", "verb", e.Verb, "queue", queue, "subject", e.Subject, "actor", e.Actor, "reason", e.Reason, "result", e.Result, "audit", err)
+	return err
+}
+
+// auditView is what the audit page shows.
+type auditView struct {
+	Entries []counter.AuditEntry
+	More    string // URL of the older ones
+}
+
+const (
+	// auditPage is how many entries a page lists.
+	auditPage = 100
+	// auditAll is how many the store keeps.
+	auditAll = 1000
+)
+
+// auditPage shows who changed what in a queue, the newest first.
+func (c *Console) auditPage(r *http.Request) (page, error) {
+	queue, err := queueOf(r)
+	if err != nil {
+		return page{}, err
+	}
+	ctx, cancel := brieflyAsked(r)
+	defer cancel()
+	entries, err := c.store.AuditLog(ctx, c.opts.VHost, queue, r.FormValue("before"), auditPage)
+	if err != nil {
+		return page{}, err
+	}
+	v := auditView{Entries: entries}
+	if len(entries) == auditPage {
+		v.More = link("audit", "queue", queue, "before", entries[len(entries)-1].ID)
+	}
+	p := page{Screen: "audit", Queue: queue, View: v, Title: shown(queue) + ": no change was made"}
+	if len(entries) > 0 {
+		last := entries[0]
+		p.Title = fmt.Sprintf("%s: last changed %s ago, %s by %s", shown(queue), rough(max(time.Since(last.Time), 0)), shown(last.Verb), shown(last.Actor))
+	}
+	return p, nil
+}
+
+// auditFile sends the audit log as one JSON object a line, the newest first.
+func (c *Console) auditFile(w http.ResponseWriter, r *http.Request) {
+	queue, err := queueOf(r)
+	if err != nil {
+		c.fail(w, r, err)
+		return
+	}
+	ctx, cancel := brieflyAsked(r)
+	defer cancel()
+	entries, err := c.store.AuditLog(ctx, c.opts.VHost, queue, "", auditAll)
+	if err != nil {
+		c.fail(w, r, err)
+		return
+	}
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	w.Header().Set("Content-Disposition", "attachment; filename*=UTF-8''"+url.PathEscape("audit-"+queue+".ndjson"))
+	out := json.NewEncoder(w)
+	for _, e := range entries {
+		err := out.Encode(map[string]any{
+			"id": e.ID, "time": e.Time, "vhost": c.opts.VHost, "queue": queue, "actor": e.Actor, "verb": e.Verb, "subject": e.Subject,
+			"reason": e.Reason, "result": e.Result, "count": e.Count,
+		})
+		if err != nil {
+			return // the browser is gone
+		}
+	}
+}

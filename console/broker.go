@@ -1,0 +1,207 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"sync"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/deadletter"
+	"github.com/strikesmq/strikes/internal/amqpdial"
+	"github.com/strikesmq/strikes/internal/doctor"
+	"github.com/strikesmq/strikes/internal/inspect"
+	"github.com/strikesmq/strikes/internal/queueinfo"
+	"github.com/strikesmq/strikes/internal/status"
+)
+
+// broker is what the pages ask of the broker. dialled is the one outside tests.
+type broker interface {
+	All(context.Context) (status.Overview, error)
+	Collect(ctx context.Context, queue string) (status.Status, error)
+	Examine(context.Context, inspect.Need) ([]inspect.Finding, error) // of need.Queue; without one of the broker itself
+	DeliveryLimit(context.Context, inspect.Need) ([]inspect.Finding, error)
+	DeadLetters(ctx context.Context, queue string) (deadLetters, error)
+	Sweep() // closes what was not used for long
+	Close() error
+}
+
+// deadLetters is a dead-letter queue.
+type deadLetters interface {
+	Name() string
+	Handling() deadletter.Handling
+	Browse(ctx context.Context, f deadletter.Filter, b deadletter.Bounds, preview int) iter.Seq2[*deadletter.Message, error]
+	Replay(context.Context, deadletter.Replay, func(deadletter.Progress)) (deadletter.Result, error)
+	Drop(ctx context.Context, f deadletter.Filter, most int, keep func([]*deadletter.Message) error) (deadletter.Result, error)
+}
+
+// dialled is a broker behind Options.Dial.
+type dialled struct {
+	opts Options
+	all  status.Queues
+
+	mu         sync.Mutex
+	collectors map[string]*collector
+}
+
+// collector collects the status of one queue with a connection of its own.
+type collector struct {
+	mu   sync.Mutex
+	c    status.Collector
+	used time.Time
+}
+
+func newBroker(o Options) *dialled {
+	d := &dialled{opts: o, collectors: map[string]*collector{}}
+	d.all = status.Queues{VHost: o.VHost, Store: o.Store.Admin(), Dial: d.dial, API: d.need(""), Names: o.Queues}
+	return d
+}
+
+func (d *dialled) dial(ctx context.Context) (*amqp.Connection, error) {
+	return amqpdial.Connect(ctx, d.opts.Dial)
+}
+
+func (d *dialled) need(queue string) inspect.Need {
+	return inspect.Need{Queue: queue, Management: d.opts.Management, HTTPClient: d.opts.HTTPClient}
+}
+
+// with calls f with a connection of its own.
+func (d *dialled) with(ctx context.Context, f func(*amqp.Connection) error) error {
+	conn, err := amqpdial.Connect(ctx, d.opts.Dial)
+	if err != nil {
+		return err
+	}
+	defer amqpdial.HangUp(conn)
+	defer context.AfterFunc(ctx, func() { amqpdial.HangUp(conn) })()
+	return f(conn)
+}
+
+// All is asked by one goroutine at a time.
+func (d *dialled) All(ctx context.Context) (status.Overview, error) { return d.all.All(ctx) }
+
+// mostBlocking is how many blocking messages a page lists.
+const mostBlocking = 50
+
+func (d *dialled) Collect(ctx context.Context, queue string) (status.Status, error) {
+	d.mu.Lock()
+	c := d.collectors[queue]
+	if c == nil {
+		c = &collector{c: status.Collector{
+			Queue: queue, VHost: d.opts.VHost, Store: d.opts.Store.Admin(), API: d.need(queue), Most: mostBlocking,
+			Dial: d.dial,
+		}}
+		d.collectors[queue] = c
+	}
+	c.used = time.Now()
+	d.mu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	out, err := c.c.Collect(ctx)
+	if errors.Is(err, queueinfo.ErrNotFound) { // else each name in an address would keep a connection
+		c.c.Close()
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		delete(d.collectors, queue)
+	}
+	return out, err
+}
+
+// idleAfter is when the connection of a queue closes if no page uses it.
+const idleAfter = time.Minute
+
+func (d *dialled) Sweep() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for queue, c := range d.collectors {
+		if time.Since(c.used) > idleAfter && c.mu.TryLock() {
+			c.c.Close()
+			c.mu.Unlock()
+			delete(d.collectors, queue)
+		}
+	}
+}
+
+func (d *dialled) Close() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.all.Close()
+	for _, c := range d.collectors {
+		c.mu.Lock()
+		c.c.Close()
+		c.mu.Unlock()
+	}
+	d.collectors = map[string]*collector{}
+	return nil
+}
+
+func (d *dialled) Examine(ctx context.Context, need inspect.Need) (found []inspect.Finding, err error) {
+	need.Management, need.HTTPClient = d.opts.Management, d.opts.HTTPClient
+	err = d.with(ctx, func(conn *amqp.Connection) (err error) {
+		if need.Queue == "" {
+			found = doctor.Broker(conn)
+			return nil
+		}
+		queue := need.Queue
+		need.Queue = ""
+		up := doctor.Checkup{Conn: conn, Need: need, Store: d.opts.Store.Admin(), Named: true}
+		return up.Queues(ctx, []string{queue}, func(r doctor.Report) error {
+			found = r.Findings
+			return nil
+		})
+	})
+	return found, err
+}
+
+func (d *dialled) DeliveryLimit(ctx context.Context, need inspect.Need) (found []inspect.Finding, err error) {
+	need.Management, need.HTTPClient = d.opts.Management, d.opts.HTTPClient
+	err = d.with(ctx, func(conn *amqp.Connection) (err error) {
+		found, err = doctor.DeliveryLimit(ctx, conn, need)
+		return err
+	})
+	return found, err
+}
+
+func (d *dialled) DeadLetters(ctx context.Context, queue string) (deadLetters, error) {
+	var at status.DeadLetterQueue
+	err := d.with(ctx, func(conn *amqp.Connection) (err error) {
+		at, err = status.FindDeadLetterQueue(ctx, conn, d.need(queue))
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	q := deadletter.Queue{Name: at.Name, Dial: d.opts.Dial, Records: d.opts.Store.Admin()}
+	opened, err := deadletter.Open(ctx, q, deadletter.Management{URL: d.opts.Management, Client: d.opts.HTTPClient})
+	if errors.Is(err, deadletter.ErrQueueNotFound) {
+		err = errors.Join(err, at.Assumed)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &deadQueue{*opened}, nil
+}
+
+// deadQueue is the deadLetters of a broker.
+type deadQueue struct{ queue deadletter.Queue }
+
+func (q *deadQueue) Name() string                  { return q.queue.Name }
+func (q *deadQueue) Handling() deadletter.Handling { return q.queue.Handling }
+
+func (q *deadQueue) Browse(ctx context.Context, f deadletter.Filter, b deadletter.Bounds, preview int) iter.Seq2[*deadletter.Message, error] {
+	queue := q.queue
+	queue.Preview = preview
+	return queue.BrowsePart(ctx, f, b)
+}
+
+func (q *deadQueue) Replay(ctx context.Context, r deadletter.Replay, progress func(deadletter.Progress)) (deadletter.Result, error) {
+	queue := q.queue
+	queue.Progress = progress
+	return queue.Replay(ctx, r)
+}
+
+func (q *deadQueue) Drop(ctx context.Context, f deadletter.Filter, most int, keep func([]*deadletter.Message) error) (deadletter.Result, error) {
+	queue := q.queue
+	return queue.Drop(ctx, f, most, keep)
+}

@@ -1,0 +1,102 @@
+package console
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+const (
+	// askTimeout bounds a question to broker and store.
+	askTimeout = 12 * time.Second
+	// firstWait is how long a page waits for an answer. The live stream brings what comes later.
+	firstWait = 2500 * time.Millisecond
+)
+
+// answer is the newest answer to a question, and what is wrong with it.
+type answer[T any] struct {
+	Value T
+	Known bool      // there was an answer
+	At    time.Time // of the answer
+	Err   error     // why there is no newer one
+	Since time.Time // of the first failure after the answer
+}
+
+// cached asks a question again when its answer is old. Requests meanwhile wait for the same answer, so that many browsers cost as
+// much as one.
+type cached[T any] struct {
+	base context.Context //nolint:containedctx // of the asking, which outlives the request that caused it
+	ask  func(context.Context) (T, error)
+	wait *sync.WaitGroup // of its owner, for the asking
+
+	mu     sync.Mutex
+	newest answer[T]
+	asking chan struct{} // closes when the answer is there; nil: no question is under way
+	used   time.Time
+}
+
+// newCached returns one that asks in the background of a Console.
+func newCached[T any](c *Console, ask func(context.Context) (T, error)) *cached[T] {
+	return &cached[T]{base: c.base, ask: ask, wait: &c.running}
+}
+
+// get returns an answer that is not older than age, or what there is when ctx is done.
+func (c *cached[T]) get(ctx context.Context, age time.Duration) answer[T] {
+	c.mu.Lock()
+	c.used = time.Now()
+	if c.newest.Err == nil && c.newest.Known && time.Since(c.newest.At) <= age {
+		defer c.mu.Unlock()
+		return c.newest
+	}
+	if c.asking == nil {
+		done := make(chan struct{})
+		c.asking = done
+		c.wait.Go(func() { c.refresh(done) })
+	}
+	asking := c.asking
+	c.mu.Unlock()
+	select {
+	case <-asking:
+	case <-ctx.Done():
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.newest
+}
+
+// refresh ends with its question, which the base ends.
+func (c *cached[T]) refresh(done chan struct{}) {
+	ctx, cancel := context.WithTimeout(c.base, askTimeout)
+	defer cancel()
+	value, err := c.ask(ctx)
+	now := time.Now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err == nil {
+		c.newest = answer[T]{Value: value, Known: true, At: now}
+	} else {
+		if c.newest.Err == nil {
+			c.newest.Since = now
+		}
+		c.newest.Err = err
+	}
+	c.asking = nil
+	close(done)
+}
+
+// stale makes the next get ask.
+func (c *cached[T]) stale() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.newest.At = time.Time{}
+}
+
+// idle returns how long ago the last get was.
+func (c *cached[T]) idle() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.asking != nil {
+		return 0
+	}
+	return time.Since(c.used)
+}

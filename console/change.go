@@ -1,0 +1,189 @@
+package console
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/records"
+)
+
+// change is what a visitor is about to change in a queue or a message. Replay and drop have pages of their own.
+type change struct {
+	Verb   Verb
+	Queue  string
+	ID     string
+	Undo   bool   // limit: clear it; pause: resume
+	Number string // of attempts, for grant and limit
+	Reason string
+	Anyway bool // although the queue's own delivery limit is lower
+
+	number int
+	note   counter.Note
+}
+
+// changeView is the page that asks for the reason.
+type changeView struct {
+	change
+	Facts  []string // what is so now
+	Wrong  string
+	Refuse string // by the check of the delivery limit; Anyway overrules it
+}
+
+var titles = map[Verb]string{
+	VerbGrant: "Give a message more attempts", VerbReset: "Forget the failed attempts of a message", VerbSkip: "Dead-letter a message at its next step",
+	VerbLimit: "Set the limit of a queue", VerbPause: "Pause the consumers of a queue",
+}
+
+var undoTitles = map[Verb]string{VerbLimit: "Clear the limit of a queue", VerbPause: "Resume the consumers of a queue"}
+
+// changeOf reads a change. Queue and ID come from the address alone: a form cannot carry every byte.
+func changeOf(r *http.Request) (change, error) {
+	queue, err := queueOf(r)
+	if err != nil {
+		return change{}, err
+	}
+	q := r.URL.Query()
+	ch := change{
+		Verb: Verb(q.Get("verb")), Queue: queue, ID: q.Get("id"), Undo: q.Get("undo") != "",
+		Number: strings.TrimSpace(r.FormValue("number")), Reason: strings.TrimSpace(r.PostFormValue("reason")), Anyway: r.PostFormValue("anyway") != "",
+	}
+	about := []Verb{VerbGrant, VerbReset, VerbSkip}
+	switch {
+	case !visitorOf(r).Allowed.Has(ch.Verb):
+		return ch, forbiddenError{ch.Verb}
+	case titles[ch.Verb] == "":
+		return ch, formError{"the address names no verb of this page"}
+	case ch.Undo && undoTitles[ch.Verb] == "": // the audit would name another change than the one that is made
+		return ch, formError{"only a limit and a pause can be undone"}
+	case slices.Contains(about, ch.Verb) && ch.ID == "":
+		return ch, formError{"the address names no message"}
+	}
+	return ch, nil
+}
+
+// Title is what the change does.
+func (ch change) Title() string {
+	if ch.Undo {
+		return cmp.Or(undoTitles[ch.Verb], titles[ch.Verb])
+	}
+	return titles[ch.Verb]
+}
+
+// Do is what the button says.
+func (ch change) Do() string {
+	name := ch.Name()
+	if ch.Verb == VerbLimit {
+		name += " of"
+	}
+	return strings.ToUpper(name[:1]) + name[1:] + " " + shown(cmp.Or(ch.ID, ch.Queue))
+}
+
+// Link is the address of the change.
+func (ch change) Link() string {
+	undo := ""
+	if ch.Undo {
+		undo = "1"
+	}
+	return link("change", "verb", string(ch.Verb), "queue", ch.Queue, "id", ch.ID, "undo", undo)
+}
+
+// Name is what the audit calls the change.
+func (ch change) Name() string {
+	switch {
+	case ch.Undo && ch.Verb == VerbPause:
+		return records.VerbResume
+	case ch.Undo:
+		return records.VerbClearLimit
+	case ch.Verb == VerbLimit:
+		return records.VerbSetLimit
+	}
+	return string(ch.Verb)
+}
+
+// askChange shows what is so now, and asks for the reason.
+func (c *Console) askChange(w http.ResponseWriter, r *http.Request) {
+	ch, err := changeOf(r)
+	if err != nil {
+		c.fail(w, r, err)
+		return
+	}
+	c.showChange(w, r, http.StatusOK, changeView{change: ch})
+}
+
+func (c *Console) showChange(w http.ResponseWriter, r *http.Request, code int, v changeView) {
+	ctx, cancel := brieflyAsked(r)
+	defer cancel()
+	facts, err := c.facts(ctx, v.change)
+	if err != nil {
+		c.fail(w, r, err)
+		return
+	}
+	v.Facts = facts
+	about := shown(v.Queue)
+	if v.ID != "" {
+		about = shown(v.ID) + " of " + about
+	}
+	c.render(w, r, code, page{Screen: "change", Title: v.Title() + ": " + about, Queue: v.Queue, View: v})
+}
+
+// makeChange makes the change, and answers with what really changed.
+func (c *Console) makeChange(w http.ResponseWriter, r *http.Request) {
+	ch, err := changeOf(r)
+	if err != nil {
+		c.fail(w, r, err)
+		return
+	}
+	v := changeView{change: ch}
+	if v.Wrong = ch.check(); v.Wrong != "" {
+		c.showChange(w, r, http.StatusUnprocessableEntity, v)
+		return
+	}
+	ctx, cancel := brieflyAsked(r)
+	defer cancel()
+	ch.note = counter.Note{By: visitorOf(r).Actor, Why: ch.Reason}
+	q := c.records(ch.Queue)
+	var unwritten error
+	q.Warn = func(err error) { unwritten = err }
+	text, err := c.carryOut(ctx, q, ch)
+	var tight limitError
+	if errors.As(err, &tight) {
+		v.Refuse = err.Error()
+		c.showChange(w, r, http.StatusConflict, v)
+		return
+	}
+	res := result{OK: err == nil, Text: text}
+	if err != nil {
+		res.Text = fmt.Sprintf("%s failed: %s", ch.Name(), shown(err.Error()))
+	}
+	if unwritten != nil {
+		res.Text += " The audit could not be written: " + shown(unwritten.Error())
+	}
+	c.changed(ch.Queue)
+	goTo(w, link("queue", "queue", ch.Queue, "result", c.results.put(res)))
+}
+
+// check returns what is wrong with a form.
+func (ch *change) check() string {
+	if ch.Reason == "" {
+		return "The reason is missing; the audit keeps it."
+	}
+	most := counter.MaxGrant
+	switch {
+	case ch.Verb == VerbLimit && !ch.Undo:
+		most = counter.MaxOverride + 1
+	case ch.Verb != VerbGrant:
+		return ""
+	}
+	n, err := strconv.Atoi(ch.Number)
+	if err != nil || n < 1 || n > most {
+		return fmt.Sprintf("The number of attempts must be 1 to %d, got %s.", most, shown(ch.Number))
+	}
+	ch.number = n
+	return ""
+}

@@ -1,0 +1,119 @@
+// Package console shows operators what blocks a queue, why messages died and what became of them, on web pages. It lets them replay,
+// drop, reset, grant, skip, limit and pause, each with a reason that an audit keeps.
+//
+// A [Console] is an http.Handler. Pages are rendered by the server and work without JavaScript; with it they follow the queue. All
+// state of a page is in its URL. `strikes console` serves one.
+//
+// # Safety
+//
+// The console only reads unless [Options.Allow] names verbs. It serves only this machine unless there is an Authorize or a Token. It
+// refuses a Host that [Options.Hosts] does not name, and requests that another site makes. It reads a body from the broker only on a
+// click, and only where package deadletter says that this is safe.
+package console
+
+import (
+	"context"
+	"net/http"
+	"path"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/records"
+)
+
+// Console serves the pages. It is safe for concurrent use.
+type Console struct {
+	opts   Options
+	store  *counter.Admin
+	broker broker
+	mux    *http.ServeMux
+	guard  *http.CrossOriginProtection
+	logins *rate.Limiter // wrong tokens
+
+	queues  map[string]*cached[queueView]
+	all     *cached[overview]
+	history *history
+	results *results
+	jobs    *jobs
+	grouped map[string]*cached[records.Groups] // by queue and filter
+	streams atomic.Int64
+
+	mu      sync.Mutex      // guards queues and grouped
+	base    context.Context //nolint:containedctx // of work that outlives a request
+	stop    context.CancelFunc
+	running sync.WaitGroup
+}
+
+// New returns a Console. It asks nothing yet, so broker and store may be out of reach. Close stops it.
+func New(o Options) (*Console, error) {
+	o = o.withDefaults()
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	return newConsole(o, newBroker(o)), nil
+}
+
+func newConsole(o Options, b broker) *Console {
+	c := &Console{
+		opts: o, store: o.Store.Admin(), broker: b, guard: http.NewCrossOriginProtection(), logins: rate.NewLimiter(rate.Every(time.Second), 5),
+		queues: map[string]*cached[queueView]{}, history: newHistory(), results: &results{},
+		jobs: newJobs(), grouped: map[string]*cached[records.Groups]{},
+	}
+	c.base, c.stop = context.WithCancel(context.Background())
+	c.all = newCached(c, c.overview)
+	c.mux = c.routes()
+	c.running.Go(func() { c.sample(c.base) })
+	return c
+}
+
+// Close stops what the Console does in the background, and waits for it. A replay under way ends after its message; the next Console
+// offers to resume it. Requests must have ended.
+func (c *Console) Close() error {
+	c.stop()
+	c.running.Wait()
+	c.jobs.wait()
+	return c.broker.Close()
+}
+
+// records are those of a queue.
+func (c *Console) records(queue string) *records.Queue {
+	return &records.Queue{Store: c.store, VHost: c.opts.VHost, Name: queue, Warn: func(err error) {
+		c.opts.Logger.Warn("console: records", "queue", queue, "err", err)
+	}}
+}
+
+// ServeHTTP serves a request.
+func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	setHeaders(w.Header())
+	if err := c.admit(r); err != nil {
+		c.opts.Logger.Warn("console: request refused", "err", err, "host", r.Host, "remote", r.RemoteAddr)
+		http.Error(w, err.Error(), http.StatusForbidden)
+		return
+	}
+	at, below := strings.CutPrefix(r.URL.Path, c.opts.Prefix)
+	switch {
+	case !below || at != "" && at[0] != '/':
+		http.NotFound(w, r)
+		return
+	case at == "":
+		w.Header().Set("Location", path.Base(c.opts.Prefix)+"/") // relative: a proxy may have cut a path off
+		w.WriteHeader(http.StatusPermanentRedirect)
+		return
+	}
+	if r.ContentLength != 0 { // also before a login, when the visitor is not known
+		r.Body = http.MaxBytesReader(w, r.Body, largestForm)
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(slowestForm)) // the server lifts it with the next request
+	}
+	inner := r.Clone(r.Context())
+	inner.URL.Path, inner.URL.RawPath = at, ""
+	if strings.HasPrefix(at, "/static/") {
+		c.static(w, inner)
+		return
+	}
+	c.enter(w, inner)
+}

@@ -1,0 +1,215 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	amqp "github.com/rabbitmq/amqp091-go"
+	"go.uber.org/goleak"
+
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/deadletter"
+	"github.com/strikesmq/strikes/internal/inspect"
+	"github.com/strikesmq/strikes/internal/status"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// fakeBroker is a broker with one queue.
+type fakeBroker struct {
+	status status.Status
+	found  []inspect.Finding
+	dead   *fakeLetters
+
+	away atomic.Pointer[error] // why the broker does not answer; nil if it does
+}
+
+// err is read while the console takes its samples.
+func (b *fakeBroker) err() error {
+	if err := b.away.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+func (b *fakeBroker) All(context.Context) (status.Overview, error) {
+	ready, consumers := b.status.Ready, b.status.Consumers
+	s := status.Summary{Queue: b.status.Queue, Ready: &ready, Consumers: &consumers, Dead: b.status.Dead, Retrying: b.status.Blocked}
+	if len(b.status.Blocking) > 0 {
+		s.Head, s.Blocked = &b.status.Blocking[0], b.status.Time.Sub(b.status.Blocking[0].Since)
+	}
+	return status.Overview{Time: b.status.Time, Queues: []status.Summary{s}, Broker: b.err()}, nil
+}
+
+func (b *fakeBroker) Collect(context.Context, string) (status.Status, error) {
+	return b.status, b.err()
+}
+func (b *fakeBroker) Examine(context.Context, inspect.Need) ([]inspect.Finding, error) {
+	return b.found, b.err()
+}
+func (b *fakeBroker) DeliveryLimit(context.Context, inspect.Need) ([]inspect.Finding, error) {
+	return nil, b.err()
+}
+func (b *fakeBroker) DeadLetters(context.Context, string) (deadLetters, error) {
+	return b.dead, b.err()
+}
+func (*fakeBroker) Sweep()       {}
+func (*fakeBroker) Close() error { return nil }
+
+// fakeLetters are dead letters in memory.
+type fakeLetters struct {
+	all      []*deadletter.Message
+	handling deadletter.Handling
+	gate     chan struct{} // if not nil, Replay waits for it before each message
+}
+
+func (*fakeLetters) Name() string                    { return "orders.dlq" }
+func (l *fakeLetters) Handling() deadletter.Handling { return l.handling }
+
+func (l *fakeLetters) Browse(_ context.Context, f deadletter.Filter, _ deadletter.Bounds, _ int) iter.Seq2[*deadletter.Message, error] {
+	return func(yield func(*deadletter.Message, error) bool) {
+		for _, m := range l.all {
+			if f.Match(m, time.Now()) && !yield(m, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (l *fakeLetters) Replay(ctx context.Context, r deadletter.Replay, progress func(deadletter.Progress)) (done deadletter.Result, err error) {
+	for _, m := range l.all {
+		if !r.Filter.Match(m, time.Now()) {
+			continue
+		}
+		if l.gate != nil {
+			select {
+			case <-l.gate:
+			case <-ctx.Done():
+				return done, ctx.Err()
+			}
+		}
+		done.Done++
+		progress(deadletter.Progress{Doing: "replaying", Done: done.Done, Of: len(l.all)})
+		if done.Done == r.Max {
+			break
+		}
+	}
+	return done, nil
+}
+
+func (l *fakeLetters) Drop(_ context.Context, f deadletter.Filter, _ int, keep func([]*deadletter.Message) error) (done deadletter.Result, err error) {
+	for _, m := range l.all {
+		if f.Match(m, time.Now()) {
+			if err := keep([]*deadletter.Message{m}); err != nil {
+				return done, err
+			}
+			done.Done++
+		}
+	}
+	return done, nil
+}
+
+const (
+	host = "http://localhost"
+	// hostile is what an attacker may put into every string of a message.
+	hostile = "<script>alert(1)</script>\"'&\x00\x1b[31m\u202e\xff"
+)
+
+func hostileStatus() status.Status {
+	now := time.Now().UTC()
+	holds := 2
+	return status.Status{
+		Time: now, VHost: "/", Queue: "orders", Ready: 3, Consumers: 1, Blocked: 1,
+		Blocking: []status.Message{{ID: hostile, State: status.Ready, Attempt: 2, Limit: 4, Since: now.Add(-12 * time.Minute), Failures: 1, LastError: hostile, Holder: hostile}},
+		Dead:     status.DeadLetters{Count: 2, Still: 2, Since: now, Queue: "orders.dlq", Holds: &holds, Reasons: []status.Reason{{Reason: hostile, Messages: 2}}},
+	}
+}
+
+// fixture is a console on a store in memory.
+type fixture struct {
+	*Console
+	broker *fakeBroker
+	redis  *miniredis.Miniredis
+}
+
+func newFixture(t *testing.T, o Options) *fixture {
+	t.Helper()
+	server := miniredis.RunT(t)
+	store, err := counter.Dial("redis://"+server.Addr(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	o.Store, o.Management = store, "http://localhost:15672"
+	o.Dial = func(context.Context) (*amqp.Connection, error) { return nil, errors.New("no broker in this test") }
+	o = o.withDefaults()
+	if err := o.validate(); err != nil {
+		t.Fatal(err)
+	}
+	b := &fakeBroker{status: hostileStatus(), dead: &fakeLetters{handling: deadletter.Handling{Take: true, Hold: true}}}
+	c := newConsole(o, b)
+	t.Cleanup(func() { _ = c.Close() })
+	return &fixture{c, b, server}
+}
+
+// fail counts a failed attempt of a message, so that the store has a record.
+func (f *fixture) fail(t *testing.T, id string) {
+	t.Helper()
+	a := counter.Attempt{Message: counter.Message{VHost: "/", Queue: "orders", ID: id}, Token: "t"}
+	if _, err := f.opts.Store.Fail(t.Context(), a, counter.Failure{Limit: 4, Reason: hostile}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (f *fixture) get(path string, change ...func(*http.Request)) *httptest.ResponseRecorder {
+	return f.send(http.MethodGet, path, nil, change...)
+}
+
+func (f *fixture) post(path string, form url.Values, change ...func(*http.Request)) *httptest.ResponseRecorder {
+	return f.send(http.MethodPost, path, form, change...)
+}
+
+func (f *fixture) send(method, path string, form url.Values, change ...func(*http.Request)) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, host+path, strings.NewReader(form.Encode()))
+	r.RemoteAddr = "127.0.0.1:1234"
+	if form != nil {
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	for _, change := range change {
+		change(r)
+	}
+	w := httptest.NewRecorder()
+	f.ServeHTTP(w, r)
+	return w
+}
+
+// query is an address with a queue and more names and values.
+func query(page string, more ...string) string {
+	return "/" + link(page, append([]string{"queue", "orders"}, more...)...)
+}
+
+// follow requests where an answer leads.
+func (f *fixture) follow(t *testing.T, w *httptest.ResponseRecorder) string {
+	t.Helper()
+	if w.Code != http.StatusSeeOther {
+		t.Fatalf("%d, want a redirect: %s", w.Code, w.Body)
+	}
+	next := f.get("/" + w.Header().Get("Location"))
+	if next.Code != http.StatusOK {
+		t.Fatalf("%s: %d: %s", w.Header().Get("Location"), next.Code, next.Body)
+	}
+	return next.Body.String()
+}
+
+func header(name, value string) func(*http.Request) {
+	return func(r *http.Request) { r.Header.Set(name, value) }
+}

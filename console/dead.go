@@ -1,0 +1,141 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"html/template"
+	"net/http"
+	"time"
+
+	"github.com/strikesmq/strikes/deadletter"
+	"github.com/strikesmq/strikes/internal/records"
+)
+
+const (
+	// deadPerPage is how many dead letters a page lists.
+	deadPerPage = 50
+	// paintWithin is how long the first paint waits for groups; then it shows those of the newest dead letters.
+	paintWithin = 100 * time.Millisecond
+	// countWithin bounds an exact count.
+	countWithin = 10 * time.Second
+	// groupsAge is how old groups may be: to count them again reads all records.
+	groupsAge = 10 * time.Second
+	// mostGroupings are kept.
+	mostGroupings = 200
+)
+
+// deadView is what the page of dead letters shows. It comes from the store alone.
+type deadView struct {
+	Queue  string
+	Filter filter
+	Kinds  []deadletter.Kind
+	Groups records.Groups
+	Page   records.DeadPage
+	Now    time.Time
+	More   string
+	Lane   bool // the store does not know lanes
+	Later  bool // not the first page
+}
+
+// deadPage shows why messages died, and which.
+func (c *Console) deadPage(r *http.Request) (page, error) {
+	queue, err := queueOf(r)
+	if err != nil {
+		return page{}, err
+	}
+	f, err := filterOf(r.URL.Query())
+	if err != nil {
+		return page{}, err
+	}
+	ctx, cancel := brieflyAsked(r)
+	defer cancel()
+	after := r.FormValue("after")
+	v := deadView{Queue: queue, Filter: f, Kinds: deadletter.Kinds(), Now: time.Now(), Later: after != ""}
+	p := page{Screen: "dead", Queue: queue, Title: shown(queue) + ": dead letters"}
+	q := c.records(queue)
+	v.Page, err = q.Dead(ctx, records.DeadQuery{Filter: f.Filter, Limit: deadPerPage, After: after, Budget: time.Second})
+	switch {
+	case errors.Is(err, records.ErrLane):
+		v.Lane, p.View = true, v
+		return p, nil
+	case err != nil:
+		return p, err
+	}
+	if v.Page.Next != "" {
+		v.More = f.Link("dead", queue) + "&after=" + template.URLQueryEscaper(v.Page.Next)
+	}
+	wait := paintWithin
+	if r.URL.Path == "/live" {
+		wait = firstWait
+	}
+	if v.Groups, err = c.groups(ctx, queue, f, wait); err != nil {
+		return p, err
+	}
+	p.Title = headlineOfDead(queue, v)
+	if !v.Later {
+		p.Live = f.Link("live", queue) + "&screen=dead"
+	}
+	p.View = v
+	return p, nil
+}
+
+// groups returns the groups of a filter: exact ones if they are counted in time, else those of the newest dead letters.
+func (c *Console) groups(ctx context.Context, queue string, f filter, wait time.Duration) (records.Groups, error) {
+	key := f.Link("", queue)
+	c.mu.Lock()
+	counted := c.grouped[key]
+	if counted == nil && len(c.grouped) < mostGroupings {
+		counted = newCached(c, func(ctx context.Context) (records.Groups, error) {
+			return c.records(queue).Groups(ctx, f.Filter, countWithin)
+		})
+		c.grouped[key] = counted
+	}
+	c.mu.Unlock()
+	if counted != nil {
+		ctx, cancel := context.WithTimeout(ctx, wait)
+		defer cancel()
+		if a := counted.get(ctx, groupsAge); a.Known && a.Err == nil {
+			return a.Value, nil
+		}
+	}
+	return c.records(queue).Groups(ctx, f.Filter, paintWithin)
+}
+
+// headlineOfDead is the fact of the page.
+func headlineOfDead(queue string, v deadView) string {
+	switch {
+	case v.Groups.Count == 0 && v.Filter.Everything():
+		return shown(queue) + ": the store knows no dead letters"
+	case v.Groups.Count == 0:
+		return shown(queue) + ": no dead letter matches"
+	case v.Groups.Partial:
+		return fmt.Sprintf("%s: at least %s", shown(queue), plural(v.Groups.Count, "dead letter"))
+	}
+	first := v.Groups.Groups[0]
+	return fmt.Sprintf("%s: %s, %s for %s", shown(queue), plural(v.Groups.Count, "dead letter"), digits(int64(first.Count)), brief(first.Reason))
+}
+
+// Bar draws how large a group is.
+func (v deadView) Bar(g *records.Group) template.HTML {
+	return bar(int64(g.Count), int64(v.Groups.Count))
+}
+
+// Link is the address of the dead letters of a group, as far as a filter can pick them.
+func (v deadView) Link(g *records.Group) string {
+	f := filter{values: map[string][]string{}}
+	for name := range v.Filter.values {
+		f.values.Set(name, v.Filter.Get(name))
+	}
+	f.values.Set("kind", string(g.Kind))
+	f.values.Set("reason", literal(g.Reason))
+	return f.Link("dead", v.Queue)
+}
+
+// Died is how long ago a message died.
+func (v deadView) Died(m *deadletter.Message) string {
+	if m.Origin.Time.IsZero() {
+		return "not known"
+	}
+	return rough(max(v.Now.Sub(m.Origin.Time), 0)) + " ago"
+}

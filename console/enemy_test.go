@@ -1,0 +1,72 @@
+package console
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"strings"
+	"testing"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+// TestAuditNamesTheChange: an address cannot make the audit name another change than the one that is made.
+func TestAuditNamesTheChange(t *testing.T) {
+	f := newFixture(t, Options{Allow: AllVerbs()})
+	f.fail(t, "m-1")
+	for _, verb := range []Verb{VerbSkip, VerbReset, VerbGrant} {
+		change := query("change", "verb", string(verb), "id", "m-1", "undo", "1")
+		if w := f.post(change, url.Values{"reason": {"r"}, "number": {"1"}}); w.Code != http.StatusUnprocessableEntity {
+			t.Errorf("%s that undoes: %d, want 422", verb, w.Code)
+		}
+	}
+	if log, err := f.store.AuditLog(t.Context(), "/", "orders", "", 10); err != nil || len(log) > 0 {
+		t.Errorf("audit %v, %v", log, err)
+	}
+}
+
+// counted counts what is read of it.
+type counted struct {
+	io.Reader
+	read int64
+}
+
+func (c *counted) Read(p []byte) (int, error) {
+	n, err := c.Reader.Read(p)
+	c.read += int64(n)
+	return n, err
+}
+
+// TestLargeForms: the console reads no more than a form, and keeps nothing on disk. A login comes before it knows the visitor.
+func TestLargeForms(t *testing.T) {
+	f := newFixture(t, Options{Token: token})
+	for _, method := range []string{http.MethodPost, http.MethodGet} {
+		part := "--b\r\nContent-Disposition: form-data; name=\"f\"; filename=\"f\"\r\n\r\n"
+		body := &counted{Reader: io.MultiReader(strings.NewReader(part), strings.NewReader(strings.Repeat("x", 4<<20)))}
+		r := httptest.NewRequest(method, host+"/login", body)
+		r.Header.Set("Content-Type", "multipart/form-data; boundary=b")
+		f.ServeHTTP(httptest.NewRecorder(), r)
+		if body.read > 2*largestForm {
+			t.Errorf("%s: the console read %d bytes", method, body.read)
+		}
+	}
+}
+
+// TestDropThatDoesNotBegin leaves no file, open or empty.
+func TestDropThatDoesNotBegin(t *testing.T) {
+	dir := t.TempDir()
+	f := newFixture(t, Options{Allow: AllVerbs(), DropDir: dir, Encode: func(amqp.Publishing) ([]byte, error) { return nil, nil }})
+	f.kill(t, "r", "m-1")
+	f.redis.SetError("down") // the audit cannot be written
+	if w := f.post(query("drop"), url.Values{"count": {"1"}, "reason": {"r"}}); w.Code != http.StatusSeeOther {
+		t.Fatalf("%d: %s", w.Code, w.Body)
+	}
+	if body := f.ended(t); !strings.Contains(body, "nothing was done") {
+		t.Errorf("result: %s", body)
+	}
+	if files, err := os.ReadDir(dir); err != nil || len(files) > 0 {
+		t.Errorf("%v, %v", files, err)
+	}
+}

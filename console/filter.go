@@ -1,0 +1,149 @@
+package console
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/strikesmq/strikes/deadletter"
+	"github.com/strikesmq/strikes/internal/printable"
+)
+
+// filterNames are the conditions of a filter in an address.
+var filterNames = []string{"id", "reason", "kind", "older", "newer", "lane", "origin"}
+
+// filter picks dead letters, as an address says it.
+type filter struct {
+	deadletter.Filter
+	values url.Values // what was given, of filterNames
+}
+
+// filterOf reads the filter of an address.
+func filterOf(q url.Values) (f filter, err error) {
+	f.values = url.Values{}
+	for _, name := range filterNames {
+		if v := strings.TrimSpace(q.Get(name)); v != "" {
+			f.values.Set(name, v)
+		}
+	}
+	f.Reason, f.Kind, f.Queue = f.values.Get("reason"), deadletter.Kind(f.values.Get("kind")), f.values.Get("origin")
+	if id := q.Get("id"); id != "" { // as it is: an id may end in a space
+		f.IDs = []string{id}
+		f.values.Set("id", id)
+	}
+	if f.Kind != "" && !slices.Contains(deadletter.Kinds(), f.Kind) {
+		return f, formError{"there is no kind " + shown(string(f.Kind))}
+	}
+	if f.Older, err = ageOf(f.values.Get("older")); err != nil {
+		return f, err
+	}
+	if f.Newer, err = ageOf(f.values.Get("newer")); err != nil {
+		return f, err
+	}
+	if f.Newer > 0 && f.Newer < f.Older {
+		return f, formError{"\"died within\" must not be less than \"died before\""}
+	}
+	if lane := f.values.Get("lane"); lane != "" {
+		var ok bool
+		if f.Lane, f.LaneValue, ok = strings.Cut(lane, "="); !ok || f.Lane == "" {
+			return f, formError{"the header must be NAME=VALUE, got " + shown(lane)}
+		}
+	}
+	return f, nil
+}
+
+// ageOf reads 90s, 12h or 7d.
+func ageOf(text string) (time.Duration, error) {
+	if text == "" {
+		return 0, nil
+	}
+	d, err := time.ParseDuration(text)
+	if days, is := strings.CutSuffix(text, "d"); is {
+		var n int
+		if n, err = strconv.Atoi(days); n > 10_000 {
+			n = 10_000
+		}
+		d = time.Duration(n) * 24 * time.Hour
+	}
+	if err != nil || d < 0 {
+		return 0, formError{"a time must be like 90s, 12h or 7d, got " + shown(text)}
+	}
+	return d, nil
+}
+
+// Get returns a condition as it was given.
+func (f filter) Get(name string) string { return f.values.Get(name) }
+
+// Field is a condition for a field of a form, which shows what a browser might obey as an escape.
+func (f filter) Field(name string) string { return printable.Text(f.values.Get(name), "") }
+
+// Link is the address of a page with the filter.
+func (f filter) Link(page, queue string) string {
+	pairs := []string{"queue", queue}
+	for _, name := range filterNames {
+		pairs = append(pairs, name, f.values.Get(name))
+	}
+	return link(page, pairs...)
+}
+
+// subject is the filter for the audit, from which a page reads it again.
+func (f filter) subject() string {
+	if f.Everything() {
+		return everything
+	}
+	return f.values.Encode()
+}
+
+// everything is the subject of a filter that picks all.
+const everything = "all"
+
+// subjectOf reads the filter of a subject.
+func subjectOf(subject string) (filter, error) {
+	if subject == everything {
+		subject = ""
+	}
+	q, err := url.ParseQuery(subject)
+	if err != nil {
+		return filter{}, fmt.Errorf("the filter of the audit cannot be read: %w", err)
+	}
+	f, err := filterOf(q)
+	if err == nil && !f.Everything() && f.subject() != subject || f.Everything() && subject != "" {
+		err = errors.New("the filter of the audit cannot be read: the command wrote it")
+	}
+	return f, err
+}
+
+// Text says which dead letters are meant.
+func (f filter) Text() string {
+	if f.Everything() {
+		return "all dead letters"
+	}
+	var parts []string
+	for _, name := range filterNames {
+		if v := f.values.Get(name); v != "" {
+			parts = append(parts, map[string]string{
+				"id": "with the id ", "reason": "whose reason contains ", "kind": "of the kind ", "older": "that died before the last ",
+				"newer": "that died within the last ", "lane": "with the header ", "origin": "that died in ",
+			}[name]+shown(v))
+		}
+	}
+	return "dead letters " + strings.Join(parts, ", ")
+}
+
+// placeholder is what a normalised reason has in place of numbers and names.
+var placeholder = regexp.MustCompile(`<[a-z]+>`)
+
+// literal is the longest part of a normalised reason that the reasons of its group have in common.
+func literal(normalised string) (longest string) {
+	for _, part := range placeholder.Split(normalised, -1) {
+		if part = strings.TrimSpace(part); len(part) > len(longest) {
+			longest = part
+		}
+	}
+	return longest
+}

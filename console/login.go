@@ -1,0 +1,186 @@
+package console
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	cookieName = "strikes-console"
+	// loginLasts is how long a browser need not give the token again.
+	loginLasts = 12 * time.Hour
+	// longestName of a person is cut in the audit.
+	longestName = 80
+)
+
+// visitor is who sends a request, and what they may do.
+type visitor struct {
+	Actor   string
+	Allowed Verbs
+	Login   bool // they logged in with the token
+}
+
+// enter lets a visitor in, or shows the login page.
+func (c *Console) enter(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == "/login" && c.opts.Token != "" && c.opts.Authorize == nil {
+		c.login(w, r)
+		return
+	}
+	v, err := c.recognise(r)
+	switch {
+	case err == nil:
+		c.mux.ServeHTTP(w, withVisitor(r, v))
+	case c.opts.Token != "" && c.opts.Authorize == nil:
+		c.askLogin(w, r, err)
+	default:
+		c.opts.Logger.Warn("console: request refused", "err", err, "remote", r.RemoteAddr)
+		http.Error(w, "not allowed: "+err.Error(), http.StatusForbidden)
+	}
+}
+
+func (c *Console) recognise(r *http.Request) (visitor, error) {
+	switch {
+	case c.opts.Authorize != nil:
+		actor, allowed, err := c.opts.Authorize(r)
+		return visitor{Actor: actor, Allowed: allowed.and(c.opts.Allow)}, err
+	case c.opts.Token == "":
+		if !fromHere(r) {
+			return visitor{}, errOtherMachine
+		}
+		return visitor{Actor: c.opts.Actor, Allowed: c.opts.Allow}, nil
+	}
+	if token, bearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); bearer {
+		switch {
+		case c.isToken(token):
+		case c.logins.Allow():
+			return visitor{}, errToken
+		default:
+			return visitor{}, errTooMany
+		}
+		return visitor{Actor: "the holder of the token", Allowed: c.opts.Allow}, nil
+	}
+	cookie, err := r.Cookie(cookieName)
+	if err != nil {
+		return visitor{}, err
+	}
+	name, err := c.readCookie(cookie.Value, time.Now())
+	return visitor{Actor: name, Allowed: c.opts.Allow, Login: true}, err
+}
+
+var errTooMany = errors.New("too many wrong tokens; wait a moment")
+
+var errToken = errors.New("the token is wrong")
+
+func (c *Console) isToken(token string) bool {
+	return subtle.ConstantTimeCompare([]byte(strings.TrimSpace(token)), []byte(c.opts.Token)) == 1
+}
+
+// askLogin leads to the login page. A browser that follows a link of another site sends no SameSite=Strict cookie: then the page first
+// loads itself again, which is a request of this site.
+func (c *Console) askLogin(w http.ResponseWriter, r *http.Request, why error) {
+	switch {
+	case errors.Is(why, errTooMany):
+		http.Error(w, why.Error(), http.StatusTooManyRequests)
+	case r.Method != http.MethodGet || strings.Contains(r.Header.Get("Accept"), "event-stream") || r.URL.Path == "/live":
+		http.Error(w, "log in first", http.StatusUnauthorized)
+	case r.Header.Get("Sec-Fetch-Site") == "cross-site":
+		c.render(w, r, http.StatusOK, page{Screen: "again", Title: "Loading"})
+	default:
+		next := strings.TrimPrefix(r.URL.Path, "/")
+		if r.URL.RawQuery != "" {
+			next += "?" + r.URL.RawQuery
+		}
+		c.showLogin(w, r, http.StatusUnauthorized, loginView{Next: next})
+	}
+}
+
+type loginView struct{ Next, Name, Wrong string }
+
+func (c *Console) showLogin(w http.ResponseWriter, r *http.Request, code int, v loginView) {
+	c.render(w, r, code, page{Screen: "login", Title: "Log in", View: v})
+}
+
+// login checks a token and gives the browser a cookie. It bounds the rate of logins from all addresses together.
+func (c *Console) login(w http.ResponseWriter, r *http.Request) {
+	v := loginView{Next: cleanNext(r.FormValue("next")), Name: cut(strings.TrimSpace(r.PostFormValue("name")), longestName)}
+	switch {
+	case r.Method != http.MethodPost:
+		c.showLogin(w, r, http.StatusOK, v)
+		return
+	case !c.logins.Allow():
+		v.Wrong = "Too many logins. Wait a moment, then try again."
+		c.showLogin(w, r, http.StatusTooManyRequests, v)
+		return
+	case !c.isToken(r.PostFormValue("token")):
+		c.opts.Logger.Warn("console: login with a wrong token", "remote", r.RemoteAddr)
+		v.Wrong = "The token is wrong."
+		c.showLogin(w, r, http.StatusUnauthorized, v)
+		return
+	case v.Name == "":
+		v.Wrong = "Your name is missing; the audit keeps it with each change."
+		c.showLogin(w, r, http.StatusUnprocessableEntity, v)
+		return
+	}
+	http.SetCookie(w, &http.Cookie{ // without a path it is for the pages beside this one, whatever a proxy puts before them
+		Name: cookieName, Value: c.cookie(v.Name, time.Now().Add(loginLasts)), HttpOnly: true, SameSite: http.SameSiteStrictMode,
+		Secure: r.TLS != nil, MaxAge: int(loginLasts / time.Second),
+	})
+	goTo(w, v.Next)
+}
+
+// logout forgets the cookie.
+func (c *Console) logout(w http.ResponseWriter, r *http.Request) {
+	http.SetCookie(w, &http.Cookie{Name: cookieName, HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: r.TLS != nil, MaxAge: -1})
+	goTo(w, "./")
+}
+
+// cookie names a person until a time, signed with the token, so that it outlives a restart.
+func (c *Console) cookie(name string, until time.Time) string {
+	text := strconv.FormatInt(until.Unix(), 10) + "." + base64.RawURLEncoding.EncodeToString([]byte(name))
+	return text + "." + c.sign(text)
+}
+
+func (c *Console) sign(text string) string {
+	mac := hmac.New(sha256.New, []byte("strikes console "+c.opts.Token))
+	mac.Write([]byte(text))
+	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
+}
+
+func (c *Console) readCookie(value string, now time.Time) (name string, err error) {
+	parts := strings.Split(value, ".")
+	if len(parts) != 3 || !hmac.Equal([]byte(parts[2]), []byte(c.sign(parts[0]+"."+parts[1]))) {
+		return "", errToken
+	}
+	until, err := strconv.ParseInt(parts[0], 10, 64)
+	if err != nil || now.Unix() >= until {
+		return "", errors.New("the login has ended")
+	}
+	text, err := base64.RawURLEncoding.DecodeString(parts[1])
+	return string(text), err
+}
+
+// cleanNext returns a page of the console, or the first.
+func cleanNext(next string) string {
+	u, err := url.Parse(next)
+	if err == nil && u.Path == "" && u.Scheme == "" && u.Host == "" && u.RawQuery != "" {
+		return "./?" + u.RawQuery
+	}
+	if err != nil || u.Scheme != "" || u.Host != "" || u.Path == "" || strings.ContainsAny(u.Path, "/\\:") {
+		return "./"
+	}
+	return next
+}
+
+// goTo leads to a page beside this one.
+func goTo(w http.ResponseWriter, next string) {
+	w.Header().Set("Location", next)
+	w.WriteHeader(http.StatusSeeOther)
+}

@@ -1,0 +1,186 @@
+package console
+
+import (
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"time"
+	"unicode/utf8"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/deadletter"
+	"github.com/strikesmq/strikes/internal/records"
+)
+
+// messageView is what the page of a message shows.
+type messageView struct {
+	Queue, ID   string
+	Generations []generation
+	Now         time.Time
+	Stored      *stored // nil: not asked for
+	Unread      string  // why it was asked for and is not there
+	Dead        bool    // a generation is dead-lettered, so there may be a dead letter to read
+	Live        bool    // a generation may be changed
+}
+
+// generation is one generation of a message.
+type generation struct {
+	records.Record
+	Skipped counter.Note
+}
+
+// stored is a message as the dead-letter queue has it.
+type stored struct {
+	*deadletter.Message
+	Properties, Headers, Lineage []property
+	Formatted, Text, JSON, Hex   string
+	Cut                          bool // not all of the body is shown
+	Shown                        int  // bytes of it
+}
+
+// property is a name and a value.
+type property struct{ Name, Value string }
+
+const (
+	// bodyShown is how much of a body is read, and hexShown how much is shown in hex.
+	bodyShown = 64 << 10
+	hexShown  = 4 << 10
+	// searched is how many dead letters are read to find one.
+	searched = 500
+)
+
+// messagePage shows what the store knows of a message.
+func (c *Console) messagePage(r *http.Request) (page, error) {
+	queue, err := queueOf(r)
+	if err != nil {
+		return page{}, err
+	}
+	ctx, cancel := brieflyAsked(r)
+	defer cancel()
+	id := r.URL.Query().Get("id")
+	v := messageView{Queue: queue, ID: id, Now: time.Now()}
+	p := page{Screen: "message", Queue: queue, Title: shown(id)}
+	q := c.records(queue)
+	all, err := q.Message(ctx, id)
+	if err != nil && !errors.Is(err, records.ErrNone) {
+		return p, err
+	}
+	override, err := q.Override(ctx)
+	if err != nil {
+		return p, err
+	}
+	now, err := c.store.Now(ctx)
+	if err != nil {
+		now = v.Now
+	}
+	for _, rec := range all {
+		g := generation{Record: records.Of(rec, override, now), Skipped: rec.Skipped}
+		v.Generations = append(v.Generations, g)
+		v.Dead = v.Dead || rec.State == counter.StateDeadLetter && rec.Removed.IsZero()
+		v.Live = v.Live || rec.State == counter.StateLive
+	}
+	p.View, p.Title = v, headlineOfMessage(v)
+	return p, nil
+}
+
+// headlineOfMessage is the fact of the page.
+func headlineOfMessage(v messageView) string {
+	if len(v.Generations) == 0 {
+		return shown(v.ID) + ": nothing is counted of it"
+	}
+	g := v.Generations[0]
+	failed := plural(g.Failures+g.Crashes, "failed attempt")
+	if g.State == records.DeadLettered && !g.Removed.IsZero() {
+		return fmt.Sprintf("%s: was dead-lettered after %s, since replayed or dropped", shown(v.ID), failed)
+	}
+	return fmt.Sprintf("%s: %s after %s", shown(v.ID), g.State, failed)
+}
+
+// readMessage reads a message from the dead-letter queue. It is a POST because reading may cost a delivery.
+func (c *Console) readMessage(w http.ResponseWriter, r *http.Request) {
+	p, err := c.messagePage(r)
+	if err != nil {
+		c.fail(w, r, err)
+		return
+	}
+	v, _ := p.View.(messageView)
+	if v.Stored, err = c.readStored(r, v); err != nil {
+		v.Unread = err.Error()
+	}
+	p.View = v
+	c.opts.Logger.Info("console: message read", "queue", v.Queue, "id", v.ID, "actor", visitorOf(r).Actor, "err", err)
+	c.render(w, r, http.StatusOK, p)
+}
+
+func (c *Console) readStored(r *http.Request, v messageView) (*stored, error) {
+	ctx, cancel := brieflyAsked(r)
+	defer cancel()
+	q, err := c.broker.DeadLetters(ctx, v.Queue)
+	if err != nil {
+		return nil, err
+	}
+	bounds := deadletter.Bounds{Picked: 1, AtMost: searched}
+	for m, err := range q.Browse(ctx, deadletter.Filter{IDs: []string{v.ID}}, bounds, bodyShown) {
+		if err != nil {
+			return nil, err
+		}
+		return c.stored(m), nil
+	}
+	return nil, fmt.Errorf("it is not among the first %d messages of %s", searched, shown(q.Name()))
+}
+
+func (c *Console) stored(m *deadletter.Message) *stored {
+	p := m.Publishing
+	out := &stored{Message: m, Cut: m.Size > len(p.Body), Shown: len(p.Body), Text: string(bytes.ToValidUTF8(p.Body, []byte("\ufffd")))}
+	for _, have := range []property{
+		{"content type", p.ContentType}, {"content encoding", p.ContentEncoding}, {"correlation id", p.CorrelationId}, {"reply to", p.ReplyTo},
+		{"type", p.Type}, {"app id", p.AppId}, {"user id", p.UserId}, {"expiration", p.Expiration},
+	} {
+		if have.Value != "" {
+			out.Properties = append(out.Properties, have)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.Headers)) {
+		value := p.Headers[name]
+		if lineage, is := value.(amqp.Table); is && name == deadletter.LineageHeader {
+			for _, part := range slices.Sorted(maps.Keys(lineage)) {
+				out.Lineage = append(out.Lineage, property{part, fmt.Sprint(lineage[part])})
+			}
+			continue
+		}
+		out.Headers = append(out.Headers, property{name, fmt.Sprint(value)})
+	}
+	if c.opts.FormatBody != nil {
+		if text, ok := c.opts.FormatBody(p); ok {
+			out.Formatted = text
+		}
+	}
+	var indented bytes.Buffer
+	if !out.Cut && utf8.Valid(p.Body) && json.Indent(&indented, p.Body, "", "  ") == nil {
+		out.JSON = indented.String()
+	}
+	out.Hex = hex.Dump(p.Body[:min(len(p.Body), hexShown)])
+	return out
+}
+
+// Attempts are the failed ones, the newest first.
+func (g generation) Attempts() []records.Attempt {
+	newest := slices.Clone(g.History)
+	slices.Reverse(newest)
+	return newest
+}
+
+// Why is how a generation died or last failed, with its stack.
+func (g generation) Why() []string {
+	if g.LastError == "" {
+		return nil
+	}
+	return lines(g.LastError)
+}

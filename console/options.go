@@ -1,0 +1,112 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"path"
+	"slices"
+	"strings"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/setting"
+)
+
+// Options say what a Console shows and who may use it. Store and Dial must be set.
+type Options struct {
+	Store *counter.Counter // the caller closes it
+
+	// Dial opens a connection to the broker, with amqp.Config.Recovery nil, such as consumer.Dialer does. The Console closes it.
+	Dial func(context.Context) (*amqp.Connection, error)
+
+	VHost      string       // of the queues; empty: "/"
+	Management string       // URL of the management API, with user and password; empty: AMQP alone is asked, and Queues must be named
+	HTTPClient *http.Client // for Management; nil: one that keeps no connections
+	Queues     []string     // the queues to show; empty: all that the management API lists
+
+	// Prefix is the path below which requests arrive, such as "/ops/strikes"; empty: the root. Links are relative, so a proxy
+	// may put another path before it.
+	Prefix string
+
+	// Hosts are the names that the Host header of a request may have, without a port; empty: localhost, 127.0.0.1 and ::1. They
+	// keep other web sites from reaching the console under a name of theirs.
+	Hosts []string
+
+	// Authorize says who sends a request and which verbs are allowed; an error refuses it. Nil: requests with the Token are
+	// let in, or without a Token those from this machine.
+	Authorize func(*http.Request) (actor string, allowed Verbs, err error)
+
+	Token string // asked for on a login page if Authorize is nil; 16 bytes at least
+	Actor string // the name in the audit when there is no login; empty: "this machine"
+	Allow Verbs  // Authorize cannot allow more; nil: the console only reads
+
+	// DropDir is the directory of the files that the verb drop writes; empty: there is no drop.
+	DropDir string
+	// Encode encodes a dropped dead letter, as a replay would publish it, as one line for DropDir; nil: there is no drop.
+	Encode func(amqp.Publishing) ([]byte, error)
+
+	// FormatBody returns a body in a readable form, such as a decoded protobuf; not ok: it is shown as text, JSON and hex.
+	FormatBody func(amqp.Publishing) (text string, ok bool)
+
+	Logger *slog.Logger // gets changes and faults; nil is silent
+}
+
+// fewestTokenBytes make a token hard to guess.
+const fewestTokenBytes = 16
+
+func (o Options) withDefaults() Options {
+	if o.VHost == "" {
+		o.VHost = "/"
+	}
+	if o.Actor == "" {
+		o.Actor = "this machine"
+	}
+	if len(o.Hosts) == 0 {
+		o.Hosts = []string{"localhost", "127.0.0.1", "::1"}
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	o.Prefix = strings.TrimSuffix(o.Prefix, "/")
+	return o
+}
+
+func (o Options) validate() error {
+	var err error
+	switch {
+	case o.Store == nil:
+		err = setting.New("Store", nil, "a *counter.Counter")
+	case o.Dial == nil:
+		err = setting.New("Dial", nil, "a function that returns a new *amqp.Connection")
+	case o.Management == "" && len(o.Queues) == 0:
+		err = setting.New("Queues", "none", "the names of queues, because only the management API lists them")
+	case o.Prefix != "" && (o.Prefix[0] != '/' || path.Clean(o.Prefix) != o.Prefix):
+		err = setting.New("Prefix", o.Prefix, "a path like /ops/strikes")
+	case o.Token != "" && len(o.Token) < fewestTokenBytes:
+		err = &setting.FieldError{Field: "Token", Value: "a short one", Want: fmt.Sprintf("%d bytes at least", fewestTokenBytes)}
+	case slices.ContainsFunc(o.Allow, func(v Verb) bool { return !AllVerbs().Has(v) }):
+		err = setting.New("Allow", o.Allow.String(), AllVerbs().String())
+	}
+	if err != nil {
+		return fmt.Errorf("console: %w", err)
+	}
+	return nil
+}
+
+// served reports whether a Host header names one of the hosts.
+func (o Options) served(host string) bool {
+	name, _, err := net.SplitHostPort(host)
+	if err != nil {
+		name = host
+	}
+	name = strings.ToLower(strings.Trim(name, "[]"))
+	return slices.ContainsFunc(o.Hosts, func(h string) bool { return strings.ToLower(strings.Trim(h, "[]")) == name })
+}
+
+// errOtherMachine refuses a request from another machine.
+var errOtherMachine = errors.New("without a token the console serves only this machine")

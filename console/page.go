@@ -1,0 +1,205 @@
+package console
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"html/template"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/strikesmq/strikes/counter"
+)
+
+//go:embed templates/*.html
+var templateFiles embed.FS
+
+//go:embed static/*
+var staticFiles embed.FS
+
+var templates = template.Must(template.New("").Funcs(template.FuncMap{
+	"shown": shown, "brief": brief, "lines": lines, "rough": rough, "instant": instant, "link": link,
+	"plural": func(n any, thing string) string { return plural(number(n), thing) }, "digits": func(n any) string { return digits(number(n)) },
+	"asset": func(name string) string { return "static/" + name + "?v=" + assetVersion },
+	"dict":  dict,
+}).ParseFS(templateFiles, "templates/*.html"))
+
+// assetVersion names the content of the static files, so that browsers may keep them.
+var assetVersion = func() string {
+	sum := sha256.New()
+	_ = fs.WalkDir(staticFiles, ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		content, err := staticFiles.ReadFile(path)
+		sum.Write(content)
+		return err
+	})
+	return hex.EncodeToString(sum.Sum(nil)[:6])
+}()
+
+func number(n any) int64 {
+	switch n := n.(type) {
+	case int:
+		return int64(n)
+	case int64:
+		return n
+	case *int:
+		return int64(*n)
+	case *int64:
+		return *n
+	}
+	return 0
+}
+
+// dict makes a map of names and values for a template within another.
+func dict(pairs ...any) map[string]any {
+	m := map[string]any{}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		m[fmt.Sprint(pairs[i])] = pairs[i+1]
+	}
+	return m
+}
+
+// link is the relative URL of a page. All pages are beside each other, so it works below every prefix. The names and values of its
+// query follow; an empty value is left out.
+func link(page string, query ...string) string {
+	q := url.Values{}
+	for i := 0; i+1 < len(query); i += 2 {
+		if query[i+1] != "" {
+			q.Set(query[i], query[i+1])
+		}
+	}
+	if page == "" {
+		page = "./"
+	}
+	if len(q) == 0 {
+		return page
+	}
+	return page + "?" + q.Encode()
+}
+
+// page is what the layout needs.
+type page struct {
+	Screen string // the template of its content
+	Title  string // the fact
+	Queue  string // that it is about; empty: none
+	Live   string // URL of its stream; empty: it does not change by itself
+	View   any    // of the template
+
+	Trouble []trouble // what could not be asked
+	Result  *result   // of the change that led here
+
+	Visitor visitor
+	VHost   string
+}
+
+// trouble is what a page could not ask.
+type trouble struct {
+	What  string    // "the broker"
+	Err   string    //
+	Since time.Time // zero: this request
+	Old   time.Time // of what the page shows instead; zero: nothing
+	Now   time.Time
+}
+
+type visitorKey struct{}
+
+func withVisitor(r *http.Request, v visitor) *http.Request {
+	return r.WithContext(context.WithValue(r.Context(), visitorKey{}, v))
+}
+
+func visitorOf(r *http.Request) visitor {
+	v, _ := r.Context().Value(visitorKey{}).(visitor)
+	return v
+}
+
+// render writes a whole page.
+func (c *Console) render(w http.ResponseWriter, r *http.Request, code int, p page) {
+	p = c.complete(r, p)
+	var out bytes.Buffer
+	if err := templates.ExecuteTemplate(&out, "layout", p); err != nil {
+		c.opts.Logger.Error("console: page not rendered", "screen", p.Screen, "err", err)
+		http.Error(w, "the page could not be rendered; the log says why", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(code)
+	_, _ = w.Write(out.Bytes()) // a browser that is gone needs no error
+}
+
+func (c *Console) complete(r *http.Request, p page) page {
+	p.Visitor, p.VHost = visitorOf(r), c.opts.VHost
+	if id := r.URL.Query().Get("result"); id != "" && p.Result == nil {
+		p.Result = c.results.get(id)
+		if p.Live != "" {
+			p.Live += "&result=" + url.QueryEscape(id)
+		}
+	}
+	return p
+}
+
+// content renders what is between the navigation and the end of a page.
+func (c *Console) content(r *http.Request, p page) (string, error) {
+	var out strings.Builder
+	err := templates.ExecuteTemplate(&out, "main", c.complete(r, p))
+	return out.String(), err
+}
+
+// Content lets the layout include the template of a screen.
+func (p page) Content() (template.HTML, error) {
+	var out strings.Builder
+	if err := templates.ExecuteTemplate(&out, p.Screen, p); err != nil {
+		return "", err
+	}
+	return template.HTML(out.String()), nil //nolint:gosec // html/template escaped it
+}
+
+// May reports whether the visitor may use a verb.
+func (p page) May(verb Verb) bool { return p.Visitor.Allowed.Has(verb) }
+
+// fault says what is wrong with an answer; nil if nothing is.
+func fault[T any](a answer[T]) []trouble {
+	switch {
+	case a.Err != nil:
+		return []trouble{{What: whatFailed(a.Err), Err: shown(a.Err.Error()), Since: a.Since, Old: a.At, Now: time.Now()}}
+	case !a.Known:
+		return []trouble{{What: "broker and store", Err: "they have not answered yet", Now: time.Now()}}
+	}
+	return nil
+}
+
+// whatFailed names the server that did not answer.
+func whatFailed(err error) string {
+	var store *counter.StoreError
+	if errors.As(err, &store) {
+		return "the store"
+	}
+	return "the broker"
+}
+
+// static serves the style and the script.
+func (c *Console) static(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		http.Error(w, "only GET", http.StatusMethodNotAllowed)
+		return
+	}
+	if strings.HasSuffix(r.URL.Path, "/") { // no list of files
+		http.NotFound(w, r)
+		return
+	}
+	w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
+	http.FileServerFS(staticFiles).ServeHTTP(w, r)
+}
+
+// problem is a page about a request that cannot be served.
+func (c *Console) problem(w http.ResponseWriter, r *http.Request, code int, err error) {
+	c.render(w, r, code, page{Screen: "problem", Title: http.StatusText(code), View: shown(err.Error())})
+}

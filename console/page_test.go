@@ -1,0 +1,174 @@
+package console
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/inspect"
+	"github.com/strikesmq/strikes/internal/queueinfo"
+	"github.com/strikesmq/strikes/internal/status"
+)
+
+// pages are the addresses of all pages that only read.
+func pages() []string {
+	return []string{"/", "/" + link("", "find", hostile)[2:], query("queue"), query("doctor"), query("audit"), query("dead"), query("dead", "reason", hostile), query("message", "id", hostile), query("replay", "reason", hostile),
+		query("drop"), "/" + link("live", "screen", "dead", "queue", "orders"), "/live?screen=queues", "/" + link("live", "screen", "queue", "queue", "orders")}
+}
+
+func TestHostileStrings(t *testing.T) {
+	f := newFixture(t, Options{Allow: AllVerbs()})
+	f.fail(t, hostile)
+	f.broker.found = []inspect.Finding{{Code: "x", Severity: inspect.Error, Seen: hostile, Impact: hostile, Fix: hostile, Command: hostile}}
+	if err := f.store.Audit(t.Context(), "/", "orders", counter.AuditEntry{Actor: hostile, Verb: hostile, Subject: hostile, Reason: hostile, Result: hostile}); err != nil {
+		t.Fatal(err)
+	}
+	for _, verb := range []string{"grant", "reset", "skip", "limit", "pause"} {
+		checkPage(t, f, query("change", "verb", verb, "id", hostile))
+	}
+	for _, path := range pages() {
+		checkPage(t, f, path)
+	}
+}
+
+// checkPage looks for what a browser or a reader might obey.
+func checkPage(t *testing.T, f *fixture, path string) string {
+	t.Helper()
+	w := f.get(path)
+	body := w.Body.String()
+	if w.Code != http.StatusOK {
+		t.Errorf("%s: %d: %.300s", path, w.Code, body)
+	}
+	for _, bad := range []string{"<script>alert", `\u003cscript\u003ealert`, "\x00", "\x1b", "\u202e", "\xff", `"'&` + "\x00"} {
+		if strings.Contains(body, bad) {
+			t.Errorf("%s has %q", path, bad)
+		}
+	}
+	return body
+}
+
+func TestChanges(t *testing.T) {
+	f := newFixture(t, Options{Allow: AllVerbs(), Actor: "ann"})
+	f.fail(t, "m-1")
+	why := func(more ...string) url.Values {
+		form := url.Values{"reason": {"the bank is back"}}
+		for i := 0; i+1 < len(more); i += 2 {
+			form.Set(more[i], more[i+1])
+		}
+		return form
+	}
+	for _, tt := range []struct {
+		path string
+		form url.Values
+		says string
+	}{
+		{query("change", "verb", "grant", "id", "m-1"), why("number", "3"), "m-1 was granted 3 more attempts: 1 failed attempt so far, the limit is now 7 attempts"},
+		{query("change", "verb", "limit"), why("number", "9"), "orders now gets 9 attempts a message"},
+		{query("change", "verb", "limit", "undo", "1"), why(), "The limit of orders is cleared"},
+		{query("change", "verb", "limit", "undo", "1"), why(), "No limit was set any more"},
+		{query("change", "verb", "pause"), why(), "orders is paused"},
+		{query("change", "verb", "pause"), why(), "It was paused already"},
+		{query("change", "verb", "pause", "undo", "1"), why(), "orders is resumed"},
+		{query("change", "verb", "pause", "undo", "1"), why(), "It was not paused any more"},
+		{query("change", "verb", "reset", "id", "m-1"), why(), "1 failed attempt of m-1 forgotten"},
+		{query("change", "verb", "reset", "id", "m-1"), why(), "No failed attempt of m-1 was counted any more"},
+		{query("change", "verb", "grant", "id", "m-2"), why("number", "3"), "grant failed"},
+	} {
+		body := f.follow(t, f.post(tt.path, tt.form))
+		if !strings.Contains(body, tt.says) {
+			t.Errorf("%s: does not say %q: %s", tt.path, tt.says, body)
+		}
+	}
+	f.fail(t, "m-3")
+	if body := f.follow(t, f.post(query("change", "verb", "skip", "id", "m-3"), why())); !strings.Contains(body, "m-3 is dead-lettered at its next step") {
+		t.Errorf("skip: %s", body)
+	}
+	if body := f.follow(t, f.post(query("change", "verb", "skip", "id", "m-3"), why())); !strings.Contains(body, "m-3 was already skipped") {
+		t.Errorf("a second skip: %s", body)
+	}
+	log, err := f.store.AuditLog(t.Context(), "/", "orders", "", 100)
+	// What changed nothing is not in the audit.
+	if err != nil || len(log) != 7 || log[0].Actor != "ann" || log[0].Reason != "the bank is back" || log[0].Verb != "skip" {
+		t.Errorf("audit %v, %v", log, err)
+	}
+	if w := f.post(query("change", "verb", "pause"), url.Values{}); w.Code != http.StatusUnprocessableEntity || !strings.Contains(w.Body.String(), "The reason is missing") {
+		t.Errorf("without a reason: %d", w.Code)
+	}
+}
+
+func TestHeadlines(t *testing.T) {
+	now := time.Now()
+	ago := func(d time.Duration) status.Message {
+		return status.Message{ID: "m", State: status.Ready, Since: now.Add(-d)}
+	}
+	for want, v := range map[string]queueView{
+		"blocked for 12 min by 1 message":            {Status: status.Status{Time: now, Blocked: 1, Consumers: 1, Blocking: []status.Message{ago(12 * time.Minute)}}},
+		"paused for 3 min":                           {Status: status.Status{Time: now}, Paused: &counter.Note{At: now.Add(-3 * time.Minute)}},
+		"paused, but 1 consumer not stopped yet":     {Status: status.Status{Time: now}, Paused: &counter.Note{}, Consuming: []counter.ConsumerState{{Holder: "a", Seen: now}}},
+		"no consumer, 2 messages ready":              {Status: status.Status{Time: now, Ready: 2}},
+		"1 dead letter unaccounted for":              {Status: status.Status{Time: now, Consumers: 1, Dead: status.DeadLetters{Missing: 1, Still: 1}}},
+		"nothing blocks it, 1\u202f200 dead letters": {Status: status.Status{Time: now, Consumers: 1, Dead: status.DeadLetters{Still: 1200}}},
+		"nothing blocks it":                          {Status: status.Status{Time: now, Consumers: 1}},
+	} {
+		if got := headline(v); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+func TestBrokerAway(t *testing.T) {
+	f := newFixture(t, Options{})
+	if body := checkPage(t, f, query("queue")); !strings.Contains(body, "orders: blocked for 12 min by 1 message") {
+		t.Errorf("before: %s", body)
+	}
+	away := errors.New("connection refused")
+	f.broker.away.Store(&away)
+	f.changed("orders")
+	body := checkPage(t, f, query("queue"))
+	for _, want := range []string{"No answer from the broker", "connection refused", "blocked for 12 min"} {
+		if !strings.Contains(body, want) {
+			t.Errorf("away: does not say %q: %s", want, body)
+		}
+	}
+	f.broker.away.Store(nil)
+	if body := checkPage(t, f, query("queue")); strings.Contains(body, "No answer") {
+		t.Errorf("back: %s", body)
+	}
+	f.redis.Close()
+	f.changed("orders")
+	if body := f.get(query("queue")).Body.String(); !strings.Contains(body, "No answer from the store") {
+		t.Errorf("store away: %s", body)
+	}
+}
+
+func TestUnknownQueuesAreNotKept(t *testing.T) {
+	f := newFixture(t, Options{})
+	f.broker.away.Store(&queueinfo.ErrNotFound)
+	for i := range 50 {
+		if body := f.get("/" + link("queue", "queue", "q"+strings.Repeat("x", i))).Body.String(); !strings.Contains(body, "there is no such queue") {
+			t.Fatalf("%s", body)
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.queues) > 0 {
+		t.Errorf("%d are kept", len(f.queues))
+	}
+}
+
+func TestAuditFile(t *testing.T) {
+	f := newFixture(t, Options{})
+	for _, verb := range []string{"pause", "resume"} {
+		if err := f.store.Audit(t.Context(), "/", "orders", counter.AuditEntry{Verb: verb, Reason: hostile}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w := f.get(query("audit.ndjson"))
+	if n := strings.Count(w.Body.String(), "\n"); n != 2 || !strings.Contains(w.Header().Get("Content-Disposition"), "attachment") {
+		t.Errorf("%d lines, %v", n, w.Header())
+	}
+}

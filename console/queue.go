@@ -1,0 +1,277 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"html/template"
+	"math"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/queueinfo"
+	"github.com/strikesmq/strikes/internal/records"
+	"github.com/strikesmq/strikes/internal/status"
+)
+
+// queueView is what the page of a queue shows.
+type queueView struct {
+	status.Status
+	Curves    []curve
+	Paused    *counter.Note
+	Consuming []counter.ConsumerState // processes that read the queue's control, by the store
+	Groups    records.Groups          // of the dead letters
+}
+
+// queueOf returns the queue that a request names.
+func queueOf(r *http.Request) (string, error) {
+	queue := r.URL.Query().Get("queue")
+	if err := queueinfo.CheckName(queue); err != nil {
+		return "", formError{"the queue in the address: " + err.Error()}
+	}
+	return queue, nil
+}
+
+// queue returns the status of a queue, at most age old.
+func (c *Console) queue(ctx context.Context, name string, age time.Duration) answer[queueView] {
+	c.mu.Lock()
+	q := c.queues[name]
+	if q == nil {
+		q = newCached(c, func(ctx context.Context) (queueView, error) { return c.collect(ctx, name) })
+		c.queues[name] = q
+	}
+	c.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, firstWait)
+	defer cancel()
+	return q.get(ctx, age)
+}
+
+func (c *Console) collect(ctx context.Context, name string) (queueView, error) {
+	s, err := c.broker.Collect(ctx, name)
+	if errors.Is(err, queueinfo.ErrNotFound) { // else each name in an address would be kept
+		c.mu.Lock()
+		delete(c.queues, name)
+		c.mu.Unlock()
+	}
+	if err != nil {
+		return queueView{}, err
+	}
+	c.history.add(name, sampleOf(s))
+	v := queueView{Status: s}
+	if v.Paused, err = c.store.Paused(ctx, c.opts.VHost, name); err != nil {
+		return v, err
+	}
+	v.Consuming, err = c.store.Consumers(ctx, c.opts.VHost, name)
+	return v, err
+}
+
+func sampleOf(s status.Status) sample {
+	out := sample{At: time.Now(), In: math.NaN(), Out: math.NaN(), Failing: float64(s.Blocked), Dead: float64(s.Dead.Count)}
+	if s.Rates != nil {
+		out.In, out.Out = s.Rates.In, s.Rates.Out
+	}
+	return out
+}
+
+// changed makes the next page ask again, after a change.
+func (c *Console) changed(queue string) {
+	c.mu.Lock()
+	q := c.queues[queue]
+	c.mu.Unlock()
+	if q != nil {
+		q.stale()
+	}
+	c.all.stale()
+}
+
+// queuePage shows what blocks a queue, and what became of its dead letters.
+func (c *Console) queuePage(r *http.Request) (page, error) {
+	name, err := queueOf(r)
+	if err != nil {
+		return page{}, err
+	}
+	a := c.queue(r.Context(), name, liveEvery-200*time.Millisecond)
+	a.Value.Curves = curves(c.history.of(name, time.Now()), time.Now())
+	if a.Known && a.Value.Dead.Still > 0 {
+		if a.Value.Groups, err = c.groups(r.Context(), name, filter{}, paintWithin); err != nil && r.Context().Err() == nil { // else the visitor left
+			c.opts.Logger.Warn("console: reasons not known", "queue", name, "err", err)
+		}
+	}
+	p := page{
+		Screen: "queue", Title: shown(name), Queue: name, Live: link("live", "screen", "queue", "queue", name), View: a, Trouble: fault(a),
+	}
+	switch {
+	case errors.Is(a.Err, queueinfo.ErrNotFound):
+		p.Title = shown(name) + ": there is no such queue"
+	case a.Known:
+		p.Title = shown(name) + ": " + headline(a.Value)
+	case a.Err != nil:
+		p.Title = shown(name) + ": not known now"
+	}
+	return p, nil
+}
+
+// headline is the fact that matters most about a queue.
+func headline(s queueView) string {
+	var facts []string
+	add := func(is bool, format string, args ...any) {
+		if is {
+			facts = append(facts, fmt.Sprintf(format, args...))
+		}
+	}
+	going, blocking := s.Going(), stuck(s.Blocking)
+	add(s.Paused != nil && len(going) > 0, "paused, but %s not stopped yet", plural(len(going), "consumer"))
+	if s.Paused != nil && len(going) == 0 {
+		add(true, "paused for %s", rough(s.Time.Sub(s.Paused.At)))
+	}
+	add(s.Undecodable != nil && s.Undecodable.Blocks(s.Time), "blocked by a message that consumers cannot decode")
+	if len(blocking) > 0 {
+		add(true, "blocked for %s by %s", rough(s.Time.Sub(blocking[0].Since)), plural(s.Blocked-(len(s.Blocking)-len(blocking)), "message"))
+	}
+	add(s.Dead.Missing > 0, "%s unaccounted for", plural(s.Dead.Missing, "dead letter"))
+	if s.Consumers == 0 && s.Paused == nil {
+		add(s.Ready > 0, "no consumer, %s ready", plural(s.Ready, "message"))
+		add(s.Ready == 0, "no consumer")
+	}
+	if len(blocking) == 0 && s.Undecodable == nil && s.Paused == nil && s.Dead.Missing == 0 {
+		add(len(facts) == 0, "nothing blocks it")
+		add(s.Dead.Still > 0, "%s", plural(s.Dead.Still, "dead letter"))
+	}
+	return strings.Join(facts[:min(len(facts), 3)], ", ")
+}
+
+// stuck are the blocking messages without those that may have left the queue.
+func stuck(all []status.Message) (out []status.Message) {
+	for _, m := range all {
+		if m.State != status.Forgotten {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// lately is how long ago a process that lives was seen: it reads the control of its queue once a second.
+const lately = 5 * time.Second
+
+// Going are the processes that have not stopped although the queue is paused.
+func (v queueView) Going() (out []counter.ConsumerState) {
+	for _, s := range v.Consuming {
+		if v.Paused != nil && !s.Paused && v.Time.Sub(s.Seen) < lately {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// Doing is what a blocking message does now.
+func (v queueView) Doing(m status.Message) string {
+	switch m.State {
+	case status.Running, status.Isolated:
+		return string(m.State) + " for " + rough(v.Time.Sub(m.Running))
+	case status.Waiting:
+		return "next attempt in " + rough(m.Next.Sub(v.Time))
+	case status.Left:
+		return "left running: its process died, or was cut off"
+	case status.Forgotten:
+		return "no consumer takes it: there is none, or it left the queue"
+	default:
+		return "next attempt now"
+	}
+}
+
+// Attempt is which attempt runs or is next, and of how many.
+func (queueView) Attempt(m status.Message) string {
+	if m.Limit == 0 {
+		return fmt.Sprint(m.Attempt)
+	}
+	return fmt.Sprintf("%d of %d", m.Attempt, m.Limit)
+}
+
+// Holding says where the dead letters are.
+func (v queueView) Holding() string {
+	d := v.Dead
+	if d.Holds == nil {
+		return "Unknown whether they arrived: the broker shows no queue " + shown(d.Queue) + "."
+	}
+	parts := []string{fmt.Sprintf("%s holds %s", shown(d.Queue), digits(int64(*d.Holds)))}
+	for _, more := range []struct {
+		n    int64
+		text string
+	}{
+		{int64(d.Out), "unacked by its consumers"}, {int64(d.Waiting), "waiting in the source queue for the dead-letter route"},
+		{d.Removed, "replayed or dropped"}, {max(d.Gone()-d.Removed, 0), "removed by others"}, {d.Unclear, "on the way or in use"},
+	} {
+		if more.n > 0 {
+			parts = append(parts, digits(more.n)+" "+more.text)
+		}
+	}
+	return strings.Join(parts, ", ") + "."
+}
+
+// Bar draws how many of the dead letters are in a group.
+func (v queueView) Bar(g *records.Group) template.HTML {
+	return bar(int64(g.Count), int64(v.Groups.Count))
+}
+
+// Reasons are the largest groups.
+func (v queueView) Reasons() []*records.Group {
+	return v.Groups.Groups[:min(len(v.Groups.Groups), groupsShown)]
+}
+
+// groupsShown is how many groups the page of a queue lists.
+const groupsShown = 8
+
+// Link is the address of the dead letters of a group.
+func (v queueView) Link(g *records.Group) string {
+	return link("dead", "queue", v.Queue, "kind", string(g.Kind), "reason", literal(g.Reason))
+}
+
+// Assumed says why the dead-letter queue is a guess: its route is broken, or cannot be seen.
+func (v queueView) Assumed() string {
+	for _, n := range v.Notes {
+		if n.Code == status.AssumedQueue {
+			return noticeOf(n)
+		}
+	}
+	return ""
+}
+
+// Notices say what could not be seen.
+func (v queueView) Notices() (out []string) {
+	for _, n := range v.Notes {
+		if n.Code != status.AssumedQueue {
+			out = append(out, noticeOf(n))
+		}
+	}
+	return out
+}
+
+func noticeOf(n status.Note) string {
+	why := ""
+	if n.Err != nil {
+		why = ": " + shown(n.Err.Error())
+	}
+	switch n.Code {
+	case status.AssumedQueue:
+		return "The dead-letter queue is assumed to be " + shown(n.Queue) + why
+	case status.DepthDenied:
+		return "The messages in " + shown(n.Queue) + " cannot be counted: the broker's user needs the read permission, or the management API" + why
+	case status.ForeignRecord:
+		return "A record's key holds something else, so its message is held: strikes counter list says what to do."
+	case status.LocalClock:
+		return "The store's clock may not be read: times are by the clock of the console."
+	case status.ManyRecords:
+		return fmt.Sprintf("There are more than %s records: only the newest were read.", digits(int64(n.Count)))
+	case status.NoManagement, status.NoRates:
+		return "No rates" + why
+	case status.RouteUnchecked:
+		return "The dead-letter route could not be checked" + why
+	case status.TakenNotCounted:
+		return "What left " + shown(n.Queue) + " could not be counted" + why
+	case status.OverrideIgnored:
+		return "Consumers ignore the limit that was set" + why
+	}
+	return string(n.Code) + why
+}

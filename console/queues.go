@@ -1,0 +1,182 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/strikesmq/strikes/internal/printable"
+	"github.com/strikesmq/strikes/internal/status"
+)
+
+// overview is every queue, the worst first.
+type overview struct {
+	status.Overview
+	paused map[string]bool
+}
+
+// line is a queue of the first page.
+type line struct {
+	status.Summary
+	Paused bool
+	Now    time.Time
+}
+
+// fact is something that is wrong with a queue.
+type fact struct{ Text, Class string }
+
+// Facts are what is wrong with a queue, the worst first.
+func (l line) Facts() (all []fact) {
+	add := func(is bool, class, format string, args ...any) {
+		if is {
+			all = append(all, fact{fmt.Sprintf(format, args...), class})
+		}
+	}
+	add(l.Err != nil, "bad", "not known: %v", l.Err)
+	add(l.Undecodable != nil && l.Undecodable.Blocks(l.Now), "bad", "a message that consumers cannot decode")
+	if l.Blocked > 0 {
+		class := "warn"
+		if l.Trouble == status.TroubleBlocked {
+			class = "bad"
+		}
+		add(true, class, "blocked for %s by %s", rough(l.Blocked), shown(l.Head.ID))
+	}
+	add(l.Dead.Missing > 0, "bad", "%s unaccounted for", plural(l.Dead.Missing, "dead letter"))
+	add(l.Consumers != nil && *l.Consumers == 0 && l.Ready != nil && *l.Ready > 0, "warn", "no consumer")
+	add(l.Dead.Still > 0, "", "dead letters since %s", instant(l.Dead.Since))
+	add(l.Limit != nil, "", "limited by an operator")
+	return all
+}
+
+// overview asks for all queues.
+func (c *Console) overview(ctx context.Context) (overview, error) {
+	all, err := c.broker.All(ctx)
+	if err == nil && len(all.Queues) == 0 {
+		err = all.Failed()
+	}
+	if err != nil {
+		return overview{}, err
+	}
+	o := overview{Overview: all, paused: map[string]bool{}}
+	if all.Store == nil {
+		o.paused = c.pausedQueues(ctx, all.Queues)
+	}
+	for _, s := range all.Queues {
+		c.history.add(s.Queue, sampleOfSummary(s))
+	}
+	return o, nil
+}
+
+// pausedQueues asks the store which queues are paused. Without a reply a queue counts as not paused.
+func (c *Console) pausedQueues(ctx context.Context, queues []status.Summary) map[string]bool {
+	found := make([]bool, len(queues))
+	var asking errgroup.Group
+	asking.SetLimit(16)
+	for i, s := range queues {
+		asking.Go(func() error {
+			note, err := c.store.Paused(ctx, c.opts.VHost, s.Queue)
+			found[i] = err == nil && note != nil
+			return err
+		})
+	}
+	if err := asking.Wait(); err != nil {
+		c.opts.Logger.Warn("console: paused queues not known", "err", err)
+	}
+	paused := map[string]bool{}
+	for i, s := range queues {
+		if found[i] {
+			paused[s.Queue] = true
+		}
+	}
+	return paused
+}
+
+func sampleOfSummary(s status.Summary) sample {
+	out := sample{At: time.Now(), In: math.NaN(), Out: math.NaN(), Failing: float64(s.Retrying - s.Forgotten), Dead: float64(s.Dead.Count)}
+	if s.Rates != nil {
+		out.In, out.Out = s.Rates.In, s.Rates.Out
+	}
+	return out
+}
+
+// queuesView is what the first page shows.
+type queuesView struct {
+	answer[overview]
+	Shown []line
+	Find  string
+	More  string
+}
+
+// queuesPerPage keeps a page light.
+const queuesPerPage = 100
+
+// queuesPage shows all queues, the worst first.
+func (c *Console) queuesPage(r *http.Request) (page, error) {
+	ctx, cancel := context.WithTimeout(r.Context(), firstWait)
+	defer cancel()
+	a := c.all.get(ctx, overviewAge)
+	v := queuesView{answer: a, Find: printable.Text(r.FormValue("find"), "")}
+	from, _ := strconv.Atoi(r.FormValue("from"))
+	found := slices.DeleteFunc(slices.Clone(a.Value.Queues), func(s status.Summary) bool {
+		return !strings.Contains(strings.ToLower(s.Queue), strings.ToLower(v.Find))
+	})
+	from = min(max(from, 0), len(found))
+	for _, s := range found[from:min(from+queuesPerPage, len(found))] {
+		v.Shown = append(v.Shown, line{s, a.Value.paused[s.Queue], a.Value.Time})
+	}
+	if next := from + queuesPerPage; next < len(found) {
+		v.More = link("", "find", v.Find, "from", strconv.Itoa(next))
+	}
+	p := page{
+		Screen: "queues", Live: link("live", "screen", "queues", "find", v.Find, "from", r.FormValue("from")), View: v, Title: "Queues",
+		Trouble: slices.Concat(fault(a), partly(a)),
+	}
+	if a.Known {
+		p.Title = headlineOfAll(a.Value)
+	}
+	return p, nil
+}
+
+// overviewAge is how old the first page may be: with many queues each reading costs broker and store something.
+const overviewAge = 4 * time.Second
+
+// partly says which half of an overview is missing.
+func partly(a answer[overview]) (out []trouble) {
+	for what, err := range map[string]error{"the broker": a.Value.Broker, "the store": a.Value.Store} {
+		if a.Known && err != nil && !errors.Is(err, status.ErrNoList) {
+			out = append(out, trouble{What: what, Err: shown(err.Error()), Old: a.At, Now: time.Now()})
+		}
+	}
+	return out
+}
+
+// headlineOfAll is the fact that matters most about all queues.
+func headlineOfAll(o overview) string {
+	blocked, dead := 0, int64(0)
+	for _, s := range o.Queues {
+		if s.Blocked > 0 {
+			blocked++
+		}
+		dead += s.Dead.Still
+	}
+	queues := plural(len(o.Queues), "queue")
+	switch {
+	case len(o.Queues) == 0:
+		return "There are no queues"
+	case o.Store != nil:
+		return "Not known what is blocked in " + queues
+	case blocked > 0:
+		return fmt.Sprintf("%d of %s blocked", blocked, queues)
+	case dead > 0:
+		return fmt.Sprintf("Nothing is blocked, %s in %s", plural(dead, "dead letter"), queues)
+	}
+	return fmt.Sprintf("Nothing is wrong in %s", queues)
+}

@@ -1,0 +1,252 @@
+package console
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/deadletter"
+	"github.com/strikesmq/strikes/internal/records"
+)
+
+const (
+	// samples of what a preview shows.
+	samples = 5
+	// stopAfter is how many replayed messages may fail again.
+	stopAfter = 5
+)
+
+// replayView is the page of a replay or a drop: what it would do, or how far it is.
+type replayView struct {
+	Verb   Verb
+	Queue  string
+	Filter filter
+	Job    *job // under way, or the last one; nil: none
+	State  jobState
+
+	Count       int  // of the preview
+	Partial     bool // more were not counted
+	Samples     []*deadletter.Message
+	Interrupted *counter.AuditEntry // a replay that did not report its end
+	Resume      string              // address to go on with it
+	Wrong       string
+	Reason      string
+}
+
+// replayPage previews a replay, or shows the one under way.
+func (c *Console) replayPage(r *http.Request) (page, error) { return c.jobPage(r, VerbReplay) }
+
+// dropPage previews a drop, or shows the one under way.
+func (c *Console) dropPage(r *http.Request) (page, error) { return c.jobPage(r, VerbDrop) }
+
+func (c *Console) jobPage(r *http.Request, verb Verb) (page, error) {
+	queue, err := queueOf(r)
+	if err != nil {
+		return page{}, err
+	}
+	f, err := filterOf(r.URL.Query())
+	if err != nil {
+		return page{}, err
+	}
+	v := replayView{Verb: verb, Queue: queue, Filter: f, Job: c.jobs.of(queue)}
+	if v.Job != nil {
+		v.State = v.Job.State()
+	}
+	p := page{Screen: "replay", Queue: queue}
+	if v.Job != nil && (v.State.Ended.IsZero() || r.URL.Query().Get("of") == "job") {
+		p.Live = link("live", "screen", "replay", "queue", queue, "of", "job")
+		p.View, p.Title = v, headlineOfJob(v)
+		return p, nil
+	}
+	v.Job = nil
+	if err := c.preview(r, &v); err != nil {
+		return p, err
+	}
+	p.View = v
+	p.Title = fmt.Sprintf("%s: %s would be %s", shown(queue), plural(v.Count, "dead letter"), done(verb))
+	return p, nil
+}
+
+// done is what a verb does to a dead letter.
+func done(v Verb) string { return map[Verb]string{VerbReplay: "replayed", VerbDrop: "dropped"}[v] }
+
+// headlineOfJob is the fact about a job.
+func headlineOfJob(v replayView) string {
+	name := map[Verb]string{VerbReplay: "replay", VerbDrop: "drop"}[v.Job.Verb]
+	if v.State.Ended.IsZero() {
+		return fmt.Sprintf("%s: %s under way, %d of %d", shown(v.Queue), name, v.State.Done, v.Job.Of)
+	}
+	return fmt.Sprintf("%s: %s ended, %d of %d %s", shown(v.Queue), name, v.State.Done, v.Job.Of, done(v.Job.Verb))
+}
+
+// preview counts what the filter picks, from the store's records, or from the queue if only its messages tell.
+func (c *Console) preview(r *http.Request, v *replayView) error {
+	ctx, cancel := brieflyAsked(r)
+	defer cancel()
+	q := c.records(v.Queue)
+	groups, err := q.Groups(ctx, v.Filter.Filter, countWithin/4)
+	switch {
+	case errors.Is(err, records.ErrLane):
+		err = c.previewQueue(ctx, v)
+	case err == nil:
+		v.Count, v.Partial = groups.Count, groups.Partial
+		if v.Filter.Everything() { // there may be some without a record
+			if a := c.queue(ctx, v.Queue, liveEvery); a.Known && a.Err == nil && a.Value.Dead.Holds != nil {
+				v.Count, v.Partial = *a.Value.Dead.Holds, false
+			}
+		}
+		var page records.DeadPage
+		page, err = q.Dead(ctx, records.DeadQuery{Filter: v.Filter.Filter, Limit: samples})
+		v.Samples = page.Dead
+	}
+	if err != nil {
+		return err
+	}
+	return c.findInterrupted(ctx, v)
+}
+
+func (c *Console) previewQueue(ctx context.Context, v *replayView) error {
+	q, err := c.broker.DeadLetters(ctx, v.Queue)
+	if err != nil {
+		return err
+	}
+	for m, err := range q.Browse(ctx, v.Filter.Filter, deadletter.Bounds{}, 0) {
+		if err != nil {
+			return err
+		}
+		if v.Count++; v.Count <= samples {
+			v.Samples = append(v.Samples, m)
+		}
+	}
+	return nil
+}
+
+// findInterrupted looks for a replay or a drop that did not report its end.
+func (c *Console) findInterrupted(ctx context.Context, v *replayView) error {
+	log, err := c.store.AuditLog(ctx, c.opts.VHost, v.Queue, "", auditPage)
+	if err != nil {
+		return err
+	}
+	for _, e := range log {
+		if e.Verb != string(VerbReplay) && e.Verb != string(VerbDrop) {
+			continue
+		}
+		if e.Result == begun || strings.HasPrefix(e.Result, interrupted) {
+			if f, err := subjectOf(e.Subject); err == nil {
+				v.Interrupted, v.Resume = &e, f.Link(e.Verb, v.Queue)
+			}
+		}
+		return nil // only the last one
+	}
+	return nil
+}
+
+// begin starts a replay or a drop.
+func (c *Console) begin(verb Verb) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		v := visitorOf(r)
+		if !v.Allowed.Has(verb) {
+			c.fail(w, r, forbiddenError{verb})
+			return
+		}
+		queue, err := queueOf(r)
+		if err != nil {
+			c.fail(w, r, err)
+			return
+		}
+		f, err := filterOf(r.URL.Query())
+		if err != nil {
+			c.fail(w, r, err)
+			return
+		}
+		j := &job{Verb: verb, Queue: queue, Filter: f, Reason: strings.TrimSpace(r.PostFormValue("reason")), Actor: v.Actor}
+		j.Of, _ = strconv.Atoi(r.PostFormValue("count"))
+		if wrong := j.check(); wrong != "" {
+			c.refuseJob(w, r, verb, wrong)
+			return
+		}
+		if have := c.jobs.of(queue); have != nil && have.State().Ended.IsZero() {
+			c.fail(w, r, errRuns)
+			return
+		}
+		run, err := c.prepare(r.Context(), j, r.PostFormValue("rate"))
+		if err == nil {
+			err = c.jobs.begin(c.base, j, func(ctx context.Context) { c.runJob(ctx, j, run) })
+		}
+		if err != nil {
+			c.fail(w, r, err)
+			return
+		}
+		goTo(w, link("replay", "queue", queue, "of", "job"))
+	}
+}
+
+func (j *job) check() string {
+	switch {
+	case j.Reason == "":
+		return "The reason is missing; the audit keeps it."
+	case j.Of < 1:
+		return "There are no such dead letters now."
+	}
+	return ""
+}
+
+func (c *Console) refuseJob(w http.ResponseWriter, r *http.Request, verb Verb, wrong string) {
+	p, err := c.jobPage(r, verb)
+	if err != nil {
+		c.fail(w, r, err)
+		return
+	}
+	if v, ok := p.View.(replayView); ok {
+		v.Wrong, v.Reason = wrong, r.PostFormValue("reason")
+		p.View = v
+	}
+	c.render(w, r, http.StatusUnprocessableEntity, p)
+}
+
+// prepare finds the dead-letter queue, and returns what a job does.
+func (c *Console) prepare(ctx context.Context, j *job, rate string) (func(context.Context) (deadletter.Result, error), error) {
+	perSecond, err := strconv.ParseFloat(cmp.Or(strings.TrimSpace(rate), "0"), 64)
+	if err != nil || !(perSecond >= 0) {
+		return nil, formError{"the rate must be a number of messages a second, or empty for no limit"}
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	q, err := c.broker.DeadLetters(ctx, j.Queue)
+	if err != nil {
+		return nil, err
+	}
+	if j.Verb == VerbDrop {
+		return c.prepareDrop(j, q)
+	}
+	return func(ctx context.Context) (deadletter.Result, error) {
+		return q.Replay(ctx, deadletter.Replay{Filter: j.Filter.Filter, Max: j.Of, Rate: perSecond, StopAfter: stopAfter, Watch: watchFor}, j.progress)
+	}, nil
+}
+
+// stopJob stops the job of a queue. What it replayed or dropped stays so.
+func (c *Console) stopJob(w http.ResponseWriter, r *http.Request) {
+	queue, err := queueOf(r)
+	if err != nil {
+		c.fail(w, r, err)
+		return
+	}
+	j := c.jobs.of(queue)
+	switch {
+	case j == nil:
+		c.fail(w, r, errNoPage)
+		return
+	case !visitorOf(r).Allowed.Has(j.Verb):
+		c.fail(w, r, forbiddenError{j.Verb})
+		return
+	}
+	j.update(func(s *jobState) { s.Stopped = s.Stopped || s.Ended.IsZero() })
+	j.stop()
+	c.opts.Logger.Info("console: job stopped", "queue", queue, "actor", visitorOf(r).Actor)
+	goTo(w, link("replay", "queue", queue, "of", "job"))
+}

@@ -1,0 +1,189 @@
+package console
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/deadletter"
+)
+
+// kill dead-letters messages: the store gets their tombstones, and the queue the dead letters.
+func (f *fixture) kill(t *testing.T, reason string, ids ...string) {
+	t.Helper()
+	for _, id := range ids {
+		m := counter.Message{VHost: "/", Queue: "orders", ID: id}
+		if _, err := f.opts.Store.Fail(t.Context(), counter.Attempt{Message: m, Token: "t"}, counter.Failure{Limit: 1, Reason: reason}); err != nil {
+			t.Fatal(err)
+		}
+		records, err := f.store.Get(t.Context(), "/", "orders", id)
+		if err != nil || len(records) != 1 {
+			t.Fatal(records, err)
+		}
+		f.broker.dead.all = append(f.broker.dead.all, deadletter.OfRecord(&records[0]))
+	}
+}
+
+// ended waits for the job of a queue.
+func (f *fixture) ended(t *testing.T) string {
+	t.Helper()
+	for range 500 {
+		body := f.get(query("replay", "of", "job")).Body.String()
+		if strings.Contains(body, "ended, ") {
+			return body
+		}
+		select {
+		case <-time.After(10 * time.Millisecond):
+		case <-t.Context().Done():
+		}
+	}
+	t.Fatal("the job does not end")
+	return ""
+}
+
+func TestReplayFromFilterToResult(t *testing.T) {
+	f := newFixture(t, Options{Allow: AllVerbs(), Actor: "ann"})
+	f.kill(t, "the bank is closed", "m-1", "m-2", "m-3")
+	f.kill(t, "no such product", "m-4")
+	if body := checkPage(t, f, query("dead")); !strings.Contains(body, "orders: 4 dead letters, 3 for the bank is closed") {
+		t.Errorf("dead letters: %s", body)
+	}
+	replay := query("replay", "reason", "bank")
+	body := checkPage(t, f, replay)
+	for _, want := range []string{"orders: 3 dead letters would be replayed", "m-1", `name="count" value="3"`} {
+		if !strings.Contains(body, want) {
+			t.Errorf("the preview does not say %q: %s", want, body)
+		}
+	}
+	if w := f.post(replay, url.Values{"count": {"3"}}); w.Code != http.StatusUnprocessableEntity || !strings.Contains(w.Body.String(), "The reason is missing") {
+		t.Errorf("without a reason: %d", w.Code)
+	}
+	f.broker.dead.gate = make(chan struct{})
+	form := url.Values{"count": {"3"}, "reason": {"the bank is open"}}
+	w := f.post(replay, form)
+	if body := f.follow(t, w); !strings.Contains(body, "replay under way") {
+		t.Errorf("progress: %s", body)
+	}
+	if w := f.post(query("replay"), form); w.Code != http.StatusConflict {
+		t.Errorf("a second replay of the queue: %d", w.Code)
+	}
+	for range 3 {
+		f.broker.dead.gate <- struct{}{}
+	}
+	if body := f.ended(t); !strings.Contains(body, "3 of 3 replayed") {
+		t.Errorf("result: %s", body)
+	}
+	log, err := f.store.AuditLog(t.Context(), "/", "orders", "", 10)
+	if err != nil || len(log) != 2 || log[0].Count != 3 || log[0].Subject != "reason=bank" || log[1].Result != begun || log[0].Actor != "ann" {
+		t.Errorf("audit %v, %v", log, err)
+	}
+}
+
+func TestReplayIsStopped(t *testing.T) {
+	f := newFixture(t, Options{Allow: AllVerbs()})
+	f.kill(t, "r", "m-1", "m-2", "m-3")
+	f.broker.dead.gate = make(chan struct{})
+	f.follow(t, f.post(query("replay", "kind", "failed"), url.Values{"count": {"3"}, "reason": {"r"}}))
+	f.broker.dead.gate <- struct{}{}
+	f.follow(t, f.post(query("stop"), url.Values{}))
+	if body := f.ended(t); !strings.Contains(body, "1 of 3 replayed, stopped by an operator") {
+		t.Errorf("result: %s", body)
+	}
+}
+
+func TestReplayAfterARestart(t *testing.T) {
+	f := newFixture(t, Options{Allow: AllVerbs()})
+	f.kill(t, "r", "m-1", "m-2")
+	f.broker.dead.gate = make(chan struct{})
+	f.follow(t, f.post(query("replay", "reason", "r"), url.Values{"count": {"2"}, "reason": {"why"}}))
+	f.broker.dead.gate <- struct{}{}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	next := &fixture{newConsole(f.opts, f.broker), f.broker, f.redis}
+	t.Cleanup(func() { _ = next.Close() })
+	f.broker.dead.gate = nil
+	body := checkPage(t, next, query("replay"))
+	if !strings.Contains(body, "did not report its end") || !strings.Contains(body, `href="replay?queue=orders&amp;reason=r"`) {
+		t.Fatalf("it is not offered to resume: %s", body)
+	}
+	next.follow(t, next.post(query("replay", "reason", "r"), url.Values{"count": {"2"}, "reason": {"resumed"}}))
+	if body := next.ended(t); !strings.Contains(body, "2 of 2 replayed") {
+		t.Errorf("result: %s", body)
+	}
+	if body := checkPage(t, next, query("replay")); strings.Contains(body, "did not report its end") {
+		t.Errorf("it is offered again: %s", body)
+	}
+}
+
+func TestDrop(t *testing.T) {
+	dir := t.TempDir()
+	f := newFixture(t, Options{Allow: AllVerbs(), DropDir: dir, Encode: func(m amqp.Publishing) ([]byte, error) {
+		return fmt.Appendf(nil, "%q", m.MessageId), nil
+	}})
+	f.kill(t, "r", "m-1", "m-2")
+	for _, m := range f.broker.dead.all {
+		m.Publishing.MessageId = m.ID
+	}
+	f.follow(t, f.post(query("drop"), url.Values{"count": {"2"}, "reason": {"r"}}))
+	if body := f.ended(t); !strings.Contains(body, "2 of 2 dropped") {
+		t.Errorf("result: %s", body)
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "orders-*.ndjson"))
+	if err != nil || len(files) != 1 {
+		t.Fatal(files, err)
+	}
+	text, err := os.ReadFile(files[0])
+	if err != nil || strings.Count(string(text), "\n") != 2 {
+		t.Errorf("%q, %v", text, err)
+	}
+	if w := f.get("/" + link("file", "name", filepath.Base(files[0]))); w.Body.String() != string(text) {
+		t.Errorf("download: %d %q", w.Code, w.Body)
+	}
+	for _, name := range []string{"../../etc/passwd", "/etc/passwd", "x"} {
+		if w := f.get("/" + link("file", "name", name)); w.Code != http.StatusNotFound {
+			t.Errorf("%s: %d", name, w.Code)
+		}
+	}
+}
+
+func TestBodyIsReadOnlyOnAClick(t *testing.T) {
+	f := newFixture(t, Options{})
+	f.kill(t, hostile, "m-1")
+	m := f.broker.dead.all[0]
+	m.Publishing = amqp.Publishing{Headers: amqp.Table{hostile: hostile}, ContentType: hostile, Body: []byte(`{"secret":"<script>alert(1)</script>"}`)}
+	m.Size = len(m.Publishing.Body)
+	if body := checkPage(t, f, query("message", "id", "m-1")); strings.Contains(body, "secret") {
+		t.Errorf("it is shown unasked: %s", body)
+	}
+	body := f.post(query("message", "id", "m-1"), url.Values{}).Body.String()
+	if !strings.Contains(body, "secret") || strings.Contains(body, "<script>alert") || strings.Contains(body, "\x1b") {
+		t.Errorf("asked for: %s", body)
+	}
+}
+
+func TestGroupFilters(t *testing.T) {
+	for normalised, want := range map[string]string{"card <n> refused: timeout after <n>": "refused: timeout after", "plain": "plain", "<n>": ""} {
+		if got := literal(normalised); got != want {
+			t.Errorf("%q: %q, want %q", normalised, got, want)
+		}
+	}
+	f, err := filterOf(url.Values{"reason": {"a&b"}, "older": {"2d"}, "id": {" x "}, "lane": {"k=v"}})
+	again, errAgain := subjectOf(f.subject())
+	if err != nil || errAgain != nil || again.Link("dead", "q") != f.Link("dead", "q") || f.Older != 48*time.Hour || f.IDs[0] != " x " {
+		t.Errorf("%v, %v; %v, %v", f, err, again, errAgain)
+	}
+	for _, bad := range []url.Values{{"older": {"soon"}}, {"kind": {"x"}}, {"lane": {"x"}}, {"older": {"2h"}, "newer": {"1h"}}} {
+		if _, err := filterOf(bad); err == nil {
+			t.Errorf("%v is taken", bad)
+		}
+	}
+}

@@ -1,0 +1,61 @@
+package console
+
+import (
+	"context"
+	"net/http"
+	"time"
+)
+
+// routes are the pages. They are beside each other, so that relative links lead from each to each.
+func (c *Console) routes() *http.ServeMux {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", c.show(c.queuesPage))
+	mux.HandleFunc("GET /queue", c.show(c.queuePage))
+	mux.HandleFunc("GET /live", c.live)
+	mux.HandleFunc("GET /doctor", c.show(c.doctorPage))
+	mux.HandleFunc("GET /audit", c.show(c.auditPage))
+	mux.HandleFunc("GET /audit.ndjson", c.auditFile)
+	mux.HandleFunc("GET /dead", c.show(c.deadPage))
+	mux.HandleFunc("GET /message", c.show(c.messagePage))
+	mux.HandleFunc("POST /message", c.readMessage)
+	mux.HandleFunc("GET /replay", c.show(c.replayPage))
+	mux.HandleFunc("POST /replay", c.begin(VerbReplay))
+	mux.HandleFunc("GET /drop", c.show(c.dropPage))
+	mux.HandleFunc("POST /drop", c.begin(VerbDrop))
+	mux.HandleFunc("POST /stop", c.stopJob)
+	mux.HandleFunc("GET /file", c.file)
+	mux.HandleFunc("GET /change", c.askChange)
+	mux.HandleFunc("POST /change", c.makeChange)
+	mux.HandleFunc("POST /logout", c.logout)
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { c.problem(w, r, http.StatusNotFound, errNoPage) })
+	return mux
+}
+
+// show serves a page. A page says itself if broker or store is out of reach.
+func (c *Console) show(screen func(*http.Request) (page, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		p, err := screen(r)
+		if err != nil {
+			c.fail(w, r, err)
+			return
+		}
+		c.render(w, r, http.StatusOK, p)
+	}
+}
+
+// fail answers a request with the page of an error.
+func (c *Console) fail(w http.ResponseWriter, r *http.Request, err error) {
+	c.problem(w, r, codeOf(err), err)
+}
+
+const (
+	// largestForm bounds what a form may send, in bytes.
+	largestForm = 64 << 10
+	// slowestForm bounds how long it may take to arrive. Requests with a form are answered within it.
+	slowestForm = time.Minute
+)
+
+// brieflyAsked bounds what a page asks within its request.
+func brieflyAsked(r *http.Request) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(r.Context(), askTimeout)
+}

@@ -1,0 +1,221 @@
+package console
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+)
+
+const token = "a token of enough bytes"
+
+func TestHeaders(t *testing.T) {
+	f := newFixture(t, Options{})
+	h := f.get("/").Header()
+	for name, want := range map[string]string{
+		"Content-Security-Policy": "default-src 'none'", "X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY",
+		"Referrer-Policy": "no-referrer", "Cache-Control": "no-store",
+	} {
+		if !strings.Contains(h.Get(name), want) {
+			t.Errorf("%s is %q, want %q", name, h.Get(name), want)
+		}
+	}
+}
+
+func TestForeignRequests(t *testing.T) {
+	f := newFixture(t, Options{Allow: AllVerbs()})
+	form := url.Values{"reason": {"r"}}
+	pause := query("change", "verb", "pause")
+	asHost := func(name string) func(*http.Request) { return func(r *http.Request) { r.Host = name } }
+	for name, tt := range map[string]struct {
+		code   int
+		form   url.Values
+		change func(*http.Request)
+	}{
+		"own":                {200, nil, header("Sec-Fetch-Site", "same-origin")},
+		"typed":              {200, nil, header("Sec-Fetch-Site", "none")},
+		"rebound host":       {403, nil, asHost("evil.example:9463")},
+		"own host and port":  {200, nil, asHost("127.0.0.1:9463")},
+		"IPv6":               {200, nil, asHost("[::1]:9463")},
+		"foreign Origin":     {403, nil, header("Origin", "https://evil.example")},
+		"foreign form":       {403, form, header("Origin", "https://evil.example")},
+		"null without vouch": {403, form, header("Origin", "null")},
+		"foreign fetch":      {403, nil, header("Sec-Fetch-Site", "cross-site")},
+		"sibling":            {403, form, header("Sec-Fetch-Site", "same-site")},
+		"own form": {303, form, func(r *http.Request) {
+			r.Header.Set("Origin", "null") // as Chromium does with no-referrer
+			r.Header.Set("Sec-Fetch-Site", "same-origin")
+		}},
+		"another machine": {403, nil, func(r *http.Request) { r.RemoteAddr = "192.0.2.7:1" }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			method := http.MethodGet
+			if tt.form != nil {
+				method = http.MethodPost
+			}
+			if w := f.send(method, pause, tt.form, tt.change); w.Code != tt.code {
+				t.Errorf("%d, want %d: %.200s", w.Code, tt.code, w.Body)
+			}
+		})
+	}
+}
+
+func TestForbiddenVerbs(t *testing.T) {
+	for _, verb := range AllVerbs() {
+		others := Verbs(nil)
+		for _, v := range AllVerbs() {
+			if v != verb {
+				others = append(others, v)
+			}
+		}
+		f := newFixture(t, Options{Allow: others})
+		f.fail(t, "m-1")
+		form := url.Values{"reason": {"r"}, "number": {"1"}, "count": {"1"}}
+		for _, path := range verbPaths(verb) {
+			if w := f.post(path, form); w.Code != http.StatusForbidden {
+				t.Errorf("POST %s: %d, want 403", path, w.Code)
+			}
+		}
+		if log, err := f.store.AuditLog(t.Context(), "/", "orders", "", 10); err != nil || len(log) > 0 {
+			t.Errorf("%s left %v in the audit, %v", verb, log, err)
+		}
+	}
+}
+
+// verbPaths are the addresses that use a verb.
+func verbPaths(verb Verb) []string {
+	if verb == VerbReplay || verb == VerbDrop {
+		return []string{query(string(verb)), query(string(verb), "id", "m-1")}
+	}
+	change := query("change", "verb", string(verb), "id", "m-1")
+	return []string{change, change + "&undo=1"}
+}
+
+func TestAuthorize(t *testing.T) {
+	f := newFixture(t, Options{Allow: Verbs{VerbPause}, Authorize: func(r *http.Request) (string, Verbs, error) {
+		if r.Header.Get("X-User") == "" {
+			return "", nil, errors.New("who are you?")
+		}
+		return r.Header.Get("X-User"), AllVerbs(), nil
+	}})
+	if w := f.get("/"); w.Code != http.StatusForbidden {
+		t.Errorf("without a user: %d", w.Code)
+	}
+	ann := header("X-User", "ann")
+	if w := f.get("/", ann); w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "ann") {
+		t.Errorf("ann: %d", w.Code)
+	}
+	if w := f.post(query("change", "verb", "limit"), url.Values{"reason": {"r"}, "number": {"3"}}, ann); w.Code != http.StatusForbidden {
+		t.Errorf("a verb that Allow does not name: %d", w.Code)
+	}
+	if w := f.post(query("change", "verb", "pause"), url.Values{"reason": {"r"}}, ann); w.Code != http.StatusSeeOther {
+		t.Errorf("a verb that both name: %d: %s", w.Code, w.Body)
+	}
+	if log, err := f.store.AuditLog(t.Context(), "/", "orders", "", 10); err != nil || len(log) != 1 || log[0].Actor != "ann" {
+		t.Errorf("audit %v, %v", log, err)
+	}
+}
+
+func TestLogin(t *testing.T) {
+	f := newFixture(t, Options{Token: token})
+	away := func(r *http.Request) { r.RemoteAddr = "192.0.2.7:1" }
+	w := f.get("/?find=x", away)
+	if w.Code != http.StatusUnauthorized || !strings.Contains(w.Body.String(), `value="?find=x"`) {
+		t.Fatalf("%d: %s", w.Code, w.Body)
+	}
+	form := url.Values{"token": {"wrong"}, "name": {"ann"}, "next": {"?find=x"}}
+	if w := f.post("/login", form, away); w.Code != http.StatusUnauthorized {
+		t.Errorf("a wrong token: %d", w.Code)
+	}
+	form.Set("token", token)
+	form.Del("name")
+	if w := f.post("/login", form, away); w.Code != http.StatusUnprocessableEntity {
+		t.Errorf("no name: %d", w.Code)
+	}
+	form.Set("name", "ann")
+	w = f.post("/login", form, away)
+	cookies := w.Result().Cookies()
+	if w.Code != http.StatusSeeOther || w.Header().Get("Location") != "./?find=x" || len(cookies) != 1 {
+		t.Fatalf("%d to %s, %v", w.Code, w.Header().Get("Location"), cookies)
+	}
+	if k := cookies[0]; !k.HttpOnly || k.SameSite != http.SameSiteStrictMode || k.Path != "" || strings.Contains(k.Value, token) {
+		t.Errorf("cookie %v", k)
+	}
+	with := func(value string) func(*http.Request) {
+		return func(r *http.Request) {
+			away(r)
+			r.AddCookie(&http.Cookie{Name: cookieName, Value: value})
+		}
+	}
+	if w := f.get("/", with(cookies[0].Value)); w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "ann") {
+		t.Errorf("with the cookie: %d", w.Code)
+	}
+	if w := f.get("/", with("9999999999.YW5u."+strings.Repeat("A", 43))); w.Code != http.StatusUnauthorized {
+		t.Errorf("a forged cookie: %d", w.Code)
+	}
+	if w := f.get("/", away, header("Authorization", "Bearer "+token)); w.Code != http.StatusOK {
+		t.Errorf("a bearer token: %d", w.Code)
+	}
+	for range 10 {
+		w = f.get("/", away, header("Authorization", "Bearer nearly"))
+	}
+	if w.Code != http.StatusTooManyRequests {
+		t.Errorf("many wrong tokens: %d", w.Code)
+	}
+}
+
+func TestGuard(t *testing.T) {
+	f := newFixture(t, Options{Token: token})
+	guarded := f.Guard(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	for name, tt := range map[string]struct {
+		host, bearer string
+		code         int
+	}{
+		"token": {"localhost", token, 200}, "no token": {"localhost", "", 403}, "wrong token": {"localhost", "wrong", 403}, "rebound host": {"evil.example", token, 403},
+	} {
+		r := httptest.NewRequest(http.MethodGet, host+"/metrics", nil)
+		r.Host = tt.host
+		r.Header.Set("Authorization", "Bearer "+tt.bearer)
+		w := httptest.NewRecorder()
+		if guarded.ServeHTTP(w, r); w.Code != tt.code {
+			t.Errorf("%s: %d, want %d", name, w.Code, tt.code)
+		}
+	}
+}
+
+func TestNextAfterLogin(t *testing.T) {
+	for next, want := range map[string]string{
+		"queue?queue=a%2Fb": "queue?queue=a%2Fb", "": "./", "?find=x": "./?find=x", "//evil.example/": "./", "https://evil.example": "./", "/\\evil": "./",
+		"javascript:alert(1)": "./", "../x": "./", "\x00": "./",
+	} {
+		if got := cleanNext(next); got != want {
+			t.Errorf("%q leads to %q, want %q", next, got, want)
+		}
+	}
+}
+
+func TestPrefixes(t *testing.T) {
+	for _, prefix := range []string{"", "/ops", "/ops/strikes"} {
+		f := newFixture(t, Options{Prefix: prefix})
+		if w := f.get(prefix + "/"); w.Code != http.StatusOK || strings.Contains(w.Body.String(), `href="/`) {
+			t.Errorf("%q: %d, or a link that is not relative", prefix, w.Code)
+		}
+		if w := f.get(prefix + "/static/style.css"); w.Code != http.StatusOK {
+			t.Errorf("%q: style %d", prefix, w.Code)
+		}
+		if w := f.get(prefix + "/static/"); w.Code != http.StatusNotFound {
+			t.Errorf("%q: a list of files, %d", prefix, w.Code)
+		}
+		if prefix == "" {
+			continue
+		}
+		if w := f.get(prefix); w.Code != http.StatusPermanentRedirect || !strings.HasSuffix(prefix+"/", "/"+w.Header().Get("Location")) {
+			t.Errorf("%q: %d to %q", prefix, w.Code, w.Header().Get("Location"))
+		}
+		if w := f.get(prefix + "x/"); w.Code != http.StatusNotFound {
+			t.Errorf("%qx: %d", prefix, w.Code)
+		}
+	}
+}

@@ -1,0 +1,71 @@
+package console
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/strikesmq/strikes/internal/setting"
+)
+
+// Verb is something that the console can change.
+type Verb string
+
+// The verbs.
+const (
+	VerbReplay Verb = "replay" // publish dead letters again
+	VerbDrop   Verb = "drop"   // move dead letters to a file
+	VerbReset  Verb = "reset"  // forget the failed attempts of a message
+	VerbGrant  Verb = "grant"  // give a message more attempts
+	VerbSkip   Verb = "skip"   // dead-letter a message at its next step
+	VerbLimit  Verb = "limit"  // set or clear the limit of a queue
+	VerbPause  Verb = "pause"  // stop the consumers of a queue, or let them go on
+)
+
+// Verbs are those that a visitor may use; nil: none.
+type Verbs []Verb
+
+// AllVerbs returns every verb.
+func AllVerbs() Verbs {
+	return Verbs{VerbReplay, VerbDrop, VerbReset, VerbGrant, VerbSkip, VerbLimit, VerbPause}
+}
+
+// ParseVerbs reads verbs that are separated by commas. It returns a *setting.FieldError for a word that is none.
+func ParseVerbs(text string) (Verbs, error) {
+	var verbs Verbs
+	for word := range strings.SplitSeq(text, ",") {
+		v := Verb(strings.TrimSpace(word))
+		if v == "" {
+			continue
+		}
+		if !slices.Contains(AllVerbs(), v) {
+			return nil, setting.New("Allow", string(v), AllVerbs().String())
+		}
+		verbs = append(verbs, v)
+	}
+	return verbs, nil
+}
+
+// String returns the verbs, separated by commas.
+func (v Verbs) String() string {
+	words := make([]string, len(v))
+	for i, verb := range v {
+		words[i] = string(verb)
+	}
+	return strings.Join(words, ",")
+}
+
+// Has reports whether a verb is among them.
+func (v Verbs) Has(verb Verb) bool { return slices.Contains(v, verb) }
+
+// and returns the verbs that are in both.
+func (v Verbs) and(other Verbs) Verbs {
+	return slices.DeleteFunc(slices.Clone(v), func(verb Verb) bool { return !other.Has(verb) })
+}
+
+// forbiddenError refuses a verb.
+type forbiddenError struct{ verb Verb }
+
+func (e forbiddenError) Error() string {
+	return fmt.Sprintf("you may not use %s here; --allow of the console, or Options.Allow and Authorize, names the verbs that are allowed", e.verb)
+}

@@ -1,0 +1,189 @@
+package consumer
+
+import (
+	"context"
+	"log/slog"
+	"reflect"
+	"sync"
+	"time"
+
+	"github.com/strikesmq/strikes/counter"
+)
+
+// A pause is in force within two seconds: one read a second, and the time that a read may take.
+const (
+	controlEvery   = time.Second
+	controlTimeout = 500 * time.Millisecond
+)
+
+// controller is a Counter by which operators pause a queue and skip messages.
+type controller interface {
+	Control(ctx context.Context, vhost, queue string, r counter.Reader) (counter.Control, error)
+}
+
+// control reads once a second, for all consumers of the process on a queue, whether operators paused the queue or skipped messages.
+// If the store does not reply, its last reply stands. A nil control has neither.
+type control struct {
+	store        controller
+	vhost, queue string
+	reader       counter.Reader
+	logger       *slog.Logger
+
+	mu       sync.Mutex
+	reply    counter.Control                  // the last one
+	changed  chan struct{}                    // closed when reply changes
+	sessions map[*context.CancelFunc]struct{} // of those that consume
+
+	first chan struct{} // closed when the first read is done
+	again chan struct{} // asks for a read now
+	stop  chan struct{}
+	done  chan struct{}
+}
+
+func newControl(s *Settler, store controller) *control {
+	return &control{
+		store: store, vhost: s.VHost, queue: s.Queue, logger: s.Logger,
+		reader:   counter.Reader{Token: token(tokens.Add(1)).String(), Holder: s.Holder},
+		changed:  make(chan struct{}),
+		sessions: map[*context.CancelFunc]struct{}{},
+		first:    make(chan struct{}), again: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}),
+	}
+}
+
+// run reads until stop is closed. Then it reports that this process has left.
+func (k *control) run() {
+	defer close(k.done)
+	reached := k.read(true)
+	close(k.first)
+	for {
+		timer := time.NewTimer(controlEvery)
+		select {
+		case <-timer.C:
+		case <-k.again:
+			timer.Stop()
+		case <-k.stop:
+			timer.Stop()
+			if reached {
+				k.leave()
+			}
+			return
+		}
+		reached = k.read(reached)
+	}
+}
+
+// read reports whether the store replied, and logs it if that has changed.
+func (k *control) read(reached bool) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), controlTimeout)
+	defer cancel()
+	k.mu.Lock()
+	reader, paused := k.reader, k.reply.Paused
+	reader.Stopped = paused && len(k.sessions) == 0
+	k.mu.Unlock()
+	reply, err := k.store.Control(ctx, k.vhost, k.queue, reader)
+	switch {
+	case err != nil && reached:
+		k.logger.Warn("reading whether the queue is paused: the store does not reply; its last reply stands", "queue", k.queue, "paused", paused, "error", err)
+	case err == nil && !reached:
+		k.logger.Info("the store replies again", "queue", k.queue, "paused", reply.Paused)
+	}
+	if err == nil {
+		k.take(reply)
+	}
+	return err == nil
+}
+
+func (k *control) leave() {
+	ctx, cancel := context.WithTimeout(context.Background(), controlTimeout)
+	defer cancel()
+	reader := k.reader
+	reader.Left = true
+	_, _ = k.store.Control(ctx, k.vhost, k.queue, reader) // else it is forgotten after a minute
+}
+
+// take stores a reply. A pause ends the sessions that consume.
+func (k *control) take(reply counter.Control) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if reflect.DeepEqual(reply, k.reply) {
+		return
+	}
+	k.reply = reply
+	close(k.changed)
+	k.changed = make(chan struct{})
+	if reply.Paused {
+		for cancel := range k.sessions {
+			(*cancel)()
+		}
+	}
+}
+
+// current returns the last reply, and a channel that is closed with the next that differs.
+func (k *control) current() (counter.Control, <-chan struct{}) {
+	if k == nil {
+		return counter.Control{}, nil
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.reply, k.changed
+}
+
+// consuming returns a context for a session, which ends with ctx and with a pause. The caller calls end once the session holds
+// no delivery any more.
+func (k *control) consuming(ctx context.Context) (session context.Context, end func()) {
+	session, cancel := context.WithCancel(ctx)
+	if k == nil {
+		return session, cancel
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.sessions[&cancel] = struct{}{}
+	if k.reply.Paused {
+		cancel()
+	}
+	return session, func() {
+		cancel()
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		delete(k.sessions, &cancel)
+		if k.reply.Paused && len(k.sessions) == 0 {
+			k.readNow()
+		}
+	}
+}
+
+func (k *control) readNow() {
+	select {
+	case k.again <- struct{}{}:
+	default:
+	}
+}
+
+// How a wait ended.
+type waited int
+
+const (
+	waitOver waited = iota + 1
+	waitStopped
+	waitSkipped
+)
+
+// wait holds a delivery for its backoff. A stop ends the wait; an operator's skip ends it once.
+func (k *control) wait(ctx context.Context, d *delivery, backoff time.Duration) waited {
+	timer := time.NewTimer(backoff)
+	defer timer.Stop()
+	for {
+		reply, changed := k.current()
+		if !d.skipped && reply.Skips(d.message) {
+			d.skipped = true
+			return waitSkipped
+		}
+		select {
+		case <-ctx.Done():
+			return waitStopped
+		case <-timer.C:
+			return waitOver
+		case <-changed:
+		}
+	}
+}

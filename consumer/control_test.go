@@ -1,0 +1,197 @@
+package consumer
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/counter"
+)
+
+// Control is Memory's, unless the store is down.
+func (s *store) Control(ctx context.Context, vhost, queue string, r counter.Reader) (counter.Control, error) {
+	if s.controls.Add(1); s.down.Load() {
+		return counter.Control{}, errDown
+	}
+	return s.Memory.Control(ctx, vhost, queue, r)
+}
+
+func (s *store) states(t *testing.T) []counter.ConsumerState {
+	t.Helper()
+	states, err := s.Consumers(t.Context(), "/", "orders")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return states
+}
+
+func (s *store) pause(t *testing.T) {
+	t.Helper()
+	if err := s.Pause(t.Context(), "/", "orders", counter.Note{By: "op", Why: "why"}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestControlIsShared: however many consumers a process has on a queue, it reads once a second, until the last of them ends.
+func TestControlIsShared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore()
+		settler, err := (&Settler{Queue: "orders", Counter: s}).prepared()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var held [3]heldControl
+		for i := range held {
+			if k := held[i].of(settler); k == nil || k != held[0].shared.control || k != held[i].of(settler) {
+				t.Fatalf("consumer %d has a control of its own", i)
+			}
+		}
+		time.Sleep(10*time.Second + controlEvery/2)
+		synctest.Wait()
+		if n := s.controls.Load(); n != 11 {
+			t.Errorf("%d reads in ten seconds", n)
+		}
+		if got := s.states(t); len(got) != 1 || got[0].Holder != thisProcess {
+			t.Errorf("the store knows %+v", got)
+		}
+		for i := range held {
+			held[i].release()
+		}
+		if got := s.states(t); len(got) != 0 || len(controls.of) != 0 {
+			t.Errorf("after the last has ended: %+v", got)
+		}
+	})
+}
+
+// TestPauseEndsASession: within two seconds; the process says so when the session holds nothing; without the store the pause stands.
+func TestPauseEndsASession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore()
+		settler, err := (&Settler{Queue: "orders", Counter: s}).prepared()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var held heldControl
+		k := held.of(settler)
+		defer held.release()
+		session, end := k.consuming(t.Context())
+		time.Sleep(time.Second / 2)
+		s.pause(t)
+		select {
+		case <-session.Done():
+		case <-time.After(2 * time.Second):
+			t.Fatal("the session goes on")
+		}
+		time.Sleep(3 * time.Second)
+		if got := s.states(t); got[0].Paused {
+			t.Error("the process says that it has stopped while it drains")
+		}
+		end()
+		synctest.Wait()
+		if got := s.states(t); !got[0].Paused {
+			t.Error("the process does not say that it has stopped")
+		}
+		s.down.Store(true)
+		if err := s.Resume(t.Context(), "/", "orders", counter.Note{}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(3 * time.Second)
+		reply, changed := k.current()
+		if !reply.Paused {
+			t.Error("the pause ended when the store was out of reach")
+		}
+		s.down.Store(false)
+		select {
+		case <-changed:
+		case <-time.After(2 * time.Second):
+		}
+		if reply, _ := k.current(); reply.Paused {
+			t.Error("the resume is not heard")
+		}
+		if session, end := k.consuming(t.Context()); session.Err() != nil {
+			t.Error("a session after the resume has ended")
+		} else {
+			end()
+		}
+	})
+}
+
+// TestSkipEndsTheBackoff: in place and with requeue, once; a skip that was cancelled does not make a busy loop.
+func TestSkipEndsTheBackoff(t *testing.T) {
+	for _, tc := range []struct {
+		retry RetryMode
+		want  string
+	}{
+		{RetryInPlace, "nack requeue=false"},
+		{RetryRequeue, "nack requeue=true"}, // and then START of the next receiver
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			b := newBench()
+			b.Retry, b.Backoff = tc.retry, func(int) time.Duration { return 5 * time.Minute }
+			set, err := b.prepared()
+			if err != nil {
+				t.Fatal(err)
+			}
+			var runs atomic.Int64
+			fails := func(context.Context, amqp.Delivery) error { runs.Add(1); return errBoom }
+			s := newSession(Consumer{Handler: fails, Concurrency: 1, Prefetch: 1, AckEach: true}, set)
+			var held heldControl
+			s.control = held.of(set)
+			defer held.release()
+			defer s.prepare(t.Context(), t.Context())()
+			began := time.Now()
+			s.take(t.Context(), b.delivery(false))
+			time.Sleep(10 * time.Second)
+			m := counter.Message{VHost: "/", Queue: "orders", ID: "m1"}
+			if err := b.store.Skip(t.Context(), m, counter.Note{Why: "known bad"}); err != nil {
+				t.Fatal(err)
+			}
+			s.tasks.Wait()
+			if took := time.Since(began); took > 12*time.Second || runs.Load() != 1 {
+				t.Errorf("%v: settled after %v and %d attempts", tc.retry, took, runs.Load())
+			}
+			state := `"exhausted" 1+0 marked false`
+			if tc.retry == RetryRequeue {
+				state = `"skip" 1+0 marked false`
+			}
+			b.expect(t, tc.want, state)
+
+			if err := b.store.Reset(t.Context(), m, counter.Note{Why: "after all"}); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := b.store.Memory.Fail(t.Context(), counter.Attempt{Message: m, Token: "x"}, counter.Failure{Limit: 4, Wait: 5 * time.Minute}); err != nil {
+				t.Fatal(err)
+			}
+			before := b.store.steps.Load()
+			began = time.Now()
+			s.take(t.Context(), b.delivery(true))
+			s.tasks.Wait()
+			if took, asked := time.Since(began), b.store.steps.Load()-before; took < 4*time.Minute || asked > 10 {
+				t.Errorf("%v: after a reset: settled after %v and %d steps", tc.retry, took, asked)
+			}
+		})
+	}
+}
+
+// wrapped is a Counter of a comparable type whose value is not.
+type wrapped struct {
+	*store
+	labels any
+}
+
+// TestControlOfAWrappedCounter: a Counter that cannot be a key of a map has no control, and does not panic.
+func TestControlOfAWrappedCounter(t *testing.T) {
+	settler, err := (&Settler{Queue: "orders", Counter: wrapped{newStore(), []string{"a"}}}).prepared()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var held heldControl
+	defer held.release()
+	if k := held.of(settler); k != nil {
+		t.Error("it has a control")
+	}
+}

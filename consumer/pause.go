@@ -1,0 +1,59 @@
+package consumer
+
+import (
+	"context"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+// untilPaused consumes with one session, unless the queue is paused: then it waits until the queue is resumed. It reports
+// whether the queue was paused, before the session or in it.
+func (c *Consumer) untilPaused(ctx context.Context, conn *amqp.Connection, held *heldControl, setUp func(*session)) (paused bool, err error) {
+	s, err := c.prepared(conn)
+	if err != nil {
+		return false, err
+	}
+	setUp(s)
+	if err := s.checked(ctx, conn); err != nil {
+		return false, err
+	}
+	s.control = held.of(s.Settler)
+	if paused, err := s.awaitResume(ctx, conn); paused || err != nil || ctx.Err() != nil {
+		return paused, err // what was checked may have changed meanwhile
+	}
+	session, end := s.control.consuming(ctx)
+	defer end()
+	err = s.consume(session, conn)
+	return session.Err() != nil && ctx.Err() == nil, err
+}
+
+// awaitResume returns once the queue is not paused, or ctx is done. It reports whether it was paused, and an error if the
+// connection is lost meanwhile.
+func (s *session) awaitResume(ctx context.Context, conn *amqp.Connection) (paused bool, err error) {
+	if s.control == nil {
+		return false, nil
+	}
+	select {
+	case <-s.control.first:
+	case <-ctx.Done():
+		return false, nil
+	}
+	reply, changed := s.control.current()
+	if !reply.Paused {
+		return false, nil
+	}
+	s.Logger.Info("paused", "queue", s.Queue, "by", reply.Note.By, "why", reply.Note.Why, "since", reply.Note.At)
+	lost := conn.NotifyClose(make(chan *amqp.Error, 1))
+	for reply.Paused {
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return true, nil
+		case err := <-lost:
+			return true, s.lost(errLost, err)
+		}
+		reply, changed = s.control.current()
+	}
+	s.Logger.Info("resumed", "queue", s.Queue, "by", reply.Note.By, "why", reply.Note.Why)
+	return true, nil
+}

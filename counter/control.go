@@ -1,0 +1,91 @@
+package counter
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// pauseTTL is how long a pause is kept after the last read by a consumer.
+const pauseTTL = 30 * 24 * time.Hour
+
+// skipAnnounced is how long the consumers of a queue are told of a skip. Its record keeps it after that.
+const skipAnnounced = 10 * time.Minute
+
+// Reader is a process that reads the Control of a queue, as it reports itself.
+type Reader struct {
+	Token   string // unique to the process and queue, like Attempt.Token
+	Holder  string // the process, shown to operators
+	Stopped bool   // it takes no deliveries of the queue and holds none
+	Left    bool   // this is its last read: it is no longer among the Consumers
+}
+
+func (r Reader) state() string {
+	switch {
+	case r.Left:
+		return "left"
+	case r.Stopped:
+		return "stopped"
+	}
+	return "consuming"
+}
+
+// Control is what operators want of the consumers of a queue.
+type Control struct {
+	Paused bool
+	Note   Note // of the pause, or of the last resume; zero if there was none
+	skips  map[string]bool
+}
+
+// Skips reports whether an operator skipped a message in the last minutes: its next step need not wait. VHost and Queue of the
+// message are those of the Control.
+func (c Control) Skips(m Message) bool {
+	return len(c.skips) > 0 && c.skips[member(m.ID, m.Generation)]
+}
+
+//go:embed scripts/control.lua
+var controlLua string
+
+var readControl = redis.NewScript(controlLua)
+
+// Control reads what operators want of the consumers of a queue, and reports the reader to them. A process sends it once a
+// second for each queue that it consumes. After an error the last Control stands.
+func (c *Counter) Control(ctx context.Context, vhost, queue string, r Reader) (Control, error) {
+	if c.refuse != nil {
+		return Control{}, c.refuse
+	}
+	if err := (Attempt{Message: Message{Queue: queue, ID: "-"}, Token: r.Token}).validate(); err != nil {
+		return Control{}, err
+	}
+	keys := c.opts.controlKeys(vhost, queue)
+	words, err := readControl.Run(ctx, c.rdb, keys, r.Token, cut(r.Holder, maxStoredID), r.state(), pauseTTL.Milliseconds()).StringSlice()
+	if err == nil && len(words) < 4 {
+		err = fmt.Errorf("%w: got %d values, want 4 at least", ErrReply, len(words))
+	}
+	if err != nil {
+		return Control{}, fmt.Errorf("counter: control, queue %q: %w", queue, c.controlError(vhost, queue, err))
+	}
+	return parseControl(words), nil
+}
+
+func parseControl(words []string) Control {
+	c := Control{Paused: words[0] == "1", Note: Note{By: words[1], At: millis(words[2]), Why: words[3]}}
+	if skips := words[4:]; len(skips) > 0 {
+		c.skips = map[string]bool{}
+		for _, s := range skips {
+			c.skips[s] = true
+		}
+	}
+	return c
+}
+
+// controlError distinguishes keys that another program wrote from a failed store.
+func (c *client) controlError(vhost, queue string, err error) error {
+	if isForeign(err) {
+		return fmt.Errorf("%w: one of %q has another type; inspect each with redis-cli TYPE, and remove that one with DEL", ErrForeign, c.opts.controlKeys(vhost, queue))
+	}
+	return c.storeError(err)
+}

@@ -1,0 +1,297 @@
+package counter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestPauseAndResume(t *testing.T) {
+	for _, s := range stores(t) {
+		ctx := t.Context()
+		if n, err := s.Paused(ctx, "/", "orders"); n != nil || err != nil {
+			t.Errorf("%s: at first: %v, %v", s.name, n, err)
+		}
+		if err := s.Resume(ctx, "/", "orders", Note{}); !errors.Is(err, ErrNotPaused) {
+			t.Errorf("%s: resume before a pause: %v", s.name, err)
+		}
+		if err := s.Pause(ctx, "/", "orders", Note{By: "op"}); err == nil {
+			t.Errorf("%s: a pause without a reason is accepted", s.name)
+		}
+		for range 2 { // again after a resume
+			if err := s.Pause(ctx, "/", "orders", Note{By: "op", Why: "supplier down"}); err != nil {
+				t.Fatalf("%s: %v", s.name, err)
+			}
+			if err := s.Pause(ctx, "/", "orders", Note{By: "other", Why: "other"}); !errors.Is(err, ErrPaused) {
+				t.Errorf("%s: a second pause: %v", s.name, err)
+			}
+			n, err := s.Paused(ctx, "/", "orders")
+			if err != nil || n == nil || n.By != "op" || n.Why != "supplier down" || time.Since(n.At).Abs() > 20*time.Second {
+				t.Fatalf("%s: %+v, %v", s.name, n, err)
+			}
+			c, err := s.Control(ctx, "/", "orders", Reader{Token: "a", Holder: "host"})
+			if err != nil || !c.Paused || c.Note != *n {
+				t.Errorf("%s: consumers read %+v, %v", s.name, c, err)
+			}
+			if n, err := s.Paused(ctx, "/", "bills"); n != nil || err != nil {
+				t.Errorf("%s: of another queue: %v, %v", s.name, n, err)
+			}
+			if err := s.Resume(ctx, "/", "orders", Note{By: "night"}); err != nil {
+				t.Fatalf("%s: %v", s.name, err)
+			}
+			c, err = s.Control(ctx, "/", "orders", Reader{Token: "a", Holder: "host"})
+			if err != nil || c.Paused || c.Note.By != "night" {
+				t.Errorf("%s: after the resume: %+v, %v", s.name, c, err)
+			}
+		}
+	}
+}
+
+func TestConsumers(t *testing.T) {
+	for _, s := range stores(t) {
+		report := func(r Reader) {
+			t.Helper()
+			if _, err := s.Control(t.Context(), "/", "orders", r); err != nil {
+				t.Fatalf("%s: %v", s.name, err)
+			}
+		}
+		want := func(want ...string) {
+			t.Helper()
+			all, err := s.Consumers(t.Context(), "/", "orders")
+			if err != nil {
+				t.Fatalf("%s: %v", s.name, err)
+			}
+			var got []string
+			for _, c := range all {
+				got = append(got, fmt.Sprint(c.Holder, " ", c.Paused))
+				if time.Since(c.Seen).Abs() > 20*time.Second {
+					t.Errorf("%s: seen %v", s.name, c.Seen)
+				}
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("%s: -want +got:\n%s", s.name, diff)
+			}
+		}
+		want()
+		report(Reader{Token: "b", Holder: "host b, pid 1"})
+		report(Reader{Token: "a", Holder: "host a, pid 1"})
+		report(Reader{Token: "c", Holder: "host a, pid 1"}) // another container of that name
+		want("host a, pid 1 false", "host a, pid 1 false", "host b, pid 1 false")
+		if err := s.Pause(t.Context(), "/", "orders", Note{Why: "why"}); err != nil {
+			t.Fatal(err)
+		}
+		report(Reader{Token: "b", Holder: "host b, pid 1", Stopped: true})
+		report(Reader{Token: "c", Holder: "host a, pid 1", Left: true})
+		want("host a, pid 1 false", "host b, pid 1 true")
+		report(Reader{Token: "b", Holder: "host b, pid 1"})
+		want("host a, pid 1 false", "host b, pid 1 false")
+		report(Reader{Token: "b", Holder: "host b, pid 1", Stopped: true})
+		for _, change := range []func(context.Context, string, string, Note) error{s.Resume, s.Pause} {
+			time.Sleep(2 * time.Millisecond)
+			if err := change(t.Context(), "/", "orders", Note{Why: "why"}); err != nil {
+				t.Fatal(err)
+			}
+			want("host a, pid 1 false", "host b, pid 1 false") // which stopped for an earlier pause
+		}
+		if _, err := s.Control(t.Context(), "/", "orders", Reader{}); err == nil {
+			t.Errorf("%s: a reader without a token is accepted", s.name)
+		}
+	}
+}
+
+// TestControlKeysExpire: each read renews a pause; consumers that do not read are forgotten.
+func TestControlKeysExpire(t *testing.T) {
+	for _, c := range servers(t) {
+		a, keys := c.Admin(), c.opts.controlKeys("/", "orders")
+		if err := a.Pause(t.Context(), "/", "orders", Note{Why: "why"}); err != nil {
+			t.Fatal(err)
+		}
+		mustDo(t, c.rdb, "PEXPIRE", keys[0], 60000)
+		if _, err := c.Control(t.Context(), "/", "orders", Reader{Token: "a"}); err != nil {
+			t.Fatal(err)
+		}
+		mustFail(t, c, message("1"), "a")
+		if err := a.Skip(t.Context(), message("1"), Note{Why: "why"}); err != nil {
+			t.Fatal(err)
+		}
+		if err := a.Audit(t.Context(), "/", "orders", AuditEntry{Verb: "pause"}); err != nil {
+			t.Fatal(err)
+		}
+		for key, want := range map[string]time.Duration{keys[0]: pauseTTL, keys[1]: time.Minute, keys[2]: skipAnnounced + time.Minute, a.auditKey("/", "orders"): auditTTL} {
+			if ttl := c.rdb.PTTL(t.Context(), key).Val(); ttl > want || ttl < want-30*time.Second {
+				t.Errorf("%s expires in %v, want %v", key, ttl, want)
+			}
+		}
+	}
+}
+
+func TestSkip(t *testing.T) {
+	why := Note{By: "op", Why: "known bad"}
+	for _, s := range stores(t) {
+		ctx, m := t.Context(), message("1")
+		if err := s.Skip(ctx, m, why); !errors.Is(err, ErrNoRecord) {
+			t.Errorf("%s: of a message without a record: %v", s.name, err)
+		}
+		if _, err := s.Fail(ctx, attempt(m, "a"), Failure{Limit: testLimit, Wait: time.Hour, Reason: "boom"}); err != nil {
+			t.Fatal(err)
+		}
+		other := m
+		other.Generation = "1@1700000000"
+		if err := s.Skip(ctx, other, why); !errors.Is(err, ErrNoRecord) {
+			t.Errorf("%s: of another generation: %v", s.name, err)
+		}
+		for range 2 {
+			if err := s.Skip(ctx, m, why); err != nil {
+				t.Fatalf("%s: %v", s.name, err)
+			}
+			why = Note{By: "op", Why: "the first note stays"}
+		}
+		why = Note{By: "op", Why: "known bad"}
+		if r := s.look(t, m); r.State != StateSkip || r.Skipped.Why != why.Why || r.Cause != CauseFailed || r.Holder != "test" {
+			t.Errorf("%s: %+v", s.name, r.Record)
+		}
+		if err := s.Grant(ctx, m, Grant{Attempts: 1, Note: why}); !errors.Is(err, ErrOver) {
+			t.Errorf("%s: a grant: %v", s.name, err)
+		}
+		c, err := s.Control(ctx, "/", "orders", Reader{Token: "a"})
+		if err != nil || !c.Skips(m) || c.Skips(other) || c.Skips(message("2")) {
+			t.Errorf("%s: consumers read %+v, %v", s.name, c, err)
+		}
+		for range 2 {
+			reply, err := s.Start(ctx, attempt(m, "b"), ModeShared, testLimit)
+			if err != nil || reply.Verdict != VerdictExhausted || reply.Cause != CauseSkipped || reply.Reason != why.Why {
+				t.Errorf("%s: %+v, %v", s.name, reply, err)
+			}
+		}
+		got := s.look(t, m)
+		if got.State != StateDeadLetter || got.Failures != 1 || got.Skipped.By != "op" || got.Cause != CauseSkipped || got.Reason != why.Why || got.tombstones.Count != 1 {
+			t.Errorf("%s: %+v, %+v", s.name, got.Record, got.tombstones)
+		}
+		if err := s.Skip(ctx, m, why); !errors.Is(err, ErrOver) {
+			t.Errorf("%s: of a dead letter: %v", s.name, err)
+		}
+	}
+}
+
+// TestSkipOfARunningAttempt: if it fails it is counted, and the message is dead-lettered; if it succeeds, the skip is forgotten.
+func TestSkipOfARunningAttempt(t *testing.T) {
+	hostile := Note{By: "skip 1 2 3\n", Why: "why\nremoved 1 0 0\n"}
+	for _, s := range stores(t) {
+		ctx, fails, succeeds, stops := t.Context(), message("fails"), message("succeeds"), message("stops")
+		for _, m := range []Message{fails, succeeds, stops} {
+			if _, err := s.Start(ctx, attempt(m, "a"), ModeShared, testLimit); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Skip(ctx, m, hostile); err != nil {
+				t.Fatalf("%s: %v", s.name, err)
+			}
+		}
+		for range 2 {
+			reply, err := s.Fail(ctx, attempt(fails, "a"), again)
+			if err != nil || reply.Verdict != VerdictExhausted || reply.Failures != 1 || reply.Cause != CauseSkipped || reply.Reason != "why\nremoved 1 0 0" {
+				t.Errorf("%s: fails: %+v, %v", s.name, reply, err)
+			}
+		}
+		if got := s.look(t, fails); got.Skipped.By != hostile.By || got.Removed != (time.Time{}) || got.tombstones.Count != 1 {
+			t.Errorf("%s: fails: %+v, %+v", s.name, got.Record, got.tombstones)
+		}
+		if err := errors.Join(s.End(ctx, attempt(succeeds, "a"), true), s.End(ctx, attempt(stops, "a"), false)); err != nil {
+			t.Fatal(err)
+		}
+		reply, err := s.Start(ctx, attempt(succeeds, "b"), ModeShared, testLimit) // the ack was lost
+		if err != nil || reply.Verdict != VerdictRun || s.look(t, succeeds).Skipped != (Note{}) {
+			t.Errorf("%s: succeeds: %+v, %v", s.name, reply, err)
+		}
+		if reply, err := s.Start(ctx, attempt(stops, "b"), ModeShared, testLimit); err != nil || reply.Verdict != VerdictExhausted || reply.Failures != 0 {
+			t.Errorf("%s: stops: %+v, %v", s.name, reply, err)
+		}
+	}
+}
+
+func TestAuditLog(t *testing.T) {
+	for _, s := range stores(t) {
+		ctx := t.Context()
+		if got, err := s.AuditLog(ctx, "/", "orders", "", 5); len(got) != 0 || err != nil {
+			t.Errorf("%s: at first: %v, %v", s.name, got, err)
+		}
+		for i := range 5 {
+			e := AuditEntry{Actor: "op", Verb: "skip", Subject: fmt.Sprint(i, " \x1b\x00\xff"), Reason: strings.Repeat("x", 2*MaxReason), Result: "done", Count: int64(i)}
+			if err := s.Audit(ctx, "/", "orders", e); err != nil {
+				t.Fatalf("%s: %v", s.name, err)
+			}
+		}
+		var got []string
+		before := ""
+		for {
+			entries, err := s.AuditLog(ctx, "/", "orders", before, 2)
+			if err != nil {
+				t.Fatalf("%s: %v", s.name, err)
+			}
+			if len(entries) == 0 {
+				break
+			}
+			for _, e := range entries {
+				if e.Actor != "op" || e.Verb != "skip" || len(e.Reason) != MaxReason || e.Result != "done" || time.Since(e.Time).Abs() > 20*time.Second {
+					t.Errorf("%s: %+v", s.name, e)
+				}
+				got, before = append(got, fmt.Sprint(e.Subject, e.Count)), e.ID
+			}
+		}
+		var want []string
+		for i := 4; i >= 0; i-- {
+			want = append(want, fmt.Sprint(i, " \x1b\x00\xff", i))
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: -want +got:\n%s", s.name, diff)
+		}
+		for what, err := range map[string]error{
+			"no verb": s.Audit(ctx, "/", "orders", AuditEntry{}),
+			"limit 0": errorOf(s.AuditLog(ctx, "/", "orders", "", 0)),
+			"no id":   errorOf(s.AuditLog(ctx, "/", "orders", "x; y", 1)),
+		} {
+			var refused *FieldError
+			if !errors.As(err, &refused) {
+				t.Errorf("%s: %s: %v", s.name, what, err)
+			}
+		}
+	}
+}
+
+func errorOf(_ []AuditEntry, err error) error { return err }
+
+func TestAuditLogIsCapped(t *testing.T) {
+	for _, s := range stores(t) {
+		for i := range auditKept + 20 {
+			if err := s.Audit(t.Context(), "/", "orders", AuditEntry{Verb: "skip", Count: int64(i)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got, err := s.AuditLog(t.Context(), "/", "orders", "", auditKept)
+		if err != nil || len(got) != auditKept || got[0].Count != auditKept+19 || got[auditKept-1].Count != 20 {
+			t.Errorf("%s: %d entries, %v", s.name, len(got), err)
+		}
+	}
+}
+
+// TestNewestSkipsAreAnnounced: a reply has the newest skips; consumers were told of the others before.
+func TestNewestSkipsAreAnnounced(t *testing.T) {
+	for _, c := range servers(t) {
+		var last Message
+		for i := range 101 {
+			last = message(fmt.Sprint(i))
+			mustFail(t, c, last, "a")
+			if err := c.Admin().Skip(t.Context(), last, Note{Why: "why"}); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(2 * time.Millisecond) // a time of its own
+		}
+		if r, err := c.Control(t.Context(), "/", "orders", Reader{Token: "a"}); err != nil || !r.Skips(last) || r.Skips(message("0")) {
+			t.Errorf("the last of 101 skips is not announced: %v", err)
+		}
+	}
+}

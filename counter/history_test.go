@@ -1,0 +1,143 @@
+package counter
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// told is a history in short.
+func told(r Record) (out []string) {
+	for _, n := range r.History {
+		out = append(out, fmt.Sprintf("%d %s %v %s: %s", n.Number, n.Cause, n.Ran, n.Holder, n.Reason))
+	}
+	return out
+}
+
+func TestHistory(t *testing.T) {
+	m := Message{VHost: "/", Queue: "orders", ID: "1"}
+	crash := "the process died while this message ran isolated"
+	for _, s := range stores(t) {
+		fail := func(token, holder, reason string, ran time.Duration) {
+			t.Helper()
+			a := Attempt{Message: m, Token: token, Holder: holder}
+			if _, err := s.Fail(t.Context(), a, Failure{Limit: 100, Reason: reason, Ran: ran, Cause: CausePanicked}); err != nil {
+				t.Fatalf("%s: %v", s.name, err)
+			}
+		}
+		start := func(token, holder string, mode Mode) {
+			t.Helper()
+			if _, err := s.Start(t.Context(), Attempt{Message: m, Token: token, Holder: holder}, mode, 100); err != nil {
+				t.Fatalf("%s: %v", s.name, err)
+			}
+		}
+		want := func(when string, history ...string) {
+			t.Helper()
+			if diff := cmp.Diff(history, told(s.look(t, m).Record)); diff != "" {
+				t.Errorf("%s: %s: -want +got:\n%s", s.name, when, diff)
+			}
+		}
+		fail("a", "web-1", "no stock\nstack", time.Second)
+		want("one", "1 panicked 1s web-1: no stock")
+		fail("b", "web-1", "no stock\nanother stack", 2*time.Second)
+		fail("c", "web-2", "down\tfor\x00 a while", 0)
+		fail("c", "web-2", "repeated", 0) // its reply was lost
+		three := []string{"1 panicked 1s web-1: no stock", "2 panicked 2s web-1: no stock", "3 panicked 0s web-2: down for\x00 a while"}
+		want("three", three...)
+		start("d", "web-3", ModeIsolated)
+		start("e", "web-4", ModeShared) // a suspect: the holder stays that of the open attempt
+		start("e", "web-4", ModeIsolated)
+		want("a crash", append(three, "4 crashed 0s web-3: "+crash)...)
+		fail("e", "web-4", "down\tfor\x00 a while", time.Second)
+		want("after it", append(three, "4 crashed 0s web-3: "+crash, "5 panicked 1s web-4: down for\x00 a while")...)
+		if err := s.End(t.Context(), attempt(m, "d"), false); err != nil {
+			t.Fatal(err)
+		}
+		want("it was none", append(three, "4 panicked 1s web-4: down for\x00 a while")...)
+		start("f", "web-5", ModeIsolated)
+		start("g", "web-6", ModeIsolated)
+		fail("f", "web-5", "it was not dead", time.Minute)
+		want("the crash was a failure", append(three, "4 panicked 1s web-4: down for\x00 a while", "5 panicked 1m0s web-5: it was not dead")...)
+		if err := s.Reset(t.Context(), m, Note{Why: "fixed"}); err != nil {
+			t.Fatal(err)
+		}
+		want("a reset")
+		for i := range 2 * historyKept {
+			fail(fmt.Sprint("h", i), "web-7", fmt.Sprint(i, strings.Repeat("\u00e9", 200)), time.Millisecond)
+		}
+		got := s.look(t, m).History
+		if first, last := got[0], got[len(got)-1]; len(got) != historyKept || first.Number != historyKept+1 || last.Number != 2*historyKept ||
+			first.Reason != "16"+strings.Repeat("\u00e9", 58) || last.At.Before(first.At) {
+			t.Errorf("%s: of many: %+v", s.name, got)
+		}
+		if _, err := s.Fail(t.Context(), Attempt{Message: m, Token: "z", Holder: "web-8"}, Failure{Reason: "hopeless"}); err != nil {
+			t.Fatal(err)
+		}
+		if r := s.look(t, m); r.State != StateDeadLetter || r.History[historyKept-1].Reason != "hopeless" || r.History[historyKept-1].Number != 2*historyKept+1 {
+			t.Errorf("%s: on the tombstone: %+v", s.name, r)
+		}
+		s.age(t, tombstoneBinds+time.Minute, m)
+		if _, err := s.Fail(t.Context(), Attempt{Message: m, Token: "new", First: true}, again); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.look(t, m).History; len(got) != 1 || got[0].Number != 1 {
+			t.Errorf("%s: of a new use of the id: %+v", s.name, got)
+		}
+	}
+}
+
+// TestPossibleDuplicate: two messages are told from the deliveries of one.
+func TestPossibleDuplicate(t *testing.T) {
+	first := func(token string, had time.Duration) func(store, Message) (Reply, error) {
+		return func(s store, m Message) (Reply, error) {
+			return s.Fail(t.Context(), Attempt{Message: m, Token: token, First: true, Received: time.Now().Add(-had)}, again)
+		}
+	}
+	later := func(token string) func(store, Message) (Reply, error) {
+		return func(s store, m Message) (Reply, error) {
+			if reply, err := s.Start(t.Context(), attempt(m, token), ModeUntracked, 9); err != nil || reply.Verdict != VerdictRun {
+				return reply, err
+			}
+			return s.Fail(t.Context(), attempt(m, token), again)
+		}
+	}
+	reset := func(s store, m Message) (Reply, error) { return Reply{}, s.Reset(t.Context(), m, Note{Why: "fixed"}) }
+	success := func(s store, m Message) (Reply, error) { return Reply{}, s.End(t.Context(), attempt(m, "s"), true) }
+	wait := func(s store, m Message) (Reply, error) { s.age(t, time.Minute, m); return Reply{}, nil }
+	type steps = []func(store, Message) (Reply, error)
+	for name, tc := range map[string]struct {
+		steps steps
+		want  bool
+	}{
+		"a failure":                                 {steps{first("a", 0)}, false},
+		"its reply was lost":                        {steps{first("a", 0), first("a", 0)}, false},
+		"retries":                                   {steps{first("a", 0), later("b"), later("c")}, false},
+		"the first process died":                    {steps{later("b"), later("c")}, false},
+		"a late failure of the first delivery":      {steps{later("b"), wait, first("a", 2*time.Minute)}, false},
+		"after a reset":                             {steps{first("a", 0), reset, first("b", 0)}, false},
+		"after a success":                           {steps{first("a", 0), success, first("b", time.Minute)}, false},
+		"a new use":                                 {steps{first("a", 0), success, wait, first("b", 0)}, false},
+		"two first deliveries":                      {steps{first("a", 0), first("b", 0)}, true},
+		"two that ran beside each other":            {steps{first("a", time.Minute), first("b", time.Minute)}, true},
+		"a second that came after a retry":          {steps{first("a", 0), later("b"), wait, first("c", time.Second)}, true},
+		"a second, while the first is known by one": {steps{later("b"), wait, first("c", time.Second)}, true},
+	} {
+		for _, s := range stores(t) {
+			m := Message{VHost: "/", Queue: name, ID: "1"}
+			signs := 0
+			for _, step := range tc.steps {
+				reply, err := step(s, m)
+				if err != nil {
+					t.Fatal(err)
+				}
+				signs += flag(reply.PossibleDuplicate)
+			}
+			if got := s.look(t, m).PossibleDuplicate; got != tc.want || signs != flag(tc.want) {
+				t.Errorf("%s: %s: %v, %d signs, want %v", s.name, name, got, signs, tc.want)
+			}
+		}
+	}
+}

@@ -1,0 +1,167 @@
+package counter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// deadIDs lists from a place on, limit at most; 0: all.
+func deadIDs(t *testing.T, c *Counter, after string, limit int) (ids []string, last string) {
+	t.Helper()
+	for d, err := range c.Admin().Dead(t.Context(), "/", "orders", after) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids, last = append(ids, d.ID), d.After
+		if len(ids) == limit {
+			break
+		}
+	}
+	return ids, last
+}
+
+// TestDead: the newest come first, what lives or was removed is not among them, and a place continues where it ended whatever is
+// added or removed meanwhile.
+func TestDead(t *testing.T) {
+	for _, c := range servers(t) {
+		var want []string
+		var all []Message
+		for i := range 30 {
+			m := message(fmt.Sprintf("%02d", i))
+			mustFail(t, c, m, "a")
+			if i%3 > 0 {
+				_, err := c.Fail(t.Context(), attempt(m, "b"), reject)
+				if err != nil {
+					t.Fatal(err)
+				}
+				want = append(want, m.ID)
+			}
+			all = append(all, m)
+			c.age(t, 2*time.Second, all...)
+		}
+		slices.Reverse(want)
+		if got, _ := deadIDs(t, c, "", 0); !slices.Equal(got, want) {
+			t.Errorf("all: %q, want %q", got, want)
+		}
+		first, place := deadIDs(t, c, "", 5)
+		if !slices.Equal(first, want[:5]) {
+			t.Errorf("the first page: %q, want %q", first, want[:5])
+		}
+		if _, err := c.Fail(t.Context(), attempt(message("new"), "a"), reject); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Admin().NoteRemoved(t.Context(), "/", "orders", []Message{message(want[4]), message(want[5])}); err != nil {
+			t.Fatal(err)
+		}
+		if got, _ := deadIDs(t, c, place, 0); !slices.Equal(got, want[6:]) {
+			t.Errorf("the rest: %q, want %q", got, want[6:])
+		}
+		if n, err := c.Admin().CountDead(t.Context(), "/", "orders"); n != len(want)-1 || err != nil {
+			t.Errorf("%d are counted, %v, want %d", n, err, len(want)-1)
+		}
+		for r, err := range c.Admin().Live(t.Context(), "/", "orders") {
+			if err != nil || r.State != StateLive || slices.Contains(want, r.ID) {
+				t.Errorf("among the live: %+v, %v", r, err)
+			}
+		}
+	}
+}
+
+// TestDeadAtOneTime: places tell apart what died in one millisecond, however many.
+func TestDeadAtOneTime(t *testing.T) {
+	const n = 3 * page
+	for _, c := range servers(t) {
+		k := c.opts.keys(message("1"))
+		if _, err := c.Fail(t.Context(), attempt(message("1"), "a"), reject); err != nil {
+			t.Fatal(err)
+		}
+		text := c.rdb.Get(t.Context(), k.record).Val()
+		at := time.Now().Add(time.Hour).UnixMilli()
+		for i := range n {
+			id := fmt.Sprintf("%04d", i)
+			member := strings.Repeat("0", 28) + id + ":0"
+			mustDo(t, c.rdb, "SET", strings.TrimSuffix(k.index, "index")+"r:"+member, text)
+			mustDo(t, c.rdb, "ZADD", k.dead, at, member)
+		}
+		seen := map[string]bool{}
+		for after := ""; ; {
+			read := 0
+			for d, err := range c.Admin().Dead(t.Context(), "/", "orders", after) {
+				if err != nil || seen[d.After] {
+					t.Fatalf("%q twice, or %v", d.After, err)
+				}
+				seen[d.After], after = true, d.After
+				if read++; read == 7 {
+					break
+				}
+			}
+			if read == 0 {
+				break
+			}
+		}
+		if len(seen) != n+1 {
+			t.Errorf("%d seen, want %d", len(seen), n+1)
+		}
+	}
+}
+
+// TestDeadEnds: with its context, and with an error for a place that is none.
+func TestDeadEnds(t *testing.T) {
+	for _, c := range servers(t) {
+		if _, err := c.Fail(t.Context(), attempt(message("1"), "a"), reject); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		for _, err := range c.Admin().Dead(ctx, "/", "orders", "") {
+			if !errors.Is(err, context.Canceled) {
+				t.Errorf("cancelled: %v", err)
+			}
+		}
+		for _, after := range []string{"x", "12", "-", "x-y"} {
+			n := 0
+			for _, err := range c.Admin().Dead(t.Context(), "/", "orders", after) {
+				if n++; err == nil || !strings.Contains(err.Error(), "place") {
+					t.Errorf("%q: %v", after, err)
+				}
+			}
+			if n != 1 {
+				t.Errorf("%q: yields %d times", after, n)
+			}
+		}
+	}
+}
+
+// TestDeadStayInOrder: a tombstone that is renewed stays where it is, unless that goes on for long.
+func TestDeadStayInOrder(t *testing.T) {
+	for _, c := range servers(t) {
+		both := []Message{message("1"), message("2")}
+		for _, m := range both {
+			if _, err := c.Fail(t.Context(), attempt(m, "a"), reject); err != nil {
+				t.Fatal(err)
+			}
+			c.age(t, time.Minute, both...)
+		}
+		for _, tc := range []struct {
+			after time.Duration
+			want  string
+		}{{5 * time.Minute, "2 1"}, {DefaultTTL / 8, "1 2"}} {
+			for passed := time.Duration(0); passed < tc.after; passed += 9 * time.Minute {
+				c.age(t, min(9*time.Minute, tc.after-passed), both...)
+				for _, m := range both[:1] {
+					if got := show(c.Start(t.Context(), attempt(m, "b"), ModeShared, 9)); !strings.HasPrefix(got, "EXHAUSTED") {
+						t.Fatal(got)
+					}
+				}
+			}
+			if got, _ := deadIDs(t, c, "", 0); strings.Join(got, " ") != tc.want {
+				t.Errorf("renewed for %v: %q, want %q", tc.after, got, tc.want)
+			}
+		}
+	}
+}

@@ -1,0 +1,135 @@
+package counter
+
+import (
+	"cmp"
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// ErrPaused is wrapped by Pause if the queue is paused already, and ErrNotPaused by Resume if it is not: nothing is done.
+var (
+	ErrPaused    = errors.New("the queue is paused already")
+	ErrNotPaused = errors.New("the queue is not paused")
+)
+
+// ConsumerState is a process that consumes a queue.
+type ConsumerState struct {
+	Holder string    // the process
+	Seen   time.Time // when it read the Control of the queue, by the store's clock: once a second, unless it is dead or cut off
+	Paused bool      // it has read the pause of the queue, takes no deliveries and holds none
+}
+
+//go:embed scripts/pause.lua
+var pauseLua string
+
+var setPaused = redis.NewScript(pauseLua)
+
+// Pause stops every consumer of a queue within two seconds, until Resume. Consumers take no more deliveries and count nothing;
+// running handlers finish. The Note is kept until Resume. Without consumers that read it, a pause ends after 30 days; a
+// store that loses its memory loses the pause. After an error of the store the queue may or may not be paused; it is safe to
+// repeat.
+func (a *Admin) Pause(ctx context.Context, vhost, queue string, n Note) error {
+	if err := n.validate(); err != nil {
+		return fmt.Errorf("counter: pause, queue %q: %w", queue, err)
+	}
+	return a.setPaused(ctx, Message{VHost: vhost, Queue: queue}, true, n)
+}
+
+// Resume ends the pause of a queue. The Note may be empty. After an error of the store the queue may or may not be paused; it is
+// safe to repeat.
+func (a *Admin) Resume(ctx context.Context, vhost, queue string, n Note) error {
+	return a.setPaused(ctx, Message{VHost: vhost, Queue: queue}, false, n)
+}
+
+func (a *Admin) setPaused(ctx context.Context, of Message, paused bool, n Note) error {
+	if a.refuse != nil {
+		return a.refuse
+	}
+	n = n.kept()
+	key := a.opts.controlKeys(of.VHost, of.Queue)[:1]
+	done, err := setPaused.Run(ctx, a.rdb, key, flag(paused), n.By, n.Why, pauseTTL.Milliseconds()).Int()
+	switch {
+	case err != nil:
+		err = a.controlError(of.VHost, of.Queue, err)
+	case done == 0:
+		err = notChanged(paused)
+	}
+	return pauseError(of.Queue, paused, err)
+}
+
+func notChanged(paused bool) error {
+	if paused {
+		return ErrPaused
+	}
+	return ErrNotPaused
+}
+
+func pauseError(queue string, paused bool, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case paused:
+		return fmt.Errorf("counter: pause, queue %q: %w", queue, err)
+	}
+	return fmt.Errorf("counter: resume, queue %q: %w", queue, err)
+}
+
+// Paused returns the Note of a queue's pause, nil if it is not paused.
+func (a *Admin) Paused(ctx context.Context, vhost, queue string) (*Note, error) {
+	if a.refuse != nil {
+		return nil, a.refuse
+	}
+	h, err := a.rdb.HGetAll(ctx, a.opts.controlKeys(vhost, queue)[0]).Result()
+	if err != nil {
+		return nil, fmt.Errorf("counter: paused, queue %q: %w", queue, a.controlError(vhost, queue, err))
+	}
+	if h["paused"] != "1" {
+		return nil, nil //nolint:nilnil // none is no error
+	}
+	n := parseNote(h)
+	return &n, nil
+}
+
+// Consumers returns the processes that consumed a queue within the last minute, by their names. One that stopped consuming is
+// not among them. Compare Seen with Now: a process that was not seen for a few seconds is dead, or does not reach the store.
+func (a *Admin) Consumers(ctx context.Context, vhost, queue string) ([]ConsumerState, error) {
+	if a.refuse != nil {
+		return nil, a.refuse
+	}
+	paused, err := a.Paused(ctx, vhost, queue)
+	if err != nil {
+		return nil, err
+	}
+	by := &redis.ZRangeBy{Min: "-inf", Max: "+inf"}
+	readers, err := a.rdb.ZRevRangeByScoreWithScores(ctx, a.opts.controlKeys(vhost, queue)[1], by).Result()
+	if err != nil {
+		return nil, fmt.Errorf("counter: consumers, queue %q: %w", queue, a.controlError(vhost, queue, err))
+	}
+	var out []ConsumerState
+	for _, r := range readers {
+		text, _ := r.Member.(string)
+		if words := strings.SplitN(text, " ", 3); len(words) == 3 {
+			c := ConsumerState{Holder: words[2], Seen: time.UnixMilli(int64(r.Score)).UTC(), Paused: words[0] == "1"}
+			out = append(out, c.since(paused))
+		}
+	}
+	slices.SortFunc(out, byHolder)
+	return out, nil
+}
+
+// since is the state with regard to the queue's pause, nil if there is none: a process may have stopped for an earlier one.
+func (c ConsumerState) since(paused *Note) ConsumerState {
+	c.Paused = c.Paused && paused != nil && !c.Seen.Before(paused.At)
+	return c
+}
+
+func byHolder(a, b ConsumerState) int {
+	return cmp.Or(cmp.Compare(a.Holder, b.Holder), b.Seen.Compare(a.Seen))
+}

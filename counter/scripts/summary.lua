@@ -1,0 +1,61 @@
+-- SUMMARY reads what an operator sees of one queue. It writes nothing.
+--
+-- KEYS: index, override and tombstones, as record.lua describes them; the key of undecodable.lua; dead of record.lua; the key of
+-- pause.lua.
+-- ARGV:
+--   1  skip    so many of the records that were written last, and of the tombstones
+--   2  most    records to read
+--   3  recent  ms since a dead letter's last attempt in which it may be on its way
+--   4  forgotten  ms that a message may wait for its next attempt
+--
+-- Reply: { now, entries read, retrying, forgotten, recent, TTL of the head in ms, head, tombstones, override, undecodable, pause }
+-- retrying are the records that failed, or run, and are not dead-lettered; forgotten are those of them that wait too long. The head is
+-- the record of the one that has retried for longest: of a forgotten one only if all are. The last four are the fields of the hashes,
+-- or the error of a key that is none.
+
+local index = KEYS[1]
+local prefix = string.sub(index, 1, -6) .. 'r:'
+local skip, most, fresh, patience = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+
+local members = redis.call('ZREVRANGEBYSCORE', index, '+inf', '-inf', 'LIMIT', skip, most)
+local retrying, forgotten, recent = 0, 0, 0
+local head, head_since, head_key, head_forgotten = false, 0, false, true
+
+for _, member in ipairs(members) do
+  local kept = redis.pcall('GET', prefix .. member)
+  local failures, crashes, state, due, first, last, open, since
+  if type(kept) == 'string' then
+    failures, crashes, state, due, first, last, open, since =
+      string.match(kept, '^(%d+) (%d+) %d+ %d+ %d (%S+) %d+ (%d+) %d+ (%d+) (%d+) %S+ (%S+) %S+ (%d+) ')
+  end
+  if state == '.' and (failures + crashes > 0 or open ~= '.') then
+    first, last, due, since = tonumber(first), first + last, tonumber(due), tonumber(since)
+    local late = open == '.' and now - (due > 0 and due or last) > patience
+    if first > 0 then since = first end
+    retrying = retrying + 1
+    if late then forgotten = forgotten + 1 end
+    if not head or head_forgotten and not late or head_forgotten == late and since < head_since then
+      head, head_since, head_key, head_forgotten = kept, since, prefix .. member, late
+    end
+  end
+end
+
+local read, stale = 0, 0 -- tombstones; a few old ones among the newest were renewed
+while read < most and stale < 10 do
+  local newest = redis.call('ZREVRANGEBYSCORE', KEYS[5], '+inf', '-inf', 'LIMIT', skip + read, 20)
+  for _, member in ipairs(newest) do
+    local kept = redis.pcall('GET', prefix .. member)
+    local first, last
+    if type(kept) == 'string' then first, last = string.match(kept, '^%d+ %d+ %d+ %d+ %d exhausted %d+ %d+ %d+ (%d+) (%d+) ') end
+    if first and now - first - last < fresh then recent = recent + 1 else stale = stale + 1 end
+  end
+  if #newest == 0 then break end
+  read = read + #newest
+end
+if stale > 9 then read = 0 end
+
+return { now, math.max(#members, read), retrying, forgotten, recent, head and redis.call('PTTL', head_key) or 0, head,
+  redis.pcall('HGETALL', KEYS[3]), redis.pcall('HGETALL', KEYS[2]), redis.pcall('HGETALL', KEYS[4]),
+  redis.pcall('HGETALL', KEYS[6]) }

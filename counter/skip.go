@@ -1,0 +1,53 @@
+package counter
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Skip has one generation of a message dead-lettered at its next step, whatever its limit: now if it waits for its backoff. The
+// record and the tombstone keep the Note; the tombstone has CauseSkipped and the reason of the Note. An attempt under way is let
+// end: if it succeeds, the message is handled. Reset cancels a skip. A message that was skipped before keeps its first Note. After
+// an error other than ErrNoRecord and ErrOver it may or may not be skipped; it is safe to repeat.
+func (a *Admin) Skip(ctx context.Context, m Message, n Note) error {
+	if err := n.validateSkip(m); err != nil {
+		return err
+	}
+	n = n.kept()
+	reply, err := a.step(ctx, stepSkip, Attempt{Message: m, Token: byOperator}, 0, n.By, n.Why)
+	if err = refusal("skip", m, reply, err); err != nil {
+		return err
+	}
+	if err = a.announceSkip(ctx, m); err != nil {
+		return fmt.Errorf("counter: skip, queue %q: %w", m.Queue, a.controlError(m.VHost, m.Queue, err))
+	}
+	return nil
+}
+
+func (n Note) validateSkip(m Message) error {
+	if err := n.validate(); err != nil {
+		return fmt.Errorf("counter: skip, queue %q: %w", m.Queue, err)
+	}
+	return nil
+}
+
+// announceSkip tells the process that holds the message.
+func (a *Admin) announceSkip(ctx context.Context, m Message) error {
+	now, err := a.rdb.Time(ctx).Result()
+	if err != nil {
+		return err
+	}
+	key := a.opts.controlKeys(m.VHost, m.Queue)[2]
+	until := now.Add(skipAnnounced)
+	_, err = a.rdb.TxPipelined(ctx, func(tx redis.Pipeliner) error {
+		tx.ZRemRangeByScore(ctx, key, "-inf", strconv.FormatInt(now.UnixMilli(), 10))
+		tx.ZAdd(ctx, key, redis.Z{Score: float64(until.UnixMilli()), Member: member(m.ID, m.Generation)})
+		tx.PExpire(ctx, key, skipAnnounced+time.Minute)
+		return nil
+	})
+	return err
+}

@@ -1,0 +1,186 @@
+package counter
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"golang.org/x/sync/errgroup"
+)
+
+const (
+	// summaryPage is how many records one script reads, which occupies the store for about 2 ms.
+	summaryPage = 1000
+	// summaryMost is how many records of a queue are read: those that were written last.
+	summaryMost = 10_000
+	// summaryBatch is how many queues share a round trip.
+	summaryBatch = 64
+)
+
+// ForgottenAfter is how long a message may be ready for its next attempt before Summaries counts it as forgotten.
+const ForgottenAfter = 5 * time.Minute
+
+// Summary is what the store knows of a queue. Do not print its strings on a terminal unescaped.
+type Summary struct {
+	Queue string
+	Time  time.Time // by the store's clock
+
+	Retrying  int     // messages that failed, or run again, and are not dead-lettered
+	Forgotten int     // of Retrying: ready for more than ForgottenAfter; there is no consumer, or the message left the queue otherwise
+	Head      *Record // of Retrying, the one that began first; a forgotten one only if all are; nil: there is none
+	Recent    int     // messages dead-lettered so recently that they may be on their way
+
+	Tombstones  Tombstones
+	Override    *Override    // nil: none, or one that consumers ignore
+	Undecodable *Undecodable // nil: none
+	Paused      *Note        // nil: the queue is not paused
+
+	Partial bool  // the queue has more records than were read
+	Err     error // why nothing is known of this queue, such as ErrForeign; nil: it is
+}
+
+//go:embed scripts/summary.lua
+var summaryLua string
+
+var summary = redis.NewScript(summaryLua)
+
+// Summaries returns a Summary of each queue, in their order. It sends batches of queues, and reads at most the 10,000 records of
+// a queue that were written last. Recent is how long a dead letter may be on its way.
+func (a *Admin) Summaries(ctx context.Context, vhost string, queues []string, recent time.Duration) ([]Summary, error) {
+	if a.refuse != nil {
+		return nil, a.refuse
+	}
+	out := make([]Summary, len(queues))
+	var sending errgroup.Group
+	sending.SetLimit(maxFlushes)
+	for from := 0; from < len(queues); from += summaryBatch {
+		part := out[from:min(from+summaryBatch, len(queues))]
+		for i := range part {
+			part[i].Queue = queues[from+i]
+		}
+		sending.Go(func() error { return a.summarise(ctx, vhost, part, recent) })
+	}
+	if err := sending.Wait(); err != nil {
+		return nil, fmt.Errorf("counter: summaries: %w", err)
+	}
+	return out, nil
+}
+
+// summarise asks for the first page of each queue, and for the next one of those that have more.
+func (a *Admin) summarise(ctx context.Context, vhost string, queues []Summary, recent time.Duration) error {
+	open := make([]*Summary, len(queues))
+	for i := range queues {
+		open[i] = &queues[i]
+	}
+	for skip := 0; len(open) > 0 && skip < summaryMost; skip += summaryPage {
+		args := []any{skip, summaryPage, recent.Milliseconds(), ForgottenAfter.Milliseconds()}
+		replies := a.summaryReplies(ctx, vhost, open, args)
+		var more []*Summary
+		for i, s := range open {
+			full, err := s.add(vhost, replies[i])
+			switch {
+			case err == nil && full:
+				more = append(more, s)
+			case err != nil && isForeign(err):
+				s.Err = fmt.Errorf("counter: summary, queue %q: %w", s.Queue, a.errorAt(Message{VHost: vhost, Queue: s.Queue}, err))
+			case err != nil:
+				return a.storeError(err)
+			}
+			s.Partial = full
+		}
+		open = more
+	}
+	return nil
+}
+
+// summaryReplies runs the script for each queue. A server that does not know the script gets its source.
+func (a *Admin) summaryReplies(ctx context.Context, vhost string, of []*Summary, args []any) []*redis.Cmd {
+	cmds := make([]*redis.Cmd, len(of))
+	send := func(run func(p redis.Pipeliner, keys []string) *redis.Cmd, wanted func(*redis.Cmd) bool) {
+		_, _ = a.rdb.Pipelined(ctx, func(p redis.Pipeliner) error { // each command has its own error
+			for i, s := range of {
+				if wanted(cmds[i]) {
+					cmds[i] = run(p, a.summaryKeys(vhost, s.Queue))
+				}
+			}
+			return nil
+		})
+	}
+	send(func(p redis.Pipeliner, keys []string) *redis.Cmd { return summary.EvalSha(ctx, p, keys, args...) },
+		func(*redis.Cmd) bool { return true })
+	unknown := func(c *redis.Cmd) bool { return redis.HasErrorPrefix(c.Err(), "NOSCRIPT") }
+	for _, c := range cmds {
+		if unknown(c) {
+			send(func(p redis.Pipeliner, keys []string) *redis.Cmd { return summary.Eval(ctx, p, keys, args...) }, unknown)
+			break
+		}
+	}
+	return cmds
+}
+
+func (a *Admin) summaryKeys(vhost, queue string) []string {
+	k := a.opts.keys(Message{VHost: vhost, Queue: queue})
+	return []string{k.index, k.override, k.tombstones, a.undecodableKey(vhost, queue), k.dead, a.opts.controlKeys(vhost, queue)[0]}
+}
+
+// add adds the reply for one page, and reports whether the page was full.
+func (s *Summary) add(vhost string, cmd *redis.Cmd) (full bool, err error) {
+	reply, err := cmd.Slice()
+	if err != nil {
+		return false, err
+	}
+	if len(reply) != 11 {
+		return false, fmt.Errorf("%w: got %d values, want 11", ErrReply, len(reply))
+	}
+	var n [6]int64
+	for i := range n {
+		n[i], _ = reply[i].(int64)
+	}
+	var hashes [4]map[string]string
+	for i := range hashes {
+		if hashes[i], err = hashOf(reply[7+i]); err != nil {
+			return false, err
+		}
+	}
+	s.Time = time.UnixMilli(n[0]).UTC()
+	if text, ok := reply[6].(string); ok {
+		head := parseRecord(Message{VHost: vhost, Queue: s.Queue}, text, time.Duration(max(n[5], 0))*time.Millisecond)
+		s.lead(&head, n[2] == n[3])
+	}
+	s.Retrying, s.Forgotten, s.Recent = s.Retrying+int(n[2]), s.Forgotten+int(n[3]), s.Recent+int(n[4])
+	s.Tombstones, s.Undecodable = tombstonesOf(hashes[0]), undecodableOf(hashes[2])
+	s.Override, _ = overrideOf(hashes[1]) // consumers ignore one that cannot be read
+	if h := hashes[3]; h["paused"] == "1" {
+		s.Paused = new(parseNote(h))
+	}
+	return n[1] >= summaryPage, nil
+}
+
+// lead makes a record the head if it is before the one of the pages so far.
+func (s *Summary) lead(r *Record, forgotten bool) {
+	before := s.Head == nil
+	if !before && forgotten == (s.Retrying == s.Forgotten) {
+		before = r.Since().Before(s.Head.Since())
+	} else if !before {
+		before = !forgotten
+	}
+	if before {
+		s.Head = r
+	}
+}
+
+// hashOf reads the reply to HGETALL within a script's.
+func hashOf(reply any) (map[string]string, error) {
+	if err, failed := reply.(error); failed {
+		return nil, err
+	}
+	list, _ := reply.([]any)
+	h := make(map[string]string, len(list)/2)
+	for i := 1; i < len(list); i += 2 {
+		name, _ := list[i-1].(string)
+		h[name], _ = list[i].(string)
+	}
+	return h, nil
+}

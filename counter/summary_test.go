@@ -1,0 +1,89 @@
+package counter
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+)
+
+// TestSummaries: the queues come in the order asked for, each with its head and its counts.
+func TestSummaries(t *testing.T) {
+	for _, c := range servers(t) {
+		a := c.Admin()
+		fail := func(queue, id string, f Failure) {
+			t.Helper()
+			m := message(id)
+			m.Queue = queue
+			if _, err := c.Fail(t.Context(), attempt(m, "a"), f); err != nil {
+				t.Fatal(err)
+			}
+		}
+		fail("orders", "old", again)
+		c.age(t, time.Minute, Message{VHost: "/", Queue: "orders", ID: "old"})
+		fail("orders", "new", again)
+		fail("orders", "dead", reject)
+		fail("orders", "forgotten", again)
+		c.age(t, time.Hour, Message{VHost: "/", Queue: "orders", ID: "forgotten"})
+		fail("idle", "gone", again)
+		c.age(t, time.Hour, Message{VHost: "/", Queue: "idle", ID: "gone"})
+		if err := a.SetLimit(t.Context(), "/", "idle", Override{MaxRetries: new(5), Note: Note{Why: "a test"}}); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.NoteUndecodable(t.Context(), "/", "idle", Undecodable{After: "x"}); err != nil {
+			t.Fatal(err)
+		}
+		if err := a.Pause(t.Context(), "/", "idle", Note{Why: "a bug"}); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.rdb.Set(t.Context(), c.opts.keys(Message{VHost: "/", Queue: "foreign"}).index, "no set", 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 { // the first call sends the source of the script
+			got, err := a.Summaries(t.Context(), "/", []string{"orders", "none", "foreign", "idle"}, time.Minute)
+			if err != nil {
+				t.Fatal(err)
+			}
+			orders, none, foreign, idle := got[0], got[1], got[2], got[3]
+			if orders.Retrying != 3 || orders.Forgotten != 1 || orders.Recent != 1 || orders.Tombstones.Count != 1 || orders.Head == nil || orders.Head.ID != "old" {
+				t.Errorf("orders: %+v, head %+v", orders, orders.Head)
+			}
+			if none.Retrying != 0 || none.Head != nil || none.Override != nil || none.Undecodable != nil || none.Err != nil || none.Time.IsZero() {
+				t.Errorf("none: %+v", none)
+			}
+			if !errors.Is(foreign.Err, ErrForeign) || foreign.Queue != "foreign" {
+				t.Errorf("foreign: %+v", foreign)
+			}
+			if idle.Retrying != 1 || idle.Forgotten != 1 || idle.Head.ID != "gone" || idle.Head.TTL <= 0 || idle.Override.Limit() != 6 || idle.Undecodable.After != "x" || idle.Paused == nil || idle.Paused.Why != "a bug" || orders.Paused != nil {
+				t.Errorf("idle: %+v", idle)
+			}
+		}
+	}
+}
+
+// TestSummariesReadPages: the head is found behind records that were written later, up to a bound.
+func TestSummariesReadPages(t *testing.T) {
+	for _, c := range servers(t) {
+		write := func(id string, f Failure) {
+			t.Helper()
+			if _, err := c.Fail(t.Context(), attempt(message(id), "a"), f); err != nil {
+				t.Fatal(err)
+			}
+		}
+		head := message("head")
+		write("head", again)
+		c.age(t, time.Minute, head)
+		for n := range summaryPage + 1 {
+			write(fmt.Sprint("dead ", n), reject)
+			write(fmt.Sprint("new ", n), again)
+		}
+		// the index has whole milliseconds: the head is the last one for certain
+		if err := c.rdb.ZIncrBy(t.Context(), c.opts.keys(head).index, -1e6, member(head.ID, head.Generation)).Err(); err != nil {
+			t.Fatal(err)
+		}
+		got, err := c.Admin().Summaries(t.Context(), head.VHost, []string{head.Queue}, time.Minute)
+		if err != nil || got[0].Head == nil || got[0].Head.ID != "head" || got[0].Recent != summaryPage+1 || got[0].Retrying != summaryPage+2 || got[0].Partial {
+			t.Errorf("got %+v, %v", got, err)
+		}
+	}
+}

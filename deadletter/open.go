@@ -1,0 +1,58 @@
+package deadletter
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/internal/amqpdial"
+	"github.com/strikesmq/strikes/internal/management"
+	"github.com/strikesmq/strikes/internal/queueinfo"
+)
+
+// ErrQueueNotFound is returned for a queue that does not exist.
+var ErrQueueNotFound = queueinfo.ErrNotFound
+
+// Management says where the management API of the broker is.
+type Management struct {
+	URL    string       // with the user and the password; if empty, Open asks AMQP alone
+	Client *http.Client // if nil, one that keeps no connections
+}
+
+// Open returns q with its Handling filled in: what is safe to do with the queue. It asks the management API, if its URL is given, and
+// AMQP if the API does not answer: then the user needs the configure permission on the queue. It changes nothing. It may wait 15 s
+// for the policy of a quorum queue that was just declared. It returns ErrQueueNotFound, or an error of the connection or of a setting.
+func Open(ctx context.Context, q Queue, api Management) (*Queue, error) {
+	if err := q.validate(); err != nil {
+		return nil, err
+	}
+	conn, err := amqpdial.Connect(ctx, q.Dial)
+	if err != nil {
+		return nil, err
+	}
+	defer amqpdial.HangUp(conn)
+	if q.Handling, err = handling(ctx, conn, q.Name, api); err != nil {
+		return nil, fmt.Errorf("deadletter: open queue %q in virtual host %q: %w", q.Name, conn.Config.Vhost, err)
+	}
+	return &q, nil
+}
+
+func handling(ctx context.Context, conn *amqp.Connection, queue string, api Management) (Handling, error) {
+	if err := queueinfo.CheckName(queue); err != nil {
+		return Handling{}, err
+	}
+	var m *management.Client
+	if api.URL != "" {
+		var err error
+		if m, err = management.New(api.URL, api.Client); err != nil {
+			return Handling{}, err
+		}
+	}
+	d, err := management.Describe(ctx, conn, queue, m)
+	if err != nil {
+		return Handling{}, err
+	}
+	return handlingOf(d), nil
+}

@@ -1,0 +1,46 @@
+package console
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/strikesmq/strikes/integration/internal/install"
+	"github.com/strikesmq/strikes/internal/servertest"
+)
+
+var axe = sync.OnceValues(func() (string, error) {
+	path, err := install.FindAxe()
+	if err != nil {
+		return "", err
+	}
+	script, err := os.ReadFile(path)
+	return string(script), err
+})
+
+// violation is what axe-core says of one rule, as far as the tests print it.
+type violation struct {
+	ID, Impact, Help string
+	Nodes            []struct{ HTML, FailureSummary string }
+}
+
+func (v violation) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s (%s): %s", v.ID, v.Impact, v.Help)
+	for _, n := range v.Nodes[:min(3, len(v.Nodes))] {
+		fmt.Fprintf(&b, "\n\t%.300s\n\t%s", n.HTML, strings.ReplaceAll(n.FailureSummary, "\n", "\n\t"))
+	}
+	return b.String()
+}
+
+// violations are the rules of axe-core that the page breaks.
+func (b *tab) violations() []violation {
+	b.t.Helper()
+	script, err := axe()
+	servertest.Need(b.t, err)
+	run(b, chromedp.Evaluate[chromedp.Void](script))
+	return run(b, chromedp.Evaluate[[]violation]("axe.run({resultTypes: ['violations']}).then(r => r.violations)", chromedp.EvalAwaitPromise))
+}

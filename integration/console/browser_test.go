@@ -1,0 +1,266 @@
+package console
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+
+	"github.com/strikesmq/strikes/integration/internal/install"
+	"github.com/strikesmq/strikes/internal/servertest"
+)
+
+// patience bounds what a page takes to do one thing.
+const patience = 20 * time.Second
+
+// chromium is the browser that all tests share.
+var chromium browser
+
+type browser struct {
+	once  sync.Once
+	ctx   context.Context //nolint:containedctx // chromedp keeps a browser in it
+	close func()
+	err   error
+}
+
+func init() { chromium.close = func() {} }
+
+func (b *browser) start() {
+	path, err := install.FindChromium()
+	if err != nil {
+		b.err = err
+		return
+	}
+	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]), chromedp.ExecPath(path), chromedp.WindowSize(1600, 1000),
+		chromedp.Flag("disable-dev-shm-usage", true), chromedp.Flag("hide-scrollbars", true))
+	if os.Geteuid() == 0 { // Chromium's sandbox refuses root
+		options = append(options, chromedp.NoSandbox)
+	}
+	allocator, stop := chromedp.NewExecAllocator(context.Background(), options...)
+	ctx, quit := chromedp.NewContext(allocator)
+	b.ctx, b.close = ctx, func() {
+		_ = chromedp.Cancel(ctx)
+		quit()
+		stop()
+	}
+	b.err = chromedp.Do(ctx)
+}
+
+// tab is one page with cookies of its own. It records what a page must not cause.
+type tab struct {
+	t   testing.TB
+	ctx context.Context //nolint:containedctx // chromedp keeps a tab in it
+
+	mu     sync.Mutex
+	faults []string
+}
+
+// newTab opens a tab, which the test's end closes. Scripts that throw, refusals of the content security policy and dialogs
+// fail the test.
+func newTab(t testing.TB) *tab {
+	t.Helper()
+	b := recordingTab(t)
+	t.Cleanup(func() {
+		for _, fault := range b.recorded() {
+			t.Errorf("the browser reports: %s", fault)
+		}
+	})
+	return b
+}
+
+// recordingTab is newTab for a test that expects faults.
+func recordingTab(t testing.TB) *tab {
+	t.Helper()
+	chromium.once.Do(chromium.start)
+	servertest.Need(t, chromium.err)
+	b := &tab{t: t}
+	ctx, cancel := chromedp.NewContext(chromium.ctx, chromedp.WithNewBrowserContext(), chromedp.WithListener(b.record))
+	t.Cleanup(cancel)
+	b.ctx = ctx
+	if err := chromedp.Do(ctx); err != nil { // without a timeout: it is the tab's life
+		t.Fatal(err)
+	}
+	return b
+}
+
+func (b *tab) record(event any) {
+	switch e := event.(type) {
+	case *runtime.EventExceptionThrown:
+		b.fault((&chromedp.ExceptionError{ExceptionDetails: e.ExceptionDetails}).Error())
+	case *runtime.EventConsoleAPICalled:
+		if e.Type == runtime.ConsoleAPICalledTypeError || e.Type == runtime.ConsoleAPICalledTypeWarning {
+			b.fault(fmt.Sprintf("console.%s: %s", e.Type, consoleText(e.Args)))
+		}
+	case *log.EventEntryAdded:
+		// A status that is an error is for the test to judge.
+		if e.Entry.Source != log.EntrySourceNetwork && (e.Entry.Level == log.EntryLevelError || e.Entry.Level == log.EntryLevelWarning) {
+			b.fault(fmt.Sprintf("%s: %s (%s)", e.Entry.Source, e.Entry.Text, e.Entry.URL))
+		}
+	case *page.EventJavascriptDialogOpening:
+		b.fault("dialog: " + e.Message)
+		go func() {
+			_, _ = chromedp.Call(b.ctx, page.HandleJavaScriptDialog, page.HandleJavaScriptDialogParams{Accept: true})
+		}()
+	}
+}
+
+func consoleText(args []*runtime.RemoteObject) string {
+	var words []string
+	for _, arg := range args {
+		words = append(words, string(arg.Value)+arg.Description)
+	}
+	return strings.Join(words, " ")
+}
+
+func (b *tab) fault(text string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.faults = append(b.faults, text)
+}
+
+func (b *tab) recorded() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.faults)
+}
+
+// forget drops what was recorded.
+func (b *tab) forget() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.faults = nil
+}
+
+// run takes one action in a tab.
+func run[T any](b *tab, action chromedp.Action[T]) T {
+	b.t.Helper()
+	result, err := try(b, patience, action)
+	if err != nil {
+		b.t.Fatalf("in the browser, at %s: %v\n%s", b.url(), err, b.text("body"))
+	}
+	return result
+}
+
+func try[T any](b *tab, within time.Duration, action chromedp.Action[T]) (T, error) {
+	ctx, cancel := context.WithTimeout(b.ctx, within)
+	defer cancel()
+	return chromedp.Run(ctx, action)
+}
+
+// command sends one command of the protocol to a tab.
+func command[P, R any](b *tab, cmd cdp.Command[P, R], params P) R {
+	b.t.Helper()
+	return run(b, func(ctx context.Context, t *chromedp.Target) (R, error) { return cdp.Call(ctx, t, cmd, params) })
+}
+
+// visit loads a page and returns its status.
+func (b *tab) visit(url string) int {
+	b.t.Helper()
+	return b.load(chromedp.Navigate(url))
+}
+
+// follow clicks what sel selects and waits for the page that comes of it.
+func (b *tab) follow(sel string) int {
+	b.t.Helper()
+	return b.load(chromedp.Click(chromedp.CSS(sel), chromedp.NodeVisible))
+}
+
+// load takes an action and waits for the page that comes of it.
+func (b *tab) load(action chromedp.Action[chromedp.Void]) int {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	defer cancel()
+	response, err := chromedp.RunResponse(ctx, action)
+	if err != nil {
+		b.t.Fatalf("loading a page, at %s: %v\n%s", b.url(), err, b.text("body"))
+	}
+	return int(response.Status)
+}
+
+// fill types into the field that sel selects, after emptying it.
+func (b *tab) fill(sel, text string) {
+	b.t.Helper()
+	run(b, chromedp.Steps(
+		chromedp.Evaluate[chromedp.Void](fmt.Sprintf("document.querySelector(%q).value = ''", sel)),
+		chromedp.SendKeys(chromedp.CSS(sel), text),
+	))
+}
+
+func (b *tab) url() string {
+	url, _ := try(b, patience, chromedp.Location())
+	return url
+}
+
+// text is what a reader sees of the elements that sel selects.
+func (b *tab) text(sel string) string {
+	script := fmt.Sprintf("[...document.querySelectorAll(%q)].map(e => e.innerText).join('\\n')", sel)
+	text, _ := try(b, patience, chromedp.Evaluate[string](script))
+	return text
+}
+
+// html is the source of the page as the browser has it.
+func (b *tab) html() string {
+	b.t.Helper()
+	return run(b, chromedp.Evaluate[string]("document.documentElement.outerHTML"))
+}
+
+// links are the addresses that the page links to, without those within the page.
+func (b *tab) links() []string {
+	b.t.Helper()
+	return run(b, chromedp.Evaluate[[]string]("[...document.querySelectorAll('a[href]')].filter(a => !a.getAttribute('href').startsWith('#')).map(a => a.href)"))
+}
+
+// count counts the elements that sel selects.
+func (b *tab) count(sel string) int {
+	b.t.Helper()
+	return run(b, chromedp.Evaluate[int](fmt.Sprintf("document.querySelectorAll(%q).length", sel)))
+}
+
+// sees waits until the page's text has a part.
+func (b *tab) sees(part string) {
+	b.t.Helper()
+	b.seesWithin(patience, part)
+}
+
+func (b *tab) seesWithin(within time.Duration, part string) {
+	b.t.Helper()
+	for end := time.Now().Add(within); !strings.Contains(b.text("body"), part); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(end) {
+			b.t.Fatalf("no %q within %s at %s:\n%s", part, within, b.url(), b.text("body"))
+		}
+	}
+}
+
+// overflow is by how many pixels the page is wider than its window.
+func (b *tab) overflow() int {
+	b.t.Helper()
+	return run(b, chromedp.Evaluate[int]("document.documentElement.scrollWidth - document.documentElement.clientWidth"))
+}
+
+func (b *tab) resize(width, height int64) {
+	b.t.Helper()
+	run(b, chromedp.EmulateViewport(width, height))
+}
+
+// scheme is "light" or "dark".
+func (b *tab) scheme(name string) {
+	b.t.Helper()
+	features := []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: name}}
+	command(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: features})
+}
+
+func (b *tab) withoutScript() {
+	b.t.Helper()
+	command(b, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
+}

@@ -1,0 +1,195 @@
+package console
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/proctest"
+	"github.com/strikesmq/strikes/internal/proxy"
+	"github.com/strikesmq/strikes/topology"
+)
+
+// take takes a server away from the console, and gives it back.
+func take(between *proxy.Proxy, away bool) {
+	between.Refuse(away)
+	if away {
+		between.Cut()
+	}
+}
+
+// TestServersAway takes broker and store away while a page is open: the page says so, keeps what it knew, and recovers.
+func TestServersAway(t *testing.T) {
+	p := newPlant(t)
+	p.declare(topology.Spec{Queue: "payments", Type: topology.Classic})
+	p.kill("payments", payments(3)...)
+	s := p.serve(nil)
+	b := newTab(t)
+	b.visit(s.at("queue", "queue", "payments"))
+	b.sees("3 dead letters")
+	for _, tt := range []struct {
+		name, says string
+		servers    []*proxy.Proxy
+	}{
+		{"store", "No answer from the store", []*proxy.Proxy{p.store}},
+		{"broker", "No answer from the broker", []*proxy.Proxy{p.broker, p.api}},
+		{"both", "No answer from", []*proxy.Proxy{p.broker, p.api, p.store}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			for _, server := range tt.servers {
+				take(server, true)
+			}
+			b.sees(tt.says)
+			b.sees("3 dead letters") // as it was known
+			other := newTab(t)
+			if status := other.visit(s.at("doctor")); status >= http.StatusInternalServerError && status != http.StatusBadGateway && status != http.StatusServiceUnavailable {
+				t.Errorf("the doctor's page: status %d", status)
+			}
+			for _, server := range tt.servers {
+				take(server, false)
+			}
+			proctest.Eventually(t, patience, "the page to recover", func() bool { return !strings.Contains(b.text("body"), "No answer") })
+		})
+	}
+}
+
+// TestStreamFollows changes a queue while its page is open.
+func TestStreamFollows(t *testing.T) {
+	p := newPlant(t)
+	p.declare(topology.Spec{Queue: "payments", Type: topology.Classic})
+	s := p.serve(nil)
+	b := newTab(t)
+	b.visit(s.at("queue", "queue", "payments"))
+	b.sees("None.")
+	p.kill("payments", payments(3)...)
+	b.seesWithin(10*time.Second, "3 dead letters")
+}
+
+// TestBufferingProxy has a proxy keep the stream back: the page polls instead.
+func TestBufferingProxy(t *testing.T) {
+	p := newPlant(t)
+	p.declare(topology.Spec{Queue: "payments", Type: topology.Classic})
+	s := p.serve(nil)
+	target, err := url.Parse(s.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	passOn := httputil.NewSingleHostReverseProxy(target)
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.Contains(r.Header.Get("Accept"), "text/event-stream") {
+			w.Header().Set("Content-Type", "text/event-stream")
+			w.WriteHeader(http.StatusOK)
+			_ = http.NewResponseController(w).Flush()
+			<-r.Context().Done() // nothing arrives until the stream ends
+			return
+		}
+		passOn.ServeHTTP(w, r)
+	}))
+	t.Cleanup(func() {
+		front.CloseClientConnections()
+		front.Close()
+	})
+	b := newTab(t)
+	b.visit(front.URL + "/queue?queue=payments")
+	b.sees("None.")
+	p.kill("payments", payments(3)...)
+	b.sees("3 dead letters")
+}
+
+// TestSlowReader opens streams that no client reads: each ends, and the others are not slowed down.
+func TestSlowReader(t *testing.T) {
+	p := newPlant(t)
+	p.declare(topology.Spec{Queue: "payments", Type: topology.Classic})
+	p.kill("payments", payments(3)...)
+	s := p.serve(nil)
+	u, err := url.Parse(s.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 20 {
+		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", u.Host)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		_ = conn.(*net.TCPConn).SetReadBuffer(1024) //nolint:forcetypeassert // it was dialled as TCP
+		if _, err := io.WriteString(conn, "GET /live?screen=queue&queue=payments HTTP/1.1\r\nHost: "+u.Host+"\r\nAccept: text/event-stream\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b := newTab(t)
+	b.visit(s.at("queue", "queue", "payments"))
+	b.sees("3 dead letters")
+	p.kill("payments", payments(2)...)
+	b.seesWithin(10*time.Second, "5 dead letters")
+}
+
+// TestStreamIsSent reads the stream as a program: events come at least every few seconds, and name what changed.
+func TestStreamIsSent(t *testing.T) {
+	p := newPlant(t)
+	p.declare(topology.Spec{Queue: "payments", Type: topology.Classic})
+	s := p.serve(nil)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.at("live", "screen", "queue", "queue", "payments"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Accept", "text/event-stream")
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	res, err := client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if kind := res.Header.Get("Content-Type"); !strings.HasPrefix(kind, "text/event-stream") {
+		t.Errorf("content type %q", kind)
+	}
+	for lines := bufio.NewScanner(res.Body); lines.Scan(); {
+		if strings.HasPrefix(lines.Text(), "data: ") {
+			return
+		}
+	}
+	t.Error("the stream ended without an event")
+}
+
+// TestTwoOperators has two people change one message: the second sees what the first did, and each page says what really changed.
+func TestTwoOperators(t *testing.T) {
+	p := newPlant(t)
+	p.declare(topology.Spec{Queue: "orders", SingleActiveConsumer: true})
+	p.block("orders", 0)
+	s := p.serve(nil)
+	ada, bob := newTab(t), newTab(t)
+	for _, b := range []*tab{ada, bob} {
+		b.visit(s.at("change", "queue", "orders", "verb", "grant", "id", "order-7301"))
+		b.fill("#number", "5")
+		b.fill("#reason", "the warehouse is up again")
+	}
+	ada.follow("main form button")
+	ada.sees("the limit is now 14 attempts")
+	bob.follow("main form button")
+	bob.sees("the limit is now 19 attempts") // both grants, not one
+	if r := p.record("orders", "order-7301"); r.Granted.Attempts != 10 {
+		t.Errorf("granted %d attempts, want 10", r.Granted.Attempts)
+	}
+	for _, b := range []*tab{ada, bob} {
+		b.visit(s.at("change", "queue", "orders", "verb", "reset", "id", "order-7301"))
+		b.fill("#reason", "again")
+	}
+	ada.follow("main form button")
+	ada.sees("3 failed attempts of order-7301 forgotten.")
+	bob.follow("main form button")
+	bob.sees("nothing changed")
+	if r := p.record("orders", "order-7301"); r.Counted() != 0 || r.State != counter.StateLive {
+		t.Errorf("after two resets: %+v", r)
+	}
+}

@@ -1,0 +1,154 @@
+package console
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/consumer"
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/proctest"
+	"github.com/strikesmq/strikes/publisher"
+	"github.com/strikesmq/strikes/topology"
+)
+
+// incident makes a bad night: a message blocks an ordered queue, another queue has dead letters of four causes, a process died of
+// a message, and the dead-letter exchange of a fourth queue is deleted. Its consumers run until the test ends.
+func incident(t testing.TB) *plant {
+	t.Helper()
+	p := newPlant(t)
+	p.declare(
+		topology.Spec{Queue: "orders", SingleActiveConsumer: true}, topology.Spec{Queue: "payments", Type: topology.Classic},
+		topology.Spec{Queue: "exports"}, topology.Spec{Queue: "emails", Type: topology.Classic}, topology.Spec{Queue: "stock"},
+	)
+	p.kill("payments", payments(24)...)
+	p.block("orders", 40)
+	p.crash("exports", "export-2026-11")
+	p.loseRoute("emails")
+	p.earlier("orders")
+	return p
+}
+
+// earlier writes what operators did before the incident.
+func (p *plant) earlier(queue string) {
+	p.t.Helper()
+	for _, e := range []counter.AuditEntry{
+		{Actor: "grace", Verb: "limit", Subject: queue, Reason: "the warehouse is slow tonight", Result: queue + " is now limited to 8 retries after the first attempt.", Count: 1},
+		{Actor: "grace", Verb: "pause", Subject: queue, Reason: "release 2026.11.3", Result: "The consumers of " + queue + " are paused.", Count: 1},
+		{Actor: "ada", Verb: "pause", Subject: queue, Reason: "released", Result: "The consumers of " + queue + " go on.", Count: 1},
+	} {
+		if err := p.counter.Admin().Audit(p.t.Context(), p.vhost, queue, e); err != nil {
+			p.t.Fatal(err)
+		}
+	}
+}
+
+// payments are n messages that die of four causes.
+func payments(n int) (all []publisher.Message) {
+	for i := range n {
+		id, body := fmt.Sprintf("pay-%04d", 4100+i), fmt.Sprintf(`{"payment": %d, "amount": "%d.50", "currency": "EUR"}`, 4100+i, i)
+		switch {
+		case i%2 == 0:
+			all = append(all, order(id, counter.CauseFailed, fmt.Sprintf("POST https://bank.example/v1/charges: 503 Service Unavailable (request %08x)", 0xabc00000+7919*i), body))
+		case i%3 == 0:
+			all = append(all, order(id, counter.CausePanicked, fmt.Sprintf("runtime error: index out of range [%d] with length 0", i), body))
+		case i%5 == 0:
+			all = append(all, order(id, counter.CauseTimedOut, "waiting for the ledger", body))
+		default:
+			all = append(all, order(id, counter.CauseRejected, fmt.Sprintf(`payment %d: unknown currency "XTS"`, 4100+i), body))
+		}
+	}
+	return all
+}
+
+// block has a message at the head of an ordered queue fail, with others behind it.
+func (p *plant) block(queue string, behind int) {
+	p.t.Helper()
+	msgs := []publisher.Message{order("order-7301", counter.CauseFailed, "PUT https://warehouse.example/reservations/7301: 409 Conflict: pallet 12 is locked by inventory run 88", `{"order": 7301}`)}
+	for i := range behind {
+		msgs = append(msgs, order(fmt.Sprintf("order-%d", 7302+i), "", "", fmt.Sprintf(`{"order": %d}`, 7302+i)))
+	}
+	p.publish(queue, msgs...)
+	p.consume(consumer.Consumer{
+		Queue: queue, Ordered: true, MaxRetries: 8, Holder: "orders-7d9f, pid 12",
+		Backoff: func(failed int) time.Duration {
+			if failed < 3 {
+				return 10 * time.Millisecond
+			}
+			return 10 * time.Minute
+		},
+	})
+	proctest.Eventually(p.t, patience, "three failed attempts at the head of "+queue, func() bool { return p.record(queue, "order-7301").Counted() >= 3 })
+}
+
+// record is the newest one of a message.
+func (p *plant) record(queue, id string) counter.Record {
+	p.t.Helper()
+	all, err := p.counter.Admin().Get(p.t.Context(), p.vhost, queue, id)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if len(all) == 0 {
+		return counter.Record{}
+	}
+	return all[0]
+}
+
+// crash takes the steps of processes that died while they handled a message, which stays in the queue.
+func (p *plant) crash(queue, id string) {
+	p.t.Helper()
+	p.publish(queue, order(id, "", "", "{}"))
+	for i := range 2 {
+		a := counter.Attempt{Message: counter.Message{VHost: p.vhost, Queue: queue, ID: id}, Token: fmt.Sprint("crash-", i), Holder: fmt.Sprintf("exports-%d, pid 1", i)}
+		if _, err := p.counter.Start(p.t.Context(), a, counter.ModeIsolated, 4); err != nil {
+			p.t.Fatal(err)
+		}
+	}
+}
+
+// loseRoute deletes the dead-letter exchange of a queue after it has dead-lettered a few messages.
+func (p *plant) loseRoute(queue string) {
+	p.t.Helper()
+	p.kill(queue, order("mail-1", counter.CauseRejected, "550 5.1.1 no such user <ada@nowhere.example>", "{}"))
+	if err := p.onChannel(func(ch *amqp.Channel) error { return ch.ExchangeDelete(queue+".dlx", false, false) }); err != nil {
+		p.t.Fatal(err)
+	}
+	p.publish(queue, order("mail-2", counter.CauseRejected, "550 5.1.1 no such user <bob@nowhere.example>", "{}"), order("mail-3", "", "", "{}"))
+	p.nackAll(queue, 1)
+}
+
+func (p *plant) onChannel(f func(*amqp.Channel) error) error {
+	ch, err := p.conn.Channel()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = ch.Close() }()
+	return f(ch)
+}
+
+// nackAll counts n messages as rejected and dead-letters them, as a consumer of another language that does not check its route.
+func (p *plant) nackAll(queue string, n int) {
+	p.t.Helper()
+	err := p.onChannel(func(ch *amqp.Channel) error {
+		for range n {
+			d, ok, err := ch.Get(queue, false)
+			if err != nil || !ok {
+				return fmt.Errorf("a message of %s: %v, %w", queue, ok, err)
+			}
+			why, _ := d.Headers["why"].(string)
+			a := counter.Attempt{Message: counter.Message{VHost: p.vhost, Queue: queue, ID: d.MessageId}, Token: "n-" + d.MessageId, Holder: "mailer.py, pid 9"}
+			if _, err := p.counter.Fail(p.t.Context(), a, counter.Failure{Limit: 1, Cause: counter.CauseRejected, Reason: why}); err != nil {
+				return err
+			}
+			if err := d.Nack(false, false); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+}

@@ -1,0 +1,26 @@
+// Package console tests the console in a real browser, on real servers.
+package console
+
+import (
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/strikesmq/strikes/internal/servertest"
+)
+
+func TestMain(m *testing.M) { os.Exit(servertest.Run(tests{m})) }
+
+// tests build the command first, and close the browser before the servers end and goroutines are counted.
+type tests struct{ *testing.M }
+
+func (m tests) Run() int {
+	remove, err := build()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer remove()
+	defer func() { chromium.close() }() // which start sets
+	return m.M.Run()
+}

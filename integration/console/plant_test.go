@@ -1,0 +1,224 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/consumer"
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/proctest"
+	"github.com/strikesmq/strikes/internal/proxy"
+	"github.com/strikesmq/strikes/internal/servertest"
+	"github.com/strikesmq/strikes/publisher"
+	"github.com/strikesmq/strikes/topology"
+)
+
+// plant is a virtual host and a prefix of the store that a test has for itself. Its consumers reach the servers directly, the
+// console through proxies, so that a test can take a server away from the console.
+type plant struct {
+	t      testing.TB
+	vhost  string
+	prefix string
+
+	amqpURL, managementURL, redisURL string // direct
+	broker, api, store               *proxy.Proxy
+
+	counter *counter.Counter
+	conn    *amqp.Connection
+}
+
+func newPlant(t testing.TB) *plant {
+	t.Helper()
+	name := "console-" + uuid.NewString()
+	p := &plant{t: t, vhost: name, prefix: name, managementURL: servertest.ManagementURL(t), redisURL: servertest.StoreURL(t)}
+	broker, err := url.Parse(servertest.BrokerURL(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.administer(http.MethodPut, "/api/vhosts/"+name, "{}")
+	t.Cleanup(func() { p.administer(http.MethodDelete, "/api/vhosts/"+name, "") })
+	p.administer(http.MethodPut, "/api/permissions/"+name+"/"+broker.User.Username(), `{"configure":".*","write":".*","read":".*"}`)
+	broker.Path = "/" + name
+	p.amqpURL = broker.String()
+	p.broker, p.api, p.store = p.proxy(p.amqpURL), p.proxy(p.managementURL), p.proxy(p.redisURL)
+	if p.counter, err = counter.Dial(p.redisURL, &counter.Options{Prefix: p.prefix}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.counter.Close() })
+	if p.conn, err = p.dialer()(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.conn.Close() })
+	return p
+}
+
+func (p *plant) proxy(server string) *proxy.Proxy {
+	p.t.Helper()
+	u, err := url.Parse(server)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	between, err := proxy.New(context.Background(), u.Host)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.t.Cleanup(between.Close)
+	return between
+}
+
+// through is the URL of a server behind a proxy.
+func through(server string, between *proxy.Proxy) string {
+	u, err := url.Parse(server)
+	if err != nil {
+		panic(err) // newPlant has parsed it
+	}
+	u.Host = between.Addr()
+	return u.String()
+}
+
+func (p *plant) dialer() func(context.Context) (*amqp.Connection, error) {
+	return consumer.Dialer(p.amqpURL, amqp.Config{})
+}
+
+// administer sends a request to the management API.
+func (p *plant) administer(method, path, body string) {
+	p.t.Helper()
+	client := http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	req, err := http.NewRequest(method, p.managementURL+path, strings.NewReader(body))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	res, err := client.Do(req)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if res.StatusCode >= 300 {
+		p.t.Fatalf("%s %s: %s", method, req.URL.Redacted(), res.Status)
+	}
+}
+
+// declare declares queues with their dead-letter routes.
+func (p *plant) declare(specs ...topology.Spec) {
+	p.t.Helper()
+	for _, s := range specs {
+		if err := topology.Declare(p.t.Context(), p.conn, s); err != nil {
+			p.t.Fatal(err)
+		}
+	}
+}
+
+// order is a message whose handler does what its headers say.
+func order(id string, cause counter.Cause, why, body string) publisher.Message {
+	headers := amqp.Table{"fate": string(cause), "why": why, "traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}
+	return publisher.Message{Publishing: amqp.Publishing{MessageId: id, ContentType: "application/json", Headers: headers, Body: []byte(body)}}
+}
+
+// handle does what the headers of an order say.
+func handle(ctx context.Context, d amqp.Delivery) error {
+	why, _ := d.Headers["why"].(string)
+	fate, _ := d.Headers["fate"].(string)
+	if times, ok := d.Headers["times"].(int32); ok {
+		why = strings.Repeat(why, int(times))
+	}
+	switch counter.Cause(fate) {
+	case counter.CauseFailed:
+		return errors.New(why)
+	case counter.CausePanicked:
+		panic(why)
+	case counter.CauseTimedOut:
+		<-ctx.Done()
+		return fmt.Errorf("%s: %w", why, ctx.Err())
+	case counter.CauseRejected:
+		return consumer.Reject(errors.New(why))
+	default:
+		return nil
+	}
+}
+
+// publish publishes messages to a queue, in batches.
+func (p *plant) publish(queue string, msgs ...publisher.Message) {
+	p.t.Helper()
+	pub, err := publisher.New(publisher.BufferedDialer(p.amqpURL, amqp.Config{}), nil)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer func() { _ = pub.Close() }()
+	for i := range msgs {
+		msgs[i].Key = queue
+	}
+	if err := pub.PublishAll(p.t.Context(), msgs); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// consume runs a consumer until stop is called or the test ends. Its zero fields are set: it fails each order as the order says.
+func (p *plant) consume(c consumer.Consumer) (stop func()) {
+	p.t.Helper()
+	c.Counter = p.counter
+	if c.Handler == nil {
+		c.Handler = handle
+	}
+	if c.Backoff == nil {
+		c.Backoff = func(int) time.Duration { return 0 }
+	}
+	if c.HandlerTimeout == 0 {
+		c.HandlerTimeout = time.Second
+	}
+	c.DrainTimeout = time.Second
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := c.Run(ctx, p.dialer()); err != nil && ctx.Err() == nil {
+			p.t.Errorf("consumer of %s: %v", c.Queue, err)
+		}
+	})
+	stop = sync.OnceFunc(func() {
+		cancel()
+		running.Wait()
+	})
+	p.t.Cleanup(stop)
+	return stop
+}
+
+// depth is the number of ready messages of a queue.
+func (p *plant) depth(queue string) int { return p.inspect(queue).Messages }
+
+// consumers counts those of a queue.
+func (p *plant) consumers(queue string) int { return p.inspect(queue).Consumers }
+
+func (p *plant) inspect(queue string) (q amqp.Queue) {
+	p.t.Helper()
+	err := p.onChannel(func(ch *amqp.Channel) (err error) {
+		q, err = ch.QueueDeclarePassive(queue, true, false, false, false, nil)
+		return err
+	})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return q
+}
+
+// kill publishes orders to a queue and waits until all are dead letters.
+func (p *plant) kill(queue string, orders ...publisher.Message) {
+	p.t.Helper()
+	before := p.depth(queue + ".dlq")
+	p.publish(queue, orders...)
+	stop := p.consume(consumer.Consumer{Queue: queue, MaxRetries: 1, Concurrency: 8, HandlerTimeout: 50 * time.Millisecond})
+	proctest.Eventually(p.t, 30*time.Second, "dead letters in "+queue, func() bool { return p.depth(queue+".dlq") == before+len(orders) })
+	stop()
+}
+
+// well handles every message.
+func well(context.Context, amqp.Delivery) error { return nil }

@@ -1,0 +1,117 @@
+package console
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// served is a console in a process of its own, which a test can kill.
+type served struct {
+	site
+	process *os.Process
+	ended   chan error
+}
+
+var printedURL = regexp.MustCompile(`https?://\S+`)
+
+// serveCommand runs `strikes console` with args until the test ends.
+func (p *plant) serveCommand(args ...string) *served {
+	p.t.Helper()
+	cmd := p.command(append([]string{"console", "--listen", "127.0.0.1:0"}, args...)...)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	s := &served{site: site{t: p.t, log: &logged{}}, ended: make(chan error, 1)}
+	cmd.Stderr = s.log
+	if err := cmd.Start(); err != nil {
+		p.t.Fatal(err)
+	}
+	s.process = cmd.Process
+	found := make(chan string, 1)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		lines := bufio.NewScanner(out)
+		for lines.Scan() {
+			if url := printedURL.FindString(lines.Text()); url != "" {
+				found <- strings.TrimSuffix(url, "/") + "/"
+				break
+			}
+		}
+		_, _ = io.Copy(io.Discard, out)
+		s.ended <- cmd.Wait()
+	}()
+	p.t.Cleanup(func() {
+		_ = s.process.Kill() // it has ended if the test went well
+		<-done
+	})
+	select {
+	case s.url = <-found:
+	case <-done:
+		p.t.Fatalf("strikes console ended: %s", s.log)
+	case <-time.After(patience):
+		p.t.Fatalf("strikes console printed no URL: %s", s.log)
+	}
+	return s
+}
+
+// TestCommand serves the console with the command: it asks for its token, changes only what it allows, and stops when told.
+func TestCommand(t *testing.T) {
+	p := newPlant(t)
+	file := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(file, []byte(token+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := p.serveCommand("--token-file", file, "--allow", "limit")
+	bearer := func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+token) }
+	for _, tt := range []struct {
+		at     string
+		change func(*http.Request)
+		want   int
+	}{
+		{s.url, nil, http.StatusUnauthorized}, {s.url, bearer, http.StatusOK},
+		{s.at("change", "verb", "limit", "queue", "q"), bearer, http.StatusOK}, {s.at("change", "verb", "pause", "queue", "q"), bearer, http.StatusForbidden},
+	} {
+		if res := s.ask(http.MethodGet, tt.at, nil, tt.change); res.StatusCode != tt.want {
+			t.Errorf("%s: status %d, want %d", tt.at, res.StatusCode, tt.want)
+		}
+	}
+	if err := s.process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-s.ended:
+		if err != nil {
+			t.Errorf("after SIGTERM: %v: %s", err, s.log)
+		}
+	case <-time.After(patience):
+		t.Error("it still runs after SIGTERM")
+	}
+}
+
+// TestCommandRefuses starts the console in ways that would leave it open to others.
+func TestCommandRefuses(t *testing.T) {
+	p := newPlant(t)
+	short := filepath.Join(t.TempDir(), "short")
+	if err := os.WriteFile(short, []byte("1234\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"--listen", "0.0.0.0:0"}, {"--token-file", short}, {"--allow", "everything"}, {"--listen", "127.0.0.1:0", "--path", "ops"}} {
+		out, err := p.command(append([]string{"console"}, args...)...).CombinedOutput()
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) || exit.ExitCode() != 2 {
+			t.Errorf("strikes console %v: %v, want exit code 2: %s", args, err, out)
+		}
+	}
+}

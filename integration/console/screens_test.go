@@ -1,0 +1,78 @@
+package console
+
+import (
+	"flag"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+)
+
+// screens are the pages of an incident.
+func screens(s *site) []struct{ name, at string } {
+	return []struct{ name, at string }{
+		{"queues", s.url},
+		{"queue", s.at("queue", "queue", "orders")},
+		{"doctor", s.at("doctor", "queue", "emails")},
+		{"dead", s.at("dead", "queue", "payments")},
+		{"message", s.at("message", "queue", "payments", "id", "pay-4103")},
+		{"replay", s.at("replay", "queue", "payments", "kind", "timed-out")},
+		{"audit", s.at("audit", "queue", "orders")},
+		{"change", s.at("change", "queue", "orders", "verb", "grant", "id", "order-7301")},
+	}
+}
+
+// TestAccessible has axe-core look at each screen, in both colour schemes, narrow and wide.
+func TestAccessible(t *testing.T) {
+	p := incident(t)
+	s := p.serve(nil)
+	b := newTab(t)
+	for _, screen := range screens(s) {
+		for _, scheme := range []string{"light", "dark"} {
+			for _, width := range []int64{360, 1600} {
+				t.Run(fmt.Sprint(screen.name, " ", scheme, " ", width), func(t *testing.T) {
+					b.scheme(scheme)
+					b.resize(width, 1000)
+					if status := b.visit(screen.at); status != http.StatusOK {
+						t.Fatalf("%s: status %d\n%s", screen.at, status, b.text("body"))
+					}
+					for _, v := range b.violations() {
+						t.Errorf("%s: %s", screen.at, v)
+					}
+					if wider := b.overflow(); wider > 0 {
+						t.Errorf("%s is %d px wider than the window", screen.at, wider)
+					}
+				})
+			}
+		}
+	}
+}
+
+var pictures = flag.String("screenshots", "", "write pictures of the screens to this `DIR`")
+
+// TestScreenshots writes the pictures of docs/console.md.
+func TestScreenshots(t *testing.T) {
+	if *pictures == "" {
+		t.Skip("make screenshots sets -screenshots")
+	}
+	p := incident(t)
+	s := p.serve(nil)
+	b := newTab(t)
+	for _, screen := range screens(s) {
+		for _, look := range []struct {
+			suffix, scheme string
+			width, height  int64
+		}{{"", "light", 1100, 800}, {"-dark", "dark", 1100, 800}, {"-narrow", "light", 360, 740}} {
+			b.scheme(look.scheme)
+			b.resize(look.width, look.height)
+			b.visit(screen.at)
+			name := filepath.Join(*pictures, screen.name+look.suffix+".png")
+			if err := os.WriteFile(name, run(b, chromedp.CaptureScreenshot()), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}

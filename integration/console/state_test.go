@@ -1,0 +1,65 @@
+package console
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/strikesmq/strikes/topology"
+)
+
+// TestBackAndReload filters, follows a link, goes back and reloads: each page shows what it showed.
+func TestBackAndReload(t *testing.T) {
+	p := newPlant(t)
+	p.declare(topology.Spec{Queue: "orders"}, topology.Spec{Queue: "payments", Type: topology.Classic})
+	p.kill("payments", payments(6)...)
+	for _, script := range []bool{true, false} {
+		s := p.serve(nil)
+		b := newTab(t)
+		if !script {
+			b.withoutScript()
+		}
+		b.visit(s.url)
+		b.sees("orders")
+		b.fill("#find", "pay")
+		b.follow("main form button")
+		filtered := b.url()
+		if text := b.text("main table"); strings.Contains(text, "orders") || !strings.Contains(text, "payments") {
+			t.Errorf("script %v: the filter pay shows %s", script, text)
+		}
+		b.follow("main table tbody a")
+		b.sees("6 dead letters")
+		b.load(chromedp.NavigateBack())
+		if b.url() != filtered || strings.Contains(b.text("main table"), "orders") {
+			t.Errorf("script %v: Back leads to %s, which shows %s", script, b.url(), b.text("main table"))
+		}
+		b.load(chromedp.Reload())
+		if got := run(b, chromedp.Evaluate[string]("document.querySelector('#find').value")); b.url() != filtered || got != "pay" {
+			t.Errorf("script %v: after a reload the filter at %s is %q", script, b.url(), got)
+		}
+	}
+}
+
+// TestWorksWithoutScript sets a limit in a browser that runs no script.
+func TestWorksWithoutScript(t *testing.T) {
+	p := newPlant(t)
+	p.declare(topology.Spec{Queue: "orders"})
+	s := p.serve(nil)
+	b := newTab(t)
+	b.withoutScript()
+	b.visit(s.at("queue", "queue", "orders"))
+	b.follow("a[href*='verb=limit']")
+	b.fill("#number", "7")
+	b.fill("#reason", "a slow night")
+	if status := b.follow("main form button"); status != http.StatusOK {
+		t.Errorf("status %d", status)
+	}
+	b.sees("7 attempts")
+	b.sees("a slow night")
+	override, err := p.counter.Admin().Limit(t.Context(), p.vhost, "orders")
+	if err != nil || override == nil || *override.MaxRetries != 6 || override.Why != "a slow night" {
+		t.Errorf("the override is %+v, %v", override, err)
+	}
+}

@@ -1,0 +1,136 @@
+package integration
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/strikesmq/strikes/consumer"
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/proctest"
+	"github.com/strikesmq/strikes/topology"
+)
+
+// TestPauseStopsEveryProcess: three processes with messages under way and messages that wait for their backoff stop within two
+// seconds, hold nothing and count nothing; after the resume they go on where they were.
+func TestPauseStopsEveryProcess(t *testing.T) {
+	for _, sac := range []bool{false, true} {
+		for _, typ := range queueTypes {
+			t.Run(fmt.Sprintf("%s, single active consumer %v", typ, sac), func(t *testing.T) {
+				queue := declaredAs(t, topology.Spec{Type: typ, SingleActiveConsumer: sac})
+				spec, c := newChild(t, queue)
+				spec.Takes, spec.Concurrency, spec.Backoff, spec.Fail = 20*time.Millisecond, 2, time.Minute, []string{"m1", "m2"}
+				all := []process{spec.spawn(t), spec.spawn(t), spec.spawn(t)}
+				proctest.Eventually(t, 30*time.Second, "three consumers", func() bool { return len(readers(t, c, queue)) == 3 })
+				publish(t, queue, "m", 400)
+				proctest.Eventually(t, 30*time.Second, "two failures and some successes", func() bool {
+					return recorded(t, c, queue, "m1") && recorded(t, c, queue, "m2") && handled(t, spec) > 20
+				})
+
+				pauseQueue(t, c, queue, 3)
+				before := handled(t, spec)
+				if before == 400 {
+					t.Fatal("the queue was empty before the pause")
+				}
+				proctest.Eventually(t, 3*time.Second, "that no consumer is attached", func() bool { return consumers(t, queue) == 0 })
+				time.Sleep(1500 * time.Millisecond)
+				if after := handled(t, spec); after != before {
+					t.Errorf("%d attempts began during the pause", after-before)
+				}
+				if depth := queueDepth(t, queue); depth != 400-before+2 {
+					t.Errorf("%d messages are in the queue, want the %d that were not handled and the two that failed", depth, 400-before)
+				}
+				for _, id := range spec.Fail {
+					if r := one(t, c, queue, id); r.Counted() != 1 {
+						t.Errorf("the pause counted against %s: %+v", id, r)
+					}
+				}
+
+				need(t, c.Admin().Resume(t.Context(), "/", queue, counter.Note{By: "jo"}))
+				proctest.Eventually(t, 30*time.Second, "every message handled", func() bool { return queueDepth(t, queue) == 0 && handled(t, spec) >= 400 })
+				if n := handled(t, spec); n != 400 {
+					t.Errorf("%d attempts at 400 messages", n)
+				}
+				terminate(t, all...)
+				if left := readers(t, c, queue); len(left) != 0 {
+					t.Errorf("after a stop: %v", left)
+				}
+			})
+		}
+	}
+}
+
+// handled is how many attempts began.
+func handled(t *testing.T, spec child) (n int) {
+	t.Helper()
+	byID, _ := spec.runs(t)
+	for _, runs := range byID {
+		n += runs
+	}
+	return n
+}
+
+func readers(t *testing.T, c *counter.Counter, queue string) []counter.ConsumerState {
+	t.Helper()
+	states, err := c.Admin().Consumers(t.Context(), "/", queue)
+	need(t, err)
+	return states
+}
+
+// pauseQueue pauses a queue and waits until n processes have stopped, within two seconds.
+func pauseQueue(t *testing.T, c *counter.Counter, queue string, n int) {
+	t.Helper()
+	began := time.Now()
+	need(t, c.Admin().Pause(t.Context(), "/", queue, counter.Note{By: "jo", Why: "supplier down"}))
+	proctest.Eventually(t, 10*time.Second, fmt.Sprintf("that %d processes stop", n), func() bool {
+		stopped := 0
+		for _, s := range readers(t, c, queue) {
+			if s.Paused {
+				stopped++
+			}
+		}
+		return stopped == n
+	})
+	took := time.Since(began)
+	t.Logf("stopped in %v", took)
+	if took > 2*time.Second {
+		t.Errorf("the consumers stopped after %v, want 2s at most", took)
+	}
+}
+
+// TestPauseKeepsTheOrder: ordered consumers are paused and resumed in the middle of their retries.
+func TestPauseKeepsTheOrder(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		lanes int
+		set   consumer.Consumer
+	}{
+		{"requeue", 1, consumer.Consumer{Retry: consumer.RetryRequeue}},
+		{"in place", 1, consumer.Consumer{}},
+		{"8 lanes, prefetch 100", 8, consumer.Consumer{Prefetch: 100, Concurrency: 8, Lane: laneOf}},
+	} {
+		for _, typ := range queueTypes {
+			t.Run(fmt.Sprintf("%s/%s", tc.name, typ), func(t *testing.T) {
+				queue := declaredAs(t, topology.Spec{Type: typ, SingleActiveConsumer: true})
+				o := newOrdered(900, tc.lanes)
+				o.requeue, o.takes = tc.set.Retry == consumer.RetryRequeue, time.Duration(4*tc.lanes)*time.Millisecond
+				o.publish(t, queue)
+				c := tc.set
+				counts := counters(t)
+				c.Queue, c.Ordered, c.Counter = queue, true, counts
+				o.start(t, c, 3)
+				for pause := range 2 {
+					o.reach(t, (pause+1)*len(o.done)/4)
+					pauseQueue(t, counts, queue, 1) // all three are in this process
+					if o.reached(len(o.done)) {
+						t.Error("every message was handled before the pause")
+					}
+					need(t, counts.Admin().Resume(t.Context(), "/", queue, counter.Note{}))
+				}
+				o.reach(t, len(o.done))
+				o.report(t)
+				o.checkDead(t, counts, queue)
+			})
+		}
+	}
+}

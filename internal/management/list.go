@@ -1,0 +1,72 @@
+package management
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/strikesmq/strikes/internal/queueinfo"
+)
+
+// Listed is a queue of a virtual host, with its load.
+type Listed struct {
+	queueinfo.Queue
+	Load
+}
+
+// List lists the queues of a virtual host with their loads, 500 a request. Their policies are those that the API shows, up to 10 s
+// late.
+func (c *Client) List(ctx context.Context, vhost string) ([]Listed, error) {
+	const columns = "&columns=name,type,durable,auto_delete,exclusive,arguments,policy,operator_policy,effective_policy_definition," + loadColumns
+	var all []Listed
+	for page := 1; ; page++ {
+		var reply struct {
+			Items []struct {
+				Queue
+				loadReply
+			} `json:"items"`
+			Pages int `json:"page_count"`
+		}
+		query := "?page=" + strconv.Itoa(page) + "&page_size=" + strconv.Itoa(queuesPage) + columns
+		if err := c.get(ctx, &reply, query, "queues", vhost); err != nil {
+			return nil, err
+		}
+		for _, have := range reply.Items {
+			have.integers()
+			all = append(all, Listed{have.listed(vhost), have.load()})
+		}
+		if page >= reply.Pages {
+			return all, nil
+		}
+	}
+}
+
+// listed is a queue with the policy that the API shows.
+func (q Queue) listed(vhost string) queueinfo.Queue {
+	return queueinfo.Queue{
+		Name: q.Name, VHost: vhost, Exclusive: q.Exclusive, Policy: q.Policy, PolicyKnown: q.Policy != nil,
+		Declared: queueinfo.Declared{Type: q.Type, Durable: q.Durable, AutoDelete: q.AutoDelete, Args: q.Arguments},
+	}
+}
+
+// Exchanges lists the exchanges of a virtual host by name. It names the default exchange "".
+func (c *Client) Exchanges(ctx context.Context, vhost string) (map[string]Exchange, error) {
+	var all []struct {
+		Name string `json:"name"`
+		Exchange
+	}
+	if err := c.get(ctx, &all, "?columns=name,type,arguments,policy", "exchanges", vhost); err != nil {
+		return nil, err
+	}
+	exchanges := make(map[string]Exchange, len(all))
+	for _, x := range all {
+		exchanges[x.Name] = x.Exchange
+	}
+	return exchanges, nil
+}
+
+// AllBindings lists the bindings of a virtual host, with those of the default exchange.
+func (c *Client) AllBindings(ctx context.Context, vhost string) ([]Binding, error) {
+	var all []Binding
+	err := c.get(ctx, &all, "?columns=source,destination,destination_type,routing_key,arguments,properties_key", "bindings", vhost)
+	return all, err
+}

@@ -1,0 +1,262 @@
+package status
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/doctor"
+	"github.com/strikesmq/strikes/internal/inspect"
+	"github.com/strikesmq/strikes/internal/management"
+	"github.com/strikesmq/strikes/internal/queueinfo"
+)
+
+// ErrNoList says that the queues are not known: there is no management API to list them, and none are named.
+var ErrNoList = errors.New("the queues cannot be listed without the management API")
+
+const (
+	// routesEvery is the least time between two readings of all dead-letter routes. They rarely change.
+	routesEvery = 30 * time.Second
+	// brokerTimeout and storeTimeout bound what All asks each of them: one that hangs leaves time for the other.
+	brokerTimeout = 4 * time.Second
+	storeTimeout  = 3 * time.Second
+	// asked is how many queues AMQP is asked about at the same time.
+	asked = 16
+)
+
+// Queues summarises the queues of a virtual host, as often as it is asked to. It is not safe for concurrent use.
+type Queues struct {
+	VHost string
+	Store *counter.Admin
+
+	// Dial opens a connection to the broker. All dials again when it is lost.
+	Dial func(context.Context) (*amqp.Connection, error)
+
+	// API is the management API, which lists the queues. If it has none, FindAPI looks for it until it answers; nil looks nowhere.
+	API     inspect.Need
+	FindAPI func(context.Context, *amqp.Connection, inspect.Need) (inspect.Need, error)
+
+	// Names are the queues to summarise. Empty means all that the management API lists, except for exclusive queues, streams and
+	// dead-letter queues.
+	Names []string
+
+	conn       *amqp.Connection
+	names      []string // of the last list
+	routes     map[string]DeadLetterQueue
+	routesRead time.Time
+}
+
+// Close closes the connection to the broker. The store is the caller's.
+func (q *Queues) Close() {
+	if q.conn != nil {
+		_ = q.conn.CloseDeadline(time.Now().Add(closeTimeout))
+	}
+}
+
+// All summarises the queues, the worst first. What could not be asked is an error in the Overview, and the rest is still there. All
+// itself fails only if ctx is done. It takes 7 s at most.
+func (q *Queues) All(ctx context.Context) (Overview, error) {
+	o := Overview{VHost: q.VHost, Time: time.Now().UTC(), Queues: []Summary{}}
+	seen, err := q.askBroker(ctx)
+	o.Broker = err
+	names := q.wanted(seen)
+	kept, err := q.askStore(ctx, names)
+	if err != nil {
+		o.Store = fmt.Errorf("store: %w", err)
+		kept = make([]counter.Summary, len(names))
+	}
+	for i, name := range names {
+		s := Summary{VHost: q.VHost, Queue: name}
+		s.ofBroker(seen, name)
+		s.ofStore(kept[i])
+		o.Queues = append(o.Queues, s)
+	}
+	if len(kept) > 0 && o.Store == nil {
+		o.Time = kept[0].Time
+	}
+	o.judge(seen)
+	return o, ctx.Err()
+}
+
+func (q *Queues) askStore(ctx context.Context, names []string) ([]counter.Summary, error) {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	if len(names) == 0 { // it may be out of reach all the same
+		_, err := q.Store.Now(ctx)
+		return nil, err
+	}
+	return q.Store.Summaries(ctx, q.VHost, names, Arriving)
+}
+
+// sight is what the broker said.
+type sight struct {
+	listed map[string]management.Listed
+	depths map[string]amqp.Queue // by AMQP, of queues that are not listed
+	routes map[string]DeadLetterQueue
+}
+
+func (q *Queues) askBroker(ctx context.Context) (s sight, err error) {
+	ctx, cancel := context.WithTimeout(ctx, brokerTimeout)
+	defer cancel()
+	if q.conn == nil || q.conn.IsClosed() {
+		if q.conn, err = q.Dial(ctx); err != nil {
+			return s, err
+		}
+	}
+	conn := q.conn
+	release := context.AfterFunc(ctx, func() { _ = conn.CloseDeadline(time.Now()) }) // a request knows no context
+	defer release()
+	if q.API.Management == "" && q.FindAPI != nil {
+		q.API, err = q.FindAPI(ctx, conn, q.API)
+	}
+	switch {
+	case q.API.Management != "":
+		return q.list(ctx, conn)
+	case len(q.Names) > 0:
+		return q.depthsOf(ctx, conn)
+	case err != nil:
+		return s, fmt.Errorf("%w: %w", ErrNoList, err)
+	}
+	return s, ErrNoList
+}
+
+// list asks the management API about all queues, and now and then about their dead-letter routes.
+func (q *Queues) list(ctx context.Context, conn *amqp.Connection) (sight, error) {
+	api, err := q.API.API()
+	if err != nil {
+		return sight{}, err
+	}
+	var all []management.Listed
+	stale := time.Since(q.routesRead) >= routesEvery
+	var known inspect.Graph
+	var asking errgroup.Group
+	asking.Go(func() error {
+		if err := api.Serves(ctx, conn); err != nil {
+			return err
+		}
+		var err error
+		all, err = api.List(ctx, q.VHost)
+		return err
+	})
+	if stale {
+		asking.Go(func() (err error) {
+			known, err = graph(ctx, api, q.VHost)
+			return err
+		})
+	}
+	if err := asking.Wait(); err != nil {
+		return sight{}, fmt.Errorf("management API: %w", err)
+	}
+	if stale {
+		q.routes, q.routesRead = deadLetterQueues(known, all), time.Now()
+	}
+	s := sight{listed: map[string]management.Listed{}, routes: q.routes}
+	for _, l := range all {
+		s.listed[l.Name] = l
+	}
+	return s, nil
+}
+
+// depthsOf asks AMQP, which knows ready messages and consumers.
+func (q *Queues) depthsOf(ctx context.Context, conn *amqp.Connection) (sight, error) {
+	s := sight{depths: map[string]amqp.Queue{}}
+	found := make([]*amqp.Queue, len(q.Names))
+	var asking errgroup.Group
+	asking.SetLimit(asked)
+	for i, name := range q.Names {
+		asking.Go(func() error {
+			have, exists, err := declarePassively(ctx, conn, name)
+			if exists {
+				found[i] = &have
+			}
+			return queueinfo.UnlessRefused(err)
+		})
+	}
+	err := asking.Wait()
+	for i, have := range found {
+		if have != nil {
+			s.depths[q.Names[i]] = *have
+		}
+	}
+	return s, err
+}
+
+// wanted returns the queues to summarise: those of the last list if there is none now.
+func (q *Queues) wanted(s sight) []string {
+	if len(q.Names) > 0 {
+		return q.Names
+	}
+	if s.listed == nil {
+		return q.names
+	}
+	takes := map[string]bool{} // dead letters of others
+	for source, at := range s.routes {
+		takes[at.Name] = takes[at.Name] || source != at.Name
+	}
+	q.names = nil
+	for name, l := range s.listed {
+		_, deadLetters := l.DeadLetterExchange()
+		if !l.Exclusive && l.Type != queueinfo.Stream && (!takes[name] || deadLetters) {
+			q.names = append(q.names, name)
+		}
+	}
+	slices.Sort(q.names)
+	return q.names
+}
+
+// graph reads all exchanges and bindings of a virtual host.
+func graph(ctx context.Context, api *management.Client, vhost string) (inspect.Graph, error) {
+	g := inspect.Graph{Exchanges: map[string]inspect.Exchange{}}
+	exchanges, err := api.Exchanges(ctx, vhost)
+	if err != nil {
+		return g, err
+	}
+	bindings, err := api.AllBindings(ctx, vhost)
+	if err != nil {
+		return g, err
+	}
+	from := map[string][]management.Binding{}
+	for _, b := range bindings {
+		from[b.Source] = append(from[b.Source], b)
+	}
+	for name, x := range exchanges {
+		alternate, _ := x.Arguments["alternate-exchange"].(string)
+		g.Exchanges[name] = inspect.Exchange{Exists: queueinfo.Yes, Kind: x.Type, Bindings: from[name], Bound: true, Alternate: alternate}
+	}
+	return g, nil
+}
+
+// deadLetterQueues finds the dead-letter queue of each queue. One that is ambiguous has no name.
+func deadLetterQueues(known inspect.Graph, all []management.Listed) map[string]DeadLetterQueue {
+	known.Queues = map[string]*queueinfo.Queue{}
+	for i := range all {
+		known.Queues[all[i].Name] = &all[i].Queue
+	}
+	known = known.AllKeys()
+	at := map[string]DeadLetterQueue{}
+	for _, l := range all {
+		var to doctor.Landing
+		for _, x := range known.Trace(l.Queue).Landings {
+			next := known.Queues[x.Queue]
+			ttl, expires := next.TTL()
+			_, on := next.DeadLetterExchange()
+			to.Queues = append(to.Queues, doctor.LandingQueue{Name: x.Queue, Depends: !x.Sure, Behind: x.Behind, Delay: on && expires && ttl >= 0})
+		}
+		to.Unseen = "its route reaches no queue"
+		found, err := chooseLanding(l.Name, to)
+		if err != nil {
+			found = DeadLetterQueue{Assumed: err}
+		}
+		if found.Assumed != nil && known.Queues[found.Name] == nil {
+			continue
+		}
+		at[l.Name] = found
+	}
+	return at
+}

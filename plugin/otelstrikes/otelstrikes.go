@@ -1,0 +1,159 @@
+// Package otelstrikes traces and measures publishers, consumers and replays with OpenTelemetry, by its semantic conventions for
+// messaging. Each is one line:
+//
+//	pub := otelstrikes.NewPublisher(publisher, nil)       // *publisher.Publisher
+//	err := otelstrikes.Instrument(&orders, nil)           // consumer.Consumer
+//	replay.Tracer, err = otelstrikes.NewReplayTracer(nil) // deadletter.Replay
+//
+// A message carries the W3C trace context of its publisher in its headers. Publishing it again does not overwrite that: a replay adds
+// a context of its own in ReplayHeader. Each attempt is a trace of its own, linked to the publisher and to the last replay, because a
+// message may be processed hours later and many times; Options.Parent makes it a child of the publisher instead.
+//
+//	send orders        PRODUCER  from publish to confirm
+//	process orders     CONSUMER  one for each attempt
+//	retry orders       CLIENT    a failed attempt was counted; dead-letter orders likewise
+//	replay orders      PRODUCER  from the copy to its confirm
+package otelstrikes
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// ReplayHeader carries the trace context of the last replay, as traceparent has it.
+const ReplayHeader = "x-strikes-replay-traceparent"
+
+// scope names the tracer and the meter.
+const scope = "github.com/strikesmq/strikes/plugin/otelstrikes"
+
+// Options of the instrumentation. The zero value, like nil, means all defaults.
+type Options struct {
+	TracerProvider trace.TracerProvider // if nil, the global one
+	MeterProvider  metric.MeterProvider // if nil, the global one
+
+	// Parent makes the publisher's span the parent of each attempt. If false, they are linked, and each attempt is a trace of its own.
+	Parent bool
+}
+
+// telemetry is what the instrumentations share.
+type telemetry struct {
+	tracer   trace.Tracer
+	parent   bool
+	sent     metric.Int64Counter
+	consumed metric.Int64Counter
+	sending  metric.Float64Histogram
+	handling metric.Float64Histogram
+}
+
+func (o *Options) telemetry() (*telemetry, error) {
+	var set Options
+	if o != nil {
+		set = *o
+	}
+	if set.TracerProvider == nil {
+		set.TracerProvider = otel.GetTracerProvider()
+	}
+	if set.MeterProvider == nil {
+		set.MeterProvider = otel.GetMeterProvider()
+	}
+	t := &telemetry{tracer: set.TracerProvider.Tracer(scope), parent: set.Parent}
+	meter := set.MeterProvider.Meter(scope)
+	var errs [4]error
+	t.sent, errs[0] = meter.Int64Counter("messaging.client.sent.messages", metric.WithUnit("{message}"), metric.WithDescription("Messages that were sent to the broker."))
+	t.consumed, errs[1] = meter.Int64Counter("messaging.client.consumed.messages", metric.WithUnit("{message}"), metric.WithDescription("Outcomes of deliveries."))
+	t.sending, errs[2] = meter.Float64Histogram("messaging.client.operation.duration", metric.WithUnit("s"), metric.WithDescription("From publish to confirm."), buckets)
+	t.handling, errs[3] = meter.Float64Histogram("messaging.process.duration", metric.WithUnit("s"), metric.WithDescription("How long handlers ran."), buckets)
+	return t, errors.Join(errs[:]...)
+}
+
+// buckets are those of the semantic conventions, and two for handlers that run for minutes.
+var buckets = metric.WithExplicitBucketBoundaries(0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 60, 300)
+
+// w3c writes and reads the trace context. The baggage of a publisher is not for its consumers.
+var w3c propagation.TraceContext
+
+// headers carry a trace context.
+type headers amqp.Table
+
+func (h headers) Get(key string) string {
+	s, _ := h[key].(string)
+	return s
+}
+
+func (h headers) Set(key, value string) { h[key] = value }
+
+func (h headers) Keys() []string { return nil } // no propagator asks for them
+
+// contextIn returns the trace context that a message carries.
+func contextIn(table amqp.Table) trace.SpanContext {
+	return trace.SpanContextFromContext(w3c.Extract(context.Background(), headers(table)))
+}
+
+// replayIn returns the trace context of the last replay of a message.
+func replayIn(table amqp.Table) trace.SpanContext {
+	return contextIn(amqp.Table{"traceparent": table[ReplayHeader]})
+}
+
+// links are the valid ones of these contexts.
+func links(contexts ...trace.SpanContext) []trace.Link {
+	var out []trace.Link
+	for _, c := range contexts {
+		if c.IsValid() {
+			out = append(out, trace.Link{SpanContext: c})
+		}
+	}
+	return out
+}
+
+// operation are the attributes of spans and metrics: what is done, and where. The name of an operation is strikes' own, the kind that
+// of the conventions.
+func operation(name, kind, destination string) []attribute.KeyValue {
+	return []attribute.KeyValue{
+		attribute.String("messaging.system", "rabbitmq"), attribute.String("messaging.operation.name", name),
+		attribute.String("messaging.operation.type", kind), attribute.String("messaging.destination.name", destination),
+	}
+}
+
+// of are the attributes of a message.
+func of(p amqp.Publishing, key string) []attribute.KeyValue {
+	out := []attribute.KeyValue{
+		attribute.String("messaging.message.id", valid(p.MessageId)), attribute.Int("messaging.message.body.size", len(p.Body)),
+		attribute.String("messaging.rabbitmq.destination.routing_key", valid(key)),
+	}
+	if p.CorrelationId != "" {
+		out = append(out, attribute.String("messaging.message.conversation_id", valid(p.CorrelationId)))
+	}
+	return out
+}
+
+// destination names an exchange and routing key as the conventions do for RabbitMQ.
+func destination(exchange, key string) string {
+	switch {
+	case exchange == "":
+		return key
+	case key == "":
+		return exchange
+	}
+	return exchange + ":" + key
+}
+
+// valid is a text of a message or a handler as UTF-8: OTLP refuses a whole batch of spans for one other byte.
+func valid(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
+
+// end ends a span with its error.
+func end(span trace.Span, err error, kind string) {
+	if err != nil {
+		span.SetAttributes(attribute.String("error.type", kind))
+		span.SetStatus(codes.Error, valid(err.Error()))
+	}
+	span.End()
+}

@@ -1,0 +1,208 @@
+package otelstrikes
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/strikesmq/strikes/consumer"
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/deadletter"
+)
+
+// sink is the broker's side of a delivery.
+type sink struct{}
+
+func (sink) Ack(uint64, bool) error        { return nil }
+func (sink) Nack(uint64, bool, bool) error { return nil }
+func (sink) Reject(uint64, bool) error     { return nil }
+
+// recorder keeps spans and metrics in memory.
+type recorder struct {
+	*tracetest.InMemoryExporter
+	*metric.ManualReader
+	Options
+}
+
+func newRecorder() recorder {
+	r := recorder{InMemoryExporter: tracetest.NewInMemoryExporter(), ManualReader: metric.NewManualReader()}
+	r.TracerProvider = sdk.NewTracerProvider(sdk.WithSyncer(r.InMemoryExporter))
+	r.MeterProvider = metric.NewMeterProvider(metric.WithReader(r.ManualReader))
+	return r
+}
+
+func (r recorder) names() []string {
+	var names []string
+	for _, s := range r.GetSpans() {
+		names = append(names, s.Name)
+	}
+	return names
+}
+
+// handled runs a handler that always fails, with one retry, on a message with these headers.
+func handled(t *testing.T, r recorder, table amqp.Table) {
+	t.Helper()
+	c := consumer.Consumer{Queue: "orders"}
+	if err := Instrument(&c, &r.Options); err != nil {
+		t.Fatal(err)
+	}
+	settler := &consumer.Settler{
+		Queue: "orders", Counter: counter.NewMemory(nil), MaxRetries: 1, Retry: consumer.RetryInPlace,
+		Backoff: func(int) time.Duration { return 0 }, Observer: c.Observer, Tracer: c.Tracer,
+	}
+	busy := func(context.Context, amqp.Delivery) error { return errors.New("the bank is busy") }
+	if _, err := settler.Handle(t.Context(), amqp.Delivery{Acknowledger: sink{}, MessageId: "order 17", Headers: table}, busy); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// published returns the headers of a message that was sent in a span.
+func published(t *testing.T, r recorder, table amqp.Table) (amqp.Publishing, trace.SpanContext) {
+	t.Helper()
+	tel, err := r.telemetry()
+	if err != nil {
+		t.Fatal(err)
+	}
+	msg := amqp.Publishing{MessageId: "order 17", Headers: table}
+	ctx, done := tel.send(t.Context(), "", "orders", &msg)
+	done(nil)
+	return msg, trace.SpanContextFromContext(ctx)
+}
+
+// TestAttemptsAreLinked: each attempt is a trace of its own, linked to the publisher, with a settle span below it.
+func TestAttemptsAreLinked(t *testing.T) {
+	r := newRecorder()
+	msg, sent := published(t, r, nil)
+	handled(t, r, msg.Headers)
+	spans := r.GetSpans()
+	if want := []string{"send orders", "process orders", "retry orders", "process orders", "dead-letter orders"}; !slices.Equal(r.names(), want) {
+		t.Fatalf("got %q, want %q", r.names(), want)
+	}
+	if spans[0].SpanKind != trace.SpanKindProducer {
+		t.Error("the kind of a send is", spans[0].SpanKind)
+	}
+	for number, i := range []int{1, 3} {
+		attempt, settle := spans[i], spans[i+1]
+		if attempt.SpanKind != trace.SpanKindConsumer || attempt.Parent.IsValid() || attempt.SpanContext.TraceID() == sent.TraceID() ||
+			len(attempt.Links) != 1 || attempt.Links[0].SpanContext.SpanID() != sent.SpanID() || attempt.Status.Code != codes.Error {
+			t.Errorf("attempt %d: %+v", number+1, attempt)
+		}
+		if settle.SpanKind != trace.SpanKindClient || settle.Parent.SpanID() != attempt.SpanContext.SpanID() {
+			t.Errorf("settlement %d: %+v", number+1, settle)
+		}
+		have := attribute.NewSet(slices.Concat(attempt.Attributes, settle.Attributes)...)
+		for key, want := range map[attribute.Key]attribute.Value{
+			"strikes.attempt": attribute.IntValue(number + 1), "strikes.limit": attribute.IntValue(2), "strikes.cause": attribute.StringValue("failed"),
+			"strikes.outcome":  attribute.StringValue([]string{"retry", "dead-letter"}[number]),
+			"messaging.system": attribute.StringValue("rabbitmq"), "messaging.message.id": attribute.StringValue("order 17"),
+		} {
+			if got, _ := have.Value(key); got != want {
+				t.Errorf("attempt %d: %s is %v, want %v", number+1, key, got.Emit(), want.Emit())
+			}
+		}
+	}
+}
+
+// TestParent: with the option, attempts continue the publisher's trace.
+func TestParent(t *testing.T) {
+	r := newRecorder()
+	r.Parent = true
+	msg, sent := published(t, r, nil)
+	handled(t, r, msg.Headers)
+	for _, s := range r.GetSpans()[1:] {
+		if s.SpanContext.TraceID() != sent.TraceID() || s.Name == "process orders" && s.Parent.SpanID() != sent.SpanID() {
+			t.Errorf("%+v", s)
+		}
+	}
+}
+
+// TestContextStays: a message that is published again, or replayed, keeps its trace context; the replay adds its own.
+func TestContextStays(t *testing.T) {
+	r := newRecorder()
+	first, created := published(t, r, amqp.Table{"x": int32(1)})
+	again, _ := published(t, r, first.Headers)
+	if again.Headers["traceparent"] != first.Headers["traceparent"] || again.Headers["x"] != int32(1) {
+		t.Error(again.Headers)
+	}
+	replays, err := NewReplayTracer(&r.Options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Reset()
+	var replayed []trace.SpanContext
+	for range 2 {
+		ctx := replays.ReplayStart(t.Context(), deadletter.Target{Key: "orders"}, &again)
+		replays.ReplayEnd(ctx, nil)
+		replayed = append(replayed, trace.SpanContextFromContext(ctx))
+	}
+	handled(t, r, again.Headers)
+	if again.Headers["traceparent"] != first.Headers["traceparent"] {
+		t.Error("a replay overwrote the context")
+	}
+	spans := r.GetSpans()
+	for i, want := range [][]trace.SpanContext{{created}, {created, replayed[0]}, {created, replayed[1]}} {
+		var got []trace.SpanID
+		for _, l := range spans[i].Links {
+			got = append(got, l.SpanContext.SpanID())
+		}
+		if len(got) != len(want) || got[0] != want[0].SpanID() || got[len(got)-1] != want[len(want)-1].SpanID() {
+			t.Errorf("%s: linked to %v, want %v", spans[i].Name, got, want)
+		}
+	}
+}
+
+// TestHostileContext: what a publisher writes into the headers ends no attempt.
+func TestHostileContext(t *testing.T) {
+	for _, value := range []any{"", "00-xyz", int64(7), []byte("\xff"), nil, "00-00000000000000000000000000000000-0000000000000000-01"} {
+		r := newRecorder()
+		handled(t, r, amqp.Table{"traceparent": value, ReplayHeader: value})
+		if links := r.GetSpans()[0].Links; len(links) != 0 {
+			t.Errorf("%v: %+v", value, links)
+		}
+	}
+}
+
+// TestMetrics: the names are those of the conventions, and no attribute has a value for each message.
+func TestMetrics(t *testing.T) {
+	r := newRecorder()
+	msg, _ := published(t, r, nil)
+	handled(t, r, msg.Headers)
+	var got metricdata.ResourceMetrics
+	if err := r.Collect(t.Context(), &got); err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]int64{}
+	for _, m := range got.ScopeMetrics[0].Metrics {
+		switch data := m.Data.(type) {
+		case metricdata.Sum[int64]:
+			for _, p := range data.DataPoints {
+				seen[m.Name] += p.Value
+				if p.Attributes.HasValue("messaging.message.id") {
+					t.Error(m.Name, "has the id of the message")
+				}
+			}
+		case metricdata.Histogram[float64]:
+			for _, p := range data.DataPoints {
+				seen[m.Name] += int64(p.Count)
+			}
+		}
+	}
+	for name, want := range map[string]int64{
+		"messaging.client.sent.messages": 1, "messaging.client.operation.duration": 1, "messaging.client.consumed.messages": 2, "messaging.process.duration": 2,
+	} {
+		if seen[name] != want {
+			t.Errorf("%s: %d, want %d", name, seen[name], want)
+		}
+	}
+}
