@@ -72,7 +72,7 @@ func (e Event) LogValue() slog.Value {
 	return slog.GroupValue(attrs...)
 }
 
-// tell gives the Observer an event, with what is known of the attempt.
+// observe gives the Observer an event, with what is known of the attempt.
 func (s *session) observe(ctx context.Context, d *delivery, e Event) {
 	if s.Observer == nil {
 		return
