@@ -24,6 +24,7 @@ const (
 	CCompiler Tool = "C compiler" // for the race detector
 	Chromium  Tool = "Chromium"
 	Axe       Tool = "axe-core" // finds faults of accessibility in pages; npm downloads it
+	Python    Tool = "Python"   // with the modules that the tests of clients/python import
 	Promtool  Tool = "promtool" // tests alert rules; unpacked from Debian's package, never installed
 )
 
@@ -40,6 +41,7 @@ var packages = map[Tool]struct {
 	CCompiler: {apt: []string{"gcc", "libc6-dev"}, brew: []string{"gcc"}},
 	Chromium:  {apt: []string{"chromium-headless-shell"}, brew: []string{"google-chrome"}},
 	Axe:       {apt: []string{"npm"}, brew: []string{"node"}},
+	Python:    {apt: []string{"python3", "python3-redis", "python3-pika", "python3-aio-pika", "python3-pytest"}, brew: []string{"python"}},
 	Promtool:  {brew: []string{"prometheus"}},
 }
 
@@ -61,6 +63,8 @@ func (t Tool) installed(ctx context.Context) bool {
 		_, err = FindChromium()
 	case Axe:
 		_, err = FindAxe()
+	case Python:
+		_, err = FindPython(ctx)
 	case Promtool:
 		_, err = FindPromtool()
 	}

@@ -1,0 +1,1 @@
+"""Retries a RabbitMQ message at the head of its queue exactly N times, then dead-letters it."""
