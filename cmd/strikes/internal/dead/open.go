@@ -95,33 +95,14 @@ func (q *dlq) judge(ctx context.Context, stderr io.Writer, need inspect.Need, na
 			fmt.Fprintf(stderr, "waiting for the management API to know queue %s, for 15 s at most\n", q.where())
 		})
 		defer slow.Stop()
-		var tried string
-		if need.Management == "" {
-			var err error
-			if need, err = q.broker.Management(ctx, conn, need); err != nil {
-				tried = "; the management API was tried at its usual address (--management-url names another): " + err.Error()
-			}
-		}
-		at := status.DeadLetterQueue{Name: q.dead.Name}
-		if !named {
-			var err error
-			if at, err = status.FindDeadLetterQueue(ctx, conn, need); err != nil {
-				return Ambiguous(err)
-			}
-			q.dead.Name = at.Name
-		}
-		if err := queueinfo.CheckName(q.dead.Name); err != nil {
-			return cli.Misusef("the dead-letter queue (--dead-letter-queue names it): %w", err)
+		need, tried := q.findManagement(ctx, conn, need)
+		at, err := q.find(ctx, conn, need, named)
+		if err != nil {
+			return err
 		}
 		opened, err := deadletter.Open(ctx, q.dead, deadletter.Management{URL: need.Management, Client: need.HTTPClient})
 		if errors.Is(err, deadletter.ErrQueueNotFound) && at.Assumed != nil {
-			if source, is := strings.CutSuffix(q.queue, ".dlq"); is {
-				return fmt.Errorf("%w; %s is a dead-letter queue: give its source queue, as in: strikes dead list %s", err, term.Shown(q.queue), shell.Operands(source))
-			}
-			if exists, _, _ := queueinfo.Find(ctx, conn, q.queue); exists == queueinfo.No {
-				return errNoSource
-			}
-			return fmt.Errorf("%w; %s", err, render.AssumedQueue(q.queue, at.Name, at.Assumed))
+			return q.notFound(ctx, conn, at, err)
 		}
 		if err != nil {
 			return err
@@ -137,6 +118,45 @@ func (q *dlq) judge(ctx context.Context, stderr io.Writer, need inspect.Need, na
 		}
 		return ctx.Err()
 	})
+}
+
+// findManagement adds the management API's usual address, unless one is given; tried says why it cannot be used.
+func (q *dlq) findManagement(ctx context.Context, conn *amqp.Connection, need inspect.Need) (_ inspect.Need, tried string) {
+	if need.Management != "" {
+		return need, ""
+	}
+	need, err := q.broker.Management(ctx, conn, need)
+	if err != nil {
+		tried = "; the management API was tried at its usual address (--management-url names another): " + err.Error()
+	}
+	return need, tried
+}
+
+// find finds the dead-letter queue's name, unless it is named, and checks it.
+func (q *dlq) find(ctx context.Context, conn *amqp.Connection, need inspect.Need, named bool) (status.DeadLetterQueue, error) {
+	at := status.DeadLetterQueue{Name: q.dead.Name}
+	if !named {
+		var err error
+		if at, err = status.FindDeadLetterQueue(ctx, conn, need); err != nil {
+			return at, Ambiguous(err)
+		}
+		q.dead.Name = at.Name
+	}
+	if err := queueinfo.CheckName(q.dead.Name); err != nil {
+		return at, cli.Misusef("the dead-letter queue (--dead-letter-queue names it): %w", err)
+	}
+	return at, nil
+}
+
+// notFound says why a dead-letter queue whose name was assumed does not exist.
+func (q *dlq) notFound(ctx context.Context, conn *amqp.Connection, at status.DeadLetterQueue, err error) error {
+	if source, is := strings.CutSuffix(q.queue, ".dlq"); is {
+		return fmt.Errorf("%w; %s is a dead-letter queue: give its source queue, as in: strikes dead list %s", err, term.Shown(q.queue), shell.Operands(source))
+	}
+	if exists, _, _ := queueinfo.Find(ctx, conn, q.queue); exists == queueinfo.No {
+		return errNoSource
+	}
+	return fmt.Errorf("%w; %s", err, render.AssumedQueue(q.queue, at.Name, at.Assumed))
 }
 
 // explain adds the management API that did not answer to the reason; force allows everything.
