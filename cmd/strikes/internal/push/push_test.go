@@ -118,7 +118,9 @@ func TestWhatAnEndpointDoes(t *testing.T) {
 		{name: "rejects", handler: status(422, "bad order"), want: consumer.OutcomeDeadLetter, says: "HTTP 422 Unprocessable Entity: bad order"},
 		{name: "is busy", handler: status(503, "later"), want: consumer.OutcomeNotCounted, says: "HTTP 503 Service Unavailable: later"},
 		{name: "has a dead upstream", handler: status(502, ""), want: consumer.OutcomeCrash, says: "HTTP 502 Bad Gateway"},
-		{name: "redirects", handler: func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "http://u:hush@h/elsewhere?key=hush", http.StatusTemporaryRedirect) },
+		{name: "redirects", handler: func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "http://u:hush@h/elsewhere?key=hush", http.StatusTemporaryRedirect)
+		},
 			want: consumer.OutcomeRetry, says: "HTTP 307 Temporary Redirect, a redirect, which is not followed, to http://u:xxxxx@h/elsewhere"},
 		{name: "resets before it reads", handler: func(w http.ResponseWriter, _ *http.Request) { reset(hijack(t, w)) }, body: big, want: consumer.OutcomeCrash,
 			says: "ended the connection before its response"},
