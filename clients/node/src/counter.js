@@ -196,6 +196,11 @@ export class Counter {
     await this.store.run(scripts.undecodable, [this.queueKey(vhost, queue) + 'undecodable'], args, timeout)
   }
 
+  /** Throws if the store does not reply, or refuses. */
+  async check() {
+    await this.store.command(['ping'], performance.now() + 1000)
+  }
+
   /** Closes the client. Steps under way fail. */
   close() {
     this.redis.disconnect()

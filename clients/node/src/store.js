@@ -12,8 +12,9 @@ import { FieldError, StoreError } from './errors.js'
  *   enableOfflineQueue false             a command is refused while there is no connection, instead of sent at some later time
  *   maxRetriesPerRequest 0               a command whose connection broke fails immediately, undecided
  *   autoResendUnfulfilledCommands false  it is not sent again on the next connection
+ *   enableReadyCheck true                a connection that breaks before it is ready is not taken for ready, for ever (5.11.1)
  */
-const SAFE = { enableOfflineQueue: false, maxRetriesPerRequest: 0, autoResendUnfulfilledCommands: false }
+const SAFE = { enableOfflineQueue: false, maxRetriesPerRequest: 0, autoResendUnfulfilledCommands: false, enableReadyCheck: true }
 
 /**
  * Opens a client with safe settings. It connects in the background and reconnects by itself.
@@ -25,9 +26,7 @@ export function dialStore(url, options = {}) {
   const path = /^unix:\/\/(\/[^?]*)/.exec(url)
   const all = {
     connectTimeout: 2000, retryStrategy: reconnectDelay, keepAlive: 10_000, noDelay: true,
-    // A step that is sent to a server which loads its data gets an error, and is repeated. The check needs INFO, which an ACL may refuse.
-    enableReadyCheck: false,
-    disableClientInfo: false, // its reply comes after that to AUTH, so that no step is sent without the credentials
+    disableClientInfo: true, maxLoadingRetryTime: 500,
     // After a failover the connection leads to what is a replica now.
     reconnectOnError: (/** @type {Error} */ err) => err.message.startsWith('READONLY'),
     ...options, ...SAFE,
