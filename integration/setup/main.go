@@ -68,7 +68,7 @@ func setUp(ctx context.Context, need, args []string) error {
 }
 
 // known lists what -need may name.
-const known = "rabbitmq, redis, cc, browser, promtool"
+const known = "rabbitmq, redis, cc, browser, promtool, node"
 
 // optional are the tools that the command can do without.
 var optional = []install.Tool{install.Chromium, install.Axe, install.Promtool}
@@ -106,6 +106,8 @@ func toolsFor(need []string, getenv func(string) string) ([]install.Tool, error)
 			tools = append(tools, install.Chromium, install.Axe)
 		case "promtool":
 			tools = append(tools, install.Promtool)
+		case "node":
+			tools = append(tools, install.Node)
 		default:
 			return nil, fmt.Errorf("-need %q: want some of %s", name, known)
 		}

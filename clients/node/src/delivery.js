@@ -48,17 +48,12 @@ export class Delivery {
     this.outcome = 'leave'
     /** @type {Error | undefined} */
     this.error = undefined
-    this.begin('shared')
-  }
 
-  /**
-   * Begins another attempt.
-   * @param {import('./decide.js').Mode} mode of START
-   */
-  begin(mode) {
+    // Of the present attempt; see begin.
     /** @type {{ token?: string }} most attempts succeed, and never need their token */
     this.name = {}
-    this.mode = mode
+    /** @type {import('./decide.js').Mode} of START */
+    this.mode = 'shared'
     this.open = false // START let it begin, or may have: its reply was lost
     this.doubt = false // a START was not answered, and may yet arrive: only END makes sure that it opens nothing
     this.number = 0 // 0 if its handler was not called
@@ -70,6 +65,19 @@ export class Delivery {
     this.failure = undefined // what the handler threw, or why it was not called
     /** @type {number | undefined} */
     this.asked = undefined // ms that the handler asked to wait
+  }
+
+  /**
+   * Begins another attempt.
+   * @param {import('./decide.js').Mode} mode of START
+   */
+  begin(mode) {
+    this.name = {}
+    this.mode = mode
+    this.open = this.doubt = this.failed = false
+    this.number = this.ran = 0
+    this.cause = this.reason = ''
+    this.failure = this.asked = undefined
   }
 
   get token() {

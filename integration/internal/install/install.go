@@ -24,6 +24,7 @@ const (
 	CCompiler Tool = "C compiler" // for the race detector
 	Chromium  Tool = "Chromium"
 	Axe       Tool = "axe-core" // finds faults of accessibility in pages; npm downloads it
+	Node      Tool = "Node.js"  // with npm, for clients/node
 	Promtool  Tool = "promtool" // tests alert rules; unpacked from Debian's package, never installed
 )
 
@@ -41,6 +42,7 @@ var packages = map[Tool]struct {
 	Chromium:  {apt: []string{"chromium-headless-shell"}, brew: []string{"google-chrome"}},
 	Axe:       {apt: []string{"npm"}, brew: []string{"node"}},
 	Promtool:  {brew: []string{"prometheus"}},
+	Node:      {apt: []string{"nodejs", "npm"}, brew: []string{"node"}},
 }
 
 // Missing returns those of tools that are not installed.
@@ -63,6 +65,8 @@ func (t Tool) installed(ctx context.Context) bool {
 		_, err = FindAxe()
 	case Promtool:
 		_, err = FindPromtool()
+	case Node:
+		err = findNode(ctx)
 	}
 	return err == nil
 }
