@@ -45,6 +45,16 @@ client-node: ## check clients/node and run its tests, on private servers or at A
 	@cd clients/node && npm ci --silent --no-audit --no-fund && npm run --silent check
 	@go run ./integration/private -dir clients/node -- npm test --silent
 
+# Debian's python3 has the modules; another one is PYTHON.
+PYTHON ?= /usr/bin/python3
+
+client-python: ## run the tests of clients/python on private servers or at AMQP_URL, REDIS_URL
+	@go build -o bin/ ./cmd/strikes
+	@$(SETUP) -need rabbitmq,redis,python sh -c 'cd clients/python && PYTHONDONTWRITEBYTECODE=1 $(PYTHON) -m pytest'
+
+client-python-scripts: ## copy the steps' scripts to clients/python
+	@for f in clients/python/src/strikes/scripts/*.lua; do cp counter/scripts/$${f##*/} $$f; done
+
 soak: ## run 20,000 messages through faults and audit what the processes wrote down; flags in SOAK, such as -cluster
 	@$(SETUP) -need rabbitmq,redis go run ./integration/soak $(SOAK)
 

@@ -124,7 +124,13 @@ func (c *simChecker) check(history []simEvent) []simViolation {
 // shared run, and another if a START that was already answered SUSPECT then replaces its open attempt.
 func (c *simChecker) bound(m *checkedMessage) int {
 	if m.id == "" {
-		return m.copies + m.forgets
+		most := m.copies + m.forgets
+		for _, a := range c.attempts {
+			if a.id == "" && a.state == "uncounted" {
+				most++
+			}
+		}
+		return most
 	}
 	each := c.limit + 2
 	if c.isolation == "strict" {
@@ -148,7 +154,7 @@ func (c *simChecker) free(a *checkedAttempt) int {
 		return 0
 	case a.state == "ok" && (a.lost || a.died):
 		return 2 // its ack was lost, and the suspicion forgotten
-	case a.lost, a.returned, a.died && c.isolation == "off":
+	case a.lost, a.returned, a.died && c.isolation == "off", a.state == "uncounted", a.state == "crash" && (a.beside || c.isolation == "off"):
 		return 1
 	}
 	return 0
@@ -224,7 +230,7 @@ func (c *simChecker) delivered(e simEvent) {
 func (c *simChecker) began(e simEvent) {
 	again := false
 	for _, other := range c.attempts {
-		again = again || other.session == e.session && other.tag == e.tag && other.state != ""
+		again = again || other.session == e.session && other.tag == e.tag && other.state != "" && (e.id != "" || other.state != "uncounted")
 	}
 	c.begunWhilePaused(e)
 	a := c.attempt(e)
@@ -254,6 +260,7 @@ func (c *simChecker) began(e simEvent) {
 func (c *simChecker) ended(e simEvent) {
 	a := c.attempt(e)
 	a.state, a.overdue = e.what, e.at >= a.until
+	a.countable = a.countable || e.what == "crash" && a.exclusive && c.onlyHandler(a)
 	if e.what == "ok" {
 		c.copies[a.copy].done = true
 	}

@@ -39,7 +39,7 @@ func (c *simChecker) leave(session int, at time.Duration) {
 // repeated, or the session of the attempt had ended, which cuts that short.
 func (c *simChecker) spare(killer *checkedAttempt) {
 	for _, a := range c.attempts {
-		if a.id != killer.id && a.proc == killer.proc && !a.died && !a.failing(c.at) {
+		if a.id != killer.id && a.proc == killer.proc && !a.died && !a.failing(c.at) && a.state != "crash" {
 			inTime := c.at < a.unheard+simLocked && !c.sessions[a.session].gone
 			a.innocent = !killer.first || a.unheard == 0 || inTime
 		}

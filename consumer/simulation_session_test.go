@@ -208,6 +208,10 @@ func simResult(outcome string) error {
 		return nil
 	case "reject":
 		return Reject(errSim)
+	case "uncounted":
+		return NotCounted(errSim)
+	case "crash":
+		return Crashed(errSim)
 	case "panic":
 		panic(errSim)
 	case "goexit":

@@ -254,6 +254,10 @@ var simBehaviours = []simBehaviour{
 	{"ends its goroutine", always("goexit")},
 	{"is abandoned, then kills", always("abandoned kill")},
 	{"is abandoned, then kills, once", first(1, "abandoned kill", "ok")},
+	{"is not counted twice", first(2, "uncounted", "ok")},
+	{"is not counted once, fails", first(1, "uncounted", "error")},
+	{"crashes another process", first(15, "crash", "ok")}, // not always: beside an abandoned handler that stays, it is not counted
+	{"crashes another process twice", first(2, "crash", "ok")},
 }
 
 var simKillers = []simBehaviour{

@@ -257,12 +257,12 @@ func (w *simWorld) reap() {
 			}
 			return over
 		})
-		if p.stopping && len(p.sessions) == 0 {
-			p.leave()
-		}
-		if p.exited.Load() {
+		switch { // a process that leaves now has exited in a later step: else it would depend on how busy the machine is
+		case p.exited.Load():
 			w.note(simEvent{kind: "exit", proc: p.id})
 			w.remove(p)
+		case p.stopping && len(p.sessions) == 0:
+			p.leave()
 		}
 	}
 }

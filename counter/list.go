@@ -30,21 +30,10 @@ func (a *Admin) Live(ctx context.Context, vhost, queue string) iter.Seq2[Record,
 
 func (a *Admin) list(ctx context.Context, vhost, queue string, walks ...*walk) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
-		for {
-			entries, err := a.newest(ctx, walks)
-			err = a.listError(vhost, queue, err)
-			members := make([]string, len(entries))
-			for i, e := range entries {
-				members[i] = e.member
-			}
+		for more := true; more; {
 			var records []Record
-			if err == nil {
-				err = a.readEach(ctx, vhost, queue, members, func(i int, r Record) {
-					if r.State == StateForeign || entries[i].dead == (r.State == StateDeadLetter) { // else the entry is of an expired record
-						records = append(records, r)
-					}
-				})
-			}
+			var err error
+			records, more, err = a.nextPage(ctx, vhost, queue, walks)
 			if err != nil {
 				yield(Record{}, fmt.Errorf("counter: list, queue %q: %w", queue, err))
 				return
@@ -54,11 +43,26 @@ func (a *Admin) list(ctx context.Context, vhost, queue string, walks ...*walk) i
 					return
 				}
 			}
-			if len(entries) < page {
-				return
-			}
 		}
 	}
+}
+
+// nextPage reads the next records of all walks; more reports whether others may follow.
+func (a *Admin) nextPage(ctx context.Context, vhost, queue string, walks []*walk) (records []Record, more bool, err error) {
+	entries, err := a.newest(ctx, walks)
+	if err != nil {
+		return nil, false, a.listError(vhost, queue, err)
+	}
+	members := make([]string, len(entries))
+	for i, e := range entries {
+		members[i] = e.member
+	}
+	err = a.readEach(ctx, vhost, queue, members, func(i int, r Record) {
+		if r.State == StateForeign || entries[i].dead == (r.State == StateDeadLetter) { // else the entry is of an expired record
+			records = append(records, r)
+		}
+	})
+	return records, len(entries) == page, err
 }
 
 // Dead is a tombstone whose dead letter was not removed.

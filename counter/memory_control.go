@@ -104,13 +104,13 @@ func (m *Memory) Skip(ctx context.Context, msg Message, n Note) error {
 	reply, err := m.byOperator(ctx, msg, func(e *entry, now time.Time) Verdict {
 		switch e.State {
 		case StateSkip:
-			return verdictSkipped
 		case StateLive:
 			e.State, e.Binds, e.Skipped = StateSkip, time.Time{}, n.at(now)
 			e.Granted.Note, e.Record.Reset, e.Removed = Note{}, Note{}, time.Time{} //nolint:staticcheck // Reset alone would read as the method of Memory
-			return verdictSkipped
+		default:
+			return verdictOver
 		}
-		return verdictOver
+		return verdictSkipped
 	})
 	if err = refusal("skip", msg, reply, err); err != nil {
 		return err

@@ -62,10 +62,16 @@ func onTerminal(t *testing.T, size pty.Winsize, cmd *exec.Cmd) *terminal {
 		_, _ = io.Copy(&tt.shows, ours) // ends with an error once the other end is closed
 	}()
 	t.Cleanup(func() {
+		if t.Failed() && cmd.Process.Signal(syscall.SIGQUIT) == nil { // it prints where it waits
+			time.Sleep(2 * time.Second)
+		}
 		_ = cmd.Process.Kill() // it has ended if the test went well
 		_ = theirs.Close()
 		<-tt.copied
 		_ = ours.Close()
+		if t.Failed() {
+			t.Logf("the terminal shows %q", tt.shows.String())
+		}
 	})
 	return tt
 }

@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto"
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/log"
@@ -18,6 +20,8 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/strikesmq/strikes/integration/internal/install"
+	"github.com/strikesmq/strikes/internal/pause"
+	"github.com/strikesmq/strikes/internal/proctest"
 	"github.com/strikesmq/strikes/internal/servertest"
 )
 
@@ -142,14 +146,23 @@ func (b *tab) forget() {
 	b.faults = nil
 }
 
-// run takes one action in a tab.
+// run takes one action in a tab. It repeats what the browser refused because it replaced the document meanwhile.
 func run[T any](b *tab, action chromedp.Action[T]) T {
 	b.t.Helper()
 	result, err := try(b, patience, action)
+	for end := time.Now().Add(patience); replaced(err) && time.Now().Before(end); result, err = try(b, patience, action) {
+		time.Sleep(20 * time.Millisecond)
+	}
 	if err != nil {
 		b.t.Fatalf("in the browser, at %s: %v\n%s", b.url(), err, b.text("body"))
 	}
 	return result
+}
+
+// replaced reports that the document went away between two commands: a node or a script's context is no longer known.
+func replaced(err error) bool {
+	var refused *cdproto.Error
+	return errors.As(err, &refused) && refused.Code == -32000
 }
 
 func try[T any](b *tab, within time.Duration, action chromedp.Action[T]) (T, error) {
@@ -170,10 +183,34 @@ func (b *tab) visit(url string) int {
 	return b.load(chromedp.Navigate(url))
 }
 
+// click clicks what sel selects if a visitor could: it is visible and nothing covers it. It is one script, because a live page
+// may replace a node, or move it, between two commands.
+const click = `(() => {
+	const e = document.querySelector(%q);
+	if (!e) return 'it is missing';
+	e.scrollIntoView({block: 'center', behavior: 'instant'});
+	const [box] = e.getClientRects();
+	if (!box) return 'it is hidden';
+	const top = document.elementFromPoint(box.x + box.width / 2, box.y + box.height / 2);
+	if (!e.contains(top)) return 'it is covered by ' + (top ? top.outerHTML.slice(0, 200) : 'nothing');
+	e.click();
+	return '';
+})()`
+
 // follow clicks what sel selects and waits for the page that comes of it.
 func (b *tab) follow(sel string) int {
 	b.t.Helper()
-	return b.load(chromedp.Click(chromedp.CSS(sel), chromedp.NodeVisible))
+	return b.load(func(ctx context.Context, t *chromedp.Target) (chromedp.Void, error) {
+		for {
+			refused, err := chromedp.Evaluate[string](fmt.Sprintf(click, sel))(ctx, t)
+			if err == nil && refused == "" || err != nil && !replaced(err) {
+				return chromedp.Void{}, err
+			}
+			if !pause.For(ctx, 20*time.Millisecond) {
+				return chromedp.Void{}, fmt.Errorf("clicking %s: %s: %w", sel, refused, errors.Join(err, ctx.Err()))
+			}
+		}
+	})
 }
 
 // load takes an action and waits for the page that comes of it.
@@ -188,13 +225,21 @@ func (b *tab) load(action chromedp.Action[chromedp.Void]) int {
 	return int(response.Status)
 }
 
-// fill types into the field that sel selects, after emptying it.
+// fill types into the field that sel selects, after emptying it. A page does not update itself while a field has the focus.
 func (b *tab) fill(sel, text string) {
 	b.t.Helper()
-	run(b, chromedp.Steps(
-		chromedp.Evaluate[chromedp.Void](fmt.Sprintf("document.querySelector(%q).value = ''", sel)),
-		chromedp.SendKeys(chromedp.CSS(sel), text),
-	))
+	empty := fmt.Sprintf("(() => { const e = document.querySelector(%q); e?.focus(); if (e) e.value = ''; return e !== null && document.activeElement === e })()", sel)
+	typed := fmt.Sprintf("document.querySelector(%q)?.value === %q", sel, text)
+	proctest.Eventually(b.t, patience, fmt.Sprintf("%q in %s", text, sel), func() bool {
+		return run(b, chromedp.Evaluate[bool](empty)) && typeKeys(b, text) && run(b, chromedp.Evaluate[bool](typed))
+	})
+}
+
+// typeKeys types into what has the focus.
+func typeKeys(b *tab, text string) bool {
+	b.t.Helper()
+	run(b, chromedp.KeyEvent(text))
+	return true
 }
 
 func (b *tab) url() string {

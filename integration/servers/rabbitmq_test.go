@@ -102,11 +102,11 @@ func TestRabbitMQPause(t *testing.T) {
 	if err := r.Pause(); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-	defer cancel()
-	if err := r.Probe(ctx); err == nil {
-		t.Error("it answers while paused")
-	}
+	proctest.Eventually(t, 20*time.Second, "the broker to stand still", func() bool { // a busy machine stops its threads late
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		defer cancel()
+		return r.Probe(ctx) != nil
+	})
 	if err := r.Resume(); err != nil {
 		t.Fatal(err)
 	}

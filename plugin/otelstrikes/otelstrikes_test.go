@@ -108,7 +108,7 @@ func TestAttemptsAreLinked(t *testing.T) {
 			"messaging.system": attribute.StringValue("rabbitmq"), "messaging.message.id": attribute.StringValue("order 17"),
 		} {
 			if got, _ := have.Value(key); got != want {
-				t.Errorf("attempt %d: %s is %v, want %v", number+1, key, got.Emit(), want.Emit())
+				t.Errorf("attempt %d: %s is %v, want %v", number+1, key, got.String(), want.String())
 			}
 		}
 	}

@@ -25,6 +25,7 @@ const (
 	Chromium  Tool = "Chromium"
 	Axe       Tool = "axe-core" // finds faults of accessibility in pages; npm downloads it
 	Node      Tool = "Node.js"  // with npm, for clients/node
+	Python    Tool = "Python"   // with the modules that the tests of clients/python import
 	Promtool  Tool = "promtool" // tests alert rules; unpacked from Debian's package, never installed
 )
 
@@ -41,6 +42,7 @@ var packages = map[Tool]struct {
 	CCompiler: {apt: []string{"gcc", "libc6-dev"}, brew: []string{"gcc"}},
 	Chromium:  {apt: []string{"chromium-headless-shell"}, brew: []string{"google-chrome"}},
 	Axe:       {apt: []string{"npm"}, brew: []string{"node"}},
+	Python:    {apt: []string{"python3", "python3-redis", "python3-pika", "python3-aio-pika", "python3-pytest"}, brew: []string{"python"}},
 	Promtool:  {brew: []string{"prometheus"}},
 	Node:      {apt: []string{"nodejs", "npm"}, brew: []string{"node"}},
 }
@@ -63,6 +65,8 @@ func (t Tool) installed(ctx context.Context) bool {
 		_, err = FindChromium()
 	case Axe:
 		_, err = FindAxe()
+	case Python:
+		_, err = FindPython(ctx)
 	case Promtool:
 		_, err = FindPromtool()
 	case Node:

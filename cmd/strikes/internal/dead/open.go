@@ -19,6 +19,7 @@ import (
 	"github.com/strikesmq/strikes/deadletter"
 	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/internal/queueinfo"
+	"github.com/strikesmq/strikes/internal/records"
 	"github.com/strikesmq/strikes/internal/shell"
 	"github.com/strikesmq/strikes/internal/status"
 )
@@ -29,7 +30,7 @@ type dlq struct {
 	queue  string // whose dead letters they are
 	broker *connect.Broker
 	store  *counter.Counter // nil: not to be asked
-	empty  bool             // the broker counted no message when the queue was opened
+	ready  int              // messages that the broker counted when the queue was opened; negative: not known
 	unseen int              // messages in the queue that were not read
 	held   error            // ErrBusy: others hold messages that were not counted
 }
@@ -51,7 +52,7 @@ func (c *Command) open(ctx context.Context, queue string) (*dlq, error) {
 		return nil, err
 	}
 	named := c.DeadLetterQueue
-	q := &dlq{queue: queue, broker: b, dead: deadletter.Queue{Name: cmp.Or(named, queue+".dlq"), Dial: b.Dial}}
+	q := &dlq{queue: queue, broker: b, ready: -1, dead: deadletter.Queue{Name: cmp.Or(named, queue+".dlq"), Dial: b.Dial}}
 	if err := queueinfo.CheckName(q.dead.Name); err != nil && named != "" {
 		return nil, cli.Misusef("--dead-letter-queue: %w", err)
 	}
@@ -75,6 +76,11 @@ func (c *Command) open(ctx context.Context, queue string) (*dlq, error) {
 	return q, nil
 }
 
+// records are what the store keeps of the dead letters.
+func (q *dlq) records() *records.Queue {
+	return &records.Queue{Store: q.store.Admin(), VHost: q.broker.VHost, Name: q.queue}
+}
+
 func (q *dlq) close() {
 	if q.store != nil {
 		_ = q.store.Close()
@@ -89,33 +95,14 @@ func (q *dlq) judge(ctx context.Context, stderr io.Writer, need inspect.Need, na
 			fmt.Fprintf(stderr, "waiting for the management API to know queue %s, for 15 s at most\n", q.where())
 		})
 		defer slow.Stop()
-		var tried string
-		if need.Management == "" {
-			var err error
-			if need, err = q.broker.Management(ctx, conn, need); err != nil {
-				tried = "; the management API was tried at its usual address (--management-url names another): " + err.Error()
-			}
-		}
-		at := status.DeadLetterQueue{Name: q.dead.Name}
-		if !named {
-			var err error
-			if at, err = status.FindDeadLetterQueue(ctx, conn, need); err != nil {
-				return Ambiguous(err)
-			}
-			q.dead.Name = at.Name
-		}
-		if err := queueinfo.CheckName(q.dead.Name); err != nil {
-			return cli.Misusef("the dead-letter queue (--dead-letter-queue names it): %w", err)
+		need, tried := q.findManagement(ctx, conn, need)
+		at, err := q.find(ctx, conn, need, named)
+		if err != nil {
+			return err
 		}
 		opened, err := deadletter.Open(ctx, q.dead, deadletter.Management{URL: need.Management, Client: need.HTTPClient})
 		if errors.Is(err, deadletter.ErrQueueNotFound) && at.Assumed != nil {
-			if source, is := strings.CutSuffix(q.queue, ".dlq"); is {
-				return fmt.Errorf("%w; %s is a dead-letter queue: give its source queue, as in: strikes dead list %s", err, term.Shown(q.queue), shell.Operands(source))
-			}
-			if exists, _, _ := queueinfo.Find(ctx, conn, q.queue); exists == queueinfo.No {
-				return errNoSource
-			}
-			return fmt.Errorf("%w; %s", err, render.AssumedQueue(q.queue, at.Name, at.Assumed))
+			return q.notFound(ctx, conn, at, err)
 		}
 		if err != nil {
 			return err
@@ -126,9 +113,50 @@ func (q *dlq) judge(ctx context.Context, stderr io.Writer, need inspect.Need, na
 		q.dead = *opened
 		q.explain(tried, force)
 		ready, err := connect.Ready(conn, q.dead.Name)
-		q.empty = err == nil && ready == 0
+		if err == nil {
+			q.ready = ready
+		}
 		return ctx.Err()
 	})
+}
+
+// findManagement adds the management API's usual address, unless one is given; tried says why it cannot be used.
+func (q *dlq) findManagement(ctx context.Context, conn *amqp.Connection, need inspect.Need) (_ inspect.Need, tried string) {
+	if need.Management != "" {
+		return need, ""
+	}
+	need, err := q.broker.Management(ctx, conn, need)
+	if err != nil {
+		tried = "; the management API was tried at its usual address (--management-url names another): " + err.Error()
+	}
+	return need, tried
+}
+
+// find finds the dead-letter queue's name, unless it is named, and checks it.
+func (q *dlq) find(ctx context.Context, conn *amqp.Connection, need inspect.Need, named bool) (status.DeadLetterQueue, error) {
+	at := status.DeadLetterQueue{Name: q.dead.Name}
+	if !named {
+		var err error
+		if at, err = status.FindDeadLetterQueue(ctx, conn, need); err != nil {
+			return at, Ambiguous(err)
+		}
+		q.dead.Name = at.Name
+	}
+	if err := queueinfo.CheckName(q.dead.Name); err != nil {
+		return at, cli.Misusef("the dead-letter queue (--dead-letter-queue names it): %w", err)
+	}
+	return at, nil
+}
+
+// notFound says why a dead-letter queue whose name was assumed does not exist.
+func (q *dlq) notFound(ctx context.Context, conn *amqp.Connection, at status.DeadLetterQueue, err error) error {
+	if source, is := strings.CutSuffix(q.queue, ".dlq"); is {
+		return fmt.Errorf("%w; %s is a dead-letter queue: give its source queue, as in: strikes dead list %s", err, term.Shown(q.queue), shell.Operands(source))
+	}
+	if exists, _, _ := queueinfo.Find(ctx, conn, q.queue); exists == queueinfo.No {
+		return errNoSource
+	}
+	return fmt.Errorf("%w; %s", err, render.AssumedQueue(q.queue, at.Name, at.Assumed))
 }
 
 // explain adds the management API that did not answer to the reason; force allows everything.
@@ -182,7 +210,7 @@ func (q *dlq) none(want *wanted) error {
 	if q.unseen > 0 {
 		return fmt.Errorf("%w to read queue %q, and the store has no records of such dead letters", deadletter.ErrUnsafe, q.dead.Name)
 	}
-	return want.none(q.dead.Name, q.empty)
+	return want.none(q.dead.Name, q.ready == 0)
 }
 
 // Ambiguous says what to do if dead letters land in several queues.

@@ -1,0 +1,217 @@
+"""Counters take the steps on Redis: Counter blocks, AsyncCounter is for asyncio.
+
+Both send a script by its hash. If the server does not know it (NOSCRIPT: nothing was run), they send its source with EVAL, which the
+server keeps. They never send a step twice on their own account: the settler repeats steps, as it knows for how long.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import redis
+import redis.asyncio
+import redis.exceptions as rx
+
+from . import steps
+from .errors import Fault, ForeignError, ReplyError, SettingError, StoreError, fault_of, is_foreign
+from .keys import DEFAULT_PREFIX
+from .steps import Attempt, Call, Control, Failure, Mode, Options, Reply
+
+READ_TIMEOUT = 0.25
+"""Seconds for one reply. The settler repeats the step if the store takes longer."""
+
+CONNECT_TIMEOUT = 1.0
+
+
+def _settings() -> dict[str, Any]:
+    return {"socket_timeout": READ_TIMEOUT, "socket_connect_timeout": CONNECT_TIMEOUT, "decode_responses": False}
+
+
+def _check_client(client: Any) -> None:
+    """Refuse settings that change replies or hide an outage."""
+    pool = getattr(client, "connection_pool", None)
+    kwargs = getattr(pool, "connection_kwargs", {})
+    if kwargs.get("decode_responses"):
+        raise SettingError("decode_responses", True, "False: ids need not be UTF-8")
+    if pool is not None and not kwargs.get("socket_timeout"):
+        raise SettingError("socket_timeout", kwargs.get("socket_timeout"), "set, to 0.25 for example: a silent store would block the consumer")
+    if kwargs.get("retry_on_timeout") or kwargs.get("retry_on_error"):
+        raise SettingError("retry_on_timeout", True, "False: the consumer repeats steps itself")
+
+
+def _secrets(client: Any) -> list[str]:
+    kwargs = getattr(getattr(client, "connection_pool", None), "connection_kwargs", {})
+    return [str(kwargs[name]) for name in ("password",) if kwargs.get(name)]
+
+
+def _check_url(url: str) -> None:
+    if urlsplit(url).scheme not in ("redis", "rediss", "unix"):
+        raise SettingError("the scheme of the Redis URL", urlsplit(url).scheme[:20], "redis, rediss or unix")
+
+
+class _Base:
+    """What both counters share: their options, and what a reply or an error means."""
+
+    def __init__(self, client: Any, prefix: str | None, ttl: float | None) -> None:
+        self.options = Options(prefix or DEFAULT_PREFIX, steps.DEFAULT_TTL if ttl is None else ttl)
+        _check_client(client)
+        self._client = client
+        self._secrets = _secrets(client)
+
+    def _error(self, call: Call, err: BaseException) -> StoreError:
+        text = str(err)
+        for secret in self._secrets:
+            text = text.replace(secret, "***")
+        where = f"{call.name}, {steps.queue_of(call)}"
+        if isinstance(err, rx.ResponseError) and is_foreign(text):
+            names = ", ".join(key.decode("ascii", "replace") for key in call.keys)
+            return ForeignError(f"{where}: another program wrote to one of {names}; inspect each with redis-cli TYPE and remove that one with DEL: {text}")
+        return StoreError(_fault(err, text), f"{where}: {text}")
+
+    def _result(self, call: Call, reply: Any) -> Any:
+        """Return what one step replied. An error may be one element of the reply."""
+        if not call.several:
+            return reply
+        if not isinstance(reply, list) or len(reply) != 1:
+            raise ReplyError(f"{call.name}: got {reply!r:.80}, want a list of one")
+        if isinstance(reply[0], Exception):
+            raise self._error(call, reply[0])
+        return steps.parse_reply(reply[0])
+
+
+def _fault(err: BaseException, text: str) -> Fault:
+    named: tuple[tuple[tuple[type, ...], Fault], ...] = (
+        ((rx.AuthenticationError, rx.AuthorizationError, rx.NoPermissionError), Fault.DENIED),
+        ((rx.BusyLoadingError,), Fault.LOADING),
+        ((rx.ReadOnlyError,), Fault.READ_ONLY),
+        ((rx.TimeoutError, TimeoutError), Fault.SLOW),
+        ((rx.InvalidResponse,), Fault.NOT_REDIS),
+    )
+    for classes, fault in named:
+        if isinstance(err, classes):
+            return fault
+    if isinstance(err, rx.ConnectionError):
+        by_code = fault_of(text)  # a refused AUTH may end the connection
+        return Fault.UNREACHABLE if by_code is Fault.OTHER else by_code
+    if isinstance(err, rx.ResponseError):
+        return fault_of(text)
+    return Fault.UNREACHABLE if isinstance(err, OSError) else Fault.OTHER
+
+
+_STORE = (rx.RedisError, OSError, TimeoutError, asyncio.TimeoutError)
+
+
+def _eval(call: Call) -> list[Any]:
+    return ["EVAL", call.script.source, len(call.keys), *call.keys, *call.args]
+
+
+def _evalsha(call: Call) -> list[Any]:
+    return ["EVALSHA", call.script.sha1, len(call.keys), *call.keys, *call.args]
+
+
+class Counter(_Base):
+    """Counts on Redis for programs with threads. It is safe for concurrent use.
+
+    The client must not decode replies and must have a socket_timeout. prefix begins every key (`strikes:1` if not set): two brokers
+    that share a Redis need one each. ttl is how many seconds a record outlives its last write (7 days if not set).
+    """
+
+    def __init__(self, client: redis.Redis, *, prefix: str | None = None, ttl: float | None = None) -> None:
+        super().__init__(client, prefix, ttl)
+
+    @classmethod
+    def from_url(cls, url: str, *, prefix: str | None = None, ttl: float | None = None) -> Counter:
+        """Return a Counter with its own client for redis://, rediss:// or unix://. It does not connect yet."""
+        _check_url(url)
+        return cls(redis.Redis.from_url(url, **_settings()), prefix=prefix, ttl=ttl)
+
+    def close(self) -> None:
+        """Close the client's connections."""
+        self._client.close()
+        self._client.connection_pool.disconnect()
+
+    def run(self, call: Call) -> Any:
+        """Send one call and return its reply: a Reply for a step. It raises a StoreError."""
+        try:
+            try:
+                reply = self._client.execute_command(*_evalsha(call))
+            except rx.NoScriptError:
+                reply = self._client.execute_command(*_eval(call))
+        except _STORE as err:
+            raise self._error(call, err) from None
+        return self._result(call, reply)
+
+    def start(self, attempt: Attempt, mode: Mode, limit: int) -> Reply:
+        """Ask whether an attempt may run, and open it. After an error it may be open: repeat it with the same token, or send END."""
+        reply: Reply = self.run(steps.start(attempt, mode, limit, self.options))
+        return reply
+
+    def fail(self, attempt: Attempt, failure: Failure) -> Reply:
+        """Count a failed attempt. After an error it may or may not be counted: repeat it with the same token."""
+        reply: Reply = self.run(steps.fail(attempt, failure, self.options))
+        return reply
+
+    def end(self, attempt: Attempt, succeeded: bool) -> Reply:
+        """Close an attempt that is not counted. After an error repeat it with the same token."""
+        reply: Reply = self.run(steps.end(attempt, succeeded, self.options))
+        return reply
+
+    def control(self, vhost: str | bytes, queue: str | bytes, reader: str, holder: str, state: str = "consuming") -> Control:
+        """Read what operators want of the consumers of a queue. After an error the last Control stands."""
+        return steps.parse_control(self.run(steps.control(vhost, queue, reader, holder, state, self.options)))
+
+
+class AsyncCounter(_Base):
+    """Counts on Redis for programs with asyncio. It belongs to the event loop in which it is first used.
+
+    Its settings are those of Counter. A cancelled caller does not cancel its command: the reply of one command would be read as
+    that of the next.
+    """
+
+    def __init__(self, client: redis.asyncio.Redis, *, prefix: str | None = None, ttl: float | None = None) -> None:
+        super().__init__(client, prefix, ttl)
+
+    @classmethod
+    def from_url(cls, url: str, *, prefix: str | None = None, ttl: float | None = None) -> AsyncCounter:
+        """Return an AsyncCounter with its own client for redis://, rediss:// or unix://. It does not connect yet."""
+        _check_url(url)
+        return cls(redis.asyncio.Redis.from_url(url, **_settings()), prefix=prefix, ttl=ttl)
+
+    async def close(self) -> None:
+        """Close the client's connections."""
+        await self._client.close()
+        await self._client.connection_pool.disconnect()
+
+    async def run(self, call: Call) -> Any:
+        """Send one call and return its reply: a Reply for a step. It raises a StoreError."""
+        return self._result(call, await asyncio.shield(asyncio.ensure_future(self._send(call))))
+
+    async def _send(self, call: Call) -> Any:
+        try:
+            try:
+                return await self._client.execute_command(*_evalsha(call))
+            except rx.NoScriptError:
+                return await self._client.execute_command(*_eval(call))
+        except _STORE as err:
+            raise self._error(call, err) from None
+
+    async def start(self, attempt: Attempt, mode: Mode, limit: int) -> Reply:
+        """As Counter.start."""
+        reply: Reply = await self.run(steps.start(attempt, mode, limit, self.options))
+        return reply
+
+    async def fail(self, attempt: Attempt, failure: Failure) -> Reply:
+        """As Counter.fail."""
+        reply: Reply = await self.run(steps.fail(attempt, failure, self.options))
+        return reply
+
+    async def end(self, attempt: Attempt, succeeded: bool) -> Reply:
+        """As Counter.end."""
+        reply: Reply = await self.run(steps.end(attempt, succeeded, self.options))
+        return reply
+
+    async def control(self, vhost: str | bytes, queue: str | bytes, reader: str, holder: str, state: str = "consuming") -> Control:
+        """As Counter.control."""
+        return steps.parse_control(await self.run(steps.control(vhost, queue, reader, holder, state, self.options)))

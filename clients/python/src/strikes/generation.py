@@ -1,0 +1,112 @@
+"""The generation of a message and the fence that it carries, read from its headers. Pure functions.
+
+Any publisher can send these headers, so whatever is malformed is ignored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import Any
+
+from .text import raw
+
+GENERATION_HEADER = "x-strikes-generation"
+"""Begins a new generation of a message if its value changes. `strikes dead replay` sets it."""
+
+FENCE_HEADER = "x-strikes-fence"
+"""The fence of a replayed message's first delivery, an integer. `strikes dead replay` sets it."""
+
+MAX_FLOOR = 1 << 52
+"""The largest fence that a delivery can carry, in microseconds since 1970."""
+
+
+@dataclass(frozen=True)
+class Death:
+    """One entry of the x-death header."""
+
+    queue: bytes
+    reason: bytes
+    count: int
+    time: datetime | None
+
+
+def text_of(value: Any) -> bytes | None:
+    """Return a header's string as bytes; None if it is no string.
+
+    A client gives bytes for a string that is not UTF-8. pika gives bytes for a byte array too: one that is UTF-8 was no string.
+    """
+    if isinstance(value, str):
+        return raw(value)
+    if isinstance(value, bytes):
+        try:
+            value.decode("utf-8")
+        except UnicodeDecodeError:
+            return value
+    return None
+
+
+def integer(value: Any) -> int:
+    """Return a header's integer as AMQP's signed 64 bits; 0 if it is none. pika reads negative ones as unsigned."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        return 0
+    return (value + 2**63) % 2**64 - 2**63
+
+
+def deaths(headers: Mapping[Any, Any] | None) -> list[Death]:
+    """Read the x-death header, newest first."""
+    entries = (headers or {}).get("x-death")
+    found = []
+    for entry in entries if isinstance(entries, (list, tuple)) else ():
+        if not isinstance(entry, Mapping):
+            continue
+        queue, at = text_of(entry.get("queue")), entry.get("time")
+        if queue:
+            time = at if isinstance(at, datetime) else None
+            found.append(Death(queue, text_of(entry.get("reason")) or b"", integer(entry.get("count")), time))
+    return found
+
+
+def newest_death(headers: Mapping[Any, Any] | None, queue: str | bytes) -> Death | None:
+    """Return the newest death in this queue by a consumer. One without a time is not the broker's and does not count."""
+    for death in deaths(headers):
+        if death.queue == raw(queue) and death.reason in (b"rejected", b"delivery_limit"):
+            return death if death.time else None
+    return None
+
+
+def unix(time: datetime) -> int:
+    """Return seconds since 1970. AMQP clients give UTC, some without saying so."""
+    aware = time if time.tzinfo else time.replace(tzinfo=timezone.utc)
+    return int((aware - datetime(1970, 1, 1, tzinfo=timezone.utc)).total_seconds() // 1)
+
+
+def generation(headers: Mapping[Any, Any] | None, queue: str | bytes) -> bytes:
+    """Name the generation of a message: its newest death in the queue, then its generation header, each if there is one.
+
+    RabbitMQ 4.x keeps the count of a death at 1 and changes its time, 3.10 the other way round: the name has both.
+    """
+    parts = []
+    if death := newest_death(headers, queue):
+        assert death.time
+        parts.append(b"%d@%d" % (death.count, unix(death.time)))
+    if value := text_of((headers or {}).get(GENERATION_HEADER)):
+        parts.append(b"header:" + value)
+    return b" ".join(parts)
+
+
+def carried_fence(headers: Mapping[Any, Any] | None, queue: str | bytes) -> int:
+    """Return the fence that a message carries; 0 if it carries none.
+
+    It is that of the last replay, or the end of the second in which it died last, in microseconds since 1970.
+    """
+    fence = integer((headers or {}).get(FENCE_HEADER))
+    if not 0 <= fence <= MAX_FLOOR:
+        fence = 0
+    if death := newest_death(headers, queue):
+        assert death.time
+        end = (unix(death.time) + 1) * 1_000_000
+        if end <= MAX_FLOOR:
+            fence = max(fence, end)
+    return fence

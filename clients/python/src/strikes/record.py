@@ -1,0 +1,90 @@
+"""The record of a message, as scripts/record.lua describes it. Reading one is a pure function."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+_WORDS = 25
+
+
+@dataclass
+class Record:
+    """What the store keeps of one generation of a message. Times are milliseconds since 1970 by the store's clock; 0 is absent.
+
+    Its texts come from messages and handlers: they may hold control characters and need not be UTF-8.
+    """
+
+    id: bytes = b""
+    generation: bytes = b""
+    holder: bytes = b""
+    notes: bytes = b""
+    history: bytes = b""
+    reason: bytes = b""
+    state: str = ""
+    failures: int = 0
+    crashes: int = 0
+    starts: int = 0
+    fence: int = 0
+    suspect: bool = False
+    binds: int = 0
+    due: int = 0
+    wait: int = 0
+    first: int = 0
+    last: int = 0
+    cause: str = ""
+    open: str = ""
+    mode: str = ""
+    since: int = 0
+    listed: int = 0
+    limit: int = 0
+    grant: int = 0
+    firsts: int = 0
+    tokens: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def counted(self) -> int:
+        return self.failures + self.crashes
+
+    @property
+    def possible_duplicate(self) -> bool:
+        """Whether two messages with this id may share the count."""
+        return self.firsts == 2
+
+
+def parse_record(text: bytes) -> Record | None:
+    """Read a record; None if the text is none."""
+    line, _, rest = text.partition(b"\n")
+    words = line.split(b" ")
+    if len(words) != _WORDS:
+        return None
+    try:
+        return _read([w.decode("ascii") for w in words], rest)
+    except ValueError:
+        return None
+
+
+def _read(w: list[str], rest: bytes) -> Record | None:
+    parts = []
+    for length in (int(n) for n in w[20:]):
+        if not 0 <= length <= len(rest):
+            return None
+        parts.append(rest[:length])
+        rest = rest[length:]
+    first = int(w[9])
+    message_id, generation, holder, notes, history = parts
+    return Record(
+        message_id, generation, holder, notes, history, reason=rest, state=_word(w[5]),
+        failures=int(w[0]), crashes=int(w[1]), starts=int(w[2]), fence=int(w[3]), suspect=w[4] == "1",
+        binds=int(w[6]), due=int(w[7]), wait=int(w[8]), first=first, last=first + int(w[10]) if first else 0, cause=_word(w[11]),
+        open=_word(w[12]), mode=_word(w[13]), since=int(w[14]), listed=int(w[15]), limit=int(w[16]), grant=int(w[17]),
+        firsts=int(w[18]), tokens=_tokens(w[19]),
+    )
+
+
+def _word(word: str) -> str:
+    return "" if word == "." else word
+
+
+def _tokens(text: str) -> dict[str, str]:
+    pairs = (entry.partition("=") for entry in text.split(";"))
+    return {token: kind for token, equals, kind in pairs if equals and len(kind) == 1}

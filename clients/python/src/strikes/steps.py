@@ -1,0 +1,261 @@
+"""The steps that count a message: what is sent to the store and what it replies. Pure functions.
+
+Each step is one script and one round trip. It is identified by the token of its attempt, so it is safe to repeat if its reply
+was lost. counter.py sends them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from importlib import resources
+from typing import Any
+
+from . import keys as k
+from .errors import ReplyError, SettingError
+from .generation import MAX_FLOOR
+from .keys import Message
+from .text import MAX_MILLIS, MAX_REASON, MAX_STORED_ID, ceil_millis, cut, raw
+
+MAX_LIMIT = 1001
+"""The largest number of attempts that a message gets."""
+
+DEFAULT_TTL = 7 * 24 * 3600.0
+"""How long a record outlives its last write, in seconds."""
+
+KEEP_DONE = 600.0
+"""How long the record of a success is kept for a lost ack, in seconds."""
+
+PAUSE_TTL = 30 * 24 * 3600.0
+UNDECODABLE_TTL = 900.0
+
+_TOKEN = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+class Verdict(str, Enum):
+    """What a step tells the consumer to do."""
+
+    RUN = "RUN"
+    WAIT = "WAIT"
+    SUSPECT = "SUSPECT"
+    REQUEUE = "REQUEUE"
+    EXHAUSTED = "EXHAUSTED"
+    ENDED = "ENDED"
+
+
+class Mode(str, Enum):
+    """What else may run in the process during an attempt. It decides what the death of the process proves."""
+
+    SHARED = "shared"
+    ISOLATED = "isolated"
+    UNTRACKED = "untracked"
+    BESIDE_ABANDONED = "beside-abandoned"
+
+
+class Cause(str, Enum):
+    """Why an attempt failed, or why a message was dead-lettered. FAIL takes the first four."""
+
+    FAILED = "failed"
+    PANICKED = "panicked"
+    TIMED_OUT = "timed-out"
+    REJECTED = "rejected"
+    CRASHED = "crashed"
+    SKIPPED = "skipped"
+    NO_ID = "no-id"
+
+
+_FAILURES = (Cause.FAILED, Cause.PANICKED, Cause.TIMED_OUT, Cause.REJECTED)
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One call of a handler for a message."""
+
+    message: Message
+    token: str  # unique to it: 1 to 64 of A-Z a-z 0-9 _ -
+    holder: str = ""  # the process, shown to operators
+    age: int = -1  # ms since the process received the delivery, if this is its first attempt and it is not redelivered; else -1
+    floor: int = 0  # the fence that the delivery carries; only START uses it
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A failed attempt, as FAIL counts it."""
+
+    limit: int  # counted attempts at which the message is exhausted; 0: it is exhausted now
+    wait: float = 0.0  # seconds until the next attempt may begin
+    cause: Cause = Cause.FAILED
+    reason: str | bytes = ""  # for people; cut to 1024 bytes
+    ran: float = 0.0  # seconds that the handler ran
+
+
+@dataclass(frozen=True)
+class Reply:
+    """The store's reply to a step."""
+
+    verdict: Verdict
+    failures: int = 0
+    crashes: int = 0
+    limit: int = 0  # in force
+    fence: int = 0
+    wait: float = 0.0  # seconds until the next attempt may begin
+    cause: str = ""  # EXHAUSTED: of the last counted attempt
+    reason: bytes = b""
+    possible_duplicate: bool = False  # this step is the first sign that two messages have this id
+
+    @property
+    def counted(self) -> int:
+        return self.failures + self.crashes
+
+
+class Script:
+    """A Lua script and the hash by which the server knows it."""
+
+    def __init__(self, *parts: str) -> None:
+        files = resources.files("strikes").joinpath("scripts")
+        self.source = b"".join(files.joinpath(p + ".lua").read_bytes() for p in parts)
+        self.sha1 = hashlib.sha1(self.source).hexdigest()  # Redis names scripts by it
+
+
+START = Script("record", "start", "save")
+FAIL = Script("record", "fail", "save")
+END = Script("record", "end", "save")
+CONTROL = Script("control")
+UNDECODABLE = Script("undecodable")
+
+
+@dataclass(frozen=True)
+class Options:
+    """What all steps share. ttl is seconds, a minute at least; prefix must not contain braces."""
+
+    prefix: str = k.DEFAULT_PREFIX
+    ttl: float = DEFAULT_TTL
+
+    def __post_init__(self) -> None:
+        if not self.prefix or "{" in self.prefix or "}" in self.prefix:
+            raise SettingError("prefix", self.prefix, "a text without { and }")
+        if not self.ttl >= 60:
+            raise SettingError("ttl", self.ttl, "60 seconds at least, and longer than the longest time between two attempts")
+
+
+@dataclass(frozen=True)
+class Call:
+    """One script call. `several` says that the reply has one entry for each step."""
+
+    name: str
+    script: Script
+    keys: Sequence[bytes]
+    args: Sequence[bytes | str | int]
+    several: bool = True
+
+
+def start(attempt: Attempt, mode: Mode, limit: int, options: Options) -> Call:
+    """Ask whether an attempt at a redelivered message may run, and open it. The limit is 1 at least; above 1001 it counts as that."""
+    if limit < 1:
+        raise SettingError("limit", limit, "1 at least")
+    return _step("start", START, attempt, min(limit, MAX_LIMIT), [Mode(mode).value, attempt.floor], options)
+
+
+def fail(attempt: Attempt, failure: Failure, options: Options) -> Call:
+    """Count a failed attempt, once however often it arrives."""
+    if failure.cause not in _FAILURES:
+        raise SettingError("cause", failure.cause, "failed, panicked, timed-out or rejected")
+    args: list[bytes | str | int] = [
+        ceil_millis(failure.wait), Cause(failure.cause).value, cut(failure.reason, MAX_REASON), int(max(failure.ran, 0) * 1000),
+    ]
+    return _step("fail", FAIL, attempt, min(max(failure.limit, 0), MAX_LIMIT), args, options)
+
+
+def end(attempt: Attempt, succeeded: bool, options: Options) -> Call:
+    """Close an attempt that START let run and that is not counted."""
+    return _step("end", END, attempt, 0, [int(succeeded), ceil_millis(KEEP_DONE)], options)
+
+
+def _step(name: str, script: Script, a: Attempt, limit: int, args: list[bytes | str | int], options: Options) -> Call:
+    _validate(a)
+    m = a.message
+    at = k.keys(m, options.prefix)
+    common: list[bytes | str | int] = [
+        ceil_millis(options.ttl), a.token, cut(m.id, MAX_STORED_ID), cut(m.generation, MAX_STORED_ID), cut(a.holder, MAX_STORED_ID),
+        limit, a.age,
+    ]
+    return Call(name, script, [at.index, at.override, at.tombstones, at.dead, at.record], common + args)
+
+
+def _validate(a: Attempt) -> None:
+    if not a.message.queue:
+        raise SettingError("queue", a.message.queue, "the name of the message's queue")
+    if not a.message.id:
+        raise SettingError("id", a.message.id, "the id of the message, which cannot be counted without one")
+    if not 0 <= a.floor <= MAX_FLOOR:
+        raise SettingError("floor", a.floor, f"0 to {MAX_FLOOR}")
+    _validate_token(a.token)
+
+
+def _validate_token(token: str) -> None:
+    if not _TOKEN.fullmatch(token):
+        raise SettingError("token", token, "1 to 64 characters of A-Z a-z 0-9 _ -")
+
+
+def parse_reply(reply: Any) -> Reply:
+    """Read a script's reply to one step."""
+    if not isinstance(reply, list) or len(reply) != 9:
+        raise ReplyError(f"got {reply!r:.80}, want 9 values")
+    numbers = [reply[i] for i in (1, 2, 3, 4, 5, 8)]
+    if any(not isinstance(n, int) or n < 0 for n in numbers):
+        raise ReplyError(f"got {reply!r:.160}, want counts")
+    try:
+        verdict = Verdict(reply[0].decode("ascii"))
+    except (AttributeError, ValueError):
+        raise ReplyError(f"unknown verdict {reply[0]!r:.80}") from None
+    cause, reason = reply[6] or b"", reply[7] or b""
+    return Reply(
+        verdict, reply[1], reply[2], reply[3], reply[4], min(reply[5], MAX_MILLIS) / 1000, cause.decode("ascii", "replace"), reason,
+        reply[8] == 1,
+    )
+
+
+@dataclass(frozen=True)
+class Control:
+    """What operators want of the consumers of a queue."""
+
+    paused: bool = False
+    by: bytes = b""
+    at: int = 0  # ms since 1970
+    why: bytes = b""
+    skipped: frozenset[bytes] = frozenset()
+
+    def skips(self, message: Message) -> bool:
+        """Whether an operator skipped a message in the last minutes: its next step need not wait."""
+        return bool(self.skipped) and k.member(message.id, message.generation) in self.skipped
+
+
+def control(vhost: str | bytes, queue: str | bytes, reader: str, holder: str, state: str, options: Options) -> Call:
+    """Read what operators want, and report this process. The state is consuming, stopped or left."""
+    _validate_token(reader)
+    args: list[bytes | str | int] = [reader, cut(holder, MAX_STORED_ID), state, ceil_millis(PAUSE_TTL)]
+    return Call("control", CONTROL, k.control_keys(vhost, queue, options.prefix), args, several=False)
+
+
+def parse_control(reply: Any) -> Control:
+    """Read the reply of scripts/control.lua."""
+    if not isinstance(reply, list) or len(reply) < 4 or any(not isinstance(w, bytes) for w in reply):
+        raise ReplyError(f"got {reply!r:.80}, want 4 texts at least")
+    at = int(reply[2]) if reply[2].isdigit() else 0
+    return Control(reply[0] == b"1", reply[1], at, reply[3], frozenset(reply[4:]))
+
+
+def undecodable(vhost: str | bytes, queue: str | bytes, holder: str, after: str | bytes, error: str, options: Options) -> Call:
+    """Note a session that a message ended which the client cannot decode."""
+    args: list[bytes | str | int] = [
+        ceil_millis(UNDECODABLE_TTL), cut(holder, MAX_STORED_ID), cut(after, MAX_STORED_ID), cut(error, MAX_REASON),
+    ]
+    return Call("note undecodable", UNDECODABLE, [k.undecodable_key(vhost, queue, options.prefix)], args, several=False)
+
+
+def queue_of(call: Call) -> str:
+    """Return the key of a call's queue, for messages to people."""
+    return raw(call.keys[0]).decode("ascii", "replace").rpartition("}:")[0] + "}"

@@ -1,0 +1,40 @@
+"""Bytes and text: ids and names are bytes on the wire, and need not be UTF-8."""
+
+from __future__ import annotations
+
+import math
+
+MAX_REASON = 1024
+"""Bytes of a failure's reason that a record keeps."""
+
+MAX_STORED_ID = 512
+"""Bytes of an id, a generation or a holder that a record keeps for people."""
+
+MAX_MILLIS = (2**63 - 1) // 10**6
+"""The longest wait, in milliseconds: what a Go time.Duration holds."""
+
+
+def raw(value: str | bytes) -> bytes:
+    """Return the bytes of a name or an id. A client may have decoded it with surrogateescape."""
+    if isinstance(value, bytes):
+        return value
+    return value.encode("utf-8", "surrogateescape")
+
+
+def cut(value: str | bytes, most: int) -> bytes:
+    """Return at most that many bytes, without splitting a UTF-8 character."""
+    data = raw(value)
+    if len(data) <= most:
+        return data
+    while most > 0 and data[most] & 0xC0 == 0x80:
+        most -= 1
+    return data[:most]
+
+
+def ceil_millis(seconds: float) -> int:
+    """Round up to milliseconds, so that a stored wait is never shorter than the requested one."""
+    if math.isnan(seconds) or seconds <= 0:
+        return 0
+    if seconds >= MAX_MILLIS / 1000:
+        return MAX_MILLIS
+    return math.ceil(round(seconds * 1000, 6))  # 0.1 + 0.2 is no microsecond more than 0.3

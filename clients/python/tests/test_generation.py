@@ -1,0 +1,67 @@
+from datetime import datetime, timedelta, timezone
+
+import pytest
+
+from strikes.generation import carried_fence, generation, integer
+
+AT = datetime(2026, 5, 4, 3, 2, 1)
+UNIX = 1777863721
+
+
+def death(queue="orders", reason="rejected", count=1, time=AT):
+    return {"queue": queue, "reason": reason, "count": count, "time": time}
+
+
+@pytest.mark.parametrize(
+    ("headers", "want"),
+    [
+        (None, b""),
+        ({}, b""),
+        ({"x-strikes-generation": "r1"}, b"header:r1"),
+        ({"x-strikes-generation": ""}, b""),
+        ({"x-strikes-generation": 7}, b""),
+        ({"x-strikes-generation": bytearray(b"r1")}, b""),
+        ({"x-strikes-generation": b"caf\xe9"}, b"header:caf\xe9"),
+        ({"x-death": [death()]}, b"1@%d" % UNIX),
+        ({"x-death": [death(reason="delivery_limit", count=3)]}, b"3@%d" % UNIX),
+        ({"x-death": [death(reason="expired")]}, b""),
+        ({"x-death": [death(reason="maxlen"), death(count=2)]}, b"2@%d" % UNIX),
+        ({"x-death": [death(queue="other"), death(count=2)]}, b"2@%d" % UNIX),
+        ({"x-death": [death(count=5), death(count=2)]}, b"5@%d" % UNIX),
+        ({"x-death": [death(), ], "x-strikes-generation": "r1"}, b"1@%d header:r1" % UNIX),
+        ({"x-death": [death(time=None), death()]}, b""),
+        ({"x-death": [death(time="now")]}, b""),
+        ({"x-death": [death(count="1")]}, b"0@%d" % UNIX),
+        ({"x-death": [death(count=True)]}, b"0@%d" % UNIX),
+        ({"x-death": [death(count=2**64 - 1)]}, b"-1@%d" % UNIX),
+        ({"x-death": [death(time=AT.replace(tzinfo=timezone.utc))]}, b"1@%d" % UNIX),
+        ({"x-death": [death(time=AT.replace(tzinfo=timezone(timedelta(hours=2))))]}, b"1@%d" % (UNIX - 7200)),
+        ({"x-death": "rejected"}, b""),
+        ({"x-death": [None, 1, "x", {}, {"queue": 7}, death()]}, b"1@%d" % UNIX),
+        ({"x-death": {"queue": "orders"}}, b""),
+    ],
+)
+def test_generation(headers, want):
+    assert generation(headers, "orders") == want
+
+
+@pytest.mark.parametrize(
+    ("headers", "want"),
+    [
+        ({}, 0),
+        ({"x-strikes-fence": 7}, 7),
+        ({"x-strikes-fence": -7}, 0),
+        ({"x-strikes-fence": "7"}, 0),
+        ({"x-strikes-fence": 1 << 52}, 1 << 52),
+        ({"x-strikes-fence": (1 << 52) + 1}, 0),
+        ({"x-death": [death()]}, (UNIX + 1) * 10**6),
+        ({"x-death": [death()], "x-strikes-fence": (UNIX + 2) * 10**6}, (UNIX + 2) * 10**6),
+        ({"x-death": [death(time=datetime(9999, 1, 1))], "x-strikes-fence": 7}, 7),
+    ],
+)
+def test_carried_fence(headers, want):
+    assert carried_fence(headers, "orders") == want
+
+
+def test_integer():
+    assert [integer(v) for v in (1, -1, 2**63, None, 1.5, "1", False)] == [1, -1, -(2**63), 0, 0, 0, 0]
