@@ -39,6 +39,9 @@ type Attempt struct {
 	// in which it died, by the broker's clock; RabbitMQ 3.10 keeps the time of the first death. This delivery may be refused
 	// if the clocks differ, within that second, or on 3.10. Its next delivery is not.
 	Fence int64
+
+	// Isolated reports that no other handler of this package runs in the process, apart from abandoned ones. See Isolation.
+	Isolated bool
 }
 
 type attemptKey struct{}
@@ -49,7 +52,7 @@ func AttemptFrom(ctx context.Context) (Attempt, bool) {
 	if !ok {
 		return Attempt{}, false
 	}
-	return Attempt{Number: c.number, Last: c.last, Token: c.token.String(), Fence: c.fence}, true
+	return Attempt{Number: c.number, Last: c.last, Token: c.token.String(), Fence: c.fence, Isolated: c.isolated}, true
 }
 
 var (

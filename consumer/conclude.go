@@ -17,6 +17,7 @@ func (s *session) conclude(ctx context.Context, d *delivery) step {
 	s.traceEnd(d)
 	next := decideEnded(ended{
 		ok: d.failure == nil, rejected: d.cause == counter.CauseRejected, stopped: ctx.Err() != nil,
+		uncounted: d.failed != nil && d.failed.uncounted, crashed: d.failed != nil && d.failed.crashed,
 		hasID: d.message.ID != "", open: d.open,
 	})
 	if next == stepAck { // the worker goes on with the next delivery
@@ -31,6 +32,10 @@ func (s *session) conclude(ctx context.Context, d *delivery) step {
 		return s.end(ctx, d)
 	case stepFail:
 		return s.countFailed(ctx, d)
+	case stepUncount:
+		return s.uncount(ctx, d)
+	case stepSuspect:
+		return s.leaveOpen(ctx, d)
 	case stepDeadLetter:
 		d.cause = counter.CauseNoID
 	default:
@@ -71,9 +76,44 @@ func (s *session) countFailed(ctx context.Context, d *delivery) step {
 			s.observe(ctx, d, Event{Outcome: OutcomeRetry, Wait: d.reply.Wait})
 			next = s.wait(ctx, d, d.reply.Wait, decideRetry(s.Retry))
 			d.again = next == stepAgain
+			d.repeated, d.uncounted, d.suspect = d.again, 0, false
 		}
 		return next
 	}
+}
+
+// uncount closes an attempt that is not counted, and holds the delivery.
+func (s *session) uncount(ctx context.Context, d *delivery) step {
+	for d.open || d.doubt {
+		err := s.sendEnd(ctx, d, false)
+		s.release(ctx, d)
+		if err == nil {
+			break
+		}
+		if next := s.hold(ctx, d, stepUncount, err); next != stepUncount {
+			return next
+		}
+	}
+	s.release(ctx, d)
+	return s.postpone(ctx, d, OutcomeNotCounted)
+}
+
+// leaveOpen sends no step, as if the process had died: the store keeps the attempt open. If it was isolated, its crash is decided.
+func (s *session) leaveOpen(ctx context.Context, d *delivery) step {
+	d.open, d.doubt, d.suspect = false, false, true
+	s.decided(d)
+	s.release(ctx, d)
+	return s.postpone(ctx, d, OutcomeCrash)
+}
+
+// postpone holds the delivery before another attempt in place: a requeue would count against the broker's delivery limit.
+func (s *session) postpone(ctx context.Context, d *delivery, as Outcome) step {
+	d.uncounted++
+	wait := s.backoffOf(d, d.reply.Counted()+d.uncounted)
+	s.observe(ctx, d, Event{Outcome: as, Wait: wait, Err: d.failure})
+	next := s.wait(ctx, d, wait, stepAgain)
+	d.again = d.again || next == stepAgain
+	return next
 }
 
 func (s *session) sendFail(ctx context.Context, d *delivery, failure counter.Failure) (step, error) {
@@ -113,23 +153,26 @@ func (s *session) closed(d *delivery, err error) error {
 	return err
 }
 
-// failureOf returns what FAIL is sent with. The backoff is what the handler asked for, else what the failed attempts call for.
+// failureOf returns what FAIL is sent with.
 func (s *session) failureOf(d *delivery) counter.Failure {
 	f := counter.Failure{Cause: d.cause, Reason: d.failed.text, Ran: d.ran}
 	if d.cause == counter.CauseRejected {
 		return f
 	}
-	f.Limit = s.limit()
-	if d.failed.waits {
-		f.Wait = max(d.failed.wait, 0)
-		return f
-	}
-	failed := d.reply.Counted() + 1
-	f.Wait = DefaultBackoff(failed)
-	apart(func() { // Backoff may end its goroutine, and d may hold the isolation lock
-		s.guard("Backoff", func() { f.Wait = max(s.Backoff(failed), 0) })
-	})
+	f.Limit, f.Wait = s.limit(), s.backoffOf(d, d.reply.Counted()+1)
 	return f
+}
+
+// backoffOf returns what the handler asked for, else the backoff after so many failed attempts.
+func (s *session) backoffOf(d *delivery, failed int) time.Duration {
+	if d.failed.waits {
+		return max(d.failed.wait, 0)
+	}
+	wait := DefaultBackoff(failed)
+	apart(func() { // Backoff may end its goroutine, and d may hold the isolation lock
+		s.guard("Backoff", func() { wait = max(s.Backoff(failed), 0) })
+	})
+	return wait
 }
 
 // guard calls a function of the user's. A message that makes it panic must not kill every process that receives it.

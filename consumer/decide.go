@@ -19,6 +19,8 @@ const (
 	stepEnd                     // close an attempt that succeeded
 	stepWait                    // hold the delivery for its backoff
 	stepRetract                 // close an attempt that did not run
+	stepUncount                 // close an attempt that is not counted, and hold the delivery before another
+	stepSuspect                 // leave the attempt open, as if this process had died, and hold the delivery before another
 	stepOverdue                 // the delivery was held for as long as it may be
 	stepAck
 	stepRequeue
@@ -28,13 +30,14 @@ const (
 )
 
 // decideReceived returns the step for a new attempt: at a delivery that has just arrived, or at one that is tried again in place.
-func decideReceived(hasID, first bool, iso Isolation) step {
+// A suspect here is one that this process knows of.
+func decideReceived(hasID, first, suspect bool, iso Isolation) step {
 	switch {
 	case !hasID && first:
 		return stepRun
 	case !hasID:
 		return stepDeadLetter
-	case iso == IsolationStrict:
+	case iso == IsolationStrict, suspect && iso == IsolationSuspects:
 		return stepIsolate
 	case !first:
 		return stepStart
@@ -78,11 +81,13 @@ func decideUnstarted(sending step, doubt bool) step {
 
 // ended is how an attempt ended.
 type ended struct {
-	ok       bool // the handler returned nil
-	rejected bool // it asked for the dead-letter queue
-	stopped  bool // it was cancelled, or was about to be: the failure may be no fault of the message's
-	hasID    bool
-	open     bool // START let it begin
+	ok        bool // the handler returned nil
+	rejected  bool // it asked for the dead-letter queue
+	uncounted bool // it said that the attempt is not counted
+	crashed   bool // it said that the process died which did its work
+	stopped   bool // it was cancelled, or was about to be: the failure may be no fault of the message's
+	hasID     bool
+	open      bool // START let it begin
 }
 
 // decideEnded returns the step after the handler ended. A success or a Reject counts even while stopping: both are the handler's
@@ -95,8 +100,12 @@ func decideEnded(e ended) step {
 		return stepAck
 	case e.stopped && !e.rejected:
 		return stepLeave
+	case e.uncounted && !e.rejected:
+		return stepUncount
 	case !e.hasID:
 		return stepDeadLetter
+	case e.crashed && !e.rejected:
+		return stepSuspect
 	}
 	return stepFail
 }

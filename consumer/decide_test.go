@@ -9,22 +9,25 @@ import (
 
 func TestDecideReceived(t *testing.T) {
 	for _, tc := range []struct {
-		name         string
-		hasID, first bool
-		iso          Isolation
-		want         step
+		name                  string
+		hasID, first, suspect bool
+		iso                   Isolation
+		want                  step
 	}{
-		{"a first delivery sends nothing to the store", true, true, IsolationSuspects, stepRun},
-		{"a redelivery, or a later attempt in place, asks the store", true, false, IsolationSuspects, stepStart},
-		{"it asks even if crashes are not counted", true, false, IsolationOff, stepStart},
-		{"first delivery with crashes not counted", true, true, IsolationOff, stepRun},
-		{"strict isolates everything", true, true, IsolationStrict, stepIsolate},
-		{"strict redelivery", true, false, IsolationStrict, stepIsolate},
-		{"no id: one attempt", false, true, IsolationSuspects, stepRun},
-		{"no id, strict: nothing to open", false, true, IsolationStrict, stepRun},
-		{"no id: none after a redelivery, and none in place", false, false, IsolationSuspects, stepDeadLetter},
+		{"a first delivery sends nothing to the store", true, true, false, IsolationSuspects, stepRun},
+		{"a redelivery, or a later attempt in place, asks the store", true, false, false, IsolationSuspects, stepStart},
+		{"it asks even if crashes are not counted", true, false, false, IsolationOff, stepStart},
+		{"first delivery with crashes not counted", true, true, false, IsolationOff, stepRun},
+		{"strict isolates everything", true, true, false, IsolationStrict, stepIsolate},
+		{"strict redelivery", true, false, false, IsolationStrict, stepIsolate},
+		{"no id: one attempt", false, true, false, IsolationSuspects, stepRun},
+		{"no id, strict: nothing to open", false, true, false, IsolationStrict, stepRun},
+		{"no id: none after a redelivery, and none in place", false, false, false, IsolationSuspects, stepDeadLetter},
+		{"a suspect is isolated", true, false, true, IsolationSuspects, stepIsolate},
+		{"a suspect, strict", true, false, true, IsolationStrict, stepIsolate},
+		{"a suspect with crashes not counted", true, false, true, IsolationOff, stepStart},
 	} {
-		if got := decideReceived(tc.hasID, tc.first, tc.iso); got != tc.want {
+		if got := decideReceived(tc.hasID, tc.first, tc.suspect, tc.iso); got != tc.want {
 			t.Errorf("%s: got %d, want %d", tc.name, got, tc.want)
 		}
 	}
@@ -78,6 +81,16 @@ func TestDecideEnded(t *testing.T) {
 		{"failure without an id", ended{}, stepDeadLetter},
 		{"reject without an id", ended{rejected: true}, stepDeadLetter},
 		{"success without an id", ended{ok: true}, stepAck},
+		{"not counted", ended{hasID: true, uncounted: true}, stepUncount},
+		{"not counted, open", ended{hasID: true, uncounted: true, open: true}, stepUncount},
+		{"not counted, without an id: nothing is to be counted", ended{uncounted: true}, stepUncount},
+		{"not counted, while stopping", ended{hasID: true, uncounted: true, stopped: true}, stepLeave},
+		{"not counted, and rejected", ended{hasID: true, uncounted: true, rejected: true}, stepFail},
+		{"crashed", ended{hasID: true, crashed: true, open: true}, stepSuspect},
+		{"crashed, not open", ended{hasID: true, crashed: true}, stepSuspect},
+		{"crashed, while stopping", ended{hasID: true, crashed: true, open: true, stopped: true}, stepLeave},
+		{"crashed, and rejected", ended{hasID: true, crashed: true, rejected: true}, stepFail},
+		{"crashed, without an id", ended{crashed: true}, stepDeadLetter},
 	} {
 		if got := decideEnded(tc.end); got != tc.want {
 			t.Errorf("%s: got %d, want %d", tc.name, got, tc.want)
@@ -137,6 +150,8 @@ func TestDecideOutage(t *testing.T) {
 		{"a redelivery is held", stepStart, false, time.Minute, stepStart},
 		{"a suspect is held", stepIsolate, false, time.Minute, stepIsolate},
 		{"an attempt that is closed is held", stepRetract, false, time.Minute, stepRetract},
+		{"one that is not counted is held", stepUncount, false, time.Minute, stepUncount},
+		{"too long for one that is not counted", stepUncount, false, 0, stepGiveUp},
 		{"a failure is held", stepFail, false, time.Minute, stepFail},
 		{"a success is held", stepEnd, false, time.Minute, stepEnd},
 		{"a reject is not", stepFail, true, time.Minute, stepDeadLetter},
@@ -154,7 +169,7 @@ func TestDecideStopped(t *testing.T) {
 	if got := decideStopped(stepEnd); got != stepAck {
 		t.Errorf("a success whose END is held: got %d, want it acked", got)
 	}
-	for _, after := range []step{stepStart, stepRequeue, stepAgain, stepFail, stepIsolate, stepRetract, stepOverdue, stepDeadLetter} {
+	for _, after := range []step{stepStart, stepRequeue, stepAgain, stepFail, stepIsolate, stepRetract, stepUncount, stepOverdue, stepDeadLetter} {
 		if got := decideStopped(after); got != stepLeave {
 			t.Errorf("after %d: got %d, want it left", after, got)
 		}

@@ -24,6 +24,9 @@ type delivery struct {
 
 	attempt         // the present one
 	again      bool // an attempt in place came before it
+	repeated   bool // one of those was counted
+	uncounted  int  // attempts in a row that were not
+	suspect    bool // one of those crashed
 	first      call // allocated with the delivery, which most often has only one
 	reply      counter.Reply
 	fence      int64 // of all attempts, once fenced
@@ -228,9 +231,10 @@ func (d *delivery) shown() amqp.Delivery {
 	return out
 }
 
-// isFirst reports whether this is the first attempt at a delivery that is not redelivered.
-func (d *delivery) isFirst() bool { return !d.again && !d.Redelivered }
+// isFirst reports whether no attempt was counted yet at a delivery that is not redelivered.
+func (d *delivery) isFirst() bool { return !d.repeated && !d.Redelivered }
 
 func (s *session) decideReceived(d *delivery) step {
-	return decideReceived(d.message.ID != "", d.isFirst(), s.Isolation)
+	hasID := d.message.ID != ""
+	return decideReceived(hasID, d.isFirst() && (!d.again || !hasID), d.suspect, s.Isolation)
 }

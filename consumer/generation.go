@@ -20,7 +20,7 @@ const FenceHeader = "x-strikes-fence"
 // carriedFence returns the fence that a message carries: that of the last replay, or the end of the second in which it died
 // last, in microseconds since 1970, if it died since. Zero if it has neither in a valid form.
 func carriedFence(headers amqp.Table, queue string) int64 {
-	fence, _ := headers[FenceHeader].(int64)
+	fence := queueinfo.Integer(headers[FenceHeader])
 	if fence < 0 || fence > counter.MaxFloor { // any publisher can send it
 		fence = 0
 	}

@@ -18,6 +18,9 @@ type handlerError struct {
 	panicked bool          // a PanicError
 	waits    bool          // wrapped by RetryAfter
 	wait     time.Duration // if it waits
+
+	uncounted bool // wrapped by NotCounted
+	crashed   bool // wrapped by Crashed
 }
 
 var endedGoroutine = inspect(errGoexit)
@@ -37,6 +40,9 @@ func inspect(err error) *handlerError {
 	if failed.waits {
 		failed.wait = d.wait
 	}
+	var u *uncounted
+	var k *crashed
+	failed.uncounted, failed.crashed = errors.As(err, &u) && !failed.panicked, errors.As(err, &k) && !failed.panicked
 	_ = errors.Is(err, errGoexit) // calls Is, as an Observer may
 	return failed
 }
@@ -72,13 +78,17 @@ func apart(f func()) (returned bool) {
 	return returned
 }
 
-// causeOf returns why the attempt with the context ctx failed.
+// causeOf returns why the attempt with the context ctx failed; empty if it is not counted.
 func (p *handlerError) causeOf(ctx context.Context) counter.Cause {
 	switch {
 	case p.panicked:
 		return counter.CausePanicked
 	case p.rejected:
 		return counter.CauseRejected
+	case p.uncounted:
+		return ""
+	case p.crashed:
+		return counter.CauseCrashed
 	case context.Cause(ctx) == errDeadline: //nolint:errorlint // errors.Is would call methods of the user's cause
 		return counter.CauseTimedOut
 	}

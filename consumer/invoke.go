@@ -18,6 +18,7 @@ type call struct {
 	token           token
 	number, last    int
 	fence           int64
+	isolated        bool
 	began           time.Time
 
 	// With the mutex of the watchdog.
@@ -69,7 +70,8 @@ func (s *session) newCall(d *delivery) (*call, context.CancelFunc) {
 	}
 	ctx, cancel := context.WithTimeoutCause(s.live, s.HandlerTimeout, errDeadline)
 	*c = call{
-		Context: ctx, delivery: d, token: d.token, number: d.number, last: d.reply.Limit, fence: d.keepFence(s.Queue), began: time.Now(),
+		Context: ctx, delivery: d, token: d.token, number: d.number, last: d.reply.Limit, fence: d.keepFence(s.Queue),
+		isolated: d.isolated(), began: time.Now(),
 	}
 	return c, cancel
 }

@@ -26,6 +26,8 @@ const (
 	OutcomeDeadLetter Outcome = "dead-letter" // nacked without requeue
 	OutcomeIsolate    Outcome = "isolate"     // the message may have killed a process: its attempt is isolated
 	OutcomeHold       Outcome = "hold"        // the store did not answer, or the dead-letter route is broken: the delivery is held, or left if it was held too long
+	OutcomeNotCounted Outcome = "not-counted" // the handler said so (NotCounted); the next attempt begins here after Event.Wait
+	OutcomeCrash      Outcome = "crash"       // the handler's other process died (Crashed): the message is a suspect; the next attempt begins here after Event.Wait
 	OutcomeLeave      Outcome = "leave"       // not settled: it returns to the queue when its channel closes
 
 	// OutcomeUndecodable is of no delivery: a message that the client cannot decode ended the session. Err says where it is.
@@ -47,7 +49,7 @@ type Event struct {
 	Crashes  int           // counted so far in this generation, as far as known
 	Held     time.Duration // since this process received the delivery
 	Ran      time.Duration // how long the handler ran; zero if it did not
-	Wait     time.Duration // Retry: until the next attempt
+	Wait     time.Duration // Retry, NotCounted, Crash: until the next attempt
 	Cause    counter.Cause // of a Retry; of a DeadLetter, that of the last counted attempt
 	Err      error         // the handler's; of a Hold the store's or the route's; or why the delivery could not be settled
 }

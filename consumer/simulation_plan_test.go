@@ -191,6 +191,10 @@ var simBehaviours = []simBehaviour{
 	{"ends its goroutine", always(audit.Goexit)},
 	{"is abandoned, then kills", always("abandoned kill")},
 	{"is abandoned, then kills, once", first(1, "abandoned kill", audit.OK)},
+	{"is not counted twice", first(2, audit.NotCounted, audit.OK)},
+	{"is not counted once, fails", first(1, audit.NotCounted, audit.Failed)},
+	{"crashes another process", first(15, audit.Crashed, audit.OK)}, // not always: beside an abandoned handler that stays, it is not counted
+	{"crashes another process twice", first(2, audit.Crashed, audit.OK)},
 }
 
 var simKillers = []simBehaviour{

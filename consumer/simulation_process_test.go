@@ -306,6 +306,10 @@ func simResult(outcome string) error {
 		return nil
 	case audit.Rejected:
 		return Reject(errSim)
+	case audit.NotCounted:
+		return NotCounted(errSim)
+	case audit.Crashed:
+		return Crashed(errSim)
 	case audit.Panicked:
 		panic(errSim)
 	case audit.Goexit:

@@ -19,6 +19,9 @@ func (s *session) begin(ctx context.Context, d *delivery) step {
 	case stepRun:
 		return s.enter(ctx, d)
 	case stepIsolate:
+		if d.suspect {
+			s.observe(ctx, d, Event{Outcome: OutcomeIsolate})
+		}
 		return s.startIsolated(ctx, d)
 	case stepStart:
 		return s.start(ctx, d)
@@ -205,6 +208,9 @@ func (s *session) overdue(ctx context.Context, d *delivery) step {
 		return next
 	}
 	d.err = fmt.Errorf("%w: queue %q", errOverdue, s.Queue)
+	if d.uncounted > 0 && d.failure != nil {
+		d.err = fmt.Errorf("consumer: queue %q: a delivery was held for half the consumer timeout, because its attempts are not counted: %w", s.Queue, d.failure)
+	}
 	if d.broken != nil {
 		d.err = fmt.Errorf("consumer: queue %q: a dead letter was held until its session ends: %w", s.Queue, d.broken)
 	}

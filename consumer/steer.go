@@ -12,7 +12,7 @@ import (
 )
 
 // A Handler handles one message. Nil means done: the message is acked. An error is counted as a failed attempt, and the message is
-// retried or dead-lettered; Reject and RetryAfter steer that. A panic is counted like an error, with its stack.
+// retried or dead-lettered; Reject, RetryAfter, NotCounted and Crashed steer that. A panic is counted like an error, with its stack.
 //
 // The context is cancelled at the HandlerTimeout, when the delivery's session is lost (the message will be delivered again, to any
 // consumer), and when the time to drain is over. An error is counted only in the first case. AttemptFrom returns the number of the
@@ -32,8 +32,8 @@ type rejection struct{ error }
 
 func (r *rejection) Unwrap() error { return r.error }
 
-// RetryAfter wraps err so that the next attempt waits for d instead of the Backoff. It is counted like any other failed attempt.
-// A wait outlives its holder, but the delivery is held unacked meanwhile, so it is for seconds or minutes: a wait beyond
+// RetryAfter wraps err so that the next attempt waits for d instead of the Backoff. It changes nothing else.
+// The wait of a counted attempt outlives its holder, but the delivery is held unacked meanwhile, so it is for seconds or minutes: a wait beyond
 // half the ConsumerTimeout passes from one holder to the next. RetryAfter(nil, d) is nil.
 func RetryAfter(err error, d time.Duration) error {
 	if err == nil {
@@ -48,6 +48,37 @@ type delayed struct {
 }
 
 func (d *delayed) Unwrap() error { return d.error }
+
+// NotCounted wraps err so that the attempt is not counted: the handler could not work, and not because of the message. The delivery is
+// held unacked, for the Backoff or what RetryAfter says, and then the handler is called again in this process, whatever the
+// RetryMode. The Backoff grows with the attempts in a row that were not counted. The wait ends with its holder. A delivery that was
+// held for half the ConsumerTimeout returns to the queue. A message without an id gets another attempt too. NotCounted(nil) is nil.
+func NotCounted(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &uncounted{err}
+}
+
+type uncounted struct{ error }
+
+func (u *uncounted) Unwrap() error { return u.error }
+
+// Crashed wraps err so that the attempt ends as if this process had died in it. It is for a handler that has its work done by
+// another process, which died meanwhile. The message becomes a suspect: its next attempt is isolated. If this attempt was isolated,
+// the next START counts it as a crash; otherwise it is not counted. Isolated means that no other handler of this process ran; the
+// other process may have had more callers. The delivery is held like that of NotCounted. With IsolationOff such a message comes
+// back without end. A message without an id is dead-lettered. Crashed(nil) is nil.
+func Crashed(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &crashed{err}
+}
+
+type crashed struct{ error }
+
+func (c *crashed) Unwrap() error { return c.error }
 
 // PanicError is the error of an attempt whose Handler panicked.
 type PanicError struct {

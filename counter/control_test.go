@@ -130,6 +130,20 @@ func TestControlKeysExpire(t *testing.T) {
 	}
 }
 
+// TestConsumersAfterTheClockWasSetBack: a process that has ended is forgotten a minute later, not when the clock is where it was.
+func TestConsumersAfterTheClockWasSetBack(t *testing.T) {
+	for _, c := range servers(t) {
+		consumers := c.opts.controlKeys("/", "orders")[1]
+		mustDo(t, c.rdb, "ZADD", consumers, time.Now().Add(time.Hour).UnixMilli(), "0 dead host")
+		if _, err := c.Control(t.Context(), "/", "orders", Reader{Token: "a"}); err != nil {
+			t.Fatal(err)
+		}
+		if score := c.rdb.ZScore(t.Context(), consumers, "0 dead host").Val(); time.Until(time.UnixMilli(int64(score))) > time.Minute {
+			t.Errorf("a process that has ended was seen in %v", time.Until(time.UnixMilli(int64(score))))
+		}
+	}
+}
+
 func TestSkip(t *testing.T) {
 	why := Note{By: "op", Why: "known bad"}
 	for _, s := range stores(t) {

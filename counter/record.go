@@ -102,9 +102,9 @@ const recordWords = 25
 // parseRecord reads a record, which scripts/record.lua describes. Text that it cannot read has StateForeign.
 func parseRecord(m Message, text string, ttl time.Duration) Record {
 	unreadable := Record{Message: m, State: StateForeign, TTL: ttl}
-	line, rest, _ := strings.Cut(text, "\n")
+	line, rest, ends := strings.Cut(text, "\n")
 	w := strings.Split(line, " ")
-	if len(w) != recordWords {
+	if !ends || !isRecord(w) {
 		return unreadable
 	}
 	parts, reason, ok := take(rest, w[20:])
@@ -126,6 +126,26 @@ func parseRecord(m Message, text string, ttl time.Duration) Record {
 		r.OpenMode = ModeIsolated
 	}
 	return r
+}
+
+// isRecord reports whether these are the words of a record's first line, as the scripts expect them.
+func isRecord(w []string) bool {
+	if len(w) != recordWords {
+		return false
+	}
+	for i, word := range w {
+		switch i {
+		case 5, 11, 12, 13, 19: // words and tokens
+			if word == "" {
+				return false
+			}
+		default:
+			if word == "" || strings.Trim(word, "0123456789") != "" {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // after is the time ms milliseconds after begin; zero if begin is.

@@ -2,6 +2,8 @@ package integration
 
 import (
 	"bufio"
+	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -73,29 +75,90 @@ func TestGoBlocksInAModuleOfTheirOwn(t *testing.T) {
 	})
 }
 
-// userModule is a module that finds this one by a replace directive, and everything else in the module cache.
-func userModule(t *testing.T, files map[string]string) string {
+// TestFragmentsCompile compiles the Go of documents that show a part of a program, each in a function that has what it uses.
+func TestFragmentsCompile(t *testing.T) {
+	for document, function := range map[string]string{
+		"console": `import (
+	"context"
+	"net/http"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/console"
+	"github.com/strikesmq/strikes/counter"
+)
+
+type user struct{ Name string }
+
+func fragment(store *counter.Counter, dial func(context.Context) (*amqp.Connection, error), mux *http.ServeMux, session func(*http.Request) (user, error)) error {
+	%s
+	return err
+}
+`,
+		"telemetry": `import (
+	"github.com/strikesmq/strikes/consumer"
+	"github.com/strikesmq/strikes/deadletter"
+	"github.com/strikesmq/strikes/plugin/otelstrikes"
+	"github.com/strikesmq/strikes/publisher"
+)
+
+func fragment(plain *publisher.Publisher, orders consumer.Consumer, replay deadletter.Replay) (*otelstrikes.Publisher, error) {
+	%s
+	return pub, err
+}
+`,
+	} {
+		blocks := goBlock.FindAllStringSubmatch(read(t, "../docs/"+document+".md"), -1)
+		if len(blocks) != 1 {
+			t.Fatalf("docs/%s.md has %d blocks of Go, want 1", document, len(blocks))
+		}
+		dir := t.TempDir()
+		file, overlay := filepath.Join(dir, "fragment.go"), filepath.Join(dir, "overlay.json")
+		write(t, file, "package fragment\n\n"+fmt.Sprintf(function, blocks[0][1]))
+		replace, err := json.Marshal(map[string]any{"Replace": map[string]string{filepath.Join(absolute(t, "."), "fragment", "fragment.go"): file}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(t, overlay, string(replace))
+		if out, err := exec.CommandContext(t.Context(), "go", "build", "-overlay", overlay, "./fragment").CombinedOutput(); err != nil {
+			t.Errorf("docs/%s.md: %v\n%s", document, err, out)
+		}
+	}
+}
+
+func write(t *testing.T, name, text string) {
 	t.Helper()
-	root, err := filepath.Abs("..")
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func absolute(t *testing.T, name string) string {
+	t.Helper()
+	path, err := filepath.Abs(name)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return path
+}
+
+// userModule is a module that finds this one by a replace directive, and everything else in the module cache.
+func userModule(t *testing.T, files map[string]string) string {
+	t.Helper()
 	sums, err := os.ReadFile("../go.sum")
 	if err != nil {
 		t.Fatal(err)
 	}
 	files["go.sum"] = string(sums)
-	files["go.mod"] = "module example.com/orders\n\ngo 1.26\n\nrequire github.com/strikesmq/strikes v0.0.0\n\nreplace github.com/strikesmq/strikes => " + root + "\n"
+	files["go.mod"] = "module example.com/orders\n\ngo 1.26\n\nrequire github.com/strikesmq/strikes v0.0.0\n\nreplace github.com/strikesmq/strikes => " + absolute(t, "..") + "\n"
 	dir := t.TempDir()
 	for name, text := range files {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		write(t, filepath.Join(dir, name), text)
 	}
 	return dir
 }
 
-func userEnv() []string { return append(os.Environ(), "GOFLAGS=-mod=mod", "GOWORK=off") }
+func userEnv() []string { return append(os.Environ(), "GOFLAGS="+os.Getenv("GOFLAGS")+" -mod=mod", "GOWORK=off") }
 
 const readmeMain = `package main
 

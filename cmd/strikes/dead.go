@@ -20,7 +20,8 @@ func (a *app) deadListCommand() *cobra.Command {
 	cmd := cli.New("list QUEUE [ID…]", "list dead letters and why they died, the first to be replayed first", dead.RouteMeaning+`
 IDs that are not found are named on stderr, and the exit code is 3. list reads the dead-letter queue if that is harmless, and the store's
 records of its messages. A quorum queue counts reads, and deletes a message that was read too often. If its delivery limit is low or
-unknown, the store's records are listed instead, and stderr says so.
+unknown, the store's records are listed instead, and stderr says so. --groups comes from the store's records, as of when stderr says, if
+there are as many as messages or more than 500 messages; otherwise, and with --read, from the queue.
 
 `[1:]+nameMeanings+kindMeanings,
 		func(ctx context.Context, args []string) error { return c.List(ctx, args[0], args[1:]) })
@@ -28,6 +29,7 @@ unknown, the store's records are listed instead, and stderr says so.
 	c.AddTo(cmd)
 	f.IntVar(&c.Limit, "limit", 0, "list `N` at most, or of --groups the largest N; 0: all")
 	f.BoolVar(&c.Groups, "groups", false, "count them by kind and reason")
+	f.BoolVar(&c.Read, "read", false, "read the dead-letter queue for --groups, even if the store's records answer")
 	f.BoolVar(&c.Records, "records", false, "list the store's records, without asking the broker")
 	cli.JSON(f, &c.JSON, "print one JSON object a dead letter, or a group")
 	return cmd
@@ -37,9 +39,9 @@ func (a *app) deadShowCommand() *cobra.Command {
 	c := dead.Command{Streams: a.Streams}
 	cmd := cli.New("show QUEUE ID", "show everything about one dead letter",
 		dead.RouteMeaning+`
-The store's record says when and why a message died; the rest is read from the dead-letter queue, from its head. If the store has a record,
-only the first 500 dead letters are read, else all up to the one with that ID. --body and --json need the message, so they also read up to it.
---search sets how many are read. stderr says what was not read.
+The store's record says when and why a message died. Headers and body are read from the dead-letter queue, from its head, if it holds 500
+messages at most. A longer queue is read only for a message without a record, for --body and --json, all up to that message, and with
+--search, which sets how many are read. stderr says what was not read.
 Put an ID that begins with - after --.
 
 `[1:]+nameMeanings+kindMeanings,
@@ -47,7 +49,7 @@ Put an ID that begins with - after --.
 	f := cmd.Flags()
 	c.AddTo(cmd)
 	f.IntVar(&c.Search, "search", 0, "read the first `N` dead letters of the queue at most; 0: all")
-	cli.DefaultText(f, "search", "500 if the store has a record")
+	cli.DefaultText(f, "search", "none of a long queue if the store has a record")
 	f.BoolVar(&c.Body, "body", false, "print only the body, byte by byte; not to a terminal")
 	cli.JSON(f, &c.JSON, "print it as one JSON object, as publish --ndjson takes it, with \"dead\" added")
 	return cmd

@@ -43,11 +43,15 @@ func TestDeadOfMany(t *testing.T) {
 				args []string
 			}{
 				{true, "m4 ", "", []string{"list", "--limit", "5", queue}},
-				{true, "an order", "", []string{"show", queue, "m3"}},
-				{true, "no stock", "not among the first 500", []string{"show", queue, last}},
+				{true, "no stock", "headers and body were not read", []string{"show", queue, last}},
+				{true, "an order", "", []string{"show", "--search", "500", queue, "m3"}},
+				{true, "no stock", "not among the first 500", []string{"show", "--search", "500", queue, last}},
+				{true, fmt.Sprint(n), "from the store's records", []string{"list", "--groups", queue}},
 				{false, "an order", "", []string{"show", "--body", queue, last}},
 				{false, last + " ", "", []string{"list", queue}},
-				{false, fmt.Sprint(n), "", []string{"list", "--groups", queue}},
+				{false, fmt.Sprint(n), "", []string{"list", "--groups", "--read", queue}},
+				{true, "no stock", "headers and body were not read", []string{"show", queue, last}}, // after the whole queue was read
+				{true, fmt.Sprint(n), "from the store's records", []string{"list", "--groups", queue}},
 				{false, "m4 ", "", []string{"list", "--limit", "5", queue}}, // after the whole queue was read
 			} {
 				best, most, first := time.Hour, int64(0), time.Hour

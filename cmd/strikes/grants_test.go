@@ -49,6 +49,7 @@ func TestGrants(t *testing.T) {
 		{[]string{"status", "Q", "--dead-letter-queue", "Q.dlq"}, grants{read: "Q Q.dlq", store: "time hgetall " + listsRecords}, "holds 2", ""},
 		{[]string{"status", "--limit", "0"}, grants{tag: "management", store: "evalsha eval time hgetall " + listsRecords}, "m3: attempt 2", ""},
 		{[]string{"dead", "list", "Q"}, grants{read: "Q.dlq", tag: "management", store: findsRecords}, "no stock", ""},
+		{[]string{"dead", "list", "--groups", "Q"}, grants{read: "Q.dlq", tag: "management", store: "zcount " + findsRecords + " " + listsDead}, "no stock", "from the store's records"},
 		{[]string{"dead", "list", "--no-store", "Q"}, grants{read: "Q.dlq", tag: "management"}, "rejected", ""},
 		{[]string{"dead", "list", "--records", "Q"}, grants{store: listsDead}, "no stock", ""},
 		{[]string{"dead", "list", "--dead-letter-queue", "Q.dlq", "Q"}, grants{read: "Q.dlq", store: listsDead}, "no stock", "is not read"},

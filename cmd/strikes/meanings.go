@@ -5,7 +5,8 @@ const (
 	decisionMeanings = "Each decision about a message is reported with its cause. Decisions: ack; retry (a failure is counted, the next attempt\n" +
 		"follows the wait); requeue (the message returned to its original position); dead-letter; isolate (the message may have\n" +
 		"killed a process, and will run isolated); hold (the message waits until the store answers or the dead-letter route is\n" +
-		"repaired); leave (the message returns to the queue with its session); undecodable (a message that cannot be decoded ended\n" +
+		"repaired); not-counted (CMD or URL could not work; the next attempt follows the wait); crash (the process behind URL\n" +
+		"died; if the attempt was isolated, it is counted); leave (the message returns to the queue with its session); undecodable (a message that cannot be decoded ended\n" +
 		"the session; the next sessions prefetch one until it is gone). Causes: failed (CMD failed); rejected (exit code 65);\n" +
 		"timed-out (--handler-timeout was over); panicked (a handler in Go panicked); crashed (its process died while it ran\n" +
 		"isolated); skipped (by an operator); no-id (a message without an id cannot be counted)."

@@ -22,7 +22,7 @@ func TestWordsAreExplained(t *testing.T) {
 	}
 	decisions := []string{
 		string(consumer.OutcomeAck), string(consumer.OutcomeRetry), string(consumer.OutcomeRequeue), string(consumer.OutcomeDeadLetter), string(consumer.OutcomeIsolate),
-		string(consumer.OutcomeHold), string(consumer.OutcomeLeave), string(consumer.OutcomeUndecodable),
+		string(consumer.OutcomeHold), string(consumer.OutcomeNotCounted), string(consumer.OutcomeCrash), string(consumer.OutcomeLeave), string(consumer.OutcomeUndecodable),
 		string(counter.CauseFailed), string(counter.CausePanicked), string(counter.CauseTimedOut), string(counter.CauseRejected),
 		string(counter.CauseCrashed), string(counter.CauseSkipped), string(counter.CauseNoID),
 	}

@@ -86,6 +86,9 @@ func (s *suite) runAll(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(s.dir)) }()
+	if err := os.Setenv("GOFLAGS", strings.TrimSpace(os.Getenv("GOFLAGS")+" -trimpath")); err != nil { // all clones share what is built
+		return err
+	}
 	s.env = append(os.Environ(), "GORACE="+cmp.Or(os.Getenv("GORACE"), "atexit_sleep_ms=0")) // else each process sleeps for a second
 	if os.Getenv("AMQP_URL") == "" {
 		broker, err := servers.StartRabbitMQ(ctx, servers.RabbitMQOptions{Management: true})
@@ -150,9 +153,10 @@ func (s *suite) chosen(pkg string) bool {
 	return s.only == "" || slices.Contains(strings.Split(s.only, ","), strings.TrimPrefix(pkg, module))
 }
 
-// goTest begins a command that builds tests. go vet is a step of its own in .ci/run.
+// goTest begins a command that builds tests, without debug information: linking takes half as long. go vet is a step of
+// its own in .ci/run.
 func (s *suite) goTest(args ...string) []string {
-	return append([]string{"test", "-vet=off", fmt.Sprint("-race=", s.race)}, args...)
+	return append([]string{"test", "-vet=off", "-ldflags=-s -w", fmt.Sprint("-race=", s.race)}, args...)
 }
 
 func (s *suite) skipping(flag string) []string {
@@ -162,12 +166,12 @@ func (s *suite) skipping(flag string) []string {
 	return []string{flag, s.skip}
 }
 
-// build builds the tests of packages in one go, without debug information: linking takes half as long.
+// build builds the tests of packages in one go.
 func (s *suite) build(ctx context.Context, packages []slowPackage) error {
 	if len(packages) == 0 {
 		return nil
 	}
-	args := s.goTest("-c", "-ldflags=-s -w", "-o", s.dir+string(filepath.Separator))
+	args := s.goTest("-c", "-o", s.dir+string(filepath.Separator))
 	for _, p := range packages {
 		args = append(args, module+p.path)
 	}

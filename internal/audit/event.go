@@ -144,13 +144,15 @@ const (
 
 // Outcomes of a run.
 const (
-	OK        = "ok"
-	Failed    = "failed"
-	Rejected  = "rejected"
-	Panicked  = "panicked"
-	Goexit    = "goexit"    // the handler ended its goroutine
-	TimedOut  = "timed-out" // the handler's context passed its deadline
-	Cancelled = "cancelled" // the handler's context was cancelled
+	OK         = "ok"
+	Failed     = "failed"
+	Rejected   = "rejected"
+	Panicked   = "panicked"
+	Goexit     = "goexit"      // the handler ended its goroutine
+	TimedOut   = "timed-out"   // the handler's context passed its deadline
+	NotCounted = "not-counted" // the handler failed, and asked not to be counted
+	Crashed    = "crashed"     // the handler reported that a process crashed which worked for it
+	Cancelled  = "cancelled"   // the handler's context was cancelled
 )
 
 // Outcomes of a publication.

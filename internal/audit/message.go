@@ -168,7 +168,7 @@ func (m *model) checkRuns(msg *message) {
 func (m *model) bound(msg *message, returned int) int {
 	copies := max(msg.copies, 1)
 	if msg.id == "" {
-		return copies + msg.forgets
+		return copies + msg.forgets + returned
 	}
 	each := m.limit() + 2
 	if m.plan.Isolation == IsolationStrict {
@@ -181,6 +181,9 @@ func (m *model) bound(msg *message, returned int) int {
 // returns is the number of runs that an attempt allows beyond the limit, because it went back to the queue uncounted. Until is when
 // the next one began.
 func (m *model) returns(a *attempt, until time.Time) int {
+	if a.id == "" && a.outcome != NotCounted {
+		return 0
+	}
 	lost, died := m.sessionLost(a), m.died(a)
 	ended := slices.ContainsFunc(a.written, func(e Event) bool { return e.Step == StepEnd && !e.Succeeded })
 	switch {
@@ -192,7 +195,9 @@ func (m *model) returns(a *attempt, until time.Time) int {
 		return 2 // its ack was lost, and the suspicion forgotten
 	case lost, ended, a.left(), m.upset(a.began, until):
 		return 1
-	case died && m.plan.Isolation == IsolationOff:
+	case a.outcome == NotCounted, a.outcome == Crashed && a.beside():
+		return 1
+	case (died || a.outcome == Crashed) && m.plan.Isolation == IsolationOff:
 		return 1
 	}
 	return 0

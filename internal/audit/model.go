@@ -161,6 +161,7 @@ func (m *model) addAttempt(e Event) {
 		m.begin(a, e)
 	case Ended:
 		a.ended, a.outcome = e.At, e.Outcome
+		a.countable = a.countable || e.Outcome == Crashed && a.exclusive() && m.onlyHandler(a)
 		msg := m.message(a.id)
 		msg.rejected = msg.rejected || e.Outcome == Rejected
 		if c := m.copies[a.copy]; c != nil && e.Outcome == OK {
@@ -199,7 +200,9 @@ func (m *model) attempt(e Event) *attempt {
 
 func (m *model) begin(a *attempt, e Event) {
 	msg := m.message(a.id)
-	again := slices.ContainsFunc(msg.runs, func(x *attempt) bool { return x.session == a.session && x.tag == e.Tag })
+	again := slices.ContainsFunc(msg.runs, func(x *attempt) bool {
+		return x.session == a.session && x.tag == e.Tag && (a.id != "" || x.outcome != NotCounted)
+	})
 	a.began, a.until, a.tag, a.redelivered, a.first = e.At, e.Until, e.Tag, e.Redelivered, !e.Redelivered && !again
 	if a.until.IsZero() {
 		a.until = e.At.Add(m.plan.HandlerTimeout)

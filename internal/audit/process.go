@@ -100,7 +100,7 @@ func (m *model) endProcess(p *process, e Event) {
 // repeated, or the session of the attempt had ended, which cuts that short.
 func (m *model) spare(p *process) {
 	for _, a := range p.attempts {
-		if a.id == p.killer.id || m.failing(a) {
+		if a.id == p.killer.id || a.outcome == Crashed || m.failing(a) {
 			continue
 		}
 		since := a.unanswered()

@@ -1,6 +1,7 @@
 package queueinfo
 
 import (
+	"math"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -51,17 +52,44 @@ func NewestDeath(headers amqp.Table, queue string) (Death, bool) {
 	return Death{}, false
 }
 
-// Integer is a header's number as an int64; 0 if it is none.
+// maxInteger is the largest integer that every language reads exactly: 2^53-1.
+const maxInteger = 1<<53 - 1
+
+// Integer is a header's whole number, whatever its type: libraries of other languages do not tell the types apart. It is 0 if
+// it is none, or beyond ±(2^53-1).
 func Integer(v any) int64 {
-	switch n := v.(type) {
+	var n int64
+	switch v := v.(type) {
 	case int64:
-		return n
+		n = v
 	case int32:
-		return int64(n)
+		n = int64(v)
 	case int16:
-		return int64(n)
+		n = int64(v)
+	case int8:
+		n = int64(v)
 	case int:
-		return int64(n)
+		n = int64(v)
+	case uint32:
+		n = int64(v)
+	case uint16:
+		n = int64(v)
+	case uint8:
+		n = int64(v)
+	case float32:
+		n = whole(float64(v))
+	case float64:
+		n = whole(v)
 	}
-	return 0
+	if n < -maxInteger || n > maxInteger {
+		return 0
+	}
+	return n
+}
+
+func whole(v float64) int64 {
+	if v != math.Trunc(v) || math.Abs(v) > maxInteger {
+		return 0
+	}
+	return int64(v)
 }

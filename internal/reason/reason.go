@@ -16,30 +16,71 @@ const (
 // <id>, <text>, <address>, <duration>, <time> and <path>. Codes, such as HTTP statuses and SQLSTATEs, stay. The result has 300
 // bytes at most, and normalising it again changes nothing.
 func Normalise(text string) string {
+	return settle(next(firstLine(text)))
+}
+
+func firstLine(text string) string {
 	text = strings.TrimSpace(strings.ToValidUTF8(cut(text, read), "\uFFFD"))
-	if end := strings.IndexAny(text, "\r\n"); end >= 0 {
-		text = text[:end]
-	}
-	for range rounds {
-		next := cut(once(text), most)
-		if next == text {
-			break
+	for i := range len(text) {
+		if text[i] == '\n' || text[i] == '\r' {
+			return text[:i]
 		}
-		text = next
 	}
 	return text
 }
 
-// once takes every rule in turn: phrases, words, and then runs of placeholders.
-func once(text string) string {
+// settle normalises what next returned until nothing changes.
+func settle(text string) string {
+	for range rounds - 1 {
+		again := next(text)
+		if again == text {
+			break
+		}
+		text = again
+	}
+	return text
+}
+
+// next takes every rule in turn: phrases, words, and then runs of placeholders.
+func next(text string) string {
+	has := traitsOf(text)
 	for _, r := range phrases {
-		text = r.apply(text)
+		if has&r.needs == r.needs && strings.Contains(text, r.has) {
+			text = r.of.ReplaceAllString(text, r.by)
+		}
 	}
 	text = words(text)
-	for _, r := range runs {
-		text = r.apply(text)
+	if strings.IndexByte(text, '<') >= 0 {
+		for _, r := range runs {
+			if strings.Contains(text, r.has) {
+				text = r.of.ReplaceAllString(text, r.by)
+			}
+		}
 	}
-	return strings.Join(strings.Fields(text), " ")
+	return cut(strings.Join(strings.Fields(text), " "), most)
+}
+
+// Normaliser normalises many reasons of a queue, which have few groups, in less time than Normalise. The zero value is ready. It is
+// not safe for concurrent use.
+type Normaliser struct {
+	settled map[string]string // by what next returned
+}
+
+// remembered bounds what a Normaliser keeps.
+const remembered = 1000
+
+// Normalise returns what the function Normalise does.
+func (n *Normaliser) Normalise(text string) string {
+	text = next(firstLine(text))
+	group, ok := n.settled[text]
+	if !ok {
+		if len(n.settled) >= remembered || n.settled == nil {
+			n.settled = map[string]string{}
+		}
+		group = settle(text)
+		n.settled[text] = group
+	}
+	return group
 }
 
 // cut shortens a text at the end of a character, and not within a placeholder.
@@ -54,21 +95,61 @@ func cut(text string, n int) string {
 	return strings.TrimSpace(text)
 }
 
-// rule replaces what matches of in a text that has one of the bytes any and the text has: most texts need few rules.
+// rule replaces what matches of, in a text that has the traits that this needs and the text has: most texts need few rules.
 type rule struct {
-	any, has string
-	of       *regexp.Regexp
-	by       string
+	needs traits
+	has   string
+	of    *regexp.Regexp
+	by    string
 }
 
-func (r rule) apply(text string) string {
-	if !strings.ContainsAny(text, r.any) || !strings.Contains(text, r.has) {
-		return text
+// traits are what a text has. Rules only take traits away from it.
+type traits uint8
+
+const (
+	digit   traits = 1 << iota
+	dashed         // a digit before -
+	slashed        // a digit before /
+	timed          // a digit, : and a digit
+	quoted         // a quotation mark, but '
+)
+
+func traitsOf(text string) (has traits) {
+	for i := range len(text) {
+		switch c := text[i]; {
+		case c >= '0' && c <= '9':
+			has |= digit
+			has |= traitsAfter(text[i+1:])
+		case c == '"', c == '`', c == 0xE2, c == 0xC2: // typographic ones begin with these
+			has |= quoted
+		}
 	}
-	return r.of.ReplaceAllString(text, r.by)
+	return has
 }
 
-const digits = "0123456789"
+// traitsAfter are the traits by what follows a digit.
+func traitsAfter(text string) traits {
+	switch {
+	case text == "":
+		return 0
+	case text[0] == '-':
+		return dashed
+	case text[0] == '/':
+		return slashed
+	case text[0] == ':' && len(text) > 1 && hasDigit(text[1:2]):
+		return timed
+	}
+	return 0
+}
+
+func hasDigit(text string) bool {
+	for i := range len(text) {
+		if text[i] >= '0' && text[i] <= '9' {
+			return true
+		}
+	}
+	return false
+}
 
 const (
 	clock = `\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?`
@@ -80,27 +161,27 @@ const (
 
 // phrases are what consists of several words, and what is quoted.
 var phrases = []rule{
-	{digits, "-", regexp.MustCompile(`\b\d{4}-\d{2}-\d{2}(?:[T ]` + clock + zone + `)?\b`), "<time>"},
-	{digits, "/", regexp.MustCompile(`(^|[\s(\[=,])\d{4}/\d{2}/\d{2}(?: ` + clock + zone + `)?\b`), "${1}<time>"},
-	{digits, " 2", regexp.MustCompile(`\b(?:` + day + `,? )?\d{1,2} ` + month + ` \d{4}(?: ` + clock + zone + `)?\b`), "<time>"},
-	{digits, ":", regexp.MustCompile(`\b` + day + ` ` + month + ` +\d{1,2} ` + clock + zone + `(?: \d{4})?\b`), "<time>"},
-	{digits, ":", regexp.MustCompile(`\b\d{1,2}:\d{2}:\d{2}(?:[.,]\d+)?\b`), "<time>"},
-	{"\"`\u201c\u2018\u00ab", "", regexp.MustCompile(`"(?:[^"\\]|\\.)*"|` + "`[^`]*`" + `|\x{201c}[^\x{201d}]*\x{201d}|\x{2018}[^\x{2019}]*\x{2019}|\x{ab}[^\x{bb}]*\x{bb}`), "<text>"},
-	{"'", "'", regexp.MustCompile(`(^|[\s(\[{=:,<@>])[bu]?'(?:[^'\\]|\\.)*'`), "${1}<text>"},
-	{"://", "://", regexp.MustCompile(`\b[a-z][a-z0-9+.-]*://[^\s"'<>)\]]*[^\s"'<>)\].,:;]`), "<address>"},
-	{digits, "[", regexp.MustCompile(`\[[0-9A-Fa-f]*:[0-9A-Fa-f.]*:[0-9A-Fa-f:.]*(?:%\w+)?\](?::\d+)?`), "<address>"},
-	{digits, "-", regexp.MustCompile(`\b[0-9A-Fa-f]{8}-(?:[0-9A-Fa-f]{4}-){3}[0-9A-Fa-f]{12}\b`), "<id>"},
+	{dashed, "-", regexp.MustCompile(`\b\d{4}-\d{2}-\d{2}(?:[T ]` + clock + zone + `)?\b`), "<time>"},
+	{slashed, "/", regexp.MustCompile(`(^|[\s(\[=,])\d{4}/\d{2}/\d{2}(?: ` + clock + zone + `)?\b`), "${1}<time>"},
+	{digit, " 2", regexp.MustCompile(`\b(?:` + day + `,? )?\d{1,2} ` + month + ` \d{4}(?: ` + clock + zone + `)?\b`), "<time>"},
+	{timed, ":", regexp.MustCompile(`\b` + day + ` ` + month + ` +\d{1,2} ` + clock + zone + `(?: \d{4})?\b`), "<time>"},
+	{timed, ":", regexp.MustCompile(`\b\d{1,2}:\d{2}:\d{2}(?:[.,]\d+)?\b`), "<time>"},
+	{quoted, "", regexp.MustCompile(`"(?:[^"\\]|\\.)*"|` + "`[^`]*`" + `|\x{201c}[^\x{201d}]*\x{201d}|\x{2018}[^\x{2019}]*\x{2019}|\x{ab}[^\x{bb}]*\x{bb}`), "<text>"},
+	{0, "'", regexp.MustCompile(`(^|[\s(\[{=:,<@>])[bu]?'(?:[^'\\]|\\.)*'`), "${1}<text>"},
+	{0, "://", regexp.MustCompile(`\b[a-z][a-z0-9+.-]*://[^\s"'<>)\]]*[^\s"'<>)\].,:;]`), "<address>"},
+	{digit, "[", regexp.MustCompile(`\[[0-9A-Fa-f]*:[0-9A-Fa-f.]*:[0-9A-Fa-f:.]*(?:%\w+)?\](?::\d+)?`), "<address>"},
+	{digit, "-", regexp.MustCompile(`\b[0-9A-Fa-f]{8}-(?:[0-9A-Fa-f]{4}-){3}[0-9A-Fa-f]{12}\b`), "<id>"},
 }
 
 // runs are placeholders that belong together.
 var runs = []rule{
-	{"<", "<n>", regexp.MustCompile(`<n> ?` + unit + `\b`), "<duration>"},
-	{"<", "<n>", regexp.MustCompile(`<n> ?(?:bytes?|[kKMGT]i?B)\b`), "<n> bytes"},
-	{"<", "<n>", regexp.MustCompile(`<n>(?:(?:, ?| )<n>)+`), "<n>"},
-	{"<", "<id>", regexp.MustCompile(`<id>(?:(?:, ?| )<id>)+`), "<id>"},
-	{"<", "<text>", regexp.MustCompile(`<text>(?:(?:, ?| )<text>)+`), "<text>"},
-	{"<", "<address>", regexp.MustCompile(`<address>(?:(?:, ?| )<address>)+`), "<address>"},
-	{"<", ">", regexp.MustCompile(`<(id|n)>(?:[-_.:/]?<(?:id|n)>)+`), "<id>"},
+	{0, "<n>", regexp.MustCompile(`<n> ?` + unit + `\b`), "<duration>"},
+	{0, "<n>", regexp.MustCompile(`<n> ?(?:bytes?|[kKMGT]i?B)\b`), "<n> bytes"},
+	{0, "<n>", regexp.MustCompile(`<n>(?:(?:, ?| )<n>)+`), "<n>"},
+	{0, "<id>", regexp.MustCompile(`<id>(?:(?:, ?| )<id>)+`), "<id>"},
+	{0, "<text>", regexp.MustCompile(`<text>(?:(?:, ?| )<text>)+`), "<text>"},
+	{0, "<address>", regexp.MustCompile(`<address>(?:(?:, ?| )<address>)+`), "<address>"},
+	{0, ">", regexp.MustCompile(`<(id|n)>(?:[-_.:/]?<(?:id|n)>)+`), "<id>"},
 }
 
 // inWord are the bytes of numbers, names, paths and addresses, and of all characters beyond ASCII.
@@ -159,15 +240,20 @@ var (
 // isCode reports whether a word is a code that tells errors apart; before is the word before it.
 func isCode(w, before, head, after string) bool {
 	switch {
-	case !strings.ContainsAny(w, digits):
+	case !hasDigit(w):
 		return false
-	case vendor.MatchString(w) && (w[0] > '9' || strings.HasPrefix(w, "0x") || beforeN.MatchString(before)):
+	case allDigits(w) && len(w) > 5:
+		return false
+	case !allDigits(w) && vendor.MatchString(w) && (w[0] > '9' || strings.HasPrefix(w, "0x") || beforeN.MatchString(before)):
 		return true
 	case !code.MatchString(w):
 		return false
 	}
-	return beforeN.MatchString(before) || strings.HasSuffix(head, "(") && beforeBracket.MatchString(before) || code.MatchString(before) || vendor.MatchString(before) || len(w) == 3 && afterN.MatchString(after)
+	return beforeN.MatchString(before) || strings.HasSuffix(head, "(") && beforeBracket.MatchString(before) ||
+		hasDigit(before) && (code.MatchString(before) || vendor.MatchString(before)) || len(w) == 3 && afterN.MatchString(after)
 }
+
+func allDigits(w string) bool { return strings.Trim(w, "0123456789") == "" }
 
 var (
 	file     = regexp.MustCompile(`^(?:[\w.@+~-]+[/\\])*[\w.@+~-]+\.(?:go|java|kt|py|js|mjs|cjs|ts|tsx|cs|rb|php|rs|lua|sql|json|xml|ya?ml|toml|ini|conf|cfg|csv|txt|log|pem|crt|key|so|dll|jar|exe|html|tmpl|sock|lock|tmp|parquet|zip|gz|pdf|png)(?::\d+){0,2}$`)
@@ -188,8 +274,12 @@ var (
 
 // group is the placeholder of a word, or the word itself.
 func group(w string) string {
-	numbered := strings.ContainsAny(w, digits)
+	numbered := hasDigit(w)
 	switch {
+	case numbered && allDigits(w):
+		return "<n>"
+	case numbered && plain(w): // none of the cases below that need a dot, a slash, a colon or an @
+		return ofPlain(w)
 	case !numbered && (len(w) < 2 || !strings.ContainsAny(w, `./\:@`) && w != "localhost"):
 		return w
 	case file.MatchString(w), rooted.MatchString(w):
@@ -208,19 +298,41 @@ func group(w string) string {
 	return parts(w)
 }
 
+// plain reports whether a word is of ASCII letters and digits alone.
+func plain(w string) bool {
+	for i := range len(w) {
+		if c := w[i] | 0x20; (c < 'a' || c > 'z') && (w[i] < '0' || w[i] > '9') {
+			return false
+		}
+	}
+	return true
+}
+
+func ofPlain(w string) string {
+	switch {
+	case duration.MatchString(w):
+		return "<duration>"
+	case size.MatchString(w):
+		return "<n>"
+	}
+	return ofPart(w)
+}
+
 var part = regexp.MustCompile(`[\pL\pN]+`)
 
 // parts replaces the numbers and ids within a word.
 func parts(w string) string {
-	return part.ReplaceAllStringFunc(w, func(p string) string {
-		switch {
-		case !strings.ContainsAny(p, digits):
-			return p
-		case number.MatchString(p):
-			return "<n>"
-		case hex.MatchString(p), mixed.MatchString(p) && len(turns.FindAllString(p, -1)) > 1:
-			return "<id>"
-		}
-		return tail.ReplaceAllString(p, "<n>")
-	})
+	return part.ReplaceAllStringFunc(w, ofPart)
+}
+
+func ofPart(p string) string {
+	switch {
+	case !hasDigit(p):
+		return p
+	case number.MatchString(p):
+		return "<n>"
+	case hex.MatchString(p), mixed.MatchString(p) && len(turns.FindAllString(p, -1)) > 1:
+		return "<id>"
+	}
+	return tail.ReplaceAllString(p, "<n>")
 }

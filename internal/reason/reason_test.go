@@ -18,10 +18,16 @@ var reasons string
 func TestNormalise(t *testing.T) {
 	lines := strings.Split(strings.TrimSuffix(reasons, "\n"), "\n")
 	n := 0
+	var many Normaliser
 	for i := 0; i+1 < len(lines); i += 2 {
 		text, want := lines[i], strings.TrimPrefix(lines[i+1], "\t")
 		if got := Normalise(text); got != want {
 			t.Errorf("%s\ngot  %s\nwant %s", text, got, want)
+		}
+		for range 2 {
+			if got := many.Normalise(text); got != want {
+				t.Errorf("%s\ngot  %s with a Normaliser\nwant %s", text, got, want)
+			}
 		}
 		n++
 	}

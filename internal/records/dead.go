@@ -3,6 +3,7 @@ package records
 import (
 	"context"
 	"errors"
+	"iter"
 	"slices"
 	"time"
 
@@ -41,6 +42,28 @@ func (q *Queue) Dead(ctx context.Context, query DeadQuery) (DeadPage, error) {
 		page.Next = last
 	}
 	return page, err
+}
+
+// EachDead yields the dead letters that the filter picks and of which the store has records, the newest first. It yields an error
+// once and stops.
+func (q *Queue) EachDead(ctx context.Context, filter deadletter.Filter) iter.Seq2[*deadletter.Message, error] {
+	return func(yield func(*deadletter.Message, error) bool) {
+		_, _, err := q.eachDead(ctx, filter, "", 0, func(m *deadletter.Message) bool { return yield(m, nil) })
+		if err != nil {
+			yield(nil, err)
+		}
+	}
+}
+
+// Knows reports whether the store's records can tell which dead letters of the queue a filter picks. They have no headers, nothing
+// of messages that died in other queues, and nothing of those that the broker dead-lettered by itself or that were not counted.
+func (q *Queue) Knows(filter deadletter.Filter) bool {
+	switch filter.Kind {
+	case deadletter.KindRejected, deadletter.KindDeliveryLimit, deadletter.KindExpired, deadletter.KindOverflow, deadletter.KindUnknown:
+		return false
+	default:
+		return filter.Lane == "" && (filter.Queue == "" || filter.Queue == q.Name)
+	}
 }
 
 // eachDead calls f with the dead letters that the filter picks, the newest first, until f returns false. It returns the place of

@@ -40,7 +40,9 @@ type Queue struct {
 	Store *counter.Admin
 	VHost string
 	Name  string
-	Warn  func(error) // gets the reason why consumers ignore the queue's override, or why the audit log lacks a change; nil is silent
+
+	Counting func(n int) // is told how many dead letters Groups has counted; nil is silent
+	Warn     func(error) // gets the reason why consumers ignore the queue's override, or why the audit log lacks a change; nil is silent
 }
 
 // None returns an error that wraps ErrNone and names the queue.

@@ -64,7 +64,12 @@ func (o *Observer) Observe(_ context.Context, e consumer.Event) {
 
 // ended reports whether the outcome is the first one after an attempt. A requeue follows the retry of its attempt.
 func ended(o consumer.Outcome) bool {
-	return o == consumer.OutcomeAck || o == consumer.OutcomeRetry || o == consumer.OutcomeDeadLetter
+	switch o {
+	case consumer.OutcomeAck, consumer.OutcomeRetry, consumer.OutcomeDeadLetter, consumer.OutcomeNotCounted, consumer.OutcomeCrash:
+		return true
+	default:
+		return false
+	}
 }
 
 func settled(o consumer.Outcome) bool {

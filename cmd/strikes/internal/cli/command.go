@@ -66,6 +66,14 @@ func seeHelp(cmd *cobra.Command, err error) error {
 	return Misusef("%w (see %s --help)", err, cmd.CommandPath())
 }
 
+// insteadOfCommand is the annotation of a command that names the flag which takes the place of CMD.
+const insteadOfCommand = "strikes_instead"
+
+// InsteadOfCommand lets a flag take the place of what is after --.
+func InsteadOfCommand(cmd *cobra.Command, flag string) {
+	cmd.Annotations = map[string]string{insteadOfCommand: flag}
+}
+
 // checkArguments compares the arguments with those that the command's use calls for.
 func checkArguments(cmd *cobra.Command, args []string) error {
 	before, after, dash := strings.Cut(cmd.Use, " -- ")
@@ -74,7 +82,14 @@ func checkArguments(cmd *cobra.Command, args []string) error {
 		return checkNames(names, args)
 	}
 	at := cmd.ArgsLenAtDash()
+	other := cmd.Annotations[insteadOfCommand]
 	switch {
+	case other != "" && cmd.Flags().Changed(other) && at >= 0:
+		return fmt.Errorf("--%s takes the place of a command; leave out -- and what follows", other)
+	case other != "" && cmd.Flags().Changed(other):
+		return checkNames(names, args)
+	case other != "" && (at < 0 || at == len(args) || args[at] == ""):
+		return fmt.Errorf("no command given; put it after --, as in: %s -- %s, or give --%s", before, after, other)
 	case at < 0 || at == len(args) || args[at] == "":
 		return fmt.Errorf("no command given; put it after --, as in: %s -- %s", before, after)
 	case at < len(names) || args[0] == "":

@@ -35,6 +35,7 @@ type Command struct {
 
 	Limit           int // List
 	Groups, Records bool
+	Read            bool // for Groups, even if the store's records answer
 
 	Search int // Show
 	Body   bool

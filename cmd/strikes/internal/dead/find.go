@@ -1,6 +1,7 @@
 package dead
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,9 +13,6 @@ import (
 	"github.com/strikesmq/strikes/deadletter"
 )
 
-// searched is how many dead letters are read to find one that the store knows: the rest is left unread.
-const searched = 500
-
 // search looks for the dead letters of one id.
 type search struct {
 	q       *dlq
@@ -22,86 +20,67 @@ type search struct {
 	bounds  deadletter.Bounds
 	message bool // a record will not do
 	found   int
+
+	recorded *deadletter.Message // what the store knows; nil: nothing
+	removed  time.Time           // when such a dead letter was replayed or dropped, by the store
+	unread   bool                // the store alone answers
 }
 
 // search decides how far to read.
-func (c *Command) search(ctx context.Context, q *dlq, f deadletter.Filter) (*search, error) {
-	s := &search{q: q, filter: f, message: c.Body || c.JSON}
-	switch {
-	case c.Search < 0:
+func (c *Command) search(ctx context.Context, q *dlq, f deadletter.Filter) (s *search, err error) {
+	s = &search{q: q, filter: f, message: c.Body || c.JSON}
+	if c.Search < 0 {
 		return nil, cli.Refused("search", c.Search, "0 or more")
+	}
+	if s.recorded, s.removed, err = q.newestRecorded(ctx, f); err != nil {
+		return nil, err
+	}
+	switch long := q.ready > searched; {
 	case c.Changed("search"):
 		s.bounds.AtMost = c.Search
-		return s, nil
-	}
-	known, err := q.known(ctx, f)
-	switch {
-	case err != nil:
-		return nil, err
-	case known && !s.message:
-		s.bounds.AtMost = searched
-	default:
+	case s.message, s.recorded == nil && !(long && !s.removed.IsZero()):
 		s.bounds.Picked, s.bounds.AtLeast = 1, searched
+	case long:
+		s.unread = true
+	default:
+		s.bounds.AtMost = searched
 	}
 	return s, nil
 }
 
-// known reports whether the store has a record of the dead letter. That of the first generation needs no search.
-func (q *dlq) known(ctx context.Context, f deadletter.Filter) (bool, error) {
+// newestRecorded returns the dead letter that the newest record of an id describes; nil if none does. It also returns when the
+// newest that the filter picks was replayed or dropped.
+func (q *dlq) newestRecorded(ctx context.Context, f deadletter.Filter) (m *deadletter.Message, removed time.Time, err error) {
 	if q.store == nil {
-		return false, nil
-	}
-	first, err := q.store.Admin().Lookup(ctx, q.broker.VHost, q.queue, []counter.Message{{ID: f.IDs[0]}})
-	if err != nil {
-		return false, err
-	}
-	for _, r := range first {
-		if q.recorded(r, f) != nil {
-			return true, nil
-		}
-	}
-	l, err := q.newestRecorded(ctx, f)
-	return l != nil, err
-}
-
-// newestRecorded returns the dead letter that the newest record of an id describes; nil if none does.
-func (q *dlq) newestRecorded(ctx context.Context, f deadletter.Filter) (*deadletter.Message, error) {
-	if q.store == nil {
-		return nil, nil
+		return nil, removed, nil
 	}
 	records, err := q.store.Admin().Get(ctx, q.broker.VHost, q.queue, f.IDs[0])
 	if err != nil {
-		return nil, err
+		return nil, removed, err
 	}
-	for _, r := range records { // the newest first
-		if l := q.recorded(r, f); l != nil {
-			return l, nil
+	for i, r := range records { // the newest first
+		if m := deadletter.OfRecord(&records[i]); r.State == counter.StateDeadLetter && f.Match(m, time.Now()) {
+			if r.Removed.IsZero() {
+				return m, removed, nil
+			}
+			removed = cmp.Or(removed, r.Removed)
 		}
 	}
-	return nil, nil
-}
-
-// recorded returns the dead letter that a record describes; nil if it describes none, or the filter does not pick it.
-func (q *dlq) recorded(r counter.Record, f deadletter.Filter) *deadletter.Message {
-	if r.State != counter.StateDeadLetter {
-		return nil
-	}
-	l := deadletter.OfRecord(&r)
-	if !f.Match(l, time.Now()) {
-		return nil
-	}
-	return l
+	return nil, removed, nil
 }
 
 // each calls show for what is found, or else what the store knows, and returns a remark on what was not read.
-func (s *search) each(ctx context.Context, show func(*deadletter.Message) error) (unread string, err error) {
+func (s *search) each(ctx context.Context, show func(*deadletter.Message) error) (remark string, err error) {
+	if s.unread {
+		return s.answer(show, fmt.Sprintf("queue %s holds %d messages; --search %d reads the first ones, --search 0 all", s.q.where(), s.q.ready, searched))
+	}
 	for l, err := range s.q.dead.BrowsePart(ctx, s.filter, s.bounds) {
 		var left *deadletter.UnreadError
 		switch {
 		case errors.As(err, &left) && s.found > 0:
 			return fmt.Sprintf("only the first %d of %d dead letters were read; others of this ID may follow (--search 0 reads all)", left.Read, left.Of), nil
 		case err != nil:
-			return s.fallBack(ctx, show, err)
+			return s.fallBack(show, err)
 		}
 		if err := show(l); err != nil {
 			return "", err
@@ -114,27 +93,32 @@ func (s *search) each(ctx context.Context, show func(*deadletter.Message) error)
 	return "", nil
 }
 
-// fallBack prints what the store knows if the message was not read. Not to have read it is no failure then.
-func (s *search) fallBack(ctx context.Context, show func(*deadletter.Message) error, cause error) (unread string, err error) {
-	var left *deadletter.UnreadError
-	var recorded *deadletter.Message
-	partly := errors.As(cause, &left)
-	if why := errors.Is(cause, deadletter.ErrUnsafe) || errors.Is(cause, deadletter.ErrBusy); (partly || why) && s.found == 0 && !s.message {
-		if recorded, err = s.q.newestRecorded(ctx, s.filter); err != nil {
-			return "", err
-		}
+// answer shows what the store knows; why says why the queue was not read.
+func (s *search) answer(show func(*deadletter.Message) error, why string) (remark string, err error) {
+	if s.recorded == nil {
+		return "", cli.WithCode(fmt.Errorf("%s was replayed or dropped at %s, by the store; %s",
+			term.Shown(s.filter.IDs[0]), s.removed.UTC().Format(time.RFC3339), why), cli.ExitNothing)
 	}
-	unread = cause.Error()
+	remark = fmt.Sprintf("headers and body were not read: %s. This is the store's record as of %s; the message may have left the queue since.",
+		why, time.Now().UTC().Format(time.RFC3339))
+	return remark, show(s.recorded)
+}
+
+// fallBack prints what the store knows if the message was not read. Not to have read it is no failure then.
+func (s *search) fallBack(show func(*deadletter.Message) error, cause error) (remark string, err error) {
+	var left *deadletter.UnreadError
+	partly := errors.As(cause, &left)
+	why := cause.Error()
 	if partly {
-		unread = fmt.Sprintf("%s is not among the first %d of %d dead letters of queue %s; --search 0 reads all",
+		why = fmt.Sprintf("%s is not among the first %d of %d dead letters of queue %s; --search 0 reads all",
 			term.Shown(s.filter.IDs[0]), left.Read, left.Of, s.q.where())
 	}
+	refused := errors.Is(cause, deadletter.ErrUnsafe) || errors.Is(cause, deadletter.ErrBusy)
 	switch {
-	case recorded != nil:
-		unread = "headers and body were not read: " + unread + ". This is the store's record; the message may have left the queue since."
-		return unread, show(recorded)
+	case (partly || refused) && s.found == 0 && !s.message && s.recorded != nil:
+		return s.answer(show, why)
 	case partly:
-		return "", cli.WithCode(errors.New(unread), cli.ExitNothing)
+		return "", cli.WithCode(errors.New(why), cli.ExitNothing)
 	}
 	return "", s.q.fail(cause)
 }

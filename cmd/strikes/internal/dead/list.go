@@ -23,20 +23,26 @@ func (c *Command) List(ctx context.Context, queue string, ids []string) error {
 		return cli.Refused("limit", c.Limit, "0 or more")
 	case c.Records && c.NoStore:
 		return cli.Misusef("--records cannot be used with --no-store: records are in the store")
+	case c.Records && c.Read:
+		return cli.Misusef("--records cannot be used with --read: it does not ask the broker")
 	}
 	q, err := c.open(ctx, queue)
 	if err != nil {
 		return err
 	}
 	defer q.close()
-	out, limit := render.DeadLetters(c.Out, c.JSON), c.Limit
 	if c.Groups {
-		out, limit = render.Groups(c.Out, c.JSON, limit), 0
+		return c.groups(ctx, q, f)
 	}
-	messages, err := c.messages(ctx, q, f, limit, c.Records)
+	messages, _, err := c.messages(ctx, q, f, c.Limit, c.Records)
 	if err != nil {
 		return err
 	}
+	return c.printed(q, f, c.Limit, messages, render.DeadLetters(c.Out, c.JSON))
+}
+
+// printed prints what was found, and reports what was not.
+func (c *Command) printed(q *dlq, f deadletter.Filter, limit int, messages iter.Seq2[*deadletter.Message, error], out render.List[*deadletter.Message]) error {
 	want := seek(f)
 	limited, err := printAll(messages, out, limit, q, want)
 	if errors.Is(err, deadletter.ErrBusy) && q.store != nil {
@@ -74,7 +80,7 @@ func printAll(messages iter.Seq2[*deadletter.Message, error], out render.List[*d
 
 // messages yields those in the queue where reading is harmless, else those of the store's records. It stops reading the queue
 // once limit are picked; 0: never.
-func (c *Command) messages(ctx context.Context, q *dlq, f deadletter.Filter, limit int, records bool) (iter.Seq2[*deadletter.Message, error], error) {
+func (c *Command) messages(ctx context.Context, q *dlq, f deadletter.Filter, limit int, records bool) (iter.Seq2[*deadletter.Message, error], render.Source, error) {
 	if !records && q.dead.Handling.Hold {
 		p := term.NewProgress(c.Err)
 		q.dead.Progress = showing(p)
@@ -86,13 +92,13 @@ func (c *Command) messages(ctx context.Context, q *dlq, f deadletter.Filter, lim
 					return
 				}
 			}
-		}, nil
+		}, render.FromQueue, nil
 	}
 	if f.Lane != "" {
-		return nil, cli.Misusef("--lane needs the messages of queue %s, which is not read (--force reads it): %s", q.where(), why(q))
+		return nil, "", cli.Misusef("--lane needs the messages of queue %s, which is not read (--force reads it): %s", q.where(), why(q))
 	}
 	if q.store == nil {
-		return nil, cli.Misusef("queue %s is not read (--force reads it): %s", q.where(), why(q))
+		return nil, "", cli.Misusef("queue %s is not read (--force reads it): %s", q.where(), why(q))
 	}
 	if !records {
 		var err error
@@ -101,14 +107,14 @@ func (c *Command) messages(ctx context.Context, q *dlq, f deadletter.Filter, lim
 		case errors.Is(err, deadletter.ErrBusy):
 			q.held = err
 		case err != nil:
-			return nil, q.fail(err)
+			return nil, "", q.fail(err)
 		default:
 			has = "It has " + printable.Plural(q.unseen, "message")
 		}
 		fmt.Fprintf(c.Err, "queue %s is not read: %s.\n%s. The following is from the store's records; messages may have left the queue since.\n",
 			q.where(), term.Printable(q.dead.Handling.Why, ""), has)
 	}
-	return recorded(ctx, q, f), nil
+	return q.records().EachDead(ctx, f), render.FromStore, nil
 }
 
 func why(q *dlq) string {
@@ -116,21 +122,6 @@ func why(q *dlq) string {
 		return "the records do not have it"
 	}
 	return q.dead.Handling.Why
-}
-
-// recorded yields the dead letters that the store has records of, the newest first.
-func recorded(ctx context.Context, q *dlq, f deadletter.Filter) iter.Seq2[*deadletter.Message, error] {
-	return func(yield func(*deadletter.Message, error) bool) {
-		for r, err := range q.store.Admin().Dead(ctx, q.broker.VHost, q.queue, "") {
-			if err != nil {
-				yield(nil, err)
-				return
-			}
-			if l := q.recorded(r.Record, f); l != nil && !yield(l, nil) {
-				return
-			}
-		}
-	}
 }
 
 // showing shows progress.

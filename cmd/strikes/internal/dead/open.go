@@ -19,6 +19,7 @@ import (
 	"github.com/strikesmq/strikes/deadletter"
 	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/internal/queueinfo"
+	"github.com/strikesmq/strikes/internal/records"
 	"github.com/strikesmq/strikes/internal/shell"
 	"github.com/strikesmq/strikes/internal/status"
 )
@@ -29,7 +30,7 @@ type dlq struct {
 	queue  string // whose dead letters they are
 	broker *connect.Broker
 	store  *counter.Counter // nil: not to be asked
-	empty  bool             // the broker counted no message when the queue was opened
+	ready  int              // messages that the broker counted when the queue was opened; negative: not known
 	unseen int              // messages in the queue that were not read
 	held   error            // ErrBusy: others hold messages that were not counted
 }
@@ -51,7 +52,7 @@ func (c *Command) open(ctx context.Context, queue string) (*dlq, error) {
 		return nil, err
 	}
 	named := c.DeadLetterQueue
-	q := &dlq{queue: queue, broker: b, dead: deadletter.Queue{Name: cmp.Or(named, queue+".dlq"), Dial: b.Dial}}
+	q := &dlq{queue: queue, broker: b, ready: -1, dead: deadletter.Queue{Name: cmp.Or(named, queue+".dlq"), Dial: b.Dial}}
 	if err := queueinfo.CheckName(q.dead.Name); err != nil && named != "" {
 		return nil, cli.Misusef("--dead-letter-queue: %w", err)
 	}
@@ -73,6 +74,11 @@ func (c *Command) open(ctx context.Context, queue string) (*dlq, error) {
 		return nil, err
 	}
 	return q, nil
+}
+
+// records are what the store keeps of the dead letters.
+func (q *dlq) records() *records.Queue {
+	return &records.Queue{Store: q.store.Admin(), VHost: q.broker.VHost, Name: q.queue}
 }
 
 func (q *dlq) close() {
@@ -107,7 +113,9 @@ func (q *dlq) judge(ctx context.Context, stderr io.Writer, need inspect.Need, na
 		q.dead = *opened
 		q.explain(tried, force)
 		ready, err := connect.Ready(conn, q.dead.Name)
-		q.empty = err == nil && ready == 0
+		if err == nil {
+			q.ready = ready
+		}
 		return ctx.Err()
 	})
 }
@@ -202,7 +210,7 @@ func (q *dlq) none(want *wanted) error {
 	if q.unseen > 0 {
 		return fmt.Errorf("%w to read queue %q, and the store has no records of such dead letters", deadletter.ErrUnsafe, q.dead.Name)
 	}
-	return want.none(q.dead.Name, q.empty)
+	return want.none(q.dead.Name, q.ready == 0)
 }
 
 // Ambiguous says what to do if dead letters land in several queues.

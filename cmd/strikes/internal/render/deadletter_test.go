@@ -81,7 +81,7 @@ func TestDeadLetterIsSafeToShow(t *testing.T) {
 	for _, body := range []string{hostile, fmt.Sprintf(`{"a":%q}`, "\u202e"), `{"a":"` + "\u202e\u009b" + `"}`} {
 		m.Publishing.Body = []byte(body)
 		var out strings.Builder
-		for _, list := range []List[*deadletter.Message]{DeadLetters(&out, false), DeadLetters(&out, true), Groups(&out, false, 0), Groups(&out, true, 0)} {
+		for _, list := range []List[*deadletter.Message]{DeadLetters(&out, false), DeadLetters(&out, true), Groups(&out, false, 0, FromQueue), Groups(&out, true, 0, FromStore)} {
 			if err := errors.Join(list.Row(m), list.Flush()); err != nil {
 				t.Fatal(err)
 			}
@@ -112,7 +112,7 @@ func TestLongBodiesAreCut(t *testing.T) {
 
 func TestGroupsAreBounded(t *testing.T) {
 	var out strings.Builder
-	list := Groups(&out, false, 3)
+	list := Groups(&out, false, 3, FromStore)
 	const most = 1000
 	for i := range most + 10 {
 		m := deadLetterExample()

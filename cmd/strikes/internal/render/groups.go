@@ -21,28 +21,45 @@ type group struct {
 	Oldest  time.Time `json:"oldest,omitzero"`
 	Newest  time.Time `json:"newest,omitzero"`
 	Example string    `json:"example,omitempty"` // id of one of the newest
+	Source  Source    `json:"source"`
+	AsOf    time.Time `json:"as_of"`
 }
 
-func groupOf(g *records.Group) group {
-	out := group{Kind: string(g.Kind), Reason: g.Reason, Count: g.Count, Oldest: g.Oldest, Newest: g.Newest, Example: g.Example.Name()}
-	if g.Kind == "" {
+// Source is where an answer about dead letters comes from.
+type Source string
+
+// The sources.
+const (
+	FromStore Source = "store" // the records that the store keeps
+	FromQueue Source = "queue" // the messages themselves
+)
+
+func (g *GroupList) groupOf(of *records.Group) group {
+	out := group{
+		Kind: string(of.Kind), Reason: of.Reason, Count: of.Count, Oldest: of.Oldest, Newest: of.Newest, Example: of.Example.Name(),
+		Source: g.source, AsOf: g.asOf,
+	}
+	if of.Kind == "" {
 		out.Reason = otherReasons
 	}
 	return out
 }
 
-// groups counts dead letters by kind and reason.
-type groups struct {
+// GroupList counts dead letters by kind and reason. It is a List.
+type GroupList struct {
 	records.Tally
 
 	out  List[group]
 	most int // to print, those with the most dead letters; 0: all
+
+	source Source
+	asOf   time.Time
 }
 
 // Groups returns a list that counts dead letters and prints the most groups
 // at most, the largest first; 0: all.
-func Groups(w io.Writer, asJSON bool, most int) List[*deadletter.Message] {
-	g := &groups{most: most}
+func Groups(w io.Writer, asJSON bool, most int, source Source) *GroupList {
+	g := &GroupList{most: most, source: source, asOf: time.Now().UTC().Truncate(time.Second)}
 	if asJSON {
 		g.out = newLines(w, func(one group) any { return one })
 		return g
@@ -56,18 +73,22 @@ func Groups(w io.Writer, asJSON bool, most int) List[*deadletter.Message] {
 	return g
 }
 
-func (g *groups) Row(m *deadletter.Message) error {
+// Row counts a dead letter.
+func (g *GroupList) Row(m *deadletter.Message) error {
 	g.Add(m)
 	return nil
 }
 
-func (g *groups) Flush() error {
-	sorted := g.Groups()
+// Flush prints what was counted.
+func (g *GroupList) Flush() error { return g.Print(g.Groups()) }
+
+// Print prints groups that were counted elsewhere, the largest first.
+func (g *GroupList) Print(sorted []*records.Group) error {
 	if g.most > 0 {
 		sorted = sorted[:min(g.most, len(sorted))]
 	}
 	for _, one := range sorted {
-		if err := g.out.Row(groupOf(one)); err != nil {
+		if err := g.out.Row(g.groupOf(one)); err != nil {
 			return err
 		}
 	}

@@ -57,7 +57,7 @@ func (d decision) String() string {
 	if d.Cause != "" {
 		fmt.Fprintf(&b, " %s", d.Cause)
 	}
-	if d.Decision == string(consumer.OutcomeRetry) {
+	if d.WaitMS > 0 || d.Decision == string(consumer.OutcomeRetry) {
 		fmt.Fprintf(&b, ", the next in %v", time.Duration(d.WaitMS)*time.Millisecond)
 	}
 	most := 200
@@ -73,7 +73,7 @@ func (d decision) String() string {
 // troublesome reports whether a decision is shown to those who asked for nothing.
 func (d decision) troublesome() bool {
 	switch consumer.Outcome(d.Decision) {
-	case consumer.OutcomeRetry, consumer.OutcomeDeadLetter, consumer.OutcomeIsolate, consumer.OutcomeHold:
+	case consumer.OutcomeRetry, consumer.OutcomeDeadLetter, consumer.OutcomeIsolate, consumer.OutcomeHold, consumer.OutcomeNotCounted, consumer.OutcomeCrash:
 		return true
 	default:
 		return d.Error != ""

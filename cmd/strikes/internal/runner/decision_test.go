@@ -28,6 +28,8 @@ var decisionEvents = []struct {
 		`dead-letter "a\n", attempt 4 of 4 timed-out: late`, false},
 	{consumer.Event{Outcome: consumer.OutcomeIsolate, ID: "a"}, "isolate a", false},
 	{consumer.Event{Outcome: consumer.OutcomeHold, ID: "a", Err: errors.New("counter: start: store away")}, "hold a: counter: start: store away", false},
+	{consumer.Event{Outcome: consumer.OutcomeNotCounted, ID: "a", Attempt: 1, Limit: 4, Wait: time.Second, Err: errors.New("503")}, "not-counted a, attempt 1 of 4, the next in 1s: 503", false},
+	{consumer.Event{Outcome: consumer.OutcomeCrash, ID: "a", Attempt: 1, Limit: 4, Wait: time.Second, Err: errors.New("reset")}, "crash a, attempt 1 of 4, the next in 1s: reset", false},
 	{consumer.Event{Outcome: consumer.OutcomeUndecodable, Queue: "q", Err: errors.New("consumer: a message cannot be decoded: take it out")}, "undecodable: consumer: a message cannot be decoded: take it out", false},
 	{consumer.Event{Outcome: consumer.OutcomeLeave, ID: "a"}, "leave a", true},
 	{consumer.Event{Outcome: consumer.OutcomeLeave, ID: "a", Err: errors.New("channel closed")}, "leave a: channel closed", false},

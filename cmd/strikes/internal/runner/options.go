@@ -19,6 +19,7 @@ type Options struct {
 	Ordered, AckEach, AllowDrop, Verbose, JSON bool
 	Lane, Backoff, Retry, Isolation            string
 	HealthAddr                                 string // empty: no probes
+	HTTP, HTTPCA, HTTPCert, HTTPKey, HTTPToken string // HTTP empty: a command handles the messages
 	HandlerTimeout, DrainTimeout               time.Duration
 	ConsumerTimeout, ExitWhenIdle              time.Duration
 }

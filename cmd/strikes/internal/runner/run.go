@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os/exec"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
@@ -16,16 +15,17 @@ import (
 	"github.com/strikesmq/strikes/internal/management"
 )
 
-// Run consumes a queue with a command as the handler.
+// Run consumes a queue with a command, or an endpoint, as the handler.
 func Run(ctx context.Context, s cli.Streams, o Options, queue string, command []string) error {
 	settings, err := o.settings(queue)
 	if err != nil {
 		return err
 	}
-	path, err := exec.LookPath(command[0])
+	does, err := o.work(s, queue, command)
 	if err != nil {
-		return cli.Misusef("the command cannot be run: %w", err)
+		return err
 	}
+	defer does.close()
 	b, err := o.Broker()
 	if err != nil {
 		return err
@@ -42,15 +42,13 @@ func Run(ctx context.Context, s cli.Streams, o Options, queue string, command []
 	settings.Counter = store
 	findManagement(ctx, s, b, conn, &settings)
 	w := &worker{
-		consumer: settings, next: connect.After(conn, b.Dial),
-		command: Command{Path: path, Args: command[1:], Stdout: s.Out, Stderr: s.Err},
-		idle:    idle{patience: o.ExitWhenIdle},
-		log:     cli.NewLogger(s.Err, o.Verbose),
+		consumer: settings, next: connect.After(conn, b.Dial), work: does,
+		idle: idle{patience: o.ExitWhenIdle},
+		log:  cli.NewLogger(s.Err, o.Verbose),
 	}
 	decisions := &Lines{To: s.Err, All: o.Verbose}
 	if o.JSON {
 		*decisions = Lines{To: s.Out, All: true, JSON: true}
-		w.command.Stdout = s.Err
 	}
 	w.consumer.Observer = observers{decisions, &w.idle}
 	if o.HealthAddr != "" {

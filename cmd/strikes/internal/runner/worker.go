@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,10 +16,10 @@ import (
 	"github.com/strikesmq/strikes/consumer"
 )
 
-// worker is a consumer whose handler runs a command.
+// worker is a consumer of a queue, for the command consume.
 type worker struct {
 	consumer consumer.Consumer
-	command  Command
+	work     work
 	idle     idle
 	next     func(context.Context) (*amqp.Connection, error)
 	conn     atomic.Pointer[amqp.Connection] // of the session
@@ -53,12 +52,12 @@ func (w *worker) run(ctx context.Context, now <-chan struct{}) error {
 		}
 		return err
 	case <-now:
-		w.command.KillAll()
+		w.work.cancel()
 		select {
 		case <-done: //nolint:errcheck // how it ended does not matter
 		case <-time.After(lastWord):
 		}
-		return cli.WithCode(errors.New("stopped immediately: running commands were killed, and their messages return to the queue"), cli.ExitInterrupted)
+		return cli.WithCode(fmt.Errorf("stopped immediately: running %s, and their messages return to the queue", w.work.cancelled), cli.ExitInterrupted)
 	}
 }
 
@@ -72,18 +71,12 @@ func (w *worker) dial(ctx context.Context) (*amqp.Connection, error) {
 	return conn, err
 }
 
-// handler runs the command. If it cannot be started, consuming is stopped, and the attempt is not counted.
+// handler hands a message to the work. If that cannot be started, consuming is stopped, and the attempt is not counted.
 func (w *worker) handler(stop context.CancelCauseFunc) consumer.Handler {
-	base := os.Environ()
 	return func(ctx context.Context, d amqp.Delivery) error {
 		w.idle.begin()
 		defer w.idle.end()
-		attempt, _ := consumer.AttemptFrom(ctx)
-		env, omitted := Environ(base, w.consumer.Queue, d, attempt)
-		for _, name := range omitted {
-			w.log.Warn("a variable was not passed to the command: its value has a NUL", "variable", name, "id", fmt.Sprintf("%q", d.MessageId))
-		}
-		err := w.command.Run(ctx, env, d.Body)
+		err := w.work.handle(ctx, d)
 		if errors.Is(err, ErrNotStarted) {
 			w.log.Error("stopping; the attempt is not counted", "error", err)
 			stop(err)

@@ -1,0 +1,122 @@
+package push
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/consumer"
+)
+
+// What is read of a response. Its status decides; the body is read for the reason of a failure, and so that the connection can be
+// used again.
+const (
+	maxReason    = 1 << 10
+	maxDrained   = 64 << 10
+	drainTimeout = time.Second
+)
+
+// post makes one attempt. It calls cancel if the body of the response takes too long.
+func (e *Endpoint) post(ctx context.Context, cancel context.CancelFunc, d amqp.Delivery) error {
+	var sent atomic.Bool
+	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GetConn:      func(string) { sent.Store(false) }, // also where net/http tries again, because nothing was sent
+		WroteHeaders: func() { sent.Store(true) },
+	})
+	request, err := http.NewRequestWithContext(traced, http.MethodPost, e.url.String(), bytes.NewReader(d.Body))
+	if err != nil {
+		return consumer.NotCounted(errors.New("making the request failed")) // the error quotes the URL
+	}
+	attempt, _ := consumer.AttemptFrom(ctx)
+	request.Header = headers(e.Queue, d, attempt)
+	secrets, err := e.authorize(request)
+	if err != nil {
+		return consumer.NotCounted(err)
+	}
+	response, err := e.client.Do(request)
+	if err != nil {
+		var of *url.Error
+		if errors.As(err, &of) { // its text has the URL
+			err = of.Err
+		}
+		return e.broken(ctx, sent.Load(), err)
+	}
+	defer response.Body.Close()
+	patience := time.AfterFunc(drainTimeout, cancel)
+	defer patience.Stop()
+	return reply{
+		status: response.StatusCode, location: response.Header.Get("Location"), retryAfter: response.Header.Get("Retry-After"),
+		text: hide(drain(response.Body), secrets),
+	}.judge(time.Now())
+}
+
+// authorize adds what the endpoint knows this consumer by, and returns it: the endpoint may quote it in its response.
+func (e *Endpoint) authorize(r *http.Request) (secrets []string, err error) {
+	switch {
+	case e.TokenFile != "":
+		token, err := e.token()
+		if err != nil {
+			return nil, err
+		}
+		r.Header.Set("Authorization", "Bearer "+token)
+		return []string{token}, nil
+	case e.url.User != nil:
+		password, _ := e.url.User.Password()
+		basic := base64.StdEncoding.EncodeToString([]byte(e.url.User.Username() + ":" + password))
+		r.URL.User = nil
+		r.Header.Set("Authorization", "Basic "+basic)
+		return []string{basic, password}, nil
+	}
+	return nil, nil
+}
+
+// drain returns the beginning of a body, and reads what a connection can be used again for.
+func drain(body io.Reader) string {
+	text, err := io.ReadAll(io.LimitReader(body, maxReason))
+	if err == nil {
+		_, _ = io.CopyN(io.Discard, body, maxDrained) // more is not worth it: the connection is closed
+	}
+	return string(text)
+}
+
+// hide replaces secrets in a text.
+func hide(text string, secrets []string) string {
+	for _, s := range secrets {
+		if s != "" {
+			text = strings.ReplaceAll(text, s, "xxxxx")
+		}
+	}
+	return text
+}
+
+// broken is what becomes of an attempt without a response.
+func (e *Endpoint) broken(ctx context.Context, sent bool, err error) error {
+	cause := context.Cause(ctx)
+	switch {
+	case cause != nil && sent:
+		return fmt.Errorf("%w: %s has not responded", cause, e.shown())
+	case misconfigured(err): // TLS 1.3 refuses a client's certificate only after the request
+		return consumer.NotCounted(fmt.Errorf("configuration: %s: %w; fix the endpoint's certificate, --http-ca, --http-cert or the URL", e.shown(), err))
+	case !sent, strings.Contains(err.Error(), "REFUSED_STREAM"):
+		return consumer.NotCounted(fmt.Errorf("%s is out of reach: %w", e.shown(), err))
+	case malformed(err):
+		return fmt.Errorf("%s sent no valid HTTP response: %w", e.shown(), err)
+	}
+	return consumer.Crashed(fmt.Errorf("%s ended the connection before its response: %w", e.shown(), err))
+}
+
+// malformed reports whether the endpoint responded, but not in HTTP.
+func malformed(err error) bool {
+	return strings.Contains(err.Error(), "malformed") || strings.Contains(err.Error(), "response headers exceeded")
+}

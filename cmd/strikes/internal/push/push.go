@@ -1,0 +1,123 @@
+// Package push hands messages to an HTTP endpoint: each is a POST, whose response decides what becomes of it.
+package push
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/consumer"
+	"github.com/strikesmq/strikes/internal/setting"
+)
+
+// Options say where messages are posted to, and how. The zero value of each but the URL is useful.
+type Options struct {
+	URL         string // http or https; a user and password in it are sent as basic authentication
+	CA          string // file of the authorities to trust, in PEM; if empty, those of the system
+	Cert, Key   string // files of the client's certificate and key, in PEM; if empty, none
+	TokenFile   string // file of a bearer token, read for each attempt; if empty, none
+	Queue       string // that the messages come from
+	Connections int    // idle connections to keep; if zero, 2
+}
+
+const (
+	dialTimeout = 10 * time.Second // for the connection, and again for TLS
+	idleTimeout = 30 * time.Second // until an unused connection is closed
+	pingTimeout = 15 * time.Second // of HTTP/2: until a silent connection is asked, and until it is given up
+	maxHeaders  = 64 << 10         // bytes of a response's headers
+)
+
+// Endpoint posts messages. Many goroutines may call its methods.
+type Endpoint struct {
+	Options
+	url       *url.URL
+	transport *http.Transport
+	client    *http.Client
+	cancelled context.Context //nolint:containedctx // the lifetime of all attempts
+	cancel    context.CancelFunc
+}
+
+// New returns an Endpoint for valid Options. It reads the files that they name, and does not ask the endpoint. The error names the
+// flag of consume that is refused; it holds no password and no token.
+func New(o Options) (*Endpoint, error) {
+	u, err := parseURL(o.URL)
+	if err != nil {
+		return nil, err
+	}
+	secure, err := o.tlsConfig(u.Scheme)
+	if err != nil {
+		return nil, err
+	}
+	if o.TokenFile != "" {
+		if u.User != nil {
+			return nil, &setting.FieldError{Field: "--http-token-file", Want: "left out if the URL has a user", Value: "both"}
+		}
+		if _, err := o.token(); err != nil {
+			return nil, err
+		}
+	}
+	e := &Endpoint{Options: o, url: u, transport: transport(secure, o.Connections)}
+	e.client = &http.Client{
+		Transport:     e.transport,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	e.cancelled, e.cancel = context.WithCancel(context.Background())
+	return e, nil
+}
+
+// transport asks for HTTP/2 where TLS can agree on it.
+func transport(secure *tls.Config, connections int) *http.Transport {
+	dialer := &net.Dialer{Timeout: dialTimeout}
+	return &http.Transport{
+		Proxy: http.ProxyFromEnvironment, DialContext: dialer.DialContext, TLSClientConfig: secure, ForceAttemptHTTP2: true,
+		TLSHandshakeTimeout: dialTimeout, IdleConnTimeout: idleTimeout, MaxIdleConnsPerHost: connections, DisableCompression: true,
+		MaxResponseHeaderBytes: maxHeaders, HTTP2: &http.HTTP2Config{SendPingTimeout: pingTimeout, PingTimeout: pingTimeout},
+	}
+}
+
+// parseURL refuses what is no URL of an endpoint, without quoting it.
+func parseURL(raw string) (*url.URL, error) {
+	u, _, err := setting.ParseURL(raw)
+	refused := &setting.FieldError{Field: "--http", Want: "http[s]://user:password@host:port/path, without a fragment", Value: "one that cannot be parsed"}
+	switch {
+	case err != nil || u.Hostname() == "" || strings.HasSuffix(u.Host, ":"):
+		return nil, refused
+	case u.Scheme != "http" && u.Scheme != "https":
+		refused.Value = "the scheme " + u.Scheme
+		return nil, refused
+	case strings.Contains(raw, "#"):
+		refused.Value = "one with a fragment"
+		return nil, refused
+	}
+	return u, nil
+}
+
+// Handle posts one message. It is a consumer.Handler: nil acks the message.
+func (e *Endpoint) Handle(ctx context.Context, d amqp.Delivery) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(e.cancelled, cancel)()
+	if attempt, _ := consumer.AttemptFrom(ctx); attempt.Isolated {
+		// A server may close an idle connection just when it is used, which looks like a crash. That must not be counted.
+		e.transport.CloseIdleConnections()
+	}
+	return e.post(ctx, cancel, d)
+}
+
+// Cancel cancels the attempts that run, and lets none begin.
+func (e *Endpoint) Cancel() { e.cancel() }
+
+// Close closes the connections. No attempt may run.
+func (e *Endpoint) Close() {
+	e.cancel()
+	e.transport.CloseIdleConnections()
+}
+
+// shown is the endpoint as it is named to people: a path may be as secret as a password.
+func (e *Endpoint) shown() string { return e.url.Scheme + "://" + e.url.Host }

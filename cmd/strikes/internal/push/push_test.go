@@ -1,0 +1,389 @@
+package push
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/consumer"
+	"github.com/strikesmq/strikes/counter"
+)
+
+// discard takes the settlements of deliveries.
+type discard struct{}
+
+func (discard) Ack(uint64, bool) error        { return nil }
+func (discard) Nack(uint64, bool, bool) error { return nil }
+func (discard) Reject(uint64, bool) error     { return nil }
+
+// first is what a consumer makes of the first attempt at a delivery.
+type first struct {
+	consumer.Event
+	settler *consumer.Settler
+}
+
+// attempt hands a delivery to the endpoint once.
+func attempt(t *testing.T, e *Endpoint, d amqp.Delivery, settings ...func(*consumer.Settler)) (got first) {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	d.Acknowledger = discard{}
+	if d.MessageId == "" {
+		d.MessageId = "m1"
+	}
+	s := &consumer.Settler{Queue: e.Queue, Counter: counter.NewMemory(nil), Observer: observer(func(ev consumer.Event) {
+		if got.Outcome == "" && ev.Outcome != consumer.OutcomeIsolate {
+			got.Event = ev
+			stop()
+		}
+	})}
+	for _, set := range settings {
+		set(s)
+	}
+	got.settler = s
+	if _, err := s.Handle(ctx, d, e.Handle); err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+type observer func(consumer.Event)
+
+func (o observer) Observe(_ context.Context, e consumer.Event) { o(e) }
+
+func endpoint(t *testing.T, o Options) *Endpoint {
+	t.Helper()
+	if o.Queue == "" {
+		o.Queue = "orders"
+	}
+	e, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(e.Close)
+	return e
+}
+
+func serve(t *testing.T, h http.HandlerFunc) *httptest.Server {
+	t.Helper()
+	s := httptest.NewServer(h)
+	t.Cleanup(func() {
+		s.CloseClientConnections()
+		s.Close()
+	})
+	return s
+}
+
+// hijack gives a test the connection of a request.
+func hijack(t *testing.T, w http.ResponseWriter) net.Conn {
+	conn, _, err := w.(http.Hijacker).Hijack()
+	if err != nil {
+		t.Error(err)
+	}
+	return conn
+}
+
+// reset ends a connection without a word.
+func reset(conn net.Conn) {
+	_ = conn.(*net.TCPConn).SetLinger(0)
+	_ = conn.Close()
+}
+
+func TestWhatAnEndpointDoes(t *testing.T) {
+	big := bytes.Repeat([]byte("e"), 1<<20)
+	for _, tc := range []struct {
+		name    string
+		handler http.HandlerFunc
+		body    []byte
+		want    consumer.Outcome
+		says    string
+		within  time.Duration
+	}{
+		{name: "done", handler: func(http.ResponseWriter, *http.Request) {}, want: consumer.OutcomeAck},
+		{name: "fails", handler: status(500, "no stock\n"), want: consumer.OutcomeRetry, says: "HTTP 500 Internal Server Error: no stock"},
+		{name: "says nothing", handler: status(400, ""), want: consumer.OutcomeRetry, says: "HTTP 400 Bad Request"},
+		{name: "rejects", handler: status(422, "bad order"), want: consumer.OutcomeDeadLetter, says: "HTTP 422 Unprocessable Entity: bad order"},
+		{name: "is busy", handler: status(503, "later"), want: consumer.OutcomeNotCounted, says: "HTTP 503 Service Unavailable: later"},
+		{name: "has a dead upstream", handler: status(502, ""), want: consumer.OutcomeCrash, says: "HTTP 502 Bad Gateway"},
+		{name: "redirects", handler: func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "http://u:hush@h/elsewhere?key=hush", http.StatusTemporaryRedirect)
+		},
+			want: consumer.OutcomeRetry, says: "HTTP 307 Temporary Redirect, a redirect, which is not followed, to http://u:xxxxx@h/elsewhere"},
+		{name: "resets before it reads", handler: func(w http.ResponseWriter, _ *http.Request) { reset(hijack(t, w)) }, body: big, want: consumer.OutcomeCrash,
+			says: "ended the connection before its response"},
+		{name: "resets after it read", handler: func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body)
+			reset(hijack(t, w))
+		}, body: big, want: consumer.OutcomeCrash, says: "ended the connection before its response"},
+		{name: "closes after it read", handler: func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body)
+			_ = hijack(t, w).Close()
+		}, want: consumer.OutcomeCrash, says: "ended the connection before its response: EOF"},
+		{name: "does not speak HTTP", handler: func(w http.ResponseWriter, _ *http.Request) {
+			conn := hijack(t, w)
+			_, _ = io.WriteString(conn, "SSH-2.0-OpenSSH_9.2\r\n\r\n")
+			_ = conn.Close()
+		}, want: consumer.OutcomeRetry, says: "sent no valid HTTP response"},
+		{name: "has huge headers", handler: func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("X", string(big)) }, want: consumer.OutcomeRetry,
+			says: "sent no valid HTTP response"},
+		{name: "sends 1 MB of error", handler: status(500, string(big)), want: consumer.OutcomeRetry, says: "HTTP 500 Internal Server Error: " + string(big[:maxReason])},
+		{name: "sends what a terminal obeys", handler: status(500, "a\x1b[31mb\x00\xff\nc"), want: consumer.OutcomeRetry,
+			says: "HTTP 500 Internal Server Error: a\\x1b[31mb\\x00\uFFFD\nc"},
+		{name: "trickles a failure", handler: trickle(500), want: consumer.OutcomeRetry, says: "HTTP 500 Internal Server Error: ..", within: 5 * time.Second},
+		{name: "trickles a success", handler: trickle(200), want: consumer.OutcomeAck, within: 5 * time.Second},
+		{name: "cuts a success", handler: func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", "100")
+			_, _ = io.WriteString(w, "part")
+			w.(http.Flusher).Flush()
+			panic(http.ErrAbortHandler)
+		}, want: consumer.OutcomeAck},
+		{name: "does not read what it accepts", handler: func(http.ResponseWriter, *http.Request) {}, body: big, want: consumer.OutcomeAck},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			s := serve(t, tc.handler)
+			began := time.Now()
+			got := attempt(t, endpoint(t, Options{URL: s.URL}), amqp.Delivery{Body: tc.body})
+			says := ""
+			if got.Err != nil {
+				says = got.Err.Error()
+			}
+			if got.Outcome != tc.want || !strings.Contains(says, tc.says) || strings.Contains(says, "hush") || len(says) > 2*maxReason {
+				t.Errorf("%s: %.200q, want %s: %.200q", got.Outcome, says, tc.want, tc.says)
+			}
+			if took := time.Since(began); tc.within > 0 && took > tc.within {
+				t.Errorf("it took %v", took)
+			}
+		})
+	}
+}
+
+func status(code int, body string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		w.WriteHeader(code)
+		_, _ = io.WriteString(w, body)
+	}
+}
+
+// trickle sends a body that does not end.
+func trickle(code int) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(code)
+		tick := time.NewTicker(20 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				_, _ = io.WriteString(w, ".")
+				w.(http.Flusher).Flush()
+			case <-r.Context().Done():
+				return
+			}
+		}
+	}
+}
+
+func TestUnreachable(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed.Close()
+	for _, url := range []string{"http://" + closed.Addr().String(), "http://no-such-host.invalid/", "https://" + silent.Addr().String()} {
+		got := attempt(t, endpoint(t, Options{URL: url}), amqp.Delivery{}, func(s *consumer.Settler) { s.HandlerTimeout = 2 * time.Second })
+		if got.Outcome != consumer.OutcomeNotCounted || !strings.Contains(got.Err.Error(), "is out of reach") {
+			t.Errorf("%s: %s, %v", url, got.Outcome, got.Err)
+		}
+	}
+}
+
+// TestHang has an endpoint not respond within the handler's timeout, which is a failure; and a stop, which is not.
+func TestHang(t *testing.T) {
+	began := make(chan struct{}, 9)
+	s := serve(t, func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // else the server does not see that the client has gone
+		began <- struct{}{}
+		<-r.Context().Done()
+	})
+	e := endpoint(t, Options{URL: s.URL})
+	got := attempt(t, e, amqp.Delivery{}, func(s *consumer.Settler) { s.HandlerTimeout = 200 * time.Millisecond })
+	if got.Outcome != consumer.OutcomeRetry || got.Cause != counter.CauseTimedOut {
+		t.Errorf("%s, %s, %v", got.Outcome, got.Cause, got.Err)
+	}
+	<-began
+
+	ctx, stop := context.WithCancel(t.Context())
+	go func() { <-began; stop() }()
+	m := counter.NewMemory(nil)
+	settler := &consumer.Settler{Queue: "orders", Counter: m}
+	if outcome, err := settler.Handle(ctx, amqp.Delivery{Acknowledger: discard{}, MessageId: "m1", Redelivered: true}, e.Handle); outcome != consumer.OutcomeLeave || err != nil {
+		t.Errorf("stopped: %s, %v", outcome, err)
+	}
+	if records, _ := m.Get(t.Context(), "/", "orders", "m1"); len(records) != 1 || records[0].Counted() != 0 || records[0].OpenToken != "" {
+		t.Errorf("stopped: %+v", records)
+	}
+}
+
+// TestCancel ends the attempts that run.
+func TestCancel(t *testing.T) {
+	began := make(chan struct{})
+	s := serve(t, func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		close(began)
+		<-r.Context().Done()
+	})
+	e := endpoint(t, Options{URL: s.URL})
+	go func() { <-began; e.Cancel() }()
+	if err := e.Handle(t.Context(), amqp.Delivery{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestRequest: the request has what the message has.
+func TestRequest(t *testing.T) {
+	var r *http.Request
+	var body []byte
+	s := serve(t, func(_ http.ResponseWriter, got *http.Request) {
+		r = got
+		body, _ = io.ReadAll(got.Body)
+	})
+	e := endpoint(t, Options{URL: strings.Replace(s.URL, "://", "://user:pass%20word@", 1) + "/in%2Fbox?a=b", Queue: "käufe"})
+	payload := bytes.Repeat([]byte{0, 1, 2, 0xff}, 4<<20)
+	attempt(t, e, amqp.Delivery{
+		Body: payload, ContentType: "application/json; charset=utf-8", ContentEncoding: "gzip", MessageId: "a b\r\n%é", Exchange: "x", RoutingKey: "k.1",
+		Redelivered: true, Headers: amqp.Table{
+			consumer.GenerationHeader: "g 1", "traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "tracestate": []byte("a=1"),
+		},
+	})
+	if !bytes.Equal(body, payload) {
+		t.Errorf("%d bytes arrived, of %d", len(body), len(payload))
+	}
+	if r.Method != "POST" || r.RequestURI != "/in%2Fbox?a=b" {
+		t.Errorf("%s %s", r.Method, r.RequestURI)
+	}
+	if user, password, ok := r.BasicAuth(); user != "user" || password != "pass word" || !ok {
+		t.Errorf("%q %q %v", user, password, ok)
+	}
+	for name, want := range map[string]string{
+		"Content-Type": "application/json; charset=utf-8", "Content-Encoding": "gzip", "Strikes-Message-Id": "a%20b%0D%0A%25%C3%A9",
+		"Strikes-Queue": "k%C3%A4ufe", "Strikes-Exchange": "x", "Strikes-Routing-Key": "k.1", "Strikes-Generation": "header:g%201", "Strikes-Attempt": "1",
+		"Strikes-Limit": "4", "Strikes-Redelivered": "true", "Traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+		"Tracestate": "a=1", "User-Agent": "strikes", "Content-Length": fmt.Sprint(len(payload)),
+	} {
+		got := r.Header.Get(name)
+		if name == "Content-Length" {
+			got = fmt.Sprint(r.ContentLength)
+		}
+		if got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+	if r.Header.Get("Strikes-Token") == "" || r.Header.Get("Strikes-Fence") == "" || r.Header.Get("Strikes-Fence") == "0" {
+		t.Errorf("token %q, fence %q", r.Header.Get("Strikes-Token"), r.Header.Get("Strikes-Fence"))
+	}
+}
+
+// TestConnections: one is kept for several messages, also after failures, and an isolated attempt gets a new one.
+func TestConnections(t *testing.T) {
+	var opened atomic.Int64
+	s := httptest.NewUnstartedServer(status(500, strings.Repeat("e", 2*maxReason)))
+	s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			opened.Add(1)
+		}
+	}
+	s.Start()
+	defer s.Close()
+	e := endpoint(t, Options{URL: s.URL})
+	for range 5 {
+		attempt(t, e, amqp.Delivery{})
+	}
+	if n := opened.Load(); n != 1 {
+		t.Errorf("%d connections for 5 messages", n)
+	}
+	attempt(t, e, amqp.Delivery{}, func(s *consumer.Settler) { s.Isolation = consumer.IsolationStrict })
+	if n := opened.Load(); n != 2 {
+		t.Errorf("%d connections; the isolated attempt is to have a new one", n)
+	}
+}
+
+// TestClosedIdleConnections has a server close each connection that is idle: no message is counted for that.
+func TestClosedIdleConnections(t *testing.T) {
+	s := httptest.NewUnstartedServer(status(200, "ok"))
+	s.Config.ConnState = func(c net.Conn, state http.ConnState) {
+		if state == http.StateIdle {
+			_ = c.Close()
+		}
+	}
+	s.Start()
+	defer s.Close()
+	e := endpoint(t, Options{URL: s.URL})
+	for range 200 {
+		switch got := attempt(t, e, amqp.Delivery{}); got.Outcome {
+		case consumer.OutcomeAck, consumer.OutcomeCrash, consumer.OutcomeNotCounted:
+		default:
+			t.Fatalf("%s: %v", got.Outcome, got.Err)
+		}
+		got := attempt(t, e, amqp.Delivery{}, func(s *consumer.Settler) { s.Isolation = consumer.IsolationStrict })
+		if got.Outcome != consumer.OutcomeAck {
+			t.Fatalf("isolated: %s: %v", got.Outcome, got.Err)
+		}
+	}
+}
+
+// TestToken: the file is read for each attempt; what it holds is in no reason.
+func TestToken(t *testing.T) {
+	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(http.StatusForbidden)
+		fmt.Fprintf(w, "you sent %s", r.Header.Get("Authorization"))
+	})
+	file := filepath.Join(t.TempDir(), "token")
+	write := func(text string) {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var sent string
+	write("hush-1\n")
+	e := endpoint(t, Options{URL: s.URL, TokenFile: file})
+	e.client.Transport = roundTrip(func(r *http.Request) (*http.Response, error) {
+		sent = r.Header.Get("Authorization")
+		return e.transport.RoundTrip(r)
+	})
+	for _, want := range []string{"hush-1", "hush-2"} {
+		write(want)
+		got := attempt(t, e, amqp.Delivery{})
+		if sent != "Bearer "+want || got.Err.Error() != "HTTP 403 Forbidden: you sent Bearer xxxxx" {
+			t.Errorf("sent %q: %v", sent, got.Err)
+		}
+	}
+	for _, bad := range []string{"", "two words", "a\nb"} {
+		write(bad)
+		if got := attempt(t, e, amqp.Delivery{}); got.Outcome != consumer.OutcomeNotCounted || !strings.Contains(got.Err.Error(), "--http-token-file") {
+			t.Errorf("%q: %s, %v", bad, got.Outcome, got.Err)
+		}
+	}
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

@@ -1,0 +1,112 @@
+package push
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/strikesmq/strikes/consumer"
+	"github.com/strikesmq/strikes/internal/printable"
+	"github.com/strikesmq/strikes/internal/setting"
+)
+
+// verdict is what a status decides about a message.
+type verdict string
+
+const (
+	done       verdict = "done"
+	rejected   verdict = "rejected"    // dead-lettered now
+	notCounted verdict = "not counted" // held, for as long as the endpoint asks
+	crashed    verdict = "crashed"     // the same, as a suspect
+	failed     verdict = "failed"      // a failed attempt
+)
+
+// verdictOf is the whole table. A gateway says 502 if its server died in the request, and 504 if that took too long.
+func verdictOf(status int) verdict {
+	switch status {
+	case http.StatusConflict, http.StatusGone, http.StatusUnprocessableEntity:
+		return rejected
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
+		return notCounted
+	case http.StatusBadGateway:
+		return crashed
+	}
+	if status >= 200 && status < 300 {
+		return done
+	}
+	return failed
+}
+
+// reply is a response, as far as it decides.
+type reply struct {
+	status               int
+	location, retryAfter string
+	text                 string // the beginning of the body
+}
+
+// judge returns the handler's error for a reply that came now.
+func (r reply) judge(now time.Time) error {
+	err := errors.New(r.reason())
+	switch verdictOf(r.status) {
+	case done:
+		return nil
+	case rejected:
+		return consumer.Reject(err)
+	case notCounted:
+		err = consumer.NotCounted(err)
+	case crashed:
+		err = consumer.Crashed(err)
+	case failed:
+		return err
+	}
+	if wait := waitOf(r.retryAfter, now); wait > 0 {
+		err = consumer.RetryAfter(err, wait)
+	}
+	return err
+}
+
+// reason is a text that is safe to print.
+func (r reply) reason() string {
+	out := strings.TrimSpace(fmt.Sprintf("HTTP %d %s", r.status, http.StatusText(r.status)))
+	if r.status >= 300 && r.status < 400 {
+		out += ", a redirect, which is not followed"
+		if r.location != "" {
+			out += ", to " + printable.Text(redirect(r.location), "")
+		}
+	}
+	if text := strings.TrimSpace(printable.Text(strings.ToValidUTF8(r.text, "\uFFFD"), "\n\t")); text != "" {
+		out += ": " + text
+	}
+	return out
+}
+
+// redirect is a location without what may be secret in it.
+func redirect(location string) string {
+	if strings.Contains(location, "://") || strings.HasPrefix(location, "//") {
+		return setting.RedactURL(location)
+	}
+	path, _, _ := strings.Cut(location, "?")
+	return path
+}
+
+// maxWait is the longest wait that an endpoint can ask for.
+const maxWait = 5 * time.Minute
+
+// waitOf reads the header Retry-After: seconds, or a date. It returns 0 if that is neither, or over.
+func waitOf(header string, now time.Time) time.Duration {
+	header = strings.TrimSpace(header)
+	if seconds, err := strconv.ParseUint(header, 10, 64); err == nil {
+		return time.Duration(min(seconds, uint64(maxWait/time.Second))) * time.Second //nolint:gosec // at most maxWait
+	}
+	if strings.Trim(header, "0123456789") == "" && header != "" { // more than fits
+		return maxWait
+	}
+	at, err := http.ParseTime(header)
+	if err != nil {
+		return 0
+	}
+	return min(max(at.Sub(now), 0), maxWait)
+}

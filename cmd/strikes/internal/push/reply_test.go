@@ -1,0 +1,116 @@
+package push
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/consumer"
+)
+
+func TestVerdictOf(t *testing.T) {
+	for want, statuses := range map[verdict][]int{
+		done:       {200, 201, 202, 204, 206, 299},
+		rejected:   {409, 410, 422},
+		notCounted: {429, 503},
+		crashed:    {502},
+		failed:     {300, 301, 302, 303, 304, 307, 308, 400, 401, 403, 404, 405, 408, 412, 413, 425, 500, 501, 504, 505, 507, 599, 600, 999},
+	} {
+		for _, status := range statuses {
+			if got := verdictOf(status); got != want {
+				t.Errorf("%d: %s, want %s", status, got, want)
+			}
+		}
+	}
+}
+
+func TestWaitOf(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	for header, want := range map[string]time.Duration{
+		"": 0, "0": 0, "7": 7 * time.Second, " 7 ": 7 * time.Second, "100000": maxWait, "99999999999999999999999": maxWait,
+		"-1": 0, "1.5": 0, "soon": 0, "7s": 0,
+		now.Add(time.Minute).Format(http.TimeFormat):    time.Minute,
+		now.Add(time.Minute).Format(time.RFC850):        time.Minute,
+		now.Add(-time.Minute).Format(http.TimeFormat):   0,
+		now.Add(24 * time.Hour).Format(http.TimeFormat): maxWait,
+	} {
+		if got := waitOf(header, now); got != want {
+			t.Errorf("%q: %v, want %v", header, got, want)
+		}
+	}
+}
+
+// TestRetryAfter: only a reply that is not counted has its wait obeyed.
+func TestRetryAfter(t *testing.T) {
+	for code, want := range map[int]time.Duration{429: 3 * time.Second, 503: 3 * time.Second, 502: 3 * time.Second, 500: time.Millisecond} {
+		s := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Retry-After", "3")
+			w.WriteHeader(code)
+		})
+		got := attempt(t, endpoint(t, Options{URL: s.URL}), amqp.Delivery{}, func(s *consumer.Settler) {
+			s.Backoff = func(int) time.Duration { return time.Millisecond }
+		})
+		if got.Wait != want {
+			t.Errorf("%d: %s, waits %v, want %v", code, got.Outcome, got.Wait, want)
+		}
+	}
+}
+
+func TestEncode(t *testing.T) {
+	for in, want := range map[string]string{
+		"": "", "order-17": "order-17", "a b": "a%20b", "50%": "50%25", "%20": "%2520", "é": "%C3%A9", "\x00\x7f\xff": "%00%7F%FF", "a+b/c:d": "a+b/c:d",
+	} {
+		if got := encode(in); got != want {
+			t.Errorf("%q: %q, want %q", in, got, want)
+		}
+	}
+}
+
+// FuzzReason: whatever an endpoint sends, the reason is short, and safe to print.
+func FuzzReason(f *testing.F) {
+	f.Add(500, "a\x1b[31m", "http://u:hush@h/", "7")
+	f.Add(307, "\xff\xfe\u202e", "//u:hush@h", "Fri, 02 Jan 2026 03:04:05 GMT")
+	f.Fuzz(func(t *testing.T, status int, text, location, after string) {
+		r := reply{status, location, after, text[:min(len(text), maxReason)]}
+		_ = r.judge(time.Now())
+		got := r.reason()
+		if !utf8.ValidString(got) || strings.ContainsAny(got, "\x1b\x00\u202e\u009b") {
+			t.Errorf("%q", got)
+		}
+		if wait := waitOf(after, time.Now()); wait < 0 || wait > maxWait {
+			t.Errorf("%q: %v", after, wait)
+		}
+	})
+}
+
+// FuzzHeaders: a message's properties make valid headers that give back the id.
+func FuzzHeaders(f *testing.F) {
+	f.Add("a b%\r\n", "text/plain\r\nX: y", "00-1")
+	f.Fuzz(func(t *testing.T, id, contentType, trace string) {
+		h := headers("q", amqp.Delivery{MessageId: id, ContentType: contentType, Headers: amqp.Table{"traceparent": trace}}, consumer.Attempt{Token: "t"})
+		for name, values := range h {
+			for _, v := range values {
+				if safe(v) != v {
+					t.Errorf("%s: %q", name, v)
+				}
+			}
+		}
+		if got := decode(t, h.Get("Strikes-Message-Id")); got != id {
+			t.Errorf("%q came back as %q", id, got)
+		}
+	})
+}
+
+func decode(t *testing.T, s string) string {
+	t.Helper()
+	out, err := url.PathUnescape(s)
+	if err != nil {
+		t.Error(err)
+	}
+	return out
+}

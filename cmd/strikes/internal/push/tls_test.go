@@ -1,0 +1,151 @@
+package push
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/consumer"
+	"github.com/strikesmq/strikes/internal/setting"
+)
+
+// secure is a server with a certificate for 127.0.0.1, and the files of a client that trusts it.
+func secure(t *testing.T, h http.HandlerFunc, settings ...func(*httptest.Server)) (s *httptest.Server, ca, cert, key string) {
+	t.Helper()
+	s = httptest.NewUnstartedServer(h)
+	s.EnableHTTP2 = true
+	s.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
+	for _, set := range settings {
+		set(s)
+	}
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	private, err := x509.MarshalPKCS8PrivateKey(s.TLS.Certificates[0].PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	write := func(name, kind string, der []byte) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	cert = write("cert.pem", "CERTIFICATE", s.Certificate().Raw)
+	return s, cert, cert, write("key.pem", "PRIVATE KEY", private)
+}
+
+func TestTLS(t *testing.T) {
+	wants := func(s *httptest.Server) { s.TLS.ClientAuth = tls.RequireAnyClientCert }
+	old := func(s *httptest.Server) { s.EnableHTTP2 = false }
+	for _, tc := range []struct {
+		name    string
+		set     []func(*httptest.Server)
+		options func(o *Options, ca, cert, key string)
+		handler http.HandlerFunc
+		want    consumer.Outcome
+		says    string
+	}{
+		{name: "trusted", want: consumer.OutcomeAck},
+		{name: "unknown authority", options: func(o *Options, _, _, _ string) { o.CA = "" }, want: consumer.OutcomeNotCounted, says: "configuration: "},
+		{name: "wrong name", options: func(o *Options, _, _, _ string) { o.URL = strings.Replace(o.URL, "127.0.0.1", "localhost", 1) },
+			want: consumer.OutcomeNotCounted, says: "not localhost"},
+		{name: "no TLS is spoken to it", options: func(o *Options, _, _, _ string) { o.URL, o.CA = strings.Replace(o.URL, "https", "http", 1), "" },
+			want: consumer.OutcomeRetry, says: "HTTP 400 Bad Request: Client sent an HTTP request to an HTTPS server"},
+		{name: "client's certificate", set: []func(*httptest.Server){wants}, options: func(o *Options, _, cert, key string) { o.Cert, o.Key = cert, key },
+			want: consumer.OutcomeAck},
+		{name: "no client's certificate", set: []func(*httptest.Server){wants}, want: consumer.OutcomeNotCounted, says: "configuration: "},
+		{name: "no client's certificate, HTTP/1.1", set: []func(*httptest.Server){wants, old}, want: consumer.OutcomeNotCounted, says: "configuration: "},
+		{name: "a stream that is reset", handler: func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, want: consumer.OutcomeCrash,
+			says: "ended the connection before its response"},
+		{name: "fails", handler: status(500, "no"), want: consumer.OutcomeRetry, says: "HTTP 500 Internal Server Error: no"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			proto := ""
+			s, ca, cert, key := secure(t, func(w http.ResponseWriter, r *http.Request) {
+				proto = r.Proto
+				if tc.handler != nil {
+					tc.handler(w, r)
+				}
+			}, tc.set...)
+			s.Config.ErrorLog = nil
+			o := Options{URL: s.URL, CA: ca}
+			if tc.options != nil {
+				tc.options(&o, ca, cert, key)
+			}
+			got := attempt(t, endpoint(t, o), amqp.Delivery{Body: []byte("x")})
+			says := ""
+			if got.Err != nil {
+				says = got.Err.Error()
+			}
+			if got.Outcome != tc.want || !strings.Contains(says, tc.says) {
+				t.Errorf("%s: %q, want %s: %q", got.Outcome, says, tc.want, tc.says)
+			}
+			if proto != "" && proto != "HTTP/2.0" && len(tc.set) < 2 {
+				t.Errorf("it speaks %s", proto)
+			}
+		})
+	}
+	t.Run("TLS is spoken to plain HTTP", func(t *testing.T) {
+		s := serve(t, status(200, ""))
+		got := attempt(t, endpoint(t, Options{URL: strings.Replace(s.URL, "http", "https", 1)}), amqp.Delivery{})
+		if got.Outcome != consumer.OutcomeNotCounted || !strings.Contains(got.Err.Error(), "configuration: ") {
+			t.Errorf("%s: %v", got.Outcome, got.Err)
+		}
+	})
+}
+
+func TestRefusedOptions(t *testing.T) {
+	_, ca, cert, key := secure(t, status(200, ""))
+	empty := filepath.Join(t.TempDir(), "empty")
+	if err := os.WriteFile(empty, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		options Options
+		field   string
+	}{
+		{Options{URL: ""}, "--http"},
+		{Options{URL: "h:8080/x"}, "--http"},
+		{Options{URL: "//h/x"}, "--http"},
+		{Options{URL: "http://"}, "--http"},
+		{Options{URL: "http:///x"}, "--http"},
+		{Options{URL: "http://:80/"}, "--http"},
+		{Options{URL: "http://h:/"}, "--http"},
+		{Options{URL: "http://h:65536/"}, "--http"},
+		{Options{URL: "http://u:hush@ush@h/"}, "--http"},
+		{Options{URL: "ftp://u:hush@h/"}, "--http"},
+		{Options{URL: "http://h/#part"}, "--http"},
+		{Options{URL: "http://h/\x00"}, "--http"},
+		{Options{URL: "http://h/", CA: ca}, "--http-ca"},
+		{Options{URL: "http://h/", Cert: cert, Key: key}, "--http-"},
+		{Options{URL: "https://h/", Cert: cert}, "--http-cert"},
+		{Options{URL: "https://h/", Key: key}, "--http-cert"},
+		{Options{URL: "https://h/", Cert: key, Key: cert}, "--http-cert"},
+		{Options{URL: "https://h/", CA: key}, "--http-ca"},
+		{Options{URL: "https://h/", CA: empty + "x"}, "--http-ca"},
+		{Options{URL: "https://h/", TokenFile: empty}, "--http-token-file"},
+		{Options{URL: "https://h/", TokenFile: filepath.Dir(empty)}, "--http-token-file"},
+		{Options{URL: "https://u:hush@h/", TokenFile: key}, "--http-token-file"},
+	} {
+		e, err := New(tc.options)
+		field, is := err.(*setting.FieldError) //nolint:errorlint // it is this one
+		if !is || !strings.HasPrefix(field.Field, tc.field) || strings.Contains(err.Error(), "hush") || e != nil {
+			t.Errorf("%+v: %v", tc.options, err)
+		}
+	}
+	for _, good := range []string{"http://h", "https://h:8443/a/b?c=d", "http://[::1]:80/", "http://u:p%40@h/"} {
+		if _, err := New(Options{URL: good}); err != nil {
+			t.Errorf("%s: %v", good, err)
+		}
+	}
+}

@@ -1,0 +1,129 @@
+package consumer
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/internal/queueinfo"
+)
+
+// specCases reads a file of spec/v1; spec/README.md describes it. A field that no runner knows is an error.
+func specCases[T any](t *testing.T, file string) []T {
+	t.Helper()
+	raw, err := os.ReadFile("../spec/v1/" + file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var of struct {
+		Schema string `json:"$schema"`
+		Cases  []T    `json:"cases"`
+	}
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&of); err != nil || len(of.Cases) == 0 {
+		t.Fatalf("%s: %d cases, %v", file, len(of.Cases), err)
+	}
+	return of.Cases
+}
+
+// specTable is a table of AMQP values; spec/README.md has their form.
+type specTable amqp.Table
+
+func (s *specTable) UnmarshalJSON(raw []byte) error {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	var v any
+	if err := d.Decode(&v); err != nil {
+		return err
+	}
+	table, _ := amqpValue(v).(amqp.Table)
+	*s = specTable(table)
+	return nil
+}
+
+// amqpValue is the AMQP value that JSON stands for, or nil.
+func amqpValue(v any) any {
+	switch v := v.(type) {
+	case []any:
+		list := make([]any, len(v))
+		for i := range v {
+			list[i] = amqpValue(v[i])
+		}
+		return list
+	case map[string]any:
+		table := amqp.Table{}
+		for k, x := range v {
+			if len(v) == 1 && k[0] == '$' {
+				return typedValue(k, x)
+			}
+			table[k] = amqpValue(x)
+		}
+		return table
+	case json.Number:
+		panic("a number without a type: " + v.String())
+	}
+	return v
+}
+
+func typedValue(kind string, v any) any {
+	if kind == "$bytes" {
+		var out []byte
+		if err := json.Unmarshal(fmt.Appendf(nil, "%q", v), &out); err != nil {
+			panic(err)
+		}
+		return out
+	}
+	if kind == "$double" {
+		f, err := v.(json.Number).Float64()
+		if err != nil {
+			panic(err)
+		}
+		return f
+	}
+	n, err := json.Number(fmt.Sprint(v)).Int64() // a number, or its text
+	if err != nil {
+		panic(err)
+	}
+	switch kind {
+	case "$timestamp":
+		return time.Unix(n, 0)
+	case "$int64":
+		return n
+	case "$int32":
+		return int32(n) //nolint:gosec // the file has numbers of that size
+	case "$int16":
+		return int16(n) //nolint:gosec // as above
+	case "$int8":
+		return int8(n) //nolint:gosec // as above
+	case "$uint32":
+		return uint32(n) //nolint:gosec // as above
+	case "$uint16":
+		return uint16(n) //nolint:gosec // as above
+	case "$uint8":
+		return uint8(n) //nolint:gosec // as above
+	}
+	panic("unknown type " + kind)
+}
+
+func TestSpecGenerations(t *testing.T) {
+	type generationCase struct {
+		Name, Why, Queue, Generation string
+		Headers                      specTable
+		Fence                        int64
+	}
+	for _, c := range specCases[generationCase](t, "generations.json") {
+		headers := amqp.Table(c.Headers)
+		if got := queueinfo.Generation(headers, c.Queue); got != c.Generation {
+			t.Errorf("%s (%s): generation %q, want %q", c.Name, c.Why, got, c.Generation)
+		}
+		if got := carriedFence(headers, c.Queue); got != c.Fence {
+			t.Errorf("%s (%s): fence %d, want %d", c.Name, c.Why, got, c.Fence)
+		}
+	}
+}

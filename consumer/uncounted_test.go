@@ -1,0 +1,296 @@
+package consumer
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/counter"
+)
+
+// outcomes is a handler whose nth call returns the nth error, and nil after the last.
+type outcomes struct {
+	errs     []error
+	attempts []Attempt
+	at       []time.Time
+}
+
+func (o *outcomes) handle(ctx context.Context, _ amqp.Delivery) error {
+	a, _ := AttemptFrom(ctx)
+	o.attempts, o.at = append(o.attempts, a), append(o.at, time.Now())
+	if n := len(o.attempts); n <= len(o.errs) {
+		return o.errs[n-1]
+	}
+	return nil
+}
+
+// waits returns the times between the calls.
+func (o *outcomes) waits() (out []time.Duration) {
+	for i := range len(o.at) - 1 {
+		out = append(out, o.at[i+1].Sub(o.at[i]))
+	}
+	return out
+}
+
+func TestNotCounted(t *testing.T) {
+	for _, tc := range []struct {
+		name        string
+		redelivered bool
+		retry       RetryMode
+		id          string
+		errs        []error
+		waits       string
+		events      string
+		settled     string
+		record      string
+	}{
+		{
+			"any number of them", false, RetryRequeue, "m1", slicesOf(NotCounted(errBoom), 6), "1s 2s 3s 4s 5s 6s",
+			strings.Repeat("not-counted ", 6) + "ack", "ack multiple=false", `"done" 0+0 marked false`,
+		},
+		{"of a redelivery", true, RetryRequeue, "m1", slicesOf(NotCounted(errBoom), 1), "1s", "not-counted ack", "ack multiple=false", `"done" 0+0 marked false`},
+		{"a wait that it asks for", false, RetryRequeue, "m1", []error{RetryAfter(NotCounted(errBoom), time.Minute)}, "1m0s", "not-counted ack", "ack multiple=false", `"done" 0+0 marked false`},
+		{"wrapped the other way", false, RetryRequeue, "m1", []error{NotCounted(RetryAfter(errBoom, time.Minute))}, "1m0s", "not-counted ack", "ack multiple=false", `"done" 0+0 marked false`},
+		{"then a failure", false, RetryRequeue, "m1", []error{NotCounted(errBoom), errBoom}, "1s", "not-counted retry requeue", "nack requeue=true", `"" 1+0 marked false`},
+		{"between failures", false, RetryInPlace, "m1", []error{errBoom, NotCounted(errBoom), errBoom}, "1s 2s 2s", "retry not-counted retry ack", "ack multiple=false", `"done" 2+0 marked false`},
+		{"without an id", false, RetryRequeue, "", slicesOf(NotCounted(errBoom), 3), "1s 2s 3s", "not-counted not-counted not-counted ack", "ack multiple=false", "none"},
+		{"without an id, then a failure", false, RetryRequeue, "", []error{NotCounted(errBoom), errBoom}, "1s", "not-counted dead-letter", "nack requeue=false", "none"},
+		{"and rejected", false, RetryRequeue, "m1", []error{NotCounted(Reject(errBoom))}, "", "dead-letter", "nack requeue=false", `"exhausted" 1+0 marked false`},
+		{"of nothing", false, RetryRequeue, "m1", []error{NotCounted(nil)}, "", "ack", "ack multiple=false", "none"},
+		{"longer than a delivery may be held", false, RetryRequeue, "m1", []error{RetryAfter(NotCounted(errBoom), time.Hour)}, "", "not-counted requeue", "nack requeue=true", "none"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b, o := newBench(), &outcomes{errs: tc.errs}
+				b.Retry = tc.retry
+				d := b.delivery(tc.redelivered)
+				d.MessageId = tc.id
+				if _, err := b.Handle(t.Context(), d, o.handle); err != nil {
+					t.Fatal(err)
+				}
+				if got := spell(o.waits()); got != tc.waits {
+					t.Errorf("waited %s, want %s", got, tc.waits)
+				}
+				if got := strings.Join(*b.events, " "); got != tc.events {
+					t.Errorf("events %s, want %s", got, tc.events)
+				}
+				b.expect(t, tc.settled, tc.record)
+			})
+		})
+	}
+}
+
+func slicesOf(err error, n int) (out []error) {
+	for range n {
+		out = append(out, err)
+	}
+	return out
+}
+
+func spell(waits []time.Duration) string {
+	var out []string
+	for _, w := range waits {
+		out = append(out, w.String())
+	}
+	return strings.Join(out, " ")
+}
+
+// TestNotCountedIsNoEarlierUse: the id was dead-lettered moments before. This delivery is a new use of it, and stays one.
+func TestNotCountedIsNoEarlierUse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench()
+		if _, err := b.Handle(t.Context(), b.delivery(false), func(context.Context, amqp.Delivery) error { return Reject(errBoom) }); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		o := &outcomes{errs: slicesOf(NotCounted(errBoom), 2)}
+		if outcome, err := b.Handle(t.Context(), b.delivery(false), o.handle); outcome != OutcomeAck || err != nil || len(o.at) != 3 {
+			t.Errorf("%v, %v after %d attempts", outcome, err, len(o.at))
+		}
+	})
+}
+
+// TestNotCountedInAnOutage: the attempt is closed once the store is back, and the delivery held meanwhile.
+func TestNotCountedInAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench()
+		o := &outcomes{errs: slicesOf(NotCounted(errBoom), 1)}
+		go func() {
+			time.Sleep(time.Minute)
+			b.store.down.Store(false)
+		}()
+		outcome, err := b.Handle(t.Context(), b.delivery(true), func(ctx context.Context, d amqp.Delivery) error {
+			b.store.down.Store(len(o.at) == 0)
+			return o.handle(ctx, d)
+		})
+		if outcome != OutcomeAck || err != nil || len(o.at) != 2 || o.waits()[0] < time.Minute {
+			t.Errorf("%v, %v, waited %v", outcome, err, o.waits())
+		}
+		b.expect(t, "ack multiple=false", `"done" 0+0 marked false`)
+	})
+}
+
+// TestNotCountedWhileStopping: the delivery is left, and no attempt stays open.
+func TestNotCountedWhileStopping(t *testing.T) {
+	for _, err := range []error{NotCounted(errBoom), Crashed(errBoom)} {
+		synctest.Test(t, func(t *testing.T) {
+			b := newBench()
+			ctx, stop := context.WithCancel(t.Context())
+			outcome, got := b.Handle(ctx, b.delivery(true), func(context.Context, amqp.Delivery) error { stop(); return err })
+			if outcome != OutcomeLeave || got != nil {
+				t.Errorf("%v, %v", outcome, got)
+			}
+			b.expect(t, "", `"" 0+0 marked false`)
+		})
+	}
+}
+
+// TestCrashed: a first delivery makes a suspect, whose isolated attempts are counted as crashes.
+func TestCrashed(t *testing.T) {
+	for _, tc := range []struct {
+		name      string
+		isolation Isolation
+		redeliver bool
+		attempts  int
+		isolated  string // one letter an attempt
+	}{
+		{"a first delivery", IsolationSuspects, false, 5, "niiii"},
+		{"a redelivery", IsolationSuspects, true, 5, "niiii"},
+		{"strict", IsolationStrict, false, 4, "iiii"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b, o := newBench(), &outcomes{errs: slicesOf(Crashed(errBoom), 100)}
+				b.isolation, b.Isolation = newIsolation(), tc.isolation
+				outcome, err := b.Handle(t.Context(), b.delivery(tc.redeliver), o.handle)
+				if outcome != OutcomeDeadLetter || err != nil || len(o.attempts) != tc.attempts {
+					t.Errorf("%v, %v after %d attempts, want %d", outcome, err, len(o.attempts), tc.attempts)
+				}
+				got := ""
+				for _, a := range o.attempts {
+					got += map[bool]string{true: "i", false: "n"}[a.Isolated]
+				}
+				if got != tc.isolated {
+					t.Errorf("isolated: %s, want %s", got, tc.isolated)
+				}
+				b.expect(t, "nack requeue=false", `"exhausted" 0+4 marked false`)
+				records, _ := b.store.Get(t.Context(), "/", "orders", "m1")
+				if records[0].Cause != counter.CauseCrashed {
+					t.Errorf("the cause is %s", records[0].Cause)
+				}
+				if b.isolation.gate.opened() != nil || !b.isolation.undecided.TryAcquire(1) || !b.isolation.lock.TryAcquire(everything) {
+					t.Error("the isolation lock or the gate is still held")
+				}
+			})
+		})
+	}
+}
+
+// TestCrashedThenFine: the crashes that came before stay; nothing is open.
+func TestCrashedThenFine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, o := newBench(), &outcomes{errs: slicesOf(Crashed(errBoom), 2)}
+		b.isolation = newIsolation()
+		if outcome, err := b.Handle(t.Context(), b.delivery(false), o.handle); outcome != OutcomeAck || err != nil {
+			t.Fatal(outcome, err)
+		}
+		b.expect(t, "ack multiple=false", `"done" 0+1 marked false`)
+		if got := strings.Join(*b.events, " "); got != "crash isolate crash isolate ack" {
+			t.Errorf("events %s", got)
+		}
+	})
+}
+
+// TestCrashedBesideAnother: the next attempt waits for the handler that runs beside it, and a message without an id is not tried again.
+func TestCrashedBesideAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		crashes := 0
+		var g *gated
+		g = newGated(t, Consumer{Concurrency: 2, Handler: func(ctx context.Context, d amqp.Delivery) error {
+			g.ran <- d.MessageId
+			switch {
+			case d.MessageId == "slow":
+				<-release
+			case d.MessageId == "", crashes < 1:
+				crashes++
+				return Crashed(errBoom)
+			}
+			if a, _ := AttemptFrom(ctx); d.MessageId == "suspect" && !a.Isolated {
+				t.Error("it is not isolated")
+			}
+			return nil
+		}})
+		g.deliver("slow", false)
+		g.deliver("suspect", false)
+		if got := g.handled(); len(got) != len("slow suspect ") {
+			t.Errorf("%q ran", got)
+		}
+		time.Sleep(time.Minute)
+		if got := g.handled(); got != "" {
+			t.Errorf("%q ran beside another", got)
+		}
+		close(release)
+		time.Sleep(time.Second)
+		if got := g.handled(); got != "suspect " {
+			t.Errorf("%q ran", got)
+		}
+		g.deliver("", false)
+		time.Sleep(time.Second)
+		if got := g.handled(); got != " " || !strings.Contains(g.acks.String(), "nack requeue=false") {
+			t.Errorf("%q ran; settled %s", got, g.acks)
+		}
+	})
+}
+
+// TestOtherProcessGoesOn: a holder that dies after a crash leaves the suspicion, and the crash, to the next.
+func TestOtherProcessGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench()
+		b.isolation = newIsolation()
+		ctx, stop := context.WithCancel(t.Context())
+		isolated := 0
+		handler := func(ctx context.Context, _ amqp.Delivery) error {
+			if a, _ := AttemptFrom(ctx); a.Isolated {
+				isolated++
+				time.AfterFunc(time.Millisecond, stop) // in its backoff
+			}
+			return Crashed(errBoom)
+		}
+		if outcome, err := b.Handle(ctx, b.delivery(true), handler); outcome != OutcomeLeave || err != nil || isolated != 1 {
+			t.Fatal(outcome, err, isolated)
+		}
+		b.expect(t, "", `"" 0+0 marked true`)
+		o := &outcomes{}
+		if outcome, err := b.Handle(t.Context(), b.delivery(true), o.handle); outcome != OutcomeAck || err != nil || !o.attempts[0].Isolated {
+			t.Errorf("%v, %v, %+v", outcome, err, o.attempts)
+		}
+		b.expect(t, "ack multiple=false", `"done" 0+1 marked false`)
+	})
+}
+
+// TestHeldForTooLong: an ordered session ends with the reason of the delivery that it held.
+func TestHeldForTooLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGated(t, Consumer{Ordered: true, Retry: RetryInPlace, Handler: func(context.Context, amqp.Delivery) error { return NotCounted(errBoom) }},
+			func(s *Settler) { s.Retry = RetryInPlace })
+		g.deliver("m1", false)
+		time.Sleep(DefaultConsumerTimeout/2 + time.Minute)
+		select {
+		case err := <-g.ended:
+			if !errors.Is(err, errBoom) || !strings.Contains(err.Error(), "not counted") {
+				t.Errorf("the session ended with %v", err)
+			}
+		default:
+			t.Error("the session goes on")
+		}
+		if g.acks.String() != "" {
+			t.Errorf("settled: %s", g.acks)
+		}
+	})
+}

@@ -1,0 +1,470 @@
+package counter
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/redis/go-redis/v9"
+)
+
+// stepsCase is a case of spec/v1/steps.json.
+type stepsCase struct {
+	Name, Why string
+	Operators bool
+	TTL       int64
+	Given     specGiven
+	Steps     []specStep
+	After     specAfter
+}
+
+type specGiven struct {
+	Records    []specRecord
+	Override   map[string]string
+	Tombstones map[string]int64
+	Pause      *specPause
+	Skips      []specSkip
+	Types      map[string]string
+}
+
+type specPause struct {
+	Paused  bool
+	By, Why string
+	At      int64
+}
+
+type specSkip struct {
+	ID         specText `json:"id"`
+	Generation specText `json:"generation"`
+	Until      int64    `json:"until,omitempty"`
+}
+
+type specStep struct {
+	Step           string
+	ID, Generation *specText
+	Together       bool
+	Token, Holder  string
+	Limit          int
+	Age            int64
+	Mode           string
+	Floor          int64
+	Wait           int64
+	Cause          string
+	Reason         specText
+	Ran            int64
+	Succeeded      bool
+	Keep           int64
+	Attempts       int
+	By, Why        string
+	MaxRetries     string `json:"max_retries"`
+	Paused         bool
+	Reader, State  string
+	Reply          json.RawMessage
+}
+
+type specReply struct {
+	Verdict  string   `json:"verdict"`
+	Failures int      `json:"failures"`
+	Crashes  int      `json:"crashes"`
+	Limit    int      `json:"limit"`
+	Fence    any      `json:"fence"`
+	Wait     int64    `json:"wait"`
+	Cause    *string  `json:"cause"`
+	Reason   specText `json:"reason"`
+	Double   bool     `json:"double"`
+	Error    string   `json:"error"`
+}
+
+type specControl struct {
+	Paused  bool
+	By, Why string
+	At      *int64
+	Skips   []specSkip
+}
+
+type specAfter struct {
+	Records    []specRecord
+	Tombstones *struct{ Count, Removed int64 }
+}
+
+// specRun is one run of a case: a store of its own, and what was seen of it.
+type specRun struct {
+	*Counter
+	t      *testing.T
+	of     stepsCase
+	begin  int64 // the store's time before anything was written
+	clocks map[Message][]int64
+	wrong  []string
+}
+
+func TestSpecSteps(t *testing.T) {
+	for _, c := range servers(t) {
+		for _, tc := range specCases[stepsCase](t, "steps.json") {
+			t.Run(tc.Name, func(t *testing.T) {
+				for _, wrong := range runSteps(t, c, tc) {
+					t.Errorf("%s (%s): %s", tc.Name, tc.Why, wrong)
+				}
+			})
+		}
+	}
+}
+
+// runSteps returns what differs from the case.
+func runSteps(t *testing.T, on *Counter, tc stepsCase) []string {
+	t.Helper()
+	opts := &Options{Prefix: fmt.Sprintf("%s:%d", on.opts.Prefix, time.Now().UnixNano()), TTL: time.Duration(tc.TTL) * time.Millisecond}
+	r := &specRun{Counter: New(on.rdb, opts), t: t, of: tc, clocks: map[Message][]int64{}}
+	r.begin = r.now()
+	r.seed()
+	for i := 0; i < len(tc.Steps); {
+		end := i + 1
+		for end < len(tc.Steps) && tc.Steps[end].Together {
+			end++
+		}
+		r.take(i, tc.Steps[i:end])
+		i = end
+	}
+	r.checkRecords()
+	r.checkTombstones()
+	return r.wrong
+}
+
+func (r *specRun) now() int64 {
+	now, err := r.rdb.Time(r.t.Context()).Result()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return now.UnixMilli()
+}
+
+func (r *specRun) key(name string) string { return r.opts.queueKey("/", "orders") + name }
+
+func (r *specRun) ttl() int64 { return r.opts.TTL.Milliseconds() }
+
+func (r *specRun) seed() {
+	g := r.of.Given
+	for _, given := range g.Records {
+		m := given.message()
+		key := r.opts.keys(m).record
+		switch {
+		case given.Type == "list":
+			mustDo(r.t, r.rdb, "rpush", key, "x")
+		case given.String != nil:
+			mustDo(r.t, r.rdb, "set", key, string(*given.String), "px", r.ttl())
+		default:
+			mustDo(r.t, r.rdb, "set", key, given.text(r.begin), "px", given.TTL)
+			if given.Listed != nil {
+				set := map[bool]string{true: "dead", false: "index"}[given.State == "exhausted"]
+				mustDo(r.t, r.rdb, "zadd", r.key(set), r.begin+given.TTL, member(m.ID, m.Generation))
+				mustDo(r.t, r.rdb, "pexpire", r.key(set), 2*r.ttl())
+			}
+		}
+	}
+	for field, value := range g.Override {
+		mustDo(r.t, r.rdb, "hset", r.key("limit"), field, value)
+	}
+	for field, value := range g.Tombstones {
+		if field == "since" {
+			value += r.begin
+		}
+		mustDo(r.t, r.rdb, "hset", r.key("tombstones"), field, value)
+	}
+	if p := g.Pause; p != nil {
+		mustDo(r.t, r.rdb, "hset", r.key("pause"), "paused", flag(p.Paused), "by", p.By, "at", p.At+r.begin, "why", p.Why)
+	}
+	for _, s := range g.Skips {
+		mustDo(r.t, r.rdb, "zadd", r.key("skips"), s.Until+r.begin, member(string(s.ID), string(s.Generation)))
+	}
+	for name := range g.Types {
+		mustDo(r.t, r.rdb, "rpush", r.key(name), "x")
+	}
+}
+
+func (r specRecord) message() Message { return messageOf(&r.ID, &r.Generation) }
+
+func messageOf(id, generation *specText) Message {
+	m := Message{VHost: "/", Queue: "orders", ID: "m1"}
+	if id != nil {
+		m.ID = string(*id)
+	}
+	if generation != nil {
+		m.Generation = string(*generation)
+	}
+	return m
+}
+
+// take takes steps in one call, and compares their replies.
+func (r *specRun) take(at int, steps []specStep) {
+	switch s := steps[0]; {
+	case s.Step == "CONTROL":
+		r.control(at, s)
+	case s.Step == "LIMIT" || s.Step == "PAUSE":
+		r.operate(at, s)
+	case len(steps) == 1:
+		reply, err := r.one(s)
+		r.compare(at, s, reply, err)
+	default:
+		requests := make([]*request, len(steps))
+		for i, s := range steps {
+			requests[i] = s.request()
+		}
+		replies, err := r.rdb.Do(r.t.Context(), r.pipe.command(requests)...).Slice()
+		for i, s := range steps {
+			var reply Reply
+			each := err
+			if err == nil {
+				if each, _ = replies[i].(error); each == nil {
+					reply, each = parseReply(replies[i])
+				}
+			}
+			r.compare(at+i, s, reply, each)
+		}
+	}
+}
+
+func (s specStep) attempt() Attempt {
+	return Attempt{
+		Message: messageOf(s.ID, s.Generation), Token: s.Token, Holder: s.Holder, Floor: s.Floor,
+		First: s.Age >= 0, Received: time.Now().Add(-time.Duration(s.Age) * time.Millisecond),
+	}
+}
+
+// request is the step as the pipeline sends it.
+func (s specStep) request() *request {
+	if s.Step != "FAIL" {
+		panic("only FAIL is sent together")
+	}
+	a := s.attempt()
+	return &request{script: script{"eval", stepFail.source}, message: a.Message, args: []any{
+		a.Token, a.ID, a.Generation, a.Holder, s.Limit, a.age(), s.Wait, s.Cause, string(s.Reason), s.Ran,
+	}}
+}
+
+var specModes = map[string]Mode{"shared": ModeShared, "isolated": ModeIsolated, "untracked": ModeUntracked, "beside-abandoned": ModeBesideAbandoned}
+
+func (r *specRun) one(s specStep) (Reply, error) {
+	ctx, a := r.t.Context(), s.attempt()
+	operator := Attempt{Message: a.Message, Token: byOperator}
+	switch s.Step {
+	case "START":
+		return r.Start(ctx, a, specModes[s.Mode], s.Limit)
+	case "FAIL":
+		return r.Fail(ctx, a, Failure{
+			Limit: s.Limit, Wait: time.Duration(s.Wait) * time.Millisecond, Cause: Cause(s.Cause), Reason: string(s.Reason), Ran: time.Duration(s.Ran) * time.Millisecond,
+		})
+	case "END":
+		return r.step(ctx, stepEnd, a, 0, flag(s.Succeeded), s.Keep)
+	case "GRANT":
+		return r.step(ctx, stepGrant, operator, 0, s.Attempts, s.By, s.Why)
+	case "RESET":
+		return r.step(ctx, stepReset, operator, 0, s.By, s.Why)
+	case "SKIP":
+		return r.step(ctx, stepSkip, operator, 0, s.By, s.Why)
+	case "REMOVED":
+		return r.step(ctx, stepRemoved, operator, 0)
+	}
+	r.t.Fatalf("%s: unknown step %q", r.of.Name, s.Step)
+	return Reply{}, nil
+}
+
+func (r *specRun) compare(at int, s specStep, reply Reply, err error) {
+	var want specReply
+	if e := decodeSpec(s.Reply, &want); e != nil {
+		r.differ("step %d: its reply cannot be read: %v", at+1, e)
+		return
+	}
+	if err != nil || want.Error != "" {
+		if err == nil || want.Error == "" || !strings.Contains(err.Error(), want.Error) {
+			r.differ("step %d: error %v, want %q", at+1, err, want.Error)
+		}
+		return
+	}
+	got := specReply{
+		Verdict: reply.Verdict.String(), Failures: reply.Failures, Crashes: reply.Crashes, Limit: reply.Limit, Fence: float64(reply.Fence),
+		Wait: reply.Wait.Milliseconds(), Reason: specText(reply.Reason), Double: reply.PossibleDuplicate,
+	}
+	if reply.Cause != "" {
+		got.Cause = new(string(reply.Cause))
+	}
+	got.Fence = r.fence(messageOf(s.ID, s.Generation), want.Fence, reply.Fence)
+	if passed := r.now() - r.begin; got.Wait <= want.Wait && got.Wait >= want.Wait-passed && got.Wait > 0 {
+		got.Wait = want.Wait
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		r.differ("step %d: the reply differs:\n%s", at+1, diff)
+	}
+}
+
+// fence returns want if got is what it says: an integer, or the Nth fence that the clock gave the message in this case.
+func (r *specRun) fence(m Message, want any, got int64) any {
+	if _, isClock := want.(string); !isClock {
+		return float64(got)
+	}
+	known := r.clocks[m]
+	n := slices.Index(known, got)
+	if n < 0 && got/1000 >= r.begin && got/1000 <= r.now() && (len(known) == 0 || got > known[len(known)-1]) {
+		r.clocks[m], n = append(known, got), len(known)
+	}
+	return fmt.Sprint("clock ", n+1)
+}
+
+func (r *specRun) differ(format string, args ...any) {
+	r.wrong = append(r.wrong, fmt.Sprintf(format, args...))
+}
+
+// control compares what operators want.
+func (r *specRun) control(at int, s specStep) {
+	var want specControl
+	if err := decodeSpec(s.Reply, &want); err != nil {
+		r.differ("step %d: its reply cannot be read: %v", at+1, err)
+		return
+	}
+	got, err := r.Control(r.t.Context(), "/", "orders", Reader{Token: s.Reader, Holder: s.Holder, Stopped: s.State == "stopped", Left: s.State == "left"})
+	skips := map[string]bool{}
+	for _, skip := range want.Skips {
+		skips[member(string(skip.ID), string(skip.Generation))] = true
+	}
+	note := Note{By: want.By, Why: want.Why}
+	if want.At != nil && r.within(*want.At, got.Note.At.UnixMilli()) || want.At == nil && got.Note.At.IsZero() {
+		note.At = got.Note.At
+	}
+	if err != nil || got.Paused != want.Paused || got.Note != note || !cmp.Equal(skips, got.skips) && len(skips)+len(got.skips) > 0 {
+		r.differ("step %d: got %+v, %v, want %+v", at+1, got, err, want)
+	}
+}
+
+// operate takes a step of an operator that is not of one message. Its reply is 1, or 0 if nothing was done.
+func (r *specRun) operate(at int, s specStep) {
+	admin, note := r.Admin(), Note{By: s.By, Why: s.Why}
+	var err error
+	switch {
+	case s.Step == "PAUSE" && s.Paused:
+		err = admin.Pause(r.t.Context(), "/", "orders", note)
+	case s.Step == "PAUSE":
+		err = admin.Resume(r.t.Context(), "/", "orders", note)
+	default:
+		o := Override{Note: note}
+		if s.MaxRetries != "" {
+			o.MaxRetries = new(int(number(s.MaxRetries)))
+		}
+		err = admin.SetLimit(r.t.Context(), "/", "orders", o)
+	}
+	done := "1"
+	if errors.Is(err, ErrPaused) || errors.Is(err, ErrNotPaused) || errors.Is(err, errNoOverride) {
+		done, err = "0", nil
+	}
+	if err != nil || done != string(s.Reply) {
+		r.differ("step %d: got %s, %v, want %s", at+1, done, err, s.Reply)
+	}
+}
+
+// within reports whether a time by the store is the wanted one, or as much later as the case has run.
+func (r *specRun) within(want, got int64) bool {
+	return got >= r.begin+want && got <= r.now()+want
+}
+
+// checkRecords compares every record that the case names.
+func (r *specRun) checkRecords() {
+	want := map[Message]specRecord{}
+	for _, record := range r.of.After.Records {
+		want[record.message()] = record
+	}
+	named := []Message{}
+	for _, given := range r.of.Given.Records {
+		named = append(named, given.message())
+	}
+	for _, s := range r.of.Steps {
+		named = append(named, messageOf(s.ID, s.Generation))
+	}
+	slices.SortFunc(named, func(a, b Message) int { return strings.Compare(a.ID+"\x00"+a.Generation, b.ID+"\x00"+b.Generation) })
+	for _, m := range slices.Compact(named) {
+		record, expected := want[m]
+		r.checkRecord(m, record, expected)
+		delete(want, m)
+	}
+	for m := range want {
+		r.differ("the case names no step or record of %q, %q", m.ID, m.Generation)
+	}
+}
+
+func (r *specRun) checkRecord(m Message, want specRecord, expected bool) {
+	ctx, key := context.Background(), r.opts.keys(m).record
+	kind := r.rdb.Type(ctx, key).Val()
+	text, ttl := r.rdb.Get(ctx, key).Val(), r.rdb.PTTL(ctx, key).Val()
+	switch {
+	case kind == "none" || !expected:
+		if expected != (kind != "none") {
+			r.differ("record of %q: it is a %s, want one: %v", m.ID, kind, expected)
+		}
+		return
+	case want.Type != "" || want.String != nil:
+		if want.Type != "" && kind != want.Type || want.String != nil && text != string(*want.String) {
+			r.differ("record of %q: a %s %q", m.ID, kind, text)
+		}
+		return
+	}
+	got := readSpec(r.t, text, r.begin)
+	got.TTL, got.Set = ttl.Milliseconds(), r.setOf(m)
+	now := r.now() - r.begin
+	r.alignTimes(&got, want, now)
+	got.Fence = r.fenceOf(m, got, want)
+	if got.TTL <= want.TTL && got.TTL >= want.TTL-now {
+		got.TTL = want.TTL
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		r.differ("record of %q:\n%s", m.ID, diff)
+	}
+}
+
+func (r *specRun) fenceOf(m Message, got, want specRecord) any {
+	if got.Fence == nil {
+		return nil
+	}
+	return r.fence(m, want.Fence, int64(got.Fence.(float64)))
+}
+
+// alignTimes replaces each time that is as late as the case allows by the wanted one.
+func (r *specRun) alignTimes(got *specRecord, want specRecord, passed int64) {
+	align := func(got *int64, want int64) {
+		if *got >= want && *got <= want+passed {
+			*got = want
+		}
+	}
+	for i, at := range got.times() {
+		if wanted := want.times()[i]; *at != nil && *wanted != nil {
+			align(*at, **wanted)
+		}
+	}
+	for i := range min(len(got.Notes), len(want.Notes)) {
+		align(&got.Notes[i].At, want.Notes[i].At)
+	}
+	for i := range min(len(got.History), len(want.History)) {
+		align(&got.History[i].After, want.History[i].After)
+	}
+}
+
+// setOf names the sorted sets that have a record.
+func (r *specRun) setOf(m Message) string {
+	var in []string
+	for _, set := range []string{"index", "dead"} {
+		if r.rdb.ZScore(context.Background(), r.key(set), member(m.ID, m.Generation)).Err() == nil {
+			in = append(in, set)
+		}
+	}
+	return strings.Join(in, " and ")
+}
+
+func (r *specRun) checkTombstones() {
+	if want := r.of.After.Tombstones; want != nil {
+		got, err := r.Admin().Tombstones(r.t.Context(), "/", "orders")
+		if err != nil && !errors.Is(err, redis.Nil) || got.Count != want.Count || got.Removed != want.Removed {
+			r.differ("tombstones: %+v, %v, want %+v", got, err, *want)
+		}
+	}
+}

@@ -1,0 +1,61 @@
+package integration
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+const specDir = "../spec/v1"
+
+// TestSpecFiles compares the files of spec/v1 with their schema, and looks for cases of one name.
+func TestSpecFiles(t *testing.T) {
+	files, err := filepath.Glob(specDir + "/*.json")
+	if err != nil || len(files) < 5 {
+		t.Fatalf("%q, %v", files, err)
+	}
+	for _, file := range files {
+		if name := strings.TrimSuffix(filepath.Base(file), ".json"); name != "schema" {
+			t.Run(name, func(t *testing.T) { checkSpecFile(t, name) })
+		}
+	}
+}
+
+func checkSpecFile(t *testing.T, name string) {
+	raw, err := os.ReadFile(filepath.Join(specDir, name+".json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct {
+		Schema string `json:"$schema"`
+		Cases  []struct{ Name string }
+	}
+	if err := json.Unmarshal(raw, &file); err != nil {
+		t.Fatal(err)
+	}
+	if want := "schema.json#/$defs/" + name; file.Schema != want {
+		t.Errorf("its schema is %q, want %q", file.Schema, want)
+	}
+	schema, err := jsonschema.NewCompiler().Compile(specDir + "/" + file.Schema)
+	if err != nil {
+		t.Fatal(err)
+	}
+	content, err := jsonschema.UnmarshalJSON(strings.NewReader(string(raw)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := schema.Validate(content); err != nil {
+		t.Error(err)
+	}
+	seen := map[string]bool{}
+	for _, c := range file.Cases {
+		if seen[c.Name] {
+			t.Errorf("two cases are named %q", c.Name)
+		}
+		seen[c.Name] = true
+	}
+}
