@@ -77,7 +77,7 @@ func TestSimulationRepeats(t *testing.T) {
 	}
 }
 
-// TestSimulationCatchesPlainCounting shows that the checker can fail: a counter that counts requests instead of attempts
+// TestSimulationCatchesPlainCounting shows that the audit can fail: a counter that counts requests instead of attempts
 // breaks the limit in a large share of schedules.
 func TestSimulationCatchesPlainCounting(t *testing.T) {
 	repeatable(t)
@@ -97,6 +97,6 @@ func TestSimulationCatchesPlainCounting(t *testing.T) {
 	}
 	t.Logf("%d of %d schedules broke their limit: %v", over, n, rules)
 	if over < n/6 {
-		t.Errorf("%d of %d schedules broke their limit; that is hardly a test of the checker", over, n)
+		t.Errorf("%d of %d schedules broke their limit; that is hardly a test of the audit", over, n)
 	}
 }
