@@ -195,9 +195,9 @@ type pushing struct {
 }
 
 // push starts strikes consume --http on a queue, which ends with the test at the latest.
-func push(t *testing.T, queue, prefix, url string, flags ...string) *pushing {
+func push(t *testing.T, strikes, queue, prefix, url string, flags ...string) *pushing {
 	t.Helper()
-	cmd := exec.Command(strikesBinary(t), append([]string{"consume", queue, "--http", url, "--backoff", "20ms..500ms"}, flags...)...)
+	cmd := exec.Command(strikes, append([]string{"consume", queue, "--http", url, "--backoff", "20ms..500ms"}, flags...)...)
 	cmd.Env = append(os.Environ(), "AMQP_URL="+brokerURL(t), "REDIS_URL="+redisURL(t), "STRIKES_MANAGEMENT_URL="+managementURL(t), "STRIKES_PREFIX="+prefix)
 	p := &pushing{cmd, &lockedBuffer{}, make(chan error, 1)}
 	cmd.Stderr = p.stderr

@@ -34,6 +34,7 @@ func publishLanes(t *testing.T, queue string, n, lanes int) {
 // counts are exact, order is kept.
 func TestPush(t *testing.T) {
 	const n, kills, limit = 240, 6, 3
+	strikes := strikesBinary(t)
 	for _, tc := range []struct {
 		name  string
 		typ   topology.Type
@@ -52,7 +53,7 @@ func TestPush(t *testing.T) {
 			killer, fails, busy := "m100", []string{"m020", "m021", "m150", "m239"}, []string{"m030", "m031", "m032", "m160"}
 			e := endpoint{Kill: []string{killer}, Fail: fails, Busy: busy, Takes: 4 * time.Millisecond}.supervise(t)
 			publishLanes(t, queue, n, max(tc.lanes, 1))
-			p := push(t, queue, prefix, e.URL, append(tc.flags, "--max-retries", fmt.Sprint(limit-1))...)
+			p := push(t, strikes, queue, prefix, e.URL, append(tc.flags, "--max-retries", fmt.Sprint(limit-1))...)
 			for range kills {
 				before := len(e.ledger(t))
 				proctest.Eventually(t, time.Minute, "the endpoint works", func() bool { return len(e.ledger(t)) > before+40 || len(e.handled(t)) == n-1-len(fails) })
@@ -123,15 +124,16 @@ func ofPrefix(t *testing.T, prefix string) *counter.Counter {
 // TestPushOutage has no endpoint at first, and none for a while later: nothing is counted. A deploy of consume meanwhile changes
 // nothing.
 func TestPushOutage(t *testing.T) {
+	strikes := strikesBinary(t)
 	eachType(t, func(t *testing.T, queue string) {
 		prefix := uniqueName(t, "strikes")
 		c := ofPrefix(t, prefix)
 		publishLanes(t, queue, 30, 1)
 		address := freeAddress(t)
-		p := push(t, queue, prefix, "http://"+address, "--max-retries", "1", "--concurrency", "4")
+		p := push(t, strikes, queue, prefix, "http://"+address, "--max-retries", "1", "--concurrency", "4")
 		proctest.Eventually(t, 20*time.Second, "attempts that are not counted", func() bool { return strings.Count(p.stderr.String(), "not-counted m") > 40 })
 		p.stop(t)
-		p = push(t, queue, prefix, "http://"+address, "--max-retries", "1", "--concurrency", "4")
+		p = push(t, strikes, queue, prefix, "http://"+address, "--max-retries", "1", "--concurrency", "4")
 		proctest.Eventually(t, 20*time.Second, "the next process tries", func() bool { return strings.Contains(p.stderr.String(), "not-counted m") })
 		s := endpoint{}.superviseAt(t, address)
 		proctest.Eventually(t, 20*time.Second, "all are handled", func() bool { return len(s.handled(t)) == 30 })
@@ -150,11 +152,11 @@ func TestPushOutage(t *testing.T) {
 
 // TestPushBigBody: 16 MiB arrive as they were published, also after a failure.
 func TestPushBigBody(t *testing.T) {
-	queue, prefix := declared(t, topology.Quorum), uniqueName(t, "strikes")
+	strikes, queue, prefix := strikesBinary(t), declared(t, topology.Quorum), uniqueName(t, "strikes")
 	body := bytes.Repeat([]byte("0123456789abcde\n"), 1<<20)
 	publishAll(t, publisher.Message{Key: queue, Publishing: amqp.Publishing{MessageId: "big", Body: body, ContentType: "text/plain"}})
 	e := endpoint{Busy: []string{"big"}}.supervise(t)
-	p := push(t, queue, prefix, e.URL)
+	p := push(t, strikes, queue, prefix, e.URL)
 	proctest.Eventually(t, 30*time.Second, "it is handled", func() bool { return e.handled(t)["big"] })
 	p.stop(t)
 	want := fmt.Sprintf("%x", sha256.Sum256(body))
@@ -167,8 +169,8 @@ func TestPushBigBody(t *testing.T) {
 
 // TestPushHealth: /ready says that messages are consumed, also while the endpoint is out of reach.
 func TestPushHealth(t *testing.T) {
-	queue, prefix := declared(t, topology.Classic), uniqueName(t, "strikes")
-	p := push(t, queue, prefix, "http://127.0.0.1:1/", "--health-addr", "127.0.0.1:0")
+	strikes, queue, prefix := strikesBinary(t), declared(t, topology.Classic), uniqueName(t, "strikes")
+	p := push(t, strikes, queue, prefix, "http://127.0.0.1:1/", "--health-addr", "127.0.0.1:0")
 	proctest.Eventually(t, 20*time.Second, "it is ready", func() bool {
 		_, rest, _ := strings.Cut(p.stderr.String(), "/live and /ready at ")
 		at, _, found := strings.Cut(rest, "\n")
