@@ -1,0 +1,238 @@
+"""The driver for programs with threads: it does what the generators of begin.py, conclude.py and late.py ask for."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from .control import CONTROL_EVERY, read
+from .counter import Counter
+from .errors import StoreError
+from .handler import Abandoned, Delivery, Failed, failure_of
+from .isolation import PROCESS
+from .session import ABANDON_AFTER, ControlView, Invoke, Progress, Send, Session, Settings, Sleep, Steps
+from .steps import Cause
+
+Handler = Callable[[Delivery], object]
+
+
+class Threads:
+    """Daemon threads that are kept for the next job. A handler that hangs must not keep the process from ending."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._idle: deque[_Worker] = deque()
+
+    def submit(self, job: Callable[[], None]) -> None:
+        """Run a job in a thread that has none."""
+        with self._lock:
+            worker = self._idle.pop() if self._idle else None
+        if worker is None:
+            worker = _Worker(self._keep)
+            worker.start()
+        worker.give(job)
+
+    def _keep(self, worker: _Worker) -> None:
+        with self._lock:
+            self._idle.append(worker)
+
+    def close(self) -> None:
+        """End the threads that have no job."""
+        with self._lock:
+            idle, self._idle = self._idle, deque()
+        for worker in idle:
+            worker.give(None)
+
+
+class _Worker(threading.Thread):
+    def __init__(self, keep: Callable[[_Worker], None]) -> None:
+        super().__init__(name="strikes", daemon=True)
+        self._keep = keep
+        self._job: Callable[[], None] | None = None
+        self._turn = threading.Lock()
+        self._turn.acquire()
+
+    def give(self, job: Callable[[], None] | None) -> None:
+        self._job = job
+        self._turn.release()
+
+    def run(self) -> None:
+        while True:
+            self._turn.acquire()
+            job, self._job = self._job, None
+            if job is None:
+                return
+            job()
+            del job
+            self._keep(self)
+
+
+THREADS = Threads()
+
+
+def sleep(effect: Sleep) -> None:
+    """Wait as an effect asks."""
+    woken = threading.Event()
+    for signal in effect.signals:
+        signal.add(woken.set)
+    woken.wait(effect.seconds if effect.seconds is None or effect.seconds < threading.TIMEOUT_MAX else None)
+    for signal in effect.signals:
+        signal.remove(woken.set)
+
+
+class _Run:
+    """One call of a handler, as the watchdog knows it."""
+
+    __slots__ = ("began", "progress", "steps")
+
+    def __init__(self, progress: Progress, steps: Steps, began: float) -> None:
+        self.progress, self.steps, self.began = progress, steps, began
+
+
+class Driver:
+    """Drives the deliveries of one session, each in a thread of its own while it is under way."""
+
+    def __init__(self, counter: Counter, handler: Handler, session: Session, stuck: Callable[[], None] = lambda: None) -> None:
+        self._counter, self._handler, self._session, self._stuck = counter, handler, session, stuck
+        self._runs: dict[_Run, None] = {}
+        self._over = threading.Event()
+        self._cancelled_at: float | None = None
+        session.live.add(self._cancelled)
+
+    def _cancelled(self) -> None:
+        self._cancelled_at = time.monotonic()
+
+    def watch(self) -> None:
+        """Abandon handlers that do not return when they are cancelled, until `close`."""
+        THREADS.submit(self._watch)
+
+    def close(self) -> None:
+        self._over.set()
+
+    def drive(self, steps: Steps, result: Any = None) -> None:
+        """Drive a delivery until it is settled or left, or its handler was abandoned: then another thread goes on."""
+        try:
+            while True:
+                effect = steps.send(result)
+                if isinstance(effect, Invoke):
+                    mine, result = self._invoke(effect.progress, steps)
+                    if not mine:
+                        return
+                elif isinstance(effect, Send):
+                    result = send(self._counter, effect)
+                else:
+                    result = None
+                    sleep(effect)
+        except StopIteration:
+            pass
+        except Exception as err:  # a fault of this package: the session ends, and the delivery returns with it
+            self._session.settings.logger.exception("a delivery failed, queue %s", self._session.settings.queue)
+            self._session.fail(err)
+
+    def _invoke(self, d: Progress, steps: Steps) -> tuple[bool, Failed | None]:
+        began = time.monotonic()
+        run = _Run(d, steps, began)
+        delivery = self._session.shown(d, began)
+        self._runs[run] = None
+        error: BaseException | None = None
+        try:
+            self._handler(delivery)
+        except BaseException as raised:
+            error = raised
+        now = time.monotonic()
+        if self._runs.pop(run, run) is run:  # the watchdog took it
+            self._session.isolation.abandon(-1)
+            return False, None
+        d.ran = now - began
+        return True, failure_of(error, self._late(began, now)) if error is not None else None
+
+    def _late(self, began: float, now: float) -> bool:
+        timeout = self._session.settings.handler_timeout
+        return timeout is not None and now >= began + timeout
+
+    def _watch(self) -> None:
+        while not self._over.wait(0.1) or self._runs:
+            now = time.monotonic()
+            for run in list(self._runs):
+                if self._due(run, now) and self._runs.pop(run, run) is None:
+                    self._abandon(run, now)
+
+    def _due(self, run: _Run, now: float) -> bool:
+        if self._late(run.began, now - ABANDON_AFTER):
+            return True
+        return self._cancelled_at is not None and now >= max(run.began, self._cancelled_at) + ABANDON_AFTER
+
+    def _abandon(self, run: _Run, now: float) -> None:
+        self._session.isolation.abandon(1)
+        run.progress.ran = now - run.began
+        text = "the handler did not return after it was cancelled, and was abandoned"
+        failed = Failed(Abandoned(text), Cause.TIMED_OUT if self._late(run.began, now) else Cause.FAILED, text)
+        self._stuck()
+        THREADS.submit(lambda: self.drive(run.steps, failed))
+
+
+def send(counter: Counter, effect: Send) -> Any:
+    """Send a step, and return its reply or its error. The timeouts of the counter's client bound it."""
+    try:
+        return counter.run(effect.call)
+    except StoreError as err:
+        return err
+
+
+def drive_late(counter: Counter, steps: Steps) -> None:
+    """Drive a late step to its end."""
+    result: Any = None
+    try:
+        while True:
+            effect = steps.send(result)
+            result = None
+            if isinstance(effect, Send):
+                result = send(counter, effect)
+            elif isinstance(effect, Sleep):
+                sleep(effect)
+    except StopIteration:
+        pass
+
+
+class Control:
+    """Reads once a second, in a thread, whether operators paused the queue or skipped messages."""
+
+    def __init__(self, counter: Counter, settings: Settings) -> None:
+        self.view = ControlView()
+        self.stopped = False  # the process holds no delivery of the queue
+        self.first_error: StoreError | None = None
+        self._counter, self._settings = counter, settings
+        self._reader = PROCESS.token()
+        self._again, self._over, self.first = threading.Event(), threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._run, name="strikes-control", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        reached = True
+        while True:
+            error = read(self.view, self._settings, reached, self._counter.run, self._reader, self._state(), self._counter.options)
+            reached = error is None
+            if not self.first.is_set():
+                self.first_error = error
+                self.first.set()
+            self._again.wait(CONTROL_EVERY)
+            self._again.clear()
+            if self._over.is_set():
+                if reached:
+                    read(self.view, self._settings, reached, self._counter.run, self._reader, "left", self._counter.options)
+                return
+
+    def _state(self) -> str:
+        return "stopped" if self.stopped and self.view.reply.paused else "consuming"
+
+    def read_now(self) -> None:
+        self._again.set()
+
+    def close(self) -> None:
+        """Report that this process has left."""
+        self._over.set()
+        self._again.set()
+        self._thread.join(2)

@@ -1,0 +1,150 @@
+"""Carry a delivery from its receipt to its settlement."""
+
+from __future__ import annotations
+
+from . import decide, steps
+from .begin import begin, close, closed, end_later, hand_over, hold, release, send, send_end, unlock, wait
+from .decide import Ended, Step
+from .isolation import EVERYTHING
+from .session import Invoke, Outcome, Progress, Session, SettlementError, Sleep, Steps
+from .steps import Cause, Failure
+
+
+def carry(s: Session, d: Progress) -> Steps:
+    """Make attempts at a delivery until one decides what becomes of it, then settle or leave it. It ends with Session.done."""
+    step = Step.AGAIN
+    while step is Step.AGAIN:
+        step = yield from begin(s, d)
+        if step is Step.RUN:
+            d.failed = yield Invoke(d)
+            step = yield from conclude(s, d)
+    if step is Step.DEAD_LETTER:
+        step = yield from _await_dead_letters(s, d)
+    if step is Step.LEAVE:
+        yield from close(s, d)
+        d.outcome = Outcome.LEAVE
+        s.observe(d, Outcome.LEAVE, error=d.error)
+        done(s, d)
+    else:
+        d.settled_as = step
+        s.port.settle(d, step)
+    release(s, d)
+
+
+def settled(s: Session, d: Progress, error: Exception | None) -> None:
+    """Is called after the ack or nack of d was sent, or could not be."""
+    assert d.settled_as
+    outcome = {Step.ACK: Outcome.ACK, Step.REQUEUE: Outcome.REQUEUE, Step.DEAD_LETTER: Outcome.DEAD_LETTER}[d.settled_as]
+    if error is not None:
+        d.error = SettlementError(f"queue {s.settings.queue}: {outcome.value}: {error}")
+        outcome = Outcome.LEAVE
+    d.outcome = outcome
+    s.observe(d, outcome, error=d.error)
+    if outcome is Outcome.DEAD_LETTER and not d.message.id:
+        s.settings.logger.warning("dead-lettered a message without an id, queue %s: the store has no record of it: %s: %r", s.settings.queue,
+                                  getattr(d.cause, "value", d.cause), d.failure)
+    if d.settled_as is Step.ACK and d.open:  # its END was not answered
+        end_later(s, d, True)
+    elif d.unrecorded:
+        _fail_later(s, d)
+    done(s, d)
+
+
+def done(s: Session, d: Progress) -> None:
+    """Is called when nothing more is to be done with d."""
+    if d.error is not None:
+        s.fail(d.error)
+    s.port.done(d)
+
+
+def conclude(s: Session, d: Progress) -> Steps:
+    """Tell the store how the handler ended, as far as it has to know, and return what becomes of the delivery."""
+    if d.failed:
+        d.failure, d.cause = d.failed.error, d.failed.cause
+    step = decide.ended(Ended(d.failed is None, d.cause is Cause.REJECTED, s.stop.fired, bool(d.message.id), d.open))
+    if step is Step.ACK:
+        unlock(s, d)
+        return step
+    if d.lock != EVERYTHING:  # an isolated attempt is closed under the lock
+        release(s, d)
+    if step is Step.END:
+        return (yield from _end(s, d))
+    if step is Step.FAIL:
+        return (yield from _count_failed(s, d))
+    if step is Step.DEAD_LETTER:
+        d.cause = Cause.NO_ID
+        return step
+    yield from close(s, d)
+    release(s, d)
+    return step
+
+
+def _end(s: Session, d: Progress) -> Steps:
+    """Close an attempt that succeeded, before its ack, even if the session has ended: an open attempt must not look like a crash."""
+    while True:
+        error = yield from send_end(s, d, True)
+        release(s, d)
+        if error is None:
+            return Step.ACK
+        step = yield from hold(s, d, Step.END, error)
+        if step is not Step.END:
+            return step
+
+
+def _count_failed(s: Session, d: Progress) -> Steps:
+    """Count a failed attempt and wait out its backoff."""
+    failure = _failure_of(s, d)
+    while True:
+        step, error = yield from _send_fail(s, d, failure)
+        release(s, d)
+        if error:
+            step = yield from hold(s, d, Step.FAIL, error)
+            if step is Step.FAIL:
+                continue
+            d.unrecorded = step is Step.DEAD_LETTER
+        elif step is Step.WAIT:
+            assert d.reply
+            s.observe(d, Outcome.RETRY, wait=d.reply.wait)
+            step = yield from wait(s, d, d.reply.wait, decide.retry(s.settings.retry))
+            d.again = step is Step.AGAIN
+        return step
+
+
+def _send_fail(s: Session, d: Progress, failure: Failure) -> Steps:
+    reply = yield from send(s, d, lambda: steps.fail(s.attempt(d), failure, s.options), lambda v: decide.failed(v) is not None)
+    error = closed(s, d, reply)
+    if error:
+        return None, error
+    d.reply = reply
+    if reply.possible_duplicate:
+        s.settings.logger.warning("two messages with id %r may be in queue %s: they share one limit of attempts", d.message.id, s.settings.queue)
+    return decide.failed(reply.verdict), None
+
+
+def _failure_of(s: Session, d: Progress) -> Failure:
+    """Return what FAIL is sent with. The backoff is what the handler asked for, else what the failed attempts call for."""
+    assert d.failed
+    if d.failed.cause is Cause.REJECTED:
+        return Failure(0, 0.0, d.failed.cause, d.failed.text, d.ran)
+    seconds = d.failed.wait
+    if seconds is None:
+        asked = s.guard("backoff", lambda: float(s.settings.backoff(d.counted + 1)))
+        seconds = 0.1 if asked is None else asked
+    return Failure(s.limit, max(seconds, 0.0), d.failed.cause, d.failed.text, d.ran)
+
+
+def _fail_later(s: Session, d: Progress) -> None:
+    """Send FAIL until the store answers."""
+    call = steps.fail(s.attempt(d), _failure_of(s, d), s.options)
+    d.unrecorded = False
+    s.late.add(call, hand_over(s, d))
+
+
+def _await_dead_letters(s: Session, d: Progress) -> Steps:
+    """Hold a dead letter until a broker that may just have started takes it."""
+    left = s.dead_letters_from - s.now()
+    if left > 0:
+        yield Sleep(left, (s.stop,))
+        if s.stop.fired:
+            return Step.LEAVE
+    return Step.DEAD_LETTER

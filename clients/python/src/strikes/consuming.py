@@ -1,0 +1,91 @@
+"""What the consumers of pika.py and aio_pika.py share: their options, and how one session follows the other. No I/O."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from . import decide
+from .backoff import doubled, jitter
+from .errors import SettingError, StoreError, StrikesError
+from .queue import QueueRefused
+
+CLOSE_TIMEOUT = 5.0
+OPEN_TIMEOUT = 10.0
+SETTLE_TIMEOUT = 2.0 + 2 * 1.0 + CLOSE_TIMEOUT
+PENDING_ACKS = 30
+"""How many acks a clean close of the channel keeps on a quorum queue. With a larger prefetch the consumer is cancelled before."""
+
+STEADY = 10.0
+"""How long a session has to last before the next one is tried without delay."""
+
+ELECTING = 3.0
+"""How long dead letters are held after a reconnect: a broker that has just started may drop them."""
+
+CARE_FOR = 10.0
+"""How long one message is prefetched after an undecodable one, if no other session meets it."""
+
+
+class SessionLost(StrikesError):
+    """The session ended: another follows."""
+
+
+class Undecodable(SessionLost):
+    """A message that the AMQP client cannot decode ended the session."""
+
+
+class Passed(SessionLost):
+    """The undecodable message did not come again: prefetching again."""
+
+
+class Stuck(StrikesError):
+    """Too many handlers passed their deadline and still run. Restart the process: their resources cannot be reclaimed."""
+
+
+class Refused(StrikesError):
+    """The broker, the store or a check refused, and another session would not help. The text says what to change."""
+
+
+@dataclass
+class Flow:
+    """How a consumer takes deliveries. Times are seconds."""
+
+    concurrency: int = 1  # handlers at the same time
+    prefetch: int = 0  # deliveries given out unsettled; 0: twice the concurrency, 10 at least
+    drain_timeout: float = 25.0  # how long handlers may go on after a stop before they are cancelled
+    max_stuck: int = 0  # abandoned handlers in the process at which run raises Stuck; 0: ten times the concurrency
+    allow_drop: bool = False  # accept a queue whose dead letters are lost
+    dead_letter_policy: bool = False  # a policy sets the dead-letter exchange, which AMQP cannot see
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.concurrency <= 65535:
+            raise SettingError("concurrency", self.concurrency, "1 to 65535")
+        if not 0 <= self.prefetch <= 65535:
+            raise SettingError("prefetch", self.prefetch, "1 to 65535, or 0 for the default")
+        if self.drain_timeout < 0:
+            raise SettingError("drain_timeout", self.drain_timeout, "0 or more seconds")
+        self.prefetch = self.prefetch or min(max(2 * self.concurrency, 10), 65535)
+        self.max_stuck = self.max_stuck or 10 * self.concurrency
+
+
+@dataclass
+class Sequence:
+    """What the next session of a consumer depends on."""
+
+    number: int = 0
+    consumed: bool = False  # a session has consumed: from then on only a stop ends the consumer
+    careful: bool = False  # prefetch one: an undecodable message may be in the queue
+    denied: bool = False  # the last session ended with refused credentials
+    delays: int = 0
+
+    def after(self, error: Exception, lasted: float, denied: bool) -> float:
+        """Take the error of a session, and return the wait before the next one. It raises the error if that would not help.
+
+        Credentials count as refused after two sessions in a row: a socket that is closed in the handshake looks the same.
+        """
+        refused = isinstance(error, (Refused, QueueRefused, SettingError)) or isinstance(error, StoreError) and error.not_taken
+        if isinstance(error, Stuck) or not self.consumed and (refused or denied and self.denied):
+            raise error
+        self.denied = denied
+        self.careful = decide.careful(self.careful, isinstance(error, Undecodable), isinstance(error, Passed))
+        self.delays = 1 if lasted > STEADY else self.delays + 1
+        return jitter(doubled(0.1, 2.0, self.delays))

@@ -1,0 +1,44 @@
+"""What operators want of the consumers of a queue: a pause, and messages to skip. A process reads it once a second."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from . import steps
+from .errors import StoreError
+from .session import ControlView, Settings
+from .steps import Call, Options
+
+CONTROL_EVERY = 1.0
+"""Seconds between two reads: a pause is in force within two."""
+
+
+def call(settings: Settings, options: Options, reader: str, state: str) -> Call:
+    return steps.control(settings.vhost, settings.queue, reader, settings.holder, state, options)
+
+
+def take(view: ControlView, settings: Settings, reached: bool, reply: Any) -> StoreError | None:
+    """Take a reply or an error, and log whether the store replies if that has changed. After an error the last reply stands."""
+    if not isinstance(reply, StoreError):
+        try:
+            view.take(steps.parse_control(reply))
+        except StoreError as err:
+            reply = err
+    if isinstance(reply, StoreError):
+        if reached:
+            settings.logger.warning("reading whether queue %s is paused: the store does not reply; its last reply stands: %s", settings.queue, reply)
+        return reply
+    if not reached:
+        settings.logger.info("the store replies again, queue %s", settings.queue)
+    return None
+
+
+def read(view: ControlView, settings: Settings, reached: bool, run: Callable[[Call], Any], reader: str, state: str,
+         options: Options | None = None) -> StoreError | None:
+    """Read once, and return the error."""
+    try:
+        reply = run(call(settings, options or Options(), reader, state))
+    except StoreError as err:
+        reply = err
+    return take(view, settings, reached, reply)

@@ -1,0 +1,142 @@
+"""What to do next with a delivery. Pure functions.
+
+Each takes what just happened and returns the step that follows. Together they are the whole state table; begin.py and conclude.py take
+the steps.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from .steps import Mode, Verdict
+
+
+class Retry(str, Enum):
+    """Where a failed message waits for its next attempt."""
+
+    REQUEUE = "requeue"  # held unacked for the backoff, then returned to its original position: any consumer may take it
+    IN_PLACE = "in-place"  # kept unacked by this process, which runs it again after the backoff
+
+
+class Isolation(str, Enum):
+    """How messages are treated that may have killed a process."""
+
+    SUSPECTS = "suspects"  # a message runs isolated after an attempt at it was found open
+    STRICT = "strict"  # every message with an id runs isolated and asks the store first
+    OFF = "off"  # crashes are not counted
+
+
+class Step(Enum):
+    START = auto()  # ask the store whether the attempt may begin
+    ISOLATE = auto()  # the same, with no other handler beside it
+    RUN = auto()  # call the handler
+    AGAIN = auto()  # begin another attempt at this delivery
+    FAIL = auto()  # count the failed attempt
+    END = auto()  # close an attempt that succeeded
+    WAIT = auto()  # hold the delivery for its backoff
+    RETRACT = auto()  # close an attempt that did not run
+    OVERDUE = auto()  # the delivery was held for as long as it may be
+    ACK = auto()
+    REQUEUE = auto()
+    DEAD_LETTER = auto()
+    LEAVE = auto()  # the delivery returns with its session; nothing is counted
+    GIVE_UP = auto()  # the same, and the session ends: the delivery was held for too long
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How an attempt ended."""
+
+    ok: bool  # the handler returned
+    rejected: bool = False  # it asked for the dead-letter queue
+    stopped: bool = False  # it was cancelled, or was about to be: the failure may be no fault of the message's
+    has_id: bool = True
+    open: bool = False  # START let it begin
+
+
+def received(has_id: bool, first: bool, isolation: Isolation) -> Step:
+    """The step for a new attempt: at a delivery that has just arrived, or at one that is tried again in place."""
+    if not has_id:
+        return Step.RUN if first else Step.DEAD_LETTER
+    if isolation is Isolation.STRICT:
+        return Step.ISOLATE
+    return Step.RUN if first else Step.START
+
+
+_STARTED = {Verdict.RUN: Step.RUN, Verdict.SUSPECT: Step.ISOLATE, Verdict.EXHAUSTED: Step.DEAD_LETTER, Verdict.WAIT: Step.WAIT}
+_FAILED = {Verdict.EXHAUSTED: Step.DEAD_LETTER, Verdict.REQUEUE: Step.WAIT}
+_MODES = {Isolation.SUSPECTS: Mode.SHARED, Isolation.STRICT: Mode.ISOLATED, Isolation.OFF: Mode.UNTRACKED}
+
+
+def started(verdict: Verdict) -> Step | None:
+    """The step for the store's verdict on START; None for one that START does not have."""
+    return _STARTED.get(verdict)
+
+
+def failed(verdict: Verdict) -> Step | None:
+    """The step for the store's verdict on FAIL; None for one that FAIL does not have."""
+    return _FAILED.get(verdict)
+
+
+def start_mode(isolation: Isolation) -> Mode:
+    """The mode of a START that is not sent under the isolation lock."""
+    return _MODES[isolation]
+
+
+def mode(abandoned: int) -> Mode:
+    """The mode of START for an isolated attempt. An abandoned handler may kill the process too."""
+    return Mode.BESIDE_ABANDONED if abandoned > 0 else Mode.ISOLATED
+
+
+def unstarted(sending: Step, doubt: bool) -> Step:
+    """The step to hold the delivery for after a START without a verdict. An isolated attempt that may be open is closed first."""
+    return Step.RETRACT if sending is Step.ISOLATE and doubt else sending
+
+
+def ended(e: Ended) -> Step:
+    """The step after the handler ended. A success or a reject counts even while stopping: it is the handler's own decision."""
+    if e.ok:
+        return Step.END if e.open else Step.ACK
+    if e.stopped and not e.rejected:
+        return Step.LEAVE
+    return Step.FAIL if e.has_id else Step.DEAD_LETTER
+
+
+def retry(where: Retry) -> Step:
+    """The step after the backoff of a failed attempt."""
+    return Step.AGAIN if where is Retry.IN_PLACE else Step.REQUEUE
+
+
+def wait(seconds: float, left: float, after: Step) -> tuple[float, Step]:
+    """Bound a wait by the time for which the delivery may be held. The store keeps the rest for the next receiver."""
+    if seconds <= left:
+        return max(seconds, 0.0), after
+    return max(left, 0.0), Step.OVERDUE
+
+
+def overdue(awaited: bool) -> Step:
+    """The step for a delivery that was held for as long as it may be; awaited: it must not go back alone."""
+    return Step.GIVE_UP if awaited else Step.REQUEUE
+
+
+def outage(sending: Step, rejected: bool, seconds: float, left: float) -> Step:
+    """The step after the store did not take one: the same after a wait, or what ends the hold.
+
+    A delivery that was handled is acked anyway, and a rejected one is dead-lettered. Nothing else is decided on a guess.
+    """
+    if sending is Step.FAIL and rejected:
+        return Step.DEAD_LETTER
+    if seconds <= left:
+        return sending
+    return Step.ACK if sending is Step.END else Step.GIVE_UP
+
+
+def stopped(after: Step) -> Step:
+    """The step after a stop ended a wait, instead of the one that would have followed."""
+    return Step.ACK if after is Step.END else Step.LEAVE
+
+
+def careful(was: bool, undecodable: bool, passed: bool) -> bool:
+    """Whether the next session prefetches one message, so that an undecodable one collects the returns alone."""
+    return undecodable or was and not passed

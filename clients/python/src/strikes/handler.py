@@ -1,0 +1,100 @@
+"""What a handler gets, and how it steers what becomes of its message."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from .errors import StrikesError
+from .steps import Cause
+
+
+class Reject(Exception):
+    """Raised by a handler: the message is dead-lettered now, whatever its count."""
+
+
+class RetryAfter(Exception):
+    """Raised by a handler: the next attempt waits for `seconds` instead of the backoff. It is counted like any other failure.
+
+    The delivery is held unacked meanwhile, so it is for seconds or minutes.
+    """
+
+    def __init__(self, seconds: float, *args: object) -> None:
+        super().__init__(*args)
+        self.seconds = seconds
+
+    def __str__(self) -> str:
+        return " ".join(str(a) for a in self.args) or f"retry after {self.seconds} s"
+
+
+class Abandoned(StrikesError):
+    """The error of an attempt whose handler did not return after it was cancelled."""
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """Which attempt at the message this is."""
+
+    number: int  # one more than the failed attempts that were counted so far
+    last: int  # the number after whose failure the message is dead-lettered, as far as it is known
+    token: str  # unique to this attempt in all processes
+    fence: int  # orders the deliveries of a message: a system behind the handler may refuse lower ones than it has seen
+    _cancelled: Callable[[], bool] = field(default=lambda: False, repr=False, compare=False)
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the handler should end now: its deadline has passed, or its session is lost or over.
+
+        A thread cannot be interrupted, so a handler that takes long asks. An asyncio handler is cancelled instead.
+        """
+        return self._cancelled()
+
+
+@dataclass
+class Delivery:
+    """One message, as a handler gets it. The handler does not settle it: it returns, or raises an exception."""
+
+    body: bytes
+    id: str | bytes = ""  # bytes if it is not UTF-8; empty if the message has none
+    headers: Mapping[str, Any] = field(default_factory=dict)
+    redelivered: bool = False
+    exchange: str = ""
+    routing_key: str = ""
+    properties: Any = None  # those of the AMQP client
+    attempt: Attempt = Attempt(1, 1, "", 0)
+
+
+@dataclass(frozen=True)
+class Failed:
+    """How a handler failed."""
+
+    error: BaseException
+    cause: Cause
+    text: str  # for the record
+    wait: float | None = None  # that RetryAfter asked for
+
+
+def failure_of(error: BaseException, timed_out: bool) -> Failed:
+    """Judge what a handler raised. An exception that is no Exception, such as SystemExit, counts as a panic."""
+    if isinstance(error, Reject):
+        return Failed(error, Cause.REJECTED, text_of(error))
+    if not isinstance(error, Exception):
+        return Failed(error, Cause.PANICKED, text_of(error))
+    wait = error.seconds if isinstance(error, RetryAfter) else None
+    return Failed(error, Cause.TIMED_OUT if timed_out else Cause.FAILED, text_of(error), wait)
+
+
+def text_of(error: BaseException) -> str:
+    """Return what a record says of an exception: its type, its text, and where it was raised."""
+    try:
+        said = str(error)
+    except Exception:  # its __str__ is the user's code
+        said = "(its text cannot be read)"
+    name = "" if isinstance(error, (Reject, RetryAfter, Abandoned)) else type(error).__name__
+    text = ": ".join(part for part in (name, said) if part)
+    frames = traceback.extract_tb(error.__traceback__)
+    if frames and not isinstance(error, (Reject, RetryAfter)):
+        text += f"\nat {frames[-1].filename.rpartition('/')[2]}:{frames[-1].lineno} in {frames[-1].name}"
+    return text

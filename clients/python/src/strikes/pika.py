@@ -1,0 +1,345 @@
+"""A consumer for programs with threads, on pika.
+
+    from strikes.pika import Consumer
+    Consumer("orders", handle, amqp="amqp://…", counter=Counter.from_url("redis://…"), max_retries=3).run()
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pika
+import pika.exceptions
+
+from . import queue as queues
+from . import steps
+from .acks import Acks
+from .blocking import THREADS, Control, Driver, Handler, drive_late
+from .conclude import carry, settled
+from .consuming import (
+    CARE_FOR, CLOSE_TIMEOUT, ELECTING, PENDING_ACKS, SETTLE_TIMEOUT, Flow, Passed, Refused, Sequence, SessionLost, Stuck, Undecodable,
+)
+from .counter import Counter
+from .decide import Step
+from .errors import StoreError, StrikesError
+from .handler import Delivery
+from .late import Late
+from .session import Event, Outcome, Progress, Session, Settings
+from .signals import Signal
+from .wire import ChannelClosed, Wire, is_undecodable
+
+TICK = 0.2
+"""Seconds after which a stop is noticed. A signal handler may call stop, so it only sets a flag."""
+
+FLOW = set(Flow.__dataclass_fields__)
+
+
+class Consumer:
+    """Gives the messages of one queue to a handler, retries the failed ones, and dead-letters those that fail too often.
+
+    The handler runs in a thread of its own. It returns: the message is acked. It raises an exception: the attempt is counted; see Reject
+    and RetryAfter. The further arguments are the fields of Settings and Flow.
+    """
+
+    def __init__(
+        self, queue: str, handler: Handler, *, amqp: str | pika.connection.Parameters, counter: Counter,
+        consuming: Callable[[bool], None] | None = None, **settings: Any,
+    ) -> None:
+        self._parameters = pika.URLParameters(amqp) if isinstance(amqp, str) else amqp
+        self._flow = Flow(**{name: settings.pop(name) for name in FLOW & settings.keys()})
+        self._settings = Settings(queue, **{"vhost": self._parameters.virtual_host, **settings})
+        self._settings.check_ttl(counter.options)
+        self._handler, self._counter, self._consuming = handler, counter, consuming
+        self._stopping = False
+
+    def stop(self) -> None:
+        """Have run end: it takes no more messages and waits for handlers. A signal handler may call it."""
+        self._stopping = True
+
+    def run(self) -> None:
+        """Keep one session on the broker until `stop`; each session has a connection of its own.
+
+        It raises Refused, QueueRefused or a StoreError if the first session cannot begin and another would not help, and Stuck. After
+        that only stop ends it.
+        """
+        late = Late(lambda late_steps: THREADS.submit(lambda: drive_late(self._counter, late_steps)))
+        control = Control(self._counter, self._settings)
+        sequence = Sequence()
+        try:
+            while not self._stopping:
+                began = time.monotonic()
+                sequence.number += 1
+                try:
+                    self._connection(sequence, late, control)
+                except (StrikesError, pika.exceptions.AMQPError, OSError) as error:
+                    denied = isinstance(error, (pika.exceptions.ProbableAuthenticationError, pika.exceptions.ProbableAccessDeniedError))
+                    delay = sequence.after(error, time.monotonic() - began, denied)
+                    self._settings.logger.warning("session ended; another follows in %.1f s, queue %s: %r", delay, self._settings.queue, error)
+                    self._pause(delay)
+        finally:
+            control.close()
+            late.close()
+            over = threading.Event()
+            late.idle.add(over.set)
+            over.wait(2)
+
+    def _pause(self, seconds: float) -> None:
+        end = time.monotonic() + seconds
+        while not self._stopping and (left := end - time.monotonic()) > 0:
+            time.sleep(min(left, TICK))
+
+    def _connection(self, sequence: Sequence, late: Late, control: Control) -> None:
+        wire = Wire(self._parameters, lambda: self._stopping)
+        try:
+            while not self._stopping:
+                self._check(wire, control)
+                if not self._await_resume(wire, control):
+                    continue  # what was checked may have changed meanwhile
+                control.stopped = False
+                try:
+                    _Session(self, wire, sequence, late, control).run()
+                finally:
+                    control.stopped = True
+                    control.read_now()
+        finally:
+            wire.close()
+
+    def _check(self, wire: Wire, control: Control) -> None:
+        """Refuse a store or a queue that would lose counts or messages. A store that is away is no reason to refuse."""
+        control.first.wait(2)
+        if control.first_error and control.first_error.not_taken:
+            raise control.first_error
+        s, f = self._settings, self._flow
+        channel = wire.channel()
+        try:
+            wire.ask(channel, "looking for the queue", lambda reply: channel.queue_declare(s.queue, passive=True, callback=reply))
+        except ChannelClosed as refusal:
+            raise Refused(f"queue {s.queue!r} in vhost {s.vhost!r}: {refusal.text}; declare it with strikes declare {s.queue}") from None
+        channel.close()
+        for warning in queues.judge(wire.declared(s.queue, s.vhost), queues.parse_version(wire.version), s.max_retries, f.allow_drop, f.dead_letter_policy):
+            s.logger.warning(warning)
+
+    def _await_resume(self, wire: Wire, control: Control) -> bool:
+        """Wait until the queue is not paused. It reports whether it was not."""
+        if not control.view.reply.paused:
+            return True
+        s = self._settings
+        s.logger.info("paused, queue %s, by %r: %r", s.queue, control.view.reply.by, control.view.reply.why)
+        while control.view.reply.paused and not self._stopping:
+            wire.poll(TICK)
+            if wire.lost:
+                raise wire.lost
+        s.logger.info("resumed, queue %s", s.queue)
+        return False
+
+
+class _Session:
+    """One channel of a Consumer: the Port of its Session."""
+
+    def __init__(self, consumer: Consumer, wire: Wire, sequence: Sequence, late: Late, control: Control) -> None:
+        self.c, self.wire, self.sequence, self.control = consumer, wire, sequence, control
+        self.careful, self.began = sequence.careful, time.monotonic()
+        self.prefetch = 1 if self.careful else consumer._flow.prefetch
+        self.session = Session(consumer._settings, consumer._counter.options, self, late, consumer._flow.concurrency, control.view)
+        if sequence.number > 1:
+            self.session.dead_letters_from = time.monotonic() + ELECTING
+        self.driver = Driver(consumer._counter, consumer._handler, self.session, self._check_stuck)
+        self.acks: Acks[Progress] = Acks()
+        self.channel: Any = None
+        self.tag = ""
+        self.cancelled = False
+        self.error: Exception | None = None  # why nothing can be sent any more
+        self._lock = threading.Lock()
+        self._tasks = 0
+        self._woken = False
+        self._flushing: list[Signal] = []  # fire once the acks are sent
+        self._sent: list[Signal] = []
+
+    # The Port, for any thread.
+
+    def settle(self, progress: Progress, step: Step) -> None:
+        self.acks.settle(progress.tag, step, progress)
+        self._wake()
+
+    def done(self, progress: Progress) -> None:
+        with self._lock:
+            self._tasks -= 1
+
+    def flushed(self) -> Signal:
+        signal = Signal()
+        with self._lock:
+            self._flushing.append(signal)
+        self._wake()
+        return signal
+
+    def _wake(self) -> None:
+        with self._lock:
+            woken, self._woken = self._woken, True
+        if not woken:
+            with contextlib.suppress(Exception):  # the loop is closed: the session flushes by itself
+                self.wire.wake(self._flush)
+
+    # The thread that does the I/O.
+
+    def run(self) -> None:
+        s = self.c._settings
+        self.channel = self.wire.channel()
+        self.channel.add_on_cancel_callback(self._on_cancel)
+        self.wire.ask(self.channel, "setting the prefetch", lambda reply: self.channel.basic_qos(prefetch_count=self.prefetch, callback=reply))
+        tag: list[str] = []
+        try:
+            self.wire.ask(self.channel, "beginning to consume", lambda reply: tag.append(
+                self.channel.basic_consume(s.queue, self._on_message, callback=reply)))
+        except ChannelClosed as refusal:
+            if refusal.code in (403, 404, 405, 406):
+                raise Refused(f"queue {s.queue!r}: consuming: {refusal.text}") from None
+            raise
+        self.tag = tag[0]
+        self.sequence.consumed = True
+        s.logger.info("consuming, queue %s, prefetch %d, concurrency %d", s.queue, self.prefetch, self.c._flow.concurrency)
+        self.driver.watch()
+        self._tell(True)
+        error: Exception | None = None
+        try:
+            self._receive()
+        except (StrikesError, pika.exceptions.AMQPError) as err:
+            error = err
+        finally:
+            self._end(error)
+
+    def _tell(self, consuming: bool) -> None:
+        if tell := self.c._consuming:
+            self.session.guard("consuming", lambda: tell(consuming))  # type: ignore[misc]
+
+    def _receive(self) -> None:
+        """Take deliveries until a stop or a pause, or until the session is lost."""
+        while not (self.c._stopping or self.control.view.reply.paused):
+            self._turn(TICK)
+            self._check_lost()
+            if self.session.error:
+                raise self.session.error
+            if self.careful and self.session.received and time.monotonic() - self.began > CARE_FOR:
+                raise Passed("the undecodable message did not come again: prefetching again")
+
+    def _turn(self, seconds: float) -> None:
+        self.wire.poll(seconds)
+        sent, self._sent = self._sent, []
+        for signal in sent:
+            signal.fire()
+
+    def _check_lost(self) -> None:
+        if self.wire.lost:
+            wrong = str(self.wire.lost)
+            if is_undecodable(self.wire.lost):
+                raise Undecodable(f"{wrong}; {self._position()}")
+            raise SessionLost(f"the connection was lost: {wrong}")
+        if closed := self.wire.closed(self.channel):
+            raise closed
+        if self.cancelled:
+            raise SessionLost("the broker cancelled the consumer: the queue was deleted or moved, or a delivery was held beyond the consumer timeout")
+
+    def _position(self) -> str:
+        if self.session.received == 0:
+            return "it is at the head of the queue" if self.prefetch == 1 else f"it is among the first {self.prefetch} of the queue"
+        return f"it came after message {self.session.last!r}" if self.session.last else "it came after a message without an id"
+
+    def _on_cancel(self, _frame: Any) -> None:
+        self.cancelled = True
+
+    def _on_message(self, _channel: Any, method: Any, properties: Any, body: bytes) -> None:
+        if self.session.stop.fired:
+            return  # it returns with the channel
+        delivery = Delivery(
+            body, properties.message_id or "", properties.headers or {}, method.redelivered, method.exchange, method.routing_key, properties,
+        )
+        d = self.session.take(delivery, method.delivery_tag)
+        self.acks.open(d.tag)
+        with self._lock:
+            self._tasks += 1
+        drive = self.driver.drive
+        self.session.admit(d, lambda: THREADS.submit(lambda: drive(carry(self.session, d))))
+
+    def _flush(self) -> None:
+        """Send what was settled."""
+        with self._lock:
+            self._woken = False
+            waiting, self._flushing = self._flushing, []
+        for verdict, tag, multiple, items in self.acks.take():
+            error = self.error or self._send(verdict, tag, multiple)
+            for d in items:
+                settled(self.session, d, error)
+        self._sent += waiting
+
+    def _send(self, verdict: Step, tag: int, multiple: bool) -> Exception | None:
+        """Settle with ack and nack only. An error means that the channel is closed."""
+        try:
+            if verdict is Step.ACK:
+                self.channel.basic_ack(tag, multiple)
+            else:
+                self.channel.basic_nack(tag, multiple, requeue=verdict is Step.REQUEUE)
+        except pika.exceptions.AMQPError as err:
+            return SessionLost(repr(err))
+        return None
+
+    def _check_stuck(self) -> None:
+        n, most = self.session.isolation.abandoned, self.c._flow.max_stuck
+        if n >= most:
+            self.session.fail(Stuck(f"queue {self.c._settings.queue}: {n} handlers were abandoned at their deadlines and still run; restart the process"))
+
+    def _end(self, error: Exception | None) -> None:
+        """Drain after a stop or a pause; settle nothing late after a lost session."""
+        self._tell(False)
+        self.session.stop.fire()
+        lost = error is not None
+        if not lost:
+            self._finish_by(time.monotonic() + self.c._flow.drain_timeout)
+            if self._tasks and not self.wire.lost:
+                self.c._settings.logger.warning("handlers are cancelled: they did not end within the drain timeout, queue %s", self.c._settings.queue)
+        else:
+            self.error = error
+            if self.channel.is_open and not self.wire.lost:
+                self.channel.close()
+        self.session.live.fire()
+        self._finish_by(time.monotonic() + SETTLE_TIMEOUT)
+        self.driver.close()
+        if isinstance(error, Undecodable):
+            self._note(error)
+        if error:
+            raise error
+        self._close_channel()
+
+    def _finish_by(self, end: float) -> None:
+        """Do I/O until every delivery is done with."""
+        while self._tasks and time.monotonic() < end:
+            self._turn(0.05)
+            if self.wire.lost or not self.channel.is_open:
+                self.error = self.error or SessionLost("the channel is closed")
+                self._flush()
+                self._turn(0)
+
+    def _close_channel(self) -> None:
+        """Close the channel so that the acks have arrived: with more than 30 under way, a plain close loses some of them."""
+        if not self.channel.is_open or self.wire.lost:
+            raise SessionLost("the session was lost while it was being stopped: the last acks may be lost, and their messages handled again")
+        if self.prefetch > PENDING_ACKS:
+            self.wire.ask(self.channel, "cancelling the consumer", lambda reply: self.channel.basic_cancel(self.tag, callback=reply), CLOSE_TIMEOUT)
+        self.channel.close()
+        end = time.monotonic() + CLOSE_TIMEOUT
+        while not self.channel.is_closed and not self.wire.lost and time.monotonic() < end:
+            self.wire.poll(0.1)
+
+    def _note(self, error: Exception) -> None:
+        """Report an undecodable message, for status and doctor."""
+        s = self.c._settings
+        s.logger.error("a message cannot be decoded, queue %s: %s", s.queue, error)
+        if s.observer:
+            self.session.guard("observer", lambda: s.observer and s.observer(Event(Outcome.UNDECODABLE, s.queue, error=error)))
+        note = steps.undecodable(s.vhost, s.queue, s.holder, self.session.last, str(error), self.c._counter.options)
+        try:
+            self.c._counter.run(note)
+        except StoreError as err:
+            s.logger.warning("the store did not note the undecodable message, queue %s: %s", s.queue, err)

@@ -1,0 +1,115 @@
+"""What AMQP says about a queue, and whether failed messages would be lost or lose their position in it. Pure functions.
+
+A redeclaration with another argument is refused, and the refusal names the argument and its value. AMQP sees no policies and no bindings:
+`strikes doctor` checks these with the management API.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from .errors import StrikesError
+
+PROBE = {"x-max-age": -1}
+"""Keeps a declaration from ever creating a queue: refused for a new queue that is no stream, ignored if the queue exists."""
+
+MOST_PROBES = 32
+
+
+class QueueRefused(StrikesError):
+    """Messages of the queue would be lost or lose their position. The text says what to change."""
+
+
+@dataclass
+class Declared:
+    """A declaration that comes nearer to the queue's own with each refusal."""
+
+    queue: str
+    vhost: str = "/"
+    durable: bool = True
+    auto_delete: bool = False
+    args: dict[str, Any] = field(default_factory=dict)
+    unread: str = ""  # why the rest is not known
+
+    def learn(self, code: int, text: str) -> bool:
+        """Take a refusal; False if nothing more can be learned."""
+        if code != 406:
+            self.unread = "the user lacks the configure permission on it" if code == 403 else text
+            return False
+        name, value, understood = parse_difference(text, self.vhost, self.queue)
+        if not understood or name in self.args and self.args[name] == value:
+            self.unread = f"the broker's refusal of a redeclaration is not understood: {text}"
+            return False
+        if name == "durable":
+            self.durable = not self.durable
+        elif name == "auto_delete":
+            self.auto_delete = not self.auto_delete
+        else:
+            self.args[name] = "classic" if value is None and name == "x-queue-type" else value
+        return True
+
+
+def parse_difference(text: str, vhost: str, queue: str) -> tuple[str, Any, bool]:
+    """Read the text of a 406 reply to a declaration: the argument, its value (None: not set), and whether it was understood."""
+    _, found, rest = text.partition("inequivalent arg '")
+    name, _, rest = rest.partition("'")
+    if not found or not rest.startswith(f" for queue '{queue}' in vhost '{vhost}': received "):
+        return "", None, False
+    _, found, current = rest.partition(" but current is ")
+    if not found or text.endswith("..."):
+        return name, None, False
+    if current == "none":
+        return name, None, True
+    if not current.startswith("the value '"):
+        return name, current[1:-1], current[:1] == "'" == current[-1:]
+    value, found, kind = current.removeprefix("the value '").rpartition("' of type '")
+    return _typed(name, value, kind.removesuffix("'")) if found else (name, None, False)
+
+
+def _typed(name: str, value: str, kind: str) -> tuple[str, Any, bool]:
+    if kind == "longstr":
+        return name, value, True
+    if kind == "bool":
+        return name, value == "true", True
+    try:
+        return name, int(value), True
+    except ValueError:
+        return name, None, False
+
+
+def parse_version(text: Any) -> tuple[int, int]:
+    """Return major and minor of the broker's version; (0, 0) if it is not known."""
+    parts = str(text).split(".")
+    try:
+        return int(parts[0]), int(parts[1])
+    except (IndexError, ValueError):
+        return 0, 0
+
+
+def judge(d: Declared, version: tuple[int, int], max_retries: int, allow_drop: bool = False, dead_letter_policy: bool = False) -> list[str]:
+    """Return warnings, or raise QueueRefused."""
+    q = f"queue {d.queue!r}"
+    if d.unread:
+        return [f"{q}: how it was declared is not known ({d.unread}): run strikes doctor {d.queue}"]
+    kind, limit = d.args.get("x-queue-type") or "classic", d.args.get("x-delivery-limit")
+    _refuse_position(q, kind, limit, version)
+    if "x-dead-letter-exchange" not in d.args and not allow_drop and not dead_letter_policy:
+        raise QueueRefused(
+            f"{q} has no argument x-dead-letter-exchange: messages that fail too often would be lost. Declare it again (strikes declare "
+            f"{d.queue}), or set dead_letter_policy=True if a policy sets the exchange, or allow_drop=True to lose them"
+        )
+    if kind == "quorum" and (least := limit if limit is not None else 20) is not None and 0 <= least <= max_retries + 3 and version >= (4, 0):
+        raise QueueRefused(f"{q}: the delivery limit {least} leaves no room for {max_retries} retries: raise x-delivery-limit to 1000")
+    return []
+
+
+def _refuse_position(q: str, kind: str, limit: Any, version: tuple[int, int]) -> None:
+    if kind not in ("classic", "quorum"):
+        raise QueueRefused(f"{q} is a {kind}: a message cannot be requeued to its position")
+    if kind == "classic" or version == (0, 0):
+        return
+    if limit is None and version < (4, 0):
+        raise QueueRefused(f"{q} is a quorum queue without a delivery limit: RabbitMQ before 4.0 requeues to the tail. Set x-delivery-limit=1000")
+    if limit is not None and limit < 0 and version < (4, 3):
+        raise QueueRefused(f"{q} has the delivery limit {limit}: this RabbitMQ discards a returned message or moves it to the tail. Set 1000")

@@ -1,0 +1,319 @@
+"""A session is one channel and the deliveries that came with it. None of them outlives it.
+
+This module does no I/O. begin.py and conclude.py are generators: they yield what is to be done (Send, Sleep, Invoke) and get its result.
+A driver does it: blocking.py with threads, aio.py with asyncio.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Protocol
+
+from . import decide
+from .backoff import default_backoff
+from .decide import Isolation, Retry, Step
+from .errors import SettingError, StoreError, StrikesError
+from .generation import carried_fence, generation
+from .handler import Attempt as HandlerAttempt
+from .handler import Delivery, Failed
+from .isolation import PROCESS
+from .isolation import Isolation as ProcessIsolation
+from .keys import Message
+from .signals import Signal, Tickets
+from .steps import Attempt, Call, Cause, Control, Mode, Options, Reply
+
+STEP_TIMEOUT = 1.0
+"""Seconds for one step on the store."""
+
+LOCKED_TIMEOUT = 0.25
+"""Under the isolation lock a step is sent again after this, as every other handler of the process waits."""
+
+LOCKED_PATIENCE = 2.0
+ABANDON_AFTER = 2.0
+"""Seconds that a handler has to return once it is cancelled. What it does later is ignored."""
+
+
+class Outcome(str, Enum):
+    """What became of a delivery, or of an attempt at it."""
+
+    ACK = "ack"
+    RETRY = "retry"  # a failed attempt was counted; the next one may begin after Event.wait
+    REQUEUE = "requeue"
+    DEAD_LETTER = "dead-letter"
+    ISOLATE = "isolate"  # the message may have killed a process: its attempt is isolated
+    HOLD = "hold"  # the store did not answer: the delivery is held, or left if it was held too long
+    LEAVE = "leave"  # not settled: it returns to the queue when its channel closes
+    UNDECODABLE = "undecodable"  # of no delivery: a message that the client cannot decode ended the session
+
+
+@dataclass(frozen=True)
+class Event:
+    """One outcome. The id and the error come from messages and handlers: they may hold control characters."""
+
+    outcome: Outcome
+    queue: str
+    id: str | bytes = ""
+    token: str = ""
+    redelivered: bool = False
+    attempt: int = 0
+    limit: int = 0
+    failures: int = 0
+    crashes: int = 0
+    held: float = 0.0  # seconds since this process received the delivery
+    ran: float = 0.0  # seconds that the handler ran
+    wait: float = 0.0  # RETRY: seconds until the next attempt
+    cause: str = ""  # of a RETRY; of a DEAD_LETTER, that of the last counted attempt
+    error: BaseException | None = None
+
+
+class HeldTooLong(StrikesError):
+    """The store was out of reach for half the consumer timeout. Nothing was counted; the delivery returns with its channel."""
+
+
+class SettlementError(StrikesError):
+    """An ack or nack could not be sent: the channel is closed. What was counted is acted on when the message comes back."""
+
+
+@dataclass
+class Settings:
+    """How a queue is consumed. Times are seconds."""
+
+    queue: str
+    vhost: str = "/"
+    max_retries: int = 3  # after the first failed attempt; 0 to 1000. An operator may override it in the store
+    retry: Retry = Retry.REQUEUE
+    isolation: Isolation = Isolation.SUSPECTS
+    backoff: Callable[[int], float] = default_backoff  # after so many failed attempts
+    handler_timeout: float | None = 300.0  # of one attempt, at most half the consumer timeout; None: no timeout
+    consumer_timeout: float = 1800.0  # the broker's delivery acknowledgement timeout; no delivery is held for more than half of it
+    key: Callable[[Delivery], str | bytes] | None = None  # what identifies a message; None: its message id
+    holder: str = ""  # names this process to operators; empty: host and process id
+    observer: Callable[[Event], None] | None = None  # gets every outcome; many threads may call it
+    logger: logging.Logger = field(default_factory=lambda: logging.getLogger("strikes"))
+
+    def __post_init__(self) -> None:
+        self.retry, self.isolation = Retry(self.retry), Isolation(self.isolation)
+        self.holder = self.holder or PROCESS.holder
+        if not self.queue:
+            raise SettingError("queue", self.queue, "the name of the queue to consume")
+        if not 0 <= self.max_retries <= 1000:
+            raise SettingError("max_retries", self.max_retries, "0 to 1000")
+        if not self.consumer_timeout >= 60:
+            raise SettingError("consumer_timeout", self.consumer_timeout, "that of the broker, 60 at least")
+        if self.handler_timeout is not None and not 0 < self.handler_timeout <= self.consumer_timeout / 2:
+            raise SettingError("handler_timeout", self.handler_timeout, f"at most {self.consumer_timeout / 2}, half the consumer timeout")
+
+    def check_ttl(self, options: Options) -> None:
+        """Refuse a TTL that can pass while a message is handled or held."""
+        handler = self.consumer_timeout if self.handler_timeout is None else self.handler_timeout
+        least = handler + self.consumer_timeout * 3 / 4 + 60
+        if options.ttl < least:
+            raise SettingError("ttl", options.ttl, f"{least} at least: the handler timeout + 3/4 of the consumer timeout + 60")
+
+    @property
+    def limit(self) -> int:
+        return self.max_retries + 1
+
+
+@dataclass(frozen=True)
+class Send:
+    """Send a step. Its result is a Reply or a StoreError."""
+
+    call: Call
+    timeout: float
+
+
+@dataclass(frozen=True)
+class Sleep:
+    """Wait for so many seconds (None: without end), or until a signal fires."""
+
+    seconds: float | None
+    signals: tuple[Signal, ...] = ()
+
+
+@dataclass(frozen=True)
+class Invoke:
+    """Call the handler. Its result is a Failed, or None if it returned."""
+
+    progress: Progress
+
+
+Effect = Send | Sleep | Invoke
+Steps = Generator[Effect, Any, Any]
+
+
+class Port(Protocol):
+    """The adapter's side of a session."""
+
+    def settle(self, progress: Progress, step: Step) -> None:
+        """Send the ack or nack soon, then call Session.settled. It must not block."""
+
+    def done(self, progress: Progress) -> None:
+        """Nothing more is to be done with a delivery."""
+
+    def flushed(self) -> Signal:
+        """Return what fires once everything that was settled so far has been sent."""
+
+
+class ControlView:
+    """The last Control that was read, for those that wait."""
+
+    def __init__(self) -> None:
+        self.reply = Control()
+        self.changed = Signal()
+
+    def take(self, reply: Control) -> None:
+        """Store a reply and wake those that wait for a change."""
+        if reply != self.reply:
+            changed, self.changed = self.changed, Signal()
+            self.reply = reply
+            changed.fire()
+
+
+class Progress:
+    """One message on its way from the channel to its settlement. One thread or task at a time has it."""
+
+    def __init__(self, delivery: Delivery, tag: int, settings: Settings, now: float) -> None:
+        self.delivery, self.tag, self.received = delivery, tag, now
+        self.held_until = now + settings.consumer_timeout / 2
+        self.message = Message(settings.queue, delivery.id, generation(delivery.headers, settings.queue), settings.vhost)
+        self.asks_first = False
+        # The present attempt.
+        self.token = ""
+        self.mode = Mode.SHARED
+        self.open = False  # START let it begin, or may have: its reply was lost
+        self.doubt = False  # a START was not answered and may yet arrive: only END makes sure that it opens nothing
+        self.number = 0  # 0 if its handler was not called
+        self.ran = 0.0
+        self.failed: Failed | None = None
+        self.cause: Cause | str = ""
+        self.failure: BaseException | None = None  # the handler's, or why none was called
+        # All attempts.
+        self.again = False  # an attempt in place came before
+        self.reply: Reply | None = None
+        self.fence: int | None = None
+        self.unanswered = 0  # steps in a row that the store did not take
+        self.skipped = False  # its backoff was cut short
+        # What it holds.
+        self.worker = False
+        self.slot = False
+        self.lock = 0  # units of the isolation lock
+        self.undecided = False
+        self.unrecorded = False  # dead-lettered before the store has counted its failure
+        self.settled_as: Step | None = None
+        self.outcome: Outcome | None = None
+        self.error: Exception | None = None
+
+    def fresh(self, mode: Mode) -> None:
+        """Begin a new attempt."""
+        self.token, self.mode = PROCESS.token(), mode
+        self.open = self.doubt = False
+        self.number, self.ran, self.failed, self.failure, self.cause = 0, 0.0, None, None, ""
+
+    @property
+    def first(self) -> bool:
+        """Whether this is the first attempt at a delivery that is not redelivered."""
+        return not self.again and not self.delivery.redelivered
+
+    @property
+    def counted(self) -> int:
+        return self.reply.counted if self.reply else 0
+
+
+class Session:
+    """What the deliveries of one channel share. An adapter makes one for each channel."""
+
+    def __init__(
+        self, settings: Settings, options: Options, port: Port, late: Any, concurrency: int = 1, control: ControlView | None = None,
+        isolation: ProcessIsolation | None = None, now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        settings.check_ttl(options)
+        self.settings, self.options, self.port, self.late, self.now = settings, options, port, late, now
+        self.isolation = isolation or PROCESS.isolation
+        self.control = control or ControlView()
+        self.workers, self.slots = Tickets(concurrency), Tickets(2 * concurrency)
+        self.stop = Signal()  # nothing new begins, and nothing is counted that was not
+        self.live = Signal()  # fired: handlers are cancelled
+        self.dead_letters_from = 0.0  # dead letters are held until then
+        self.error: Exception | None = None  # ends the session from within
+        self.received = 0
+        self.last: str | bytes = ""  # id of the last delivery
+
+    @property
+    def limit(self) -> int:
+        return self.settings.limit
+
+    def take(self, delivery: Delivery, tag: int) -> Progress:
+        """Receive a delivery. Its worker, or its wait for one, begins with `admit`."""
+        d = Progress(delivery, tag, self.settings, self.now())
+        if self.settings.key:
+            of: Callable[[Delivery], str | bytes] = self.settings.key
+            d.message = Message(self.settings.queue, self.guard("key", lambda: of(delivery)) or "", d.message.generation, self.settings.vhost)
+        self.received, self.last = self.received + 1, d.message.id
+        d.asks_first = self.decide_received(d) is not Step.RUN
+        return d
+
+    def admit(self, d: Progress, begin: Callable[[], None]) -> None:
+        """Call begin once the delivery has a worker. One that asks the store first needs none yet."""
+        if d.asks_first:
+            begin()
+            return
+        d.worker = True
+        if self.workers.try_take():
+            begin()
+        else:
+            self.workers.ask().add(begin)
+
+    def decide_received(self, d: Progress) -> Step:
+        return decide.received(bool(d.message.id), d.first, self.settings.isolation)
+
+    def attempt(self, d: Progress) -> Attempt:
+        """Return the attempt as the store counts it."""
+        age = -1
+        if d.first:
+            age = max(0, -int(-(self.now() - d.received) * 1000 // 1))
+        return Attempt(d.message, d.token, self.settings.holder, age, carried_fence(d.delivery.headers, self.settings.queue))
+
+    def shown(self, d: Progress, began: float) -> Delivery:
+        """Return the delivery as the handler gets it, for an attempt that begins now."""
+        d.number = d.counted + 1
+        if d.fence is None:
+            d.fence = d.reply.fence if d.open and d.reply else carried_fence(d.delivery.headers, self.settings.queue)
+        timeout = self.settings.handler_timeout
+
+        def cancelled() -> bool:
+            return self.live.fired or timeout is not None and self.now() >= began + timeout
+
+        last = d.reply.limit if d.reply and d.reply.limit else self.limit
+        d.delivery.attempt = HandlerAttempt(d.number, last, d.token, d.fence, cancelled)
+        return d.delivery
+
+    def guard(self, name: str, call: Callable[[], Any]) -> Any:
+        """Call a function of the user's. A message that makes it fail must not end every process that receives it."""
+        try:
+            return call()
+        except Exception:
+            self.settings.logger.exception("%s failed, queue %s", name, self.settings.queue)
+            return None
+
+    def observe(self, d: Progress, outcome: Outcome, wait: float = 0.0, error: BaseException | None = None) -> None:
+        observer = self.settings.observer
+        if observer is None:
+            return
+        r = d.reply
+        observe: Callable[[Event], None] = observer
+        with_cause = outcome in (Outcome.RETRY, Outcome.DEAD_LETTER)
+        event = Event(
+            outcome, self.settings.queue, d.message.id, d.token, d.delivery.redelivered, d.number, (r.limit if r else 0) or self.limit,
+            r.failures if r else 0, r.crashes if r else 0, self.now() - d.received, d.ran, wait,
+            str(getattr(d.cause, "value", d.cause)) if with_cause else "", error or (d.failure if with_cause else None),
+        )
+        self.guard("observer", lambda: observe(event))
+
+    def fail(self, error: Exception) -> None:
+        """End the session, unless something else ends it already."""
+        self.error = self.error or error

@@ -1,0 +1,472 @@
+"""Whole consumers on a real RabbitMQ and a real Redis."""
+
+from __future__ import annotations
+
+import signal
+import struct
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter as Tally
+
+import pika
+import pytest
+import redis
+
+from clients import ADAPTERS, Running
+from conftest import ROOT, until
+from proxy import Proxy
+from strikes import Reject, RetryAfter, keys as k
+from strikes.consuming import Refused
+from strikes.keys import Message
+from strikes.queue import QueueRefused
+from strikes.record import parse_record
+
+
+@pytest.fixture(params=sorted(ADAPTERS))
+def start(request, amqp_url, redis_url, prefix):
+    """Start consumers; they are stopped at the end."""
+    running = []
+
+    def begin(queue, handler, **settings):
+        amqp, store = settings.pop("amqp", amqp_url), settings.pop("redis", redis_url)
+        running.append(Running(request.param, queue, handler, amqp, store, settings.pop("prefix", prefix), **settings))
+        return running[-1]
+
+    begin.adapter = request.param
+    yield begin
+    for r in running:
+        if not r.ended:
+            r.stop()
+
+
+@pytest.fixture
+def record(redis_url, prefix):
+    client = redis.Redis.from_url(redis_url)
+    yield lambda queue, message_id: parse_record(client.get(k.keys(Message(queue.name, message_id), prefix).record) or b"")
+    client.close()
+
+
+class Calls:
+    """A handler that notes its calls and fails as often as told."""
+
+    def __init__(self, failures=0):
+        self.failures, self.seen, self.lock = failures, [], threading.Lock()
+
+    def __call__(self, delivery):
+        with self.lock:
+            self.seen.append((delivery.id, delivery.attempt.number, delivery.redelivered, delivery.attempt.last))
+            n = sum(1 for seen in self.seen if seen[0] == delivery.id)
+        if n <= self.failures:
+            raise ValueError("no stock")
+
+
+def drained(queue):
+    def empty():
+        return queue.depth() == 0
+    return empty
+
+
+def test_first_deliveries_that_succeed_send_no_command(start, queue, redis_url, prefix):
+    client = redis.Redis.from_url(redis_url)
+    for i in range(50):
+        queue.publish(b"x", str(i))
+    calls = Calls()
+    consumer = start(queue.name, calls)
+    until(lambda: len(calls.seen) == 50)
+    consumer.stop()
+    assert consumer.outcomes() == ["ack"] * 50
+    assert [seen[0] for seen in calls.seen] == [str(i) for i in range(50)]
+    assert not [key for key in client.scan_iter(prefix + "*", count=1000) if b":r:" in key]
+    assert queue.depth() == 0
+
+
+def test_fails_exactly_n_times_and_is_dead_lettered(start, queue, record):
+    calls = Calls(failures=100)
+    queue.publish(b"body", "17")
+    consumer = start(queue.name, calls, max_retries=3)
+    until(lambda: "dead-letter" in consumer.outcomes())
+    consumer.stop()
+    assert calls.seen == [("17", n, n > 1, 4) for n in range(1, 5)]
+    assert consumer.outcomes() == ["retry", "requeue"] * 3 + ["dead-letter"]
+    (_, properties, body), = queue.dead_letters()
+    assert (properties.message_id, body) == ("17", b"body")
+    kept = record(queue, "17")
+    assert (kept.state, kept.failures, kept.cause) == ("exhausted", 4, "failed")
+    assert kept.reason.startswith(b"ValueError: no stock\nat test_consumer.py:")
+
+
+def test_succeeds_after_failures(start, queue, record):
+    calls = Calls(failures=2)
+    queue.publish(b"", "17")
+    consumer = start(queue.name, calls, max_retries=2)
+    until(lambda: consumer.outcomes()[-1:] == ["ack"])
+    consumer.stop()
+    assert [seen[1] for seen in calls.seen] == [1, 2, 3] and queue.dead_letters() == []
+    assert (record(queue, "17").state, record(queue, "17").open) == ("done", "")
+
+
+def test_in_place_keeps_the_delivery(start, queue):
+    calls = Calls(failures=2)
+    queue.publish(b"", "17")
+    consumer = start(queue.name, calls, max_retries=2, retry="in-place")
+    until(lambda: consumer.outcomes()[-1:] == ["ack"])
+    consumer.stop()
+    assert [seen[1:3] for seen in calls.seen] == [(1, False), (2, False), (3, False)]
+
+
+def test_reject_retry_after_and_exits(start, queue, record):
+    waits = []
+
+    def handler(delivery):
+        if delivery.id == "reject":
+            raise Reject("malformed")
+        if delivery.id == "exit":
+            raise SystemExit(3)
+        waits.append(time.monotonic())
+        if len(waits) == 1:
+            raise RetryAfter(0.5, "busy")
+
+    for message_id in ("reject", "exit", "wait"):
+        queue.publish(b"", message_id)
+    consumer = start(queue.name, handler, max_retries=0)
+    until(lambda: consumer.outcomes().count("dead-letter") == 3)
+    consumer.stop()
+    causes = {message_id: record(queue, message_id).cause for message_id in ("reject", "exit", "wait")}
+    assert causes == {"reject": "rejected", "exit": "panicked", "wait": "failed"}
+    assert record(queue, "reject").reason == b"malformed"
+
+
+def test_retry_after_waits(start, classic):
+    times = []
+
+    def handler(delivery):
+        times.append(time.monotonic())
+        if len(times) == 1:
+            raise RetryAfter(0.7, "busy")
+
+    classic.publish(b"", "17")
+    start(classic.name, handler)
+    until(lambda: len(times) == 2)
+    assert 0.7 <= times[1] - times[0] < 3
+
+
+def test_a_message_without_an_id_gets_one_attempt(start, queue):
+    calls = Calls(failures=100)
+    queue.publish(b"none")
+    consumer = start(queue.name, calls)
+    until(lambda: "dead-letter" in consumer.outcomes())
+    consumer.stop()
+    assert len(calls.seen) == 1 and len(queue.dead_letters()) == 1
+
+
+def test_a_key_names_messages_without_an_id(start, classic):
+    calls = Calls(failures=1)
+    classic.publish(b"order 17")
+    consumer = start(classic.name, calls, key=lambda delivery: delivery.body)
+    until(lambda: "ack" in consumer.outcomes())
+    assert len(calls.seen) == 2
+
+
+@pytest.mark.parametrize("message_id", [b"x" * 255, b"\xff\xfe\x00", "ü" * 100, b"caf\xe9"], ids=["255", "binary", "unicode", "latin"])
+def test_ids_of_any_bytes(start, classic, record, message_id):
+    calls = Calls(failures=1)
+    classic.publish(b"", message_id)
+    consumer = start(classic.name, calls)
+    until(lambda: consumer.outcomes()[-1:] == ["ack"])
+    consumer.stop()
+    assert [seen[1] for seen in calls.seen] == [1, 2]
+    assert record(classic, message_id).id == (message_id.encode() if isinstance(message_id, str) else message_id)
+
+
+class Raw(pika.BasicProperties):
+    """Properties whose headers are the bytes of a table: pika does not write every type."""
+
+    def __init__(self, message_id, table):
+        super().__init__(message_id=message_id, headers={}, delivery_mode=2)
+        self.table = table
+
+    def encode(self):
+        encoded = b"".join(super().encode())
+        return [encoded[:2], struct.pack(">I", len(self.table)), self.table, encoded[6:]]
+
+
+FIELDS = {
+    "t": b"\x01", "b": b"\xff", "B": b"\xff", "s": b"\xff\xff", "u": b"\xff\xff", "I": b"\xff" * 4, "i": b"\xff" * 4, "l": b"\xff" * 8,
+    "f": struct.pack(">f", 1.5), "d": struct.pack(">d", 1.5), "D": b"\x01\0\0\0\x0f", "S": b"\0\0\0\2\xc3\xbc", "x": b"\0\0\0\1\xff",
+    "A": b"\0\0\0\2t\x01", "T": struct.pack(">Q", 1777863721), "F": b"\0\0\0\4\1at\x01", "V": b"",
+}
+
+
+def test_headers_of_every_type_and_a_large_body(start, classic):
+    seen = []
+
+    def handler(delivery):
+        seen.append(delivery)
+        if len(seen) == 1:
+            raise ValueError("again")
+
+    body = bytes(range(256)) * 65536
+    table = b"".join(b"\x01" + kind.encode() + kind.encode() + data for kind, data in FIELDS.items())
+    classic.publish(body, properties=Raw("17", table + b"\4text" + b"S\0\0\0\1\xff"))
+    consumer = start(classic.name, handler)
+    until(lambda: consumer.outcomes()[-1:] == ["ack"])
+    assert [d.body == body for d in seen] == [True, True]
+    assert set(seen[1].headers) == {*FIELDS, "text"}
+    assert seen[1].headers["A"] == [True] and seen[1].headers["F"] == {"a": True} and seen[1].headers["S"] == "ü"
+
+
+def test_concurrency_is_bounded(start, classic):
+    running, most, lock = [0], [0], threading.Lock()
+
+    def handler(delivery):
+        with lock:
+            running[0] += 1
+            most[0] = max(most[0], running[0])
+        time.sleep(0.02)
+        with lock:
+            running[0] -= 1
+
+    for i in range(40):
+        classic.publish(b"", str(i))
+    consumer = start(classic.name, handler, concurrency=4)
+    until(lambda: len(consumer.events) == 40)
+    assert most[0] == 4
+
+
+def test_a_stop_waits_for_handlers_and_counts_nothing(start, queue, record):
+    entered, leave = threading.Event(), threading.Event()
+
+    def handler(delivery):
+        entered.set()
+        leave.wait(20)
+        raise ValueError("stopped")
+
+    queue.publish(b"", "17")
+    consumer = start(queue.name, handler)
+    assert entered.wait(20)
+    consumer.consumer.stop()
+    time.sleep(0.3)
+    assert not consumer.ended
+    leave.set()
+    consumer.stop()
+    assert consumer.outcomes() == ["leave"] and record(queue, "17") is None
+    until(lambda: queue.depth() == 1)
+    again = start(queue.name, Calls())
+    until(lambda: again.outcomes() == ["ack"])
+
+
+def test_a_handler_that_hangs_is_abandoned_and_counted(start, classic, record):
+    hang = threading.Event()
+    cancelled = []
+
+    def handler(delivery):
+        hang.wait(20)
+        cancelled.append(delivery.attempt.cancelled)
+
+    classic.publish(b"", "17")
+    consumer = start(classic.name, handler, max_retries=0, handler_timeout=0.5)
+    until(lambda: "dead-letter" in consumer.outcomes())
+    hang.set()
+    consumer.stop()
+    assert record(classic, "17").cause == "timed-out"
+
+
+def test_a_connection_that_is_cut(start, queue, amqp_url):
+    proxy = Proxy(amqp_url)
+    calls = Calls()
+    consumer = start(queue.name, calls, amqp=proxy.url)
+    for i in range(300):
+        queue.publish(b"", str(i))
+        if i % 60 == 30:
+            proxy.cut()
+    until(lambda: len({seen[0] for seen in calls.seen}) == 300 and queue.depth() == 0, 40)
+    consumer.stop()
+    proxy.close()
+    assert queue.depth() == 0 and queue.dead_letters() == []
+    assert all(seen[1] == 1 for seen in calls.seen), "a lost connection was counted"
+
+
+def test_a_deleted_queue_ends_the_session_and_not_the_consumer(start, amqp_url, classic):
+    calls = Calls()
+    consumer = start(classic.name, calls)
+    classic.publish(b"", "1")
+    until(lambda: len(calls.seen) == 1)
+    classic.channel.queue_delete(classic.name)
+    time.sleep(1)
+    assert not consumer.ended
+    classic.channel.queue_declare(classic.name, durable=True, arguments={"x-dead-letter-exchange": "", "x-dead-letter-routing-key": classic.dead})
+    classic.publish(b"", "2")
+    until(lambda: len(calls.seen) == 2)
+
+
+def test_lost_replies_count_once(start, classic, redis_url, record):
+    """Every third reply of the store is lost after the store has taken the step."""
+    proxy = Proxy(redis_url, lose_every=3)
+    calls = Calls(failures=100)
+    for i in range(20):
+        classic.publish(b"", str(i))
+    consumer = start(classic.name, calls, redis=proxy.url, max_retries=2, concurrency=4)
+    until(lambda: consumer.outcomes().count("dead-letter") == 20, 60)
+    consumer.stop()
+    proxy.close()
+    assert Tally(seen[0] for seen in calls.seen) == {str(i): 3 for i in range(20)}
+    assert all(record(classic, str(i)).failures == 3 for i in range(20))
+
+
+def test_an_outage_of_the_store_decides_nothing(start, classic, own_redis):
+    calls = Calls()
+    fail = {"1"}
+
+    def handler(delivery):
+        calls(delivery)
+        if delivery.id in fail:
+            raise ValueError("no stock")
+
+    own_redis.stop()
+    classic.publish(b"", "1")
+    classic.publish(b"", "2")
+    consumer = start(classic.name, handler, redis=own_redis.url, max_retries=1)
+    until(lambda: consumer.outcomes().count("hold") == 1 and consumer.outcomes().count("ack") == 1)
+    time.sleep(1)
+    assert consumer.outcomes().count("hold") == 1 and len(calls.seen) == 2, "something was decided during the outage"
+    own_redis.start()
+    until(lambda: "dead-letter" in consumer.outcomes())
+    assert Tally(seen[0] for seen in calls.seen) == {"1": 2, "2": 1}
+
+
+def test_pause_resume_and_skip(start, classic, redis_url, prefix):
+    client = redis.Redis.from_url(redis_url)
+    calls = Calls(failures=1)
+    states = []
+    consumer = start(classic.name, calls, consuming=states.append, backoff=lambda failed: 60)
+    until(lambda: states == [True])
+    classic.publish(b"", "slow")
+    until(lambda: "retry" in consumer.outcomes())
+    pause, consumers, skips = k.control_keys("/", classic.name, prefix)
+    client.zadd(skips, {k.member("slow", ""): 4e12})
+    until(lambda: consumer.outcomes()[-1:] == ["requeue"] or "requeue" in consumer.outcomes(), 4)
+    begun = time.monotonic()
+    client.hset(pause, mapping={"paused": 1, "by": "ann", "at": 1, "why": "stock"})
+    until(lambda: states == [True, False], 4)
+    assert time.monotonic() - begun < 2.2
+    until(lambda: any(m.startswith(b"1 ") for m in client.zrange(consumers, 0, -1)))
+    classic.publish(b"", "new")
+    time.sleep(1.2)
+    assert all(seen[0] != "new" for seen in calls.seen)
+    client.hset(pause, mapping={"paused": 0})
+    until(lambda: any(seen[0] == "new" for seen in calls.seen))
+    consumer.stop()
+    assert client.zrange(consumers, 0, -1) == []
+
+
+def test_refused_queues(start, amqp_url, classic):
+    missing = start("py-missing", Calls())
+    until(lambda: missing.ended)
+    assert isinstance(missing.error, Refused) and "strikes declare" in str(missing.error)
+    missing.error = None
+    name = classic.name + ".plain"
+    classic.channel.queue_declare(name, durable=True)
+    try:
+        plain = start(name, Calls())
+        until(lambda: plain.ended)
+        assert isinstance(plain.error, QueueRefused) and "x-dead-letter-exchange" in str(plain.error)
+        plain.error = None
+        start(name, Calls(), allow_drop=True).stop()
+    finally:
+        classic.channel.queue_delete(name)
+
+
+KILLER = """
+import os, signal, sys
+sys.path[:0] = {path!r}
+from clients import Running
+def handler(delivery):
+    if delivery.id == "killer":
+        os.kill(os.getpid(), signal.SIGKILL)
+running = Running({adapter!r}, {queue!r}, handler, {amqp!r}, {redis!r}, {prefix!r}, max_retries={retries}, concurrency=2)
+running._thread.join()
+"""
+
+
+def test_a_message_that_kills_every_process(start, queue, amqp_url, redis_url, prefix, record):
+    queue.publish(b"", "killer")
+    for i in range(30):
+        queue.publish(b"", str(i))
+    path = [str(ROOT / "src"), str(ROOT / "tests")]
+    program = KILLER.format(path=path, adapter=start.adapter, queue=queue.name, amqp=amqp_url, redis=redis_url, prefix=prefix, retries=2)
+    deaths = 0
+    while not (dead := queue.depth(queue.dead)):
+        child = subprocess.Popen([sys.executable, "-c", program])
+        until(lambda: child.poll() is not None or queue.depth(queue.dead), 30, "the death of the child or of the message")
+        if child.poll() == -signal.SIGKILL:
+            deaths += 1
+        else:
+            child.terminate()
+            child.wait(20)
+        assert deaths <= 5
+    assert dead == 1 and 3 <= deaths <= 5, f"{deaths} deaths, want at most max_retries+3"
+    kept = record(queue, "killer")
+    assert (kept.state, kept.crashes, kept.cause) == ("exhausted", 3, "crashed")
+    last = start(queue.name, Calls())
+    until(lambda: queue.depth() == 0)
+    last.stop()
+    (_, properties, _), = queue.dead_letters()
+    assert properties.message_id == "killer"
+
+
+def test_two_consumers_and_a_go_consumer_share_one_count(start, queue, amqp_url, redis_url, strikes, tmp_path):
+    """The Go command counts under its own prefix, so all of them do."""
+    prefix = "strikes:1"
+    log = tmp_path / "calls"
+    program = f'echo "$STRIKES_MESSAGE_ID" >>{log}; case "$STRIKES_MESSAGE_ID" in f*) exit 1;; esac'
+    theirs = subprocess.Popen(
+        [strikes, "consume", queue.name, "--max-retries", "3", "--backoff", "20ms", "--concurrency", "2", "--", "sh", "-c", program],
+        env={"PATH": "/usr/bin:/bin", "STRIKES_AMQP_URL": amqp_url, "STRIKES_REDIS_URL": redis_url}, stderr=subprocess.PIPE,
+    )
+    calls = [Calls(failures=0), Calls(failures=0)]
+
+    def handler(mine):
+        def handle(delivery):
+            mine(delivery)
+            time.sleep(0.005)
+            if delivery.id.startswith("f"):
+                raise ValueError("no stock")
+        return handle
+
+    consumers = [start(queue.name, handler(mine), max_retries=3, prefix=prefix, concurrency=2) for mine in calls]
+    ids = [("f" if i % 5 == 0 else "s") + f"{i}-{queue.name}" for i in range(200)]
+    for message_id in ids:
+        queue.publish(b"", message_id)
+    until(lambda: queue.depth(queue.dead) == 40, 60, "40 dead letters")
+    until(lambda: queue.depth() == 0)
+    for consumer in consumers:
+        consumer.stop()
+    theirs.send_signal(signal.SIGTERM)
+    assert theirs.wait(30) == 0, theirs.stderr.read()
+    theirs.stderr.close()
+    tally = Tally(log.read_text().split()) + Tally(seen[0] for mine in calls for seen in mine.seen)
+    assert tally == {message_id: 4 if message_id[0] == "f" else 1 for message_id in ids}
+    assert log.read_text() and all(mine.seen for mine in calls), "one of the three handled nothing"
+    assert sorted(p.message_id for _, p, _ in queue.dead_letters()) == sorted(i for i in ids if i[0] == "f")
+
+
+def test_a_message_that_the_client_cannot_decode(start, classic, redis_url, prefix):
+    client = redis.Redis.from_url(redis_url)
+    calls = Calls()  # Python's time ends with the year 9999
+    consumer = start(classic.name, calls)
+    classic.publish(b"", "before")
+    until(lambda: len(calls.seen) == 1)
+    classic.publish(properties=Raw("bad", b"\1tT\x7f" + b"\xff" * 7))
+    classic.publish(b"", "after")
+    until(lambda: "undecodable" in consumer.outcomes(), 20)
+    until(lambda: client.hget(k.undecodable_key("/", classic.name, prefix), "count"))
+    time.sleep(0.5)
+    assert not consumer.ended
+    bad = pika.BlockingConnection(pika.URLParameters(classic.url))
+    bad.channel().queue_purge(classic.name)
+    bad.close()
+    until(lambda: classic.depth() == 0)
+    classic.publish(b"", "later")
+    until(lambda: any(seen[0] == "later" for seen in calls.seen), 20)

@@ -1,0 +1,77 @@
+"""The state table."""
+
+import pytest
+
+from strikes import backoff, decide
+from strikes.decide import Ended, Isolation, Retry, Step
+from strikes.steps import Mode, Verdict
+
+
+@pytest.mark.parametrize(
+    ("has_id", "first", "isolation", "want"),
+    [
+        (False, True, Isolation.SUSPECTS, Step.RUN), (False, True, Isolation.STRICT, Step.RUN), (False, False, Isolation.SUSPECTS, Step.DEAD_LETTER),
+        (True, True, Isolation.SUSPECTS, Step.RUN), (True, False, Isolation.SUSPECTS, Step.START), (True, True, Isolation.STRICT, Step.ISOLATE),
+        (True, False, Isolation.STRICT, Step.ISOLATE), (True, True, Isolation.OFF, Step.RUN), (True, False, Isolation.OFF, Step.START),
+    ],
+)
+def test_received(has_id, first, isolation, want):
+    assert decide.received(has_id, first, isolation) is want
+
+
+def test_verdicts():
+    assert [decide.started(v) for v in Verdict] == [Step.RUN, Step.WAIT, Step.ISOLATE, None, Step.DEAD_LETTER, None]
+    assert [decide.failed(v) for v in Verdict] == [None, None, None, Step.WAIT, Step.DEAD_LETTER, None]
+    assert [decide.start_mode(i) for i in Isolation] == [Mode.SHARED, Mode.ISOLATED, Mode.UNTRACKED]
+    assert (decide.mode(0), decide.mode(1)) == (Mode.ISOLATED, Mode.BESIDE_ABANDONED)
+
+
+@pytest.mark.parametrize(
+    ("ended", "want"),
+    [
+        (Ended(True), Step.ACK), (Ended(True, open=True), Step.END), (Ended(True, stopped=True, open=True), Step.END),
+        (Ended(True, has_id=False), Step.ACK), (Ended(False), Step.FAIL), (Ended(False, open=True), Step.FAIL),
+        (Ended(False, stopped=True), Step.LEAVE), (Ended(False, rejected=True, stopped=True), Step.FAIL),
+        (Ended(False, has_id=False), Step.DEAD_LETTER), (Ended(False, stopped=True, has_id=False), Step.LEAVE),
+        (Ended(False, rejected=True, has_id=False), Step.DEAD_LETTER),
+    ],
+)
+def test_ended(ended, want):
+    assert decide.ended(ended) is want
+
+
+@pytest.mark.parametrize(
+    ("sending", "rejected", "wait", "left", "want"),
+    [
+        (Step.START, False, 1, 2, Step.START), (Step.START, False, 2, 1, Step.GIVE_UP), (Step.FAIL, False, 2, 1, Step.GIVE_UP),
+        (Step.FAIL, True, 1, 2, Step.DEAD_LETTER), (Step.FAIL, True, 2, 1, Step.DEAD_LETTER), (Step.END, False, 1, 1, Step.END),
+        (Step.END, False, 2, 1, Step.ACK), (Step.RETRACT, False, 2, 1, Step.GIVE_UP), (Step.ISOLATE, False, 1, 2, Step.ISOLATE),
+    ],
+)
+def test_outage(sending, rejected, wait, left, want):
+    assert decide.outage(sending, rejected, wait, left) is want
+
+
+def test_waits():
+    assert decide.wait(1, 2, Step.REQUEUE) == (1, Step.REQUEUE)
+    assert decide.wait(3, 2, Step.REQUEUE) == (2, Step.OVERDUE)
+    assert decide.wait(-1, 2, Step.REQUEUE) == (0, Step.REQUEUE)
+    assert decide.wait(1, -2, Step.START) == (0, Step.OVERDUE)
+    assert decide.stopped(Step.END) is Step.ACK and decide.stopped(Step.START) is Step.LEAVE
+    assert decide.unstarted(Step.ISOLATE, True) is Step.RETRACT and decide.unstarted(Step.ISOLATE, False) is Step.ISOLATE
+    assert decide.unstarted(Step.START, True) is Step.START
+    assert decide.retry(Retry.IN_PLACE) is Step.AGAIN and decide.retry(Retry.REQUEUE) is Step.REQUEUE
+    assert decide.overdue(True) is Step.GIVE_UP and decide.overdue(False) is Step.REQUEUE
+
+
+def test_careful():
+    assert decide.careful(False, True, False) and decide.careful(True, False, False)
+    assert not decide.careful(True, False, True) and not decide.careful(False, False, False)
+
+
+def test_backoff(monkeypatch):
+    monkeypatch.setattr(backoff, "draw", lambda: 0.0)
+    assert [backoff.default_backoff(n) for n in (1, 2, 3, 9, 10, 10**6)] == [0.1, 0.2, 0.4, 25.6, 30.0, 30.0]
+    assert [backoff.store_backoff(n) for n in (1, 2, 6, 7)] == [0.05, 0.1, 1.6, 2.0]
+    monkeypatch.setattr(backoff, "draw", lambda: 1.0)
+    assert backoff.default_backoff(1) == 0.05
