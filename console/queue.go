@@ -23,6 +23,7 @@ type queueView struct {
 	Paused    *counter.Note
 	Consuming []counter.ConsumerState // processes that read the queue's control, by the store
 	Groups    records.Groups          // of the dead letters
+	Counted   time.Time               // when they were
 }
 
 // queueOf returns the queue that a request names.
@@ -36,16 +37,20 @@ func queueOf(r *http.Request) (string, error) {
 
 // queue returns the status of a queue, at most age old.
 func (c *Console) queue(ctx context.Context, name string, age time.Duration) answer[queueView] {
+	ctx, cancel := context.WithTimeout(ctx, firstWait)
+	defer cancel()
+	return c.statusOf(name).get(ctx, age)
+}
+
+func (c *Console) statusOf(name string) *cached[queueView] {
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	q := c.queues[name]
 	if q == nil {
 		q = newCached(c, func(ctx context.Context) (queueView, error) { return c.collect(ctx, name) })
 		c.queues[name] = q
 	}
-	c.mu.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, firstWait)
-	defer cancel()
-	return q.get(ctx, age)
+	return q
 }
 
 func (c *Console) collect(ctx context.Context, name string) (queueView, error) {
@@ -92,15 +97,18 @@ func (c *Console) queuePage(r *http.Request) (page, error) {
 	if err != nil {
 		return page{}, err
 	}
-	a := c.queue(r.Context(), name, liveEvery-200*time.Millisecond)
+	a := ask(r, c.statusOf(name), liveEvery-200*time.Millisecond)
 	a.Value.Curves = curves(c.history.of(name, time.Now()), time.Now())
 	if a.Known && a.Value.Dead.Still > 0 {
-		if a.Value.Groups, err = c.groups(r.Context(), name, filter{}, paintWithin); err != nil && r.Context().Err() == nil { // else the visitor left
+		if a.Value.Groups, a.Value.Counted, err = c.groups(r, name, filter{}); err != nil && r.Context().Err() == nil { // else the visitor left
 			c.opts.Logger.Warn("console: reasons not known", "queue", name, "err", err)
 		}
 	}
 	p := page{
-		Screen: "queue", Title: shown(name), Queue: name, Live: link("live", "screen", "queue", "queue", name), View: a, Trouble: fault(a),
+		Screen: "queue", Title: shown(name), Queue: name, Live: link("live", "screen", "queue", "queue", name), View: a, Asking: asking(r, a),
+	}
+	if !p.Asking {
+		p.Trouble = fault(a)
 	}
 	switch {
 	case errors.Is(a.Err, queueinfo.ErrNotFound):

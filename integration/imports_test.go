@@ -89,6 +89,7 @@ var arrows = map[string][]string{
 	"integration/internal/cluster": {"internal/proxy", "internal/servers"},
 	"integration/internal/install": {"internal/servers"},
 	"integration/servers":          nil,
+	"integration/private":          {"internal/servers"},
 	"integration/suite":            {"internal/servers"},
 	"integration/internal/worker":  {"internal/pause"},
 	"integration/internal/node":    {"topology", "internal/poll", "internal/servers"},
