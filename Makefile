@@ -39,6 +39,12 @@ screenshots: ## write the pictures of docs/console.md
 	@mkdir -p docs/console
 	@$(SETUP) -need rabbitmq,redis,browser env CI=true go test -count=1 ./integration/console -run '^TestScreenshots$$' -screenshots $(CURDIR)/docs/console
 
+# Without node or npm this installs them. The lock file records no addresses.
+client-node: ## check clients/node and run its tests, on private servers or at AMQP_URL, REDIS_URL
+	@$(SETUP) -need rabbitmq,redis,node true
+	@cd clients/node && npm ci --silent --no-audit --no-fund && npm run --silent check
+	@go run ./integration/private -dir clients/node -- npm test --silent
+
 # Debian's python3 has the modules; another one is PYTHON.
 PYTHON ?= /usr/bin/python3
 

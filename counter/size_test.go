@@ -20,7 +20,7 @@ func TestLargestRecord(t *testing.T) {
 		token := fmt.Sprintf("%s%d", prefix, i)
 		return Attempt{Message: m, Holder: token + long, Token: token + strings.Repeat("-", 64-len(token))}
 	}
-	for _, s := range stores(t) {
+	for _, s := range storesForLong(t) {
 		must := func(_ any, err error) {
 			t.Helper()
 			if err != nil {
@@ -86,7 +86,7 @@ func TestOldTokensAreForgotten(t *testing.T) {
 	m := Message{VHost: "/", Queue: "orders", ID: "1"}
 	token := func(i int) string { return fmt.Sprintf("%016d", i) } // as long as the consumer's
 	const n, kept = 800, (tokensKept - 1) / (16 + 3)
-	for _, s := range stores(t) {
+	for _, s := range storesForLong(t) {
 		for i := range n {
 			if _, err := s.Fail(t.Context(), attempt(m, token(i)), Failure{Limit: 1001}); err != nil {
 				t.Fatal(err)

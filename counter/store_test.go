@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -87,6 +88,15 @@ func stores(t testing.TB) []store {
 	all := []store{memoryStore(), redisStore(t, "miniredis", "redis://"+miniredis.RunT(t).Addr())}
 	if url := os.Getenv("REDIS_URL"); url != "" {
 		all = append(all, redisStore(t, "redis", url))
+	}
+	return all
+}
+
+// storesForLong returns the stores for thousands of steps: miniredis, which is slow at large records, only without a Redis.
+func storesForLong(t testing.TB) []store {
+	all := stores(t)
+	if os.Getenv("REDIS_URL") != "" {
+		all = slices.DeleteFunc(all, func(s store) bool { return s.name == "miniredis" })
 	}
 	return all
 }

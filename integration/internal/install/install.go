@@ -24,6 +24,7 @@ const (
 	CCompiler Tool = "C compiler" // for the race detector
 	Chromium  Tool = "Chromium"
 	Axe       Tool = "axe-core" // finds faults of accessibility in pages; npm downloads it
+	Node      Tool = "Node.js"  // with npm, for clients/node
 	Python    Tool = "Python"   // with the modules that the tests of clients/python import
 	Promtool  Tool = "promtool" // tests alert rules; unpacked from Debian's package, never installed
 )
@@ -43,6 +44,7 @@ var packages = map[Tool]struct {
 	Axe:       {apt: []string{"npm"}, brew: []string{"node"}},
 	Python:    {apt: []string{"python3", "python3-redis", "python3-pika", "python3-aio-pika", "python3-pytest"}, brew: []string{"python"}},
 	Promtool:  {brew: []string{"prometheus"}},
+	Node:      {apt: []string{"nodejs", "npm"}, brew: []string{"node"}},
 }
 
 // Missing returns those of tools that are not installed.
@@ -67,6 +69,8 @@ func (t Tool) installed(ctx context.Context) bool {
 		_, err = FindPython(ctx)
 	case Promtool:
 		_, err = FindPromtool()
+	case Node:
+		err = findNode(ctx)
 	}
 	return err == nil
 }

@@ -1,0 +1,162 @@
+-- The beginning of every script. For each step, a script reads a record (this file), decides (start.lua, fail.lua, end.lua,
+-- grant.lua, reset.lua, skip.lua or removed.lua), and writes and replies (save.lua):
+--   cat record.lua fail.lua save.lua | redis-cli -x SCRIPT LOAD
+-- One call takes several steps of one kind on one queue: starting a script costs half as much as a step.
+-- The parts share variables instead of functions: creating a function costs Redis as much as a command, in every call.
+--
+-- One record is one generation of one message in one queue. It is a string, and exists only while something about the
+-- message must be remembered. A first delivery that succeeds never touches it. Redis 6.0 or later, or Valkey.
+--
+-- KEYS. All have the hash tag {vhost/queue}, so that a call stays in one slot of a Cluster:
+--   1  index       <prefix>:{<vhost>/<queue>}:index       sorted set of "<id hash>:<generation hash>" by the time at which the
+--                                                         record expires, or up to a second earlier. It has no tombstones
+--   2  override    <prefix>:{<vhost>/<queue>}:limit       hash that an operator may write. max_retries: an integer of at most
+--                                                         9 characters, else ignored; a negative one counts as 0.
+--                                                         by, at, why: who set it, when and why (limit.lua)
+--   3  tombstones  <prefix>:{<vhost>/<queue>}:tombstones  hash. count: tombstones written; since: time of the first;
+--                                                         removed: dead letters that left their queue (removed.lua)
+--   4  dead        <prefix>:{<vhost>/<queue>}:dead        sorted set like the index, of the tombstones whose dead letters were
+--                                                         not removed. A renewed one moves in it rarely, so that it is in the
+--                                                         order of the deaths
+--   5  record      <prefix>:{<vhost>/<queue>}:r:<id hash>:<generation hash>
+--   6 …            the records of the other steps, if any
+--   <prefix>           strikes:1 by default
+--   <vhost>, <queue>   percent-encoded, all bytes except A-Z a-z 0-9 - _ . ~
+--   <id hash>          the first 16 bytes of SHA-256(message id), in lower-case hex
+--   <generation hash>  the first 8 bytes of SHA-256(generation), in lower-case hex; 0 if the generation is empty
+--
+-- ARGV. The first argument is for all steps: how many ms a record is kept. Each step that writes renews it. Then every step
+-- has the same number of arguments, which begin with these six:
+--   1  token       of this attempt, unique to it: 1 to 64 of A-Z a-z 0-9 _ -
+--   2  id          the message id, stored for people
+--   3  generation  distinguishes this use of the id from those before its last dead-lettering; may be empty
+--   4  holder      the process that takes the step, stored for people
+--   5  limit       counted attempts at which the message is exhausted (retries + 1); 0: it is exhausted now. An override
+--                  replaces a limit above 0 and a grant adds to it, up to 1001
+--   6  age         ms since this process received the delivery, if it is not redelivered and this is its first attempt; else -1
+--
+-- Reply: a list with one entry for each step, in their order. An entry is an error, or
+--   { verdict, failures, crashes, limit in force, fence, wait in ms, cause, reason, double }
+-- cause and reason are those of the last counted attempt if the verdict is EXHAUSTED, else null. double is 1 if this step is the
+-- first sign that two messages have this id, else 0.
+--
+-- A record is one string: half the memory of a hash, and one command to read or write. It begins with a line of numbers and
+-- words, separated by one space. Times are Redis TIME in ms; 0 and . mean absent. In this order:
+--   failures crashes      failed attempts that were counted, of each kind; their sum is compared with the limit
+--   starts                attempts that START let run; only grows
+--   fence                 of the last attempt that START let run, in µs since 1970 or a little more. Each is greater than all
+--                         before it, whatever the clock does; at most 2^53
+--   suspect               1 once an attempt was found open: the message may have killed a process
+--   state binds           exhausted: a tombstone, in force until `binds`; done: handled, its ack is under way; skip: an operator
+--                         wants it dead-lettered at its next step. `binds` is ten minutes after the first two. Else it is 0,
+--                         with one exception: the message was handled, its ack was lost, and no attempt was counted since. Then
+--                         START does not exhaust it, however low the limit
+--   due wait              when the next attempt may begin, and how many ms the last failure asked to wait. If the clock is set
+--                         back, the remaining wait is at most `wait`
+--   first last cause      time of the first counted attempt, ms from there to the last, and the cause of the last: the word
+--                         that FAIL was given, or crashed; of the tombstone of a skip: skipped, and the operator's reason
+--   open mode since       the open attempt: its token, shared or isolated, and when it began
+--   listed                when the record was last moved in the index, or in dead; 0: it is in neither
+--   limit                 the last limit above 0 that a step was given, before override and grant. exhausted: the limit in
+--                         force when the tombstone was written, before the grant
+--   grant                 attempts that an operator has granted beyond the limit
+--   firsts                1 once the first attempt at a delivery that is not redelivered has failed; 2 once two messages may have
+--                         this id (fail.lua)
+--   tokens                ".", then ";token=kind" for each known attempt: f counted as a failure, c counted as a crash, e ended
+--                         and not counted. The oldest are forgotten when all take more than 14 KiB
+--   id generation holder notes history  the length of each in bytes
+-- After the line come id, generation, holder, notes, history and the reason of the last counted attempt, without separators. Notes say
+-- who changed the record by hand: the skip, or the last grant and the last reset; then the removal of the dead letter; in this
+-- order, each if there was one. A note is a line of its own, "skip", "grant", "reset" or "removed", the time, and the lengths
+-- of who and why in bytes; then who and why, which must not end with a newline.
+--
+-- The history has the last 16 counted attempts, the newest first. Each begins with a newline and has four fields, separated by
+-- tabs: the first letter of the cause and the ms since `first`; how long it ran in ms, or of a crash its token; the holder; the
+-- first line of the reason, of a crash empty. A carriage return stands for the text of the next newer failure, and in the newest
+-- failure for the first line of the record's reason. A crash that turns out to be none leaves the history. The number of an
+-- attempt follows from its place: the newest has failures + crashes.
+--
+-- A record takes at most 24 KiB. The caller cuts id, generation, holder and who to 512 bytes, why and the reason to 1024.
+
+local BINDS = 600000 -- a lost reject is repeated within this; later the id is in a new use
+local ENDED = 16     -- uncounted attempts that are remembered, so that their late START opens nothing
+local MOVED = 1000   -- a record moves in the index once in this time; a tombstone in dead once in an eighth of its TTL
+local MOST = 1001    -- attempts that override and grant allow: a record must not grow without a bound
+local TOKENS = 14336 -- bytes of tokens, for the same reason
+local NOTED = 16     -- attempts in the history
+local LINE = 120     -- bytes of a holder or a reason in the history
+local REMOVED = 'removed %d+ 0 0\n$' -- the note that the dead letter was replayed or dropped
+
+local index, override, tombstones, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local ttl = tonumber(ARGV[1])
+local width = (#ARGV - 1) / (#KEYS - 4)
+
+local call, try = redis.call, redis.pcall
+local time = call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local micros = time[1] * 1000000 + time[2]
+local retries = call('HGET', override, 'max_retries') or ''
+local overridden = #retries < 10 and string.match(retries, '^%-?%d+$') and math.min(MOST, math.max(1, tonumber(retries) + 1))
+local sure -- which of index and dead is known to outlive the records
+local replies = {}
+
+for n = 5, #KEYS do
+
+local record, arg = KEYS[n], (n - 5) * width + 1 -- arg: the index before this step's arguments
+local token, id, generation, holder = ARGV[arg + 1], ARGV[arg + 2], ARGV[arg + 3], ARGV[arg + 4]
+local limit, age = tonumber(ARGV[arg + 5]), tonumber(ARGV[arg + 6])
+
+local failures, crashes, starts, fence, suspect, state, binds, due, wait = 0, 0, 0, 0, '0', '.', 0, 0, 0
+local first_at, last_at, cause, open, mode, since, listed, tokens = 0, 0, '.', '.', '.', 0, 0, '.'
+local configured, grant, firsts, notes, history, reason = 0, 0, 0, '', '', ''
+
+local kept = try('GET', record)
+local holder_at, notes_at -- where they begin in it
+local foreign = type(kept) == 'table' and kept.err
+if kept and not foreign then
+  local _, ends, id_size, generation_size, holder_size, notes_size, history_size
+  _, ends, failures, crashes, starts, fence, suspect, state, binds, due, wait, first_at, last_at, cause, open, mode, since, listed, configured, grant,
+    firsts, tokens, id_size, generation_size, holder_size, notes_size, history_size =
+    string.find(kept, '^(%d+) (%d+) (%d+) (%d+) (%d) (%S+) (%d+) (%d+) (%d+) (%d+) (%d+) (%S+) (%S+) (%S+) (%d+) (%d+) (%d+) (%d+) (%d) (%S+) (%d+) (%d+) (%d+) (%d+) (%d+)\n')
+  if ends then
+    failures, crashes, starts, fence = tonumber(failures), tonumber(crashes), tonumber(starts), tonumber(fence)
+    binds, due, wait, first_at, last_at = tonumber(binds), tonumber(due), tonumber(wait), tonumber(first_at), first_at + last_at
+    due = math.min(due, now + wait) -- the clock was set back
+    listed, grant, firsts = tonumber(listed), tonumber(grant), tonumber(firsts)
+    holder_at = ends + id_size + generation_size + 1
+    notes_at = holder_at + holder_size
+    if notes_size ~= '0' then notes = string.sub(kept, notes_at, notes_at + notes_size - 1) end
+    local history_at = notes_at + notes_size
+    history = string.sub(kept, history_at, history_at + history_size - 1)
+    reason = string.sub(kept, history_at + history_size)
+  else
+    foreign = 'ERR not a record of strikes: ' .. record
+  end
+end
+
+if foreign then -- it fails this step and no other
+  replies[n - 4] = redis.error_reply(foreign)
+else
+
+local was, said = state, reason
+local base = limit -- without the grant
+local given = configured -- by the steps before
+if limit > 0 then
+  configured = limit
+  base = overridden or limit
+  limit = math.min(MOST, base + grant)
+end
+
+-- whether the tombstone or the success belongs to an earlier use of the id: it was written before this delivery arrived
+local earlier = age >= 0 and binds - BINDS <= now - age
+
+-- what this record knows of the token, and the position in tokens; nil: nothing
+local _, known_at = string.find(tokens, ';' .. token .. '=', 1, true)
+local known = known_at and string.sub(tokens, known_at + 1, known_at + 1)
+
+-- what the step decides: its verdict; how many ms the record is kept (nil: nothing changed); whether the
+-- index has it, unless it is a tombstone; and whether it writes a tombstone
+local verdict, live, indexed, exhausts
+-- what enters the history: the letter of the cause, how long the attempt ran or its token, and its holder; the token of a crash that
+-- leaves it; and whether the step is the first sign of a second message with this id
+local noted, lasted, noted_by, unnoted, double

@@ -1,0 +1,85 @@
+-- The end of every script: it writes the tombstone and the record, renews the TTL, moves the record in the index or in dead or takes
+-- it out, and replies. Then the next step begins.
+
+local told = reason -- of the attempt
+if exhausts then
+  if state == 'skip' then -- the note is the first
+    local _, ends, by_size, why_size = string.find(notes, '^skip %d+ (%d+) (%d+)\n')
+    cause, reason, last_at = 'skipped', string.sub(notes, ends + by_size + 1, ends + by_size + why_size), now
+    if first_at == 0 then first_at = now end
+  end
+  state, binds = 'exhausted', now + BINDS
+  configured = limit > 0 and base or overridden or given
+  notes = string.gsub(notes, REMOVED, '') -- of the dead letter before
+  if call('HINCRBY', tombstones, 'count', 1) == 1 then call('HSET', tombstones, 'since', now) end
+  call('PEXPIRE', tombstones, 2 * ttl)
+elseif state == 'exhausted' then
+  configured = given -- the one of its tombstone
+end
+
+if live then
+  if unnoted then history = string.gsub(history, '\nc%d+\t' .. string.gsub(unnoted, '%-', '%%-') .. '\t[^\n]*', '') end
+  if noted or said ~= reason then
+    local line = string.sub(string.gsub(string.match(told, '[^\r\n]+') or '', '\t', ' '), 1, LINE)
+    if #line == LINE then line = string.gsub(line, '[\192-\255][\128-\191]*$', '') end -- no part of a character
+    local by = noted and string.sub(string.gsub(noted_by, '[\t\r\n]', ' '), 1, LINE)
+    local at, ends, head, before_by, before = string.find(history, '\n([fprt]%d+\t%d+\t)([^\t]*)\t([^\n]*)') -- the newest failure
+    if at then
+      if before == '\r' then
+        before = string.sub(string.gsub(string.match(said, '[^\r\n]+') or '', '\t', ' '), 1, LINE)
+        if #before == LINE then before = string.gsub(before, '[\192-\255][\128-\191]*$', '') end
+      end
+      if noted and noted ~= 'c' then
+        if before == line then before = '\r' end
+        if before_by == by then before_by = '\r' end
+      end
+      history = string.sub(history, 1, at - 1) .. '\n' .. head .. before_by .. '\t' .. before .. string.sub(history, ends + 1)
+    end
+    if noted then
+      history = string.format('\n%s%d\t%s\t', noted, math.max(0, now - first_at), lasted) .. by .. '\t' .. (noted == 'c' and '' or reason == told and '\r' or line) .. history
+      local _, count = string.gsub(history, '\n', '')
+      if count > NOTED then history = string.match(history, '^' .. string.rep('\n[^\n]*', NOTED)) end
+    end
+  end
+
+  if string.find(tokens, '=e', 1, true) then -- forget the oldest uncounted attempts
+    local _, ended = string.gsub(tokens, '=e', '')
+    if ended > ENDED then tokens = string.gsub(tokens, ';[%w_-]+=e', '', ended - ENDED) end
+  end
+  if #tokens > TOKENS then tokens = '.' .. string.match(tokens, ';.*', #tokens - TOKENS + 2) end
+
+  local member = string.sub(record, #index - 2) -- what follows "r:"
+  local set, moves = indexed and index, MOVED
+  if state == 'exhausted' then
+    set, moves = dead, ttl / 8
+    if string.find(notes, REMOVED) then set = false end
+  end
+  local former = listed > 0 and was == 'exhausted' and dead or (listed > 0 or not kept) and index -- an expired record may be in it
+  if former and former ~= set then
+    call('ZREM', former, member)
+    listed = 0
+  end
+  if set and math.abs(now - listed) >= moves then
+    call('ZADD', set, string.format('%d', now + live), member)
+    listed = now
+    if sure ~= set and call('PTTL', set) < live * 1.25 then call('PEXPIRE', set, 2 * live) end -- twice: rarely again
+    sure = set
+  end
+  if set and (exhausts or not kept) and now % 8 == 0 then -- one new entry in eight removes up to 24 expired ones
+    local past = call('ZRANGEBYSCORE', set, '-inf', now, 'LIMIT', 0, 24)
+    if #past > 0 then call('ZREM', set, unpack(past)) end
+  end
+
+  local line = string.format('%d %d %d %.0f %s %s %d %d %d %d %d %s %s %s %d %d %d %d %d ', failures, crashes, starts, fence, suspect, state, binds, due,
+    wait, first_at, math.max(0, last_at - first_at), cause, open, mode, since, listed, configured, grant, firsts)
+  local lengths = string.format(' %d %d %d %d %d\n', #id, #generation, #holder, #notes, #history)
+  call('SET', record, line .. tokens .. lengths .. id .. generation .. holder .. notes .. history .. reason, 'PX', live == ttl and ARGV[1] or live)
+end
+
+local spent = verdict == 'EXHAUSTED' -- no other verdict needs the reason, which may be long
+replies[n - 4] = { verdict, failures, crashes, limit, fence, math.max(0, due - now), spent and cause ~= '.' and cause, spent and reason, double and 1 or 0 }
+
+end
+end
+
+return replies

@@ -1,0 +1,112 @@
+import { ACK, AGAIN, DEAD_LETTER, decideEnded, decideFailed, decideRetry, END, FAIL, LEAVE, WAIT } from './decide.js'
+import { StoreError, StuckError } from './errors.js'
+import { close, closing, failureOf, hold, holdFor, sendEnd, unlock } from './start.js'
+
+/** @typedef {import('./delivery.js').Delivery} Delivery */
+/** @typedef {import('./deliveries.js').Deliveries} Deliveries */
+/** @typedef {import('./decide.js').Step} Step */
+
+/**
+ * Tells the store how the handler ended, as far as it has to know, and returns what becomes of the delivery.
+ * @param {Deliveries} s
+ * @param {Delivery} d
+ * @returns {Promise<Step>}
+ */
+export async function conclude(s, d) {
+  checkStuck(s)
+  const next = decideEnded({ ok: !d.failed, rejected: d.cause === 'rejected', stopped: s.stop.done, hasID: d.hasID, open: d.open })
+  if (next === ACK) {
+    unlock(s, d)
+    return next
+  }
+  if (!d.isolated) s.release(d) // an isolated attempt is closed under the lock
+  switch (next) {
+    case END: return end(s, d)
+    case FAIL: return countFailed(s, d)
+    case LEAVE:
+      await close(s, d)
+      s.release(d)
+      return next
+    default:
+      d.cause = 'no-id'
+      return DEAD_LETTER
+  }
+}
+
+/** @param {Deliveries} s */
+function checkStuck(s) {
+  const { abandoned } = s.isolation
+  if (s.maxStuck > 0 && abandoned >= s.maxStuck) {
+    s.fail(new StuckError(`queue ${JSON.stringify(s.settings.queue)}: ${abandoned} handlers were abandoned at their deadlines and still run; restart the process`))
+  }
+}
+
+/**
+ * Closes an attempt that succeeded, before its ack, even if the session has ended: the delivery will come back, and an open
+ * attempt must not be taken for a crash.
+ * @param {Deliveries} s
+ * @param {Delivery} d
+ * @returns {Promise<Step>}
+ */
+async function end(s, d) {
+  for (;;) {
+    let next = ACK
+    try {
+      await sendEnd(s, d, true)
+      s.release(d)
+    } catch (err) {
+      s.release(d)
+      next = await hold(s, d, END, err)
+    }
+    if (next !== END) return next
+  }
+}
+
+/**
+ * Counts a failed attempt and waits out its backoff.
+ * @param {Deliveries} s
+ * @param {Delivery} d
+ * @returns {Promise<Step>}
+ */
+async function countFailed(s, d) {
+  const failure = failureOf(s, d)
+  for (;;) {
+    let next
+    try {
+      next = await sendFail(s, d, failure)
+      s.release(d)
+    } catch (err) {
+      s.release(d)
+      next = await hold(s, d, FAIL, err)
+      if (next === FAIL) continue
+      d.unrecorded = next === DEAD_LETTER
+      return next
+    }
+    if (next !== WAIT) return next
+    const wait = d.reply?.wait ?? 0
+    s.observe(d, 'retry', { wait })
+    next = await holdFor(s, d, wait, decideRetry(s.settings.retry))
+    d.again = next === AGAIN
+    return next
+  }
+}
+
+/**
+ * @param {Deliveries} s
+ * @param {Delivery} d
+ * @param {import('./counter.js').Failure} failure
+ * @returns {Promise<Step>}
+ */
+async function sendFail(s, d, failure) {
+  const { reply, next } = await closing(s, d, async (options) => {
+    const reply = await s.settings.counter.fail(d.counted(), failure, options)
+    const next = decideFailed(reply.verdict)
+    if (!next) throw new StoreError('unexpected reply', `FAIL got ${reply.verdict}`)
+    return { reply, next }
+  })
+  d.reply = reply
+  if (reply.possibleDuplicate) {
+    s.settings.logger.warn('two messages with this id may be in the queue: they share one limit of attempts', { queue: d.queue, id: d.id.toString() })
+  }
+  return next
+}

@@ -1,0 +1,282 @@
+import amqp from 'amqplib'
+import { jitter } from './backoff.js'
+import { checkQueue, checkRoute } from './check.js'
+import { holdControl, releaseControl } from './control.js'
+import { FieldError, RefusedError, StoreError, StuckError, textOf, UncleanStopError, UndecodableError } from './errors.js'
+import { ofProcess } from './isolation.js'
+import { Late } from './late.js'
+import { keepRaw } from './properties.js'
+import { Route } from './route.js'
+import { either, Session } from './session.js'
+import { need, settingsOf } from './settings.js'
+import { pause, Stop, within } from './wait.js'
+
+const CONNECT_TIMEOUT = 10_000
+const CLOSE_TIMEOUT = 5000
+const STEADY = 10_000 // ms that a session has to last before the next one is tried without delay
+
+// How long dead letters are held after a reconnect. A broker that has just started drops what a classic queue hands over to a
+// dead-letter quorum queue, until that has a leader (3.10.8).
+const ELECTING = 3000
+
+/**
+ * @typedef {object} OwnOptions
+ * @property {string} [url] of the broker, amqp:// or amqps://; its virtual host is that of the queue
+ * @property {object} [socketOptions] of amqplib's connect, such as ca, cert and key
+ * @property {() => Promise<any>} [connect] opens a connection of amqplib, instead of url; name its virtual host in vhost. It must not recover by itself
+ * @property {import('./invoke.js').Handler} handler
+ * @property {number} [concurrency] handlers that run at the same time; 1 if absent
+ * @property {number} [prefetch] deliveries that the broker may have given out unsettled; twice the concurrency and 10 at least if absent
+ * @property {number} [drainTimeout] ms that handlers may go on after the signal is aborted; 25 s if absent
+ * @property {number} [maxStuck] handlers of the process that were abandoned and still run, at which run throws a StuckError; 10 times the concurrency if absent, 0 is no limit
+ * @property {((connection: any) => Promise<void>) | false} [check] throws if the queue must not be consumed; false: none. If absent, what AMQP tells is checked
+ * @property {boolean} [allowDrop] accepts a queue without a dead-letter route: the broker drops messages that fail too often
+ * @property {(yes: boolean) => void} [consuming] is told whether the broker sends messages, for a readiness probe
+ */
+
+/** @typedef {import('./settings.js').SettlerOptions & OwnOptions} ConsumerOptions */
+
+/** Hands the messages of one queue to a handler. */
+export class Consumer {
+  /** @param {ConsumerOptions} options */
+  constructor(options) {
+    this.connect = connector(options)
+    this.settings = settingsOf({ ...options, vhost: options.vhost ?? (options.url ? vhostOf(options.url) : undefined) })
+    const concurrency = options.concurrency ?? 1
+    /** @type {Required<Pick<OwnOptions, 'handler' | 'concurrency' | 'prefetch' | 'drainTimeout' | 'maxStuck' | 'allowDrop' | 'consuming'>> & Pick<OwnOptions, 'check'>} */
+    this.own = {
+      handler: options.handler, concurrency, check: options.check, allowDrop: options.allowDrop ?? false,
+      prefetch: options.prefetch ?? Math.min(Math.max(2 * concurrency, 10), 65535),
+      drainTimeout: options.drainTimeout ?? 25_000, maxStuck: options.maxStuck ?? 10 * concurrency, consuming: options.consuming ?? (() => {}),
+    }
+    const { handler, prefetch, drainTimeout, maxStuck, check, consuming } = this.own
+    need('handler', handler, typeof handler === 'function', 'a function that handles a message')
+    need('concurrency', concurrency, Number.isInteger(concurrency) && concurrency >= 1 && concurrency <= 65535, '1 to 65535')
+    need('prefetch', prefetch, Number.isInteger(prefetch) && prefetch >= 1 && prefetch <= 65535, '1 to 65535')
+    need('drainTimeout', drainTimeout, drainTimeout >= 0, 'ms, 0 at least')
+    need('maxStuck', maxStuck, Number.isInteger(maxStuck) && maxStuck >= 0, '0 at least')
+    need('check', check, check === undefined || check === false || typeof check === 'function', 'a function of a connection, or false')
+    need('consuming', consuming, typeof consuming === 'function', 'a function')
+  }
+
+  /**
+   * Keeps one session on the broker until the signal is aborted: it connects, consumes, and connects again after a lost session.
+   * It resolves once the signal is aborted and everything is settled. It throws an UncleanStopError if that is not certain, a
+   * StuckError, and until a first session has consumed, a RefusedError: of the queue, the credentials or the store.
+   * @param {AbortSignal} [signal]
+   * @returns {Promise<void>}
+   */
+  async run(signal) {
+    const stop = new Stop()
+    const off = stop.follow(signal)
+    const late = new Late()
+    const control = holdControl(this.settings.counter, this.settings)
+    try {
+      await this.sessions({ stop, late, control, consumed: false, careful: false, first: true, denials: 0 })
+    } finally {
+      off()
+      await Promise.all([late.close(), releaseControl(control)])
+    }
+  }
+
+  /**
+   * @typedef {object} Running
+   * @property {Stop} stop
+   * @property {Late} late
+   * @property {import('./control.js').ControlReader | undefined} control
+   * @property {boolean} consumed a session has consumed
+   * @property {boolean} careful an undecodable message may be in the queue
+   * @property {boolean} first the first connection is not over
+   * @property {number} denials of credentials in a row
+   */
+
+  /** @param {Running} r */
+  async sessions(r) {
+    for (let tries = 0; !r.stop.done; tries++) {
+      const began = performance.now()
+      /** @type {unknown} */
+      let failed
+      try {
+        await this.onConnection(r)
+      } catch (err) {
+        failed = err
+      }
+      r.first = false
+      if (failed instanceof StuckError || r.stop.done && failed instanceof UncleanStopError) throw failed
+      if (r.stop.done) return
+      if (!r.consumed && failed instanceof RefusedError) throw failed
+      if (performance.now() - began > STEADY) tries = 0
+      const wait = redialDelay(tries, failed)
+      const level = failed instanceof UndecodableError ? 'error' : 'warn'
+      this.settings.logger[level]('session ended; another follows', { queue: this.settings.queue, in: wait, error: failed })
+      await pause(wait, r.stop)
+    }
+  }
+
+  /** @param {Running} r */
+  async onConnection(r) {
+    const model = await this.dial(r)
+    const connected = performance.now()
+    try {
+      while (!r.stop.done) {
+        const facts = await this.check(model)
+        if (!await awaitResume(r, model)) await this.session(r, model, facts, connected)
+      }
+    } finally {
+      model.on?.('error', () => {})
+      await within(model.close(), CLOSE_TIMEOUT, 'closing the connection').catch(() => { model.connection?.stream?.destroy?.() })
+    }
+  }
+
+  /** @param {Running} r */
+  async dial(r) {
+    let model
+    try {
+      model = await within(this.connect(), CONNECT_TIMEOUT, 'connecting')
+    } catch (err) {
+      const denied = /\b403\b|ACCESS.REFUSED|\b530\b|NOT_ALLOWED/.test(textOf(err))
+      r.denials = denied ? r.denials + 1 : 0
+      if (r.denials >= 2) throw new RefusedError(`queue ${JSON.stringify(this.settings.queue)}: the broker refuses the connection: ${textOf(err)}`, err)
+      throw err
+    }
+    r.denials = 0
+    model.on('error', () => {}) // 'close' follows
+    if (model.reconnect || /Recover/.test(model.constructor?.name)) {
+      throw new FieldError('connect', 'a connection that recovers by itself', 'a plain one: a late ack would settle another message')
+    }
+    if (!keepRaw(model)) this.settings.logger.warn('this version of amqplib does not show the bytes of message ids: an id that is not UTF-8 ends the session', {})
+    return model
+  }
+
+  /** @param {any} model */
+  async check(model) {
+    const { check, allowDrop } = this.own
+    const { queue, vhost, maxRetries } = this.settings
+    await this.checkStore()
+    if (typeof check === 'function') {
+      try {
+        await check(model)
+      } catch (err) {
+        throw new RefusedError(`queue ${JSON.stringify(queue)} is refused: ${textOf(err)}`, err)
+      }
+    }
+    return check === undefined ? checkQueue(model, { queue, vhost, maxRetries, allowDrop }) : undefined
+  }
+
+  /** Refuses a store that no waiting will make count. One that is away is no reason to refuse: first deliveries do not need it. */
+  async checkStore() {
+    const counter = /** @type {any} */ (this.settings.counter)
+    if (typeof counter.check !== 'function') return
+    try {
+      await counter.check()
+    } catch (err) {
+      if (err instanceof StoreError && ['denied', 'not a Redis'].includes(err.fault)) throw new RefusedError(`queue ${JSON.stringify(this.settings.queue)}: ${err.message}`, err)
+      this.settings.logger.warn('the store is out of reach: first deliveries are handled, redeliveries and failures are held until it is back', { queue: this.settings.queue, error: err })
+    }
+  }
+
+  /** @param {Running} r @param {any} model @param {import('./check.js').QueueFacts | undefined} facts @param {number} connected */
+  async session(r, model, facts, connected) {
+    const { settings, own } = this
+    const stop = new Stop()
+    const off = r.stop.on(() => stop.end())
+    const offControl = r.control?.on(() => { if (r.control?.reply.paused) stop.end() })
+    if (r.control) r.control.sessions++
+    const route = facts && !own.allowDrop ? new Route(() => checkRoute(model, settings.queue, facts), settings.logger, settings.queue) : undefined
+    const session = new Session(model, {
+      settings, ...own, isolation: ofProcess(), late: r.late, control: r.control, route, careful: r.careful,
+      prefetch: r.careful ? 1 : own.prefetch, deadLettersFrom: r.first ? 0 : connected + ELECTING,
+      consuming: (yes) => {
+        r.consumed ||= yes
+        this.guard(() => own.consuming(yes))
+      },
+    })
+    try {
+      await session.run(stop)
+    } catch (err) {
+      r.careful = err instanceof UndecodableError || r.careful && !session.passed
+      if (err instanceof UndecodableError) await this.report(session, err)
+      throw err
+    } finally {
+      off()
+      offControl?.()
+      r.control?.sessionEnded()
+    }
+  }
+
+  /** @param {Session} session @param {UndecodableError} err */
+  async report(session, err) {
+    const { vhost, queue, holder, observer, logger } = this.settings
+    this.guard(() => observer({ outcome: 'undecodable', vhost, queue, error: err }))
+    const counter = /** @type {any} */ (this.settings.counter)
+    if (typeof counter.noteUndecodable !== 'function') return
+    await counter.noteUndecodable(vhost, queue, { holder, after: session.last, error: textOf(err) })
+      .catch((/** @type {unknown} */ error) => logger.warn('the store did not note the undecodable message', { queue, error }))
+  }
+
+  /** @param {() => void} f of the user's */
+  guard(f) {
+    try {
+      f()
+    } catch (error) {
+      this.settings.logger.error('a callback threw', { queue: this.settings.queue, error })
+    }
+  }
+}
+
+/**
+ * Waits while the queue is paused. It reports whether it was: what was checked may have changed meanwhile.
+ * @param {Running} r
+ * @param {any} model
+ */
+async function awaitResume({ stop, control }, model) {
+  if (!control) return false
+  await control.first
+  if (!control.reply.paused) return false
+  control.logger.info('paused', { queue: control.queue, by: control.reply.by, why: control.reply.why })
+  const over = new Stop()
+  const lost = new Stop()
+  const off = control.on(() => { if (!control.reply.paused) over.end() })
+  const offStop = stop.on(() => over.end())
+  const closed = () => lost.end()
+  model.on('close', closed)
+  await either(over, lost)
+  model.off('close', closed)
+  off()
+  offStop()
+  if (lost.done) throw new Error(`queue ${JSON.stringify(control.queue)}: the connection was lost while the queue was paused`)
+  control.logger.info('resumed', { queue: control.queue })
+  return true
+}
+
+/** @param {ConsumerOptions} options @returns {() => Promise<any>} */
+function connector({ url, connect, socketOptions }) {
+  if (connect) {
+    need('connect', connect, typeof connect === 'function', 'a function that opens a connection')
+    return connect
+  }
+  need('url', typeof url, typeof url === 'string' && /^amqps?:\/\//.test(url), 'a text that begins with amqp:// or amqps://')
+  const full = withHeartbeat(/** @type {string} */ (url))
+  return () => amqp.connect(full, { timeout: CONNECT_TIMEOUT, noDelay: true, clientProperties: { connection_name: 'strikes' }, ...socketOptions })
+}
+
+/**
+ * A dead connection is noticed by its heartbeat. The broker's own suggestion is a minute.
+ * @param {string} url
+ */
+function withHeartbeat(url) {
+  if (/[?&]heartbeat=/.test(url)) return url
+  return url + (url.includes('?') ? '&' : '?') + 'heartbeat=10'
+}
+
+/** @param {string} url */
+function vhostOf(url) {
+  const path = new URL(url).pathname.slice(1)
+  return path === '' ? '/' : decodeURIComponent(path)
+}
+
+/** @param {number} tries @param {any} err */
+function redialDelay(tries, err) {
+  const delay = jitter(Math.min(100 * 1.5 ** Math.min(tries, 20), 2000))
+  return err?.code === 'ECONNREFUSED' ? Math.min(delay, jitter(500)) : delay
+}

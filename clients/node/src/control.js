@@ -1,0 +1,152 @@
+import { member } from './key.js'
+import { newToken } from './token.js'
+
+// A pause is in force within two seconds: one read a second, and the time that a read may take.
+const EVERY = 1000
+
+/** @typedef {import('./counter.js').Control} ControlReply */
+/** @typedef {{ control: (vhost: string, queue: string, reader: any, options?: any) => Promise<ControlReply> }} Controller */
+
+/**
+ * Reads once a second, for all consumers of the process on a queue, whether operators paused the queue or skipped messages. If
+ * the store does not reply, its last reply stands.
+ */
+export class ControlReader {
+  /**
+   * @param {Controller} store
+   * @param {{ vhost: string, queue: string, holder: string, logger: import('./settings.js').Logger }} of
+   */
+  constructor(store, { vhost, queue, holder, logger }) {
+    this.store = store
+    this.vhost = vhost
+    this.queue = queue
+    this.holder = holder
+    this.logger = logger
+    this.token = newToken()
+    /** @type {ControlReply} */
+    this.reply = { paused: false, by: '', why: '', at: 0, skips: new Set() }
+    /** @type {Set<() => void>} called after each reply */
+    this.listeners = new Set()
+    this.sessions = 0 // that consume or hold deliveries
+    this.users = 0
+    this.reached = true
+    this.stopped = false
+    this.first = this.read()
+    this.loop = this.first.then(() => this.run())
+  }
+
+  async run() {
+    while (!this.stopped) {
+      await new Promise((resolve) => {
+        this.wake = resolve
+        this.timer = setTimeout(resolve, EVERY)
+      })
+      if (!this.stopped) await this.read()
+    }
+    if (this.reached) await this.store.control(this.vhost, this.queue, this.reader('left')).catch(() => {})
+  }
+
+  /** Asks for a read now. */
+  readNow() {
+    clearTimeout(this.timer)
+    this.wake?.(undefined)
+  }
+
+  /** @param {'consuming' | 'stopped' | 'left'} state */
+  reader(state) {
+    return { token: this.token, holder: this.holder, state }
+  }
+
+  async read() {
+    try {
+      const state = this.reply.paused && this.sessions === 0 ? 'stopped' : 'consuming'
+      this.reply = await this.store.control(this.vhost, this.queue, this.reader(state))
+      if (!this.reached) this.logger.info('the store replies again', { queue: this.queue, paused: this.reply.paused })
+      this.reached = true
+    } catch (error) {
+      if (this.reached) this.logger.warn('reading whether the queue is paused: the store does not reply; its last reply stands', { queue: this.queue, error })
+      this.reached = false
+    }
+    for (const f of [...this.listeners]) f()
+  }
+
+  /**
+   * @param {() => void} f
+   * @returns {() => void} takes it back
+   */
+  on(f) {
+    this.listeners.add(f)
+    return () => { this.listeners.delete(f) }
+  }
+
+  /** A session that has ended holds no delivery any more. */
+  sessionEnded() {
+    this.sessions--
+    if (this.reply.paused && this.sessions === 0) this.readNow()
+  }
+}
+
+/** @type {WeakMap<object, Map<string, ControlReader>>} */
+const readers = new WeakMap()
+
+/**
+ * The reader of a queue, which all consumers of the process share; undefined if the counter has no control.
+ * @param {any} counter
+ * @param {{ vhost: string, queue: string, holder: string, logger: import('./settings.js').Logger }} of
+ */
+export function holdControl(counter, of) {
+  if (typeof counter.control !== 'function') return undefined
+  const name = of.vhost + '\0' + of.queue
+  let queues = readers.get(counter)
+  if (!queues) readers.set(counter, queues = new Map())
+  let reader = queues.get(name)
+  if (!reader) queues.set(name, reader = new ControlReader(counter, of))
+  reader.users++
+  return reader
+}
+
+/**
+ * Stops the reader that no other consumer uses, and waits for that.
+ * @param {ControlReader | undefined} reader
+ */
+export async function releaseControl(reader) {
+  if (!reader || --reader.users > 0) return
+  readers.get(reader.store)?.delete(reader.vhost + '\0' + reader.queue)
+  reader.stopped = true
+  reader.readNow()
+  await reader.loop
+}
+
+/**
+ * Holds a delivery for its backoff. A stop ends the wait; an operator's skip ends it once.
+ * @param {ControlReader | undefined} reader
+ * @param {import('./wait.js').Stop} stop
+ * @param {{ id: Buffer, generation: Buffer, skipped: boolean }} d
+ * @param {number} ms
+ * @returns {Promise<'over' | 'stopped' | 'skipped'>}
+ */
+export function waitUnlessSkipped(reader, stop, d, ms) {
+  const name = reader ? member(d.id, d.generation) : ''
+  const isSkipped = () => !d.skipped && reader !== undefined && reader.reply.skips.has(name)
+  if (stop.done) return Promise.resolve('stopped')
+  if (isSkipped()) {
+    d.skipped = true
+    return Promise.resolve('skipped')
+  }
+  return new Promise((resolve) => {
+    /** @param {'over' | 'stopped' | 'skipped'} how */
+    const end = (how) => {
+      clearTimeout(timer)
+      offStop()
+      offReader?.()
+      resolve(how)
+    }
+    const timer = setTimeout(() => end('over'), Math.min(Math.max(ms, 0), 2 ** 31 - 1))
+    const offStop = stop.on(() => end('stopped'))
+    const offReader = reader?.on(() => {
+      if (!isSkipped()) return
+      d.skipped = true
+      end('skipped')
+    })
+  })
+}

@@ -1,0 +1,196 @@
+import { EVERYTHING } from './isolation.js'
+import { ACK, AGAIN, DEAD_LETTER, decideReceived, LEAVE, REQUEUE, RUN } from './decide.js'
+import { conclude } from './conclude.js'
+import { Delivery } from './delivery.js'
+import { SettlementError, textOf } from './errors.js'
+import { invoke } from './invoke.js'
+import { awaitRoute } from './route.js'
+import { Semaphore } from './semaphore.js'
+import { begin, close, decided, endLater, failLater, unlock } from './start.js'
+import { Stop } from './wait.js'
+
+/** @typedef {import('./decide.js').Step} Step */
+/** @typedef {import('./settings.js').Outcome} Outcome */
+
+/**
+ * The deliveries of one session, and what they share. Nothing new begins once stop has ended; handlers are cancelled once live
+ * has, which is not before.
+ */
+export class Deliveries {
+  /**
+   * @param {import('./settings.js').Settings} settings
+   * @param {import('./invoke.js').Handler} handler
+   * @param {object} shared
+   * @param {import('./isolation.js').Isolation} shared.isolation
+   * @param {import('./late.js').Late} shared.late
+   * @param {number} [shared.concurrency]
+   * @param {number} [shared.maxStuck]
+   * @param {import('./control.js').ControlReader} [shared.control]
+   * @param {import('./route.js').Route} [shared.route]
+   * @param {number} [shared.deadLettersFrom] dead letters are held until then
+   * @param {(err: Error) => void} [shared.fail] ends the session
+   */
+  constructor(settings, handler, { isolation, late, concurrency = 1, maxStuck = 0, control, route, deadLettersFrom = 0, fail = () => {} }) {
+    this.settings = settings
+    this.handler = handler
+    this.isolation = isolation
+    this.late = late
+    this.control = control
+    this.route = route
+    this.deadLettersFrom = deadLettersFrom
+    this.maxStuck = maxStuck
+    this.fail = fail
+    this.limit = settings.maxRetries + 1
+    this.workers = new Semaphore(concurrency)
+    // For open attempts, so that no more are open than soon run: each becomes a suspect if the process dies.
+    this.slots = new Semaphore(2 * concurrency)
+    this.stop = new Stop()
+    this.live = new Stop()
+    this.live.on(() => this.stop.end())
+    this.settling = true // false: the channel is given up, nothing is settled late
+    this.open = 0
+    /** @type {(() => void)[]} */
+    this.idle = []
+  }
+
+  /**
+   * Carries a delivery from its receipt to its settlement.
+   * @param {Delivery} d
+   * @returns {Promise<Delivery>}
+   */
+  async deliver(d) {
+    this.open++
+    try {
+      await this.finish(d, await this.attempts(d))
+    } catch (err) { // a fault of this package must not settle anything
+      d.error = err instanceof Error ? err : new Error(textOf(err))
+      if (d.open || d.doubt) endLater(this, d, false)
+      else decided(this, d)
+      this.release(d)
+    }
+    if (d.error) this.fail(d.error)
+    if (--this.open === 0) for (const f of this.idle.splice(0)) f()
+    return d
+  }
+
+  /**
+   * Makes attempts until one decides what becomes of d.
+   * @param {Delivery} d
+   * @returns {Promise<Step>}
+   */
+  async attempts(d) {
+    for (;;) {
+      let next = await begin(this, d)
+      if (next === RUN) {
+        await invoke(this, d)
+        next = await conclude(this, d)
+      }
+      if (next !== AGAIN) return next
+    }
+  }
+
+  /** @param {Delivery} d @returns {Step} */
+  received(d) {
+    return decideReceived(d.hasID, d.isFirst, this.settings.isolation)
+  }
+
+  /**
+   * Settles d, or leaves it to return with its session.
+   * @param {Delivery} d
+   * @param {Step} next
+   */
+  async finish(d, next) {
+    if (next === DEAD_LETTER) next = await awaitRoute(this, d)
+    if (next === LEAVE) await close(this, d)
+    this.release(d)
+    this.settle(d, next)
+    this.observe(d, d.outcome)
+    if (d.outcome === 'dead-letter' && !d.hasID) {
+      this.settings.logger.warn('dead-lettered a message without an id: the store has no record of it', { queue: d.queue, cause: d.cause, error: d.failure })
+    }
+    if (next === ACK && d.open) endLater(this, d, true) // its END was not answered
+    else if (d.unrecorded) failLater(this, d)
+  }
+
+  /** @param {Delivery} d @param {Step} next */
+  settle(d, next) {
+    d.outcome = next === ACK ? 'ack' : next === REQUEUE ? 'requeue' : next === DEAD_LETTER ? 'dead-letter' : 'leave'
+    if (d.outcome === 'leave') return
+    try {
+      if (!this.settling) throw new Error('the session has ended')
+      if (next === ACK) d.channel.ack(d.message)
+      else d.channel.nack(d.message, false, next === REQUEUE)
+    } catch (err) { // amqplib throws once the channel is closed
+      d.error = new SettlementError(`queue ${JSON.stringify(d.queue)}: ${d.outcome} was not sent: ${textOf(err)}; the delivery returns to the queue`, err)
+      d.outcome = 'leave'
+    }
+  }
+
+  /**
+   * Gives back what an attempt holds.
+   * @param {Delivery} d
+   */
+  release(d) {
+    unlock(this, d)
+    this.leaveSlot(d)
+    if (d.worker) {
+      d.worker = false
+      this.workers.release(1)
+    }
+  }
+
+  /** @param {Delivery} d */
+  leaveSlot(d) {
+    if (!d.slot) return
+    d.slot = false
+    this.slots.release(1)
+  }
+
+  /**
+   * Waits for a worker. It needs no bound: each delivery gives its worker back in bounded time.
+   * @param {Delivery} d
+   */
+  async takeWorker(d) {
+    if (!d.worker && !this.workers.tryAcquire(1)) await this.workers.acquire(1)
+    d.worker = true
+  }
+
+  /**
+   * Takes units of the isolation lock, for as long as the delivery may be held.
+   * @param {Delivery} d
+   * @param {number} units
+   */
+  async takeLock(d, units) {
+    if (this.stop.done || performance.now() >= d.heldUntil) return false
+    const { lock } = this.isolation
+    if (!lock.tryAcquire(units) && !await lock.acquire(units, { stop: this.stop, until: d.heldUntil })) return false
+    d.lock = units
+    if (!this.stop.done) return true
+    unlock(this, d)
+    return false
+  }
+
+  /** @param {Delivery} d */
+  takeAll(d) {
+    return this.takeLock(d, EVERYTHING)
+  }
+
+  /**
+   * @param {Delivery} d
+   * @param {import('./settings.js').Event['outcome']} outcome
+   * @param {{ wait?: number, error?: unknown }} [more]
+   */
+  observe(d, outcome, { wait, error = d.error ?? d.failure } = {}) {
+    const { vhost, queue, message, number, cause } = d
+    try {
+      this.settings.observer({ outcome, vhost, queue, message, number, limit: d.reply?.limit, cause, wait, error })
+    } catch (err) {
+      this.settings.logger.error('the observer threw', { queue, error: err })
+    }
+  }
+
+  /** Returns once no delivery is under way. */
+  done() {
+    return this.open === 0 ? Promise.resolve() : new Promise((resolve) => { this.idle.push(() => resolve(undefined)) })
+  }
+}

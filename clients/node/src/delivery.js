@@ -1,0 +1,144 @@
+import { carriedFence, generationOf, readHeaders } from './generation.js'
+import { parseProperties, RAW } from './properties.js'
+import { newToken } from './token.js'
+
+/** @typedef {import('amqplib').ConsumeMessage} ConsumeMessage */
+
+/** One message on its way from the channel to its settlement. */
+export class Delivery {
+  /**
+   * @param {ConsumeMessage} message
+   * @param {{ ack: (m: any) => void, nack: (m: any, allUpTo: boolean, requeue: boolean) => void }} channel that delivered it
+   * @param {import('./settings.js').Settings} settings
+   */
+  constructor(message, channel, settings) {
+    this.message = message
+    this.channel = channel
+    this.queue = settings.queue
+    this.vhost = settings.vhost
+    this.holder = settings.holder
+    this.received = performance.now()
+    this.heldUntil = this.received + settings.consumerTimeout / 2 // for so long it may be held
+    const { id, headers } = identify(message)
+    this.id = id
+    this.headers = headers
+    this.generation = headers.size === 0 ? NONE : generationOf(headers, this.queue)
+    if (settings.key) this.id = keyOf(settings, message)
+
+    this.again = false // an attempt in place came before the present one
+    /** @type {import('./reply.js').Reply | undefined} */
+    this.reply = undefined
+    /** @type {number | undefined} */
+    this.fence = undefined // of all attempts
+    this.unanswered = 0 // steps in a row that the store did not take
+    this.skipped = false // its backoff was cut short, because an operator skipped the message
+
+    // What it holds.
+    this.worker = false
+    this.slot = false
+    this.lock = 0 // units of the isolation lock
+    this.undecided = false // it is the one attempt of the process that may be open and isolated
+
+    this.unrecorded = false // dead-lettered before the store has counted its failure
+    /** @type {Error | undefined} */
+    this.broken = undefined // why the dead letter is held: its route
+    this.routeUntil = 0
+    this.renewed = -Infinity // when its tombstone was
+    /** @type {import('./settings.js').Outcome} */
+    this.outcome = 'leave'
+    /** @type {Error | undefined} */
+    this.error = undefined
+
+    // Of the present attempt; see begin.
+    /** @type {{ token?: string }} most attempts succeed, and never need their token */
+    this.name = {}
+    /** @type {import('./decide.js').Mode} of START */
+    this.mode = 'shared'
+    this.open = false // START let it begin, or may have: its reply was lost
+    this.doubt = false // a START was not answered, and may yet arrive: only END makes sure that it opens nothing
+    this.number = 0 // 0 if its handler was not called
+    this.ran = 0
+    this.failed = false
+    this.cause = ''
+    this.reason = ''
+    /** @type {unknown} */
+    this.failure = undefined // what the handler threw, or why it was not called
+    /** @type {number | undefined} */
+    this.asked = undefined // ms that the handler asked to wait
+  }
+
+  /**
+   * Begins another attempt.
+   * @param {import('./decide.js').Mode} mode of START
+   */
+  begin(mode) {
+    this.name = {}
+    this.mode = mode
+    this.open = this.doubt = this.failed = false
+    this.number = this.ran = 0
+    this.cause = this.reason = ''
+    this.failure = this.asked = undefined
+  }
+
+  get token() {
+    return this.name.token ??= newToken()
+  }
+
+  get hasID() {
+    return this.id.length > 0
+  }
+
+  /** This is the first attempt at a delivery that is not redelivered. */
+  get isFirst() {
+    return !this.again && !this.message.fields.redelivered
+  }
+
+  /** Whether it has the whole isolation lock. */
+  get isolated() {
+    return this.lock > 1
+  }
+
+  /** The fence that the message carries. */
+  get carried() {
+    return carriedFence(this.headers, this.queue)
+  }
+
+  /**
+   * The attempt as the store counts it.
+   * @returns {import('./counter.js').CountedAttempt}
+   */
+  counted() {
+    const { vhost, queue, id, generation, token, holder, received } = this
+    return { vhost, queue, id, generation, token, holder, first: this.isFirst, received, floor: this.carried }
+  }
+}
+
+const NONE = Buffer.alloc(0)
+const NO_HEADERS = new Map()
+
+/**
+ * The id and the headers of a message, from the bytes of its properties if they were kept. Else an id or a header that is not
+ * UTF-8 is refused: amqplib has replaced its bytes, and the message would be counted as another one.
+ * @param {ConsumeMessage} message
+ */
+export function identify(message) {
+  const raw = /** @type {any} */ (message.properties)[RAW]
+  if (raw !== undefined) {
+    const { messageId, headers } = parseProperties(raw)
+    return { id: messageId, headers: headers.length === 0 ? NO_HEADERS : readHeaders(headers) }
+  }
+  const id = message.properties.messageId ?? ''
+  if (id.includes('\uFFFD')) throw new RangeError('the message id is not UTF-8, or has U+FFFD; call keepRaw with the connection before it consumes')
+  return { id: Buffer.from(id), headers: readHeaders(message.properties.headers) }
+}
+
+/** @param {import('./settings.js').Settings} settings @param {ConsumeMessage} message */
+function keyOf(settings, message) {
+  try {
+    const key = settings.key?.(message)
+    return key === undefined || key === null ? NONE : Buffer.from(/** @type {string} */ (key))
+  } catch (error) { // a message that makes it throw must not end every session that receives it
+    settings.logger.error('key threw', { queue: settings.queue, error })
+    return NONE
+  }
+}

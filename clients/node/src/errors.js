@@ -1,0 +1,109 @@
+/** A setting that is refused. */
+export class FieldError extends Error {
+  /**
+   * @param {string} field
+   * @param {unknown} value that it has
+   * @param {string} want
+   */
+  constructor(field, value, want) {
+    super(`${field} must be ${want}, got ${shown(value)}`)
+    this.name = 'FieldError'
+    this.field = field
+    this.value = value
+    this.want = want
+  }
+}
+
+/** @param {unknown} value */
+function shown(value) {
+  if (typeof value === 'string') return JSON.stringify(value.slice(0, 80))
+  return typeof value === 'function' || typeof value === 'object' && value !== null ? typeof value : String(value)
+}
+
+/**
+ * Why the store failed. 'denied', 'not a Redis' and 'foreign' need an operator; the others pass.
+ * @typedef {'unreachable' | 'slow' | 'read-only' | 'out of memory' | 'loading' | 'busy' | 'failover' | 'denied' | 'not a Redis' | 'foreign' | 'unexpected reply' | 'error'} Fault
+ */
+
+/** The store failed. Its text has no password and no argument of a command. */
+export class StoreError extends Error {
+  /**
+   * @param {Fault} fault
+   * @param {string} text
+   * @param {unknown} [cause]
+   */
+  constructor(fault, text, cause) {
+    super(`store ${fault}: ${text}`)
+    this.name = 'StoreError'
+    this.fault = fault
+    // The error of a command has its arguments, which hold ids and reasons.
+    Object.defineProperty(this, 'cause', { value: cause, enumerable: false, configurable: true })
+  }
+}
+
+/** A delivery was held for as long as it may be: its session must end, and nothing was counted. */
+export class HeldTooLongError extends Error {
+  /** @param {string} text @param {unknown} [cause] */
+  constructor(text, cause) {
+    super(text, { cause })
+    this.name = 'HeldTooLongError'
+  }
+}
+
+/** An ack or nack could not be sent: the delivery returns to the queue. What was counted stays counted. */
+export class SettlementError extends Error {
+  /** @param {string} text @param {unknown} [cause] */
+  constructor(text, cause) {
+    super(text, { cause })
+    this.name = 'SettlementError'
+  }
+}
+
+/** Too many handlers of the process passed their deadline and still run: restart the process. */
+export class StuckError extends Error {
+  /** @param {string} text */
+  constructor(text) {
+    super(text)
+    this.name = 'StuckError'
+  }
+}
+
+/** A message that cannot be decoded ended the session. */
+export class UndecodableError extends Error {
+  /** @param {string} text @param {unknown} [cause] */
+  constructor(text, cause) {
+    super(text, { cause })
+    this.name = 'UndecodableError'
+  }
+}
+
+/** The session broke while it was being stopped: the last acks may not have reached the broker. Nothing was counted. */
+export class UncleanStopError extends Error {
+  /** @param {string} text @param {unknown} [cause] */
+  constructor(text, cause) {
+    super(text, { cause })
+    this.name = 'UncleanStopError'
+  }
+}
+
+/** The queue, the store or a setting is refused: another session would meet the same. */
+export class RefusedError extends Error {
+  /** @param {string} text @param {unknown} [cause] */
+  constructor(text, cause) {
+    super(text, { cause })
+    this.name = 'RefusedError'
+  }
+}
+
+/**
+ * The text of whatever was thrown.
+ * @param {unknown} thrown
+ * @returns {string}
+ */
+export function textOf(thrown) {
+  try {
+    return thrown instanceof Error ? thrown.name === 'Error' ? thrown.message : String(thrown) : String(thrown)
+  } catch {
+    return `a value of type ${typeof thrown} that cannot be printed`
+  }
+}

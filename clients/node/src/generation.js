@@ -1,0 +1,113 @@
+import { encodeTable, readArray, readTable } from './properties.js'
+
+/** Begins a new generation of a message if its value changes. */
+export const GENERATION_HEADER = 'x-strikes-generation'
+
+/** The fence of a replayed message's first delivery. */
+export const FENCE_HEADER = 'x-strikes-fence'
+
+/** The largest fence that a message may carry. */
+export const MAX_FLOOR = 2 ** 52
+
+/** @typedef {import('./properties.js').Field} Field */
+
+/**
+ * A death that a consumer caused, from x-death.
+ * @typedef {{ count: bigint, time: bigint }} Death time in seconds since 1970
+ */
+
+/**
+ * The headers that decide how a message is counted. It accepts the bytes of a header table, or headers as amqplib decodes them.
+ * @param {Buffer | Record<string, unknown> | undefined} headers
+ * @returns {Map<string, Field>}
+ */
+export function readHeaders(headers) {
+  if (Buffer.isBuffer(headers)) return readTable(headers)
+  /** @type {Record<string, unknown>} */
+  const own = {}
+  for (const name of ['x-death', GENERATION_HEADER, FENCE_HEADER]) {
+    if (headers && Object.hasOwn(headers, name)) own[name] = headers[name]
+  }
+  return readTable(encodeTable(own))
+}
+
+/**
+ * Names the generation of a message, by its newest death in the queue and its generation header, each if there is one.
+ * @param {Map<string, Field>} headers of readHeaders
+ * @param {string} queue
+ * @returns {Buffer} empty if there is neither
+ */
+export function generationOf(headers, queue) {
+  const death = newestDeath(headers, queue)
+  const header = headers.get(GENERATION_HEADER)
+  const first = header?.type === 'S' && header.bytes.length > 0 ? Buffer.concat([Buffer.from('header:'), header.bytes]) : NONE
+  if (!death) return first
+  const name = Buffer.from(`${death.count}@${death.time}`)
+  return first.length > 0 ? Buffer.concat([name, Buffer.from(' '), first]) : name
+}
+
+/**
+ * The same of headers in the form that amqplib delivers.
+ * @param {Record<string, unknown> | undefined} headers
+ * @param {string} queue
+ * @returns {string}
+ */
+export function generation(headers, queue) {
+  return generationOf(readHeaders(headers), queue).toString()
+}
+
+/**
+ * The fence that a message carries: that of its last replay, or the end of the second in which it died since, in µs since
+ * 1970. 0 if it has neither in a valid form.
+ * @param {Map<string, Field>} headers
+ * @param {string} queue
+ * @returns {number}
+ */
+export function carriedFence(headers, queue) {
+  const header = headers.get(FENCE_HEADER)
+  let fence = header?.type === 'l' ? Number(header.bytes.readBigInt64BE(0)) : 0
+  if (fence < 0 || fence > MAX_FLOOR) fence = 0 // any publisher can send it
+  const death = newestDeath(headers, queue)
+  const end = death ? Number((death.time + 1n) * 1000000n) : 0
+  return end <= MAX_FLOOR ? Math.max(fence, end) : fence
+}
+
+const NONE = Buffer.alloc(0)
+
+/**
+ * @param {Map<string, Field>} headers
+ * @param {string} queue
+ * @returns {Death | undefined}
+ */
+function newestDeath(headers, queue) {
+  const list = headers.get('x-death')
+  if (list?.type !== 'A') return undefined
+  const name = Buffer.from(queue)
+  for (const entry of readArray(list.bytes)) {
+    if (entry.type !== 'F') continue
+    const death = readTable(entry.bytes)
+    const reason = death.get('reason')
+    if (!isText(death.get('queue'), name) || !CONSUMERS.some((r) => isText(reason, r))) continue
+    const time = death.get('time')
+    if (time?.type !== 'T') return undefined // it is not the broker's, and would never change
+    return { count: integer(death.get('count')), time: time.bytes.readBigInt64BE(0) }
+  }
+  return undefined
+}
+
+const CONSUMERS = [Buffer.from('rejected'), Buffer.from('delivery_limit')]
+
+/** @param {Field | undefined} field @param {Buffer} text */
+function isText(field, text) {
+  return field?.type === 'S' && text.length > 0 && field.bytes.equals(text)
+}
+
+/** @param {Field | undefined} field */
+function integer(field) {
+  switch (field?.type) {
+    case 'l': return field.bytes.readBigInt64BE(0)
+    case 'I': return BigInt(field.bytes.readInt32BE(0))
+    case 's': return BigInt(field.bytes.readInt16BE(0))
+    default: return 0n
+  }
+}

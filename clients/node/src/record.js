@@ -1,0 +1,81 @@
+/**
+ * What the store keeps of one generation of a message. Times are ms since 1970 by the store's clock; 0 means absent.
+ * @typedef {object} Record
+ * @property {number} failures counted attempts whose handler failed
+ * @property {number} crashes counted attempts whose process died
+ * @property {number} starts attempts that START let run
+ * @property {number} fence of the last of them, in µs
+ * @property {boolean} suspect an attempt was found open: the message may have killed a process
+ * @property {string} state '' live, 'exhausted', 'skip' or 'done'
+ * @property {number} binds until when the tombstone is in force
+ * @property {number} due when the next attempt may begin
+ * @property {number} wait ms that the last failure asked for
+ * @property {number} first time of the first counted attempt
+ * @property {number} last time of the last
+ * @property {string} cause of the last counted attempt
+ * @property {string} openToken of the open attempt; empty: none
+ * @property {string} openMode 'shared', 'isolated' or empty
+ * @property {number} openSince
+ * @property {number} listed when it was last moved in the index
+ * @property {number} limit of the last step's consumer, before override and grant
+ * @property {number} granted attempts beyond the limit
+ * @property {number} firsts 1: a first attempt failed; 2: two messages may have this id
+ * @property {{ [token: string]: string }} tokens 'f' failed, 'c' crashed, 'e' ended and not counted
+ * @property {Buffer} id
+ * @property {Buffer} generation
+ * @property {Buffer} holder
+ * @property {Buffer} notes
+ * @property {Buffer} history
+ * @property {Buffer} reason
+ */
+
+const WORDS = 25
+const LENGTHS = 20 // the first of the five lengths
+
+/**
+ * Reads a record, which scripts/record.lua describes; undefined if it is none.
+ * @param {Buffer} bytes
+ * @returns {Record | undefined}
+ */
+export function parseRecord(bytes) {
+  const end = bytes.indexOf('\n')
+  const words = bytes.toString('latin1', 0, Math.max(end, 0)).split(' ')
+  if (words.length !== WORDS) return undefined
+  const parts = []
+  let at = end + 1
+  for (const length of words.slice(LENGTHS)) {
+    const next = at + number(length)
+    if (next > bytes.length) return undefined
+    parts.push(bytes.subarray(at, next))
+    at = next
+  }
+  const [id, generation, holder, notes, history] = parts
+  const n = words.map(number)
+  return {
+    failures: n[0], crashes: n[1], starts: n[2], fence: n[3], suspect: words[4] === '1', state: word(words[5]), binds: n[6],
+    due: n[7], wait: n[8], first: n[9], last: n[9] > 0 ? n[9] + n[10] : 0, cause: word(words[11]), openToken: word(words[12]),
+    openMode: word(words[13]), openSince: n[14], listed: n[15], limit: n[16], granted: n[17], firsts: n[18],
+    tokens: parseTokens(words[19]), id, generation, holder, notes, history, reason: bytes.subarray(at),
+  }
+}
+
+/** @param {string} text */
+function word(text) {
+  return text === '.' ? '' : text
+}
+
+/** @param {string} text */
+function number(text) {
+  return /^\d+$/.test(text) ? Number(text) : 0
+}
+
+/** @param {string} text */
+function parseTokens(text) {
+  /** @type {{ [token: string]: string }} */
+  const out = Object.create(null)
+  for (const entry of text.split(';')) {
+    const [token, kind] = entry.split('=')
+    if (kind?.length === 1) out[token] = kind
+  }
+  return out
+}

@@ -1,0 +1,19 @@
+import { createHash } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+
+/** @param {string[]} parts */
+function script(...parts) {
+  const source = parts.map((name) => readFileSync(new URL(`../scripts/${name}.lua`, import.meta.url), 'utf8')).join('')
+  return { source, sha1: createHash('sha1').update(source).digest('hex') }
+}
+
+/** A script and the hash by which the server knows it. @typedef {{ source: string, sha1: string }} Script */
+
+/** The steps share their beginning and end; only the middle part differs. */
+export const scripts = {
+  start: script('record', 'start', 'save'),
+  fail: script('record', 'fail', 'save'),
+  end: script('record', 'end', 'save'),
+  control: script('control'),
+  undecodable: script('undecodable'),
+}

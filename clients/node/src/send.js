@@ -1,0 +1,42 @@
+import { StoreError } from './errors.js'
+import { pause, Stop } from './wait.js'
+
+const STEP_TIMEOUT = 1000
+
+// Under the isolation lock a step is sent again after 250 ms, and given up after 2 s: the lock keeps every other handler of the
+// process waiting.
+const LOCKED_TIMEOUT = 250
+const LOCKED_PATIENCE = 2000
+
+const never = new Stop()
+
+/**
+ * Sends a step to the store. The end of the session does not interrupt it: to wait for the reply is faster than to clear up an
+ * undecided step. But under the isolation lock it is not sent again then.
+ * @template T
+ * @param {import('./deliveries.js').Deliveries} s
+ * @param {import('./delivery.js').Delivery} d
+ * @param {(options: { timeout: number }) => Promise<T>} step
+ * @returns {Promise<T>}
+ */
+export async function send(s, d, step) {
+  if (!d.isolated) return step({ timeout: STEP_TIMEOUT })
+  const until = performance.now() + LOCKED_PATIENCE
+  for (;;) {
+    const began = performance.now()
+    try {
+      return await step({ timeout: LOCKED_TIMEOUT })
+    } catch (err) {
+      if (notTaken(err) || performance.now() >= until || s.stop.done) throw err
+      await pause(Math.max(LOCKED_TIMEOUT - (performance.now() - began), 1), never)
+    }
+  }
+}
+
+/**
+ * Whether the store refused a step without taking it.
+ * @param {unknown} err
+ */
+export function notTaken(err) {
+  return err instanceof StoreError && ['foreign', 'denied', 'not a Redis'].includes(err.fault)
+}

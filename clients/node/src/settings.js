@@ -1,0 +1,99 @@
+import { defaultBackoff } from './backoff.js'
+import { FieldError } from './errors.js'
+import { thisProcess } from './token.js'
+
+/**
+ * @typedef {object} Logger
+ * @property {(text: string, fields?: object) => void} info
+ * @property {(text: string, fields?: object) => void} warn
+ * @property {(text: string, fields?: object) => void} error
+ */
+
+/**
+ * What became of a delivery.
+ * @typedef {'ack' | 'requeue' | 'dead-letter' | 'leave'} Outcome
+ */
+
+/**
+ * Told to the observer: outcomes, and on the way 'retry' (counted, and waits), 'isolate' (it may have killed a process) and
+ * 'hold' (the store does not reply, or the dead-letter route is broken); 'undecodable' is about a session.
+ * @typedef {object} Event
+ * @property {Outcome | 'retry' | 'isolate' | 'hold' | 'undecodable'} outcome
+ * @property {string} vhost
+ * @property {string} queue
+ * @property {import('amqplib').ConsumeMessage} [message]
+ * @property {number} [number] of the attempt; 0: the handler was not called
+ * @property {number} [limit] of attempts, as far as it is known
+ * @property {string} [cause] of a failed attempt or dead letter
+ * @property {number} [wait] ms, of a retry
+ * @property {unknown} [error]
+ */
+
+/**
+ * Takes the steps that count a message. A Counter is one.
+ * @typedef {object} Steps
+ * @property {(a: import('./counter.js').CountedAttempt, mode: import('./decide.js').Mode, limit: number, options?: { timeout?: number }) => Promise<import('./reply.js').Reply>} start
+ * @property {(a: import('./counter.js').CountedAttempt, failure: import('./counter.js').Failure, options?: { timeout?: number }) => Promise<import('./reply.js').Reply>} fail
+ * @property {(a: import('./counter.js').CountedAttempt, succeeded: boolean, options?: { timeout?: number }) => Promise<unknown>} end
+ * @property {number} [ttl] ms that a record is kept
+ */
+
+/**
+ * @typedef {object} SettlerOptions
+ * @property {string} queue that the deliveries come from
+ * @property {string} [vhost] of the connection; '/' if absent
+ * @property {Steps} counter shared by all consumers of the queue; its ttl at least handlerTimeout + 3/4 of consumerTimeout + a minute
+ * @property {number} [maxRetries] after the first failed attempt; 3 if absent, 0 is none, at most 1000. An operator may override it
+ * @property {'requeue' | 'in-place'} [retry] where a failed message waits for its next attempt; 'requeue' if absent
+ * @property {'suspects' | 'strict' | 'off'} [isolation] of messages that may have killed a process; 'suspects' if absent
+ * @property {(failed: number) => number} [backoff] ms that a message waits after so many failed attempts; 100 ms to 30 s if absent
+ * @property {number} [handlerTimeout] ms of one attempt; 5 minutes if absent, Infinity is none, at most half the consumerTimeout
+ * @property {number} [consumerTimeout] ms: the broker's delivery acknowledgement timeout; 30 minutes if absent, a minute at least
+ * @property {(message: import('amqplib').ConsumeMessage) => string | Buffer | undefined} [key] what identifies a message; its message id if absent
+ * @property {string} [holder] names this process to operators; the host's name and the process id if absent
+ * @property {(event: Event) => void} [observer] is told every outcome
+ * @property {Logger} [logger] such as console; silent if absent
+ */
+
+/** @typedef {Required<Omit<SettlerOptions, 'key'>> & Pick<SettlerOptions, 'key'>} Settings */
+
+const silent = { info() {}, warn() {}, error() {} }
+
+/**
+ * The options with every default in place.
+ * @param {SettlerOptions} o
+ * @returns {Settings}
+ */
+export function settingsOf(o) {
+  const s = {
+    queue: o.queue, counter: o.counter, key: o.key, vhost: o.vhost ?? '/', maxRetries: o.maxRetries ?? 3, retry: o.retry ?? 'requeue',
+    isolation: o.isolation ?? 'suspects', backoff: o.backoff ?? defaultBackoff, handlerTimeout: o.handlerTimeout ?? 5 * 60_000,
+    consumerTimeout: o.consumerTimeout ?? 30 * 60_000, holder: o.holder ?? thisProcess, observer: o.observer ?? (() => {}), logger: o.logger ?? silent,
+  }
+  validate(s)
+  return s
+}
+
+/** @param {Settings} s */
+function validate(s) {
+  need('queue', s.queue, typeof s.queue === 'string' && s.queue !== '' && Buffer.byteLength(s.queue) <= 255, 'the name of the queue to consume')
+  need('vhost', s.vhost, typeof s.vhost === 'string' && s.vhost !== '', 'the virtual host of the connection')
+  need('counter', s.counter, ['start', 'fail', 'end'].every((step) => typeof (/** @type {any} */ (s.counter))?.[step] === 'function'), 'made by dial or new Counter')
+  need('maxRetries', s.maxRetries, Number.isInteger(s.maxRetries) && s.maxRetries >= 0 && s.maxRetries <= 1000, '0 to 1000')
+  need('retry', s.retry, ['requeue', 'in-place'].includes(s.retry), 'requeue or in-place')
+  need('isolation', s.isolation, ['suspects', 'strict', 'off'].includes(s.isolation), 'suspects, strict or off')
+  need('backoff', s.backoff, typeof s.backoff === 'function', 'a function of the number of failed attempts')
+  need('key', s.key, s.key === undefined || typeof s.key === 'function', 'a function of a message')
+  need('observer', s.observer, typeof s.observer === 'function', 'a function of an event')
+  need('consumerTimeout', s.consumerTimeout, Number.isFinite(s.consumerTimeout) && s.consumerTimeout >= 60_000, 'ms: that of the broker, 60000 at least')
+  const held = s.consumerTimeout / 2
+  need('handlerTimeout', s.handlerTimeout, s.handlerTimeout === Infinity || s.handlerTimeout > 0 && s.handlerTimeout <= held, `ms, at most ${held}, half the consumerTimeout`)
+  const handler = s.handlerTimeout === Infinity ? s.consumerTimeout : s.handlerTimeout
+  const least = handler + s.consumerTimeout / 4 * 3 + 60_000
+  need('ttl of the counter', s.counter.ttl, s.counter.ttl === undefined || s.counter.ttl >= least, `${least} ms at least: a record could expire while its message is handled or held`)
+}
+
+/** @param {string} field @param {unknown} value @param {boolean} ok @param {string} want */
+export function need(field, value, ok, want) {
+  if (!ok) throw new FieldError(field, value, want)
+}

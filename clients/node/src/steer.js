@@ -1,0 +1,56 @@
+/** @type {unique symbol} */
+const REJECTED = Symbol.for('strikes.rejected')
+/** @type {unique symbol} */
+const WAIT = Symbol.for('strikes.wait')
+
+/**
+ * Wraps an error so that the message is dead-lettered now, whatever its count: throw reject(err).
+ * @param {unknown} err
+ * @returns {Error}
+ */
+export function reject(err) {
+  return Object.defineProperty(wrap(err), REJECTED, { value: true })
+}
+
+/**
+ * Wraps an error so that the next attempt waits for ms instead of the backoff: throw retryAfter(err, 5000). It is counted like
+ * any other failed attempt. The delivery is held unacked meanwhile, so it is for seconds or minutes.
+ * @param {unknown} err
+ * @param {number} ms a negative one is none
+ * @returns {Error}
+ */
+export function retryAfter(err, ms) {
+  if (!Number.isFinite(ms)) throw new TypeError(`retryAfter: ms must be a number, got ${ms}`)
+  return Object.defineProperty(wrap(err), WAIT, { value: Math.max(ms, 0) })
+}
+
+/** @param {unknown} err */
+function wrap(err) {
+  const text = err instanceof Error ? err.message : String(err)
+  const out = new Error(text, { cause: err })
+  if (err instanceof Error) out.name = err.name
+  return out
+}
+
+/**
+ * What a thrown value asks for, also if it was wrapped again with a cause.
+ * @param {unknown} thrown
+ * @returns {{ rejected: boolean, wait: number | undefined }}
+ */
+export function steering(thrown) {
+  let rejected = false
+  /** @type {number | undefined} */
+  let wait
+  /** @type {any} */
+  let err = thrown
+  for (let depth = 0; depth < 32 && typeof err === 'object' && err !== null; depth++) {
+    try {
+      rejected ||= err[REJECTED] === true
+      wait ??= err[WAIT]
+      err = err.cause
+    } catch { // a getter of the user's
+      break
+    }
+  }
+  return { rejected, wait }
+}

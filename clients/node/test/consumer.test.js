@@ -1,0 +1,117 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { reject, retryAfter } from '../src/steer.js'
+import { fixture } from './broker.js'
+import { eventually } from './servers.js'
+
+const idOf = (m) => m.properties.messageId
+
+for (const type of ['classic', 'quorum']) {
+  test(`a failing message is handled maxRetries+1 times and dead-lettered, ${type}`, async (t) => {
+    const f = await fixture(t, { type })
+    const runs = new Map()
+    const seen = []
+    const { events } = f.consume((m, attempt) => {
+      runs.set(idOf(m), (runs.get(idOf(m)) ?? 0) + 1)
+      if (idOf(m) === 'bad') {
+        seen.push([attempt.number, attempt.last])
+        throw new TypeError('boom')
+      }
+    }, { maxRetries: 3 })
+    for (const id of ['a', 'bad', 'b', 'c']) await f.publish(id)
+    const [dead] = await f.dead(1)
+    assert.equal(idOf(dead), 'bad')
+    assert.deepEqual(seen, [[1, 4], [2, 4], [3, 4], [4, 4]])
+    assert.deepEqual([runs.get('a'), runs.get('b'), runs.get('c')], [1, 1, 1])
+    await eventually(() => events.filter((e) => e.outcome === 'ack').length === 3, 'acks')
+    assert.deepEqual(events.filter((e) => e.outcome === 'retry').map((e) => [e.number, e.cause, e.wait]), [1, 2, 3].map((n) => [n, 'failed', 20]))
+    const last = events.find((e) => e.outcome === 'dead-letter')
+    assert.deepEqual([last.number, last.limit, last.cause, String(last.error)], [4, 4, 'failed', 'TypeError: boom'])
+  })
+}
+
+test('a success on the first delivery sends no step', async (t) => {
+  const f = await fixture(t)
+  const { events } = f.consume(() => {})
+  for (let n = 0; n < 20; n++) await f.publish(`m${n}`)
+  await eventually(() => events.length === 20, 'acks')
+  assert.deepEqual(await f.redis.keys(`strikes:1:{%2F/${f.queue}}:r:*`), [])
+})
+
+test('reject, retryAfter and retries in place', async (t) => {
+  const f = await fixture(t)
+  const runs = []
+  const { events } = f.consume((m, { number, token, fence }) => {
+    runs.push([idOf(m), number, m.fields.redelivered, token, fence])
+    if (idOf(m) === 'no') throw new Error('wrapped', { cause: reject(new Error('not mine')) })
+    if (number === 1) throw retryAfter(new Error('later'), 50)
+    if (number === 2) return Promise.reject(new Error('again'))
+  }, { retry: 'in-place' })
+  await f.publish('no')
+  await f.publish('m')
+  await eventually(() => events.filter((e) => e.outcome === 'ack').length === 1, 'an ack')
+  assert.deepEqual(runs.map((r) => r.slice(0, 3)), [['no', 1, false], ['m', 1, false], ['m', 2, false], ['m', 3, false]])
+  assert.equal(new Set(runs.map((r) => r[3])).size, 4, 'each attempt has a token of its own')
+  assert.equal(new Set(runs.map((r) => r[4])).size, 1, 'all attempts at a delivery have its fence')
+  assert.deepEqual(events.filter((e) => e.outcome === 'retry').map((e) => e.wait), [50, 20])
+  assert.equal(events.find((e) => e.outcome === 'dead-letter').cause, 'rejected')
+})
+
+test('a message without an id gets one attempt', async (t) => {
+  const f = await fixture(t)
+  let runs = 0
+  const { events } = f.consume(() => { runs++; throw new Error('boom') })
+  f.channel.sendToQueue(f.queue, Buffer.from('x'))
+  await f.dead(1)
+  assert.equal(runs, 1)
+  assert.equal(events.at(-1).cause, 'no-id')
+})
+
+test('a deadline is counted, and a handler that does not return is abandoned', async (t) => {
+  const f = await fixture(t)
+  const { events } = f.consume((m, { signal }) => new Promise((resolve, fail) => {
+    if (idOf(m) === 'obeys') signal.addEventListener('abort', () => fail(signal.reason))
+    else setTimeout(resolve, 2700)
+  }), { handlerTimeout: 200, maxRetries: 0, concurrency: 2 })
+  await f.publish('obeys')
+  await f.publish('hangs')
+  await f.dead(2)
+  assert.deepEqual(events.map((e) => e.cause), ['timed-out', 'timed-out'])
+  await new Promise((resolve) => setTimeout(resolve, 700))
+})
+
+test('a stop lets handlers end, counts nothing and leaves the rest', async (t) => {
+  const f = await fixture(t)
+  let running = 0
+  let release
+  const gate = new Promise((resolve) => { release = resolve })
+  const { stop, events } = f.consume(async (m) => {
+    running++
+    await gate
+    if (idOf(m) === 'm1') throw new Error('stopped in the middle')
+  }, { concurrency: 2, prefetch: 10 })
+  for (let n = 0; n < 5; n++) await f.publish(`m${n}`)
+  await eventually(() => running === 2, 'two handlers')
+  const stopped = stop()
+  setTimeout(release, 100)
+  await stopped
+  assert.deepEqual(events.map((e) => e.outcome).sort(), ['ack', 'leave', 'leave', 'leave', 'leave'])
+  assert.equal(running, 2)
+  await eventually(async () => await f.depth() === 4, '4 messages returned')
+  assert.deepEqual(await f.redis.keys(`strikes:1:{%2F/${f.queue}}:r:*`), [])
+})
+
+test('a refused queue, and refused settings', async (t) => {
+  const f = await fixture(t)
+  await assert.rejects(f.consume(() => {}, { queue: 'no-such-queue' }).running, /does not exist in virtual host "\/"/)
+  await f.channel.assertQueue(`${f.queue}.bare`, { durable: true, arguments: { 'x-queue-type': 'classic' } })
+  await assert.rejects(f.consume(() => {}, { queue: `${f.queue}.bare` }).running, /no x-dead-letter-exchange/)
+  await f.consume(() => {}, { queue: `${f.queue}.bare`, allowDrop: true }).stop()
+  await f.channel.deleteQueue(`${f.queue}.bare`)
+  await f.channel.deleteExchange(`${f.queue}.dlx`)
+  await assert.rejects(f.consume(() => {}).running, /dead-letter exchange .* does not exist/)
+  assert.throws(() => f.consume(() => {}, { maxRetries: -1 }), /maxRetries must be 0 to 1000, got -1/)
+  assert.throws(() => f.consume(() => {}, { handlerTimeout: 3e6 }), /half the consumerTimeout/)
+  assert.throws(() => f.consume(() => {}, { url: 'http://x' }), /url must be/)
+  await assert.rejects(f.consume(() => {}, { url: 'amqp://nobody:wrong@127.0.0.1:' + new URL(process.env.AMQP_URL).port }).running, /refuses the connection/)
+})

@@ -1,0 +1,142 @@
+import assert from 'node:assert/strict'
+import { after, test } from 'node:test'
+import { Redis } from 'ioredis'
+import { Counter, dial } from '../src/counter.js'
+import { StoreError } from '../src/errors.js'
+import { keys } from '../src/key.js'
+import { parseRecord } from '../src/record.js'
+import { newToken } from '../src/token.js'
+import { listen } from './proxy.js'
+import { plainRedis, redisURL, unique } from './servers.js'
+
+const redis = plainRedis()
+const counter = dial(redisURL)
+after(() => { redis.disconnect(); counter.close() })
+
+const attempt = (more = {}) => ({ vhost: '/', queue: unique(), id: 'm1', generation: '', token: newToken(), holder: 'a test', ...more })
+const recordOf = async (a) => parseRecord(await redis.getBuffer(keys(a).record))
+
+test('failures up to the limit, then the tombstone', async () => {
+  const a = attempt({ first: true })
+  const first = await counter.fail(a, { limit: 2, wait: 50, reason: 'boom' })
+  assert.deepEqual([first.verdict, first.failures, first.limit, first.wait], ['REQUEUE', 1, 2, 50])
+  const again = { ...a, first: false, token: newToken() }
+  const waits = await counter.start(again, 'shared', 2)
+  assert.equal(waits.verdict, 'WAIT')
+  assert.ok(waits.wait > 0 && waits.wait <= 50, String(waits.wait))
+  await new Promise((resolve) => setTimeout(resolve, waits.wait + 1))
+  const run = await counter.start(again, 'shared', 2)
+  assert.equal(run.verdict, 'RUN')
+  assert.ok(run.fence > 1.6e15)
+  const last = await counter.fail(again, { limit: 2, reason: 'boom again', cause: 'timed-out' })
+  assert.deepEqual([last.verdict, last.failures, last.cause, last.reason], ['EXHAUSTED', 2, 'timed-out', 'boom again'])
+  assert.deepEqual(await counter.fail(again, { limit: 2 }), last, 'its reply was lost')
+  const record = await recordOf(a)
+  assert.equal(record.state, 'exhausted')
+  assert.deepEqual({ ...record.tokens }, { [a.token]: 'f', [again.token]: 'f' })
+  assert.ok(await redis.pttl(keys(a).record) > 6.9 * 24 * 3600 * 1000)
+})
+
+test('an open attempt makes a suspect, an isolated one counts a crash, and END reverses it', async () => {
+  const died = attempt()
+  assert.equal((await counter.start(died, 'shared', 3)).verdict, 'RUN')
+  const next = { ...died, token: newToken() }
+  assert.equal((await counter.start(next, 'shared', 3)).verdict, 'SUSPECT')
+  assert.equal((await counter.start(next, 'isolated', 3)).verdict, 'RUN')
+  const later = await counter.start({ ...died, token: newToken() }, 'isolated', 3)
+  assert.deepEqual([later.verdict, later.crashes], ['RUN', 1])
+  assert.equal((await counter.end(next, false)).crashes, 0)
+})
+
+test('ids, generations and reasons are bytes', async () => {
+  const id = Buffer.from([0xFF, 0x00, 0xFE, ...Buffer.from('é')])
+  const a = attempt({ id, generation: Buffer.from([0xFF]) })
+  await counter.fail(a, { limit: 9, reason: '€'.repeat(1000) })
+  const record = await recordOf(a)
+  assert.deepEqual(record.id, id)
+  assert.deepEqual(record.generation, Buffer.from([0xFF]))
+  assert.equal(record.reason.length, 1023)
+  const long = attempt({ id: 'é'.repeat(300), holder: 'h'.repeat(600) })
+  await counter.fail(long, { limit: 9 })
+  const cut = await recordOf(long)
+  assert.deepEqual([cut.id.length, cut.holder.length], [512, 512])
+})
+
+test('the server forgets its scripts', async () => {
+  await redis.script('FLUSH')
+  assert.equal((await counter.start(attempt(), 'shared', 3)).verdict, 'RUN')
+})
+
+test('a key of another program fails its step alone', async () => {
+  const a = attempt()
+  await redis.set(keys(a).record, 'mine')
+  await assert.rejects(counter.start(a, 'shared', 3), { name: 'StoreError', fault: 'foreign' })
+  await redis.del(keys(a).record)
+  await redis.set(keys(a).index, 'mine')
+  await assert.rejects(counter.fail(a, { limit: 3 }), { name: 'StoreError', fault: 'foreign' })
+})
+
+test('pause, resume and skip', async () => {
+  const queue = unique()
+  const reader = { token: newToken(), holder: 'a test', state: /** @type {const} */ ('consuming') }
+  assert.deepEqual(await counter.control('/', queue, reader), { paused: false, by: '', why: '', at: 0, skips: new Set() })
+})
+
+test('settings by which ioredis would repeat or queue commands are refused', () => {
+  const unsafe = new Redis(redisURL, { lazyConnect: true })
+  assert.throws(() => new Counter(unsafe), /redis.options.enableOfflineQueue must be false/)
+  const prefixed = new Redis(redisURL, { lazyConnect: true, enableOfflineQueue: false, maxRetriesPerRequest: 0, autoResendUnfulfilledCommands: false, keyPrefix: 'x' })
+  assert.throws(() => new Counter(prefixed), /keyPrefix/)
+  assert.throws(() => new Counter(new Redis.Cluster([{ host: '127.0.0.1', port: 1 }], { lazyConnect: true })), /Cluster/)
+  assert.throws(() => dial(redisURL, { ttl: 1 }), /ttl must be/)
+  assert.throws(() => dial(redisURL, { prefix: '{a}' }), /prefix must be/)
+})
+
+test('bad attempts are refused before they are sent', async () => {
+  await assert.rejects(counter.start(attempt({ id: '' }), 'shared', 3), /id must be/)
+  await assert.rejects(counter.start(attempt({ token: 'a b' }), 'shared', 3), /token must be/)
+  await assert.rejects(counter.start(attempt({ token: 'a'.repeat(65) }), 'shared', 3), /token must be/)
+  await assert.rejects(counter.start(attempt(), 'shared', 0), /limit must be/)
+  await assert.rejects(counter.start(attempt({ floor: 2 ** 53 }), 'shared', 3), /floor must be/)
+  await assert.rejects(counter.fail(attempt(), { limit: 3, cause: /** @type {any} */ ('boredom') }), /cause must be/)
+})
+
+test('a lost reply leaves a step undecided, and it is sent once', async () => {
+  const proxy = await listen(redisURL)
+  const behind = dial(proxy.url)
+  try {
+    const a = attempt()
+    await behind.start(a, 'shared', 3) // knows the script
+    proxy.swallowReplies()
+    await assert.rejects(behind.start(a, 'shared', 3, { timeout: 200 }), { name: 'StoreError', fault: 'slow' })
+    assert.equal(proxy.requests.filter((r) => r.includes('evalsha')).length, 2)
+    proxy.heal()
+    assert.equal((await behind.start(a, 'shared', 3)).verdict, 'RUN', 'on a new connection')
+    assert.equal(proxy.requests.filter((r) => r.includes('evalsha')).length, 3)
+    const under = behind.start(attempt(), 'shared', 3)
+    proxy.cut()
+    await under.catch((err) => assert.equal(err.fault, 'unreachable'))
+    proxy.refuse()
+    await assert.rejects(behind.start(a, 'shared', 3, { timeout: 300 }), { name: 'StoreError', fault: 'unreachable' })
+    proxy.heal()
+    assert.equal((await behind.start(a, 'shared', 3, { timeout: 3000 })).verdict, 'RUN')
+  } finally {
+    behind.close()
+    await proxy.close()
+  }
+})
+
+test('credentials that are refused', async () => {
+  const url = new URL(redisURL)
+  url.username = 'nobody'
+  url.password = 'secret-of-the-test'
+  const denied = dial(url.href)
+  try {
+    const err = await denied.start(attempt(), 'shared', 3).catch((e) => e)
+    assert.ok(err instanceof StoreError)
+    assert.ok(!err.message.includes('secret-of-the-test'))
+    assert.equal(err.fault, 'denied', err.message)
+  } finally {
+    denied.close()
+  }
+})

@@ -1,0 +1,94 @@
+/**
+ * The id and the headers of a message, from the bytes of its properties if they were kept. Else an id or a header that is not
+ * UTF-8 is refused: amqplib has replaced its bytes, and the message would be counted as another one.
+ * @param {ConsumeMessage} message
+ */
+export function identify(message: ConsumeMessage): {
+    id: Buffer<ArrayBufferLike>;
+    headers: Map<any, any>;
+} | {
+    id: Buffer<any>;
+    headers: Map<string, import("./properties.js").Field>;
+};
+/** @typedef {import('amqplib').ConsumeMessage} ConsumeMessage */
+/** One message on its way from the channel to its settlement. */
+export class Delivery {
+    /**
+     * @param {ConsumeMessage} message
+     * @param {{ ack: (m: any) => void, nack: (m: any, allUpTo: boolean, requeue: boolean) => void }} channel that delivered it
+     * @param {import('./settings.js').Settings} settings
+     */
+    constructor(message: ConsumeMessage, channel: {
+        ack: (m: any) => void;
+        nack: (m: any, allUpTo: boolean, requeue: boolean) => void;
+    }, settings: import("./settings.js").Settings);
+    message: import("amqplib").ConsumeMessage;
+    channel: {
+        ack: (m: any) => void;
+        nack: (m: any, allUpTo: boolean, requeue: boolean) => void;
+    };
+    queue: string;
+    vhost: string;
+    holder: string;
+    received: number;
+    heldUntil: number;
+    id: Buffer<any>;
+    headers: Map<any, any> | Map<string, import("./properties.js").Field>;
+    generation: Buffer<ArrayBufferLike>;
+    again: boolean;
+    /** @type {import('./reply.js').Reply | undefined} */
+    reply: import("./reply.js").Reply | undefined;
+    /** @type {number | undefined} */
+    fence: number | undefined;
+    unanswered: number;
+    skipped: boolean;
+    worker: boolean;
+    slot: boolean;
+    lock: number;
+    undecided: boolean;
+    unrecorded: boolean;
+    /** @type {Error | undefined} */
+    broken: Error | undefined;
+    routeUntil: number;
+    renewed: number;
+    /** @type {import('./settings.js').Outcome} */
+    outcome: import("./settings.js").Outcome;
+    /** @type {Error | undefined} */
+    error: Error | undefined;
+    /** @type {{ token?: string }} most attempts succeed, and never need their token */
+    name: {
+        token?: string;
+    };
+    /** @type {import('./decide.js').Mode} of START */
+    mode: import("./decide.js").Mode;
+    open: boolean;
+    doubt: boolean;
+    number: number;
+    ran: number;
+    failed: boolean;
+    cause: string;
+    reason: string;
+    /** @type {unknown} */
+    failure: unknown;
+    /** @type {number | undefined} */
+    asked: number | undefined;
+    /**
+     * Begins another attempt.
+     * @param {import('./decide.js').Mode} mode of START
+     */
+    begin(mode: import("./decide.js").Mode): void;
+    get token(): string;
+    get hasID(): boolean;
+    /** This is the first attempt at a delivery that is not redelivered. */
+    get isFirst(): boolean;
+    /** Whether it has the whole isolation lock. */
+    get isolated(): boolean;
+    /** The fence that the message carries. */
+    get carried(): number;
+    /**
+     * The attempt as the store counts it.
+     * @returns {import('./counter.js').CountedAttempt}
+     */
+    counted(): import("./counter.js").CountedAttempt;
+}
+export type ConsumeMessage = import("amqplib").ConsumeMessage;

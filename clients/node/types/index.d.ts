@@ -1,0 +1,12 @@
+export { Consumer } from "./consumer.js";
+export { defaultBackoff } from "./backoff.js";
+export { keepRaw } from "./properties.js";
+export { parseRecord } from "./record.js";
+export { publish } from "./publisher.js";
+export { Settler } from "./settler.js";
+export { newToken } from "./token.js";
+export { Counter, DEFAULT_TTL, dial } from "./counter.js";
+export { FieldError, HeldTooLongError, RefusedError, SettlementError, StoreError, StuckError, UncleanStopError, UndecodableError } from "./errors.js";
+export { carriedFence, FENCE_HEADER, generation, GENERATION_HEADER, generationOf, readHeaders } from "./generation.js";
+export { controlKeys, DEFAULT_PREFIX, keys, member } from "./key.js";
+export { reject, retryAfter } from "./steer.js";

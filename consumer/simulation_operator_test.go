@@ -1,0 +1,155 @@
+package consumer
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/audit"
+)
+
+// simOperated is a store that operators use: a Memory.
+type simOperated interface {
+	controller
+	Pause(ctx context.Context, vhost, queue string, n counter.Note) error
+	Resume(ctx context.Context, vhost, queue string, n counter.Note) error
+	Skip(ctx context.Context, m counter.Message, n counter.Note) error
+}
+
+// followers are the replicas that take what is written.
+func (s *simStore) followers() (all []simOperated) {
+	for i, replica := range s.replicas {
+		if o, ok := replica.(simOperated); ok && (i == 0 || !s.stalled) {
+			all = append(all, o)
+		}
+	}
+	return all
+}
+
+// operate has an operator pause or resume the queue, or skip a message, if the store is there.
+func (w *simWorld) operate() {
+	w.toDo--
+	followers := w.store.followers()
+	if w.store.down || len(followers) == 0 {
+		return
+	}
+	switch w.rng.IntN(4) {
+	case 0, 1:
+		if w.onAll(followers, func(s simOperated) error { return s.Pause(context.Background(), "/", "orders", simWhy) }) {
+			w.note(audit.Event{Kind: audit.PauseBegan})
+			if w.chance(2) { // else the queue is empty before a process reads of it
+				w.pass(3*time.Second, "begin", "control")
+			}
+		}
+	case 2:
+		w.resume()
+	case 3:
+		m := counter.Message{VHost: "/", Queue: "orders", ID: w.plan.messages[w.rng.IntN(len(w.plan.messages))].id}
+		if m.ID != "" && w.onAll(followers, func(s simOperated) error { return s.Skip(context.Background(), m, simWhy) }) {
+			w.note(audit.Event{Kind: audit.Skipped, ID: m.ID})
+		}
+	}
+}
+
+var simWhy = counter.Note{By: "sim", Why: "an operator wants it"}
+
+func (w *simWorld) resume() {
+	if w.onAll(w.store.followers(), func(s simOperated) error { return s.Resume(context.Background(), "/", "orders", simWhy) }) {
+		w.note(audit.Event{Kind: audit.PauseEnded})
+	}
+}
+
+// onAll reports whether the first did it.
+func (w *simWorld) onAll(stores []simOperated, do func(simOperated) error) (done bool) {
+	for i, s := range stores {
+		err := do(s)
+		done = done || i == 0 && err == nil
+	}
+	return done
+}
+
+// watch starts the control of a process, in schedules with operators.
+func (p *simProc) watch() {
+	if p.world.plan.operations > 0 {
+		p.control = newControl(&Settler{VHost: "/", Queue: "orders", Logger: slog.New(slog.DiscardHandler)}, &simControl{proc: p})
+		go p.control.run()
+	}
+}
+
+func (p *simProc) unwatch() {
+	if p.control != nil {
+		close(p.control.stop)
+		<-p.control.done
+	}
+}
+
+// mayConsume reports whether a Consumer would begin a session: see awaitResume.
+func (p *simProc) mayConsume() bool {
+	if p.control == nil {
+		return true
+	}
+	select {
+	case <-p.control.first:
+	default:
+		return false
+	}
+	reply, _ := p.control.current()
+	return !reply.Paused
+}
+
+// simControl is the store as the control of a process sees it: what is sent, or replied, may be lost, late or doubled.
+type simControl struct {
+	proc  *simProc
+	reads int64
+}
+
+func (l *simControl) Control(ctx context.Context, vhost, queue string, r counter.Reader) (counter.Control, error) {
+	l.reads++
+	var reply counter.Control
+	err := errSimDown
+	op := &simOp{proc: l.proc, kind: "control", number: l.reads}
+	op.act = func() bool { reply, err = l.proc.world.readControl(l.proc, vhost, queue, r); return true }
+	op.drop = func() {}
+	w := l.proc.world
+	w.park(op)
+	select {
+	case <-op.done:
+		return reply, err
+	case <-ctx.Done():
+	}
+	time.Sleep(time.Duration(l.proc.id)) // no two at the same moment
+	if w.unpark(op) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.note(audit.Event{Kind: audit.Unheard, Process: l.proc.id})
+		return counter.Control{}, errSimDown
+	}
+	<-op.done
+	return reply, err
+}
+
+// readControl serves a read as simStore.serve does a step. A late request changes only what the process is told to do.
+func (w *simWorld) readControl(p *simProc, vhost, queue string, r counter.Reader) (reply counter.Control, err error) {
+	fate := 0
+	if w.store.sour > 0 && w.rng.IntN(100) < w.store.sour {
+		fate = 1 + w.rng.IntN(3)
+	}
+	if !w.store.down && fate != 1 {
+		for i, s := range w.store.followers() {
+			got, failed := s.Control(context.Background(), vhost, queue, r)
+			if fate == 3 { // it arrives twice
+				got, failed = s.Control(context.Background(), vhost, queue, r)
+			}
+			if i == 0 {
+				reply, err = got, failed
+			}
+		}
+	}
+	if w.store.down || fate == 1 || fate == 2 { // the store is down, the request is lost, or the reply is
+		w.note(audit.Event{Kind: audit.Unheard, Process: p.id})
+		return counter.Control{}, errSimDown
+	}
+	w.note(audit.Event{Kind: audit.Heard, Process: p.id, Paused: reply.Paused})
+	return reply, err
+}

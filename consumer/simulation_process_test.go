@@ -1,0 +1,328 @@
+package consumer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/internal/audit"
+)
+
+// reap takes sessions that have ended off their process, and processes whose last has ended off the machine.
+func (w *simWorld) reap() {
+	for _, p := range w.procs {
+		if p.dead.Load() {
+			continue
+		}
+		p.sessions = slices.DeleteFunc(p.sessions, func(s *simSession) bool {
+			over := s.ended.Load()
+			if over {
+				s.hangUp()
+			}
+			return over
+		})
+		switch { // a process that leaves now has exited in a later step: else it would depend on how busy the machine is
+		case p.exited.Load():
+			w.note(audit.Event{Kind: audit.Stopped, Process: p.id})
+			w.note(audit.Event{Kind: audit.Exited, Process: p.id})
+			w.remove(p)
+		case p.stopping && len(p.sessions) == 0:
+			p.leave()
+		}
+	}
+}
+
+// simProc is one process of consumers. After its death nothing that its goroutines do has an effect.
+type simProc struct {
+	world     *simWorld
+	id        int
+	dead      atomic.Bool
+	stopping  bool
+	isolation *isolation
+	ctx       context.Context //nolint:containedctx // is the lifetime of a process
+	cancel    context.CancelFunc
+	sessions  []*simSession
+	serving   sync.WaitGroup
+	late      *late
+	control   *control
+	leaving   bool // its sessions have ended
+	exited    atomic.Bool
+}
+
+func (w *simWorld) start() {
+	p := &simProc{world: w, id: len(w.procs) + 1, isolation: newIsolation(), late: newLate()}
+	p.ctx, p.cancel = context.WithCancel(context.Background())
+	p.watch()
+	w.procs = append(w.procs, p)
+	w.note(audit.Event{Kind: audit.Started, Process: p.id})
+}
+
+func (w *simWorld) stop(p *simProc) {
+	p.stopping = true
+	w.note(audit.Event{Kind: audit.Stopping, Process: p.id})
+	p.cancel()
+}
+
+// kill ends a process where it stands. The token is that of the attempt whose handler does it, empty if none does.
+func (w *simWorld) kill(p *simProc, why, token string) {
+	w.note(audit.Event{Kind: audit.Exited, Process: p.id, Err: "killed by " + why, Token: token})
+	w.remove(p)
+}
+
+func (w *simWorld) remove(p *simProc) {
+	p.dead.Store(true)
+	for _, op := range w.waiting() {
+		if op.proc == p && w.unpark(op) {
+			if op.killed != nil {
+				op.killed()
+			}
+			op.drop()
+			close(op.done)
+		}
+	}
+	for _, s := range p.sessions {
+		w.broker.release(s)
+		s.cut = true
+		s.observe()
+	}
+	p.cancel()
+	p.leave()
+}
+
+// leave gives late steps their last try, as Run does before it returns.
+func (p *simProc) leave() {
+	if !p.leaving {
+		p.leaving = true
+		go func() {
+			p.serving.Wait()
+			p.unwatch()
+			p.late.close()
+			p.exited.Store(true)
+		}()
+	}
+}
+
+// simSession is a session of the code under test, and its channel as the broker sees it.
+type simSession struct {
+	world *simWorld
+	proc  *simProc
+	id    int
+
+	deliveries chan amqp.Delivery
+	closing    chan *amqp.Error
+	cancel     chan string
+	unsettled  map[uint64]*simMessage
+	copies     map[uint64]string // names, by delivery tag
+	tags       uint64
+	cut        bool // the broker has given it up
+	told       bool // and the process knows
+	closed     bool // by the process
+	cancelled  bool // by the broker
+	ended      atomic.Bool
+}
+
+func (w *simWorld) open(p *simProc) {
+	s := &simSession{world: w, proc: p, id: w.sessions + 1, unsettled: map[uint64]*simMessage{}, copies: map[uint64]string{}}
+	w.sessions++
+	s.deliveries = make(chan amqp.Delivery, w.plan.prefetch)
+	s.closing, s.cancel = make(chan *amqp.Error, 1), make(chan string, 1)
+	link := &link{channel: s, tag: "sim", deliveries: s.deliveries, closed: s.closing, cancelled: s.cancel}
+	p.sessions = append(p.sessions, s)
+	w.note(audit.Event{Kind: audit.Opened, Process: p.id, Session: s.id})
+	settler, err := (&Settler{
+		Queue: "orders", Counter: &simLink{session: s}, MaxRetries: w.plan.maxRetries, Retry: w.plan.retry, Isolation: w.plan.isolation,
+		Backoff:        func(failed int) time.Duration { return time.Duration(failed) * 200 * time.Millisecond },
+		HandlerTimeout: simHandlerTimeout, ConsumerTimeout: simConsumerTimeout, isolation: p.isolation,
+	}).prepared()
+	if err != nil {
+		panic(err)
+	}
+	settler.late = p.late
+	c := Consumer{
+		Queue: "orders", Handler: s.handle, Concurrency: w.plan.concurrency, Prefetch: w.plan.prefetch, DrainTimeout: simDrainTimeout,
+		Ordered: w.plan.ordered, Lane: func(d amqp.Delivery) string { return w.plan.lane(d.MessageId) },
+	}
+	p.serving.Go(func() {
+		session, end := p.control.consuming(p.ctx)
+		defer end()
+		mine := newSession(c, settler)
+		mine.control = p.control
+		_ = mine.serve(session, link) // how a session ends is seen at the broker and the store
+		s.ended.Store(true)
+	})
+}
+
+// gone reports whether the broker delivers nothing to it any more.
+func (s *simSession) gone() bool { return s.cut || s.closed || s.cancelled }
+
+// tell makes a lost connection known to its process.
+func (s *simSession) observe() {
+	if s.told {
+		return
+	}
+	s.told = true
+	if !s.proc.dead.Load() {
+		s.world.note(audit.Event{Kind: audit.Told, Process: s.proc.id, Session: s.id})
+	}
+	s.closing <- amqp.ErrClosed
+}
+
+// await carries out act when the world wants it to.
+func (s *simSession) await(kind string, number uint64, act func() error) error {
+	var result error
+	op := &simOp{proc: s.proc, session: s.id, kind: kind, number: int64(number)}
+	op.act = func() bool { result = act(); return true }
+	op.drop = func() { result = amqp.ErrClosed }
+	s.world.park(op)
+	<-op.done
+	return result
+}
+
+func (s *simSession) settle(tag uint64, multiple bool, what string) error {
+	settle := s.world.settle
+	if multiple {
+		settle = s.world.settleUpTo
+	}
+	return s.await("settle", tag, func() error { return settle(s, tag, what) })
+}
+
+func (s *simSession) Ack(tag uint64, multiple bool) error { return s.settle(tag, multiple, audit.Ack) }
+
+func (s *simSession) Nack(tag uint64, multiple, requeue bool) error {
+	return s.settle(tag, multiple, map[bool]string{true: audit.Requeue, false: audit.DeadLetter}[requeue])
+}
+
+func (s *simSession) Reject(tag uint64, requeue bool) error {
+	return s.settle(tag, false, fmt.Sprintf("basic.reject requeue=%v", requeue))
+}
+
+func (s *simSession) Cancel(string, bool) error { return nil }
+
+func (s *simSession) Consume(string, string, bool, bool, bool, bool, amqp.Table) (<-chan amqp.Delivery, error) {
+	return nil, nil
+}
+
+func (s *simSession) Close() error {
+	return s.await("close", 0, func() error {
+		if s.cut {
+			return amqp.ErrClosed
+		}
+		s.hangUp()
+		return nil
+	})
+}
+
+// hangUp closes the channel from the process's side. Run does it with every connection whose session is over.
+func (s *simSession) hangUp() {
+	if s.cut || s.closed {
+		return
+	}
+	s.closed = true
+	s.world.broker.release(s)
+	s.world.note(audit.Event{Kind: audit.Closed, Process: s.proc.id, Session: s.id})
+}
+
+var errSim = errors.New("it failed")
+
+// handle is the Handler of every message. It ends when the world says so, which may be after its context.
+func (s *simSession) handle(ctx context.Context, d amqp.Delivery) error {
+	attempt, _ := AttemptFrom(ctx)
+	name, does := s.begin(ctx, attempt, d)
+	deadline, _ := ctx.Deadline()
+	w := s.world
+	var outcome string
+	op := &simOp{proc: s.proc, session: s.id, kind: "handler", number: numberOf(attempt.Token)}
+	op.ready = func() bool {
+		switch does {
+		case "deaf":
+			return w.ending
+		case "hang":
+			return w.ending || ctx.Err() != nil
+		case "abandoned kill":
+			return w.ending || time.Since(deadline) > simAbandoned
+		}
+		return true
+	}
+	op.act = func() bool {
+		outcome = does
+		switch {
+		case ctx.Err() != nil && does != "deaf" && does != "abandoned kill" && w.chance(2): // it obeys its context
+			outcome = audit.Cancelled
+			if errors.Is(context.Cause(ctx), errDeadline) {
+				outcome = audit.TimedOut
+			}
+		case does == "kill", does == "abandoned kill" && !w.ending:
+			w.kill(s.proc, "its handler of "+name, attempt.Token)
+			return false
+		case does == "hang", does == "deaf", does == "abandoned kill":
+			outcome = audit.Failed
+		}
+		w.note(audit.Event{Kind: audit.Ended, Process: s.proc.id, Session: s.id, Copy: name, ID: d.MessageId, Token: attempt.Token, Outcome: outcome})
+		return true
+	}
+	op.drop = func() { outcome = audit.Failed }
+	w.park(op)
+	<-op.done
+	return simResult(outcome)
+}
+
+// begin waits for the world to begin the run, and asks what the message does.
+func (s *simSession) begin(ctx context.Context, attempt Attempt, d amqp.Delivery) (name, does string) {
+	w := s.world
+	deadline, _ := ctx.Deadline()
+	op := &simOp{proc: s.proc, session: s.id, kind: "begin", number: numberOf(attempt.Token)}
+	op.act = func() bool {
+		w.runs[d.MessageId]++
+		for _, m := range w.plan.messages {
+			if m.id == d.MessageId {
+				does = m.does.of(w.runs[m.id])
+			}
+		}
+		name = s.copies[d.DeliveryTag]
+		w.note(audit.Event{
+			Kind: audit.Began, Process: s.proc.id, Session: s.id, Tag: d.DeliveryTag, Copy: name, ID: d.MessageId, Token: attempt.Token,
+			Redelivered: d.Redelivered, Until: deadline,
+		})
+		return true
+	}
+	op.drop = func() { does = audit.Failed }
+	w.park(op)
+	<-op.done
+	return name, does
+}
+
+func simResult(outcome string) error {
+	switch outcome {
+	case audit.OK:
+		return nil
+	case audit.Rejected:
+		return Reject(errSim)
+	case audit.NotCounted:
+		return NotCounted(errSim)
+	case audit.Crashed:
+		return Crashed(errSim)
+	case audit.Panicked:
+		panic(errSim)
+	case audit.Goexit:
+		runtime.Goexit()
+	}
+	return errSim
+}
+
+// numberOf is the part of a token that tells runs of one process apart.
+func numberOf(token string) int64 {
+	n, err := strconv.ParseInt(token[strings.LastIndexByte(token, '-')+1:], 36, 64)
+	if err != nil {
+		panic(err)
+	}
+	return n
+}
