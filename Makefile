@@ -52,6 +52,9 @@ client-python: ## run the tests of clients/python on private servers or at AMQP_
 	@go build -o bin/ ./cmd/strikes
 	@$(SETUP) -need rabbitmq,redis,python sh -c 'cd clients/python && PYTHONDONTWRITEBYTECODE=1 $(PYTHON) -m pytest'
 
+client-python-bench: ## compare the speed of clients/python with that of bare loops
+	@$(SETUP) -need rabbitmq,redis,python $(PYTHON) clients/python/bench.py
+
 client-python-scripts: ## copy the steps' scripts to clients/python
 	@for f in clients/python/src/strikes/scripts/*.lua; do cp counter/scripts/$${f##*/} $$f; done
 
