@@ -89,7 +89,7 @@ func (d *dialled) Collect(ctx context.Context, queue string) (status.Status, err
 	c := d.collectors[queue]
 	if c == nil {
 		c = &collector{c: status.Collector{
-			Queue: queue, VHost: d.opts.VHost, Store: d.opts.Store.Admin(), API: d.need(queue), Most: mostBlocking,
+			Queue: queue, VHost: d.opts.VHost, Store: d.opts.Store.Admin(), API: d.need(queue), Most: mostBlocking, NoReasons: true,
 			Dial: d.dial,
 		}}
 		d.collectors[queue] = c

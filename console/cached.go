@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"net/http"
 	"sync"
 	"time"
 )
@@ -11,6 +12,9 @@ const (
 	askTimeout = 12 * time.Second
 	// firstWait is how long a page waits for an answer. The live stream brings what comes later.
 	firstWait = 2500 * time.Millisecond
+	// paintWait is how long the first paint waits, and paintAge is how old its answer may be: the live stream brings the newer one.
+	paintWait = 100 * time.Millisecond
+	paintAge  = 15 * time.Second
 )
 
 // answer is the newest answer to a question, and what is wrong with it.
@@ -63,6 +67,36 @@ func (c *cached[T]) get(ctx context.Context, age time.Duration) answer[T] {
 	defer c.mu.Unlock()
 	return c.newest
 }
+
+// paint is get for the first paint of a page. After a change it waits longer, so that the page shows the change.
+func (c *cached[T]) paint(ctx context.Context, age time.Duration) answer[T] {
+	c.mu.Lock()
+	wait := paintWait
+	switch have := c.newest; {
+	case !have.Known || have.Err != nil:
+	case have.At.IsZero():
+		wait = firstWait
+	case time.Since(have.At) <= paintAge:
+		wait = 0
+	}
+	c.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	return c.get(ctx, age)
+}
+
+// ask asks for a page: briefly for its first paint.
+func ask[T any](r *http.Request, c *cached[T], age time.Duration) answer[T] {
+	if !isLive(r) {
+		return c.paint(r.Context(), age)
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), firstWait)
+	defer cancel()
+	return c.get(ctx, age)
+}
+
+// asking reports that the first paint did not wait for the first answer.
+func asking[T any](r *http.Request, a answer[T]) bool { return !isLive(r) && !a.Known && a.Err == nil }
 
 // refresh ends with its question, which the base ends.
 func (c *cached[T]) refresh(done chan struct{}) {

@@ -24,6 +24,7 @@ import (
 
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/records"
+	"github.com/strikesmq/strikes/internal/status"
 )
 
 // Console serves the pages. It is safe for concurrent use.
@@ -36,7 +37,7 @@ type Console struct {
 	logins *rate.Limiter // wrong tokens
 
 	queues  map[string]*cached[queueView]
-	all     *cached[overview]
+	all     *cached[status.Overview]
 	history *history
 	results *results
 	jobs    *jobs

@@ -15,8 +15,14 @@ import (
 const (
 	// deadPerPage is how many dead letters a page lists.
 	deadPerPage = 50
-	// paintWithin is how long the first paint waits for groups; then it shows those of the newest dead letters.
-	paintWithin = 100 * time.Millisecond
+	// groupsWait is how long the first paint waits for groups; then it shows those of the dead letters that it counts in groupsBudget.
+	groupsWait   = 60 * time.Millisecond
+	groupsBudget = 40 * time.Millisecond
+	// rowsBudget and liveBudget end the search for rows that a filter picks.
+	rowsBudget = 100 * time.Millisecond
+	liveBudget = time.Second
+	// groupsKept is how old groups may be that a page shows while they are counted again.
+	groupsKept = time.Minute
 	// countWithin bounds an exact count.
 	countWithin = 10 * time.Second
 	// groupsAge is how old groups may be: to count them again reads all records.
@@ -31,11 +37,13 @@ type deadView struct {
 	Filter filter
 	Kinds  []deadletter.Kind
 	Groups records.Groups
-	Page   records.DeadPage
-	Now    time.Time
-	More   string
-	Lane   bool // the store does not know lanes
-	Later  bool // not the first page
+	// Counted is when the groups were.
+	Counted time.Time
+	Page    records.DeadPage
+	Now     time.Time
+	More    string
+	Lane    bool // the store does not know lanes
+	Later   bool // not the first page
 }
 
 // deadPage shows why messages died, and which.
@@ -54,7 +62,11 @@ func (c *Console) deadPage(r *http.Request) (page, error) {
 	v := deadView{Queue: queue, Filter: f, Kinds: deadletter.Kinds(), Now: time.Now(), Later: after != ""}
 	p := page{Screen: "dead", Queue: queue, Title: shown(queue) + ": dead letters"}
 	q := c.records(queue)
-	v.Page, err = q.Dead(ctx, records.DeadQuery{Filter: f.Filter, Limit: deadPerPage, After: after, Budget: time.Second})
+	budget := rowsBudget
+	if isLive(r) {
+		budget = liveBudget
+	}
+	v.Page, err = q.Dead(ctx, records.DeadQuery{Filter: f.Filter, Limit: deadPerPage, After: after, Budget: budget})
 	switch {
 	case errors.Is(err, records.ErrLane):
 		v.Lane, p.View = true, v
@@ -65,11 +77,7 @@ func (c *Console) deadPage(r *http.Request) (page, error) {
 	if v.Page.Next != "" {
 		v.More = f.Link("dead", queue) + "&after=" + template.URLQueryEscaper(v.Page.Next)
 	}
-	wait := paintWithin
-	if r.URL.Path == "/live" {
-		wait = firstWait
-	}
-	if v.Groups, err = c.groups(ctx, queue, f, wait); err != nil {
+	if v.Groups, v.Counted, err = c.groups(r, queue, f); err != nil {
 		return p, err
 	}
 	p.Title = headlineOfDead(queue, v)
@@ -80,10 +88,32 @@ func (c *Console) deadPage(r *http.Request) (page, error) {
 	return p, nil
 }
 
-// groups returns the groups of a filter: exact ones if they are counted in time, else those of the newest dead letters.
-func (c *Console) groups(ctx context.Context, queue string, f filter, wait time.Duration) (records.Groups, error) {
+// groups returns the groups of a filter, and when they were counted: all, if that was or is done in time, else those of the newest
+// dead letters, which the live stream replaces.
+func (c *Console) groups(r *http.Request, queue string, f filter) (groups records.Groups, at time.Time, err error) {
+	wait := groupsWait
+	if isLive(r) {
+		wait = firstWait
+	}
+	ctx, cancel := brieflyAsked(r)
+	defer cancel()
+	if counted := c.grouping(queue, f); counted != nil {
+		brief, cancel := context.WithTimeout(ctx, wait)
+		defer cancel()
+		if a := counted.get(brief, groupsAge); a.Known && a.Err == nil && time.Since(a.At) < groupsKept {
+			return a.Value, a.At, nil
+		}
+	}
+	at = time.Now()
+	groups, err = c.records(queue).Groups(ctx, f.Filter, groupsBudget)
+	return groups, at, err
+}
+
+// grouping counts the groups of a filter in the background; nil if too many are counted.
+func (c *Console) grouping(queue string, f filter) *cached[records.Groups] {
 	key := f.Link("", queue)
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	counted := c.grouped[key]
 	if counted == nil && len(c.grouped) < mostGroupings {
 		counted = newCached(c, func(ctx context.Context) (records.Groups, error) {
@@ -91,15 +121,7 @@ func (c *Console) groups(ctx context.Context, queue string, f filter, wait time.
 		})
 		c.grouped[key] = counted
 	}
-	c.mu.Unlock()
-	if counted != nil {
-		ctx, cancel := context.WithTimeout(ctx, wait)
-		defer cancel()
-		if a := counted.get(ctx, groupsAge); a.Known && a.Err == nil {
-			return a.Value, nil
-		}
-	}
-	return c.records(queue).Groups(ctx, f.Filter, paintWithin)
+	return counted
 }
 
 // headlineOfDead is the fact of the page.

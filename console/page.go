@@ -95,6 +95,7 @@ type page struct {
 	View   any    // of the template
 
 	Trouble []trouble // what could not be asked
+	Asking  bool      // the first paint did not wait for the answer
 	Result  *result   // of the change that led here
 
 	Visitor visitor
@@ -164,6 +165,9 @@ func (p page) Content() (template.HTML, error) {
 
 // May reports whether the visitor may use a verb.
 func (p page) May(verb Verb) bool { return p.Visitor.Allowed.Has(verb) }
+
+// isLive reports whether a request is of an open page that is brought up to date, and not its first paint.
+func isLive(r *http.Request) bool { return r.URL.Path == "/live" }
 
 // fault says what is wrong with an answer; nil if nothing is.
 func fault[T any](a answer[T]) []trouble {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/internal/queueinfo"
 	"github.com/strikesmq/strikes/internal/records"
 	"github.com/strikesmq/strikes/internal/status"
@@ -23,6 +24,7 @@ type queueView struct {
 	Paused    *counter.Note
 	Consuming []counter.ConsumerState // processes that read the queue's control, by the store
 	Groups    records.Groups          // of the dead letters
+	Counted   time.Time               // when they were
 }
 
 // queueOf returns the queue that a request names.
@@ -36,16 +38,20 @@ func queueOf(r *http.Request) (string, error) {
 
 // queue returns the status of a queue, at most age old.
 func (c *Console) queue(ctx context.Context, name string, age time.Duration) answer[queueView] {
+	ctx, cancel := context.WithTimeout(ctx, firstWait)
+	defer cancel()
+	return c.statusOf(name).get(ctx, age)
+}
+
+func (c *Console) statusOf(name string) *cached[queueView] {
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	q := c.queues[name]
 	if q == nil {
 		q = newCached(c, func(ctx context.Context) (queueView, error) { return c.collect(ctx, name) })
 		c.queues[name] = q
 	}
-	c.mu.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, firstWait)
-	defer cancel()
-	return q.get(ctx, age)
+	return q
 }
 
 func (c *Console) collect(ctx context.Context, name string) (queueView, error) {
@@ -92,15 +98,18 @@ func (c *Console) queuePage(r *http.Request) (page, error) {
 	if err != nil {
 		return page{}, err
 	}
-	a := c.queue(r.Context(), name, liveEvery-200*time.Millisecond)
+	a := ask(r, c.statusOf(name), liveEvery-200*time.Millisecond)
 	a.Value.Curves = curves(c.history.of(name, time.Now()), time.Now())
 	if a.Known && a.Value.Dead.Still > 0 {
-		if a.Value.Groups, err = c.groups(r.Context(), name, filter{}, paintWithin); err != nil && r.Context().Err() == nil { // else the visitor left
+		if a.Value.Groups, a.Value.Counted, err = c.groups(r, name, filter{}); err != nil && r.Context().Err() == nil { // else the visitor left
 			c.opts.Logger.Warn("console: reasons not known", "queue", name, "err", err)
 		}
 	}
 	p := page{
-		Screen: "queue", Title: shown(name), Queue: name, Live: link("live", "screen", "queue", "queue", name), View: a, Trouble: fault(a),
+		Screen: "queue", Title: shown(name), Queue: name, Live: link("live", "screen", "queue", "queue", name), View: a, Asking: asking(r, a),
+	}
+	if !p.Asking {
+		p.Trouble = fault(a)
 	}
 	switch {
 	case errors.Is(a.Err, queueinfo.ErrNotFound):
@@ -122,6 +131,9 @@ func headline(s queueView) string {
 		}
 	}
 	going, blocking := s.Going(), stuck(s.Blocking)
+	if broken := s.Broken(); broken != "" {
+		add(true, "%s", broken)
+	}
 	add(s.Paused != nil && len(going) > 0, "paused, but %s not stopped yet", plural(len(going), "consumer"))
 	if s.Paused != nil && len(going) == 0 {
 		add(true, "paused for %s", rough(s.Time.Sub(s.Paused.At)))
@@ -132,7 +144,9 @@ func headline(s queueView) string {
 	}
 	add(s.Dead.Missing > 0, "%s unaccounted for", plural(s.Dead.Missing, "dead letter"))
 	if s.Consumers == 0 && s.Paused == nil {
-		add(s.Ready > 0, "no consumer, %s ready", plural(s.Ready, "message"))
+		waiting := fmt.Sprintf("no consumer, %s ready", plural(s.Ready, "message"))
+		add(s.Ready > 0 && len(blocking) == 0, "blocked: %s", waiting)
+		add(s.Ready > 0 && len(blocking) > 0, "%s", waiting)
 		add(s.Ready == 0, "no consumer")
 	}
 	if len(blocking) == 0 && s.Undecodable == nil && s.Paused == nil && s.Dead.Missing == 0 {
@@ -140,6 +154,18 @@ func headline(s queueView) string {
 		add(s.Dead.Still > 0, "%s", plural(s.Dead.Still, "dead letter"))
 	}
 	return strings.Join(facts[:min(len(facts), 3)], ", ")
+}
+
+// Broken says that the dead letters reach no queue; empty: they do.
+func (v queueView) Broken() string { return brokenRoute(v.Dead.Route) }
+
+func brokenRoute(findings []inspect.Finding) string {
+	for _, f := range findings {
+		if f.Severity == inspect.Error {
+			return "dead-letter route broken: " + shown(f.Seen)
+		}
+	}
+	return ""
 }
 
 // stuck are the blocking messages without those that may have left the queue.
@@ -230,6 +256,9 @@ func (v queueView) Link(g *records.Group) string {
 
 // Assumed says why the dead-letter queue is a guess: its route is broken, or cannot be seen.
 func (v queueView) Assumed() string {
+	if v.Broken() != "" { // which says more
+		return ""
+	}
 	for _, n := range v.Notes {
 		if n.Code == status.AssumedQueue {
 			return noticeOf(n)

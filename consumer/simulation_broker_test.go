@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/internal/audit"
 )
 
 // simMessage is one message in the queue. Two copies of a message are two of them with one id.
@@ -23,7 +25,9 @@ type simBroker struct{ queue []*simMessage }
 func (w *simWorld) publish(m simMessagePlan, n int) {
 	name := fmt.Sprintf("%s.%d", m.id, n+1)
 	w.broker.queue = append(w.broker.queue, &simMessage{name: name, id: m.id})
-	w.note(simEvent{kind: "publish", copy: name, id: m.id, lane: m.lane, what: m.does.name})
+	w.note(audit.Event{
+		Kind: audit.Published, Copy: name, ID: m.id, Lane: m.lane, Do: m.does.name, Seq: len(w.broker.queue), Outcome: audit.Confirmed,
+	})
 }
 
 // next is what the broker would deliver to s now.
@@ -56,7 +60,9 @@ func (w *simWorld) deliver(s *simSession, m *simMessage) {
 	s.tags++
 	m.holder = s
 	s.unsettled[s.tags], s.copies[s.tags] = m, m.name
-	w.note(simEvent{kind: "deliver", proc: s.proc.id, session: s.id, tag: s.tags, copy: m.name, id: m.id, redelivered: m.redelivered})
+	w.note(audit.Event{
+		Kind: audit.Delivered, Process: s.proc.id, Session: s.id, Tag: s.tags, Copy: m.name, ID: m.id, Redelivered: m.redelivered,
+	})
 	s.deliveries <- amqp.Delivery{Acknowledger: s, MessageId: m.id, DeliveryTag: s.tags, Redelivered: m.redelivered}
 }
 
@@ -74,7 +80,7 @@ func (b *simBroker) release(s *simSession) {
 func (w *simWorld) cut(s *simSession) {
 	s.cut = true
 	w.broker.release(s)
-	w.note(simEvent{kind: "cut", proc: s.proc.id, session: s.id})
+	w.note(audit.Event{Kind: audit.Cut, Process: s.proc.id, Session: s.id})
 }
 
 // restart ends every session, and forgets of the messages which had been returned before that they were delivered: a
@@ -83,7 +89,7 @@ func (w *simWorld) restart() {
 	for _, m := range w.broker.queue {
 		if !m.gone && m.holder == nil && m.redelivered {
 			m.redelivered = false
-			w.note(simEvent{kind: "forget", copy: m.name, id: m.id})
+			w.note(audit.Event{Kind: audit.Forgetful, Copy: m.name, ID: m.id})
 		}
 	}
 	for _, p := range w.procs {
@@ -110,21 +116,21 @@ func (w *simWorld) settleUpTo(s *simSession, tag uint64, what string) error {
 
 // settle is what the broker makes of a settlement; it says so only where the protocol does.
 func (w *simWorld) settle(s *simSession, tag uint64, what string) error {
-	e := simEvent{kind: "settle", proc: s.proc.id, session: s.id, tag: tag, what: what}
+	e := audit.Event{Kind: audit.Settled, Process: s.proc.id, Session: s.id, Tag: tag, Decision: what}
 	switch m := s.unsettled[tag]; {
 	case s.told || s.closed:
-		e.text = "refused: the channel is closed"
+		e.Err = "refused: the channel is closed"
 		w.note(e)
 		return amqp.ErrClosed
 	case s.cut:
-		e.text = "into a dead connection"
+		e.Err = "into a dead connection"
 	case m == nil:
-		e.text = "unknown delivery tag"
+		e.Err = audit.UnknownTag
 	default:
-		e.copy, e.id, e.took = m.name, m.id, true
+		e.Copy, e.ID, e.Accepted = m.name, m.id, true
 		m.holder = nil
 		delete(s.unsettled, tag)
-		if what == "requeue" {
+		if what == audit.Requeue {
 			m.redelivered = true
 		} else {
 			m.gone = true

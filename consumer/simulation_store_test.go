@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/audit"
 )
 
 // simCounting is a store as the simulation needs it: one that shows its records, if it has any.
@@ -46,24 +49,24 @@ func (s *simStore) replace() {
 // away begins or ends an outage.
 func (s *simStore) away(w *simWorld) {
 	s.down = !s.down
-	w.note(simEvent{kind: map[bool]string{true: "outage", false: "back"}[s.down]})
+	w.tell("the store is %s", map[bool]string{true: "down", false: "back"}[s.down])
 }
 
 // lose forgets everything, or what was written since the replicas stalled.
 func (s *simStore) lose(w *simWorld) {
 	if s.stalled && len(s.replicas) > 1 {
 		s.replicas, s.stalled = s.replicas[1:], false
-		w.note(simEvent{kind: "loss", what: "failover to a replica that was behind"})
+		w.note(audit.Event{Kind: audit.Forgot, Err: "failover to a replica that was behind"})
 		return
 	}
 	s.replace()
-	w.note(simEvent{kind: "loss", what: "flush"})
+	w.note(audit.Event{Kind: audit.Forgot, Err: "flush"})
 }
 
 func (s *simStore) stall(w *simWorld) {
 	if !s.stalled && len(s.replicas) > 1 {
 		s.stalled = true
-		w.note(simEvent{kind: "stall"})
+		w.tell("the replicas stall")
 	}
 }
 
@@ -90,14 +93,19 @@ type simRequest struct {
 	err     error
 }
 
+// event is one of r's step.
+func (r *simRequest) event(kind audit.Kind) audit.Event {
+	return audit.Event{
+		Kind: kind, Process: r.session.proc.id, Session: r.session.id, ID: r.attempt.ID, Token: r.attempt.Token,
+		Step: r.name, Exclusive: r.mode == counter.ModeIsolated, Beside: r.mode == counter.ModeBesideAbandoned,
+	}
+}
+
 // execute takes the step on every replica that follows.
 func (s *simStore) execute(w *simWorld, r *simRequest, late bool) {
-	e := simEvent{
-		kind: "store", proc: r.session.proc.id, session: r.session.id, id: r.attempt.ID, token: r.attempt.Token,
-		what: r.name, late: late, first: r.attempt.First, limit: r.limit, succeeded: r.ok,
-		exclusive: r.name == "START" && r.mode == counter.ModeIsolated, beside: r.name == "START" && r.mode == counter.ModeBesideAbandoned,
-	}
-	e.before = s.record(r)
+	e := r.event(audit.Written)
+	e.Late, e.First, e.Limit, e.Succeeded = late, r.attempt.First, r.limit, r.ok
+	e.Before = s.record(r)
 	for i, replica := range s.replicas {
 		if i > 0 && s.stalled {
 			break
@@ -107,36 +115,35 @@ func (s *simStore) execute(w *simWorld, r *simRequest, late bool) {
 			r.answer, r.err = answer, err
 		}
 	}
-	e.after = s.record(r)
-	e.verdict = verdictName(r)
+	e.Record, e.Verdict = s.record(r), r.verdict()
 	w.note(e)
 }
 
-func verdictName(r *simRequest) string {
+func (r *simRequest) verdict() string {
 	switch {
 	case r.err != nil:
 		return r.err.Error()
-	case r.name == "END":
-		return "ENDED"
+	case r.name == audit.StepEnd:
+		return "ended"
 	}
-	return r.answer.Verdict.String()
+	return strings.ToLower(r.answer.Verdict.String())
 }
 
-func (s *simStore) record(r *simRequest) simRecord {
+func (s *simStore) record(r *simRequest) *audit.Record {
 	records, err := s.replicas[0].Get(context.Background(), r.attempt.VHost, r.attempt.Queue, r.attempt.ID)
 	if err != nil || len(records) == 0 {
-		return simRecord{}
+		return nil
 	}
 	rec := records[0]
-	out := simRecord{
-		exists: true, state: string(rec.State), failures: rec.Failures, crashes: rec.Crashes, openToken: rec.OpenToken,
-		exclusive: rec.OpenToken != "" && rec.OpenMode == counter.ModeIsolated, suspect: rec.Suspect, fence: rec.Fence,
-		double: rec.PossibleDuplicate, ttl: rec.TTL, cause: string(rec.Cause), tokens: make(map[string]byte, len(rec.Tokens)),
+	var tokens strings.Builder
+	for _, token := range slices.Sorted(maps.Keys(rec.Tokens)) {
+		fmt.Fprintf(&tokens, ";%s=%c", token, rec.Tokens[token])
 	}
-	for token, kind := range rec.Tokens {
-		out.tokens[token] = byte(kind)
+	return &audit.Record{
+		State: string(rec.State), Failures: rec.Failures, Crashes: rec.Crashes, Tokens: tokens.String(), OpenToken: rec.OpenToken,
+		OpenExclusive: rec.OpenToken != "" && rec.OpenMode == counter.ModeIsolated, Suspect: rec.Suspect, Fence: rec.Fence,
+		Duplicate: rec.PossibleDuplicate, TTL: rec.TTL, Cause: string(rec.Cause),
 	}
-	return out
 }
 
 // arrive executes a late request.
@@ -186,12 +193,16 @@ func (s *simStore) serve(w *simWorld, r *simRequest) {
 		}
 	}
 	if r.err == nil {
-		w.note(simEvent{kind: "answer", proc: r.session.proc.id, session: r.session.id, id: r.attempt.ID, token: r.attempt.Token, what: r.name, verdict: verdictName(r)})
+		e := r.event(audit.Stepped)
+		e.Verdict = r.verdict()
+		w.note(e)
 	}
 }
 
 func (w *simWorld) noteLost(r *simRequest, what string) {
-	w.note(simEvent{kind: "lost", proc: r.session.proc.id, session: r.session.id, id: r.attempt.ID, token: r.attempt.Token, what: r.name, text: what})
+	e := r.event(audit.Stepped)
+	e.Err = what
+	w.note(e)
 }
 
 var errSimDown = errors.New("the store did not answer")
@@ -200,19 +211,19 @@ var errSimDown = errors.New("the store did not answer")
 type simLink struct{ session *simSession }
 
 func (l *simLink) Start(ctx context.Context, a counter.Attempt, mode counter.Mode, limit int) (counter.Reply, error) {
-	return l.call(ctx, &simRequest{name: "START", attempt: a, mode: mode, limit: limit, send: func(ctx context.Context, c Counter) (counter.Reply, error) {
+	return l.call(ctx, &simRequest{name: audit.StepStart, attempt: a, mode: mode, limit: limit, send: func(ctx context.Context, c Counter) (counter.Reply, error) {
 		return c.Start(ctx, a, mode, limit)
 	}})
 }
 
 func (l *simLink) Fail(ctx context.Context, a counter.Attempt, f counter.Failure) (counter.Reply, error) {
-	return l.call(ctx, &simRequest{name: "FAIL", attempt: a, limit: f.Limit, send: func(ctx context.Context, c Counter) (counter.Reply, error) {
+	return l.call(ctx, &simRequest{name: audit.StepFail, attempt: a, limit: f.Limit, send: func(ctx context.Context, c Counter) (counter.Reply, error) {
 		return c.Fail(ctx, a, f)
 	}})
 }
 
 func (l *simLink) End(ctx context.Context, a counter.Attempt, ok bool) error {
-	_, err := l.call(ctx, &simRequest{name: "END", attempt: a, ok: ok, limit: 1, send: func(ctx context.Context, c Counter) (counter.Reply, error) {
+	_, err := l.call(ctx, &simRequest{name: audit.StepEnd, attempt: a, ok: ok, limit: 1, send: func(ctx context.Context, c Counter) (counter.Reply, error) {
 		return counter.Reply{}, c.End(ctx, a, ok)
 	}})
 	return err

@@ -2,14 +2,14 @@ package consumer
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"testing/synctest"
 	"time"
+
+	"github.com/strikesmq/strikes/internal/audit"
 )
 
 // simWorld runs one schedule: a broker, a store and processes that run the code of this package, in virtual time.
@@ -18,9 +18,8 @@ import (
 type simWorld struct {
 	rng     *rand.Rand
 	plan    simPlan
-	began   time.Time
 	first   int64 // number of a token
-	history []simEvent
+	history []audit.Event
 	broker  simBroker
 	store   simStore
 	procs   []*simProc // dead ones too
@@ -97,9 +96,14 @@ func (w *simWorld) waiting() []*simOp {
 	return slices.Clone(w.parked)
 }
 
-func (w *simWorld) note(e simEvent) {
-	e.at = time.Since(w.began)
+func (w *simWorld) note(e audit.Event) {
+	e.At = time.Now()
 	w.history = append(w.history, e)
+}
+
+// tell notes what only a reader of the history needs to know.
+func (w *simWorld) tell(format string, args ...any) {
+	w.note(audit.Event{Kind: audit.Happened, Err: fmt.Sprintf(format, args...)})
 }
 
 // chance is true once in n times.
@@ -107,7 +111,8 @@ func (w *simWorld) chance(n int) bool { return w.rng.IntN(n) == 0 }
 
 // play runs the schedule to its end: faults, then calm until every message is settled, then a stop of every process.
 func (w *simWorld) play() {
-	w.began, w.first = time.Now(), numberOf(token(tokens.Add(1)).String())
+	w.first = numberOf(token(tokens.Add(1)).String())
+	w.note(audit.Event{Kind: audit.Setup, Plan: w.plan.audited()})
 	for _, m := range w.plan.messages {
 		for n := range m.copies {
 			w.publish(m, n)
@@ -153,14 +158,14 @@ func (w *simWorld) end() {
 	}
 	for _, p := range w.procs {
 		if !p.dead.Load() {
-			w.note(simEvent{kind: "stuck", proc: p.id})
-			w.kill(p, "the schedule is over", "")
+			w.note(audit.Event{Kind: audit.Undrained, Err: fmt.Sprintf("process %d did not stop", p.id)})
+			w.kill(p, "the end of the schedule", "")
 		}
 	}
 	time.Sleep(settleTimeout) // what is left of dead processes ends
 	for _, m := range w.broker.queue {
 		if !m.gone {
-			w.note(simEvent{kind: "unsettled", copy: m.name})
+			w.note(audit.Event{Kind: audit.Undrained, Err: m.name + " was never settled"})
 		}
 	}
 }
@@ -244,99 +249,6 @@ func (w *simWorld) possible() []func() {
 	return out
 }
 
-// reap takes sessions that have ended off their process, and processes whose last has ended off the machine.
-func (w *simWorld) reap() {
-	for _, p := range w.procs {
-		if p.dead.Load() {
-			continue
-		}
-		p.sessions = slices.DeleteFunc(p.sessions, func(s *simSession) bool {
-			over := s.ended.Load()
-			if over {
-				s.hangUp()
-			}
-			return over
-		})
-		switch { // a process that leaves now has exited in a later step: else it would depend on how busy the machine is
-		case p.exited.Load():
-			w.note(simEvent{kind: "exit", proc: p.id})
-			w.remove(p)
-		case p.stopping && len(p.sessions) == 0:
-			p.leave()
-		}
-	}
-}
-
-// simProc is one process of consumers. After its death nothing that its goroutines do has an effect.
-type simProc struct {
-	world     *simWorld
-	id        int
-	dead      atomic.Bool
-	stopping  bool
-	isolation *isolation
-	ctx       context.Context //nolint:containedctx // is the lifetime of a process
-	cancel    context.CancelFunc
-	sessions  []*simSession
-	serving   sync.WaitGroup
-	late      *late
-	control   *control
-	leaving   bool // its sessions have ended
-	exited    atomic.Bool
-}
-
-func (w *simWorld) start() {
-	p := &simProc{world: w, id: len(w.procs) + 1, isolation: newIsolation(), late: newLate()}
-	p.ctx, p.cancel = context.WithCancel(context.Background())
-	p.watch()
-	w.procs = append(w.procs, p)
-	w.note(simEvent{kind: "start", proc: p.id})
-}
-
-func (w *simWorld) stop(p *simProc) {
-	p.stopping = true
-	w.note(simEvent{kind: "stop", proc: p.id})
-	p.cancel()
-}
-
-// kill ends a process where it stands. The token is that of the attempt whose handler does it, empty if none does.
-func (w *simWorld) kill(p *simProc, why, token string) {
-	w.note(simEvent{kind: "kill", proc: p.id, what: why, token: token})
-	w.remove(p)
-}
-
-func (w *simWorld) remove(p *simProc) {
-	p.dead.Store(true)
-	for _, op := range w.waiting() {
-		if op.proc == p && w.unpark(op) {
-			if op.killed != nil {
-				op.killed()
-			}
-			op.drop()
-			close(op.done)
-		}
-	}
-	for _, s := range p.sessions {
-		w.broker.release(s)
-		s.cut = true
-		s.observe()
-	}
-	p.cancel()
-	p.leave()
-}
-
-// leave gives late steps their last try, as Run does before it returns.
-func (p *simProc) leave() {
-	if !p.leaving {
-		p.leaving = true
-		go func() {
-			p.serving.Wait()
-			p.unwatch()
-			p.late.close()
-			p.exited.Store(true)
-		}()
-	}
-}
-
 // fault lets one thing go wrong. Faults of a single request to the store are drawn in simStore.
 func (w *simWorld) fault() {
 	w.faults--
@@ -357,7 +269,7 @@ func (w *simWorld) fault() {
 	case 6:
 		if s != nil && !s.cut && !s.cancelled && !w.plan.ordered {
 			s.cancelled = true
-			w.note(simEvent{kind: "cancel", proc: p.id, session: s.id})
+			w.note(audit.Event{Kind: audit.Told, Process: p.id, Session: s.id, Err: "the consumer is cancelled"})
 			s.cancel <- "sim"
 		}
 	case 7:
@@ -374,7 +286,7 @@ func (w *simWorld) fault() {
 		w.restart()
 	case 13:
 		w.store.sour = 10 + w.rng.IntN(60) // percent of the requests go wrong until it is calm
-		w.note(simEvent{kind: "sour", what: fmt.Sprint(w.store.sour, "%")})
+		w.tell("%d %% of the requests to the store go wrong", w.store.sour)
 	}
 }
 
@@ -382,7 +294,7 @@ func (w *simWorld) fault() {
 var simLong = []time.Duration{300 * time.Millisecond, 1100 * time.Millisecond, 3 * time.Second, 7 * time.Second, 40 * time.Second}
 
 func (w *simWorld) sleep(d time.Duration) {
-	w.note(simEvent{kind: "slow", what: d.String()})
+	w.note(audit.Event{Kind: audit.Stalled, Err: d.String()})
 	w.pass(d, "begin") // a handler that was called has begun
 }
 
@@ -430,7 +342,7 @@ func (w *simWorld) becalm() {
 		return
 	}
 	w.calm, w.faults, w.toDo = true, 0, 0
-	w.note(simEvent{kind: "calm"})
+	w.tell("calm")
 	w.store.repair(w)
 	w.resume()
 }

@@ -7,7 +7,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/strikesmq/strikes/integration/soak/audit"
+	"github.com/strikesmq/strikes/internal/audit"
 	"github.com/strikesmq/strikes/internal/proxy"
 	"github.com/strikesmq/strikes/topology"
 )
@@ -160,14 +160,6 @@ func (c config) validate() error {
 	return nil
 }
 
-// lanesOfOrder is the number of lanes in which order is promised.
-func (c config) lanesOfOrder() int {
-	if c.ordered {
-		return c.lanes
-	}
-	return 0
-}
-
 // treats reports whether there are store faults.
 func (c config) treats() bool {
 	_, ok := findStoreFault(c.storeFaults)
@@ -194,6 +186,6 @@ func (c config) drainWithin() time.Duration {
 func (c config) plan() *audit.Plan {
 	return &audit.Plan{
 		Type: c.kind, Seed: c.seed, Messages: c.messages, MaxRetries: c.maxRetries, HandlerTimeout: c.handlerTimeout,
-		MostHeld: consumerTimeout / 2, DrainWithin: c.drainWithin(), Lanes: c.lanesOfOrder(), Cluster: c.cluster,
+		MostHeld: consumerTimeout / 2, DrainWithin: c.drainWithin(), Ordered: c.ordered, Cluster: c.cluster,
 	}
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/strikesmq/strikes/integration/soak/audit"
+	"github.com/strikesmq/strikes/internal/audit"
 )
 
 // examine writes down every key. It reads the records by their documented layout, not by the package that wrote them.
@@ -65,8 +65,10 @@ func readRecord(ctx context.Context, rdb *redis.Client, e *audit.Event) error {
 	if n[2] > len(texts) {
 		return fmt.Errorf("an id of %d bytes in %d", n[2], len(texts))
 	}
-	e.Failures, e.Crashes, e.ID = n[0], n[1], texts[:n[2]]
-	e.State, e.OpenToken = strings.TrimPrefix(w[5], "."), strings.TrimPrefix(w[12], ".")
-	e.Tokens = strings.TrimPrefix(w[19], ".")
+	e.ID = texts[:n[2]]
+	e.Record = &audit.Record{
+		State: strings.TrimPrefix(w[5], "."), Failures: n[0], Crashes: n[1],
+		OpenToken: strings.TrimPrefix(w[12], "."), Tokens: strings.TrimPrefix(w[19], "."),
+	}
 	return nil
 }

@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/strikesmq/strikes/integration/soak/audit"
+	"github.com/strikesmq/strikes/internal/audit"
 	"github.com/strikesmq/strikes/internal/pause"
 )
 

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/strikesmq/strikes/integration/internal/node"
-	"github.com/strikesmq/strikes/integration/soak/audit"
+	"github.com/strikesmq/strikes/internal/audit"
 	"github.com/strikesmq/strikes/internal/pause"
 )
 

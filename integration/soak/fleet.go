@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/strikesmq/strikes/integration/internal/worker"
-	"github.com/strikesmq/strikes/integration/soak/audit"
+	"github.com/strikesmq/strikes/internal/audit"
 	"github.com/strikesmq/strikes/internal/pause"
 	"github.com/strikesmq/strikes/internal/proxy"
 )

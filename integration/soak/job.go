@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/strikesmq/strikes/consumer"
-	"github.com/strikesmq/strikes/integration/soak/audit"
+	"github.com/strikesmq/strikes/internal/audit"
 	"github.com/strikesmq/strikes/internal/pause"
 )
 

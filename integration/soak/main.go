@@ -24,7 +24,7 @@ import (
 	"github.com/redis/go-redis/v9/logging"
 
 	"github.com/strikesmq/strikes/integration/internal/worker"
-	"github.com/strikesmq/strikes/integration/soak/audit"
+	"github.com/strikesmq/strikes/internal/audit"
 )
 
 func main() {
@@ -82,7 +82,7 @@ func run(ctx context.Context, cfg config) (broken bool, err error) {
 		return false, err
 	}
 	_, err = fmt.Fprintln(os.Stdout, string(line))
-	return report.Broken(), err
+	return len(report.Broken()) > 0, err
 }
 
 func newHistory(keep string) (string, error) {

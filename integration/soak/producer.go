@@ -4,11 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"github.com/strikesmq/strikes/integration/soak/audit"
+	"github.com/strikesmq/strikes/internal/audit"
 	"github.com/strikesmq/strikes/internal/poll"
 	"github.com/strikesmq/strikes/publisher"
 )
@@ -72,7 +73,10 @@ func (p *producer) publish(ctx context.Context, pub *publisher.Publisher, from, 
 		var again []publisher.Message
 		for i, m := range left {
 			seq := seqs[m.MessageId]
-			p.log.Write(audit.Event{Kind: audit.Published, ID: m.MessageId, Seq: seq, Do: p.jobs[seq-1].Do, Outcome: published(errs[i]), Err: text(errs[i])})
+			j := p.jobs[seq-1]
+			p.log.Write(audit.Event{
+				Kind: audit.Published, ID: m.MessageId, Seq: seq, Lane: strconv.Itoa(j.Lane), Do: j.Do, Outcome: published(errs[i]), Err: text(errs[i]),
+			})
 			if errs[i] != nil {
 				again = append(again, m)
 			}

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/strikesmq/strikes/counter"
-	"github.com/strikesmq/strikes/integration/soak/audit"
+	"github.com/strikesmq/strikes/internal/audit"
 )
 
 // recorder writes down each step that is taken on the store, and what it answered.

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/strikesmq/strikes/integration/internal/node"
-	"github.com/strikesmq/strikes/integration/soak/audit"
+	"github.com/strikesmq/strikes/internal/audit"
 )
 
 func TestScheduleIsFairAndRepeatable(t *testing.T) {

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/strikesmq/strikes/integration/soak/audit"
+	"github.com/strikesmq/strikes/internal/audit"
 	"github.com/strikesmq/strikes/internal/poll"
 )
 

@@ -43,6 +43,9 @@ type Collector struct {
 	API     inspect.Need
 	FindAPI func(context.Context, *amqp.Connection, inspect.Need) (inspect.Need, error)
 
+	// NoReasons leaves Dead.Reasons empty, for a caller that groups the dead letters itself.
+	NoReasons bool
+
 	// Most is how many blocking messages are listed; 0: all.
 	Most int
 

@@ -11,7 +11,8 @@ import (
 )
 
 const (
-	// maxScanned is how many records are read: those that were written last.
+	// maxScanned is how many records are read of messages that are retried, and how many of dead letters for their reasons: those
+	// that were written last.
 	maxScanned = 10_000
 	// frontScanned is what the store lists in one round trip.
 	frontScanned = 200
@@ -60,12 +61,12 @@ func (c *Collector) askStore(ctx context.Context, s *Status) (err error) {
 
 // records reads what was written last. A record that is written while the
 // others are read moves to the front and is missed there, so the front is read
-// again.
+// again. A message may die meanwhile, so the dead letters are read last.
 func (c *Collector) records(ctx context.Context, s *Status) (map[counter.Message]counter.Record, error) {
 	all := map[counter.Message]counter.Record{}
 	for _, most := range []int{maxScanned, frontScanned} {
 		n := 0
-		for r, err := range c.Store.List(ctx, c.VHost, c.Queue) {
+		for r, err := range c.Store.Live(ctx, c.VHost, c.Queue) {
 			if err != nil {
 				return nil, err
 			}
@@ -81,5 +82,30 @@ func (c *Collector) records(ctx context.Context, s *Status) (map[counter.Message
 			break
 		}
 	}
-	return all, nil
+	return all, c.deadRecords(ctx, s, all)
 }
+
+// deadRecords reads the dead letters for their reasons, or only those that may be on their way.
+func (c *Collector) deadRecords(ctx context.Context, s *Status, all map[counter.Message]counter.Record) error {
+	n, old := 0, 0
+	for d, err := range c.Store.Dead(ctx, c.VHost, c.Queue, "") {
+		if err != nil {
+			return err
+		}
+		all[d.Message] = d.Record
+		if n++; n == maxScanned {
+			s.Notes = append(s.Notes, Note{Code: ManyRecords, Count: maxScanned})
+			break
+		}
+		if s.Time.Sub(d.LastTime) > Arriving {
+			old++
+		}
+		if c.NoReasons && old >= renewed {
+			break
+		}
+	}
+	return nil
+}
+
+// renewed is how many old tombstones may be before a recent one: what cannot leave its queue is renewed.
+const renewed = 10

@@ -5,13 +5,111 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/internal/audit"
 )
+
+// reap takes sessions that have ended off their process, and processes whose last has ended off the machine.
+func (w *simWorld) reap() {
+	for _, p := range w.procs {
+		if p.dead.Load() {
+			continue
+		}
+		p.sessions = slices.DeleteFunc(p.sessions, func(s *simSession) bool {
+			over := s.ended.Load()
+			if over {
+				s.hangUp()
+			}
+			return over
+		})
+		switch { // a process that leaves now has exited in a later step: else it would depend on how busy the machine is
+		case p.exited.Load():
+			w.note(audit.Event{Kind: audit.Stopped, Process: p.id})
+			w.note(audit.Event{Kind: audit.Exited, Process: p.id})
+			w.remove(p)
+		case p.stopping && len(p.sessions) == 0:
+			p.leave()
+		}
+	}
+}
+
+// simProc is one process of consumers. After its death nothing that its goroutines do has an effect.
+type simProc struct {
+	world     *simWorld
+	id        int
+	dead      atomic.Bool
+	stopping  bool
+	isolation *isolation
+	ctx       context.Context //nolint:containedctx // is the lifetime of a process
+	cancel    context.CancelFunc
+	sessions  []*simSession
+	serving   sync.WaitGroup
+	late      *late
+	control   *control
+	leaving   bool // its sessions have ended
+	exited    atomic.Bool
+}
+
+func (w *simWorld) start() {
+	p := &simProc{world: w, id: len(w.procs) + 1, isolation: newIsolation(), late: newLate()}
+	p.ctx, p.cancel = context.WithCancel(context.Background())
+	p.watch()
+	w.procs = append(w.procs, p)
+	w.note(audit.Event{Kind: audit.Started, Process: p.id})
+}
+
+func (w *simWorld) stop(p *simProc) {
+	p.stopping = true
+	w.note(audit.Event{Kind: audit.Stopping, Process: p.id})
+	p.cancel()
+}
+
+// kill ends a process where it stands. The token is that of the attempt whose handler does it, empty if none does.
+func (w *simWorld) kill(p *simProc, why, token string) {
+	w.note(audit.Event{Kind: audit.Exited, Process: p.id, Err: "killed by " + why, Token: token})
+	w.remove(p)
+}
+
+func (w *simWorld) remove(p *simProc) {
+	p.dead.Store(true)
+	for _, op := range w.waiting() {
+		if op.proc == p && w.unpark(op) {
+			if op.killed != nil {
+				op.killed()
+			}
+			op.drop()
+			close(op.done)
+		}
+	}
+	for _, s := range p.sessions {
+		w.broker.release(s)
+		s.cut = true
+		s.observe()
+	}
+	p.cancel()
+	p.leave()
+}
+
+// leave gives late steps their last try, as Run does before it returns.
+func (p *simProc) leave() {
+	if !p.leaving {
+		p.leaving = true
+		go func() {
+			p.serving.Wait()
+			p.unwatch()
+			p.late.close()
+			p.exited.Store(true)
+		}()
+	}
+}
 
 // simSession is a session of the code under test, and its channel as the broker sees it.
 type simSession struct {
@@ -39,7 +137,7 @@ func (w *simWorld) open(p *simProc) {
 	s.closing, s.cancel = make(chan *amqp.Error, 1), make(chan string, 1)
 	link := &link{channel: s, tag: "sim", deliveries: s.deliveries, closed: s.closing, cancelled: s.cancel}
 	p.sessions = append(p.sessions, s)
-	w.note(simEvent{kind: "open", proc: p.id, session: s.id})
+	w.note(audit.Event{Kind: audit.Opened, Process: p.id, Session: s.id})
 	settler, err := (&Settler{
 		Queue: "orders", Counter: &simLink{session: s}, MaxRetries: w.plan.maxRetries, Retry: w.plan.retry, Isolation: w.plan.isolation,
 		Backoff:        func(failed int) time.Duration { return time.Duration(failed) * 200 * time.Millisecond },
@@ -73,7 +171,7 @@ func (s *simSession) observe() {
 	}
 	s.told = true
 	if !s.proc.dead.Load() {
-		s.world.note(simEvent{kind: "told", proc: s.proc.id, session: s.id})
+		s.world.note(audit.Event{Kind: audit.Told, Process: s.proc.id, Session: s.id})
 	}
 	s.closing <- amqp.ErrClosed
 }
@@ -97,10 +195,10 @@ func (s *simSession) settle(tag uint64, multiple bool, what string) error {
 	return s.await("settle", tag, func() error { return settle(s, tag, what) })
 }
 
-func (s *simSession) Ack(tag uint64, multiple bool) error { return s.settle(tag, multiple, "ack") }
+func (s *simSession) Ack(tag uint64, multiple bool) error { return s.settle(tag, multiple, audit.Ack) }
 
 func (s *simSession) Nack(tag uint64, multiple, requeue bool) error {
-	return s.settle(tag, multiple, map[bool]string{true: "requeue", false: "dead-letter"}[requeue])
+	return s.settle(tag, multiple, map[bool]string{true: audit.Requeue, false: audit.DeadLetter}[requeue])
 }
 
 func (s *simSession) Reject(tag uint64, requeue bool) error {
@@ -130,7 +228,7 @@ func (s *simSession) hangUp() {
 	}
 	s.closed = true
 	s.world.broker.release(s)
-	s.world.note(simEvent{kind: "close", proc: s.proc.id, session: s.id})
+	s.world.note(audit.Event{Kind: audit.Closed, Process: s.proc.id, Session: s.id})
 }
 
 var errSim = errors.New("it failed")
@@ -150,7 +248,7 @@ func (s *simSession) handle(ctx context.Context, d amqp.Delivery) error {
 		case "hang":
 			return w.ending || ctx.Err() != nil
 		case "abandoned kill":
-			return w.ending || time.Since(deadline) > simLeftBehind
+			return w.ending || time.Since(deadline) > simAbandoned
 		}
 		return true
 	}
@@ -158,20 +256,20 @@ func (s *simSession) handle(ctx context.Context, d amqp.Delivery) error {
 		outcome = does
 		switch {
 		case ctx.Err() != nil && does != "deaf" && does != "abandoned kill" && w.chance(2): // it obeys its context
-			outcome = "cancelled"
+			outcome = audit.Cancelled
 			if errors.Is(context.Cause(ctx), errDeadline) {
-				outcome = "late"
+				outcome = audit.TimedOut
 			}
 		case does == "kill", does == "abandoned kill" && !w.ending:
 			w.kill(s.proc, "its handler of "+name, attempt.Token)
 			return false
 		case does == "hang", does == "deaf", does == "abandoned kill":
-			outcome = "error"
+			outcome = audit.Failed
 		}
-		w.note(simEvent{kind: "ran", proc: s.proc.id, session: s.id, copy: name, id: d.MessageId, token: attempt.Token, what: outcome})
+		w.note(audit.Event{Kind: audit.Ended, Process: s.proc.id, Session: s.id, Copy: name, ID: d.MessageId, Token: attempt.Token, Outcome: outcome})
 		return true
 	}
-	op.drop = func() { outcome = "error" }
+	op.drop = func() { outcome = audit.Failed }
 	w.park(op)
 	<-op.done
 	return simResult(outcome)
@@ -190,13 +288,13 @@ func (s *simSession) begin(ctx context.Context, attempt Attempt, d amqp.Delivery
 			}
 		}
 		name = s.copies[d.DeliveryTag]
-		w.note(simEvent{
-			kind: "run", proc: s.proc.id, session: s.id, tag: d.DeliveryTag, copy: name, id: d.MessageId, token: attempt.Token,
-			redelivered: d.Redelivered, until: deadline.Sub(w.began), fence: attempt.Fence,
+		w.note(audit.Event{
+			Kind: audit.Began, Process: s.proc.id, Session: s.id, Tag: d.DeliveryTag, Copy: name, ID: d.MessageId, Token: attempt.Token,
+			Redelivered: d.Redelivered, Until: deadline,
 		})
 		return true
 	}
-	op.drop = func() { does = "error" }
+	op.drop = func() { does = audit.Failed }
 	w.park(op)
 	<-op.done
 	return name, does
@@ -204,17 +302,17 @@ func (s *simSession) begin(ctx context.Context, attempt Attempt, d amqp.Delivery
 
 func simResult(outcome string) error {
 	switch outcome {
-	case "ok":
+	case audit.OK:
 		return nil
-	case "reject":
+	case audit.Rejected:
 		return Reject(errSim)
-	case "uncounted":
+	case audit.NotCounted:
 		return NotCounted(errSim)
-	case "crash":
+	case audit.Crashed:
 		return Crashed(errSim)
-	case "panic":
+	case audit.Panicked:
 		panic(errSim)
-	case "goexit":
+	case audit.Goexit:
 		runtime.Goexit()
 	}
 	return errSim

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/audit"
 )
 
 // simOperated is a store that operators use: a Memory.
@@ -36,9 +37,9 @@ func (w *simWorld) operate() {
 	switch w.rng.IntN(4) {
 	case 0, 1:
 		if w.onAll(followers, func(s simOperated) error { return s.Pause(context.Background(), "/", "orders", simWhy) }) {
-			w.note(simEvent{kind: "pause"})
+			w.note(audit.Event{Kind: audit.PauseBegan})
 			if w.chance(2) { // else the queue is empty before a process reads of it
-				w.pass(simPauseWithin+simBegun, "begin", "control")
+				w.pass(3*time.Second, "begin", "control")
 			}
 		}
 	case 2:
@@ -46,7 +47,7 @@ func (w *simWorld) operate() {
 	case 3:
 		m := counter.Message{VHost: "/", Queue: "orders", ID: w.plan.messages[w.rng.IntN(len(w.plan.messages))].id}
 		if m.ID != "" && w.onAll(followers, func(s simOperated) error { return s.Skip(context.Background(), m, simWhy) }) {
-			w.note(simEvent{kind: "skip", id: m.ID})
+			w.note(audit.Event{Kind: audit.Skipped, ID: m.ID})
 		}
 	}
 }
@@ -55,7 +56,7 @@ var simWhy = counter.Note{By: "sim", Why: "an operator wants it"}
 
 func (w *simWorld) resume() {
 	if w.onAll(w.store.followers(), func(s simOperated) error { return s.Resume(context.Background(), "/", "orders", simWhy) }) {
-		w.note(simEvent{kind: "resume"})
+		w.note(audit.Event{Kind: audit.PauseEnded})
 	}
 }
 
@@ -121,7 +122,7 @@ func (l *simControl) Control(ctx context.Context, vhost, queue string, r counter
 	if w.unpark(op) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		w.note(simEvent{kind: "unheard", proc: l.proc.id})
+		w.note(audit.Event{Kind: audit.Unheard, Process: l.proc.id})
 		return counter.Control{}, errSimDown
 	}
 	<-op.done
@@ -146,73 +147,9 @@ func (w *simWorld) readControl(p *simProc, vhost, queue string, r counter.Reader
 		}
 	}
 	if w.store.down || fate == 1 || fate == 2 { // the store is down, the request is lost, or the reply is
-		w.note(simEvent{kind: "unheard", proc: p.id})
+		w.note(audit.Event{Kind: audit.Unheard, Process: p.id})
 		return counter.Control{}, errSimDown
 	}
-	what := "not paused"
-	if reply.Paused {
-		what = "paused"
-	}
-	w.note(simEvent{kind: "heard", proc: p.id, what: what})
+	w.note(audit.Event{Kind: audit.Heard, Process: p.id, Paused: reply.Paused})
 	return reply, err
-}
-
-const (
-	simPauseWithin = 2 * time.Second // a pause is in force on every process that hears from the store
-	simBegun       = time.Second     // so long the world may take over the begin of a handler that was called
-)
-
-// operated sees what operators do, and what processes hear of it.
-func (c *simChecker) operated(e simEvent) {
-	switch e.kind {
-	case "pause":
-		c.paused = e.at
-	case "resume":
-		c.paused = 0
-	case "skip":
-		c.messages[e.id].skipped = true
-	case "unheard", "start":
-		c.unsure[e.proc] = e.at
-	case "slow":
-		for id := range c.unsure {
-			c.unsure[id] = e.at + time.Minute
-		}
-	case "heard":
-		if e.what != "paused" {
-			delete(c.pausedBy, e.proc)
-		} else if c.pausedBy[e.proc] == 0 {
-			c.pausedBy[e.proc] = e.at
-			for id, s := range c.sessions {
-				if s.proc == e.proc {
-					c.leave(id, e.at+simDrainTimeout+simLeftBehind)
-				}
-			}
-		}
-	}
-}
-
-// begunWhilePaused reports an attempt that begins although its process has heard of the pause, or must have.
-func (c *simChecker) begunWhilePaused(e simEvent) {
-	if at := c.pausedBy[e.proc]; at > 0 && e.at > at+simBegun {
-		c.report("pause", "%s began %v after its process heard of the pause", e.copy, e.at-at)
-	}
-	if c.paused > 0 && e.at > c.paused+simPauseWithin+simBegun && c.unsure[e.proc] < c.paused {
-		c.report("pause", "%s began %v after the pause", e.copy, e.at-c.paused)
-	}
-}
-
-// skipped reports a step that does not dead-letter a skipped message, with the operator's reason.
-func (c *simChecker) skipped(e simEvent) {
-	if e.before.state != "skip" {
-		return
-	}
-	switch begun := e.before.openToken == e.token || e.before.tokens[e.token] != 0; {
-	case e.what == "START" && begun:
-	case e.what == "END":
-		if e.after.state != "skip" && !e.succeeded {
-			c.report("skip", "END made a skipped message %q", e.after.state)
-		}
-	case e.verdict != "EXHAUSTED" || e.after.state != "exhausted" || e.after.cause != "skipped":
-		c.report("skip", "%s of the skipped message %q: %s, cause %q", e.what, e.id, e.verdict, e.after.cause)
-	}
 }

@@ -24,7 +24,7 @@ func (h *history) undecided(process int, took, lasts time.Duration, other Event)
 	other.Kind = Began
 	h.add(other)
 	h.add(Event{Kind: Exited, Process: process, Err: "signal: killed", At: at.Add(lasts)})
-	h.add(Event{Kind: Kept, Key: Succeed, ID: Succeed, State: "done", Crashes: 1, Tokens: ";" + base.Token + "=c", TTL: time.Hour})
+	h.add(Event{Kind: Kept, Key: Succeed, ID: Succeed, Record: &Record{State: "done", Crashes: 1, Tokens: ";" + base.Token + "=c"}, TTL: time.Hour})
 }
 
 // TestKillsOfOthers has a crash counted against a message that did not run. It is allowed only while the store left it

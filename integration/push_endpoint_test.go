@@ -1,0 +1,263 @@
+package integration
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// endpointEnv makes this test binary an HTTP endpoint, told in JSON what to do.
+const endpointEnv = "STRIKES_TEST_ENDPOINT"
+
+// endpoint is what an endpoint's process does. It writes a line to Ledger, with one write(2), when a request has arrived and when it
+// is answered: "begin" or the status, the id, the attempt, and the SHA-256 of the body.
+type endpoint struct {
+	Addr, Ledger string
+	Fail         []string // ids that get 500
+	Kill         []string // ids that kill the process
+	Busy         []string // ids that get 503 at each process's first request for them
+	Takes        time.Duration
+}
+
+func init() {
+	if spec := os.Getenv(endpointEnv); spec != "" {
+		if err := runEndpoint(spec); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+}
+
+func runEndpoint(spec string) error {
+	var e endpoint
+	if err := json.Unmarshal([]byte(spec), &e); err != nil {
+		return err
+	}
+	ledger, err := os.OpenFile(e.Ledger, os.O_APPEND|os.O_WRONLY|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", e.Addr)
+	if err != nil {
+		return err
+	}
+	var busy sync.Map
+	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return // the client has gone
+		}
+		id := r.Header.Get("Strikes-Message-Id")
+		note := func(what any) {
+			fmt.Fprintf(ledger, "%v %s %s %x\n", what, id, r.Header.Get("Strikes-Attempt"), sha256.Sum256(body))
+		}
+		note("begin")
+		time.Sleep(e.Takes)
+		status := http.StatusNoContent
+		_, again := busy.LoadOrStore(id, true)
+		switch {
+		case slices.Contains(e.Kill, id):
+			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		case slices.Contains(e.Fail, id):
+			status = http.StatusInternalServerError
+		case slices.Contains(e.Busy, id) && !again:
+			status = http.StatusServiceUnavailable
+		}
+		note(status)
+		w.WriteHeader(status)
+	})}
+	return server.Serve(listener)
+}
+
+// supervised is an endpoint whose process is started again whenever it ends.
+type supervised struct {
+	endpoint
+	URL string
+
+	mu      sync.Mutex
+	process *os.Process
+	starts  int
+}
+
+// supervise starts the endpoint, at a free port, until the test ends. Between two processes nothing listens.
+func (e endpoint) supervise(t *testing.T) *supervised {
+	t.Helper()
+	return e.superviseAt(t, freeAddress(t))
+}
+
+// freeAddress is one at which nothing listens.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	return listener.Addr().String()
+}
+
+func (e endpoint) superviseAt(t *testing.T, address string) *supervised {
+	t.Helper()
+	e.Addr, e.Ledger = address, filepath.Join(t.TempDir(), "endpoint")
+	spec, err := json.Marshal(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &supervised{endpoint: e, URL: "http://" + address + "/"}
+	ctx, stop := context.WithCancel(context.Background())
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		for ctx.Err() == nil {
+			s.serve(ctx, string(spec))
+		}
+	}()
+	t.Cleanup(func() { stop(); s.kill(); <-over })
+	return s
+}
+
+// serve runs one process to its end.
+func (s *supervised) serve(ctx context.Context, spec string) {
+	cmd := exec.CommandContext(ctx, os.Args[0])
+	cmd.Env = append(os.Environ(), endpointEnv+"="+spec, "GORACE=atexit_sleep_ms=0")
+	cmd.Stderr = os.Stderr
+	s.mu.Lock()
+	err := cmd.Start()
+	s.process = cmd.Process
+	s.starts++
+	s.mu.Unlock()
+	if err == nil {
+		_ = cmd.Wait()
+	}
+	select {
+	case <-time.After(50 * time.Millisecond): // a restart takes a moment
+	case <-ctx.Done():
+	}
+}
+
+func (s *supervised) kill() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.process != nil {
+		_ = s.process.Kill() // it may have ended
+	}
+}
+
+// posted is one line of the endpoint's ledger.
+type posted struct{ what, id, attempt, sum string }
+
+func (s *supervised) ledger(t *testing.T) (all []posted) {
+	t.Helper()
+	text, err := os.ReadFile(s.Ledger)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if f := strings.Fields(line); len(f) == 4 {
+			all = append(all, posted{f[0], f[1], f[2], f[3]})
+		}
+	}
+	return all
+}
+
+// handled counts the messages that got 204.
+func (s *supervised) handled(t *testing.T) map[string]bool {
+	t.Helper()
+	out := map[string]bool{}
+	for _, p := range s.ledger(t) {
+		if p.what == "204" {
+			out[p.id] = true
+		}
+	}
+	return out
+}
+
+// pushing is a process of strikes consume --http.
+type pushing struct {
+	*exec.Cmd
+	stderr *lockedBuffer
+	ended  chan error
+}
+
+// push starts strikes consume --http on a queue, which ends with the test at the latest.
+func push(t *testing.T, strikes, queue, prefix, url string, flags ...string) *pushing {
+	t.Helper()
+	cmd := exec.Command(strikes, append([]string{"consume", queue, "--http", url, "--backoff", "20ms..500ms"}, flags...)...)
+	cmd.Env = append(os.Environ(), "AMQP_URL="+brokerURL(t), "REDIS_URL="+redisURL(t), "STRIKES_MANAGEMENT_URL="+managementURL(t), "STRIKES_PREFIX="+prefix)
+	p := &pushing{cmd, &lockedBuffer{}, make(chan error, 1)}
+	cmd.Stderr = p.stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	reaped := make(chan struct{})
+	go func() {
+		defer close(reaped)
+		p.ended <- cmd.Wait()
+	}()
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		<-reaped
+		if t.Failed() {
+			t.Logf("stderr:\n%s", p.stderr)
+		}
+	})
+	return p
+}
+
+// stop ends it with SIGTERM, as a deploy does.
+func (p *pushing) stop(t *testing.T) {
+	t.Helper()
+	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-p.ended:
+		if err != nil {
+			t.Errorf("consume ended with %v", err)
+		}
+	case <-time.After(40 * time.Second):
+		t.Error("consume did not stop")
+	}
+}
+
+type lockedBuffer struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}
+
+// strikesBinary builds the command.
+func strikesBinary(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-s -w", "-o", dir, "../cmd/strikes").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return filepath.Join(dir, "strikes")
+}

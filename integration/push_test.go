@@ -1,0 +1,188 @@
+package integration
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/proctest"
+	"github.com/strikesmq/strikes/publisher"
+	"github.com/strikesmq/strikes/topology"
+)
+
+// publishLanes sends messages m000, m001, … of so many lanes in turn.
+func publishLanes(t *testing.T, queue string, n, lanes int) {
+	t.Helper()
+	msgs := make([]publisher.Message, n)
+	for i := range msgs {
+		id := fmt.Sprintf("m%03d", i)
+		msgs[i] = publisher.Message{Key: queue, Publishing: amqp.Publishing{
+			MessageId: id, Body: []byte(id), Headers: amqp.Table{"customer": fmt.Sprint(i % lanes)},
+		}}
+	}
+	publishAll(t, msgs...)
+}
+
+// TestPush has endpoints die and come back under load, by kills from outside and by a message that kills each: nothing is lost,
+// counts are exact, order is kept.
+func TestPush(t *testing.T) {
+	const n, kills, limit = 240, 6, 3
+	strikes := strikesBinary(t)
+	for _, tc := range []struct {
+		name  string
+		typ   topology.Type
+		lanes int // 0: no order
+		flags []string
+	}{
+		{"classic, 8 at a time", topology.Classic, 0, []string{"--concurrency", "8"}},
+		{"quorum, 8 at a time", topology.Quorum, 0, []string{"--concurrency", "8"}},
+		{"quorum, ordered", topology.Quorum, 1, []string{"--ordered"}},
+		{"classic, lanes", topology.Classic, 4, []string{"--ordered", "--lane", "customer", "--concurrency", "4"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			queue := declaredAs(t, topology.Spec{Type: tc.typ, SingleActiveConsumer: tc.lanes > 0})
+			prefix := uniqueName(t, "strikes")
+			c := ofPrefix(t, prefix)
+			killer, fails, busy := "m100", []string{"m020", "m021", "m150", "m239"}, []string{"m030", "m031", "m032", "m160"}
+			e := endpoint{Kill: []string{killer}, Fail: fails, Busy: busy, Takes: 4 * time.Millisecond}.supervise(t)
+			publishLanes(t, queue, n, max(tc.lanes, 1))
+			p := push(t, strikes, queue, prefix, e.URL, append(tc.flags, "--max-retries", fmt.Sprint(limit-1))...)
+			for range kills {
+				before := len(e.ledger(t))
+				proctest.Eventually(t, time.Minute, "the endpoint works", func() bool { return len(e.ledger(t)) > before+40 || len(e.handled(t)) == n-1-len(fails) })
+				e.kill()
+			}
+			proctest.Eventually(t, time.Minute, "every message is handled or dead-lettered", func() bool {
+				return len(e.handled(t)) == n-1-len(fails) && queueDepth(t, queue+".dlq") == 1+len(fails)
+			})
+			p.stop(t)
+			if left := queueDepth(t, queue); left != 0 {
+				t.Errorf("%d messages are left", left)
+			}
+			for _, id := range append(fails, killer) {
+				r := one(t, c, queue, id)
+				if r.State != counter.StateDeadLetter || r.Counted() != limit || id == killer && r.Crashes != limit {
+					t.Errorf("%s: %d failures and %d crashes, state %q", id, r.Failures, r.Crashes, r.State)
+				}
+			}
+			runs := map[string]int{}
+			for _, post := range e.ledger(t) {
+				if post.what == "begin" {
+					runs[post.id]++
+				}
+			}
+			if runs[killer] < limit || runs[killer] > limit+1+kills {
+				t.Errorf("the killer was posted %d times", runs[killer])
+			}
+			for _, id := range fails {
+				if runs[id] < limit || runs[id] > limit+kills+1 {
+					t.Errorf("%s was posted %d times", id, runs[id])
+				}
+			}
+			inOrder(t, e, tc.lanes)
+		})
+	}
+}
+
+// inOrder checks that no message of a lane is posted once a later one was.
+func inOrder(t *testing.T, e *supervised, lanes int) {
+	t.Helper()
+	newest := map[int]int{}
+	for _, post := range e.ledger(t) {
+		if lanes == 0 || post.what != "begin" {
+			continue
+		}
+		var number int
+		if _, err := fmt.Sscanf(post.id, "m%d", &number); err != nil {
+			t.Fatal(err)
+		}
+		if lane := number % lanes; number < newest[lane] {
+			t.Errorf("%s was posted after m%03d", post.id, newest[lane])
+		} else {
+			newest[lane] = number
+		}
+	}
+}
+
+func ofPrefix(t *testing.T, prefix string) *counter.Counter {
+	t.Helper()
+	c, err := counter.Dial(redisURL(t), &counter.Options{Prefix: prefix})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// TestPushOutage has no endpoint at first, and none for a while later: nothing is counted. A deploy of consume meanwhile changes
+// nothing.
+func TestPushOutage(t *testing.T) {
+	strikes := strikesBinary(t)
+	eachType(t, func(t *testing.T, queue string) {
+		prefix := uniqueName(t, "strikes")
+		c := ofPrefix(t, prefix)
+		publishLanes(t, queue, 30, 1)
+		address := freeAddress(t)
+		p := push(t, strikes, queue, prefix, "http://"+address, "--max-retries", "1", "--concurrency", "4")
+		proctest.Eventually(t, 20*time.Second, "attempts that are not counted", func() bool { return strings.Count(p.stderr.String(), "not-counted m") > 40 })
+		p.stop(t)
+		p = push(t, strikes, queue, prefix, "http://"+address, "--max-retries", "1", "--concurrency", "4")
+		proctest.Eventually(t, 20*time.Second, "the next process tries", func() bool { return strings.Contains(p.stderr.String(), "not-counted m") })
+		s := endpoint{}.superviseAt(t, address)
+		proctest.Eventually(t, 20*time.Second, "all are handled", func() bool { return len(s.handled(t)) == 30 })
+		p.stop(t)
+		if dead := queueDepth(t, queue+".dlq"); dead != 0 {
+			t.Errorf("%d dead letters", dead)
+		}
+		for i := range 30 {
+			records, err := c.Admin().Get(t.Context(), "/", queue, fmt.Sprintf("m%03d", i))
+			if err != nil || len(records) > 0 && records[0].Counted() != 0 {
+				t.Errorf("m%03d: %+v, %v", i, records, err)
+			}
+		}
+	})
+}
+
+// TestPushBigBody: 16 MiB arrive as they were published, also after a failure.
+func TestPushBigBody(t *testing.T) {
+	strikes, queue, prefix := strikesBinary(t), declared(t, topology.Quorum), uniqueName(t, "strikes")
+	body := bytes.Repeat([]byte("0123456789abcde\n"), 1<<20)
+	publishAll(t, publisher.Message{Key: queue, Publishing: amqp.Publishing{MessageId: "big", Body: body, ContentType: "text/plain"}})
+	e := endpoint{Busy: []string{"big"}}.supervise(t)
+	p := push(t, strikes, queue, prefix, e.URL)
+	proctest.Eventually(t, 30*time.Second, "it is handled", func() bool { return e.handled(t)["big"] })
+	p.stop(t)
+	want := fmt.Sprintf("%x", sha256.Sum256(body))
+	for _, post := range e.ledger(t) {
+		if post.sum != want || post.attempt != "1" {
+			t.Errorf("%+v, want the sum %s", post, want)
+		}
+	}
+}
+
+// TestPushHealth: /ready says that messages are consumed, also while the endpoint is out of reach.
+func TestPushHealth(t *testing.T) {
+	strikes, queue, prefix := strikesBinary(t), declared(t, topology.Classic), uniqueName(t, "strikes")
+	p := push(t, strikes, queue, prefix, "http://127.0.0.1:1/", "--health-addr", "127.0.0.1:0")
+	proctest.Eventually(t, 20*time.Second, "it is ready", func() bool {
+		_, rest, _ := strings.Cut(p.stderr.String(), "/live and /ready at ")
+		at, _, found := strings.Cut(rest, "\n")
+		if !found {
+			return false
+		}
+		response, err := http.Get(at + "/ready") //nolint:noctx // it is on loopback
+		if err != nil {
+			return false
+		}
+		_ = response.Body.Close()
+		return response.StatusCode == http.StatusOK
+	})
+	p.stop(t)
+}

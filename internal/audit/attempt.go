@@ -1,0 +1,160 @@
+package audit
+
+import (
+	"slices"
+	"time"
+)
+
+// mostUnanswered is how often a step may be tried in vain within a second; the backoff begins at 25 ms and doubles.
+const mostUnanswered = 10
+
+// checkAttempt is I8 and I9, and of I2 that each failed attempt has a cause.
+func (m *model) checkAttempt(a *attempt) {
+	story := func() string { return m.storyOf(a) }
+	if !a.began.IsZero() && !a.first && !a.granted() {
+		m.violated("I8", "%s ran again without a START that said so: %s", a.id, story())
+	}
+	if why := m.unfounded(a); why != "" {
+		m.violated("I8", "%s: %s: %s", a.id, why, story())
+	}
+	if n := a.spun(); n > mostUnanswered {
+		m.violated("I8", "%s: one step was tried %d times in a second without an answer", a.id, n)
+	}
+	_, failed := a.answered(StepFail, "")
+	asked := len(a.steps)+len(a.written) > 0
+	if a.outcome == OK && a.first && !a.overdue() && asked && !failed && m.plan.Isolation != IsolationStrict {
+		m.violated("I9", "%s succeeded at its first delivery and took a step: %s", a.id, story())
+	}
+	if e, ok := a.decidedAs(DeadLetter); ok && e.Failures+e.Crashes < e.Limit && !m.message(a.id).rejected {
+		if e.Failures+e.Crashes == e.Limit-1 && m.reversed(a.id) { // its tombstone was there before
+			m.report.Mistaken++
+		} else {
+			m.violated("I2", "%s was dead-lettered at %d failed attempts of %d: %s", a.id, e.Failures+e.Crashes, e.Limit, story())
+		}
+	}
+	if failed && !a.overdue() && (a.outcome == OK || a.outcome == Cancelled) {
+		m.violated("I2", "%s was counted although its attempt ended as %q: %s", a.id, a.outcome, story())
+	}
+}
+
+// reversed reports whether a crash was counted for an attempt whose process turned out to live: it ended it, not counted,
+// after it had it to itself.
+func (m *model) reversed(id string) bool {
+	msg := m.message(id)
+	return slices.ContainsFunc(msg.attempts, func(a *attempt) bool {
+		_, ended := a.answered(StepEnd, "")
+		return ended && a.askedAlone() && a.outcome != OK && msg.kinds[a.token] == 'e'
+	})
+}
+
+// unfounded names a decision that no answer of the store calls for. That a delivery was held for as long as it may be calls
+// for giving it back.
+func (m *model) unfounded(a *attempt) string {
+	_, failed := a.answered(StepFail, VerdictRequeue)
+	_, held := a.answered(StepStart, VerdictWait)
+	if e, ok := a.decidedAs(Requeue); ok && !failed && !held && e.Held < m.plan.MostHeld {
+		return "requeued without an answer"
+	}
+	return ""
+}
+
+// spun returns how often one step was tried within a second and not answered.
+func (a *attempt) spun() int {
+	most := 0
+	for i, first := range a.steps {
+		n := 0
+		for _, e := range a.steps[i:] {
+			if e.Step == first.Step && e.Verdict == "" && e.At.Sub(first.At) < time.Second {
+				n++
+			}
+		}
+		most = max(most, n)
+	}
+	return most
+}
+
+// failing reports whether the handler failed, or passed its deadline while its process lived.
+func (m *model) failing(a *attempt) bool {
+	switch a.outcome {
+	case Failed, Panicked, Goexit, Rejected, TimedOut:
+		return true
+	case "":
+		at := m.now
+		if m.died(a) {
+			at = a.process.exited
+		}
+		return !a.began.IsZero() && !at.Before(a.until)
+	}
+	return a.overdue()
+}
+
+// overdue reports whether the handler returned after its deadline.
+func (a *attempt) overdue() bool { return !a.ended.IsZero() && !a.ended.Before(a.until) }
+
+// end is when the handler of an attempt returned, or its process was gone; zero: it runs.
+func (a *attempt) end() time.Time {
+	if a.ended.IsZero() {
+		return a.process.exited
+	}
+	return a.ended
+}
+
+func (a *attempt) left() bool { _, ok := a.decidedAs(Leave); return ok }
+
+func (a *attempt) decidedAs(decision string) (Event, bool) {
+	return find(a.decided, func(e Event) bool { return e.Decision == decision })
+}
+
+// answered returns the first answer of the store to a step; the empty verdict is any.
+func (a *attempt) answered(step, verdict string) (Event, bool) {
+	return find(a.steps, func(e Event) bool {
+		return e.Step == step && e.Verdict != "" && (verdict == "" || e.Verdict == verdict)
+	})
+}
+
+// granted reports whether START had let the attempt run when it began.
+func (a *attempt) granted() bool {
+	e, ok := a.answered(StepStart, VerdictRun)
+	return ok && !e.At.After(a.began)
+}
+
+// exhausted reports whether a step was answered so.
+func (a *attempt) exhausted() bool {
+	return slices.ContainsFunc(a.steps, func(e Event) bool { return e.Verdict == VerdictExhausted })
+}
+
+// unanswered returns from when on a step of the attempt is not answered, so that it may be open without running; zero: none is.
+func (a *attempt) unanswered() (since time.Time) {
+	for _, e := range a.steps {
+		if e.Verdict != "" {
+			since = time.Time{}
+		} else if since.IsZero() {
+			since = e.At
+		}
+	}
+	return since
+}
+
+// exclusive reports whether START exclusive let the attempt run.
+func (a *attempt) exclusive() bool {
+	return a.any(func(e Event) bool { return e.Step == StepStart && e.Exclusive && e.Verdict == VerdictRun })
+}
+
+// beside reports whether the attempt ran isolated, but for abandoned handlers.
+func (a *attempt) beside() bool {
+	return a.any(func(e Event) bool { return e.Step == StepStart && e.Beside && e.Verdict == VerdictRun })
+}
+
+func (a *attempt) askedAlone() bool { return a.any(opensExclusive) }
+
+func (a *attempt) any(is func(Event) bool) bool {
+	return slices.ContainsFunc(a.steps, is) || slices.ContainsFunc(a.written, is)
+}
+
+func find(events []Event, is func(Event) bool) (Event, bool) {
+	i := slices.IndexFunc(events, is)
+	if i < 0 {
+		return Event{}, false
+	}
+	return events[i], true
+}

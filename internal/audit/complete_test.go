@@ -1,0 +1,174 @@
+package audit
+
+import (
+	"testing"
+	"time"
+)
+
+// complete is a history as a simulation records it: what the broker and the store did is in it. A message succeeds, and one fails
+// until it is dead-lettered, the second time isolated.
+func complete() history {
+	h := history{}
+	h.add(Event{Kind: Setup, Plan: &Plan{MaxRetries: 1, HandlerTimeout: time.Second, Ordered: true, Complete: true}})
+	h.add(Event{Kind: Published, ID: "a", Copy: "a.1", Seq: 1, Outcome: Confirmed})
+	h.add(Event{Kind: Published, ID: "b", Copy: "b.1", Seq: 2, Outcome: Confirmed})
+	h.add(Event{Kind: Started, Process: 1})
+	h.add(Event{Kind: Opened, Process: 1, Session: 1})
+	h.delivery("a", 1, "p-1", false, OK)
+	h.settle("a", 1, Ack)
+	h.delivery("b", 2, "p-2", false, Failed)
+	h.write("p-2", StepFail, VerdictRequeue, nil, &Record{Failures: 1, Tokens: ";p-2=f", Fence: 5, TTL: time.Hour})
+	h.settle("b", 2, Requeue)
+	once := &Record{Failures: 1, Tokens: ";p-2=f", Fence: 5, TTL: time.Hour}
+	open := &Record{Failures: 1, Tokens: ";p-2=f", OpenToken: "p-3", OpenExclusive: true, Fence: 6, TTL: time.Hour}
+	h.write("p-3", StepStart, VerdictRun, once, open)
+	h.delivery("b", 3, "p-3", true, Failed)
+	h.write("p-3", StepFail, VerdictExhausted, open, &Record{State: VerdictExhausted, Failures: 2, Tokens: ";p-2=f;p-3=f", Fence: 6, TTL: time.Hour})
+	h.settle("b", 3, DeadLetter)
+	return h
+}
+
+func (h *history) delivery(id string, tag uint64, token string, redelivered bool, outcome string) {
+	e := Event{ID: id, Copy: id + ".1", Process: 1, Session: 1, Tag: tag, Redelivered: redelivered}
+	e.Kind = Delivered
+	h.add(e)
+	e.Kind, e.Token = Began, token
+	h.add(e)
+	e.Kind, e.Outcome = Ended, outcome
+	h.add(e)
+}
+
+// write adds a step at b, and its answer.
+func (h *history) write(token, step, verdict string, before, after *Record) {
+	e := Event{
+		Kind: Written, ID: "b", Token: token, Process: 1, Session: 1, Step: step, Verdict: verdict, Limit: 2,
+		Exclusive: step == StepStart, Before: before, Record: after,
+	}
+	h.add(e)
+	h.add(Event{Kind: Stepped, ID: "b", Token: token, Process: 1, Session: 1, Step: step, Verdict: verdict, Exclusive: e.Exclusive})
+}
+
+func (h *history) settle(id string, tag uint64, decision string) {
+	h.add(Event{Kind: Settled, ID: id, Copy: id + ".1", Process: 1, Session: 1, Tag: tag, Decision: decision, Accepted: true})
+}
+
+// before inserts events before the first one of a kind and token.
+func (h *history) before(kind Kind, token string, events ...Event) {
+	var out history
+	for _, e := range *h {
+		if e.Kind == kind && e.Token == token {
+			for _, x := range events {
+				x.At = e.At.Add(-time.Microsecond)
+				out = append(out, x)
+			}
+			kind = ""
+		}
+		out = append(out, e)
+	}
+	*h = out
+}
+
+func TestCompleteHistory(t *testing.T) {
+	if got := Check(complete()).Broken(); len(got) > 0 {
+		t.Errorf("violated: %q", got)
+	}
+}
+
+// TestEachViolationIsSeenWhereItHappens breaks a complete history in one place, and wants that invariant named.
+func TestEachViolationIsSeenWhereItHappens(t *testing.T) {
+	for _, tc := range []struct {
+		name, want string
+		spoil      func(h *history)
+	}{
+		{"acked and not handled", "I1", func(h *history) { h.change(Ended, "p-1", func(e *Event) { e.Outcome = Cancelled }) }},
+		{"neither handled nor dead-lettered", "I1", func(h *history) {
+			h.add(Event{Kind: Published, ID: "c", Copy: "c.1", Seq: 3, Outcome: Confirmed})
+		}},
+		{"counted and not failed", "I2", func(h *history) { h.change(Ended, "p-2", func(e *Event) { e.Outcome = OK }) }},
+		{"a tombstone before the limit", "I2", func(h *history) { h.change(Setup, "", func(e *Event) { e.Plan.MaxRetries = 2 }) }},
+		{"a dead letter without a cause", "I2", func(h *history) {
+			*h = (*h)[:len(*h)-1]
+			h.delivery("b", 3, "p-4", true, Failed)
+			h.add(Event{Kind: Published, ID: "c", Copy: "c.1", Seq: 3, Outcome: Confirmed})
+			h.add(Event{Kind: Stepped, ID: "c", Token: "p-5", Process: 1, Session: 1, Step: StepStart, Verdict: VerdictExhausted})
+			h.settle("c", 4, DeadLetter)
+		}},
+		{"a run too many", "I3", func(h *history) {
+			for _, token := range []string{"p-4", "p-5", "p-6"} {
+				h.delivery("b", 4, token, true, Failed)
+			}
+		}},
+		{"counts that are not those of the tokens", "I4", func(h *history) { h.last().Failures = 3 }},
+		{"beside an isolated attempt", "I5", func(h *history) {
+			h.before(Ended, "p-3", Event{Kind: Began, ID: "a", Copy: "a.1", Token: "p-4", Process: 1, Session: 1, Tag: 9})
+		}},
+		{"a crash of an attempt that was not isolated", "I5", func(h *history) { h.crash("p-2") }},
+		{"a crash counted by FAIL", "I5", func(h *history) { h.crash("p-3") }},
+		{"handled before its predecessor was done", "I6", func(h *history) {
+			h.change(Published, "b", func(e *Event) { e.Seq = 0 })
+		}},
+		{"the record deleted", "I7", func(h *history) {
+			h.write("p-3", StepEnd, "ended", &Record{State: VerdictExhausted, Failures: 2, Tokens: ";p-2=f;p-3=f"}, nil)
+		}},
+		{"the count of another changed", "I7", func(h *history) { h.last().Tokens = ";p-3=f;p-9=f" }},
+		{"the open attempt of another closed", "I7", func(h *history) {
+			h.before(Written, "p-3", Event{
+				Kind: Written, ID: "b", Token: "p-2", Process: 1, Session: 1, Step: StepFail, Before: &Record{OpenToken: "x", TTL: 1}, Record: &Record{TTL: 1},
+			})
+		}},
+		{"the fence set back", "I7", func(h *history) { h.last().Fence = 4 }},
+		{"one message taken for two", "I7", func(h *history) { h.last().Duplicate = true }},
+		{"ran again without leave", "I8", func(h *history) { h.without(Stepped, "p-3") }},
+		{"dead-lettered without leave", "I8", func(h *history) {
+			h.change(Stepped, "p-3", func(e *Event) {
+				if e.Step == StepFail {
+					e.Verdict = ""
+				}
+			})
+		}},
+		{"a step for a first success", "I9", func(h *history) {
+			h.add(Event{Kind: Stepped, ID: "a", Token: "p-1", Process: 1, Session: 1, Step: StepEnd, Verdict: "ended"})
+		}},
+		{"a record without a TTL", "I10", func(h *history) { h.last().TTL = 0 }},
+		{"not drained", "I11", func(h *history) { h.add(Event{Kind: Undrained, Err: "a.1 was never settled"}) }},
+		{"settled twice", "I12", func(h *history) {
+			h.add(Event{Kind: Settled, Process: 1, Session: 1, Tag: 1, Decision: Ack, Err: UnknownTag})
+		}},
+		{"settled with basic.reject", "I12", func(h *history) {
+			h.add(Event{Kind: Settled, Process: 1, Session: 1, Tag: 1, Decision: "basic.reject", Accepted: false})
+		}},
+		{"delivered after its ack", "I12", func(h *history) { h.add(Event{Kind: Delivered, ID: "a", Copy: "a.1", Process: 1, Session: 1, Tag: 9}) }},
+		{"began after its process heard of a pause", "pause", func(h *history) {
+			h.change(Opened, "", func(e *Event) { *e = Event{Kind: Heard, At: e.At.Add(-time.Minute), Process: 1, Paused: true} })
+		}},
+		{"began long after a pause", "pause", func(h *history) {
+			h.change(Started, "", func(e *Event) { *e = Event{Kind: PauseBegan, At: e.At.Add(-time.Minute)} })
+		}},
+		{"a skipped message requeued", "skip", func(h *history) {
+			h.change(Written, "p-2", func(e *Event) { e.Before = &Record{State: "skip"} })
+		}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			h := complete()
+			tc.spoil(&h)
+			r := Check(h)
+			if r.Violations[tc.want].Count == 0 || r.Violations[tc.want].Example == "" {
+				t.Errorf("%s was not reported, only %q", tc.want, r.Broken())
+			}
+		})
+	}
+}
+
+// last is the record after the last step.
+func (h *history) last() *Record {
+	var out *Record
+	h.change(Written, "", func(e *Event) { out = e.Record })
+	return out
+}
+
+// crash has the last step count a crash of an attempt instead of its failure.
+func (h *history) crash(token string) {
+	r := h.last()
+	r.Failures, r.Crashes = 1, 1
+	r.Tokens = map[string]string{"p-2": ";p-2=c;p-3=f", "p-3": ";p-2=f;p-3=c"}[token]
+}

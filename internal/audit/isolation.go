@@ -1,0 +1,174 @@
+package audit
+
+import (
+	"maps"
+	"slices"
+	"time"
+)
+
+// answerWithin is how long the isolation lock is held for a step that the store does not answer. Until then nothing else
+// runs, so no other message's kill can be counted against the undecided one.
+const answerWithin = 2 * time.Second
+
+// checkIsolated is I5: what runs isolated has no other handler beside it, or none but abandoned ones if it was opened so.
+func (m *model) checkIsolated(a *attempt) {
+	if a.began.IsZero() || !a.exclusive() && !a.beside() {
+		return
+	}
+	for _, x := range a.process.runs {
+		if x == a || !before(x.began, a.end()) || !before(a.began, x.end()) {
+			continue
+		}
+		earlier, later := a, x
+		if x.began.Before(a.began) {
+			earlier, later = x, a
+		}
+		if later.exclusive() || !m.leftBehind(earlier, later.began) {
+			m.violated("I5", "%s ran beside %s, and one of them was to be isolated: %s, beside %s", later.id, earlier.id, m.storyOf(later), m.storyOf(earlier))
+			return
+		}
+	}
+}
+
+// before compares two times, of which the second may be zero: never.
+func before(a, b time.Time) bool { return b.IsZero() || a.Before(b) }
+
+// checkGate is I5: while an isolated attempt is undecided, its process begins no other attempt that took a START.
+func (m *model) checkGate(a *attempt) {
+	if !a.askedAlone() {
+		return
+	}
+	for _, s := range m.undecided(a) {
+		for _, x := range a.process.runs {
+			_, started := x.answered(StepStart, VerdictRun)
+			if x != a && started && x.began.After(s.from) && x.began.Before(s.to) {
+				m.violated("I5", "%s was undecided, and the attempt of %s began: %s, beside %s", a.id, x.id, m.storyOf(a), m.storyOf(x))
+				return
+			}
+		}
+	}
+}
+
+// undecided returns the times in which the store owed an answer to a step of an exclusive attempt: to START, and to the step that
+// closes the attempt. An answer that never came is owed until the process is gone.
+func (m *model) undecided(a *attempt) (spans []span) {
+	for _, asks := range []func(Event) bool{opensExclusive, closes} {
+		i := slices.IndexFunc(a.steps, asks)
+		if i < 0 {
+			continue
+		}
+		owed := span{a.steps[i].At.Add(-a.steps[i].Took), m.now}
+		if !a.process.exited.IsZero() {
+			owed.to = a.process.exited
+		}
+		for _, e := range a.steps[i:] {
+			if e.Verdict != "" && (opensExclusive(e) || closes(e)) {
+				owed.to = e.At
+				break
+			}
+		}
+		spans = append(spans, owed)
+	}
+	return spans
+}
+
+func opensExclusive(e Event) bool { return e.Step == StepStart && e.Exclusive }
+
+func closes(e Event) bool { return e.Step == StepEnd || e.Step == StepFail }
+
+// checkCrashCounted is I5, at the step that counts a crash.
+func (m *model) checkCrashCounted(by, a *attempt, msg *message, e Event) {
+	a.crashed = true
+	senderGone := e.Late || !by.session.gone.IsZero()
+	if !m.died(a) && e.Record.State == VerdictExhausted && senderGone {
+		msg.mistaken = true
+	}
+	// A START that arrives after the session of its sender has ended can count a crash of an attempt that runs: the attempt's own
+	// FAIL or END reverses it. Two copies of a message can do the same to each other, and a store that lost its last writes may
+	// have forgotten how the attempt ended.
+	excused := a.countable || m.failing(a) || senderGone || msg.copies > 1 || len(m.losses) > 0
+	why := ""
+	switch {
+	case e.Step != StepStart || !e.Exclusive && !e.Beside || by == a:
+		why = e.Step + " counted it"
+	case !a.exclusive():
+		why = "it was not isolated"
+	case m.plan.Isolation == IsolationOff:
+		why = "crashes are not counted"
+	case a.innocent && msg.copies == 1 && len(m.losses) == 0:
+		why = "another message killed its process"
+	case !excused:
+		why = "it had not crashed"
+	}
+	if why != "" {
+		m.violated("I5", "a crash of %s was counted, but %s: %s", e.ID, why, m.storyOf(a))
+	}
+}
+
+// checkCrashes is I5 of what the end shows. A crash is counted against the message that killed its process. If another handler ran
+// when the process died, the kill may have been its own. The store must have left the message undecided for longer than the lock is held.
+func (m *model) checkCrashes() {
+	for _, id := range slices.Sorted(maps.Keys(m.messages)) {
+		msg := m.messages[id]
+		for _, token := range slices.Sorted(maps.Keys(msg.kinds)) {
+			if msg.kinds[token] != 'c' {
+				continue
+			}
+			a := m.attempts[token]
+			if a != nil {
+				m.checkCrash(a)
+			} else { // its process died before it recorded a step
+				a = &attempt{token: token, id: id, process: m.owners[processPart(token)]}
+			}
+			if a.process != nil {
+				m.checkKiller(a)
+			}
+		}
+	}
+}
+
+// checkCrash checks that a crash that stands was one of an isolated attempt.
+func (m *model) checkCrash(a *attempt) {
+	_, ended := a.answered(StepEnd, "")
+	if !m.died(a) && !ended {
+		m.report.Mistaken++
+	}
+	switch {
+	case !m.died(a) && !m.sessionLost(a) && !a.left():
+		m.violated("I5", "%s had a crash counted, and neither its process nor its session had ended: %s", a.id, m.storyOf(a))
+	case ended:
+		m.violated("I5", "%s had a crash counted by mistake, reversed it, and the count stands: %s", a.id, m.storyOf(a))
+	case a.beside():
+		m.violated("I5", "a crash was counted against %s, and an abandoned handler ran beside it: %s", a.id, m.storyOf(a))
+	case !a.askedAlone() && !m.died(a):
+		m.violated("I5", "%s had a crash counted and had not asked to run isolated: %s", a.id, m.storyOf(a))
+	}
+}
+
+// checkKiller checks that no other handler may have been the one that killed the process.
+func (m *model) checkKiller(a *attempt) {
+	i := slices.IndexFunc(a.process.runs, func(x *attempt) bool { return x.token != a.token && x.ended.IsZero() })
+	ran := !a.began.IsZero() && a.ended.IsZero() // when the process died: checkIsolated has the rest
+	if i < 0 || ran || !m.died(a) {
+		return
+	}
+	other, died := a.process.runs[i], a.process.exited
+	left := slices.ContainsFunc(m.undecided(a), func(s span) bool {
+		return s.to.Equal(died) && died.Sub(s.from) > answerWithin-clocks
+	})
+	if left {
+		m.report.Undecided = append(m.report.Undecided, a.id+": "+m.storyOf(a)+", beside "+m.storyOf(other))
+		return
+	}
+	m.violated("I5", "a crash was counted against %s, which did not run in the process, and %s did: %s, beside %s",
+		a.id, other.id, m.storyOf(a), m.storyOf(other))
+}
+
+// checkHarmless is I5: a message whose handler always succeeds is not dead-lettered for the kills of others.
+func (m *model) checkHarmless(msg *message) {
+	if len(msg.dead) > 0 && msg.harmless() {
+		m.violated("I5", "%s was to %s, and was dead-lettered: %s", msg.id, msg.do, m.story(msg))
+	}
+}
+
+func (msg *message) harmless() bool { return msg.do == Succeed || msg.do == Slow }

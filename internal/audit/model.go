@@ -1,0 +1,322 @@
+package audit
+
+import (
+	"slices"
+	"strings"
+	"time"
+)
+
+// model is a history put together by what it is about. It grows with each event, so that a rule may ask for the state at an event,
+// or, once all are in, for what became of it.
+type model struct {
+	report    *Report
+	plan      Plan
+	now       time.Time // of the newest event
+	messages  map[string]*message
+	copies    map[string]*published // by name
+	attempts  map[string]*attempt
+	processes map[int]*process
+	owners    map[string]*process // of the tokens that begin so
+	kept      []Event
+	quiet     []Event              // Quiet, Drained, Undrained
+	begun     map[string]time.Time // when each kind of fault last was
+	upsets    []span               // of the broker
+	deaf      []span               // in which a dead-letter queue may not hear
+	losses    []time.Time          // of the store
+	paused    time.Time            // since when the queue is; zero: it is not
+}
+
+type message struct {
+	id, do    string
+	copies    int // that may have reached the queue
+	confirmed bool
+	runs      []*attempt // in the order in which they began
+	attempts  []*attempt // those that did not run too
+	dead      []Event
+	record    *Record         // the newest that is known
+	kinds     map[string]byte // of the tokens in it
+	unique    bool            // no token is in it twice
+	rejected  bool
+
+	skipped  bool
+	mistaken bool // the crash that reached the limit was counted by a START that arrived late, and its process lives
+	forgets  int  // by the broker, that the message had been delivered
+	renewals int  // by the step of a first delivery, on a message that had been dead-lettered or handled
+}
+
+// published is one publication of a message; all of them, if they cannot be told apart.
+type published struct {
+	name, lane string
+	seq        int
+	of         *message
+	done       time.Time // first handled, dead-lettered or acked; zero: not
+	settled    string    // by the broker
+}
+
+// attempt is what is known by one token.
+type attempt struct {
+	token       string
+	id, copy    string
+	process     *process
+	session     *session
+	tag         uint64
+	began       time.Time // the handler; zero: not recorded
+	until       time.Time // its deadline
+	ended       time.Time // zero: not recorded
+	heard, last time.Time // the first and last event of it
+	outcome     string
+	first       bool // neither redelivered nor in place
+	redelivered bool
+	steps       []Event // as its process saw them
+	written     []Event // as the store took them
+	decided     []Event
+
+	kind      byte // as what it was counted: f, c; 0: it was not, or that was reversed
+	crashed   bool // it was counted as a crash at some time
+	countable bool // as a crash: it was open, and ran isolated or had failed, when its process or session was lost
+	innocent  bool // another message killed the process while this one may have been open
+}
+
+type process struct {
+	number   int
+	sessions map[int]*session
+	last     int  // number of its newest session
+	clean    bool // stopped, and was sure of its acks
+	exited   time.Time
+	killer   *attempt // whose handler did it, if that is known
+	runs     []*attempt
+	attempts []*attempt
+
+	pauseHeard time.Time // since when it knows that the queue is paused; zero: it does not
+	unsure     time.Time // when it last did not hear from the store, or began
+}
+
+type session struct {
+	number   int
+	gone     time.Time // zero: it is there
+	leftFrom time.Time // from when on a handler that still runs was left behind; zero: never
+}
+
+func newModel(r *Report) *model {
+	return &model{
+		report: r, messages: map[string]*message{}, copies: map[string]*published{}, attempts: map[string]*attempt{},
+		processes: map[int]*process{}, owners: map[string]*process{}, begun: map[string]time.Time{},
+	}
+}
+
+// add takes an event in, and checks what has to be true of it at that moment.
+func (m *model) add(e Event) {
+	m.now = e.At
+	switch e.Kind {
+	case Began, Ended, Stepped, Decided, Written:
+		m.addAttempt(e)
+	case Opened, Lost, Stopping, Stopped, Exited, Cut, Closed, Told, Started, Heard, Unheard:
+		m.addProcess(e)
+	case Published, Dead, Kept, Skipped, Forgetful, Delivered, Settled:
+		m.addMessage(e)
+	default:
+		m.addRun(e)
+	}
+}
+
+func (m *model) addRun(e Event) {
+	switch e.Kind {
+	case Setup:
+		m.plan = *e.Plan
+	case Fault:
+		m.report.FaultsByKind[e.Fault]++
+		m.begun[e.Fault] = e.At
+		if e.Fault == BrokerKill {
+			m.upsets = append(m.upsets, span{e.At, e.At})
+		}
+	case FaultOver:
+		if e.Fault == BrokerKill || e.Fault == BrokerRestart {
+			m.deaf = append(m.deaf, span{m.begun[e.Fault].Add(-underway), e.At.Add(election)})
+		}
+		if m.plan.Cluster {
+			m.upsets = append(m.upsets, span{m.begun[e.Fault], e.At.Add(aftermath)})
+		}
+	case Forgot:
+		m.losses = append(m.losses, e.At)
+		m.paused = time.Time{}
+	case PauseBegan:
+		m.paused = e.At
+	case PauseEnded:
+		m.paused = time.Time{}
+	case Stalled:
+		for _, p := range m.processes {
+			p.unsure = e.At.Add(time.Minute)
+		}
+	case Quiet, Drained, Undrained:
+		m.quiet = append(m.quiet, e)
+	default:
+	}
+}
+
+func (m *model) addAttempt(e Event) {
+	a := m.attempt(e)
+	a.last = e.At
+	switch e.Kind {
+	case Began:
+		m.begin(a, e)
+	case Ended:
+		a.ended, a.outcome = e.At, e.Outcome
+		a.countable = a.countable || e.Outcome == Crashed && a.exclusive() && m.onlyHandler(a)
+		msg := m.message(a.id)
+		msg.rejected = msg.rejected || e.Outcome == Rejected
+		if c := m.copies[a.copy]; c != nil && e.Outcome == OK {
+			c.finish(e.At)
+		}
+	case Stepped:
+		a.steps = append(a.steps, e)
+	case Decided:
+		a.decided = append(a.decided, e)
+		if c := m.copies[a.copy]; c != nil && e.Decision == DeadLetter {
+			c.finish(e.At)
+		}
+		m.checkSettled(e, []*attempt{a})
+	case Written:
+		m.checkWritten(a, e)
+	default:
+	}
+}
+
+// attempt returns the attempt of an event, and what is known of it already if the event is its first.
+func (m *model) attempt(e Event) *attempt {
+	if a := m.attempts[e.Token]; a != nil {
+		return a
+	}
+	p := m.process(e.Process)
+	a := &attempt{token: e.Token, id: e.ID, copy: e.ID, process: p, session: p.session(e.Session), heard: e.At, last: e.At}
+	a.innocent = m.died(a) && p.killer != nil && p.killer.id != a.id
+	a.countable = m.died(a) && !a.innocent || !a.session.gone.IsZero() // its START was on its way, under the lock if it was exclusive
+	m.attempts[e.Token] = a
+	m.owners[processPart(e.Token)] = p
+	p.attempts = append(p.attempts, a)
+	msg := m.message(e.ID)
+	msg.attempts = append(msg.attempts, a)
+	return a
+}
+
+func (m *model) begin(a *attempt, e Event) {
+	msg := m.message(a.id)
+	again := slices.ContainsFunc(msg.runs, func(x *attempt) bool {
+		return x.session == a.session && x.tag == e.Tag && (a.id != "" || x.outcome != NotCounted)
+	})
+	a.began, a.until, a.tag, a.redelivered, a.first = e.At, e.Until, e.Tag, e.Redelivered, !e.Redelivered && !again
+	if a.until.IsZero() {
+		a.until = e.At.Add(m.plan.HandlerTimeout)
+	}
+	if e.Copy != "" {
+		a.copy = e.Copy
+	}
+	if e.Session != a.session.number {
+		a.session = a.process.session(e.Session)
+	}
+	msg.runs, a.process.runs = append(msg.runs, a), append(a.process.runs, a)
+	m.checkPaused(a)
+}
+
+func (m *model) addMessage(e Event) {
+	if e.Kind == Kept {
+		m.kept = append(m.kept, e)
+		if e.ID == "" {
+			return
+		}
+	}
+	msg := m.message(e.ID)
+	switch e.Kind {
+	case Kept:
+		msg.keep(e.Record)
+	case Dead:
+		msg.dead = append(msg.dead, e)
+	case Skipped:
+		msg.skipped = true
+	case Forgetful:
+		msg.forgets++
+	case Delivered:
+		m.checkDelivered(e)
+	case Settled:
+		m.checkSettlement(msg, e)
+	default:
+		m.publish(msg, e)
+	}
+}
+
+func (m *model) publish(msg *message, e Event) {
+	msg.do = e.Do
+	if e.Outcome != Unsent {
+		msg.copies++
+	}
+	msg.confirmed = msg.confirmed || e.Outcome == Confirmed
+	name := e.ID
+	if e.Copy != "" {
+		name = e.Copy
+	}
+	m.copies[name] = &published{name: name, lane: e.Lane, seq: e.Seq, of: msg}
+}
+
+func (c *published) finish(at time.Time) {
+	if c.done.IsZero() {
+		c.done = at
+	}
+}
+
+// keep takes in the newest record of a message.
+func (msg *message) keep(r *Record) {
+	msg.record, msg.kinds, msg.unique = r, nil, true
+	if r != nil {
+		msg.kinds, msg.unique = kinds(r.Tokens)
+	}
+}
+
+// kinds reads the tokens of a record: ";token=kind" each.
+func kinds(tokens string) (of map[string]byte, unique bool) {
+	of, unique = map[string]byte{}, true
+	for entry := range strings.SplitSeq(tokens, ";") {
+		token, kind, ok := strings.Cut(entry, "=")
+		if !ok || len(kind) != 1 {
+			continue
+		}
+		if _, twice := of[token]; twice {
+			unique = false
+		}
+		of[token] = kind[0]
+	}
+	return of, unique
+}
+
+func (m *model) message(id string) *message {
+	msg := m.messages[id]
+	if msg == nil {
+		msg = &message{id: id}
+		m.messages[id] = msg
+	}
+	return msg
+}
+
+func (m *model) process(n int) *process {
+	p := m.processes[n]
+	if p == nil {
+		p = &process{number: n, sessions: map[int]*session{}}
+		m.processes[n] = p
+	}
+	return p
+}
+
+func (p *process) session(n int) *session {
+	s := p.sessions[n]
+	if s == nil {
+		s = &session{number: n}
+		p.sessions[n] = s
+	}
+	return s
+}
+
+// processPart is what the tokens of one process have in common.
+func processPart(token string) string {
+	if i := strings.LastIndexByte(token, '-'); i >= 0 {
+		return token[:i]
+	}
+	return token
+}

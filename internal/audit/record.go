@@ -1,0 +1,234 @@
+package audit
+
+import (
+	"maps"
+	"slices"
+	"time"
+)
+
+// handledMark is how long the store keeps a record after a success; what is older than most of it may be gone.
+const handledMark = 9 * time.Minute
+
+// checkWritten takes in a step that the store took, and compares what it changed with what it may change.
+func (m *model) checkWritten(a *attempt, e Event) {
+	a.written = append(a.written, e)
+	msg := m.message(e.ID)
+	msg.keep(e.Record)
+	m.checkSkipped(e)
+	m.checkStep(a, msg, e)
+	if e.Record == nil {
+		if e.Before != nil {
+			m.violated("I7", "%s deleted the record", e.Step)
+		}
+		return
+	}
+	m.checkRecord(msg, e.Record.TTL, e.Step)
+	m.checkChange(msg, e)
+	m.checkTouched(a, msg, e)
+	m.checkCounted(a, msg, e)
+}
+
+// checkStep checks that a step was due.
+func (m *model) checkStep(a *attempt, msg *message, e Event) {
+	switch e.Step {
+	case StepStart:
+		if a.doubled(e) {
+			a.innocent = false
+		}
+		a.countable = a.countable || (!a.session.gone.IsZero() || m.died(a)) && !a.innocent
+	case StepFail:
+		if !m.failing(a) {
+			m.violated("I2", "a failure of %s was counted, which had not failed: %s", e.ID, m.storyOf(a))
+		}
+		if a.times(StepFail) > 1 && e.Record == nil {
+			m.violated("I4", "a failure of %s was counted again", e.ID)
+		}
+		before := e.Before != nil && e.Before.Duplicate
+		if e.Record != nil && e.Record.Duplicate && !before && msg.copies < 2 && msg.forgets == 0 && len(m.losses) == 0 {
+			m.violated("I7", "%s is one message, and was taken for two", e.ID)
+		}
+	}
+}
+
+func (a *attempt) times(step string) (n int) {
+	for _, e := range a.written {
+		if e.Step == step {
+			n++
+		}
+	}
+	return n
+}
+
+// doubled reports whether the network delivered a START twice, the second time after the first was answered WAIT and the
+// process died. The store cannot tell this from the START that follows a WAIT: docs/guarantees.md, "A late START". A START
+// whose answer the process still waited for is not one.
+func (a *attempt) doubled(e Event) bool {
+	_, waited := a.answered(StepStart, VerdictWait)
+	died := !a.process.clean && !a.process.exited.IsZero()
+	return e.Late && e.Verdict == VerdictRun && died && waited && a.unanswered().IsZero()
+}
+
+// checkRecord is I4 and I10: a record counts each of its tokens once, and expires.
+func (m *model) checkRecord(msg *message, ttl time.Duration, when string) {
+	failures, crashes := 0, 0
+	for token, kind := range msg.kinds {
+		switch kind {
+		case 'f':
+			failures++
+		case 'c':
+			crashes++
+		}
+		if a := m.attempts[token]; a != nil && a.id != msg.id {
+			m.violated("I7", "the record of %s has attempt %s, which was one at %s", msg.id, token, a.id)
+		}
+	}
+	if r := msg.record; !msg.unique || failures != r.Failures || crashes != r.Crashes {
+		m.violated("I4", "%s: the record of %s counts %d failures and %d crashes: %s", when, msg.id, r.Failures, r.Crashes, m.story(msg))
+	}
+	if ttl <= 0 {
+		m.violated("I10", "%s: the record of %s does not expire", when, msg.id)
+	}
+}
+
+// checkChange checks that the record became a tombstone at its limit, and that its fence grows.
+func (m *model) checkChange(msg *message, e Event) {
+	was := e.before()
+	counts := e.Record.Failures + e.Record.Crashes
+	if e.Record.State == VerdictExhausted && was.State != VerdictExhausted && was.State != "skip" && counts < m.limit() && e.Limit > 0 {
+		m.violated("I2", "%s wrote a tombstone at %d failed attempts of %d: %s", e.Step, counts, m.limit(), m.story(msg))
+	}
+	if e.Record.Fence < was.Fence {
+		m.violated("I7", "%s set the fence of %s from %d back to %d", e.Step, e.ID, was.Fence, e.Record.Fence)
+	}
+}
+
+// before is the record before a step, empty if there was none.
+func (e Event) before() Record {
+	if e.Before == nil {
+		return Record{}
+	}
+	return *e.Before
+}
+
+// checkTouched is I7: an attempt changes nothing but its own count and open attempt.
+func (m *model) checkTouched(by *attempt, msg *message, e Event) {
+	was, is := e.before(), *e.Record
+	anew := was.State != "" && was.State != "skip" && (e.First || e.Step == StepStart) // history, of which a new use of the id takes nothing over
+	if anew {
+		if e.First && (e.Late || !by.process.session(e.Session).gone.IsZero() || msg.forgets > 0) && is.State != was.State {
+			msg.renewals++
+		}
+		return
+	}
+	counted := ""
+	if e.Step == StepStart && (e.Exclusive || e.Beside) && was.OpenExclusive && was.OpenToken != by.token {
+		counted = was.OpenToken
+	}
+	others := func(tokens string) map[string]byte {
+		of, _ := kinds(tokens)
+		maps.DeleteFunc(of, func(token string, kind byte) bool { return token == by.token || token == counted || kind == 'e' })
+		return of
+	}
+	if !maps.Equal(others(was.Tokens), others(is.Tokens)) {
+		m.violated("I7", "%s of one attempt at %s changed the count of another", e.Step, e.ID)
+	}
+	if was.OpenToken == is.OpenToken || was.OpenToken == by.token {
+		return
+	}
+	switch {
+	case e.Step != StepStart:
+		m.violated("I7", "%s changed the open attempt of another at %s", e.Step, e.ID)
+	case !e.Exclusive && !e.Beside && was.OpenToken != "":
+		m.violated("I7", "START replaced an open attempt at %s that may still run", e.ID)
+	}
+}
+
+// checkCounted takes in as what each attempt is counted.
+func (m *model) checkCounted(by *attempt, msg *message, e Event) {
+	before, _ := kinds(e.before().Tokens)
+	if e.Step != StepStart && msg.kinds[e.Token] == 'c' {
+		m.violated("I5", "%s did not reverse the crash of an attempt whose process lives: %s", e.Step, m.storyOf(by))
+	}
+	for _, token := range slices.Sorted(maps.Keys(msg.kinds)) {
+		a, kind := m.attempts[token], msg.kinds[token]
+		if a == nil {
+			continue
+		}
+		if kind == 'c' && before[token] != 'c' {
+			m.checkCrashCounted(by, a, msg, e)
+		}
+		switch {
+		case kind == 'f', kind == 'c':
+			a.kind = kind
+		case kind == 'e' && a.kind == 'c' && by == a:
+			a.kind = 0 // reversed
+		}
+	}
+}
+
+// checkTrace is I7 of what the end shows: a failure that was counted is in the record.
+func (m *model) checkTrace(msg *message) {
+	for _, a := range msg.attempts {
+		n := 0
+		for _, e := range a.decided {
+			if e.Decision == Retry || e.Decision == DeadLetter && !e.Unrun {
+				n++
+			}
+		}
+		if n > 1 {
+			m.violated("I4", "%s: one run was acted on %d times: %s", msg.id, n, m.storyOf(a))
+		}
+		if e, ok := a.answered(StepFail, VerdictRequeue); ok && m.remembered(msg, e.At) && !msg.has(a.token) {
+			m.violated("I7", "%s: the count of attempt %s is gone: %s", msg.id, a.token, m.story(msg))
+		}
+	}
+}
+
+// remembered reports whether what the store was told at a time has to be there in the end.
+func (m *model) remembered(msg *message, at time.Time) bool {
+	lost := slices.ContainsFunc(m.losses, func(l time.Time) bool { return l.After(at.Add(-time.Second)) })
+	return !lost && len(m.kept) > 0 && (msg.record != nil || m.now.Sub(at) < handledMark)
+}
+
+// has reports whether the record knows a token as a failure. A second copy of a message begins anew, and makes history of
+// the first one's.
+func (msg *message) has(token string) bool {
+	kind := msg.kinds[token]
+	return kind == 'f' || kind == 'e' && msg.copies > 1
+}
+
+// checkKept is I4 and I10 of what the end shows. What is left undecided must come from an attempt that could not know: its
+// session was lost, its process died, or the store did not answer it.
+func (m *model) checkKept() {
+	for _, e := range m.kept {
+		if e.ID == "" {
+			if e.TTL <= 0 {
+				m.violated("I10", "key %q does not expire", e.Key)
+			}
+			continue
+		}
+		msg := m.messages[e.ID]
+		m.checkRecord(msg, e.TTL, "the end")
+		if counted := e.Record.Failures + e.Record.Crashes; counted > m.limit() {
+			m.violated("I4", "%s has %d failed attempts, and the limit is %d: %s", msg.id, counted, m.limit(), m.story(msg))
+		}
+		for token, kind := range msg.kinds {
+			if a := m.attempts[token]; a != nil && (kind == 'f' || kind == 'c') {
+				a.kind = kind
+			}
+		}
+		if e.Record.State == VerdictExhausted || e.Record.State == "done" {
+			continue
+		}
+		open := e.Record.OpenToken
+		ofTheDead := open != "" && m.attempts[open] == nil // killed between START and what it recorded
+		if msg.copies < 2 && !ofTheDead && !slices.ContainsFunc(msg.attempts, m.unsure) {
+			m.violated("I10", "%s is decided, and its record is live: %s", e.ID, m.story(msg))
+		}
+	}
+}
+
+func (m *model) unsure(a *attempt) bool {
+	unanswered := slices.ContainsFunc(a.steps, func(e Event) bool { return e.Verdict == "" })
+	return unanswered || m.sessionLost(a) || m.died(a)
+}
