@@ -37,6 +37,10 @@ class Passed(SessionLost):
     """The undecodable message did not come again: prefetching again."""
 
 
+class UncleanStop(StrikesError):
+    """The session was lost during a stop. The last acks may be lost: their messages are handled again."""
+
+
 class Stuck(StrikesError):
     """Too many handlers passed their deadline and still run. Restart the process: their resources cannot be reclaimed."""
 
