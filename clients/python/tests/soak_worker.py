@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import random
 import signal
@@ -202,6 +203,7 @@ def die_with_parent() -> None:
 
 
 def main() -> None:
+    logging.basicConfig(level=logging.INFO if spec["Verbose"] else logging.CRITICAL)
     threading.Thread(target=die_with_parent, daemon=True).start()
     strikes.pika.Wire = Wire  # type: ignore[misc]
     first, most = spec["FirstBackoff"] / SECOND, spec["MostBackoff"] / SECOND
