@@ -21,7 +21,7 @@ from .acks import Acks
 from .blocking import THREADS, Control, Driver, Handler, drive_late
 from .conclude import carry, settled
 from .consuming import (
-    CARE_FOR, CLOSE_TIMEOUT, ELECTING, PENDING_ACKS, SETTLE_TIMEOUT, Flow, Passed, Refused, Sequence, SessionLost, Stuck, UncleanStop, Undecodable,
+    CARE_FOR, CLOSE_TIMEOUT, ELECTING, PENDING_ACKS, SETTLE_TIMEOUT, Flow, Passed, Refused, Sequence, SessionLost, Stuck, Undecodable,
 )
 from .counter import Counter
 from .decide import Step
@@ -64,7 +64,7 @@ class Consumer:
         """Keep one session on the broker until `stop`; each session has a connection of its own.
 
         It raises Refused, QueueRefused or a StoreError if the first session cannot begin and another would not help, and Stuck. After
-        that only stop ends it. It raises UncleanStop if the session was lost meanwhile.
+        that only stop ends it. It raises UncleanStop if the session was lost during a stop.
         """
         late = Late(lambda late_steps: THREADS.submit(lambda: drive_late(self._counter, late_steps)))
         control = Control(self._counter, self._settings)
@@ -76,10 +76,8 @@ class Consumer:
                 try:
                     self._connection(sequence, late, control)
                 except (StrikesError, pika.exceptions.AMQPError, OSError) as error:
-                    if self._stopping and sequence.consumed:
-                        raise UncleanStop(f"queue {self._settings.queue}: {error}") from error
                     denied = isinstance(error, (pika.exceptions.ProbableAuthenticationError, pika.exceptions.ProbableAccessDeniedError))
-                    delay = sequence.after(error, time.monotonic() - began, denied)
+                    delay = sequence.after(error, time.monotonic() - began, denied, self._stopping)
                     self._settings.logger.warning("session ended; another follows in %.1f s, queue %s: %r", delay, self._settings.queue, error)
                     self._pause(delay)
         finally:
