@@ -109,9 +109,10 @@ func TestHeadlines(t *testing.T) {
 		"blocked for 12 min by 1 message":            {Status: status.Status{Time: now, Blocked: 1, Consumers: 1, Blocking: []status.Message{ago(12 * time.Minute)}}},
 		"paused for 3 min":                           {Status: status.Status{Time: now}, Paused: &counter.Note{At: now.Add(-3 * time.Minute)}},
 		"paused, but 1 consumer not stopped yet":     {Status: status.Status{Time: now}, Paused: &counter.Note{}, Consuming: []counter.ConsumerState{{Holder: "a", Seen: now}}},
-		"no consumer, 2 messages ready":              {Status: status.Status{Time: now, Ready: 2}},
+		"blocked: no consumer, 2 messages ready":     {Status: status.Status{Time: now, Ready: 2}},
 		"1 dead letter unaccounted for":              {Status: status.Status{Time: now, Consumers: 1, Dead: status.DeadLetters{Missing: 1, Still: 1}}},
 		"nothing blocks it, 1\u202f200 dead letters": {Status: status.Status{Time: now, Consumers: 1, Dead: status.DeadLetters{Still: 1200}}},
+		"dead-letter route broken: no exchange":      {Status: status.Status{Time: now, Consumers: 1, Dead: status.DeadLetters{Route: []inspect.Finding{{Severity: inspect.Error, Seen: "no exchange"}}}}},
 		"nothing blocks it":                          {Status: status.Status{Time: now, Consumers: 1}},
 	} {
 		if got := headline(v); got != want {

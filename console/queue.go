@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/internal/queueinfo"
 	"github.com/strikesmq/strikes/internal/records"
 	"github.com/strikesmq/strikes/internal/status"
@@ -130,6 +131,9 @@ func headline(s queueView) string {
 		}
 	}
 	going, blocking := s.Going(), stuck(s.Blocking)
+	if broken := s.Broken(); broken != "" {
+		add(true, "%s", broken)
+	}
 	add(s.Paused != nil && len(going) > 0, "paused, but %s not stopped yet", plural(len(going), "consumer"))
 	if s.Paused != nil && len(going) == 0 {
 		add(true, "paused for %s", rough(s.Time.Sub(s.Paused.At)))
@@ -140,7 +144,9 @@ func headline(s queueView) string {
 	}
 	add(s.Dead.Missing > 0, "%s unaccounted for", plural(s.Dead.Missing, "dead letter"))
 	if s.Consumers == 0 && s.Paused == nil {
-		add(s.Ready > 0, "no consumer, %s ready", plural(s.Ready, "message"))
+		waiting := fmt.Sprintf("no consumer, %s ready", plural(s.Ready, "message"))
+		add(s.Ready > 0 && len(blocking) == 0, "blocked: %s", waiting)
+		add(s.Ready > 0 && len(blocking) > 0, "%s", waiting)
 		add(s.Ready == 0, "no consumer")
 	}
 	if len(blocking) == 0 && s.Undecodable == nil && s.Paused == nil && s.Dead.Missing == 0 {
@@ -148,6 +154,18 @@ func headline(s queueView) string {
 		add(s.Dead.Still > 0, "%s", plural(s.Dead.Still, "dead letter"))
 	}
 	return strings.Join(facts[:min(len(facts), 3)], ", ")
+}
+
+// Broken says that the dead letters reach no queue; empty: they do.
+func (v queueView) Broken() string { return brokenRoute(v.Dead.Route) }
+
+func brokenRoute(findings []inspect.Finding) string {
+	for _, f := range findings {
+		if f.Severity == inspect.Error {
+			return "dead-letter route broken: " + shown(f.Seen)
+		}
+	}
+	return ""
 }
 
 // stuck are the blocking messages without those that may have left the queue.
@@ -238,6 +256,9 @@ func (v queueView) Link(g *records.Group) string {
 
 // Assumed says why the dead-letter queue is a guess: its route is broken, or cannot be seen.
 func (v queueView) Assumed() string {
+	if v.Broken() != "" { // which says more
+		return ""
+	}
 	for _, n := range v.Notes {
 		if n.Code == status.AssumedQueue {
 			return noticeOf(n)

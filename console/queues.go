@@ -31,6 +31,9 @@ func (l line) Facts() (all []fact) {
 			all = append(all, fact{fmt.Sprintf(format, args...), class})
 		}
 	}
+	if broken := brokenRoute(l.Dead.Route); broken != "" {
+		add(true, "bad", "%s", broken)
+	}
 	add(l.Err != nil, "bad", "not known: %v", l.Err)
 	add(l.Undecodable != nil && l.Undecodable.Blocks(l.Now), "bad", "a message that consumers cannot decode")
 	if l.Blocked > 0 {
@@ -41,10 +44,19 @@ func (l line) Facts() (all []fact) {
 		add(true, class, "blocked for %s by %s", rough(l.Blocked), shown(l.Head.ID))
 	}
 	add(l.Dead.Missing > 0, "bad", "%s unaccounted for", plural(l.Dead.Missing, "dead letter"))
-	add(l.Consumers != nil && *l.Consumers == 0 && l.Ready != nil && *l.Ready > 0, "warn", "no consumer")
+	if l.Paused != nil {
+		add(true, "warn", "paused by %s: %s", shown(l.Paused.By), brief(l.Paused.Reason))
+	} else if idle(l.Summary) {
+		add(true, "bad", "%sno consumer, %s ready", map[bool]string{true: "blocked: "}[l.Blocked == 0], plural(*l.Ready, "message"))
+	}
 	add(l.Dead.Still > 0, "", "dead letters since %s", instant(l.Dead.Since))
 	add(l.Limit != nil, "", "limited by an operator")
 	return all
+}
+
+// idle reports whether messages wait and there is no consumer.
+func idle(s status.Summary) bool {
+	return s.Consumers != nil && *s.Consumers == 0 && s.Ready != nil && *s.Ready > 0
 }
 
 // overview asks for all queues.
@@ -124,21 +136,33 @@ func partly(a answer[status.Overview]) (out []trouble) {
 
 // headlineOfAll is the fact that matters most about all queues.
 func headlineOfAll(o status.Overview) string {
-	blocked, dead := 0, int64(0)
+	blocked, broken, dead, missing := 0, 0, int64(0), int64(0)
 	for _, s := range o.Queues {
-		if s.Blocked > 0 {
+		if s.Blocked > 0 || s.Paused == nil && idle(s) || s.Trouble == status.TroubleBlocked {
 			blocked++
 		}
-		dead += s.Dead.Still
+		if len(s.Dead.Route) > 0 {
+			broken++
+		}
+		dead, missing = dead+s.Dead.Still, missing+s.Dead.Missing
 	}
 	queues := plural(len(o.Queues), "queue")
+	var facts []string
+	add := func(n int64, format string, args ...any) {
+		if n > 0 {
+			facts = append(facts, fmt.Sprintf(format, args...))
+		}
+	}
+	add(int64(broken), "%s broken", plural(broken, "dead-letter route"))
+	add(int64(blocked), "%d of %s blocked", blocked, queues)
+	add(missing, "%s unaccounted for", plural(missing, "dead letter"))
 	switch {
 	case len(o.Queues) == 0:
 		return "There are no queues"
 	case o.Store != nil:
 		return "Not known what is blocked in " + queues
-	case blocked > 0:
-		return fmt.Sprintf("%d of %s blocked", blocked, queues)
+	case len(facts) > 0:
+		return strings.Join(facts, ", ")
 	case dead > 0:
 		return fmt.Sprintf("Nothing is blocked, %s in %s", plural(dead, "dead letter"), queues)
 	}

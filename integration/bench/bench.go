@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"runtime"
 	"slices"
 	"strconv"
@@ -28,6 +29,7 @@ type bench struct {
 	plain  *redis.Client        // counts by hand
 	counts *counter.Counter
 
+	built        string // folder of the command; empty: not built
 	storeVersion string
 	queues       int // named so far
 	steps, done  int // of the progress
@@ -144,6 +146,9 @@ func (b *bench) close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUp)
 	defer cancel()
 	var errs []error
+	if b.built != "" {
+		errs = append(errs, os.RemoveAll(b.built))
+	}
 	if b.storeVersion != "" {
 		errs = append(errs, b.removeKeys(ctx))
 	}

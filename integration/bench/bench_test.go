@@ -54,7 +54,7 @@ func TestQuick(t *testing.T) {
 		met[c.Contest]++
 		checkCase(t, c)
 	}
-	want := map[string]int{success: 6, failing: 22, ordered: 8, orderedFailing: 4, publishing: 4, steps: 6}
+	want := map[string]int{success: 6, failing: 22, ordered: 8, orderedFailing: 4, pushing: 8, publishing: 4, steps: 6}
 	for contest, n := range want {
 		if met[contest] != n {
 			t.Errorf("%s: %d cases, want %d", contest, met[contest], n)
@@ -77,7 +77,7 @@ func checkCase(t *testing.T, c *Case) {
 		t.Errorf("%s: rates %v, median %v", c, c.Rates, c.Median)
 	}
 	switch c.Contest {
-	case success, failing, ordered, orderedFailing:
+	case success, failing, ordered, orderedFailing, pushing:
 		dead := c.Failing // of a hundred messages
 		if c.Messages != 100 || c.DeadLettered != dead || c.Attempts != 100+retries*dead {
 			t.Errorf("%s: %d messages, %d dead-lettered, %d attempts", c, c.Messages, c.DeadLettered, c.Attempts)

@@ -59,7 +59,7 @@ func (c *Case) String() string {
 
 // mayFail reports whether messages of a contest fail if -failing says so.
 func mayFail(contest string) bool {
-	return contest == failing || contest == ordered || contest == orderedFailing
+	return contest == failing || contest == ordered || contest == orderedFailing || contest == pushing
 }
 
 // median of at least one value.

@@ -12,12 +12,13 @@ const (
 	failing        = "failing"         // some messages always fail, several handlers in parallel
 	ordered        = "ordered"         // strict order, on a single-active-consumer queue
 	orderedFailing = "ordered-failing" // strict order and messages that always fail, compared with a loop by hand
+	pushing        = "push"            // strikes consume --http and messages that always fail, compared with a loop that posts
 	publishing     = "publish"         // 64 goroutines, compared with a hand-pipelined client
 	steps          = "counter"         // steps on the store
 )
 
 func contests() []string {
-	return []string{success, failing, ordered, orderedFailing, publishing, steps}
+	return []string{success, failing, ordered, orderedFailing, pushing, publishing, steps}
 }
 
 // The names of contestants that code refers to.
@@ -67,6 +68,9 @@ func table() []row {
 		{contest: orderedFailing, name: strikes, measure: consuming(consumeInPlace), spec: single},
 		{contest: orderedFailing, name: "INCR+EXPIRE by hand, prefetch 1", measure: consuming(countByHandOrdered), spec: single, goal: goal{2.9, 4, 10}},
 
+		{contest: pushing, name: strikes, measure: posting(pushStrikes)},
+		{contest: pushing, name: "bare, posts and acks", measure: posting(pushBare)},
+
 		{contest: publishing, name: strikes, measure: publish(publishStrikes)},
 		{contest: publishing, name: "bare, pipelined", measure: publish(publishBare), goal: both(.9, 0)},
 
@@ -99,7 +103,7 @@ func cases(c config) (all []*Case) {
 // percentages lists the shares of failing messages that a contest is run with.
 func (c config) percentages(contest string) []int {
 	switch contest {
-	case failing, ordered:
+	case failing, ordered, pushing:
 		return c.failing
 	case orderedFailing:
 		return slices.DeleteFunc(slices.Clone(c.failing), func(percent int) bool { return percent == 0 })

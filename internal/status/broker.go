@@ -74,10 +74,11 @@ func (c *Collector) findDeadLetterQueue(ctx context.Context, s *Status) error {
 	at, err := FindDeadLetterQueue(brief, c.conn, c.api(c.Queue))
 	switch {
 	case errors.Is(brief.Err(), context.DeadlineExceeded) && ctx.Err() == nil:
-		at = DeadLetterQueue{c.Queue + ".dlq", errors.New("the management API does not show its policy yet")}
+		at = DeadLetterQueue{Name: c.Queue + ".dlq", Assumed: errors.New("the management API does not show its policy yet")}
 	case err != nil:
 		return err
 	}
+	s.Dead.broken = at.Broken
 	if s.Dead.Queue = at.Name; at.Assumed == nil {
 		c.DeadLetterQueue = at.Name
 		return nil

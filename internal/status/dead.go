@@ -27,7 +27,7 @@ type DeadLetters struct {
 	Taken   *int64 `json:"taken,omitempty"`   // at least so many left Queue since the broker began to count
 	Waiting int    `json:"waiting,omitempty"` // in the source queue for the dead-letter route
 
-	Route []inspect.Finding `json:"route,omitempty"` // what is wrong with it; inspected if dead letters are missing or waiting
+	Route []inspect.Finding `json:"route,omitempty"` // what is wrong with the dead-letter route; of one queue inspected if dead letters are missing or waiting, or if Queue is a guess
 
 	// Missing is how many of Count are neither held nor known to have been
 	// taken. Unclear is how many may be: the queue is not at rest, and the
@@ -38,6 +38,7 @@ type DeadLetters struct {
 	WaitingSeen bool `json:"-"` // Waiting is known: the management API answered
 
 	consumers int   // of Queue
+	broken    bool  // the dead-letter route leads to no queue
 	moving    bool  // the management API is behind AMQP
 	recent    int64 // of Count, so late that they may be on their way
 }

@@ -46,11 +46,11 @@ func (c *Collector) askManagement(ctx context.Context, s *Status) {
 	s.Dead.compare(arrived)
 }
 
-// inspectRoute finds out why dead letters did not arrive. It asks nothing if
-// all are accounted for.
+// inspectRoute finds out why dead letters did not arrive, or will not. It asks
+// nothing if all are accounted for and the route leads to a queue.
 func (c *Collector) inspectRoute(ctx context.Context, s *Status) {
 	d := &s.Dead
-	if d.Missing == 0 && d.Waiting == 0 {
+	if d.Missing == 0 && d.Waiting == 0 && !d.broken {
 		return
 	}
 	if time.Since(c.routeSeen) >= routeEvery {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/internal/records"
 )
 
@@ -52,6 +53,7 @@ type Trouble string
 
 // The troubles, the worst first.
 const (
+	TroubleRoute       Trouble = "route"       // its dead letters reach no queue: they are lost, or consumers hold them
 	TroubleBlocked     Trouble = "blocked"     // a message has blocked for over a minute, or none can be decoded
 	TroubleUnaccounted Trouble = "unaccounted" // dead letters are missing
 	TroubleStopped     Trouble = "stopped"     // messages wait: the queue is paused, or has no consumer
@@ -60,7 +62,7 @@ const (
 	TroubleNone        Trouble = ""
 )
 
-var troubles = []Trouble{TroubleBlocked, TroubleUnaccounted, TroubleStopped, TroubleRetrying, TroubleDead, TroubleNone}
+var troubles = []Trouble{TroubleRoute, TroubleBlocked, TroubleUnaccounted, TroubleStopped, TroubleRetrying, TroubleDead, TroubleNone}
 
 // blockedAfter is how long a message may block before it is trouble.
 const blockedAfter = time.Minute
@@ -74,6 +76,9 @@ func (s *Summary) ofBroker(seen sight, name string) {
 		s.Ready, s.Consumers = &q.Messages, &q.Consumers
 	}
 	s.Dead.Queue = seen.routes[name].Name
+	if f, is := seen.broken[name]; is {
+		s.Dead.Route = []inspect.Finding{f}
+	}
 }
 
 func (s *Summary) ofStore(kept counter.Summary) {
@@ -139,6 +144,8 @@ func account(of []*Summary, at DeadLetters) {
 
 func (s *Summary) trouble(now time.Time) Trouble {
 	switch {
+	case len(s.Dead.Route) > 0:
+		return TroubleRoute
 	case s.Blocked > blockedAfter, s.Undecodable != nil && s.Undecodable.Blocks(now), s.Err != nil:
 		return TroubleBlocked
 	case s.Dead.Missing > 0:

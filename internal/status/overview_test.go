@@ -31,6 +31,7 @@ func TestWorstFirst(t *testing.T) {
 		s       Summary
 		trouble Trouble
 	}{
+		{Summary{Queue: "broken", Dead: DeadLetters{Route: []inspect.Finding{{Code: "x"}}}}, TroubleRoute},
 		{failing("hours", time.Hour), TroubleBlocked},
 		{failing("minutes", 2*time.Minute), TroubleBlocked},
 		{Summary{Queue: "undecodable", Undecodable: &records.Undecodable{Last: noon}}, TroubleBlocked},
@@ -111,14 +112,27 @@ func TestDeadLetterQueues(t *testing.T) {
 			{Source: "two", Destination: "dead", DestinationType: "queue"}, {Source: "two", Destination: "direct.dlq", DestinationType: "queue"},
 		}},
 	}}
-	at := deadLetterQueues(g, []management.Listed{
+	g.Exchanges["none"] = inspect.Exchange{Exists: queueinfo.Yes, Kind: "direct", Bound: true}
+	g.Exchanges["on"] = inspect.Exchange{Exists: queueinfo.Yes, Kind: "fanout", Bound: true, Bindings: []management.Binding{{Source: "on", Destination: "none", DestinationType: "exchange"}}}
+	at, broken := deadLetterQueues(g, []management.Listed{
 		queue("fanned", amqp.Table{"x-dead-letter-exchange": "fan"}),
 		queue("direct", amqp.Table{"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "direct.dlq"}),
 		queue("both", amqp.Table{"x-dead-letter-exchange": "two"}),
 		queue("broken", amqp.Table{"x-dead-letter-exchange": "gone"}),
 		queue("lost", amqp.Table{"x-dead-letter-exchange": "gone"}),
+		queue("unbound", amqp.Table{"x-dead-letter-exchange": "none"}),
+		queue("nowhere", amqp.Table{"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "no queue"}),
+		queue("astray", amqp.Table{"x-dead-letter-exchange": "on"}),
 		queue("dead", nil), queue("direct.dlq", nil), queue("broken.dlq", nil),
 	})
+	for name, code := range map[string]string{
+		"fanned": "", "direct": "", "both": "", "dead": "", "broken": inspect.CodeExchangeMissing, "lost": inspect.CodeExchangeMissing,
+		"unbound": inspect.CodeUnbound, "nowhere": inspect.CodeQueueMissing, "astray": inspect.CodeUnbound,
+	} {
+		if broken[name].Code != code {
+			t.Errorf("%s: route %+v, want %q", name, broken[name], code)
+		}
+	}
 	for name, want := range map[string]string{"fanned": "dead", "direct": "direct.dlq", "both": "", "broken": "broken.dlq", "lost": "", "dead": ""} {
 		if at[name].Name != want {
 			t.Errorf("%s: %q, want %q", name, at[name].Name, want)

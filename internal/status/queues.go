@@ -21,8 +21,10 @@ import (
 var ErrNoList = errors.New("the queues cannot be listed without the management API")
 
 const (
-	// routesEvery is the least time between two readings of all dead-letter routes. They rarely change.
+	// routesEvery is the least time between two readings of all dead-letter routes, which rarely change, and brokenEvery is that time
+	// while one is broken.
 	routesEvery = 30 * time.Second
+	brokenEvery = 5 * time.Second
 	// brokerTimeout and storeTimeout bound what All asks each of them: one that hangs leaves time for the other.
 	brokerTimeout = 4 * time.Second
 	storeTimeout  = 3 * time.Second
@@ -49,6 +51,7 @@ type Queues struct {
 	conn       *amqp.Connection
 	names      []string // of the last list
 	routes     map[string]DeadLetterQueue
+	broken     map[string]inspect.Finding
 	routesRead time.Time
 }
 
@@ -99,6 +102,7 @@ type sight struct {
 	listed map[string]management.Listed
 	depths map[string]amqp.Queue // by AMQP, of queues that are not listed
 	routes map[string]DeadLetterQueue
+	broken map[string]inspect.Finding // what is wrong with dead-letter routes
 }
 
 func (q *Queues) askBroker(ctx context.Context) (s sight, err error) {
@@ -133,7 +137,11 @@ func (q *Queues) list(ctx context.Context, conn *amqp.Connection) (sight, error)
 		return sight{}, err
 	}
 	var all []management.Listed
-	stale := time.Since(q.routesRead) >= routesEvery
+	every := routesEvery
+	if len(q.broken) > 0 {
+		every = brokenEvery
+	}
+	stale := time.Since(q.routesRead) >= every
 	var known inspect.Graph
 	var asking errgroup.Group
 	asking.Go(func() error {
@@ -154,9 +162,10 @@ func (q *Queues) list(ctx context.Context, conn *amqp.Connection) (sight, error)
 		return sight{}, fmt.Errorf("management API: %w", err)
 	}
 	if stale {
-		q.routes, q.routesRead = deadLetterQueues(known, all), time.Now()
+		q.routes, q.broken = deadLetterQueues(known, all)
+		q.routesRead = time.Now()
 	}
-	s := sight{listed: map[string]management.Listed{}, routes: q.routes}
+	s := sight{listed: map[string]management.Listed{}, routes: q.routes, broken: q.broken}
 	for _, l := range all {
 		s.listed[l.Name] = l
 	}
@@ -232,15 +241,18 @@ func graph(ctx context.Context, api *management.Client, vhost string) (inspect.G
 	return g, nil
 }
 
-// deadLetterQueues finds the dead-letter queue of each queue. One that is ambiguous has no name.
-func deadLetterQueues(known inspect.Graph, all []management.Listed) map[string]DeadLetterQueue {
+// deadLetterQueues finds the dead-letter queue of each queue, and which routes lead to none. One that is ambiguous has no name.
+func deadLetterQueues(known inspect.Graph, all []management.Listed) (at map[string]DeadLetterQueue, broken map[string]inspect.Finding) {
 	known.Queues = map[string]*queueinfo.Queue{}
 	for i := range all {
 		known.Queues[all[i].Name] = &all[i].Queue
 	}
 	known = known.AllKeys()
-	at := map[string]DeadLetterQueue{}
+	at, broken = map[string]DeadLetterQueue{}, map[string]inspect.Finding{}
 	for _, l := range all {
+		if f := known.Broken(l.Queue); f != nil {
+			broken[l.Name] = *f
+		}
 		var to doctor.Landing
 		for _, x := range known.Trace(l.Queue).Landings {
 			next := known.Queues[x.Queue]
@@ -258,5 +270,5 @@ func deadLetterQueues(known inspect.Graph, all []management.Listed) map[string]D
 		}
 		at[l.Name] = found
 	}
-	return at
+	return at, broken
 }

@@ -30,6 +30,7 @@ redis.call('ZREM', KEYS[2], '0' .. reader, '1' .. reader)
 if ARGV[3] ~= 'left' then
   redis.call('ZADD', KEYS[2], now, (ARGV[3] == 'stopped' and '1' or '0') .. reader)
   redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now - FORGOTTEN)
+  for _, member in ipairs(redis.call('ZREVRANGEBYSCORE', KEYS[2], '+inf', '(' .. now)) do redis.call('ZADD', KEYS[2], now, member) end -- the clock was set back
   redis.call('PEXPIRE', KEYS[2], FORGOTTEN)
 end
 

@@ -1,6 +1,7 @@
 -- The beginning of every script. For each step, a script reads a record (this file), decides (start.lua, fail.lua, end.lua,
 -- grant.lua, reset.lua, skip.lua or removed.lua), and writes and replies (save.lua):
 --   cat record.lua fail.lua save.lua | redis-cli -x SCRIPT LOAD
+-- docs/protocol.md says when a consumer sends which step, and what it does then.
 -- One call takes several steps of one kind on one queue: starting a script costs half as much as a step.
 -- The parts share variables instead of functions: creating a function costs Redis as much as a command, in every call.
 --

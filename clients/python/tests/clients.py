@@ -48,3 +48,26 @@ def _pika(queue, handler, amqp, redis, prefix, settings):
 
 
 ADAPTERS = {"pika": _pika}
+
+
+def _aio(queue, handler, amqp, redis, prefix, settings):
+    import asyncio
+
+    from strikes.aio_pika import Consumer
+
+    async def handle(delivery):
+        await asyncio.to_thread(handler, delivery)
+
+    counter = AsyncCounter.from_url(redis, prefix=prefix)
+    consumer = Consumer(queue, handle, amqp=amqp, counter=counter, **settings)
+
+    async def main():
+        try:
+            await consumer.run()
+        finally:
+            await counter.close()
+
+    return consumer, lambda: asyncio.run(main())
+
+
+ADAPTERS["aio-pika"] = _aio

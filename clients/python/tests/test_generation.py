@@ -64,4 +64,4 @@ def test_carried_fence(headers, want):
 
 
 def test_integer():
-    assert [integer(v) for v in (1, -1, 2**63, None, 1.5, "1", False)] == [1, -1, -(2**63), 0, 0, 0, 0]
+    assert [integer(v) for v in (1, -1, 2**64 - 7, 2**53, None, 1.5, 4.0, "1", False)] == [1, -1, -7, 0, 0, 0, 4, 0, 0]

@@ -48,10 +48,16 @@ def text_of(value: Any) -> bytes | None:
 
 
 def integer(value: Any) -> int:
-    """Return a header's integer as AMQP's signed 64 bits; 0 if it is none. pika reads negative ones as unsigned."""
+    """Return a header's integer, up to 2^53 - 1 either way; 0 if it is none. A float without a fraction is one.
+
+    pika reads negative integers of 64 bits as unsigned. It also cuts off the fraction of a float.
+    """
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
     if isinstance(value, bool) or not isinstance(value, int):
         return 0
-    return (value + 2**63) % 2**64 - 2**63
+    signed = (value + 2**63) % 2**64 - 2**63
+    return signed if abs(signed) < 2**53 else 0
 
 
 def deaths(headers: Mapping[Any, Any] | None) -> list[Death]:

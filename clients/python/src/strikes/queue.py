@@ -11,7 +11,7 @@ from typing import Any
 
 from .errors import StrikesError
 
-PROBE = {"x-max-age": -1}
+PROBE = {"x-max-age": -1000}
 """Keeps a declaration from ever creating a queue: refused for a new queue that is no stream, ignored if the queue exists."""
 
 MOST_PROBES = 32
@@ -90,10 +90,12 @@ def parse_version(text: Any) -> tuple[int, int]:
 def judge(d: Declared, version: tuple[int, int], max_retries: int, allow_drop: bool = False, dead_letter_policy: bool = False) -> list[str]:
     """Return warnings, or raise QueueRefused."""
     q = f"queue {d.queue!r}"
-    if d.unread:
+    if d.unread and "x-delivery-limit" not in d.args:
         return [f"{q}: how it was declared is not known ({d.unread}): run strikes doctor {d.queue}"]
     kind, limit = d.args.get("x-queue-type") or "classic", d.args.get("x-delivery-limit")
     _refuse_position(q, kind, limit, version)
+    if d.unread:
+        return [f"{q}: not all of its arguments are known ({d.unread}): run strikes doctor {d.queue}"]
     if "x-dead-letter-exchange" not in d.args and not allow_drop and not dead_letter_policy:
         raise QueueRefused(
             f"{q} has no argument x-dead-letter-exchange: messages that fail too often would be lost. Declare it again (strikes declare "

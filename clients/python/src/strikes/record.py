@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 
-_WORDS = 25
+# As in record.lua, which takes everything else for the value of another program.
+_LINE = re.compile(
+    rb"(\d+) (\d+) (\d+) (\d+) (\d) (\S+) (\d+) (\d+) (\d+) (\d+) (\d+) (\S+) (\S+) (\S+) (\d+) (\d+) (\d+) (\d+) (\d) (\S+)"
+    rb" (\d+) (\d+) (\d+) (\d+) (\d+)\n"
+)
 
 
 @dataclass
@@ -53,20 +58,16 @@ class Record:
 
 def parse_record(text: bytes) -> Record | None:
     """Read a record; None if the text is none."""
-    line, _, rest = text.partition(b"\n")
-    words = line.split(b" ")
-    if len(words) != _WORDS:
+    line = _LINE.match(text)
+    if not line:
         return None
-    try:
-        return _read([w.decode("ascii") for w in words], rest)
-    except ValueError:
-        return None
+    return _read([w.decode("ascii", "replace") for w in line.groups()], text[line.end():])
 
 
 def _read(w: list[str], rest: bytes) -> Record | None:
     parts = []
     for length in (int(n) for n in w[20:]):
-        if not 0 <= length <= len(rest):
+        if length > len(rest):
             return None
         parts.append(rest[:length])
         rest = rest[length:]

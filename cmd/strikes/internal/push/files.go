@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"sync/atomic"
 
 	"github.com/strikesmq/strikes/internal/setting"
 )
@@ -43,7 +44,7 @@ func refusedFile(flag string, err error) error {
 	return &setting.FieldError{Field: flag, Want: "a file that can be read", Value: err.Error()}
 }
 
-// tlsConfig reads the files of certificates. That of the client is read again for each connection, because it expires.
+// tlsConfig reads the files of certificates.
 func (o Options) tlsConfig(scheme string) (*tls.Config, error) {
 	for flag, path := range map[string]string{"--http-ca": o.CA, "--http-cert": o.Cert, "--http-key": o.Key} {
 		if path != "" && scheme != "https" {
@@ -61,21 +62,40 @@ func (o Options) tlsConfig(scheme string) (*tls.Config, error) {
 			return nil, &setting.FieldError{Field: "--http-ca", Want: "a file of certificates in PEM", Value: "none in it"}
 		}
 	}
-	switch {
-	case (o.Cert == "") != (o.Key == ""):
+	if (o.Cert == "") != (o.Key == "") {
 		return nil, &setting.FieldError{Field: "--http-cert", Want: "given together with --http-key", Value: "one of the two"}
-	case o.Cert == "":
-		return config, nil
 	}
-	load := func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-		pair, err := tls.LoadX509KeyPair(o.Cert, o.Key)
-		return &pair, err
-	}
-	if _, err := load(nil); err != nil {
+	if _, err := o.certificate(); err != nil {
 		return nil, &setting.FieldError{Field: "--http-cert", Want: "with --http-key a certificate and its key in PEM", Value: err.Error()}
 	}
-	config.GetClientCertificate = load
 	return config, nil
+}
+
+// certificate is the client's, an empty one if there is none.
+func (o Options) certificate() (*tls.Certificate, error) {
+	if o.Cert == "" {
+		return &tls.Certificate{}, nil
+	}
+	pair, err := tls.LoadX509KeyPair(o.Cert, o.Key)
+	return &pair, err
+}
+
+// refusal finds out whether the endpoint refuses the client's certificate. With TLS 1.3 it does so after the request was sent, and
+// may reset the connection before its reason is read: that looks like a crash.
+type refusal struct {
+	asked    atomic.Bool // the endpoint asks for a certificate
+	accepted atomic.Bool // it has responded, and refused none since
+}
+
+// likely reports whether an error is, or may well be, a refusal.
+func (r *refusal) likely(err error) bool {
+	var op *net.OpError
+	dialling := errors.As(err, &op) && op.Op == "dial"
+	if misconfigured(err) {
+		r.accepted.Store(false)
+		return true
+	}
+	return r.asked.Load() && !r.accepted.Load() && !dialling
 }
 
 // misconfigured reports whether the endpoint and this consumer do not agree on TLS, which no wait repairs.

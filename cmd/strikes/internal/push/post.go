@@ -52,6 +52,7 @@ func (e *Endpoint) post(ctx context.Context, cancel context.CancelFunc, d amqp.D
 		}
 		return e.broken(ctx, sent.Load(), err)
 	}
+	e.refusal.accepted.Store(true)
 	defer response.Body.Close()
 	patience := time.AfterFunc(drainTimeout, cancel)
 	defer patience.Stop()
@@ -106,7 +107,7 @@ func (e *Endpoint) broken(ctx context.Context, sent bool, err error) error {
 	switch {
 	case cause != nil && sent:
 		return fmt.Errorf("%w: %s has not responded", cause, e.shown())
-	case misconfigured(err): // TLS 1.3 refuses a client's certificate only after the request
+	case e.refusal.likely(err):
 		return consumer.NotCounted(fmt.Errorf("configuration: %s: %w; fix the endpoint's certificate, --http-ca, --http-cert or the URL", e.shown(), err))
 	case !sent, strings.Contains(err.Error(), "REFUSED_STREAM"):
 		return consumer.NotCounted(fmt.Errorf("%s is out of reach: %w", e.shown(), err))

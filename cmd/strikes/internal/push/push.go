@@ -39,6 +39,7 @@ type Endpoint struct {
 	url       *url.URL
 	transport *http.Transport
 	client    *http.Client
+	refusal   refusal
 	cancelled context.Context //nolint:containedctx // the lifetime of all attempts
 	cancel    context.CancelFunc
 }
@@ -63,6 +64,10 @@ func New(o Options) (*Endpoint, error) {
 		}
 	}
 	e := &Endpoint{Options: o, url: u, transport: transport(secure, o.Connections)}
+	secure.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+		e.refusal.asked.Store(true)
+		return o.certificate() // read for each connection, because a certificate expires
+	}
 	e.client = &http.Client{
 		Transport:     e.transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },

@@ -1,0 +1,227 @@
+"""The driver for asyncio: it does what the generators of begin.py, conclude.py and late.py ask for."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
+
+from . import control
+from .control import CONTROL_EVERY
+from .counter import AsyncCounter
+from .errors import Fault, StoreError
+from .handler import Abandoned, Delivery, Failed, failure_of
+from .isolation import PROCESS
+from .session import ABANDON_AFTER, ControlView, Invoke, Progress, Send, Session, Settings, Sleep, Steps
+from .steps import Call, Cause
+
+AsyncHandler = Callable[[Delivery], Awaitable[object]]
+
+
+class Tasks:
+    """Tasks that nobody else holds."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    def spawn(self, coroutine: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        task = asyncio.get_running_loop().create_task(coroutine)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+
+async def sleep(effect: Sleep) -> None:
+    """Wait as an effect asks. Its signals may fire in other threads."""
+    loop = asyncio.get_running_loop()
+    woken = asyncio.Event()
+
+    def wake() -> None:
+        loop.call_soon_threadsafe(woken.set)
+
+    for signal in effect.signals:
+        signal.add(wake)
+    timer = None if effect.seconds is None or effect.seconds > 1e8 else loop.call_later(effect.seconds, woken.set)
+    try:
+        await woken.wait()
+    finally:
+        if timer:
+            timer.cancel()
+        for signal in effect.signals:
+            signal.remove(wake)
+
+
+async def run(counter: AsyncCounter, call: Call, timeout: float) -> Any:
+    """Send a call, and return its reply or its error."""
+    try:
+        async with asyncio.timeout(timeout):
+            return await counter.run(call)
+    except TimeoutError:
+        return StoreError(Fault.SLOW, f"{call.name}: no reply within {timeout} s")
+    except StoreError as err:
+        return err
+
+
+async def drive_late(counter: AsyncCounter, steps: Steps) -> None:
+    """Drive a late step to its end."""
+    result: Any = None
+    try:
+        while True:
+            effect = steps.send(result)
+            result = None
+            if isinstance(effect, Send):
+                result = await run(counter, effect.call, effect.timeout)
+            elif isinstance(effect, Sleep):
+                await sleep(effect)
+    except StopIteration:
+        pass
+
+
+class _Run:
+    """One call of a handler, as the watchdog knows it."""
+
+    def __init__(self, task: asyncio.Task[BaseException | None], began: float) -> None:
+        self.task, self.began, self.cancelled = task, began, False
+        self.over = asyncio.Event()
+        task.add_done_callback(lambda _: self.over.set())
+
+
+class AsyncDriver:
+    """Drives the deliveries of one session, each in a task of its own."""
+
+    def __init__(self, counter: AsyncCounter, handler: AsyncHandler, session: Session, stuck: Callable[[], None] = lambda: None) -> None:
+        self._counter, self._handler, self._session, self._stuck = counter, handler, session, stuck
+        self._runs: set[_Run] = set()
+        self._tasks = Tasks()
+        self._closed = False
+        self._cancelled_at: float | None = None
+        session.live.add(self._cancelled)
+
+    def _cancelled(self) -> None:
+        self._cancelled_at = time.monotonic()
+
+    def watch(self) -> None:
+        """Cancel and abandon handlers at their deadline, until `close`."""
+        self._tasks.spawn(self._watch())
+
+    def close(self) -> None:
+        self._closed = True
+
+    async def drive(self, steps: Steps) -> None:
+        """Drive a delivery until it is settled or left."""
+        result: Any = None
+        try:
+            while True:
+                effect = steps.send(result)
+                if isinstance(effect, Invoke):
+                    result = await self._invoke(effect.progress)
+                elif isinstance(effect, Send):
+                    result = await run(self._counter, effect.call, effect.timeout)
+                else:
+                    result = None
+                    await sleep(effect)
+        except StopIteration:
+            pass
+        except Exception as err:  # a fault of this package: the session ends, and the delivery returns with it
+            self._session.settings.logger.exception("a delivery failed, queue %s", self._session.settings.queue)
+            self._session.fail(err)
+
+    async def _invoke(self, d: Progress) -> Failed | None:
+        began = time.monotonic()
+        task = self._tasks.spawn(self._call(self._session.shown(d, began)))
+        run = _Run(task, began)
+        self._runs.add(run)
+        await run.over.wait()
+        self._runs.discard(run)
+        now = time.monotonic()
+        d.ran = now - began
+        if not task.done():
+            self._session.isolation.abandon(1)
+            task.add_done_callback(lambda _: self._session.isolation.abandon(-1))
+            self._stuck()
+            text = "the handler did not return after it was cancelled, and was abandoned"
+            return Failed(Abandoned(text), Cause.TIMED_OUT if self._late(began, now) else Cause.FAILED, text)
+        error = asyncio.CancelledError() if task.cancelled() else task.result()
+        if error is None:
+            return None
+        if run.cancelled and isinstance(error, asyncio.CancelledError):
+            error = TimeoutError("the handler was cancelled at its deadline")
+        return failure_of(error, self._late(began, now))
+
+    async def _call(self, delivery: Delivery) -> BaseException | None:
+        try:
+            await self._handler(delivery)
+        except (Exception, SystemExit, GeneratorExit) as raised:  # asyncio ends its loop with a SystemExit of a task
+            return raised
+        return None
+
+    def _late(self, began: float, now: float) -> bool:
+        timeout = self._session.settings.handler_timeout
+        return timeout is not None and now >= began + timeout
+
+    async def _watch(self) -> None:
+        while not self._closed or self._runs:
+            await asyncio.sleep(0.1)
+            now = time.monotonic()
+            for run in list(self._runs):
+                if self._due(run, now - ABANDON_AFTER):
+                    run.over.set()
+                elif not run.cancelled and self._due(run, now):
+                    run.cancelled = True
+                    run.task.cancel()
+
+    def _due(self, run: _Run, now: float) -> bool:
+        return self._late(run.began, now) or self._cancelled_at is not None and now >= max(run.began, self._cancelled_at)
+
+
+class AsyncControl:
+    """Reads once a second, in a task, whether operators paused the queue or skipped messages."""
+
+    def __init__(self, counter: AsyncCounter, settings: Settings) -> None:
+        self.view = ControlView()
+        self.stopped = False  # the process holds no delivery of the queue
+        self.first_error: StoreError | None = None
+        self.first = asyncio.Event()
+        self._counter, self._settings = counter, settings
+        self._reader = PROCESS.token()
+        self._again, self._over = asyncio.Event(), False
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    async def _run(self) -> None:
+        error: StoreError | None = None
+        while True:
+            state = "stopped" if self.stopped and self.view.reply.paused else "consuming"
+            error = await self._read(state, error is None)
+            if not self.first.is_set():
+                self.first_error = error
+                self.first.set()
+            await sleep_until(self._again, CONTROL_EVERY)
+            self._again.clear()
+            if self._over:
+                if error is None:
+                    await self._read("left", True)
+                return
+
+    async def _read(self, state: str, reached: bool) -> StoreError | None:
+        call = control.call(self._settings, self._counter.options, self._reader, state)
+        return control.take(self.view, self._settings, reached, await run(self._counter, call, 0.5))
+
+    def read_now(self) -> None:
+        self._again.set()
+
+    async def close(self) -> None:
+        """Report that this process has left."""
+        self._over = True
+        self._again.set()
+        await self._task
+
+
+async def sleep_until(event: asyncio.Event, seconds: float) -> bool:
+    """Wait for an event, for so long at most; whether it is set."""
+    try:
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    except TimeoutError:
+        pass
+    return event.is_set()

@@ -1,0 +1,412 @@
+"""A consumer for asyncio, on aiormq, the client below aio-pika.
+
+    from strikes.aio_pika import Consumer
+    await Consumer("orders", handle, amqp="amqp://…", counter=AsyncCounter.from_url("redis://…"), max_retries=3).run()
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import time
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import aiormq
+import aiormq.exceptions as ax
+import pamqp.decode
+import pamqp.exceptions
+
+from . import queue as queues
+from . import steps
+from .acks import Acks
+from .aio import AsyncControl, AsyncDriver, AsyncHandler, Tasks, drive_late, run, sleep_until
+from .conclude import carry, settled
+from .consuming import (
+    CARE_FOR, CLOSE_TIMEOUT, ELECTING, OPEN_TIMEOUT, PENDING_ACKS, SETTLE_TIMEOUT, Flow, Passed, Refused, Sequence, SessionLost, Stuck,
+    Undecodable,
+)
+from .counter import AsyncCounter
+from .decide import Step
+from .errors import StoreError, StrikesError
+from .handler import Delivery
+from .late import Late
+from .queue import MOST_PROBES, PROBE, Declared
+from .session import Event, Outcome, Progress, Session, Settings
+from .signals import Signal
+
+TICK = 0.1
+FLOW = set(Flow.__dataclass_fields__)
+_LOST = (ax.AMQPError, pamqp.exceptions.PAMQPException, OSError, EOFError, RuntimeError, asyncio.TimeoutError)
+
+
+def _any_short_string() -> None:
+    """Have pamqp read ids that are not UTF-8, with surrogateescape. Else each such message ends the connection, again and again."""
+    strict: Any = pamqp.decode.METHODS["shortstr"]
+
+    def lenient(value: bytes) -> tuple[int, str]:
+        try:
+            consumed, text = strict(value)
+        except UnicodeDecodeError:
+            return value[0] + 1, value[1:value[0] + 1].decode("utf-8", "surrogateescape")
+        return int(consumed), str(text)
+
+    pamqp.decode.METHODS["shortstr"] = lenient
+
+
+_any_short_string()
+
+
+def is_undecodable(error: Any) -> bool:
+    """Whether a connection was lost because the client could not decode what came."""
+    if isinstance(error, OSError):
+        return error.errno == errno.EOVERFLOW
+    if isinstance(error, pamqp.exceptions.UnmarshalingException):
+        return True
+    network = (ax.AMQPError, EOFError, asyncio.CancelledError, asyncio.TimeoutError, pamqp.exceptions.PAMQPException)
+    return isinstance(error, Exception) and not isinstance(error, network)
+
+
+def message_id_of(properties: Any) -> str | bytes:
+    """Return the id of a message; bytes if it is not UTF-8."""
+    text = str(properties.message_id or "")
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "surrogateescape")
+    return text
+
+
+class Consumer:
+    """Gives the messages of one queue to a handler, retries the failed ones, and dead-letters those that fail too often.
+
+    The handler is a coroutine function. It returns: the message is acked. It raises an exception: the attempt is counted; see Reject and
+    RetryAfter. At its deadline it is cancelled. The further arguments are the fields of Settings and Flow.
+    """
+
+    def __init__(
+        self, queue: str, handler: AsyncHandler, *, amqp: str, counter: AsyncCounter, consuming: Callable[[bool], None] | None = None,
+        **settings: Any,
+    ) -> None:
+        vhost = unquote(urlsplit(amqp).path[1:]) or "/"
+        self._amqp = amqp
+        self._flow = Flow(**{name: settings.pop(name) for name in FLOW & settings.keys()})
+        settings.setdefault("vhost", vhost)
+        self._settings = Settings(queue, **settings)
+        self._settings.check_ttl(counter.options)
+        self._handler, self._counter, self._consuming = handler, counter, consuming
+        self._stopping = False
+
+    def stop(self) -> None:
+        """Have run end: it takes no more messages and waits for handlers. Any thread may call it, and a signal handler."""
+        self._stopping = True
+
+    async def run(self) -> None:
+        """Keep one session on the broker until `stop`; each session has a connection of its own.
+
+        It raises Refused, QueueRefused or a StoreError if the first session cannot begin and another would not help, and Stuck. If it
+        is cancelled, handlers are cancelled, nothing is counted, and messages return to the queue.
+        """
+        tasks = Tasks()
+        late = Late(lambda late_steps: tasks.spawn(drive_late(self._counter, late_steps)))  # type: ignore[arg-type]
+        control = AsyncControl(self._counter, self._settings)
+        sequence = Sequence()
+        try:
+            while not self._stopping:
+                began = time.monotonic()
+                sequence.number += 1
+                try:
+                    await self._connection(sequence, late, control)
+                except (StrikesError, *_LOST) as error:
+                    denied = isinstance(error, (ax.ProbableAuthenticationError, ax.AuthenticationError, ax.ConnectionNotAllowed))
+                    delay = sequence.after(error, time.monotonic() - began, denied)
+                    self._settings.logger.warning("session ended; another follows in %.1f s, queue %s: %r", delay, self._settings.queue, error)
+                    end = time.monotonic() + delay
+                    while not self._stopping and time.monotonic() < end:
+                        await asyncio.sleep(min(TICK, max(end - time.monotonic(), 0)))
+        finally:
+            await control.close()
+            late.close()
+            over, loop = asyncio.Event(), asyncio.get_running_loop()
+            late.idle.add(lambda: loop.call_soon_threadsafe(over.set))  # type: ignore[arg-type]
+            await sleep_until(over, 2)
+
+    async def _connection(self, sequence: Sequence, late: Late, control: AsyncControl) -> None:
+        connection = await asyncio.wait_for(aiormq.connect(self._amqp), OPEN_TIMEOUT)
+        try:
+            while not self._stopping:
+                await self._check(connection, control)
+                if not await self._await_resume(connection, control):
+                    continue  # what was checked may have changed meanwhile
+                control.stopped = False
+                try:
+                    await _Session(self, connection, sequence, late, control).run()
+                finally:
+                    control.stopped = True
+                    control.read_now()
+        finally:
+            await _close(connection)
+
+    async def _check(self, connection: Any, control: AsyncControl) -> None:
+        """Refuse a store or a queue that would lose counts or messages. A store that is away is no reason to refuse."""
+        await sleep_until(control.first, 2)
+        if control.first_error and control.first_error.not_taken:
+            raise control.first_error
+        s, f = self._settings, self._flow
+        channel = await _channel(connection)
+        try:
+            await _ask(channel.queue_declare(s.queue, passive=True))
+        except ax.AMQPChannelError as refusal:
+            raise Refused(f"queue {s.queue!r} in vhost {s.vhost!r}: {_text(refusal)}; declare it with strikes declare {s.queue}") from None
+        await _close(channel)
+        version = queues.parse_version(_text(connection.server_properties.get("version")))
+        for warning in queues.judge(await _declared(connection, s), version, s.max_retries, f.allow_drop, f.dead_letter_policy):
+            s.logger.warning(warning)
+
+    async def _await_resume(self, connection: Any, control: AsyncControl) -> bool:
+        """Wait until the queue is not paused. It reports whether it was not."""
+        if not control.view.reply.paused:
+            return True
+        s = self._settings
+        s.logger.info("paused, queue %s, by %r: %r", s.queue, control.view.reply.by, control.view.reply.why)
+        while control.view.reply.paused and not self._stopping:
+            await asyncio.sleep(TICK)
+            if connection.is_closed:
+                raise SessionLost("the connection was lost")
+        s.logger.info("resumed, queue %s", s.queue)
+        return False
+
+
+async def _ask(reply: Any, seconds: float = OPEN_TIMEOUT) -> Any:
+    """Wait for the broker's reply. The timeouts of aiormq 6.4 keep its channel locked."""
+    return await asyncio.wait_for(reply, seconds)
+
+
+async def _channel(connection: Any) -> Any:
+    return await _ask(connection.channel(publisher_confirms=False))
+
+
+async def _close(it: Any) -> None:
+    """Close a channel or a connection, as far as the broker answers."""
+    try:
+        await asyncio.wait_for(it.close(), CLOSE_TIMEOUT)
+    except _LOST:
+        pass
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, Exception) and value.args:
+        value = value.args[0]
+    return value.decode("utf-8", "replace") if isinstance(value, (bytes, bytearray)) else str(value)
+
+
+async def _declared(connection: Any, s: Settings) -> Declared:
+    """Learn how a queue was declared from the refusals of declarations that differ."""
+    d = Declared(s.queue, s.vhost)
+    codes: dict[type, int] = {ax.ChannelAccessRefused: 403, ax.ChannelLockedResource: 405, ax.ChannelPreconditionFailed: 406}
+    for _ in range(MOST_PROBES):
+        if any(isinstance(v, int) and -128 <= v < 0 for v in d.args.values()):
+            d.unread = "the client cannot write small negative integers"  # pamqp writes them as unsigned bytes
+            return d
+        channel = await _channel(connection)
+        try:
+            await _ask(channel.queue_declare(s.queue, durable=d.durable, auto_delete=d.auto_delete, arguments={**d.args, **PROBE}))
+        except ax.AMQPChannelError as refusal:
+            if d.learn(codes.get(type(refusal), 0), _text(refusal)):
+                continue
+            return d
+        await _close(channel)
+        return d
+    d.unread = f"the broker still refuses a redeclaration after {MOST_PROBES} attempts"
+    return d
+
+
+class _Session:
+    """One channel of a Consumer: the Port of its Session."""
+
+    def __init__(self, consumer: Consumer, connection: Any, sequence: Sequence, late: Late, control: AsyncControl) -> None:
+        self.c, self.connection, self.sequence, self.control = consumer, connection, sequence, control
+        self.careful, self.began = sequence.careful, time.monotonic()
+        self.prefetch = 1 if self.careful else consumer._flow.prefetch
+        self.session = Session(consumer._settings, consumer._counter.options, self, late, consumer._flow.concurrency, control.view)
+        if sequence.number > 1:
+            self.session.dead_letters_from = time.monotonic() + ELECTING
+        self.driver = AsyncDriver(consumer._counter, consumer._handler, self.session, self._check_stuck)
+        self.acks: Acks[Progress] = Acks()
+        self.channel: Any = None
+        self.tag = ""
+        self.error: Exception | None = None  # why nothing can be sent any more
+        self._under_way = 0
+        self._tasks = Tasks()
+        self._woken, self._idle = asyncio.Event(), asyncio.Event()
+        self._flushing: list[Signal] = []  # fire once the acks are sent
+
+    # The Port.
+
+    def settle(self, progress: Progress, step: Step) -> None:
+        self.acks.settle(progress.tag, step, progress)
+        self._woken.set()
+
+    def done(self, progress: Progress) -> None:
+        self._under_way -= 1
+        if not self._under_way:
+            self._idle.set()
+
+    def flushed(self) -> Signal:
+        signal = Signal()
+        self._flushing.append(signal)
+        self._woken.set()
+        return signal
+
+    async def run(self) -> None:
+        s = self.c._settings
+        self.channel = await _channel(self.connection)
+        await _ask(self.channel.basic_qos(prefetch_count=self.prefetch))
+        try:
+            self.tag = (await _ask(self.channel.basic_consume(s.queue, self._on_message))).consumer_tag
+        except ax.AMQPChannelError as refusal:
+            raise Refused(f"queue {s.queue!r}: consuming: {_text(refusal)}") from None
+        self.sequence.consumed = True
+        s.logger.info("consuming, queue %s, prefetch %d, concurrency %d", s.queue, self.prefetch, self.c._flow.concurrency)
+        self.driver.watch()
+        flusher = self._tasks.spawn(self._flush())
+        self._tell(True)
+        error: BaseException | None = None
+        try:
+            await self._receive()
+        except (StrikesError, asyncio.CancelledError, *_LOST) as err:
+            error = err
+        try:
+            await self._end(error)
+        finally:
+            flusher.cancel()
+
+    def _tell(self, consuming: bool) -> None:
+        if tell := self.c._consuming:
+            self.session.guard("consuming", lambda: tell(consuming))  # type: ignore[misc]
+
+    async def _receive(self) -> None:
+        """Take deliveries until a stop or a pause, or until the session is lost."""
+        while not (self.c._stopping or self.control.view.reply.paused):
+            await asyncio.sleep(TICK)
+            self._check_lost()
+            if self.session.error:
+                raise self.session.error
+            if self.careful and self.session.received and time.monotonic() - self.began > CARE_FOR:
+                raise Passed("the undecodable message did not come again: prefetching again")
+
+    def _check_lost(self) -> None:
+        if self._connection_lost:
+            error = self.connection.closing.exception() if self.connection.closing.done() and not self.connection.closing.cancelled() else None
+            if is_undecodable(error):
+                raise Undecodable(f"{error!r}; {self._position()}")
+            raise SessionLost(f"the connection was lost: {error!r}")
+        if self.channel.is_closed:
+            raise SessionLost(f"the broker closed the channel: {self.channel.closing.exception()!r}")
+        if self.tag not in self.channel.consumers:
+            raise SessionLost("the broker cancelled the consumer: the queue was deleted or moved, or a delivery was held beyond the consumer timeout")
+
+    @property
+    def _connection_lost(self) -> bool:
+        return bool(self.connection.is_closed or not self.connection.is_opened)
+
+    def _position(self) -> str:
+        if self.session.received == 0:
+            return "it is at the head of the queue" if self.prefetch == 1 else f"it is among the first {self.prefetch} of the queue"
+        return f"it came after message {self.session.last!r}" if self.session.last else "it came after a message without an id"
+
+    async def _on_message(self, m: Any) -> None:
+        if self.session.stop.fired:
+            return  # it returns with the channel
+        p, at = m.header.properties, m.delivery
+        headers = {k: bytes(v) if isinstance(v, bytearray) else v for k, v in (p.headers or {}).items()} if p.headers else {}
+        d = self.session.take(Delivery(m.body, message_id_of(p), headers, at.redelivered, at.exchange, at.routing_key, p), at.delivery_tag)
+        self.acks.open(d.tag)
+        self._under_way += 1
+        self._idle.clear()
+        self.session.admit(d, lambda: self._spawn(d))
+
+    def _spawn(self, d: Progress) -> None:
+        self._tasks.spawn(self.driver.drive(carry(self.session, d)))
+
+    async def _flush(self) -> None:
+        """Send what was settled, for as long as the session lasts."""
+        while True:
+            await self._woken.wait()
+            self._woken.clear()
+            waiting, self._flushing = self._flushing, []
+            for verdict, tag, multiple, items in self.acks.take():
+                error = self.error or await self._send(verdict, tag, multiple)
+                for d in items:
+                    settled(self.session, d, error)
+            for signal in waiting:
+                signal.fire()
+
+    async def _send(self, verdict: Step, tag: int, multiple: bool) -> Exception | None:
+        """Settle with ack and nack only. An error means that the channel is closed."""
+        if self.channel.is_closed or self._connection_lost:
+            return SessionLost("the channel is closed")
+        try:
+            if verdict is Step.ACK:
+                await self.channel.basic_ack(tag, multiple)
+            else:
+                await self.channel.basic_nack(tag, multiple, requeue=verdict is Step.REQUEUE)
+        except _LOST as err:
+            return SessionLost(repr(err))
+        return None
+
+    def _check_stuck(self) -> None:
+        n, most = self.session.isolation.abandoned, self.c._flow.max_stuck
+        if n >= most:
+            self.session.fail(Stuck(f"queue {self.c._settings.queue}: {n} handlers were abandoned at their deadlines and still run; restart the process"))
+
+    async def _end(self, error: BaseException | None) -> None:
+        """Drain after a stop or a pause; settle nothing late after a lost session."""
+        self._tell(False)
+        self.session.stop.fire()
+        if error is None:
+            await self._finish_by(self.c._flow.drain_timeout)
+            if self._under_way:
+                self.c._settings.logger.warning("handlers are cancelled: they did not end within the drain timeout, queue %s", self.c._settings.queue)
+        else:
+            self.error = SessionLost(repr(error))
+            await _close(self.channel)
+        self.session.live.fire()
+        await self._finish_by(SETTLE_TIMEOUT)
+        self.driver.close()
+        if isinstance(error, Undecodable):
+            await self._note(error)
+        if error:
+            raise error
+        await self._close_channel()
+
+    async def _finish_by(self, seconds: float) -> None:
+        """Wait until every delivery is done with."""
+        end = time.monotonic() + seconds
+        while self._under_way and time.monotonic() < end:
+            if self.channel.is_closed or self._connection_lost:
+                self.error = self.error or SessionLost("the channel is closed")
+                self._woken.set()
+                if seconds > SETTLE_TIMEOUT:
+                    return
+            await sleep_until(self._idle, TICK)
+
+    async def _close_channel(self) -> None:
+        """Close the channel so that the acks have arrived: with more than 30 under way, a plain close loses some of them."""
+        if self.channel.is_closed or self._connection_lost:
+            raise SessionLost("the session was lost while it was being stopped: the last acks may be lost, and their messages handled again")
+        if self.prefetch > PENDING_ACKS:
+            await _ask(self.channel.basic_cancel(self.tag), CLOSE_TIMEOUT)
+        await _close(self.channel)
+
+    async def _note(self, error: Exception) -> None:
+        """Report an undecodable message, for status and doctor."""
+        s = self.c._settings
+        s.logger.error("a message cannot be decoded, queue %s: %s", s.queue, error)
+        if observer := s.observer:
+            self.session.guard("observer", lambda: observer(Event(Outcome.UNDECODABLE, s.queue, error=error)))  # type: ignore[misc]
+        note = steps.undecodable(s.vhost, s.queue, s.holder, self.session.last, str(error), self.c._counter.options)
+        result = await run(self.c._counter, note, 1.0)
+        if isinstance(result, StoreError):
+            s.logger.warning("the store did not note the undecodable message, queue %s: %s", s.queue, result)

@@ -1,0 +1,271 @@
+"""A driver with a clock of its own, a scripted store and a fake channel: the third beside threads and asyncio."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections import defaultdict
+
+from spec import header, text
+from strikes import keys as k
+from strikes.conclude import carry, settled
+from strikes.consuming import ELECTING, SETTLE_TIMEOUT, SessionLost
+from strikes.decide import Step
+from strikes.errors import Fault, ForeignError, StoreError
+from strikes.handler import Abandoned, Delivery, Failed
+from strikes.isolation import Isolation
+from strikes.late import Late
+from strikes.session import ABANDON_AFTER, ControlView, Invoke, Send, Session, Settings, Sleep
+from strikes.signals import Signal
+from strikes.steps import Cause, Control, Options, Reply, Verdict
+
+FIRED = Signal()
+FIRED.fire()
+SETTLEMENTS = {Step.ACK: "ack", Step.REQUEUE: "requeue", Step.DEAD_LETTER: "dead-letter"}
+
+
+class World:
+    """One case of conduct.json, played."""
+
+    def __init__(self, case: dict) -> None:
+        self.case, self.now, self.trace = case, 0.0, []
+        self._queue, self._order = [], itertools.count()
+        s = case.get("settings", {})
+        self.drain = s.get("drain", 0) / 1000
+        self.view, self.open, self.tasks, self.ended = ControlView(), True, 0, False
+        self.names, self.tokens = {}, defaultdict(list)
+        self.sent, self.calls = defaultdict(int), defaultdict(int)
+        self.last_send: dict[str, tuple] = {}
+        settings = Settings(
+            "orders", max_retries=s.get("max_retries", 3), retry=s.get("retry", "requeue"), isolation=s.get("isolation", "suspects"),
+            backoff=lambda failed: s.get("backoff", 1000) / 1000, handler_timeout=s.get("handler_timeout", 300000) / 1000,
+            consumer_timeout=s.get("consumer_timeout", 1800000) / 1000,
+        )
+        late = Late(self.spawn, now=self.clock)
+        self.session = Session(settings, Options(), self, late, s.get("concurrency", 1), self.view, Isolation(), self.clock)
+        if s.get("reconnected"):
+            self.session.dead_letters_from = ELECTING
+        for d in case["deliveries"]:
+            self.at(d["at"] / 1000, self.deliver, d)
+        for e in case.get("events", []):
+            self.at(e["at"] / 1000, self.event, e)
+
+    def clock(self) -> float:
+        return self.now
+
+    def at(self, when: float, do, *args) -> None:
+        heapq.heappush(self._queue, (max(when, self.now), next(self._order), do, args))
+
+    def play(self) -> list[dict]:
+        end = self.case["until"] / 1000
+        while self._queue and self._queue[0][0] <= end:
+            self.now, _, do, args = heapq.heappop(self._queue)
+            do(*args)
+            self.check()
+        return self.trace
+
+    # The session's end, as the adapters do it.
+
+    def check(self) -> None:
+        if self.session.error and not self.ended:
+            self.end("close")
+
+    def event(self, e: dict) -> None:
+        if self.ended and e["event"] != "skip":
+            return
+        self.note({"do": e["event"], **({"id": e["id"]} if "id" in e else {})})
+        if e["event"] == "skip":
+            self.view.take(Control(skipped=frozenset({k.member(e["id"], "")})))
+        else:
+            self.end(e["event"])
+
+    def end(self, why: str) -> None:
+        self.ended = True
+        self.session.stop.fire()
+        if why == "stop":
+            self.at(self.now, self.finish, self.now + self.drain, self.session.live.fire)
+            return
+        if why != "lose":
+            self.note({"do": "close"})
+        self.open = False
+        self.session.live.fire()
+
+    def finish(self, until: float, then) -> None:
+        """Wait until every delivery is done with, then close the channel."""
+        if self.tasks and self.now < until:
+            self.at(self.now + 0.01, self.finish, until, then)
+        elif then:
+            then()
+            self.finish(self.now + SETTLE_TIMEOUT, None)
+        elif self.open:
+            self.open = False
+            self.note({"do": "close"})
+
+    # The Port.
+
+    def settle(self, progress, step) -> None:
+        self.at(self.now, self._settle, progress, step)
+
+    def _settle(self, d, step) -> None:
+        if self.open:
+            self.note({"id": self.name(d), "do": SETTLEMENTS[step]})
+        settled(self.session, d, None if self.open else SessionLost("closed"))
+
+    def done(self, progress) -> None:
+        self.tasks -= 1
+
+    def flushed(self) -> Signal:
+        return FIRED
+
+    def spawn(self, steps) -> None:
+        self.at(self.now, self.resume, steps, None)
+
+    # The driver.
+
+    def deliver(self, d: dict) -> None:
+        if self.ended:
+            return
+        tag = next(self._order)
+        message_id = "" if d.get("no_id") else d["id"]
+        self.names[tag] = d["id"]
+        delivery = Delivery(b"", message_id, header(d.get("headers")) or {}, d.get("redelivered", False))
+        progress = self.session.take(delivery, tag)
+        self.tasks += 1
+        self.session.admit(progress, lambda: self.spawn(carry(self.session, progress)))
+
+    def name(self, d) -> str:
+        return self.names[d.tag]
+
+    def resume(self, steps, result) -> None:
+        try:
+            effect = steps.send(result)
+        except StopIteration:
+            return
+        if isinstance(effect, Send):
+            after, result = self.answer(effect)
+            self.at(self.now + after, self.resume, steps, result)
+        elif isinstance(effect, Sleep):
+            self.sleep(steps, effect)
+        elif isinstance(effect, Invoke):
+            self.invoke(steps, effect.progress)
+
+    def sleep(self, steps, effect) -> None:
+        over = []
+
+        def wake() -> None:
+            if not over:
+                over.append(True)
+                self.at(self.now, self.resume, steps, None)
+
+        for signal in effect.signals:
+            signal.add(wake)
+        if effect.seconds is not None and effect.seconds < 1e9:
+            self.at(self.now + effect.seconds, wake)
+
+    def invoke(self, steps, d) -> None:
+        name, s = self.name(d), self.session
+        script = self.case["handlers"][name]
+        does = script[min(self.calls[name], len(script) - 1)]
+        self.calls[name] += 1
+        attempt = s.shown(d, self.now).attempt
+        entry = {"id": name, "do": "handler", "number": attempt.number, "last": attempt.last, "fence": attempt.fence}
+        if d.message.id:
+            entry["token"] = self.token(name, attempt.token)
+        self.note(entry)
+        began, over = self.now, []
+
+        def end(failed) -> None:
+            if over:
+                if over == ["abandoned"]:
+                    s.isolation.abandon(-1)
+                return
+            over.append("returned")
+            d.ran = self.now - began
+            self.resume(steps, failed)
+
+        def cancel(cause) -> None:
+            if over:
+                return
+            if does.get("deaf"):
+                self.at(self.now + ABANDON_AFTER, abandon, cause)
+            else:
+                end(Failed(TimeoutError("cancelled"), cause, "cancelled"))
+
+        def abandon(cause) -> None:
+            if not over:
+                over.append("abandoned")
+                s.isolation.abandon(1)
+                d.ran = self.now - began
+                self.resume(steps, Failed(Abandoned("abandoned"), cause, "abandoned"))
+
+        self.at(began + does.get("takes", 0) / 1000, end, result_of(does))
+        self.at(began + s.settings.handler_timeout, cancel, Cause.TIMED_OUT)
+        s.live.add(lambda: self.at(self.now, cancel, Cause.FAILED))
+
+    # The store.
+
+    def answer(self, effect: Send) -> tuple[float, object]:
+        call = effect.call
+        step, args = call.name.upper(), call.args
+        name = next(n for n in self.names.values() if n == args[2].decode())
+        outage = next((o for o in self.case.get("outages", []) if o["from"] <= self.now * 1000 < o["to"] and step in o.get("steps", [step])), None)
+        said = outage["kind"] if outage else self.scripted(name, step)
+        self.note_send(name, step, args, said)
+        if said == "lost":
+            return effect.timeout, StoreError(Fault.SLOW, "lost")
+        if said == "down":
+            return 0, StoreError(Fault.UNREACHABLE, "down")
+        if said == "refused":
+            return 0, ForeignError("WRONGTYPE")
+        return 0, Reply(
+            Verdict(said["verdict"]), said.get("failures", 0), said.get("crashes", 0), said.get("limit", 0), int(said.get("fence", 0)),
+            said.get("wait", 0) / 1000, said.get("cause") or "", text(said.get("reason")), said.get("double", False),
+        )
+
+    def scripted(self, name: str, step: str):
+        script = self.case.get("replies", {}).get(name, {}).get(step)
+        if script is None:
+            assert step == "END", f"{step} of {name} is not expected"
+            return {"verdict": "ENDED"}
+        self.sent[name, step] += 1
+        return script[min(self.sent[name, step], len(script)) - 1]
+
+    # The trace.
+
+    def token(self, name: str, token: str) -> int:
+        if token not in self.tokens[name]:
+            self.tokens[name].append(token)
+        return self.tokens[name].index(token) + 1
+
+    def note_send(self, name: str, step: str, args, said) -> None:
+        _, token, _, generation, _, limit, age, *rest = args
+        entry = {"id": name, "do": step, "token": self.token(name, token), "generation": generation.decode()}
+        if step != "END":
+            entry |= {"limit": limit, "first": age >= 0}
+        if step == "START":
+            entry |= {"mode": rest[0], "floor": rest[1]}
+        elif step == "FAIL":
+            entry |= {"wait": rest[0], "cause": rest[1], "reason": rest[2].decode()}
+        else:
+            entry["succeeded"] = bool(rest[0])
+        before, failed = self.last_send.get(name, (None, False))
+        if failed and before and {**entry, "at": 0, "repeated": 0} == {**before, "at": 0, "repeated": 0}:
+            before["repeated"] = True
+        else:
+            before = entry
+            self.note(entry)
+        self.last_send[name] = before, isinstance(said, str)
+
+    def note(self, entry: dict) -> None:
+        entry["at"] = self.now * 1000
+        self.trace.append(entry)
+        if "id" in entry:
+            self.last_send[entry["id"]] = None, False
+
+
+def result_of(does: dict) -> Failed | None:
+    if does.get("ok"):
+        return None
+    said = does.get("reject") or does["fail"]
+    wait = does["retry_after"] / 1000 if "retry_after" in does else None
+    return Failed(ValueError(said), Cause.REJECTED if "reject" in does else Cause.FAILED, said, wait)

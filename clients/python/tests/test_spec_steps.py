@@ -1,0 +1,187 @@
+"""The steps of spec/v1 on a real Redis."""
+
+from __future__ import annotations
+
+import uuid
+
+import pytest
+import redis
+
+from spec import cases, known, text, write
+from strikes import keys as k
+from strikes import steps
+from strikes.counter import Counter
+from strikes.errors import StoreError
+from strikes.record import parse_record
+from strikes.steps import Attempt, Cause, Failure, Mode
+
+
+def message(of):
+    return k.Message("orders", text(of.get("id", "m1")), text(of.get("generation", "")))
+
+
+class Run:
+    """One case: a prefix of its own, and what was seen of it."""
+
+    def __init__(self, case, url):
+        self.case, self.prefix, self.ttl = case, "spec:" + uuid.uuid4().hex, case.get("ttl", 604800000)
+        self.store = redis.Redis.from_url(url)
+        self.counter = Counter.from_url(url, prefix=self.prefix, ttl=self.ttl / 1000)
+        self.begin, self.clocks = self.now(), {}
+
+    def now(self):
+        seconds, micros = self.store.time()
+        return seconds * 1000 + micros // 1000
+
+    def passed(self):
+        return self.now() - self.begin
+
+    def queue_key(self, name):
+        return k.queue_key("/", "orders", self.prefix) + name.encode()
+
+    def seed(self):
+        given = self.case["given"]
+        known(given, "records", "override", "tombstones", "pause", "skips", "types")
+        for record in given.get("records", []):
+            self.seed_record(record)
+        for name, value in given.get("override", {}).items():
+            self.store.hset(self.queue_key("limit"), name, value)
+        for name, value in given.get("tombstones", {}).items():
+            self.store.hset(self.queue_key("tombstones"), name, value + self.begin if name == "since" else value)
+        if pause := given.get("pause"):
+            fields = {"paused": int(pause["paused"]), "by": pause["by"], "why": pause["why"], "at": pause["at"] + self.begin}
+            self.store.hset(self.queue_key("pause"), mapping=fields)
+        for skip in given.get("skips", []):
+            m = message(skip)
+            self.store.zadd(self.queue_key("skips"), {k.member(m.id, m.generation): skip["until"] + self.begin})
+        for name in given.get("types", {}):
+            self.store.rpush(self.queue_key(name), "x")
+
+    def seed_record(self, record):
+        m = message(record)
+        key, fields = k.keys(m, self.prefix).record, dict(record)
+        if "type" in record:
+            self.store.rpush(key, "x")
+        elif "string" in record:
+            self.store.set(key, text(record["string"]), px=self.ttl)
+        else:
+            ttl = fields.pop("ttl")
+            self.store.set(key, write(fields, self.begin), px=ttl)
+            if record.get("listed") is not None:
+                where = self.queue_key("dead" if record.get("state") == "exhausted" else "index")
+                self.store.zadd(where, {k.member(m.id, m.generation): self.begin + ttl})
+                self.store.pexpire(where, 2 * self.ttl)
+
+    def take(self, s):
+        m = message(s)
+        a = Attempt(m, s.get("token", ""), s.get("holder", ""), s.get("age", -1), s.get("floor", 0))
+        match s["step"]:
+            case "START":
+                return self.counter.start(a, Mode(s["mode"]), s["limit"])
+            case "FAIL":
+                return self.counter.fail(a, Failure(s["limit"], s["wait"] / 1000, Cause(s["cause"]), text(s["reason"]), s["ran"] / 1000))
+            case "END":
+                assert s["keep"] == steps.KEEP_DONE * 1000
+                return self.counter.end(a, s["succeeded"])
+            case "CONTROL":
+                return self.counter.control("/", "orders", s["reader"], s["holder"], s["state"])
+        pytest.fail(f"unknown step {s['step']}")
+
+    def compare(self, s):
+        known(s, "step", "id", "generation", "together", "token", "holder", "limit", "age", "mode", "floor", "wait", "cause", "reason", "ran",
+              "succeeded", "keep", "reader", "state", "reply")
+        want = s["reply"]
+        if "error" in want:
+            with pytest.raises(StoreError, match=want["error"].replace("(", r"\(")):
+                self.take(s)
+            return
+        reply = self.take(s)
+        if s["step"] == "CONTROL":
+            skips = frozenset(k.member(m.id, m.generation) for m in map(message, want["skips"]))
+            assert (reply.paused, reply.by, reply.why, reply.skipped) == (want["paused"], text(want["by"]), text(want["why"]), skips)
+            assert reply.at == 0 if want["at"] is None else self.within(want["at"], reply.at)
+            return
+        known(want, "verdict", "failures", "crashes", "limit", "fence", "wait", "cause", "reason", "double")
+        got = (reply.verdict.value, reply.failures, reply.crashes, reply.limit, reply.cause, reply.reason, reply.possible_duplicate)
+        assert got == (want["verdict"], want["failures"], want["crashes"], want["limit"], want["cause"] or "", text(want["reason"]), want["double"])
+        assert self.fence(message(s), want["fence"], reply.fence)
+        wait = round(reply.wait * 1000)
+        assert wait == want["wait"] or want["wait"] > 0 and want["wait"] - self.passed() <= wait <= want["wait"]
+
+    def fence(self, m, want, got):
+        if not isinstance(want, str):
+            return int(want) == got
+        clocks = self.clocks.setdefault(m, [])
+        if got not in clocks and self.begin <= got // 1000 <= self.now() and got > max(clocks, default=0):
+            clocks.append(got)
+        return got in clocks and want == f"clock {clocks.index(got) + 1}"
+
+    def within(self, want, got):
+        return self.begin + want <= got <= self.now() + want
+
+    def check_records(self):
+        after = {message(r): r for r in self.case["after"].get("records", [])}
+        named = {message(r) for r in [*self.case["given"].get("records", []), *self.case["steps"]] if r.get("step") != "CONTROL"}
+        assert after.keys() <= named
+        for m in named:
+            self.check_record(m, after.get(m))
+        if want := self.case["after"].get("tombstones"):
+            got = self.store.hgetall(self.queue_key("tombstones"))
+            assert {name: int(got.get(name.encode(), 0)) for name in ("count", "removed")} == {"count": 0, "removed": 0, **want}
+
+    def check_record(self, m, want):
+        key = k.keys(m, self.prefix).record
+        kind = self.store.type(key).decode()
+        if want is None:
+            assert kind == "none"
+            return
+        if "type" in want or "string" in want:
+            assert kind == want.get("type", "string")
+            assert "string" not in want or self.store.get(key) == text(want["string"])
+            return
+        fields = dict(want)
+        ttl, where = fields.pop("ttl"), fields.pop("set", None)
+        left = self.store.pttl(key)
+        assert ttl - self.passed() <= left <= ttl
+        sets = [name for name in ("index", "dead") if self.store.zscore(self.queue_key(name), k.member(m.id, m.generation)) is not None]
+        assert sets == ([where] if where else [])
+        text_of = self.store.get(key)
+        record = parse_record(text_of)
+        assert record and self.fence(m, fields.get("fence", 0), record.fence)
+        fields["fence"] = record.fence
+        self.align(fields, record)
+        assert text_of == write(fields, self.begin)
+
+    def align(self, fields, record):
+        """Give the wanted times those of the record, if they are as much later as the case has run."""
+        for name in ("binds", "due", "first", "last", "since", "listed"):
+            got, want = getattr(record, name), fields.get(name)
+            assert got == 0 if want is None else self.within(want, got), name
+            fields[name] = None if want is None else got - self.begin
+        afters = [line.split(b"\t")[0][1:] for line in record.history.split(b"\n")[1:]]
+        assert len(afters) == len(fields.get("history", []))
+        fields["history"] = [dict(a) for a in fields.get("history", [])]
+        for a, got in zip(fields["history"], afters, strict=True):
+            assert a.get("after", 0) <= int(got) <= a.get("after", 0) + self.passed()
+            a["after"] = int(got)
+        at = 0
+        fields["notes"] = [dict(n) for n in fields.get("notes", [])]
+        for n in fields["notes"]:
+            line = record.notes[at:].split(b"\n")[0].split(b" ")
+            assert self.within(n["at"], int(line[1]))
+            n["at"] = int(line[1]) - self.begin
+            at += len(b" ".join(line)) + 1 + int(line[2]) + int(line[3])
+
+
+@cases("steps")
+def test_steps(case, redis_url):
+    known(case, "ttl", "given", "steps", "after")
+    run = Run(case, redis_url)
+    try:
+        run.seed()
+        for s in case["steps"]:
+            run.compare(s)
+        run.check_records()
+    finally:
+        run.counter.close()
+        run.store.close()

@@ -1,0 +1,116 @@
+//go:build unix
+
+package main
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
+	"github.com/strikesmq/strikes/internal/proctest"
+)
+
+// TestPushStops sends signals to a consumer whose request is under way.
+func TestPushStops(t *testing.T) {
+	tests := []struct {
+		name    string
+		takes   time.Duration
+		status  int
+		signals []syscall.Signal
+		code    int
+		left    int // messages in the queue
+	}{
+		{"the request may finish", 700 * time.Millisecond, 204, []syscall.Signal{syscall.SIGTERM}, cli.ExitOK, 0},
+		{"a failure while stopping is not counted", 700 * time.Millisecond, 500, []syscall.Signal{syscall.SIGTERM}, cli.ExitOK, 1},
+		{"a crash while stopping is not counted", 700 * time.Millisecond, 502, []syscall.Signal{syscall.SIGTERM}, cli.ExitOK, 1},
+		{"it is cancelled after the time to drain", 10 * time.Minute, 204, []syscall.Signal{syscall.SIGTERM}, cli.ExitOK, 1},
+		{"a second signal cancels it", 10 * time.Minute, 204, []syscall.Signal{syscall.SIGINT, syscall.SIGTERM}, cli.ExitInterrupted, 1},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			queue, begun := queueOfOne(t), make(chan struct{}, 9)
+			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				_, _ = io.Copy(io.Discard, r.Body)
+				begun <- struct{}{}
+				select {
+				case <-time.After(tt.takes):
+					w.WriteHeader(tt.status)
+				case <-r.Context().Done():
+				}
+			}))
+			defer s.Close()
+			cmd := strikesOn(t, queue, "consume", queue, "--http", s.URL, "--drain-timeout", "2s")
+			stdout, stderr := started(t, cmd)
+			<-begun
+			for _, s := range tt.signals {
+				time.Sleep(cli.SameSignal + 50*time.Millisecond) // two within that time are one
+				if err := cmd.Process.Signal(s); err != nil {
+					t.Fatal(err)
+				}
+			}
+			_ = cmd.Wait()
+			if code := cmd.ProcessState.ExitCode(); code != tt.code || stdout.String() != "" {
+				t.Errorf("exit code %d, printed %q:\n%s", code, stdout, stderr)
+			}
+			if tt.code == cli.ExitInterrupted && !strings.Contains(stderr.String(), "running requests were cancelled") {
+				t.Errorf("stderr: %s", stderr)
+			}
+			proctest.Eventually(t, 10*time.Second, "the message is where it must be", func() bool {
+				n, err := readyIn(brokerURL(t), queue)
+				return err == nil && n == tt.left
+			})
+			list := strikesOn(t, queue, "counter", "list", queue)
+			if out, err := list.CombinedOutput(); list.ProcessState.ExitCode() != cli.ExitNothing {
+				t.Errorf("it is counted: %v\n%s", err, out)
+			}
+		})
+	}
+}
+
+// TestPushPrintsNoSecret: neither a password nor a token is printed or kept, though the endpoint quotes both.
+func TestPushPrintsNoSecret(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Location", "http://u:hush@elsewhere/?key=hush")
+		w.WriteHeader(http.StatusFound)
+		_, _ = io.WriteString(w, r.Header.Get("Authorization")+" \x1b[2J "+r.Host)
+	}))
+	defer s.Close()
+	token := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(token, []byte("hush\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, flags := range [][]string{
+		{"--http", strings.Replace(s.URL, "://", "://u:hush@", 1) + "/hooks/hush?key=hush"},
+		{"--http", s.URL + "/hooks/hush?key=hush", "--http-token-file", token},
+		{"--http", s.URL + "/hooks/hush?key=hush", "--http-token-file", token, "--json"},
+		{"--http", "http://u:hush@127.0.0.1:1/hooks/hush?key=hush", "--handler-timeout", "1s"},
+	} {
+		queue := queueOfOne(t)
+		cmd := strikesOn(t, queue, append([]string{"consume", queue, "-v", "--max-retries", "1", "--backoff", "10ms", "--exit-when-idle", "500ms"}, flags...)...)
+		stdout, stderr := started(t, cmd)
+		if strings.Contains(flags[1], "127.0.0.1:1/") {
+			proctest.Eventually(t, 20*time.Second, "an attempt", func() bool { return strings.Contains(stderr.String(), "not-counted") })
+			if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_ = cmd.Wait()
+		list := strikesOn(t, queue, "counter", "list", "--json", queue)
+		kept, _ := list.CombinedOutput()
+		all := stdout.String() + stderr.String() + string(kept)
+		if strings.Contains(all, "hush") || strings.Contains(all, "\x1b") || strings.Contains(all, "dTpodXNo") {
+			t.Errorf("%q prints\n%q", flags, all)
+		}
+		if !strings.Contains(all, "127.0.0.1:1 is out of reach") && !strings.Contains(all, "redirect, which is not followed") {
+			t.Errorf("%q prints\n%s", flags, all)
+		}
+	}
+}

@@ -1,0 +1,91 @@
+package counter
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestProtocolValues compares the values of the store in docs/protocol.md with those of the code.
+func TestProtocolValues(t *testing.T) {
+	ms := func(d time.Duration) string { return fmt.Sprint(d.Milliseconds(), " ms") }
+	lua := func(file, name string) string {
+		text, err := os.ReadFile("scripts/" + file + ".lua")
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := regexp.MustCompile(`(?m)^local ` + name + ` = (\d+)`).FindSubmatch(text)
+		if m == nil {
+			t.Fatalf("%s.lua has no %s", file, name)
+		}
+		return string(m[1])
+	}
+	token := 0
+	for validToken(strings.Repeat("a", token+1)) {
+		token++
+	}
+	least := time.Minute
+	if (Options{TTL: least}).validate() != nil || (Options{TTL: least - 1}).validate() == nil {
+		t.Errorf("the least TTL is not %v", least)
+	}
+	want := map[string]string{
+		"prefix":                              "`" + DefaultPrefix + "`",
+		"TTL of a record":                     ms(DefaultTTL),
+		"least TTL":                           ms(least),
+		"keep after a success":                ms(keepDone),
+		"tombstone in force":                  lua("record", "BINDS") + " ms",
+		"bytes of a token":                    fmt.Sprint(token),
+		"bytes of id, generation, holder, by": fmt.Sprint(maxStoredID),
+		"bytes of reason, why":                fmt.Sprint(MaxReason),
+		"largest limit":                       lua("record", "MOST"),
+		"largest override, in retries":        fmt.Sprint(MaxOverride),
+		"largest grant, in attempts":          fmt.Sprint(MaxGrant),
+		"largest floor":                       fmt.Sprint(int64(MaxFloor)),
+		"largest wait":                        ms(math.MaxInt64),
+		"uncounted tokens kept":               lua("record", "ENDED"),
+		"bytes of tokens kept":                lua("record", "TOKENS"),
+		"attempts in the history":             lua("record", "NOTED"),
+		"steps in one call":                   fmt.Sprint(maxBatch),
+		"TTL of a pause":                      ms(pauseTTL),
+		"a skip is announced for":             ms(skipAnnounced),
+		"a silent consumer is listed for":     lua("control", "FORGOTTEN") + " ms",
+		"skips in one reply":                  lua("control", "SKIPS"),
+	}
+	if diff := cmp.Diff(want, documented(t, "Values of the store.")); diff != "" {
+		t.Error(diff)
+	}
+	if tombstoneBinds.Milliseconds() != number(lua("record", "BINDS")) || maxLimit != number(lua("record", "MOST")) {
+		t.Error("the package and record.lua differ")
+	}
+}
+
+// documented returns the table of docs/protocol.md that follows this text: values by their names, up to what explains them.
+func documented(t *testing.T, heading string) map[string]string {
+	t.Helper()
+	text, err := os.ReadFile("../docs/protocol.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, found := strings.Cut(string(text), "\n"+heading)
+	_, rows, ok := strings.Cut(section, "\n|---|---|\n")
+	if !found || !ok {
+		t.Fatalf("no table follows %q", heading)
+	}
+	rows, _, _ = strings.Cut(rows, "\n\n")
+	explained := regexp.MustCompile(`( \(| each$| at most$| at least$|,).*`)
+	values := map[string]string{}
+	for line := range strings.Lines(rows) {
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
+		if len(cells) != 2 {
+			t.Fatalf("%q is no row", line)
+		}
+		values[strings.TrimSpace(cells[0])] = explained.ReplaceAllString(strings.TrimSpace(cells[1]), "")
+	}
+	return values
+}
