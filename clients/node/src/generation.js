@@ -13,7 +13,7 @@ export const MAX_FLOOR = 2 ** 52
 
 /**
  * A death that a consumer caused, from x-death.
- * @typedef {{ count: bigint, time: bigint }} Death time in seconds since 1970
+ * @typedef {{ count: number, time: bigint }} Death time in seconds since 1970
  */
 
 /**
@@ -64,8 +64,7 @@ export function generation(headers, queue) {
  * @returns {number}
  */
 export function carriedFence(headers, queue) {
-  const header = headers.get(FENCE_HEADER)
-  let fence = header?.type === 'l' ? Number(header.bytes.readBigInt64BE(0)) : 0
+  let fence = integer(headers.get(FENCE_HEADER))
   if (fence < 0 || fence > MAX_FLOOR) fence = 0 // any publisher can send it
   const death = newestDeath(headers, queue)
   const end = death ? Number((death.time + 1n) * 1000000n) : 0
@@ -102,12 +101,29 @@ function isText(field, text) {
   return field?.type === 'S' && text.length > 0 && field.bytes.equals(text)
 }
 
-/** @param {Field | undefined} field */
+/**
+ * A whole number, whatever its type: libraries of other languages do not tell the types apart. 0 if it is none, or beyond 2^53-1.
+ * @param {Field | undefined} field
+ * @returns {number}
+ */
 function integer(field) {
+  const n = Number(numberOf(field))
+  return Number.isSafeInteger(n) ? n + 0 : 0 // no -0
+}
+
+/** @param {Field | undefined} field @returns {number | bigint} */
+function numberOf(field) {
+  const bytes = field?.bytes ?? NONE
   switch (field?.type) {
-    case 'l': return field.bytes.readBigInt64BE(0)
-    case 'I': return BigInt(field.bytes.readInt32BE(0))
-    case 's': return BigInt(field.bytes.readInt16BE(0))
-    default: return 0n
+    case 'l': return bytes.readBigInt64BE(0)
+    case 'I': return bytes.readInt32BE(0)
+    case 'i': return bytes.readUInt32BE(0)
+    case 's': return bytes.readInt16BE(0)
+    case 'u': return bytes.readUInt16BE(0)
+    case 'b': return bytes.readInt8(0)
+    case 'B': return bytes.readUInt8(0)
+    case 'd': return bytes.readDoubleBE(0)
+    case 'f': return bytes.readFloatBE(0)
+    default: return 0
   }
 }

@@ -37,8 +37,8 @@ export function member(id, generation) {
 /**
  * Begins every key of a queue.
  * @param {string} prefix
- * @param {string} vhost
- * @param {string} queue
+ * @param {string | Buffer} vhost
+ * @param {string | Buffer} queue
  */
 export function queueKey(prefix, vhost, queue) {
   return `${prefix}:{${encode(vhost)}/${encode(queue)}}:`
@@ -46,7 +46,7 @@ export function queueKey(prefix, vhost, queue) {
 
 /**
  * The keys of a message's record and of its queue, as scripts/record.lua describes them.
- * @param {{ vhost: string, queue: string, id: string | Buffer, generation?: string | Buffer }} message
+ * @param {{ vhost: string | Buffer, queue: string | Buffer, id: string | Buffer, generation?: string | Buffer }} message
  * @param {string} [prefix]
  */
 export function keys(message, prefix = DEFAULT_PREFIX) {
@@ -59,8 +59,8 @@ export function keys(message, prefix = DEFAULT_PREFIX) {
 
 /**
  * The keys of a queue that scripts/control.lua describes.
- * @param {string} vhost
- * @param {string} queue
+ * @param {string | Buffer} vhost
+ * @param {string | Buffer} queue
  * @param {string} [prefix]
  */
 export function controlKeys(vhost, queue, prefix = DEFAULT_PREFIX) {

@@ -125,6 +125,7 @@ export function fieldOf(value) {
   if (Buffer.isBuffer(value)) return { type: 'x', bytes: value }
   if (Array.isArray(value)) return { type: 'A', bytes: Buffer.concat(value.map((v) => spell(fieldOf(v)))) }
   if (typeof value === 'bigint' || Number.isSafeInteger(value)) return { type: 'l', bytes: eight(BigInt(/** @type {number} */ (value))) }
+  if (typeof value === 'number') return { type: 'd', bytes: double(value) }
   if (typeof value !== 'object' || value === null) return { type: 'V', bytes: Buffer.alloc(0) } // no field that is read has these
   const typed = /** @type {Record<string, any>} */ (value)
   if (typed['!'] === 'timestamp') return { type: 'T', bytes: eight(BigInt(typed.value)) }
@@ -148,6 +149,13 @@ function spell({ type, bytes }) {
   const size = Buffer.alloc(4)
   size.writeUInt32BE(bytes.length)
   return Buffer.concat([Buffer.from(type), size, bytes])
+}
+
+/** @param {number} value */
+function double(value) {
+  const bytes = Buffer.alloc(8)
+  bytes.writeDoubleBE(value)
+  return bytes
 }
 
 /** @param {bigint} value */

@@ -29,7 +29,8 @@
  * @property {Buffer} reason
  */
 
-const WORDS = 25
+// The words of the first line, as scripts/record.lua reads them.
+const LINE = /^\d+ \d+ \d+ \d+ \d \S+ \d+ \d+ \d+ \d+ \d+ \S+ \S+ \S+ \d+ \d+ \d+ \d+ \d \S+ \d+ \d+ \d+ \d+ \d+$/
 const LENGTHS = 20 // the first of the five lengths
 
 /**
@@ -39,8 +40,9 @@ const LENGTHS = 20 // the first of the five lengths
  */
 export function parseRecord(bytes) {
   const end = bytes.indexOf('\n')
-  const words = bytes.toString('latin1', 0, Math.max(end, 0)).split(' ')
-  if (words.length !== WORDS) return undefined
+  const line = bytes.toString('latin1', 0, Math.max(end, 0))
+  if (!LINE.test(line)) return undefined
+  const words = line.split(' ')
   const parts = []
   let at = end + 1
   for (const length of words.slice(LENGTHS)) {

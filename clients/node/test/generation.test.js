@@ -30,11 +30,11 @@ test('the generation of headers', () => {
   for (const [name, headers, want] of table) assert.equal(generation(headers, 'q'), want, name)
 })
 
-test('only the integers that the broker writes are counts', () => {
+test('whole numbers of every type are counts', () => {
   const entry = (type, count) => Buffer.concat([encodeTable({ queue: 'q', reason: 'rejected', time: at(NOON) }), Buffer.from([5]), Buffer.from('count' + type), count])
   const headers = (type, count) => new Map([['x-death', { type: 'A', bytes: inArray(entry(type, count)) }]])
-  const want = { l: '7@', I: '7@', s: '7@', b: '0@', B: '0@', u: '0@', i: '0@' }
-  const size = { l: 8, I: 4, s: 2, b: 1, B: 1, u: 2, i: 4 }
+  const want = { l: '7@', I: '7@', s: '7@', b: '7@', B: '7@', u: '7@', i: '7@', t: '0@' }
+  const size = { l: 8, I: 4, s: 2, b: 1, B: 1, u: 2, i: 4, t: 1 }
   for (const type of Object.keys(want)) {
     const count = Buffer.alloc(size[type])
     count[count.length - 1] = 7
@@ -58,6 +58,7 @@ test('the fence that a message carries', () => {
   const fence = (headers) => carriedFence(readHeaders(headers), 'q')
   assert.equal(fence({}), 0)
   assert.equal(fence({ 'x-strikes-fence': 12 }), 12)
+  assert.equal(fence({ 'x-strikes-fence': 1.5 }), 0)
   assert.equal(fence({ 'x-strikes-fence': -1 }), 0)
   assert.equal(fence({ 'x-strikes-fence': 2 ** 52 + 1 }), 0)
   assert.equal(fence({ 'x-strikes-fence': '12' }), 0)

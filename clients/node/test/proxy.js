@@ -6,7 +6,9 @@ import { once } from 'node:events'
 export async function listen(url) {
   const target = new URL(url)
   const sockets = new Set()
+  const deaf = new Set() // connections that lost a reply: what follows would be taken for it
   const requests = []
+  const replaced = []
   const state = { swallow: false, refuse: false, freeze: false, delay: 0 }
   const server = net.createServer((near) => {
     if (state.refuse) return near.destroy()
@@ -20,10 +22,12 @@ export async function listen(url) {
     near.on('data', (data) => {
       if (state.freeze) return
       if (requests.length < 1000) requests.push(data.toString('latin1', 0, 400))
+      for (const { from, to } of replaced) for (let at; (at = data.indexOf(from)) >= 0;) to.copy(data, at)
       far.write(data)
     })
     far.on('data', (data) => {
-      if (state.swallow || state.freeze) return
+      if (state.swallow) deaf.add(near)
+      if (state.freeze || deaf.has(near)) return
       if (state.delay > 0) setTimeout(() => near.write(data), state.delay)
       else near.write(data)
     })
@@ -40,8 +44,14 @@ export async function listen(url) {
     swallowReplies() { state.swallow = true },
     refuse() { state.refuse = true; this.cut() },
     freeze() { state.freeze = true },
+    /** Replaces bytes by as many others on their way to the server. */
+    rewrite(from, to) { replaced.push({ from, to }) },
     delay(ms) { state.delay = ms },
-    heal() { Object.assign(state, { swallow: false, refuse: false, freeze: false, delay: 0 }) },
+    heal() {
+      Object.assign(state, { swallow: false, refuse: false, freeze: false, delay: 0 })
+      for (const socket of deaf) socket.destroy()
+      deaf.clear()
+    },
     cut() { for (const socket of sockets) socket.destroy() },
     async close() {
       this.cut()

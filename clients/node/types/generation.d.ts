@@ -1,7 +1,7 @@
 /** @typedef {import('./properties.js').Field} Field */
 /**
  * A death that a consumer caused, from x-death.
- * @typedef {{ count: bigint, time: bigint }} Death time in seconds since 1970
+ * @typedef {{ count: number, time: bigint }} Death time in seconds since 1970
  */
 /**
  * The headers that decide how a message is counted. It accepts the bytes of a header table, or headers as amqplib decodes them.
@@ -42,6 +42,6 @@ export type Field = import("./properties.js").Field;
  * time in seconds since 1970
  */
 export type Death = {
-    count: bigint;
+    count: number;
     time: bigint;
 };

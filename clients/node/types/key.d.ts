@@ -13,18 +13,18 @@ export function member(id: string | Buffer, generation: string | Buffer): string
 /**
  * Begins every key of a queue.
  * @param {string} prefix
- * @param {string} vhost
- * @param {string} queue
+ * @param {string | Buffer} vhost
+ * @param {string | Buffer} queue
  */
-export function queueKey(prefix: string, vhost: string, queue: string): string;
+export function queueKey(prefix: string, vhost: string | Buffer, queue: string | Buffer): string;
 /**
  * The keys of a message's record and of its queue, as scripts/record.lua describes them.
- * @param {{ vhost: string, queue: string, id: string | Buffer, generation?: string | Buffer }} message
+ * @param {{ vhost: string | Buffer, queue: string | Buffer, id: string | Buffer, generation?: string | Buffer }} message
  * @param {string} [prefix]
  */
 export function keys(message: {
-    vhost: string;
-    queue: string;
+    vhost: string | Buffer;
+    queue: string | Buffer;
     id: string | Buffer;
     generation?: string | Buffer;
 }, prefix?: string): {
@@ -36,11 +36,11 @@ export function keys(message: {
 };
 /**
  * The keys of a queue that scripts/control.lua describes.
- * @param {string} vhost
- * @param {string} queue
+ * @param {string | Buffer} vhost
+ * @param {string | Buffer} queue
  * @param {string} [prefix]
  */
-export function controlKeys(vhost: string, queue: string, prefix?: string): {
+export function controlKeys(vhost: string | Buffer, queue: string | Buffer, prefix?: string): {
     pause: string;
     consumers: string;
     skips: string;

@@ -1,0 +1,126 @@
+// The settler on a fake channel and a fake store: what is sent, and what is settled.
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { StoreError } from '../src/errors.js'
+import { ofProcess } from '../src/isolation.js'
+import { Settler } from '../src/settler.js'
+import { eventually } from './servers.js'
+
+const reply = (verdict, more = {}) => ({ verdict, failures: 0, crashes: 0, limit: 4, fence: 1, wait: 0, cause: '', reason: '', possibleDuplicate: false, ...more })
+const lost = new StoreError('slow', 'no reply in time')
+
+/** Answers each step with the next of its replies, and notes it. An Error is thrown; without a reply the step is never answered. */
+function fakeStore(...replies) {
+  const store = { steps: [] }
+  const answer = (name, a, ...rest) => {
+    store.steps.push([name, a.token, ...rest])
+    const next = replies.length > 0 ? replies.shift() : lost
+    return next instanceof Error ? Promise.reject(next) : Promise.resolve(next)
+  }
+  store.start = (a, mode, limit) => answer('START', a, mode, limit)
+  store.fail = (a, f) => answer('FAIL', a, f.limit, f.cause, f.reason)
+  store.end = (a, succeeded) => answer('END', a, succeeded)
+  store.named = () => store.steps.map(([name, , ...rest]) => [name, ...rest].join(' '))
+  store.tokens = () => new Set(store.steps.map(([, token]) => token)).size
+  store.push = (...more) => replies.push(...more)
+  return store
+}
+
+function fakeChannel() {
+  const settled = []
+  return { settled, ack: () => settled.push('ack'), nack: (m, all, requeue) => settled.push(requeue ? 'requeue' : 'dead-letter') }
+}
+
+const message = (redelivered = false, messageId = 'm1') => ({ fields: { redelivered, deliveryTag: 1 }, properties: { messageId, headers: {} }, content: Buffer.alloc(0) })
+
+async function handle(store, m, handler, options = {}, more = {}) {
+  const channel = fakeChannel()
+  const settler = new Settler({ queue: 'q', counter: store, backoff: () => 1, ...options })
+  const { outcome, error } = await settler.handle(channel, m, handler, more)
+  return { outcome, error, settled: channel.settled }
+}
+
+const succeed = () => {}
+const fail = () => { throw new Error('boom') }
+
+for (const [name, m, handler, replies, steps, settled, options] of [
+  ['a success', message(), succeed, [], [], 'ack'],
+  ['a redelivery', message(true), succeed, [reply('RUN'), reply('ENDED')], ['START shared 4', 'END true'], 'ack'],
+  ['a failure', message(), fail, [reply('REQUEUE', { failures: 1 })], ['FAIL 4 failed boom'], 'requeue'],
+  ['the last failure', message(true), fail, [reply('RUN'), reply('EXHAUSTED')], ['START shared 4', 'FAIL 4 failed boom'], 'dead-letter'],
+  ['a tombstone', message(true), fail, [reply('EXHAUSTED')], ['START shared 4'], 'dead-letter'],
+  ['a backoff that is not over', message(true), succeed, [reply('WAIT', { wait: 5 }), reply('RUN'), reply('ENDED')], ['START shared 4', 'START shared 4', 'END true'], 'ack'],
+  ['a suspect', message(true), succeed, [reply('SUSPECT'), reply('RUN'), reply('ENDED')], ['START shared 4', 'START isolated 4', 'END true'], 'ack'],
+  ['in place', message(), fail, [reply('REQUEUE'), reply('RUN'), reply('EXHAUSTED')], ['FAIL 4 failed boom', 'START shared 4', 'FAIL 4 failed boom'], 'dead-letter', { retry: 'in-place' }],
+  ['no isolation', message(true), succeed, [reply('RUN'), reply('ENDED')], ['START untracked 4', 'END true'], 'ack', { isolation: 'off' }],
+  ['strict isolation', message(), succeed, [reply('RUN'), reply('ENDED')], ['START isolated 4', 'END true'], 'ack', { isolation: 'strict' }],
+  ['no id', message(false, null), fail, [], [], 'dead-letter'],
+  ['no id, redelivered', message(true, ''), succeed, [], [], 'dead-letter'],
+  ['a lost FAIL', message(), fail, [lost, lost, reply('REQUEUE')], ['FAIL 4 failed boom', 'FAIL 4 failed boom', 'FAIL 4 failed boom'], 'requeue'],
+  ['a lost END', message(true), succeed, [reply('RUN'), lost, reply('ENDED')], ['START shared 4', 'END true', 'END true'], 'ack'],
+  ['a verdict of another step', message(true), succeed, [reply('REQUEUE'), reply('RUN'), reply('ENDED')], ['START shared 4', 'START shared 4', 'END true'], 'ack'],
+]) {
+  test(name, { timeout: 20_000 }, async () => {
+    const store = fakeStore(...replies)
+    const got = await handle(store, m, handler, options)
+    assert.deepEqual([store.named(), got.settled, got.error], [steps, [settled], undefined])
+    if (!options?.retry) assert.ok(store.tokens() <= 1, 'one attempt has one token')
+  })
+}
+
+test('a lost START of an isolated attempt: the gate is shut until its END is answered', async () => {
+  const { gate } = ofProcess()
+  const store = fakeStore(reply('SUSPECT'))
+  const done = handle(store, message(true), succeed)
+  await eventually(() => gate.closed, 'a shut gate')
+  assert.ok(store.named().filter((s) => s === 'START isolated 4').length >= 4, 'START was repeated under the lock')
+  let ran = false
+  const other = handle(fakeStore(reply('RUN'), reply('ENDED')), message(true), () => { ran = true })
+  assert.equal((await handle(fakeStore(), message(), succeed)).outcome, 'ack', 'first deliveries go on')
+  assert.equal(ran, false)
+  store.push(...Array(20).fill(reply('RUN')))
+  assert.equal((await other).outcome, 'ack')
+  assert.equal((await done).outcome, 'ack')
+  assert.equal(gate.closed, false)
+  assert.ok(store.named().includes('END false'), 'the attempt in doubt was closed')
+})
+
+test('a stop: a failure is not counted, the attempt is closed, and nothing is settled', async () => {
+  const controller = new AbortController()
+  const store = fakeStore(reply('RUN'), reply('ENDED'))
+  const got = await handle(store, message(true), (_, { signal }) => new Promise((_resolve, fail) => {
+    signal.addEventListener('abort', () => fail(signal.reason))
+    controller.abort()
+  }), {}, { signal: controller.signal })
+  assert.deepEqual([got.outcome, got.settled, store.named()], ['leave', [], ['START shared 4', 'END false']])
+  const stopped = await handle(fakeStore(), message(), succeed, {}, { signal: AbortSignal.abort() })
+  assert.deepEqual([stopped.outcome, stopped.settled], ['leave', []])
+})
+
+test('a rejection is dead-lettered in an outage, and counted when the store is back', async () => {
+  const { reject } = await import('../src/steer.js')
+  const store = fakeStore(lost, lost, reply('EXHAUSTED'))
+  const got = await handle(store, message(), () => { throw reject('no') })
+  assert.equal(got.outcome, 'dead-letter')
+  await eventually(() => store.steps.length === 3, 'a late FAIL')
+  assert.deepEqual([...new Set(store.named())], ['FAIL 0 rejected no'])
+  assert.equal(store.tokens(), 1)
+})
+
+test('an ack on a closed channel leaves the delivery', async () => {
+  const settler = new Settler({ queue: 'q', counter: fakeStore() })
+  const closed = { ack() { throw new Error('Channel closed') }, nack() {} }
+  const { outcome, error } = await settler.handle(closed, message(), succeed)
+  assert.equal(outcome, 'leave')
+  assert.equal(error.name, 'SettlementError')
+})
+
+test('callbacks that throw', async () => {
+  const bad = () => { throw new Error('a trap') }
+  assert.equal((await handle(fakeStore(), message(), succeed, { observer: bad })).outcome, 'ack')
+  assert.equal((await handle(fakeStore(), message(), succeed, { key: bad })).outcome, 'ack')
+  assert.equal((await handle(fakeStore(reply('REQUEUE')), message(), fail, { backoff: bad })).outcome, 'requeue')
+  const odd = { toString() { throw new Error('a trap') } }
+  assert.equal((await handle(fakeStore(reply('REQUEUE')), message(), () => { throw odd })).outcome, 'requeue')
+  assert.equal((await handle(fakeStore(reply('REQUEUE')), message(), () => Promise.reject())).outcome, 'requeue')
+})
