@@ -23,6 +23,8 @@ type broker interface {
 	Collect(ctx context.Context, queue string) (status.Status, error)
 	Examine(context.Context, inspect.Need) ([]inspect.Finding, error) // of need.Queue; without one of the broker itself
 	DeliveryLimit(context.Context, inspect.Need) ([]inspect.Finding, error)
+	PlanRepair(context.Context, inspect.Need) (doctor.Repair, error)
+	Repair(context.Context, inspect.Need) (doctor.Repair, error) // plans anew and carries it out
 	DeadLetters(ctx context.Context, queue string) (deadLetters, error)
 	Sweep() // closes what was not used for long
 	Close() error
@@ -161,6 +163,25 @@ func (d *dialled) DeliveryLimit(ctx context.Context, need inspect.Need) (found [
 		return err
 	})
 	return found, err
+}
+
+func (d *dialled) PlanRepair(ctx context.Context, need inspect.Need) (doctor.Repair, error) {
+	return d.repair(ctx, need, false)
+}
+
+func (d *dialled) Repair(ctx context.Context, need inspect.Need) (doctor.Repair, error) {
+	return d.repair(ctx, need, true)
+}
+
+func (d *dialled) repair(ctx context.Context, need inspect.Need, do bool) (plan doctor.Repair, err error) {
+	need.Management, need.HTTPClient = d.opts.Management, d.opts.HTTPClient
+	err = d.with(ctx, func(conn *amqp.Connection) (err error) {
+		if plan, err = doctor.PlanRepair(ctx, conn, need); err != nil || !do {
+			return err
+		}
+		return plan.Do(ctx, conn)
+	})
+	return plan, err
 }
 
 func (d *dialled) DeadLetters(ctx context.Context, queue string) (deadLetters, error) {

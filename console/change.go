@@ -38,6 +38,7 @@ type changeView struct {
 var titles = map[Verb]string{
 	VerbGrant: "Give a message more attempts", VerbReset: "Forget the failed attempts of a message", VerbSkip: "Dead-letter a message at its next step",
 	VerbLimit: "Set the limit of a queue", VerbPause: "Pause the consumers of a queue",
+	VerbRepair: "Repair the dead-letter route of a queue",
 }
 
 var undoTitles = map[Verb]string{VerbLimit: "Clear the limit of a queue", VerbPause: "Resume the consumers of a queue"}
@@ -78,8 +79,12 @@ func (ch change) Title() string {
 // Do is what the button says.
 func (ch change) Do() string {
 	name := ch.Name()
-	if ch.Verb == VerbLimit {
+	switch ch.Verb {
+	case VerbLimit:
 		name += " of"
+	case VerbRepair:
+		name += " the route of"
+	default:
 	}
 	return strings.ToUpper(name[:1]) + name[1:] + " " + shown(cmp.Or(ch.ID, ch.Queue))
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/doctor"
+	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/internal/records"
 )
 
@@ -54,6 +56,12 @@ func (c *Console) facts(ctx context.Context, ch change) ([]string, error) {
 			return nil, err
 		}
 		return []string{plural(plan.FailedAttempts, "failed attempt") + " so far.", "The consumer that holds it dead-letters it now, or the next one that receives it. A running attempt finishes first."}, nil
+	case VerbRepair:
+		plan, err := c.broker.PlanRepair(ctx, inspect.Need{Queue: ch.Queue})
+		if err != nil {
+			return nil, err
+		}
+		return repairFacts(plan), nil
 	default:
 		return c.pauseFacts(ctx, ch)
 	}
@@ -73,6 +81,19 @@ func (c *Console) pauseFacts(ctx context.Context, ch change) ([]string, error) {
 		return append(facts, "It is paused"+noteText(records.NoteOf(*note))), nil
 	}
 	return append(facts, "Paused consumers take no messages and count nothing, until an operator resumes the queue."), nil
+}
+
+func repairFacts(plan doctor.Repair) (facts []string) {
+	for _, f := range plan.Broken {
+		facts = append(facts, shown(f.Seen)+"; "+shown(f.Impact)+".")
+	}
+	if len(plan.Steps()) == 0 {
+		return append(facts, "Nothing is missing that the console can declare.")
+	}
+	for _, step := range plan.Steps() {
+		facts = append(facts, "It would "+shown(step)+".")
+	}
+	return append(facts, "Nothing that exists is changed. The broker lost the dead letters of the meantime; consumers of strikes hold theirs, and go on.")
 }
 
 // noteText says who changed something, when and why.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/inspect"
@@ -23,6 +24,8 @@ func (c *Console) carryOut(ctx context.Context, q *records.Queue, ch change) (st
 		return skip(ctx, q, ch)
 	case VerbPause:
 		return pause(ctx, q, ch)
+	case VerbRepair:
+		return c.repair(ctx, q, ch)
 	default:
 		return "", forbiddenError{ch.Verb}
 	}
@@ -135,9 +138,22 @@ func skip(ctx context.Context, q *records.Queue, ch change) (string, error) {
 	case plan.Before:
 		return fmt.Sprintf("%s was already skipped%s; nothing changed.", shown(ch.ID), noteText(plan.Note)), nil
 	case plan.Running:
-		return fmt.Sprintf("%s runs now. It is dead-lettered if this attempt fails.", shown(ch.ID)), nil
+		return fmt.Sprintf("The last attempt of %s has not ended. It is dead-lettered if that attempt fails, or when a consumer receives it again.", shown(ch.ID)), nil
 	}
 	return fmt.Sprintf("%s is dead-lettered at its next step.", shown(ch.ID)), nil
+}
+
+func (c *Console) repair(ctx context.Context, q *records.Queue, ch change) (string, error) {
+	done, err := c.broker.Repair(ctx, inspect.Need{Queue: ch.Queue})
+	steps := done.Steps()
+	if err == nil && len(steps) == 0 {
+		return "Nothing was missing that the console can declare, so nothing changed.", nil
+	}
+	q.Audit(ctx, counter.AuditEntry{Actor: ch.note.By, Verb: records.VerbRepair, Subject: ch.Queue, Reason: ch.note.Why, Count: int64(len(steps))}, err)
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("The dead-letter route of %s leads to a queue again. Done: %s.", shown(ch.Queue), shown(strings.Join(steps, ", "))), nil
 }
 
 func pause(ctx context.Context, q *records.Queue, ch change) (string, error) {

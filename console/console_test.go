@@ -18,6 +18,7 @@ import (
 
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/deadletter"
+	"github.com/strikesmq/strikes/internal/doctor"
 	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/internal/status"
 )
@@ -58,6 +59,12 @@ func (b *fakeBroker) Examine(context.Context, inspect.Need) ([]inspect.Finding, 
 }
 func (b *fakeBroker) DeliveryLimit(context.Context, inspect.Need) ([]inspect.Finding, error) {
 	return nil, b.err()
+}
+func (b *fakeBroker) PlanRepair(context.Context, inspect.Need) (doctor.Repair, error) {
+	return doctor.Repair{Queue: "orders.dlq"}, b.err()
+}
+func (b *fakeBroker) Repair(ctx context.Context, need inspect.Need) (doctor.Repair, error) {
+	return b.PlanRepair(ctx, need)
 }
 func (b *fakeBroker) DeadLetters(context.Context, string) (deadLetters, error) {
 	return b.dead, b.err()

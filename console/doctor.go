@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -20,6 +21,11 @@ type doctorView struct {
 	Examined []examined
 	Names    []string // queues to examine, if none is
 	Now      time.Time
+}
+
+// Repairable reports whether the verb repair may fix it.
+func (d diagnosis) Repairable() bool {
+	return d.Severe && slices.Contains([]string{inspect.CodeExchangeMissing, inspect.CodeQueueMissing, inspect.CodeUnbound}, d.Code)
 }
 
 // examined is what was found of a queue, the broker or the store.

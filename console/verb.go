@@ -20,6 +20,7 @@ const (
 	VerbSkip   Verb = "skip"   // dead-letter a message at its next step
 	VerbLimit  Verb = "limit"  // set or clear the limit of a queue
 	VerbPause  Verb = "pause"  // stop the consumers of a queue, or let them go on
+	VerbRepair Verb = "repair" // declare what is missing of a dead-letter route
 )
 
 // Verbs are those that a visitor may use; nil: none.
@@ -27,7 +28,7 @@ type Verbs []Verb
 
 // AllVerbs returns every verb.
 func AllVerbs() Verbs {
-	return Verbs{VerbReplay, VerbDrop, VerbReset, VerbGrant, VerbSkip, VerbLimit, VerbPause}
+	return Verbs{VerbReplay, VerbDrop, VerbReset, VerbGrant, VerbSkip, VerbLimit, VerbPause, VerbRepair}
 }
 
 // ParseVerbs reads verbs that are separated by commas. It returns a *setting.FieldError for a word that is none.

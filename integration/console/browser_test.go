@@ -183,10 +183,10 @@ func (b *tab) visit(url string) int {
 	return b.load(chromedp.Navigate(url))
 }
 
-// click clicks what sel selects if a visitor could: it is visible and nothing covers it. It is one script, because a live page
+// click clicks an element if a visitor could: it is visible and nothing covers it. It is one script, because a live page
 // may replace a node, or move it, between two commands.
 const click = `(() => {
-	const e = document.querySelector(%q);
+	const e = %s;
 	if (!e) return 'it is missing';
 	e.scrollIntoView({block: 'center', behavior: 'instant'});
 	const [box] = e.getClientRects();
@@ -200,14 +200,26 @@ const click = `(() => {
 // follow clicks what sel selects and waits for the page that comes of it.
 func (b *tab) follow(sel string) int {
 	b.t.Helper()
+	return b.followElement(fmt.Sprintf("document.querySelector(%q)", sel))
+}
+
+// followText follows the first link whose text begins with what a visitor reads.
+func (b *tab) followText(text string) int {
+	b.t.Helper()
+	return b.followElement(fmt.Sprintf("[...document.querySelectorAll('nav a, main a')].find(e => e.textContent.trim().startsWith(%q))", text))
+}
+
+// followElement clicks what an expression finds and waits for the page that comes of it.
+func (b *tab) followElement(found string) int {
+	b.t.Helper()
 	return b.load(func(ctx context.Context, t *chromedp.Target) (chromedp.Void, error) {
 		for {
-			refused, err := chromedp.Evaluate[string](fmt.Sprintf(click, sel))(ctx, t)
+			refused, err := chromedp.Evaluate[string](fmt.Sprintf(click, found))(ctx, t)
 			if err == nil && refused == "" || err != nil && !replaced(err) {
 				return chromedp.Void{}, err
 			}
 			if !pause.For(ctx, 20*time.Millisecond) {
-				return chromedp.Void{}, fmt.Errorf("clicking %s: %s: %w", sel, refused, errors.Join(err, ctx.Err()))
+				return chromedp.Void{}, fmt.Errorf("clicking %s: %s: %w", found, refused, errors.Join(err, ctx.Err()))
 			}
 		}
 	})

@@ -1,12 +1,16 @@
 package console
 
 import (
+	"encoding/json"
 	"fmt"
+	"net/http"
+	"strings"
 	"testing"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/strikesmq/strikes/console"
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/proctest"
@@ -29,6 +33,109 @@ func incident(t testing.TB) *plant {
 	p.loseRoute("emails")
 	p.earlier("orders")
 	return p
+}
+
+// TestIncident resolves a bad night as an engineer new to the rota would: from the first page on, with clicks and forms alone. Outside
+// the console only consumers are deployed again.
+func TestIncident(t *testing.T) {
+	p := incident(t)
+	s := p.serve(func(o *console.Options) {
+		o.DropDir = t.TempDir()
+		o.Encode = func(m amqp.Publishing) ([]byte, error) { return json.Marshal(m.MessageId) }
+	})
+	b := newTab(t)
+
+	// The first page says what is wrong, the worst first.
+	b.visit(s.url)
+	b.seesWithin(incidentPatience, "1 dead-letter route broken, 3 of 5 queues blocked")
+	if first := b.text("tbody tr:first-child"); !strings.Contains(first, "emails") || !strings.Contains(first, `the dead-letter exchange "emails.dlx" does not exist`) {
+		t.Errorf("the worst is: %s", first)
+	}
+
+	// The exchange is gone: the page of its queue says so and repairs it.
+	b.open("emails", "dead-letter route broken")
+	b.choose("Repair it", "a migration deleted the exchange")
+	b.sees("leads to a queue again")
+	p.consume(consumer.Consumer{Queue: "emails", MaxRetries: 1})
+	b.gone("dead-letter route broken")
+
+	// A message blocks an ordered queue: its reason is on the page, and a skip lets those behind it through.
+	b.open("orders", "PUT https://warehouse.example/reservations/7301: 409 Conflict")
+	b.choose("skip order-7301", "pallet 12 stays locked until the inventory ends")
+	b.gone("blocked for")
+	b.sees("1 dead letter")
+
+	// A message kills its process, so nobody runs the consumer: skip it, then deploy.
+	b.open("exports", "no consumer")
+	b.sees("left running: its process died, or was cut off")
+	b.choose("skip export-2026-11", "it kills the exporter")
+	p.consume(consumer.Consumer{Queue: "exports", Handler: well})
+	b.gone("no consumer")
+	b.gone("left running")
+	b.sees("1 dead letter")
+
+	// Many died of a bank that was away: replay these, and no others. What no bank can handle is dropped to a file.
+	p.consume(consumer.Consumer{Queue: "payments", Handler: well})
+	b.open("payments", "24 dead letters")
+	b.followText("POST <address>: 503 Service Unavailable (request <id>)")
+	b.sees("12 dead letters")
+	b.followText("Replay dead letters")
+	b.sees("12 dead letters would be replayed")
+	b.fill("#why", "the bank is up again")
+	b.follow("main form.sheet button")
+	b.sees("12 of 12")
+	b.open("payments", "12 dead letters")
+	b.followText("payment <n>: unknown currency <text>")
+	b.followText("Drop dead letters")
+	b.fill("#why", "XTS is for tests")
+	b.follow("main form.sheet button")
+	b.sees("drop ended")
+
+	// What is left is not urgent, and the audit tells the day shift.
+	b.visit(s.url)
+	b.seesWithin(incidentPatience, "unaccounted for") // the mail that the broker lost with the exchange
+	for _, part := range []string{"broken", "blocked"} {
+		b.gone(part)
+	}
+	for queue, reason := range map[string]string{"emails": "a migration deleted the exchange", "payments": "XTS is for tests", "exports": "it kills the exporter"} {
+		b.open(queue, queue)
+		b.followText("Audit")
+		b.sees(reason)
+	}
+}
+
+// incidentPatience is how long the console may take to notice what changed on the broker.
+const incidentPatience = 40 * time.Second
+
+// open goes from any page to the page of a queue, and waits until it says something.
+func (b *tab) open(queue, says string) {
+	b.t.Helper()
+	b.follow("nav a[href='./']")
+	b.sees("As of")
+	b.followText(queue)
+	b.seesWithin(incidentPatience, says)
+}
+
+// choose follows a link that leads to a form with a reason, and sends the form.
+func (b *tab) choose(link, reason string) {
+	b.t.Helper()
+	b.followText(link)
+	b.fill("#reason", reason)
+	if status := b.follow("main form.sheet button"); status != http.StatusOK {
+		b.t.Errorf("%s: status %d\n%s", link, status, b.text("main"))
+	}
+}
+
+// gone waits until the page no longer says something.
+func (b *tab) gone(part string) {
+	b.t.Helper()
+	end := time.Now().Add(incidentPatience)
+	for strings.Contains(b.text("main"), part) {
+		if time.Now().After(end) {
+			b.t.Fatalf("still %q at %s:\n%s", part, b.url(), b.text("body"))
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
 }
 
 // earlier writes what operators did before the incident.
@@ -105,6 +212,16 @@ func (p *plant) crash(queue, id string) {
 		if _, err := p.counter.Start(p.t.Context(), a, counter.ModeIsolated, 4); err != nil {
 			p.t.Fatal(err)
 		}
+	}
+	err := p.onChannel(func(ch *amqp.Channel) error { // a process that dies returns its message, which is marked as redelivered
+		d, ok, err := ch.Get(queue, false)
+		if err != nil || !ok {
+			return fmt.Errorf("a message of %s: %v, %w", queue, ok, err)
+		}
+		return d.Nack(false, true)
+	})
+	if err != nil {
+		p.t.Fatal(err)
 	}
 }
 

@@ -18,6 +18,7 @@ const (
 	VerbClearLimit = "clear limit"
 	VerbReplay     = "replay"
 	VerbDrop       = "drop"
+	VerbRepair     = "repair"
 )
 
 // The results of a change in the audit log, if it is no error.
