@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/strikesmq/strikes/internal/printable"
 )
@@ -52,13 +51,10 @@ const longestText = 64 << 10
 
 // cut shortens a text to about so many bytes, between characters.
 func cut(s string, most int) string {
-	if len(s) <= most {
-		return s
+	if short := printable.Cut(s, most); short != s {
+		return short + "…"
 	}
-	for most > 0 && !utf8.RuneStart(s[most]) {
-		most--
-	}
-	return s[:most] + "…"
+	return s
 }
 
 // rough is a duration in its largest unit.

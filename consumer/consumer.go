@@ -55,7 +55,7 @@ type Consumer struct {
 	Concurrency int
 
 	// Prefetch is the number of deliveries that the broker may have given out unsettled. If zero, it is twice the Concurrency
-	// and 10 at least, so that messages which wait out their backoff, unsettled, leave room for others; and 30 at least if
+	// and 10 at least, so that messages which wait out their backoff, unsettled, do not keep others from being delivered; and 30 at least if
 	// Ordered with RetryInPlace. A message requeued by a consumer that is not Ordered may be overtaken by up to twice as many.
 	Prefetch int
 

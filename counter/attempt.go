@@ -3,7 +3,6 @@ package counter
 import (
 	"fmt"
 	"time"
-	"unicode/utf8"
 
 	"github.com/strikesmq/strikes/internal/setting"
 )
@@ -123,17 +122,6 @@ type Failure struct {
 	Cause  Cause         // if empty, CauseFailed
 	Reason string        // the same for people; cut to MaxReason bytes
 	Ran    time.Duration // how long the handler ran, for people
-}
-
-// cut shortens s to at most n bytes without splitting a character.
-func cut(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n]
 }
 
 func flag(b bool) int {

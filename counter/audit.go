@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/strikesmq/strikes/internal/printable"
 	"github.com/strikesmq/strikes/internal/setting"
 )
 
@@ -33,8 +34,8 @@ type AuditEntry struct {
 }
 
 func (e AuditEntry) kept() AuditEntry {
-	e.Actor, e.Verb, e.Result = cut(e.Actor, maxStoredID), cut(e.Verb, maxStoredID), cut(e.Result, maxStoredID)
-	e.Subject, e.Reason = cut(e.Subject, MaxReason), cut(e.Reason, MaxReason)
+	e.Actor, e.Verb, e.Result = printable.Cut(e.Actor, maxStoredID), printable.Cut(e.Verb, maxStoredID), printable.Cut(e.Result, maxStoredID)
+	e.Subject, e.Reason = printable.Cut(e.Subject, MaxReason), printable.Cut(e.Reason, MaxReason)
 	return e
 }
 

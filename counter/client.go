@@ -7,6 +7,8 @@ import (
 	"fmt"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/strikesmq/strikes/internal/printable"
 )
 
 var (
@@ -68,7 +70,7 @@ func (c *client) step(ctx context.Context, s step, a Attempt, limit int, args ..
 	if err := a.validate(); err != nil {
 		return Reply{}, err
 	}
-	all := append(make([]any, 0, 9), a.Token, cut(a.ID, maxStoredID), cut(a.Generation, maxStoredID), cut(a.Holder, maxStoredID), limit, a.age())
+	all := append(make([]any, 0, 9), a.Token, printable.Cut(a.ID, maxStoredID), printable.Cut(a.Generation, maxStoredID), printable.Cut(a.Holder, maxStoredID), limit, a.age())
 	raw, err := c.run(ctx, s, a.Message, append(all, args...))
 	if err != nil {
 		c.reload(ctx, err)

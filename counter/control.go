@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/strikesmq/strikes/internal/printable"
 )
 
 // pauseTTL is how long a pause is kept after the last read by a consumer.
@@ -61,7 +63,7 @@ func (c *Counter) Control(ctx context.Context, vhost, queue string, r Reader) (C
 		return Control{}, err
 	}
 	keys := c.opts.controlKeys(vhost, queue)
-	words, err := readControl.Run(ctx, c.rdb, keys, r.Token, cut(r.Holder, maxStoredID), r.state(), pauseTTL.Milliseconds()).StringSlice()
+	words, err := readControl.Run(ctx, c.rdb, keys, r.Token, printable.Cut(r.Holder, maxStoredID), r.state(), pauseTTL.Milliseconds()).StringSlice()
 	if err == nil && len(words) < 4 {
 		err = fmt.Errorf("%w: got %d values, want 4 at least", ErrReply, len(words))
 	}

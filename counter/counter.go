@@ -22,6 +22,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/strikesmq/strikes/internal/printable"
 	"github.com/strikesmq/strikes/internal/setting"
 )
 
@@ -139,7 +140,7 @@ func (c *Counter) Fail(ctx context.Context, a Attempt, f Failure) (Reply, error)
 	if err := f.validate(); err != nil {
 		return Reply{}, err
 	}
-	return c.step(ctx, stepFail, a, min(max(f.Limit, 0), maxLimit), ceilMillis(f.Wait), string(f.cause()), cut(f.Reason, MaxReason), max(f.Ran, 0).Milliseconds())
+	return c.step(ctx, stepFail, a, min(max(f.Limit, 0), maxLimit), ceilMillis(f.Wait), string(f.cause()), printable.Cut(f.Reason, MaxReason), max(f.Ran, 0).Milliseconds())
 }
 
 // End closes an attempt that Start let run and that is not counted: it succeeded, and its delivery is about to be acked; or it

@@ -12,6 +12,8 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/strikesmq/strikes/internal/printable"
 )
 
 // FuzzSteps takes every step with names and texts that a publisher or a handler chose, in memory and on a fake Redis: both
@@ -61,7 +63,7 @@ func alike(t *testing.T, memory *Memory, redis *Counter, m Message) {
 		cmp.Comparer(func(a, b time.Duration) bool { return (a - b).Abs() < time.Minute }),
 	}
 	want := memory.look(t, m).Record
-	want.ID, want.Generation, want.Holder = cut(want.ID, maxStoredID), cut(want.Generation, maxStoredID), cut(want.Holder, maxStoredID)
+	want.ID, want.Generation, want.Holder = printable.Cut(want.ID, maxStoredID), printable.Cut(want.Generation, maxStoredID), printable.Cut(want.Holder, maxStoredID)
 	if diff := cmp.Diff(want, redis.look(t, m).Record, tolerant); diff != "" {
 		t.Errorf("-memory +redis:\n%s", diff)
 	}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+
+	"github.com/strikesmq/strikes/internal/printable"
 )
 
 // Lookup returns the records of generations that are known by name, such as those that dead letters carry. It ignores the VHost
@@ -39,7 +41,7 @@ func (a *Admin) lookUp(ctx context.Context, of Message, messages []Message, foun
 		}
 	}
 	for _, m := range messages {
-		if r, ok := kept[Message{ID: cut(m.ID, maxStoredID), Generation: cut(m.Generation, maxStoredID)}]; ok {
+		if r, ok := kept[Message{ID: printable.Cut(m.ID, maxStoredID), Generation: printable.Cut(m.Generation, maxStoredID)}]; ok {
 			found[Message{VHost: of.VHost, Queue: of.Queue, ID: m.ID, Generation: m.Generation}] = r
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/strikesmq/strikes/internal/printable"
 )
 
 // Bounds of a record, as in scripts/record.lua.
@@ -203,8 +205,8 @@ func (e *entry) fail(a Attempt, f Failure, limit allowed, now time.Time) (Reply,
 			e.Binds = time.Time{}
 		}
 		e.remember(token, KindFailed)
-		e.counted(f.cause(), cut(f.Reason, MaxReason), now)
-		e.note(token, cut(a.Holder, maxStoredID), max(f.Ran, 0).Truncate(time.Millisecond), now)
+		e.counted(f.cause(), printable.Cut(f.Reason, MaxReason), now)
+		e.note(token, printable.Cut(a.Holder, maxStoredID), max(f.Ran, 0).Truncate(time.Millisecond), now)
 		e.Wait = time.Duration(ceilMillis(f.Wait)) * time.Millisecond
 		e.Due = now.Add(e.Wait)
 	}

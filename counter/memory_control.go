@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/strikesmq/strikes/internal/printable"
 )
 
 // Control is like Counter.Control. It fails only on invalid arguments.
@@ -39,7 +41,7 @@ func (l *ledger) report(r Reader, now time.Time) {
 	}
 	delete(l.readers, r.Token)
 	if !r.Left {
-		l.readers[r.Token] = ConsumerState{Holder: cut(r.Holder, maxStoredID), Seen: now.Truncate(time.Millisecond).UTC(), Paused: r.Stopped}
+		l.readers[r.Token] = ConsumerState{Holder: printable.Cut(r.Holder, maxStoredID), Seen: now.Truncate(time.Millisecond).UTC(), Paused: r.Stopped}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/strikesmq/strikes/internal/printable"
 	"github.com/strikesmq/strikes/internal/setting"
 )
 
@@ -24,7 +25,7 @@ func (n Note) validate() error {
 
 // kept is what the store keeps of a given note.
 func (n Note) kept() Note {
-	return Note{By: cut(n.By, maxStoredID), Why: strings.TrimRight(cut(n.Why, MaxReason), "\n")}
+	return Note{By: printable.Cut(n.By, maxStoredID), Why: strings.TrimRight(printable.Cut(n.Why, MaxReason), "\n")}
 }
 
 // parseNote reads a note from the fields of a hash.

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/strikesmq/strikes/internal/printable"
 )
 
 // undecodableTTL is how long an Undecodable is kept after its last session.
@@ -67,7 +69,7 @@ func undecodableOf(h map[string]string) *Undecodable {
 
 // kept returns u as the store keeps it.
 func (u Undecodable) kept() Undecodable {
-	u.Holder, u.After, u.Error = cut(u.Holder, maxStoredID), cut(u.After, maxStoredID), cut(u.Error, MaxReason)
+	u.Holder, u.After, u.Error = printable.Cut(u.Holder, maxStoredID), printable.Cut(u.After, maxStoredID), printable.Cut(u.Error, MaxReason)
 	return u
 }
 

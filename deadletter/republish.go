@@ -7,6 +7,7 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/strikesmq/strikes/internal/printable"
 	"github.com/strikesmq/strikes/internal/queueinfo"
 )
 
@@ -69,7 +70,7 @@ func lineage(m *Message, from string, replays int64) amqp.Table {
 		t["queue"], t["died"] = m.Origin.Queue, m.Origin.Time
 		t["exchange"], t["key"] = m.Origin.Exchange, m.Origin.Key
 	}
-	if reason := cut(m.Reason(), maxReason); reason != "" {
+	if reason := strings.ToValidUTF8(printable.Cut(m.Reason(), maxReason), ""); reason != "" {
 		t["reason"] = reason
 	}
 	if m.Publishing.UserId != "" {
@@ -94,12 +95,4 @@ func replayedFrom(headers amqp.Table) Death {
 func replaysOf(headers amqp.Table) int64 {
 	lineage, _ := headers[LineageHeader].(amqp.Table)
 	return min(max(queueinfo.Integer(lineage["count"]), 0), 1<<31) // any publisher can send it
-}
-
-// cut shortens s to so many bytes without cutting a character.
-func cut(s string, most int) string {
-	if len(s) > most {
-		s = s[:most]
-	}
-	return strings.ToValidUTF8(s, "")
 }

@@ -19,11 +19,11 @@ var (
 
 // arrows lists what each package of the project may import of it. A name that ends in /... stands for all packages below it.
 var arrows = map[string][]string{
-	"counter":    {"internal/setting"},
+	"counter":    {"internal/printable", "internal/setting"},
 	"publisher":  {"internal/amqpdial", "internal/pause", "internal/setting"},
 	"topology":   {"internal/inspect", "internal/queueinfo", "internal/setting"},
 	"consumer":   {"counter", "topology", "consumer/internal/acks", "internal/amqpdial", "internal/fingerprint", "internal/pause", "internal/queueinfo", "internal/setting"},
-	"deadletter": {"counter", "publisher", "internal/amqpdial", "internal/fingerprint", "internal/management", "internal/pause", "internal/queueinfo", "internal/setting"},
+	"deadletter": {"counter", "publisher", "internal/amqpdial", "internal/fingerprint", "internal/management", "internal/pause", "internal/printable", "internal/queueinfo", "internal/setting"},
 
 	"console": {"counter", "deadletter", "internal/amqpdial", "internal/doctor", "internal/inspect", "internal/printable", "internal/queueinfo",
 		"internal/records", "internal/setting", "internal/status"},
@@ -40,7 +40,7 @@ var arrows = map[string][]string{
 	"internal/amqpdial":    {"internal/setting"},
 	"internal/management":  {"internal/queueinfo", "internal/setting", "internal/shell"},
 	"internal/inspect":     {"internal/management", "internal/queueinfo", "internal/shell"},
-	"internal/reason":      nil,
+	"internal/reason":      {"internal/printable"},
 	"internal/records":     {"counter", "deadletter", "internal/pause", "internal/reason"},
 	"internal/status":      {"counter", "internal/doctor", "internal/inspect", "internal/management", "internal/queueinfo", "internal/reason", "internal/records"},
 	"internal/doctor":      {"counter", "internal/records", "internal/similar", "internal/inspect", "internal/management", "internal/queueinfo", "internal/setting", "internal/shell", "internal/printable"},

@@ -158,7 +158,9 @@ func userModule(t *testing.T, files map[string]string) string {
 	return dir
 }
 
-func userEnv() []string { return append(os.Environ(), "GOFLAGS="+os.Getenv("GOFLAGS")+" -mod=mod", "GOWORK=off") }
+func userEnv() []string {
+	return append(os.Environ(), "GOFLAGS="+os.Getenv("GOFLAGS")+" -mod=mod", "GOWORK=off")
+}
 
 const readmeMain = `package main
 

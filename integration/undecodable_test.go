@@ -85,7 +85,7 @@ func untilDone(t *testing.T, queue string, frame, fleet int, store consumer.Coun
 	var all sync.WaitGroup
 	for range fleet {
 		c := &consumer.Consumer{
-			Queue: queue, Counter: store, Prefetch: 10, MaxRetries: 1, // for which a delivery limit of 6 leaves room
+			Queue: queue, Counter: store, Prefetch: 10, MaxRetries: 1, // which a delivery limit of 6 allows
 			Handler: func(ctx context.Context, d amqp.Delivery) error {
 				select {
 				case <-time.After(50 * time.Millisecond):

@@ -21,7 +21,7 @@ type Need struct {
 	Queue string // must not be empty
 
 	// MaxRetries is how often a message is retried after its first failed attempt; if zero, 3; if negative, never. The queue's
-	// delivery limit must leave room.
+	// delivery limit must allow them.
 	MaxRetries int
 
 	// Ordered asks for what strict order needs: a single active consumer, and nothing at the broker that reorders.

@@ -134,7 +134,7 @@ func TestTakenIsBestEffort(t *testing.T) {
 	var out string
 	proctest.Eventually(t, 4*status.Arriving, "a status that reports missing dead letters, unless a management API explains them", func() bool {
 		out = mustOutput(t, with(strikesOn(t, queue, "status", queue), own))
-		return strings.Contains(out, "holds 0\nmissing    3 unaccounted for") || strings.Contains(out, "holds 0, at least 3 taken out of it\n")
+		return strings.Contains(out, "holds 0\nmissing    3 unaccounted for") || strings.Contains(out, "holds 0, at least 3 consumed from it\n")
 	})
 }
 

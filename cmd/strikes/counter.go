@@ -52,7 +52,7 @@ Takes effect at the message's next step, on every consumer. Grants add up to 100
 record stays under 24 KiB. Put an ID that begins with - after --. A message that is already dead-lettered is replayed instead.`[1:],
 		func(ctx context.Context, args []string) error { return c.Grant(ctx, args[0], args[1], args[2]) })
 	c.AddRecords(cmd)
-	c.AddRoom(cmd)
+	c.AddDeliveryLimit(cmd)
 	c.AddNote(cmd)
 	c.AddDryRun(cmd, "granted")
 	cli.JSON(cmd.Flags(), &c.JSON, "print one JSON object")

@@ -29,10 +29,10 @@ func (a *app) limitSetCommand() *cobra.Command {
 N counts the first attempt: 1 means no retry, and N attempts are --max-retries N-1. In force at each message's next step, on every consumer,
 until it is cleared; nothing is restarted. A message that has N failed attempts already is dead-lettered at its next step: with --yes, or
 once you confirmed it. N is 1001 at most, grants included, so that a record stays under 24 KiB. The queue's own delivery limit, which the
-broker reports, must leave room for N.`[1:],
+broker reports, must allow N.`[1:],
 		func(ctx context.Context, args []string) error { return c.SetLimit(ctx, args[0], args[1]) })
 	c.AddRecords(cmd)
-	c.AddRoom(cmd)
+	c.AddDeliveryLimit(cmd)
 	c.AddNote(cmd)
 	c.AddChange(cmd, "set", "")
 	return cmd

@@ -78,7 +78,7 @@ func (p patient) changes(code string, need inspect.Need) amqp.Table {
 			return amqp.Table{"dead-letter-exchange": queueinfo.ExchangeFor(p.Name)}
 		}
 	case inspect.CodeTail, inspect.CodeLimitLow, inspect.CodeLimitTight:
-		if want := need.RoomyLimit(); p.Type == queueinfo.Quorum && !p.LimitFixed(want) {
+		if want := need.SpareLimit(); p.Type == queueinfo.Quorum && !p.LimitFixed(want) {
 			return amqp.Table{"delivery-limit": want}
 		}
 	case inspect.CodeAtMostOnce:

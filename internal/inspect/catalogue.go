@@ -134,7 +134,7 @@ var catalogue = map[string]text{
 		"{raise}",
 	},
 	CodeLimitLow: {
-		Error, "{limit}, and leaves {room}",
+		Error, "{limit}, and allows {allowed}",
 		"the broker dead-letters or drops a message before its retries are used up: " +
 			"a message that kills its process returns {margin} times more often than it is retried",
 		"{raise}",

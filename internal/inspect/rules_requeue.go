@@ -10,8 +10,8 @@ import (
 // margin: a message that kills its process each time runs MaxRetries+3 times, and the broker must not act before that.
 const margin = 3
 
-// roomy is how many returns beyond its own retries a message should be allowed: those that its neighbors cost it.
-const roomy = 100
+// spareReturns is how many returns beyond its own retries a message should be allowed: those that its neighbors cost it.
+const spareReturns = 100
 
 // requeueRule judges where a requeued message goes.
 func requeueRule(f Facts, need Need) []Finding {
@@ -34,7 +34,7 @@ func requeueRule(f Facts, need Need) []Finding {
 	if position == queueinfo.PositionDiscarded {
 		code = CodeDiscard
 	}
-	return []Finding{Say(code, Vars{"limit": has, "version": f.Version, "until": until, "raise": f.raiseLimit(need.RoomyLimit())})}
+	return []Finding{Say(code, Vars{"limit": has, "version": f.Version, "until": until, "raise": f.raiseLimit(need.SpareLimit())})}
 }
 
 // DeliveryLimitRule judges whether the broker dead-letters a message before its retries are used up. The limit N lets a message be
@@ -42,7 +42,7 @@ func requeueRule(f Facts, need Need) []Finding {
 func DeliveryLimitRule(f Facts, need Need) []Finding {
 	limit, limited := f.ReturnLimit()
 	retries := need.retries()
-	if !limited || f.Version == (queueinfo.Version{}) || limit >= retries+roomy {
+	if !limited || f.Version == (queueinfo.Version{}) || limit >= retries+spareReturns {
 		return nil // requeueRule judges a queue without a limit
 	}
 	entry := CodeLimitLow
@@ -53,21 +53,23 @@ func DeliveryLimitRule(f Facts, need Need) []Finding {
 		entry = CodeLimitTight
 	}
 	return []Finding{Say(entry, Vars{
-		"limit": f.limitText(limit), "room": roomText(limit, retries), "margin": margin, "raise": f.raiseLimit(need.RoomyLimit()),
+		"limit": f.limitText(limit), "allowed": allowedText(limit, retries), "margin": margin, "raise": f.raiseLimit(need.SpareLimit()),
 	})}
 }
 
-func roomText(limit, retries int64) string {
+func allowedText(limit, retries int64) string {
 	if limit <= margin {
-		return "no room for retries"
+		return "no retries"
 	}
-	return fmt.Sprintf("room for %d of %d retries", limit-margin-1, retries)
+	return fmt.Sprintf("%d of %d retries", limit-margin-1, retries)
 }
 
 func (n Need) retries() int64 { return int64(max(n.MaxRetries, 0)) }
 
-// RoomyLimit is a delivery limit that no rule objects to.
-func (n Need) RoomyLimit() int64 { return max(queueinfo.DefaultDeliveryLimit, n.retries()+roomy) }
+// SpareLimit is a delivery limit that no rule objects to.
+func (n Need) SpareLimit() int64 {
+	return max(queueinfo.DefaultDeliveryLimit, n.retries()+spareReturns)
+}
 
 // limitText says which delivery limit is in force, and what sets it.
 func (f Facts) limitText(limit int64) string {

@@ -183,11 +183,11 @@ func TestFindingsNameWhatTheySaw(t *testing.T) {
 		{"exchange missing", changes(func(f *Facts) { f.Exchange = Exchange{Exists: queueinfo.No} }), []string{`"q.dlx"`}},
 		{"key", changes(with(queueinfo.ArgDeadLetterKey, "k"), bound("direct", management.Binding{Key: "x"})), []string{`"q.dlx"`, `"k"`, `"x"`}},
 		{"limit", changes(with(queueinfo.ArgDeliveryLimit, int64(5))), []string{
-			"is 5, by the queue's argument x-delivery-limit, and leaves room for 1 of 3 retries", "again with x-delivery-limit=1000",
+			"is 5, by the queue's argument x-delivery-limit, and allows 1 of 3 retries", "again with x-delivery-limit=1000",
 			"(strikes declare --delivery-limit 1000 --single-active-consumer q)", "a policy only lowers it",
 		}},
 		{"limit by policy", changes(policy("delivery-limit", int64(2)), func(f *Facts) { f.PolicyName = "all" }), []string{
-			`is 2, by policy "all", and leaves no room`, `set delivery-limit=1000 in policy "all"`,
+			`is 2, by policy "all", and allows no retries`, `set delivery-limit=1000 in policy "all"`,
 		}},
 		{"limit -1", changes(on(4, 0), with(queueinfo.ArgDeliveryLimit, int64(-1))), []string{"delivery limit -1 on RabbitMQ 4.0", "set delivery-limit=1000 by policy"}},
 		{"default limit", changes(without(queueinfo.ArgDeliveryLimit)), []string{"20", "4.3", "policy"}},

@@ -25,3 +25,14 @@ func Text(s, keep string) string {
 	}
 	return b.String()
 }
+
+// Cut shortens s to at most n bytes without splitting a character.
+func Cut(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n]
+}

@@ -27,3 +27,15 @@ func TestPlural(t *testing.T) {
 		}
 	}
 }
+
+func TestCut(t *testing.T) {
+	for _, tc := range []struct {
+		text string
+		n    int
+		want string
+	}{{"order", 5, "order"}, {"order", 3, "ord"}, {"größe", 3, "gr"}, {"größe", 4, "grö"}, {"ß", 1, ""}, {"\x9f\x9f", 1, ""}} {
+		if got := Cut(tc.text, tc.n); got != tc.want {
+			t.Errorf("%q at %d: %q, want %q", tc.text, tc.n, got, tc.want)
+		}
+	}
+}

@@ -4,6 +4,8 @@ package reason
 import (
 	"regexp"
 	"strings"
+
+	"github.com/strikesmq/strikes/internal/printable"
 )
 
 const (
@@ -88,7 +90,7 @@ func cut(text string, n int) string {
 	if len(text) <= n {
 		return text
 	}
-	text = strings.ToValidUTF8(text[:n], "")
+	text = strings.ToValidUTF8(printable.Cut(text, n), "")
 	if open := strings.LastIndexByte(text, '<'); open > strings.LastIndexByte(text, '>') && n-open < len("<duration>") {
 		text = text[:open]
 	}

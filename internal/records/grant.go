@@ -42,7 +42,7 @@ func (q *Queue) PlanGrant(ctx context.Context, id string, attempts int, why coun
 	return g, nil
 }
 
-// Retries is how many retries the queue's delivery limit must leave room for.
+// Retries is how many retries the queue's delivery limit must allow.
 func (g Grant) Retries() int {
 	return min(max(g.Limit, g.FailedAttempts+g.Attempts)-1, counter.MaxOverride)
 }

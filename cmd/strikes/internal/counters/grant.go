@@ -28,7 +28,7 @@ func (c *Command) Grant(ctx context.Context, queue, id, n string) error {
 		if err != nil {
 			return err
 		}
-		if err := c.checkRoom(ctx, q.Name, plan.Retries()); err != nil {
+		if err := c.checkRetries(ctx, q.Name, plan.Retries()); err != nil {
 			return err
 		}
 		return change.Change[records.Grant]{Steps: []records.Grant{plan}, Do: q.Grant, Text: grantText}.Make(ctx, c.Streams, c.Options)

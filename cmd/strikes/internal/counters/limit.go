@@ -42,7 +42,7 @@ func (c *Command) SetLimit(ctx context.Context, queue, attempts string) error {
 		return err
 	}
 	return c.WithQueue(ctx, queue, func(q *records.Queue) error {
-		if err := c.checkRoom(ctx, q.Name, retries); err != nil {
+		if err := c.checkRetries(ctx, q.Name, retries); err != nil {
 			return err
 		}
 		plan, err := q.PlanLimit(ctx, counter.Override{MaxRetries: &retries, Note: why})

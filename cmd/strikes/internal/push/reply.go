@@ -74,7 +74,8 @@ func (r reply) reason() string {
 	if r.status >= 300 && r.status < 400 {
 		out += ", a redirect, which is not followed"
 		if r.location != "" {
-			out += ", to " + printable.Text(redirect(r.location), "")
+			to := redirect(r.location)
+			out += ", to " + printable.Text(to[:min(len(to), maxLocation)], "")
 		}
 	}
 	if text := strings.TrimSpace(printable.Text(strings.ToValidUTF8(r.text, "\uFFFD"), "\n\t")); text != "" {
@@ -82,6 +83,9 @@ func (r reply) reason() string {
 	}
 	return out
 }
+
+// maxLocation bounds what is shown of a location, in bytes.
+const maxLocation = 200
 
 // redirect is a location without what may be secret in it.
 func redirect(location string) string {

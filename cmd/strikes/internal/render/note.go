@@ -26,13 +26,13 @@ func noteText(n status.Note, queue string) string {
 		if errors.Is(n.Err, management.ErrDenied) {
 			why = "the management API refuses the AMQP user (--management-url takes another)"
 		}
-		return fmt.Sprintf("no rates, no counts of what others took out of the dead-letter queue or what waits for it: %s: %v", why, n.Err)
+		return fmt.Sprintf("no rates, no counts of what others consumed from the dead-letter queue or what waits for it: %s: %v", why, n.Err)
 	case status.NoRates:
 		return fmt.Sprintf("no rates: %v", n.Err)
 	case status.RouteUnchecked:
 		return fmt.Sprintf("the dead-letter route could not be checked: %v", n.Err)
 	case status.TakenNotCounted:
-		return fmt.Sprintf("cannot count what was taken out of %s: %v", term.Shown(n.Queue), n.Err)
+		return fmt.Sprintf("cannot count what was consumed from %s: %v", term.Shown(n.Queue), n.Err)
 	default: // OverrideIgnored
 		return n.Err.Error()
 	}

@@ -110,7 +110,7 @@ func doing(m status.Message, now time.Time) string {
 	case status.Left:
 		return "left running: its process died, or was cut off"
 	case status.Forgotten:
-		return "not taken since: it waits for a consumer, or left the queue"
+		return "not delivered since: it waits for a consumer, or left the queue"
 	default:
 		return "next attempt now"
 	}
@@ -178,7 +178,7 @@ func holding(d status.DeadLetters) string {
 		}
 	}
 	if gone := d.Gone(); gone > d.Removed {
-		text += fmt.Sprintf(", at least %d taken out of it", gone)
+		text += fmt.Sprintf(", at least %d consumed from it", gone)
 	}
 	if d.Unclear > 0 {
 		text += fmt.Sprintf(", %d on the way or in use", d.Unclear)
@@ -188,7 +188,7 @@ func holding(d status.DeadLetters) string {
 
 // missing says what may have become of the missing dead letters.
 func missing(d status.DeadLetters) string {
-	text := fmt.Sprintf("%d unaccounted for: expired, consumed elsewhere, taken by a command that was killed, or lost", d.Missing)
+	text := fmt.Sprintf("%d unaccounted for: expired, consumed elsewhere, taken off by a command that was killed, or lost", d.Missing)
 	if !d.WaitingSeen {
 		text += "; or waiting in the source queue, which only the management API shows"
 	}

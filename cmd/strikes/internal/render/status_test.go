@@ -22,7 +22,7 @@ func earlierBy(d time.Duration) time.Time { return noon.Add(-d) }
 func TestVerdict(t *testing.T) {
 	n := func(n int) *int { return &n }
 	taken := func(n int64) *int64 { return &n }
-	const lost = " unaccounted for: expired, consumed elsewhere, taken by a command that was killed, or lost"
+	const lost = " unaccounted for: expired, consumed elsewhere, taken off by a command that was killed, or lost"
 	const unseen = lost + "; or waiting in the source queue, which only the management API shows"
 	for _, tc := range []struct {
 		d    status.DeadLetters
@@ -34,22 +34,22 @@ func TestVerdict(t *testing.T) {
 		{status.DeadLetters{Holds: n(5)}, "q.dlq holds 5"},
 		{status.DeadLetters{Holds: n(9), Taken: taken(0)}, "q.dlq holds 9"},
 		{status.DeadLetters{Holds: n(3), Missing: 2}, "q.dlq holds 3; missing 2" + unseen},
-		{status.DeadLetters{Holds: n(3), Taken: taken(2)}, "q.dlq holds 3, at least 2 taken out of it"},
-		{status.DeadLetters{Holds: n(3), Taken: taken(7)}, "q.dlq holds 3, at least 7 taken out of it"},
-		{status.DeadLetters{Holds: n(3), Taken: taken(1), Missing: 1}, "q.dlq holds 3, at least 1 taken out of it; missing 1" + lost},
+		{status.DeadLetters{Holds: n(3), Taken: taken(2)}, "q.dlq holds 3, at least 2 consumed from it"},
+		{status.DeadLetters{Holds: n(3), Taken: taken(7)}, "q.dlq holds 3, at least 7 consumed from it"},
+		{status.DeadLetters{Holds: n(3), Taken: taken(1), Missing: 1}, "q.dlq holds 3, at least 1 consumed from it; missing 1" + lost},
 		{status.DeadLetters{Holds: n(0), Taken: taken(0), Missing: 5}, "q.dlq holds 0; missing 5" + lost},
 		{status.DeadLetters{Holds: n(3), Removed: 2}, "q.dlq holds 3, 2 replayed or dropped"},
 		{status.DeadLetters{Holds: n(2), Removed: 2, Missing: 1}, "q.dlq holds 2, 2 replayed or dropped; missing 1" + unseen},
 		{status.DeadLetters{Holds: n(3), Taken: taken(0), Removed: 2}, "q.dlq holds 3, 2 replayed or dropped"},
 		{status.DeadLetters{Holds: n(3), Taken: taken(2), Removed: 2}, "q.dlq holds 3, 2 replayed or dropped"},
-		{status.DeadLetters{Holds: n(2), Taken: taken(3), Removed: 2}, "q.dlq holds 2, 2 replayed or dropped, at least 3 taken out of it"},
-		{status.DeadLetters{Holds: n(1), Taken: taken(3), Removed: 2, Missing: 1}, "q.dlq holds 1, 2 replayed or dropped, at least 3 taken out of it; missing 1" + lost},
+		{status.DeadLetters{Holds: n(2), Taken: taken(3), Removed: 2}, "q.dlq holds 2, 2 replayed or dropped, at least 3 consumed from it"},
+		{status.DeadLetters{Holds: n(1), Taken: taken(3), Removed: 2, Missing: 1}, "q.dlq holds 1, 2 replayed or dropped, at least 3 consumed from it; missing 1" + lost},
 		{status.DeadLetters{Holds: n(3), Removed: 4}, "q.dlq holds 3, 4 replayed or dropped"},
 		{status.DeadLetters{Holds: n(1), Waiting: 4, Taken: taken(0)}, "q.dlq holds 1, 4 waiting in the source queue for the dead-letter route"},
 		{status.DeadLetters{Holds: n(1), Waiting: 2, Taken: taken(0), Removed: 1, Missing: 1}, "q.dlq holds 1, 2 waiting in the source queue for the dead-letter route, 1 replayed or dropped; missing 1" + lost},
 		{status.DeadLetters{Holds: n(5), Waiting: 2, Taken: taken(0)}, "q.dlq holds 5, 2 waiting in the source queue for the dead-letter route"},
 		{status.DeadLetters{Holds: n(1), Out: 2, Unclear: 4}, "q.dlq holds 1, 2 unacked by its consumers, 4 on the way or in use"},
-		{status.DeadLetters{Holds: n(1), Taken: taken(1), Unclear: 3}, "q.dlq holds 1, at least 1 taken out of it, 3 on the way or in use"},
+		{status.DeadLetters{Holds: n(1), Taken: taken(1), Unclear: 3}, "q.dlq holds 1, at least 1 consumed from it, 3 on the way or in use"},
 		{status.DeadLetters{Holds: n(1), Missing: 3, Unclear: 1}, "q.dlq holds 1, 1 on the way or in use; missing 3" + unseen},
 		{status.DeadLetters{Holds: n(1), Unclear: 4}, "q.dlq holds 1, 4 on the way or in use"},
 		{status.DeadLetters{Holds: n(5)}, "q.dlq holds 5"},
@@ -128,7 +128,7 @@ blocking   5 messages
   and 1 more
 dead       5 of 9 since 2026-11-20 12:00:00Z
            orders.dlq holds 2, 2 waiting in the source queue for the dead-letter route, 4 replayed or dropped
-missing    1 unaccounted for: expired, consumed elsewhere, taken by a command that was killed, or lost
+missing    1 unaccounted for: expired, consumed elsewhere, taken off by a command that was killed, or lost
 route      no exchange "x"; to fix: declare it
            the broker retries what waits about every 3 minutes
         3  no stock

@@ -14,14 +14,14 @@ import (
 	"github.com/strikesmq/strikes/internal/inspect"
 )
 
-// AddRoom adds the flags of a verb that asks whether the queue's delivery limit allows its attempts.
-func (c *Command) AddRoom(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&c.Unchecked, "unchecked", false, "do not ask the broker whether the queue's delivery limit leaves room")
+// AddDeliveryLimit adds the flags of a verb that asks whether the queue's delivery limit allows its attempts.
+func (c *Command) AddDeliveryLimit(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&c.Unchecked, "unchecked", false, "do not ask the broker whether the queue's delivery limit allows as many attempts")
 	c.AddManagement(cmd, "which reports a delivery limit by policy")
 }
 
-// checkRoom refuses a number of retries before which the broker would dead-letter the message by itself.
-func (c *Command) checkRoom(ctx context.Context, queue string, retries int) error {
+// checkRetries refuses a number of retries before which the broker would dead-letter the message by itself.
+func (c *Command) checkRetries(ctx context.Context, queue string, retries int) error {
 	if c.Unchecked {
 		return nil
 	}
@@ -50,7 +50,7 @@ func (c *Command) checkRoom(ctx context.Context, queue string, retries int) erro
 	return err
 }
 
-// room compares a number of retries with the delivery limit of the queue. Other problems of the queue are left to the
+// checkDeliveryLimit compares a number of retries with the delivery limit of the queue. Other problems of the queue are left to the
 // checks of its consumers.
 func (c *Command) checkDeliveryLimit(ctx context.Context, conn *amqp.Connection, need inspect.Need) error {
 	found, err := doctor.DeliveryLimit(ctx, conn, need)
