@@ -58,6 +58,11 @@ client-python-scripts: ## copy the steps' scripts to clients/python
 soak: ## run 20,000 messages through faults and audit what the processes wrote down; flags in SOAK, such as -cluster
 	@$(SETUP) -need rabbitmq,redis go run ./integration/soak $(SOAK)
 
+soak-languages: ## run 50,000 messages and 50 faults through consumers in Go, Python and Node.js; flags in SOAK
+	@$(SETUP) -need rabbitmq,redis,python,node true
+	@cd clients/node && npm ci --silent --no-audit --no-fund
+	@$(SETUP) -need rabbitmq,redis go run ./integration/soak -languages go,python,node -messages 50000 -faults 50 $(SOAK)
+
 soak-store: ## run soaks with killers on a store that is slow or loses replies, and with abandoned handlers, RUNS times (1)
 	@for seed in $$(seq $(RUNS)); do \
 		for flags in "-store-faults start" "-store-faults end" "-store-faults start -drops 12" "-store-faults end -drops 12" \

@@ -26,6 +26,7 @@ type config struct {
 	seed                  uint64
 	only                  string
 	processes             int
+	languages             []string
 	concurrency, prefetch int
 	maxRetries            int
 	backlog               int
@@ -63,7 +64,8 @@ func parseFlags(args []string) (config, error) {
 	f.StringVar(&c.kind, "type", string(topology.Quorum), "of the queue: quorum or classic; that of its dead letters is always a quorum queue")
 	f.Uint64Var(&c.seed, "seed", 0, "of messages and faults; 0: a random one, which is printed")
 	f.StringVar(&c.only, "only", "", "inject faults of these `kinds` only, separated by commas")
-	f.IntVar(&c.processes, "processes", 3, "consumer processes")
+	f.IntVar(&c.processes, "processes", 0, "consumer processes; 0: three, or one for each language if that is more")
+	languages := f.String("languages", inGo, "`languages` of the consumer processes in turn, separated by commas: go, python, node")
 	f.IntVar(&c.concurrency, "concurrency", 16, "handlers in parallel, in each")
 	f.IntVar(&c.prefetch, "prefetch", 0, "deliveries given to each; 0: the consumer's default")
 	f.IntVar(&c.maxRetries, "max-retries", 3, "retries after the first failure")
@@ -84,6 +86,10 @@ func parseFlags(args []string) (config, error) {
 	if f.NArg() > 0 {
 		return c, fmt.Errorf("unknown argument %q", f.Arg(0))
 	}
+	var err error
+	if c.languages, err = readLanguages(*languages); err != nil {
+		return c, err
+	}
 	given := false
 	f.Visit(func(g *flag.Flag) { given = given || g.Name == "faults" })
 	if !given && (c.storeFaults != "" || c.abandoned > 0) {
@@ -96,6 +102,9 @@ func parseFlags(args []string) (config, error) {
 func (c config) withDefaults() config {
 	if c.seed == 0 {
 		c.seed = rand.Uint64N(1 << 32) //nolint:gosec // it is printed
+	}
+	if c.processes == 0 {
+		c.processes = max(3, len(c.languages))
 	}
 	if c.ordered {
 		c.settleOrdered()
@@ -157,7 +166,7 @@ func (c config) validate() error {
 	case c.brokerKill != "" && c.amqp == "":
 		return errors.New("-broker-kill is for a RabbitMQ named by -amqp; a private one is killed anyway")
 	}
-	return nil
+	return c.validateLanguages()
 }
 
 // treats reports whether there are store faults.

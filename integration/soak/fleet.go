@@ -34,6 +34,7 @@ type fleet struct {
 
 // seat is the place of one consumer process at a time.
 type seat struct {
+	program    []string // of its processes; none: this one
 	broker     links
 	store      *proxy.Proxy // nil: it is a Cluster
 	brokerURLs []string
@@ -54,10 +55,14 @@ func newFleet(ctx context.Context, k *soak) (*fleet, error) {
 		f.spec.FirstBackoff, f.spec.MostBackoff = time.Millisecond, 5*time.Millisecond
 	}
 	treat := cfg.treat()
-	for range cfg.processes {
-		seat := &seat{}
+	for i := range cfg.processes {
+		program, err := programOf(ctx, cfg.languages[i%len(cfg.languages)])
+		if err != nil {
+			f.close()
+			return nil, err
+		}
+		seat := &seat{program: program}
 		f.seats = append(f.seats, seat)
-		var err error
 		if seat.broker, err = newLinks(ctx, k.broker); err == nil {
 			seat.store, err = k.store.newProxy(ctx, treat)
 		}
@@ -118,7 +123,7 @@ func (f *fleet) run(s *seat) error {
 	f.mu.Unlock()
 	spec := f.spec
 	spec.Number, spec.AMQP, spec.Redis = number, s.brokerURLs, s.storeURL
-	cmd, stdin, err := worker.Command(spec)
+	cmd, stdin, err := worker.Command(spec, s.program...)
 	if err != nil {
 		return err
 	}

@@ -181,9 +181,12 @@ export class Deliveries {
    * @param {{ wait?: number, error?: unknown }} [more]
    */
   observe(d, outcome, { wait, error = d.error ?? d.failure } = {}) {
-    const { vhost, queue, message, number, cause } = d
+    const { vhost, queue, message, number, cause, name, reply } = d
+    const held = performance.now() - d.received
     try {
-      this.settings.observer({ outcome, vhost, queue, message, number, limit: d.reply?.limit, cause, wait, error })
+      this.settings.observer({
+        outcome, vhost, queue, message, number, token: name.token, failures: reply?.failures ?? 0, crashes: reply?.crashes ?? 0, limit: reply?.limit, held, cause, wait, error,
+      })
     } catch (err) {
       this.settings.logger.error('the observer threw', { queue, error: err })
     }

@@ -23,8 +23,12 @@ import { thisProcess } from './token.js'
  * @property {string} queue
  * @property {import('amqplib').ConsumeMessage} [message]
  * @property {number} [number] of the attempt; 0: the handler was not called
+ * @property {string} [token] unique to the attempt; absent if nothing asked for it
+ * @property {number} [failures] counted so far, as far as it is known
+ * @property {number} [crashes] the same
  * @property {number} [limit] of attempts, as far as it is known
  * @property {string} [cause] of a failed attempt or dead letter
+ * @property {number} [held] ms since this process received the delivery
  * @property {number} [wait] ms, of a retry
  * @property {unknown} [error]
  */

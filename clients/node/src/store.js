@@ -58,6 +58,7 @@ export function refuseClient(redis) {
 export class Store {
   /** @param {Redis} redis */
   constructor(redis) {
+    redis.setMaxListeners(0) // each step under way has some
     this.redis = redis
     /** @type {Error | undefined} */
     this.lastError = undefined

@@ -29,6 +29,18 @@ export type Event = {
      */
     number?: number | undefined;
     /**
+     * unique to the attempt; absent if nothing asked for it
+     */
+    token?: string | undefined;
+    /**
+     * counted so far, as far as it is known
+     */
+    failures?: number | undefined;
+    /**
+     * the same
+     */
+    crashes?: number | undefined;
+    /**
      * of attempts, as far as it is known
      */
     limit?: number | undefined;
@@ -36,6 +48,10 @@ export type Event = {
      * of a failed attempt or dead letter
      */
     cause?: string | undefined;
+    /**
+     * ms since this process received the delivery
+     */
+    held?: number | undefined;
     /**
      * ms, of a retry
      */

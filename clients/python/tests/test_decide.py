@@ -2,7 +2,7 @@
 
 import pytest
 
-from strikes import backoff, decide
+from strikes import backoff, consuming, decide
 from strikes.decide import Ended, Isolation, Retry, Step
 from strikes.steps import Mode, Verdict
 
@@ -75,3 +75,12 @@ def test_backoff(monkeypatch):
     assert [backoff.store_backoff(n) for n in (1, 2, 6, 7)] == [0.05, 0.1, 1.6, 2.0]
     monkeypatch.setattr(backoff, "draw", lambda: 1.0)
     assert backoff.default_backoff(1) == 0.05
+
+
+def test_a_session_that_is_lost_during_a_stop() -> None:
+    sequence = consuming.Sequence(number=1, consumed=True)
+    assert sequence.after(consuming.SessionLost("gone"), 1, False) > 0
+    with pytest.raises(consuming.UncleanStop, match="gone"):
+        sequence.after(consuming.SessionLost("gone"), 1, False, stopping=True)
+    never = consuming.Sequence(number=1)
+    assert never.after(consuming.SessionLost("gone"), 1, False, stopping=True) > 0  # nothing was consumed

@@ -46,18 +46,21 @@ func dieWithParent() {
 	os.Exit(3)
 }
 
-// Command returns a worker to start. It ends when stdin is closed, also because this process ends. An interrupt from the
-// terminal does not reach it.
-func Command(spec any) (cmd *exec.Cmd, stdin io.Closer, err error) {
+// Command returns a worker to start: another program, or this one if none is given. It ends when stdin is closed, also because this
+// process ends. An interrupt from the terminal does not reach it.
+func Command(spec any, program ...string) (cmd *exec.Cmd, stdin io.Closer, err error) {
 	text, err := json.Marshal(spec)
 	if err != nil {
 		return nil, nil, err
 	}
-	self, err := os.Executable()
-	if err != nil {
-		return nil, nil, err
+	if len(program) == 0 {
+		self, err := os.Executable()
+		if err != nil {
+			return nil, nil, err
+		}
+		program = []string{self}
 	}
-	cmd = exec.Command(self) //nolint:gosec,noctx // itself; the caller ends it
+	cmd = exec.Command(program[0], program[1:]...) //nolint:gosec,noctx // of the caller, who ends it
 	cmd.Env = append(os.Environ(), env+"="+string(text))
 	cmd.Stderr = os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

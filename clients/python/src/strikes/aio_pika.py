@@ -105,8 +105,9 @@ class Consumer:
     async def run(self) -> None:
         """Keep one session on the broker until `stop`; each session has a connection of its own.
 
-        It raises Refused, QueueRefused or a StoreError if the first session cannot begin and another would not help, and Stuck. If it
-        is cancelled, handlers are cancelled, nothing is counted, and messages return to the queue.
+        It raises Refused, QueueRefused or a StoreError if the first session cannot begin and another would not help, Stuck, and
+        UncleanStop if the session was lost during a stop. If it is cancelled, handlers are cancelled, nothing is counted, and messages return
+        to the queue.
         """
         tasks = Tasks()
         late = Late(lambda late_steps: tasks.spawn(drive_late(self._counter, late_steps)))  # type: ignore[arg-type]
@@ -120,7 +121,7 @@ class Consumer:
                     await self._connection(sequence, late, control)
                 except (StrikesError, *_LOST) as error:
                     denied = isinstance(error, (ax.ProbableAuthenticationError, ax.AuthenticationError, ax.ConnectionNotAllowed))
-                    delay = sequence.after(error, time.monotonic() - began, denied)
+                    delay = sequence.after(error, time.monotonic() - began, denied, self._stopping)
                     self._settings.logger.warning("session ended; another follows in %.1f s, queue %s: %r", delay, self._settings.queue, error)
                     end = time.monotonic() + delay
                     while not self._stopping and time.monotonic() < end:

@@ -37,6 +37,10 @@ class Passed(SessionLost):
     """The undecodable message did not come again: prefetching again."""
 
 
+class UncleanStop(StrikesError):
+    """The session was lost during a stop. The last acks may be lost: their messages are handled again."""
+
+
 class Stuck(StrikesError):
     """Too many handlers passed their deadline and still run. Restart the process: their resources cannot be reclaimed."""
 
@@ -77,11 +81,13 @@ class Sequence:
     denied: bool = False  # the last session ended with refused credentials
     delays: int = 0
 
-    def after(self, error: Exception, lasted: float, denied: bool) -> float:
+    def after(self, error: Exception, lasted: float, denied: bool, stopping: bool = False) -> float:
         """Take the error of a session, and return the wait before the next one. It raises the error if that would not help.
 
         Credentials count as refused after two sessions in a row: a socket that is closed in the handshake looks the same.
         """
+        if stopping and self.consumed and not isinstance(error, Stuck):
+            raise UncleanStop(str(error)) from error
         refused = isinstance(error, (Refused, QueueRefused, SettingError)) or isinstance(error, StoreError) and error.not_taken
         if isinstance(error, Stuck) or not self.consumed and (refused or denied and self.denied):
             raise error

@@ -64,7 +64,7 @@ class Consumer:
         """Keep one session on the broker until `stop`; each session has a connection of its own.
 
         It raises Refused, QueueRefused or a StoreError if the first session cannot begin and another would not help, and Stuck. After
-        that only stop ends it.
+        that only stop ends it. It raises UncleanStop if the session was lost during a stop.
         """
         late = Late(lambda late_steps: THREADS.submit(lambda: drive_late(self._counter, late_steps)))
         control = Control(self._counter, self._settings)
@@ -77,7 +77,7 @@ class Consumer:
                     self._connection(sequence, late, control)
                 except (StrikesError, pika.exceptions.AMQPError, OSError) as error:
                     denied = isinstance(error, (pika.exceptions.ProbableAuthenticationError, pika.exceptions.ProbableAccessDeniedError))
-                    delay = sequence.after(error, time.monotonic() - began, denied)
+                    delay = sequence.after(error, time.monotonic() - began, denied, self._stopping)
                     self._settings.logger.warning("session ended; another follows in %.1f s, queue %s: %r", delay, self._settings.queue, error)
                     self._pause(delay)
         finally:

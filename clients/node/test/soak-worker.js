@@ -1,0 +1,155 @@
+// A consumer process of the soak: integration/soak/languages.go says what it does, and starts it.
+import { closeSync, openSync, writeSync } from 'node:fs'
+import { join } from 'node:path'
+import amqp from 'amqplib'
+import { Consumer, dial, reject } from '../src/index.js'
+
+const MS = 1e6 // durations come in nanoseconds
+
+const spec = JSON.parse(process.env.STRIKES_WORKER)
+const log = openSync(join(spec.History, String(spec.Number).padStart(6, '0') + '.ndjson'), 'a', 0o600)
+const isolating = new Set() // tokens of attempts that START let run isolated
+const isolated = new Set() // those whose handlers run, and are within their deadline
+const stop = new AbortController()
+let sessions = 0
+
+/** Appends an event to the history, in one write. */
+function write(kind, fields = {}) {
+  const event = { kind, at: new Date(performance.timeOrigin + performance.now()).toISOString(), process: spec.Number }
+  for (const [name, value] of Object.entries(fields)) if (value) event[name] = value
+  writeSync(log, JSON.stringify(event) + '\n')
+}
+
+/** Has a counter write down each step, and what the store replied. */
+function record(counter) {
+  const recording = (step, take) => async (attempt, ...rest) => {
+    const began = performance.now()
+    let reply
+    let error
+    try {
+      reply = await take.call(counter, attempt, ...rest)
+      return reply
+    } catch (err) {
+      error = err
+      throw err
+    } finally {
+      const mode = step === 'start' ? rest[0] : ''
+      const alone = mode === 'isolated' || mode === 'beside-abandoned'
+      if (alone && reply?.verdict === 'RUN') isolating.add(attempt.token)
+      const counts = step === 'end' ? {} : { failures: reply?.failures, crashes: reply?.crashes, limit: reply?.limit }
+      write('stepped', {
+        step, id: String(attempt.id), token: attempt.token, session: sessions, exclusive: mode === 'isolated', beside: mode === 'beside-abandoned',
+        took: Math.round((performance.now() - began) * MS), verdict: reply?.verdict.toLowerCase(), err: error && String(error.message), ...counts,
+      })
+    }
+  }
+  for (const step of ['start', 'fail', 'end']) counter[step] = recording(step, counter[step])
+  return counter
+}
+
+/** Opens the connection of one session, to the nodes of the broker in turn, and watches it to its end. */
+async function connect() {
+  const url = new URL(spec.AMQP[(spec.Number + sessions) % spec.AMQP.length])
+  url.searchParams.set('heartbeat', spec.Heartbeat / MS / 1000)
+  const connection = await amqp.connect(url.href, { timeout: 5000, noDelay: true, clientProperties: { connection_name: `soak ${spec.Number}` } })
+  const session = ++sessions
+  let error
+  connection.on('error', (err) => { error = err })
+  connection.on('close', (err) => {
+    error ??= err
+    if (error || !stop.signal.aborted) write('lost', { session, err: error ? String(error.message) : 'hung up' })
+  })
+  write('opened', { session })
+  return connection
+}
+
+class JobError extends Error {}
+
+async function handle(message, attempt) {
+  const job = JSON.parse(message.content)
+  const run = { id: message.properties.messageId, token: attempt.token, session: sessions, redelivered: message.fields.redelivered }
+  write('began', run)
+  const deadline = performance.now() + spec.HandlerTimeout / MS
+  if (isolating.delete(attempt.token)) {
+    isolated.add(attempt.token)
+    setTimeout(() => isolated.delete(attempt.token), spec.HandlerTimeout / MS).unref()
+  }
+  let outcome = 'ok'
+  try {
+    await work(job, attempt, deadline)
+  } catch (err) {
+    if (err instanceof JobError) outcome = job.do === 'reject' ? 'rejected' : 'failed'
+    else outcome = performance.now() >= deadline ? 'timed-out' : 'cancelled'
+    throw job.do === 'reject' && err instanceof JobError ? reject(err) : err
+  } finally {
+    isolated.delete(attempt.token)
+    write('ended', { outcome, ...run })
+  }
+}
+
+/** Does the job. Kill does not return. A panic is a failure here. */
+async function work(job, attempt, deadline) {
+  await rest(job.ms, attempt.signal)
+  attempt.signal.throwIfAborted()
+  if (['succeed', 'slow'].includes(job.do) || job.do === 'fail' && attempt.number > job.times) return
+  if (job.do === 'kill') kill()
+  if (['hang', 'deaf', 'abandon'].includes(job.do)) {
+    await rest(Infinity, attempt.signal)
+    if (job.do === 'deaf') await rest(3000)
+    if (job.do === 'abandon' && performance.now() >= deadline) await outlive() // not if the process stops, or lost its session
+    throw attempt.signal.reason
+  }
+  throw new JobError('the job says so')
+}
+
+/** Waits for ms, or until the signal is aborted. */
+function rest(ms, signal) {
+  if (signal?.aborted) return undefined
+  return new Promise((resolve) => {
+    const timer = ms === Infinity ? undefined : setTimeout(resolve, ms)
+    signal?.addEventListener('abort', () => { clearTimeout(timer); resolve() }, { once: true })
+  })
+}
+
+/** Runs on after the deadline, and kills this process once a handler runs isolated in it, or six seconds later. */
+async function outlive() {
+  for (const end = performance.now() + 6000; isolated.size === 0 && performance.now() < end;) await rest(1)
+  kill()
+}
+
+function kill() {
+  process.kill(process.pid, 'SIGKILL')
+  for (;;); // until the signal arrives
+}
+
+function observe(e) {
+  write('decided', {
+    session: sessions, id: e.message?.properties.messageId, token: e.token, redelivered: e.message?.fields.redelivered, decision: e.outcome,
+    held: Math.round((e.held ?? 0) * MS), cause: ['retry', 'dead-letter'].includes(e.outcome) ? e.cause : '', unrun: !e.number,
+    failures: e.failures, crashes: e.crashes, limit: e.limit, err: e.error && String(e.error.message ?? e.error),
+  })
+}
+
+process.stdin.on('end', () => process.exit(3)).resume() // its parent is gone
+process.on('SIGINT', () => {})
+process.on('SIGTERM', () => stop.abort())
+
+const counter = record(dial(spec.Redis))
+const url = new URL(spec.AMQP[0])
+const consumer = new Consumer({
+  connect, queue: spec.Queue, vhost: decodeURIComponent(url.pathname.slice(1)) || '/', counter, handler: handle, observer: observe,
+  maxRetries: spec.MaxRetries, concurrency: spec.Concurrency, ...spec.Prefetch && { prefetch: spec.Prefetch },
+  backoff: (failed) => Math.min(spec.FirstBackoff / MS * 2 ** Math.min(failed, 20), spec.MostBackoff / MS),
+  handlerTimeout: spec.HandlerTimeout / MS, consumerTimeout: spec.ConsumerTimeout / MS, drainTimeout: 5000,
+  ...spec.Verbose && { logger: console },
+})
+let failed
+try {
+  await consumer.run(stop.signal)
+} catch (err) {
+  failed = err
+  console.error('worker:', err.message)
+}
+write('stopped', { err: failed && String(failed.message) })
+closeSync(log)
+process.exit(failed ? 1 : 0)

@@ -1,0 +1,235 @@
+"""A consumer process of the soak: integration/soak/languages.go says what it does, and starts it."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import random
+import signal
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "src"))
+
+import pika  # noqa: E402
+
+import strikes.pika  # noqa: E402
+from strikes import Counter, Delivery, Event, Reject  # noqa: E402
+from strikes.errors import StoreError  # noqa: E402
+from strikes.steps import Call, Mode, Verdict  # noqa: E402
+
+SECOND = 1e9  # durations come in nanoseconds
+
+spec = json.loads(os.environ["STRIKES_WORKER"])
+log = os.open(Path(spec["History"]) / f"{spec['Number']:06d}.ndjson", os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600)
+
+
+class Job(Exception):
+    """The job says so."""
+
+
+class Sessions:
+    """Numbers the connections of this process."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        self.stopping = False
+
+
+sessions = Sessions()
+isolating: set[str] = set()  # tokens of attempts that START let run isolated
+isolated: set[str] = set()  # those whose handlers run, and are within their deadline
+
+
+def write(kind: str, **fields: Any) -> None:
+    """Append an event to the history, in one write."""
+    now = datetime.now(timezone.utc).isoformat(timespec="microseconds")
+    event = {"kind": kind, "at": now, "process": spec["Number"], **{name: value for name, value in fields.items() if value}}
+    os.write(log, json.dumps(event).encode() + b"\n")
+
+
+class Recorder(Counter):
+    """A Counter that writes down each step, and what the store replied."""
+
+    def run(self, call: Call) -> Any:
+        if not call.several:
+            return super().run(call)
+        began = time.monotonic()
+        reply, error = None, None
+        try:
+            reply = super().run(call)
+            return reply
+        except StoreError as err:
+            error = err
+            raise
+        finally:
+            token, mode = str(call.args[1]), call.args[-2] if call.name == "start" else ""
+            if reply and reply.verdict is Verdict.RUN and mode in (Mode.ISOLATED.value, Mode.BESIDE_ABANDONED.value):
+                isolating.add(token)
+            write(
+                "stepped", step=call.name, id=text(call.args[2]), token=token, session=sessions.number,
+                exclusive=mode == Mode.ISOLATED.value, beside=mode == Mode.BESIDE_ABANDONED.value, took=int((time.monotonic() - began) * SECOND),
+                verdict=reply.verdict.value.lower() if reply else "", err=str(error or ""),
+                **({"failures": reply.failures, "crashes": reply.crashes, "limit": reply.limit} if reply and call.name != "end" else {}),
+            )
+
+
+class Wire(strikes.pika.Wire):
+    """A connection that writes down its beginning, and its end unless the process stops."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        sessions.number += 1
+        self.session = sessions.number
+        write("opened", session=self.session)
+
+    def close(self) -> None:
+        if hasattr(self, "session") and (self.lost or not sessions.stopping):
+            write("lost", session=self.session, err=str(self.lost or "hung up"))
+        super().close()
+
+
+class Nodes:
+    """The URLs of the broker's nodes in turn."""
+
+    def __init__(self, urls: list[str], first: int) -> None:
+        self.urls, self.next = urls, first
+
+    def parameters(self) -> pika.connection.Parameters:
+        parameters = pika.URLParameters(self.urls[self.next % len(self.urls)])
+        parameters.heartbeat = int(spec["Heartbeat"] / SECOND)
+        self.next += 1
+        return parameters
+
+
+def text(value: Any) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value or "")
+
+
+def handle(delivery: Delivery) -> None:
+    attempt = delivery.attempt
+    job: Mapping[str, Any] = json.loads(delivery.body)
+    run = {"id": text(delivery.id), "token": attempt.token, "session": sessions.number, "redelivered": delivery.redelivered}
+    write("began", **run)
+    deadline = time.monotonic() + spec["HandlerTimeout"] / SECOND
+    if attempt.token in isolating:
+        isolating.discard(attempt.token)
+        isolated.add(attempt.token)
+        timer = threading.Timer(spec["HandlerTimeout"] / SECOND, lambda: isolated.discard(attempt.token))
+        timer.daemon = True
+        timer.start()
+    outcome = "ok"
+    try:
+        work(job, delivery, deadline)
+    except Reject:
+        outcome = "rejected"
+        raise
+    except Job:
+        outcome = "failed"
+        raise
+    except SystemExit:
+        outcome = "panicked"
+        raise
+    except TimeoutError:
+        outcome = "timed-out" if time.monotonic() >= deadline else "cancelled"
+        raise
+    finally:
+        isolated.discard(attempt.token)
+        write("ended", outcome=outcome, **run)
+
+
+def work(job: Mapping[str, Any], delivery: Delivery, deadline: float) -> None:
+    """Do the job. Kill does not return."""
+    attempt, do = delivery.attempt, job["do"]
+    if not rest(job["ms"] / 1000, delivery):
+        raise TimeoutError
+    if do in ("succeed", "slow") or do == "fail" and attempt.number > job["times"]:
+        return
+    if do == "reject":
+        raise Reject("the job says so")
+    if do == "panic":
+        raise SystemExit("the job says so")
+    if do == "kill":
+        kill()
+    if do in ("hang", "deaf", "abandon"):
+        while not attempt.cancelled:
+            time.sleep(0.005)
+        if do == "deaf":
+            time.sleep(3)
+        if do == "abandon" and time.monotonic() >= deadline:  # not if the process stops, or lost its session
+            outlive()
+        raise TimeoutError
+    raise Job("the job says so")
+
+
+def rest(seconds: float, delivery: Delivery) -> bool:
+    """Wait. It reports whether the handler was not cancelled meanwhile."""
+    end = time.monotonic() + seconds
+    while (left := end - time.monotonic()) > 0 and not delivery.attempt.cancelled:
+        time.sleep(min(left, 0.01))
+    return not delivery.attempt.cancelled
+
+
+def outlive() -> None:
+    """Run on after the deadline, and kill this process once a handler runs isolated in it, or six seconds later."""
+    end = time.monotonic() + 6
+    while not isolated and time.monotonic() < end:
+        time.sleep(0.001)
+    kill()
+
+
+def kill() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+    time.sleep(60)
+
+
+def observe(event: Event) -> None:
+    write(
+        "decided", session=sessions.number, id=text(event.id), token=event.token, redelivered=event.redelivered, decision=event.outcome.value,
+        held=int(event.held * SECOND), cause=event.cause, unrun=event.attempt == 0, failures=event.failures, crashes=event.crashes, limit=event.limit,
+        err=str(event.error or ""),
+    )
+
+
+def die_with_parent() -> None:
+    sys.stdin.buffer.read()
+    os._exit(3)
+
+
+def main() -> None:
+    logging.basicConfig(level=logging.INFO if spec["Verbose"] else logging.CRITICAL)
+    threading.Thread(target=die_with_parent, daemon=True).start()
+    strikes.pika.Wire = Wire  # type: ignore[misc]
+    first, most = spec["FirstBackoff"] / SECOND, spec["MostBackoff"] / SECOND
+    nodes = Nodes(spec["AMQP"], spec["Number"] + random.randrange(len(spec["AMQP"])))
+    consumer = strikes.pika.Consumer(
+        spec["Queue"], handle, amqp=nodes.parameters(), counter=Recorder.from_url(spec["Redis"]), max_retries=spec["MaxRetries"],
+        concurrency=spec["Concurrency"], prefetch=spec["Prefetch"], backoff=lambda failed: min(first * 2 ** min(failed, 20), most),
+        handler_timeout=spec["HandlerTimeout"] / SECOND, consumer_timeout=spec["ConsumerTimeout"] / SECOND, drain_timeout=5, observer=observe,
+    )
+
+    def stop(*_: Any) -> None:
+        sessions.stopping = True
+        consumer.stop()
+
+    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    error: Exception | None = None
+    try:
+        consumer.run()
+    except Exception as err:
+        error = err
+    write("stopped", err=str(error or ""))
+    if error:
+        print(f"worker: {error}", file=sys.stderr)
+        os._exit(1)
+    os._exit(0)  # threads of abandoned handlers may run
+
+
+main()

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/strikesmq/strikes/integration/internal/install"
+)
+
+// inGo is the language of runWorker, which any other worker does the like of: it reads a workerSpec from the environment variable
+// STRIKES_WORKER, consumes, does what the bodies of the messages say, and appends each event to the history before it goes on. It
+// ends when its standard input ends, and stops at SIGTERM.
+const inGo = "go"
+
+// programs are the commands of workers in other languages, in the repository.
+var programs = map[string]func(context.Context, string) ([]string, error){
+	"python": func(ctx context.Context, root string) ([]string, error) {
+		python, err := install.FindPython(ctx)
+		return []string{python, filepath.Join(root, "clients/python/tests/soak_worker.py")}, err
+	},
+	"node": func(_ context.Context, root string) ([]string, error) {
+		node, err := exec.LookPath("node")
+		return []string{node, filepath.Join(root, "clients/node/test/soak-worker.js")}, err
+	},
+}
+
+// readLanguages reads a list such as go,python,node.
+func readLanguages(s string) ([]string, error) {
+	all := strings.Split(s, ",")
+	for _, name := range all {
+		if name != inGo && programs[name] == nil {
+			return nil, fmt.Errorf("-languages is %q, must be some of go, python and node, separated by commas", s)
+		}
+	}
+	return all, nil
+}
+
+// validateLanguages refuses what the workers in other languages cannot do.
+func (c config) validateLanguages() error {
+	switch mixed := slices.ContainsFunc(c.languages, func(name string) bool { return name != inGo }); {
+	case mixed && c.ordered:
+		return errors.New("-ordered is for Go alone: -languages go")
+	case mixed && c.cluster:
+		return errors.New("-cluster is for Go alone: -languages go")
+	}
+	return nil
+}
+
+// programOf returns the command of a worker in a language; none: this program itself.
+func programOf(ctx context.Context, language string) ([]string, error) {
+	if language == inGo {
+		return nil, nil
+	}
+	work, err := exec.CommandContext(ctx, "go", "env", "GOWORK").Output()
+	if err != nil {
+		return nil, fmt.Errorf("finding the repository: %w", err)
+	}
+	command, err := programs[language](ctx, filepath.Dir(strings.TrimSpace(string(work))))
+	if err != nil {
+		return nil, fmt.Errorf("a worker in %s: %w", language, err)
+	}
+	return command, nil
+}
