@@ -15,7 +15,7 @@ HEALTHY := -messages 200 -killers 4 -hangs 0 -plain
 .PHONY: $(shell sed -n 's/^\([a-z-]*\):.*\#\#.*/\1/p' $(MAKEFILE_LIST))
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-21s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: ## show what strikes does, on a RabbitMQ of its own or at AMQP_URL
 	@$(SETUP) -need rabbitmq go run ./cmd/strikes demo
@@ -51,6 +51,9 @@ PYTHON ?= /usr/bin/python3
 client-python: ## run the tests of clients/python on private servers or at AMQP_URL, REDIS_URL
 	@go build -o bin/ ./cmd/strikes
 	@$(SETUP) -need rabbitmq,redis,python sh -c 'cd clients/python && PYTHONDONTWRITEBYTECODE=1 $(PYTHON) -m pytest'
+
+client-python-bench: ## compare the speed of clients/python with that of bare loops
+	@$(SETUP) -need rabbitmq,redis,python $(PYTHON) clients/python/bench.py
 
 client-python-scripts: ## copy the steps' scripts to clients/python
 	@for f in clients/python/src/strikes/scripts/*.lua; do cp counter/scripts/$${f##*/} $$f; done

@@ -20,8 +20,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/time/rate"
-
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/records"
 	"github.com/strikesmq/strikes/internal/status"
@@ -29,12 +27,13 @@ import (
 
 // Console serves the pages. It is safe for concurrent use.
 type Console struct {
-	opts   Options
-	store  *counter.Admin
-	broker broker
-	mux    *http.ServeMux
-	guard  *http.CrossOriginProtection
-	logins *rate.Limiter // wrong tokens
+	opts    Options
+	store   *counter.Admin
+	broker  broker
+	mux     *http.ServeMux
+	guard   *http.CrossOriginProtection
+	wrong   *guesses // tokens
+	logouts *logouts
 
 	queues  map[string]*cached[queueView]
 	all     *cached[status.Overview]
@@ -61,7 +60,7 @@ func New(o Options) (*Console, error) {
 
 func newConsole(o Options, b broker) *Console {
 	c := &Console{
-		opts: o, store: o.Store.Admin(), broker: b, guard: http.NewCrossOriginProtection(), logins: rate.NewLimiter(rate.Every(time.Second), 5),
+		opts: o, store: o.Store.Admin(), broker: b, guard: http.NewCrossOriginProtection(), wrong: newGuesses(), logouts: &logouts{},
 		queues: map[string]*cached[queueView]{}, history: newHistory(), results: &results{},
 		jobs: newJobs(), grouped: map[string]*cached[records.Groups]{},
 	}

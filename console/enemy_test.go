@@ -60,7 +60,10 @@ func TestDropThatDoesNotBegin(t *testing.T) {
 	f := newFixture(t, Options{Allow: AllVerbs(), DropDir: dir, Encode: func(amqp.Publishing) ([]byte, error) { return nil, nil }})
 	f.kill(t, "r", "m-1")
 	f.redis.SetError("down") // the audit cannot be written
-	if w := f.post(query("drop"), url.Values{"count": {"1"}, "reason": {"r"}}); w.Code != http.StatusSeeOther {
+	if w := f.post(query("drop"), url.Values{"count": {"1"}, "reason": {"r"}}); w.Code != http.StatusServiceUnavailable {
+		t.Errorf("a drop that the store cannot count: %d", w.Code)
+	}
+	if w := f.post(query("drop", "lane", "k=v"), url.Values{"count": {"1"}, "reason": {"r"}}); w.Code != http.StatusSeeOther {
 		t.Fatalf("%d: %s", w.Code, w.Body)
 	}
 	if body := f.ended(t); !strings.Contains(body, "nothing was done") {

@@ -79,6 +79,9 @@ func (c *Console) stream(w http.ResponseWriter, r *http.Request, screen func(*ht
 	tick := time.NewTicker(liveEvery)
 	defer tick.Stop()
 	for {
+		if _, err := c.recognise(r); err != nil { // the login ended, or the program no longer allows the visitor
+			return
+		}
 		data, err := c.update(r, screen)
 		if err != nil {
 			data, _ = json.Marshal(update{})

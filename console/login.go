@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -59,11 +60,11 @@ func (c *Console) recognise(r *http.Request) (visitor, error) {
 	}
 	if token, bearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); bearer {
 		switch {
-		case c.isToken(token):
-		case c.logins.Allow():
-			return visitor{}, errToken
-		default:
+		case c.wrong.tooMany(r.RemoteAddr):
 			return visitor{}, errTooMany
+		case !c.isToken(token):
+			c.wrong.wrong(r.RemoteAddr)
+			return visitor{}, errToken
 		}
 		return visitor{Actor: "the holder of the token", Allowed: c.opts.Allow}, nil
 	}
@@ -71,11 +72,16 @@ func (c *Console) recognise(r *http.Request) (visitor, error) {
 	if err != nil {
 		return visitor{}, err
 	}
+	if c.logouts.has(cookie.Value) {
+		return visitor{}, errLoggedOut
+	}
 	name, err := c.readCookie(cookie.Value, time.Now())
 	return visitor{Actor: name, Allowed: c.opts.Allow, Login: true}, err
 }
 
 var errTooMany = errors.New("too many wrong tokens; wait a moment")
+
+var errLoggedOut = errors.New("the login has ended")
 
 var errToken = errors.New("the token is wrong")
 
@@ -108,18 +114,19 @@ func (c *Console) showLogin(w http.ResponseWriter, r *http.Request, code int, v 
 	c.render(w, r, code, page{Screen: "login", Title: "Log in", View: v})
 }
 
-// login checks a token and gives the browser a cookie. It bounds the rate of logins from all addresses together.
+// login checks a token and gives the browser a cookie. It bounds the rate of wrong tokens from each address.
 func (c *Console) login(w http.ResponseWriter, r *http.Request) {
 	v := loginView{Next: cleanNext(r.FormValue("next")), Name: cut(strings.TrimSpace(r.PostFormValue("name")), longestName)}
 	switch {
 	case r.Method != http.MethodPost:
 		c.showLogin(w, r, http.StatusOK, v)
 		return
-	case !c.logins.Allow():
-		v.Wrong = "Too many logins. Wait a moment, then try again."
+	case c.wrong.tooMany(r.RemoteAddr):
+		v.Wrong = "Too many wrong tokens. Wait a moment, then try again."
 		c.showLogin(w, r, http.StatusTooManyRequests, v)
 		return
 	case !c.isToken(r.PostFormValue("token")):
+		c.wrong.wrong(r.RemoteAddr)
 		c.opts.Logger.Warn("console: login with a wrong token", "remote", r.RemoteAddr)
 		v.Wrong = "The token is wrong."
 		c.showLogin(w, r, http.StatusUnauthorized, v)
@@ -136,10 +143,40 @@ func (c *Console) login(w http.ResponseWriter, r *http.Request) {
 	goTo(w, v.Next)
 }
 
-// logout forgets the cookie.
+// logout ends the login of the browser, also on its open pages.
 func (c *Console) logout(w http.ResponseWriter, r *http.Request) {
+	if cookie, err := r.Cookie(cookieName); err == nil {
+		c.logouts.add(cookie.Value)
+	}
 	http.SetCookie(w, &http.Cookie{Name: cookieName, HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: r.TLS != nil, MaxAge: -1})
 	goTo(w, "./")
+}
+
+// logouts are cookies that no longer count although they are signed. They are forgotten when they would have ended.
+type logouts struct {
+	mu    sync.Mutex
+	ended map[string]time.Time
+}
+
+func (l *logouts) add(cookie string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ended == nil {
+		l.ended = map[string]time.Time{}
+	}
+	for value, at := range l.ended {
+		if time.Since(at) > loginLasts {
+			delete(l.ended, value)
+		}
+	}
+	l.ended[cookie] = time.Now()
+}
+
+func (l *logouts) has(cookie string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, ended := l.ended[cookie]
+	return ended
 }
 
 // cookie names a person until a time, signed with the token, so that it outlives a restart.
@@ -161,7 +198,7 @@ func (c *Console) readCookie(value string, now time.Time) (name string, err erro
 	}
 	until, err := strconv.ParseInt(parts[0], 10, 64)
 	if err != nil || now.Unix() >= until {
-		return "", errors.New("the login has ended")
+		return "", errLoggedOut
 	}
 	text, err := base64.RawURLEncoding.DecodeString(parts[1])
 	return string(text), err

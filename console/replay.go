@@ -170,6 +170,14 @@ func (c *Console) begin(verb Verb) http.HandlerFunc {
 			c.refuseJob(w, r, verb, wrong)
 			return
 		}
+		if err := c.recount(r, j); err != nil {
+			c.fail(w, r, err)
+			return
+		}
+		if wrong := j.check(); wrong != "" {
+			c.refuseJob(w, r, verb, wrong)
+			return
+		}
 		if have := c.jobs.of(queue); have != nil && have.State().Ended.IsZero() {
 			c.fail(w, r, errRuns)
 			return
@@ -184,6 +192,20 @@ func (c *Console) begin(verb Verb) http.HandlerFunc {
 		}
 		goTo(w, link("replay", "queue", queue, "of", "job"))
 	}
+}
+
+// recount lowers the number of the form, which the visitor saw, to what there is now. A filter by header would read the whole queue
+// once more; the job does that itself.
+func (c *Console) recount(r *http.Request, j *job) error {
+	if j.Filter.Lane != "" {
+		return nil
+	}
+	v := replayView{Verb: j.Verb, Queue: j.Queue, Filter: j.Filter}
+	if err := c.preview(r, &v); err != nil {
+		return err
+	}
+	j.Of = min(j.Of, v.Count)
+	return nil
 }
 
 func (j *job) check() string {

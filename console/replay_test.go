@@ -87,6 +87,19 @@ func TestReplayFromFilterToResult(t *testing.T) {
 	}
 }
 
+// TestForgedCount: a form cannot have more replayed than there is.
+func TestForgedCount(t *testing.T) {
+	f := newFixture(t, Options{Allow: AllVerbs()})
+	f.kill(t, "r", "m-1", "m-2", "m-3")
+	if w := f.post(query("replay", "reason", "x"), url.Values{"count": {"3"}, "reason": {"r"}}); w.Code != http.StatusUnprocessableEntity {
+		t.Errorf("a filter that picks nothing: %d", w.Code)
+	}
+	f.follow(t, f.post(query("replay", "kind", "failed"), url.Values{"count": {"1000000"}, "reason": {"r"}}))
+	if body := f.ended(t); !strings.Contains(body, "3 of 3 replayed") {
+		t.Errorf("result: %s", body)
+	}
+}
+
 func TestReplayIsStopped(t *testing.T) {
 	f := newFixture(t, Options{Allow: AllVerbs()})
 	f.kill(t, "r", "m-1", "m-2", "m-3")

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 )
 
 const token = "a token of enough bytes"
@@ -163,6 +164,38 @@ func TestLogin(t *testing.T) {
 	}
 	if w.Code != http.StatusTooManyRequests {
 		t.Errorf("many wrong tokens: %d", w.Code)
+	}
+	elsewhere := func(r *http.Request) { r.RemoteAddr = "192.0.2.8:1" }
+	if w := f.get("/", elsewhere, header("Authorization", "Bearer "+token)); w.Code != http.StatusOK {
+		t.Errorf("the right token from another address: %d", w.Code)
+	}
+}
+
+// TestLogoutEndsStreams: an open page ends with its login, and the cookie counts no more.
+func TestLogoutEndsStreams(t *testing.T) {
+	f := newFixture(t, Options{Token: token})
+	login := f.post("/login", url.Values{"token": {token}, "name": {"ann"}}).Result().Cookies()
+	if len(login) != 1 {
+		t.Fatalf("cookies %v", login)
+	}
+	as := func(r *http.Request) { r.AddCookie(login[0]) }
+	ended := make(chan int)
+	go func() { ended <- f.get("/live?screen=queues", as, header("Accept", "text/event-stream")).Code }()
+	for f.streams.Load() == 0 {
+		select {
+		case code := <-ended:
+			t.Fatalf("the stream did not begin: %d", code)
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	f.post("/logout", nil, as)
+	select {
+	case <-ended:
+	case <-time.After(5 * liveEvery):
+		t.Error("the stream goes on after the logout")
+	}
+	if w := f.get("/", as); w.Code != http.StatusUnauthorized {
+		t.Errorf("with the cookie of before: %d", w.Code)
 	}
 }
 

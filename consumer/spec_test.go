@@ -96,17 +96,17 @@ func typedValue(kind string, v any) any {
 	case "$int64":
 		return n
 	case "$int32":
-		return int32(n) //nolint:gosec // the file has numbers of that size
+		return int32(n)
 	case "$int16":
-		return int16(n) //nolint:gosec // as above
+		return int16(n)
 	case "$int8":
-		return int8(n) //nolint:gosec // as above
+		return int8(n)
 	case "$uint32":
-		return uint32(n) //nolint:gosec // as above
+		return uint32(n)
 	case "$uint16":
-		return uint16(n) //nolint:gosec // as above
+		return uint16(n)
 	case "$uint8":
-		return uint8(n) //nolint:gosec // as above
+		return uint8(n)
 	}
 	panic("unknown type " + kind)
 }

@@ -177,7 +177,7 @@ func TestPushHealth(t *testing.T) {
 		if !found {
 			return false
 		}
-		response, err := http.Get(at + "/ready") //nolint:noctx // it is on loopback
+		response, err := http.Get(at + "/ready")
 		if err != nil {
 			return false
 		}

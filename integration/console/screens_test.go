@@ -69,6 +69,7 @@ func TestScreenshots(t *testing.T) {
 			b.scheme(look.scheme)
 			b.resize(look.width, look.height)
 			b.visit(screen.at)
+			b.gone("Asking the broker")
 			name := filepath.Join(*pictures, screen.name+look.suffix+".png")
 			if err := os.WriteFile(name, run(b, chromedp.CaptureScreenshot()), 0o644); err != nil {
 				t.Fatal(err)

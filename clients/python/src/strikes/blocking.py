@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections import deque
@@ -39,12 +40,9 @@ class Threads:
         with self._lock:
             self._idle.append(worker)
 
-    def close(self) -> None:
-        """End the threads that have no job."""
-        with self._lock:
-            idle, self._idle = self._idle, deque()
-        for worker in idle:
-            worker.give(None)
+    def renew(self) -> None:
+        """Forget the threads of the parent: a fork has none of them."""
+        self._lock, self._idle = threading.Lock(), deque()
 
 
 class _Worker(threading.Thread):
@@ -55,22 +53,21 @@ class _Worker(threading.Thread):
         self._turn = threading.Lock()
         self._turn.acquire()
 
-    def give(self, job: Callable[[], None] | None) -> None:
+    def give(self, job: Callable[[], None]) -> None:
         self._job = job
         self._turn.release()
 
     def run(self) -> None:
         while True:
             self._turn.acquire()
-            job, self._job = self._job, None
-            if job is None:
-                return
-            job()
-            del job
+            if job := self._job:
+                job()
+            job = self._job = None
             self._keep(self)
 
 
 THREADS = Threads()
+os.register_at_fork(after_in_child=THREADS.renew)
 
 
 def sleep(effect: Sleep) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import logging
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pika
@@ -30,6 +32,21 @@ def is_undecodable(lost: BaseException) -> bool:
         return False
     name, number = found.groups()
     return not name.startswith(_NETWORK) or name == "OSError" and number == str(errno.EOVERFLOW)
+
+
+@contextlib.contextmanager
+def _without_warnings() -> Iterator[None]:
+    """Silence pika about refusals that are asked for. Others keep theirs."""
+    logger = logging.getLogger("pika.channel")
+
+    def keep(record: logging.LogRecord) -> bool:
+        return "inequivalent arg" not in record.getMessage()
+
+    logger.addFilter(keep)
+    try:
+        yield
+    finally:
+        logger.removeFilter(keep)
 
 
 class ChannelClosed(SessionLost):
@@ -111,11 +128,15 @@ class Wire:
     def declared(self, queue: str, vhost: str) -> Declared:
         """Learn how a queue was declared from the refusals of declarations that differ."""
         d = Declared(queue, vhost)
+        with _without_warnings():
+            return self._learn(d)
+
+    def _learn(self, d: Declared) -> Declared:
         for _ in range(MOST_PROBES):
             channel = self.channel()
             try:
                 self.ask(channel, "redeclaring the queue", lambda reply, ch=channel: ch.queue_declare(  # type: ignore[misc]
-                    queue, durable=d.durable, auto_delete=d.auto_delete, arguments={**d.args, **PROBE}, callback=reply))
+                    d.queue, durable=d.durable, auto_delete=d.auto_delete, arguments={**d.args, **PROBE}, callback=reply))
             except ChannelClosed as refusal:
                 if d.learn(refusal.code, refusal.text):
                     continue

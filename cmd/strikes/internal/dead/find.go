@@ -38,7 +38,7 @@ func (c *Command) search(ctx context.Context, q *dlq, f deadletter.Filter) (s *s
 	switch long := q.ready > searched; {
 	case c.Changed("search"):
 		s.bounds.AtMost = c.Search
-	case s.message, s.recorded == nil && !(long && !s.removed.IsZero()):
+	case s.message, s.recorded == nil && (!long || s.removed.IsZero()):
 		s.bounds.Picked, s.bounds.AtLeast = 1, searched
 	case long:
 		s.unread = true

@@ -277,7 +277,7 @@ func TestRequest(t *testing.T) {
 	if !bytes.Equal(body, payload) {
 		t.Errorf("%d bytes arrived, of %d", len(body), len(payload))
 	}
-	if r.Method != "POST" || r.RequestURI != "/in%2Fbox?a=b" {
+	if r.Method != http.MethodPost || r.RequestURI != "/in%2Fbox?a=b" {
 		t.Errorf("%s %s", r.Method, r.RequestURI)
 	}
 	if user, password, ok := r.BasicAuth(); user != "user" || password != "pass word" || !ok {

@@ -103,7 +103,7 @@ const maxWait = 5 * time.Minute
 func waitOf(header string, now time.Time) time.Duration {
 	header = strings.TrimSpace(header)
 	if seconds, err := strconv.ParseUint(header, 10, 64); err == nil {
-		return time.Duration(min(seconds, uint64(maxWait/time.Second))) * time.Second //nolint:gosec // at most maxWait
+		return time.Duration(min(seconds, uint64(maxWait/time.Second))) * time.Second
 	}
 	if strings.Trim(header, "0123456789") == "" && header != "" { // more than fits
 		return maxWait

@@ -1,0 +1,84 @@
+"""One delivery at a time, on a real Redis."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+
+from strikes import AsyncCounter, Counter, Delivery, Outcome, Reject, SettingError
+from strikes.session import SettlementError
+from strikes.settler import AsyncSettler, Settler
+
+
+def failing(error):
+    def handler(delivery):
+        raise error
+    return handler
+
+
+@pytest.fixture(params=["sync", "asyncio"])
+def handle(request, redis_url, prefix):
+    """Handle one delivery with each kind of settler; returns the outcome and what was settled."""
+
+    def with_threads(delivery, handler, settle=None, **settings):
+        sent = []
+        settler = Settler("orders", Counter.from_url(redis_url, prefix=prefix), backoff=lambda n: 0.01, **settings)
+        return settler.handle(delivery, handler, settle or sent.append), sent
+
+    def with_asyncio(delivery, handler, settle=None, **settings):
+        sent = []
+
+        async def main():
+            counter = AsyncCounter.from_url(redis_url, prefix=prefix)
+            settler = AsyncSettler("orders", counter, backoff=lambda n: 0.01, **settings)
+            try:
+                return await settler.handle(delivery, lambda d: asyncio.to_thread(handler, d), settle or sent.append)
+            finally:
+                await counter.close()
+
+        return asyncio.run(main()), sent
+
+    return with_threads if request.param == "sync" else with_asyncio
+
+
+def test_outcomes(handle):
+    ok = lambda delivery: None
+    assert handle(Delivery(b"", "1"), ok) == (Outcome.ACK, [Outcome.ACK])
+    assert handle(Delivery(b"", "2"), failing(ValueError("x"))) == (Outcome.REQUEUE, [Outcome.REQUEUE])
+    assert handle(Delivery(b"", "2", redelivered=True), ok)[0] is Outcome.ACK
+    assert handle(Delivery(b"", "3"), failing(ValueError("x")), max_retries=0)[0] is Outcome.DEAD_LETTER
+    assert handle(Delivery(b"", "4"), failing(Reject("x")))[0] is Outcome.DEAD_LETTER
+    assert handle(Delivery(b""), failing(ValueError("x")))[0] is Outcome.DEAD_LETTER
+    assert handle(Delivery(b"", redelivered=True), ok)[0] is Outcome.DEAD_LETTER
+    assert handle(Delivery(b"", "5"), failing(ValueError("x")), retry="in-place", max_retries=2)[0] is Outcome.DEAD_LETTER
+
+
+def test_a_settlement_that_cannot_be_sent(handle):
+    def closed(outcome):
+        raise OSError("the channel is closed")
+
+    with pytest.raises(SettlementError):
+        handle(Delivery(b"", "1"), lambda delivery: None, closed)
+
+
+def test_a_stop_leaves_the_delivery(redis_url, prefix):
+    settler = Settler("orders", Counter.from_url(redis_url, prefix=prefix), backoff=lambda n: 60)
+    threading.Timer(0.3, settler.stop).start()
+    assert settler.handle(Delivery(b"", "1"), failing(ValueError("x")), lambda outcome: None) is Outcome.LEAVE
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"max_retries": -1}, {"max_retries": 1001}, {"consumer_timeout": 5}, {"handler_timeout": 0}, {"handler_timeout": 901}],
+)
+def test_refused_settings(redis_url, wrong):
+    with pytest.raises(SettingError):
+        Settler("orders", Counter.from_url(redis_url), **wrong)
+
+
+def test_a_ttl_that_can_pass_while_a_message_is_held(redis_url):
+    settler = Settler("orders", Counter.from_url(redis_url, ttl=600))
+    with pytest.raises(SettingError, match="ttl"):
+        settler.handle(Delivery(b"", "1"), lambda d: None, lambda outcome: None)
