@@ -39,6 +39,7 @@ func TestAccessible(t *testing.T) {
 					if status := b.visit(screen.at); status != http.StatusOK {
 						t.Fatalf("%s: status %d\n%s", screen.at, status, b.text("body"))
 					}
+					b.gone("Asking the broker")
 					for _, v := range b.violations() {
 						t.Errorf("%s: %s", screen.at, v)
 					}
