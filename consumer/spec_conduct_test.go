@@ -335,14 +335,11 @@ var errConduct = errors.New("connection reset")
 
 // answer is the scripted reply to a command.
 func (r *conductRun) answer(ctx context.Context, e conductEntry) (counter.Reply, error) {
-	var script json.RawMessage
-	if kind := r.outage(e.Do); kind != "" {
-		script, _ = json.Marshal(kind)
-	} else {
+	kind, script := r.outage(e.Do), json.RawMessage(nil)
+	if kind == "" {
 		script = r.next(e.ID, e.Do)
 	}
-	var kind string
-	if json.Unmarshal(script, &kind) == nil {
+	if kind != "" || json.Unmarshal(script, &kind) == nil {
 		r.note(e)
 		switch kind {
 		case "lost":

@@ -39,6 +39,7 @@ func TestAccessible(t *testing.T) {
 					if status := b.visit(screen.at); status != http.StatusOK {
 						t.Fatalf("%s: status %d\n%s", screen.at, status, b.text("body"))
 					}
+					b.gone("Asking the broker")
 					for _, v := range b.violations() {
 						t.Errorf("%s: %s", screen.at, v)
 					}
@@ -69,6 +70,7 @@ func TestScreenshots(t *testing.T) {
 			b.scheme(look.scheme)
 			b.resize(look.width, look.height)
 			b.visit(screen.at)
+			b.gone("Asking the broker")
 			name := filepath.Join(*pictures, screen.name+look.suffix+".png")
 			if err := os.WriteFile(name, run(b, chromedp.CaptureScreenshot()), 0o644); err != nil {
 				t.Fatal(err)

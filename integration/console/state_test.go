@@ -50,7 +50,7 @@ func TestWorksWithoutScript(t *testing.T) {
 	b := newTab(t)
 	b.withoutScript()
 	b.visit(s.at("queue", "queue", "orders"))
-	b.sees("As of") // until then the page reloads itself
+	b.sees("As of") // without script the page loads again until then
 	b.follow("a[href*='verb=limit']")
 	b.fill("#number", "7")
 	b.fill("#reason", "a slow night")

@@ -131,13 +131,20 @@ export class Consumer {
   /** @param {Running} r */
   async dial(r) {
     let model
+    /** @type {(() => void) | undefined} */
+    let off
+    const connecting = (async () => this.connect())()
     try {
-      model = await within(this.connect(), CONNECT_TIMEOUT, 'connecting')
+      const stopped = new Promise((_, reject) => { off = r.stop.on(() => reject(new Error('stopped'))) })
+      model = await within(Promise.race([connecting, stopped]), CONNECT_TIMEOUT, 'connecting')
     } catch (err) {
+      connecting.then((late) => late.close()).catch(() => {})
       const denied = /\b403\b|ACCESS.REFUSED|\b530\b|NOT_ALLOWED/.test(textOf(err))
       r.denials = denied ? r.denials + 1 : 0
       if (r.denials >= 2) throw new RefusedError(`queue ${JSON.stringify(this.settings.queue)}: the broker refuses the connection: ${textOf(err)}`, err)
       throw err
+    } finally {
+      off?.()
     }
     r.denials = 0
     model.on('error', () => {}) // 'close' follows

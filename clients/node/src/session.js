@@ -84,7 +84,6 @@ export class Session {
       model.off('error', failed)
       model.off('close', closed)
       model.connection?.off?.('frameError', frameError)
-      model.on('error', () => {}) // of the connection's last moments
     }
   }
 

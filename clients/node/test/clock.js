@@ -1,5 +1,5 @@
 // A clock that a test advances, in place of the timers and of performance.now.
-const real = { setTimeout, clearTimeout, setImmediate, now: performance.now }
+const real = { setTimeout, clearTimeout, setImmediate, performance: Object.getOwnPropertyDescriptor(globalThis, 'performance') }
 
 export class Clock {
   constructor() {
@@ -15,13 +15,13 @@ export class Clock {
       return id
     }
     globalThis.clearTimeout = (id) => { this.timers.delete(id) }
-    performance.now = () => this.time
+    Object.defineProperty(globalThis, 'performance', { value: { now: () => this.time }, configurable: true })
   }
 
   restore() {
     globalThis.setTimeout = real.setTimeout
     globalThis.clearTimeout = real.clearTimeout
-    performance.now = real.now
+    Object.defineProperty(globalThis, 'performance', real.performance)
   }
 
   /** Lets everything happen that needs no time. */

@@ -2,7 +2,8 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { reject, retryAfter } from '../src/steer.js'
 import { fixture } from './broker.js'
-import { eventually } from './servers.js'
+import { listen } from './proxy.js'
+import { amqpURL, eventually } from './servers.js'
 
 const idOf = (m) => m.properties.messageId
 
@@ -99,6 +100,16 @@ test('a stop lets handlers end, counts nothing and leaves the rest', async (t) =
   assert.equal(running, 2)
   await eventually(async () => await f.depth() === 4, '4 messages returned')
   assert.deepEqual(await f.redis.keys(`strikes:1:{%2F/${f.queue}}:r:*`), [])
+})
+
+test('a stop while the broker does not answer', { timeout: 10_000 }, async (t) => {
+  const proxy = await listen(amqpURL)
+  t.after(() => proxy.close())
+  proxy.freeze()
+  const f = await fixture(t, { url: proxy.url })
+  const { stop } = f.consume(() => {})
+  await new Promise((resolve) => setTimeout(resolve, 200))
+  await stop()
 })
 
 test('a refused queue, and refused settings', async (t) => {

@@ -18,12 +18,12 @@ const recordOf = async (a) => parseRecord(await redis.getBuffer(keys(a).record))
 
 test('failures up to the limit, then the tombstone', async () => {
   const a = attempt({ first: true })
-  const first = await counter.fail(a, { limit: 2, wait: 50, reason: 'boom' })
-  assert.deepEqual([first.verdict, first.failures, first.limit, first.wait], ['REQUEUE', 1, 2, 50])
+  const first = await counter.fail(a, { limit: 2, wait: 1500, reason: 'boom' })
+  assert.deepEqual([first.verdict, first.failures, first.limit, first.wait], ['REQUEUE', 1, 2, 1500])
   const again = { ...a, first: false, token: newToken() }
   const waits = await counter.start(again, 'shared', 2)
   assert.equal(waits.verdict, 'WAIT')
-  assert.ok(waits.wait > 0 && waits.wait <= 50, String(waits.wait))
+  assert.ok(waits.wait > 0 && waits.wait <= 1500, String(waits.wait))
   await new Promise((resolve) => setTimeout(resolve, waits.wait + 1))
   const run = await counter.start(again, 'shared', 2)
   assert.equal(run.verdict, 'RUN')

@@ -107,7 +107,7 @@ func parseURL(raw string) (*url.URL, error) {
 func (e *Endpoint) Handle(ctx context.Context, d amqp.Delivery) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(e.cancelled, cancel)()
+	defer context.AfterFunc(e.cancelled, cancel)() //nolint:contextcheck // it waits for that of the endpoint
 	if attempt, _ := consumer.AttemptFrom(ctx); attempt.Isolated {
 		// A server may close an idle connection just when it is used, which looks like a crash. That must not be counted.
 		e.transport.CloseIdleConnections()
