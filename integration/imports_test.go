@@ -96,7 +96,7 @@ var arrows = map[string][]string{
 	"integration/mutants":          nil,
 	"integration/release":          nil,
 	"integration/setup":            {"integration/internal/install"},
-	"integration/soak":             join(public, join(laboratory, "internal/pause", "integration/internal/cluster", "integration/internal/node", "integration/internal/worker", "internal/audit")...),
+	"integration/soak":             join(public, join(laboratory, "internal/pause", "integration/internal/cluster", "integration/internal/install", "integration/internal/node", "integration/internal/worker", "internal/audit")...),
 	"internal/audit":               nil, // shares nothing with what it judges
 }
 

@@ -104,6 +104,24 @@ func healthy() history {
 	return h
 }
 
+// TestCopiesInOneSession: a message that was published twice is delivered twice, neither time as redelivered.
+func TestCopiesInOneSession(t *testing.T) {
+	twice := history{}
+	for _, e := range healthy() {
+		if e.Kind == Published && e.ID == Succeed {
+			e.Outcome = Undecided
+		}
+		e.At = time.Time{}
+		twice.add(e)
+		if e.Kind == Decided && e.ID == Succeed {
+			twice.attempt(Succeed, "p-copy", false, OK, 0)
+		}
+	}
+	if found := Check(twice).Violations; len(found["I8"].Example) > 0 {
+		t.Error(found["I8"])
+	}
+}
+
 // change applies to the events of a kind about an id or token.
 func (h history) change(kind Kind, of string, do func(*Event)) {
 	for i := range h {

@@ -201,7 +201,7 @@ func (m *model) attempt(e Event) *attempt {
 func (m *model) begin(a *attempt, e Event) {
 	msg := m.message(a.id)
 	again := slices.ContainsFunc(msg.runs, func(x *attempt) bool {
-		return x.session == a.session && x.tag == e.Tag && (a.id != "" || x.outcome != NotCounted)
+		return e.Tag != 0 && x.tag == e.Tag && x.session == a.session && (a.id != "" || x.outcome != NotCounted)
 	})
 	a.began, a.until, a.tag, a.redelivered, a.first = e.At, e.Until, e.Tag, e.Redelivered, !e.Redelivered && !again
 	if a.until.IsZero() {

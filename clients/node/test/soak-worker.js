@@ -5,6 +5,7 @@ import amqp from 'amqplib'
 import { Consumer, dial, reject } from '../src/index.js'
 
 const MS = 1e6 // durations come in nanoseconds
+const EARLY = 100 // the client's deadline is a little before that of its handler's own clock
 
 const spec = JSON.parse(process.env.STRIKES_WORKER)
 const log = openSync(join(spec.History, String(spec.Number).padStart(6, '0') + '.ndjson'), 'a', 0o600)
@@ -69,7 +70,7 @@ async function handle(message, attempt) {
   const job = JSON.parse(message.content)
   const run = { id: message.properties.messageId, token: attempt.token, session: sessions, redelivered: message.fields.redelivered }
   write('began', run)
-  const deadline = performance.now() + spec.HandlerTimeout / MS
+  const deadline = performance.now() + spec.HandlerTimeout / MS - EARLY
   if (isolating.delete(attempt.token)) {
     isolated.add(attempt.token)
     setTimeout(() => isolated.delete(attempt.token), spec.HandlerTimeout / MS).unref()

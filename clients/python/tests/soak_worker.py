@@ -25,6 +25,7 @@ from strikes.errors import StoreError  # noqa: E402
 from strikes.steps import Call, Mode, Verdict  # noqa: E402
 
 SECOND = 1e9  # durations come in nanoseconds
+EARLY = 0.1  # the client's deadline is a little before that of its handler's own clock
 
 spec = json.loads(os.environ["STRIKES_WORKER"])
 log = os.open(Path(spec["History"]) / f"{spec['Number']:06d}.ndjson", os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600)
@@ -117,7 +118,7 @@ def handle(delivery: Delivery) -> None:
     job: Mapping[str, Any] = json.loads(delivery.body)
     run = {"id": text(delivery.id), "token": attempt.token, "session": sessions.number, "redelivered": delivery.redelivered}
     write("began", **run)
-    deadline = time.monotonic() + spec["HandlerTimeout"] / SECOND
+    deadline = time.monotonic() + spec["HandlerTimeout"] / SECOND - EARLY
     if attempt.token in isolating:
         isolating.discard(attempt.token)
         isolated.add(attempt.token)
