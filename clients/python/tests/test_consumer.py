@@ -26,7 +26,9 @@ from strikes.record import parse_record
 
 @pytest.fixture(params=sorted(ADAPTERS))
 def start(request, amqp_url, redis_url, prefix):
-    """Start consumers; they are stopped at the end."""
+    """Start consumers; they are stopped at the end, before their queue is deleted."""
+    for name in {"queue", "classic"} & set(request.fixturenames):
+        request.getfixturevalue(name)
     running = []
 
     def begin(queue, handler, **settings):
