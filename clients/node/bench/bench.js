@@ -5,7 +5,7 @@ import amqp from 'amqplib'
 import { Consumer } from '../src/consumer.js'
 import { dial } from '../src/counter.js'
 
-const [messages = 5000, rounds = 5] = process.argv.slice(2).map(Number)
+const [messages = 10000, rounds = 5] = process.argv.slice(2).map(Number)
 const url = process.env.AMQP_URL ?? 'amqp://localhost'
 const counter = dial(process.env.REDIS_URL ?? 'redis://localhost')
 const model = await amqp.connect(url)
