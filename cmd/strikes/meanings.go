@@ -6,9 +6,9 @@ const (
 		"follows the wait); requeue (the message returned to its original position); dead-letter; isolate (the message may have\n" +
 		"killed a process, and will run isolated); hold (the message waits until the store answers or the dead-letter route is\n" +
 		"repaired); not-counted (CMD or URL could not work; the next attempt follows the wait); crash (the process behind URL\n" +
-		"died; if the attempt was isolated, it is counted); leave (the message returns to the queue with its session); undecodable (a message that cannot be decoded ended\n" +
-		"the session; the next sessions prefetch one until it is gone). Causes: failed (CMD failed); rejected (exit code 65);\n" +
-		"timed-out (--handler-timeout was over); panicked (a handler in Go panicked); crashed (its process died while it ran\n" +
+		"died; if the attempt was isolated, it is counted); leave (the message returns to the queue with its session);\n" +
+		"undecodable (a message that cannot be decoded ended the session; the next sessions prefetch one until it is gone).\n" +
+		"Causes: failed (CMD failed); rejected (exit code 65); timed-out (--handler-timeout was over); panicked (a handler in Go panicked); crashed (its process died while it ran\n" +
 		"isolated); skipped (by an operator); no-id (a message without an id cannot be counted)."
 
 	stateMeanings = "States: retrying (it failed, or was stopped, and gets another attempt), running, skipped (it is dead-lettered at its\n" +
@@ -25,6 +25,7 @@ const (
 		"queue has no consumer); waiting (for its next attempt); ready (for the next consumer); forgotten (no consumer took it for\n" +
 		"5 minutes)."
 
-	troubleMeanings = "With --json each queue has the worst of its troubles: blocked (a message has blocked for over a minute, or cannot be\n" +
-		"decoded), unaccounted (dead letters are missing), stopped (messages wait: the queue is paused, or has no consumer), retrying, dead."
+	troubleMeanings = "With --json each queue has the worst of its troubles: route (its dead letters reach no queue: they are lost, or consumers hold\n" +
+		"them), blocked (a message has blocked for over a minute, or cannot be decoded), unaccounted (dead letters are missing),\n" +
+		"stopped (messages wait: the queue is paused, or has no consumer), retrying, dead."
 )

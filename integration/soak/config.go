@@ -64,7 +64,7 @@ func parseFlags(args []string) (config, error) {
 	f.StringVar(&c.kind, "type", string(topology.Quorum), "of the queue: quorum or classic; that of its dead letters is always a quorum queue")
 	f.Uint64Var(&c.seed, "seed", 0, "of messages and faults; 0: a random one, which is printed")
 	f.StringVar(&c.only, "only", "", "inject faults of these `kinds` only, separated by commas")
-	f.IntVar(&c.processes, "processes", 0, "consumer processes; 0: three, or one for each language if that is more")
+	f.IntVar(&c.processes, "processes", 3, "consumer processes")
 	languages := f.String("languages", inGo, "`languages` of the consumer processes in turn, separated by commas: go, python, node")
 	f.IntVar(&c.concurrency, "concurrency", 16, "handlers in parallel, in each")
 	f.IntVar(&c.prefetch, "prefetch", 0, "deliveries given to each; 0: the consumer's default")
@@ -102,9 +102,6 @@ func parseFlags(args []string) (config, error) {
 func (c config) withDefaults() config {
 	if c.seed == 0 {
 		c.seed = rand.Uint64N(1 << 32) //nolint:gosec // it is printed
-	}
-	if c.processes == 0 {
-		c.processes = max(3, len(c.languages))
 	}
 	if c.ordered {
 		c.settleOrdered()
