@@ -23,9 +23,9 @@ REDIS_URL, because it may need them.
 What CMD prints is passed on, but with --json its stdout goes to stderr. What CMD leaves running in its process group is killed.
 
 With --http URL instead of CMD each message is a POST: 2xx: done; 409, 410, 422: dead-letter the message now; 429, 503, or no connection:
-not counted, and held for Retry-After (5m at most) or the backoff; 502, or a connection that ends before the response: the same, and the
-message may have killed the endpoint's process, so its next attempt is isolated, in which this is counted as a crash; any other status: a
-failure, and the first KiB of the response is kept as its reason. Redirects are not followed. The request's headers are in docs/push.md.
+not counted, and held for Retry-After (5m at most) or the backoff; 502, or a connection that ends before the response: held likewise, and
+the next attempt is isolated, because the message may have killed the endpoint's process; in an isolated attempt this is a crash; any other
+status: a failure, and the first KiB of the response is kept as its reason. Redirects are not followed. The request's headers are in docs/push.md.
 
 `[1:]+decisionMeanings+`
 
