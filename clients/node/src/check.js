@@ -1,4 +1,4 @@
-// What AMQP alone tells about a queue. `strikes doctor QUEUE` also sees policies and bindings, by the management API.
+// What AMQP alone reports about a queue. `strikes doctor QUEUE` also sees policies and bindings, by the management API.
 import { RefusedError } from './errors.js'
 import { within } from './wait.js'
 
@@ -64,7 +64,7 @@ export async function checkRoute(model, queue, facts) {
 }
 
 /**
- * Refuses a queue whose messages would be lost or reordered, or of which AMQP cannot tell.
+ * Refuses a queue whose messages would be lost or reordered, or cannot be checked by AMQP.
  * @param {any} model
  * @param {{ queue: string, vhost: string, maxRetries: number, allowDrop: boolean }} need
  * @returns {Promise<QueueFacts>}
@@ -100,7 +100,7 @@ export function judge({ type, args }, version, { maxRetries, allowDrop }) {
     if (returns <= maxRetries) return `the broker dead-letters a message at return ${returns + 1}, before ${maxRetries} retries are over; declare it with a larger x-delivery-limit`
   }
   if (typeof args['x-dead-letter-exchange'] !== 'string' && !allowDrop) {
-    return 'it has no x-dead-letter-exchange, so rejected messages would be lost, or a policy sets it, which AMQP does not tell; declare it with `strikes declare`, ask `strikes doctor`, or pass allowDrop'
+    return 'it has no x-dead-letter-exchange, so rejected messages would be lost, or a policy sets it, which AMQP does not report; declare it with `strikes declare`, run `strikes doctor`, or pass allowDrop'
   }
   return ''
 }
@@ -132,7 +132,7 @@ async function readDeclared(model, { queue, vhost }) {
     const refusal = await redeclare(model, queue, how)
     if (refusal === undefined) return facts(how)
     const different = parseDifference(refusal.message, vhost, queue)
-    if (!different) throw new RefusedError(`queue ${JSON.stringify(queue)}: AMQP does not tell how it was declared: ${refusal.message}; pass a check of your own, and ask \`strikes doctor\``, refusal)
+    if (!different) throw new RefusedError(`queue ${JSON.stringify(queue)}: AMQP does not report how it was declared: ${refusal.message}; pass a check of your own, and run \`strikes doctor\``, refusal)
     const { name, value } = different
     if (name === 'durable') how.durable = !how.durable
     else if (name === 'auto_delete') how.autoDelete = !how.autoDelete

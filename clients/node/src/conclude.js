@@ -7,7 +7,7 @@ import { close, closing, failureOf, hold, holdFor, sendEnd, unlock } from './sta
 /** @typedef {import('./decide.js').Step} Step */
 
 /**
- * Tells the store how the handler ended, as far as it has to know, and returns what becomes of the delivery.
+ * Reports to the store how the handler ended, if it must know, and returns what becomes of the delivery.
  * @param {Deliveries} s
  * @param {Delivery} d
  * @returns {Promise<Step>}

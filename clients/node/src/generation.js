@@ -102,7 +102,7 @@ function isText(field, text) {
 }
 
 /**
- * A whole number, whatever its type: libraries of other languages do not tell the types apart. 0 if it is none, or beyond 2^53-1.
+ * A whole number, whatever its type: libraries of other languages do not distinguish the types. 0 if it is none, or beyond 2^53-1.
  * @param {Field | undefined} field
  * @returns {number}
  */

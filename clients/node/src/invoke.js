@@ -20,7 +20,7 @@ const ABANDON_AFTER = 2000
 
 const deadline = new Error('the handler passed its deadline')
 
-/** Tells a handler which attempt at the message this is. */
+/** Which attempt at the message a handler makes. */
 export class Attempt {
   /** @param {Delivery} d @param {number} last @param {number} fence */
   constructor(d, last, fence) {

@@ -9,7 +9,7 @@ const MOST = 1000 // late steps at the same time; more are dropped
  * attempt after its session, the FAIL of a message that was dead-lettered. Both are harmless to repeat and better late than never.
  */
 export class Late {
-  /** @param {boolean} [owned] somebody calls close, and waits */
+  /** @param {boolean} [owned] its owner calls close, and waits */
   constructor(owned = true) {
     this.owned = owned
     this.over = new Stop()

@@ -119,7 +119,7 @@ export function readArray(bytes) {
  */
 export function fieldOf(value) {
   if (typeof value === 'string') {
-    if (value.includes('\uFFFD')) throw new RangeError('a header is not UTF-8, or has U+FFFD: amqplib cannot tell which')
+    if (value.includes('\uFFFD')) throw new RangeError('a header is not UTF-8, or has U+FFFD: amqplib cannot distinguish the two')
     return { type: 'S', bytes: Buffer.from(value) }
   }
   if (Buffer.isBuffer(value)) return { type: 'x', bytes: value }

@@ -1,7 +1,7 @@
 import { StoreError } from './errors.js'
 
 /**
- * What a step tells the consumer to do: START answers RUN, WAIT, SUSPECT or EXHAUSTED; FAIL answers REQUEUE or EXHAUSTED;
+ * What the consumer does after a step: START answers RUN, WAIT, SUSPECT or EXHAUSTED; FAIL answers REQUEUE or EXHAUSTED;
  * END answers ENDED.
  * @typedef {'RUN' | 'WAIT' | 'SUSPECT' | 'EXHAUSTED' | 'REQUEUE' | 'ENDED'} Verdict
  */

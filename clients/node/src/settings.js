@@ -15,7 +15,7 @@ import { thisProcess } from './token.js'
  */
 
 /**
- * Told to the observer: outcomes, and on the way 'retry' (counted, and waits), 'isolate' (it may have killed a process) and
+ * What the observer gets: outcomes, and before them 'retry' (counted, and waits), 'isolate' (it may have killed a process) and
  * 'hold' (the store does not reply, or the dead-letter route is broken); 'undecodable' is about a session.
  * @typedef {object} Event
  * @property {Outcome | 'retry' | 'isolate' | 'hold' | 'undecodable'} outcome
@@ -53,9 +53,9 @@ import { thisProcess } from './token.js'
  * @property {(failed: number) => number} [backoff] ms that a message waits after so many failed attempts; 100 ms to 30 s if absent
  * @property {number} [handlerTimeout] ms of one attempt; 5 minutes if absent, Infinity is none, at most half the consumerTimeout
  * @property {number} [consumerTimeout] ms: the broker's delivery acknowledgement timeout; 30 minutes if absent, a minute at least
- * @property {(message: import('amqplib').ConsumeMessage) => string | Buffer | undefined} [key] what identifies a message; its message id if absent
+ * @property {(message: import('amqplib').ConsumeMessage) => string | Buffer | undefined} [key] returns the id of a message; if absent, its message id
  * @property {string} [holder] names this process to operators; the host's name and the process id if absent
- * @property {(event: Event) => void} [observer] is told every outcome
+ * @property {(event: Event) => void} [observer] gets every outcome
  * @property {Logger} [logger] such as console; silent if absent
  */
 

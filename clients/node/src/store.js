@@ -12,7 +12,7 @@ import { FieldError, StoreError } from './errors.js'
  *   enableOfflineQueue false             a command is refused while there is no connection, instead of sent at some later time
  *   maxRetriesPerRequest 0               a command whose connection broke fails immediately, undecided
  *   autoResendUnfulfilledCommands false  it is not sent again on the next connection
- *   enableReadyCheck true                a connection that breaks before it is ready is not taken for ready, for ever (5.11.1)
+ *   enableReadyCheck true                without it, ioredis 5.11.1 can take a broken connection for ready and never replace it
  */
 const SAFE = { enableOfflineQueue: false, maxRetriesPerRequest: 0, autoResendUnfulfilledCommands: false, enableReadyCheck: true }
 

@@ -7,7 +7,7 @@
  */
 export function checkRoute(model: any, queue: string, facts: QueueFacts): Promise<Error | undefined>;
 /**
- * Refuses a queue whose messages would be lost or reordered, or of which AMQP cannot tell.
+ * Refuses a queue whose messages would be lost or reordered, or cannot be checked by AMQP.
  * @param {any} model
  * @param {{ queue: string, vhost: string, maxRetries: number, allowDrop: boolean }} need
  * @returns {Promise<QueueFacts>}

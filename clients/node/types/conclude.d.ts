@@ -2,7 +2,7 @@
 /** @typedef {import('./deliveries.js').Deliveries} Deliveries */
 /** @typedef {import('./decide.js').Step} Step */
 /**
- * Tells the store how the handler ended, as far as it has to know, and returns what becomes of the delivery.
+ * Reports to the store how the handler ended, if it must know, and returns what becomes of the delivery.
  * @param {Deliveries} s
  * @param {Delivery} d
  * @returns {Promise<Step>}

@@ -8,9 +8,9 @@
  * @property {number} [prefetch] deliveries that the broker may have given out unsettled; twice the concurrency and 10 at least if absent
  * @property {number} [drainTimeout] ms that handlers may go on after the signal is aborted; 25 s if absent
  * @property {number} [maxStuck] handlers of the process that were abandoned and still run, at which run throws a StuckError; 10 times the concurrency if absent, 0 is no limit
- * @property {((connection: any) => Promise<void>) | false} [check] throws if the queue must not be consumed; false: none. If absent, what AMQP tells is checked
+ * @property {((connection: any) => Promise<void>) | false} [check] throws if the queue must not be consumed; false: none. If absent, what AMQP reports is checked
  * @property {boolean} [allowDrop] accepts a queue without a dead-letter route: the broker drops messages that fail too often
- * @property {(yes: boolean) => void} [consuming] is told whether the broker sends messages, for a readiness probe
+ * @property {(yes: boolean) => void} [consuming] gets true while the broker sends messages, else false; for a readiness probe
  */
 /** @typedef {import('./settings.js').SettlerOptions & OwnOptions} ConsumerOptions */
 /** Hands the messages of one queue to a handler. */
@@ -167,7 +167,7 @@ export type OwnOptions = {
      */
     maxStuck?: number | undefined;
     /**
-     * throws if the queue must not be consumed; false: none. If absent, what AMQP tells is checked
+     * throws if the queue must not be consumed; false: none. If absent, what AMQP reports is checked
      */
     check?: false | ((connection: any) => Promise<void>) | undefined;
     /**
@@ -175,7 +175,7 @@ export type OwnOptions = {
      */
     allowDrop?: boolean | undefined;
     /**
-     * is told whether the broker sends messages, for a readiness probe
+     * gets true while the broker sends messages, else false; for a readiness probe
      */
     consuming?: ((yes: boolean) => void) | undefined;
 };

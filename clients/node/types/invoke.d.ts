@@ -5,7 +5,7 @@
  * @returns {Promise<void>}
  */
 export function invoke(s: Deliveries, d: Delivery): Promise<void>;
-/** Tells a handler which attempt at the message this is. */
+/** Which attempt at the message a handler makes. */
 export class Attempt {
     /** @param {Delivery} d @param {number} last @param {number} fence */
     constructor(d: Delivery, last: number, fence: number);

@@ -3,7 +3,7 @@
  * attempt after its session, the FAIL of a message that was dead-lettered. Both are harmless to repeat and better late than never.
  */
 export class Late {
-    /** @param {boolean} [owned] somebody calls close, and waits */
+    /** @param {boolean} [owned] its owner calls close, and waits */
     constructor(owned?: boolean);
     owned: boolean;
     over: Stop;

@@ -14,7 +14,7 @@ export function counted(r: {
     crashes: number;
 }): number;
 /**
- * What a step tells the consumer to do: START answers RUN, WAIT, SUSPECT or EXHAUSTED; FAIL answers REQUEUE or EXHAUSTED;
+ * What the consumer does after a step: START answers RUN, WAIT, SUSPECT or EXHAUSTED; FAIL answers REQUEUE or EXHAUSTED;
  * END answers ENDED.
  */
 export type Verdict = "RUN" | "WAIT" | "SUSPECT" | "EXHAUSTED" | "REQUEUE" | "ENDED";

@@ -16,7 +16,7 @@ export type Logger = {
  */
 export type Outcome = "ack" | "requeue" | "dead-letter" | "leave";
 /**
- * Told to the observer: outcomes, and on the way 'retry' (counted, and waits), 'isolate' (it may have killed a process) and
+ * What the observer gets: outcomes, and before them 'retry' (counted, and waits), 'isolate' (it may have killed a process) and
  * 'hold' (the store does not reply, or the dead-letter route is broken); 'undecodable' is about a session.
  */
 export type Event = {
@@ -114,7 +114,7 @@ export type SettlerOptions = {
      */
     consumerTimeout?: number | undefined;
     /**
-     * what identifies a message; its message id if absent
+     * returns the id of a message; if absent, its message id
      */
     key?: ((message: import("amqplib").ConsumeMessage) => string | Buffer | undefined) | undefined;
     /**
@@ -122,7 +122,7 @@ export type SettlerOptions = {
      */
     holder?: string | undefined;
     /**
-     * is told every outcome
+     * gets every outcome
      */
     observer?: ((event: Event) => void) | undefined;
     /**

@@ -20,7 +20,7 @@ AsyncHandler = Callable[[Delivery], Awaitable[object]]
 
 
 class Tasks:
-    """Tasks that nobody else holds."""
+    """Tasks with no other reference to them."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[Any]] = set()

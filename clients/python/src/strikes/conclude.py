@@ -58,7 +58,7 @@ def done(s: Session, d: Progress) -> None:
 
 
 def conclude(s: Session, d: Progress) -> Steps:
-    """Tell the store how the handler ended, as far as it has to know, and return what becomes of the delivery."""
+    """Report to the store how the handler ended, if it must know, and return what becomes of the delivery."""
     if d.failed:
         d.failure, d.cause = d.failed.error, d.failed.cause
     step = decide.ended(Ended(d.failed is None, d.cause is Cause.REJECTED, s.stop.fired, bool(d.message.id), d.open))

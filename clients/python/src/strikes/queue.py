@@ -102,7 +102,7 @@ def judge(d: Declared, version: tuple[int, int], max_retries: int, allow_drop: b
             f"{d.queue}), or set dead_letter_policy=True if a policy sets the exchange, or allow_drop=True to lose them"
         )
     if kind == "quorum" and (least := limit if limit is not None else 20) is not None and 0 <= least <= max_retries + 3 and version >= (4, 0):
-        raise QueueRefused(f"{q}: the delivery limit {least} leaves no room for {max_retries} retries: raise x-delivery-limit to 1000")
+        raise QueueRefused(f"{q}: the delivery limit {least} is too low for {max_retries} retries: raise x-delivery-limit to 1000")
     return []
 
 

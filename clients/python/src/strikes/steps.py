@@ -36,7 +36,7 @@ _TOKEN = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 class Verdict(str, Enum):
-    """What a step tells the consumer to do."""
+    """What the consumer does after a step."""
 
     RUN = "RUN"
     WAIT = "WAIT"
