@@ -93,7 +93,7 @@ func repairFacts(plan doctor.Repair) (facts []string) {
 	for _, step := range plan.Steps() {
 		facts = append(facts, "It would "+shown(step)+".")
 	}
-	return append(facts, "Nothing that exists is changed. The broker lost the dead letters of the meantime; consumers of strikes hold theirs, and go on.")
+	return append(facts, "Nothing that exists is changed. The broker has lost what it dead-lettered meanwhile. Consumers of strikes hold their dead letters, and then send them.")
 }
 
 // noteText says who changed something, when and why.

@@ -121,7 +121,7 @@ func (c *Console) limit(ctx context.Context, q *records.Queue, ch change) (strin
 		text = fmt.Sprintf("The limit of %s is cleared; its consumers use their own", shown(ch.Queue))
 	}
 	if n := plan.DeadLetters; n > 0 {
-		text += fmt.Sprintf("; %s failed that often already, and will be dead-lettered next", plural(n, "message"))
+		text += fmt.Sprintf("; %s failed that often already, and will be dead-lettered at the next step", plural(n, "message"))
 	}
 	return text + ".", nil
 }

@@ -1,13 +1,13 @@
-// Package console shows operators what blocks a queue, why messages died and what became of them, on web pages. It lets them replay,
-// drop, reset, grant, skip, limit and pause, each with a reason that an audit keeps.
+// Package console shows operators what blocks a queue, why messages died and what became of them, on web pages. With
+// permission they replay, drop, reset, grant, skip, limit, pause and repair. Each change has a reason, which an audit keeps.
 //
-// A [Console] is an http.Handler. Pages are rendered by the server and work without JavaScript; with it they follow the queue. All
+// A [Console] is an http.Handler. Pages are rendered by the server and work without JavaScript; with it they update themselves. All
 // state of a page is in its URL. `strikes console` serves one.
 //
 // # Safety
 //
 // The console only reads unless [Options.Allow] names verbs. It serves only this machine unless there is an Authorize or a Token. It
-// refuses a Host that [Options.Hosts] does not name, and requests that another site makes. It reads a body from the broker only on a
+// refuses a Host that [Options.Hosts] does not name, and requests that another site makes. It reads a body from the broker only after a
 // click, and only where package deadletter says that this is safe.
 package console
 
@@ -49,7 +49,8 @@ type Console struct {
 	running sync.WaitGroup
 }
 
-// New returns a Console. It asks nothing yet, so broker and store may be out of reach. Close stops it.
+// New returns a Console, which must be closed. Broker and store may be out of reach: New does not wait for them. It returns a
+// *FieldError for a setting that is refused.
 func New(o Options) (*Console, error) {
 	o = o.withDefaults()
 	if err := o.validate(); err != nil {
@@ -71,8 +72,8 @@ func newConsole(o Options, b broker) *Console {
 	return c
 }
 
-// Close stops what the Console does in the background, and waits for it. A replay under way ends after its message; the next Console
-// offers to resume it. Requests must have ended.
+// Close stops what the Console does in the background, and waits for it. A running replay or drop ends after its message, and the
+// next Console offers to resume it. Requests must have ended.
 func (c *Console) Close() error {
 	c.stop()
 	c.running.Wait()
@@ -87,7 +88,7 @@ func (c *Console) records(queue string) *records.Queue {
 	}}
 }
 
-// ServeHTTP serves a request.
+// ServeHTTP serves the pages below Options.Prefix. It answers 403 to a request that it does not let in.
 func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	setHeaders(w.Header())
 	if err := c.admit(r); err != nil {

@@ -17,7 +17,11 @@ import (
 	"github.com/strikesmq/strikes/internal/setting"
 )
 
-// Options say what a Console shows and who may use it. Store and Dial must be set.
+// A FieldError says which setting is refused; nothing was done with it. Field is its name, such as "Prefix". Value is what it was,
+// as text, never with a password. Want is what it must be. errors.As finds it; a retry does not help.
+type FieldError = setting.FieldError
+
+// Options say what a Console shows and who may use it. Store and Dial must be set. The functions must be safe for concurrent use.
 type Options struct {
 	Store *counter.Counter // the caller closes it
 
@@ -37,20 +41,21 @@ type Options struct {
 	// keep other web sites from reaching the console under a name of theirs.
 	Hosts []string
 
-	// Authorize says who sends a request and which verbs are allowed; an error refuses it. Nil: requests with the Token are
-	// let in, or without a Token those from this machine.
+	// Authorize returns the name of the visitor who sends a request, and the verbs that are allowed; an error refuses the
+	// request. If nil, a request needs the Token; without a Token it must come from this machine.
 	Authorize func(*http.Request) (actor string, allowed Verbs, err error)
 
 	Token string // asked for on a login page if Authorize is nil; 16 bytes at least
 	Actor string // the name in the audit when there is no login; empty: "this machine"
-	Allow Verbs  // Authorize cannot allow more; nil: the console only reads
+	Allow Verbs  // the verbs that visitors may use; Authorize cannot allow more; nil: the console only reads
 
 	// DropDir is the directory of the files that the verb drop writes; empty: there is no drop.
 	DropDir string
-	// Encode encodes a dropped dead letter, as a replay would publish it, as one line for DropDir; nil: there is no drop.
+	// Encode returns a dropped dead letter as one line for a file in DropDir, without the line feed; nil: there is no drop. It
+	// gets the message as a replay would publish it.
 	Encode func(amqp.Publishing) ([]byte, error)
 
-	// FormatBody returns a body in a readable form, such as a decoded protobuf; not ok: it is shown as text, JSON and hex.
+	// FormatBody returns a body as readable text, such as a decoded protobuf. If nil or not ok, the page shows text, JSON or hex.
 	FormatBody func(amqp.Publishing) (text string, ok bool)
 
 	Logger *slog.Logger // gets changes and faults; nil is silent

@@ -11,7 +11,7 @@ import (
 // Verb is something that the console can change.
 type Verb string
 
-// The verbs.
+// The verbs, as Options.Allow and Authorize name them.
 const (
 	VerbReplay Verb = "replay" // publish dead letters again
 	VerbDrop   Verb = "drop"   // move dead letters to a file
@@ -23,7 +23,7 @@ const (
 	VerbRepair Verb = "repair" // declare what is missing of a dead-letter route
 )
 
-// Verbs are those that a visitor may use; nil: none.
+// Verbs are what a visitor may change; nil: nothing.
 type Verbs []Verb
 
 // AllVerbs returns every verb.
@@ -31,7 +31,7 @@ func AllVerbs() Verbs {
 	return Verbs{VerbReplay, VerbDrop, VerbReset, VerbGrant, VerbSkip, VerbLimit, VerbPause, VerbRepair}
 }
 
-// ParseVerbs reads verbs that are separated by commas. It returns a *setting.FieldError for a word that is none.
+// ParseVerbs reads verbs that are separated by commas; empty: none. It returns a *FieldError for another word.
 func ParseVerbs(text string) (Verbs, error) {
 	var verbs Verbs
 	for word := range strings.SplitSeq(text, ",") {
@@ -56,7 +56,7 @@ func (v Verbs) String() string {
 	return strings.Join(words, ",")
 }
 
-// Has reports whether a verb is among them.
+// Has reports whether verb is one of v.
 func (v Verbs) Has(verb Verb) bool { return slices.Contains(v, verb) }
 
 // and returns the verbs that are in both.

@@ -32,9 +32,9 @@ type rejection struct{ error }
 
 func (r *rejection) Unwrap() error { return r.error }
 
-// RetryAfter wraps err so that the next attempt waits for d instead of the Backoff. It changes nothing else.
-// The wait of a counted attempt outlives its holder, but the delivery is held unacked meanwhile, so it is for seconds or minutes: a wait beyond
-// half the ConsumerTimeout passes from one holder to the next. RetryAfter(nil, d) is nil.
+// RetryAfter wraps err so that the next attempt waits for d instead of the Backoff. It changes nothing else. The wait of a counted
+// attempt outlives its holder. The delivery is held unacked meanwhile, so d is for seconds or minutes: a wait beyond half the
+// ConsumerTimeout passes from one holder to the next. RetryAfter(nil, d) is nil.
 func RetryAfter(err error, d time.Duration) error {
 	if err == nil {
 		return nil
@@ -49,7 +49,7 @@ type delayed struct {
 
 func (d *delayed) Unwrap() error { return d.error }
 
-// NotCounted wraps err so that the attempt is not counted: the handler could not work, and not because of the message. The delivery is
+// NotCounted wraps err so that the attempt is not counted: the handler could not work, for a reason other than the message. The delivery is
 // held unacked, for the Backoff or what RetryAfter says, and then the handler is called again in this process, whatever the
 // RetryMode. The Backoff grows with the attempts in a row that were not counted. The wait ends with its holder. A delivery that was
 // held for half the ConsumerTimeout returns to the queue. A message without an id gets another attempt too. NotCounted(nil) is nil.

@@ -14,7 +14,7 @@ import (
 // pauseTTL is how long a pause is kept after the last read by a consumer.
 const pauseTTL = 30 * 24 * time.Hour
 
-// skipAnnounced is how long the consumers of a queue are told of a skip. Its record keeps it after that.
+// skipAnnounced is how long a skip is announced to the consumers of a queue. Its record keeps it after that.
 const skipAnnounced = 10 * time.Minute
 
 // Reader is a process that reads the Control of a queue, as it reports itself.
@@ -35,14 +35,14 @@ func (r Reader) state() string {
 	return "consuming"
 }
 
-// Control is what operators want of the consumers of a queue.
+// Control is what operators want of the consumers of a queue. The zero value wants nothing.
 type Control struct {
 	Paused bool
 	Note   Note // of the pause, or of the last resume; zero if there was none
 	skips  map[string]bool
 }
 
-// Skips reports whether an operator skipped a message in the last minutes: its next step need not wait. VHost and Queue of the
+// Skips reports whether an operator skipped a message in the last ten minutes: its next step need not wait. VHost and Queue of the
 // message are those of the Control.
 func (c Control) Skips(m Message) bool {
 	return len(c.skips) > 0 && c.skips[member(m.ID, m.Generation)]
@@ -54,7 +54,7 @@ var controlLua string
 var readControl = redis.NewScript(controlLua)
 
 // Control reads what operators want of the consumers of a queue, and reports the reader to them. A process sends it once a
-// second for each queue that it consumes. After an error the last Control stands.
+// second for each queue that it consumes. After an error the last Control stays in force. A Token that is refused is a *FieldError.
 func (c *Counter) Control(ctx context.Context, vhost, queue string, r Reader) (Control, error) {
 	if c.refuse != nil {
 		return Control{}, c.refuse

@@ -65,15 +65,15 @@ func (a *Admin) nextPage(ctx context.Context, vhost, queue string, walks []*walk
 	return records, len(entries) == page, err
 }
 
-// Dead is a tombstone whose dead letter was not removed.
+// Dead is a tombstone with a dead letter that was not removed.
 type Dead struct {
 	Record        // without TTL
-	After  string // given to Admin.Dead, it begins the list after this one
+	After  string // as the argument of Admin.Dead it continues the list after this one
 }
 
-// Dead yields the tombstones of a queue whose dead letters were not removed, the newest first; after is empty, or the After of
-// the last one seen. A tombstone that is renewed for long, because its message cannot leave the queue, moves to the front. Dead
-// reads page by page, first a small one, and examines nothing else. It yields an error once and stops.
+// Dead yields the tombstones of a queue with dead letters that were not removed, the newest first; after is empty, or the After
+// of the last one seen. A tombstone that is renewed because its message cannot leave the queue moves to the front. Dead reads page
+// by page, and no other records. It yields an error once and stops.
 func (a *Admin) Dead(ctx context.Context, vhost, queue, after string) iter.Seq2[Dead, error] {
 	return func(yield func(Dead, error) bool) {
 		w, err := walkAfter(a.opts.keys(Message{VHost: vhost, Queue: queue}).dead, after)

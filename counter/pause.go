@@ -32,8 +32,8 @@ var pauseLua string
 var setPaused = redis.NewScript(pauseLua)
 
 // Pause stops every consumer of a queue within two seconds, until Resume. Consumers take no more deliveries and count nothing;
-// running handlers finish. The Note is kept until Resume. Without consumers that read it, a pause ends after 30 days; a
-// store that loses its memory loses the pause. After an error of the store the queue may or may not be paused; it is safe to
+// running handlers finish. The Note is kept until Resume; its Why must not be empty. A pause ends if no consumer reads
+// it for 30 days, or if the store loses its memory. After an error of the store the queue may or may not be paused; it is safe to
 // repeat.
 func (a *Admin) Pause(ctx context.Context, vhost, queue string, n Note) error {
 	if err := n.validate(); err != nil {
@@ -81,7 +81,7 @@ func pauseError(queue string, paused bool, err error) error {
 	return fmt.Errorf("counter: resume, queue %q: %w", queue, err)
 }
 
-// Paused returns the Note of a queue's pause, nil if it is not paused.
+// Paused returns the Note of a queue's pause; nil without an error if the queue is not paused.
 func (a *Admin) Paused(ctx context.Context, vhost, queue string) (*Note, error) {
 	if a.refuse != nil {
 		return nil, a.refuse
@@ -97,7 +97,7 @@ func (a *Admin) Paused(ctx context.Context, vhost, queue string) (*Note, error) 
 	return &n, nil
 }
 
-// Consumers returns the processes that consumed a queue within the last minute, by their names. One that stopped consuming is
+// Consumers returns the processes that consumed a queue within the last minute, sorted by Holder. A process that has left is
 // not among them. Compare Seen with Now: a process that was not seen for a few seconds is dead, or does not reach the store.
 func (a *Admin) Consumers(ctx context.Context, vhost, queue string) ([]ConsumerState, error) {
 	if a.refuse != nil {

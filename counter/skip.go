@@ -10,8 +10,8 @@ import (
 )
 
 // Skip has one generation of a message dead-lettered at its next step, whatever its limit: now if it waits for its backoff. The
-// record and the tombstone keep the Note; the tombstone has CauseSkipped and the reason of the Note. An attempt under way is let
-// end: if it succeeds, the message is handled. Reset cancels a skip. A message that was skipped before keeps its first Note. After
+// record and the tombstone keep the Note; the tombstone has CauseSkipped and the reason of the Note. A running attempt
+// may end: if it succeeds, the message is handled. Reset cancels a skip. A message that was skipped before keeps its first Note. After
 // an error other than ErrNoRecord and ErrOver it may or may not be skipped; it is safe to repeat.
 func (a *Admin) Skip(ctx context.Context, m Message, n Note) error {
 	if err := n.validateSkip(m); err != nil {
@@ -35,7 +35,7 @@ func (n Note) validateSkip(m Message) error {
 	return nil
 }
 
-// announceSkip tells the process that holds the message.
+// announceSkip lets the process that holds the message end its wait.
 func (a *Admin) announceSkip(ctx context.Context, m Message) error {
 	now, err := a.rdb.Time(ctx).Result()
 	if err != nil {

@@ -12,18 +12,19 @@ import (
 	"github.com/strikesmq/strikes/internal/queueinfo"
 )
 
-// ErrQueueNotFound is returned for a queue that does not exist.
+// ErrQueueNotFound is wrapped by Open if the queue does not exist.
 var ErrQueueNotFound = queueinfo.ErrNotFound
 
 // Management says where the management API of the broker is.
 type Management struct {
-	URL    string       // with the user and the password; if empty, Open asks AMQP alone
+	URL    string       // such as http://user:password@host:15672; if empty, Open asks AMQP alone
 	Client *http.Client // if nil, one that keeps no connections
 }
 
-// Open returns q with its Handling filled in: what is safe to do with the queue. It asks the management API, if its URL is given, and
-// AMQP if the API does not answer: then the user needs the configure permission on the queue. It changes nothing. It may wait 15 s
-// for the policy of a quorum queue that was just declared. It returns ErrQueueNotFound, or an error of the connection or of a setting.
+// Open returns q with its Handling filled in: what is safe to do with the queue. It asks the management API, if its URL is given. If
+// the API does not answer, Open asks AMQP, and the user needs the configure permission on the queue. It changes nothing. It may wait
+// 15 s for the policy of a quorum queue that was just declared. Its error wraps ErrQueueNotFound, is a *FieldError, or is that of
+// the connection.
 func Open(ctx context.Context, q Queue, api Management) (*Queue, error) {
 	if err := q.validate(); err != nil {
 		return nil, err

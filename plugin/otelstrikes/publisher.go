@@ -15,13 +15,14 @@ import (
 	"github.com/strikesmq/strikes/publisher"
 )
 
-// Publisher is a publisher.Publisher whose messages carry the trace context.
+// Publisher is a publisher.Publisher that adds the trace context to messages. It is safe for concurrent use.
 type Publisher struct {
 	*publisher.Publisher
 	telemetry *telemetry
 }
 
-// NewPublisher traces what p publishes. Close closes p.
+// NewPublisher returns a Publisher that traces what p publishes; its Close closes p. A nil opts means all defaults. The error is that
+// of a metric which the MeterProvider refuses.
 func NewPublisher(p *publisher.Publisher, opts *Options) (*Publisher, error) {
 	t, err := opts.telemetry()
 	return &Publisher{p, t}, err

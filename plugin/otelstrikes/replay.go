@@ -11,12 +11,13 @@ import (
 	"github.com/strikesmq/strikes/deadletter"
 )
 
-// ReplayTracer is a deadletter.Tracer.
+// ReplayTracer is a deadletter.Tracer. It is safe for concurrent use.
 type ReplayTracer struct{ telemetry *telemetry }
 
 var _ deadletter.Tracer = (*ReplayTracer)(nil)
 
-// NewReplayTracer traces a deadletter.Replay.
+// NewReplayTracer returns a tracer for deadletter.Replay. A nil opts means all defaults. The error is that of a metric which the
+// MeterProvider refuses.
 func NewReplayTracer(opts *Options) (*ReplayTracer, error) {
 	t, err := opts.telemetry()
 	return &ReplayTracer{t}, err
@@ -37,7 +38,7 @@ func (r *ReplayTracer) ReplayStart(ctx context.Context, to deadletter.Target, ms
 	return ctx
 }
 
-// ReplayEnd ends it.
+// ReplayEnd ends the span of a replayed message, with err if it was not confirmed.
 func (r *ReplayTracer) ReplayEnd(ctx context.Context, err error) {
 	attributes := operation("replay", "send", "")[:3]
 	if err != nil {
