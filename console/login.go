@@ -70,7 +70,7 @@ func (c *Console) recognise(r *http.Request) (visitor, error) {
 	}
 	cookie, err := r.Cookie(cookieName)
 	if err != nil {
-		return visitor{}, err
+		return visitor{}, errNoToken
 	}
 	if c.logouts.has(cookie.Value) {
 		return visitor{}, errLoggedOut
@@ -80,6 +80,8 @@ func (c *Console) recognise(r *http.Request) (visitor, error) {
 }
 
 var errTooMany = errors.New("too many wrong tokens; wait a moment")
+
+var errNoToken = errors.New("the token is missing; log in, or send it as Authorization: Bearer TOKEN")
 
 var errLoggedOut = errors.New("the login has ended")
 

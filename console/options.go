@@ -114,4 +114,4 @@ func (o Options) served(host string) bool {
 }
 
 // errOtherMachine refuses a request from another machine.
-var errOtherMachine = errors.New("without a token the console serves only this machine")
+var errOtherMachine = errors.New("without a token the console serves only this machine; give --token-file, or set Options.Token")

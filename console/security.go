@@ -51,8 +51,8 @@ func sameHost(origin, host string) bool {
 	return err == nil && strings.EqualFold(u.Host, host)
 }
 
-// Guard serves a handler to those whom the Console lets in: metrics beside the pages, for instance. With a Token they send it as
-// "Authorization: Bearer TOKEN", or are logged in.
+// Guard serves next, such as metrics beside the pages, to visitors whom the Console lets in. With a Token they must send
+// "Authorization: Bearer TOKEN", or be logged in. It refuses other requests with status 403.
 func (c *Console) Guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		err := c.admit(r)

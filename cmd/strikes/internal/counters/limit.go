@@ -68,7 +68,7 @@ func (c *Command) ClearLimit(ctx context.Context, queue string) error {
 func (c *Command) changeLimit(ctx context.Context, q *records.Queue, plan records.Limit) error {
 	question := ""
 	if n := plan.DeadLetters; n > 0 {
-		question = fmt.Sprintf("%s of queue %s failed that often already, and would be dead-lettered next. Go on?", printable.Plural(n, "message"), term.Shown(q.Name))
+		question = fmt.Sprintf("%s of queue %s failed that often already, and would be dead-lettered at the next step. Go on?", printable.Plural(n, "message"), term.Shown(q.Name))
 	}
 	return change.Change[records.Limit]{Steps: []records.Limit{plan}, Question: question, Do: q.ChangeLimit, Text: limitChanged}.Make(ctx, c.Streams, c.Options)
 }
