@@ -136,7 +136,8 @@ func (a *attempt) counted() bool {
 }
 
 // checkRuns is I3: the bound, and that each run but one has a reason for not being the only one. That one need not be the
-// last to begin: a consumer whose session was lost without its knowledge may run what it has for a while.
+// last to begin: a consumer whose session was lost without its knowledge may run what it has for a while. A message without an id
+// runs again if the broker forgot that it had delivered it.
 func (m *model) checkRuns(msg *message) {
 	if len(msg.runs) == 0 {
 		return
@@ -153,7 +154,7 @@ func (m *model) checkRuns(msg *message) {
 			unexplained++
 		}
 	}
-	if unexplained > max(msg.copies, 1) {
+	if unexplained > max(msg.copies, 1)+msg.forgets {
 		m.violated("I3", "%s (%s) ran again with no reason: %s", msg.id, msg.do, m.story(msg))
 	}
 	if most := m.bound(msg, returned); len(msg.runs) > most {
