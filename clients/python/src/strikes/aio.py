@@ -20,7 +20,7 @@ AsyncHandler = Callable[[Delivery], Awaitable[object]]
 
 
 class Tasks:
-    """Tasks with no other reference to them."""
+    """Background tasks, kept referenced until they end."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[Any]] = set()

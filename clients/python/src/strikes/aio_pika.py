@@ -150,7 +150,7 @@ class Consumer:
             await _close(connection)
 
     async def _check(self, connection: Any, control: AsyncControl) -> None:
-        """Refuse a store or a queue that would lose counts or messages. A store that is away is no reason to refuse."""
+        """Refuse a store or a queue that would lose counts or messages. A store that is out of reach is not refused."""
         await sleep_until(control.first, 2)
         if control.first_error and control.first_error.not_taken:
             raise control.first_error
@@ -166,7 +166,7 @@ class Consumer:
             s.logger.warning(warning)
 
     async def _await_resume(self, connection: Any, control: AsyncControl) -> bool:
-        """Wait until the queue is not paused. It reports whether it was not."""
+        """Wait until the queue is not paused. Return true if it was not paused at all."""
         if not control.view.reply.paused:
             return True
         s = self._settings

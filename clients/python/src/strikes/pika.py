@@ -109,7 +109,7 @@ class Consumer:
             wire.close()
 
     def _check(self, wire: Wire, control: Control) -> None:
-        """Refuse a store or a queue that would lose counts or messages. A store that is away is no reason to refuse."""
+        """Refuse a store or a queue that would lose counts or messages. A store that is out of reach is not refused."""
         control.first.wait(2)
         if control.first_error and control.first_error.not_taken:
             raise control.first_error
@@ -124,7 +124,7 @@ class Consumer:
             s.logger.warning(warning)
 
     def _await_resume(self, wire: Wire, control: Control) -> bool:
-        """Wait until the queue is not paused. It reports whether it was not."""
+        """Wait until the queue is not paused. Return true if it was not paused at all."""
         if not control.view.reply.paused:
             return True
         s = self._settings

@@ -32,8 +32,8 @@ func Handler(from Source) http.Handler {
 type collector struct{ from Source }
 
 var (
-	brokerUp = prometheus.NewDesc("strikes_broker_up", "Whether the broker and its management API said all that was asked.", nil, nil)
-	storeUp  = prometheus.NewDesc("strikes_store_up", "Whether the store said all that was asked.", nil, nil)
+	brokerUp = prometheus.NewDesc("strikes_broker_up", "Whether the broker and its management API replied to every question.", nil, nil)
+	storeUp  = prometheus.NewDesc("strikes_store_up", "Whether the store replied to every question.", nil, nil)
 	seen     = prometheus.NewDesc("strikes_seen_timestamp_seconds", "When the figures were read, by the store's clock.", nil, nil)
 )
 
@@ -52,9 +52,9 @@ func measured(name, help string, kind prometheus.ValueType, of func(status.Summa
 var measures = []measure{
 	measured("strikes_retrying_messages", "Messages that failed or run again, and are not dead-lettered.", prometheus.GaugeValue,
 		fromStore(func(s status.Summary) float64 { return float64(s.Retrying - s.Forgotten) })),
-	measured("strikes_forgotten_messages", "Messages that are due for their next attempt since 5 minutes.", prometheus.GaugeValue,
+	measured("strikes_forgotten_messages", "Messages whose next attempt has been due for over 5 minutes.", prometheus.GaugeValue,
 		fromStore(func(s status.Summary) float64 { return float64(s.Forgotten) })),
-	measured("strikes_head_blocked_seconds", "For how long the message that blocks for longest has blocked; 0: none does.", prometheus.GaugeValue,
+	measured("strikes_head_blocked_seconds", "How long the longest-blocking message has blocked; 0 if none does.", prometheus.GaugeValue,
 		fromStore(func(s status.Summary) float64 { return s.Blocked.Seconds() })),
 	measured("strikes_dead_letters", "Dead letters that were neither replayed nor dropped.", prometheus.GaugeValue,
 		fromStore(func(s status.Summary) float64 { return float64(s.Dead.Still) })),

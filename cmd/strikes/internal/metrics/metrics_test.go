@@ -37,7 +37,7 @@ func TestMetrics(t *testing.T) {
 		want string // of the metrics that it names
 	}{
 		"all": {fixed{overview(), nil}, `
-# HELP strikes_broker_up Whether the broker and its management API said all that was asked.
+# HELP strikes_broker_up Whether the broker and its management API replied to every question.
 # TYPE strikes_broker_up gauge
 strikes_broker_up 1
 # HELP strikes_dead_lettered_total Messages that consumers dead-lettered.
@@ -49,7 +49,7 @@ strikes_dead_letters{queue="orders",vhost="/"} 5
 # HELP strikes_dead_letters_unaccounted Dead letters that are neither in the dead-letter queue nor known to have left it.
 # TYPE strikes_dead_letters_unaccounted gauge
 strikes_dead_letters_unaccounted{queue="orders",vhost="/"} 4
-# HELP strikes_head_blocked_seconds For how long the message that blocks for longest has blocked; 0: none does.
+# HELP strikes_head_blocked_seconds How long the longest-blocking message has blocked; 0 if none does.
 # TYPE strikes_head_blocked_seconds gauge
 strikes_head_blocked_seconds{queue="orders",vhost="/"} 90
 # HELP strikes_queue_consumers Consumers of the queue.
@@ -61,15 +61,15 @@ strikes_queue_paused{queue="orders",vhost="/"} 1
 # HELP strikes_retrying_messages Messages that failed or run again, and are not dead-lettered.
 # TYPE strikes_retrying_messages gauge
 strikes_retrying_messages{queue="orders",vhost="/"} 2
-# HELP strikes_store_up Whether the store said all that was asked.
+# HELP strikes_store_up Whether the store replied to every question.
 # TYPE strikes_store_up gauge
 strikes_store_up 1
 `},
 		"hanging": {fixed{overview(), context.DeadlineExceeded}, `
-# HELP strikes_broker_up Whether the broker and its management API said all that was asked.
+# HELP strikes_broker_up Whether the broker and its management API replied to every question.
 # TYPE strikes_broker_up gauge
 strikes_broker_up 0
-# HELP strikes_store_up Whether the store said all that was asked.
+# HELP strikes_store_up Whether the store replied to every question.
 # TYPE strikes_store_up gauge
 strikes_store_up 0
 `},
