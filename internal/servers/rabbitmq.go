@@ -204,14 +204,6 @@ func (r *RabbitMQ) Ctl(ctx context.Context, args ...string) (string, error) {
 	return string(out), nil
 }
 
-// Log returns the last few kilobytes of what the broker logged.
-func (r *RabbitMQ) Log() string {
-	if r.server == nil {
-		return ""
-	}
-	return r.server.tail()
-}
-
 // Close kills what still runs and removes the directory with all data. It must
 // be called once; the broker cannot be started again.
 func (r *RabbitMQ) Close() error {
