@@ -44,6 +44,7 @@ client-node: ## check clients/node and run its tests, on private servers or at A
 	@$(SETUP) -need rabbitmq,redis,node true
 	@cd clients/node && npm ci --silent --no-audit --no-fund && npm run --silent check
 	@go run ./integration/private -dir clients/node -- npm test --silent
+	@$(call schedules,300,1,$(NODE_SCHEDULES))
 
 # Debian's python3 has the modules; another one is PYTHON.
 PYTHON ?= /usr/bin/python3
@@ -51,6 +52,21 @@ PYTHON ?= /usr/bin/python3
 client-python: ## run the tests of clients/python on private servers or at AMQP_URL, REDIS_URL
 	@go build -o bin/ ./cmd/strikes
 	@$(SETUP) -need rabbitmq,redis,python sh -c 'cd clients/python && PYTHONDONTWRITEBYTECODE=1 $(PYTHON) -m pytest'
+	@$(call schedules,300,1,$(PYTHON_SCHEDULES))
+
+N ?= 20000
+SEED ?= 1
+PYTHON_SCHEDULES = PYTHONDONTWRITEBYTECODE=1 $(PYTHON) clients/python/tests/schedules.py
+NODE_SCHEDULES = node clients/node/test/schedules.js
+# Go plays as many schedules, from a seed; then each command compares its client with them.
+schedules = f=$$(mktemp) && trap 'rm -f "$$f"' EXIT && \
+	(cd consumer && go test -count=1 -timeout 4h -run '^TestSchedules$$' -schedules $(1) -schedules.seed $(2) -schedules.out "$$f") && \
+	failed=0 && $(foreach client,3 4,$(if $($(client)),{ $($(client)) "$$f" || failed=1; } &&)) exit $$failed
+
+client-schedules: ## play N (20,000) random schedules from SEED (1) on Go, Python and Node.js, and compare what they do
+	@$(SETUP) -need python,node true
+	@cd clients/node && npm ci --silent --no-audit --no-fund
+	@$(call schedules,$(N),$(SEED),$(PYTHON_SCHEDULES),$(NODE_SCHEDULES))
 
 client-python-bench: ## compare the speed of clients/python with that of bare loops
 	@$(SETUP) -need rabbitmq,redis,python $(PYTHON) clients/python/bench.py

@@ -106,10 +106,13 @@ func (s *session) leaveOpen(ctx context.Context, d *delivery) step {
 	return s.postpone(ctx, d, OutcomeCrash)
 }
 
+// leastPostponed is the least wait before another attempt: no limit ends a loop of attempts that are not counted.
+const leastPostponed = 100 * time.Millisecond
+
 // postpone holds the delivery before another attempt in place: a requeue would count against the broker's delivery limit.
 func (s *session) postpone(ctx context.Context, d *delivery, as Outcome) step {
 	d.uncounted++
-	wait := s.backoffOf(d, d.reply.Counted()+d.uncounted)
+	wait := max(s.backoffOf(d, d.reply.Counted()+d.uncounted), leastPostponed)
 	s.observe(ctx, d, Event{Outcome: as, Wait: wait, Err: d.failure})
 	next := s.wait(ctx, d, wait, stepAgain)
 	d.again = d.again || next == stepAgain

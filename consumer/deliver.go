@@ -160,7 +160,11 @@ func (s *session) settleInOrder(ctx context.Context, d *delivery, v acks.Verdict
 
 // leave closes the attempt, as far as the store can be reached, and leaves d to return with its session.
 func (s *session) leave(ctx context.Context, d *delivery) *delivery {
-	s.close(ctx, d)
+	if d.unrecorded { // FAIL closes the attempt too
+		s.failLater(d) //nolint:contextcheck // late steps outlive every context here
+	} else {
+		s.close(ctx, d)
+	}
 	d.outcome = OutcomeLeave
 	s.observe(ctx, d, Event{Outcome: OutcomeLeave, Err: d.err})
 	s.lanes.halt()

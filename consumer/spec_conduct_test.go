@@ -20,55 +20,58 @@ import (
 
 // conductCase is a case of spec/v1/conduct.json.
 type conductCase struct {
-	Name, Why  string
-	Settings   conductSettings
-	Deliveries []conductDelivery
-	Handlers   map[string][]conductHandler
-	Replies    map[string]map[string][]json.RawMessage
-	Outages    []conductOutage
-	Events     []conductEvent
-	Until      int64
-	Trace      []conductEntry
+	Name       string                                  `json:"name"`
+	Why        string                                  `json:"why"`
+	Settings   conductSettings                         `json:"settings"`
+	Deliveries []conductDelivery                       `json:"deliveries"`
+	Handlers   map[string][]conductHandler             `json:"handlers"`
+	Replies    map[string]map[string][]json.RawMessage `json:"replies,omitempty"`
+	Outages    []conductOutage                         `json:"outages,omitempty"`
+	Events     []conductEvent                          `json:"events,omitempty"`
+	Until      int64                                   `json:"until"`
+	Trace      []conductEntry                          `json:"trace"`
 }
 
 type conductSettings struct {
-	MaxRetries      *int `json:"max_retries"`
-	Retry           string
-	Isolation       string
-	Backoff         *int64
-	HandlerTimeout  int64 `json:"handler_timeout"`
-	ConsumerTimeout int64 `json:"consumer_timeout"`
-	Concurrency     int
-	Drain           int64
-	Reconnected     bool
+	MaxRetries      *int   `json:"max_retries,omitempty"`
+	Retry           string `json:"retry,omitempty"`
+	Isolation       string `json:"isolation,omitempty"`
+	Backoff         *int64 `json:"backoff,omitempty"`
+	HandlerTimeout  int64  `json:"handler_timeout,omitempty"`
+	ConsumerTimeout int64  `json:"consumer_timeout,omitempty"`
+	Concurrency     int    `json:"concurrency,omitempty"`
+	Drain           int64  `json:"drain,omitempty"`
+	Reconnected     bool   `json:"reconnected,omitempty"`
 }
 
 type conductDelivery struct {
-	At          int64
-	ID          string
-	NoID        bool `json:"no_id"`
-	Redelivered bool
-	Headers     specTable
+	At          int64     `json:"at"`
+	ID          string    `json:"id"`
+	NoID        bool      `json:"no_id,omitempty"`
+	Redelivered bool      `json:"redelivered,omitempty"`
+	Headers     specTable `json:"headers,omitempty"`
 }
 
 type conductHandler struct {
-	OK           bool
-	Fail, Reject string
-	RetryAfter   int64 `json:"retry_after"`
-	Takes        int64
-	Deaf         bool
+	OK         bool   `json:"ok,omitempty"`
+	Fail       string `json:"fail,omitempty"`
+	Reject     string `json:"reject,omitempty"`
+	RetryAfter int64  `json:"retry_after,omitempty"`
+	Takes      int64  `json:"takes,omitempty"`
+	Deaf       bool   `json:"deaf,omitempty"`
 }
 
 type conductOutage struct {
-	From, To int64
-	Kind     string
-	Steps    []string
+	From  int64    `json:"from"`
+	To    int64    `json:"to"`
+	Kind  string   `json:"kind"`
+	Steps []string `json:"steps,omitempty"`
 }
 
 type conductEvent struct {
-	At    int64
-	Event string
-	ID    string
+	At    int64  `json:"at"`
+	Event string `json:"event"`
+	ID    string `json:"id,omitempty"`
 }
 
 // conductEntry is one thing that the consumer did.
@@ -178,8 +181,12 @@ func shownEntries(entries []conductEntry) string {
 
 // conductRun is one run of a case: the store, the channel and the handlers, and what they saw.
 type conductRun struct {
-	of    conductCase
-	begin time.Time
+	of       conductCase
+	draw     func(e conductEntry, n int) json.RawMessage // of a schedule: what a script that has ended says next
+	shift    func(ms int64) int64                        // of a schedule: moves the waits of replies
+	noise    func() time.Duration                        // of a schedule: how long a reply takes
+	observed bool                                        // the observer takes as long
+	begin    time.Time
 
 	mu     sync.Mutex
 	trace  []conductEntry
@@ -192,8 +199,13 @@ type conductRun struct {
 
 func runConduct(t *testing.T, tc conductCase) (trace []conductEntry) {
 	t.Helper()
+	return (&conductRun{of: tc}).play(t)
+}
+
+func (r *conductRun) play(t *testing.T) (trace []conductEntry) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		r := &conductRun{of: tc, begin: time.Now(), sent: map[string]int{}, tokens: map[string][]string{}, ran: map[string]int{}}
+		r.begin, r.sent, r.tokens, r.ran = time.Now(), map[string]int{}, map[string][]string{}, map[string]int{}
 		trace = r.run(t)
 	})
 	return trace
@@ -266,6 +278,7 @@ func (r *conductRun) consumer(t *testing.T) (Consumer, *Settler) {
 		Queue: "orders", Counter: r, MaxRetries: retries, isolation: newIsolation(), late: newLate(),
 		Retry:           map[string]RetryMode{"": RetryRequeue, "requeue": RetryRequeue, "in-place": RetryInPlace}[set.Retry],
 		Isolation:       map[string]Isolation{"": IsolationSuspects, "suspects": IsolationSuspects, "strict": IsolationStrict, "off": IsolationOff}[set.Isolation],
+		Observer:        slowObserver{r},
 		Backoff:         func(int) time.Duration { return time.Duration(backoff) * time.Millisecond },
 		HandlerTimeout:  time.Duration(set.HandlerTimeout) * time.Millisecond,
 		ConsumerTimeout: time.Duration(set.ConsumerTimeout) * time.Millisecond,
@@ -337,7 +350,7 @@ var errConduct = errors.New("connection reset")
 func (r *conductRun) answer(ctx context.Context, e conductEntry) (counter.Reply, error) {
 	kind, script := r.outage(e.Do), json.RawMessage(nil)
 	if kind == "" {
-		script = r.next(e.ID, e.Do)
+		script = r.next(e)
 	}
 	if kind != "" || json.Unmarshal(script, &kind) == nil {
 		r.note(e)
@@ -359,8 +372,12 @@ func (r *conductRun) answer(ctx context.Context, e conductEntry) (counter.Reply,
 	if err := json.Unmarshal(script, &reply); err != nil {
 		panic(err)
 	}
+	if r.shift != nil && reply.Wait > 0 {
+		reply.Wait = r.shift(reply.Wait)
+	}
 	e.answered = true
 	r.note(e)
+	r.dawdle()
 	verdicts := map[string]counter.Verdict{
 		"RUN": counter.VerdictRun, "WAIT": counter.VerdictWait, "SUSPECT": counter.VerdictSuspect, "REQUEUE": counter.VerdictRequeue, "EXHAUSTED": counter.VerdictExhausted,
 	}
@@ -368,6 +385,21 @@ func (r *conductRun) answer(ctx context.Context, e conductEntry) (counter.Reply,
 		Verdict: verdicts[reply.Verdict], Failures: int(reply.Failures), Crashes: int(reply.Crashes), Limit: int(reply.Limit), Fence: reply.Fence,
 		Wait: time.Duration(reply.Wait) * time.Millisecond, Cause: counter.Cause(reply.Cause), Reason: reply.Reason,
 	}, nil
+}
+
+// dawdle lets others go first, where the case does not say who does.
+func (r *conductRun) dawdle() {
+	if r.noise != nil {
+		time.Sleep(r.noise())
+	}
+}
+
+type slowObserver struct{ *conductRun }
+
+func (o slowObserver) Observe(context.Context, Event) {
+	if o.observed {
+		o.dawdle()
+	}
 }
 
 func (r *conductRun) outage(step string) string {
@@ -379,14 +411,18 @@ func (r *conductRun) outage(step string) string {
 	return ""
 }
 
-func (r *conductRun) next(id, step string) json.RawMessage {
+func (r *conductRun) next(e conductEntry) json.RawMessage {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	script := r.of.Replies[id][step]
-	n := r.sent[id+" "+step]
-	r.sent[id+" "+step] = n + 1
+	script := r.of.Replies[e.ID][e.Do]
+	n := r.sent[e.ID+" "+e.Do]
+	r.sent[e.ID+" "+e.Do] = n + 1
+	if r.draw != nil && n == len(script) {
+		script = append(script, r.draw(e, n))
+		r.of.Replies[e.ID][e.Do] = script
+	}
 	if len(script) == 0 {
-		if step == "END" {
+		if e.Do == "END" {
 			return json.RawMessage(`{"verdict": "ENDED"}`)
 		}
 		return json.RawMessage(`"unexpected"`)

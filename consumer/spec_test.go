@@ -47,6 +47,37 @@ func (s *specTable) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
+func (s specTable) MarshalJSON() ([]byte, error) { return json.Marshal(jsonTable(amqp.Table(s))) }
+
+// jsonTable is the form of a table in a case. It has the types of which schedules are made.
+func jsonTable(of amqp.Table) map[string]any {
+	out := map[string]any{}
+	for k, v := range of {
+		out[k] = jsonValue(v)
+	}
+	return out
+}
+
+func jsonValue(v any) any {
+	switch v := v.(type) {
+	case amqp.Table:
+		return jsonTable(v)
+	case []any:
+		list := make([]any, len(v))
+		for i := range v {
+			list[i] = jsonValue(v[i])
+		}
+		return list
+	case int64:
+		return map[string]any{"$int64": v}
+	case time.Time:
+		return map[string]any{"$timestamp": v.Unix()}
+	case string:
+		return v
+	}
+	panic(fmt.Sprintf("a %T in the headers of a schedule", v))
+}
+
 // amqpValue is the AMQP value that JSON stands for, or nil.
 func amqpValue(v any) any {
 	switch v := v.(type) {

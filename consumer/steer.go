@@ -51,7 +51,7 @@ func (d *delayed) Unwrap() error { return d.error }
 
 // NotCounted wraps err so that the attempt is not counted: the handler could not work, for a reason other than the message. The delivery is
 // held unacked, for the Backoff or what RetryAfter says, and then the handler is called again in this process, whatever the
-// RetryMode. The Backoff grows with the attempts in a row that were not counted. The wait ends with its holder. A delivery that was
+// RetryMode. The Backoff grows with the attempts in a row that were not counted; the wait is 100 ms at least. It ends with its holder. A delivery that was
 // held for half the ConsumerTimeout returns to the queue. A message without an id gets another attempt too. NotCounted(nil) is nil.
 func NotCounted(err error) error {
 	if err == nil {

@@ -55,6 +55,7 @@ func TestNotCounted(t *testing.T) {
 		},
 		{"of a redelivery", true, RetryRequeue, "m1", slicesOf(NotCounted(errBoom), 1), "1s", "not-counted ack", "ack multiple=false", `"done" 0+0 marked false`},
 		{"a wait that it asks for", false, RetryRequeue, "m1", []error{RetryAfter(NotCounted(errBoom), time.Minute)}, "1m0s", "not-counted ack", "ack multiple=false", `"done" 0+0 marked false`},
+		{"no wait", false, RetryRequeue, "m1", []error{RetryAfter(NotCounted(errBoom), 0)}, "100ms", "not-counted ack", "ack multiple=false", `"done" 0+0 marked false`},
 		{"wrapped the other way", false, RetryRequeue, "m1", []error{NotCounted(RetryAfter(errBoom, time.Minute))}, "1m0s", "not-counted ack", "ack multiple=false", `"done" 0+0 marked false`},
 		{"then a failure", false, RetryRequeue, "m1", []error{NotCounted(errBoom), errBoom}, "1s", "not-counted retry requeue", "nack requeue=true", `"" 1+0 marked false`},
 		{"between failures", false, RetryInPlace, "m1", []error{errBoom, NotCounted(errBoom), errBoom}, "1s 2s 2s", "retry not-counted retry ack", "ack multiple=false", `"done" 2+0 marked false`},

@@ -235,7 +235,7 @@ func (e *entry) isDouble(a Attempt, now time.Time) bool {
 		return false
 	}
 	received := now.Add(-time.Duration(a.age()) * time.Millisecond)
-	e.PossibleDuplicate = e.firsts || e.Counted() > 0 && e.FirstTime.Before(received)
+	e.PossibleDuplicate = e.firsts || e.Counted() > 0 && !e.FirstTime.After(received)
 	e.firsts = true
 	return e.PossibleDuplicate
 }

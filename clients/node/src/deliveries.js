@@ -101,7 +101,7 @@ export class Deliveries {
    */
   async finish(d, next) {
     if (next === DEAD_LETTER) next = await awaitRoute(this, d)
-    if (next === LEAVE) await close(this, d)
+    if (next === LEAVE && !d.unrecorded) await close(this, d) // else FAIL closes the attempt too
     this.release(d)
     this.settle(d, next)
     this.observe(d, d.outcome)

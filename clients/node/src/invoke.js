@@ -118,6 +118,7 @@ function call(s, d, attempt) {
       resolve(ended)
     }
     const cancel = (/** @type {unknown} */ why) => {
+      if (attempt.reason !== undefined) return // its time to return runs
       attempt.abort(why)
       clearTimeout(timer)
       timer = setTimeout(() => {

@@ -12,14 +12,15 @@ const never = new Stop()
 
 /**
  * Sends a step to the store. The end of the session does not interrupt it: to wait for the reply is faster than to clear up an
- * undecided step. But under the isolation lock it is not sent again then.
+ * undecided step. But under the isolation lock a START is not sent again then.
  * @template T
  * @param {import('./deliveries.js').Deliveries} s
  * @param {import('./delivery.js').Delivery} d
  * @param {(options: { timeout: number }) => Promise<T>} step
+ * @param {boolean} [starting] the step is START
  * @returns {Promise<T>}
  */
-export async function send(s, d, step) {
+export async function send(s, d, step, starting = false) {
   if (!d.isolated) return step({ timeout: STEP_TIMEOUT })
   const until = performance.now() + LOCKED_PATIENCE
   for (;;) {
@@ -27,8 +28,9 @@ export async function send(s, d, step) {
     try {
       return await step({ timeout: LOCKED_TIMEOUT })
     } catch (err) {
-      if (notTaken(err) || performance.now() >= until || s.stop.done) throw err
-      await pause(Math.max(LOCKED_TIMEOUT - (performance.now() - began), 1), never)
+      if (notTaken(err) || performance.now() >= until || starting && s.stop.done) throw err
+      const rest = LOCKED_TIMEOUT - (performance.now() - began)
+      if (rest > 0) await pause(rest, never)
     }
   }
 }

@@ -101,7 +101,7 @@ async function sendStart(s, d) {
         d.doubt ||= !notTaken(err)
         throw err
       }
-    })
+    }, true)
     d.reply = reply
     d.unanswered = 0
     if (next === RUN) return { next }

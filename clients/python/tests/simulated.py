@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import math
 from collections import defaultdict
+from dataclasses import replace
 
 from spec import header, text
+from strikes import backoff
 from strikes import keys as k
 from strikes.conclude import carry, settled
 from strikes.consuming import ELECTING, SETTLE_TIMEOUT, SessionLost
 from strikes.decide import Step
 from strikes.errors import Fault, ForeignError, StoreError
-from strikes.handler import Abandoned, Delivery, Failed
+from strikes.handler import Abandoned, Delivery, Failed, Reject, failure_of
 from strikes.isolation import Isolation
 from strikes.late import Late
 from strikes.session import ABANDON_AFTER, ControlView, Invoke, Send, Session, Settings, Sleep
@@ -32,8 +35,8 @@ class World:
         self._queue, self._order = [], itertools.count()
         s = case.get("settings", {})
         self.drain = s.get("drain", 0) / 1000
-        self.view, self.open, self.tasks, self.ended = ControlView(), True, 0, False
-        self.names, self.tokens = {}, defaultdict(list)
+        self.view, self.open, self.tasks, self.ended, self.stopping = ControlView(), True, 0, False, False
+        self.names, self.tokens, self.skips = {}, defaultdict(list), frozenset()
         self.sent, self.calls = defaultdict(int), defaultdict(int)
         self.last_send: dict[str, tuple] = {}
         settings = Settings(
@@ -71,19 +74,20 @@ class World:
             self.end("close")
 
     def event(self, e: dict) -> None:
-        if self.ended and e["event"] != "skip":
-            return
         self.note({"do": e["event"], **({"id": e["id"]} if "id" in e else {})})
         if e["event"] == "skip":
-            self.view.take(Control(skipped=frozenset({k.member(e["id"], "")})))
-        else:
+            self.skips |= {k.member(e["id"], "")}
+            self.at(math.ceil(self.now), self.view.take, Control(skipped=self.skips))  # it is read once a second
+        elif self.open:
             self.end(e["event"])
 
     def end(self, why: str) -> None:
         self.ended = True
         self.session.stop.fire()
         if why == "stop":
-            self.at(self.now, self.finish, self.now + self.drain, self.session.live.fire)
+            if not self.stopping:
+                self.stopping = True
+                self.at(self.now, self.finish, self.now + self.drain, self.session.live.fire)
             return
         if why != "lose":
             self.note({"do": "close"})
@@ -198,7 +202,7 @@ class World:
                 d.ran = self.now - began
                 self.resume(steps, Failed(Abandoned("abandoned"), cause, "abandoned"))
 
-        self.at(began + does.get("takes", 0) / 1000, end, result_of(does))
+        self.at(began + does.get("takes", 0) / 1000, lambda: end(result_of(does, self.now >= began + s.settings.handler_timeout)))
         self.at(began + s.settings.handler_timeout, cancel, Cause.TIMED_OUT)
         s.live.add(lambda: self.at(self.now, cancel, Cause.FAILED))
 
@@ -263,9 +267,38 @@ class World:
             self.last_send[entry["id"]] = None, False
 
 
-def result_of(does: dict) -> Failed | None:
+def result_of(does: dict, timed_out: bool) -> Failed | None:
     if does.get("ok"):
         return None
-    said = does.get("reject") or does["fail"]
+    if "reject" in does:
+        return failure_of(Reject(does["reject"]), timed_out)
     wait = does["retry_after"] / 1000 if "retry_after" in does else None
-    return Failed(ValueError(said), Cause.REJECTED if "reject" in does else Cause.FAILED, said, wait)
+    return replace(failure_of(ValueError(does["fail"]), timed_out), text=does["fail"], wait=wait)
+
+
+ABSENT = (None, 0, False, "")
+
+
+def check(case: dict) -> None:
+    """Play a case of conduct.json, and compare what came of it. No pause between repetitions is shortened at random."""
+    drawn, backoff.draw = backoff.draw, lambda: 0.0
+    try:
+        got = World(case).play()
+    finally:
+        backoff.draw = drawn
+    for name in {e.get("id") for e in case["trace"]} | {e.get("id") for e in got}:
+        mine = [e for e in got if e.get("id") == name]
+        want = [e for e in case["trace"] if e.get("id") == name]
+        assert [e["do"] for e in mine] == [e["do"] for e in want], (name, mine)
+        for e, w in zip(mine, want, strict=True):
+            at, wanted = e["at"], {key: v for key, v in w.items() if key not in ("from", "to")}
+            seen = {key: v for key, v in e.items() if key != "at"}
+            if w.get("cause") == "timed-out":
+                seen.pop("reason")
+                wanted.pop("reason", None)
+            assert _said(seen) == _said(wanted), (name, seen, wanted)
+            assert w.get("from", 0) - 1e-6 <= at <= w.get("to", float("inf")), (w, at)
+
+
+def _said(entry: dict) -> dict:
+    return {key: v for key, v in entry.items() if v not in ABSENT}

@@ -110,7 +110,7 @@ def _send_start(s: Session, d: Progress) -> Steps:
 def send(s: Session, d: Progress, call, known, starting: bool = False) -> Steps:  # type: ignore[no-untyped-def]
     """Send a step and return its Reply or a StoreError. A stop does not interrupt it: to wait is faster than to clear up.
 
-    Under the isolation lock it is sent again for LOCKED_PATIENCE, but not once the session stops.
+    Under the isolation lock it is sent again for LOCKED_PATIENCE; but a START is not once the session stops.
     """
     locked = d.lock == EVERYTHING
     until = s.now() + LOCKED_PATIENCE
@@ -122,7 +122,7 @@ def send(s: Session, d: Progress, call, known, starting: bool = False) -> Steps:
         if not isinstance(reply, StoreError):
             return reply
         d.doubt = d.doubt or starting and not reply.not_taken
-        if not locked or reply.not_taken or s.now() >= until or s.stop.fired:
+        if not locked or reply.not_taken or s.now() >= until or starting and s.stop.fired:
             return reply
         rest = began + LOCKED_TIMEOUT - s.now()
         if rest > 0:

@@ -32,7 +32,10 @@ def _carry(s: Session, d: Progress) -> Steps:
     if step is Step.DEAD_LETTER:
         step = yield from _await_dead_letters(s, d)
     if step is Step.LEAVE:
-        yield from close(s, d)
+        if d.unrecorded:  # FAIL closes the attempt too
+            _fail_later(s, d)
+        else:
+            yield from close(s, d)
         d.outcome = Outcome.LEAVE
         s.observe(d, Outcome.LEAVE, error=d.error)
         done(s, d)

@@ -61,9 +61,9 @@ func (c *Command) answers(ctx context.Context, q *dlq, f deadletter.Filter) (rec
 }
 
 // storeAnswers decides between the store, which has so many records, and a queue with so many ready messages. If the two differ,
-// a short queue is read for the difference. A negative number is not known.
+// a short queue is read for the difference, and a long one if a tenth of its messages has no record. A negative number is not known.
 func storeAnswers(recorded, ready int) bool {
-	return ready < 0 || ready == recorded || ready > searched
+	return ready < 0 || ready == recorded || ready > searched && recorded >= ready-ready/10
 }
 
 // provenance says where groups come from, as of when, and what the store lacks.

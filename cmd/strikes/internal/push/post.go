@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
@@ -44,21 +43,22 @@ func (e *Endpoint) post(ctx context.Context, cancel context.CancelFunc, d amqp.D
 	if err != nil {
 		return consumer.NotCounted(err)
 	}
+	secrets = longestFirst(append(secrets, secretsOf(e.url)...))
 	response, err := e.client.Do(request)
 	if err != nil {
 		var of *url.Error
 		if errors.As(err, &of) { // its text has the URL
 			err = of.Err
 		}
-		return e.broken(ctx, sent.Load(), err)
+		return e.broken(ctx, sent.Load(), err, secrets)
 	}
 	e.refusal.accepted.Store(true)
 	defer response.Body.Close()
 	patience := time.AfterFunc(drainTimeout, cancel)
 	defer patience.Stop()
 	return reply{
-		status: response.StatusCode, location: response.Header.Get("Location"), retryAfter: response.Header.Get("Retry-After"),
-		text: hide(drain(response.Body), secrets),
+		status: response.StatusCode, retryAfter: response.Header.Get("Retry-After"), text: drain(response.Body, secrets),
+		location: hide(redirect(response.Header.Get("Location")), secrets),
 	}.judge(time.Now())
 }
 
@@ -82,39 +82,21 @@ func (e *Endpoint) authorize(r *http.Request) (secrets []string, err error) {
 	return nil, nil
 }
 
-// drain returns the beginning of a body, and reads what a connection can be used again for.
-func drain(body io.Reader) string {
-	text, err := io.ReadAll(io.LimitReader(body, maxReason))
-	if err == nil {
-		_, _ = io.CopyN(io.Discard, body, maxDrained) // more is not worth it: the connection is closed
-	}
-	return string(text)
-}
-
-// hide replaces secrets in a text.
-func hide(text string, secrets []string) string {
-	for _, s := range secrets {
-		if s != "" {
-			text = strings.ReplaceAll(text, s, "xxxxx")
-		}
-	}
-	return text
-}
-
 // broken is what becomes of an attempt without a response.
-func (e *Endpoint) broken(ctx context.Context, sent bool, err error) error {
+func (e *Endpoint) broken(ctx context.Context, sent bool, err error, secrets []string) error {
 	cause := context.Cause(ctx)
+	seen := hide(err.Error(), secrets)
 	switch {
 	case cause != nil && sent:
 		return fmt.Errorf("%w: %s has not responded", cause, e.shown())
 	case e.refusal.likely(err):
-		return consumer.NotCounted(fmt.Errorf("configuration: %s: %w; fix the endpoint's certificate, --http-ca, --http-cert or the URL", e.shown(), err))
+		return consumer.NotCounted(fmt.Errorf("configuration: %s: %s; fix the endpoint's certificate, --http-ca, --http-cert or the URL", e.shown(), seen))
 	case !sent, strings.Contains(err.Error(), "REFUSED_STREAM"):
-		return consumer.NotCounted(fmt.Errorf("%s is out of reach: %w", e.shown(), err))
+		return consumer.NotCounted(fmt.Errorf("%s is out of reach: %s", e.shown(), seen))
 	case malformed(err):
-		return fmt.Errorf("%s sent no valid HTTP response: %w", e.shown(), err)
+		return fmt.Errorf("%s sent no valid HTTP response: %s", e.shown(), seen)
 	}
-	return consumer.Crashed(fmt.Errorf("%s ended the connection before its response: %w", e.shown(), err))
+	return consumer.Crashed(fmt.Errorf("%s ended the connection before its response: %s", e.shown(), seen))
 }
 
 // malformed reports whether the endpoint responded, but not in HTTP.

@@ -43,7 +43,7 @@ func verdictOf(status int) verdict {
 // reply is a response, as far as it decides.
 type reply struct {
 	status               int
-	location, retryAfter string
+	location, retryAfter string // without secrets
 	text                 string // the beginning of the body
 }
 
@@ -74,8 +74,7 @@ func (r reply) reason() string {
 	if r.status >= 300 && r.status < 400 {
 		out += ", a redirect, which is not followed"
 		if r.location != "" {
-			to := redirect(r.location)
-			out += ", to " + printable.Text(to[:min(len(to), maxLocation)], "")
+			out += ", to " + printable.Text(r.location[:min(len(r.location), maxLocation)], "")
 		}
 	}
 	if text := strings.TrimSpace(printable.Text(strings.ToValidUTF8(r.text, "\uFFFD"), "\n\t")); text != "" {

@@ -33,7 +33,7 @@ elseif not known and state ~= 'exhausted' then
   counts = true
   tokens = tokens .. ';' .. token .. '=f'
   if age >= 0 and state ~= 'done' and firsts < 2 then
-    double = firsts == 1 or failures + crashes > 0 and first_at < now - age
+    double = firsts == 1 or failures + crashes > 0 and first_at <= now - age
     firsts = double and 2 or 1
   end
 end

@@ -1,0 +1,219 @@
+// Plays a case of conduct.json: a session on a fake channel, a fake store and a clock that the test advances. No pause between
+// repetitions is shortened at random.
+import assert from 'node:assert/strict'
+import { EventEmitter } from 'node:events'
+import { chance } from '../src/backoff.js'
+import { ControlReader } from '../src/control.js'
+import { StoreError } from '../src/errors.js'
+import { Isolation } from '../src/isolation.js'
+import { member } from '../src/key.js'
+import { Late } from '../src/late.js'
+import { RAW } from '../src/properties.js'
+import { Session } from '../src/session.js'
+import { settingsOf } from '../src/settings.js'
+import { reject, retryAfter } from '../src/steer.js'
+import { Stop } from '../src/wait.js'
+import { Clock } from './clock.js'
+import { properties } from './spec-amqp.js'
+
+const silent = { info() {}, warn() {}, error() {} }
+
+/** Refuses a field that this runner does not know. */
+function only(object, ...names) {
+  for (const name of Object.keys(object)) assert.ok(names.includes(name), `unknown field ${name}`)
+}
+
+export class World {
+  constructor(c) {
+    only(c, 'name', 'why', 'settings', 'deliveries', 'handlers', 'replies', 'outages', 'events', 'until', 'trace')
+    this.c = c
+    this.clock = new Clock()
+    this.trace = []
+    this.failed = new Set() // ids whose last step got no reply
+    this.sent = new Map() // how often a step of a message was sent
+    this.calls = new Map()
+    this.tokens = new Map()
+    this.skips = new Set()
+    this.lost = false
+    this.closed = false
+  }
+
+  note(id, what, fields = {}) {
+    const entry = { ...(id !== undefined && { id }), do: what }
+    for (const [name, value] of Object.entries(fields)) if (value !== 0 && value !== false && value !== '' && value !== undefined || name === 'limit' || name === 'wait') entry[name] = value
+    this.trace.push({ at: this.clock.time, entry })
+  }
+
+  token(id, token) {
+    const known = this.tokens.get(id) ?? []
+    this.tokens.set(id, known)
+    if (!known.includes(token)) known.push(token)
+    return known.indexOf(token) + 1
+  }
+
+  // The store.
+
+  step(a, name, fields, timeout = 1000) {
+    const id = a.id.toString()
+    const entry = { id, do: name, token: this.token(id, a.token) }
+    for (const [key, value] of Object.entries({ generation: String(a.generation), ...fields })) {
+      if (value !== 0 && value !== false && value !== '' || key === 'limit' || key === 'wait') entry[key] = value
+    }
+    const before = this.trace.filter((t) => t.entry.id === id).at(-1)
+    const { repeated, ...same } = before?.entry ?? {}
+    if (this.failed.has(id) && JSON.stringify(same) === JSON.stringify(entry)) before.entry.repeated = true
+    else this.trace.push({ at: this.clock.time, entry })
+    const reply = this.reply(id, name)
+    this.failed.delete(id)
+    if (typeof reply === 'object') return Promise.resolve({ failures: 0, crashes: 0, limit: 0, fence: 0, wait: 0, cause: '', reason: '', possibleDuplicate: false, ...reply })
+    this.failed.add(id)
+    if (reply === 'down') return Promise.reject(new StoreError('unreachable', 'down'))
+    if (reply === 'refused') return Promise.reject(new StoreError('foreign', 'refused'))
+    return new Promise((_, fail) => setTimeout(() => fail(new StoreError('slow', 'lost')), timeout))
+  }
+
+  reply(id, name) {
+    for (const o of this.c.outages ?? []) {
+      only(o, 'from', 'to', 'steps', 'kind')
+      if (this.clock.time >= o.from && this.clock.time < o.to && (!o.steps || o.steps.includes(name))) return o.kind
+    }
+    const script = this.c.replies?.[id]?.[name]
+    if (!script) {
+      assert.equal(name, 'END', `${name} of ${id} has no reply`)
+      return { verdict: 'ENDED' }
+    }
+    const n = this.sent.get(id + name) ?? 0
+    this.sent.set(id + name, n + 1)
+    return script[Math.min(n, script.length - 1)]
+  }
+
+  counter() {
+    return {
+      start: (a, mode, limit, o) => this.step(a, 'START', { mode, first: Boolean(a.first), floor: a.floor ?? 0, limit }, o?.timeout),
+      fail: (a, f, o) => this.step(a, 'FAIL', { first: Boolean(a.first), limit: f.limit, wait: f.wait, cause: f.cause, reason: f.reason }, o?.timeout),
+      end: (a, succeeded, o) => this.step(a, 'END', { succeeded }, o?.timeout),
+      control: async () => ({ paused: false, by: '', why: '', at: 0, skips: new Set(this.skips) }),
+    }
+  }
+
+  // The broker.
+
+  model() {
+    const model = new EventEmitter()
+    model.createChannel = async () => {
+      this.channel = new EventEmitter()
+      const settle = (what) => (m) => {
+        if (this.lost || this.closed) throw new Error('Channel closed')
+        this.note(m.id, what)
+      }
+      const requeue = settle('requeue')
+      const deadLetter = settle('dead-letter')
+      return Object.assign(this.channel, {
+        prefetch: async () => {},
+        consume: async (_queue, receive) => { this.receive = receive },
+        cancel: async () => {},
+        ack: settle('ack'),
+        nack: (m, _all, back) => back ? requeue(m) : deadLetter(m),
+        close: async () => {
+          if (this.lost) throw new Error('Channel closed')
+          if (!this.closed) this.note(undefined, 'close')
+          this.closed = true
+        },
+      })
+    }
+    return model
+  }
+
+  deliver(d, tag) {
+    only(d, 'at', 'id', 'no_id', 'redelivered', 'headers')
+    const id = d.no_id ? '' : d.id
+    this.receive({ id: d.id, fields: { redelivered: Boolean(d.redelivered), deliveryTag: tag }, properties: { [RAW]: properties(d.headers, id) }, content: Buffer.alloc(0) })
+  }
+
+  handle(m, attempt) {
+    const n = this.calls.get(m.id) ?? 0
+    this.calls.set(m.id, n + 1)
+    const script = this.c.handlers[m.id]
+    const what = script[Math.min(n, script.length - 1)]
+    only(what, 'takes', 'ok', 'fail', 'reject', 'retry_after', 'deaf')
+    const noID = this.c.deliveries.some((d) => d.id === m.id && d.no_id)
+    this.note(m.id, 'handler', { token: noID ? 0 : this.token(m.id, attempt.token), number: attempt.number, last: attempt.last, fence: attempt.fence })
+    return new Promise((resolve, fail) => {
+      const end = () => {
+        if (what.ok) return resolve()
+        if (what.reject !== undefined) return fail(reject(new Error(what.reject)))
+        const err = new Error(what.fail)
+        return fail(what.retry_after === undefined ? err : retryAfter(err, what.retry_after))
+      }
+      if (!what.deaf) attempt.signal.addEventListener('abort', () => fail(new Error('cancelled')))
+      if (attempt.signal.aborted && !what.deaf) fail(new Error('cancelled'))
+      if (what.takes) setTimeout(end, what.takes)
+      else end()
+    })
+  }
+
+  event(e, stop, model) {
+    only(e, 'at', 'event', 'id')
+    this.note(e.id, e.event)
+    switch (e.event) {
+      case 'stop': return stop.end()
+      case 'cancel': return this.receive(null)
+      case 'skip': return this.skips.add(member(e.id, ''))
+      case 'lose':
+        this.lost = true
+        this.channel.emit('close')
+        return model.emit('close')
+      default: throw new Error(`unknown event ${e.event}`)
+    }
+  }
+
+  async run() {
+    const { max_retries = 3, retry = 'requeue', isolation = 'suspects', backoff = 1000, handler_timeout = 300_000, consumer_timeout = 1_800_000, concurrency = 1, drain = 0, reconnected = false, ...rest } = this.c.settings ?? {}
+    only(rest)
+    const drawn = chance.draw
+    chance.draw = () => 0
+    this.clock.install()
+    try {
+      const counter = this.counter()
+      const settings = settingsOf({
+        queue: 'orders', counter, maxRetries: max_retries, retry, isolation, backoff: () => backoff,
+        handlerTimeout: handler_timeout, consumerTimeout: consumer_timeout, logger: silent,
+      })
+      const model = this.model()
+      const stop = new Stop()
+      const session = new Session(model, {
+        settings, handler: (m, attempt) => this.handle(m, attempt), concurrency, prefetch: 20, drainTimeout: drain, maxStuck: 0,
+        isolation: new Isolation(), late: new Late(), control: new ControlReader(counter, settings), route: undefined,
+        deadLettersFrom: reconnected ? 3000 : 0, consuming() {}, careful: false,
+      })
+      session.run(stop).catch(() => {})
+      await this.clock.settle()
+      this.c.deliveries.forEach((d, i) => setTimeoutAt(this.clock, d.at, () => this.deliver(d, i + 1)))
+      for (const e of this.c.events ?? []) setTimeoutAt(this.clock, e.at, () => this.event(e, stop, model))
+      await this.clock.advance(this.c.until)
+    } finally {
+      this.clock.restore()
+      chance.draw = drawn
+    }
+    this.compare()
+  }
+
+  compare() {
+    const of = (entries, id) => entries.filter((e) => e.id === id)
+    const got = this.trace.map((t) => t.entry)
+    for (const id of new Set([...got, ...this.c.trace].map((e) => e.id))) {
+      const want = of(this.c.trace, id)
+      const mine = this.trace.filter((t) => t.entry.id === id)
+      const plain = want.map(({ from, to, ...e }) => e.cause === 'timed-out' ? { ...e, reason: undefined } : e)
+      const shown = mine.map(({ entry }) => entry.cause === 'timed-out' ? { ...entry, reason: undefined } : entry)
+      assert.deepEqual(shown, plain, id)
+      want.forEach(({ from = 0, to = Infinity, ...e }, i) => {
+        assert.ok(mine[i].at >= from && mine[i].at <= to, `${e.do} of ${id} came at ${mine[i].at}, want ${from} to ${to}`)
+      })
+    }
+  }
+}
+
+function setTimeoutAt(clock, at, f) {
+  clock.timers.set({}, { f, at })
+}
