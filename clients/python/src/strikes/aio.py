@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
@@ -10,10 +11,10 @@ from typing import Any
 from . import control
 from .control import CONTROL_EVERY
 from .counter import AsyncCounter
-from .errors import Fault, StoreError
+from .errors import Fault, StoreError, StrikesError
 from .handler import Abandoned, Delivery, Failed, failure_of
 from .isolation import PROCESS
-from .session import ABANDON_AFTER, ControlView, Invoke, Progress, Send, Session, Settings, Sleep, Steps
+from .session import ABANDON_AFTER, ControlView, Effect, Invoke, Progress, Send, Session, Settings, Sleep, Steps
 from .steps import Call, Cause
 
 AsyncHandler = Callable[[Delivery], Awaitable[object]]
@@ -109,23 +110,31 @@ class AsyncDriver:
         self._closed = True
 
     async def drive(self, steps: Steps) -> None:
-        """Drive a delivery until it is settled or left."""
-        result: Any = None
+        """Drive a delivery until it is settled or left. If its task is cancelled, it is left."""
         try:
+            effect = steps.send(None)
             while True:
-                effect = steps.send(result)
-                if isinstance(effect, Invoke):
-                    result = await self._invoke(effect.progress)
-                elif isinstance(effect, Send):
-                    result = await run(self._counter, effect.call, effect.timeout)
+                try:
+                    result = await self._do(effect)
+                except asyncio.CancelledError:
+                    with contextlib.suppress(StopIteration):
+                        steps.throw(StrikesError("the task of a delivery was cancelled"))
+                    raise
+                except Exception as err:
+                    effect = steps.throw(err)
                 else:
-                    result = None
-                    await sleep(effect)
+                    effect = steps.send(result)
         except StopIteration:
             pass
-        except Exception as err:  # a fault of this package: the session ends, and the delivery returns with it
-            self._session.settings.logger.exception("a delivery failed, queue %s", self._session.settings.queue)
-            self._session.fail(err)
+
+    async def _do(self, effect: Effect) -> Any:
+        """Do what a delivery asks for, and return the result."""
+        if isinstance(effect, Invoke):
+            return await self._invoke(effect.progress)
+        if isinstance(effect, Send):
+            return await run(self._counter, effect.call, effect.timeout)
+        await sleep(effect)
+        return None
 
     async def _invoke(self, d: Progress) -> Failed | None:
         began = time.monotonic()

@@ -25,7 +25,7 @@ from .aio import AsyncControl, AsyncDriver, AsyncHandler, Tasks, drive_late, run
 from .conclude import carry, settled
 from .consuming import (
     CARE_FOR, CLOSE_TIMEOUT, ELECTING, OPEN_TIMEOUT, PENDING_ACKS, SETTLE_TIMEOUT, Flow, Passed, Refused, Sequence, SessionLost, Stuck,
-    Undecodable,
+    Undecodable, session_error,
 )
 from .counter import AsyncCounter
 from .decide import Step
@@ -293,7 +293,7 @@ class _Session:
             await asyncio.sleep(TICK)
             self._check_lost()
             if self.session.error:
-                raise self.session.error
+                raise session_error(self.session.error)
             if self.careful and self.session.received and time.monotonic() - self.began > CARE_FOR:
                 raise Passed("the undecodable message did not come again: prefetching again")
 

@@ -171,8 +171,13 @@ def _ask(s: Session, of: Tickets, units: int, until: float) -> Steps:
     if of.try_take(units):
         return True
     ticket: Ticket = of.ask(units)
-    if not ticket.fired:
-        yield Sleep(max(until - s.now(), 0), (ticket, s.stop))
+    try:
+        if not ticket.fired:
+            yield Sleep(max(until - s.now(), 0), (ticket, s.stop))
+    except Exception:
+        if of.claim(ticket):
+            of.give(units)
+        raise
     return of.claim(ticket)
 
 

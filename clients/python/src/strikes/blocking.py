@@ -14,7 +14,7 @@ from .counter import Counter
 from .errors import StoreError
 from .handler import Abandoned, Delivery, Failed, failure_of
 from .isolation import PROCESS
-from .session import ABANDON_AFTER, ControlView, Invoke, Progress, Send, Session, Settings, Sleep, Steps
+from .session import ABANDON_AFTER, ControlView, Effect, Invoke, Progress, Send, Session, Settings, Sleep, Steps
 from .steps import Cause
 
 Handler = Callable[[Delivery], object]
@@ -112,22 +112,27 @@ class Driver:
     def drive(self, steps: Steps, result: Any = None) -> None:
         """Drive a delivery until it is settled or left, or its handler was abandoned: then another thread goes on."""
         try:
+            effect = steps.send(result)
             while True:
+                try:
+                    mine, result = self._do(effect, steps)
+                except Exception as err:
+                    effect = steps.throw(err)
+                    continue
+                if not mine:
+                    return
                 effect = steps.send(result)
-                if isinstance(effect, Invoke):
-                    mine, result = self._invoke(effect.progress, steps)
-                    if not mine:
-                        return
-                elif isinstance(effect, Send):
-                    result = send(self._counter, effect)
-                else:
-                    result = None
-                    sleep(effect)
         except StopIteration:
             pass
-        except Exception as err:  # a fault of this package: the session ends, and the delivery returns with it
-            self._session.settings.logger.exception("a delivery failed, queue %s", self._session.settings.queue)
-            self._session.fail(err)
+
+    def _do(self, effect: Effect, steps: Steps) -> tuple[bool, Any]:
+        """Do what a delivery asks for. Return whether this thread goes on with it, and the result."""
+        if isinstance(effect, Invoke):
+            return self._invoke(effect.progress, steps)
+        if isinstance(effect, Send):
+            return True, send(self._counter, effect)
+        sleep(effect)
+        return True, None
 
     def _invoke(self, d: Progress, steps: Steps) -> tuple[bool, Failed | None]:
         began = time.monotonic()

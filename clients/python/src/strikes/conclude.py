@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 from . import decide, steps
-from .begin import begin, close, closed, end_later, hand_over, hold, release, send, send_end, unlock, wait
+from .begin import begin, close, closed, decided, end_later, hand_over, hold, release, send, send_end, unlock, wait
 from .decide import Ended, Step
+from .errors import StrikesError
 from .isolation import EVERYTHING
 from .session import Invoke, Outcome, Progress, Session, SettlementError, Sleep, Steps
 from .steps import Cause, Failure
 
 
 def carry(s: Session, d: Progress) -> Steps:
-    """Make attempts at a delivery until one decides what becomes of it, then settle or leave it. It ends with Session.done."""
+    """Make attempts at a delivery until one decides what becomes of it, then settle or leave it. It ends with Session.done.
+
+    A driver throws into it what it cannot do. Then, and after a fault of this package, the session ends and the delivery is left.
+    """
+    try:
+        yield from _carry(s, d)
+    except Exception as error:
+        _abort(s, d, error)
+
+
+def _carry(s: Session, d: Progress) -> Steps:
     step = Step.AGAIN
     while step is Step.AGAIN:
         step = yield from begin(s, d)
@@ -32,6 +43,25 @@ def carry(s: Session, d: Progress) -> Steps:
         d.settled_as = step
         s.port.settle(d, step)
     release(s, d)
+
+
+def _abort(s: Session, d: Progress, error: Exception) -> None:
+    """Leave a delivery after a fault. Its attempt is not counted, and it keeps nothing that others of the process wait for."""
+    if not isinstance(error, StrikesError):
+        s.settings.logger.error("a delivery failed, queue %s", s.settings.queue, exc_info=error)
+    try:
+        if d.open or d.doubt:
+            end_later(s, d, False)
+    except Exception:
+        s.settings.logger.exception("an attempt was not closed, queue %s", s.settings.queue)
+    decided(s, d)
+    release(s, d)
+    if d.over:
+        s.fail(error)
+        return
+    d.error, d.outcome = d.error or error, Outcome.LEAVE
+    s.observe(d, Outcome.LEAVE, error=d.error)
+    done(s, d)
 
 
 def settled(s: Session, d: Progress, error: Exception | None) -> None:
@@ -55,6 +85,9 @@ def settled(s: Session, d: Progress, error: Exception | None) -> None:
 
 def done(s: Session, d: Progress) -> None:
     """Is called when nothing more is to be done with d."""
+    if d.over:
+        return
+    d.over = True
     if d.error is not None:
         s.fail(d.error)
     s.port.done(d)

@@ -49,6 +49,15 @@ class Refused(StrikesError):
     """The broker, the store or a check refused, and another session would not help. The text says what to change."""
 
 
+def session_error(error: Exception) -> StrikesError:
+    """Return the error with which a session ends. A fault of any kind ends the session only, not the consumer."""
+    if isinstance(error, StrikesError):
+        return error
+    lost = SessionLost(f"a delivery failed: {error!r}")
+    lost.__cause__ = error
+    return lost
+
+
 @dataclass
 class Flow:
     """How a consumer takes deliveries. Times are seconds."""

@@ -18,7 +18,7 @@ class Reject(Exception):
 class RetryAfter(Exception):
     """Raised by a handler: the next attempt waits for `seconds` instead of the backoff. It is counted like any other failure.
 
-    The delivery is held unacked meanwhile, so it is for seconds or minutes.
+    The delivery is held unacked meanwhile, so it is for seconds or minutes. If `seconds` is no number, the backoff is kept.
     """
 
     def __init__(self, seconds: float, *args: object) -> None:
@@ -82,8 +82,17 @@ def failure_of(error: BaseException, timed_out: bool) -> Failed:
         return Failed(error, Cause.REJECTED, text_of(error))
     if not isinstance(error, Exception):
         return Failed(error, Cause.PANICKED, text_of(error))
-    wait = error.seconds if isinstance(error, RetryAfter) else None
-    return Failed(error, Cause.TIMED_OUT if timed_out else Cause.FAILED, text_of(error), wait)
+    return Failed(error, Cause.TIMED_OUT if timed_out else Cause.FAILED, text_of(error), wait_of(error))
+
+
+def wait_of(error: BaseException) -> float | None:
+    """Return the seconds that a RetryAfter asks for; None, which is the backoff, if they are no number."""
+    if not isinstance(error, RetryAfter):
+        return None
+    try:
+        return float(error.seconds)
+    except Exception:  # whatever the user's code gave
+        return None
 
 
 def text_of(error: BaseException) -> str:

@@ -21,7 +21,8 @@ from .acks import Acks
 from .blocking import THREADS, Control, Driver, Handler, drive_late
 from .conclude import carry, settled
 from .consuming import (
-    CARE_FOR, CLOSE_TIMEOUT, ELECTING, PENDING_ACKS, SETTLE_TIMEOUT, Flow, Passed, Refused, Sequence, SessionLost, Stuck, Undecodable,
+    CARE_FOR, CLOSE_TIMEOUT, ELECTING, PENDING_ACKS, SETTLE_TIMEOUT, Flow, Passed, Refused, Sequence, SessionLost, Stuck,
+    Undecodable, session_error,
 )
 from .counter import Counter
 from .decide import Step
@@ -221,7 +222,7 @@ class _Session:
             self._turn(TICK)
             self._check_lost()
             if self.session.error:
-                raise self.session.error
+                raise session_error(self.session.error)
             if self.careful and self.session.received and time.monotonic() - self.began > CARE_FOR:
                 raise Passed("the undecodable message did not come again: prefetching again")
 

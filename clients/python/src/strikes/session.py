@@ -25,6 +25,7 @@ from .isolation import Isolation as ProcessIsolation
 from .keys import Message
 from .signals import Signal, Tickets
 from .steps import Attempt, Call, Cause, Control, Mode, Options, Reply
+from .text import id_of
 
 STEP_TIMEOUT = 1.0
 """Seconds for one step on the store."""
@@ -205,6 +206,7 @@ class Progress:
         self.undecided = False
         self.unrecorded = False  # dead-lettered before the store has counted its failure
         self.settled_as: Step | None = None
+        self.over = False  # nothing more is to be done with it
         self.outcome: Outcome | None = None
         self.error: Exception | None = None
 
@@ -250,9 +252,9 @@ class Session:
     def take(self, delivery: Delivery, tag: int) -> Progress:
         """Receive a delivery. Its worker, or its wait for one, begins with `admit`."""
         d = Progress(delivery, tag, self.settings, self.now())
-        if self.settings.key:
-            of: Callable[[Delivery], str | bytes] = self.settings.key
-            d.message = Message(self.settings.queue, self.guard("key", lambda: of(delivery)) or "", d.message.generation, self.settings.vhost)
+        key = self.settings.key
+        found = self.guard("key", lambda: id_of(key(delivery) if key else delivery.id)) or ""
+        d.message = Message(self.settings.queue, found, d.message.generation, self.settings.vhost)
         self.received, self.last = self.received + 1, d.message.id
         d.asks_first = self.decide_received(d) is not Step.RUN
         return d

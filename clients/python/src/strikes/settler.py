@@ -81,9 +81,9 @@ class Settler:
         port = _One(settle, over.set)
         session = _session(self._settings, self._counter, port, self._late, self._stop)
         driver = Driver(self._counter, handler, session)
-        driver.watch()
         d = session.take(delivery, 1)
         d.worker = session.workers.try_take() if not d.asks_first else False
+        driver.watch()
         try:
             driver.drive(carry(session, d))
             over.wait()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 MAX_REASON = 1024
 """Bytes of a failure's reason that a record keeps."""
@@ -21,9 +22,24 @@ def raw(value: str | bytes) -> bytes:
     return value.encode("utf-8", "surrogateescape")
 
 
+def id_of(value: Any) -> str | bytes:
+    """Return a message's id, as a program or a client gave it. It raises a TypeError or ValueError if it cannot be one."""
+    if value is None:
+        return ""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    if not isinstance(value, (str, bytes)):
+        raise TypeError(f"an id must be str, bytes or int, got {type(value).__name__}")
+    raw(value)
+    return value
+
+
 def cut(value: str | bytes, most: int) -> bytes:
-    """Return at most that many bytes, without splitting a UTF-8 character."""
-    data = raw(value)
+    """Return at most that many bytes, without splitting a UTF-8 character. What has no UTF-8 becomes a question mark."""
+    try:
+        data = raw(value)
+    except UnicodeEncodeError:  # an exception's text may hold any surrogate
+        data = str(value).encode("utf-8", "replace")
     if len(data) <= most:
         return data
     while most > 0 and data[most] & 0xC0 == 0x80:

@@ -1,0 +1,160 @@
+"""Faults of the user's code and of the drivers: no delivery hangs, and none keeps the isolation lock. They need no servers."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from types import SimpleNamespace
+
+import pytest
+
+import simulated
+from strikes import Delivery, Outcome, RetryAfter, aio_pika, pika
+from strikes.errors import StrikesError
+from strikes.handler import Failed
+from strikes.isolation import EVERYTHING, PROCESS
+from strikes.settler import AsyncSettler, Settler
+from strikes.steps import Cause, Options, Reply, Verdict
+
+REPLIES = {"start": Reply(Verdict.RUN), "fail": Reply(Verdict.REQUEUE, failures=1, limit=4), "end": Reply(Verdict.ENDED)}
+
+
+class Stub:
+    """A counter with fixed replies. It notes what it was sent."""
+
+    def __init__(self, **replies):
+        self.options, self.sent, self.ended = Options(), [], threading.Event()
+        self.replies = REPLIES | replies
+
+    def run(self, call):
+        self.sent.append(call)
+        if call.name == "end":
+            self.ended.set()
+        reply = self.replies[call.name]
+        if isinstance(reply, Exception):
+            raise reply
+        return reply
+
+    def args(self, name):
+        return next(list(call.args[7:]) for call in self.sent if call.name == name)
+
+
+class AsyncStub(Stub):
+    async def run(self, call):
+        return super().run(call)
+
+
+def with_threads(stub, delivery, handler, **settings):
+    got = []
+
+    def handle():
+        try:
+            got.append(Settler("orders", stub, **settings).handle(delivery, handler, lambda outcome: None))
+        except Exception as error:
+            got.append(error)
+
+    thread = threading.Thread(target=handle, daemon=True)
+    thread.start()
+    thread.join(5)
+    assert got, "handle hangs"
+    return got[0]
+
+
+def with_asyncio(stub, delivery, handler, **settings):
+    other = AsyncStub()
+    other.__dict__ = stub.__dict__
+
+    async def call(delivery):
+        handler(delivery)
+
+    async def main():
+        try:
+            return await asyncio.wait_for(AsyncSettler("orders", other, **settings).handle(delivery, call, lambda outcome: None), 5)
+        except TimeoutError:
+            pytest.fail("handle hangs")
+        except Exception as error:
+            return error
+        finally:
+            await asyncio.sleep(0.2)  # for what is sent late
+
+    return asyncio.run(main())
+
+
+@pytest.fixture(params=[with_threads, with_asyncio], ids=["sync", "asyncio"])
+def handle(request):
+    yield request.param
+    free()
+
+
+def free():
+    """Check that nothing of the process is held, and release what is, for the tests that follow."""
+    isolation = PROCESS.isolation
+    try:
+        assert isolation.lock.try_take(EVERYTHING) and isolation.undecided.try_take() and isolation.gate.opened() is None
+    finally:
+        PROCESS.renew()
+
+
+def failing(error):
+    def handler(delivery):
+        raise error
+    return handler
+
+
+@pytest.mark.parametrize("isolation", ["suspects", "strict"])
+def test_a_reason_that_is_no_text(handle, isolation):
+    stub = Stub()
+    assert handle(stub, Delivery(b"", "1"), failing(ValueError("a\ud800\udcffb")), isolation=isolation) is Outcome.REQUEUE
+    assert stub.args("fail")[2].startswith(b"ValueError: a??b")
+
+
+@pytest.mark.parametrize(("seconds", "millis"), [("30", 30000), (2, 2000), (None, 5000), ("soon", 5000), (10**400, 5000)])
+def test_a_wait_that_is_no_number(handle, seconds, millis):
+    stub = Stub()
+    assert handle(stub, Delivery(b"", "1"), failing(RetryAfter(seconds)), backoff=lambda n: 5, isolation="strict") is Outcome.REQUEUE
+    assert stub.args("fail")[0] == millis
+
+
+@pytest.mark.parametrize(("key", "want"), [(7, b"7"), (b"\xff", b"\xff"), (None, b""), (True, b""), (object(), b""), ("\ud800", b"")])
+def test_a_key_that_is_no_text(handle, key, want):
+    stub = Stub()
+    outcome = handle(stub, Delivery(b"", "1"), failing(ValueError("x")), key=lambda delivery: key)
+    assert outcome is (Outcome.REQUEUE if want else Outcome.DEAD_LETTER)
+    assert [call.args[2] for call in stub.sent] == [want] * bool(want)
+
+
+def test_a_store_that_raises_anything(handle):
+    stub = Stub(fail=RuntimeError("a fault"))
+    got = handle(stub, Delivery(b"", "1"), failing(ValueError("x")), isolation="strict")
+    assert isinstance(got, RuntimeError) and str(got) == "a fault"
+    assert stub.ended.wait(5) and stub.args("end")[0] == 0
+
+
+@pytest.mark.parametrize("isolation", ["suspects", "strict"])
+def test_a_fault_within_a_delivery(monkeypatch, isolation):
+    """The virtual clock: the delivery is left, its attempt closed, and the session ends."""
+    monkeypatch.setattr(simulated, "result_of", lambda does: Failed(ValueError("x"), Cause.FAILED, 5))
+    world = simulated.World({
+        "settings": {"isolation": isolation}, "until": 60000, "deliveries": [{"at": 0, "id": "1"}], "handlers": {"1": [{"fail": "x"}]},
+        "replies": {"1": {"START": [{"verdict": "RUN"}]}},
+    })
+    done = [entry["do"] for entry in world.play()]
+    assert done == (["handler", "close"] if isolation == "suspects" else ["START", "handler", "close", "END"])
+    assert world.tasks == 0 and isinstance(world.session.error, AttributeError)
+    assert world.session.isolation.lock.try_take(EVERYTHING) and world.session.isolation.undecided.try_take()
+
+
+def receiving(cls):
+    session = cls.__new__(cls)
+    session.c = SimpleNamespace(_stopping=False)
+    session.control = SimpleNamespace(view=SimpleNamespace(reply=SimpleNamespace(paused=False)))
+    session.session = SimpleNamespace(error=ValueError("a fault"))
+    session.careful, session._check_lost, session._turn = False, lambda: None, lambda seconds: None
+    return session
+
+
+def test_any_error_of_a_delivery_ends_the_session_only():
+    with pytest.raises(StrikesError, match="a fault"):
+        receiving(pika._Session)._receive()
+    with pytest.raises(StrikesError, match="a fault"):
+        asyncio.run(receiving(aio_pika._Session)._receive())
