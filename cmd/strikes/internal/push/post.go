@@ -49,8 +49,14 @@ func (e *Endpoint) post(ctx context.Context, cancel context.CancelFunc, d amqp.D
 	}
 	e.refusal.accepted.Store(true)
 	defer response.Body.Close()
-	patience := time.AfterFunc(drainTimeout, cancel)
+	patience := time.AfterFunc(drainTimeout, func() {
+		cancel()
+		_ = response.Body.Close()
+	})
 	defer patience.Stop()
+	if response.StatusCode == http.StatusSwitchingProtocols { // its body is the connection, which may stay silent
+		return reply{status: response.StatusCode}.judge(time.Now())
+	}
 	return reply{
 		status: response.StatusCode, retryAfter: response.Header.Get("Retry-After"), text: drain(response.Body, secrets),
 		location: hide(redirect(response.Header.Get("Location")), secrets),

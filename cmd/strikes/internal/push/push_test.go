@@ -148,6 +148,12 @@ func TestWhatAnEndpointDoes(t *testing.T) {
 		{name: "sends 1 MB of error", handler: status(500, string(big)), want: consumer.OutcomeRetry, says: "HTTP 500 Internal Server Error: " + string(big[:maxReason])},
 		{name: "sends what a terminal obeys", handler: status(500, "a\x1b[31mb\x00\xff\nc"), want: consumer.OutcomeRetry,
 			says: "HTTP 500 Internal Server Error: a\\x1b[31mb\\x00\uFFFD\nc"},
+		{name: "switches protocols", handler: func(w http.ResponseWriter, r *http.Request) {
+			conn := hijack(t, w)
+			defer conn.Close()
+			_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n")
+			_, _ = io.Copy(io.Discard, conn) // until the client closes it
+		}, want: consumer.OutcomeRetry, says: "HTTP 101 Switching Protocols", within: 5 * time.Second},
 		{name: "trickles a failure", handler: trickle(500), want: consumer.OutcomeRetry, says: "HTTP 500 Internal Server Error: ..", within: 5 * time.Second},
 		{name: "trickles a success", handler: trickle(200), want: consumer.OutcomeAck, within: 5 * time.Second},
 		{name: "cuts a success", handler: func(w http.ResponseWriter, _ *http.Request) {
