@@ -9,8 +9,6 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
-	"strings"
-	"sync/atomic"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -28,11 +26,8 @@ const (
 
 // post makes one attempt. It calls cancel if the body of the response takes too long.
 func (e *Endpoint) post(ctx context.Context, cancel context.CancelFunc, d amqp.Delivery) error {
-	var sent atomic.Bool
-	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		GetConn:      func(string) { sent.Store(false) }, // also where net/http tries again, because nothing was sent
-		WroteHeaders: func() { sent.Store(true) },
-	})
+	var p progress
+	traced := httptrace.WithClientTrace(ctx, p.trace())
 	request, err := http.NewRequestWithContext(traced, http.MethodPost, e.url.String(), bytes.NewReader(d.Body))
 	if err != nil {
 		return consumer.NotCounted(errors.New("making the request failed")) // the error quotes the URL
@@ -50,7 +45,7 @@ func (e *Endpoint) post(ctx context.Context, cancel context.CancelFunc, d amqp.D
 		if errors.As(err, &of) { // its text has the URL
 			err = of.Err
 		}
-		return e.broken(ctx, sent.Load(), err, secrets)
+		return e.broken(ctx, &p, err, secrets)
 	}
 	e.refusal.accepted.Store(true)
 	defer response.Body.Close()
@@ -83,23 +78,22 @@ func (e *Endpoint) authorize(r *http.Request) (secrets []string, err error) {
 }
 
 // broken is what becomes of an attempt without a response.
-func (e *Endpoint) broken(ctx context.Context, sent bool, err error, secrets []string) error {
+func (e *Endpoint) broken(ctx context.Context, p *progress, err error, secrets []string) error {
 	cause := context.Cause(ctx)
 	seen := hide(err.Error(), secrets)
+	sent, answered := p.now()
+	code, _ := streamCode(err)
 	switch {
 	case cause != nil && sent:
 		return fmt.Errorf("%w: %s has not responded", cause, e.shown())
 	case e.refusal.likely(err):
 		return consumer.NotCounted(fmt.Errorf("configuration: %s: %s; fix the endpoint's certificate, --http-ca, --http-cert or the URL", e.shown(), seen))
-	case !sent, strings.Contains(err.Error(), "REFUSED_STREAM"):
+	case !sent, code == refusedStream:
 		return consumer.NotCounted(fmt.Errorf("%s is out of reach: %s", e.shown(), seen))
-	case malformed(err):
+	case answered, invalid(err):
 		return fmt.Errorf("%s sent no valid HTTP response: %s", e.shown(), seen)
+	case p.unread(err):
+		return fmt.Errorf("%s did not read the body: %s", e.shown(), seen)
 	}
 	return consumer.Crashed(fmt.Errorf("%s ended the connection before its response: %s", e.shown(), seen))
-}
-
-// malformed reports whether the endpoint responded, but not in HTTP.
-func malformed(err error) bool {
-	return strings.Contains(err.Error(), "malformed") || strings.Contains(err.Error(), "response headers exceeded")
 }

@@ -104,6 +104,7 @@ func reset(conn net.Conn) {
 
 func TestWhatAnEndpointDoes(t *testing.T) {
 	big := bytes.Repeat([]byte("e"), 1<<20)
+	huge := bytes.Repeat([]byte("e"), 32<<20) // more than the buffers of a connection hold
 	for _, tc := range []struct {
 		name    string
 		handler http.HandlerFunc
@@ -122,8 +123,13 @@ func TestWhatAnEndpointDoes(t *testing.T) {
 			http.Redirect(w, r, "http://u:hush@h/elsewhere?key=hush", http.StatusTemporaryRedirect)
 		},
 			want: consumer.OutcomeRetry, says: "HTTP 307 Temporary Redirect, a redirect, which is not followed, to http://u:xxxxx@h/elsewhere"},
-		{name: "resets before it reads", handler: func(w http.ResponseWriter, _ *http.Request) { reset(hijack(t, w)) }, body: big, want: consumer.OutcomeCrash,
-			says: "ended the connection before its response"},
+		{name: "resets before it reads", handler: func(w http.ResponseWriter, _ *http.Request) { reset(hijack(t, w)) }, body: huge, want: consumer.OutcomeRetry,
+			says: "did not read the body"},
+		{name: "refuses a body that it does not read", handler: raw(t, "HTTP/1.1 413 Content Too Large\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"),
+			body: huge, want: consumer.OutcomeRetry},
+		{name: "resets in its headers", handler: raw(t, "HTTP/1.1 200 OK\r\nContent-"), want: consumer.OutcomeRetry, says: "sent no valid HTTP response"},
+		{name: "sends two lengths", handler: raw(t, "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n"), want: consumer.OutcomeRetry,
+			says: "sent no valid HTTP response"},
 		{name: "resets after it read", handler: func(w http.ResponseWriter, r *http.Request) {
 			_, _ = io.Copy(io.Discard, r.Body)
 			reset(hijack(t, w))
@@ -168,6 +174,15 @@ func TestWhatAnEndpointDoes(t *testing.T) {
 				t.Errorf("it took %v", took)
 			}
 		})
+	}
+}
+
+// raw sends a text, and closes the connection.
+func raw(t *testing.T, text string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		conn := hijack(t, w)
+		_, _ = io.WriteString(conn, text)
+		_ = conn.Close()
 	}
 }
 
