@@ -133,7 +133,7 @@ def test_a_store_that_raises_anything(handle):
 @pytest.mark.parametrize("isolation", ["suspects", "strict"])
 def test_a_fault_within_a_delivery(monkeypatch, isolation):
     """The virtual clock: the delivery is left, its attempt closed, and the session ends."""
-    monkeypatch.setattr(simulated, "result_of", lambda does: Failed(ValueError("x"), Cause.FAILED, 5))
+    monkeypatch.setattr(simulated, "result_of", lambda *_: Failed(ValueError("x"), Cause.FAILED, 5))
     world = simulated.World({
         "settings": {"isolation": isolation}, "until": 60000, "deliveries": [{"at": 0, "id": "1"}], "handlers": {"1": [{"fail": "x"}]},
         "replies": {"1": {"START": [{"verdict": "RUN"}]}},
@@ -142,6 +142,48 @@ def test_a_fault_within_a_delivery(monkeypatch, isolation):
     assert done == (["handler", "close"] if isolation == "suspects" else ["START", "handler", "close", "END"])
     assert world.tasks == 0 and isinstance(world.session.error, AttributeError)
     assert world.session.isolation.lock.try_take(EVERYTHING) and world.session.isolation.undecided.try_take()
+
+
+def cancelled(again):
+    """Cancel a caller of AsyncSettler.handle while its isolated handler runs."""
+    stub, seen = AsyncStub(), []
+
+    async def main():
+        began = asyncio.Event()
+
+        async def handler(delivery):
+            began.set()
+            try:
+                await asyncio.sleep(60)
+            except asyncio.CancelledError:
+                seen.append("cancelled")
+                raise
+
+        settler = AsyncSettler("orders", stub, isolation="strict")
+        task = asyncio.ensure_future(settler.handle(Delivery(b"", "1"), handler, seen.append))
+        await asyncio.wait_for(began.wait(), 5)
+        task.cancel()
+        if again:
+            await asyncio.sleep(0)
+            task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.wait_for(task, 5)
+        if again:
+            await asyncio.sleep(0.5)
+        assert seen == ["cancelled"] and [call.name for call in stub.sent] == ["start", "end"] and stub.args("end")[0] == 0
+
+    try:
+        asyncio.run(main())
+    finally:
+        free()
+
+
+def test_a_cancelled_caller():
+    cancelled(again=False)
+
+
+def test_a_caller_that_is_cancelled_twice():
+    cancelled(again=True)
 
 
 def receiving(cls):

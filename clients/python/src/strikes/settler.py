@@ -111,20 +111,31 @@ class AsyncSettler:
         self._tasks.spawn(drive_late_async(self._counter, steps))
 
     async def handle(self, delivery: Delivery, handler: AsyncHandler, settle: Settle) -> Outcome:
-        """As Settler.handle."""
+        """As Settler.handle. If the caller is cancelled, the handler is cancelled and nothing is counted, as at a stop."""
         over = asyncio.Event()
         port = _One(settle, over.set)
         session = _session(self._settings, self._counter, port, self._late, self._stop)
         driver = AsyncDriver(self._counter, handler, session)
-        driver.watch()
         d = session.take(delivery, 1)
         d.worker = session.workers.try_take() if not d.asks_first else False
+        driver.watch()
+
+        async def drive() -> None:
+            try:
+                await driver.drive(carry(session, d))
+                await over.wait()
+            finally:
+                driver.close()
+                _forget(session, self._stop)
+
+        driving = self._tasks.spawn(drive())
         try:
-            await driver.drive(carry(session, d))
-            await over.wait()
-        finally:
-            driver.close()
-            _forget(session, self._stop)
+            await asyncio.shield(driving)
+        except asyncio.CancelledError:
+            session.stop.fire()
+            session.live.fire()
+            await asyncio.wait({driving})  # it gives back what it holds, even if this is cancelled too
+            raise
         if d.error:
             raise d.error
         return d.outcome or Outcome.LEAVE
