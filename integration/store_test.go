@@ -228,7 +228,12 @@ func TestStoreForgetsItsScripts(t *testing.T) {
 	store := privateStore(t, servers.RedisOptions{})
 	c := dialStore(t, store.URL)
 	for i, token := range []string{"a", "b", "c"} {
-		got, err := c.Fail(t.Context(), attemptOf("1", token), counter.Failure{Limit: 9})
+		var got counter.Reply
+		var err error
+		var slow *counter.StoreError
+		for try := 0; try == 0 || try < 20 && errors.As(err, &slow) && slow.Fault == counter.FaultSlow; try++ { // on a busy machine
+			got, err = c.Fail(t.Context(), attemptOf("1", token), counter.Failure{Limit: 9})
+		}
 		if err != nil || got.Counted() != i+1 {
 			t.Errorf("token %s: %+v, %v", token, got, err)
 		}
