@@ -98,8 +98,6 @@ func (e *Endpoint) broken(ctx context.Context, p *progress, err error, secrets [
 		return consumer.NotCounted(fmt.Errorf("%s is out of reach: %s", e.shown(), seen))
 	case answered, invalid(err):
 		return fmt.Errorf("%s sent no valid HTTP response: %s", e.shown(), seen)
-	case p.unread(err):
-		return fmt.Errorf("%s did not read the body: %s", e.shown(), seen)
 	}
 	return consumer.Crashed(fmt.Errorf("%s ended the connection before its response: %s", e.shown(), seen))
 }

@@ -2,20 +2,16 @@ package push
 
 import (
 	"errors"
-	"net"
 	"net/http/httptrace"
 	"reflect"
 	"sync"
-	"time"
 )
 
 // progress is how far an attempt came, on its last connection.
 type progress struct {
 	mu       sync.Mutex
-	sent     bool          // the headers, and maybe more
-	answered bool          // the first byte of a response came
-	wrote    chan struct{} // closed when the body is written, or has failed to be
-	writeErr error
+	sent     bool // the headers, and maybe more
+	answered bool // the first byte of a response came
 }
 
 // trace follows a request. GetConn is also called where net/http tries again, because nothing was sent.
@@ -26,21 +22,9 @@ func (p *progress) trace() *httptrace.ClientTrace {
 		set()
 	}
 	return &httptrace.ClientTrace{
-		GetConn: func(string) {
-			locked(func() { p.sent, p.answered, p.writeErr, p.wrote = false, false, nil, make(chan struct{}) })
-		},
+		GetConn:              func(string) { locked(func() { p.sent, p.answered = false, false }) },
 		WroteHeaders:         func() { locked(func() { p.sent = true }) },
 		GotFirstResponseByte: func() { locked(func() { p.answered = true }) },
-		WroteRequest: func(info httptrace.WroteRequestInfo) {
-			locked(func() {
-				select {
-				case <-p.wrote:
-				default:
-					p.writeErr = info.Err
-					close(p.wrote)
-				}
-			})
-		},
 	}
 }
 
@@ -49,26 +33,6 @@ func (p *progress) now() (sent, answered bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.sent, p.answered
-}
-
-// unread reports whether the connection ended, with err, before the whole body was written. An end for reading is often known
-// before that for writing is, which then comes at once.
-func (p *progress) unread(err error) bool {
-	var op *net.OpError
-	if errors.As(err, &op) && op.Op == "write" {
-		return true
-	}
-	p.mu.Lock()
-	wrote := p.wrote
-	p.mu.Unlock()
-	select {
-	case <-wrote:
-	case <-time.After(drainTimeout):
-		return true
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.writeErr != nil
 }
 
 // Codes of HTTP/2, RFC 9113 section 7.

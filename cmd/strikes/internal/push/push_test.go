@@ -123,10 +123,8 @@ func TestWhatAnEndpointDoes(t *testing.T) {
 			http.Redirect(w, r, "http://u:hush@h/elsewhere?key=hush", http.StatusTemporaryRedirect)
 		},
 			want: consumer.OutcomeRetry, says: "HTTP 307 Temporary Redirect, a redirect, which is not followed, to http://u:xxxxx@h/elsewhere"},
-		{name: "resets before it reads", handler: func(w http.ResponseWriter, _ *http.Request) { reset(hijack(t, w)) }, body: huge, want: consumer.OutcomeRetry,
-			says: "did not read the body"},
-		{name: "refuses a body that it does not read", handler: raw(t, "HTTP/1.1 413 Content Too Large\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"),
-			body: huge, want: consumer.OutcomeRetry},
+		{name: "resets before it reads", handler: func(w http.ResponseWriter, _ *http.Request) { reset(hijack(t, w)) }, body: huge, want: consumer.OutcomeCrash,
+			says: "ended the connection before its response"},
 		{name: "resets in its headers", handler: raw(t, "HTTP/1.1 200 OK\r\nContent-"), want: consumer.OutcomeRetry, says: "sent no valid HTTP response"},
 		{name: "sends two lengths", handler: raw(t, "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n"), want: consumer.OutcomeRetry,
 			says: "sent no valid HTTP response"},
