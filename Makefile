@@ -31,6 +31,9 @@ cover: ## run all tests and print the coverage
 bench: ## compare strikes with its alternatives; flags in BENCH, such as -only success
 	@$(SETUP) -need rabbitmq,redis go run ./integration/bench $(BENCH)
 
+compare: ## run the usual ways to retry under the same faults; flags in COMPARE, such as -only incr,strikes
+	@$(SETUP) -need rabbitmq,redis go run ./integration/compare $(COMPARE)
+
 # A browser renders the pages; without one these targets fail.
 console-bench: ## time the console's first screens, and the lists, with 100,000 dead letters and 1,000 queues
 	@$(SETUP) -need rabbitmq,redis,browser env CI=true go test -count=1 -timeout 20m ./integration/console -run '^TestScale$$' -v -dead 100000 -queues 1000 -goals
@@ -77,10 +80,10 @@ client-python-scripts: ## copy the steps' scripts to clients/python
 soak: ## run 20,000 messages through faults and audit what the processes wrote down; flags in SOAK, such as -cluster
 	@$(SETUP) -need rabbitmq,redis go run ./integration/soak $(SOAK)
 
-soak-languages: ## run 50,000 messages and 50 faults through consumers in Go, Python and Node.js; flags in SOAK
+soak-languages: ## run 50,000 messages and 50 faults through consumers in Go, Python, Node.js and push mode; flags in SOAK
 	@$(SETUP) -need rabbitmq,redis,python,node true
 	@cd clients/node && npm ci --silent --no-audit --no-fund
-	@$(SETUP) -need rabbitmq,redis go run ./integration/soak -languages go,python,node -messages 50000 -faults 50 $(SOAK)
+	@$(SETUP) -need rabbitmq,redis go run ./integration/soak -languages go,python,node,http -messages 50000 -faults 50 $(SOAK)
 
 soak-store: ## run soaks with killers on a store that is slow or loses replies, and with abandoned handlers, RUNS times (1)
 	@for seed in $$(seq $(RUNS)); do \
@@ -91,6 +94,10 @@ soak-store: ## run soaks with killers on a store that is slow or loses replies, 
 			$(SETUP) -need rabbitmq,redis go run ./integration/soak -seed $$seed $$flags || exit 1; \
 		done; \
 	done
+
+lanes: ## hold, replay and release 100 lanes of 20,000 messages beside cut connections, and play 100,000 simulated schedules
+	@$(SETUP) -need rabbitmq,redis go test ./integration -count=1 -timeout 1h -v -run '^TestHoldLanes$$' -lanes.messages 20000 -lanes.lanes 100 -lanes.cuts 60
+	@(cd consumer && go test -count=1 -timeout 4h -v -run '^TestSimulationLanes$$' -sim.n 100000)
 
 fuzz: ## run every fuzz test for FUZZTIME (20s)
 	@for pkg in $$(go list work); do \

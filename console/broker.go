@@ -23,8 +23,8 @@ type broker interface {
 	Collect(ctx context.Context, queue string) (status.Status, error)
 	Examine(context.Context, inspect.Need) ([]inspect.Finding, error) // of need.Queue; without one of the broker itself
 	DeliveryLimit(context.Context, inspect.Need) ([]inspect.Finding, error)
-	PlanRepair(context.Context, inspect.Need) (doctor.Repair, error)
-	Repair(context.Context, inspect.Need) (doctor.Repair, error) // plans anew and carries it out
+	PlanRepair(ctx context.Context, need inspect.Need, kind string) (doctor.Repair, error)
+	Repair(ctx context.Context, need inspect.Need, kind, token string) (done doctor.Repair, left []inspect.Finding, err error) // as doctor.Carry
 	DeadLetters(ctx context.Context, queue string) (deadLetters, error)
 	Sweep() // closes what was not used for long
 	Close() error
@@ -165,23 +165,22 @@ func (d *dialled) DeliveryLimit(ctx context.Context, need inspect.Need) (found [
 	return found, err
 }
 
-func (d *dialled) PlanRepair(ctx context.Context, need inspect.Need) (doctor.Repair, error) {
-	return d.repair(ctx, need, false)
-}
-
-func (d *dialled) Repair(ctx context.Context, need inspect.Need) (doctor.Repair, error) {
-	return d.repair(ctx, need, true)
-}
-
-func (d *dialled) repair(ctx context.Context, need inspect.Need, do bool) (plan doctor.Repair, err error) {
+func (d *dialled) PlanRepair(ctx context.Context, need inspect.Need, kind string) (plan doctor.Repair, err error) {
 	need.Management, need.HTTPClient = d.opts.Management, d.opts.HTTPClient
 	err = d.with(ctx, func(conn *amqp.Connection) (err error) {
-		if plan, err = doctor.PlanRepair(ctx, conn, need); err != nil || !do {
-			return err
-		}
-		return plan.Do(ctx, conn)
+		plan, err = doctor.PlanRepair(ctx, conn, need, kind)
+		return err
 	})
 	return plan, err
+}
+
+func (d *dialled) Repair(ctx context.Context, need inspect.Need, kind, token string) (done doctor.Repair, left []inspect.Finding, err error) {
+	need.Management, need.HTTPClient = d.opts.Management, d.opts.HTTPClient
+	err = d.with(ctx, func(conn *amqp.Connection) (err error) {
+		done, left, err = doctor.Carry(ctx, conn, need, kind, token)
+		return err
+	})
+	return done, left, err
 }
 
 func (d *dialled) DeadLetters(ctx context.Context, queue string) (deadLetters, error) {

@@ -68,6 +68,21 @@ func (c *cached[T]) get(ctx context.Context, age time.Duration) answer[T] {
 	return c.newest
 }
 
+// have returns the newest answer without a wait.
+func (c *cached[T]) have() answer[T] {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.used = time.Now()
+	return c.newest
+}
+
+// begin is get without the wait.
+func (c *cached[T]) begin(age time.Duration) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	c.get(ctx, age)
+}
+
 // paint is get for the first paint of a page. After a change it waits longer, so that the page shows the change.
 func (c *cached[T]) paint(ctx context.Context, age time.Duration) answer[T] {
 	c.mu.Lock()

@@ -2,6 +2,7 @@ package console
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -10,6 +11,8 @@ import (
 	"strings"
 
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/doctor"
+	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/internal/records"
 )
 
@@ -21,7 +24,10 @@ type change struct {
 	Undo   bool   // limit: clear it; pause: resume
 	Number string // of attempts, for grant and limit
 	Reason string
-	Anyway bool // although the queue's own delivery limit is lower
+	Anyway bool   // although the queue's own delivery limit is lower
+	Kind   string // repair: type of a missing exchange; empty: not chosen
+	Token  string // repair: of the plan that the visitor saw
+	Count  int64  // write-off: as many as the visitor saw
 
 	number int
 	note   counter.Note
@@ -33,12 +39,20 @@ type changeView struct {
 	Facts  []string // what is so now
 	Wrong  string
 	Refuse string // by the check of the delivery limit; Anyway overrules it
+
+	Repair  *doctor.Repair // of VerbRepair
+	Missing *int64         // of VerbWriteOff
+}
+
+// Possible reports whether there is something to do.
+func (v changeView) Possible() bool {
+	return (v.Repair == nil || len(v.Repair.Steps()) > 0) && (v.Missing == nil || *v.Missing > 0)
 }
 
 var titles = map[Verb]string{
 	VerbGrant: "Give a message more attempts", VerbReset: "Forget the failed attempts of a message", VerbSkip: "Dead-letter a message at its next step",
 	VerbLimit: "Set the limit of a queue", VerbPause: "Pause the consumers of a queue",
-	VerbRepair: "Repair the dead-letter route of a queue",
+	VerbRepair: "Repair the dead-letter route of a queue", VerbWriteOff: "Write off dead letters that are unaccounted for",
 }
 
 var undoTitles = map[Verb]string{VerbLimit: "Clear the limit of a queue", VerbPause: "Resume the consumers of a queue"}
@@ -53,7 +67,9 @@ func changeOf(r *http.Request) (change, error) {
 	ch := change{
 		Verb: Verb(q.Get("verb")), Queue: queue, ID: q.Get("id"), Undo: q.Get("undo") != "",
 		Number: strings.TrimSpace(r.FormValue("number")), Reason: strings.TrimSpace(r.PostFormValue("reason")), Anyway: r.PostFormValue("anyway") != "",
+		Kind: q.Get("kind"), Token: r.PostFormValue("plan"),
 	}
+	ch.Count, _ = strconv.ParseInt(r.PostFormValue("count"), 10, 64)
 	about := []Verb{VerbGrant, VerbReset, VerbSkip}
 	switch {
 	case !visitorOf(r).Allowed.Has(ch.Verb):
@@ -84,6 +100,8 @@ func (ch change) Do() string {
 		name += " of"
 	case VerbRepair:
 		name += " the route of"
+	case VerbWriteOff:
+		return "Write them off"
 	default:
 	}
 	return strings.ToUpper(name[:1]) + name[1:] + " " + shown(cmp.Or(ch.ID, ch.Queue))
@@ -95,7 +113,13 @@ func (ch change) Link() string {
 	if ch.Undo {
 		undo = "1"
 	}
-	return link("change", "verb", string(ch.Verb), "queue", ch.Queue, "id", ch.ID, "undo", undo)
+	return link("change", "verb", string(ch.Verb), "queue", ch.Queue, "id", ch.ID, "undo", undo, "kind", ch.Kind)
+}
+
+// LinkOf is the address of a repair that declares an exchange of a type.
+func (ch change) LinkOf(kind string) string {
+	ch.Kind = kind
+	return ch.Link()
 }
 
 // Name is what the audit calls the change.
@@ -124,17 +148,31 @@ func (c *Console) askChange(w http.ResponseWriter, r *http.Request) {
 func (c *Console) showChange(w http.ResponseWriter, r *http.Request, code int, v changeView) {
 	ctx, cancel := brieflyAsked(r)
 	defer cancel()
-	facts, err := c.facts(ctx, v.change)
+	err := c.explain(ctx, &v)
 	if err != nil {
 		c.fail(w, r, err)
 		return
 	}
-	v.Facts = facts
 	about := shown(v.Queue)
 	if v.ID != "" {
 		about = shown(v.ID) + " of " + about
 	}
 	c.render(w, r, code, page{Screen: "change", Title: v.Title() + ": " + about, Queue: v.Queue, View: v})
+}
+
+// explain fills in the present state.
+func (c *Console) explain(ctx context.Context, v *changeView) (err error) {
+	switch v.Verb {
+	case VerbRepair:
+	case VerbWriteOff:
+		return c.explainWriteOff(ctx, v)
+	default:
+		v.Facts, err = whileSlow(ctx, func() ([]string, error) { return c.facts(ctx, v.change) })
+		return err
+	}
+	plan, err := c.broker.PlanRepair(ctx, inspect.Need{Queue: v.Queue}, v.Kind)
+	v.Repair, v.Facts = &plan, repairFacts(plan)
+	return err
 }
 
 // makeChange makes the change, and answers with what really changed.
@@ -159,6 +197,11 @@ func (c *Console) makeChange(w http.ResponseWriter, r *http.Request) {
 	var tight limitError
 	if errors.As(err, &tight) {
 		v.Refuse = err.Error()
+		c.showChange(w, r, http.StatusConflict, v)
+		return
+	}
+	if errors.Is(err, doctor.ErrPlanChanged) || errors.Is(err, counter.ErrWriteOff) {
+		v.Wrong = "The queue changed after this page was made, so nothing was done. The page now shows what would be done."
 		c.showChange(w, r, http.StatusConflict, v)
 		return
 	}

@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/doctor"
-	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/internal/records"
 )
 
@@ -49,19 +49,13 @@ func (c *Console) facts(ctx context.Context, ch change) ([]string, error) {
 		if err != nil {
 			return []string{"Consumers ignore what is set now: " + shown(err.Error())}, nil
 		}
-		return []string{fmt.Sprintf("Now: %s%s", plural(l.Attempts, "attempt"), noteText(l.Note))}, nil
+		return []string{fmt.Sprintf("Now: %s%s", l.Text(), noteText(l.Note))}, nil
 	case VerbSkip:
 		plan, err := q.PlanSkip(ctx, ch.ID, counter.Note{})
 		if err != nil {
 			return nil, err
 		}
 		return []string{plural(plan.FailedAttempts, "failed attempt") + " so far.", "The consumer that holds it dead-letters it now, or the next one that receives it. A running attempt finishes first."}, nil
-	case VerbRepair:
-		plan, err := c.broker.PlanRepair(ctx, inspect.Need{Queue: ch.Queue})
-		if err != nil {
-			return nil, err
-		}
-		return repairFacts(plan), nil
 	default:
 		return c.pauseFacts(ctx, ch)
 	}
@@ -83,17 +77,34 @@ func (c *Console) pauseFacts(ctx context.Context, ch change) ([]string, error) {
 	return append(facts, "Paused consumers take no messages and count nothing, until an operator resumes the queue."), nil
 }
 
+// repairFacts say what a repair would do, or why it does nothing.
 func repairFacts(plan doctor.Repair) (facts []string) {
 	for _, f := range plan.Broken {
 		facts = append(facts, shown(f.Seen)+"; "+shown(f.Impact)+".")
 	}
-	if len(plan.Steps()) == 0 {
+	if plan.End != "" {
+		facts = append(facts, sentence(plan.End))
+	}
+	for _, why := range plan.Refused {
+		facts = append(facts, sentence(why))
+	}
+	switch {
+	case len(plan.Refused) > 0:
+		return append(facts, "Therefore the console does not bind it. Change the queue, or bind another one yourself.")
+	case plan.Exchange != "":
+		facts = append(facts, "Neither the queue nor a policy shows the type of the missing exchange. Look it up where your deployment declares it.")
+	case len(plan.Steps()) == 0:
 		return append(facts, "Nothing is missing that the console can declare.")
 	}
 	for _, step := range plan.Steps() {
 		facts = append(facts, "It would "+shown(step)+".")
 	}
 	return append(facts, "Nothing that exists is changed. The broker has lost what it dead-lettered meanwhile. Consumers of strikes hold their dead letters, and then send them.")
+}
+
+func sentence(text string) string {
+	text = shown(text)
+	return strings.ToUpper(text[:1]) + text[1:] + "."
 }
 
 // noteText says who changed something, when and why.

@@ -60,11 +60,12 @@ func (b *fakeBroker) Examine(context.Context, inspect.Need) ([]inspect.Finding, 
 func (b *fakeBroker) DeliveryLimit(context.Context, inspect.Need) ([]inspect.Finding, error) {
 	return nil, b.err()
 }
-func (b *fakeBroker) PlanRepair(context.Context, inspect.Need) (doctor.Repair, error) {
+func (b *fakeBroker) PlanRepair(context.Context, inspect.Need, string) (doctor.Repair, error) {
 	return doctor.Repair{Queue: "orders.dlq"}, b.err()
 }
-func (b *fakeBroker) Repair(ctx context.Context, need inspect.Need) (doctor.Repair, error) {
-	return b.PlanRepair(ctx, need)
+func (b *fakeBroker) Repair(ctx context.Context, need inspect.Need, kind, _ string) (doctor.Repair, []inspect.Finding, error) {
+	plan, err := b.PlanRepair(ctx, need, kind)
+	return plan, nil, err
 }
 func (b *fakeBroker) DeadLetters(context.Context, string) (deadLetters, error) {
 	return b.dead, b.err()

@@ -15,8 +15,7 @@ import (
 const (
 	// deadPerPage is how many dead letters a page lists.
 	deadPerPage = 50
-	// groupsWait is how long the first paint waits for groups; then it shows those of the dead letters that it counts in groupsBudget.
-	groupsWait   = 60 * time.Millisecond
+	// groupsBudget is how long the first paint counts groups, which is enough for all of most queues.
 	groupsBudget = 40 * time.Millisecond
 	// rowsBudget and liveBudget end the search for rows that a filter picks.
 	rowsBudget = 100 * time.Millisecond
@@ -88,24 +87,28 @@ func (c *Console) deadPage(r *http.Request) (page, error) {
 	return p, nil
 }
 
-// groups returns the groups of a filter, and when they were counted: all, if that was or is done in time, else those of the newest
-// dead letters, which the live stream replaces.
+// groups returns the groups of a filter, and when they were counted. The first paint shows those of the newest dead letters unless all
+// are known, and the live stream replaces them.
 func (c *Console) groups(r *http.Request, queue string, f filter) (groups records.Groups, at time.Time, err error) {
-	wait := groupsWait
-	if isLive(r) {
-		wait = firstWait
-	}
 	ctx, cancel := brieflyAsked(r)
 	defer cancel()
-	if counted := c.grouping(queue, f); counted != nil {
-		brief, cancel := context.WithTimeout(ctx, wait)
-		defer cancel()
-		if a := counted.get(brief, groupsAge); a.Known && a.Err == nil && time.Since(a.At) < groupsKept {
+	counted := c.grouping(queue, f)
+	if counted != nil {
+		a := counted.have()
+		if isLive(r) {
+			wait, cancel := context.WithTimeout(ctx, firstWait)
+			defer cancel()
+			a = counted.get(wait, groupsAge)
+		}
+		if a.Known && a.Err == nil && time.Since(a.At) < groupsKept {
 			return a.Value, a.At, nil
 		}
 	}
 	at = time.Now()
 	groups, err = c.records(queue).Groups(ctx, f.Filter, groupsBudget)
+	if counted != nil && groups.Partial {
+		counted.begin(groupsAge) // a page without JavaScript has them when it is loaded again
+	}
 	return groups, at, err
 }
 

@@ -105,7 +105,7 @@ func headlineOfMessage(v messageView) string {
 
 // readMessage reads a message from the dead-letter queue. It is a POST because reading may cost a delivery.
 func (c *Console) readMessage(w http.ResponseWriter, r *http.Request) {
-	p, err := c.messagePage(r)
+	p, err := whileSlow(r.Context(), func() (page, error) { return c.messagePage(r) })
 	if err != nil {
 		c.fail(w, r, err)
 		return

@@ -113,6 +113,7 @@ func TestHeadlines(t *testing.T) {
 		"1 dead letter unaccounted for":              {Status: status.Status{Time: now, Consumers: 1, Dead: status.DeadLetters{Missing: 1, Still: 1}}},
 		"nothing blocks it, 1\u202f200 dead letters": {Status: status.Status{Time: now, Consumers: 1, Dead: status.DeadLetters{Still: 1200}}},
 		"dead-letter route broken: no exchange":      {Status: status.Status{Time: now, Consumers: 1, Dead: status.DeadLetters{Route: []inspect.Finding{{Severity: inspect.Error, Seen: "no exchange"}}}}},
+		"3 messages held, not counted":               {Status: status.Status{Time: now, Consumers: 2, Held: []status.Held{{Messages: 1}, {Messages: 2}}}},
 		"nothing blocks it":                          {Status: status.Status{Time: now, Consumers: 1}},
 	} {
 		if got := headline(v); got != want {

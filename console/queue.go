@@ -142,6 +142,9 @@ func headline(s queueView) string {
 	if len(blocking) > 0 {
 		add(true, "blocked for %s by %s", rough(s.Time.Sub(blocking[0].Since)), plural(s.Blocked-(len(s.Blocking)-len(blocking)), "message"))
 	}
+	if n := heldMessages(s.Held); n > 0 {
+		add(true, "%s held, not counted", plural(n, "message"))
+	}
 	add(s.Dead.Missing > 0, "%s unaccounted for", plural(s.Dead.Missing, "dead letter"))
 	if s.Consumers == 0 && s.Paused == nil {
 		waiting := fmt.Sprintf("no consumer, %s ready", plural(s.Ready, "message"))
@@ -154,6 +157,13 @@ func headline(s queueView) string {
 		add(s.Dead.Still > 0, "%s", plural(s.Dead.Still, "dead letter"))
 	}
 	return strings.Join(facts[:min(len(facts), 3)], ", ")
+}
+
+func heldMessages(all []status.Held) (n int) {
+	for _, h := range all {
+		n += h.Messages
+	}
+	return n
 }
 
 // Broken says that the dead letters reach no queue; empty: they do.
@@ -227,7 +237,8 @@ func (v queueView) Holding() string {
 		text string
 	}{
 		{int64(d.Out), "unacked by its consumers"}, {int64(d.Waiting), "waiting in the source queue for the dead-letter route"},
-		{d.Removed, "replayed or dropped"}, {max(d.Gone()-d.Removed, 0), "removed by others"}, {d.Unclear, "on the way or in use"},
+		{d.Removed, "replayed or dropped"}, {max(d.Gone()-d.Removed, 0), "removed by others"}, {d.WrittenOff, "written off"},
+		{d.Unclear, "on the way or in use"},
 	} {
 		if more.n > 0 {
 			parts = append(parts, digits(more.n)+" "+more.text)
@@ -289,6 +300,8 @@ func noticeOf(n status.Note) string {
 		return "The messages in " + shown(n.Queue) + " cannot be counted: the broker's user needs the read permission, or the management API" + why
 	case status.ForeignRecord:
 		return "A record's key holds something else, so its message is held: strikes counter list says what to do."
+	case status.LanesDenied:
+		return "The dead letters behind held lanes could not be counted, so others may be missing unseen" + why
 	case status.LocalClock:
 		return "The store's clock may not be read: times are by the clock of the console."
 	case status.ManyRecords:

@@ -34,7 +34,7 @@ func (c *Console) routes() *http.ServeMux {
 // show serves a page. A page says itself if broker or store is out of reach.
 func (c *Console) show(screen func(*http.Request) (page, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		p, err := screen(r)
+		p, err := whileSlow(r.Context(), func() (page, error) { return screen(r) })
 		if err != nil {
 			c.fail(w, r, err)
 			return

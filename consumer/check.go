@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
@@ -28,10 +29,21 @@ func (s *session) checked(ctx context.Context, conn *amqp.Connection) error {
 	return err
 }
 
+// lookForLater is openLater with a timeout.
+func (s *session) lookForLater(ctx context.Context, conn *amqp.Connection) error {
+	during, cancel := context.WithCancel(ctx)
+	defer cancel()
+	_, err := await(ctx, checkTimeout, func() (struct{}, error) { return struct{}{}, s.openLater(during, conn) }, func(struct{}) {})
+	return err
+}
+
 // check refuses a store or a topology that would lose messages or counts. A store that is away is no reason to refuse:
 // first deliveries do not need it.
 func (s *session) check(ctx context.Context, conn *amqp.Connection) error {
 	if err := s.checkStore(ctx); err != nil {
+		return err
+	}
+	if err := s.checkLanes(ctx); err != nil {
 		return err
 	}
 	check := s.consumer.Check
@@ -46,12 +58,19 @@ func (s *session) check(ctx context.Context, conn *amqp.Connection) error {
 	}
 	if err := check(ctx, conn); err != nil {
 		err = fmt.Errorf("consumer: queue %q is refused: %w", s.Queue, err)
-		if conn.IsClosed() || errors.Is(err, context.Canceled) {
+		if conn.IsClosed() || isNetwork(err) || errors.Is(err, context.Canceled) {
 			return err
 		}
 		return refusal{err}
 	}
 	return nil
+}
+
+// isNetwork reports whether a connection failed that had been made. amqp091-go may return this before its connection says that it is
+// closed.
+func isNetwork(err error) bool {
+	var failed *net.OpError
+	return errors.As(err, &failed) && failed.Op != "dial"
 }
 
 func (s *session) checkStore(ctx context.Context) error {
@@ -73,6 +92,23 @@ func (s *session) checkStore(ctx context.Context) error {
 	}
 	s.Logger.Warn("the store is out of reach: first deliveries are handled, redeliveries and failures are held until it is back", "queue", s.Queue, "error", err)
 	return nil
+}
+
+// checkLanes refuses a queue with held lanes to a consumer that would not hold them. A store that is away is no reason to refuse.
+func (s *session) checkLanes(ctx context.Context) error {
+	store, ok := s.Counter.(LaneKeeper)
+	if !ok || s.consumer.HoldLanes {
+		return nil
+	}
+	var lanes counter.OwnedLanes
+	err := sendOnce(ctx, stepTimeout, func(ctx context.Context) (err error) {
+		lanes, err = store.OwnLanes(ctx, s.VHost, s.Queue, "", "")
+		return err
+	})
+	if err != nil || lanes.Len() == 0 {
+		return nil
+	}
+	return refusal{fmt.Errorf("consumer: queue %q is refused: %d of its lanes are held, and their new messages would overtake the dead letters: set HoldLanes, or release the lanes (strikes lane list)", s.Queue, lanes.Len())}
 }
 
 // neverServes reports whether no waiting will make this store count.

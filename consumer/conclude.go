@@ -63,6 +63,7 @@ func (s *session) end(ctx context.Context, d *delivery) step {
 // countFailed counts a failed attempt and waits out its backoff.
 func (s *session) countFailed(ctx context.Context, d *delivery) step {
 	failure := s.failureOf(d)
+	d.unmoved = 0
 	for {
 		next, err := s.sendFail(ctx, d, failure)
 		s.release(ctx, d)
@@ -72,11 +73,22 @@ func (s *session) countFailed(ctx context.Context, d *delivery) step {
 				continue
 			}
 			d.unrecorded = next == stepDeadLetter
+		case next == stepMove:
+			if d.unmoved == 0 {
+				s.observe(ctx, d, Event{Outcome: OutcomeRetry, Wait: d.reply.Wait})
+			}
+			if next = s.move(ctx, d, stepFail); next == stepFail {
+				continue
+			}
 		case next == stepWait:
-			s.observe(ctx, d, Event{Outcome: OutcomeRetry, Wait: d.reply.Wait})
+			if d.unmoved == 0 {
+				s.observe(ctx, d, Event{Outcome: OutcomeRetry, Wait: d.reply.Wait})
+			}
+			s.control.letGo(d)
+			d.uncounted, d.suspect = 0, false
 			next = s.wait(ctx, d, d.reply.Wait, decideRetry(s.Retry))
 			d.again = next == stepAgain
-			d.repeated, d.uncounted, d.suspect = d.again, 0, false
+			d.repeated = d.again
 		}
 		return next
 	}
@@ -100,7 +112,7 @@ func (s *session) uncount(ctx context.Context, d *delivery) step {
 
 // leaveOpen sends no step, as if the process had died: the store keeps the attempt open. If it was isolated, its crash is decided.
 func (s *session) leaveOpen(ctx context.Context, d *delivery) step {
-	d.open, d.doubt, d.suspect = false, false, true
+	d.open, d.doubt, d.suspect, d.crash = false, false, true, d.failed.text
 	s.decided(d)
 	s.release(ctx, d)
 	return s.postpone(ctx, d, OutcomeCrash)
@@ -112,8 +124,9 @@ const leastPostponed = 100 * time.Millisecond
 // postpone holds the delivery before another attempt in place: a requeue would count against the broker's delivery limit.
 func (s *session) postpone(ctx context.Context, d *delivery, as Outcome) step {
 	d.uncounted++
+	s.control.hold(d)
 	wait := max(s.backoffOf(d, d.reply.Counted()+d.uncounted), leastPostponed)
-	s.observe(ctx, d, Event{Outcome: as, Wait: wait, Err: d.failure})
+	s.observe(ctx, d, Event{Outcome: as, Wait: wait, Isolated: as == OutcomeCrash && d.mode == counter.ModeIsolated, Err: d.failure})
 	next := s.wait(ctx, d, wait, stepAgain)
 	d.again = d.again || next == stepAgain
 	return next
@@ -133,6 +146,9 @@ func (s *session) sendFail(ctx context.Context, d *delivery, failure counter.Fai
 		return 0, err
 	}
 	d.reply = reply
+	if reply.Cause == counter.CauseTooOld || reply.Cause == counter.CauseSkipped { // the attempt's own cause did not end the retries
+		d.cause = reply.Cause
+	}
 	if reply.PossibleDuplicate {
 		s.Logger.Warn("two messages with this id may be in the queue: they share one limit of attempts", "queue", s.Queue, "id", d.message.ID)
 	}
@@ -163,6 +179,9 @@ func (s *session) failureOf(d *delivery) counter.Failure {
 		return f
 	}
 	f.Limit, f.Wait = s.limit(), s.backoffOf(d, d.reply.Counted()+1)
+	if d.failed.limited {
+		f.AtMost = d.failed.retries + 1
+	}
 	return f
 }
 
@@ -260,7 +279,7 @@ func (s *session) failLater(d *delivery) {
 func (s *session) counted(d *delivery) counter.Attempt {
 	return counter.Attempt{
 		Message: d.message, Token: d.token.String(), Holder: s.Holder, First: d.isFirst(), Received: d.received,
-		Floor: carriedFence(d.Headers, s.Queue),
+		Floor: carriedFence(d.Headers, s.Queue), MaxAge: s.MaxAge, Crash: d.crash, Later: s.laterOf(d),
 	}
 }
 

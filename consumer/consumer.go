@@ -34,6 +34,10 @@ type Consumer struct {
 	// fails runs MaxRetries+1 times. At most 1000. An operator may override it for a queue in the store.
 	MaxRetries int
 
+	// MaxAge dead-letters a message that fails later than MaxAge after its first failed attempt, whatever its count. If zero, there is
+	// no such limit. See Settler.
+	MaxAge time.Duration
+
 	Retry     RetryMode // if zero, RetryInPlace when Ordered, else RetryRequeue
 	Isolation Isolation // of messages that may have killed a process: if zero, IsolationSuspects
 
@@ -51,6 +55,14 @@ type Consumer struct {
 	// panics, the lane is "".
 	Lane func(amqp.Delivery) string
 
+	// HoldLanes keeps the order beyond dead letters; it needs a Lane. A message that is dead-lettered holds its lane: later
+	// messages of the lane are dead-lettered too, without an attempt and in their order (counter.CauseBehind). Other lanes go on.
+	// deadletter.Queue.ReplayLane publishes them again in their order, and the lane is released once all are handled or
+	// dropped. It needs a Counter that is a LaneKeeper, and all consumers of the queue must set it. It costs one request
+	// to the store for each session, one for each dead letter, and two for each replayed message; a session that does not reach the
+	// store begins no attempt.
+	HoldLanes bool
+
 	// Concurrency is the number of handlers that run at the same time; if zero, one; at most 65535. An Ordered consumer without Lane has one.
 	Concurrency int
 
@@ -64,6 +76,13 @@ type Consumer struct {
 	// of the Prefetch can be handled and not acked for 5 ms, if they wait for one ahead of them. After a crash these may be handled
 	// again.
 	AckEach bool
+
+	// LaterAbove is the longest delay, of RetryAfter or Backoff, for which a delivery is held. A message that must wait for longer is moved
+	// to the later lane: a confirmed copy waits in another queue and comes back with the same count, and the original is acked.
+	// If zero, it is one minute if the virtual host has the lane when a session begins (topology.Spec.Later); else all delays are held.
+	// If positive, it must be one minute to half the ConsumerTimeout, and a session without the lane is refused. If negative, all
+	// delays are held. A positive LaterAbove cannot be combined with Ordered.
+	LaterAbove time.Duration
 
 	Backoff         func(failed int) time.Duration // after so many failed attempts; if nil, DefaultBackoff
 	HandlerTimeout  time.Duration                  // of one attempt; if zero, 5 minutes; see Settler
@@ -141,7 +160,7 @@ func (c *Consumer) prepared(conn *amqp.Connection) (*session, error) {
 	}
 	set := c.withDefaults()
 	settler := &Settler{
-		Queue: c.Queue, VHost: conn.Config.Vhost, Counter: c.Counter, MaxRetries: c.MaxRetries, Retry: set.Retry,
+		Queue: c.Queue, VHost: conn.Config.Vhost, Counter: c.Counter, MaxRetries: c.MaxRetries, MaxAge: c.MaxAge, Retry: set.Retry,
 		Isolation: c.Isolation, Backoff: c.Backoff, HandlerTimeout: c.HandlerTimeout, ConsumerTimeout: c.ConsumerTimeout,
 		Key: c.Key, Holder: c.Holder, Observer: c.Observer, Tracer: c.Tracer, Logger: c.Logger,
 	}
@@ -167,7 +186,10 @@ func (c *Consumer) validate(conn *amqp.Connection) error {
 	case c.Prefetch < 0 || c.Prefetch > 65535:
 		return refused(c.Queue, "Prefetch", c.Prefetch, "1 to 65535, or 0 for the default")
 	}
-	return c.validateOrder()
+	if err := c.validateOrder(); err != nil {
+		return err
+	}
+	return c.validateLater()
 }
 
 // validateOrder refuses what would break the order.
@@ -176,6 +198,10 @@ func (c *Consumer) validateOrder() error {
 	switch {
 	case c.Lane != nil && !c.Ordered:
 		return refused(c.Queue, "Ordered", false, "true with a Lane")
+	case c.HoldLanes && c.Lane == nil:
+		return refused(c.Queue, "Lane", nil, "a function with HoldLanes")
+	case c.HoldLanes && !isLaneKeeper(c.Counter):
+		return refused(c.Queue, "Counter", fmt.Sprintf("%T", c.Counter), "a LaneKeeper with HoldLanes, such as *counter.Counter")
 	case c.Lane != nil && requeue:
 		return refused(c.Queue, "Retry", "RetryRequeue", "RetryInPlace with a Lane, because a requeued message would stop all lanes")
 	case c.Ordered && c.Lane == nil && c.Concurrency > 1:
@@ -184,6 +210,11 @@ func (c *Consumer) validateOrder() error {
 		return refused(c.Queue, "Prefetch", c.Prefetch, "1 when Ordered with RetryRequeue, because prefetched messages would overtake a requeued one")
 	}
 	return nil
+}
+
+func isLaneKeeper(c Counter) bool {
+	_, ok := c.(LaneKeeper)
+	return ok
 }
 
 func (c *Consumer) withDefaults() Consumer {

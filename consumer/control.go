@@ -33,6 +33,7 @@ type control struct {
 	reply    counter.Control                  // the last one
 	changed  chan struct{}                    // closed when reply changes
 	sessions map[*context.CancelFunc]struct{} // of those that consume
+	held     map[*delivery]uncountedSince     // deliveries whose last attempt was not counted
 
 	first chan struct{} // closed when the first read is done
 	again chan struct{} // asks for a read now
@@ -79,6 +80,7 @@ func (k *control) read(reached bool) bool {
 	k.mu.Lock()
 	reader, paused := k.reader, k.reply.Paused
 	reader.Stopped = paused && len(k.sessions) == 0
+	reader.Held = k.holds(time.Now())
 	k.mu.Unlock()
 	reply, err := k.store.Control(ctx, k.vhost, k.queue, reader)
 	switch {

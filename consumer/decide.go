@@ -22,6 +22,9 @@ const (
 	stepUncount                 // close an attempt that is not counted, and hold the delivery before another
 	stepSuspect                 // leave the attempt open, as if this process had died, and hold the delivery before another
 	stepOverdue                 // the delivery was held for as long as it may be
+	stepMove                    // publish a copy that waits elsewhere
+	stepMoved                   // ack: the copy is confirmed
+	stepStale                   // ack: a copy takes the place of the delivery
 	stepAck
 	stepRequeue
 	stepDeadLetter
@@ -56,6 +59,10 @@ func decideStarted(v counter.Verdict) step {
 		return stepDeadLetter
 	case counter.VerdictWait:
 		return stepWait
+	case counter.VerdictMove:
+		return stepMove
+	case counter.VerdictStale:
+		return stepStale
 	default:
 		return 0
 	}
@@ -117,6 +124,10 @@ func decideFailed(v counter.Verdict) step {
 		return stepDeadLetter
 	case counter.VerdictRequeue:
 		return stepWait
+	case counter.VerdictMove:
+		return stepMove
+	case counter.VerdictStale:
+		return stepStale
 	default:
 		return 0
 	}
@@ -128,6 +139,21 @@ func decideRetry(mode RetryMode) step {
 		return stepAgain
 	}
 	return stepRequeue
+}
+
+// decideLane returns the step for the store's verdict on a step of a lane: stepRun if the message may run.
+func decideLane(act counter.LaneAct, v counter.LaneVerdict) step {
+	switch {
+	case v == counter.LaneUnowned || v == counter.LaneUnknown:
+		return stepLeave
+	case act == counter.LanePark:
+		return stepDeadLetter
+	case act == counter.LaneLeave, v == counter.LaneStale:
+		return stepAck
+	case v == counter.LaneHeld:
+		return stepDeadLetter
+	}
+	return stepRun
 }
 
 // decideWait bounds a wait by what is left of the time for which the delivery may be held. If the wait does not fit, the delivery

@@ -1,6 +1,7 @@
 package consumer
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -20,17 +21,21 @@ type delivery struct {
 	message   counter.Message
 	received  time.Time
 	heldUntil time.Time // for so long it may be held
+	hop       int64     // the number of this copy; 0: it is none
+	body      string    // its fingerprint, once needed
 	asksFirst bool      // its first attempt needs no worker yet
 
-	attempt         // the present one
-	again      bool // an attempt in place came before it
-	repeated   bool // one of those was counted
-	uncounted  int  // attempts in a row that were not
-	suspect    bool // one of those crashed
-	first      call // allocated with the delivery, which most often has only one
+	attempt           // the present one
+	again      bool   // an attempt in place came before it
+	repeated   bool   // one of those was counted
+	uncounted  int    // attempts in a row that were not
+	suspect    bool   // one of those crashed
+	crash      string // how the last attempt crashed, until the next one begins
+	first      call   // allocated with the delivery, which most often has only one
 	reply      counter.Reply
 	fence      int64 // of all attempts, once fenced
 	fenced     bool
+	unmoved    int  // copies in a row that the broker did not take
 	unanswered int  // steps in a row that the store did not take
 	skipped    bool // its backoff was cut short, because an operator skipped the message
 
@@ -45,13 +50,15 @@ type delivery struct {
 	routeUntil time.Time // for so long it is
 	renewed    time.Time // when its tombstone was
 
+	instead Outcome // of an ack, if it is not OutcomeAck
 	outcome Outcome
 	err     error
 	sent    chan struct{} // closed after the ack or nack was sent; nil: nothing waits for that
 
-	lane string
-	next *delivery     // the next in its lane, or of those that wait for a worker
-	turn chan struct{} // closed when it has a worker, if its goroutine waits for one
+	lane    string
+	*inLane               // of a session that holds lanes
+	next    *delivery     // the next in its lane, or of those that wait for a worker
+	turn    chan struct{} // closed when it has a worker, if its goroutine waits for one
 }
 
 // attempt is one attempt at a delivery.
@@ -78,8 +85,14 @@ func (s *session) take(ctx context.Context, from amqp.Delivery) *delivery {
 		d.message.ID = ""
 		s.guard("Key", func() { d.message.ID = s.Key(d.shown()) })
 	}
+	if d.message.ID != "" {
+		d.hop = queueinfo.Hop(from.Headers)
+	}
 	d.asksFirst = s.decideReceived(d) != stepRun
 	s.received, s.last = s.received+1, d.message.ID
+	if s.holds != nil {
+		d.inLane = &inLane{carried: placeOf(from.Headers)}
+	}
 	if s.consumer.Lane != nil {
 		s.guard("Lane", func() { d.lane = s.consumer.Lane(d.shown()) })
 	}
@@ -128,12 +141,19 @@ func (s *session) resume(ctx context.Context, d *delivery) {
 
 // finish settles d, or leaves it to return with its session, and returns the delivery to go on with.
 func (s *session) finish(ctx context.Context, d *delivery, next step) *delivery {
+	next = s.passLane(ctx, d, next)
 	if next == stepDeadLetter {
 		next = s.awaitRoute(ctx, d)
 	}
 	switch {
 	case next == stepLeave:
 		return s.leave(ctx, d)
+	case next == stepAck && s.holds != nil: // a dead letter of the lane must not be sent before this ack
+		s.acks.Settle(&d.entry, acks.Ack, false)
+		return s.following(ctx, d)
+	case next == stepMoved || next == stepStale:
+		d.instead = instead[next]
+		fallthrough
 	case next == stepAck || s.lanes == nil:
 		following := s.following(ctx, d)
 		s.acks.Settle(&d.entry, verdicts[next], false)
@@ -143,7 +163,10 @@ func (s *session) finish(ctx context.Context, d *delivery, next step) *delivery 
 	}
 }
 
-var verdicts = map[step]acks.Verdict{stepAck: acks.Ack, stepRequeue: acks.Requeue, stepDeadLetter: acks.DeadLetter}
+// instead are the outcomes of acks after which a copy goes on.
+var instead = map[step]Outcome{stepMoved: OutcomeMove, stepStale: OutcomeStale}
+
+var verdicts = map[step]acks.Verdict{stepAck: acks.Ack, stepMoved: acks.Ack, stepStale: acks.Ack, stepRequeue: acks.Requeue, stepDeadLetter: acks.DeadLetter}
 
 // settleInOrder nacks d. What waits for d goes on only then: a dead letter that was not sent would come back after it.
 func (s *session) settleInOrder(ctx context.Context, d *delivery, v acks.Verdict) *delivery {
@@ -193,7 +216,7 @@ func (s *session) following(ctx context.Context, d *delivery) *delivery {
 func (s *session) settled(ctx context.Context, d *delivery, err error) {
 	switch d.entry.Verdict {
 	case acks.Ack:
-		d.outcome = OutcomeAck
+		d.outcome = cmp.Or(d.instead, OutcomeAck)
 	case acks.Requeue:
 		d.outcome = OutcomeRequeue
 	default:
@@ -222,6 +245,7 @@ func (s *session) settled(ctx context.Context, d *delivery, err error) {
 
 // done is called when nothing more is to be done with d.
 func (s *session) done(d *delivery) {
+	s.control.letGo(d)
 	if d.err != nil {
 		s.fail(d.err)
 	}
@@ -235,8 +259,8 @@ func (d *delivery) shown() amqp.Delivery {
 	return out
 }
 
-// isFirst reports whether no attempt was counted yet at a delivery that is not redelivered.
-func (d *delivery) isFirst() bool { return !d.repeated && !d.Redelivered }
+// isFirst reports whether no attempt was counted yet at a delivery that is neither redelivered nor a copy.
+func (d *delivery) isFirst() bool { return !d.repeated && !d.Redelivered && d.hop == 0 }
 
 func (s *session) decideReceived(d *delivery) step {
 	hasID := d.message.ID != ""

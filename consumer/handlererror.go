@@ -18,6 +18,8 @@ type handlerError struct {
 	panicked bool          // a PanicError
 	waits    bool          // wrapped by RetryAfter
 	wait     time.Duration // if it waits
+	limited  bool          // wrapped by RetryAtMost
+	retries  int           // if it is limited
 
 	uncounted bool // wrapped by NotCounted
 	crashed   bool // wrapped by Crashed
@@ -40,6 +42,7 @@ func inspect(err error) *handlerError {
 	if failed.waits {
 		failed.wait = d.wait
 	}
+	failed.retries, failed.limited = fewestRetries(err)
 	var u *uncounted
 	var k *crashed
 	failed.uncounted, failed.crashed = errors.As(err, &u) && !failed.panicked, errors.As(err, &k) && !failed.panicked

@@ -28,6 +28,8 @@ const (
 	OutcomeHold       Outcome = "hold"        // the store did not answer, or the dead-letter route is broken: the delivery is held, or left if it was held too long
 	OutcomeNotCounted Outcome = "not-counted" // the handler said so (NotCounted); the next attempt begins here after Event.Wait
 	OutcomeCrash      Outcome = "crash"       // the handler's other process died (Crashed): the message is a suspect; the next attempt begins here after Event.Wait
+	OutcomeMove       Outcome = "move"        // acked: a confirmed copy waits in the later lane
+	OutcomeStale      Outcome = "stale"       // acked: a copy that waited in the later lane takes its place
 	OutcomeLeave      Outcome = "leave"       // not settled: it returns to the queue when its channel closes
 
 	// OutcomeUndecodable is of no delivery: a message that the client cannot decode ended the session. Err says where it is.
@@ -51,7 +53,8 @@ type Event struct {
 	Ran      time.Duration // how long the handler ran; zero if it did not
 	Wait     time.Duration // Retry, NotCounted, Crash: until the next attempt
 	Cause    counter.Cause // of a Retry; of a DeadLetter, that of the last counted attempt
-	Err      error         // the handler's; of a Hold the store's or the route's; or why the delivery could not be settled
+	Isolated bool          // of a Crash: the attempt was isolated, so the crash is counted when the next one begins
+	Err      error         // the handler's; of a Hold the store's or the route's; of an Isolate, why; or why the delivery could not be settled
 }
 
 // LogValue returns the fields that a log line needs.

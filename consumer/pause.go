@@ -17,6 +17,12 @@ func (c *Consumer) untilPaused(ctx context.Context, conn *amqp.Connection, held 
 	if err := s.checked(ctx, conn); err != nil {
 		return false, err
 	}
+	if err := s.lookForLater(ctx, conn); err != nil {
+		return false, err
+	}
+	if s.later != nil {
+		defer func() { _ = within(closeTimeout, s.later.close) }()
+	}
 	s.control = held.of(s.Settler)
 	if paused, err := s.awaitResume(ctx, conn); paused || err != nil || ctx.Err() != nil {
 		return paused, err // what was checked may have changed meanwhile

@@ -35,7 +35,26 @@ func newSchedule(name string, rng *rand.Rand) conductCase {
 		tc.Outages = append(tc.Outages, drawOutage(rng))
 	}
 	tc.Events = drawEvents(rng, tc)
+	drawLimits(tc.Name, &tc)
 	return tc
+}
+
+// drawLimits has dice of its own, so that the schedules of earlier seeds stay what they were.
+func drawLimits(name string, tc *conductCase) {
+	h := fnv.New64a()
+	_, _ = fmt.Fprint(h, name)
+	rng := rand.New(rand.NewPCG(h.Sum64(), 0))
+	if rng.IntN(3) == 0 {
+		tc.Settings.MaxAge = 1 + rng.Int64N(10_000)
+	}
+	for _, d := range tc.Deliveries {
+		handlers := tc.Handlers[d.ID]
+		for i := range handlers {
+			if handlers[i].Fail != "" && rng.IntN(5) == 0 {
+				handlers[i].RetryAtMost = new(rng.IntN(5) - 1)
+			}
+		}
+	}
 }
 
 func drawSettings(rng *rand.Rand) conductSettings {
@@ -160,7 +179,7 @@ func (s scheduleReplies) draw(e conductEntry, n int) json.RawMessage {
 	case "WAIT", "REQUEUE":
 		reply.Wait = []int64{1 + rng.Int64N(200), 1 + rng.Int64N(4000), longWait}[rng.IntN(9)/4]
 	case "EXHAUSTED":
-		reply.Cause, reply.Reason = "failed", "failed before"
+		reply.Cause, reply.Reason = []string{"failed", "failed", "too-old"}[n%3], "failed before"
 	}
 	return encoded(reply)
 }

@@ -51,6 +51,8 @@ type session struct {
 
 	acks     *acks.Batcher[*delivery] // of the unsettled deliveries
 	lanes    *lanes                   // if ordered in place
+	holds    *holds                   // of its lanes, if dead letters hold them
+	link     *link                    // once it consumes
 	workers  *workers
 	slots    *semaphore.Weighted // for open attempts
 	watchdog *watchdog
@@ -71,6 +73,9 @@ func newSession(c Consumer, settler *Settler) *session {
 	s := &session{Settler: settler, consumer: c, consuming: func() {}, ended: make(chan error, 1)}
 	if c.Ordered && settler.Retry == RetryInPlace {
 		s.lanes = newLanes()
+	}
+	if store, ok := settler.Counter.(LaneKeeper); ok && c.HoldLanes {
+		s.holds = newHolds(settler, store)
 	}
 	return s
 }
@@ -97,6 +102,7 @@ func (s *session) prepare(ctx, live context.Context) (end func()) {
 // link is the session's side of the wire.
 type link struct {
 	channel    wire
+	alive      func() error // asks the broker, of a session that holds lanes
 	tag        string
 	deliveries <-chan amqp.Delivery
 	closed     <-chan *amqp.Error // the channel
@@ -119,6 +125,10 @@ func (s *session) open(conn *amqp.Connection) (*link, error) {
 	l := &link{channel: ch, tag: "strikes-" + token(tokens.Add(1)).String(), lost: conn.NotifyClose(make(chan *amqp.Error, 1))}
 	l.closed = ch.NotifyClose(make(chan *amqp.Error, 1))
 	l.cancelled = ch.NotifyCancel(make(chan string, 1))
+	l.alive = func() error {
+		_, err := ch.QueueDeclarePassive(s.Queue, false, false, false, false, nil) // the queue replies, not only the channel
+		return err
+	}
 	if err = ch.Qos(s.consumer.Prefetch, 0, false); err == nil {
 		l.deliveries, err = ch.Consume(s.Queue, l.tag, false, false, false, false, nil)
 	}
@@ -163,15 +173,18 @@ func (s *session) ofLink(ctx context.Context, l *link) error {
 func (s *session) serve(ctx context.Context, l *link) error {
 	live, kill := context.WithCancelCause(context.WithoutCancel(ctx))
 	stop, halt := context.WithCancel(ctx) // so that what a handler returns after it ended ctx is not counted
+	s.link = l
 	defer s.prepare(stop, live)()
 	s.consuming()
 	s.isConsuming(true)
 	s.Logger.Info("consuming", "queue", s.Queue, "prefetch", s.consumer.Prefetch, "concurrency", s.consumer.Concurrency)
 
+	renewed := s.renewHolds(stop)
 	err := s.receive(ctx, stop, l)
 	s.isConsuming(false)
 	stopping := err == nil
 	halt()
+	<-renewed
 	if !errors.Is(err, errCancelled) && !errors.Is(err, errLost) {
 		s.acks.Hurry()
 	}

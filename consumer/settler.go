@@ -79,6 +79,11 @@ type Settler struct {
 	// gets MaxRetries+1 attempts. An operator may override it for a queue in the store.
 	MaxRetries int
 
+	// MaxAge dead-letters a message that fails later than MaxAge after its first failed attempt, by the store's clock and whatever its
+	// count, with counter.CauseTooOld. A message does not become too old while it waits. An operator may override MaxAge for a queue,
+	// and lift it for a message with a grant. If zero, there is no such limit. A negative one is refused.
+	MaxAge time.Duration
+
 	Retry     RetryMode // if zero, RetryRequeue
 	Isolation Isolation // if zero, IsolationSuspects
 
@@ -110,6 +115,7 @@ type Settler struct {
 	Tracer   Tracer       // follows every attempt; if nil, none, at no cost
 	Logger   *slog.Logger // if nil, silent
 
+	later           *later     // if nil, no message is moved
 	isolation       *isolation // if nil, ofProcess
 	late            *late      // steps that the store did not take in time; if nil, ownerless
 	route           *route     // that dead letters take; if nil, it is not checked
@@ -167,6 +173,8 @@ func (s *Settler) validate() error {
 		return refused(s.Queue, "Counter", nil, "made by counter.Dial, counter.New or, in tests, counter.NewMemory")
 	case s.MaxRetries > maxMaxRetries:
 		return refused(s.Queue, "MaxRetries", s.MaxRetries, fmt.Sprintf("at most %d", maxMaxRetries))
+	case s.MaxAge < 0:
+		return refused(s.Queue, "MaxAge", s.MaxAge, "0s or more")
 	case s.Retry < 0 || s.Retry > RetryInPlace:
 		return refused(s.Queue, "Retry", s.Retry, "RetryRequeue or RetryInPlace")
 	case s.Isolation < 0 || s.Isolation > IsolationOff:

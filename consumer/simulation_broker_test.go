@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
@@ -16,15 +17,24 @@ type simMessage struct {
 	redelivered bool
 	holder      *simSession // that it is unsettled in
 	gone        bool        // acked or dead-lettered
+	arrives     time.Time   // in the dead-letter queue
+
+	origin  string // the name of the publication that it is a copy of
+	headers amqp.Table
+	body    []byte
 }
 
 // simBroker is one queue: in the order of publishing, a requeued message in its place, redelivered whether or not a
 // handler has seen it.
-type simBroker struct{ queue []*simMessage }
+type simBroker struct {
+	queue   []*simMessage
+	waiting []*simWaiting // in the buckets
+	dead    []*simMessage // dead letters, in schedules with held lanes
+}
 
 func (w *simWorld) publish(m simMessagePlan, n int) {
 	name := fmt.Sprintf("%s.%d", m.id, n+1)
-	w.broker.queue = append(w.broker.queue, &simMessage{name: name, id: m.id})
+	w.broker.queue = append(w.broker.queue, &simMessage{name: name, origin: name, id: m.id, body: []byte(m.body(n))})
 	w.note(audit.Event{
 		Kind: audit.Published, Copy: name, ID: m.id, Lane: m.lane, Do: m.does.name, Seq: len(w.broker.queue), Outcome: audit.Confirmed,
 	})
@@ -63,7 +73,7 @@ func (w *simWorld) deliver(s *simSession, m *simMessage) {
 	w.note(audit.Event{
 		Kind: audit.Delivered, Process: s.proc.id, Session: s.id, Tag: s.tags, Copy: m.name, ID: m.id, Redelivered: m.redelivered,
 	})
-	s.deliveries <- amqp.Delivery{Acknowledger: s, MessageId: m.id, DeliveryTag: s.tags, Redelivered: m.redelivered}
+	s.deliveries <- amqp.Delivery{Acknowledger: s, MessageId: m.id, DeliveryTag: s.tags, Redelivered: m.redelivered, Headers: m.headers, Body: m.body, CorrelationId: m.origin}
 }
 
 // release returns everything that is unsettled in s.
@@ -79,6 +89,9 @@ func (b *simBroker) release(s *simSession) {
 // cut ends a session at the broker. Its process is told later, or never.
 func (w *simWorld) cut(s *simSession) {
 	s.cut = true
+	if w.plan.hold {
+		s.zombie = time.Now().Add(time.Duration(w.rng.Int64N(int64(20 * time.Second))))
+	}
 	w.broker.release(s)
 	w.note(audit.Event{Kind: audit.Cut, Process: s.proc.id, Session: s.id})
 }
@@ -134,6 +147,7 @@ func (w *simWorld) settle(s *simSession, tag uint64, what string) error {
 			m.redelivered = true
 		} else {
 			m.gone = true
+			w.bury(m, what)
 		}
 	}
 	w.note(e)

@@ -11,6 +11,7 @@ import (
 // simPlan is what a seed decides beforehand.
 type simPlan struct {
 	maxRetries  int // as configured: negative means none
+	maxAge      time.Duration
 	isolation   Isolation
 	retry       RetryMode
 	processes   int
@@ -19,7 +20,12 @@ type simPlan struct {
 	prefetch    int
 	faults      int
 	ordered     bool // on a single-active-consumer queue
+	hold        bool // dead letters hold their lanes
 	sour        int  // percent of the requests to the store that go wrong until it is calm
+	later       bool // long backoffs, and a later lane
+	firstDelay  int  // which of them comes first
+	oldProcess  bool // every other process has no later lane
+	differ      bool // every other process moves longer delays only
 	operations  int  // of operators: pauses, resumes and skips
 	messages    []simMessagePlan
 }
@@ -28,7 +34,16 @@ type simMessagePlan struct {
 	id     string
 	lane   string
 	copies int
+	differ bool // their bodies do
 	does   simBehaviour
+}
+
+// body is that of the nth copy.
+func (m *simMessagePlan) body(n int) string {
+	if m.differ {
+		return fmt.Sprint(m.id, n)
+	}
+	return m.id
 }
 
 const (
@@ -44,9 +59,10 @@ const (
 // audited is what the audit has to know of the plan.
 func (p *simPlan) audited() *audit.Plan {
 	return &audit.Plan{
-		MaxRetries: p.maxRetries, HandlerTimeout: simHandlerTimeout, DrainTimeout: simDrainTimeout, Complete: true,
+		MaxRetries: p.maxRetries, MaxAge: p.maxAge, HandlerTimeout: simHandlerTimeout, DrainTimeout: simDrainTimeout, Complete: true,
 		Isolation: map[Isolation]string{IsolationStrict: audit.IsolationStrict, IsolationOff: audit.IsolationOff}[p.isolation],
-		Ordered:   p.ordered || p.processes*p.consumers == 1 && p.prefetch == 1,
+		Mixed:     p.oldProcess,
+		Ordered:   p.ordered || !p.later && p.processes*p.consumers == 1 && p.prefetch == 1,
 	}
 }
 
@@ -55,11 +71,23 @@ func (p simPlan) String() string {
 		map[Isolation]string{IsolationSuspects: "suspects isolated", IsolationStrict: "strict", IsolationOff: "isolation off"}[p.isolation],
 		map[RetryMode]string{RetryRequeue: "requeue", RetryInPlace: "in place"}[p.retry],
 		p.processes, p.consumers, p.concurrency, p.prefetch)
+	if p.maxAge > 0 {
+		out += fmt.Sprintf("; retried for %v", p.maxAge)
+	}
 	if p.sour > 0 {
 		out += fmt.Sprintf("; %d %% of the requests to the store go wrong", p.sour)
 	}
 	if p.operations > 0 {
 		out += fmt.Sprintf("; %d pauses, resumes and skips", p.operations)
+	}
+	if p.later {
+		out += fmt.Sprintf("; later lane, backoffs from %v", p.delay(1))
+	}
+	if p.oldProcess {
+		out += ", every other process without"
+	}
+	if p.differ {
+		out += ", every other process above 4m"
 	}
 	if p.ordered {
 		out += "; ordered, on a single-active-consumer queue"
@@ -101,6 +129,14 @@ func newSimPlan(rng *rand.Rand) simPlan {
 	}
 	if rng.IntN(5) == 0 {
 		p.operations = 1 + rng.IntN(8)
+	}
+	if !p.ordered && (rng.IntN(4) == 0 || *simLater) {
+		p.later, p.firstDelay, p.operations = true, rng.IntN(len(simDelays)), 0 // a process that reads each second would fill a day
+		p.differ = rng.IntN(4) == 0
+		p.messages[0].differ = rng.IntN(2) == 0
+	}
+	if rng.IntN(4) == 0 {
+		p.maxAge = []time.Duration{time.Millisecond, 200 * time.Millisecond, time.Second, 5 * time.Second, 20 * time.Second}[rng.IntN(5)]
 	}
 	for i := range p.messages {
 		if p.isolation == IsolationOff && p.messages[i].does.name == "kills" { // it would come back without end, as documented
@@ -176,6 +212,11 @@ var simBehaviours = []simBehaviour{
 	{"fails", always(audit.Failed)},
 	{"fails once", first(1, audit.Failed, audit.OK)},
 	{"fails twice", first(2, audit.Failed, audit.OK)},
+	{"fails, no retry", always("at most 0")},
+	{"fails, one retry", always("at most 1")},
+	{"fails, then one retry", first(1, audit.Failed, "at most 1")},
+	{"fails once, no retry but for others", first(1, "at most 2", audit.Failed)},
+	{"kills, one retry", first(1, "kill", "at most 1")},
 	{"panics", always(audit.Panicked)},
 	{"is rejected", always(audit.Rejected)},
 	{"fails once, is rejected", first(1, audit.Failed, audit.Rejected)},

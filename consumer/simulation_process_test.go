@@ -128,6 +128,7 @@ type simSession struct {
 	closed     bool // by the process
 	cancelled  bool // by the broker
 	ended      atomic.Bool
+	zombie     time.Time // until when its process does not know that it is cut
 }
 
 func (w *simWorld) open(p *simProc) {
@@ -135,13 +136,13 @@ func (w *simWorld) open(p *simProc) {
 	w.sessions++
 	s.deliveries = make(chan amqp.Delivery, w.plan.prefetch)
 	s.closing, s.cancel = make(chan *amqp.Error, 1), make(chan string, 1)
-	link := &link{channel: s, tag: "sim", deliveries: s.deliveries, closed: s.closing, cancelled: s.cancel}
+	link := &link{channel: s, alive: s.alive, tag: "sim", deliveries: s.deliveries, closed: s.closing, cancelled: s.cancel}
 	p.sessions = append(p.sessions, s)
 	w.note(audit.Event{Kind: audit.Opened, Process: p.id, Session: s.id})
 	settler, err := (&Settler{
-		Queue: "orders", Counter: &simLink{session: s}, MaxRetries: w.plan.maxRetries, Retry: w.plan.retry, Isolation: w.plan.isolation,
-		Backoff:        func(failed int) time.Duration { return time.Duration(failed) * 200 * time.Millisecond },
-		HandlerTimeout: simHandlerTimeout, ConsumerTimeout: simConsumerTimeout, isolation: p.isolation,
+		Queue: "orders", Counter: &simLink{session: s}, MaxRetries: w.plan.maxRetries, MaxAge: w.plan.maxAge, Retry: w.plan.retry, Isolation: w.plan.isolation,
+		Backoff:        w.plan.delay,
+		HandlerTimeout: simHandlerTimeout, ConsumerTimeout: w.plan.consumerTimeout(), isolation: p.isolation, later: s.laterLane(),
 	}).prepared()
 	if err != nil {
 		panic(err)
@@ -149,7 +150,7 @@ func (w *simWorld) open(p *simProc) {
 	settler.late = p.late
 	c := Consumer{
 		Queue: "orders", Handler: s.handle, Concurrency: w.plan.concurrency, Prefetch: w.plan.prefetch, DrainTimeout: simDrainTimeout,
-		Ordered: w.plan.ordered, Lane: func(d amqp.Delivery) string { return w.plan.lane(d.MessageId) },
+		Ordered: w.plan.ordered, HoldLanes: w.plan.hold, Lane: func(d amqp.Delivery) string { return w.plan.lane(d.MessageId) },
 	}
 	p.serving.Go(func() {
 		session, end := p.control.consuming(p.ctx)
@@ -211,6 +212,15 @@ func (s *simSession) Consume(string, string, bool, bool, bool, bool, amqp.Table)
 	return nil, nil
 }
 
+func (s *simSession) alive() error {
+	return s.await("alive", 0, func() error {
+		if s.gone() {
+			return amqp.ErrClosed
+		}
+		return nil
+	})
+}
+
 func (s *simSession) Close() error {
 	return s.await("close", 0, func() error {
 		if s.cut {
@@ -266,7 +276,12 @@ func (s *simSession) handle(ctx context.Context, d amqp.Delivery) error {
 		case does == "hang", does == "deaf", does == "abandoned kill":
 			outcome = audit.Failed
 		}
-		w.note(audit.Event{Kind: audit.Ended, Process: s.proc.id, Session: s.id, Copy: name, ID: d.MessageId, Token: attempt.Token, Outcome: outcome})
+		e := audit.Event{Kind: audit.Ended, Process: s.proc.id, Session: s.id, Copy: name, ID: d.MessageId, Token: attempt.Token, Outcome: outcome}
+		if n, ok := retriesOf(outcome); ok {
+			e.Outcome, e.AtMost = audit.Failed, n+1
+		}
+		w.note(e)
+		w.judge.end(d.MessageId, outcome)
 		return true
 	}
 	op.drop = func() { outcome = audit.Failed }
@@ -288,6 +303,7 @@ func (s *simSession) begin(ctx context.Context, attempt Attempt, d amqp.Delivery
 			}
 		}
 		name = s.copies[d.DeliveryTag]
+		w.judge.begin(d.MessageId, s)
 		w.note(audit.Event{
 			Kind: audit.Began, Process: s.proc.id, Session: s.id, Tag: d.DeliveryTag, Copy: name, ID: d.MessageId, Token: attempt.Token,
 			Redelivered: d.Redelivered, Until: deadline,
@@ -300,7 +316,17 @@ func (s *simSession) begin(ctx context.Context, attempt Attempt, d amqp.Delivery
 	return name, does
 }
 
+// retriesOf returns the retries that a handler allows which "fails, at most n".
+func retriesOf(outcome string) (int, bool) {
+	text, ok := strings.CutPrefix(outcome, "at most ")
+	n, err := strconv.Atoi(text)
+	return n, ok && err == nil
+}
+
 func simResult(outcome string) error {
+	if n, ok := retriesOf(outcome); ok {
+		return RetryAtMost(errSim, n)
+	}
 	switch outcome {
 	case audit.OK:
 		return nil

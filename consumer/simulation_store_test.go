@@ -29,6 +29,8 @@ type simStore struct {
 	broken   int           // so many of the next requests go wrong
 	sour     int           // percent of the requests that go wrong
 	late     []*simRequest // whose senders wait no longer
+
+	lateLanes []func() // steps in lanes whose senders wait no longer
 }
 
 const simReplicas = 3
@@ -142,7 +144,7 @@ func (s *simStore) record(r *simRequest) *audit.Record {
 	return &audit.Record{
 		State: string(rec.State), Failures: rec.Failures, Crashes: rec.Crashes, Tokens: tokens.String(), OpenToken: rec.OpenToken,
 		OpenExclusive: rec.OpenToken != "" && rec.OpenMode == counter.ModeIsolated, Suspect: rec.Suspect, Fence: rec.Fence,
-		Duplicate: rec.PossibleDuplicate, TTL: rec.TTL, Cause: string(rec.Cause),
+		Duplicate: rec.PossibleDuplicate, TTL: rec.TTL, Cause: string(rec.Cause), Age: rec.LastTime.Sub(rec.FirstTime),
 	}
 }
 
@@ -208,7 +210,10 @@ func (w *simWorld) noteLost(r *simRequest, what string) {
 var errSimDown = errors.New("the store did not answer")
 
 // simLink is the Counter of one session.
-type simLink struct{ session *simSession }
+type simLink struct {
+	session *simSession
+	asked   int64 // for the lanes
+}
 
 func (l *simLink) Start(ctx context.Context, a counter.Attempt, mode counter.Mode, limit int) (counter.Reply, error) {
 	return l.call(ctx, &simRequest{name: audit.StepStart, attempt: a, mode: mode, limit: limit, send: func(ctx context.Context, c Counter) (counter.Reply, error) {

@@ -30,6 +30,8 @@ type simWorld struct {
 	ending   bool           // handlers that hang without end are let go
 	runs     map[string]int // of each message
 	sessions int            // opened so far
+	judge    laneJudge
+	operator simLaneOperator
 
 	mu     sync.Mutex
 	parked []*simOp
@@ -139,7 +141,7 @@ func (w *simWorld) runaway() bool {
 }
 
 func (w *simWorld) settled() bool {
-	return !slices.ContainsFunc(w.broker.queue, func(m *simMessage) bool { return !m.gone })
+	return len(w.broker.waiting) == 0 && !slices.ContainsFunc(w.broker.queue, func(m *simMessage) bool { return !m.gone }) && (!w.plan.hold || w.released())
 }
 
 // end delivers what is late, stops every process, and waits for them to end as they should.
@@ -163,6 +165,9 @@ func (w *simWorld) end() {
 		}
 	}
 	time.Sleep(settleTimeout) // what is left of dead processes ends
+	for _, m := range w.broker.waiting {
+		w.note(audit.Event{Kind: audit.Undrained, Err: m.name + " is still in its bucket"})
+	}
 	for _, m := range w.broker.queue {
 		if !m.gone {
 			w.note(audit.Event{Kind: audit.Undrained, Err: m.name + " was never settled"})
@@ -193,6 +198,13 @@ func (w *simWorld) step() {
 		w.store.arrive(w, w.rng.IntN(len(w.store.late)))
 		return
 	}
+	if n := len(w.store.lateLanes); n > 0 && w.chance(10) {
+		w.store.arriveLane(w.rng.IntN(n))
+		return
+	}
+	if w.plan.hold && w.chance(6) && w.operateLanes() {
+		return
+	}
 	if w.toDo > 0 && w.chance(12) {
 		w.operate()
 		return
@@ -210,7 +222,14 @@ func (w *simWorld) idle() {
 	if w.calm {
 		most = 10 * time.Second
 	}
-	timer := time.NewTimer(time.Duration(1 + w.rng.Int64N(int64(most))))
+	wait := time.Duration(1 + w.rng.Int64N(int64(most)))
+	if due, ok := w.broker.nextExpiry(); ok && (w.calm || w.chance(2)) {
+		for len(w.store.late) > 0 { // no network keeps a request for hours
+			w.store.arrive(w, 0)
+		}
+		wait = max(wait, due)
+	}
+	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {
 	case <-w.wake:
@@ -232,7 +251,7 @@ func (w *simWorld) possible() []func() {
 			continue
 		}
 		for _, s := range p.sessions {
-			if s.cut && !s.told {
+			if s.cut && !s.told && (w.ending || !time.Now().Before(s.zombie)) {
 				out = append(out, func() { s.observe() })
 			}
 			if m := w.broker.next(s); m != nil {
@@ -242,6 +261,9 @@ func (w *simWorld) possible() []func() {
 		if !p.stopping && !w.ending && len(p.sessions) < w.plan.consumers && p.mayConsume() {
 			out = append(out, func() { w.open(p) })
 		}
+	}
+	if m := w.broker.expired(); m != nil {
+		out = append(out, func() { w.expire(m) })
 	}
 	if w.running() < w.plan.processes && !w.ending {
 		out = append(out, func() { w.start() })
@@ -253,7 +275,11 @@ func (w *simWorld) possible() []func() {
 func (w *simWorld) fault() {
 	w.faults--
 	p, s := w.victim()
-	switch w.rng.IntN(27) / 2 {
+	fault := w.rng.IntN(27) / 2
+	if w.plan.hold && fault == 8 { // a store that forgets is told of in guarantees.md
+		fault = 3
+	}
+	switch fault {
 	case 0, 1:
 		if p != nil {
 			w.kill(p, "a fault", "")

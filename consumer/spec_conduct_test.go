@@ -34,6 +34,7 @@ type conductCase struct {
 
 type conductSettings struct {
 	MaxRetries      *int   `json:"max_retries,omitempty"`
+	MaxAge          int64  `json:"max_age,omitempty"`
 	Retry           string `json:"retry,omitempty"`
 	Isolation       string `json:"isolation,omitempty"`
 	Backoff         *int64 `json:"backoff,omitempty"`
@@ -53,12 +54,13 @@ type conductDelivery struct {
 }
 
 type conductHandler struct {
-	OK         bool   `json:"ok,omitempty"`
-	Fail       string `json:"fail,omitempty"`
-	Reject     string `json:"reject,omitempty"`
-	RetryAfter int64  `json:"retry_after,omitempty"`
-	Takes      int64  `json:"takes,omitempty"`
-	Deaf       bool   `json:"deaf,omitempty"`
+	OK          bool   `json:"ok,omitempty"`
+	Fail        string `json:"fail,omitempty"`
+	Reject      string `json:"reject,omitempty"`
+	RetryAfter  int64  `json:"retry_after,omitempty"`
+	RetryAtMost *int   `json:"retry_at_most,omitempty"`
+	Takes       int64  `json:"takes,omitempty"`
+	Deaf        bool   `json:"deaf,omitempty"`
 }
 
 type conductOutage struct {
@@ -87,6 +89,8 @@ type conductEntry struct {
 	Wait       *int64 `json:"wait,omitempty"`
 	Cause      string `json:"cause,omitempty"`
 	Reason     string `json:"reason,omitempty"`
+	MaxAge     int64  `json:"max_age,omitempty"`
+	AtMost     int    `json:"at_most,omitempty"`
 	Succeeded  bool   `json:"succeeded,omitempty"`
 	Number     int    `json:"number,omitempty"`
 	Last       int    `json:"last,omitempty"`
@@ -275,7 +279,7 @@ func (r *conductRun) consumer(t *testing.T) (Consumer, *Settler) {
 		}
 	}
 	settler := &Settler{
-		Queue: "orders", Counter: r, MaxRetries: retries, isolation: newIsolation(), late: newLate(),
+		Queue: "orders", Counter: r, MaxRetries: retries, MaxAge: time.Duration(set.MaxAge) * time.Millisecond, isolation: newIsolation(), late: newLate(),
 		Retry:           map[string]RetryMode{"": RetryRequeue, "requeue": RetryRequeue, "in-place": RetryInPlace}[set.Retry],
 		Isolation:       map[string]Isolation{"": IsolationSuspects, "suspects": IsolationSuspects, "strict": IsolationStrict, "off": IsolationOff}[set.Isolation],
 		Observer:        slowObserver{r},
@@ -436,7 +440,7 @@ func (r *conductRun) entry(do string, a counter.Attempt) conductEntry {
 
 func (r *conductRun) Start(ctx context.Context, a counter.Attempt, mode counter.Mode, limit int) (counter.Reply, error) {
 	e := r.entry("START", a)
-	e.Mode, e.Limit = mode.String(), &limit
+	e.Mode, e.Limit, e.MaxAge = mode.String(), &limit, a.MaxAge.Milliseconds()
 	return r.answer(ctx, e)
 }
 
@@ -444,6 +448,7 @@ func (r *conductRun) Fail(ctx context.Context, a counter.Attempt, f counter.Fail
 	e := r.entry("FAIL", a)
 	wait := f.Wait.Milliseconds()
 	e.Limit, e.Wait, e.Cause, e.Floor = &f.Limit, &wait, string(f.Cause), 0
+	e.MaxAge, e.AtMost = a.MaxAge.Milliseconds(), f.AtMost
 	if e.Cause != "timed-out" {
 		e.Reason = f.Reason
 	}
@@ -502,15 +507,24 @@ func (r *conductRun) handle(ctx context.Context, d amqp.Delivery) error {
 	case <-done:
 		return errors.New("cancelled")
 	}
-	switch {
-	case h.OK:
+	return h.result()
+}
+
+func (h conductHandler) result() error {
+	if h.OK {
 		return nil
-	case h.Reject != "":
-		return Reject(errors.New(h.Reject))
-	case h.RetryAfter > 0:
-		return RetryAfter(errors.New(h.Fail), time.Duration(h.RetryAfter)*time.Millisecond)
 	}
-	return errors.New(h.Fail)
+	if h.Reject != "" {
+		return Reject(errors.New(h.Reject))
+	}
+	err := errors.New(h.Fail)
+	if h.RetryAfter > 0 {
+		err = RetryAfter(err, time.Duration(h.RetryAfter)*time.Millisecond)
+	}
+	if h.RetryAtMost != nil {
+		err = RetryAtMost(err, *h.RetryAtMost)
+	}
+	return err
 }
 
 func (r *conductRun) isLost() bool {

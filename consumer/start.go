@@ -2,6 +2,7 @@ package consumer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -15,12 +16,15 @@ func (s *session) begin(ctx context.Context, d *delivery) step {
 	if s.lanes.isHalted() {
 		return stepLeave
 	}
+	if next := s.enterLane(ctx, d); next != stepRun {
+		return next
+	}
 	switch s.decideReceived(d) {
 	case stepRun:
 		return s.enter(ctx, d)
 	case stepIsolate:
 		if d.suspect {
-			s.observe(ctx, d, Event{Outcome: OutcomeIsolate})
+			s.observe(ctx, d, Event{Outcome: OutcomeIsolate, Err: errReported})
 		}
 		return s.startIsolated(ctx, d)
 	case stepStart:
@@ -51,6 +55,8 @@ func (s *session) start(ctx context.Context, d *delivery) step {
 			next = s.hold(ctx, d, stepStart, err)
 		case next == stepWait:
 			next = s.wait(ctx, d, d.reply.Wait, stepStart)
+		case next == stepMove:
+			next = s.move(ctx, d, stepStart)
 		}
 		if next != stepStart {
 			return next
@@ -81,6 +87,8 @@ func (s *session) startIsolated(ctx context.Context, d *delivery) step {
 			next = s.hold(ctx, d, decideUnstarted(stepIsolate, d.doubt), err)
 		case next == stepWait:
 			next = s.wait(ctx, d, d.reply.Wait, stepIsolate)
+		case next == stepMove:
+			next = s.move(ctx, d, stepIsolate)
 		}
 		if next == stepRetract {
 			return s.retract(ctx, d)
@@ -114,6 +122,7 @@ func (s *session) sendStart(ctx context.Context, d *delivery) (step, error) {
 	}
 	d.reply, d.unanswered = reply, 0
 	if next == stepRun {
+		d.crash = ""
 		return next, nil
 	}
 	d.open = false
@@ -123,11 +132,17 @@ func (s *session) sendStart(ctx context.Context, d *delivery) (step, error) {
 	case stepDeadLetter:
 		d.cause, d.failure = reply.Cause, errExhausted(reply)
 	case stepIsolate:
-		s.observe(ctx, d, Event{Outcome: OutcomeIsolate})
+		s.observe(ctx, d, Event{Outcome: OutcomeIsolate, Err: errLeftOpen})
 	default:
 	}
 	return next, nil
 }
+
+// Why a message is isolated.
+var (
+	errReported = errors.New("the process that handled it died, perhaps because of this message")
+	errLeftOpen = errors.New("an earlier attempt was not closed: its process died, perhaps because of this message, or lost the store")
+)
 
 // enter waits for a worker and for one unit of the isolation lock. An attempt that START let begin also waits for the gate, with
 // neither, so that they serve first deliveries.

@@ -12,7 +12,7 @@ import (
 )
 
 // A Handler handles one message. Nil means done: the message is acked. An error is counted as a failed attempt, and the message is
-// retried or dead-lettered; Reject, RetryAfter, NotCounted and Crashed steer that. A panic is counted like an error, with its stack.
+// retried or dead-lettered; Reject, RetryAfter, RetryAtMost, NotCounted and Crashed steer that. A panic is counted like an error, with its stack.
 //
 // The context is cancelled at the HandlerTimeout, when the delivery's session is lost (the message will be delivered again, to any
 // consumer), and when the time to drain is over. An error is counted only in the first case. AttemptFrom returns the number of the
@@ -33,8 +33,8 @@ type rejection struct{ error }
 func (r *rejection) Unwrap() error { return r.error }
 
 // RetryAfter wraps err so that the next attempt waits for d instead of the Backoff. It changes nothing else. The wait of a counted
-// attempt outlives its holder. The delivery is held unacked meanwhile, so d is for seconds or minutes: a wait beyond half the
-// ConsumerTimeout passes from one holder to the next. RetryAfter(nil, d) is nil.
+// attempt outlives its holder. The delivery is held unacked meanwhile, and a wait beyond half the ConsumerTimeout passes from one
+// holder to the next; unless d is longer than Consumer.LaterAbove, and the message waits in the later lane. RetryAfter(nil, d) is nil.
 func RetryAfter(err error, d time.Duration) error {
 	if err == nil {
 		return nil
@@ -48,6 +48,45 @@ type delayed struct {
 }
 
 func (d *delayed) Unwrap() error { return d.error }
+
+// RetryAtMost wraps err so that the message is retried n times at most after a failure of this kind. The message is dead-lettered if it
+// has more than n failed attempts of any kind, this one included. RetryAtMost lowers the limit in force for this failure alone, and
+// never raises it; attempts that an operator granted are added. A negative n is treated as 0, which allows no retry. If several are
+// wrapped in each other or joined, the smallest n is used. RetryAtMost may be combined with RetryAfter. It has no effect on an attempt
+// that is not counted. Unlike Reject it waits for the store. RetryAtMost(nil, n) is nil.
+func RetryAtMost(err error, n int) error {
+	if err == nil {
+		return nil
+	}
+	return &limited{err, min(max(n, 0), maxMaxRetries)}
+}
+
+type limited struct {
+	error
+	retries int
+}
+
+func (l *limited) Unwrap() error { return l.error }
+
+// fewestRetries returns the smallest n of the RetryAtMost in err's tree; false if there is none.
+func fewestRetries(err error) (n int, found bool) {
+	if l, ok := err.(*limited); ok { //nolint:errorlint // this walks the tree
+		n, found = l.retries, true
+	}
+	var below []error
+	switch e := err.(type) { //nolint:errorlint // as above
+	case interface{ Unwrap() error }:
+		below = []error{e.Unwrap()}
+	case interface{ Unwrap() []error }:
+		below = e.Unwrap()
+	}
+	for _, err := range below {
+		if m, ok := fewestRetries(err); ok && (!found || m < n) {
+			n, found = m, true
+		}
+	}
+	return n, found
+}
 
 // NotCounted wraps err so that the attempt is not counted: the handler could not work, for a reason other than the message. The delivery is
 // held unacked, for the Backoff or what RetryAfter says, and then the handler is called again in this process, whatever the
@@ -116,5 +155,8 @@ func origin(stack string) string {
 }
 
 func errExhausted(r counter.Reply) error {
+	if r.Counted() < r.Limit {
+		return fmt.Errorf("dead-lettered after %d failures and %d crashes, before the limit of %d attempts (%s); the last: %s", r.Failures, r.Crashes, r.Limit, r.Cause, r.Reason)
+	}
 	return fmt.Errorf("%d failures and %d crashes reached the limit of %d attempts; the last: %s", r.Failures, r.Crashes, r.Limit, r.Reason)
 }

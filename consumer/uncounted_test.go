@@ -3,6 +3,8 @@ package consumer
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -181,8 +183,8 @@ func TestCrashed(t *testing.T) {
 				}
 				b.expect(t, "nack requeue=false", `"exhausted" 0+4 marked false`)
 				records, _ := b.store.Get(t.Context(), "/", "orders", "m1")
-				if records[0].Cause != counter.CauseCrashed {
-					t.Errorf("the cause is %s", records[0].Cause)
+				if records[0].Cause != counter.CauseCrashed || records[0].Reason != errBoom.Error() {
+					t.Errorf("the cause is %s: %s", records[0].Cause, records[0].Reason)
 				}
 				if b.isolation.gate.opened() != nil || !b.isolation.undecided.TryAcquire(1) || !b.isolation.lock.TryAcquire(everything) {
 					t.Error("the isolation lock or the gate is still held")
@@ -190,6 +192,23 @@ func TestCrashed(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestCrashEvents: they say whether the attempt is counted, and why the next one is isolated.
+func TestCrashEvents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, o := newBench(), &outcomes{errs: slicesOf(Crashed(errBoom), 2)}
+		b.isolation = newIsolation()
+		var got []string
+		b.Observer = observe(func(e Event) { got = append(got, fmt.Sprint(e.Outcome, " ", e.Isolated, " ", e.Err)) })
+		if _, err := b.Handle(t.Context(), b.delivery(false), o.handle); err != nil {
+			t.Fatal(err)
+		}
+		want := []string{"crash false " + errBoom.Error(), "isolate false " + errReported.Error(), "crash true " + errBoom.Error(), "isolate false " + errReported.Error(), "ack false <nil>"}
+		if !slices.Equal(got, want) {
+			t.Errorf("%q, want %q", got, want)
+		}
+	})
 }
 
 // TestCrashedThenFine: the crashes that came before stay; nothing is open.

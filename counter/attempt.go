@@ -2,8 +2,10 @@ package counter
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
+	"github.com/strikesmq/strikes/internal/printable"
 	"github.com/strikesmq/strikes/internal/setting"
 )
 
@@ -49,6 +51,56 @@ type Attempt struct {
 
 	// Floor is the fence that the delivery carries. The fences of this generation are greater. Only Start uses it. Zero: none.
 	Floor int64
+
+	// Later is set by a consumer with a later lane, and for every delivery that came through it. Only Start and Fail use it.
+	Later Later
+
+	// MaxAge is the longest time between the first and the last counted attempt, in whole milliseconds, rounded up. If it is longer,
+	// Start and Fail exhaust the message, whatever its count, with CauseTooOld. An Override replaces MaxAge, and a Grant lifts it.
+	// Zero: no such limit.
+	MaxAge time.Duration
+
+	// Crash is how the process that worked on the last attempt at this delivery died, as far as this process saw it. If Start counts
+	// a crash, this is its reason. Only Start uses it. Empty: not seen.
+	Crash string
+}
+
+// crash returns the argument of START; empty: none.
+func (a Attempt) crash() string {
+	if a.Crash == "" {
+		return ""
+	}
+	return "crash " + printable.Cut(a.Crash, MaxReason)
+}
+
+// Later has the arguments of steps for a later lane, in which messages wait for long delays: a copy of the message waits in another
+// queue, and the original is acked. See docs/protocol.md. The zero value: the consumer has no later lane.
+type Later struct {
+	Hop   int64         // the number that a copy carries; 0: the delivery is no copy
+	Above time.Duration // a longer wait moves the message; zero: no wait does
+	Lease time.Duration // how long an open attempt at a moved message counts as running
+	Body  string        // a fingerprint of the message, to tell it from another one with its id: 1 to 32 of 0-9 a-f
+}
+
+// String returns the argument of a step; empty if there is none.
+func (l Later) String() string {
+	if l == (Later{}) {
+		return ""
+	}
+	return fmt.Sprintf("later %d %d %d %s", l.Hop, ceilMillis(l.Above), ceilMillis(l.Lease), l.Body)
+}
+
+// MaxHop is the largest Later.Hop.
+const MaxHop = 1<<31 - 1
+
+func (l Later) validate() error {
+	switch {
+	case l.Hop < 0 || l.Hop > MaxHop:
+		return setting.New("Later.Hop", l.Hop, fmt.Sprintf("0 to %d", int64(MaxHop)))
+	case l != (Later{}) && (l.Body == "" || len(l.Body) > 32 || strings.Trim(l.Body, "0123456789abcdef") != ""):
+		return setting.New("Later.Body", l.Body, "1 to 32 of 0-9 a-f")
+	}
+	return nil
 }
 
 // age is how many ms this process has had the delivery of a first attempt; -1 for other attempts.
@@ -70,8 +122,13 @@ func (a Attempt) validate() error {
 		return fmt.Errorf("counter: queue %q: %w", a.Queue, setting.New("ID", "", "the id of the message, which cannot be counted without one"))
 	case a.Floor < 0 || a.Floor > MaxFloor:
 		return fmt.Errorf("counter: queue %q: %w", a.Queue, setting.New("Floor", a.Floor, fmt.Sprintf("0 to %d", int64(MaxFloor))))
+	case a.MaxAge < 0:
+		return fmt.Errorf("counter: queue %q: %w", a.Queue, setting.New("MaxAge", a.MaxAge, "0s at least"))
 	case !validToken(a.Token):
 		return fmt.Errorf("counter: queue %q: %w", a.Queue, setting.New("Token", a.Token, "1 to 64 characters of A-Z a-z 0-9 _ -"))
+	}
+	if err := a.Later.validate(); err != nil {
+		return fmt.Errorf("counter: queue %q: %w", a.Queue, err)
 	}
 	return nil
 }
@@ -122,6 +179,10 @@ type Failure struct {
 	Cause  Cause         // if empty, CauseFailed
 	Reason string        // the same for people; cut to MaxReason bytes
 	Ran    time.Duration // how long the handler ran, for people
+
+	// AtMost limits the counted attempts at a message that fails in this way: with so many, this one included, the message is
+	// exhausted. It only lowers the Limit or its Override, for this step; a Grant adds to it. Zero: no such limit.
+	AtMost int
 }
 
 func flag(b bool) int {

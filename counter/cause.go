@@ -6,7 +6,7 @@ import (
 	"github.com/strikesmq/strikes/internal/setting"
 )
 
-// Cause is why an attempt failed, or why a message was dead-lettered without an attempt.
+// Cause is why an attempt failed, or why a message was dead-lettered below its limit.
 type Cause string
 
 // The causes. Fail accepts the first four; Start itself counts a crash.
@@ -17,6 +17,8 @@ const (
 	CauseRejected Cause = "rejected"  // the handler asked for the dead-letter queue
 	CauseCrashed  Cause = "crashed"   // the process died while the message ran isolated
 	CauseSkipped  Cause = "skipped"   // an operator skipped the message; see Admin.Skip
+	CauseBehind   Cause = "behind"    // an earlier message holds its lane; no record has this cause
+	CauseTooOld   Cause = "too-old"   // it failed later than MaxAge after its first failed attempt; only tombstones have this cause
 	CauseNoID     Cause = "no-id"     // the message has no id to count it by; no record has this cause
 )
 
@@ -32,6 +34,9 @@ func (f Failure) cause() Cause {
 }
 
 func (f Failure) validate() error {
+	if f.AtMost < 0 {
+		return fmt.Errorf("counter: fail: %w", setting.New("AtMost", f.AtMost, "0 at least"))
+	}
 	switch f.Cause {
 	case "", CauseFailed, CausePanicked, CauseTimedOut, CauseRejected:
 		return nil

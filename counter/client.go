@@ -20,6 +20,8 @@ var (
 	failLua string
 	//go:embed scripts/end.lua
 	endLua string
+	//go:embed scripts/moved.lua
+	movedLua string
 	//go:embed scripts/grant.lua
 	grantLua string
 	//go:embed scripts/reset.lua
@@ -46,6 +48,7 @@ var (
 	stepStart   = newStep("start", startLua)
 	stepFail    = newStep("fail", failLua)
 	stepEnd     = newStep("end", endLua)
+	stepMoved   = newStep("moved", movedLua)
 	stepGrant   = newStep("grant", grantLua)
 	stepReset   = newStep("reset", resetLua)
 	stepSkip    = newStep("skip", skipLua)
@@ -70,8 +73,12 @@ func (c *client) step(ctx context.Context, s step, a Attempt, limit int, args ..
 	if err := a.validate(); err != nil {
 		return Reply{}, err
 	}
-	all := append(make([]any, 0, 9), a.Token, printable.Cut(a.ID, maxStoredID), printable.Cut(a.Generation, maxStoredID), printable.Cut(a.Holder, maxStoredID), limit, a.age())
-	raw, err := c.run(ctx, s, a.Message, append(all, args...))
+	all := append(make([]any, 0, 11), a.Token, printable.Cut(a.ID, maxStoredID), printable.Cut(a.Generation, maxStoredID), printable.Cut(a.Holder, maxStoredID), limit, a.age())
+	all = append(all, args...)
+	if later := a.Later.String(); later != "" && (s == stepStart || s == stepFail) {
+		all = append(all, later)
+	}
+	raw, err := c.run(ctx, s, a.Message, all)
 	if err != nil {
 		c.reload(ctx, err)
 		return Reply{}, fmt.Errorf("counter: %s, queue %q: %w", s.name, a.Queue, c.errorAt(a.Message, err))

@@ -23,6 +23,7 @@ type Reader struct {
 	Holder  string // the process, shown to operators
 	Stopped bool   // it takes no deliveries of the queue and holds none
 	Left    bool   // this is its last read: it is no longer among the Consumers
+	Held    Held   // the zero value: none
 }
 
 func (r Reader) state() string {
@@ -64,6 +65,9 @@ func (c *Counter) Control(ctx context.Context, vhost, queue string, r Reader) (C
 	}
 	keys := c.opts.controlKeys(vhost, queue)
 	words, err := readControl.Run(ctx, c.rdb, keys, r.Token, printable.Cut(r.Holder, maxStoredID), r.state(), pauseTTL.Milliseconds()).StringSlice()
+	if err == nil {
+		_ = c.reportHeld(ctx, vhost, queue, r) // the next read reports it again; the reply must take effect
+	}
 	if err == nil && len(words) < 4 {
 		err = fmt.Errorf("%w: got %d values, want 4 at least", ErrReply, len(words))
 	}

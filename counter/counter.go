@@ -124,7 +124,7 @@ func (c *Counter) Start(ctx context.Context, a Attempt, mode Mode, limit int) (R
 	if err := checkLimit(limit); err != nil {
 		return Reply{}, err
 	}
-	return c.step(ctx, stepStart, a, min(limit, maxLimit), mode.String(), a.Floor)
+	return c.step(ctx, stepStart, a, min(limit, maxLimit), mode.String(), a.Floor, ceilMillis(a.MaxAge), a.crash())
 }
 
 func checkLimit(limit int) error {
@@ -140,7 +140,15 @@ func (c *Counter) Fail(ctx context.Context, a Attempt, f Failure) (Reply, error)
 	if err := f.validate(); err != nil {
 		return Reply{}, err
 	}
-	return c.step(ctx, stepFail, a, min(max(f.Limit, 0), maxLimit), ceilMillis(f.Wait), string(f.cause()), printable.Cut(f.Reason, MaxReason), max(f.Ran, 0).Milliseconds())
+	return c.step(ctx, stepFail, a, min(max(f.Limit, 0), maxLimit), ceilMillis(f.Wait), string(f.cause()), printable.Cut(f.Reason, MaxReason),
+		max(f.Ran, 0).Milliseconds(), ceilMillis(a.MaxAge), min(f.AtMost, maxLimit))
+}
+
+// Moved records that the broker has confirmed the copy of a message. hop is Reply.Hop of the Start or Fail that asked for the move.
+// One call is enough, even if its reply is lost: the Start of the copy records the same.
+func (c *Counter) Moved(ctx context.Context, a Attempt, hop int64) error {
+	_, err := c.step(ctx, stepMoved, a, 0, hop)
+	return err
 }
 
 // End closes an attempt that Start let run and that is not counted: it succeeded, and its delivery is about to be acked; or it

@@ -1,6 +1,7 @@
 package counter
 
 import (
+	"cmp"
 	"strings"
 	"time"
 )
@@ -37,9 +38,11 @@ func parseHistory(text, first, reason string, counted int) []AttemptNote {
 			continue
 		}
 		n := AttemptNote{
-			Number: counted - len(newest), At: after(first, fields[0][1:]), Cause: causesByLetter[fields[0][0]], Holder: fields[2], Reason: crashReason,
+			Number: counted - len(newest), At: after(first, fields[0][1:]), Cause: causesByLetter[fields[0][0]], Holder: fields[2],
 		}
-		if n.Cause != CauseCrashed {
+		if n.Cause == CauseCrashed {
+			n.Reason = cmp.Or(fields[3], crashReason)
+		} else {
 			n.Ran = time.Duration(min(number(fields[1]), maxWaitMillis)) * time.Millisecond
 			if fields[2] != sameText {
 				holder = fields[2]

@@ -61,6 +61,22 @@ func TestHistory(t *testing.T) {
 		start("g", "web-6", ModeIsolated)
 		fail("f", "web-5", "it was not dead", time.Minute)
 		want("the crash was a failure", append(three, "4 panicked 1s web-4: down for\x00 a while", "5 panicked 1m0s web-5: it was not dead")...)
+		start("crashing", "web-5", ModeIsolated)
+		saw := Attempt{Message: m, Token: "seen", Holder: "web-5", Crash: "the endpoint ended\tthe connection\nhere"}
+		for range 2 { // a repeated START changes nothing
+			if _, err := s.Start(t.Context(), saw, ModeIsolated, 100); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := s.look(t, m); got.Reason != saw.Crash || got.Cause != CauseCrashed {
+			t.Errorf("%s: the reason of a crash that was seen: %s %q", s.name, got.Cause, got.Reason)
+		}
+		if h := told(s.look(t, m).Record); h[len(h)-1] != "7 crashed 0s web-5: the endpoint ended the connection" {
+			t.Errorf("%s: %q", s.name, h)
+		}
+		if err := s.End(t.Context(), attempt(m, "seen"), false); err != nil {
+			t.Fatal(err)
+		}
 		if err := s.Reset(t.Context(), m, Note{Why: "fixed"}); err != nil {
 			t.Fatal(err)
 		}

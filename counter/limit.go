@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"regexp"
 	"strconv"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -21,9 +22,14 @@ var ErrOverride = errors.New("consumers ignore the override")
 
 // Override is a limit that an operator set for a queue. It replaces the one in the consumers' configuration.
 type Override struct {
-	// MaxRetries is the number of retries after the first failure: 0 to MaxOverride, where 0 is none. SetLimit with nil
-	// changes only the Note of an existing override. Admin.Limit never returns nil.
+	// MaxRetries is the number of retries after the first failure: 0 to MaxOverride, where 0 is none. nil: that of the consumers is in
+	// force, and SetLimit leaves the field as it is.
 	MaxRetries *int
+
+	// MaxAge replaces Attempt.MaxAge, in whole milliseconds; 0 lifts it. nil: that of the consumers is in force, and SetLimit leaves
+	// the field as it is.
+	MaxAge *time.Duration
+
 	Note
 }
 
@@ -39,10 +45,13 @@ func (o *Override) validate() error {
 	if o.MaxRetries != nil && (*o.MaxRetries < 0 || *o.MaxRetries > MaxOverride) {
 		return setting.New("MaxRetries", *o.MaxRetries, fmt.Sprintf("0 to %d", MaxOverride))
 	}
+	if o.MaxAge != nil && (*o.MaxAge < 0 || *o.MaxAge%time.Millisecond != 0) {
+		return setting.New("MaxAge", *o.MaxAge, "0s or more, in whole milliseconds")
+	}
 	return o.Note.validate()
 }
 
-// errNoOverride refuses an Override without MaxRetries for a queue that has no override.
+// errNoOverride refuses an Override that changes only the Note, for a queue that has no override.
 var errNoOverride error = setting.New("MaxRetries", nil, fmt.Sprintf("0 to %d, because the queue has no override yet", MaxOverride))
 
 //go:embed scripts/limit.lua
@@ -50,8 +59,11 @@ var limitLua string
 
 var setLimit = redis.NewScript(limitLua)
 
-// overrides are the values of max_retries that the scripts accept.
-var overrides = regexp.MustCompile(`\A-?[0-9]+\z`)
+// What the scripts accept as max_retries and as max_age.
+var (
+	overrides = regexp.MustCompile(`\A(-?[0-9]{1,8}|[0-9]{9})\z`)
+	ages      = regexp.MustCompile(`\A[0-9]{1,13}\z`)
+)
 
 // Limit returns the override of a queue, nil if there is none.
 func (a *Admin) Limit(ctx context.Context, vhost, queue string) (*Override, error) {
@@ -71,19 +83,28 @@ func (a *Admin) Limit(ctx context.Context, vhost, queue string) (*Override, erro
 
 // overrideOf reads an override. nil: there is none.
 func overrideOf(h map[string]string) (*Override, error) {
-	text, set := h["max_retries"]
-	if !set {
+	retries, limited := h["max_retries"]
+	age, aged := h["max_age"]
+	o := &Override{Note: parseNote(h)}
+	switch {
+	case !limited && !aged:
 		return nil, nil //nolint:nilnil // none is no error, and no zero value of an override
+	case limited && !overrides.MatchString(retries):
+		return nil, fmt.Errorf("%w: max_retries is %.80q (want an integer of at most 9 characters)", ErrOverride, retries)
+	case aged && !ages.MatchString(age):
+		return nil, fmt.Errorf("%w: max_age is %.80q (want milliseconds, at most 13 digits)", ErrOverride, age)
 	}
-	if len(text) > 9 || !overrides.MatchString(text) {
-		return nil, fmt.Errorf("%w: max_retries is %.80q (want an integer of at most 9 characters)", ErrOverride, text)
+	if limited {
+		o.MaxRetries = new(min(max(int(number(retries)), 0), MaxOverride))
 	}
-	return &Override{MaxRetries: new(min(max(int(number(text)), 0), MaxOverride)), Note: parseNote(h)}, nil
+	if aged {
+		o.MaxAge = new(time.Duration(min(number(age), maxWaitMillis)) * time.Millisecond)
+	}
+	return o, nil
 }
 
-// SetLimit sets the override of a queue. It is in force from the next step of each message until it is cleared; it has no TTL.
-// A message with that many counted attempts is dead-lettered at its next step. After an error it may or may not be set; it is
-// safe to repeat.
+// SetLimit sets the override of a queue. Fields that are nil stay as they are. The override is in force from the next step of each
+// message until it is cleared; it has no TTL. A message that has reached the limit, or is too old, is dead-lettered at its next step. After an error it may or may not be set; it is safe to repeat.
 func (a *Admin) SetLimit(ctx context.Context, vhost, queue string, o Override) error {
 	if a.refuse != nil {
 		return a.refuse
@@ -91,12 +112,15 @@ func (a *Admin) SetLimit(ctx context.Context, vhost, queue string, o Override) e
 	if err := o.validate(); err != nil {
 		return fmt.Errorf("counter: set limit, queue %q: %w", queue, err)
 	}
-	retries := ""
+	retries, age := "", ""
 	if o.MaxRetries != nil {
 		retries = strconv.Itoa(*o.MaxRetries)
 	}
+	if o.MaxAge != nil {
+		age = strconv.FormatInt(o.MaxAge.Milliseconds(), 10)
+	}
 	n := o.kept()
-	set, err := setLimit.Run(ctx, a.rdb, []string{a.overrideKey(vhost, queue)}, retries, n.By, n.Why).Int()
+	set, err := setLimit.Run(ctx, a.rdb, []string{a.overrideKey(vhost, queue)}, retries, n.By, n.Why, age).Int()
 	switch {
 	case err != nil:
 		return fmt.Errorf("counter: set limit, queue %q: %w", queue, a.limitError(vhost, queue, err))

@@ -105,11 +105,7 @@ func (a *Admin) deadPage(ctx context.Context, vhost, queue string, w *walk, size
 	if err != nil || len(entries) == 0 {
 		return nil, false, a.listError(vhost, queue, err)
 	}
-	keys := make([]string, len(entries))
-	for i, e := range entries {
-		keys[i] = a.opts.queueKey(vhost, queue) + "r:" + e.member
-	}
-	texts, err := a.rdb.MGet(ctx, keys...).Result()
+	texts, err := a.rdb.MGet(ctx, a.recordKeys(vhost, queue, entries)...).Result()
 	if err != nil {
 		return nil, false, a.listError(vhost, queue, err)
 	}
@@ -120,6 +116,15 @@ func (a *Admin) deadPage(ctx context.Context, vhost, queue string, w *walk, size
 		}
 	}
 	return dead, len(entries) == size, nil
+}
+
+func (a *Admin) recordKeys(vhost, queue string, entries []listed) []string {
+	prefix := a.opts.queueKey(vhost, queue) + "r:"
+	keys := make([]string, len(entries))
+	for i, e := range entries {
+		keys[i] = prefix + e.member
+	}
+	return keys
 }
 
 // CountDead returns how many tombstones Dead yields.

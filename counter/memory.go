@@ -6,8 +6,6 @@ import (
 	"slices"
 	"sync"
 	"time"
-
-	"github.com/strikesmq/strikes/internal/printable"
 )
 
 // Bounds of a record, as in scripts/record.lua.
@@ -70,7 +68,7 @@ func (m *Memory) Fail(ctx context.Context, a Attempt, f Failure) (Reply, error) 
 		return Reply{}, err
 	}
 	return m.step(ctx, a, func(e *entry, _ bool, now time.Time) Reply {
-		reply, write := e.fail(a, f, e.given(min(max(f.Limit, 0), maxLimit)), now)
+		reply, write := e.fail(a, f, e.given(min(max(f.Limit, 0), maxLimit)).atMost(f.AtMost, e.Tokens[a.Token] == KindFailed && e.State == StateLive), now)
 		if write {
 			m.save(e, a, now, m.opts.TTL)
 		}
@@ -84,7 +82,7 @@ func (m *Memory) End(ctx context.Context, a Attempt, succeeded bool) error {
 		if e.Tokens[a.Token] != KindNotCounted {
 			e.end(a.Token, succeeded, now)
 			keep := m.opts.TTL
-			if e.State == StateDone || !exists {
+			if e.Move.Top == 0 && (e.State == StateDone || !exists) {
 				keep = keepDone
 			}
 			m.save(e, a, now, keep)
@@ -125,141 +123,6 @@ func (m *Memory) save(e *entry, a Attempt, now time.Time, keep time.Duration) {
 	m.records[a.Message] = e
 }
 
-// start is scripts/start.lua. It reports whether the record must be written.
-func (e *entry) start(a Attempt, asked Mode, limit allowed, now time.Time) (Reply, bool) {
-	earlier := e.earlier(a, now)
-	if e.State == StateDeadLetter && now.Before(e.Binds) && !earlier {
-		e.Binds = now.Add(tombstoneBinds) // its dead-lettering may be held again
-		return e.reply(VerdictExhausted, limit, now), true
-	}
-	if e.OpenToken == a.Token || e.Tokens[a.Token] != 0 {
-		return e.reply(VerdictRun, limit, now), false
-	}
-	if e.State == StateDeadLetter || e.State == StateDone && earlier {
-		e.clear()
-	}
-	if e.State == StateDone {
-		e.State, e.Suspect = StateLive, false // Binds keeps that it was handled
-		e.close()
-	}
-	if asked.isolated() && e.OpenToken != "" && e.OpenMode == ModeIsolated {
-		e.Crashes++
-		e.remember(e.OpenToken, KindCrashed)
-		e.counted(CauseCrashed, crashReason, now)
-		e.note(e.OpenToken, e.Holder, 0, now)
-		e.Binds = time.Time{}
-		e.close()
-	}
-	e.Limit = limit.configured
-	verdict := e.permit(a, asked, limit, now)
-	return e.reply(verdict, limit, now), true
-}
-
-func (e *entry) permit(a Attempt, asked Mode, limit allowed, now time.Time) Verdict {
-	switch {
-	case e.exhausted(limit) && e.Binds.IsZero(), e.State == StateSkip:
-		e.exhaust(limit, now)
-		return VerdictExhausted
-	case e.Left(now) > 0:
-		return VerdictWait
-	case asked == ModeShared && (e.Suspect || e.OpenToken != ""):
-		e.Suspect = true
-		return VerdictSuspect
-	}
-	e.Starts++
-	e.Fence = max(e.Fence+1, a.Floor+1, time.Now().UnixMicro())
-	if asked != ModeUntracked {
-		if e.OpenToken != "" {
-			e.Suspect = true
-		}
-		e.OpenToken, e.OpenMode, e.OpenSince = a.Token, ModeShared, now
-		if asked == ModeIsolated {
-			e.OpenMode = ModeIsolated
-		}
-	}
-	return VerdictRun
-}
-
-// fail is scripts/fail.lua. It reports whether the record must be written.
-func (e *entry) fail(a Attempt, f Failure, limit allowed, now time.Time) (Reply, bool) {
-	token := a.Token
-	known := e.Tokens[token]
-	if known == 0 && (e.State == StateDeadLetter || e.State == StateDone) && e.earlier(a, now) {
-		e.clear()
-	}
-	fresh := known == 0 && e.State != StateDeadLetter
-	changes := fresh || known == KindCrashed || e.OpenToken == token
-	double := false
-	if fresh {
-		double = e.isDouble(a, now)
-		e.Failures++
-	} else if known == KindCrashed {
-		e.Crashes, e.Failures = e.Crashes-1, e.Failures+1
-		e.unnote(token)
-	}
-	if fresh || known == KindCrashed {
-		if e.State == StateDone {
-			e.State = StateLive
-		}
-		if e.State != StateDeadLetter {
-			e.Binds = time.Time{}
-		}
-		e.remember(token, KindFailed)
-		e.counted(f.cause(), printable.Cut(f.Reason, MaxReason), now)
-		e.note(token, printable.Cut(a.Holder, maxStoredID), max(f.Ran, 0).Truncate(time.Millisecond), now)
-		e.Wait = time.Duration(ceilMillis(f.Wait)) * time.Millisecond
-		e.Due = now.Add(e.Wait)
-	}
-	if e.State == StateSkip || known != KindNotCounted && e.State == StateLive && e.exhausted(limit) {
-		e.exhaust(limit, now)
-		changes = true
-	}
-	if e.OpenToken == token {
-		e.close()
-	}
-	if changes && limit.configured > 0 && e.State != StateDeadLetter {
-		e.Limit = limit.configured
-	}
-	verdict := VerdictRequeue
-	if e.State == StateDeadLetter || e.exhausted(limit) {
-		verdict = VerdictExhausted
-	}
-	reply := e.reply(verdict, limit, now)
-	reply.PossibleDuplicate = double
-	return reply, changes
-}
-
-// isDouble decides whether a failure that is counted next is the first sign of a second message with this id.
-func (e *entry) isDouble(a Attempt, now time.Time) bool {
-	if !a.First || e.State == StateDone || e.PossibleDuplicate {
-		return false
-	}
-	received := now.Add(-time.Duration(a.age()) * time.Millisecond)
-	e.PossibleDuplicate = e.firsts || e.Counted() > 0 && !e.FirstTime.After(received)
-	e.firsts = true
-	return e.PossibleDuplicate
-}
-
-// end is scripts/end.lua for a token that has not ended before.
-func (e *entry) end(token string, succeeded bool, now time.Time) {
-	if e.Tokens[token] == KindCrashed {
-		e.Crashes--
-		e.unnote(token)
-	}
-	if e.Tokens[token] != KindFailed {
-		e.remember(token, KindNotCounted)
-	}
-	if e.OpenToken == token {
-		e.close()
-	}
-	if succeeded {
-		if e.State == StateSkip {
-			e.Skipped = Note{}
-		}
-		e.State, e.Binds = StateDone, now.Add(tombstoneBinds)
-	}
-}
-
 func (e *entry) reply(v Verdict, limit allowed, now time.Time) Reply {
 	r := Reply{Verdict: v, Failures: e.Failures, Crashes: e.Crashes, Limit: e.inForce(limit), Fence: e.Fence, Wait: e.Left(now)}
 	if v == VerdictExhausted {
@@ -281,7 +144,7 @@ func (e *entry) clear() {
 	}
 	e.noted, e.firsts = nil, false
 	e.Record = Record{
-		Message: e.Message, Tokens: e.Tokens, OpenSince: e.OpenSince, Starts: e.Starts, Fence: e.Fence, Limit: e.Limit, Holder: e.Holder,
+		Move: e.Move, Message: e.Message, Tokens: e.Tokens, OpenSince: e.OpenSince, Starts: e.Starts, Fence: e.Fence, Limit: e.Limit, Holder: e.Holder,
 	}
 }
 

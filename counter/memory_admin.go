@@ -1,6 +1,7 @@
 package counter
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -18,6 +19,8 @@ type ledger struct {
 	readers     map[string]ConsumerState
 	skips       map[string]time.Time
 	audit       []AuditEntry // oldest first
+	laneOwner   string
+	lanes       map[string]*laneBook // by the hash of their names
 }
 
 // ledger returns that of a queue. The caller holds mu.
@@ -31,6 +34,14 @@ func (m *Memory) ledger(vhost, queue string) *ledger {
 
 // allowed is the limit that a step was given, and what it is before the message's grant is added.
 type allowed struct{ configured, base int }
+
+// atMost is the limit for a failure with AtMost n. A repetition does not judge what was counted since.
+func (a allowed) atMost(n int, repeated bool) allowed {
+	if n > 0 && n < a.base && !repeated {
+		a.base = n
+	}
+	return a
+}
 
 func (e *entry) given(limit int) allowed {
 	if set := e.queue.override.Limit(); set > 0 && limit > 0 {
@@ -47,6 +58,15 @@ func (e *entry) inForce(limit allowed) int {
 }
 
 func (e *entry) exhausted(limit allowed) bool { return e.Counted() >= e.inForce(limit) }
+
+// tooOld reports whether the last counted attempt was later than the MaxAge in force after the first; given is that of the step.
+func (e *entry) tooOld(given time.Duration) bool {
+	oldest := time.Duration(ceilMillis(given)) * time.Millisecond
+	if o := e.queue.override; o != nil && o.MaxAge != nil {
+		oldest = *o.MaxAge
+	}
+	return e.Record.tooOld(oldest)
+}
 
 // Get is like Admin.Get. It never fails.
 func (m *Memory) Get(_ context.Context, vhost, queue, id string) ([]Record, error) {
@@ -70,7 +90,7 @@ func (m *Memory) Limit(_ context.Context, vhost, queue string) (*Override, error
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if o := m.ledger(vhost, queue).override; o != nil {
-		return &Override{MaxRetries: new(*o.MaxRetries), Note: o.Note}, nil
+		return &Override{MaxRetries: copied(o.MaxRetries), MaxAge: copied(o.MaxAge), Note: o.Note}, nil
 	}
 	return nil, nil //nolint:nilnil // none is no error, and no zero value of an override
 }
@@ -80,17 +100,25 @@ func (m *Memory) SetLimit(_ context.Context, vhost, queue string, o Override) er
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	l, err := m.ledger(vhost, queue), o.validate()
-	if err == nil && o.MaxRetries == nil && l.override == nil {
+	if err == nil && o.MaxRetries == nil && o.MaxAge == nil && l.override == nil {
 		err = errNoOverride
 	}
 	if err != nil {
 		return fmt.Errorf("counter: set limit, queue %q: %w", queue, err)
 	}
-	if o.MaxRetries == nil {
-		o.MaxRetries = l.override.MaxRetries
+	if before := l.override; before != nil {
+		o.MaxRetries, o.MaxAge = cmp.Or(o.MaxRetries, before.MaxRetries), cmp.Or(o.MaxAge, before.MaxAge)
 	}
-	l.override = &Override{MaxRetries: new(*o.MaxRetries), Note: o.at(time.Now())}
+	l.override = &Override{MaxRetries: copied(o.MaxRetries), MaxAge: copied(o.MaxAge), Note: o.at(time.Now())}
 	return nil
+}
+
+// copied returns a copy of what p points to, if it does.
+func copied[T any](p *T) *T {
+	if p == nil {
+		return nil
+	}
+	return new(*p)
 }
 
 // ClearLimit is like Admin.ClearLimit. It never fails.

@@ -41,7 +41,7 @@ func (l *ledger) report(r Reader, now time.Time) {
 	}
 	delete(l.readers, r.Token)
 	if !r.Left {
-		l.readers[r.Token] = ConsumerState{Holder: printable.Cut(r.Holder, maxStoredID), Seen: now.Truncate(time.Millisecond).UTC(), Paused: r.Stopped}
+		l.readers[r.Token] = ConsumerState{Holder: printable.Cut(r.Holder, maxStoredID), Seen: now.Truncate(time.Millisecond).UTC(), Paused: r.Stopped, Held: r.Held.kept()}
 	}
 }
 

@@ -28,6 +28,7 @@ func TestModel(t *testing.T) {
 			"start": w.step(drawStart),
 			"fail":  w.step(drawFail),
 			"end":   w.step(drawEnd),
+			"moved": w.step(drawMoved),
 			"grant": w.step(drawGrant),
 			"reset": w.step(drawReset),
 			"skip":  w.step(drawSkip),
@@ -64,7 +65,7 @@ type taken struct {
 	Attempt
 	step          string
 	mode          Mode
-	limit         int
+	limit, atMost int
 	override      *Override
 	succeeded     bool
 	reply         Reply
@@ -83,6 +84,7 @@ var (
 	floors     = rapid.SampledFrom([]int64{0, 0, 0, 1, inOneDay})
 	reasons    = rapid.SampledFrom([]string{"", "0", "boom", "a\nb\x00\xff", "\u00e9 \u2028", "\r\n\tboom\tc\r", strings.Repeat("\u00e9", 100), strings.Repeat("x", 120)})
 	holders    = rapid.SampledFrom([]string{"", "0", "host, pid 1", "a\nf0\t1\tb\r", strings.Repeat("h", 200)})
+	maxAges    = rapid.SampledFrom([]time.Duration{0, 0, 0, 55 * time.Second, 9*time.Minute + 55*time.Second, 48*time.Hour + 55*time.Second}) // never as much as may have passed
 	runs       = rapid.SampledFrom([]time.Duration{-1, 0, 1500 * time.Microsecond, time.Hour})
 )
 
@@ -100,7 +102,8 @@ var causesOfFail = rapid.SampledFrom([]Cause{"", CauseFailed, CausePanicked, Cau
 
 func drawFail(t *rapid.T, did *taken) func(context.Context, steps) (Reply, error) {
 	f := Failure{Cause: causesOfFail.Draw(t, "cause"), Limit: rapid.IntRange(0, 4).Draw(t, "limit"), Wait: waits.Draw(t, "wait"), Reason: reasons.Draw(t, "reason"), Ran: runs.Draw(t, "ran")}
-	did.step, did.limit = "fail", f.Limit
+	f.AtMost = rapid.SampledFrom([]int{0, 0, 1, 2, 9}).Draw(t, "at most")
+	did.step, did.limit, did.atMost = "fail", f.Limit, f.AtMost
 	return func(ctx context.Context, s steps) (Reply, error) { return s.Fail(ctx, did.Attempt, f) }
 }
 
@@ -108,6 +111,28 @@ func drawEnd(t *rapid.T, did *taken) func(context.Context, steps) (Reply, error)
 	did.step, did.succeeded = "end", rapid.Bool().Draw(t, "succeeded")
 	return func(ctx context.Context, s steps) (Reply, error) {
 		return Reply{}, s.End(ctx, did.Attempt, did.succeeded)
+	}
+}
+
+func drawMoved(t *rapid.T, did *taken) func(context.Context, steps) (Reply, error) {
+	did.step = "moved"
+	hop := hops.Draw(t, "confirmed")
+	return func(ctx context.Context, s steps) (Reply, error) { return Reply{}, s.Moved(ctx, did.Attempt, hop) }
+}
+
+var (
+	hops   = rapid.SampledFrom([]int64{0, 0, 0, 1, 1, 2, 3, MaxHop})
+	bodies = rapid.SampledFrom([]string{"a1", "a1", "a1", "a1", "b2"})
+)
+
+// drawLater is that of most steps none, because a step without one ends what the record knows of a move.
+func drawLater(t *rapid.T) Later {
+	if rapid.IntRange(0, 4).Draw(t, "no later lane") == 0 {
+		return Later{}
+	}
+	return Later{
+		Hop: hops.Draw(t, "hop"), Body: bodies.Draw(t, "body"), Above: rapid.SampledFrom([]time.Duration{0, time.Minute, 4 * time.Minute}).Draw(t, "above"),
+		Lease: rapid.SampledFrom([]time.Duration{0, 2 * time.Minute, 100 * time.Hour}).Draw(t, "lease"),
 	}
 }
 
@@ -163,11 +188,15 @@ func (w *world) setLimit(t *rapid.T) {
 	if retries >= 0 {
 		w.override = &Override{MaxRetries: new(retries), Note: notes.Draw(t, "note")}
 	}
-	for _, s := range w.stores {
-		var err error
+	if rapid.Bool().Draw(t, "with an age") {
 		if w.override == nil {
-			_, err = s.ClearLimit(ctx, vhost, queue)
-		} else {
+			w.override = &Override{Note: notes.Draw(t, "note")}
+		}
+		w.override.MaxAge = new(maxAges.Draw(t, "age"))
+	}
+	for _, s := range w.stores {
+		_, err := s.ClearLimit(ctx, vhost, queue)
+		if err == nil && w.override != nil {
 			err = s.SetLimit(ctx, vhost, queue, *w.override)
 		}
 		if err != nil {
@@ -191,7 +220,8 @@ func (w *world) step(draw draws) func(*rapid.T) {
 	return func(t *rapid.T) {
 		did := taken{Attempt: Attempt{
 			Message: rapid.SampledFrom(w.messages).Draw(t, "message"), Token: tokens.Draw(t, "token"),
-			Holder: holders.Draw(t, "holder"), First: rapid.Bool().Draw(t, "first"),
+			Holder: holders.Draw(t, "holder"), First: rapid.Bool().Draw(t, "first"), MaxAge: maxAges.Draw(t, "max age"),
+			Crash: rapid.SampledFrom([]string{"", "", "the endpoint is gone", "a\tb\nc"}).Draw(t, "crash"), Later: drawLater(t),
 		}}
 		take := draw(t, &did)
 		did.override = w.override
@@ -322,11 +352,17 @@ func (d *taken) check(t *rapid.T, where string) {
 	if len(a.History) != min(a.Counted(), historyKept) && (!b.exists || len(b.History) != historyKept || len(a.History) != historyKept-1) {
 		refuse(fmt.Sprintf("a history of %d attempts", len(a.History)))
 	}
+	if why := d.wrongMove(); why != "" {
+		refuse(why)
+	}
 	if d.skipIgnored() {
 		refuse("a skipped message was neither dead-lettered, handled nor reset")
 	}
 	if d.limit > 0 && d.reply.Limit != d.inForce() {
 		refuse(fmt.Sprintf("the limit in force is %d, want %d", d.reply.Limit, d.inForce()))
+	}
+	if d.becameTooOld() != (a.Cause == CauseTooOld && (b.Cause != CauseTooOld || b.State != StateDeadLetter && a.State == StateDeadLetter)) {
+		refuse("dead-lettered for its age, or not")
 	}
 	if d.reply.Verdict == VerdictRequeue && a.Counted() >= d.reply.Limit {
 		refuse("requeued at the limit")
@@ -343,6 +379,39 @@ func (d *taken) check(t *rapid.T, where string) {
 	}
 }
 
+// wrongMove says what a step must not do to a move.
+func (d *taken) wrongMove() string {
+	b, a := d.before.Move, d.after.Move
+	switch {
+	case d.before.exists && (a.Hop < b.Hop || a.Top < b.Top):
+		return "a hop shrank"
+	case a.Hop > a.Top:
+		return "a hop was confirmed that was never given"
+	case a.Hop > b.Hop && d.step != "moved" && a.Hop != d.Later.Hop:
+		return "a hop was confirmed by no copy"
+	case a.Top > b.Top && d.step != "moved" && d.reply.Verdict != VerdictMove && a.Top != d.Later.Hop:
+		return "a hop was given to no move"
+	case d.reply.Verdict == VerdictMove && (d.reply.Hop != a.Top || a.Hop >= a.Top || a.Mover != d.Token || a.Until.IsZero()):
+		return "a move was not noted"
+	case d.reply.Verdict == VerdictMove && (d.Later.Above == 0 || d.after.Left(time.Now()) <= d.Later.Above-8*time.Second):
+		return "a message was moved that need not wait"
+	case d.reply.Verdict == VerdictStale && (a.Body != d.Later.Body || d.Later.Hop >= a.Hop && (d.Later.Hop == 0 || d.after.State != StateDone)):
+		return "a delivery is stale that no copy replaces"
+	case d.reply.Verdict == VerdictStale && d.after.tombstones.Count > d.before.tombstones.Count:
+		return "a stale delivery got a tombstone"
+	case d.reply.Verdict == VerdictStale && d.after.Starts > d.before.Starts:
+		return "a stale delivery got an attempt"
+	case a.Top == 0 && a != (Move{}):
+		return "a message that was never moved has a move"
+	}
+	return ""
+}
+
+// waitsForCopy reports whether a START waits for the end of an attempt at another copy.
+func (d *taken) waitsForCopy() bool {
+	return d.step == "start" && d.reply.Verdict == VerdictWait && d.Later.Hop > 0 && d.before.OpenToken != ""
+}
+
 // skipIgnored reports whether a step left a skip without effect. A START whose reply was lost is repeated, and FAIL comes next.
 func (d *taken) skipIgnored() bool {
 	if d.before.State != StateSkip {
@@ -351,9 +420,9 @@ func (d *taken) skipIgnored() bool {
 	switch a := d.after; d.step {
 	case "start":
 		again := d.before.OpenToken == d.Token || d.before.Tokens[d.Token] != 0
-		return !again && (d.reply.Verdict != VerdictExhausted || a.Cause != CauseSkipped || a.Reason != d.before.Skipped.Why)
+		return !again && d.reply.Verdict != VerdictStale && !d.waitsForCopy() && (d.reply.Verdict != VerdictExhausted || a.Cause != CauseSkipped || a.Reason != d.before.Skipped.Why)
 	case "fail":
-		return d.reply.Verdict != VerdictExhausted || a.Cause != CauseSkipped || a.Reason != d.before.Skipped.Why
+		return d.reply.Verdict != VerdictStale && (d.reply.Verdict != VerdictExhausted || a.Cause != CauseSkipped || a.Reason != d.before.Skipped.Why)
 	case "end":
 		return a.State == StateLive || a.State == StateDeadLetter
 	case "skip":
@@ -373,10 +442,36 @@ func count(tokens map[string]Kind, of Kind) int {
 // inForce is what the limit must be for a step that was given one.
 func (d *taken) inForce() int {
 	limit := d.limit
-	if d.override != nil {
-		limit = d.override.Limit()
+	if set := d.override.Limit(); set > 0 {
+		limit = set
+	}
+	repeated := d.before.Tokens[d.Token] == KindFailed && d.before.State == StateLive
+	if d.atMost > 0 && d.atMost < limit && !repeated {
+		limit = d.atMost
 	}
 	return limit + d.after.Granted.Attempts
+}
+
+// becameTooOld reports whether the step must find that the message has failed for too long, and nothing else.
+func (d *taken) becameTooOld() bool {
+	b, a, oldest := d.before, d.after, d.MaxAge
+	if d.override != nil && d.override.MaxAge != nil {
+		oldest = *d.override.MaxAge
+	}
+	late := oldest > 0 && a.LastTime.Sub(a.FirstTime) > oldest && a.Counted() > 0 && a.Granted.Attempts == 0
+	known, counted := b.Tokens[d.Token], a.Counted() > b.Counted()
+	switch {
+	case !late || d.limit == 0 || a.Counted() >= d.reply.Limit || b.State == StateSkip:
+		return false
+	case d.reply.Verdict == VerdictStale, d.waitsForCopy():
+		return false
+	case d.step == "start":
+		handled := !b.Binds.IsZero() && !counted
+		return known == 0 && (b.OpenToken == "" || b.OpenToken != d.Token) && b.State != StateDeadLetter && !handled
+	case d.step == "fail":
+		return known != KindNotCounted && b.State != StateDeadLetter && (b.State == StateLive || known == 0)
+	}
+	return false
 }
 
 // anew says that the step is the first of a new use of the id, to which what there was is history.
@@ -408,11 +503,11 @@ func (d *taken) mayMark() bool {
 	b, a := d.before, d.after
 	switch {
 	case d.step == "start" && a.OpenToken == d.Token:
-		return d.reply.Verdict == VerdictRun && d.mode != ModeUntracked
+		return d.reply.Verdict == VerdictRun && (d.mode != ModeUntracked || d.Later.Hop > 0)
 	case a.OpenToken != "":
 		return false
 	case b.OpenToken == d.Token:
-		return d.step != "start"
+		return d.step != "start" || d.reply.Verdict == VerdictStale
 	case d.step == "start":
 		return d.anew() || b.State == StateDone || d.mode.isolated() && b.OpenMode == ModeIsolated
 	}
@@ -445,7 +540,7 @@ func (d *taken) checkKeys(t *rapid.T, where string) {
 		t.Fatalf("%s: not in the index after %s of %q: %+v", where, d.step, d.Token, a)
 	case (a.indexed || a.dead && amongDead(a)) && a.setTTL < a.TTL-time.Second: // an entry of an expired record may go with its set
 		t.Fatalf("%s: the index expires after %v, less than its record: %+v", where, a.setTTL, a)
-	case a.exists && a.State == StateDone && a.TTL > max(keepDone, d.before.TTL):
+	case a.exists && a.State == StateDone && a.Move.Top == 0 && a.TTL > max(keepDone, d.before.TTL):
 		t.Fatalf("%s: a success is kept for %v", where, a.TTL)
 	}
 }

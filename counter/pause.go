@@ -24,6 +24,7 @@ type ConsumerState struct {
 	Holder string    // the process
 	Seen   time.Time // when it read the Control of the queue, by the store's clock: once a second, unless it is dead or cut off
 	Paused bool      // it has read the pause of the queue, takes no deliveries and holds none
+	Held   Held      // messages whose attempts are not counted, as of Seen; a report is forgotten after 3 s
 }
 
 //go:embed scripts/pause.lua
@@ -113,12 +114,20 @@ func (a *Admin) Consumers(ctx context.Context, vhost, queue string) ([]ConsumerS
 		return nil, fmt.Errorf("counter: consumers, queue %q: %w", queue, a.controlError(vhost, queue, err))
 	}
 	var out []ConsumerState
+	var tokens []string
 	for _, r := range readers {
 		text, _ := r.Member.(string)
 		if words := strings.SplitN(text, " ", 3); len(words) == 3 {
 			c := ConsumerState{Holder: words[2], Seen: time.UnixMilli(int64(r.Score)).UTC(), Paused: words[0] == "1"}
-			out = append(out, c.since(paused))
+			out, tokens = append(out, c.since(paused)), append(tokens, words[1])
 		}
+	}
+	held, err := a.readHeld(ctx, vhost, queue, tokens)
+	if err != nil {
+		return nil, fmt.Errorf("counter: consumers, queue %q: %w", queue, a.controlError(vhost, queue, err))
+	}
+	for i := range held {
+		out[i].Held = held[i]
 	}
 	slices.SortFunc(out, byHolder)
 	return out, nil

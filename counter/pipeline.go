@@ -214,11 +214,11 @@ func (p *pipeline) calls(ctx context.Context, batch []*request) []*call {
 	return calls
 }
 
-// callFor finds the call that a request may join, if there is one.
+// callFor finds the call that a request may join, if there is one: the script finds the arguments of a step by their number.
 func callFor(calls []*call, r *request) *call {
 	for _, c := range calls {
 		first := c.of[0]
-		if first.script == r.script && first.message.Queue == r.message.Queue && first.message.VHost == r.message.VHost {
+		if first.script == r.script && len(first.args) == len(r.args) && first.message.Queue == r.message.Queue && first.message.VHost == r.message.VHost {
 			return c
 		}
 	}

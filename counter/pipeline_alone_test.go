@@ -17,7 +17,7 @@ import (
 type flushes struct {
 	redis.Hook
 	begun   chan bool
-	release chan struct{}
+	release map[bool]chan struct{} // true: those that a caller's goroutine sends
 }
 
 func (*flushes) DialHook(next redis.DialHook) redis.DialHook          { return next }
@@ -27,10 +27,16 @@ func (f *flushes) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proc
 		if cmds[0].Name() != "evalsha" { // of a new connection
 			return next(ctx, cmds)
 		}
-		f.begun <- strings.Contains(string(debug.Stack()), "counter.(*Counter).Fail")
-		<-f.release
+		itself := strings.Contains(string(debug.Stack()), "counter.(*Counter).Fail")
+		f.begun <- itself
+		<-f.release[itself]
 		return next(ctx, cmds)
 	}
+}
+
+func (f *flushes) releaseAll() {
+	close(f.release[false])
+	close(f.release[true])
 }
 
 // aloneOn is a Counter on a server that knows the script, behind a proxy, and its flushes.
@@ -47,9 +53,16 @@ func aloneOn(t *testing.T) (*Counter, *flushes, *proxy.Proxy) {
 	}
 	t.Cleanup(func() { _ = c.Close() })
 	mustDo(t, c.rdb, "SCRIPT", "LOAD", stepFail.source)
-	f := &flushes{begun: make(chan bool, 10), release: make(chan struct{}, 10)}
+	f := &flushes{begun: make(chan bool, 10), release: map[bool]chan struct{}{false: make(chan struct{}), true: make(chan struct{})}}
 	c.rdb.AddHook(f)
 	return c, f, p
+}
+
+// quiet returns when no flush is under way: a flush ends after its callers are answered.
+func quiet(c *Counter) {
+	for flushes, _ := c.pipe.load(); flushes > 0; flushes, _ = c.pipe.load() {
+		time.Sleep(100 * time.Microsecond)
+	}
 }
 
 // failWithin takes one step; zero: without a deadline.
@@ -68,6 +81,7 @@ func failWithin(t *testing.T, c *Counter, d time.Duration, i int) error {
 // TestLoneCallerSendsItsStepItself: it does so only if the store answered the last batch and the caller's deadline is near.
 func TestLoneCallerSendsItsStepItself(t *testing.T) {
 	c, f, p := aloneOn(t)
+	f.releaseAll()
 	for i, tc := range []struct {
 		name   string
 		within time.Duration
@@ -85,7 +99,6 @@ func TestLoneCallerSendsItsStepItself(t *testing.T) {
 		if tc.mute {
 			p.Mute(true)
 		}
-		f.release <- struct{}{}
 		if err := failWithin(t, c, tc.within, i); (err != nil) != tc.mute {
 			t.Errorf("%s: %v", tc.name, err)
 		}
@@ -93,7 +106,9 @@ func TestLoneCallerSendsItsStepItself(t *testing.T) {
 			t.Errorf("%s: the caller sends its step itself: %v, want %v", tc.name, itself, tc.itself)
 		}
 		if tc.mute {
-			p.Mute(false)
+			p.Mute(false) // its flush waits on for the reply
+		} else {
+			quiet(c)
 		}
 	}
 }
@@ -101,10 +116,11 @@ func TestLoneCallerSendsItsStepItself(t *testing.T) {
 // TestLoneCallerKeepsItsDeadline: a store that falls silent keeps a caller that sends its own step no longer than any other.
 func TestLoneCallerKeepsItsDeadline(t *testing.T) {
 	c, f, p := aloneOn(t)
-	close(f.release)
+	f.releaseAll()
 	if err := failWithin(t, c, brief, 0); err != nil {
 		t.Fatal(err)
 	}
+	quiet(c)
 	p.Mute(true)
 	began := time.Now()
 	if err := failWithin(t, c, 50*time.Millisecond, 1); err == nil {
@@ -121,11 +137,13 @@ func TestLoneCallerKeepsItsDeadline(t *testing.T) {
 // TestLoneCallerIsNotKeptByOthers: what came while its own step was under way is sent by another goroutine.
 func TestLoneCallerIsNotKeptByOthers(t *testing.T) {
 	c, f, _ := aloneOn(t)
-	f.release <- struct{}{}
+	close(f.release[false])
 	if err := failWithin(t, c, brief, 0); err != nil {
 		t.Fatal(err)
 	}
 	<-f.begun
+	quiet(c)
+	f.release[false] = make(chan struct{})
 	done := make(chan error, 4)
 	for i := range 4 { // the first sends its own step, the second flies beside it, the others wait
 		go func() { done <- failWithin(t, c, map[bool]time.Duration{true: brief}[i == 0], i+1) }()
@@ -133,18 +151,17 @@ func TestLoneCallerIsNotKeptByOthers(t *testing.T) {
 			time.Sleep(100 * time.Microsecond)
 		}
 	}
-	if !<-f.begun {
-		t.Error("the first does not send its step itself")
+	if first, second := <-f.begun, <-f.begun; first == second {
+		t.Fatalf("two steps are sent, and their own callers send both or none: %v", first)
 	}
-	<-f.begun
-	f.release <- struct{}{}
+	close(f.release[true])
 	if err := <-done; err != nil { // the deadline would be an error
 		t.Error(err)
 	}
 	if itself := <-f.begun; itself {
 		t.Error("a caller sends the steps of others")
 	}
-	close(f.release)
+	close(f.release[false])
 	for range 3 {
 		if err := <-done; err != nil {
 			t.Error(err)

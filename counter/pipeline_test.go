@@ -297,7 +297,7 @@ func TestOneBadRecordOfMany(t *testing.T) {
 			case 6:
 				mustDo(t, c.rdb, "HSET", key, "field", "value")
 			}
-			args := []any{token(i), m.ID, "", "test", 9, -1, 0, "failed", "boom"}
+			args := []any{token(i), m.ID, "", "test", 9, -1, 0, "failed", "boom", 5}
 			batch = append(batch, &request{script: script{"evalsha", stepFail.sha1}, message: m, args: args, done: make(chan struct{})})
 		}
 		c.pipe.send(batch)

@@ -35,30 +35,36 @@ func TestProtocolValues(t *testing.T) {
 		t.Errorf("the least TTL is not %v", least)
 	}
 	want := map[string]string{
-		"prefix":                              "`" + DefaultPrefix + "`",
-		"TTL of a record":                     ms(DefaultTTL),
-		"least TTL":                           ms(least),
-		"keep after a success":                ms(keepDone),
-		"tombstone in force":                  lua("record", "BINDS") + " ms",
-		"bytes of a token":                    fmt.Sprint(token),
-		"bytes of id, generation, holder, by": fmt.Sprint(maxStoredID),
-		"bytes of reason, why":                fmt.Sprint(MaxReason),
-		"largest limit":                       lua("record", "MOST"),
-		"largest override, in retries":        fmt.Sprint(MaxOverride),
-		"largest grant, in attempts":          fmt.Sprint(MaxGrant),
-		"largest floor":                       fmt.Sprint(int64(MaxFloor)),
-		"largest wait":                        ms(math.MaxInt64),
-		"uncounted tokens kept":               lua("record", "ENDED"),
-		"bytes of tokens kept":                lua("record", "TOKENS"),
-		"attempts in the history":             lua("record", "NOTED"),
-		"steps in one call":                   fmt.Sprint(maxBatch),
-		"TTL of a pause":                      ms(pauseTTL),
-		"a skip is announced for":             ms(skipAnnounced),
-		"a silent consumer is listed for":     lua("control", "FORGOTTEN") + " ms",
-		"skips in one reply":                  lua("control", "SKIPS"),
+		"prefix":                                   "`" + DefaultPrefix + "`",
+		"TTL of a record":                          ms(DefaultTTL),
+		"least TTL":                                ms(least),
+		"keep after a success":                     ms(keepDone),
+		"tombstone in force":                       lua("record", "BINDS") + " ms",
+		"bytes of a token":                         fmt.Sprint(token),
+		"bytes of id, generation, holder, by":      fmt.Sprint(maxStoredID),
+		"bytes of reason, why":                     fmt.Sprint(MaxReason),
+		"largest limit":                            lua("record", "MOST"),
+		"largest override, in retries":             fmt.Sprint(MaxOverride),
+		"largest grant, in attempts":               fmt.Sprint(MaxGrant),
+		"largest floor":                            fmt.Sprint(int64(MaxFloor)),
+		"largest wait":                             ms(math.MaxInt64),
+		"uncounted tokens kept":                    lua("record", "ENDED"),
+		"bytes of tokens kept":                     lua("record", "TOKENS"),
+		"attempts in the history":                  lua("record", "NOTED"),
+		"lease of a move":                          lua("record", "LEASE") + " ms",
+		"an open attempt is asked for again after": lua("record", "POLL") + " ms",
+		"largest hop":                              lua("record", "HOPS"),
+		"steps in one call":                        fmt.Sprint(maxBatch),
+		"TTL of a pause":                           ms(pauseTTL),
+		"a skip is announced for":                  ms(skipAnnounced),
+		"a silent consumer is listed for":          lua("control", "FORGOTTEN") + " ms",
+		"skips in one reply":                       lua("control", "SKIPS"),
 	}
 	if diff := cmp.Diff(want, documented(t, "Values of the store.")); diff != "" {
 		t.Error(diff)
+	}
+	if moveLease.Milliseconds() != number(lua("record", "LEASE")) || movePoll.Milliseconds() != number(lua("record", "POLL")) || MaxHop != number(lua("record", "HOPS")) {
+		t.Error("a move in the package and in record.lua differ")
 	}
 	if tombstoneBinds.Milliseconds() != number(lua("record", "BINDS")) || maxLimit != number(lua("record", "MOST")) {
 		t.Error("the package and record.lua differ")

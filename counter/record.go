@@ -53,8 +53,19 @@ type Record struct {
 	// that is not redelivered failed, and the generation had such a failure already, or had a counted attempt before it arrived.
 	PossibleDuplicate bool
 
+	Move Move // zero if the message was never moved
+
 	TTL time.Duration // until the record expires
 	Key string        // StateForeign: its key; nothing else is known except TTL, VHost and Queue
+}
+
+// Move is the state of a message that was moved to the later lane.
+type Move struct {
+	Hop   int64     // the highest number of a confirmed copy
+	Top   int64     // the highest number that a copy was given
+	Until time.Time // until when the Mover may publish the copy Top; zero: no move is under way
+	Mover string    // the token of the attempt whose message is being moved
+	Body  string    // the fingerprint of the message; x if different messages have its id
 }
 
 // Kind is what became of an attempt.
@@ -92,11 +103,21 @@ func (r Record) InForce(override *Override) int {
 	return min(limit+r.Granted.Attempts, maxLimit)
 }
 
+// TooOld reports whether the time between the first and the last counted attempt exceeds the MaxAge of an override, so that the message
+// is dead-lettered at its next step. It ignores the MaxAge of the consumers, which the store does not know. override may be nil.
+func (r Record) TooOld(override *Override) bool {
+	return override != nil && override.MaxAge != nil && r.tooOld(*override.MaxAge)
+}
+
+func (r Record) tooOld(maxAge time.Duration) bool {
+	return maxAge > 0 && r.Counted() > 0 && r.Granted.Attempts == 0 && r.LastTime.Sub(r.FirstTime) > maxAge
+}
+
 // Left is how long the next attempt must wait; now is by the store's clock. It is the time until Due, but at most Wait, because
 // that clock may have been set back.
 func (r Record) Left(now time.Time) time.Duration { return min(max(r.Due.Sub(now), 0), r.Wait) }
 
-// recordWords is the number of words in a record's first line.
+// recordWords is the number of words in a record's first line. A moved message's has one more.
 const recordWords = 25
 
 // parseRecord reads a record, which scripts/record.lua describes. Text that it cannot read has StateForeign.
@@ -107,7 +128,7 @@ func parseRecord(m Message, text string, ttl time.Duration) Record {
 	if !ends || !isRecord(w) {
 		return unreadable
 	}
-	parts, reason, ok := take(rest, w[20:])
+	parts, reason, ok := take(rest, w[20:recordWords])
 	if !ok {
 		return unreadable
 	}
@@ -122,6 +143,11 @@ func parseRecord(m Message, text string, ttl time.Duration) Record {
 		Tokens: parseTokens(w[19]), Holder: parts[2], TTL: ttl, PossibleDuplicate: w[18] == "2",
 		History: parseHistory(parts[4], w[9], reason, int(number(w[0])+number(w[1]))),
 	}
+	if len(w) > recordWords {
+		if r.Move, ok = parseMove(w[recordWords]); !ok {
+			return unreadable
+		}
+	}
 	if w[13] == ModeIsolated.String() {
 		r.OpenMode = ModeIsolated
 	}
@@ -130,22 +156,44 @@ func parseRecord(m Message, text string, ttl time.Duration) Record {
 
 // isRecord reports whether these are the words of a record's first line, as the scripts expect them.
 func isRecord(w []string) bool {
-	if len(w) != recordWords {
+	if len(w) != recordWords && len(w) != recordWords+1 {
 		return false
 	}
-	for i, word := range w {
+	for i, word := range w[:recordWords] {
 		switch i {
 		case 5, 11, 12, 13, 19: // words and tokens
 			if word == "" {
 				return false
 			}
 		default:
-			if word == "" || strings.Trim(word, "0123456789") != "" {
+			if !isDecimal(word) {
 				return false
 			}
 		}
 	}
 	return true
+}
+
+func parseMove(word string) (Move, bool) {
+	w := strings.Split(word, ":")
+	if len(w) != 5 || strings.Trim(w[0]+w[1]+w[2], "0123456789") != "" {
+		return Move{}, false
+	}
+	m := Move{Hop: number(w[0]), Top: number(w[1]), Until: millis(w[2]), Body: w[4]}
+	if w[3] != "." {
+		m.Mover = w[3]
+	}
+	return m, true
+}
+
+// isDecimal reports whether a word is decimal digits.
+func isDecimal(word string) bool {
+	for i := range len(word) {
+		if word[i] < '0' || word[i] > '9' {
+			return false
+		}
+	}
+	return word != ""
 }
 
 // after is the time ms milliseconds after begin; zero if begin is.

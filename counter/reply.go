@@ -20,7 +20,10 @@ const (
 	VerdictSuspect                      // Start: let no other handler run, then Start with ModeIsolated and the same token
 	VerdictRequeue                      // Fail: hold the delivery for Reply.Wait, then requeue it
 	VerdictExhausted                    // Start, Fail: dead-letter the message
+	VerdictMove                         // Start, Fail, with Attempt.Later: publish a copy with Reply.Hop, then Moved, then ack
+	VerdictStale                        // Start, Fail, with Attempt.Later: ack, a copy takes the place of this delivery
 	verdictEnded                        // End
+	verdictMoved                        // Moved
 	verdictGranted                      // Grant
 	verdictReset                        // Reset
 	verdictNone                         // Grant, Reset, Skip, NoteRemoved: the generation has no record
@@ -31,7 +34,8 @@ const (
 
 var verdicts = map[string]Verdict{
 	"RUN": VerdictRun, "WAIT": VerdictWait, "SUSPECT": VerdictSuspect, "REQUEUE": VerdictRequeue, "EXHAUSTED": VerdictExhausted,
-	"ENDED": verdictEnded, "GRANTED": verdictGranted, "RESET": verdictReset, "REMOVED": verdictRemoved, "SKIPPED": verdictSkipped,
+	"MOVE": VerdictMove, "STALE": VerdictStale,
+	"ENDED": verdictEnded, "MOVED": verdictMoved, "GRANTED": verdictGranted, "RESET": verdictReset, "REMOVED": verdictRemoved, "SKIPPED": verdictSkipped,
 	"NONE": verdictNone, "OVER": verdictOver,
 }
 
@@ -54,6 +58,7 @@ type Reply struct {
 	Wait     time.Duration // until the next attempt may begin
 	Cause    Cause         // VerdictExhausted: of the last counted attempt; else empty
 	Reason   string        // VerdictExhausted: of the last counted attempt, for people; else empty
+	Hop      int64         // VerdictMove: the number that the copy carries; else 0
 
 	// PossibleDuplicate reports that this step is the one that set Record.PossibleDuplicate.
 	PossibleDuplicate bool
@@ -65,8 +70,15 @@ func (r Reply) Counted() int { return r.Failures + r.Crashes }
 // parseReply reads a script's reply to one step.
 func parseReply(reply any) (Reply, error) {
 	list, ok := reply.([]any)
-	if !ok || len(list) != 9 {
+	if !ok || len(list) != 9 && len(list) != 10 {
 		return Reply{}, fmt.Errorf("%w: got %.80q, want 9 values", ErrReply, fmt.Sprint(reply))
+	}
+	hop, isCount := int64(0), true
+	if len(list) == 10 {
+		hop, isCount = list[9].(int64)
+	}
+	if !isCount || hop < 0 {
+		return Reply{}, fmt.Errorf("%w: value 9: got %.80q, want a count", ErrReply, fmt.Sprint(list[9]))
 	}
 	double, ok := list[8].(int64)
 	if !ok {
@@ -85,8 +97,11 @@ func parseReply(reply any) (Reply, error) {
 	}
 	cause, _ := list[6].(string)
 	reason, _ := list[7].(string)
+	if verdict != VerdictMove {
+		hop = 0
+	}
 	return Reply{
-		Verdict: verdict, Failures: int(n[0]), Crashes: int(n[1]), Limit: int(n[2]), Fence: n[3],
+		Hop: hop, Verdict: verdict, Failures: int(n[0]), Crashes: int(n[1]), Limit: int(n[2]), Fence: n[3],
 		Wait: time.Duration(min(n[4], maxWaitMillis)) * time.Millisecond, Cause: Cause(cause), Reason: reason, PossibleDuplicate: double == 1,
 	}, nil
 }

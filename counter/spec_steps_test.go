@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -62,7 +63,9 @@ type specStep struct {
 	Keep           int64
 	Attempts       int
 	By, Why        string
-	MaxRetries     string `json:"max_retries"`
+	MaxRetries     string          `json:"max_retries"`
+	MaxAge         json.RawMessage `json:"max_age"` // ms; of LIMIT a text
+	AtMost         *int            `json:"at_most"`
 	Paused         bool
 	Reader, State  string
 	Reply          json.RawMessage
@@ -231,7 +234,7 @@ func (r *specRun) take(at int, steps []specStep) {
 func (s specStep) attempt() Attempt {
 	return Attempt{
 		Message: messageOf(s.ID, s.Generation), Token: s.Token, Holder: s.Holder, Floor: s.Floor,
-		First: s.Age >= 0, Received: time.Now().Add(-time.Duration(s.Age) * time.Millisecond),
+		MaxAge: time.Duration(number(string(s.MaxAge))) * time.Millisecond, First: s.Age >= 0, Received: time.Now().Add(-time.Duration(s.Age) * time.Millisecond),
 	}
 }
 
@@ -241,9 +244,11 @@ func (s specStep) request() *request {
 		panic("only FAIL is sent together")
 	}
 	a := s.attempt()
-	return &request{script: script{"eval", stepFail.source}, message: a.Message, args: []any{
-		a.Token, a.ID, a.Generation, a.Holder, s.Limit, a.age(), s.Wait, s.Cause, string(s.Reason), s.Ran,
-	}}
+	args := []any{a.Token, a.ID, a.Generation, a.Holder, s.Limit, a.age(), s.Wait, s.Cause, string(s.Reason), s.Ran}
+	if s.AtMost != nil { // else as a consumer that does not know it
+		args = append(args, string(s.MaxAge), *s.AtMost)
+	}
+	return &request{script: script{"eval", stepFail.source}, message: a.Message, args: args}
 }
 
 var specModes = map[string]Mode{"shared": ModeShared, "isolated": ModeIsolated, "untracked": ModeUntracked, "beside-abandoned": ModeBesideAbandoned}
@@ -255,8 +260,12 @@ func (r *specRun) one(s specStep) (Reply, error) {
 	case "START":
 		return r.Start(ctx, a, specModes[s.Mode], s.Limit)
 	case "FAIL":
+		atMost := 0
+		if s.AtMost != nil {
+			atMost = *s.AtMost
+		}
 		return r.Fail(ctx, a, Failure{
-			Limit: s.Limit, Wait: time.Duration(s.Wait) * time.Millisecond, Cause: Cause(s.Cause), Reason: string(s.Reason), Ran: time.Duration(s.Ran) * time.Millisecond,
+			AtMost: atMost, Limit: s.Limit, Wait: time.Duration(s.Wait) * time.Millisecond, Cause: Cause(s.Cause), Reason: string(s.Reason), Ran: time.Duration(s.Ran) * time.Millisecond,
 		})
 	case "END":
 		return r.step(ctx, stepEnd, a, 0, flag(s.Succeeded), s.Keep)
@@ -352,6 +361,9 @@ func (r *specRun) operate(at int, s specStep) {
 		o := Override{Note: note}
 		if s.MaxRetries != "" {
 			o.MaxRetries = new(int(number(s.MaxRetries)))
+		}
+		if age, _ := strconv.Unquote(string(s.MaxAge)); age != "" {
+			o.MaxAge = new(time.Duration(number(age)) * time.Millisecond)
 		}
 		err = admin.SetLimit(r.t.Context(), "/", "orders", o)
 	}

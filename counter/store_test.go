@@ -28,6 +28,7 @@ type attempts interface {
 	Start(ctx context.Context, a Attempt, mode Mode, limit int) (Reply, error)
 	Fail(ctx context.Context, a Attempt, f Failure) (Reply, error)
 	End(ctx context.Context, a Attempt, succeeded bool) error
+	Moved(ctx context.Context, a Attempt, hop int64) error
 }
 
 // steps is what a Counter with its Admin and a Memory have in common.
@@ -125,7 +126,7 @@ func (m *Memory) age(_ rapid.TB, d time.Duration, ms ...Message) {
 			if e.Fence > 0 {
 				e.Fence = max(1, e.Fence-d.Microseconds())
 			}
-			for _, at := range []*time.Time{&e.Due, &e.Binds, &e.OpenSince, &e.FirstTime, &e.LastTime, &e.expires, &e.Granted.At, &e.Reset.At, &e.Skipped.At, &e.Removed} {
+			for _, at := range []*time.Time{&e.Due, &e.Binds, &e.OpenSince, &e.FirstTime, &e.LastTime, &e.expires, &e.Granted.At, &e.Reset.At, &e.Skipped.At, &e.Removed, &e.Move.Until} {
 				if !at.IsZero() {
 					*at = at.Add(-d)
 				}
@@ -194,6 +195,11 @@ for i, key in ipairs(KEYS) do
     line = string.gsub(line, '[^ ]+', function(word)
       n = n + 1
       if times[n] and word ~= '0' then return string.format('%d', math.max(1, word - by)) end
+      if n == 26 then
+        return (string.gsub(word, '^(%d+:%d+:)(%d+)', function(hops, at)
+          return hops .. (at == '0' and at or string.format('%d', math.max(1, at - by)))
+        end))
+      end
       if n == 4 and word ~= '0' then return string.format('%.0f', math.max(1, word - by * 1000)) end -- the fence
     end)
     rest = string.gsub(rest, '(%l+ )(%d+)( %d+ %d+\n)', function(of, at, lengths) -- of notes
@@ -230,11 +236,11 @@ func (c *client) look(t rapid.TB, m Message) sight {
 		t.Fatal(err)
 	}
 	s := sight{tombstones: tombstones, exists: text.Err() == nil, indexed: indexed.Err() == nil, dead: dead.Val() > float64(time.Now().UnixMilli()), setTTL: indexTTL.Val()}
-	if s.dead {
-		s.setTTL = deadTTL.Val()
-	}
 	if s.exists {
 		s.Record = parseRecord(Message{VHost: m.VHost, Queue: m.Queue}, text.Val(), ttl.Val())
+	}
+	if amongDead(s) {
+		s.setTTL = deadTTL.Val()
 	}
 	return s
 }

@@ -29,7 +29,7 @@ type Summary struct {
 
 	Retrying  int     // messages that failed, or run again, and are not dead-lettered
 	Forgotten int     // of Retrying: ready for more than ForgottenAfter; there is no consumer, or the message left the queue otherwise
-	Head      *Record // of Retrying, the one that began first; a forgotten one only if all are; nil: there is none
+	Head      *Record // of Retrying, the one that began first; one that is forgotten, or waits in the later lane, only if all are; nil: there is none
 	Recent    int     // messages dead-lettered so recently that they may be on their way
 
 	Tombstones  Tombstones

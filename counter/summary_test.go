@@ -87,3 +87,31 @@ func TestSummariesReadPages(t *testing.T) {
 		}
 	}
 }
+
+// TestSummariesPassOverMovedMessages: a message that waits in the later lane keeps none waiting, so it is the head only alone.
+func TestSummariesPassOverMovedMessages(t *testing.T) {
+	for _, c := range servers(t) {
+		head := func() string {
+			t.Helper()
+			got, err := c.Admin().Summaries(t.Context(), "/", []string{"orders"}, time.Minute)
+			if err != nil || got[0].Head == nil {
+				t.Fatalf("%+v, %v", got, err)
+			}
+			return got[0].Head.ID
+		}
+		a := attempt(message("moved"), "a")
+		a.Later = Later{Above: time.Minute, Lease: time.Minute, Body: "b"}
+		if reply, err := c.Fail(t.Context(), a, Failure{Limit: 4, Reason: "x", Wait: time.Hour}); err != nil || reply.Verdict != VerdictMove {
+			t.Fatalf("%+v, %v", reply, err)
+		}
+		if got := head(); got != "moved" {
+			t.Errorf("alone: %q", got)
+		}
+		if _, err := c.Fail(t.Context(), attempt(message("held"), "b"), again); err != nil {
+			t.Fatal(err)
+		}
+		if got := head(); got != "held" {
+			t.Errorf("beside another: %q", got)
+		}
+	}
+}

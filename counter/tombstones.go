@@ -16,6 +16,8 @@ type Tombstones struct {
 	Count   int64
 	Removed int64     // of Count: NoteRemoved noted that the dead letter left its queue
 	Since   time.Time // of the first; zero if there is none
+
+	WrittenOff int64 // of Count: dead letters that an operator wrote off as lost (WriteOff)
 }
 
 // Tombstones returns the counts of a queue.
@@ -32,7 +34,7 @@ func (a *Admin) Tombstones(ctx context.Context, vhost, queue string) (Tombstones
 }
 
 func tombstonesOf(h map[string]string) Tombstones {
-	return Tombstones{Count: number(h["count"]), Removed: number(h["removed"]), Since: millis(h["since"])}
+	return Tombstones{Count: number(h["count"]), Removed: number(h["removed"]), Since: millis(h["since"]), WrittenOff: number(h["written_off"])}
 }
 
 // NoteRemoved notes that the dead letters of messages left their dead-letter queue: they were replayed or dropped. It ignores

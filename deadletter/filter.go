@@ -19,11 +19,13 @@ type Filter struct {
 
 	// Lane is a header and LaneValue its printed value; if Lane is empty, any.
 	Lane, LaneValue string
+
+	match func(*Message) bool // nil: any
 }
 
 // Everything reports whether the filter picks every dead letter.
 func (f Filter) Everything() bool {
-	return len(f.IDs) == 0 && f.Queue == "" && f.Kind == "" && f.Reason == "" && f.Older == 0 && f.Newer == 0 && f.Lane == ""
+	return len(f.IDs) == 0 && f.Queue == "" && f.Kind == "" && f.Reason == "" && f.Older == 0 && f.Newer == 0 && f.Lane == "" && f.match == nil
 }
 
 // NeedsRecords reports whether the filter depends on the counter's records.
@@ -38,6 +40,8 @@ func (f Filter) early(m *Message, now time.Time) bool {
 	case len(f.IDs) > 0 && !f.named(m):
 		return false
 	case f.Queue != "" && f.Queue != m.Origin.Queue:
+		return false
+	case f.match != nil && !f.match(m):
 		return false
 	case f.Lane != "":
 		v, ok := m.Publishing.Headers[f.Lane]

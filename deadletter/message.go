@@ -117,6 +117,7 @@ const (
 	KindTimedOut      Kind = "timed-out"      // the last handler passed its deadline
 	KindCrashed       Kind = "crashed"        // the last attempt crashed its process
 	KindSkipped       Kind = "skipped"        // an operator skipped it
+	KindTooOld        Kind = "too-old"        // it failed for longer than its MaxAge
 	KindRejected      Kind = "rejected"       // a consumer rejected it and left no record
 	KindDeliveryLimit Kind = "delivery-limit" // it returned too often for the queue's limit
 	KindExpired       Kind = "expired"        // its time to live, or the queue's, ended
@@ -126,7 +127,7 @@ const (
 
 // Kinds returns all kinds.
 func Kinds() []Kind {
-	return []Kind{KindFailed, KindPanicked, KindTimedOut, KindCrashed, KindSkipped, KindRejected, KindDeliveryLimit, KindExpired, KindOverflow, KindUnknown}
+	return []Kind{KindFailed, KindPanicked, KindTimedOut, KindCrashed, KindSkipped, KindTooOld, KindRejected, KindDeliveryLimit, KindExpired, KindOverflow, KindUnknown}
 }
 
 // Kind returns the kind of its reason.
@@ -159,6 +160,8 @@ func kindOf(r *counter.Record) Kind {
 		return KindCrashed
 	case counter.CauseSkipped:
 		return KindSkipped
+	case counter.CauseTooOld:
+		return KindTooOld
 	case counter.CauseTimedOut:
 		return KindTimedOut
 	default:

@@ -38,7 +38,8 @@ func (t *Target) destination(m *Message) (Target, error) {
 //
 //   - x-death and the like: RabbitMQ 3.10 counts on in an x-death that it receives, and they describe the last generation;
 //   - CC and BCC: copies would go to queues in which nothing died;
-//   - the user-id: only that user may publish it.
+//   - the user-id: only that user may publish it;
+//   - the PlaceHeader: it is valid only for ReplayLane.
 func (m *Message) ForReplay(from string) amqp.Publishing { return m.forReplay(from, time.Now()) }
 
 func (m *Message) forReplay(from string, now time.Time) amqp.Publishing {
@@ -49,6 +50,7 @@ func (m *Message) forReplay(from string, now time.Time) amqp.Publishing {
 		msg.Headers = amqp.Table{}
 	}
 	maps.DeleteFunc(msg.Headers, func(name string, _ any) bool { return ofTheBroker(name) })
+	delete(msg.Headers, PlaceHeader) // only ReplayLane keeps the order of a lane
 	msg.Headers[GenerationHeader] = m.next
 	msg.Headers[FenceHeader] = nextFence(m, now)
 	msg.Headers[LineageHeader] = lineage(m, from, replays)
@@ -58,7 +60,7 @@ func (m *Message) forReplay(from string, now time.Time) amqp.Publishing {
 
 func ofTheBroker(header string) bool {
 	switch header {
-	case "CC", "BCC", "x-death", "x-delivery-count", "x-acquired-count", LineageHeader:
+	case queueinfo.HopHeader, queueinfo.HopGenerationHeader, "CC", "BCC", "x-death", "x-delivery-count", "x-acquired-count", LineageHeader:
 		return true
 	}
 	return strings.HasPrefix(header, "x-first-death-") || strings.HasPrefix(header, "x-last-death-")

@@ -58,6 +58,9 @@ func newWorld(t *testing.T, example string) world {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if err := ch.Confirm(false); err != nil {
+		t.Fatal(err)
+	}
 	env := append(os.Environ(), "AMQP_URL="+broker.String(), "REDIS_URL="+servertest.StoreURL(t), "DATABASE="+filepath.Join(dir, "db"))
 	return world{bin: filepath.Join(dir, example), env: env, conn: conn, ch: ch}
 }
@@ -91,8 +94,14 @@ func withUser(req *http.Request) *http.Request {
 func (w world) publish(t *testing.T, queue, id, body string, headers amqp.Table) {
 	t.Helper()
 	msg := amqp.Publishing{MessageId: id, Body: []byte(body), Headers: headers}
-	if err := w.ch.PublishWithContext(t.Context(), "", queue, false, false, msg); err != nil {
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	confirm, err := w.ch.PublishWithDeferredConfirmWithContext(ctx, "", queue, true, false, msg)
+	if err != nil {
 		t.Fatal(err)
+	}
+	if acked, err := confirm.WaitContext(ctx); err != nil || !acked {
+		t.Fatalf("%s was not confirmed: %v, %v", id, acked, err)
 	}
 }
 

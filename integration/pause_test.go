@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -70,10 +71,19 @@ func handled(t *testing.T, spec child) (n int) {
 	return n
 }
 
-func readers(t *testing.T, c *counter.Counter, queue string) []counter.ConsumerState {
+// readers asks again while the store is slow: the machine may be busy with other tests.
+func readers(t *testing.T, c *counter.Counter, queue string) (states []counter.ConsumerState) {
 	t.Helper()
-	states, err := c.Admin().Consumers(t.Context(), "/", queue)
-	need(t, err)
+	proctest.Eventually(t, 10*time.Second, "a reply of the store", func() bool {
+		var err error
+		states, err = c.Admin().Consumers(t.Context(), "/", queue)
+		var store *counter.StoreError
+		if errors.As(err, &store) && store.Fault == counter.FaultSlow {
+			return false
+		}
+		need(t, err)
+		return true
+	})
 	return states
 }
 

@@ -30,6 +30,7 @@ type endpoint struct {
 	Fail         []string // ids that get 500
 	Kill         []string // ids that kill the process
 	Busy         []string // ids that get 503 at each process's first request for them
+	Gate         string   // while this file exists, a request for an id of Kill waits until its client has gone
 	Takes        time.Duration
 }
 
@@ -71,6 +72,9 @@ func runEndpoint(spec string) error {
 		status := http.StatusNoContent
 		_, again := busy.LoadOrStore(id, true)
 		switch {
+		case slices.Contains(e.Kill, id) && e.gated():
+			<-r.Context().Done()
+			return
 		case slices.Contains(e.Kill, id):
 			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 		case slices.Contains(e.Fail, id):
@@ -82,6 +86,11 @@ func runEndpoint(spec string) error {
 		w.WriteHeader(status)
 	})}
 	return server.Serve(listener)
+}
+
+func (e endpoint) gated() bool {
+	_, err := os.Stat(e.Gate)
+	return err == nil
 }
 
 // supervised is an endpoint whose process is started again whenever it ends.
@@ -175,6 +184,17 @@ func (s *supervised) ledger(t *testing.T) (all []posted) {
 	return all
 }
 
+// posts returns the requests for some messages.
+func (s *supervised) posts(t *testing.T, ids ...string) (all []posted) {
+	t.Helper()
+	for _, p := range s.ledger(t) {
+		if p.what == "begin" && slices.Contains(ids, p.id) {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
 // handled counts the messages that got 204.
 func (s *supervised) handled(t *testing.T) map[string]bool {
 	t.Helper()
@@ -217,6 +237,17 @@ func push(t *testing.T, strikes, queue, prefix, url string, flags ...string) *pu
 		}
 	})
 	return p
+}
+
+// crash ends it with SIGKILL.
+func (p *pushing) crash(t *testing.T) {
+	t.Helper()
+	if err := p.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-p.ended; err == nil {
+		t.Error("consume survived SIGKILL")
+	}
 }
 
 // stop ends it with SIGTERM, as a deploy does.

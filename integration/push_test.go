@@ -5,6 +5,9 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -72,6 +75,9 @@ func TestPush(t *testing.T) {
 					t.Errorf("%s: %d failures and %d crashes, state %q", id, r.Failures, r.Crashes, r.State)
 				}
 			}
+			if r := one(t, c, queue, killer); !strings.Contains(r.Reason, "ended the connection before its response") {
+				t.Errorf("%s: the reason is %q", killer, r.Reason)
+			}
 			runs := map[string]int{}
 			for _, post := range e.ledger(t) {
 				if post.what == "begin" {
@@ -89,6 +95,60 @@ func TestPush(t *testing.T) {
 			inOrder(t, e, tc.lanes)
 		})
 	}
+}
+
+// TestPushKilled kills consume itself whenever it posts a killer, at first beside other messages and then isolated, and later lets the
+// killers end the endpoint: the count goes on, and no neighbour pays for it.
+func TestPushKilled(t *testing.T) {
+	const n, retries, kills = 120, 4, 8
+	strikes := strikesBinary(t)
+	eachType(t, func(t *testing.T, queue string) {
+		prefix := uniqueName(t, "strikes")
+		c := ofPrefix(t, prefix)
+		killers := []string{"m010", "m060"}
+		gate := filepath.Join(t.TempDir(), "gate")
+		if err := os.WriteFile(gate, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		e := endpoint{Kill: killers, Takes: 2 * time.Millisecond, Gate: gate}.supervise(t)
+		start := func() *pushing {
+			return push(t, strikes, queue, prefix, e.URL, "--max-retries", fmt.Sprint(retries), "--concurrency", "4")
+		}
+		publishLanes(t, queue, n, 1)
+		p, before, isolated := start(), 0, 0
+		for range kills {
+			proctest.Eventually(t, time.Minute, "a killer is posted", func() bool { return len(e.posts(t, killers...)) > before })
+			if said := p.stderr.String(); strings.Contains(said, "isolate "+killers[0]) || strings.Contains(said, "isolate "+killers[1]) {
+				isolated++
+			}
+			p.crash(t)
+			before = len(e.posts(t, killers...))
+			p = start()
+		}
+		if isolated == 0 {
+			t.Error("consume was never killed while a killer was isolated")
+		}
+		if err := os.Remove(gate); err != nil {
+			t.Fatal(err)
+		}
+		e.kill() // a request may still wait
+		proctest.Eventually(t, time.Minute, "every message is handled or dead-lettered", func() bool {
+			return len(e.handled(t)) == n-len(killers) && queueDepth(t, queue+".dlq") == len(killers)
+		})
+		p.stop(t)
+		if left := queueDepth(t, queue); left != 0 {
+			t.Errorf("%d messages are left", left)
+		}
+		for _, id := range killers {
+			r := one(t, c, queue, id)
+			if r.State != counter.StateDeadLetter || r.Crashes != retries+1 || r.Failures != 0 {
+				t.Errorf("%s: %d failures and %d crashes, state %q", id, r.Failures, r.Crashes, r.State)
+			}
+			if posts := len(e.posts(t, id)); posts > retries+3 {
+				t.Errorf("%s was posted %d times, more than %d", id, posts, retries+3)
+			}
+		}
+	})
 }
 
 // inOrder checks that no message of a lane is posted once a later one was.
@@ -132,6 +192,12 @@ func TestPushOutage(t *testing.T) {
 		address := freeAddress(t)
 		p := push(t, strikes, queue, prefix, "http://"+address, "--max-retries", "1", "--concurrency", "4")
 		proctest.Eventually(t, 20*time.Second, "attempts that are not counted", func() bool { return strings.Count(p.stderr.String(), "not-counted m") > 40 })
+		proctest.Eventually(t, 20*time.Second, "status shows them", func() bool {
+			cmd := exec.CommandContext(t.Context(), strikes, "status", queue)
+			cmd.Env = p.Env
+			out, err := cmd.Output()
+			return err == nil && strings.Contains(string(out), "because the attempts are not counted") && strings.Contains(string(out), "is out of reach")
+		})
 		p.stop(t)
 		p = push(t, strikes, queue, prefix, "http://"+address, "--max-retries", "1", "--concurrency", "4")
 		proctest.Eventually(t, 20*time.Second, "the next process tries", func() bool { return strings.Contains(p.stderr.String(), "not-counted m") })

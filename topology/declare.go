@@ -14,8 +14,8 @@ import (
 )
 
 // Declare declares the queue, its dead-letter exchange, its dead-letter queue, the exchanges of its bindings if s.ExchangeType is set,
-// and the bindings, all durable. What exists already and is the same is left alone, so Declare may be repeated, and run by many at the
-// same time.
+// the bindings, and with s.Later the later lane, all durable. Declare changes nothing that exists already with the same arguments, so it
+// may be repeated, and called by several processes at the same time.
 //
 // Declare makes the dead-letter route before the queue, so that no message is ever rejected into nothing. The dead-letter exchange is a
 // fanout, so that a dead letter keeps its routing key and no key can be mistyped.
@@ -67,6 +67,26 @@ func steps(s Spec) []step {
 	)
 	for _, b := range s.Bindings {
 		all = append(all, bindStep(s.Queue, b))
+	}
+	if s.Later {
+		all = append(all, laterSteps(s.Queue)...)
+	}
+	return all
+}
+
+// laterSteps declare the later lane of a queue. Each queue is declared before a message can reach it.
+func laterSteps(queue string) []step {
+	all := []step{
+		queueStep(queueinfo.LaterLost, queueinfo.DeadLetterArguments()),
+		exchangeStep(queueinfo.LaterLost, amqp.ExchangeFanout),
+		bindStep(queueinfo.LaterLost, Binding{Exchange: queueinfo.LaterLost}),
+		{what: fmt.Sprintf("exchange %q", queueinfo.LaterExchange), do: func(ch *amqp.Channel) error {
+			return ch.ExchangeDeclare(queueinfo.LaterExchange, amqp.ExchangeDirect, true, false, false, false, queueinfo.LaterArguments())
+		}},
+		bindStep(queue, Binding{Exchange: queueinfo.LaterExchange, Key: queue}),
+	}
+	for _, b := range queueinfo.Buckets {
+		all = append(all, queueStep(b.Name, b.Arguments()), exchangeStep(b.Name, amqp.ExchangeFanout), bindStep(b.Name, Binding{Exchange: b.Name}))
 	}
 	return all
 }

@@ -11,8 +11,8 @@ import (
 )
 
 func (a *app) deadCommand() *cobra.Command {
-	return cli.Group("dead", "show, replay and drop the dead letters of a queue",
-		a.deadListCommand(), a.deadShowCommand(), a.deadReplayCommand(), a.deadDropCommand())
+	return cli.Group("dead", "show, replay, drop and write off the dead letters of a queue",
+		a.deadListCommand(), a.deadShowCommand(), a.deadReplayCommand(), a.deadDropCommand(), a.deadWriteOffCommand())
 }
 
 func (a *app) deadListCommand() *cobra.Command {
@@ -20,8 +20,8 @@ func (a *app) deadListCommand() *cobra.Command {
 	cmd := cli.New("list QUEUE [ID…]", "list dead letters and why they died, the first to be replayed first", dead.RouteMeaning+`
 IDs that are not found are named on stderr, and the exit code is 3. list reads the dead-letter queue if that is harmless, and the store's
 records of its messages. A quorum queue counts reads, and deletes a message that was read too often. If its delivery limit is low or
-unknown, the store's records are listed instead, and stderr says so. --groups comes from the store's records, as of when stderr says, if
-there are as many as messages or more than 500 messages; otherwise, and with --read, from the queue.
+unknown, the store's records are listed instead, and stderr says so. --groups comes from the store's records if the queue holds more
+than 500 messages and the records are at least nine tenths as many; stderr says as of when. Otherwise, and with --read, it reads the queue.
 
 `[1:]+nameMeanings+kindMeanings,
 		func(ctx context.Context, args []string) error { return c.List(ctx, args[0], args[1:]) })

@@ -20,7 +20,11 @@ with other properties is left as it is and named (exit 2).
 name of the exchange write a colon as \: and a backslash as \\.
 
   strikes declare --exchange-type topic --bind shop:order.paid --bind shop:order.refunded billing
-  strikes declare --bind 'Contracts\:OrderPaid' billing`[1:],
+  strikes declare --bind 'Contracts\:OrderPaid' billing
+
+--later also declares what long delays need. The queues strikes.later.1m, 10m, 1h, 6h and 24h serve the whole virtual host. QUEUE is bound to the
+exchange strikes.later, over which messages come back; those of a queue that is gone go to strikes.later.lost. From their next session on, all
+unordered consumers of the virtual host move delays over one minute, unless --later-above is negative.`[1:],
 		func(ctx context.Context, args []string) error { return c.Run(ctx, args[0]) })
 	flags := cmd.Flags()
 	c.AddBroker(cmd)
@@ -29,6 +33,7 @@ name of the exchange write a colon as \: and a backslash as \\.
 	flags.IntVar(&c.DeliveryLimit, "delivery-limit", 0, "the broker dead-letters a message of a quorum queue that was returned `N` times; set it well above the retries of the consumers")
 	flags.StringArrayVar(&c.Bind, "bind", nil, "bind QUEUE, as `EXCHANGE:KEY`: a topic or direct exchange needs the key; may be repeated")
 	flags.StringVar(&c.ExchangeType, "exchange-type", "", "declare the exchanges of --bind, durable and of `TYPE` topic, direct, fanout or headers; without it they must exist")
+	flags.BoolVar(&c.Later, "later", false, "also declare the buckets in which messages of QUEUE wait for long delays")
 	cli.FromEnv(flags, "type", "delivery-limit")
 	cli.DefaultText(flags, "delivery-limit", "1000")
 	cli.JSON(flags, &c.JSON, "print what is there now as one JSON object")

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"time"
 
@@ -13,6 +12,7 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/metrics"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/web"
 	"github.com/strikesmq/strikes/internal/status"
 )
 
@@ -62,32 +62,10 @@ func (a *app) export(ctx context.Context, o exportOptions) (err error) {
 	defer cache.Close()
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", metrics.Handler(cache))
-	return a.serve(ctx, o.listen, mux)
-}
-
-// serveTimeout is how long requests may go on once a server is stopped.
-const serveTimeout = 3 * time.Second
-
-// serve serves until ctx is done. An address that cannot be used is misuse.
-func (a *app) serve(ctx context.Context, address string, handler http.Handler) error {
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+	listener, err := web.Listen(ctx, "listen", o.listen)
 	if err != nil {
-		return cli.Misusef("listen at %s: %w", address, err)
+		return err
 	}
 	fmt.Fprintf(a.Err, "strikes: listening at http://%s\n", listener.Addr())
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: time.Minute, WriteTimeout: time.Minute}
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(listener) }()
-	select {
-	case err := <-served:
-		return err
-	case <-ctx.Done():
-	}
-	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), serveTimeout)
-	defer cancel()
-	err = server.Shutdown(last)
-	if errors.Is(err, context.DeadlineExceeded) {
-		err = server.Close()
-	}
-	return err
+	return web.Serve(ctx, listener, web.Brief(mux))
 }

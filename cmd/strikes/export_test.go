@@ -82,7 +82,7 @@ func TestExportOutlivesOutages(t *testing.T) {
 func TestExportRefuses(t *testing.T) {
 	var stderr clitest.Output
 	code := run(t.Context(), cli.Streams{Out: io.Discard, Err: &stderr}, []string{"strikes", "export", "--listen", "nowhere"})
-	if code != cli.ExitMisuse || !strings.Contains(stderr.String(), "listen at nowhere") {
+	if code != cli.ExitMisuse || !strings.Contains(stderr.String(), "--listen: listen tcp: address nowhere") {
 		t.Errorf("exit code %d: %s", code, &stderr)
 	}
 }

@@ -25,12 +25,18 @@ func (a *app) limitGetCommand() *cobra.Command {
 
 func (a *app) limitSetCommand() *cobra.Command {
 	c := counters.Command{Streams: a.Streams}
-	cmd := cli.New("set QUEUE N", "give messages N attempts in all, whatever the consumers are configured with", `
+	var cmd *cobra.Command
+	cmd = cli.New("set QUEUE [N]", "give messages N attempts in all, or a maximal age, whatever the consumers are configured with", `
 N counts the first attempt: 1 means no retry, and N attempts are --max-retries N-1. In force at each message's next step, on every consumer,
 until it is cleared; nothing is restarted. A message that has N failed attempts already is dead-lettered at its next step: with --yes, or
 once you confirmed it. N is 1001 at most, grants included, so that a record stays under 24 KiB. The queue's own delivery limit, which the
-broker reports, must allow N.`[1:],
-		func(ctx context.Context, args []string) error { return c.SetLimit(ctx, args[0], args[1]) })
+broker reports, must allow N.
+With --max-age a message that fails later than that after its first failed attempt is dead-lettered, whatever its count. If N or
+--max-age is not given, it stays as it is.`[1:],
+		func(ctx context.Context, args []string) error {
+			return c.SetLimit(ctx, args[0], args[1:], cmd.Flags().Changed("max-age"))
+		})
+	cli.Age(cmd.Flags(), &c.MaxAge, "max-age", "dead-letter messages that fail later than `TIME` after their first failed attempt; 0: no limit")
 	c.AddRecords(cmd)
 	c.AddDeliveryLimit(cmd)
 	c.AddNote(cmd)

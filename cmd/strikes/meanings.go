@@ -7,15 +7,18 @@ const (
 		"killed a process, and will run isolated); hold (the message waits until the store answers or the dead-letter route is\n" +
 		"repaired); not-counted (CMD or URL could not work; the next attempt follows the wait); crash (the process behind URL\n" +
 		"died; if the attempt was isolated, it is counted); leave (the message returns to the queue with its session);\n" +
+		"move (a copy of the message waits elsewhere for its retry); stale (such a copy takes the place of the message);\n" +
 		"undecodable (a message that cannot be decoded ended the session; the next sessions prefetch one until it is gone).\n" +
 		"Causes: failed (CMD failed); rejected (exit code 65); timed-out (--handler-timeout was over); panicked (a handler in Go\n" +
-		"panicked); crashed (its process died while it ran isolated); skipped (by an operator); no-id (a message without an id cannot be counted)."
+		"panicked); crashed (its process died while it ran isolated); skipped (by an operator); too-old (it failed for longer than\n" +
+		"--max-age); no-id (a message without an id cannot be counted)."
 
 	stateMeanings = "States: retrying (it failed, or was stopped, and gets another attempt), running, skipped (it is dead-lettered at its\n" +
 		"next step), dead-lettered, and done (handled; kept for ten minutes). A failure is an attempt that failed. A crash is an attempt that killed its process."
 
 	kindMeanings = "Kinds: failed (the last attempt failed, or rejected the message), panicked (a handler in Go), timed-out (the attempt\n" +
-		"passed its deadline), crashed (it killed its process), skipped (by an operator), rejected (by a consumer without a record).\n" +
+		"passed its deadline), crashed (it killed its process), skipped (by an operator), too-old (it failed for longer than its maximal\n" +
+		"age), rejected (by a consumer without a record).\n" +
 		"The broker dead-letters by itself: delivery-limit (too many returns), expired, overflow (the queue was full). unknown: the message does not say."
 
 	nameMeanings = "An ID may be a fingerprint, fp:…: list shows it for messages without an id, and show for all. It is made from the\n" +

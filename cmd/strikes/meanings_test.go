@@ -21,10 +21,10 @@ func TestWordsAreExplained(t *testing.T) {
 		kinds = append(kinds, string(k))
 	}
 	decisions := []string{
-		string(consumer.OutcomeAck), string(consumer.OutcomeRetry), string(consumer.OutcomeRequeue), string(consumer.OutcomeDeadLetter), string(consumer.OutcomeIsolate),
+		string(consumer.OutcomeAck), string(consumer.OutcomeRetry), string(consumer.OutcomeRequeue), string(consumer.OutcomeDeadLetter), string(consumer.OutcomeIsolate), string(consumer.OutcomeMove), string(consumer.OutcomeStale),
 		string(consumer.OutcomeHold), string(consumer.OutcomeNotCounted), string(consumer.OutcomeCrash), string(consumer.OutcomeLeave), string(consumer.OutcomeUndecodable),
 		string(counter.CauseFailed), string(counter.CausePanicked), string(counter.CauseTimedOut), string(counter.CauseRejected),
-		string(counter.CauseCrashed), string(counter.CauseSkipped), string(counter.CauseNoID),
+		string(counter.CauseCrashed), string(counter.CauseSkipped), string(counter.CauseTooOld), string(counter.CauseNoID),
 	}
 	tests := []struct {
 		commands []string

@@ -32,8 +32,11 @@ blocked for longest comes first: in an ordered queue, that is its head. Each lan
 A message in its first attempt is not in the store, and only counts as unacked.
 `+blockMeanings+"\n\n"+dead.RouteMeaning+`The store counts the messages that consumers dead-lettered. status compares the count with what the dead-letter queue has, and with what
 strikes dead replay and dead drop took off it. While that queue has a consumer, no message is reported missing. Messages without an id, and
-those that the broker dead-letters by itself, are not counted. If messages are missing, or wait in a quorum queue for their dead-letter
-route, status says what is wrong with the route.
+those that the broker dead-letters by itself, are not counted. Dead letters behind held lanes are counted until they are replayed or
+dropped. If messages are missing, or wait in a quorum queue for their dead-letter route, status says what is wrong with the route.
+
+The queues of the later lane are shared by all queues of the virtual host. status shows how many messages wait in each. "lost" are those that
+came back to a queue that was gone.
 
 Only the management API reports rates, unacked and waiting messages, and what others consumed from the dead-letter queue. Its figures are up
 to 10 s old.`,

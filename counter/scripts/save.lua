@@ -36,7 +36,7 @@ if live then
       history = string.sub(history, 1, at - 1) .. '\n' .. head .. before_by .. '\t' .. before .. string.sub(history, ends + 1)
     end
     if noted then
-      history = string.format('\n%s%d\t%s\t', noted, math.max(0, now - first_at), lasted) .. by .. '\t' .. (noted == 'c' and '' or reason == told and '\r' or line) .. history
+      history = string.format('\n%s%d\t%s\t', noted, math.max(0, now - first_at), lasted) .. by .. '\t' .. (noted == 'c' and (saw and line or '') or reason == told and '\r' or line) .. history
       local _, count = string.gsub(history, '\n', '')
       if count > NOTED then history = string.match(history, '^' .. string.rep('\n[^\n]*', NOTED)) end
     end
@@ -72,12 +72,13 @@ if live then
 
   local line = string.format('%d %d %d %.0f %s %s %d %d %d %d %d %s %s %s %d %d %d %d %d ', failures, crashes, starts, fence, suspect, state, binds, due,
     wait, first_at, math.max(0, last_at - first_at), cause, open, mode, since, listed, configured, grant, firsts)
-  local lengths = string.format(' %d %d %d %d %d\n', #id, #generation, #holder, #notes, #history)
+  local lengths = string.format(' %d %d %d %d %d', #id, #generation, #holder, #notes, #history)
+  lengths = lengths .. (top > 0 and string.format(' %d:%d:%d:%s:%s\n', hop, top, until_at, mover, body) or '\n')
   call('SET', record, line .. tokens .. lengths .. id .. generation .. holder .. notes .. history .. reason, 'PX', live == ttl and ARGV[1] or live)
 end
 
 local spent = verdict == 'EXHAUSTED' -- no other verdict needs the reason, which may be long
-replies[n - 4] = { verdict, failures, crashes, limit, fence, math.max(0, due - now), spent and cause ~= '.' and cause, spent and reason, double and 1 or 0 }
+replies[n - 4] = { verdict, failures, crashes, limit, fence, rest or math.max(0, due - now), spent and cause ~= '.' and cause, spent and reason, double and 1 or 0, carried and top }
 
 end
 end

@@ -10,7 +10,7 @@
 --
 -- Reply: { now, entries read, retrying, forgotten, recent, TTL of the head in ms, head, tombstones, override, undecodable, pause }
 -- retrying are the records that failed, or run, and are not dead-lettered; forgotten are those of them that wait too long. The head is
--- the record of the one that has retried for longest: of a forgotten one only if all are. The last four are the fields of the hashes,
+-- the record of the one that has retried for longest: of one that is forgotten, or waits in the later lane, only if all do. The last four are the fields of the hashes,
 -- or the error of a key that is none.
 
 local index = KEYS[1]
@@ -21,7 +21,7 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
 local members = redis.call('ZREVRANGEBYSCORE', index, '+inf', '-inf', 'LIMIT', skip, most)
 local retrying, forgotten, recent = 0, 0, 0
-local head, head_since, head_key, head_forgotten = false, 0, false, true
+local head, head_since, head_key, head_away = false, 0, false, true
 
 for _, member in ipairs(members) do
   local kept = redis.pcall('GET', prefix .. member)
@@ -33,11 +33,12 @@ for _, member in ipairs(members) do
   if state == '.' and (failures + crashes > 0 or open ~= '.') then
     first, last, due, since = tonumber(first), first + last, tonumber(due), tonumber(since)
     local late = open == '.' and now - (due > 0 and due or last) > patience
+    local away = late or open == '.' and due > now and string.find(kept, '^[^\n]* %d+:%d+:%d+:%S+\n') ~= nil
     if first > 0 then since = first end
     retrying = retrying + 1
     if late then forgotten = forgotten + 1 end
-    if not head or head_forgotten and not late or head_forgotten == late and since < head_since then
-      head, head_since, head_key, head_forgotten = kept, since, prefix .. member, late
+    if not head or head_away and not away or head_away == away and since < head_since then
+      head, head_since, head_key, head_away = kept, since, prefix .. member, away
     end
   end
 end

@@ -65,7 +65,7 @@ func TestIncident(t *testing.T) {
 	b.gone("blocked for")
 	b.sees("1 dead letter")
 
-	// A message kills its process, so nobody runs the consumer: skip it, then deploy.
+	// A message kills its process, so no process runs the consumer: skip it, then deploy.
 	b.open("exports", "no consumer")
 	b.sees("left running: its process died, or was cut off")
 	b.choose("skip export-2026-11", "it kills the exporter")

@@ -21,7 +21,7 @@ var (
 	reading = []string{
 		"GET /", "GET /queue", "GET /live", "GET /doctor", "GET /audit", "GET /audit.ndjson", "GET /dead", "GET /message", "POST /message", "GET /replay", "GET /drop",
 	}
-	writing = map[string][]string{"/change": {"grant", "reset", "skip", "limit", "pause", "repair"}}
+	writing = map[string][]string{"/change": {"grant", "reset", "skip", "limit", "pause", "repair", "write-off"}}
 	// jobs have a preview that everybody may see.
 	jobs = map[string]string{"POST /replay": "replay", "POST /drop": "drop", "GET /file": "drop"}
 )

@@ -45,8 +45,8 @@ var mutants = []mutant{
 		name: "the record deleted before the dead-lettering", by: simulation, shows: "deleted the record",
 		edits: []edit{{
 			"counter/memory.go",
-			"e.given(min(max(f.Limit, 0), maxLimit)), now)\n		if write {\n",
-			"e.given(min(max(f.Limit, 0), maxLimit)), now)\n		if reply.Verdict == VerdictExhausted {\n			delete(m.records, a.Message)\n		} else if write {\n",
+			"e.State == StateLive), now)\n		if write {\n",
+			"e.State == StateLive), now)\n		if reply.Verdict == VerdictExhausted {\n			delete(m.records, a.Message)\n		} else if write {\n",
 		}},
 	},
 	{
@@ -60,9 +60,9 @@ var mutants = []mutant{
 	{
 		name: "the open attempt of another token closed", by: simulation, shows: "I7",
 		edits: []edit{{
-			"counter/memory.go",
-			"	if e.OpenToken == token {\n		e.close()\n	}\n	if changes &&",
-			"	e.close()\n	if changes &&",
+			"counter/memory_step.go",
+			"	if e.OpenToken == token {\n		e.close()\n	}\n	verdict := VerdictRequeue\n",
+			"	e.close()\n	verdict := VerdictRequeue\n",
 		}},
 	},
 	{

@@ -44,6 +44,7 @@ type config struct {
 const (
 	consumerTimeout = time.Minute
 	heartbeat       = 2 * time.Second
+	drainTimeout    = 5 * time.Second
 	firstBackoff    = 10 * time.Millisecond
 	mostBackoff     = 500 * time.Millisecond
 )
@@ -64,8 +65,8 @@ func parseFlags(args []string) (config, error) {
 	f.StringVar(&c.kind, "type", string(topology.Quorum), "of the queue: quorum or classic; that of its dead letters is always a quorum queue")
 	f.Uint64Var(&c.seed, "seed", 0, "of messages and faults; 0: a random one, which is printed")
 	f.StringVar(&c.only, "only", "", "inject faults of these `kinds` only, separated by commas")
-	f.IntVar(&c.processes, "processes", 3, "consumer processes")
-	languages := f.String("languages", inGo, "`languages` of the consumer processes in turn, separated by commas: go, python, node")
+	f.IntVar(&c.processes, "processes", 3, "consumer processes; if not given, one for each of -languages at least")
+	languages := f.String("languages", inGo, "`languages` of the consumer processes in turn, separated by commas: go, python, node, http")
 	f.IntVar(&c.concurrency, "concurrency", 16, "handlers in parallel, in each")
 	f.IntVar(&c.prefetch, "prefetch", 0, "deliveries given to each; 0: the consumer's default")
 	f.IntVar(&c.maxRetries, "max-retries", 3, "retries after the first failure")
@@ -90,9 +91,12 @@ func parseFlags(args []string) (config, error) {
 	if c.languages, err = readLanguages(*languages); err != nil {
 		return c, err
 	}
-	given := false
-	f.Visit(func(g *flag.Flag) { given = given || g.Name == "faults" })
-	if !given && (c.storeFaults != "" || c.abandoned > 0) {
+	given := map[string]bool{}
+	f.Visit(func(g *flag.Flag) { given[g.Name] = true })
+	if !given["processes"] {
+		c.processes = max(c.processes, len(c.languages))
+	}
+	if !given["faults"] && (c.storeFaults != "" || c.abandoned > 0) {
 		c.faults = 0
 	}
 	c = c.withDefaults()

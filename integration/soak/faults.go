@@ -55,6 +55,16 @@ var linkKinds = []fault{
 	{"store-mute", "", func(f *faults, ctx context.Context, s *seat) error { return f.silence(ctx, s.store) }},
 }
 
+// pushKinds are for fleets of which a seat pushes.
+var pushKinds = []fault{{"endpoint-kill", "", func(f *faults, _ context.Context, _ *seat) error {
+	for _, s := range f.fleet.seats {
+		if s.push != nil {
+			s.push.endpoint.kill()
+		}
+	}
+	return nil
+}}}
+
 var brokerKinds = []fault{{audit.BrokerKill, "broker", (*faults).killBroker}}
 
 var privateBrokerKinds = []fault{
@@ -212,6 +222,9 @@ func possible(cfg config, b *broker) ([]fault, error) {
 		all = append(all, linkKinds...)
 	} else {
 		all = slices.Concat(all, brokerKinds, brokerKinds, clusterKinds, clusterKinds)
+	}
+	if slices.Contains(cfg.languages, inHTTP) {
+		all = append(all, pushKinds...)
 	}
 	if cfg.only == "" {
 		return all, nil

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -30,11 +32,14 @@ type fleet struct {
 	stopping bool
 	keepers  sync.WaitGroup
 	fail     func(error) // ends the soak
+
+	strikes string // directory of the command, for seats that push; empty: none does
 }
 
 // seat is the place of one consumer process at a time.
 type seat struct {
 	program    []string // of its processes; none: this one
+	push       *pusher  // nil: its processes are workers
 	broker     links
 	store      *proxy.Proxy // nil: it is a Cluster
 	brokerURLs []string
@@ -55,8 +60,17 @@ func newFleet(ctx context.Context, k *soak) (*fleet, error) {
 		f.spec.FirstBackoff, f.spec.MostBackoff = time.Millisecond, 5*time.Millisecond
 	}
 	treat := cfg.treat()
+	var binary string
+	if slices.Contains(cfg.languages, inHTTP) {
+		var err error
+		if f.strikes, binary, err = buildStrikes(ctx); err != nil {
+			f.close()
+			return nil, err
+		}
+	}
 	for i := range cfg.processes {
-		program, err := programOf(ctx, cfg.languages[i%len(cfg.languages)])
+		language := cfg.languages[i%len(cfg.languages)]
+		program, err := programOf(ctx, language)
 		if err != nil {
 			f.close()
 			return nil, err
@@ -67,12 +81,25 @@ func newFleet(ctx context.Context, k *soak) (*fleet, error) {
 			seat.store, err = k.store.newProxy(ctx, treat)
 		}
 		seat.brokerURLs, seat.storeURL = seat.broker.urls(k.broker), k.store.through(seat.store)
+		if err == nil && language == inHTTP {
+			err = seat.pushTo(ctx, k, binary)
+		}
 		if err != nil {
 			f.close()
 			return nil, err
 		}
 	}
 	return f, nil
+}
+
+// pushTo makes a seat one of the language http.
+func (s *seat) pushTo(ctx context.Context, k *soak, binary string) (err error) {
+	if s.push, err = newPusher(ctx, k.log, binary, s.broker[0].Addr(), s.store.Addr()); err != nil {
+		return err
+	}
+	s.brokerURLs, s.storeURL = []string{k.broker.nodes[0].Through(s.push.broker.Addr())}, k.store.through(s.push.store)
+	s.push.endpoint.start(ctx, k.cfg.handlerTimeout, k.fail)
+	return nil
 }
 
 // mostRefusals is how often in a row a process may end by itself, as it does when it starts while the broker recovers.
@@ -123,7 +150,7 @@ func (f *fleet) run(s *seat) error {
 	f.mu.Unlock()
 	spec := f.spec
 	spec.Number, spec.AMQP, spec.Redis = number, s.brokerURLs, s.storeURL
-	cmd, stdin, err := worker.Command(spec, s.program...)
+	cmd, stdin, err := s.command(spec)
 	if err != nil {
 		return err
 	}
@@ -131,13 +158,31 @@ func (f *fleet) run(s *seat) error {
 	if err := s.occupy(cmd); err != nil {
 		return fmt.Errorf("starting a consumer process: %w", err)
 	}
+	if s.push != nil {
+		over, err := guard(cmd.Process)
+		if err != nil {
+			return errors.Join(err, cmd.Process.Kill(), cmd.Wait())
+		}
+		defer over()
+	}
 	if !f.next() {
 		_ = s.signal(syscall.SIGTERM) // it was started while the fleet stops
 	}
 	err = cmd.Wait()
 	s.leave()
+	if s.push != nil {
+		s.push.exited(number, err)
+	}
 	f.log.Forward(audit.Event{Kind: audit.Exited, Process: number, Err: text(err)})
 	return err
+}
+
+// command returns a process to start, and what to close once it has ended.
+func (s *seat) command(spec workerSpec) (*exec.Cmd, io.Closer, error) {
+	if s.push != nil {
+		return s.push.command(spec), io.NopCloser(nil), nil
+	}
+	return worker.Command(spec, s.program...)
 }
 
 func (s *seat) occupy(cmd *exec.Cmd) error {
@@ -161,6 +206,9 @@ func (s *seat) signal(sig syscall.Signal) error {
 	defer s.mu.Unlock()
 	if s.process == nil {
 		return errNoProcess
+	}
+	if s.push != nil && sig == syscall.SIGTERM {
+		s.push.stop()
 	}
 	err := s.process.Signal(sig)
 	if errors.Is(err, os.ErrProcessDone) { // and leave is still to be called
@@ -203,7 +251,13 @@ func (f *fleet) close() {
 	f.mu.Unlock()
 	f.signal(syscall.SIGKILL)
 	f.keepers.Wait()
+	if f.strikes != "" {
+		_ = os.RemoveAll(f.strikes) // in the directory for temporary files
+	}
 	for _, s := range f.seats {
+		if s.push != nil {
+			s.push.close()
+		}
 		s.broker.Close()
 		if s.store != nil {
 			s.store.Close()

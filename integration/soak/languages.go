@@ -33,8 +33,8 @@ var programs = map[string]func(context.Context, string) ([]string, error){
 func readLanguages(s string) ([]string, error) {
 	all := strings.Split(s, ",")
 	for _, name := range all {
-		if name != inGo && programs[name] == nil {
-			return nil, fmt.Errorf("-languages is %q, must be some of go, python and node, separated by commas", s)
+		if name != inGo && name != inHTTP && programs[name] == nil {
+			return nil, fmt.Errorf("-languages is %q, must be some of go, python, node and http, separated by commas", s)
 		}
 	}
 	return all, nil
@@ -49,22 +49,33 @@ func (c config) validateLanguages() error {
 		return fmt.Errorf("-processes is %d, must be %d at least: one for each of -languages", c.processes, len(c.languages))
 	case mixed && c.cluster:
 		return errors.New("-cluster is for Go alone: -languages go")
+	case slices.Contains(c.languages, inHTTP) && (c.abandoned > 0 || c.storeFaults != ""):
+		return errors.New("-abandoned and -store-faults are not for -languages http: consume does not know when the endpoint gives up a request that it has cancelled")
 	}
 	return nil
 }
 
 // programOf returns the command of a worker in a language; none: this program itself.
 func programOf(ctx context.Context, language string) ([]string, error) {
-	if language == inGo {
+	if language == inGo || language == inHTTP {
 		return nil, nil
 	}
-	work, err := exec.CommandContext(ctx, "go", "env", "GOWORK").Output()
+	root, err := repository(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("finding the repository: %w", err)
+		return nil, err
 	}
-	command, err := programs[language](ctx, filepath.Dir(strings.TrimSpace(string(work))))
+	command, err := programs[language](ctx, root)
 	if err != nil {
 		return nil, fmt.Errorf("a worker in %s: %w", language, err)
 	}
 	return command, nil
+}
+
+// repository returns its directory.
+func repository(ctx context.Context) (string, error) {
+	work, err := exec.CommandContext(ctx, "go", "env", "GOWORK").Output()
+	if err != nil {
+		return "", fmt.Errorf("finding the repository: %w", err)
+	}
+	return filepath.Dir(strings.TrimSpace(string(work))), nil
 }

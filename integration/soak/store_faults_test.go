@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -54,7 +55,7 @@ func TestDirectedFaultsFindTheirStep(t *testing.T) {
 			if i == 2 { // it is lost so often, and no more
 				want = proxy.Treatment{}
 			}
-			if got := treat(tc.words); got != want {
+			if got := treat(tc.words); !reflect.DeepEqual(got, want) {
 				t.Errorf("%s, time %d, %q: got %+v, want %+v", tc.fault, i+1, tc.words, got, want)
 			}
 		}

@@ -33,6 +33,7 @@ type workerSpec struct {
 	Ordered                   bool
 	Lanes                     int
 	Verbose                   bool
+	Endpoint                  string // not empty: this is no consumer, but the endpoint at this address
 }
 
 // member is that process. It writes down what it does before it does it, and what it learns as soon as it has.
@@ -48,6 +49,9 @@ type member struct {
 }
 
 func runWorker(ctx context.Context, spec workerSpec) error {
+	if spec.Endpoint != "" {
+		return runEndpoint(ctx, spec)
+	}
 	w := member{workerSpec: spec}
 	w.nodes = dialler{urls: w.AMQP, dialer: consumer.Dialer, next: w.Number} // the processes begin at different nodes
 	var err error
@@ -68,7 +72,7 @@ func (w *member) consumer(counts *counter.Counter) *consumer.Consumer {
 	c := &consumer.Consumer{
 		Queue: w.Queue, Handler: w.handle, Counter: recorder{counts, w}, MaxRetries: w.MaxRetries,
 		Concurrency: w.Concurrency, Prefetch: w.Prefetch, Backoff: w.backoff,
-		HandlerTimeout: w.HandlerTimeout, ConsumerTimeout: w.ConsumerTimeout, DrainTimeout: 5 * time.Second, Observer: w,
+		HandlerTimeout: w.HandlerTimeout, ConsumerTimeout: w.ConsumerTimeout, DrainTimeout: drainTimeout, Observer: w,
 	}
 	if c.Ordered = w.Ordered; w.Lanes > 1 {
 		c.Lane = lane

@@ -32,7 +32,7 @@ func (m *model) checkAttempt(a *attempt) {
 			m.violated("I2", "%s was dead-lettered at %d failed attempts of %d: %s", a.id, e.Failures+e.Crashes, e.Limit, story())
 		}
 	}
-	if failed && !a.overdue() && (a.outcome == OK || a.outcome == Cancelled) {
+	if failed && !a.overdue() && !a.lateResponse() && (a.outcome == OK || a.outcome == Cancelled) {
 		m.violated("I2", "%s was counted although its attempt ended as %q: %s", a.id, a.outcome, story())
 	}
 }
@@ -52,7 +52,7 @@ func (m *model) reversed(id string) bool {
 func (m *model) unfounded(a *attempt) string {
 	_, failed := a.answered(StepFail, VerdictRequeue)
 	_, held := a.answered(StepStart, VerdictWait)
-	if e, ok := a.decidedAs(Requeue); ok && !failed && !held && e.Held < m.plan.MostHeld {
+	if e, ok := a.decidedAs(Requeue); ok && !failed && !held && e.Held < m.plan.MostHeld-m.clocks() {
 		return "requeued without an answer"
 	}
 	return ""
@@ -93,10 +93,14 @@ func (a *attempt) overdue() bool { return !a.ended.IsZero() && !a.ended.Before(a
 
 // end is when the handler of an attempt returned, or its process was gone; zero: it runs.
 func (a *attempt) end() time.Time {
-	if a.ended.IsZero() {
-		return a.process.exited
+	at := a.ended
+	if at.IsZero() {
+		at = a.process.exited
 	}
-	return a.ended
+	if over := a.over(); !over.IsZero() && before(over, at) {
+		return over
+	}
+	return at
 }
 
 func (a *attempt) left() bool { _, ok := a.decidedAs(Leave); return ok }

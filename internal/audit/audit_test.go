@@ -296,7 +296,7 @@ func TestOverdueDeliveriesGoBack(t *testing.T) {
 	for _, tc := range []struct {
 		held time.Duration
 		want int // violations
-	}{{10 * time.Second, 0}, {9 * time.Second, 1}} {
+	}{{10 * time.Second, 0}, {10*time.Second - time.Millisecond, 0}, {9 * time.Second, 1}} { // a timer of Node.js may fire a millisecond early
 		h := healthy()
 		base := Event{ID: Succeed, Token: "p-99", Process: 1, Session: 1, At: began}
 		asked, back := base, base
@@ -333,6 +333,32 @@ func TestAFailureThatOnlyTheStoreSaw(t *testing.T) {
 		h.add(Event{Kind: Forgot})
 		if f := Check(h).Violations["I2"]; f.Count != tc.want {
 			t.Errorf("killed after %v: %+v", tc.life, f)
+		}
+	}
+}
+
+// TestACrashThatIsReversedLate has an isolated attempt pass its deadline after its session was lost. The next START counts it as a crash,
+// which is the last; then its process ends it.
+func TestACrashThatIsReversedLate(t *testing.T) {
+	for _, tc := range []struct {
+		outcome string
+		want    int // violations
+	}{{TimedOut, 0}, {Cancelled, 1}} {
+		h := healthy()
+		h.change(Kept, Poison, func(e *Event) { e.Record.Failures, e.Record.Tokens = 3, ";p-4=f;p-5=f;p-6=f;p-7=e" })
+		h.without(Decided, "p-7")
+		h.change(Ended, "p-7", func(e *Event) { e.Outcome = tc.outcome })
+		for i := range h {
+			if h[i].Token == "p-7" && h[i].Kind == Stepped {
+				h[i].Exclusive = h[i].Step == StepStart
+				if h[i].Step == StepFail {
+					h[i].Step, h[i].Verdict = StepEnd, "ended"
+				}
+			}
+		}
+		h.add(Event{Kind: Lost, Process: 1, Session: 1})
+		if f := Check(h).Violations["I2"]; f.Count != tc.want {
+			t.Errorf("%s: %+v", tc.outcome, f)
 		}
 	}
 }

@@ -86,6 +86,19 @@ func TestEachViolationIsSeenWhereItHappens(t *testing.T) {
 		}},
 		{"counted and not failed", "I2", func(h *history) { h.change(Ended, "p-2", func(e *Event) { e.Outcome = OK }) }},
 		{"a tombstone before the limit", "I2", func(h *history) { h.change(Setup, "", func(e *Event) { e.Plan.MaxRetries = 2 }) }},
+		{"too old too early", "I2", func(h *history) {
+			h.change(Setup, "", func(e *Event) { e.Plan.MaxAge = time.Minute })
+			h.last().Cause, h.last().Age = "too-old", time.Minute
+		}},
+		{"too old and retried", "I3", func(h *history) {
+			h.change(Setup, "", func(e *Event) { e.Plan.MaxRetries, e.Plan.MaxAge = 2, time.Minute })
+			h.last().State, h.last().Age = "", time.Minute+1
+		}},
+		{"retried more often than its handler allowed", "I3", func(h *history) {
+			h.change(Setup, "", func(e *Event) { e.Plan.MaxRetries = 2 })
+			h.change(Ended, "p-3", func(e *Event) { e.AtMost = 2 })
+			h.last().State = ""
+		}},
 		{"a dead letter without a cause", "I2", func(h *history) {
 			*h = (*h)[:len(*h)-1]
 			h.delivery("b", 3, "p-4", true, Failed)

@@ -48,6 +48,7 @@ const (
 	PauseEnded Kind = "pause-ended"
 	Heard      Kind = "heard"    // a process read whether the queue is paused; Paused
 	Unheard    Kind = "unheard"  // it asked, and got no answer
+	Copied     Kind = "copied"   // a message, by a process, into a bucket: Copy names the copy, Seq is its hop
 	Stalled    Kind = "stalled"  // the whole machine stood still
 	Started    Kind = "started"  // a process
 	Happened   Kind = "happened" // anything else, for a reader; Err says what
@@ -68,6 +69,7 @@ type Event struct {
 
 	Redelivered bool      `json:"redelivered,omitempty"` // Delivered, Began, Decided
 	Until       time.Time `json:"until,omitzero"`        // Began: its deadline; zero: Plan.HandlerTimeout later
+	Remote      bool      `json:"remote,omitempty"`      // Began, Decided: the handler is a request to another process: see remote.go
 
 	Step      string        `json:"step,omitempty"`      // Stepped, Written
 	Exclusive bool          `json:"exclusive,omitempty"` // Stepped, Written: a START of that mode
@@ -90,6 +92,8 @@ type Event struct {
 	Failures int           `json:"failures,omitempty"` // Stepped, Decided
 	Crashes  int           `json:"crashes,omitempty"`  // Stepped, Decided
 	Limit    int           `json:"limit,omitempty"`    // Stepped, Written, Decided
+
+	AtMost int `json:"at_most,omitempty"` // Ended: the failed attempts that the handler allows a message with this failure; 0: it did not say
 
 	Fault string `json:"fault,omitempty"` // Fault, FaultOver
 	Do    string `json:"do,omitempty"`    // Published: what the handler is to do
@@ -114,6 +118,7 @@ type Record struct {
 	Duplicate     bool          `json:"duplicate,omitempty"` // possibly two messages of one id
 	Fence         int64         `json:"fence,omitempty"`
 	Cause         string        `json:"cause,omitempty"`
+	Age           time.Duration `json:"age,omitempty"` // Written: from its first counted attempt to its last
 	TTL           time.Duration `json:"ttl,omitempty"` // Written; zero: none
 }
 
@@ -123,12 +128,14 @@ type Plan struct {
 	Seed           uint64        `json:"seed"`
 	Messages       int           `json:"messages"`
 	MaxRetries     int           `json:"max_retries"`
+	MaxAge         time.Duration `json:"max_age,omitempty"`   // of a message that is retried; zero: any
 	Isolation      string        `json:"isolation,omitempty"` // IsolationStrict, IsolationOff; empty: of suspects
 	HandlerTimeout time.Duration `json:"handler_timeout"`
 	DrainTimeout   time.Duration `json:"drain_timeout,omitempty"`
 	MostHeld       time.Duration `json:"most_held"`         // for how long a delivery may be held before it goes back
 	DrainWithin    time.Duration `json:"drain_within"`      // once all is published and no fault begins any more; zero: see Undrained
 	Cluster        bool          `json:"cluster,omitempty"` // the broker has several nodes, of which one at a time may fail
+	Mixed          bool          `json:"mixed,omitempty"`   // some consumers have no later lane, and others have
 	Ordered        bool          `json:"ordered,omitempty"` // order is promised in each Lane
 
 	// Complete says that the broker, the store and the operators recorded what they did, at exact times. Else it is inferred from
@@ -176,6 +183,7 @@ const (
 	StepStart = "start"
 	StepFail  = "fail"
 	StepEnd   = "end"
+	StepMoved = "moved"
 )
 
 // Verdicts that a check knows.
@@ -184,6 +192,8 @@ const (
 	VerdictWait      = "wait"
 	VerdictRequeue   = "requeue"
 	VerdictExhausted = "exhausted"
+	VerdictMove      = "move"
+	VerdictStale     = "stale"
 )
 
 // What a message may have the handler do.

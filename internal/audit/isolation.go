@@ -130,11 +130,12 @@ func (m *model) checkCrashes() {
 // checkCrash checks that a crash that stands was one of an isolated attempt.
 func (m *model) checkCrash(a *attempt) {
 	_, ended := a.answered(StepEnd, "")
-	if !m.died(a) && !ended {
+	remote := a.crashedRemotely()
+	if !m.died(a) && !ended && !remote {
 		m.report.Mistaken++
 	}
 	switch {
-	case !m.died(a) && !m.sessionLost(a) && !a.left():
+	case !m.died(a) && !m.sessionLost(a) && !a.left() && !remote:
 		m.violated("I5", "%s had a crash counted, and neither its process nor its session had ended: %s", a.id, m.storyOf(a))
 	case ended:
 		m.violated("I5", "%s had a crash counted by mistake, reversed it, and the count stands: %s", a.id, m.storyOf(a))

@@ -44,13 +44,26 @@ func (m *model) checkSettlement(msg *message, e Event) {
 	}
 }
 
+// goesOn reports whether the store said of a delivery that a copy goes on instead of it.
+func (a *attempt) goesOn() bool {
+	return slices.ContainsFunc(a.steps, func(e Event) bool { return e.Verdict == VerdictMove || e.Verdict == VerdictStale })
+}
+
+// checkFinished is I3 of a message that was moved: once the success of a copy is in the store, none is handled again. It is not promised
+// if two messages share the id, if a consumer has no later lane, or if the store or the broker forgot.
+func (m *model) checkFinished(msg *message, a *attempt) {
+	if !msg.finished.IsZero() && msg.copies < 2 && msg.forgets == 0 && len(m.losses) == 0 && !m.plan.Mixed {
+		m.violated("I3", "%s was handled after the success of a copy was recorded: %s", msg.id, m.storyOf(a))
+	}
+}
+
 // checkSettled is I1 and I8: what is acked was handled, and what is dead-lettered was exhausted in the store's words. The attempts
 // are those of the delivery.
 func (m *model) checkSettled(e Event, attempts []*attempt) {
 	msg := m.message(e.ID)
 	switch e.Decision {
 	case Ack:
-		if !slices.ContainsFunc(attempts, func(a *attempt) bool { return a.outcome == OK }) {
+		if !slices.ContainsFunc(attempts, func(a *attempt) bool { return a.outcome == OK || a.goesOn() }) {
 			m.violated("I1", "%s was acked, and no attempt of that delivery had handled it: %s", e.ID, m.story(msg))
 		}
 	case DeadLetter:
@@ -98,13 +111,13 @@ func (m *model) checkDeadLetters(msg *message) {
 // checkCauses is I2: a dead letter has as many failed attempts as the limit. They are those of the store's replies, and those in
 // its records.
 func (m *model) checkCauses(msg *message, at time.Time) {
-	if msg.id == "" || msg.rejected || msg.mistaken || msg.skipped {
+	if msg.id == "" || msg.rejected || msg.mistaken || msg.skipped || msg.early {
 		return
 	}
 	causes := 0
 	for _, a := range msg.attempts {
 		reversed := a.crashed && (msg.copies > 1 || m.failing(a) || a.countable) // after the tombstone was written
-		if a.counted() || a.times(StepFail) > 0 || reversed || m.lostTrace(a, at) {
+		if a.counted() || a.times(StepFail) > 0 || reversed || m.reversedLate(msg, a) || m.lostTrace(a, at) {
 			causes++
 		}
 	}
@@ -116,6 +129,13 @@ func (m *model) checkCauses(msg *message, at time.Time) {
 	if causes < m.limit() {
 		m.violated("I2", "%s (%s) was dead-lettered with %d failed attempts of %d: %s", msg.id, msg.do, causes, m.limit(), m.story(msg))
 	}
+}
+
+// reversedLate is what a.crashed knows of a history that is complete: the attempt was counted as a crash when its session was lost,
+// maybe as the last, and its process ended it after that. It had failed, so the count was right but for its cause.
+func (m *model) reversedLate(msg *message, a *attempt) bool {
+	_, ended := a.answered(StepEnd, "")
+	return !m.plan.Complete && ended && m.failing(a) && a.askedAlone() && m.sessionLost(a) && msg.kinds[a.token] == 'e'
 }
 
 // lostTrace reports whether the attempt may have been counted in a record that the store has lost since, and no process lived
@@ -150,7 +170,7 @@ func (m *model) checkRuns(msg *message) {
 		}
 		n := m.returns(a, until)
 		returned += n
-		if n == 0 && !a.counted() && !m.died(a) {
+		if n == 0 && !a.counted() && !m.died(a) && !a.crashedRemotely() {
 			unexplained++
 		}
 	}
@@ -196,7 +216,7 @@ func (m *model) returns(a *attempt, until time.Time) int {
 		return 2 // its ack was lost, and the suspicion forgotten
 	case lost, ended, a.left(), m.upset(a.began, until):
 		return 1
-	case a.outcome == NotCounted, a.outcome == Crashed && a.beside():
+	case a.outcome == NotCounted, a.takenBack() && !a.crashedRemotely(), a.outcome == Crashed && a.beside():
 		return 1
 	case (died || a.outcome == Crashed) && m.plan.Isolation == IsolationOff:
 		return 1
@@ -219,7 +239,7 @@ func (m *model) checkOnce(msg *message) {
 			m.violated("I12", "%s was acked by attempt %s and dead-lettered: %s", msg.id, a.token, m.story(msg))
 		}
 	}
-	if len(msg.dead) > 1 && (sent > 1 || len(m.upsets) == 0 && m.report.FaultsByKind[BrokerRestart] == 0) {
+	if len(msg.dead) > 1 && msg.moves == 0 && (sent > 1 || len(m.upsets) == 0 && m.report.FaultsByKind[BrokerRestart] == 0) {
 		m.violated("I12", "%s is %d times in the dead-letter queue: %s", msg.id, len(msg.dead), m.story(msg))
 	}
 }

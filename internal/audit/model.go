@@ -39,9 +39,12 @@ type message struct {
 	rejected  bool
 
 	skipped  bool
-	mistaken bool // the crash that reached the limit was counted by a START that arrived late, and its process lives
-	forgets  int  // by the broker, that the message had been delivered
-	renewals int  // by the step of a first delivery, on a message that had been dead-lettered or handled
+	early    bool      // it was dead-lettered below the limit, for its age or by what its handler allowed
+	mistaken bool      // the crash that reached the limit was counted by a START that arrived late, and its process lives
+	moves    int       // copies that processes made
+	finished time.Time // when a success of such a copy was recorded
+	forgets  int       // by the broker, that the message had been delivered
+	renewals int       // by the step of a first delivery, on a message that had been dead-lettered or handled
 }
 
 // published is one publication of a message; all of them, if they cannot be told apart.
@@ -51,6 +54,7 @@ type published struct {
 	of         *message
 	done       time.Time // first handled, dead-lettered or acked; zero: not
 	settled    string    // by the broker
+	hop        int       // of a copy that a process made
 }
 
 // attempt is what is known by one token.
@@ -65,8 +69,10 @@ type attempt struct {
 	ended       time.Time // zero: not recorded
 	heard, last time.Time // the first and last event of it
 	outcome     string
+	atMost      int  // failed attempts that its handler allowed, if it said so in time
 	first       bool // neither redelivered nor in place
 	redelivered bool
+	remote      bool    // the handler is a request to another process
 	steps       []Event // as its process saw them
 	written     []Event // as the store took them
 	decided     []Event
@@ -112,7 +118,7 @@ func (m *model) add(e Event) {
 		m.addAttempt(e)
 	case Opened, Lost, Stopping, Stopped, Exited, Cut, Closed, Told, Started, Heard, Unheard:
 		m.addProcess(e)
-	case Published, Dead, Kept, Skipped, Forgetful, Delivered, Settled:
+	case Published, Dead, Kept, Skipped, Forgetful, Delivered, Settled, Copied:
 		m.addMessage(e)
 	default:
 		m.addRun(e)
@@ -155,12 +161,12 @@ func (m *model) addRun(e Event) {
 
 func (m *model) addAttempt(e Event) {
 	a := m.attempt(e)
-	a.last = e.At
+	a.last, a.remote = e.At, a.remote || e.Remote
 	switch e.Kind {
 	case Began:
 		m.begin(a, e)
 	case Ended:
-		a.ended, a.outcome = e.At, e.Outcome
+		a.ended, a.outcome, a.atMost = e.At, e.Outcome, e.AtMost
 		a.countable = a.countable || e.Outcome == Crashed && a.exclusive() && m.onlyHandler(a)
 		msg := m.message(a.id)
 		msg.rejected = msg.rejected || e.Outcome == Rejected
@@ -203,6 +209,7 @@ func (m *model) begin(a *attempt, e Event) {
 	again := slices.ContainsFunc(msg.runs, func(x *attempt) bool {
 		return e.Tag != 0 && x.tag == e.Tag && x.session == a.session && (a.id != "" || x.outcome != NotCounted)
 	})
+	again = again || e.Remote && a.again(msg)
 	a.began, a.until, a.tag, a.redelivered, a.first = e.At, e.Until, e.Tag, e.Redelivered, !e.Redelivered && !again
 	if a.until.IsZero() {
 		a.until = e.At.Add(m.plan.HandlerTimeout)
@@ -213,8 +220,12 @@ func (m *model) begin(a *attempt, e Event) {
 	if e.Session != a.session.number {
 		a.session = a.process.session(e.Session)
 	}
+	if c := m.copies[a.copy]; c != nil && c.hop > 0 {
+		a.first = false
+	}
 	msg.runs, a.process.runs = append(msg.runs, a), append(a.process.runs, a)
 	m.checkPaused(a)
+	m.checkFinished(msg, a)
 }
 
 func (m *model) addMessage(e Event) {
@@ -234,6 +245,9 @@ func (m *model) addMessage(e Event) {
 		msg.skipped = true
 	case Forgetful:
 		msg.forgets++
+	case Copied:
+		msg.moves++
+		m.copies[e.Copy] = &published{name: e.Copy, of: msg, hop: e.Seq}
 	case Delivered:
 		m.checkDelivered(e)
 	case Settled:

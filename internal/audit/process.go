@@ -100,7 +100,7 @@ func (m *model) endProcess(p *process, e Event) {
 // repeated, or the session of the attempt had ended, which cuts that short.
 func (m *model) spare(p *process) {
 	for _, a := range p.attempts {
-		if a.id == p.killer.id || a.outcome == Crashed || m.failing(a) {
+		if a.id == p.killer.id || a.outcome == Crashed || m.failing(a) || a.leftOpen() {
 			continue
 		}
 		since := a.unanswered()
@@ -112,7 +112,7 @@ func (m *model) spare(p *process) {
 // lose marks what may be counted as a crash among attempts that lose their session or process now.
 func (m *model) lose(p *process, lost func(*attempt) bool) {
 	for _, a := range p.attempts {
-		if lost(a) && !a.innocent && (m.failing(a) || !a.unanswered().IsZero() || m.onlyHandler(a)) {
+		if lost(a) && !a.innocent && (m.failing(a) || a.leftOpen() || !a.unanswered().IsZero() || m.onlyHandler(a)) {
 			a.countable = true
 		}
 	}
@@ -150,11 +150,16 @@ func (m *model) lossesBetween(from, to time.Time) int {
 	return n
 }
 
+// clocks is how far the clocks and timers of real processes may differ from the events; a complete history has one clock.
+func (m *model) clocks() time.Duration {
+	if m.plan.Complete {
+		return 0
+	}
+	return clocks
+}
+
 // leftBehind reports whether a handler that runs was abandoned by then.
 func (m *model) leftBehind(a *attempt, at time.Time) bool {
-	deadline := a.until.Add(leftBehindAfter)
-	if !m.plan.Complete {
-		deadline = deadline.Add(-clocks)
-	}
+	deadline := a.until.Add(leftBehindAfter - m.clocks())
 	return !at.Before(deadline) || !a.session.leftFrom.IsZero() && !at.Before(a.session.leftFrom)
 }

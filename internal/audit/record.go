@@ -23,16 +23,20 @@ func (m *model) checkWritten(a *attempt, e Event) {
 		return
 	}
 	m.checkRecord(msg, e.Record.TTL, e.Step)
-	m.checkChange(msg, e)
+	m.checkChange(a, msg, e)
+	m.checkEarly(a, msg, e)
 	m.checkTouched(a, msg, e)
 	m.checkCounted(a, msg, e)
+	if c := m.copies[a.copy]; e.Step == StepEnd && e.Succeeded && c != nil && c.hop > 0 && msg.finished.IsZero() {
+		msg.finished = e.At
+	}
 }
 
 // checkStep checks that a step was due.
 func (m *model) checkStep(a *attempt, msg *message, e Event) {
 	switch e.Step {
 	case StepStart:
-		if a.doubled(e) {
+		if died := !a.process.clean && !a.process.exited.IsZero(); died && a.doubled(e) {
 			a.innocent = false
 		}
 		a.countable = a.countable || (!a.session.gone.IsZero() || m.died(a)) && !a.innocent
@@ -59,13 +63,17 @@ func (a *attempt) times(step string) (n int) {
 	return n
 }
 
-// doubled reports whether the network delivered a START twice, the second time after the first was answered WAIT and the
-// process died. The store cannot tell this from the START that follows a WAIT: docs/guarantees.md, "A late START". A START
-// whose answer the process still waited for is not one.
+// doubled reports whether the network delivered a START twice, the second time after the first was answered WAIT. The store
+// cannot tell this from the START that follows a WAIT: docs/guarantees.md, "A late START". A START whose answer the process
+// still waited for is not one.
 func (a *attempt) doubled(e Event) bool {
 	_, waited := a.answered(StepStart, VerdictWait)
-	died := !a.process.clean && !a.process.exited.IsZero()
-	return e.Late && e.Verdict == VerdictRun && died && waited && a.unanswered().IsZero()
+	return e.Step == StepStart && e.Late && e.Verdict == VerdictRun && waited && a.unanswered().IsZero()
+}
+
+// leftOpen reports whether the last step that the store took is a START that was delivered twice: its process does not know.
+func (a *attempt) leftOpen() bool {
+	return len(a.written) > 0 && a.began.IsZero() && a.doubled(a.written[len(a.written)-1])
 }
 
 // checkRecord is I4 and I10: a record counts each of its tokens once, and expires.
@@ -91,10 +99,11 @@ func (m *model) checkRecord(msg *message, ttl time.Duration, when string) {
 }
 
 // checkChange checks that the record became a tombstone at its limit, and that its fence grows.
-func (m *model) checkChange(msg *message, e Event) {
+func (m *model) checkChange(a *attempt, msg *message, e Event) {
 	was := e.before()
 	counts := e.Record.Failures + e.Record.Crashes
-	if e.Record.State == VerdictExhausted && was.State != VerdictExhausted && was.State != "skip" && counts < m.limit() && e.Limit > 0 {
+	msg.early = msg.early || m.isEarly(a, e)
+	if e.Record.State == VerdictExhausted && was.State != VerdictExhausted && was.State != "skip" && counts < m.limit() && e.Limit > 0 && !m.isEarly(a, e) {
 		m.violated("I2", "%s wrote a tombstone at %d failed attempts of %d: %s", e.Step, counts, m.limit(), m.story(msg))
 	}
 	if e.Record.Fence < was.Fence {
@@ -138,7 +147,7 @@ func (m *model) checkTouched(by *attempt, msg *message, e Event) {
 	switch {
 	case e.Step != StepStart:
 		m.violated("I7", "%s changed the open attempt of another at %s", e.Step, e.ID)
-	case !e.Exclusive && !e.Beside && was.OpenToken != "":
+	case !e.Exclusive && !e.Beside && was.OpenToken != "" && (msg.moves == 0 || m.plan.Isolation != IsolationOff): // there copies open one to wait for each other
 		m.violated("I7", "START replaced an open attempt at %s that may still run", e.ID)
 	}
 }
@@ -146,7 +155,7 @@ func (m *model) checkTouched(by *attempt, msg *message, e Event) {
 // checkCounted takes in as what each attempt is counted.
 func (m *model) checkCounted(by *attempt, msg *message, e Event) {
 	before, _ := kinds(e.before().Tokens)
-	if e.Step != StepStart && msg.kinds[e.Token] == 'c' {
+	if e.Step != StepStart && e.Step != StepMoved && msg.kinds[e.Token] == 'c' {
 		m.violated("I5", "%s did not reverse the crash of an attempt whose process lives: %s", e.Step, m.storyOf(by))
 	}
 	for _, token := range slices.Sorted(maps.Keys(msg.kinds)) {

@@ -15,9 +15,18 @@ import (
 
 // Examine inspects a queue closely: also the queues that dead letters reach, the present consumers and messages, and policies that match
 // and do not apply. All of it needs Management, except for a dead-letter queue that a routing key names. What cannot be seen is a
-// finding too. Findings have a Command if one fixes them.
+// finding too. Findings have a Command if one fixes them. A queue of the later lane has none.
 func Examine(ctx context.Context, conn *amqp.Connection, need inspect.Need) ([]inspect.Finding, error) {
-	return examine(ctx, conn, need, inspect.All)
+	return examine(ctx, conn, need, rulesFor(need.Queue))
+}
+
+// rulesFor returns the rules for a queue. Those of the later lane return their messages to work queues, so the rules for a queue that
+// consumers retry from do not hold.
+func rulesFor(queue string) []inspect.Rule {
+	if queueinfo.IsLater(queue) {
+		return nil
+	}
+	return inspect.All
 }
 
 // DeliveryLimit is Examine for one question: does the queue's own delivery limit allow need.MaxRetries? It returns one Error if not,

@@ -16,6 +16,7 @@ import (
 type Proxy struct {
 	target   string
 	treat    func(words []string) Treatment // of each request; nil: bytes are passed on as they come
+	joined   func() (left func())           // called for each connection; may be nil
 	listener net.Listener
 	tasks    sync.WaitGroup
 	ctx      context.Context //nolint:containedctx // ends what the accepted connections wait for
@@ -37,14 +38,20 @@ type pair struct {
 }
 
 // New starts a proxy of the server at target, HOST:PORT. It ends with Close; when ctx is done it refuses new connections.
-func New(ctx context.Context, target string) (*Proxy, error) { return start(ctx, target, nil) }
+func New(ctx context.Context, target string) (*Proxy, error) { return start(ctx, target, nil, nil) }
 
-func start(ctx context.Context, target string, treat func(words []string) Treatment) (*Proxy, error) {
+// NewWatched is New with a function that is called for each connection to the server. What it returns is called once either side
+// has ended it.
+func NewWatched(ctx context.Context, target string, joined func() (left func())) (*Proxy, error) {
+	return start(ctx, target, nil, joined)
+}
+
+func start(ctx context.Context, target string, treat func(words []string) Treatment, joined func() func()) (*Proxy, error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, fmt.Errorf("proxy of %s: %w", target, err)
 	}
-	p := &Proxy{target: target, treat: treat, listener: listener, pairs: map[*pair]bool{}}
+	p := &Proxy{target: target, treat: treat, joined: joined, listener: listener, pairs: map[*pair]bool{}}
 	p.ctx, p.cancel = context.WithCancel(ctx)
 	p.tasks.Go(p.accept)
 	return p, nil
@@ -88,6 +95,9 @@ func (p *Proxy) join(client net.Conn) {
 	if p.treat != nil {
 		p.exchange(c)
 		return
+	}
+	if p.joined != nil {
+		defer p.joined()()
 	}
 	var down sync.WaitGroup
 	down.Go(func() {

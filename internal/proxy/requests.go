@@ -16,6 +16,15 @@ type Treatment struct {
 	Late   time.Duration // from the request until its reply is passed on; later replies wait for it
 	Lose   Part          // it does not arrive, and nothing that follows it on its connection does
 	Reset  Part          // the connection is reset before it is passed on
+
+	// Replied is called with the bytes of the reply before they are passed on, or with nil if the connection ends first. It may be nil.
+	Replied func(raw []byte)
+}
+
+func (t Treatment) replied(raw []byte) {
+	if t.Replied != nil {
+		t.Replied(raw)
+	}
 }
 
 // Part is a request or its reply. The zero value is neither.
@@ -31,13 +40,22 @@ const (
 // The words of a request begin with the command. Several goroutines may call treat. A connection that loses something stays
 // open, as it does when a network drops packets: the client finds out by its own timeout. It ends as New's does.
 func NewStore(ctx context.Context, target string, treat func(words []string) Treatment) (*Proxy, error) {
-	return start(ctx, target, treat)
+	return start(ctx, target, treat, nil)
 }
 
 // sent is a request on its way.
 type sent struct {
 	Treatment
 	due time.Time // of its reply
+}
+
+// unanswered are requests whose replies the client never gets.
+type unanswered []sent
+
+func (all unanswered) end() {
+	for _, s := range all {
+		s.replied(nil)
+	}
 }
 
 // exchange passes on requests and replies until either side closes the connection.
@@ -48,7 +66,8 @@ func (p *Proxy) exchange(c *pair) {
 	replies.Go(func() {
 		p.passReplies(ctx, c, requests)
 		_ = c.client.Close()
-		for range requests { // passRequests may wait for room
+		for s := range requests { // passRequests may wait for room
+			s.replied(nil)
 		}
 	})
 	p.passRequests(c, requests)
@@ -61,6 +80,8 @@ func (p *Proxy) exchange(c *pair) {
 // passRequests passes on what the client sends until the connection ends.
 func (p *Proxy) passRequests(c *pair, requests chan<- sent) {
 	in, lost := bufio.NewReader(c.client), false
+	var missed unanswered
+	defer func() { missed.end() }()
 	for {
 		raw, words, err := readRequest(in)
 		if err != nil {
@@ -69,10 +90,12 @@ func (p *Proxy) passRequests(c *pair, requests chan<- sent) {
 		s := sent{Treatment: p.treat(words)}
 		s.due = time.Now().Add(s.Late + 2*time.Duration(p.latency.Load()))
 		if s.Reset == Request {
+			s.replied(nil)
 			reset(c)
 			return
 		}
 		if lost = lost || s.Lose == Request || p.deaf.Load() || c.half.Load(); lost {
+			missed = append(missed, s)
 			continue
 		}
 		if s.Double {
@@ -88,6 +111,8 @@ func (p *Proxy) passRequests(c *pair, requests chan<- sent) {
 // passReplies passes on what the server sends until the connection ends.
 func (p *Proxy) passReplies(ctx context.Context, c *pair, requests <-chan sent) {
 	in, lost := bufio.NewReader(c.server), false
+	var missed unanswered
+	defer func() { missed.end() }()
 	for {
 		if _, err := in.Peek(1); err != nil {
 			if c.half.Load() { // the client is not to know
@@ -98,16 +123,20 @@ func (p *Proxy) passReplies(ctx context.Context, c *pair, requests <-chan sent) 
 		s := <-requests
 		raw, err := readReply(in, s.Double)
 		if err != nil {
+			s.replied(nil)
 			return
 		}
 		if s.Reset == Reply {
+			s.replied(nil)
 			reset(c)
 			return
 		}
 		if lost = lost || s.Lose == Reply || p.mute.Load(); lost {
+			missed = append(missed, s)
 			continue
 		}
 		pause.For(ctx, time.Until(s.due))
+		s.replied(raw)
 		if _, err := c.client.Write(raw); err != nil {
 			return
 		}

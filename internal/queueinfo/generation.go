@@ -24,8 +24,11 @@ func Generation(headers amqp.Table, queue string) string {
 	return FirstGeneration(headers)
 }
 
-// FirstGeneration names the generation that a publish or a replay began.
+// FirstGeneration names the generation that a publish or a replay began. A copy from the later lane is of the generation that it carries.
 func FirstGeneration(headers amqp.Table) string {
+	if v, ok := headers[HopGenerationHeader].(string); ok && v != "" && Hop(headers) > 0 {
+		return v
+	}
 	if v, ok := headers[GenerationHeader].(string); ok && v != "" {
 		return "header:" + v
 	}
@@ -49,3 +52,6 @@ func ParseGeneration(name string) (count int64, at time.Time, ok bool) {
 	unix, errTime := strconv.ParseInt(t, 10, 64)
 	return count, time.Unix(unix, 0), errCount == nil && errTime == nil
 }
+
+// PlaceHeader is the place of a replayed message in its lane, a string.
+const PlaceHeader = "x-strikes-place"

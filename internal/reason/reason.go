@@ -21,14 +21,15 @@ func Normalise(text string) string {
 	return settle(next(firstLine(text)))
 }
 
+// firstLine returns the first line that is not blank.
 func firstLine(text string) string {
-	text = strings.TrimSpace(strings.ToValidUTF8(cut(text, read), "\uFFFD"))
-	for i := range len(text) {
-		if text[i] == '\n' || text[i] == '\r' {
-			return text[:i]
+	text = strings.TrimSpace(text)
+	for _, end := range [...]byte{'\n', '\r'} {
+		if at := strings.IndexByte(text, end); at >= 0 {
+			text = text[:at]
 		}
 	}
-	return text
+	return strings.TrimSpace(strings.ToValidUTF8(cut(text, read), "\uFFFD"))
 }
 
 // settle normalises what next returned until nothing changes.
@@ -65,24 +66,42 @@ func next(text string) string {
 // Normaliser normalises many reasons of a queue, which have few groups, in less time than Normalise. The zero value is ready. It is
 // not safe for concurrent use.
 type Normaliser struct {
-	settled map[string]string // by what next returned
+	shapes  map[string]string // groups by shape
+	settled map[string]string // groups by what next returned
+	buf     []byte
 }
 
-// remembered bounds what a Normaliser keeps.
-const remembered = 1000
+// remembered bounds what a Normaliser keeps of each.
+const remembered = 4000
 
 // Normalise returns what the function Normalise does.
 func (n *Normaliser) Normalise(text string) string {
-	text = next(firstLine(text))
-	group, ok := n.settled[text]
+	text = firstLine(text)
+	n.buf = shape(n.buf[:0], text)
+	group, ok := n.shapes[string(n.buf)]
 	if !ok {
-		if len(n.settled) >= remembered || n.settled == nil {
-			n.settled = map[string]string{}
-		}
-		group = settle(text)
-		n.settled[text] = group
+		group = n.settle(next(text))
+		n.shapes = remember(n.shapes, string(n.buf), group)
 	}
 	return group
+}
+
+func (n *Normaliser) settle(text string) string {
+	group, ok := n.settled[text]
+	if !ok {
+		group = settle(text)
+		n.settled = remember(n.settled, text, group)
+	}
+	return group
+}
+
+// remember begins anew when m is full.
+func remember(m map[string]string, key, value string) map[string]string {
+	if m == nil || len(m) >= remembered {
+		m = map[string]string{}
+	}
+	m[key] = strings.Clone(value)
+	return m
 }
 
 // cut shortens a text at the end of a character, and not within a placeholder.
@@ -165,7 +184,7 @@ const (
 var phrases = []rule{
 	{dashed, "-", regexp.MustCompile(`\b\d{4}-\d{2}-\d{2}(?:[T ]` + clock + zone + `)?\b`), "<time>"},
 	{slashed, "/", regexp.MustCompile(`(^|[\s(\[=,])\d{4}/\d{2}/\d{2}(?: ` + clock + zone + `)?\b`), "${1}<time>"},
-	{digit, " 2", regexp.MustCompile(`\b(?:` + day + `,? )?\d{1,2} ` + month + ` \d{4}(?: ` + clock + zone + `)?\b`), "<time>"},
+	{digit, " 2", regexp.MustCompile(`\b(?:` + day + `,? )?\d{1,2} ` + month + ` 2\d{3}(?: ` + clock + zone + `)?\b`), "<time>"},
 	{timed, ":", regexp.MustCompile(`\b` + day + ` ` + month + ` +\d{1,2} ` + clock + zone + `(?: \d{4})?\b`), "<time>"},
 	{timed, ":", regexp.MustCompile(`\b\d{1,2}:\d{2}:\d{2}(?:[.,]\d+)?\b`), "<time>"},
 	{quoted, "", regexp.MustCompile(`"(?:[^"\\]|\\.)*"|` + "`[^`]*`" + `|\x{201c}[^\x{201d}]*\x{201d}|\x{2018}[^\x{2019}]*\x{2019}|\x{ab}[^\x{bb}]*\x{bb}`), "<text>"},

@@ -92,6 +92,30 @@ func TestNormaliseTwiceIsOnce(t *testing.T) {
 	})
 }
 
+// TestShape: a Normaliser, which remembers the groups of shapes, agrees with Normalise, and a text with its shape.
+func TestShape(t *testing.T) {
+	var many Normaliser
+	piece := rapid.OneOf(
+		rapid.SampledFrom(strings.Fields(reasons)), rapid.SampledFrom(strings.Split(reasons, "\n")), rapid.StringMatching(`[0-9a-fA-FxP:.-]{1,18}`),
+		rapid.StringMatching(`[a-zA-Z0-9<>'":./ @(\[-]{0,12}`), rapid.StringMatching(`-?[0-9]{1,6}`), rapid.StringMatching(`[a-z]{1,4}[0-9]{1,6}`),
+		rapid.StringMatching(`[0-9]{1,4}[-:/.][0-9]{1,2}[-:/.][0-9]{1,2}`), rapid.StringMatching(`[0-9]{1,2} (Nov|May|Sun) [0-9]{1,4}`),
+		rapid.StringMatching(`[0-9A-Za-z]{8,30}`), rapid.StringMatching(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`),
+		rapid.SampledFrom([]string{"error", "Error", "(", "status", "http/1.1", "HTTP/1.1", "SQLSTATE", "Bad Request", "«", "»", "“", "µs", "ms", "E11000", "0x8004"}),
+		rapid.String(),
+	)
+	rapid.Check(t, func(t *rapid.T) {
+		text := strings.Join(rapid.SliceOfN(piece, 0, 12).Draw(t, "pieces"), rapid.SampledFrom([]string{"", " ", " ", ": "}).Draw(t, "between"))
+		want := Normalise(text)
+		if got := many.Normalise(text); got != want {
+			t.Fatalf("%q: got %q, want %q", text, got, want)
+		}
+		line := firstLine(text)
+		if got := Normalise(string(shape(nil, line))); got != want {
+			t.Fatalf("%q has the shape %q: got %q, want %q", text, shape(nil, line), got, want)
+		}
+	})
+}
+
 // TestNumbersDoNotMatter: a text with another number is of the same group, wherever the number stands on its own.
 func TestNumbersDoNotMatter(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -115,5 +139,13 @@ func FuzzNormalise(f *testing.F) {
 func BenchmarkNormalise(b *testing.B) {
 	for b.Loop() {
 		Normalise("order 4711: step a: dial tcp 10.0.0.7:5432: connect: connection refused")
+	}
+}
+
+// BenchmarkNormaliser normalises reasons that all differ.
+func BenchmarkNormaliser(b *testing.B) {
+	var many Normaliser
+	for i := 0; b.Loop(); i++ {
+		many.Normalise("order " + strconv.Itoa(i) + ": step a: dial tcp 10.0.0.7:5432: connect: connection refused")
 	}
 }

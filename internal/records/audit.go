@@ -18,7 +18,9 @@ const (
 	VerbClearLimit = "clear limit"
 	VerbReplay     = "replay"
 	VerbDrop       = "drop"
+	VerbRelease    = "release"
 	VerbRepair     = "repair"
+	VerbWriteOff   = "write-off"
 )
 
 // The results of a change in the audit log, if it is no error.

@@ -5,9 +5,11 @@ import (
 	"context"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
+	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/deadletter"
 	"github.com/strikesmq/strikes/internal/reason"
 )
@@ -17,24 +19,45 @@ const mostGroups = 1000
 
 // Group is the dead letters of one kind whose reasons differ only in numbers, names and the like.
 type Group struct {
-	Kind   deadletter.Kind
-	Reason string // normalised; empty with an empty Kind: all those beyond a thousand groups
-	Count  int
-	Oldest time.Time // death; zero if no message says when
-	Newest time.Time
-	// Example is one of the newest.
-	Example *deadletter.Message
+	Kind    deadletter.Kind
+	Reason  string // normalised; empty with an empty Kind: all those beyond a thousand groups
+	Count   int
+	Oldest  time.Time // death; zero if no message says when
+	Newest  time.Time
+	Example string // name of one of the newest; see deadletter.Message.Name
 }
 
 // Tally counts dead letters by group. The zero value is empty.
 type Tally struct {
 	groups map[[2]string]*Group
 	names  reason.Normaliser
+
+	recorded *deadletter.Message // for addReason: one for all
 }
 
 // Add counts a dead letter.
 func (t *Tally) Add(m *deadletter.Message) {
-	t.group(m.Kind(), t.names.Normalise(m.Reason())).add(m)
+	var died time.Time
+	if !m.Origin.Time.IsZero() {
+		died = m.Origin.Time.UTC()
+	}
+	t.group(m.Kind(), t.names.Normalise(m.Reason())).add(1, died, died, m.Name())
+}
+
+// addReason is Add for what the store knows of a dead letter.
+func (t *Tally) addReason(r *counter.DeadReason) {
+	if t.recorded == nil {
+		t.recorded = deadletter.OfRecord(&counter.Record{})
+	}
+	m := t.recorded
+	m.Record.Cause, m.Record.Reason = r.Cause, r.Reason
+	t.group(m.Kind(), t.names.Normalise(m.Reason())).add(1, r.At, r.At, r.ID)
+}
+
+// ofReason is the dead letter of which the store knows r.
+func (q *Queue) ofReason(r *counter.DeadReason) *deadletter.Message {
+	of := counter.Message{VHost: q.VHost, Queue: q.Name, ID: r.ID}
+	return deadletter.OfRecord(&counter.Record{Message: of, Cause: r.Cause, Reason: r.Reason, LastTime: r.At})
 }
 
 // group returns a group, or the one for all those beyond the bound.
@@ -57,31 +80,18 @@ func (t *Tally) group(kind deadletter.Kind, reason string) *Group {
 // merge adds what another has counted.
 func (t *Tally) merge(other *Tally) {
 	for _, from := range other.Groups() {
-		g := t.group(from.Kind, from.Reason)
-		g.Count += from.Count
-		if g.Example == nil {
-			g.Example = from.Example
-		}
-		g.span(from.Oldest, from.Newest, from.Example)
+		t.group(from.Kind, from.Reason).add(from.Count, from.Oldest, from.Newest, from.Example)
 	}
 }
 
-func (g *Group) add(m *deadletter.Message) {
-	if g.Count++; g.Example == nil {
-		g.Example = m
-	}
-	if died := m.Origin.Time; !died.IsZero() {
-		g.span(died.UTC(), died.UTC(), m)
-	}
-}
-
-// span extends the times; newest is the dead letter of the later one.
-func (g *Group) span(from, to time.Time, newest *deadletter.Message) {
+// add counts n dead letters, of which newest has the later time.
+func (g *Group) add(n int, from, to time.Time, newest string) {
+	g.Count += n
 	if !from.IsZero() && (g.Oldest.IsZero() || from.Before(g.Oldest)) {
 		g.Oldest = from
 	}
-	if to.After(g.Newest) {
-		g.Newest, g.Example = to, newest
+	if g.Example == "" || to.After(g.Newest) {
+		g.Newest, g.Example = to, strings.Clone(newest) // a part of a long reply
 	}
 }
 
@@ -105,44 +115,75 @@ type Groups struct {
 	Partial bool     // the budget ended the count: only the newest are in it
 }
 
-// Groups groups the dead letters of which the store has records. A budget ends the count early; 0: none.
-func (q *Queue) Groups(ctx context.Context, filter deadletter.Filter, budget time.Duration) (Groups, error) {
-	var out Groups
-	counting := newTallies()
-	_, ended, err := q.eachDead(ctx, filter, "", budget, func(m *deadletter.Message) bool {
-		counting.add(m)
-		if out.Count++; q.Counting != nil {
-			q.Counting(out.Count)
-		}
-		return true
-	})
-	tally := counting.end()
-	if err != nil {
-		return out, err
+// Groups groups the dead letters of which the store has records, as of when it is called. A budget ends the count early; 0: none.
+func (q *Queue) Groups(ctx context.Context, filter deadletter.Filter, budget time.Duration) (out Groups, err error) {
+	if len(filter.IDs) > 0 || filter.Lane != "" {
+		err = q.groupsOfNamed(ctx, filter, &out)
+	} else {
+		err = q.groupsOfReasons(ctx, filter, budget, &out)
 	}
-	out.Groups, out.Partial = tally.Groups(), ended
-	out.Of, err = q.Store.CountDead(ctx, q.VHost, q.Name)
+	if err == nil {
+		out.Of, err = q.Store.CountDead(ctx, q.VHost, q.Name)
+	}
 	return out, err
 }
 
-// tallies count in the background: to normalise reasons takes longer than to read them.
-type tallies struct {
-	next    []*deadletter.Message
-	chunks  chan []*deadletter.Message
-	each    []Tally
-	workers sync.WaitGroup
+// groupsOfNamed groups the dead letters of some ids.
+func (q *Queue) groupsOfNamed(ctx context.Context, filter deadletter.Filter, out *Groups) error {
+	var tally Tally
+	for m, err := range q.EachDead(ctx, filter) {
+		if err != nil {
+			return err
+		}
+		tally.Add(m)
+		out.Count++
+	}
+	out.Groups = tally.Groups()
+	return nil
 }
 
-// chunk is how many dead letters a worker takes.
-const chunk = 500
+// groupsOfReasons groups what the store knows of all dead letters.
+func (q *Queue) groupsOfReasons(ctx context.Context, filter deadletter.Filter, budget time.Duration, out *Groups) error {
+	began := time.Now()
+	counting := newTallies()
+	defer counting.end()
+	spent := false
+	for found, err := range q.Store.DeadReasons(ctx, q.VHost, q.Name) {
+		if err != nil {
+			return err
+		}
+		if out.Partial = spent; spent {
+			break
+		}
+		if !filter.Everything() {
+			found = slices.DeleteFunc(found, func(r counter.DeadReason) bool { return !filter.Match(q.ofReason(&r), began) })
+		}
+		out.Count += len(found)
+		counting.add(found)
+		if q.Counting != nil {
+			q.Counting(out.Count)
+		}
+		spent = budget > 0 && time.Since(began) > budget
+	}
+	out.Groups = counting.end().Groups()
+	return nil
+}
+
+// tallies count in the background: to normalise reasons that all differ takes longer than to read them.
+type tallies struct {
+	parts   chan []counter.DeadReason
+	each    []Tally
+	workers sync.WaitGroup
+	sum     *Tally // nil: not ended
+}
 
 func newTallies() *tallies {
-	t := &tallies{chunks: make(chan []*deadletter.Message, 1), each: make([]Tally, min(runtime.GOMAXPROCS(0), 4))}
+	t := &tallies{parts: make(chan []counter.DeadReason, 1), each: make([]Tally, min(runtime.GOMAXPROCS(0), 4))}
 	for i := range t.each {
 		t.workers.Go(func() {
-			for messages := range t.chunks {
-				for _, m := range messages {
-					t.each[i].Add(m)
+			for part := range t.parts {
+				for j := range part {
+					t.each[i].addReason(&part[j])
 				}
 			}
 		})
@@ -150,21 +191,18 @@ func newTallies() *tallies {
 	return t
 }
 
-func (t *tallies) add(m *deadletter.Message) {
-	if t.next = append(t.next, m); len(t.next) == chunk {
-		t.chunks <- t.next
-		t.next = make([]*deadletter.Message, 0, chunk)
-	}
-}
+func (t *tallies) add(part []counter.DeadReason) { t.parts <- part }
 
 // end waits for all and returns their sum.
 func (t *tallies) end() *Tally {
-	t.chunks <- t.next
-	close(t.chunks)
-	t.workers.Wait()
-	all := &t.each[0]
-	for i := range t.each[1:] {
-		all.merge(&t.each[1+i])
+	if t.sum != nil {
+		return t.sum
 	}
-	return all
+	close(t.parts)
+	t.workers.Wait()
+	t.sum = &t.each[0]
+	for i := range t.each[1:] {
+		t.sum.merge(&t.each[1+i])
+	}
+	return t.sum
 }

@@ -4,19 +4,23 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
+	"time"
 
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/printable"
 )
 
 // Limit is what an operator set for a queue, or is about to.
 type Limit struct {
 	VHost    string `json:"vhost"`
 	Queue    string `json:"queue"`
-	Attempts int    `json:"limit,omitempty"` // 0: a limit that cannot be read
+	Attempts int    `json:"limit,omitempty"`      // 0: that of the consumers, or a limit that cannot be read
+	MaxAgeMS *int64 `json:"max_age_ms,omitempty"` // nil: that of the consumers; 0: none
 	Note
 	Done *bool `json:"done,omitempty"` // set or cleared; false: planned; nil: shown
 
-	// DeadLetters is how many messages have failed that often already.
+	// DeadLetters is how many messages have failed that often, or for so long, already.
 	DeadLetters int `json:"dead_letters,omitempty"`
 
 	to  *counter.Override // nil: cleared
@@ -37,7 +41,38 @@ func (q *Queue) Limit(ctx context.Context) (Limit, error) {
 
 // LimitOf returns an override of the store.
 func (q *Queue) LimitOf(o counter.Override) Limit {
-	return Limit{VHost: q.VHost, Queue: q.Name, Attempts: o.Limit(), Note: NoteOf(o.Note)}
+	l := Limit{VHost: q.VHost, Queue: q.Name, Attempts: o.Limit(), Note: NoteOf(o.Note)}
+	if o.MaxAge != nil {
+		l.MaxAgeMS = new(o.MaxAge.Milliseconds())
+	}
+	return l
+}
+
+// Text returns the limit in words, with attempts and retries.
+func (l Limit) Text() string {
+	var parts []string
+	if l.Attempts > 0 || l.MaxAgeMS == nil {
+		parts = append(parts, fmt.Sprintf("%s (%s)", printable.Plural(l.Attempts, "attempt"), printable.Plural(l.MaxRetries(), "retry")))
+	}
+	switch {
+	case l.MaxAgeMS == nil:
+	case *l.MaxAgeMS == 0:
+		parts = append(parts, "no maximal age")
+	default:
+		parts = append(parts, fmt.Sprintf("a maximal age of %v", time.Duration(*l.MaxAgeMS)*time.Millisecond))
+	}
+	return strings.Join(parts, " and ")
+}
+
+// Much returns how often, or for how long, the messages failed that the limit dead-letters.
+func (l Limit) Much() string {
+	switch {
+	case l.MaxAgeMS == nil:
+		return "that often"
+	case l.Attempts == 0:
+		return "for that long"
+	}
+	return "that often, or for that long,"
 }
 
 // PlanLimit finds what a new limit would change.
@@ -69,7 +104,8 @@ func (q *Queue) planned(ctx context.Context, l Limit) (Limit, error) {
 		if err != nil {
 			return l, err
 		}
-		if limit := r.InForce(l.to); limit > 0 && r.Counted() >= limit {
+		limit := r.InForce(l.to)
+		if limit > 0 && r.Counted() >= limit || r.TooOld(l.to) {
 			l.DeadLetters++
 		}
 	}
@@ -80,7 +116,7 @@ func (q *Queue) planned(ctx context.Context, l Limit) (Limit, error) {
 func (q *Queue) ChangeLimit(ctx context.Context, l *Limit) (err error) {
 	verb, subject := VerbClearLimit, ""
 	if l.to != nil {
-		verb, subject = VerbSetLimit, fmt.Sprintf("%d attempts", l.Attempts)
+		verb, subject = VerbSetLimit, l.subject()
 		err = q.Store.SetLimit(ctx, q.VHost, q.Name, *l.to)
 	} else {
 		_, err = q.Store.ClearLimit(ctx, q.VHost, q.Name)
@@ -88,6 +124,14 @@ func (q *Queue) ChangeLimit(ctx context.Context, l *Limit) (err error) {
 	q.Audit(ctx, entryOf(verb, subject, l.why, 0), err)
 	*l.Done = err == nil
 	return err
+}
+
+// subject returns the entry of the audit log for a limit that is set.
+func (l Limit) subject() string {
+	if l.MaxAgeMS == nil {
+		return fmt.Sprintf("%d attempts", l.Attempts)
+	}
+	return l.Text()
 }
 
 // MaxRetries is the limit as consumers are configured with it.

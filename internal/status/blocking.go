@@ -34,6 +34,7 @@ type Message struct {
 	Next       time.Time `json:"next_attempt,omitzero"` // not before
 	Failures   int       `json:"failures"`
 	Crashes    int       `json:"crashes"`
+	Moved      bool      `json:"moved,omitempty"` // to the later lane; it waits there, or its consumer holds it for the rest
 	Suspect    bool      `json:"suspect,omitempty"`
 	Duplicate  bool      `json:"possible_duplicate,omitempty"` // two messages may have this id
 	Granted    int       `json:"granted,omitempty"`            // attempts
@@ -55,6 +56,7 @@ func blocking(r counter.Record, override *counter.Override, s *Status) Message {
 		m.Running = r.OpenSince
 	case Waiting:
 		m.Next = s.Time.Add(seen.Wait)
+		m.Moved = r.Move.Top > 0
 	default:
 	}
 	return m

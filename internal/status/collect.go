@@ -50,8 +50,9 @@ type Collector struct {
 	Most int
 
 	conn      *amqp.Connection
-	searched  bool  // for the API
-	noAPI     error // why there is none
+	searched  bool                 // for the API
+	noAPI     error                // why there is none
+	noLater   map[string]time.Time // until when a queue of the later lane is not asked for
 	route     []inspect.Finding
 	routeSeen time.Time
 }
@@ -79,5 +80,6 @@ func (c *Collector) Collect(ctx context.Context) (Status, error) {
 	c.askManagement(ctx, &s)
 	s.Dead.judge()
 	c.inspectRoute(ctx, &s)
+	s.Dead.suppose(s.Consumers, s.Unacked)
 	return s, nil
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/internal/management"
 	"github.com/strikesmq/strikes/internal/reason"
@@ -16,20 +17,24 @@ type DeadLetters struct {
 	Count   int64     `json:"count"`               // tombstones
 	Since   time.Time `json:"since,omitzero"`      // the first
 	Removed int64     `json:"removed,omitempty"`   // of Count: replayed or dropped, as the store knows
-	Still   int64     `json:"still_dead"`          // of Count, without Removed
+	Still   int64     `json:"still_dead"`          // of Count, without Removed and WrittenOff
 	Reasons []Reason  `json:"reasons,omitempty"`   // the most frequent ones
 	Others  int       `json:"others,omitempty"`    // with rarer reasons
 	Unknown int64     `json:"no_reason,omitempty"` // of Still: no record that was read has the reason
 
-	Queue   string `json:"queue"`
-	Holds   *int   `json:"holds,omitempty"`   // ready in Queue, by AMQP; nil: there is no such queue, or it may not be seen
-	Out     int    `json:"out,omitempty"`     // with consumers of Queue
-	Taken   *int64 `json:"taken,omitempty"`   // at least so many left Queue since the broker began to count
-	Waiting int    `json:"waiting,omitempty"` // in the source queue for the dead-letter route
+	Queue      string `json:"queue"`
+	Holds      *int   `json:"holds,omitempty"`       // ready in Queue, by AMQP; nil: there is no such queue, or it may not be seen
+	Out        int    `json:"out,omitempty"`         // with consumers of Queue
+	Taken      *int64 `json:"taken,omitempty"`       // at least so many left Queue since the broker began to count
+	WrittenOff int64  `json:"written_off,omitempty"` // of Count: accepted by an operator as unaccounted for
+
+	Behind int64 `json:"behind_held_lanes,omitempty"` // not of Count: dead-lettered without an attempt, behind another of their lane
+
+	Waiting int `json:"waiting,omitempty"` // in the source queue for the dead-letter route
 
 	Route []inspect.Finding `json:"route,omitempty"` // what is wrong with the dead-letter route; of one queue inspected if dead letters are missing or waiting, or if Queue is a guess
 
-	// Missing is how many of Count are neither held nor known to have been
+	// Missing is how many of Count and Behind are neither held nor known to have been
 	// taken. Unclear is how many may be: the queue is not at rest, and the
 	// figures are not of one moment.
 	Missing int64 `json:"missing"`
@@ -40,7 +45,7 @@ type DeadLetters struct {
 	consumers int   // of Queue
 	broken    bool  // the dead-letter route leads to no queue
 	moving    bool  // the management API is behind AMQP
-	recent    int64 // of Count, so late that they may be on their way
+	recent    int64 // of Count and Behind, so late that they may be on their way
 }
 
 // Reason is why messages were dead-lettered, normalised.
@@ -69,8 +74,16 @@ func (d DeadLetters) Gone() int64 {
 
 // explain counts what the reasons leave open: their records are gone, or were
 // not read.
+func (d *DeadLetters) counted(t counter.Tombstones) {
+	d.Count, d.Removed, d.WrittenOff, d.Since = t.Count, t.Removed, t.WrittenOff, t.Since
+	d.remain()
+}
+
+// remain finds how many are still dead.
+func (d *DeadLetters) remain() { d.Still = max(d.Count-d.Removed-d.WrittenOff, 0) }
+
 func (d *DeadLetters) explain() {
-	d.Still = max(d.Count-d.Removed, 0)
+	d.remain()
 	d.Unknown = d.Still - int64(d.Others)
 	for _, r := range d.Reasons {
 		d.Unknown -= int64(r.Messages)
@@ -92,13 +105,29 @@ func (d *DeadLetters) judge() {
 	if d.Holds == nil {
 		return
 	}
-	open := max(d.Count-int64(*d.Holds)-int64(d.Waiting)-d.Gone(), 0)
+	open := max(d.Count+d.Behind-int64(*d.Holds)-int64(d.Waiting)-d.Gone()-d.WrittenOff, 0)
 	if d.consumers > 0 || d.moving {
 		d.Unclear = open
 		return
 	}
 	d.Unclear = min(open, d.recent)
 	d.Missing = open - d.Unclear
+}
+
+// suppose takes what consumers of the source queue have unacked for dead
+// letters while the route is broken: they hold them until it is whole. unacked
+// is nil if it is not known.
+func (d *DeadLetters) suppose(consumers int, unacked *int) {
+	broken := slices.ContainsFunc(d.Route, func(f inspect.Finding) bool { return f.Severity == inspect.Error })
+	if !broken || consumers == 0 {
+		return
+	}
+	held := d.Missing
+	if unacked != nil {
+		held = min(held, int64(*unacked))
+	}
+	d.Missing -= held
+	d.Unclear += held
 }
 
 // tally counts reasons.

@@ -17,6 +17,8 @@ type Overview struct {
 	VHost  string    `json:"vhost"`
 	Queues []Summary `json:"queues"`
 
+	Later []LaterQueue `json:"later,omitempty"` // of the virtual host; empty: it has none, or the management API did not list them
+
 	Broker error `json:"-"` // why the broker did not say all: a later All may succeed
 	Store  error `json:"-"` // why the store said nothing
 }
@@ -33,7 +35,7 @@ type Summary struct {
 	Rates     *Rates `json:"rates,omitempty"`
 
 	Head      *Message      `json:"head,omitempty"` // the message that blocks for longest
-	Blocked   time.Duration `json:"-"`              // for how long it has blocked; zero if no message does, or only forgotten ones
+	Blocked   time.Duration `json:"-"`              // for how long it has blocked; zero if no message does, or only ones that are forgotten or wait in the later lane
 	Retrying  int           `json:"retrying"`       // messages that failed, or run again
 	Forgotten int           `json:"forgotten,omitempty"`
 	Dead      DeadLetters   `json:"dead_lettered"`
@@ -84,8 +86,8 @@ func (s *Summary) ofBroker(seen sight, name string) {
 func (s *Summary) ofStore(kept counter.Summary) {
 	s.Retrying, s.Forgotten, s.Partial, s.Err = kept.Retrying, kept.Forgotten, kept.Partial, kept.Err
 	s.StoreSeen = !kept.Time.IsZero() && kept.Err == nil
-	s.Dead.Count, s.Dead.Removed, s.Dead.Since = kept.Tombstones.Count, kept.Tombstones.Removed, kept.Tombstones.Since
-	s.Dead.Still, s.Dead.recent = max(s.Dead.Count-s.Dead.Removed, 0), int64(kept.Recent)
+	s.Dead.counted(kept.Tombstones)
+	s.Dead.recent = int64(kept.Recent)
 	s.Undecodable = records.UndecodableOf(kept.Undecodable)
 	if kept.Paused != nil {
 		s.Paused = new(records.NoteOf(*kept.Paused))
@@ -103,7 +105,7 @@ func (s *Summary) ofStore(kept counter.Summary) {
 		at.Consumers = *s.Consumers
 	}
 	head := blocking(*kept.Head, kept.Override, &at)
-	if s.Head = &head; head.State != Forgotten {
+	if s.Head = &head; head.State != Forgotten && !head.Moved {
 		s.Blocked = max(kept.Time.Sub(head.Since), 0)
 	}
 }
@@ -132,7 +134,7 @@ func (o *Overview) judge(seen sight) {
 func account(of []*Summary, at DeadLetters) {
 	for _, s := range of {
 		at.Count, at.Removed, at.recent = at.Count+s.Dead.Count, at.Removed+s.Dead.Removed, at.recent+s.Dead.recent
-		at.Waiting += s.Dead.Waiting
+		at.Waiting, at.WrittenOff = at.Waiting+s.Dead.Waiting, at.WrittenOff+s.Dead.WrittenOff
 	}
 	at.judge()
 	for _, s := range of {

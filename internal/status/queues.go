@@ -44,8 +44,8 @@ type Queues struct {
 	API     inspect.Need
 	FindAPI func(context.Context, *amqp.Connection, inspect.Need) (inspect.Need, error)
 
-	// Names are the queues to summarise. Empty means all that the management API lists, except for exclusive queues, streams and
-	// dead-letter queues.
+	// Names are the queues to summarise. Empty means all that the management API lists, except for exclusive queues, streams,
+	// dead-letter queues and those of the later lane.
 	Names []string
 
 	conn       *amqp.Connection
@@ -83,6 +83,7 @@ func (q *Queues) All(ctx context.Context) (Overview, error) {
 	if len(kept) > 0 && o.Store == nil {
 		o.Time = kept[0].Time
 	}
+	o.Later = laterOf(seen.listed)
 	o.judge(seen)
 	return o, ctx.Err()
 }
@@ -206,12 +207,15 @@ func (q *Queues) wanted(s sight) []string {
 	}
 	takes := map[string]bool{} // dead letters of others
 	for source, at := range s.routes {
+		if isLater(source) {
+			continue
+		}
 		takes[at.Name] = takes[at.Name] || source != at.Name
 	}
 	q.names = nil
 	for name, l := range s.listed {
 		_, deadLetters := l.DeadLetterExchange()
-		if !l.Exclusive && l.Type != queueinfo.Stream && (!takes[name] || deadLetters) {
+		if !l.Exclusive && !isLater(name) && l.Type != queueinfo.Stream && (!takes[name] || deadLetters) {
 			q.names = append(q.names, name)
 		}
 	}

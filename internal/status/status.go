@@ -23,9 +23,11 @@ type Status struct {
 	Limit     *records.Limit     `json:"limit,omitempty"`
 	Limits    []records.OwnLimit `json:"limits,omitempty"` // of the consumers, if they disagree
 	Blocking  []Message          `json:"blocking"`
-	Blocked   int                `json:"blocked"` // messages, with those beyond Collector.Most
+	Blocked   int                `json:"blocked"`        // messages, with those beyond Collector.Most
+	Held      []Held             `json:"held,omitempty"` // messages that are not counted, by process
 	Dead      DeadLetters        `json:"dead_lettered"`
-	Notes     []Note             `json:"-"` // what could not be seen
+	Later     []LaterQueue       `json:"later,omitempty"` // of the virtual host; empty: it has none, or they may not be seen
+	Notes     []Note             `json:"-"`               // what could not be seen
 
 	Paused      *records.Note        `json:"paused,omitempty"`
 	Undecodable *records.Undecodable `json:"undecodable,omitempty"`
@@ -54,7 +56,8 @@ const (
 	AssumedQueue    NoteCode = "assumed-dead-letter-queue" // Queue is a guess
 	DepthDenied     NoteCode = "depth-denied"              // of Queue
 	ForeignRecord   NoteCode = "foreign-record"
-	LocalClock      NoteCode = "local-clock" // the store's may not be read
+	LanesDenied     NoteCode = "lanes-denied" // the user of the store may not count Dead.Behind
+	LocalClock      NoteCode = "local-clock"  // the store's may not be read
 	ManyRecords     NoteCode = "many-records"
 	NoManagement    NoteCode = "no-management-api"
 	NoRates         NoteCode = "no-rates"
@@ -68,6 +71,7 @@ type facts struct {
 	now        time.Time
 	override   *counter.Override
 	tombstones counter.Tombstones
+	behind     counter.Behind
 	records    map[counter.Message]counter.Record
 }
 
@@ -88,7 +92,9 @@ func (s *Status) judge(f facts, most int) {
 			}
 		}
 	}
-	s.Dead.Count, s.Dead.Removed, s.Dead.Since = f.tombstones.Count, f.tombstones.Removed, f.tombstones.Since
+	s.Dead.counted(f.tombstones)
+	s.Dead.Behind = f.behind.Count
+	s.Dead.recent += f.behind.Recent
 	s.Dead.Reasons, s.Dead.Others = reasons.most(maxReasons)
 	s.Dead.explain()
 	slices.SortFunc(s.Blocking, byLength)

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/internal/management"
 )
 
@@ -121,10 +122,41 @@ func TestJudgeDeadLetters(t *testing.T) {
 		{five(DeadLetters{Holds: n(1), recent: 1}), 3, 1},
 		{five(DeadLetters{Holds: n(1), recent: 9}), 0, 4},
 		{five(DeadLetters{Holds: n(5), consumers: 1, recent: 2}), 0, 0},
+		// what is behind held lanes hides nothing, and may be missing too
+		{five(DeadLetters{Holds: n(9), Behind: 4}), 0, 0},
+		{five(DeadLetters{Holds: n(8), Behind: 4, Taken: taken(0)}), 1, 0},
+		{five(DeadLetters{Holds: n(5), Behind: 4, recent: 4}), 0, 4},
 	} {
 		d := tc.d
 		if d.judge(); d.Missing != tc.missing || d.Unclear != tc.unclear {
 			t.Errorf("%+v: %d missing, %d unclear; want %d, %d", tc.d, d.Missing, d.Unclear, tc.missing, tc.unclear)
+		}
+	}
+}
+
+// TestHeldDeadLettersAreNotMissing: while the route is broken, consumers hold dead letters. Written off, they would hide as many that
+// are lost later.
+func TestHeldDeadLettersAreNotMissing(t *testing.T) {
+	n := func(n int) *int { return &n }
+	broken, strange := []inspect.Finding{{Severity: inspect.Error}}, []inspect.Finding{{Severity: inspect.Warning}}
+	for _, tc := range []struct {
+		route            []inspect.Finding
+		consumers        int
+		unacked          *int
+		missing, unclear int64
+	}{
+		{nil, 1, n(3), 4, 0},
+		{strange, 1, n(3), 4, 0},
+		{broken, 0, n(0), 4, 0},
+		{broken, 1, n(0), 4, 0},
+		{broken, 1, n(3), 1, 3},
+		{broken, 1, n(9), 0, 4},
+		{broken, 1, nil, 0, 4},
+	} {
+		d := DeadLetters{Count: 5, Holds: n(1), Route: tc.route}
+		d.judge()
+		if d.suppose(tc.consumers, tc.unacked); d.Missing != tc.missing || d.Unclear != tc.unclear {
+			t.Errorf("%+v: %d missing, %d unclear", tc, d.Missing, d.Unclear)
 		}
 	}
 }

@@ -38,11 +38,22 @@ func (c *Collector) askStore(ctx context.Context, s *Status) (err error) {
 	} else if paused != nil {
 		s.Paused = new(records.NoteOf(*paused))
 	}
+	consumers, err := c.Store.Consumers(ctx, c.VHost, c.Queue)
+	if err != nil {
+		return err
+	}
+	s.Held = heldBy(consumers)
 	u, err := c.Store.Undecodable(ctx, c.VHost, c.Queue)
 	if err != nil {
 		return err
 	}
 	if f.tombstones, err = c.Store.Tombstones(ctx, c.VHost, c.Queue); err != nil {
+		return err
+	}
+	switch f.behind, err = c.Store.Behind(ctx, c.VHost, c.Queue, Arriving); {
+	case errors.As(err, &denied) && denied.Fault == counter.FaultDenied:
+		s.note(LanesDenied, "", err)
+	case err != nil:
 		return err
 	}
 	if f.records, err = c.records(ctx, s); err != nil {

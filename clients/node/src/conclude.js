@@ -105,6 +105,7 @@ async function sendFail(s, d, failure) {
     return { reply, next }
   })
   d.reply = reply
+  if (reply.cause === 'too-old' || reply.cause === 'skipped') d.cause = reply.cause // the attempt's own cause did not end the retries
   if (reply.possibleDuplicate) {
     s.settings.logger.warn('two messages with this id may be in the queue: they share one limit of attempts', { queue: d.queue, id: d.id.toString() })
   }

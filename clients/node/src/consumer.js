@@ -151,7 +151,7 @@ export class Consumer {
     if (model.reconnect || /Recover/.test(model.constructor?.name)) {
       throw new FieldError('connect', 'a connection that recovers by itself', 'a plain one: a late ack would settle another message')
     }
-    if (!keepRaw(model)) this.settings.logger.warn('this version of amqplib does not show the bytes of message ids: an id that is not UTF-8 ends the session', {})
+    if (!keepRaw(model)) this.settings.logger.warn('this version of amqplib does not show the bytes of message ids: a message whose id is not UTF-8 counts as one without an id', {})
     return model
   }
 

@@ -43,6 +43,7 @@ export const DEFAULT_TTL = 7 * 24 * 60 * MINUTE
  * @property {boolean} [first] the delivery is not redelivered, and this is its first attempt
  * @property {number} [received] when this process received the delivery, by performance.now(); only a first attempt needs it
  * @property {number} [floor] the fence that the delivery carries
+ * @property {number} [maxAge] ms; a message that fails later than this after its first counted attempt is exhausted; an override replaces it; 0: none
  */
 
 /**
@@ -53,6 +54,7 @@ export const DEFAULT_TTL = 7 * 24 * 60 * MINUTE
  * @property {Cause} [cause] 'failed' if absent
  * @property {string | Buffer} [reason] for people; cut to 1024 bytes
  * @property {number} [ran] ms that the handler ran, for people
+ * @property {number} [atMost] counted attempts at which a message with this failure is exhausted; it only lowers the limit. 0: none
  */
 
 /**
@@ -98,7 +100,7 @@ export class Counter {
    */
   async start(attempt, mode, limit, { timeout = 1000 } = {}) {
     if (!(limit >= 1)) throw new FieldError('limit', limit, '1 at least')
-    return this.step('start', attempt, Math.min(limit, MAX_LIMIT), [mode, attempt.floor ?? 0], timeout)
+    return this.step('start', attempt, Math.min(limit, MAX_LIMIT), [mode, attempt.floor ?? 0, ceil(attempt.maxAge ?? 0)], timeout)
   }
 
   /**
@@ -109,9 +111,10 @@ export class Counter {
    * @returns {Promise<Reply>}
    */
   async fail(attempt, failure, { timeout = 1000 } = {}) {
-    const { limit, wait = 0, cause = 'failed', reason = '', ran = 0 } = failure
+    const { limit, wait = 0, cause = 'failed', reason = '', ran = 0, atMost = 0 } = failure
     if (!['failed', 'panicked', 'timed-out', 'rejected'].includes(cause)) throw new FieldError('cause', cause, 'failed, panicked, timed-out or rejected')
-    const args = [ceil(wait), cause, cut(reason, MAX_REASON), Math.floor(Math.max(ran, 0))]
+    if (!Number.isSafeInteger(atMost) || atMost < 0) throw new FieldError('atMost', atMost, '0 at least')
+    const args = [ceil(wait), cause, cut(reason, MAX_REASON), Math.floor(Math.max(ran, 0)), ceil(attempt.maxAge ?? 0), Math.min(atMost, MAX_LIMIT)]
     return this.step('fail', attempt, Math.min(Math.max(limit, 0), MAX_LIMIT), args, timeout)
   }
 
@@ -231,6 +234,7 @@ function checkAttempt(a) {
   if (!/^[A-Za-z0-9_-]{1,64}$/.test(a.token)) throw new FieldError('token', a.token, '1 to 64 characters of A-Z a-z 0-9 _ -')
   const floor = a.floor ?? 0
   if (!Number.isSafeInteger(floor) || floor < 0 || floor > MAX_FLOOR) throw new FieldError('floor', floor, `0 to ${MAX_FLOOR}`)
+  if (!((a.maxAge ?? 0) >= 0)) throw new FieldError('maxAge', a.maxAge, 'ms, 0 at least')
 }
 
 /**

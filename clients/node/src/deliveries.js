@@ -1,3 +1,4 @@
+import { fingerprintOf } from './fingerprint.js'
 import { EVERYTHING } from './isolation.js'
 import { ACK, AGAIN, DEAD_LETTER, decideReceived, LEAVE, REQUEUE, RUN } from './decide.js'
 import { conclude } from './conclude.js'
@@ -106,7 +107,7 @@ export class Deliveries {
     this.settle(d, next)
     this.observe(d, d.outcome)
     if (d.outcome === 'dead-letter' && !d.hasID) {
-      this.settings.logger.warn('dead-lettered a message without an id: the store has no record of it', { queue: d.queue, cause: d.cause, error: d.failure })
+      this.settings.logger.warn('dead-lettered a message without an id: the store has no record of it', { queue: d.queue, fingerprint: fingerprintOf(d.message), cause: d.cause, error: d.failure })
     }
     if (next === ACK && d.open) endLater(this, d, true) // its END was not answered
     else if (d.unrecorded) failLater(this, d)

@@ -17,10 +17,12 @@ export class Delivery {
     this.queue = settings.queue
     this.vhost = settings.vhost
     this.holder = settings.holder
+    this.maxAge = settings.maxAge
     this.received = performance.now()
     this.heldUntil = this.received + settings.consumerTimeout / 2 // for so long it may be held
-    const { id, headers } = identify(message)
+    const { id, headers, unclear } = identify(message)
     this.id = id
+    if (unclear && !settings.key) settings.logger.warn('a message id is not UTF-8, or has U+FFFD, so the message counts as one without an id; call keepRaw with the connection before it consumes', { queue: this.queue })
     this.headers = headers
     this.generation = headers.size === 0 ? NONE : generationOf(headers, this.queue)
     if (settings.key) this.id = keyOf(settings, message)
@@ -65,6 +67,7 @@ export class Delivery {
     this.failure = undefined // what the handler threw, or why it was not called
     /** @type {number | undefined} */
     this.asked = undefined // ms that the handler asked to wait
+    this.atMost = 0 // failed attempts that it allows; 0: it did not say
   }
 
   /**
@@ -75,7 +78,7 @@ export class Delivery {
     this.name = {}
     this.mode = mode
     this.open = this.doubt = this.failed = false
-    this.number = this.ran = 0
+    this.number = this.ran = this.atMost = 0
     this.cause = this.reason = ''
     this.failure = this.asked = undefined
   }
@@ -108,8 +111,8 @@ export class Delivery {
    * @returns {import('./counter.js').CountedAttempt}
    */
   counted() {
-    const { vhost, queue, id, generation, token, holder, received } = this
-    return { vhost, queue, id, generation, token, holder, first: this.isFirst, received, floor: this.carried }
+    const { vhost, queue, id, generation, token, holder, received, maxAge } = this
+    return { vhost, queue, id, generation, token, holder, first: this.isFirst, received, floor: this.carried, maxAge }
   }
 }
 
@@ -117,9 +120,10 @@ const NONE = Buffer.alloc(0)
 const NO_HEADERS = new Map()
 
 /**
- * The id and the headers of a message, from the bytes of its properties if they were kept. Else an id or a header that is not
- * UTF-8 is refused: amqplib has replaced its bytes, and the message would be counted as another one.
+ * The id and the headers of a message, from the bytes of its properties if they were kept. Else an id that is not UTF-8 is unclear,
+ * and counts as none: amqplib has replaced its bytes, and the message would be counted as another one. A header is refused.
  * @param {ConsumeMessage} message
+ * @returns {{ id: Buffer, headers: Map<any, any>, unclear?: boolean }}
  */
 export function identify(message) {
   const raw = /** @type {any} */ (message.properties)[RAW]
@@ -128,8 +132,8 @@ export function identify(message) {
     return { id: messageId, headers: headers.length === 0 ? NO_HEADERS : readHeaders(headers) }
   }
   const id = message.properties.messageId ?? ''
-  if (id.includes('\uFFFD')) throw new RangeError('the message id is not UTF-8, or has U+FFFD; call keepRaw with the connection before it consumes')
-  return { id: Buffer.from(id), headers: readHeaders(message.properties.headers) }
+  const unclear = id.includes('\uFFFD')
+  return { id: unclear ? NONE : Buffer.from(id), headers: readHeaders(message.properties.headers), unclear }
 }
 
 /** @param {import('./settings.js').Settings} settings @param {ConsumeMessage} message */

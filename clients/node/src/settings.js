@@ -48,6 +48,7 @@ import { thisProcess } from './token.js'
  * @property {string} [vhost] of the connection; '/' if absent
  * @property {Steps} counter shared by all consumers of the queue; its ttl at least handlerTimeout + 3/4 of consumerTimeout + a minute
  * @property {number} [maxRetries] after the first failed attempt; 3 if absent, 0 is none, at most 1000. An operator may override it
+ * @property {number} [maxAge] ms: a message that fails later than this after its first failed attempt is dead-lettered; 0 or absent: no such limit. An operator may override it
  * @property {'requeue' | 'in-place'} [retry] where a failed message waits for its next attempt; 'requeue' if absent
  * @property {'suspects' | 'strict' | 'off'} [isolation] of messages that may have killed a process; 'suspects' if absent
  * @property {(failed: number) => number} [backoff] ms that a message waits after so many failed attempts; 100 ms to 30 s if absent
@@ -70,7 +71,7 @@ const silent = { info() {}, warn() {}, error() {} }
  */
 export function settingsOf(o) {
   const s = {
-    queue: o.queue, counter: o.counter, key: o.key, vhost: o.vhost ?? '/', maxRetries: o.maxRetries ?? 3, retry: o.retry ?? 'requeue',
+    queue: o.queue, counter: o.counter, key: o.key, vhost: o.vhost ?? '/', maxRetries: o.maxRetries ?? 3, maxAge: o.maxAge ?? 0, retry: o.retry ?? 'requeue',
     isolation: o.isolation ?? 'suspects', backoff: o.backoff ?? defaultBackoff, handlerTimeout: o.handlerTimeout ?? 5 * 60_000,
     consumerTimeout: o.consumerTimeout ?? 30 * 60_000, holder: o.holder ?? thisProcess, observer: o.observer ?? (() => {}), logger: o.logger ?? silent,
   }
@@ -84,6 +85,7 @@ function validate(s) {
   need('vhost', s.vhost, typeof s.vhost === 'string' && s.vhost !== '', 'the virtual host of the connection')
   need('counter', s.counter, ['start', 'fail', 'end'].every((step) => typeof (/** @type {any} */ (s.counter))?.[step] === 'function'), 'made by dial or new Counter')
   need('maxRetries', s.maxRetries, Number.isInteger(s.maxRetries) && s.maxRetries >= 0 && s.maxRetries <= 1000, '0 to 1000')
+  need('maxAge', s.maxAge, Number.isFinite(s.maxAge) && s.maxAge >= 0, 'ms, 0 at least')
   need('retry', s.retry, ['requeue', 'in-place'].includes(s.retry), 'requeue or in-place')
   need('isolation', s.isolation, ['suspects', 'strict', 'off'].includes(s.isolation), 'suspects, strict or off')
   need('backoff', s.backoff, typeof s.backoff === 'function', 'a function of the number of failed attempts')

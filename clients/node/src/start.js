@@ -325,10 +325,11 @@ export function failLater(s, d) {
  * @returns {import('./counter.js').Failure}
  */
 export function failureOf(s, d) {
-  const failure = { limit: 0, cause: /** @type {import('./counter.js').Cause} */ (d.cause), reason: d.reason, ran: d.ran, wait: 0 }
+  const failure = { limit: 0, cause: /** @type {import('./counter.js').Cause} */ (d.cause), reason: d.reason, ran: d.ran, wait: 0, atMost: 0 }
   if (d.cause === 'rejected') return failure
   failure.limit = s.limit
   failure.wait = d.asked ?? backoffOf(s, d)
+  failure.atMost = d.atMost
   return failure
 }
 

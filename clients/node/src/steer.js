@@ -2,6 +2,8 @@
 const REJECTED = Symbol.for('strikes.rejected')
 /** @type {unique symbol} */
 const WAIT = Symbol.for('strikes.wait')
+/** @type {unique symbol} */
+const RETRIES = Symbol.for('strikes.retries')
 
 /**
  * Wraps an error so that the message is dead-lettered now, whatever its count: throw reject(err).
@@ -24,6 +26,19 @@ export function retryAfter(err, ms) {
   return Object.defineProperty(wrap(err), WAIT, { value: Math.max(ms, 0) })
 }
 
+/**
+ * Wraps an error so that the message is retried at most n times after a failure of this kind: throw retryAtMost(err, 1). It is
+ * dead-lettered if it has more than n failed attempts of any kind, this one included. It lowers the limit for this failure
+ * alone, and never raises it; attempts that an operator granted are added. If several are wrapped in each other, the smallest counts.
+ * @param {unknown} err
+ * @param {number} n a negative one is treated as 0, which allows no retry
+ * @returns {Error}
+ */
+export function retryAtMost(err, n) {
+  if (!Number.isFinite(n)) throw new TypeError(`retryAtMost: n must be a number, got ${n}`)
+  return Object.defineProperty(wrap(err), RETRIES, { value: Math.min(Math.max(Math.floor(n), 0), 1000) })
+}
+
 /** @param {unknown} err */
 function wrap(err) {
   const text = err instanceof Error ? err.message : String(err)
@@ -35,22 +50,25 @@ function wrap(err) {
 /**
  * What a thrown value asks for, also if it was wrapped again with a cause.
  * @param {unknown} thrown
- * @returns {{ rejected: boolean, wait: number | undefined }}
+ * @returns {{ rejected: boolean, wait: number | undefined, retries: number | undefined }}
  */
 export function steering(thrown) {
   let rejected = false
   /** @type {number | undefined} */
   let wait
+  /** @type {number | undefined} */
+  let retries
   /** @type {any} */
   let err = thrown
   for (let depth = 0; depth < 32 && typeof err === 'object' && err !== null; depth++) {
     try {
       rejected ||= err[REJECTED] === true
       wait ??= err[WAIT]
+      if (err[RETRIES] !== undefined) retries = Math.min(retries ?? Infinity, err[RETRIES])
       err = err.cause
     } catch { // a getter of the user's
       break
     }
   }
-  return { rejected, wait }
+  return { rejected, wait, retries }
 }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { reject, retryAfter } from '../src/steer.js'
+import { reject, retryAfter, retryAtMost } from '../src/steer.js'
 import { fixture } from './broker.js'
 import { listen } from './proxy.js'
 import { amqpURL, eventually } from './servers.js'
@@ -56,6 +56,22 @@ test('reject, retryAfter and retries in place', async (t) => {
   assert.equal(new Set(runs.map((r) => r[4])).size, 1, 'all attempts at a delivery have its fence')
   assert.deepEqual(events.filter((e) => e.outcome === 'retry').map((e) => e.wait), [50, 20])
   assert.equal(events.find((e) => e.outcome === 'dead-letter').cause, 'rejected')
+})
+
+test('kinds of failures and ages', async (t) => {
+  const f = await fixture(t)
+  const runs = { kind: 0, old: 0 }
+  const { events } = f.consume((m) => {
+    runs[idOf(m)]++
+    throw idOf(m) === 'kind' ? retryAfter(retryAtMost(new Error('gone'), 1), 10) : new Error('slow')
+  }, { maxRetries: 9, maxAge: 300, backoff: () => 200, concurrency: 2 })
+  await f.publish('kind')
+  await f.publish('old')
+  await f.dead(2)
+  assert.equal(runs.kind, 2)
+  assert.ok(runs.old >= 3 && runs.old < 10, String(runs.old))
+  const last = Object.fromEntries(events.filter((e) => e.outcome === 'dead-letter').map((e) => [idOf(e.message), [e.cause, e.limit]]))
+  assert.deepEqual(last, { kind: ['failed', 2], old: ['too-old', 10] })
 })
 
 test('a message without an id gets one attempt', async (t) => {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import * as d from '../src/decide.js'
 import { defaultBackoff, doubled } from '../src/backoff.js'
-import { steering, reject, retryAfter } from '../src/steer.js'
+import { steering, reject, retryAfter, retryAtMost } from '../src/steer.js'
 
 test('a new attempt', () => {
   for (const [hasID, first, isolation, want] of [
@@ -57,14 +57,18 @@ test('the default backoff', () => {
 })
 
 test('what an error asks for', () => {
-  assert.deepEqual(steering(new Error('x')), { rejected: false, wait: undefined })
-  assert.deepEqual(steering(reject('no')), { rejected: true, wait: undefined })
-  assert.deepEqual(steering(new Error('x', { cause: retryAfter(new Error('y'), -5) })), { rejected: false, wait: 0 })
-  assert.deepEqual(steering(reject(retryAfter(new Error('y'), 7))), { rejected: true, wait: 7 })
-  assert.deepEqual(steering(null), { rejected: false, wait: undefined })
+  assert.deepEqual(steering(new Error('x')), { rejected: false, wait: undefined, retries: undefined })
+  assert.deepEqual(steering(reject('no')), { rejected: true, wait: undefined, retries: undefined })
+  assert.deepEqual(steering(new Error('x', { cause: retryAfter(new Error('y'), -5) })), { rejected: false, wait: 0, retries: undefined })
+  assert.deepEqual(steering(reject(retryAfter(new Error('y'), 7))), { rejected: true, wait: 7, retries: undefined })
+  assert.deepEqual(steering(null), { rejected: false, wait: undefined, retries: undefined })
   const loop = new Error('x')
   loop.cause = loop
-  assert.deepEqual(steering(loop), { rejected: false, wait: undefined })
-  assert.deepEqual(steering({ get cause() { throw new Error('a trap') } }), { rejected: false, wait: undefined })
+  assert.deepEqual(steering(loop), { rejected: false, wait: undefined, retries: undefined })
+  assert.deepEqual(steering({ get cause() { throw new Error('a trap') } }), { rejected: false, wait: undefined, retries: undefined })
   assert.throws(() => retryAfter(new Error('x'), NaN), /ms must be a number/)
+  assert.deepEqual(steering(retryAtMost(retryAfter(new Error('y'), 7), 2)), { rejected: false, wait: 7, retries: 2 })
+  assert.equal(steering(retryAtMost(retryAtMost('y', 1), 2)).retries, 1)
+  assert.equal(steering(retryAtMost(retryAtMost('y', 3), -2.5)).retries, 0)
+  assert.throws(() => retryAtMost(new Error('x'), undefined), /n must be a number/)
 })

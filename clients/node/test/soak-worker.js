@@ -142,6 +142,8 @@ const consumer = new Consumer({
   maxRetries: spec.MaxRetries, concurrency: spec.Concurrency, ...spec.Prefetch && { prefetch: spec.Prefetch },
   backoff: (failed) => Math.min(spec.FirstBackoff / MS * 2 ** Math.min(failed, 20), spec.MostBackoff / MS),
   handlerTimeout: spec.HandlerTimeout / MS, consumerTimeout: spec.ConsumerTimeout / MS, drainTimeout: 5000,
+  // A session may end before its connection: what it cancels is abandoned from here on.
+  consuming: (yes) => { if (!yes && !stop.signal.aborted) write('told', { session: sessions }) },
   ...spec.Verbose && { logger: console },
 })
 let failed

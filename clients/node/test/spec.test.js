@@ -137,7 +137,7 @@ class Run {
 
   async step(step) {
     const { m } = this.message(step)
-    const attempt = { ...m, token: step.token, holder: step.holder }
+    const attempt = { ...m, token: step.token, holder: step.holder, maxAge: step.max_age }
     if (step.age >= 0) Object.assign(attempt, { first: true, received: performance.now() - step.age })
     let reply
     switch (step.step) {
@@ -145,7 +145,7 @@ class Run {
         reply = this.counter.start({ ...attempt, floor: step.floor }, step.mode, step.limit)
         break
       case 'FAIL':
-        reply = this.counter.fail(attempt, { limit: step.limit, wait: step.wait, cause: step.cause, reason: bytes(step.reason), ran: step.ran })
+        reply = this.counter.fail(attempt, { limit: step.limit, wait: step.wait, cause: step.cause, reason: bytes(step.reason), ran: step.ran, atMost: step.at_most })
         break
       case 'END':
         assert.equal(step.keep, 600_000, 'this client has one keep')

@@ -11,7 +11,7 @@ import { Late } from '../src/late.js'
 import { RAW } from '../src/properties.js'
 import { Session } from '../src/session.js'
 import { settingsOf } from '../src/settings.js'
-import { reject, retryAfter } from '../src/steer.js'
+import { reject, retryAfter, retryAtMost } from '../src/steer.js'
 import { Stop } from '../src/wait.js'
 import { Clock } from './clock.js'
 import { properties } from './spec-amqp.js'
@@ -89,8 +89,8 @@ export class World {
 
   counter() {
     return {
-      start: (a, mode, limit, o) => this.step(a, 'START', { mode, first: Boolean(a.first), floor: a.floor ?? 0, limit }, o?.timeout),
-      fail: (a, f, o) => this.step(a, 'FAIL', { first: Boolean(a.first), limit: f.limit, wait: f.wait, cause: f.cause, reason: f.reason }, o?.timeout),
+      start: (a, mode, limit, o) => this.step(a, 'START', { mode, first: Boolean(a.first), floor: a.floor ?? 0, limit, max_age: a.maxAge }, o?.timeout),
+      fail: (a, f, o) => this.step(a, 'FAIL', { first: Boolean(a.first), limit: f.limit, wait: f.wait, cause: f.cause, reason: f.reason, max_age: a.maxAge, at_most: f.atMost }, o?.timeout),
       end: (a, succeeded, o) => this.step(a, 'END', { succeeded }, o?.timeout),
       control: async () => ({ paused: false, by: '', why: '', at: 0, skips: new Set(this.skips) }),
     }
@@ -135,14 +135,15 @@ export class World {
     this.calls.set(m.id, n + 1)
     const script = this.c.handlers[m.id]
     const what = script[Math.min(n, script.length - 1)]
-    only(what, 'takes', 'ok', 'fail', 'reject', 'retry_after', 'deaf')
+    only(what, 'takes', 'ok', 'fail', 'reject', 'retry_after', 'retry_at_most', 'deaf')
     const noID = this.c.deliveries.some((d) => d.id === m.id && d.no_id)
     this.note(m.id, 'handler', { token: noID ? 0 : this.token(m.id, attempt.token), number: attempt.number, last: attempt.last, fence: attempt.fence })
     return new Promise((resolve, fail) => {
       const end = () => {
         if (what.ok) return resolve()
         if (what.reject !== undefined) return fail(reject(new Error(what.reject)))
-        const err = new Error(what.fail)
+        let err = new Error(what.fail)
+        if (what.retry_at_most !== undefined) err = retryAtMost(err, what.retry_at_most)
         return fail(what.retry_after === undefined ? err : retryAfter(err, what.retry_after))
       }
       if (!what.deaf) attempt.signal.addEventListener('abort', () => fail(new Error('cancelled')))
@@ -168,7 +169,7 @@ export class World {
   }
 
   async run() {
-    const { max_retries = 3, retry = 'requeue', isolation = 'suspects', backoff = 1000, handler_timeout = 300_000, consumer_timeout = 1_800_000, concurrency = 1, drain = 0, reconnected = false, ...rest } = this.c.settings ?? {}
+    const { max_retries = 3, max_age = 0, retry = 'requeue', isolation = 'suspects', backoff = 1000, handler_timeout = 300_000, consumer_timeout = 1_800_000, concurrency = 1, drain = 0, reconnected = false, ...rest } = this.c.settings ?? {}
     only(rest)
     const drawn = chance.draw
     chance.draw = () => 0
@@ -176,7 +177,7 @@ export class World {
     try {
       const counter = this.counter()
       const settings = settingsOf({
-        queue: 'orders', counter, maxRetries: max_retries, retry, isolation, backoff: () => backoff,
+        queue: 'orders', counter, maxRetries: max_retries, maxAge: max_age, retry, isolation, backoff: () => backoff,
         handlerTimeout: handler_timeout, consumerTimeout: consumer_timeout, logger: silent,
       })
       const model = this.model()

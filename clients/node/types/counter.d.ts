@@ -37,6 +37,7 @@ export const DEFAULT_TTL: number;
  * @property {boolean} [first] the delivery is not redelivered, and this is its first attempt
  * @property {number} [received] when this process received the delivery, by performance.now(); only a first attempt needs it
  * @property {number} [floor] the fence that the delivery carries
+ * @property {number} [maxAge] ms; a message that fails later than this after its first counted attempt is exhausted; an override replaces it; 0: none
  */
 /**
  * A failed attempt, as FAIL counts it.
@@ -46,6 +47,7 @@ export const DEFAULT_TTL: number;
  * @property {Cause} [cause] 'failed' if absent
  * @property {string | Buffer} [reason] for people; cut to 1024 bytes
  * @property {number} [ran] ms that the handler ran, for people
+ * @property {number} [atMost] counted attempts at which a message with this failure is exhausted; it only lowers the limit. 0: none
  */
 /**
  * What operators want of the consumers of a queue.
@@ -208,6 +210,10 @@ export type CountedOnly = {
      * the fence that the delivery carries
      */
     floor?: number | undefined;
+    /**
+     * ms; a message that fails later than this after its first counted attempt is exhausted; an override replaces it; 0: none
+     */
+    maxAge?: number | undefined;
 };
 /**
  * A failed attempt, as FAIL counts it.
@@ -233,6 +239,10 @@ export type Failure = {
      * ms that the handler ran, for people
      */
     ran?: number | undefined;
+    /**
+     * counted attempts at which a message with this failure is exhausted; it only lowers the limit. 0: none
+     */
+    atMost?: number | undefined;
 };
 /**
  * What operators want of the consumers of a queue.

@@ -1,14 +1,13 @@
 /**
- * The id and the headers of a message, from the bytes of its properties if they were kept. Else an id or a header that is not
- * UTF-8 is refused: amqplib has replaced its bytes, and the message would be counted as another one.
+ * The id and the headers of a message, from the bytes of its properties if they were kept. Else an id that is not UTF-8 is unclear,
+ * and counts as none: amqplib has replaced its bytes, and the message would be counted as another one. A header is refused.
  * @param {ConsumeMessage} message
+ * @returns {{ id: Buffer, headers: Map<any, any>, unclear?: boolean }}
  */
 export function identify(message: ConsumeMessage): {
-    id: Buffer<ArrayBufferLike>;
+    id: Buffer;
     headers: Map<any, any>;
-} | {
-    id: Buffer<any>;
-    headers: Map<string, import("./properties.js").Field>;
+    unclear?: boolean;
 };
 /** @typedef {import('amqplib').ConsumeMessage} ConsumeMessage */
 /** One message on its way from the channel to its settlement. */
@@ -30,10 +29,11 @@ export class Delivery {
     queue: string;
     vhost: string;
     holder: string;
+    maxAge: number;
     received: number;
     heldUntil: number;
-    id: Buffer<any>;
-    headers: Map<any, any> | Map<string, import("./properties.js").Field>;
+    id: Buffer<ArrayBufferLike>;
+    headers: Map<any, any>;
     generation: Buffer<ArrayBufferLike>;
     again: boolean;
     /** @type {import('./reply.js').Reply | undefined} */
@@ -72,6 +72,7 @@ export class Delivery {
     failure: unknown;
     /** @type {number | undefined} */
     asked: number | undefined;
+    atMost: number;
     /**
      * Begins another attempt.
      * @param {import('./decide.js').Mode} mode of START

@@ -9,4 +9,4 @@ export { Counter, DEFAULT_TTL, dial } from "./counter.js";
 export { FieldError, HeldTooLongError, RefusedError, SettlementError, StoreError, StuckError, UncleanStopError, UndecodableError } from "./errors.js";
 export { carriedFence, FENCE_HEADER, generation, GENERATION_HEADER, generationOf, readHeaders } from "./generation.js";
 export { controlKeys, DEFAULT_PREFIX, keys, member } from "./key.js";
-export { reject, retryAfter } from "./steer.js";
+export { reject, retryAfter, retryAtMost } from "./steer.js";

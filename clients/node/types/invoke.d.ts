@@ -36,6 +36,6 @@ export type Delivery = import("./delivery.js").Delivery;
 export type Deliveries = import("./deliveries.js").Deliveries;
 /**
  * Handles one message. A return, or a promise that resolves, means done: the message is acked. A throw is counted as a failed
- * attempt; reject and retryAfter steer that. The handler does not settle the message.
+ * attempt; reject, retryAfter and retryAtMost steer that. The handler does not settle the message.
  */
 export type Handler = (message: import("amqplib").ConsumeMessage, attempt: Attempt) => unknown;

@@ -94,6 +94,10 @@ export type SettlerOptions = {
      */
     maxRetries?: number | undefined;
     /**
+     * ms: a message that fails later than this after its first failed attempt is dead-lettered; 0 or absent: no such limit. An operator may override it
+     */
+    maxAge?: number | undefined;
+    /**
      * where a failed message waits for its next attempt; 'requeue' if absent
      */
     retry?: "requeue" | "in-place" | undefined;

@@ -15,6 +15,14 @@ from simulated import check  # noqa: E402
 MOST_SHOWN = 5
 
 
+def compare(case: dict) -> None:
+    """Where a session ends at the instant in which another delivery may go on, either may come first."""
+    try:
+        check(case)
+    except AssertionError:
+        check(case, patient=True)
+
+
 def main(path: str) -> int:
     logging.disable()  # the client warns of dead letters
     compared, differ = 0, []
@@ -23,7 +31,7 @@ def main(path: str) -> int:
             case = json.loads(line)
             compared += 1
             try:
-                check(case)
+                compare(case)
             except Exception as err:  # a client that fails differs too
                 differ.append(case["name"])
                 if len(differ) <= MOST_SHOWN:

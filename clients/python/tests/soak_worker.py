@@ -198,6 +198,12 @@ def observe(event: Event) -> None:
     )
 
 
+def told(consuming: bool) -> None:
+    """Write down that a session has ended, before its handlers are cancelled: the connection is closed only after them."""
+    if not (consuming or sessions.stopping):
+        write("told", session=sessions.number)
+
+
 def die_with_parent() -> None:
     sys.stdin.buffer.read()
     os._exit(3)
@@ -212,7 +218,7 @@ def main() -> None:
     consumer = strikes.pika.Consumer(
         spec["Queue"], handle, amqp=nodes.parameters(), counter=Recorder.from_url(spec["Redis"]), max_retries=spec["MaxRetries"],
         concurrency=spec["Concurrency"], prefetch=spec["Prefetch"], backoff=lambda failed: min(first * 2 ** min(failed, 20), most),
-        handler_timeout=spec["HandlerTimeout"] / SECOND, consumer_timeout=spec["ConsumerTimeout"] / SECOND, drain_timeout=5, observer=observe,
+        handler_timeout=spec["HandlerTimeout"] / SECOND, consumer_timeout=spec["ConsumerTimeout"] / SECOND, drain_timeout=5, observer=observe, consuming=told,
     )
 
     def stop(*_: Any) -> None:

@@ -17,7 +17,7 @@ import redis
 from clients import ADAPTERS, Running
 from conftest import ROOT, until
 from proxy import Proxy
-from strikes import Reject, RetryAfter, keys as k
+from strikes import Reject, RetryAfter, RetryAtMost, keys as k
 from strikes.consuming import Refused
 from strikes.keys import Message
 from strikes.queue import QueueRefused
@@ -152,6 +152,24 @@ def test_retry_after_waits(start, classic):
     start(classic.name, handler)
     until(lambda: len(times) == 2)
     assert 0.7 <= times[1] - times[0] < 3
+
+
+def test_kinds_of_failures_and_ages(start, queue, record):
+    calls = []
+
+    def handler(delivery):
+        calls.append(delivery.id)
+        raise RetryAtMost(1, "gone", after=0.1) if delivery.id == "kind" else ValueError("slow")
+
+    for message_id in ("kind", "old"):
+        queue.publish(b"", message_id)
+    consumer = start(queue.name, handler, max_retries=9, max_age=0.3, backoff=lambda n: 0.2)
+    until(lambda: consumer.outcomes().count("dead-letter") == 2)
+    consumer.stop()
+    assert calls.count("kind") == 2 and 3 <= calls.count("old") < 10
+    assert (record(queue, "kind").cause, record(queue, "kind").limit, record(queue, "kind").reason) == ("failed", 2, b"gone")
+    assert (record(queue, "old").cause, record(queue, "old").limit) == ("too-old", 10)
+    assert {e.id: e.cause for e in consumer.events if e.outcome == "dead-letter"} == {"kind": "failed", "old": "too-old"}
 
 
 def test_a_message_without_an_id_gets_one_attempt(start, queue):

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 import simulated
-from strikes import Delivery, Outcome, RetryAfter, aio_pika, pika
+from strikes import Delivery, Outcome, RetryAfter, RetryAtMost, aio_pika, pika
 from strikes.errors import StrikesError
 from strikes.handler import Failed
 from strikes.isolation import EVERYTHING, PROCESS
@@ -113,6 +113,13 @@ def test_a_wait_that_is_no_number(handle, seconds, millis):
     stub = Stub()
     assert handle(stub, Delivery(b"", "1"), failing(RetryAfter(seconds)), backoff=lambda n: 5, isolation="strict") is Outcome.REQUEUE
     assert stub.args("fail")[0] == millis
+
+
+@pytest.mark.parametrize(("retries", "at_most"), [(0, 1), (-3, 1), (2, 3), (1.5, 2), (10**400, 1001), (None, 0), ("two", 0), (float("nan"), 0)])
+def test_retries_that_are_no_number(handle, retries, at_most):
+    stub = Stub()
+    assert handle(stub, Delivery(b"", "1"), failing(RetryAtMost(retries, after=2)), isolation="strict") is Outcome.REQUEUE
+    assert stub.args("fail")[0] == 2000 and stub.args("fail")[5] == at_most
 
 
 @pytest.mark.parametrize(("key", "want"), [(7, b"7"), (b"\xff", b"\xff"), (None, b""), (True, b""), (object(), b""), ("\ud800", b"")])

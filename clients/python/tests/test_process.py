@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from strikes.acks import Acks
-from strikes.blocking import THREADS
+from strikes.blocking import THREADS, drive_late
 from strikes.decide import Step
 from strikes.isolation import EVERYTHING, PROCESS, Gate
 from strikes.late import Late
@@ -100,6 +100,23 @@ def test_an_ack_of_several_waits_for_the_oldest():
     acks.settle(1, Step.ACK, "a")
     acks.settle(3, Step.ACK, "c")
     assert acks.take() == [(Step.ACK, 3, True, ["a", "c"])]
+
+
+def test_a_late_step_that_fails_in_another_way_is_not_lost(caplog):
+    made, over = [], []
+    late = Late(made.append, now=lambda: 0.0)
+    late.add("call", lambda: over.append(True))
+
+    class Failing:
+        replies = [RuntimeError("a fault"), RuntimeError("a fault"), None]
+
+        def run(self, call):
+            reply = self.replies.pop(0)
+            if reply:
+                raise reply
+
+    drive_late(Failing(), made[0])
+    assert Failing.replies == [] and over == [True] and caplog.text.count("a late step failed") == 1
 
 
 def test_a_late_step_is_sent_once_more_at_the_end():

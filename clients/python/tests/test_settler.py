@@ -71,7 +71,7 @@ def test_a_stop_leaves_the_delivery(redis_url, prefix):
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"max_retries": -1}, {"max_retries": 1001}, {"consumer_timeout": 5}, {"handler_timeout": 0}, {"handler_timeout": 901}],
+    [{"max_retries": -1}, {"max_retries": 1001}, {"max_age": -1}, {"max_age": float("nan")}, {"consumer_timeout": 5}, {"handler_timeout": 0}, {"handler_timeout": 901}],
 )
 def test_refused_settings(redis_url, wrong):
     with pytest.raises(SettingError):

@@ -74,12 +74,13 @@ class Run:
 
     def take(self, s):
         m = message(s)
-        a = Attempt(m, s.get("token", ""), s.get("holder", ""), s.get("age", -1), s.get("floor", 0))
+        a = Attempt(m, s.get("token", ""), s.get("holder", ""), s.get("age", -1), s.get("floor", 0), s.get("max_age", 0) / 1000)
         match s["step"]:
             case "START":
                 return self.counter.start(a, Mode(s["mode"]), s["limit"])
             case "FAIL":
-                return self.counter.fail(a, Failure(s["limit"], s["wait"] / 1000, Cause(s["cause"]), text(s["reason"]), s["ran"] / 1000))
+                failure = Failure(s["limit"], s["wait"] / 1000, Cause(s["cause"]), text(s["reason"]), s["ran"] / 1000, s.get("at_most", 0))
+                return self.counter.fail(a, failure)
             case "END":
                 assert s["keep"] == steps.KEEP_DONE * 1000
                 return self.counter.end(a, s["succeeded"])
@@ -89,7 +90,7 @@ class Run:
 
     def compare(self, s):
         known(s, "step", "id", "generation", "together", "token", "holder", "limit", "age", "mode", "floor", "wait", "cause", "reason", "ran",
-              "succeeded", "keep", "reader", "state", "reply")
+              "max_age", "at_most", "succeeded", "keep", "reader", "state", "reply")
         want = s["reply"]
         if "error" in want:
             with pytest.raises(StoreError, match=want["error"].replace("(", r"\(")):

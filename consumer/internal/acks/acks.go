@@ -86,6 +86,7 @@ type Batcher[D any] struct {
 	sending bool            // one goroutine at a time sends: a tag that a run has covered must not be settled again
 	again   bool            // the sender is to look once more
 	paused  bool
+	waiting []chan struct{} // closed when nothing is to be sent
 }
 
 // settlement is one ack or nack: that of the last entry.
@@ -160,9 +161,20 @@ func (b *Batcher[D]) Flush() {
 			e.tick = b.ticks - Patience
 		}
 	}
-	if b.decided > 0 {
+	if b.decided > 0 || len(b.waiting) > 0 {
 		b.send()
 	}
+}
+
+// Sent settles all that have a verdict. The channel that it returns is closed once these acks and nacks were sent, or could not be.
+// While the Batcher is paused it stays open.
+func (b *Batcher[D]) Sent() <-chan struct{} {
+	sent := make(chan struct{})
+	b.mu.Lock()
+	b.waiting = append(b.waiting, sent)
+	b.mu.Unlock()
+	b.Flush()
+	return sent
 }
 
 // Wake is to be called when a worker has become idle.
@@ -217,6 +229,12 @@ func (b *Batcher[D]) send() {
 		b.mu.Lock()
 	}
 	b.sending = false
+	if !b.paused {
+		for _, sent := range b.waiting {
+			close(sent)
+		}
+		b.waiting = nil
+	}
 }
 
 // take takes out the deliveries with a verdict up to the first without. Of those after it, take takes the ones that have waited

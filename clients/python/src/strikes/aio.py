@@ -72,7 +72,10 @@ async def drive_late(counter: AsyncCounter, steps: Steps) -> None:
             effect = steps.send(result)
             result = None
             if isinstance(effect, Send):
-                result = await run(counter, effect.call, effect.timeout)
+                try:
+                    result = await run(counter, effect.call, effect.timeout)
+                except Exception as error:  # else the step would be lost with its generator
+                    result = error
             elif isinstance(effect, Sleep):
                 await sleep(effect)
     except StopIteration:

@@ -192,7 +192,10 @@ def drive_late(counter: Counter, steps: Steps) -> None:
             effect = steps.send(result)
             result = None
             if isinstance(effect, Send):
-                result = send(counter, effect)
+                try:
+                    result = send(counter, effect)
+                except Exception as error:  # else the step would be lost with its generator
+                    result = error
             elif isinstance(effect, Sleep):
                 sleep(effect)
     except StopIteration:

@@ -6,6 +6,7 @@ from . import decide, steps
 from .begin import begin, close, closed, decided, end_later, hand_over, hold, release, send, send_end, unlock, wait
 from .decide import Ended, Step
 from .errors import StrikesError
+from .fingerprint import fingerprint_of
 from .isolation import EVERYTHING
 from .session import Invoke, Outcome, Progress, Session, SettlementError, Sleep, Steps
 from .steps import Cause, Failure
@@ -74,8 +75,8 @@ def settled(s: Session, d: Progress, error: Exception | None) -> None:
     d.outcome = outcome
     s.observe(d, outcome, error=d.error)
     if outcome is Outcome.DEAD_LETTER and not d.message.id:
-        s.settings.logger.warning("dead-lettered a message without an id, queue %s: the store has no record of it: %s: %r", s.settings.queue,
-                                  getattr(d.cause, "value", d.cause), d.failure)
+        s.settings.logger.warning("dead-lettered a message without an id, queue %s: the store has no record of it: %s: %s: %r", s.settings.queue,
+                                  fingerprint_of(d.delivery), getattr(d.cause, "value", d.cause), d.failure)
     if d.settled_as is Step.ACK and d.open:  # its END was not answered
         end_later(s, d, True)
     elif d.unrecorded:
@@ -152,6 +153,8 @@ def _send_fail(s: Session, d: Progress, failure: Failure) -> Steps:
     if error:
         return None, error
     d.reply = reply
+    if reply.cause in (Cause.TOO_OLD.value, Cause.SKIPPED.value):  # the attempt's own cause did not end the retries
+        d.cause = reply.cause
     if reply.possible_duplicate:
         s.settings.logger.warning("two messages with id %r may be in queue %s: they share one limit of attempts", d.message.id, s.settings.queue)
     return decide.failed(reply.verdict), None
@@ -166,7 +169,7 @@ def _failure_of(s: Session, d: Progress) -> Failure:
     if seconds is None:
         asked = s.guard("backoff", lambda: float(s.settings.backoff(d.counted + 1)))
         seconds = 0.1 if asked is None else asked
-    return Failure(s.limit, max(seconds, 0.0), d.failed.cause, d.failed.text, d.ran)
+    return Failure(s.limit, max(seconds, 0.0), d.failed.cause, d.failed.text, d.ran, d.failed.at_most)
 
 
 def _fail_later(s: Session, d: Progress) -> None:

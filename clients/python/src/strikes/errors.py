@@ -6,7 +6,7 @@ from enum import Enum
 
 
 class StrikesError(Exception):
-    """The base of every error of this package, except Reject and RetryAfter."""
+    """The base of every error of this package, except Reject, RetryAfter and RetryAtMost."""
 
 
 class SettingError(StrikesError, ValueError):

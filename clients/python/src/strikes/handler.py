@@ -29,6 +29,23 @@ class RetryAfter(Exception):
         return " ".join(str(a) for a in self.args) or f"retry after {self.seconds} s"
 
 
+class RetryAtMost(Exception):
+    """Raised by a handler: the message is retried at most `retries` times after a failure of this kind.
+
+    It is dead-lettered if it has more failed attempts than that, of any kind, this one included. RetryAtMost lowers the limit for this
+    failure alone, and never raises it; attempts that an operator granted are added. A negative number is treated as 0. If `retries` is
+    no number, the limit is kept. `after` is the wait in seconds instead of the backoff, as with RetryAfter; None: the backoff.
+    """
+
+    def __init__(self, retries: int, *args: object, after: float | None = None) -> None:
+        super().__init__(*args)
+        self.retries = retries
+        self.after = after
+
+    def __str__(self) -> str:
+        return " ".join(str(a) for a in self.args) or f"retry at most {self.retries} times"
+
+
 class Abandoned(StrikesError):
     """The error of an attempt whose handler did not return after it was cancelled."""
 
@@ -74,6 +91,7 @@ class Failed:
     cause: Cause
     text: str  # for the record
     wait: float | None = None  # that RetryAfter asked for
+    at_most: int = 0  # failed attempts that RetryAtMost allows; 0: it was not raised
 
 
 def failure_of(error: BaseException, timed_out: bool) -> Failed:
@@ -82,17 +100,28 @@ def failure_of(error: BaseException, timed_out: bool) -> Failed:
         return Failed(error, Cause.REJECTED, text_of(error))
     if not isinstance(error, Exception):
         return Failed(error, Cause.PANICKED, text_of(error))
-    return Failed(error, Cause.TIMED_OUT if timed_out else Cause.FAILED, text_of(error), wait_of(error))
+    return Failed(error, Cause.TIMED_OUT if timed_out else Cause.FAILED, text_of(error), wait_of(error), at_most_of(error))
 
 
 def wait_of(error: BaseException) -> float | None:
     """Return the seconds that a RetryAfter asks for; None, which is the backoff, if they are no number."""
-    if not isinstance(error, RetryAfter):
+    if not isinstance(error, (RetryAfter, RetryAtMost)):
         return None
     try:
-        return float(error.seconds)
+        seconds: Any = error.seconds if isinstance(error, RetryAfter) else error.after
+        return float(seconds)
     except Exception:  # whatever the user's code gave
         return None
+
+
+def at_most_of(error: BaseException) -> int:
+    """Return the failed attempts that a RetryAtMost allows; 0, which is no limit of its own, if they are no number."""
+    if not isinstance(error, RetryAtMost):
+        return 0
+    try:
+        return int(min(max(error.retries, 0), 1000)) + 1
+    except Exception:  # whatever the user's code gave
+        return 0
 
 
 def text_of(error: BaseException) -> str:
@@ -101,9 +130,9 @@ def text_of(error: BaseException) -> str:
         said = str(error)
     except Exception:  # its __str__ is the user's code
         said = "(its text cannot be read)"
-    name = "" if isinstance(error, (Reject, RetryAfter, Abandoned)) else type(error).__name__
+    name = "" if isinstance(error, (Reject, RetryAfter, RetryAtMost, Abandoned)) else type(error).__name__
     text = ": ".join(part for part in (name, said) if part)
     frames = traceback.extract_tb(error.__traceback__)
-    if frames and not isinstance(error, (Reject, RetryAfter)):
+    if frames and not isinstance(error, (Reject, RetryAfter, RetryAtMost)):
         text += f"\nat {frames[-1].filename.rpartition('/')[2]}:{frames[-1].lineno} in {frames[-1].name}"
     return text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable
@@ -11,6 +12,8 @@ from .errors import StoreError
 from .session import STEP_TIMEOUT, Send, Sleep, Steps
 from .signals import Signal
 from .steps import Call
+
+_logger = logging.getLogger("strikes")
 
 LATE_FOR = 60.0
 """Seconds for which a late step is offered to the store."""
@@ -56,7 +59,9 @@ class Late:
                 yield Sleep(store_backoff(sent), (self._closing,))
                 last = self._closing.fired
                 reply = yield Send(call, STEP_TIMEOUT)
-                if not isinstance(reply, StoreError) or last:
+                if isinstance(reply, Exception) and not isinstance(reply, StoreError) and sent == 1:
+                    _logger.error("a late step failed and is sent again", exc_info=reply)
+                if not isinstance(reply, Exception) or last:
                     return
         finally:
             if over:

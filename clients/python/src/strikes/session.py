@@ -86,6 +86,7 @@ class Settings:
     queue: str
     vhost: str = "/"
     max_retries: int = 3  # after the first failed attempt; 0 to 1000. An operator may override it in the store
+    max_age: float = 0.0  # seconds; a message that fails later than this after its first failed attempt is dead-lettered; 0: none. An operator may override it
     retry: Retry = Retry.REQUEUE
     isolation: Isolation = Isolation.SUSPECTS
     backoff: Callable[[int], float] = default_backoff  # after so many failed attempts
@@ -103,6 +104,8 @@ class Settings:
             raise SettingError("queue", self.queue, "the name of the queue to consume")
         if not 0 <= self.max_retries <= 1000:
             raise SettingError("max_retries", self.max_retries, "0 to 1000")
+        if not 0 <= self.max_age < float("inf"):
+            raise SettingError("max_age", self.max_age, "seconds, 0 at least")
         if not self.consumer_timeout >= 60:
             raise SettingError("consumer_timeout", self.consumer_timeout, "that of the broker, 60 at least")
         if self.handler_timeout is not None and not 0 < self.handler_timeout <= self.consumer_timeout / 2:
@@ -278,7 +281,7 @@ class Session:
         age = -1
         if d.first:
             age = max(0, -int(-(self.now() - d.received) * 1000 // 1))
-        return Attempt(d.message, d.token, self.settings.holder, age, carried_fence(d.delivery.headers, self.settings.queue))
+        return Attempt(d.message, d.token, self.settings.holder, age, carried_fence(d.delivery.headers, self.settings.queue), self.settings.max_age)
 
     def shown(self, d: Progress, began: float) -> Delivery:
         """Return the delivery as the handler gets it, for an attempt that begins now."""

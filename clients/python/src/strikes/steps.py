@@ -64,6 +64,7 @@ class Cause(str, Enum):
     REJECTED = "rejected"
     CRASHED = "crashed"
     SKIPPED = "skipped"
+    TOO_OLD = "too-old"
     NO_ID = "no-id"
 
 
@@ -79,6 +80,7 @@ class Attempt:
     holder: str = ""  # the process, shown to operators
     age: int = -1  # ms since the process received the delivery, if this is its first attempt and it is not redelivered; else -1
     floor: int = 0  # the fence that the delivery carries; only START uses it
+    max_age: float = 0.0  # seconds; a message that fails later than this after its first counted attempt is exhausted; an override replaces it; 0: none
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,7 @@ class Failure:
     cause: Cause = Cause.FAILED
     reason: str | bytes = ""  # for people; cut to 1024 bytes
     ran: float = 0.0  # seconds that the handler ran
+    at_most: int = 0  # counted attempts at which a message with this failure is exhausted; it only lowers the limit; 0: none
 
 
 @dataclass(frozen=True)
@@ -156,15 +159,19 @@ def start(attempt: Attempt, mode: Mode, limit: int, options: Options) -> Call:
     """Ask whether an attempt at a redelivered message may run, and open it. The limit is 1 at least; above 1001 it counts as that."""
     if limit < 1:
         raise SettingError("limit", limit, "1 at least")
-    return _step("start", START, attempt, min(limit, MAX_LIMIT), [Mode(mode).value, attempt.floor], options)
+    args: list[bytes | str | int] = [Mode(mode).value, attempt.floor, ceil_millis(attempt.max_age)]
+    return _step("start", START, attempt, min(limit, MAX_LIMIT), args, options)
 
 
 def fail(attempt: Attempt, failure: Failure, options: Options) -> Call:
     """Count a failed attempt, once however often it arrives."""
     if failure.cause not in _FAILURES:
         raise SettingError("cause", failure.cause, "failed, panicked, timed-out or rejected")
+    if failure.at_most < 0:
+        raise SettingError("at_most", failure.at_most, "0 at least")
     args: list[bytes | str | int] = [
         ceil_millis(failure.wait), Cause(failure.cause).value, cut(failure.reason, MAX_REASON), int(max(failure.ran, 0) * 1000),
+        ceil_millis(attempt.max_age), min(failure.at_most, MAX_LIMIT),
     ]
     return _step("fail", FAIL, attempt, min(max(failure.limit, 0), MAX_LIMIT), args, options)
 
@@ -192,6 +199,8 @@ def _validate(a: Attempt) -> None:
         raise SettingError("id", a.message.id, "the id of the message, which cannot be counted without one")
     if not 0 <= a.floor <= MAX_FLOOR:
         raise SettingError("floor", a.floor, f"0 to {MAX_FLOOR}")
+    if not a.max_age >= 0:
+        raise SettingError("max_age", a.max_age, "0 at least")
     _validate_token(a.token)
 
 

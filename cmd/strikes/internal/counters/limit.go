@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/change"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
@@ -30,27 +31,46 @@ func (c *Command) GetLimit(ctx context.Context, queue string) error {
 	})
 }
 
-// SetLimit sets the limit of a queue.
-func (c *Command) SetLimit(ctx context.Context, queue, attempts string) error {
-	n, err := strconv.Atoi(attempts)
-	if err != nil || n < 1 || n > counter.MaxOverride+1 {
-		return cli.Misusef("N must be a number of attempts, 1 to %d, got %q", counter.MaxOverride+1, attempts)
-	}
-	retries := n - 1
-	why, err := c.Note.Note()
+// SetLimit sets the limit of a queue: the attempts, if given, and c.MaxAge, if aged.
+func (c *Command) SetLimit(ctx context.Context, queue string, attempts []string, aged bool) error {
+	o, err := c.override(attempts, aged)
 	if err != nil {
 		return err
 	}
+	if o.Note, err = c.Note.Note(); err != nil {
+		return err
+	}
 	return c.WithQueue(ctx, queue, func(q *records.Queue) error {
-		if err := c.checkRetries(ctx, q.Name, retries); err != nil {
-			return err
+		if o.MaxRetries != nil {
+			if err := c.checkRetries(ctx, q.Name, *o.MaxRetries); err != nil {
+				return err
+			}
 		}
-		plan, err := q.PlanLimit(ctx, counter.Override{MaxRetries: &retries, Note: why})
+		plan, err := q.PlanLimit(ctx, o)
 		if err != nil {
 			return err
 		}
 		return c.changeLimit(ctx, q, plan)
 	})
+}
+
+func (c *Command) override(attempts []string, aged bool) (o counter.Override, err error) {
+	if len(attempts) > 0 {
+		n, err := strconv.Atoi(attempts[0])
+		if err != nil || n < 1 || n > counter.MaxOverride+1 {
+			return o, cli.Misusef("N must be a number of attempts, 1 to %d, got %q", counter.MaxOverride+1, attempts[0])
+		}
+		o.MaxRetries = new(n - 1)
+	}
+	switch {
+	case aged && (c.MaxAge < 0 || c.MaxAge%time.Millisecond != 0):
+		return o, cli.Refused("max-age", c.MaxAge, "0 or more, in whole milliseconds")
+	case aged:
+		o.MaxAge = &c.MaxAge
+	case len(attempts) == 0:
+		return o, cli.Misusef("N is missing; give a number of attempts, --max-age, or both")
+	}
+	return o, nil
 }
 
 // ClearLimit removes the limit of a queue.
@@ -68,7 +88,7 @@ func (c *Command) ClearLimit(ctx context.Context, queue string) error {
 func (c *Command) changeLimit(ctx context.Context, q *records.Queue, plan records.Limit) error {
 	question := ""
 	if n := plan.DeadLetters; n > 0 {
-		question = fmt.Sprintf("%s of queue %s failed that often already, and would be dead-lettered at the next step. Go on?", printable.Plural(n, "message"), term.Shown(q.Name))
+		question = fmt.Sprintf("%s of queue %s failed %s already, and would be dead-lettered at the next step. Go on?", printable.Plural(n, "message"), term.Shown(q.Name), plan.Much())
 	}
 	return change.Change[records.Limit]{Steps: []records.Limit{plan}, Question: question, Do: q.ChangeLimit, Text: limitChanged}.Make(ctx, c.Streams, c.Options)
 }
@@ -81,10 +101,10 @@ func limitChanged(l records.Limit) string {
 	if l.Clears() {
 		text += "cleared"
 	} else {
-		text += "set to " + render.Attempts(l)
+		text += "set to " + l.Text()
 	}
 	if n := l.DeadLetters; n > 0 {
-		text += fmt.Sprintf("; dead-letters %s that failed that often already", printable.Plural(n, "message"))
+		text += fmt.Sprintf("; dead-letters %s that failed %s already", printable.Plural(n, "message"), l.Much())
 	}
 	return text
 }

@@ -25,6 +25,8 @@ type Command struct {
 	Most      int  // List
 	Unchecked bool // Grant and SetLimit
 
+	MaxAge time.Duration // SetLimit
+
 	Wait time.Duration // Pause
 }
 

@@ -14,14 +14,18 @@ import (
 
 // audit writes the beginning of a replay or a drop to the audit log. The caller calls the function that it returns with the result.
 func (c *Command) audit(ctx context.Context, q *dlq, v verb) (ended func(done int, err error)) {
+	return c.auditAs(ctx, q, v.verb, filterText(v.filter, v.max))
+}
+
+func (c *Command) auditAs(ctx context.Context, q *dlq, verb, subject string) (ended func(done int, err error)) {
 	if q.store == nil {
 		return func(int, error) {}
 	}
 	log := records.Queue{Store: q.store.Admin(), VHost: q.broker.VHost, Name: q.queue, Warn: func(err error) {
-		fmt.Fprintf(c.Err, "the audit log lacks this %s: %s\n", v.verb, term.Printable(err.Error(), ""))
+		fmt.Fprintf(c.Err, "the audit log lacks this %s: %s\n", verb, term.Printable(err.Error(), ""))
 	}}
 	why := c.Given()
-	e := counter.AuditEntry{Actor: why.By, Verb: v.verb, Subject: filterText(v.filter, v.max), Reason: why.Why}
+	e := counter.AuditEntry{Actor: why.By, Verb: verb, Subject: subject, Reason: why.Why}
 	begun := e
 	begun.Result = records.ResultBegun
 	log.Audit(ctx, begun, nil)

@@ -16,7 +16,7 @@ const searched = 500
 
 // groups prints the dead letters by kind and reason: from the store's records where they can answer.
 func (c *Command) groups(ctx context.Context, q *dlq, f deadletter.Filter) error {
-	recorded, byStore, err := c.answers(ctx, q, f)
+	recorded, byStore, err := q.answers(ctx)
 	if err != nil {
 		return q.fail(err)
 	}
@@ -25,45 +25,54 @@ func (c *Command) groups(ctx context.Context, q *dlq, f deadletter.Filter) error
 		return err
 	}
 	out := render.Groups(c.Out, c.JSON, c.Limit, source)
+	out.Recorded, out.Ready = recorded, q.known()
 	if source == render.FromQueue {
+		if q.counting != nil {
+			q.counting.end()
+		}
 		return c.printed(q, f, 0, messages, out)
 	}
-	if byStore {
-		fmt.Fprintln(c.Err, q.provenance(recorded, time.Now()))
+	if byStore && !c.Records {
+		fmt.Fprintln(c.Err, q.provenance(*recorded, time.Now()))
 	}
-	p, records := term.NewProgress(c.Err), q.records()
-	records.Counting = func(n int) {
-		if n%step == 0 {
-			p.Show("counting records", n, max(recorded, n))
-		}
+	if q.counting == nil {
+		q.count(ctx, f)
 	}
-	counted, err := records.Groups(ctx, f, 0)
-	p.Finish()
-	if err != nil {
+	counted, err := q.counting.wait(term.NewProgress(c.Err), recorded)
+	switch {
+	case err != nil:
 		return q.fail(err)
-	}
-	if counted.Count == 0 {
+	case counted.Count == 0:
 		return q.nothing(seek(f))
 	}
 	return out.Print(counted.Groups)
 }
 
-// step is how many records are counted before the next report of progress.
-const step = 1000
-
-// answers reports whether the store's records answer for a queue that could be read, and how many there are.
-func (c *Command) answers(ctx context.Context, q *dlq, f deadletter.Filter) (recorded int, byStore bool, err error) {
-	if c.Records || c.Read || q.store == nil || !q.dead.Handling.Hold || !q.records().Knows(f) {
-		return 0, false, nil
+// known is how many messages the broker counted; nil: not known.
+func (q *dlq) known() *int {
+	if q.ready < 0 {
+		return nil
 	}
-	recorded, err = q.store.Admin().CountDead(ctx, q.broker.VHost, q.queue)
-	return recorded, recorded > 0 && storeAnswers(recorded, q.ready), err
+	return &q.ready
 }
 
-// storeAnswers decides between the store, which has so many records, and a queue with so many ready messages. If the two differ,
-// a short queue is read for the difference, and a long one if a tenth of its messages has no record. A negative number is not known.
+// answers reports whether the store's records answer for a queue that could be read, and how many there are; nil: not known.
+func (q *dlq) answers(ctx context.Context) (recorded *int, byStore bool, err error) {
+	if q.counting == nil {
+		return nil, false, nil
+	}
+	n, err := q.store.Admin().CountDead(ctx, q.broker.VHost, q.queue)
+	if err != nil {
+		return nil, false, err
+	}
+	return &n, q.dead.Handling.Hold && n > 0 && storeAnswers(n, q.ready), nil
+}
+
+// storeAnswers reports whether the store's records answer instead of the queue, by the number of records and of ready messages. A short
+// queue is read, because the records may belong to other messages. In a long queue a tenth of the messages may lack a record. A negative
+// number is not known.
 func storeAnswers(recorded, ready int) bool {
-	return ready < 0 || ready == recorded || ready > searched && recorded >= ready-ready/10
+	return ready < 0 || ready > searched && recorded >= ready-ready/10
 }
 
 // provenance says where groups come from, as of when, and what the store lacks.
@@ -77,5 +86,5 @@ func (q *dlq) provenance(recorded int, now time.Time) string {
 	case q.ready < recorded:
 		return fmt.Sprintf("%s: there are %d, but %s in queue %s; --read reads the queue", from, recorded, printable.Plural(q.ready, "message"), q.where())
 	}
-	return fmt.Sprintf("%s; queue %s holds as many messages; --read reads the queue", from, q.where())
+	return fmt.Sprintf("%s: there are %d, and as many messages in queue %s, but they may be others; --read reads the queue", from, recorded, q.where())
 }

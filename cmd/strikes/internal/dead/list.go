@@ -26,7 +26,7 @@ func (c *Command) List(ctx context.Context, queue string, ids []string) error {
 	case c.Records && c.Read:
 		return cli.Misusef("--records cannot be used with --read: it does not ask the broker")
 	}
-	q, err := c.open(ctx, queue)
+	q, err := c.openAnd(ctx, queue, func(q *dlq) { c.beginCounting(ctx, q, f) })
 	if err != nil {
 		return err
 	}

@@ -33,6 +33,8 @@ type dlq struct {
 	ready  int              // messages that the broker counted when the queue was opened; negative: not known
 	unseen int              // messages in the queue that were not read
 	held   error            // ErrBusy: others hold messages that were not counted
+
+	counting *counting // of the records; nil: they are not counted
 }
 
 // errNoSource says that neither the dead-letter queue nor its source exists.
@@ -40,6 +42,11 @@ var errNoSource = fmt.Errorf("the source: %w", queueinfo.ErrNotFound)
 
 // open finds out what may be done with the dead-letter queue, and opens the store. It is closed by the caller.
 func (c *Command) open(ctx context.Context, queue string) (*dlq, error) {
+	return c.openAnd(ctx, queue, func(*dlq) {})
+}
+
+// openAnd is open, and calls meanwhile when the store is open but the broker was not asked yet.
+func (c *Command) openAnd(ctx context.Context, queue string, meanwhile func(*dlq)) (*dlq, error) {
 	b, err := c.Broker()
 	if err != nil {
 		return nil, err
@@ -62,6 +69,7 @@ func (c *Command) open(ctx context.Context, queue string) (*dlq, error) {
 		}
 		q.dead.Records = q.store.Admin()
 	}
+	meanwhile(q)
 	if c.Records {
 		return q, nil
 	}
@@ -82,6 +90,9 @@ func (q *dlq) records() *records.Queue {
 }
 
 func (q *dlq) close() {
+	if q.counting != nil {
+		q.counting.end()
+	}
 	if q.store != nil {
 		_ = q.store.Close()
 	}

@@ -25,6 +25,7 @@ type Command struct {
 	DeliveryLimit      int
 	Bind               []string
 	ExchangeType       string
+	Later              bool
 }
 
 // declared is what declare prints.
@@ -35,6 +36,7 @@ type declared struct {
 	DeadLetterQueue    string `json:"dead_letter_queue"`
 
 	Bindings []binding `json:"bindings,omitempty"`
+	Later    bool      `json:"later,omitempty"`
 }
 
 type binding struct {
@@ -48,11 +50,14 @@ func (c *Command) Run(ctx context.Context, queue string) error {
 	if err != nil {
 		return err
 	}
+	if c.Later && c.SingleActive {
+		return cli.Misusef("--later cannot be used with --single-active-consumer: a delayed message would be overtaken")
+	}
 	spec := topology.Spec{
 		Queue: queue, Type: kind, SingleActiveConsumer: c.SingleActive,
-		DeadLetterExchange: queue + ".dlx", DeadLetterQueue: queue + ".dlq", DeliveryLimit: c.DeliveryLimit, ExchangeType: c.ExchangeType,
+		DeadLetterExchange: queue + ".dlx", DeadLetterQueue: queue + ".dlq", DeliveryLimit: c.DeliveryLimit, ExchangeType: c.ExchangeType, Later: c.Later,
 	}
-	done := declared{Queue: spec.Queue, Type: string(kind), DeadLetterExchange: spec.DeadLetterExchange, DeadLetterQueue: spec.DeadLetterQueue}
+	done := declared{Queue: spec.Queue, Type: string(kind), DeadLetterExchange: spec.DeadLetterExchange, DeadLetterQueue: spec.DeadLetterQueue, Later: c.Later}
 	for _, text := range c.Bind {
 		bind, hasKey := parseBinding(text)
 		if bind.Exchange == "" || !hasKey && (c.ExchangeType == amqp.ExchangeTopic || c.ExchangeType == amqp.ExchangeDirect) {
@@ -106,6 +111,9 @@ func (d declared) print(w io.Writer) error {
 	fmt.Fprintf(w, "%s queue %s\n", d.Type, term.Shown(d.Queue))
 	for _, b := range d.Bindings {
 		fmt.Fprintf(w, "messages from exchange %s, key %s\n", term.Shown(b.Exchange), term.Shown(b.Key))
+	}
+	if d.Later {
+		fmt.Fprintln(w, "long delays in the buckets strikes.later.1m, 10m, 1h, 6h and 24h")
 	}
 	_, err := fmt.Fprintf(w, "dead letters to exchange %s, queue %s\n", term.Shown(d.DeadLetterExchange), term.Shown(d.DeadLetterQueue))
 	return err

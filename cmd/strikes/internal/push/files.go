@@ -81,21 +81,26 @@ func (o Options) certificate() (*tls.Certificate, error) {
 }
 
 // refusal finds out whether the endpoint refuses the client's certificate. With TLS 1.3 it does so after the request was sent, and
-// may reset the connection before its reason is read: that looks like a crash.
+// may reset the connection before its reason is read: that looks like a crash. So does the end of an endpoint that asks for a
+// certificate and takes none.
 type refusal struct {
 	asked    atomic.Bool // the endpoint asks for a certificate
 	accepted atomic.Bool // it has responded, and refused none since
 }
 
-// likely reports whether an error is, or may well be, a refusal.
-func (r *refusal) likely(err error) bool {
-	var op *net.OpError
-	dialling := errors.As(err, &op) && op.Op == "dial"
+// certain reports whether an error is a refusal, or another error of TLS that waiting does not fix.
+func (r *refusal) certain(err error) bool {
 	if misconfigured(err) {
 		r.accepted.Store(false)
 		return true
 	}
-	return r.asked.Load() && !r.accepted.Load() && !dialling
+	return false
+}
+
+// possible reports whether an error may be a refusal whose reason was lost. Only a reset loses it: what came before the end of a
+// connection is read first.
+func (r *refusal) possible(err error) bool {
+	return r.asked.Load() && !r.accepted.Load() && isReset(err)
 }
 
 // misconfigured reports whether the endpoint and this consumer do not agree on TLS, which no wait repairs.

@@ -33,10 +33,16 @@ func headers(queue string, d amqp.Delivery, a consumer.Attempt) http.Header {
 	set("Strikes-Fence", strconv.FormatInt(a.Fence, 10))
 	set("Strikes-Redelivered", strconv.FormatBool(d.Redelivered))
 	for _, name := range []string{"traceparent", "tracestate"} {
-		set(name, safe(text(d.Headers[name])))
+		if value := text(d.Headers[name]); len(value) <= maxTrace {
+			set(name, safe(value))
+		}
 	}
 	return h
 }
+
+// maxTrace is the length of a tracestate that every system passes on, in bytes: https://www.w3.org/TR/trace-context/#tracestate-limits.
+// A longer one could make the headers larger than the endpoint accepts.
+const maxTrace = 512
 
 // text is a header of a message that is a text.
 func text(value any) string {

@@ -45,8 +45,9 @@ func (e *Endpoint) post(ctx context.Context, cancel context.CancelFunc, d amqp.D
 		if errors.As(err, &of) { // its text has the URL
 			err = of.Err
 		}
-		return e.broken(ctx, &p, err, secrets)
+		return e.broken(ctx, &p, err, secrets, nameOf(d))
 	}
+	e.doubts.forget(nameOf(d))
 	e.refusal.accepted.Store(true)
 	defer response.Body.Close()
 	patience := time.AfterFunc(drainTimeout, func() {
@@ -84,20 +85,31 @@ func (e *Endpoint) authorize(r *http.Request) (secrets []string, err error) {
 }
 
 // broken is what becomes of an attempt without a response.
-func (e *Endpoint) broken(ctx context.Context, p *progress, err error, secrets []string) error {
+func (e *Endpoint) broken(ctx context.Context, p *progress, err error, secrets []string, message string) error {
 	cause := context.Cause(ctx)
 	seen := hide(err.Error(), secrets)
 	sent, answered := p.now()
 	code, _ := streamCode(err)
+	attempt, _ := consumer.AttemptFrom(ctx)
 	switch {
 	case cause != nil && sent:
 		return fmt.Errorf("%w: %s has not responded", cause, e.shown())
-	case e.refusal.likely(err):
-		return consumer.NotCounted(fmt.Errorf("configuration: %s: %s; fix the endpoint's certificate, --http-ca, --http-cert or the URL", e.shown(), seen))
+	case e.refusal.certain(err):
+		return consumer.NotCounted(e.misconfigured(seen))
+	case tooLarge(err):
+		return fmt.Errorf("%s refuses headers as large as those of this message: %s", e.shown(), seen)
 	case !sent, code == refusedStream:
 		return consumer.NotCounted(fmt.Errorf("%s is out of reach: %s", e.shown(), seen))
-	case answered, invalid(err):
+	case e.refusal.possible(err) && e.doubts.more(message):
+		return consumer.NotCounted(e.misconfigured(seen))
+	case pingLost(err) && e.doubts.more(message):
+		return consumer.NotCounted(fmt.Errorf("the connection to %s was lost: %s", e.shown(), seen))
+	case answered, invalid(err), attempt.Isolated && refusedConnection(err):
 		return fmt.Errorf("%s sent no valid HTTP response: %s", e.shown(), seen)
 	}
 	return consumer.Crashed(fmt.Errorf("%s ended the connection before its response: %s", e.shown(), seen))
+}
+
+func (e *Endpoint) misconfigured(seen string) error {
+	return fmt.Errorf("configuration: %s: %s; fix the endpoint's certificate, --http-ca, --http-cert or the URL", e.shown(), seen)
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http/httptrace"
 	"reflect"
+	"strings"
 	"sync"
 )
 
@@ -69,4 +70,11 @@ func invalid(err error) bool {
 		}
 	}
 	return false
+}
+
+// refusedConnection reports whether the endpoint closed an HTTP/2 connection because of what it read, such as headers that are too large.
+// Another request on the same connection may be the cause. net/http does not export the error.
+func refusedConnection(err error) bool {
+	text := err.Error()
+	return strings.Contains(text, "http2: server sent GOAWAY") && !strings.Contains(text, "ErrCode=NO_ERROR")
 }

@@ -40,6 +40,7 @@ type Endpoint struct {
 	transport *http.Transport
 	client    *http.Client
 	refusal   refusal
+	doubts    doubts
 	cancelled context.Context //nolint:containedctx // the lifetime of all attempts
 	cancel    context.CancelFunc
 }
@@ -79,8 +80,15 @@ func New(o Options) (*Endpoint, error) {
 // transport asks for HTTP/2 where TLS can agree on it.
 func transport(secure *tls.Config, connections int) *http.Transport {
 	dialer := &net.Dialer{Timeout: dialTimeout}
+	dial := func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := dialer.DialContext(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return newReadFirst(conn), nil
+	}
 	return &http.Transport{
-		Proxy: http.ProxyFromEnvironment, DialContext: dialer.DialContext, TLSClientConfig: secure, ForceAttemptHTTP2: true,
+		Proxy: http.ProxyFromEnvironment, DialContext: dial, TLSClientConfig: secure, ForceAttemptHTTP2: true,
 		TLSHandshakeTimeout: dialTimeout, IdleConnTimeout: idleTimeout, MaxIdleConnsPerHost: connections, DisableCompression: true,
 		MaxResponseHeaderBytes: maxHeaders, HTTP2: &http.HTTP2Config{SendPingTimeout: pingTimeout, PingTimeout: pingTimeout},
 	}
@@ -107,7 +115,7 @@ func parseURL(raw string) (*url.URL, error) {
 func (e *Endpoint) Handle(ctx context.Context, d amqp.Delivery) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(e.cancelled, cancel)() //nolint:contextcheck // it waits for that of the endpoint
+	defer context.AfterFunc(e.cancelled, cancel)()
 	if attempt, _ := consumer.AttemptFrom(ctx); attempt.Isolated {
 		// A server may close an idle connection just when it is used, which looks like a crash. That must not be counted.
 		e.transport.CloseIdleConnections()

@@ -44,7 +44,7 @@ func TestSecretsOfTheURL(t *testing.T) {
 			"body": status(400, "you sent "+quoted+"."),
 			"location": func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set("Location", "/x/"+quoted)
-				w.WriteHeader(302)
+				w.WriteHeader(http.StatusFound)
 			},
 			"no HTTP": func(w http.ResponseWriter, _ *http.Request) {
 				conn := hijack(t, w)

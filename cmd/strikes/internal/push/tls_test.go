@@ -82,10 +82,14 @@ func TestTLS(t *testing.T) {
 			if tc.options != nil {
 				tc.options(&o, ca, cert, key)
 			}
-			got := attempt(t, endpoint(t, o), amqp.Delivery{Body: []byte("x")})
-			says := ""
-			if got.Err != nil {
+			e, says := endpoint(t, o), ""
+			got := attempt(t, e, amqp.Delivery{Body: []byte("x")})
+			for got.Err != nil {
 				says = got.Err.Error()
+				if !strings.Contains(says, "client conn could not be established") { // Go's HTTP/2 client may lose the server's alert
+					break
+				}
+				got = attempt(t, e, amqp.Delivery{Body: []byte("x")})
 			}
 			if got.Outcome != tc.want || !strings.Contains(says, tc.says) {
 				t.Errorf("%s: %q, want %s: %q", got.Outcome, says, tc.want, tc.says)

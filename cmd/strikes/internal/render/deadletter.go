@@ -60,6 +60,9 @@ func DeadLetter(w io.Writer, m *deadletter.Message) error {
 		}
 	}
 	f.Add("replays", fmt.Sprint(m.Replays))
+	if m.Returns > 0 {
+		f.Add("returns", "a quorum queue delivered it "+printable.Plural(int(m.Returns), "time")+" before, and got it back (x-delivery-count)")
+	}
 	f.Add("content type", m.Publishing.ContentType)
 	f.Add("headers", headers(m.Publishing.Headers))
 	if m.Size != deadletter.SizeUnknown {
@@ -117,6 +120,7 @@ type deadLetter struct {
 	Last        time.Time    `json:"last_failed,omitzero"`  // attempt
 	Counted     bool         `json:"counted"`               // there is a record
 	Replays     int64        `json:"replays"`
+	Returns     int64        `json:"returns,omitempty"` // to a quorum queue: x-delivery-count
 	Redelivered bool         `json:"redelivered"`
 	Size        *int         `json:"size,omitempty"`
 	Fingerprint string       `json:"fingerprint,omitempty"` // which show, replay and drop take in place of the id
@@ -128,7 +132,7 @@ type deadLetter struct {
 func deadLetterOf(m *deadletter.Message) deadLetter {
 	d := deadLetter{
 		ID: m.ID, Queue: m.Origin.Queue, Kind: string(m.Kind()), Reason: m.Reason(), Broker: m.Origin.Reason,
-		Died: jsonl.Moment(m.Origin.Time), Replays: m.Replays, Redelivered: m.Redelivered, Fingerprint: m.Fingerprint,
+		Died: jsonl.Moment(m.Origin.Time), Replays: m.Replays, Returns: m.Returns, Redelivered: m.Redelivered, Fingerprint: m.Fingerprint,
 	}
 	if m.Size != deadletter.SizeUnknown {
 		d.Size = &m.Size

@@ -32,7 +32,9 @@ func deadLetterExample() *deadletter.Message {
 
 func TestDeadLetterInFull(t *testing.T) {
 	var out strings.Builder
-	if err := DeadLetter(&out, deadLetterExample()); err != nil {
+	m := deadLetterExample()
+	m.Returns = 3
+	if err := DeadLetter(&out, m); err != nil {
 		t.Fatal(err)
 	}
 	want := strings.TrimPrefix(`
@@ -52,6 +54,7 @@ first failed attempt  2026-11-21T11:59:00Z
 last failed attempt   2026-11-21T12:00:00Z
 last holder           web-1, pid 42
 replays               0
+returns               a quorum queue delivered it 3 times before, and got it back (x-delivery-count)
 content type          application/json
 headers               shards: 3
                       trace: "abc"

@@ -23,6 +23,9 @@ type group struct {
 	Example string    `json:"example,omitempty"` // id of one of the newest
 	Source  Source    `json:"source"`
 	AsOf    time.Time `json:"as_of"`
+
+	Recorded *int `json:"recorded,omitempty"` // dead letters with a record, whatever the filter; absent: not asked
+	Ready    *int `json:"ready,omitempty"`    // messages in the dead-letter queue, by the broker; absent: not asked
 }
 
 // Source is where an answer about dead letters comes from.
@@ -36,8 +39,8 @@ const (
 
 func (g *GroupList) groupOf(of *records.Group) group {
 	out := group{
-		Kind: string(of.Kind), Reason: of.Reason, Count: of.Count, Oldest: of.Oldest, Newest: of.Newest, Example: of.Example.Name(),
-		Source: g.source, AsOf: g.asOf,
+		Kind: string(of.Kind), Reason: of.Reason, Count: of.Count, Oldest: of.Oldest, Newest: of.Newest, Example: of.Example,
+		Source: g.source, AsOf: g.asOf, Recorded: g.Recorded, Ready: g.Ready,
 	}
 	if of.Kind == "" {
 		out.Reason = otherReasons
@@ -48,6 +51,8 @@ func (g *GroupList) groupOf(of *records.Group) group {
 // GroupList counts dead letters by kind and reason. It is a List.
 type GroupList struct {
 	records.Tally
+
+	Recorded, Ready *int // as in the JSON
 
 	out  List[group]
 	most int // to print, those with the most dead letters; 0: all

@@ -17,6 +17,8 @@ func noteText(n status.Note, queue string) string {
 		return fmt.Sprintf("cannot count the messages in %s: the broker's user needs the read permission on it, or the management API: %v", term.Shown(n.Queue), n.Err)
 	case status.ForeignRecord:
 		return "a record's key holds something else; its message is held: strikes counter list says what to do"
+	case status.LanesDenied:
+		return fmt.Sprintf("the dead letters behind held lanes could not be counted, so others may be missing unseen: %v", n.Err)
 	case status.LocalClock:
 		return "the store's clock may not be read: times are by the clock of this machine"
 	case status.ManyRecords:

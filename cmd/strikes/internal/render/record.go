@@ -99,12 +99,7 @@ func Record(w io.Writer, v records.Record) error {
 
 // Limit says what is set for a queue.
 func Limit(l records.Limit) string {
-	return Attempts(l) + ", set" + noteSuffix(l.Note)
-}
-
-// Attempts is a limit in both of its units.
-func Attempts(l records.Limit) string {
-	return fmt.Sprintf("%s (%s)", printable.Plural(l.Attempts, "attempt"), printable.Plural(l.MaxRetries(), "retry"))
+	return l.Text() + ", set" + noteSuffix(l.Note)
 }
 
 // noteSuffix says when, by whom and why, after what was done.

@@ -34,7 +34,9 @@ func Status(s status.Status) []term.Row {
 		rows = append(rows, term.Row{Text: "limit      " + term.Printable(disagreement(s.Limits), ""), Kind: term.Alarm})
 	}
 	rows = append(rows, blocked(s)...)
+	rows = append(rows, held(s)...)
 	rows = append(rows, deadLetters(s.Dead)...)
+	rows = append(rows, later(s.Later)...)
 	for _, n := range s.Notes {
 		rows = append(rows, term.Row{Text: "note       " + term.Printable(noteText(n, s.Queue), ""), Kind: term.Quiet})
 	}
@@ -54,6 +56,9 @@ func flow(s status.Status) []term.Row {
 	if s.Rates != nil {
 		rows = append(rows, term.Row{Text: fmt.Sprintf("rates      %.1f/s in, %.1f/s out, %.1f/s acked", s.Rates.In, s.Rates.Out, s.Rates.Acked)})
 	}
+	if s.Unacked != nil || s.Rates != nil { // it does not say when it measured them
+		rows = append(rows, term.Row{Text: "           unacked and rates by the management API, as of up to 10 s ago", Kind: term.Quiet})
+	}
 	return rows
 }
 
@@ -67,6 +72,16 @@ func blocked(s status.Status) []term.Row {
 	}
 	if more := s.Blocked - len(s.Blocking); more > 0 {
 		rows = append(rows, term.Row{Text: fmt.Sprintf("  and %d more", more), Kind: term.Quiet})
+	}
+	return rows
+}
+
+// held shows messages that no record shows.
+func held(s status.Status) (rows []term.Row) {
+	for _, h := range s.Held {
+		text := fmt.Sprintf("held       %s for %s by %s, because the attempts are not counted", printable.Plural(h.Messages, "message"),
+			term.Rough(s.Time.Sub(h.Since)), term.Brief(h.Holder, 80))
+		rows = append(rows, term.Row{Text: text, Kind: term.Alarm}, term.Row{Text: "      " + term.Brief(h.Why, 200), Kind: term.Alarm})
 	}
 	return rows
 }
@@ -106,7 +121,11 @@ func doing(m status.Message, now time.Time) string {
 	case status.Running, status.Isolated:
 		return string(m.State) + " for " + term.Rough(now.Sub(m.Running))
 	case status.Waiting:
-		return "next attempt in " + term.Rough(m.Next.Sub(now))
+		text := "next attempt in " + term.Rough(m.Next.Sub(now))
+		if m.Moved {
+			text += ", moved to the later lane"
+		}
+		return text
 	case status.Left:
 		return "left running: its process died, or was cut off"
 	case status.Forgotten:
@@ -165,6 +184,9 @@ func holding(d status.DeadLetters) string {
 		return "unknown whether they arrived: there is no queue " + term.Shown(d.Queue) + " (--dead-letter-queue names another)"
 	}
 	text := fmt.Sprintf("%s holds %d", term.Shown(d.Queue), *d.Holds)
+	if d.Behind > 0 {
+		text += fmt.Sprintf(", %d behind held lanes", d.Behind)
+	}
 	for _, more := range []struct {
 		n    int64
 		text string
@@ -172,6 +194,7 @@ func holding(d status.DeadLetters) string {
 		{int64(d.Out), "unacked by its consumers"},
 		{int64(d.Waiting), "waiting in the source queue for the dead-letter route"},
 		{d.Removed, "replayed or dropped"},
+		{d.WrittenOff, "written off"},
 	} {
 		if more.n > 0 {
 			text += fmt.Sprintf(", %d %s", more.n, more.text)

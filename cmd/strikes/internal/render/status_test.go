@@ -32,6 +32,7 @@ func TestVerdict(t *testing.T) {
 		{status.DeadLetters{Removed: 5}, "unknown whether they arrived: there is no queue q.dlq (--dead-letter-queue names another)"},
 		{status.DeadLetters{Holds: n(0)}, "q.dlq holds 0"},
 		{status.DeadLetters{Holds: n(5)}, "q.dlq holds 5"},
+		{status.DeadLetters{Holds: n(5), Behind: 4, Removed: 1}, "q.dlq holds 5, 4 behind held lanes, 1 replayed or dropped"},
 		{status.DeadLetters{Holds: n(9), Taken: taken(0)}, "q.dlq holds 9"},
 		{status.DeadLetters{Holds: n(3), Missing: 2}, "q.dlq holds 3; missing 2" + unseen},
 		{status.DeadLetters{Holds: n(3), Taken: taken(2)}, "q.dlq holds 3, at least 2 consumed from it"},
@@ -77,6 +78,7 @@ func TestStandingIsSafeToShow(t *testing.T) {
 		Dead: status.DeadLetters{Count: 9, Since: noon, Queue: hostile, Holds: &n, Taken: &taken, Reasons: []status.Reason{{Reason: hostile, Messages: 9}},
 			Route: []inspect.Finding{{Seen: hostile, Fix: hostile}}},
 		Limits: []records.OwnLimit{{Attempts: 2, Holder: hostile}, {Attempts: 3, Holder: hostile}},
+		Held:   []status.Held{{Messages: 1, Since: noon, Why: hostile, Holder: hostile}},
 	}
 	for _, width := range []int{0, 1, 20, 200} {
 		for _, text := range term.Fitted(Status(s), width, 0, false) {
@@ -106,10 +108,12 @@ func TestStandingText(t *testing.T) {
 		Dead: status.DeadLetters{Count: 9, Since: earlierBy(24 * time.Hour), Queue: "orders.dlq", Holds: &holds, Reasons: []status.Reason{{Reason: "no stock", Messages: 3}},
 			Removed: 4, Still: 5, Unknown: 2, Missing: 1, Waiting: 2, WaitingSeen: true, Route: []inspect.Finding{{Seen: "no exchange \"x\"", Fix: "declare it"}}},
 		Limits: []records.OwnLimit{{Attempts: 4, Holder: "web-1, pid 42"}, {Attempts: 101, Holder: "web-2, pid 7"}},
+		Held:   []status.Held{{Messages: 3, Since: earlierBy(4 * time.Minute), Why: "http://h is out of reach", Holder: "web-1, pid 42"}},
 	}
 	want := `12:00:00Z  orders in virtual host /
 depth      37 ready, 1 unacked, 2 consumers
 rates      12.0/s in, 3.1/s out, 3.0/s acked
+           unacked and rates by the management API, as of up to 10 s ago
 limit      6 attempts (5 retries), set 2026-11-21T11:00:00Z by jo@desk: supplier down
 limit      consumers of one queue have different limits: 4 attempts (web-1, pid 42), 101 attempts (web-2, pid 7)
 blocking   5 messages
@@ -126,6 +130,8 @@ blocking   5 messages
   20
       attempt 1 of 6, running for 1s
   and 1 more
+held       3 messages for 4m by web-1, pid 42, because the attempts are not counted
+      http://h is out of reach
 dead       5 of 9 since 2026-11-20 12:00:00Z
            orders.dlq holds 2, 2 waiting in the source queue for the dead-letter route, 4 replayed or dropped
 missing    1 unaccounted for: expired, consumed elsewhere, taken off by a command that was killed, or lost

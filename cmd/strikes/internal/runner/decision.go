@@ -26,8 +26,11 @@ type decision struct {
 	Failures    int       `json:"failures,omitempty"`
 	Crashes     int       `json:"crashes,omitempty"`
 	Redelivered bool      `json:"redelivered,omitempty"`
+	Token       string    `json:"token,omitempty"`   // of the attempt
+	HeldMS      int64     `json:"held_ms,omitempty"` // since this process received the message
 	RanMS       int64     `json:"ran_ms,omitempty"`
-	WaitMS      int64     `json:"wait_ms,omitempty"` // until the next attempt
+	WaitMS      int64     `json:"wait_ms,omitempty"`  // until the next attempt
+	Isolated    bool      `json:"isolated,omitempty"` // of a crash: it is counted
 	Cause       string    `json:"cause,omitempty"`
 	Error       string    `json:"error,omitempty"`
 }
@@ -35,8 +38,8 @@ type decision struct {
 func decisionOf(e consumer.Event, at time.Time) decision {
 	d := decision{
 		Time: at.UTC(), Decision: string(e.Outcome), Queue: e.Queue, ID: e.ID, Attempt: e.Attempt, Of: e.Limit,
-		Failures: e.Failures, Crashes: e.Crashes, Redelivered: e.Redelivered, RanMS: e.Ran.Milliseconds(),
-		WaitMS: e.Wait.Milliseconds(), Cause: string(e.Cause),
+		Failures: e.Failures, Crashes: e.Crashes, Redelivered: e.Redelivered, Token: e.Token, HeldMS: e.Held.Milliseconds(), RanMS: e.Ran.Milliseconds(),
+		WaitMS: e.Wait.Milliseconds(), Isolated: e.Isolated, Cause: string(e.Cause),
 	}
 	if e.Err != nil {
 		d.Error = e.Err.Error()
@@ -56,6 +59,13 @@ func (d decision) String() string {
 	}
 	if d.Cause != "" {
 		fmt.Fprintf(&b, " %s", d.Cause)
+	}
+	switch {
+	case d.Decision != string(consumer.OutcomeCrash):
+	case d.Isolated:
+		b.WriteString(", counted")
+	default:
+		b.WriteString(", not counted")
 	}
 	if d.WaitMS > 0 || d.Decision == string(consumer.OutcomeRetry) {
 		fmt.Fprintf(&b, ", the next in %v", time.Duration(d.WaitMS)*time.Millisecond)

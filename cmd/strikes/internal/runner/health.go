@@ -4,12 +4,10 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"sync/atomic"
-	"time"
 
-	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/web"
 )
 
 // health answers the probes of an orchestrator.
@@ -32,16 +30,16 @@ func (h *health) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // serve answers at an address until stop is called. An address that cannot be used is misuse.
 func (h *health) serve(ctx context.Context, address string, says io.Writer) (stop func(), err error) {
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+	listener, err := web.Listen(ctx, "health-addr", address)
 	if err != nil {
-		return nil, cli.Misusef("--health-addr: %w", err)
+		return nil, err
 	}
 	fmt.Fprintf(says, "strikes: /live and /ready at http://%s\n", listener.Addr())
-	server := &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: time.Minute, WriteTimeout: time.Minute}
+	serving, end := context.WithCancel(context.WithoutCancel(ctx))
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
-		_ = server.Serve(listener) // it ends when it is closed
+		_ = web.Serve(serving, listener, web.Brief(h)) // probes fail once nothing listens
 	}()
-	return func() { _ = server.Close(); <-served }, nil
+	return func() { end(); <-served }, nil
 }

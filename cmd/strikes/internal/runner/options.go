@@ -17,11 +17,13 @@ type Options struct {
 
 	MaxRetries, Concurrency, Prefetch          int
 	Ordered, AckEach, AllowDrop, Verbose, JSON bool
+	HoldLanes                                  bool
 	Lane, Backoff, Retry, Isolation            string
 	HealthAddr                                 string // empty: no probes
 	HTTP, HTTPCA, HTTPCert, HTTPKey, HTTPToken string // HTTP empty: a command handles the messages
 	HandlerTimeout, DrainTimeout               time.Duration
-	ConsumerTimeout, ExitWhenIdle              time.Duration
+	ConsumerTimeout, ExitWhenIdle, MaxAge      time.Duration
+	LaterAbove                                 time.Duration
 }
 
 // MostRetries is what a consumer.Consumer takes.
@@ -37,11 +39,11 @@ var (
 // settings are what the flags say. Zero means none there, where it means the default in a consumer.Consumer.
 func (o *Options) settings(queue string) (consumer.Consumer, error) {
 	c := consumer.Consumer{
-		Queue: queue, Concurrency: o.Concurrency, Prefetch: o.Prefetch, MaxRetries: o.MaxRetries,
+		Queue: queue, Concurrency: o.Concurrency, Prefetch: o.Prefetch, MaxRetries: o.MaxRetries, MaxAge: o.MaxAge,
 		Retry: retryModes[o.Retry], Isolation: isolations[o.Isolation],
 		HandlerTimeout: o.HandlerTimeout, DrainTimeout: o.DrainTimeout,
 		ConsumerTimeout: o.ConsumerTimeout, AllowDrop: o.AllowDrop,
-		Ordered: o.Ordered, AckEach: o.AckEach,
+		Ordered: o.Ordered, HoldLanes: o.HoldLanes, AckEach: o.AckEach, LaterAbove: o.LaterAbove,
 	}
 	var err error
 	if c.Management, err = o.Management(); err != nil {
@@ -85,6 +87,8 @@ func (o *Options) refuse(k consumer.Consumer) error {
 		return cli.Refused("isolation", o.Isolation, "suspects, strict or off")
 	case k.MaxRetries < 0 || k.MaxRetries > MostRetries:
 		return cli.Refused("max-retries", k.MaxRetries, fmt.Sprintf("0 to %d", MostRetries))
+	case k.MaxAge < 0:
+		return cli.Refused("max-age", k.MaxAge, "0 or more")
 	case k.Concurrency < 1 || k.Concurrency > 65535:
 		return cli.Refused("concurrency", k.Concurrency, "1 to 65535")
 	case k.Prefetch < 0 || k.Prefetch > 65535:
@@ -95,6 +99,8 @@ func (o *Options) refuse(k consumer.Consumer) error {
 		return cli.Refused("drain-timeout", k.DrainTimeout, "0 or more")
 	case k.Lane != nil && !k.Ordered:
 		return cli.Refused("lane", o.Lane, "left out without --ordered")
+	case k.HoldLanes && k.Lane == nil:
+		return cli.Refused("hold-lanes", k.HoldLanes, "left out without --lane")
 	case k.Lane != nil && k.Retry == consumer.RetryRequeue:
 		return cli.Refused("retry", o.Retry, "in-place with --lane, because a requeued message would stop all lanes")
 	case k.Ordered && k.Lane == nil && k.Concurrency > 1:
@@ -103,6 +109,10 @@ func (o *Options) refuse(k consumer.Consumer) error {
 		return cli.Refused("prefetch", k.Prefetch, "1 with --ordered and --retry requeue")
 	case k.ConsumerTimeout < time.Minute:
 		return cli.Refused("consumer-timeout", k.ConsumerTimeout, "that of the broker, 1m0s at least")
+	case k.LaterAbove > 0 && k.Ordered:
+		return cli.Refused("later-above", k.LaterAbove, "left out with --ordered, because a message that waits elsewhere is overtaken")
+	case k.LaterAbove > 0 && (k.LaterAbove < consumer.DefaultLaterAbove || k.LaterAbove > max(k.ConsumerTimeout/2, consumer.DefaultLaterAbove)):
+		return cli.Refused("later-above", k.LaterAbove, fmt.Sprintf("%v to half of --consumer-timeout, 0 or negative", consumer.DefaultLaterAbove))
 	case k.HandlerTimeout > k.ConsumerTimeout/2:
 		return cli.Refused("handler-timeout", k.HandlerTimeout, fmt.Sprintf("at most %v, half of --consumer-timeout", k.ConsumerTimeout/2))
 	}

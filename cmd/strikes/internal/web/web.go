@@ -11,17 +11,10 @@ import (
 	"net/http"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
-)
-
-const (
-	headerTimeout = 10 * time.Second
-	idleTimeout   = 2 * time.Minute
-	stopTimeout   = 5 * time.Second
 )
 
 // Flags say where a command listens, and who may come.
@@ -81,14 +74,11 @@ func (f Flags) Names() []string {
 
 // Serve serves until ctx is done. It writes the URL to out once it listens.
 func (f Flags) Serve(ctx context.Context, h http.Handler, out io.Writer) error {
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", f.Listen)
+	listener, err := Listen(ctx, "listen", f.Listen)
 	if err != nil {
-		return cli.Misusef("--listen: %w", err)
+		return err
 	}
 	scheme := "http"
-	srv := &http.Server{
-		Handler: h, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, BaseContext: func(net.Listener) context.Context { return ctx },
-	}
 	if f.Cert != "" {
 		pair, err := tls.LoadX509KeyPair(f.Cert, f.Key)
 		if err != nil {
@@ -99,20 +89,8 @@ func (f Flags) Serve(ctx context.Context, h http.Handler, out io.Writer) error {
 	if _, err := fmt.Fprintf(out, "%s://%s%s/\n", scheme, listener.Addr(), strings.TrimSuffix(f.Path, "/")); err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	stopped := make(chan struct{})
-	stop := context.AfterFunc(ctx, func() {
-		defer close(stopped)
-		within, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
-		defer cancel()
-		_ = srv.Shutdown(within) // what does not end in time is cut off
-		_ = srv.Close()
+	// Streams last as long as their pages, so they have no timeout, and end with ctx.
+	return Serve(ctx, listener, &http.Server{
+		Handler: h, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, BaseContext: func(net.Listener) context.Context { return ctx },
 	})
-	err = srv.Serve(listener)
-	if !stop() {
-		<-stopped
-	}
-	if errors.Is(err, http.ErrServerClosed) {
-		return nil
-	}
-	return err
 }

@@ -13,6 +13,7 @@ verdict = 'ENDED'
 if known ~= 'e' then -- else our reply was lost
   if known == 'c' then
     crashes, unnoted = crashes - 1, token
+    if failures + crashes == 0 and state ~= 'exhausted' then first_at, last_at, cause, reason = 0, 0, '.', '' end -- its age begins anew
     tokens = string.sub(tokens, 1, known_at) .. 'e' .. string.sub(tokens, known_at + 2)
   elseif not known then
     tokens = tokens .. ';' .. token .. '=e'
@@ -23,7 +24,7 @@ if known ~= 'e' then -- else our reply was lost
     state, binds = 'done', now + BINDS
   end
   if state == 'done' or not kept then -- also if another attempt succeeded meanwhile, the store forgot, or our START is late
-    live, indexed = keep, false
+    live, indexed = top > 0 and ttl or keep, false -- a copy may come late
   else
     live, indexed = ttl, failures + crashes > 0 or state ~= '.' or open ~= '.'
   end

@@ -12,7 +12,8 @@
 --   1  index       <prefix>:{<vhost>/<queue>}:index       sorted set of "<id hash>:<generation hash>" by the time at which the
 --                                                         record expires, or up to a second earlier. It has no tombstones
 --   2  override    <prefix>:{<vhost>/<queue>}:limit       hash that an operator may write. max_retries: an integer of at most
---                                                         9 characters, else ignored; a negative one counts as 0.
+--                                                         9 characters, else ignored; a negative one counts as 0. max_age:
+--                                                         ms, at most 13 digits, else ignored; 0: no message is too old.
 --                                                         by, at, why: who set it, when and why (limit.lua)
 --   3  tombstones  <prefix>:{<vhost>/<queue>}:tombstones  hash. count: tombstones written; since: time of the first;
 --                                                         removed: dead letters that left their queue (removed.lua)
@@ -28,16 +29,25 @@
 --
 -- ARGV. The first argument is for all steps: how many ms a record is kept. Each step that writes renews it. Then every step
 -- has the same number of arguments, which begin with these six:
---   1  token       of this attempt, unique to it: 1 to 64 of A-Z a-z 0-9 _ -
+--   1  token       of this attempt, unique to it: 1 to 64 of A-Z a-z 0-9 _ -; operator: the step is of no attempt
 --   2  id          the message id, stored for people
 --   3  generation  distinguishes this use of the id from those before its last dead-lettering; may be empty
 --   4  holder      the process that takes the step, stored for people
 --   5  limit       counted attempts at which the message is exhausted (retries + 1); 0: it is exhausted now. An override
 --                  replaces a limit above 0 and a grant adds to it, up to 1001
 --   6  age         ms since this process received the delivery, if it is not redelivered and this is its first attempt; else -1
+-- START and FAIL may be sent without their last arguments, which begin with max_age.
+--
+-- START and FAIL of a consumer with a later lane, or of a delivery that came through it, have one more argument at their end:
+--   later       "later hop above lease body", a text with single spaces
+--                 hop    the number in the header x-strikes-hop of the delivery; 0: it has none
+--                 above  ms: a message that must wait for longer is moved; 0: none is
+--                 lease  ms for which an open attempt at a moved message counts as running
+--                 body   a fingerprint of the message, 1 to 32 of 0-9 a-f, to distinguish it from others with its id
 --
 -- Reply: a list with one entry for each step, in their order. An entry is an error, or
 --   { verdict, failures, crashes, limit in force, fence, wait in ms, cause, reason, double }
+-- The reply to a step with `later` has one more number: the hop for the copy of a moved message.
 -- cause and reason are those of the last counted attempt if the verdict is EXHAUSTED, else null. double is 1 if this step is the
 -- first sign that two messages have this id, else 0.
 --
@@ -55,17 +65,21 @@
 --   due wait              when the next attempt may begin, and how many ms the last failure asked to wait. If the clock is set
 --                         back, the remaining wait is at most `wait`
 --   first last cause      time of the first counted attempt, ms from there to the last, and the cause of the last: the word
---                         that FAIL was given, or crashed; of the tombstone of a skip: skipped, and the operator's reason
+--                         that FAIL was given, or crashed; of the tombstone of a skip: skipped, and the operator's reason;
+--                         of a tombstone whose counts are below the limit, because the message was too old: too-old
 --   open mode since       the open attempt: its token, shared or isolated, and when it began
 --   listed                when the record was last moved in the index, or in dead; 0: it is in neither
 --   limit                 the last limit above 0 that a step was given, before override and grant. exhausted: the limit in
 --                         force when the tombstone was written, before the grant
---   grant                 attempts that an operator has granted beyond the limit
+--   grant                 attempts that an operator has granted beyond the limit. With a grant no message is too old
 --   firsts                1 once the first attempt at a delivery that is not redelivered has failed; 2 once two messages may have
 --                         this id (fail.lua)
 --   tokens                ".", then ";token=kind" for each known attempt: f counted as a failure, c counted as a crash, e ended
 --                         and not counted. The oldest are forgotten when all take more than 14 KiB
 --   id generation holder notes history  the length of each in bytes
+--   moved                 only if the message was moved before: hop:top:until:mover:body. hop: the highest confirmed one. top: the
+--                         highest one that a MOVE gave. until: the end of the lease of the move under way, or 0; mover: its
+--                         token. body: the fingerprint of the message, x if two messages have this id
 -- After the line come id, generation, holder, notes, history and the reason of the last counted attempt, without separators. Notes say
 -- who changed the record by hand: the skip, or the last grant and the last reset; then the removal of the dead letter; in this
 -- order, each if there was one. A note is a line of its own, "skip", "grant", "reset" or "removed", the time, and the lengths
@@ -73,7 +87,7 @@
 --
 -- The history has the last 16 counted attempts, the newest first. Each begins with a newline and has four fields, separated by
 -- tabs: the first letter of the cause and the ms since `first`; how long it ran in ms, or of a crash its token; the holder; the
--- first line of the reason, of a crash empty. A carriage return stands for the text of the next newer failure, and in the newest
+-- first line of the reason, of a crash empty unless a consumer saw it. A carriage return stands for the text of the next newer failure, and in the newest
 -- failure for the first line of the record's reason. A crash that turns out to be none leaves the history. The number of an
 -- attempt follows from its place: the newest has failures + crashes.
 --
@@ -86,6 +100,9 @@ local MOST = 1001    -- attempts that override and grant allow: a record must no
 local TOKENS = 14336 -- bytes of tokens, for the same reason
 local NOTED = 16     -- attempts in the history
 local LINE = 120     -- bytes of a holder or a reason in the history
+local LEASE = 30000  -- ms that a consumer has for a move, before another may repeat it
+local HOPS = 2147483647 -- copies of a message
+local POLL = 10000   -- ms until a delivery asks again whether another attempt at its message still runs
 local REMOVED = 'removed %d+ 0 0\n$' -- the note that the dead letter was replayed or dropped
 
 local index, override, tombstones, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
@@ -96,7 +113,9 @@ local call, try = redis.call, redis.pcall
 local time = call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local micros = time[1] * 1000000 + time[2]
-local retries = call('HGET', override, 'max_retries') or ''
+local set_by = call('HMGET', override, 'max_retries', 'max_age')
+local retries, max_age = set_by[1] or '', set_by[2] or ''
+local aged = #max_age < 14 and string.match(max_age, '^%d+$') and tonumber(max_age)
 local overridden = #retries < 10 and string.match(retries, '^%-?%d+$') and math.min(MOST, math.max(1, tonumber(retries) + 1))
 local sure -- which of index and dead is known to outlive the records
 local replies = {}
@@ -110,15 +129,21 @@ local limit, age = tonumber(ARGV[arg + 5]), tonumber(ARGV[arg + 6])
 local failures, crashes, starts, fence, suspect, state, binds, due, wait = 0, 0, 0, 0, '0', '.', 0, 0, 0
 local first_at, last_at, cause, open, mode, since, listed, tokens = 0, 0, '.', '.', '.', 0, 0, '.'
 local configured, grant, firsts, notes, history, reason = 0, 0, 0, '', '', ''
+local hop, top, until_at, mover, body = 0, 0, 0, '.', '.' -- of a moved message
 
 local kept = try('GET', record)
 local holder_at, notes_at -- where they begin in it
 local foreign = type(kept) == 'table' and kept.err
 if kept and not foreign then
-  local _, ends, id_size, generation_size, holder_size, notes_size, history_size
+  local _, ends, id_size, generation_size, holder_size, notes_size, history_size, moved
   _, ends, failures, crashes, starts, fence, suspect, state, binds, due, wait, first_at, last_at, cause, open, mode, since, listed, configured, grant,
-    firsts, tokens, id_size, generation_size, holder_size, notes_size, history_size =
-    string.find(kept, '^(%d+) (%d+) (%d+) (%d+) (%d) (%S+) (%d+) (%d+) (%d+) (%d+) (%d+) (%S+) (%S+) (%S+) (%d+) (%d+) (%d+) (%d+) (%d) (%S+) (%d+) (%d+) (%d+) (%d+) (%d+)\n')
+    firsts, tokens, id_size, generation_size, holder_size, notes_size, history_size, moved =
+    string.find(kept, '^(%d+) (%d+) (%d+) (%d+) (%d) (%S+) (%d+) (%d+) (%d+) (%d+) (%d+) (%S+) (%S+) (%S+) (%d+) (%d+) (%d+) (%d+) (%d) (%S+) (%d+) (%d+) (%d+) (%d+) (%d+)( ?[%w:_.-]*)\n')
+  if ends and moved ~= '' then
+    _, _, hop, top, until_at, mover, body = string.find(moved, '^ (%d+):(%d+):(%d+):([%w_.-]+):(%w+)$')
+    hop, top, until_at = tonumber(hop), tonumber(top), tonumber(until_at)
+    if not hop then ends = nil end
+  end
   if ends then
     failures, crashes, starts, fence = tonumber(failures), tonumber(crashes), tonumber(starts), tonumber(fence)
     binds, due, wait, first_at, last_at = tonumber(binds), tonumber(due), tonumber(wait), tonumber(first_at), first_at + last_at
@@ -158,6 +183,28 @@ local known = known_at and string.sub(tokens, known_at + 1, known_at + 1)
 -- what the step decides: its verdict; how many ms the record is kept (nil: nothing changed); whether the
 -- index has it, unless it is a tombstone; and whether it writes a tombstone
 local verdict, live, indexed, exhausts
+-- how many ms to wait instead of what is left; whether the state of a move changed; and whether the delivery is stale: its copy, or
+-- that of an earlier hop, takes its place
+local rest, changed, stale
 -- what enters the history: the letter of the cause, how long the attempt ran or its token, and its holder; the token of a crash that
 -- leaves it; and whether the step is the first sign of a second message with this id
-local noted, lasted, noted_by, unnoted, double
+local noted, lasted, noted_by, unnoted, double, saw
+
+local carried, above, lease, mark
+if token ~= 'operator' then -- what ends with a why has no `later`
+  carried, above, lease, mark = string.match(ARGV[arg + width], '^later (%d+) (%d+) (%d+) (%x+)$')
+end
+if carried then
+  carried, above, lease = tonumber(carried), tonumber(above), tonumber(lease)
+  if above == 0 then above = math.huge end
+  if top > 0 and body ~= mark and body ~= 'x' then -- of another message: from now on no delivery counts as stale
+    double = firsts < 2
+    body, firsts, changed = 'x', 2, true
+  end
+  if carried > hop then -- it is the copy, which therefore exists
+    if top == 0 then body = mark end
+    hop, changed = carried, true
+    if carried >= top then top, until_at, mover = carried, 0, '.' end
+  end
+  stale = body == mark and (carried < hop or carried > 0 and state == 'done')
+end

@@ -1,0 +1,13 @@
+import { createHash } from 'node:crypto'
+
+/**
+ * Names a message by its content, as strikes dead list does for one that has no id. Messages that are equal in their id, correlation
+ * id, type and body have the same one. Properties that are not UTF-8 give another one than the command shows.
+ * @param {import('amqplib').ConsumeMessage} message
+ * @returns {string}
+ */
+export function fingerprintOf({ properties, content }) {
+  const head = JSON.stringify([properties.messageId ?? '', properties.correlationId ?? '', properties.type ?? ''])
+  const escaped = head.replace(/[<>&\u2028\u2029]/g, (c) => '\\u' + c.charCodeAt(0).toString(16).padStart(4, '0')) // as Go writes JSON
+  return 'fp:' + createHash('sha256').update(escaped).update(content).digest('hex').slice(0, 12)
+}

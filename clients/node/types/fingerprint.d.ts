@@ -1,0 +1,7 @@
+/**
+ * Names a message by its content, as strikes dead list does for one that has no id. Messages that are equal in their id, correlation
+ * id, type and body have the same one. Properties that are not UTF-8 give another one than the command shows.
+ * @param {import('amqplib').ConsumeMessage} message
+ * @returns {string}
+ */
+export function fingerprintOf({ properties, content }: import("amqplib").ConsumeMessage): string;

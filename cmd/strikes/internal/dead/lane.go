@@ -1,0 +1,219 @@
+package dead
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/render"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/deadletter"
+	"github.com/strikesmq/strikes/internal/printable"
+	"github.com/strikesmq/strikes/internal/records"
+	"github.com/strikesmq/strikes/internal/shell"
+)
+
+// Lanes is one run of a verb on held lanes.
+type Lanes struct {
+	Command
+	Missing bool          // Release and DropLane
+	Wait    time.Duration // Replay and Release
+}
+
+// AddChangeTo adds the flags of a verb that changes a lane.
+func (c *Lanes) AddChangeTo(cmd *cobra.Command) {
+	f := cmd.Flags()
+	c.AddBroker(cmd)
+	c.AddStore(cmd)
+	c.AddManagement(cmd, "which shows where dead letters land, and what reading them costs")
+	c.AddVHost(cmd)
+	AddQueue(f, &c.DeadLetterQueue)
+	f.BoolVar(&c.Force, "force", false, "read the dead-letter queue even if that may do harm")
+	f.BoolVar(&c.Yes, "yes", false, "do not ask; required where there is no terminal to ask at")
+	cli.JSON(f, &c.JSON, "print what was done as one JSON object")
+	c.AddAudit(cmd, "why")
+}
+
+// AddReplay adds the flags of a verb that replays.
+func (c *Lanes) AddReplay(cmd *cobra.Command) {
+	cmd.Flags().DurationVar(&c.Wait, "wait", time.Minute, "wait for this `TIME` until the consumer handles the next message")
+}
+
+// AddDrop adds the flags of a verb that drops.
+func (c *Lanes) AddDrop(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&c.Missing, "missing", false, "also give up messages that are not in the dead-letter queue: they expired, were consumed elsewhere, were lost, or were replayed and still wait in the work queue, where they are then acked without an attempt")
+	cmd.Flags().StringVar(&c.To, "to", "", "append what is dropped to `FILE`, which is on disk before it is taken off; required")
+}
+
+// ListLanes lists the held lanes of a queue.
+func (c *Command) ListLanes(ctx context.Context, queue string) error {
+	vhost := c.VHost
+	if vhost == "" {
+		b, err := c.Broker()
+		if err != nil {
+			return err
+		}
+		vhost = b.VHost
+	}
+	store, err := c.Store(ctx)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	held, err := store.Admin().Lanes(ctx, vhost, queue)
+	if err != nil {
+		return err
+	}
+	if len(held) == 0 {
+		return cli.WithCode(fmt.Errorf("queue %s has no held lane", term.Shown(queue)), cli.ExitNothing)
+	}
+	out := render.Lanes(c.Out, c.JSON)
+	for _, l := range held {
+		if err := out.Row(l); err != nil {
+			return err
+		}
+	}
+	return out.Flush()
+}
+
+// Replay publishes the dead letters of a lane in their order, until it is released.
+func (c *Lanes) Replay(ctx context.Context, queue, lane string) error {
+	return c.change(ctx, queue, lane, records.VerbReplay, "Replay", func(q *dlq, l deadletter.Lane) (deadletter.LaneResult, error) {
+		return q.dead.ReplayLane(ctx, l)
+	})
+}
+
+// Release drops the message that holds a lane, and replays those after it.
+func (c *Lanes) Release(ctx context.Context, queue, lane string) error {
+	return c.dropping(func(keep func([]*deadletter.Message) error) error {
+		return c.change(ctx, queue, lane, records.VerbRelease, "Drop the message that holds, and replay those after it, of", func(q *dlq, l deadletter.Lane) (deadletter.LaneResult, error) {
+			l.Keep = keep
+			result, err := q.dead.DropFirst(ctx, l)
+			if err != nil || result.Released {
+				return result, err
+			}
+			after, err := q.dead.ReplayLane(ctx, l)
+			after.Dropped += result.Dropped
+			return after, err
+		})
+	})
+}
+
+// DropLane drops all messages of a lane.
+func (c *Lanes) DropLane(ctx context.Context, queue, lane string) error {
+	return c.dropping(func(keep func([]*deadletter.Message) error) error {
+		return c.change(ctx, queue, lane, records.VerbDrop, "Drop all messages of", func(q *dlq, l deadletter.Lane) (deadletter.LaneResult, error) {
+			l.Keep = keep
+			return q.dead.DropLane(ctx, l)
+		})
+	})
+}
+
+// dropping opens the file of --to for do.
+func (c *Lanes) dropping(do func(keep func([]*deadletter.Message) error) error) (err error) {
+	if c.To == "" || c.To == "-" {
+		return cli.Misusef("--to FILE is missing; dead letters are written to it before they are dropped")
+	}
+	var file *keepFile
+	err = do(func(messages []*deadletter.Message) (err error) {
+		if file == nil {
+			if file, err = openKeep(c.To, messages[0].Origin.Queue+".dlq"); err != nil {
+				return err
+			}
+		}
+		return file.keep(messages)
+	})
+	if file != nil {
+		err = errors.Join(err, file.finish())
+	}
+	return err
+}
+
+func (c *Lanes) change(ctx context.Context, queue, lane, verb, question string, do func(*dlq, deadletter.Lane) (deadletter.LaneResult, error)) error {
+	if c.Wait < 0 {
+		return cli.Refused("wait", c.Wait, "0 or more")
+	}
+	q, err := c.open(ctx, queue)
+	if err != nil {
+		return err
+	}
+	defer q.close()
+	state, err := q.store.Admin().Lane(ctx, q.broker.VHost, queue, lane)
+	if err != nil {
+		return explainLane(err, queue)
+	}
+	text := fmt.Sprintf("%s lane %s of queue %s, which has %s?", question, term.Shown(lane), term.Shown(queue), printable.Plural(len(state.Open), "message"))
+	if err := c.Confirm(ctx, c.Yes, text); err != nil {
+		return err
+	}
+	ended := c.auditAs(ctx, q, verb, "lane "+lane)
+	p := term.NewProgress(c.Err)
+	q.dead.Progress = showing(p)
+	result, err := do(q, deadletter.Lane{Queue: queue, Name: lane, Store: q.store.Admin(), Missing: c.Missing, Wait: c.Wait})
+	p.Finish()
+	ended(result.Replayed+result.Dropped, err)
+	if reported := c.reportLane(lane, result); err == nil {
+		err = reported
+	}
+	return q.fail(explainLane(err, queue))
+}
+
+func (c *Lanes) reportLane(lane string, r deadletter.LaneResult) error {
+	if c.JSON {
+		return jsonl.NewEncoder(c.Out).Encode(map[string]any{
+			"lane": lane, "replayed": r.Replayed, "dropped": r.Dropped, "doubles": r.Doubles, "released": r.Released,
+		})
+	}
+	words := []string{fmt.Sprintf("%d replayed", r.Replayed)}
+	if r.Dropped > 0 {
+		words = append(words, fmt.Sprintf("%d dropped", r.Dropped))
+	}
+	if r.Doubles > 0 {
+		words = append(words, printable.Plural(r.Doubles, "duplicate")+" taken off")
+	}
+	state := "is still held"
+	if r.Released {
+		state = "is released"
+	}
+	_, err := fmt.Fprintf(c.Out, "lane %s %s: %s\n", term.Shown(lane), state, strings.Join(words, ", "))
+	return err
+}
+
+// refuseHeld refuses to replay the dead letters of a queue out of the order of its held lanes.
+func (c *Command) refuseHeld(ctx context.Context, q *dlq) error {
+	if q.store == nil || c.Force {
+		return nil
+	}
+	held, err := q.store.Admin().Lanes(ctx, q.broker.VHost, q.queue)
+	if err != nil || len(held) == 0 {
+		return err
+	}
+	operand := shell.Operands(q.queue)
+	return cli.Misusef("queue %s has %s, whose dead letters would lose their order: strikes lane list %s shows them, and strikes lane replay %s LANE replays one (--force does it anyway)",
+		term.Shown(q.queue), printable.Plural(len(held), "held lane"), operand, operand)
+}
+
+// explainLane says what to do next, and gives an error its exit code.
+func explainLane(err error, queue string) error {
+	operand := shell.Operands(queue)
+	switch {
+	case errors.Is(err, counter.ErrNotHeld):
+		return cli.WithCode(fmt.Errorf("%w; strikes lane list %s shows the held ones", err, operand), cli.ExitNothing)
+	case errors.Is(err, deadletter.ErrLaneFailed):
+		return fmt.Errorf("%w; strikes dead show %s ID shows why; fix that and replay the lane again, or drop the message with strikes lane release", err, operand)
+	case errors.Is(err, deadletter.ErrLaneMissing):
+		return fmt.Errorf("%w; if it expired or was taken by another program, strikes lane release --missing gives it up", err)
+	case errors.Is(err, deadletter.ErrLaneWaiting):
+		return fmt.Errorf("%w; strikes status %s shows whether consumers run; if the message was lost there, strikes lane release --missing gives it up", err, operand)
+	case errors.Is(err, deadletter.ErrLaneBusy):
+		return fmt.Errorf("%w", err)
+	}
+	return err
+}

@@ -1,0 +1,26 @@
+package render
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
+	"github.com/strikesmq/strikes/counter"
+)
+
+// Lanes returns a list of held lanes as a table, or as JSON lines.
+func Lanes(w io.Writer, asJSON bool) List[counter.HeldLane] {
+	if asJSON {
+		return newLines(w, func(l counter.HeldLane) any {
+			return map[string]any{"lane": l.Lane, "by": l.By, "since": l.Since, "messages": l.Messages}
+		})
+	}
+	return table[counter.HeldLane]{term.NewTable(w,
+		term.Column{Title: "LANE", Min: leastReason}, term.Column{Title: "HELD BY", Min: leastReason}, term.Column{Title: "SINCE"}, term.Column{Title: "MESSAGES"},
+	), laneCells}
+}
+
+func laneCells(l counter.HeldLane) []string {
+	return []string{term.Shown(l.Lane), dash(l.By), l.Since.Format(time.RFC3339), fmt.Sprint(l.Messages)}
+}

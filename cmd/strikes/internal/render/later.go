@@ -1,0 +1,34 @@
+package render
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
+	"github.com/strikesmq/strikes/internal/printable"
+	"github.com/strikesmq/strikes/internal/queueinfo"
+	"github.com/strikesmq/strikes/internal/status"
+)
+
+// later shows the later lane of the virtual host, and the messages that it could not return.
+func later(all []status.LaterQueue) (rows []term.Row) {
+	var depths []string
+	waiting, lost := 0, 0
+	for _, q := range all {
+		if q.Lost() {
+			lost = q.Messages
+			continue
+		}
+		waiting += q.Messages
+		depths = append(depths, fmt.Sprintf("%s %d", strings.TrimPrefix(q.Queue, queueinfo.LaterExchange+"."), q.Messages))
+	}
+	if len(depths) > 0 {
+		text := fmt.Sprintf("later      %s of all queues: %s", printable.Plural(waiting, "message"), strings.Join(depths, ", "))
+		rows = append(rows, term.Row{Text: text})
+	}
+	if lost > 0 {
+		text := fmt.Sprintf("lost       %s: %s came back to a queue that was gone; see docs/operations.md", queueinfo.LaterLost, printable.Plural(lost, "message"))
+		rows = append(rows, term.Row{Text: text, Kind: term.Alarm})
+	}
+	return rows
+}

@@ -1,0 +1,147 @@
+package consumer
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+const (
+	// copyTimeout is how long the broker may take to confirm a copy: well within the lease of a move.
+	copyTimeout = 10 * time.Second
+
+	// copyChannels is how many copies a session publishes at the same time.
+	copyChannels = 8
+)
+
+// copies publishes copies of messages as mandatory. Each has a channel to itself until its confirm, so a return belongs to that copy.
+type copies struct {
+	conn    *amqp.Connection
+	idle    chan *copyChannel // nil: to be opened
+	blocked atomic.Bool       // the broker takes no publishing: what is written now, it only reads after the alarm
+}
+
+type copyChannel struct {
+	*amqp.Channel
+	returned chan amqp.Return
+	closed   chan *amqp.Error
+}
+
+func newCopies(conn *amqp.Connection) *copies {
+	c := &copies{conn: conn, idle: make(chan *copyChannel, copyChannels)}
+	for range copyChannels {
+		c.idle <- nil
+	}
+	go c.follow(conn.NotifyBlocked(make(chan amqp.Blocking, 1)))
+	return c
+}
+
+// follow ends with the connection.
+func (c *copies) follow(alarms <-chan amqp.Blocking) {
+	for alarm := range alarms {
+		c.blocked.Store(alarm.Active)
+	}
+}
+
+var errBlocked = errors.New("the broker blocks publishing: it is short of memory or disk space; free some")
+
+// send returns nil once the broker has confirmed the copy. After errBlocked there is none; after other errors it may or may not exist.
+func (c *copies) send(ctx context.Context, bucket, queue string, copied amqp.Publishing) error {
+	if c.blocked.Load() {
+		return errBlocked
+	}
+	var ch *copyChannel
+	select {
+	case ch = <-c.idle:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	kept, err := await(ctx, copyTimeout, func() (*copyChannel, error) { return c.publish(ch, bucket, queue, copied) }, (*copyChannel).discard)
+	c.idle <- kept
+	return err
+}
+
+// close closes the channels that are idle. What still publishes ends with the connection.
+func (c *copies) close() {
+	for range copyChannels {
+		select {
+		case ch := <-c.idle:
+			ch.discard()
+		default:
+		}
+	}
+}
+
+// publish returns the channel for the next copy, nil if this one must not be used again. It publishes nothing after copyTimeout, when
+// nobody waits for it.
+func (c *copies) publish(ch *copyChannel, bucket, queue string, copied amqp.Publishing) (*copyChannel, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), copyTimeout)
+	defer cancel()
+	if ch == nil || ch.IsClosed() {
+		opened, err := c.open()
+		if err != nil {
+			return nil, err
+		}
+		ch = opened
+	}
+	if err := ctx.Err(); err != nil || c.blocked.Load() {
+		return ch, cmp.Or(err, errBlocked)
+	}
+	confirm, err := ch.PublishWithDeferredConfirmWithContext(ctx, bucket, queue, true, false, copied)
+	acked := false
+	if err == nil {
+		acked, err = confirm.WaitContext(ctx)
+	}
+	if err != nil || !acked {
+		return nil, errors.Join(ch.refused(), err)
+	}
+	select {
+	case r := <-ch.returned:
+		ch.discard()
+		return nil, fmt.Errorf("the exchange is bound to no queue (%d %s); declare it: strikes declare --later", r.ReplyCode, r.ReplyText)
+	default:
+		return ch, nil
+	}
+}
+
+func (c *copies) open() (*copyChannel, error) {
+	ch, err := c.conn.Channel()
+	if err != nil {
+		return nil, err
+	}
+	out := &copyChannel{Channel: ch, returned: ch.NotifyReturn(make(chan amqp.Return, 1)), closed: ch.NotifyClose(make(chan *amqp.Error, 1))}
+	if err := ch.Confirm(false); err != nil {
+		out.discard()
+		return nil, err
+	}
+	return out, nil
+}
+
+var errCopyRefused = errors.New("the broker refused the copy: the queue may be full")
+
+// refused says why a copy was not confirmed, and closes the channel.
+func (ch *copyChannel) refused() error {
+	defer ch.discard()
+	if !ch.IsClosed() {
+		return errCopyRefused
+	}
+	select {
+	case err := <-ch.closed:
+		if err != nil {
+			return err
+		}
+	default:
+	}
+	return amqp.ErrClosed
+}
+
+func (ch *copyChannel) discard() {
+	if ch != nil {
+		_ = ch.Close() // it is often closed already
+	}
+}

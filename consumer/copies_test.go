@@ -1,0 +1,39 @@
+package consumer
+
+import (
+	"errors"
+	"testing"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+// While the broker blocks publishing, no copy is written: the broker would read each of them after the alarm.
+func TestBlockedBrokerGetsNoCopies(t *testing.T) {
+	c := &copies{idle: make(chan *copyChannel, 1)}
+	c.idle <- nil
+	alarms, ended := make(chan amqp.Blocking), make(chan struct{})
+	go func() {
+		defer close(ended)
+		c.follow(alarms)
+	}()
+	tell := func(active bool) {
+		for range 2 { // the second is received once the first has taken effect
+			alarms <- amqp.Blocking{Active: active}
+		}
+	}
+	tell(true)
+	for range copyChannels + 1 {
+		if err := c.send(t.Context(), "strikes.later.1m", "q", amqp.Publishing{}); !errors.Is(err, errBlocked) {
+			t.Fatal("a copy while the broker blocks:", err)
+		}
+	}
+	if ch, err := c.publish(&copyChannel{Channel: &amqp.Channel{}}, "strikes.later.1m", "q", amqp.Publishing{}); ch == nil || !errors.Is(err, errBlocked) {
+		t.Error("an alarm while the channel was opened:", err)
+	}
+	tell(false)
+	if c.blocked.Load() {
+		t.Error("still blocked after the alarm")
+	}
+	close(alarms)
+	<-ended
+}

@@ -1,0 +1,82 @@
+package consumer
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+// TestHeldIsReported: operators see what a process holds although it is not counted, for how long and why, until it is handled.
+func TestHeldIsReported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench()
+		b.Backoff = func(int) time.Duration { return 3 * time.Second }
+		b.Observer = nil // the bench's is for one delivery at a time
+		set, err := b.prepared()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var away atomic.Bool
+		away.Store(true)
+		handler := func(context.Context, amqp.Delivery) error {
+			if away.Load() {
+				return NotCounted(errors.New("endpoint away"))
+			}
+			return nil
+		}
+		s := newSession(Consumer{Handler: handler, Concurrency: 2, Prefetch: 2, AckEach: true}, set)
+		var held heldControl
+		s.control = held.of(set)
+		defer held.release()
+		defer s.prepare(t.Context(), t.Context())()
+		other := b.delivery(false)
+		other.MessageId, other.DeliveryTag = "m2", 2
+		s.take(t.Context(), b.delivery(false))
+		s.take(t.Context(), other)
+		time.Sleep(time.Minute)
+		all, err := b.store.Consumers(t.Context(), "/", "orders")
+		if err != nil || len(all) != 1 {
+			t.Fatal(all, err)
+		}
+		if h := all[0].Held; h.Messages != 2 || h.For < 55*time.Second || h.For > time.Minute || h.Why != "endpoint away" {
+			t.Errorf("%+v", h)
+		}
+		away.Store(false)
+		s.tasks.Wait()
+		time.Sleep(2 * time.Second)
+		all, err = b.store.Consumers(t.Context(), "/", "orders")
+		if err != nil || len(all) != 1 || all[0].Held.Messages != 0 {
+			t.Errorf("%+v, %v", all, err)
+		}
+	})
+}
+
+// TestHeldEndsWithACountedFailure: a message whose failure was counted is in a record, so it is not held uncounted during its backoff.
+func TestHeldEndsWithACountedFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench()
+		b.Backoff = func(int) time.Duration { return time.Minute }
+		set, err := b.prepared()
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := &outcomes{errs: []error{RetryAfter(NotCounted(errBoom), time.Second), errBoom}}
+		s := newSession(Consumer{Handler: o.handle, Concurrency: 1, Prefetch: 1, AckEach: true}, set)
+		var held heldControl
+		s.control = held.of(set)
+		defer held.release()
+		defer s.prepare(t.Context(), t.Context())()
+		s.take(t.Context(), b.delivery(false))
+		time.Sleep(30 * time.Second)
+		all, err := b.store.Consumers(t.Context(), "/", "orders")
+		if err != nil || len(o.attempts) != 2 || len(all) != 1 || all[0].Held.Messages != 0 {
+			t.Errorf("%d attempts, %+v, %v", len(o.attempts), all, err)
+		}
+		s.tasks.Wait()
+	})
+}

@@ -1,0 +1,261 @@
+package consumer
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/queueinfo"
+)
+
+// PlaceHeader is the header for the place of a replayed message in its lane, a string. `strikes lane replay` sets it. See
+// Consumer.HoldLanes.
+const PlaceHeader = queueinfo.PlaceHeader
+
+// LaneKeeper is a Counter that keeps which lanes are held. *counter.Counter and *counter.Memory are LaneKeepers.
+type LaneKeeper interface {
+	OwnLanes(ctx context.Context, vhost, queue, before, owner string) (counter.OwnedLanes, error)
+	StepLane(ctx context.Context, s counter.LaneStep) (counter.LaneReply, error)
+}
+
+// laneRenewal is how often what the store keeps of held lanes is renewed.
+const laneRenewal = time.Hour
+
+// holds is what a session knows of held lanes. A nil *holds holds none.
+//
+// The broker settles nothing for a session once another has received a delivery. So a session that asks after its first delivery
+// learns of every lane with a dead letter, and later dead letters are its own: a lane that it does not know to be held is not.
+type holds struct {
+	store        LaneKeeper
+	vhost, queue string
+	owner        string
+	numbers      atomic.Int64
+
+	turn  chan struct{} // held by the one that asks; has room for one
+	owned atomic.Bool
+
+	mu    sync.Mutex
+	found counter.OwnedLanes
+	known map[string]bool // what changed since
+}
+
+func newHolds(s *Settler, store LaneKeeper) *holds {
+	return &holds{
+		store: store, vhost: s.VHost, queue: s.Queue, owner: token(tokens.Add(1)).String(), turn: make(chan struct{}, 1), known: map[string]bool{},
+	}
+}
+
+func (h *holds) isHeld(lane string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if held, changed := h.known[lane]; changed {
+		return held
+	}
+	return h.found.Len() > 0 && h.found.Holds(lane)
+}
+
+// note notes whether a lane is held, and reports whether that is new.
+func (h *holds) note(lane string, held bool) (changed bool) {
+	before := h.isHeld(lane)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.known[lane] = held
+	if held == h.found.Holds(lane) {
+		delete(h.known, lane)
+	}
+	return held != before
+}
+
+// own makes the session the owner of the lanes, once. Between the two requests it asks the broker whether it still has the queue: a
+// session that has lost it finds out, or finds that the next one owns the lanes.
+func (h *holds) own(ctx context.Context, alive func(context.Context) error) error {
+	if h.owned.Load() {
+		return nil
+	}
+	select {
+	case h.turn <- struct{}{}:
+		defer func() { <-h.turn }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if h.owned.Load() {
+		return nil
+	}
+	before, err := h.ask(ctx, "", "")
+	if err != nil {
+		return err
+	}
+	if err := alive(ctx); err != nil {
+		return err
+	}
+	now, err := h.ask(ctx, before.Owner, h.owner)
+	if err != nil {
+		return err
+	}
+	if now.Owner != h.owner {
+		return errLaneUnowned
+	}
+	h.mu.Lock()
+	h.found = now
+	h.mu.Unlock()
+	h.owned.Store(true)
+	return nil
+}
+
+func (h *holds) ask(ctx context.Context, before, owner string) (lanes counter.OwnedLanes, err error) {
+	err = sendOnce(ctx, stepTimeout, func(ctx context.Context) (err error) {
+		lanes, err = h.store.OwnLanes(ctx, h.vhost, h.queue, before, owner)
+		return err
+	})
+	return lanes, err
+}
+
+// renew keeps the store from forgetting held lanes while the session lasts.
+func (h *holds) renew(ctx context.Context) {
+	ticker := time.NewTicker(laneRenewal)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			_, _ = h.ask(ctx, h.owner, h.owner) // again in an hour
+		}
+	}
+}
+
+// renewHolds returns a channel that is closed once nothing is renewed any more, after the end of ctx.
+func (s *session) renewHolds(ctx context.Context) <-chan struct{} {
+	done := make(chan struct{})
+	if s.holds == nil {
+		close(done)
+		return done
+	}
+	go func() { defer close(done); s.holds.renew(ctx) }()
+	return done
+}
+
+// inLane is what a delivery is to its lane.
+type inLane struct {
+	carried counter.Place // by the message
+	place   counter.Place // the same, if the store knows it
+	entered bool          // it may run
+	parked  bool          // it may be dead-lettered
+	stale   bool          // its place is not open any more
+}
+
+func placeOf(headers amqp.Table) counter.Place {
+	text, _ := headers[PlaceHeader].(string)
+	return counter.ParsePlace(text)
+}
+
+// enterLane asks whether a message may run, where its lane may be held. It returns stepRun if it may.
+func (s *session) enterLane(ctx context.Context, d *delivery) step {
+	if s.holds == nil || d.entered {
+		return stepRun
+	}
+	for {
+		err := s.holds.own(ctx, s.alive)
+		if err == nil {
+			break
+		}
+		if next := s.hold(ctx, d, stepStart, err); next != stepStart {
+			return next
+		}
+	}
+	if d.carried == (counter.Place{}) && !s.holds.isHeld(d.lane) {
+		d.entered = true
+		return stepRun
+	}
+	return s.stepLane(ctx, d, counter.LaneEnter)
+}
+
+// alive asks the broker whether the session still has the queue.
+func (s *session) alive(ctx context.Context) error {
+	_, err := await(ctx, stepTimeout, func() (none struct{}, err error) { return none, s.link.alive() }, func(struct{}) {})
+	return cmp.Or(err, ctx.Err())
+}
+
+// passLane makes sure that the store knows of a dead letter before it is sent, and of the success of a replayed message before its
+// ack.
+func (s *session) passLane(ctx context.Context, d *delivery, next step) step {
+	switch {
+	case s.holds == nil || d.parked || d.stale:
+	case next == stepDeadLetter:
+		if next = s.stepLane(ctx, d, counter.LanePark); next == stepDeadLetter {
+			<-s.acks.Sent() // else a message before it could return, and find its place taken
+		}
+		return next
+	case next == stepAck && d.place != (counter.Place{}):
+		return s.stepLane(ctx, d, counter.LaneLeave)
+	}
+	return next
+}
+
+// stepLane sends a step, and returns what becomes of the delivery then.
+func (s *session) stepLane(ctx context.Context, d *delivery, act counter.LaneAct) step {
+	request := counter.LaneStep{Message: d.message, Lane: d.lane, Act: act, Owner: s.holds.owner, Number: s.holds.numbers.Add(1), Place: d.carried}
+	for {
+		var reply counter.LaneReply
+		err := sendOnce(ctx, stepTimeout, func(ctx context.Context) (err error) {
+			reply, err = s.holds.store.StepLane(ctx, request)
+			return err
+		})
+		if err == nil {
+			d.unanswered = 0
+			s.noteLane(d, act, reply)
+			return s.decidedLane(d, act, reply)
+		}
+		if next := s.hold(ctx, d, stepStart, err); next != stepStart {
+			return next
+		}
+	}
+}
+
+// decidedLane returns the step for the store's verdict on a step of a lane.
+func (s *session) decidedLane(d *delivery, act counter.LaneAct, reply counter.LaneReply) step {
+	next := decideLane(act, reply.Verdict)
+	d.place = reply.Place
+	switch {
+	case next == stepLeave:
+		d.err = fmt.Errorf("%w: queue %q, lane %q", laneErrors[reply.Verdict], s.Queue, d.lane)
+	case act != counter.LaneEnter:
+	case next == stepRun:
+		d.entered = true
+	case next == stepAck:
+		d.stale = true
+	default:
+		d.cause, d.failure, d.parked = counter.CauseBehind, errBehind, true
+	}
+	return next
+}
+
+func (s *session) noteLane(d *delivery, act counter.LaneAct, reply counter.LaneReply) {
+	switch reply.Verdict {
+	case counter.LaneFree:
+		if s.holds.note(d.lane, false) {
+			s.Logger.Info("the lane is released", "queue", s.Queue, "lane", d.lane)
+		}
+	case counter.LaneHeld, counter.LaneRun:
+		if s.holds.note(d.lane, true) {
+			s.Logger.Warn("the lane is held: its later messages are dead-lettered without an attempt until this one is handled or dropped; see strikes lane list",
+				"queue", s.Queue, "lane", d.lane, "id", d.message.ID)
+		}
+	default:
+	}
+}
+
+var laneErrors = map[counter.LaneVerdict]error{counter.LaneUnowned: errLaneUnowned, counter.LaneUnknown: errLaneUnknown}
+
+var (
+	errBehind      = errors.New("an earlier message holds the lane")
+	errLaneUnowned = errors.New("consumer: another session consumes the queue, or an operator changed the lane meanwhile")
+	errLaneUnknown = errors.New("consumer: the store has lost its memory of held lanes: dead letters of a lane may be overtaken; replay them before its new messages")
+)

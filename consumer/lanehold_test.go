@@ -1,0 +1,109 @@
+package consumer
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/counter"
+)
+
+func TestDecideLane(t *testing.T) {
+	for _, tc := range []struct {
+		act     counter.LaneAct
+		verdict counter.LaneVerdict
+		want    step
+	}{
+		{counter.LaneEnter, counter.LaneFree, stepRun},
+		{counter.LaneEnter, counter.LaneRun, stepRun},
+		{counter.LaneEnter, counter.LaneHeld, stepDeadLetter},
+		{counter.LaneEnter, counter.LaneStale, stepAck},
+		{counter.LaneEnter, counter.LaneUnowned, stepLeave},
+		{counter.LaneEnter, counter.LaneUnknown, stepLeave},
+		{counter.LanePark, counter.LaneHeld, stepDeadLetter},
+		{counter.LanePark, counter.LaneStale, stepDeadLetter},
+		{counter.LanePark, counter.LaneUnowned, stepLeave},
+		{counter.LaneLeave, counter.LaneFree, stepAck},
+		{counter.LaneLeave, counter.LaneHeld, stepAck},
+		{counter.LaneLeave, counter.LaneStale, stepAck},
+		{counter.LaneLeave, counter.LaneUnknown, stepLeave},
+	} {
+		if got := decideLane(tc.act, tc.verdict); got != tc.want {
+			t.Errorf("%v, verdict %d: got %d, want %d", tc.act, tc.verdict, got, tc.want)
+		}
+	}
+}
+
+// plainCounter is a Counter without lanes.
+type plainCounter struct{ Counter }
+
+func TestHoldLanesNeedsALaneKeeper(t *testing.T) {
+	c := Consumer{
+		Queue: "orders", Handler: ok, Ordered: true, HoldLanes: true, Lane: func(amqp.Delivery) string { return "" },
+		Counter: plainCounter{counter.NewMemory(nil)},
+	}
+	var fe *FieldError
+	if err := c.Consume(t.Context(), &amqp.Connection{}); !errors.As(err, &fe) || fe.Field != "Counter" {
+		t.Error(err)
+	}
+}
+
+// held is a store in which message m1 holds a lane.
+func held(t *testing.T, lane string) *counter.Memory {
+	t.Helper()
+	store := counter.NewMemory(nil)
+	if _, err := store.OwnLanes(t.Context(), "/", "orders", "", "owner"); err != nil {
+		t.Fatal(err)
+	}
+	reply, err := store.StepLane(t.Context(), counter.LaneStep{
+		Message: counter.Message{VHost: "/", Queue: "orders", ID: "m1"}, Lane: lane, Act: counter.LanePark, Owner: "owner", Number: 1,
+	})
+	if err != nil || reply.Verdict != counter.LaneHeld {
+		t.Fatal(reply, err)
+	}
+	return store
+}
+
+// A consumer that would let messages overtake the dead letters of held lanes does not begin.
+func TestHeldLanesAreRefusedWithoutHoldLanes(t *testing.T) {
+	for _, tc := range []struct {
+		store   Counter
+		holds   bool
+		refused bool
+	}{{held(t, "a"), false, true}, {held(t, "a"), true, false}, {counter.NewMemory(nil), false, false}, {plainCounter{counter.NewMemory(nil)}, false, false}} {
+		settler, err := (&Settler{Queue: "orders", Counter: tc.store}).prepared()
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = newSession(Consumer{HoldLanes: tc.holds}, settler).checkLanes(t.Context())
+		if refused := errors.As(err, new(refusal)); refused != tc.refused || refused && !strings.Contains(err.Error(), "1 of its lanes are held") {
+			t.Errorf("%+v: %v", tc, err)
+		}
+	}
+}
+
+// A session learns which lanes are held before its first attempt, from the session that owned them before. One that has lost the
+// queue meanwhile does not get them.
+func TestOwningLanes(t *testing.T) {
+	store := held(t, "a")
+	settler := &Settler{VHost: "/", Queue: "orders"}
+	here := func(context.Context) error { return nil }
+	lost := newHolds(settler, store)
+	if err := lost.own(t.Context(), func(context.Context) error { return errLost }); !errors.Is(err, errLost) || lost.owned.Load() {
+		t.Errorf("a session that has lost the queue: %v", err)
+	}
+	late, next := newHolds(settler, store), newHolds(settler, store)
+	err := late.own(t.Context(), func(ctx context.Context) error { return next.own(ctx, here) })
+	if !errors.Is(err, errLaneUnowned) || late.owned.Load() {
+		t.Errorf("a session whose successor came first: %v", err)
+	}
+	if !next.owned.Load() || !next.isHeld("a") || next.isHeld("b") {
+		t.Error("the successor does not know which lane is held")
+	}
+	if !next.note("b", true) || next.note("b", true) || !next.isHeld("b") || !next.note("a", false) || next.isHeld("a") {
+		t.Error("what changes is not noted")
+	}
+}

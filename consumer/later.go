@@ -1,0 +1,217 @@
+package consumer
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+	"strconv"
+	"strings"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/pause"
+	"github.com/strikesmq/strikes/internal/queueinfo"
+)
+
+// HopHeader is the header with the number of a copy that waited in the later lane, an int64 from 1. Do not set it.
+const HopHeader = queueinfo.HopHeader
+
+// DefaultLaterAbove is LaterAbove if that is zero: one minute.
+const DefaultLaterAbove = time.Minute
+
+// laterLease is how long after the handler timeout an open attempt at a moved message still counts as running.
+const laterLease = 30 * time.Second
+
+// mover is a Counter that can move messages.
+type mover interface {
+	Moved(ctx context.Context, a counter.Attempt, hop int64) error
+}
+
+// later is the later lane of a session: messages that must wait for longer than above are published to a bucket and acked. A nil
+// *later moves nothing.
+type later struct {
+	above time.Duration
+	send  func(ctx context.Context, bucket, queue string, copied amqp.Publishing) error // returns nil once it is confirmed
+	close func()                                                                        // after the last send
+}
+
+// laterOf returns the arguments of a step for the later lane.
+func (s *session) laterOf(d *delivery) counter.Later {
+	if s.later == nil && d.hop == 0 {
+		return counter.Later{}
+	}
+	if d.body == "" {
+		d.body = fingerprintOf(d.Delivery)
+	}
+	l := counter.Later{Hop: d.hop, Lease: min(s.HandlerTimeout, s.ConsumerTimeout) + laterLease, Body: d.body}
+	if s.later != nil {
+		l.Above = s.later.above
+	}
+	return l
+}
+
+// fingerprintOf distinguishes messages with the same id, by their bodies and the seconds of their timestamps.
+func fingerprintOf(d amqp.Delivery) string {
+	second := int64(0)
+	if !d.Timestamp.IsZero() {
+		second = d.Timestamp.Unix()
+	}
+	sum := sha256.New()
+	sum.Write(append(strconv.AppendInt(nil, second, 10), '\n'))
+	sum.Write(d.Body)
+	return hex.EncodeToString(sum.Sum(nil)[:8])
+}
+
+// move publishes the copy of a message after the verdict MOVE. It returns stepMoved once the copy is confirmed, else the step that asks
+// the store again, because the copy may no longer be needed.
+func (s *session) move(ctx context.Context, d *delivery, again step) step {
+	if ctx.Err() != nil {
+		return stepLeave
+	}
+	err := s.publishCopy(ctx, d)
+	if err == nil {
+		s.noteMoved(ctx, d)
+		d.unmoved = 0
+		return stepMoved
+	}
+	if ctx.Err() != nil {
+		return stepLeave
+	}
+	d.unmoved++
+	if d.unmoved == 1 {
+		s.observe(ctx, d, Event{Outcome: OutcomeHold, Err: err})
+		s.Logger.Warn("the later lane did not take a message; it is held, and the move is repeated", "queue", s.Queue, "error", err)
+	}
+	wait, next := decideWait(min(storeBackoff(d.unmoved), d.reply.Wait), time.Until(d.heldUntil), again)
+	switch {
+	case !pause.For(ctx, wait):
+		return stepLeave
+	case next == stepOverdue:
+		return s.overdue(ctx, d)
+	}
+	return next
+}
+
+var errNoLater = errors.New("consumer: the store asks to move a message, but this consumer has no later lane")
+
+func (s *session) publishCopy(ctx context.Context, d *delivery) error {
+	bucket, fits := queueinfo.BucketFor(d.reply.Wait)
+	if s.later == nil || !fits {
+		return errNoLater
+	}
+	if err := s.later.send(ctx, bucket.Name, s.Queue, s.copyOf(d)); err != nil {
+		return fmt.Errorf("consumer: queue %q: publishing a message to the later lane, exchange %q: %w", s.Queue, bucket.Name, err)
+	}
+	return nil
+}
+
+// noteMoved reports once that the copy is confirmed. If the report is lost, the START of the copy replaces it.
+func (s *session) noteMoved(ctx context.Context, d *delivery) {
+	if m, ok := s.Counter.(mover); ok {
+		_ = sendOnce(ctx, stepTimeout, func(ctx context.Context) error { return m.Moved(ctx, s.counted(d), d.reply.Hop) })
+	}
+}
+
+// copyOf returns the message that waits instead of d. It keeps the properties and headers of d, except for what the broker would act on
+// or refuse: x-death and the like, which RabbitMQ 3.10 would count on; CC and BCC, by which d was routed; the expiration, which began
+// with the first publishing; and the user, which must be that of the connection.
+func (s *session) copyOf(d *delivery) amqp.Publishing {
+	headers := amqp.Table{}
+	maps.Copy(headers, d.Headers)
+	maps.DeleteFunc(headers, func(name string, _ any) bool { return ofTheBroker(name) })
+	headers[queueinfo.HopHeader] = d.reply.Hop
+	delete(headers, queueinfo.HopGenerationHeader)
+	if queueinfo.Generation(headers, s.Queue) != d.message.Generation {
+		headers[queueinfo.HopGenerationHeader] = d.message.Generation
+	}
+	if fence := max(carriedFence(d.Headers, s.Queue), d.reply.Fence); fence > 0 {
+		headers[FenceHeader] = fence
+	}
+	return amqp.Publishing{
+		Headers: headers, Body: d.Body, DeliveryMode: amqp.Persistent, MessageId: d.MessageId, Priority: d.Priority, Type: d.Type, AppId: d.AppId,
+		ContentType: d.ContentType, ContentEncoding: d.ContentEncoding, CorrelationId: d.CorrelationId, ReplyTo: d.ReplyTo, Timestamp: d.Timestamp,
+	}
+}
+
+func ofTheBroker(header string) bool {
+	switch header {
+	case "CC", "BCC", "x-death", "x-delivery-count", "x-acquired-count":
+		return true
+	}
+	return strings.HasPrefix(header, "x-first-death-") || strings.HasPrefix(header, "x-last-death-")
+}
+
+// validateLater refuses a LaterAbove that would break the order, or that is longer than a delivery may be held.
+func (c *Consumer) validateLater() error {
+	most := max(cmp.Or(c.ConsumerTimeout, DefaultConsumerTimeout)/2, DefaultLaterAbove)
+	switch {
+	case c.LaterAbove > 0 && c.Ordered:
+		return refused(c.Queue, "LaterAbove", c.LaterAbove, "0 when Ordered, because a message that waits elsewhere is overtaken")
+	case c.LaterAbove > 0 && (c.LaterAbove < DefaultLaterAbove || c.LaterAbove > most):
+		return refused(c.Queue, "LaterAbove", c.LaterAbove, fmt.Sprintf("%v to %v, half the consumer timeout; 0 for %v, negative for no later lane", DefaultLaterAbove, most, DefaultLaterAbove))
+	}
+	return nil
+}
+
+// openLater gives the session its later lane, if the buckets exist. A positive LaterAbove requires them.
+func (s *session) openLater(ctx context.Context, conn *amqp.Connection) error {
+	c := s.consumer
+	if c.LaterAbove < 0 || c.Ordered {
+		return nil
+	}
+	why, found, err := s.laterTrouble(ctx, conn)
+	switch {
+	case err != nil:
+		return fmt.Errorf("consumer: queue %q: looking for the later lane: %w", s.Queue, err)
+	case why == "":
+		sent := newCopies(conn)
+		s.later = &later{above: cmp.Or(c.LaterAbove, DefaultLaterAbove), send: sent.send, close: sent.close}
+		return nil
+	case c.LaterAbove > 0:
+		return refusal{refused(s.Queue, "LaterAbove", c.LaterAbove, "0 or negative, because the later lane cannot be used: "+why)}
+	case found:
+		s.Logger.Warn("the later lane cannot be used; messages with long delays are held", "queue", s.Queue, "why", why)
+	}
+	return nil
+}
+
+// laterTrouble returns why the session cannot use the later lane, empty if it can, and whether the virtual host has one.
+func (s *session) laterTrouble(ctx context.Context, conn *amqp.Connection) (why string, found bool, err error) {
+	exist, wrong, unread, err := queueinfo.BucketsOf(ctx, conn)
+	if err != nil {
+		return "", false, err
+	}
+	found = exist == queueinfo.Yes
+	for _, one := range unread {
+		s.Logger.Warn("the later lane could not be checked", "queue", s.Queue, "seen", one)
+	}
+	least := queueinfo.LongestBucket + min(s.HandlerTimeout, s.ConsumerTimeout) + ttlMargin
+	keeper, keeps := s.Counter.(recordKeeper)
+	_, moves := s.Counter.(mover)
+	switch {
+	case !found:
+		return fmt.Sprintf("its queues do not exist; declare them: strikes declare --later %s", s.Queue), false, nil
+	case len(wrong) > 0:
+		return strings.Join(wrong, "; ") + "; drain and delete what differs, then declare it: strikes declare --later " + s.Queue, true, nil
+	case !moves:
+		return "the Counter has no method Moved", true, nil
+	case keeps && keeper.TTL() < least:
+		return fmt.Sprintf("the TTL of Counter is %v, and must be at least %v, because a message may wait for a day", keeper.TTL(), least), true, nil
+	}
+	err = queueinfo.OnChannel(ctx, conn, func(ch *amqp.Channel) error { // the queue may have been declared again
+		return ch.QueueBind(s.Queue, s.Queue, queueinfo.LaterExchange, false, nil)
+	})
+	if err != nil && queueinfo.UnlessRefused(err) == nil {
+		if s.consumer.LaterAbove > 0 {
+			return "", true, refusal{fmt.Errorf("the queue cannot be bound to %q, over which messages come back: %w", queueinfo.LaterExchange, err)}
+		}
+		return fmt.Sprintf("the queue cannot be bound to %q, over which messages come back: %v", queueinfo.LaterExchange, err), true, nil
+	}
+	return "", true, err
+}

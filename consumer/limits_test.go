@@ -1,0 +1,197 @@
+package consumer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/counter"
+)
+
+// attemptsUntilDead calls a handler in place until its message is dead-lettered, and returns how often it ran.
+func attemptsUntilDead(t *testing.T, b bench, fails func(number int) error) int {
+	t.Helper()
+	b.Retry = RetryInPlace
+	ran := 0
+	outcome, err := b.Handle(t.Context(), b.delivery(false), func(ctx context.Context, _ amqp.Delivery) error {
+		ran++
+		a, _ := AttemptFrom(ctx)
+		return fails(a.Number)
+	})
+	if outcome != OutcomeDeadLetter || err != nil {
+		t.Errorf("%v, %v after %d attempts", outcome, err, ran)
+	}
+	return ran
+}
+
+func TestRetryAtMost(t *testing.T) {
+	for name, tc := range map[string]struct {
+		fails func(number int) error
+		ran   int
+	}{
+		"no retry":                {func(int) error { return RetryAtMost(errBoom, 0) }, 1},
+		"a negative number":       {func(int) error { return RetryAtMost(errBoom, -7) }, 1},
+		"one retry":               {func(int) error { return RetryAtMost(errBoom, 1) }, 2},
+		"more than the limit":     {func(int) error { return RetryAtMost(errBoom, 99) }, 4},
+		"the largest number":      {func(int) error { return RetryAtMost(errBoom, int(^uint(0)>>1)) }, 4},
+		"wrapped":                 {func(int) error { return fmt.Errorf("order: %w", RetryAtMost(errBoom, 1)) }, 2},
+		"with another wait":       {func(int) error { return RetryAfter(RetryAtMost(errBoom, 1), time.Hour/8) }, 2},
+		"around another wait":     {func(int) error { return RetryAtMost(RetryAfter(errBoom, time.Hour/8), 1) }, 2},
+		"the smaller one inside":  {func(int) error { return RetryAtMost(RetryAtMost(errBoom, 0), 2) }, 1},
+		"the smaller one outside": {func(int) error { return RetryAtMost(RetryAtMost(errBoom, 2), 0) }, 1},
+		"the smallest of those joined": {func(int) error {
+			return errors.Join(errBoom, RetryAtMost(errBoom, 2), fmt.Errorf("%w", RetryAtMost(errBoom, 1)))
+		}, 2},
+		"rejected":                      {func(int) error { return Reject(RetryAtMost(errBoom, 2)) }, 1},
+		"a panic with it":               {func(int) error { panic(RetryAtMost(errBoom, 1)) }, 2},
+		"others were counted before":    {lastly(2, RetryAtMost(errBoom, 1)), 2},
+		"others were counted, too many": {lastly(3, RetryAtMost(errBoom, 1)), 3},
+		"only the first is limited":     {firstly(RetryAtMost(errBoom, 1)), 4},
+		"an attempt is not counted":     {sometimesUncounted(), 4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				if ran := attemptsUntilDead(t, newBench(), tc.fails); ran != tc.ran {
+					t.Errorf("the handler ran %d times, want %d", ran, tc.ran)
+				}
+			})
+		})
+	}
+	if err := RetryAtMost(nil, 0); err != nil {
+		t.Error(err)
+	}
+	if err := RetryAtMost(errBoom, 0); !errors.Is(err, errBoom) || err.Error() != "boom" {
+		t.Error(err)
+	}
+}
+
+// lastly fails with err from the attempt with this number on.
+func lastly(number int, err error) func(int) error {
+	return func(n int) error {
+		if n >= number {
+			return err
+		}
+		return errBoom
+	}
+}
+
+func firstly(err error) func(int) error {
+	return func(n int) error {
+		if n == 1 {
+			return err
+		}
+		return errBoom
+	}
+}
+
+// sometimesUncounted does not count its first two calls, whatever they allow.
+func sometimesUncounted() func(int) error {
+	calls := 0
+	return func(int) error {
+		if calls++; calls < 3 {
+			return NotCounted(RetryAtMost(errBoom, 0))
+		}
+		return RetryAtMost(errBoom, 1)
+	}
+}
+
+// TestRetryAtMostAfterALostReply: the delivery comes back, and gets the verdict that was lost.
+func TestRetryAtMostAfterALostReply(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench()
+		b.Counter = &losing{Memory: b.store.Memory, left: 2}
+		outcome, err := b.Handle(t.Context(), b.delivery(false), func(context.Context, amqp.Delivery) error { return RetryAtMost(errBoom, 0) })
+		if outcome != OutcomeDeadLetter || err != nil {
+			t.Errorf("%v, %v", outcome, err)
+		}
+	})
+}
+
+// losing takes every failure, and loses the first replies.
+type losing struct {
+	*counter.Memory
+	left int
+}
+
+func (l *losing) Fail(ctx context.Context, a counter.Attempt, f counter.Failure) (counter.Reply, error) {
+	reply, err := l.Memory.Fail(ctx, a, f)
+	if l.left--; l.left >= 0 {
+		return counter.Reply{}, errDown
+	}
+	return reply, err
+}
+
+func TestMaxAge(t *testing.T) {
+	const retries = 9
+	for name, tc := range map[string]struct {
+		maxAge time.Duration
+		set    *time.Duration
+		grant  int
+		ran    int
+		cause  counter.Cause
+	}{ // Attempts begin 1, 3, 6, 10, 15 s after the first.
+		"none":                 {0, nil, 0, retries + 1, counter.CauseFailed},
+		"between two attempts": {5 * time.Second, nil, 0, 4, counter.CauseTooOld},
+		"at an attempt":        {6 * time.Second, nil, 0, 5, counter.CauseTooOld},
+		"before the first":     {time.Nanosecond, nil, 0, 2, counter.CauseTooOld},
+		"longer than all":      {time.Hour, nil, 0, retries + 1, counter.CauseFailed},
+		"an operator's":        {time.Hour, new(5 * time.Second), 0, 4, counter.CauseTooOld},
+		"lifted":               {5 * time.Second, new(time.Duration(0)), 0, retries + 1, counter.CauseFailed},
+		"lifted by a grant":    {5 * time.Second, nil, 2, retries + 3, counter.CauseFailed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBench()
+				b.MaxAge, b.MaxRetries = tc.maxAge, retries
+				if tc.set != nil {
+					if err := b.store.SetLimit(t.Context(), "/", "orders", counter.Override{MaxAge: tc.set, Note: counter.Note{Why: "test"}}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				var last Event
+				b.Observer = observe(func(e Event) { last = e })
+				ran := attemptsUntilDead(t, b, func(number int) error {
+					if number == 2 && tc.grant > 0 {
+						m := counter.Message{VHost: "/", Queue: "orders", ID: "m1"}
+						if err := b.store.Grant(t.Context(), m, counter.Grant{Attempts: tc.grant, Note: counter.Note{Why: "test"}}); err != nil {
+							t.Error(err)
+						}
+					}
+					return errBoom
+				})
+				if ran != tc.ran || last.Outcome != OutcomeDeadLetter || last.Cause != tc.cause || last.Err == nil || last.Err.Error() != "boom" {
+					t.Errorf("the handler ran %d times, want %d; the last event: %v %v, %v", ran, tc.ran, last.Outcome, last.Cause, last.Err)
+				}
+			})
+		})
+	}
+}
+
+// TestMaxAgeAtARedelivery: the consumer that counted the last failure allowed more.
+func TestMaxAgeAtARedelivery(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench()
+		for range 2 {
+			if _, err := b.Handle(t.Context(), b.delivery(false), func(context.Context, amqp.Delivery) error { return errBoom }); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Minute)
+		}
+		b.MaxAge = 10 * time.Second
+		var last Event
+		b.Observer = observe(func(e Event) { last = e })
+		outcome, err := b.Handle(t.Context(), b.delivery(true), func(context.Context, amqp.Delivery) error {
+			t.Error("the handler ran")
+			return nil
+		})
+		want := "dead-lettered after 2 failures and 0 crashes, before the limit of 4 attempts (too-old); the last: boom"
+		if outcome != OutcomeDeadLetter || err != nil || last.Cause != counter.CauseTooOld || last.Err.Error() != want {
+			t.Errorf("%v, %v: %v %v", outcome, err, last.Cause, last.Err)
+		}
+	})
+}

@@ -1,0 +1,420 @@
+package consumer
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/audit"
+	"github.com/strikesmq/strikes/internal/queueinfo"
+)
+
+// newLanePlan is a plan of an ordered queue whose dead letters hold their lanes.
+func newLanePlan(rng *rand.Rand) simPlan {
+	p := simPlan{
+		maxRetries: []int{-1, 1, 2}[rng.IntN(3)], isolation: IsolationSuspects, retry: RetryInPlace, hold: true, ordered: true,
+		processes: 1 + rng.IntN(3), consumers: 1 + rng.IntN(4)/3, concurrency: 1 + rng.IntN(3), prefetch: 1 + rng.IntN(12), faults: rng.IntN(16),
+	}
+	if rng.IntN(3) == 0 {
+		p.sour = rng.IntN(40)
+	}
+	lanes := []string{"", "a", "b"}[:1+rng.IntN(3)]
+	for n := range 4 + rng.IntN(14) {
+		m := simMessagePlan{id: fmt.Sprint("o", n), copies: 1, does: simBehaviours[0], lane: lanes[rng.IntN(len(lanes))]}
+		if rng.IntN(3) == 0 {
+			m.does = laneBehaviours[rng.IntN(len(laneBehaviours))]
+		}
+		p.messages = append(p.messages, m)
+	}
+	return p
+}
+
+var laneBehaviours = []simBehaviour{
+	{"fails", always(audit.Failed)},
+	{"fails once", first(1, audit.Failed, audit.OK)},
+	{"fails three times", first(3, audit.Failed, audit.OK)},
+	{"fails five times", first(5, audit.Failed, audit.OK)},
+	{"is rejected once", first(1, audit.Rejected, audit.OK)},
+	{"is rejected twice", first(2, audit.Rejected, audit.OK)},
+	{"is rejected", always(audit.Rejected)},
+	{"kills once", first(1, "kill", audit.OK)},
+	{"kills three times", first(3, "kill", audit.OK)},
+	{"hangs once", first(1, "hang", audit.OK)},
+	{"is not counted twice", first(2, audit.NotCounted, audit.OK)},
+}
+
+// laneJudge checks the order of the lanes of one schedule.
+type laneJudge struct {
+	lanes          map[string][]string // ids in the order of publishing
+	of             map[string]string   // lane of an id
+	handled, acked map[string]bool
+	dropped        map[string]bool
+	broken         []string
+	replays        int
+	releases       int
+	behind         int
+}
+
+func newLaneJudge(p simPlan) laneJudge {
+	j := laneJudge{lanes: map[string][]string{}, of: map[string]string{}, handled: map[string]bool{}, acked: map[string]bool{}, dropped: map[string]bool{}}
+	for _, m := range p.messages {
+		j.lanes[m.lane] = append(j.lanes[m.lane], m.id)
+		j.of[m.id] = m.lane
+	}
+	return j
+}
+
+// begin checks an attempt in a session that the broker has not given up: all before it is handled, and nothing after it.
+func (j *laneJudge) begin(id string, s *simSession) {
+	if j.lanes == nil || s.gone() {
+		return
+	}
+	lane := j.lanes[j.of[id]]
+	at := slices.Index(lane, id)
+	for i, other := range lane {
+		if i < at && !j.handled[other] && !j.dropped[other] {
+			j.broken = append(j.broken, fmt.Sprintf("%s began before %s was handled", id, other))
+		}
+		if i > at && j.acked[other] && !j.dropped[other] { // a duplicate of a dropped one is acked without an attempt
+			j.broken = append(j.broken, fmt.Sprintf("%s began after %s was acked", id, other))
+		}
+	}
+}
+
+func (j *laneJudge) end(id, outcome string) {
+	if j.lanes != nil && outcome == audit.OK {
+		j.handled[id] = true
+	}
+}
+
+// finish checks that nothing was lost.
+func (j *laneJudge) finish(w *simWorld) {
+	for _, m := range w.plan.messages {
+		if !j.acked[m.id] && !j.dropped[m.id] {
+			j.broken = append(j.broken, m.id+" was neither handled nor dropped")
+		}
+		if j.acked[m.id] && !j.handled[m.id] && !j.dropped[m.id] {
+			j.broken = append(j.broken, m.id+" was acked without an attempt that succeeded")
+		}
+	}
+	if !w.released() {
+		j.broken = append(j.broken, "a lane is still held")
+	}
+}
+
+// bury notes an ack, and puts a dead letter on its way.
+func (w *simWorld) bury(m *simMessage, what string) {
+	if !w.plan.hold {
+		return
+	}
+	if what == audit.Ack {
+		w.judge.acked[m.id] = true
+		return
+	}
+	w.judge.behind++
+	m.arrives = time.Now().Add(time.Duration(w.rng.Int64N(int64(3 * time.Second))))
+	w.broker.dead = append(w.broker.dead, m)
+}
+
+// simLaned is a store that keeps lanes, as operators use it: a Memory.
+type simLaned interface {
+	LaneKeeper
+	Lanes(ctx context.Context, vhost, queue string) ([]counter.HeldLane, error)
+	Lane(ctx context.Context, vhost, queue, lane string) (*counter.LaneState, error)
+	NoteReplayed(ctx context.Context, vhost, queue, lane string, letters []counter.Message) error
+	DropPlaces(ctx context.Context, vhost, queue, lane string, places []counter.Place) (bool, error)
+}
+
+func (s *simStore) laned() []simLaned {
+	var all []simLaned
+	for i, replica := range s.replicas {
+		if i == 0 || !s.stalled {
+			all = append(all, replica.(simLaned))
+		}
+	}
+	return all
+}
+
+func (s *simStore) arriveLane(i int) {
+	late := s.lateLanes[i]
+	s.lateLanes = slices.Delete(s.lateLanes, i, i+1)
+	if !s.down {
+		late()
+	}
+}
+
+func (w *simWorld) released() bool {
+	held, _ := w.store.laned()[0].Lanes(context.Background(), "/", "orders")
+	return len(held) == 0
+}
+
+// OwnLanes and StepLane are the lanes of a store behind a link that loses, delays and repeats.
+func (l *simLink) OwnLanes(ctx context.Context, vhost, queue, before, owner string) (reply counter.OwnedLanes, err error) {
+	l.session.world.mu.Lock()
+	l.asked++
+	number := l.asked
+	l.session.world.mu.Unlock()
+	err = l.lane(ctx, number, fmt.Sprintf("claims the lanes of %q", before), func(s simLaned, first bool) (string, error) {
+		got, err := s.OwnLanes(context.Background(), vhost, queue, before, owner)
+		if first {
+			reply = got
+		}
+		return fmt.Sprintf("of %q, %d held", got.Owner, got.Len()), err
+	})
+	return reply, err
+}
+
+func (l *simLink) StepLane(ctx context.Context, step counter.LaneStep) (reply counter.LaneReply, err error) {
+	what := fmt.Sprintf("%v %q: %s %s at %v", step.Act, step.Lane, step.ID, step.Generation, step.Place)
+	err = l.lane(ctx, 1<<20+step.Number, what, func(s simLaned, first bool) (string, error) {
+		got, err := s.StepLane(context.Background(), step)
+		if first {
+			reply = got
+		}
+		return fmt.Sprintf("%d, %v", got.Verdict, got.Place), err
+	})
+	return reply, err
+}
+
+func (l *simLink) lane(ctx context.Context, number int64, what string, act func(s simLaned, first bool) (string, error)) error {
+	w, err := l.session.world, errSimDown
+	execute := func(first bool) (failed error) {
+		for i, s := range w.store.laned() {
+			said, err := act(s, first && i == 0)
+			if i == 0 {
+				w.tell("session %d %s: %s", l.session.id, what, said)
+				failed = err
+			}
+		}
+		return failed
+	}
+	late := func() { w.store.lateLanes = append(w.store.lateLanes, func() { w.tell("late:"); _ = execute(false) }) }
+	op := &simOp{proc: l.session.proc, session: l.session.id, kind: "lane", number: number}
+	op.act = func() bool {
+		fate := 0
+		if w.store.broken > 0 {
+			w.store.broken--
+			fate = 1 + w.rng.IntN(4)
+		} else if w.store.sour > 0 && w.rng.IntN(100) < w.store.sour {
+			fate = 1 + w.rng.IntN(4)
+		}
+		switch {
+		case w.store.down || fate == 1:
+		case fate == 2:
+			late()
+		case fate == 3: // its reply is lost
+			_ = execute(false)
+		default:
+			err = execute(true)
+			if fate == 4 {
+				late()
+			}
+		}
+		return true
+	}
+	op.drop = func() {}
+	op.killed = func() {
+		if w.chance(2) {
+			late()
+		}
+	}
+	w.park(op)
+	select {
+	case <-op.done:
+		return err
+	case <-ctx.Done():
+	}
+	time.Sleep(time.Duration(number+int64(l.session.id)<<8) % 1000003) // no two at the same moment
+	if w.unpark(op) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		late()
+	}
+	return fmt.Errorf("%w: %w", errSimDown, ctx.Err())
+}
+
+// simLaneOperator replays held lanes, a step at a time. It may die between any two.
+type simLaneOperator struct {
+	todo   []func() bool // false: the rest is given up
+	copies int
+	passes int
+}
+
+// operateLanes does the next step of the operator, and reports whether there was one.
+func (w *simWorld) operateLanes() bool {
+	o := &w.operator
+	if len(o.todo) == 0 {
+		if !w.calm && !w.chance(4) {
+			return false
+		}
+		w.planLane()
+	}
+	if len(o.todo) == 0 {
+		return false
+	}
+	next := o.todo[0]
+	o.todo = o.todo[1:]
+	if !next() || !w.calm && w.chance(15) {
+		w.tell("the operator stops")
+		o.todo = nil
+	}
+	return true
+}
+
+// onLanes has an operator change the store.
+func (w *simWorld) onLanes(change func(simLaned) error) bool {
+	if w.store.down || w.store.sour > 0 && w.rng.IntN(100) < w.store.sour {
+		return false
+	}
+	for _, s := range w.store.laned() {
+		if change(s) != nil {
+			return false
+		}
+	}
+	return w.store.sour == 0 || w.rng.IntN(100) >= w.store.sour // else the reply is lost
+}
+
+func (w *simWorld) planLane() {
+	if w.store.down {
+		return
+	}
+	store := w.store.laned()[0]
+	held, _ := store.Lanes(context.Background(), "/", "orders")
+	if len(held) == 0 {
+		return
+	}
+	lane := held[w.rng.IntN(len(held))].Lane
+	state, err := store.Lane(context.Background(), "/", "orders", lane)
+	if err != nil {
+		return
+	}
+	var letters []*simMessage
+	var found []counter.LaneLetter
+	for _, m := range w.broker.dead {
+		if !m.arrives.After(time.Now()) && w.plan.lane(m.id) == lane {
+			letters = append(letters, m)
+			found = append(found, counter.LaneLetter{Message: m.asCounted(), Replays: m.replays()})
+		}
+	}
+	plan := state.Plan(found)
+	o := &w.operator
+	o.passes++
+	w.tell("an operator begins with lane %q: open %v, %d dead letters; %+v", lane, state.Open, len(found), plan)
+	for _, i := range plan.Doubles {
+		o.todo = append(o.todo, func() bool { return w.takeOff(letters[i]) })
+	}
+	if len(plan.Publish) > 0 && w.isHopeless(letters[plan.Publish[0].Index].id) {
+		w.dropFirst(lane, plan.Publish[0], letters[plan.Publish[0].Index])
+		return
+	}
+	if w.calm { // few: all go behind again if the first fails
+		plan.Publish = plan.Publish[:min(3, len(plan.Publish))]
+	}
+	for _, p := range plan.Publish {
+		m := letters[p.Index]
+		o.todo = append(o.todo,
+			func() bool { return w.republish(m, p.Place) },
+			func() bool { return w.takeOff(m) },
+			func() bool {
+				return w.onLanes(func(s simLaned) error {
+					return s.NoteReplayed(context.Background(), "/", "orders", lane, []counter.Message{m.asCounted()})
+				})
+			})
+	}
+}
+
+// isHopeless decides whether the operator drops a message: at times, and each that fails on and on.
+func (w *simWorld) isHopeless(id string) bool {
+	return w.chance(12) || w.runs[id] > 5
+}
+
+func (w *simWorld) dropFirst(lane string, p counter.Planned, m *simMessage) {
+	w.operator.todo = append(w.operator.todo,
+		func() bool {
+			before, _ := w.store.laned()[0].Lane(context.Background(), "/", "orders", lane)
+			open := before != nil && before.IsOpen(p.Place)
+			done := w.onLanes(func(s simLaned) error {
+				_, err := s.DropPlaces(context.Background(), "/", "orders", lane, []counter.Place{p.Place})
+				return err
+			})
+			after, _ := w.store.laned()[0].Lane(context.Background(), "/", "orders", lane)
+			if open && (after == nil || !after.IsOpen(p.Place)) {
+				w.judge.dropped[m.id] = true
+				w.tell("the operator drops %s", m.name)
+			}
+			return done
+		},
+		func() bool { return w.takeOff(m) })
+}
+
+func (m *simMessage) asCounted() counter.Message {
+	return counter.Message{VHost: "/", Queue: "orders", ID: m.id, Generation: queueinfo.Generation(m.headers, "orders")}
+}
+
+func (m *simMessage) replays() int64 { return int64(strings.Count(m.name, "'")) }
+
+// republish publishes a dead letter again. The confirm may be lost.
+func (w *simWorld) republish(m *simMessage, p counter.Place) bool {
+	name := m.name + "'"
+	again := &simMessage{name: name, id: m.id, headers: amqp.Table{GenerationHeader: name, PlaceHeader: p.String()}}
+	w.broker.queue = append(w.broker.queue, again)
+	w.judge.replays++
+	w.tell("the operator publishes %s at %v", name, p)
+	return !w.chance(20) || w.calm
+}
+
+func (w *simWorld) takeOff(m *simMessage) bool {
+	w.tell("the operator takes %s off the dead-letter queue", m.name)
+	w.broker.dead = slices.DeleteFunc(w.broker.dead, func(other *simMessage) bool { return other == m })
+	return true
+}
+
+// TestSimulationLanes plays schedules in which dead letters hold their lanes, operators replay and drop them, requests to the store
+// are lost, late and doubled, and consumers go on that the broker has given up.
+func TestSimulationLanes(t *testing.T) {
+	repeatable(t)
+	from, n := *simFrom, *simN
+	if *simSeed != 0 {
+		from, n = *simSeed, 1
+	}
+	broken := 0
+	var total laneJudge
+	for seed := from; seed < from+n && broken < 5; seed++ {
+		w := simulateLanes(t, seed)
+		total.replays += w.judge.replays
+		total.behind += w.judge.behind
+		total.releases += len(w.judge.dropped)
+		if len(w.judge.broken) > 0 {
+			broken++
+		}
+		if len(w.judge.broken) > 0 && broken < 3 || *simSeed != 0 {
+			t.Logf("seed %d (repeat it with -run '^TestSimulationLanes$' -sim.seed=%d):\n%s\n%s", seed, seed, w.plan, audit.Story(w.history))
+		}
+		if len(w.judge.broken) > 0 {
+			t.Errorf("seed %d: %s", seed, strings.Join(w.judge.broken, "\n"))
+		}
+	}
+	t.Logf("%d schedules: %d dead letters, %d replays, %d drops", n, total.behind, total.replays, total.releases)
+}
+
+func simulateLanes(t *testing.T, seed uint64) *simWorld {
+	t.Helper()
+	var w *simWorld
+	synctest.Test(t, func(*testing.T) {
+		rng := rand.New(rand.NewPCG(seed, 7))
+		plan := newLanePlan(rng)
+		w = &simWorld{rng: rng, plan: plan, runs: map[string]int{}, wake: make(chan struct{}, 1), store: newSimStore(newMemory), judge: newLaneJudge(plan)}
+		w.faults, w.store.sour = plan.faults, plan.sour
+		w.play()
+		w.judge.finish(w)
+	})
+	return w
+}

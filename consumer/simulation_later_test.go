@@ -1,0 +1,168 @@
+package consumer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"slices"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/audit"
+	"github.com/strikesmq/strikes/internal/queueinfo"
+)
+
+// simWaiting is a message in a bucket.
+type simWaiting struct {
+	*simMessage
+	due time.Time
+}
+
+// simLaterTimeout is a minute and more with the later lane: a delivery is held for half of it.
+const simLaterTimeout = 10 * time.Minute
+
+// simDelays are the backoffs with a later lane.
+var simDelays = []time.Duration{200 * time.Millisecond, 61 * time.Second, 90 * time.Second, 3 * time.Minute, 25 * time.Minute, 2 * time.Hour, 30 * time.Hour}
+
+// delay is the backoff after so many failed attempts.
+func (p *simPlan) delay(failed int) time.Duration {
+	if !p.later {
+		return time.Duration(failed) * 200 * time.Millisecond
+	}
+	return simDelays[(p.firstDelay+failed*5)%len(simDelays)]
+}
+
+// consumerTimeout is that of the broker.
+func (p *simPlan) consumerTimeout() time.Duration {
+	if p.later {
+		return simLaterTimeout
+	}
+	return simConsumerTimeout
+}
+
+// laterLane is that of a session; nil: the consumer has none.
+func (s *simSession) laterLane() *later {
+	if !s.world.plan.later || s.world.plan.oldProcess && s.proc.id%2 == 0 {
+		return nil
+	}
+	above := DefaultLaterAbove
+	if s.world.plan.differ && s.proc.id%2 == 0 {
+		above = 4 * time.Minute
+	}
+	return &later{above: above, send: s.sendCopy}
+}
+
+// sendCopy publishes to a bucket, as copies does. What is refused is not there; after other errors it may be.
+func (s *simSession) sendCopy(ctx context.Context, bucket, _ string, copied amqp.Publishing) error {
+	w := s.world
+	ctx, cancel := context.WithTimeout(ctx, copyTimeout)
+	defer cancel()
+	err := errSimBucket
+	op := &simOp{proc: s.proc, session: s.id, kind: "copy", number: numberOfCopy(copied)}
+	op.act = func() bool { err = w.takeCopy(s, bucket, copied); return true }
+	op.drop = func() {}
+	op.killed = func() {
+		if w.chance(2) { // it was sent before the process died
+			w.wait(s, bucket, copied)
+		}
+	}
+	w.park(op)
+	select {
+	case <-op.done:
+		return err
+	case <-ctx.Done():
+	}
+	over := &simOp{proc: s.proc, session: s.id, kind: "copy over", number: op.number, drop: func() {}}
+	over.act = func() bool {
+		if w.unpark(op) {
+			err = ctx.Err()
+			op.killed()
+		}
+		return true
+	}
+	w.park(over)
+	<-over.done
+	return err
+}
+
+// numberOfCopy tells the copies apart that one session sends.
+func numberOfCopy(copied amqp.Publishing) int64 {
+	sum := fnv.New32()
+	fmt.Fprint(sum, copied.CorrelationId, copied.Headers[HopHeader], copied.Headers[FenceHeader])
+	return int64(sum.Sum32())
+}
+
+var errSimBucket = errors.New("the bucket did not confirm")
+
+// takeCopy is what the broker makes of a copy.
+func (w *simWorld) takeCopy(s *simSession, bucket string, copied amqp.Publishing) error {
+	if s.told || s.closed || s.cut {
+		return amqp.ErrClosed
+	}
+	fate := 0
+	if !w.calm {
+		fate = w.rng.IntN(24)
+	}
+	switch fate {
+	case 1, 2, 3:
+		w.tell("a copy of %s is refused", copied.MessageId)
+		return errSimBucket
+	case 4, 5, 6: // its confirm is lost
+		w.wait(s, bucket, copied)
+		return errSimBucket
+	case 7, 8:
+		w.wait(s, bucket, copied)
+	}
+	w.wait(s, bucket, copied)
+	return nil
+}
+
+// wait puts a copy into a bucket.
+func (w *simWorld) wait(s *simSession, bucket string, copied amqp.Publishing) {
+	i := slices.IndexFunc(queueinfo.Buckets, func(b queueinfo.Bucket) bool { return b.Name == bucket })
+	name := fmt.Sprintf("%s+%d", copied.CorrelationId, len(w.broker.queue)+len(w.broker.waiting)+1)
+	m := &simMessage{name: name, origin: copied.CorrelationId, id: copied.MessageId, headers: maps.Clone(copied.Headers), body: copied.Body}
+	w.broker.waiting = append(w.broker.waiting, &simWaiting{m, time.Now().Add(queueinfo.Buckets[i].TTL)})
+	w.note(audit.Event{Kind: audit.Copied, Process: s.proc.id, Session: s.id, Copy: name, ID: m.id, Seq: int(copied.Headers[HopHeader].(int64)), Err: bucket})
+}
+
+// expired is what a bucket returns now; nil: nothing.
+func (b *simBroker) expired() *simWaiting {
+	for _, m := range b.waiting {
+		if !m.due.After(time.Now()) {
+			return m
+		}
+	}
+	return nil
+}
+
+// expire returns a copy to the queue.
+func (w *simWorld) expire(m *simWaiting) {
+	w.broker.waiting = slices.DeleteFunc(w.broker.waiting, func(x *simWaiting) bool { return x == m })
+	w.broker.queue = append(w.broker.queue, m.simMessage)
+	w.tell("%s comes back from its bucket", m.name)
+}
+
+// nextExpiry is how long it takes until a bucket returns something; false: nothing waits.
+func (b *simBroker) nextExpiry() (time.Duration, bool) {
+	if len(b.waiting) == 0 {
+		return 0, false
+	}
+	first := slices.MinFunc(b.waiting, func(x, y *simWaiting) int { return x.due.Compare(y.due) })
+	return max(time.Until(first.due), 0) + 1, true
+}
+
+// Moved is sent once.
+func (l *simLink) Moved(ctx context.Context, a counter.Attempt, hop int64) error {
+	_, err := l.call(ctx, &simRequest{name: audit.StepMoved, attempt: a, send: func(ctx context.Context, c Counter) (counter.Reply, error) {
+		if m, ok := c.(mover); ok {
+			return counter.Reply{}, m.Moved(ctx, a, hop)
+		}
+		return counter.Reply{}, nil
+	}})
+	return err
+}

@@ -1,0 +1,83 @@
+package counter
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/strikesmq/strikes/internal/printable"
+)
+
+// Held are messages that a process holds unacked because its attempts at them are not counted. They have no records.
+type Held struct {
+	Messages int
+	For      time.Duration // how long the attempts at the message that is held for longest have not been counted
+	Why      string        // the newest error; it may hold control characters
+}
+
+// heldTTL is how long the store keeps a report of held messages. A process that holds some repeats it once a second.
+const heldTTL = 3 * time.Second
+
+// heldKey returns the key of the report of what a reader of a queue's control holds: "<messages> <ms> <why>".
+func (o Options) heldKey(vhost, queue, reader string) string {
+	return o.queueKey(vhost, queue) + "held:" + reader
+}
+
+// kept returns what the store keeps of h.
+func (h Held) kept() Held {
+	if h.Messages <= 0 {
+		return Held{}
+	}
+	return Held{h.Messages, max(h.For, 0).Truncate(time.Millisecond), printable.Cut(h.Why, maxHeldReason)}
+}
+
+// reportHeld writes what a reader holds, if it does.
+func (c *client) reportHeld(ctx context.Context, vhost, queue string, r Reader) error {
+	h := r.Held.kept()
+	if h.Messages == 0 || r.Left {
+		return nil
+	}
+	text := fmt.Sprintf("%d %d %s", h.Messages, h.For.Milliseconds(), h.Why)
+	return c.rdb.Set(ctx, c.opts.heldKey(vhost, queue, r.Token), text, heldTTL).Err()
+}
+
+// maxHeldReason is how much is kept of the reason, in bytes.
+const maxHeldReason = 512
+
+// readHeld returns what some readers of a queue's control hold, in their order.
+func (c *client) readHeld(ctx context.Context, vhost, queue string, readers []string) ([]Held, error) {
+	out := make([]Held, len(readers))
+	if len(readers) == 0 {
+		return out, nil
+	}
+	var keys []string
+	for _, r := range readers {
+		keys = append(keys, c.opts.heldKey(vhost, queue, r))
+	}
+	texts, err := c.rdb.MGet(ctx, keys...).Result()
+	if err != nil {
+		return nil, err
+	}
+	for i, v := range texts {
+		if text, is := v.(string); is {
+			out[i] = parseHeld(text)
+		}
+	}
+	return out, nil
+}
+
+// parseHeld returns the zero value for what it cannot read.
+func parseHeld(text string) Held {
+	words := strings.SplitN(text, " ", 3)
+	if len(words) < 3 {
+		return Held{}
+	}
+	n, err := strconv.Atoi(words[0])
+	ms, err2 := strconv.ParseInt(words[1], 10, 64)
+	if err != nil || err2 != nil || n <= 0 || ms < 0 {
+		return Held{}
+	}
+	return Held{Messages: n, For: time.Duration(ms) * time.Millisecond, Why: words[2]}
+}

@@ -1,0 +1,215 @@
+package counter
+
+import (
+	"cmp"
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/strikesmq/strikes/internal/printable"
+	"github.com/strikesmq/strikes/internal/setting"
+)
+
+// laneTTL is how long what is known of a lane outlives the last write or renewal. Consumers renew held lanes once an hour.
+const laneTTL = 30 * 24 * time.Hour
+
+// Place is the position of a message in its lane. A message gets it when it is first parked, and keeps it through replays. The zero
+// value is that of a message which was never parked.
+type Place struct {
+	Since  int64 // when the store began to number the lane, in µs since 1970: a store that lost its memory begins again
+	Number int64 // from 1
+}
+
+// String is the form of a place in a message's header.
+func (p Place) String() string { return fmt.Sprintf("%d.%d", p.Since, p.Number) }
+
+// ParsePlace reads what String wrote. It returns the zero value for any other text.
+func ParsePlace(s string) Place {
+	since, number, _ := strings.Cut(s, ".")
+	p := Place{}
+	var errSince, errNumber error
+	p.Since, errSince = strconv.ParseInt(since, 10, 64)
+	p.Number, errNumber = strconv.ParseInt(number, 10, 64)
+	if errSince != nil || errNumber != nil || p.Since < 1 || p.Number < 1 || p.Since > MaxFloor || p.Number > MaxFloor {
+		return Place{}
+	}
+	return p
+}
+
+// LaneAct is what a consumer tells the store about a message of a lane.
+type LaneAct int
+
+const (
+	LaneEnter LaneAct = iota + 1 // may it run? If not, it is parked
+	LanePark                     // it is about to be dead-lettered, which holds its lane
+	LaneLeave                    // it succeeded, and is about to be acked; only of a message with a Place
+)
+
+func (a LaneAct) String() string {
+	return map[LaneAct]string{LaneEnter: "enter", LanePark: "park", LaneLeave: "leave"}[a]
+}
+
+// LaneStep is one step of a message through its lane. A step is safe to repeat with the same Number until a later one of the lane
+// was sent.
+type LaneStep struct {
+	Message // an empty ID is one that no other message has
+	Lane    string
+	Act     LaneAct
+	Owner   string // what OwnLanes was given
+	Number  int64  // of the step, from 1: greater than those of the owner's earlier steps in the lane
+	Place   Place  // that the message carries
+}
+
+func (s LaneStep) validate() error {
+	switch {
+	case s.Act < LaneEnter || s.Act > LaneLeave:
+		return fmt.Errorf("counter: lane: %w", setting.New("Act", int(s.Act), "LaneEnter, LanePark or LaneLeave"))
+	case s.Number < 1:
+		return fmt.Errorf("counter: lane: %w", setting.New("Number", s.Number, "1 at least"))
+	}
+	return checkOwner(s.Queue, s.Owner)
+}
+
+func checkOwner(queue, owner string) error {
+	return (Attempt{Message: Message{Queue: queue, ID: "-"}, Token: owner}).validate()
+}
+
+// letter names a message among the dead letters of its lane. One without an id gets a name that no dead letter has.
+func (s LaneStep) letter() string {
+	if s.ID == "" {
+		return fmt.Sprintf("%s-%d", s.Owner, s.Number)
+	}
+	return member(s.ID, s.Generation)
+}
+
+// LaneVerdict is the store's reply to a LaneStep.
+type LaneVerdict int
+
+const (
+	LaneFree    LaneVerdict = iota + 1 // the lane is not held. LaneEnter: the message may run
+	LaneRun                            // LaneEnter: the lane is held, and it is the turn of this message, which may run
+	LaneHeld                           // LaneEnter: the message is parked: dead-letter it. LanePark, LaneLeave: done; the lane is held
+	LaneStale                          // the place of the message was left or dropped. LaneEnter: ack it without an attempt
+	LaneUnowned                        // nothing is done: another consumer owns the lanes now. End the session
+	LaneUnknown                        // nothing is done: the store has lost its memory of the lanes. End the session
+)
+
+var laneVerdicts = map[string]LaneVerdict{
+	"FREE": LaneFree, "RUN": LaneRun, "HELD": LaneHeld, "STALE": LaneStale, "UNOWNED": LaneUnowned, "UNKNOWN": LaneUnknown,
+}
+
+// LaneReply is the store's reply to a LaneStep.
+type LaneReply struct {
+	Verdict LaneVerdict
+	Place   Place // of the message, if it has one
+}
+
+// OwnedLanes are the lanes of a queue as its consumer finds them.
+type OwnedLanes struct {
+	Owner string // of the lanes now; empty: none yet
+	held  map[string]bool
+}
+
+// Holds reports whether a lane was held.
+func (l OwnedLanes) Holds(lane string) bool { return l.held[hashID(lane)] }
+
+// Len returns how many lanes were held.
+func (l OwnedLanes) Len() int { return len(l.held) }
+
+//go:embed scripts/lanes.lua
+var lanesLua string
+
+//go:embed scripts/lane.lua
+var laneLua string
+
+var (
+	ownLanes = redis.NewScript(lanesLua)
+	stepLane = redis.NewScript(laneLua)
+)
+
+// OwnLanes makes owner the one whose steps in the lanes of a queue are taken, if they belong to before, or to nobody if that is empty.
+// It returns the owner that they have then, which may be another. With the present owner it changes nothing, and renews what the
+// store keeps. If owner is empty, it only reads.
+//
+// Owners must follow one another as the broker gives them the queue. So a session asks who owns the lanes, makes sure that it
+// still has the queue, and then claims the lanes of that owner: a session that has lost the queue meanwhile fails one of the two.
+func (c *Counter) OwnLanes(ctx context.Context, vhost, queue, before, owner string) (OwnedLanes, error) {
+	if c.refuse != nil {
+		return OwnedLanes{}, c.refuse
+	}
+	if err := checkOwner(queue, cmp.Or(owner, "-")); err != nil {
+		return OwnedLanes{}, err
+	}
+	keys := c.opts.lanesKeys(vhost, queue)
+	reply, err := ownLanes.Run(ctx, c.rdb, keys, laneTTL.Milliseconds(), before, owner).StringSlice()
+	if err == nil && len(reply) == 0 {
+		err = fmt.Errorf("%w: got nothing, want the owner", ErrReply)
+	}
+	if err != nil {
+		return OwnedLanes{}, fmt.Errorf("counter: own lanes, queue %q: %w", queue, c.laneError(keys, err))
+	}
+	out := OwnedLanes{Owner: reply[0], held: make(map[string]bool, len(reply)-1)}
+	for _, lane := range reply[1:] {
+		out.held[lane] = true
+	}
+	return out, nil
+}
+
+// StepLane takes a step. After an error it may or may not be taken: repeat it with the same Number, or end the session.
+func (c *Counter) StepLane(ctx context.Context, s LaneStep) (LaneReply, error) {
+	if c.refuse != nil {
+		return LaneReply{}, c.refuse
+	}
+	if err := s.validate(); err != nil {
+		return LaneReply{}, err
+	}
+	keys := c.opts.laneKeys(s.VHost, s.Queue, s.Lane)
+	reply, err := stepLane.Run(ctx, c.rdb, keys, laneTTL.Milliseconds(), s.Act.String(), s.Owner, s.Number, printable.Cut(s.Lane, maxStoredLane), hashID(s.Lane),
+		s.letter(), printable.Cut(s.ID, maxStoredID), s.Place.Since, s.Place.Number).Slice()
+	if err != nil {
+		return LaneReply{}, fmt.Errorf("counter: lane, queue %q: %w", s.Queue, c.laneError(keys, err))
+	}
+	return parseLaneReply(reply)
+}
+
+func parseLaneReply(reply []any) (LaneReply, error) {
+	if len(reply) == 3 {
+		word, _ := reply[0].(string)
+		since, _ := reply[1].(string)
+		number, _ := reply[2].(string)
+		if v := laneVerdicts[word]; v != 0 {
+			return LaneReply{Verdict: v, Place: ParsePlace(since + "." + number)}, nil
+		}
+	}
+	return LaneReply{}, fmt.Errorf("counter: lane: %w: got %.80q, want a verdict and a place", ErrReply, fmt.Sprint(reply))
+}
+
+// maxStoredLane is how much of a lane's name the store keeps for people, in bytes. Two lanes are one if their whole names are equal.
+const maxStoredLane = 1024
+
+// lanesKeys are the keys of all lanes of a queue, and laneKeys those of one as well; scripts/lane.lua describes them.
+func (o Options) lanesKeys(vhost, queue string) []string {
+	q := o.queueKey(vhost, queue)
+	return []string{q + "lanes", q + "lanes:owner"}
+}
+
+func (o Options) laneKeys(vhost, queue, lane string) []string {
+	l := o.queueKey(vhost, queue) + "lane:" + hashID(lane)
+	return append(o.lanesKeys(vhost, queue), l, l+":open", l+":letters")
+}
+
+func (c *client) laneError(keys []string, err error) error {
+	if isForeign(err) {
+		return fmt.Errorf("%w: one of %q has another type; inspect each with redis-cli TYPE, and remove that one with DEL", ErrForeign, keys)
+	}
+	return c.storeError(err)
+}
+
+// ErrNotHeld is wrapped by Lane, and by the operators' changes of a lane, if the lane is not held.
+var ErrNotHeld = errors.New("the lane is not held")

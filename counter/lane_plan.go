@@ -1,0 +1,62 @@
+package counter
+
+import "slices"
+
+// LaneLetter is a dead letter that was found while a lane is replayed.
+type LaneLetter struct {
+	Message
+	Replays int64 // how often it was replayed before it died
+}
+
+// LanePlan is what a replay of a lane does with the dead letters that were found, by their indices.
+type LanePlan struct {
+	Publish []Planned // in this order
+	Doubles []int     // letters that were published before: to be taken off
+	Missing []int64   // places whose dead letters were not found; nothing after the first of them is published
+	Waiting []int64   // places whose messages were published again and are not handled yet
+}
+
+// Planned is a dead letter to publish again at its place.
+type Planned struct {
+	Index int
+	Place Place
+}
+
+// Plan decides what a replay of the lane does next. Letters that the lane does not expect are in no part of the plan. Of two letters
+// with one id and generation one is published at most, and none is a double: they may be two messages.
+func (s *LaneState) Plan(found []LaneLetter) LanePlan {
+	at, seen := map[int64][]int{}, map[Message]int{}
+	for i, l := range found {
+		if p, ok := s.PlaceOf(l.Message); ok {
+			at[p.Number] = append(at[p.Number], i)
+			seen[l.Message]++
+		}
+	}
+	expected := s.Dead()
+	var plan LanePlan
+	chosen := map[int]bool{}
+	for _, n := range s.Open {
+		_, dead := expected[n]
+		switch {
+		case !dead:
+			plan.Waiting = append(plan.Waiting, n)
+		case len(at[n]) == 0:
+			plan.Missing = append(plan.Missing, n)
+		case len(plan.Missing) == 0:
+			newest := slices.MaxFunc(at[n], func(a, b int) int { return int(found[a].Replays - found[b].Replays) })
+			chosen[newest] = true
+			plan.Publish = append(plan.Publish, Planned{newest, Place{s.Since, n}})
+		}
+	}
+	for i, l := range found {
+		p, ok := s.PlaceOf(l.Message)
+		if ok && seen[l.Message] == 1 && !chosen[i] && (!s.IsOpen(p) || isPublished(plan.Publish, p)) {
+			plan.Doubles = append(plan.Doubles, i)
+		}
+	}
+	return plan
+}
+
+func isPublished(planned []Planned, p Place) bool {
+	return slices.ContainsFunc(planned, func(l Planned) bool { return l.Place == p })
+}

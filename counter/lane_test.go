@@ -1,0 +1,196 @@
+package counter
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+// laneSteps is what a Counter with its Admin and a Memory do with lanes.
+type laneSteps interface {
+	OwnLanes(ctx context.Context, vhost, queue, before, owner string) (OwnedLanes, error)
+	StepLane(ctx context.Context, s LaneStep) (LaneReply, error)
+	Lanes(ctx context.Context, vhost, queue string) ([]HeldLane, error)
+	Lane(ctx context.Context, vhost, queue, lane string) (*LaneState, error)
+	NoteReplayed(ctx context.Context, vhost, queue, lane string, letters []Message) error
+	DropPlaces(ctx context.Context, vhost, queue, lane string, places []Place) (released bool, err error)
+}
+
+// laneStore is a store, and when it began to number its lanes: that differs from store to store.
+type laneStore struct {
+	name string
+	laneSteps
+	since map[string]int64
+}
+
+func laneStores(t testing.TB) []*laneStore {
+	var all []*laneStore
+	for _, s := range stores(t) {
+		all = append(all, &laneStore{s.name, s.steps.(laneSteps), map[string]int64{}})
+	}
+	return all
+}
+
+// said is what a store replied, without its times.
+func (s *laneStore) said(lane string, r LaneReply) string {
+	if r.Place.Number > 0 {
+		s.since[lane] = r.Place.Since
+	}
+	return fmt.Sprint(r.Verdict, " ", r.Place.Number)
+}
+
+func (s *laneStore) place(lane string, n int64, old bool) Place {
+	if n == 0 {
+		return Place{}
+	}
+	since := cmp.Or(s.since[lane], 1)
+	if old {
+		since = 7
+	}
+	return Place{since, n}
+}
+
+func (s *laneStore) show(t *rapid.T, queue, lane string) string {
+	t.Helper()
+	held, err := s.Lanes(t.Context(), "/", queue)
+	if err != nil {
+		t.Fatalf("%s: %v", s.name, err)
+	}
+	var b strings.Builder
+	for _, h := range held {
+		if h.Since.IsZero() {
+			t.Fatalf("%s: lane %q is held since no time", s.name, h.Lane)
+		}
+		if h.Lane == lane {
+			fmt.Fprintf(&b, "by %q, %d;", h.By, h.Messages)
+		}
+	}
+	state, err := s.Lane(t.Context(), "/", queue, lane)
+	if errors.Is(err, ErrNotHeld) {
+		return b.String() + "free"
+	}
+	if err != nil {
+		t.Fatalf("%s: %v", s.name, err)
+	}
+	fmt.Fprint(&b, len(held), state.Last, state.Open, state.letters)
+	return b.String()
+}
+
+// TestLanesModel takes random steps on every store, and compares what each replies and keeps.
+func TestLanesModel(t *testing.T) {
+	runs := 0
+	all := laneStores(t)
+	rapid.Check(t, func(t *rapid.T) {
+		runs++
+		queue := fmt.Sprint("lanes", runs)
+		for _, s := range all {
+			s.since = map[string]int64{}
+		}
+		lanes := rapid.SampledFrom([]string{"", "kd 4", "\xff", strings.Repeat("x", 2000)})
+		owners := rapid.SampledFrom([]string{"s1", "s2", "s3"})
+		ids := rapid.SampledFrom([]string{"", "a", "b", "c d", "e"})
+		generations := rapid.SampledFrom([]string{"", "", "g1", "g2"})
+		both := func(t *rapid.T, what string, do func(s *laneStore) string) {
+			t.Helper()
+			want := do(all[0])
+			for _, s := range all[1:] {
+				if got := do(s); got != want {
+					t.Fatalf("%s: %s said %q, %s %q", what, all[0].name, want, s.name, got)
+				}
+			}
+		}
+		number := int64(0)
+		t.Repeat(map[string]func(*rapid.T){
+			"own": func(t *rapid.T) {
+				before, owner := rapid.OneOf(owners, rapid.Just("")).Draw(t, "before"), rapid.OneOf(owners, rapid.Just("")).Draw(t, "owner")
+				both(t, "own", func(s *laneStore) string {
+					got, err := s.OwnLanes(t.Context(), "/", queue, before, owner)
+					return fmt.Sprint(got.Owner, got.held, err)
+				})
+			},
+			"step": func(t *rapid.T) {
+				number += rapid.SampledFrom([]int64{0, 1, 1, 1}).Draw(t, "later")
+				lane, place, old := lanes.Draw(t, "lane"), rapid.Int64Range(0, 6).Draw(t, "place"), rapid.IntRange(0, 9).Draw(t, "old") == 0
+				step := LaneStep{
+					Message: Message{VHost: "/", Queue: queue, ID: ids.Draw(t, "id"), Generation: generations.Draw(t, "generation")}, Lane: lane,
+					Act: LaneAct(rapid.IntRange(1, 3).Draw(t, "act")), Owner: owners.Draw(t, "owner"), Number: max(number, 1),
+				}
+				both(t, fmt.Sprintf("%+v at %d", step, place), func(s *laneStore) string {
+					step.Place = s.place(lane, place, old)
+					got, err := s.StepLane(t.Context(), step)
+					return s.said(lane, got) + fmt.Sprint(err)
+				})
+			},
+			"note": func(t *rapid.T) {
+				lane, letter := lanes.Draw(t, "lane"), Message{ID: ids.Draw(t, "id"), Generation: generations.Draw(t, "generation")}
+				both(t, "note", func(s *laneStore) string {
+					return fmt.Sprint(s.NoteReplayed(t.Context(), "/", queue, lane, []Message{letter}))
+				})
+			},
+			"drop": func(t *rapid.T) {
+				lane, place, old := lanes.Draw(t, "lane"), rapid.Int64Range(1, 6).Draw(t, "place"), rapid.IntRange(0, 9).Draw(t, "old") == 0
+				both(t, "drop", func(s *laneStore) string {
+					released, err := s.DropPlaces(t.Context(), "/", queue, lane, []Place{s.place(lane, place, old), s.place(lane, place+1, old)})
+					return fmt.Sprint(released, err)
+				})
+			},
+			"": func(t *rapid.T) {
+				lane := lanes.Draw(t, "shown")
+				both(t, "kept", func(s *laneStore) string { return s.show(t, queue, lane) })
+			},
+		})
+	})
+}
+
+func TestPlaceText(t *testing.T) {
+	for _, p := range []Place{{1, 1}, {946684800013487, 20_000}} {
+		if got := ParsePlace(p.String()); got != p {
+			t.Errorf("%v is read as %v", p, got)
+		}
+	}
+	for _, text := range []string{"", "1", "1.", ".1", "0.1", "1.0", "-1.1", "1.-1", "1.1.1", "a.b", "1.99999999999999999999", " 1.1"} {
+		if got := ParsePlace(text); got != (Place{}) {
+			t.Errorf("%q is read as %v", text, got)
+		}
+	}
+}
+
+// TestLanePlan covers what a replay of a lane does with the dead letters that it finds.
+func TestLanePlan(t *testing.T) {
+	letter := func(id string, replays int64) LaneLetter {
+		return LaneLetter{Message{VHost: "/", Queue: "q", ID: id}, replays}
+	}
+	state := &LaneState{Since: 5, Last: 9, Open: []int64{2, 3, 4, 6}, letters: map[string]parked{}}
+	for id, place := range map[string]int64{"done": 1, "a": 2, "a again": 2, "c": 4, "d": 6, "twice": 1} {
+		state.letters[member(id, "")] = parked{place, id}
+	}
+	at := func(index int, n int64) Planned { return Planned{index, Place{5, n}} }
+	for _, tt := range []struct {
+		name  string
+		found []LaneLetter
+		want  LanePlan
+	}{
+		{"none", nil, LanePlan{Missing: []int64{2, 4, 6}, Waiting: []int64{3}}},
+		{"all, in another order", []LaneLetter{letter("d", 0), letter("c", 0), letter("a", 0)},
+			LanePlan{Publish: []Planned{at(2, 2), at(1, 4), at(0, 6)}, Waiting: []int64{3}}},
+		{"one is missing", []LaneLetter{letter("a", 0), letter("d", 0)},
+			LanePlan{Publish: []Planned{at(0, 2)}, Missing: []int64{4}, Waiting: []int64{3}, Doubles: nil}},
+		{"doubles of a place", []LaneLetter{letter("a", 0), letter("a again", 1), letter("c", 0), letter("d", 0)},
+			LanePlan{Publish: []Planned{at(1, 2), at(2, 4), at(3, 6)}, Waiting: []int64{3}, Doubles: []int{0}}},
+		{"a double of one that was handled", []LaneLetter{letter("done", 0), letter("a", 0)},
+			LanePlan{Publish: []Planned{at(1, 2)}, Missing: []int64{4, 6}, Waiting: []int64{3}, Doubles: []int{0}}},
+		{"two messages of one id", []LaneLetter{letter("twice", 0), letter("a", 0), letter("twice", 0), letter("a", 0)},
+			LanePlan{Publish: []Planned{at(1, 2)}, Missing: []int64{4, 6}, Waiting: []int64{3}}},
+		{"unexpected", []LaneLetter{letter("other", 0)}, LanePlan{Missing: []int64{2, 4, 6}, Waiting: []int64{3}}},
+	} {
+		if diff := gocmp.Diff(tt.want, state.Plan(tt.found)); diff != "" {
+			t.Errorf("%s: %s", tt.name, diff)
+		}
+	}
+}

@@ -1,0 +1,38 @@
+package counter
+
+import "testing"
+
+// A stale failure writes no tombstone: its copy takes its place, and is dead-lettered once.
+func TestStaleFailureIsNoDeadLetter(t *testing.T) {
+	for _, s := range stores(t) {
+		for name, f := range map[string]Failure{"limit": reject, "at most": {Limit: testLimit, AtMost: 1, Reason: "boom"}, "skip": again} {
+			m := Message{VHost: "/", Queue: name, ID: "1"}
+			a := attempt(m, "a")
+			a.Later = Later{Body: "ab", Lease: moveLease}
+			if _, err := s.Start(t.Context(), a, ModeShared, testLimit); err != nil {
+				t.Fatal(err)
+			}
+			copied := attempt(m, "b")
+			copied.Later = Later{Hop: 1, Body: "ab", Lease: moveLease}
+			if _, err := s.Start(t.Context(), copied, ModeShared, testLimit); err != nil {
+				t.Fatal(err)
+			}
+			if name == "skip" {
+				if err := s.Skip(t.Context(), m, Note{By: "op", Why: "bad"}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			reply, err := s.Fail(t.Context(), a, f)
+			if err != nil || reply.Verdict != VerdictStale {
+				t.Errorf("%s: %s: a failure of the original: %v, %v", s.name, name, reply.Verdict, err)
+			}
+			if got := s.look(t, m); got.tombstones.Count != 0 || got.State == StateDeadLetter || got.Failures != 1 {
+				t.Errorf("%s: %s: after a stale failure: state %q, %d failures, %d tombstones", s.name, name, got.State, got.Failures, got.tombstones.Count)
+			}
+			reply, err = s.Fail(t.Context(), copied, reject)
+			if got := s.look(t, m); err != nil || reply.Verdict != VerdictExhausted || got.tombstones.Count != 1 {
+				t.Errorf("%s: %s: a failure of the copy: %v, %d tombstones, %v", s.name, name, reply.Verdict, got.tombstones.Count, err)
+			}
+		}
+	}
+}

@@ -1,0 +1,27 @@
+package counter
+
+import "testing"
+
+// What an operator writes is no argument of the later lane.
+func TestWhyIsNoLater(t *testing.T) {
+	note := Note{By: "op", Why: "later 5 0 0 ab"}
+	for _, s := range stores(t) {
+		changes := map[string]func(Message) error{
+			"grant": func(m Message) error { return s.Grant(t.Context(), m, Grant{Attempts: 1, Note: note}) },
+			"reset": func(m Message) error { return s.Reset(t.Context(), m, note) },
+			"skip":  func(m Message) error { return s.Skip(t.Context(), m, note) },
+		}
+		for name, change := range changes {
+			m := message(name)
+			if _, err := s.Fail(t.Context(), attempt(m, "a"), again); err != nil {
+				t.Fatal(err)
+			}
+			if err := change(m); err != nil {
+				t.Fatal(err)
+			}
+			if move := s.look(t, m).Move; move != (Move{}) {
+				t.Errorf("%s: %s: the message counts as moved: %+v", s.name, name, move)
+			}
+		}
+	}
+}

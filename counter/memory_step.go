@@ -1,0 +1,222 @@
+package counter
+
+import (
+	"cmp"
+	"time"
+
+	"github.com/strikesmq/strikes/internal/printable"
+)
+
+// start is scripts/start.lua. It reports whether the record must be written.
+func (e *entry) start(a Attempt, asked Mode, limit allowed, now time.Time) (Reply, bool) {
+	v := e.arrive(a.Later)
+	e.unknown(&v)
+	earlier := e.earlier(a, now)
+	reply := func(verdict Verdict, writes bool) (Reply, bool) {
+		r := e.reply(verdict, limit, now)
+		r.PossibleDuplicate = v.double
+		if v.changed && e.State != StateDeadLetter {
+			e.Limit = limit.configured
+		}
+		return r, writes || v.changed
+	}
+	bound := now.Before(e.Binds) || e.Move.Top > 0 && e.Move.Body == v.body
+	switch {
+	case v.stale:
+		if e.OpenToken == a.Token {
+			e.close()
+			v.changed = true
+		}
+		return reply(VerdictStale, false)
+	case e.State == StateDeadLetter && bound && !earlier:
+		e.Binds = now.Add(tombstoneBinds) // its dead-lettering may be held again
+		return reply(VerdictExhausted, true)
+	case e.OpenToken == a.Token || e.Tokens[a.Token] != 0:
+		return reply(VerdictRun, false)
+	case e.State == StateDeadLetter || e.State == StateDone && earlier:
+		e.renew(&v)
+	case e.State == StateDone:
+		e.State, e.Suspect = StateLive, false // Binds keeps that it was handled
+		e.close()
+	}
+	if v.carried && e.Left(now) <= v.above {
+		e.stay(&v)
+	}
+	rest := e.runs(v, now)
+	if rest == 0 && asked.isolated() && e.OpenToken != "" && e.OpenMode == ModeIsolated {
+		e.Crashes++
+		e.remember(e.OpenToken, KindCrashed)
+		e.counted(CauseCrashed, cmp.Or(printable.Cut(a.Crash, MaxReason), crashReason), now)
+		e.note(e.OpenToken, e.Holder, 0, now)
+		e.Binds = time.Time{}
+		e.close()
+	}
+	e.Limit = limit.configured
+	if rest > 0 {
+		r, writes := reply(VerdictWait, true)
+		r.Wait = min(rest, movePoll)
+		return r, writes
+	}
+	verdict := e.permit(a, asked, limit, now)
+	if verdict == VerdictWait && v.carried && e.Left(now) > v.above && e.Move.Top < MaxHop {
+		var moves Verdict
+		if moves, rest = e.move(&v, a.Token, true, now); moves != 0 {
+			verdict = moves
+		}
+	}
+	r, writes := reply(verdict, true)
+	if rest > 0 {
+		r.Wait = rest
+	}
+	if verdict == VerdictMove {
+		r.Hop = e.Move.Top
+	}
+	return r, writes
+}
+
+func (e *entry) permit(a Attempt, asked Mode, limit allowed, now time.Time) Verdict {
+	switch {
+	case e.exhausted(limit) && e.Binds.IsZero(), e.State == StateSkip:
+		e.exhaust(limit, now)
+		return VerdictExhausted
+	case e.tooOld(a.MaxAge) && e.Binds.IsZero():
+		e.Cause = CauseTooOld
+		e.exhaust(limit, now)
+		return VerdictExhausted
+	case e.Left(now) > 0:
+		return VerdictWait
+	case asked == ModeShared && (e.Suspect || e.OpenToken != ""):
+		e.Suspect = true
+		return VerdictSuspect
+	}
+	e.Starts++
+	e.Fence = max(e.Fence+1, a.Floor+1, time.Now().UnixMicro())
+	if asked != ModeUntracked || a.Later.Hop > 0 { // of copies one runs at a time
+		if e.OpenToken != "" && asked != ModeUntracked {
+			e.Suspect = true
+		}
+		e.OpenToken, e.OpenMode, e.OpenSince = a.Token, ModeShared, now
+		if asked == ModeIsolated {
+			e.OpenMode = ModeIsolated
+		}
+	}
+	return VerdictRun
+}
+
+// fail is scripts/fail.lua. It reports whether the record must be written.
+func (e *entry) fail(a Attempt, f Failure, limit allowed, now time.Time) (Reply, bool) {
+	token, was := a.Token, e.State
+	v := e.arrive(a.Later)
+	e.unknown(&v)
+	known := e.Tokens[token]
+	if known == 0 && (e.State == StateDeadLetter || e.State == StateDone) && e.earlier(a, now) {
+		e.renew(&v)
+	}
+	over := v.stale && e.State == StateDone // by another copy
+	fresh := known == 0 && e.State != StateDeadLetter && !over
+	reversed := known == KindCrashed
+	changes := fresh || reversed || e.OpenToken == token
+	double := v.double
+	if fresh {
+		double = e.isDouble(a, now) || double
+		e.Failures++
+	} else if reversed {
+		e.Crashes, e.Failures = e.Crashes-1, e.Failures+1
+		e.unnote(token)
+	}
+	if fresh || reversed {
+		if e.State == StateDone && !over {
+			e.State = StateLive
+		}
+		if e.State != StateDeadLetter && !over {
+			e.Binds = time.Time{}
+		}
+		e.remember(token, KindFailed)
+		e.counted(f.cause(), printable.Cut(f.Reason, MaxReason), now)
+		e.note(token, printable.Cut(a.Holder, maxStoredID), max(f.Ran, 0).Truncate(time.Millisecond), now)
+		e.Wait = time.Duration(ceilMillis(f.Wait)) * time.Millisecond
+		e.Due = now.Add(e.Wait)
+	}
+	spent, live := e.exhausted(limit), known != KindNotCounted && e.State == StateLive && !v.stale
+	if live && !spent && e.tooOld(a.MaxAge) {
+		spent, e.Cause = true, CauseTooOld
+	}
+	if e.State == StateSkip && !v.stale || live && spent { // else the copy is dead-lettered instead
+		e.exhaust(limit, now)
+		changes = true
+	}
+	if e.OpenToken == token {
+		e.close()
+	}
+	verdict := VerdictRequeue
+	if e.State == StateDeadLetter || spent {
+		verdict = VerdictExhausted
+	}
+	verdict, rest := e.afterFail(&v, verdict, token, (fresh || reversed) && was != StateDone, now)
+	changes = changes || v.changed
+	if changes && limit.configured > 0 && e.State != StateDeadLetter {
+		e.Limit = limit.configured
+	}
+	reply := e.reply(verdict, limit, now)
+	reply.PossibleDuplicate = double
+	if rest > 0 {
+		reply.Wait = rest
+	}
+	if verdict == VerdictMove {
+		reply.Hop = e.Move.Top
+	}
+	return reply, changes
+}
+
+// afterFail turns the verdict of FAIL into that of a message that is moved, or was.
+func (e *entry) afterFail(v *moving, verdict Verdict, token string, begins bool, now time.Time) (Verdict, time.Duration) {
+	switch {
+	case v.stale:
+		return VerdictStale, 0
+	case !v.carried || verdict != VerdictRequeue || e.Move.Top >= MaxHop:
+	case e.Left(now) <= v.above:
+		e.stay(v)
+	default:
+		if moves, rest := e.move(v, token, begins, now); moves != 0 || rest > 0 {
+			if moves == 0 {
+				moves = verdict
+			}
+			return moves, rest
+		}
+	}
+	return verdict, 0
+}
+
+// isDouble decides whether a failure that is counted next is the first sign of a second message with this id.
+func (e *entry) isDouble(a Attempt, now time.Time) bool {
+	if !a.First || e.State == StateDone || e.PossibleDuplicate {
+		return false
+	}
+	received := now.Add(-time.Duration(a.age()) * time.Millisecond)
+	e.PossibleDuplicate = e.firsts || e.Counted() > 0 && !e.FirstTime.After(received)
+	e.firsts = true
+	return e.PossibleDuplicate
+}
+
+// end is scripts/end.lua for a token that has not ended before.
+func (e *entry) end(token string, succeeded bool, now time.Time) {
+	if e.Tokens[token] == KindCrashed {
+		e.Crashes--
+		e.unnote(token)
+		if e.Counted() == 0 && e.State != StateDeadLetter { // its age begins anew
+			e.FirstTime, e.LastTime, e.Cause, e.Reason = time.Time{}, time.Time{}, "", ""
+		}
+	}
+	if e.Tokens[token] != KindFailed {
+		e.remember(token, KindNotCounted)
+	}
+	if e.OpenToken == token {
+		e.close()
+	}
+	if succeeded {
+		if e.State == StateSkip {
+			e.Skipped = Note{}
+		}
+		e.State, e.Binds = StateDone, now.Add(tombstoneBinds)
+	}
+}

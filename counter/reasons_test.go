@@ -1,0 +1,95 @@
+package counter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestDeadReasons: it says of each tombstone what Dead says, over several pages, and leaves out what Dead leaves out.
+func TestDeadReasons(t *testing.T) {
+	for _, c := range servers(t) {
+		texts := []string{"", "no stock", "a\nb\tc\r\n", "\x00\xff", strings.Repeat("long ", 400)}
+		for i := range reasonsPage + 30 {
+			m := message(fmt.Sprint(i))
+			if i%7 == 0 {
+				mustFail(t, c, m, "a") // retried, and no tombstone
+				continue
+			}
+			f := Failure{Cause: []Cause{CauseRejected, CausePanicked}[i%2], Reason: texts[i%len(texts)]}
+			if _, err := c.Fail(t.Context(), Attempt{Message: m, Token: "a", Holder: "a b"}, f); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := c.Admin().NoteRemoved(t.Context(), "/", "orders", []Message{message("1"), message("2")}); err != nil {
+			t.Fatal(err)
+		}
+		want := map[string]DeadReason{}
+		for d, err := range c.Admin().Dead(t.Context(), "/", "orders", "") {
+			if err != nil {
+				t.Fatal(err)
+			}
+			want[d.ID] = DeadReason{ID: d.ID, Cause: d.Cause, Reason: d.Reason, At: d.LastTime}
+		}
+		got := map[string]DeadReason{}
+		for part, err := range c.Admin().DeadReasons(t.Context(), "/", "orders") {
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, r := range part {
+				got[r.ID] = r
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" || len(got) == 0 {
+			t.Errorf("%d reasons, -want +got\n%.2000s", len(got), diff)
+		}
+	}
+}
+
+// TestDeadReasonsEnds: a caller that stops early leaves nothing running, which goleak sees, and an error ends it.
+func TestDeadReasonsEnds(t *testing.T) {
+	for _, c := range servers(t) {
+		for i := range 3 * reasonsPage / 2 {
+			if _, err := c.Fail(t.Context(), attempt(message(fmt.Sprint(i)), "a"), reject); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range c.Admin().DeadReasons(t.Context(), "/", "orders") {
+			break
+		}
+	}
+	for _, c := range servers(t) {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		n := 0
+		for _, err := range c.Admin().DeadReasons(ctx, "/", "orders") {
+			if n++; !errors.Is(err, context.Canceled) {
+				t.Errorf("cancelled: %v", err)
+			}
+		}
+		if n != 1 {
+			t.Errorf("yields %d times, want 1", n)
+		}
+	}
+}
+
+// TestParseDeadReason: what is no tombstone is none.
+func TestParseDeadReason(t *testing.T) {
+	line := "1 0 1 5 0 %s 9 0 0 1000 20 failed . . 0 0 4 0 0 .;a=f 2 0 0 0 0\n"
+	if r, ok := parseDeadReason(fmt.Sprintf(line, "exhausted") + "idwhy"); !ok || r.ID != "id" || r.Reason != "why" || !r.At.Equal(time.UnixMilli(1020)) {
+		t.Errorf("%+v, %v", r, ok)
+	}
+	for _, text := range []string{
+		"", "x", fmt.Sprintf(line, ".") + "idwhy", fmt.Sprintf(line, "exhausted") + "i", strings.Replace(fmt.Sprintf(line, "exhausted"), " 2 0", " 99999999999999999999 0", 1) + "id",
+		strings.Replace(fmt.Sprintf(line, "exhausted"), "\n", " 7\n", 1) + "id",
+	} {
+		if r, ok := parseDeadReason(text); ok {
+			t.Errorf("%q: %+v", text, r)
+		}
+	}
+}

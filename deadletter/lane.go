@@ -1,0 +1,207 @@
+package deadletter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/amqpdial"
+	"github.com/strikesmq/strikes/internal/queueinfo"
+	"github.com/strikesmq/strikes/internal/setting"
+	"github.com/strikesmq/strikes/publisher"
+)
+
+// PlaceHeader of a message that ReplayLane published is its place in its lane. It is consumer.PlaceHeader.
+const PlaceHeader = queueinfo.PlaceHeader
+
+// Lanes keeps the lanes of queues whose consumers hold them (consumer.Consumer.HoldLanes). A *counter.Admin is one.
+type Lanes interface {
+	Lane(ctx context.Context, vhost, queue, lane string) (*counter.LaneState, error)
+	NoteReplayed(ctx context.Context, vhost, queue, lane string, letters []counter.Message) error
+	DropPlaces(ctx context.Context, vhost, queue, lane string, places []counter.Place) (released bool, err error)
+}
+
+// Lane is a held lane of a work queue, whose dead letters are in a dead-letter queue.
+type Lane struct {
+	Queue string // the work queue; must not be empty
+	Name  string // of the lane
+	Store Lanes  // must not be nil
+
+	// Passes is how many times ReplayLane reads the dead-letter queue before it returns ErrLaneBusy. If zero, 20.
+	Passes int
+
+	// Wait is how long ReplayLane waits for the consumer to handle the next of the messages that it published, and for dead
+	// letters on their way. If zero, a minute.
+	Wait time.Duration
+
+	// Missing lets DropFirst and DropLane drop places whose dead letters are not in the dead-letter queue: they expired, were
+	// consumed elsewhere, or were lost. It also drops messages that were replayed and still wait in the work queue: these are
+	// acked without an attempt.
+	Missing bool
+
+	// Keep, if not nil, gets the dead letters that are dropped, before they are: it must have stored them when it returns nil.
+	Keep func([]*Message) error
+
+	// Progress, if not nil, is called while ReplayLane waits: with the messages of the lane that are not handled yet.
+	Progress func(open int)
+}
+
+// LaneResult is what was done with a lane.
+type LaneResult struct {
+	Replayed int  // dead letters published and taken off
+	Dropped  int  // messages given up
+	Doubles  int  // dead letters taken off that had been published before
+	Released bool // no message holds the lane any more
+	Passes   int
+}
+
+// Errors of ReplayLane, DropFirst and DropLane. The lane stays held, and nothing is lost; each may be called again.
+var (
+	// ErrLaneFailed says that the first message of the lane was dead-lettered again: fix its cause, or drop it.
+	ErrLaneFailed = errors.New("the message that holds the lane failed again")
+	// ErrLaneMissing says that a message of the lane is no dead letter here: it is on its way, expired, or was consumed elsewhere.
+	ErrLaneMissing = errors.New("a dead letter of the lane is not in the dead-letter queue")
+	// ErrLaneWaiting says that the consumer did not handle a replayed message in time: see that it runs and is not paused.
+	ErrLaneWaiting = errors.New("a replayed message of the lane waits in the work queue")
+	// ErrLaneBusy says that new messages of the lane arrived in each pass: pause what publishes them, then replay the lane again.
+	ErrLaneBusy = errors.New("new messages of the lane arrive faster than they are replayed")
+)
+
+const (
+	lanePasses = 20
+	laneWait   = time.Minute
+	lanePoll   = 100 * time.Millisecond
+
+	laneFirstScan = 250 * time.Millisecond // before the second; doubled for each that follows
+	laneBatch     = 500                    // places of one pass: their messages are in memory
+)
+
+// laneWork is one call.
+type laneWork struct {
+	q      *Queue
+	l      Lane
+	vhost  string
+	state  *counter.LaneState
+	source *choice
+	found  []*Message
+	named  []counter.Message // of each of those
+	plan   counter.LanePlan
+	notes  notes
+	result LaneResult
+}
+
+// ReplayLane publishes the dead letters of a lane again, in the order of the lane, until the lane is released. It publishes
+// the first alone, and the others once that is handled. The consumer runs them in their order, whatever else reaches the queue, and
+// dead-letters new messages of the lane meanwhile, so it takes several passes. It is safe to end at any moment and to repeat, and
+// harmless if two are under way.
+func (q *Queue) ReplayLane(ctx context.Context, l Lane) (LaneResult, error) {
+	w, err := q.beginLane(ctx, l)
+	if err != nil {
+		return LaneResult{}, err
+	}
+	pub, err := publisher.New(q.Dial, &publisher.Options{Window: picked}) //nolint:contextcheck // Close ends it
+	if err != nil {
+		return LaneResult{}, err
+	}
+	defer pub.Close()
+	most := 1
+	for {
+		if w.result.Passes++; w.result.Passes > w.l.Passes {
+			w.result.Passes--
+			return w.result, w.fail(ErrLaneBusy, "")
+		}
+		held, err := w.read(ctx)
+		if err != nil || !held {
+			w.result.Released = err == nil
+			return w.result, err
+		}
+		published, err := w.replay(ctx, pub, most)
+		w.finish(ctx)
+		if err == nil {
+			err = w.await(ctx, published)
+		}
+		if err != nil {
+			return w.result, err
+		}
+		most = laneBatch
+	}
+}
+
+// DropFirst takes off and gives up the message that holds a lane. The next holds it then, if there is one; ReplayLane replays them.
+func (q *Queue) DropFirst(ctx context.Context, l Lane) (LaneResult, error) {
+	w, err := q.beginLane(ctx, l)
+	if err != nil {
+		return LaneResult{}, err
+	}
+	if held, err := w.read(ctx); err != nil || !held {
+		return w.result, notHeld(err, l)
+	}
+	defer w.finish(ctx)
+	err = w.drop(ctx, 1)
+	return w.result, err
+}
+
+// DropLane takes off and gives up all messages of a lane, which releases it. New ones that arrive meanwhile are given up too.
+func (q *Queue) DropLane(ctx context.Context, l Lane) (LaneResult, error) {
+	w, err := q.beginLane(ctx, l)
+	if err != nil {
+		return LaneResult{}, err
+	}
+	for {
+		held, err := w.read(ctx)
+		if err != nil || !held {
+			w.result.Released = err == nil
+			return w.result, err
+		}
+		err = w.drop(ctx, laneBatch)
+		w.finish(ctx)
+		if err != nil || w.result.Released {
+			return w.result, err
+		}
+	}
+}
+
+func notHeld(err error, l Lane) error {
+	if err != nil {
+		return err
+	}
+	return fmt.Errorf("deadletter: queue %q, lane %q: %w", l.Queue, l.Name, counter.ErrNotHeld)
+}
+
+func (q *Queue) beginLane(ctx context.Context, l Lane) (*laneWork, error) {
+	switch {
+	case l.Queue == "":
+		return nil, fmt.Errorf("deadletter: %w", setting.New("Queue", "", "the work queue of the lane"))
+	case l.Store == nil:
+		return nil, fmt.Errorf("deadletter: %w", setting.New("Store", nil, "a *counter.Admin"))
+	}
+	if err := q.validate(); err != nil {
+		return nil, err
+	}
+	if err := q.mayHold(); err != nil {
+		return nil, err
+	}
+	if l.Passes == 0 {
+		l.Passes = lanePasses
+	}
+	if l.Wait == 0 {
+		l.Wait = laneWait
+	}
+	vhost, err := q.vhost(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &laneWork{q: q, l: l, vhost: vhost, notes: notes{records: q.Records, vhost: vhost}}, nil
+}
+
+// vhost asks the broker, on a connection of its own.
+func (q *Queue) vhost(ctx context.Context) (string, error) {
+	conn, err := amqpdial.Connect(ctx, q.Dial)
+	if err != nil {
+		return "", err
+	}
+	defer amqpdial.HangUp(conn)
+	return conn.Config.Vhost, nil
+}

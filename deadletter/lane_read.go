@@ -1,0 +1,111 @@
+package deadletter
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/pause"
+)
+
+// read reads the state of the lane and its dead letters, which it holds until finish. It reports whether the lane is held.
+func (w *laneWork) read(ctx context.Context) (held bool, err error) {
+	begun, wait := time.Now(), laneFirstScan
+	for {
+		w.state, err = w.l.Store.Lane(ctx, w.vhost, w.l.Queue, w.l.Name)
+		switch {
+		case errors.Is(err, counter.ErrNotHeld):
+			return false, nil
+		case err != nil:
+			return false, err
+		}
+		if err := w.scan(ctx); err != nil {
+			return false, err
+		}
+		if !w.isEarly() || time.Since(begun) > w.l.Wait || w.l.Missing && time.Since(begun) > lingers {
+			return true, nil
+		}
+		w.finish(ctx) // dead letters may be on their way
+		if !pause.For(ctx, wait) {
+			return false, ctx.Err()
+		}
+		wait *= 2 // each read counts as a return of every dead letter
+	}
+}
+
+// isEarly reports whether the first message of the lane may be about to become a dead letter.
+func (w *laneWork) isEarly() bool {
+	return len(w.plan.Publish) == 0
+}
+
+// scan reads the dead letters of the first places.
+func (w *laneWork) scan(ctx context.Context) error {
+	until := w.state.Open[min(len(w.state.Open), laneBatch)-1]
+	pick := func(m *Message) bool {
+		_, place, ok := w.name(m)
+		return ok && (place.Number <= until || !w.state.IsOpen(place))
+	}
+	unjoined := *w.q
+	unjoined.Records = nil // most have no record, which would have all generations of the queue listed
+	source, err := unjoined.chooseAll(ctx, Filter{match: pick})
+	if err != nil {
+		return err
+	}
+	w.source, w.found, w.named = source, nil, nil
+	letters := []counter.LaneLetter{}
+	for {
+		some, err := source.next(ctx, page)
+		if err != nil {
+			w.finish(ctx)
+			return err
+		}
+		if len(some) == 0 {
+			break
+		}
+		for _, m := range some {
+			name, _, _ := w.name(m)
+			w.found, w.named = append(w.found, m), append(w.named, name)
+			letters = append(letters, counter.LaneLetter{Message: name, Replays: m.Replays})
+		}
+	}
+	w.plan = w.state.Plan(letters)
+	if err := w.join(ctx); err != nil {
+		w.finish(ctx)
+		return err
+	}
+	return nil
+}
+
+// join gives dead letters their tombstones, which note that they are taken off.
+func (w *laneWork) join(ctx context.Context) error {
+	if w.q.Records == nil || len(w.found) == 0 {
+		return nil
+	}
+	j := joiner{records: w.q.Records, vhost: w.vhost}
+	return j.lookUp(ctx, w.found, func(m *Message) []string { return generationsOf(m.Publishing.Headers, m.Origin) })
+}
+
+// name returns the generation of a dead letter that the lane expects.
+func (w *laneWork) name(m *Message) (counter.Message, counter.Place, bool) {
+	if m.ID == "" || m.Origin.Queue != w.l.Queue {
+		return counter.Message{}, counter.Place{}, false
+	}
+	for _, g := range generationsOf(m.Publishing.Headers, m.Origin) {
+		name := counter.Message{VHost: w.vhost, Queue: w.l.Queue, ID: m.ID, Generation: g}
+		if p, ok := w.state.PlaceOf(name); ok {
+			return name, p, true
+		}
+	}
+	return counter.Message{}, counter.Place{}, false
+}
+
+// finish returns what is left to the dead-letter queue.
+func (w *laneWork) finish(ctx context.Context) {
+	if w.source == nil {
+		return
+	}
+	w.notes.finish(ctx)
+	w.source.finish(ctx)
+	w.source = nil
+}

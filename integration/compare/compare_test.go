@@ -1,0 +1,135 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/redis/go-redis/v9/logging"
+	"go.uber.org/goleak"
+
+	"github.com/strikesmq/strikes/integration/internal/worker"
+	"github.com/strikesmq/strikes/internal/audit"
+	"github.com/strikesmq/strikes/internal/servers"
+)
+
+// TestMain makes this test binary a consumer process where it is started as one.
+func TestMain(m *testing.M) {
+	logging.Disable()
+	worker.Main(runWorker)
+	goleak.VerifyTestMain(m)
+}
+
+// TestCompare runs three ways under a few faults. What they lose is left to chance, but what strikes promises is not.
+func TestCompare(t *testing.T) {
+	url := os.Getenv("AMQP_URL")
+	if url == "" {
+		broker, err := servers.StartRabbitMQ(t.Context(), servers.RabbitMQOptions{})
+		if errors.Is(err, exec.ErrNotFound) && os.Getenv("CI") != "true" {
+			t.Skipf("%v (make test installs it)", err)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer broker.Close()
+		url = broker.URL
+	}
+	args := []string{"-type", quorum, "-messages", "60", "-faults", "3", "-seed", "3", "-patience", "10s", "-amqp", url}
+	rows := small(t, append(args, "-only", "bare", "-parts", "faults"))
+	maps.Copy(rows, small(t, append(args, "-only", "delivery-limit,strikes", "-parts", "killer,faults")))
+	const lost, innocents = 2, 6
+	if got := rows["bare"]; got == nil || got[lost] == "0" {
+		t.Errorf("the loop that acks failures lost nothing: %q", rows)
+	}
+	if got := rows["strikes"]; got == nil || got[lost] != "0" || got[innocents] != "0" || !slices.Contains(got, "ended") {
+		t.Errorf("strikes lost a message, dead-lettered a healthy one, or did not end a killer: %q", rows)
+	}
+	if rows["delivery-limit"] == nil {
+		t.Errorf("a row is missing: %q", rows)
+	}
+}
+
+// small runs a comparison and returns the words of each way's row.
+func small(t *testing.T, args []string) map[string][]string {
+	t.Helper()
+	c, err := parseFlags(args)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := compare(t.Context(), c, &out); err != nil {
+		t.Fatalf("%v\n%s", err, &out)
+	}
+	rows := map[string][]string{}
+	for line := range strings.Lines(out.String()) {
+		if words := strings.Fields(line); len(words) > 5 {
+			rows[words[0]] = words
+		}
+	}
+	return rows
+}
+
+func TestScheduleIsTheSameForEveryWay(t *testing.T) {
+	kindsOf := func(seed uint64) []fault { return schedule(24, 1000, 3, rotation, rand.New(rand.NewPCG(seed, 1))) }
+	all := kindsOf(7)
+	if !slices.Equal(all, kindsOf(7)) || slices.Equal(all, kindsOf(8)) {
+		t.Error("the schedule does not follow from the seed")
+	}
+	if !slices.IsSortedFunc(all, func(a, b fault) int { return a.at - b.at }) || all[23].at >= 1000 || len(all) != 24 {
+		t.Errorf("the faults are not spread over the messages: %v", all)
+	}
+	if n := len(slices.DeleteFunc(all, func(f fault) bool { return f.kind != restartBroker })); n != 2 {
+		t.Errorf("%d of two dozen faults restart the broker, want 2", n)
+	}
+}
+
+func TestPlan(t *testing.T) {
+	jobs := plan(1000, mix{fail: 0.2, poison: 0.1, killers: 1, fastest: 5, spread: 2}, rand.New(rand.NewPCG(1, 1)))
+	n := map[string]int{}
+	for i, j := range jobs {
+		n[j.Do]++
+		if j.Seq != i+1 || j.Ms < 5 || j.Ms > 7 || (j.Do == audit.Fail) != (j.Times >= 1 && j.Times <= retries) {
+			t.Errorf("message %d: %+v", i+1, j)
+		}
+	}
+	if n[audit.Kill] != 1 || n[audit.Fail] < 150 || n[audit.Fail] > 250 || n[audit.Poison] < 60 || n[audit.Poison] > 140 {
+		t.Errorf("%v", n)
+	}
+}
+
+func TestFlakyJobsSucceedAtLast(t *testing.T) {
+	dir := t.TempDir()
+	j := job{Seq: 1, Do: audit.Fail, Times: 2}
+	for i, want := range []bool{false, false, true, true} {
+		if got := j.run(dir) == nil; got != want {
+			t.Errorf("attempt %d: succeeded %v, want %v", i+1, got, want)
+		}
+	}
+	if err := j.run(filepath.Join(dir, "missing")); errors.Is(err, context.Canceled) || err == nil {
+		t.Errorf("a count that cannot be written: %v", err)
+	}
+}
+
+func TestFlags(t *testing.T) {
+	for _, args := range []string{
+		"-only nothing", "-type stream", "-parts all", "-messages 0", "-patience 0", "-faults -1", "-broker-kill x", "-broker-kill x -broker-start y",
+		"-amqp amqp://x -sbin y", "more",
+	} {
+		if _, err := parseFlags(strings.Fields(args)); err == nil {
+			t.Errorf("%s is accepted", args)
+		}
+	}
+	c, err := parseFlags(strings.Fields("-only strikes,incr -type quorum -parts speed"))
+	if diff := cmp.Diff([][]string{{"strikes", "incr"}, {"quorum"}, {"speed"}}, [][]string{c.only, c.types, c.parts}); err != nil || diff != "" || c.seed == 0 {
+		t.Errorf("%v %+v\n%s", err, c, diff)
+	}
+}

@@ -1,0 +1,197 @@
+package integration
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/consumer"
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/proctest"
+	"github.com/strikesmq/strikes/internal/queueinfo"
+	"github.com/strikesmq/strikes/internal/servers"
+	"github.com/strikesmq/strikes/publisher"
+	"github.com/strikesmq/strikes/topology"
+)
+
+// More: go test ./integration -run TestLaterBrokerKilled -later.broker.messages 5000 -later.broker.kills 10 -timeout 30m
+var (
+	laterBrokerMessages = flag.Int("later.broker.messages", 300, "messages of TestLaterBrokerKilled for each kill")
+	laterBrokerKills    = flag.Int("later.broker.kills", 1, "kills of the broker in TestLaterBrokerKilled")
+)
+
+// shortenBuckets gives the buckets a shorter TTL by policy. Their arguments stay as a consumer wants them.
+func shortenBuckets(t *testing.T, management string, ttl time.Duration) {
+	t.Helper()
+	body := fmt.Sprintf(`{"pattern":"^strikes\\.later\\.[0-9]","definition":{"message-ttl":%d},"apply-to":"queues"}`, ttl.Milliseconds())
+	put, err := http.NewRequestWithContext(t.Context(), http.MethodPut, management+"/api/policies/%2F/strikes-later-short", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	reply, err := http.DefaultClient.Do(put)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reply.Body.Close()
+	if reply.StatusCode >= http.StatusMultipleChoices {
+		t.Fatalf("setting a policy: %s", reply.Status)
+	}
+}
+
+// fates counts what became of messages.
+type fates struct {
+	mu             sync.Mutex
+	due            map[string]bool
+	runs, finished map[string]int
+	moved          int
+}
+
+func (f *fates) Observe(_ context.Context, e consumer.Event) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.moved += btoi(e.Outcome == consumer.OutcomeMove)
+}
+
+func (f *fates) handle(_ context.Context, d amqp.Delivery) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.runs[d.MessageId]++
+	if !f.due[d.MessageId] {
+		return consumer.RetryAfter(errors.New("not yet"), time.Hour)
+	}
+	f.finished[d.MessageId]++
+	return nil
+}
+
+func (f *fates) count(of func() int) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return of()
+}
+
+// TestLaterBrokerKilled kills the broker while messages are in the buckets and others are moved there. While it is down, all become due.
+func TestLaterBrokerKilled(t *testing.T) {
+	t.Parallel() // most of it is waiting
+	broker := privateBroker(t, servers.RabbitMQOptions{Management: true})
+	dial := consumer.Dialer(broker.URL, amqp.Config{})
+	conn, err := dial(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := topology.Declare(t.Context(), conn, topology.Spec{Queue: "orders", Later: true}); err != nil {
+		t.Fatal(err)
+	}
+	_ = conn.Close()
+	shortenBuckets(t, broker.ManagementURL, 4*time.Second)
+	// A node that is killed within moments of a quorum queue's declaration may forget its log: see TestBrokerKilledInTheMiddle.
+	if err := errors.Join(broker.Stop(t.Context()), broker.Start(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	f := &fates{due: map[string]bool{}, runs: map[string]int{}, finished: map[string]int{}}
+	store := counter.NewMemory(nil)
+	c := consumer.Consumer{Queue: "orders", Counter: store, Observer: f, Handler: f.handle, LaterAbove: time.Minute, MaxRetries: 3, Concurrency: 4, Prefetch: 40}
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- c.Run(ctx, dial) }()
+	var ids []string
+	held := 0
+	for kill := range *laterBrokerKills {
+		fresh := make([]string, *laterBrokerMessages)
+		for n := range fresh {
+			fresh[n] = fmt.Sprintf("m%d-%d", kill, n)
+		}
+		ids = append(ids, fresh...)
+		before := f.count(func() int { return f.moved })
+		publishIDs(t, dial, "orders", fresh)
+		proctest.Eventually(t, time.Minute, "half of them moved", func() bool { return f.count(func() int { return f.moved })-before >= len(fresh)/2 })
+		held += depthOf(dial, "strikes.later.1h")
+		if err := broker.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		f.makeDue(t, store, fresh)
+		if err := broker.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		proctest.Eventually(t, 90*time.Second, "each message finished", func() bool {
+			f.makeDue(t, store, fresh) // a failure may have been counted after the kill
+			return f.count(func() int { return len(f.finished) }) == len(ids)
+		})
+	}
+	proctest.Eventually(t, time.Minute, "the queues are empty", func() bool { return depthOf(dial, "orders") == 0 && depthOf(dial, "strikes.later.1h") == 0 })
+	stop()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	lost, twice, most := 0, 0, 0
+	for _, id := range ids {
+		lost += btoi(f.finished[id] == 0)
+		twice += btoi(f.finished[id] > 1)
+		most = max(most, f.runs[id])
+	}
+	dead := depthOf(dial, "orders.dlq") + depthOf(dial, queueinfo.LaterLost)
+	t.Logf("%d messages, %d kills of the broker with %d in a bucket: %d lost, %d handled twice, %d dead-lettered, %d attempts at most",
+		len(ids), *laterBrokerKills, held, lost, twice, dead, most)
+	if lost+twice+dead > 0 || most > c.MaxRetries+1 || held == 0 {
+		t.Fail()
+	}
+}
+
+// makeDue ends the waits of messages.
+func (f *fates) makeDue(t *testing.T, store *counter.Memory, ids []string) {
+	t.Helper()
+	f.mu.Lock()
+	for _, id := range ids {
+		f.due[id] = true
+	}
+	f.mu.Unlock()
+	for _, id := range ids {
+		records, err := store.Get(t.Context(), "/", "orders", id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range records {
+			if r.State != counter.StateLive || r.OpenToken != "" || r.Left(time.Now()) == 0 {
+				continue
+			}
+			if err := store.Reset(t.Context(), r.Message, counter.Note{By: "test", Why: "it is due now"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+func publishIDs(t *testing.T, dial func(context.Context) (*amqp.Connection, error), queue string, ids []string) {
+	t.Helper()
+	p, err := publisher.New(dial, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	msgs := make([]publisher.Message, len(ids))
+	for i, id := range ids {
+		msgs[i] = publisher.Message{Key: queue, Publishing: amqp.Publishing{MessageId: id, Body: []byte(id)}}
+	}
+	if err := errors.Join(p.PublishAll(t.Context(), msgs), p.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// depthOf is -1 if the broker does not say.
+func depthOf(dial func(context.Context) (*amqp.Connection, error), queue string) (messages int) {
+	err := onChannel(dial, func(ch *amqp.Channel) error {
+		q, err := ch.QueueDeclarePassive(queue, true, false, false, false, nil)
+		messages = q.Messages
+		return err
+	})
+	if err != nil {
+		return -1
+	}
+	return messages
+}

@@ -1,0 +1,320 @@
+package integration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/consumer"
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/queueinfo"
+	"github.com/strikesmq/strikes/topology"
+)
+
+// laterQueue is a queue with a later lane whose shortest bucket returns messages after a few seconds.
+type laterQueue struct {
+	topo
+	url   string
+	name  string
+	store *counter.Memory
+}
+
+// quick is the TTL of every bucket in these tests. A consumer refuses such buckets, so it begins where they are right.
+const quick = 2 * time.Second
+
+func newLaterQueue(t *testing.T) *laterQueue {
+	url, _ := virtualHost(t) // the buckets are those of all queues of a virtual host
+	b := topoDial(t, url)
+	q := &laterQueue{b, url, b.name(), counter.NewMemory(nil)}
+	b.declare(topology.Spec{Queue: q.name, Later: true})
+	return q
+}
+
+// hasten declares the buckets again, so that they return what comes from now on soon.
+func (q *laterQueue) hasten() {
+	for _, bucket := range queueinfo.Buckets {
+		q.must(func(ch *amqp.Channel) error {
+			_, err := ch.QueueDelete(bucket.Name, false, false, false)
+			return err
+		})
+		args := bucket.Arguments()
+		args[queueinfo.ArgTTL] = quick.Milliseconds()
+		q.queue(bucket.Name, args)
+		q.bind(bucket.Name, "", bucket.Name)
+	}
+}
+
+// seen are the attempts that a consumer made.
+type seen struct {
+	mu       sync.Mutex
+	attempts []string
+	headers  []amqp.Table
+	outcomes []consumer.Outcome
+	changed  chan struct{}
+}
+
+func (s *seen) Observe(_ context.Context, e consumer.Event) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.outcomes = append(s.outcomes, e.Outcome)
+	select {
+	case s.changed <- struct{}{}:
+	default:
+	}
+}
+
+// run consumes until the test ends, with a handler that wants each message again after what delay returns; zero: it succeeds.
+func (q *laterQueue) run(above time.Duration, delay func(number int) time.Duration) *seen {
+	s := &seen{changed: make(chan struct{}, 1)}
+	ready := make(chan bool, 1)
+	c := consumer.Consumer{
+		Queue: q.name, Counter: q.store, LaterAbove: above, Observer: s, MaxRetries: 9, Consuming: func(bool) {
+			select {
+			case ready <- true:
+			default:
+			}
+		},
+		Handler: func(ctx context.Context, d amqp.Delivery) error {
+			a, _ := consumer.AttemptFrom(ctx)
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.attempts = append(s.attempts, fmt.Sprintf("%s %d", d.MessageId, a.Number))
+			s.headers = append(s.headers, d.Headers)
+			if wait := delay(a.Number); wait != 0 {
+				return consumer.RetryAfter(errors.New("not yet"), wait)
+			}
+			return nil
+		},
+	}
+	ctx, cancel := context.WithCancel(q.t.Context())
+	done := make(chan error, 1)
+	go func() {
+		done <- c.Run(ctx, func(context.Context) (*amqp.Connection, error) { return amqp.Dial(q.url) })
+	}()
+	select {
+	case <-ready:
+	case err := <-done:
+		q.t.Fatal(err)
+	}
+	q.t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			q.t.Error(err)
+		}
+	})
+	return s
+}
+
+// wait returns once f is true of what was seen.
+func (s *seen) wait(t *testing.T, what string, f func() bool) {
+	t.Helper()
+	for over := time.After(time.Minute); ; {
+		s.mu.Lock()
+		ok := f()
+		s.mu.Unlock()
+		if ok {
+			return
+		}
+		select {
+		case <-s.changed:
+		case <-time.After(50 * time.Millisecond):
+		case <-over:
+			t.Fatalf("%s: %v, %v", what, s.attempts, s.outcomes)
+		}
+	}
+}
+
+// TestLaterMoves delays messages on a real broker: a copy waits, comes back with the count, and what is due far off is moved again.
+func TestLaterMoves(t *testing.T) {
+	q := newLaterQueue(t)
+	calls := 0
+	s := q.run(0, func(int) time.Duration { // a reset begins the numbers anew
+		calls++
+		switch calls {
+		case 1:
+			return 400 * 24 * time.Hour
+		case 2:
+			return -time.Second
+		}
+		return 0
+	})
+	q.hasten()
+	id := uuid.NewString()
+	q.send(id, amqp.Table{"x-strikes-generation": "g", "x-death": []any{amqp.Table{"queue": q.name, "reason": "rejected", "count": int64(1), "time": time.Unix(1700000000, 0)}}, "mine": "kept"}, 7)
+	s.wait(t, "moved twice", func() bool {
+		return slices.Contains(s.outcomes, consumer.OutcomeMove) && countOf(s.outcomes, consumer.OutcomeMove) >= 2
+	})
+	records, err := q.store.Get(t.Context(), q.conn.Config.Vhost, q.name, id)
+	if err != nil || len(records) != 1 || records[0].Failures != 1 || records[0].Move.Top < 2 {
+		t.Fatalf("records %+v, %v", records, err)
+	}
+	if got := s.attempts; len(got) != 1 {
+		t.Errorf("attempts %v: a message that waits for 400 days was handled again", got)
+	}
+	if err := q.store.Reset(t.Context(), records[0].Message, counter.Note{By: "test", Why: "it is due now"}); err != nil {
+		t.Fatal(err)
+	}
+	s.wait(t, "handled", func() bool { return slices.Contains(s.outcomes, consumer.OutcomeAck) })
+	if countOf(s.outcomes, consumer.OutcomeAck) != 1 {
+		t.Errorf("outcomes %v", s.outcomes)
+	}
+	last := s.headers[len(s.headers)-1]
+	if last["mine"] != "kept" || last["x-strikes-hop"] == nil || last["x-strikes-hop-generation"] == nil {
+		t.Errorf("headers of the copy: %v", last)
+	}
+	q.wantEmpty()
+}
+
+func countOf[T comparable](all []T, one T) (n int) {
+	for _, x := range all {
+		if x == one {
+			n++
+		}
+	}
+	return n
+}
+
+func (q *laterQueue) send(id string, headers amqp.Table, priority uint8) {
+	q.t.Helper()
+	q.must(func(ch *amqp.Channel) error {
+		if err := ch.Confirm(false); err != nil {
+			return err
+		}
+		c, err := ch.PublishWithDeferredConfirm("", q.name, true, false, amqp.Publishing{MessageId: id, Headers: headers, Priority: priority, DeliveryMode: 2, Body: []byte(id)})
+		if err != nil {
+			return err
+		}
+		c.Wait()
+		return nil
+	})
+}
+
+func (q *laterQueue) depth(queue string) int {
+	q.t.Helper()
+	var n int
+	q.must(func(ch *amqp.Channel) error {
+		info, err := ch.QueueDeclarePassive(queue, false, false, false, false, nil)
+		n = info.Messages
+		return err
+	})
+	return n
+}
+
+func (q *laterQueue) wantEmpty() {
+	q.t.Helper()
+	got := map[string]int{}
+	for _, queue := range []string{q.name, q.name + ".dlq", queueinfo.LaterLost} {
+		if n := q.depth(queue); n > 0 {
+			got[queue] = n
+		}
+	}
+	if diff := cmp.Diff(map[string]int{}, got); diff != "" {
+		q.t.Errorf("left in queues: %s", diff)
+	}
+}
+
+// TestLaterBuckets shows what a session makes of buckets that are missing, wrong or unbound.
+func TestLaterBuckets(t *testing.T) {
+	q := newLaterQueue(t)
+	q.must(func(ch *amqp.Channel) error {
+		_, err := ch.QueueDelete("strikes.later.6h", false, false, false)
+		return err
+	})
+	conn, err := amqp.Dial(q.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	never := func(context.Context, amqp.Delivery) error { return nil }
+	err = (&consumer.Consumer{Queue: q.name, Counter: q.store, LaterAbove: time.Minute, Handler: never}).Consume(t.Context(), conn)
+	if err == nil || !containsAll(err.Error(), `queue "strikes.later.6h" does not exist`, "strikes declare --later "+q.name) {
+		t.Errorf("a missing bucket: %v", err)
+	}
+	s := q.run(0, func(number int) time.Duration { // it has no lane, and holds
+		if number == 1 {
+			return 70 * time.Second
+		}
+		return 0
+	})
+	q.send("held", nil, 0)
+	s.wait(t, "held", func() bool { return slices.Contains(s.outcomes, consumer.OutcomeRetry) })
+	if slices.Contains(s.outcomes, consumer.OutcomeMove) {
+		t.Errorf("moved into buckets that are not whole: %v", s.outcomes)
+	}
+}
+
+// TestLaterRefuses: a bucket that goes away while messages are delayed loses none of those that come later. They are held until it is back.
+func TestLaterRefuses(t *testing.T) {
+	q := newLaterQueue(t)
+	s := q.run(time.Minute, func(number int) time.Duration {
+		if number == 1 {
+			return 2 * time.Minute
+		}
+		return 0
+	})
+	q.must(func(ch *amqp.Channel) error { return ch.ExchangeDelete("strikes.later.1m", false, false) })
+	q.send("no exchange", nil, 0)
+	s.wait(t, "held without an exchange", func() bool { return slices.Contains(s.outcomes, consumer.OutcomeHold) })
+	q.exchange("strikes.later.1m", "fanout")
+	q.send("no binding", nil, 0)
+	s.wait(t, "held without a binding", func() bool { return countOf(s.outcomes, consumer.OutcomeHold) == 2 })
+	q.bind("strikes.later.1m", "", "strikes.later.1m")
+	s.wait(t, "moved", func() bool { return countOf(s.outcomes, consumer.OutcomeMove) >= 2 })
+	args := queueinfo.Buckets[0].Arguments()
+	args[queueinfo.ArgMaxLength] = int64(1)
+	q.must(func(ch *amqp.Channel) error {
+		_, err := ch.QueueDelete("strikes.later.1m", false, false, false)
+		return err
+	})
+	q.queue("strikes.later.1m", args)
+	q.bind("strikes.later.1m", "", "strikes.later.1m")
+	for n := range 4 {
+		q.send(fmt.Sprint("full ", n), nil, 0)
+	}
+	s.wait(t, "held by a full bucket", func() bool { return countOf(s.outcomes, consumer.OutcomeHold) > 2 })
+	q.must(func(ch *amqp.Channel) error {
+		_, err := ch.QueueDelete("strikes.later.1m", false, false, false)
+		return err
+	}) // with what was in it
+	q.declare(topology.Spec{Queue: q.name, Later: true})
+	s.wait(t, "moved after all", func() bool { return countOf(s.outcomes, consumer.OutcomeMove) >= 6 })
+}
+
+// TestLaterQueueGone: a message whose queue is gone when it comes back is in strikes.later.lost, and the others come back.
+func TestLaterQueueGone(t *testing.T) {
+	q := newLaterQueue(t)
+	other := q.topo.name()
+	q.declare(topology.Spec{Queue: other, Later: true})
+	q.hasten()
+	q.must(func(ch *amqp.Channel) error {
+		_, err := ch.QueuePurge(queueinfo.LaterLost, false)
+		return err
+	})
+	q.must(func(ch *amqp.Channel) error { _, err := ch.QueueDelete(other, false, false, false); return err })
+	const gone, kept = 100, 20
+	for range gone {
+		q.publish("strikes.later.1h", other, "x")
+	}
+	for range kept {
+		q.publish("strikes.later.1h", q.name, "x")
+	}
+	for over := time.Now().Add(time.Minute); q.depth(queueinfo.LaterLost) < gone || q.depth(q.name) < kept; time.Sleep(100 * time.Millisecond) {
+		if time.Now().After(over) {
+			t.Fatalf("%d of %d are lost messages, %d of %d came back", q.depth(queueinfo.LaterLost), gone, q.depth(q.name), kept)
+		}
+	}
+	q.must(func(ch *amqp.Channel) error { _, err := ch.QueuePurge(queueinfo.LaterLost, false); return err })
+}
+
+func containsAll(text string, parts ...string) bool {
+	return !slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(text, part) })
+}

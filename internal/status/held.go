@@ -1,0 +1,28 @@
+package status
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/strikesmq/strikes/counter"
+)
+
+// Held are messages that one process holds because its attempts at them are not counted. They have no records.
+type Held struct {
+	Messages int       `json:"messages"`
+	Since    time.Time `json:"since"` // of the one that waits for longest
+	Why      string    `json:"why"`   // of the newest attempt
+	Holder   string    `json:"holder"`
+}
+
+// heldBy returns what processes hold, the longest first.
+func heldBy(all []counter.ConsumerState) (held []Held) {
+	for _, s := range all {
+		if s.Held.Messages > 0 {
+			held = append(held, Held{Messages: s.Held.Messages, Since: s.Seen.Add(-s.Held.For), Why: s.Held.Why, Holder: s.Holder})
+		}
+	}
+	slices.SortFunc(held, func(a, b Held) int { return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Holder, b.Holder)) })
+	return held
+}
