@@ -3,6 +3,7 @@ package counter
 import (
 	"context"
 	_ "embed"
+	"errors"
 	"fmt"
 	"time"
 
@@ -36,6 +37,9 @@ type Summary struct {
 	Override    *Override    // nil: none, or one that consumers ignore
 	Undecodable *Undecodable // nil: none
 	Paused      *Note        // nil: the queue is not paused
+
+	HeldLanes int    // lanes that are held
+	Behind    Behind // the dead letters in them that had no attempt
 
 	Partial bool  // the queue has more records than were read
 	Err     error // why nothing is known of this queue, such as ErrForeign; nil: it is
@@ -92,6 +96,24 @@ func (a *Admin) summarise(ctx context.Context, vhost string, queues []Summary, r
 		}
 		open = more
 	}
+	return a.countBehind(ctx, vhost, queues, recent)
+}
+
+// countBehind counts the dead letters behind held lanes, where there are any.
+func (a *Admin) countBehind(ctx context.Context, vhost string, queues []Summary, recent time.Duration) (err error) {
+	for i := range queues {
+		s := &queues[i]
+		if s.HeldLanes == 0 || s.Err != nil {
+			continue
+		}
+		s.Behind, err = a.Behind(ctx, vhost, s.Queue, recent)
+		switch {
+		case errors.Is(err, ErrForeign):
+			s.Err = err
+		case err != nil:
+			return err
+		}
+	}
 	return nil
 }
 
@@ -122,7 +144,7 @@ func (a *Admin) summaryReplies(ctx context.Context, vhost string, of []*Summary,
 
 func (a *Admin) summaryKeys(vhost, queue string) []string {
 	k := a.opts.keys(Message{VHost: vhost, Queue: queue})
-	return []string{k.index, k.override, k.tombstones, a.undecodableKey(vhost, queue), k.dead, a.opts.controlKeys(vhost, queue)[0]}
+	return []string{k.index, k.override, k.tombstones, a.undecodableKey(vhost, queue), k.dead, a.opts.controlKeys(vhost, queue)[0], a.opts.lanesKeys(vhost, queue)[0]}
 }
 
 // add adds the reply for one page, and reports whether the page was full.
@@ -131,8 +153,11 @@ func (s *Summary) add(vhost string, cmd *redis.Cmd) (full bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if len(reply) != 11 {
-		return false, fmt.Errorf("%w: got %d values, want 11", ErrReply, len(reply))
+	if len(reply) != 12 {
+		return false, fmt.Errorf("%w: got %d values, want 12", ErrReply, len(reply))
+	}
+	if err, failed := reply[11].(error); failed {
+		return false, err
 	}
 	var n [6]int64
 	for i := range n {
@@ -144,7 +169,8 @@ func (s *Summary) add(vhost string, cmd *redis.Cmd) (full bool, err error) {
 			return false, err
 		}
 	}
-	s.Time = time.UnixMilli(n[0]).UTC()
+	held, _ := reply[11].(int64)
+	s.Time, s.HeldLanes = time.UnixMilli(n[0]).UTC(), int(held)
 	if text, ok := reply[6].(string); ok {
 		head := parseRecord(Message{VHost: vhost, Queue: s.Queue}, text, time.Duration(max(n[5], 0))*time.Millisecond)
 		s.lead(&head, n[2] == n[3])

@@ -39,6 +39,7 @@ type Summary struct {
 	Retrying  int           `json:"retrying"`       // messages that failed, or run again
 	Forgotten int           `json:"forgotten,omitempty"`
 	Dead      DeadLetters   `json:"dead_lettered"`
+	HeldLanes int           `json:"held_lanes,omitempty"`
 
 	Paused      *records.Note        `json:"paused,omitempty"`
 	Limit       *records.Limit       `json:"limit,omitempty"`
@@ -59,12 +60,13 @@ const (
 	TroubleBlocked     Trouble = "blocked"     // a message has blocked for over a minute, or none can be decoded
 	TroubleUnaccounted Trouble = "unaccounted" // dead letters are missing
 	TroubleStopped     Trouble = "stopped"     // messages wait: the queue is paused, or has no consumer
+	TroubleLanes       Trouble = "lanes"       // lanes are held: their messages are dead-lettered without an attempt
 	TroubleRetrying    Trouble = "retrying"
 	TroubleDead        Trouble = "dead"
 	TroubleNone        Trouble = ""
 )
 
-var troubles = []Trouble{TroubleRoute, TroubleBlocked, TroubleUnaccounted, TroubleStopped, TroubleRetrying, TroubleDead, TroubleNone}
+var troubles = []Trouble{TroubleRoute, TroubleBlocked, TroubleUnaccounted, TroubleStopped, TroubleLanes, TroubleRetrying, TroubleDead, TroubleNone}
 
 // blockedAfter is how long a message may block before it is trouble.
 const blockedAfter = time.Minute
@@ -87,7 +89,8 @@ func (s *Summary) ofStore(kept counter.Summary) {
 	s.Retrying, s.Forgotten, s.Partial, s.Err = kept.Retrying, kept.Forgotten, kept.Partial, kept.Err
 	s.StoreSeen = !kept.Time.IsZero() && kept.Err == nil
 	s.Dead.counted(kept.Tombstones)
-	s.Dead.recent = int64(kept.Recent)
+	s.HeldLanes, s.Dead.Behind = kept.HeldLanes, kept.Behind.Count
+	s.Dead.recent = int64(kept.Recent) + kept.Behind.Recent
 	s.Undecodable = records.UndecodableOf(kept.Undecodable)
 	if kept.Paused != nil {
 		s.Paused = new(records.NoteOf(*kept.Paused))
@@ -134,13 +137,14 @@ func (o *Overview) judge(seen sight) {
 func account(of []*Summary, at DeadLetters) {
 	for _, s := range of {
 		at.Count, at.Removed, at.recent = at.Count+s.Dead.Count, at.Removed+s.Dead.Removed, at.recent+s.Dead.recent
-		at.Waiting, at.WrittenOff = at.Waiting+s.Dead.Waiting, at.WrittenOff+s.Dead.WrittenOff
+		at.Waiting, at.WrittenOff, at.Behind = at.Waiting+s.Dead.Waiting, at.WrittenOff+s.Dead.WrittenOff, at.Behind+s.Dead.Behind
 	}
 	at.judge()
 	for _, s := range of {
 		d := &s.Dead
 		d.Holds, d.Taken = at.Holds, at.Taken
-		d.Missing, d.Unclear, s.Sharing = min(at.Missing, d.Still), min(at.Unclear, d.Still), len(of)-1
+		most := d.Still + d.Behind
+		d.Missing, d.Unclear, s.Sharing = min(at.Missing, most), min(at.Unclear, most), len(of)-1
 	}
 }
 
@@ -154,6 +158,8 @@ func (s *Summary) trouble(now time.Time) Trouble {
 		return TroubleUnaccounted
 	case s.Ready != nil && *s.Ready > 0 && (*s.Consumers == 0 || s.Paused != nil):
 		return TroubleStopped
+	case s.HeldLanes > 0:
+		return TroubleLanes
 	case s.Retrying > s.Forgotten:
 		return TroubleRetrying
 	case s.Dead.Still > 0:

@@ -39,6 +39,7 @@ func TestWorstFirst(t *testing.T) {
 		{dead("lost", 1), TroubleUnaccounted},
 		{waiting("full", 9, 0), TroubleStopped},
 		{waiting("filling", 1, 0), TroubleStopped},
+		{Summary{Queue: "held", HeldLanes: 1, Retrying: 1}, TroubleLanes},
 		{failing("seconds", 5*time.Second), TroubleRetrying},
 		{dead("dead", 0), TroubleDead},
 		{waiting("busy", 9, 1), TroubleNone},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -195,9 +196,16 @@ func (c *Command) refuseHeld(ctx context.Context, q *dlq) error {
 	if err != nil || len(held) == 0 {
 		return err
 	}
-	operand := shell.Operands(q.queue)
-	return cli.Misusef("queue %s has %s, whose dead letters would lose their order: strikes lane list %s shows them, and strikes lane replay %s LANE replays one (--force does it anyway)",
-		term.Shown(q.queue), printable.Plural(len(held), "held lane"), operand, operand)
+	list := shell.Operands(q.queue)
+	replay := list + " LANE replays one"
+	if c.Lane != "" {
+		_, value, _ := strings.Cut(c.Lane, "=")
+		if slices.ContainsFunc(held, func(l counter.HeldLane) bool { return l.Lane == value }) {
+			replay = shell.Operands(q.queue, value) + " replays this one"
+		}
+	}
+	return cli.Misusef("queue %s has %s, whose dead letters would lose their order: strikes lane list %s shows them, and strikes lane replay %s (--force does it anyway)",
+		term.Shown(q.queue), printable.Plural(len(held), "held lane"), list, replay)
 }
 
 // explainLane says what to do next, and gives an error its exit code.

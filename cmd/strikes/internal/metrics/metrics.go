@@ -64,6 +64,10 @@ var measures = []measure{
 		func(s status.Summary) (float64, bool) {
 			return float64(s.Dead.Missing), s.StoreSeen && s.Dead.Holds != nil
 		}),
+	measured("strikes_held_lanes", "Lanes of the queue that are held.", prometheus.GaugeValue,
+		fromStore(func(s status.Summary) float64 { return float64(s.HeldLanes) })),
+	measured("strikes_dead_letters_behind_held_lanes", "Dead letters of held lanes that had no attempt.", prometheus.GaugeValue,
+		fromStore(func(s status.Summary) float64 { return float64(s.Dead.Behind) })),
 	measured("strikes_queue_paused", "Whether an operator paused the queue.", prometheus.GaugeValue,
 		fromStore(func(s status.Summary) float64 { return oneIf(s.Paused != nil) })),
 	measured("strikes_queue_undecodable", "Whether consumers reported a message that they cannot decode in the last 15 minutes.", prometheus.GaugeValue,

@@ -98,6 +98,9 @@ func overviewNote(s status.Summary, o status.Overview) string {
 	case s.Trouble == status.TroubleStopped:
 		notes = append(notes, "no consumer")
 	}
+	if s.HeldLanes > 0 {
+		notes = append(notes, fmt.Sprintf("%s, %d behind", printable.Plural(s.HeldLanes, "held lane"), s.Dead.Behind))
+	}
 	if m := s.Head; m != nil && m.State != status.Forgotten {
 		of := ""
 		if m.Limit > 0 {
