@@ -2,6 +2,7 @@ package counter
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 )
@@ -74,5 +75,42 @@ func testBehind(t *testing.T, c *Counter) {
 	}
 	if all, err := admin.Summaries(t.Context(), "/", []string{"bills", "orders"}, 0); err != nil || !errors.Is(all[0].Err, ErrForeign) || all[1].Err != nil {
 		t.Errorf("a key of another type: %+v, %v", all, err)
+	}
+}
+
+// TestLanePage: the pages together have all held lanes, and each page says how many there are.
+func TestLanePage(t *testing.T) {
+	for _, c := range servers(t) {
+		if _, err := c.OwnLanes(t.Context(), "/", "orders", "", "o"); err != nil {
+			t.Fatal(err)
+		}
+		for i := range 7 {
+			step := LaneStep{Message: Message{VHost: "/", Queue: "orders", ID: "m"}, Lane: fmt.Sprint(i), Act: LanePark, Owner: "o", Number: 1}
+			if _, err := c.StepLane(t.Context(), step); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := c.Admin().Lanes(t.Context(), "/", "orders")
+		if err != nil || len(want) != 7 {
+			t.Fatal(want, err)
+		}
+		seen := map[string]bool{}
+		for skip := 0; skip <= 9; skip += 3 {
+			got, all, err := c.Admin().LanePage(t.Context(), "/", "orders", skip, 3)
+			if err != nil || all != 7 || len(got) != max(min(3, 7-skip), 0) {
+				t.Errorf("after %d: %v of %d, %v", skip, got, all, err)
+			}
+			for _, l := range got {
+				seen[l.Lane] = true
+			}
+		}
+		if len(seen) != 7 {
+			t.Errorf("the pages list %v", seen)
+		}
+		for _, bad := range [][2]int{{-1, 3}, {0, 0}} {
+			if got, all, err := c.Admin().LanePage(t.Context(), "/", "orders", bad[0], bad[1]); got != nil || all != 7 || err != nil {
+				t.Errorf("%v: %v of %d, %v", bad, got, all, err)
+			}
+		}
 	}
 }
