@@ -80,8 +80,8 @@ var (
 	dropLane  = redis.NewScript(laneDropLua)
 )
 
-// lanesListed is how many lanes the store examines in one round trip.
-const lanesListed = 500
+// lanesListed is how many lanes the store examines in one round trip, which occupies it for about 2 ms.
+const lanesListed = 150
 
 // Lanes returns the held lanes of a queue, the one that is held for longest first.
 func (a *Admin) Lanes(ctx context.Context, vhost, queue string) ([]HeldLane, error) {
