@@ -96,7 +96,7 @@ func (m *mortal) stretch(r counter.Reply) counter.Reply {
 }
 
 func (m *mortal) Moved(ctx context.Context, a counter.Attempt, hop int64) error {
-	_ = m.write("copied", a.ID, a.Token) // without it the audit asks for less
+	_ = m.write("moved", a.ID, a.Token) // without it the audit asks for less
 	m.pass("after the confirm")
 	err := m.Counter.Moved(ctx, a, hop)
 	m.pass("after MOVED")
@@ -120,7 +120,11 @@ func (m *mortal) Observe(_ context.Context, e consumer.Event) {
 // handle takes a moment, so that a process that dies leaves few moves unfinished: each holds its message for the lease.
 func (m *mortal) handle(ctx context.Context, d amqp.Delivery) error {
 	a, _ := consumer.AttemptFrom(ctx)
-	if err := m.write("attempt", d.MessageId, a.Token); err != nil {
+	event := "attempt"
+	if d.Headers[consumer.HopHeader] != nil {
+		event = "copy"
+	}
+	if err := m.write(event, d.MessageId, a.Token); err != nil {
 		return err
 	}
 	select {
