@@ -48,7 +48,7 @@ func TestGrants(t *testing.T) {
 		{[]string{"consume", "Q", "--exit-when-idle", "1s", "--", "true"}, grants{read: "Q", tag: "management", store: allSteps}, "", ""},
 		{[]string{"status", "Q"}, grants{tag: "management", store: "time hgetall " + listsDead}, "Q.dlq holds", ""},
 		{[]string{"status", "Q", "--dead-letter-queue", "Q.dlq"}, grants{read: "Q Q.dlq", store: "time hgetall " + listsDead}, "holds 2", ""},
-		{[]string{"status", "--limit", "0"}, grants{tag: "management", store: "evalsha eval time hgetall zcard " + listsRecords}, "m3: attempt 2", ""},
+		{[]string{"status", "--limit", "0"}, grants{tag: "management", store: "evalsha eval time hgetall zcard zrange " + listsRecords}, "m3: attempt 2", ""},
 		{[]string{"dead", "list", "Q"}, grants{read: "Q.dlq", tag: "management", store: findsRecords}, "no stock", ""},
 		{[]string{"dead", "list", "--groups", "Q"}, grants{read: "Q.dlq", tag: "management", store: "zcount " + findsRecords + " " + listsDead}, "no stock", ""},
 		{[]string{"dead", "list", "--no-store", "Q"}, grants{read: "Q.dlq", tag: "management"}, "rejected", ""},
