@@ -46,6 +46,9 @@ func TestHoldLanes(t *testing.T) {
 				seed = rand.Uint64N(1 << 32)
 			}
 			queue := declaredAs(t, topology.Spec{Type: typ, SingleActiveConsumer: true})
+			if *lanesRestarts > 0 { // else a quorum queue that is killed soon after its declaration may forget its log
+				need(t, broker.Restart(t.Context()))
+			}
 			h := &heldLanes{laneLedger: newLaneLedger(t, *lanesMessages, *lanesLanes), queue: queue, rnd: rand.New(rand.NewPCG(seed, 0)), broker: broker, begun: time.Now()}
 			h.startFleet(t, seed)
 			stop := h.operate(t)
