@@ -36,6 +36,7 @@ type Summary struct {
 	Override    *Override    // nil: none, or one that consumers ignore
 	Undecodable *Undecodable // nil: none
 	Paused      *Note        // nil: the queue is not paused
+	Held        Held         // of all processes: their messages together, and the report of what is held for longest
 
 	Partial bool  // the queue has more records than were read
 	Err     error // why nothing is known of this queue, such as ErrForeign; nil: it is
@@ -122,7 +123,8 @@ func (a *Admin) summaryReplies(ctx context.Context, vhost string, of []*Summary,
 
 func (a *Admin) summaryKeys(vhost, queue string) []string {
 	k := a.opts.keys(Message{VHost: vhost, Queue: queue})
-	return []string{k.index, k.override, k.tombstones, a.undecodableKey(vhost, queue), k.dead, a.opts.controlKeys(vhost, queue)[0]}
+	control := a.opts.controlKeys(vhost, queue)
+	return []string{k.index, k.override, k.tombstones, a.undecodableKey(vhost, queue), k.dead, control[0], control[1]}
 }
 
 // add adds the reply for one page, and reports whether the page was full.
@@ -131,8 +133,8 @@ func (s *Summary) add(vhost string, cmd *redis.Cmd) (full bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if len(reply) != 11 {
-		return false, fmt.Errorf("%w: got %d values, want 11", ErrReply, len(reply))
+	if len(reply) != 12 {
+		return false, fmt.Errorf("%w: got %d values, want 12", ErrReply, len(reply))
 	}
 	var n [6]int64
 	for i := range n {
@@ -155,6 +157,7 @@ func (s *Summary) add(vhost string, cmd *redis.Cmd) (full bool, err error) {
 	if h := hashes[3]; h["paused"] == "1" {
 		s.Paused = new(parseNote(h))
 	}
+	s.Held = heldTogether(reply[11])
 	return n[1] >= summaryPage, nil
 }
 

@@ -38,6 +38,7 @@ type Summary struct {
 	Blocked   time.Duration `json:"-"`              // for how long it has blocked; zero if no message does, or only ones that are forgotten or wait in the later lane
 	Retrying  int           `json:"retrying"`       // messages that failed, or run again
 	Forgotten int           `json:"forgotten,omitempty"`
+	Held      *Held         `json:"held,omitempty"` // messages that are not counted, of all processes; since and why of the one that waits for longest
 	Dead      DeadLetters   `json:"dead_lettered"`
 
 	Paused      *records.Note        `json:"paused,omitempty"`
@@ -56,7 +57,7 @@ type Trouble string
 // The troubles, the worst first.
 const (
 	TroubleRoute       Trouble = "route"       // its dead letters reach no queue: they are lost, or consumers hold them
-	TroubleBlocked     Trouble = "blocked"     // a message has blocked for over a minute, or none can be decoded
+	TroubleBlocked     Trouble = "blocked"     // a message has blocked or was held uncounted for over a minute, or none can be decoded
 	TroubleUnaccounted Trouble = "unaccounted" // dead letters are missing
 	TroubleStopped     Trouble = "stopped"     // messages wait: the queue is paused, or has no consumer
 	TroubleRetrying    Trouble = "retrying"
@@ -89,6 +90,9 @@ func (s *Summary) ofStore(kept counter.Summary) {
 	s.Dead.counted(kept.Tombstones)
 	s.Dead.recent = int64(kept.Recent)
 	s.Undecodable = records.UndecodableOf(kept.Undecodable)
+	if kept.Held.Messages > 0 {
+		s.Held = &Held{Messages: kept.Held.Messages, Since: kept.Time.Add(-kept.Held.For), Why: kept.Held.Why}
+	}
 	if kept.Paused != nil {
 		s.Paused = new(records.NoteOf(*kept.Paused))
 	}
@@ -148,7 +152,7 @@ func (s *Summary) trouble(now time.Time) Trouble {
 	switch {
 	case len(s.Dead.Route) > 0:
 		return TroubleRoute
-	case s.Blocked > blockedAfter, s.Undecodable != nil && s.Undecodable.Blocks(now), s.Err != nil:
+	case s.Blocked > blockedAfter, s.Held != nil && now.Sub(s.Held.Since) > blockedAfter, s.Undecodable != nil && s.Undecodable.Blocks(now), s.Err != nil:
 		return TroubleBlocked
 	case s.Dead.Missing > 0:
 		return TroubleUnaccounted

@@ -146,6 +146,16 @@ export class Counter {
         timeout?: number;
     }): Promise<Control>;
     /**
+     * Reads how many lanes of a queue are held by dead letters.
+     * @param {string} vhost
+     * @param {string} queue
+     * @param {{ timeout?: number }} [options] ms; 500 if absent
+     * @returns {Promise<number>}
+     */
+    heldLanes(vhost: string, queue: string, { timeout }?: {
+        timeout?: number;
+    }): Promise<number>;
+    /**
      * Adds a session that an undecodable message ended, for status and doctor.
      * @param {string} vhost
      * @param {string} queue

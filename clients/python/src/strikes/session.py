@@ -168,6 +168,7 @@ class ControlView:
 
     def __init__(self) -> None:
         self.reply = Control()
+        self.lanes = 0  # that dead letters hold
         self.changed = Signal()
 
     def take(self, reply: Control) -> None:

@@ -30,6 +30,7 @@ KEEP_DONE = 600.0
 """How long the record of a success is kept for a lost ack, in seconds."""
 
 PAUSE_TTL = 30 * 24 * 3600.0
+LANES_TTL = 30 * 24 * 3600.0
 UNDECODABLE_TTL = 900.0
 
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -127,6 +128,7 @@ START = Script("record", "start", "save")
 FAIL = Script("record", "fail", "save")
 END = Script("record", "end", "save")
 CONTROL = Script("control")
+LANES = Script("lanes")
 UNDECODABLE = Script("undecodable")
 
 
@@ -255,6 +257,18 @@ def parse_control(reply: Any) -> Control:
         raise ReplyError(f"got {reply!r:.80}, want 4 texts at least")
     at = int(reply[2]) if reply[2].isdigit() else 0
     return Control(reply[0] == b"1", reply[1], at, reply[3], frozenset(reply[4:]))
+
+
+def lanes(vhost: str | bytes, queue: str | bytes, options: Options) -> Call:
+    """Read which lanes dead letters hold, without owning them."""
+    return Call("lanes", LANES, k.lanes_keys(vhost, queue, options.prefix), [ceil_millis(LANES_TTL), "", ""], several=False)
+
+
+def parse_lanes(reply: Any) -> int:
+    """Read how many lanes are held. The reply of scripts/lanes.lua begins with their owner."""
+    if not isinstance(reply, list) or not reply or any(not isinstance(w, bytes) for w in reply):
+        raise ReplyError(f"got {reply!r:.80}, want the owner and lanes")
+    return len(reply) - 1
 
 
 def undecodable(vhost: str | bytes, queue: str | bytes, holder: str, after: str | bytes, error: str, options: Options) -> Call:

@@ -54,6 +54,8 @@ var measures = []measure{
 		fromStore(func(s status.Summary) float64 { return float64(s.Retrying - s.Forgotten) })),
 	measured("strikes_forgotten_messages", "Messages whose next attempt has been due for over 5 minutes.", prometheus.GaugeValue,
 		fromStore(func(s status.Summary) float64 { return float64(s.Forgotten) })),
+	measured("strikes_held_messages", "Messages that consumers hold because the attempts at them are not counted.", prometheus.GaugeValue,
+		fromStore(func(s status.Summary) float64 { return float64(heldBy(s)) })),
 	measured("strikes_head_blocked_seconds", "How long the longest-blocking message has blocked; 0 if none does.", prometheus.GaugeValue,
 		fromStore(func(s status.Summary) float64 { return s.Blocked.Seconds() })),
 	measured("strikes_dead_letters", "Dead letters that were neither replayed nor dropped.", prometheus.GaugeValue,
@@ -76,6 +78,13 @@ var measures = []measure{
 
 func fromStore(of func(status.Summary) float64) func(status.Summary) (float64, bool) {
 	return func(s status.Summary) (float64, bool) { return of(s), s.StoreSeen }
+}
+
+func heldBy(s status.Summary) int {
+	if s.Held == nil {
+		return 0
+	}
+	return s.Held.Messages
 }
 
 func number(n *int) (float64, bool) {

@@ -108,6 +108,9 @@ func overviewNote(s status.Summary, o status.Overview) string {
 			notes = append(notes, term.Brief(m.LastError, 60))
 		}
 	}
+	if h := s.Held; h != nil {
+		notes = append(notes, fmt.Sprintf("%s held uncounted for %s: %s", printable.Plural(h.Messages, "message"), term.Rough(o.Time.Sub(h.Since)), term.Brief(h.Why, 200)))
+	}
 	if s.Forgotten > 0 {
 		notes = append(notes, fmt.Sprintf("%d forgotten", s.Forgotten))
 	}
