@@ -179,7 +179,10 @@ func (r *conductRun) consumer(t *testing.T) (Consumer, *Settler) {
 }
 
 func (r *conductRun) delivery(i int, d conductDelivery) amqp.Delivery {
-	out := amqp.Delivery{Acknowledger: conductChannel{r, d.ID}, DeliveryTag: uint64(i + 1), MessageId: d.ID, Redelivered: d.Redelivered, Headers: amqp.Table(d.Headers), Body: []byte(d.ID)}
+	out := amqp.Delivery{Acknowledger: conductChannel{r, d.ID}, DeliveryTag: uint64(i + 1), MessageId: d.ID, Redelivered: d.Redelivered, Headers: amqp.Table(d.Headers), Body: []byte(d.Body)}
+	if d.Timestamp > 0 {
+		out.Timestamp = time.Unix(d.Timestamp, 0)
+	}
 	if d.NoID {
 		out.MessageId = ""
 	}
@@ -268,6 +271,7 @@ func (r *conductRun) answer(ctx context.Context, e conductEntry) (counter.Reply,
 	r.dawdle()
 	verdicts := map[string]counter.Verdict{
 		"RUN": counter.VerdictRun, "WAIT": counter.VerdictWait, "SUSPECT": counter.VerdictSuspect, "REQUEUE": counter.VerdictRequeue, "EXHAUSTED": counter.VerdictExhausted,
+		"STALE": counter.VerdictStale,
 	}
 	return counter.Reply{
 		Verdict: verdicts[reply.Verdict], Failures: int(reply.Failures), Crashes: int(reply.Crashes), Limit: int(reply.Limit), Fence: reply.Fence,
@@ -324,7 +328,7 @@ func (r *conductRun) entry(do string, a counter.Attempt) conductEntry {
 
 func (r *conductRun) Start(ctx context.Context, a counter.Attempt, mode counter.Mode, limit int) (counter.Reply, error) {
 	e := r.entry("START", a)
-	e.Mode, e.Limit, e.MaxAge = mode.String(), &limit, a.MaxAge.Milliseconds()
+	e.Mode, e.Limit, e.MaxAge, e.Later = mode.String(), &limit, a.MaxAge.Milliseconds(), a.Later.String()
 	return r.answer(ctx, e)
 }
 
@@ -332,7 +336,7 @@ func (r *conductRun) Fail(ctx context.Context, a counter.Attempt, f counter.Fail
 	e := r.entry("FAIL", a)
 	wait := f.Wait.Milliseconds()
 	e.Limit, e.Wait, e.Cause, e.Floor = &f.Limit, &wait, string(f.Cause), 0
-	e.MaxAge, e.AtMost = a.MaxAge.Milliseconds(), f.AtMost
+	e.MaxAge, e.AtMost, e.Later = a.MaxAge.Milliseconds(), f.AtMost, a.Later.String()
 	if e.Cause != "timed-out" {
 		e.Reason = f.Reason
 	}
@@ -401,7 +405,7 @@ func (r *conductRun) StepLane(context.Context, counter.LaneStep) (counter.LaneRe
 }
 
 func (r *conductRun) handle(ctx context.Context, d amqp.Delivery) error {
-	id := string(d.Body)
+	id := r.of.Deliveries[d.DeliveryTag-1].ID
 	a, _ := AttemptFrom(ctx)
 	e := conductEntry{ID: id, Do: "handler", Number: a.Number, Last: a.Last, Fence: a.Fence, answered: true}
 	if d.MessageId != "" {

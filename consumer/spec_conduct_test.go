@@ -45,6 +45,8 @@ type conductDelivery struct {
 	NoID        bool      `json:"no_id,omitempty"`
 	Redelivered bool      `json:"redelivered,omitempty"`
 	Headers     specTable `json:"headers,omitempty"`
+	Body        string    `json:"body,omitempty"`
+	Timestamp   int64     `json:"timestamp,omitempty"`
 }
 
 type conductHandler struct {
@@ -85,6 +87,7 @@ type conductEntry struct {
 	Reason     string `json:"reason,omitempty"`
 	MaxAge     int64  `json:"max_age,omitempty"`
 	AtMost     int    `json:"at_most,omitempty"`
+	Later      string `json:"later,omitempty"`
 	Succeeded  bool   `json:"succeeded,omitempty"`
 	Number     int    `json:"number,omitempty"`
 	Last       int    `json:"last,omitempty"`

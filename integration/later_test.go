@@ -64,6 +64,7 @@ type seen struct {
 	mu       sync.Mutex
 	attempts []string
 	headers  []amqp.Table
+	bodies   []string // of those that succeeded
 	outcomes []consumer.Outcome
 	changed  chan struct{}
 }
@@ -98,6 +99,7 @@ func (q *laterQueue) run(above time.Duration, delay func(number int) time.Durati
 			if wait := delay(a.Number); wait != 0 {
 				return consumer.RetryAfter(errors.New("not yet"), wait)
 			}
+			s.bodies = append(s.bodies, string(d.Body))
 			return nil
 		},
 	}

@@ -71,6 +71,7 @@ func TestGrants(t *testing.T) {
 		{[]string{"limit", "set", "Q", "5", "--reason", "r"}, grants{read: "Q", tag: "management", store: allSteps}, "", ""},
 	} {
 		t.Run(strings.Join(tc.args, " "), func(t *testing.T) {
+			t.Parallel() // most of it is waiting
 			queue := "cli." + uuid.NewString()
 			t.Cleanup(func() {
 				if err := errors.Join(forget(brokerURL(t), queue), forgetKeys(storeURL(t), queue)); err != nil {

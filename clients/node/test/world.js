@@ -90,8 +90,8 @@ export class World {
 
   counter() {
     return {
-      start: (a, mode, limit, o) => this.step(a, 'START', { mode, first: Boolean(a.first), floor: a.floor ?? 0, limit, max_age: a.maxAge }, o?.timeout),
-      fail: (a, f, o) => this.step(a, 'FAIL', { first: Boolean(a.first), limit: f.limit, wait: f.wait, cause: f.cause, reason: f.reason, max_age: a.maxAge, at_most: f.atMost }, o?.timeout),
+      start: (a, mode, limit, o) => this.step(a, 'START', { mode, first: Boolean(a.first), floor: a.floor ?? 0, limit, max_age: a.maxAge, later: a.later }, o?.timeout),
+      fail: (a, f, o) => this.step(a, 'FAIL', { first: Boolean(a.first), limit: f.limit, wait: f.wait, cause: f.cause, reason: f.reason, max_age: a.maxAge, at_most: f.atMost, later: a.later }, o?.timeout),
       end: (a, succeeded, o) => this.step(a, 'END', { succeeded }, o?.timeout),
       control: async () => ({ paused: this.paused, by: '', why: '', at: 0, skips: new Set(this.skips) }),
       heldLanes: async () => this.c.settings?.held_lanes ?? 0,
@@ -130,9 +130,9 @@ export class World {
   }
 
   deliver(d, tag) {
-    only(d, 'at', 'id', 'no_id', 'redelivered', 'headers')
+    only(d, 'at', 'id', 'no_id', 'redelivered', 'headers', 'body', 'timestamp')
     const id = d.no_id ? '' : d.id
-    this.receive?.({ id: d.id, fields: { redelivered: Boolean(d.redelivered), deliveryTag: tag }, properties: { [RAW]: properties(d.headers, id) }, content: Buffer.alloc(0) })
+    this.receive?.({ id: d.id, fields: { redelivered: Boolean(d.redelivered), deliveryTag: tag }, properties: { [RAW]: properties(d.headers, id), timestamp: d.timestamp }, content: Buffer.from(d.body ?? '') })
   }
 
   handle(m, attempt) {

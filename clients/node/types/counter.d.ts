@@ -38,6 +38,7 @@ export const DEFAULT_TTL: number;
  * @property {number} [received] when this process received the delivery, by performance.now(); only a first attempt needs it
  * @property {number} [floor] the fence that the delivery carries
  * @property {number} [maxAge] ms; a message that fails later than this after its first counted attempt is exhausted; an override replaces it; 0: none
+ * @property {string} [later] of a copy that waited in the later lane: the last argument of START and FAIL, as docs/protocol.md says
  */
 /**
  * A failed attempt, as FAIL counts it.
@@ -224,6 +225,10 @@ export type CountedOnly = {
      * ms; a message that fails later than this after its first counted attempt is exhausted; an override replaces it; 0: none
      */
     maxAge?: number | undefined;
+    /**
+     * of a copy that waited in the later lane: the last argument of START and FAIL, as docs/protocol.md says
+     */
+    later?: string | undefined;
 };
 /**
  * A failed attempt, as FAIL counts it.

@@ -7,6 +7,7 @@ import itertools
 import math
 from collections import defaultdict
 from dataclasses import replace
+from types import SimpleNamespace
 
 from spec import header, text
 from strikes import backoff
@@ -176,7 +177,8 @@ class World:
         tag = next(self._order)
         message_id = "" if d.get("no_id") else d["id"]
         self.names[tag] = d["id"]
-        delivery = Delivery(b"", message_id, header(d.get("headers")) or {}, d.get("redelivered", False))
+        properties = SimpleNamespace(timestamp=d.get("timestamp"))
+        delivery = Delivery(d.get("body", "").encode(), message_id, header(d.get("headers")) or {}, d.get("redelivered", False), properties=properties)
         progress = self.session.take(delivery, tag)
         self.tasks += 1
         self.session.admit(progress, lambda: self.spawn(carry(self.session, progress)))
@@ -291,9 +293,9 @@ class World:
         if step != "END":
             entry |= {"limit": limit, "first": age >= 0}
         if step == "START":
-            entry |= {"mode": rest[0], "floor": rest[1], "max_age": rest[2]}
+            entry |= {"mode": rest[0], "floor": rest[1], "max_age": rest[2], "later": "".join(rest[3:])}
         elif step == "FAIL":
-            entry |= {"wait": rest[0], "cause": rest[1], "reason": rest[2].decode(), "max_age": rest[4], "at_most": rest[5]}
+            entry |= {"wait": rest[0], "cause": rest[1], "reason": rest[2].decode(), "max_age": rest[4], "at_most": rest[5], "later": "".join(rest[6:])}
         else:
             entry["succeeded"] = bool(rest[0])
         before, failed = self.last_send.get(name, (None, False))
