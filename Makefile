@@ -95,9 +95,12 @@ soak-store: ## run soaks with killers on a store that is slow or loses replies, 
 		done; \
 	done
 
-lanes: ## hold, replay and release 100 lanes of 20,000 messages beside cut connections, and play 100,000 simulated schedules
-	@$(SETUP) -need rabbitmq,redis go test ./integration -count=1 -timeout 1h -v -run '^TestHoldLanes$$' -lanes.messages 20000 -lanes.lanes 100 -lanes.cuts 60
-	@(cd consumer && go test -count=1 -timeout 4h -v -run '^TestSimulationLanes$$' -sim.n 100000)
+lanes: ## hold, replay and release 100 lanes of 20,000 messages under faults, and play 100,000 simulated schedules; flags in LANES
+	@$(SETUP) -need rabbitmq,redis go test ./integration -count=1 -timeout 1h -v -run '^TestHoldLanes$$' -lanes.messages 20000 -lanes.lanes 100 -lanes.faults 90 -lanes.restarts 3 $(LANES)
+	@(cd consumer && go test -count=1 -timeout 4h -v -run '^TestSimulationLanes$$' -sim.from 10000 -sim.n 100000)
+
+later: ## kill 500 processes while 10,000 delayed messages wait in the later lane
+	@$(SETUP) -need rabbitmq,redis go test ./integration -count=1 -timeout 1h -v -run '^TestLaterKilled$$' -later.messages 10000 -later.kills 100 -later.delay 40s
 
 fuzz: ## run every fuzz test for FUZZTIME (20s)
 	@for pkg in $$(go list work); do \

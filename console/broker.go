@@ -37,6 +37,8 @@ type deadLetters interface {
 	Browse(ctx context.Context, f deadletter.Filter, b deadletter.Bounds, preview int) iter.Seq2[*deadletter.Message, error]
 	Replay(context.Context, deadletter.Replay, func(deadletter.Progress)) (deadletter.Result, error)
 	Drop(ctx context.Context, f deadletter.Filter, most int, keep func([]*deadletter.Message) error) (deadletter.Result, error)
+	ReplayLane(context.Context, deadletter.Lane, func(deadletter.Progress)) (deadletter.LaneResult, error)
+	DropFirst(context.Context, deadletter.Lane, func(deadletter.Progress)) (deadletter.LaneResult, error)
 }
 
 // dialled is a broker behind Options.Dial.
@@ -224,4 +226,16 @@ func (q *deadQueue) Replay(ctx context.Context, r deadletter.Replay, progress fu
 func (q *deadQueue) Drop(ctx context.Context, f deadletter.Filter, most int, keep func([]*deadletter.Message) error) (deadletter.Result, error) {
 	queue := q.queue
 	return queue.Drop(ctx, f, most, keep)
+}
+
+func (q *deadQueue) ReplayLane(ctx context.Context, l deadletter.Lane, progress func(deadletter.Progress)) (deadletter.LaneResult, error) {
+	queue := q.queue
+	queue.Progress = progress
+	return queue.ReplayLane(ctx, l)
+}
+
+func (q *deadQueue) DropFirst(ctx context.Context, l deadletter.Lane, progress func(deadletter.Progress)) (deadletter.LaneResult, error) {
+	queue := q.queue
+	queue.Progress = progress
+	return queue.DropFirst(ctx, l)
 }

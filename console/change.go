@@ -219,7 +219,7 @@ func (c *Console) makeChange(w http.ResponseWriter, r *http.Request) {
 // check returns what is wrong with a form.
 func (ch *change) check() string {
 	if ch.Reason == "" {
-		return "The reason is missing; the audit keeps it."
+		return noReason
 	}
 	most := counter.MaxGrant
 	switch {

@@ -78,6 +78,7 @@ type fakeLetters struct {
 	all      []*deadletter.Message
 	handling deadletter.Handling
 	gate     chan struct{} // if not nil, Replay waits for it before each message
+	fails    error         // of ReplayLane
 }
 
 func (*fakeLetters) Name() string                    { return "orders.dlq" }
@@ -112,6 +113,41 @@ func (l *fakeLetters) Replay(ctx context.Context, r deadletter.Replay, progress 
 		}
 	}
 	return done, nil
+}
+
+// ReplayLane drops the places from the store, as a consumer that handles each message would close them.
+func (l *fakeLetters) ReplayLane(ctx context.Context, lane deadletter.Lane, _ func(deadletter.Progress)) (done deadletter.LaneResult, err error) {
+	for {
+		state, err := lane.Store.Lane(ctx, "/", lane.Queue, lane.Name)
+		if err != nil {
+			done.Released = errors.Is(err, counter.ErrNotHeld)
+			return done, nil
+		}
+		lane.Progress(len(state.Open))
+		if l.gate != nil {
+			select {
+			case <-l.gate:
+			case <-ctx.Done():
+				return done, ctx.Err()
+			}
+		}
+		if l.fails != nil {
+			return done, l.fails
+		}
+		if _, err := lane.Store.DropPlaces(ctx, "/", lane.Queue, lane.Name, []counter.Place{state.First()}); err != nil {
+			return done, err
+		}
+		done.Replayed++
+	}
+}
+
+func (l *fakeLetters) DropFirst(ctx context.Context, lane deadletter.Lane, _ func(deadletter.Progress)) (done deadletter.LaneResult, err error) {
+	if err := lane.Keep(l.all[:1]); err != nil {
+		return done, err
+	}
+	done.Released, err = lane.Store.DropPlaces(ctx, "/", lane.Queue, lane.Name, []counter.Place{lane.First})
+	done.Dropped++
+	return done, err
 }
 
 func (l *fakeLetters) Drop(_ context.Context, f deadletter.Filter, _ int, keep func([]*deadletter.Message) error) (done deadletter.Result, err error) {

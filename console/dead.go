@@ -1,11 +1,12 @@
 package console
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"html/template"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/strikesmq/strikes/deadletter"
@@ -60,24 +61,26 @@ func (c *Console) deadPage(r *http.Request) (page, error) {
 	after := r.FormValue("after")
 	v := deadView{Queue: queue, Filter: f, Kinds: deadletter.Kinds(), Now: time.Now(), Later: after != ""}
 	p := page{Screen: "dead", Queue: queue, Title: shown(queue) + ": dead letters"}
-	q := c.records(queue)
+	if f.Lane != "" {
+		v.Lane, p.View = true, v
+		return p, nil
+	}
 	budget := rowsBudget
 	if isLive(r) {
 		budget = liveBudget
 	}
-	v.Page, err = q.Dead(ctx, records.DeadQuery{Filter: f.Filter, Limit: deadPerPage, After: after, Budget: budget})
-	switch {
-	case errors.Is(err, records.ErrLane):
-		v.Lane, p.View = true, v
-		return p, nil
-	case err != nil:
+	var errRows, errGroups error
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		v.Page, errRows = c.records(queue).Dead(ctx, records.DeadQuery{Filter: f.Filter, Limit: deadPerPage, After: after, Budget: budget})
+	})
+	v.Groups, v.Counted, errGroups = c.groups(r, queue, f)
+	reading.Wait()
+	if err := cmp.Or(errRows, errGroups); err != nil {
 		return p, err
 	}
 	if v.Page.Next != "" {
 		v.More = f.Link("dead", queue) + "&after=" + template.URLQueryEscaper(v.Page.Next)
-	}
-	if v.Groups, v.Counted, err = c.groups(r, queue, f); err != nil {
-		return p, err
 	}
 	p.Title = headlineOfDead(queue, v)
 	if !v.Later {

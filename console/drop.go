@@ -22,21 +22,22 @@ const watchFor = 2 * time.Second
 var errNoDrop error = formError{"no directory for the files of a drop; start the console with --drop-dir, or set Options.DropDir and Options.Encode"}
 
 // prepareDrop returns what a drop does. It opens its file only then: another job may come first, or the audit refuse this one.
-func (c *Console) prepareDrop(j *job, q deadLetters) (func(context.Context) (deadletter.Result, error), error) {
+func (c *Console) prepareDrop(j *job, q deadLetters) (func(context.Context) (outcome, error), error) {
 	if c.opts.DropDir == "" || c.opts.Encode == nil {
 		return nil, errNoDrop
 	}
-	return func(ctx context.Context) (deadletter.Result, error) {
+	return func(ctx context.Context) (outcome, error) {
 		f, err := c.dropFile(j)
 		if err != nil {
-			return deadletter.Result{}, fmt.Errorf("nothing is dropped: %w", err)
+			return outcome{}, fmt.Errorf("nothing is dropped: %w", err)
 		}
 		defer f.Close()
-		return q.Drop(ctx, j.Filter.Filter, j.Of, func(messages []*deadletter.Message) error {
+		done, err := q.Drop(ctx, j.Filter.Filter, j.Of, func(messages []*deadletter.Message) error {
 			err := c.keep(f, messages, q.Name())
 			j.progress(deadletter.Progress{Doing: "dropping", Done: j.State().Done + len(messages)})
 			return err
 		})
+		return j.outcomeOf(done, err), err
 	}, nil
 }
 

@@ -14,10 +14,11 @@ import (
 
 // job is a replay or a drop under way, or the last one of a queue. It outlives the request that began it.
 type job struct {
-	Verb   Verb
+	Verb   Verb // that a visitor needs to stop it
 	Queue  string
 	Filter filter
-	Of     int // dead letters at the preview; no more are taken
+	Lane   *laneChange // nil: what Filter picks
+	Of     int         // dead letters at the preview; no more are taken, except of a Lane
 	Reason string
 	Actor  string
 	Begun  time.Time
@@ -44,6 +45,25 @@ func (j *job) State() jobState {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.now
+}
+
+// What says what the job does.
+func (j *job) What() string {
+	if j.Lane != nil {
+		return j.Lane.Verb() + " the lane " + shown(j.Lane.Name)
+	}
+	return string(j.Verb) + " " + j.Filter.Text()
+}
+
+// entry is the beginning of the job in the audit.
+func (j *job) entry() counter.AuditEntry {
+	e := counter.AuditEntry{Actor: j.Actor, Verb: string(j.Verb), Reason: j.Reason, Result: begun}
+	if j.Lane != nil {
+		e.Verb, e.Subject = j.Lane.Verb(), "lane "+j.Lane.Name
+	} else {
+		e.Subject = j.Filter.subject()
+	}
+	return e
 }
 
 func (j *job) update(f func(*jobState)) {
@@ -107,21 +127,28 @@ const (
 	interrupted = "interrupted"
 )
 
+// outcome is what a job did.
+type outcome struct {
+	Done  int
+	Again []string // ids of those that failed again
+	Parts []string // of its text
+}
+
 // runJob runs a replay or a drop to its end, and writes the audit.
-func (c *Console) runJob(ctx context.Context, j *job, run func(context.Context) (deadletter.Result, error)) {
-	e := counter.AuditEntry{Actor: j.Actor, Verb: string(j.Verb), Subject: j.Filter.subject(), Reason: j.Reason, Result: begun}
+func (c *Console) runJob(ctx context.Context, j *job, run func(context.Context) (outcome, error)) {
+	e := j.entry()
 	if err := c.audit(ctx, j.Queue, e); err != nil { // a change that the audit cannot keep is not made
 		j.update(func(s *jobState) { s.Ended, s.Result = time.Now(), "nothing was done: "+err.Error() })
 		return
 	}
 	done, err := run(ctx)
-	e.Count, e.Result = int64(done.Done), j.result(done, err)
+	e.Count, e.Result = int64(done.Done), j.result(done.Parts, err)
 	if c.base.Err() != nil && err != nil {
 		e.Result = interrupted + " by the end of the console: " + e.Result
 	}
 	auditErr := c.audit(ctx, j.Queue, e)
 	j.update(func(s *jobState) {
-		s.Ended, s.Done, s.Again, s.Result, s.OK = time.Now(), done.Done, done.FailedAgain, e.Result, err == nil && len(done.FailedAgain) == 0
+		s.Ended, s.Done, s.Again, s.Result, s.OK = time.Now(), done.Done, done.Again, e.Result, err == nil && len(done.Again) == 0
 		if auditErr != nil {
 			s.Result += "; the audit could not be written: " + auditErr.Error()
 		}
@@ -129,8 +156,19 @@ func (c *Console) runJob(ctx context.Context, j *job, run func(context.Context) 
 	c.changed(j.Queue)
 }
 
-// result says what a job did.
-func (j *job) result(done deadletter.Result, err error) string {
+// result adds to what a job did why it ended.
+func (j *job) result(parts []string, err error) string {
+	switch {
+	case j.State().Stopped && errors.Is(err, context.Canceled):
+		parts = append(parts, "stopped by an operator")
+	case err != nil:
+		parts = append(parts, err.Error())
+	}
+	return strings.Join(parts, ", ")
+}
+
+// outcomeOf is the outcome of a job with what a filter picks.
+func (j *job) outcomeOf(done deadletter.Result, err error) outcome {
 	parts := []string{fmt.Sprintf("%d of %d %s", done.Done, j.Of, map[Verb]string{VerbReplay: "replayed", VerbDrop: "dropped"}[j.Verb])}
 	if done.Left > 0 {
 		parts = append(parts, fmt.Sprintf("%d left in the dead-letter queue", done.Left))
@@ -141,13 +179,8 @@ func (j *job) result(done deadletter.Result, err error) string {
 	if n := len(done.Undecided); n > 0 {
 		parts = append(parts, fmt.Sprintf("%d undecided: maybe done, maybe still in the dead-letter queue", n))
 	}
-	switch {
-	case j.State().Stopped && errors.Is(err, context.Canceled):
-		parts = append(parts, "stopped by an operator")
-	case err != nil:
-		parts = append(parts, err.Error())
-	case done.RecordsErr != nil:
+	if err == nil && done.RecordsErr != nil {
 		parts = append(parts, "the store may not know all of it: "+done.RecordsErr.Error())
 	}
-	return strings.Join(parts, ", ")
+	return outcome{done.Done, done.FailedAgain, parts}
 }

@@ -25,6 +25,7 @@ type queueView struct {
 	Consuming []counter.ConsumerState // processes that read the queue's control, by the store
 	Groups    records.Groups          // of the dead letters
 	Counted   time.Time               // when they were
+	Lanes     laneList                // the first of those that are held
 }
 
 // queueOf returns the queue that a request names.
@@ -65,7 +66,12 @@ func (c *Console) collect(ctx context.Context, name string) (queueView, error) {
 		return queueView{}, err
 	}
 	c.history.add(name, sampleOf(s))
-	v := queueView{Status: s}
+	v := queueView{Status: s, Lanes: laneList{Queue: name, Of: s.HeldLanes, Now: s.Time}}
+	if s.HeldLanes > 0 {
+		if v.Lanes.Lanes, v.Lanes.Of, err = c.store.LanePage(ctx, c.opts.VHost, name, 0, lanesOfQueue); err != nil {
+			return v, err
+		}
+	}
 	if v.Paused, err = c.store.Paused(ctx, c.opts.VHost, name); err != nil {
 		return v, err
 	}
@@ -146,6 +152,7 @@ func headline(s queueView) string {
 		add(true, "%s held, not counted", plural(n, "message"))
 	}
 	add(s.Dead.Missing > 0, "%s unaccounted for", plural(s.Dead.Missing, "dead letter"))
+	add(s.HeldLanes > 0, "%s", plural(s.HeldLanes, "held lane"))
 	if s.Consumers == 0 && s.Paused == nil {
 		waiting := fmt.Sprintf("no consumer, %s ready", plural(s.Ready, "message"))
 		add(s.Ready > 0 && len(blocking) == 0, "blocked: %s", waiting)
@@ -236,7 +243,7 @@ func (v queueView) Holding() string {
 		n    int64
 		text string
 	}{
-		{int64(d.Out), "unacked by its consumers"}, {int64(d.Waiting), "waiting in the source queue for the dead-letter route"},
+		{d.Behind, "behind held lanes"}, {int64(d.Out), "unacked by its consumers"}, {int64(d.Waiting), "waiting in the source queue for the dead-letter route"},
 		{d.Removed, "replayed or dropped"}, {max(d.Gone()-d.Removed, 0), "removed by others"}, {d.WrittenOff, "written off"},
 		{d.Unclear, "on the way or in use"},
 	} {

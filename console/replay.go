@@ -34,6 +34,7 @@ type replayView struct {
 	Samples     []*deadletter.Message
 	Interrupted *counter.AuditEntry // a replay that did not report its end
 	Resume      string              // address to go on with it
+	Lanes       int                 // that are held: a replay would lose their order
 	Wrong       string
 	Reason      string
 }
@@ -64,6 +65,11 @@ func (c *Console) jobPage(r *http.Request, verb Verb) (page, error) {
 		return p, nil
 	}
 	v.Job = nil
+	if verb == VerbReplay {
+		if _, v.Lanes, err = c.store.LanePage(r.Context(), c.opts.VHost, queue, 0, 0); err != nil {
+			return p, err
+		}
+	}
 	if err := c.preview(r, &v); err != nil {
 		return p, err
 	}
@@ -77,6 +83,9 @@ func done(v Verb) string { return map[Verb]string{VerbReplay: "replayed", VerbDr
 
 // headlineOfJob is the fact about a job.
 func headlineOfJob(v replayView) string {
+	if v.Job.Lane != nil {
+		return headlineOfLane(v)
+	}
 	name := map[Verb]string{VerbReplay: "replay", VerbDrop: "drop"}[v.Job.Verb]
 	if v.State.Ended.IsZero() {
 		return fmt.Sprintf("%s: %s under way, %d of %d", shown(v.Queue), name, v.State.Done, v.Job.Of)
@@ -170,6 +179,10 @@ func (c *Console) begin(verb Verb) http.HandlerFunc {
 			c.refuseJob(w, r, verb, wrong)
 			return
 		}
+		if err := c.refuseHeld(r, verb, queue); err != nil {
+			c.fail(w, r, err)
+			return
+		}
 		if err := c.recount(r, j); err != nil {
 			c.fail(w, r, err)
 			return
@@ -208,10 +221,13 @@ func (c *Console) recount(r *http.Request, j *job) error {
 	return nil
 }
 
+// noReason refuses a form.
+const noReason = "The reason is missing; the audit keeps it."
+
 func (j *job) check() string {
 	switch {
 	case j.Reason == "":
-		return "The reason is missing; the audit keeps it."
+		return noReason
 	case j.Of < 1:
 		return "There are no such dead letters now."
 	}
@@ -232,7 +248,7 @@ func (c *Console) refuseJob(w http.ResponseWriter, r *http.Request, verb Verb, w
 }
 
 // prepare finds the dead-letter queue, and returns what a job does.
-func (c *Console) prepare(ctx context.Context, j *job, rate string) (func(context.Context) (deadletter.Result, error), error) {
+func (c *Console) prepare(ctx context.Context, j *job, rate string) (func(context.Context) (outcome, error), error) {
 	perSecond, err := strconv.ParseFloat(cmp.Or(strings.TrimSpace(rate), "0"), 64)
 	if err != nil || !(perSecond >= 0) {
 		return nil, formError{"the rate must be a number of messages a second, or empty for no limit"}
@@ -246,8 +262,9 @@ func (c *Console) prepare(ctx context.Context, j *job, rate string) (func(contex
 	if j.Verb == VerbDrop {
 		return c.prepareDrop(j, q)
 	}
-	return func(ctx context.Context) (deadletter.Result, error) {
-		return q.Replay(ctx, deadletter.Replay{Filter: j.Filter.Filter, Max: j.Of, Rate: perSecond, StopAfter: stopAfter, Watch: watchFor}, j.progress)
+	return func(ctx context.Context) (outcome, error) {
+		done, err := q.Replay(ctx, deadletter.Replay{Filter: j.Filter.Filter, Max: j.Of, Rate: perSecond, StopAfter: stopAfter, Watch: watchFor}, j.progress)
+		return j.outcomeOf(done, err), err
 	}, nil
 }
 

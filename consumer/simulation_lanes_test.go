@@ -59,6 +59,8 @@ type laneJudge struct {
 	dropped        map[string]bool
 	skipped        map[string]bool // by an operator, in schedules in which a message holds the whole queue
 	broken         []string
+	early          int // attempts
+	stuck          int // 1 if a lane is still held at the end
 	replays        int
 	releases       int
 	behind         int
@@ -82,9 +84,11 @@ func (j *laneJudge) begin(id string, s *simSession) {
 	at := slices.Index(lane, id)
 	for i, other := range lane {
 		if i < at && !j.handled[other] && !j.dropped[other] {
+			j.early++
 			j.broken = append(j.broken, fmt.Sprintf("%s began before %s was handled", id, other))
 		}
 		if i > at && j.acked[other] && !j.dropped[other] { // a duplicate of a dropped one is acked without an attempt
+			j.early++
 			j.broken = append(j.broken, fmt.Sprintf("%s began after %s was acked", id, other))
 		}
 	}
@@ -107,6 +111,7 @@ func (j *laneJudge) finish(w *simWorld) {
 		}
 	}
 	if w.plan.hold && !w.released() {
+		j.stuck++
 		j.broken = append(j.broken, "a lane is still held")
 	}
 }
@@ -390,13 +395,16 @@ func TestSimulationLanes(t *testing.T) {
 	if *simSeed != 0 {
 		from, n = *simSeed, 1
 	}
-	broken := 0
+	broken, played := 0, 0
 	var total laneJudge
 	for seed := from; seed < from+n && broken < 5; seed++ {
+		played++
 		w := simulateLanes(t, seed)
 		total.replays += w.judge.replays
 		total.behind += w.judge.behind
 		total.releases += len(w.judge.dropped)
+		total.early += w.judge.early
+		total.stuck += w.judge.stuck
 		if len(w.judge.broken) > 0 {
 			broken++
 		}
@@ -407,7 +415,8 @@ func TestSimulationLanes(t *testing.T) {
 			t.Errorf("seed %d: %s", seed, strings.Join(w.judge.broken, "\n"))
 		}
 	}
-	t.Logf("%d schedules: %d dead letters, %d replays, %d drops", n, total.behind, total.replays, total.releases)
+	t.Logf("%d schedules from seed %d: %d dead letters, %d replays, %d drops; %d attempts too early, %d lanes still held at the end",
+		played, from, total.behind, total.replays, total.releases, total.early, total.stuck)
 }
 
 func simulateLanes(t *testing.T, seed uint64) *simWorld {

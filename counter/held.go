@@ -68,6 +68,21 @@ func (c *client) readHeld(ctx context.Context, vhost, queue string, readers []st
 	return out, nil
 }
 
+// heldTogether reads the reports of several processes.
+func heldTogether(reply any) (all Held) {
+	texts, _ := reply.([]any)
+	for _, v := range texts {
+		text, _ := v.(string)
+		h := parseHeld(text)
+		messages := all.Messages + h.Messages
+		if h.For > all.For || all.Messages == 0 {
+			all = h
+		}
+		all.Messages = messages
+	}
+	return all
+}
+
 // parseHeld returns the zero value for what it cannot read.
 func parseHeld(text string) Held {
 	words := strings.SplitN(text, " ", 3)

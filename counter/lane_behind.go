@@ -18,6 +18,7 @@ var countBehind = redis.NewScript(laneBehindLua)
 // Behind are the dead letters of held lanes that were dead-lettered without an attempt, behind another of their lane. They have no
 // tombstone.
 type Behind struct {
+	Lanes  int64 // that are held
 	Count  int64
 	Recent int64 // of Count: their lanes had a step, or were renewed, so lately that they may be on their way
 }
@@ -40,7 +41,7 @@ func (a *Admin) Behind(ctx context.Context, vhost, queue string, recent time.Dur
 		if err != nil {
 			break
 		}
-		b.Count, b.Recent = b.Count+n[1], b.Recent+n[2]
+		b.Lanes, b.Count, b.Recent = b.Lanes+n[0], b.Count+n[1], b.Recent+n[2]
 		if n[0] < lanesListed {
 			return b, nil
 		}

@@ -1,6 +1,8 @@
 package counter
 
 import (
+	"errors"
+	"fmt"
 	"testing"
 	"time"
 )
@@ -15,16 +17,20 @@ func TestBehind(t *testing.T) {
 func testBehind(t *testing.T, c *Counter) {
 	t.Helper()
 	admin := c.Admin()
-	want := func(when string, count int64) {
+	want := func(when string, lanes, count int64) {
 		t.Helper()
 		for recent, lately := range map[time.Duration]int64{time.Minute: count, 0: 0} {
 			got, err := admin.Behind(t.Context(), "/", "orders", recent)
-			if err != nil || got != (Behind{count, lately}) {
+			if err != nil || got != (Behind{lanes, count, lately}) {
 				t.Errorf("%s: %+v, %v; want %d", when, got, err, count)
+			}
+			all, err := admin.Summaries(t.Context(), "/", []string{"bills", "orders"}, recent)
+			if err != nil || all[0].HeldLanes != 0 || all[1].HeldLanes != int(lanes) || all[1].Behind.Count != count || all[1].Behind.Recent != lately {
+				t.Errorf("%s: %+v, %v; want %d behind in %d lanes", when, all, err, count, lanes)
 			}
 		}
 	}
-	want("no lanes", 0)
+	want("no lanes", 0, 0)
 	if _, err := c.OwnLanes(t.Context(), "/", "orders", "", "o"); err != nil {
 		t.Fatal(err)
 	}
@@ -45,17 +51,66 @@ func testBehind(t *testing.T, c *Counter) {
 			t.Fatal(err)
 		}
 	}
-	step(LanePark, "1", "", Place{})
+	first := step(LanePark, "1", "", Place{}).Place
 	die("1", "")
-	want("the first, which has a tombstone", 0)
+	want("the first, which has a tombstone", 1, 0)
 	second := step(LaneEnter, "2", "", Place{}).Place
 	third := step(LaneEnter, "3", "", Place{}).Place
-	want("two behind it", 2)
+	want("two behind it", 1, 2)
 	step(LanePark, "2", "g", second)
 	die("2", "g")
-	want("one of them died", 1)
-	if _, err := admin.DropPlaces(t.Context(), "/", "orders", "a", []Place{second, third}); err != nil {
+	want("one of them died", 1, 1)
+	drop := func(places ...Place) {
+		t.Helper()
+		if _, err := admin.DropPlaces(t.Context(), "/", "orders", "a", places); err != nil {
+			t.Fatal(err)
+		}
+	}
+	drop(second, third)
+	want("two are dropped", 1, 0)
+	drop(first)
+	want("all are dropped", 0, 0)
+	if err := c.rdb.Set(t.Context(), c.opts.lanesKeys("/", "bills")[0], "no set", 0).Err(); err != nil {
 		t.Fatal(err)
 	}
-	want("dropped", 0)
+	if all, err := admin.Summaries(t.Context(), "/", []string{"bills", "orders"}, 0); err != nil || !errors.Is(all[0].Err, ErrForeign) || all[1].Err != nil {
+		t.Errorf("a key of another type: %+v, %v", all, err)
+	}
+}
+
+// TestLanePage: the pages together have all held lanes, and each page says how many there are.
+func TestLanePage(t *testing.T) {
+	for _, c := range servers(t) {
+		if _, err := c.OwnLanes(t.Context(), "/", "orders", "", "o"); err != nil {
+			t.Fatal(err)
+		}
+		for i := range 7 {
+			step := LaneStep{Message: Message{VHost: "/", Queue: "orders", ID: "m"}, Lane: fmt.Sprint(i), Act: LanePark, Owner: "o", Number: 1}
+			if _, err := c.StepLane(t.Context(), step); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := c.Admin().Lanes(t.Context(), "/", "orders")
+		if err != nil || len(want) != 7 {
+			t.Fatal(want, err)
+		}
+		seen := map[string]bool{}
+		for skip := 0; skip <= 9; skip += 3 {
+			got, all, err := c.Admin().LanePage(t.Context(), "/", "orders", skip, 3)
+			if err != nil || all != 7 || len(got) != max(min(3, 7-skip), 0) {
+				t.Errorf("after %d: %v of %d, %v", skip, got, all, err)
+			}
+			for _, l := range got {
+				seen[l.Lane] = true
+			}
+		}
+		if len(seen) != 7 {
+			t.Errorf("the pages list %v", seen)
+		}
+		for _, bad := range [][2]int{{-1, 3}, {0, 0}} {
+			if got, all, err := c.Admin().LanePage(t.Context(), "/", "orders", bad[0], bad[1]); got != nil || all != 7 || err != nil {
+				t.Errorf("%v: %v of %d, %v", bad, got, all, err)
+			}
+		}
+	}
 }

@@ -194,3 +194,28 @@ func TestLanePlan(t *testing.T) {
 		}
 	}
 }
+
+// A request that arrives twice parks its message once, though an operator has replayed the message in between. The second place would
+// have no dead letter, and would hold the lane until it is dropped.
+func TestRepeatedLaneStep(t *testing.T) {
+	for _, s := range laneStores(t) {
+		step := LaneStep{Message: Message{VHost: "/", Queue: "repeated", ID: "m"}, Lane: "a", Act: LanePark, Owner: "o", Number: 1}
+		if _, err := s.OwnLanes(t.Context(), "/", step.Queue, "", step.Owner); err != nil {
+			t.Fatal(err)
+		}
+		first, err := s.StepLane(t.Context(), step)
+		if err != nil || first.Verdict != LaneHeld {
+			t.Fatalf("%s: %+v, %v", s.name, first, err)
+		}
+		if err := s.NoteReplayed(t.Context(), "/", step.Queue, "a", []Message{step.Message}); err != nil {
+			t.Fatal(err)
+		}
+		if again, err := s.StepLane(t.Context(), step); err != nil || again != first {
+			t.Errorf("%s: repeated: %+v, %v; want %+v", s.name, again, err, first)
+		}
+		state, err := s.Lane(t.Context(), "/", step.Queue, "a")
+		if err != nil || len(state.Open) != 1 || len(state.letters) != 0 {
+			t.Errorf("%s: %+v, %v; want one place without a dead letter", s.name, state, err)
+		}
+	}
+}

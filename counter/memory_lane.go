@@ -19,8 +19,9 @@ type laneBook struct {
 	held    time.Time
 	owner   string // of the last step
 	number  int64
-	changed bool  // by an operator, since then
-	base    int64 // the last place that another owner gave
+	said    LaneReply // to it
+	changed bool      // by an operator, since then
+	base    int64     // the last place that another owner gave
 	open    map[int64]bool
 	letters map[string]parked
 }
@@ -83,22 +84,24 @@ func (m *Memory) StepLane(ctx context.Context, s LaneStep) (LaneReply, error) {
 	if b == nil {
 		b = &laneBook{name: printable.Cut(s.Lane, maxStoredLane), since: now.UnixMicro(), open: map[int64]bool{}, letters: map[string]parked{}}
 	}
-	if b.owner == s.Owner && (b.number > s.Number || b.number == s.Number && b.changed) {
-		return LaneReply{Verdict: LaneUnowned}, nil
-	}
-	if b.owner != s.Owner {
+	switch {
+	case b.owner != s.Owner:
 		b.base = b.last
+	case b.number > s.Number || b.number == s.Number && b.changed:
+		return LaneReply{Verdict: LaneUnowned}, nil
+	case b.number == s.Number:
+		return b.said, nil
 	}
 	b.owner, b.number, b.changed = s.Owner, s.Number, false
 	verdict, place := b.step(s, now)
 	if b.last > 0 {
 		l.lanes[hashID(s.Lane)] = b
 	}
-	reply := LaneReply{Verdict: verdict}
+	b.said = LaneReply{Verdict: verdict}
 	if place > 0 {
-		reply.Place = Place{b.since, place}
+		b.said.Place = Place{b.since, place}
 	}
-	return reply, nil
+	return b.said, nil
 }
 
 func (l *ledger) lane(name string) *laneBook {

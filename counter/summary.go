@@ -3,6 +3,7 @@ package counter
 import (
 	"context"
 	_ "embed"
+	"errors"
 	"fmt"
 	"time"
 
@@ -36,6 +37,10 @@ type Summary struct {
 	Override    *Override    // nil: none, or one that consumers ignore
 	Undecodable *Undecodable // nil: none
 	Paused      *Note        // nil: the queue is not paused
+	Held        Held         // of all processes: their messages together, and the report of what is held for longest
+
+	HeldLanes int    // lanes that are held
+	Behind    Behind // the dead letters in them that had no attempt
 
 	Partial bool  // the queue has more records than were read
 	Err     error // why nothing is known of this queue, such as ErrForeign; nil: it is
@@ -92,6 +97,24 @@ func (a *Admin) summarise(ctx context.Context, vhost string, queues []Summary, r
 		}
 		open = more
 	}
+	return a.countBehind(ctx, vhost, queues, recent)
+}
+
+// countBehind counts the dead letters behind held lanes, where there are any.
+func (a *Admin) countBehind(ctx context.Context, vhost string, queues []Summary, recent time.Duration) (err error) {
+	for i := range queues {
+		s := &queues[i]
+		if s.HeldLanes == 0 || s.Err != nil {
+			continue
+		}
+		s.Behind, err = a.Behind(ctx, vhost, s.Queue, recent)
+		switch {
+		case errors.Is(err, ErrForeign):
+			s.Err = err
+		case err != nil:
+			return err
+		}
+	}
 	return nil
 }
 
@@ -122,7 +145,8 @@ func (a *Admin) summaryReplies(ctx context.Context, vhost string, of []*Summary,
 
 func (a *Admin) summaryKeys(vhost, queue string) []string {
 	k := a.opts.keys(Message{VHost: vhost, Queue: queue})
-	return []string{k.index, k.override, k.tombstones, a.undecodableKey(vhost, queue), k.dead, a.opts.controlKeys(vhost, queue)[0]}
+	control := a.opts.controlKeys(vhost, queue)
+	return []string{k.index, k.override, k.tombstones, a.undecodableKey(vhost, queue), k.dead, control[0], control[1], a.opts.lanesKeys(vhost, queue)[0]}
 }
 
 // add adds the reply for one page, and reports whether the page was full.
@@ -131,8 +155,11 @@ func (s *Summary) add(vhost string, cmd *redis.Cmd) (full bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if len(reply) != 11 {
-		return false, fmt.Errorf("%w: got %d values, want 11", ErrReply, len(reply))
+	if len(reply) != 13 {
+		return false, fmt.Errorf("%w: got %d values, want 13", ErrReply, len(reply))
+	}
+	if err, failed := reply[12].(error); failed {
+		return false, err
 	}
 	var n [6]int64
 	for i := range n {
@@ -144,7 +171,8 @@ func (s *Summary) add(vhost string, cmd *redis.Cmd) (full bool, err error) {
 			return false, err
 		}
 	}
-	s.Time = time.UnixMilli(n[0]).UTC()
+	lanes, _ := reply[12].(int64)
+	s.Time, s.HeldLanes = time.UnixMilli(n[0]).UTC(), int(lanes)
 	if text, ok := reply[6].(string); ok {
 		head := parseRecord(Message{VHost: vhost, Queue: s.Queue}, text, time.Duration(max(n[5], 0))*time.Millisecond)
 		s.lead(&head, n[2] == n[3])
@@ -155,6 +183,7 @@ func (s *Summary) add(vhost string, cmd *redis.Cmd) (full bool, err error) {
 	if h := hashes[3]; h["paused"] == "1" {
 		s.Paused = new(parseNote(h))
 	}
+	s.Held = heldTogether(reply[11])
 	return n[1] >= summaryPage, nil
 }
 

@@ -39,6 +39,11 @@ func TestSummaries(t *testing.T) {
 		if err := c.rdb.Set(t.Context(), c.opts.keys(Message{VHost: "/", Queue: "foreign"}).index, "no set", 0).Err(); err != nil {
 			t.Fatal(err)
 		}
+		for i, h := range []Held{{Messages: 2, For: time.Minute, Why: "503"}, {Messages: 3, For: time.Hour, Why: "out of reach"}, {}} {
+			if _, err := c.Control(t.Context(), "/", "idle", Reader{Token: fmt.Sprint("reader", i), Holder: "host", Held: h}); err != nil {
+				t.Fatal(err)
+			}
+		}
 		for range 2 { // the first call sends the source of the script
 			got, err := a.Summaries(t.Context(), "/", []string{"orders", "none", "foreign", "idle"}, time.Minute)
 			if err != nil {
@@ -56,6 +61,9 @@ func TestSummaries(t *testing.T) {
 			}
 			if idle.Retrying != 1 || idle.Forgotten != 1 || idle.Head.ID != "gone" || idle.Head.TTL <= 0 || idle.Override.Limit() != 6 || idle.Undecodable.After != "x" || idle.Paused == nil || idle.Paused.Why != "a bug" || orders.Paused != nil {
 				t.Errorf("idle: %+v", idle)
+			}
+			if want := (Held{Messages: 5, For: time.Hour, Why: "out of reach"}); idle.Held != want || orders.Held != (Held{}) {
+				t.Errorf("held: %+v, want %+v; orders %+v", idle.Held, want, orders.Held)
 			}
 		}
 	}

@@ -17,7 +17,7 @@ type Tombstones struct {
 	Removed int64     // of Count: NoteRemoved noted that the dead letter left its queue
 	Since   time.Time // of the first; zero if there is none
 
-	WrittenOff int64 // of Count: dead letters that an operator wrote off as lost (WriteOff)
+	WrittenOff int64 // of Count, not of Removed: dead letters that an operator wrote off as lost (WriteOff)
 }
 
 // Tombstones returns the counts of a queue.

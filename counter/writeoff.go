@@ -21,7 +21,8 @@ var writeOffLua string
 var writeOff = redis.NewScript(writeOffLua)
 
 // WriteOff records that an operator accepts n dead letters of a queue as lost: it adds n to Tombstones.WrittenOff. before is the value of
-// WrittenOff that the operator saw. n must be 1 or more. It changes no record. After an error of the store they may or may not be
+// WrittenOff that the operator saw. n must be 1 or more. It changes no record. If dead letters that were written off are removed later
+// (NoteRemoved), they no longer count as written off. After an error of the store they may or may not be
 // written off; it is safe to repeat the call with the same before.
 func (a *Admin) WriteOff(ctx context.Context, vhost, queue string, n, before int64) error {
 	if n < 1 {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 )
 
 // TestWriteOff: dead letters are written off once, whoever asks, and never more than there are.
@@ -35,6 +36,58 @@ func TestWriteOff(t *testing.T) {
 		}
 		if err := a.WriteOff(t.Context(), "/", "none", 1, 0); !errors.Is(err, ErrWriteOff) {
 			t.Errorf("of a queue without dead letters: %v", err)
+		}
+	}
+}
+
+// TestWriteOffReturned: dead letters that were written off, come back and are removed are subtracted once, in whatever order the others
+// are removed. Those that die after the write-off change nothing.
+func TestWriteOffReturned(t *testing.T) {
+	lost, held, later := []string{"0", "1"}, []string{"2", "3", "4"}, []string{"5", "6"}
+	tests := map[string]struct {
+		removed    [][]string
+		writtenOff int64
+	}{
+		"none comes back":           {[][]string{held, later}, 2},
+		"one, after the others":     {[][]string{held, later, lost[:1]}, 1},
+		"one, before the others":    {[][]string{lost[:1], held, later}, 1},
+		"all, among the others":     {[][]string{later, held[:2], lost, held[2:]}, 0},
+		"all, reported twice":       {[][]string{held, lost, lost, held}, 0},
+		"some, the others are left": {[][]string{lost, held[:1]}, 2},
+	}
+	for name, tc := range tests {
+		for i, c := range servers(t) {
+			queue := fmt.Sprintf("orders %s", name)
+			die := func(ids ...string) {
+				for _, id := range ids {
+					m := message(id)
+					m.Queue = queue
+					if _, err := c.Fail(t.Context(), attempt(m, "a"), reject); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			die(append(lost[:2:2], held...)...)
+			time.Sleep(2 * time.Millisecond) // the store's clock has milliseconds
+			a := c.Admin()
+			if err := a.WriteOff(t.Context(), "/", queue, int64(len(lost)), 0); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(2 * time.Millisecond)
+			die(later...)
+			seen := map[string]bool{}
+			for _, ids := range tc.removed {
+				for _, id := range ids {
+					seen[id] = true
+					if err := a.NoteRemoved(t.Context(), "/", queue, []Message{message(id)}); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			got, err := a.Tombstones(t.Context(), "/", queue)
+			if err != nil || got.Count != 7 || got.Removed != int64(len(seen)) || got.WrittenOff != tc.writtenOff {
+				t.Errorf("%s, store %d: %+v, %v; want %d written off", name, i, got, err, tc.writtenOff)
+			}
 		}
 	}
 }

@@ -36,6 +36,10 @@ type Lane struct {
 	// letters on their way. If zero, a minute.
 	Wait time.Duration
 
+	// First, if not zero, is the place of the message that DropFirst is to drop, as counter.LaneState.First returned it. If another
+	// holds the lane, DropFirst returns ErrLaneChanged. So two operators who look at the same message drop only that one.
+	First counter.Place
+
 	// Missing lets DropFirst and DropLane drop places whose dead letters are not in the dead-letter queue: they expired, were
 	// consumed elsewhere, or were lost. It also drops messages that were replayed and still wait in the work queue: these are
 	// acked without an attempt.
@@ -65,6 +69,8 @@ var (
 	ErrLaneMissing = errors.New("a dead letter of the lane is not in the dead-letter queue")
 	// ErrLaneWaiting says that the consumer did not handle a replayed message in time: see that it runs and is not paused.
 	ErrLaneWaiting = errors.New("a replayed message of the lane waits in the work queue")
+	// ErrLaneChanged says that another message than Lane.First holds the lane: look at the lane again.
+	ErrLaneChanged = errors.New("another message holds the lane now")
 	// ErrLaneBusy says that new messages of the lane arrived in each pass: pause what publishes them, then replay the lane again.
 	ErrLaneBusy = errors.New("new messages of the lane arrive faster than they are replayed")
 )
@@ -139,6 +145,9 @@ func (q *Queue) DropFirst(ctx context.Context, l Lane) (LaneResult, error) {
 		return w.result, notHeld(err, l)
 	}
 	defer w.finish(ctx)
+	if l.First != (counter.Place{}) && l.First != w.state.First() {
+		return w.result, w.fail(ErrLaneChanged, "")
+	}
 	err = w.drop(ctx, 1)
 	return w.result, err
 }

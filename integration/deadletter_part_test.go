@@ -16,6 +16,7 @@ import (
 // and the queue must stay in its order: a quorum queue puts what it gets back behind what it got back before.
 func TestBrowsePart(t *testing.T) {
 	eachType(t, func(t *testing.T, queue string) {
+		t.Parallel() // most of it is waiting
 		const n = 400
 		q := withDeadLetters(t, queue, n)
 		all := numbered("m", n)

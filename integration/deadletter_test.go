@@ -92,6 +92,7 @@ func idsOf(letters []*deadletter.Message) []string {
 // TestBrowseChangesNothing looks at a queue many times; what is there, and in which order, must stay.
 func TestBrowseChangesNothing(t *testing.T) {
 	eachType(t, func(t *testing.T, queue string) {
+		t.Parallel() // most of it is waiting
 		const n = 300
 		q := withDeadLetters(t, queue, n)
 		q.Preview = 2
@@ -118,6 +119,7 @@ func TestReplayAll(t *testing.T) {
 	for _, window := range []int{1, 7, 100} {
 		t.Run(fmt.Sprint("window ", window), func(t *testing.T) {
 			eachType(t, func(t *testing.T, queue string) {
+				t.Parallel() // most of it is waiting
 				const n = 250
 				q := withDeadLetters(t, queue, n)
 				r, err := q.Replay(t.Context(), deadletter.Replay{Window: window})
@@ -293,6 +295,7 @@ func TestReplayPassesOver(t *testing.T) {
 	}{{window: 1}, {window: 10, looked: true}, {window: 40, looked: true}, {window: 10, gone: true, looked: true}, {window: 40, gone: true}} {
 		t.Run(fmt.Sprintf("%+v", mode), func(t *testing.T) {
 			eachType(t, func(t *testing.T, queue string) {
+				t.Parallel() // most of it is waiting
 				const n = 120
 				q := deadLetterQueue(t, queue)
 				var stay []string

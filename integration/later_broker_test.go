@@ -6,7 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"net/http"
-	"strings"
+	"net/url"
 	"sync"
 	"testing"
 	"time"
@@ -28,22 +28,12 @@ var (
 	laterBrokerKills    = flag.Int("later.broker.kills", 1, "kills of the broker in TestLaterBrokerKilled")
 )
 
-// shortenBuckets gives the buckets a shorter TTL by policy. Their arguments stay as a consumer wants them.
-func shortenBuckets(t *testing.T, management string, ttl time.Duration) {
+// shortenBuckets gives the buckets a shorter TTL by policy. Their arguments stay as a consumer wants them. A bucket that is declared later
+// has it from its beginning.
+func shortenBuckets(t *testing.T, management, vhost string, ttl time.Duration) {
 	t.Helper()
 	body := fmt.Sprintf(`{"pattern":"^strikes\\.later\\.[0-9]","definition":{"message-ttl":%d},"apply-to":"queues"}`, ttl.Milliseconds())
-	put, err := http.NewRequestWithContext(t.Context(), http.MethodPut, management+"/api/policies/%2F/strikes-later-short", strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	reply, err := http.DefaultClient.Do(put)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer reply.Body.Close()
-	if reply.StatusCode >= http.StatusMultipleChoices {
-		t.Fatalf("setting a policy: %s", reply.Status)
-	}
+	administer(t, http.MethodPut, management+"/api/policies/"+url.PathEscape(vhost)+"/strikes-later-short", body)
 }
 
 // fates counts what became of messages.
@@ -90,7 +80,7 @@ func TestLaterBrokerKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = conn.Close()
-	shortenBuckets(t, broker.ManagementURL, 4*time.Second)
+	shortenBuckets(t, broker.ManagementURL, "/", 4*time.Second)
 	// A node that is killed within moments of a quorum queue's declaration may forget its log: see TestBrokerKilledInTheMiddle.
 	if err := errors.Join(broker.Stop(t.Context()), broker.Start(t.Context())); err != nil {
 		t.Fatal(err)

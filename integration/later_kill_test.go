@@ -1,209 +1,214 @@
 package integration
 
 import (
-	"bytes"
-	"context"
-	"encoding/json"
+	"bufio"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/consumer"
-	"github.com/strikesmq/strikes/counter"
 )
 
-// The full run: go test ./integration -run TestLaterKilled -later.messages 10000 -later.kills 100 -timeout 60m
+// The full run: make later
 var (
 	laterMessages = flag.Int("later.messages", 40, "messages of TestLaterKilled")
 	laterKills    = flag.Int("later.kills", 1, "kills of TestLaterKilled at each of five points")
+	laterDelay    = flag.Duration("later.delay", 5*time.Second, "delay of each message of TestLaterKilled; over 38s, leases of moves end before it")
 )
 
-// laterEnv makes this test binary a process that delays messages, told in JSON what to do.
-const laterEnv = "STRIKES_TEST_LATER"
+// laterLimit is how many counted attempts a message gets.
+const laterLimit = 4
 
-// laterPoints are where such a process kills itself.
-var laterPoints = []string{"before FAIL", "after FAIL", "after the confirm", "after MOVED", "after the ack"}
-
-// laterRetries bounds the attempts at each message.
-const laterRetries = 9
-
-type laterWorker struct {
-	AMQP, Redis, Prefix, Queue, Log string
-	Point                           string // empty: it lives
-	After                           int64  // so many others passed the point
+// laterLog is what the processes did with a message.
+type laterLog struct {
+	attempts       int             // all
+	failed, copies map[string]bool // the tokens of those that were counted, and of those at copies
+	moved          bool
+	finished       bool // a success is recorded
+	byCopy         bool // that of a copy
+	again          int  // attempts that should not have been
 }
 
-func init() {
-	if spec := os.Getenv(laterEnv); spec != "" {
-		var w laterWorker
-		err := json.Unmarshal([]byte(spec), &w)
-		if err == nil {
-			err = w.run()
+// readLaterLog reads the lines of laterWorkers: an event, the id of a message, and the token of the attempt. The processes ran one after the
+// other, so the lines are in order.
+func readLaterLog(from io.Reader) (map[string]*laterLog, error) {
+	all := map[string]*laterLog{}
+	lines := bufio.NewScanner(from)
+	for lines.Scan() {
+		words := strings.Fields(lines.Text())
+		if len(words) != 3 {
+			return nil, fmt.Errorf("the line %q is no event", lines.Text())
 		}
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+		m := all[words[1]]
+		if m == nil {
+			m = &laterLog{failed: map[string]bool{}, copies: map[string]bool{}}
+			all[words[1]] = m
+		}
+		if !m.add(words[0], words[2]) {
+			return nil, fmt.Errorf("the line %q is no event", lines.Text())
+		}
+	}
+	return all, lines.Err()
+}
+
+// add reports false if it does not know the event.
+func (m *laterLog) add(event, token string) bool {
+	switch event {
+	case "attempt": // at an original, which is handled again if its ack was lost, as without the later lane
+		m.attempts++
+		m.again += btoi(m.byCopy)
+	case "copy":
+		m.attempts++
+		m.copies[token] = true
+		m.again += btoi(m.finished)
+	case "failed": // a step that is repeated is written again
+		m.failed[token] = true
+	case "moved":
+		m.moved = true
+	case "succeeded":
+		m.finished = true
+		m.byCopy = m.byCopy || m.copies[token]
+	default:
+		return false
+	}
+	return true
+}
+
+// laterAudit counts messages.
+type laterAudit struct {
+	Lost    int // never finished
+	Again   int // handled by a copy after a success, or by the original after that of a copy
+	TooMany int // counted failures beyond the first, after which the handler succeeds
+	Most    int // attempts at one message, those included in which a process died
+	Moved   int
+}
+
+func auditLater(log map[string]*laterLog, messages int) (a laterAudit) {
+	a.Lost = messages
+	for _, m := range log {
+		a.Lost -= btoi(m.finished)
+		a.Again += btoi(m.again > 0)
+		a.TooMany += max(0, len(m.failed)-1)
+		a.Most = max(a.Most, m.attempts)
+		a.Moved += btoi(m.moved)
+	}
+	return a
+}
+
+func TestLaterAudit(t *testing.T) {
+	for _, tc := range []struct {
+		name, log string
+		want      laterAudit
+	}{
+		{"as it should be", "attempt m a\nfailed m a\nmoved m a\nmoved m x\ncopy m b\nsucceeded m b", laterAudit{Most: 2, Moved: 1}},
+		{"processes died in attempts", "attempt m a\nattempt m b\nfailed m b\nmoved m b\ncopy m c\ncopy m d\nsucceeded m d", laterAudit{Most: 4, Moved: 1}},
+		{"FAIL sent twice", "attempt m a\nfailed m a\nfailed m a\nattempt m b\nsucceeded m b", laterAudit{Most: 2}},
+		{"lost", "attempt m a\nfailed m a\nmoved m a", laterAudit{Lost: 1, Most: 1, Moved: 1}},
+		{"never seen", "", laterAudit{Lost: 1}},
+		{"two copies", "attempt m a\nfailed m a\nmoved m a\ncopy m b\nsucceeded m b\ncopy m c", laterAudit{Again: 1, Most: 3, Moved: 1}},
+		{"the original after its copy", "attempt m a\nmoved m a\ncopy m b\nsucceeded m b\nattempt m c", laterAudit{Again: 1, Most: 3, Moved: 1}},
+		{"a copy after the original", "attempt m a\nmoved m a\nattempt m b\nsucceeded m b\ncopy m c", laterAudit{Again: 1, Most: 3, Moved: 1}},
+		{"the count began anew", "attempt m a\nfailed m a\nmoved m a\ncopy m b\nfailed m b\ncopy m c\nsucceeded m c", laterAudit{TooMany: 1, Most: 3, Moved: 1}},
+		{"its ack was lost", "attempt m a\nsucceeded m a\nattempt m b\nsucceeded m b", laterAudit{Most: 2}},
+	} {
+		log, err := readLaterLog(strings.NewReader(tc.log))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(tc.want, auditLater(log, 1)); diff != "" {
+			t.Errorf("%s: %s", tc.name, diff)
+		}
 	}
 }
 
-// mortal is a Counter whose process dies at a point.
-type mortal struct {
-	*counter.Counter
-	laterWorker
-	passed atomic.Int64
-}
-
-func (m *mortal) pass(point string) {
-	if point == m.Point && m.passed.Add(1) > m.After {
-		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
-		select {} // nothing follows
-	}
-}
-
-func (m *mortal) Fail(ctx context.Context, a counter.Attempt, f counter.Failure) (counter.Reply, error) {
-	m.pass("before FAIL")
-	reply, err := m.Counter.Fail(ctx, a, f)
-	m.pass("after FAIL")
-	return reply, err
-}
-
-func (m *mortal) Moved(ctx context.Context, a counter.Attempt, hop int64) error {
-	m.pass("after the confirm")
-	err := m.Counter.Moved(ctx, a, hop)
-	m.pass("after MOVED")
-	return err
-}
-
-func (m *mortal) Observe(_ context.Context, e consumer.Event) {
-	if e.Outcome == consumer.OutcomeMove {
-		m.pass("after the ack")
-	}
-}
-
-func (w laterWorker) run() error {
-	go func() {
-		_, _ = io.Copy(io.Discard, os.Stdin)
-		os.Exit(3) // the test is gone
-	}()
-	log, err := os.OpenFile(w.Log, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	store, err := counter.Dial(w.Redis, &counter.Options{Prefix: w.Prefix})
-	if err != nil {
-		return err
-	}
-	m := &mortal{Counter: store, laterWorker: w}
-	c := consumer.Consumer{
-		Queue: w.Queue, Counter: m, Observer: m, LaterAbove: time.Minute, MaxRetries: laterRetries, Concurrency: 4, Prefetch: 40,
-		Handler: func(ctx context.Context, d amqp.Delivery) error {
-			a, _ := consumer.AttemptFrom(ctx)
-			if _, err := fmt.Fprintf(log, "attempt at %s\n", d.MessageId); err != nil {
-				return err
-			}
-			if a.Number == 1 {
-				return consumer.RetryAfter(errors.New("not yet"), 65*time.Second)
-			}
-			_, err := fmt.Fprintf(log, "%s\n", d.MessageId)
-			return err
-		},
-	}
-	return c.Run(context.Background(), func(context.Context) (*amqp.Connection, error) { return amqp.Dial(w.AMQP) })
-}
-
-// start starts a worker, which is killed when the test ends.
-func (w laterWorker) start(t *testing.T) *exec.Cmd {
-	t.Helper()
-	spec, err := json.Marshal(w)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.CommandContext(t.Context(), os.Args[0])
-	cmd.Env = append(os.Environ(), laterEnv+"="+string(spec))
-	if _, err := cmd.StdinPipe(); err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	return cmd
-}
-
-// TestLaterKilled kills processes while they move messages. Each message is handled once, and none is dead-lettered.
+// TestLaterKilled kills processes while they move messages. No message is lost, handled again after the success of a copy, or
+// dead-lettered, and none gets an attempt too many. Each is moved four times: the store and the buckets work with shorter times than the consumer.
 func TestLaterKilled(t *testing.T) {
 	t.Parallel() // most of it is waiting
-	q := newLaterQueue(t)
-	w := laterWorker{AMQP: q.url, Redis: redisURL(t), Prefix: uniqueName(t, "later"), Queue: q.name, Log: filepath.Join(t.TempDir(), "handled")}
+	bucket := *laterDelay / 5
+	q := newShortLaterQueue(t, bucket)
+	w := laterWorker{
+		AMQP: q.url, Redis: redisURL(t), Prefix: uniqueName(t, "later"), Queue: q.name, Log: filepath.Join(t.TempDir(), "log"), Delay: *laterDelay, Above: bucket,
+	}
 	ids := make([]string, *laterMessages)
 	for n := range ids {
 		ids[n] = fmt.Sprint("m", n)
-		q.send(ids[n], nil, 0)
 	}
-	deaths := 0
+	publishIDs(t, consumer.Dialer(q.url, amqp.Config{}), q.name, ids)
+	begin, deaths := time.Now(), map[string]int{}
 	for n := range *laterKills {
 		for _, point := range laterPoints {
 			w.Point, w.After = point, int64(n%3)
-			ended := make(chan error, 1)
-			cmd := w.start(t)
-			go func() { ended <- cmd.Wait() }()
-			select {
-			case <-ended:
-				deaths++
-			case <-time.After(20 * time.Second): // no message passes that point now
-				_ = cmd.Process.Kill()
-				<-ended
-			}
+			deaths[point] += btoi(w.dies(t))
 		}
 	}
+	t.Logf("%v after %v", deaths, time.Since(begin).Round(time.Second))
 	w.Point = ""
 	cmd := w.start(t)
 	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
-	handled := map[string]int{}
-	finished := func() (n int) {
-		for _, id := range ids {
-			n += btoi(handled[id] > 0)
-		}
-		return n
+	audit := w.audit(t)
+	for over := time.Now().Add(15 * time.Minute); audit.Lost > 0 && time.Now().Before(over); audit = w.audit(t) {
+		time.Sleep(max(*laterDelay/20, time.Second/4)) // of a poll
 	}
-	for over := time.Now().Add(10 * time.Minute); finished() < len(ids) && time.Now().Before(over); time.Sleep(time.Second) {
-		handled = w.handled(t)
+	for over := time.Now().Add(time.Minute); q.held(t) > 0 && time.Now().Before(over); { // copies that are left
+		time.Sleep(time.Second / 4)
 	}
-	time.Sleep(2 * time.Second) // for what would be handled twice
-	handled = w.handled(t)
-	lost, twice, most := 0, 0, 0
-	for _, id := range ids {
-		lost += btoi(handled[id] == 0)
-		twice += btoi(handled[id] > 1)
-		most = max(most, handled["attempt at "+id])
-	}
+	audit = w.audit(t)
 	dead := q.depth(q.name+".dlq") + q.depth("strikes.later.lost")
-	t.Logf("%d messages, %d processes killed at five points: %d lost, %d handled twice, %d dead-lettered, %d attempts at most", len(ids), deaths, lost, twice, dead, most)
-	if lost+twice+dead > 0 || most > laterRetries+1 {
+	t.Logf("%d messages, processes killed %v; %d moved, %d lost, %d handled after their success, %d dead-lettered, %d attempts too many, %d at most at one message",
+		len(ids), deaths, audit.Moved, audit.Lost, audit.Again, dead, audit.TooMany, audit.Most)
+	if audit.Lost+audit.Again+audit.TooMany+dead > 0 || audit.Moved == 0 {
 		t.Fail()
+	}
+	for _, point := range laterPoints {
+		if deaths[point] < *laterKills {
+			t.Errorf("%d of %d processes died %s", deaths[point], *laterKills, point)
+		}
 	}
 }
 
-func (w laterWorker) handled(t *testing.T) map[string]int {
+// held counts the messages that are ready in the queue and its bucket.
+func (q *laterQueue) held(t *testing.T) int {
 	t.Helper()
-	text, err := os.ReadFile(w.Log)
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
+	return q.depth(q.name) + q.depth("strikes.later.1m")
+}
+
+// dies starts a worker and reports whether it killed itself.
+func (w laterWorker) dies(t *testing.T) bool {
+	t.Helper()
+	cmd := w.start(t)
+	over := time.AfterFunc(*laterDelay+30*time.Second, func() { _ = cmd.Process.Signal(syscall.SIGTERM) }) // no message passes that point now
+	defer over.Stop()
+	_ = cmd.Wait()
+	status, _ := cmd.ProcessState.Sys().(syscall.WaitStatus)
+	return status.Signaled() && status.Signal() == syscall.SIGKILL
+}
+
+func (w laterWorker) audit(t *testing.T) laterAudit {
+	t.Helper()
+	log, err := os.Open(w.Log)
+	if errors.Is(err, os.ErrNotExist) {
+		return auditLater(nil, *laterMessages)
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
-	out := map[string]int{}
-	for line := range bytes.Lines(text) {
-		out[strings.TrimSpace(string(line))]++
+	defer log.Close()
+	all, err := readLaterLog(log)
+	if err != nil {
+		t.Fatal(err)
 	}
-	return out
+	return auditLater(all, *laterMessages)
 }
 
 func btoi(b bool) int {

@@ -31,9 +31,15 @@ type laterQueue struct {
 // quick is the TTL of every bucket in these tests. A consumer refuses such buckets, so it begins where they are right.
 const quick = 2 * time.Second
 
-func newLaterQueue(t *testing.T) *laterQueue {
-	url, _ := virtualHost(t) // the buckets are those of all queues of a virtual host
+func newLaterQueue(t *testing.T) *laterQueue { return newShortLaterQueue(t, 0) }
+
+// newShortLaterQueue's buckets return messages after ttl, by a policy that consumers do not see; zero: they are as declared.
+func newShortLaterQueue(t *testing.T, ttl time.Duration) *laterQueue {
+	url, management := virtualHost(t) // the buckets are those of all queues of a virtual host
 	b := topoDial(t, url)
+	if ttl > 0 {
+		shortenBuckets(t, management, b.conn.Config.Vhost, ttl)
+	}
 	q := &laterQueue{b, url, b.name(), counter.NewMemory(nil)}
 	b.declare(topology.Spec{Queue: q.name, Later: true})
 	return q
@@ -58,6 +64,7 @@ type seen struct {
 	mu       sync.Mutex
 	attempts []string
 	headers  []amqp.Table
+	bodies   []string // of those that succeeded
 	outcomes []consumer.Outcome
 	changed  chan struct{}
 }
@@ -92,6 +99,7 @@ func (q *laterQueue) run(above time.Duration, delay func(number int) time.Durati
 			if wait := delay(a.Number); wait != 0 {
 				return consumer.RetryAfter(errors.New("not yet"), wait)
 			}
+			s.bodies = append(s.bodies, string(d.Body))
 			return nil
 		},
 	}

@@ -233,6 +233,7 @@ func TestKillerIsDeadLetteredAndNeighboursAreNot(t *testing.T) {
 	}{{consumer.IsolationSuspects, 3 + 3}, {consumer.IsolationStrict, 3 + 1}} {
 		t.Run(fmt.Sprint("isolation ", int(tc.iso)), func(t *testing.T) {
 			eachType(t, func(t *testing.T, queue string) {
+				t.Parallel() // most of it is waiting
 				spec, c := newChild(t, queue)
 				spec.Kill, spec.Isolation, spec.Concurrency = []string{"m5"}, tc.iso, 4
 				publish(t, queue, "m", 20)

@@ -50,6 +50,7 @@ func TestPush(t *testing.T) {
 		{"classic, lanes", topology.Classic, 4, []string{"--ordered", "--lane", "customer", "--concurrency", "4"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel() // most of it is waiting
 			queue := declaredAs(t, topology.Spec{Type: tc.typ, SingleActiveConsumer: tc.lanes > 0})
 			prefix := uniqueName(t, "strikes")
 			c := ofPrefix(t, prefix)
@@ -103,6 +104,7 @@ func TestPushKilled(t *testing.T) {
 	const n, retries, kills = 120, 4, 8
 	strikes := strikesBinary(t)
 	eachType(t, func(t *testing.T, queue string) {
+		t.Parallel() // most of it is waiting
 		prefix := uniqueName(t, "strikes")
 		c := ofPrefix(t, prefix)
 		killers := []string{"m010", "m060"}

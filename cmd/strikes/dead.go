@@ -41,7 +41,8 @@ func (a *app) deadShowCommand() *cobra.Command {
 		dead.RouteMeaning+`
 The store's record says when and why a message died. Headers and body are read from the dead-letter queue, from its head, if it holds 500
 messages at most. A longer queue is read only for a message without a record, for --body and --json, all up to that message, and with
---search, which sets how many are read. stderr says what was not read.
+--search, which sets how many are read. stderr says what was not read. If the queue does not hold the message, the record is printed without
+headers and body, stderr says what became of it, and the exit code is 3.
 Put an ID that begins with - after --.
 
 `[1:]+nameMeanings+kindMeanings,

@@ -52,7 +52,7 @@ func (a *app) export(ctx context.Context, o exportOptions) (err error) {
 		return err
 	}
 	q.Names = o.queues
-	store, err := connect.DialStore(o.RedisURL, o.Prefix)
+	store, err := o.StoreUnasked()
 	if err != nil {
 		return err
 	}

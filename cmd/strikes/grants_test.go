@@ -48,7 +48,7 @@ func TestGrants(t *testing.T) {
 		{[]string{"consume", "Q", "--exit-when-idle", "1s", "--", "true"}, grants{read: "Q", tag: "management", store: allSteps}, "", ""},
 		{[]string{"status", "Q"}, grants{tag: "management", store: "time hgetall " + listsDead}, "Q.dlq holds", ""},
 		{[]string{"status", "Q", "--dead-letter-queue", "Q.dlq"}, grants{read: "Q Q.dlq", store: "time hgetall " + listsDead}, "holds 2", ""},
-		{[]string{"status", "--limit", "0"}, grants{tag: "management", store: "evalsha eval time hgetall " + listsRecords}, "m3: attempt 2", ""},
+		{[]string{"status", "--limit", "0"}, grants{tag: "management", store: "evalsha eval time hgetall zcard zrange " + listsRecords}, "m3: attempt 2", ""},
 		{[]string{"dead", "list", "Q"}, grants{read: "Q.dlq", tag: "management", store: findsRecords}, "no stock", ""},
 		{[]string{"dead", "list", "--groups", "Q"}, grants{read: "Q.dlq", tag: "management", store: "zcount " + findsRecords + " " + listsDead}, "no stock", ""},
 		{[]string{"dead", "list", "--no-store", "Q"}, grants{read: "Q.dlq", tag: "management"}, "rejected", ""},
@@ -71,6 +71,7 @@ func TestGrants(t *testing.T) {
 		{[]string{"limit", "set", "Q", "5", "--reason", "r"}, grants{read: "Q", tag: "management", store: allSteps}, "", ""},
 	} {
 		t.Run(strings.Join(tc.args, " "), func(t *testing.T) {
+			t.Parallel() // most of it is waiting
 			queue := "cli." + uuid.NewString()
 			t.Cleanup(func() {
 				if err := errors.Join(forget(brokerURL(t), queue), forgetKeys(storeURL(t), queue)); err != nil {

@@ -25,8 +25,9 @@ Run it once you know what became of them, or that this cannot be known: strikes 
 changes: dead list --records shows the record of each until it expires. The audit log keeps the number, the actor and the reason. If no
 dead letter is unaccounted for, the exit code is 3.
 
-Give the management API if you can: without it, dead letters that others consumed are unaccounted for too. If these are written off and
-the API is given later, they are subtracted twice, which hides as many losses.`[1:],
+Dead letters that come back later, and are replayed or dropped, no longer count as written off. Give the management API if you can:
+without it, dead letters that others consumed are unaccounted for too. If these are written off and the API is given later, they are
+subtracted twice, which hides as many losses. The API does not say which were consumed before the write-off.`[1:],
 		func(ctx context.Context, args []string) error { return a.writeOff(ctx, o, make, note, args[0]) })
 	o.AddRecords(cmd)
 	o.AddManagement(cmd, "for what AMQP cannot report")

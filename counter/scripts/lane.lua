@@ -13,8 +13,8 @@
 --   2  owner    the session whose steps are taken (lanes.lua)
 --   3  lane     …lane:<lane>, hash. name: for people; since: time in µs, distinguishes the places of this store from those of one
 --               that has lost its memory; last: number of the newest place; held: time in ms; owner, number: of the last step;
---               base: the last place when that session began in the lane; changed: an operator came after that step.
---               It stays after a release, so that late duplicates are recognised
+--               said: what it was replied, "<verdict> <place>"; base: the last place when that session began in the lane;
+--               changed: an operator dropped places after that step. It stays after a release, so that late duplicates are recognised
 --   4  open     …:open, sorted set of the numbers of the open places
 --   5  letters  …:letters, hash of the dead letters: "<id hash>:<generation hash>" to "<place> <id>". A letter leaves it once it
 --               was published again and is off the dead-letter queue
@@ -30,7 +30,8 @@
 --   9  since    of the place that the message carries; 0: none
 --   10 place    its number; 0: none
 --
--- Reply: { verdict, since, place }, the place of the message, 0 if it has none
+-- Reply: { verdict, since, place }, the place of the message, 0 if it has none. A repeated step gets the reply of the first, and changes
+-- nothing: an operator may have replayed the message meanwhile, and the place that it would get had no dead letter
 --   FREE     the lane is not held. enter: run the message
 --   RUN      (enter only) run the message: its place is the first
 --   HELD     enter: dead-letter the message without an attempt, it is parked. park, leave: done, and the lane is held
@@ -47,8 +48,15 @@ local owned = redis.call('GET', owner)
 if not owned then return { 'UNKNOWN', '0', '0' } end
 if owned ~= session then return { 'UNOWNED', '0', '0' } end
 
-local kept = redis.call('HMGET', lane, 'since', 'last', 'owner', 'number', 'changed', 'base')
-if kept[3] == session and (tonumber(kept[4]) > number or tonumber(kept[4]) == number and kept[5]) then return { 'UNOWNED', '0', '0' } end
+local kept = redis.call('HMGET', lane, 'since', 'last', 'owner', 'number', 'changed', 'base', 'said')
+if kept[3] == session then
+  local latest = tonumber(kept[4])
+  if latest > number or latest == number and kept[5] then return { 'UNOWNED', '0', '0' } end
+  if latest == number then
+    local said, at = string.match(kept[7], '^(%u+) (%d+)$')
+    return { said, kept[1], at }
+  end
+end
 
 local time = redis.call('TIME')
 local began, last = kept[1] or string.format('%.0f', time[1] * 1000000 + time[2]), tonumber(kept[2] or 0)
@@ -97,7 +105,8 @@ else
 end
 
 if last > 0 then
-  redis.call('HSET', lane, 'name', ARGV[5], 'since', began, 'last', last, 'owner', session, 'number', number, 'base', base)
+  redis.call('HSET', lane, 'name', ARGV[5], 'since', began, 'last', last, 'owner', session, 'number', number, 'base', base,
+    'said', verdict .. ' ' .. place)
   redis.call('HDEL', lane, 'changed')
   for _, key in ipairs(KEYS) do redis.call('PEXPIRE', key, ttl) end
 end

@@ -1,17 +1,19 @@
 -- SUMMARY reads what an operator sees of one queue. It writes nothing.
 --
 -- KEYS: index, override and tombstones, as record.lua describes them; the key of undecodable.lua; dead of record.lua; the key of
--- pause.lua.
+-- pause.lua; consumers of control.lua; lanes of lane.lua.
 -- ARGV:
 --   1  skip    so many of the records that were written last, and of the tombstones
 --   2  most    records to read
 --   3  recent  ms since a dead letter's last attempt in which it may be on its way
 --   4  forgotten  ms that a message may wait for its next attempt
 --
--- Reply: { now, entries read, retrying, forgotten, recent, TTL of the head in ms, head, tombstones, override, undecodable, pause }
+-- Reply: { now, entries read, retrying, forgotten, recent, TTL of the head in ms, head, tombstones, override, undecodable, pause, held,
+-- held lanes }
 -- retrying are the records that failed, or run, and are not dead-lettered; forgotten are those of them that wait too long. The head is
--- the record of the one that has retried for longest: of one that is forgotten, or waits in the later lane, only if all do. The last four are the fields of the hashes,
--- or the error of a key that is none.
+-- the record of the one that has retried for longest: of one that is forgotten, or waits in the later lane, only if all do. The four before held are the
+-- fields of the hashes, or the error of a key that is none. held is what each process reports of messages whose attempts are not
+-- counted: "<messages> <ms> <why>". held lanes is their number, or the error of a key of another type.
 
 local index = KEYS[1]
 local prefix = string.sub(index, 1, -6) .. 'r:'
@@ -57,6 +59,14 @@ while read < most and stale < 10 do
 end
 if stale > 9 then read = 0 end
 
+local held = {} -- of the processes that control.lua lists
+local consumers = redis.pcall('ZRANGE', KEYS[7], 0, -1)
+if consumers.err then return consumers end
+for _, member in ipairs(consumers) do
+  local report = redis.pcall('GET', string.sub(index, 1, -6) .. 'held:' .. (string.match(member, '^%d (%S+)') or ''))
+  if type(report) == 'string' then held[#held + 1] = report end
+end
+
 return { now, math.max(#members, read), retrying, forgotten, recent, head and redis.call('PTTL', head_key) or 0, head,
   redis.pcall('HGETALL', KEYS[3]), redis.pcall('HGETALL', KEYS[2]), redis.pcall('HGETALL', KEYS[4]),
-  redis.pcall('HGETALL', KEYS[6]) }
+  redis.pcall('HGETALL', KEYS[6]), held, redis.pcall('ZCARD', KEYS[8]) }

@@ -144,7 +144,7 @@ func (p *plant) earlier(queue string) {
 	for _, e := range []counter.AuditEntry{
 		{Actor: "grace", Verb: "limit", Subject: queue, Reason: "the warehouse is slow tonight", Result: queue + " is now limited to 8 retries after the first attempt.", Count: 1},
 		{Actor: "grace", Verb: "pause", Subject: queue, Reason: "release 2026.11.3", Result: "The consumers of " + queue + " are paused.", Count: 1},
-		{Actor: "ada", Verb: "pause", Subject: queue, Reason: "released", Result: "The consumers of " + queue + " go on.", Count: 1},
+		{Actor: "ada", Verb: "resume", Subject: queue, Reason: "released", Result: "The consumers of " + queue + " go on.", Count: 1},
 	} {
 		if err := p.counter.Admin().Audit(p.t.Context(), p.vhost, queue, e); err != nil {
 			p.t.Fatal(err)

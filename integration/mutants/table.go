@@ -21,6 +21,7 @@ var (
 	simulation = check{name: "simulation", pkg: "consumer", run: "^TestSimulation$", args: []string{"-sim.n=5000"}}
 	scripts    = check{name: "scripts on a fake Redis", pkg: "counter", run: "^(TestModel|TestSteps)$", args: []string{"-rapid.nofailfile"}}
 	apart      = check{name: "messages counted apart", pkg: "counter", run: "^(TestMessagesAreCountedApart|TestKeys)$"}
+	lanes      = check{name: "simulation of held lanes", pkg: "consumer", run: "^TestSimulationLanes$", args: []string{"-sim.n=2000"}}
 	refused    = check{name: "fields that Consume refuses", pkg: "consumer", run: "^TestConsumeRefusesFields$"}
 )
 
@@ -119,6 +120,38 @@ var mutants = []mutant{
 			"consumer/consumer.go",
 			"conn.Config.Recovery != nil",
 			"false",
+		}},
+	},
+	{
+		name: "another message of the id taken for an old copy, in the scripts", by: scripts, shows: "--- FAIL",
+		edits: []edit{{
+			"counter/scripts/record.lua",
+			"stale = body == mark and (",
+			"stale = (",
+		}},
+	},
+	{
+		name: "a copy confirmed with the next hop", by: simulation, shows: "--- FAIL",
+		edits: []edit{{
+			"counter/memory_move.go",
+			"			e.confirm(hop)\n",
+			"			e.confirm(hop + 1)\n",
+		}},
+	},
+	{
+		name: "the successor of a dead letter run in its held lane", by: lanes, shows: "began before",
+		edits: []edit{{
+			"counter/memory_lane.go",
+			"s.Place.Number == 0 && len(b.open) == 0:",
+			"s.Place.Number == 0:",
+		}},
+	},
+	{
+		name: "a lane step of an earlier owner accepted", by: lanes, shows: "began before",
+		edits: []edit{{
+			"counter/memory_lane.go",
+			"	case s.Owner:\n	default:\n",
+			"	default:\n	case \"none\":\n",
 		}},
 	},
 	{

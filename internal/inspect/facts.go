@@ -1,5 +1,5 @@
 // Package inspect gathers the facts about a queue and its dead-letter route, and judges them by rules. The text of every finding is
-// in catalogue.go.
+// in catalogue.go and catalogue_route.go.
 package inspect
 
 import (
@@ -54,15 +54,6 @@ type Facts struct {
 type Vitals struct {
 	management.State
 	Targets []queueinfo.Queue // queues that the dead letters reach
-}
-
-// Exchange is what is known of an exchange.
-type Exchange struct {
-	Exists    queueinfo.Answer
-	Kind      string // "fanout", "direct", …; empty: not known
-	Bindings  []management.Binding
-	Bound     bool   // Bindings are known
-	Alternate string // the exchange that takes unrouted messages
 }
 
 // targets returns the queues that dead letters reach by themselves, not only after another queue rejects them.

@@ -8,12 +8,12 @@ import (
 	"github.com/strikesmq/strikes/counter"
 )
 
-// Held are messages that one process holds because its attempts at them are not counted. They have no records.
+// Held are messages that a process, or all of a queue, hold because the attempts at them are not counted. They have no records.
 type Held struct {
 	Messages int       `json:"messages"`
-	Since    time.Time `json:"since"` // of the one that waits for longest
-	Why      string    `json:"why"`   // of the newest attempt
-	Holder   string    `json:"holder"`
+	Since    time.Time `json:"since"`            // of the one that waits for longest
+	Why      string    `json:"why"`              // of the newest attempt
+	Holder   string    `json:"holder,omitempty"` // empty: all
 }
 
 // heldBy returns what processes hold, the longest first.

@@ -38,7 +38,9 @@ type Summary struct {
 	Blocked   time.Duration `json:"-"`              // for how long it has blocked; zero if no message does, or only ones that are forgotten or wait in the later lane
 	Retrying  int           `json:"retrying"`       // messages that failed, or run again
 	Forgotten int           `json:"forgotten,omitempty"`
+	Held      *Held         `json:"held,omitempty"` // messages that are not counted, of all processes; since and why of the one that waits for longest
 	Dead      DeadLetters   `json:"dead_lettered"`
+	HeldLanes int           `json:"held_lanes,omitempty"`
 
 	Paused      *records.Note        `json:"paused,omitempty"`
 	Limit       *records.Limit       `json:"limit,omitempty"`
@@ -56,15 +58,16 @@ type Trouble string
 // The troubles, the worst first.
 const (
 	TroubleRoute       Trouble = "route"       // its dead letters reach no queue: they are lost, or consumers hold them
-	TroubleBlocked     Trouble = "blocked"     // a message has blocked for over a minute, or none can be decoded
+	TroubleBlocked     Trouble = "blocked"     // a message has blocked or was held uncounted for over a minute, or none can be decoded
 	TroubleUnaccounted Trouble = "unaccounted" // dead letters are missing
 	TroubleStopped     Trouble = "stopped"     // messages wait: the queue is paused, or has no consumer
+	TroubleLanes       Trouble = "lanes"       // lanes are held: their messages are dead-lettered without an attempt
 	TroubleRetrying    Trouble = "retrying"
 	TroubleDead        Trouble = "dead"
 	TroubleNone        Trouble = ""
 )
 
-var troubles = []Trouble{TroubleRoute, TroubleBlocked, TroubleUnaccounted, TroubleStopped, TroubleRetrying, TroubleDead, TroubleNone}
+var troubles = []Trouble{TroubleRoute, TroubleBlocked, TroubleUnaccounted, TroubleStopped, TroubleLanes, TroubleRetrying, TroubleDead, TroubleNone}
 
 // blockedAfter is how long a message may block before it is trouble.
 const blockedAfter = time.Minute
@@ -87,8 +90,12 @@ func (s *Summary) ofStore(kept counter.Summary) {
 	s.Retrying, s.Forgotten, s.Partial, s.Err = kept.Retrying, kept.Forgotten, kept.Partial, kept.Err
 	s.StoreSeen = !kept.Time.IsZero() && kept.Err == nil
 	s.Dead.counted(kept.Tombstones)
-	s.Dead.recent = int64(kept.Recent)
+	s.HeldLanes, s.Dead.Behind = kept.HeldLanes, kept.Behind.Count
+	s.Dead.recent = int64(kept.Recent) + kept.Behind.Recent
 	s.Undecodable = records.UndecodableOf(kept.Undecodable)
+	if kept.Held.Messages > 0 {
+		s.Held = &Held{Messages: kept.Held.Messages, Since: kept.Time.Add(-kept.Held.For), Why: kept.Held.Why}
+	}
 	if kept.Paused != nil {
 		s.Paused = new(records.NoteOf(*kept.Paused))
 	}
@@ -134,13 +141,14 @@ func (o *Overview) judge(seen sight) {
 func account(of []*Summary, at DeadLetters) {
 	for _, s := range of {
 		at.Count, at.Removed, at.recent = at.Count+s.Dead.Count, at.Removed+s.Dead.Removed, at.recent+s.Dead.recent
-		at.Waiting, at.WrittenOff = at.Waiting+s.Dead.Waiting, at.WrittenOff+s.Dead.WrittenOff
+		at.Waiting, at.WrittenOff, at.Behind = at.Waiting+s.Dead.Waiting, at.WrittenOff+s.Dead.WrittenOff, at.Behind+s.Dead.Behind
 	}
 	at.judge()
 	for _, s := range of {
 		d := &s.Dead
 		d.Holds, d.Taken = at.Holds, at.Taken
-		d.Missing, d.Unclear, s.Sharing = min(at.Missing, d.Still), min(at.Unclear, d.Still), len(of)-1
+		most := d.Still + d.Behind
+		d.Missing, d.Unclear, s.Sharing = min(at.Missing, most), min(at.Unclear, most), len(of)-1
 	}
 }
 
@@ -148,12 +156,14 @@ func (s *Summary) trouble(now time.Time) Trouble {
 	switch {
 	case len(s.Dead.Route) > 0:
 		return TroubleRoute
-	case s.Blocked > blockedAfter, s.Undecodable != nil && s.Undecodable.Blocks(now), s.Err != nil:
+	case s.Blocked > blockedAfter, s.Held != nil && now.Sub(s.Held.Since) > blockedAfter, s.Undecodable != nil && s.Undecodable.Blocks(now), s.Err != nil:
 		return TroubleBlocked
 	case s.Dead.Missing > 0:
 		return TroubleUnaccounted
 	case s.Ready != nil && *s.Ready > 0 && (*s.Consumers == 0 || s.Paused != nil):
 		return TroubleStopped
+	case s.HeldLanes > 0:
+		return TroubleLanes
 	case s.Retrying > s.Forgotten:
 		return TroubleRetrying
 	case s.Dead.Still > 0:

@@ -27,6 +27,11 @@ func TestWorstFirst(t *testing.T) {
 	waiting := func(name string, ready, consumers int) Summary {
 		return Summary{Queue: name, Ready: &ready, Consumers: &consumers}
 	}
+	held := func(name string, ago time.Duration) Summary {
+		s := Summary{Queue: name}
+		s.ofStore(counter.Summary{Time: noon, Held: counter.Held{Messages: 1, For: ago}})
+		return s
+	}
 	want := []struct {
 		s       Summary
 		trouble Trouble
@@ -34,11 +39,13 @@ func TestWorstFirst(t *testing.T) {
 		{Summary{Queue: "broken", Dead: DeadLetters{Route: []inspect.Finding{{Code: "x"}}}}, TroubleRoute},
 		{failing("hours", time.Hour), TroubleBlocked},
 		{failing("minutes", 2*time.Minute), TroubleBlocked},
+		{held("held", 2*time.Minute), TroubleBlocked},
 		{Summary{Queue: "undecodable", Undecodable: &records.Undecodable{Last: noon}}, TroubleBlocked},
 		{dead("lost more", 2), TroubleUnaccounted},
 		{dead("lost", 1), TroubleUnaccounted},
 		{waiting("full", 9, 0), TroubleStopped},
 		{waiting("filling", 1, 0), TroubleStopped},
+		{Summary{Queue: "held", HeldLanes: 1, Retrying: 1}, TroubleLanes},
 		{failing("seconds", 5*time.Second), TroubleRetrying},
 		{dead("dead", 0), TroubleDead},
 		{waiting("busy", 9, 1), TroubleNone},

@@ -26,6 +26,7 @@ type Status struct {
 	Blocked   int                `json:"blocked"`        // messages, with those beyond Collector.Most
 	Held      []Held             `json:"held,omitempty"` // messages that are not counted, by process
 	Dead      DeadLetters        `json:"dead_lettered"`
+	HeldLanes int                `json:"held_lanes,omitempty"`
 	Later     []LaterQueue       `json:"later,omitempty"` // of the virtual host; empty: it has none, or they may not be seen
 	Notes     []Note             `json:"-"`               // what could not be seen
 
@@ -93,7 +94,7 @@ func (s *Status) judge(f facts, most int) {
 		}
 	}
 	s.Dead.counted(f.tombstones)
-	s.Dead.Behind = f.behind.Count
+	s.HeldLanes, s.Dead.Behind = int(f.behind.Lanes), f.behind.Count
 	s.Dead.recent += f.behind.Recent
 	s.Dead.Reasons, s.Dead.Others = reasons.most(maxReasons)
 	s.Dead.explain()

@@ -72,7 +72,7 @@ export class Consumer {
     const late = new Late()
     const control = holdControl(this.settings.counter, this.settings)
     try {
-      await this.sessions({ stop, late, control, consumed: false, careful: false, first: true, denials: 0 })
+      await this.sessions({ stop, late, control, isolation: ofProcess(), consumed: false, careful: false, first: true, denials: 0 })
     } finally {
       off()
       await Promise.all([late.close(), releaseControl(control)])
@@ -84,6 +84,7 @@ export class Consumer {
    * @property {Stop} stop
    * @property {Late} late
    * @property {import('./control.js').ControlReader | undefined} control
+   * @property {import('./isolation.js').Isolation} isolation
    * @property {boolean} consumed a session has consumed
    * @property {boolean} careful an undecodable message may be in the queue
    * @property {boolean} first the first connection is not over
@@ -119,7 +120,7 @@ export class Consumer {
     const connected = performance.now()
     try {
       while (!r.stop.done) {
-        const facts = await this.check(model)
+        const facts = await this.check(model, r.control)
         if (!await awaitResume(r, model)) await this.session(r, model, facts, connected)
       }
     } finally {
@@ -155,11 +156,14 @@ export class Consumer {
     return model
   }
 
-  /** @param {any} model */
-  async check(model) {
+  /** @param {any} model @param {import('./control.js').ControlReader} [control] */
+  async check(model, control) {
     const { check, allowDrop } = this.own
     const { queue, vhost, maxRetries } = this.settings
     await this.checkStore()
+    await control?.first
+    const refusal = control?.refusal()
+    if (refusal) throw refusal
     if (typeof check === 'function') {
       try {
         await check(model)
@@ -187,11 +191,15 @@ export class Consumer {
     const { settings, own } = this
     const stop = new Stop()
     const off = r.stop.on(() => stop.end())
-    const offControl = r.control?.on(() => { if (r.control?.reply.paused) stop.end() })
+    const offControl = r.control?.on(() => {
+      if (r.control?.reply.paused) stop.end()
+      const refusal = r.control?.refusal()
+      if (refusal) session.ended.end(refusal)
+    })
     if (r.control) r.control.sessions++
     const route = facts && !own.allowDrop ? new Route(() => checkRoute(model, settings.queue, facts), settings.logger, settings.queue) : undefined
     const session = new Session(model, {
-      settings, ...own, isolation: ofProcess(), late: r.late, control: r.control, route, careful: r.careful,
+      settings, ...own, isolation: r.isolation, late: r.late, control: r.control, route, careful: r.careful,
       prefetch: r.careful ? 1 : own.prefetch, deadLettersFrom: r.first ? 0 : connected + ELECTING,
       consuming: (yes) => {
         r.consumed ||= yes

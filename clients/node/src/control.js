@@ -1,3 +1,4 @@
+import { RefusedError } from './errors.js'
 import { member } from './key.js'
 import { newToken } from './token.js'
 
@@ -5,7 +6,11 @@ import { newToken } from './token.js'
 const EVERY = 1000
 
 /** @typedef {import('./counter.js').Control} ControlReply */
-/** @typedef {{ control: (vhost: string, queue: string, reader: any, options?: any) => Promise<ControlReply> }} Controller */
+/**
+ * @typedef {object} Controller
+ * @property {(vhost: string, queue: string, reader: any, options?: any) => Promise<ControlReply>} control
+ * @property {(vhost: string, queue: string, options?: any) => Promise<number>} [heldLanes]
+ */
 
 /**
  * Reads once a second, for all consumers of the process on a queue, whether operators paused the queue or skipped messages. If
@@ -25,6 +30,7 @@ export class ControlReader {
     this.token = newToken()
     /** @type {ControlReply} */
     this.reply = { paused: false, by: '', why: '', at: 0, skips: new Set() }
+    this.lanes = 0 // that dead letters hold
     /** @type {Set<() => void>} called after each reply */
     this.listeners = new Set()
     this.sessions = 0 // that consume or hold deliveries
@@ -63,6 +69,7 @@ export class ControlReader {
       this.reply = await this.store.control(this.vhost, this.queue, this.reader(state))
       if (!this.reached) this.logger.info('the store replies again', { queue: this.queue, paused: this.reply.paused })
       this.reached = true
+      this.lanes = await this.store.heldLanes?.(this.vhost, this.queue).catch(() => this.lanes) ?? 0
     } catch (error) {
       if (this.reached) this.logger.warn('reading whether the queue is paused: the store does not reply; its last reply stands', { queue: this.queue, error })
       this.reached = false
@@ -77,6 +84,15 @@ export class ControlReader {
   on(f) {
     this.listeners.add(f)
     return () => { this.listeners.delete(f) }
+  }
+
+  /**
+   * Why the queue must not be consumed: only a consumer in Go holds lanes.
+   * @returns {RefusedError | undefined}
+   */
+  refusal() {
+    if (this.lanes === 0) return undefined
+    return new RefusedError(`queue ${JSON.stringify(this.queue)} is refused: ${this.lanes} of its lanes are held, and their new messages would overtake the dead letters: consume it with a Go consumer that has HoldLanes, or release the lanes (strikes lane list)`)
   }
 
   /** A session that has ended holds no delivery any more. */

@@ -1,7 +1,7 @@
 import { cut, MAX_REASON, MAX_STORED } from './bytes.js'
 import { FieldError, StoreError } from './errors.js'
 import { MAX_FLOOR } from './generation.js'
-import { controlKeys, DEFAULT_PREFIX, member, queueKey } from './key.js'
+import { controlKeys, DEFAULT_PREFIX, lanesKeys, member, queueKey } from './key.js'
 import { parseReply } from './reply.js'
 import { scripts } from './scripts.js'
 import { dialStore, refuseClient, Store, storeError } from './store.js'
@@ -9,6 +9,7 @@ import { dialStore, refuseClient, Store, storeError } from './store.js'
 const MINUTE = 60_000
 const KEEP_DONE = 10 * MINUTE
 const PAUSE_TTL = 30 * 24 * 60 * MINUTE
+const LANES_TTL = 30 * 24 * 60 * MINUTE
 const UNDECODABLE_TTL = 15 * MINUTE
 const MAX_LIMIT = 1001
 
@@ -44,6 +45,7 @@ export const DEFAULT_TTL = 7 * 24 * 60 * MINUTE
  * @property {number} [received] when this process received the delivery, by performance.now(); only a first attempt needs it
  * @property {number} [floor] the fence that the delivery carries
  * @property {number} [maxAge] ms; a message that fails later than this after its first counted attempt is exhausted; an override replaces it; 0: none
+ * @property {string} [later] of a copy that waited in the later lane: the last argument of START and FAIL, as docs/protocol.md says
  */
 
 /**
@@ -100,7 +102,7 @@ export class Counter {
    */
   async start(attempt, mode, limit, { timeout = 1000 } = {}) {
     if (!(limit >= 1)) throw new FieldError('limit', limit, '1 at least')
-    return this.step('start', attempt, Math.min(limit, MAX_LIMIT), [mode, attempt.floor ?? 0, ceil(attempt.maxAge ?? 0)], timeout)
+    return this.step('start', attempt, Math.min(limit, MAX_LIMIT), [mode, attempt.floor ?? 0, ceil(attempt.maxAge ?? 0), ...laterOf(attempt)], timeout)
   }
 
   /**
@@ -114,7 +116,7 @@ export class Counter {
     const { limit, wait = 0, cause = 'failed', reason = '', ran = 0, atMost = 0 } = failure
     if (!['failed', 'panicked', 'timed-out', 'rejected'].includes(cause)) throw new FieldError('cause', cause, 'failed, panicked, timed-out or rejected')
     if (!Number.isSafeInteger(atMost) || atMost < 0) throw new FieldError('atMost', atMost, '0 at least')
-    const args = [ceil(wait), cause, cut(reason, MAX_REASON), Math.floor(Math.max(ran, 0)), ceil(attempt.maxAge ?? 0), Math.min(atMost, MAX_LIMIT)]
+    const args = [ceil(wait), cause, cut(reason, MAX_REASON), Math.floor(Math.max(ran, 0)), ceil(attempt.maxAge ?? 0), Math.min(atMost, MAX_LIMIT), ...laterOf(attempt)]
     return this.step('fail', attempt, Math.min(Math.max(limit, 0), MAX_LIMIT), args, timeout)
   }
 
@@ -188,6 +190,20 @@ export class Counter {
   }
 
   /**
+   * Reads how many lanes of a queue are held by dead letters.
+   * @param {string} vhost
+   * @param {string} queue
+   * @param {{ timeout?: number }} [options] ms; 500 if absent
+   * @returns {Promise<number>}
+   */
+  async heldLanes(vhost, queue, { timeout = 500 } = {}) {
+    const k = lanesKeys(vhost, queue, this.prefix)
+    const reply = await this.store.run(scripts.lanes, [k.lanes, k.owner], [LANES_TTL, '', ''], timeout)
+    if (!Array.isArray(reply) || reply.length < 1) throw new StoreError('unexpected reply', 'want the owner of the lanes')
+    return reply.length - 1
+  }
+
+  /**
    * Adds a session that an undecodable message ended, for status and doctor.
    * @param {string} vhost
    * @param {string} queue
@@ -235,6 +251,11 @@ function checkAttempt(a) {
   const floor = a.floor ?? 0
   if (!Number.isSafeInteger(floor) || floor < 0 || floor > MAX_FLOOR) throw new FieldError('floor', floor, `0 to ${MAX_FLOOR}`)
   if (!((a.maxAge ?? 0) >= 0)) throw new FieldError('maxAge', a.maxAge, 'ms, 0 at least')
+}
+
+/** @param {CountedAttempt} a */
+function laterOf({ later }) {
+  return later ? [later] : []
 }
 
 /**

@@ -2,7 +2,7 @@
 // are the whole state table; delivery.js takes the steps.
 
 /**
- * @typedef {'start' | 'isolate' | 'run' | 'again' | 'fail' | 'end' | 'wait' | 'retract' | 'overdue' | 'ack' | 'requeue' | 'dead-letter' | 'leave' | 'give-up'} Step
+ * @typedef {'start' | 'isolate' | 'run' | 'again' | 'fail' | 'end' | 'wait' | 'retract' | 'overdue' | 'ack' | 'stale' | 'requeue' | 'dead-letter' | 'leave' | 'give-up'} Step
  */
 
 /** @type {{ [name: string]: Step }} */
@@ -17,12 +17,13 @@ const steps = {
   RETRACT: 'retract', // close an attempt that did not run
   OVERDUE: 'overdue', // the delivery was held for as long as it may be
   ACK: 'ack',
+  STALE: 'stale', // ack: another copy takes the place of this one
   REQUEUE: 'requeue',
   DEAD_LETTER: 'dead-letter',
   LEAVE: 'leave', // the delivery returns with its session; nothing is counted
   GIVE_UP: 'give-up', // the same, and the session ends: the delivery was held for too long
 }
-export const { START, ISOLATE, RUN, AGAIN, FAIL, END, WAIT, RETRACT, OVERDUE, ACK, REQUEUE, DEAD_LETTER, LEAVE, GIVE_UP } = steps
+export const { START, ISOLATE, RUN, AGAIN, FAIL, END, WAIT, RETRACT, OVERDUE, ACK, STALE, REQUEUE, DEAD_LETTER, LEAVE, GIVE_UP } = steps
 
 /** @typedef {'suspects' | 'strict' | 'off'} Isolation */
 /** @typedef {'shared' | 'isolated' | 'untracked' | 'beside-abandoned'} Mode */
@@ -51,6 +52,7 @@ export function decideStarted(verdict) {
     case 'SUSPECT': return ISOLATE
     case 'EXHAUSTED': return DEAD_LETTER
     case 'WAIT': return WAIT
+    case 'STALE': return STALE
     default: return undefined
   }
 }
@@ -102,6 +104,7 @@ export function decideFailed(verdict) {
   switch (verdict) {
     case 'EXHAUSTED': return DEAD_LETTER
     case 'REQUEUE': return WAIT
+    case 'STALE': return STALE
     default: return undefined
   }
 }

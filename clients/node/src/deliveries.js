@@ -1,6 +1,6 @@
 import { fingerprintOf } from './fingerprint.js'
 import { EVERYTHING } from './isolation.js'
-import { ACK, AGAIN, DEAD_LETTER, decideReceived, LEAVE, REQUEUE, RUN } from './decide.js'
+import { ACK, AGAIN, DEAD_LETTER, decideReceived, LEAVE, REQUEUE, RUN, STALE } from './decide.js'
 import { conclude } from './conclude.js'
 import { Delivery } from './delivery.js'
 import { SettlementError, textOf } from './errors.js'
@@ -12,6 +12,9 @@ import { Stop } from './wait.js'
 
 /** @typedef {import('./decide.js').Step} Step */
 /** @typedef {import('./settings.js').Outcome} Outcome */
+
+/** @type {{ [step: string]: Outcome }} */
+const OUTCOMES = { [ACK]: 'ack', [STALE]: 'stale', [REQUEUE]: 'requeue', [DEAD_LETTER]: 'dead-letter' }
 
 /**
  * The deliveries of one session, and what they share. Nothing new begins once stop has ended; handlers are cancelled once live
@@ -115,11 +118,11 @@ export class Deliveries {
 
   /** @param {Delivery} d @param {Step} next */
   settle(d, next) {
-    d.outcome = next === ACK ? 'ack' : next === REQUEUE ? 'requeue' : next === DEAD_LETTER ? 'dead-letter' : 'leave'
+    d.outcome = OUTCOMES[next] ?? 'leave'
     if (d.outcome === 'leave') return
     try {
       if (!this.settling) throw new Error('the session has ended')
-      if (next === ACK) d.channel.ack(d.message)
+      if (next === ACK || next === STALE) d.channel.ack(d.message)
       else d.channel.nack(d.message, false, next === REQUEUE)
     } catch (err) { // amqplib throws once the channel is closed
       d.error = new SettlementError(`queue ${JSON.stringify(d.queue)}: ${d.outcome} was not sent: ${textOf(err)}; the delivery returns to the queue`, err)

@@ -1,4 +1,5 @@
-import { carriedFence, generationOf, readHeaders } from './generation.js'
+import { markOf } from './fingerprint.js'
+import { carriedFence, generationOf, hopOf, readHeaders } from './generation.js'
 import { parseProperties, RAW } from './properties.js'
 import { newToken } from './token.js'
 
@@ -26,6 +27,8 @@ export class Delivery {
     this.headers = headers
     this.generation = headers.size === 0 ? NONE : generationOf(headers, this.queue)
     if (settings.key) this.id = keyOf(settings, message)
+    this.hop = this.hasID ? hopOf(headers) : 0 // the number of this copy; 0: it is none
+    this.later = this.hop > 0 ? laterOf(this.hop, settings, message) : ''
 
     this.again = false // an attempt in place came before the present one
     /** @type {import('./reply.js').Reply | undefined} */
@@ -91,9 +94,9 @@ export class Delivery {
     return this.id.length > 0
   }
 
-  /** This is the first attempt at a delivery that is not redelivered. */
+  /** This is the first attempt at a delivery that is neither redelivered nor a copy. */
   get isFirst() {
-    return !this.again && !this.message.fields.redelivered
+    return !this.again && !this.message.fields.redelivered && this.hop === 0
   }
 
   /** Whether it has the whole isolation lock. */
@@ -111,10 +114,23 @@ export class Delivery {
    * @returns {import('./counter.js').CountedAttempt}
    */
   counted() {
-    const { vhost, queue, id, generation, token, holder, received, maxAge } = this
-    return { vhost, queue, id, generation, token, holder, first: this.isFirst, received, floor: this.carried, maxAge }
+    const { vhost, queue, id, generation, token, holder, received, maxAge, later } = this
+    return { vhost, queue, id, generation, token, holder, first: this.isFirst, received, floor: this.carried, maxAge, later }
   }
 }
+
+/**
+ * How START and FAIL name a copy, for a consumer that moves no message.
+ * @param {number} hop
+ * @param {import('./settings.js').Settings} settings
+ * @param {ConsumeMessage} message
+ */
+function laterOf(hop, { handlerTimeout, consumerTimeout }, message) {
+  return `later ${hop} 0 ${Math.ceil(Math.min(handlerTimeout, consumerTimeout)) + LEASE} ${markOf(message)}`
+}
+
+/** ms after the handler timeout for which an open attempt at a copy counts as running. */
+const LEASE = 30_000
 
 const NONE = Buffer.alloc(0)
 const NO_HEADERS = new Map()

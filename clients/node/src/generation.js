@@ -6,6 +6,14 @@ export const GENERATION_HEADER = 'x-strikes-generation'
 /** The fence of a replayed message's first delivery. */
 export const FENCE_HEADER = 'x-strikes-fence'
 
+/** The number of a copy that waited in the later lane, a whole number from 1. Consumers in Go set it. */
+export const HOP_HEADER = 'x-strikes-hop'
+
+/** The generation of such a copy, if its other headers do not tell it. */
+export const HOP_GENERATION_HEADER = 'x-strikes-hop-generation'
+
+const MAX_HOP = 2 ** 31 - 1
+
 /** The largest fence that a message may carry. */
 export const MAX_FLOOR = 2 ** 52
 
@@ -25,10 +33,20 @@ export function readHeaders(headers) {
   if (Buffer.isBuffer(headers)) return readTable(headers)
   /** @type {Record<string, unknown>} */
   const own = {}
-  for (const name of ['x-death', GENERATION_HEADER, FENCE_HEADER]) {
+  for (const name of ['x-death', GENERATION_HEADER, FENCE_HEADER, HOP_HEADER, HOP_GENERATION_HEADER]) {
     if (headers && Object.hasOwn(headers, name)) own[name] = headers[name]
   }
   return readTable(encodeTable(own))
+}
+
+/**
+ * The number of a copy; 0: the message is none.
+ * @param {Map<string, Field>} headers of readHeaders
+ * @returns {number}
+ */
+export function hopOf(headers) {
+  const hop = integer(headers.get(HOP_HEADER))
+  return hop > 0 && hop <= MAX_HOP ? hop : 0
 }
 
 /**
@@ -39,11 +57,22 @@ export function readHeaders(headers) {
  */
 export function generationOf(headers, queue) {
   const death = newestDeath(headers, queue)
-  const header = headers.get(GENERATION_HEADER)
-  const first = header?.type === 'S' && header.bytes.length > 0 ? Buffer.concat([Buffer.from('header:'), header.bytes]) : NONE
+  const first = firstGeneration(headers)
   if (!death) return first
   const name = Buffer.from(`${death.count}@${death.time}`)
   return first.length > 0 ? Buffer.concat([name, Buffer.from(' '), first]) : name
+}
+
+/**
+ * The generation that a publish or a replay began. A copy is of the generation that it carries.
+ * @param {Map<string, Field>} headers
+ * @returns {Buffer}
+ */
+function firstGeneration(headers) {
+  const carried = headers.get(HOP_GENERATION_HEADER)
+  if (hopOf(headers) > 0 && carried?.type === 'S' && carried.bytes.length > 0) return carried.bytes
+  const header = headers.get(GENERATION_HEADER)
+  return header?.type === 'S' && header.bytes.length > 0 ? Buffer.concat([Buffer.from('header:'), header.bytes]) : NONE
 }
 
 /**

@@ -2,8 +2,8 @@ import { StoreError } from './errors.js'
 
 /**
  * What the consumer does after a step: START answers RUN, WAIT, SUSPECT or EXHAUSTED; FAIL answers REQUEUE or EXHAUSTED;
- * END answers ENDED.
- * @typedef {'RUN' | 'WAIT' | 'SUSPECT' | 'EXHAUSTED' | 'REQUEUE' | 'ENDED'} Verdict
+ * END answers ENDED. To a copy from the later lane START and FAIL also answer STALE.
+ * @typedef {'RUN' | 'WAIT' | 'SUSPECT' | 'EXHAUSTED' | 'REQUEUE' | 'ENDED' | 'STALE'} Verdict
  */
 
 /**
@@ -20,11 +20,11 @@ import { StoreError } from './errors.js'
  * @property {boolean} possibleDuplicate this step is the first sign that two messages have this id
  */
 
-const VERDICTS = new Set(['RUN', 'WAIT', 'SUSPECT', 'EXHAUSTED', 'REQUEUE', 'ENDED'])
+const VERDICTS = new Set(['RUN', 'WAIT', 'SUSPECT', 'EXHAUSTED', 'REQUEUE', 'ENDED', 'STALE'])
 
 /** @type {Record<string, Set<string>>} */
 const OF_STEP = {
-  start: new Set(['RUN', 'WAIT', 'SUSPECT', 'EXHAUSTED']), fail: new Set(['REQUEUE', 'EXHAUSTED']), end: new Set(['ENDED']),
+  start: new Set(['RUN', 'WAIT', 'SUSPECT', 'EXHAUSTED', 'STALE']), fail: new Set(['REQUEUE', 'EXHAUSTED', 'STALE']), end: new Set(['ENDED']),
 }
 
 /**
@@ -34,7 +34,7 @@ const OF_STEP = {
  * @returns {Reply}
  */
 export function parseReply(reply, step) {
-  if (!Array.isArray(reply) || reply.length !== 9) throw unexpected('want 9 values')
+  if (!Array.isArray(reply) || reply.length < 9 || reply.length > 10) throw unexpected('want 9 values, and the hop of a copy')
   const verdict = text(reply[0])
   if (!(step ? OF_STEP[step] : VERDICTS).has(verdict)) throw unexpected(`verdict ${JSON.stringify(verdict.slice(0, 80))}`)
   const [failures, crashes, limit, fence, wait] = reply.slice(1, 6).map(count)

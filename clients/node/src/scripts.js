@@ -15,5 +15,6 @@ export const scripts = {
   fail: script('record', 'fail', 'save'),
   end: script('record', 'end', 'save'),
   control: script('control'),
+  lanes: script('lanes'),
   undecodable: script('undecodable'),
 }

@@ -10,8 +10,8 @@ import { thisProcess } from './token.js'
  */
 
 /**
- * What became of a delivery.
- * @typedef {'ack' | 'requeue' | 'dead-letter' | 'leave'} Outcome
+ * What became of a delivery. A stale one was acked because another copy of the message takes its place.
+ * @typedef {'ack' | 'stale' | 'requeue' | 'dead-letter' | 'leave'} Outcome
  */
 
 /**

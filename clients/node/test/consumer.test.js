@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { lanesKeys } from '../src/key.js'
 import { reject, retryAfter, retryAtMost } from '../src/steer.js'
 import { fixture } from './broker.js'
 import { listen } from './proxy.js'
@@ -30,6 +31,22 @@ for (const type of ['classic', 'quorum']) {
     assert.deepEqual([last.number, last.limit, last.cause, String(last.error)], [4, 4, 'failed', 'TypeError: boom'])
   })
 }
+
+test('a queue with held lanes is refused; a session ends once a lane is held', async (t) => {
+  const f = await fixture(t)
+  const { lanes } = lanesKeys('/', f.queue)
+  const runs = []
+  const states = []
+  f.consume((m) => { runs.push(idOf(m)) }, { consuming: (yes) => states.push(yes) })
+  await eventually(() => states.length === 1, 'a session')
+  await f.redis.zadd(lanes, 1, '0'.repeat(32))
+  await eventually(() => states.length === 2, 'the end of the session', 4000)
+  await f.publish('new')
+  await assert.rejects(f.consume((m) => { runs.push(idOf(m)) }).running, /1 of its lanes are held/)
+  assert.deepEqual(runs, [])
+  await f.redis.del(lanes)
+  await eventually(() => runs.includes('new'), 'the message after the release')
+})
 
 test('a success on the first delivery sends no step', async (t) => {
   const f = await fixture(t)

@@ -14,7 +14,7 @@ test('a new attempt', () => {
 test('the verdicts', () => {
   for (const [verdict, started, failed] of [
     ['RUN', 'run', undefined], ['WAIT', 'wait', undefined], ['SUSPECT', 'isolate', undefined], ['EXHAUSTED', 'dead-letter', 'dead-letter'],
-    ['REQUEUE', undefined, 'wait'], ['ENDED', undefined, undefined], ['', undefined, undefined],
+    ['REQUEUE', undefined, 'wait'], ['STALE', 'stale', 'stale'], ['MOVE', undefined, undefined], ['ENDED', undefined, undefined], ['', undefined, undefined],
   ]) assert.deepEqual([d.decideStarted(verdict), d.decideFailed(verdict)], [started, failed], verdict)
 })
 

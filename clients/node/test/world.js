@@ -1,16 +1,15 @@
-// Plays a case of conduct.json: a session on a fake channel, a fake store and a clock that the test advances. No pause between
+// Plays a case of conduct.json: a consumer on a fake connection, a fake store and a clock that the test advances. No pause between
 // repetitions is shortened at random.
 import assert from 'node:assert/strict'
 import { EventEmitter } from 'node:events'
 import { chance } from '../src/backoff.js'
+import { Consumer } from '../src/consumer.js'
 import { ControlReader } from '../src/control.js'
-import { StoreError } from '../src/errors.js'
+import { RefusedError, StoreError } from '../src/errors.js'
 import { Isolation } from '../src/isolation.js'
 import { member } from '../src/key.js'
 import { Late } from '../src/late.js'
 import { RAW } from '../src/properties.js'
-import { Session } from '../src/session.js'
-import { settingsOf } from '../src/settings.js'
 import { reject, retryAfter, retryAtMost } from '../src/steer.js'
 import { Stop } from '../src/wait.js'
 import { Clock } from './clock.js'
@@ -36,6 +35,8 @@ export class World {
     this.skips = new Set()
     this.lost = false
     this.closed = false
+    this.paused = Boolean(c.settings?.paused)
+    this.sessions = 0
   }
 
   note(id, what, fields = {}) {
@@ -89,10 +90,11 @@ export class World {
 
   counter() {
     return {
-      start: (a, mode, limit, o) => this.step(a, 'START', { mode, first: Boolean(a.first), floor: a.floor ?? 0, limit, max_age: a.maxAge }, o?.timeout),
-      fail: (a, f, o) => this.step(a, 'FAIL', { first: Boolean(a.first), limit: f.limit, wait: f.wait, cause: f.cause, reason: f.reason, max_age: a.maxAge, at_most: f.atMost }, o?.timeout),
+      start: (a, mode, limit, o) => this.step(a, 'START', { mode, first: Boolean(a.first), floor: a.floor ?? 0, limit, max_age: a.maxAge, later: a.later }, o?.timeout),
+      fail: (a, f, o) => this.step(a, 'FAIL', { first: Boolean(a.first), limit: f.limit, wait: f.wait, cause: f.cause, reason: f.reason, max_age: a.maxAge, at_most: f.atMost, later: a.later }, o?.timeout),
       end: (a, succeeded, o) => this.step(a, 'END', { succeeded }, o?.timeout),
-      control: async () => ({ paused: false, by: '', why: '', at: 0, skips: new Set(this.skips) }),
+      control: async () => ({ paused: this.paused, by: '', why: '', at: 0, skips: new Set(this.skips) }),
+      heldLanes: async () => this.c.settings?.held_lanes ?? 0,
     }
   }
 
@@ -100,7 +102,10 @@ export class World {
 
   model() {
     const model = new EventEmitter()
+    model.close = async () => {}
     model.createChannel = async () => {
+      if (this.sessions++ > 0 || this.c.settings?.paused) this.note(undefined, 'consume')
+      this.closed = false
       this.channel = new EventEmitter()
       const settle = (what) => (m) => {
         if (this.lost || this.closed) throw new Error('Channel closed')
@@ -125,9 +130,9 @@ export class World {
   }
 
   deliver(d, tag) {
-    only(d, 'at', 'id', 'no_id', 'redelivered', 'headers')
+    only(d, 'at', 'id', 'no_id', 'redelivered', 'headers', 'body', 'timestamp')
     const id = d.no_id ? '' : d.id
-    this.receive({ id: d.id, fields: { redelivered: Boolean(d.redelivered), deliveryTag: tag }, properties: { [RAW]: properties(d.headers, id) }, content: Buffer.alloc(0) })
+    this.receive?.({ id: d.id, fields: { redelivered: Boolean(d.redelivered), deliveryTag: tag }, properties: { [RAW]: properties(d.headers, id), timestamp: d.timestamp }, content: Buffer.from(d.body ?? '') })
   }
 
   handle(m, attempt) {
@@ -159,6 +164,8 @@ export class World {
     switch (e.event) {
       case 'stop': return stop.end()
       case 'cancel': return this.receive(null)
+      case 'pause': return this.paused = true
+      case 'resume': return this.paused = false
       case 'skip': return this.skips.add(member(e.id, ''))
       case 'lose':
         this.lost = true
@@ -169,25 +176,24 @@ export class World {
   }
 
   async run() {
-    const { max_retries = 3, max_age = 0, retry = 'requeue', isolation = 'suspects', backoff = 1000, handler_timeout = 300_000, consumer_timeout = 1_800_000, concurrency = 1, drain = 0, reconnected = false, ...rest } = this.c.settings ?? {}
+    const { max_retries = 3, max_age = 0, retry = 'requeue', isolation = 'suspects', backoff = 1000, handler_timeout = 300_000, consumer_timeout = 1_800_000, concurrency = 1, drain = 0, reconnected = false, paused, held_lanes, ...rest } = this.c.settings ?? {}
     only(rest)
     const drawn = chance.draw
     chance.draw = () => 0
     this.clock.install()
     try {
       const counter = this.counter()
-      const settings = settingsOf({
-        queue: 'orders', counter, maxRetries: max_retries, maxAge: max_age, retry, isolation, backoff: () => backoff,
-        handlerTimeout: handler_timeout, consumerTimeout: consumer_timeout, logger: silent,
-      })
       const model = this.model()
-      const stop = new Stop()
-      const session = new Session(model, {
-        settings, handler: (m, attempt) => this.handle(m, attempt), concurrency, prefetch: 20, drainTimeout: drain, maxStuck: 0,
-        isolation: new Isolation(), late: new Late(), control: new ControlReader(counter, settings), route: undefined,
-        deadLettersFrom: reconnected ? 3000 : 0, consuming() {}, careful: false,
+      const consumer = new Consumer({
+        connect: async () => model, queue: 'orders', counter, maxRetries: max_retries, maxAge: max_age, retry, isolation, backoff: () => backoff,
+        handlerTimeout: handler_timeout, consumerTimeout: consumer_timeout, logger: silent, check: false,
+        handler: (m, attempt) => this.handle(m, attempt), concurrency, prefetch: 20, drainTimeout: drain, maxStuck: 0,
       })
-      session.run(stop).catch(() => {})
+      const stop = new Stop()
+      consumer.onConnection({
+        stop, late: new Late(), control: new ControlReader(counter, consumer.settings), isolation: new Isolation(),
+        consumed: false, careful: false, first: !reconnected, denials: 0,
+      }).catch((err) => { if (err instanceof RefusedError) this.note(undefined, 'refuse') })
       await this.clock.settle()
       this.c.deliveries.forEach((d, i) => setTimeoutAt(this.clock, d.at, () => this.deliver(d, i + 1)))
       for (const e of this.c.events ?? []) setTimeoutAt(this.clock, e.at, () => this.event(e, stop, model))

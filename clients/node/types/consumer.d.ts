@@ -34,6 +34,7 @@ export class Consumer {
      * @property {Stop} stop
      * @property {Late} late
      * @property {import('./control.js').ControlReader | undefined} control
+     * @property {import('./isolation.js').Isolation} isolation
      * @property {boolean} consumed a session has consumed
      * @property {boolean} careful an undecodable message may be in the queue
      * @property {boolean} first the first connection is not over
@@ -44,6 +45,7 @@ export class Consumer {
         stop: Stop;
         late: Late;
         control: import("./control.js").ControlReader | undefined;
+        isolation: import("./isolation.js").Isolation;
         /**
          * a session has consumed
          */
@@ -66,6 +68,7 @@ export class Consumer {
         stop: Stop;
         late: Late;
         control: import("./control.js").ControlReader | undefined;
+        isolation: import("./isolation.js").Isolation;
         /**
          * a session has consumed
          */
@@ -88,6 +91,7 @@ export class Consumer {
         stop: Stop;
         late: Late;
         control: import("./control.js").ControlReader | undefined;
+        isolation: import("./isolation.js").Isolation;
         /**
          * a session has consumed
          */
@@ -105,8 +109,8 @@ export class Consumer {
          */
         denials: number;
     }): Promise<any>;
-    /** @param {any} model */
-    check(model: any): Promise<import("./check.js").QueueFacts | undefined>;
+    /** @param {any} model @param {import('./control.js').ControlReader} [control] */
+    check(model: any, control?: import("./control.js").ControlReader): Promise<import("./check.js").QueueFacts | undefined>;
     /** Refuses a store that no waiting will make count. One that is away is no reason to refuse: first deliveries do not need it. */
     checkStore(): Promise<void>;
     /** @param {Running} r @param {any} model @param {import('./check.js').QueueFacts | undefined} facts @param {number} connected */
@@ -114,6 +118,7 @@ export class Consumer {
         stop: Stop;
         late: Late;
         control: import("./control.js").ControlReader | undefined;
+        isolation: import("./isolation.js").Isolation;
         /**
          * a session has consumed
          */

@@ -28,7 +28,11 @@ export function waitUnlessSkipped(reader: ControlReader | undefined, stop: impor
     skipped: boolean;
 }, ms: number): Promise<"over" | "stopped" | "skipped">;
 /** @typedef {import('./counter.js').Control} ControlReply */
-/** @typedef {{ control: (vhost: string, queue: string, reader: any, options?: any) => Promise<ControlReply> }} Controller */
+/**
+ * @typedef {object} Controller
+ * @property {(vhost: string, queue: string, reader: any, options?: any) => Promise<ControlReply>} control
+ * @property {(vhost: string, queue: string, options?: any) => Promise<number>} [heldLanes]
+ */
 /**
  * Reads once a second, for all consumers of the process on a queue, whether operators paused the queue or skipped messages. If
  * the store does not reply, its last reply stands.
@@ -52,6 +56,7 @@ export class ControlReader {
     token: string;
     /** @type {ControlReply} */
     reply: ControlReply;
+    lanes: number;
     /** @type {Set<() => void>} called after each reply */
     listeners: Set<() => void>;
     sessions: number;
@@ -77,10 +82,17 @@ export class ControlReader {
      * @returns {() => void} takes it back
      */
     on(f: () => void): () => void;
+    /**
+     * Why the queue must not be consumed: only a consumer in Go holds lanes.
+     * @returns {RefusedError | undefined}
+     */
+    refusal(): RefusedError | undefined;
     /** A session that has ended holds no delivery any more. */
     sessionEnded(): void;
 }
 export type ControlReply = import("./counter.js").Control;
 export type Controller = {
     control: (vhost: string, queue: string, reader: any, options?: any) => Promise<ControlReply>;
+    heldLanes?: ((vhost: string, queue: string, options?: any) => Promise<number>) | undefined;
 };
+import { RefusedError } from './errors.js';

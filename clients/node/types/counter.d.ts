@@ -38,6 +38,7 @@ export const DEFAULT_TTL: number;
  * @property {number} [received] when this process received the delivery, by performance.now(); only a first attempt needs it
  * @property {number} [floor] the fence that the delivery carries
  * @property {number} [maxAge] ms; a message that fails later than this after its first counted attempt is exhausted; an override replaces it; 0: none
+ * @property {string} [later] of a copy that waited in the later lane: the last argument of START and FAIL, as docs/protocol.md says
  */
 /**
  * A failed attempt, as FAIL counts it.
@@ -146,6 +147,16 @@ export class Counter {
         timeout?: number;
     }): Promise<Control>;
     /**
+     * Reads how many lanes of a queue are held by dead letters.
+     * @param {string} vhost
+     * @param {string} queue
+     * @param {{ timeout?: number }} [options] ms; 500 if absent
+     * @returns {Promise<number>}
+     */
+    heldLanes(vhost: string, queue: string, { timeout }?: {
+        timeout?: number;
+    }): Promise<number>;
+    /**
      * Adds a session that an undecodable message ended, for status and doctor.
      * @param {string} vhost
      * @param {string} queue
@@ -214,6 +225,10 @@ export type CountedOnly = {
      * ms; a message that fails later than this after its first counted attempt is exhausted; an override replaces it; 0: none
      */
     maxAge?: number | undefined;
+    /**
+     * of a copy that waited in the later lane: the last argument of START and FAIL, as docs/protocol.md says
+     */
+    later?: string | undefined;
 };
 /**
  * A failed attempt, as FAIL counts it.

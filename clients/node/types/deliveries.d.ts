@@ -1,5 +1,3 @@
-/** @typedef {import('./decide.js').Step} Step */
-/** @typedef {import('./settings.js').Outcome} Outcome */
 /**
  * The deliveries of one session, and what they share. Nothing new begins once stop has ended; handlers are cancelled once live
  * has, which is not before.

@@ -35,6 +35,8 @@ export class Delivery {
     id: Buffer<ArrayBufferLike>;
     headers: Map<any, any>;
     generation: Buffer<ArrayBufferLike>;
+    hop: number;
+    later: string;
     again: boolean;
     /** @type {import('./reply.js').Reply | undefined} */
     reply: import("./reply.js").Reply | undefined;
@@ -80,7 +82,7 @@ export class Delivery {
     begin(mode: import("./decide.js").Mode): void;
     get token(): string;
     get hasID(): boolean;
-    /** This is the first attempt at a delivery that is not redelivered. */
+    /** This is the first attempt at a delivery that is neither redelivered nor a copy. */
     get isFirst(): boolean;
     /** Whether it has the whole isolation lock. */
     get isolated(): boolean;

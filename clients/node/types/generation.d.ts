@@ -10,6 +10,12 @@
  */
 export function readHeaders(headers: Buffer | Record<string, unknown> | undefined): Map<string, Field>;
 /**
+ * The number of a copy; 0: the message is none.
+ * @param {Map<string, Field>} headers of readHeaders
+ * @returns {number}
+ */
+export function hopOf(headers: Map<string, Field>): number;
+/**
  * Names the generation of a message, by its newest death in the queue and its generation header, each if there is one.
  * @param {Map<string, Field>} headers of readHeaders
  * @param {string} queue
@@ -35,6 +41,10 @@ export function carriedFence(headers: Map<string, Field>, queue: string): number
 export const GENERATION_HEADER: "x-strikes-generation";
 /** The fence of a replayed message's first delivery. */
 export const FENCE_HEADER: "x-strikes-fence";
+/** The number of a copy that waited in the later lane, a whole number from 1. Consumers in Go set it. */
+export const HOP_HEADER: "x-strikes-hop";
+/** The generation of such a copy, if its other headers do not tell it. */
+export const HOP_GENERATION_HEADER: "x-strikes-hop-generation";
 /** The largest fence that a message may carry. */
 export const MAX_FLOOR: number;
 export type Field = import("./properties.js").Field;

@@ -15,9 +15,9 @@ export function counted(r: {
 }): number;
 /**
  * What the consumer does after a step: START answers RUN, WAIT, SUSPECT or EXHAUSTED; FAIL answers REQUEUE or EXHAUSTED;
- * END answers ENDED.
+ * END answers ENDED. To a copy from the later lane START and FAIL also answer STALE.
  */
-export type Verdict = "RUN" | "WAIT" | "SUSPECT" | "EXHAUSTED" | "REQUEUE" | "ENDED";
+export type Verdict = "RUN" | "WAIT" | "SUSPECT" | "EXHAUSTED" | "REQUEUE" | "ENDED" | "STALE";
 /**
  * The store's reply to a step.
  */

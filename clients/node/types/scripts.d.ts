@@ -6,6 +6,7 @@ export namespace scripts {
     namespace fail { }
     namespace end { }
     namespace control { }
+    namespace lanes { }
     namespace undecodable { }
 }
 /**

@@ -12,9 +12,9 @@ export type Logger = {
     error: (text: string, fields?: object) => void;
 };
 /**
- * What became of a delivery.
+ * What became of a delivery. A stale one was acked because another copy of the message takes its place.
  */
-export type Outcome = "ack" | "requeue" | "dead-letter" | "leave";
+export type Outcome = "ack" | "stale" | "requeue" | "dead-letter" | "leave";
 /**
  * What the observer gets: outcomes, and before them 'retry' (counted, and waits), 'isolate' (it may have killed a process) and
  * 'hold' (the store does not reply, or the dead-letter route is broken); 'undecodable' is about a session.

@@ -7,12 +7,13 @@ import itertools
 import math
 from collections import defaultdict
 from dataclasses import replace
+from types import SimpleNamespace
 
 from spec import header, text
 from strikes import backoff
 from strikes import keys as k
 from strikes.conclude import carry, settled
-from strikes.consuming import ELECTING, SETTLE_TIMEOUT, SessionLost
+from strikes.consuming import ELECTING, SETTLE_TIMEOUT, Refused, SessionLost, check_lanes
 from strikes.decide import Step
 from strikes.errors import Fault, ForeignError, StoreError
 from strikes.handler import Abandoned, Delivery, Failed, Reject, RetryAtMost, failure_of
@@ -37,19 +38,18 @@ class World:
         self._queue, self._order = [], itertools.count()
         s = case.get("settings", {})
         self.drain = s.get("drain", 0) / 1000
-        self.view, self.open, self.tasks, self.ended, self.stopping = ControlView(), True, 0, False, False
+        self.view, self.tasks, self.stopped = ControlView(), 0, False
         self.names, self.tokens, self.skips = {}, defaultdict(list), frozenset()
         self.sent, self.calls = defaultdict(int), defaultdict(int)
         self.last_send: dict[str, tuple] = {}
-        settings = Settings(
+        self.settings = Settings(
             "orders", max_retries=s.get("max_retries", 3), retry=s.get("retry", "requeue"), isolation=s.get("isolation", "suspects"),
             backoff=lambda failed: s.get("backoff", 1000) / 1000, handler_timeout=s.get("handler_timeout", 300000) / 1000,
             consumer_timeout=s.get("consumer_timeout", 1800000) / 1000, max_age=s.get("max_age", 0) / 1000,
         )
-        late = Late(self.spawn, now=self.clock)
-        self.session = Session(settings, Options(), self, late, s.get("concurrency", 1), self.view, Isolation(), self.clock)
-        if s.get("reconnected"):
-            self.session.dead_letters_from = ELECTING
+        self.late, self.isolation = Late(self.spawn, now=self.clock), Isolation()
+        self.view.reply, self.view.lanes = Control(paused=s.get("paused", False)), s.get("held_lanes", 0)
+        self.begin(first=True)
         for d in case["deliveries"]:
             self.at(d["at"] / 1000, self.deliver, d)
         for e in case.get("events", []):
@@ -72,10 +72,42 @@ class World:
             assert events < MOST_EVENTS, f"it spins at {self.now * 1000:.0f} ms: {self.trace[-3:]}"  # else it takes all memory
         return self.trace
 
-    # The session's end, as the adapters do it.
+    # The session's beginning and end, as the adapters do them.
+
+    def begin(self, first: bool) -> None:
+        try:
+            check_lanes("orders", self.view.lanes)
+        except Refused:
+            self.note({"do": "refuse"})
+            self.leave()
+            return
+        if self.view.reply.paused:
+            self.leave()
+            return
+        s = self.case.get("settings", {})
+        self.ended, self.stopping, self.open = False, False, True
+        self.session = Session(self.settings, Options(), self, self.late, s.get("concurrency", 1), self.view, self.isolation, self.clock)
+        if s.get("reconnected"):
+            self.session.dead_letters_from = ELECTING
+        if not first:
+            self.note({"do": "consume"})
+
+    def leave(self) -> None:
+        """Consume nothing."""
+        self.ended, self.open, self.session = True, False, None
+
+    def read(self, **changed) -> None:
+        """Read what operators want. A pause ends the session, and the end of the pause begins another."""
+        was, now = self.view.reply, replace(self.view.reply, **changed)
+        self.view.take(now)
+        if now.paused and not self.ended:
+            self.end("stop")
+        elif was.paused and not now.paused and not self.stopped:
+            assert not self.open, "the last session still ends"
+            self.begin(first=False)
 
     def check(self) -> None:
-        if self.session.error and not self.ended:
+        if not self.ended and self.session.error:
             if self.patient:
                 self.patient = False
                 self.at(self.now, self.check)
@@ -86,9 +118,13 @@ class World:
         self.note({"do": e["event"], **({"id": e["id"]} if "id" in e else {})})
         if e["event"] == "skip":
             self.skips |= {k.member(e["id"], "")}
-            self.at(math.ceil(self.now), self.view.take, Control(skipped=self.skips))  # it is read once a second
-        elif self.open:
-            self.end(e["event"])
+            self.at(math.ceil(self.now), lambda: self.read(skipped=self.skips))  # it is read once a second
+        elif e["event"] in ("pause", "resume"):
+            self.at(math.ceil(self.now), lambda: self.read(paused=e["event"] == "pause"))
+        else:
+            self.stopped = self.stopped or e["event"] == "stop"
+            if self.open:
+                self.end(e["event"])
 
     def end(self, why: str) -> None:
         self.ended = True
@@ -141,7 +177,8 @@ class World:
         tag = next(self._order)
         message_id = "" if d.get("no_id") else d["id"]
         self.names[tag] = d["id"]
-        delivery = Delivery(b"", message_id, header(d.get("headers")) or {}, d.get("redelivered", False))
+        properties = SimpleNamespace(timestamp=d.get("timestamp"))
+        delivery = Delivery(d.get("body", "").encode(), message_id, header(d.get("headers")) or {}, d.get("redelivered", False), properties=properties)
         progress = self.session.take(delivery, tag)
         self.tasks += 1
         self.session.admit(progress, lambda: self.spawn(carry(self.session, progress)))
@@ -256,9 +293,9 @@ class World:
         if step != "END":
             entry |= {"limit": limit, "first": age >= 0}
         if step == "START":
-            entry |= {"mode": rest[0], "floor": rest[1], "max_age": rest[2]}
+            entry |= {"mode": rest[0], "floor": rest[1], "max_age": rest[2], "later": "".join(rest[3:])}
         elif step == "FAIL":
-            entry |= {"wait": rest[0], "cause": rest[1], "reason": rest[2].decode(), "max_age": rest[4], "at_most": rest[5]}
+            entry |= {"wait": rest[0], "cause": rest[1], "reason": rest[2].decode(), "max_age": rest[4], "at_most": rest[5], "later": "".join(rest[6:])}
         else:
             entry["succeeded"] = bool(rest[0])
         before, failed = self.last_send.get(name, (None, False))

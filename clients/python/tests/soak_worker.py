@@ -70,12 +70,12 @@ class Recorder(Counter):
             error = err
             raise
         finally:
-            token, mode = str(call.args[1]), call.args[-2] if call.name == "start" else ""
-            if reply and reply.verdict is Verdict.RUN and mode in (Mode.ISOLATED.value, Mode.BESIDE_ABANDONED.value):
+            token, mode = str(call.args[1]), Mode(call.args[7]) if call.name == "start" else None
+            if reply and reply.verdict is Verdict.RUN and mode in (Mode.ISOLATED, Mode.BESIDE_ABANDONED):
                 isolating.add(token)
             write(
                 "stepped", step=call.name, id=text(call.args[2]), token=token, session=sessions.number,
-                exclusive=mode == Mode.ISOLATED.value, beside=mode == Mode.BESIDE_ABANDONED.value, took=int((time.monotonic() - began) * SECOND),
+                exclusive=mode is Mode.ISOLATED, beside=mode is Mode.BESIDE_ABANDONED, took=int((time.monotonic() - began) * SECOND),
                 verdict=reply.verdict.value.lower() if reply else "", err=str(error or ""),
                 **({"failures": reply.failures, "crashes": reply.crashes, "limit": reply.limit} if reply and call.name != "end" else {}),
             )

@@ -381,6 +381,25 @@ def test_pause_resume_and_skip(start, classic, redis_url, prefix):
     assert client.zrange(consumers, 0, -1) == []
 
 
+def test_held_lanes(start, classic, redis_url, prefix):
+    """A queue with held lanes is refused. A session ends once a lane is held, and another follows once it is released."""
+    client = redis.Redis.from_url(redis_url)
+    lanes, _ = k.lanes_keys("/", classic.name, prefix)
+    calls, states = Calls(), []
+    start(classic.name, calls, consuming=states.append)
+    until(lambda: states == [True])
+    client.zadd(lanes, {"0" * 32: 1})
+    until(lambda: states == [True, False], 4)
+    classic.publish(b"", "new")
+    refused = start(classic.name, calls)
+    until(lambda: refused.ended)
+    assert isinstance(refused.error, Refused) and "1 of its lanes are held" in str(refused.error)
+    refused.error = None
+    assert calls.seen == []
+    client.delete(lanes)
+    until(lambda: any(seen[0] == "new" for seen in calls.seen))
+
+
 def test_refused_queues(start, amqp_url, classic):
     missing = start("py-missing", Calls())
     until(lambda: missing.ended)

@@ -89,9 +89,6 @@ type Batcher[D any] struct {
 	waiting []chan struct{} // closed when nothing is to be sent
 }
 
-// settlement is one ack or nack: that of the last entry.
-type settlement[D any] []*Entry[D]
-
 // New returns a Batcher without deliveries.
 func New[D any](o Options[D]) *Batcher[D] {
 	b := &Batcher[D]{Options: o, run: max(o.Prefetch/3, 1)}
@@ -237,35 +234,6 @@ func (b *Batcher[D]) send() {
 	}
 }
 
-// take takes out the deliveries with a verdict up to the first without. Of those after it, take takes the ones that have waited
-// long enough, or all if they are many or keep the workers waiting.
-func (b *Batcher[D]) take() {
-	run := make([]*Entry[D], 0, b.decided)
-	for b.oldest != nil && b.oldest.Verdict != 0 {
-		run = append(run, b.oldest)
-		b.remove(b.oldest)
-	}
-	all := b.run == 1 || b.decided >= 2*b.run || b.starving()
-	var singles []*Entry[D]
-	for e, left := b.oldest, b.decided; left > 0; {
-		newer := e.newer
-		if e.Verdict != 0 {
-			left--
-			if all || b.ticks >= e.tick+Patience {
-				singles = append(singles, e)
-				b.remove(e)
-			}
-		}
-		e = newer
-	}
-	if b.Each {
-		b.singly(run)
-	} else {
-		b.inRuns(run)
-	}
-	b.singly(singles)
-}
-
 // remove takes out a delivery with a verdict. It leaves no links: a handler that hangs keeps its delivery, which must not keep all
 // that followed.
 func (b *Batcher[D]) remove(e *Entry[D]) {
@@ -282,39 +250,4 @@ func (b *Batcher[D]) remove(e *Entry[D]) {
 	e.older, e.newer = nil, nil
 	b.unsettled--
 	b.decided--
-}
-
-// inRuns makes one settlement of each run of the oldest deliveries with the same verdict. One between two of a run goes before
-// it, on its own.
-func (b *Batcher[D]) inRuns(oldest []*Entry[D]) {
-	for len(oldest) > 0 {
-		run, between, rest := firstRun(oldest)
-		b.singly(between)
-		b.due = append(b.due, run)
-		oldest = rest
-	}
-}
-
-func (b *Batcher[D]) singly(entries []*Entry[D]) {
-	for _, e := range entries {
-		b.due = append(b.due, settlement[D]{e})
-	}
-}
-
-// firstRun divides entries into the run that begins with the oldest, those between its own, and what follows it.
-func firstRun[D any](oldest []*Entry[D]) (run, between, rest []*Entry[D]) {
-	alike := func(i int) bool { return i < len(oldest) && oldest[i].Verdict == oldest[0].Verdict }
-	n := 1
-	for alike(n) {
-		n++
-	}
-	run = oldest[:n:n] // what follows is copied
-	for ; alike(n) || alike(n+1); n++ {
-		if alike(n) {
-			run = append(run, oldest[n])
-		} else {
-			between = append(between, oldest[n])
-		}
-	}
-	return run, between, oldest[n:]
 }

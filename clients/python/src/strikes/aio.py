@@ -216,8 +216,12 @@ class AsyncControl:
                 return
 
     async def _read(self, state: str, reached: bool) -> StoreError | None:
-        call = control.call(self._settings, self._counter.options, self._reader, state)
-        return control.take(self.view, self._settings, reached, await run(self._counter, call, 0.5))
+        settings, options = self._settings, self._counter.options
+        call = control.call(settings, options, self._reader, state)
+        error = control.take(self.view, settings, reached, await run(self._counter, call, 0.5))
+        if error is None:
+            control.take_lanes(self.view, await run(self._counter, control.lanes_call(settings, options), 0.5))
+        return error
 
     def read_now(self) -> None:
         self._again.set()

@@ -25,7 +25,7 @@ from .aio import AsyncControl, AsyncDriver, AsyncHandler, Tasks, drive_late, run
 from .conclude import carry, settled
 from .consuming import (
     CARE_FOR, CLOSE_TIMEOUT, ELECTING, OPEN_TIMEOUT, PENDING_ACKS, SETTLE_TIMEOUT, Flow, Passed, Refused, Sequence, SessionLost, Stuck,
-    Undecodable, session_error,
+    Undecodable, check_lanes, session_error,
 )
 from .counter import AsyncCounter
 from .decide import Step
@@ -155,6 +155,7 @@ class Consumer:
         if control.first_error and control.first_error.not_taken:
             raise control.first_error
         s, f = self._settings, self._flow
+        check_lanes(s.queue, control.view.lanes)
         channel = await _channel(connection)
         try:
             await _ask(channel.queue_declare(s.queue, passive=True))
@@ -294,6 +295,7 @@ class _Session:
             self._check_lost()
             if self.session.error:
                 raise session_error(self.session.error)
+            check_lanes(self.c._settings.queue, self.control.view.lanes)
             if self.careful and self.session.received and time.monotonic() - self.began > CARE_FOR:
                 raise Passed("the undecodable message did not come again: prefetching again")
 

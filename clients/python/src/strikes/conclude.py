@@ -41,8 +41,9 @@ def _carry(s: Session, d: Progress) -> Steps:
         s.observe(d, Outcome.LEAVE, error=d.error)
         done(s, d)
     else:
-        d.settled_as = step
-        s.port.settle(d, step)
+        d.stale = step is Step.STALE
+        d.settled_as = Step.ACK if d.stale else step
+        s.port.settle(d, d.settled_as)
     release(s, d)
 
 
@@ -69,6 +70,8 @@ def settled(s: Session, d: Progress, error: Exception | None) -> None:
     """Is called after the ack or nack of d was sent, or could not be."""
     assert d.settled_as
     outcome = {Step.ACK: Outcome.ACK, Step.REQUEUE: Outcome.REQUEUE, Step.DEAD_LETTER: Outcome.DEAD_LETTER}[d.settled_as]
+    if d.stale:
+        outcome = Outcome.STALE
     if error is not None:
         d.error = SettlementError(f"queue {s.settings.queue}: {outcome.value}: {error}")
         outcome = Outcome.LEAVE

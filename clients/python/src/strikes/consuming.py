@@ -49,6 +49,15 @@ class Refused(StrikesError):
     """The broker, the store or a check refused, and another session would not help. The text says what to change."""
 
 
+def check_lanes(queue: str, held: int) -> None:
+    """Refuse a queue with held lanes: only a consumer in Go holds them."""
+    if held:
+        raise Refused(
+            f"queue {queue!r}: {held} of its lanes are held, and their new messages would overtake the dead letters: "
+            f"consume it with a Go consumer that has HoldLanes, or release the lanes (strikes lane list {queue})"
+        )
+
+
 def session_error(error: Exception) -> StrikesError:
     """Return the error with which a session ends. A fault of any kind ends the session only, not the consumer."""
     if isinstance(error, StrikesError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -34,11 +35,29 @@ def take(view: ControlView, settings: Settings, reached: bool, reply: Any) -> St
     return None
 
 
+def lanes_call(settings: Settings, options: Options) -> Call:
+    return steps.lanes(settings.vhost, settings.queue, options)
+
+
+def take_lanes(view: ControlView, reply: Any) -> None:
+    """Take how many lanes are held. After an error the last number stands."""
+    if not isinstance(reply, StoreError):
+        with contextlib.suppress(StoreError):
+            view.lanes = steps.parse_lanes(reply)
+
+
 def read(view: ControlView, settings: Settings, reached: bool, run: Callable[[Call], Any], reader: str, state: str,
          options: Options | None = None) -> StoreError | None:
     """Read once, and return the error."""
-    try:
-        reply = run(call(settings, options or Options(), reader, state))
-    except StoreError as err:
-        reply = err
-    return take(view, settings, reached, reply)
+
+    def ask(what: Call) -> Any:
+        try:
+            return run(what)
+        except StoreError as err:
+            return err
+
+    options = options or Options()
+    error = take(view, settings, reached, ask(call(settings, options, reader, state)))
+    if error is None:
+        take_lanes(view, ask(lanes_call(settings, options)))
+    return error

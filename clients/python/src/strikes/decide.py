@@ -38,6 +38,7 @@ class Step(Enum):
     RETRACT = auto()  # close an attempt that did not run
     OVERDUE = auto()  # the delivery was held for as long as it may be
     ACK = auto()
+    STALE = auto()  # ack: another copy takes the place of this one
     REQUEUE = auto()
     DEAD_LETTER = auto()
     LEAVE = auto()  # the delivery returns with its session; nothing is counted
@@ -64,8 +65,8 @@ def received(has_id: bool, first: bool, isolation: Isolation) -> Step:
     return Step.RUN if first else Step.START
 
 
-_STARTED = {Verdict.RUN: Step.RUN, Verdict.SUSPECT: Step.ISOLATE, Verdict.EXHAUSTED: Step.DEAD_LETTER, Verdict.WAIT: Step.WAIT}
-_FAILED = {Verdict.EXHAUSTED: Step.DEAD_LETTER, Verdict.REQUEUE: Step.WAIT}
+_STARTED = {Verdict.RUN: Step.RUN, Verdict.SUSPECT: Step.ISOLATE, Verdict.EXHAUSTED: Step.DEAD_LETTER, Verdict.WAIT: Step.WAIT, Verdict.STALE: Step.STALE}
+_FAILED = {Verdict.EXHAUSTED: Step.DEAD_LETTER, Verdict.REQUEUE: Step.WAIT, Verdict.STALE: Step.STALE}
 _MODES = {Isolation.SUSPECTS: Mode.SHARED, Isolation.STRICT: Mode.ISOLATED, Isolation.OFF: Mode.UNTRACKED}
 
 

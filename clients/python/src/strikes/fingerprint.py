@@ -1,11 +1,13 @@
-"""Names a message by its content, for messages that have no id."""
+"""Names a message by its content."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import re
+from datetime import datetime
 
+from .generation import unix
 from .handler import Delivery
 
 _AS_GO = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
@@ -21,8 +23,18 @@ def fingerprint_of(delivery: Delivery) -> str:
     head = json.dumps([_text(part) for part in (delivery.id, getattr(p, "correlation_id", None), kind)], ensure_ascii=False, separators=(",", ":"))
     head = re.sub("[<>&\u2028\u2029]", lambda m: _AS_GO[m[0]], head)  # as Go writes JSON
     head = re.sub("[\udc80-\udcff]", lambda m: "\\ufffd", head)  # a byte that is not UTF-8
-    body = delivery.body if isinstance(delivery.body, (bytes, bytearray, memoryview)) else b""
-    return "fp:" + hashlib.sha256(head.encode("utf-8", "replace") + bytes(body)).hexdigest()[:12]
+    return "fp:" + hashlib.sha256(head.encode("utf-8", "replace") + _body(delivery)).hexdigest()[:12]
+
+
+def mark_of(delivery: Delivery) -> str:
+    """Distinguish messages with the same id, by their bodies and the seconds of their timestamps, for a copy from the later lane."""
+    at = getattr(delivery.properties, "timestamp", None)
+    seconds = unix(at) if isinstance(at, datetime) else at if isinstance(at, int) else 0
+    return hashlib.sha256(b"%d\n" % seconds + _body(delivery)).hexdigest()[:16]
+
+
+def _body(delivery: Delivery) -> bytes:
+    return bytes(delivery.body) if isinstance(delivery.body, (bytes, bytearray, memoryview)) else b""
 
 
 def _text(part: object) -> str:

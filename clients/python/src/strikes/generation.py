@@ -18,6 +18,15 @@ GENERATION_HEADER = "x-strikes-generation"
 FENCE_HEADER = "x-strikes-fence"
 """The fence of a replayed message's first delivery, an integer. `strikes dead replay` sets it."""
 
+HOP_HEADER = "x-strikes-hop"
+"""The number of a copy that waited in the later lane, an integer from 1. Consumers in Go set it."""
+
+HOP_GENERATION_HEADER = "x-strikes-hop-generation"
+"""The generation of such a copy, if its other headers do not tell it."""
+
+MAX_HOP = (1 << 31) - 1
+"""The largest number of a copy."""
+
 MAX_FLOOR = 1 << 52
 """The largest fence that a delivery can carry, in microseconds since 1970."""
 
@@ -88,6 +97,12 @@ def unix(time: datetime) -> int:
     return int((aware - datetime(1970, 1, 1, tzinfo=timezone.utc)).total_seconds() // 1)
 
 
+def hop(headers: Mapping[Any, Any] | None) -> int:
+    """Return the number of a copy; 0 if the message is none."""
+    number = integer((headers or {}).get(HOP_HEADER))
+    return number if 0 < number <= MAX_HOP else 0
+
+
 def generation(headers: Mapping[Any, Any] | None, queue: str | bytes) -> bytes:
     """Name the generation of a message: its newest death in the queue, then its generation header, each if there is one.
 
@@ -97,7 +112,9 @@ def generation(headers: Mapping[Any, Any] | None, queue: str | bytes) -> bytes:
     if death := newest_death(headers, queue):
         assert death.time
         parts.append(b"%d@%d" % (death.count, unix(death.time)))
-    if value := text_of((headers or {}).get(GENERATION_HEADER)):
+    if hop(headers) and (carried := text_of((headers or {}).get(HOP_GENERATION_HEADER))):
+        parts.append(carried)
+    elif value := text_of((headers or {}).get(GENERATION_HEADER)):
         parts.append(b"header:" + value)
     return b" ".join(parts)
 

@@ -17,14 +17,15 @@ from . import decide
 from .backoff import default_backoff
 from .decide import Isolation, Retry, Step
 from .errors import SettingError, StoreError, StrikesError
-from .generation import carried_fence, generation
+from .fingerprint import mark_of
+from .generation import carried_fence, generation, hop
 from .handler import Attempt as HandlerAttempt
 from .handler import Delivery, Failed
 from .isolation import PROCESS
 from .isolation import Isolation as ProcessIsolation
 from .keys import Message
 from .signals import Signal, Tickets
-from .steps import Attempt, Call, Cause, Control, Mode, Options, Reply
+from .steps import Attempt, Call, Cause, Control, Mode, Options, Reply, later
 from .text import id_of
 
 STEP_TIMEOUT = 1.0
@@ -45,6 +46,7 @@ class Outcome(str, Enum):
     RETRY = "retry"  # a failed attempt was counted; the next one may begin after Event.wait
     REQUEUE = "requeue"
     DEAD_LETTER = "dead-letter"
+    STALE = "stale"  # acked without an attempt that counts: another copy of the message takes its place
     ISOLATE = "isolate"  # the message may have killed a process: its attempt is isolated
     HOLD = "hold"  # the store did not answer: the delivery is held, or left if it was held too long
     LEAVE = "leave"  # not settled: it returns to the queue when its channel closes
@@ -113,10 +115,18 @@ class Settings:
 
     def check_ttl(self, options: Options) -> None:
         """Refuse a TTL that can pass while a message is handled or held."""
-        handler = self.consumer_timeout if self.handler_timeout is None else self.handler_timeout
-        least = handler + self.consumer_timeout * 3 / 4 + 60
+        least = self._longest + self.consumer_timeout * 3 / 4 + 60
         if options.ttl < least:
             raise SettingError("ttl", options.ttl, f"{least} at least: the handler timeout + 3/4 of the consumer timeout + 60")
+
+    @property
+    def _longest(self) -> float:
+        return self.consumer_timeout if self.handler_timeout is None else self.handler_timeout
+
+    @property
+    def lease(self) -> float:
+        """How long an open attempt at a copy counts as running."""
+        return self._longest + 30
 
     @property
     def limit(self) -> int:
@@ -168,6 +178,7 @@ class ControlView:
 
     def __init__(self) -> None:
         self.reply = Control()
+        self.lanes = 0  # that dead letters hold
         self.changed = Signal()
 
     def take(self, reply: Control) -> None:
@@ -185,6 +196,8 @@ class Progress:
         self.delivery, self.tag, self.received = delivery, tag, now
         self.held_until = now + settings.consumer_timeout / 2
         self.message = Message(settings.queue, delivery.id, generation(delivery.headers, settings.queue), settings.vhost)
+        self.hop = 0  # the number of this copy; 0: it is none
+        self.later = ""  # how START and FAIL name it
         self.asks_first = False
         # The present attempt.
         self.token = ""
@@ -209,6 +222,7 @@ class Progress:
         self.undecided = False
         self.unrecorded = False  # dead-lettered before the store has counted its failure
         self.settled_as: Step | None = None
+        self.stale = False  # acked because another copy takes its place
         self.over = False  # nothing more is to be done with it
         self.outcome: Outcome | None = None
         self.error: Exception | None = None
@@ -221,8 +235,8 @@ class Progress:
 
     @property
     def first(self) -> bool:
-        """Whether this is the first attempt at a delivery that is not redelivered."""
-        return not self.again and not self.delivery.redelivered
+        """Whether this is the first attempt at a delivery that is neither redelivered nor a copy."""
+        return not self.again and not self.delivery.redelivered and not self.hop
 
     @property
     def counted(self) -> int:
@@ -258,6 +272,9 @@ class Session:
         key = self.settings.key
         found = self.guard("key", lambda: id_of(key(delivery) if key else delivery.id)) or ""
         d.message = Message(self.settings.queue, found, d.message.generation, self.settings.vhost)
+        d.hop = hop(delivery.headers) if found else 0
+        if d.hop:
+            d.later = later(d.hop, self.settings.lease, mark_of(delivery))
         self.received, self.last = self.received + 1, d.message.id
         d.asks_first = self.decide_received(d) is not Step.RUN
         return d
@@ -281,7 +298,8 @@ class Session:
         age = -1
         if d.first:
             age = max(0, -int(-(self.now() - d.received) * 1000 // 1))
-        return Attempt(d.message, d.token, self.settings.holder, age, carried_fence(d.delivery.headers, self.settings.queue), self.settings.max_age)
+        floor = carried_fence(d.delivery.headers, self.settings.queue)
+        return Attempt(d.message, d.token, self.settings.holder, age, floor, self.settings.max_age, d.later)
 
     def shown(self, d: Progress, began: float) -> Delivery:
         """Return the delivery as the handler gets it, for an attempt that begins now."""

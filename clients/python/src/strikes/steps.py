@@ -30,6 +30,7 @@ KEEP_DONE = 600.0
 """How long the record of a success is kept for a lost ack, in seconds."""
 
 PAUSE_TTL = 30 * 24 * 3600.0
+LANES_TTL = 30 * 24 * 3600.0
 UNDECODABLE_TTL = 900.0
 
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -44,6 +45,7 @@ class Verdict(str, Enum):
     REQUEUE = "REQUEUE"
     EXHAUSTED = "EXHAUSTED"
     ENDED = "ENDED"
+    STALE = "STALE"  # of a copy: ack it, because another one takes its place
 
 
 class Mode(str, Enum):
@@ -81,6 +83,7 @@ class Attempt:
     age: int = -1  # ms since the process received the delivery, if this is its first attempt and it is not redelivered; else -1
     floor: int = 0  # the fence that the delivery carries; only START uses it
     max_age: float = 0.0  # seconds; a message that fails later than this after its first counted attempt is exhausted; an override replaces it; 0: none
+    later: str = ""  # of a copy that waited in the later lane: what `later` returns
 
 
 @dataclass(frozen=True)
@@ -127,6 +130,7 @@ START = Script("record", "start", "save")
 FAIL = Script("record", "fail", "save")
 END = Script("record", "end", "save")
 CONTROL = Script("control")
+LANES = Script("lanes")
 UNDECODABLE = Script("undecodable")
 
 
@@ -160,7 +164,7 @@ def start(attempt: Attempt, mode: Mode, limit: int, options: Options) -> Call:
     if limit < 1:
         raise SettingError("limit", limit, "1 at least")
     args: list[bytes | str | int] = [Mode(mode).value, attempt.floor, ceil_millis(attempt.max_age)]
-    return _step("start", START, attempt, min(limit, MAX_LIMIT), args, options)
+    return _step("start", START, attempt, min(limit, MAX_LIMIT), args + _carried(attempt), options)
 
 
 def fail(attempt: Attempt, failure: Failure, options: Options) -> Call:
@@ -173,7 +177,19 @@ def fail(attempt: Attempt, failure: Failure, options: Options) -> Call:
         ceil_millis(failure.wait), Cause(failure.cause).value, cut(failure.reason, MAX_REASON), int(max(failure.ran, 0) * 1000),
         ceil_millis(attempt.max_age), min(failure.at_most, MAX_LIMIT),
     ]
-    return _step("fail", FAIL, attempt, min(max(failure.limit, 0), MAX_LIMIT), args, options)
+    return _step("fail", FAIL, attempt, min(max(failure.limit, 0), MAX_LIMIT), args + _carried(attempt), options)
+
+
+def later(hop: int, lease: float, body: str) -> str:
+    """Name a copy for START and FAIL of a consumer that moves no message: its number, and the fingerprint of the message.
+
+    For `lease` seconds an open attempt at the message counts as running.
+    """
+    return f"later {hop} 0 {ceil_millis(lease)} {body}"
+
+
+def _carried(a: Attempt) -> list[bytes | str | int]:
+    return [a.later] if a.later else []
 
 
 def end(attempt: Attempt, succeeded: bool, options: Options) -> Call:
@@ -211,8 +227,8 @@ def _validate_token(token: str) -> None:
 
 def parse_reply(reply: Any) -> Reply:
     """Read a script's reply to one step."""
-    if not isinstance(reply, list) or len(reply) != 9:
-        raise ReplyError(f"got {reply!r:.80}, want 9 values")
+    if not isinstance(reply, list) or len(reply) not in (9, 10):  # that to a copy also has the hop
+        raise ReplyError(f"got {reply!r:.80}, want 9 or 10 values")
     numbers = [reply[i] for i in (1, 2, 3, 4, 5, 8)]
     if any(not isinstance(n, int) or n < 0 for n in numbers):
         raise ReplyError(f"got {reply!r:.160}, want counts")
@@ -255,6 +271,18 @@ def parse_control(reply: Any) -> Control:
         raise ReplyError(f"got {reply!r:.80}, want 4 texts at least")
     at = int(reply[2]) if reply[2].isdigit() else 0
     return Control(reply[0] == b"1", reply[1], at, reply[3], frozenset(reply[4:]))
+
+
+def lanes(vhost: str | bytes, queue: str | bytes, options: Options) -> Call:
+    """Read which lanes dead letters hold, without owning them."""
+    return Call("lanes", LANES, k.lanes_keys(vhost, queue, options.prefix), [ceil_millis(LANES_TTL), "", ""], several=False)
+
+
+def parse_lanes(reply: Any) -> int:
+    """Read how many lanes are held. The reply of scripts/lanes.lua begins with their owner."""
+    if not isinstance(reply, list) or not reply or any(not isinstance(w, bytes) for w in reply):
+        raise ReplyError(f"got {reply!r:.80}, want the owner and lanes")
+    return len(reply) - 1
 
 
 def undecodable(vhost: str | bytes, queue: str | bytes, holder: str, after: str | bytes, error: str, options: Options) -> Call:

@@ -74,8 +74,18 @@ func (f *Flags) AddRecords(cmd *cobra.Command) {
 // Broker is the broker that --amqp-url names. Its connections have the command's name.
 func (f *Flags) Broker() (*Broker, error) { return NewBroker(f.AMQPURL, f.cmd.CommandPath()) }
 
-// Store opens the store and makes sure that it answers.
+// Store opens the store for an operator, who waits longer for a reply than a consumer does, and makes sure that it answers.
 func (f *Flags) Store(ctx context.Context) (*counter.Counter, error) {
+	return OpenStore(ctx, patient(f.RedisURL), f.Prefix)
+}
+
+// StoreUnasked is Store without asking whether the store is there.
+func (f *Flags) StoreUnasked() (*counter.Counter, error) {
+	return DialStore(patient(f.RedisURL), f.Prefix)
+}
+
+// StoreForSteps opens the store for a consumer, which repeats a step if the store is slow, and makes sure that it answers.
+func (f *Flags) StoreForSteps(ctx context.Context) (*counter.Counter, error) {
 	return OpenStore(ctx, f.RedisURL, f.Prefix)
 }
 

@@ -5,12 +5,27 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/internal/setting"
 )
+
+// operatorWait is how long an operator's command waits for a reply of the store. Such a command does not repeat its requests.
+const operatorWait = 2 * time.Second
+
+// patient returns the URL of a store with operatorWait as its read timeout, unless the URL sets one.
+func patient(rawURL string) string {
+	u, parameters, err := setting.ParseURL(rawURL)
+	if err != nil || parameters.Has("read_timeout") {
+		return rawURL // counter.Dial reports what is wrong with it
+	}
+	parameters.Set("read_timeout", operatorWait.String())
+	u.RawQuery = parameters.Encode()
+	return u.String()
+}
 
 // DialStore opens a store without asking whether it is there.
 func DialStore(rawURL, prefix string) (*counter.Counter, error) {

@@ -1,7 +1,6 @@
 package dead
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,7 +8,6 @@ import (
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
-	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/deadletter"
 )
 
@@ -21,9 +19,8 @@ type search struct {
 	message bool // a record will not do
 	found   int
 
-	recorded *deadletter.Message // what the store knows; nil: nothing
-	removed  time.Time           // when such a dead letter was replayed or dropped, by the store
-	unread   bool                // the store alone answers
+	kept   kept
+	unread bool // the store alone answers
 }
 
 // search decides how far to read.
@@ -32,13 +29,13 @@ func (c *Command) search(ctx context.Context, q *dlq, f deadletter.Filter) (s *s
 	if c.Search < 0 {
 		return nil, cli.Refused("search", c.Search, "0 or more")
 	}
-	if s.recorded, s.removed, err = q.newestRecorded(ctx, f); err != nil {
+	if s.kept, err = q.keptOf(ctx, f); err != nil {
 		return nil, err
 	}
 	switch long := q.ready > searched; {
 	case c.Changed("search"):
 		s.bounds.AtMost = c.Search
-	case s.message, s.recorded == nil && (!long || s.removed.IsZero()):
+	case s.message, s.kept.dead == nil && (!long || s.kept.removed == nil):
 		s.bounds.Picked, s.bounds.AtLeast = 1, searched
 	case long:
 		s.unread = true
@@ -46,27 +43,6 @@ func (c *Command) search(ctx context.Context, q *dlq, f deadletter.Filter) (s *s
 		s.bounds.AtMost = searched
 	}
 	return s, nil
-}
-
-// newestRecorded returns the dead letter that the newest record of an id describes; nil if none does. It also returns when the
-// newest that the filter picks was replayed or dropped.
-func (q *dlq) newestRecorded(ctx context.Context, f deadletter.Filter) (m *deadletter.Message, removed time.Time, err error) {
-	if q.store == nil {
-		return nil, removed, nil
-	}
-	records, err := q.store.Admin().Get(ctx, q.broker.VHost, q.queue, f.IDs[0])
-	if err != nil {
-		return nil, removed, err
-	}
-	for i, r := range records { // the newest first
-		if m := deadletter.OfRecord(&records[i]); r.State == counter.StateDeadLetter && f.Match(m, time.Now()) {
-			if r.Removed.IsZero() {
-				return m, removed, nil
-			}
-			removed = cmp.Or(removed, r.Removed)
-		}
-	}
-	return nil, removed, nil
 }
 
 // each calls show for what is found, or else what the store knows, and returns a remark on what was not read.
@@ -88,20 +64,20 @@ func (s *search) each(ctx context.Context, show func(*deadletter.Message) error)
 		s.found++
 	}
 	if s.found == 0 {
-		return "", s.q.nothing(seek(s.filter))
+		return "", s.absent(show)
 	}
 	return "", nil
 }
 
 // answer shows what the store knows; why says why the queue was not read.
 func (s *search) answer(show func(*deadletter.Message) error, why string) (remark string, err error) {
-	if s.recorded == nil {
+	if s.kept.dead == nil {
 		return "", cli.WithCode(fmt.Errorf("%s was replayed or dropped at %s, by the store; %s",
-			term.Shown(s.filter.IDs[0]), s.removed.UTC().Format(time.RFC3339), why), cli.ExitNothing)
+			term.Shown(s.filter.IDs[0]), s.kept.removed.Record.Removed.UTC().Format(time.RFC3339), why), cli.ExitNothing)
 	}
 	remark = fmt.Sprintf("headers and body were not read: %s. This is the store's record as of %s; the message may have left the queue since.",
 		why, time.Now().UTC().Format(time.RFC3339))
-	return remark, show(s.recorded)
+	return remark, show(s.kept.dead)
 }
 
 // fallBack prints what the store knows if the message was not read. Not to have read it is no failure then.
@@ -115,7 +91,7 @@ func (s *search) fallBack(show func(*deadletter.Message) error, cause error) (re
 	}
 	refused := errors.Is(cause, deadletter.ErrUnsafe) || errors.Is(cause, deadletter.ErrBusy)
 	switch {
-	case (partly || refused) && s.found == 0 && !s.message && s.recorded != nil:
+	case (partly || refused) && s.found == 0 && !s.message && s.kept.dead != nil:
 		return s.answer(show, why)
 	case partly:
 		return "", cli.WithCode(errors.New(why), cli.ExitNothing)

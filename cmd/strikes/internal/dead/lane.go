@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -156,7 +157,7 @@ func (c *Lanes) change(ctx context.Context, queue, lane, verb, question string, 
 	ended := c.auditAs(ctx, q, verb, "lane "+lane)
 	p := term.NewProgress(c.Err)
 	q.dead.Progress = showing(p)
-	result, err := do(q, deadletter.Lane{Queue: queue, Name: lane, Store: q.store.Admin(), Missing: c.Missing, Wait: c.Wait})
+	result, err := do(q, deadletter.Lane{Queue: queue, Name: lane, Store: q.store.Admin(), First: state.First(), Missing: c.Missing, Wait: c.Wait})
 	p.Finish()
 	ended(result.Replayed+result.Dropped, err)
 	if reported := c.reportLane(lane, result); err == nil {
@@ -195,9 +196,16 @@ func (c *Command) refuseHeld(ctx context.Context, q *dlq) error {
 	if err != nil || len(held) == 0 {
 		return err
 	}
-	operand := shell.Operands(q.queue)
-	return cli.Misusef("queue %s has %s, whose dead letters would lose their order: strikes lane list %s shows them, and strikes lane replay %s LANE replays one (--force does it anyway)",
-		term.Shown(q.queue), printable.Plural(len(held), "held lane"), operand, operand)
+	list := shell.Operands(q.queue)
+	replay := list + " LANE replays one"
+	if c.Lane != "" {
+		_, value, _ := strings.Cut(c.Lane, "=")
+		if slices.ContainsFunc(held, func(l counter.HeldLane) bool { return l.Lane == value }) {
+			replay = shell.Operands(q.queue, value) + " replays this one"
+		}
+	}
+	return cli.Misusef("queue %s has %s, whose dead letters would lose their order: strikes lane list %s shows them, and strikes lane replay %s (--force does it anyway)",
+		term.Shown(q.queue), printable.Plural(len(held), "held lane"), list, replay)
 }
 
 // explainLane says what to do next, and gives an error its exit code.
@@ -208,6 +216,8 @@ func explainLane(err error, queue string) error {
 		return cli.WithCode(fmt.Errorf("%w; strikes lane list %s shows the held ones", err, operand), cli.ExitNothing)
 	case errors.Is(err, deadletter.ErrLaneFailed):
 		return fmt.Errorf("%w; strikes dead show %s ID shows why; fix that and replay the lane again, or drop the message with strikes lane release", err, operand)
+	case errors.Is(err, deadletter.ErrLaneChanged):
+		return fmt.Errorf("%w, so none is dropped; strikes lane list %s shows it", err, operand)
 	case errors.Is(err, deadletter.ErrLaneMissing):
 		return fmt.Errorf("%w; if it expired or was taken by another program, strikes lane release --missing gives it up", err)
 	case errors.Is(err, deadletter.ErrLaneWaiting):

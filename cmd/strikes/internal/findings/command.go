@@ -61,7 +61,7 @@ func (c *Command) Run(ctx context.Context, queues []string) error {
 	if err != nil {
 		return err
 	}
-	store, err := connect.DialStore(c.RedisURL, c.Prefix)
+	store, err := c.StoreUnasked()
 	if err != nil {
 		return err
 	}

@@ -54,6 +54,8 @@ var measures = []measure{
 		fromStore(func(s status.Summary) float64 { return float64(s.Retrying - s.Forgotten) })),
 	measured("strikes_forgotten_messages", "Messages whose next attempt has been due for over 5 minutes.", prometheus.GaugeValue,
 		fromStore(func(s status.Summary) float64 { return float64(s.Forgotten) })),
+	measured("strikes_held_messages", "Messages that consumers hold because the attempts at them are not counted.", prometheus.GaugeValue,
+		fromStore(func(s status.Summary) float64 { return float64(heldBy(s)) })),
 	measured("strikes_head_blocked_seconds", "How long the longest-blocking message has blocked; 0 if none does.", prometheus.GaugeValue,
 		fromStore(func(s status.Summary) float64 { return s.Blocked.Seconds() })),
 	measured("strikes_dead_letters", "Dead letters that were neither replayed nor dropped.", prometheus.GaugeValue,
@@ -64,6 +66,10 @@ var measures = []measure{
 		func(s status.Summary) (float64, bool) {
 			return float64(s.Dead.Missing), s.StoreSeen && s.Dead.Holds != nil
 		}),
+	measured("strikes_held_lanes", "Lanes of the queue that are held.", prometheus.GaugeValue,
+		fromStore(func(s status.Summary) float64 { return float64(s.HeldLanes) })),
+	measured("strikes_dead_letters_behind_held_lanes", "Dead letters of held lanes that had no attempt.", prometheus.GaugeValue,
+		fromStore(func(s status.Summary) float64 { return float64(s.Dead.Behind) })),
 	measured("strikes_queue_paused", "Whether an operator paused the queue.", prometheus.GaugeValue,
 		fromStore(func(s status.Summary) float64 { return oneIf(s.Paused != nil) })),
 	measured("strikes_queue_undecodable", "Whether consumers reported a message that they cannot decode in the last 15 minutes.", prometheus.GaugeValue,
@@ -76,6 +82,13 @@ var measures = []measure{
 
 func fromStore(of func(status.Summary) float64) func(status.Summary) (float64, bool) {
 	return func(s status.Summary) (float64, bool) { return of(s), s.StoreSeen }
+}
+
+func heldBy(s status.Summary) int {
+	if s.Held == nil {
+		return 0
+	}
+	return s.Held.Messages
 }
 
 func number(n *int) (float64, bool) {

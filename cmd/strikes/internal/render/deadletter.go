@@ -54,6 +54,9 @@ func DeadLetter(w io.Writer, m *deadletter.Message) error {
 			f.Add("first failed attempt", r.FirstTime.Format(time.RFC3339))
 			f.Add("last failed attempt", r.LastTime.Format(time.RFC3339))
 		}
+		if !r.Removed.IsZero() {
+			f.Add("replayed or dropped", r.Removed.Format(time.RFC3339))
+		}
 		f.Add("last holder", r.Holder)
 		if r.PossibleDuplicate {
 			f.Add("possible duplicate", duplicateText)

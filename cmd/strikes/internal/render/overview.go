@@ -98,6 +98,9 @@ func overviewNote(s status.Summary, o status.Overview) string {
 	case s.Trouble == status.TroubleStopped:
 		notes = append(notes, "no consumer")
 	}
+	if s.HeldLanes > 0 {
+		notes = append(notes, fmt.Sprintf("%s, %d behind", printable.Plural(s.HeldLanes, "held lane"), s.Dead.Behind))
+	}
 	if m := s.Head; m != nil && m.State != status.Forgotten {
 		of := ""
 		if m.Limit > 0 {
@@ -107,6 +110,9 @@ func overviewNote(s status.Summary, o status.Overview) string {
 		if m.LastError != "" {
 			notes = append(notes, term.Brief(m.LastError, 60))
 		}
+	}
+	if h := s.Held; h != nil {
+		notes = append(notes, fmt.Sprintf("%s held uncounted for %s: %s", printable.Plural(h.Messages, "message"), term.Rough(o.Time.Sub(h.Since)), term.Brief(h.Why, 200)))
 	}
 	if s.Forgotten > 0 {
 		notes = append(notes, fmt.Sprintf("%d forgotten", s.Forgotten))

@@ -8,6 +8,7 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/internal/printable"
 	"github.com/strikesmq/strikes/internal/records"
+	"github.com/strikesmq/strikes/internal/shell"
 	"github.com/strikesmq/strikes/internal/status"
 )
 
@@ -35,6 +36,10 @@ func Status(s status.Status) []term.Row {
 	}
 	rows = append(rows, blocked(s)...)
 	rows = append(rows, held(s)...)
+	if s.HeldLanes > 0 {
+		text := fmt.Sprintf("lanes      %d held; strikes lane list %s shows what holds them", s.HeldLanes, shell.Operands(s.Queue))
+		rows = append(rows, term.Row{Text: text, Kind: term.Alarm})
+	}
 	rows = append(rows, deadLetters(s.Dead)...)
 	rows = append(rows, later(s.Later)...)
 	for _, n := range s.Notes {

@@ -30,7 +30,7 @@ func Run(ctx context.Context, s cli.Streams, o Options, queue string, command []
 	if err != nil {
 		return err
 	}
-	store, err := o.Store(ctx)
+	store, err := o.StoreForSteps(ctx)
 	if err != nil {
 		return err
 	}

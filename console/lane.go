@@ -1,0 +1,253 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/deadletter"
+	"github.com/strikesmq/strikes/internal/records"
+)
+
+// laneChange is what a visitor is about to do with a held lane: replay it, or release it without the message that holds it.
+type laneChange struct {
+	Queue   string
+	Name    string
+	Release bool
+	Missing bool // of a release: also give up a message that is not in the dead-letter queue
+}
+
+// laneView is the page that asks for the reason.
+type laneView struct {
+	laneChange
+	Messages int
+	By       string // id of the message that holds the lane, if it is a dead letter with an id
+	Dead     bool   // it is a dead letter; else it was replayed, and is not handled yet
+	First    string // its place, which a form carries
+	Reason   string
+	Wrong    string
+}
+
+// laneOf reads a change. Like the queue, the lane is in the address alone, and may be any text.
+func laneOf(r *http.Request) (l laneChange, err error) {
+	q := r.URL.Query()
+	if l.Queue, err = queueOf(r); err != nil {
+		return l, err
+	}
+	l.Name, l.Missing = q.Get("lane"), r.PostFormValue("missing") != ""
+	switch q.Get("verb") {
+	case string(VerbReplay):
+	case records.VerbRelease:
+		l.Release = true
+	default:
+		return l, formError{"the address does not say whether to replay or to release the lane"}
+	}
+	for _, verb := range l.verbs() {
+		if !visitorOf(r).Allowed.Has(verb) {
+			return l, forbiddenError{verb}
+		}
+	}
+	return l, nil
+}
+
+// verbs are those that a visitor needs.
+func (l laneChange) verbs() Verbs {
+	if l.Release {
+		return Verbs{VerbDrop, VerbReplay}
+	}
+	return Verbs{VerbReplay}
+}
+
+// Verb is the change in the audit, and in an address.
+func (l laneChange) Verb() string {
+	if l.Release {
+		return records.VerbRelease
+	}
+	return records.VerbReplay
+}
+
+// Link is the address of the change.
+func (l laneChange) Link() string {
+	return link("lane", "queue", l.Queue, "lane", l.Name, "verb", l.Verb())
+}
+
+// lanePage previews what is done with a lane.
+func (c *Console) lanePage(r *http.Request) (page, error) {
+	l, err := laneOf(r)
+	if err != nil {
+		return page{}, err
+	}
+	v := laneView{laneChange: l, Reason: strings.TrimSpace(r.PostFormValue("reason"))}
+	ctx, cancel := brieflyAsked(r)
+	defer cancel()
+	state, err := c.store.Lane(ctx, c.opts.VHost, l.Queue, l.Name)
+	if err != nil {
+		return page{}, err
+	}
+	first := state.First()
+	v.By, v.Dead = state.Letter(first.Number)
+	v.Messages, v.First = len(state.Open), first.String()
+	return page{Screen: "lane", Queue: l.Queue, Title: fmt.Sprintf("%s: %s the lane %s", shown(l.Queue), l.Verb(), brief(shown(l.Name))), View: v}, nil
+}
+
+// beginLane starts a replay or a release of a lane.
+func (c *Console) beginLane(w http.ResponseWriter, r *http.Request) {
+	l, err := laneOf(r)
+	if err != nil {
+		c.fail(w, r, err)
+		return
+	}
+	j := &job{Verb: l.verbs()[0], Queue: l.Queue, Lane: &l, Reason: strings.TrimSpace(r.PostFormValue("reason")), Actor: visitorOf(r).Actor}
+	first := counter.ParsePlace(r.PostFormValue("plan"))
+	state, err := c.store.Lane(r.Context(), c.opts.VHost, l.Queue, l.Name)
+	switch {
+	case err != nil:
+		c.fail(w, r, err)
+		return
+	case j.Reason == "":
+		c.refuseLane(w, r, http.StatusUnprocessableEntity, noReason)
+		return
+	case state.First() != first:
+		c.refuseLane(w, r, http.StatusConflict, "Another message holds the lane now, so nothing was done. The page now shows what would be done.")
+		return
+	}
+	j.Of = len(state.Open)
+	run, err := c.prepareLane(r.Context(), j, first)
+	if err == nil {
+		err = c.jobs.begin(c.base, j, func(ctx context.Context) { c.runJob(ctx, j, run) })
+	}
+	if err != nil {
+		c.fail(w, r, err)
+		return
+	}
+	goTo(w, link("replay", "queue", l.Queue, "of", "job"))
+}
+
+func (c *Console) refuseLane(w http.ResponseWriter, r *http.Request, code int, wrong string) {
+	p, err := c.lanePage(r)
+	if err != nil {
+		c.fail(w, r, err)
+		return
+	}
+	if v, ok := p.View.(laneView); ok {
+		v.Wrong = wrong
+		p.View = v
+	}
+	c.render(w, r, code, p)
+}
+
+// prepareLane finds the dead-letter queue, and returns what a job does.
+func (c *Console) prepareLane(ctx context.Context, j *job, first counter.Place) (func(context.Context) (outcome, error), error) {
+	if j.Lane.Release && (c.opts.DropDir == "" || c.opts.Encode == nil) {
+		return nil, errNoDrop
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	q, err := c.broker.DeadLetters(ctx, j.Queue)
+	if err != nil {
+		return nil, err
+	}
+	lane := deadletter.Lane{Queue: j.Queue, Name: j.Lane.Name, Store: c.store, First: first, Missing: j.Lane.Missing, Progress: j.laneProgress}
+	return func(ctx context.Context) (outcome, error) {
+		if !j.Lane.Release {
+			result, err := q.ReplayLane(ctx, lane, j.progress)
+			return outcomeOfLane(result), laneAdvice(err)
+		}
+		result, err := c.releaseLane(ctx, j, q, lane)
+		return outcomeOfLane(result), laneAdvice(err)
+	}, nil
+}
+
+// releaseLane drops the message that holds a lane to a file, and replays those after it.
+func (c *Console) releaseLane(ctx context.Context, j *job, q deadLetters, lane deadletter.Lane) (deadletter.LaneResult, error) {
+	lane.Keep = func(messages []*deadletter.Message) error {
+		f, err := c.dropFile(j)
+		if err != nil {
+			return fmt.Errorf("nothing is dropped: %w", err)
+		}
+		defer f.Close()
+		return c.keep(f, messages, q.Name())
+	}
+	dropped, err := q.DropFirst(ctx, lane, j.progress)
+	if err != nil || dropped.Released {
+		return dropped, err
+	}
+	result, err := q.ReplayLane(ctx, lane, j.progress)
+	result.Dropped += dropped.Dropped
+	return result, err
+}
+
+// laneProgress notes how many messages of the lane are not handled yet.
+func (j *job) laneProgress(open int) {
+	j.update(func(s *jobState) {
+		s.Doing = fmt.Sprintf("waiting for the consumer: %s of the lane left", plural(open, "message"))
+		s.Done = max(j.Of-open, 0)
+	})
+}
+
+func outcomeOfLane(r deadletter.LaneResult) outcome {
+	state := "the lane is still held"
+	if r.Released {
+		state = "the lane is released"
+	}
+	o := outcome{Done: r.Replayed + r.Dropped, Parts: []string{state, fmt.Sprintf("%d replayed", r.Replayed)}}
+	if r.Dropped > 0 {
+		o.Parts = append(o.Parts, fmt.Sprintf("%d dropped", r.Dropped))
+	}
+	if r.Doubles > 0 {
+		o.Parts = append(o.Parts, plural(r.Doubles, "duplicate")+" taken off")
+	}
+	return o
+}
+
+// laneAdvice says what to do next.
+func laneAdvice(err error) error {
+	for is, advice := range map[error]string{
+		deadletter.ErrLaneFailed:  "fix its cause and replay the lane again, or release the lane without it",
+		deadletter.ErrLaneMissing: "if it expired or another program took it, release the lane and give it up",
+		deadletter.ErrLaneWaiting: "see that a consumer runs and is not paused",
+		deadletter.ErrLaneBusy:    "pause what publishes them, then replay the lane again",
+	} {
+		if errors.Is(err, is) {
+			return fmt.Errorf("%w; %s", err, advice)
+		}
+	}
+	return err
+}
+
+// headlineOfLane is the fact about a job with a lane.
+func headlineOfLane(v replayView) string {
+	lane := shown(v.Queue) + ": lane " + brief(shown(v.Job.Lane.Name))
+	switch {
+	case v.State.Ended.IsZero():
+		return fmt.Sprintf("%s: %s under way, %d of %d", lane, v.Job.Lane.Verb(), v.State.Done, v.Job.Of)
+	case v.State.OK:
+		return lane + " is released"
+	}
+	return fmt.Sprintf("%s: %s ended, the lane is still held", lane, v.Job.Lane.Verb())
+}
+
+// heldError refuses a replay that would lose the order of held lanes.
+type heldError struct {
+	queue string
+	lanes int
+}
+
+func (e heldError) Error() string {
+	return fmt.Sprintf("queue %s has %s, whose dead letters would lose their order; replay each lane from the page of lanes", shown(e.queue), plural(e.lanes, "held lane"))
+}
+
+// refuseHeld refuses to replay the dead letters of a queue out of the order of its held lanes.
+func (c *Console) refuseHeld(r *http.Request, verb Verb, queue string) error {
+	if verb != VerbReplay {
+		return nil
+	}
+	_, held, err := c.store.LanePage(r.Context(), c.opts.VHost, queue, 0, 0)
+	if err == nil && held > 0 {
+		err = heldError{queue, held}
+	}
+	return err
+}

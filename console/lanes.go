@@ -1,0 +1,76 @@
+package console
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/strikesmq/strikes/counter"
+)
+
+const (
+	// lanesPerPage is how many held lanes a page lists.
+	lanesPerPage = 100
+	// lanesOfQueue is how many the page of their queue lists.
+	lanesOfQueue = 5
+)
+
+// laneList are held lanes, the one that is held for longest first.
+type laneList struct {
+	Queue string
+	Lanes []counter.HeldLane
+	Of    int // that are held
+	Now   time.Time
+}
+
+// lanesView is what the page of held lanes shows.
+type lanesView struct {
+	laneList
+	From int
+	More string // URL of those that are held for less long
+}
+
+// First is the number of the first lane of the page.
+func (v lanesView) First() int { return v.From + 1 }
+
+// Last is the number of the last lane of the page.
+func (v lanesView) Last() int { return v.From + len(v.Lanes) }
+
+// HeldFor is for how long a lane is held.
+func (v laneList) HeldFor(l counter.HeldLane) string { return rough(max(v.Now.Sub(l.Since), 0)) }
+
+// Behind is how many messages of a lane wait for the one that holds it.
+func (laneList) Behind(l counter.HeldLane) int { return l.Messages - 1 }
+
+// lanesPage shows the held lanes of a queue.
+func (c *Console) lanesPage(r *http.Request) (page, error) {
+	queue, err := queueOf(r)
+	if err != nil {
+		return page{}, err
+	}
+	ctx, cancel := brieflyAsked(r)
+	defer cancel()
+	from, _ := strconv.Atoi(r.FormValue("from"))
+	v := lanesView{laneList: laneList{Queue: queue, Now: time.Now()}, From: max(from, 0)}
+	if v.Lanes, v.Of, err = c.store.LanePage(ctx, c.opts.VHost, queue, v.From, lanesPerPage); err != nil {
+		return page{}, err
+	}
+	if next := v.Last(); next < v.Of && len(v.Lanes) > 0 {
+		v.More = link("lanes", "queue", queue, "from", strconv.Itoa(next))
+	}
+	return page{
+		Screen: "lanes", Queue: queue, View: v, Title: headlineOfLanes(v),
+		Live: link("live", "screen", "lanes", "queue", queue, "from", strconv.Itoa(v.From)),
+	}, nil
+}
+
+func headlineOfLanes(v lanesView) string {
+	switch {
+	case v.Of == 0:
+		return shown(v.Queue) + ": no lane is held"
+	case len(v.Lanes) == 0 || v.From > 0:
+		return fmt.Sprintf("%s: %s", shown(v.Queue), plural(v.Of, "held lane"))
+	}
+	return fmt.Sprintf("%s: %s, one for %s", shown(v.Queue), plural(v.Of, "held lane"), v.HeldFor(v.Lanes[0]))
+}

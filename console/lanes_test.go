@@ -1,0 +1,254 @@
+package console
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/deadletter"
+)
+
+// hold parks messages of a lane: the first holds it.
+func (f *fixture) hold(t *testing.T, lane string, ids ...string) {
+	t.Helper()
+	if _, err := f.opts.Store.OwnLanes(t.Context(), "/", "orders", "", "owner"); err != nil {
+		t.Fatal(err)
+	}
+	for i, id := range ids {
+		m := counter.Message{VHost: "/", Queue: "orders", ID: id}
+		if _, err := f.opts.Store.StepLane(t.Context(), counter.LaneStep{Message: m, Lane: lane, Act: counter.LanePark, Owner: "owner", Number: int64(i + 1)}); err != nil {
+			t.Fatal(err)
+		}
+		f.broker.dead.all = append(f.broker.dead.all, &deadletter.Message{ID: id})
+	}
+}
+
+// plan is what the form of a change carries.
+func (f *fixture) plan(t *testing.T, lane string) url.Values {
+	t.Helper()
+	state, err := f.store.Lane(t.Context(), "/", "orders", lane)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return url.Values{"plan": {state.First().String()}, "reason": {"the account is open"}}
+}
+
+func TestLaneIsReplayed(t *testing.T) {
+	f := newFixture(t, Options{Allow: AllVerbs(), Actor: "ann"})
+	f.hold(t, "a1", "m-1", "m-2", "m-3")
+	f.broker.status.HeldLanes, f.broker.status.Dead.Behind = 1, 2
+	for _, path := range []string{query("queue"), query("lanes"), query("lane", "lane", "a1", "verb", "replay")} {
+		if body := checkPage(t, f, path); !strings.Contains(body, "m-1") || !strings.Contains(body, "a1") {
+			t.Errorf("%s does not show what holds the lane: %s", path, body)
+		}
+	}
+	replay, form := query("lane", "lane", "a1", "verb", "replay"), f.plan(t, "a1")
+	if w := f.post(replay, url.Values{"plan": form["plan"]}); w.Code != http.StatusUnprocessableEntity || !strings.Contains(w.Body.String(), noReason) {
+		t.Errorf("without a reason: %d", w.Code)
+	}
+	f.broker.dead.gate = make(chan struct{})
+	if body := f.follow(t, f.post(replay, form)); !strings.Contains(body, "lane a1: replay under way") {
+		t.Errorf("progress: %s", body)
+	}
+	if w := f.post(replay, form); w.Code != http.StatusConflict {
+		t.Errorf("a second replay: %d", w.Code)
+	}
+	for range 3 {
+		f.broker.dead.gate <- struct{}{}
+	}
+	f.jobs.wait()
+	if body := checkPage(t, f, query("replay", "of", "job")); !strings.Contains(body, "lane a1 is released") || !strings.Contains(body, "3 replayed") {
+		t.Errorf("result: %s", body)
+	}
+	log, err := f.store.AuditLog(t.Context(), "/", "orders", "", 10)
+	if err != nil || len(log) != 2 || log[0].Count != 3 || log[0].Subject != "lane a1" || log[0].Verb != "replay" || log[1].Result != begun || log[0].Reason != "the account is open" {
+		t.Errorf("audit %+v, %v", log, err)
+	}
+	if w := f.get(replay); w.Code != http.StatusNotFound {
+		t.Errorf("a lane that is not held any more: %d", w.Code)
+	}
+}
+
+func TestLaneStaysHeld(t *testing.T) {
+	f := newFixture(t, Options{Allow: AllVerbs()})
+	f.hold(t, "a1", "m-1", "m-2")
+	f.broker.dead.fails = fmt.Errorf("message m-1: %w", deadletter.ErrLaneFailed)
+	f.follow(t, f.post(query("lane", "lane", "a1", "verb", "replay"), f.plan(t, "a1")))
+	f.jobs.wait()
+	body := checkPage(t, f, query("replay", "of", "job"))
+	for _, want := range []string{"the lane is still held", "failed again", "release the lane without it"} {
+		if !strings.Contains(body, want) {
+			t.Errorf("the result does not say %q: %s", want, body)
+		}
+	}
+}
+
+func TestLaneIsReleased(t *testing.T) {
+	dir := t.TempDir()
+	f := newFixture(t, Options{Allow: AllVerbs(), DropDir: dir, Encode: func(amqp.Publishing) ([]byte, error) { return []byte("kept"), nil }})
+	f.hold(t, "a1", "m-1", "m-2", "m-3")
+	release, form := query("lane", "lane", "a1", "verb", "release"), f.plan(t, "a1")
+	checkPage(t, f, release)
+	f.follow(t, f.post(release, form))
+	f.jobs.wait()
+	if body := checkPage(t, f, query("replay", "of", "job")); !strings.Contains(body, "lane a1 is released") || !strings.Contains(body, "2 replayed, 1 dropped") {
+		t.Errorf("result: %s", body)
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "*.ndjson"))
+	if err != nil || len(files) != 1 {
+		t.Fatal(files, err)
+	}
+	if text, err := os.ReadFile(files[0]); string(text) != "kept\n" {
+		t.Errorf("%q, %v", text, err)
+	}
+	log, err := f.store.AuditLog(t.Context(), "/", "orders", "", 10)
+	if err != nil || len(log) != 2 || log[0].Verb != "release" || log[0].Count != 3 {
+		t.Errorf("audit %+v, %v", log, err)
+	}
+}
+
+// TestLaneOfAnotherPlan: a page that shows another message than the one that holds the lane now changes nothing.
+func TestLaneOfAnotherPlan(t *testing.T) {
+	f := newFixture(t, Options{Allow: AllVerbs(), DropDir: t.TempDir(), Encode: func(amqp.Publishing) ([]byte, error) { return nil, nil }})
+	f.hold(t, "a1", "m-1", "m-2")
+	form := f.plan(t, "a1")
+	state, err := f.store.Lane(t.Context(), "/", "orders", "a1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.store.DropPlaces(t.Context(), "/", "orders", "a1", []counter.Place{state.First()}); err != nil {
+		t.Fatal(err)
+	}
+	for _, verb := range []string{"replay", "release"} {
+		w := f.post(query("lane", "lane", "a1", "verb", verb), form)
+		if w.Code != http.StatusConflict || !strings.Contains(w.Body.String(), "Another message holds the lane now") || !strings.Contains(w.Body.String(), "m-2") {
+			t.Errorf("%s: %d: %s", verb, w.Code, w.Body)
+		}
+	}
+	if log, err := f.store.AuditLog(t.Context(), "/", "orders", "", 10); err != nil || len(log) > 0 {
+		t.Errorf("audit %v, %v", log, err)
+	}
+}
+
+// TestLaneNeedsVerbs: a replay needs replay, and a release, which drops a message, also drop.
+func TestLaneNeedsVerbs(t *testing.T) {
+	for _, tt := range []struct {
+		allow           Verbs
+		replay, release int
+	}{
+		{nil, http.StatusForbidden, http.StatusForbidden},
+		{Verbs{VerbReplay}, http.StatusOK, http.StatusForbidden},
+		{Verbs{VerbDrop}, http.StatusForbidden, http.StatusForbidden},
+		{Verbs{VerbReplay, VerbDrop}, http.StatusOK, http.StatusOK},
+	} {
+		f := newFixture(t, Options{Allow: tt.allow})
+		f.hold(t, "a1", "m-1")
+		for verb, want := range map[string]int{"replay": tt.replay, "release": tt.release, "drop": http.StatusUnprocessableEntity} {
+			path := query("lane", "lane", "a1", "verb", verb)
+			if w := f.get(path); w.Code != want {
+				t.Errorf("%v, GET %s: %d, want %d", tt.allow, path, w.Code, want)
+			}
+			if want == http.StatusOK { // TestLaneIsReplayed and TestLaneIsReleased send it
+				continue
+			}
+			if w := f.post(path, f.plan(t, "a1")); w.Code != want {
+				t.Errorf("%v, POST %s: %d, want %d", tt.allow, path, w.Code, want)
+			}
+		}
+		body := checkPage(t, f, query("lanes"))
+		if strings.Contains(body, "verb=release") != (tt.release == http.StatusOK) || strings.Contains(body, "verb=replay") != (tt.replay == http.StatusOK) {
+			t.Errorf("%v: the page offers what is forbidden, or not what is allowed: %s", tt.allow, body)
+		}
+	}
+}
+
+// TestLaneReleaseNeedsAFile: without a place for what is dropped nothing is.
+func TestLaneReleaseNeedsAFile(t *testing.T) {
+	f := newFixture(t, Options{Allow: AllVerbs()})
+	f.hold(t, "a1", "m-1")
+	if w := f.post(query("lane", "lane", "a1", "verb", "release"), f.plan(t, "a1")); w.Code != http.StatusUnprocessableEntity {
+		t.Errorf("%d, want 422", w.Code)
+	}
+}
+
+// TestReplayOfHeldLanes: a replay by filter would lose the order of held lanes.
+func TestReplayOfHeldLanes(t *testing.T) {
+	f := newFixture(t, Options{Allow: AllVerbs()})
+	f.kill(t, "no stock", "m-1")
+	f.hold(t, "a1", "m-1")
+	body := checkPage(t, f, query("replay"))
+	if !strings.Contains(body, "would lose the order") || strings.Contains(body, "<button>Replay") {
+		t.Errorf("preview: %s", body)
+	}
+	if w := f.post(query("replay"), url.Values{"count": {"1"}, "reason": {"r"}}); w.Code != http.StatusConflict || !strings.Contains(w.Body.String(), "held lane") {
+		t.Errorf("replay: %d: %s", w.Code, w.Body)
+	}
+	if body := checkPage(t, f, query("drop")); !strings.Contains(body, "<button>Drop") {
+		t.Errorf("a drop keeps the order: %s", body)
+	}
+}
+
+// TestHostileLanes: a lane may be any text, also none.
+func TestHostileLanes(t *testing.T) {
+	f := newFixture(t, Options{Allow: AllVerbs()})
+	lanes := []string{hostile, "", strings.Repeat("\u202e<b>", 1024/6), "a\xff\xfe", " a ", "x&lane=y#z"}
+	for _, lane := range lanes {
+		f.hold(t, lane, hostile)
+	}
+	f.broker.status.HeldLanes = len(lanes)
+	for _, path := range []string{query("queue"), query("lanes"), "/" + link("live", "screen", "lanes", "queue", "orders")} {
+		checkPage(t, f, path)
+	}
+	escaped := strings.NewReplacer("&", "&amp;", "+", "&#43;")
+	for _, lane := range lanes {
+		path := query("lane", "lane", lane, "verb", "replay")
+		if body := checkPage(t, f, query("lanes")); !strings.Contains(body, `href="`+escaped.Replace(path[1:])+`"`) {
+			t.Errorf("lane %q: no link %s", lane, path)
+		}
+		checkPage(t, f, path)
+		f.follow(t, f.post(path, f.plan(t, lane)))
+		f.jobs.wait()
+		if body := checkPage(t, f, query("replay", "of", "job")); !strings.Contains(body, "is released") {
+			t.Errorf("lane %q: %s", lane, body)
+		}
+	}
+	checkPage(t, f, query("audit"))
+	checkPage(t, f, query("replay"))
+}
+
+// TestLanePages: each held lane is on one page, the one that is held for longest first.
+func TestLanePages(t *testing.T) {
+	f := newFixture(t, Options{})
+	for i := range lanesPerPage + 1 {
+		f.hold(t, fmt.Sprint("lane-", i), "m")
+	}
+	first, second := checkPage(t, f, query("lanes")), checkPage(t, f, query("lanes", "from", fmt.Sprint(lanesPerPage)))
+	rows := func(body string) int { return strings.Count(body, `<th scope="row"`) }
+	if rows(first) != lanesPerPage || rows(second) != 1 || !strings.Contains(first, "101 held lanes") || !strings.Contains(first, "1 to 100 of 101") || !strings.Contains(second, "101 to 101 of 101") {
+		t.Errorf("%d and %d rows: %s", rows(first), rows(second), second)
+	}
+	if body := checkPage(t, f, query("lanes", "from", "9999999")); rows(body) != 0 || !strings.Contains(body, "No lane is on this page") {
+		t.Errorf("beyond the last: %s", body)
+	}
+	if body := checkPage(t, f, query("lanes", "from", "-1")); rows(body) != lanesPerPage {
+		t.Errorf("before the first: %s", body)
+	}
+}
+
+func TestLaneAdvice(t *testing.T) {
+	other := errors.New("refused")
+	if err := laneAdvice(other); err != other { //nolint:errorlint // the same
+		t.Errorf("%v", err)
+	}
+	if laneAdvice(nil) != nil {
+		t.Error("advice for nothing")
+	}
+}

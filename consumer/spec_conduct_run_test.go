@@ -1,0 +1,500 @@
+package consumer
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/counter"
+)
+
+// conductRun is one run of a case: the store, the channel and the handlers, and what they saw.
+type conductRun struct {
+	of       conductCase
+	draw     func(e conductEntry, n int) json.RawMessage // of a schedule: what a script that has ended says next
+	shift    func(ms int64) int64                        // of a schedule: moves the waits of replies
+	noise    func() time.Duration                        // of a schedule: how long a reply takes
+	observed bool                                        // the observer takes as long
+	begin    time.Time
+
+	mu     sync.Mutex
+	trace  []conductEntry
+	tokens map[string][]string // by id
+	sent   map[string]int      // commands by id and step
+	ran    map[string]int      // handler calls by id
+	skips  []string
+	paused bool
+	wire   *conductWire // of the session that consumes; nil: none has yet
+	closed bool         // it has no channel any more
+	over   bool
+}
+
+// conductWire is the broker's side of a link.
+type conductWire struct {
+	deliveries chan amqp.Delivery
+	lost       chan *amqp.Error
+	cancelled  chan string
+}
+
+func runConduct(t *testing.T, tc conductCase) (trace []conductEntry) {
+	t.Helper()
+	return (&conductRun{of: tc}).play(t)
+}
+
+func (r *conductRun) play(t *testing.T) (trace []conductEntry) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		r.begin, r.sent, r.tokens, r.ran = time.Now(), map[string]int{}, map[string][]string{}, map[string]int{}
+		trace = r.run(t)
+	})
+	return trace
+}
+
+func (r *conductRun) now() int64 { return time.Since(r.begin).Milliseconds() }
+
+func (r *conductRun) run(t *testing.T) []conductEntry {
+	t.Helper()
+	c, settler := r.consumer(t)
+	set, err := settler.prepared()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.paused = r.of.Settings.Paused
+	control := newControl(set, r)
+	go control.run()
+	<-control.first
+	r.begin = time.Now()
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() { defer close(ended); r.consume(ctx, c, set, control) }()
+	synctest.Wait()
+	events := map[string]func(string){
+		"stop": func(string) { stop() }, "cancel": func(string) { r.broker().cancelled <- "consumer" }, "skip": func(id string) { r.skip(id) },
+		"lose": func(string) { r.lose(); r.broker().lost <- amqp.ErrClosed }, "pause": func(string) { r.pause(true) }, "resume": func(string) { r.pause(false) },
+	}
+	for i, d := range r.of.Deliveries {
+		time.AfterFunc(time.Duration(d.At)*time.Millisecond, func() { r.deliver(i, d) })
+	}
+	for _, e := range r.of.Events {
+		time.AfterFunc(time.Duration(e.At)*time.Millisecond, func() {
+			r.note(conductEntry{ID: e.ID, Do: e.Event, answered: true})
+			events[e.Event](e.ID)
+		})
+	}
+	time.Sleep(time.Duration(r.of.Until) * time.Millisecond)
+	synctest.Wait()
+	trace := r.end()
+	stop()
+	<-ended
+	close(control.stop)
+	<-control.done
+	settler.late.close()
+	time.Sleep(time.Hour) // deaf handlers return
+	return trace
+}
+
+// consume consumes as Run does on one connection.
+func (r *conductRun) consume(ctx context.Context, c Consumer, settler *Settler, control *control) {
+	for {
+		s := newSession(c, settler)
+		s.control = control
+		if r.of.Settings.Reconnected {
+			s.deadLettersFrom = deadLettersFrom(2, r.begin)
+		}
+		if err := s.checkLanes(ctx); err != nil {
+			r.note(conductEntry{Do: "refuse", answered: true})
+			return
+		}
+		paused, err := s.unlessPaused(ctx, &amqp.Connection{}, func(ctx context.Context) error { return s.serve(ctx, r.open()) })
+		if !paused || err != nil || ctx.Err() != nil {
+			return
+		}
+	}
+}
+
+// open begins a session on the broker. The trace has those that follow a pause.
+func (r *conductRun) open() *link {
+	w := &conductWire{deliveries: make(chan amqp.Delivery, 100), lost: make(chan *amqp.Error, 1), cancelled: make(chan string, 1)}
+	r.mu.Lock()
+	again := r.wire != nil || r.of.Settings.Paused
+	r.wire, r.closed = w, false
+	r.mu.Unlock()
+	if again {
+		r.note(conductEntry{Do: "consume", answered: true})
+	}
+	return &link{channel: r, deliveries: w.deliveries, lost: w.lost, cancelled: w.cancelled}
+}
+
+func (r *conductRun) broker() *conductWire {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.wire
+}
+
+// deliver delivers to the session that consumes, if there is one.
+func (r *conductRun) deliver(i int, d conductDelivery) {
+	if w := r.broker(); w != nil {
+		w.deliveries <- r.delivery(i, d)
+	}
+}
+
+func (r *conductRun) consumer(t *testing.T) (Consumer, *Settler) {
+	t.Helper()
+	set := r.of.Settings
+	backoff := int64(1000)
+	if set.Backoff != nil {
+		backoff = *set.Backoff
+	}
+	retries := DefaultMaxRetries
+	if set.MaxRetries != nil {
+		retries = *set.MaxRetries
+		if retries == 0 {
+			retries = -1
+		}
+	}
+	settler := &Settler{
+		Queue: "orders", Counter: r, MaxRetries: retries, MaxAge: time.Duration(set.MaxAge) * time.Millisecond, isolation: newIsolation(), late: newLate(),
+		Retry:           map[string]RetryMode{"": RetryRequeue, "requeue": RetryRequeue, "in-place": RetryInPlace}[set.Retry],
+		Isolation:       map[string]Isolation{"": IsolationSuspects, "suspects": IsolationSuspects, "strict": IsolationStrict, "off": IsolationOff}[set.Isolation],
+		Observer:        slowObserver{r},
+		Backoff:         func(int) time.Duration { return time.Duration(backoff) * time.Millisecond },
+		HandlerTimeout:  time.Duration(set.HandlerTimeout) * time.Millisecond,
+		ConsumerTimeout: time.Duration(set.ConsumerTimeout) * time.Millisecond,
+	}
+	c := Consumer{Queue: "orders", Counter: r, Handler: r.handle, Concurrency: set.Concurrency, AckEach: true, DrainTimeout: time.Duration(set.Drain) * time.Millisecond}
+	if set.Drain == 0 {
+		c.DrainTimeout = -1
+	}
+	return c.withDefaults(), settler
+}
+
+func (r *conductRun) delivery(i int, d conductDelivery) amqp.Delivery {
+	out := amqp.Delivery{Acknowledger: conductChannel{r, d.ID}, DeliveryTag: uint64(i + 1), MessageId: d.ID, Redelivered: d.Redelivered, Headers: amqp.Table(d.Headers), Body: []byte(d.Body)}
+	if d.Timestamp > 0 {
+		out.Timestamp = time.Unix(d.Timestamp, 0)
+	}
+	if d.NoID {
+		out.MessageId = ""
+	}
+	return out
+}
+
+func (r *conductRun) end() []conductEntry {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.over = true
+	return r.trace
+}
+
+// note adds an entry, unless it is the repetition of one that was not answered. It returns the entry's index.
+func (r *conductRun) note(e conductEntry) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.over {
+		return
+	}
+	e.at = r.now()
+	for i, before := range slices.Backward(r.trace) {
+		if before.ID != e.ID {
+			continue
+		}
+		same := before
+		same.Repeated, same.at, same.answered = false, e.at, e.answered
+		if !before.answered && cmp.Equal(same, e, cmp.AllowUnexported(conductEntry{})) {
+			r.trace[i].Repeated, r.trace[i].answered = true, e.answered
+			return
+		}
+		break
+	}
+	r.trace = append(r.trace, e)
+}
+
+// number says that a token is the Nth of a message. No two messages share one.
+func (r *conductRun) number(id, token string) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for other, tokens := range r.tokens {
+		if other != id && slices.Contains(tokens, token) {
+			panic(token + " is the token of two messages")
+		}
+	}
+	n := slices.Index(r.tokens[id], token)
+	if n < 0 {
+		n, r.tokens[id] = len(r.tokens[id]), append(r.tokens[id], token)
+	}
+	return n + 1
+}
+
+var errConduct = errors.New("connection reset")
+
+// answer is the scripted reply to a command.
+func (r *conductRun) answer(ctx context.Context, e conductEntry) (counter.Reply, error) {
+	kind, script := r.outage(e.Do), json.RawMessage(nil)
+	if kind == "" {
+		script = r.next(e)
+	}
+	if kind != "" || json.Unmarshal(script, &kind) == nil {
+		r.note(e)
+		switch kind {
+		case "lost":
+			<-ctx.Done()
+			return counter.Reply{}, ctx.Err()
+		case "refused":
+			return counter.Reply{}, fmt.Errorf("step: %w", counter.ErrForeign)
+		}
+		return counter.Reply{}, errConduct
+	}
+	var reply struct {
+		Verdict                         string
+		Failures, Crashes, Limit, Fence int64
+		Wait                            int64
+		Cause, Reason                   string
+	}
+	if err := json.Unmarshal(script, &reply); err != nil {
+		panic(err)
+	}
+	if r.shift != nil && reply.Wait > 0 {
+		reply.Wait = r.shift(reply.Wait)
+	}
+	e.answered = true
+	r.note(e)
+	r.dawdle()
+	verdicts := map[string]counter.Verdict{
+		"RUN": counter.VerdictRun, "WAIT": counter.VerdictWait, "SUSPECT": counter.VerdictSuspect, "REQUEUE": counter.VerdictRequeue, "EXHAUSTED": counter.VerdictExhausted,
+		"STALE": counter.VerdictStale,
+	}
+	return counter.Reply{
+		Verdict: verdicts[reply.Verdict], Failures: int(reply.Failures), Crashes: int(reply.Crashes), Limit: int(reply.Limit), Fence: reply.Fence,
+		Wait: time.Duration(reply.Wait) * time.Millisecond, Cause: counter.Cause(reply.Cause), Reason: reply.Reason,
+	}, nil
+}
+
+// dawdle lets others go first, where the case does not say who does.
+func (r *conductRun) dawdle() {
+	if r.noise != nil {
+		time.Sleep(r.noise())
+	}
+}
+
+type slowObserver struct{ *conductRun }
+
+func (o slowObserver) Observe(context.Context, Event) {
+	if o.observed {
+		o.dawdle()
+	}
+}
+
+func (r *conductRun) outage(step string) string {
+	for _, o := range r.of.Outages {
+		if now := r.now(); now >= o.From && now < o.To && (len(o.Steps) == 0 || slices.Contains(o.Steps, step)) {
+			return o.Kind
+		}
+	}
+	return ""
+}
+
+func (r *conductRun) next(e conductEntry) json.RawMessage {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	script := r.of.Replies[e.ID][e.Do]
+	n := r.sent[e.ID+" "+e.Do]
+	r.sent[e.ID+" "+e.Do] = n + 1
+	if r.draw != nil && n == len(script) {
+		script = append(script, r.draw(e, n))
+		r.of.Replies[e.ID][e.Do] = script
+	}
+	if len(script) == 0 {
+		if e.Do == "END" {
+			return json.RawMessage(`{"verdict": "ENDED"}`)
+		}
+		return json.RawMessage(`"unexpected"`)
+	}
+	return script[min(n, len(script)-1)]
+}
+
+func (r *conductRun) entry(do string, a counter.Attempt) conductEntry {
+	return conductEntry{ID: a.ID, Do: do, Token: r.number(a.ID, a.Token), Generation: a.Generation, First: a.First && do != "END", Floor: a.Floor}
+}
+
+func (r *conductRun) Start(ctx context.Context, a counter.Attempt, mode counter.Mode, limit int) (counter.Reply, error) {
+	e := r.entry("START", a)
+	e.Mode, e.Limit, e.MaxAge, e.Later = mode.String(), &limit, a.MaxAge.Milliseconds(), a.Later.String()
+	return r.answer(ctx, e)
+}
+
+func (r *conductRun) Fail(ctx context.Context, a counter.Attempt, f counter.Failure) (counter.Reply, error) {
+	e := r.entry("FAIL", a)
+	wait := f.Wait.Milliseconds()
+	e.Limit, e.Wait, e.Cause, e.Floor = &f.Limit, &wait, string(f.Cause), 0
+	e.MaxAge, e.AtMost, e.Later = a.MaxAge.Milliseconds(), f.AtMost, a.Later.String()
+	if e.Cause != "timed-out" {
+		e.Reason = f.Reason
+	}
+	return r.answer(ctx, e)
+}
+
+func (r *conductRun) End(ctx context.Context, a counter.Attempt, succeeded bool) error {
+	e := r.entry("END", a)
+	e.Succeeded, e.Floor = succeeded, 0
+	_, err := r.answer(ctx, e)
+	return err
+}
+
+func (r *conductRun) Control(context.Context, string, string, counter.Reader) (counter.Control, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	m := counter.NewMemory(nil)
+	if r.paused {
+		if err := m.Pause(context.Background(), "/", "orders", counter.Note{Why: "test"}); err != nil {
+			return counter.Control{}, err
+		}
+	}
+	for _, id := range r.skips {
+		of := counter.Message{VHost: "/", Queue: "orders", ID: id}
+		a := counter.Attempt{Message: of, Token: "a"}
+		if _, err := m.Fail(context.Background(), a, counter.Failure{Limit: 9}); err != nil {
+			return counter.Control{}, err
+		}
+		if err := m.Skip(context.Background(), of, counter.Note{Why: "test"}); err != nil {
+			return counter.Control{}, err
+		}
+	}
+	return m.Control(context.Background(), "/", "orders", counter.Reader{Token: "r"})
+}
+
+func (r *conductRun) skip(id string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.skips = append(r.skips, id)
+}
+
+func (r *conductRun) pause(yes bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.paused = yes
+}
+
+// OwnLanes and StepLane make it a LaneKeeper, for the check before a session.
+func (r *conductRun) OwnLanes(ctx context.Context, vhost, queue, before, owner string) (counter.OwnedLanes, error) {
+	m := counter.NewMemory(nil)
+	if _, err := m.OwnLanes(ctx, vhost, queue, "", "owner"); err != nil {
+		return counter.OwnedLanes{}, err
+	}
+	for n := range r.of.Settings.HeldLanes {
+		lane := strconv.Itoa(n)
+		of := counter.Message{VHost: vhost, Queue: queue, ID: lane}
+		if _, err := m.StepLane(ctx, counter.LaneStep{Message: of, Lane: lane, Act: counter.LanePark, Owner: "owner", Number: 1}); err != nil {
+			return counter.OwnedLanes{}, err
+		}
+	}
+	return m.OwnLanes(ctx, vhost, queue, before, owner)
+}
+
+func (r *conductRun) StepLane(context.Context, counter.LaneStep) (counter.LaneReply, error) {
+	return counter.LaneReply{}, errConduct
+}
+
+func (r *conductRun) handle(ctx context.Context, d amqp.Delivery) error {
+	id := r.of.Deliveries[d.DeliveryTag-1].ID
+	a, _ := AttemptFrom(ctx)
+	e := conductEntry{ID: id, Do: "handler", Number: a.Number, Last: a.Last, Fence: a.Fence, answered: true}
+	if d.MessageId != "" {
+		e.Token = r.number(id, a.Token)
+	}
+	r.note(e)
+	r.mu.Lock()
+	script := r.of.Handlers[id]
+	h := script[min(r.ran[id], len(script)-1)]
+	r.ran[id]++
+	r.mu.Unlock()
+	done := ctx.Done()
+	if h.Deaf {
+		done = nil
+	}
+	select {
+	case <-time.After(time.Duration(h.Takes) * time.Millisecond):
+	case <-done:
+		return errors.New("cancelled")
+	}
+	return h.result()
+}
+
+func (h conductHandler) result() error {
+	if h.OK {
+		return nil
+	}
+	if h.Reject != "" {
+		return Reject(errors.New(h.Reject))
+	}
+	err := errors.New(h.Fail)
+	if h.RetryAfter > 0 {
+		err = RetryAfter(err, time.Duration(h.RetryAfter)*time.Millisecond)
+	}
+	if h.RetryAtMost != nil {
+		err = RetryAtMost(err, *h.RetryAtMost)
+	}
+	return err
+}
+
+func (r *conductRun) isLost() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.closed
+}
+
+func (r *conductRun) lose() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.closed = true
+}
+
+// As a channel:
+
+func (r *conductRun) Cancel(string, bool) error { return nil }
+
+func (r *conductRun) Consume(string, string, bool, bool, bool, bool, amqp.Table) (<-chan amqp.Delivery, error) {
+	return make(chan amqp.Delivery), nil
+}
+
+func (r *conductRun) Close() error {
+	if !r.isLost() {
+		r.note(conductEntry{Do: "close", answered: true})
+		r.lose()
+	}
+	return nil
+}
+
+type conductChannel struct {
+	*conductRun
+
+	id string
+}
+
+func (c conductChannel) settle(what string) error {
+	if c.isLost() {
+		return amqp.ErrClosed
+	}
+	c.note(conductEntry{ID: c.id, Do: what, answered: true})
+	return nil
+}
+
+func (c conductChannel) Ack(uint64, bool) error { return c.settle("ack") }
+
+func (c conductChannel) Nack(_ uint64, _, requeue bool) error {
+	if requeue {
+		return c.settle("requeue")
+	}
+	return c.settle("dead-letter")
+}
+
+func (c conductChannel) Reject(uint64, bool) error { return c.settle("reject") }

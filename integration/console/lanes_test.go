@@ -1,0 +1,147 @@
+package console
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/console"
+	"github.com/strikesmq/strikes/consumer"
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/proctest"
+	"github.com/strikesmq/strikes/publisher"
+	"github.com/strikesmq/strikes/topology"
+)
+
+var (
+	manyLanes = flag.Int("lanes", 300, "held lanes of TestManyLanes; 10000 is its full size")
+	laneGoal  = flag.Duration("lanes.goal", 0, "fail where TestManyLanes is slower than this; 0: it only prints the times")
+)
+
+// booking is a message of a lane.
+func booking(id, lane string, cause counter.Cause) publisher.Message {
+	m := order(id, cause, "the account is locked", "{}")
+	m.Headers["account"] = lane
+	return m
+}
+
+func accountOf(d amqp.Delivery) string { return fmt.Sprint(d.Headers["account"]) }
+
+// lanes is a consumer that holds lanes.
+func lanes(queue string, handler func(context.Context, amqp.Delivery) error) consumer.Consumer {
+	return consumer.Consumer{Queue: queue, Ordered: true, HoldLanes: true, Lane: accountOf, Concurrency: 8, MaxRetries: -1, Handler: handler}
+}
+
+// TestLanes replays one held lane and releases another in a browser, with and without script. The lanes have hostile names.
+func TestLanes(t *testing.T) {
+	for _, script := range []bool{true, false} {
+		p := newPlant(t)
+		p.declare(topology.Spec{Queue: "bookings", Type: topology.Classic, SingleActiveConsumer: true})
+		locked, closed := hostile["script"]+hostile["turned text"], hostile["invalid UTF-8"]+strings.Repeat("x", 900)
+		p.publish("bookings", booking("b1", locked, counter.CauseRejected), booking("b2", locked, ""), booking("b3", locked, ""),
+			booking("c1", closed, counter.CauseRejected), booking("c2", closed, ""))
+		stop := p.consume(lanes("bookings", handle))
+		proctest.Eventually(t, patience, "the lanes to be held", func() bool { return p.depth("bookings.dlq") == 5 })
+		stop()
+		handled := make(chan string, 10)
+		p.consume(lanes("bookings", func(_ context.Context, d amqp.Delivery) error {
+			handled <- d.MessageId
+			return nil
+		}))
+		dir := t.TempDir()
+		s := p.serve(func(o *console.Options) {
+			o.DropDir, o.Encode = dir, func(m amqp.Publishing) ([]byte, error) { return []byte(m.MessageId), nil }
+		})
+		b := newTab(t)
+		if !script {
+			b.withoutScript()
+		}
+		b.visit(s.at("queue", "queue", "bookings"))
+		proctest.Eventually(t, patience, "the page of the queue to show both lanes", func() bool {
+			b.visit(b.url())
+			return strings.Contains(b.text("main"), "2 lanes held, 3 dead letters behind")
+		})
+		b.visit(s.at("lanes", "queue", "bookings"))
+		b.sees("2 held lanes")
+		for i, change := range []struct{ verb, by, result string }{{"replay", "b1", "3 replayed"}, {"release", "c1", "1 replayed, 1 dropped"}} {
+			b.visit(s.at("lanes", "queue", "bookings"))
+			b.follow(fmt.Sprintf("main tr:has(a[href*='id=%s']) a[href*='verb=%s']", change.by, change.verb))
+			b.sees(change.by)
+			b.fill("#reason", "the account is open again")
+			if status := b.follow("main form.sheet button"); status != http.StatusOK {
+				t.Errorf("script %v, %s: status %d", script, change.verb, status)
+			}
+			proctest.Eventually(t, patience, "the page to say that the lane is released", func() bool {
+				b.visit(b.url())
+				return strings.Contains(b.text("main"), change.result)
+			})
+			if left := p.depth("bookings.dlq"); left != 2*(1-i) {
+				t.Errorf("script %v, %s: %d dead letters are left", script, change.verb, left)
+			}
+		}
+		for _, want := range []string{"b1", "b2", "b3", "c2"} {
+			if got := <-handled; got != want {
+				t.Errorf("script %v: %s was handled, want %s", script, got, want)
+			}
+		}
+		b.visit(s.at("lanes", "queue", "bookings"))
+		b.sees("no lane is held")
+		b.visit(s.at("audit", "queue", "bookings"))
+		b.sees("the account is open again")
+	}
+}
+
+// TestManyLanes measures the console's pages and the commands that show held lanes.
+func TestManyLanes(t *testing.T) {
+	p := newPlant(t)
+	p.declare(topology.Spec{Queue: "bookings", SingleActiveConsumer: true})
+	var msgs []publisher.Message
+	for i := range 2 * *manyLanes {
+		lane := i % *manyLanes
+		msgs = append(msgs, booking(fmt.Sprint("b", i), fmt.Sprint("account-", lane), counter.CauseRejected))
+	}
+	p.publish("bookings", msgs...)
+	c := lanes("bookings", handle)
+	c.Concurrency, c.Prefetch = 64, 1000
+	stop := p.consume(c)
+	proctest.Eventually(t, 5*time.Minute, "the lanes to be held", func() bool { return p.depth("bookings.dlq") == len(msgs) })
+	stop()
+	s := p.serve(nil)
+	b := newTab(t)
+	slow := func(what string, took time.Duration) {
+		fmt.Fprintf(os.Stdout, "%-28s %.0f ms with %d held lanes\n", what, float64(took)/1e6, *manyLanes)
+		if *laneGoal > 0 && took > *laneGoal {
+			t.Errorf("%s took %s; the goal is %s", what, took, *laneGoal)
+		}
+	}
+	for _, page := range []string{"queue", "lanes"} {
+		b.visit(s.at(page, "queue", "bookings"))
+		b.sees("account-")
+		painted := b.measure(s.at(page, "queue", "bookings")).Painted
+		slow("page "+page, time.Duration(painted*float64(time.Millisecond)))
+	}
+	seen := map[string]bool{}
+	for at := s.at("lanes", "queue", "bookings"); at != ""; {
+		b.visit(at)
+		for _, lane := range strings.Fields(b.text("main table")) {
+			if strings.HasPrefix(lane, "account-") {
+				seen[lane] = true
+			}
+		}
+		at = run(b, chromedp.Evaluate[string](`[...document.querySelectorAll('main a')].find(a => a.textContent === 'Held for less long')?.href ?? ''`))
+	}
+	if len(seen) != *manyLanes {
+		t.Errorf("the pages list %d lanes, want %d", len(seen), *manyLanes)
+	}
+	slow("lane list", p.time("lane", "list", "bookings"))
+	slow("status", p.time("status", "bookings"))
+	slow("status of all queues", p.time("status"))
+}

@@ -1,0 +1,60 @@
+package integration
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/consumer"
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/deadletter"
+	"github.com/strikesmq/strikes/internal/proctest"
+	"github.com/strikesmq/strikes/topology"
+)
+
+// TestTwoDropOne: two operators who look at the message that holds a lane, and drop it, drop that one message.
+func TestTwoDropOne(t *testing.T) {
+	queue := declaredAs(t, topology.Spec{Type: topology.Quorum, SingleActiveConsumer: true})
+	counts := counters(t)
+	publishBodies(t, queue, 0, 3, func(int) string { return "x lane" })
+	c := consumer.Consumer{
+		Queue: queue, Ordered: true, HoldLanes: true, Counter: counts, Lane: laneOf, MaxRetries: -1,
+		Handler: func(context.Context, amqp.Delivery) error { return errors.New("no stock") },
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- c.Run(ctx, dialer(t)) }()
+	proctest.Eventually(t, time.Minute, "three dead letters", func() bool { return depthOf(dialer(t), queue+".dlq") == 3 })
+	cancel()
+	if err := <-ended; err != nil && !errors.Is(err, consumer.ErrUncleanStop) {
+		t.Fatal(err)
+	}
+	admin := counts.Admin()
+	state, err := admin.Lane(t.Context(), "/", queue, "lane")
+	if err != nil {
+		t.Fatal(err)
+	}
+	q, err := deadletter.Open(t.Context(), deadletter.Queue{Name: queue + ".dlq", Dial: dialer(t), Records: admin}, deadletter.Management{URL: managementURL(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	lane := deadletter.Lane{Queue: queue, Name: "lane", Store: admin, First: state.First()}
+	if done, err := q.DropFirst(t.Context(), lane); err != nil || done.Dropped != 1 {
+		t.Errorf("the first operator: %+v, %v", done, err)
+	}
+	if done, err := q.DropFirst(t.Context(), lane); !errors.Is(err, deadletter.ErrLaneChanged) || done.Dropped != 0 {
+		t.Errorf("the second operator: %+v, %v", done, err)
+	}
+	now, err := admin.Lane(t.Context(), "/", queue, "lane")
+	if err != nil || len(now.Open) != 2 {
+		t.Errorf("the lane has %+v, %v", now, err)
+	}
+	lane.First = counter.Place{}
+	if done, err := q.DropFirst(t.Context(), lane); err != nil || done.Dropped != 1 {
+		t.Errorf("whichever holds the lane: %+v, %v", done, err)
+	}
+	proctest.Eventually(t, 10*time.Second, "one dead letter left", func() bool { return depthOf(dialer(t), queue+".dlq") == 1 })
+}

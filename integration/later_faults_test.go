@@ -1,0 +1,55 @@
+package integration
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/consumer"
+	"github.com/strikesmq/strikes/counter"
+)
+
+// TestLaterIDAgain uses an id again while its earlier message is in a bucket. Both messages are handled, although they share one count.
+func TestLaterIDAgain(t *testing.T) {
+	t.Parallel() // most of it is waiting
+	q := newShortLaterQueue(t, quick)
+	due := false
+	s := q.run(0, func(int) time.Duration {
+		if due {
+			return 0
+		}
+		return time.Hour
+	})
+	send := func(body string) {
+		q.must(func(ch *amqp.Channel) error {
+			return ch.Publish("", q.name, true, false, amqp.Publishing{MessageId: "again", DeliveryMode: amqp.Persistent, Body: []byte(body)})
+		})
+	}
+	moves := func(n int) func() bool {
+		return func() bool { return countOf(s.outcomes, consumer.OutcomeMove) >= n }
+	}
+	send("first")
+	s.wait(t, "the first one moved", moves(1))
+	send("second")
+	s.wait(t, "both attempted", func() bool { return len(s.attempts) == 2 })
+	s.mu.Lock()
+	due = true
+	s.mu.Unlock()
+	reset := func() {
+		records, err := q.store.Get(t.Context(), q.conn.Config.Vhost, q.name, "again")
+		if err != nil || len(records) != 1 {
+			t.Fatalf("records %+v, %v", records, err)
+		}
+		if err := q.store.Reset(t.Context(), records[0].Message, counter.Note{By: "test", Why: "it is due now"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.wait(t, "the second one counted", func() bool { return countOf(s.outcomes, consumer.OutcomeRetry) == 2 })
+	reset()
+	s.wait(t, "both handled", func() bool {
+		return slices.Contains(s.bodies, "first") && slices.Contains(s.bodies, "second")
+	})
+	q.wantEmpty()
+}

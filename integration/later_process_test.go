@@ -1,0 +1,176 @@
+package integration
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/consumer"
+	"github.com/strikesmq/strikes/counter"
+)
+
+// laterEnv makes this test binary a process that delays messages, told in JSON what to do.
+const laterEnv = "STRIKES_TEST_LATER"
+
+// laterPoints are where such a process kills itself.
+var laterPoints = []string{"before FAIL", "after FAIL", "after the confirm", "after MOVED", "after the ack"}
+
+// laterWorker fails the first attempt at each message. It writes what it does to a log, one line for each event: see readLaterLog.
+type laterWorker struct {
+	AMQP, Redis, Prefix, Queue, Log string
+	Delay, Above                    time.Duration // of a failed message, and the wait that moves it, by the store's clock
+	Point                           string        // empty: it lives
+	After                           int64         // so many others passed the point
+}
+
+func init() {
+	if spec := os.Getenv(laterEnv); spec != "" {
+		var w laterWorker
+		err := json.Unmarshal([]byte(spec), &w)
+		if err == nil {
+			err = w.run()
+		}
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// mortal is a Counter whose process dies at a point. It tells the store shorter times than the consumer would, so that a message that
+// the consumer delays by minutes is due within seconds.
+type mortal struct {
+	*counter.Counter
+	laterWorker
+	log    *os.File
+	passed atomic.Int64
+}
+
+func (m *mortal) pass(point string) {
+	if point == m.Point && m.passed.Add(1) > m.After {
+		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		select {} // nothing follows
+	}
+}
+
+// write is one write of the system, so a killed process leaves whole lines.
+func (m *mortal) write(event, id, token string) error {
+	_, err := fmt.Fprintf(m.log, "%s %s %s\n", event, id, token)
+	return err
+}
+
+func (m *mortal) Start(ctx context.Context, a counter.Attempt, mode counter.Mode, limit int) (counter.Reply, error) {
+	a.Later.Above = m.Above
+	reply, err := m.Counter.Start(ctx, a, mode, limit)
+	return m.stretch(reply), err
+}
+
+func (m *mortal) Fail(ctx context.Context, a counter.Attempt, f counter.Failure) (counter.Reply, error) {
+	m.pass("before FAIL")
+	a.Later.Above, f.Wait = m.Above, m.Delay
+	reply, err := m.Counter.Fail(ctx, a, f)
+	if err == nil {
+		err = m.write("failed", a.ID, a.Token)
+	}
+	m.pass("after FAIL")
+	return m.stretch(reply), err
+}
+
+// stretch makes the wait of a MOVE fit a bucket. A WAIT, which may be for the lease of a move, ends when the message may be due.
+func (m *mortal) stretch(r counter.Reply) counter.Reply {
+	switch r.Verdict {
+	case counter.VerdictMove:
+		r.Wait = max(r.Wait, time.Minute)
+	case counter.VerdictWait:
+		r.Wait = min(r.Wait, m.Above)
+	}
+	return r
+}
+
+func (m *mortal) Moved(ctx context.Context, a counter.Attempt, hop int64) error {
+	_ = m.write("moved", a.ID, a.Token) // without it the audit asks for less
+	m.pass("after the confirm")
+	err := m.Counter.Moved(ctx, a, hop)
+	m.pass("after MOVED")
+	return err
+}
+
+func (m *mortal) End(ctx context.Context, a counter.Attempt, succeeded bool) error {
+	err := m.Counter.End(ctx, a, succeeded)
+	if err == nil && succeeded {
+		err = m.write("succeeded", a.ID, a.Token)
+	}
+	return err
+}
+
+func (m *mortal) Observe(_ context.Context, e consumer.Event) {
+	if e.Outcome == consumer.OutcomeMove {
+		m.pass("after the ack")
+	}
+}
+
+// handle takes a moment, so that a process that dies leaves few moves unfinished: each holds its message for the lease.
+func (m *mortal) handle(ctx context.Context, d amqp.Delivery) error {
+	a, _ := consumer.AttemptFrom(ctx)
+	event := "attempt"
+	if d.Headers[consumer.HopHeader] != nil {
+		event = "copy"
+	}
+	if err := m.write(event, d.MessageId, a.Token); err != nil {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+	case <-time.After(10 * time.Millisecond):
+	}
+	if a.Number == 1 {
+		return consumer.RetryAfter(errors.New("not yet"), 2*time.Minute)
+	}
+	return nil
+}
+
+func (w laterWorker) run() error {
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		os.Exit(3) // the test is gone
+	}()
+	log, err := os.OpenFile(w.Log, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	store, err := counter.Dial(w.Redis, &counter.Options{Prefix: w.Prefix})
+	if err != nil {
+		return err
+	}
+	m := &mortal{Counter: store, laterWorker: w, log: log}
+	c := consumer.Consumer{
+		Queue: w.Queue, Counter: m, Observer: m, Handler: m.handle, LaterAbove: time.Minute, MaxRetries: laterLimit - 1, Concurrency: 4, Prefetch: 500,
+	}
+	return c.Run(context.Background(), func(context.Context) (*amqp.Connection, error) { return amqp.Dial(w.AMQP) })
+}
+
+// start starts a worker, which is killed when the test ends.
+func (w laterWorker) start(t *testing.T) *exec.Cmd {
+	t.Helper()
+	spec, err := json.Marshal(w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), os.Args[0])
+	cmd.Env = append(os.Environ(), laterEnv+"="+string(spec))
+	if _, err := cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return cmd
+}

@@ -1,0 +1,26 @@
+package main
+
+// long says about how long the longest tests of a package take, in seconds. Only their ratio matters. Each other test counts as
+// one second.
+var long = map[string]map[string]int{
+	"integration": {
+		"TestLaterBrokerKilled": 70, "TestReplayStopped": 60, "TestOrder": 60, "TestPauseKeepsTheOrder": 50, "TestReplayKilled": 50,
+		"TestBrokerKilledInTheMiddle": 45, "TestGoBlocksInAModuleOfTheirOwn": 40, "TestPublishThroughCutConnections": 35, "TestPush": 30,
+		"TestPushKilled": 30, "TestKillerIsDeadLetteredAndNeighboursAreNot": 30, "TestHoldLanes": 30, "TestPushDocument": 30,
+		"TestBrowsePartIsShort": 26, "TestPauseStopsEveryProcess": 26, "TestDoctorRaisesNoFalseAlarm": 25, "TestDoctorCommandsMend": 23,
+		"TestBrowseTakesConstantMemory": 22, "TestReplayRate": 20, "TestReplayAll": 20, "TestReplayPassesOver": 20, "TestLaterQueueGone": 20,
+		"TestBrowsePart": 18, "TestBrowseChangesNothing": 16, "TestUndecodableTakesNoNeighbour": 20, "TestDoctorFindsWhatIsWrong": 19,
+		"TestDrainLosesNoAck": 19, "TestDoctorProbesTheLanding": 15, "TestReplaysTogether": 15, "TestPushOutage": 14, "TestFragmentsCompile": 14,
+		"TestDoctorGrantOnACluster": 12, "TestReplayChoice": 12, "TestPublishBesideAnUnknownExchange": 12, "TestOperatorsAreObeyedAtTheNextStep": 12,
+		"TestLibraryNeedsNoLaboratory": 11, "TestReplayLosesItsBroker": 11, "TestDoctorExaminesACluster": 10, "TestHarnessPrivateServers": 10,
+		"TestTerminatedProcessChargesNothing": 10, "TestTopologyDeadLettersMayBeLookedAt": 10, "TestLaterKilled": 10,
+	},
+	"cmd/strikes": {
+		"TestGrants": 60, "TestDeadOfMany": 50, "TestStatusWhenServersAreAway": 50, "TestThousandOrders": 28, "TestStatusDuringReplay": 28,
+		"TestStatusOfASuspect": 28, "TestDemo": 9, "TestDemoOnStore": 8, "TestTakenIsBestEffort": 8, "TestDemoEnds": 6,
+	},
+	"integration/console": {
+		"TestAccessible": 60, "TestHostileTexts": 38, "TestIncident": 27, "TestScale": 25, "TestServersAway": 25, "TestTwoOperators": 10,
+		"TestReplay": 9,
+	},
+}

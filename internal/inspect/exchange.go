@@ -1,0 +1,81 @@
+package inspect
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/strikesmq/strikes/internal/management"
+	"github.com/strikesmq/strikes/internal/queueinfo"
+)
+
+// Exchange is what is known of an exchange.
+type Exchange struct {
+	Exists    queueinfo.Answer
+	Kind      string // "fanout", "direct", …; empty: not known
+	Bindings  []management.Binding
+	Bound     bool   // Bindings are known
+	Alternate string // the exchange that takes unrouted messages
+}
+
+// takes returns the keys that the binding may let through, and whether it lets all given keys through.
+func (x Exchange) takes(b management.Binding, keys keySet) (taken keySet, sure bool) {
+	switch x.Kind {
+	case "fanout":
+		return keys, true
+	case "direct", "topic":
+		p := x.pattern(b)
+		return keys.under(p), keys.within(p)
+	case "headers":
+		return keys, takesAll(b)
+	}
+	return keys, false
+}
+
+// pattern returns the keys that a binding to a direct or topic exchange lets through.
+func (x Exchange) pattern(b management.Binding) keyPattern {
+	return keyPattern{b.Key, x.Kind == "topic" && strings.ContainsAny(b.Key, "*#")}
+}
+
+// takesEvery reports whether each of the keys surely finds a binding.
+func (x Exchange) takesEvery(keys keySet) bool {
+	each := []keySet{keys}
+	if keys.asked && !keys.any {
+		each = nil
+		for _, k := range keys.one {
+			each = append(each, keySet{asked: true, one: []keyPattern{k}})
+		}
+	}
+	for _, k := range each {
+		if !slices.ContainsFunc(x.Bindings, func(b management.Binding) bool { _, sure := x.takes(b, k); return sure }) {
+			return false
+		}
+	}
+	return true
+}
+
+// takesAll reports whether a binding to a headers exchange names no header.
+func takesAll(b management.Binding) bool {
+	for name := range b.Arguments {
+		if name != "x-match" {
+			return false
+		}
+	}
+	match, _ := b.Arguments["x-match"].(string)
+	return match == "" || strings.HasPrefix(match, "all")
+}
+
+// reached returns the bindings that a dead letter may take. Only a direct or topic exchange with a fixed key rules one out.
+func (x Exchange) reached(key string, fixed bool) []management.Binding {
+	if x.Kind != "direct" && x.Kind != "topic" || !fixed {
+		return x.Bindings
+	}
+	return slices.DeleteFunc(slices.Clone(x.Bindings), func(b management.Binding) bool {
+		return b.Key != key && (x.Kind != "topic" || !topicMatches(b.Key, key))
+	})
+}
+
+// Picks reports whether some keys find no binding.
+func (x Exchange) Picks() bool {
+	return x.Kind == "direct" ||
+		x.Kind == "topic" && !slices.ContainsFunc(x.Bindings, func(b management.Binding) bool { return b.Key == "#" })
+}
