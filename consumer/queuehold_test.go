@@ -16,7 +16,7 @@ import (
 func untilPause(t *testing.T, store Counter, handler Handler, redelivered bool, ids ...string) (settled string) {
 	t.Helper()
 	b := newBench()
-	b.Counter, b.VHost = store, "/"
+	b.Counter, b.VHost, b.Retry = store, "/", RetryInPlace
 	settler, err := b.prepared()
 	if err != nil {
 		t.Fatal(err)
@@ -49,7 +49,7 @@ func TestAnExhaustedMessageHoldsItsQueue(t *testing.T) {
 		settled string
 	}{
 		"failed, granted":   {errBoom, func(s *counter.Memory) error { return s.Grant(t.Context(), m, counter.Grant{Attempts: 1, Note: why}) }, 1, ""},
-		"failed, skipped":   {errBoom, func(s *counter.Memory) error { return s.Skip(t.Context(), m, why) }, 0, "nack requeue=false multiple=false"},
+		"failed, skipped":   {errBoom, func(s *counter.Memory) error { return s.Skip(t.Context(), m, why) }, 0, "nack requeue=false"},
 		"failed, reset":     {errBoom, func(s *counter.Memory) error { return s.Reset(t.Context(), m, why) }, 2, ""},
 		"failed, resumed":   {errBoom, func(s *counter.Memory) error { return s.Resume(t.Context(), "/", "orders", why) }, 0, ""},
 		"rejected, resumed": {Reject(errBoom), func(s *counter.Memory) error { return s.Resume(t.Context(), "/", "orders", why) }, 0, ""},

@@ -16,7 +16,7 @@ func (e *entry) hold(cause Cause, holder string, now time.Time) {
 	q.holding.Cause = cause
 	if !q.paused || q.holding.Only && !is {
 		q.paused, q.holding.Only = true, true
-		q.pause = Note{By: holder, At: now, Why: fmt.Sprintf("a message is exhausted after %d failed attempts: %s", e.Counted(), cause)}
+		q.pause = Note{By: holder, At: now, Why: fmt.Sprintf("a message is exhausted after %d failed attempts (%s): grant it attempts or skip it", e.Counted(), cause)}
 	}
 }
 
