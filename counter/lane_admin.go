@@ -102,7 +102,7 @@ func (a *Admin) Lanes(ctx context.Context, vhost, queue string) ([]HeldLane, err
 	return out, nil
 }
 
-// LanePage returns a page of the held lanes of a queue, in the order of Lanes: it leaves out the first skip, and has at most most.
+// LanePage returns a page of the held lanes of a queue, in the order of Lanes: it begins after skip lanes, and most limits its length.
 // It also returns how many lanes are held. It costs less than Lanes if a queue has many held lanes.
 func (a *Admin) LanePage(ctx context.Context, vhost, queue string, skip, most int) (lanes []HeldLane, all int, err error) {
 	if a.refuse != nil {
