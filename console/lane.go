@@ -208,7 +208,7 @@ func laneAdvice(err error) error {
 	for is, advice := range map[error]string{
 		deadletter.ErrLaneFailed:  "fix its cause and replay the lane again, or release the lane without it",
 		deadletter.ErrLaneMissing: "if it expired or another program took it, release the lane and give it up",
-		deadletter.ErrLaneWaiting: "see that a consumer runs and is not paused",
+		deadletter.ErrLaneWaiting: "check that a consumer runs and the queue is not paused",
 		deadletter.ErrLaneBusy:    "pause what publishes them, then replay the lane again",
 	} {
 		if errors.Is(err, is) {

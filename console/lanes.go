@@ -16,7 +16,7 @@ const (
 	lanesOfQueue = 5
 )
 
-// laneList are held lanes, the one that is held for longest first.
+// laneList are held lanes, longest held first.
 type laneList struct {
 	Queue string
 	Lanes []counter.HeldLane

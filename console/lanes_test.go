@@ -224,7 +224,7 @@ func TestHostileLanes(t *testing.T) {
 	checkPage(t, f, query("replay"))
 }
 
-// TestLanePages: each held lane is on one page, the one that is held for longest first.
+// TestLanePages: each held lane is on one page, longest held first.
 func TestLanePages(t *testing.T) {
 	f := newFixture(t, Options{})
 	for i := range lanesPerPage + 1 {

@@ -78,7 +78,7 @@ func (c *copies) close() {
 }
 
 // publish returns the channel for the next copy, nil if this one must not be used again. It publishes nothing after copyTimeout, when
-// nobody waits for it.
+// the caller no longer waits for it.
 func (c *copies) publish(ch *copyChannel, bucket, queue string, copied amqp.Publishing) (*copyChannel, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), copyTimeout)
 	defer cancel()

@@ -183,8 +183,7 @@ func (s *session) alive(ctx context.Context) error {
 	return cmp.Or(err, ctx.Err())
 }
 
-// passLane makes sure that the store knows of a dead letter before it is sent, and of the success of a replayed message before its
-// ack.
+// passLane makes sure that the store knows of a dead letter before its nack, and of a replayed message's success before its ack.
 func (s *session) passLane(ctx context.Context, d *delivery, next step) step {
 	switch {
 	case s.holds == nil || d.parked || d.stale:

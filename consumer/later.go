@@ -168,7 +168,7 @@ func (s *session) openLater(ctx context.Context, conn *amqp.Connection) error {
 	why, found, err := s.laterTrouble(ctx, conn)
 	switch {
 	case err != nil:
-		return fmt.Errorf("consumer: queue %q: looking for the later lane: %w", s.Queue, err)
+		return fmt.Errorf("consumer: queue %q: checking the later lane: %w", s.Queue, err)
 	case why == "":
 		sent := newCopies(conn)
 		s.later = &later{above: cmp.Or(c.LaterAbove, DefaultLaterAbove), send: sent.send, close: sent.close}

@@ -382,8 +382,8 @@ func (w *simWorld) takeOff(m *simMessage) bool {
 	return true
 }
 
-// TestSimulationLanes plays schedules in which dead letters hold their lanes, operators replay and drop them, requests to the store
-// are lost, late and doubled, and consumers go on that the broker has given up.
+// TestSimulationLanes plays schedules in which dead letters hold their lanes, and operators replay and drop them. Requests to the store
+// are lost, late and doubled, and consumers that the broker has given up go on.
 func TestSimulationLanes(t *testing.T) {
 	repeatable(t)
 	from, n := *simFrom, *simN

@@ -133,9 +133,9 @@ var (
 	stepLane = redis.NewScript(laneLua)
 )
 
-// OwnLanes makes owner the one whose steps in the lanes of a queue are taken, if they belong to before, or to nobody if that is empty.
-// It returns the owner that they have then, which may be another. With the present owner it changes nothing, and renews what the
-// store keeps. If owner is empty, it only reads.
+// OwnLanes makes owner the session that owns the lanes of a queue, if before owns them; an empty before means that no session does.
+// The store takes only the owner's steps. OwnLanes returns the owner that the lanes have then, which may be another. With the present
+// owner it changes nothing, and renews what the store keeps. If owner is empty, it only reads.
 //
 // Owners must follow one another as the broker gives them the queue. So a session asks who owns the lanes, makes sure that it
 // still has the queue, and then claims the lanes of that owner: a session that has lost the queue meanwhile fails one of the two.

@@ -49,8 +49,8 @@ func (s *LaneState) IsOpen(p Place) bool {
 	return open && p.Since == s.Since
 }
 
-// Letter reports whether the message at an open place is a dead letter, and its id, if it has one. Else it was replayed, and is not
-// handled yet.
+// Letter reports whether the message at an open place is a dead letter, and its id, if it has one. Any other message was replayed,
+// and is not handled yet.
 func (s *LaneState) Letter(number int64) (id string, dead bool) {
 	for _, p := range s.letters {
 		if p.place == number && (!dead || p.id < id) {
@@ -88,7 +88,7 @@ var (
 // lanesListed is how many lanes the store examines in one round trip, which occupies it for about 2 ms.
 const lanesListed = 150
 
-// Lanes returns the held lanes of a queue, the one that is held for longest first.
+// Lanes returns the held lanes of a queue, longest held first.
 func (a *Admin) Lanes(ctx context.Context, vhost, queue string) ([]HeldLane, error) {
 	if a.refuse != nil {
 		return nil, a.refuse
@@ -107,8 +107,8 @@ func (a *Admin) Lanes(ctx context.Context, vhost, queue string) ([]HeldLane, err
 	return out, nil
 }
 
-// LanePage returns the held lanes of a queue after the first skip, most of them at most, in the order of Lanes; and how many lanes are
-// held. Of a queue with many it costs less than Lanes.
+// LanePage returns a page of the held lanes of a queue, in the order of Lanes: it begins after skip lanes, and most limits its length.
+// It also returns how many lanes are held. It costs less than Lanes if a queue has many held lanes.
 func (a *Admin) LanePage(ctx context.Context, vhost, queue string, skip, most int) (lanes []HeldLane, all int, err error) {
 	if a.refuse != nil {
 		return nil, 0, a.refuse
@@ -126,7 +126,7 @@ func (a *Admin) LanePage(ctx context.Context, vhost, queue string, skip, most in
 	return lanes, int(n), err
 }
 
-// listLanes returns also how many entries it read: an expired lane is none of lanes.
+// listLanes also returns how many entries it read: lanes lacks the expired ones.
 func (a *Admin) listLanes(ctx context.Context, vhost, queue string, skip, most int) (lanes []HeldLane, read int, err error) {
 	keys := a.opts.lanesKeys(vhost, queue)
 	reply, err := listLanes.Run(ctx, a.rdb, keys, skip, most).Slice()

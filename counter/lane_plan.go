@@ -25,8 +25,8 @@ type Planned struct {
 	Place Place
 }
 
-// Plan decides what a replay of the lane does next. Letters that the lane does not expect are in no part of the plan. Of two letters
-// with one id and generation one is published at most, and none is a double: they may be two messages.
+// Plan decides what a replay of the lane does next. The plan leaves out dead letters that the lane does not expect.
+// If two have the same id and generation, it publishes one at most, and none is a double: they may be two messages.
 func (s *LaneState) Plan(found []LaneLetter) LanePlan {
 	at, seen := map[int64][]int{}, map[Message]int{}
 	for i, l := range found {

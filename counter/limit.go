@@ -104,7 +104,8 @@ func overrideOf(h map[string]string) (*Override, error) {
 }
 
 // SetLimit sets the override of a queue. Fields that are nil stay as they are. The override is in force from the next step of each
-// message until it is cleared; it has no TTL. A message that has reached the limit, or is too old, is dead-lettered at its next step. After an error it may or may not be set; it is safe to repeat.
+// message until it is cleared; it has no TTL. A message that has reached the limit, or is too old, is dead-lettered at its next step.
+// After an error it may or may not be set; it is safe to repeat.
 func (a *Admin) SetLimit(ctx context.Context, vhost, queue string, o Override) error {
 	if a.refuse != nil {
 		return a.refuse

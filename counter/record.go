@@ -103,8 +103,8 @@ func (r Record) InForce(override *Override) int {
 	return min(limit+r.Granted.Attempts, maxLimit)
 }
 
-// TooOld reports whether the time between the first and the last counted attempt exceeds the MaxAge of an override, so that the message
-// is dead-lettered at its next step. It ignores the MaxAge of the consumers, which the store does not know. override may be nil.
+// TooOld reports whether the time between the first and the last counted attempt exceeds the MaxAge of an override. If so, the next
+// step dead-letters the message. TooOld ignores the MaxAge of the consumers, which the store does not know. override may be nil.
 func (r Record) TooOld(override *Override) bool {
 	return override != nil && override.MaxAge != nil && r.tooOld(*override.MaxAge)
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// TestWriteOff: dead letters are written off once, whoever asks, and never more than there are.
+// TestWriteOff: dead letters are written off once, whichever operator asks, and never more than there are.
 func TestWriteOff(t *testing.T) {
 	for _, c := range servers(t) {
 		for i := range 5 {

@@ -32,8 +32,8 @@ type Lane struct {
 	// Passes is how many times ReplayLane reads the dead-letter queue before it returns ErrLaneBusy. If zero, 20.
 	Passes int
 
-	// Wait is how long ReplayLane waits for the consumer to handle the next of the messages that it published, and for dead
-	// letters on their way. If zero, a minute.
+	// Wait is how long ReplayLane waits for the consumer to handle the next published message, and for dead letters on their way.
+	// If zero, a minute.
 	Wait time.Duration
 
 	// First, if not zero, is the place of the message that DropFirst is to drop, as counter.LaneState.First returned it. If another
@@ -67,9 +67,9 @@ var (
 	ErrLaneFailed = errors.New("the message that holds the lane failed again")
 	// ErrLaneMissing says that a message of the lane is no dead letter here: it is on its way, expired, or was consumed elsewhere.
 	ErrLaneMissing = errors.New("a dead letter of the lane is not in the dead-letter queue")
-	// ErrLaneWaiting says that the consumer did not handle a replayed message in time: see that it runs and is not paused.
+	// ErrLaneWaiting says that the consumer did not handle a replayed message in time: check that it runs and that its queue is not paused.
 	ErrLaneWaiting = errors.New("a replayed message of the lane waits in the work queue")
-	// ErrLaneChanged says that another message than Lane.First holds the lane: look at the lane again.
+	// ErrLaneChanged says that another message than Lane.First holds the lane: read the lane again.
 	ErrLaneChanged = errors.New("another message holds the lane now")
 	// ErrLaneBusy says that new messages of the lane arrived in each pass: pause what publishes them, then replay the lane again.
 	ErrLaneBusy = errors.New("new messages of the lane arrive faster than they are replayed")
@@ -100,8 +100,8 @@ type laneWork struct {
 
 // ReplayLane publishes the dead letters of a lane again, in the order of the lane, until the lane is released. It publishes
 // the first alone, and the others once that is handled. The consumer runs them in their order, whatever else reaches the queue, and
-// dead-letters new messages of the lane meanwhile, so it takes several passes. It is safe to end at any moment and to repeat, and
-// harmless if two are under way.
+// dead-letters new messages of the lane meanwhile, so it takes several passes. It is safe to end at any moment, to repeat, and to
+// run twice at the same time.
 func (q *Queue) ReplayLane(ctx context.Context, l Lane) (LaneResult, error) {
 	w, err := q.beginLane(ctx, l)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/strikesmq/strikes/internal/queueinfo"
 )
 
-// Declare declares the queue, its dead-letter exchange, its dead-letter queue, the exchanges of its bindings if s.ExchangeType is set,
-// the bindings, and with s.Later the later lane, all durable. Declare changes nothing that exists already with the same arguments, so it
+// Declare declares the queue, its dead-letter exchange, its dead-letter queue and its bindings, all durable. It declares the exchanges
+// of the bindings if s.ExchangeType is set, and the later lane with s.Later. Declare changes nothing that exists already with the same arguments, so it
 // may be repeated, and called by several processes at the same time.
 //
 // Declare makes the dead-letter route before the queue, so that no message is ever rejected into nothing. The dead-letter exchange is a

@@ -15,14 +15,14 @@ func (a *app) laneCommand() *cobra.Command {
 }
 
 const laneMeaning = `
-A consumer with --hold-lanes dead-letters the later messages of a lane too, without an attempt, once one of the lane is dead-lettered. LANE is
-the value of the header that --lane names. The consumer goes on while a lane is replayed. Put a LANE that begins with - after --.
+Once a message of a lane is dead-lettered, a consumer with --hold-lanes dead-letters the later ones too, without an attempt. LANE is the
+value of the header that --lane names. The consumer continues while a lane is replayed. Put a LANE that begins with - after --.
 
 `
 
 func (a *app) laneListCommand() *cobra.Command {
 	c := dead.Command{Streams: a.Streams}
-	cmd := cli.New("list QUEUE", "list the held lanes of a queue, the one that is held for longest first", `
+	cmd := cli.New("list QUEUE", "list the held lanes of a queue, longest held first", `
 HELD BY is the message that must be handled or dropped next; - if it has no id, or is in the queue again. MESSAGES counts those of the lane
 that are neither handled nor dropped.`[1:],
 		func(ctx context.Context, args []string) error { return c.ListLanes(ctx, args[0]) })
@@ -34,8 +34,8 @@ that are neither handled nor dropped.`[1:],
 func (a *app) laneReplayCommand() *cobra.Command {
 	c := dead.Lanes{Command: dead.Command{Streams: a.Streams}}
 	cmd := cli.New("replay QUEUE LANE", "publish the dead letters of a lane again in their order, until the lane is released", laneMeaning[1:]+dead.RouteMeaning+`
-The message that holds the lane is published first, alone. If it fails again the command ends (exit 1), and the lane stays held. It may be
-interrupted and repeated at any time.`[1:],
+The message that holds the lane is published first, alone. If it fails again the command ends (exit 1), and the lane stays held. You may
+interrupt and repeat it at any time.`[1:],
 		func(ctx context.Context, args []string) error { return c.Replay(ctx, args[0], args[1]) })
 	c.AddChangeTo(cmd)
 	c.AddReplay(cmd)

@@ -4,8 +4,8 @@
 //	go run ./integration/compare -only incr,strikes -type classic -seed 7
 //
 // Each way gets the same messages and the same faults, from a seed: processes are killed, connections are cut, the broker is
-// killed and started, the replies of the store are lost. Another part has a message that kills its process, another one counts
-// what is handled out of order, and the last one measures the speed without faults. Consumers are processes that write down each
+// killed and started, the replies of the store are lost. Another part has a message that kills its process. Another one counts
+// what is handled out of order. The last one measures the speed without faults. Consumers are processes that write down each
 // attempt; a judge compares that with what is in the queues at the end. A way that does not drain in time is stopped.
 //
 // RabbitMQ is a private one, or the one at -amqp. Redis is private. The table goes to standard output.

@@ -150,8 +150,8 @@ func (r *run) all(ctx context.Context, faults []fault) error {
 	return r.collect(ctx)
 }
 
-// trouble injects a fault once so many messages have begun, or too long after the one before it. It publishes messages up to n
-// beforehand, so that every way has work under every fault.
+// trouble injects a fault once f.at messages have begun, or once the last fault is too long ago. It first publishes messages up to n,
+// so that every way has work under every fault.
 func (r *run) trouble(ctx context.Context, f fault, n int) error {
 	for last := time.Now(); len(r.tail.begun) < f.at && time.Since(last) < next; {
 		if !pause.For(ctx, 20*time.Millisecond) {
@@ -176,8 +176,8 @@ func (r *run) publishUpTo(ctx context.Context, n int) error {
 	return r.queues.publish(ctx, some)
 }
 
-// drain waits until every message is handled or dead-lettered, or until the queue is empty and idle, and stops the fleet to see
-// that nothing comes back. It gives up in time.
+// drain waits until every message is handled or dead-lettered, or until the queue is empty and idle. Then it stops the fleet to see
+// that nothing comes back. It gives up when the part's time is over.
 func (r *run) drain(ctx context.Context) (bool, error) {
 	end := time.Now().Add(r.part.within)
 	for time.Now().Before(end) {

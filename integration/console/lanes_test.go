@@ -136,7 +136,7 @@ func TestManyLanes(t *testing.T) {
 				seen[lane] = true
 			}
 		}
-		at = run(b, chromedp.Evaluate[string](`[...document.querySelectorAll('main a')].find(a => a.textContent === 'Held for less long')?.href ?? ''`))
+		at = run(b, chromedp.Evaluate[string](`[...document.querySelectorAll('main a')].find(a => a.textContent === 'Held for a shorter time')?.href ?? ''`))
 	}
 	if len(seen) != *manyLanes {
 		t.Errorf("the pages list %d lanes, want %d", len(seen), *manyLanes)

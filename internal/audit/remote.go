@@ -36,8 +36,8 @@ func (a *attempt) takenBack() bool {
 	return a.remote && uncounted || a.crashedRemotely()
 }
 
-// again reports whether an earlier attempt of the process at the message was taken back, so that this one is not the first although
-// its delivery is. Of a message with copies it may be the first at another delivery, which took no step.
+// again reports whether an earlier attempt of the process at the message was taken back. Then this one is not the first, although its
+// delivery is. If the message has copies, it may be the first at another delivery, which took no step.
 func (a *attempt) again(msg *message) bool {
 	if msg.copies > 1 && len(a.steps) == 0 {
 		return false

@@ -24,7 +24,7 @@ func Generation(headers amqp.Table, queue string) string {
 	return FirstGeneration(headers)
 }
 
-// FirstGeneration names the generation that a publish or a replay began. A copy from the later lane is of the generation that it carries.
+// FirstGeneration names the generation that a publish or a replay began. A copy from the later lane has the generation that it carries.
 func FirstGeneration(headers amqp.Table) string {
 	if v, ok := headers[HopGenerationHeader].(string); ok && v != "" && Hop(headers) > 0 {
 		return v

@@ -4,7 +4,7 @@ import (
 	"strings"
 )
 
-// shape appends the text to dst with equal digits and ids where they have no meaning, so that the errors of a group have few shapes. The
+// shape appends the text to dst, and makes digits and ids without a meaning equal. So the errors of a group have few shapes. The
 // group stays the same. It takes a tenth of the time of next. It keeps what may have a meaning.
 func shape(dst []byte, text string) []byte {
 	last, codes := 0, false // codes: the word before may name a kind of code

@@ -64,7 +64,7 @@ func (l Limit) Text() string {
 	return strings.Join(parts, " and ")
 }
 
-// Much returns how often, or for how long, the messages failed that the limit dead-letters.
+// Much returns how often, or for how long, a message must have failed for the limit to dead-letter it.
 func (l Limit) Much() string {
 	switch {
 	case l.MaxAgeMS == nil:

@@ -40,7 +40,7 @@ def lanes_call(settings: Settings, options: Options) -> Call:
 
 
 def take_lanes(view: ControlView, reply: Any) -> None:
-    """Take how many lanes are held. After an error the last number stands."""
+    """Take how many lanes are held. After an error the last number remains."""
     if not isinstance(reply, StoreError):
         with contextlib.suppress(StoreError):
             view.lanes = steps.parse_lanes(reply)

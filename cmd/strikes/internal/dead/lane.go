@@ -86,7 +86,7 @@ func (c *Command) ListLanes(ctx context.Context, queue string) error {
 
 // Replay publishes the dead letters of a lane in their order, until it is released.
 func (c *Lanes) Replay(ctx context.Context, queue, lane string) error {
-	return c.change(ctx, queue, lane, records.VerbReplay, "Replay", func(q *dlq, l deadletter.Lane) (deadletter.LaneResult, error) {
+	return c.change(ctx, queue, lane, records.VerbReplay, "Replay them", func(q *dlq, l deadletter.Lane) (deadletter.LaneResult, error) {
 		return q.dead.ReplayLane(ctx, l)
 	})
 }
@@ -94,7 +94,7 @@ func (c *Lanes) Replay(ctx context.Context, queue, lane string) error {
 // Release drops the message that holds a lane, and replays those after it.
 func (c *Lanes) Release(ctx context.Context, queue, lane string) error {
 	return c.dropping(func(keep func([]*deadletter.Message) error) error {
-		return c.change(ctx, queue, lane, records.VerbRelease, "Drop the message that holds, and replay those after it, of", func(q *dlq, l deadletter.Lane) (deadletter.LaneResult, error) {
+		return c.change(ctx, queue, lane, records.VerbRelease, "Drop the message that holds it, and replay those after it", func(q *dlq, l deadletter.Lane) (deadletter.LaneResult, error) {
 			l.Keep = keep
 			result, err := q.dead.DropFirst(ctx, l)
 			if err != nil || result.Released {
@@ -110,7 +110,7 @@ func (c *Lanes) Release(ctx context.Context, queue, lane string) error {
 // DropLane drops all messages of a lane.
 func (c *Lanes) DropLane(ctx context.Context, queue, lane string) error {
 	return c.dropping(func(keep func([]*deadletter.Message) error) error {
-		return c.change(ctx, queue, lane, records.VerbDrop, "Drop all messages of", func(q *dlq, l deadletter.Lane) (deadletter.LaneResult, error) {
+		return c.change(ctx, queue, lane, records.VerbDrop, "Drop them", func(q *dlq, l deadletter.Lane) (deadletter.LaneResult, error) {
 			l.Keep = keep
 			return q.dead.DropLane(ctx, l)
 		})
@@ -150,7 +150,7 @@ func (c *Lanes) change(ctx context.Context, queue, lane, verb, question string, 
 	if err != nil {
 		return explainLane(err, queue)
 	}
-	text := fmt.Sprintf("%s lane %s of queue %s, which has %s?", question, term.Shown(lane), term.Shown(queue), printable.Plural(len(state.Open), "message"))
+	text := fmt.Sprintf("Lane %s of queue %s has %s. %s?", term.Shown(lane), term.Shown(queue), printable.Plural(len(state.Open), "message"), question)
 	if err := c.Confirm(ctx, c.Yes, text); err != nil {
 		return err
 	}
