@@ -35,8 +35,13 @@ func (s *LaneState) PlaceOf(letter Message) (Place, bool) {
 	return Place{s.Since, p.place}, ok
 }
 
-// First returns the place of the message that holds the lane.
-func (s *LaneState) First() Place { return Place{s.Since, s.Open[0]} }
+// First returns the place of the message that holds the lane; the zero value if no place is open.
+func (s *LaneState) First() Place {
+	if len(s.Open) == 0 {
+		return Place{}
+	}
+	return Place{s.Since, s.Open[0]}
+}
 
 // IsOpen reports whether the message at a place is neither handled nor dropped.
 func (s *LaneState) IsOpen(p Place) bool {

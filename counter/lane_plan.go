@@ -1,6 +1,9 @@
 package counter
 
-import "slices"
+import (
+	"maps"
+	"slices"
+)
 
 // LaneLetter is a dead letter that was found while a lane is replayed.
 type LaneLetter struct {
@@ -59,4 +62,14 @@ func (s *LaneState) Plan(found []LaneLetter) LanePlan {
 
 func isPublished(planned []Planned, p Place) bool {
 	return slices.ContainsFunc(planned, func(l Planned) bool { return l.Place == p })
+}
+
+// UpTo returns the state without what is after a place. A replay reads the lane, takes the dead letters of the places up to some
+// number, and reads the lane again: each dead letter that it has taken has its place then, and keeps it. Before, its consumer may have
+// lost the queue to another, which parks the message again, at a later place.
+func (s *LaneState) UpTo(number int64) *LaneState {
+	n, _ := slices.BinarySearch(s.Open, number+1)
+	letters := maps.Clone(s.letters)
+	maps.DeleteFunc(letters, func(_ string, p parked) bool { return p.place > number })
+	return &LaneState{Since: s.Since, Last: s.Last, Open: s.Open[:n], letters: letters}
 }

@@ -13,17 +13,13 @@ import (
 func (w *laneWork) read(ctx context.Context) (held bool, err error) {
 	begun, wait := time.Now(), laneFirstScan
 	for {
-		w.state, err = w.l.Store.Lane(ctx, w.vhost, w.l.Queue, w.l.Name)
+		err = w.scan(ctx)
 		switch {
 		case errors.Is(err, counter.ErrNotHeld):
 			return false, nil
 		case err != nil:
 			return false, err
-		}
-		if err := w.scan(ctx); err != nil {
-			return false, err
-		}
-		if !w.isEarly() || time.Since(begun) > w.l.Wait || w.l.Missing && time.Since(begun) > lingers {
+		case !w.isEarly() || time.Since(begun) > w.l.Wait || w.l.Missing && time.Since(begun) > lingers:
 			return true, nil
 		}
 		w.finish(ctx) // dead letters may be on their way
@@ -39,42 +35,60 @@ func (w *laneWork) isEarly() bool {
 	return len(w.plan.Publish) == 0
 }
 
-// scan reads the dead letters of the first places.
-func (w *laneWork) scan(ctx context.Context) error {
-	until := w.state.Open[min(len(w.state.Open), laneBatch)-1]
-	pick := func(m *Message) bool {
-		_, place, ok := w.name(m)
-		return ok && (place.Number <= until || !w.state.IsOpen(place))
+// scan takes the dead letters of the first places, and plans what is done with them. It takes nothing if it returns an error.
+func (w *laneWork) scan(ctx context.Context) (err error) {
+	if w.state, err = w.l.Store.Lane(ctx, w.vhost, w.l.Queue, w.l.Name); err != nil {
+		return err
 	}
-	unjoined := *w.q
-	unjoined.Records = nil // most have no record, which would have all generations of the queue listed
-	source, err := unjoined.chooseAll(ctx, Filter{match: pick})
+	defer func() {
+		if err != nil {
+			w.finish(ctx)
+		}
+	}()
+	until := w.state.Open[min(len(w.state.Open), laneBatch)-1]
+	taken, err := w.take(ctx, until)
 	if err != nil {
 		return err
 	}
-	w.source, w.found, w.named = source, nil, nil
+	since := w.state.Since
+	if w.state, err = w.l.Store.Lane(ctx, w.vhost, w.l.Queue, w.l.Name); err != nil {
+		return err
+	}
+	if w.state.Since != since { // the store has lost its memory meanwhile, and numbers the places anew
+		until = 0
+	}
+	w.state = w.state.UpTo(until)
+	w.found, w.named = nil, nil
 	letters := []counter.LaneLetter{}
-	for {
-		some, err := source.next(ctx, page)
-		if err != nil {
-			w.finish(ctx)
-			return err
-		}
-		if len(some) == 0 {
-			break
-		}
-		for _, m := range some {
-			name, _, _ := w.name(m)
+	for _, m := range taken {
+		if name, _, ok := w.name(m); ok {
 			w.found, w.named = append(w.found, m), append(w.named, name)
 			letters = append(letters, counter.LaneLetter{Message: name, Replays: m.Replays})
 		}
 	}
 	w.plan = w.state.Plan(letters)
-	if err := w.join(ctx); err != nil {
-		w.finish(ctx)
-		return err
+	return w.join(ctx)
+}
+
+// take takes the dead letters of the places up to a number.
+func (w *laneWork) take(ctx context.Context, until int64) (taken []*Message, err error) {
+	pick := func(m *Message) bool {
+		_, place, ok := w.name(m)
+		return ok && place.Number <= until
 	}
-	return nil
+	unjoined := *w.q
+	unjoined.Records = nil // most have no record, which would have all generations of the queue listed
+	if w.source, err = unjoined.chooseAll(ctx, Filter{match: pick}); err != nil {
+		w.source = nil
+		return nil, err
+	}
+	for {
+		some, err := w.source.next(ctx, page)
+		if err != nil || len(some) == 0 {
+			return taken, err
+		}
+		taken = append(taken, some...)
+	}
 }
 
 // join gives dead letters their tombstones, which note that they are taken off.

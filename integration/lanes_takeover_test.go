@@ -1,0 +1,89 @@
+package integration
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/consumer"
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/deadletter"
+	"github.com/strikesmq/strikes/internal/proctest"
+	"github.com/strikesmq/strikes/topology"
+)
+
+// TestReplayLaneDuringTakeover has a consumer park a message and lose the queue before its nack arrives. An operator reads the lane. Only
+// then the next consumer parks the message again and dead-letters it. The replayed message must carry its new place: at the old
+// one it would be acked without an attempt.
+func TestReplayLaneDuringTakeover(t *testing.T) {
+	for _, typ := range queueTypes {
+		t.Run(string(typ), func(t *testing.T) {
+			queue := declaredAs(t, topology.Spec{Type: typ})
+			counts := counters(t)
+			publishBodies(t, queue, 0, 1, func(int) string { return "x lane" })
+			step := counter.LaneStep{Message: counter.Message{VHost: "/", Queue: queue, ID: "0"}, Lane: "lane", Act: counter.LanePark}
+			park := func(before, owner string, end func(amqp.Delivery) error) {
+				need(t, onChannel(dialer(t), func(ch *amqp.Channel) error {
+					if _, err := counts.OwnLanes(t.Context(), "/", queue, before, owner); err != nil {
+						return err
+					}
+					step.Owner, step.Number = owner, 1
+					if _, err := counts.StepLane(t.Context(), step); err != nil {
+						return err
+					}
+					return end(getOne(t, ch, queue))
+				}))
+			}
+			park("", "first", func(amqp.Delivery) error { return nil })
+			store := &changedLane{Lanes: counts.Admin(), after: func() {
+				park("first", "second", func(d amqp.Delivery) error { return d.Nack(false, false) })
+				proctest.Eventually(t, 10*time.Second, "a dead letter", func() bool { return depthOf(dialer(t), queue+".dlq") == 1 })
+			}}
+			q, err := deadletter.Open(t.Context(), deadletter.Queue{Name: queue + ".dlq", Dial: dialer(t), Records: counts.Admin()}, deadletter.Management{URL: managementURL(t)})
+			need(t, err)
+			done, err := q.ReplayLane(t.Context(), deadletter.Lane{Queue: queue, Name: "lane", Store: store, Wait: 2 * time.Second})
+			if !errors.Is(err, deadletter.ErrLaneWaiting) || done.Replayed != 1 {
+				t.Fatalf("%+v, %v; want one replayed, which waits", done, err)
+			}
+			need(t, onChannel(dialer(t), func(ch *amqp.Channel) error {
+				place, _ := getOne(t, ch, queue).Headers[consumer.PlaceHeader].(string)
+				step.Act, step.Number, step.Place = counter.LaneEnter, 2, counter.ParsePlace(place)
+				reply, err := counts.StepLane(t.Context(), step)
+				if reply.Verdict != counter.LaneRun {
+					t.Errorf("the replayed message carries the place %q, and gets the verdict %d; want %d: it may run", place, reply.Verdict, counter.LaneRun)
+				}
+				return err
+			}))
+		})
+	}
+}
+
+// changedLane calls a function once, after it has read a lane.
+type changedLane struct {
+	deadletter.Lanes
+	after func()
+}
+
+func (c *changedLane) Lane(ctx context.Context, vhost, queue, lane string) (*counter.LaneState, error) {
+	state, err := c.Lanes.Lane(ctx, vhost, queue, lane)
+	if after := c.after; after != nil {
+		c.after = nil
+		after()
+	}
+	return state, err
+}
+
+// getOne waits for a message of a queue, and does not settle it.
+func getOne(t *testing.T, ch *amqp.Channel, queue string) (d amqp.Delivery) {
+	t.Helper()
+	proctest.Eventually(t, 10*time.Second, "a message in "+queue, func() bool {
+		got, ok, err := ch.Get(queue, false)
+		need(t, err)
+		d = got
+		return ok
+	})
+	return d
+}
