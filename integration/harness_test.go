@@ -21,6 +21,7 @@ var (
 	brokerURL     = servertest.BrokerURL
 	managementURL = servertest.ManagementURL
 	redisURL      = servertest.StoreURL
+	patientURL    = servertest.PatientStoreURL
 )
 
 // Servers for one test alone, to be stopped and killed at will.

@@ -100,7 +100,7 @@ func lanesBroker(t *testing.T) *node.Node {
 func (h *heldLanes) startFleet(t *testing.T, seed uint64) {
 	t.Helper()
 	prefix := uniqueName(t, "strikes")
-	counts, err := counter.Dial(redisURL(t), &counter.Options{Prefix: prefix})
+	counts, err := counter.Dial(patientURL(t), &counter.Options{Prefix: prefix})
 	need(t, err)
 	t.Cleanup(func() { need(t, counts.Close()) })
 	h.counts, h.faults = counts, map[string]int{}

@@ -147,7 +147,7 @@ func (c child) runs(t *testing.T) (byID map[string]int, processes map[string]boo
 func newChild(t *testing.T, queue string) (child, *counter.Counter) {
 	t.Helper()
 	prefix := uniqueName(t, "strikes")
-	c, err := counter.Dial(redisURL(t), &counter.Options{Prefix: prefix})
+	c, err := counter.Dial(patientURL(t), &counter.Options{Prefix: prefix})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -175,7 +175,7 @@ func inOrder(t *testing.T, e *supervised, lanes int) {
 
 func ofPrefix(t *testing.T, prefix string) *counter.Counter {
 	t.Helper()
-	c, err := counter.Dial(redisURL(t), &counter.Options{Prefix: prefix})
+	c, err := counter.Dial(patientURL(t), &counter.Options{Prefix: prefix})
 	if err != nil {
 		t.Fatal(err)
 	}

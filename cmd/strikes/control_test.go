@@ -325,7 +325,7 @@ func TestStatusWithManagement(t *testing.T) {
 	})
 	elsewhere := httptest.NewServer(handler)
 	defer elsewhere.Close()
-	store, err := counter.Dial(storeURL(t), &counter.Options{Prefix: queue})
+	store, err := counter.Dial(patientURL(t), &counter.Options{Prefix: queue})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,7 @@ import (
 // failOnce counts a failure of a message, whose queue there need not be.
 func failOnce(t *testing.T, queue, id string) {
 	t.Helper()
-	failOnceAt(t, storeURL(t), queue, id)
+	failOnceAt(t, patientURL(t), queue, id)
 }
 
 func failOnceAt(t *testing.T, url, queue, id string) {

@@ -167,7 +167,7 @@ func buryMany(t *testing.T, kind, queue string, n int) {
 // countMany makes the records, and says when.
 func countMany(t *testing.T, vhost, queue string, n int) []time.Time {
 	t.Helper()
-	store, err := counter.Dial(storeURL(t), &counter.Options{Prefix: queue})
+	store, err := counter.Dial(patientURL(t), &counter.Options{Prefix: queue})
 	if err != nil {
 		t.Fatal(err)
 	}

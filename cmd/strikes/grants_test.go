@@ -105,7 +105,7 @@ func buryFew(t *testing.T, queue string) {
 	publish.Stdin = strings.NewReader(`{"id":"m1","body":"1"}` + "\n" + `{"id":"m2","body":"2"}` + "\n")
 	mustOutput(t, publish)
 	mustOutput(t, strikesOn(t, queue, "consume", queue, "--max-retries", "0", "--exit-when-idle", "1s", "--", "sh", "-c", "echo no stock >&2; exit 1"))
-	store, err := counter.Dial(storeURL(t), &counter.Options{Prefix: queue})
+	store, err := counter.Dial(patientURL(t), &counter.Options{Prefix: queue})
 	if err != nil {
 		t.Fatal(err)
 	}

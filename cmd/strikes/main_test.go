@@ -26,8 +26,9 @@ func (s suite) Run() int { return servertest.Run(s.m) }
 
 // The servers of those tests that need some: AMQP_URL and REDIS_URL where given, else private ones.
 var (
-	brokerURL = servertest.BrokerURL
-	storeURL  = servertest.StoreURL
+	brokerURL  = servertest.BrokerURL
+	storeURL   = servertest.StoreURL
+	patientURL = servertest.PatientStoreURL
 
 	managementURL = servertest.ManagementURL
 )

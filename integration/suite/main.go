@@ -35,7 +35,7 @@ const timeout = "15m"
 
 func main() {
 	s := &suite{}
-	flag.IntVar(&s.jobs, "jobs", 6, "processes side by side")
+	flag.IntVar(&s.jobs, "jobs", 4, "processes side by side")
 	flag.StringVar(&s.only, "only", "", "run `PACKAGES`, separated by commas: paths in the repository")
 	flag.StringVar(&s.skip, "skip", "", "skip the tests that match `REGEXP`")
 	flag.BoolVar(&s.race, "race", true, "with the race detector")

@@ -118,6 +118,19 @@ func ManagementURL(t testing.TB) string {
 	return api.String()
 }
 
+// PatientStoreURL is StoreURL for a test that only looks at the store, however long that takes.
+func PatientStoreURL(t testing.TB) string {
+	t.Helper()
+	u, err := url.Parse(StoreURL(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := u.Query()
+	q.Set("read_timeout", "10s")
+	u.RawQuery = q.Encode()
+	return u.String()
+}
+
 // StoreURL is the URL of the shared Redis.
 func StoreURL(t testing.TB) string {
 	t.Helper()
