@@ -97,7 +97,7 @@ func (s *session) checkStore(ctx context.Context) error {
 // checkLanes refuses a queue with held lanes to a consumer that would not hold them. A store that is away is no reason to refuse.
 func (s *session) checkLanes(ctx context.Context) error {
 	store, ok := s.Counter.(LaneKeeper)
-	if !ok || s.consumer.HoldLanes {
+	if !ok || s.holds != nil {
 		return nil
 	}
 	var lanes counter.OwnedLanes
@@ -108,7 +108,7 @@ func (s *session) checkLanes(ctx context.Context) error {
 	if err != nil || lanes.Len() == 0 {
 		return nil
 	}
-	return refusal{fmt.Errorf("consumer: queue %q is refused: %d of its lanes are held, and their new messages would overtake the dead letters: set HoldLanes, or release the lanes (strikes lane list)", s.Queue, lanes.Len())}
+	return refusal{fmt.Errorf("consumer: queue %q is refused: %d of its lanes are held, and their new messages would overtake the dead letters: set HoldLanes and Lane, or release the lanes (strikes lane list)", s.Queue, lanes.Len())}
 }
 
 // neverServes reports whether no waiting will make this store count.

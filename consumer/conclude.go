@@ -38,6 +38,9 @@ func (s *session) conclude(ctx context.Context, d *delivery) step {
 		return s.leaveOpen(ctx, d)
 	case stepDeadLetter:
 		d.cause = counter.CauseNoID
+		if s.consumer.holdsQueue() {
+			return s.holdUncountable(ctx, d)
+		}
 	default:
 		s.close(ctx, d)
 		s.release(ctx, d)
@@ -80,13 +83,17 @@ func (s *session) countFailed(ctx context.Context, d *delivery) step {
 			if next = s.move(ctx, d, stepFail); next == stepFail {
 				continue
 			}
-		case next == stepWait:
-			if d.unmoved == 0 {
-				s.observe(ctx, d, Event{Outcome: OutcomeRetry, Wait: d.reply.Wait})
-			}
+		case next == stepWait, next == stepHeld:
 			s.control.letGo(d)
 			d.uncounted, d.suspect = 0, false
-			next = s.wait(ctx, d, d.reply.Wait, decideRetry(s.Retry))
+			if next == stepHeld {
+				next = s.awaitOperator(ctx, d, stepAgain)
+			} else {
+				if d.unmoved == 0 {
+					s.observe(ctx, d, Event{Outcome: OutcomeRetry, Wait: d.reply.Wait})
+				}
+				next = s.wait(ctx, d, d.reply.Wait, decideRetry(s.Retry))
+			}
 			d.again = next == stepAgain
 			d.repeated = d.again
 		}
@@ -231,7 +238,7 @@ func (s *session) hold(ctx context.Context, d *delivery, sending step, err error
 	if sending == stepRetract { // it begins when the delivery is overdue, and the broker waits for twice as long
 		left += s.ConsumerTimeout / 4
 	}
-	next := decideOutage(sending, d.cause == counter.CauseRejected, wait, left)
+	next := decideOutage(sending, d.cause == counter.CauseRejected && !s.consumer.holdsQueue(), wait, left)
 	if ctx.Err() == nil && (d.unanswered == 1 || next == stepGiveUp) {
 		s.observe(ctx, d, Event{Outcome: OutcomeHold, Err: err})
 	}
@@ -279,7 +286,7 @@ func (s *session) failLater(d *delivery) {
 func (s *session) counted(d *delivery) counter.Attempt {
 	return counter.Attempt{
 		Message: d.message, Token: d.token.String(), Holder: s.Holder, First: d.isFirst(), Received: d.received,
-		Floor: carriedFence(d.Headers, s.Queue), MaxAge: s.MaxAge, Crash: d.crash, Later: s.laterOf(d),
+		Floor: carriedFence(d.Headers, s.Queue), MaxAge: s.MaxAge, Crash: d.crash, Later: s.laterOf(d), HoldsQueue: s.consumer.holdsQueue(),
 	}
 }
 

@@ -55,12 +55,17 @@ type Consumer struct {
 	// panics, the lane is "".
 	Lane func(amqp.Delivery) string
 
-	// HoldLanes keeps the order beyond dead letters; it needs a Lane. A message that is dead-lettered holds its lane: later
+	// HoldLanes keeps the order of an Ordered consumer beyond dead letters. With a Lane, a message that is dead-lettered holds its lane: later
 	// messages of the lane are dead-lettered too, without an attempt and in their order (counter.CauseBehind). Other lanes go on.
 	// deadletter.Queue.ReplayLane publishes them again in their order, and the lane is released once all are handled or
 	// dropped. It needs a Counter that is a LaneKeeper, and all consumers of the queue must set it. It costs one request
 	// to the store for each session, one for each dead letter, and two for each replayed message; a session that does not reach the
 	// store begins no attempt.
+	//
+	// Without a Lane, the message holds the whole queue, and nothing is dead-lettered: the queue is paused, the message returns to its
+	// head, and counter.Admin.Grant, Skip or Reset of the message decides and ends the pause. After a Resume alone the message pauses
+	// the queue again, without an attempt; one without an id gets another attempt. The Counter must be a QueueHolder. All consumers
+	// of the queue must set it: another one dead-letters the message.
 	HoldLanes bool
 
 	// Concurrency is the number of handlers that run at the same time; if zero, one; at most 65535. An Ordered consumer without Lane has one.
@@ -198,9 +203,11 @@ func (c *Consumer) validateOrder() error {
 	switch {
 	case c.Lane != nil && !c.Ordered:
 		return refused(c.Queue, "Ordered", false, "true with a Lane")
-	case c.HoldLanes && c.Lane == nil:
-		return refused(c.Queue, "Lane", nil, "a function with HoldLanes")
-	case c.HoldLanes && !isLaneKeeper(c.Counter):
+	case c.HoldLanes && !c.Ordered:
+		return refused(c.Queue, "HoldLanes", true, "false unless Ordered")
+	case c.holdsQueue() && !isQueueHolder(c.Counter):
+		return refused(c.Queue, "Counter", fmt.Sprintf("%T", c.Counter), "a QueueHolder with HoldLanes and no Lane, such as *counter.Counter")
+	case c.HoldLanes && c.Lane != nil && !isLaneKeeper(c.Counter):
 		return refused(c.Queue, "Counter", fmt.Sprintf("%T", c.Counter), "a LaneKeeper with HoldLanes, such as *counter.Counter")
 	case c.Lane != nil && requeue:
 		return refused(c.Queue, "Retry", "RetryRequeue", "RetryInPlace with a Lane, because a requeued message would stop all lanes")

@@ -20,6 +20,7 @@ const (
 	stepWait                    // hold the delivery for its backoff
 	stepRetract                 // close an attempt that did not run
 	stepUncount                 // close an attempt that is not counted, and hold the delivery before another
+	stepHeld                    // keep the delivery, which holds its queue, until the pause of the queue ends the session
 	stepSuspect                 // leave the attempt open, as if this process had died, and hold the delivery before another
 	stepOverdue                 // the delivery was held for as long as it may be
 	stepMove                    // publish a copy that waits elsewhere
@@ -63,6 +64,8 @@ func decideStarted(v counter.Verdict) step {
 		return stepMove
 	case counter.VerdictStale:
 		return stepStale
+	case counter.VerdictHeld:
+		return stepHeld
 	default:
 		return 0
 	}
@@ -128,6 +131,8 @@ func decideFailed(v counter.Verdict) step {
 		return stepMove
 	case counter.VerdictStale:
 		return stepStale
+	case counter.VerdictHeld:
+		return stepHeld
 	default:
 		return 0
 	}

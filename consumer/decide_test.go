@@ -36,7 +36,7 @@ func TestDecideReceived(t *testing.T) {
 func TestDecideStarted(t *testing.T) {
 	for verdict, want := range map[counter.Verdict]step{
 		counter.VerdictRun: stepRun, counter.VerdictSuspect: stepIsolate, counter.VerdictExhausted: stepDeadLetter,
-		counter.VerdictWait: stepWait, counter.VerdictRequeue: 0, 0: 0,
+		counter.VerdictWait: stepWait, counter.VerdictHeld: stepHeld, counter.VerdictRequeue: 0, 0: 0,
 	} {
 		if got := decideStarted(verdict); got != want {
 			t.Errorf("%v: got %d, want %d", verdict, got, want)

@@ -38,6 +38,7 @@ type delivery struct {
 	unmoved    int  // copies in a row that the broker did not take
 	unanswered int  // steps in a row that the store did not take
 	skipped    bool // its backoff was cut short, because an operator skipped the message
+	holding    bool // it holds its queue
 
 	// What it holds; release gives it back.
 	worker    bool
@@ -264,5 +265,8 @@ func (d *delivery) isFirst() bool { return !d.repeated && !d.Redelivered && d.ho
 
 func (s *session) decideReceived(d *delivery) step {
 	hasID := d.message.ID != ""
+	if !hasID && s.consumer.holdsQueue() {
+		return stepRun // nothing but another attempt could become of it
+	}
 	return decideReceived(hasID, d.isFirst() && (!d.again || !hasID), d.suspect, s.Isolation)
 }

@@ -78,7 +78,7 @@ func TestHeldLanesAreRefusedWithoutHoldLanes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = newSession(Consumer{HoldLanes: tc.holds}, settler).checkLanes(t.Context())
+		err = newSession(Consumer{HoldLanes: tc.holds, Lane: func(amqp.Delivery) string { return "" }}, settler).checkLanes(t.Context())
 		if refused := errors.As(err, new(refusal)); refused != tc.refused || refused && !strings.Contains(err.Error(), "1 of its lanes are held") {
 			t.Errorf("%+v: %v", tc, err)
 		}

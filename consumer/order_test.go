@@ -229,7 +229,7 @@ func TestOrderThatCannotBeKeptIsRefused(t *testing.T) {
 		`Concurrency 2`:        {Ordered: true, Concurrency: 2},
 		`Prefetch 2`:           {Ordered: true, Retry: RetryRequeue, Prefetch: 2},
 		`Concurrency 16`:       {Ordered: true, Retry: RetryRequeue, Concurrency: 16},
-		`Lane nil`:             {Ordered: true, HoldLanes: true},
+		`HoldLanes true`:       {HoldLanes: true},
 	} {
 		c.Queue, c.Handler, c.Counter = "orders", ok, counter.NewMemory(nil)
 		err := c.Consume(t.Context(), &amqp.Connection{})

@@ -74,7 +74,7 @@ func newSession(c Consumer, settler *Settler) *session {
 	if c.Ordered && settler.Retry == RetryInPlace {
 		s.lanes = newLanes()
 	}
-	if store, ok := settler.Counter.(LaneKeeper); ok && c.HoldLanes {
+	if store, ok := settler.Counter.(LaneKeeper); ok && c.HoldLanes && c.Lane != nil {
 		s.holds = newHolds(settler, store)
 	}
 	return s

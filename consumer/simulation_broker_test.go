@@ -89,7 +89,7 @@ func (b *simBroker) release(s *simSession) {
 // cut ends a session at the broker. Its process is told later, or never.
 func (w *simWorld) cut(s *simSession) {
 	s.cut = true
-	if w.plan.hold {
+	if w.plan.hold || w.plan.whole {
 		s.zombie = time.Now().Add(time.Duration(w.rng.Int64N(int64(20 * time.Second))))
 	}
 	w.broker.release(s)

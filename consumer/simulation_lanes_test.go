@@ -57,6 +57,7 @@ type laneJudge struct {
 	of             map[string]string   // lane of an id
 	handled, acked map[string]bool
 	dropped        map[string]bool
+	skipped        map[string]bool // by an operator, in schedules in which a message holds the whole queue
 	broken         []string
 	early          int // attempts
 	stuck          int // 1 if a lane is still held at the end
@@ -66,7 +67,7 @@ type laneJudge struct {
 }
 
 func newLaneJudge(p simPlan) laneJudge {
-	j := laneJudge{lanes: map[string][]string{}, of: map[string]string{}, handled: map[string]bool{}, acked: map[string]bool{}, dropped: map[string]bool{}}
+	j := laneJudge{lanes: map[string][]string{}, of: map[string]string{}, handled: map[string]bool{}, acked: map[string]bool{}, dropped: map[string]bool{}, skipped: map[string]bool{}}
 	for _, m := range p.messages {
 		j.lanes[m.lane] = append(j.lanes[m.lane], m.id)
 		j.of[m.id] = m.lane
@@ -109,7 +110,7 @@ func (j *laneJudge) finish(w *simWorld) {
 			j.broken = append(j.broken, m.id+" was acked without an attempt that succeeded")
 		}
 	}
-	if !w.released() {
+	if w.plan.hold && !w.released() {
 		j.stuck++
 		j.broken = append(j.broken, "a lane is still held")
 	}
@@ -117,11 +118,15 @@ func (j *laneJudge) finish(w *simWorld) {
 
 // bury notes an ack, and puts a dead letter on its way.
 func (w *simWorld) bury(m *simMessage, what string) {
-	if !w.plan.hold {
+	if !w.plan.hold && !w.plan.whole {
 		return
 	}
 	if what == audit.Ack {
 		w.judge.acked[m.id] = true
+		return
+	}
+	if w.plan.whole {
+		w.judge.drop(m.id)
 		return
 	}
 	w.judge.behind++

@@ -71,7 +71,7 @@ func (w *simWorld) onAll(stores []simOperated, do func(simOperated) error) (done
 
 // watch starts the control of a process, in schedules with operators.
 func (p *simProc) watch() {
-	if p.world.plan.operations > 0 {
+	if p.world.plan.operations > 0 || p.world.plan.whole {
 		p.control = newControl(&Settler{VHost: "/", Queue: "orders", Logger: slog.New(slog.DiscardHandler)}, &simControl{proc: p})
 		go p.control.run()
 	}

@@ -21,6 +21,7 @@ type simPlan struct {
 	faults      int
 	ordered     bool // on a single-active-consumer queue
 	hold        bool // dead letters hold their lanes
+	whole       bool // an exhausted message holds the whole queue
 	sour        int  // percent of the requests to the store that go wrong until it is calm
 	later       bool // long backoffs, and a later lane
 	firstDelay  int  // which of them comes first

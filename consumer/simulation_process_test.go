@@ -150,7 +150,10 @@ func (w *simWorld) open(p *simProc) {
 	settler.late = p.late
 	c := Consumer{
 		Queue: "orders", Handler: s.handle, Concurrency: w.plan.concurrency, Prefetch: w.plan.prefetch, DrainTimeout: simDrainTimeout,
-		Ordered: w.plan.ordered, HoldLanes: w.plan.hold, Lane: func(d amqp.Delivery) string { return w.plan.lane(d.MessageId) },
+		Ordered: w.plan.ordered, HoldLanes: w.plan.hold || w.plan.whole, Lane: func(d amqp.Delivery) string { return w.plan.lane(d.MessageId) },
+	}
+	if w.plan.whole {
+		c.Lane = nil
 	}
 	p.serving.Go(func() {
 		session, end := p.control.consuming(p.ctx)

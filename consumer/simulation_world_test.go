@@ -205,6 +205,9 @@ func (w *simWorld) step() {
 	if w.plan.hold && w.chance(6) && w.operateLanes() {
 		return
 	}
+	if w.plan.whole && w.chance(6) && w.operateQueue() {
+		return
+	}
 	if w.toDo > 0 && w.chance(12) {
 		w.operate()
 		return

@@ -57,6 +57,8 @@ func (s *session) start(ctx context.Context, d *delivery) step {
 			next = s.wait(ctx, d, d.reply.Wait, stepStart)
 		case next == stepMove:
 			next = s.move(ctx, d, stepStart)
+		case next == stepHeld:
+			next = s.awaitOperator(ctx, d, stepAgain)
 		}
 		if next != stepStart {
 			return next
@@ -89,6 +91,8 @@ func (s *session) startIsolated(ctx context.Context, d *delivery) step {
 			next = s.wait(ctx, d, d.reply.Wait, stepIsolate)
 		case next == stepMove:
 			next = s.move(ctx, d, stepIsolate)
+		case next == stepHeld:
+			next = s.awaitOperator(ctx, d, stepAgain)
 		}
 		if next == stepRetract {
 			return s.retract(ctx, d)

@@ -63,6 +63,10 @@ type Attempt struct {
 	// Crash is how the process that worked on the last attempt at this delivery died, as far as this process saw it. If Start counts
 	// a crash, this is its reason. Only Start uses it. Empty: not seen.
 	Crash string
+
+	// HoldsQueue is set by a consumer that keeps the order of its whole queue. Where Start and Fail would exhaust the message, it holds
+	// the queue instead, which is paused in the same step: VerdictHeld. Grant, Skip and Reset of the message end the pause.
+	HoldsQueue bool
 }
 
 // crash returns the argument of START; empty: none.

@@ -75,6 +75,9 @@ func (c *client) step(ctx context.Context, s step, a Attempt, limit int, args ..
 	}
 	all := append(make([]any, 0, 11), a.Token, printable.Cut(a.ID, maxStoredID), printable.Cut(a.Generation, maxStoredID), printable.Cut(a.Holder, maxStoredID), limit, a.age())
 	all = append(all, args...)
+	if a.HoldsQueue && (s == stepStart || s == stepFail) {
+		all = append(all, "hold")
+	}
 	if later := a.Later.String(); later != "" && (s == stepStart || s == stepFail) {
 		all = append(all, later)
 	}

@@ -56,7 +56,7 @@ func (m *Memory) Start(ctx context.Context, a Attempt, mode Mode, limit int) (Re
 			a.Holder = e.Holder // stays that of the open attempt
 		}
 		if write && (exists || reply.Verdict == VerdictRun) {
-			m.save(e, a, now, m.opts.TTL)
+			m.save(e, a, now, m.keep(reply.Verdict))
 		}
 		return reply
 	})
@@ -70,7 +70,7 @@ func (m *Memory) Fail(ctx context.Context, a Attempt, f Failure) (Reply, error) 
 	return m.step(ctx, a, func(e *entry, _ bool, now time.Time) Reply {
 		reply, write := e.fail(a, f, e.given(min(max(f.Limit, 0), maxLimit)).atMost(f.AtMost, e.Tokens[a.Token] == KindFailed && e.State == StateLive), now)
 		if write {
-			m.save(e, a, now, m.opts.TTL)
+			m.save(e, a, now, m.keep(reply.Verdict))
 		}
 		return reply
 	})
@@ -80,7 +80,7 @@ func (m *Memory) Fail(ctx context.Context, a Attempt, f Failure) (Reply, error) 
 func (m *Memory) End(ctx context.Context, a Attempt, succeeded bool) error {
 	_, err := m.step(ctx, a, func(e *entry, exists bool, now time.Time) Reply {
 		if e.Tokens[a.Token] != KindNotCounted {
-			e.end(a.Token, succeeded, now)
+			e.end(a, succeeded, now)
 			keep := m.opts.TTL
 			if e.Move.Top == 0 && (e.State == StateDone || !exists) {
 				keep = keepDone
@@ -125,8 +125,11 @@ func (m *Memory) save(e *entry, a Attempt, now time.Time, keep time.Duration) {
 
 func (e *entry) reply(v Verdict, limit allowed, now time.Time) Reply {
 	r := Reply{Verdict: v, Failures: e.Failures, Crashes: e.Crashes, Limit: e.inForce(limit), Fence: e.Fence, Wait: e.Left(now)}
-	if v == VerdictExhausted {
+	if v == VerdictHeld || v == VerdictExhausted {
 		r.Cause, r.Reason = e.Cause, e.Reason
+	}
+	if v == VerdictHeld && e.queue.holds(e.Message) {
+		r.Cause = e.queue.holding.Cause
 	}
 	return r
 }

@@ -15,7 +15,8 @@ type ledger struct {
 	tombstones  Tombstones
 	undecodable *Undecodable
 	paused      bool
-	pause       Note // of the pause, or of the last resume
+	pause       Note     // of the pause, or of the last resume
+	holding     *Holding // the last message that held the queue, until that is decided
 	readers     map[string]ConsumerState
 	skips       map[string]time.Time
 	audit       []AuditEntry // oldest first
@@ -141,6 +142,7 @@ func (m *Memory) Grant(ctx context.Context, msg Message, g Grant) error {
 			return verdictOver
 		}
 		e.Granted = Grant{Attempts: min(e.Granted.Attempts+g.Attempts, MaxGrant), Note: g.at(now)}
+		e.queue.free(msg, g.at(now))
 		return verdictGranted
 	})
 	return refusal("grant", msg, reply, err)
@@ -153,6 +155,7 @@ func (m *Memory) Reset(ctx context.Context, msg Message, n Note) error {
 	}
 	reply, err := m.byOperator(ctx, msg, func(e *entry, now time.Time) Verdict {
 		e.clear()
+		e.queue.free(msg, n.at(now))
 		e.Record.Reset = n.at(now) //nolint:staticcheck // Reset alone would read as the method of Memory
 		return verdictReset
 	})

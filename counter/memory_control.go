@@ -62,10 +62,13 @@ func (m *Memory) setPaused(vhost, queue string, paused bool, n Note) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	l := m.ledger(vhost, queue)
-	if paused == l.paused {
+	if own := paused && l.holding != nil && l.holding.Only; paused == l.paused && !own {
 		return pauseError(queue, paused, notChanged(paused))
 	}
 	l.paused, l.pause = paused, n.at(time.Now())
+	if l.holding != nil {
+		l.holding.Only = false
+	}
 	return nil
 }
 
@@ -109,6 +112,7 @@ func (m *Memory) Skip(ctx context.Context, msg Message, n Note) error {
 		case StateLive:
 			e.State, e.Binds, e.Skipped = StateSkip, time.Time{}, n.at(now)
 			e.Granted.Note, e.Record.Reset, e.Removed = Note{}, Note{}, time.Time{} //nolint:staticcheck // Reset alone would read as the method of Memory
+			e.queue.free(msg, n.at(now))
 		default:
 			return verdictOver
 		}

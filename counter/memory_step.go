@@ -75,11 +75,18 @@ func (e *entry) start(a Attempt, asked Mode, limit allowed, now time.Time) (Repl
 }
 
 func (e *entry) permit(a Attempt, asked Mode, limit allowed, now time.Time) Verdict {
+	spent, old := e.exhausted(limit) && e.Binds.IsZero(), e.tooOld(a.MaxAge) && e.Binds.IsZero()
 	switch {
-	case e.exhausted(limit) && e.Binds.IsZero(), e.State == StateSkip:
+	case a.HoldsQueue && e.State != StateSkip && e.queue.holds(e.Message) && e.Counted() > 0:
+		e.hold(e.queue.holding.Cause, a.Holder, now)
+		return VerdictHeld
+	case a.HoldsQueue && e.State != StateSkip && (spent || old):
+		e.hold(e.exhaustedBy(old && !spent), a.Holder, now)
+		return VerdictHeld
+	case spent, e.State == StateSkip:
 		e.exhaust(limit, now)
 		return VerdictExhausted
-	case e.tooOld(a.MaxAge) && e.Binds.IsZero():
+	case old:
 		e.Cause = CauseTooOld
 		e.exhaust(limit, now)
 		return VerdictExhausted
@@ -138,10 +145,16 @@ func (e *entry) fail(a Attempt, f Failure, limit allowed, now time.Time) (Reply,
 		e.Due = now.Add(e.Wait)
 	}
 	spent, live := e.exhausted(limit), known != KindNotCounted && e.State == StateLive && !v.stale
-	if live && !spent && e.tooOld(a.MaxAge) {
+	old := live && !spent && e.tooOld(a.MaxAge)
+	holds := a.HoldsQueue && (e.State == StateLive || e.State == StateDone) && !v.stale && (spent || old)
+	if old && !holds {
 		spent, e.Cause = true, CauseTooOld
 	}
-	if e.State == StateSkip && !v.stale || live && spent { // else the copy is dead-lettered instead
+	switch {
+	case holds && live:
+		e.hold(e.exhaustedBy(old), a.Holder, now)
+		changes = true
+	case e.State == StateSkip && !v.stale, live && spent: // else the copy is dead-lettered instead
 		e.exhaust(limit, now)
 		changes = true
 	}
@@ -149,7 +162,10 @@ func (e *entry) fail(a Attempt, f Failure, limit allowed, now time.Time) (Reply,
 		e.close()
 	}
 	verdict := VerdictRequeue
-	if e.State == StateDeadLetter || spent {
+	switch {
+	case holds:
+		verdict = VerdictHeld
+	case e.State == StateDeadLetter || spent:
 		verdict = VerdictExhausted
 	}
 	verdict, rest := e.afterFail(&v, verdict, token, (fresh || reversed) && was != StateDone, now)
@@ -199,7 +215,17 @@ func (e *entry) isDouble(a Attempt, now time.Time) bool {
 }
 
 // end is scripts/end.lua for a token that has not ended before.
-func (e *entry) end(token string, succeeded bool, now time.Time) {
+func (e *entry) end(a Attempt, succeeded bool, now time.Time) {
+	token := a.Token
+	by := Note{By: printable.Cut(a.Holder, maxStoredID), At: now}
+	switch {
+	case e.Tokens[token] == KindCrashed:
+		by.Why = "a crash of the message that held the queue turned out to be none"
+		e.queue.free(e.Message, by)
+	case succeeded && e.Counted() > 0:
+		by.Why = "the message that held the queue was handled"
+		e.queue.free(e.Message, by)
+	}
 	if e.Tokens[token] == KindCrashed {
 		e.Crashes--
 		e.unnote(token)

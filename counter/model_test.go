@@ -34,6 +34,7 @@ func TestModel(t *testing.T) {
 			"skip":  w.step(drawSkip),
 			"taken": w.step(drawTaken),
 			"limit": w.setLimit,
+			"pause": w.setPause,
 			"later": w.later,
 			"back":  w.setBack,
 		})
@@ -68,6 +69,8 @@ type taken struct {
 	limit, atMost int
 	override      *Override
 	succeeded     bool
+	paused        *Note
+	holding       *Holding
 	reply         Reply
 	before, after sight
 }
@@ -222,6 +225,7 @@ func (w *world) step(draw draws) func(*rapid.T) {
 			Message: rapid.SampledFrom(w.messages).Draw(t, "message"), Token: tokens.Draw(t, "token"),
 			Holder: holders.Draw(t, "holder"), First: rapid.Bool().Draw(t, "first"), MaxAge: maxAges.Draw(t, "max age"),
 			Crash: rapid.SampledFrom([]string{"", "", "the endpoint is gone", "a\tb\nc"}).Draw(t, "crash"), Later: drawLater(t),
+			HoldsQueue: rapid.IntRange(0, 2).Draw(t, "holds the queue") == 0,
 		}}
 		take := draw(t, &did)
 		did.override = w.override
@@ -233,6 +237,7 @@ func (w *world) step(draw draws) func(*rapid.T) {
 				t.Fatalf("%s: %v", s.name, err)
 			}
 			did.after = s.look(t, did.Message)
+			did.lookAtPause(t, s)
 			did.check(t, s.name)
 			if _, keyed := s.steps.(onRedis); keyed {
 				did.checkKeys(t, s.name)
@@ -244,6 +249,8 @@ func (w *world) step(draw draws) func(*rapid.T) {
 			same(t, s.name+": reply", model.reply, did.reply)
 			same(t, s.name+": record", model.after.Record, did.after.Record)
 			same(t, s.name+": tombstones", model.after.tombstones, did.after.tombstones)
+			same(t, s.name+": holding", model.holding, did.holding)
+			same(t, s.name+": paused", model.paused, did.paused)
 		}
 		w.seen[did.Message] = true
 	}
@@ -283,7 +290,7 @@ func (w *world) setBack(t *rapid.T) {
 // forget lets everything expire, and finds that nothing is left.
 func (w *world) forget(t *rapid.T) {
 	for _, s := range w.stores {
-		s.age(t, DefaultTTL+time.Hour+w.back, w.messages...)
+		s.age(t, pauseTTL+time.Hour+w.back, w.messages...)
 		for _, m := range w.messages {
 			if got := s.look(t, m); got.exists {
 				t.Fatalf("%s: %q outlived its TTL: %+v", s.name, m.ID, got)
@@ -351,6 +358,9 @@ func (d *taken) check(t *rapid.T, where string) {
 	}
 	if len(a.History) != min(a.Counted(), historyKept) && (!b.exists || len(b.History) != historyKept || len(a.History) != historyKept-1) {
 		refuse(fmt.Sprintf("a history of %d attempts", len(a.History)))
+	}
+	if why := d.wrongHold(); why != "" {
+		refuse(why)
 	}
 	if why := d.wrongMove(); why != "" {
 		refuse(why)
@@ -463,7 +473,7 @@ func (d *taken) becameTooOld() bool {
 	switch {
 	case !late || d.limit == 0 || a.Counted() >= d.reply.Limit || b.State == StateSkip:
 		return false
-	case d.reply.Verdict == VerdictStale, d.waitsForCopy():
+	case d.reply.Verdict == VerdictStale, d.reply.Verdict == VerdictHeld, d.waitsForCopy():
 		return false
 	case d.step == "start":
 		handled := !b.Binds.IsZero() && !counted

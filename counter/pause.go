@@ -33,7 +33,7 @@ var pauseLua string
 var setPaused = redis.NewScript(pauseLua)
 
 // Pause stops every consumer of a queue within two seconds, until Resume. Consumers take no more deliveries and count nothing;
-// running handlers finish. The Note is kept until Resume; its Why must not be empty. A pause ends if no consumer reads
+// running handlers finish. A pause for a message that holds the queue becomes the operator's, and lasts until Resume too. The Note is kept until Resume; its Why must not be empty. A pause ends if no consumer reads
 // it for 30 days, or if the store loses its memory. After an error of the store the queue may or may not be paused; it is safe to
 // repeat.
 func (a *Admin) Pause(ctx context.Context, vhost, queue string, n Note) error {
@@ -43,22 +43,22 @@ func (a *Admin) Pause(ctx context.Context, vhost, queue string, n Note) error {
 	return a.setPaused(ctx, Message{VHost: vhost, Queue: queue}, true, n)
 }
 
-// Resume ends the pause of a queue. The Note may be empty. After an error of the store the queue may or may not be paused; it is
+// Resume ends the pause of a queue. If a message holds the queue, its next step pauses it again. The Note may be empty. After an error of the store the queue may or may not be paused; it is
 // safe to repeat.
 func (a *Admin) Resume(ctx context.Context, vhost, queue string, n Note) error {
 	return a.setPaused(ctx, Message{VHost: vhost, Queue: queue}, false, n)
 }
 
-func (a *Admin) setPaused(ctx context.Context, of Message, paused bool, n Note) error {
-	if a.refuse != nil {
-		return a.refuse
+func (c *client) setPaused(ctx context.Context, of Message, paused bool, n Note) error {
+	if c.refuse != nil {
+		return c.refuse
 	}
 	n = n.kept()
-	key := a.opts.controlKeys(of.VHost, of.Queue)[:1]
-	done, err := setPaused.Run(ctx, a.rdb, key, flag(paused), n.By, n.Why, pauseTTL.Milliseconds()).Int()
+	key := c.opts.controlKeys(of.VHost, of.Queue)[:1]
+	done, err := setPaused.Run(ctx, c.rdb, key, flag(paused), n.By, n.Why, pauseTTL.Milliseconds()).Int()
 	switch {
 	case err != nil:
-		err = a.controlError(of.VHost, of.Queue, err)
+		err = c.controlError(of.VHost, of.Queue, err)
 	case done == 0:
 		err = notChanged(paused)
 	}

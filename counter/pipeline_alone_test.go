@@ -145,14 +145,18 @@ func TestLoneCallerIsNotKeptByOthers(t *testing.T) {
 	quiet(c)
 	f.release[false] = make(chan struct{})
 	done := make(chan error, 4)
+	var itself [2]bool
 	for i := range 4 { // the first sends its own step, the second flies beside it, the others wait
 		go func() { done <- failWithin(t, c, map[bool]time.Duration{true: brief}[i == 0], i+1) }()
 		for flushes, waiting := 0, 0; flushes+waiting <= i; flushes, waiting = c.pipe.load() {
 			time.Sleep(100 * time.Microsecond)
 		}
+		if i < len(itself) {
+			itself[i] = <-f.begun
+		}
 	}
-	if first, second := <-f.begun, <-f.begun; first == second {
-		t.Fatalf("two steps are sent, and their own callers send both or none: %v", first)
+	if itself != [2]bool{true, false} {
+		t.Fatalf("the callers of the first two steps send them themselves: %v", itself)
 	}
 	close(f.release[true])
 	if err := <-done; err != nil { // the deadline would be an error

@@ -22,6 +22,7 @@ const (
 	VerdictExhausted                    // Start, Fail: dead-letter the message
 	VerdictMove                         // Start, Fail, with Attempt.Later: publish a copy with Reply.Hop, then Moved, then ack
 	VerdictStale                        // Start, Fail, with Attempt.Later: ack, a copy takes the place of this delivery
+	VerdictHeld                         // Start, Fail, with Attempt.HoldsQueue: keep the delivery; its queue is paused
 	verdictEnded                        // End
 	verdictMoved                        // Moved
 	verdictGranted                      // Grant
@@ -34,7 +35,7 @@ const (
 
 var verdicts = map[string]Verdict{
 	"RUN": VerdictRun, "WAIT": VerdictWait, "SUSPECT": VerdictSuspect, "REQUEUE": VerdictRequeue, "EXHAUSTED": VerdictExhausted,
-	"MOVE": VerdictMove, "STALE": VerdictStale,
+	"MOVE": VerdictMove, "STALE": VerdictStale, "HELD": VerdictHeld,
 	"ENDED": verdictEnded, "MOVED": verdictMoved, "GRANTED": verdictGranted, "RESET": verdictReset, "REMOVED": verdictRemoved, "SKIPPED": verdictSkipped,
 	"NONE": verdictNone, "OVER": verdictOver,
 }
@@ -56,8 +57,8 @@ type Reply struct {
 	Limit    int           // in force: the operator's, else the one that the step was given
 	Fence    int64         // of the last attempt that Start let run, greater than all before it; 0 if there is none
 	Wait     time.Duration // until the next attempt may begin
-	Cause    Cause         // VerdictExhausted: of the last counted attempt; else empty
-	Reason   string        // VerdictExhausted: of the last counted attempt, for people; else empty
+	Cause    Cause         // VerdictExhausted: of the last counted attempt; VerdictHeld: why the message is exhausted; else empty
+	Reason   string        // VerdictExhausted, VerdictHeld: of the last counted attempt, for people; else empty
 	Hop      int64         // VerdictMove: the number that the copy carries; else 0
 
 	// PossibleDuplicate reports that this step is the one that set Record.PossibleDuplicate.

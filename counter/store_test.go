@@ -51,6 +51,8 @@ type controls interface {
 	Pause(ctx context.Context, vhost, queue string, n Note) error
 	Resume(ctx context.Context, vhost, queue string, n Note) error
 	Paused(ctx context.Context, vhost, queue string) (*Note, error)
+	Holding(ctx context.Context, vhost, queue string) (*Holding, error)
+	HoldQueue(ctx context.Context, vhost, queue string, n Note) error
 	Consumers(ctx context.Context, vhost, queue string) ([]ConsumerState, error)
 	Skip(ctx context.Context, m Message, n Note) error
 	Audit(ctx context.Context, vhost, queue string, e AuditEntry) error

@@ -8,12 +8,14 @@
 --   11 max_age ms, as for START: a message that is too old after this failure is exhausted
 --   12 at_most counted attempts at which a message with this failure is exhausted; 0 or absent: no such limit. It only lowers the
 --              limit or its override, for this step; a grant adds to it
+--   13 hold    as for START
 --
 -- Verdicts:
 --   REQUEUE    hold the delivery for the wait, then nack it with requeue (or START it again in place)
 --   EXHAUSTED  nack it without requeue. The tombstone is written before this reply, so a lost nack is repeated when the
 --              message is redelivered, without running the handler again
 --
+--   HELD       (with `hold` only) as for START
 --   MOVE       (with `later` only) publish a copy with the hop of the reply, then MOVED, then ack
 --   STALE      (with `later` only) ack it: its copy takes its place
 --
@@ -23,6 +25,7 @@
 
 local asked, kind, why = tonumber(ARGV[arg + 7]), ARGV[arg + 8], ARGV[arg + 9]
 local oldest = aged or width > 10 and tonumber(ARGV[arg + 11]) or 0
+local holds = width > 12 and ARGV[arg + 13] == 'hold'
 local most = width > 11 and tonumber(ARGV[arg + 12]) or 0
 if most > 0 and most < base and not (known == 'f' and state == '.') then -- a repetition does not judge what was counted since
   base = most
@@ -75,12 +78,19 @@ elseif state == 'skip' then
   live, indexed, exhausts = ttl, true, true
 elseif failures + crashes >= limit then -- also if our reply was lost and the limit is lower now
   verdict = 'EXHAUSTED'
-  if known ~= 'e' and state == '.' then
+  if holds then -- it is not dead-lettered, even if another step has decided about it
+    verdict = 'HELD'
+    if known ~= 'e' and state == '.' then held = cause end
+  elseif known ~= 'e' and state == '.' then
     live, indexed, exhausts = ttl, true, true
   end
 elseif known ~= 'e' and state == '.' and oldest > 0 and last_at - first_at > oldest and grant == 0 then
-  verdict, cause = 'EXHAUSTED', 'too-old'
-  live, indexed, exhausts = ttl, true, true
+  if holds then
+    verdict, held = 'HELD', 'too-old'
+  else
+    verdict, cause = 'EXHAUSTED', 'too-old'
+    live, indexed, exhausts = ttl, true, true
+  end
 end
 
 if carried and verdict == 'REQUEUE' and top < HOPS then

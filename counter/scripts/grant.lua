@@ -18,7 +18,7 @@ if not kept then
 elseif state ~= '.' then
   verdict = 'OVER'
 else
-  verdict = 'GRANTED'
+  verdict, freed_by, freed_why = 'GRANTED', by, why
   grant = math.min(MOST - 1, grant + attempts)
   local _, ends, by_size, why_size = string.find(notes, '^grant %d+ (%d+) (%d+)\n')
   if ends then notes = string.sub(notes, ends + by_size + why_size + 1) end -- the new note replaces it

@@ -15,7 +15,7 @@ local by, why = ARGV[arg + 7], ARGV[arg + 8]
 if not kept then
   verdict = 'NONE'
 else
-  verdict = 'RESET'
+  verdict, freed_by, freed_why = 'RESET', by, why
   failures, crashes, due, wait, suspect, state, binds = 0, 0, 0, 0, '0', '.', 0
   first_at, last_at, cause, reason, open, mode, grant, history, firsts = 0, 0, '.', '', '.', '.', 0, '', 0
   tokens = string.gsub(tokens, '=[fc]', '=e')

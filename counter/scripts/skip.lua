@@ -19,7 +19,7 @@ if not kept then
 elseif state ~= '.' and state ~= 'skip' then
   verdict = 'OVER'
 else
-  verdict = 'SKIPPED'
+  verdict, freed_by, freed_why = 'SKIPPED', by, why
   if state == '.' then notes = string.format('skip %d %d %d\n', now, #by, #why) .. by .. why end
   state, binds = 'skip', 0
   holder = string.sub(kept, holder_at, notes_at - 1) -- stays

@@ -54,8 +54,8 @@ var mutants = []mutant{
 		name: "the record deleted before the dead-lettering, in the scripts", by: scripts, shows: "--- FAIL",
 		edits: []edit{{
 			"counter/scripts/fail.lua",
-			"    live, indexed, exhausts = ttl, true, true\n",
-			"    call('DEL', record)\n    live = nil\n",
+			"  elseif known ~= 'e' and state == '.' then\n    live, indexed, exhausts = ttl, true, true\n",
+			"  elseif known ~= 'e' and state == '.' then\n    call('DEL', record)\n    live = nil\n",
 		}},
 	},
 	{

@@ -35,7 +35,11 @@ type Consumer struct {
 func (q *Queue) PlanPause(ctx context.Context, why counter.Note) (Pause, error) {
 	p := Pause{VHost: q.VHost, Queue: q.Name, Paused: true, Note: NoteOf(why), why: why}
 	paused, err := q.Store.Paused(ctx, q.VHost, q.Name)
-	if err == nil && paused != nil {
+	if err != nil || paused == nil {
+		return p, err
+	}
+	holding, err := q.Store.Holding(ctx, q.VHost, q.Name)
+	if holding == nil || !holding.Only { // else the pause becomes the operator's
 		p.Before, p.Note = true, NoteOf(*paused)
 	}
 	return p, err

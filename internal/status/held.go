@@ -16,6 +16,14 @@ type Held struct {
 	Holder   string    `json:"holder,omitempty"` // empty: all
 }
 
+// Holding is an exhausted message that holds its queue, which is paused for it.
+type Holding struct {
+	ID    string        `json:"id"`
+	Cause counter.Cause `json:"cause"`
+	Since time.Time     `json:"since"`
+	Only  bool          `json:"only"` // a decision about the message ends the pause; false: an operator paused the queue too
+}
+
 // heldBy returns what processes hold, the longest first.
 func heldBy(all []counter.ConsumerState) (held []Held) {
 	for _, s := range all {

@@ -31,6 +31,7 @@ type Status struct {
 	Notes     []Note             `json:"-"`               // what could not be seen
 
 	Paused      *records.Note        `json:"paused,omitempty"`
+	HeldBy      *Holding             `json:"held_by,omitempty"` // the message for which the queue is paused
 	Undecodable *records.Undecodable `json:"undecodable,omitempty"`
 }
 

@@ -33,10 +33,8 @@ func (c *Collector) askStore(ctx context.Context, s *Status) (err error) {
 	if f.override, err = queue.Override(ctx); err != nil {
 		return err
 	}
-	if paused, err := c.Store.Paused(ctx, c.VHost, c.Queue); err != nil {
+	if err := c.askPause(ctx, s); err != nil {
 		return err
-	} else if paused != nil {
-		s.Paused = new(records.NoteOf(*paused))
 	}
 	consumers, err := c.Store.Consumers(ctx, c.VHost, c.Queue)
 	if err != nil {
@@ -68,6 +66,19 @@ func (c *Collector) askStore(ctx context.Context, s *Status) (err error) {
 	}
 	s.judge(f, c.Most)
 	return nil
+}
+
+func (c *Collector) askPause(ctx context.Context, s *Status) error {
+	paused, err := c.Store.Paused(ctx, c.VHost, c.Queue)
+	if err != nil || paused == nil {
+		return err
+	}
+	s.Paused = new(records.NoteOf(*paused))
+	holding, err := c.Store.Holding(ctx, c.VHost, c.Queue)
+	if holding != nil {
+		s.HeldBy = &Holding{ID: holding.ID, Cause: holding.Cause, Since: holding.Since, Only: holding.Only}
+	}
+	return err
 }
 
 // records reads what was written last. A record that is written while the

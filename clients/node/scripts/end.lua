@@ -12,6 +12,11 @@ local succeeded, keep = ARGV[arg + 7] == '1', tonumber(ARGV[arg + 8])
 verdict = 'ENDED'
 if known ~= 'e' then -- else our reply was lost
   if known == 'c' then
+    freed_by, freed_why = holder, 'a crash of the message that held the queue turned out to be none'
+  elseif succeeded and failures + crashes > 0 then
+    freed_by, freed_why = holder, 'the message that held the queue was handled'
+  end
+  if known == 'c' then
     crashes, unnoted = crashes - 1, token
     if failures + crashes == 0 and state ~= 'exhausted' then first_at, last_at, cause, reason = 0, 0, '.', '' end -- its age begins anew
     tokens = string.sub(tokens, 1, known_at) .. 'e' .. string.sub(tokens, known_at + 2)

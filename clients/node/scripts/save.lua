@@ -17,6 +17,23 @@ elseif state == 'exhausted' then
   configured = given -- the one of its tombstone
 end
 
+if held then
+  local paused, message, only = unpack(call('HMGET', pause, 'paused', 'message', 'only'))
+  if message ~= member then call('HSET', pause, 'message', member, 'id', id, 'generation', generation, 'since', now) end
+  call('HSET', pause, 'cause', held)
+  if paused ~= '1' or only == '1' and message ~= member then
+    call('HSET', pause, 'paused', '1', 'only', '1', 'by', ARGV[arg + 4], 'at', now, 'why',
+      string.format('a message is exhausted after %d failed attempts (%s): grant it attempts or skip it', failures + crashes, held))
+  end
+  call('PEXPIRE', pause, PAUSED)
+  live, indexed = ttl, true
+elseif freed_why and call('HGET', pause, 'message') == member then
+  if call('HGET', pause, 'only') == '1' then call('HSET', pause, 'paused', '0', 'by', freed_by, 'at', now, 'why', freed_why) end
+  call('HDEL', pause, 'message', 'id', 'generation', 'cause', 'since', 'only')
+end
+
+if live and verdict == 'HELD' then live = math.max(ttl, PAUSED) end
+
 if live then
   if unnoted then history = string.gsub(history, '\nc%d+\t' .. string.gsub(unnoted, '%-', '%%-') .. '\t[^\n]*', '') end
   if noted or said ~= reason then
@@ -48,8 +65,7 @@ if live then
   end
   if #tokens > TOKENS then tokens = '.' .. string.match(tokens, ';.*', #tokens - TOKENS + 2) end
 
-  local member = string.sub(record, #index - 2) -- what follows "r:"
-  local set, moves = indexed and index, MOVED
+  local set, moves = indexed and index, held and 0 or MOVED
   if state == 'exhausted' then
     set, moves = dead, ttl / 8
     if string.find(notes, REMOVED) then set = false end
@@ -77,8 +93,8 @@ if live then
   call('SET', record, line .. tokens .. lengths .. id .. generation .. holder .. notes .. history .. reason, 'PX', live == ttl and ARGV[1] or live)
 end
 
-local spent = verdict == 'EXHAUSTED' -- no other verdict needs the reason, which may be long
-replies[n - 4] = { verdict, failures, crashes, limit, fence, rest or math.max(0, due - now), spent and cause ~= '.' and cause, spent and reason, double and 1 or 0, carried and top }
+local spent = verdict == 'EXHAUSTED' or verdict == 'HELD' -- no other verdict needs the reason, which may be long
+replies[n - 4] = { verdict, failures, crashes, limit, fence, rest or math.max(0, due - now), held or spent and cause ~= '.' and cause, spent and reason, double and 1 or 0, carried and top }
 
 end
 end

@@ -11,6 +11,7 @@
 --             An override replaces it
 --   10 crash  "crash " and how the process of the last attempt at this delivery died, as the consumer saw it; empty or absent: it
 --             saw nothing
+--   11 hold   hold: if the message is exhausted, it holds its queue; absent: it is dead-lettered
 --
 -- Verdicts:
 --   RUN        run the handler. The number of the attempt is failures + crashes + 1. The reply has its fence
@@ -18,6 +19,8 @@
 --   SUSPECT    (shared only) the message may have killed a process: let no other handler run, then START isolated with the
 --              same token
 --   EXHAUSTED  dead-letter the message without running the handler
+--   HELD       (with `hold` only) the message holds its queue, which is paused: keep the delivery until the pause ends the session, and
+--              START again with another token meanwhile, once a second
 --   MOVE       (with `later` only) publish a copy with the hop of the reply, then MOVED, then ack. No attempt is open
 --   STALE      (with `later` only) ack the delivery without running the handler. No attempt is open
 --
@@ -27,6 +30,7 @@
 local asked, floor = ARGV[arg + 7], tonumber(ARGV[arg + 8])
 local isolated = asked == 'isolated' or asked == 'beside-abandoned'
 local oldest = aged or width > 8 and tonumber(ARGV[arg + 9]) or 0
+local holds = width > 10 and ARGV[arg + 11] == 'hold'
 
 if top > 0 and not carried then body, changed = 'x', true end -- what this consumer has is not known
 
@@ -65,12 +69,19 @@ else
 
   if runs > 0 then -- perhaps at another copy
     verdict, rest = 'WAIT', math.min(runs, POLL)
+  elseif holds and failures + crashes > 0 and state ~= 'skip' and call('HGET', pause, 'message') == member then
+    verdict, held = 'HELD', call('HGET', pause, 'cause') or cause
+  elseif failures + crashes >= limit and binds == 0 and holds and state ~= 'skip' then
+    verdict, held = 'HELD', cause
   elseif failures + crashes >= limit and binds == 0 or state == 'skip' then
     verdict = 'EXHAUSTED'
     exhausts = true
   elseif oldest > 0 and last_at - first_at > oldest and failures + crashes > 0 and grant == 0 and binds == 0 then
-    verdict, cause = 'EXHAUSTED', 'too-old'
-    exhausts = true
+    if holds then
+      verdict, held = 'HELD', 'too-old'
+    else
+      verdict, cause, exhausts = 'EXHAUSTED', 'too-old', true
+    end
   elseif due > now then
     verdict = 'WAIT'
     if carried and due - now > above and top < HOPS then

@@ -18,8 +18,7 @@ func Status(s status.Status) []term.Row {
 	rows := []term.Row{{Text: title, Kind: term.Title}}
 	rows = append(rows, flow(s)...)
 	if s.Paused != nil {
-		text := "paused    " + noteSuffix(*s.Paused) + "; strikes resume ends it"
-		rows = append(rows, term.Row{Text: text, Kind: term.Alarm})
+		rows = append(rows, paused(s)...)
 	}
 	if u := s.Undecodable; u != nil {
 		kind := term.Plain
@@ -46,6 +45,22 @@ func Status(s status.Status) []term.Row {
 		rows = append(rows, term.Row{Text: "note       " + term.Printable(noteText(n, s.Queue), ""), Kind: term.Quiet})
 	}
 	return rows
+}
+
+func paused(s status.Status) []term.Row {
+	text := "paused    " + noteSuffix(*s.Paused)
+	if s.HeldBy == nil || !s.HeldBy.Only {
+		text += "; strikes resume ends it"
+	}
+	rows := []term.Row{{Text: text, Kind: term.Alarm}}
+	if s.HeldBy == nil {
+		return rows
+	}
+	which := shell.Operands(s.Queue, s.HeldBy.ID)
+	return append(rows,
+		term.Row{Text: fmt.Sprintf("held by    %s for %s: exhausted, %s", term.Shown(s.HeldBy.ID), term.Rough(s.Time.Sub(s.HeldBy.Since)), s.HeldBy.Cause), Kind: term.Alarm},
+		term.Row{Text: "           strikes counter grant " + which + " N gives it N more attempts"},
+		term.Row{Text: "           strikes skip " + which + " dead-letters it"})
 }
 
 func flow(s status.Status) []term.Row {

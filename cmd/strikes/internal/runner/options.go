@@ -99,8 +99,8 @@ func (o *Options) refuse(k consumer.Consumer) error {
 		return cli.Refused("drain-timeout", k.DrainTimeout, "0 or more")
 	case k.Lane != nil && !k.Ordered:
 		return cli.Refused("lane", o.Lane, "left out without --ordered")
-	case k.HoldLanes && k.Lane == nil:
-		return cli.Refused("hold-lanes", k.HoldLanes, "left out without --lane")
+	case k.HoldLanes && !k.Ordered:
+		return cli.Refused("hold-lanes", k.HoldLanes, "left out without --ordered")
 	case k.Lane != nil && k.Retry == consumer.RetryRequeue:
 		return cli.Refused("retry", o.Retry, "in-place with --lane, because a requeued message would stop all lanes")
 	case k.Ordered && k.Lane == nil && k.Concurrency > 1:

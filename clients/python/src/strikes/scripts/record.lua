@@ -45,10 +45,18 @@
 --                 lease  ms for which an open attempt at a moved message counts as running
 --                 body   a fingerprint of the message, 1 to 32 of 0-9 a-f, to distinguish it from others with its id
 --
+-- START and FAIL of a consumer that keeps the order of its whole queue beyond the limit have the argument `hold` after their other
+-- ones, before `later`. Instead of the tombstone they then write, in the same call, which message holds the queue, and pause it:
+--   pause       <prefix>:{<vhost>/<queue>}:pause  as in control.lua. message: "<id hash>:<generation hash>" of the message that holds
+--                                                 the queue; id, generation, cause, since: the same for people; only: 1 if the
+--                                                 queue is paused for that message and for nothing else
+-- A GRANT, SKIP or RESET of that message, and an END that shows it was handled or not to be counted, remove these fields, and end the
+-- pause if `only` is 1.
+--
 -- Reply: a list with one entry for each step, in their order. An entry is an error, or
 --   { verdict, failures, crashes, limit in force, fence, wait in ms, cause, reason, double }
 -- The reply to a step with `later` has one more number: the hop for the copy of a moved message.
--- cause and reason are those of the last counted attempt if the verdict is EXHAUSTED, else null. double is 1 if this step is the
+-- cause and reason are those of the last counted attempt if the verdict is EXHAUSTED or HELD, else null. double is 1 if this step is the
 -- first sign that two messages have this id, else 0.
 --
 -- A record is one string: half the memory of a hash, and one command to read or write. It begins with a line of numbers and
@@ -102,10 +110,12 @@ local NOTED = 16     -- attempts in the history
 local LINE = 120     -- bytes of a holder or a reason in the history
 local LEASE = 30000  -- ms that a consumer has for a move, before another may repeat it
 local HOPS = 2147483647 -- copies of a message
+local PAUSED = 2592000000 -- ms that a pause, and the record of the message that holds a queue, are kept
 local POLL = 10000   -- ms until a delivery asks again whether another attempt at its message still runs
 local REMOVED = 'removed %d+ 0 0\n$' -- the note that the dead letter was replayed or dropped
 
 local index, override, tombstones, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local pause = string.sub(index, 1, -6) .. 'pause'
 local ttl = tonumber(ARGV[1])
 local width = (#ARGV - 1) / (#KEYS - 4)
 
@@ -189,6 +199,10 @@ local rest, changed, stale
 -- what enters the history: the letter of the cause, how long the attempt ran or its token, and its holder; the token of a crash that
 -- leaves it; and whether the step is the first sign of a second message with this id
 local noted, lasted, noted_by, unnoted, double, saw
+-- why the message holds its queue from now on; who ends that, if it did, and why
+local held, freed_by, freed_why
+
+local member = string.sub(record, #index - 2) -- what follows "r:"
 
 local carried, above, lease, mark
 if token ~= 'operator' then -- what ends with a why has no `later`

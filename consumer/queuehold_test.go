@@ -1,0 +1,152 @@
+package consumer
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/counter"
+)
+
+// untilPause serves deliveries of ids, and returns once the session has ended because its queue was paused.
+func untilPause(t *testing.T, store Counter, handler Handler, redelivered bool, ids ...string) (settled string) {
+	t.Helper()
+	b := newBench()
+	b.Counter, b.VHost, b.Retry = store, "/", RetryInPlace
+	settler, err := b.prepared()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := Consumer{Queue: "orders", Handler: handler, Counter: store, MaxRetries: 1, Ordered: true, HoldLanes: true}
+	settler.MaxRetries = 1
+	s := newSession(c.withDefaults(), settler)
+	held := &heldControl{}
+	defer held.release()
+	s.control = held.of(settler)
+	ctx, end := s.control.consuming(t.Context())
+	defer end()
+	deliveries := make(chan amqp.Delivery, len(ids))
+	for i, id := range ids {
+		deliveries <- amqp.Delivery{Acknowledger: b.acks, DeliveryTag: uint64(i + 1), MessageId: id, Redelivered: redelivered}
+	}
+	if err := s.serve(ctx, &link{channel: quietWire{new([]string)}, deliveries: deliveries}); err != nil {
+		t.Errorf("the session ended with %v", err)
+	}
+	return b.acks.String()
+}
+
+func TestAnExhaustedMessageHoldsItsQueue(t *testing.T) {
+	why := counter.Note{By: "op", Why: "why"}
+	m := counter.Message{VHost: "/", Queue: "orders", ID: "m1"}
+	for name, tc := range map[string]struct {
+		fails   error
+		decide  func(*counter.Memory) error
+		runs    int // after the decision
+		settled string
+	}{
+		"failed, granted":   {errBoom, func(s *counter.Memory) error { return s.Grant(t.Context(), m, counter.Grant{Attempts: 1, Note: why}) }, 1, ""},
+		"failed, skipped":   {errBoom, func(s *counter.Memory) error { return s.Skip(t.Context(), m, why) }, 0, "nack requeue=false"},
+		"failed, reset":     {errBoom, func(s *counter.Memory) error { return s.Reset(t.Context(), m, why) }, 2, ""},
+		"failed, resumed":   {errBoom, func(s *counter.Memory) error { return s.Resume(t.Context(), "/", "orders", why) }, 0, ""},
+		"rejected, resumed": {Reject(errBoom), func(s *counter.Memory) error { return s.Resume(t.Context(), "/", "orders", why) }, 0, ""},
+		"rejected, granted": {Reject(errBoom), func(s *counter.Memory) error { return s.Grant(t.Context(), m, counter.Grant{Attempts: 1, Note: why}) }, 1, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store, runs := counter.NewMemory(nil), []string{}
+				handler := func(_ context.Context, d amqp.Delivery) error {
+					runs = append(runs, d.MessageId)
+					return tc.fails
+				}
+				if settled := untilPause(t, store, handler, false, "m1", "m2"); settled != "" {
+					t.Errorf("settled: %s", settled)
+				}
+				for _, id := range runs {
+					if id != "m1" {
+						t.Errorf("%s overtook the message that holds its queue", id)
+					}
+				}
+				held, _ := store.Holding(t.Context(), "/", "orders")
+				if held == nil || held.Message != m || !held.Only {
+					t.Fatalf("held by %+v", held)
+				}
+				if err := tc.decide(store); err != nil {
+					t.Fatal(err)
+				}
+				if n, _ := store.Paused(t.Context(), "/", "orders"); n != nil {
+					t.Fatalf("still paused: %+v", n)
+				}
+				before := len(runs)
+				ids := []string{"m1"}
+				if tc.settled != "" {
+					ids = append(ids, "m2") // holds its queue next
+				}
+				if settled := untilPause(t, store, handler, true, ids...); settled != tc.settled {
+					t.Errorf("settled: %q, want %q", settled, tc.settled)
+				}
+				n := 0
+				for _, id := range runs[before:] {
+					if id == "m1" {
+						n++
+					}
+				}
+				if n != tc.runs {
+					t.Errorf("%d attempts after the decision, want %d", n, tc.runs)
+				}
+			})
+		})
+	}
+}
+
+func TestAMessageWithoutAnIDHoldsItsQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, runs := counter.NewMemory(nil), 0
+		handler := func(context.Context, amqp.Delivery) error { runs++; return errBoom }
+		for n := 1; n < 4; n++ { // each resume is one attempt
+			if settled := untilPause(t, store, handler, n > 1, "", "m2"); settled != "" || runs != n {
+				t.Errorf("settled: %q, after %d attempts", settled, runs)
+			}
+			if err := store.Resume(t.Context(), "/", "orders", counter.Note{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+// awayStore is a store that is out of reach until a time.
+type awayStore struct {
+	*counter.Memory
+	until time.Time
+}
+
+func (s *awayStore) Fail(ctx context.Context, a counter.Attempt, f counter.Failure) (counter.Reply, error) {
+	if time.Now().Before(s.until) {
+		return counter.Reply{}, errors.New("away")
+	}
+	return s.Memory.Fail(ctx, a, f)
+}
+
+func TestARejectedMessageHoldsItsQueueWithoutTheStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &awayStore{counter.NewMemory(nil), time.Now().Add(time.Minute)}
+		handler := func(context.Context, amqp.Delivery) error { return Reject(errBoom) }
+		if settled := untilPause(t, store, handler, false, "m1", "m2"); settled != "" {
+			t.Errorf("settled: %s", settled)
+		}
+		if held, _ := store.Holding(t.Context(), "/", "orders"); held == nil || held.Cause != counter.CauseRejected {
+			t.Errorf("held by %+v", held)
+		}
+	})
+}
+
+func TestHoldLanesWithoutALaneNeedsAQueueHolder(t *testing.T) {
+	c := Consumer{Queue: "orders", Handler: ok, Ordered: true, HoldLanes: true, Counter: plainCounter{counter.NewMemory(nil)}}
+	var fe *FieldError
+	if err := c.Consume(t.Context(), &amqp.Connection{}); !errors.As(err, &fe) || fe.Field != "Counter" {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,154 @@
+package consumer
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/audit"
+)
+
+// newWholePlan is a plan of an ordered queue which an exhausted message holds.
+func newWholePlan(rng *rand.Rand) simPlan {
+	p := simPlan{
+		maxRetries: []int{-1, 1, 2}[rng.IntN(3)], isolation: IsolationSuspects, retry: RetryInPlace, whole: true, ordered: true,
+		processes: 1 + rng.IntN(3), consumers: 1 + rng.IntN(4)/3, concurrency: 1, prefetch: 1 + rng.IntN(8), faults: rng.IntN(12),
+	}
+	if rng.IntN(4) == 0 {
+		p.retry, p.prefetch = RetryRequeue, 1
+	}
+	if rng.IntN(3) == 0 {
+		p.sour = rng.IntN(40)
+	}
+	for n := range 3 + rng.IntN(6) {
+		m := simMessagePlan{id: fmt.Sprint("o", n), copies: 1, does: simBehaviours[0]}
+		if rng.IntN(2) == 0 {
+			m.does = laneBehaviours[rng.IntN(len(laneBehaviours))]
+		}
+		p.messages = append(p.messages, m)
+	}
+	return p
+}
+
+// drop notes a dead letter, which only an operator may have decided on.
+func (j *laneJudge) drop(id string) {
+	if !j.skipped[id] {
+		j.broken = append(j.broken, id+" was dead-lettered although no operator skipped it")
+	}
+	j.dropped[id] = true
+}
+
+func (s *simStore) memories() (all []*counter.Memory) {
+	for i, replica := range s.replicas {
+		if i == 0 || !s.stalled {
+			all = append(all, replica.(*counter.Memory))
+		}
+	}
+	return all
+}
+
+// operateQueue has an operator decide about the message that holds the queue, resume the queue without a decision, pause it, or skip
+// a message that is retried. It reports whether the operator did anything.
+func (w *simWorld) operateQueue() bool {
+	if w.store.down {
+		return false
+	}
+	first := w.store.memories()[0]
+	holding, _ := first.Holding(context.Background(), "/", "orders")
+	paused, _ := first.Paused(context.Background(), "/", "orders")
+	switch n := w.rng.IntN(10); {
+	case holding != nil && (w.calm || n < 6):
+		w.decide(holding.Message)
+	case paused != nil && (w.calm || n < 8):
+		w.onMemories("resumes", func(m *counter.Memory) error { return m.Resume(context.Background(), "/", "orders", simWhy) })
+	case w.calm:
+		return false
+	case n == 8:
+		w.onMemories("pauses", func(m *counter.Memory) error { return m.Pause(context.Background(), "/", "orders", simWhy) })
+	case n == 9:
+		w.skipMessage(counter.Message{VHost: "/", Queue: "orders", ID: w.plan.messages[w.rng.IntN(len(w.plan.messages))].id})
+	default:
+		return false
+	}
+	return true
+}
+
+func (w *simWorld) decide(m counter.Message) {
+	w.judge.releases++
+	switch {
+	case w.chance(4) || w.runs[m.ID] > 6:
+		w.skipMessage(m)
+	case w.chance(3):
+		w.onMemories("resets "+m.ID, func(s *counter.Memory) error { return s.Reset(context.Background(), m, simWhy) })
+	default:
+		w.onMemories("grants "+m.ID, func(s *counter.Memory) error {
+			return s.Grant(context.Background(), m, counter.Grant{Attempts: 1 + w.runs[m.ID]%2, Note: simWhy})
+		})
+	}
+}
+
+func (w *simWorld) skipMessage(m counter.Message) {
+	if w.onMemories("skips "+m.ID, func(s *counter.Memory) error { return s.Skip(context.Background(), m, simWhy) }) {
+		w.judge.skipped[m.ID] = true
+	}
+}
+
+// onMemories has an operator change the store, at times twice. It reports whether the first replica did it.
+func (w *simWorld) onMemories(what string, do func(*counter.Memory) error) (done bool) {
+	for range 1 + w.rng.IntN(6)/5 {
+		for i, m := range w.store.memories() {
+			err := do(m)
+			done = done || i == 0 && err == nil
+		}
+	}
+	w.tell("an operator %s: %v", what, done)
+	return done
+}
+
+// TestSimulationQueue plays schedules in which an exhausted message holds its whole queue: nothing may overtake it, whatever happens
+// to processes, connections and the store, and nothing is dead-lettered that no operator skipped.
+func TestSimulationQueue(t *testing.T) {
+	repeatable(t)
+	from, n := *simFrom, *simN
+	if *simSeed != 0 {
+		from, n = *simSeed, 1
+	}
+	broken := 0
+	var decisions, drops, begun int
+	for seed := from; seed < from+n && broken < 5; seed++ {
+		w := simulateQueue(t, seed)
+		decisions, drops = decisions+w.judge.releases, drops+len(w.judge.dropped)
+		for _, runs := range w.runs {
+			begun += runs
+		}
+		if len(w.judge.broken) > 0 {
+			broken++
+			t.Errorf("seed %d: %s", seed, strings.Join(w.judge.broken, "\n"))
+		}
+		if len(w.judge.broken) > 0 && broken < 3 || *simSeed != 0 {
+			t.Logf("seed %d (repeat it with -run '^TestSimulationQueue$' -sim.seed=%d):\n%s\n%s", seed, seed, w.plan, audit.Story(w.history))
+		}
+	}
+	t.Logf("%d schedules: %d attempts, %d decisions of operators, %d dead letters", n, begun, decisions, drops)
+	if n > 100 && (decisions == 0 || drops == 0) {
+		t.Error("no message held its queue")
+	}
+}
+
+func simulateQueue(t *testing.T, seed uint64) *simWorld {
+	t.Helper()
+	var w *simWorld
+	synctest.Test(t, func(*testing.T) {
+		rng := rand.New(rand.NewPCG(seed, 11))
+		plan := newWholePlan(rng)
+		w = &simWorld{rng: rng, plan: plan, runs: map[string]int{}, wake: make(chan struct{}, 1), store: newSimStore(newMemory), judge: newLaneJudge(plan)}
+		w.faults, w.store.sour = plan.faults, plan.sour
+		w.play()
+		w.judge.finish(w)
+	})
+	return w
+}

@@ -1,0 +1,59 @@
+package counter
+
+import (
+	"context"
+	"errors"
+
+	"pgregory.net/rapid"
+)
+
+// setPause has an operator pause or resume the queue.
+func (w *world) setPause(t *rapid.T) {
+	pauses, note := rapid.Bool().Draw(t, "pauses"), notes.Draw(t, "note")
+	ctx, vhost, queue := context.Background(), w.messages[0].VHost, w.messages[0].Queue
+	var refused []bool
+	for _, s := range w.stores {
+		set, already := s.Resume, ErrNotPaused
+		if pauses {
+			set, already = s.Pause, ErrPaused
+		}
+		err := set(ctx, vhost, queue, note)
+		if err != nil && !errors.Is(err, already) {
+			t.Fatalf("%s: %v", s.name, err)
+		}
+		refused = append(refused, err != nil)
+		same(t, s.name+": refused", refused[0], err != nil)
+	}
+}
+
+func (d *taken) lookAtPause(t *rapid.T, s store) {
+	t.Helper()
+	var err error
+	if d.paused, err = s.Paused(context.Background(), d.VHost, d.Queue); err != nil {
+		t.Fatalf("%s: %v", s.name, err)
+	}
+	if d.holding, err = s.Holding(context.Background(), d.VHost, d.Queue); err != nil {
+		t.Fatalf("%s: %v", s.name, err)
+	}
+}
+
+// wrongHold says what a step must not do to a queue that a message may hold.
+func (d *taken) wrongHold() string {
+	holds := d.holding != nil && d.holding.Message == d.Message
+	live := d.after.State == StateLive
+	switch {
+	case d.reply.Verdict == VerdictHeld && !d.HoldsQueue:
+		return "a message holds its queue for a consumer that does not ask for it"
+	case d.reply.Verdict == VerdictHeld && d.after.tombstones.Count > d.before.tombstones.Count:
+		return "a message that holds its queue got a tombstone"
+	case d.reply.Verdict == VerdictHeld && live && d.before.Tokens[d.Token] != KindNotCounted && (!holds || d.paused == nil):
+		return "the queue of a message that holds it is not paused"
+	case d.HoldsQueue && d.reply.Verdict == VerdictExhausted && d.before.State != StateSkip && d.before.State != StateDeadLetter:
+		return "a message was dead-lettered instead of holding its queue"
+	case d.reply.Verdict == VerdictRun && d.HoldsQueue && d.step == "start" && holds && live && d.before.Tokens[d.Token] == 0 && d.before.OpenToken != d.Token && d.after.Counted() > 0:
+		return "a message that holds its queue may run"
+	case holds && (d.reply.Verdict == verdictGranted || d.reply.Verdict == verdictSkipped || d.reply.Verdict == verdictReset):
+		return "a message that was decided about still holds its queue"
+	}
+	return ""
+}
