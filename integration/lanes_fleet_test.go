@@ -75,6 +75,10 @@ func (c laneChild) run(ctx context.Context) (err error) {
 		Observer: observer(func(e consumer.Event) {
 			if e.Outcome == consumer.OutcomeDeadLetter && e.Cause == counter.CauseBehind {
 				_ = write("behind", e.ID)
+				return
+			}
+			if e.ID != "" {
+				_ = write(string(e.Outcome), e.ID)
 			}
 		}),
 		Handler: func(ctx context.Context, d amqp.Delivery) error {

@@ -18,6 +18,7 @@ import (
 //	done SEAT N     it has succeeded
 //	behind SEAT N   the message is dead-lettered without an attempt
 //	drop - N        an operator is about to drop it
+//	event SEAT N    another event of the consumer, by its name
 //
 // Each line is one write(2) to the end of the file, so the order of the lines is that of the events.
 type laneLedger struct {
@@ -32,6 +33,7 @@ type laneLedger struct {
 	handled   []bool
 	sequence  [][]int // of each lane: what was handled, once each
 	dropped   map[int]bool
+	said      [][]string // of each message: its lines, without its number
 	early     []string
 	parked    int
 	seat      int // of the last attempt; -1: none
@@ -46,7 +48,7 @@ func newLaneLedger(t *testing.T, n, lanes int) *laneLedger {
 	in, err := os.Open(out.Name())
 	need(t, err)
 	t.Cleanup(func() { need(t, in.Close()) })
-	l := &laneLedger{out: out, in: in, n: n, lanes: lanes, over: make([]bool, n), first: make([]int, lanes), handled: make([]bool, n), sequence: make([][]int, lanes), dropped: map[int]bool{}, seat: -1}
+	l := &laneLedger{out: out, in: in, n: n, lanes: lanes, over: make([]bool, n), said: make([][]string, n), first: make([]int, lanes), handled: make([]bool, n), sequence: make([][]int, lanes), dropped: map[int]bool{}, seat: -1}
 	for lane := range l.first {
 		l.first[lane] = lane
 	}
@@ -79,6 +81,7 @@ func (l *laneLedger) readOn(t *testing.T) (over int) {
 // note is called with mu.
 func (l *laneLedger) note(what string, seat, i int) {
 	lane := i % l.lanes
+	l.said[i] = append(l.said[i], fmt.Sprintf("%s of %d", what, seat))
 	switch what {
 	case "begin":
 		if l.seat >= 0 && l.seat != seat {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/integration/internal/node"
+	"github.com/strikesmq/strikes/internal/management"
 	"github.com/strikesmq/strikes/internal/pause"
 	"github.com/strikesmq/strikes/internal/poll"
 	"github.com/strikesmq/strikes/internal/proctest"
@@ -46,10 +47,10 @@ func TestHoldLanes(t *testing.T) {
 				seed = rand.Uint64N(1 << 32)
 			}
 			queue := declaredAs(t, topology.Spec{Type: typ, SingleActiveConsumer: true})
-			if *lanesRestarts > 0 { // else a quorum queue that is killed soon after its declaration may forget its log
+			if *lanesRestarts > 0 { // a quorum queue that is killed soon after its declaration may forget its log; not after a restart
 				need(t, broker.Restart(t.Context()))
 			}
-			h := &heldLanes{laneLedger: newLaneLedger(t, *lanesMessages, *lanesLanes), queue: queue, rnd: rand.New(rand.NewPCG(seed, 0)), broker: broker, begun: time.Now()}
+			h := &heldLanes{laneLedger: newLaneLedger(t, *lanesMessages, *lanesLanes), queue: queue, seed: seed, rnd: rand.New(rand.NewPCG(seed, 0)), broker: broker, begun: time.Now()}
 			h.startFleet(t, seed)
 			stop := h.operate(t)
 			for part := range 10 { // so that new messages arrive while lanes are held
@@ -73,6 +74,7 @@ func TestHoldLanes(t *testing.T) {
 type heldLanes struct {
 	*laneLedger
 	queue    string
+	seed     uint64
 	counts   *counter.Counter // reaches the store without faults
 	rnd      *rand.Rand
 	broker   *node.Node
@@ -133,15 +135,17 @@ func (h *heldLanes) reach(t *testing.T, n int) {
 	}
 }
 
-// describe says what is held, and where the messages are.
+// describe says what is held, where the messages are, and what became of the first that is missing in each held lane.
 func (h *heldLanes) describe(t *testing.T) string {
 	t.Helper()
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d in the queue, %d dead letters", queueDepth(t, h.queue), queueDepth(t, h.queue+".dlq"))
-	for i := range h.n {
-		if !h.over[i] {
-			fmt.Fprintf(&b, "; %d is neither", i)
-		}
+	fmt.Fprintf(&b, "seed %d, %d attempts too early %v", h.seed, len(h.early), h.early)
+	api, err := management.New(managementURL(t), nil)
+	need(t, err)
+	conn := dialBroker(t)
+	for _, queue := range []string{h.queue, h.queue + ".dlq"} {
+		load, err := api.Load(t.Context(), conn, queue)
+		fmt.Fprintf(&b, "; %s: %d ready, %d unacked (%v)", queue, load.Ready, load.Unacked, err)
 	}
 	held, err := h.counts.Admin().Lanes(t.Context(), "/", h.queue)
 	need(t, err)
@@ -149,6 +153,11 @@ func (h *heldLanes) describe(t *testing.T) string {
 		state, err := h.counts.Admin().Lane(t.Context(), "/", h.queue, l.Lane)
 		need(t, err)
 		fmt.Fprintf(&b, "; lane %s: open %v, dead letters %v", l.Lane, state.Open, state.Dead())
+	}
+	for lane, i := range h.first {
+		if i < h.n {
+			fmt.Fprintf(&b, "; the first of lane %d is %d: %s", lane, i, strings.Join(h.said[i], ", "))
+		}
 	}
 	return b.String()
 }
