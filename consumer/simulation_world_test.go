@@ -20,6 +20,7 @@ type simWorld struct {
 	plan    simPlan
 	first   int64 // number of a token
 	history []audit.Event
+	noting  sync.Mutex // a read that was given up may be noted beside a step
 	broker  simBroker
 	store   simStore
 	procs   []*simProc // dead ones too
@@ -99,6 +100,8 @@ func (w *simWorld) waiting() []*simOp {
 }
 
 func (w *simWorld) note(e audit.Event) {
+	w.noting.Lock()
+	defer w.noting.Unlock()
 	e.At = time.Now()
 	w.history = append(w.history, e)
 }

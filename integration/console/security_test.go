@@ -19,11 +19,11 @@ const token = "0123456789abcdef0123456789abcdef"
 // requests are one for each route of the handler: the pages that only show something, and those that change something.
 var (
 	reading = []string{
-		"GET /", "GET /queue", "GET /live", "GET /doctor", "GET /audit", "GET /audit.ndjson", "GET /dead", "GET /message", "POST /message", "GET /replay", "GET /drop",
+		"GET /", "GET /queue", "GET /live", "GET /doctor", "GET /audit", "GET /audit.ndjson", "GET /dead", "GET /message", "POST /message", "GET /replay", "GET /drop", "GET /lanes", "GET /lane",
 	}
 	writing = map[string][]string{"/change": {"grant", "reset", "skip", "limit", "pause", "repair", "write-off"}}
 	// jobs have a preview that everybody may see.
-	jobs = map[string]string{"POST /replay": "replay", "POST /drop": "drop", "GET /file": "drop"}
+	jobs = map[string]string{"POST /replay": "replay", "POST /drop": "drop", "POST /lane": "replay", "GET /file": "drop"}
 )
 
 var routes = regexp.MustCompile(`HandleFunc\("(GET|POST) (/[^"{]*)`)
@@ -78,7 +78,7 @@ func TestForbiddenJobs(t *testing.T) {
 		})
 		for _, s := range []*site{nothing, butOne} {
 			method, path, _ := strings.Cut(route, " /")
-			if res := s.ask(method, s.at(path, "queue", "orders", "name", "x"), form, nil); res.StatusCode != http.StatusForbidden {
+			if res := s.ask(method, s.at(path, "queue", "orders", "name", "x", "lane", "a1", "verb", verb), form, nil); res.StatusCode != http.StatusForbidden {
 				t.Errorf("%s: status %d, want 403", route, res.StatusCode)
 			}
 		}
