@@ -31,10 +31,10 @@ type control struct {
 	logger       *slog.Logger
 
 	mu       sync.Mutex
-	reply    counter.Control                  // the last one
-	changed  chan struct{}                    // closed when reply changes
-	sessions map[*context.CancelFunc]bool     // of those that consume; true: it holds no lanes
-	held     map[*delivery]uncountedSince     // deliveries whose last attempt was not counted
+	reply    counter.Control              // the last one
+	changed  chan struct{}                // closed when reply changes
+	sessions map[*context.CancelFunc]bool // of those that consume; true: it holds no lanes
+	held     map[*delivery]uncountedSince // deliveries whose last attempt was not counted
 
 	first chan struct{} // closed when the first read is done
 	again chan struct{} // asks for a read now
