@@ -254,7 +254,6 @@ func (l *simLink) lane(ctx context.Context, number int64, what string, act func(
 // simLaneOperator replays held lanes, a step at a time. It may die between any two.
 type simLaneOperator struct {
 	todo   []func() bool // false: the rest is given up
-	copies int
 	passes int
 }
 
