@@ -87,7 +87,7 @@ func (s *session) countFailed(ctx context.Context, d *delivery) step {
 			s.control.letGo(d)
 			d.uncounted, d.suspect = 0, false
 			if next == stepHeld {
-				next = s.awaitOperator(ctx, d, stepAgain)
+				next = s.awaitOperator(ctx, d)
 			} else {
 				if d.unmoved == 0 {
 					s.observe(ctx, d, Event{Outcome: OutcomeRetry, Wait: d.reply.Wait})

@@ -61,7 +61,7 @@ func (c *copies) send(ctx context.Context, bucket, queue string, copied amqp.Pub
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	kept, err := await(ctx, copyTimeout, func() (*copyChannel, error) { return c.publish(ch, bucket, queue, copied) }, (*copyChannel).discard)
+	kept, err := await(ctx, copyTimeout, func() (*copyChannel, error) { return c.publish(ctx, ch, bucket, queue, copied) }, (*copyChannel).discard)
 	c.idle <- kept
 	return err
 }
@@ -79,8 +79,8 @@ func (c *copies) close() {
 
 // publish returns the channel for the next copy, nil if this one must not be used again. It publishes nothing after copyTimeout, when
 // the caller no longer waits for it.
-func (c *copies) publish(ch *copyChannel, bucket, queue string, copied amqp.Publishing) (*copyChannel, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), copyTimeout)
+func (c *copies) publish(ctx context.Context, ch *copyChannel, bucket, queue string, copied amqp.Publishing) (*copyChannel, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), copyTimeout)
 	defer cancel()
 	if ch == nil || ch.IsClosed() {
 		opened, err := c.open()

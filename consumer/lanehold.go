@@ -209,7 +209,7 @@ func (s *session) stepLane(ctx context.Context, d *delivery, act counter.LaneAct
 		})
 		if err == nil {
 			d.unanswered = 0
-			s.noteLane(d, act, reply)
+			s.noteLane(d, reply)
 			return s.decidedLane(d, act, reply)
 		}
 		if next := s.hold(ctx, d, stepStart, err); next != stepStart {
@@ -236,7 +236,7 @@ func (s *session) decidedLane(d *delivery, act counter.LaneAct, reply counter.La
 	return next
 }
 
-func (s *session) noteLane(d *delivery, act counter.LaneAct, reply counter.LaneReply) {
+func (s *session) noteLane(d *delivery, reply counter.LaneReply) {
 	switch reply.Verdict {
 	case counter.LaneFree:
 		if s.holds.note(d.lane, false) {

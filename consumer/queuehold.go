@@ -31,21 +31,21 @@ const heldPoll = 2 * controlEvery
 var errHoldsQueue = errors.New("the message is exhausted and holds its queue, which is paused: grant it attempts or skip it; see strikes status")
 
 // awaitOperator keeps a delivery that holds its queue, unsettled: the pause ends the session, and all deliveries return with it, in
-// their order. It returns the step that follows if the queue is not paused any more.
-func (s *session) awaitOperator(ctx context.Context, d *delivery, after step) step {
+// their order. It returns stepAgain if the queue is not paused any more.
+func (s *session) awaitOperator(ctx context.Context, d *delivery) step {
 	if !d.holding {
 		d.holding = true
 		s.Logger.Warn("a message holds the queue, which is paused; see strikes status", "queue", s.Queue, "id", d.message.ID, "cause", d.reply.Cause)
 		s.observe(ctx, d, Event{Outcome: OutcomeHold, Err: errHoldsQueue})
 	}
 	s.control.readNow()
-	return s.wait(ctx, d, heldPoll, after)
+	return s.wait(ctx, d, heldPoll, stepAgain)
 }
 
 // holdUncountable pauses the queue for a message without an id, which no record can keep. It returns stepAgain once an operator
 // has resumed the queue: each resume gives the message an attempt.
 func (s *session) holdUncountable(ctx context.Context, d *delivery) step {
-	store := s.Counter.(interface { //nolint:errcheck // a QueueHolder, see validateOrder
+	store := s.Counter.(interface { // a QueueHolder, see validateOrder
 		HoldQueue(ctx context.Context, vhost, queue string, n counter.Note) error
 	})
 	why := counter.Note{By: s.Holder, Why: "a message without an id failed: resume the queue to try it again, or take it off the queue"}
@@ -53,7 +53,7 @@ func (s *session) holdUncountable(ctx context.Context, d *delivery) step {
 		err := sendOnce(ctx, stepTimeout, func(ctx context.Context) error { return store.HoldQueue(ctx, s.VHost, s.Queue, why) })
 		if err == nil {
 			d.unanswered = 0
-			next := s.awaitOperator(ctx, d, stepAgain)
+			next := s.awaitOperator(ctx, d)
 			d.again = d.again || next == stepAgain
 			return next
 		}

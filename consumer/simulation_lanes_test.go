@@ -257,7 +257,6 @@ func (l *simLink) lane(ctx context.Context, number int64, what string, act func(
 type simLaneOperator struct {
 	todo   []func() bool // false: the rest is given up
 	rests  time.Time     // until then
-	copies int
 	passes int
 }
 

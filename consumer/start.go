@@ -58,7 +58,7 @@ func (s *session) start(ctx context.Context, d *delivery) step {
 		case next == stepMove:
 			next = s.move(ctx, d, stepStart)
 		case next == stepHeld:
-			next = s.awaitOperator(ctx, d, stepAgain)
+			next = s.awaitOperator(ctx, d)
 		}
 		if next != stepStart {
 			return next
@@ -92,7 +92,7 @@ func (s *session) startIsolated(ctx context.Context, d *delivery) step {
 		case next == stepMove:
 			next = s.move(ctx, d, stepIsolate)
 		case next == stepHeld:
-			next = s.awaitOperator(ctx, d, stepAgain)
+			next = s.awaitOperator(ctx, d)
 		}
 		if next == stepRetract {
 			return s.retract(ctx, d)

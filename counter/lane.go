@@ -45,6 +45,7 @@ func ParsePlace(s string) Place {
 // LaneAct is what a consumer tells the store about a message of a lane.
 type LaneAct int
 
+// The acts.
 const (
 	LaneEnter LaneAct = iota + 1 // may it run? If not, it is parked
 	LanePark                     // it is about to be dead-lettered, which holds its lane
@@ -91,6 +92,7 @@ func (s LaneStep) letter() string {
 // LaneVerdict is the store's reply to a LaneStep.
 type LaneVerdict int
 
+// The verdicts.
 const (
 	LaneFree    LaneVerdict = iota + 1 // the lane is not held. LaneEnter: the message may run
 	LaneRun                            // LaneEnter: the lane is held, and it is the turn of this message, which may run

@@ -44,12 +44,7 @@ func (e *entry) start(a Attempt, asked Mode, limit allowed, now time.Time) (Repl
 	}
 	rest := e.runs(v, now)
 	if rest == 0 && asked.isolated() && e.OpenToken != "" && e.OpenMode == ModeIsolated {
-		e.Crashes++
-		e.remember(e.OpenToken, KindCrashed)
-		e.counted(CauseCrashed, cmp.Or(printable.Cut(a.Crash, MaxReason), crashReason), now)
-		e.note(e.OpenToken, e.Holder, 0, now)
-		e.Binds = time.Time{}
-		e.close()
+		e.crashed(cmp.Or(printable.Cut(a.Crash, MaxReason), crashReason), now)
 	}
 	e.Limit = limit.configured
 	if rest > 0 {
@@ -72,6 +67,16 @@ func (e *entry) start(a Attempt, asked Mode, limit allowed, now time.Time) (Repl
 		r.Hop = e.Move.Top
 	}
 	return r, writes
+}
+
+// crashed counts the isolated attempt that began and never ended.
+func (e *entry) crashed(reason string, now time.Time) {
+	e.Crashes++
+	e.remember(e.OpenToken, KindCrashed)
+	e.counted(CauseCrashed, reason, now)
+	e.note(e.OpenToken, e.Holder, 0, now)
+	e.Binds = time.Time{}
+	e.close()
 }
 
 func (e *entry) permit(a Attempt, asked Mode, limit allowed, now time.Time) Verdict {
@@ -132,17 +137,10 @@ func (e *entry) fail(a Attempt, f Failure, limit allowed, now time.Time) (Reply,
 		e.unnote(token)
 	}
 	if fresh || reversed {
-		if e.State == StateDone && !over {
-			e.State = StateLive
+		if !over {
+			e.reopen()
 		}
-		if e.State != StateDeadLetter && !over {
-			e.Binds = time.Time{}
-		}
-		e.remember(token, KindFailed)
-		e.counted(f.cause(), printable.Cut(f.Reason, MaxReason), now)
-		e.note(token, printable.Cut(a.Holder, maxStoredID), max(f.Ran, 0).Truncate(time.Millisecond), now)
-		e.Wait = time.Duration(ceilMillis(f.Wait)) * time.Millisecond
-		e.Due = now.Add(e.Wait)
+		e.failed(a, f, now)
 	}
 	spent, live := e.exhausted(limit), known != KindNotCounted && e.State == StateLive && !v.stale
 	old := live && !spent && e.tooOld(a.MaxAge)
@@ -182,6 +180,25 @@ func (e *entry) fail(a Attempt, f Failure, limit allowed, now time.Time) (Reply,
 		reply.Hop = e.Move.Top
 	}
 	return reply, changes
+}
+
+// reopen makes a message live that was handled, or is.
+func (e *entry) reopen() {
+	if e.State == StateDone {
+		e.State = StateLive
+	}
+	if e.State != StateDeadLetter {
+		e.Binds = time.Time{}
+	}
+}
+
+// failed keeps what a failed attempt said of itself.
+func (e *entry) failed(a Attempt, f Failure, now time.Time) {
+	e.remember(a.Token, KindFailed)
+	e.counted(f.cause(), printable.Cut(f.Reason, MaxReason), now)
+	e.note(a.Token, printable.Cut(a.Holder, maxStoredID), max(f.Ran, 0).Truncate(time.Millisecond), now)
+	e.Wait = time.Duration(ceilMillis(f.Wait)) * time.Millisecond
+	e.Due = now.Add(e.Wait)
 }
 
 // afterFail turns the verdict of FAIL into that of a message that is moved, or was.

@@ -91,6 +91,7 @@ func (m *mortal) stretch(r counter.Reply) counter.Reply {
 		r.Wait = max(r.Wait, time.Minute)
 	case counter.VerdictWait:
 		r.Wait = min(r.Wait, m.Above)
+	default:
 	}
 	return r
 }

@@ -18,7 +18,7 @@ import (
 
 func (a *app) deadWriteOffCommand() *cobra.Command {
 	var o statusOptions
-	var make change.Options
+	var opts change.Options
 	var note change.Note
 	cmd := cli.New("write-off QUEUE", "accept that dead letters are unaccounted for, so that nothing reports them as missing", `
 Run it once you know what became of them, or that this cannot be known: strikes doctor QUEUE finds most causes. No message and no record
@@ -28,12 +28,12 @@ dead letter is unaccounted for, the exit code is 3.
 Dead letters that come back later, and are replayed or dropped, no longer count as written off. Give the management API if you can:
 without it, dead letters that others consumed are unaccounted for too. If these are written off and the API is given later, they are
 subtracted twice, which hides as many losses. The API does not say which were consumed before the write-off.`[1:],
-		func(ctx context.Context, args []string) error { return a.writeOff(ctx, o, make, note, args[0]) })
+		func(ctx context.Context, args []string) error { return a.writeOff(ctx, o, opts, note, args[0]) })
 	o.AddRecords(cmd)
 	o.AddManagement(cmd, "for what AMQP cannot report")
 	dead.AddQueue(cmd.Flags(), &o.deadLetterQueue)
 	note.AddNote(cmd)
-	make.AddChange(cmd, "written off", "")
+	opts.AddChange(cmd, "written off", "")
 	return cmd
 }
 

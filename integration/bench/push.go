@@ -71,7 +71,7 @@ func pushStrikes(ctx context.Context, t *trial, _ *amqp.Connection, url string) 
 	var stderr bytes.Buffer
 	args := []string{"consume", t.spec.Queue, "--http", url, "--max-retries", strconv.Itoa(retries), "--backoff", "0",
 		"--concurrency", strconv.Itoa(t.workers), "--prefetch", strconv.Itoa(prefetch)}
-	cmd := exec.CommandContext(ctx, binary, args...) //nolint:gosec // this program has built it
+	cmd := exec.CommandContext(ctx, binary, args...)
 	cmd.Env = append(os.Environ(), "AMQP_URL="+t.amqpURL, "REDIS_URL="+t.redisURL, "STRIKES_PREFIX="+t.name)
 	cmd.Stderr = &stderr
 	if err := cmd.Start(); err != nil {
@@ -145,7 +145,7 @@ func (b *bench) command(ctx context.Context) (string, error) {
 		return "", err
 	}
 	b.built = dir
-	out, err := exec.CommandContext(ctx, "go", "build", "-o", dir, "github.com/strikesmq/strikes/cmd/strikes").CombinedOutput() //nolint:gosec // the folder is its own
+	out, err := exec.CommandContext(ctx, "go", "build", "-o", dir, "github.com/strikesmq/strikes/cmd/strikes").CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("building strikes: %w\n%s", err, out)
 	}

@@ -174,7 +174,7 @@ func (r Repair) Steps() (steps []string) {
 
 // Token identifies the plan: plans with the same token take the same steps, for the same reasons.
 func (r Repair) Token() string {
-	text, _ := json.Marshal(r) // of text alone, so it cannot fail
+	text, _ := json.Marshal(r) //nolint:musttag // it is only hashed; of text alone, so it cannot fail
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:12])
 }

@@ -161,7 +161,7 @@ func isMixed(w string) bool {
 	if len(w) < 16 || w[0] == 'P' {
 		return false
 	}
-	first := strings.IndexFunc(w, func(r rune) bool { return !isDigit(byte(r)) })
+	first := strings.IndexFunc(w, func(r rune) bool { return r < '0' || r > '9' })
 	if first < 0 || first > 0 && strings.IndexByte("nusmhd", w[first]) >= 0 {
 		return false
 	}
