@@ -91,3 +91,29 @@ func TestWriteOffReturned(t *testing.T) {
 		}
 	}
 }
+
+// TestWriteOffRenewed: a dead letter that was written off comes back to its consumer, which renews the tombstone. Its removal still
+// shows that it was not lost.
+func TestWriteOffRenewed(t *testing.T) {
+	for i, c := range servers(t) {
+		a := c.Admin()
+		if _, err := c.Fail(t.Context(), attempt(message("0"), "a"), reject); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Millisecond) // the store's clock has milliseconds
+		if err := a.WriteOff(t.Context(), "/", "orders", 1, 0); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Millisecond)
+		if r, err := c.Start(t.Context(), attempt(message("0"), "b"), ModeShared, 4); err != nil || r.Verdict != VerdictExhausted {
+			t.Fatal(r.Verdict, err)
+		}
+		if err := a.NoteRemoved(t.Context(), "/", "orders", []Message{message("0")}); err != nil {
+			t.Fatal(err)
+		}
+		got, err := a.Tombstones(t.Context(), "/", "orders")
+		if err != nil || got.Count != 1 || got.Removed != 1 || got.WrittenOff != 0 {
+			t.Errorf("store %d: %+v, %v", i, got, err)
+		}
+	}
+}

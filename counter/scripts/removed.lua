@@ -22,7 +22,8 @@ else
   if tonumber(call('HGET', tombstones, 'count') or 0) > 0 then -- else it would hide as many that are lost later
     call('HINCRBY', tombstones, 'removed', 1)
     local off = call('HMGET', tombstones, 'written_off', 'written_at', 'kept')
-    if off[3] and binds - BINDS < tonumber(off[2]) then -- its tombstone was written before
+    local died = listed > 0 and listed or binds - BINDS -- a repeated START renews binds
+    if off[3] and died < tonumber(off[2]) then
       if tonumber(off[3]) > 0 then
         call('HINCRBY', tombstones, 'kept', -1)
       elseif tonumber(off[1]) > 0 then

@@ -67,7 +67,7 @@ if live then
 
   local set, moves = indexed and index, held and 0 or MOVED
   if state == 'exhausted' then
-    set, moves = dead, ttl / 8
+    set, moves = dead, exhausts and 0 or ttl / 8
     if string.find(notes, REMOVED) then set = false end
   end
   local former = listed > 0 and was == 'exhausted' and dead or (listed > 0 or not kept) and index -- an expired record may be in it
@@ -77,7 +77,7 @@ if live then
   end
   if set and math.abs(now - listed) >= moves then
     call('ZADD', set, string.format('%d', now + live), member)
-    listed = now
+    if set == index or exhausts or listed == 0 then listed = now end -- of a tombstone it stays the time of death
     if sure ~= set and call('PTTL', set) < live * 1.25 then call('PEXPIRE', set, 2 * live) end -- twice: rarely again
     sure = set
   end

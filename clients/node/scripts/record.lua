@@ -18,8 +18,8 @@
 --   3  tombstones  <prefix>:{<vhost>/<queue>}:tombstones  hash. count: tombstones written; since: time of the first;
 --                                                         removed: dead letters that left their queue (removed.lua)
 --   4  dead        <prefix>:{<vhost>/<queue>}:dead        sorted set like the index, of the tombstones whose dead letters were
---                                                         not removed. A renewed one moves in it rarely, so that it is in the
---                                                         order of the deaths
+--                                                         not removed. A renewed one stays in its place for an eighth of its TTL,
+--                                                         so that it is in the order of the deaths
 --   5  record      <prefix>:{<vhost>/<queue>}:r:<id hash>:<generation hash>
 --   6 …            the records of the other steps, if any
 --   <prefix>           strikes:1 by default
@@ -76,7 +76,8 @@
 --                         that FAIL was given, or crashed; of the tombstone of a skip: skipped, and the operator's reason;
 --                         of a tombstone whose counts are below the limit, because the message was too old: too-old
 --   open mode since       the open attempt: its token, shared or isolated, and when it began
---   listed                when the record was last moved in the index, or in dead; 0: it is in neither
+--   listed                when the record was last moved in the index; of a tombstone in dead, when it was written (in one of an earlier
+--                         version, or later); 0: it is in neither
 --   limit                 the last limit above 0 that a step was given, before override and grant. exhausted: the limit in
 --                         force when the tombstone was written, before the grant
 --   grant                 attempts that an operator has granted beyond the limit. With a grant no message is too old
@@ -103,7 +104,7 @@
 
 local BINDS = 600000 -- a lost reject is repeated within this; later the id is in a new use
 local ENDED = 16     -- uncounted attempts that are remembered, so that their late START opens nothing
-local MOVED = 1000   -- a record moves in the index once in this time; a tombstone in dead once in an eighth of its TTL
+local MOVED = 1000   -- a record moves in the index once in this time; a tombstone in dead not before an eighth of its TTL
 local MOST = 1001    -- attempts that override and grant allow: a record must not grow without a bound
 local TOKENS = 14336 -- bytes of tokens, for the same reason
 local NOTED = 16     -- attempts in the history
