@@ -21,7 +21,8 @@ type controller interface {
 	Control(ctx context.Context, vhost, queue string, r counter.Reader) (counter.Control, error)
 }
 
-// control reads once a second, for all consumers of the process on a queue, whether operators paused the queue or skipped messages.
+// control reads once a second, for all consumers of the process on a queue, whether operators paused the queue or skipped messages, and
+// whether lanes are held that a session would not hold.
 // If the store does not reply, its last reply stands. A nil control has neither.
 type control struct {
 	store        controller
@@ -30,10 +31,10 @@ type control struct {
 	logger       *slog.Logger
 
 	mu       sync.Mutex
-	reply    counter.Control                  // the last one
-	changed  chan struct{}                    // closed when reply changes
-	sessions map[*context.CancelFunc]struct{} // of those that consume
-	held     map[*delivery]uncountedSince     // deliveries whose last attempt was not counted
+	reply    counter.Control              // the last one
+	changed  chan struct{}                // closed when reply changes
+	sessions map[*context.CancelFunc]bool // of those that consume; true: it holds no lanes
+	held     map[*delivery]uncountedSince // deliveries whose last attempt was not counted
 
 	first chan struct{} // closed when the first read is done
 	again chan struct{} // asks for a read now
@@ -46,7 +47,7 @@ func newControl(s *Settler, store controller) *control {
 		store: store, vhost: s.VHost, queue: s.Queue, logger: s.Logger,
 		reader:   counter.Reader{Token: token(tokens.Add(1)).String(), Holder: s.Holder},
 		changed:  make(chan struct{}),
-		sessions: map[*context.CancelFunc]struct{}{},
+		sessions: map[*context.CancelFunc]bool{},
 		first:    make(chan struct{}), again: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}),
 	}
 }
@@ -91,8 +92,35 @@ func (k *control) read(reached bool) bool {
 	}
 	if err == nil {
 		k.take(reply)
+		k.lookForLanes(ctx)
 	}
 	return err == nil
+}
+
+// lookForLanes ends the sessions that hold no lanes once a lane is held. The check before their next sessions refuses the queue.
+func (k *control) lookForLanes(ctx context.Context) {
+	store, ok := k.store.(LaneKeeper)
+	if !ok || len(k.holdingNoLanes()) == 0 {
+		return
+	}
+	lanes, err := store.OwnLanes(ctx, k.vhost, k.queue, "", "")
+	if err != nil || lanes.Len() == 0 { // no reply is no refusal, as before a session
+		return
+	}
+	for _, cancel := range k.holdingNoLanes() {
+		(*cancel)()
+	}
+}
+
+func (k *control) holdingNoLanes() (sessions []*context.CancelFunc) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for cancel, none := range k.sessions {
+		if none {
+			sessions = append(sessions, cancel)
+		}
+	}
+	return sessions
 }
 
 func (k *control) leave() {
@@ -130,16 +158,16 @@ func (k *control) current() (counter.Control, <-chan struct{}) {
 	return k.reply, k.changed
 }
 
-// consuming returns a context for a session, which ends with ctx and with a pause. The caller calls end once the session holds
-// no delivery any more.
-func (k *control) consuming(ctx context.Context) (session context.Context, end func()) {
+// consuming returns a context for a session, which ends with ctx and with a pause, and once a lane is held that the session would not
+// hold. The caller calls end once the session holds no delivery any more.
+func (k *control) consuming(ctx context.Context, holdsLanes bool) (session context.Context, end func()) {
 	session, cancel := context.WithCancel(ctx)
 	if k == nil {
 		return session, cancel
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.sessions[&cancel] = struct{}{}
+	k.sessions[&cancel] = !holdsLanes
 	if k.reply.Paused {
 		cancel()
 	}

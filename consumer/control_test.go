@@ -78,7 +78,7 @@ func TestPauseEndsASession(t *testing.T) {
 		var held heldControl
 		k := held.of(settler)
 		defer held.release()
-		session, end := k.consuming(t.Context())
+		session, end := k.consuming(t.Context(), false)
 		time.Sleep(time.Second / 2)
 		s.pause(t)
 		select {
@@ -112,7 +112,7 @@ func TestPauseEndsASession(t *testing.T) {
 		if reply, _ := k.current(); reply.Paused {
 			t.Error("the resume is not heard")
 		}
-		if session, end := k.consuming(t.Context()); session.Err() != nil {
+		if session, end := k.consuming(t.Context(), false); session.Err() != nil {
 			t.Error("a session after the resume has ended")
 		} else {
 			end()

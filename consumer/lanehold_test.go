@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
@@ -56,6 +58,13 @@ func TestHoldLanesNeedsALaneKeeper(t *testing.T) {
 func held(t *testing.T, lane string) *counter.Memory {
 	t.Helper()
 	store := counter.NewMemory(nil)
+	holdLane(t, store, lane)
+	return store
+}
+
+// holdLane has message m1 hold a lane of a store without an owner.
+func holdLane(t *testing.T, store *counter.Memory, lane string) {
+	t.Helper()
 	if _, err := store.OwnLanes(t.Context(), "/", "orders", "", "owner"); err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +74,6 @@ func held(t *testing.T, lane string) *counter.Memory {
 	if err != nil || reply.Verdict != counter.LaneHeld {
 		t.Fatal(reply, err)
 	}
-	return store
 }
 
 // A consumer that would let messages overtake the dead letters of held lanes does not begin.
@@ -116,6 +124,37 @@ func TestUnknownLanes(t *testing.T) {
 			t.Errorf("%v: %v, log %q", tc.err, err, log.String())
 		}
 	}
+}
+
+// TestALaneHeldDuringASessionEndsIt: within two seconds, if the session holds no lanes. One that holds lanes goes on, as do both if
+// the store does not reply.
+func TestALaneHeldDuringASessionEndsIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore()
+		settler, err := (&Settler{VHost: "/", Queue: "orders", Counter: s}).prepared()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var controls heldControl
+		k := controls.of(settler)
+		defer controls.release()
+		none, end := k.consuming(t.Context(), false)
+		defer end()
+		holds, end := k.consuming(t.Context(), true)
+		defer end()
+		time.Sleep(3 * time.Second)
+		s.down.Store(true)
+		holdLane(t, s.Memory, "a")
+		time.Sleep(3 * time.Second)
+		if none.Err() != nil {
+			t.Error("a session ended although no lane was known to be held")
+		}
+		s.down.Store(false)
+		time.Sleep(2 * time.Second)
+		if none.Err() == nil || holds.Err() != nil {
+			t.Errorf("without HoldLanes the session goes on: %v; with HoldLanes: %v", none.Err() == nil, holds.Err() == nil)
+		}
+	})
 }
 
 // A session learns which lanes are held before its first attempt, from the session that owned them before. One that has lost the

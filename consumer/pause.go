@@ -27,13 +27,13 @@ func (c *Consumer) untilPaused(ctx context.Context, conn *amqp.Connection, held 
 	return s.unlessPaused(ctx, conn, func(session context.Context) error { return s.consume(session, conn) })
 }
 
-// unlessPaused calls consume with a context that a pause ends, or waits until a paused queue is resumed. It reports whether the queue
+// unlessPaused calls consume with a context that its control ends, or waits until a paused queue is resumed. It reports whether the queue
 // was paused.
 func (s *session) unlessPaused(ctx context.Context, conn *amqp.Connection, consume func(context.Context) error) (paused bool, err error) {
 	if paused, err := s.awaitResume(ctx, conn); paused || err != nil || ctx.Err() != nil {
 		return paused, err // what was checked may have changed meanwhile
 	}
-	session, end := s.control.consuming(ctx)
+	session, end := s.control.consuming(ctx, s.holds != nil)
 	defer end()
 	err = consume(session)
 	return session.Err() != nil && ctx.Err() == nil, err

@@ -27,7 +27,7 @@ func untilPause(t *testing.T, store Counter, handler Handler, redelivered bool, 
 	held := &heldControl{}
 	defer held.release()
 	s.control = held.of(settler)
-	ctx, end := s.control.consuming(t.Context())
+	ctx, end := s.control.consuming(t.Context(), false)
 	defer end()
 	deliveries := make(chan amqp.Delivery, len(ids))
 	for i, id := range ids {

@@ -130,7 +130,9 @@ func (w *simWorld) bury(m *simMessage, what string) {
 		return
 	}
 	w.judge.behind++
-	m.arrives = time.Now().Add(time.Duration(w.rng.Int64N(int64(3 * time.Second))))
+	if m.arrives = time.Now(); w.chance(2) {
+		m.arrives = m.arrives.Add(time.Duration(w.rng.Int64N(int64(3 * time.Second))))
+	}
 	w.broker.dead = append(w.broker.dead, m)
 }
 
@@ -254,12 +256,16 @@ func (l *simLink) lane(ctx context.Context, number int64, what string, act func(
 // simLaneOperator replays held lanes, a step at a time. It may die between any two.
 type simLaneOperator struct {
 	todo   []func() bool // false: the rest is given up
+	rests  time.Time     // until then
 	passes int
 }
 
 // operateLanes does the next step of the operator, and reports whether there was one.
 func (w *simWorld) operateLanes() bool {
 	o := &w.operator
+	if time.Now().Before(o.rests) {
+		return false
+	}
 	if len(o.todo) == 0 {
 		if !w.calm && !w.chance(4) {
 			return false
@@ -291,32 +297,68 @@ func (w *simWorld) onLanes(change func(simLaned) error) bool {
 	return w.store.sour == 0 || w.rng.IntN(100) >= w.store.sour // else the reply is lost
 }
 
+// readLane reads a lane for an operator, if the store replies.
+func (w *simWorld) readLane(lane string) *counter.LaneState {
+	if w.store.down || w.store.sour > 0 && w.rng.IntN(100) < w.store.sour {
+		return nil
+	}
+	state, err := w.store.laned()[0].Lane(context.Background(), "/", "orders", lane)
+	if err != nil {
+		return nil
+	}
+	return state
+}
+
+// planLane has an operator read a lane, take its dead letters, and read the lane again. The plan follows.
 func (w *simWorld) planLane() {
 	if w.store.down {
 		return
 	}
-	store := w.store.laned()[0]
-	held, _ := store.Lanes(context.Background(), "/", "orders")
+	held, _ := w.store.laned()[0].Lanes(context.Background(), "/", "orders")
 	if len(held) == 0 {
 		return
 	}
 	lane := held[w.rng.IntN(len(held))].Lane
-	state, err := store.Lane(context.Background(), "/", "orders", lane)
-	if err != nil {
+	before := w.readLane(lane)
+	if before == nil {
 		return
 	}
+	w.operator.passes++
+	w.tell("an operator begins with lane %q: open %v", lane, before.Open)
+	if w.chance(2) { // a long dead-letter queue takes a while to read
+		w.operator.rests = time.Now().Add(time.Duration(w.rng.Int64N(int64(5 * time.Second))))
+	}
+	upTo := before.Open[len(before.Open)-1]
 	var letters []*simMessage
-	var found []counter.LaneLetter
+	w.operator.todo = []func() bool{
+		func() bool { letters = w.takeLetters(before, upTo); return true },
+		func() bool {
+			now := w.readLane(lane)
+			if now != nil {
+				w.planReplay(lane, before.ForTaken(upTo, now), letters)
+			}
+			return now != nil
+		},
+	}
+}
+
+func (w *simWorld) takeLetters(state *counter.LaneState, upTo int64) (letters []*simMessage) {
 	for _, m := range w.broker.dead {
-		if !m.arrives.After(time.Now()) && w.plan.lane(m.id) == lane {
+		if p, ok := state.PlaceOf(m.asCounted()); ok && p.Number <= upTo && !m.arrives.After(time.Now()) {
 			letters = append(letters, m)
-			found = append(found, counter.LaneLetter{Message: m.asCounted(), Replays: m.replays()})
 		}
+	}
+	return letters
+}
+
+func (w *simWorld) planReplay(lane string, state *counter.LaneState, letters []*simMessage) {
+	var found []counter.LaneLetter
+	for _, m := range letters {
+		found = append(found, counter.LaneLetter{Message: m.asCounted(), Replays: m.replays()})
 	}
 	plan := state.Plan(found)
 	o := &w.operator
-	o.passes++
-	w.tell("an operator begins with lane %q: open %v, %d dead letters; %+v", lane, state.Open, len(found), plan)
+	w.tell("the operator has %d dead letters of lane %q, open %v; %+v", len(found), lane, state.Open, plan)
 	for _, i := range plan.Doubles {
 		o.todo = append(o.todo, func() bool { return w.takeOff(letters[i]) })
 	}

@@ -156,7 +156,7 @@ func (w *simWorld) open(p *simProc) {
 		c.Lane = nil
 	}
 	p.serving.Go(func() {
-		session, end := p.control.consuming(p.ctx)
+		session, end := p.control.consuming(p.ctx, w.plan.hold)
 		defer end()
 		mine := newSession(c, settler)
 		mine.control = p.control

@@ -64,12 +64,15 @@ func isPublished(planned []Planned, p Place) bool {
 	return slices.ContainsFunc(planned, func(l Planned) bool { return l.Place == p })
 }
 
-// UpTo returns the state without what is after a place. A replay reads the lane, takes the dead letters of the places up to some
-// number, and reads the lane again: each dead letter that it has taken has its place then, and keeps it. Before, its consumer may have
-// lost the queue to another, which parks the message again, at a later place.
-func (s *LaneState) UpTo(number int64) *LaneState {
-	n, _ := slices.BinarySearch(s.Open, number+1)
-	letters := maps.Clone(s.letters)
-	maps.DeleteFunc(letters, func(_ string, p parked) bool { return p.place > number })
-	return &LaneState{Since: s.Since, Last: s.Last, Open: s.Open[:n], letters: letters}
+// ForTaken returns the state by which a replay plans. It has read s, and has taken the dead letters of the places up to a number; now is
+// what it has read since. Each of these dead letters has its place then, and keeps it. Before, its consumer may have lost the queue
+// to another, which parks the message again, at a later place: that is left out, as all that was not taken.
+func (s *LaneState) ForTaken(upTo int64, now *LaneState) *LaneState {
+	if now.Since != s.Since { // the store has lost its memory meanwhile, and numbers the places anew
+		upTo = 0
+	}
+	n, _ := slices.BinarySearch(now.Open, upTo+1)
+	letters := maps.Clone(now.letters)
+	maps.DeleteFunc(letters, func(_ string, p parked) bool { return p.place > upTo })
+	return &LaneState{Since: now.Since, Last: now.Last, Open: now.Open[:n], letters: letters}
 }

@@ -221,16 +221,19 @@ func TestRepeatedLaneStep(t *testing.T) {
 }
 
 // A replay that sees a message parked again, at a later place than it looked for, leaves its dead letter for the next pass.
-func TestLanePlanUpTo(t *testing.T) {
+func TestLanePlanForTaken(t *testing.T) {
 	again, behind := Message{VHost: "/", Queue: "q", ID: "again"}, Message{VHost: "/", Queue: "q", ID: "behind"}
 	state := &LaneState{Since: 5, Last: 3, Open: []int64{2, 3}, letters: map[string]parked{member("again", ""): {3, "again"}, member("behind", ""): {2, "behind"}}}
 	found := []LaneLetter{{Message: again}, {Message: behind}}
 	for upTo, want := range []LanePlan{{}, {}, {Publish: []Planned{{1, Place{5, 2}}}}, {Publish: []Planned{{1, Place{5, 2}}, {0, Place{5, 3}}}}} {
-		if diff := gocmp.Diff(want, state.UpTo(int64(upTo)).Plan(found)); diff != "" {
+		if diff := gocmp.Diff(want, (&LaneState{Since: 5}).ForTaken(int64(upTo), state).Plan(found)); diff != "" {
 			t.Errorf("up to place %d: %s", upTo, diff)
 		}
 	}
-	if first := state.UpTo(1).First(); first != (Place{}) || state.First() != (Place{5, 2}) {
+	if first := state.ForTaken(1, state).First(); first != (Place{}) || state.First() != (Place{5, 2}) {
 		t.Errorf("first of none is %v, of all %v", first, state.First())
+	}
+	if forgotten := (&LaneState{Since: 4}).ForTaken(3, state); len(forgotten.Open) > 0 {
+		t.Errorf("after the store has lost its memory: %+v", forgotten)
 	}
 }

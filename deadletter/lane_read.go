@@ -50,14 +50,11 @@ func (w *laneWork) scan(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	since := w.state.Since
-	if w.state, err = w.l.Store.Lane(ctx, w.vhost, w.l.Queue, w.l.Name); err != nil {
+	now, err := w.l.Store.Lane(ctx, w.vhost, w.l.Queue, w.l.Name)
+	if err != nil {
 		return err
 	}
-	if w.state.Since != since { // the store has lost its memory meanwhile, and numbers the places anew
-		until = 0
-	}
-	w.state = w.state.UpTo(until)
+	w.state = w.state.ForTaken(until, now)
 	w.found, w.named = nil, nil
 	letters := []counter.LaneLetter{}
 	for _, m := range taken {

@@ -22,6 +22,7 @@ var (
 	scripts    = check{name: "scripts on a fake Redis", pkg: "counter", run: "^(TestModel|TestSteps)$", args: []string{"-rapid.nofailfile"}}
 	apart      = check{name: "messages counted apart", pkg: "counter", run: "^(TestMessagesAreCountedApart|TestKeys)$"}
 	lanes      = check{name: "simulation of held lanes", pkg: "consumer", run: "^TestSimulationLanes$", args: []string{"-sim.n=2000"}}
+	planned    = check{name: "plan of a lane's replay", pkg: "counter", run: "^TestLanePlanForTaken$"}
 	refused    = check{name: "fields that Consume refuses", pkg: "consumer", run: "^TestConsumeRefusesFields$"}
 )
 
@@ -152,6 +153,14 @@ var mutants = []mutant{
 			"counter/memory_lane.go",
 			"	case s.Owner:\n	default:\n",
 			"	default:\n	case \"none\":\n",
+		}},
+	},
+	{
+		name: "a lane replayed by what was read before its dead letters were taken", by: planned, shows: "--- FAIL",
+		edits: []edit{{
+			"counter/lane_plan.go",
+			"	n, _ := slices.BinarySearch(now.Open, upTo+1)\n",
+			"	now = s\n	n, _ := slices.BinarySearch(now.Open, upTo+1)\n",
 		}},
 	},
 	{

@@ -9,7 +9,7 @@
 // set they share that one, and run one after another.
 //
 // It prints a line for each process, with its time and its CPU time, and the output of those that fail. The exit status is 1
-// if any failed.
+// if any failed, and 2 if -only names a package that does not exist.
 package main
 
 import (
@@ -45,6 +45,10 @@ func main() {
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "suite:", err)
+		var usage usageError
+		if errors.As(err, &usage) {
+			os.Exit(2)
+		}
 		os.Exit(1)
 	}
 }
@@ -61,6 +65,13 @@ type suite struct {
 }
 
 func (s *suite) runAll(ctx context.Context) (err error) {
+	names, err := workspace(ctx)
+	if err != nil {
+		return err
+	}
+	if err := checkNames(s.only, names); err != nil {
+		return err
+	}
 	if s.dir, err = os.MkdirTemp("", "strikes-suite-"); err != nil {
 		return err
 	}
@@ -82,7 +93,7 @@ func (s *suite) runAll(ctx context.Context) (err error) {
 	}
 	var all errgroup.Group
 	queue := make(chan process)
-	all.Go(func() error { return s.processes(ctx, queue) })
+	all.Go(func() error { return s.processes(ctx, names, queue) })
 	for range s.jobs {
 		all.Go(func() error {
 			for p := range queue {

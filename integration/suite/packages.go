@@ -32,16 +32,42 @@ type process struct {
 	cmd  *exec.Cmd
 }
 
-// processes sends every process on all: those of a package as soon as its tests are built. It closes all.
-func (s *suite) processes(ctx context.Context, all chan<- process) error {
-	defer close(all)
+// workspace returns the packages of all modules, as paths in the repository.
+func workspace(ctx context.Context) ([]string, error) {
 	out, err := exec.CommandContext(ctx, "go", "list", "work").Output()
 	if err != nil {
-		return fmt.Errorf("go list: %w", err)
+		return nil, fmt.Errorf("go list: %w", err)
 	}
-	packages := slices.DeleteFunc(slices.Clone(slow), func(p slowPackage) bool { return !s.chosen(module + p.path) })
-	others := slices.DeleteFunc(strings.Fields(string(out)), func(pkg string) bool {
-		return !s.chosen(pkg) || slices.ContainsFunc(slow, func(p slowPackage) bool { return module+p.path == pkg })
+	packages := strings.Fields(string(out))
+	for i, pkg := range packages {
+		packages[i] = strings.TrimPrefix(pkg, module)
+	}
+	return packages, nil
+}
+
+// checkNames refuses a -only that names a package which does not exist: its tests would seem to pass.
+func checkNames(only string, packages []string) error {
+	if only == "" {
+		return nil
+	}
+	unknown := slices.DeleteFunc(strings.Split(only, ","), func(name string) bool { return slices.Contains(packages, name) })
+	if len(unknown) == 0 {
+		return nil
+	}
+	return usageError{fmt.Sprintf("-only: no package %q; the packages are %s", unknown, strings.Join(packages, ", "))}
+}
+
+// usageError is an error in the arguments. The exit status is then 2.
+type usageError struct{ text string }
+
+func (e usageError) Error() string { return e.text }
+
+// processes sends every process on all: those of a package as soon as its tests are built. It closes all.
+func (s *suite) processes(ctx context.Context, names []string, all chan<- process) error {
+	defer close(all)
+	packages := slices.DeleteFunc(slices.Clone(slow), func(p slowPackage) bool { return !s.chosen(p.path) })
+	others := slices.DeleteFunc(slices.Clone(names), func(pkg string) bool {
+		return !s.chosen(pkg) || slices.ContainsFunc(slow, func(p slowPackage) bool { return p.path == pkg })
 	})
 	for i, p := range packages {
 		shards, err := s.shards(ctx, p)
@@ -69,12 +95,15 @@ func (s *suite) rest(ctx context.Context, packages []string, all chan<- process)
 	if s.skip != "" {
 		args = append(args, "-skip", s.skip)
 	}
-	all <- process{"the other packages", exec.CommandContext(ctx, "go", append(args, packages...)...)} //nolint:gosec // the names of packages
+	for _, pkg := range packages {
+		args = append(args, module+pkg)
+	}
+	all <- process{"the other packages", exec.CommandContext(ctx, "go", args...)} //nolint:gosec // the names of packages
 }
 
 // chosen reports whether -only has the package.
 func (s *suite) chosen(pkg string) bool {
-	return s.only == "" || slices.Contains(strings.Split(s.only, ","), strings.TrimPrefix(pkg, module))
+	return s.only == "" || slices.Contains(strings.Split(s.only, ","), pkg)
 }
 
 // goTest begins a command that builds tests, without debug information: linking takes half as long. go vet is a step of

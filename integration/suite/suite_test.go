@@ -34,6 +34,25 @@ func TestDealBalances(t *testing.T) {
 	}
 }
 
+func TestUnknownPackagesAreRefused(t *testing.T) {
+	packages := []string{"counter", "integration", "integration/bench"}
+	for _, only := range []string{"", "counter", "integration,integration/bench"} {
+		if err := checkNames(only, packages); err != nil {
+			t.Errorf("-only %q: %v", only, err)
+		}
+	}
+	for only, want := range map[string]string{
+		"misspelt":               `-only: no package ["misspelt"]; the packages are counter, integration, integration/bench`,
+		"counter,misspelt,bench": `-only: no package ["misspelt" "bench"]; the packages are counter, integration, integration/bench`,
+		"counter,":               `-only: no package [""]; the packages are counter, integration, integration/bench`,
+	} {
+		var usage usageError
+		if err := checkNames(only, packages); !errors.As(err, &usage) || usage.Error() != want {
+			t.Errorf("-only %q: %v, want %q", only, err, want)
+		}
+	}
+}
+
 func TestLongTestsExist(t *testing.T) {
 	for pkg, tests := range long {
 		var source []byte
