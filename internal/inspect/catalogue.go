@@ -213,7 +213,7 @@ var texts = map[string]text{
 		"lower the prefetch or the backoff, or raise the consumer timeout above {want}",
 	},
 	"transient-messages": {
-		Warning, "messages that are not persistent: {n} of {of}",
+		Warning, "messages that are not persistent: {n} of {of} bytes",
 		"a restart of the broker loses them, and their dead letters",
 		"publish with delivery mode 2 (persistent)",
 	},
