@@ -41,7 +41,10 @@ type cached[T any] struct {
 
 // newCached returns one that asks in the background of a Console.
 func newCached[T any](c *Console, ask func(context.Context) (T, error)) *cached[T] {
-	return &cached[T]{base: c.base, ask: ask, wait: &c.running, used: time.Now()}
+	guarded := func(ctx context.Context) (T, error) {
+		return guardedAsk(c, func() (T, error) { return ask(ctx) })
+	}
+	return &cached[T]{base: c.base, ask: guarded, wait: &c.running, used: time.Now()}
 }
 
 // get returns an answer that is not older than age, or what there is when ctx is done.

@@ -72,7 +72,9 @@ func (c *Console) deadPage(r *http.Request) (page, error) {
 	var errRows, errGroups error
 	var reading sync.WaitGroup
 	reading.Go(func() {
-		v.Page, errRows = c.records(queue).Dead(ctx, records.DeadQuery{Filter: f.Filter, Limit: deadPerPage, After: after, Budget: budget})
+		v.Page, errRows = guardedAsk(c, func() (records.DeadPage, error) {
+			return c.records(queue).Dead(ctx, records.DeadQuery{Filter: f.Filter, Limit: deadPerPage, After: after, Budget: budget})
+		})
 	})
 	v.Groups, v.Counted, errGroups = c.groups(r, queue, f)
 	reading.Wait()

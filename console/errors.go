@@ -23,6 +23,8 @@ func codeOf(err error) int {
 	var store *counter.StoreError
 	var field *setting.FieldError
 	switch {
+	case errors.Is(err, errPanicked):
+		return http.StatusInternalServerError
 	case errors.As(err, new(forbiddenError)):
 		return http.StatusForbidden
 	case errors.As(err, new(formError)), errors.As(err, &field):

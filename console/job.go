@@ -134,14 +134,21 @@ type outcome struct {
 	Parts []string // of its text
 }
 
-// runJob runs a replay or a drop to its end, and writes the audit.
+// runJob runs a replay or a drop to its end. It ends the job also if that panics.
 func (c *Console) runJob(ctx context.Context, j *job, run func(context.Context) (outcome, error)) {
+	if err := c.guarded(func() { c.runAudited(ctx, j, run) }); err != nil {
+		j.update(func(s *jobState) { s.Ended, s.Result = time.Now(), "what was done is not known: "+err.Error() })
+	}
+}
+
+// runAudited runs a replay or a drop, and writes the audit.
+func (c *Console) runAudited(ctx context.Context, j *job, run func(context.Context) (outcome, error)) {
 	e := j.entry()
 	if err := c.audit(ctx, j.Queue, e); err != nil { // a change that the audit cannot keep is not made
 		j.update(func(s *jobState) { s.Ended, s.Result = time.Now(), "nothing was done: "+err.Error() })
 		return
 	}
-	done, err := run(ctx)
+	done, err := guardedAsk(c, func() (outcome, error) { return run(ctx) })
 	e.Count, e.Result = int64(done.Done), j.result(done.Parts, err)
 	if c.base.Err() != nil && err != nil {
 		e.Result = interrupted + " by the end of the console: " + e.Result

@@ -37,7 +37,9 @@ func (c *Console) routes() *http.ServeMux {
 // show serves a page. A page says itself if broker or store is out of reach.
 func (c *Console) show(screen func(*http.Request) (page, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		p, err := whileSlow(r.Context(), func() (page, error) { return screen(r) })
+		p, err := whileSlow(r.Context(), func() (page, error) {
+			return guardedAsk(c, func() (page, error) { return screen(r) })
+		})
 		if err != nil {
 			c.fail(w, r, err)
 			return

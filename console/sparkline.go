@@ -63,7 +63,7 @@ func (c *Console) sample(ctx context.Context) {
 	defer tick.Stop()
 	for {
 		c.all.get(ctx, sampleEvery/2)
-		c.sweep()
+		_ = c.guarded(c.sweep)
 		select {
 		case <-ctx.Done():
 			return

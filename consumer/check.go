@@ -105,7 +105,14 @@ func (s *session) checkLanes(ctx context.Context) error {
 		lanes, err = store.OwnLanes(ctx, s.VHost, s.Queue, "", "")
 		return err
 	})
-	if err != nil || lanes.Len() == 0 {
+	var failed *counter.StoreError
+	switch {
+	case errors.As(err, &failed) && neverServes(err):
+		return refusal{fmt.Errorf("consumer: queue %q: reading whether its lanes are held: %w", s.Queue, err)}
+	case err != nil:
+		s.Logger.Warn("whether lanes of the queue are held is not known: it is consumed as if none were", "queue", s.Queue, "error", err)
+		return nil
+	case lanes.Len() == 0:
 		return nil
 	}
 	return refusal{fmt.Errorf("consumer: queue %q is refused: %d of its lanes are held, and their new messages would overtake the dead letters: set HoldLanes and Lane, or release the lanes (strikes lane list)", s.Queue, lanes.Len())}

@@ -52,7 +52,7 @@ type Consumer struct {
 	// Lane returns what a message must be in order with, such as a customer's number, for an Ordered consumer with retries
 	// in place: the promise then holds among messages of one lane, and lanes are handled side by side, up to the Concurrency.
 	// If nil, there is one lane. It must give a message the same lane every time, and may be called while handlers run. If it
-	// panics, the lane is "".
+	// panics, the lane is "". A name over 1 KiB is shortened by counter.LaneName.
 	Lane func(amqp.Delivery) string
 
 	// HoldLanes keeps the order of an Ordered consumer beyond dead letters. With a Lane, a message that is dead-lettered holds its lane: later

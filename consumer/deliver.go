@@ -95,7 +95,7 @@ func (s *session) take(ctx context.Context, from amqp.Delivery) *delivery {
 		d.inLane = &inLane{carried: placeOf(from.Headers)}
 	}
 	if s.consumer.Lane != nil {
-		s.guard("Lane", func() { d.lane = s.consumer.Lane(d.shown()) })
+		s.guard("Lane", func() { d.lane = counter.LaneName(s.consumer.Lane(d.shown())) })
 	}
 	d.entry.Delivery, d.entry.Channel, d.entry.Tag = d, from.Acknowledger, from.DeliveryTag
 	s.acks.Open(&d.entry)

@@ -3,6 +3,7 @@ package consumer
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -89,6 +90,38 @@ func TestHeldLanesAreRefusedWithoutHoldLanes(t *testing.T) {
 		err = newSession(Consumer{HoldLanes: tc.holds, Lane: func(amqp.Delivery) string { return "" }}, settler).checkLanes(t.Context())
 		if refused := errors.As(err, new(refusal)); refused != tc.refused || refused && !strings.Contains(err.Error(), "1 of its lanes are held") {
 			t.Errorf("%+v: %v", tc, err)
+		}
+	}
+}
+
+// lanesFail is a store that does not tell which lanes are held.
+type lanesFail struct {
+	*counter.Memory
+	err error
+}
+
+func (l lanesFail) OwnLanes(context.Context, string, string, string, string) (counter.OwnedLanes, error) {
+	return counter.OwnedLanes{}, l.err
+}
+
+// A store that will never tell which lanes are held is refused. If it may tell later, the consumer begins, with a warning.
+func TestUnknownLanes(t *testing.T) {
+	for _, tc := range []struct {
+		err     error
+		refused bool
+	}{
+		{&counter.StoreError{Fault: counter.FaultDenied, Err: errors.New("NOPERM")}, true},
+		{&counter.StoreError{Fault: counter.FaultLoading, Err: errors.New("LOADING")}, false},
+		{errors.New("broken"), false},
+	} {
+		var log strings.Builder
+		settler, err := (&Settler{Queue: "orders", Counter: lanesFail{counter.NewMemory(nil), tc.err}, Logger: slog.New(slog.NewTextHandler(&log, nil))}).prepared()
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = newSession(Consumer{}, settler).checkLanes(t.Context())
+		if errors.As(err, new(refusal)) != tc.refused || tc.refused != errors.Is(err, tc.err) || tc.refused == strings.Contains(log.String(), "is not known") {
+			t.Errorf("%v: %v, log %q", tc.err, err, log.String())
 		}
 	}
 }

@@ -172,7 +172,7 @@ func (c *Counter) StepLane(ctx context.Context, s LaneStep) (LaneReply, error) {
 		return LaneReply{}, err
 	}
 	keys := c.opts.laneKeys(s.VHost, s.Queue, s.Lane)
-	reply, err := stepLane.Run(ctx, c.rdb, keys, laneTTL.Milliseconds(), s.Act.String(), s.Owner, s.Number, printable.Cut(s.Lane, maxStoredLane), hashID(s.Lane),
+	reply, err := stepLane.Run(ctx, c.rdb, keys, laneTTL.Milliseconds(), s.Act.String(), s.Owner, s.Number, printable.Cut(s.Lane, maxLane), hashID(s.Lane),
 		s.letter(), printable.Cut(s.ID, maxStoredID), s.Place.Since, s.Place.Number).Slice()
 	if err != nil {
 		return LaneReply{}, fmt.Errorf("counter: lane, queue %q: %w", s.Queue, c.laneError(keys, err))
@@ -192,8 +192,18 @@ func parseLaneReply(reply []any) (LaneReply, error) {
 	return LaneReply{}, fmt.Errorf("counter: lane: %w: got %.80q, want a verdict and a place", ErrReply, fmt.Sprint(reply))
 }
 
-// maxStoredLane is how much of a lane's name the store keeps for people, in bytes. Two lanes are one if their whole names are equal.
-const maxStoredLane = 1024
+// maxLane is how much of a lane's name the store keeps, in bytes.
+const maxLane = 1024
+
+// LaneName returns the name of a lane, shortened if it is over 1 KiB: a hash of the whole replaces its end. The store keeps
+// the result whole, and finds the lane only by that.
+func LaneName(lane string) string {
+	if len(lane) <= maxLane {
+		return lane
+	}
+	end := "~" + hashID(lane)
+	return printable.Cut(lane, maxLane-len(end)) + end
+}
 
 // lanesKeys are the keys of all lanes of a queue, and laneKeys those of one as well; scripts/lane.lua describes them.
 func (o Options) lanesKeys(vhost, queue string) []string {

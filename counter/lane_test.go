@@ -237,3 +237,18 @@ func TestLanePlanForTaken(t *testing.T) {
 		t.Errorf("after the store has lost its memory: %+v", forgotten)
 	}
 }
+
+func TestLaneName(t *testing.T) {
+	kept := strings.Repeat("ä", maxLane/2)
+	seen := map[string]string{}
+	for _, lane := range []string{"", "7", kept, kept + "a", kept + "b", kept[:len(kept)-1] + "xx", strings.Repeat("\x80", 2*maxLane)} {
+		got := LaneName(lane)
+		if len(got) > maxLane || got != LaneName(lane) || len(lane) <= maxLane && got != lane {
+			t.Errorf("a lane of %d bytes has a name of %d bytes, %.60q", len(lane), len(got), got)
+		}
+		if other, both := seen[got]; both {
+			t.Errorf("%.20q and %.20q are one lane", lane, other)
+		}
+		seen[got] = lane
+	}
+}

@@ -82,7 +82,7 @@ func (m *Memory) StepLane(ctx context.Context, s LaneStep) (LaneReply, error) {
 	}
 	b := l.lane(s.Lane)
 	if b == nil {
-		b = &laneBook{name: printable.Cut(s.Lane, maxStoredLane), since: now.UnixMicro(), open: map[int64]bool{}, letters: map[string]parked{}}
+		b = &laneBook{name: printable.Cut(s.Lane, maxLane), since: now.UnixMicro(), open: map[int64]bool{}, letters: map[string]parked{}}
 	}
 	switch {
 	case b.owner != s.Owner:

@@ -43,6 +43,7 @@ func TestProtocolValues(t *testing.T) {
 		"bytes of a token":                         fmt.Sprint(token),
 		"bytes of id, generation, holder, by":      fmt.Sprint(maxStoredID),
 		"bytes of reason, why":                     fmt.Sprint(MaxReason),
+		"bytes of a lane's name":                   fmt.Sprint(maxLane),
 		"largest limit":                            lua("record", "MOST"),
 		"largest override, in retries":             fmt.Sprint(MaxOverride),
 		"largest grant, in attempts":               fmt.Sprint(MaxGrant),

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"runtime/debug"
 	"strings"
 	"time"
 )
@@ -26,14 +27,23 @@ func (a *Admin) DeadReasons(ctx context.Context, vhost, queue string) iter.Seq2[
 		ctx, cancel := context.WithCancel(ctx)
 		pages, ended := make(chan []any, 1), make(chan struct{})
 		var err error
+		var panicked any
 		go func() {
 			defer close(ended)
 			defer close(pages)
+			defer func() {
+				if v := recover(); v != nil {
+					panicked = fmt.Sprintf("%v\n%s", v, debug.Stack())
+				}
+			}()
 			err = a.deadTexts(ctx, vhost, queue, pages)
 		}()
 		defer func() {
 			cancel()
 			<-ended
+			if panicked != nil {
+				panic(panicked) // where the caller can recover
+			}
 		}()
 		for texts := range pages {
 			if !yield(reasonsOf(texts), nil) {

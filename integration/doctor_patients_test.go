@@ -107,7 +107,7 @@ func holding(args func(string, ...any) amqp.Table, modes ...uint8) func(topo, st
 		on(args)(b, q)
 		b.must(func(ch *amqp.Channel) error {
 			for _, mode := range modes {
-				if err := ch.PublishWithContext(b.t.Context(), "", q, false, false, amqp.Publishing{DeliveryMode: mode}); err != nil {
+				if err := ch.PublishWithContext(b.t.Context(), "", q, false, false, amqp.Publishing{DeliveryMode: mode, Body: []byte("hello")}); err != nil {
 					return err
 				}
 			}

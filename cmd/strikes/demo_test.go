@@ -41,7 +41,8 @@ func TestDemo(t *testing.T) {
 			if jsonErr := json.Unmarshal(out, &v); err != nil || jsonErr != nil || bytes.Count(out, []byte("\n")) != 1 {
 				t.Fatalf("%v, %v\n%s\n%s", err, jsonErr, out, &story)
 			}
-			if !v.OK || v.Orders != 20 || v.Handled != 19 || v.Attempts["order-04"] != 3 || v.Attempts["order-07"] != 4 || v.Attempts["order-12"] != 4 ||
+			if !v.OK || v.Orders != 20 || v.Handled != 19 || v.Attempts["order-04"] != 3+v.Again["order-04"] || v.Attempts["order-07"] != 4 ||
+				v.Attempts["order-12"] != 4+v.Again["order-12"] ||
 				len(v.DeadLetters) != 1 || v.DeadLetters[0].ID != "order-07" || v.Seconds > 30 {
 				t.Errorf("%s", out)
 			}

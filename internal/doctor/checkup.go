@@ -57,10 +57,11 @@ func (c *Checkup) Queues(ctx context.Context, names []string, show func(Report) 
 	return nil
 }
 
-// Broker examines the broker.
-func (c *Checkup) Broker() Report {
+// Broker examines the broker, and the later lane of the virtual host.
+func (c *Checkup) Broker(ctx context.Context) (Report, error) {
 	release, _ := c.Conn.Properties["version"].(string)
-	return Report{Subject: "broker", Name: "RabbitMQ " + release, Findings: Broker(c.Conn)}.sorted()
+	lane, err := c.laterLane(ctx)
+	return Report{Subject: "broker", Name: "RabbitMQ " + release, Findings: append(Broker(c.Conn), lane...)}.sorted(), err
 }
 
 // StoreReport is what was found of the store at an address.

@@ -73,6 +73,22 @@ var texts = map[string]text{
 		"the community no longer fixes RabbitMQ {version}: bugs and security holes stay open without a vendor's support",
 		"upgrade to the latest release, one minor version after the other",
 	},
+	"later-lane-broken": {
+		Error, "the later lane cannot be used: {seen}",
+		"a consumer with a positive LaterAbove does not start; others hold messages with long delays unacked",
+		"stop the consumers with long delays, and let the queue drain; delete the queue or exchange that differs, then declare the lane " +
+			"again (strikes declare --later QUEUE)",
+	},
+	"later-lane-unread": {
+		Warning, "the later lane could not be checked: {seen}",
+		"a queue with another TTL or dead-letter exchange returns messages too early, too late or not at all",
+		"grant the permission to configure strikes.later.* (nothing is created or changed with it)",
+	},
+	"later-lane-policy": {
+		Warning, "a policy sets {key} {value} for {queue}, a queue of the later lane",
+		"messages may return too early or to another queue, be lost with the queue, or be refused by it",
+		"let no policy match the queues strikes.later.*",
+	},
 	CodeUnknown: unreadable,
 	CodeDenied:  unreadable,
 	"not-seen": {
@@ -197,7 +213,7 @@ var texts = map[string]text{
 		"lower the prefetch or the backoff, or raise the consumer timeout above {want}",
 	},
 	"transient-messages": {
-		Warning, "messages that are not persistent: {n} of {of}",
+		Warning, "messages that are not persistent: {n} of {of} bytes",
 		"a restart of the broker loses them, and their dead letters",
 		"publish with delivery mode 2 (persistent)",
 	},

@@ -79,8 +79,8 @@ func messagesRule(f Facts, need Need) []Finding {
 	}
 	var out []Finding
 	v := f.Vitals
-	if transient := v.Messages - v.Persistent; f.Type == queueinfo.Classic && f.Durable && transient > 0 {
-		out = append(out, Say("transient-messages", Vars{"n": transient, "of": v.Messages}))
+	if transient := v.Bytes - v.PersistentBytes; f.Type == queueinfo.Classic && f.Durable && transient > 0 {
+		out = append(out, Say("transient-messages", Vars{"n": transient, "of": v.Bytes}))
 	}
 	if need.Ordered && v.Priorities > 1 {
 		out = append(out, Say("priorities-used", Vars{"n": v.Priorities}))

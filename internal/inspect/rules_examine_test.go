@@ -135,8 +135,8 @@ func TestJudgeClosely(t *testing.T) {
 		{"classic on 4.3 has none", changes(classic, consumedBy(acks(1000))), plain, ""},
 		{"classic on 4.0", changes(classic, on(4, 0), consumedBy(acks(1000))), plain, "warning consumer-timeout"},
 
-		{"transient messages", changes(classic, func(f *Facts) { f.Vitals.Messages = 1 }), plain, "warning transient-messages"},
-		{"persistent messages", changes(classic, func(f *Facts) { f.Vitals.Messages, f.Vitals.Persistent = 1, 1 }), plain, ""},
+		{"transient messages", changes(classic, func(f *Facts) { f.Vitals.Bytes = 1 }), plain, "warning transient-messages"},
+		{"persistent messages", changes(classic, func(f *Facts) { f.Vitals.Bytes, f.Vitals.PersistentBytes = 1, 1 }), plain, ""},
 		{"priorities in use", changes(func(f *Facts) { f.Vitals.Priorities = 2 }), ordered, "error priorities-used"},
 		{"priorities in use, unordered", changes(func(f *Facts) { f.Vitals.Priorities = 2 }), plain, ""},
 		{"delayed retry by policy", changes(policy("delayed-retry-type", "all")), ordered, "error delayed-retry"},

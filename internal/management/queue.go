@@ -137,8 +137,11 @@ func Milliseconds(n int64) time.Duration {
 
 // State is the content of a queue and its consumers, as of a few seconds ago.
 type State struct {
-	Messages   int64      `json:"messages"`
-	Persistent int64      `json:"messages_persistent"`
+	// Bytes and PersistentBytes are of message bodies, and of one moment. Counts of messages are not: the API takes the number of all from
+	// one table and that of the persistent ones from another.
+	Bytes           int64 `json:"message_bytes"`
+	PersistentBytes int64 `json:"message_bytes_persistent"`
+
 	Priorities int64      `json:"messages_active_priorities"` // in use; quorum queues report it from 4.3 on
 	Consumers  []Consumer `json:"consumer_details"`
 }

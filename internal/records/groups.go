@@ -3,10 +3,13 @@ package records
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/strikesmq/strikes/counter"
@@ -175,6 +178,8 @@ type tallies struct {
 	each    []Tally
 	workers sync.WaitGroup
 	sum     *Tally // nil: not ended
+
+	panicked atomic.Value // what a worker panicked with
 }
 
 func newTallies() *tallies {
@@ -182,18 +187,28 @@ func newTallies() *tallies {
 	for i := range t.each {
 		t.workers.Go(func() {
 			for part := range t.parts {
-				for j := range part {
-					t.each[i].addReason(&part[j])
-				}
+				t.count(&t.each[i], part)
 			}
 		})
 	}
 	return t
 }
 
+// count notes a panic, for end: here it would end the process although its caller may recover.
+func (t *tallies) count(into *Tally, part []counter.DeadReason) {
+	defer func() {
+		if v := recover(); v != nil {
+			t.panicked.CompareAndSwap(nil, fmt.Sprintf("%v\n%s", v, debug.Stack()))
+		}
+	}()
+	for i := range part {
+		into.addReason(&part[i])
+	}
+}
+
 func (t *tallies) add(part []counter.DeadReason) { t.parts <- part }
 
-// end waits for all and returns their sum.
+// end waits for all and returns their sum. It panics if a worker did.
 func (t *tallies) end() *Tally {
 	if t.sum != nil {
 		return t.sum
@@ -201,6 +216,9 @@ func (t *tallies) end() *Tally {
 	close(t.parts)
 	t.workers.Wait()
 	t.sum = &t.each[0]
+	if v := t.panicked.Load(); v != nil {
+		panic(v)
+	}
 	for i := range t.each[1:] {
 		t.sum.merge(&t.each[1+i])
 	}

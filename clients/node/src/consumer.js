@@ -120,7 +120,7 @@ export class Consumer {
     const connected = performance.now()
     try {
       while (!r.stop.done) {
-        const facts = await this.check(model, r.control)
+        const facts = await this.check(model, r)
         if (!await awaitResume(r, model)) await this.session(r, model, facts, connected)
       }
     } finally {
@@ -156,14 +156,18 @@ export class Consumer {
     return model
   }
 
-  /** @param {any} model @param {import('./control.js').ControlReader} [control] */
-  async check(model, control) {
+  /** @param {any} model @param {Pick<Running, 'control' | 'consumed'>} r */
+  async check(model, { control, consumed }) {
     const { check, allowDrop } = this.own
     const { queue, vhost, maxRetries } = this.settings
     await this.checkStore()
     await control?.first
     const refusal = control?.refusal()
     if (refusal) throw refusal
+    const unknown = control?.lanesError
+    if (!consumed && unknown instanceof StoreError && neverServes(unknown)) {
+      throw new RefusedError(`queue ${JSON.stringify(queue)}: reading how many lanes are held: ${unknown.message}`, unknown)
+    }
     if (typeof check === 'function') {
       try {
         await check(model)
@@ -181,7 +185,7 @@ export class Consumer {
     try {
       await counter.check()
     } catch (err) {
-      if (err instanceof StoreError && ['denied', 'not a Redis'].includes(err.fault)) throw new RefusedError(`queue ${JSON.stringify(this.settings.queue)}: ${err.message}`, err)
+      if (err instanceof StoreError && neverServes(err)) throw new RefusedError(`queue ${JSON.stringify(this.settings.queue)}: ${err.message}`, err)
       this.settings.logger.warn('the store is out of reach: first deliveries are handled, redeliveries and failures are held until it is back', { queue: this.settings.queue, error: err })
     }
   }
@@ -191,10 +195,11 @@ export class Consumer {
     const { settings, own } = this
     const stop = new Stop()
     const off = r.stop.on(() => stop.end())
+    /** @type {RefusedError | undefined} */
+    let refused
     const offControl = r.control?.on(() => {
-      if (r.control?.reply.paused) stop.end()
-      const refusal = r.control?.refusal()
-      if (refusal) session.ended.end(refusal)
+      refused ??= r.control?.refusal()
+      if (refused || r.control?.reply.paused) stop.end()
     })
     if (r.control) r.control.sessions++
     const route = facts && !own.allowDrop ? new Route(() => checkRoute(model, settings.queue, facts), settings.logger, settings.queue) : undefined
@@ -217,6 +222,7 @@ export class Consumer {
       offControl?.()
       r.control?.sessionEnded()
     }
+    if (refused) throw refused
   }
 
   /** @param {Session} session @param {UndecodableError} err */
@@ -262,6 +268,14 @@ async function awaitResume({ stop, control }, model) {
   if (lost.done) throw new Error(`queue ${JSON.stringify(control.queue)}: the connection was lost while the queue was paused`)
   control.logger.info('resumed', { queue: control.queue })
   return true
+}
+
+/**
+ * Whether no waiting will make this store count.
+ * @param {StoreError} err
+ */
+function neverServes(err) {
+  return err.fault === 'denied' || err.fault === 'not a Redis'
 }
 
 /** @param {ConsumerOptions} options @returns {() => Promise<any>} */

@@ -31,6 +31,8 @@ export class ControlReader {
     /** @type {ControlReply} */
     this.reply = { paused: false, by: '', why: '', at: 0, skips: new Set() }
     this.lanes = 0 // that dead letters hold
+    /** @type {unknown} of the last read of their number */
+    this.lanesError = undefined
     /** @type {Set<() => void>} called after each reply */
     this.listeners = new Set()
     this.sessions = 0 // that consume or hold deliveries
@@ -69,12 +71,23 @@ export class ControlReader {
       this.reply = await this.store.control(this.vhost, this.queue, this.reader(state))
       if (!this.reached) this.logger.info('the store replies again', { queue: this.queue, paused: this.reply.paused })
       this.reached = true
-      this.lanes = await this.store.heldLanes?.(this.vhost, this.queue).catch(() => this.lanes) ?? 0
+      await this.readLanes()
     } catch (error) {
       if (this.reached) this.logger.warn('reading whether the queue is paused: the store does not reply; its last reply stands', { queue: this.queue, error })
       this.reached = false
     }
     for (const f of [...this.listeners]) f()
+  }
+
+  /** Reads how many lanes are held. After an error the last number stands; the first one in a row is logged. */
+  async readLanes() {
+    try {
+      this.lanes = await this.store.heldLanes?.(this.vhost, this.queue) ?? 0
+      this.lanesError = undefined
+    } catch (error) {
+      if (!this.lanesError) this.logger.warn('reading how many lanes are held: the last number stands', { queue: this.queue, held: this.lanes, error })
+      this.lanesError = error
+    }
   }
 
   /**

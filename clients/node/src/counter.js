@@ -1,7 +1,7 @@
 import { cut, MAX_REASON, MAX_STORED } from './bytes.js'
 import { FieldError, StoreError } from './errors.js'
 import { MAX_FLOOR } from './generation.js'
-import { controlKeys, DEFAULT_PREFIX, lanesKeys, member, queueKey } from './key.js'
+import { controlKeys, DEFAULT_PREFIX, member, queueKey } from './key.js'
 import { parseReply } from './reply.js'
 import { scripts } from './scripts.js'
 import { dialStore, refuseClient, Store, storeError } from './store.js'
@@ -9,7 +9,6 @@ import { dialStore, refuseClient, Store, storeError } from './store.js'
 const MINUTE = 60_000
 const KEEP_DONE = 10 * MINUTE
 const PAUSE_TTL = 30 * 24 * 60 * MINUTE
-const LANES_TTL = 30 * 24 * 60 * MINUTE
 const UNDECODABLE_TTL = 15 * MINUTE
 const MAX_LIMIT = 1001
 
@@ -197,10 +196,9 @@ export class Counter {
    * @returns {Promise<number>}
    */
   async heldLanes(vhost, queue, { timeout = 500 } = {}) {
-    const k = lanesKeys(vhost, queue, this.prefix)
-    const reply = await this.store.run(scripts.lanes, [k.lanes, k.owner], [LANES_TTL, '', ''], timeout)
-    if (!Array.isArray(reply) || reply.length < 1) throw new StoreError('unexpected reply', 'want the owner of the lanes')
-    return reply.length - 1
+    const reply = await this.store.command(['zcard', this.queueKey(vhost, queue) + 'lanes'], performance.now() + timeout)
+    if (typeof reply !== 'number') throw new StoreError('unexpected reply', 'want the number of held lanes')
+    return reply
   }
 
   /**

@@ -67,14 +67,3 @@ export function controlKeys(vhost, queue, prefix = DEFAULT_PREFIX) {
   const q = queueKey(prefix, vhost, queue)
   return { pause: q + 'pause', consumers: q + 'consumers', skips: q + 'skips' }
 }
-
-/**
- * The keys of a queue that scripts/lanes.lua describes.
- * @param {string | Buffer} vhost
- * @param {string | Buffer} queue
- * @param {string} [prefix]
- */
-export function lanesKeys(vhost, queue, prefix = DEFAULT_PREFIX) {
-  const q = queueKey(prefix, vhost, queue)
-  return { lanes: q + 'lanes', owner: q + 'lanes:owner' }
-}

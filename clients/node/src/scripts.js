@@ -15,6 +15,5 @@ export const scripts = {
   fail: script('record', 'fail', 'save'),
   end: script('record', 'end', 'save'),
   control: script('control'),
-  lanes: script('lanes'),
   undecodable: script('undecodable'),
 }

@@ -1,12 +1,16 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { lanesKeys } from '../src/key.js'
+import { ControlReader } from '../src/control.js'
+import { dial } from '../src/counter.js'
+import { StoreError } from '../src/errors.js'
+import { DEFAULT_PREFIX, queueKey } from '../src/key.js'
 import { reject, retryAfter, retryAtMost } from '../src/steer.js'
 import { fixture } from './broker.js'
 import { listen } from './proxy.js'
-import { amqpURL, eventually } from './servers.js'
+import { amqpURL, eventually, redisURL } from './servers.js'
 
 const idOf = (m) => m.properties.messageId
+const lanesOf = (queue) => `${queueKey(DEFAULT_PREFIX, '/', queue)}lanes`
 
 for (const type of ['classic', 'quorum']) {
   test(`a failing message is handled maxRetries+1 times and dead-lettered, ${type}`, async (t) => {
@@ -34,7 +38,7 @@ for (const type of ['classic', 'quorum']) {
 
 test('a queue with held lanes is refused; a session ends once a lane is held', async (t) => {
   const f = await fixture(t)
-  const { lanes } = lanesKeys('/', f.queue)
+  const lanes = lanesOf(f.queue)
   const runs = []
   const states = []
   f.consume((m) => { runs.push(idOf(m)) }, { consuming: (yes) => states.push(yes) })
@@ -46,6 +50,55 @@ test('a queue with held lanes is refused; a session ends once a lane is held', a
   assert.deepEqual(runs, [])
   await f.redis.del(lanes)
   await eventually(() => runs.includes('new'), 'the message after the release')
+})
+
+test('a session that ends because a lane is held lets its handlers finish', async (t) => {
+  const f = await fixture(t)
+  const runs = []
+  const states = []
+  const { events } = f.consume(async (m) => {
+    runs.push([idOf(m), m.fields.redelivered])
+    await eventually(() => states.length === 2, 'the end of the session', 4000)
+  }, { consuming: (yes) => states.push(yes) })
+  await f.publish('slow')
+  await eventually(() => runs.length === 1, 'the handler')
+  await f.redis.zadd(lanesOf(f.queue), 1, '0'.repeat(32))
+  await eventually(() => events.length === 1, 'the end of the attempt', 8000)
+  assert.equal(events[0].outcome, 'ack')
+  await f.redis.del(lanesOf(f.queue))
+  await f.publish('next')
+  await eventually(() => runs.length > 1, 'the message after the release', 8000)
+  assert.deepEqual(runs, [['slow', false], ['next', false]])
+})
+
+test('a store that may not read the held lanes is refused before the first session', async (t) => {
+  const f = await fixture(t)
+  const user = `lanes-${f.queue}`
+  await f.redis.call('ACL', 'SETUSER', user, 'on', '>secret', '~*', '&*', '+@all', '-zcard')
+  const url = new URL(redisURL)
+  Object.assign(url, { username: user, password: 'secret' })
+  const counter = dial(url.href)
+  try {
+    await assert.rejects(f.consume(() => {}, { counter }).running, /reading how many lanes are held.*NOPERM/)
+  } finally {
+    counter.close()
+    await f.redis.call('ACL', 'DELUSER', user)
+  }
+})
+
+test('if the held lanes cannot be read any more, the last number stands and one warning tells it', async (t) => {
+  const f = await fixture(t)
+  const reads = []
+  const failing = { control: async () => ({ paused: false, by: '', why: '', at: 0, skips: new Set() }), heldLanes: async () => { if (reads.push(0) > 1) throw new StoreError('denied', 'NOPERM'); return 0 } }
+  const warnings = []
+  const reader = new ControlReader(failing, { vhost: '/', queue: f.queue, holder: 'h', logger: { info() {}, error() {}, warn: (text) => warnings.push(text) } })
+  await reader.first
+  for (let n = 0; n < 3; n++) await reader.read()
+  reader.stopped = true
+  reader.readNow()
+  await reader.loop
+  assert.equal(reader.refusal(), undefined)
+  assert.equal(warnings.length, 1)
 })
 
 test('a success on the first delivery sends no step', async (t) => {

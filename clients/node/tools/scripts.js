@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto'
 import { copyFileSync, existsSync, readFileSync } from 'node:fs'
 
-const names = ['record', 'start', 'fail', 'end', 'save', 'control', 'lanes', 'undecodable']
+const names = ['record', 'start', 'fail', 'end', 'save', 'control', 'undecodable']
 const from = new URL('../../../counter/scripts/', import.meta.url)
 const to = new URL('../scripts/', import.meta.url)
 const hash = (url) => existsSync(url) ? createHash('sha256').update(readFileSync(url)).digest('hex') : 'missing'

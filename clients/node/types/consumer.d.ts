@@ -109,8 +109,29 @@ export class Consumer {
          */
         denials: number;
     }): Promise<any>;
-    /** @param {any} model @param {import('./control.js').ControlReader} [control] */
-    check(model: any, control?: import("./control.js").ControlReader): Promise<import("./check.js").QueueFacts | undefined>;
+    /** @param {any} model @param {Pick<Running, 'control' | 'consumed'>} r */
+    check(model: any, { control, consumed }: Pick<{
+        stop: Stop;
+        late: Late;
+        control: import("./control.js").ControlReader | undefined;
+        isolation: import("./isolation.js").Isolation;
+        /**
+         * a session has consumed
+         */
+        consumed: boolean;
+        /**
+         * an undecodable message may be in the queue
+         */
+        careful: boolean;
+        /**
+         * the first connection is not over
+         */
+        first: boolean;
+        /**
+         * of credentials in a row
+         */
+        denials: number;
+    }, "control" | "consumed">): Promise<import("./check.js").QueueFacts | undefined>;
     /** Refuses a store that no waiting will make count. One that is away is no reason to refuse: first deliveries do not need it. */
     checkStore(): Promise<void>;
     /** @param {Running} r @param {any} model @param {import('./check.js').QueueFacts | undefined} facts @param {number} connected */

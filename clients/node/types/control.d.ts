@@ -57,6 +57,8 @@ export class ControlReader {
     /** @type {ControlReply} */
     reply: ControlReply;
     lanes: number;
+    /** @type {unknown} of the last read of their number */
+    lanesError: unknown;
     /** @type {Set<() => void>} called after each reply */
     listeners: Set<() => void>;
     sessions: number;
@@ -77,6 +79,8 @@ export class ControlReader {
         state: "stopped" | "consuming" | "left";
     };
     read(): Promise<void>;
+    /** Reads how many lanes are held. After an error the last number stands; the first one in a row is logged. */
+    readLanes(): Promise<void>;
     /**
      * @param {() => void} f
      * @returns {() => void} takes it back

@@ -45,15 +45,5 @@ export function controlKeys(vhost: string | Buffer, queue: string | Buffer, pref
     consumers: string;
     skips: string;
 };
-/**
- * The keys of a queue that scripts/lanes.lua describes.
- * @param {string | Buffer} vhost
- * @param {string | Buffer} queue
- * @param {string} [prefix]
- */
-export function lanesKeys(vhost: string | Buffer, queue: string | Buffer, prefix?: string): {
-    lanes: string;
-    owner: string;
-};
 /** Begins the keys of a Counter without a prefix of its own. Its number is the version of the record's layout. */
 export const DEFAULT_PREFIX: "strikes:1";

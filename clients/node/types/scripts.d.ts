@@ -6,7 +6,6 @@ export namespace scripts {
     namespace fail { }
     namespace end { }
     namespace control { }
-    namespace lanes { }
     namespace undecodable { }
 }
 /**

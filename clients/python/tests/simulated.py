@@ -13,7 +13,7 @@ from spec import header, text
 from strikes import backoff
 from strikes import keys as k
 from strikes.conclude import carry, settled
-from strikes.consuming import ELECTING, SETTLE_TIMEOUT, Refused, SessionLost, check_lanes
+from strikes.consuming import ELECTING, SETTLE_TIMEOUT, Refused, SessionLost, lanes_refusal
 from strikes.decide import Step
 from strikes.errors import Fault, ForeignError, StoreError
 from strikes.handler import Abandoned, Delivery, Failed, Reject, RetryAtMost, failure_of
@@ -75,9 +75,7 @@ class World:
     # The session's beginning and end, as the adapters do them.
 
     def begin(self, first: bool) -> None:
-        try:
-            check_lanes("orders", self.view.lanes)
-        except Refused:
+        if lanes_refusal("orders", self.view.lanes):
             self.note({"do": "refuse"})
             self.leave()
             return

@@ -206,7 +206,7 @@ class AsyncControl:
             state = "stopped" if self.stopped and self.view.reply.paused else "consuming"
             error = await self._read(state, error is None)
             if not self.first.is_set():
-                self.first_error = error
+                self.first_error = error or self.view.lanes_error
                 self.first.set()
             await sleep_until(self._again, CONTROL_EVERY)
             self._again.clear()
@@ -220,7 +220,7 @@ class AsyncControl:
         call = control.call(settings, options, self._reader, state)
         error = control.take(self.view, settings, reached, await run(self._counter, call, 0.5))
         if error is None:
-            control.take_lanes(self.view, await run(self._counter, control.lanes_call(settings, options), 0.5))
+            control.take_lanes(self.view, settings, await run(self._counter, control.lanes_call(settings, options), 0.5))
         return error
 
     def read_now(self) -> None:

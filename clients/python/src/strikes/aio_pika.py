@@ -25,7 +25,7 @@ from .aio import AsyncControl, AsyncDriver, AsyncHandler, Tasks, drive_late, run
 from .conclude import carry, settled
 from .consuming import (
     CARE_FOR, CLOSE_TIMEOUT, ELECTING, OPEN_TIMEOUT, PENDING_ACKS, SETTLE_TIMEOUT, Flow, Passed, Refused, Sequence, SessionLost, Stuck,
-    Undecodable, check_lanes, session_error,
+    Undecodable, lanes_refusal, session_error,
 )
 from .counter import AsyncCounter
 from .decide import Step
@@ -155,7 +155,8 @@ class Consumer:
         if control.first_error and control.first_error.not_taken:
             raise control.first_error
         s, f = self._settings, self._flow
-        check_lanes(s.queue, control.view.lanes)
+        if refusal := lanes_refusal(s.queue, control.view.lanes):
+            raise refusal
         channel = await _channel(connection)
         try:
             await _ask(channel.queue_declare(s.queue, passive=True))
@@ -275,29 +276,34 @@ class _Session:
         flusher = self._tasks.spawn(self._flush())
         self._tell(True)
         error: BaseException | None = None
+        refused: Refused | None = None
         try:
-            await self._receive()
+            refused = await self._receive()
         except (StrikesError, asyncio.CancelledError, *_LOST) as err:
             error = err
         try:
             await self._end(error)
         finally:
             flusher.cancel()
+        if refused:
+            raise refused
 
     def _tell(self, consuming: bool) -> None:
         if tell := self.c._consuming:
             self.session.guard("consuming", lambda: tell(consuming))  # type: ignore[misc]
 
-    async def _receive(self) -> None:
-        """Take deliveries until a stop or a pause, or until the session is lost."""
+    async def _receive(self) -> Refused | None:
+        """Take deliveries until a stop or a pause, until lanes are held, which it returns, or until the session is lost."""
         while not (self.c._stopping or self.control.view.reply.paused):
             await asyncio.sleep(TICK)
             self._check_lost()
             if self.session.error:
                 raise session_error(self.session.error)
-            check_lanes(self.c._settings.queue, self.control.view.lanes)
+            if refusal := lanes_refusal(self.c._settings.queue, self.control.view.lanes):
+                return refusal
             if self.careful and self.session.received and time.monotonic() - self.began > CARE_FOR:
                 raise Passed("the undecodable message did not come again: prefetching again")
+        return None
 
     def _check_lost(self) -> None:
         if self._connection_lost:
@@ -365,7 +371,7 @@ class _Session:
             self.session.fail(Stuck(f"queue {self.c._settings.queue}: {n} handlers were abandoned at their deadlines and still run; restart the process"))
 
     async def _end(self, error: BaseException | None) -> None:
-        """Drain after a stop or a pause; settle nothing late after a lost session."""
+        """Drain after a stop, a pause or a refusal; settle nothing late after a lost session."""
         self._tell(False)
         self.session.stop.fire()
         if error is None:

@@ -49,13 +49,14 @@ class Refused(StrikesError):
     """The broker, the store or a check refused, and another session would not help. The text says what to change."""
 
 
-def check_lanes(queue: str, held: int) -> None:
-    """Refuse a queue with held lanes: only a consumer in Go holds them."""
-    if held:
-        raise Refused(
-            f"queue {queue!r}: {held} of its lanes are held, and their new messages would overtake the dead letters: "
-            f"consume it with a Go consumer that has HoldLanes, or release the lanes (strikes lane list {queue})"
-        )
+def lanes_refusal(queue: str, held: int) -> Refused | None:
+    """Return the refusal of a queue with held lanes: only a consumer in Go holds them."""
+    if not held:
+        return None
+    return Refused(
+        f"queue {queue!r}: {held} of its lanes are held, and their new messages would overtake the dead letters: "
+        f"consume it with a Go consumer that has HoldLanes, or release the lanes (strikes lane list {queue})"
+    )
 
 
 def session_error(error: Exception) -> StrikesError:
@@ -104,7 +105,7 @@ class Sequence:
 
         Credentials count as refused after two sessions in a row: a socket that is closed in the handshake looks the same.
         """
-        if stopping and self.consumed and not isinstance(error, Stuck):
+        if stopping and self.consumed and not isinstance(error, (Stuck, Refused)):
             raise UncleanStop(str(error)) from error
         refused = isinstance(error, (Refused, QueueRefused, SettingError)) or isinstance(error, StoreError) and error.not_taken
         if isinstance(error, Stuck) or not self.consumed and (refused or denied and self.denied):

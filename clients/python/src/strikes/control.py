@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -39,11 +38,17 @@ def lanes_call(settings: Settings, options: Options) -> Call:
     return steps.lanes(settings.vhost, settings.queue, options)
 
 
-def take_lanes(view: ControlView, reply: Any) -> None:
-    """Take how many lanes are held. After an error the last number remains."""
-    if not isinstance(reply, StoreError):
-        with contextlib.suppress(StoreError):
-            view.lanes = steps.parse_lanes(reply)
+def take_lanes(view: ControlView, settings: Settings, reply: Any) -> None:
+    """Take how many lanes are held, or an error. After an error the last number stands; the first one in a row is logged."""
+    unknown, view.lanes_error = view.lanes_error, None
+    try:
+        if isinstance(reply, StoreError):
+            raise reply
+        view.lanes = steps.parse_lanes(reply)
+    except StoreError as err:
+        view.lanes_error = err
+        if not unknown:
+            settings.logger.warning("reading how many lanes of queue %s are held: %s; the last number stands: %d", settings.queue, err, view.lanes)
 
 
 def read(view: ControlView, settings: Settings, reached: bool, run: Callable[[Call], Any], reader: str, state: str,
@@ -59,5 +64,5 @@ def read(view: ControlView, settings: Settings, reached: bool, run: Callable[[Ca
     options = options or Options()
     error = take(view, settings, reached, ask(call(settings, options, reader, state)))
     if error is None:
-        take_lanes(view, ask(lanes_call(settings, options)))
+        take_lanes(view, settings, ask(lanes_call(settings, options)))
     return error

@@ -103,11 +103,14 @@ def _fault(err: BaseException, text: str) -> Fault:
 _STORE = (rx.RedisError, OSError, TimeoutError, asyncio.TimeoutError)
 
 
-def _eval(call: Call) -> list[Any]:
-    return ["EVAL", call.script.source, len(call.keys), *call.keys, *call.args]
+def _by_source(call: Call) -> list[Any]:
+    source = call.script.source if call.script else b""  # only a script's hash is refused with NOSCRIPT
+    return ["EVAL", source, len(call.keys), *call.keys, *call.args]
 
 
-def _evalsha(call: Call) -> list[Any]:
+def _by_name(call: Call) -> list[Any]:
+    if not call.script:
+        return [call.name, *call.keys, *call.args]
     return ["EVALSHA", call.script.sha1, len(call.keys), *call.keys, *call.args]
 
 
@@ -136,9 +139,9 @@ class Counter(_Base):
         """Send one call and return its reply: a Reply for a step. It raises a StoreError."""
         try:
             try:
-                reply = self._client.execute_command(*_evalsha(call))
+                reply = self._client.execute_command(*_by_name(call))
             except rx.NoScriptError:
-                reply = self._client.execute_command(*_eval(call))
+                reply = self._client.execute_command(*_by_source(call))
         except _STORE as err:
             raise self._error(call, err) from None
         return self._result(call, reply)
@@ -191,9 +194,9 @@ class AsyncCounter(_Base):
     async def _send(self, call: Call) -> Any:
         try:
             try:
-                return await self._client.execute_command(*_evalsha(call))
+                return await self._client.execute_command(*_by_name(call))
             except rx.NoScriptError:
-                return await self._client.execute_command(*_eval(call))
+                return await self._client.execute_command(*_by_source(call))
         except _STORE as err:
             raise self._error(call, err) from None
 

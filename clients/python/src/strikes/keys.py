@@ -70,10 +70,9 @@ def control_keys(vhost: str | bytes, queue: str | bytes, prefix: str = DEFAULT_P
     return [q + b"pause", q + b"consumers", q + b"skips"]
 
 
-def lanes_keys(vhost: str | bytes, queue: str | bytes, prefix: str = DEFAULT_PREFIX) -> list[bytes]:
-    """Return the keys of scripts/lanes.lua: lanes, owner."""
-    q = queue_key(vhost, queue, prefix)
-    return [q + b"lanes", q + b"lanes:owner"]
+def lanes_key(vhost: str | bytes, queue: str | bytes, prefix: str = DEFAULT_PREFIX) -> bytes:
+    """Return the key of the sorted set of a queue's held lanes."""
+    return queue_key(vhost, queue, prefix) + b"lanes"
 
 
 def undecodable_key(vhost: str | bytes, queue: str | bytes, prefix: str = DEFAULT_PREFIX) -> bytes:

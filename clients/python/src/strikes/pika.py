@@ -22,7 +22,7 @@ from .blocking import THREADS, Control, Driver, Handler, drive_late
 from .conclude import carry, settled
 from .consuming import (
     CARE_FOR, CLOSE_TIMEOUT, ELECTING, PENDING_ACKS, SETTLE_TIMEOUT, Flow, Passed, Refused, Sequence, SessionLost, Stuck,
-    Undecodable, check_lanes, session_error,
+    Undecodable, lanes_refusal, session_error,
 )
 from .counter import Counter
 from .decide import Step
@@ -115,7 +115,8 @@ class Consumer:
         if control.first_error and control.first_error.not_taken:
             raise control.first_error
         s, f = self._settings, self._flow
-        check_lanes(s.queue, control.view.lanes)
+        if refusal := lanes_refusal(s.queue, control.view.lanes):
+            raise refusal
         channel = wire.channel()
         try:
             wire.ask(channel, "looking for the queue", lambda reply: channel.queue_declare(s.queue, passive=True, callback=reply))
@@ -206,27 +207,32 @@ class _Session:
         self.driver.watch()
         self._tell(True)
         error: Exception | None = None
+        refused: Refused | None = None
         try:
-            self._receive()
+            refused = self._receive()
         except (StrikesError, pika.exceptions.AMQPError) as err:
             error = err
         finally:
             self._end(error)
+        if refused:
+            raise refused
 
     def _tell(self, consuming: bool) -> None:
         if tell := self.c._consuming:
             self.session.guard("consuming", lambda: tell(consuming))  # type: ignore[misc]
 
-    def _receive(self) -> None:
-        """Take deliveries until a stop or a pause, or until the session is lost."""
+    def _receive(self) -> Refused | None:
+        """Take deliveries until a stop or a pause, until lanes are held, which it returns, or until the session is lost."""
         while not (self.c._stopping or self.control.view.reply.paused):
             self._turn(TICK)
             self._check_lost()
             if self.session.error:
                 raise session_error(self.session.error)
-            check_lanes(self.c._settings.queue, self.control.view.lanes)
+            if refusal := lanes_refusal(self.c._settings.queue, self.control.view.lanes):
+                return refusal
             if self.careful and self.session.received and time.monotonic() - self.began > CARE_FOR:
                 raise Passed("the undecodable message did not come again: prefetching again")
+        return None
 
     def _turn(self, seconds: float) -> None:
         self.wire.poll(seconds)
@@ -294,7 +300,7 @@ class _Session:
             self.session.fail(Stuck(f"queue {self.c._settings.queue}: {n} handlers were abandoned at their deadlines and still run; restart the process"))
 
     def _end(self, error: Exception | None) -> None:
-        """Drain after a stop or a pause; settle nothing late after a lost session."""
+        """Drain after a stop, a pause or a refusal; settle nothing late after a lost session."""
         self._tell(False)
         self.session.stop.fire()
         lost = error is not None

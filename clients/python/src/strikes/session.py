@@ -179,6 +179,7 @@ class ControlView:
     def __init__(self) -> None:
         self.reply = Control()
         self.lanes = 0  # that dead letters hold
+        self.lanes_error: StoreError | None = None  # of the last read of their number
         self.changed = Signal()
 
     def take(self, reply: Control) -> None:

@@ -30,7 +30,6 @@ KEEP_DONE = 600.0
 """How long the record of a success is kept for a lost ack, in seconds."""
 
 PAUSE_TTL = 30 * 24 * 3600.0
-LANES_TTL = 30 * 24 * 3600.0
 UNDECODABLE_TTL = 900.0
 
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -130,7 +129,6 @@ START = Script("record", "start", "save")
 FAIL = Script("record", "fail", "save")
 END = Script("record", "end", "save")
 CONTROL = Script("control")
-LANES = Script("lanes")
 UNDECODABLE = Script("undecodable")
 
 
@@ -150,10 +148,10 @@ class Options:
 
 @dataclass(frozen=True)
 class Call:
-    """One script call. `several` says that the reply has one entry for each step."""
+    """One script call. `several` says that the reply has one entry for each step. Without a script, the name is that of a command."""
 
     name: str
-    script: Script
+    script: Script | None
     keys: Sequence[bytes]
     args: Sequence[bytes | str | int]
     several: bool = True
@@ -274,15 +272,15 @@ def parse_control(reply: Any) -> Control:
 
 
 def lanes(vhost: str | bytes, queue: str | bytes, options: Options) -> Call:
-    """Read which lanes dead letters hold, without owning them."""
-    return Call("lanes", LANES, k.lanes_keys(vhost, queue, options.prefix), [ceil_millis(LANES_TTL), "", ""], several=False)
+    """Read how many lanes dead letters hold. Its cost does not grow with them."""
+    return Call("ZCARD", None, [k.lanes_key(vhost, queue, options.prefix)], [], several=False)
 
 
 def parse_lanes(reply: Any) -> int:
-    """Read how many lanes are held. The reply of scripts/lanes.lua begins with their owner."""
-    if not isinstance(reply, list) or not reply or any(not isinstance(w, bytes) for w in reply):
-        raise ReplyError(f"got {reply!r:.80}, want the owner and lanes")
-    return len(reply) - 1
+    """Read how many lanes are held."""
+    if not isinstance(reply, int):
+        raise ReplyError(f"ZCARD: got {reply!r:.80}, want the number of held lanes")
+    return reply
 
 
 def undecodable(vhost: str | bytes, queue: str | bytes, holder: str, after: str | bytes, error: str, options: Options) -> Call:

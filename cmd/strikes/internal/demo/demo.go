@@ -88,7 +88,8 @@ type demo struct {
 	broker      *connect.Broker
 	store       *counter.Counter
 	ledger      *ledger
-	name        string // of the queue, and prefix of the store's keys
+	killed      map[int]bool // consumers, by pid
+	name        string       // of the queue, and prefix of the store's keys
 	brokerTitle string
 	storeTitle  string
 	cleanups    []func() error
@@ -223,8 +224,12 @@ func (d *demo) watch(ctx context.Context) error {
 	f := &fleet{env: append(os.Environ(), workerEnv+"="+string(spec)), ledger: d.ledger, stderr: d.Err}
 	f.start(running, consumers)
 	settled, story := map[string]bool{}, narrator{map[string]int{}}
+	d.killed = map[int]bool{}
 	for e := range f.events {
 		d.say("%s", story.line(e))
+		if e.ended != "" {
+			d.killed[e.pid] = true
+		}
 		if e.settles() {
 			settled[e.report.ID] = true
 		}

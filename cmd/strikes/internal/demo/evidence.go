@@ -20,11 +20,11 @@ const arrival = 5 * time.Second
 // gather collects the evidence. The consumers have ended, so their unacked messages are back in the queue.
 func (d *demo) gather(ctx context.Context) (evidence, error) {
 	e := evidence{queue: d.name}
-	counts, err := d.ledger.counts()
+	entries, err := d.ledger.entries()
 	if err != nil {
 		return e, err
 	}
-	e.attempts, e.done = counts[entryAttempt], counts[entryDone]
+	e.attempts, e.done, e.again = countEntries(entries, entryAttempt), countEntries(entries, entryDone), handledAgain(entries, d.killed)
 	if e.records, err = d.records(ctx); err != nil {
 		return e, err
 	}

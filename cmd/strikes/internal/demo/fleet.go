@@ -45,21 +45,21 @@ func (f *fleet) start(ctx context.Context, n int) {
 
 func (f *fleet) keep(ctx context.Context, number int) {
 	for range maxRestarts + 1 {
-		err := f.run(ctx, number)
+		pid, err := f.run(ctx, number)
 		if ctx.Err() != nil {
 			return
 		}
 		if err != nil {
-			f.events <- event{consumer: number, ended: err.Error()}
+			f.events <- event{consumer: number, pid: pid, ended: err.Error()}
 		}
 	}
 }
 
-// run runs one process to its end. When ctx is done the process is asked to stop, and killed if it does not.
-func (f *fleet) run(ctx context.Context, number int) error {
+// run runs one process to its end, and returns its pid; 0: it did not start. When ctx is done the process is asked to stop, and killed if it does not.
+func (f *fleet) run(ctx context.Context, number int) (pid int, err error) {
 	path, err := os.Executable()
 	if err != nil {
-		return err
+		return 0, err
 	}
 	cmd := exec.CommandContext(ctx, path, Command) //nolint:gosec // itself
 	cmd.Args[0] = "strikes"
@@ -68,22 +68,23 @@ func (f *fleet) run(ctx context.Context, number int) error {
 	ownGroup(cmd)
 	stdin, err := cmd.StdinPipe() // held open for as long as this process lives
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer stdin.Close()
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if err := cmd.Start(); err != nil {
-		return err
+		return 0, err
 	}
-	f.events <- event{consumer: number, pid: cmd.Process.Pid}
-	read := f.reports(number, cmd.Process.Pid, stdout)
+	pid = cmd.Process.Pid
+	f.events <- event{consumer: number, pid: pid}
+	read := f.reports(number, pid, stdout)
 	if err := cmd.Wait(); err != nil {
-		return err
+		return pid, err
 	}
-	return read
+	return pid, read
 }
 
 // reports passes on the reports of a process until it ends.

@@ -3,7 +3,10 @@ package demo
 import (
 	"errors"
 	"io"
+	"maps"
 	"os"
+	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -30,28 +33,56 @@ func newLedger() (*ledger, error) {
 	return &ledger{appending}, nil
 }
 
-// enter appends a line and returns how many of its kind there are, it included.
-func (l *ledger) enter(what, id string) (int, error) {
-	if _, err := l.file.WriteString(what + " " + id + "\n"); err != nil {
-		return 0, err
-	}
-	counts, err := l.counts()
-	return counts[what][id], err
+// entry is a line of the ledger.
+type entry struct {
+	what, id string
+	pid      int // of the consumer
 }
 
-// counts reads the whole ledger: the number of entries of each kind, by order.
-func (l *ledger) counts() (map[string]map[string]int, error) {
+// enter appends a line and returns how many of its kind there are, it included.
+func (l *ledger) enter(what, id string) (int, error) {
+	if _, err := l.file.WriteString(what + " " + id + " " + strconv.Itoa(os.Getpid()) + "\n"); err != nil {
+		return 0, err
+	}
+	all, err := l.entries()
+	return countEntries(all, what)[id], err
+}
+
+// entries reads the whole ledger.
+func (l *ledger) entries() (all []entry, err error) {
 	info, err := l.file.Stat()
 	if err != nil {
 		return nil, err
 	}
 	text, err := io.ReadAll(io.NewSectionReader(l.file, 0, info.Size()))
-	counts := map[string]map[string]int{entryAttempt: {}, entryDone: {}}
 	for line := range strings.Lines(string(text)) {
-		what, id, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
-		if counts[what] != nil {
-			counts[what][id]++
+		if fields := strings.Fields(line); len(fields) == 3 {
+			pid, _ := strconv.Atoi(fields[2])
+			all = append(all, entry{fields[0], fields[1], pid})
 		}
 	}
-	return counts, err
+	return all, err
+}
+
+// countEntries returns the number of entries of a kind, by order.
+func countEntries(all []entry, what string) map[string]int {
+	counts := map[string]int{}
+	for _, e := range all {
+		if e.what == what {
+			counts[e.id]++
+		}
+	}
+	return counts
+}
+
+// handledAgain returns how often orders were handled again because a consumer was killed after it handled them and before the broker
+// had its ack.
+func handledAgain(all []entry, killed map[int]bool) map[string]int {
+	done := countEntries(all, entryDone)
+	again := countEntries(slices.DeleteFunc(slices.Clone(all), func(e entry) bool { return !killed[e.pid] }), entryDone)
+	for id := range again {
+		again[id] = min(again[id], done[id]-1) // the ack of the last one may have arrived
+	}
+	maps.DeleteFunc(again, func(_ string, n int) bool { return n == 0 })
+	return again
 }

@@ -87,6 +87,9 @@ func (v Verdict) print(w io.Writer) {
 			fmt.Fprintf(w, "  the last error of %s, says the store: %s\n", term.Shown(r.ID), term.Brief(r.LastError, 80))
 		}
 	}
+	for id, n := range v.Again {
+		fmt.Fprintf(w, "  %s was handled %s more: its consumer was killed before the broker had the ack\n", term.Shown(id), printable.Plural(n, "time"))
+	}
 	if v.OK {
 		fmt.Fprintf(w, "%d orders: %d handled, %d dead-lettered, none lost. (%.1f s)\n", v.Orders, v.Handled, len(v.DeadLetters), v.Seconds)
 	}

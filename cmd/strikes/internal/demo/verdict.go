@@ -25,6 +25,7 @@ type evidence struct {
 	deadLetters    []deadLetter
 	records        []counter.Record
 	attempts, done map[string]int // by order
+	again          map[string]int // orders handled again after a kill that came before their ack
 }
 
 // record is what the store counted for an order.
@@ -53,7 +54,8 @@ type Verdict struct {
 	Queue       string         `json:"queue"`
 	Orders      int            `json:"orders"`
 	Handled     int            `json:"handled"`
-	Attempts    map[string]int `json:"attempts"` // by order
+	Attempts    map[string]int `json:"attempts"`                // by order
+	Again       map[string]int `json:"handled_again,omitempty"` // by order: a consumer was killed before the broker had its ack
 	DeadLetters []deadLetter   `json:"dead_letters"`
 	Records     []record       `json:"records"`
 	Checks      []check        `json:"checks"`
@@ -97,6 +99,10 @@ func judge(orders []order, e evidence) []check {
 		default:
 		}
 		handled[o.ID] = 1
+	}
+	for id, n := range e.again { // at-least-once delivery: nothing else may repeat an order
+		handled[id] += n
+		attempts[id] += n
 	}
 	var counted []string
 	for _, r := range e.records {
@@ -173,7 +179,7 @@ func join(all []string) string {
 
 func newVerdict(orders []order, e evidence) Verdict {
 	v := Verdict{
-		OK: true, Queue: e.queue, Orders: len(orders), Attempts: e.attempts, DeadLetters: e.deadLetters, Checks: judge(orders, e),
+		OK: true, Queue: e.queue, Orders: len(orders), Attempts: e.attempts, Again: e.again, DeadLetters: e.deadLetters, Checks: judge(orders, e),
 		Handled: len(e.done), Records: []record{},
 	}
 	for _, c := range v.Checks {

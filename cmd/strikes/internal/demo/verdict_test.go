@@ -34,6 +34,18 @@ func TestVerdictOfGoodEvidence(t *testing.T) {
 	}
 }
 
+// TestVerdictTellsWhatWasHandledAgain: a consumer was killed before the broker had its ack, so the order was delivered again.
+func TestVerdictTellsWhatWasHandledAgain(t *testing.T) {
+	e := goodEvidence()
+	e.done["order-11"], e.attempts["order-11"], e.again = 2, 2, map[string]int{"order-11": 1}
+	v := newVerdict(orders(), e)
+	var out strings.Builder
+	v.print(&out)
+	if !v.OK || !strings.Contains(out.String(), "order-11 was handled 1 time more: its consumer was killed before the broker had the ack") {
+		t.Errorf("ok %v:\n%s", v.OK, &out)
+	}
+}
+
 func TestVerdictFindsEachFault(t *testing.T) {
 	tests := []struct {
 		name  string
@@ -47,6 +59,13 @@ func TestVerdictFindsEachFault(t *testing.T) {
 		{"by a limit of the broker's", func(e *evidence) { e.deadLetters[0].Reason = "delivery_limit" }, "orders in the dead-letter queue"},
 		{"lost", func(e *evidence) { delete(e.done, "order-01") }, "orders handled to the end"},
 		{"handled twice", func(e *evidence) { e.done["order-01"] = 2 }, "orders handled to the end"},
+		{"handled twice, and a kill explains another", func(e *evidence) {
+			e.done["order-01"], e.attempts["order-01"] = 2, 2
+			e.done["order-02"], e.attempts["order-02"], e.again = 2, 2, map[string]int{"order-02": 1}
+		}, "orders handled to the end, attempts of the handler"},
+		{"more often than a kill explains", func(e *evidence) {
+			e.done["order-01"], e.attempts["order-01"], e.again = 3, 2, map[string]int{"order-01": 1}
+		}, "orders handled to the end"},
 		{"the poison was handled", func(e *evidence) { e.done["order-07"] = 1 }, "orders handled to the end"},
 		{"one attempt too few", func(e *evidence) { e.attempts["order-07"] = 3 }, "attempts of the handler"},
 		{"one attempt too many", func(e *evidence) { e.attempts["order-19"] = 2 }, "attempts of the handler"},
@@ -74,7 +93,7 @@ func TestVerdictFindsEachFault(t *testing.T) {
 			}
 			var out strings.Builder
 			v.print(&out)
-			if !strings.Contains(out.String(), "WRONG "+tt.check) || strings.Contains(out.String(), "none lost") {
+			if !strings.Contains(out.String(), "WRONG "+failed[0]) || strings.Contains(out.String(), "none lost") {
 				t.Errorf("printed:\n%s", &out)
 			}
 		})

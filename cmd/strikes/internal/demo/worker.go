@@ -92,8 +92,8 @@ type handler struct {
 	die    func()
 }
 
-// duration is how long an order takes. It also lets the settlements of earlier orders reach the broker before a process dies,
-// so that these are not handled again.
+// duration is how long an order takes. It also lets the settlements of earlier orders reach the broker before a process dies, so
+// that few of these are handled again.
 const duration = 100 * time.Millisecond
 
 func (h *handler) handle(ctx context.Context, d amqp.Delivery) error {

@@ -77,7 +77,11 @@ func (c *Command) Run(ctx context.Context, queues []string) error {
 		if err := checkup.Queues(ctx, queues, p.print); err != nil {
 			return err
 		}
-		return p.print(checkup.Broker())
+		broker, err := checkup.Broker(ctx)
+		if err != nil {
+			return err
+		}
+		return p.print(broker)
 	})
 	if err != nil {
 		return err

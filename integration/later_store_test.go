@@ -1,0 +1,161 @@
+package integration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/consumer"
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/proctest"
+	"github.com/strikesmq/strikes/internal/servers"
+)
+
+// hurried tells the store shorter times than the consumer would: a failed message is due after wait, and moved if that is longer than above.
+type hurried struct {
+	*counter.Counter
+	wait, above time.Duration
+}
+
+func (h hurried) later(a counter.Attempt) counter.Attempt {
+	if a.Later.Above > 0 {
+		a.Later.Above = h.above
+	}
+	return a
+}
+
+func (h hurried) Start(ctx context.Context, a counter.Attempt, mode counter.Mode, limit int) (counter.Reply, error) {
+	reply, err := h.Counter.Start(ctx, h.later(a), mode, limit)
+	return fitBucket(reply), err
+}
+
+func (h hurried) Fail(ctx context.Context, a counter.Attempt, f counter.Failure) (counter.Reply, error) {
+	f.Wait = h.wait
+	reply, err := h.Counter.Fail(ctx, h.later(a), f)
+	return fitBucket(reply), err
+}
+
+// fitBucket makes the wait of a MOVE fit a bucket.
+func fitBucket(r counter.Reply) counter.Reply {
+	if r.Verdict == counter.VerdictMove {
+		r.Wait = max(r.Wait, time.Minute)
+	}
+	return r
+}
+
+// visits are the attempts at messages, by id. The first one of each fails.
+type visits struct {
+	mu        sync.Mutex
+	attempts  map[string]int
+	succeeded map[string]int
+	outcomes  map[consumer.Outcome]int
+}
+
+func newVisits() *visits {
+	return &visits{attempts: map[string]int{}, succeeded: map[string]int{}, outcomes: map[consumer.Outcome]int{}}
+}
+
+func (v *visits) Observe(_ context.Context, e consumer.Event) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.outcomes[e.Outcome]++
+}
+
+func (v *visits) handle(_ context.Context, d amqp.Delivery) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.attempts[d.MessageId]++
+	if v.attempts[d.MessageId] == 1 {
+		return errors.New("not yet")
+	}
+	v.succeeded[d.MessageId]++
+	return nil
+}
+
+func (v *visits) is(f func() bool) func() bool {
+	return func() bool {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		return f()
+	}
+}
+
+// consume consumes until the test ends. Each consumer may have an observer of its own.
+func (q *laterQueue) consume(c consumer.Consumer, v *visits, o consumer.Observer) {
+	c.Queue, c.Observer, c.Handler, c.Concurrency = q.name, o, v.handle, 4
+	ctx, cancel := context.WithCancel(q.t.Context())
+	done := make(chan error, 1)
+	go func() { done <- c.Run(ctx, consumer.Dialer(q.url, amqp.Config{})) }()
+	q.t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			q.t.Error(err)
+		}
+	})
+}
+
+func (q *laterQueue) publishMany(n int) (ids []string) {
+	for i := range n {
+		ids = append(ids, fmt.Sprint("m", i))
+	}
+	publishIDs(q.t, consumer.Dialer(q.url, amqp.Config{}), q.name, ids)
+	return ids
+}
+
+// wantOnce waits for the success of each message, and reports those with more than one success or more than most attempts.
+func (q *laterQueue) wantOnce(v *visits, ids []string, most int) {
+	q.t.Helper()
+	proctest.Eventually(q.t, time.Minute, "each message handled", v.is(func() bool { return len(v.succeeded) == len(ids) }))
+	proctest.Eventually(q.t, time.Minute, "empty buckets", func() bool { return q.held(q.t) == 0 })
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, id := range ids {
+		if v.succeeded[id] != 1 || v.attempts[id] > most {
+			q.t.Errorf("%s: %d attempts, %d succeeded; want at most %d, 1", id, v.attempts[id], v.succeeded[id], most)
+		}
+	}
+	q.wantEmpty()
+}
+
+// TestLaterStoreForgets empties the store while messages are in a bucket. Each comes back, begins with no failed attempt and is handled once.
+func TestLaterStoreForgets(t *testing.T) {
+	t.Parallel() // most of it is waiting
+	store := privateStore(t, servers.RedisOptions{})
+	q, v := newShortLaterQueue(t, quick), newVisits()
+	q.consume(consumer.Consumer{Counter: hurried{dialCounter(t, store.URL), time.Hour, quick / 2}, LaterAbove: time.Minute}, v, v)
+	ids := q.publishMany(20)
+	proctest.Eventually(t, time.Minute, "all moved", v.is(func() bool { return v.outcomes[consumer.OutcomeMove] >= len(ids) }))
+	do(t, client(t, store), "FLUSHALL")
+	q.wantOnce(v, ids, 2)
+}
+
+// TestLaterMixedConsumers: consumers that move sooner, later or never share a queue. Each message gets two attempts, and is handled once.
+func TestLaterMixedConsumers(t *testing.T) {
+	t.Parallel() // most of it is waiting
+	store := dialCounter(t, privateStore(t, servers.RedisOptions{}).URL)
+	q, v := newShortLaterQueue(t, quick), newVisits()
+	seen := []*visits{newVisits(), newVisits(), newVisits()}
+	wait := 2 * quick
+	for i, c := range []consumer.Consumer{
+		{Counter: hurried{store, wait, quick / 2}, LaterAbove: time.Minute},
+		{Counter: hurried{store, wait, 2 * wait}, LaterAbove: 10 * time.Minute},
+		{Counter: hurried{store, wait, 0}, LaterAbove: -1}, // as a consumer without the later lane
+	} {
+		c.Prefetch = 4 // a share of the messages for each
+		q.consume(c, v, seen[i])
+	}
+	ids := q.publishMany(60)
+	q.wantOnce(v, ids, 2)
+	for i, moves := range []bool{true, false, false} {
+		seen[i].mu.Lock()
+		if got := seen[i].outcomes; len(got) == 0 || got[consumer.OutcomeMove] > 0 != moves {
+			t.Errorf("consumer %d: %v", i+1, got)
+		}
+		seen[i].mu.Unlock()
+	}
+}
