@@ -100,9 +100,9 @@ func (s *session) checkLanes(ctx context.Context) error {
 	if !ok || s.holds != nil {
 		return nil
 	}
-	var lanes counter.OwnedLanes
+	var held int
 	err := sendOnce(ctx, stepTimeout, func(ctx context.Context) (err error) {
-		lanes, err = store.OwnLanes(ctx, s.VHost, s.Queue, "", "")
+		held, err = store.HeldLanes(ctx, s.VHost, s.Queue)
 		return err
 	})
 	var failed *counter.StoreError
@@ -112,10 +112,10 @@ func (s *session) checkLanes(ctx context.Context) error {
 	case err != nil:
 		s.Logger.Warn("whether lanes of the queue are held is not known: it is consumed as if none were", "queue", s.Queue, "error", err)
 		return nil
-	case lanes.Len() == 0:
+	case held == 0:
 		return nil
 	}
-	return refusal{fmt.Errorf("consumer: queue %q is refused: %d of its lanes are held, and their new messages would overtake the dead letters: set HoldLanes and Lane, or release the lanes (strikes lane list)", s.Queue, lanes.Len())}
+	return refusal{fmt.Errorf("consumer: queue %q is refused: %d of its lanes are held, and their new messages would overtake the dead letters: set HoldLanes and Lane, or release the lanes (strikes lane list)", s.Queue, held)}
 }
 
 // neverServes reports whether no waiting will make this store count.

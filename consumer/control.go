@@ -103,8 +103,8 @@ func (k *control) lookForLanes(ctx context.Context) {
 	if !ok || len(k.holdingNoLanes()) == 0 {
 		return
 	}
-	lanes, err := store.OwnLanes(ctx, k.vhost, k.queue, "", "")
-	if err != nil || lanes.Len() == 0 { // no reply is no refusal, as before a session
+	held, err := store.HeldLanes(ctx, k.vhost, k.queue)
+	if err != nil || held == 0 { // no reply is no refusal, as before a session
 		return
 	}
 	for _, cancel := range k.holdingNoLanes() {

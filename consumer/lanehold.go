@@ -24,6 +24,7 @@ const PlaceHeader = queueinfo.PlaceHeader
 type LaneKeeper interface {
 	OwnLanes(ctx context.Context, vhost, queue, before, owner string) (counter.OwnedLanes, error)
 	StepLane(ctx context.Context, s counter.LaneStep) (counter.LaneReply, error)
+	HeldLanes(ctx context.Context, vhost, queue string) (int, error)
 }
 
 // unknownLanes is logged by a session that finds no owner of the lanes. No dead letter tells a new store from one that lost its data.

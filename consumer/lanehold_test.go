@@ -100,9 +100,7 @@ type lanesFail struct {
 	err error
 }
 
-func (l lanesFail) OwnLanes(context.Context, string, string, string, string) (counter.OwnedLanes, error) {
-	return counter.OwnedLanes{}, l.err
-}
+func (l lanesFail) HeldLanes(context.Context, string, string) (int, error) { return 0, l.err }
 
 // A store that will never tell which lanes are held is refused. If it may tell later, the consumer begins, with a warning.
 func TestUnknownLanes(t *testing.T) {

@@ -184,6 +184,9 @@ func (l *simLink) OwnLanes(ctx context.Context, vhost, queue, before, owner stri
 	return reply, err
 }
 
+// HeldLanes is asked by no consumer of the simulation: all of them hold lanes.
+func (l *simLink) HeldLanes(context.Context, string, string) (int, error) { panic("not asked") }
+
 func (l *simLink) StepLane(ctx context.Context, step counter.LaneStep) (reply counter.LaneReply, err error) {
 	what := fmt.Sprintf("%v %q: %s %s at %v", step.Act, step.Lane, step.ID, step.Generation, step.Place)
 	err = l.lane(ctx, 1<<20+step.Number, what, func(s simLaned, first bool) (string, error) {

@@ -163,6 +163,23 @@ func (c *Counter) OwnLanes(ctx context.Context, vhost, queue, before, owner stri
 	return out, nil
 }
 
+// HeldLanes returns how many lanes of a queue are held. It costs the same however many they are.
+func (c *Counter) HeldLanes(ctx context.Context, vhost, queue string) (int, error) {
+	if c.refuse != nil {
+		return 0, c.refuse
+	}
+	return c.heldLanes(ctx, vhost, queue)
+}
+
+func (c *client) heldLanes(ctx context.Context, vhost, queue string) (int, error) {
+	keys := c.opts.lanesKeys(vhost, queue)
+	n, err := c.rdb.ZCard(ctx, keys[0]).Result()
+	if err != nil {
+		return 0, fmt.Errorf("counter: lanes, queue %q: %w", queue, c.laneError(keys, err))
+	}
+	return int(n), nil
+}
+
 // StepLane takes a step. After an error it may or may not be taken: repeat it with the same Number, or end the session.
 func (c *Counter) StepLane(ctx context.Context, s LaneStep) (LaneReply, error) {
 	if c.refuse != nil {

@@ -113,13 +113,9 @@ func (a *Admin) LanePage(ctx context.Context, vhost, queue string, skip, most in
 	if a.refuse != nil {
 		return nil, 0, a.refuse
 	}
-	keys := a.opts.lanesKeys(vhost, queue)
-	n, err := a.rdb.ZCard(ctx, keys[0]).Result()
-	switch {
-	case err != nil:
-		return nil, 0, fmt.Errorf("counter: lanes, queue %q: %w", queue, a.laneError(keys, err))
-	case skip < 0, most < 1, int64(skip) >= n:
-		return nil, int(n), nil
+	n, err := a.heldLanes(ctx, vhost, queue)
+	if err != nil || skip < 0 || most < 1 || skip >= n {
+		return nil, n, err
 	}
 	lanes, _, err = a.listLanes(ctx, vhost, queue, skip, most)
 	slices.SortStableFunc(lanes, bySince)

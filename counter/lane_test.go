@@ -14,6 +14,7 @@ import (
 
 // laneSteps is what a Counter with its Admin and a Memory do with lanes.
 type laneSteps interface {
+	HeldLanes(ctx context.Context, vhost, queue string) (int, error)
 	OwnLanes(ctx context.Context, vhost, queue, before, owner string) (OwnedLanes, error)
 	StepLane(ctx context.Context, s LaneStep) (LaneReply, error)
 	Lanes(ctx context.Context, vhost, queue string) ([]HeldLane, error)
@@ -111,7 +112,8 @@ func TestLanesModel(t *testing.T) {
 				before, owner := rapid.OneOf(owners, rapid.Just("")).Draw(t, "before"), rapid.OneOf(owners, rapid.Just("")).Draw(t, "owner")
 				both(t, "own", func(s *laneStore) string {
 					got, err := s.OwnLanes(t.Context(), "/", queue, before, owner)
-					return fmt.Sprint(got.Owner, got.held, err)
+					held, errHeld := s.HeldLanes(t.Context(), "/", queue)
+					return fmt.Sprint(got.Owner, got.held, err, held, errHeld)
 				})
 			},
 			"step": func(t *rapid.T) {

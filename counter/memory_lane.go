@@ -39,6 +39,18 @@ func (b *laneBook) first() int64 {
 	return slices.Min(slices.Collect(maps.Keys(b.open)))
 }
 
+// HeldLanes is like Counter.HeldLanes. It fails only if ctx has ended.
+func (m *Memory) HeldLanes(ctx context.Context, vhost, queue string) (n int, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, b := range m.ledger(vhost, queue).lanes {
+		if len(b.open) > 0 {
+			n++
+		}
+	}
+	return n, ctx.Err()
+}
+
 // OwnLanes is like Counter.OwnLanes. It fails only on invalid arguments.
 func (m *Memory) OwnLanes(ctx context.Context, vhost, queue, before, owner string) (OwnedLanes, error) {
 	if err := checkOwner(queue, cmp.Or(owner, "-")); err != nil {

@@ -76,8 +76,8 @@ var texts = map[string]text{
 	"later-lane-broken": {
 		Error, "the later lane cannot be used: {seen}",
 		"a consumer with a positive LaterAbove does not start; others hold messages with long delays unacked",
-		"stop the consumers with long delays, and let the queue drain; delete the queue or exchange that differs, then declare the lane " +
-			"again (strikes declare --later QUEUE)",
+		"stop the consumers with long delays; wait until the queue is empty, because RabbitMQ drops the messages of a deleted queue; delete " +
+			"the queue or exchange that differs; declare the lane again (strikes declare --later QUEUE)",
 	},
 	"later-lane-unread": {
 		Warning, "the later lane could not be checked: {seen}",
