@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -25,6 +26,10 @@ type LaneKeeper interface {
 	StepLane(ctx context.Context, s counter.LaneStep) (counter.LaneReply, error)
 }
 
+// unknownLanes is logged by a session that finds no owner of the lanes. No dead letter tells a new store from one that lost its data.
+const unknownLanes = "the store knows nothing of the lanes of this queue: it is new, or it has lost its data, and then messages of a lane " +
+	"overtake its dead letters; strikes status shows whether there are any"
+
 // laneRenewal is how often what the store keeps of held lanes is renewed.
 const laneRenewal = time.Hour
 
@@ -36,6 +41,7 @@ type holds struct {
 	store        LaneKeeper
 	vhost, queue string
 	owner        string
+	log          *slog.Logger
 	numbers      atomic.Int64
 
 	turn  chan struct{} // held by the one that asks; has room for one
@@ -48,7 +54,7 @@ type holds struct {
 
 func newHolds(s *Settler, store LaneKeeper) *holds {
 	return &holds{
-		store: store, vhost: s.VHost, queue: s.Queue, owner: token(tokens.Add(1)).String(), turn: make(chan struct{}, 1), known: map[string]bool{},
+		store: store, vhost: s.VHost, queue: s.Queue, owner: token(tokens.Add(1)).String(), log: s.Logger, turn: make(chan struct{}, 1), known: map[string]bool{},
 	}
 }
 
@@ -101,6 +107,9 @@ func (h *holds) own(ctx context.Context, alive func(context.Context) error) erro
 	}
 	if now.Owner != h.owner {
 		return errLaneUnowned
+	}
+	if before.Owner == "" {
+		h.log.Warn(unknownLanes, "queue", h.queue)
 	}
 	h.mu.Lock()
 	h.found = now

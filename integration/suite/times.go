@@ -6,7 +6,7 @@ var long = map[string]map[string]int{
 	"integration": {
 		"TestLaterBrokerKilled": 70, "TestReplayStopped": 60, "TestOrder": 60, "TestPauseKeepsTheOrder": 50, "TestReplayKilled": 50,
 		"TestBrokerKilledInTheMiddle": 45, "TestGoBlocksInAModuleOfTheirOwn": 40, "TestPublishThroughCutConnections": 35, "TestPush": 30,
-		"TestPushKilled": 30, "TestKillerIsDeadLetteredAndNeighboursAreNot": 30, "TestHoldLanes": 30, "TestPushDocument": 30,
+		"TestPushKilled": 30, "TestKillerIsDeadLetteredAndNeighboursAreNot": 30, "TestHoldLanes": 30, "TestPushDocument": 30, "TestMissingDeadLetterOfALane": 30,
 		"TestBrowsePartIsShort": 26, "TestPauseStopsEveryProcess": 26, "TestDoctorRaisesNoFalseAlarm": 25, "TestDoctorCommandsMend": 23,
 		"TestBrowseTakesConstantMemory": 22, "TestReplayRate": 20, "TestReplayAll": 20, "TestReplayPassesOver": 20, "TestLaterQueueGone": 20,
 		"TestBrowsePart": 18, "TestBrowseChangesNothing": 16, "TestUndecodableTakesNoNeighbour": 20, "TestDoctorFindsWhatIsWrong": 19,

@@ -223,7 +223,7 @@ func explainLane(err error, queue string) error {
 	case errors.Is(err, deadletter.ErrLaneWaiting):
 		return fmt.Errorf("%w; strikes status %s shows whether consumers run; if the message was lost there, strikes lane release --missing gives it up", err, operand)
 	case errors.Is(err, deadletter.ErrLaneBusy):
-		return fmt.Errorf("%w", err)
+		return fmt.Errorf("%w; pause what publishes them, then run the command again", err)
 	}
 	return err
 }

@@ -1,0 +1,327 @@
+package integration
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/strikesmq/strikes/consumer"
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/deadletter"
+	"github.com/strikesmq/strikes/internal/proctest"
+	"github.com/strikesmq/strikes/topology"
+)
+
+// laneQueue is a queue whose consumer holds lanes.
+type laneQueue struct {
+	name, prefix string
+	counts       *counter.Counter
+
+	mu      sync.Mutex
+	bad     map[string]bool // ids whose attempts fail
+	handled []string
+	log     bytes.Buffer
+}
+
+func newLaneQueue(t *testing.T, bad ...string) *laneQueue {
+	t.Helper()
+	l := &laneQueue{name: declaredAs(t, topology.Spec{Type: topology.Quorum, SingleActiveConsumer: true}), prefix: uniqueName(t, "strikes"), bad: map[string]bool{}}
+	for _, id := range bad {
+		l.bad[id] = true
+	}
+	var err error
+	l.counts, err = counter.Dial(redisURL(t), &counter.Options{Prefix: l.prefix})
+	need(t, err)
+	t.Cleanup(func() { need(t, l.counts.Close()) })
+	return l
+}
+
+// consume runs the consumer until the function that it returns is called, or the test ends. The handler calls during, if it is not nil.
+func (l *laneQueue) consume(t *testing.T, during func(id string)) (stop func()) {
+	t.Helper()
+	c := consumer.Consumer{
+		Queue: l.name, Ordered: true, HoldLanes: true, Counter: l.counts, Lane: laneOf, MaxRetries: -1, Logger: slog.New(slog.NewTextHandler(l, nil)),
+		Handler: func(_ context.Context, d amqp.Delivery) error {
+			if during != nil {
+				during(d.MessageId)
+			}
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			if l.bad[d.MessageId] {
+				return errors.New("no stock")
+			}
+			l.handled = append(l.handled, d.MessageId)
+			return nil
+		},
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	ended := make(chan error, 1)
+	go func() { ended <- c.Run(ctx, dialer(t)) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; err != nil && !errors.Is(err, consumer.ErrUncleanStop) {
+			t.Errorf("the consumer: %v", err)
+		}
+	})
+	t.Cleanup(stop)
+	return stop
+}
+
+// Write appends to the consumer's log.
+func (l *laneQueue) Write(line []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.log.Write(line)
+}
+
+func (l *laneQueue) logged(text string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Contains(l.log.String(), text)
+}
+
+func (l *laneQueue) fix() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	clear(l.bad)
+}
+
+func (l *laneQueue) ran() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.handled)
+}
+
+func (l *laneQueue) wantRan(t *testing.T, want ...string) {
+	t.Helper()
+	proctest.Eventually(t, 30*time.Second, "handled messages", func() bool { return len(l.ran()) >= len(want) })
+	if got := l.ran(); !slices.Equal(got, want) {
+		t.Errorf("handled %q, want %q", got, want)
+	}
+}
+
+func (l *laneQueue) awaitDead(t *testing.T, n int) {
+	t.Helper()
+	proctest.Eventually(t, time.Minute, "dead letters", func() bool { return depthOf(dialer(t), l.name+".dlq") == n })
+}
+
+func (l *laneQueue) open(t *testing.T, lane string) (*deadletter.Queue, deadletter.Lane) {
+	t.Helper()
+	admin := l.counts.Admin()
+	q, err := deadletter.Open(t.Context(), deadletter.Queue{Name: l.name + ".dlq", Dial: dialer(t), Records: admin}, deadletter.Management{URL: managementURL(t)})
+	need(t, err)
+	return q, deadletter.Lane{Queue: l.name, Name: lane, Store: admin, Wait: 2 * time.Second}
+}
+
+// flush has the store lose its memory of the queue, and empties the consumer's log.
+func (l *laneQueue) flush(t *testing.T) {
+	t.Helper()
+	opts, err := redis.ParseURL(redisURL(t))
+	need(t, err)
+	rdb := redis.NewClient(opts)
+	defer func() { need(t, rdb.Close()) }()
+	keys := rdb.Scan(t.Context(), 0, l.prefix+"*", 100).Iterator()
+	for keys.Next(t.Context()) {
+		need(t, rdb.Del(t.Context(), keys.Val()).Err())
+	}
+	need(t, keys.Err())
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.log.Reset()
+}
+
+// TestLanesOfALostStore: a store that loses its data while a lane is held, during a session or between two, is reported. Only then a later
+// message of the lane is attempted.
+func TestLanesOfALostStore(t *testing.T) {
+	for _, during := range []bool{true, false} {
+		l := newLaneQueue(t, "0")
+		publishBodies(t, l.name, 0, 2, func(int) string { return "x lane" })
+		reported := func(id string) {
+			if id == "2" && !l.logged("the store knows nothing of the lanes") {
+				t.Error("a message overtakes the dead letters, and the session did not say that its store is empty")
+			}
+		}
+		stop := l.consume(t, reported)
+		l.awaitDead(t, 2)
+		if during {
+			l.flush(t)
+		} else {
+			stop()
+			l.flush(t)
+			l.consume(t, reported)
+		}
+		publishBodies(t, l.name, 2, 3, func(int) string { return "x lane" })
+		l.wantRan(t, "2")
+		if during && !l.logged("the store has lost its memory of held lanes") {
+			t.Error("the session did not end for the lost memory")
+		}
+	}
+}
+
+// TestMissingDeadLetterOfALane: a dead letter that another program took blocks its lane, until an operator gives it up.
+func TestMissingDeadLetterOfALane(t *testing.T) {
+	for taken, before := range [][]string{nil, {"0"}} {
+		l := newLaneQueue(t, "0")
+		publishBodies(t, l.name, 0, 3, func(int) string { return "x lane" })
+		l.consume(t, nil)
+		l.awaitDead(t, 3)
+		id := "01"[taken : taken+1]
+		need(t, onChannel(dialer(t), func(ch *amqp.Channel) error {
+			var last amqp.Delivery
+			for range taken + 1 {
+				last = getOne(t, ch, l.name+".dlq")
+			}
+			if last.MessageId != id {
+				t.Fatalf("took %q, want %q", last.MessageId, id)
+			}
+			return last.Ack(false)
+		}))
+		l.awaitDead(t, 2)
+		l.fix()
+		q, lane := l.open(t, "lane")
+		for range 2 {
+			if done, err := q.ReplayLane(t.Context(), lane); !errors.Is(err, deadletter.ErrLaneMissing) || !strings.Contains(err.Error(), `message "`+id+`"`) || done.Released {
+				t.Errorf("message %s was taken: %+v, %v", id, done, err)
+			}
+		}
+		if done, err := q.DropFirst(t.Context(), lane); !errors.Is(err, deadletter.ErrLaneMissing) || done.Dropped != 0 {
+			t.Errorf("dropped without Missing: %+v, %v", done, err)
+		}
+		l.wantRan(t, before...)
+		lane.Missing = true
+		if done, err := q.DropFirst(t.Context(), lane); err != nil || done.Dropped != 1 || done.Released {
+			t.Errorf("dropped: %+v, %v", done, err)
+		}
+		if done, err := q.ReplayLane(t.Context(), lane); err != nil || !done.Released {
+			t.Errorf("replayed: %+v, %v", done, err)
+		}
+		l.wantRan(t, append(before, []string{"1", "2"}[taken:]...)...)
+	}
+}
+
+// busyLane publishes a message of the lane whenever the lane is read.
+type busyLane struct {
+	deadletter.Lanes
+	publish func()
+}
+
+func (b *busyLane) Lane(ctx context.Context, vhost, queue, lane string) (*counter.LaneState, error) {
+	b.publish()
+	return b.Lanes.Lane(ctx, vhost, queue, lane)
+}
+
+// TestReplayOfABusyLane: a replay of a lane that never pauses ends, and the next one finds the lane in order.
+func TestReplayOfABusyLane(t *testing.T) {
+	l := newLaneQueue(t, "0")
+	publishBodies(t, l.name, 0, 2, func(int) string { return "x lane" })
+	l.consume(t, nil)
+	l.awaitDead(t, 2)
+	l.fix()
+	q, lane := l.open(t, "lane")
+	published := 2
+	busy := lane
+	busy.Wait, busy.Passes = 20*time.Second, 3
+	busy.Store = &busyLane{lane.Store, func() {
+		publishBodies(t, l.name, published, published+1, func(int) string { return "x lane" })
+		published++
+	}}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	if done, err := q.ReplayLane(ctx, busy); !errors.Is(err, deadletter.ErrLaneBusy) || done.Passes != 3 || done.Replayed == 0 || done.Released {
+		t.Errorf("busy: %+v, %v", done, err)
+	}
+	if done, err := q.ReplayLane(t.Context(), lane); err != nil || !done.Released {
+		t.Errorf("at rest: %+v, %v", done, err)
+	}
+	l.wantRan(t, numbered("", published)...)
+}
+
+// TestLaneNames: a lane of any name up to 1 KiB is held, listed by that name, and replayed.
+func TestLaneNames(t *testing.T) {
+	for _, name := range []string{"", " ", "a b\n\x00", "\xff\xfe", strings.Repeat("x", 1024)} {
+		l := newLaneQueue(t, "0")
+		publishBodies(t, l.name, 0, 2, func(int) string { return "x " + name })
+		l.consume(t, nil)
+		l.awaitDead(t, 2)
+		held, err := l.counts.Admin().Lanes(t.Context(), "/", l.name)
+		if err != nil || len(held) != 1 || held[0].Lane != name || held[0].By != "0" || held[0].Messages != 2 {
+			t.Fatalf("lane %.20q: %+v, %v", name, held, err)
+		}
+		l.fix()
+		q, lane := l.open(t, held[0].Lane)
+		if done, err := q.ReplayLane(t.Context(), lane); err != nil || !done.Released || done.Replayed != 2 {
+			t.Errorf("lane %.20q: %+v, %v", name, done, err)
+		}
+		l.wantRan(t, "0", "1")
+	}
+}
+
+// TestReleasedLane: the drop of a lane's only message releases it, and what is done with the lane then changes nothing.
+func TestReleasedLane(t *testing.T) {
+	l := newLaneQueue(t, "0")
+	publishBodies(t, l.name, 0, 1, func(int) string { return "x lane" })
+	l.consume(t, nil)
+	l.awaitDead(t, 1)
+	q, lane := l.open(t, "lane")
+	if done, err := q.DropFirst(t.Context(), lane); err != nil || done.Dropped != 1 || !done.Released {
+		t.Errorf("the only message: %+v, %v", done, err)
+	}
+	if done, err := q.DropFirst(t.Context(), lane); !errors.Is(err, counter.ErrNotHeld) || done.Dropped != 0 {
+		t.Errorf("dropped again: %+v, %v", done, err)
+	}
+	if done, err := q.ReplayLane(t.Context(), lane); err != nil || done.Replayed != 0 {
+		t.Errorf("replayed: %+v, %v", done, err)
+	}
+	publishBodies(t, l.name, 1, 2, func(int) string { return "x lane" })
+	l.wantRan(t, "1")
+}
+
+// TestDropDuringReplay: an operator who drops the first message while another replays it drops nothing.
+func TestDropDuringReplay(t *testing.T) {
+	l := newLaneQueue(t, "0")
+	publishBodies(t, l.name, 0, 3, func(int) string { return "x lane" })
+	again, run := make(chan struct{}), make(chan struct{})
+	attempts := 0
+	l.consume(t, func(id string) {
+		if id != "0" {
+			return
+		}
+		if attempts++; attempts == 2 {
+			close(again)
+			<-run
+		}
+	})
+	l.awaitDead(t, 3)
+	l.fix()
+	q, lane := l.open(t, "lane")
+	patient := lane
+	patient.Wait = time.Minute
+	type outcome struct {
+		done deadletter.LaneResult
+		err  error
+	}
+	replayed := make(chan outcome, 1)
+	go func() {
+		done, err := q.ReplayLane(t.Context(), patient)
+		replayed <- outcome{done, err}
+	}()
+	<-again
+	second, _ := l.open(t, "lane")
+	if done, err := second.DropFirst(t.Context(), lane); !errors.Is(err, deadletter.ErrLaneWaiting) || done.Dropped != 0 {
+		t.Errorf("dropped: %+v, %v", done, err)
+	}
+	close(run)
+	if r := <-replayed; r.err != nil || !r.done.Released || r.done.Replayed != 3 {
+		t.Errorf("replayed: %+v, %v", r.done, r.err)
+	}
+	l.wantRan(t, "0", "1", "2")
+}
