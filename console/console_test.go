@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -27,6 +28,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // fakeBroker is a broker with one queue.
 type fakeBroker struct {
+	mu     sync.Mutex
 	status status.Status
 	found  []inspect.Finding
 	dead   *fakeLetters
@@ -43,16 +45,29 @@ func (b *fakeBroker) err() error {
 }
 
 func (b *fakeBroker) All(context.Context) (status.Overview, error) {
-	ready, consumers := b.status.Ready, b.status.Consumers
-	s := status.Summary{Queue: b.status.Queue, Ready: &ready, Consumers: &consumers, Dead: b.status.Dead, Retrying: b.status.Blocked}
-	if len(b.status.Blocking) > 0 {
-		s.Head, s.Blocked = &b.status.Blocking[0], b.status.Time.Sub(b.status.Blocking[0].Since)
+	seen := b.seen()
+	s := status.Summary{Queue: seen.Queue, Ready: &seen.Ready, Consumers: &seen.Consumers, Dead: seen.Dead, Retrying: seen.Blocked}
+	if len(seen.Blocking) > 0 {
+		s.Head, s.Blocked = &seen.Blocking[0], seen.Time.Sub(seen.Blocking[0].Since)
 	}
-	return status.Overview{Time: b.status.Time, Queues: []status.Summary{s}, Broker: b.err()}, nil
+	return status.Overview{Time: seen.Time, Queues: []status.Summary{s}, Broker: b.err()}, nil
+}
+
+// seen is read while the console takes its samples, and so is what change changes.
+func (b *fakeBroker) seen() status.Status {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.status
+}
+
+func (b *fakeBroker) change(f func(*status.Status)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	f(&b.status)
 }
 
 func (b *fakeBroker) Collect(context.Context, string) (status.Status, error) {
-	return b.status, b.err()
+	return b.seen(), b.err()
 }
 func (b *fakeBroker) Examine(context.Context, inspect.Need) ([]inspect.Finding, error) {
 	return b.found, b.err()

@@ -14,6 +14,7 @@ import (
 
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/deadletter"
+	"github.com/strikesmq/strikes/internal/status"
 )
 
 // hold parks messages of a lane: the first holds it.
@@ -44,7 +45,7 @@ func (f *fixture) plan(t *testing.T, lane string) url.Values {
 func TestLaneIsReplayed(t *testing.T) {
 	f := newFixture(t, Options{Allow: AllVerbs(), Actor: "ann"})
 	f.hold(t, "a1", "m-1", "m-2", "m-3")
-	f.broker.status.HeldLanes, f.broker.status.Dead.Behind = 1, 2
+	f.broker.change(func(s *status.Status) { s.HeldLanes, s.Dead.Behind = 1, 2 })
 	for _, path := range []string{query("queue"), query("lanes"), query("lane", "lane", "a1", "verb", "replay")} {
 		if body := checkPage(t, f, path); !strings.Contains(body, "m-1") || !strings.Contains(body, "a1") {
 			t.Errorf("%s does not show what holds the lane: %s", path, body)
@@ -203,7 +204,7 @@ func TestHostileLanes(t *testing.T) {
 	for _, lane := range lanes {
 		f.hold(t, lane, hostile)
 	}
-	f.broker.status.HeldLanes = len(lanes)
+	f.broker.change(func(s *status.Status) { s.HeldLanes = len(lanes) })
 	for _, path := range []string{query("queue"), query("lanes"), "/" + link("live", "screen", "lanes", "queue", "orders")} {
 		checkPage(t, f, path)
 	}

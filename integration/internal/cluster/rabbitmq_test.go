@@ -33,27 +33,27 @@ func TestRabbitMQ(t *testing.T) {
 		if err := one.Kill(); err != nil {
 			t.Fatal(err)
 		}
-		proctest.Within(t, 30*time.Second, func() error { return putOnce(t.Context(), two, "without one") })
+		proctest.Within(t, 2*time.Minute, func() error { return putOnce(t.Context(), two, "without one") })
 		if err := one.Start(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		proctest.Within(t, 30*time.Second, func() error { return tookOnce(one, "without one") })
+		proctest.Within(t, 2*time.Minute, func() error { return tookOnce(one, "without one") })
 	})
 	t.Run("one that is cut off comes back", func(t *testing.T) {
 		c.Isolate(two)
-		proctest.Within(t, 30*time.Second, func() error { return wantAway(t.Context(), two) })
-		proctest.Within(t, 30*time.Second, func() error { return putOnce(t.Context(), three, "without two") })
+		proctest.Within(t, 2*time.Minute, func() error { return wantAway(t.Context(), two) })
+		proctest.Within(t, 2*time.Minute, func() error { return putOnce(t.Context(), three, "without two") })
 		c.Heal()
-		proctest.Within(t, time.Minute, func() error { return tookOnce(two, "without two") })
+		proctest.Within(t, 2*time.Minute, func() error { return tookOnce(two, "without two") })
 	})
 	t.Run("and one that falls silent", func(t *testing.T) {
 		c.Silence(three)
-		proctest.Within(t, 30*time.Second, func() error { return wantAway(t.Context(), three) })
-		proctest.Within(t, 30*time.Second, func() error { return putOnce(t.Context(), one, "without three") })
+		proctest.Within(t, 2*time.Minute, func() error { return wantAway(t.Context(), three) })
+		proctest.Within(t, 2*time.Minute, func() error { return putOnce(t.Context(), one, "without three") })
 		c.Heal()
-		proctest.Within(t, time.Minute, func() error { return tookOnce(three, "without three") })
+		proctest.Within(t, 2*time.Minute, func() error { return tookOnce(three, "without three") })
 	})
-	proctest.Within(t, 30*time.Second, func() error { return c.whole(t.Context()) })
+	proctest.Within(t, 2*time.Minute, func() error { return c.whole(t.Context()) })
 }
 
 // wantAway fails while a node lets clients in.
