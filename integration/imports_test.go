@@ -50,7 +50,7 @@ var arrows = map[string][]string{
 	"internal/servers":    nil,
 	"internal/servertest": {"internal/servers"},
 	"internal/proctest":   {"internal/poll"},
-	"integration/bench":   join(public, join(laboratory, "internal/pause")...),
+	"integration/bench":   join(public, join(laboratory, "internal/pause", "internal/queueinfo")...),
 
 	"cmd/strikes": join(public, "console", "cmd/strikes/internal/...", "internal/doctor", "internal/inspect", "internal/management", "internal/queueinfo",
 		"internal/records", "internal/setting", "internal/shell", "internal/status"),

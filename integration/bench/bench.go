@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/queueinfo"
 	"github.com/strikesmq/strikes/publisher"
 )
 
@@ -23,6 +24,7 @@ type bench struct {
 	name                string               // begins the names of all queues and keys
 	brokerCPU, storeCPU func() time.Duration // nil: not known
 	progress            func(done, all int, next string)
+	private             bool // the broker: it may get a later lane
 
 	admin  *amqp.Connection     // declares, counts and deletes
 	fill   *publisher.Publisher // fills the queues
@@ -42,7 +44,10 @@ func (b *bench) run(ctx context.Context) (_ *result, err error) {
 	if err := b.open(ctx); err != nil {
 		return nil, err
 	}
-	all := cases(b.config)
+	all, err := b.playable(ctx)
+	if err != nil {
+		return nil, err
+	}
 	p := &population{bench: b, until: began.Add(b.time)}
 	b.steps = (b.rounds + 1) * len(all)
 	if slices.Contains(b.only, steps) {
@@ -59,6 +64,22 @@ func (b *bench) run(ctx context.Context) (_ *result, err error) {
 	}
 	r.Seconds = time.Since(began).Seconds()
 	return r, nil
+}
+
+// playable lists the cases. All queues of a virtual host share its later lane, so only a private broker gets one.
+func (b *bench) playable(ctx context.Context) ([]*Case, error) {
+	all := cases(b.config)
+	if b.private {
+		return all, nil
+	}
+	found, wrong, _, err := queueinfo.BucketsOf(ctx, b.admin)
+	if err != nil {
+		return nil, fmt.Errorf("looking for the later lane: %w", err)
+	}
+	if found != queueinfo.Yes || len(wrong) > 0 {
+		all = slices.DeleteFunc(all, func(c *Case) bool { return c.spec.Later })
+	}
+	return all, nil
 }
 
 // play runs every case once a round, each time beginning with another. Of several rounds, the first warms up.

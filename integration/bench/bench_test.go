@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -54,7 +55,11 @@ func TestQuick(t *testing.T) {
 		met[c.Contest]++
 		checkCase(t, c)
 	}
-	want := map[string]int{success: 6, failing: 22, ordered: 8, orderedFailing: 4, pushing: 8, publishing: 4, steps: 6}
+	want := map[string]int{success: 6, failing: 22, ordered: 10, orderedFailing: 4, pushing: 8, publishing: 4, steps: 6}
+	if slices.ContainsFunc(r.Cases, func(c *Case) bool { return c.Name == withLater }) { // the virtual host has the lane
+		want[success] += 2
+		want[failing] += 2
+	}
 	for contest, n := range want {
 		if met[contest] != n {
 			t.Errorf("%s: %d cases, want %d", contest, met[contest], n)
@@ -109,6 +114,26 @@ func wantGone(t *testing.T, b *bench) {
 	}
 	if keys, err := after.plain.Keys(t.Context(), b.name+"*").Result(); len(keys) > 0 || err != nil {
 		t.Errorf("keys are left: %.10q, %v", keys, err)
+	}
+}
+
+// TestNothingFailsForSoundRows: HoldLanes without a held lane, and LaterAbove without a long delay, are measured without failures only.
+func TestNothingFailsForSoundRows(t *testing.T) {
+	c, err := parseFlags(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	met := map[string]int{}
+	for _, c := range cases(c) {
+		if c.sound {
+			met[c.Contest]++
+			if c.Failing > 0 {
+				t.Errorf("%s fails", c)
+			}
+		}
+	}
+	if met[success] != 2 || met[failing] != 2 || met[ordered] != 2 {
+		t.Errorf("cases: %v, want 2 for each of %s, %s, %s", met, success, failing, ordered)
 	}
 }
 

@@ -5,7 +5,8 @@
 //	go run ./integration/bench -only success -messages 20000 -rounds 9
 //
 // It starts a private RabbitMQ and a private Redis, unless -amqp-url or AMQP_URL, -redis-url or REDIS_URL name others. There it declares queues and
-// keys of its own and removes them; other load on those servers falsifies the result. For private servers it also prints
+// keys of its own and removes them; other load on those servers falsifies the result. The contestants
+// with LaterAbove need the later lane there, which strikes declare --later declares; without it they are left out. For private servers it also prints
 // the CPU time of a message. A million counters take 600 MB of the store's memory.
 //
 // The contestants of a contest get the same messages, prefetch, durability and concurrency, on queues of their own that are
@@ -62,6 +63,7 @@ func run(ctx context.Context, c config) (err error) {
 			return err
 		}
 		defer func() { err = errors.Join(err, r.Close()) }()
+		b.private = true
 		b.amqpURL, b.brokerCPU = r.URL, func() time.Duration { return groupCPU(r.Group()) }
 	}
 	if c.redisURL == "" {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -32,10 +33,25 @@ func consumeOneAtATime(ctx context.Context, t *trial, conn *amqp.Connection) err
 	return t.consume(ctx, conn, consumer.Consumer{Ordered: true, Retry: consumer.RetryRequeue, Prefetch: 1})
 }
 
+// consumeHoldingLanes holds the lane of a dead letter. There is none, so no lane is held.
+func consumeHoldingLanes(ctx context.Context, t *trial, conn *amqp.Connection) error {
+	lane := func(amqp.Delivery) string { return "one" } // the tally wants the order of all messages
+	return t.consume(ctx, conn, consumer.Consumer{Ordered: true, HoldLanes: true, Lane: lane, Prefetch: orderedPrefetch})
+}
+
+// consumeLater has the later lane, and no message for it.
+func consumeLater(ctx context.Context, t *trial, conn *amqp.Connection) error {
+	return t.consume(ctx, conn, consumer.Consumer{LaterAbove: consumer.DefaultLaterAbove, Prefetch: prefetch})
+}
+
+// withoutLater is the LaterAbove of the other contestants, on whose virtual host the later lane may exist.
+const withoutLater = -1
+
 // consume runs c with what all contestants have in common. It has no Observer where no message fails: the handler knows what
 // will be acked.
 func (t *trial) consume(ctx context.Context, conn *amqp.Connection, c consumer.Consumer) error {
 	c.Queue, c.MaxRetries, c.Concurrency = t.spec.Queue, retries, t.workers
+	c.LaterAbove = cmp.Or(c.LaterAbove, withoutLater)
 	if c.Counter == nil {
 		c.Counter = t.counts
 	}
