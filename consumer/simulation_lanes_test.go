@@ -355,9 +355,9 @@ func (w *simWorld) takeLetters(state *counter.LaneState, upTo int64) (letters []
 }
 
 func (w *simWorld) planReplay(lane string, state *counter.LaneState, letters []*simMessage) {
-	var found []counter.LaneLetter
+	var found []counter.LaneDeadLetter
 	for _, m := range letters {
-		found = append(found, counter.LaneLetter{Message: m.asCounted(), Replays: m.replays()})
+		found = append(found, counter.LaneDeadLetter{Message: m.asCounted(), Replays: m.replays()})
 	}
 	plan := state.Plan(found)
 	o := &w.operator

@@ -49,9 +49,9 @@ func (s *LaneState) IsOpen(p Place) bool {
 	return open && p.Since == s.Since
 }
 
-// Letter reports whether the message at an open place is a dead letter, and its id, if it has one. Any other message was replayed,
+// DeadLetter reports whether the message at an open place is a dead letter, and its id, if it has one. Any other message was replayed,
 // and is not handled yet.
-func (s *LaneState) Letter(number int64) (id string, dead bool) {
+func (s *LaneState) DeadLetter(number int64) (id string, dead bool) {
 	for _, p := range s.letters {
 		if p.place == number && (!dead || p.id < id) {
 			id, dead = p.id, true
@@ -61,7 +61,7 @@ func (s *LaneState) Letter(number int64) (id string, dead bool) {
 }
 
 func (s *LaneState) idAt(number int64) string {
-	id, _ := s.Letter(number)
+	id, _ := s.DeadLetter(number)
 	return id
 }
 

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// LaneLetter is a dead letter that was found while a lane is replayed.
-type LaneLetter struct {
+// LaneDeadLetter is a dead letter that was found while a lane is replayed.
+type LaneDeadLetter struct {
 	Message
 	Replays int64 // how often it was replayed before it died
 }
@@ -27,7 +27,7 @@ type Planned struct {
 
 // Plan decides what a replay of the lane does next. The plan leaves out dead letters that the lane does not expect.
 // If two have the same id and generation, it publishes one at most, and none is a double: they may be two messages.
-func (s *LaneState) Plan(found []LaneLetter) LanePlan {
+func (s *LaneState) Plan(found []LaneDeadLetter) LanePlan {
 	at, seen := map[int64][]int{}, map[Message]int{}
 	for i, l := range found {
 		if p, ok := s.PlaceOf(l.Message); ok {

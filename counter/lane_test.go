@@ -165,8 +165,8 @@ func TestPlaceText(t *testing.T) {
 
 // TestLanePlan covers what a replay of a lane does with the dead letters that it finds.
 func TestLanePlan(t *testing.T) {
-	letter := func(id string, replays int64) LaneLetter {
-		return LaneLetter{Message{VHost: "/", Queue: "q", ID: id}, replays}
+	letter := func(id string, replays int64) LaneDeadLetter {
+		return LaneDeadLetter{Message{VHost: "/", Queue: "q", ID: id}, replays}
 	}
 	state := &LaneState{Since: 5, Last: 9, Open: []int64{2, 3, 4, 6}, letters: map[string]parked{}}
 	for id, place := range map[string]int64{"done": 1, "a": 2, "a again": 2, "c": 4, "d": 6, "twice": 1} {
@@ -175,21 +175,21 @@ func TestLanePlan(t *testing.T) {
 	at := func(index int, n int64) Planned { return Planned{index, Place{5, n}} }
 	for _, tt := range []struct {
 		name  string
-		found []LaneLetter
+		found []LaneDeadLetter
 		want  LanePlan
 	}{
 		{"none", nil, LanePlan{Missing: []int64{2, 4, 6}, Waiting: []int64{3}}},
-		{"all, in another order", []LaneLetter{letter("d", 0), letter("c", 0), letter("a", 0)},
+		{"all, in another order", []LaneDeadLetter{letter("d", 0), letter("c", 0), letter("a", 0)},
 			LanePlan{Publish: []Planned{at(2, 2), at(1, 4), at(0, 6)}, Waiting: []int64{3}}},
-		{"one is missing", []LaneLetter{letter("a", 0), letter("d", 0)},
+		{"one is missing", []LaneDeadLetter{letter("a", 0), letter("d", 0)},
 			LanePlan{Publish: []Planned{at(0, 2)}, Missing: []int64{4}, Waiting: []int64{3}, Doubles: nil}},
-		{"doubles of a place", []LaneLetter{letter("a", 0), letter("a again", 1), letter("c", 0), letter("d", 0)},
+		{"doubles of a place", []LaneDeadLetter{letter("a", 0), letter("a again", 1), letter("c", 0), letter("d", 0)},
 			LanePlan{Publish: []Planned{at(1, 2), at(2, 4), at(3, 6)}, Waiting: []int64{3}, Doubles: []int{0}}},
-		{"a double of one that was handled", []LaneLetter{letter("done", 0), letter("a", 0)},
+		{"a double of one that was handled", []LaneDeadLetter{letter("done", 0), letter("a", 0)},
 			LanePlan{Publish: []Planned{at(1, 2)}, Missing: []int64{4, 6}, Waiting: []int64{3}, Doubles: []int{0}}},
-		{"two messages of one id", []LaneLetter{letter("twice", 0), letter("a", 0), letter("twice", 0), letter("a", 0)},
+		{"two messages of one id", []LaneDeadLetter{letter("twice", 0), letter("a", 0), letter("twice", 0), letter("a", 0)},
 			LanePlan{Publish: []Planned{at(1, 2)}, Missing: []int64{4, 6}, Waiting: []int64{3}}},
-		{"unexpected", []LaneLetter{letter("other", 0)}, LanePlan{Missing: []int64{2, 4, 6}, Waiting: []int64{3}}},
+		{"unexpected", []LaneDeadLetter{letter("other", 0)}, LanePlan{Missing: []int64{2, 4, 6}, Waiting: []int64{3}}},
 	} {
 		if diff := gocmp.Diff(tt.want, state.Plan(tt.found)); diff != "" {
 			t.Errorf("%s: %s", tt.name, diff)
@@ -226,7 +226,7 @@ func TestRepeatedLaneStep(t *testing.T) {
 func TestLanePlanForTaken(t *testing.T) {
 	again, behind := Message{VHost: "/", Queue: "q", ID: "again"}, Message{VHost: "/", Queue: "q", ID: "behind"}
 	state := &LaneState{Since: 5, Last: 3, Open: []int64{2, 3}, letters: map[string]parked{member("again", ""): {3, "again"}, member("behind", ""): {2, "behind"}}}
-	found := []LaneLetter{{Message: again}, {Message: behind}}
+	found := []LaneDeadLetter{{Message: again}, {Message: behind}}
 	for upTo, want := range []LanePlan{{}, {}, {Publish: []Planned{{1, Place{5, 2}}}}, {Publish: []Planned{{1, Place{5, 2}}, {0, Place{5, 3}}}}} {
 		if diff := gocmp.Diff(want, (&LaneState{Since: 5}).ForTaken(int64(upTo), state).Plan(found)); diff != "" {
 			t.Errorf("up to place %d: %s", upTo, diff)

@@ -56,11 +56,11 @@ func (w *laneWork) scan(ctx context.Context) (err error) {
 	}
 	w.state = w.state.ForTaken(until, now)
 	w.found, w.named = nil, nil
-	letters := []counter.LaneLetter{}
+	letters := []counter.LaneDeadLetter{}
 	for _, m := range taken {
 		if name, _, ok := w.name(m); ok {
 			w.found, w.named = append(w.found, m), append(w.named, name)
-			letters = append(letters, counter.LaneLetter{Message: name, Replays: m.Replays})
+			letters = append(letters, counter.LaneDeadLetter{Message: name, Replays: m.Replays})
 		}
 	}
 	w.plan = w.state.Plan(letters)
