@@ -94,7 +94,8 @@ func (s *session) checkStore(ctx context.Context) error {
 	return nil
 }
 
-// checkLanes refuses a queue with held lanes to a consumer that would not hold them. A store that is away is no reason to refuse.
+// checkLanes refuses a queue with held lanes to a consumer that would not hold them. If the store is away, its last number stands; without
+// one it is no reason to refuse.
 func (s *session) checkLanes(ctx context.Context) error {
 	store, ok := s.Counter.(LaneKeeper)
 	if !ok || s.holds != nil {
@@ -109,10 +110,13 @@ func (s *session) checkLanes(ctx context.Context) error {
 	switch {
 	case errors.As(err, &failed) && neverServes(err):
 		return refusal{fmt.Errorf("consumer: queue %q: reading whether its lanes are held: %w", s.Queue, err)}
-	case err != nil:
-		s.Logger.Warn("whether lanes of the queue are held is not known: it is consumed as if none were", "queue", s.Queue, "error", err)
-		return nil
-	case held == 0:
+	case err == nil:
+		s.control.noteLanes(held)
+	default:
+		held = s.control.heldLanes()
+		s.Logger.Warn("whether lanes of the queue are held is not known: the last number stands", "queue", s.Queue, "held", held, "error", err)
+	}
+	if held == 0 {
 		return nil
 	}
 	return refusal{fmt.Errorf("consumer: queue %q is refused: %d of its lanes are held, and their new messages would overtake the dead letters: set HoldLanes and Lane, or release the lanes (strikes lane list)", s.Queue, held)}

@@ -35,6 +35,7 @@ type control struct {
 	changed  chan struct{}                // closed when reply changes
 	sessions map[*context.CancelFunc]bool // of those that consume; true: it holds no lanes
 	held     map[*delivery]uncountedSince // deliveries whose last attempt was not counted
+	lanes    int                          // held ones of the queue, as the store last said
 
 	first chan struct{} // closed when the first read is done
 	again chan struct{} // asks for a read now
@@ -104,12 +105,34 @@ func (k *control) lookForLanes(ctx context.Context) {
 		return
 	}
 	held, err := store.HeldLanes(ctx, k.vhost, k.queue)
-	if err != nil || held == 0 { // no reply is no refusal, as before a session
+	if err != nil { // the last number stands
+		return
+	}
+	k.noteLanes(held)
+	if held == 0 {
 		return
 	}
 	for _, cancel := range k.holdingNoLanes() {
 		(*cancel)()
 	}
+}
+
+func (k *control) noteLanes(held int) {
+	if k == nil {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.lanes = held
+}
+
+func (k *control) heldLanes() int {
+	if k == nil {
+		return 0
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.lanes
 }
 
 func (k *control) holdingNoLanes() (sessions []*context.CancelFunc) {

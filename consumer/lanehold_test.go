@@ -124,6 +124,23 @@ func TestUnknownLanes(t *testing.T) {
 	}
 }
 
+// After a held lane was seen, a store that is away does not let the next session overtake it.
+func TestTheLastNumberOfHeldLanesStands(t *testing.T) {
+	settler, err := (&Settler{Queue: "orders", Counter: lanesFail{counter.NewMemory(nil), errors.New("away")}}).prepared()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newSession(Consumer{}, settler)
+	s.control = &control{lanes: 2}
+	if err := s.checkLanes(t.Context()); !errors.As(err, new(refusal)) || !strings.Contains(err.Error(), "2 of its lanes are held") {
+		t.Error(err)
+	}
+	s.Counter = held(t, "a")
+	if err := s.checkLanes(t.Context()); !errors.As(err, new(refusal)) || s.control.heldLanes() != 1 {
+		t.Errorf("%v, %d held", err, s.control.heldLanes())
+	}
+}
+
 // TestALaneHeldDuringASessionEndsIt: within two seconds, if the session holds no lanes. One that holds lanes goes on, as do both if
 // the store does not reply.
 func TestALaneHeldDuringASessionEndsIt(t *testing.T) {

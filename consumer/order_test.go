@@ -140,6 +140,10 @@ func TestLaneWaitsForNoTimer(t *testing.T) {
 					return 0, nil
 				})
 				c := Consumer{Lane: tc.lane, Handler: func(ctx context.Context, d amqp.Delivery) error {
+					if tc.lane == nil && d.MessageId == "m0" { // until the others wait for it
+						time.Sleep(time.Second)
+						began = time.Now()
+					}
 					waited = time.Since(began)
 					return handle(ctx, d)
 				}}

@@ -14,6 +14,7 @@ func (c *Consumer) untilPaused(ctx context.Context, conn *amqp.Connection, held 
 		return false, err
 	}
 	setUp(s)
+	s.control = held.current()
 	if err := s.checked(ctx, conn); err != nil {
 		return false, err
 	}

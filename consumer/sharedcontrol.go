@@ -50,6 +50,14 @@ func (h *heldControl) of(s *Settler) *control {
 	return h.shared.control
 }
 
+// current returns the control of the session before, nil if there was none.
+func (h *heldControl) current() *control {
+	if h.shared == nil {
+		return nil
+	}
+	return h.shared.control
+}
+
 // release stops the control that no other consumer uses, and waits for that.
 func (h *heldControl) release() {
 	if h.shared == nil {
