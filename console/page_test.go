@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -106,15 +107,17 @@ func TestHeadlines(t *testing.T) {
 		return status.Message{ID: "m", State: status.Ready, Since: now.Add(-d)}
 	}
 	for want, v := range map[string]queueView{
-		"blocked for 12 min by 1 message":            {Status: status.Status{Time: now, Blocked: 1, Consumers: 1, Blocking: []status.Message{ago(12 * time.Minute)}}},
-		"paused for 3 min":                           {Status: status.Status{Time: now}, Paused: &counter.Note{At: now.Add(-3 * time.Minute)}},
-		"paused, but 1 consumer not stopped yet":     {Status: status.Status{Time: now}, Paused: &counter.Note{}, Consuming: []counter.ConsumerState{{Holder: "a", Seen: now}}},
-		"blocked: no consumer, 2 messages ready":     {Status: status.Status{Time: now, Ready: 2}},
-		"1 dead letter unaccounted for":              {Status: status.Status{Time: now, Consumers: 1, Dead: status.DeadLetters{Missing: 1, Still: 1}}},
-		"nothing blocks it, 1\u202f200 dead letters": {Status: status.Status{Time: now, Consumers: 1, Dead: status.DeadLetters{Still: 1200}}},
-		"dead-letter route broken: no exchange":      {Status: status.Status{Time: now, Consumers: 1, Dead: status.DeadLetters{Route: []inspect.Finding{{Severity: inspect.Error, Seen: "no exchange"}}}}},
-		"3 messages held, not counted":               {Status: status.Status{Time: now, Consumers: 2, Held: []status.Held{{Messages: 1}, {Messages: 2}}}},
-		"nothing blocks it":                          {Status: status.Status{Time: now, Consumers: 1}},
+		"blocked for 12 min by 1 message":                          {Status: status.Status{Time: now, Blocked: 1, Consumers: 1, Blocking: []status.Message{ago(12 * time.Minute)}}},
+		"held for 3 min by an exhausted message":                   {Status: status.Status{Time: now, HeldBy: &status.Holding{Since: now.Add(-3 * time.Minute), Only: true}}, Paused: &counter.Note{At: now.Add(-3 * time.Minute)}},
+		"held for 2 min by an exhausted message, paused for 3 min": {Status: status.Status{Time: now, HeldBy: &status.Holding{Since: now.Add(-2 * time.Minute)}}, Paused: &counter.Note{At: now.Add(-3 * time.Minute)}},
+		"paused for 3 min":                                         {Status: status.Status{Time: now}, Paused: &counter.Note{At: now.Add(-3 * time.Minute)}},
+		"paused, but 1 consumer not stopped yet":                   {Status: status.Status{Time: now}, Paused: &counter.Note{}, Consuming: []counter.ConsumerState{{Holder: "a", Seen: now}}},
+		"blocked: no consumer, 2 messages ready":                   {Status: status.Status{Time: now, Ready: 2}},
+		"1 dead letter unaccounted for":                            {Status: status.Status{Time: now, Consumers: 1, Dead: status.DeadLetters{Missing: 1, Still: 1}}},
+		"nothing blocks it, 1\u202f200 dead letters":               {Status: status.Status{Time: now, Consumers: 1, Dead: status.DeadLetters{Still: 1200}}},
+		"dead-letter route broken: no exchange":                    {Status: status.Status{Time: now, Consumers: 1, Dead: status.DeadLetters{Route: []inspect.Finding{{Severity: inspect.Error, Seen: "no exchange"}}}}},
+		"3 messages held, not counted":                             {Status: status.Status{Time: now, Consumers: 2, Held: []status.Held{{Messages: 1}, {Messages: 2}}}},
+		"nothing blocks it":                                        {Status: status.Status{Time: now, Consumers: 1}},
 	} {
 		if got := headline(v); got != want {
 			t.Errorf("%q, want %q", got, want)
@@ -172,5 +175,32 @@ func TestAuditFile(t *testing.T) {
 	w := f.get(query("audit.ndjson"))
 	if n := strings.Count(w.Body.String(), "\n"); n != 2 || !strings.Contains(w.Header().Get("Content-Disposition"), "attachment") {
 		t.Errorf("%d lines, %v", n, w.Header())
+	}
+}
+
+// TestHeldQueue: the page names the message that holds its queue, and what ends that, as far as it is allowed.
+func TestHeldQueue(t *testing.T) {
+	for _, tc := range []struct {
+		allow []Verb
+		only  bool
+		links []string
+	}{
+		{AllVerbs(), true, []string{"Grant it attempts", "Reset its count", "Skip it"}},
+		{[]Verb{VerbSkip}, false, []string{"Skip it"}},
+		{nil, true, nil},
+	} {
+		f := newFixture(t, Options{Allow: tc.allow})
+		f.broker.change(func(s *status.Status) {
+			s.HeldBy = &status.Holding{ID: hostile, Cause: counter.CauseRejected, Since: s.Time.Add(-12 * time.Minute), Only: tc.only}
+		})
+		body := checkPage(t, f, query("queue"))
+		if !strings.Contains(body, "has held the queue for 12 min: exhausted, rejected") || strings.Contains(body, "an operator paused it too") == tc.only {
+			t.Errorf("%v: %s", tc.allow, body)
+		}
+		for _, text := range []string{"Grant it attempts", "Reset its count", "Skip it"} {
+			if has := strings.Contains(body, text); has != slices.Contains(tc.links, text) {
+				t.Errorf("%v: %q: %v", tc.allow, text, has)
+			}
+		}
 	}
 }

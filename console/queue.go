@@ -141,7 +141,10 @@ func headline(s queueView) string {
 		add(true, "%s", broken)
 	}
 	add(s.Paused != nil && len(going) > 0, "paused, but %s not stopped yet", plural(len(going), "consumer"))
-	if s.Paused != nil && len(going) == 0 {
+	if s.HeldBy != nil {
+		add(true, "held for %s by an exhausted message", rough(s.Time.Sub(s.HeldBy.Since)))
+	}
+	if s.Paused != nil && len(going) == 0 && (s.HeldBy == nil || !s.HeldBy.Only) {
 		add(true, "paused for %s", rough(s.Time.Sub(s.Paused.At)))
 	}
 	add(s.Undecodable != nil && s.Undecodable.Blocks(s.Time), "blocked by a message that consumers cannot decode")
