@@ -54,7 +54,8 @@ func NoDatabase(err error) bool {
 	return strings.Contains(err.Error(), "DB index is out of range") || strings.Contains(err.Error(), "SELECT is not allowed in cluster mode")
 }
 
-// OpenStore opens a store and makes sure that it answers.
+// OpenStore opens a store and makes sure that it answers. It asks a slow store again for operatorWait, because one late reply is no
+// reason not to start.
 func OpenStore(ctx context.Context, rawURL, prefix string) (*counter.Counter, error) {
 	store, err := DialStore(rawURL, prefix)
 	if err != nil {
@@ -62,10 +63,20 @@ func OpenStore(ctx context.Context, rawURL, prefix string) (*counter.Counter, er
 	}
 	check, cancel := context.WithTimeout(ctx, CheckTimeout)
 	defer cancel()
-	if _, err := store.Check(check); err != nil {
+	began := time.Now()
+	_, err = store.Check(check)
+	for isSlow(err) && time.Since(began) < operatorWait && check.Err() == nil {
+		_, err = store.Check(check)
+	}
+	if err != nil {
 		return nil, errors.Join(fmt.Errorf("store %s: %w", setting.RedactURL(rawURL), ExplainStore(ctx, rawURL, err)), store.Close())
 	}
 	return store, nil
+}
+
+func isSlow(err error) bool {
+	var failed *counter.StoreError
+	return errors.As(err, &failed) && failed.Fault == counter.FaultSlow
 }
 
 // ExplainStore adds to the error of a store what is wrong with its URL, if anything is.
