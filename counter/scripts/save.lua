@@ -75,10 +75,10 @@ if live then
     call('ZREM', former, member)
     listed = 0
   end
-  if set and math.abs(now - listed) >= moves then
+  if set and (math.abs(now - listed) >= moves or live > ttl) then -- a lease may outlast the entry and its set
     call('ZADD', set, string.format('%d', now + live), member)
     if set == index or exhausts or listed == 0 then listed = now end -- of a tombstone it stays the time of death
-    if sure ~= set and call('PTTL', set) < live * 1.25 then call('PEXPIRE', set, 2 * live) end -- twice: rarely again
+    if (sure ~= set or live > ttl) and call('PTTL', set) < live * 1.25 then call('PEXPIRE', set, 2 * live) end -- twice: rarely again
     sure = set
   end
   if set and (exhausts or not kept) and now % 8 == 0 then -- one new entry in eight removes up to 24 expired ones
