@@ -95,8 +95,9 @@ soak-store: ## run soaks with killers on a store that is slow or loses replies, 
 		done; \
 	done
 
-lanes: ## hold, replay and release 100 lanes of 20,000 messages under faults, and play 100,000 simulated schedules; flags in LANES
+lanes: ## hold, replay and release 100 lanes of 20,000 messages under faults, hold a queue of 4,000, and play 100,000 simulated schedules; flags in LANES
 	@$(SETUP) -need rabbitmq,redis go test ./integration -count=1 -timeout 1h -v -run '^TestHoldLanes$$' -lanes.messages 20000 -lanes.lanes 100 -lanes.faults 90 -lanes.restarts 3 $(LANES)
+	@$(SETUP) -need rabbitmq,redis go test ./integration -count=1 -timeout 1h -v -run '^TestHoldQueue$$' -lanes.messages 4000 -lanes.faults 36 -lanes.restarts 3 $(LANES)
 	@(cd consumer && go test -count=1 -timeout 4h -v -run '^TestSimulationLanes$$' -sim.from 10000 -sim.n 100000)
 
 later: ## kill 500 processes while 10,000 delayed messages wait in the later lane

@@ -17,7 +17,7 @@ const (
 	// deadPerPage is how many dead letters a page lists.
 	deadPerPage = 50
 	// groupsBudget is how long the first paint counts groups, which is enough for all of most queues.
-	groupsBudget = 40 * time.Millisecond
+	groupsBudget = 30 * time.Millisecond
 	// rowsBudget and liveBudget end the search for rows that a filter picks.
 	rowsBudget = 100 * time.Millisecond
 	liveBudget = time.Second

@@ -248,7 +248,7 @@ func (v queueView) Holding() string {
 	}{
 		{d.Behind, "behind held lanes"}, {int64(d.Out), "unacked by its consumers"}, {int64(d.Waiting), "waiting in the source queue for the dead-letter route"},
 		{d.Removed, "replayed or dropped"}, {max(d.Gone()-d.Removed, 0), "removed by others"}, {d.WrittenOff, "written off"},
-		{d.Unclear, "on the way or in use"},
+		{d.Unclear, "on the way or in use"}, {d.Unrecorded, "of them not known to the store"},
 	} {
 		if more.n > 0 {
 			parts = append(parts, digits(more.n)+" "+more.text)

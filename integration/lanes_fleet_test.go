@@ -26,12 +26,13 @@ import (
 	"github.com/strikesmq/strikes/internal/proxy"
 )
 
-// laneChild is what a consumer process of TestHoldLanes does.
+// laneChild is what a consumer process of TestHoldLanes and TestHoldQueue does.
 type laneChild struct {
 	Seat          int
 	AMQP, Redis   string // through proxies
 	Runs          string // the store without a proxy: counts the attempts at each message
 	Prefix, Queue string
+	Whole         bool // the queue has no lanes
 	Ledger        string
 }
 
@@ -102,6 +103,9 @@ func (c laneChild) run(ctx context.Context) (err error) {
 			}
 			return write("done", d.MessageId)
 		},
+	}
+	if c.Whole {
+		consume.Lane, consume.Concurrency, consume.Prefetch = nil, 0, 10
 	}
 	return consume.Run(ctx, consumer.Dialer(c.AMQP, amqp.Config{Heartbeat: time.Second}))
 }

@@ -17,7 +17,9 @@ import (
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/deadletter"
+	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/internal/proctest"
+	"github.com/strikesmq/strikes/internal/status"
 	"github.com/strikesmq/strikes/topology"
 )
 
@@ -161,6 +163,13 @@ func TestLanesOfALostStore(t *testing.T) {
 		}
 		publishBodies(t, l.name, 2, 3, func(int) string { return "x lane" })
 		l.wantRan(t, "2")
+		c := status.Collector{Queue: l.name, VHost: "/", Store: l.counts.Admin(), Dial: dialer(t), API: inspect.Need{Management: managementURL(t)}}
+		defer c.Close()
+		proctest.Eventually(t, 30*time.Second, "a status that says that the store does not know the dead letters", func() bool {
+			s, err := c.Collect(t.Context())
+			need(t, err)
+			return s.Dead.Unrecorded == 2
+		})
 		if during && !l.logged("the store has lost its memory of held lanes") {
 			t.Error("the session did not end for the lost memory")
 		}

@@ -74,6 +74,7 @@ func TestHoldLanes(t *testing.T) {
 type heldLanes struct {
 	*laneLedger
 	queue    string
+	whole    bool // it has no lanes
 	seed     uint64
 	counts   *counter.Counter // reaches the store without faults
 	rnd      *rand.Rand
@@ -107,7 +108,7 @@ func (h *heldLanes) startFleet(t *testing.T, seed uint64) {
 	t.Cleanup(func() { need(t, counts.Close()) })
 	h.counts, h.faults = counts, map[string]int{}
 	for i := range 3 {
-		seat := newLaneSeat(t, h.broker, laneChild{Seat: i, Prefix: prefix, Queue: h.queue, Ledger: h.out.Name()}, seed+uint64(i))
+		seat := newLaneSeat(t, h.broker, laneChild{Seat: i, Prefix: prefix, Queue: h.queue, Whole: h.whole, Ledger: h.out.Name()}, seed+uint64(i))
 		h.seats = append(h.seats, seat)
 	}
 }

@@ -40,6 +40,22 @@ func lanes(queue string, handler func(context.Context, amqp.Delivery) error) con
 	return consumer.Consumer{Queue: queue, Ordered: true, HoldLanes: true, Lane: accountOf, Concurrency: 8, MaxRetries: -1, Handler: handler}
 }
 
+// hold has dead letters hold two lanes of a queue, and an exhausted message hold a queue without lanes.
+func (p *plant) hold() {
+	p.t.Helper()
+	p.declare(topology.Spec{Queue: "bookings", SingleActiveConsumer: true}, topology.Spec{Queue: "ledger", SingleActiveConsumer: true})
+	p.publish("bookings", booking("booking-310", "DE-2210", counter.CauseRejected), booking("booking-311", "DE-2210", ""), booking("booking-312", "DE-2210", ""),
+		booking("booking-313", "FR-0417", counter.CauseRejected))
+	p.consume(lanes("bookings", handle))
+	p.publish("ledger", booking("entry-88", "", counter.CauseRejected), booking("entry-89", "", ""))
+	p.consume(consumer.Consumer{Queue: "ledger", Ordered: true, HoldLanes: true, MaxRetries: -1})
+	proctest.Eventually(p.t, patience, "two held lanes", func() bool { return p.depth("bookings.dlq") == 4 })
+	proctest.Eventually(p.t, patience, "a message that holds its queue", func() bool {
+		held, err := p.counter.Admin().Holding(p.t.Context(), p.vhost, "ledger")
+		return err == nil && held != nil
+	})
+}
+
 // TestLanes replays one held lane and releases another in a browser, with and without script. The lanes have hostile names.
 func TestLanes(t *testing.T) {
 	for _, script := range []bool{true, false} {

@@ -22,12 +22,16 @@ func screens(s *site) []struct{ name, at string } {
 		{"replay", s.at("replay", "queue", "payments", "kind", "timed-out")},
 		{"audit", s.at("audit", "queue", "orders")},
 		{"change", s.at("change", "queue", "orders", "verb", "grant", "id", "order-7301")},
+		{"lanes", s.at("lanes", "queue", "bookings")},
+		{"lane", s.at("lane", "queue", "bookings", "lane", "DE-2210", "verb", "release")},
+		{"held", s.at("queue", "queue", "ledger")},
 	}
 }
 
 // TestAccessible has axe-core look at each screen, in both colour schemes, narrow and wide.
 func TestAccessible(t *testing.T) {
 	p := incident(t)
+	p.hold()
 	s := p.serve(nil)
 	b := newTab(t)
 	for _, screen := range screens(s) {
@@ -60,6 +64,7 @@ func TestScreenshots(t *testing.T) {
 		t.Skip("make screenshots sets -screenshots")
 	}
 	p := incident(t)
+	p.hold()
 	s := p.serve(nil)
 	b := newTab(t)
 	for _, screen := range screens(s) {

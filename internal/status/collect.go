@@ -3,6 +3,7 @@ package status
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -79,6 +80,9 @@ func (c *Collector) Collect(ctx context.Context) (Status, error) {
 	}
 	c.askManagement(ctx, &s)
 	s.Dead.judge()
+	if !slices.ContainsFunc(s.Notes, func(n Note) bool { return n.Code == LanesDenied }) {
+		s.Dead.countUnrecorded()
+	}
 	c.inspectRoute(ctx, &s)
 	s.Dead.suppose(s.Consumers, s.Unacked)
 	return s, nil

@@ -30,6 +30,10 @@ type DeadLetters struct {
 
 	Behind int64 `json:"behind_held_lanes,omitempty"` // not of Count: dead-lettered without an attempt, behind another of their lane
 
+	// Unrecorded are messages in Queue beyond Still and Behind. They are of another queue, or the broker or another program
+	// dead-lettered them, or the store has lost its data. It is 0 while Queue is in use.
+	Unrecorded int64 `json:"unrecorded,omitempty"`
+
 	Waiting int `json:"waiting,omitempty"` // in the source queue for the dead-letter route
 
 	Route []inspect.Finding `json:"route,omitempty"` // what is wrong with the dead-letter route; of one queue inspected if dead letters are missing or waiting, or if Queue is a guess
@@ -112,6 +116,13 @@ func (d *DeadLetters) judge() {
 	}
 	d.Unclear = min(open, d.recent)
 	d.Missing = open - d.Unclear
+}
+
+// countUnrecorded counts what the dead-letter queue has and the store does not know.
+func (d *DeadLetters) countUnrecorded() {
+	if d.Holds != nil && d.consumers == 0 && !d.moving {
+		d.Unrecorded = max(int64(*d.Holds)-d.Still-d.Behind, 0)
+	}
 }
 
 // suppose takes what consumers of the source queue have unacked for dead

@@ -75,29 +75,26 @@ type facts struct {
 	tombstones counter.Tombstones
 	behind     counter.Behind
 	records    map[counter.Message]counter.Record
+	reasons    tally // of the dead letters
 }
 
 // judge fills in what follows from the store's facts. Most is how many
 // blocking messages are listed; 0: all.
 func (s *Status) judge(f facts, most int) {
-	reasons := tally{}
 	for _, r := range f.records {
 		switch {
 		case blocks(r):
 			s.Blocking = append(s.Blocking, blocking(r, f.override, s))
 		case r.State == counter.StateForeign:
 			s.note(ForeignRecord, "", nil)
-		case r.State == counter.StateDeadLetter:
-			reasons.add(r.Reason)
-			if f.now.Sub(r.LastTime) < Arriving {
-				s.Dead.recent++
-			}
+		case r.State == counter.StateDeadLetter && f.now.Sub(r.LastTime) < Arriving:
+			s.Dead.recent++
 		}
 	}
 	s.Dead.counted(f.tombstones)
 	s.HeldLanes, s.Dead.Behind = int(f.behind.Lanes), f.behind.Count
 	s.Dead.recent += f.behind.Recent
-	s.Dead.Reasons, s.Dead.Others = reasons.most(maxReasons)
+	s.Dead.Reasons, s.Dead.Others = f.reasons.most(maxReasons)
 	s.Dead.explain()
 	slices.SortFunc(s.Blocking, byLength)
 	if s.Blocked = len(s.Blocking); most > 0 {

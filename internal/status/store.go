@@ -57,6 +57,11 @@ func (c *Collector) askStore(ctx context.Context, s *Status) (err error) {
 	if f.records, err = c.records(ctx, s); err != nil {
 		return err
 	}
+	if !c.NoReasons {
+		if f.reasons, err = c.reasons(ctx, s); err != nil {
+			return err
+		}
+	}
 	s.Undecodable = records.UndecodableOf(u)
 	if f.override != nil {
 		limit := queue.LimitOf(*f.override)
@@ -107,7 +112,7 @@ func (c *Collector) records(ctx context.Context, s *Status) (map[counter.Message
 	return all, c.deadRecords(ctx, s, all)
 }
 
-// deadRecords reads the dead letters for their reasons, or only those that may be on their way.
+// deadRecords reads the dead letters that may be on their way.
 func (c *Collector) deadRecords(ctx context.Context, s *Status, all map[counter.Message]counter.Record) error {
 	n, old := 0, 0
 	for d, err := range c.Store.Dead(ctx, c.VHost, c.Queue, "") {
@@ -115,18 +120,34 @@ func (c *Collector) deadRecords(ctx context.Context, s *Status, all map[counter.
 			return err
 		}
 		all[d.Message] = d.Record
-		if n++; n == maxScanned {
-			s.Notes = append(s.Notes, Note{Code: ManyRecords, Count: maxScanned})
-			break
-		}
 		if s.Time.Sub(d.LastTime) > Arriving {
 			old++
 		}
-		if c.NoReasons && old >= renewed {
+		if n++; n == maxScanned || old == renewed {
 			break
 		}
 	}
 	return nil
+}
+
+// reasons counts the reasons of the newest dead letters.
+func (c *Collector) reasons(ctx context.Context, s *Status) (tally, error) {
+	counted, n := tally{}, 0
+	for page, err := range c.Store.DeadReasons(ctx, c.VHost, c.Queue) {
+		if err != nil {
+			return nil, err
+		}
+		if n == maxScanned {
+			s.Notes = append(s.Notes, Note{Code: ManyRecords, Count: maxScanned})
+			break
+		}
+		page = page[:min(len(page), maxScanned-n)]
+		n += len(page)
+		for i := range page {
+			counted.add(page[i].Reason)
+		}
+	}
+	return counted, nil
 }
 
 // renewed is how many old tombstones may be before a recent one: what cannot leave its queue is renewed.

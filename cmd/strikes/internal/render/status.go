@@ -215,6 +215,7 @@ func holding(d status.DeadLetters) string {
 		{int64(d.Waiting), "waiting in the source queue for the dead-letter route"},
 		{d.Removed, "replayed or dropped"},
 		{d.WrittenOff, "written off"},
+		{d.Unrecorded, "of them not known to the store"},
 	} {
 		if more.n > 0 {
 			text += fmt.Sprintf(", %d %s", more.n, more.text)

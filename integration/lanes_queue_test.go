@@ -1,0 +1,107 @@
+package integration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/pause"
+	"github.com/strikesmq/strikes/topology"
+)
+
+// TestHoldQueue is TestHoldLanes without lanes: an exhausted message holds its whole queue. Meanwhile an operator grants and resets what
+// will succeed, and skips what always fails. What is handled must be what was published, in its order, without what was skipped.
+func TestHoldQueue(t *testing.T) {
+	broker := lanesBroker(t)
+	for _, typ := range queueTypes {
+		if *lanesType != "" && *lanesType != string(typ) {
+			continue
+		}
+		t.Run(string(typ), func(t *testing.T) {
+			seed := *lanesSeed
+			if seed == 0 {
+				seed = rand.Uint64N(1 << 32)
+			}
+			queue := declaredAs(t, topology.Spec{Type: typ, SingleActiveConsumer: true})
+			if *lanesRestarts > 0 { // as in TestHoldLanes
+				need(t, broker.Restart(t.Context()))
+			}
+			h := &heldLanes{laneLedger: newLaneLedger(t, *lanesMessages, 1), queue: queue, whole: true, seed: seed, rnd: rand.New(rand.NewPCG(seed, 0)), broker: broker, begun: time.Now()}
+			h.startFleet(t, seed)
+			d := h.decide(t)
+			publishBodies(t, queue, 0, h.n, func(i int) string { return fmt.Sprint(i, " ") })
+			h.reach(t, h.n)
+			d.stop()
+			h.readOn(t)
+			t.Logf("seed %d: %d messages, %v: %v; %d takeovers; the queue was held %d times: %d grants, %d resets, %d skips; %d too early",
+				seed, h.n, time.Since(h.begun).Round(time.Second), h.faults, h.takeovers, d.holds.Load(), d.grants.Load(), d.resets.Load(), len(h.dropped), len(h.early))
+			h.judge(t)
+			if d.grants.Load() == 0 || d.resets.Load() == 0 || len(h.dropped) == 0 || h.takeovers == 0 {
+				t.Error("nothing was granted, reset, skipped or taken over; that is hardly a test")
+			}
+			if got := depthOf(dialer(t), queue+".dlq"); got != len(h.dropped) {
+				t.Errorf("%d dead letters, want the %d that were skipped", got, len(h.dropped))
+			}
+		})
+	}
+}
+
+// queueDecisions are what an operator decided about messages that held their queue.
+type queueDecisions struct {
+	holds, grants, resets atomic.Int64
+	stop                  func()
+}
+
+// decide has an operator decide about each message that holds the queue.
+func (h *heldLanes) decide(t *testing.T) *queueDecisions {
+	t.Helper()
+	var d queueDecisions
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for pause.For(ctx, 10*time.Millisecond) {
+			err := h.decideOnce(ctx, &d)
+			if err != nil && ctx.Err() == nil && !errors.As(err, new(*counter.StoreError)) && !errors.Is(err, counter.ErrNoRecord) {
+				t.Errorf("the operator: %v", err)
+				return
+			}
+		}
+	}()
+	d.stop = func() { cancel(); <-done }
+	t.Cleanup(d.stop)
+	return &d
+}
+
+func (h *heldLanes) decideOnce(ctx context.Context, d *queueDecisions) error {
+	admin := h.counts.Admin()
+	held, err := admin.Holding(ctx, "/", h.queue)
+	if held == nil || err != nil {
+		return err
+	}
+	i, err := strconv.Atoi(held.ID)
+	if err != nil {
+		return err
+	}
+	turn := d.holds.Add(1)
+	note := counter.Note{By: "test", Why: "it is repaired"}
+	times, _ := failing(i)
+	switch {
+	case times >= alwaysFails:
+		if _, err := fmt.Fprintf(h.out, "drop - %s\n", held.ID); err != nil { // before the queue goes on
+			return err
+		}
+		return admin.Skip(ctx, held.Message, note)
+	case turn%2 == 0:
+		d.resets.Add(1)
+		return admin.Reset(ctx, held.Message, note)
+	}
+	d.grants.Add(1)
+	return admin.Grant(ctx, held.Message, counter.Grant{Attempts: 1, Note: note})
+}
