@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/strikesmq/strikes/internal/printable"
 )
 
 // hold has a message hold its queue, as scripts/save.lua does.
@@ -16,7 +18,7 @@ func (e *entry) hold(cause Cause, holder string, now time.Time) {
 	q.holding.Cause = cause
 	if !q.paused || q.holding.Only && !is {
 		q.paused, q.holding.Only = true, true
-		q.pause = Note{By: holder, At: now, Why: fmt.Sprintf("a message is exhausted after %d failed attempts (%s): grant it attempts or skip it", e.Counted(), cause)}
+		q.pause = Note{By: holder, At: now, Why: fmt.Sprintf("a message is exhausted after %s (%s): grant it attempts or skip it", printable.Plural(e.Counted(), "failed attempt"), cause)}
 	}
 }
 

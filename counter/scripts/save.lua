@@ -23,7 +23,7 @@ if held then
   call('HSET', pause, 'cause', held)
   if paused ~= '1' or only == '1' and message ~= member then
     call('HSET', pause, 'paused', '1', 'only', '1', 'by', ARGV[arg + 4], 'at', now, 'why',
-      string.format('a message is exhausted after %d failed attempts (%s): grant it attempts or skip it', failures + crashes, held))
+      string.format('a message is exhausted after %d failed attempt%s (%s): grant it attempts or skip it', failures + crashes, failures + crashes == 1 and '' or 's', held))
   end
   call('PEXPIRE', pause, PAUSED)
   live, indexed = ttl, true
