@@ -241,14 +241,18 @@ func (v queueView) Holding() string {
 	if d.Holds == nil {
 		return "Unknown whether they arrived: the broker shows no queue " + shown(d.Queue) + "."
 	}
-	parts := []string{fmt.Sprintf("%s holds %s", shown(d.Queue), digits(int64(*d.Holds)))}
+	holds := fmt.Sprintf("%s holds %s", shown(d.Queue), digits(int64(*d.Holds)))
+	if d.Unrecorded > 0 {
+		holds += fmt.Sprintf(" (%s not known to the store)", digits(d.Unrecorded))
+	}
+	parts := []string{holds}
 	for _, more := range []struct {
 		n    int64
 		text string
 	}{
 		{d.Behind, "behind held lanes"}, {int64(d.Out), "unacked by its consumers"}, {int64(d.Waiting), "waiting in the source queue for the dead-letter route"},
 		{d.Removed, "replayed or dropped"}, {max(d.Gone()-d.Removed, 0), "removed by others"}, {d.WrittenOff, "written off"},
-		{d.Unclear, "on the way or in use"}, {d.Unrecorded, "of them not known to the store"},
+		{d.Unclear, "on the way or in use"},
 	} {
 		if more.n > 0 {
 			parts = append(parts, digits(more.n)+" "+more.text)

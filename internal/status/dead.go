@@ -30,8 +30,8 @@ type DeadLetters struct {
 
 	Behind int64 `json:"behind_held_lanes,omitempty"` // not of Count: dead-lettered without an attempt, behind another of their lane
 
-	// Unrecorded are messages in Queue beyond Still and Behind. They are of another queue, or the broker or another program
-	// dead-lettered them, or the store has lost its data. It is 0 while Queue is in use.
+	// Unrecorded are messages in Queue beyond Still and Behind. They are of another queue, or second copies, or the broker or another
+	// program dead-lettered them, or the store has lost its data. It is 0 while Queue is in use.
 	Unrecorded int64 `json:"unrecorded,omitempty"`
 
 	Waiting int `json:"waiting,omitempty"` // in the source queue for the dead-letter route

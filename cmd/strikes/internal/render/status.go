@@ -204,6 +204,9 @@ func holding(d status.DeadLetters) string {
 		return "unknown whether they arrived: there is no queue " + term.Shown(d.Queue) + " (--dead-letter-queue names another)"
 	}
 	text := fmt.Sprintf("%s holds %d", term.Shown(d.Queue), *d.Holds)
+	if d.Unrecorded > 0 {
+		text += fmt.Sprintf(" (%d not known to the store)", d.Unrecorded)
+	}
 	if d.Behind > 0 {
 		text += fmt.Sprintf(", %d behind held lanes", d.Behind)
 	}
@@ -215,7 +218,6 @@ func holding(d status.DeadLetters) string {
 		{int64(d.Waiting), "waiting in the source queue for the dead-letter route"},
 		{d.Removed, "replayed or dropped"},
 		{d.WrittenOff, "written off"},
-		{d.Unrecorded, "of them not known to the store"},
 	} {
 		if more.n > 0 {
 			text += fmt.Sprintf(", %d %s", more.n, more.text)

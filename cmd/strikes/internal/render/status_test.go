@@ -34,6 +34,7 @@ func TestVerdict(t *testing.T) {
 		{status.DeadLetters{Holds: n(5)}, "q.dlq holds 5"},
 		{status.DeadLetters{Holds: n(5), Behind: 4, Removed: 1}, "q.dlq holds 5, 4 behind held lanes, 1 replayed or dropped"},
 		{status.DeadLetters{Holds: n(9), Taken: taken(0)}, "q.dlq holds 9"},
+		{status.DeadLetters{Holds: n(9), Removed: 1, Unrecorded: 4}, "q.dlq holds 9 (4 not known to the store), 1 replayed or dropped"},
 		{status.DeadLetters{Holds: n(3), Missing: 2}, "q.dlq holds 3; missing 2" + unseen},
 		{status.DeadLetters{Holds: n(3), Taken: taken(2)}, "q.dlq holds 3, at least 2 consumed from it"},
 		{status.DeadLetters{Holds: n(3), Taken: taken(7)}, "q.dlq holds 3, at least 7 consumed from it"},
