@@ -21,7 +21,6 @@ import (
 
 	"github.com/strikesmq/strikes/integration/internal/install"
 	"github.com/strikesmq/strikes/internal/pause"
-	"github.com/strikesmq/strikes/internal/proctest"
 	"github.com/strikesmq/strikes/internal/servertest"
 )
 
@@ -242,9 +241,11 @@ func (b *tab) fill(sel, text string) {
 	b.t.Helper()
 	empty := fmt.Sprintf("(() => { const e = document.querySelector(%q); e?.focus(); if (e) e.value = ''; return e !== null && document.activeElement === e })()", sel)
 	typed := fmt.Sprintf("document.querySelector(%q)?.value === %q", sel, text)
-	proctest.Eventually(b.t, patience, fmt.Sprintf("%q in %s", text, sel), func() bool {
-		return run(b, chromedp.Evaluate[bool](empty)) && typeKeys(b, text) && run(b, chromedp.Evaluate[bool](typed))
-	})
+	for end := time.Now().Add(patience); !run(b, chromedp.Evaluate[bool](empty)) || !typeKeys(b, text) || !run(b, chromedp.Evaluate[bool](typed)); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(end) {
+			b.t.Fatalf("no %q in %s within %s at %s:\n%s", text, sel, patience, b.url(), b.text("body"))
+		}
+	}
 }
 
 // typeKeys types into what has the focus.

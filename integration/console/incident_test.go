@@ -84,6 +84,7 @@ func TestIncident(t *testing.T) {
 	b.fill("#why", "the bank is up again")
 	b.follow("main form.sheet button")
 	b.sees("12 of 12")
+	b.sees("replay ended") // until then the queue has no other
 	b.open("payments", "12 dead letters")
 	b.followText("payment <n>: unknown currency <text>")
 	b.followText("Drop dead letters")
