@@ -36,6 +36,7 @@ type control struct {
 	sessions map[*context.CancelFunc]bool // of those that consume; true: it holds no lanes
 	held     map[*delivery]uncountedSince // deliveries whose last attempt was not counted
 	lanes    int                          // held ones of the queue, as the store last said
+	unknown  bool                         // the store did not say it when it was last asked
 
 	first chan struct{} // closed when the first read is done
 	again chan struct{} // asks for a read now
@@ -105,7 +106,8 @@ func (k *control) lookForLanes(ctx context.Context) {
 		return
 	}
 	held, err := store.HeldLanes(ctx, k.vhost, k.queue)
-	if err != nil { // the last number stands
+	if err != nil {
+		k.lanesUnknown(err)
 		return
 	}
 	k.noteLanes(held)
@@ -123,7 +125,18 @@ func (k *control) noteLanes(held int) {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.lanes = held
+	k.lanes, k.unknown = held, false
+}
+
+// lanesUnknown logs the first of several errors.
+func (k *control) lanesUnknown(err error) {
+	k.mu.Lock()
+	held, logged := k.lanes, k.unknown
+	k.unknown = true
+	k.mu.Unlock()
+	if !logged {
+		k.logger.Warn("whether lanes of the queue are held is not known: the last number stands", "queue", k.queue, "held", held, "error", err)
+	}
 }
 
 func (k *control) heldLanes() int {

@@ -172,6 +172,25 @@ func TestALaneHeldDuringASessionEndsIt(t *testing.T) {
 	})
 }
 
+func TestUnreadableLanesAreLoggedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log strings.Builder
+		store := lanesFail{counter.NewMemory(nil), errors.New("away")}
+		settler, err := (&Settler{VHost: "/", Queue: "orders", Counter: store, Logger: slog.New(slog.NewTextHandler(&log, nil))}).prepared()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var controls heldControl
+		_, end := controls.of(settler).consuming(t.Context(), false)
+		time.Sleep(5 * time.Second)
+		end()
+		controls.release()
+		if n := strings.Count(log.String(), "is not known"); n != 1 {
+			t.Errorf("%d warnings in %q, want 1", n, log.String())
+		}
+	})
+}
+
 // A session learns which lanes are held before its first attempt, from the session that owned them before. One that has lost the
 // queue meanwhile does not get them.
 func TestOwningLanes(t *testing.T) {

@@ -4,9 +4,10 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"runtime/debug"
 	"strings"
 	"time"
+
+	"github.com/strikesmq/strikes/internal/panics"
 )
 
 // reasonsPage is how many tombstones one round trip reads for their reasons.
@@ -27,23 +28,16 @@ func (a *Admin) DeadReasons(ctx context.Context, vhost, queue string) iter.Seq2[
 		ctx, cancel := context.WithCancel(ctx)
 		pages, ended := make(chan []any, 1), make(chan struct{})
 		var err error
-		var panicked any
+		var panicked panics.First
 		go func() {
 			defer close(ended)
 			defer close(pages)
-			defer func() {
-				if v := recover(); v != nil {
-					panicked = fmt.Sprintf("%v\n%s", v, debug.Stack())
-				}
-			}()
-			err = a.deadTexts(ctx, vhost, queue, pages)
+			panicked.Catch(func() { err = a.deadTexts(ctx, vhost, queue, pages) })
 		}()
 		defer func() {
 			cancel()
 			<-ended
-			if panicked != nil {
-				panic(panicked) // where the caller can recover
-			}
+			panicked.Again()
 		}()
 		for texts := range pages {
 			if !yield(reasonsOf(texts), nil) {

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"golang.org/x/sync/errgroup"
+	"github.com/strikesmq/strikes/internal/panics"
 )
 
 const (
@@ -58,7 +58,7 @@ func (a *Admin) Summaries(ctx context.Context, vhost string, queues []string, re
 		return nil, a.refuse
 	}
 	out := make([]Summary, len(queues))
-	var sending errgroup.Group
+	var sending panics.Group
 	sending.SetLimit(maxFlushes)
 	for from := 0; from < len(queues); from += summaryBatch {
 		part := out[from:min(from+summaryBatch, len(queues))]

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"golang.org/x/sync/errgroup"
+	"github.com/strikesmq/strikes/internal/panics"
 )
 
 // Tombstones counts the messages of a queue that consumers were told to dead-letter, each once: a repetition after a lost reject
@@ -42,7 +42,7 @@ func tombstonesOf(h map[string]string) Tombstones {
 // so, List omits the records, and Tombstones counts each once. NoteRemoved ignores a message without a tombstone. The tombstone
 // stays in force. Messages are sent in batches. After an error each may or may not be noted; it is safe to repeat.
 func (a *Admin) NoteRemoved(ctx context.Context, vhost, queue string, messages []Message) error {
-	var sending errgroup.Group
+	var sending panics.Group
 	sending.SetLimit(maxBatch)
 	for _, m := range messages {
 		sending.Go(func() error {

@@ -48,6 +48,7 @@ func TestDoctorReadsPolicies(t *testing.T) {
 				if codes, findings = b.examine(need); strings.Contains(codes, "no-dead-letter-exchange") {
 					t.Errorf("after the command: %v", findings)
 				}
+				proctest.Eventually(t, 20*time.Second, "the queue applies the policy", func() bool { return b.deadLetters(q) })
 				b.rejectsLand(q, "", q)
 				b.forgetPolicy("strikes." + q)
 			}
@@ -61,6 +62,23 @@ func TestDoctorReadsPolicies(t *testing.T) {
 			}
 		})
 	}
+}
+
+// deadLetters reports whether a message that is rejected now is dead-lettered. The process of a queue applies a policy later than the
+// broker confirms it.
+func (b topo) deadLetters(queue string) (landed bool) {
+	b.publish("", queue, "probe")
+	b.must(func(ch *amqp.Channel) error {
+		d, _, err := ch.Get(queue, false)
+		if err == nil {
+			err = d.Nack(false, false)
+		}
+		for began := time.Now(); err == nil && !landed && time.Since(began) < time.Second; time.Sleep(10 * time.Millisecond) {
+			_, landed, err = ch.Get(queue+".dlq", true)
+		}
+		return err
+	})
+	return landed
 }
 
 // policyShown says whether the API shows what policy applies to the queue, if only that none does.

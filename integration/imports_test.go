@@ -19,7 +19,7 @@ var (
 
 // arrows lists what each package of the project may import of it. A name that ends in /... stands for all packages below it.
 var arrows = map[string][]string{
-	"counter":    {"internal/printable", "internal/setting"},
+	"counter":    {"internal/panics", "internal/printable", "internal/setting"},
 	"publisher":  {"internal/amqpdial", "internal/pause", "internal/setting"},
 	"topology":   {"internal/inspect", "internal/queueinfo", "internal/setting"},
 	"consumer":   {"counter", "topology", "consumer/internal/acks", "internal/amqpdial", "internal/fingerprint", "internal/pause", "internal/queueinfo", "internal/setting"},
@@ -35,14 +35,15 @@ var arrows = map[string][]string{
 	"internal/similar":     nil,
 	"internal/shell":       nil,
 	"internal/fingerprint": nil,
+	"internal/panics":      nil,
 	"internal/pause":       nil,
 	"internal/queueinfo":   nil,
 	"internal/amqpdial":    {"internal/setting"},
 	"internal/management":  {"internal/queueinfo", "internal/setting", "internal/shell"},
 	"internal/inspect":     {"internal/management", "internal/queueinfo", "internal/shell"},
 	"internal/reason":      {"internal/printable"},
-	"internal/records":     {"counter", "deadletter", "internal/pause", "internal/printable", "internal/reason"},
-	"internal/status":      {"counter", "internal/doctor", "internal/inspect", "internal/management", "internal/queueinfo", "internal/reason", "internal/records"},
+	"internal/records":     {"counter", "deadletter", "internal/panics", "internal/pause", "internal/printable", "internal/reason"},
+	"internal/status":      {"counter", "internal/doctor", "internal/inspect", "internal/management", "internal/panics", "internal/queueinfo", "internal/reason", "internal/records"},
 	"internal/doctor":      {"counter", "internal/records", "internal/similar", "internal/inspect", "internal/management", "internal/queueinfo", "internal/setting", "internal/shell", "internal/printable"},
 
 	"internal/poll":       {"internal/pause"},

@@ -3,17 +3,15 @@ package records
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"runtime"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/deadletter"
+	"github.com/strikesmq/strikes/internal/panics"
 	"github.com/strikesmq/strikes/internal/reason"
 )
 
@@ -45,6 +43,12 @@ func (t *Tally) Add(m *deadletter.Message) {
 		died = m.Origin.Time.UTC()
 	}
 	t.group(m.Kind(), t.names.Normalise(m.Reason())).add(1, died, died, m.Name())
+}
+
+func (t *Tally) addReasons(all []counter.DeadReason) {
+	for i := range all {
+		t.addReason(&all[i])
+	}
 }
 
 // addReason is Add for what the store knows of a dead letter.
@@ -179,7 +183,7 @@ type tallies struct {
 	workers sync.WaitGroup
 	sum     *Tally // nil: not ended
 
-	panicked atomic.Value // what a worker panicked with
+	panicked panics.First
 }
 
 func newTallies() *tallies {
@@ -187,23 +191,11 @@ func newTallies() *tallies {
 	for i := range t.each {
 		t.workers.Go(func() {
 			for part := range t.parts {
-				t.count(&t.each[i], part)
+				t.panicked.Catch(func() { t.each[i].addReasons(part) }) // and goes on: add would block without a worker
 			}
 		})
 	}
 	return t
-}
-
-// count notes a panic, for end: here it would end the process although its caller may recover.
-func (t *tallies) count(into *Tally, part []counter.DeadReason) {
-	defer func() {
-		if v := recover(); v != nil {
-			t.panicked.CompareAndSwap(nil, fmt.Sprintf("%v\n%s", v, debug.Stack()))
-		}
-	}()
-	for i := range part {
-		into.addReason(&part[i])
-	}
 }
 
 func (t *tallies) add(part []counter.DeadReason) { t.parts <- part }
@@ -216,9 +208,7 @@ func (t *tallies) end() *Tally {
 	close(t.parts)
 	t.workers.Wait()
 	t.sum = &t.each[0]
-	if v := t.panicked.Load(); v != nil {
-		panic(v)
-	}
+	t.panicked.Again()
 	for i := range t.each[1:] {
 		t.sum.merge(&t.each[1+i])
 	}

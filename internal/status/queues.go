@@ -8,7 +8,7 @@ import (
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
-	"golang.org/x/sync/errgroup"
+	"github.com/strikesmq/strikes/internal/panics"
 
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/doctor"
@@ -144,7 +144,7 @@ func (q *Queues) list(ctx context.Context, conn *amqp.Connection) (sight, error)
 	}
 	stale := time.Since(q.routesRead) >= every
 	var known inspect.Graph
-	var asking errgroup.Group
+	var asking panics.Group
 	asking.Go(func() error {
 		if err := api.Serves(ctx, conn); err != nil {
 			return err
@@ -177,7 +177,7 @@ func (q *Queues) list(ctx context.Context, conn *amqp.Connection) (sight, error)
 func (q *Queues) depthsOf(ctx context.Context, conn *amqp.Connection) (sight, error) {
 	s := sight{depths: map[string]amqp.Queue{}}
 	found := make([]*amqp.Queue, len(q.Names))
-	var asking errgroup.Group
+	var asking panics.Group
 	asking.SetLimit(asked)
 	for i, name := range q.Names {
 		asking.Go(func() error {

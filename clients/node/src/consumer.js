@@ -162,6 +162,7 @@ export class Consumer {
     const { queue, vhost, maxRetries } = this.settings
     await this.checkStore()
     await control?.first
+    await control?.readLanes() // the last read may be a second old
     const refusal = control?.refusal()
     if (refusal) throw refusal
     const unknown = control?.lanesError
@@ -195,11 +196,8 @@ export class Consumer {
     const { settings, own } = this
     const stop = new Stop()
     const off = r.stop.on(() => stop.end())
-    /** @type {RefusedError | undefined} */
-    let refused
     const offControl = r.control?.on(() => {
-      refused ??= r.control?.refusal()
-      if (refused || r.control?.reply.paused) stop.end()
+      if (r.control?.reply.paused || r.control?.refusal()) stop.end()
     })
     if (r.control) r.control.sessions++
     const route = facts && !own.allowDrop ? new Route(() => checkRoute(model, settings.queue, facts), settings.logger, settings.queue) : undefined
@@ -222,7 +220,6 @@ export class Consumer {
       offControl?.()
       r.control?.sessionEnded()
     }
-    if (refused) throw refused
   }
 
   /** @param {Session} session @param {UndecodableError} err */

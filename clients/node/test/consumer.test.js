@@ -71,6 +71,28 @@ test('a session that ends because a lane is held lets its handlers finish', asyn
   assert.deepEqual(runs, [['slow', false], ['next', false]])
 })
 
+test('a lane that is released while the session drains refuses nothing, and neither does a stop', async (t) => {
+  const f = await fixture(t)
+  const started = []
+  let finish = () => {}
+  const states = []
+  const { running, stop } = f.consume((m) => {
+    started.push(idOf(m))
+    return new Promise((resolve) => { finish = resolve })
+  }, { consuming: (yes) => states.push(yes) })
+  for (const [id, sessions, during] of [['released', 1, () => {}], ['stopped', 2, stop]]) {
+    await f.publish(id)
+    await eventually(() => started.length === sessions, 'the handler', 8000)
+    await f.redis.zadd(lanesOf(f.queue), 1, '0'.repeat(32))
+    await eventually(() => states.length === 2 * sessions, 'the end of the session', 4000)
+    during()
+    await f.redis.del(lanesOf(f.queue))
+    finish()
+  }
+  await running
+  assert.deepEqual(started, ['released', 'stopped'])
+})
+
 test('a store that may not read the held lanes is refused before the first session', async (t) => {
   const f = await fixture(t)
   const user = `lanes-${f.queue}`

@@ -425,6 +425,32 @@ def test_held_lanes_drain(start, classic, redis_url, prefix):
     assert seen == [("slow", False), ("next", False)]
 
 
+def test_held_lanes_drain_stop(start, classic, redis_url, prefix):
+    """A lane that is released while the session drains refuses nothing, and neither does a stop."""
+    client = redis.Redis.from_url(redis_url)
+    lanes = k.lanes_key("/", classic.name, prefix)
+    started, states, finish = [], [], threading.Semaphore(0)
+
+    def handle(delivery):
+        started.append(delivery.id)
+        finish.acquire(timeout=10)
+
+    consumer = start(classic.name, handle, consuming=states.append)
+    for sessions, name in enumerate(("released", "stopped"), 1):
+        classic.publish(b"", name)
+        until(lambda: len(started) == sessions, 8)
+        client.zadd(lanes, {"0" * 32: 1})
+        until(lambda: len(states) == 2 * sessions, 4)
+        if name == "stopped":
+            stopping = threading.Thread(target=consumer.stop)
+            stopping.start()
+        client.delete(lanes)
+        finish.release()
+    stopping.join()
+    assert consumer.ended and consumer.error is None
+    assert started == ["released", "stopped"]
+
+
 def test_unreadable_lanes(start, classic, redis_url, caplog):
     """A store that may not read the held lanes is refused before the first session. Later the last number stands, and one warning tells it."""
     client = redis.Redis.from_url(redis_url)

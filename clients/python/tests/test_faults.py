@@ -13,6 +13,7 @@ from strikes import Delivery, Outcome, RetryAfter, RetryAtMost, aio_pika, pika
 from strikes.errors import StrikesError
 from strikes.handler import Failed
 from strikes.isolation import EVERYTHING, PROCESS
+from strikes.session import ControlView
 from strikes.settler import AsyncSettler, Settler
 from strikes.steps import Cause, Options, Reply, Verdict
 
@@ -196,7 +197,7 @@ def test_a_caller_that_is_cancelled_twice():
 def receiving(cls):
     session = cls.__new__(cls)
     session.c = SimpleNamespace(_stopping=False)
-    session.control = SimpleNamespace(view=SimpleNamespace(reply=SimpleNamespace(paused=False)))
+    session.control = SimpleNamespace(view=ControlView())
     session.session = SimpleNamespace(error=ValueError("a fault"))
     session.careful, session._check_lost, session._turn = False, lambda: None, lambda seconds: None
     return session

@@ -220,8 +220,13 @@ class AsyncControl:
         call = control.call(settings, options, self._reader, state)
         error = control.take(self.view, settings, reached, await run(self._counter, call, 0.5))
         if error is None:
-            control.take_lanes(self.view, settings, await run(self._counter, control.lanes_call(settings, options), 0.5))
+            await self.read_lanes()
         return error
+
+    async def read_lanes(self) -> None:
+        """Read how many lanes are held now: the last read may be a second old."""
+        call = control.lanes_call(self._settings, self._counter.options)
+        control.take_lanes(self.view, self._settings, await run(self._counter, call, 0.5))
 
     def read_now(self) -> None:
         self._again.set()

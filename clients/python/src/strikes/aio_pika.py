@@ -154,6 +154,7 @@ class Consumer:
         await sleep_until(control.first, 2)
         if control.first_error and control.first_error.not_taken:
             raise control.first_error
+        await control.read_lanes()
         s, f = self._settings, self._flow
         if refusal := lanes_refusal(s.queue, control.view.lanes):
             raise refusal
@@ -276,34 +277,28 @@ class _Session:
         flusher = self._tasks.spawn(self._flush())
         self._tell(True)
         error: BaseException | None = None
-        refused: Refused | None = None
         try:
-            refused = await self._receive()
+            await self._receive()
         except (StrikesError, asyncio.CancelledError, *_LOST) as err:
             error = err
         try:
             await self._end(error)
         finally:
             flusher.cancel()
-        if refused:
-            raise refused
 
     def _tell(self, consuming: bool) -> None:
         if tell := self.c._consuming:
             self.session.guard("consuming", lambda: tell(consuming))  # type: ignore[misc]
 
-    async def _receive(self) -> Refused | None:
-        """Take deliveries until a stop or a pause, until lanes are held, which it returns, or until the session is lost."""
-        while not (self.c._stopping or self.control.view.reply.paused):
+    async def _receive(self) -> None:
+        """Take deliveries until a stop or a pause, until lanes are held, or until the session is lost."""
+        while not (self.c._stopping or self.control.view.ends_sessions()):
             await asyncio.sleep(TICK)
             self._check_lost()
             if self.session.error:
                 raise session_error(self.session.error)
-            if refusal := lanes_refusal(self.c._settings.queue, self.control.view.lanes):
-                return refusal
             if self.careful and self.session.received and time.monotonic() - self.began > CARE_FOR:
                 raise Passed("the undecodable message did not come again: prefetching again")
-        return None
 
     def _check_lost(self) -> None:
         if self._connection_lost:

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from .control import CONTROL_EVERY, read
+from .control import CONTROL_EVERY, read, read_lanes
 from .counter import Counter
 from .errors import StoreError
 from .handler import Abandoned, Delivery, Failed, failure_of
@@ -235,6 +235,10 @@ class Control:
 
     def read_now(self) -> None:
         self._again.set()
+
+    def read_lanes(self) -> None:
+        """Read how many lanes are held now: the last read may be a second old."""
+        read_lanes(self.view, self._settings, self._counter.run, self._counter.options)
 
     def close(self) -> None:
         """Report that this process has left."""

@@ -54,15 +54,20 @@ def take_lanes(view: ControlView, settings: Settings, reply: Any) -> None:
 def read(view: ControlView, settings: Settings, reached: bool, run: Callable[[Call], Any], reader: str, state: str,
          options: Options | None = None) -> StoreError | None:
     """Read once, and return the error."""
-
-    def ask(what: Call) -> Any:
-        try:
-            return run(what)
-        except StoreError as err:
-            return err
-
     options = options or Options()
-    error = take(view, settings, reached, ask(call(settings, options, reader, state)))
+    error = take(view, settings, reached, _ask(run, call(settings, options, reader, state)))
     if error is None:
-        take_lanes(view, settings, ask(lanes_call(settings, options)))
+        read_lanes(view, settings, run, options)
     return error
+
+
+def read_lanes(view: ControlView, settings: Settings, run: Callable[[Call], Any], options: Options) -> None:
+    """Read how many lanes are held."""
+    take_lanes(view, settings, _ask(run, lanes_call(settings, options)))
+
+
+def _ask(run: Callable[[Call], Any], what: Call) -> Any:
+    try:
+        return run(what)
+    except StoreError as err:
+        return err

@@ -114,6 +114,7 @@ class Consumer:
         control.first.wait(2)
         if control.first_error and control.first_error.not_taken:
             raise control.first_error
+        control.read_lanes()
         s, f = self._settings, self._flow
         if refusal := lanes_refusal(s.queue, control.view.lanes):
             raise refusal
@@ -207,32 +208,26 @@ class _Session:
         self.driver.watch()
         self._tell(True)
         error: Exception | None = None
-        refused: Refused | None = None
         try:
-            refused = self._receive()
+            self._receive()
         except (StrikesError, pika.exceptions.AMQPError) as err:
             error = err
         finally:
             self._end(error)
-        if refused:
-            raise refused
 
     def _tell(self, consuming: bool) -> None:
         if tell := self.c._consuming:
             self.session.guard("consuming", lambda: tell(consuming))  # type: ignore[misc]
 
-    def _receive(self) -> Refused | None:
-        """Take deliveries until a stop or a pause, until lanes are held, which it returns, or until the session is lost."""
-        while not (self.c._stopping or self.control.view.reply.paused):
+    def _receive(self) -> None:
+        """Take deliveries until a stop or a pause, until lanes are held, or until the session is lost."""
+        while not (self.c._stopping or self.control.view.ends_sessions()):
             self._turn(TICK)
             self._check_lost()
             if self.session.error:
                 raise session_error(self.session.error)
-            if refusal := lanes_refusal(self.c._settings.queue, self.control.view.lanes):
-                return refusal
             if self.careful and self.session.received and time.monotonic() - self.began > CARE_FOR:
                 raise Passed("the undecodable message did not come again: prefetching again")
-        return None
 
     def _turn(self, seconds: float) -> None:
         self.wire.poll(seconds)

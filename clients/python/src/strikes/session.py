@@ -182,6 +182,10 @@ class ControlView:
         self.lanes_error: StoreError | None = None  # of the last read of their number
         self.changed = Signal()
 
+    def ends_sessions(self) -> bool:
+        """Whether the queue must not be consumed: it is paused, or lanes are held."""
+        return self.reply.paused or self.lanes > 0
+
     def take(self, reply: Control) -> None:
         """Store a reply and wake those that wait for a change."""
         if reply != self.reply:
