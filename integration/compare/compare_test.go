@@ -133,3 +133,24 @@ func TestFlags(t *testing.T) {
 		t.Errorf("%v %+v\n%s", err, c, diff)
 	}
 }
+
+// A table has the columns of its parts alone.
+func TestShownColumns(t *testing.T) {
+	for parts, want := range map[string]string{
+		"speed":        "0% /S, 10% /S",
+		"killer":       "LOST, INNOCENTS, KILLER",
+		"order,killer": "LOST, INNOCENTS, INVERSIONS, KILLER",
+	} {
+		c, err := parseFlags([]string{"-parts", parts})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var titles []string
+		for _, of := range c.shown() {
+			titles = append(titles, of.title)
+		}
+		if got := strings.Join(titles, ", "); got != want {
+			t.Errorf("-parts %s shows %s, want %s", parts, got, want)
+		}
+	}
+}

@@ -90,7 +90,7 @@ func (l *lab) fill(ctx context.Context, c config, out io.Writer) error {
 			if err != nil {
 				return fmt.Errorf("%s, %s queue: %w", name, kind, err)
 			}
-			cell.print(out, w, kind)
+			cell.print(out, c.shown(), w, kind)
 			fmt.Fprintf(os.Stderr, "compare: %s, %s: %.0f s\n", name, kind, time.Since(began).Seconds())
 		}
 	}
