@@ -176,7 +176,7 @@ func isRecord(w []string) bool {
 
 func parseMove(word string) (Move, bool) {
 	w := strings.Split(word, ":")
-	if len(w) != 5 || strings.Trim(w[0]+w[1]+w[2], "0123456789") != "" {
+	if len(w) != 5 || !isDecimal(w[0]) || !isDecimal(w[1]) || !isDecimal(w[2]) || w[3] == "" || w[4] == "" {
 		return Move{}, false
 	}
 	m := Move{Hop: number(w[0]), Top: number(w[1]), Until: millis(w[2]), Body: w[4]}

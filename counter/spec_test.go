@@ -102,12 +102,21 @@ type specRecord struct {
 	Notes      []specNote    `json:"notes"`
 	History    []specHistory `json:"history"`
 	Reason     specText      `json:"reason"`
+	Moved      *specMoved    `json:"moved"`
 
 	// Of the steps alone.
 	TTL    int64     `json:"ttl"`
 	Set    string    `json:"set"`
 	String *specText `json:"string"` // the text of another program, in place of all else
 	Type   string    `json:"type"`   // the same, of another type
+}
+
+type specMoved struct {
+	Hop   int64  `json:"hop"`
+	Top   int64  `json:"top"`
+	Until *int64 `json:"until"`
+	Mover string `json:"mover"`
+	Body  string `json:"body"`
 }
 
 type specNote struct {
@@ -127,7 +136,11 @@ type specHistory struct {
 
 // times are the fields that hold a time.
 func (r *specRecord) times() []**int64 {
-	return []**int64{&r.Binds, &r.Due, &r.First, &r.Last, &r.Since, &r.Listed}
+	times := []**int64{&r.Binds, &r.Due, &r.First, &r.Last, &r.Since, &r.Listed}
+	if r.Moved != nil {
+		times = append(times, &r.Moved.Until)
+	}
+	return times
 }
 
 // text writes the record, with times relative to begin.
@@ -160,6 +173,9 @@ func (r specRecord) text(begin int64) string {
 	line := fmt.Sprint(r.Failures, " ", r.Crashes, " ", r.Starts, " ", fence, " ", flag(r.Suspect), " ", word(r.State), " ", at(r.Binds), " ", at(r.Due), " ", r.Wait,
 		" ", at(r.First), " ", lasted, " ", word(r.Cause), " ", word(r.Open), " ", word(r.Mode), " ", at(r.Since), " ", at(r.Listed), " ", r.Limit, " ", r.Grant, " ", r.Firsts,
 		" ", tokens, " ", len(r.ID), " ", len(r.Generation), " ", len(r.Holder), " ", len(notes), " ", len(history))
+	if m := r.Moved; m != nil {
+		line += fmt.Sprintf(" %d:%d:%s:%s:%s", m.Hop, m.Top, at(m.Until), word(m.Mover), m.Body)
+	}
 	return line + "\n" + string(r.ID+r.Generation+r.Holder) + notes + history + string(r.Reason)
 }
 
@@ -186,10 +202,10 @@ func readSpec(t *testing.T, text string, begin int64) specRecord {
 	t.Helper()
 	line, rest, _ := strings.Cut(text, "\n")
 	w := strings.Split(line, " ")
-	if len(w) != recordWords {
+	if len(w) != recordWords && len(w) != recordWords+1 {
 		t.Fatalf("%d words in %q", len(w), line)
 	}
-	parts, reason, ok := take(rest, w[20:])
+	parts, reason, ok := take(rest, w[20:recordWords])
 	if !ok {
 		t.Fatalf("too short: %q", text)
 	}
@@ -210,6 +226,10 @@ func readSpec(t *testing.T, text string, begin int64) specRecord {
 	}
 	if r.First != nil {
 		r.Last = new(*r.First + number(w[10]))
+	}
+	if len(w) > recordWords {
+		m := strings.Split(w[recordWords], ":")
+		r.Moved = &specMoved{Hop: number(m[0]), Top: number(m[1]), Until: at(m[2]), Mover: word(m[3]), Body: m[4]}
 	}
 	for entry := range strings.SplitSeq(w[19], ";") {
 		if token, kind, ok := strings.Cut(entry, "="); ok {
@@ -284,6 +304,9 @@ func (r specRecord) record() Record {
 	}
 	if r.Mode == "isolated" {
 		out.OpenMode = ModeIsolated
+	}
+	if m := r.Moved; m != nil {
+		out.Move = Move{Hop: m.Hop, Top: m.Top, Until: at(m.Until), Mover: m.Mover, Body: m.Body}
 	}
 	for _, token := range r.Tokens {
 		out.Tokens[token[0]] = Kind(token[1][0])

@@ -27,11 +27,22 @@
  * @property {Buffer} notes
  * @property {Buffer} history
  * @property {Buffer} reason
+ * @property {Move | undefined} moved undefined: the message was never moved to the later lane
+ */
+
+/**
+ * @typedef {object} Move
+ * @property {number} hop the highest number of a confirmed copy
+ * @property {number} top the highest number that a copy was given
+ * @property {number} until the end of the lease of the move under way; 0: none is
+ * @property {string} mover the token of the attempt whose message is being moved
+ * @property {string} body the fingerprint of the message; x if two messages have its id
  */
 
 // The words of the first line, as scripts/record.lua reads them.
-const LINE = /^\d+ \d+ \d+ \d+ \d \S+ \d+ \d+ \d+ \d+ \d+ \S+ \S+ \S+ \d+ \d+ \d+ \d+ \d \S+ \d+ \d+ \d+ \d+ \d+$/
+const LINE = /^\d+ \d+ \d+ \d+ \d \S+ \d+ \d+ \d+ \d+ \d+ \S+ \S+ \S+ \d+ \d+ \d+ \d+ \d \S+ \d+ \d+ \d+ \d+ \d+( \d+:\d+:\d+:[\w.-]+:[A-Za-z0-9]+)?$/
 const LENGTHS = 20 // the first of the five lengths
+const MOVED = 25 // only of a message that was moved
 
 /**
  * Reads a record, which scripts/record.lua describes; undefined if it is none.
@@ -45,7 +56,7 @@ export function parseRecord(bytes) {
   const words = line.split(' ')
   const parts = []
   let at = end + 1
-  for (const length of words.slice(LENGTHS)) {
+  for (const length of words.slice(LENGTHS, MOVED)) {
     const next = at + number(length)
     if (next > bytes.length) return undefined
     parts.push(bytes.subarray(at, next))
@@ -57,8 +68,18 @@ export function parseRecord(bytes) {
     failures: n[0], crashes: n[1], starts: n[2], fence: n[3], suspect: words[4] === '1', state: word(words[5]), binds: n[6],
     due: n[7], wait: n[8], first: n[9], last: n[9] > 0 ? n[9] + n[10] : 0, cause: word(words[11]), openToken: word(words[12]),
     openMode: word(words[13]), openSince: n[14], listed: n[15], limit: n[16], granted: n[17], firsts: n[18],
-    tokens: parseTokens(words[19]), id, generation, holder, notes, history, reason: bytes.subarray(at),
+    tokens: parseTokens(words[19]), id, generation, holder, notes, history, reason: bytes.subarray(at), moved: parseMove(words[MOVED]),
   }
+}
+
+/**
+ * @param {string | undefined} text
+ * @returns {Move | undefined}
+ */
+function parseMove(text) {
+  if (text === undefined) return undefined
+  const [hop, top, until, mover, body] = text.split(':')
+  return { hop: number(hop), top: number(top), until: number(until), mover: word(mover), body }
 }
 
 /** @param {string} text */

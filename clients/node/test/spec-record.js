@@ -9,7 +9,7 @@ export function bytes(text) {
 const DEFAULTS = {
   failures: 0, crashes: 0, starts: 0, fence: 0, suspect: false, state: null, binds: null, due: null, wait: 0, first: null, last: null, cause: null,
   open: null, mode: null, since: null, listed: null, limit: 0, grant: 0, firsts: 0, tokens: [], id: '', generation: '', holder: '', notes: [],
-  history: [], reason: '',
+  history: [], reason: '', moved: null,
 }
 
 /** The fields of a record with every default in place, texts as latin1. Unknown fields are refused. */
@@ -33,6 +33,7 @@ export function read(record) {
     wait: r.wait, first: time(r.first), last: time(r.last), cause: r.cause || null, open: r.openToken || null, mode: r.openMode || null,
     since: time(r.openSince), listed: time(r.listed), limit: r.limit, grant: r.granted, firsts: r.firsts, tokens: Object.entries(r.tokens),
     id: text(r.id), generation: text(r.generation), holder: text(r.holder), notes: notes(text(r.notes)), history: history(text(r.history)), reason: text(r.reason),
+    moved: r.moved ? { ...r.moved, until: time(r.moved.until), mover: r.moved.mover || null } : null,
   }
 }
 
@@ -65,5 +66,6 @@ export function write(f) {
     f.cause ?? '.', f.open ?? '.', f.mode ?? '.', f.since ?? 0, f.listed ?? 0, f.limit, f.grant, f.firsts, tokens,
     f.id.length, f.generation.length, f.holder.length, n.length, h.length,
   ]
+  if (f.moved) words.push([f.moved.hop, f.moved.top, f.moved.until ?? 0, f.moved.mover ?? '.', f.moved.body].join(':'))
   return Buffer.from(words.join(' ') + '\n' + f.id + f.generation + f.holder + n + h + f.reason, 'latin1')
 }

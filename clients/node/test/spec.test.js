@@ -131,13 +131,14 @@ class Run {
 
   moved(f, by) {
     const out = { ...f, notes: f.notes.map((n) => ({ ...n, at: n.at + by })) }
+    if (f.moved?.until) out.moved = { ...f.moved, until: f.moved.until + by }
     for (const name of ['binds', 'due', 'first', 'last', 'since', 'listed']) if (out[name] !== null) out[name] += by
     return out
   }
 
   async step(step) {
     const { m } = this.message(step)
-    const attempt = { ...m, token: step.token, holder: step.holder, maxAge: step.max_age }
+    const attempt = { ...m, token: step.token, holder: step.holder, maxAge: step.max_age, later: step.later }
     if (step.age >= 0) Object.assign(attempt, { first: true, received: performance.now() - step.age })
     let reply
     switch (step.step) {
@@ -227,6 +228,10 @@ class Run {
       this.isTime(got[name], want[name], now, name)
       got[name] = want[name]
     }
+    if (got.moved) {
+      this.isTime(got.moved.until, want.moved?.until ?? null, now, 'until')
+      got.moved.until = want.moved?.until ?? null
+    }
     got.notes.forEach((n, i) => {
       this.isTime(n.at, want.notes[i]?.at, now, 'at of a note')
       n.at = want.notes[i]?.at
@@ -249,7 +254,7 @@ class Run {
 
 test('steps', async (t) => {
   for (const c of cases('steps')) {
-    if (c.operators) continue // this client has no operators' side
+    if (c.operators || c.moves) continue // this client has no operators' side and moves no message
     await t.test(c.name, () => {
       only(c, 'name', 'why', 'operators', 'ttl', 'given', 'steps', 'after')
       return new Run(c).run()

@@ -93,4 +93,30 @@ export type Record = {
     notes: Buffer;
     history: Buffer;
     reason: Buffer;
+    /**
+     * undefined: the message was never moved to the later lane
+     */
+    moved: Move | undefined;
+};
+export type Move = {
+    /**
+     * the highest number of a confirmed copy
+     */
+    hop: number;
+    /**
+     * the highest number that a copy was given
+     */
+    top: number;
+    /**
+     * the end of the lease of the move under way; 0: none is
+     */
+    until: number;
+    /**
+     * the token of the attempt whose message is being moved
+     */
+    mover: string;
+    /**
+     * the fingerprint of the message; x if two messages have its id
+     */
+    body: string;
 };

@@ -15,7 +15,7 @@ SPEC = ROOT.parents[1] / "spec/v1"
 
 def cases(name: str):
     found = json.loads((SPEC / f"{name}.json").read_text())["cases"]
-    return pytest.mark.parametrize("case", [pytest.param(c, id=c["name"].replace(" ", "-")) for c in found if not c.get("operators")])
+    return pytest.mark.parametrize("case", [pytest.param(c, id=c["name"].replace(" ", "-")) for c in found if not c.get("operators") and not c.get("moves")])
 
 
 def text(value) -> bytes:
@@ -50,7 +50,7 @@ NUMBERS = ("failures", "crashes", "starts", "fence")
 FIELDS = {
     **dict.fromkeys((*NUMBERS, "wait", "limit", "grant", "firsts"), 0), "suspect": False, "tokens": [], "id": "", "generation": "", "holder": "",
     "notes": [], "history": [], "reason": "",
-    **dict.fromkeys(("state", "binds", "due", "first", "last", "cause", "open", "mode", "since", "listed")),
+    **dict.fromkeys(("state", "binds", "due", "first", "last", "cause", "open", "mode", "since", "listed", "moved")),
 }
 
 
@@ -70,6 +70,8 @@ def write(fields: dict, begin: int = 0) -> bytes:
         0 if f["first"] is None or f["last"] is None else f["last"] - f["first"], f["cause"] or ".", f["open"] or ".", f["mode"] or ".", at("since"),
         at("listed"), f["limit"], f["grant"], f["firsts"], "." + "".join(f";{t}={kind}" for t, kind in f["tokens"]), *map(len, parts),
     ]
+    if m := f["moved"]:
+        words.append(":".join(map(str, (m["hop"], m["top"], 0 if m["until"] is None else m["until"] + begin, m["mover"] or ".", m["body"]))))
     return " ".join(map(str, words)).encode() + b"\n" + b"".join(parts) + text(f["reason"])
 
 

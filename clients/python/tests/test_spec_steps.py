@@ -74,7 +74,7 @@ class Run:
 
     def take(self, s):
         m = message(s)
-        a = Attempt(m, s.get("token", ""), s.get("holder", ""), s.get("age", -1), s.get("floor", 0), s.get("max_age", 0) / 1000)
+        a = Attempt(m, s.get("token", ""), s.get("holder", ""), s.get("age", -1), s.get("floor", 0), s.get("max_age", 0) / 1000, s.get("later", ""))
         match s["step"]:
             case "START":
                 return self.counter.start(a, Mode(s["mode"]), s["limit"])
@@ -90,7 +90,7 @@ class Run:
 
     def compare(self, s):
         known(s, "step", "id", "generation", "together", "token", "holder", "limit", "age", "mode", "floor", "wait", "cause", "reason", "ran",
-              "max_age", "at_most", "succeeded", "keep", "reader", "state", "reply")
+              "max_age", "at_most", "later", "succeeded", "keep", "reader", "state", "reply")
         want = s["reply"]
         if "error" in want:
             with pytest.raises(StoreError, match=want["error"].replace("(", r"\(")):
@@ -159,6 +159,10 @@ class Run:
             got, want = getattr(record, name), fields.get(name)
             assert got == 0 if want is None else self.within(want, got), name
             fields[name] = None if want is None else got - self.begin
+        if moved := fields.get("moved"):
+            got, want = record.moved.until, moved["until"]
+            assert got == 0 if want is None else self.within(want, got)
+            fields["moved"] = {**moved, "until": None if want is None else got - self.begin}
         afters = [line.split(b"\t")[0][1:] for line in record.history.split(b"\n")[1:]]
         assert len(afters) == len(fields.get("history", []))
         fields["history"] = [dict(a) for a in fields.get("history", [])]

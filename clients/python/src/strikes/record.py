@@ -8,8 +8,19 @@ from dataclasses import dataclass, field
 # As in record.lua, which takes everything else for the value of another program.
 _LINE = re.compile(
     rb"(\d+) (\d+) (\d+) (\d+) (\d) (\S+) (\d+) (\d+) (\d+) (\d+) (\d+) (\S+) (\S+) (\S+) (\d+) (\d+) (\d+) (\d+) (\d) (\S+)"
-    rb" (\d+) (\d+) (\d+) (\d+) (\d+)\n"
+    rb" (\d+) (\d+) (\d+) (\d+) (\d+)(?: (\d+:\d+:\d+:[A-Za-z0-9_.-]+:[A-Za-z0-9]+))?\n"
 )
+
+
+@dataclass
+class Move:
+    """The state of a message that was moved to the later lane."""
+
+    hop: int  # the highest number of a confirmed copy
+    top: int  # the highest number that a copy was given
+    until: int  # the end of the lease of the move under way; 0: none is
+    mover: str  # the token of the attempt whose message is being moved
+    body: str  # the fingerprint of the message; x if two messages have its id
 
 
 @dataclass
@@ -45,6 +56,7 @@ class Record:
     grant: int = 0
     firsts: int = 0
     tokens: dict[str, str] = field(default_factory=dict)
+    moved: Move | None = None  # None: the message was never moved
 
     @property
     def counted(self) -> int:
@@ -61,12 +73,12 @@ def parse_record(text: bytes) -> Record | None:
     line = _LINE.match(text)
     if not line:
         return None
-    return _read([w.decode("ascii", "replace") for w in line.groups()], text[line.end():])
+    return _read([w.decode("ascii", "replace") for w in line.groups(b"")], text[line.end():])
 
 
 def _read(w: list[str], rest: bytes) -> Record | None:
     parts = []
-    for length in (int(n) for n in w[20:]):
+    for length in (int(n) for n in w[20:25]):
         if length > len(rest):
             return None
         parts.append(rest[:length])
@@ -79,7 +91,15 @@ def _read(w: list[str], rest: bytes) -> Record | None:
         binds=int(w[6]), due=int(w[7]), wait=int(w[8]), first=first, last=first + int(w[10]) if first else 0, cause=_word(w[11]),
         open=_word(w[12]), mode=_word(w[13]), since=int(w[14]), listed=int(w[15]), limit=int(w[16]), grant=int(w[17]),
         firsts=int(w[18]), tokens=_tokens(w[19]),
+        moved=_move(w[25]),
     )
+
+
+def _move(text: str) -> Move | None:
+    if not text:
+        return None
+    hop, top, until, mover, body = text.split(":")
+    return Move(int(hop), int(top), int(until), _word(mover), body)
 
 
 def _word(word: str) -> str:
