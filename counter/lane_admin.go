@@ -119,7 +119,7 @@ func (a *Admin) LanePage(ctx context.Context, vhost, queue string, skip, most in
 	}
 	lanes, _, err = a.listLanes(ctx, vhost, queue, skip, most)
 	slices.SortStableFunc(lanes, bySince)
-	return lanes, int(n), err
+	return lanes, n, err
 }
 
 // listLanes also returns how many entries it read: lanes lacks the expired ones.

@@ -124,55 +124,20 @@ func (e *entry) fail(a Attempt, f Failure, limit allowed, now time.Time) (Reply,
 	if known == 0 && (e.State == StateDeadLetter || e.State == StateDone) && e.earlier(a, now) {
 		e.renew(&v)
 	}
-	over := v.stale && e.State == StateDone // by another copy
-	fresh := known == 0 && e.State != StateDeadLetter && !over
-	reversed := known == KindCrashed
-	changes := fresh || reversed || e.OpenToken == token
-	double := v.double
-	if fresh {
-		double = e.isDouble(a, now) || double
-		e.Failures++
-	} else if reversed {
-		e.Crashes, e.Failures = e.Crashes-1, e.Failures+1
-		e.unnote(token)
-	}
-	if fresh || reversed {
-		if !over {
-			e.reopen()
-		}
-		e.failed(a, f, now)
-	}
-	spent, live := e.exhausted(limit), known != KindNotCounted && e.State == StateLive && !v.stale
-	old := live && !spent && e.tooOld(a.MaxAge)
-	holds := a.HoldsQueue && (e.State == StateLive || e.State == StateDone) && !v.stale && (spent || old)
-	if old && !holds {
-		spent, e.Cause = true, CauseTooOld
-	}
-	switch {
-	case holds && live:
-		e.hold(e.exhaustedBy(old), a.Holder, now)
-		changes = true
-	case e.State == StateSkip && !v.stale, live && spent: // else the copy is dead-lettered instead
-		e.exhaust(limit, now)
-		changes = true
-	}
+	changes := e.OpenToken == token
+	counts, double := e.countFailure(a, f, v.stale && e.State == StateDone, now)
+	verdict, decided := e.judge(a, limit, known != KindNotCounted, v.stale, now)
+	changes = changes || counts || decided
 	if e.OpenToken == token {
 		e.close()
 	}
-	verdict := VerdictRequeue
-	switch {
-	case holds:
-		verdict = VerdictHeld
-	case e.State == StateDeadLetter || spent:
-		verdict = VerdictExhausted
-	}
-	verdict, rest := e.afterFail(&v, verdict, token, (fresh || reversed) && was != StateDone, now)
+	verdict, rest := e.afterFail(&v, verdict, token, counts && was != StateDone, now)
 	changes = changes || v.changed
 	if changes && limit.configured > 0 && e.State != StateDeadLetter {
 		e.Limit = limit.configured
 	}
 	reply := e.reply(verdict, limit, now)
-	reply.PossibleDuplicate = double
+	reply.PossibleDuplicate = double || v.double
 	if rest > 0 {
 		reply.Wait = rest
 	}
@@ -180,6 +145,52 @@ func (e *entry) fail(a Attempt, f Failure, limit allowed, now time.Time) (Reply,
 		reply.Hop = e.Move.Top
 	}
 	return reply, changes
+}
+
+// countFailure counts an attempt that is not counted as a failure yet. Over says that another copy of the message was handled. It
+// reports whether it counted, and whether that is the first sign of two messages with this id.
+func (e *entry) countFailure(a Attempt, f Failure, over bool, now time.Time) (counts, double bool) {
+	known := e.Tokens[a.Token]
+	switch {
+	case known == KindCrashed:
+		e.Crashes, e.Failures = e.Crashes-1, e.Failures+1
+		e.unnote(a.Token)
+	case known == 0 && e.State != StateDeadLetter && !over:
+		double = e.isDouble(a, now)
+		e.Failures++
+	default:
+		return false, false
+	}
+	if !over {
+		e.reopen()
+	}
+	e.failed(a, f, now)
+	return true, double
+}
+
+// judge holds the queue for the message or dead-letters it, if it is exhausted and its attempt says so. It reports whether it did.
+func (e *entry) judge(a Attempt, limit allowed, counted, stale bool, now time.Time) (verdict Verdict, decided bool) {
+	spent, live := e.exhausted(limit), counted && e.State == StateLive && !stale
+	old := live && !spent && e.tooOld(a.MaxAge)
+	holds := a.HoldsQueue && (e.State == StateLive || e.State == StateDone) && !stale && (spent || old)
+	if old && !holds {
+		spent, e.Cause = true, CauseTooOld
+	}
+	switch {
+	case holds && live:
+		e.hold(e.exhaustedBy(old), a.Holder, now)
+		decided = true
+	case e.State == StateSkip && !stale, live && spent: // else the copy is dead-lettered instead
+		e.exhaust(limit, now)
+		decided = true
+	}
+	switch {
+	case holds:
+		return VerdictHeld, decided
+	case e.State == StateDeadLetter || spent:
+		return VerdictExhausted, decided
+	}
+	return VerdictRequeue, decided
 }
 
 // reopen makes a message live that was handled, or is.

@@ -30,7 +30,7 @@ func TestGroup(t *testing.T) {
 					t.Errorf("Wait panicked with %q, want %q and its stack", text, c.panics)
 				}
 			}()
-			if err := g.Wait(); err != c.err {
+			if err := g.Wait(); !errors.Is(err, c.err) {
 				t.Errorf("Wait returned %v, want %v", err, c.err)
 			}
 		})
