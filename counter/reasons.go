@@ -87,14 +87,19 @@ func reasonsOf(texts []any) []DeadReason {
 // parseDeadReason is parseRecord for a tombstone, but parses only what a DeadReason has.
 func parseDeadReason(text string) (r DeadReason, ok bool) {
 	line, rest, _ := strings.Cut(text, "\n")
-	var w [recordWords]string
-	for i := range w[:recordWords-1] {
-		if w[i], line, ok = strings.Cut(line, " "); !ok {
+	var w [recordWords + 1]string
+	n := 0
+	for word := range strings.SplitSeq(line, " ") {
+		if n == len(w) {
 			return r, false
 		}
+		w[n] = word
+		n++
 	}
-	w[recordWords-1] = line
-	if State(w[5]) != StateDeadLetter || !isRecord(w[:]) {
+	if State(w[5]) != StateDeadLetter || !isRecord(w[:n]) {
+		return r, false
+	}
+	if _, moved := parseMove(w[recordWords]); n > recordWords && !moved {
 		return r, false
 	}
 	skipped := number(w[21]) + number(w[22]) + number(w[23]) + number(w[24])

@@ -78,15 +78,19 @@ func TestDeadReasonsEnds(t *testing.T) {
 	}
 }
 
-// TestParseDeadReason: what is no tombstone is none.
+// TestParseDeadReason: what is no tombstone is none. A message that was in the later lane has one word more.
 func TestParseDeadReason(t *testing.T) {
 	line := "1 0 1 5 0 %s 9 0 0 1000 20 failed . . 0 0 4 0 0 .;a=f 2 0 0 0 0\n"
-	if r, ok := parseDeadReason(fmt.Sprintf(line, "exhausted") + "idwhy"); !ok || r.ID != "id" || r.Reason != "why" || !r.At.Equal(time.UnixMilli(1020)) {
-		t.Errorf("%+v, %v", r, ok)
+	for _, moved := range []string{"", " 1:1:0:.:ab12"} {
+		text := strings.Replace(fmt.Sprintf(line, "exhausted"), "\n", moved+"\n", 1) + "idwhy"
+		if r, ok := parseDeadReason(text); !ok || r.ID != "id" || r.Reason != "why" || !r.At.Equal(time.UnixMilli(1020)) {
+			t.Errorf("%q: %+v, %v", text, r, ok)
+		}
 	}
 	for _, text := range []string{
 		"", "x", fmt.Sprintf(line, ".") + "idwhy", fmt.Sprintf(line, "exhausted") + "i", strings.Replace(fmt.Sprintf(line, "exhausted"), " 2 0", " 99999999999999999999 0", 1) + "id",
 		strings.Replace(fmt.Sprintf(line, "exhausted"), "\n", " 7\n", 1) + "id",
+		strings.Replace(fmt.Sprintf(line, "exhausted"), "\n", " 1:1:0:.:ab12 7\n", 1) + "id",
 	} {
 		if r, ok := parseDeadReason(text); ok {
 			t.Errorf("%q: %+v", text, r)
