@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
@@ -11,6 +12,7 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/deadletter"
 	"github.com/strikesmq/strikes/internal/printable"
+	"github.com/strikesmq/strikes/internal/shell"
 )
 
 // List prints the dead letters, or their groups.
@@ -31,6 +33,7 @@ func (c *Command) List(ctx context.Context, queue string, ids []string) error {
 		return err
 	}
 	defer q.close()
+	defer q.noteBehind(ctx, c.Err)
 	if c.Groups {
 		return c.groups(ctx, q, f)
 	}
@@ -39,6 +42,18 @@ func (c *Command) List(ctx context.Context, queue string, ids []string) error {
 		return err
 	}
 	return c.printed(q, f, c.Limit, messages, render.DeadLetters(c.Out, c.JSON))
+}
+
+// noteBehind says why dead letters of held lanes have no reason. The list is complete without it, so errors are not reported.
+func (q *dlq) noteBehind(ctx context.Context, stderr io.Writer) {
+	if q.store == nil {
+		return
+	}
+	b, err := q.store.Admin().Behind(ctx, q.broker.VHost, q.queue, 0)
+	if err == nil && b.Count > 0 {
+		fmt.Fprintf(stderr, "%s had no attempt and no record: they are behind others in held lanes; strikes lane list %s\n",
+			printable.Plural(int(b.Count), "dead letter"), shell.Operands(q.queue))
+	}
 }
 
 // printed prints what was found, and reports what was not.
