@@ -63,8 +63,8 @@ var mutants = []mutant{
 		name: "the open attempt of another token closed", by: simulation, shows: "I7",
 		edits: []edit{{
 			"counter/memory_step.go",
-			"	if e.OpenToken == token {\n		e.close()\n	}\n	verdict := VerdictRequeue\n",
-			"	e.close()\n	verdict := VerdictRequeue\n",
+			"	if e.OpenToken == token {\n		e.close()\n	}\n	verdict, rest :=",
+			"	e.close()\n	verdict, rest :=",
 		}},
 	},
 	{
