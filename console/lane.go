@@ -230,21 +230,18 @@ func headlineOfLane(v replayView) string {
 	return fmt.Sprintf("%s: %s ended, the lane is still held", lane, v.Job.Lane.Verb())
 }
 
-// heldError refuses a replay that would lose the order of held lanes.
+// heldError refuses a replay or drop that would lose the order of held lanes.
 type heldError struct {
 	queue string
 	lanes int
 }
 
 func (e heldError) Error() string {
-	return fmt.Sprintf("queue %s has %s, whose dead letters would lose their order; replay each lane from the page of lanes", shown(e.queue), plural(e.lanes, "held lane"))
+	return fmt.Sprintf("queue %s has %s, whose dead letters would lose their order; replay or release each lane from the page of lanes", shown(e.queue), plural(e.lanes, "held lane"))
 }
 
-// refuseHeld refuses to replay the dead letters of a queue out of the order of its held lanes.
-func (c *Console) refuseHeld(r *http.Request, verb Verb, queue string) error {
-	if verb != VerbReplay {
-		return nil
-	}
+// refuseHeld refuses to take the dead letters of a queue out of the order of its held lanes.
+func (c *Console) refuseHeld(r *http.Request, queue string) error {
 	_, held, err := c.store.LanePage(r.Context(), c.opts.VHost, queue, 0, 0)
 	if err == nil && held > 0 {
 		err = heldError{queue, held}

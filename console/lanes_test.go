@@ -180,20 +180,18 @@ func TestLaneReleaseNeedsAFile(t *testing.T) {
 	}
 }
 
-// TestReplayOfHeldLanes: a replay by filter would lose the order of held lanes.
+// TestReplayOfHeldLanes: a replay or drop by filter would lose the order of held lanes.
 func TestReplayOfHeldLanes(t *testing.T) {
 	f := newFixture(t, Options{Allow: AllVerbs()})
 	f.kill(t, "no stock", "m-1")
 	f.hold(t, "a1", "m-1")
-	body := checkPage(t, f, query("replay"))
-	if !strings.Contains(body, "would lose the order") || strings.Contains(body, "<button>Replay") {
-		t.Errorf("preview: %s", body)
-	}
-	if w := f.post(query("replay"), url.Values{"count": {"1"}, "reason": {"r"}}); w.Code != http.StatusConflict || !strings.Contains(w.Body.String(), "held lane") {
-		t.Errorf("replay: %d: %s", w.Code, w.Body)
-	}
-	if body := checkPage(t, f, query("drop")); !strings.Contains(body, "<button>Drop") {
-		t.Errorf("a drop keeps the order: %s", body)
+	for _, verb := range []string{"replay", "drop"} {
+		if body := checkPage(t, f, query(verb)); !strings.Contains(body, verb+" would lose the order") || strings.Contains(body, "<button>Replay") || strings.Contains(body, "<button>Drop") {
+			t.Errorf("preview: %s", body)
+		}
+		if w := f.post(query(verb), url.Values{"count": {"1"}, "reason": {"r"}}); w.Code != http.StatusConflict || !strings.Contains(w.Body.String(), "held lane") {
+			t.Errorf("%s: %d: %s", verb, w.Code, w.Body)
+		}
 	}
 }
 

@@ -34,7 +34,7 @@ type replayView struct {
 	Samples     []*deadletter.Message
 	Interrupted *counter.AuditEntry // a replay that did not report its end
 	Resume      string              // address to go on with it
-	Lanes       int                 // that are held: a replay would lose their order
+	Lanes       int                 // that are held: a replay or drop would lose their order
 	Wrong       string
 	Reason      string
 }
@@ -65,10 +65,8 @@ func (c *Console) jobPage(r *http.Request, verb Verb) (page, error) {
 		return p, nil
 	}
 	v.Job = nil
-	if verb == VerbReplay {
-		if _, v.Lanes, err = c.store.LanePage(r.Context(), c.opts.VHost, queue, 0, 0); err != nil {
-			return p, err
-		}
+	if _, v.Lanes, err = c.store.LanePage(r.Context(), c.opts.VHost, queue, 0, 0); err != nil {
+		return p, err
 	}
 	if err := c.preview(r, &v); err != nil {
 		return p, err
@@ -179,7 +177,7 @@ func (c *Console) begin(verb Verb) http.HandlerFunc {
 			c.refuseJob(w, r, verb, wrong)
 			return
 		}
-		if err := c.refuseHeld(r, verb, queue); err != nil {
+		if err := c.refuseHeld(r, queue); err != nil {
 			c.fail(w, r, err)
 			return
 		}

@@ -94,6 +94,9 @@ func (s *session) checkStore(ctx context.Context) error {
 	return nil
 }
 
+// ErrLanesHeld says that a queue with held lanes was refused to a consumer without HoldLanes.
+var ErrLanesHeld = errors.New("lanes are held")
+
 // checkLanes refuses a queue with held lanes to a consumer that would not hold them. If the store is away, its last number stands; without
 // one it is no reason to refuse.
 func (s *session) checkLanes(ctx context.Context) error {
@@ -119,7 +122,7 @@ func (s *session) checkLanes(ctx context.Context) error {
 	if held == 0 {
 		return nil
 	}
-	return refusal{fmt.Errorf("consumer: queue %q is refused: %d of its lanes are held, and their new messages would overtake the dead letters: set HoldLanes and Lane, or release the lanes (strikes lane list)", s.Queue, held)}
+	return refusal{fmt.Errorf("consumer: queue %q is refused: %d of its %w, and their new messages would overtake the dead letters: consume it with HoldLanes and Lane (--hold-lanes --lane), or release the lanes (strikes lane list)", s.Queue, held, ErrLanesHeld)}
 }
 
 // neverServes reports whether no waiting will make this store count.

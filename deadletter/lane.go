@@ -56,6 +56,7 @@ type Lane struct {
 type LaneResult struct {
 	Replayed int  // dead letters published and taken off
 	Dropped  int  // messages given up
+	Missing  int  // of Dropped, those whose dead letters were not in the dead-letter queue: Keep did not get them
 	Doubles  int  // dead letters taken off that had been published before
 	Released bool // no message holds the lane any more
 	Passes   int

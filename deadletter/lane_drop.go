@@ -16,9 +16,13 @@ func (w *laneWork) drop(ctx context.Context, most int) error {
 	}
 	var letters []*Message
 	var places []counter.Place
+	missing := 0
 	for _, n := range w.state.Open[:min(most, len(w.state.Open))] {
 		if len(at[n]) == 0 && !w.l.Missing {
 			break
+		}
+		if len(at[n]) == 0 {
+			missing++
 		}
 		letters = append(letters, at[n]...)
 		places = append(places, counter.Place{Since: w.state.Since, Number: n})
@@ -35,7 +39,7 @@ func (w *laneWork) drop(ctx context.Context, most int) error {
 	if err != nil {
 		return err
 	}
-	w.result.Dropped += len(places)
+	w.result.Dropped, w.result.Missing = w.result.Dropped+len(places), w.result.Missing+missing
 	w.result.Released = released
 	return w.settle(letters)
 }

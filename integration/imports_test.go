@@ -70,7 +70,7 @@ var arrows = map[string][]string{
 		"cmd/strikes/internal/runner", "cmd/strikes/internal/term", "internal/doctor", "internal/inspect", "internal/management", "internal/setting", "internal/printable"},
 	"cmd/strikes/internal/change": {"counter", "cmd/strikes/internal/cli", "cmd/strikes/internal/jsonl"},
 	"cmd/strikes/internal/counters": {"counter", "cmd/strikes/internal/change", "cmd/strikes/internal/cli", "cmd/strikes/internal/connect", "cmd/strikes/internal/jsonl",
-		"cmd/strikes/internal/findings", "cmd/strikes/internal/render", "cmd/strikes/internal/runner", "cmd/strikes/internal/term", "internal/doctor", "internal/inspect", "internal/records", "internal/shell", "internal/printable"},
+		"cmd/strikes/internal/findings", "cmd/strikes/internal/render", "cmd/strikes/internal/runner", "cmd/strikes/internal/term", "internal/doctor", "internal/inspect", "internal/queueinfo", "internal/records", "internal/shell", "internal/printable"},
 	"cmd/strikes/internal/metrics": {"internal/status"},
 	"cmd/strikes/internal/term":    {"internal/printable"},
 	"cmd/strikes/internal/web":     {"cmd/strikes/internal/cli"},

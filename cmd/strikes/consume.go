@@ -64,7 +64,7 @@ func addConsumeFlags(cmd *cobra.Command, o *runner.Options) {
 	f.DurationVar(&o.HandlerTimeout, "handler-timeout", consumer.DefaultHandlerTimeout, "end a command or request after this `TIME` and count a failure; 0: never")
 	f.DurationVar(&o.DrainTimeout, "drain-timeout", consumer.DefaultDrainTimeout, "let commands and requests finish for this `TIME` once stopped; 0: not at all")
 	f.DurationVar(&o.ConsumerTimeout, "consumer-timeout", consumer.DefaultConsumerTimeout, "the broker's consumer_timeout, as `TIME`; no message is held for more than half of it")
-	f.DurationVar(&o.ExitWhenIdle, "exit-when-idle", 0, "exit 0 once the queue is empty and nothing was to do for this `TIME`; 0: never")
+	f.DurationVar(&o.ExitWhenIdle, "exit-when-idle", 0, "exit 0 once the queue is empty and nothing was to do for this `TIME`, also no wait for a retry; 0: never")
 	f.StringVar(&o.HealthAddr, "health-addr", "", "answer probes at this `ADDRESS`: /live always, /ready while messages are consumed, which a pause ends")
 	f.BoolVar(&o.AllowDrop, "allow-drop", false, "accept a queue whose dead letters are lost")
 	f.BoolVarP(&o.Verbose, "verbose", "v", false, "report every decision on stderr, not only what went wrong")

@@ -43,7 +43,7 @@ func (ch Change[T]) Make(ctx context.Context, s cli.Streams, o Options) (err err
 	steps := ch.Steps
 	if !o.DryRun {
 		if ch.Question != "" {
-			if err := s.Confirm(ctx, o.Yes, ch.Question); err != nil {
+			if err := s.Confirm(ctx, o.Yes, true, ch.Question); err != nil {
 				return err
 			}
 		}

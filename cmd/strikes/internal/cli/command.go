@@ -119,7 +119,7 @@ func checkNames(names, args []string) error {
 	}
 	for i, arg := range args {
 		name := strings.Trim(names[min(i, len(names)-1)], "[]…")
-		if arg == "" {
+		if arg == "" && name != "LANE" { // a lane may have the empty name
 			return fmt.Errorf("%s is empty", name)
 		}
 		if name != "QUEUE" {

@@ -8,6 +8,7 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/internal/setting"
@@ -69,7 +70,7 @@ func ExitCode(err error) int {
 		return ExitInterrupted
 	case errors.As(err, &refused):
 		return refusalCode(refused.Findings)
-	case errors.Is(err, topology.ErrQueueNotFound), errors.As(err, &field):
+	case errors.Is(err, topology.ErrQueueNotFound), errors.Is(err, consumer.ErrLanesHeld), errors.As(err, &field):
 		return ExitMisuse
 	case errors.As(err, &store):
 		return storeCode(store.Fault)

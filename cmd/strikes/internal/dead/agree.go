@@ -25,7 +25,7 @@ func (c *Command) agreed(ctx context.Context, q *dlq, v verb) (bool, error) {
 		return true, nil
 	}
 	if !dry && (!term.IsTerminal(c.In) || !term.IsTerminal(c.Err)) {
-		return false, c.Confirm(ctx, false, "") // which refuses
+		return false, c.Confirm(ctx, false, true, "") // which refuses
 	}
 	want := seek(v.filter)
 	n, err := c.count(ctx, q, v, want)
@@ -43,7 +43,7 @@ func (c *Command) agreed(ctx context.Context, q *dlq, v verb) (bool, error) {
 		return false, want.missing(q.dead.Name)
 	}
 	question := fmt.Sprintf("%s %d dead letters of queue %s%s?", strings.ToUpper(v.verb[:1])+v.verb[1:], n, q.where(), v.where)
-	return true, c.Confirm(ctx, false, question)
+	return true, c.Confirm(ctx, false, true, question)
 }
 
 // count counts, and with --dry-run lists, what is meant.

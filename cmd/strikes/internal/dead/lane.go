@@ -101,7 +101,7 @@ func (c *Lanes) Release(ctx context.Context, queue, lane string) error {
 				return result, err
 			}
 			after, err := q.dead.ReplayLane(ctx, l)
-			after.Dropped += result.Dropped
+			after.Dropped, after.Missing = after.Dropped+result.Dropped, after.Missing+result.Missing
 			return after, err
 		})
 	})
@@ -151,7 +151,7 @@ func (c *Lanes) change(ctx context.Context, queue, lane, verb, question string, 
 		return explainLane(err, queue)
 	}
 	text := fmt.Sprintf("Lane %s of queue %s has %s. %s?", term.Shown(lane), term.Shown(queue), printable.Plural(len(state.Open), "message"), question)
-	if err := c.Confirm(ctx, c.Yes, text); err != nil {
+	if err := c.Confirm(ctx, c.Yes, false, text); err != nil {
 		return err
 	}
 	ended := c.auditAs(ctx, q, verb, "lane "+lane)
@@ -169,12 +169,15 @@ func (c *Lanes) change(ctx context.Context, queue, lane, verb, question string, 
 func (c *Lanes) reportLane(lane string, r deadletter.LaneResult) error {
 	if c.JSON {
 		return jsonl.NewEncoder(c.Out).Encode(map[string]any{
-			"lane": lane, "replayed": r.Replayed, "dropped": r.Dropped, "doubles": r.Doubles, "released": r.Released,
+			"lane": lane, "replayed": r.Replayed, "dropped": r.Dropped, "missing": r.Missing, "doubles": r.Doubles, "released": r.Released,
 		})
 	}
 	words := []string{fmt.Sprintf("%d replayed", r.Replayed)}
 	if r.Dropped > 0 {
 		words = append(words, fmt.Sprintf("%d dropped", r.Dropped))
+	}
+	if r.Missing > 0 {
+		words = append(words, fmt.Sprintf("%d of them missing, so in no file", r.Missing))
 	}
 	if r.Doubles > 0 {
 		words = append(words, printable.Plural(r.Doubles, "duplicate")+" taken off")
@@ -187,8 +190,9 @@ func (c *Lanes) reportLane(lane string, r deadletter.LaneResult) error {
 	return err
 }
 
-// refuseHeld refuses to replay the dead letters of a queue out of the order of its held lanes.
-func (c *Command) refuseHeld(ctx context.Context, q *dlq) error {
+// refuseHeld refuses to take dead letters out of the order of held lanes. Instead is the verb of lane that keeps it, and does what it
+// does to a lane.
+func (c *Command) refuseHeld(ctx context.Context, q *dlq, instead, does string) error {
 	if q.store == nil || c.Force {
 		return nil
 	}
@@ -197,15 +201,15 @@ func (c *Command) refuseHeld(ctx context.Context, q *dlq) error {
 		return err
 	}
 	list := shell.Operands(q.queue)
-	replay := list + " LANE replays one"
+	lane := fmt.Sprintf("%s LANE %s one", list, does)
 	if c.Lane != "" {
 		_, value, _ := strings.Cut(c.Lane, "=")
 		if slices.ContainsFunc(held, func(l counter.HeldLane) bool { return l.Lane == value }) {
-			replay = shell.Operands(q.queue, value) + " replays this one"
+			lane = fmt.Sprintf("%s %s this one", shell.Operands(q.queue, value), does)
 		}
 	}
-	return cli.Misusef("queue %s has %s, whose dead letters would lose their order: strikes lane list %s shows them, and strikes lane replay %s (--force does it anyway)",
-		term.Shown(q.queue), printable.Plural(len(held), "held lane"), list, replay)
+	return cli.Misusef("queue %s has %s, whose dead letters would lose their order: strikes lane list %s shows them, and strikes lane %s %s (--force does it anyway)",
+		term.Shown(q.queue), printable.Plural(len(held), "held lane"), list, instead, lane)
 }
 
 // explainLane says what to do next, and gives an error its exit code.

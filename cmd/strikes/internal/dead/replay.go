@@ -26,7 +26,7 @@ func (c *Command) Replay(ctx context.Context, queue string, ids []string) error 
 		return err
 	}
 	defer q.close()
-	if err := c.refuseHeld(ctx, q); err != nil {
+	if err := c.refuseHeld(ctx, q, "replay", "replays"); err != nil {
 		return err
 	}
 	if err := r.Check(q.dead.Name); err != nil {

@@ -53,7 +53,7 @@ func (o *Options) settings(queue string) (consumer.Consumer, error) {
 		c.Retry = consumer.RetryInPlace
 	}
 	if o.Lane != "" {
-		c.Lane = func(d amqp.Delivery) string { return fmt.Sprint(d.Headers[o.Lane]) }
+		c.Lane = func(d amqp.Delivery) string { return laneOf(d.Headers, o.Lane) }
 	}
 	wait, err := ParseBackoff(o.Backoff)
 	if err != nil {
@@ -67,6 +67,14 @@ func (o *Options) settings(queue string) (consumer.Consumer, error) {
 	c.HandlerTimeout = orNone(c.HandlerTimeout)
 	c.DrainTimeout = orNone(c.DrainTimeout)
 	return c, nil
+}
+
+// laneOf returns the value of a header as text; messages without it share the empty lane.
+func laneOf(headers amqp.Table, name string) string {
+	if v := headers[name]; v != nil {
+		return fmt.Sprint(v)
+	}
+	return ""
 }
 
 // orNone turns zero into what a consumer.Consumer takes for none.
