@@ -184,6 +184,13 @@ func TestLanes(t *testing.T) {
 	if lines[0] != "bob paid 1" {
 		t.Errorf("bob waited for ann: %q", lines)
 	}
+	for _, m := range [][2]string{{"ann", "closed"}, {"ann", "4"}, {"bob", "2"}} {
+		w.publish(t, "payments", uuid.NewString(), m[1], amqp.Table{"customer": m[0]})
+	}
+	if lines := p.next(t, 1); lines[0] != "bob paid 2" {
+		t.Errorf("%q, want bob's payment alone: ann's lane is held", lines)
+	}
+	w.awaitQueue(t, "payments.dlq", 2)
 	p.stop(t)
 }
 

@@ -1,8 +1,10 @@
-// Command lanes handles the payments of each customer in order, and customers side by side.
+// Command lanes handles the payments of each customer in order, and customers side by side. Behind a dead letter a customer's payments
+// wait in the dead-letter queue until an operator replays or releases the lane (strikes lane).
 package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
 	"os"
@@ -46,18 +48,29 @@ func run(ctx context.Context) error {
 		Counter:     counts,
 		Handler:     pay,
 		Ordered:     true,
-		Lane:        func(d amqp.Delivery) string { return fmt.Sprint(d.Headers["customer"]) },
+		Lane:        customer,
+		HoldLanes:   true,
 		Concurrency: 8,
 	}
 	return payments.Run(ctx, dial)
 }
 
-// pay fails once for a payment "twice". Later payments of the customer wait; other customers do not.
+// customer names the lane of a payment. Payments without the header are one lane, "".
+func customer(d amqp.Delivery) string {
+	name, _ := d.Headers["customer"].(string)
+	return name
+}
+
+// pay fails once for a payment "twice": later payments of the customer wait, and those of others do not. A payment "closed" is
+// dead-lettered, so that it holds the lane of its customer.
 func pay(ctx context.Context, d amqp.Delivery) error {
 	attempt, _ := consumer.AttemptFrom(ctx)
-	if string(d.Body) == "twice" && attempt.Number == 1 {
-		return fmt.Errorf("the bank refused %s", d.Body)
+	switch body := string(d.Body); {
+	case body == "twice" && attempt.Number == 1:
+		return errors.New("the bank does not answer")
+	case body == "closed":
+		return consumer.Reject(errors.New("the account is closed"))
 	}
-	fmt.Printf("%v paid %s\n", d.Headers["customer"], d.Body)
+	fmt.Printf("%s paid %s\n", customer(d), d.Body)
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/strikesmq/strikes/counter"
 )
@@ -17,9 +18,10 @@ type Skip struct {
 	Generation     string `json:"generation,omitempty"`
 	FailedAttempts int    `json:"failed_attempts"`
 	Note
-	Running bool `json:"running,omitempty"` // an attempt is under way; if it succeeds, the message is handled
-	Before  bool `json:"before,omitempty"`  // another operator skipped it before, whose Note stays
-	Done    bool `json:"done"`
+	Running bool      `json:"running,omitempty"` // an attempt is under way; if it succeeds, the message is handled
+	Due     time.Time `json:"due,omitzero"`      // the message was moved to the later lane, and returns then
+	Before  bool      `json:"before,omitempty"`  // another operator skipped it before, whose Note stays
+	Done    bool      `json:"done"`
 
 	message counter.Message
 	why     counter.Note
@@ -43,6 +45,9 @@ func (q *Queue) PlanSkip(ctx context.Context, id string, why counter.Note) (Skip
 	s := Skip{
 		VHost: q.VHost, Queue: q.Name, ID: r.ID, Generation: r.Generation, FailedAttempts: r.Counted(), Note: NoteOf(why),
 		Running: r.OpenToken != "", message: r.Message, why: why,
+	}
+	if r.Move.Top > 0 && !s.Running && r.Due.After(time.Now()) {
+		s.Due = r.Due
 	}
 	if s.Before = r.State == counter.StateSkip; s.Before {
 		s.Note = NoteOf(r.Skipped)

@@ -36,6 +36,7 @@ type Message struct {
 	Crashes    int       `json:"crashes"`
 	Moved      bool      `json:"moved,omitempty"` // to the later lane; it waits there, or its consumer holds it for the rest
 	Suspect    bool      `json:"suspect,omitempty"`
+	Skipped    bool      `json:"skipped,omitempty"`            // an operator skipped it: it is dead-lettered at its next step
 	Duplicate  bool      `json:"possible_duplicate,omitempty"` // two messages may have this id
 	Granted    int       `json:"granted,omitempty"`            // attempts
 	LastError  string    `json:"last_error,omitempty"`
@@ -49,7 +50,7 @@ func blocking(r counter.Record, override *counter.Override, s *Status) Message {
 	seen := records.Of(r, override, s.Time)
 	m := Message{
 		ID: r.ID, Generation: r.Generation, State: stateOf(r, s.Time, s.Consumers), Attempt: r.Counted() + 1, Limit: seen.Limit, Since: seen.Since,
-		Failures: r.Failures, Crashes: r.Crashes, Suspect: r.Suspect, Duplicate: r.PossibleDuplicate, Granted: r.Granted.Attempts, LastError: r.Reason, Holder: r.Holder,
+		Failures: r.Failures, Crashes: r.Crashes, Suspect: r.Suspect, Skipped: r.State == counter.StateSkip, Duplicate: r.PossibleDuplicate, Granted: r.Granted.Attempts, LastError: r.Reason, Holder: r.Holder,
 	}
 	switch m.State {
 	case Running, Isolated, Left:

@@ -20,7 +20,7 @@ import (
 	"github.com/strikesmq/strikes/internal/inspect"
 )
 
-// guessTimeout bounds the wait for an API that may not exist.
+// guessTimeout bounds the wait for an answer that a command can do without.
 const guessTimeout = 3 * time.Second
 
 // guessing takes no proxy: the AMQP password goes to the broker's host and nowhere else.

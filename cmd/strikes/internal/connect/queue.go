@@ -41,6 +41,26 @@ func (f *Flags) NoQueue(ctx context.Context, b *Broker, queue string, err error)
 		queue, b.VHost, like, shell.Operands(queue))})
 }
 
+// RefuseMissing refuses a queue that the broker does not have, as NoQueue does. It asks for three seconds at most, and refuses nothing
+// if the broker does not answer: the records of a queue are in the store.
+func (f *Flags) RefuseMissing(ctx context.Context, queue string) error {
+	b, err := f.Broker()
+	if err != nil || f.VHost != "" && f.VHost != b.VHost {
+		return nil //nolint:nilerr // it cannot be asked
+	}
+	asking, cancel := context.WithTimeout(ctx, guessTimeout)
+	defer cancel()
+	var found queueinfo.Answer
+	_ = b.With(asking, func(conn *amqp.Connection) (err error) { // after an error it is not known
+		found, _, err = queueinfo.Find(asking, conn, queue)
+		return err
+	})
+	if found != queueinfo.No {
+		return nil
+	}
+	return f.NoQueue(ctx, b, queue, queueinfo.ErrNotFound)
+}
+
 // Ready counts the messages of a queue that are not out with a consumer.
 func Ready(conn *amqp.Connection, queue string) (int, error) {
 	ch, err := conn.Channel()

@@ -45,6 +45,8 @@ func (c *Command) SetLimit(ctx context.Context, queue string, attempts []string,
 			if err := c.checkRetries(ctx, q.Name, *o.MaxRetries); err != nil {
 				return err
 			}
+		} else if err := c.RefuseMissing(ctx, q.Name); err != nil {
+			return err
 		}
 		plan, err := q.PlanLimit(ctx, o)
 		if err != nil {

@@ -4,20 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
-
-	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/change"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/render"
 	"github.com/strikesmq/strikes/internal/printable"
-	"github.com/strikesmq/strikes/internal/queueinfo"
 	"github.com/strikesmq/strikes/internal/records"
 )
-
-// brokerTimeout bounds how long a pause waits to learn whether its queue exists.
-const brokerTimeout = 3 * time.Second
 
 // Pause stops the consumers of a queue, and waits until they have stopped.
 func (c *Command) Pause(ctx context.Context, queue string) error {
@@ -28,7 +21,7 @@ func (c *Command) Pause(ctx context.Context, queue string) error {
 	if c.Wait < 0 {
 		return cli.Refused("wait", c.Wait, "0 or more")
 	}
-	if err := c.refuseMissing(ctx, queue); err != nil {
+	if err := c.RefuseMissing(ctx, queue); err != nil {
 		return err
 	}
 	return c.WithQueue(ctx, queue, func(q *records.Queue) error {
@@ -38,25 +31,6 @@ func (c *Command) Pause(ctx context.Context, queue string) error {
 		}
 		return c.changePause(ctx, q, plan)
 	})
-}
-
-// refuseMissing refuses a queue that the broker does not have. Without the broker it refuses none: its outage is a time to pause.
-func (c *Command) refuseMissing(ctx context.Context, queue string) error {
-	b, err := c.Broker()
-	if err != nil || c.VHost != "" && c.VHost != b.VHost {
-		return nil //nolint:nilerr // it cannot be asked
-	}
-	asking, cancel := context.WithTimeout(ctx, brokerTimeout)
-	defer cancel()
-	var found queueinfo.Answer
-	_ = b.With(asking, func(conn *amqp.Connection) (err error) { // after an error it is not known
-		found, _, err = queueinfo.Find(asking, conn, queue)
-		return err
-	})
-	if found != queueinfo.No {
-		return nil
-	}
-	return c.NoQueue(ctx, b, queue, queueinfo.ErrNotFound)
 }
 
 // Resume ends the pause of a queue.

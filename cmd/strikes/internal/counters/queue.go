@@ -30,8 +30,8 @@ type Command struct {
 	Wait time.Duration // Pause
 }
 
-// WithQueue opens the records of a queue for f, and closes them. Without --vhost the URL of the broker names the virtual host; the
-// broker is not asked.
+// WithQueue opens the records of a queue for f, and closes them. Without --vhost the URL of the broker names the virtual host. The
+// broker is asked only where the store knows nothing: the queue may be misspelt.
 func (c *Command) WithQueue(ctx context.Context, queue string, f func(*records.Queue) error) error {
 	vhost := c.VHost
 	if vhost == "" {
@@ -49,6 +49,11 @@ func (c *Command) WithQueue(ctx context.Context, queue string, f func(*records.Q
 	err = f(&records.Queue{Store: store.Admin(), VHost: vhost, Name: queue, Warn: func(err error) {
 		fmt.Fprintf(c.Err, "strikes: %s\n", term.Printable(err.Error(), ""))
 	}})
+	if errors.Is(err, records.ErrNone) {
+		if missing := c.RefuseMissing(ctx, queue); missing != nil {
+			return missing
+		}
+	}
 	return explain(err, c.RedisURL)
 }
 

@@ -3,6 +3,7 @@ package counters
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/change"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
@@ -37,6 +38,9 @@ func skipText(s records.Skip) string {
 	text := fmt.Sprintf("%s: %s (%s)", term.Shown(s.ID), verb, printable.Plural(s.FailedAttempts, "failed attempt"))
 	if s.Running {
 		text += "; an attempt is under way: if it succeeds, the message is handled"
+	}
+	if !s.Due.IsZero() {
+		text += "; it was moved to the later lane, and is dead-lettered when it returns: " + s.Due.UTC().Format(time.RFC3339)
 	}
 	return text
 }

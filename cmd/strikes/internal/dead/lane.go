@@ -73,6 +73,9 @@ func (c *Command) ListLanes(ctx context.Context, queue string) error {
 		return err
 	}
 	if len(held) == 0 {
+		if err := c.RefuseMissing(ctx, queue); err != nil {
+			return err
+		}
 		return cli.WithCode(fmt.Errorf("queue %s has no held lane", term.Shown(queue)), cli.ExitNothing)
 	}
 	out := render.Lanes(c.Out, c.JSON)

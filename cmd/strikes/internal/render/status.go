@@ -118,6 +118,9 @@ func blockingText(m status.Message, now time.Time) []term.Row {
 	if m.Suspect {
 		parts = append(parts, "suspect")
 	}
+	if m.Skipped {
+		parts = append(parts, "skipped: dead-lettered at its next step")
+	}
 	if m.Duplicate {
 		parts = append(parts, "possible duplicate")
 	}

@@ -103,7 +103,7 @@ func TestStandingText(t *testing.T) {
 		Blocking: []status.Message{
 			{ID: "17", State: status.Waiting, Attempt: 3, Limit: 6, Since: earlierBy(4 * time.Minute), Next: noon.Add(12 * time.Second), Failures: 2, LastError: "no stock", Holder: "web-1, pid 42"},
 			{ID: "18", State: status.Isolated, Attempt: 2, Limit: 6, Since: earlierBy(time.Minute), Running: earlierBy(20 * time.Second), Crashes: 1, Suspect: true, LastError: "process died", Holder: "web-2, pid 7"},
-			{ID: "19", State: status.Ready, Attempt: 2, Since: earlierBy(2 * time.Second), Failures: 1},
+			{ID: "19", State: status.Waiting, Attempt: 2, Since: earlierBy(2 * time.Second), Next: noon.Add(time.Hour), Failures: 1, Moved: true, Skipped: true},
 			{ID: "20", State: status.Running, Attempt: 1, Limit: 6, Since: earlierBy(time.Second), Running: earlierBy(time.Second)},
 		},
 		Dead: status.DeadLetters{Count: 9, Since: earlierBy(24 * time.Hour), Queue: "orders.dlq", Holds: &holds, Reasons: []status.Reason{{Reason: "no stock", Messages: 3}},
@@ -127,7 +127,7 @@ blocking   5 messages
       process died
       with web-2, pid 7
   19
-      attempt 2, next attempt now, failing for 2s
+      attempt 2, next attempt in 1h, moved to the later lane, failing for 2s, skipped: dead-lettered at its next step
   20
       attempt 1 of 6, running for 1s
   and 1 more

@@ -106,9 +106,9 @@ func (o *Options) refuse(k consumer.Consumer) error {
 	case k.DrainTimeout < 0:
 		return cli.Refused("drain-timeout", k.DrainTimeout, "0 or more")
 	case k.Lane != nil && !k.Ordered:
-		return cli.Refused("lane", o.Lane, "left out without --ordered")
+		return cli.Misusef("--lane needs --ordered")
 	case k.HoldLanes && !k.Ordered:
-		return cli.Refused("hold-lanes", k.HoldLanes, "left out without --ordered")
+		return cli.Misusef("--hold-lanes needs --ordered")
 	case k.Lane != nil && k.Retry == consumer.RetryRequeue:
 		return cli.Refused("retry", o.Retry, "in-place with --lane, because a requeued message would stop all lanes")
 	case k.Ordered && k.Lane == nil && k.Concurrency > 1:
@@ -118,7 +118,7 @@ func (o *Options) refuse(k consumer.Consumer) error {
 	case k.ConsumerTimeout < time.Minute:
 		return cli.Refused("consumer-timeout", k.ConsumerTimeout, "that of the broker, 1m0s at least")
 	case k.LaterAbove > 0 && k.Ordered:
-		return cli.Refused("later-above", k.LaterAbove, "left out with --ordered, because a message that waits elsewhere is overtaken")
+		return cli.Misusef("--later-above and --ordered exclude each other: a message that waits elsewhere is overtaken")
 	case k.LaterAbove > 0 && (k.LaterAbove < consumer.DefaultLaterAbove || k.LaterAbove > max(k.ConsumerTimeout/2, consumer.DefaultLaterAbove)):
 		return cli.Refused("later-above", k.LaterAbove, fmt.Sprintf("%v to half of --consumer-timeout, 0 or negative", consumer.DefaultLaterAbove))
 	case k.HandlerTimeout > k.ConsumerTimeout/2:

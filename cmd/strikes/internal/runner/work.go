@@ -11,7 +11,6 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/push"
 	"github.com/strikesmq/strikes/consumer"
-	"github.com/strikesmq/strikes/internal/setting"
 )
 
 // work is what handles messages: a command, or an endpoint.
@@ -29,7 +28,7 @@ func (o *Options) work(s cli.Streams, queue string, command []string) (work, err
 	}
 	for name, value := range map[string]string{"http-ca": o.HTTPCA, "http-cert": o.HTTPCert, "http-key": o.HTTPKey, "http-token-file": o.HTTPToken} {
 		if value != "" {
-			return work{}, cli.Misuse(setting.New("--"+name, value, "left out without --http"))
+			return work{}, cli.Misusef("--%s needs --http", name)
 		}
 	}
 	path, err := exec.LookPath(command[0])

@@ -1,0 +1,30 @@
+package records
+
+import (
+	"testing"
+	"time"
+
+	"github.com/strikesmq/strikes/counter"
+)
+
+// TestSkipOfAMovedMessage: its plan says when it returns from the later lane.
+func TestSkipOfAMovedMessage(t *testing.T) {
+	q, c := queueAt(t)
+	for id, later := range map[string]counter.Later{
+		"held":  {},
+		"moved": {Above: time.Minute, Lease: time.Minute, Body: "1f"},
+	} {
+		a := counter.Attempt{Message: counter.Message{VHost: "/", Queue: "orders", ID: id}, Token: "a", Later: later}
+		reply, err := c.Fail(t.Context(), a, counter.Failure{Limit: 4, Wait: time.Hour, Reason: "slow"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		plan, err := q.PlanSkip(t.Context(), id, counter.Note{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if moved := reply.Hop > 0; moved != (id == "moved") || moved != (time.Until(plan.Due) > 59*time.Minute) {
+			t.Errorf("%s: hop %d, due %v", id, reply.Hop, plan.Due)
+		}
+	}
+}
