@@ -134,7 +134,7 @@ func TestWhereAURLLeads(t *testing.T) {
 			}
 		})
 	}
-	cmd := exec.CommandContext(t.Context(), "strikes", "limit", "get", "--vhost", "/", "--redis-url", "rediss://"+storeTLS+"/?read_timeout=10s", "q")
+	cmd := exec.CommandContext(t.Context(), "strikes", "limit", "get", "--vhost", "/", "--amqp-url", nobody, "--redis-url", "rediss://"+storeTLS+"/?read_timeout=10s", "q")
 	cmd.Env = append(os.Environ(), "SSL_CERT_FILE="+ca)
 	if out, err := cmd.CombinedOutput(); cmd.ProcessState.ExitCode() != cli.ExitNothing {
 		t.Errorf("SSL_CERT_FILE: %v, %s", err, out)

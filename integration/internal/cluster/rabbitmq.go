@@ -119,7 +119,7 @@ func (c *RabbitMQ) Silence(node *servers.RabbitMQ) {
 	c.each(node, func(p *proxy.Proxy) { p.Block(true) })
 }
 
-// Heal ends Isolate and Silence. The node comes back by itself, within seconds.
+// Heal ends Isolate and Silence. The node comes back by itself, mostly within seconds.
 func (c *RabbitMQ) Heal() {
 	for _, link := range c.links {
 		link.proxy.Refuse(false)

@@ -10,6 +10,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 	"go.uber.org/goleak"
 
+	"github.com/strikesmq/strikes/internal/poll"
 	"github.com/strikesmq/strikes/internal/proctest"
 	"github.com/strikesmq/strikes/internal/servers"
 	"github.com/strikesmq/strikes/internal/servertest"
@@ -44,16 +45,34 @@ func TestRabbitMQ(t *testing.T) {
 		proctest.Within(t, 2*time.Minute, func() error { return wantAway(t.Context(), two) })
 		proctest.Within(t, 2*time.Minute, func() error { return putOnce(t.Context(), three, "without two") })
 		c.Heal()
-		proctest.Within(t, 2*time.Minute, func() error { return tookOnce(two, "without two") })
+		comesBack(t, two, "without two")
 	})
 	t.Run("and one that falls silent", func(t *testing.T) {
 		c.Silence(three)
 		proctest.Within(t, 2*time.Minute, func() error { return wantAway(t.Context(), three) })
 		proctest.Within(t, 2*time.Minute, func() error { return putOnce(t.Context(), one, "without three") })
 		c.Heal()
-		proctest.Within(t, 2*time.Minute, func() error { return tookOnce(three, "without three") })
+		comesBack(t, three, "without three")
 	})
 	proctest.Within(t, 2*time.Minute, func() error { return c.whole(t.Context()) })
+}
+
+// comesBack waits for a node that paused itself. On a busy machine 3.10 sometimes fails to begin again, and then stays paused: it is
+// restarted, as an operator would.
+func comesBack(t *testing.T, node *servers.RabbitMQ, body string) {
+	t.Helper()
+	took := func() error { return tookOnce(node, body) }
+	if err := poll.Until(t.Context(), time.Minute, "the node to come back", took); err == nil {
+		return
+	}
+	t.Logf("%s did not come back by itself: it is restarted", node.Node())
+	if err := node.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := node.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	proctest.Within(t, 2*time.Minute, took)
 }
 
 // wantAway fails while a node lets clients in.
