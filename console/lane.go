@@ -176,7 +176,7 @@ func (c *Console) releaseLane(ctx context.Context, j *job, q deadLetters, lane d
 		return dropped, err
 	}
 	result, err := q.ReplayLane(ctx, lane, j.progress)
-	result.Dropped += dropped.Dropped
+	result.Dropped, result.Missing = result.Dropped+dropped.Dropped, result.Missing+dropped.Missing
 	return result, err
 }
 
@@ -196,6 +196,12 @@ func outcomeOfLane(r deadletter.LaneResult) outcome {
 	o := outcome{Done: r.Replayed + r.Dropped, Parts: []string{state, fmt.Sprintf("%d replayed", r.Replayed)}}
 	if r.Dropped > 0 {
 		o.Parts = append(o.Parts, fmt.Sprintf("%d dropped", r.Dropped))
+	}
+	if r.Missing > 0 {
+		o.Parts = append(o.Parts, fmt.Sprintf("%d of them missing, so in no file", r.Missing))
+	}
+	if n := len(r.Undecided); n > 0 {
+		o.Parts = append(o.Parts, plural(n, "message")+" in the file, but maybe still in the dead-letter queue")
 	}
 	if r.Doubles > 0 {
 		o.Parts = append(o.Parts, plural(r.Doubles, "duplicate")+" taken off")

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -168,6 +169,14 @@ func TestLaneNeedsVerbs(t *testing.T) {
 		if strings.Contains(body, "verb=release") != (tt.release == http.StatusOK) || strings.Contains(body, "verb=replay") != (tt.replay == http.StatusOK) {
 			t.Errorf("%v: the page offers what is forbidden, or not what is allowed: %s", tt.allow, body)
 		}
+	}
+}
+
+func TestOutcomeOfLane(t *testing.T) {
+	o := outcomeOfLane(deadletter.LaneResult{Replayed: 1, Dropped: 3, Missing: 2, Doubles: 1, Released: true, Undecided: []string{"m"}})
+	want := []string{"the lane is released", "1 replayed", "3 dropped", "2 of them missing, so in no file", "1 message in the file, but maybe still in the dead-letter queue", "1 duplicate taken off"}
+	if o.Done != 4 || !slices.Equal(o.Parts, want) {
+		t.Errorf("%d, %q", o.Done, o.Parts)
 	}
 }
 

@@ -36,8 +36,9 @@ type Lane struct {
 	// If zero, a minute.
 	Wait time.Duration
 
-	// First, if not zero, is the place of the message that DropFirst is to drop, as counter.LaneState.First returned it. If another
-	// holds the lane, DropFirst returns ErrLaneChanged. So two operators who look at the same message drop only that one.
+	// First, if not zero, is the place of the message that holds the lane, as counter.LaneState.First returned it. If another holds it
+	// when DropFirst or DropLane begins, they return ErrLaneChanged. So two operators who look at the same message drop only that one,
+	// and a lane that was released and is held anew is not dropped.
 	First counter.Place
 
 	// Missing lets DropFirst and DropLane drop places whose dead letters are not in the dead-letter queue: they expired, were
@@ -60,6 +61,10 @@ type LaneResult struct {
 	Doubles  int  // dead letters taken off that had been published before
 	Released bool // no message holds the lane any more
 	Passes   int
+
+	// Undecided names messages of Dropped that Keep got, and that may still be in the dead-letter queue: no lane expects them there.
+	// At most a thousand; see Message.Name.
+	Undecided []string
 }
 
 // Errors of ReplayLane, DropFirst and DropLane. The lane stays held, and nothing is lost; each may be called again.
@@ -92,6 +97,7 @@ type laneWork struct {
 	vhost  string
 	state  *counter.LaneState
 	source *choice
+	whole  bool // all places are dropped, not the first alone
 	found  []*Message
 	named  []counter.Message // of each of those
 	plan   counter.LanePlan
@@ -146,7 +152,7 @@ func (q *Queue) DropFirst(ctx context.Context, l Lane) (LaneResult, error) {
 		return w.result, notHeld(err, l)
 	}
 	defer w.finish(ctx)
-	if l.First != (counter.Place{}) && l.First != w.state.First() {
+	if w.changed() {
 		return w.result, w.fail(ErrLaneChanged, "")
 	}
 	err = w.drop(ctx, 1)
@@ -159,11 +165,16 @@ func (q *Queue) DropLane(ctx context.Context, l Lane) (LaneResult, error) {
 	if err != nil {
 		return LaneResult{}, err
 	}
-	for {
+	w.whole = true
+	for begun := false; ; begun = true {
 		held, err := w.read(ctx)
 		if err != nil || !held {
 			w.result.Released = err == nil
 			return w.result, err
+		}
+		if !begun && w.changed() {
+			w.finish(ctx)
+			return w.result, w.fail(ErrLaneChanged, "")
 		}
 		err = w.drop(ctx, laneBatch)
 		w.finish(ctx)
@@ -171,6 +182,11 @@ func (q *Queue) DropLane(ctx context.Context, l Lane) (LaneResult, error) {
 			return w.result, err
 		}
 	}
+}
+
+// changed reports whether another message holds the lane than the caller saw.
+func (w *laneWork) changed() bool {
+	return w.l.First != (counter.Place{}) && w.l.First != w.state.First()
 }
 
 func notHeld(err error, l Lane) error {

@@ -41,5 +41,11 @@ func (w *laneWork) drop(ctx context.Context, most int) error {
 	}
 	w.result.Dropped, w.result.Missing = w.result.Dropped+len(places), w.result.Missing+missing
 	w.result.Released = released
-	return w.settle(letters)
+	if err := w.settle(letters); err != nil {
+		for _, m := range letters {
+			w.result.Undecided = remember(w.result.Undecided, m)
+		}
+		return err
+	}
+	return nil
 }

@@ -30,9 +30,15 @@ func (w *laneWork) read(ctx context.Context) (held bool, err error) {
 	}
 }
 
-// isEarly reports whether the first message of the lane may be about to become a dead letter.
+// isEarly reports whether messages that are to be published or dropped now may be about to become dead letters.
 func (w *laneWork) isEarly() bool {
-	return len(w.plan.Publish) == 0
+	late := w.whole && w.l.Missing && len(w.plan.Missing) > 0 && w.plan.Missing[0] <= w.lastOfPass()
+	return len(w.plan.Publish) == 0 || late
+}
+
+// lastOfPass is the last place whose dead letter is taken with those before it.
+func (w *laneWork) lastOfPass() int64 {
+	return w.state.Open[min(len(w.state.Open), laneBatch)-1]
 }
 
 // scan takes the dead letters of the first places, and plans what is done with them. It takes nothing if it returns an error.
@@ -45,7 +51,7 @@ func (w *laneWork) scan(ctx context.Context) (err error) {
 			w.finish(ctx)
 		}
 	}()
-	until := w.state.Open[min(len(w.state.Open), laneBatch)-1]
+	until := w.lastOfPass()
 	taken, err := w.take(ctx, until)
 	if err != nil {
 		return err

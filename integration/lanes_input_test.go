@@ -217,6 +217,41 @@ func TestMissingDeadLetterOfALane(t *testing.T) {
 	}
 }
 
+// TestLateDeadLetterOfALane: a dead letter that arrives while its lane is dropped, missing ones included, is dropped to the file.
+func TestLateDeadLetterOfALane(t *testing.T) {
+	l := newLaneQueue(t, "0")
+	publishBodies(t, l.name, 0, 3, func(int) string { return "x lane" })
+	l.consume(t, nil)
+	l.awaitDead(t, 3)
+	var last amqp.Delivery
+	need(t, onChannel(dialer(t), func(ch *amqp.Channel) error {
+		for range 3 {
+			last = getOne(t, ch, l.name+".dlq")
+		}
+		return last.Ack(false)
+	}))
+	l.awaitDead(t, 2)
+	q, lane := l.open(t, "lane")
+	lane.Missing = true
+	reads := 0
+	lane.Store = &busyLane{lane.Store, func() {
+		if reads++; reads != 2 { // it has taken the dead letters once, and found two
+			return
+		}
+		need(t, onChannel(dialer(t), func(ch *amqp.Channel) error {
+			return ch.PublishWithContext(t.Context(), "", l.name+".dlq", true, false, amqp.Publishing{MessageId: last.MessageId, Headers: last.Headers, Body: last.Body, DeliveryMode: amqp.Persistent})
+		}))
+	}}
+	kept := 0
+	lane.Keep = func(some []*deadletter.Message) error {
+		kept += len(some)
+		return nil
+	}
+	if done, err := q.DropLane(t.Context(), lane); err != nil || done.Dropped != 3 || done.Missing != 0 || kept != 3 || !done.Released {
+		t.Errorf("dropped: %+v, %d kept, %v", done, kept, err)
+	}
+}
+
 // busyLane publishes a message of the lane whenever the lane is read.
 type busyLane struct {
 	deadletter.Lanes

@@ -150,6 +150,7 @@ func TestBatcherCoversOnlyWhatIsDecided(t *testing.T) {
 			}
 		}
 		f.Hurry()
+		<-f.Sent() // the timer may be sending
 		for _, settlement := range strings.Fields(f.String()) {
 			tag, multiple, kind := split(settlement)
 			covered := 0

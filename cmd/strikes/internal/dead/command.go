@@ -59,7 +59,7 @@ func (c *Command) AddTo(cmd *cobra.Command) {
 	c.AddManagement(cmd, "which shows where dead letters land, and what reading them costs")
 	c.AddVHost(cmd)
 	AddQueue(f, &c.DeadLetterQueue)
-	f.BoolVar(&c.NoStore, "no-store", false, "do not use the store: no counts, no errors of handlers, no stop when messages fail again; strikes status may report what is taken off as missing")
+	f.BoolVar(&c.NoStore, "no-store", false, "do not use the store: no counts, no errors of handlers, no stop when messages fail again, no refusal of held lanes; strikes status may report what is taken off as missing")
 	f.BoolVar(&c.Force, "force", false, "read and pick even if that may do harm")
 	f.StringVar(&c.Text, "reason", "", "only those whose last error contains `TEXT`")
 	f.StringVar(&c.Kind, "kind", "", "only those of a `KIND`: "+strings.Join(kinds(), ", "))

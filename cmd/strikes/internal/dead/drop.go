@@ -30,10 +30,7 @@ func (c *Command) Drop(ctx context.Context, queue string, ids []string) error {
 		return err
 	}
 	defer q.close()
-	if err := c.refuseHeld(ctx, q, "release", "drops the first message of"); err != nil {
-		return err
-	}
-	v := verb{"drop", "dropped", ", once they are in " + term.Shown(to), f, c.Max}
+	v := verb{"drop", "dropped", ", once they are in " + term.Shown(to), f, c.Max, "release", "drops the first message of"}
 	ok, err := c.agreed(ctx, q, v)
 	if err != nil || !ok {
 		return err

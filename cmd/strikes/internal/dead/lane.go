@@ -96,9 +96,9 @@ func (c *Lanes) Replay(ctx context.Context, queue, lane string) error {
 
 // Release drops the message that holds a lane, and replays those after it.
 func (c *Lanes) Release(ctx context.Context, queue, lane string) error {
-	return c.dropping(func(keep func([]*deadletter.Message) error) error {
+	return c.dropping(func(keep keeping) error {
 		return c.change(ctx, queue, lane, records.VerbRelease, "Drop the message that holds it, and replay those after it", func(q *dlq, l deadletter.Lane) (deadletter.LaneResult, error) {
-			l.Keep = keep
+			l.Keep = keep(q)
 			result, err := q.dead.DropFirst(ctx, l)
 			if err != nil || result.Released {
 				return result, err
@@ -112,27 +112,32 @@ func (c *Lanes) Release(ctx context.Context, queue, lane string) error {
 
 // DropLane drops all messages of a lane.
 func (c *Lanes) DropLane(ctx context.Context, queue, lane string) error {
-	return c.dropping(func(keep func([]*deadletter.Message) error) error {
+	return c.dropping(func(keep keeping) error {
 		return c.change(ctx, queue, lane, records.VerbDrop, "Drop them", func(q *dlq, l deadletter.Lane) (deadletter.LaneResult, error) {
-			l.Keep = keep
+			l.Keep = keep(q)
 			return q.dead.DropLane(ctx, l)
 		})
 	})
 }
 
+// keeping returns what writes dead letters of a queue to the file.
+type keeping func(*dlq) func([]*deadletter.Message) error
+
 // dropping opens the file of --to for do.
-func (c *Lanes) dropping(do func(keep func([]*deadletter.Message) error) error) (err error) {
+func (c *Lanes) dropping(do func(keeping) error) (err error) {
 	if c.To == "" || c.To == "-" {
 		return cli.Misusef("--to FILE is missing; dead letters are written to it before they are dropped")
 	}
 	var file *keepFile
-	err = do(func(messages []*deadletter.Message) (err error) {
-		if file == nil {
-			if file, err = openKeep(c.To, messages[0].Origin.Queue+".dlq"); err != nil {
-				return err
+	err = do(func(q *dlq) func([]*deadletter.Message) error {
+		return func(messages []*deadletter.Message) (err error) {
+			if file == nil {
+				if file, err = openKeep(c.To, q.dead.Name); err != nil {
+					return err
+				}
 			}
+			return file.keep(messages)
 		}
-		return file.keep(messages)
 	})
 	if file != nil {
 		err = errors.Join(err, file.finish())
@@ -141,8 +146,8 @@ func (c *Lanes) dropping(do func(keep func([]*deadletter.Message) error) error) 
 }
 
 func (c *Lanes) change(ctx context.Context, queue, lane, verb, question string, do func(*dlq, deadletter.Lane) (deadletter.LaneResult, error)) error {
-	if c.Wait < 0 {
-		return cli.Refused("wait", c.Wait, "0 or more")
+	if verb != records.VerbDrop && c.Wait <= 0 {
+		return cli.Refused("wait", c.Wait, "more than 0")
 	}
 	q, err := c.open(ctx, queue)
 	if err != nil {
@@ -151,7 +156,7 @@ func (c *Lanes) change(ctx context.Context, queue, lane, verb, question string, 
 	defer q.close()
 	state, err := q.store.Admin().Lane(ctx, q.broker.VHost, queue, lane)
 	if err != nil {
-		return explainLane(err, queue)
+		return explainLane(err, queue, lane)
 	}
 	text := fmt.Sprintf("Lane %s of queue %s has %s. %s?", term.Shown(lane), term.Shown(queue), printable.Plural(len(state.Open), "message"), question)
 	if err := c.Confirm(ctx, c.Yes, false, text); err != nil {
@@ -166,13 +171,13 @@ func (c *Lanes) change(ctx context.Context, queue, lane, verb, question string, 
 	if reported := c.reportLane(lane, result); err == nil {
 		err = reported
 	}
-	return q.fail(explainLane(err, queue))
+	return q.fail(explainLane(err, queue, lane))
 }
 
 func (c *Lanes) reportLane(lane string, r deadletter.LaneResult) error {
 	if c.JSON {
 		return jsonl.NewEncoder(c.Out).Encode(map[string]any{
-			"lane": lane, "replayed": r.Replayed, "dropped": r.Dropped, "missing": r.Missing, "doubles": r.Doubles, "released": r.Released,
+			"lane": lane, "replayed": r.Replayed, "dropped": r.Dropped, "missing": r.Missing, "doubles": r.Doubles, "released": r.Released, "undecided": append([]string{}, r.Undecided...),
 		})
 	}
 	words := []string{fmt.Sprintf("%d replayed", r.Replayed)}
@@ -189,7 +194,9 @@ func (c *Lanes) reportLane(lane string, r deadletter.LaneResult) error {
 	if r.Released {
 		state = "is released"
 	}
-	_, err := fmt.Fprintf(c.Out, "lane %s %s: %s\n", term.Shown(lane), state, strings.Join(words, ", "))
+	var undecided strings.Builder
+	name(&undecided, "in the file, but maybe still in the dead-letter queue", len(r.Undecided), r.Undecided)
+	_, err := fmt.Fprintf(c.Out, "lane %s %s: %s%s\n", term.Shown(lane), state, strings.Join(words, ", "), &undecided)
 	return err
 }
 
@@ -216,19 +223,20 @@ func (c *Command) refuseHeld(ctx context.Context, q *dlq, instead, does string) 
 }
 
 // explainLane says what to do next, and gives an error its exit code.
-func explainLane(err error, queue string) error {
+func explainLane(err error, queue, lane string) error {
 	operand := shell.Operands(queue)
+	giveUp := "strikes lane release " + shell.Operands(queue, lane) + " --missing --to FILE"
 	switch {
 	case errors.Is(err, counter.ErrNotHeld):
 		return cli.WithCode(fmt.Errorf("%w; strikes lane list %s shows the held ones", err, operand), cli.ExitNothing)
 	case errors.Is(err, deadletter.ErrLaneFailed):
-		return fmt.Errorf("%w; strikes dead show %s ID shows why; fix that and replay the lane again, or drop the message with strikes lane release", err, operand)
+		return fmt.Errorf("%w; strikes dead show %s ID shows why; fix that and replay the lane again, or give the message up: strikes lane release %s --to FILE", err, operand, shell.Operands(queue, lane))
 	case errors.Is(err, deadletter.ErrLaneChanged):
 		return fmt.Errorf("%w, so none is dropped; strikes lane list %s shows it", err, operand)
 	case errors.Is(err, deadletter.ErrLaneMissing):
-		return fmt.Errorf("%w; if it expired or was taken by another program, strikes lane release --missing gives it up", err)
+		return fmt.Errorf("%w; if it expired or was taken by another program, %s gives it up", err, giveUp)
 	case errors.Is(err, deadletter.ErrLaneWaiting):
-		return fmt.Errorf("%w; strikes status %s shows whether consumers run; if the message was lost there, strikes lane release --missing gives it up", err, operand)
+		return fmt.Errorf("%w; strikes status %s shows whether consumers run and whether the queue is paused; only if the message was lost there, %s gives it up: else it is acked without an attempt", err, operand, giveUp)
 	case errors.Is(err, deadletter.ErrLaneBusy):
 		return fmt.Errorf("%w; pause what publishes them, then run the command again", err)
 	}

@@ -26,9 +26,6 @@ func (c *Command) Replay(ctx context.Context, queue string, ids []string) error 
 		return err
 	}
 	defer q.close()
-	if err := c.refuseHeld(ctx, q, "replay", "replays"); err != nil {
-		return err
-	}
 	if err := r.Check(q.dead.Name); err != nil {
 		return q.fail(err)
 	}
@@ -36,7 +33,7 @@ func (c *Command) Replay(ctx context.Context, queue string, ids []string) error 
 	if r.Target != nil {
 		to = targetText(*r.Target)
 	}
-	v := verb{"replay", "replayed", " to " + to, r.Filter, r.Max}
+	v := verb{"replay", "replayed", " to " + to, r.Filter, r.Max, "replay", "replays"}
 	ok, err := c.agreed(ctx, q, v)
 	if err != nil || !ok {
 		return err

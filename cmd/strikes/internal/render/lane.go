@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"time"
+	"unicode/utf8"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/counter"
@@ -13,7 +14,11 @@ import (
 func Lanes(w io.Writer, asJSON bool) List[counter.HeldLane] {
 	if asJSON {
 		return newLines(w, func(l counter.HeldLane) any {
-			return map[string]any{"lane": l.Lane, "by": l.By, "since": l.Since, "messages": l.Messages}
+			row := map[string]any{"lane": l.Lane, "by": l.By, "since": l.Since, "messages": l.Messages}
+			if !utf8.ValidString(l.Lane) {
+				row["lane_base64"] = []byte(l.Lane)
+			}
+			return row
 		})
 	}
 	return table[counter.HeldLane]{term.NewTable(w,

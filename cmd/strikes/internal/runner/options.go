@@ -69,12 +69,18 @@ func (o *Options) settings(queue string) (consumer.Consumer, error) {
 	return c, nil
 }
 
-// laneOf returns the value of a header as text; messages without it share the empty lane.
+// laneOf returns the value of a header as text, which is the same on every host; messages without it share the empty lane.
 func laneOf(headers amqp.Table, name string) string {
-	if v := headers[name]; v != nil {
+	switch v := headers[name].(type) {
+	case nil:
+		return ""
+	case []byte:
+		return string(v)
+	case time.Time:
+		return v.UTC().Format(time.RFC3339)
+	default:
 		return fmt.Sprint(v)
 	}
-	return ""
 }
 
 // orNone turns zero into what a consumer.Consumer takes for none.

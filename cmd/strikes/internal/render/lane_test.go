@@ -1,0 +1,25 @@
+package render
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/strikesmq/strikes/counter"
+)
+
+// TestLaneNames: a name that is no UTF-8 is whole in JSON.
+func TestLaneNames(t *testing.T) {
+	for lane, want := range map[string]string{"café": `"lane":"café"`, "a\xff": `"lane_base64":"Yf8="`} {
+		var out strings.Builder
+		list := Lanes(&out, true)
+		if err := list.Row(counter.HeldLane{Lane: lane}); err != nil {
+			t.Fatal(err)
+		}
+		if err := list.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(out.String(), want) || strings.Contains(out.String(), "base64") != strings.Contains(want, "base64") {
+			t.Errorf("%q: %s", lane, &out)
+		}
+	}
+}
