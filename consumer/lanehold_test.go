@@ -157,7 +157,7 @@ func TestALaneHeldDuringASessionEndsIt(t *testing.T) {
 		defer end()
 		holds, end := k.consuming(t.Context(), true)
 		defer end()
-		time.Sleep(3 * time.Second)
+		time.Sleep(3500 * time.Millisecond) // between two reads of the store
 		s.down.Store(true)
 		holdLane(t, s.Memory, "a")
 		time.Sleep(3 * time.Second)
