@@ -28,8 +28,9 @@ const module = "github.com/strikesmq/strikes/"
 
 // process is one test process.
 type process struct {
-	name string
-	cmd  *exec.Cmd
+	name   string
+	cmd    *exec.Cmd
+	binary string // of its tests; empty: go test builds them
 }
 
 // workspace returns the packages of all modules, as paths in the repository.
@@ -98,7 +99,7 @@ func (s *suite) rest(ctx context.Context, packages []string, all chan<- process)
 	for _, pkg := range packages {
 		args = append(args, module+pkg)
 	}
-	all <- process{"the other packages", exec.CommandContext(ctx, "go", args...)} //nolint:gosec // the names of packages
+	all <- process{name: "the other packages", cmd: exec.CommandContext(ctx, "go", args...)} //nolint:gosec // the names of packages
 }
 
 // chosen reports whether -only has the package.
@@ -134,7 +135,7 @@ func (s *suite) shards(ctx context.Context, p slowPackage) (all []process, err e
 		args := []string{"-test.paniconexit0", "-test.timeout", timeout, "-test.run", "^(" + strings.Join(part, "|") + ")$"}
 		cmd := exec.CommandContext(ctx, binary, args...) //nolint:gosec // just built
 		cmd.Dir = list.Dir
-		all = append(all, process{fmt.Sprintf("%s %d/%d", p.path, i+1, p.shards), cmd})
+		all = append(all, process{fmt.Sprintf("%s %d/%d", p.path, i+1, p.shards), cmd, binary})
 	}
 	return all, nil
 }
