@@ -167,8 +167,7 @@ func TestLanesOfALostStore(t *testing.T) {
 		defer c.Close()
 		proctest.Eventually(t, 30*time.Second, "a status that says that the store does not know the dead letters", func() bool {
 			s, err := c.Collect(t.Context())
-			need(t, err)
-			return s.Dead.Unrecorded == 2
+			return err == nil && s.Dead.Unrecorded == 2 // a busy machine's store may be late
 		})
 		if during && !l.logged("the store has lost its memory of held lanes") {
 			t.Error("the session did not end for the lost memory")
