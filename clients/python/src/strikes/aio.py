@@ -206,7 +206,7 @@ class AsyncControl:
             state = "stopped" if self.stopped and self.view.reply.paused else "consuming"
             error = await self._read(state, error is None)
             if not self.first.is_set():
-                self.first_error = error or self.view.lanes_error
+                self.first_error = error
                 self.first.set()
             await sleep_until(self._again, CONTROL_EVERY)
             self._again.clear()

@@ -137,7 +137,7 @@ class Consumer:
         connection = await asyncio.wait_for(aiormq.connect(self._amqp), OPEN_TIMEOUT)
         try:
             while not self._stopping:
-                await self._check(connection, control)
+                await self._check(connection, control, sequence)
                 if not await self._await_resume(connection, control):
                     continue  # what was checked may have changed meanwhile
                 control.stopped = False
@@ -149,12 +149,11 @@ class Consumer:
         finally:
             await _close(connection)
 
-    async def _check(self, connection: Any, control: AsyncControl) -> None:
+    async def _check(self, connection: Any, control: AsyncControl, sequence: Sequence) -> None:
         """Refuse a store or a queue that would lose counts or messages. A store that is out of reach is not refused."""
         await sleep_until(control.first, 2)
-        if control.first_error and control.first_error.not_taken:
-            raise control.first_error
         await control.read_lanes()
+        sequence.refuse(control.first_error, control.view.lanes_error)
         s, f = self._settings, self._flow
         if refusal := lanes_refusal(s.queue, control.view.lanes):
             raise refusal

@@ -221,7 +221,7 @@ class Control:
             error = read(self.view, self._settings, reached, self._counter.run, self._reader, self._state(), self._counter.options)
             reached = error is None
             if not self.first.is_set():
-                self.first_error = error or self.view.lanes_error
+                self.first_error = error
                 self.first.set()
             self._again.wait(CONTROL_EVERY)
             self._again.clear()

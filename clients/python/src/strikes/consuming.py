@@ -100,6 +100,12 @@ class Sequence:
     denied: bool = False  # the last session ended with refused credentials
     delays: int = 0
 
+    def refuse(self, *errors: StoreError | None) -> None:
+        """Before the first session, raise an error of the store that no waiting mends."""
+        for error in errors:
+            if error and error.not_taken and not self.consumed:
+                raise error
+
     def after(self, error: Exception, lasted: float, denied: bool, stopping: bool = False) -> float:
         """Take the error of a session, and return the wait before the next one. It raises the error if that would not help.
 

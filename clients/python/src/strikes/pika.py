@@ -97,7 +97,7 @@ class Consumer:
         wire = Wire(self._parameters, lambda: self._stopping)
         try:
             while not self._stopping:
-                self._check(wire, control)
+                self._check(wire, control, sequence)
                 if not self._await_resume(wire, control):
                     continue  # what was checked may have changed meanwhile
                 control.stopped = False
@@ -109,12 +109,11 @@ class Consumer:
         finally:
             wire.close()
 
-    def _check(self, wire: Wire, control: Control) -> None:
+    def _check(self, wire: Wire, control: Control, sequence: Sequence) -> None:
         """Refuse a store or a queue that would lose counts or messages. A store that is out of reach is not refused."""
         control.first.wait(2)
-        if control.first_error and control.first_error.not_taken:
-            raise control.first_error
         control.read_lanes()
+        sequence.refuse(control.first_error, control.view.lanes_error)
         s, f = self._settings, self._flow
         if refusal := lanes_refusal(s.queue, control.view.lanes):
             raise refusal
