@@ -39,6 +39,7 @@ type deadLetters interface {
 	Drop(ctx context.Context, f deadletter.Filter, most int, keep func([]*deadletter.Message) error) (deadletter.Result, error)
 	ReplayLane(context.Context, deadletter.Lane, func(deadletter.Progress)) (deadletter.LaneResult, error)
 	DropFirst(context.Context, deadletter.Lane, func(deadletter.Progress)) (deadletter.LaneResult, error)
+	DropLane(context.Context, deadletter.Lane, func(deadletter.Progress)) (deadletter.LaneResult, error)
 }
 
 // dialled is a broker behind Options.Dial.
@@ -238,4 +239,10 @@ func (q *deadQueue) DropFirst(ctx context.Context, l deadletter.Lane, progress f
 	queue := q.queue
 	queue.Progress = progress
 	return queue.DropFirst(ctx, l)
+}
+
+func (q *deadQueue) DropLane(ctx context.Context, l deadletter.Lane, progress func(deadletter.Progress)) (deadletter.LaneResult, error) {
+	queue := q.queue
+	queue.Progress = progress
+	return queue.DropLane(ctx, l)
 }

@@ -13,7 +13,7 @@ const (
 	// firstWait is how long a page waits for an answer. The live stream brings what comes later.
 	firstWait = 2500 * time.Millisecond
 	// paintWait is how long the first paint waits, and paintAge is how old its answer may be: the live stream brings the newer one.
-	paintWait = 80 * time.Millisecond
+	paintWait = 50 * time.Millisecond
 	paintAge  = 15 * time.Second
 )
 

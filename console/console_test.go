@@ -165,6 +165,18 @@ func (l *fakeLetters) DropFirst(ctx context.Context, lane deadletter.Lane, _ fun
 	return done, err
 }
 
+func (l *fakeLetters) DropLane(ctx context.Context, lane deadletter.Lane, progress func(deadletter.Progress)) (done deadletter.LaneResult, err error) {
+	for !done.Released && err == nil {
+		var first deadletter.LaneResult
+		first, err = l.DropFirst(ctx, lane, progress)
+		done.Released, done.Dropped = first.Released, done.Dropped+first.Dropped
+		if state, err := lane.Store.Lane(ctx, "/", lane.Queue, lane.Name); err == nil {
+			lane.First = state.First()
+		}
+	}
+	return done, err
+}
+
 func (l *fakeLetters) Drop(_ context.Context, f deadletter.Filter, _ int, keep func([]*deadletter.Message) error) (done deadletter.Result, err error) {
 	for _, m := range l.all {
 		if f.Match(m, time.Now()) {

@@ -50,7 +50,7 @@ func (j *job) State() jobState {
 // What says what the job does.
 func (j *job) What() string {
 	if j.Lane != nil {
-		return j.Lane.Verb() + " the lane " + shown(j.Lane.Name)
+		return j.Lane.Verb + " the lane " + shown(j.Lane.Name)
 	}
 	return string(j.Verb) + " " + j.Filter.Text()
 }
@@ -59,7 +59,7 @@ func (j *job) What() string {
 func (j *job) entry() counter.AuditEntry {
 	e := counter.AuditEntry{Actor: j.Actor, Verb: string(j.Verb), Reason: j.Reason, Result: begun}
 	if j.Lane != nil {
-		e.Verb, e.Subject = j.Lane.Verb(), "lane "+j.Lane.Name
+		e.Verb, e.Subject = j.Lane.Verb, "lane "+j.Lane.Name
 	} else {
 		e.Subject = j.Filter.subject()
 	}

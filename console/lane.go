@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"strings"
 
 	"github.com/strikesmq/strikes/counter"
@@ -12,12 +13,13 @@ import (
 	"github.com/strikesmq/strikes/internal/records"
 )
 
-// laneChange is what a visitor is about to do with a held lane: replay it, or release it without the message that holds it.
+// laneChange is what a visitor is about to do with a held lane: replay it, release it without the message that holds it, or drop
+// all its messages.
 type laneChange struct {
 	Queue   string
 	Name    string
-	Release bool
-	Missing bool // of a release: also give up a message that is not in the dead-letter queue
+	Verb    string // in the audit, and in an address
+	Missing bool   // of a release or a drop: also give up messages that are not in the dead-letter queue
 }
 
 // laneView is the page that asks for the reason.
@@ -37,15 +39,12 @@ func laneOf(r *http.Request) (l laneChange, err error) {
 	if l.Queue, err = queueOf(r); err != nil {
 		return l, err
 	}
-	l.Name, l.Missing = q.Get("lane"), r.PostFormValue("missing") != ""
-	switch q.Get("verb") {
-	case string(VerbReplay):
-	case records.VerbRelease:
-		l.Release = true
-	default:
-		return l, formError{"the address does not say whether to replay or to release the lane"}
+	l.Name, l.Verb, l.Missing = q.Get("lane"), q.Get("verb"), r.PostFormValue("missing") != ""
+	needs, known := laneVerbs[l.Verb]
+	if !known {
+		return l, formError{"the address does not say whether to replay, to release or to drop the lane"}
 	}
-	for _, verb := range l.verbs() {
+	for _, verb := range needs {
 		if !visitorOf(r).Allowed.Has(verb) {
 			return l, forbiddenError{verb}
 		}
@@ -53,25 +52,19 @@ func laneOf(r *http.Request) (l laneChange, err error) {
 	return l, nil
 }
 
-// verbs are those that a visitor needs.
-func (l laneChange) verbs() Verbs {
-	if l.Release {
-		return Verbs{VerbDrop, VerbReplay}
-	}
-	return Verbs{VerbReplay}
+// laneVerbs are the changes, and the verbs that a visitor needs for each.
+var laneVerbs = map[string]Verbs{
+	records.VerbReplay:  {VerbReplay},
+	records.VerbRelease: {VerbDrop, VerbReplay},
+	records.VerbDrop:    {VerbDrop},
 }
 
-// Verb is the change in the audit, and in an address.
-func (l laneChange) Verb() string {
-	if l.Release {
-		return records.VerbRelease
-	}
-	return records.VerbReplay
-}
+// Drops reports whether the change drops messages, to a file.
+func (l laneChange) Drops() bool { return l.Verb != records.VerbReplay }
 
 // Link is the address of the change.
 func (l laneChange) Link() string {
-	return link("lane", "queue", l.Queue, "lane", l.Name, "verb", l.Verb())
+	return link("lane", "queue", l.Queue, "lane", l.Name, "verb", l.Verb)
 }
 
 // lanePage previews what is done with a lane.
@@ -90,17 +83,17 @@ func (c *Console) lanePage(r *http.Request) (page, error) {
 	first := state.First()
 	v.By, v.Dead = state.DeadLetter(first.Number)
 	v.Messages, v.First = len(state.Open), first.String()
-	return page{Screen: "lane", Queue: l.Queue, Title: fmt.Sprintf("%s: %s the lane %s", shown(l.Queue), l.Verb(), brief(shown(l.Name))), View: v}, nil
+	return page{Screen: "lane", Queue: l.Queue, Title: fmt.Sprintf("%s: %s the lane %s", shown(l.Queue), l.Verb, brief(shown(l.Name))), View: v}, nil
 }
 
-// beginLane starts a replay or a release of a lane.
+// beginLane starts a change of a lane.
 func (c *Console) beginLane(w http.ResponseWriter, r *http.Request) {
 	l, err := laneOf(r)
 	if err != nil {
 		c.fail(w, r, err)
 		return
 	}
-	j := &job{Verb: l.verbs()[0], Queue: l.Queue, Lane: &l, Reason: strings.TrimSpace(r.PostFormValue("reason")), Actor: visitorOf(r).Actor}
+	j := &job{Verb: laneVerbs[l.Verb][0], Queue: l.Queue, Lane: &l, Reason: strings.TrimSpace(r.PostFormValue("reason")), Actor: visitorOf(r).Actor}
 	first := counter.ParsePlace(r.PostFormValue("plan"))
 	state, err := c.store.Lane(r.Context(), c.opts.VHost, l.Queue, l.Name)
 	switch {
@@ -141,7 +134,7 @@ func (c *Console) refuseLane(w http.ResponseWriter, r *http.Request, code int, w
 
 // prepareLane finds the dead-letter queue, and returns what a job does.
 func (c *Console) prepareLane(ctx context.Context, j *job, first counter.Place) (func(context.Context) (outcome, error), error) {
-	if j.Lane.Release && (c.opts.DropDir == "" || c.opts.Encode == nil) {
+	if j.Lane.Drops() && (c.opts.DropDir == "" || c.opts.Encode == nil) {
 		return nil, errNoDrop
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
@@ -151,33 +144,38 @@ func (c *Console) prepareLane(ctx context.Context, j *job, first counter.Place) 
 		return nil, err
 	}
 	lane := deadletter.Lane{Queue: j.Queue, Name: j.Lane.Name, Store: c.store, First: first, Missing: j.Lane.Missing, Progress: j.laneProgress}
+	change := map[string]func(context.Context, deadletter.Lane, func(deadletter.Progress)) (deadletter.LaneResult, error){
+		records.VerbReplay: q.ReplayLane, records.VerbDrop: q.DropLane, records.VerbRelease: releaseLane(q),
+	}[j.Lane.Verb]
 	return func(ctx context.Context) (outcome, error) {
-		if !j.Lane.Release {
-			result, err := q.ReplayLane(ctx, lane, j.progress)
-			return outcomeOfLane(result), laneAdvice(err)
+		var f *os.File
+		lane.Keep = func(messages []*deadletter.Message) (err error) {
+			if f == nil {
+				if f, err = c.dropFile(j); err != nil {
+					return fmt.Errorf("nothing is dropped: %w", err)
+				}
+			}
+			return c.keep(f, messages, q.Name())
 		}
-		result, err := c.releaseLane(ctx, j, q, lane)
+		result, err := change(ctx, lane, j.progress)
+		if f != nil {
+			err = errors.Join(err, f.Close())
+		}
 		return outcomeOfLane(result), laneAdvice(err)
 	}, nil
 }
 
-// releaseLane drops the message that holds a lane to a file, and replays those after it.
-func (c *Console) releaseLane(ctx context.Context, j *job, q deadLetters, lane deadletter.Lane) (deadletter.LaneResult, error) {
-	lane.Keep = func(messages []*deadletter.Message) error {
-		f, err := c.dropFile(j)
-		if err != nil {
-			return fmt.Errorf("nothing is dropped: %w", err)
+// releaseLane returns what drops the message that holds a lane, and replays those after it.
+func releaseLane(q deadLetters) func(context.Context, deadletter.Lane, func(deadletter.Progress)) (deadletter.LaneResult, error) {
+	return func(ctx context.Context, lane deadletter.Lane, progress func(deadletter.Progress)) (deadletter.LaneResult, error) {
+		dropped, err := q.DropFirst(ctx, lane, progress)
+		if err != nil || dropped.Released {
+			return dropped, err
 		}
-		defer f.Close()
-		return c.keep(f, messages, q.Name())
+		result, err := q.ReplayLane(ctx, lane, progress)
+		result.Dropped, result.Missing = result.Dropped+dropped.Dropped, result.Missing+dropped.Missing
+		return result, err
 	}
-	dropped, err := q.DropFirst(ctx, lane, j.progress)
-	if err != nil || dropped.Released {
-		return dropped, err
-	}
-	result, err := q.ReplayLane(ctx, lane, j.progress)
-	result.Dropped, result.Missing = result.Dropped+dropped.Dropped, result.Missing+dropped.Missing
-	return result, err
 }
 
 // laneProgress notes how many messages of the lane are not handled yet.
@@ -193,7 +191,10 @@ func outcomeOfLane(r deadletter.LaneResult) outcome {
 	if r.Released {
 		state = "the lane is released"
 	}
-	o := outcome{Done: r.Replayed + r.Dropped, Parts: []string{state, fmt.Sprintf("%d replayed", r.Replayed)}}
+	o := outcome{Done: r.Replayed + r.Dropped, Parts: []string{state}}
+	if r.Replayed > 0 || r.Dropped == 0 {
+		o.Parts = append(o.Parts, fmt.Sprintf("%d replayed", r.Replayed))
+	}
 	if r.Dropped > 0 {
 		o.Parts = append(o.Parts, fmt.Sprintf("%d dropped", r.Dropped))
 	}
@@ -229,11 +230,11 @@ func headlineOfLane(v replayView) string {
 	lane := shown(v.Queue) + ": lane " + brief(shown(v.Job.Lane.Name))
 	switch {
 	case v.State.Ended.IsZero():
-		return fmt.Sprintf("%s: %s under way, %d of %d", lane, v.Job.Lane.Verb(), v.State.Done, v.Job.Of)
+		return fmt.Sprintf("%s: %s under way, %d of %d", lane, v.Job.Lane.Verb, v.State.Done, v.Job.Of)
 	case v.State.OK:
 		return lane + " is released"
 	}
-	return fmt.Sprintf("%s: %s ended, the lane is still held", lane, v.Job.Lane.Verb())
+	return fmt.Sprintf("%s: %s ended, the lane is still held", lane, v.Job.Lane.Verb)
 }
 
 // heldError refuses a replay or drop that would lose the order of held lanes.
@@ -243,7 +244,7 @@ type heldError struct {
 }
 
 func (e heldError) Error() string {
-	return fmt.Sprintf("queue %s has %s, whose dead letters would lose their order; replay or release each lane from the page of lanes", shown(e.queue), plural(e.lanes, "held lane"))
+	return fmt.Sprintf("queue %s has %s, whose dead letters would lose their order; replay, release or drop each lane from the page of lanes", shown(e.queue), plural(e.lanes, "held lane"))
 }
 
 // refuseHeld refuses to take the dead letters of a queue out of the order of its held lanes.

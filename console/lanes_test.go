@@ -93,27 +93,33 @@ func TestLaneStaysHeld(t *testing.T) {
 	}
 }
 
-func TestLaneIsReleased(t *testing.T) {
-	dir := t.TempDir()
-	f := newFixture(t, Options{Allow: AllVerbs(), DropDir: dir, Encode: func(amqp.Publishing) ([]byte, error) { return []byte("kept"), nil }})
-	f.hold(t, "a1", "m-1", "m-2", "m-3")
-	release, form := query("lane", "lane", "a1", "verb", "release"), f.plan(t, "a1")
-	checkPage(t, f, release)
-	f.follow(t, f.post(release, form))
-	f.jobs.wait()
-	if body := checkPage(t, f, query("replay", "of", "job")); !strings.Contains(body, "lane a1 is released") || !strings.Contains(body, "2 replayed, 1 dropped") {
-		t.Errorf("result: %s", body)
-	}
-	files, err := filepath.Glob(filepath.Join(dir, "*.ndjson"))
-	if err != nil || len(files) != 1 {
-		t.Fatal(files, err)
-	}
-	if text, err := os.ReadFile(files[0]); string(text) != "kept\n" {
-		t.Errorf("%q, %v", text, err)
-	}
-	log, err := f.store.AuditLog(t.Context(), "/", "orders", "", 10)
-	if err != nil || len(log) != 2 || log[0].Verb != "release" || log[0].Count != 3 {
-		t.Errorf("audit %+v, %v", log, err)
+// TestLaneIsDropped: a release drops the message that holds the lane to a file, a drop all of them.
+func TestLaneIsDropped(t *testing.T) {
+	for _, tt := range []struct{ verb, result, file string }{
+		{"release", "2 replayed, 1 dropped", "kept\n"},
+		{"drop", "the lane is released, 3 dropped", "kept\nkept\nkept\n"},
+	} {
+		dir := t.TempDir()
+		f := newFixture(t, Options{Allow: AllVerbs(), DropDir: dir, Encode: func(amqp.Publishing) ([]byte, error) { return []byte("kept"), nil }})
+		f.hold(t, "a1", "m-1", "m-2", "m-3")
+		path, form := query("lane", "lane", "a1", "verb", tt.verb), f.plan(t, "a1")
+		checkPage(t, f, path)
+		f.follow(t, f.post(path, form))
+		f.jobs.wait()
+		if body := checkPage(t, f, query("replay", "of", "job")); !strings.Contains(body, "lane a1 is released") || !strings.Contains(body, tt.result) {
+			t.Errorf("%s: result: %s", tt.verb, body)
+		}
+		files, err := filepath.Glob(filepath.Join(dir, "*.ndjson"))
+		if err != nil || len(files) != 1 {
+			t.Fatal(tt.verb, files, err)
+		}
+		if text, err := os.ReadFile(files[0]); string(text) != tt.file {
+			t.Errorf("%s: %q, %v", tt.verb, text, err)
+		}
+		log, err := f.store.AuditLog(t.Context(), "/", "orders", "", 10)
+		if err != nil || len(log) != 2 || log[0].Verb != tt.verb || log[0].Count != 3 {
+			t.Errorf("%s: audit %+v, %v", tt.verb, log, err)
+		}
 	}
 }
 
@@ -129,7 +135,7 @@ func TestLaneOfAnotherPlan(t *testing.T) {
 	if _, err := f.store.DropPlaces(t.Context(), "/", "orders", "a1", []counter.Place{state.First()}); err != nil {
 		t.Fatal(err)
 	}
-	for _, verb := range []string{"replay", "release"} {
+	for _, verb := range []string{"replay", "release", "drop"} {
 		w := f.post(query("lane", "lane", "a1", "verb", verb), form)
 		if w.Code != http.StatusConflict || !strings.Contains(w.Body.String(), "Another message holds the lane now") || !strings.Contains(w.Body.String(), "m-2") {
 			t.Errorf("%s: %d: %s", verb, w.Code, w.Body)
@@ -140,25 +146,25 @@ func TestLaneOfAnotherPlan(t *testing.T) {
 	}
 }
 
-// TestLaneNeedsVerbs: a replay needs replay, and a release, which drops a message, also drop.
+// TestLaneNeedsVerbs: a replay needs replay, a drop needs drop, and a release both.
 func TestLaneNeedsVerbs(t *testing.T) {
 	for _, tt := range []struct {
-		allow           Verbs
-		replay, release int
+		allow                 Verbs
+		replay, release, drop int
 	}{
-		{nil, http.StatusForbidden, http.StatusForbidden},
-		{Verbs{VerbReplay}, http.StatusOK, http.StatusForbidden},
-		{Verbs{VerbDrop}, http.StatusForbidden, http.StatusForbidden},
-		{Verbs{VerbReplay, VerbDrop}, http.StatusOK, http.StatusOK},
+		{nil, http.StatusForbidden, http.StatusForbidden, http.StatusForbidden},
+		{Verbs{VerbReplay}, http.StatusOK, http.StatusForbidden, http.StatusForbidden},
+		{Verbs{VerbDrop}, http.StatusForbidden, http.StatusForbidden, http.StatusOK},
+		{Verbs{VerbReplay, VerbDrop}, http.StatusOK, http.StatusOK, http.StatusOK},
 	} {
 		f := newFixture(t, Options{Allow: tt.allow})
 		f.hold(t, "a1", "m-1")
-		for verb, want := range map[string]int{"replay": tt.replay, "release": tt.release, "drop": http.StatusUnprocessableEntity} {
+		for verb, want := range map[string]int{"replay": tt.replay, "release": tt.release, "drop": tt.drop, "skip": http.StatusUnprocessableEntity} {
 			path := query("lane", "lane", "a1", "verb", verb)
 			if w := f.get(path); w.Code != want {
 				t.Errorf("%v, GET %s: %d, want %d", tt.allow, path, w.Code, want)
 			}
-			if want == http.StatusOK { // TestLaneIsReplayed and TestLaneIsReleased send it
+			if want == http.StatusOK { // TestLaneIsReplayed and TestLaneIsDropped send it
 				continue
 			}
 			if w := f.post(path, f.plan(t, "a1")); w.Code != want {
@@ -166,8 +172,10 @@ func TestLaneNeedsVerbs(t *testing.T) {
 			}
 		}
 		body := checkPage(t, f, query("lanes"))
-		if strings.Contains(body, "verb=release") != (tt.release == http.StatusOK) || strings.Contains(body, "verb=replay") != (tt.replay == http.StatusOK) {
-			t.Errorf("%v: the page offers what is forbidden, or not what is allowed: %s", tt.allow, body)
+		for verb, code := range map[string]int{"replay": tt.replay, "release": tt.release, "drop": tt.drop} {
+			if strings.Contains(body, "verb="+verb) != (code == http.StatusOK) {
+				t.Errorf("%v: the page offers what is forbidden, or not what is allowed: %s", tt.allow, body)
+			}
 		}
 	}
 }
@@ -180,12 +188,14 @@ func TestOutcomeOfLane(t *testing.T) {
 	}
 }
 
-// TestLaneReleaseNeedsAFile: without a place for what is dropped nothing is.
-func TestLaneReleaseNeedsAFile(t *testing.T) {
+// TestLaneDropNeedsAFile: without a place for what is dropped nothing is.
+func TestLaneDropNeedsAFile(t *testing.T) {
 	f := newFixture(t, Options{Allow: AllVerbs()})
 	f.hold(t, "a1", "m-1")
-	if w := f.post(query("lane", "lane", "a1", "verb", "release"), f.plan(t, "a1")); w.Code != http.StatusUnprocessableEntity {
-		t.Errorf("%d, want 422", w.Code)
+	for _, verb := range []string{"release", "drop"} {
+		if w := f.post(query("lane", "lane", "a1", "verb", verb), f.plan(t, "a1")); w.Code != http.StatusUnprocessableEntity {
+			t.Errorf("%s: %d, want 422", verb, w.Code)
+		}
 	}
 }
 

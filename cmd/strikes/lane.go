@@ -10,7 +10,7 @@ import (
 )
 
 func (a *app) laneCommand() *cobra.Command {
-	return cli.Group("lane", "show, replay and release the lanes that dead letters hold",
+	return cli.Group("lane", "show, replay, release and drop the lanes that dead letters hold",
 		a.laneListCommand(), a.laneReplayCommand(), a.laneReleaseCommand(), a.laneDropCommand())
 }
 

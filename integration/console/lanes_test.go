@@ -56,16 +56,17 @@ func (p *plant) hold() {
 	})
 }
 
-// TestLanes replays one held lane and releases another in a browser, with and without script. The lanes have hostile names.
+// TestLanes replays, releases and drops a held lane each in a browser, with and without script. The lanes have hostile names.
 func TestLanes(t *testing.T) {
 	for _, script := range []bool{true, false} {
 		p := newPlant(t)
 		p.declare(topology.Spec{Queue: "bookings", Type: topology.Classic, SingleActiveConsumer: true})
-		locked, closed := hostile["script"]+hostile["turned text"], hostile["invalid UTF-8"]+strings.Repeat("x", 900)
+		locked, closed, wrong := hostile["script"]+hostile["turned text"], hostile["invalid UTF-8"]+strings.Repeat("x", 900), hostile["script"]
 		p.publish("bookings", booking("b1", locked, counter.CauseRejected), booking("b2", locked, ""), booking("b3", locked, ""),
-			booking("c1", closed, counter.CauseRejected), booking("c2", closed, ""))
+			booking("c1", closed, counter.CauseRejected), booking("c2", closed, ""),
+			booking("d1", wrong, counter.CauseRejected), booking("d2", wrong, ""))
 		stop := p.consume(lanes("bookings", handle))
-		proctest.Eventually(t, patience, "the lanes to be held", func() bool { return p.depth("bookings.dlq") == 5 })
+		proctest.Eventually(t, patience, "the lanes to be held", func() bool { return p.depth("bookings.dlq") == 7 })
 		stop()
 		handled := make(chan string, 10)
 		p.consume(lanes("bookings", func(_ context.Context, d amqp.Delivery) error {
@@ -83,11 +84,14 @@ func TestLanes(t *testing.T) {
 		b.visit(s.at("queue", "queue", "bookings"))
 		proctest.Eventually(t, patience, "the page of the queue to show both lanes", func() bool {
 			b.visit(b.url())
-			return strings.Contains(b.text("main"), "2 lanes held, 3 dead letters behind")
+			return strings.Contains(b.text("main"), "3 lanes held, 4 dead letters behind")
 		})
 		b.visit(s.at("lanes", "queue", "bookings"))
-		b.sees("2 held lanes")
-		for i, change := range []struct{ verb, by, result string }{{"replay", "b1", "3 replayed"}, {"release", "c1", "1 replayed, 1 dropped"}} {
+		b.sees("3 held lanes")
+		for _, change := range []struct {
+			verb, by, result string
+			left             int
+		}{{"replay", "b1", "3 replayed", 4}, {"release", "c1", "1 replayed, 1 dropped", 2}, {"drop", "d1", "the lane is released, 2 dropped", 0}} {
 			b.visit(s.at("lanes", "queue", "bookings"))
 			b.follow(fmt.Sprintf("main tr:has(a[href*='id=%s']) a[href*='verb=%s']", change.by, change.verb))
 			b.sees(change.by)
@@ -99,7 +103,7 @@ func TestLanes(t *testing.T) {
 				b.visit(b.url())
 				return strings.Contains(b.text("main"), change.result)
 			})
-			if left := p.depth("bookings.dlq"); left != 2*(1-i) {
+			if left := p.depth("bookings.dlq"); left != change.left {
 				t.Errorf("script %v, %s: %d dead letters are left", script, change.verb, left)
 			}
 		}

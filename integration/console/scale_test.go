@@ -121,12 +121,19 @@ func TestScale(t *testing.T) {
 		}
 	}
 	p.exactGroups(s, b)
+	run(b, chromedp.Navigate("about:blank")) // an open page keeps the console at work
 	id := p.ids(crowded)[*manyDead/2]
 	for _, args := range [][]string{{"dead", "list", crowded, "--limit", "5"}, {"dead", "list", crowded, "--groups"}, {"dead", "show", crowded, id}, {"status", crowded}} {
-		took := p.time(args...)
-		fmt.Fprintf(os.Stdout, "%-28s %.0f ms\n", strings.Join(slices.DeleteFunc(args, func(a string) bool { return a == crowded || a == id }), " "), float64(took)/1e6)
-		if *goals && took > 500*time.Millisecond {
-			t.Errorf("%v took %s; the goal is half a second", args, took)
+		var took []time.Duration
+		for range 5 {
+			took = append(took, p.time(args...))
+		}
+		first := took[0]
+		slices.Sort(took)
+		name := strings.Join(slices.DeleteFunc(args, func(a string) bool { return a == crowded || a == id }), " ")
+		fmt.Fprintf(os.Stdout, "%-28s first %.0f ms, median of 5: %.0f ms\n", name, float64(first)/1e6, float64(took[2])/1e6)
+		if *goals && took[2] > 500*time.Millisecond {
+			t.Errorf("%s took %s; the goal is half a second", name, took[2])
 		}
 	}
 }
