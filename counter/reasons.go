@@ -10,8 +10,7 @@ import (
 	"github.com/strikesmq/strikes/internal/panics"
 )
 
-// reasonsPage is how many tombstones one round trip reads for their reasons.
-const reasonsPage = 1000
+const reasonsPage = 1000 // tombstones that one round trip reads for their reasons: a longer reply would keep the store from its other clients
 
 // DeadReason is why and when a message was dead-lettered. Do not print its strings on a terminal unescaped.
 type DeadReason struct {
@@ -22,53 +21,80 @@ type DeadReason struct {
 }
 
 // DeadReasons yields the reasons of the dead letters that Dead yields, the newest first, in pages of at most 1000. It takes about
-// a third of the time of Dead. It reads the next page while the caller works. It yields an error once and stops.
+// a third of the time of Dead. It reads the next pages while the caller works. It yields an error once and stops.
 func (a *Admin) DeadReasons(ctx context.Context, vhost, queue string) iter.Seq2[[]DeadReason, error] {
 	return func(yield func([]DeadReason, error) bool) {
-		ctx, cancel := context.WithCancel(ctx)
-		pages, ended := make(chan []any, 1), make(chan struct{})
-		var err error
-		var panicked panics.First
-		go func() {
-			defer close(ended)
-			defer close(pages)
-			panicked.Catch(func() { err = a.deadTexts(ctx, vhost, queue, pages) })
-		}()
+		within, cancel := context.WithCancel(ctx)
+		var reading panics.Group
 		defer func() {
 			cancel()
-			<-ended
-			panicked.Again()
+			_ = reading.Wait()
 		}()
-		for texts := range pages {
-			if !yield(reasonsOf(texts), nil) {
+		indexed, read := make(chan part[listed], 1), make(chan part[any], 1)
+		reading.Go(func() error {
+			defer close(indexed)
+			a.indexDead(within, vhost, queue, indexed)
+			return nil
+		})
+		reading.Go(func() error {
+			defer close(read)
+			a.readDead(within, vhost, queue, indexed, read)
+			return nil
+		})
+		for texts := range read {
+			if texts.err != nil {
+				yield(nil, fmt.Errorf("counter: reasons, queue %q: %w", queue, a.listError(vhost, queue, texts.err)))
+				return
+			}
+			if !yield(reasonsOf(texts.of), nil) {
 				return
 			}
 		}
-		if err != nil {
-			yield(nil, fmt.Errorf("counter: reasons, queue %q: %w", queue, a.listError(vhost, queue, err)))
+		if err := ctx.Err(); err != nil {
+			yield(nil, fmt.Errorf("counter: reasons, queue %q: %w", queue, err))
 		}
 	}
 }
 
-// deadTexts sends pages of tombstones as the store keeps them; nil is one that no longer exists.
-func (a *Admin) deadTexts(ctx context.Context, vhost, queue string, pages chan<- []any) error {
+// part is some of the tombstones of a queue, or the error that ends them.
+type part[T any] struct {
+	of  []T
+	err error
+}
+
+// send reports whether more may follow.
+func (p part[T]) send(ctx context.Context, to chan<- part[T]) bool {
+	select {
+	case to <- p:
+		return p.err == nil
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func (a *Admin) indexDead(ctx context.Context, vhost, queue string, to chan<- part[listed]) {
 	w := &walk{key: a.opts.keys(Message{VHost: vhost, Queue: queue}).dead, dead: true}
 	for {
 		entries, err := a.fill(ctx, w, reasonsPage)
-		if err != nil || len(entries) == 0 {
-			return err
+		if !(part[listed]{entries, err}).send(ctx, to) || len(entries) < reasonsPage {
+			return
 		}
-		texts, err := a.rdb.MGet(ctx, a.recordKeys(vhost, queue, entries)...).Result()
-		if err != nil {
-			return err
+	}
+}
+
+// readDead sends the tombstones as the store keeps them; nil is one that no longer exists.
+func (a *Admin) readDead(ctx context.Context, vhost, queue string, from <-chan part[listed], to chan<- part[any]) {
+	for index := range from {
+		if index.err != nil {
+			part[any]{err: index.err}.send(ctx, to)
+			return
 		}
-		select {
-		case pages <- texts:
-		case <-ctx.Done():
-			return ctx.Err()
+		if len(index.of) == 0 {
+			return
 		}
-		if len(entries) < reasonsPage {
-			return nil
+		texts, err := a.rdb.MGet(ctx, a.recordKeys(vhost, queue, index.of)...).Result()
+		if !(part[any]{texts, err}).send(ctx, to) {
+			return
 		}
 	}
 }
@@ -89,18 +115,19 @@ func parseDeadReason(text string) (r DeadReason, ok bool) {
 	line, rest, _ := strings.Cut(text, "\n")
 	var w [recordWords + 1]string
 	n := 0
-	for word := range strings.SplitSeq(line, " ") {
+	for more := true; more; n++ {
 		if n == len(w) {
 			return r, false
 		}
-		w[n] = word
-		n++
+		w[n], line, more = strings.Cut(line, " ")
 	}
 	if State(w[5]) != StateDeadLetter || !isRecord(w[:n]) {
 		return r, false
 	}
-	if _, moved := parseMove(w[recordWords]); n > recordWords && !moved {
-		return r, false
+	if n > recordWords {
+		if _, moved := parseMove(w[recordWords]); !moved {
+			return r, false
+		}
 	}
 	skipped := number(w[21]) + number(w[22]) + number(w[23]) + number(w[24])
 	id := number(w[20])

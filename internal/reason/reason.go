@@ -3,6 +3,7 @@ package reason
 
 import (
 	"strings"
+	"unicode/utf8"
 
 	"github.com/strikesmq/strikes/internal/printable"
 )
@@ -28,7 +29,10 @@ func firstLine(text string) string {
 			text = text[:at]
 		}
 	}
-	return strings.TrimSpace(strings.ToValidUTF8(cut(text, read), "\uFFFD"))
+	if text = cut(text, read); !utf8.ValidString(text) {
+		text = strings.ToValidUTF8(text, "\uFFFD")
+	}
+	return strings.TrimSpace(text)
 }
 
 // settle normalises what next returned until nothing changes.

@@ -5,34 +5,52 @@ import (
 	"strings"
 )
 
-// inWord are the bytes of numbers, names, paths and addresses, and of all characters beyond ASCII.
-var inWord = func() (in [256]bool) {
-	for b := range in {
+// class is what a byte is, or what the bytes of a word are together.
+type class uint8
+
+const (
+	inWord class = 1 << iota // of numbers, names, paths and addresses
+	decimal
+	beyondASCII
+)
+
+var classes = func() (of [256]class) {
+	for b := range of {
 		c := byte(b)
-		in[b] = c >= 0x80 || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte(`_./\:@#%+~$*-`, c) >= 0
+		switch {
+		case c >= 0x80:
+			of[b] = inWord | beyondASCII
+		case isDigit(c):
+			of[b] = inWord | decimal
+		case isLetter(c), strings.IndexByte(`_./\:@#%+~$*-`, c) >= 0:
+			of[b] = inWord
+		}
 	}
-	return in
+	return of
 }()
 
 // nextWord finds the first word from a place on; it begins at the end of the text if there is none.
-func nextWord(text string, from int) (begin, end int) {
-	for from < len(text) && !inWord[text[from]] {
+func nextWord(text string, from int) (begin, end int, has class) {
+	for from < len(text) && classes[text[from]] == 0 {
 		from++
 	}
-	end = from
-	for end < len(text) && inWord[text[end]] {
-		end++
+	for end = from; end < len(text); end++ {
+		c := classes[text[end]]
+		if c == 0 {
+			break
+		}
+		has |= c
 	}
-	return from, end
+	return from, end, has
 }
 
 // words replaces each word by its group. A number that names a kind of error stays.
 func words(text string) string {
 	var b strings.Builder
 	last, before := 0, ""
-	for begin, end := nextWord(text, 0); begin < len(text); begin, end = nextWord(text, end) {
+	for begin, end, _ := nextWord(text, 0); begin < len(text); begin, end, _ = nextWord(text, end) {
 		w := text[begin:end]
-		core := strings.TrimRight(w, ".:-*")
+		core := trimWord(w)
 		b.WriteString(text[last:begin])
 		if inside := begin > 0 && end < len(text) && text[begin-1] == '<' && text[end] == '>'; inside || isCode(core, before, text[:begin], text[end:]) {
 			b.WriteString(w)
@@ -83,7 +101,14 @@ func hasDigit(text string) bool {
 	return false
 }
 
-func allDigits(w string) bool { return strings.Trim(w, "0123456789") == "" }
+func allDigits(w string) bool {
+	for i := range len(w) {
+		if !isDigit(w[i]) {
+			return false
+		}
+	}
+	return true
+}
 
 var (
 	file     = regexp.MustCompile(`^(?:[\w.@+~-]+[/\\])*[\w.@+~-]+\.(?:go|java|kt|py|js|mjs|cjs|ts|tsx|cs|rb|php|rs|lua|sql|json|xml|ya?ml|toml|ini|conf|cfg|csv|txt|log|pem|crt|key|so|dll|jar|exe|html|tmpl|sock|lock|tmp|parquet|zip|gz|pdf|png)(?::\d+){0,2}$`)
