@@ -21,8 +21,11 @@ demo: ## show what strikes does, on a RabbitMQ of its own or at AMQP_URL
 	@$(SETUP) -need rabbitmq go run ./cmd/strikes demo
 
 # Packages and shards run side by side, each with servers of its own; flags in SUITE, such as -jobs 2.
-test: ## run all tests with the race detector, on private servers or at AMQP_URL, REDIS_URL
-	@$(SETUP) env CGO_ENABLED=1 go run ./integration/suite $(SUITE)
+test: ## run the tests with the race detector, on private servers or at AMQP_URL, REDIS_URL
+	@$(SETUP) env CGO_ENABLED=1 go run ./integration/suite -part short $(SUITE)
+
+test-long: ## run those that take long: they kill servers, end many processes, or are large
+	@$(SETUP) env CGO_ENABLED=1 go run ./integration/suite -part long $(SUITE)
 
 cover: ## run all tests and print the coverage
 	@$(SETUP) -need rabbitmq,redis go test -count=1 -timeout 15m -coverpkg=work -coverprofile=cover.out work

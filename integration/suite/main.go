@@ -1,6 +1,7 @@
-// Command suite runs all tests of all modules with the race detector:
+// Command suite runs the tests of all modules with the race detector:
 //
 //	go run ./integration/suite
+//	go run ./integration/suite -part short
 //	go run ./integration/suite -only integration,integration/bench -skip '^TestStore'
 //
 // The slow packages run side by side, the slowest ones as several shards: processes with a part of the tests each. They run
@@ -10,7 +11,7 @@
 //
 // It prints a line for each process, with its time and its CPU time, and the output of those that fail. At the end the tests that failed
 // run three times alone: those that pass then are shown as FLAKY. The exit status is 1 if any failed again, or by a panic, a data race
-// or leaked goroutines, and 2 if -only names a package that does not exist.
+// or leaked goroutines, and 2 if -only names a package or -part a part that does not exist.
 package main
 
 import (
@@ -22,6 +23,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -35,9 +37,16 @@ import (
 const timeout = "15m"
 
 func main() {
-	s := &suite{}
+	s := &suite{part: partAll}
 	flag.IntVar(&s.jobs, "jobs", 4, "processes side by side")
 	flag.StringVar(&s.only, "only", "", "run `PACKAGES`, separated by commas: paths in the repository")
+	flag.Func("part", "run this `PART` of the tests: short, long or all (the default)", func(text string) error {
+		s.part = part(text)
+		if !slices.Contains([]part{partAll, partShort, partLong}, s.part) {
+			return errors.New("the parts are short, long and all")
+		}
+		return nil
+	})
 	flag.StringVar(&s.skip, "skip", "", "skip the tests that match `REGEXP`")
 	flag.BoolVar(&s.race, "race", true, "with the race detector")
 	flag.Parse()
@@ -57,6 +66,7 @@ func main() {
 type suite struct {
 	jobs       int
 	only, skip string
+	part       part
 	race       bool
 	dir        string // of the test binaries
 	env        []string

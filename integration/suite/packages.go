@@ -16,7 +16,7 @@ import (
 var slow = []slowPackage{
 	{"integration", 8}, {"cmd/strikes", 4}, {"integration/console", 2}, {"integration/internal/cluster", 2}, {"counter", 1},
 	{"consumer", 2}, {"integration/servers", 2}, {"examples", 1}, {"integration/release", 1}, {"integration/figures", 1},
-	{"integration/bench", 1},
+	{"integration/bench", 1}, {"integration/compare", 1},
 }
 
 type slowPackage struct {
@@ -66,9 +66,9 @@ func (e usageError) Error() string { return e.text }
 // processes sends every process on all: those of a package as soon as its tests are built. It closes all.
 func (s *suite) processes(ctx context.Context, names []string, all chan<- process) error {
 	defer close(all)
-	packages := slices.DeleteFunc(slices.Clone(slow), func(p slowPackage) bool { return !s.chosen(p.path) })
+	packages := slices.DeleteFunc(slices.Clone(slow), func(p slowPackage) bool { return !s.chosen(p.path) || !s.part.has(p.path) })
 	others := slices.DeleteFunc(slices.Clone(names), func(pkg string) bool {
-		return !s.chosen(pkg) || slices.ContainsFunc(slow, func(p slowPackage) bool { return p.path == pkg })
+		return !s.chosen(pkg) || !s.part.has(pkg) || slices.ContainsFunc(slow, func(p slowPackage) bool { return p.path == pkg })
 	})
 	for i, p := range packages {
 		shards, err := s.shards(ctx, p)
@@ -102,6 +102,34 @@ func (s *suite) rest(ctx context.Context, packages []string, all chan<- process)
 	all <- process{name: "the other packages", cmd: exec.CommandContext(ctx, "go", args...)} //nolint:gosec // the names of packages
 }
 
+// part is which tests of a package run.
+type part string
+
+const (
+	partAll   part = "all"
+	partShort part = "short"
+	partLong  part = "long"
+)
+
+// has reports whether any test of the package may belong to the part.
+func (p part) has(pkg string) bool {
+	tests, isLong := long[pkg]
+	switch p {
+	case partShort:
+		return !isLong || len(tests) > 0
+	case partLong:
+		return isLong
+	default:
+		return true
+	}
+}
+
+// hasTest reports whether a test of a package that the part has belongs to it.
+func (p part) hasTest(pkg, test string) bool {
+	tests := long[pkg]
+	return p == partAll || len(tests) == 0 || slices.Contains(tests, test) == (p == partLong)
+}
+
 // chosen reports whether -only has the package.
 func (s *suite) chosen(pkg string) bool {
 	return s.only == "" || slices.Contains(strings.Split(s.only, ","), pkg)
@@ -130,8 +158,10 @@ func (s *suite) shards(ctx context.Context, p slowPackage) (all []process, err e
 	if err != nil {
 		return nil, fmt.Errorf("-skip: %w", err)
 	}
-	names := slices.DeleteFunc(strings.Fields(string(out)), skip.MatchString)
-	for i, part := range deal(names, long[p.path], p.shards) {
+	names := slices.DeleteFunc(strings.Fields(string(out)), func(name string) bool {
+		return skip.MatchString(name) || !s.part.hasTest(p.path, name)
+	})
+	for i, part := range deal(names, seconds[p.path], p.shards) {
 		args := []string{"-test.paniconexit0", "-test.timeout", timeout, "-test.run", "^(" + strings.Join(part, "|") + ")$"}
 		cmd := exec.CommandContext(ctx, binary, args...) //nolint:gosec // just built
 		cmd.Dir = list.Dir
@@ -141,9 +171,9 @@ func (s *suite) shards(ctx context.Context, p slowPackage) (all []process, err e
 }
 
 // deal deals names out to at most n parts that take about as long: the longest first, each to the part that takes least so far.
-// A name that is not in seconds counts as one second.
-func deal(names []string, seconds map[string]int, n int) [][]string {
-	takes := func(name string) int { return cmp.Or(seconds[name], 1) }
+// A name that is not in longest counts as one second.
+func deal(names []string, longest map[string]int, n int) [][]string {
+	takes := func(name string) int { return cmp.Or(longest[name], 1) }
 	names = slices.Clone(names)
 	slices.SortStableFunc(names, func(a, b string) int { return takes(b) - takes(a) })
 	parts, sums := make([][]string, n), make([]int, n)

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -74,10 +75,28 @@ func TestToRunAgain(t *testing.T) {
 	}
 }
 
+func TestPartsHaveEachTestOnce(t *testing.T) {
+	for _, pkg := range []string{"integration", "integration/servers", "consumer", "topology"} {
+		for _, test := range append([]string{"TestAnyOther"}, long[pkg]...) {
+			short, longer := partShort.has(pkg) && partShort.hasTest(pkg, test), partLong.has(pkg) && partLong.hasTest(pkg, test)
+			if short == longer || !partAll.has(pkg) || !partAll.hasTest(pkg, test) {
+				t.Errorf("%s of %s: short %v, long %v", test, pkg, short, longer)
+			}
+		}
+	}
+}
+
 func TestLongTestsExist(t *testing.T) {
-	for pkg, tests := range long {
-		var source []byte
+	tests := maps.Clone(long)
+	for pkg, longest := range seconds {
+		tests[pkg] = slices.AppendSeq(slices.Clone(tests[pkg]), maps.Keys(longest))
+	}
+	for pkg, names := range tests {
+		if !slices.ContainsFunc(slow, func(p slowPackage) bool { return p.path == pkg }) {
+			t.Errorf("package %s has long tests, and no shards", pkg)
+		}
 		files, err := filepath.Glob(filepath.Join("../..", pkg, "*_test.go"))
+		var source []byte
 		for _, file := range files {
 			text, readErr := os.ReadFile(file)
 			source, err = append(source, text...), errors.Join(err, readErr)
@@ -85,7 +104,7 @@ func TestLongTestsExist(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for name := range tests {
+		for _, name := range names {
 			if !bytes.Contains(source, []byte("\nfunc "+name+"(")) {
 				t.Errorf("%s has no test %s", pkg, name)
 			}

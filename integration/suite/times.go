@@ -1,8 +1,29 @@
 package main
 
-// long says about how long the longest tests of a package take, in seconds. Only their ratio matters. Each other test counts as
-// one second.
-var long = map[string]map[string]int{
+// long names the tests that run servers of their own again and again, end many processes, or work for more than ten seconds: make test
+// leaves them out, make test-long runs them. A package without names is long as a whole.
+var long = map[string][]string{
+	"integration": {
+		"TestLaterBrokerKilled", "TestBrokerKilledInTheMiddle", "TestReplayKilled", "TestReplayStopped", "TestReplayRate", "TestPushKilled",
+		"TestPauseKeepsTheOrder", "TestBrowseChangesNothing", "TestBrowseTakesConstantMemory", "TestGoBlocksInAModuleOfTheirOwn",
+		"TestTopologyDeadLetterLoops", "TestDoctorGrantOnACluster", "TestDoctorExaminesACluster", "TestLibraryNeedsNoLaboratory",
+	},
+	"cmd/strikes": {
+		"TestServers", "TestGrants", "TestPastedCommands", "TestDeadOfMany", "TestStatusWhenServersAreAway", "TestThousandOrders",
+	},
+	"integration/console":          {"TestAccessible", "TestHostileTexts", "TestServersAway", "TestScale", "TestManyLanes"},
+	"counter":                      {"TestModel", "TestLanesModel", "TestLargestRecord", "TestOldTokensAreForgotten"},
+	"consumer":                     {"TestSimulationLanes"},
+	"integration/internal/cluster": nil,
+	"integration/servers":          nil,
+	"integration/release":          nil,
+	"integration/figures":          nil,
+	"integration/bench":            nil,
+	"integration/compare":          nil,
+}
+
+// seconds says about how long the longest tests of a package take. Only their ratio matters. Each other test counts as one second.
+var seconds = map[string]map[string]int{
 	"integration": {
 		"TestLaterBrokerKilled": 70, "TestReplayStopped": 60, "TestOrder": 60, "TestPauseKeepsTheOrder": 50, "TestReplayKilled": 50,
 		"TestBrokerKilledInTheMiddle": 45, "TestGoBlocksInAModuleOfTheirOwn": 40, "TestPublishThroughCutConnections": 35, "TestPush": 30,
