@@ -7,9 +7,11 @@ var long = map[string][]string{
 		"TestLaterBrokerKilled", "TestBrokerKilledInTheMiddle", "TestReplayKilled", "TestReplayStopped", "TestReplayRate", "TestPushKilled",
 		"TestPauseKeepsTheOrder", "TestBrowseChangesNothing", "TestBrowseTakesConstantMemory", "TestGoBlocksInAModuleOfTheirOwn",
 		"TestTopologyDeadLetterLoops", "TestDoctorGrantOnACluster", "TestDoctorExaminesACluster", "TestLibraryNeedsNoLaboratory",
+		"TestMissingDeadLetterOfALane", "TestLanesOfALostStore", "TestPushDocument", "TestHarnessPrivateServers",
 	},
 	"cmd/strikes": {
 		"TestServers", "TestGrants", "TestPastedCommands", "TestDeadOfMany", "TestStatusWhenServersAreAway", "TestThousandOrders",
+		"TestStatusOfASuspect", "TestTakenIsBestEffort",
 	},
 	"integration/console":          {"TestAccessible", "TestHostileTexts", "TestServersAway", "TestScale", "TestManyLanes"},
 	"counter":                      {"TestModel", "TestLanesModel", "TestLargestRecord", "TestOldTokensAreForgotten"},
