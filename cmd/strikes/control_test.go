@@ -355,22 +355,28 @@ func TestStatusWithManagement(t *testing.T) {
 	}
 }
 
-// withManagement is another way to a broker, beside which api is where a management API would be.
-func withManagement(t *testing.T, broker string, api http.Handler) string {
+// throughProxy is another way to a broker, beside which no management API is.
+func throughProxy(t *testing.T, broker string) string {
 	t.Helper()
 	at, err := url.Parse(broker)
 	if err != nil {
 		t.Fatal(err)
 	}
-	target := at.Host
+	p, err := proxy.New(t.Context(), at.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	at.Host = p.Addr()
+	return at.String()
+}
+
+// withManagement is another way to a broker, beside which api is where a management API would be.
+func withManagement(t *testing.T, broker string, api http.Handler) string {
+	t.Helper()
 	for range 50 { // which of the system's ports have a free one 10000 above is up to it
-		p, err := proxy.New(t.Context(), target)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(p.Close)
-		at.Host = p.Addr()
-		beside, err := url.Parse(connect.GuessManagement(at.String()))
+		way := throughProxy(t, broker)
+		beside, err := url.Parse(connect.GuessManagement(way))
 		if err != nil || beside.Host == "" {
 			continue
 		}
@@ -383,7 +389,7 @@ func withManagement(t *testing.T, broker string, api http.Handler) string {
 		s.Listener = l
 		s.Start()
 		t.Cleanup(s.Close)
-		return at.String()
+		return way
 	}
 	t.Fatal("no two ports are free of which one is 10000 above the other")
 	return ""

@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"net"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
@@ -13,8 +12,6 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
-	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
-	"github.com/strikesmq/strikes/internal/proxy"
 )
 
 // A user who may only read, without the API, gets a finding that names what is missing: exit 4.
@@ -126,35 +123,10 @@ func usualPlace(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	at, err := url.Parse(brokerURL(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for range 50 {
-		amqp, err := proxy.New(t.Context(), at.Host)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(amqp.Close)
-		usual, err := url.Parse(connect.GuessManagement("amqp://" + amqp.Addr()))
-		if err != nil || usual.Host == "" {
-			continue // there is no such port
-		}
-		listener, err := net.Listen("tcp", usual.Host)
-		if err != nil {
-			continue // it is taken
-		}
-		server := &http.Server{Handler: &httputil.ReverseProxy{
-			Transport: &http.Transport{DisableKeepAlives: true},
-			Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(&url.URL{Scheme: api.Scheme, Host: api.Host}) },
-		}}
-		go func() { _ = server.Serve(listener) }()
-		t.Cleanup(func() { server.Close() })
-		at.Host = amqp.Addr()
-		return at.String()
-	}
-	t.Fatal("no two free ports 10000 apart")
-	return ""
+	return withManagement(t, brokerURL(t), &httputil.ReverseProxy{
+		Transport: &http.Transport{DisableKeepAlives: true},
+		Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(&url.URL{Scheme: api.Scheme, Host: api.Host}) },
+	})
 }
 
 // A misspelt queue is told from a missing one where the management API lists the names.

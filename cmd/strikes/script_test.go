@@ -39,10 +39,10 @@ func TestAlone(t *testing.T) {
 }
 
 // TestServers runs the scripts that need a broker and a store. $QUEUE is a name of the script's own; it, QUEUE.dlq and
-// QUEUE.dlx are deleted in the end. $MANAGEMENT is the broker's management API, $NODB the store's URL with a database that it does not
-// have, $ESCAPE what clears a terminal.
+// QUEUE.dlx are deleted in the end. $MANAGEMENT is the broker's management API, which a script must name, $NODB the store's URL with a
+// database that it does not have, $ESCAPE what clears a terminal.
 func TestServers(t *testing.T) {
-	broker, store, management := brokerURL(t), storeURL(t), managementURL(t)
+	broker, store, management := throughProxy(t, brokerURL(t)), storeURL(t), managementURL(t)
 	testscript.Run(t, testscript.Params{
 		Dir:  "testdata/servers",
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "classic": classic, "astray": astray, "depth": depth, "until": until, "overwrite": overwrite, "nameless": nameless},

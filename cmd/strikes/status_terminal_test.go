@@ -108,7 +108,7 @@ func (tt *terminal) givenBack(t *testing.T) {
 	tt.awaits(t, screenClose)
 }
 
-// watched declares a queue and watches it on a terminal.
+// watched declares a queue and watches it on a terminal, without the management API.
 func watched(t *testing.T, size pty.Winsize, env ...string) *terminal {
 	t.Helper()
 	queue := "cli." + uuid.NewString()
@@ -119,7 +119,7 @@ func watched(t *testing.T, size pty.Winsize, env ...string) *terminal {
 	})
 	mustOutput(t, strikesOn(t, queue, "declare", queue))
 	cmd := strikesOn(t, queue, "status", "--watch", "--interval", "100ms", queue)
-	cmd.Env = append(cmd.Env, append([]string{"TERM=xterm-256color", "NO_COLOR="}, env...)...)
+	cmd.Env = append(cmd.Env, append([]string{"AMQP_URL=" + throughProxy(t, brokerURL(t)), "TERM=xterm-256color", "NO_COLOR="}, env...)...)
 	tt := onTerminal(t, size, cmd)
 	tt.awaits(t, screenOpen)
 	tt.awaits(t, frameEnd)
