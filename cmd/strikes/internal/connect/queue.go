@@ -46,7 +46,7 @@ func (f *Flags) NoQueue(ctx context.Context, b *Broker, queue string, err error)
 func (f *Flags) RefuseMissing(ctx context.Context, queue string) error {
 	b, err := f.Broker()
 	if err != nil || f.VHost != "" && f.VHost != b.VHost {
-		return nil //nolint:nilerr // it cannot be asked
+		return nil // it cannot be asked
 	}
 	asking, cancel := context.WithTimeout(ctx, guessTimeout)
 	defer cancel()
