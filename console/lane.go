@@ -144,7 +144,7 @@ func (c *Console) prepareLane(ctx context.Context, j *job, first counter.Place) 
 		return nil, err
 	}
 	lane := deadletter.Lane{Queue: j.Queue, Name: j.Lane.Name, Store: c.store, First: first, Missing: j.Lane.Missing, Progress: j.laneProgress}
-	change := map[string]func(context.Context, deadletter.Lane, func(deadletter.Progress)) (deadletter.LaneResult, error){
+	change := map[string]laneWork{
 		records.VerbReplay: q.ReplayLane, records.VerbDrop: q.DropLane, records.VerbRelease: releaseLane(q),
 	}[j.Lane.Verb]
 	return func(ctx context.Context) (outcome, error) {
@@ -165,8 +165,11 @@ func (c *Console) prepareLane(ctx context.Context, j *job, first counter.Place) 
 	}, nil
 }
 
-// releaseLane returns what drops the message that holds a lane, and replays those after it.
-func releaseLane(q deadLetters) func(context.Context, deadletter.Lane, func(deadletter.Progress)) (deadletter.LaneResult, error) {
+// laneWork replays, releases or drops a lane.
+type laneWork func(context.Context, deadletter.Lane, func(deadletter.Progress)) (deadletter.LaneResult, error)
+
+// releaseLane drops the message that holds a lane, and replays those after it.
+func releaseLane(q deadLetters) laneWork {
 	return func(ctx context.Context, lane deadletter.Lane, progress func(deadletter.Progress)) (deadletter.LaneResult, error) {
 		dropped, err := q.DropFirst(ctx, lane, progress)
 		if err != nil || dropped.Released {

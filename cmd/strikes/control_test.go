@@ -355,7 +355,7 @@ func TestStatusWithManagement(t *testing.T) {
 	}
 }
 
-// throughProxy is another way to a broker, beside which no management API is.
+// throughProxy returns the URL of a proxy for a broker. It has no management API at its port + 10000.
 func throughProxy(t *testing.T, broker string) string {
 	t.Helper()
 	at, err := url.Parse(broker)

@@ -101,7 +101,7 @@ class Sequence:
     delays: int = 0
 
     def refuse(self, *errors: StoreError | None) -> None:
-        """Before the first session, raise an error of the store that no waiting mends."""
+        """Before the first session, raise an error of the store that waiting does not fix."""
         for error in errors:
             if error and error.not_taken and not self.consumed:
                 raise error
