@@ -9,9 +9,9 @@
 // share one broker, which is started unless AMQP_URL is set. Each starts a store of its own. With REDIS_URL
 // set they share that one, and run one after another.
 //
-// It prints a line for each process, with its time and its CPU time, and the output of those that fail. At the end the tests that failed
-// run three times alone: those that pass then are shown as FLAKY. The exit status is 1 if any failed again, or by a panic, a data race
-// or leaked goroutines, and 2 if -only names a package or -part a part that does not exist.
+// It prints a line for each process, with its time and its CPU time, and the output of those that fail. Nothing is run again: a test
+// that fails beside others has a defect, or found one. The exit status is 1 if any process failed, and 2 if -only names a package or
+// -part a part that does not exist.
 package main
 
 import (
@@ -72,13 +72,7 @@ type suite struct {
 	env        []string
 
 	mu     sync.Mutex
-	failed []failure
-}
-
-// failure is a process that failed, and what it printed.
-type failure struct {
-	process
-	out string
+	failed []string // names of processes
 }
 
 func (s *suite) runAll(ctx context.Context) (err error) {
@@ -122,14 +116,8 @@ func (s *suite) runAll(ctx context.Context) (err error) {
 	if err := all.Wait(); err != nil {
 		return err
 	}
-	var failed []string
-	for _, f := range s.failed {
-		if !s.runAgain(ctx, f) {
-			failed = append(failed, f.name)
-		}
-	}
-	if len(failed) > 0 {
-		return fmt.Errorf("failed: %s", strings.Join(failed, ", "))
+	if len(s.failed) > 0 {
+		return fmt.Errorf("failed: %s", strings.Join(s.failed, ", "))
 	}
 	return ctx.Err()
 }
@@ -149,7 +137,7 @@ func (s *suite) run(p process) {
 	defer s.mu.Unlock()
 	if err != nil {
 		result = "FAIL"
-		s.failed = append(s.failed, failure{p, out.String()})
+		s.failed = append(s.failed, p.name)
 	}
 	fmt.Fprintf(os.Stdout, "%s  %-32s %6.1fs, %.1fs of CPU\n", result, p.name, time.Since(began).Seconds(), used.Seconds())
 	if err != nil {

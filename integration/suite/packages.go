@@ -28,9 +28,8 @@ const module = "github.com/strikesmq/strikes/"
 
 // process is one test process.
 type process struct {
-	name   string
-	cmd    *exec.Cmd
-	binary string // of its tests; empty: go test builds them
+	name string
+	cmd  *exec.Cmd
 }
 
 // workspace returns the packages of all modules, as paths in the repository.
@@ -165,7 +164,7 @@ func (s *suite) shards(ctx context.Context, p slowPackage) (all []process, err e
 		args := []string{"-test.paniconexit0", "-test.timeout", timeout, "-test.run", "^(" + strings.Join(part, "|") + ")$"}
 		cmd := exec.CommandContext(ctx, binary, args...) //nolint:gosec // just built
 		cmd.Dir = list.Dir
-		all = append(all, process{fmt.Sprintf("%s %d/%d", p.path, i+1, p.shards), cmd, binary})
+		all = append(all, process{fmt.Sprintf("%s %d/%d", p.path, i+1, p.shards), cmd})
 	}
 	return all, nil
 }

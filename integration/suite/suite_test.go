@@ -54,27 +54,6 @@ func TestUnknownPackagesAreRefused(t *testing.T) {
 	}
 }
 
-func TestToRunAgain(t *testing.T) {
-	for _, tt := range []struct {
-		name, out       string
-		tests, packages []string
-	}{
-		{"a check", "--- FAIL: TestA (0.10s)\n    --- FAIL: TestA/b (0.00s)\n        a_test.go:1: late\nFAIL\n", []string{"TestA"}, nil},
-		{"a package", "ok  \tx/b\t0.1s\n--- FAIL: TestB (0.1s)\n--- FAIL: TestA (0.1s)\nFAIL\nFAIL\tx/a\t0.1s\nFAIL\n", []string{"TestA", "TestB"}, []string{"x/a"}},
-		{"a panic", "--- FAIL: TestA (0.10s)\npanic: boom [recovered]\n", nil, nil},
-		{"a data race", "==================\nWARNING: DATA RACE\n--- FAIL: TestA (0.10s)\n", nil, nil},
-		{"a goroutine", "PASS\ngoleak: Errors on successful test run: found unexpected goroutines\n", nil, nil},
-		{"no build", "--- FAIL: TestA (0.1s)\nFAIL\tx/a [build failed]\n", nil, nil},
-		{"many", "--- FAIL: A (0s)\n--- FAIL: B (0s)\n--- FAIL: C (0s)\n--- FAIL: D (0s)\n--- FAIL: E (0s)\n--- FAIL: F (0s)\n", nil, nil},
-		{"what a handler printed", "--- FAIL: TestA (0.10s)\n    a_test.go:1: it says panic: boom\n", []string{"TestA"}, nil},
-		{"nothing", "", nil, nil},
-	} {
-		if tests, packages := toRunAgain(tt.out); !slices.Equal(tests, tt.tests) || !slices.Equal(packages, tt.packages) {
-			t.Errorf("%s: %q of %q, want %q of %q", tt.name, tests, packages, tt.tests, tt.packages)
-		}
-	}
-}
-
 func TestPartsHaveEachTestOnce(t *testing.T) {
 	for _, pkg := range []string{"integration", "integration/servers", "consumer", "topology"} {
 		for _, test := range append([]string{"TestAnyOther"}, long[pkg]...) {
