@@ -83,9 +83,9 @@ func TestReadOnlyStore(t *testing.T) {
 		{cli.ExitOK, []string{"counter", "list", queue}},
 		{cli.ExitOK, []string{"counter", "get", queue, "a"}},
 		{cli.ExitNothing, []string{"limit", "get", queue}},
-		{cli.ExitDenied, []string{"limit", "set", "--reason", "why", queue, "5"}},
-		{cli.ExitDenied, []string{"counter", "grant", "--reason", "why", queue, "a", "5"}},
-		{cli.ExitDenied, []string{"counter", "reset", "--yes", "--reason", "why", queue, "a"}},
+		{cli.ExitDenied, []string{"limit", "set", "--why", "why", queue, "5"}},
+		{cli.ExitDenied, []string{"counter", "grant", "--why", "why", queue, "a", "5"}},
+		{cli.ExitDenied, []string{"counter", "reset", "--yes", "--why", "why", queue, "a"}},
 	} {
 		code, stderr := codeOf(t, with(strikesOn(t, queue, tc.args...), viewer))
 		if code != tc.want || strings.Contains(stderr, "hush") {

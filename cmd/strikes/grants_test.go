@@ -57,18 +57,18 @@ func TestGrants(t *testing.T) {
 		{[]string{"dead", "show", "Q", "m1"}, grants{read: "Q.dlq", tag: "management", store: findsRecords}, "no stock", ""},
 		{[]string{"dead", "replay", "Q", "m1", "--yes", "--watch", "0"}, grants{read: "Q.dlq", write: "default", tag: "management", store: allSteps}, "", "1 replayed"},
 		{[]string{"dead", "drop", "Q", "m1", "--yes", "--to", "FILE"}, grants{read: "Q.dlq", tag: "management", store: allSteps}, "", "1 dropped"},
-		{[]string{"dead", "write-off", "Q", "--yes", "--reason", "r"}, grants{tag: "management", store: allSteps}, "", "no dead letter is unaccounted for"},
+		{[]string{"dead", "write-off", "Q", "--yes", "--why", "r"}, grants{tag: "management", store: allSteps}, "", "no dead letter is unaccounted for"},
 		{[]string{"doctor", "Q"}, grants{read: "Q", tag: "management", store: allSteps}, "queue Q", ""},
 		{[]string{"counter", "list", "Q"}, grants{store: "hgetall " + listsRecords}, "no stock", ""},
 		{[]string{"counter", "get", "Q", "m1"}, grants{store: "hgetall " + findsRecords}, "no stock", ""},
-		{[]string{"counter", "grant", "Q", "m3", "2", "--reason", "r"}, grants{store: allSteps}, "granted", ""},
-		{[]string{"counter", "reset", "Q", "m1", "--yes", "--reason", "r"}, grants{store: allSteps}, "", ""},
-		{[]string{"pause", "Q", "--reason", "r"}, grants{store: allSteps}, "Q: paused", ""},
-		{[]string{"skip", "Q", "m3", "--yes", "--reason", "r"}, grants{store: allSteps}, "m3: skipped", ""},
+		{[]string{"counter", "grant", "Q", "m3", "2", "--why", "r"}, grants{store: allSteps}, "granted", ""},
+		{[]string{"counter", "reset", "Q", "m1", "--yes", "--why", "r"}, grants{store: allSteps}, "", ""},
+		{[]string{"pause", "Q", "--why", "r"}, grants{store: allSteps}, "Q: paused", ""},
+		{[]string{"skip", "Q", "m3", "--yes", "--why", "r"}, grants{store: allSteps}, "m3: skipped", ""},
 		{[]string{"audit", "Q"}, grants{store: "xrevrange"}, "set limit", ""},
 		{[]string{"limit", "get", "Q"}, grants{store: "hgetall"}, "8 attempts (7 retries)", ""},
 		{[]string{"limit", "clear", "Q"}, grants{store: allSteps}, "", ""},
-		{[]string{"limit", "set", "Q", "5", "--reason", "r"}, grants{read: "Q", tag: "management", store: allSteps}, "", ""},
+		{[]string{"limit", "set", "Q", "5", "--why", "r"}, grants{read: "Q", tag: "management", store: allSteps}, "", ""},
 	} {
 		t.Run(strings.Join(tc.args, " "), func(t *testing.T) {
 			t.Parallel() // most of it is waiting
@@ -81,7 +81,7 @@ func TestGrants(t *testing.T) {
 			if tc.args[0] != "declare" {
 				mustOutput(t, strikesOn(t, queue, "declare", queue))
 				buryFew(t, queue)
-				mustOutput(t, strikesOn(t, queue, "limit", "set", queue, "8", "--reason", "r"))
+				mustOutput(t, strikesOn(t, queue, "limit", "set", queue, "8", "--why", "r"))
 			}
 			cmd := asUser(t, queue, tc.args, tc.grants)
 			var stdout, stderr bytes.Buffer

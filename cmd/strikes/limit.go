@@ -49,7 +49,7 @@ func (a *app) limitClearCommand() *cobra.Command {
 	cmd := cli.New("clear QUEUE", "go back to what the consumers are configured with", "",
 		func(ctx context.Context, args []string) error { return c.ClearLimit(ctx, args[0]) })
 	c.AddRecords(cmd)
-	c.AddAudit(cmd, "reason")
+	c.AddAudit(cmd)
 	c.AddChange(cmd, "cleared", "")
 	return cmd
 }

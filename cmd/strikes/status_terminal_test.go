@@ -185,7 +185,7 @@ func TestConfirmAsksOnATerminal(t *testing.T) {
 		queue := "cli." + uuid.NewString()
 		t.Cleanup(func() { _ = forgetKeys(storeURL(t), queue) })
 		failOnce(t, queue, "a")
-		tt := onTerminal(t, pty.Winsize{Rows: 24, Cols: 80}, strikesOn(t, queue, "counter", "reset", "--reason", "why", queue, "a"))
+		tt := onTerminal(t, pty.Winsize{Rows: 24, Cols: 80}, strikesOn(t, queue, "counter", "reset", "--why", "why", queue, "a"))
 		tt.awaits(t, "Forget what is counted of 1 message of queue "+queue+"? [y/N] ")
 		tt.press(t, answer)
 		tt.awaits(t, want)

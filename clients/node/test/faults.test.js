@@ -198,11 +198,11 @@ test('pause, resume and skip by the strikes command', { timeout: 60_000 }, async
   }
   await f.publish('bad')
   await eventually(() => events.some((e) => e.outcome === 'retry'), 'a retry')
-  await strikes('skip', f.queue, 'bad', '--reason', 'a test', '--yes')
+  await strikes('skip', f.queue, 'bad', '--why', 'a test', '--yes')
   const [dead] = await f.dead(1)
   assert.equal(idOf(dead), 'bad')
   assert.equal(events.find((e) => e.outcome === 'dead-letter').cause, 'skipped')
-  await strikes('pause', f.queue, '--reason', 'a test')
+  await strikes('pause', f.queue, '--why', 'a test')
   await eventually(async () => (await f.channel.checkQueue(f.queue)).consumerCount === 0, 'no consumer', 2500)
   await f.publish('later')
   await strikes('resume', f.queue)

@@ -66,11 +66,11 @@ func TestChangeOnAFullDisk(t *testing.T) {
 }
 
 func TestNote(t *testing.T) {
-	note := Note{Reason: " "}
+	note := Note{Why: " "}
 	if _, err := note.Note(); cli.ExitCode(err) != cli.ExitMisuse {
 		t.Errorf("without a reason: %v", err)
 	}
-	note = Note{Reason: " the warehouse is down "}
+	note = Note{Why: " the warehouse is down "}
 	if n, err := note.Note(); err != nil || n.Why != "the warehouse is down" || !strings.Contains(n.By, "@") {
 		t.Errorf("%+v, %v", n, err)
 	}

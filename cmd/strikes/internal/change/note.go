@@ -12,22 +12,22 @@ import (
 )
 
 // Note are the flags of a verb that leaves a note.
-type Note struct{ Reason, By string }
+type Note struct{ Why, By string }
 
-// AddNote adds --reason and --by.
+// AddNote adds --why and --by.
 func (n *Note) AddNote(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&n.Reason, "reason", "", "why, as `TEXT`, kept with the change; required")
-	f.StringVar(&n.By, "by", "", "who does it, as `NAME`, kept with the reason")
+	f.StringVar(&n.Why, "why", "", "why you do it, as `TEXT`; kept with the change, and required")
+	f.StringVar(&n.By, "by", "", "who does it, as `NAME`; kept with the change")
 	cli.FromEnv(f, "by")
 	cli.DefaultText(f, "by", "this user at this host")
 }
 
-// AddAudit adds --by and a flag for the reason, of a verb that leaves a note in the audit log only.
-func (n *Note) AddAudit(cmd *cobra.Command, reason string) {
+// AddAudit adds --why and --by to a verb whose note is kept in the audit log only, and may lack the reason.
+func (n *Note) AddAudit(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&n.Reason, reason, "", "why, as `TEXT`, kept in the audit log")
-	f.StringVar(&n.By, "by", "", "who does it, as `NAME`, kept in the audit log")
+	f.StringVar(&n.Why, "why", "", "why you do it, as `TEXT`; kept in the audit log")
+	f.StringVar(&n.By, "by", "", "who does it, as `NAME`; kept in the audit log")
 	cli.FromEnv(f, "by")
 	cli.DefaultText(f, "by", "this user at this host")
 }
@@ -36,14 +36,14 @@ func (n *Note) AddAudit(cmd *cobra.Command, reason string) {
 func (n *Note) Note() (counter.Note, error) {
 	note := n.Given()
 	if note.Why == "" {
-		return note, cli.Misusef("--reason is missing; say why, it is kept with the change")
+		return note, cli.Misusef("--why is missing; say why you do it, the text is kept with the change")
 	}
 	return note, nil
 }
 
 // Given returns the note, which may lack a reason.
 func (n *Note) Given() counter.Note {
-	note := counter.Note{By: n.By, Why: strings.TrimSpace(n.Reason)}
+	note := counter.Note{By: n.By, Why: strings.TrimSpace(n.Why)}
 	if note.By == "" {
 		note.By = ThisUser()
 	}

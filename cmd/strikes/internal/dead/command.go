@@ -78,7 +78,7 @@ func (c *Command) AddChange(cmd *cobra.Command, done string) {
 	f.BoolVar(&c.DryRun, "dry-run", false, "only say what would be "+done)
 	f.BoolVar(&c.Yes, "yes", false, "do not ask; required where there is no terminal to ask at")
 	cli.JSON(f, &c.JSON, "print one JSON object a dead letter")
-	c.AddAudit(cmd, "why")
+	c.AddAudit(cmd)
 }
 
 // AddQueue adds --dead-letter-queue, or --dlq.

@@ -39,7 +39,7 @@ func (c *Lanes) AddChangeTo(cmd *cobra.Command) {
 	f.BoolVar(&c.Force, "force", false, "read the dead-letter queue even if that may do harm")
 	f.BoolVar(&c.Yes, "yes", false, "do not ask; required where there is no terminal to ask at")
 	cli.JSON(f, &c.JSON, "print what was done as one JSON object")
-	c.AddAudit(cmd, "why")
+	c.AddAudit(cmd)
 }
 
 // AddReplay adds the flags of a verb that replays.
