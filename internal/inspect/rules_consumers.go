@@ -40,7 +40,7 @@ func consumersRule(f Facts, _ Need) []Finding {
 
 // counted counts some consumers and names one of them.
 func counted(some []management.Consumer, of int) string {
-	return fmt.Sprintf("%d of %d (tag %q, connection %q)", len(some), of, some[0].Tag, some[0].Channel.Connection)
+	return fmt.Sprintf("%d of %d (tag %q, connection %q)", len(some), of, some[0].Tag, some[0].Connection())
 }
 
 // consumerTimeoutRule judges whether messages prefetched behind one that waits for its retry can be held so long.

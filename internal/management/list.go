@@ -21,7 +21,7 @@ func (c *Client) List(ctx context.Context, vhost string) ([]Listed, error) {
 	for page := 1; ; page++ {
 		var reply struct {
 			Items []struct {
-				Queue
+				queueReply
 				loadReply
 			} `json:"items"`
 			Pages int `json:"page_count"`
@@ -31,8 +31,7 @@ func (c *Client) List(ctx context.Context, vhost string) ([]Listed, error) {
 			return nil, err
 		}
 		for _, have := range reply.Items {
-			have.integers()
-			all = append(all, Listed{have.listed(vhost), have.load()})
+			all = append(all, Listed{have.queue().listed(vhost), have.load()})
 		}
 		if page >= reply.Pages {
 			return all, nil
@@ -52,21 +51,19 @@ func (q Queue) listed(vhost string) queueinfo.Queue {
 func (c *Client) Exchanges(ctx context.Context, vhost string) (map[string]Exchange, error) {
 	var all []struct {
 		Name string `json:"name"`
-		Exchange
+		exchangeReply
 	}
 	if err := c.get(ctx, &all, "?columns=name,type,arguments,policy", "exchanges", vhost); err != nil {
 		return nil, err
 	}
 	exchanges := make(map[string]Exchange, len(all))
 	for _, x := range all {
-		exchanges[x.Name] = x.Exchange
+		exchanges[x.Name] = x.exchange()
 	}
 	return exchanges, nil
 }
 
 // AllBindings lists the bindings of a virtual host, with those of the default exchange.
 func (c *Client) AllBindings(ctx context.Context, vhost string) ([]Binding, error) {
-	var all []Binding
-	err := c.get(ctx, &all, "?columns=source,destination,destination_type,routing_key,arguments,properties_key", "bindings", vhost)
-	return all, err
+	return c.bindings(ctx, "?columns=source,destination,destination_type,routing_key,arguments,properties_key", "bindings", vhost)
 }

@@ -57,20 +57,21 @@ type loadReply struct {
 	Unacked   int `json:"messages_unacknowledged"`
 	DLX       int `json:"messages_dlx"`
 	Consumers int `json:"consumers"`
-	Stats     struct {
-		In           rate  `json:"publish_details"`
-		Out          rate  `json:"deliver_get_details"`
-		AckRate      rate  `json:"ack_details"`
-		Acked        int64 `json:"ack"`
-		GotNoAck     int64 `json:"get_no_ack"`
-		DeliverNoAck int64 `json:"deliver_no_ack"`
-	} `json:"message_stats"`
+	Stats     object[struct {
+		In           object[rate] `json:"publish_details"`
+		Out          object[rate] `json:"deliver_get_details"`
+		AckRate      object[rate] `json:"ack_details"`
+		Acked        int64        `json:"ack"`
+		GotNoAck     int64        `json:"get_no_ack"`
+		DeliverNoAck int64        `json:"deliver_no_ack"`
+	}] `json:"message_stats"`
 }
 
 func (l loadReply) load() Load {
-	s := l.Stats
+	s := l.Stats.is
 	return Load{
-		Ready: l.Ready, Unacked: l.Unacked, DeadLettering: l.DLX, Consumers: l.Consumers, In: s.In.Rate, Out: s.Out.Rate, Acked: s.AckRate.Rate,
+		Ready: l.Ready, Unacked: l.Unacked, DeadLettering: l.DLX, Consumers: l.Consumers,
+		In: s.In.is.Rate, Out: s.Out.is.Rate, Acked: s.AckRate.is.Rate,
 		Taken: s.Acked + s.GotNoAck + s.DeliverNoAck,
 	}
 }

@@ -163,12 +163,18 @@ func (c *Client) UserPolicies(ctx context.Context, vhost string) ([]Policy, erro
 }
 
 func (c *Client) policies(ctx context.Context, kind, vhost string) ([]Policy, error) {
-	var all []Policy
-	if err := c.get(ctx, &all, "", kind, vhost); err != nil {
+	var reply []struct {
+		Policy
+		Definition object[amqp.Table] `json:"definition"`
+	}
+	if err := c.get(ctx, &reply, "", kind, vhost); err != nil {
 		return nil, err
 	}
-	for _, p := range all {
-		integers(p.Definition)
+	all := make([]Policy, len(reply))
+	for i, p := range reply {
+		all[i] = p.Policy
+		all[i].Definition = p.Definition.is
+		integers(all[i].Definition)
 	}
 	return all, nil
 }

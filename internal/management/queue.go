@@ -29,17 +29,26 @@ type Queue struct {
 // Queue returns a queue, or ErrNotFound.
 func (c *Client) Queue(ctx context.Context, vhost, name string) (Queue, error) {
 	const columns = "?columns=name,type,durable,auto_delete,exclusive,arguments,policy,operator_policy,effective_policy_definition"
-	var q Queue
-	if err := c.get(ctx, &q, columns, "queues", vhost, name); err != nil {
+	var reply queueReply
+	if err := c.get(ctx, &reply, columns, "queues", vhost, name); err != nil {
 		return Queue{}, err
 	}
-	q.integers()
-	return q, nil
+	return reply.queue(), nil
 }
 
-func (q Queue) integers() {
+// queueReply is a Queue with its objects as the API writes them. Its fields hide those of Queue from the decoder.
+type queueReply struct {
+	Queue
+	Arguments object[amqp.Table] `json:"arguments"`
+	Policy    object[amqp.Table] `json:"effective_policy_definition"`
+}
+
+func (r queueReply) queue() Queue {
+	q := r.Queue
+	q.Arguments, q.Policy = r.Arguments.is, r.Policy.is
 	integers(q.Arguments)
 	integers(q.Policy)
+	return q
 }
 
 // queuesPage is how many queues one reply lists; the API allows 500.
@@ -54,15 +63,15 @@ func (c *Client) Queues(ctx context.Context, vhost string) ([]queueinfo.Queue, e
 	var all []queueinfo.Queue
 	for page := 1; ; page++ {
 		var reply struct {
-			Items []Queue `json:"items"`
-			Pages int     `json:"page_count"`
+			Items []queueReply `json:"items"`
+			Pages int          `json:"page_count"`
 		}
 		query := "?page=" + strconv.Itoa(page) + "&page_size=" + strconv.Itoa(queuesPage)
 		if err := c.get(ctx, &reply, query, "queues", vhost); err != nil {
 			return nil, err
 		}
-		for _, have := range reply.Items {
-			have.integers()
+		for _, item := range reply.Items {
+			have := item.queue()
 			q := queueinfo.Queue{Name: have.Name, VHost: vhost}
 			policies.Describe(have, &q)
 			all = append(all, q)
@@ -82,9 +91,21 @@ type Exchange struct {
 
 // Exchange returns an exchange, or ErrNotFound.
 func (c *Client) Exchange(ctx context.Context, vhost, name string) (Exchange, error) {
-	var x Exchange
-	err := c.get(ctx, &x, "?columns=type,arguments,policy", "exchanges", vhost, name)
-	return x, err
+	var reply exchangeReply
+	err := c.get(ctx, &reply, "?columns=type,arguments,policy", "exchanges", vhost, name)
+	return reply.exchange(), err
+}
+
+// exchangeReply is an Exchange with its object as the API writes it.
+type exchangeReply struct {
+	Exchange
+	Arguments object[amqp.Table] `json:"arguments"`
+}
+
+func (r exchangeReply) exchange() Exchange {
+	x := r.Exchange
+	x.Arguments = r.Arguments.is
+	return x
 }
 
 // Binding is a binding as the API shows it.
@@ -99,16 +120,28 @@ type Binding struct {
 
 // Bindings returns the bindings from an exchange.
 func (c *Client) Bindings(ctx context.Context, vhost, exchange string) ([]Binding, error) {
-	var all []Binding
-	err := c.get(ctx, &all, "", "exchanges", vhost, exchange, "bindings", "source")
-	return all, err
+	return c.bindings(ctx, "", "exchanges", vhost, exchange, "bindings", "source")
 }
 
 // BindingsTo returns the bindings to a queue, with that of the default exchange.
 func (c *Client) BindingsTo(ctx context.Context, vhost, queue string) ([]Binding, error) {
-	var all []Binding
-	err := c.get(ctx, &all, "", "queues", vhost, queue, "bindings")
-	return all, err
+	return c.bindings(ctx, "", "queues", vhost, queue, "bindings")
+}
+
+func (c *Client) bindings(ctx context.Context, query string, segments ...string) ([]Binding, error) {
+	var reply []struct {
+		Binding
+		Arguments object[amqp.Table] `json:"arguments"`
+	}
+	if err := c.get(ctx, &reply, query, segments...); err != nil {
+		return nil, err
+	}
+	all := make([]Binding, len(reply))
+	for i, b := range reply {
+		all[i] = b.Binding
+		all[i].Arguments = b.Arguments.is
+	}
+	return all, nil
 }
 
 // Consumer is a consumer as the API shows it.
@@ -116,12 +149,15 @@ type Consumer struct {
 	Tag      string `json:"consumer_tag"`
 	Acks     bool   `json:"ack_required"`
 	Prefetch int64  `json:"prefetch_count"`
-	Channel  struct {
+	Channel  object[struct {
 		Connection string `json:"connection_name"`
-	} `json:"channel_details"`
+	}] `json:"channel_details"`
 
 	RawTimeout any `json:"consumer_timeout"` // in ms; "undefined"; absent before RabbitMQ 4.0
 }
+
+// Connection is the name of its connection; empty if its channel is closing.
+func (c Consumer) Connection() string { return c.Channel.is.Connection }
 
 // Timeout is the consumer timeout; 0 if it is not known.
 func (c Consumer) Timeout() time.Duration {
