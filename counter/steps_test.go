@@ -128,6 +128,16 @@ func outcome(err error) string {
 	return ""
 }
 
+// failHolding is the failure of a consumer that keeps the order of its whole queue. It shows the cause in the reply too.
+func failHolding(token string, f Failure, want string) op {
+	return op{func(t *testing.T, s store, m Message) string {
+		a := attempt(m, token)
+		a.HoldsQueue = true
+		reply, err := s.Fail(t.Context(), a, f)
+		return fmt.Sprintf("%s, %s", show(reply, err), reply.Cause)
+	}, want}
+}
+
 // inForce is the limit that the next step replies with.
 func inForce(token string, want string) op {
 	return op{func(t *testing.T, s store, m Message) string {
@@ -406,6 +416,10 @@ func TestSteps(t *testing.T) {
 			fail("a", again, "REQUEUE 1+0 fence 0"), grant(9, ""), clearLimit(""), inForce("b", "RUN limit 3 <nil>"),
 		}},
 		{"nothing is reset where nothing is counted", []op{clearLimit("no record"), record("0 records, <nil>")}},
+		{"a late step of a message that holds its queue is told why the queue is held", []op{
+			end("a", false), failHolding("b", reject, "HELD 1+0 fence 0, rejected"), fail("c", again, "REQUEUE 2+0 fence 0"),
+			failHolding("a", Failure{Limit: testLimit, AtMost: 1}, "HELD 2+0 fence 0, rejected"),
+		}},
 		{"unmarked attempts are never suspects", []op{
 			start("a", ModeUntracked, "RUN 0+0 fence 1"), start("b", ModeUntracked, "RUN 0+0 fence 2"), start("c", ModeShared, "RUN 0+0 fence 3"),
 		}},

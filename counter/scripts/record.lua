@@ -56,8 +56,9 @@
 -- Reply: a list with one entry for each step, in their order. An entry is an error, or
 --   { verdict, failures, crashes, limit in force, fence, wait in ms, cause, reason, double }
 -- The reply to a step with `later` has one more number: the hop for the copy of a moved message.
--- cause and reason are those of the last counted attempt if the verdict is EXHAUSTED or HELD, else null. double is 1 if this step is the
--- first sign that two messages have this id, else 0.
+-- cause and reason are those of the last counted attempt if the verdict is EXHAUSTED or HELD, else null. If the message holds its queue,
+-- the cause of HELD is the one in `pause`, which a later failure does not change. double is 1 if this step is the first sign that two
+-- messages have this id, else 0.
 --
 -- A record is one string: half the memory of a hash, and one command to read or write. It begins with a line of numbers and
 -- words, separated by one space. Times are Redis TIME in ms; 0 and . mean absent. In this order:

@@ -93,6 +93,9 @@ if live then
   call('SET', record, line .. tokens .. lengths .. id .. generation .. holder .. notes .. history .. reason, 'PX', live == ttl and ARGV[1] or live)
 end
 
+if verdict == 'HELD' and not held and call('HGET', pause, 'message') == member then -- an earlier step decided it
+  held = call('HGET', pause, 'cause')
+end
 local spent = verdict == 'EXHAUSTED' or verdict == 'HELD' -- no other verdict needs the reason, which may be long
 replies[n - 4] = { verdict, failures, crashes, limit, fence, rest or math.max(0, due - now), held or spent and cause ~= '.' and cause, spent and reason, double and 1 or 0, carried and top }
 
