@@ -112,13 +112,14 @@ type Kind string
 
 // Kinds of reasons.
 const (
-	KindFailed        Kind = "failed"         // handlers returned errors or rejected it
+	KindFailed        Kind = "failed"         // the last handler returned an error
+	KindRejected      Kind = "rejected"       // the last handler asked for the dead-letter queue: consumer.Reject, or exit code 65
 	KindPanicked      Kind = "panicked"       // the last handler panicked
 	KindTimedOut      Kind = "timed-out"      // the last handler passed its deadline
 	KindCrashed       Kind = "crashed"        // the last attempt crashed its process
 	KindSkipped       Kind = "skipped"        // an operator skipped it
 	KindTooOld        Kind = "too-old"        // it failed for longer than its MaxAge
-	KindRejected      Kind = "rejected"       // a consumer rejected it and left no record
+	KindNoRecord      Kind = "no-record"      // a consumer rejected it, and the store has no record of that
 	KindDeliveryLimit Kind = "delivery-limit" // it returned too often for the queue's limit
 	KindExpired       Kind = "expired"        // its time to live, or the queue's, ended
 	KindOverflow      Kind = "overflow"       // the queue was full
@@ -127,7 +128,10 @@ const (
 
 // Kinds returns all kinds.
 func Kinds() []Kind {
-	return []Kind{KindFailed, KindPanicked, KindTimedOut, KindCrashed, KindSkipped, KindTooOld, KindRejected, KindDeliveryLimit, KindExpired, KindOverflow, KindUnknown}
+	return []Kind{
+		KindFailed, KindRejected, KindPanicked, KindTimedOut, KindCrashed, KindSkipped, KindTooOld, KindNoRecord, KindDeliveryLimit, KindExpired,
+		KindOverflow, KindUnknown,
+	}
 }
 
 // Kind returns the kind of its reason.
@@ -151,9 +155,11 @@ func (m *Message) Kind() Kind {
 // kindOf returns the kind for a message that its consumer rejected.
 func kindOf(r *counter.Record) Kind {
 	if r == nil {
-		return KindRejected
+		return KindNoRecord
 	}
 	switch r.Cause {
+	case counter.CauseRejected:
+		return KindRejected
 	case counter.CausePanicked:
 		return KindPanicked
 	case counter.CauseCrashed:

@@ -66,9 +66,9 @@ func TestKind(t *testing.T) {
 		record bool
 		want   Kind
 	}{
-		{"rejected", "", false, KindRejected},
+		{"rejected", "", false, KindNoRecord},
 		{"rejected", counter.CauseFailed, true, KindFailed},
-		{"rejected", counter.CauseRejected, true, KindFailed},
+		{"rejected", counter.CauseRejected, true, KindRejected},
 		{"rejected", counter.CausePanicked, true, KindPanicked},
 		{"rejected", counter.CauseCrashed, true, KindCrashed},
 		{"rejected", counter.CauseTimedOut, true, KindTimedOut},

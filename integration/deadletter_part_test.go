@@ -37,7 +37,7 @@ func TestBrowsePart(t *testing.T) {
 			{byID, deadletter.Bounds{Picked: 2, AtMost: 100}, all[3:4], true},
 			{byID, deadletter.Bounds{AtMost: n}, []string{"m3", "m250"}, false},
 			{deadletter.Filter{}, deadletter.Bounds{Picked: 2}, all[:2], true},
-			{deadletter.Filter{Kind: deadletter.KindRejected}, deadletter.Bounds{Picked: 1}, all[:1], true},
+			{deadletter.Filter{Kind: deadletter.KindNoRecord}, deadletter.Bounds{Picked: 1}, all[:1], true},
 			{deadletter.Filter{}, deadletter.Bounds{Picked: n + 1}, all, false},
 		} {
 			var got []string

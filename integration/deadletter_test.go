@@ -101,7 +101,7 @@ func TestBrowseChangesNothing(t *testing.T) {
 			if diff := cmp.Diff(numbered("m", n), idsOf(got)); diff != "" {
 				t.Fatal(diff)
 			}
-			if l := got[7]; l.Origin.Queue != queue || l.Origin.Reason != "rejected" || l.Kind() != deadletter.KindRejected || len(l.Publishing.Body) > 2 {
+			if l := got[7]; l.Origin.Queue != queue || l.Origin.Reason != "rejected" || l.Kind() != deadletter.KindNoRecord || len(l.Publishing.Body) > 2 {
 				t.Errorf("%+v", l)
 			}
 		}

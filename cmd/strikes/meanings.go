@@ -16,9 +16,9 @@ const (
 	stateMeanings = "States: retrying (it failed, or was stopped, and gets another attempt), running, skipped (it is dead-lettered at its\n" +
 		"next step), dead-lettered, and done (handled; kept for ten minutes). A failure is an attempt that failed. A crash is an attempt that killed its process."
 
-	kindMeanings = "Kinds: failed (the last attempt failed, or rejected the message), panicked (a handler in Go), timed-out (the attempt\n" +
-		"passed its deadline), crashed (it killed its process), skipped (by an operator), too-old (it failed for longer than its maximal\n" +
-		"age), rejected (by a consumer without a record).\n" +
+	kindMeanings = "Kinds: failed (the last attempt failed), rejected (the last attempt rejected the message), panicked (a handler in Go),\n" +
+		"timed-out (the attempt passed its deadline), crashed (it killed its process), skipped (by an operator), too-old (it failed for\n" +
+		"longer than its maximal age), no-record (rejected by a consumer, and the store has no record of it).\n" +
 		"The broker dead-letters by itself: delivery-limit (too many returns), expired, overflow (the queue was full). unknown: the message does not say."
 
 	nameMeanings = "An ID may be a fingerprint, fp:…: list shows it for messages without an id, and show for all. It is made from the\n" +

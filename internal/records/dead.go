@@ -59,7 +59,7 @@ func (q *Queue) EachDead(ctx context.Context, filter deadletter.Filter) iter.Seq
 // of messages that died in other queues, and nothing of those that the broker dead-lettered by itself or that were not counted.
 func (q *Queue) Knows(filter deadletter.Filter) bool {
 	switch filter.Kind {
-	case deadletter.KindRejected, deadletter.KindDeliveryLimit, deadletter.KindExpired, deadletter.KindOverflow, deadletter.KindUnknown:
+	case deadletter.KindNoRecord, deadletter.KindDeliveryLimit, deadletter.KindExpired, deadletter.KindOverflow, deadletter.KindUnknown:
 		return false
 	default:
 		return filter.Lane == "" && (filter.Queue == "" || filter.Queue == q.Name)

@@ -43,11 +43,11 @@ func filterText(f deadletter.Filter, most int) string {
 			words = append(words, flag+" "+value)
 		}
 	}
-	add("--reason", f.Reason)
+	add("--error", f.Reason)
 	add("--kind", string(f.Kind))
 	add("--origin", f.Queue)
 	if f.Lane != "" {
-		add("--lane", f.Lane+"="+f.LaneValue)
+		words = append(words, "--lane-header "+f.Lane, "--lane "+f.LaneValue)
 	}
 	if f.Older > 0 {
 		add("--older-than", f.Older.String())

@@ -27,11 +27,12 @@ type Command struct {
 	connect.Flags
 	change.Note // Replay and Drop
 
-	DeadLetterQueue          string
-	NoStore, Force           bool
-	Text, Kind, Lane, Origin string
-	Older, Newer             time.Duration
-	JSON                     bool
+	DeadLetterQueue     string
+	NoStore, Force      bool
+	Error, Kind, Origin string
+	Lane, LaneHeader    string
+	Older, Newer        time.Duration
+	JSON                bool
 
 	Limit           int // List
 	Groups, Records bool
@@ -61,11 +62,12 @@ func (c *Command) AddTo(cmd *cobra.Command) {
 	AddQueue(f, &c.DeadLetterQueue)
 	f.BoolVar(&c.NoStore, "no-store", false, "do not use the store: no counts, no errors of handlers, no stop when messages fail again, no refusal of held lanes; strikes status may report what is taken off as missing")
 	f.BoolVar(&c.Force, "force", false, "read and pick even if that may do harm")
-	f.StringVar(&c.Text, "reason", "", "only those whose last error contains `TEXT`")
+	f.StringVar(&c.Error, "error", "", "only those whose last error contains `TEXT`, in any case")
 	f.StringVar(&c.Kind, "kind", "", "only those of a `KIND`: "+strings.Join(kinds(), ", "))
 	cli.Age(f, &c.Older, "older-than", "only those that died this `TIME` ago, or earlier: 90s, 12h or 7d")
 	cli.Age(f, &c.Newer, "newer-than", "only those that died within this `TIME`")
-	f.StringVar(&c.Lane, "lane", "", "only those with this header, as `NAME=VALUE`")
+	f.StringVar(&c.Lane, "lane", "", "only those of the lane `VALUE`, which is the value of the header that --lane-header names")
+	f.StringVar(&c.LaneHeader, "lane-header", "", "the header `NAME` whose value --lane gives")
 	f.StringVar(&c.Origin, "origin", "", "only those that died in `QUEUE`")
 	cli.OneOf(cmd, "kind", kinds()...)
 }

@@ -11,16 +11,12 @@ import (
 // filter reads which dead letters are meant.
 func (c *Command) filter(ids []string) (deadletter.Filter, error) {
 	f := deadletter.Filter{
-		IDs: ids, Queue: c.Origin, Kind: deadletter.Kind(c.Kind), Reason: c.Text,
-		Older: c.Older, Newer: c.Newer,
-	}
-	if lane := c.Lane; lane != "" {
-		var ok bool
-		if f.Lane, f.LaneValue, ok = strings.Cut(lane, "="); !ok || f.Lane == "" {
-			return f, cli.Refused("lane", lane, "a header and its value, NAME=VALUE")
-		}
+		IDs: ids, Queue: c.Origin, Kind: deadletter.Kind(c.Kind), Reason: c.Error,
+		Older: c.Older, Newer: c.Newer, Lane: c.LaneHeader, LaneValue: c.Lane,
 	}
 	switch {
+	case c.Changed("lane") != (c.LaneHeader != ""):
+		return f, cli.Misusef("--lane VALUE and --lane-header NAME go together: the lane is the value of that header")
 	case f.Kind != "" && !slices.Contains(deadletter.Kinds(), f.Kind):
 		return f, cli.Refused("kind", string(f.Kind), "one of "+strings.Join(kinds(), ", "))
 	case f.Older < 0 || f.Newer < 0:
@@ -28,7 +24,7 @@ func (c *Command) filter(ids []string) (deadletter.Filter, error) {
 	case f.Newer > 0 && f.Newer < f.Older:
 		return f, cli.Misusef("--newer-than must not be less than --older-than, got %v and %v", f.Newer, f.Older)
 	case c.NoStore && f.NeedsRecords() && !ofTheBroker(f):
-		return f, cli.Misusef("--no-store cannot be used with --reason, or with a --kind that only the store knows")
+		return f, cli.Misusef("--no-store cannot be used with --error, or with a --kind that only the store knows")
 	}
 	return f, nil
 }

@@ -212,11 +212,8 @@ func (c *Command) refuseHeld(ctx context.Context, q *dlq, instead, does string) 
 	}
 	list := shell.Operands(q.queue)
 	lane := fmt.Sprintf("%s LANE %s one", list, does)
-	if c.Lane != "" {
-		_, value, _ := strings.Cut(c.Lane, "=")
-		if slices.ContainsFunc(held, func(l counter.HeldLane) bool { return l.Lane == value }) {
-			lane = fmt.Sprintf("%s %s this one", shell.Operands(q.queue, value), does)
-		}
+	if c.LaneHeader != "" && slices.ContainsFunc(held, func(l counter.HeldLane) bool { return l.Lane == c.Lane }) {
+		lane = fmt.Sprintf("%s %s this one", shell.Operands(q.queue, c.Lane), does)
 	}
 	return cli.Misusef("queue %s has %s, whose dead letters would lose their order: strikes lane list %s shows them, and strikes lane %s %s (--force does it anyway)",
 		term.Shown(q.queue), printable.Plural(len(held), "held lane"), list, instead, lane)
