@@ -189,6 +189,7 @@ func (s *session) serve(ctx context.Context, l *link) error {
 		s.acks.Hurry()
 	}
 	if stopping {
+		s.Logger.Info("draining: handlers that run may finish", "queue", s.Queue, "within", max(s.consumer.DrainTimeout, 0))
 		err = s.drain(l)
 	}
 	if err != nil { // settle nothing late: the broker may take it for a consumer that it has given up

@@ -54,7 +54,7 @@ func ackAndBreak(t *testing.T, queue string, n int, lands bool) {
 		select {
 		case d := <-deliveries:
 			tags = append(tags, d.DeliveryTag)
-		case <-time.After(20 * time.Second):
+		case <-time.After(time.Minute):
 			t.Fatalf("%d of %d were delivered", len(tags), n)
 		}
 	}
@@ -79,7 +79,7 @@ func ackAndBreak(t *testing.T, queue string, n int, lands bool) {
 // returned empties a queue that has no consumer any more, and counts what was in it.
 func returned(t *testing.T, queue string) (n int) {
 	t.Helper()
-	proctest.Eventually(t, 10*time.Second, "the consumer gone", func() bool {
+	proctest.Eventually(t, time.Minute, "the consumer gone", func() bool {
 		gone := false
 		err := onChannel(dialer(t), func(ch *amqp.Channel) error {
 			q, err := ch.QueueDeclarePassive(queue, false, false, false, false, nil)

@@ -47,16 +47,16 @@ func TestOperatorsAreObeyedAtTheNextStep(t *testing.T) {
 		all := []string{"m0", "m1", "m2", "m3", "m4", "m5"}
 		spec.Fail = all
 		first, second := spec.spawn(t), spec.spawn(t)
-		proctest.Eventually(t, 30*time.Second, "two consumers", func() bool { return consumers(t, queue) == 2 })
+		proctest.Eventually(t, time.Minute, "two consumers", func() bool { return consumers(t, queue) == 2 })
 		publish(t, queue, "m", len(all))
-		proctest.Eventually(t, 30*time.Second, "a run of each message", func() bool {
+		proctest.Eventually(t, time.Minute, "a run of each message", func() bool {
 			byID, _ := spec.runs(t)
 			return len(byID) >= len(all)
 		})
 		granted, cleaned := counter.Message{VHost: "/", Queue: queue, ID: "m0"}, counter.Message{VHost: "/", Queue: queue, ID: "m1"}
 		why := counter.Note{By: "jo", Why: "supplier down"}
 		for _, m := range all {
-			proctest.Eventually(t, 10*time.Second, "a failed attempt of "+m, func() bool { return recorded(t, c, queue, m) })
+			proctest.Eventually(t, time.Minute, "a failed attempt of "+m, func() bool { return recorded(t, c, queue, m) })
 		}
 		for what, err := range map[string]error{
 			"limit": c.Admin().SetLimit(t.Context(), "/", queue, counter.Override{MaxRetries: new(5), Note: why}),
@@ -67,7 +67,7 @@ func TestOperatorsAreObeyedAtTheNextStep(t *testing.T) {
 				t.Fatalf("%s: %v", what, err)
 			}
 		}
-		proctest.Eventually(t, 60*time.Second, "every message dead-lettered", func() bool { return queueDepth(t, queue+".dlq") == len(all) })
+		proctest.Eventually(t, time.Minute, "every message dead-lettered", func() bool { return queueDepth(t, queue+".dlq") == len(all) })
 		terminate(t, first, second)
 
 		runs, late := map[string][]told{}, map[int]bool{}

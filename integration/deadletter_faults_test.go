@@ -29,7 +29,7 @@ func TestReplayLosesItsBroker(t *testing.T) {
 		told := 0
 		r, err := q.Replay(t.Context(), deadletter.Replay{Window: window, OnMessage: func(*deadletter.Message, error) {
 			if told++; told == 20 {
-				proctest.Eventually(t, 30*time.Second, "the connections are cut", func() bool { return cut(t, name) })
+				proctest.Eventually(t, time.Minute, "the connections are cut", func() bool { return cut(t, name) })
 			}
 		}})
 		var lost *publisher.Error
@@ -102,7 +102,7 @@ func TestReplayOfAReader(t *testing.T) {
 						t.Errorf("looked: %v", got)
 					}
 				}
-				proctest.Eventually(t, 10*time.Second, "all dead letters are still there", func() bool { return queueDepth(t, queue+".dlq") == tc.depth })
+				proctest.Eventually(t, time.Minute, "all dead letters are still there", func() bool { return queueDepth(t, queue+".dlq") == tc.depth })
 			})
 		})
 	}

@@ -142,9 +142,9 @@ func alive(cmd *exec.Cmd) bool {
 // settledTotal counts the messages of both queues once no consumer holds any.
 func settledTotal(t *testing.T, queue string) (total int) {
 	t.Helper()
-	proctest.Eventually(t, 20*time.Second, "the killed process is gone from the broker", func() bool { return consumers(t, queue+".dlq") == 0 })
+	proctest.Eventually(t, time.Minute, "the killed process is gone from the broker", func() bool { return consumers(t, queue+".dlq") == 0 })
 	last := -1
-	proctest.Eventually(t, 20*time.Second, "the queues are quiet", func() bool {
+	proctest.Eventually(t, time.Minute, "the queues are quiet", func() bool {
 		last, total = total, queueDepth(t, queue)+queueDepth(t, queue+".dlq")
 		return last == total && total > 0
 	})

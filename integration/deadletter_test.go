@@ -58,7 +58,7 @@ func reject(t *testing.T, queue string, n int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	proctest.Eventually(t, 30*time.Second, "the dead letters", func() bool { return queueDepth(t, queue+".dlq") == before+n })
+	proctest.Eventually(t, time.Minute, "the dead letters", func() bool { return queueDepth(t, queue+".dlq") == before+n })
 }
 
 func numbered(prefix string, n int) []string {
@@ -411,7 +411,7 @@ func TestReplayStopsWhenItFailsAgain(t *testing.T) {
 			Queue: queue, Counter: c, MaxRetries: 1, Concurrency: 4, Backoff: func(int) time.Duration { return time.Millisecond },
 			Handler: func(context.Context, amqp.Delivery) error { return errors.New("no such product") },
 		})
-		proctest.Eventually(t, 30*time.Second, "dead letters", func() bool { return queueDepth(t, queue+".dlq") == n })
+		proctest.Eventually(t, time.Minute, "dead letters", func() bool { return queueDepth(t, queue+".dlq") == n })
 
 		q := deadLetterQueue(t, queue)
 		q.Records = c.Admin()
@@ -426,7 +426,7 @@ func TestReplayStopsWhenItFailsAgain(t *testing.T) {
 		if !errors.Is(err, deadletter.ErrFailingAgain) || r.Done >= n || len(r.FailedAgain) < 3 || len(r.Undecided) > 0 {
 			t.Fatalf("%+v, %v", r, err)
 		}
-		proctest.Eventually(t, 30*time.Second, "all dead letters back", func() bool { return queueDepth(t, queue+".dlq") == n })
+		proctest.Eventually(t, time.Minute, "all dead letters back", func() bool { return queueDepth(t, queue+".dlq") == n })
 		again := 0
 		for _, l := range browsed(t, q, deadletter.Filter{}) {
 			if l.Replays == 1 && l.Record != nil && l.Record.Failures == 2 {
@@ -454,7 +454,7 @@ func TestReasonOfACopy(t *testing.T) {
 		q := deadLetterQueue(t, queue)
 		q.Records = c.Admin()
 		for _, want := range []string{"reason 1", "reason 2", "reason 3"} {
-			proctest.Eventually(t, 30*time.Second, "the dead letter", func() bool { return queueDepth(t, q.Name) == 1 })
+			proctest.Eventually(t, time.Minute, "the dead letter", func() bool { return queueDepth(t, q.Name) == 1 })
 			if got := browsed(t, q, deadletter.Filter{}); got[0].Reason() != want || got[0].Record.Failures != 2 {
 				t.Errorf("%q, %+v, want %q", got[0].Reason(), got[0].Record, want)
 			}
@@ -522,5 +522,5 @@ func TestBrowseTakesConstantMemory(t *testing.T) {
 	if most > n*size/2 {
 		t.Errorf("%d MB in use for %d MB of bodies", most>>20, n*size>>20)
 	}
-	proctest.Eventually(t, 30*time.Second, "the return of all to the dead-letter queue", func() bool { return queueDepth(t, q.Name) == n })
+	proctest.Eventually(t, time.Minute, "the return of all to the dead-letter queue", func() bool { return queueDepth(t, q.Name) == n })
 }

@@ -41,7 +41,7 @@ func TestDeadLettersThatWait(t *testing.T) {
 	}
 	conn, need := dialBroker(t), inspect.Need{Queue: queue, Management: managementURL(t)}
 	var load management.Load
-	proctest.Eventually(t, 30*time.Second, "the dead letters that wait", func() bool {
+	proctest.Eventually(t, time.Minute, "the dead letters that wait", func() bool {
 		load, err = doctor.Measure(t.Context(), conn, need)
 		return err == nil && load.DeadLettering == n
 	})

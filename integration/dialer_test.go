@@ -85,7 +85,7 @@ func TestDialerSendsAll(t *testing.T) {
 			}
 			got[len(d.Body)]++
 			need(t, d.Ack(false))
-		case <-time.After(20 * time.Second):
+		case <-time.After(time.Minute):
 			t.Fatalf("came back, by size: %v", got)
 		}
 	}
@@ -113,7 +113,7 @@ func TestDialerNoticesALoss(t *testing.T) {
 	between.Cut()
 	select {
 	case <-lost:
-	case <-time.After(5 * time.Second):
+	case <-time.After(time.Minute):
 		t.Error("the loss was not reported")
 	}
 	if _, err := conn.Channel(); !errors.Is(err, amqp.ErrClosed) {

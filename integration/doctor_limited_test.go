@@ -64,7 +64,7 @@ func TestDoctorLimitedDeadLetterQueue(t *testing.T) {
 					rest = 15 * time.Second // the API shows late what waits
 				}
 				kept, steady := -1, time.Now()
-				proctest.Eventually(t, 60*time.Second, "the dead letters are at rest", func() bool {
+				proctest.Eventually(t, time.Minute, "the dead letters are at rest", func() bool {
 					if now := b.depths(q)[1] + b.waiting(q); now != kept {
 						kept, steady = now, time.Now()
 					}

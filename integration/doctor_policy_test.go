@@ -25,7 +25,7 @@ func TestDoctorReadsPolicies(t *testing.T) {
 			b.queue(q, amqp.Table{"x-queue-type": kind})
 			b.queue(q+".dlq", lettersTo())
 			need := inspect.Need{Queue: q, MaxRetries: 3, Management: managementURL(t)}
-			proctest.Eventually(t, 20*time.Second, "the API shows that there is no policy", func() bool { return policyShown(t, q) })
+			proctest.Eventually(t, time.Minute, "the API shows that there is no policy", func() bool { return policyShown(t, q) })
 			set := func(definition map[string]any) {
 				topoAPI(t, "PUT", "policies/%2F/"+q, map[string]any{"pattern": "^" + q + "$", "apply-to": "queues", "definition": definition})
 			}
@@ -48,7 +48,7 @@ func TestDoctorReadsPolicies(t *testing.T) {
 				if codes, findings = b.examine(need); strings.Contains(codes, "no-dead-letter-exchange") {
 					t.Errorf("after the command: %v", findings)
 				}
-				proctest.Eventually(t, 20*time.Second, "the queue applies the policy", func() bool { return b.deadLetters(q) })
+				proctest.Eventually(t, time.Minute, "the queue applies the policy", func() bool { return b.deadLetters(q) })
 				b.rejectsLand(q, "", q)
 				b.forgetPolicy("strikes." + q)
 			}

@@ -154,7 +154,7 @@ func (b topo) depths(q string) (n [2]int) {
 // nothingLeft looks for scratch queues; another test's are there for a moment.
 func (b topo) nothingLeft() {
 	b.t.Helper()
-	proctest.Eventually(b.t, 10*time.Second, "no scratch queue is left", func() bool {
+	proctest.Eventually(b.t, time.Minute, "no scratch queue is left", func() bool {
 		listing, err := doctor.List(b.t.Context(), b.conn, inspect.Need{Management: managementURL(b.t)})
 		if err != nil {
 			b.t.Fatal(err)

@@ -46,10 +46,10 @@ func TestLostConnectionChargesNothing(t *testing.T) {
 			return ctx.Err()
 		}}
 		go func() { done <- consume.Run(ctx, namedDialer(t, name)) }()
-		proctest.Eventually(t, 10*time.Second, "four handlers in the middle", func() bool { return runs.Load() == 4 })
-		proctest.Eventually(t, 20*time.Second, "the connection cut", func() bool { return cut(t, name) })
-		proctest.Eventually(t, 20*time.Second, "four handlers cancelled and all messages handled", func() bool { return lost.Load() == 4 && runs.Load() >= 24 })
-		proctest.Eventually(t, 20*time.Second, "an empty queue", func() bool { return queueDepth(t, queue) == 0 })
+		proctest.Eventually(t, time.Minute, "four handlers in the middle", func() bool { return runs.Load() == 4 })
+		proctest.Eventually(t, time.Minute, "the connection cut", func() bool { return cut(t, name) })
+		proctest.Eventually(t, time.Minute, "four handlers cancelled and all messages handled", func() bool { return lost.Load() == 4 && runs.Load() >= 24 })
+		proctest.Eventually(t, time.Minute, "an empty queue", func() bool { return queueDepth(t, queue) == 0 })
 		stop()
 		if err := <-done; err != nil {
 			t.Errorf("Run: %v", err)
@@ -174,7 +174,7 @@ func TestBrokerKilledInTheMiddle(t *testing.T) {
 			ctx, stop := context.WithCancel(t.Context())
 			done := make(chan error, 1)
 			go func() { done <- consume.Run(ctx, dial) }()
-			proctest.Eventually(t, 20*time.Second, "a quarter of the work", func() bool { return runs.Load() > n/4 })
+			proctest.Eventually(t, time.Minute, "a quarter of the work", func() bool { return runs.Load() > n/4 })
 			if err := broker.Kill(); err != nil {
 				t.Fatal(err)
 			}
@@ -193,7 +193,7 @@ func TestBrokerKilledInTheMiddle(t *testing.T) {
 				}
 				return messages
 			}
-			proctest.Eventually(t, 60*time.Second, "all handled or dead-lettered", func() bool {
+			proctest.Eventually(t, time.Minute, "all handled or dead-lettered", func() bool {
 				for i := range n {
 					if i%20 != 0 && !handled[i].Load() {
 						return false
@@ -208,7 +208,7 @@ func TestBrokerKilledInTheMiddle(t *testing.T) {
 				must = rejected.since(killed)
 			}
 			have := map[string]bool{}
-			proctest.Eventually(t, 20*time.Second, fmt.Sprintf("%q in the dead-letter queue", must), func() bool {
+			proctest.Eventually(t, time.Minute, fmt.Sprintf("%q in the dead-letter queue", must), func() bool {
 				err := onChannel(dial, func(ch *amqp.Channel) error {
 					for {
 						d, ok, err := ch.Get("orders.dlq", true)
@@ -243,19 +243,19 @@ func TestStoreAwayForAWhile(t *testing.T) {
 	eachType(t, func(t *testing.T, queue string) {
 		r := start(t, consumer.Consumer{Queue: queue, Counter: c, Handler: failFor("m2"), Prefetch: 20})
 		publish(t, queue, "warm", 1)
-		proctest.Eventually(t, 10*time.Second, "the consumer at work", func() bool { return r.total() == 1 })
+		proctest.Eventually(t, time.Minute, "the consumer at work", func() bool { return r.total() == 1 })
 		if err := store.Pause(); err != nil {
 			t.Fatal(err)
 		}
 		publish(t, queue, "m", 10)
-		proctest.Eventually(t, 10*time.Second, "first deliveries handled without the store", func() bool { return r.total() == 11 })
+		proctest.Eventually(t, time.Minute, "first deliveries handled without the store", func() bool { return r.total() == 11 })
 		if n := r.of("m2"); n != 1 {
 			t.Errorf("the failing message ran %d times while the store was away", n)
 		}
 		if err := store.Resume(); err != nil {
 			t.Fatal(err)
 		}
-		proctest.Eventually(t, 20*time.Second, "its dead letter", func() bool { return queueDepth(t, queue+".dlq") == 1 })
+		proctest.Eventually(t, time.Minute, "its dead letter", func() bool { return queueDepth(t, queue+".dlq") == 1 })
 		if rec := one(t, c, queue, "m2"); rec.Failures != 4 || r.of("m2") != 4 {
 			t.Errorf("%d runs, record %+v", r.of("m2"), rec)
 		}
@@ -291,7 +291,7 @@ func TestOddMessages(t *testing.T) {
 			}
 			return nil
 		}})
-		proctest.Eventually(t, 60*time.Second, "all that fail dead-lettered", func() bool { return queueDepth(t, queue+".dlq") == len(odd)-len(fine) })
+		proctest.Eventually(t, time.Minute, "all that fail dead-lettered", func() bool { return queueDepth(t, queue+".dlq") == len(odd)-len(fine) })
 		for _, p := range odd {
 			want := 4
 			if slices.Contains(fine, p.MessageId) {
@@ -367,7 +367,7 @@ func TestRunRefuses(t *testing.T) {
 			if dial == nil {
 				dial = dialer(t)
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			err := c.Run(ctx, dial)
 			if err == nil || !strings.Contains(err.Error(), tc.want) {
@@ -383,6 +383,6 @@ func TestRunRefuses(t *testing.T) {
 		c.Queue, c.AllowDrop = noDLX, true
 		publish(t, noDLX, "m", 1)
 		r := start(t, c)
-		proctest.Eventually(t, 10*time.Second, "the message handled", func() bool { return r.total() == 1 })
+		proctest.Eventually(t, time.Minute, "the message handled", func() bool { return r.total() == 1 })
 	})
 }

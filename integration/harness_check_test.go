@@ -37,7 +37,7 @@ func TestHarness(t *testing.T) {
 		if got != "012" {
 			t.Errorf("getAll: %q", got)
 		}
-		proctest.Eventually(t, 5*time.Second, "an empty queue", func() bool { return queueDepth(t, queue) == 0 })
+		proctest.Eventually(t, time.Minute, "an empty queue", func() bool { return queueDepth(t, queue) == 0 })
 	})
 	for what, declare := range map[string]func(*amqp.Channel) error{
 		"queue": func(ch *amqp.Channel) error {

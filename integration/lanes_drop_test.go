@@ -59,5 +59,5 @@ func TestTwoDropOne(t *testing.T) {
 	if done, err := q.DropFirst(t.Context(), lane); err != nil || done.Dropped != 1 {
 		t.Errorf("whichever holds the lane: %+v, %v", done, err)
 	}
-	proctest.Eventually(t, 10*time.Second, "one dead letter left", func() bool { return depthOf(dialer(t), queue+".dlq") == 1 })
+	proctest.Eventually(t, time.Minute, "one dead letter left", func() bool { return depthOf(dialer(t), queue+".dlq") == 1 })
 }

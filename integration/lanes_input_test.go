@@ -105,7 +105,7 @@ func (l *laneQueue) ran() []string {
 
 func (l *laneQueue) wantRan(t *testing.T, want ...string) {
 	t.Helper()
-	proctest.Eventually(t, 30*time.Second, "handled messages", func() bool { return len(l.ran()) >= len(want) })
+	proctest.Eventually(t, time.Minute, "handled messages", func() bool { return len(l.ran()) >= len(want) })
 	if got := l.ran(); !slices.Equal(got, want) {
 		t.Errorf("handled %q, want %q", got, want)
 	}
@@ -165,7 +165,7 @@ func TestLanesOfALostStore(t *testing.T) {
 		l.wantRan(t, "2")
 		c := status.Collector{Queue: l.name, VHost: "/", Store: l.counts.Admin(), Dial: dialer(t), API: inspect.Need{Management: managementURL(t)}}
 		defer c.Close()
-		proctest.Eventually(t, 30*time.Second, "a status that says that the store does not know the dead letters", func() bool {
+		proctest.Eventually(t, time.Minute, "a status that says that the store does not know the dead letters", func() bool {
 			s, err := c.Collect(t.Context())
 			return err == nil && s.Dead.Unrecorded == 2 // a busy machine's store may be late
 		})

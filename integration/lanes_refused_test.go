@@ -35,9 +35,9 @@ func TestALaneHeldDuringASession(t *testing.T) {
 	need(t, err)
 	parked, err := counts.StepLane(t.Context(), step)
 	need(t, err)
-	proctest.Eventually(t, 10*time.Second, "that no consumer is attached", func() bool { return consumers(t, queue) == 0 })
+	proctest.Eventually(t, time.Minute, "that no consumer is attached", func() bool { return consumers(t, queue) == 0 })
 	publishBodies(t, queue, 1, 2, func(int) string { return "x lane" })
-	proctest.Eventually(t, 10*time.Second, "a message that waits", func() bool { return queueDepth(t, queue) == 1 })
+	proctest.Eventually(t, time.Minute, "a message that waits", func() bool { return queueDepth(t, queue) == 1 })
 	select {
 	case id := <-handled:
 		t.Errorf("%s overtook the dead letter", id)
@@ -54,7 +54,7 @@ func TestALaneHeldDuringASession(t *testing.T) {
 		if id != "1" {
 			t.Errorf("handled %s", id)
 		}
-	case <-time.After(30 * time.Second):
+	case <-time.After(time.Minute):
 		t.Error("the message is not handled after the release")
 	}
 	cancel()

@@ -40,7 +40,7 @@ func TestReplayLaneDuringTakeover(t *testing.T) {
 			park("", "first", func(amqp.Delivery) error { return nil })
 			store := &changedLane{Lanes: counts.Admin(), after: func() {
 				park("first", "second", func(d amqp.Delivery) error { return d.Nack(false, false) })
-				proctest.Eventually(t, 10*time.Second, "a dead letter", func() bool { return depthOf(dialer(t), queue+".dlq") == 1 })
+				proctest.Eventually(t, time.Minute, "a dead letter", func() bool { return depthOf(dialer(t), queue+".dlq") == 1 })
 			}}
 			q, err := deadletter.Open(t.Context(), deadletter.Queue{Name: queue + ".dlq", Dial: dialer(t), Records: counts.Admin()}, deadletter.Management{URL: managementURL(t)})
 			need(t, err)
@@ -79,7 +79,7 @@ func (c *changedLane) Lane(ctx context.Context, vhost, queue, lane string) (*cou
 // getOne waits for a message of a queue, and does not settle it.
 func getOne(t *testing.T, ch *amqp.Channel, queue string) (d amqp.Delivery) {
 	t.Helper()
-	proctest.Eventually(t, 10*time.Second, "a message in "+queue, func() bool {
+	proctest.Eventually(t, time.Minute, "a message in "+queue, func() bool {
 		got, ok, err := ch.Get(queue, false)
 		need(t, err)
 		d = got

@@ -37,7 +37,7 @@ func cut(t *testing.T, name string) bool {
 // own: 3.10 has no list of the connections while one of them goes (500).
 func manage(t *testing.T, method, path, body string) []byte {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	for {
 		status, answer := managed(ctx, t, method, path, body)

@@ -40,7 +40,7 @@ func watchStore(t *testing.T) func(touches func(command string) bool) {
 		if _, err := other.Write([]byte("ECHO " + marker + "\r\n")); err != nil {
 			t.Fatal(err)
 		}
-		if err := conn.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		if err := conn.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
 			t.Fatal(err)
 		}
 		for {

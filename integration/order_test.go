@@ -248,8 +248,7 @@ type cuttable struct {
 	url string
 
 	mu   sync.Mutex
-	conn net.Conn
-	at   time.Time // of the last cut
+	conn net.Conn // nil: it was cut, and no other was dialled since
 }
 
 func (c *cuttable) dial(ctx context.Context) (*amqp.Connection, error) {
@@ -266,15 +265,14 @@ func (c *cuttable) cut() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.conn != nil {
-		c.at = time.Now()
 		_ = c.conn.Close()
 		c.conn = nil
 	}
 }
 
-// justCut reports whether the consumer may not have noticed yet.
+// justCut reports whether the consumer may not have noticed yet. It has once it dials again.
 func (c *cuttable) justCut() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return time.Since(c.at) < 20*time.Millisecond
+	return c.conn == nil
 }

@@ -168,10 +168,10 @@ func TestThreeProcessesShareOneCount(t *testing.T) {
 		for range 3 {
 			all = append(all, spec.spawn(t))
 		}
-		proctest.Eventually(t, 30*time.Second, "three consumers", func() bool { return consumers(t, queue) == 3 })
+		proctest.Eventually(t, time.Minute, "three consumers", func() bool { return consumers(t, queue) == 3 })
 		publish(t, queue, "m", 100)
-		proctest.Eventually(t, 30*time.Second, "ten dead letters", func() bool { return queueDepth(t, queue+".dlq") == 10 })
-		proctest.Eventually(t, 30*time.Second, "every message handled", func() bool {
+		proctest.Eventually(t, time.Minute, "ten dead letters", func() bool { return queueDepth(t, queue+".dlq") == 10 })
+		proctest.Eventually(t, time.Minute, "every message handled", func() bool {
 			byID, _ := spec.runs(t)
 			return len(byID) == 100
 		})
@@ -243,11 +243,11 @@ func TestKillerIsDeadLetteredAndNeighboursAreNot(t *testing.T) {
 						t.Fatal("the killer is not dead-lettered")
 					}
 					p := spec.spawn(t)
-					proctest.Eventually(t, 20*time.Second, "the process's death or the killer's", func() bool {
+					proctest.Eventually(t, time.Minute, "the process's death or the killer's", func() bool {
 						return len(p.ended) == 1 || queueDepth(t, queue+".dlq") == 1
 					})
 				}
-				proctest.Eventually(t, 20*time.Second, "every message handled", func() bool {
+				proctest.Eventually(t, time.Minute, "every message handled", func() bool {
 					byID, _ := spec.runs(t)
 					return len(byID) == 20 && queueDepth(t, queue) == 0
 				})
@@ -281,7 +281,7 @@ func TestTerminatedProcessChargesNothing(t *testing.T) {
 		publish(t, queue, "m", 9)
 		for round := 1; round <= 3; round++ { // from the second on, what is stopped is redelivered and marked
 			cmd := spec.spawn(t)
-			proctest.Eventually(t, 20*time.Second, "three handlers in the middle", func() bool {
+			proctest.Eventually(t, time.Minute, "three handlers in the middle", func() bool {
 				byID, _ := spec.runs(t)
 				total := 0
 				for _, n := range byID {
@@ -290,7 +290,7 @@ func TestTerminatedProcessChargesNothing(t *testing.T) {
 				return total >= 3*round
 			})
 			terminate(t, cmd)
-			proctest.Eventually(t, 20*time.Second, "all messages back", func() bool { return queueDepth(t, queue) == 9 })
+			proctest.Eventually(t, time.Minute, "all messages back", func() bool { return queueDepth(t, queue) == 9 })
 		}
 		for r, err := range c.Admin().List(t.Context(), "/", queue) {
 			t.Errorf("after a stop: %+v, %v", r, err)

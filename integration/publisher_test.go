@@ -18,7 +18,7 @@ import (
 )
 
 // pubPatience is far more than any step takes on a busy machine.
-const pubPatience = 30 * time.Second
+const pubPatience = 2 * time.Minute
 
 func pubNew(t testing.TB, url string, opts *publisher.Options) *publisher.Publisher {
 	t.Helper()

@@ -261,7 +261,7 @@ func (p *pushing) stop(t *testing.T) {
 		if err != nil {
 			t.Errorf("consume ended with %v", err)
 		}
-	case <-time.After(40 * time.Second):
+	case <-time.After(time.Minute):
 		t.Error("consume did not stop")
 	}
 }

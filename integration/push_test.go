@@ -193,8 +193,8 @@ func TestPushOutage(t *testing.T) {
 		publishLanes(t, queue, 30, 1)
 		address := freeAddress(t)
 		p := push(t, strikes, queue, prefix, "http://"+address, "--max-retries", "1", "--concurrency", "4")
-		proctest.Eventually(t, 20*time.Second, "attempts that are not counted", func() bool { return strings.Count(p.stderr.String(), "not-counted m") > 40 })
-		proctest.Eventually(t, 20*time.Second, "status shows them", func() bool {
+		proctest.Eventually(t, time.Minute, "attempts that are not counted", func() bool { return strings.Count(p.stderr.String(), "not-counted m") > 40 })
+		proctest.Eventually(t, time.Minute, "status shows them", func() bool {
 			cmd := exec.CommandContext(t.Context(), strikes, "status", queue)
 			cmd.Env = p.Env
 			out, err := cmd.Output()
@@ -202,9 +202,9 @@ func TestPushOutage(t *testing.T) {
 		})
 		p.stop(t)
 		p = push(t, strikes, queue, prefix, "http://"+address, "--max-retries", "1", "--concurrency", "4")
-		proctest.Eventually(t, 20*time.Second, "the next process tries", func() bool { return strings.Contains(p.stderr.String(), "not-counted m") })
+		proctest.Eventually(t, time.Minute, "the next process tries", func() bool { return strings.Contains(p.stderr.String(), "not-counted m") })
 		s := endpoint{}.superviseAt(t, address)
-		proctest.Eventually(t, 20*time.Second, "all are handled", func() bool { return len(s.handled(t)) == 30 })
+		proctest.Eventually(t, time.Minute, "all are handled", func() bool { return len(s.handled(t)) == 30 })
 		p.stop(t)
 		if dead := queueDepth(t, queue+".dlq"); dead != 0 {
 			t.Errorf("%d dead letters", dead)
@@ -225,7 +225,7 @@ func TestPushBigBody(t *testing.T) {
 	publishAll(t, publisher.Message{Key: queue, Publishing: amqp.Publishing{MessageId: "big", Body: body, ContentType: "text/plain"}})
 	e := endpoint{Busy: []string{"big"}}.supervise(t)
 	p := push(t, strikes, queue, prefix, e.URL)
-	proctest.Eventually(t, 30*time.Second, "it is handled", func() bool { return e.handled(t)["big"] })
+	proctest.Eventually(t, time.Minute, "it is handled", func() bool { return e.handled(t)["big"] })
 	p.stop(t)
 	want := fmt.Sprintf("%x", sha256.Sum256(body))
 	for _, post := range e.ledger(t) {
@@ -239,7 +239,7 @@ func TestPushBigBody(t *testing.T) {
 func TestPushHealth(t *testing.T) {
 	strikes, queue, prefix := strikesBinary(t), declared(t, topology.Classic), uniqueName(t, "strikes")
 	p := push(t, strikes, queue, prefix, "http://127.0.0.1:1/", "--health-addr", "127.0.0.1:0")
-	proctest.Eventually(t, 20*time.Second, "it is ready", func() bool {
+	proctest.Eventually(t, time.Minute, "it is ready", func() bool {
 		_, rest, _ := strings.Cut(p.stderr.String(), "/live and /ready at ")
 		at, _, found := strings.Cut(rest, "\n")
 		if !found {

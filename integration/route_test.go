@@ -79,18 +79,18 @@ func TestRouteBreaksWhileConsuming(t *testing.T) {
 			ctx, stop := context.WithCancel(t.Context())
 			done := make(chan error, 1)
 			go func() { done <- consume.Run(ctx, dialer(t)) }()
-			proctest.Eventually(t, 20*time.Second, "a consumer", func() bool { return consumers(t, queue) == 1 })
+			proctest.Eventually(t, time.Minute, "a consumer", func() bool { return consumers(t, queue) == 1 })
 			if err := onChannel(dialer(t), func(ch *amqp.Channel) error { return tc.wreck(ch, queue) }); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(11 * time.Second) // for so long a route that was checked is believed
 			publish(t, queue, "m", 20)
-			proctest.Eventually(t, 20*time.Second, "20 dead letters held", func() bool { return held.Load() == 20 })
+			proctest.Eventually(t, time.Minute, "20 dead letters held", func() bool { return held.Load() == 20 })
 			if n := dead.Load(); n != 0 {
 				t.Errorf("%d were dead-lettered along a broken route", n)
 			}
 			tc.fix(t, queue)
-			proctest.Eventually(t, 30*time.Second, "20 dead letters", func() bool { return queueDepth(t, queue+".dlq") == 20 })
+			proctest.Eventually(t, time.Minute, "20 dead letters", func() bool { return queueDepth(t, queue+".dlq") == 20 })
 			stop()
 			if err := <-done; err != nil {
 				t.Errorf("Run: %v", err)

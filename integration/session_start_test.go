@@ -43,8 +43,8 @@ func TestConsumeEndsWhenTheBrokerDoesNotAnswer(t *testing.T) {
 		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "close the connection") {
 			t.Errorf("Consume: %v", err)
 		}
-	case <-time.After(5 * time.Second):
-		t.Error("Consume goes on 5 s after the end of its context")
+	case <-time.After(time.Minute):
+		t.Error("Consume goes on a minute after the end of its context")
 	}
 	between.Cut() // and goleak sees that the request ended with the connection
 }
@@ -73,7 +73,7 @@ func TestRunOutlivesABalancerThatHangsUp(t *testing.T) {
 		}
 		return socket, err
 	}})
-	ctx, stop := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 	defer stop()
 	handled := false
 	c := &consumer.Consumer{

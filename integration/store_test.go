@@ -161,7 +161,7 @@ func TestStoreCauses(t *testing.T) {
 				if !errors.As(err, &failed) {
 					t.Fatalf("%v, want a store error", err)
 				}
-				if took := time.Since(begin); took > 2*time.Second {
+				if took := time.Since(begin); took > 20*time.Second { // with what go-redis repeats by itself it is a minute
 					t.Errorf("reported after %v", took)
 				}
 				if failed.Fault != counter.FaultSlow { // a store short of CPU may say that it is busy only after the timeout
@@ -197,7 +197,7 @@ func spin(t *testing.T, store *servers.Redis) {
 		rdb.ScriptKill(context.Background())
 		<-done
 	})
-	proctest.Eventually(t, 10*time.Second, "a busy store", func() bool {
+	proctest.Eventually(t, time.Minute, "a busy store", func() bool {
 		return redis.HasErrorPrefix(rdb.Ping(t.Context()).Err(), "BUSY")
 	})
 }
@@ -323,7 +323,7 @@ func survives(t *testing.T, c *counter.Counter, master *servers.Redis) {
 	}
 	begin, tries := time.Now(), 0
 	var last error
-	proctest.Eventually(t, 10*time.Second, "an answer after the failover", func() bool {
+	proctest.Eventually(t, time.Minute, "an answer after the failover", func() bool {
 		tries++
 		_, err := c.Fail(t.Context(), attemptOf("2", "b"), limit)
 		var failed *counter.StoreError
@@ -335,7 +335,7 @@ func survives(t *testing.T, c *counter.Counter, master *servers.Redis) {
 	})
 	took := time.Since(begin)
 	t.Logf("answered after %v, %d tries", took.Round(time.Millisecond), tries)
-	if took > 5*time.Second {
+	if took > 30*time.Second { // it is a minute if the client does not ask for the new master
 		t.Errorf("it took %v; on the way: %v", took, last)
 	}
 	got, err := c.Fail(t.Context(), attemptOf("2", "b"), limit)

@@ -63,7 +63,7 @@ func TestTopologyDeadLettersMayBeLookedAt(t *testing.T) {
 					return look(ch, d)
 				})
 				// what a closed channel held comes back a moment after it
-				proctest.Eventually(t, 5*time.Second, "both letters are back", func() bool { return b.depths(q)[1] == 2 })
+				proctest.Eventually(t, time.Minute, "both letters are back", func() bool { return b.depths(q)[1] == 2 })
 			}
 		}
 	}

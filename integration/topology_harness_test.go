@@ -138,7 +138,7 @@ func (b topo) publish(exchange, key string, bodies ...string) {
 // get waits for a message, unacked.
 func (b topo) get(ch *amqp.Channel, queue string) (amqp.Delivery, bool) {
 	b.t.Helper()
-	for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		d, ok, err := ch.Get(queue, false)
 		if err != nil {
 			b.t.Fatal(err)

@@ -152,7 +152,7 @@ func TestTopologyDeadLetterLoops(t *testing.T) {
 			tt.set(b, q)
 			for api, want := range map[string]string{"": tt.amqp, managementURL(t): tt.manage} {
 				need := topology.Need{Queue: q, MaxRetries: 1, Management: api}
-				proctest.Eventually(t, 15*time.Second, fmt.Sprintf("with API %q the finding %q", api, want), func() bool {
+				proctest.Eventually(t, time.Minute, fmt.Sprintf("with API %q the finding %q", api, want), func() bool {
 					got := strings.Join(slices.DeleteFunc(b.codes(need), func(c string) bool { return !strings.Contains(c, "loop") }), ", ")
 					return got == want
 				})

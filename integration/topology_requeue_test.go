@@ -102,8 +102,8 @@ func topoNext(queue <-chan amqp.Delivery) (amqp.Delivery, error) {
 			return d, errors.New("the channel was closed")
 		}
 		return d, nil
-	case <-time.After(5 * time.Second):
-		return amqp.Delivery{}, errors.New("no delivery within 5 s")
+	case <-time.After(time.Minute):
+		return amqp.Delivery{}, errors.New("no delivery within a minute")
 	}
 }
 

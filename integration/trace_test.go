@@ -161,7 +161,7 @@ func TestTraceOverThreeProcesses(t *testing.T) {
 	}
 	consumed := as("consume")
 	published := as("publish")()
-	proctest.Eventually(t, 30*time.Second, "the dead letter", func() bool { return queueDepth(t, queue+".dlq") == 1 })
+	proctest.Eventually(t, time.Minute, "the dead letter", func() bool { return queueDepth(t, queue+".dlq") == 1 })
 	replayed := as("replay")()
 	attempts := consumed()
 

@@ -136,7 +136,7 @@ func TestUndecodableTakesNoNeighbour(t *testing.T) {
 				untilDone(t, queue, bad.frame, fleet, store, func(handled map[string]int, told int) bool {
 					return allHandled(handled) && told >= 7
 				})
-				proctest.Eventually(t, 10*time.Second, "the source empty, one dead letter", func() bool {
+				proctest.Eventually(t, time.Minute, "the source empty, one dead letter", func() bool {
 					return queueDepth(t, queue) == 0 && queueDepth(t, queue+".dlq") == 1
 				})
 				u, err := store.Admin().Undecodable(t.Context(), "/", queue)
@@ -163,7 +163,7 @@ func TestUndecodableBlocksAClassicQueue(t *testing.T) {
 			untilDone(t, queue, bad.frame, 1, counter.NewMemory(nil), func(handled map[string]int, told int) bool {
 				return handled["m3"] > 0 && handled["m4"] > 0 && told == 0
 			})
-			proctest.Eventually(t, 10*time.Second, "the source empty, one dead letter", func() bool {
+			proctest.Eventually(t, time.Minute, "the source empty, one dead letter", func() bool {
 				return queueDepth(t, queue) == 0 && queueDepth(t, queue+".dlq") == 1
 			})
 		})

@@ -139,7 +139,7 @@ func (r *running) stop() {
 		if r.err != nil {
 			r.t.Errorf("Run: %v", r.err)
 		}
-	case <-time.After(40 * time.Second):
+	case <-time.After(time.Minute):
 		r.t.Error("Run did not return")
 	}
 }
@@ -199,8 +199,8 @@ func TestFailsUntilTheLimitThenDeadLetters(t *testing.T) {
 				c := counters(t)
 				publish(t, queue, "m", 50)
 				r := start(t, consumer.Consumer{Queue: queue, Counter: c, Retry: mode, Concurrency: 4, Handler: failFor("m7", "m31")})
-				proctest.Eventually(t, 20*time.Second, "two dead letters", func() bool { return queueDepth(t, queue+".dlq") == 2 })
-				proctest.Eventually(t, 20*time.Second, "every message handled", func() bool { return r.total() >= 48+8 })
+				proctest.Eventually(t, time.Minute, "two dead letters", func() bool { return queueDepth(t, queue+".dlq") == 2 })
+				proctest.Eventually(t, time.Minute, "every message handled", func() bool { return r.total() >= 48+8 })
 				r.stop()
 
 				if n := queueDepth(t, queue); n != 0 {
@@ -244,8 +244,8 @@ func TestSuccessClearsTheCount(t *testing.T) {
 		}
 		publish(t, queue, "m", 1)
 		r := start(t, consumer.Consumer{Queue: queue, Counter: c, Handler: flaky})
-		proctest.Eventually(t, 10*time.Second, "a success", func() bool { return r.total() == 3 })
-		proctest.Eventually(t, 10*time.Second, "its record marked done", func() bool {
+		proctest.Eventually(t, time.Minute, "a success", func() bool { return r.total() == 3 })
+		proctest.Eventually(t, time.Minute, "its record marked done", func() bool {
 			return one(t, c, queue, "m0").State == counter.StateDone
 		})
 		// the id is used again: three more failures are within the budget of a new message
@@ -253,7 +253,7 @@ func TestSuccessClearsTheCount(t *testing.T) {
 		left = 3
 		mu.Unlock()
 		publish(t, queue, "m", 1)
-		proctest.Eventually(t, 10*time.Second, "three failures and a success", func() bool { return r.total() == 7 })
+		proctest.Eventually(t, time.Minute, "three failures and a success", func() bool { return r.total() == 7 })
 		r.stop()
 		if n := queueDepth(t, queue+".dlq"); n != 0 {
 			t.Errorf("%d dead letters", n)
@@ -270,7 +270,7 @@ func TestOneIDInTwoQueuesIsCountedApart(t *testing.T) {
 		all = append(all, start(t, consumer.Consumer{Queue: q, Counter: c, Handler: failFor("m0")}))
 	}
 	for i, q := range queues {
-		proctest.Eventually(t, 10*time.Second, "its dead letter", func() bool { return queueDepth(t, q+".dlq") == 1 })
+		proctest.Eventually(t, time.Minute, "its dead letter", func() bool { return queueDepth(t, q+".dlq") == 1 })
 		if n := all[i].of("m0"); n != 4 {
 			t.Errorf("%d runs in queue %d, want 4", n, i)
 		}
@@ -284,7 +284,7 @@ func TestReplayedDeadLetterLivesAnew(t *testing.T) {
 		publish(t, queue, "m", 1)
 		r := start(t, consumer.Consumer{Queue: queue, Counter: c, Handler: failFor("m0")})
 		for life := 1; life <= 3; life++ {
-			proctest.Eventually(t, 10*time.Second, "its dead letter", func() bool { return queueDepth(t, queue+".dlq") == 1 })
+			proctest.Eventually(t, time.Minute, "its dead letter", func() bool { return queueDepth(t, queue+".dlq") == 1 })
 			if n := r.of("m0"); n != 4*life {
 				t.Fatalf("%d runs after %d lives, want %d", n, life, 4*life)
 			}
@@ -322,7 +322,7 @@ func TestReplayedThenMovedBack(t *testing.T) {
 			func() {},
 		} {
 			r := start(t, consumer.Consumer{Queue: queue, Counter: c, Handler: fail})
-			proctest.Eventually(t, 10*time.Second, "its dead letter", func() bool { return queueDepth(t, dlq.Name) == 1 })
+			proctest.Eventually(t, time.Minute, "its dead letter", func() bool { return queueDepth(t, dlq.Name) == 1 })
 			if r.stop(); r.total() != 4 {
 				t.Errorf("%d attempts in generation %d, want 4", r.total(), generation+1)
 			}
@@ -370,7 +370,7 @@ func TestRequeuedMessageKeepsItsPlace(t *testing.T) {
 	eachType(t, func(t *testing.T, queue string) {
 		publish(t, queue, "m", 20)
 		r := start(t, consumer.Consumer{Queue: queue, Counter: counters(t), Prefetch: 1, Handler: failFor("m3", "m11")})
-		proctest.Eventually(t, 20*time.Second, "every message handled", func() bool { return r.total() == 18+8 })
+		proctest.Eventually(t, time.Minute, "every message handled", func() bool { return r.total() == 18+8 })
 		var want []string
 		for i := range 20 {
 			id := fmt.Sprint("m", i)
@@ -403,12 +403,12 @@ func TestStopInTheMiddleChargesNothing(t *testing.T) {
 			<-began
 		}
 		r.stop()
-		proctest.Eventually(t, 10*time.Second, "all messages back", func() bool { return queueDepth(t, queue) == 30 })
+		proctest.Eventually(t, time.Minute, "all messages back", func() bool { return queueDepth(t, queue) == 30 })
 		for r, err := range c.Admin().List(t.Context(), "/", queue) {
 			t.Errorf("after a stop: %+v, %v", r, err)
 		}
 		again := start(t, consumer.Consumer{Queue: queue, Counter: c, Handler: failFor()})
-		proctest.Eventually(t, 10*time.Second, "all handled", func() bool { return again.total() == 30 })
+		proctest.Eventually(t, time.Minute, "all handled", func() bool { return again.total() == 30 })
 		again.stop()
 		for r, err := range c.Admin().List(t.Context(), "/", queue) {
 			t.Errorf("after all succeeded: %+v, %v", r, err)
@@ -451,7 +451,7 @@ func drainLosesNoAck(t *testing.T, queue string, c consumer.Consumer) {
 	}
 	r.stop()
 	left := 600 - r.total()
-	proctest.Eventually(t, 10*time.Second, fmt.Sprintf("%d unhandled messages back", left), func() bool { return queueDepth(t, queue) >= left })
+	proctest.Eventually(t, time.Minute, fmt.Sprintf("%d unhandled messages back", left), func() bool { return queueDepth(t, queue) >= left })
 	if back := purged(t, queue); back != left {
 		t.Errorf("%d messages came back, %d were not handled", back, left)
 	}
@@ -509,7 +509,7 @@ func TestStopHandsOverInOrder(t *testing.T) {
 			second := start(t, c)
 			<-waits
 			first.stop()
-			proctest.Eventually(t, 20*time.Second, "the rest handled", func() bool { return second.total() == 40 })
+			proctest.Eventually(t, time.Minute, "the rest handled", func() bool { return second.total() == 40 })
 			for i, id := range second.runs {
 				if want := fmt.Sprint("m", 20+i); id != want {
 					t.Fatalf("the second consumer began with %v, want order from m20", second.runs[:i+1])
@@ -524,7 +524,7 @@ func TestFirstDeliverySuccessesDoNotTouchTheStore(t *testing.T) {
 	publish(t, queue, "m", 10_000)
 	watched := watchStore(t)
 	r := start(t, consumer.Consumer{Queue: queue, Counter: c, Prefetch: 100, Concurrency: 4, Handler: failFor()})
-	proctest.Eventually(t, 60*time.Second, "every message handled", func() bool { return r.total() == 10_000 })
+	proctest.Eventually(t, time.Minute, "every message handled", func() bool { return r.total() == 10_000 })
 	r.stop()
 	watched(func(command string) bool { return commandTouchesRecords(command) })
 }

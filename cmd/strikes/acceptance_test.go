@@ -123,7 +123,7 @@ func checkDeadLetters(t *testing.T, queue string) {
 			return err
 		}
 		ids := map[string]bool{}
-		proctest.Eventually(t, 5*time.Second, "50 dead letters", func() bool {
+		proctest.Eventually(t, time.Minute, "50 dead letters", func() bool {
 			n, err := connect.Ready(conn, queue+".dlq")
 			return n == 50 || err != nil
 		})

@@ -104,7 +104,7 @@ func TestDemoEnds(t *testing.T) {
 				t.Fatal(err)
 			}
 			_ = cmd.Wait()
-			proctest.Eventually(t, 10*time.Second, "the consumers are gone", func() bool { return consumers(t, queue) == 0 })
+			proctest.Eventually(t, time.Minute, "the consumers are gone", func() bool { return consumers(t, queue) == 0 })
 			if sig == syscall.SIGKILL {
 				return
 			}

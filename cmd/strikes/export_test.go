@@ -32,7 +32,7 @@ func exported(t *testing.T, args ...string) func() string {
 		}
 	})
 	address := regexp.MustCompile(`http://\S+`)
-	proctest.Eventually(t, 10*time.Second, "the address", func() bool { return address.MatchString(stderr.String()) })
+	proctest.Eventually(t, time.Minute, "the address", func() bool { return address.MatchString(stderr.String()) })
 	return func() string {
 		res, err := http.Get(address.FindString(stderr.String()) + "/metrics")
 		if err != nil {
@@ -55,7 +55,7 @@ func TestExport(t *testing.T) {
 	buryFew(t, queue)
 	servers := []string{"--amqp-url", brokerURL(t), "--redis-url", storeURL(t), "--prefix", queue, "--management-url", managementURL(t)}
 	scrape := exported(t, append(servers, "--queue", queue)...)
-	proctest.Eventually(t, 30*time.Second, "the metrics", func() bool {
+	proctest.Eventually(t, time.Minute, "the metrics", func() bool {
 		page := scrape()
 		for _, want := range []string{
 			"strikes_broker_up 1", "strikes_store_up 1",

@@ -5,6 +5,7 @@ package main
 import (
 	"errors"
 	"io"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
@@ -64,6 +65,20 @@ func started(t *testing.T, cmd *exec.Cmd) (stdout, stderr *clitest.Output) {
 	return stdout, stderr
 }
 
+// interrupt sends signals to a consume -v. Each but the first is sent once the one before it had its effect, and cannot be taken for the same.
+func interrupt(t *testing.T, cmd *exec.Cmd, stderr *clitest.Output, signals ...syscall.Signal) {
+	t.Helper()
+	for i, s := range signals {
+		if err := cmd.Process.Signal(s); err != nil {
+			t.Fatal(err)
+		}
+		if i == 0 && s != syscall.SIGKILL {
+			proctest.Eventually(t, time.Minute, "it drains", func() bool { return strings.Contains(stderr.String(), "draining") })
+			time.Sleep(cli.SameSignal)
+		}
+	}
+}
+
 func TestPublishInterrupted(t *testing.T) {
 	queue := declaredQueue(t)
 	cmd := strikesOn(t, queue, "publish", "--json", queue)
@@ -76,7 +91,7 @@ func TestPublishInterrupted(t *testing.T) {
 		if _, err := io.WriteString(stdin, line); err != nil {
 			t.Fatal(err)
 		}
-		proctest.Eventually(t, 10*time.Second, "a line is published before the next one comes", func() bool {
+		proctest.Eventually(t, time.Minute, "a line is published before the next one comes", func() bool {
 			return strings.Count(stdout.String(), `"confirmed":true`) == n+1
 		})
 	}
@@ -92,8 +107,9 @@ func TestPublishInterrupted(t *testing.T) {
 	}
 }
 
-// TestConsumeStops sends signals to a consumer whose command runs.
+// TestConsumeStops sends signals to a consumer whose command runs until FINISH is there.
 func TestConsumeStops(t *testing.T) {
+	const finish = `; until test -e "$FINISH"; do sleep 0.05; done; `
 	tests := []struct {
 		name    string
 		script  string
@@ -102,38 +118,35 @@ func TestConsumeStops(t *testing.T) {
 		left    int // messages in the queue
 		printed string
 	}{
-		{"the command may finish", `echo begun; sleep 0.7; echo finished`, []syscall.Signal{syscall.SIGTERM}, cli.ExitOK, 0, "begun\nfinished\n"},
-		{"a failure while stopping is not counted", `echo begun; sleep 0.7; exit 1`, []syscall.Signal{syscall.SIGINT}, cli.ExitOK, 1, "begun\n"},
+		{"the command may finish", `echo begun` + finish + `echo finished`, []syscall.Signal{syscall.SIGTERM}, cli.ExitOK, 0, "begun\nfinished\n"},
+		{"a failure while stopping is not counted", `echo begun` + finish + `exit 1`, []syscall.Signal{syscall.SIGINT}, cli.ExitOK, 1, "begun\n"},
 		{"a second signal ends it", `echo begun; sleep 600`, []syscall.Signal{syscall.SIGINT, syscall.SIGTERM}, cli.ExitInterrupted, 1, "begun\n"},
-		{"it is killed, and the command with it", `echo begun; exec sleep 30`, []syscall.Signal{syscall.SIGKILL}, -1, 1, "begun\n"},
+		{"it is killed, and the command with it", `echo begun; exec sleep 600`, []syscall.Signal{syscall.SIGKILL}, -1, 1, "begun\n"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			queue := queueOfOne(t)
 
-			pidFile := filepath.Join(t.TempDir(), "pid")
-			cmd := strikesOn(t, queue, "consume", queue, "--", "sh", "-c", `echo $$ >"$PID_FILE"; `+tt.script)
-			cmd.Env = append(cmd.Env, "PID_FILE="+pidFile)
+			pidFile, finish := filepath.Join(t.TempDir(), "pid"), filepath.Join(t.TempDir(), "finish")
+			cmd := strikesOn(t, queue, "consume", "-v", queue, "--", "sh", "-c", `echo $$ >"$PID_FILE"; `+tt.script)
+			cmd.Env = append(cmd.Env, "PID_FILE="+pidFile, "FINISH="+finish)
 			stdout, stderr := started(t, cmd)
-			proctest.Eventually(t, 20*time.Second, "the command runs", func() bool { return stdout.String() == "begun\n" })
-			for _, s := range tt.signals {
-				time.Sleep(cli.SameSignal + 50*time.Millisecond) // two within that time are one
-				if err := cmd.Process.Signal(s); err != nil {
-					t.Fatal(err)
-				}
+			proctest.Eventually(t, time.Minute, "the command runs", func() bool { return stdout.String() == "begun\n" })
+			interrupt(t, cmd, stderr, tt.signals...)
+			if err := os.WriteFile(finish, nil, 0o600); err != nil {
+				t.Fatal(err)
 			}
-			began := time.Now()
 			_ = cmd.Wait()
-			if code := cmd.ProcessState.ExitCode(); code != tt.code || stdout.String() != tt.printed || time.Since(began) > 10*time.Second {
-				t.Errorf("exit code %d after %v, printed %q:\n%s", code, time.Since(began), stdout, stderr)
+			if code := cmd.ProcessState.ExitCode(); code != tt.code || stdout.String() != tt.printed {
+				t.Errorf("exit code %d, printed %q:\n%s", code, stdout, stderr)
 			}
-			proctest.Eventually(t, 10*time.Second, "the message is where it must be", func() bool {
+			proctest.Eventually(t, time.Minute, "the message is where it must be", func() bool {
 				n, err := readyIn(brokerURL(t), queue)
 				return err == nil && n == tt.left
 			})
 			if pid := clitest.ReadPID(t, pidFile); tt.code >= 0 || runtime.GOOS == "linux" { // elsewhere nothing ends an orphan
-				proctest.Eventually(t, 10*time.Second, "the command is gone", func() bool { return !clitest.Alive(pid) })
+				proctest.Eventually(t, time.Minute, "the command is gone", func() bool { return !clitest.Alive(pid) })
 			}
 			list := strikesOn(t, queue, "counter", "list", queue)
 			if out, err := list.CombinedOutput(); list.ProcessState.ExitCode() != cli.ExitNothing {
@@ -148,15 +161,10 @@ func TestConsumeStops(t *testing.T) {
 func TestConsumeEndedAtOnce(t *testing.T) {
 	queue := queueOfOne(t)
 	for range 3 {
-		cmd := strikesOn(t, queue, "consume", queue, "--", "sh", "-c", "echo begun; sleep 600")
+		cmd := strikesOn(t, queue, "consume", "-v", queue, "--", "sh", "-c", "echo begun; sleep 600")
 		stdout, stderr := started(t, cmd)
-		proctest.Eventually(t, 20*time.Second, "the command runs", func() bool { return stdout.String() == "begun\n" })
-		for range 2 {
-			if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-				t.Fatal(err)
-			}
-			time.Sleep(cli.SameSignal + 50*time.Millisecond)
-		}
+		proctest.Eventually(t, time.Minute, "the command runs", func() bool { return stdout.String() == "begun\n" })
+		interrupt(t, cmd, stderr, syscall.SIGTERM, syscall.SIGTERM)
 		_ = cmd.Wait()
 		if code := cmd.ProcessState.ExitCode(); code != cli.ExitInterrupted {
 			t.Errorf("exit code %d: %s", code, stderr)
@@ -165,24 +173,6 @@ func TestConsumeEndedAtOnce(t *testing.T) {
 	out, _ := strikesOn(t, queue, "counter", "list", "--json", queue).CombinedOutput()
 	if strings.Contains(string(out), `"running"`) || strings.Contains(string(out), `"suspect":true`) {
 		t.Errorf("after three ends: %s", out)
-	}
-}
-
-// TestTwoSignalsAtOnceAreOne: the command goes on.
-func TestTwoSignalsAtOnceAreOne(t *testing.T) {
-	queue := queueOfOne(t)
-	cmd := strikesOn(t, queue, "consume", queue, "--", "sh", "-c", "echo begun; sleep 1; echo finished")
-	stdout, stderr := started(t, cmd)
-	proctest.Eventually(t, 20*time.Second, "the command runs", func() bool { return stdout.String() == "begun\n" })
-	for range 3 {
-		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(20 * time.Millisecond) // so that they do not arrive as one
-	}
-	_ = cmd.Wait()
-	if code := cmd.ProcessState.ExitCode(); code != cli.ExitOK || stdout.String() != "begun\nfinished\n" {
-		t.Errorf("exit code %d, printed %q: %s", code, stdout, stderr)
 	}
 }
 
@@ -202,7 +192,7 @@ func TestReplayInterrupted(t *testing.T) {
 	mustOutput(t, strikesOn(t, queue, "consume", queue, "--exit-when-idle", "500ms", "--max-retries", "0", "--concurrency", "8", "--", "false"))
 	cmd := strikesOn(t, queue, "dead", "replay", queue, "--all", "--yes", "--rate", "10", "--json")
 	stdout, stderr := started(t, cmd)
-	proctest.Eventually(t, 20*time.Second, "some are replayed", func() bool { return strings.Count(stdout.String(), `"replayed":true`) > 2 })
+	proctest.Eventually(t, time.Minute, "some are replayed", func() bool { return strings.Count(stdout.String(), `"replayed":true`) > 2 })
 	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}

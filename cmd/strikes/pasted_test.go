@@ -133,7 +133,7 @@ func TestPastedCommands(t *testing.T) {
 			removePolicy(t, api, name)
 		}
 	})
-	proctest.Eventually(t, 30*time.Second, "the API knows the queues' policies", func() bool {
+	proctest.Eventually(t, time.Minute, "the API knows the queues' policies", func() bool {
 		return !strings.Contains(doctorSays(t, api, oddNames...), "dead-letter-unproven")
 	})
 	for _, name := range oddNames {

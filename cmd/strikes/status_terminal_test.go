@@ -78,7 +78,7 @@ func onTerminal(t *testing.T, size pty.Winsize, cmd *exec.Cmd) *terminal {
 
 func (tt *terminal) awaits(t *testing.T, text string) {
 	t.Helper()
-	proctest.Eventually(t, 20*time.Second, "shown: "+text, func() bool { return strings.Contains(tt.shows.String(), text) })
+	proctest.Eventually(t, time.Minute, "shown: "+text, func() bool { return strings.Contains(tt.shows.String(), text) })
 }
 
 func (tt *terminal) press(t *testing.T, keys string) {
@@ -98,7 +98,7 @@ func (tt *terminal) givenBack(t *testing.T) {
 		if err != nil {
 			t.Errorf("it ended with %v", err)
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("it does not end")
 	}
 	after, err := xterm.GetState(int(tt.theirs.Fd()))
@@ -206,7 +206,7 @@ func TestQuestionInterrupted(t *testing.T) {
 	go func() { _ = tt.cmd.Wait(); close(done) }()
 	select {
 	case <-done:
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("it does not end")
 	}
 	tt.awaits(t, "\nstrikes: interrupted: nothing is done: context canceled\r\n")

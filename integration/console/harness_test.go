@@ -38,7 +38,7 @@ func TestRecorder(t *testing.T) {
 			if status := b.visit(server.URL); status != http.StatusOK {
 				t.Errorf("status %d", status)
 			}
-			proctest.Eventually(t, 5*time.Second, "the recorded fault", func() bool {
+			proctest.Eventually(t, time.Minute, "the recorded fault", func() bool {
 				return slices.ContainsFunc(b.recorded(), func(fault string) bool { return strings.Contains(fault, tt.want) })
 			})
 			b.forget()

@@ -216,7 +216,7 @@ func (p *plant) kill(queue string, orders ...publisher.Message) {
 	before := p.depth(queue + ".dlq")
 	p.publish(queue, orders...)
 	stop := p.consume(consumer.Consumer{Queue: queue, MaxRetries: 1, Concurrency: 8, HandlerTimeout: 50 * time.Millisecond})
-	proctest.Eventually(p.t, 30*time.Second, "dead letters in "+queue, func() bool { return p.depth(queue+".dlq") == before+len(orders) })
+	proctest.Eventually(p.t, time.Minute, "dead letters in "+queue, func() bool { return p.depth(queue+".dlq") == before+len(orders) })
 	stop()
 }
 

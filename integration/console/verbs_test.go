@@ -33,7 +33,7 @@ func TestPause(t *testing.T) {
 	b.visit(s.at("queue", "queue", "stock"))
 	b.act("a[href*='verb=pause']:not([href*=undo])", "the database moves")
 	b.sees("the database moves")
-	proctest.Eventually(t, 5*time.Second, "consumers to stop", func() bool { return p.consumers("stock") == 0 })
+	proctest.Eventually(t, time.Minute, "consumers to stop", func() bool { return p.consumers("stock") == 0 })
 	p.publish("stock", order("s-1", "", "", "{}"))
 	if n := p.depth("stock"); n != 1 {
 		t.Errorf("%d messages are ready in a paused queue, want 1", n)
@@ -42,7 +42,7 @@ func TestPause(t *testing.T) {
 	b.sees("paused")
 	b.visit(s.at("queue", "queue", "stock"))
 	b.act("a[href*='verb=pause'][href*=undo]", "it has moved")
-	proctest.Eventually(t, 5*time.Second, "consumers to go on", func() bool { return p.consumers("stock") == 1 && p.depth("stock") == 0 })
+	proctest.Eventually(t, time.Minute, "consumers to go on", func() bool { return p.consumers("stock") == 1 && p.depth("stock") == 0 })
 
 	b.visit(s.at("audit", "queue", "stock"))
 	for _, part := range []string{"pause", "resume", "the database moves", "it has moved"} {
@@ -73,10 +73,10 @@ func TestSkip(t *testing.T) {
 	b.sees("order-7301")
 	b.act("a[href*='verb=skip']", "the pallet is gone")
 	b.sees("order-7301")
-	proctest.Eventually(t, 10*time.Second, "the message to be dead-lettered, and those behind it handled", func() bool {
+	proctest.Eventually(t, time.Minute, "the message to be dead-lettered, and those behind it handled", func() bool {
 		return p.depth("orders.dlq") == 1 && p.depth("orders") == 0
 	})
-	b.seesWithin(10*time.Second, "1 dead letter")
+	b.sees("1 dead letter")
 }
 
 // TestReasonIsRequired sends every form without its reason, past the browser's own check.

@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"net/url"
 	"testing"
-	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
@@ -26,7 +25,7 @@ func TestWriteOff(t *testing.T) {
 	s := p.serve(nil)
 	b := newTab(t)
 	b.visit(s.at("queue", "queue", "bills"))
-	b.seesWithin(time.Minute, "3 dead letters unaccounted for") // once they cannot be on their way
+	b.sees("3 dead letters unaccounted for") // once they cannot be on their way
 
 	const link = "main a[href*='verb=write-off']"
 	b.follow(link)

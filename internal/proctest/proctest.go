@@ -29,7 +29,7 @@ func Temp(t *testing.T) (dir string) {
 // NothingLeft fails the test if files in dir, or processes that use it, do not disappear.
 func NothingLeft(t *testing.T, dir string) {
 	t.Helper()
-	Within(t, 20*time.Second, func() error {
+	Within(t, time.Minute, func() error {
 		entries, err := os.ReadDir(dir)
 		if err != nil {
 			return err

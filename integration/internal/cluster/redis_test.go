@@ -24,7 +24,7 @@ func TestRedis(t *testing.T) {
 	if err := was.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	proctest.Within(t, 20*time.Second, func() error {
+	proctest.Within(t, time.Minute, func() error {
 		now, err := c.Master(t.Context(), "{orders}")
 		if err != nil {
 			return err
@@ -42,5 +42,5 @@ func TestSentinel(t *testing.T) {
 	if err := s.Master.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	proctest.Within(t, 20*time.Second, func() error { return says(t.Context(), s.Replica, "role:master", replicationInfo) })
+	proctest.Within(t, time.Minute, func() error { return says(t.Context(), s.Replica, "role:master", replicationInfo) })
 }

@@ -19,13 +19,18 @@ func Interruptible(parent context.Context) (context.Context, <-chan struct{}) {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	go func() { // for as long as the process lives
-		<-signals
-		cancel()
-		for first := time.Now(); time.Since(first) < SameSignal; {
-			<-signals
-		}
+		twoOf(signals, cancel)
 		signal.Stop(signals)
 		close(now)
 	}()
 	return ctx, now
+}
+
+// twoOf calls first at the first signal, and returns at the second.
+func twoOf(signals <-chan os.Signal, first func()) {
+	<-signals
+	first()
+	for began := time.Now(); time.Since(began) < SameSignal; {
+		<-signals
+	}
 }

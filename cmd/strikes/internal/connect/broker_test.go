@@ -30,7 +30,7 @@ func TestDialStops(t *testing.T) {
 	if _, err := b.Dial(ctx); !errors.Is(err, context.DeadlineExceeded) || cli.ExitCode(err) != cli.ExitUnreachable || !strings.HasSuffix(err.Error(), "/ is out of reach: the broker does not answer: context deadline exceeded") {
 		t.Errorf("%d: %v", cli.ExitCode(err), err)
 	}
-	if took := time.Since(began); took > 3*time.Second {
+	if took := time.Since(began); took > 20*time.Second {
 		t.Errorf("took %v", took)
 	}
 }

@@ -151,9 +151,9 @@ func TestWhatAnEndpointDoes(t *testing.T) {
 			defer conn.Close()
 			_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n")
 			_, _ = io.Copy(io.Discard, conn) // until the client closes it
-		}, want: consumer.OutcomeRetry, says: "HTTP 101 Switching Protocols", within: 5 * time.Second},
-		{name: "trickles a failure", handler: trickle(500), want: consumer.OutcomeRetry, says: "HTTP 500 Internal Server Error: ..", within: 5 * time.Second},
-		{name: "trickles a success", handler: trickle(200), want: consumer.OutcomeAck, within: 5 * time.Second},
+		}, want: consumer.OutcomeRetry, says: "HTTP 101 Switching Protocols", within: time.Minute},
+		{name: "trickles a failure", handler: trickle(500), want: consumer.OutcomeRetry, says: "HTTP 500 Internal Server Error: ..", within: time.Minute},
+		{name: "trickles a success", handler: trickle(200), want: consumer.OutcomeAck, within: time.Minute},
 		{name: "cuts a success", handler: func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "100")
 			_, _ = io.WriteString(w, "part")

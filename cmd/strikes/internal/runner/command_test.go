@@ -77,25 +77,23 @@ func TestCommandTimeout(t *testing.T) {
 	tests := []struct {
 		name, script string
 		want         string
-		atMost       time.Duration
 	}{
-		{"ends at SIGTERM", `trap 'echo bye >&2; exit 7' TERM; while :; do sleep 0.05; done`, "too slow: exit status 7: ", afterTerm},
-		{"finishes all the same", `trap 'exit 0' TERM; while :; do sleep 0.05; done`, "", afterTerm},
-		{"ignores SIGTERM", `trap '' TERM; while :; do sleep 0.05; done`, "too slow: signal: killed", afterTerm + time.Second},
+		{"ends at SIGTERM", `trap 'echo bye >&2; exit 7' TERM`, "too slow: exit status 7: "},
+		{"finishes all the same", `trap 'exit 0' TERM`, ""},
+		{"ignores SIGTERM", `trap '' TERM`, "too slow: signal: killed"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			c, _, _ := shellCommand(t, tt.script)
-			began := time.Now()
-			ctx, cancel := context.WithTimeoutCause(t.Context(), 300*time.Millisecond, errors.New("too slow"))
-			defer cancel()
-			err := c.Run(ctx, os.Environ(), nil)
-			if (err == nil) != (tt.want == "") || err != nil && !strings.HasPrefix(err.Error(), tt.want) {
+			c, stdout, _ := shellCommand(t, tt.script+"; echo ready; while :; do sleep 0.05; done")
+			ctx, cancel := context.WithCancelCause(t.Context())
+			defer cancel(nil)
+			done := make(chan error, 1)
+			go func() { done <- c.Run(ctx, os.Environ(), nil) }()
+			proctest.Eventually(t, time.Minute, "the signal is trapped", func() bool { return stdout.String() != "" })
+			cancel(errors.New("too slow"))
+			if err := <-done; (err == nil) != (tt.want == "") || err != nil && !strings.HasPrefix(err.Error(), tt.want) {
 				t.Errorf("%v, want %q", err, tt.want)
-			}
-			if took := time.Since(began); took > 300*time.Millisecond+tt.atMost {
-				t.Errorf("took %v: the consumer would have left the handler behind", took)
 			}
 		})
 	}
@@ -109,11 +107,11 @@ func TestCommandTakesItsChildrenAlong(t *testing.T) {
 	if err := c.Run(t.Context(), append(os.Environ(), "PID_FILE="+pidFile), make([]byte, 1<<20)); err != nil {
 		t.Fatal(err)
 	}
-	if took := time.Since(began); took > 5*time.Second {
+	if took := time.Since(began); took > time.Minute {
 		t.Errorf("took %v", took)
 	}
 	pid := clitest.ReadPID(t, pidFile)
-	proctest.Eventually(t, 5*time.Second, "the child is gone", func() bool { return !clitest.Alive(pid) })
+	proctest.Eventually(t, time.Minute, "the child is gone", func() bool { return !clitest.Alive(pid) })
 }
 
 // slow takes its time over each write, as a terminal or a pager does.
@@ -143,7 +141,7 @@ func TestCommandLetsGo(t *testing.T) {
 	began := time.Now()
 	err = c.Run(t.Context(), append(os.Environ(), "PID_FILE="+pidFile), nil)
 	_ = syscall.Kill(clitest.ReadPID(t, pidFile), syscall.SIGKILL)
-	if took := time.Since(began); err != nil || took > 10*time.Second {
+	if took := time.Since(began); err != nil || took > time.Minute {
 		t.Errorf("%v after %v", err, took)
 	}
 }
@@ -153,7 +151,7 @@ func TestCommandKillAll(t *testing.T) {
 	c, _, _ := shellCommand(t, `echo $$ >"$PID_FILE.new"; mv "$PID_FILE.new" "$PID_FILE"; sleep 600`)
 	done := make(chan error, 1)
 	go func() { done <- c.Run(t.Context(), append(os.Environ(), "PID_FILE="+pidFile), nil) }()
-	proctest.Eventually(t, 5*time.Second, "the command runs", func() bool { _, err := os.Stat(pidFile); return err == nil })
+	proctest.Eventually(t, time.Minute, "the command runs", func() bool { _, err := os.Stat(pidFile); return err == nil })
 	c.KillAll()
 	if err := <-done; err == nil || !strings.Contains(err.Error(), "killed") {
 		t.Errorf("the killed command: %v", err)
