@@ -22,7 +22,7 @@ type change struct {
 	Queue  string
 	ID     string
 	Undo   bool   // limit: clear it; pause: resume
-	Number string // of attempts, for grant and limit
+	Number string // of attempts for grant, of retries for limit
 	Reason string
 	Anyway bool   // although the queue's own delivery limit is lower
 	Kind   string // repair: type of a missing exchange; empty: not chosen
@@ -221,16 +221,16 @@ func (ch *change) check() string {
 	if ch.Reason == "" {
 		return noReason
 	}
-	most := counter.MaxGrant
+	what, least, most := "attempts", 1, counter.MaxGrant
 	switch {
 	case ch.Verb == VerbLimit && !ch.Undo:
-		most = counter.MaxOverride + 1
+		what, least, most = "retries", 0, counter.MaxOverride
 	case ch.Verb != VerbGrant:
 		return ""
 	}
 	n, err := strconv.Atoi(ch.Number)
-	if err != nil || n < 1 || n > most {
-		return fmt.Sprintf("The number of attempts must be 1 to %d, got %s.", most, shown(ch.Number))
+	if err != nil || n < least || n > most {
+		return fmt.Sprintf("The number of %s must be %d to %d, got %s.", what, least, most, shown(ch.Number))
 	}
 	ch.number = n
 	return ""

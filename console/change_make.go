@@ -107,11 +107,10 @@ func (c *Console) limit(ctx context.Context, q *records.Queue, ch change) (strin
 			return "No limit was set any more, so nothing changed.", nil
 		}
 	} else {
-		retries := ch.number - 1
-		if err := c.checkDeliveryLimit(ctx, ch, retries); err != nil {
+		if err := c.checkDeliveryLimit(ctx, ch, ch.number); err != nil {
 			return "", err
 		}
-		plan, err = q.PlanLimit(ctx, counter.Override{MaxRetries: &retries, Note: ch.note})
+		plan, err = q.PlanLimit(ctx, counter.Override{MaxRetries: &ch.number, Note: ch.note})
 	}
 	if err == nil {
 		err = q.ChangeLimit(ctx, &plan)
@@ -119,7 +118,7 @@ func (c *Console) limit(ctx context.Context, q *records.Queue, ch change) (strin
 	if err != nil {
 		return "", err
 	}
-	text := fmt.Sprintf("%s now gets %s a message", shown(ch.Queue), plural(ch.number, "attempt"))
+	text := fmt.Sprintf("The limit of %s is set to %s", shown(ch.Queue), plan.Text())
 	if ch.Undo {
 		text = fmt.Sprintf("The limit of %s is cleared; its consumers use their own", shown(ch.Queue))
 	}

@@ -68,7 +68,7 @@ func TestChanges(t *testing.T) {
 		says string
 	}{
 		{query("change", "verb", "grant", "id", "m-1"), why("number", "3"), "m-1 was granted 3 more attempts: 1 failed attempt so far, the limit is now 7 attempts"},
-		{query("change", "verb", "limit"), why("number", "9"), "orders now gets 9 attempts a message"},
+		{query("change", "verb", "limit"), why("number", "9"), "The limit of orders is set to 9 retries (10 attempts)"},
 		{query("change", "verb", "limit", "undo", "1"), why(), "The limit of orders is cleared"},
 		{query("change", "verb", "limit", "undo", "1"), why(), "No limit was set any more"},
 		{query("change", "verb", "pause"), why(), "orders is paused"},

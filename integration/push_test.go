@@ -47,7 +47,7 @@ func TestPush(t *testing.T) {
 		{"classic, 8 at a time", topology.Classic, 0, []string{"--concurrency", "8"}},
 		{"quorum, 8 at a time", topology.Quorum, 0, []string{"--concurrency", "8"}},
 		{"quorum, ordered", topology.Quorum, 1, []string{"--ordered"}},
-		{"classic, lanes", topology.Classic, 4, []string{"--ordered", "--lane", "customer", "--concurrency", "4"}},
+		{"classic, lanes", topology.Classic, 4, []string{"--ordered", "--lane-header", "customer", "--concurrency", "4"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel() // most of it is waiting

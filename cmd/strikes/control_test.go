@@ -83,7 +83,7 @@ func TestReadOnlyStore(t *testing.T) {
 		{cli.ExitOK, []string{"counter", "list", queue}},
 		{cli.ExitOK, []string{"counter", "get", queue, "a"}},
 		{cli.ExitNothing, []string{"limit", "get", queue}},
-		{cli.ExitDenied, []string{"limit", "set", "--why", "why", queue, "5"}},
+		{cli.ExitDenied, []string{"limit", "set", "--why", "why", queue, "--max-retries", "4"}},
 		{cli.ExitDenied, []string{"counter", "grant", "--why", "why", queue, "a", "5"}},
 		{cli.ExitDenied, []string{"counter", "reset", "--yes", "--why", "why", queue, "a"}},
 	} {

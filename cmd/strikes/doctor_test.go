@@ -140,7 +140,7 @@ func TestMisspeltQueue(t *testing.T) {
 	mustOutput(t, strikesOn(t, queue, "declare", queue))
 	misspelt := queue[:len(queue)-1]
 	for _, args := range [][]string{
-		{"status", misspelt}, {"consume", misspelt, "--", "true"}, {"dead", "list", misspelt}, {"doctor", misspelt}, {"limit", "set", misspelt, "3", "--why", "r"},
+		{"status", misspelt}, {"consume", misspelt, "--", "true"}, {"dead", "list", misspelt}, {"doctor", misspelt}, {"limit", "set", misspelt, "--max-retries", "2", "--why", "r"},
 	} {
 		cmd := strikesOn(t, queue, args...)
 		cmd.Env = append(cmd.Environ(), "STRIKES_MANAGEMENT_URL="+api)

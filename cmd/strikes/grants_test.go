@@ -66,9 +66,9 @@ func TestGrants(t *testing.T) {
 		{[]string{"pause", "Q", "--why", "r"}, grants{store: allSteps}, "Q: paused", ""},
 		{[]string{"skip", "Q", "m3", "--yes", "--why", "r"}, grants{store: allSteps}, "m3: skipped", ""},
 		{[]string{"audit", "Q"}, grants{store: "xrevrange"}, "set limit", ""},
-		{[]string{"limit", "get", "Q"}, grants{store: "hgetall"}, "8 attempts (7 retries)", ""},
+		{[]string{"limit", "get", "Q"}, grants{store: "hgetall"}, "7 retries (8 attempts)", ""},
 		{[]string{"limit", "clear", "Q"}, grants{store: allSteps}, "", ""},
-		{[]string{"limit", "set", "Q", "5", "--why", "r"}, grants{read: "Q", tag: "management", store: allSteps}, "", ""},
+		{[]string{"limit", "set", "Q", "--max-retries", "4", "--why", "r"}, grants{read: "Q", tag: "management", store: allSteps}, "", ""},
 	} {
 		t.Run(strings.Join(tc.args, " "), func(t *testing.T) {
 			t.Parallel() // most of it is waiting
@@ -81,7 +81,7 @@ func TestGrants(t *testing.T) {
 			if tc.args[0] != "declare" {
 				mustOutput(t, strikesOn(t, queue, "declare", queue))
 				buryFew(t, queue)
-				mustOutput(t, strikesOn(t, queue, "limit", "set", queue, "8", "--why", "r"))
+				mustOutput(t, strikesOn(t, queue, "limit", "set", queue, "--max-retries", "7", "--why", "r"))
 			}
 			cmd := asUser(t, queue, tc.args, tc.grants)
 			var stdout, stderr bytes.Buffer

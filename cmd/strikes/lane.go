@@ -16,7 +16,7 @@ func (a *app) laneCommand() *cobra.Command {
 
 const laneMeaning = `
 Once a message of a lane is dead-lettered, a consumer with --hold-lanes dead-letters the later ones too, without an attempt. LANE is the
-value of the header that --lane names. The consumer continues while a lane is replayed. Put a LANE that begins with - after --.
+value of the header that consume --lane-header names. The consumer continues while a lane is replayed. Put a LANE that begins with - after --.
 
 `
 

@@ -10,13 +10,13 @@ import (
 )
 
 func (a *app) limitCommand() *cobra.Command {
-	return cli.Group("limit", "show, set and clear how many attempts the messages of a queue get",
+	return cli.Group("limit", "show, set and clear how often the messages of a queue are retried",
 		a.limitGetCommand(), a.limitSetCommand(), a.limitClearCommand())
 }
 
 func (a *app) limitGetCommand() *cobra.Command {
 	c := counters.Command{Streams: a.Streams}
-	cmd := cli.New("get QUEUE", "show the limit that was set in place of the consumers' own, in attempts (exit 3: none)", "",
+	cmd := cli.New("get QUEUE", "show the limit that was set in place of the consumers' own (exit 3: none)", "",
 		func(ctx context.Context, args []string) error { return c.GetLimit(ctx, args[0]) })
 	c.AddRecords(cmd)
 	cli.JSON(cmd.Flags(), &c.JSON, "print one JSON object")
@@ -26,16 +26,19 @@ func (a *app) limitGetCommand() *cobra.Command {
 func (a *app) limitSetCommand() *cobra.Command {
 	c := counters.Command{Streams: a.Streams}
 	var cmd *cobra.Command
-	cmd = cli.New("set QUEUE [N]", "give messages N attempts in all, or a maximal age, whatever the consumers are configured with", `
-N counts the first attempt: 1 means no retry, and N attempts are --max-retries N-1. In force at each message's next step, on every consumer,
-until it is cleared; nothing is restarted. A message that has N failed attempts already is dead-lettered at its next step: with --yes, or
-once you confirmed it. N is 1001 at most, grants included, so that a record stays under 24 KiB. The queue's own delivery limit, which the
-broker reports, must allow N.
-With --max-age a message that fails later than that after its first failed attempt is dead-lettered, whatever its count. If N or
---max-age is not given, it stays as it is.`[1:],
+	cmd = cli.New("set QUEUE", "set how often messages are retried, or for how long, whatever the consumers are configured with", `
+The limit is in force at each message's next step, on every consumer, until you clear it. Nothing is restarted.
+
+--max-retries N gives a message N+1 attempts: 0 means no retry. A message that has failed more than N times is dead-lettered at its next
+step, so the command asks first if there are any. The queue's own delivery limit, which the broker reports, must allow N.
+
+--max-age TIME dead-letters a message that fails later than TIME after its first failed attempt, whatever its count. Give one of the two
+flags, or both. What you do not give stays as it is.`[1:],
 		func(ctx context.Context, args []string) error {
-			return c.SetLimit(ctx, args[0], args[1:], cmd.Flags().Changed("max-age"))
+			return c.SetLimit(ctx, args[0], cmd.Flags().Changed("max-retries"), cmd.Flags().Changed("max-age"))
 		})
+	cmd.Flags().IntVar(&c.MaxRetries, "max-retries", 0, "retry a message `N` times after its first failure, then dead-letter it: 0 to 1000")
+	cli.DefaultText(cmd.Flags(), "max-retries", "unchanged")
 	cli.Age(cmd.Flags(), &c.MaxAge, "max-age", "dead-letter messages that fail later than `TIME` after their first failed attempt; 0: no limit")
 	c.AddRecords(cmd)
 	c.AddDeliveryLimit(cmd)

@@ -52,12 +52,12 @@ func TestWorksWithoutScript(t *testing.T) {
 	b.visit(s.at("queue", "queue", "orders"))
 	b.sees("As of") // without script the page loads again until then
 	b.follow("a[href*='verb=limit']")
-	b.fill("#number", "7")
+	b.fill("#number", "6")
 	b.fill("#reason", "a slow night")
 	if status := b.follow("main form button"); status != http.StatusOK {
 		t.Errorf("status %d", status)
 	}
-	b.sees("7 attempts")
+	b.sees("6 retries (7 attempts)")
 	b.sees("a slow night")
 	override, err := p.counter.Admin().Limit(t.Context(), p.vhost, "orders")
 	if err != nil || override == nil || *override.MaxRetries != 6 || override.Why != "a slow night" {

@@ -221,7 +221,7 @@ var texts = map[string]text{
 	"limits-differ": {
 		Warning, "consumers of one queue have different limits: {limits}",
 		"how many attempts a message gets depends on which consumer takes its last step",
-		"give all consumers the same MaxRetries, which is the limit - 1; or set one limit for all of them: strikes limit set {queue} N",
+		"give all consumers the same MaxRetries, which is the limit - 1; or set one for all of them: strikes limit set {queue} --max-retries N --why TEXT",
 	},
 	"paused": {
 		Warning, "the queue has been paused since {at}{by}: {why}",

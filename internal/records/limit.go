@@ -48,11 +48,11 @@ func (q *Queue) LimitOf(o counter.Override) Limit {
 	return l
 }
 
-// Text returns the limit in words, with attempts and retries.
+// Text returns the limit in words: the retries, and the attempts that these are.
 func (l Limit) Text() string {
 	var parts []string
 	if l.Attempts > 0 || l.MaxAgeMS == nil {
-		parts = append(parts, fmt.Sprintf("%s (%s)", printable.Plural(l.Attempts, "attempt"), printable.Plural(l.MaxRetries(), "retry")))
+		parts = append(parts, fmt.Sprintf("%s (%s)", printable.Plural(l.MaxRetries(), "retry"), printable.Plural(l.Attempts, "attempt")))
 	}
 	switch {
 	case l.MaxAgeMS == nil:
@@ -116,7 +116,7 @@ func (q *Queue) planned(ctx context.Context, l Limit) (Limit, error) {
 func (q *Queue) ChangeLimit(ctx context.Context, l *Limit) (err error) {
 	verb, subject := VerbClearLimit, ""
 	if l.to != nil {
-		verb, subject = VerbSetLimit, l.subject()
+		verb, subject = VerbSetLimit, l.Text()
 		err = q.Store.SetLimit(ctx, q.VHost, q.Name, *l.to)
 	} else {
 		_, err = q.Store.ClearLimit(ctx, q.VHost, q.Name)
@@ -124,14 +124,6 @@ func (q *Queue) ChangeLimit(ctx context.Context, l *Limit) (err error) {
 	q.Audit(ctx, entryOf(verb, subject, l.why, 0), err)
 	*l.Done = err == nil
 	return err
-}
-
-// subject returns the entry of the audit log for a limit that is set.
-func (l Limit) subject() string {
-	if l.MaxAgeMS == nil {
-		return fmt.Sprintf("%d attempts", l.Attempts)
-	}
-	return l.Text()
 }
 
 // MaxRetries is the limit as consumers are configured with it.

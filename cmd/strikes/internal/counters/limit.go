@@ -3,7 +3,6 @@ package counters
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/change"
@@ -31,9 +30,9 @@ func (c *Command) GetLimit(ctx context.Context, queue string) error {
 	})
 }
 
-// SetLimit sets the limit of a queue: the attempts, if given, and c.MaxAge, if aged.
-func (c *Command) SetLimit(ctx context.Context, queue string, attempts []string, aged bool) error {
-	o, err := c.override(attempts, aged)
+// SetLimit sets the limit of a queue: c.MaxRetries if counted, and c.MaxAge if aged.
+func (c *Command) SetLimit(ctx context.Context, queue string, counted, aged bool) error {
+	o, err := c.override(counted, aged)
 	if err != nil {
 		return err
 	}
@@ -56,21 +55,20 @@ func (c *Command) SetLimit(ctx context.Context, queue string, attempts []string,
 	})
 }
 
-func (c *Command) override(attempts []string, aged bool) (o counter.Override, err error) {
-	if len(attempts) > 0 {
-		n, err := strconv.Atoi(attempts[0])
-		if err != nil || n < 1 || n > counter.MaxOverride+1 {
-			return o, cli.Misusef("N must be a number of attempts, 1 to %d, got %q", counter.MaxOverride+1, attempts[0])
-		}
-		o.MaxRetries = new(n - 1)
-	}
+func (c *Command) override(counted, aged bool) (o counter.Override, err error) {
 	switch {
+	case !counted && !aged:
+		return o, cli.Misusef("no limit is given; give --max-retries, --max-age, or both")
+	case counted && (c.MaxRetries < 0 || c.MaxRetries > counter.MaxOverride):
+		return o, cli.Refused("max-retries", c.MaxRetries, fmt.Sprintf("0 to %d", counter.MaxOverride))
 	case aged && (c.MaxAge < 0 || c.MaxAge%time.Millisecond != 0):
 		return o, cli.Refused("max-age", c.MaxAge, "0 or more, in whole milliseconds")
-	case aged:
+	}
+	if counted {
+		o.MaxRetries = &c.MaxRetries
+	}
+	if aged {
 		o.MaxAge = &c.MaxAge
-	case len(attempts) == 0:
-		return o, cli.Misusef("N is missing; give a number of attempts, --max-age, or both")
 	}
 	return o, nil
 }

@@ -25,7 +25,8 @@ type Command struct {
 	Most      int  // List
 	Unchecked bool // Grant and SetLimit
 
-	MaxAge time.Duration // SetLimit
+	MaxRetries int           // SetLimit
+	MaxAge     time.Duration // SetLimit
 
 	Wait time.Duration // Pause
 }

@@ -115,7 +115,7 @@ func TestStandingText(t *testing.T) {
 depth      37 ready, 1 unacked, 2 consumers
 rates      12.0/s in, 3.1/s out, 3.0/s acked
            unacked and rates by the management API, as of up to 10 s ago
-limit      6 attempts (5 retries), set 2026-11-21T11:00:00Z by jo@desk: supplier down
+limit      5 retries (6 attempts), set 2026-11-21T11:00:00Z by jo@desk: supplier down
 limit      consumers of one queue have different limits: 4 attempts (web-1, pid 42), 101 attempts (web-2, pid 7)
 blocking   5 messages
   17

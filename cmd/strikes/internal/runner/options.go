@@ -18,7 +18,7 @@ type Options struct {
 	MaxRetries, Concurrency, Prefetch          int
 	Ordered, AckEach, AllowDrop, Verbose, JSON bool
 	HoldLanes                                  bool
-	Lane, Backoff, Retry, Isolation            string
+	LaneHeader, Backoff, Retry, Isolation      string
 	HealthAddr                                 string // empty: no probes
 	HTTP, HTTPCA, HTTPCert, HTTPKey, HTTPToken string // HTTP empty: a command handles the messages
 	HandlerTimeout, DrainTimeout               time.Duration
@@ -52,8 +52,8 @@ func (o *Options) settings(queue string) (consumer.Consumer, error) {
 	if c.Ordered && o.Retry == "" {
 		c.Retry = consumer.RetryInPlace
 	}
-	if o.Lane != "" {
-		c.Lane = func(d amqp.Delivery) string { return laneOf(d.Headers, o.Lane) }
+	if o.LaneHeader != "" {
+		c.Lane = func(d amqp.Delivery) string { return laneOf(d.Headers, o.LaneHeader) }
 	}
 	wait, err := ParseBackoff(o.Backoff)
 	if err != nil {
@@ -112,13 +112,13 @@ func (o *Options) refuse(k consumer.Consumer) error {
 	case k.DrainTimeout < 0:
 		return cli.Refused("drain-timeout", k.DrainTimeout, "0 or more")
 	case k.Lane != nil && !k.Ordered:
-		return cli.Misusef("--lane needs --ordered")
+		return cli.Misusef("--lane-header needs --ordered")
 	case k.HoldLanes && !k.Ordered:
 		return cli.Misusef("--hold-lanes needs --ordered")
 	case k.Lane != nil && k.Retry == consumer.RetryRequeue:
-		return cli.Refused("retry", o.Retry, "in-place with --lane, because a requeued message would stop all lanes")
+		return cli.Refused("retry", o.Retry, "in-place with --lane-header, because a requeued message would stop all lanes")
 	case k.Ordered && k.Lane == nil && k.Concurrency > 1:
-		return cli.Refused("concurrency", k.Concurrency, "1 with --ordered, unless --lane says what may run side by side")
+		return cli.Refused("concurrency", k.Concurrency, "1 with --ordered, unless --lane-header says what may run side by side")
 	case k.Ordered && k.Retry == consumer.RetryRequeue && k.Prefetch > 1:
 		return cli.Refused("prefetch", k.Prefetch, "1 with --ordered and --retry requeue")
 	case k.ConsumerTimeout < time.Minute:
