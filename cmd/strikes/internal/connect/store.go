@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 	"time"
 
@@ -54,8 +55,8 @@ func NoDatabase(err error) bool {
 	return strings.Contains(err.Error(), "DB index is out of range") || strings.Contains(err.Error(), "SELECT is not allowed in cluster mode")
 }
 
-// OpenStore opens a store and makes sure that it answers. It asks a slow store again for operatorWait, because one late reply is no
-// reason not to start.
+// OpenStore opens a store and makes sure that it answers. If a reply is late or lost, it asks again for operatorWait: the store may
+// be well.
 func OpenStore(ctx context.Context, rawURL, prefix string) (*counter.Counter, error) {
 	store, err := DialStore(rawURL, prefix)
 	if err != nil {
@@ -65,7 +66,7 @@ func OpenStore(ctx context.Context, rawURL, prefix string) (*counter.Counter, er
 	defer cancel()
 	began := time.Now()
 	_, err = store.Check(check)
-	for isSlow(err) && time.Since(began) < operatorWait && check.Err() == nil {
+	for replyLost(err) && time.Since(began) < operatorWait && check.Err() == nil {
 		_, err = store.Check(check)
 	}
 	if err != nil {
@@ -74,9 +75,17 @@ func OpenStore(ctx context.Context, rawURL, prefix string) (*counter.Counter, er
 	return store, nil
 }
 
-func isSlow(err error) bool {
+// replyLost reports whether a store that was connected sent no reply. One that cannot be connected is not asked again.
+func replyLost(err error) bool {
 	var failed *counter.StoreError
-	return errors.As(err, &failed) && failed.Fault == counter.FaultSlow
+	var network *net.OpError
+	switch {
+	case !errors.As(err, &failed):
+		return false
+	case failed.Fault == counter.FaultUnreachable:
+		return !errors.As(err, &network) || network.Op != "dial"
+	}
+	return failed.Fault == counter.FaultSlow
 }
 
 // ExplainStore adds to the error of a store what is wrong with its URL, if anything is.

@@ -1,0 +1,61 @@
+package connect
+
+import (
+	"net"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+
+	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
+	"github.com/strikesmq/strikes/internal/proxy"
+)
+
+// TestOpenStoreThroughALostReply loses each reply of a start in turn, by silence and by a connection that ends.
+func TestOpenStoreThroughALostReply(t *testing.T) {
+	server := miniredis.RunT(t)
+	lose := func(number int64, how proxy.Treatment) (requests int64) {
+		t.Helper()
+		var n atomic.Int64
+		p, err := proxy.NewStore(t.Context(), server.Addr(), func([]string) proxy.Treatment {
+			if n.Add(1) == number {
+				return how
+			}
+			return proxy.Treatment{}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.Close()
+		store, err := OpenStore(t.Context(), "redis://"+p.Addr(), "")
+		if err != nil {
+			t.Errorf("without the reply to request %d (%+v): %v", number, how, err)
+			return n.Load()
+		}
+		_ = store.Close()
+		return n.Load()
+	}
+	all := lose(0, proxy.Treatment{})
+	if all < 2 {
+		t.Fatalf("a start sends %d requests", all)
+	}
+	for number := int64(1); number <= all; number++ {
+		lose(number, proxy.Treatment{Lose: proxy.Reply})
+		lose(number, proxy.Treatment{Reset: proxy.Reply})
+	}
+}
+
+// TestOpenStoreWithoutAStore holds that a command does not wait for a store at an address where nothing listens.
+func TestOpenStoreWithoutAStore(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = listener.Close()
+	began := time.Now()
+	_, err = OpenStore(t.Context(), "redis://"+listener.Addr().String(), "")
+	if took := time.Since(began); cli.ExitCode(err) != cli.ExitUnreachable || took > operatorWait {
+		t.Errorf("after %v: exit %d: %v", took, cli.ExitCode(err), err)
+	}
+}
