@@ -198,20 +198,26 @@ func (s *session) backoffOf(d *delivery, failed int) time.Duration {
 		return max(d.failed.wait, 0)
 	}
 	wait := DefaultBackoff(failed)
-	apart(func() { // Backoff may end its goroutine, and d may hold the isolation lock
-		s.guard("Backoff", func() { wait = max(s.Backoff(failed), 0) })
-	})
+	s.guard("Backoff", func() { wait = max(s.Backoff(failed), 0) })
 	return wait
 }
 
-// guard calls a function of the user's. A message that makes it panic must not kill every process that receives it.
+// guard calls a function of the user's, in a goroutine of its own. It may panic: a message that makes it do so must not kill every process
+// that receives it. It may also call runtime.Goexit, as a test's t.Fatal does: the caller may hold the isolation lock, or settle for all.
 func (s *session) guard(name string, call func()) {
-	defer func() {
-		if v := recover(); v != nil {
-			s.Logger.Error(name+" panicked", "queue", s.Queue, "panic", textOf(v), "stack", string(debug.Stack()))
-		}
-	}()
-	call()
+	panics := false
+	returned := apart(func() {
+		defer func() {
+			if v := recover(); v != nil {
+				panics = true
+				s.Logger.Error(name+" panicked", "queue", s.Queue, "panic", textOf(v), "stack", string(debug.Stack()))
+			}
+		}()
+		call()
+	})
+	if !returned && !panics {
+		s.Logger.Error(name+" called runtime.Goexit instead of returning", "queue", s.Queue)
+	}
 }
 
 // wait holds a delivery before the next step. It returns that step, or what comes instead.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -23,7 +24,7 @@ const (
 type copies struct {
 	conn    *amqp.Connection
 	idle    chan *copyChannel // nil: to be opened
-	blocked atomic.Bool       // the broker takes no publishing: what is written now, it only reads after the alarm
+	blocked *atomic.Bool      // the broker takes no publishing: what is written now, it only reads after the alarm
 }
 
 type copyChannel struct {
@@ -33,19 +34,44 @@ type copyChannel struct {
 }
 
 func newCopies(conn *amqp.Connection) *copies {
-	c := &copies{conn: conn, idle: make(chan *copyChannel, copyChannels)}
+	c := &copies{conn: conn, idle: make(chan *copyChannel, copyChannels), blocked: alarms.on(conn)}
 	for range copyChannels {
 		c.idle <- nil
 	}
-	go c.follow(conn.NotifyBlocked(make(chan amqp.Blocking, 1)))
 	return c
 }
 
-// follow ends with the connection.
-func (c *copies) follow(alarms <-chan amqp.Blocking) {
-	for alarm := range alarms {
-		c.blocked.Store(alarm.Active)
+// alarms follows the alarms of the broker on each connection that has a delay queue's publisher.
+var alarms = alarmed{of: map[*amqp.Connection]*atomic.Bool{}}
+
+// alarmed holds, for each connection, whether the broker blocks it. A connection has one goroutine that follows this, however many
+// sessions it serves: amqp091-go notifies until the connection ends, and its reader waits for whoever asked.
+type alarmed struct {
+	mu sync.Mutex
+	of map[*amqp.Connection]*atomic.Bool
+}
+
+// on returns whether the broker blocks the connection, from now on.
+func (a *alarmed) on(conn *amqp.Connection) *atomic.Bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if blocked := a.of[conn]; blocked != nil {
+		return blocked
 	}
+	blocked := new(atomic.Bool)
+	a.of[conn] = blocked
+	go a.follow(conn, conn.NotifyBlocked(make(chan amqp.Blocking, 1)), blocked)
+	return blocked
+}
+
+// follow ends with the connection.
+func (a *alarmed) follow(conn *amqp.Connection, notices <-chan amqp.Blocking, blocked *atomic.Bool) {
+	for notice := range notices {
+		blocked.Store(notice.Active)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.of, conn)
 }
 
 var errBlocked = errors.New("the broker blocks publishing: it is short of memory or disk space; free some")

@@ -2,6 +2,7 @@ package consumer
 
 import (
 	"errors"
+	"sync/atomic"
 	"testing"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -9,16 +10,16 @@ import (
 
 // While the broker blocks publishing, no copy is written: the broker would read each of them after the alarm.
 func TestBlockedBrokerGetsNoCopies(t *testing.T) {
-	c := &copies{idle: make(chan *copyChannel, 1)}
+	c := &copies{idle: make(chan *copyChannel, 1), blocked: new(atomic.Bool)}
 	c.idle <- nil
-	alarms, ended := make(chan amqp.Blocking), make(chan struct{})
+	notices, ended := make(chan amqp.Blocking), make(chan struct{})
 	go func() {
 		defer close(ended)
-		c.follow(alarms)
+		alarms.follow(nil, notices, c.blocked)
 	}()
 	tell := func(active bool) {
 		for range 2 { // the second is received once the first has taken effect
-			alarms <- amqp.Blocking{Active: active}
+			notices <- amqp.Blocking{Active: active}
 		}
 	}
 	tell(true)
@@ -34,6 +35,6 @@ func TestBlockedBrokerGetsNoCopies(t *testing.T) {
 	if c.blocked.Load() {
 		t.Error("still blocked after the alarm")
 	}
-	close(alarms)
+	close(notices)
 	<-ended
 }

@@ -3,11 +3,15 @@ package integration
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"testing"
 	"time"
 
+	amqp "github.com/rabbitmq/amqp091-go"
+
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/poll"
 	"github.com/strikesmq/strikes/internal/proctest"
 	"github.com/strikesmq/strikes/topology"
 )
@@ -140,4 +144,40 @@ func TestPauseKeepsTheOrder(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestPausesLeaveNoGoroutine holds that a consumer of a queue with delay queues has as many goroutines after a pause as before.
+func TestPausesLeaveNoGoroutine(t *testing.T) {
+	q := newLaterQueue(t)
+	q.run(0, func(int) time.Duration { return 0 })
+	before := runtime.NumGoroutine()
+	for range 5 {
+		need(t, q.store.Pause(t.Context(), q.conn.Config.Vhost, q.name, counter.Note{By: "jo", Why: "a test"}))
+		q.consumers(t, 0)
+		need(t, q.store.Resume(t.Context(), q.conn.Config.Vhost, q.name, counter.Note{By: "jo", Why: "a test"}))
+		q.consumers(t, 1)
+	}
+	need(t, poll.Until(t.Context(), 20*time.Second, "the goroutines of five pauses end", func() error {
+		if now := runtime.NumGoroutine(); now > before+2 { // a read of the store, and its timer
+			return fmt.Errorf("%d goroutines, %d before the pauses", now, before)
+		}
+		return nil
+	}))
+}
+
+// consumers waits until the queue has so many.
+func (q *laterQueue) consumers(t *testing.T, want int) {
+	t.Helper()
+	need(t, poll.Until(t.Context(), 20*time.Second, fmt.Sprintf("the queue has %d consumers", want), func() error {
+		have := 0
+		q.must(func(ch *amqp.Channel) error {
+			state, err := ch.QueueDeclarePassive(q.name, true, false, false, false, nil)
+			have = state.Consumers
+			return err
+		})
+		if have != want {
+			return fmt.Errorf("it has %d", have)
+		}
+		return nil
+	}))
 }
