@@ -33,7 +33,8 @@ const electing = 3 * time.Second
 // It returns nil once ctx is done and everything is settled, and ErrUncleanStop if that is not certain. It
 // returns an error immediately where another session would not help: a field that is refused, ErrStuck, and, until a first
 // session has consumed, credentials, a queue or a topology that the broker or Check refuses, or a store that cannot count.
-// Credentials count as refused after two such dials in a row, because a socket that is closed in the handshake looks the same.
+// Credentials count as refused after two dials in a row that were closed after 2 s or more, as RabbitMQ does. A socket that is closed
+// sooner in the handshake was cut, and is dialled again.
 // After that only ctx ends it: what is missing in the middle of a broker's restart comes back. In all sessions but the
 // first, dead letters are held for 3 s, because a broker that has just started may drop them. After a session that ended with
 // ErrUndecodable the next sessions prefetch one message, until a session has lasted 10 s and receives another message.

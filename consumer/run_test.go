@@ -27,7 +27,6 @@ func TestRunReturnsWhatAnotherDialWouldMeet(t *testing.T) {
 	}{
 		"no dial":     {nil, "dial is nil"},
 		"nothing":     {func(context.Context) (*amqp.Connection, error) { return nil, nil }, "neither a connection nor an error"},
-		"credentials": {func(context.Context) (*amqp.Connection, error) { return nil, amqp.ErrCredentials }, "username or password"},
 		"an odd URL":  {func(context.Context) (*amqp.Connection, error) { return amqp.Dial("amqp://user:s3cret%zz@localhost/") }, "cannot be parsed"},
 		"an odd port": {func(context.Context) (*amqp.Connection, error) { return amqp.Dial("amqp://user:s3cret/x@localhost/") }, "cannot be parsed"},
 		"a parameter": {Dialer("amqp://user:s3cret@localhost/?cafile=x", amqp.Config{}), `parameter must be one of`},
@@ -44,23 +43,28 @@ func TestRunReturnsWhatAnotherDialWouldMeet(t *testing.T) {
 
 // TestRunOutlivesASocketClosedInTheHandshake: amqp091-go reports it as a wrong password.
 func TestRunOutlivesASocketClosedInTheHandshake(t *testing.T) {
+	const refuses = 3 * time.Second // a wrong password, without a word
 	down := errors.New("the broker is starting")
 	for name, tc := range map[string]struct {
-		errs  []error // of the dials; the last repeats
-		dials int     // when Run gives up; 0: it does not
+		took  time.Duration // each
+		errs  []error       // of the dials; the last repeats
+		dials int           // when Run gives up; 0: it does not
 	}{
-		"closed once":             {[]error{amqp.ErrCredentials, down}, 0},
-		"closed now and then":     {[]error{amqp.ErrCredentials, down, amqp.ErrCredentials, down}, 0},
-		"no virtual host, once":   {[]error{amqp.ErrVhost, down}, 0},
-		"a wrong password":        {[]error{amqp.ErrCredentials}, 2},
-		"later, a wrong password": {[]error{down, amqp.ErrCredentials}, 3},
-		"the broker refuses":      {[]error{&amqp.Error{Code: amqp.AccessRefused, Server: true}}, 1},
+		"closed at once, always":     {0, []error{amqp.ErrCredentials}, 0},
+		"closed soon, always":        {time.Second, []error{amqp.ErrCredentials}, 0},
+		"closed later, once":         {refuses, []error{amqp.ErrCredentials, down}, 0},
+		"closed later, now and then": {refuses, []error{amqp.ErrCredentials, down, amqp.ErrCredentials, down}, 0},
+		"no virtual host, always":    {refuses, []error{amqp.ErrVhost}, 0},
+		"a wrong password":           {refuses, []error{amqp.ErrCredentials}, 2},
+		"later, a wrong password":    {refuses, []error{down, amqp.ErrCredentials}, 3},
+		"the broker refuses":         {0, []error{&amqp.Error{Code: amqp.AccessRefused, Server: true}}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, stop := context.WithCancel(t.Context())
 				dials := 0
 				err := minimal().Run(ctx, func(context.Context) (*amqp.Connection, error) {
+					time.Sleep(tc.took)
 					if dials++; dials == 10 {
 						stop()
 					}

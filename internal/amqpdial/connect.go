@@ -20,7 +20,9 @@ var errURL = &setting.FieldError{Field: "URL", Value: "one that cannot be parsed
 // Connect calls a caller's dial function and checks what it returns. The error is a *setting.FieldError for a function or URL
 // that will fail again. It contains no URL.
 func Connect(ctx context.Context, dial func(context.Context) (*amqp.Connection, error)) (*amqp.Connection, error) {
+	began := time.Now()
 	conn, err := dial(ctx)
+	err = cutShort(err, time.Since(began))
 	var parsing *url.Error
 	switch {
 	case errors.As(err, &parsing): // it quotes the URL with the password

@@ -28,6 +28,7 @@ func Dial(ctx context.Context, url string, config amqp.Config, wrap func(net.Con
 		connect = func(network, addr string) (net.Conn, error) { return new(net.Dialer).DialContext(ctx, network, addr) }
 	}
 	hangUp, release := func() {}, func() bool { return true }
+	var began time.Time // the handshake
 	config.Dial = func(network, addr string) (net.Conn, error) {
 		socket, err := connect(network, addr)
 		if err == nil && socket == nil {
@@ -36,6 +37,7 @@ func Dial(ctx context.Context, url string, config amqp.Config, wrap func(net.Con
 		if err != nil {
 			return nil, err
 		}
+		began = time.Now()
 		socket = wrap(socket)
 		hangUp = func() { _ = socket.Close() }
 		release = context.AfterFunc(ctx, hangUp) // the handshake takes no context
@@ -49,7 +51,7 @@ func Dial(ctx context.Context, url string, config amqp.Config, wrap func(net.Con
 	if ctx.Err() != nil {
 		err = fmt.Errorf("the broker does not answer: %w", ctx.Err()) // replaces the error that closing the socket caused
 	}
-	return nil, err
+	return nil, cutShort(err, time.Since(began))
 }
 
 // Plain returns the socket as it is.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"testing"
+	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 )
@@ -29,5 +30,30 @@ func TestRefusedCountsASilentCloseFromTheSecond(t *testing.T) {
 		if got := Refused(tt.err, tt.before); got != tt.want {
 			t.Errorf("%s: %v, want %v", name, got, tt.want)
 		}
+	}
+}
+
+func TestCutShort(t *testing.T) {
+	said := &amqp.Error{Code: amqp.AccessRefused, Server: true}
+	for _, tt := range []struct {
+		err  error
+		took time.Duration
+		cut  bool
+	}{
+		{amqp.ErrCredentials, 100 * time.Millisecond, true},
+		{fmt.Errorf("dial: %w", amqp.ErrCredentials), time.Second, true},
+		{amqp.ErrCredentials, 3 * time.Second, false},
+		{amqp.ErrVhost, time.Minute, true},
+		{amqp.ErrSASL, 0, false},
+		{said, 0, false},
+		{io.EOF, 0, false},
+	} {
+		got := cutShort(tt.err, tt.took)
+		if cut := errors.Is(got, io.ErrUnexpectedEOF); cut != tt.cut || !cut && got != tt.err || cut && Refused(got, got) { //nolint:errorlint // the same
+			t.Errorf("%v after %v: %v", tt.err, tt.took, got)
+		}
+	}
+	if got := cutShort(nil, 0); got != nil {
+		t.Error(got)
 	}
 }
