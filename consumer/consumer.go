@@ -121,10 +121,13 @@ type Consumer struct {
 
 	HTTPClient *http.Client // for Management; if nil, one that keeps no connections
 
-	Holder   string       // names this process to operators; if empty, the host's name and the process id
-	Observer Observer     // gets every outcome; if nil, none
-	Tracer   Tracer       // follows every attempt; if nil, none, at no cost
-	Logger   *slog.Logger // of sessions; if nil, silent
+	Holder   string   // names this process to operators; if empty, the host's name and the process id
+	Observer Observer // gets every outcome; if nil, none
+	Tracer   Tracer   // follows every attempt; if nil, none, at no cost
+
+	// Logger gets what happens to sessions, each dead letter at WARN and each retry at DEBUG, with the queue, the id, the number of the
+	// attempt, the limit, the cause and the error. If nil, nothing is logged.
+	Logger *slog.Logger
 
 	// Consuming is called with true when the broker has accepted the consumer, and with false when its session takes no more
 	// messages: it ends, or the queue is paused. It is for a readiness probe: with an atomic.Bool, Consuming: ready.Store. If nil, it is not called.

@@ -228,9 +228,6 @@ func (s *session) settled(ctx context.Context, d *delivery, err error) {
 		d.outcome = OutcomeLeave
 	}
 	s.observe(ctx, d, Event{Outcome: d.outcome, Err: d.err})
-	if d.outcome == OutcomeDeadLetter {
-		s.logUnrecorded(d)
-	}
 	switch {
 	case d.entry.Verdict == acks.Ack && d.open: // its END was not answered
 		s.endLater(d, true) //nolint:contextcheck // late steps outlive every context here

@@ -109,15 +109,8 @@ func ExampleAttemptFrom() {
 }
 
 // logged is an Observer that logs what is not as it should be.
-type logged struct{ *slog.Logger }
-
-func (l logged) Observe(ctx context.Context, e consumer.Event) {
-	if e.Outcome != consumer.OutcomeAck {
-		l.WarnContext(ctx, "delivery", "event", e)
-	}
-}
-
-func ExampleObserver_slog() {
+// A Logger shows each dead letter at WARN, and each retry at DEBUG.
+func ExampleSettler_logger() {
 	withoutTime := func(_ []string, a slog.Attr) slog.Attr {
 		if a.Key == slog.TimeKey {
 			return slog.Attr{}
@@ -126,13 +119,13 @@ func ExampleObserver_slog() {
 	}
 	logger := slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{ReplaceAttr: withoutTime}))
 	settler := &consumer.Settler{
-		Queue: "orders", Counter: counter.NewMemory(nil), MaxRetries: -1, Observer: logged{logger},
+		Queue: "orders", Counter: counter.NewMemory(nil), MaxRetries: -1, Logger: logger,
 	}
 	d := amqp.Delivery{Acknowledger: sink{}, MessageId: "order 17"}
 	settler.Handle(context.Background(), d, func(context.Context, amqp.Delivery) error { return errBusy })
 	// Output:
 	// nacked, requeue: false
-	// level=WARN msg=delivery event.outcome=dead-letter event.queue=orders event.id="order 17" event.attempt=1 event.limit=1 event.cause=failed event.error="the bank is busy"
+	// level=WARN msg="dead-lettered a message" outcome=dead-letter queue=orders id="order 17" attempt=1 limit=1 cause=failed error="the bank is busy"
 }
 
 func book(context.Context, []byte) error { return nil }

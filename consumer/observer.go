@@ -3,14 +3,17 @@ package consumer
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/fingerprint"
 )
 
 // An Observer gets an event for every outcome, after it was acted on. It must return soon: one goroutine sends the settlements of
 // a session and reports them. Many goroutines may call it at the same time. It changes nothing. Metrics
-// are built on it. Its ctx is that of the last attempt, as a Tracer returned it, if there was one: examples/service has one for Prometheus, ExampleObserver_slog one for slog.
+// are built on it: examples/service has one for Prometheus. Its ctx is that of the last attempt, as a Tracer returned it, if there was
+// one. Dead letters and retries need no Observer to be logged: a Logger does that, once, with an Observer or without.
 type Observer interface {
 	Observe(ctx context.Context, e Event)
 }
@@ -59,9 +62,12 @@ type Event struct {
 
 // LogValue returns the fields that a log line needs.
 func (e Event) LogValue() slog.Value {
-	attrs := []slog.Attr{
-		slog.String("outcome", string(e.Outcome)), slog.String("queue", e.Queue), slog.String("id", e.ID),
-		slog.Int("attempt", e.Attempt), slog.Int("limit", e.Limit),
+	attrs := []slog.Attr{slog.String("outcome", string(e.Outcome)), slog.String("queue", e.Queue), slog.String("id", e.ID)}
+	if e.Attempt > 0 {
+		attrs = append(attrs, slog.Int("attempt", e.Attempt))
+	}
+	if e.Limit > 0 {
+		attrs = append(attrs, slog.Int("limit", e.Limit))
 	}
 	if e.Cause != "" {
 		attrs = append(attrs, slog.String("cause", string(e.Cause)))
@@ -75,9 +81,11 @@ func (e Event) LogValue() slog.Value {
 	return slog.GroupValue(attrs...)
 }
 
-// observe gives the Observer an event, with what is known of the attempt.
+// observe logs an event, and gives it to the Observer, with what is known of the attempt.
 func (s *session) observe(ctx context.Context, d *delivery, e Event) {
-	if s.Observer == nil {
+	level, logs := levels[e.Outcome]
+	logs = logs && s.Logger.Enabled(ctx, level)
+	if s.Observer == nil && !logs {
 		return
 	}
 	if d.trace != nil {
@@ -90,7 +98,30 @@ func (s *session) observe(ctx context.Context, d *delivery, e Event) {
 			e.Err = d.failure
 		}
 	}
-	s.guard("Observer", func() { s.Observer.Observe(context.WithoutCancel(ctx), e) })
+	if logs { // the handler's error is user code, which may panic
+		s.guard("Logger", func() { s.log(context.WithoutCancel(ctx), level, d, e) })
+	}
+	if s.Observer != nil {
+		s.guard("Observer", func() { s.Observer.Observe(context.WithoutCancel(ctx), e) })
+	}
+}
+
+// levels are those of the outcomes that the Logger gets.
+var levels = map[Outcome]slog.Level{OutcomeDeadLetter: slog.LevelWarn, OutcomeRetry: slog.LevelDebug}
+
+// log logs a dead letter or a retry. A message without an id has no record, so its line shows the fingerprint by which strikes dead list
+// names it.
+func (s *session) log(ctx context.Context, level slog.Level, d *delivery, e Event) {
+	text, attrs := "dead-lettered a message", e.LogValue().Group()
+	switch {
+	case e.Outcome == OutcomeRetry:
+		text = "an attempt failed; the message is retried"
+	case e.ID == "":
+		text += " without an id: the store has no record of it"
+		i := slices.IndexFunc(attrs, func(a slog.Attr) bool { return a.Key == "id" })
+		attrs[i] = slog.String("fingerprint", fingerprint.Of(d.MessageId, d.CorrelationId, d.Type, d.Body))
+	}
+	s.Logger.LogAttrs(ctx, level, text, attrs...)
 }
 
 func (s *session) completed(d *delivery, e Event) Event {

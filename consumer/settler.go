@@ -113,7 +113,7 @@ type Settler struct {
 
 	Observer Observer     // gets every outcome; if nil, none
 	Tracer   Tracer       // follows every attempt; if nil, none, at no cost
-	Logger   *slog.Logger // if nil, silent
+	Logger   *slog.Logger // gets dead letters at WARN, retries at DEBUG, and trouble; if nil, nothing is logged
 
 	later           *later     // if nil, no message is moved
 	isolation       *isolation // if nil, ofProcess

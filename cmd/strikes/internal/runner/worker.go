@@ -30,7 +30,7 @@ type worker struct {
 // closed it ends immediately, with everything that runs.
 func (w *worker) run(ctx context.Context, now <-chan struct{}) error {
 	ctx, stop := context.WithCancelCause(ctx)
-	w.consumer.Logger = w.log
+	w.consumer.Logger = slog.New(undecided{w.log.Handler()})
 	w.consumer.Handler = w.handler(stop)
 
 	var idling sync.WaitGroup
