@@ -56,8 +56,7 @@ client-node: ## check clients/node and run its tests, on private servers or at A
 PYTHON ?= /usr/bin/python3
 
 client-python: ## run the tests of clients/python on private servers or at AMQP_URL, REDIS_URL
-	@go build -o bin/ ./cmd/strikes
-	@$(SETUP) -need rabbitmq,redis,python sh -c 'cd clients/python && PYTHONDONTWRITEBYTECODE=1 $(PYTHON) -m pytest'
+	@PYTHONDONTWRITEBYTECODE=1 $(SETUP) -need rabbitmq,redis,python go run ./integration/private -dir clients/python -- $(PYTHON) -m pytest
 	@$(call schedules,300,1,$(PYTHON_SCHEDULES))
 
 N ?= 20000
@@ -75,7 +74,7 @@ client-schedules: ## play N (20,000) random schedules from SEED (1) on Go, Pytho
 	@$(call schedules,$(N),$(SEED),$(PYTHON_SCHEDULES),$(NODE_SCHEDULES))
 
 client-python-bench: ## compare the speed of clients/python with that of bare loops
-	@$(SETUP) -need rabbitmq,redis,python $(PYTHON) clients/python/bench.py
+	@$(SETUP) -need rabbitmq,redis,python go run ./integration/private -- $(PYTHON) clients/python/bench.py
 
 client-python-scripts: ## copy the steps' scripts to clients/python
 	@for f in clients/python/src/strikes/scripts/*.lua; do cp counter/scripts/$${f##*/} $$f; done

@@ -35,7 +35,7 @@ func (f *fixture) kill(t *testing.T, reason string, ids ...string) {
 // ended waits for the job of a queue.
 func (f *fixture) ended(t *testing.T) string {
 	t.Helper()
-	for range 500 {
+	for range 6000 { // a minute
 		body := f.get(query("replay", "of", "job")).Body.String()
 		if strings.Contains(body, "ended, ") {
 			return body

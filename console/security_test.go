@@ -191,7 +191,7 @@ func TestLogoutEndsStreams(t *testing.T) {
 	f.post("/logout", nil, as)
 	select {
 	case <-ended:
-	case <-time.After(5 * liveEvery):
+	case <-time.After(time.Minute):
 		t.Error("the stream goes on after the logout")
 	}
 	if w := f.get("/", as); w.Code != http.StatusUnauthorized {

@@ -31,7 +31,7 @@ func TestPauseAndResume(t *testing.T) {
 				t.Errorf("%s: a second pause: %v", s.name, err)
 			}
 			n, err := s.Paused(ctx, "/", "orders")
-			if err != nil || n == nil || n.By != "op" || n.Why != "supplier down" || time.Since(n.At).Abs() > 20*time.Second {
+			if err != nil || n == nil || n.By != "op" || n.Why != "supplier down" || time.Since(n.At).Abs() > time.Minute {
 				t.Fatalf("%s: %+v, %v", s.name, n, err)
 			}
 			c, err := s.Control(ctx, "/", "orders", Reader{Token: "a", Holder: "host"})
@@ -69,7 +69,7 @@ func TestConsumers(t *testing.T) {
 			var got []string
 			for _, c := range all {
 				got = append(got, fmt.Sprint(c.Holder, " ", c.Paused))
-				if time.Since(c.Seen).Abs() > 20*time.Second {
+				if time.Since(c.Seen).Abs() > time.Minute {
 					t.Errorf("%s: seen %v", s.name, c.Seen)
 				}
 			}
@@ -250,7 +250,7 @@ func TestAuditLog(t *testing.T) {
 				break
 			}
 			for _, e := range entries {
-				if e.Actor != "op" || e.Verb != "skip" || len(e.Reason) != MaxReason || e.Result != "done" || time.Since(e.Time).Abs() > 20*time.Second {
+				if e.Actor != "op" || e.Verb != "skip" || len(e.Reason) != MaxReason || e.Result != "done" || time.Since(e.Time).Abs() > time.Minute {
 					t.Errorf("%s: %+v", s.name, e)
 				}
 				got, before = append(got, fmt.Sprint(e.Subject, e.Count)), e.ID

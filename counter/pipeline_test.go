@@ -98,7 +98,7 @@ func startCallers(t *testing.T, c *Counter, n int) *callers {
 // await returns once so many requests flush or wait.
 func (f *callers) await(t *testing.T, n int) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Microsecond) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(100 * time.Microsecond) {
 		flushes, waiting := f.c.pipe.load()
 		if flushes == min(n, maxFlushes) && waiting == n-flushes {
 			return
@@ -122,7 +122,7 @@ func (f *callers) arrive(t *testing.T) {
 	for i, done := range f.done {
 		select {
 		case <-done:
-		case <-time.After(20 * time.Second):
+		case <-time.After(time.Minute):
 			t.Fatalf("caller %d still waits", i)
 		}
 	}
@@ -203,7 +203,7 @@ func TestCallersLeave(t *testing.T) {
 		f.cancels[i]()
 		select {
 		case <-f.done[i]:
-		case <-time.After(20 * time.Second):
+		case <-time.After(time.Minute):
 			t.Fatalf("caller %d still waits", i)
 		}
 	}

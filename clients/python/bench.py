@@ -12,7 +12,6 @@ import logging
 import os
 import statistics
 import sys
-import tempfile
 import time
 import uuid
 from pathlib import Path
@@ -22,7 +21,7 @@ sys.path[:0] = [str(Path(__file__).parent / d) for d in ("src", "tests")]
 import aiormq  # noqa: E402
 import pika  # noqa: E402
 
-from conftest import Broker, Queue, RedisServer  # noqa: E402
+from conftest import Queue  # noqa: E402
 from strikes import AsyncCounter, Counter  # noqa: E402
 
 MESSAGES, ROUNDS, PREFETCH = int(os.environ.get("MESSAGES", "4000")), int(os.environ.get("ROUNDS", "5")), 30
@@ -144,21 +143,5 @@ def measure(amqp: str, redis: str) -> None:
             print(f"{name:8} {percent:>7}% {bare:>8.0f} {mine:>10.0f} {ratio:>6.2f}", flush=True)
 
 
-def main() -> None:
-    with tempfile.TemporaryDirectory() as directory:
-        started = []
-        try:
-            amqp, redis = os.environ.get("AMQP_URL"), os.environ.get("REDIS_URL")
-            for url, make in ((amqp, Broker), (redis, RedisServer)):
-                if not url:
-                    (path := Path(directory) / make.__name__).mkdir()
-                    started.append(make(path))
-                    started[-1].start()
-            measure(amqp or next(s.url for s in started if isinstance(s, Broker)), redis or started[-1].url)
-        finally:
-            for server in started:
-                server.stop()
-
-
 if __name__ == "__main__":
-    main()
+    measure(os.environ["AMQP_URL"], os.environ["REDIS_URL"])  # make client-python-bench starts them

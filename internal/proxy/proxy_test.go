@@ -49,7 +49,7 @@ func echo(t *testing.T) (*Proxy, net.Conn) {
 		_ = server.Close()
 		tasks.Wait()
 	})
-	if got := ask(t, conn, 10*time.Second); got != "hello\n" {
+	if got := ask(t, conn, time.Minute); got != "hello\n" {
 		t.Fatalf("through the proxy: %q", got)
 	}
 	return p, conn
@@ -77,7 +77,7 @@ func ask(t *testing.T, conn net.Conn, within time.Duration) string {
 func TestCut(t *testing.T) {
 	p, conn := echo(t)
 	p.Cut()
-	if got := ask(t, conn, 10*time.Second); got != "closed" {
+	if got := ask(t, conn, time.Minute); got != "closed" {
 		t.Errorf("after a cut: %q", got)
 	}
 }
@@ -91,7 +91,7 @@ func TestHalfOpenIsNotNoticed(t *testing.T) {
 		}
 	}
 	p.Cut()
-	if got := ask(t, conn, 10*time.Second); got != "closed" {
+	if got := ask(t, conn, time.Minute); got != "closed" {
 		t.Errorf("after the cut: %q", got)
 	}
 }
@@ -108,7 +108,7 @@ func TestLatency(t *testing.T) {
 	p, conn := echo(t)
 	p.Delay(50 * time.Millisecond)
 	began := time.Now()
-	if got := ask(t, conn, 10*time.Second); got != "hello\n" {
+	if got := ask(t, conn, time.Minute); got != "hello\n" {
 		t.Errorf("slow: %q", got)
 	}
 	if took := time.Since(began); took < 100*time.Millisecond {
@@ -128,7 +128,7 @@ func TestBlockTellsNobody(t *testing.T) {
 	}
 	p.Block(false)
 	for _, c := range []net.Conn{conn, late} {
-		if got := ask(t, c, 10*time.Second); got != "closed" {
+		if got := ask(t, c, time.Minute); got != "closed" {
 			t.Errorf("one with a hole: %q", got)
 		}
 	}
@@ -141,7 +141,7 @@ func TestRefuse(t *testing.T) {
 	p, conn := echo(t)
 	p.Refuse(true)
 	for _, c := range []net.Conn{conn, dial(t, p)} {
-		if got := ask(t, c, 10*time.Second); got != "closed" {
+		if got := ask(t, c, time.Minute); got != "closed" {
 			t.Errorf("refused: %q", got)
 		}
 	}

@@ -118,7 +118,7 @@ func (c *storeClient) reply(within time.Duration) string {
 }
 
 const (
-	soon   = 10 * time.Second // far more than a reply takes
+	soon   = time.Minute // far more than a reply takes
 	silent = 100 * time.Millisecond
 )
 

@@ -44,7 +44,7 @@ test('a queue with held lanes is refused; a session ends once a lane is held', a
   f.consume((m) => { runs.push(idOf(m)) }, { consuming: (yes) => states.push(yes) })
   await eventually(() => states.length === 1, 'a session')
   await f.redis.zadd(lanes, 1, '0'.repeat(32))
-  await eventually(() => states.length === 2, 'the end of the session', 4000)
+  await eventually(() => states.length === 2, 'the end of the session')
   await f.publish('new')
   await assert.rejects(f.consume((m) => { runs.push(idOf(m)) }).running, /1 of its lanes are held/)
   assert.deepEqual(runs, [])
@@ -58,16 +58,16 @@ test('a session that ends because a lane is held lets its handlers finish', asyn
   const states = []
   const { events } = f.consume(async (m) => {
     runs.push(idOf(m))
-    await eventually(() => states.length === 2, 'the end of the session', 4000)
+    await eventually(() => states.length === 2, 'the end of the session')
   }, { consuming: (yes) => states.push(yes) })
   await f.publish('slow')
   await eventually(() => runs.length === 1, 'the handler')
   await f.redis.zadd(lanesOf(f.queue), 1, '0'.repeat(32))
-  await eventually(() => events.length === 1, 'the end of the attempt', 8000)
+  await eventually(() => events.length === 1, 'the end of the attempt')
   assert.equal(events[0].outcome, 'ack')
   await f.redis.del(lanesOf(f.queue))
   await f.publish('next')
-  await eventually(() => runs.length > 1, 'the message after the release', 8000)
+  await eventually(() => runs.length > 1, 'the message after the release')
   assert.deepEqual(runs, ['slow', 'next'])
 })
 
@@ -82,9 +82,9 @@ test('a lane that is released while the session drains refuses nothing, and neit
   }, { consuming: (yes) => states.push(yes) })
   for (const [id, sessions, during] of [['released', 1, () => {}], ['stopped', 2, stop]]) {
     await f.publish(id)
-    await eventually(() => started.length === sessions, 'the handler', 8000)
+    await eventually(() => started.length === sessions, 'the handler')
     await f.redis.zadd(lanesOf(f.queue), 1, '0'.repeat(32))
-    await eventually(() => states.length === 2 * sessions, 'the end of the session', 4000)
+    await eventually(() => states.length === 2 * sessions, 'the end of the session')
     during()
     await f.redis.del(lanesOf(f.queue))
     finish()
@@ -156,7 +156,7 @@ test('kinds of failures and ages', async (t) => {
   const { events } = f.consume((m) => {
     runs[idOf(m)]++
     throw idOf(m) === 'kind' ? retryAfter(retryAtMost(new Error('gone'), 1), 10) : new Error('slow')
-  }, { maxRetries: 9, maxAge: 300, backoff: () => 200, concurrency: 2 })
+  }, { maxRetries: 9, maxAge: 5000, backoff: () => 1000, concurrency: 2 })
   await f.publish('kind')
   await f.publish('old')
   await f.dead(2)
@@ -210,7 +210,7 @@ test('a stop lets handlers end, counts nothing and leaves the rest', async (t) =
   assert.deepEqual(await f.redis.keys(`strikes:1:{%2F/${f.queue}}:r:*`), [])
 })
 
-test('a stop while the broker does not answer', { timeout: 10_000 }, async (t) => {
+test('a stop while the broker does not answer', { timeout: 300_000 }, async (t) => {
   const proxy = await listen(amqpURL)
   t.after(() => proxy.close())
   proxy.freeze()

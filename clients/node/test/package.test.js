@@ -19,7 +19,7 @@ counter.close()
 console.log(reply.verdict)
 `
 
-test('npm pack, and an empty project', { timeout: 120_000 }, (t) => {
+test('npm pack, and an empty project', { timeout: 300_000 }, (t) => {
   const dir = mkdtempSync(join(tmpdir(), 'strikes-pack-'))
   t.after(() => rmSync(dir, { recursive: true }))
   const run = (command, ...args) => execFileSync(command, args, { cwd: dir, encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'], env: { ...process.env, AMQP_URL: amqpURL, REDIS_URL: redisURL } })

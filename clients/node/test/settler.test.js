@@ -60,7 +60,7 @@ for (const [name, m, handler, replies, steps, settled, options] of [
   ['a lost END', message(true), succeed, [reply('RUN'), lost, reply('ENDED')], ['START shared 4', 'END true', 'END true'], 'ack'],
   ['a verdict of another step', message(true), succeed, [reply('REQUEUE'), reply('RUN'), reply('ENDED')], ['START shared 4', 'START shared 4', 'END true'], 'ack'],
 ]) {
-  test(name, { timeout: 20_000 }, async () => {
+  test(name, { timeout: 300_000 }, async () => {
     const store = fakeStore(...replies)
     const got = await handle(store, m, handler, options)
     assert.deepEqual([store.named(), got.settled, got.error], [steps, [settled], undefined])

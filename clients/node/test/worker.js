@@ -14,9 +14,9 @@ const consumer = new Consumer({
   url: amqpURL, queue, counter, backoff: () => 20, ...JSON.parse(options),
   async handler(message) {
     const id = message.properties.messageId
-    process.send?.({ id, redelivered: message.fields.redelivered })
+    await new Promise((resolve) => process.send({ id, redelivered: message.fields.redelivered }, resolve)) // a kill loses what is not sent
     if (id.startsWith('kill')) {
-      await new Promise((resolve) => setTimeout(resolve, 20)) // so that the line is out, and neighbours run
+      await new Promise((resolve) => setTimeout(resolve, 20)) // so that neighbours run
       process.kill(process.pid, 'SIGKILL')
     }
     if (id.startsWith('bad')) throw new Error('bad as always')

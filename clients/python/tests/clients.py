@@ -33,7 +33,7 @@ class Running:
 
     def stop(self) -> None:
         self.consumer.stop()
-        self._thread.join(30)
+        self._thread.join(120)
         assert self.ended, "the consumer did not stop"
         if self.error:
             raise self.error

@@ -1,10 +1,8 @@
 from __future__ import annotations
 
 import os
-import signal
 import socket
 import subprocess
-import sys
 import time
 import uuid
 from collections.abc import Iterator
@@ -13,14 +11,15 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
+PATIENCE = 120  # seconds
 
 
-def until(condition, seconds: float = 20.0, what: str = "the condition"):
-    """Wait for a condition, and return what it returned."""
-    end = time.monotonic() + seconds
+def until(condition, what: str = "the condition"):
+    """Wait for a condition, and return what it returned. The time only ends a test that hangs."""
+    end = time.monotonic() + PATIENCE
     while not (got := condition()):
         if time.monotonic() > end:
-            pytest.fail(f"{what} did not hold within {seconds} s")
+            pytest.fail(f"{what} did not hold within {PATIENCE} s")
         time.sleep(0.02)
     return got
 
@@ -41,7 +40,7 @@ class RedisServer:
     def start(self) -> None:
         args = ["--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self.directory), "--save", "", "--appendonly", "yes"]
         self.process = subprocess.Popen(["redis-server", *args], stdout=subprocess.DEVNULL)
-        until(self.answers, what="redis-server")
+        until(self.answers, "redis-server")
 
     def answers(self) -> bool:
         try:
@@ -67,71 +66,26 @@ def own_redis(tmp_path: Path) -> Iterator[RedisServer]:
     server.stop()
 
 
-@pytest.fixture(scope="session")
-def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    if url := os.environ.get("REDIS_URL"):
-        yield url
-        return
-    server = RedisServer(tmp_path_factory.mktemp("redis"))
-    server.start()
-    yield server.url
-    server.stop()
-
-
 @pytest.fixture
 def prefix() -> str:
     return "t:" + uuid.uuid4().hex
 
 
-class Broker:
-    """A private RabbitMQ, of the version that is installed."""
-
-    def __init__(self, directory: Path) -> None:
-        self.directory, self.port, self.process = directory, free_port(), None
-        self.url = f"amqp://guest:guest@127.0.0.1:{self.port}/"
-
-    def start(self) -> None:
-        found = sorted(Path("/usr/lib/rabbitmq/lib").glob("rabbitmq_server-*/sbin"))
-        program = found[-1] / "rabbitmq-server" if found else "rabbitmq-server"
-        (self.directory / "rabbitmq.conf").write_text("log.console = false\n")
-        (self.directory / "enabled_plugins").write_text("[].\n")
-        env = {
-            **os.environ, "HOME": str(self.directory), "RABBITMQ_NODENAME": f"py{self.port}@localhost", "RABBITMQ_NODE_IP_ADDRESS": "127.0.0.1",
-            "RABBITMQ_NODE_PORT": str(self.port), "RABBITMQ_DIST_PORT": str(free_port()), "ERL_EPMD_PORT": str(free_port()),
-            "ERL_EPMD_ADDRESS": "127.0.0.1", "RABBITMQ_MNESIA_BASE": str(self.directory / "db"), "RABBITMQ_LOG_BASE": str(self.directory / "log"),
-            "RABBITMQ_CONFIG_FILE": str(self.directory / "rabbitmq"), "RABBITMQ_ENABLED_PLUGINS_FILE": str(self.directory / "enabled_plugins"),
-        }
-        epmd = subprocess.Popen(["epmd"], env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
-        server = subprocess.Popen([str(program)], env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
-        self.process = [server, epmd]
-        until(self.answers, 90, "rabbitmq-server")
-
-    def answers(self) -> bool:
-        import pika
-
-        try:
-            pika.BlockingConnection(pika.URLParameters(self.url)).close()
-            return True
-        except (pika.exceptions.AMQPError, OSError):
-            return False
-
-    def stop(self) -> None:
-        for process in self.process or []:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+def required(name: str) -> str:
+    """Return what make client-python sets."""
+    if url := os.environ.get(name):
+        return url
+    pytest.exit(f"{name} is not set: run make client-python, which starts private servers and builds the command", 1)
 
 
 @pytest.fixture(scope="session")
-def amqp_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    if url := os.environ.get("AMQP_URL"):
-        yield url
-        return
-    broker = Broker(tmp_path_factory.mktemp("rabbitmq"))
-    try:
-        broker.start()
-        yield broker.url
-    finally:
-        broker.stop()
+def amqp_url() -> str:
+    return required("AMQP_URL")
+
+
+@pytest.fixture(scope="session")
+def redis_url() -> str:
+    return required("REDIS_URL")
 
 
 class Queue:
@@ -191,11 +145,7 @@ def classic(amqp_url: str) -> Iterator[Queue]:
 
 @pytest.fixture(scope="session")
 def strikes() -> str:
-    """The command, which make client-python builds."""
-    program = ROOT.parents[1] / "bin/strikes"
-    if not program.exists():
-        subprocess.run(["go", "build", "-o", str(program), "./cmd/strikes"], cwd=ROOT.parents[1], check=True)
-    return str(program)
+    return required("STRIKES")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

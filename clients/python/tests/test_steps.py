@@ -70,9 +70,9 @@ def test_a_failure_is_counted_once(counter, store, prefix):
 
 
 def test_start_waits_runs_and_ends(counter, store, prefix):
-    counter.fail(attempt(), Failure(limit=3, wait=0.2))
+    counter.fail(attempt(), Failure(limit=3, wait=2))
     waiting = counter.start(attempt("t2"), Mode.SHARED, 3)
-    assert waiting.verdict is Verdict.WAIT and 0 < waiting.wait <= 0.2
+    assert waiting.verdict is Verdict.WAIT and 0 < waiting.wait <= 2
     time.sleep(waiting.wait)
     ran = counter.start(attempt("t2", floor=7), Mode.SHARED, 3)
     assert ran.verdict is Verdict.RUN and ran.fence > 7 and ran.counted == 1
