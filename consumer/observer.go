@@ -112,12 +112,16 @@ var levels = map[Outcome]slog.Level{OutcomeDeadLetter: slog.LevelWarn, OutcomeRe
 // log logs a dead letter or a retry. A message without an id has no record, so its line shows the fingerprint by which strikes dead list
 // names it.
 func (s *session) log(ctx context.Context, level slog.Level, d *delivery, e Event) {
-	text, attrs := "dead-lettered a message", e.LogValue().Group()
+	text := "dead-lettered a message"
 	switch {
 	case e.Outcome == OutcomeRetry:
 		text = "an attempt failed; the message is retried"
 	case e.ID == "":
 		text += " without an id: the store has no record of it"
+		e.Limit = 1 // it gets one attempt
+	}
+	attrs := e.LogValue().Group()
+	if e.ID == "" {
 		i := slices.IndexFunc(attrs, func(a slog.Attr) bool { return a.Key == "id" })
 		attrs[i] = slog.String("fingerprint", fingerprint.Of(d.MessageId, d.CorrelationId, d.Type, d.Body))
 	}

@@ -100,7 +100,7 @@ func TestUnrecordedReasonIsLogged(t *testing.T) {
 	} {
 		var log bytes.Buffer
 		b := newBench()
-		b.MaxRetries = -1
+		b.MaxRetries = 3
 		b.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))
 		d := b.delivery(tc.redelivered)
 		d.MessageId, d.Body = tc.id, []byte("secret")
@@ -114,7 +114,7 @@ func TestUnrecordedReasonIsLogged(t *testing.T) {
 			}
 			continue
 		}
-		for _, want := range []string{"level=WARN", "queue=orders", fingerprint.Of("", "", "", d.Body), tc.want} {
+		for _, want := range []string{"level=WARN", "queue=orders", "limit=1", fingerprint.Of("", "", "", d.Body), tc.want} {
 			if !strings.Contains(line, want) || strings.Contains(line, "secret") {
 				t.Errorf("%s: %q lacks %q, or has the body", name, line, want)
 			}
