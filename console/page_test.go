@@ -96,7 +96,7 @@ func TestChanges(t *testing.T) {
 	if err != nil || len(log) != 7 || log[0].Actor != "ann" || log[0].Reason != "the bank is back" || log[0].Verb != "skip" {
 		t.Errorf("audit %v, %v", log, err)
 	}
-	if w := f.post(query("change", "verb", "pause"), url.Values{}); w.Code != http.StatusUnprocessableEntity || !strings.Contains(w.Body.String(), "The reason is missing") {
+	if w := f.post(query("change", "verb", "pause"), url.Values{}); w.Code != http.StatusUnprocessableEntity || !strings.Contains(w.Body.String(), "Say why you do it") {
 		t.Errorf("without a reason: %d", w.Code)
 	}
 }

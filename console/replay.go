@@ -220,7 +220,7 @@ func (c *Console) recount(r *http.Request, j *job) error {
 }
 
 // noReason refuses a form.
-const noReason = "The reason is missing; the audit keeps it."
+const noReason = "Say why you do it; the audit keeps the text."
 
 func (j *job) check() string {
 	switch {

@@ -63,7 +63,7 @@ func TestReplayFromFilterToResult(t *testing.T) {
 			t.Errorf("the preview does not say %q: %s", want, body)
 		}
 	}
-	if w := f.post(replay, url.Values{"count": {"3"}}); w.Code != http.StatusUnprocessableEntity || !strings.Contains(w.Body.String(), "The reason is missing") {
+	if w := f.post(replay, url.Values{"count": {"3"}}); w.Code != http.StatusUnprocessableEntity || !strings.Contains(w.Body.String(), "Say why you do it") {
 		t.Errorf("without a reason: %d", w.Code)
 	}
 	f.broker.dead.gate = make(chan struct{})

@@ -16,7 +16,7 @@ func Audit(w io.Writer, asJSON bool) List[counter.AuditEntry] {
 	}
 	return table[counter.AuditEntry]{term.NewTable(w,
 		term.Column{Title: "TIME"}, term.Column{Title: "WHO", Min: leastReason}, term.Column{Title: "WHAT"}, term.Column{Title: "OF", Min: leastReason},
-		term.Column{Title: "COUNT", Drop: 1}, term.Column{Title: "RESULT", Min: leastReason}, term.Column{Title: "REASON", Min: leastReason},
+		term.Column{Title: "COUNT", Drop: 1}, term.Column{Title: "RESULT", Min: leastReason}, term.Column{Title: "WHY", Min: leastReason},
 	), auditCells}
 }
 

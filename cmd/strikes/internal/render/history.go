@@ -23,7 +23,7 @@ func history(w io.Writer, attempts []records.Attempt) error {
 	}
 	t := term.NewTable(w,
 		term.Column{Title: "ATTEMPT"}, term.Column{Title: "FAILED", Drop: 3}, term.Column{Title: "RAN", Drop: 1}, term.Column{Title: "CAUSE"},
-		term.Column{Title: "HOLDER", Min: leastReason, Drop: 2}, term.Column{Title: "REASON", Min: leastReason},
+		term.Column{Title: "HOLDER", Min: leastReason, Drop: 2}, term.Column{Title: "ERROR", Min: leastReason},
 	)
 	for _, a := range attempts {
 		ran := "-"
