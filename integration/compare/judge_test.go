@@ -11,7 +11,7 @@ import (
 
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
-// happen makes a history of what happened, a millisecond apart: "fail a", and so on. The messages are published first.
+// happen makes a history of what happened, a millisecond apart: "fail a", "copied a1" for the first copy of it, and so on. The messages are published first.
 func happen(do map[string]string, what ...[2]string) []audit.Event {
 	var events []audit.Event
 	for seq, id := range []string{"a", "b", "c"} {
@@ -20,10 +20,12 @@ func happen(do map[string]string, what ...[2]string) []audit.Event {
 		}
 	}
 	for i, w := range what {
-		e := audit.Event{At: noon.Add(time.Duration(i) * time.Millisecond), Kind: audit.Kind(w[0]), ID: w[1]}
+		e := audit.Event{At: noon.Add(time.Duration(i) * time.Millisecond), Kind: audit.Kind(w[0]), ID: w[1][:1], Copy: w[1][1:]}
 		switch w[0] {
 		case "ok":
 			e.Kind, e.Outcome = audit.Ended, audit.OK
+		case "copied":
+			e.Token = map[string]string{"1": "", "2": "1"}[e.Copy]
 		case "fail":
 			e.Kind, e.Outcome = audit.Ended, audit.Failed
 		}
@@ -58,6 +60,11 @@ func TestJudgeFindsEachLoss(t *testing.T) {
 		"an innocent":                                  {healthy, [][2]string{{"began", "a"}, {"dead", "a"}}, verdict{innocents: 1}},
 		"a killer that is dead":                        {map[string]string{"a": audit.Kill}, [][2]string{{"began", "a"}, {"began", "a"}, {"dead", "a"}}, verdict{killed: 2}},
 		"a killer that is left":                        {map[string]string{"a": audit.Kill}, [][2]string{{"began", "a"}, {"left", "a"}}, verdict{killed: 1, left: 1}},
+		"two are dead":                                 {failing, append(twice, [][2]string{{"dead", "a"}, {"dead", "a"}}...), verdict{copies: 1, requeues: 1}},
+		"replaced by a copy":                           {failing, append(once, [][2]string{{"copied", "a1"}, {"began", "a1"}, {"fail", "a1"}, {"dead", "a1"}}...), verdict{requeues: 1}},
+		"delivered after its copy was published":       {failing, append(once, [][2]string{{"copied", "a1"}, {"began", "a"}, {"fail", "a"}, {"dead", "a1"}}...), verdict{copies: 1, requeues: 1}},
+		"its copy did not arrive":                      {failing, append(once, [][2]string{{"copied", "a1"}, {"began", "a"}, {"fail", "a"}, {"dead", "a"}}...), verdict{requeues: 1}},
+		"the copy of a copy":                           {failing, append(once, [][2]string{{"copied", "a1"}, {"began", "a1"}, {"fail", "a1"}, {"copied", "a2"}, {"dead", "a2"}}...), verdict{requeues: 1}},
 		"unknown ids":                                  {healthy, [][2]string{{"began", "z"}, {"ok", "z"}, {"began", "a"}, {"ok", "a"}}, verdict{}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/strikesmq/strikes/integration/internal/node"
 	"github.com/strikesmq/strikes/integration/internal/worker"
+	"github.com/strikesmq/strikes/internal/queueinfo"
 	"github.com/strikesmq/strikes/internal/servers"
 )
 
@@ -73,6 +74,7 @@ func (l *lab) fill(ctx context.Context, c config, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	known, _ := queueinfo.ParseVersion(version)
 	kinds := rotation
 	if l.broker.Private == nil && l.broker.KillCommand == "" {
 		kinds = without(rotation, restartBroker)
@@ -81,7 +83,7 @@ func (l *lab) fill(ctx context.Context, c config, out io.Writer) error {
 	for _, kind := range c.types {
 		for _, name := range c.only {
 			w := findWay(name)
-			if w.only != "" && w.only != kind {
+			if w.only != "" && w.only != kind || w.from > 0 && known.Before(4, w.from) {
 				notApplicable(out, w, kind)
 				continue
 			}

@@ -58,6 +58,14 @@ func loop(q *queues) {
 	q.side["x-message-ttl"] = max(q.wait.Milliseconds(), 1)
 }
 
+// delayed has the queue delay each retry by the wait, and once more for each return before it. Its limit counts rejects, and what is
+// lost with its consumer.
+func delayed(q *queues) {
+	wait := max(q.wait.Milliseconds(), 1)
+	q.main["x-delivery-limit"], q.main["x-delayed-retry-type"] = retries, "failed"
+	q.main["x-delayed-retry-min"], q.main["x-delayed-retry-max"] = wait, retries*wait
+}
+
 func aside(q *queues) { q.side = amqp.Table{"x-queue-type": q.kind} }
 
 // names are those of all queues, the dead-letter queue last.
@@ -143,7 +151,7 @@ func (q *queues) collect(log *audit.Log) (n int, err error) {
 		err := q.broker.OnChannel(func(ch *amqp.Channel) error {
 			return drain(ch, name, func(d *amqp.Delivery) {
 				n++
-				log.Write(audit.Event{Kind: kind, ID: d.MessageId})
+				log.Write(audit.Event{Kind: kind, ID: d.MessageId, Copy: copyOf(d)})
 			})
 		})
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"time"
 
+	"github.com/google/uuid"
 	amqp "github.com/rabbitmq/amqp091-go"
 	"github.com/redis/go-redis/v9"
 	"golang.org/x/sync/errgroup"
@@ -37,6 +38,7 @@ type client struct {
 	spec
 	way    *way
 	handle func(*amqp.Delivery) error
+	copies func(d *amqp.Delivery, copied string) // is told of a copy before it is published; nil: nobody is
 }
 
 func (c *client) dial(ctx context.Context) (*amqp.Connection, error) {
@@ -142,7 +144,7 @@ func (s *session) work(ctx context.Context, deliveries <-chan amqp.Delivery, fai
 
 // copy publishes a message again and waits until the broker has it.
 func (s *session) copy(ctx context.Context, queue string, d *amqp.Delivery) error {
-	confirm, err := s.out.PublishWithDeferredConfirmWithContext(ctx, "", queue, false, false, again(d))
+	confirm, err := s.out.PublishWithDeferredConfirmWithContext(ctx, "", queue, false, false, s.again(d))
 	if err != nil {
 		return err
 	}
@@ -155,11 +157,16 @@ func (s *session) copy(ctx context.Context, queue string, d *amqp.Delivery) erro
 }
 
 // again is a copy of a message with one more retry in its header.
-func again(d *amqp.Delivery) amqp.Publishing {
+func (c *client) again(d *amqp.Delivery) amqp.Publishing {
 	headers := maps.Clone(d.Headers)
 	if headers == nil {
 		headers = amqp.Table{}
 	}
 	headers[retriedHeader] = int32(retried(d) + 1) //nolint:gosec // a handful
+	copied := uuid.NewString()
+	headers[copyHeader] = copied
+	if c.copies != nil {
+		c.copies(d, copied)
+	}
 	return amqp.Publishing{Headers: headers, DeliveryMode: amqp.Persistent, MessageId: d.MessageId, Body: d.Body}
 }

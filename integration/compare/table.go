@@ -21,6 +21,7 @@ var columns = []column{
 		return sum(func(v *verdict) int { return v.lost }, c.faults, c.killer, c.order)
 	}},
 	{"TWICE", 5, []string{underFaults}, func(c *cell) string { return sum(func(v *verdict) int { return v.twice }, c.faults) }},
+	{"COPIES", 6, []string{underFaults}, func(c *cell) string { return sum(func(v *verdict) int { return v.copies }, c.faults) }},
 	{"TOO-MANY", 8, []string{underFaults}, func(c *cell) string { return sum(func(v *verdict) int { return v.tooMany }, c.faults) }},
 	{"TOO-EARLY", 9, []string{underFaults}, func(c *cell) string { return sum(func(v *verdict) int { return v.tooEarly }, c.faults) }},
 	{"INNOCENTS", 9, []string{inOrder, withKiller, underFaults}, func(c *cell) string {

@@ -19,6 +19,7 @@ type way struct {
 	idea  string // where it comes from, in a sentence
 	limit int    // attempts after which it gives up; zero: attempts
 	only  string // the type of queue that it is for; empty: any
+	from  int    // the minor version of RabbitMQ 4 that can do it first; zero: any version can
 	other string // ending of the name of another queue that it needs
 	set   func(q *queues)
 	work  func(context.Context, *client) error
@@ -39,6 +40,8 @@ var ways = []way{
 	{name: "delivery-limit", only: quorum, idea: "Let the quorum queue count, with x-delivery-limit.", work: byHand(
 		func(_ context.Context, _ *session, d *amqp.Delivery) error { return d.Reject(true) }), // 4.3 does not count a nack
 		set: func(q *queues) { q.main["x-delivery-limit"] = retries }},
+	{name: "delayed-retry", only: quorum, from: 3, idea: "Let the quorum queue count and delay, with x-delayed-retry-type.", work: byHand(
+		func(_ context.Context, _ *session, d *amqp.Delivery) error { return d.Reject(true) }), set: delayed},
 	{name: "side-queue", other: ".side", set: aside, idea: "Always ack; failed messages wait in a side queue with consumers of its own.", work: byHand(copyAside)},
 	{name: "incr", idea: "Count failures with INCR in Redis; the client sends nothing twice.", work: byHand(incr)},
 	{name: "incr-retry", idea: "The same, with a client that repeats a command whose reply was lost, as go-redis does by default.", work: byHand(incr)},
@@ -73,6 +76,14 @@ func wayNames() string {
 
 const retriedHeader = "x-retried"
 
+// copyHeader tells the copies of a message apart. The original has none.
+const copyHeader = "x-copy"
+
+func copyOf(d *amqp.Delivery) string {
+	name, _ := d.Headers[copyHeader].(string)
+	return name
+}
+
 // retried is how often the header says that a message was retried.
 func retried(d *amqp.Delivery) int {
 	n, _ := d.Headers[retriedHeader].(int32)
@@ -103,7 +114,7 @@ func toTheTail(ctx context.Context, s *session, d *amqp.Delivery) error {
 	if retried(d) >= retries {
 		return d.Nack(false, false)
 	}
-	if err := s.in.PublishWithContext(ctx, "", s.Queue, false, false, again(d)); err != nil {
+	if err := s.in.PublishWithContext(ctx, "", s.Queue, false, false, s.again(d)); err != nil {
 		return err
 	}
 	return d.Ack(false)

@@ -17,7 +17,12 @@ func runWorker(ctx context.Context, s spec) error {
 	if err != nil {
 		return err
 	}
-	c := &client{spec: s, way: findWay(s.Way), handle: func(d *amqp.Delivery) error { return handle(log, s.History, d) }}
+	c := &client{
+		spec: s, way: findWay(s.Way), handle: func(d *amqp.Delivery) error { return handle(log, s.History, d) },
+		copies: func(d *amqp.Delivery, copied string) {
+			log.Write(audit.Event{Kind: audit.Copied, ID: d.MessageId, Copy: copied, Token: copyOf(d)})
+		},
+	}
 	if c.way == nil {
 		return fmt.Errorf("no way %q", s.Way)
 	}
@@ -29,7 +34,7 @@ func handle(log *audit.Log, dir string, d *amqp.Delivery) error {
 	if err := json.Unmarshal(d.Body, &j); err != nil {
 		return err
 	}
-	log.Write(audit.Event{Kind: audit.Began, ID: d.MessageId})
+	log.Write(audit.Event{Kind: audit.Began, ID: d.MessageId, Copy: copyOf(d)})
 	err := j.run(dir)
 	e := audit.Event{Kind: audit.Ended, ID: d.MessageId, Outcome: audit.OK}
 	if err != nil {
