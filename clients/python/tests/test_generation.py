@@ -2,7 +2,7 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from strikes.generation import carried_fence, generation, integer
+from strikes.generation import FOR_HEADER, GENERATION_HEADER, Headers, integer, name_for, text_of
 
 AT = datetime(2026, 5, 4, 3, 2, 1)
 UNIX = 1777863721
@@ -10,6 +10,13 @@ UNIX = 1777863721
 
 def death(queue="orders", reason="rejected", count=1, time=AT):
     return {"queue": queue, "reason": reason, "count": count, "time": time}
+
+
+def read(headers):
+    """Read headers as they were written for a message with the id m1."""
+    begun = text_of((headers or {}).get(GENERATION_HEADER)) or b""
+    written = headers and {**headers, FOR_HEADER: name_for("orders", "m1", begun, b"").decode()}
+    return Headers(written, "orders", "m1")
 
 
 @pytest.mark.parametrize(
@@ -42,7 +49,7 @@ def death(queue="orders", reason="rejected", count=1, time=AT):
     ],
 )
 def test_generation(headers, want):
-    assert generation(headers, "orders") == want
+    assert read(headers).generation == want
 
 
 @pytest.mark.parametrize(
@@ -60,8 +67,17 @@ def test_generation(headers, want):
     ],
 )
 def test_carried_fence(headers, want):
-    assert carried_fence(headers, "orders") == want
+    assert read(headers).fence == want
+
+
+def test_foreign_headers_count_as_absent():
+    theirs = {GENERATION_HEADER: "r1", "x-strikes-fence": 7, FOR_HEADER: name_for("orders", "m1", "r1", b"").decode()}
+    assert (read(theirs).generation, read(theirs).fence) == (b"header:r1", 7)
+    for queue, message_id, name in (("orders", "m2", {}), ("bills", "m1", {}), ("orders", "m1", {FOR_HEADER: 7})):
+        mine = Headers({**theirs, **name}, queue, message_id)
+        assert (mine.foreign, mine.generation, mine.fence) == (True, b"", 0)
 
 
 def test_integer():
-    assert [integer(v) for v in (1, -1, 2**64 - 7, 2**53, None, 1.5, 4.0, "1", False)] == [1, -1, -7, 0, 0, 0, 4, 0, 0]
+    values = (1, -1, 2**64 - 7, 2**53, None, 1.5, 4.0, "1", False, 2.0**64 + 4096, 2**64 + 4096, -(2**64) + 7)
+    assert [integer(v) for v in values] == [1, -1, -7, 0, 0, 0, 4, 0, 0, 0, 0, 0]

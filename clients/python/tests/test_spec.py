@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from spec import FIELDS, cases, header, known, text, write
 from strikes import keys as k
-from strikes.generation import carried_fence, generation
+from strikes.generation import Headers
 from strikes.record import parse_record
 
 
@@ -46,7 +46,8 @@ def test_records(case):
 
 @cases("generations")
 def test_generations(case):
-    known(case, "queue", "headers", "generation", "fence")
-    headers = header(case["headers"])
-    assert generation(headers, case["queue"]) == text(case["generation"])
-    assert carried_fence(headers, case["queue"]) == int(case["fence"])
+    # This client holds no lanes, so it reads no place.
+    known(case, "queue", "id", "body", "headers", "generation", "fence", "hop", "place", "foreign")
+    headers = Headers(header(case["headers"]), case["queue"], case.get("id", ""), text(case.get("body")))
+    got = (headers.generation, headers.fence, headers.hop, headers.foreign)
+    assert got == (text(case["generation"]), int(case["fence"]), case.get("hop", 0), case.get("foreign", False))

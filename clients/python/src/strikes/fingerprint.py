@@ -23,17 +23,18 @@ def fingerprint_of(delivery: Delivery) -> str:
     head = json.dumps([_text(part) for part in (delivery.id, getattr(p, "correlation_id", None), kind)], ensure_ascii=False, separators=(",", ":"))
     head = re.sub("[<>&\u2028\u2029]", lambda m: _AS_GO[m[0]], head)  # as Go writes JSON
     head = re.sub("[\udc80-\udcff]", lambda m: "\\ufffd", head)  # a byte that is not UTF-8
-    return "fp:" + hashlib.sha256(head.encode("utf-8", "replace") + _body(delivery)).hexdigest()[:12]
+    return "fp:" + hashlib.sha256(head.encode("utf-8", "replace") + body_of(delivery)).hexdigest()[:12]
 
 
 def mark_of(delivery: Delivery) -> str:
     """Distinguish messages with the same id, by their bodies and the seconds of their timestamps, for a copy from the later lane."""
     at = getattr(delivery.properties, "timestamp", None)
     seconds = unix(at) if isinstance(at, datetime) else at if isinstance(at, int) else 0
-    return hashlib.sha256(b"%d\n" % seconds + _body(delivery)).hexdigest()[:16]
+    return hashlib.sha256(b"%d\n" % seconds + body_of(delivery)).hexdigest()[:16]
 
 
-def _body(delivery: Delivery) -> bytes:
+def body_of(delivery: Delivery) -> bytes:
+    """Return the body of a message; empty if a program gave something else."""
     return bytes(delivery.body) if isinstance(delivery.body, (bytes, bytearray, memoryview)) else b""
 
 

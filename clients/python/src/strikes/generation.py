@@ -1,10 +1,11 @@
-"""The generation of a message and the fence that it carries, read from its headers. Pure functions.
+"""The headers of a message: its generation, the fence that it carries, and the number of a copy.
 
 Any publisher can send these headers, so whatever is malformed is ignored.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -23,6 +24,11 @@ HOP_HEADER = "x-strikes-hop"
 
 HOP_GENERATION_HEADER = "x-strikes-hop-generation"
 """The generation of such a copy, if its other headers do not tell it."""
+
+FOR_HEADER = "x-strikes-for"
+"""Names the message that the headers of strikes were written for."""
+
+_OURS = (GENERATION_HEADER, FENCE_HEADER, "x-strikes-place", HOP_HEADER, HOP_GENERATION_HEADER, "x-strikes-replay")
 
 MAX_HOP = (1 << 31) - 1
 """The largest number of a copy."""
@@ -59,14 +65,15 @@ def text_of(value: Any) -> bytes | None:
 def integer(value: Any) -> int:
     """Return a header's integer, up to 2^53 - 1 either way; 0 if it is none. A float without a fraction is one.
 
-    pika reads negative integers of 64 bits as unsigned. It also cuts off the fraction of a float.
+    pika reads negative integers of 64 bits as unsigned. It reads a float as an int without its fraction.
     """
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int):
         return 0
-    signed = (value + 2**63) % 2**64 - 2**63
-    return signed if abs(signed) < 2**53 else 0
+    if 2**63 <= value < 2**64:
+        value -= 2**64
+    return value if abs(value) < 2**53 else 0
 
 
 def deaths(headers: Mapping[Any, Any] | None) -> list[Death]:
@@ -97,39 +104,72 @@ def unix(time: datetime) -> int:
     return int((aware - datetime(1970, 1, 1, tzinfo=timezone.utc)).total_seconds() // 1)
 
 
-def hop(headers: Mapping[Any, Any] | None) -> int:
-    """Return the number of a copy; 0 if the message is none."""
-    number = integer((headers or {}).get(HOP_HEADER))
-    return number if 0 < number <= MAX_HOP else 0
+class Headers:
+    """The headers of one message that was received from a queue.
 
-
-def generation(headers: Mapping[Any, Any] | None, queue: str | bytes) -> bytes:
-    """Name the generation of a message: its newest death in the queue, then its generation header, each if there is one.
-
-    RabbitMQ 4.x keeps the count of a death at 1 and changes its time, 3.10 the other way round: the name has both.
+    Programs copy the headers of a message that they received to the next one that they publish. Those of strikes count
+    only if they were written for this message. `message_id` is the property as it was transported, not what a key
+    function returns.
     """
-    parts = []
-    if death := newest_death(headers, queue):
-        assert death.time
-        parts.append(b"%d@%d" % (death.count, unix(death.time)))
-    if hop(headers) and (carried := text_of((headers or {}).get(HOP_GENERATION_HEADER))):
-        parts.append(carried)
-    elif value := text_of((headers or {}).get(GENERATION_HEADER)):
-        parts.append(b"header:" + value)
-    return b" ".join(parts)
+
+    def __init__(
+        self, headers: Mapping[Any, Any] | None, queue: str | bytes, message_id: str | bytes = b"", body: bytes = b"",
+    ) -> None:
+        self._headers, self._queue = headers or {}, queue
+        self.foreign = False  # there are headers of strikes, and they count as absent
+        self._own = self._here = False  # they count; they were written for this very queue
+        if not self._headers or not any(name in self._headers for name in _OURS):
+            return
+        written = text_of(self._headers.get(FOR_HEADER))
+        if written:
+            begun = text_of(self._headers.get(GENERATION_HEADER)) or b""
+            self._here = written == name_for(queue, message_id, begun, body)
+            self._own = self._here or written == name_for(b"", message_id, begun, body)
+        self.foreign = not self._own
+
+    @property
+    def hop(self) -> int:
+        """The number of a copy; 0 if the message is none."""
+        number = integer(self._headers.get(HOP_HEADER)) if self._here else 0
+        return number if 0 < number <= MAX_HOP else 0
+
+    @property
+    def generation(self) -> bytes:
+        """The generation's name: the message's newest death in the queue, then its generation header, if it has them.
+
+        RabbitMQ 4.x keeps the count of a death at 1 and changes its time, 3.10 the other way round: the name has both.
+        """
+        parts = []
+        if death := newest_death(self._headers, self._queue):
+            assert death.time
+            parts.append(b"%d@%d" % (death.count, unix(death.time)))
+        if self.hop and (carried := text_of(self._headers.get(HOP_GENERATION_HEADER))):
+            parts.append(carried)
+        elif self._own and (value := text_of(self._headers.get(GENERATION_HEADER))):
+            parts.append(b"header:" + value)
+        return b" ".join(parts)
+
+    @property
+    def fence(self) -> int:
+        """The fence that the message carries; 0 if it carries none.
+
+        It is that of the last replay, or the end of the second in which it died last, in microseconds since 1970.
+        """
+        fence = integer(self._headers.get(FENCE_HEADER)) if self._own else 0
+        if not 0 <= fence <= MAX_FLOOR:
+            fence = 0
+        if death := newest_death(self._headers, self._queue):
+            assert death.time
+            end = (unix(death.time) + 1) * 1_000_000
+            if end <= MAX_FLOOR:
+                fence = max(fence, end)
+        return fence
 
 
-def carried_fence(headers: Mapping[Any, Any] | None, queue: str | bytes) -> int:
-    """Return the fence that a message carries; 0 if it carries none.
+def name_for(queue: str | bytes, message_id: str | bytes, begun: str | bytes, body: bytes) -> bytes:
+    """Return the name of a message in x-strikes-for.
 
-    It is that of the last replay, or the end of the second in which it died last, in microseconds since 1970.
+    `begun` is its generation header. The body counts only without an id.
     """
-    fence = integer((headers or {}).get(FENCE_HEADER))
-    if not 0 <= fence <= MAX_FLOOR:
-        fence = 0
-    if death := newest_death(headers, queue):
-        assert death.time
-        end = (unix(death.time) + 1) * 1_000_000
-        if end <= MAX_FLOOR:
-            fence = max(fence, end)
-    return fence
+    parts = b"".join(b"%d:%s" % (len(part), part) for part in (raw(queue), raw(begun), raw(message_id)))
+    return hashlib.sha256(parts + (b"" if message_id else body)).hexdigest()[:32].encode()

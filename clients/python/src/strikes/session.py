@@ -17,8 +17,8 @@ from . import decide
 from .backoff import default_backoff
 from .decide import Isolation, Retry, Step
 from .errors import SettingError, StoreError, StrikesError
-from .fingerprint import mark_of
-from .generation import carried_fence, generation, hop
+from .fingerprint import body_of, mark_of
+from .generation import FOR_HEADER, Headers
 from .handler import Attempt as HandlerAttempt
 from .handler import Delivery, Failed
 from .isolation import PROCESS
@@ -98,6 +98,7 @@ class Settings:
     holder: str = ""  # names this process to operators; empty: host and process id
     observer: Callable[[Event], None] | None = None  # gets every outcome; many threads may call it
     logger: logging.Logger = field(default_factory=lambda: logging.getLogger("strikes"))
+    _foreign_from: float = field(default=float("-inf"), init=False, repr=False, compare=False)  # log them again then
 
     def __post_init__(self) -> None:
         self.retry, self.isolation = Retry(self.retry), Isolation(self.isolation)
@@ -118,6 +119,18 @@ class Settings:
         least = self._longest + self.consumer_timeout * 3 / 4 + 60
         if options.ttl < least:
             raise SettingError("ttl", options.ttl, f"{least} at least: the handler timeout + 3/4 of the consumer timeout + 60")
+
+    def log_foreign(self, message_id: str | bytes, now: float) -> None:
+        """Log once a minute that a message carries headers of another one."""
+        if now < self._foreign_from:
+            return
+        self._foreign_from = now + 60
+        self.logger.warning(
+            "message %r of queue %s carries headers of strikes that were written for another message or queue; "
+            "they count as absent. "
+            "A program that copies the headers of a message it received must leave out those that begin with "
+            "x-strikes-; a tool that replays dead letters must set %s", message_id, self.queue, FOR_HEADER,
+        )
 
     @property
     def _longest(self) -> float:
@@ -194,13 +207,22 @@ class ControlView:
             changed.fire()
 
 
+def transported_id(delivery: Delivery) -> str | bytes:
+    """Return a message's id as the broker transported it; empty if a program gave something else."""
+    try:
+        return id_of(delivery.id)
+    except (TypeError, ValueError):
+        return b""
+
+
 class Progress:
     """One message on its way from the channel to its settlement. One thread or task at a time has it."""
 
     def __init__(self, delivery: Delivery, tag: int, settings: Settings, now: float) -> None:
         self.delivery, self.tag, self.received = delivery, tag, now
         self.held_until = now + settings.consumer_timeout / 2
-        self.message = Message(settings.queue, delivery.id, generation(delivery.headers, settings.queue), settings.vhost)
+        self.headers = Headers(delivery.headers, settings.queue, transported_id(delivery), body_of(delivery))
+        self.message = Message(settings.queue, delivery.id, self.headers.generation, settings.vhost)
         self.hop = 0  # the number of this copy; 0: it is none
         self.later = ""  # how START and FAIL name it
         self.asks_first = False
@@ -277,9 +299,11 @@ class Session:
         key = self.settings.key
         found = self.guard("key", lambda: id_of(key(delivery) if key else delivery.id)) or ""
         d.message = Message(self.settings.queue, found, d.message.generation, self.settings.vhost)
-        d.hop = hop(delivery.headers) if found else 0
+        d.hop = d.headers.hop if found else 0
         if d.hop:
             d.later = later(d.hop, self.settings.lease, mark_of(delivery))
+        if d.headers.foreign:
+            self.settings.log_foreign(found, self.now())
         self.received, self.last = self.received + 1, d.message.id
         d.asks_first = self.decide_received(d) is not Step.RUN
         return d
@@ -303,14 +327,13 @@ class Session:
         age = -1
         if d.first:
             age = max(0, -int(-(self.now() - d.received) * 1000 // 1))
-        floor = carried_fence(d.delivery.headers, self.settings.queue)
-        return Attempt(d.message, d.token, self.settings.holder, age, floor, self.settings.max_age, d.later)
+        return Attempt(d.message, d.token, self.settings.holder, age, d.headers.fence, self.settings.max_age, d.later)
 
     def shown(self, d: Progress, began: float) -> Delivery:
         """Return the delivery as the handler gets it, for an attempt that begins now."""
         d.number = d.counted + 1
         if d.fence is None:
-            d.fence = d.reply.fence if d.open and d.reply else carried_fence(d.delivery.headers, self.settings.queue)
+            d.fence = d.reply.fence if d.open and d.reply else d.headers.fence
         timeout = self.settings.handler_timeout
 
         def cancelled() -> bool:
