@@ -1,5 +1,5 @@
 import { markOf } from './fingerprint.js'
-import { carriedFence, generationOf, hopOf, readHeaders } from './generation.js'
+import { FOR_HEADER, MessageHeaders, readHeaders } from './generation.js'
 import { parseProperties, RAW } from './properties.js'
 import { newToken } from './token.js'
 
@@ -24,10 +24,11 @@ export class Delivery {
     const { id, headers, unclear } = identify(message)
     this.id = id
     if (unclear && !settings.key) settings.logger.warn('a message id is not UTF-8, or has U+FFFD, so the message counts as one without an id; call keepRaw with the connection before it consumes', { queue: this.queue })
-    this.headers = headers
-    this.generation = headers.size === 0 ? NONE : generationOf(headers, this.queue)
+    this.headers = new MessageHeaders(headers, this.queue, id, message.content)
+    this.generation = headers.size === 0 ? NONE : this.headers.generation
     if (settings.key) this.id = keyOf(settings, message)
-    this.hop = this.hasID ? hopOf(headers) : 0 // the number of this copy; 0: it is none
+    if (this.headers.foreign) warnForeign(settings, this.id)
+    this.hop = this.hasID ? this.headers.hop : 0 // the number of this copy; 0: it is none
     this.later = this.hop > 0 ? laterOf(this.hop, settings, message) : ''
 
     this.again = false // an attempt in place came before the present one
@@ -106,7 +107,7 @@ export class Delivery {
 
   /** The fence that the message carries. */
   get carried() {
-    return carriedFence(this.headers, this.queue)
+    return this.headers.fence
   }
 
   /**
@@ -134,6 +135,25 @@ const LEASE = 30_000
 
 const NONE = Buffer.alloc(0)
 const NO_HEADERS = new Map()
+
+/** @type {WeakMap<import('./settings.js').Settings, number>} when foreign headers were logged last */
+const warned = new WeakMap()
+
+const WARN_EVERY = 60_000
+
+/**
+ * Logs that a message carries headers of another one, once a minute: a program that copies headers sends many.
+ * @param {import('./settings.js').Settings} settings
+ * @param {Buffer} id
+ */
+function warnForeign(settings, id) {
+  const now = performance.now()
+  if (now - (warned.get(settings) ?? -Infinity) < WARN_EVERY) return
+  warned.set(settings, now)
+  settings.logger.warn('a message carries headers of strikes that were written for another message or queue; ' +
+    'they count as absent. A program that copies the headers of a message it received must leave out those that begin ' +
+    `with x-strikes-; a tool that replays dead letters must set ${FOR_HEADER}`, { queue: settings.queue, id: id.toString() })
+}
 
 /**
  * The id and the headers of a message, from the bytes of its properties if they were kept. Else an id that is not UTF-8 is unclear,

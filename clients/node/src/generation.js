@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import { encodeTable, readArray, readTable } from './properties.js'
 
 /** Begins a new generation of a message if its value changes. */
@@ -11,6 +12,14 @@ export const HOP_HEADER = 'x-strikes-hop'
 
 /** The generation of such a copy, if its other headers do not tell it. */
 export const HOP_GENERATION_HEADER = 'x-strikes-hop-generation'
+
+/** Names the message that the headers of strikes were written for. */
+export const FOR_HEADER = 'x-strikes-for'
+
+// Headers of strikes that this client does not read: a place in a lane, and where a replay comes from.
+const UNREAD = ['x-strikes-place', 'x-strikes-replay']
+const READ = [GENERATION_HEADER, FENCE_HEADER, HOP_HEADER, HOP_GENERATION_HEADER]
+const OURS = [...READ, ...UNREAD]
 
 const MAX_HOP = 2 ** 31 - 1
 
@@ -33,71 +42,97 @@ export function readHeaders(headers) {
   if (Buffer.isBuffer(headers)) return readTable(headers)
   /** @type {Record<string, unknown>} */
   const own = {}
-  for (const name of ['x-death', GENERATION_HEADER, FENCE_HEADER, HOP_HEADER, HOP_GENERATION_HEADER]) {
-    if (headers && Object.hasOwn(headers, name)) own[name] = headers[name]
-  }
+  if (!headers) return new Map()
+  for (const name of ['x-death', ...READ]) if (Object.hasOwn(headers, name)) own[name] = headers[name]
+  for (const name of UNREAD) if (Object.hasOwn(headers, name)) own[name] = true
+  const written = Object.hasOwn(headers, FOR_HEADER) ? headers[FOR_HEADER] : undefined
+  if (typeof written === 'string' && /^[0-9a-f]+$/.test(written)) own[FOR_HEADER] = written
   return readTable(encodeTable(own))
 }
 
 /**
- * The number of a copy; 0: the message is none.
- * @param {Map<string, Field>} headers of readHeaders
- * @returns {number}
+ * The headers of one message that was received from a queue. Programs copy the headers of a message that they
+ * received to the next one that they publish. Those of strikes count only if they were written for this message.
  */
-export function hopOf(headers) {
-  const hop = integer(headers.get(HOP_HEADER))
-  return hop > 0 && hop <= MAX_HOP ? hop : 0
+export class MessageHeaders {
+  /**
+   * @param {Map<string, Field>} fields of readHeaders
+   * @param {string} queue
+   * @param {Buffer} id the message id as it was transported, not what key returns
+   * @param {Buffer} body
+   */
+  constructor(fields, queue, id, body) {
+    this.fields = fields
+    this.queue = queue
+    this.own = false // those of strikes count
+    this.here = false // they were written for this very queue
+    const present = fields.size > 0 && OURS.some((name) => fields.has(name))
+    if (present) this.compare(id, body)
+    this.foreign = present && !this.own // there are headers of strikes, and they count as absent
+  }
+
+  /** @param {Buffer} id @param {Buffer} body */
+  compare(id, body) {
+    const written = textIn(this.fields.get(FOR_HEADER))
+    if (written.length === 0) return
+    const begun = textIn(this.fields.get(GENERATION_HEADER))
+    this.here = written.equals(nameFor(Buffer.from(this.queue), id, begun, body))
+    this.own = this.here || written.equals(nameFor(NONE, id, begun, body))
+  }
+
+  /** The number of a copy; 0: the message is none. */
+  get hop() {
+    const hop = this.here ? integer(this.fields.get(HOP_HEADER)) : 0
+    return hop > 0 && hop <= MAX_HOP ? hop : 0
+  }
+
+  /** The name of the message's generation, by its newest death in the queue and its generation header. */
+  get generation() {
+    const death = newestDeath(this.fields, this.queue)
+    const first = this.firstGeneration()
+    if (!death) return first
+    const name = Buffer.from(`${death.count}@${death.time}`)
+    return first.length > 0 ? Buffer.concat([name, Buffer.from(' '), first]) : name
+  }
+
+  /** The generation that a publish or a replay began. A copy is of the generation that it carries. */
+  firstGeneration() {
+    const carried = textIn(this.fields.get(HOP_GENERATION_HEADER))
+    if (this.hop > 0 && carried.length > 0) return carried
+    const header = textIn(this.fields.get(GENERATION_HEADER))
+    return this.own && header.length > 0 ? Buffer.concat([Buffer.from('header:'), header]) : NONE
+  }
+
+  /**
+   * The fence that the message carries: that of its last replay, or the end of the second in which it died since, in
+   * µs since 1970. 0: none.
+   */
+  get fence() {
+    let fence = this.own ? integer(this.fields.get(FENCE_HEADER)) : 0
+    if (fence < 0 || fence > MAX_FLOOR) fence = 0 // any publisher can send it
+    const death = newestDeath(this.fields, this.queue)
+    const end = death ? Number((death.time + 1n) * 1000000n) : 0
+    return end <= MAX_FLOOR ? Math.max(fence, end) : fence
+  }
 }
 
 /**
- * Names the generation of a message, by its newest death in the queue and its generation header, each if there is one.
- * @param {Map<string, Field>} headers of readHeaders
- * @param {string} queue
- * @returns {Buffer} empty if there is neither
+ * The name of a message in x-strikes-for. The body counts only without an id.
+ * @param {Buffer} queue
+ * @param {Buffer} id
+ * @param {Buffer} begun its generation header
+ * @param {Buffer} body
  */
-export function generationOf(headers, queue) {
-  const death = newestDeath(headers, queue)
-  const first = firstGeneration(headers)
-  if (!death) return first
-  const name = Buffer.from(`${death.count}@${death.time}`)
-  return first.length > 0 ? Buffer.concat([name, Buffer.from(' '), first]) : name
+export function nameFor(queue, id, begun, body) {
+  const sum = createHash('sha256')
+  for (const part of [queue, begun, id]) sum.update(`${part.length}:`).update(part)
+  if (id.length === 0) sum.update(body)
+  return Buffer.from(sum.digest('hex').slice(0, 32))
 }
 
-/**
- * The generation that a publish or a replay began. A copy is of the generation that it carries.
- * @param {Map<string, Field>} headers
- * @returns {Buffer}
- */
-function firstGeneration(headers) {
-  const carried = headers.get(HOP_GENERATION_HEADER)
-  if (hopOf(headers) > 0 && carried?.type === 'S' && carried.bytes.length > 0) return carried.bytes
-  const header = headers.get(GENERATION_HEADER)
-  return header?.type === 'S' && header.bytes.length > 0 ? Buffer.concat([Buffer.from('header:'), header.bytes]) : NONE
-}
-
-/**
- * The same of headers in the form that amqplib delivers.
- * @param {Record<string, unknown> | undefined} headers
- * @param {string} queue
- * @returns {string}
- */
-export function generation(headers, queue) {
-  return generationOf(readHeaders(headers), queue).toString()
-}
-
-/**
- * The fence that a message carries: that of its last replay, or the end of the second in which it died since, in µs since
- * 1970. 0 if it has neither in a valid form.
- * @param {Map<string, Field>} headers
- * @param {string} queue
- * @returns {number}
- */
-export function carriedFence(headers, queue) {
-  let fence = integer(headers.get(FENCE_HEADER))
-  if (fence < 0 || fence > MAX_FLOOR) fence = 0 // any publisher can send it
-  const death = newestDeath(headers, queue)
-  const end = death ? Number((death.time + 1n) * 1000000n) : 0
-  return end <= MAX_FLOOR ? Math.max(fence, end) : fence
+/** @param {Field | undefined} field @returns {Buffer} */
+function textIn(field) {
+  return field?.type === 'S' ? field.bytes : NONE
 }
 
 const NONE = Buffer.alloc(0)

@@ -4,7 +4,7 @@ export { defaultBackoff } from './backoff.js'
 export {
   FieldError, HeldTooLongError, RefusedError, SettlementError, StoreError, StuckError, UncleanStopError, UndecodableError,
 } from './errors.js'
-export { carriedFence, FENCE_HEADER, generation, GENERATION_HEADER, generationOf, readHeaders } from './generation.js'
+export { FENCE_HEADER, FOR_HEADER, GENERATION_HEADER, MessageHeaders, nameFor, readHeaders } from './generation.js'
 export { controlKeys, DEFAULT_PREFIX, keys, member } from './key.js'
 export { keepRaw } from './properties.js'
 export { parseRecord } from './record.js'

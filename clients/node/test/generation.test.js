@@ -1,11 +1,23 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { carriedFence, generation, generationOf, readHeaders } from '../src/generation.js'
+import { MessageHeaders, nameFor, readHeaders } from '../src/generation.js'
 import { encodeTable, readTable } from '../src/properties.js'
 
 const NOON = 1_700_000_000
 const at = (value) => ({ '!': 'timestamp', value })
 const death = (queue, reason, count, time) => ({ queue, reason, count, time: at(time), exchange: 'x', 'routing-keys': ['k', 'l'] })
+
+const ID = Buffer.from('m1')
+const NONE = Buffer.alloc(0)
+const read = (headers) => new MessageHeaders(readHeaders(headers), 'q', ID, NONE)
+
+/** Headers as they were written for message m1 of queue q. */
+function written(headers) {
+  if (!headers) return headers
+  const begun = headers['x-strikes-generation']
+  const name = nameFor(Buffer.from('q'), ID, Buffer.from(typeof begun === 'string' ? begun : ''), NONE)
+  return Object.assign(headers, { 'x-strikes-for': name.toString() })
+}
 
 const table = [
   ['no headers', undefined, ''],
@@ -27,7 +39,7 @@ const table = [
 ]
 
 test('the generation of headers', () => {
-  for (const [name, headers, want] of table) assert.equal(generation(headers, 'q'), want, name)
+  for (const [name, headers, want] of table) assert.equal(read(written(headers)).generation.toString(), want, name)
 })
 
 test('whole numbers of every type are counts', () => {
@@ -38,7 +50,8 @@ test('whole numbers of every type are counts', () => {
   for (const type of Object.keys(want)) {
     const count = Buffer.alloc(size[type])
     count[count.length - 1] = 7
-    assert.equal(generationOf(headers(type, count), 'q').toString(), want[type] + NOON, type)
+    const read = new MessageHeaders(headers(type, count), 'q', ID, NONE)
+    assert.equal(read.generation.toString(), want[type] + NOON, type)
   }
 })
 
@@ -49,13 +62,18 @@ function inArray(fields) {
 }
 
 test('a header that amqplib could not decode is refused, unless its bytes are there', () => {
-  assert.throws(() => generation({ 'x-strikes-generation': 'a\uFFFD' }, 'q'), /not UTF-8/)
-  const bytes = Buffer.concat([Buffer.from([20]), Buffer.from('x-strikes-generation'), Buffer.from([0x53, 0, 0, 0, 2, 0x61, 0xFF])])
-  assert.deepEqual(generationOf(readHeaders(bytes), 'q'), Buffer.from([...Buffer.from('header:a'), 0xFF]))
+  assert.throws(() => read({ 'x-strikes-generation': 'a\uFFFD' }), /not UTF-8/)
+  const begun = Buffer.from([0x61, 0xFF])
+  const name = nameFor(Buffer.from('q'), ID, begun, NONE)
+  const text = (key, value) => {
+    return Buffer.concat([Buffer.from([key.length]), Buffer.from(key), Buffer.from([0x53, 0, 0, 0, value.length]), value])
+  }
+  const bytes = Buffer.concat([text('x-strikes-generation', begun), text('x-strikes-for', name)])
+  assert.deepEqual(read(bytes).generation, Buffer.concat([Buffer.from('header:'), begun]))
 })
 
 test('the fence that a message carries', () => {
-  const fence = (headers) => carriedFence(readHeaders(headers), 'q')
+  const fence = (headers) => read(written(headers)).fence
   assert.equal(fence({}), 0)
   assert.equal(fence({ 'x-strikes-fence': 12 }), 12)
   assert.equal(fence({ 'x-strikes-fence': 1.5 }), 0)
@@ -64,6 +82,22 @@ test('the fence that a message carries', () => {
   assert.equal(fence({ 'x-strikes-fence': '12' }), 0)
   assert.equal(fence({ 'x-death': [death('q', 'rejected', 1, NOON)] }), (NOON + 1) * 1e6)
   assert.equal(fence({ 'x-strikes-fence': 2e15, 'x-death': [death('q', 'rejected', 1, NOON)] }), 2e15)
+})
+
+test('headers of another message count as absent', () => {
+  const theirs = written({
+    'x-strikes-generation': 'r1', 'x-strikes-fence': 12, 'x-strikes-hop': 1, 'x-strikes-replay': { reason: '\uFFFD' },
+  })
+  const of = (queue, id, headers = theirs) => {
+    const h = new MessageHeaders(readHeaders(headers), queue, Buffer.from(id), NONE)
+    return [h.foreign, h.generation.toString(), h.fence, h.hop]
+  }
+  assert.deepEqual(of('q', 'm1'), [false, 'header:r1', 12, 1])
+  assert.deepEqual(of('q', 'm2'), [true, '', 0, 0])
+  assert.deepEqual(of('bills', 'm1'), [true, '', 0, 0])
+  for (const name of ['\uFFFD', 7, null, undefined]) {
+    assert.deepEqual(of('q', 'm1', { ...theirs, 'x-strikes-for': name }), [true, '', 0, 0])
+  }
 })
 
 test('malformed tables', () => {

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { after, test } from 'node:test'
-import { carriedFence, generationOf, readHeaders } from '../src/generation.js'
+import { MessageHeaders, readHeaders } from '../src/generation.js'
 import { controlKeys, keys, member, queueKey } from '../src/key.js'
 import { dial } from '../src/counter.js'
 import { plainRedis, redisURL, unique } from './servers.js'
@@ -44,10 +44,14 @@ test('records', async (t) => {
 test('generations', async (t) => {
   for (const c of cases('generations')) {
     await t.test(c.name, () => {
-      only(c, 'name', 'why', 'queue', 'headers', 'generation', 'fence')
-      const headers = readHeaders(c.headers === null ? undefined : table(c.headers))
-      assert.deepEqual(generationOf(headers, c.queue), bytes(c.generation))
-      assert.equal(carriedFence(headers, c.queue), c.fence)
+      // This client holds no lanes, so it reads no place.
+      only(c, 'name', 'why', 'queue', 'id', 'body', 'headers', 'generation', 'fence', 'hop', 'place', 'foreign')
+      const fields = readHeaders(c.headers === null ? undefined : table(c.headers))
+      const headers = new MessageHeaders(fields, c.queue, Buffer.from(c.id ?? ''), Buffer.from(c.body ?? ''))
+      assert.deepEqual(headers.generation, bytes(c.generation))
+      assert.equal(headers.fence, c.fence)
+      assert.equal(headers.hop, c.hop ?? 0)
+      assert.equal(headers.foreign, c.foreign ?? false)
     })
   }
 })

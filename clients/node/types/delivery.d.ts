@@ -33,7 +33,7 @@ export class Delivery {
     received: number;
     heldUntil: number;
     id: Buffer<ArrayBufferLike>;
-    headers: Map<any, any>;
+    headers: MessageHeaders;
     generation: Buffer<ArrayBufferLike>;
     hop: number;
     later: string;
@@ -95,3 +95,4 @@ export class Delivery {
     counted(): import("./counter.js").CountedAttempt;
 }
 export type ConsumeMessage = import("amqplib").ConsumeMessage;
+import { MessageHeaders } from './generation.js';

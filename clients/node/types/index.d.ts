@@ -7,6 +7,6 @@ export { Settler } from "./settler.js";
 export { newToken } from "./token.js";
 export { Counter, DEFAULT_TTL, dial } from "./counter.js";
 export { FieldError, HeldTooLongError, RefusedError, SettlementError, StoreError, StuckError, UncleanStopError, UndecodableError } from "./errors.js";
-export { carriedFence, FENCE_HEADER, generation, GENERATION_HEADER, generationOf, readHeaders } from "./generation.js";
+export { FENCE_HEADER, FOR_HEADER, GENERATION_HEADER, MessageHeaders, nameFor, readHeaders } from "./generation.js";
 export { controlKeys, DEFAULT_PREFIX, keys, member } from "./key.js";
 export { reject, retryAfter, retryAtMost } from "./steer.js";
