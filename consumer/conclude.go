@@ -292,7 +292,8 @@ func (s *session) failLater(d *delivery) {
 func (s *session) counted(d *delivery) counter.Attempt {
 	return counter.Attempt{
 		Message: d.message, Token: d.token.String(), Holder: s.Holder, First: d.isFirst(), Received: d.received,
-		Floor: carriedFence(d.Headers, s.Queue), MaxAge: s.MaxAge, Crash: d.crash, Later: s.laterOf(d), HoldsQueue: s.consumer.holdsQueue(),
+		Floor: carriedFence(d.ours), MaxAge: s.MaxAge, Crash: d.crash, Later: s.laterOf(d),
+		HoldsQueue: s.consumer.holdsQueue(),
 	}
 }
 

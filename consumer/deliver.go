@@ -18,6 +18,7 @@ import (
 type delivery struct {
 	amqp.Delivery
 	entry     acks.Entry[*delivery]
+	ours      queueinfo.Headers // its headers, with those of strikes if they were written for it
 	message   counter.Message
 	received  time.Time
 	heldUntil time.Time // for so long it may be held
@@ -81,18 +82,22 @@ func (s *session) take(ctx context.Context, from amqp.Delivery) *delivery {
 	s.tasks.Add(1)
 	now := time.Now()
 	d := &delivery{Delivery: from, received: now, heldUntil: now.Add(s.ConsumerTimeout / 2)}
-	d.message = counter.Message{VHost: s.VHost, Queue: s.Queue, Generation: queueinfo.Generation(from.Headers, s.Queue), ID: from.MessageId}
+	d.ours = queueinfo.Read(from.Headers, s.Queue, from.MessageId, from.Body)
+	d.message = counter.Message{VHost: s.VHost, Queue: s.Queue, Generation: d.ours.Generation(), ID: from.MessageId}
 	if s.Key != nil {
 		d.message.ID = ""
 		s.guard("Key", func() { d.message.ID = s.Key(d.shown()) })
 	}
 	if d.message.ID != "" {
-		d.hop = queueinfo.Hop(from.Headers)
+		d.hop = d.ours.Hop()
+	}
+	if d.ours.Foreign() {
+		s.logForeign(d)
 	}
 	d.asksFirst = s.decideReceived(d) != stepRun
 	s.received, s.last = s.received+1, d.message.ID
 	if s.holds != nil {
-		d.inLane = &inLane{carried: placeOf(from.Headers)}
+		d.inLane = &inLane{carried: counter.ParsePlace(d.ours.Place())}
 	}
 	if s.consumer.Lane != nil {
 		s.guard("Lane", func() { d.lane = counter.LaneName(s.consumer.Lane(d.shown())) })

@@ -13,7 +13,8 @@ import (
 
 // TestFence: each delivery has one fence in all its attempts in place, greater than those of the deliveries before it.
 func TestFence(t *testing.T) {
-	replay := amqp.Table{FenceHeader: time.Now().Add(time.Hour).UnixMicro()} // from a host whose clock is ahead
+	ahead := time.Now().Add(time.Hour) // on the host of the replay
+	replay := written(amqp.Table{FenceHeader: ahead.UnixMicro()}, "m1")
 	for _, tc := range []struct {
 		name    string
 		iso     Isolation

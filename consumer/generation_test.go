@@ -37,10 +37,17 @@ func TestCarriedFence(t *testing.T) {
 		{"of another type", amqp.Table{FenceHeader: "7"}, 0},
 		{"dead in another age", amqp.Table{"x-death": []any{death("orders", "rejected", int64(1), noon.AddDate(5000, 0, 0))}}, 0},
 	} {
-		if got := carriedFence(tc.headers, "orders"); got != tc.want {
+		if got := carriedFence(queueinfo.Read(written(tc.headers, "order 17"), "orders", "order 17", nil)); got != tc.want {
 			t.Errorf("%s: %d, want %d", tc.name, got, tc.want)
 		}
 	}
+}
+
+// written returns headers as they were written for a message of queue orders.
+func written(headers amqp.Table, id string) amqp.Table {
+	out := queueinfo.Merge(headers)
+	queueinfo.WriteFor(out, "orders", id, nil)
+	return out
 }
 
 // FuzzGeneration feeds x-death headers of every form that a publisher can send: JSON with what AMQP has beyond it, see typed.
@@ -63,8 +70,11 @@ func FuzzGeneration(f *testing.F) {
 			return
 		}
 		headers := amqp.Table{"x-death": typed(v)}
-		got := queueinfo.Generation(headers, "orders")
-		if again := queueinfo.Generation(headers, "orders"); again != got {
+		read := func() queueinfo.Headers {
+			return queueinfo.Read(written(headers, "order 17"), "orders", "order 17", nil)
+		}
+		got := read().Generation()
+		if again := read().Generation(); again != got {
 			t.Errorf("one message has two generations: %q and %q", got, again)
 		}
 		if strings.Contains(got, "header:") {
@@ -75,10 +85,10 @@ func FuzzGeneration(f *testing.F) {
 		if name, _ := headers[GenerationHeader].(string); name != "" {
 			want = strings.TrimPrefix(got+" header:"+name, " ")
 		}
-		if replayed := queueinfo.Generation(headers, "orders"); replayed != want {
+		if replayed := read().Generation(); replayed != want {
 			t.Errorf("with the header of a replay the generation is %q, not %q", replayed, want)
 		}
-		if fence := carriedFence(headers, "orders"); fence < 0 || fence > counter.MaxFloor {
+		if fence := carriedFence(read()); fence < 0 || fence > counter.MaxFloor {
 			t.Errorf("the fence is %d", fence)
 		}
 	})

@@ -70,18 +70,18 @@ func (s *session) newCall(d *delivery) (*call, context.CancelFunc) {
 	}
 	ctx, cancel := context.WithTimeoutCause(s.live, s.HandlerTimeout, errDeadline)
 	*c = call{
-		Context: ctx, delivery: d, token: d.token, number: d.number, last: d.reply.Limit, fence: d.keepFence(s.Queue),
+		Context: ctx, delivery: d, token: d.token, number: d.number, last: d.reply.Limit, fence: d.keepFence(),
 		isolated: d.isolated(), began: time.Now(),
 	}
 	return c, cancel
 }
 
 // keepFence returns the fence of the delivery, for all attempts at it: the one from START, else the one that the message carries.
-func (d *delivery) keepFence(queue string) int64 {
+func (d *delivery) keepFence() int64 {
 	if !d.fenced {
 		d.fenced, d.fence = true, d.reply.Fence
 		if !d.open {
-			d.fence = carriedFence(d.Headers, queue)
+			d.fence = carriedFence(d.ours)
 		}
 	}
 	return d.fence

@@ -10,8 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	amqp "github.com/rabbitmq/amqp091-go"
-
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/queueinfo"
 )
@@ -159,11 +157,6 @@ type inLane struct {
 	entered bool          // it may run
 	parked  bool          // it may be dead-lettered
 	stale   bool          // its place is not open any more
-}
-
-func placeOf(headers amqp.Table) counter.Place {
-	text, _ := headers[PlaceHeader].(string)
-	return counter.ParsePlace(text)
 }
 
 // enterLane asks whether a message may run, where its lane may be held. It returns stepRun if it may.

@@ -122,17 +122,17 @@ func (s *session) noteMoved(ctx context.Context, d *delivery) {
 // or refuse: x-death and the like, which RabbitMQ 3.10 would count on; CC and BCC, by which d was routed; the expiration, which began
 // with the first publishing; and the user, which must be that of the connection.
 func (s *session) copyOf(d *delivery) amqp.Publishing {
-	headers := amqp.Table{}
-	maps.Copy(headers, d.Headers)
+	headers := d.ours.Copy()
 	maps.DeleteFunc(headers, func(name string, _ any) bool { return ofTheBroker(name) })
 	headers[queueinfo.HopHeader] = d.reply.Hop
 	delete(headers, queueinfo.HopGenerationHeader)
-	if queueinfo.Generation(headers, s.Queue) != d.message.Generation {
+	if queueinfo.ReadKnown(headers, s.Queue, false).Generation() != d.message.Generation {
 		headers[queueinfo.HopGenerationHeader] = d.message.Generation
 	}
-	if fence := max(carriedFence(d.Headers, s.Queue), d.reply.Fence); fence > 0 {
+	if fence := max(carriedFence(d.ours), d.reply.Fence); fence > 0 {
 		headers[FenceHeader] = fence
 	}
+	queueinfo.WriteFor(headers, s.Queue, d.MessageId, d.Body)
 	return amqp.Publishing{
 		Headers: headers, Body: d.Body, DeliveryMode: amqp.Persistent, MessageId: d.MessageId, Priority: d.Priority, Type: d.Type, AppId: d.AppId,
 		ContentType: d.ContentType, ContentEncoding: d.ContentEncoding, CorrelationId: d.CorrelationId, ReplyTo: d.ReplyTo, Timestamp: d.Timestamp,

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/internal/queueinfo"
 )
 
 // Waits of a schedule in ms: short ones, and one that is longer than a delivery may be held.
@@ -90,6 +92,13 @@ func drawDelivery(rng *rand.Rand, at int64, id string) conductDelivery {
 		d.Headers = specTable{"x-death": []any{death}}
 	case 2:
 		d.Headers = specTable{"x-strikes-generation": "g2", "x-death": []any{death}}
+	}
+	if d.Headers != nil && rng.IntN(8) > 0 { // else they count as absent
+		messageID := id
+		if d.NoID {
+			messageID = ""
+		}
+		queueinfo.WriteFor(amqp.Table(d.Headers), "orders", messageID, []byte(d.Body))
 	}
 	return d
 }

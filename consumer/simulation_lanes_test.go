@@ -410,7 +410,8 @@ func (w *simWorld) dropFirst(lane string, p counter.Planned, m *simMessage) {
 }
 
 func (m *simMessage) asCounted() counter.Message {
-	return counter.Message{VHost: "/", Queue: "orders", ID: m.id, Generation: queueinfo.Generation(m.headers, "orders")}
+	generation := queueinfo.Read(m.headers, "orders", m.id, m.body).Generation()
+	return counter.Message{VHost: "/", Queue: "orders", ID: m.id, Generation: generation}
 }
 
 func (m *simMessage) replays() int64 { return int64(strings.Count(m.name, "'")) }
@@ -418,7 +419,8 @@ func (m *simMessage) replays() int64 { return int64(strings.Count(m.name, "'")) 
 // republish publishes a dead letter again. The confirm may be lost.
 func (w *simWorld) republish(m *simMessage, p counter.Place) bool {
 	name := m.name + "'"
-	again := &simMessage{name: name, id: m.id, headers: amqp.Table{GenerationHeader: name, PlaceHeader: p.String()}}
+	headers := amqp.Table{GenerationHeader: name, PlaceHeader: p.String()}
+	again := &simMessage{name: name, id: m.id, headers: written(headers, m.id)}
 	w.broker.queue = append(w.broker.queue, again)
 	w.judge.replays++
 	w.tell("the operator publishes %s at %v", name, p)

@@ -144,17 +144,28 @@ func typedValue(kind string, v any) any {
 
 func TestSpecGenerations(t *testing.T) {
 	type generationCase struct {
-		Name, Why, Queue, Generation string
-		Headers                      specTable
-		Fence                        int64
+		Name, Why, Queue, ID, Body, Generation string
+		Headers                                specTable
+		Fence, Hop                             int64
+		Place                                  string
+		Foreign                                bool
 	}
 	for _, c := range specCases[generationCase](t, "generations.json") {
-		headers := amqp.Table(c.Headers)
-		if got := queueinfo.Generation(headers, c.Queue); got != c.Generation {
+		headers := queueinfo.Read(amqp.Table(c.Headers), c.Queue, c.ID, []byte(c.Body))
+		if got := headers.Generation(); got != c.Generation {
 			t.Errorf("%s (%s): generation %q, want %q", c.Name, c.Why, got, c.Generation)
 		}
-		if got := carriedFence(headers, c.Queue); got != c.Fence {
+		if got := carriedFence(headers); got != c.Fence {
 			t.Errorf("%s (%s): fence %d, want %d", c.Name, c.Why, got, c.Fence)
+		}
+		if got := headers.Hop(); got != c.Hop {
+			t.Errorf("%s (%s): hop %d, want %d", c.Name, c.Why, got, c.Hop)
+		}
+		if got := headers.Place(); got != c.Place {
+			t.Errorf("%s (%s): place %q, want %q", c.Name, c.Why, got, c.Place)
+		}
+		if got := headers.Foreign(); got != c.Foreign {
+			t.Errorf("%s (%s): foreign %v, want %v", c.Name, c.Why, got, c.Foreign)
 		}
 	}
 }

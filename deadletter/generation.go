@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"time"
 
-	amqp "github.com/rabbitmq/amqp091-go"
-
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/queueinfo"
 )
@@ -15,7 +13,7 @@ import (
 const GenerationHeader = queueinfo.GenerationHeader
 
 // FenceHeader of a replayed message is an int64 above every fence that the message had before. It is consumer.FenceHeader.
-const FenceHeader = "x-strikes-fence"
+const FenceHeader = queueinfo.FenceHeader
 
 // LineageHeader of a replayed message is a table that says where the message comes from:
 //
@@ -28,28 +26,31 @@ const FenceHeader = "x-strikes-fence"
 //	died      timestamp  when
 //	again     bool       it was delivered before, so an interrupted replay may have published it too
 //	user      string     its user-id, which only that user may publish
-const LineageHeader = "x-strikes-replay"
+//
+// Like the other headers of strikes, it counts only on the message that it was written for: see Message.Foreign.
+const LineageHeader = queueinfo.LineageHeader
 
 // generationsOf returns the generations in which a message may have died, likeliest first. Package consumer names a generation
 // after the header and the x-death entry before this death: none, or one with the same time and a lower count if the broker counts
 // on in it. RabbitMQ 4.x begins a new entry for a message that a client publishes with its headers (4.3.6): see generationBefore.
-func generationsOf(headers amqp.Table, died Death) []string {
-	first := queueinfo.FirstGeneration(headers)
-	if died.Count > 1 {
-		return []string{queueinfo.GenerationAfter(headers, died.Count-1, died.Time), first}
+func generationsOf(m *Message) []string {
+	first := m.ours().FirstGeneration()
+	if died := m.Origin; died.Count > 1 {
+		return []string{m.ours().GenerationAfter(died.Count-1, died.Time), first}
 	}
 	return []string{first}
 }
 
 // generationBefore returns the latest generation that began before a death, among those with the message's header. A generation
 // that is named after a death began with it.
-func generationBefore(headers amqp.Table, died Death, generations []string) string {
-	latest, found := queueinfo.FirstGeneration(headers), false
+func generationBefore(m *Message, generations []string) string {
+	headers, died := m.ours(), m.Origin
+	latest, found := headers.FirstGeneration(), false
 	var since time.Time
 	var count int64
 	for _, g := range generations {
 		n, at, ok := queueinfo.ParseGeneration(g)
-		if !ok || queueinfo.GenerationAfter(headers, n, at) != g || at.After(died.Time) || at.Equal(died.Time) && n >= died.Count {
+		if !ok || headers.GenerationAfter(n, at) != g || at.After(died.Time) || at.Equal(died.Time) && n >= died.Count {
 			continue
 		}
 		if !found || at.After(since) || at.Equal(since) && n > count {
@@ -72,7 +73,7 @@ func nextGeneration(replays int64, died Death, now time.Time) string {
 // was ahead of this one.
 func nextFence(m *Message, now time.Time) int64 {
 	fence := now.UnixMicro()
-	if before, ok := m.Publishing.Headers[FenceHeader].(int64); ok && before <= counter.MaxFloor {
+	if before := m.ours().Fence(); before <= counter.MaxFloor {
 		fence = max(fence, before+1)
 	}
 	if m.Record != nil {

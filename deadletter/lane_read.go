@@ -100,7 +100,7 @@ func (w *laneWork) join(ctx context.Context) error {
 		return nil
 	}
 	j := joiner{records: w.q.Records, vhost: w.vhost}
-	return j.lookUp(ctx, w.found, func(m *Message) []string { return generationsOf(m.Publishing.Headers, m.Origin) })
+	return j.lookUp(ctx, w.found, generationsOf)
 }
 
 // name returns the generation of a dead letter that the lane expects.
@@ -108,7 +108,7 @@ func (w *laneWork) name(m *Message) (counter.Message, counter.Place, bool) {
 	if m.ID == "" || m.Origin.Queue != w.l.Queue {
 		return counter.Message{}, counter.Place{}, false
 	}
-	for _, g := range generationsOf(m.Publishing.Headers, m.Origin) {
+	for _, g := range generationsOf(m) {
 		name := counter.Message{VHost: w.vhost, Queue: w.l.Queue, ID: m.ID, Generation: g}
 		if p, ok := w.state.PlaceOf(name); ok {
 			return name, p, true

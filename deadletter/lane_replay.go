@@ -70,7 +70,7 @@ func (w *laneWork) publishPart(ctx context.Context, pub *publisher.Publisher, pa
 	}
 	batch := make([]publisher.Message, 0, len(part))
 	for _, p := range part {
-		msg := w.found[p.Index].ForReplay(w.q.Name)
+		msg := w.found[p.Index].forReplay(w.q.Name, w.l.Queue, time.Now())
 		msg.Headers[PlaceHeader] = p.Place.String()
 		batch = append(batch, publisher.Message{Key: w.l.Queue, Publishing: msg})
 	}

@@ -30,6 +30,10 @@ type Message struct {
 	// Shared reports that Record is nil because it belongs to another message with the same ID.
 	Shared bool
 
+	// Foreign reports that its headers of strikes were written for another message or queue, so they count as absent. A
+	// program that publishes with the headers of a message it received makes such messages.
+	Foreign bool
+
 	// Publishing is the message with its present headers. Browse keeps no more of the body than Queue.Preview.
 	Publishing amqp.Publishing
 
@@ -50,9 +54,10 @@ type Death struct {
 
 // newMessage reads a delivery. The body is the delivery's.
 func (q *Queue) newMessage(d *amqp.Delivery) *Message {
+	origin, headers := originOf(d, q.Name)
 	m := &Message{
-		ID: d.MessageId, Origin: originOf(d.Headers, q.Name), Size: len(d.Body), Redelivered: d.Redelivered,
-		Returns: queueinfo.Integer(d.Headers["x-delivery-count"]), Replays: replaysOf(d.Headers), tag: d.DeliveryTag,
+		ID: d.MessageId, Origin: origin, Size: len(d.Body), Redelivered: d.Redelivered, Foreign: headers.Foreign(),
+		Returns: queueinfo.Integer(d.Headers["x-delivery-count"]), Replays: replaysOf(headers), tag: d.DeliveryTag,
 		Publishing: amqp.Publishing{
 			Headers: d.Headers, ContentType: d.ContentType, ContentEncoding: d.ContentEncoding, DeliveryMode: d.DeliveryMode,
 			Priority: d.Priority, CorrelationId: d.CorrelationId, ReplyTo: d.ReplyTo, Expiration: d.Expiration,
@@ -76,11 +81,25 @@ func OfRecord(r *counter.Record) *Message {
 	}
 }
 
-// originOf returns the death that made a message a dead letter of this queue: the newest one by a consumer, else the newest of any,
-// except in the queue itself. Without one it returns the death before the last replay: that replay went to an exchange that leads
-// here.
-func originOf(headers amqp.Table, deadLetterQueue string) Death {
-	var newest Death
+// ours returns the headers, with those of strikes if they count.
+func (m *Message) ours() queueinfo.Headers {
+	return queueinfo.ReadKnown(m.Publishing.Headers, m.Origin.Queue, m.Foreign)
+}
+
+// originOf returns the death that made a message a dead letter of this queue, and the message's headers: the newest
+// death by a consumer, else the newest of any, except in the queue itself. Without one it returns the death before
+// the last replay: that replay went to an exchange that leads here.
+func originOf(d *amqp.Delivery, deadLetterQueue string) (Death, queueinfo.Headers) {
+	died := deathOf(d.Headers, deadLetterQueue)
+	if died.Queue != "" {
+		return died, queueinfo.Read(d.Headers, died.Queue, d.MessageId, d.Body)
+	}
+	claimed := replayedFrom(queueinfo.ReadKnown(d.Headers, "", false)).Queue // if its headers were written for it
+	headers := queueinfo.Read(d.Headers, claimed, d.MessageId, d.Body)
+	return replayedFrom(headers), headers
+}
+
+func deathOf(headers amqp.Table, deadLetterQueue string) (newest Death) {
 	for _, d := range queueinfo.Deaths(headers) {
 		switch {
 		case d.Queue == deadLetterQueue:
@@ -90,10 +109,7 @@ func originOf(headers amqp.Table, deadLetterQueue string) Death {
 			newest = Death(d)
 		}
 	}
-	if newest.Queue != "" {
-		return newest
-	}
-	return replayedFrom(headers)
+	return newest
 }
 
 // Reason returns why it died: the reason in its record, else the broker's.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/queueinfo"
 )
 
 func TestGenerationHeaderIsTheConsumers(t *testing.T) {
@@ -44,12 +45,13 @@ func TestOrigin(t *testing.T) {
 		{"only expired", []any{death("orders", "expired", 1), death("older", "maxlen", 1)}, "orders"},
 		{"in the dead-letter queue itself", []any{death("orders.dlq", "rejected", 1), death("orders", "rejected", 1)}, "orders"},
 	} {
-		if got := originOf(amqp.Table{"x-death": tc.death}, "orders.dlq"); got.Queue != tc.want {
+		if got := messageOf(amqp.Table{"x-death": tc.death}).Origin; got.Queue != tc.want {
 			t.Errorf("%s: %+v", tc.name, got)
 		}
 	}
 	want := Death{Queue: "orders", Exchange: "x", Key: "k", Reason: "rejected", Time: died, Count: 2}
-	if diff := cmp.Diff(want, originOf(amqp.Table{"x-death": []any{death("orders", "rejected", 2)}}, "")); diff != "" {
+	twice := messageOf(amqp.Table{"x-death": []any{death("orders", "rejected", 2)}})
+	if diff := cmp.Diff(want, twice.Origin); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -96,7 +98,7 @@ func TestRevive(t *testing.T) {
 	})
 	m.Record = &counter.Record{Reason: "no stock"}
 	now := time.Now()
-	first := m.forReplay("orders.dlq", now)
+	first := m.forReplay("orders.dlq", "orders", now)
 	want := amqp.Publishing{
 		MessageId: "17", Body: []byte("body"), DeliveryMode: amqp.Persistent,
 		Headers: amqp.Table{
@@ -104,17 +106,19 @@ func TestRevive(t *testing.T) {
 			LineageHeader: amqp.Table{"count": int64(1), "from": "orders.dlq", "queue": "orders", "exchange": "x", "key": "k", "died": died, "reason": "no stock", "again": false, "user": "ann"},
 		},
 	}
+	queueinfo.WriteFor(want.Headers, "orders", "17", nil)
 	if diff := cmp.Diff(want, first); diff != "" {
 		t.Error(diff)
 	}
-	if again := m.forReplay("orders.dlq", time.Now().Add(time.Hour)); again.Headers[GenerationHeader] != first.Headers[GenerationHeader] {
+	again := m.forReplay("orders.dlq", "orders", time.Now().Add(time.Hour))
+	if again.Headers[GenerationHeader] != first.Headers[GenerationHeader] {
 		t.Errorf("a copy has another generation: %v", again.Headers)
 	}
 	if m.Publishing.Headers["x-death"] == nil {
 		t.Error("the message's own headers are changed")
 	}
 
-	landed := messageOf(first.Headers) // among the dead messages, without a death
+	landed := messageOf(m.ForReplay("orders.dlq").Headers) // among the dead messages, without a death
 	if want := (Death{Queue: "orders", Exchange: "x", Key: "k", Reason: "no stock", Time: died}); landed.Origin != want {
 		t.Errorf("of a replay that led back: %+v", landed.Origin)
 	}
@@ -122,11 +126,11 @@ func TestRevive(t *testing.T) {
 	headers := first.Headers
 	headers["x-death"] = []any{death("orders", "rejected", 1)}
 	m = messageOf(headers)
-	second := m.forReplay("orders.dlq", time.Now())
+	second := m.forReplay("orders.dlq", "orders", time.Now())
 	if second.Headers[GenerationHeader] == first.Headers[GenerationHeader] || m.Replays != 1 || m.next != second.Headers[GenerationHeader] {
 		t.Errorf("the second replay, %d: %v", m.Replays, second.Headers)
 	}
-	if diff := cmp.Diff([]string{"header:1-1772330584-1"}, generationsOf(headers, m.Origin)); diff != "" {
+	if diff := cmp.Diff([]string{"header:1-1772330584-1"}, generationsOf(m)); diff != "" {
 		t.Error(diff)
 	}
 }

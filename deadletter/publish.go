@@ -61,7 +61,7 @@ func (w *replaying) publish(ctx context.Context, messages []*Message) []error {
 			outcomes[i] = fmt.Errorf("%w: message %q: give an exchange or a queue to replay it to", err, m.Name())
 			continue
 		}
-		msg := m.ForReplay(w.q.Name)
+		msg := m.forReplay(w.q.Name, to.queueOf(m), time.Now())
 		if w.r.Tracer != nil {
 			traced := w.r.Tracer.ReplayStart(ctx, to, &msg)
 			defer func() { w.r.Tracer.ReplayEnd(traced, outcomes[i]) }()

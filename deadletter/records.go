@@ -38,8 +38,7 @@ func (j *joiner) join(ctx context.Context, messages []*Message) error {
 	if j.records == nil {
 		return nil
 	}
-	named := func(m *Message) []string { return generationsOf(m.Publishing.Headers, m.Origin) }
-	if err := j.lookUp(ctx, messages, named); err != nil {
+	if err := j.lookUp(ctx, messages, generationsOf); err != nil {
 		return err
 	}
 	var doubtful []*Message
@@ -54,7 +53,7 @@ func (j *joiner) join(ctx context.Context, messages []*Message) error {
 		doubtful = append(doubtful, m)
 	}
 	listed := func(m *Message) []string {
-		return []string{generationBefore(m.Publishing.Headers, m.Origin, j.generations[m.Origin.Queue][m.ID])}
+		return []string{generationBefore(m, j.generations[m.Origin.Queue][m.ID])}
 	}
 	if err := j.lookUp(ctx, doubtful, listed); err != nil {
 		return err
@@ -112,7 +111,8 @@ func inDoubt(m *Message) bool {
 		return true
 	}
 	early, late := m.Origin.Time.Add(-time.Second), m.Origin.Time.Add(2*time.Second) // x-death has whole seconds
-	return m.Record.Generation == queueinfo.FirstGeneration(m.Publishing.Headers) && (m.Record.LastTime.Before(early) || m.Record.LastTime.After(late))
+	return m.Record.Generation == m.ours().FirstGeneration() &&
+		(m.Record.LastTime.Before(early) || m.Record.LastTime.After(late))
 }
 
 // outlived reports whether a message died when the tombstone of the record did not bind any more: the message had begun another

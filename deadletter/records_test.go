@@ -3,6 +3,7 @@ package deadletter
 import (
 	"context"
 	"iter"
+	"maps"
 	"testing"
 	"time"
 
@@ -31,7 +32,7 @@ func TestGenerationBefore(t *testing.T) {
 		{"of other forms", at(1, 300), []string{"header:1-2-3", "1@", "@1", "a@b", "1@2@3"}, ""},
 		{"without a time", Death{Queue: "orders"}, []string{"1@100"}, ""},
 	} {
-		if got := generationBefore(nil, tc.died, tc.generations); got != tc.want {
+		if got := generationBefore(&Message{Origin: tc.died}, tc.generations); got != tc.want {
 			t.Errorf("%s: %q, want %q", tc.name, got, tc.want)
 		}
 	}
@@ -79,9 +80,14 @@ func TestJoin(t *testing.T) {
 	}
 	first, hourOld := tombstone("", "first", 0), tombstone("", "first", time.Hour)
 	replay := amqp.Table{GenerationHeader: "r"}
-	hourOldReplay, movedBack := tombstone("header:r", "replayed", time.Hour), tombstone(queueinfo.GenerationAfter(replay, 1, died.Add(-time.Hour)), "moved back", 0)
-	goneOn := tombstone(queueinfo.GenerationAfter(replay, 2, died), "gone on", 0)
-	second := tombstone(queueinfo.GenerationAfter(nil, 1, died.Add(-time.Hour)), "second", 0)
+	queueinfo.WriteFor(replay, "orders", "17", nil)
+	after := func(headers amqp.Table, count int64, at time.Time) string {
+		return queueinfo.Read(headers, "orders", "17", nil).GenerationAfter(count, at)
+	}
+	hourOldReplay := tombstone("header:r", "replayed", time.Hour)
+	movedBack := tombstone(after(replay, 1, died.Add(-time.Hour)), "moved back", 0)
+	goneOn := tombstone(after(replay, 2, died), "gone on", 0)
+	second := tombstone(after(nil, 1, died.Add(-time.Hour)), "second", 0)
 	for _, tc := range []struct {
 		name    string
 		headers amqp.Table
@@ -94,11 +100,16 @@ func TestJoin(t *testing.T) {
 		{"the first expired", nil, []counter.Record{second}, "second", 1},
 		{"the second was not counted", nil, []counter.Record{hourOld}, "", 1},
 		{"nothing is kept", nil, nil, "", 1},
-		{"another generation began since", nil, []counter.Record{first, tombstone(queueinfo.GenerationAfter(nil, 1, died), "later", -time.Hour)}, "first", 0},
-		{"replayed", amqp.Table{GenerationHeader: "r"}, []counter.Record{first, tombstone("header:r", "replayed", 0)}, "replayed", 0},
-		{"replayed, and not counted", amqp.Table{GenerationHeader: "r"}, []counter.Record{first, second}, "", 1},
-		{"replayed, and moved back", amqp.Table{GenerationHeader: "r"}, []counter.Record{first, second, hourOldReplay, movedBack}, "moved back", 1},
-		{"replayed, moved back, and the broker goes on counting", amqp.Table{GenerationHeader: "r", "x-death": []any{death("orders", "rejected", 3)}},
+		{"another generation began since", nil,
+			[]counter.Record{first, tombstone(after(nil, 1, died), "later", -time.Hour)}, "first", 0},
+		{"replayed", replay, []counter.Record{first, tombstone("header:r", "replayed", 0)}, "replayed", 0},
+		{"replayed, and not counted", replay, []counter.Record{first, second}, "", 1},
+		{"replayed, and moved back", replay, []counter.Record{first, second, hourOldReplay, movedBack}, "moved back", 1},
+		{"with the headers of a replay of another message",
+			amqp.Table{GenerationHeader: "r", queueinfo.ForHeader: "of another"},
+			[]counter.Record{first, tombstone("header:r", "replayed", 0)}, "first", 0},
+		{"replayed, moved back, and the broker goes on counting",
+			queueinfo.Merge(replay, amqp.Table{"x-death": []any{death("orders", "rejected", 3)}}),
 			[]counter.Record{first, second, hourOldReplay, goneOn}, "gone on", 0},
 		{"the store's clock is slow", nil, []counter.Record{tombstone("", "first", 5*time.Minute)}, "first", 1},
 	} {
@@ -107,9 +118,7 @@ func TestJoin(t *testing.T) {
 			s.generations[r.Generation] = r
 		}
 		headers := amqp.Table{"x-death": []any{death("orders", "rejected", 1)}}
-		for k, v := range tc.headers {
-			headers[k] = v
-		}
+		maps.Copy(headers, tc.headers)
 		j := &joiner{records: s, vhost: "/"}
 		for range 2 {
 			m := messageOf(headers)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/strikesmq/strikes/internal/printable"
 	"github.com/strikesmq/strikes/internal/queueinfo"
+	"github.com/strikesmq/strikes/publisher"
 )
 
 // maxReason is how much of a reason a replayed message carries, in bytes.
@@ -18,6 +19,15 @@ const maxReason = 200
 type Target struct {
 	Exchange string // "" is the default exchange, where Key is the queue
 	Key      string // if empty and Exchange is not, the key with which the message was first published
+}
+
+// queueOf returns the queue that a message is in after it was published to this target, and before anything moves it
+// on; empty: another than the one in which it died, which may pass it on.
+func (t Target) queueOf(m *Message) string {
+	if t.Exchange == "" && t.Key == m.Origin.Queue {
+		return t.Key
+	}
+	return ""
 }
 
 // destination returns where a dead letter goes. A nil Target means the queue in which it died.
@@ -33,34 +43,36 @@ func (t *Target) destination(m *Message) (Target, error) {
 	return *t, nil
 }
 
-// ForReplay returns the message as a replay from the dead-letter queue publishes it. Keep it if you publish a dead letter by other
-// means. It is persistent, begins a new generation and has a LineageHeader. It lacks what the broker would act on or refuse:
+// ForReplay returns the message as a replay from the dead-letter queue publishes it. Keep it if you publish a dead
+// letter by other means. It is persistent, has an id, begins a new generation in whatever queue it reaches, and has a
+// LineageHeader. It lacks what the broker would act on or refuse, and what counts in one queue only:
 //
 //   - x-death and the like: RabbitMQ 3.10 counts on in an x-death that it receives, and they describe the last generation;
 //   - CC and BCC: copies would go to queues in which nothing died;
 //   - the user-id: only that user may publish it;
-//   - the PlaceHeader: it is valid only for ReplayLane.
-func (m *Message) ForReplay(from string) amqp.Publishing { return m.forReplay(from, time.Now()) }
+//   - the PlaceHeader: it is valid only for ReplayLane;
+//   - headers of strikes that were written for another message.
+func (m *Message) ForReplay(from string) amqp.Publishing { return m.forReplay(from, "", time.Now()) }
 
-func (m *Message) forReplay(from string, now time.Time) amqp.Publishing {
+// forReplay is ForReplay for a message that goes to a queue; empty: to one that is not known.
+func (m *Message) forReplay(from, queue string, now time.Time) amqp.Publishing {
 	msg, replays := m.Publishing, m.Replays+1
 	m.next = nextGeneration(replays, m.Origin, now)
-	msg.Headers = maps.Clone(msg.Headers)
-	if msg.Headers == nil {
-		msg.Headers = amqp.Table{}
-	}
-	maps.DeleteFunc(msg.Headers, func(name string, _ any) bool { return ofTheBroker(name) })
-	delete(msg.Headers, PlaceHeader) // only ReplayLane keeps the order of a lane
+	msg.Headers = m.ours().Copy()
+	maps.DeleteFunc(msg.Headers, func(name string, _ any) bool { return isDropped(name) })
 	msg.Headers[GenerationHeader] = m.next
 	msg.Headers[FenceHeader] = nextFence(m, now)
 	msg.Headers[LineageHeader] = lineage(m, from, replays)
 	msg.UserId, msg.DeliveryMode = "", amqp.Persistent
+	queueinfo.WriteFor(msg.Headers, queue, publisher.Stamp(&msg), msg.Body)
 	return msg
 }
 
-func ofTheBroker(header string) bool {
+// isDropped reports whether a replay leaves a header out.
+func isDropped(header string) bool {
 	switch header {
-	case queueinfo.HopHeader, queueinfo.HopGenerationHeader, "CC", "BCC", "x-death", "x-delivery-count", "x-acquired-count", LineageHeader:
+	case queueinfo.HopHeader, queueinfo.HopGenerationHeader, PlaceHeader,
+		"CC", "BCC", "x-death", "x-delivery-count", "x-acquired-count":
 		return true
 	}
 	return strings.HasPrefix(header, "x-first-death-") || strings.HasPrefix(header, "x-last-death-")
@@ -82,8 +94,8 @@ func lineage(m *Message, from string, replays int64) amqp.Table {
 }
 
 // replayedFrom returns the death before the last replay, by the LineageHeader. Any publisher can send such a header.
-func replayedFrom(headers amqp.Table) Death {
-	lineage, _ := headers[LineageHeader].(amqp.Table)
+func replayedFrom(headers queueinfo.Headers) Death {
+	lineage := headers.Lineage()
 	var d Death
 	d.Queue, _ = lineage["queue"].(string)
 	d.Exchange, _ = lineage["exchange"].(string)
@@ -94,7 +106,6 @@ func replayedFrom(headers amqp.Table) Death {
 }
 
 // replaysOf returns how often the message was replayed.
-func replaysOf(headers amqp.Table) int64 {
-	lineage, _ := headers[LineageHeader].(amqp.Table)
-	return min(max(queueinfo.Integer(lineage["count"]), 0), 1<<31) // any publisher can send it
+func replaysOf(headers queueinfo.Headers) int64 {
+	return min(max(queueinfo.Integer(headers.Lineage()["count"]), 0), 1<<31) // any publisher can send it
 }

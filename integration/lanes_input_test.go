@@ -27,6 +27,7 @@ import (
 type laneQueue struct {
 	name, prefix string
 	counts       *counter.Counter
+	receive      func(d amqp.Delivery) // nil, or called by the handler
 
 	mu      sync.Mutex
 	bad     map[string]bool // ids whose attempts fail
@@ -55,6 +56,9 @@ func (l *laneQueue) consume(t *testing.T, during func(id string)) (stop func()) 
 		Handler: func(_ context.Context, d amqp.Delivery) error {
 			if during != nil {
 				during(d.MessageId)
+			}
+			if l.receive != nil {
+				l.receive(d)
 			}
 			l.mu.Lock()
 			defer l.mu.Unlock()

@@ -157,7 +157,10 @@ func TestLaterMoves(t *testing.T) {
 	})
 	q.hasten()
 	id := uuid.NewString()
-	q.send(id, amqp.Table{"x-strikes-generation": "g", "x-death": []any{amqp.Table{"queue": q.name, "reason": "rejected", "count": int64(1), "time": time.Unix(1700000000, 0)}}, "mine": "kept"}, 7)
+	died := amqp.Table{"queue": q.name, "reason": "rejected", "count": int64(1), "time": time.Unix(1700000000, 0)}
+	headers := amqp.Table{"x-strikes-generation": "g", "x-death": []any{died}, "mine": "kept"}
+	queueinfo.WriteFor(headers, q.name, id, nil)
+	q.send(id, headers, 7)
 	s.wait(t, "moved twice", func() bool {
 		return slices.Contains(s.outcomes, consumer.OutcomeMove) && countOf(s.outcomes, consumer.OutcomeMove) >= 2
 	})

@@ -5,40 +5,39 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	amqp "github.com/rabbitmq/amqp091-go"
 )
-
-// GenerationHeader begins a new generation of a message if its value changes.
-const GenerationHeader = "x-strikes-generation"
 
 // Generation names the generation of a message, by its newest death in the queue and its GenerationHeader, each if there is one.
 // Either may be newer: a replay removes x-death and changes the header; a tool that moves a dead letter back keeps the header and
 // brings a new x-death. A change of either begins a generation, so their order does not matter.
 //
 // RabbitMQ 4.x keeps the count of a death at 1 and changes its time, 3.10 the other way round: the name has both.
-func Generation(headers amqp.Table, queue string) string {
-	if d, ok := NewestDeath(headers, queue); ok {
-		return GenerationAfter(headers, d.Count, d.Time)
+func (h Headers) Generation() string {
+	if d, ok := h.NewestDeath(); ok {
+		return h.GenerationAfter(d.Count, d.Time)
 	}
-	return FirstGeneration(headers)
+	return h.FirstGeneration()
 }
 
 // FirstGeneration names the generation that a publish or a replay began. A copy from the later lane has the generation that it carries.
-func FirstGeneration(headers amqp.Table) string {
-	if v, ok := headers[HopGenerationHeader].(string); ok && v != "" && Hop(headers) > 0 {
-		return v
+func (h Headers) FirstGeneration() string {
+	if h.Hop() > 0 {
+		if v, ok := h.table[HopGenerationHeader].(string); ok && v != "" {
+			return v
+		}
 	}
-	if v, ok := headers[GenerationHeader].(string); ok && v != "" {
-		return "header:" + v
+	if h.own() {
+		if v := generationIn(h.table); v != "" {
+			return "header:" + v
+		}
 	}
 	return ""
 }
 
 // GenerationAfter names the generation that began when a message with these headers came back from a death.
-func GenerationAfter(headers amqp.Table, count int64, at time.Time) string {
+func (h Headers) GenerationAfter(count int64, at time.Time) string {
 	death := fmt.Sprintf("%d@%d", count, at.Unix())
-	if first := FirstGeneration(headers); first != "" {
+	if first := h.FirstGeneration(); first != "" {
 		return death + " " + first
 	}
 	return death
@@ -52,6 +51,3 @@ func ParseGeneration(name string) (count int64, at time.Time, ok bool) {
 	unix, errTime := strconv.ParseInt(t, 10, 64)
 	return count, time.Unix(unix, 0), errCount == nil && errTime == nil
 }
-
-// PlaceHeader is the place of a replayed message in its lane, a string.
-const PlaceHeader = "x-strikes-place"

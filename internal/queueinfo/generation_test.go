@@ -42,11 +42,14 @@ func TestGeneration(t *testing.T) {
 		{"rejected, with odd count and time", amqp.Table{"x-death": []any{amqp.Table{"queue": "q", "reason": "rejected", "count": "many", "time": "late"}}}, ""},
 		{"a header that ends in a space", amqp.Table{GenerationHeader: "r1 ", "x-death": []any{death("q", "rejected", int64(1), noon)}}, "1@1700000000 header:r1 "},
 	} {
-		got := Generation(tt.headers, "q")
+		headers := Merge(tt.headers)
+		WriteFor(headers, "q", "17", nil)
+		h := Read(headers, "q", "17", nil)
+		got := h.Generation()
 		if got != tt.want {
 			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
 		}
-		if count, since, ok := ParseGeneration(got); ok && GenerationAfter(tt.headers, count, since) != got {
+		if count, since, ok := ParseGeneration(got); ok && h.GenerationAfter(count, since) != got {
 			t.Errorf("%s: %q is read as %d at %v", tt.name, got, count, since)
 		}
 	}

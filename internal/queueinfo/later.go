@@ -129,20 +129,3 @@ func (b Bucket) differs(ctx context.Context, conn *amqp.Connection) (string, err
 	d, _ := parseDifference(refusal.Reason, conn.Config.Vhost, b.Name)
 	return fmt.Sprintf("queue %q has another %s", b.Name, d.name), nil
 }
-
-// HopHeader numbers the copies of a message that was moved to a bucket.
-const HopHeader = "x-strikes-hop"
-
-// HopGenerationHeader holds the generation of a copy, if its other headers do not tell it.
-const HopGenerationHeader = "x-strikes-hop-generation"
-
-// mostHops is the highest number of a copy.
-const mostHops = 1<<31 - 1
-
-// Hop is the number of a copy; 0: the message is none.
-func Hop(headers amqp.Table) int64 {
-	if hop := Integer(headers[HopHeader]); hop > 0 && hop <= mostHops {
-		return hop
-	}
-	return 0
-}

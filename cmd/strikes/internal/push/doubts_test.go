@@ -14,6 +14,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/consumer"
+	"github.com/strikesmq/strikes/internal/queueinfo"
 )
 
 // endings returns the outcomes of attempts in a row at one message.
@@ -50,6 +51,7 @@ func TestTooLargeHeaders(t *testing.T) {
 			s, ca, _, _ := secure(t, status(200, ""), set...)
 			e := endpoint(t, Options{URL: s.URL, CA: ca})
 			large := amqp.Delivery{MessageId: "large", Headers: amqp.Table{consumer.GenerationHeader: strings.Repeat("g", 32<<10)}}
+			queueinfo.WriteFor(large.Headers, "orders", large.MessageId, nil)
 			alone := func(s *consumer.Settler) { s.Isolation = consumer.IsolationStrict }
 			if got := attempt(t, e, large, alone); got.Outcome != consumer.OutcomeRetry {
 				t.Errorf("on a new connection: %s: %v", got.Outcome, got.Err)

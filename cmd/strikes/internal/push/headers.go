@@ -26,7 +26,7 @@ func headers(queue string, d amqp.Delivery, a consumer.Attempt) http.Header {
 	set("Strikes-Queue", encode(queue))
 	set("Strikes-Exchange", encode(d.Exchange))
 	set("Strikes-Routing-Key", encode(d.RoutingKey))
-	set("Strikes-Generation", encode(queueinfo.Generation(d.Headers, queue)))
+	set("Strikes-Generation", encode(queueinfo.Read(d.Headers, queue, d.MessageId, d.Body).Generation()))
 	set("Strikes-Attempt", strconv.Itoa(a.Number))
 	set("Strikes-Limit", strconv.Itoa(a.Last))
 	set("Strikes-Token", a.Token)

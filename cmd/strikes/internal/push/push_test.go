@@ -20,6 +20,7 @@ import (
 
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/queueinfo"
 )
 
 // discard takes the settlements of deliveries.
@@ -287,12 +288,14 @@ func TestRequest(t *testing.T) {
 	})
 	e := endpoint(t, Options{URL: strings.Replace(s.URL, "://", "://user:pass%20word@", 1) + "/in%2Fbox?a=b", Queue: "käufe"})
 	payload := bytes.Repeat([]byte{0, 1, 2, 0xff}, 4<<20)
-	attempt(t, e, amqp.Delivery{
+	d := amqp.Delivery{
 		Body: payload, ContentType: "application/json; charset=utf-8", ContentEncoding: "gzip", MessageId: "a b\r\n%é", Exchange: "x", RoutingKey: "k.1",
 		Redelivered: true, Headers: amqp.Table{
 			consumer.GenerationHeader: "g 1", "traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "tracestate": []byte("a=1"),
 		},
-	})
+	}
+	queueinfo.WriteFor(d.Headers, "käufe", d.MessageId, nil)
+	attempt(t, e, d)
 	if !bytes.Equal(body, payload) {
 		t.Errorf("%d bytes arrived, of %d", len(body), len(payload))
 	}

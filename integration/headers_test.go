@@ -1,0 +1,311 @@
+package integration
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/consumer"
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/deadletter"
+	"github.com/strikesmq/strikes/internal/proctest"
+	"github.com/strikesmq/strikes/internal/queueinfo"
+	"github.com/strikesmq/strikes/publisher"
+	"github.com/strikesmq/strikes/topology"
+)
+
+// followUp is what a handler publishes that passes on the headers of the message it received, as programs do for
+// traces.
+func followUp(queue, id string, d amqp.Delivery) publisher.Message {
+	return publisher.Message{Key: queue, Publishing: amqp.Publishing{MessageId: id, Headers: d.Headers, Body: d.Body}}
+}
+
+const warnsOfForeign = "headers of strikes that were written for another message"
+
+// TestCopiedPlace: the handler of a message that lane replay published passes on its headers. The follow-up gets an
+// attempt of its own.
+func TestCopiedPlace(t *testing.T) {
+	l := newLaneQueue(t, "0")
+	l.receive = func(d amqp.Delivery) {
+		if d.MessageId == "0" && d.Headers[consumer.PlaceHeader] != nil {
+			publishAll(t, followUp(l.name, "follow-up", d))
+		}
+	}
+	publishBodies(t, l.name, 0, 2, func(int) string { return "x lane" })
+	l.consume(t, nil)
+	l.awaitDead(t, 2)
+	l.fix()
+	q, lane := l.open(t, "lane")
+	lane.Wait = 20 * time.Second
+	if done, err := q.ReplayLane(t.Context(), lane); err != nil || !done.Released {
+		t.Errorf("%+v, %v", done, err)
+	}
+	l.wantRan(t, "0", "1", "follow-up")
+	if !l.logged(warnsOfForeign) || !l.logged("id=follow-up") {
+		t.Errorf("the log does not say that the headers are foreign: %s", l.log.String())
+	}
+}
+
+// TestCopiedPlaceReleasesNoLane: the message that blocks the lane fails again, and has published a follow-up with its
+// headers. The lane stays blocked, and the follow-up waits behind the others.
+func TestCopiedPlaceReleasesNoLane(t *testing.T) {
+	l := newLaneQueue(t, "0")
+	l.receive = func(d amqp.Delivery) {
+		if d.MessageId == "0" && d.Headers[consumer.PlaceHeader] != nil {
+			publishAll(t, followUp(l.name, "follow-up", d))
+		}
+	}
+	publishBodies(t, l.name, 0, 2, func(int) string { return "x lane" })
+	l.consume(t, nil)
+	l.awaitDead(t, 2)
+	q, lane := l.open(t, "lane")
+	lane.Wait = 20 * time.Second
+	if done, err := q.ReplayLane(t.Context(), lane); !errors.Is(err, deadletter.ErrLaneFailed) || done.Released {
+		t.Errorf("the first replay: %+v, %v", done, err)
+	}
+	l.awaitDead(t, 3)
+	l.wantRan(t)
+	l.receive = nil // the consumer is idle: it has nothing to receive
+	l.fix()
+	if done, err := q.ReplayLane(t.Context(), lane); err != nil || !done.Released {
+		t.Errorf("the second replay: %+v, %v", done, err)
+	}
+	l.wantRan(t, "0", "1", "follow-up")
+}
+
+// TestForgedPlaceBlocksNothing: a place that any publisher sends blocks no lane.
+func TestForgedPlaceBlocksNothing(t *testing.T) {
+	l := newLaneQueue(t)
+	forged := amqp.Publishing{MessageId: "0", Headers: amqp.Table{consumer.PlaceHeader: "1.1"}, Body: []byte("x lane")}
+	publishAll(t, publisher.Message{Key: l.name, Publishing: forged})
+	publishBodies(t, l.name, 1, 6, func(int) string { return "x lane" })
+	l.consume(t, nil)
+	l.wantRan(t, "0", "1", "2", "3", "4", "5")
+	if n := depthOf(dialer(t), l.name+".dlq"); n != 0 {
+		t.Errorf("%d dead letters", n)
+	}
+}
+
+// headerQueue is a queue whose consumer has no order.
+type headerQueue struct {
+	t      *testing.T
+	name   string
+	counts *counter.Counter
+	key    func(amqp.Delivery) string
+
+	mu       sync.Mutex
+	attempts []seenAttempt
+	log      strings.Builder
+}
+
+type seenAttempt struct {
+	id    string
+	fence int64
+}
+
+func newHeaderQueue(t *testing.T) *headerQueue {
+	t.Helper()
+	return &headerQueue{t: t, name: declaredAs(t, topology.Spec{Type: topology.Quorum}), counts: counters(t)}
+}
+
+func (q *headerQueue) Write(line []byte) (int, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.log.Write(line)
+}
+
+// consume runs a consumer until the test ends; with one attempt for a message if the handler fails.
+func (q *headerQueue) consume(retries int, handle func(d amqp.Delivery, number int) error) {
+	q.t.Helper()
+	c := consumer.Consumer{
+		Queue: q.name, Counter: q.counts, Key: q.key, MaxRetries: retries, Logger: slog.New(slog.NewTextHandler(q, nil)),
+		Backoff: func(int) time.Duration { return 10 * time.Millisecond },
+		Handler: func(ctx context.Context, d amqp.Delivery) error {
+			a, _ := consumer.AttemptFrom(ctx)
+			q.mu.Lock()
+			q.attempts = append(q.attempts, seenAttempt{d.MessageId, a.Fence})
+			q.mu.Unlock()
+			return handle(d, a.Number)
+		},
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(q.t.Context()))
+	ended := make(chan error, 1)
+	go func() { ended <- c.Run(ctx, dialer(q.t)) }()
+	q.t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil && !errors.Is(err, consumer.ErrUncleanStop) {
+			q.t.Errorf("the consumer: %v", err)
+		}
+	})
+}
+
+// of returns the attempts at a message.
+func (q *headerQueue) of(id string) (found []seenAttempt) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, a := range q.attempts {
+		if a.id == id {
+			found = append(found, a)
+		}
+	}
+	return found
+}
+
+func (q *headerQueue) generations(id string) (names []string) {
+	q.t.Helper()
+	records, err := q.counts.Admin().Get(q.t.Context(), "/", q.name, id)
+	need(q.t, err)
+	for _, r := range records {
+		names = append(names, r.Generation)
+	}
+	return names
+}
+
+func (q *headerQueue) deadLetters() *deadletter.Queue {
+	q.t.Helper()
+	of := deadletter.Queue{Name: q.name + ".dlq", Dial: dialer(q.t), Records: q.counts.Admin()}
+	dead, err := deadletter.Open(q.t.Context(), of, deadletter.Management{URL: managementURL(q.t)})
+	need(q.t, err)
+	return dead
+}
+
+func (q *headerQueue) awaitDead(n int) {
+	q.t.Helper()
+	proctest.Eventually(q.t, time.Minute, "dead letters", func() bool { return depthOf(dialer(q.t), q.name+".dlq") == n })
+}
+
+var errNoStock = errors.New("no stock")
+
+// TestCopiedReplay: a message is replayed, and its handler passes on the headers. The follow-up keeps its own
+// generation and carries no fence. What the dead letter of the follow-up says of a replay is not believed either.
+func TestCopiedReplay(t *testing.T) {
+	q := newHeaderQueue(t)
+	q.consume(-1, func(d amqp.Delivery, _ int) error {
+		if d.MessageId == "m" && d.Headers[consumer.GenerationHeader] != nil {
+			publishAll(t, followUp(q.name, "follow-up", d))
+			return nil
+		}
+		return errNoStock
+	})
+	publishAll(t, publisher.Message{Key: q.name, Publishing: amqp.Publishing{MessageId: "m"}})
+	q.awaitDead(1)
+	if r, err := q.deadLetters().Replay(t.Context(), deadletter.Replay{}); err != nil || r.Done != 1 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	proctest.Eventually(t, time.Minute, "an attempt at the follow-up", func() bool { return len(q.of("follow-up")) == 1 })
+	q.awaitDead(1)
+	if fence := q.of("follow-up")[0].fence; fence != 0 {
+		t.Errorf("the follow-up has the fence %d", fence)
+	}
+	if replayed := q.of("m"); len(replayed) != 2 || replayed[1].fence == 0 {
+		t.Errorf("the message's own replay has no fence: %v", replayed)
+	}
+	if got := q.generations("follow-up"); !slices.Equal(got, []string{""}) {
+		t.Errorf("the follow-up has the generations %q", got)
+	}
+	for m, err := range q.deadLetters().Browse(t.Context(), deadletter.Filter{}) {
+		need(t, err)
+		if m.ID != "follow-up" || !m.Foreign || m.Replays != 0 || m.Record == nil {
+			t.Errorf("the dead letter: %+v", m)
+		}
+		if again := m.ForReplay("dead"); again.Headers[deadletter.LineageHeader].(amqp.Table)["count"] != int64(1) {
+			t.Errorf("its replay: %v", again.Headers)
+		}
+	}
+	if !strings.Contains(q.log.String(), warnsOfForeign) {
+		t.Errorf("the log does not say that the headers are foreign: %s", q.log.String())
+	}
+}
+
+// TestCopiedCopyNumber: a handler passes on the headers of a copy that came through a delay queue. The follow-up is a
+// message like any other: it supersedes no other message with its id.
+func TestCopiedCopyNumber(t *testing.T) {
+	q := newLaterQueue(t)
+	headers := amqp.Table{consumer.HopHeader: int64(3)}
+	queueinfo.WriteFor(headers, q.name, "m", nil)
+	q.send("follow-up", headers, 0)
+	q.send("follow-up", nil, 0)
+	q.must(func(ch *amqp.Channel) error { // so that both are redeliveries, which ask the store
+		getOne(t, ch, q.name)
+		return getOne(t, ch, q.name).Nack(true, true)
+	})
+	s := q.run(0, func(int) time.Duration { return 0 })
+	s.wait(t, "settled", func() bool {
+		return countOf(s.outcomes, consumer.OutcomeAck)+countOf(s.outcomes, consumer.OutcomeStale) == 2
+	})
+	if len(s.attempts) != 2 {
+		t.Errorf("the attempts %v, the outcomes %v", s.attempts, s.outcomes)
+	}
+}
+
+// TestReplayWithKey: a queue whose ids come from a Key is replayed by a tool that does not know it. The headers of
+// the replay count, also if the messages have no MessageId.
+func TestReplayWithKey(t *testing.T) {
+	q := newHeaderQueue(t)
+	q.key = func(d amqp.Delivery) string { return string(d.Body) }
+	q.consume(-1, func(amqp.Delivery, int) error { return errNoStock })
+	need(t, onChannel(dialer(t), func(ch *amqp.Channel) error {
+		if err := ch.Confirm(false); err != nil {
+			return err
+		}
+		for _, id := range []string{"", "transported"} {
+			msg := amqp.Publishing{MessageId: id, Body: []byte("key of " + id)}
+			c, err := ch.PublishWithDeferredConfirm("", q.name, true, false, msg)
+			if err != nil || !c.Wait() {
+				t.Fatal(err)
+			}
+		}
+		return nil
+	}))
+	q.awaitDead(2)
+	if r, err := q.deadLetters().Replay(t.Context(), deadletter.Replay{}); err != nil || r.Done != 2 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	for _, id := range []string{"key of ", "key of transported"} {
+		proctest.Eventually(t, time.Minute, "a second generation of "+id, func() bool {
+			got := q.generations(id)
+			return len(got) == 2 && slices.ContainsFunc(got, func(g string) bool { return strings.HasPrefix(g, "header:1-") })
+		})
+	}
+	if strings.Contains(q.log.String(), warnsOfForeign) {
+		t.Errorf("the replay's own headers are taken for foreign: %s", q.log.String())
+	}
+}
+
+// TestReplayThroughAnExchange: a replay to an exchange does not know which queues it reaches. The message begins a
+// new generation in each.
+func TestReplayThroughAnExchange(t *testing.T) {
+	q, other := newHeaderQueue(t), newHeaderQueue(t)
+	exchange := uniqueName(t, "exchange")
+	deleteExchanges(t, exchange)
+	need(t, onChannel(dialer(t), func(ch *amqp.Channel) error {
+		declared := ch.ExchangeDeclare(exchange, "fanout", true, false, false, false, nil)
+		return errors.Join(declared, ch.QueueBind(other.name, "", exchange, false, nil))
+	}))
+	fails := func(amqp.Delivery, int) error { return errNoStock }
+	q.consume(-1, fails)
+	other.consume(-1, fails)
+	for _, queue := range []string{q.name, other.name} {
+		publishAll(t, publisher.Message{Key: queue, Publishing: amqp.Publishing{MessageId: "m"}})
+	}
+	q.awaitDead(1)
+	other.awaitDead(1)
+	replay := deadletter.Replay{Target: &deadletter.Target{Exchange: exchange}}
+	if r, err := q.deadLetters().Replay(t.Context(), replay); err != nil || r.Done != 1 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	other.awaitDead(2)
+	if got := other.generations("m"); len(got) != 2 {
+		t.Errorf("the generations %q", got)
+	}
+	if second := other.of("m"); len(second) != 2 || second[1].fence == 0 {
+		t.Errorf("the replay carries no fence: %v", second)
+	}
+}
