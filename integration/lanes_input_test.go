@@ -42,7 +42,7 @@ func newLaneQueue(t *testing.T, bad ...string) *laneQueue {
 		l.bad[id] = true
 	}
 	var err error
-	l.counts, err = counter.Dial(redisURL(t), &counter.Options{Prefix: l.prefix})
+	l.counts, err = counter.Dial(patientURL(t), &counter.Options{Prefix: l.prefix})
 	need(t, err)
 	t.Cleanup(func() { need(t, l.counts.Close()) })
 	return l

@@ -50,7 +50,7 @@ func declaredAs(t *testing.T, spec topology.Spec) string {
 // counters returns a Counter on the real store, with a prefix of the test's own.
 func counters(t *testing.T) *counter.Counter {
 	t.Helper()
-	c, err := counter.Dial(redisURL(t), &counter.Options{Prefix: uniqueName(t, "strikes")})
+	c, err := counter.Dial(patientURL(t), &counter.Options{Prefix: uniqueName(t, "strikes")})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/servertest"
 )
 
 // failOnce counts a failure of a message, whose queue there need not be.
@@ -14,7 +15,7 @@ func failOnce(t *testing.T, queue, id string) {
 
 func failOnceAt(t *testing.T, url, queue, id string) {
 	t.Helper()
-	store, err := counter.Dial(url, &counter.Options{Prefix: queue})
+	store, err := counter.Dial(servertest.Patient(t, url), &counter.Options{Prefix: queue})
 	if err != nil {
 		t.Fatal(err)
 	}

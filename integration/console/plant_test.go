@@ -51,7 +51,7 @@ func newPlant(t testing.TB) *plant {
 	broker.Path = "/" + name
 	p.amqpURL = broker.String()
 	p.broker, p.api, p.store = p.proxy(p.amqpURL), p.proxy(p.managementURL), p.proxy(p.redisURL)
-	if p.counter, err = counter.Dial(p.redisURL, &counter.Options{Prefix: p.prefix}); err != nil {
+	if p.counter, err = counter.Dial(servertest.Patient(t, p.redisURL), &counter.Options{Prefix: p.prefix}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = p.counter.Close() })

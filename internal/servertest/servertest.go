@@ -118,15 +118,23 @@ func ManagementURL(t testing.TB) string {
 	return api.String()
 }
 
-// PatientStoreURL is StoreURL for a test that only looks at the store, however long that takes.
+// PatientStoreURL is StoreURL for a test that is not about a slow store.
 func PatientStoreURL(t testing.TB) string {
 	t.Helper()
-	u, err := url.Parse(StoreURL(t))
+	return Patient(t, StoreURL(t))
+}
+
+// Patient is the URL of a store with timeouts that a busy machine does not reach.
+func Patient(t testing.TB, store string) string {
+	t.Helper()
+	u, err := url.Parse(store)
 	if err != nil {
 		t.Fatal(err)
 	}
 	q := u.Query()
-	q.Set("read_timeout", "10s")
+	for _, name := range []string{"read_timeout", "write_timeout", "dial_timeout"} {
+		q.Set(name, "1m")
+	}
 	u.RawQuery = q.Encode()
 	return u.String()
 }
