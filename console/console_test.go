@@ -114,6 +114,11 @@ func (l *fakeLetters) Replay(ctx context.Context, r deadletter.Replay, progress 
 		if !r.Filter.Match(m, time.Now()) {
 			continue
 		}
+		if done.Done == 0 && r.OnBegin != nil {
+			if err := r.OnBegin(); err != nil {
+				return done, err
+			}
+		}
 		if l.gate != nil {
 			select {
 			case <-l.gate:

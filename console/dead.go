@@ -151,14 +151,13 @@ func (v deadView) Bar(g *records.Group) template.HTML {
 	return bar(int64(g.Count), int64(v.Groups.Count))
 }
 
-// Link is the address of the dead letters of a group, as far as a filter can pick them.
+// Link is the address of the dead letters of a group among those that the filter picks.
 func (v deadView) Link(g *records.Group) string {
 	f := filter{values: map[string][]string{}}
 	for name := range v.Filter.values {
 		f.values.Set(name, v.Filter.Get(name))
 	}
-	f.values.Set("kind", string(g.Kind))
-	f.values.Set("reason", literal(g.Reason))
+	f.values.Set("group", g.Key)
 	return f.Link("dead", v.Queue)
 }
 

@@ -21,22 +21,29 @@ const watchFor = 2 * time.Second
 // errNoDrop says that a drop has no directory.
 var errNoDrop error = formError{"no directory for the files of a drop; start the console with --drop-dir, or set Options.DropDir and Options.Encode"}
 
-// prepareDrop returns what a drop does. It opens its file only then: another job may come first, or the audit refuse this one.
-func (c *Console) prepareDrop(j *job, q deadLetters) (func(context.Context) (outcome, error), error) {
+// prepareDrop returns what a drop does. It opens its file with the first dead letter: there may be none, or the audit may refuse the job.
+func (c *Console) prepareDrop(j *job, q deadLetters) (jobWork, error) {
 	if c.opts.DropDir == "" || c.opts.Encode == nil {
 		return nil, errNoDrop
 	}
-	return func(ctx context.Context) (outcome, error) {
-		f, err := c.dropFile(j)
-		if err != nil {
-			return outcome{}, fmt.Errorf("nothing is dropped: %w", err)
-		}
-		defer f.Close()
-		done, err := q.Drop(ctx, j.Filter.Filter, j.Of, func(messages []*deadletter.Message) error {
-			err := c.keep(f, messages, q.Name())
+	return func(ctx context.Context, begin func() error) (outcome, error) {
+		var f *os.File
+		done, err := q.Drop(ctx, j.Filter.Filter, j.Of, func(messages []*deadletter.Message) (err error) {
+			if err := begin(); err != nil {
+				return err
+			}
+			if f == nil {
+				if f, err = c.dropFile(j); err != nil {
+					return fmt.Errorf("nothing is dropped: %w", err)
+				}
+			}
+			err = c.keep(f, messages, q.Name())
 			j.progress(deadletter.Progress{Doing: "dropping", Done: j.State().Done + len(messages)})
 			return err
 		})
+		if f != nil {
+			err = errors.Join(err, f.Close())
+		}
 		return j.outcomeOf(done, err), err
 	}, nil
 }

@@ -59,6 +59,7 @@ func TestDropThatDoesNotBegin(t *testing.T) {
 	dir := t.TempDir()
 	f := newFixture(t, Options{Allow: AllVerbs(), DropDir: dir, Encode: func(amqp.Publishing) ([]byte, error) { return nil, nil }})
 	f.kill(t, "r", "m-1")
+	f.broker.dead.all[0].Publishing.Headers = amqp.Table{"k": "v"}
 	f.redis.SetError("down")
 	if w := f.post(query("drop"), url.Values{"count": {"1"}, "reason": {"r"}}); w.Code != http.StatusServiceUnavailable {
 		t.Errorf("a drop that the store cannot count: %d", w.Code)
@@ -67,7 +68,7 @@ func TestDropThatDoesNotBegin(t *testing.T) {
 	if err := f.redis.Set("strikes:1:{%2F/orders}:audit", "of another program"); err != nil { // the audit cannot be written
 		t.Fatal(err)
 	}
-	if w := f.post(query("drop", "lane", "k=v"), url.Values{"count": {"1"}, "reason": {"r"}}); w.Code != http.StatusSeeOther {
+	if w := f.post(query("drop", "lane-header", "k", "lane", "v"), url.Values{"count": {"1"}, "reason": {"r"}}); w.Code != http.StatusSeeOther {
 		t.Fatalf("%d: %s", w.Code, w.Body)
 	}
 	if body := f.ended(t); !strings.Contains(body, "nothing was done") {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,10 +11,11 @@ import (
 
 	"github.com/strikesmq/strikes/deadletter"
 	"github.com/strikesmq/strikes/internal/printable"
+	"github.com/strikesmq/strikes/internal/reason"
 )
 
 // filterNames are the conditions of a filter in an address.
-var filterNames = []string{"id", "reason", "kind", "older", "newer", "lane", "origin"}
+var filterNames = []string{"id", "group", "error", "kind", "older", "newer", "lane-header", "lane", "origin"}
 
 // filter picks dead letters, as an address says it.
 type filter struct {
@@ -31,13 +31,17 @@ func filterOf(q url.Values) (f filter, err error) {
 			f.values.Set(name, v)
 		}
 	}
-	f.Reason, f.Kind, f.Queue = f.values.Get("reason"), deadletter.Kind(f.values.Get("kind")), f.values.Get("origin")
+	f.Reason, f.Kind, f.Queue = f.values.Get("error"), deadletter.Kind(f.values.Get("kind")), f.values.Get("origin")
+	f.Group, f.Lane = f.values.Get("group"), f.values.Get("lane-header")
 	if id := q.Get("id"); id != "" { // as it is: an id may end in a space
 		f.IDs = []string{id}
 		f.values.Set("id", id)
 	}
 	if f.Kind != "" && !slices.Contains(deadletter.Kinds(), f.Kind) {
 		return f, formError{"there is no kind " + shown(string(f.Kind))}
+	}
+	if f.Group != "" && !reason.IsKey(f.Group) {
+		return f, formError{"a group has a key of eight letters and digits, got " + shown(f.Group)}
 	}
 	if f.Older, err = ageOf(f.values.Get("older")); err != nil {
 		return f, err
@@ -48,11 +52,11 @@ func filterOf(q url.Values) (f filter, err error) {
 	if f.Newer > 0 && f.Newer < f.Older {
 		return f, formError{"\"died within\" must not be less than \"died before\""}
 	}
-	if lane := f.values.Get("lane"); lane != "" {
-		var ok bool
-		if f.Lane, f.LaneValue, ok = strings.Cut(lane, "="); !ok || f.Lane == "" {
-			return f, formError{"the header must be NAME=VALUE, got " + shown(lane)}
-		}
+	if lane := q.Get("lane"); f.Lane != "" { // as it is, and it may be empty
+		f.LaneValue = lane
+		f.values.Set("lane", lane)
+	} else if lane != "" {
+		return f, formError{"the lane " + shown(lane) + " needs the name of its header"}
 	}
 	return f, nil
 }
@@ -127,23 +131,11 @@ func (f filter) Text() string {
 	for _, name := range filterNames {
 		if v := f.values.Get(name); v != "" {
 			parts = append(parts, map[string]string{
-				"id": "with the id ", "reason": "whose reason contains ", "kind": "of the kind ", "older": "that died before the last ",
-				"newer": "that died within the last ", "lane": "with the header ", "origin": "that died in ",
+				"id": "with the id ", "group": "of the group ", "error": "whose error contains ", "kind": "of the kind ",
+				"older": "that died before the last ", "newer": "that died within the last ", "lane-header": "with the header ",
+				"lane": "whose value is ", "origin": "that died in ",
 			}[name]+shown(v))
 		}
 	}
 	return "dead letters " + strings.Join(parts, ", ")
-}
-
-// placeholder is what a normalised reason has in place of numbers and names.
-var placeholder = regexp.MustCompile(`<[a-z]+>`)
-
-// literal is the longest part of a normalised reason that the reasons of its group have in common.
-func literal(normalised string) (longest string) {
-	for _, part := range placeholder.Split(normalised, -1) {
-		if part = strings.TrimSpace(part); len(part) > len(longest) {
-			longest = part
-		}
-	}
-	return longest
 }

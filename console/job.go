@@ -134,26 +134,39 @@ type outcome struct {
 	Parts []string // of its text
 }
 
+// jobWork is what a job does. It calls begin before its first change, and ends with the error of begin, if there is one.
+type jobWork func(ctx context.Context, begin func() error) (outcome, error)
+
 // runJob runs a replay or a drop to its end. It ends the job also if that panics.
-func (c *Console) runJob(ctx context.Context, j *job, run func(context.Context) (outcome, error)) {
+func (c *Console) runJob(ctx context.Context, j *job, run jobWork) {
 	if err := c.guarded(func() { c.runAudited(ctx, j, run) }); err != nil {
 		j.update(func(s *jobState) { s.Ended, s.Result = time.Now(), "what was done is not known: "+err.Error() })
 	}
 }
 
-// runAudited runs a replay or a drop, and writes the audit.
-func (c *Console) runAudited(ctx context.Context, j *job, run func(context.Context) (outcome, error)) {
+// runAudited runs a replay or a drop, and writes the audit, unless nothing began: then no dead letter matched.
+func (c *Console) runAudited(ctx context.Context, j *job, run jobWork) {
 	e := j.entry()
-	if err := c.audit(ctx, j.Queue, e); err != nil { // a change that the audit cannot keep is not made
-		j.update(func(s *jobState) { s.Ended, s.Result = time.Now(), "nothing was done: "+err.Error() })
-		return
+	began := false
+	begin := func() error { // a change that the audit cannot keep is not made
+		if began {
+			return nil
+		}
+		if err := c.audit(ctx, j.Queue, e); err != nil {
+			return fmt.Errorf("nothing was done: %w", err)
+		}
+		began = true
+		return nil
 	}
-	done, err := guardedAsk(c, func() (outcome, error) { return run(ctx) })
+	done, err := guardedAsk(c, func() (outcome, error) { return run(ctx, begin) })
 	e.Count, e.Result = int64(done.Done), j.result(done.Parts, err)
 	if c.base.Err() != nil && err != nil {
 		e.Result = interrupted + " by the end of the console: " + e.Result
 	}
-	auditErr := c.audit(ctx, j.Queue, e)
+	var auditErr error
+	if began {
+		auditErr = c.audit(ctx, j.Queue, e)
+	}
 	j.update(func(s *jobState) {
 		s.Ended, s.Done, s.Again, s.Result, s.OK = time.Now(), done.Done, done.Again, e.Result, err == nil && len(done.Again) == 0
 		if auditErr != nil {

@@ -133,7 +133,7 @@ func (c *Console) refuseLane(w http.ResponseWriter, r *http.Request, code int, w
 }
 
 // prepareLane finds the dead-letter queue, and returns what a job does.
-func (c *Console) prepareLane(ctx context.Context, j *job, first counter.Place) (func(context.Context) (outcome, error), error) {
+func (c *Console) prepareLane(ctx context.Context, j *job, first counter.Place) (jobWork, error) {
 	if j.Lane.Drops() && (c.opts.DropDir == "" || c.opts.Encode == nil) {
 		return nil, errNoDrop
 	}
@@ -147,7 +147,10 @@ func (c *Console) prepareLane(ctx context.Context, j *job, first counter.Place) 
 	change := map[string]laneWork{
 		records.VerbReplay: q.ReplayLane, records.VerbDrop: q.DropLane, records.VerbRelease: releaseLane(q),
 	}[j.Lane.Verb]
-	return func(ctx context.Context) (outcome, error) {
+	return func(ctx context.Context, begin func() error) (outcome, error) {
+		if err := begin(); err != nil {
+			return outcome{}, err
+		}
 		var f *os.File
 		lane.Keep = func(messages []*deadletter.Message) (err error) {
 			if f == nil {

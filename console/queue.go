@@ -276,7 +276,7 @@ const groupsShown = 8
 
 // Link is the address of the dead letters of a group.
 func (v queueView) Link(g *records.Group) string {
-	return link("dead", "queue", v.Queue, "kind", string(g.Kind), "reason", literal(g.Reason))
+	return link("dead", "queue", v.Queue, "group", g.Key)
 }
 
 // Assumed says why the dead-letter queue is a guess: its route is broken, or cannot be seen.

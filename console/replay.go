@@ -246,7 +246,7 @@ func (c *Console) refuseJob(w http.ResponseWriter, r *http.Request, verb Verb, w
 }
 
 // prepare finds the dead-letter queue, and returns what a job does.
-func (c *Console) prepare(ctx context.Context, j *job, rate string) (func(context.Context) (outcome, error), error) {
+func (c *Console) prepare(ctx context.Context, j *job, rate string) (jobWork, error) {
 	perSecond, err := strconv.ParseFloat(cmp.Or(strings.TrimSpace(rate), "0"), 64)
 	if err != nil || !(perSecond >= 0) {
 		return nil, formError{"the rate must be a number of messages a second, or empty for no limit"}
@@ -260,8 +260,10 @@ func (c *Console) prepare(ctx context.Context, j *job, rate string) (func(contex
 	if j.Verb == VerbDrop {
 		return c.prepareDrop(j, q)
 	}
-	return func(ctx context.Context) (outcome, error) {
-		done, err := q.Replay(ctx, deadletter.Replay{Filter: j.Filter.Filter, Max: j.Of, Rate: perSecond, StopAfter: stopAfter, Watch: watchFor}, j.progress)
+	return func(ctx context.Context, begin func() error) (outcome, error) {
+		done, err := q.Replay(ctx, deadletter.Replay{
+			Filter: j.Filter.Filter, Max: j.Of, Rate: perSecond, StopAfter: stopAfter, Watch: watchFor, OnBegin: begin,
+		}, j.progress)
 		return j.outcomeOf(done, err), err
 	}, nil
 }

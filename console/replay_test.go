@@ -56,7 +56,7 @@ func TestReplayFromFilterToResult(t *testing.T) {
 	if body := checkPage(t, f, query("dead")); !strings.Contains(body, "orders: 4 dead letters, 3 for the bank is closed") {
 		t.Errorf("dead letters: %s", body)
 	}
-	replay := query("replay", "reason", "bank")
+	replay := query("replay", "error", "bank")
 	body := checkPage(t, f, replay)
 	for _, want := range []string{"orders: 3 dead letters would be replayed", "m-1", `name="count" value="3"`} {
 		if !strings.Contains(body, want) {
@@ -82,7 +82,7 @@ func TestReplayFromFilterToResult(t *testing.T) {
 		t.Errorf("result: %s", body)
 	}
 	log, err := f.store.AuditLog(t.Context(), "/", "orders", "", 10)
-	if err != nil || len(log) != 2 || log[0].Count != 3 || log[0].Subject != "reason=bank" || log[1].Result != begun || log[0].Actor != "ann" {
+	if err != nil || len(log) != 2 || log[0].Count != 3 || log[0].Subject != "error=bank" || log[1].Result != begun || log[0].Actor != "ann" {
 		t.Errorf("audit %v, %v", log, err)
 	}
 }
@@ -91,7 +91,7 @@ func TestReplayFromFilterToResult(t *testing.T) {
 func TestForgedCount(t *testing.T) {
 	f := newFixture(t, Options{Allow: AllVerbs()})
 	f.kill(t, "r", "m-1", "m-2", "m-3")
-	if w := f.post(query("replay", "reason", "x"), url.Values{"count": {"3"}, "reason": {"r"}}); w.Code != http.StatusUnprocessableEntity {
+	if w := f.post(query("replay", "error", "x"), url.Values{"count": {"3"}, "reason": {"r"}}); w.Code != http.StatusUnprocessableEntity {
 		t.Errorf("a filter that picks nothing: %d", w.Code)
 	}
 	f.follow(t, f.post(query("replay", "kind", "failed"), url.Values{"count": {"1000000"}, "reason": {"r"}}))
@@ -116,7 +116,7 @@ func TestReplayAfterARestart(t *testing.T) {
 	f := newFixture(t, Options{Allow: AllVerbs()})
 	f.kill(t, "r", "m-1", "m-2")
 	f.broker.dead.gate = make(chan struct{})
-	f.follow(t, f.post(query("replay", "reason", "r"), url.Values{"count": {"2"}, "reason": {"why"}}))
+	f.follow(t, f.post(query("replay", "error", "r"), url.Values{"count": {"2"}, "reason": {"why"}}))
 	f.broker.dead.gate <- struct{}{}
 	if err := f.Close(); err != nil {
 		t.Fatal(err)
@@ -125,10 +125,10 @@ func TestReplayAfterARestart(t *testing.T) {
 	t.Cleanup(func() { _ = next.Close() })
 	f.broker.dead.gate = nil
 	body := checkPage(t, next, query("replay"))
-	if !strings.Contains(body, "did not report its end") || !strings.Contains(body, `href="replay?queue=orders&amp;reason=r"`) {
+	if !strings.Contains(body, "did not report its end") || !strings.Contains(body, `href="replay?error=r&amp;queue=orders"`) {
 		t.Fatalf("it is not offered to resume: %s", body)
 	}
-	next.follow(t, next.post(query("replay", "reason", "r"), url.Values{"count": {"2"}, "reason": {"resumed"}}))
+	next.follow(t, next.post(query("replay", "error", "r"), url.Values{"count": {"2"}, "reason": {"resumed"}}))
 	if body := next.ended(t); !strings.Contains(body, "2 of 2 replayed") {
 		t.Errorf("result: %s", body)
 	}
@@ -183,18 +183,44 @@ func TestBodyIsReadOnlyOnAClick(t *testing.T) {
 	}
 }
 
-func TestGroupFilters(t *testing.T) {
-	for normalised, want := range map[string]string{"card <n> refused: timeout after <n>": "refused: timeout after", "plain": "plain", "<n>": ""} {
-		if got := literal(normalised); got != want {
-			t.Errorf("%q: %q, want %q", normalised, got, want)
+// TestGroupsArePickedExactly: three groups whose reasons differ in one word each lead to their own dead letters, through to the audit.
+func TestGroupsArePickedExactly(t *testing.T) {
+	f := newFixture(t, Options{Allow: AllVerbs()})
+	groups := map[string]string{} // key by verb
+	for i, verb := range []string{"charge", "refund", "void"} {
+		why := verb + " 17: timeout calling acquirer"
+		f.kill(t, why, fmt.Sprint(verb, "-1"), fmt.Sprint(verb, "-2"))
+		groups[verb] = f.broker.dead.all[2*i].Group()
+	}
+	page := checkPage(t, f, query("dead"))
+	for verb, key := range groups {
+		if !strings.Contains(page, key) || !strings.Contains(page, `href="dead?group=`+key) {
+			t.Errorf("%s: the page does not lead to the group %s: %s", verb, key, page)
+		}
+		if body := checkPage(t, f, query("replay", "group", key)); !strings.Contains(body, "2 dead letters would be replayed") || !strings.Contains(body, verb+"-1") {
+			t.Errorf("%s: %s", verb, body)
 		}
 	}
-	f, err := filterOf(url.Values{"reason": {"a&b"}, "older": {"2d"}, "id": {" x "}, "lane": {"k=v"}})
+	f.follow(t, f.post(query("replay", "group", groups["refund"]), url.Values{"count": {"6"}, "reason": {"r"}}))
+	if body := f.ended(t); !strings.Contains(body, "2 of 2 replayed") {
+		t.Errorf("result: %s", body)
+	}
+	log, err := f.store.AuditLog(t.Context(), "/", "orders", "", 10)
+	if err != nil || len(log) != 2 || log[0].Subject != "group="+groups["refund"] {
+		t.Errorf("audit %v, %v", log, err)
+	}
+}
+
+func TestFilters(t *testing.T) {
+	f, err := filterOf(url.Values{"error": {"a&b"}, "older": {"2d"}, "id": {" x "}, "lane-header": {"k"}, "lane": {" v"}, "group": {"34fqn6qw"}})
 	again, errAgain := subjectOf(f.subject())
-	if err != nil || errAgain != nil || again.Link("dead", "q") != f.Link("dead", "q") || f.Older != 48*time.Hour || f.IDs[0] != " x " {
+	if err != nil || errAgain != nil || again.Link("dead", "q") != f.Link("dead", "q") || f.Older != 48*time.Hour || f.IDs[0] != " x " || f.LaneValue != " v" {
 		t.Errorf("%v, %v; %v, %v", f, err, again, errAgain)
 	}
-	for _, bad := range []url.Values{{"older": {"soon"}}, {"kind": {"x"}}, {"lane": {"x"}}, {"older": {"2h"}, "newer": {"1h"}}} {
+	if f, err := filterOf(url.Values{"lane-header": {"k"}}); err != nil || f.Lane != "k" || f.LaneValue != "" {
+		t.Errorf("the lane of messages whose header is empty: %v, %v", f, err)
+	}
+	for _, bad := range []url.Values{{"older": {"soon"}}, {"kind": {"x"}}, {"lane": {"x"}}, {"group": {"x"}}, {"older": {"2h"}, "newer": {"1h"}}} {
 		if _, err := filterOf(bad); err == nil {
 			t.Errorf("%v is taken", bad)
 		}

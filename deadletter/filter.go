@@ -4,7 +4,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
+
+	"github.com/strikesmq/strikes/internal/printable"
+	"github.com/strikesmq/strikes/internal/reason"
 )
 
 // Filter picks dead letters that meet all its conditions. The zero value picks every one.
@@ -12,7 +16,8 @@ type Filter struct {
 	IDs    []string // the ID or Fingerprint is one of these; if empty, any
 	Queue  string   // died in this queue; if empty, in any
 	Kind   Kind     // if empty, any
-	Reason string   // the Reason contains this text in any case; if empty, any
+	Reason string   // the Reason, or its group's, contains this text in any case; if empty, any
+	Group  string   // Message.Group is this key; if empty, any
 
 	Older time.Duration // died at least so long ago; if zero, at any time
 	Newer time.Duration // died at most so long ago; if zero, at any time
@@ -25,11 +30,11 @@ type Filter struct {
 
 // Everything reports whether the filter picks every dead letter.
 func (f Filter) Everything() bool {
-	return len(f.IDs) == 0 && f.Queue == "" && f.Kind == "" && f.Reason == "" && f.Older == 0 && f.Newer == 0 && f.Lane == "" && f.match == nil
+	return len(f.IDs) == 0 && f.Queue == "" && f.Kind == "" && f.Reason == "" && f.Group == "" && f.Older == 0 && f.Newer == 0 && f.Lane == "" && f.match == nil
 }
 
 // NeedsRecords reports whether the filter depends on the counter's records.
-func (f Filter) NeedsRecords() bool { return f.Kind != "" || f.Reason != "" }
+func (f Filter) NeedsRecords() bool { return f.Kind != "" || f.Reason != "" || f.Group != "" }
 
 // Match reports whether the filter picks a message whose Record was looked up.
 func (f Filter) Match(m *Message, now time.Time) bool { return f.early(m, now) && f.late(m) }
@@ -67,5 +72,23 @@ func (f Filter) named(m *Message) bool {
 // late decides by the record.
 func (f Filter) late(m *Message) bool {
 	return (f.Kind == "" || f.Kind == m.Kind()) &&
-		(f.Reason == "" || strings.Contains(strings.ToLower(m.Reason()), strings.ToLower(f.Reason)))
+		(f.Reason == "" || contains(m.Reason(), f.Reason)) && (f.Group == "" || f.Group == m.Group())
+}
+
+// contains reports whether a reason contains a text in any case. The text may also be what commands print of the reason: escaped,
+// normalised, or cut, with "…" at its end.
+func contains(why, text string) bool {
+	text = strings.ToLower(strings.TrimSuffix(strings.TrimSpace(text), "…"))
+	return strings.Contains(strings.ToLower(why), text) ||
+		strings.Contains(strings.ToLower(printable.Text(why, "")), text) ||
+		strings.Contains(strings.ToLower(printable.Text(normalise(why), "")), text)
+}
+
+// normalisers remember what they normalised, and each serves one caller at a time.
+var normalisers = sync.Pool{New: func() any { return new(reason.Normaliser) }}
+
+func normalise(why string) string {
+	n, _ := normalisers.Get().(*reason.Normaliser)
+	defer normalisers.Put(n)
+	return n.Normalise(why)
 }

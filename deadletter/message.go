@@ -9,6 +9,7 @@ import (
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/fingerprint"
 	"github.com/strikesmq/strikes/internal/queueinfo"
+	"github.com/strikesmq/strikes/internal/reason"
 )
 
 // Message is a dead letter. Its strings come from publishers and handlers: they may hold control characters, so do not print them on
@@ -119,6 +120,9 @@ func (m *Message) Reason() string {
 	}
 	return m.Origin.Reason
 }
+
+// Group returns the key of its group: dead letters of one Kind have one key if their reasons differ only in numbers, names and the like.
+func (m *Message) Group() string { return reason.Key(string(m.Kind()), normalise(m.Reason())) }
 
 // Name returns its ID, or its Fingerprint if it has none.
 func (m *Message) Name() string { return cmp.Or(m.ID, m.Fingerprint) }

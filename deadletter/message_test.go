@@ -11,6 +11,7 @@ import (
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/queueinfo"
+	"github.com/strikesmq/strikes/internal/reason"
 )
 
 func TestGenerationHeaderIsTheConsumers(t *testing.T) {
@@ -177,7 +178,10 @@ func TestCheckReplay(t *testing.T) {
 func TestFilter(t *testing.T) {
 	now := died.Add(time.Hour)
 	m := messageOf(amqp.Table{"x-death": []any{death("orders", "rejected", 1)}, "tenant": int32(7)})
-	m.Record = &counter.Record{Reason: "exit status 1: No Stock"}
+	m.Record = &counter.Record{Reason: "exit status 1: after 12 ms: \x1b[31mNo Stock of 17"}
+	group := func(kind string) string {
+		return reason.Key(kind, reason.Normalise("exit status 1: after 9 ms: \x1b[31mNo Stock of 4"))
+	}
 	stray := messageOf(nil)
 	for _, tc := range []struct {
 		name        string
@@ -192,6 +196,9 @@ func TestFilter(t *testing.T) {
 		{"kind", Filter{Kind: KindFailed}, true, false},
 		{"another kind", Filter{Kind: KindUnknown}, false, true},
 		{"reason", Filter{Reason: "no stock"}, true, false},
+		{"reason as its group is printed", Filter{Reason: "exit status 1: after <duration>: \\x1b[31mno STO…"}, true, false},
+		{"group", Filter{Group: group("failed")}, true, false},
+		{"group of another kind", Filter{Group: group("rejected")}, false, false},
 		{"another reason", Filter{Reason: "no money"}, false, false},
 		{"older", Filter{Older: 30 * time.Minute}, true, false},
 		{"too young", Filter{Older: 2 * time.Hour}, false, false},

@@ -35,6 +35,9 @@ type Replay struct {
 	// Watch is how long the replay watches for failures after the last message; if zero, it checks once.
 	Watch time.Duration
 
+	// OnBegin, if not nil, is called once, before the first message is published. If it returns an error, nothing is replayed.
+	OnBegin func() error
+
 	Tracer Tracer // follows each message that is published; if nil, none
 
 	// OnMessage, if not nil, is called with each message: nil if it is replayed; ErrNoOrigin or a *publisher.Error if it is left in
@@ -63,7 +66,7 @@ func (q *Queue) Replay(ctx context.Context, r Replay) (Result, error) {
 		return Result{}, err
 	}
 	defer pub.Close()
-	w := &replaying{taking: taking{q: q, doing: "replaying", window: r.Window}, r: r, pub: pub, watch: q.watch(r), known: map[string]bool{}}
+	w := &replaying{taking: taking{q: q, doing: "replaying", window: r.Window, first: r.OnBegin}, r: r, pub: pub, watch: q.watch(r), known: map[string]bool{}}
 	w.store, w.settled, w.after = w.publishWindow, w.count, w.goOn
 	if err := w.begin(ctx, r.Filter, r.Max); err != nil {
 		return Result{}, err

@@ -12,6 +12,8 @@ type taking struct {
 	doing  string // for Progress
 	window int
 
+	// first, if not nil, is called once, before the first message is stored. Its error ends the work.
+	first func() error
 	// store stores a window elsewhere. It returns what may be taken off, and an error if it is the last window.
 	store func(ctx context.Context, window []*Message) (stored []*Message, err error)
 	// settled, if not nil, is told what is off the queue.
@@ -77,6 +79,12 @@ func (t *taking) all(ctx context.Context) error {
 func (t *taking) one(ctx context.Context, window []*Message) error {
 	if err := ctx.Err(); err != nil {
 		return err
+	}
+	if first := t.first; first != nil {
+		t.first = nil
+		if err := first(); err != nil {
+			return err
+		}
 	}
 	stored, err := t.store(ctx, window)
 	if settleErr := t.source.settle(stored); settleErr != nil {

@@ -23,10 +23,10 @@ var arrows = map[string][]string{
 	"publisher":  {"internal/amqpdial", "internal/pause", "internal/setting"},
 	"topology":   {"internal/inspect", "internal/queueinfo", "internal/setting"},
 	"consumer":   {"counter", "topology", "consumer/internal/acks", "internal/amqpdial", "internal/fingerprint", "internal/pause", "internal/queueinfo", "internal/setting"},
-	"deadletter": {"counter", "publisher", "internal/amqpdial", "internal/fingerprint", "internal/management", "internal/pause", "internal/printable", "internal/queueinfo", "internal/setting"},
+	"deadletter": {"counter", "publisher", "internal/amqpdial", "internal/fingerprint", "internal/management", "internal/pause", "internal/printable", "internal/queueinfo", "internal/reason", "internal/setting"},
 
 	"console": {"counter", "deadletter", "internal/amqpdial", "internal/doctor", "internal/inspect", "internal/printable", "internal/queueinfo",
-		"internal/records", "internal/setting", "internal/status"},
+		"internal/reason", "internal/records", "internal/setting", "internal/status"},
 
 	"consumer/internal/acks": nil, // knows nothing of attempts
 
@@ -58,12 +58,12 @@ var arrows = map[string][]string{
 	"cmd/strikes/internal/demo": join(public, "cmd/strikes/internal/connect", "cmd/strikes/internal/jsonl", "cmd/strikes/internal/term",
 		"internal/poll", "internal/queueinfo", "internal/servers", "internal/setting", "internal/printable"),
 	"cmd/strikes/internal/dead": join(public, "cmd/strikes/internal/change", "cmd/strikes/internal/cli", "cmd/strikes/internal/connect", "cmd/strikes/internal/jsonl", "cmd/strikes/internal/render",
-		"cmd/strikes/internal/term", "internal/inspect", "internal/queueinfo", "internal/records", "internal/shell", "internal/status", "internal/printable"),
+		"cmd/strikes/internal/term", "internal/inspect", "internal/queueinfo", "internal/reason", "internal/records", "internal/shell", "internal/status", "internal/printable"),
 	"cmd/strikes/internal/publish": join(public, "cmd/strikes/internal/cli", "cmd/strikes/internal/connect", "cmd/strikes/internal/jsonl",
 		"cmd/strikes/internal/term", "internal/queueinfo"),
 	"cmd/strikes/internal/runner": join(public, "cmd/strikes/internal/cli", "cmd/strikes/internal/connect", "cmd/strikes/internal/jsonl", "cmd/strikes/internal/web",
 		"cmd/strikes/internal/push", "cmd/strikes/internal/term", "internal/inspect", "internal/management", "internal/setting"),
-	"cmd/strikes/internal/push":    {"consumer", "internal/printable", "internal/queueinfo", "internal/setting"},
+	"cmd/strikes/internal/push":    {"consumer", "internal/printable", "internal/queueinfo", "internal/reason", "internal/setting"},
 	"cmd/strikes/internal/render":  join(public, "cmd/strikes/internal/jsonl", "cmd/strikes/internal/term", "internal/management", "internal/queueinfo", "internal/records", "internal/status", "internal/printable", "internal/shell"),
 	"cmd/strikes/internal/declare": {"topology", "cmd/strikes/internal/cli", "cmd/strikes/internal/connect", "cmd/strikes/internal/jsonl", "cmd/strikes/internal/term"},
 	"cmd/strikes/internal/findings": {"consumer", "counter", "cmd/strikes/internal/cli", "cmd/strikes/internal/connect", "cmd/strikes/internal/jsonl",

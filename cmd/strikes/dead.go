@@ -28,7 +28,7 @@ than 500 messages and the records are at least nine tenths as many; stderr says 
 	f := cmd.Flags()
 	c.AddTo(cmd)
 	f.IntVar(&c.Limit, "limit", 0, "list `N` at most, or of --groups the largest N; 0: all")
-	f.BoolVar(&c.Groups, "groups", false, "count them by kind and reason")
+	f.BoolVar(&c.Groups, "groups", false, "count them by kind and reason; each group has a key, which --group takes")
 	f.BoolVar(&c.Read, "read", false, "read the dead-letter queue for --groups, even if the store's records answer")
 	f.BoolVar(&c.Records, "records", false, "list the store's records, without asking the broker")
 	cli.JSON(f, &c.JSON, "print one JSON object a dead letter, or a group")
@@ -37,7 +37,7 @@ than 500 messages and the records are at least nine tenths as many; stderr says 
 
 func (a *app) deadShowCommand() *cobra.Command {
 	c := dead.Command{Streams: a.Streams}
-	cmd := cli.New("show QUEUE ID", "show everything about one dead letter",
+	cmd := cli.New("show QUEUE [ID]", "show everything about one dead letter, or about the newest of a --group",
 		dead.RouteMeaning+`
 The store's record says when and why a message died. Headers and body are read from the dead-letter queue, from its head, if it holds 500
 messages at most. A longer queue is read only for a message without a record, for --body and --json, all up to that message, and with

@@ -24,7 +24,7 @@ func TestReplay(t *testing.T) {
 			b.withoutScript()
 		}
 		b.visit(s.at("dead", "queue", "payments"))
-		b.fill("#reason", "bank.example")
+		b.fill("#error", "bank.example")
 		b.follow("main form.row button")
 		b.sees("POST https://bank.example")
 		b.follow("main a[href*='replay']")

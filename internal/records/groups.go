@@ -20,8 +20,9 @@ const mostGroups = 1000
 
 // Group is the dead letters of one kind whose reasons differ only in numbers, names and the like.
 type Group struct {
+	Key     string // of deadletter.Message.Group; empty with an empty Kind: all those beyond a thousand groups
 	Kind    deadletter.Kind
-	Reason  string // normalised; empty with an empty Kind: all those beyond a thousand groups
+	Reason  string // normalised
 	Count   int
 	Oldest  time.Time // death; zero if no message says when
 	Newest  time.Time
@@ -68,17 +69,20 @@ func (q *Queue) ofReason(r *counter.DeadReason) *deadletter.Message {
 }
 
 // group returns a group, or the one for all those beyond the bound.
-func (t *Tally) group(kind deadletter.Kind, reason string) *Group {
+func (t *Tally) group(kind deadletter.Kind, why string) *Group {
 	if t.groups == nil {
 		t.groups = map[[2]string]*Group{}
 	}
-	key := [2]string{string(kind), reason}
+	key := [2]string{string(kind), why}
 	if t.groups[key] == nil && len(t.groups) >= mostGroups {
 		key = [2]string{}
 	}
 	g := t.groups[key]
 	if g == nil {
 		g = &Group{Kind: deadletter.Kind(key[0]), Reason: key[1]}
+		if key != [2]string{} {
+			g.Key = reason.Key(key[0], key[1])
+		}
 		t.groups[key] = g
 	}
 	return g

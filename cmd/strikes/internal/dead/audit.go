@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/counter"
@@ -12,11 +13,15 @@ import (
 	"github.com/strikesmq/strikes/internal/records"
 )
 
-// audit writes the beginning of a replay or a drop to the audit log. The caller calls the function that it returns with the result.
-func (c *Command) audit(ctx context.Context, q *dlq, v verb) (ended func(done int, err error)) {
-	return c.auditAs(ctx, q, v.verb, filterText(v.filter, v.max))
+// audit returns functions for the audit log: begin writes the beginning of a replay or a drop, once, and end the result. If nothing
+// began, because no dead letter matches, there is no entry.
+func (c *Command) audit(ctx context.Context, q *dlq, v verb) (begin func(), end func(done int, err error)) {
+	ended := func(int, error) {}
+	begin = sync.OnceFunc(func() { ended = c.auditAs(ctx, q, v.verb, filterText(v.filter, v.max)) })
+	return begin, func(done int, err error) { ended(done, err) }
 }
 
+// auditAs writes the beginning of a change to the audit log. The caller calls the function that it returns with the result.
 func (c *Command) auditAs(ctx context.Context, q *dlq, verb, subject string) (ended func(done int, err error)) {
 	if q.store == nil {
 		return func(int, error) {}
@@ -44,6 +49,7 @@ func filterText(f deadletter.Filter, most int) string {
 		}
 	}
 	add("--error", f.Reason)
+	add("--group", f.Group)
 	add("--kind", string(f.Kind))
 	add("--origin", f.Queue)
 	if f.Lane != "" {

@@ -27,12 +27,12 @@ type Command struct {
 	connect.Flags
 	change.Note // Replay and Drop
 
-	DeadLetterQueue     string
-	NoStore, Force      bool
-	Error, Kind, Origin string
-	Lane, LaneHeader    string
-	Older, Newer        time.Duration
-	JSON                bool
+	DeadLetterQueue            string
+	NoStore, Force             bool
+	Error, Kind, Group, Origin string
+	Lane, LaneHeader           string
+	Older, Newer               time.Duration
+	JSON                       bool
 
 	Limit           int // List
 	Groups, Records bool
@@ -64,6 +64,7 @@ func (c *Command) AddTo(cmd *cobra.Command) {
 	f.BoolVar(&c.Force, "force", false, "read and pick even if that may do harm")
 	f.StringVar(&c.Error, "error", "", "only those whose last error contains `TEXT`, in any case")
 	f.StringVar(&c.Kind, "kind", "", "only those of a `KIND`: "+strings.Join(kinds(), ", "))
+	f.StringVar(&c.Group, "group", "", "only those of the group with this `KEY`, which dead list --groups shows")
 	cli.Age(f, &c.Older, "older-than", "only those that died this `TIME` ago, or earlier: 90s, 12h or 7d")
 	cli.Age(f, &c.Newer, "newer-than", "only those that died within this `TIME`")
 	f.StringVar(&c.Lane, "lane", "", "only those of the lane `VALUE`, which is the value of the header that --lane-header names")

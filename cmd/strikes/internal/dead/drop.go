@@ -39,12 +39,13 @@ func (c *Command) Drop(ctx context.Context, queue string, ids []string) error {
 	if err != nil {
 		return err
 	}
-	ended := c.audit(ctx, q, v)
+	begin, end := c.audit(ctx, q, v)
 	p := term.NewProgress(c.Err)
 	q.dead.Progress = showing(p)
 	q.warnInterrupt(c.Err)
 	want := seek(f)
 	result, err := q.dead.Drop(ctx, f, c.Max, func(messages []*deadletter.Message) error {
+		begin()
 		for _, m := range messages {
 			want.saw(m)
 		}
@@ -55,7 +56,7 @@ func (c *Command) Drop(ctx context.Context, queue string, ids []string) error {
 	})
 	p.Finish()
 	err = errors.Join(err, file.finish())
-	ended(result.Done, err)
+	end(result.Done, err)
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d dropped, %d in %s", result.Done, file.n, term.Shown(to))
 	name(&b, "in the file, but maybe still in the dead-letter queue", len(result.Undecided), result.Undecided)

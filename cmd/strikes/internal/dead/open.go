@@ -221,6 +221,10 @@ func (q *dlq) none(want *wanted) error {
 	if q.unseen > 0 {
 		return fmt.Errorf("%w to read queue %q, and the store has no records of such dead letters", deadletter.ErrUnsafe, q.dead.Name)
 	}
+	if want.group != "" && q.ready != 0 {
+		text := "no dead letter in queue %s is of the group %s; strikes dead list %s --groups shows the groups"
+		return cli.WithCode(fmt.Errorf(text, q.where(), want.group, shell.Operands(q.queue)), cli.ExitNothing)
+	}
 	return want.none(q.dead.Name, q.ready == 0)
 }
 

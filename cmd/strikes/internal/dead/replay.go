@@ -38,7 +38,8 @@ func (c *Command) Replay(ctx context.Context, queue string, ids []string) error 
 	if err != nil || !ok {
 		return err
 	}
-	ended := c.audit(ctx, q, v)
+	begin, end := c.audit(ctx, q, v)
+	r.OnBegin = func() error { begin(); return nil }
 	p := term.NewProgress(c.Err)
 	q.dead.Progress = showing(p)
 	q.warnInterrupt(c.Err)
@@ -49,7 +50,7 @@ func (c *Command) Replay(ctx context.Context, queue string, ids []string) error 
 	r.OnMessage = t.message
 	result, err := q.dead.Replay(ctx, r)
 	p.Finish()
-	ended(result.Done, err)
+	end(result.Done, err)
 	fmt.Fprintln(c.Err, replaySummary(r, result)+t.why())
 	q.warnUnrecorded(c.Err, result.RecordsErr)
 	err = cmp.Or(err, t.failed)

@@ -13,13 +13,14 @@ import (
 // wanted are the ids and fingerprints that were asked for by name, and those of them that were found.
 type wanted struct {
 	ids   []string
+	group string          // key
 	found map[string]bool // by id and fingerprint of what was seen
 	any   bool
 	all   bool // nothing was asked for in particular
 }
 
 func seek(f deadletter.Filter) *wanted {
-	return &wanted{ids: f.IDs, found: map[string]bool{}, all: f.Everything()}
+	return &wanted{ids: f.IDs, group: f.Group, found: map[string]bool{}, all: f.Everything()}
 }
 
 func (s *wanted) saw(l *deadletter.Message) {

@@ -128,7 +128,7 @@ func TestGroupsAreBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
-	if len(lines) != 4 || !strings.HasPrefix(lines[1], "10 ") || !strings.Contains(lines[1], otherReasons) {
+	if len(lines) != 4 || !strings.HasPrefix(lines[1], "-         10 ") || !strings.Contains(lines[1], otherReasons) {
 		t.Errorf("%q", lines)
 	}
 }

@@ -1,6 +1,7 @@
 package render
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"time"
@@ -15,6 +16,7 @@ const otherReasons = "(other reasons)"
 
 // group is the dead letters with one kind and one normalised reason, in JSON.
 type group struct {
+	Key     string    `json:"key,omitempty"` // which --group takes; absent: that of the other reasons
 	Kind    string    `json:"kind"`
 	Reason  string    `json:"reason"` // normalised
 	Count   int       `json:"count"`
@@ -39,7 +41,7 @@ const (
 
 func (g *GroupList) groupOf(of *records.Group) group {
 	out := group{
-		Kind: string(of.Kind), Reason: of.Reason, Count: of.Count, Oldest: of.Oldest, Newest: of.Newest, Example: of.Example,
+		Key: of.Key, Kind: string(of.Kind), Reason: of.Reason, Count: of.Count, Oldest: of.Oldest, Newest: of.Newest, Example: of.Example,
 		Source: g.source, AsOf: g.asOf, Recorded: g.Recorded, Ready: g.Ready,
 	}
 	if of.Kind == "" {
@@ -70,10 +72,10 @@ func Groups(w io.Writer, asJSON bool, most int, source Source) *GroupList {
 		return g
 	}
 	g.out = table[group]{term.NewTable(w,
-		term.Column{Title: "COUNT"}, term.Column{Title: "KIND", Drop: 3}, term.Column{Title: "OLDEST", Drop: 1}, term.Column{Title: "NEWEST", Drop: 2},
+		term.Column{Title: "KEY"}, term.Column{Title: "COUNT"}, term.Column{Title: "KIND", Drop: 3}, term.Column{Title: "OLDEST", Drop: 1}, term.Column{Title: "NEWEST", Drop: 2},
 		term.Column{Title: "REASON", Min: 3 * leastReason},
 	), func(one group) []string {
-		return []string{fmt.Sprint(one.Count), one.Kind, term.Ago(one.Oldest), term.Ago(one.Newest), term.Brief(one.Reason, longest)}
+		return []string{cmp.Or(one.Key, "-"), fmt.Sprint(one.Count), one.Kind, term.Ago(one.Oldest), term.Ago(one.Newest), term.Brief(one.Reason, longest)}
 	}}
 	return g
 }
