@@ -122,7 +122,7 @@ func (s *session) checkLanes(ctx context.Context) error {
 	if held == 0 {
 		return nil
 	}
-	return refusal{fmt.Errorf("consumer: queue %q is refused: %d of its %w, and their new messages would overtake the dead letters: consume it with HoldLanes and Lane (--hold-lanes --lane), or release the lanes (strikes lane list)", s.Queue, held, ErrLanesHeld)}
+	return refusal{fmt.Errorf("consumer: queue %q is refused: %d of its %w, and their new messages would overtake the dead letters: set HoldLanes and Lane to consume it, or release the lanes (strikes lane list)", s.Queue, held, ErrLanesHeld)}
 }
 
 // neverServes reports whether no waiting will make this store count.

@@ -129,7 +129,7 @@ func (c *copies) publish(ctx context.Context, ch *copyChannel, bucket, queue str
 	select {
 	case r := <-ch.returned:
 		ch.discard()
-		return nil, fmt.Errorf("the exchange is bound to no queue (%d %s); declare it: strikes declare --later", r.ReplyCode, r.ReplyText)
+		return nil, fmt.Errorf("the exchange is bound to no queue (%d %s); declare it again: topology.Declare with Later", r.ReplyCode, r.ReplyText)
 	default:
 		return ch, nil
 	}

@@ -196,9 +196,9 @@ func (s *session) laterTrouble(ctx context.Context, conn *amqp.Connection) (why 
 	_, moves := s.Counter.(mover)
 	switch {
 	case !found:
-		return fmt.Sprintf("its queues do not exist; declare them: strikes declare --later %s", s.Queue), false, nil
+		return "its queues do not exist; declare them: topology.Declare with Later", false, nil
 	case len(wrong) > 0:
-		return strings.Join(wrong, "; ") + "; drain and delete what differs, then declare it: strikes declare --later " + s.Queue, true, nil
+		return strings.Join(wrong, "; ") + "; drain and delete what differs, then declare it again: topology.Declare with Later", true, nil
 	case !moves:
 		return "the Counter has no method Moved", true, nil
 	case keeps && keeper.TTL() < least:

@@ -247,7 +247,7 @@ func TestLaterBuckets(t *testing.T) {
 	defer conn.Close()
 	never := func(context.Context, amqp.Delivery) error { return nil }
 	err = (&consumer.Consumer{Queue: q.name, Counter: q.store, LaterAbove: time.Minute, Handler: never}).Consume(t.Context(), conn)
-	if err == nil || !containsAll(err.Error(), `queue "strikes.later.6h" does not exist`, "strikes declare --later "+q.name) {
+	if err == nil || !containsAll(err.Error(), `queue "strikes.later.6h" does not exist`, "topology.Declare with Later") {
 		t.Errorf("a missing bucket: %v", err)
 	}
 	s := q.run(0, func(number int) time.Duration { // it has no lane, and holds

@@ -149,8 +149,8 @@ func TestTopologyByPolicy(t *testing.T) {
 			b.rejectsLand(q, "", q)
 			need.Management = ""
 			var refused *topology.RefusedError
-			if err := topology.Check(t.Context(), b.conn, need); !errors.As(err, &refused) || !strings.Contains(err.Error(), "--management-url") {
-				t.Errorf("over AMQP: got %v, want a refusal that names --management-url", err)
+			if err := topology.Check(t.Context(), b.conn, need); !errors.As(err, &refused) || !strings.Contains(err.Error(), "set Management to") {
+				t.Errorf("over AMQP: got %v, want a refusal that names Management", err)
 			}
 		})
 	}

@@ -10,7 +10,7 @@ type Finding struct {
 	Code   string // stable, such as "requeue-to-tail"
 	Seen   string // the fact
 	Impact string // what it leads to
-	Fix    string // what to change; --management-url is Need.Management, --allow-drop is Need.AllowDrop
+	Fix    string // what to change; Management and AllowDrop are those of Need
 }
 
 // String returns the finding on one line.

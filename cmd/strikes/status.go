@@ -135,6 +135,9 @@ func (l *collector) Collect(ctx context.Context) (status.Status, error) {
 	if lost := (*status.LostError)(nil); errors.As(err, &lost) {
 		err = l.broker.Explain(err)
 	}
+	for i := range s.Dead.Route {
+		s.Dead.Route[i].Fix = cli.InFlags(s.Dead.Route[i].Fix)
+	}
 	return s, dead.Ambiguous(l.flags.NoQueue(ctx, l.broker, l.Queue, err))
 }
 

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/strikesmq/strikes/internal/queueinfo"
-	"github.com/strikesmq/strikes/internal/shell"
 )
 
 // margin: a message that kills its process each time runs MaxRetries+3 times, and the broker must not act before that.
@@ -93,19 +92,15 @@ func (f Facts) LimitFixed(want int64) bool {
 // raiseLimit says how to raise the delivery limit to want.
 func (f Facts) raiseLimit(want int64) string {
 	if f.LimitFixed(want) {
-		single := ""
-		if f.SingleActive() {
-			single = " --single-active-consumer"
-		}
-		return fmt.Sprintf("drain and delete the queue, then declare it again with %s=%d (strikes declare --delivery-limit %d%s %s): "+
-			"an argument cannot be changed, and a policy only lowers it", queueinfo.ArgDeliveryLimit, want, want, single, shell.Operands(f.Name))
+		return fmt.Sprintf("drain and delete the queue, then declare it again with %s=%d and its other arguments: "+
+			"an argument cannot be changed, and a policy only lowers it", queueinfo.ArgDeliveryLimit, want)
 	}
 	if _, byPolicy := f.Policy["delivery-limit"]; byPolicy {
 		return fmt.Sprintf("set delivery-limit=%d in %s", want, policyText(f.Queue))
 	}
 	fix := fmt.Sprintf("set delivery-limit=%d by policy, or declare the queue again with %s=%d", want, queueinfo.ArgDeliveryLimit, want)
 	if !f.PolicyKnown {
-		fix += "; if a policy sets it already, give the URL of the management API (--management-url) to show it"
+		fix += "; if a policy sets it already, set Management to the URL of the management API, which shows it"
 	}
 	return fix
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"errors"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -93,6 +94,21 @@ func refusedValue(flag *pflag.Flag, called, value string, err error) error {
 		want += " within the flag's range"
 	}
 	return setting.New(called, shownArgument(value), want)
+}
+
+// inFlags has the command's words for settings that the library names in its texts.
+var inFlags = strings.NewReplacer(
+	"set Management to", "set --management-url to", "correct Management,", "correct --management-url,",
+	"set AllowDrop to", "set --allow-drop to",
+	"set HoldLanes and Lane to", "set --hold-lanes and --lane-header to",
+	"topology.Declare with Later", "strikes declare --later QUEUE",
+)
+
+var raised = regexp.MustCompile(`declare it again with x-delivery-limit=(\d+)`)
+
+// InFlags returns a text of the library in which the settings to change are flags.
+func InFlags(text string) string {
+	return raised.ReplaceAllString(inFlags.Replace(text), "$0 (strikes declare --delivery-limit $1)")
 }
 
 // dashed is a flag as it is written.

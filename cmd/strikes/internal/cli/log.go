@@ -18,7 +18,15 @@ func NewLogger(w io.Writer, verbose bool) *slog.Logger {
 		level = slog.LevelInfo
 	}
 	return slog.New(&log{
-		Handler: slog.NewTextHandler(w, &slog.HandlerOptions{Level: level}),
+		Handler: slog.NewTextHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			switch v := a.Value.Any().(type) {
+			case string:
+				a.Value = slog.StringValue(InFlags(v))
+			case error:
+				a.Value = slog.StringValue(InFlags(v.Error()))
+			}
+			return a
+		}}),
 		to:      w,
 		printed: &printed{remarks: map[string]bool{}},
 	})

@@ -69,7 +69,7 @@ func Complaint(cmd *cobra.Command, err error) string {
 	case errors.As(err, &refused):
 		return Plain(refused) // what wraps it says no more
 	case errors.As(err, &field) && argumentOf(cmd, field.Field) != "":
-		return field.Of(argumentOf(cmd, field.Field))
+		return InFlags(field.Of(argumentOf(cmd, field.Field)))
 	}
 	return Plain(err)
 }
@@ -77,9 +77,9 @@ func Complaint(cmd *cobra.Command, err error) string {
 // libraries are the packages that begin their errors with their names.
 var libraries = []string{"consumer", "counter", "deadletter", "publisher", "topology"}
 
-// Plain is the text of an error for users, without the names of packages.
+// Plain is the text of an error for users, without the names of packages, and with flags for settings.
 func Plain(err error) string {
-	text := err.Error()
+	text := InFlags(err.Error())
 	for _, name := range libraries {
 		text = strings.ReplaceAll(strings.TrimPrefix(text, name+": "), ": "+name+": ", ": ")
 	}

@@ -31,9 +31,13 @@ func TestInterruptionIsPlain(t *testing.T) {
 
 func TestErrorsArePlain(t *testing.T) {
 	for text, want := range map[string]string{
-		`deadletter: queue "q": counter: look up: store away`: `queue "q": look up: store away`,
-		"topology: declare: denied":                           "declare: denied",
-		"the counter: is kept":                                "the counter: is kept",
+		`deadletter: queue "q": counter: look up: store away`:                `queue "q": look up: store away`,
+		"topology: declare: denied":                                          "declare: denied",
+		"the counter: is kept":                                               "the counter: is kept",
+		"set Management to the URL; or set AllowDrop to accept":              "set --management-url to the URL; or set --allow-drop to accept",
+		"declare it again with x-delivery-limit=1100 and more":               "declare it again with x-delivery-limit=1100 (strikes declare --delivery-limit 1100) and more",
+		"its queues do not exist; declare them: topology.Declare with Later": "its queues do not exist; declare them: strikes declare --later QUEUE",
+		"its lanes are held: set HoldLanes and Lane to consume it":           "its lanes are held: set --hold-lanes and --lane-header to consume it",
 	} {
 		if got := Complaint(nil, errors.New(text)); got != want {
 			t.Errorf("%q, want %q", got, want)

@@ -47,6 +47,7 @@ type line struct {
 func (p *printer) lines(r doctor.Report) error {
 	out := jsonl.NewEncoder(p.out)
 	for _, f := range r.Findings {
+		f.Seen, f.Fix = cli.InFlags(f.Seen), cli.InFlags(f.Fix)
 		if err := out.Encode(line{r.Subject, r.Name, r.VHost, f}); err != nil {
 			return err
 		}
@@ -69,7 +70,7 @@ func text(r doctor.Report) string {
 	}
 	printed := map[string]string{} // the code of the first finding with a command
 	for _, f := range r.Findings {
-		fmt.Fprintf(&b, "  %-8s %s: %s\n", f.Severity, f.Code, term.Printable(f.Seen, ""))
+		fmt.Fprintf(&b, "  %-8s %s: %s\n", f.Severity, f.Code, term.Printable(cli.InFlags(f.Seen), ""))
 		first, again := printed[f.Command]
 		if again && f.Command != "" {
 			f.Fix, f.Command = f.Fix+": the command of "+first+" does it", ""
@@ -85,7 +86,7 @@ func text(r doctor.Report) string {
 
 // advice says why a finding matters, and how to fix it.
 func advice(f inspect.Finding) []string {
-	lines := []string{"impact: " + f.Impact, "fix: " + f.Fix}
+	lines := []string{"impact: " + f.Impact, "fix: " + cli.InFlags(f.Fix)}
 	if f.Command != "" {
 		lines = append(lines, "run: "+f.Command)
 	}

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/consumer"
@@ -43,7 +44,7 @@ func decisionOf(e consumer.Event, at time.Time) decision {
 		WaitMS: e.Wait.Milliseconds(), Isolated: e.Isolated, Cause: string(e.Cause),
 	}
 	if e.Err != nil {
-		d.Error = e.Err.Error()
+		d.Error = cli.InFlags(e.Err.Error())
 	}
 	return d
 }

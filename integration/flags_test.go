@@ -1,0 +1,54 @@
+package integration
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var anyFlag = regexp.MustCompile(`--[a-z]`)
+
+// TestLibraryNamesNoFlag reads every text of the library. A program that imports it has fields where the command has flags; the command
+// itself replaces the names of fields.
+func TestLibraryNamesNoFlag(t *testing.T) {
+	texts := 0
+	for _, name := range append([]string{"plugin/otelstrikes", "plugin/promstrikes"}, public...) {
+		files, err := filepath.Glob(filepath.Join("..", name, "*.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range files {
+			if strings.HasSuffix(path, "_test.go") {
+				continue
+			}
+			source, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			set := token.NewFileSet()
+			file, err := parser.ParseFile(set, path, source, parser.SkipObjectResolution)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ast.Inspect(file, func(n ast.Node) bool {
+				text, is := n.(*ast.BasicLit)
+				if !is || text.Kind != token.STRING {
+					return true
+				}
+				texts++
+				if anyFlag.MatchString(text.Value) && !strings.Contains(text.Value, "redis-cli") {
+					t.Errorf("%v names a flag: %s", set.Position(text.Pos()), text.Value)
+				}
+				return true
+			})
+		}
+	}
+	if texts < 1000 {
+		t.Errorf("only %d texts were read", texts)
+	}
+}
