@@ -50,7 +50,7 @@ export class MessageHeaders {
     compare(id: Buffer, body: Buffer): void;
     /** The number of a copy; 0: the message is none. */
     get hop(): number;
-    /** The name of the message's generation, by its newest death in the queue and its generation header; may be empty. */
+    /** The name of the message's generation, by its newest death in the queue and its generation header. */
     get generation(): Buffer<ArrayBufferLike>;
     /** The generation that a publish or a replay began. A copy is of the generation that it carries. */
     firstGeneration(): Buffer<ArrayBufferLike>;
