@@ -102,7 +102,7 @@ type headerQueue struct {
 
 	mu       sync.Mutex
 	attempts []seenAttempt
-	log      strings.Builder
+	log      lockedBuffer
 }
 
 type seenAttempt struct {
@@ -115,17 +115,11 @@ func newHeaderQueue(t *testing.T) *headerQueue {
 	return &headerQueue{t: t, name: declaredAs(t, topology.Spec{Type: topology.Quorum}), counts: counters(t)}
 }
 
-func (q *headerQueue) Write(line []byte) (int, error) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.log.Write(line)
-}
-
 // consume runs a consumer until the test ends; with one attempt for a message if the handler fails.
 func (q *headerQueue) consume(retries int, handle func(d amqp.Delivery, number int) error) {
 	q.t.Helper()
 	c := consumer.Consumer{
-		Queue: q.name, Counter: q.counts, Key: q.key, MaxRetries: retries, Logger: slog.New(slog.NewTextHandler(q, nil)),
+		Queue: q.name, Counter: q.counts, Key: q.key, MaxRetries: retries, Logger: slog.New(slog.NewTextHandler(&q.log, nil)),
 		Backoff: func(int) time.Duration { return 10 * time.Millisecond },
 		Handler: func(ctx context.Context, d amqp.Delivery) error {
 			a, _ := consumer.AttemptFrom(ctx)

@@ -86,7 +86,7 @@ var arrows = map[string][]string{
 
 	"integration":                  nil,
 	"integration/console":          nil,
-	"integration/compare":          join(public, join(laboratory, "internal/pause", "integration/internal/node", "integration/internal/worker", "internal/audit")...),
+	"integration/compare":          join(public, join(laboratory, "internal/pause", "integration/internal/node", "integration/internal/worker", "internal/audit", "internal/queueinfo")...),
 	"integration/figures":          join(public, join(laboratory, "internal/pause", "integration/internal/node", "integration/internal/worker")...),
 	"integration/internal/cluster": {"internal/proxy", "internal/servers"},
 	"integration/internal/install": {"internal/servers"},
