@@ -77,7 +77,7 @@ var arrows = map[string][]string{
 	"cmd/strikes/internal/clitest": nil,
 	"cmd/strikes/internal/jsonl":   nil,
 	"cmd/strikes/internal/cli":     join(public, "cmd/strikes/internal/term", "internal/inspect", "internal/queueinfo", "internal/setting", "internal/shell", "internal/similar"),
-	"cmd/strikes/internal/connect": join(public, "cmd/strikes/internal/cli", "internal/amqpdial", "internal/doctor", "internal/inspect", "internal/queueinfo", "internal/setting", "internal/shell"),
+	"cmd/strikes/internal/connect": join(public, "cmd/strikes/internal/cli", "internal/amqpdial", "internal/doctor", "internal/inspect", "internal/management", "internal/queueinfo", "internal/setting", "internal/shell"),
 
 	"plugin/otelstrikes": {"consumer", "deadletter", "publisher"},
 	"plugin/promstrikes": {"consumer"},

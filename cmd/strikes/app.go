@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
 )
 
 // app is one run of the program.
@@ -38,5 +39,6 @@ func (a *app) root() *cobra.Command {
 		}
 		return group(cmd, args)
 	}
+	connect.CompleteQueues(root)
 	return cli.Root(a.Streams, root)
 }

@@ -2,7 +2,10 @@ package management
 
 import (
 	"context"
+	"net/url"
+	"regexp"
 	"strconv"
+	"strings"
 
 	"github.com/strikesmq/strikes/internal/queueinfo"
 )
@@ -37,6 +40,28 @@ func (c *Client) List(ctx context.Context, vhost string) ([]Listed, error) {
 			return all, nil
 		}
 	}
+}
+
+// Names returns the names of queues of a virtual host that begin with a prefix, 500 at most.
+func (c *Client) Names(ctx context.Context, vhost, prefix string) ([]string, error) {
+	var reply struct {
+		Items []struct {
+			Name string `json:"name"`
+		} `json:"items"`
+	}
+	query := url.Values{
+		"page": {"1"}, "page_size": {strconv.Itoa(queuesPage)}, "columns": {"name"}, "use_regex": {"true"}, "name": {"^" + regexp.QuoteMeta(prefix)},
+	}
+	if err := c.get(ctx, &reply, "?"+query.Encode(), "queues", vhost); err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, q := range reply.Items {
+		if strings.HasPrefix(q.Name, prefix) {
+			names = append(names, q.Name)
+		}
+	}
+	return names, nil
 }
 
 // listed is a queue with the policy that the API shows.

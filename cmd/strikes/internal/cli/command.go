@@ -20,7 +20,7 @@ func New(use, short, long string, run func(ctx context.Context, args []string) e
 	cmd := &cobra.Command{
 		Use: use, Short: short, Long: long, Args: cobra.ArbitraryArgs, DisableFlagsInUseLine: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := setFromEnvironment(cmd.Flags()); err != nil {
+			if err := SetFromEnvironment(cmd.Flags()); err != nil {
 				return err
 			}
 			if err := checkArguments(cmd, args); err != nil {

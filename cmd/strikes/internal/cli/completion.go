@@ -21,7 +21,7 @@ func addCompletion(root *cobra.Command) {
 	if completion == nil {
 		return
 	}
-	completion.Short, completion.Long = "print a completion script for a shell", "The script completes commands, flags and the values of flags."
+	completion.Short, completion.Long = "print a completion script for a shell", "The script completes commands, flags, the values of flags, and names of queues, which it asks the broker's management API for."
 	completion.RunE, completion.Args = runGroup, cobra.ArbitraryArgs
 	for _, shell := range completion.Commands() {
 		load := loadingCompletions[shell.Name()]

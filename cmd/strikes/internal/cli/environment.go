@@ -38,9 +38,9 @@ func DefaultText(flags *pflag.FlagSet, name, text string) {
 	flag.Usage += " (default " + text + ")"
 }
 
-// setFromEnvironment sets the flags that the command line does not. An empty variable counts as unset, as compose files and
+// SetFromEnvironment sets the flags that the command line does not. An empty variable counts as unset, as compose files and
 // shells leave it.
-func setFromEnvironment(flags *pflag.FlagSet) (err error) {
+func SetFromEnvironment(flags *pflag.FlagSet) (err error) {
 	flags.VisitAll(func(flag *pflag.Flag) {
 		if flag.Changed || err != nil {
 			return
