@@ -149,7 +149,7 @@ func (c *Console) stored(m *deadletter.Message) *stored {
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.Headers)) {
 		value := p.Headers[name]
-		if lineage, is := value.(amqp.Table); is && name == deadletter.LineageHeader {
+		if lineage, is := value.(amqp.Table); is && name == deadletter.LineageHeader && !m.Foreign {
 			for _, part := range slices.Sorted(maps.Keys(lineage)) {
 				out.Lineage = append(out.Lineage, property{part, fmt.Sprint(lineage[part])})
 			}

@@ -183,6 +183,21 @@ func TestBodyIsReadOnlyOnAClick(t *testing.T) {
 	}
 }
 
+// TestForeignLineage: a dead letter with the headers of another message's replay is not said to come from there.
+func TestForeignLineage(t *testing.T) {
+	f := newFixture(t, Options{})
+	f.kill(t, "no stock", "m-1")
+	m := f.broker.dead.all[0]
+	m.Publishing.Headers = amqp.Table{deadletter.LineageHeader: amqp.Table{"from": "elsewhere.dlq"}}
+	for _, foreign := range []bool{true, false} {
+		m.Foreign = foreign
+		body := f.post(query("message", "id", "m-1"), url.Values{}).Body.String()
+		if strings.Contains(body, "Foreign headers") != foreign || strings.Contains(body, "Where it comes from") == foreign {
+			t.Errorf("foreign %v: %s", foreign, body)
+		}
+	}
+}
+
 // TestGroupsArePickedExactly: three groups whose reasons differ in one word each lead to their own dead letters, through to the audit.
 func TestGroupsArePickedExactly(t *testing.T) {
 	f := newFixture(t, Options{Allow: AllVerbs()})

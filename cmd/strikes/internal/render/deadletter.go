@@ -66,6 +66,9 @@ func DeadLetter(w io.Writer, m *deadletter.Message) error {
 	if m.Returns > 0 {
 		f.Add("returns", "a quorum queue delivered it "+printable.Plural(int(m.Returns), "time")+" before, and got it back (x-delivery-count)")
 	}
+	if m.Foreign {
+		f.Add("foreign headers", "those that begin with x-strikes- were written for another message: they count as absent")
+	}
 	f.Add("content type", m.Publishing.ContentType)
 	f.Add("headers", headers(m.Publishing.Headers))
 	if m.Size != deadletter.SizeUnknown {
