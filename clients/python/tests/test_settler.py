@@ -82,3 +82,38 @@ def test_a_ttl_that_can_pass_while_a_message_is_held(redis_url):
     settler = Settler("orders", Counter.from_url(redis_url, ttl=600))
     with pytest.raises(SettingError, match="ttl"):
         settler.handle(Delivery(b"", "1"), lambda d: None, lambda outcome: None)
+
+
+@pytest.mark.parametrize(("wrong", "says"), [
+    ({"max_retry": 2}, "max_retry must be left out: there is no such option (did you mean max_retries?), got 2"),
+    ({"concurrency": 2}, "concurrency must be left out: there is no such option, got 2"),
+    ({"_foreign_from": 2}, "_foreign_from must be left out: there is no such option, got 2"),
+    ({"backoff": 30}, "backoff must be a function that returns seconds, of the number of failed attempts, got 30"),
+    ({"key": "id"}, "key must be a function, got 'id'"),
+])
+def test_a_refused_option_is_named(redis_url, wrong, says):
+    with pytest.raises(SettingError) as refused:
+        Settler("orders", Counter.from_url(redis_url), **wrong)
+    assert str(refused.value) == says
+
+
+def test_a_consumer_names_an_unknown_option():
+    from strikes.pika import Consumer
+
+    counter = Counter.from_url("redis://127.0.0.1:1")
+    with pytest.raises(SettingError, match=r"^prefetsh must be left out: .*\(did you mean prefetch\?\), got 2$"):
+        Consumer("orders", print, amqp="amqp://127.0.0.1:1", counter=counter, prefetsh=2)
+    Consumer("orders", print, amqp="amqp://127.0.0.1:1", counter=counter, prefetch=2, max_retries=1)
+
+
+def test_the_logger_gets_dead_letters_and_retries(handle, caplog):
+    caplog.set_level("DEBUG", "strikes")
+    handle(Delivery(b"", "9"), failing(ValueError("x")), max_retries=1)
+    handle(Delivery(b"", "9", redelivered=True), failing(ValueError("x")), max_retries=1)
+    handle(Delivery(b""), failing(ValueError("x")), max_retries=1)
+    lines = [(r.levelname, r.getMessage()) for r in caplog.records]
+    retry, dead, nameless = [line for line in lines if "attempt" in line[1] or "dead" in line[1]]
+    assert retry[0] == "DEBUG" and "message '9' of queue orders failed; it is retried" in retry[1]
+    assert dead[0] == "WARNING" and "message '9' of queue orders: attempt 2 of 2, failed: ValueError('x')" in dead[1]
+    assert nameless[0] == "WARNING" and "without an id, queue orders" in nameless[1]
+    assert "fp:799c55d702ef: no-id: ValueError" in nameless[1]

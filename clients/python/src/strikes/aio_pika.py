@@ -93,7 +93,7 @@ class Consumer:
         self._amqp = amqp
         self._flow = Flow(**{name: settings.pop(name) for name in FLOW & settings.keys()})
         settings.setdefault("vhost", vhost)
-        self._settings = Settings(queue, **settings)
+        self._settings = Settings.of(queue, settings, FLOW)
         self._settings.check_ttl(counter.options)
         self._handler, self._counter, self._consuming = handler, counter, consuming
         self._stopping = False

@@ -6,7 +6,6 @@ from . import decide, steps
 from .begin import begin, close, closed, decided, end_later, hand_over, hold, release, send, send_end, unlock, wait
 from .decide import Ended, Step
 from .errors import StrikesError
-from .fingerprint import fingerprint_of
 from .isolation import EVERYTHING
 from .session import Invoke, Outcome, Progress, Session, SettlementError, Sleep, Steps
 from .steps import Cause, Failure
@@ -77,9 +76,6 @@ def settled(s: Session, d: Progress, error: Exception | None) -> None:
         outcome = Outcome.LEAVE
     d.outcome = outcome
     s.observe(d, outcome, error=d.error)
-    if outcome is Outcome.DEAD_LETTER and not d.message.id:
-        s.settings.logger.warning("dead-lettered a message without an id, queue %s: the store has no record of it: %s: %s: %r", s.settings.queue,
-                                  fingerprint_of(d.delivery), getattr(d.cause, "value", d.cause), d.failure)
     if d.settled_as is Step.ACK and d.open:  # its END was not answered
         end_later(s, d, True)
     elif d.unrecorded:

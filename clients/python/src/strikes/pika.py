@@ -52,7 +52,7 @@ class Consumer:
     ) -> None:
         self._parameters = pika.URLParameters(amqp) if isinstance(amqp, str) else amqp
         self._flow = Flow(**{name: settings.pop(name) for name in FLOW & settings.keys()})
-        self._settings = Settings(queue, **{"vhost": self._parameters.virtual_host, **settings})
+        self._settings = Settings.of(queue, {"vhost": self._parameters.virtual_host, **settings}, FLOW)
         self._settings.check_ttl(counter.options)
         self._handler, self._counter, self._consuming = handler, counter, consuming
         self._stopping = False

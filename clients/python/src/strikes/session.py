@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Generator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Generator, Iterable
+from dataclasses import dataclass, field, fields
+from difflib import get_close_matches
 from enum import Enum
 from typing import Any, Protocol
 
@@ -17,7 +18,7 @@ from . import decide
 from .backoff import default_backoff
 from .decide import Isolation, Retry, Step
 from .errors import SettingError, StoreError, StrikesError
-from .fingerprint import body_of, mark_of
+from .fingerprint import body_of, fingerprint_of, mark_of
 from .generation import FOR_HEADER, Headers
 from .handler import Attempt as HandlerAttempt
 from .handler import Delivery, Failed
@@ -100,6 +101,16 @@ class Settings:
     logger: logging.Logger = field(default_factory=lambda: logging.getLogger("strikes"))
     _foreign_from: float = field(default=float("-inf"), init=False, repr=False, compare=False)  # log them again then
 
+    @classmethod
+    def of(cls, queue: str, given: dict[str, Any], others: Iterable[str] = ()) -> Settings:
+        """Return the settings that a program gave by name; `others` are the names that the caller takes itself."""
+        options = {f.name for f in fields(cls) if f.init}
+        for name in given.keys() - options:
+            similar = get_close_matches(name, options | set(others), 1)
+            hint = f" (did you mean {similar[0]}?)" if similar else ""
+            raise SettingError(name, given[name], f"left out: there is no such option{hint}")
+        return cls(queue, **given)
+
     def __post_init__(self) -> None:
         self.retry, self.isolation = Retry(self.retry), Isolation(self.isolation)
         self.holder = self.holder or PROCESS.holder
@@ -109,6 +120,12 @@ class Settings:
             raise SettingError("max_retries", self.max_retries, "0 to 1000")
         if not 0 <= self.max_age < float("inf"):
             raise SettingError("max_age", self.max_age, "seconds, 0 at least")
+        if not callable(self.backoff):
+            want = "a function that returns seconds, of the number of failed attempts"
+            raise SettingError("backoff", self.backoff, want)
+        for name, value in (("key", self.key), ("observer", self.observer)):
+            if value is not None and not callable(value):
+                raise SettingError(name, value, "a function")
         if not self.consumer_timeout >= 60:
             raise SettingError("consumer_timeout", self.consumer_timeout, "that of the broker, 60 at least")
         if self.handler_timeout is not None and not 0 < self.handler_timeout <= self.consumer_timeout / 2:
@@ -270,6 +287,25 @@ class Progress:
         return self.reply.counted if self.reply else 0
 
 
+_LEVELS = {Outcome.DEAD_LETTER: logging.WARNING, Outcome.RETRY: logging.DEBUG}
+"""Outcomes that the logger gets."""
+
+
+def _line(d: Progress, e: Event) -> tuple[Any, ...]:
+    """Return what is logged of a dead letter or a retry.
+
+    A message without an id has no record, so its line shows the fingerprint by which `strikes dead list` names it.
+    """
+    if e.outcome is Outcome.RETRY:
+        text = "an attempt at message %r of queue %s failed; it is retried in %.1f s; attempt %d of %d, %s: %r"
+        return text, e.id, e.queue, e.wait, e.attempt, e.limit, e.cause, e.error
+    if not e.id:
+        text = "dead-lettered a message without an id, queue %s: the store has no record of it: %s: %s: %r"
+        return text, e.queue, fingerprint_of(d.delivery), e.cause, e.error
+    text = "dead-lettered message %r of queue %s: attempt %d of %d, %s: %r"
+    return text, e.id, e.queue, e.attempt, e.limit, e.cause, e.error
+
+
 class Session:
     """What the deliveries of one channel share. An adapter makes one for each channel."""
 
@@ -353,17 +389,21 @@ class Session:
 
     def observe(self, d: Progress, outcome: Outcome, wait: float = 0.0, error: BaseException | None = None) -> None:
         observer = self.settings.observer
-        if observer is None:
+        level = _LEVELS.get(outcome)
+        logs = level is not None and self.settings.logger.isEnabledFor(level)
+        if observer is None and not logs:
             return
         r = d.reply
-        observe: Callable[[Event], None] = observer
         with_cause = outcome in (Outcome.RETRY, Outcome.DEAD_LETTER)
         event = Event(
             outcome, self.settings.queue, d.message.id, d.token, d.delivery.redelivered, d.number, (r.limit if r else 0) or self.limit,
             r.failures if r else 0, r.crashes if r else 0, self.now() - d.received, d.ran, wait,
             str(getattr(d.cause, "value", d.cause)) if with_cause else "", error or (d.failure if with_cause else None),
         )
-        self.guard("observer", lambda: observe(event))
+        if level is not None and logs:
+            self.guard("logger", lambda: self.settings.logger.log(level, *_line(d, event)))
+        if observer is not None:
+            self.guard("observer", lambda: observer(event))
 
     def fail(self, error: Exception) -> None:
         """End the session, unless something else ends it already."""

@@ -67,7 +67,7 @@ class Settler:
     """Counts and settles one delivery at a time. Many threads may call handle. The further arguments are the fields of Settings."""
 
     def __init__(self, queue: str, counter: Counter, **settings: Any) -> None:
-        self._settings, self._counter, self._stop = Settings(queue, **settings), counter, Signal()
+        self._settings, self._counter, self._stop = Settings.of(queue, settings), counter, Signal()
         self._late = Late(lambda steps: THREADS.submit(lambda: drive_late(counter, steps)), owned=False)
 
     def handle(self, delivery: Delivery, handler: Handler, settle: Settle) -> Outcome:
@@ -103,7 +103,7 @@ class AsyncSettler:
     """As Settler, for asyncio. The handler is a coroutine function; settle is a function that does not block."""
 
     def __init__(self, queue: str, counter: AsyncCounter, **settings: Any) -> None:
-        self._settings, self._counter, self._stop = Settings(queue, **settings), counter, Signal()
+        self._settings, self._counter, self._stop = Settings.of(queue, settings), counter, Signal()
         self._tasks = Tasks()
         self._late = Late(self._spawn, owned=False)
 
