@@ -36,12 +36,18 @@ const ELECTING = 3000
 
 /** @typedef {import('./settings.js').SettlerOptions & OwnOptions} ConsumerOptions */
 
+const OWN_OPTIONS = [
+  'url', 'socketOptions', 'connect', 'handler', 'concurrency', 'prefetch', 'drainTimeout', 'maxStuck', 'check',
+  'allowDrop', 'consuming',
+]
+
 /** Hands the messages of one queue to a handler. */
 export class Consumer {
   /** @param {ConsumerOptions} options */
   constructor(options) {
     this.connect = connector(options)
-    this.settings = settingsOf({ ...options, vhost: options.vhost ?? (options.url ? vhostOf(options.url) : undefined) })
+    const vhost = options.vhost ?? (options.url ? vhostOf(options.url) : undefined)
+    this.settings = settingsOf({ ...options, vhost }, OWN_OPTIONS)
     const concurrency = options.concurrency ?? 1
     /** @type {Required<Pick<OwnOptions, 'handler' | 'concurrency' | 'prefetch' | 'drainTimeout' | 'maxStuck' | 'allowDrop' | 'consuming'>> & Pick<OwnOptions, 'check'>} */
     this.own = {

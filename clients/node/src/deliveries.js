@@ -109,9 +109,6 @@ export class Deliveries {
     this.release(d)
     this.settle(d, next)
     this.observe(d, d.outcome)
-    if (d.outcome === 'dead-letter' && !d.hasID) {
-      this.settings.logger.warn('dead-lettered a message without an id: the store has no record of it', { queue: d.queue, fingerprint: fingerprintOf(d.message), cause: d.cause, error: d.failure })
-    }
     if (next === ACK && d.open) endLater(this, d, true) // its END was not answered
     else if (d.unrecorded) failLater(this, d)
   }
@@ -186,6 +183,7 @@ export class Deliveries {
    */
   observe(d, outcome, { wait, error = d.error ?? d.failure } = {}) {
     const { vhost, queue, message, number, cause, name, reply } = d
+    if (outcome === 'dead-letter' || outcome === 'retry') this.log(d, outcome, wait, error)
     const held = performance.now() - d.received
     try {
       this.settings.observer({
@@ -193,6 +191,30 @@ export class Deliveries {
       })
     } catch (err) {
       this.settings.logger.error('the observer threw', { queue, error: err })
+    }
+  }
+
+  /**
+   * Logs a dead letter or a retry. A message without an id has no record, so its line shows the fingerprint by which
+   * strikes dead list names it.
+   * @param {Delivery} d
+   * @param {'dead-letter' | 'retry'} outcome
+   * @param {number | undefined} wait
+   * @param {unknown} error
+   */
+  log(d, outcome, wait, error) {
+    const { logger, maxRetries } = this.settings
+    if (outcome === 'retry' && !logger.debug) return
+    const { queue, number: attempt, cause } = d
+    const named = d.hasID ? { id: d.id.toString() } : { fingerprint: fingerprintOf(d.message) }
+    const limit = d.hasID ? d.reply?.limit || maxRetries + 1 : 1
+    const fields = { queue, ...named, attempt, limit, cause, error }
+    try {
+      if (outcome === 'retry') logger.debug?.('an attempt failed; the message is retried', { ...fields, wait })
+      else if (d.hasID) logger.warn('dead-lettered a message', fields)
+      else logger.warn('dead-lettered a message without an id: the store has no record of it', fields)
+    } catch (err) { // the logger is the caller's
+      logger.error('the logger threw', { queue, error: err })
     }
   }
 

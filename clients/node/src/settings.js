@@ -7,6 +7,7 @@ import { thisProcess } from './token.js'
  * @property {(text: string, fields?: object) => void} info
  * @property {(text: string, fields?: object) => void} warn
  * @property {(text: string, fields?: object) => void} error
+ * @property {(text: string, fields?: object) => void} [debug] if absent, retries are not logged
  */
 
 /**
@@ -57,19 +58,43 @@ import { thisProcess } from './token.js'
  * @property {(message: import('amqplib').ConsumeMessage) => string | Buffer | undefined} [key] returns the id of a message; if absent, its message id
  * @property {string} [holder] names this process to operators; the host's name and the process id if absent
  * @property {(event: Event) => void} [observer] gets every outcome
- * @property {Logger} [logger] such as console; silent if absent
+ * @property {Logger} [logger] such as console: gets what happens to sessions, each dead letter as a warning and each
+ *   retry at debug; silent if absent
  */
 
 /** @typedef {Required<Omit<SettlerOptions, 'key'>> & Pick<SettlerOptions, 'key'>} Settings */
 
 const silent = { info() {}, warn() {}, error() {} }
 
+const OPTIONS = [
+  'queue', 'vhost', 'counter', 'maxRetries', 'maxAge', 'retry', 'isolation', 'backoff', 'handlerTimeout',
+  'consumerTimeout', 'key', 'holder', 'observer', 'logger',
+]
+
+/**
+ * Refuses an option that nothing reads. One that is undefined counts as left out.
+ * @param {{ [name: string]: any }} options
+ * @param {string[]} others that the caller reads itself
+ */
+function refuseUnknown(options, others) {
+  const known = [...OPTIONS, ...others]
+  for (const [name, value] of Object.entries(options)) {
+    const plain = name.toLowerCase().replaceAll('_', '').replace(/(y|ies|s)$/, '')
+    const same = plain && known.find((k) => k.toLowerCase().startsWith(plain))
+    const hint = same ? `did you mean ${same}?` : `there are ${known.join(', ')}`
+    const read = value === undefined || known.includes(name)
+    need(name, value, read, `left out, because there is no such option (${hint})`)
+  }
+}
+
 /**
  * The options with every default in place.
  * @param {SettlerOptions} o
+ * @param {string[]} [others] options that the caller reads itself
  * @returns {Settings}
  */
-export function settingsOf(o) {
+export function settingsOf(o, others = []) {
+  refuseUnknown(o, others)
   const s = {
     queue: o.queue, counter: o.counter, key: o.key, vhost: o.vhost ?? '/', maxRetries: o.maxRetries ?? 3, maxAge: o.maxAge ?? 0, retry: o.retry ?? 'requeue',
     isolation: o.isolation ?? 'suspects', backoff: o.backoff ?? defaultBackoff, handlerTimeout: o.handlerTimeout ?? 5 * 60_000,
@@ -81,6 +106,9 @@ export function settingsOf(o) {
 
 /** @param {Settings} s */
 function validate(s) {
+  const logger = /** @type {any} */ (s.logger)
+  const logs = ['info', 'warn', 'error'].every((level) => typeof logger?.[level] === 'function')
+  need('logger', logger, logs, 'an object with info, warn and error, such as console')
   need('queue', s.queue, typeof s.queue === 'string' && s.queue !== '' && Buffer.byteLength(s.queue) <= 255, 'the name of the queue to consume')
   need('vhost', s.vhost, typeof s.vhost === 'string' && s.vhost !== '', 'the virtual host of the connection')
   need('counter', s.counter, ['start', 'fail', 'end'].every((step) => typeof (/** @type {any} */ (s.counter))?.[step] === 'function'), 'made by dial or new Counter')

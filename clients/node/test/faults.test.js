@@ -4,6 +4,7 @@ import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import amqp from 'amqplib'
 import { dial } from '../src/counter.js'
+import { nameFor } from '../src/generation.js'
 import { keys, member } from '../src/key.js'
 import { publish } from '../src/publisher.js'
 import { parseRecord } from '../src/record.js'
@@ -245,7 +246,10 @@ test('an id that is not UTF-8 has the same count as in Go', { timeout: 300_000 }
   const f = await fixture(t)
   const id = Buffer.from([0x69, 0x64, 0x2D, 0xFF, 0xFE])
   const raw = await amqp.connect(proxy.url)
-  await publish(await raw.createConfirmChannel(), { routingKey: f.queue, content: Buffer.from('x'), options: { messageId: 'id-PQ', headers: { 'x-strikes-generation': 'id-PQ' } } })
+  const name = nameFor(Buffer.from(f.queue), id, id, Buffer.alloc(0)).toString()
+  const headers = { 'x-strikes-generation': 'id-PQ', 'x-strikes-for': name }
+  const message = { routingKey: f.queue, content: Buffer.from('x'), options: { messageId: 'id-PQ', headers } }
+  await publish(await raw.createConfirmChannel(), message)
   await raw.close()
   const { events, stop } = f.consume(() => { throw new Error('bad') }, { backoff: () => 300 })
   await eventually(() => events.some((e) => e.outcome === 'retry'), 'a retry')

@@ -1,6 +1,7 @@
 // The settler on a fake channel and a fake store: what is sent, and what is settled.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { Consumer } from '../src/consumer.js'
 import { StoreError } from '../src/errors.js'
 import { ofProcess } from '../src/isolation.js'
 import { Settler } from '../src/settler.js'
@@ -123,4 +124,37 @@ test('callbacks that throw', async () => {
   const odd = { toString() { throw new Error('a trap') } }
   assert.equal((await handle(fakeStore(reply('REQUEUE')), message(), () => { throw odd })).outcome, 'requeue')
   assert.equal((await handle(fakeStore(reply('REQUEUE')), message(), () => Promise.reject())).outcome, 'requeue')
+})
+
+test('an option that does not exist is refused by its name', () => {
+  const known = { queue: 'q', counter: fakeStore() }
+  const message = /^max_retry must be left out, .*did you mean maxRetries\?\), got 2$/
+  assert.throws(() => new Settler({ ...known, max_retry: 2 }), { name: 'FieldError', message })
+  assert.throws(() => new Settler({ ...known, prefetch: 2 }), /^FieldError: prefetch must be left out/)
+  const own = { url: 'amqp://x', handler() {} }
+  assert.throws(() => new Consumer({ ...known, ...own, ordered: true }), /^FieldError: ordered must be left out/)
+  new Settler({ ...known, maxRetires: undefined }) // as spreading an optional setting gives
+  new Consumer({ ...known, ...own, prefetch: 2, drainTimeout: 1, check: false, allowDrop: true })
+})
+
+test('the logger gets each dead letter as a warning and each retry at debug, without an observer', async () => {
+  const lines = []
+  const line = (level) => (text, fields) => lines.push([level, text, fields])
+  const logger = { debug: line('debug'), info: line('info'), warn: line('warn'), error: line('error') }
+  await handle(fakeStore(reply('REQUEUE', { failures: 1, limit: 4, wait: 5 })), message(), fail, { logger })
+  await handle(fakeStore(reply('EXHAUSTED', { failures: 4, limit: 4 })), message(), fail, { logger })
+  await handle(fakeStore(), message(false, ''), fail, { logger })
+  const first = { queue: 'q', attempt: 1 }
+  const retried = 'an attempt failed; the message is retried'
+  const noID = 'dead-lettered a message without an id: the store has no record of it'
+  const got = lines.map(([level, text, { error, ...fields }]) => [level, text, fields, error?.message])
+  assert.deepEqual(got, [
+    ['debug', retried, { id: 'm1', ...first, limit: 4, cause: 'failed', wait: 5 }, 'boom'],
+    ['warn', 'dead-lettered a message', { id: 'm1', ...first, limit: 4, cause: 'failed' }, 'boom'],
+    ['warn', noID, { fingerprint: 'fp:799c55d702ef', ...first, limit: 1, cause: 'no-id' }, 'boom'],
+  ])
+  lines.length = 0
+  const quiet = { ...logger, debug: undefined }
+  await handle(fakeStore(reply('REQUEUE', { failures: 1, limit: 4, wait: 5 })), message(), fail, { logger: quiet })
+  assert.deepEqual(lines, [])
 })

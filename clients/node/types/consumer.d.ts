@@ -1,18 +1,3 @@
-/**
- * @typedef {object} OwnOptions
- * @property {string} [url] of the broker, amqp:// or amqps://; its virtual host is that of the queue
- * @property {object} [socketOptions] of amqplib's connect, such as ca, cert and key
- * @property {() => Promise<any>} [connect] opens a connection of amqplib, instead of url; name its virtual host in vhost. It must not recover by itself
- * @property {import('./invoke.js').Handler} handler
- * @property {number} [concurrency] handlers that run at the same time; 1 if absent
- * @property {number} [prefetch] deliveries that the broker may have given out unsettled; twice the concurrency and 10 at least if absent
- * @property {number} [drainTimeout] ms that handlers may go on after the signal is aborted; 25 s if absent
- * @property {number} [maxStuck] handlers of the process that were abandoned and still run, at which run throws a StuckError; 10 times the concurrency if absent, 0 is no limit
- * @property {((connection: any) => Promise<void>) | false} [check] throws if the queue must not be consumed; false: none. If absent, what AMQP reports is checked
- * @property {boolean} [allowDrop] accepts a queue without a dead-letter route: the broker drops messages that fail too often
- * @property {(yes: boolean) => void} [consuming] gets true while the broker sends messages, else false; for a readiness probe
- */
-/** @typedef {import('./settings.js').SettlerOptions & OwnOptions} ConsumerOptions */
 /** Hands the messages of one queue to a handler. */
 export class Consumer {
     /** @param {ConsumerOptions} options */

@@ -95,6 +95,15 @@ export class Deliveries {
         wait?: number;
         error?: unknown;
     }): void;
+    /**
+     * Logs a dead letter or a retry. A message without an id has no record, so its line shows the fingerprint by which
+     * strikes dead list names it.
+     * @param {Delivery} d
+     * @param {'dead-letter' | 'retry'} outcome
+     * @param {number | undefined} wait
+     * @param {unknown} error
+     */
+    log(d: Delivery, outcome: "dead-letter" | "retry", wait: number | undefined, error: unknown): void;
     /** Returns once no delivery is under way. */
     done(): Promise<any>;
 }

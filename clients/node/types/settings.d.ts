@@ -1,15 +1,20 @@
 /**
  * The options with every default in place.
  * @param {SettlerOptions} o
+ * @param {string[]} [others] options that the caller reads itself
  * @returns {Settings}
  */
-export function settingsOf(o: SettlerOptions): Settings;
+export function settingsOf(o: SettlerOptions, others?: string[]): Settings;
 /** @param {string} field @param {unknown} value @param {boolean} ok @param {string} want */
 export function need(field: string, value: unknown, ok: boolean, want: string): void;
 export type Logger = {
     info: (text: string, fields?: object) => void;
     warn: (text: string, fields?: object) => void;
     error: (text: string, fields?: object) => void;
+    /**
+     * if absent, retries are not logged
+     */
+    debug?: ((text: string, fields?: object) => void) | undefined;
 };
 /**
  * What became of a delivery. A stale one was acked because another copy of the message takes its place.
@@ -130,7 +135,8 @@ export type SettlerOptions = {
      */
     observer?: ((event: Event) => void) | undefined;
     /**
-     * such as console; silent if absent
+     * such as console: gets what happens to sessions, each dead letter as a warning and each
+     * retry at debug; silent if absent
      */
     logger?: Logger | undefined;
 };
