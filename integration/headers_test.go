@@ -43,7 +43,6 @@ func TestCopiedPlace(t *testing.T) {
 	l.awaitDead(t, 2)
 	l.fix()
 	q, lane := l.open(t, "lane")
-	lane.Wait = 20 * time.Second
 	if done, err := q.ReplayLane(t.Context(), lane); err != nil || !done.Released {
 		t.Errorf("%+v, %v", done, err)
 	}
@@ -66,7 +65,6 @@ func TestCopiedPlaceReleasesNoLane(t *testing.T) {
 	l.consume(t, nil)
 	l.awaitDead(t, 2)
 	q, lane := l.open(t, "lane")
-	lane.Wait = 20 * time.Second
 	if done, err := q.ReplayLane(t.Context(), lane); !errors.Is(err, deadletter.ErrLaneFailed) || done.Released {
 		t.Errorf("the first replay: %+v, %v", done, err)
 	}

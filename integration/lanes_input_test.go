@@ -125,7 +125,7 @@ func (l *laneQueue) open(t *testing.T, lane string) (*deadletter.Queue, deadlett
 	admin := l.counts.Admin()
 	q, err := deadletter.Open(t.Context(), deadletter.Queue{Name: l.name + ".dlq", Dial: dialer(t), Records: admin}, deadletter.Management{URL: managementURL(t)})
 	need(t, err)
-	return q, deadletter.Lane{Queue: l.name, Name: lane, Store: admin, Wait: 2 * time.Second}
+	return q, deadletter.Lane{Queue: l.name, Name: lane, Store: admin}
 }
 
 // flush has the store lose its memory of the queue, and empties the consumer's log.
@@ -200,6 +200,7 @@ func TestMissingDeadLetterOfALane(t *testing.T) {
 		l.awaitDead(t, 2)
 		l.fix()
 		q, lane := l.open(t, "lane")
+		lane.Wait = 2 * time.Second // for a dead letter that does not come
 		for range 2 {
 			if done, err := q.ReplayLane(t.Context(), lane); !errors.Is(err, deadletter.ErrLaneMissing) || !strings.Contains(err.Error(), `message "`+id+`"`) || done.Released {
 				t.Errorf("message %s was taken: %+v, %v", id, done, err)
@@ -209,7 +210,7 @@ func TestMissingDeadLetterOfALane(t *testing.T) {
 			t.Errorf("dropped without Missing: %+v, %v", done, err)
 		}
 		l.wantRan(t, before...)
-		lane.Missing = true
+		lane.Missing, lane.Wait = true, 0
 		if done, err := q.DropFirst(t.Context(), lane); err != nil || done.Dropped != 1 || done.Released {
 			t.Errorf("dropped: %+v, %v", done, err)
 		}
@@ -276,7 +277,7 @@ func TestReplayOfABusyLane(t *testing.T) {
 	q, lane := l.open(t, "lane")
 	published := 2
 	busy := lane
-	busy.Wait, busy.Passes = 20*time.Second, 3
+	busy.Passes = 3
 	busy.Store = &busyLane{lane.Store, func() {
 		publishBodies(t, l.name, published, published+1, func(int) string { return "x lane" })
 		published++
@@ -350,20 +351,19 @@ func TestDropDuringReplay(t *testing.T) {
 	l.awaitDead(t, 3)
 	l.fix()
 	q, lane := l.open(t, "lane")
-	patient := lane
-	patient.Wait = time.Minute
 	type outcome struct {
 		done deadletter.LaneResult
 		err  error
 	}
 	replayed := make(chan outcome, 1)
 	go func() {
-		done, err := q.ReplayLane(t.Context(), patient)
+		done, err := q.ReplayLane(t.Context(), lane)
 		replayed <- outcome{done, err}
 	}()
 	<-again
-	second, _ := l.open(t, "lane")
-	if done, err := second.DropFirst(t.Context(), lane); !errors.Is(err, deadletter.ErrLaneWaiting) || done.Dropped != 0 {
+	second, hasty := l.open(t, "lane")
+	hasty.Wait = 2 * time.Second
+	if done, err := second.DropFirst(t.Context(), hasty); !errors.Is(err, deadletter.ErrLaneWaiting) || done.Dropped != 0 {
 		t.Errorf("dropped: %+v, %v", done, err)
 	}
 	close(run)

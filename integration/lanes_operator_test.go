@@ -66,7 +66,7 @@ func (h *heldLanes) replayOne(ctx context.Context, t *testing.T) error {
 	if err != nil {
 		return err
 	}
-	lane := deadletter.Lane{Queue: h.queue, Name: all[rand.IntN(len(all))].Lane, Store: admin, Wait: 20 * time.Second, Passes: 50}
+	lane := deadletter.Lane{Queue: h.queue, Name: all[rand.IntN(len(all))].Lane, Store: admin, Wait: time.Minute, Passes: 50}
 	result, err := q.ReplayLane(ctx, lane)
 	h.operated.replays.Add(int64(result.Replayed))
 	h.operated.passes.Add(int64(result.Passes))

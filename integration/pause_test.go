@@ -157,7 +157,7 @@ func TestPausesLeaveNoGoroutine(t *testing.T) {
 		need(t, q.store.Resume(t.Context(), q.conn.Config.Vhost, q.name, counter.Note{By: "jo", Why: "a test"}))
 		q.consumers(t, 1)
 	}
-	need(t, poll.Until(t.Context(), 20*time.Second, "the goroutines of five pauses end", func() error {
+	need(t, poll.Until(t.Context(), time.Minute, "the goroutines of five pauses end", func() error {
 		if now := runtime.NumGoroutine(); now > before+2 { // a read of the store, and its timer
 			return fmt.Errorf("%d goroutines, %d before the pauses", now, before)
 		}
@@ -168,7 +168,7 @@ func TestPausesLeaveNoGoroutine(t *testing.T) {
 // consumers waits until the queue has so many.
 func (q *laterQueue) consumers(t *testing.T, want int) {
 	t.Helper()
-	need(t, poll.Until(t.Context(), 20*time.Second, fmt.Sprintf("the queue has %d consumers", want), func() error {
+	need(t, poll.Until(t.Context(), time.Minute, fmt.Sprintf("the queue has %d consumers", want), func() error {
 		have := 0
 		q.must(func(ch *amqp.Channel) error {
 			state, err := ch.QueueDeclarePassive(q.name, true, false, false, false, nil)
