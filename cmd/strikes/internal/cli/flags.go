@@ -104,11 +104,11 @@ var inFlags = strings.NewReplacer(
 	"topology.Declare with Later", "strikes declare --later QUEUE",
 )
 
-var raised = regexp.MustCompile(`declare it again with x-delivery-limit=(\d+)`)
+var raised = regexp.MustCompile(`(declare it again with x-delivery-limit=(\d+))( \(strikes declare [^)]*\))?`)
 
-// InFlags returns a text of the library in which the settings to change are flags.
+// InFlags returns a text of the library in which the settings to change are flags. It changes nothing in such a text.
 func InFlags(text string) string {
-	return raised.ReplaceAllString(inFlags.Replace(text), "$0 (strikes declare --delivery-limit $1)")
+	return raised.ReplaceAllString(inFlags.Replace(text), "$1 (strikes declare --delivery-limit $2)")
 }
 
 // dashed is a flag as it is written.
