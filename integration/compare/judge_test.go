@@ -1,6 +1,7 @@
 package main
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -20,7 +21,8 @@ func happen(do map[string]string, what ...[2]string) []audit.Event {
 		}
 	}
 	for i, w := range what {
-		e := audit.Event{At: noon.Add(time.Duration(i) * time.Millisecond), Kind: audit.Kind(w[0]), ID: w[1][:1], Copy: w[1][1:]}
+		e := audit.Event{At: noon.Add(time.Duration(i) * time.Millisecond), Kind: audit.Kind(w[0]), ID: strings.TrimRight(w[1], "12")}
+		e.Copy = w[1][len(e.ID):]
 		switch w[0] {
 		case "ok":
 			e.Kind, e.Outcome = audit.Ended, audit.OK
