@@ -244,6 +244,9 @@ func (k *control) wait(ctx context.Context, d *delivery, backoff time.Duration) 
 			d.skipped = true
 			return waitSkipped
 		}
+		if ctx.Err() != nil { // also of a wait that is over already
+			return waitStopped
+		}
 		select {
 		case <-ctx.Done():
 			return waitStopped
