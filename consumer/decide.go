@@ -80,10 +80,10 @@ func decideMode(abandoned int64) counter.Mode {
 	return counter.ModeIsolated
 }
 
-// decideUnstarted returns the step to hold the delivery for after a START without a verdict. If it was sent under the isolation
-// lock and may have been taken, it may have opened an isolated attempt, which must be closed first.
-func decideUnstarted(sending step, doubt bool) step {
-	if sending == stepIsolate && doubt {
+// decideUnstarted returns the step to hold the delivery for after a START or BEGUN without a verdict that lets the handler run. If the
+// attempt is isolated and may be open, it must be closed first.
+func decideUnstarted(sending step, open bool) step {
+	if sending == stepIsolate && open {
 		return stepRetract
 	}
 	return sending

@@ -71,6 +71,13 @@ func (s *store) Start(ctx context.Context, a counter.Attempt, mode counter.Mode,
 	return s.Memory.Start(ctx, a, mode, limit)
 }
 
+func (s *store) Begun(ctx context.Context, a counter.Attempt) (counter.Reply, error) {
+	if s.steps.Add(1); s.down.Load() {
+		return counter.Reply{}, errDown
+	}
+	return s.Memory.Begun(ctx, a)
+}
+
 func (s *store) Fail(ctx context.Context, a counter.Attempt, f counter.Failure) (counter.Reply, error) {
 	if s.steps.Add(1); s.down.Load() {
 		return counter.Reply{}, errDown

@@ -124,8 +124,8 @@ var faultKinds = []string{"lost", "lost", "down", "refused"}
 func drawOutage(rng *rand.Rand) conductOutage {
 	o := conductOutage{From: rng.Int64N(15_000), Kind: faultKinds[rng.IntN(4)]}
 	o.To = o.From + []int64{rng.Int64N(1500), rng.Int64N(8000), rng.Int64N(100_000)}[rng.IntN(3)]
-	if n := rng.IntN(6); n < 3 {
-		o.Steps = []string{[]string{"START", "FAIL", "END"}[n]}
+	if n := rng.IntN(8); n < 4 {
+		o.Steps = []string{[]string{"START", "BEGUN", "FAIL", "END"}[n]}
 	}
 	return o
 }
@@ -198,6 +198,8 @@ func (s scheduleReplies) verdict(rng *rand.Rand, e conductEntry, n int) string {
 	switch {
 	case e.Do == "END":
 		return "ENDED"
+	case e.Do == "BEGUN":
+		return []string{"BEGUN", "BEGUN", "BEGUN", "BEGUN", "BEGUN", "BEGUN", "BEGUN", "GONE"}[rng.IntN(8)]
 	case e.Do == "FAIL" && *e.Limit == 0 || n >= mostReplies:
 		return "EXHAUSTED"
 	case e.Do == "FAIL":

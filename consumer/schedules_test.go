@@ -70,7 +70,7 @@ func checkVariety(t *testing.T, drawn []conductCase) {
 	}
 	for _, part := range []string{
 		"START shared", "START isolated", "START beside-abandoned", "START untracked", "START repeated true", "FAIL failed", "FAIL timed-out", "FAIL rejected",
-		"FAIL repeated true", "END true", "END false", "END repeated true", "handler", "ack", "requeue", "dead-letter", "close", "stop", "lose", "cancel", "skip",
+		"FAIL repeated true", "BEGUN", "BEGUN repeated true", "END true", "END false", "END repeated true", "handler", "ack", "requeue", "dead-letter", "close", "stop", "lose", "cancel", "skip",
 	} {
 		if !had[part] {
 			t.Errorf("no schedule has %s", part)

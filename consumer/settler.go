@@ -22,6 +22,7 @@ import (
 // Consumer and skip messages.
 type Counter interface {
 	Start(ctx context.Context, a counter.Attempt, mode counter.Mode, limit int) (counter.Reply, error)
+	Begun(ctx context.Context, a counter.Attempt) (counter.Reply, error)
 	Fail(ctx context.Context, a counter.Attempt, f counter.Failure) (counter.Reply, error)
 	End(ctx context.Context, a counter.Attempt, succeeded bool) error
 }
@@ -52,7 +53,7 @@ const (
 	IsolationSuspects Isolation = iota + 1
 
 	// IsolationStrict isolates every message that has an id and asks the store before each attempt, so that a message which kills its
-	// process is dead-lettered after MaxRetries+1 attempts. It costs a round trip for each message, allows one handler at a
+	// process is dead-lettered after MaxRetries+1 attempts. It costs two round trips for each message, allows one handler at a
 	// time in the whole process, and holds every message while the store is out of reach.
 	IsolationStrict
 

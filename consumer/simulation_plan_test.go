@@ -28,6 +28,7 @@ type simPlan struct {
 	oldProcess  bool // every other process has no later lane
 	differ      bool // every other process moves longer delays only
 	operations  int  // of operators: pauses, resumes and skips
+	sieges      int  // kills from outside of a process that is about to run an isolated attempt
 	messages    []simMessagePlan
 }
 
@@ -81,6 +82,9 @@ func (p simPlan) String() string {
 	if p.operations > 0 {
 		out += fmt.Sprintf("; %d pauses, resumes and skips", p.operations)
 	}
+	if p.sieges > 0 {
+		out += fmt.Sprintf("; %d kills before isolated attempts", p.sieges)
+	}
 	if p.later {
 		out += fmt.Sprintf("; later lane, backoffs from %v", p.delay(1))
 	}
@@ -130,6 +134,9 @@ func newSimPlan(rng *rand.Rand) simPlan {
 	}
 	if rng.IntN(5) == 0 {
 		p.operations = 1 + rng.IntN(8)
+	}
+	if rng.IntN(4) == 0 {
+		p.sieges = 1 + rng.IntN(8)
 	}
 	if !p.ordered && (rng.IntN(4) == 0 || *simLater) {
 		p.later, p.firstDelay, p.operations = true, rng.IntN(len(simDelays)), 0 // a process that reads each second would fill a day

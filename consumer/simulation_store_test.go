@@ -105,6 +105,9 @@ func (r *simRequest) event(kind audit.Kind) audit.Event {
 
 // execute takes the step on every replica that follows.
 func (s *simStore) execute(w *simWorld, r *simRequest, late bool) {
+	if r.name == audit.StepBegun {
+		w.note(r.event(audit.Asked))
+	}
 	e := r.event(audit.Written)
 	e.Late, e.First, e.Limit, e.Succeeded = late, r.attempt.First, r.limit, r.ok
 	e.Before = s.record(r)
@@ -143,7 +146,7 @@ func (s *simStore) record(r *simRequest) *audit.Record {
 	}
 	return &audit.Record{
 		State: string(rec.State), Failures: rec.Failures, Crashes: rec.Crashes, Tokens: tokens.String(), OpenToken: rec.OpenToken,
-		OpenExclusive: rec.OpenToken != "" && rec.OpenMode == counter.ModeIsolated, Suspect: rec.Suspect, Fence: rec.Fence,
+		OpenExclusive: rec.OpenToken != "" && rec.OpenMode == counter.ModeIsolated, OpenReserved: rec.OpenMode == counter.ModeReserved, Suspect: rec.Suspect, Fence: rec.Fence,
 		Duplicate: rec.PossibleDuplicate, TTL: rec.TTL, Cause: string(rec.Cause), Age: rec.LastTime.Sub(rec.FirstTime),
 	}
 }
@@ -221,6 +224,12 @@ func (l *simLink) Start(ctx context.Context, a counter.Attempt, mode counter.Mod
 	}})
 }
 
+func (l *simLink) Begun(ctx context.Context, a counter.Attempt) (counter.Reply, error) {
+	return l.call(ctx, &simRequest{name: audit.StepBegun, attempt: a, send: func(ctx context.Context, c Counter) (counter.Reply, error) {
+		return c.Begun(ctx, a)
+	}})
+}
+
 func (l *simLink) Fail(ctx context.Context, a counter.Attempt, f counter.Failure) (counter.Reply, error) {
 	return l.call(ctx, &simRequest{name: audit.StepFail, attempt: a, limit: f.Limit, send: func(ctx context.Context, c Counter) (counter.Reply, error) {
 		return c.Fail(ctx, a, f)
@@ -239,7 +248,15 @@ func (l *simLink) call(ctx context.Context, r *simRequest) (counter.Reply, error
 	r.session = l.session
 	w := l.session.world
 	op := &simOp{proc: l.session.proc, session: l.session.id, kind: "store", number: numberOf(r.attempt.Token)}
-	op.act = func() bool { w.store.serve(w, r); return true }
+	op.act = func() bool {
+		w.store.serve(w, r)
+		if !w.besieges(r) {
+			return true
+		}
+		op.killed = nil
+		w.kill(l.session.proc, "a fault", "")
+		return false
+	}
 	op.drop = func() { r.err = errSimDown }
 	op.killed = func() {
 		if w.chance(2) { // it was sent before the process died
@@ -261,6 +278,17 @@ func (l *simLink) call(ctx context.Context, r *simRequest) (counter.Reply, error
 	return counter.Reply{}, fmt.Errorf("%w: %w", errSimDown, ctx.Err())
 }
 
+// eagerStore lets a crash be counted from START on, before the handler was about to be called.
+type eagerStore struct{ *counter.Memory }
+
+func (s eagerStore) Start(ctx context.Context, a counter.Attempt, mode counter.Mode, limit int) (counter.Reply, error) {
+	reply, err := s.Memory.Start(ctx, a, mode, limit)
+	if err == nil && reply.Verdict == counter.VerdictRun && mode == counter.ModeIsolated {
+		_, err = s.Begun(ctx, a)
+	}
+	return reply, err
+}
+
 // plainCount counts as INCR does: by the number of requests that arrive, from any sender.
 type plainCount struct{ counts map[string]int }
 
@@ -271,6 +299,10 @@ func (p *plainCount) Start(_ context.Context, a counter.Attempt, _ counter.Mode,
 		return counter.Reply{Verdict: counter.VerdictExhausted, Failures: p.counts[a.ID], Limit: limit}, nil
 	}
 	return counter.Reply{Verdict: counter.VerdictRun, Failures: p.counts[a.ID], Limit: limit}, nil
+}
+
+func (p *plainCount) Begun(context.Context, counter.Attempt) (counter.Reply, error) {
+	return counter.Reply{Verdict: counter.VerdictBegun}, nil
 }
 
 func (p *plainCount) Fail(_ context.Context, a counter.Attempt, f counter.Failure) (counter.Reply, error) {

@@ -30,7 +30,7 @@ func simulate(t *testing.T, seed uint64, fresh func() simCounting) (simPlan, []a
 	synctest.Test(t, func(*testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 0))
 		w = &simWorld{rng: rng, plan: newSimPlan(rng), runs: map[string]int{}, wake: make(chan struct{}, 1), store: newSimStore(fresh)}
-		w.faults, w.toDo, w.store.sour = w.plan.faults, w.plan.operations, w.plan.sour
+		w.faults, w.toDo, w.sieges, w.store.sour = w.plan.faults, w.plan.operations, w.plan.sieges, w.plan.sour
 		w.play()
 	})
 	return w.plan, w.history
@@ -53,16 +53,40 @@ func TestSimulation(t *testing.T) {
 	if *simSeed != 0 {
 		from, n = *simSeed, 1
 	}
-	broken := 0
+	broken, unbegun, isolated, most := 0, 0, 0, 0
 	for seed := from; seed < from+n && broken < 5; seed++ {
 		plan, history := simulate(t, seed, newMemory)
-		if found := audit.Check(history).Broken(); len(found) > 0 {
+		report := audit.Check(history)
+		unbegun += len(report.Unbegun)
+		for _, e := range history {
+			if e.Kind == audit.Written && e.Verdict == audit.VerdictBegun {
+				isolated++
+			}
+		}
+		most = max(most, report.MostRuns)
+		if found := report.Broken(); len(found) > 0 {
 			broken++
 			t.Errorf("seed %d (repeat it with -run '^TestSimulation$' -sim.seed=%d):\n%s\n%s\n%s",
 				seed, seed, plan, audit.Story(history), strings.Join(found, "\n"))
 		} else if *simSeed != 0 {
 			t.Logf("seed %d:\n%s\n%s", seed, plan, audit.Story(history))
 		}
+	}
+	t.Logf("%d isolated attempts; %d crashes counted of processes that were killed between BEGUN and the handler; a message ran %d times at most", isolated, unbegun, most)
+}
+
+// TestSimulationCatchesCrashesBeforeTheHandler shows that the audit finds a crash of an attempt whose handler was not to begin: with a
+// store that counts one from START on, kills before the handler are counted.
+func TestSimulationCatchesCrashesBeforeTheHandler(t *testing.T) {
+	repeatable(t)
+	found := 0
+	for seed := uint64(1); seed <= 300; seed++ {
+		_, history := simulate(t, seed, func() simCounting { return eagerStore{counter.NewMemory(nil)} })
+		found += audit.Check(history).Violations["begun"].Count
+	}
+	t.Logf("%d crashes were counted of attempts whose handlers were not to begin", found)
+	if found < 20 {
+		t.Error("that is hardly a test of the audit")
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/audit"
 )
 
@@ -27,6 +28,7 @@ type simWorld struct {
 
 	faults   int            // still to come
 	toDo     int            // operations still to come
+	sieges   int            // still to come
 	calm     bool           // no faults any more
 	ending   bool           // handlers that hang without end are let go
 	runs     map[string]int // of each message
@@ -320,6 +322,19 @@ func (w *simWorld) fault() {
 		w.store.sour = 10 + w.rng.IntN(60) // percent of the requests go wrong until it is calm
 		w.tell("%d %% of the requests to the store go wrong", w.store.sour)
 	}
+}
+
+// besieges decides whether the sender of a step is killed from outside before it gets the reply. Most often the step is START isolated,
+// and rarely BEGUN: after that the store has to count it.
+func (w *simWorld) besieges(r *simRequest) bool {
+	if w.sieges == 0 || w.calm || r.name == audit.StepStart && r.mode != counter.ModeIsolated || r.name != audit.StepStart && r.name != audit.StepBegun {
+		return false
+	}
+	if !w.chance(map[string]int{audit.StepStart: 2, audit.StepBegun: 12}[r.name]) {
+		return false
+	}
+	w.sieges--
+	return true
 }
 
 // simLong are pauses of the whole machine, such as a slow store or a stopped clock.

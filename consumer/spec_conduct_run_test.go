@@ -270,7 +270,7 @@ func (r *conductRun) answer(ctx context.Context, e conductEntry) (counter.Reply,
 	r.dawdle()
 	verdicts := map[string]counter.Verdict{
 		"RUN": counter.VerdictRun, "WAIT": counter.VerdictWait, "SUSPECT": counter.VerdictSuspect, "REQUEUE": counter.VerdictRequeue, "EXHAUSTED": counter.VerdictExhausted,
-		"STALE": counter.VerdictStale,
+		"STALE": counter.VerdictStale, "BEGUN": counter.VerdictBegun, "GONE": counter.VerdictGone,
 	}
 	return counter.Reply{
 		Verdict: verdicts[reply.Verdict], Failures: int(reply.Failures), Crashes: int(reply.Crashes), Limit: int(reply.Limit), Fence: reply.Fence,
@@ -313,7 +313,10 @@ func (r *conductRun) next(e conductEntry) json.RawMessage {
 		r.of.Replies[e.ID][e.Do] = script
 	}
 	if len(script) == 0 {
-		if e.Do == "END" {
+		switch e.Do {
+		case "BEGUN":
+			return json.RawMessage(`{"verdict": "BEGUN"}`)
+		case "END":
 			return json.RawMessage(`{"verdict": "ENDED"}`)
 		}
 		return json.RawMessage(`"unexpected"`)
@@ -328,6 +331,12 @@ func (r *conductRun) entry(do string, a counter.Attempt) conductEntry {
 func (r *conductRun) Start(ctx context.Context, a counter.Attempt, mode counter.Mode, limit int) (counter.Reply, error) {
 	e := r.entry("START", a)
 	e.Mode, e.Limit, e.MaxAge, e.Later = mode.String(), &limit, a.MaxAge.Milliseconds(), a.Later.String()
+	return r.answer(ctx, e)
+}
+
+func (r *conductRun) Begun(ctx context.Context, a counter.Attempt) (counter.Reply, error) {
+	e := r.entry("BEGUN", a)
+	e.First, e.Floor = false, 0
 	return r.answer(ctx, e)
 }
 

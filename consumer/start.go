@@ -66,8 +66,9 @@ func (s *session) start(ctx context.Context, d *delivery) step {
 	}
 }
 
-// startIsolated begins an attempt with no other handler beside it. START and the step that closes the attempt are sent under the
-// isolation lock: between them a death of this process counts against this message.
+// startIsolated begins an attempt with no other handler beside it. START, BEGUN and the step that closes the attempt are sent under
+// the isolation lock. START only reserves the attempt. From BEGUN on a death of this process counts against this message, so BEGUN is
+// the last thing before the handler: it goes out only to a store that has just replied.
 func (s *session) startIsolated(ctx context.Context, d *delivery) step {
 	for {
 		if !s.lockAll(ctx, d) {
@@ -76,17 +77,20 @@ func (s *session) startIsolated(ctx context.Context, d *delivery) step {
 		_ = within(lockedPatience, s.acks.Flush) // a connection that blocks must not hold the lock
 		d.mode = decideMode(s.isolation.abandoned.Load())
 		next, err := s.sendStart(ctx, d)
-		if next == stepRun && ctx.Err() == nil {
-			return stepRun
+		if next == stepRun && d.mode == counter.ModeIsolated && ctx.Err() == nil {
+			err = s.sendBegun(ctx, d)
 		}
-		if next == stepRun {
+		switch {
+		case next == stepRun && ctx.Err() != nil:
 			s.close(ctx, d)
-			next = stepLeave
+			next, err = stepLeave, nil
+		case next == stepRun && err == nil:
+			return stepRun
 		}
 		s.release(ctx, d)
 		switch {
 		case err != nil:
-			next = s.hold(ctx, d, decideUnstarted(stepIsolate, d.doubt), err)
+			next = s.hold(ctx, d, decideUnstarted(stepIsolate, d.open), err)
 		case next == stepWait:
 			next = s.wait(ctx, d, d.reply.Wait, stepIsolate)
 		case next == stepMove:
@@ -141,6 +145,25 @@ func (s *session) sendStart(ctx context.Context, d *delivery) (step, error) {
 	}
 	return next, nil
 }
+
+// sendBegun tells the store that the handler of an isolated attempt is called now. After an error it must not be called.
+func (s *session) sendBegun(ctx context.Context, d *delivery) error {
+	var reply counter.Reply
+	err := s.send(ctx, d, func(ctx context.Context) (err error) {
+		reply, err = s.Counter.Begun(ctx, s.counted(d))
+		if err == nil && reply.Verdict != counter.VerdictBegun && reply.Verdict != counter.VerdictGone {
+			err = fmt.Errorf("%w: BEGUN got %v", errVerdict, reply.Verdict)
+		}
+		return err
+	})
+	if err == nil && reply.Verdict == counter.VerdictGone {
+		return errGone
+	}
+	return err
+}
+
+// errGone is why an attempt that START let run does not.
+var errGone = errors.New("the attempt is not open any more: the store lost it, another consumer has the message, or an operator decided about it")
 
 // Why a message is isolated.
 var (

@@ -157,6 +157,7 @@ const (
 	ModeIsolated                    // no other handler runs: if the process dies, it died of this message
 	ModeUntracked                   // nothing is concluded if the process dies
 	ModeBesideAbandoned             // isolated, except for abandoned handlers: if the process dies, they may have killed it
+	ModeReserved                    // of Record.OpenMode: Start with ModeIsolated let it run, and its Begun is still to come
 )
 
 // isolated reports whether the attempt runs isolated, apart from abandoned handlers.
@@ -172,6 +173,8 @@ func (m Mode) String() string {
 		return "untracked"
 	case ModeBesideAbandoned:
 		return "beside-abandoned"
+	case ModeReserved:
+		return "reserved"
 	}
 	return fmt.Sprintf("Mode(%d)", int(m))
 }

@@ -16,6 +16,8 @@ var (
 	recordLua string
 	//go:embed scripts/start.lua
 	startLua string
+	//go:embed scripts/begun.lua
+	begunLua string
 	//go:embed scripts/fail.lua
 	failLua string
 	//go:embed scripts/end.lua
@@ -46,6 +48,7 @@ func newStep(name, decide string) step {
 
 var (
 	stepStart   = newStep("start", startLua)
+	stepBegun   = newStep("begun", begunLua)
 	stepFail    = newStep("fail", failLua)
 	stepEnd     = newStep("end", endLua)
 	stepMoved   = newStep("moved", movedLua)

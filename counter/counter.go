@@ -1,9 +1,10 @@
 // Package counter counts, outside the broker, the failed attempts of each message of a queue.
 //
 // A message is counted by its id, in one queue, for one generation: from its first delivery to its dead-lettering. Its record
-// is one Redis string. Three steps write it. Each step is one script and one round trip, which concurrent steps share:
+// is one Redis string. Four steps write it. Each step is one script and one round trip, which concurrent steps share:
 //
 //   - START, before the handler of a redelivered message runs, says whether it may;
+//   - BEGUN, after START of an attempt that runs isolated, says that its handler is called now;
 //   - FAIL, after the handler failed, counts the attempt and says whether to requeue or to dead-letter;
 //   - END, after a STARTed attempt ended and is not counted, closes it.
 //
@@ -119,7 +120,7 @@ func (c *Counter) Close() error {
 // Start asks whether an attempt at a redelivered message may run, and opens it; mode says what else runs in this process
 // meanwhile. The limit is the number of counted attempts at which the message is exhausted: 1 to 1001, a larger one counts as
 // 1001. The Reply's Verdict is VerdictRun, VerdictWait, VerdictSuspect or VerdictExhausted. After an error the attempt may or
-// may not be open: call Start again with the same token, or End.
+// may not be open: call Start again with the same token, or End. ModeIsolated only reserves the attempt: call Begun before its handler.
 func (c *Counter) Start(ctx context.Context, a Attempt, mode Mode, limit int) (Reply, error) {
 	if err := checkLimit(limit); err != nil {
 		return Reply{}, err
@@ -132,6 +133,13 @@ func checkLimit(limit int) error {
 		return fmt.Errorf("counter: start: %w", setting.New("limit", limit, "1 at least"))
 	}
 	return nil
+}
+
+// Begun makes an attempt countable that Start with ModeIsolated let run: from now on the next Start counts a crash if the attempt is still
+// open. Call it immediately before the handler, and call the handler only if the Verdict is VerdictBegun. After VerdictGone the attempt
+// is not open: call End, and begin another one. After an error it may or may not be countable: call Begun again with the same token, or End.
+func (c *Counter) Begun(ctx context.Context, a Attempt) (Reply, error) {
+	return c.step(ctx, stepBegun, a, 0)
 }
 
 // Fail counts a failed attempt. The Reply's Verdict is VerdictRequeue or VerdictExhausted. After an error it may or may not be

@@ -39,6 +39,7 @@ func FuzzSteps(f *testing.F) {
 			func(s attempts) (Reply, error) { return s.Fail(t.Context(), a, failure) },
 			func(s attempts) (Reply, error) { return s.Start(t.Context(), a, ModeShared, limit) },
 			func(s attempts) (Reply, error) { return s.Start(t.Context(), a, ModeIsolated, limit) },
+			func(s attempts) (Reply, error) { return s.Begun(t.Context(), a) },
 			func(s attempts) (Reply, error) { return Reply{}, s.End(t.Context(), a, wait < 0) },
 		} {
 			want, err1 := take(memory)

@@ -30,8 +30,15 @@ func TestHistory(t *testing.T) {
 		}
 		start := func(token, holder string, mode Mode) {
 			t.Helper()
-			if _, err := s.Start(t.Context(), Attempt{Message: m, Token: token, Holder: holder}, mode, 100); err != nil {
+			a := Attempt{Message: m, Token: token, Holder: holder}
+			if _, err := s.Start(t.Context(), a, mode, 100); err != nil {
 				t.Fatalf("%s: %v", s.name, err)
+			}
+			if mode != ModeIsolated {
+				return
+			}
+			if reply, err := s.Begun(t.Context(), a); err != nil || reply.Verdict != VerdictBegun {
+				t.Fatalf("%s: %+v, %v", s.name, reply, err)
 			}
 		}
 		want := func(when string, history ...string) {

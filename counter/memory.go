@@ -62,6 +62,17 @@ func (m *Memory) Start(ctx context.Context, a Attempt, mode Mode, limit int) (Re
 	})
 }
 
+// Begun is like Counter.Begun. It fails only on invalid arguments.
+func (m *Memory) Begun(ctx context.Context, a Attempt) (Reply, error) {
+	return m.step(ctx, a, func(e *entry, _ bool, now time.Time) Reply {
+		verdict, write := e.begun(a)
+		if write {
+			m.save(e, a, now, m.opts.TTL)
+		}
+		return e.reply(verdict, allowed{}, now)
+	})
+}
+
 // Fail is like Counter.Fail. It fails only on invalid arguments.
 func (m *Memory) Fail(ctx context.Context, a Attempt, f Failure) (Reply, error) {
 	if err := f.validate(); err != nil {

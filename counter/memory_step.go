@@ -42,6 +42,11 @@ func (e *entry) start(a Attempt, asked Mode, limit allowed, now time.Time) (Repl
 	if v.carried && e.Left(now) <= v.above {
 		e.stay(&v)
 	}
+	if e.OpenMode == ModeReserved && asked != ModeUntracked { // its handler did not begin, and must not from now on
+		e.remember(e.OpenToken, KindNotCounted)
+		e.close()
+		e.Suspect = true
+	}
 	rest := e.runs(v, now)
 	if rest == 0 && asked.isolated() && e.OpenToken != "" && e.OpenMode == ModeIsolated {
 		e.crashed(cmp.Or(printable.Cut(a.Crash, MaxReason), crashReason), now)
@@ -67,6 +72,18 @@ func (e *entry) start(a Attempt, asked Mode, limit allowed, now time.Time) (Repl
 		r.Hop = e.Move.Top
 	}
 	return r, writes
+}
+
+// begun is scripts/begun.lua. It reports whether the record must be written.
+func (e *entry) begun(a Attempt) (Verdict, bool) {
+	if e.OpenToken != a.Token || e.State != StateLive {
+		return VerdictGone, false
+	}
+	reserved := e.OpenMode == ModeReserved
+	if reserved {
+		e.OpenMode = ModeIsolated
+	}
+	return VerdictBegun, reserved
 }
 
 // crashed counts the isolated attempt that began and never ended.
@@ -109,7 +126,7 @@ func (e *entry) permit(a Attempt, asked Mode, limit allowed, now time.Time) Verd
 		}
 		e.OpenToken, e.OpenMode, e.OpenSince = a.Token, ModeShared, now
 		if asked == ModeIsolated {
-			e.OpenMode = ModeIsolated
+			e.OpenMode = ModeReserved
 		}
 	}
 	return VerdictRun

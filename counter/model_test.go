@@ -26,6 +26,7 @@ func TestModel(t *testing.T) {
 		w := newWorld(all, runs.Add(1))
 		t.Repeat(map[string]func(*rapid.T){
 			"start": w.step(drawStart),
+			"begun": w.step(drawBegun),
 			"fail":  w.step(drawFail),
 			"end":   w.step(drawEnd),
 			"moved": w.step(drawMoved),
@@ -100,6 +101,11 @@ func drawStart(t *rapid.T, did *taken) func(context.Context, steps) (Reply, erro
 	return func(ctx context.Context, s steps) (Reply, error) {
 		return s.Start(ctx, did.Attempt, did.mode, did.limit)
 	}
+}
+
+func drawBegun(_ *rapid.T, did *taken) func(context.Context, steps) (Reply, error) {
+	did.step = "begun"
+	return func(ctx context.Context, s steps) (Reply, error) { return s.Begun(ctx, did.Attempt) }
 }
 
 var causesOfFail = rapid.SampledFrom([]Cause{"", CauseFailed, CausePanicked, CauseTimedOut, CauseRejected})
@@ -360,6 +366,9 @@ func (d *taken) check(t *rapid.T, where string) {
 	if len(a.History) != min(a.Counted(), historyKept) && (!b.exists || len(b.History) != historyKept || len(a.History) != historyKept-1) {
 		refuse(fmt.Sprintf("a history of %d attempts", len(a.History)))
 	}
+	if why := d.wrongBegun(); why != "" {
+		refuse(why)
+	}
 	if why := d.wrongHold(); why != "" {
 		refuse(why)
 	}
@@ -388,6 +397,22 @@ func (d *taken) check(t *rapid.T, where string) {
 	if n := a.tombstones.Count - b.tombstones.Count; n != int64(flag(a.State == StateDeadLetter && newly)) {
 		refuse(fmt.Sprintf("%d tombstones counted", n))
 	}
+}
+
+// wrongBegun says what is wrong about the mode of the open attempt: only BEGUN makes one isolated, and it opens none.
+func (d *taken) wrongBegun() string {
+	b, a := d.before, d.after
+	same := a.OpenToken == b.OpenToken
+	begins := d.step == "begun" && d.reply.Verdict == VerdictBegun
+	switch {
+	case a.OpenMode == ModeIsolated && (!same || b.OpenMode != ModeIsolated) && !begins:
+		return "an attempt is isolated without its BEGUN"
+	case begins && (a.OpenToken != d.Token || a.OpenMode == ModeReserved || a.State != StateLive):
+		return "an attempt that is not open has begun"
+	case d.step == "begun" && !same:
+		return "BEGUN changed which attempt is open"
+	}
+	return ""
 }
 
 // wrongMove says what a step must not do to a move.
@@ -506,7 +531,8 @@ func (d *taken) mayTurn(token string, was, kind Kind) bool {
 	case KindCrashed:
 		return d.step == "start" && d.mode.isolated() && d.before.OpenMode == ModeIsolated && token == d.before.OpenToken && was == 0
 	default:
-		return d.step == "end" && own && was != KindFailed || d.anew()
+		dropped := d.step == "start" && d.before.OpenMode == ModeReserved && token == d.before.OpenToken && was == 0
+		return d.step == "end" && own && was != KindFailed || dropped || d.anew()
 	}
 }
 
@@ -520,7 +546,7 @@ func (d *taken) mayMark() bool {
 	case b.OpenToken == d.Token:
 		return d.step != "start" || d.reply.Verdict == VerdictStale
 	case d.step == "start":
-		return d.anew() || b.State == StateDone || d.mode.isolated() && b.OpenMode == ModeIsolated
+		return d.anew() || b.State == StateDone || d.mode.isolated() && b.OpenMode == ModeIsolated || d.mode != ModeUntracked && b.OpenMode == ModeReserved
 	}
 	return d.anew()
 }

@@ -29,7 +29,7 @@ type Record struct {
 	Tokens   map[string]Kind // known attempts, by token
 
 	OpenToken string        // of the open attempt; empty if there is none
-	OpenMode  Mode          // of the open attempt: ModeShared or ModeIsolated
+	OpenMode  Mode          // of the open attempt: ModeShared, ModeReserved or ModeIsolated
 	OpenSince time.Time     // when the open attempt, or the last one before, began
 	Suspect   bool          // an attempt was found open: the message may have killed a process
 	Starts    int64         // attempts that Start let run
@@ -148,8 +148,11 @@ func parseRecord(m Message, text string, ttl time.Duration) Record {
 			return unreadable
 		}
 	}
-	if w[13] == ModeIsolated.String() {
+	switch w[13] {
+	case ModeIsolated.String():
 		r.OpenMode = ModeIsolated
+	case ModeReserved.String():
+		r.OpenMode = ModeReserved
 	}
 	return r
 }

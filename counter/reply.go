@@ -13,7 +13,7 @@ var ErrReply = errors.New("unexpected reply")
 // Verdict is what a step tells the consumer to do.
 type Verdict int
 
-// The verdicts of Start and Fail.
+// The verdicts of Start, Begun and Fail.
 const (
 	VerdictRun       Verdict = iota + 1 // Start: run the handler
 	VerdictWait                         // Start: wait for Reply.Wait, then Start again with the same token
@@ -23,6 +23,8 @@ const (
 	VerdictMove                         // Start, Fail, with Attempt.Later: publish a copy with Reply.Hop, then Moved, then ack
 	VerdictStale                        // Start, Fail, with Attempt.Later: ack, a copy takes the place of this delivery
 	VerdictHeld                         // Start, Fail, with Attempt.HoldsQueue: keep the delivery; its queue is paused
+	VerdictBegun                        // Begun: call the handler
+	VerdictGone                         // Begun: do not call it: the attempt is not open any more. End it, and begin another
 	verdictEnded                        // End
 	verdictMoved                        // Moved
 	verdictGranted                      // Grant
@@ -35,7 +37,7 @@ const (
 
 var verdicts = map[string]Verdict{
 	"RUN": VerdictRun, "WAIT": VerdictWait, "SUSPECT": VerdictSuspect, "REQUEUE": VerdictRequeue, "EXHAUSTED": VerdictExhausted,
-	"MOVE": VerdictMove, "STALE": VerdictStale, "HELD": VerdictHeld,
+	"MOVE": VerdictMove, "STALE": VerdictStale, "HELD": VerdictHeld, "BEGUN": VerdictBegun, "GONE": VerdictGone,
 	"ENDED": verdictEnded, "MOVED": verdictMoved, "GRANTED": verdictGranted, "RESET": verdictReset, "REMOVED": verdictRemoved, "SKIPPED": verdictSkipped,
 	"NONE": verdictNone, "OVER": verdictOver,
 }

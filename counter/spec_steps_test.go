@@ -281,6 +281,8 @@ func (r *specRun) one(s specStep) (Reply, error) {
 		})
 	case "END":
 		return r.step(ctx, stepEnd, a, 0, flag(s.Succeeded), s.Keep)
+	case "BEGUN":
+		return r.Begun(ctx, a)
 	case "MOVED":
 		return r.step(ctx, stepMoved, a, 0, s.Hop)
 	case "GRANT":

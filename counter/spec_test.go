@@ -302,9 +302,7 @@ func (r specRecord) record() Record {
 	if r.Fence != nil {
 		out.Fence = int64(r.Fence.(float64))
 	}
-	if r.Mode == "isolated" {
-		out.OpenMode = ModeIsolated
-	}
+	out.OpenMode = map[string]Mode{"isolated": ModeIsolated, "reserved": ModeReserved}[r.Mode]
 	if m := r.Moved; m != nil {
 		out.Move = Move{Hop: m.Hop, Top: m.Top, Until: at(m.Until), Mover: m.Mover, Body: m.Body}
 	}

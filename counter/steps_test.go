@@ -57,6 +57,28 @@ func start(token string, mode Mode, want string) op {
 	}, want}
 }
 
+// reserve is the START of an isolated attempt whose handler does not begin.
+func reserve(token, want string) op { return start(token, ModeIsolated, want) }
+
+// isolate is the START of an isolated attempt, and its BEGUN if it may run.
+func isolate(token, want string) op {
+	return op{func(t *testing.T, s store, m Message) string {
+		reply, err := s.Start(t.Context(), attempt(m, token), ModeIsolated, testLimit)
+		if reply.Verdict != VerdictRun || err != nil {
+			return show(reply, err)
+		}
+		begun, err := s.Begun(t.Context(), attempt(m, token))
+		if begun.Verdict != VerdictBegun || err != nil {
+			return show(begun, err)
+		}
+		return show(reply, nil)
+	}, want}
+}
+
+func begun(token, want string) op {
+	return op{func(t *testing.T, s store, m Message) string { return show(s.Begun(t.Context(), attempt(m, token))) }, want}
+}
+
 func fail(token string, f Failure, want string) op {
 	return op{func(t *testing.T, s store, m Message) string {
 		return show(s.Fail(t.Context(), attempt(m, token), f))
@@ -238,53 +260,86 @@ func TestSteps(t *testing.T) {
 		}},
 		{"an open shared attempt makes a suspect and counts nothing", []op{
 			start("a", ModeShared, "RUN 0+0 fence 1"), start("b", ModeShared, "SUSPECT 0+0 fence 1"),
-			start("b", ModeIsolated, "RUN 0+0 fence 2"), record(`"" 0+0 open "b" suspect true cause "" error ""`),
+			isolate("b", "RUN 0+0 fence 2"), record(`"" 0+0 open "b" suspect true cause "" error ""`),
 		}},
 		{"an open shared attempt that is taken over leaves a suspect", []op{
-			start("a", ModeShared, "RUN 0+0 fence 1"), start("b", ModeIsolated, "RUN 0+0 fence 2"), end("b", false),
+			start("a", ModeShared, "RUN 0+0 fence 1"), isolate("b", "RUN 0+0 fence 2"), end("b", false),
 			start("c", ModeShared, "SUSPECT 0+0 fence 2"),
 		}},
 		{"an open isolated attempt is a crash, counted once", []op{
-			start("a", ModeIsolated, "RUN 0+0 fence 1"), start("b", ModeShared, "SUSPECT 0+0 fence 1"),
-			start("b", ModeIsolated, "RUN 0+1 fence 2"), start("b", ModeIsolated, "RUN 0+1 fence 2"),
+			isolate("a", "RUN 0+0 fence 1"), start("b", ModeShared, "SUSPECT 0+0 fence 1"),
+			isolate("b", "RUN 0+1 fence 2"), isolate("b", "RUN 0+1 fence 2"),
 			record(`"" 0+1 open "b" suspect true cause "crashed" error "the process died while this message ran isolated"`),
 		}},
+		{"a reservation counts no crash, however often its process dies", []op{
+			reserve("a", "RUN 0+0 fence 1"), start("b", ModeShared, "SUSPECT 0+0 fence 1"), reserve("b", "RUN 0+0 fence 2"),
+			reserve("c", "RUN 0+0 fence 3"), start("d", ModeShared, "SUSPECT 0+0 fence 3"), start("d", ModeBesideAbandoned, "RUN 0+0 fence 4"),
+			record(`"" 0+0 open "d" suspect true cause "" error ""`),
+		}},
+		{"a reservation of which BEGUN came is an isolated attempt", []op{
+			reserve("a", "RUN 0+0 fence 1"), begun("a", "BEGUN 0+0 fence 1"), begun("a", "BEGUN 0+0 fence 1"), start("b", ModeShared, "SUSPECT 0+0 fence 1"),
+			reserve("b", "RUN 0+1 fence 2"),
+		}},
+		{"a reservation that another START ended does not begin any more", []op{
+			reserve("a", "RUN 0+0 fence 1"), start("b", ModeShared, "SUSPECT 0+0 fence 1"), begun("a", "GONE 0+0 fence 1"),
+			reserve("a", "RUN 0+0 fence 1"), begun("a", "GONE 0+0 fence 1"), isolate("b", "RUN 0+0 fence 2"), begun("a", "GONE 0+0 fence 2"),
+			isolate("c", "RUN 0+1 fence 3"),
+		}},
+		{"START untracked leaves a reservation", []op{
+			reserve("a", "RUN 0+0 fence 1"), start("b", ModeUntracked, "RUN 0+0 fence 2"), begun("a", "BEGUN 0+0 fence 2"),
+		}},
+		{"BEGUN opens no attempt", []op{
+			begun("a", "GONE 0+0 fence 0"), start("a", ModeShared, "RUN 0+0 fence 1"), end("a", false), begun("a", "GONE 0+0 fence 1"),
+		}},
+		{"BEGUN of an attempt that is open but shared changes nothing", []op{
+			start("a", ModeShared, "RUN 0+0 fence 1"), begun("a", "BEGUN 0+0 fence 1"), start("b", ModeShared, "SUSPECT 0+0 fence 1"),
+			isolate("b", "RUN 0+0 fence 2"),
+		}},
+		{"what was decided before BEGUN does not begin", []op{
+			reserve("a", "RUN 0+0 fence 1"), fail("z", reject, "EXHAUSTED 1+0 fence 1"), begun("a", "GONE 1+0 fence 1"),
+		}},
+		{"what was handled before BEGUN does not begin", []op{
+			reserve("a", "RUN 0+0 fence 1"), end("z", true), begun("a", "GONE 0+0 fence 1"),
+		}},
+		{"what was reset before BEGUN does not begin", []op{
+			reserve("a", "RUN 0+0 fence 1"), clearLimit(""), begun("a", "GONE 0+0 fence 1"),
+		}},
 		{"a killer is exhausted without another run", []op{
-			start("a", ModeIsolated, "RUN 0+0 fence 1"), start("b", ModeIsolated, "RUN 0+1 fence 2"), start("c", ModeIsolated, "RUN 0+2 fence 3"),
-			start("d", ModeIsolated, "EXHAUSTED 0+3 fence 3"), start("e", ModeShared, "EXHAUSTED 0+3 fence 3"),
+			isolate("a", "RUN 0+0 fence 1"), isolate("b", "RUN 0+1 fence 2"), isolate("c", "RUN 0+2 fence 3"),
+			isolate("d", "EXHAUSTED 0+3 fence 3"), start("e", ModeShared, "EXHAUSTED 0+3 fence 3"),
 		}},
 		{"beside abandoned handlers: the crash before counts, the next does not", []op{
-			start("a", ModeIsolated, "RUN 0+0 fence 1"), start("b", ModeBesideAbandoned, "RUN 0+1 fence 2"),
+			isolate("a", "RUN 0+0 fence 1"), start("b", ModeBesideAbandoned, "RUN 0+1 fence 2"),
 			record(`"" 0+1 open "b" suspect false cause "crashed" error "the process died while this message ran isolated"`),
-			start("c", ModeShared, "SUSPECT 0+1 fence 2"), start("c", ModeIsolated, "RUN 0+1 fence 3"),
+			start("c", ModeShared, "SUSPECT 0+1 fence 2"), isolate("c", "RUN 0+1 fence 3"),
 			start("d", ModeBesideAbandoned, "RUN 0+2 fence 4"),
 		}},
 		{"suspicion stays after a failure", []op{
-			start("a", ModeShared, "RUN 0+0 fence 1"), start("b", ModeShared, "SUSPECT 0+0 fence 1"), start("b", ModeIsolated, "RUN 0+0 fence 2"),
+			start("a", ModeShared, "RUN 0+0 fence 1"), start("b", ModeShared, "SUSPECT 0+0 fence 1"), isolate("b", "RUN 0+0 fence 2"),
 			fail("b", again, "REQUEUE 1+0 fence 2"), start("c", ModeShared, "SUSPECT 1+0 fence 2"),
 		}},
 		{"a zombie reverses the crash that was counted", []op{
-			start("a", ModeIsolated, "RUN 0+0 fence 1"), start("b", ModeIsolated, "RUN 0+1 fence 2"),
+			isolate("a", "RUN 0+0 fence 1"), isolate("b", "RUN 0+1 fence 2"),
 			end("a", false), record(`"" 0+0 open "b" suspect false cause "" error ""`),
 			end("a", false), record(`"" 0+0 open "b" suspect false cause "" error ""`),
 		}},
 		{"a zombie that failed turns its crash into its failure", []op{
-			start("a", ModeIsolated, "RUN 0+0 fence 1"), start("b", ModeIsolated, "RUN 0+1 fence 2"),
+			isolate("a", "RUN 0+0 fence 1"), isolate("b", "RUN 0+1 fence 2"),
 			fail("a", again, "REQUEUE 1+0 fence 2"), record(`"" 1+0 open "b" suspect false cause "failed" error "boom"`),
 		}},
 		{"a failure leaves another's open attempt alone", []op{
-			start("a", ModeIsolated, "RUN 0+0 fence 1"), fail("z", again, "REQUEUE 1+0 fence 1"),
+			isolate("a", "RUN 0+0 fence 1"), fail("z", again, "REQUEUE 1+0 fence 1"),
 			record(`"" 1+0 open "a" suspect false cause "failed" error "boom"`),
 		}},
 		{"a stop counts nothing and leaves no open attempt", []op{
-			start("a", ModeIsolated, "RUN 0+0 fence 1"), end("a", false), start("b", ModeShared, "RUN 0+0 fence 2"),
+			isolate("a", "RUN 0+0 fence 1"), end("a", false), start("b", ModeShared, "RUN 0+0 fence 2"),
 		}},
 		{"a start that arrives after its attempt ended opens nothing", []op{
-			start("a", ModeIsolated, "RUN 0+0 fence 1"), end("a", false), start("a", ModeIsolated, "RUN 0+0 fence 1"),
+			isolate("a", "RUN 0+0 fence 1"), end("a", false), reserve("a", "RUN 0+0 fence 1"),
 			record(`"" 0+0 open "" suspect false cause "" error ""`),
 		}},
 		{"a start that arrives after its end, for the first time, opens nothing", []op{
-			end("a", false), start("a", ModeIsolated, "RUN 0+0 fence 0"), start("b", ModeIsolated, "RUN 0+0 fence 1"),
+			end("a", false), reserve("a", "RUN 0+0 fence 0"), isolate("b", "RUN 0+0 fence 1"),
 			record(`"" 0+0 open "b" suspect false cause "" error ""`),
 		}},
 		{"a success keeps the counts for an ack that is lost", []op{
@@ -301,7 +356,7 @@ func TestSteps(t *testing.T) {
 			record(`"" 1+0 open "" suspect false cause "failed" error "boom"`),
 		}},
 		{"a tombstone binds: a lost nack is repeated without the handler", []op{
-			fail("a", reject, "EXHAUSTED 1+0 fence 0"), start("b", ModeShared, "EXHAUSTED 1+0 fence 0"), start("c", ModeIsolated, "EXHAUSTED 1+0 fence 0"),
+			fail("a", reject, "EXHAUSTED 1+0 fence 0"), start("b", ModeShared, "EXHAUSTED 1+0 fence 0"), isolate("c", "EXHAUSTED 1+0 fence 0"),
 			fail("z", again, "EXHAUSTED 1+0 fence 0"),
 		}},
 		{"a tombstone that is met binds for ten minutes more: its dead letter may be held", []op{
@@ -325,8 +380,8 @@ func TestSteps(t *testing.T) {
 		{"a lower limit does not exhaust what was handled, only what kills after that", []op{
 			fail("a", Failure{Limit: 9, Reason: "boom"}, "REQUEUE 1+0 fence 0"), fail("b", Failure{Limit: 9, Reason: "boom"}, "REQUEUE 2+0 fence 0"),
 			fail("c", Failure{Limit: 9, Reason: "boom"}, "REQUEUE 3+0 fence 0"), end("d", true),
-			start("e", ModeShared, "RUN 3+0 fence 1"), start("f", ModeShared, "SUSPECT 3+0 fence 1"), start("f", ModeIsolated, "RUN 3+0 fence 2"),
-			start("g", ModeIsolated, "EXHAUSTED 3+1 fence 2"),
+			start("e", ModeShared, "RUN 3+0 fence 1"), start("f", ModeShared, "SUSPECT 3+0 fence 1"), isolate("f", "RUN 3+0 fence 2"),
+			isolate("g", "EXHAUSTED 3+1 fence 2"),
 		}},
 		{"a first delivery that is older than the tombstone undoes nothing", []op{
 			fail("a", reject, "EXHAUSTED 1+0 fence 0"), failFirstAfter(time.Minute, "b", again, "EXHAUSTED 1+0 fence 0"),
@@ -350,11 +405,11 @@ func TestSteps(t *testing.T) {
 			record(`"exhausted" 1+0 open "" suspect false cause "failed" error ""`),
 		}},
 		{"a new use of an id counts no crash of the one before", []op{
-			start("a", ModeIsolated, "RUN 0+0 fence 1"), start("b", ModeIsolated, "RUN 0+1 fence 2"), fail("z", reject, "EXHAUSTED 1+1 fence 2"),
-			failFirst("c", again, "REQUEUE 1+0 fence 2"), start("d", ModeIsolated, "RUN 1+0 fence 3"),
+			isolate("a", "RUN 0+0 fence 1"), isolate("b", "RUN 0+1 fence 2"), fail("z", reject, "EXHAUSTED 1+1 fence 2"),
+			failFirst("c", again, "REQUEUE 1+0 fence 2"), isolate("d", "RUN 1+0 fence 3"),
 		}},
 		{"a zombie that stops after another's success does not prolong the record", []op{
-			start("a", ModeShared, "RUN 0+0 fence 1"), start("b", ModeShared, "SUSPECT 0+0 fence 1"), start("b", ModeIsolated, "RUN 0+0 fence 2"),
+			start("a", ModeShared, "RUN 0+0 fence 1"), start("b", ModeShared, "SUSPECT 0+0 fence 1"), isolate("b", "RUN 0+0 fence 2"),
 			end("b", true), end("a", false), later(11 * time.Minute), start("c", ModeShared, "RUN 0+0 fence 3"),
 		}},
 		{"strict: a first delivery on a tombstone or a success is a new use of the id", []op{
@@ -374,12 +429,12 @@ func TestSteps(t *testing.T) {
 			fail("a", again, "REQUEUE 1+0 fence 0"), grant(1, ""), grant(3, ""), inForce("b", "RUN limit 7 <nil>"),
 		}},
 		{"a grant is given while the message runs", []op{
-			start("a", ModeIsolated, "RUN 0+0 fence 1"), fail("z", again, "REQUEUE 1+0 fence 1"), fail("y", again, "REQUEUE 2+0 fence 1"),
+			isolate("a", "RUN 0+0 fence 1"), fail("z", again, "REQUEUE 1+0 fence 1"), fail("y", again, "REQUEUE 2+0 fence 1"),
 			grant(1, ""), fail("a", again, "REQUEUE 3+0 fence 1"), fail("b", again, "EXHAUSTED 4+0 fence 1"),
 		}},
 		{"a grant counts for crashes too", []op{
-			start("a", ModeIsolated, "RUN 0+0 fence 1"), grant(1, ""), start("b", ModeIsolated, "RUN 0+1 fence 2"), start("c", ModeIsolated, "RUN 0+2 fence 3"),
-			start("d", ModeIsolated, "RUN 0+3 fence 4"), start("e", ModeIsolated, "EXHAUSTED 0+4 fence 4"),
+			isolate("a", "RUN 0+0 fence 1"), grant(1, ""), isolate("b", "RUN 0+1 fence 2"), isolate("c", "RUN 0+2 fence 3"),
+			isolate("d", "RUN 0+3 fence 4"), isolate("e", "EXHAUSTED 0+4 fence 4"),
 		}},
 		{"a grant does not stop a Reject", []op{
 			fail("a", again, "REQUEUE 1+0 fence 0"), grant(9, ""), fail("b", reject, "EXHAUSTED 2+0 fence 0"),
@@ -404,7 +459,7 @@ func TestSteps(t *testing.T) {
 			record(`"" 0+0 open "" suspect false cause "" error ""`),
 		}},
 		{"an attempt that runs through a reset is counted first", []op{
-			fail("z", again, "REQUEUE 1+0 fence 0"), start("a", ModeIsolated, "RUN 1+0 fence 1"), clearLimit(""),
+			fail("z", again, "REQUEUE 1+0 fence 0"), isolate("a", "RUN 1+0 fence 1"), clearLimit(""),
 			start("b", ModeShared, "RUN 0+0 fence 2"), fail("a", again, "REQUEUE 1+0 fence 2"),
 		}},
 		{"a reset lifts a tombstone, a wait and suspicion", []op{

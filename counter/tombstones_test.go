@@ -75,6 +75,9 @@ func TestTakenIsNotListed(t *testing.T) {
 			if _, err := c.Start(t.Context(), attempt(m, "a"), ModeIsolated, 2); err != nil {
 				t.Fatal(err)
 			}
+			if _, err := c.Begun(t.Context(), attempt(m, "a")); err != nil {
+				t.Fatal(err)
+			}
 			if _, err := c.Start(t.Context(), attempt(m, "b"), ModeIsolated, 1); err != nil { // counts the crash of a, and writes the tombstone
 				t.Fatal(err)
 			}

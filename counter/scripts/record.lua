@@ -1,5 +1,5 @@
--- The beginning of every script. For each step, a script reads a record (this file), decides (start.lua, fail.lua, end.lua,
--- grant.lua, reset.lua, skip.lua or removed.lua), and writes and replies (save.lua):
+-- The beginning of every script. For each step, a script reads a record (this file), decides (start.lua, begun.lua, fail.lua,
+-- end.lua, moved.lua, grant.lua, reset.lua, skip.lua or removed.lua), and writes and replies (save.lua):
 --   cat record.lua fail.lua save.lua | redis-cli -x SCRIPT LOAD
 -- docs/protocol.md says when a consumer sends which step, and what it does then.
 -- One call takes several steps of one kind on one queue: starting a script costs half as much as a step.
@@ -76,7 +76,8 @@
 --   first last cause      time of the first counted attempt, ms from there to the last, and the cause of the last: the word
 --                         that FAIL was given, or crashed; of the tombstone of a skip: skipped, and the operator's reason;
 --                         of a tombstone whose counts are below the limit, because the message was too old: too-old
---   open mode since       the open attempt: its token, shared or isolated, and when it began
+--   open mode since       the open attempt: its token; shared, reserved or isolated; and when START let it run. An isolated attempt is
+--                         reserved from its START to its BEGUN: its handler has not begun, so its death counts no crash
 --   listed                when the record was last moved in the index; of a tombstone in dead, when it was written (in one of an earlier
 --                         version, or later); 0: it is in neither
 --   limit                 the last limit above 0 that a step was given, before override and grant. exhausted: the limit in

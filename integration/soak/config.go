@@ -64,7 +64,7 @@ func parseFlags(args []string) (config, error) {
 	f.BoolVar(&c.connecting, "connecting", false, "with -store-faults late, lossy or slow: also to the requests that open a connection to the store")
 	f.StringVar(&c.kind, "type", string(topology.Quorum), "of the queue: quorum or classic; that of its dead letters is always a quorum queue")
 	f.Uint64Var(&c.seed, "seed", 0, "of messages and faults; 0: a random one, which is printed")
-	f.StringVar(&c.only, "only", "", "inject faults of these `kinds` only, separated by commas")
+	f.StringVar(&c.only, "only", "", "inject faults of these `kinds` only, separated by commas; one that is named twice comes twice as often")
 	f.IntVar(&c.processes, "processes", 3, "consumer processes; if not given, one for each of -languages at least")
 	languages := f.String("languages", inGo, "`languages` of the consumer processes in turn, separated by commas: go, python, node, http")
 	f.IntVar(&c.concurrency, "concurrency", 16, "handlers in parallel, in each")

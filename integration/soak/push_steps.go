@@ -19,6 +19,11 @@ func (p *pusher) watchSteps(words []string) proxy.Treatment {
 	p.mu.Lock()
 	number := p.number
 	p.mu.Unlock()
+	for _, s := range all {
+		if s.isBegun() { // the process may die before the reply
+			p.log.Forward(audit.Event{Kind: audit.Asked, Process: number, Session: p.sessionAt(number, began), ID: s.id(), Token: s[0], Step: audit.StepBegun})
+		}
+	}
 	return proxy.Treatment{Replied: func(raw []byte) {
 		for _, e := range stepped(all, raw) {
 			e.Process, e.Session, e.Took = number, p.sessionAt(number, began), time.Since(began)
@@ -57,6 +62,10 @@ func stepped(all []stepArgs, raw []byte) (events []audit.Event) {
 // event is what the request says of a step.
 func (s stepArgs) event() audit.Event {
 	e := audit.Event{Kind: audit.Stepped, ID: s.id(), Token: s[0], Step: audit.StepEnd}
+	if s.isBegun() {
+		e.Step = audit.StepBegun
+		return e
+	}
 	causes := []string{"failed", "panicked", "timed-out", "rejected"}
 	if slices.Contains(causes, s[commonArgs+1]) { // a START and an END have a number there
 		e.Step = audit.StepFail

@@ -36,6 +36,9 @@ func TestSteppedReadsTheWire(t *testing.T) {
 		"fail": {one("10", "timed-out", "shared", "5"), verdict("REQUEUE"), []audit.Event{with(func(e *audit.Event) {
 			e.Step, e.Verdict, e.Failures, e.Crashes, e.Limit = audit.StepFail, "requeue", 1, 2, 4
 		})}},
+		"begun": {one(), verdict("BEGUN"), []audit.Event{with(func(e *audit.Event) {
+			e.Step, e.Verdict, e.Failures, e.Crashes, e.Limit = audit.StepBegun, "begun", 1, 2, 4
+		})}},
 		"end":       {one("1", "600000"), verdict("ENDED"), []audit.Event{with(func(e *audit.Event) { e.Step, e.Verdict = audit.StepEnd, "ended" })}},
 		"no reply":  {one("1", "600000"), nil, []audit.Event{with(func(e *audit.Event) { e.Step, e.Err = audit.StepEnd, errNoReply.Error() })}},
 		"an error":  {one("1", "600000"), []byte("-LOADING x\r\n"), []audit.Event{with(func(e *audit.Event) { e.Step, e.Err = audit.StepEnd, "LOADING x" })}},

@@ -28,6 +28,15 @@ func (c recorder) Start(ctx context.Context, a counter.Attempt, mode counter.Mod
 	return answer, err
 }
 
+// Begun takes the step BEGUN. It writes first that it does: the process may die before the reply.
+func (c recorder) Begun(ctx context.Context, a counter.Attempt) (counter.Reply, error) {
+	c.member.log.Write(audit.Event{Kind: audit.Asked, Step: audit.StepBegun, ID: a.ID, Token: a.Token, Session: int(c.member.session.Load())})
+	began := time.Now()
+	answer, err := c.Counter.Begun(ctx, a)
+	c.write(a, audit.Event{Step: audit.StepBegun, Took: time.Since(began)}, answer, err)
+	return answer, err
+}
+
 // Fail takes the step FAIL.
 func (c recorder) Fail(ctx context.Context, a counter.Attempt, f counter.Failure) (counter.Reply, error) {
 	began := time.Now()

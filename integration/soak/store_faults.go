@@ -44,9 +44,13 @@ var storeFaults = []storeFault{
 		},
 	},
 	{
+		name: "begun", says: "one healthy message and four killers: replies to its BEGUN are lost", drain: time.Minute,
+		directed: func(words []string) proxy.Part { return lostIf(proxy.Reply, words, stepArgs.isBegun) },
+	},
+	{
 		name: "end", says: "one healthy message and four killers: its END is lost", drain: time.Minute,
 		directed: func(words []string) proxy.Part {
-			return lostIf(proxy.Request, words, func(s stepArgs) bool { return s.mode() == "" })
+			return lostIf(proxy.Request, words, func(s stepArgs) bool { return s.mode() == "" && !s.isBegun() })
 		},
 	},
 }
@@ -121,6 +125,9 @@ func (s stepArgs) mode() string {
 	return ""
 }
 
+// isBegun reports whether the step is BEGUN, which has no arguments of its own.
+func (s stepArgs) isBegun() bool { return len(s) == commonArgs }
+
 // steps takes a script call apart: its arguments are the TTL and then, for each record, those of one step.
 func steps(words []string) (all []stepArgs) {
 	if len(words) < 3 || !strings.HasPrefix(strings.ToLower(words[0]), "eval") {
@@ -133,7 +140,7 @@ func steps(words []string) (all []stepArgs) {
 	}
 	args := words[3+keys+1:]
 	width := len(args) / (keys - othersFirst)
-	if width <= commonArgs {
+	if width < commonArgs {
 		return nil
 	}
 	for s := range slices.Chunk(args, width) {

@@ -13,6 +13,7 @@ var Invariants = []struct{ Name, Text string }{
 	{"I3", "a handler ran no more often than its message's limit allows, and for returns that were not its fault"},
 	{"I4", "an attempt was counted once"},
 	{"I5", "a crash was counted only against an isolated attempt, and reversed if its process lived on; no harmless message was dead-lettered"},
+	{"begun", "a crash was counted only against an attempt whose handler had begun, or was to begin at the answer to its BEGUN"},
 	{"I6", "nothing was handled before what was published before it"},
 	{"I7", "an attempt changed nothing but its own count and open attempt"},
 	{"I8", "without the store's answer nothing was decided, and nothing spun"},
@@ -45,6 +46,7 @@ type Report struct {
 	Condemned    int                `json:"innocents_dead_lettered"` // of them
 	Mistaken     int                `json:"crashes_mistaken"`        // counted against attempts that were only stopped: the store was out of reach
 	MostRuns     int                `json:"most_runs"`               // of one message
+	Unbegun      []string           `json:"crashes_unbegun"`         // counted against attempts whose BEGUN was sent, and whose handler did not begin, each with its attempt
 	Undecided    []string           `json:"crashes_undecided"`       // counted against what the store left undecided for over 2 s, each with its attempt
 	DrainSeconds float64            `json:"drain_seconds"`           // once all was published and no fault began any more
 	FaultsByKind map[string]int     `json:"faults"`
@@ -101,6 +103,10 @@ func (m *model) finish() {
 		m.checkAttempt(a)
 		m.checkIsolated(a)
 		m.checkGate(a)
+		m.checkBegan(a)
+		if a.crashed { // of a complete history
+			m.checkBegun(a)
+		}
 	}
 	if !m.plan.Complete { // else each was checked at the step that counted it
 		m.checkCrashes()

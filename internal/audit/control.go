@@ -38,7 +38,7 @@ func (m *model) checkSkipped(e Event) {
 	of, _ := kinds(was.Tokens)
 	begun := was.OpenToken == e.Token || of[e.Token] != 0
 	switch {
-	case e.Step == StepStart && begun:
+	case e.Step == StepStart && begun, e.Step == StepBegun:
 	case e.Step == StepEnd:
 		if is.State != "skip" && !e.Succeeded {
 			m.violated("skip", "END made the skipped message %s %q", e.ID, is.State)

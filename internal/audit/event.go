@@ -13,6 +13,7 @@ const (
 	Lost     Kind = "lost"     // that session is gone, and this process did not close it
 	Began    Kind = "began"    // a run of the handler
 	Ended    Kind = "ended"    // it returned; Outcome says what
+	Asked    Kind = "asked"    // the step BEGUN is about to be sent, and its handler called once it is answered
 	Stepped  Kind = "stepped"  // the store was asked, and answered or did not
 	Decided  Kind = "decided"  // what was done with the delivery; Decision says what
 	Stopping Kind = "stopping" // the process was asked to stop
@@ -113,7 +114,8 @@ type Record struct {
 	Crashes       int           `json:"crashes,omitempty"`
 	Tokens        string        `json:"tokens,omitempty"` // as stored: ";token=kind" each
 	OpenToken     string        `json:"open,omitempty"`
-	OpenExclusive bool          `json:"open_exclusive,omitempty"`
+	OpenExclusive bool          `json:"open_exclusive,omitempty"` // and it has begun
+	OpenReserved  bool          `json:"open_reserved,omitempty"`  // a START of that mode let it run, and it has not
 	Suspect       bool          `json:"suspect,omitempty"`
 	Duplicate     bool          `json:"duplicate,omitempty"` // possibly two messages of one id
 	Fence         int64         `json:"fence,omitempty"`
@@ -181,6 +183,7 @@ const (
 // Steps.
 const (
 	StepStart = "start"
+	StepBegun = "begun" // that the handler of an isolated attempt is called now
 	StepFail  = "fail"
 	StepEnd   = "end"
 	StepMoved = "moved"
@@ -189,6 +192,7 @@ const (
 // Verdicts that a check knows.
 const (
 	VerdictRun       = "run"
+	VerdictBegun     = "begun"
 	VerdictWait      = "wait"
 	VerdictRequeue   = "requeue"
 	VerdictExhausted = "exhausted"

@@ -49,10 +49,10 @@ func (m *model) checkGate(a *attempt) {
 	}
 }
 
-// undecided returns the times in which the store owed an answer to a step of an exclusive attempt: to START, and to the step that
-// closes the attempt. An answer that never came is owed until the process is gone.
+// undecided returns the times in which the store owed an answer to a step of an exclusive attempt: to START, to BEGUN, and to the step
+// that closes the attempt. An answer that never came is owed until the process is gone.
 func (m *model) undecided(a *attempt) (spans []span) {
-	for _, asks := range []func(Event) bool{opensExclusive, closes} {
+	for _, asks := range []func(Event) bool{opensExclusive, begins, closes} {
 		i := slices.IndexFunc(a.steps, asks)
 		if i < 0 {
 			continue
@@ -62,7 +62,7 @@ func (m *model) undecided(a *attempt) (spans []span) {
 			owed.to = a.process.exited
 		}
 		for _, e := range a.steps[i:] {
-			if e.Verdict != "" && (opensExclusive(e) || closes(e)) {
+			if e.Verdict != "" && (asks(e) || closes(e)) {
 				owed.to = e.At
 				break
 			}
@@ -73,6 +73,8 @@ func (m *model) undecided(a *attempt) (spans []span) {
 }
 
 func opensExclusive(e Event) bool { return e.Step == StepStart && e.Exclusive }
+
+func begins(e Event) bool { return e.Step == StepBegun }
 
 func closes(e Event) bool { return e.Step == StepEnd || e.Step == StepFail }
 
@@ -105,6 +107,29 @@ func (m *model) checkCrashCounted(by, a *attempt, msg *message, e Event) {
 	}
 }
 
+// checkBegun checks that an attempt which was counted as a crash had begun. The store cannot know whether the answer to BEGUN arrived, so
+// it counts an attempt whose process was killed before: that is reported.
+func (m *model) checkBegun(a *attempt) {
+	switch {
+	case !a.began.IsZero():
+	case a.asked:
+		m.report.Unbegun = append(m.report.Unbegun, a.id+": "+m.storyOf(a))
+	default:
+		m.violated("begun", "a crash of %s was counted, and its handler was not to begin: %s", a.id, m.storyOf(a))
+	}
+}
+
+// checkBegan checks that a handler which began with nothing beside it had its BEGUN answered.
+func (m *model) checkBegan(a *attempt) {
+	if a.began.IsZero() || !a.asked {
+		return
+	}
+	e, ok := find(a.steps, func(e Event) bool { return begins(e) && e.Verdict == VerdictBegun })
+	if !ok || e.At.After(a.began) {
+		m.violated("begun", "%s began before its BEGUN was answered: %s", a.id, m.storyOf(a))
+	}
+}
+
 // checkCrashes is I5 of what the end shows. A crash is counted against the message that killed its process. If another handler ran
 // when the process died, the kill may have been its own. The store must have left the message undecided for longer than the lock is held.
 func (m *model) checkCrashes() {
@@ -119,6 +144,9 @@ func (m *model) checkCrashes() {
 				m.checkCrash(a)
 			} else { // its process died before it recorded a step
 				a = &attempt{token: token, id: id, process: m.owners[processPart(token)]}
+			}
+			if !a.crashedRemotely() {
+				m.checkBegun(a)
 			}
 			if a.process != nil {
 				m.checkKiller(a)

@@ -36,7 +36,7 @@ func newModel(r *Report) *model {
 func (m *model) add(e Event) {
 	m.now = e.At
 	switch e.Kind {
-	case Began, Ended, Stepped, Decided, Written:
+	case Began, Ended, Asked, Stepped, Decided, Written:
 		m.addAttempt(e)
 	case Opened, Lost, Stopping, Stopped, Exited, Cut, Closed, Told, Started, Heard, Unheard:
 		m.addProcess(e)
@@ -95,6 +95,8 @@ func (m *model) addAttempt(e Event) {
 		if c := m.copies[a.copy]; c != nil && e.Outcome == OK {
 			c.finish(e.At)
 		}
+	case Asked:
+		a.asked = true
 	case Stepped:
 		a.steps = append(a.steps, e)
 	case Decided:

@@ -100,7 +100,7 @@ func (m *model) endProcess(p *process, e Event) {
 // repeated, or the session of the attempt had ended, which cuts that short.
 func (m *model) spare(p *process) {
 	for _, a := range p.attempts {
-		if a.id == p.killer.id || a.outcome == Crashed || m.failing(a) || a.leftOpen() {
+		if a.id == p.killer.id || a.outcome == Crashed || m.failing(a) {
 			continue
 		}
 		since := a.unanswered()
@@ -112,7 +112,7 @@ func (m *model) spare(p *process) {
 // lose marks what may be counted as a crash among attempts that lose their session or process now.
 func (m *model) lose(p *process, lost func(*attempt) bool) {
 	for _, a := range p.attempts {
-		if lost(a) && !a.innocent && (m.failing(a) || a.leftOpen() || !a.unanswered().IsZero() || m.onlyHandler(a)) {
+		if lost(a) && !a.innocent && (m.failing(a) || !a.unanswered().IsZero() || m.onlyHandler(a)) {
 			a.countable = true
 		}
 	}

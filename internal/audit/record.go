@@ -36,9 +36,6 @@ func (m *model) checkWritten(a *attempt, e Event) {
 func (m *model) checkStep(a *attempt, msg *message, e Event) {
 	switch e.Step {
 	case StepStart:
-		if died := !a.process.clean && !a.process.exited.IsZero(); died && a.doubled(e) {
-			a.innocent = false
-		}
 		a.countable = a.countable || (!a.session.gone.IsZero() || m.died(a)) && !a.innocent
 	case StepFail:
 		if !m.failing(a) {
@@ -61,19 +58,6 @@ func (a *attempt) times(step string) (n int) {
 		}
 	}
 	return n
-}
-
-// doubled reports whether the network delivered a START twice, the second time after the first was answered WAIT. The store
-// cannot tell this from the START that follows a WAIT: docs/guarantees.md, "A late START". A START whose answer the process
-// still waited for is not one.
-func (a *attempt) doubled(e Event) bool {
-	_, waited := a.answered(StepStart, VerdictWait)
-	return e.Step == StepStart && e.Late && e.Verdict == VerdictRun && waited && a.unanswered().IsZero()
-}
-
-// leftOpen reports whether the last step that the store took is a START that was delivered twice: its process does not know.
-func (a *attempt) leftOpen() bool {
-	return len(a.written) > 0 && a.began.IsZero() && a.doubled(a.written[len(a.written)-1])
 }
 
 // checkRecord is I4 and I10: a record counts each of its tokens once, and expires.
@@ -147,6 +131,7 @@ func (m *model) checkTouched(by *attempt, msg *message, e Event) {
 	switch {
 	case e.Step != StepStart:
 		m.violated("I7", "%s changed the open attempt of another at %s", e.Step, e.ID)
+	case was.OpenReserved: // its handler does not begin any more
 	case !e.Exclusive && !e.Beside && was.OpenToken != "" && (msg.moves == 0 || m.plan.Isolation != IsolationOff): // there copies open one to wait for each other
 		m.violated("I7", "START replaced an open attempt at %s that may still run", e.ID)
 	}
@@ -155,7 +140,7 @@ func (m *model) checkTouched(by *attempt, msg *message, e Event) {
 // checkCounted takes in as what each attempt is counted.
 func (m *model) checkCounted(by *attempt, msg *message, e Event) {
 	before, _ := kinds(e.before().Tokens)
-	if e.Step != StepStart && e.Step != StepMoved && msg.kinds[e.Token] == 'c' {
+	if (e.Step == StepFail || e.Step == StepEnd) && msg.kinds[e.Token] == 'c' {
 		m.violated("I5", "%s did not reverse the crash of an attempt whose process lives: %s", e.Step, m.storyOf(by))
 	}
 	for _, token := range slices.Sorted(maps.Keys(msg.kinds)) {

@@ -126,6 +126,9 @@ func (r *Record) line(short func(string) string) string {
 		if r.OpenExclusive {
 			out += " exclusive"
 		}
+		if r.OpenReserved {
+			out += " reserved"
+		}
 	}
 	if r.Suspect {
 		out += " suspect"

@@ -56,6 +56,7 @@ type attempt struct {
 	written     []Event // as the store took them
 	decided     []Event
 
+	asked     bool // its BEGUN was sent, so its handler is about to be called
 	kind      byte // as what it was counted: f, c; 0: it was not, or that was reversed
 	crashed   bool // it was counted as a crash at some time
 	countable bool // as a crash: it was open, and ran isolated or had failed, when its process or session was lost

@@ -71,7 +71,7 @@ func stateOf(r counter.Record, now time.Time, consumers int) State {
 	switch {
 	case r.OpenToken != "" && consumers == 0:
 		return Left
-	case r.OpenToken != "" && r.OpenMode == counter.ModeIsolated:
+	case r.OpenToken != "" && r.OpenMode != counter.ModeShared:
 		return Isolated
 	case r.OpenToken != "":
 		return Running

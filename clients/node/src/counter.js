@@ -92,7 +92,7 @@ export class Counter {
 
   /**
    * Asks whether an attempt at a redelivered message may run, and opens it. After an error it may or may not be open: start
-   * again with the same token, or end.
+   * again with the same token, or end. Mode 'isolated' only reserves the attempt: call begun before its handler.
    * @param {CountedAttempt} attempt
    * @param {Mode} mode what else runs in this process meanwhile
    * @param {number} limit counted attempts at which the message is exhausted, 1 to 1001
@@ -102,6 +102,18 @@ export class Counter {
   async start(attempt, mode, limit, { timeout = 1000 } = {}) {
     if (!(limit >= 1)) throw new FieldError('limit', limit, '1 at least')
     return this.step('start', attempt, Math.min(limit, MAX_LIMIT), [mode, attempt.floor ?? 0, ceil(attempt.maxAge ?? 0), ...laterOf(attempt)], timeout)
+  }
+
+  /**
+   * Makes an isolated attempt countable that START let run: from now on the next START counts a crash if it is still open. Call it
+   * immediately before the handler, and call the handler only after the verdict BEGUN. After GONE the attempt is not open: end it,
+   * and begin another one. After an error it may or may not be countable: call begun again with the same token, or end.
+   * @param {CountedAttempt} attempt
+   * @param {{ timeout?: number }} [options] ms; 1000 if absent
+   * @returns {Promise<Reply>}
+   */
+  async begun(attempt, { timeout = 1000 } = {}) {
+    return this.step('begun', attempt, 0, [], timeout)
   }
 
   /**
@@ -132,7 +144,7 @@ export class Counter {
   }
 
   /**
-   * @param {'start' | 'fail' | 'end'} name
+   * @param {'start' | 'begun' | 'fail' | 'end'} name
    * @param {CountedAttempt} a
    * @param {number} limit
    * @param {(string | number | Buffer)[]} own arguments of the step

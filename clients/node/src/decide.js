@@ -68,14 +68,14 @@ export function decideMode(abandoned) {
 }
 
 /**
- * The step to hold the delivery for after a START without a verdict. If it was sent under the isolation lock and may have been
- * taken, it may have opened an isolated attempt, which must be closed first.
+ * The step to hold the delivery for after a START or BEGUN without a verdict that lets the handler run. If the attempt is isolated
+ * and may be open, it must be closed first.
  * @param {Step} sending
- * @param {boolean} doubt
+ * @param {boolean} open
  * @returns {Step}
  */
-export function decideUnstarted(sending, doubt) {
-  return sending === ISOLATE && doubt ? RETRACT : sending
+export function decideUnstarted(sending, open) {
+  return sending === ISOLATE && open ? RETRACT : sending
 }
 
 /**

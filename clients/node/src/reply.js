@@ -1,9 +1,9 @@
 import { StoreError } from './errors.js'
 
 /**
- * What the consumer does after a step: START answers RUN, WAIT, SUSPECT or EXHAUSTED; FAIL answers REQUEUE or EXHAUSTED;
- * END answers ENDED. To a copy from the later lane START and FAIL also answer STALE.
- * @typedef {'RUN' | 'WAIT' | 'SUSPECT' | 'EXHAUSTED' | 'REQUEUE' | 'ENDED' | 'STALE'} Verdict
+ * What the consumer does after a step: START answers RUN, WAIT, SUSPECT or EXHAUSTED; BEGUN answers BEGUN or GONE; FAIL answers
+ * REQUEUE or EXHAUSTED; END answers ENDED. To a copy from the later lane START and FAIL also answer STALE.
+ * @typedef {'RUN' | 'WAIT' | 'SUSPECT' | 'EXHAUSTED' | 'REQUEUE' | 'ENDED' | 'STALE' | 'BEGUN' | 'GONE'} Verdict
  */
 
 /**
@@ -20,17 +20,18 @@ import { StoreError } from './errors.js'
  * @property {boolean} possibleDuplicate this step is the first sign that two messages have this id
  */
 
-const VERDICTS = new Set(['RUN', 'WAIT', 'SUSPECT', 'EXHAUSTED', 'REQUEUE', 'ENDED', 'STALE'])
+const VERDICTS = new Set(['RUN', 'WAIT', 'SUSPECT', 'EXHAUSTED', 'REQUEUE', 'ENDED', 'STALE', 'BEGUN', 'GONE'])
 
 /** @type {Record<string, Set<string>>} */
 const OF_STEP = {
-  start: new Set(['RUN', 'WAIT', 'SUSPECT', 'EXHAUSTED', 'STALE']), fail: new Set(['REQUEUE', 'EXHAUSTED', 'STALE']), end: new Set(['ENDED']),
+  start: new Set(['RUN', 'WAIT', 'SUSPECT', 'EXHAUSTED', 'STALE']), begun: new Set(['BEGUN', 'GONE']),
+  fail: new Set(['REQUEUE', 'EXHAUSTED', 'STALE']), end: new Set(['ENDED']),
 }
 
 /**
  * Reads a script's reply to one step. Nothing is decided from a reply that it refuses.
  * @param {unknown} reply
- * @param {'start' | 'fail' | 'end'} [step] that may answer only with its own verdicts
+ * @param {'start' | 'begun' | 'fail' | 'end'} [step] that may answer only with its own verdicts
  * @returns {Reply}
  */
 export function parseReply(reply, step) {

@@ -12,6 +12,7 @@ function script(...parts) {
 /** The steps share their beginning and end; only the middle part differs. */
 export const scripts = {
   start: script('record', 'start', 'save'),
+  begun: script('record', 'begun', 'save'),
   fail: script('record', 'fail', 'save'),
   end: script('record', 'end', 'save'),
   control: script('control'),

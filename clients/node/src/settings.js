@@ -38,6 +38,7 @@ import { thisProcess } from './token.js'
  * Takes the steps that count a message. A Counter is one.
  * @typedef {object} Steps
  * @property {(a: import('./counter.js').CountedAttempt, mode: import('./decide.js').Mode, limit: number, options?: { timeout?: number }) => Promise<import('./reply.js').Reply>} start
+ * @property {import('./counter.js').Counter['begun']} begun
  * @property {(a: import('./counter.js').CountedAttempt, failure: import('./counter.js').Failure, options?: { timeout?: number }) => Promise<import('./reply.js').Reply>} fail
  * @property {(a: import('./counter.js').CountedAttempt, succeeded: boolean, options?: { timeout?: number }) => Promise<unknown>} end
  * @property {number} [ttl] ms that a record is kept

@@ -57,8 +57,9 @@ async function start(s, d) {
 }
 
 /**
- * Begins an attempt with no other handler beside it. START and the step that closes the attempt are sent under the isolation lock:
- * between them a death of this process counts against this message.
+ * Begins an attempt with no other handler beside it. START, BEGUN and the step that closes the attempt are sent under the isolation
+ * lock. START only reserves the attempt. From BEGUN on a death of this process counts against this message, so BEGUN is the last
+ * thing before the handler: it goes out only to a store that has just replied.
  * @param {Deliveries} s
  * @param {Delivery} d
  * @returns {Promise<Step>}
@@ -68,14 +69,17 @@ async function startIsolated(s, d) {
     if (!await lockAll(s, d)) return giveBack(s, d)
     d.mode = decideMode(s.isolation.abandoned)
     const sent = await sendStart(s, d)
-    let { next } = sent
-    if (next === RUN && !s.stop.done) return RUN
-    if (next === RUN) {
+    let { next, error } = sent
+    if (next === RUN && d.mode === 'isolated' && !s.stop.done) error = await sendBegun(s, d)
+    if (next === RUN && s.stop.done) {
       await close(s, d)
       next = LEAVE
+      error = undefined
+    } else if (next === RUN && !error) {
+      return RUN
     }
     s.release(d)
-    if (sent.error) next = await hold(s, d, decideUnstarted(ISOLATE, d.doubt), sent.error)
+    if (error) next = await hold(s, d, decideUnstarted(ISOLATE, d.open), error)
     else if (next === WAIT) next = await holdFor(s, d, d.reply?.wait ?? 0, ISOLATE)
     if (next === RETRACT) return retract(s, d)
     if (next !== ISOLATE) return next
@@ -122,6 +126,26 @@ async function sendStart(s, d) {
       decided(s, d)
     }
     return { next: START, error: err instanceof Error ? err : new Error(textOf(err)) }
+  }
+}
+
+/**
+ * Tells the store that the handler of an isolated attempt is called now. After an error it must not be called.
+ * @param {Deliveries} s
+ * @param {Delivery} d
+ * @returns {Promise<Error | undefined>}
+ */
+async function sendBegun(s, d) {
+  try {
+    const { verdict } = await send(s, d, async (options) => {
+      const reply = await s.settings.counter.begun(d.counted(), options)
+      if (reply.verdict !== 'BEGUN' && reply.verdict !== 'GONE') throw new StoreError('unexpected reply', `BEGUN got ${reply.verdict}`)
+      return reply
+    }, true)
+    if (verdict === 'BEGUN') return undefined
+    return new Error('the attempt is not open any more: the store lost it, another consumer has the message, or an operator decided about it')
+  } catch (err) {
+    return err instanceof Error ? err : new Error(textOf(err))
   }
 }
 

@@ -24,6 +24,8 @@ function write(kind, fields = {}) {
 /** Has a counter write down each step, and what the store replied. */
 function record(counter) {
   const recording = (step, take) => async (attempt, ...rest) => {
+    const of = { step, id: String(attempt.id), token: attempt.token, session: sessions }
+    if (step === 'begun') write('asked', of) // the process may die before the reply
     const began = performance.now()
     let reply
     let error
@@ -39,12 +41,12 @@ function record(counter) {
       if (alone && reply?.verdict === 'RUN') isolating.add(attempt.token)
       const counts = step === 'end' ? {} : { failures: reply?.failures, crashes: reply?.crashes, limit: reply?.limit }
       write('stepped', {
-        step, id: String(attempt.id), token: attempt.token, session: sessions, exclusive: mode === 'isolated', beside: mode === 'beside-abandoned',
+        ...of, exclusive: mode === 'isolated', beside: mode === 'beside-abandoned',
         took: Math.round((performance.now() - began) * MS), verdict: reply?.verdict.toLowerCase(), err: error && String(error.message), ...counts,
       })
     }
   }
-  for (const step of ['start', 'fail', 'end']) counter[step] = recording(step, counter[step])
+  for (const step of ['start', 'begun', 'fail', 'end']) counter[step] = recording(step, counter[step])
   return counter
 }
 

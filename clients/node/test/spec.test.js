@@ -149,6 +149,9 @@ class Run {
       case 'START':
         reply = this.counter.start({ ...attempt, floor: step.floor }, step.mode, step.limit)
         break
+      case 'BEGUN':
+        reply = this.counter.begun(attempt)
+        break
       case 'FAIL':
         reply = this.counter.fail(attempt, { limit: step.limit, wait: step.wait, cause: step.cause, reason: bytes(step.reason), ran: step.ran, atMost: step.at_most })
         break

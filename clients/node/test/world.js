@@ -80,8 +80,8 @@ export class World {
     }
     const script = this.c.replies?.[id]?.[name]
     if (!script) {
-      assert.equal(name, 'END', `${name} of ${id} has no reply`)
-      return { verdict: 'ENDED' }
+      assert.ok(name === 'END' || name === 'BEGUN', `${name} of ${id} has no reply`)
+      return { verdict: name === 'END' ? 'ENDED' : 'BEGUN' }
     }
     const n = this.sent.get(id + name) ?? 0
     this.sent.set(id + name, n + 1)
@@ -91,6 +91,7 @@ export class World {
   counter() {
     return {
       start: (a, mode, limit, o) => this.step(a, 'START', { mode, first: Boolean(a.first), floor: a.floor ?? 0, limit, max_age: a.maxAge, later: a.later }, o?.timeout),
+      begun: (a, o) => this.step(a, 'BEGUN', {}, o?.timeout),
       fail: (a, f, o) => this.step(a, 'FAIL', { first: Boolean(a.first), limit: f.limit, wait: f.wait, cause: f.cause, reason: f.reason, max_age: a.maxAge, at_most: f.atMost, later: a.later }, o?.timeout),
       end: (a, succeeded, o) => this.step(a, 'END', { succeeded }, o?.timeout),
       control: async () => ({ paused: this.paused, by: '', why: '', at: 0, skips: new Set(this.skips) }),

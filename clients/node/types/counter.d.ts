@@ -80,7 +80,7 @@ export class Counter {
     queueKeys: Map<string, string>;
     /**
      * Asks whether an attempt at a redelivered message may run, and opens it. After an error it may or may not be open: start
-     * again with the same token, or end.
+     * again with the same token, or end. Mode 'isolated' only reserves the attempt: call begun before its handler.
      * @param {CountedAttempt} attempt
      * @param {Mode} mode what else runs in this process meanwhile
      * @param {number} limit counted attempts at which the message is exhausted, 1 to 1001
@@ -88,6 +88,17 @@ export class Counter {
      * @returns {Promise<Reply>}
      */
     start(attempt: CountedAttempt, mode: Mode, limit: number, { timeout }?: {
+        timeout?: number;
+    }): Promise<Reply>;
+    /**
+     * Makes an isolated attempt countable that START let run: from now on the next START counts a crash if it is still open. Call it
+     * immediately before the handler, and call the handler only after the verdict BEGUN. After GONE the attempt is not open: end it,
+     * and begin another one. After an error it may or may not be countable: call begun again with the same token, or end.
+     * @param {CountedAttempt} attempt
+     * @param {{ timeout?: number }} [options] ms; 1000 if absent
+     * @returns {Promise<Reply>}
+     */
+    begun(attempt: CountedAttempt, { timeout }?: {
         timeout?: number;
     }): Promise<Reply>;
     /**
@@ -112,13 +123,13 @@ export class Counter {
         timeout?: number;
     }): Promise<Reply>;
     /**
-     * @param {'start' | 'fail' | 'end'} name
+     * @param {'start' | 'begun' | 'fail' | 'end'} name
      * @param {CountedAttempt} a
      * @param {number} limit
      * @param {(string | number | Buffer)[]} own arguments of the step
      * @param {number} timeout
      */
-    step(name: "start" | "fail" | "end", a: CountedAttempt, limit: number, own: (string | number | Buffer)[], timeout: number): Promise<import("./reply.js").Reply>;
+    step(name: "start" | "begun" | "fail" | "end", a: CountedAttempt, limit: number, own: (string | number | Buffer)[], timeout: number): Promise<import("./reply.js").Reply>;
     /**
      * The keys and arguments of a step, which scripts/record.lua describes.
      * @param {CountedAttempt} a

@@ -22,13 +22,13 @@ export function decideStarted(verdict: string): Step | undefined;
  */
 export function decideMode(abandoned: number): Mode;
 /**
- * The step to hold the delivery for after a START without a verdict. If it was sent under the isolation lock and may have been
- * taken, it may have opened an isolated attempt, which must be closed first.
+ * The step to hold the delivery for after a START or BEGUN without a verdict that lets the handler run. If the attempt is isolated
+ * and may be open, it must be closed first.
  * @param {Step} sending
- * @param {boolean} doubt
+ * @param {boolean} open
  * @returns {Step}
  */
-export function decideUnstarted(sending: Step, doubt: boolean): Step;
+export function decideUnstarted(sending: Step, open: boolean): Step;
 /**
  * The step after the handler ended. A success or a rejection counts even while stopping: both are the handler's own decision
  * about the message.

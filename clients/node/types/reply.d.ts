@@ -1,10 +1,10 @@
 /**
  * Reads a script's reply to one step. Nothing is decided from a reply that it refuses.
  * @param {unknown} reply
- * @param {'start' | 'fail' | 'end'} [step] that may answer only with its own verdicts
+ * @param {'start' | 'begun' | 'fail' | 'end'} [step] that may answer only with its own verdicts
  * @returns {Reply}
  */
-export function parseReply(reply: unknown, step?: "start" | "fail" | "end"): Reply;
+export function parseReply(reply: unknown, step?: "start" | "begun" | "fail" | "end"): Reply;
 /**
  * The number of counted attempts, which the limit bounds.
  * @param {{ failures: number, crashes: number }} r
@@ -14,10 +14,10 @@ export function counted(r: {
     crashes: number;
 }): number;
 /**
- * What the consumer does after a step: START answers RUN, WAIT, SUSPECT or EXHAUSTED; FAIL answers REQUEUE or EXHAUSTED;
- * END answers ENDED. To a copy from the later lane START and FAIL also answer STALE.
+ * What the consumer does after a step: START answers RUN, WAIT, SUSPECT or EXHAUSTED; BEGUN answers BEGUN or GONE; FAIL answers
+ * REQUEUE or EXHAUSTED; END answers ENDED. To a copy from the later lane START and FAIL also answer STALE.
  */
-export type Verdict = "RUN" | "WAIT" | "SUSPECT" | "EXHAUSTED" | "REQUEUE" | "ENDED" | "STALE";
+export type Verdict = "RUN" | "WAIT" | "SUSPECT" | "EXHAUSTED" | "REQUEUE" | "ENDED" | "STALE" | "BEGUN" | "GONE";
 /**
  * The store's reply to a step.
  */

@@ -3,6 +3,7 @@ export namespace scripts {
         export { source };
         export let sha1: string;
     }
+    namespace begun { }
     namespace fail { }
     namespace end { }
     namespace control { }

@@ -70,6 +70,7 @@ export type Steps = {
     start: (a: import("./counter.js").CountedAttempt, mode: import("./decide.js").Mode, limit: number, options?: {
         timeout?: number;
     }) => Promise<import("./reply.js").Reply>;
+    begun: import("./counter.js").Counter["begun"];
     fail: (a: import("./counter.js").CountedAttempt, failure: import("./counter.js").Failure, options?: {
         timeout?: number;
     }) => Promise<import("./reply.js").Reply>;

@@ -273,8 +273,8 @@ class World:
     def scripted(self, name: str, step: str):
         script = self.case.get("replies", {}).get(name, {}).get(step)
         if script is None:
-            assert step == "END", f"{step} of {name} is not expected"
-            return {"verdict": "ENDED"}
+            assert step in ("BEGUN", "END"), f"{step} of {name} is not expected"
+            return {"verdict": "ENDED" if step == "END" else "BEGUN"}
         self.sent[name, step] += 1
         return script[min(self.sent[name, step], len(script)) - 1]
 
@@ -288,13 +288,13 @@ class World:
     def note_send(self, name: str, step: str, args, said) -> None:
         _, token, _, generation, _, limit, age, *rest = args
         entry = {"id": name, "do": step, "token": self.token(name, token), "generation": generation.decode()}
-        if step != "END":
+        if step in ("START", "FAIL"):
             entry |= {"limit": limit, "first": age >= 0}
         if step == "START":
             entry |= {"mode": rest[0], "floor": rest[1], "max_age": rest[2], "later": "".join(rest[3:])}
         elif step == "FAIL":
             entry |= {"wait": rest[0], "cause": rest[1], "reason": rest[2].decode(), "max_age": rest[4], "at_most": rest[5], "later": "".join(rest[6:])}
-        else:
+        elif step == "END":
             entry["succeeded"] = bool(rest[0])
         before, failed = self.last_send.get(name, (None, False))
         if failed and before and {**entry, "at": 0, "repeated": 0} == {**before, "at": 0, "repeated": 0}:

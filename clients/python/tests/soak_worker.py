@@ -61,6 +61,8 @@ class Recorder(Counter):
     def run(self, call: Call) -> Any:
         if not call.several:
             return super().run(call)
+        if call.name == "begun":  # the process may die before the reply
+            write("asked", step=call.name, id=text(call.args[2]), token=str(call.args[1]), session=sessions.number)
         began = time.monotonic()
         reply, error = None, None
         try:

@@ -20,8 +20,8 @@ def test_received(has_id, first, isolation, want):
 
 
 def test_verdicts():
-    assert [decide.started(v) for v in Verdict] == [Step.RUN, Step.WAIT, Step.ISOLATE, None, Step.DEAD_LETTER, None, Step.STALE]
-    assert [decide.failed(v) for v in Verdict] == [None, None, None, Step.WAIT, Step.DEAD_LETTER, None, Step.STALE]
+    assert [decide.started(v) for v in Verdict] == [Step.RUN, Step.WAIT, Step.ISOLATE, None, Step.DEAD_LETTER, None, None, None, Step.STALE]
+    assert [decide.failed(v) for v in Verdict] == [None, None, None, Step.WAIT, Step.DEAD_LETTER, None, None, None, Step.STALE]
     assert [decide.start_mode(i) for i in Isolation] == [Mode.SHARED, Mode.ISOLATED, Mode.UNTRACKED]
     assert (decide.mode(0), decide.mode(1)) == (Mode.ISOLATED, Mode.BESIDE_ABANDONED)
 

@@ -18,7 +18,7 @@ from strikes.session import ControlView
 from strikes.settler import AsyncSettler, Settler
 from strikes.steps import Cause, Options, Reply, Verdict
 
-REPLIES = {"start": Reply(Verdict.RUN), "fail": Reply(Verdict.REQUEUE, failures=1, limit=4), "end": Reply(Verdict.ENDED)}
+REPLIES = {"start": Reply(Verdict.RUN), "begun": Reply(Verdict.BEGUN), "fail": Reply(Verdict.REQUEUE, failures=1, limit=4), "end": Reply(Verdict.ENDED)}
 
 
 class Stub:
@@ -148,7 +148,7 @@ def test_a_fault_within_a_delivery(monkeypatch, isolation):
         "replies": {"1": {"START": [{"verdict": "RUN"}]}},
     })
     done = [entry["do"] for entry in world.play()]
-    assert done == (["handler", "close"] if isolation == "suspects" else ["START", "handler", "close", "END"])
+    assert done == (["handler", "close"] if isolation == "suspects" else ["START", "BEGUN", "handler", "close", "END"])
     assert world.tasks == 0 and isinstance(world.session.error, AttributeError)
     assert world.session.isolation.lock.try_take(EVERYTHING) and world.session.isolation.undecided.try_take()
 
@@ -179,7 +179,7 @@ def cancelled(again):
             await asyncio.wait_for(task, PATIENCE)
         if again:
             await asyncio.sleep(0.5)
-        assert seen == ["cancelled"] and [call.name for call in stub.sent] == ["start", "end"] and stub.args("end")[0] == 0
+        assert seen == ["cancelled"] and [call.name for call in stub.sent] == ["start", "begun", "end"] and stub.args("end")[0] == 0
 
     try:
         asyncio.run(main())

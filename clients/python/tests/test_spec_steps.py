@@ -78,6 +78,8 @@ class Run:
         match s["step"]:
             case "START":
                 return self.counter.start(a, Mode(s["mode"]), s["limit"])
+            case "BEGUN":
+                return self.counter.begun(a)
             case "FAIL":
                 failure = Failure(s["limit"], s["wait"] / 1000, Cause(s["cause"]), text(s["reason"]), s["ran"] / 1000, s.get("at_most", 0))
                 return self.counter.fail(a, failure)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from . import decide, steps
 from .backoff import store_backoff
 from .decide import Step
-from .errors import ForeignError, ReplyError, StoreError
+from .errors import Fault, ForeignError, ReplyError, StoreError
 from .isolation import EVERYTHING
 from .session import (
     LOCKED_PATIENCE, LOCKED_TIMEOUT, STEP_TIMEOUT, HeldTooLong, Outcome, Progress, Send, Session, Sleep, Steps,
@@ -52,8 +52,9 @@ def start(s: Session, d: Progress) -> Steps:
 def start_isolated(s: Session, d: Progress) -> Steps:
     """Begin an attempt with no other handler beside it.
 
-    START and the step that closes the attempt are sent under the isolation lock: between them a death of this process counts against
-    this message.
+    START, BEGUN and the step that closes the attempt are sent under the isolation lock. START only reserves the attempt. From BEGUN on
+    a death of this process counts against this message, so BEGUN is the last thing before the handler: it goes out only to a store
+    that has just replied.
     """
     while True:
         if not (yield from _lock_all(s, d)):
@@ -63,14 +64,16 @@ def start_isolated(s: Session, d: Progress) -> Steps:
             yield Sleep(LOCKED_PATIENCE, (sent,))
         d.mode = decide.mode(s.isolation.abandoned)
         step, error = yield from _send_start(s, d)
-        if step is Step.RUN and not s.stop.fired:
-            return Step.RUN
-        if step is Step.RUN:
+        if step is Step.RUN and d.mode is steps.Mode.ISOLATED and not s.stop.fired:
+            error = yield from _send_begun(s, d)
+        if step is Step.RUN and s.stop.fired:
             yield from close(s, d)
-            step = Step.LEAVE
+            step, error = Step.LEAVE, None
+        elif step is Step.RUN and not error:
+            return Step.RUN
         release(s, d)
         if error:
-            step = yield from hold(s, d, decide.unstarted(Step.ISOLATE, d.doubt), error)
+            step = yield from hold(s, d, decide.unstarted(Step.ISOLATE, d.open), error)
         elif step is Step.WAIT:
             step = yield from wait(s, d, d.reply.wait if d.reply else 0.0, Step.ISOLATE)
         if step is Step.RETRACT:
@@ -107,10 +110,22 @@ def _send_start(s: Session, d: Progress) -> Steps:
     return step, None
 
 
+_GONE = "the attempt is not open any more: the store lost it, another consumer has the message, or an operator decided about it"
+
+
+def _send_begun(s: Session, d: Progress) -> Steps:
+    """Tell the store that the handler of an isolated attempt is called now. If it returns an error, the handler must not be called."""
+    verdicts = (steps.Verdict.BEGUN, steps.Verdict.GONE)
+    reply = yield from send(s, d, lambda: steps.begun(s.attempt(d), s.options), lambda v: v in verdicts, True)
+    if isinstance(reply, StoreError):
+        return reply
+    return StoreError(Fault.OTHER, _GONE) if reply.verdict is steps.Verdict.GONE else None
+
+
 def send(s: Session, d: Progress, call, known, starting: bool = False) -> Steps:  # type: ignore[no-untyped-def]
     """Send a step and return its Reply or a StoreError. A stop does not interrupt it: to wait is faster than to clear up.
 
-    Under the isolation lock it is sent again for LOCKED_PATIENCE; but a START is not once the session stops.
+    Under the isolation lock it is sent again for LOCKED_PATIENCE; but a START or BEGUN is not once the session stops.
     """
     locked = d.lock == EVERYTHING
     until = s.now() + LOCKED_PATIENCE

@@ -147,8 +147,16 @@ class Counter(_Base):
         return self._result(call, reply)
 
     def start(self, attempt: Attempt, mode: Mode, limit: int) -> Reply:
-        """Ask whether an attempt may run, and open it. After an error it may be open: repeat it with the same token, or send END."""
+        """Ask whether an attempt may run, and open it. After an error it may be open: repeat it with the same token, or send END.
+
+        Mode.ISOLATED only reserves the attempt: call begun before its handler.
+        """
         reply: Reply = self.run(steps.start(attempt, mode, limit, self.options))
+        return reply
+
+    def begun(self, attempt: Attempt) -> Reply:
+        """Make an isolated attempt countable. Call its handler only after BEGUN. After an error repeat it, or send END."""
+        reply: Reply = self.run(steps.begun(attempt, self.options))
         return reply
 
     def fail(self, attempt: Attempt, failure: Failure) -> Reply:
@@ -203,6 +211,11 @@ class AsyncCounter(_Base):
     async def start(self, attempt: Attempt, mode: Mode, limit: int) -> Reply:
         """As Counter.start."""
         reply: Reply = await self.run(steps.start(attempt, mode, limit, self.options))
+        return reply
+
+    async def begun(self, attempt: Attempt) -> Reply:
+        """As Counter.begun."""
+        reply: Reply = await self.run(steps.begun(attempt, self.options))
         return reply
 
     async def fail(self, attempt: Attempt, failure: Failure) -> Reply:

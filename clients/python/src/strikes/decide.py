@@ -90,9 +90,12 @@ def mode(abandoned: int) -> Mode:
     return Mode.BESIDE_ABANDONED if abandoned > 0 else Mode.ISOLATED
 
 
-def unstarted(sending: Step, doubt: bool) -> Step:
-    """The step to hold the delivery for after a START without a verdict. An isolated attempt that may be open is closed first."""
-    return Step.RETRACT if sending is Step.ISOLATE and doubt else sending
+def unstarted(sending: Step, is_open: bool) -> Step:
+    """The step to hold the delivery for after a START or BEGUN that does not let the handler run.
+
+    An isolated attempt that may be open is closed first.
+    """
+    return Step.RETRACT if sending is Step.ISOLATE and is_open else sending
 
 
 def ended(e: Ended) -> Step:

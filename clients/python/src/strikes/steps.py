@@ -44,6 +44,8 @@ class Verdict(str, Enum):
     REQUEUE = "REQUEUE"
     EXHAUSTED = "EXHAUSTED"
     ENDED = "ENDED"
+    BEGUN = "BEGUN"  # call the handler
+    GONE = "GONE"  # do not: the attempt is not open any more
     STALE = "STALE"  # of a copy: ack it, because another one takes its place
 
 
@@ -126,6 +128,7 @@ class Script:
 
 
 START = Script("record", "start", "save")
+BEGUN = Script("record", "begun", "save")
 FAIL = Script("record", "fail", "save")
 END = Script("record", "end", "save")
 CONTROL = Script("control")
@@ -163,6 +166,11 @@ def start(attempt: Attempt, mode: Mode, limit: int, options: Options) -> Call:
         raise SettingError("limit", limit, "1 at least")
     args: list[bytes | str | int] = [Mode(mode).value, attempt.floor, ceil_millis(attempt.max_age)]
     return _step("start", START, attempt, min(limit, MAX_LIMIT), args + _carried(attempt), options)
+
+
+def begun(attempt: Attempt, options: Options) -> Call:
+    """Make an isolated attempt countable that START let run: its handler is called as soon as this is answered."""
+    return _step("begun", BEGUN, attempt, 0, [], options)
 
 
 def fail(attempt: Attempt, failure: Failure, options: Options) -> Call:

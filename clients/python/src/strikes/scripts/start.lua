@@ -24,8 +24,10 @@
 --   MOVE       (with `later` only) publish a copy with the hop of the reply, then MOVED, then ack. No attempt is open
 --   STALE      (with `later` only) ack the delivery without running the handler. No attempt is open
 --
--- Only START isolated or beside-abandoned counts an open isolated attempt of another token as a crash: its process ran no
--- other handler, so no other message can have killed it. An open shared attempt only makes the message a suspect.
+-- START isolated reserves the attempt: BEGUN (begun.lua) makes it isolated. Only START isolated or beside-abandoned counts an open
+-- isolated attempt of another token as a crash: its handler had begun, and its process ran no other, so no other message can have
+-- killed it. An open attempt that is shared only makes the message a suspect. So does a reservation, which ends here: a late BEGUN
+-- of it finds nothing open.
 
 local asked, floor = ARGV[arg + 7], tonumber(ARGV[arg + 8])
 local isolated = asked == 'isolated' or asked == 'beside-abandoned'
@@ -54,6 +56,11 @@ else
   end
 
   if carried and until_at > 0 and due - now <= above then until_at, mover, changed = 0, '.', true end -- too late for a move
+
+  if mode == 'reserved' and asked ~= 'untracked' then -- its handler did not begin, and must not from now on
+    tokens = tokens .. ';' .. open .. '=e'
+    suspect, open, mode = '1', '.', '.'
+  end
 
   local runs = carried and carried > 0 and open ~= '.' and math.min(since, now) + lease - now or 0
   if runs <= 0 and isolated and mode == 'isolated' then -- its process died
@@ -102,7 +109,7 @@ else
     starts, fence = starts + 1, math.max(fence + 1, floor + 1, micros)
     if asked ~= 'untracked' or carried and carried > 0 then -- of copies one runs at a time
       if open ~= '.' and asked ~= 'untracked' then suspect = '1' end -- it is overwritten, but not forgotten
-      open, mode, since = token, asked == 'isolated' and asked or 'shared', now
+      open, mode, since = token, asked == 'isolated' and 'reserved' or 'shared', now
     end
   end
   if kept or verdict == 'RUN' then live, indexed = ttl, true end
