@@ -195,7 +195,7 @@ func (d *dialled) DeadLetters(ctx context.Context, queue string) (deadLetters, e
 	if err != nil {
 		return nil, err
 	}
-	q := deadletter.Queue{Name: at.Name, Dial: d.opts.Dial, Records: d.opts.Store.Admin()}
+	q := deadletter.Queue{Name: at.Name, Dial: d.opts.Dial, Records: d.opts.Store.Admin(), Returns: d.opts.Store.Admin()}
 	opened, err := deadletter.Open(ctx, q, deadletter.Management{URL: d.opts.Management, Client: d.opts.HTTPClient})
 	if errors.Is(err, deadletter.ErrQueueNotFound) {
 		err = errors.Join(err, at.Assumed)

@@ -94,12 +94,16 @@ type fakeLetters struct {
 	handling deadletter.Handling
 	gate     chan struct{} // if not nil, Replay waits for it before each message
 	fails    error         // of ReplayLane
+	browsed  atomic.Int64
+	bounds   deadletter.Bounds // of the last Browse
 }
 
 func (*fakeLetters) Name() string                    { return "orders.dlq" }
 func (l *fakeLetters) Handling() deadletter.Handling { return l.handling }
 
-func (l *fakeLetters) Browse(_ context.Context, f deadletter.Filter, _ deadletter.Bounds, _ int) iter.Seq2[*deadletter.Message, error] {
+func (l *fakeLetters) Browse(_ context.Context, f deadletter.Filter, b deadletter.Bounds, _ int) iter.Seq2[*deadletter.Message, error] {
+	l.browsed.Add(1)
+	l.bounds = b
 	return func(yield func(*deadletter.Message, error) bool) {
 		for _, m := range l.all {
 			if f.Match(m, time.Now()) && !yield(m, nil) {

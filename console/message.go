@@ -54,6 +54,8 @@ const (
 	hexShown  = 4 << 10
 	// searched is how many dead letters are read to find one.
 	searched = 500
+	// mostRead ends a read of the dead-letter queue, in bytes of bodies.
+	mostRead = 64 << 20
 )
 
 // messagePage shows what the store knows of a message.
@@ -126,7 +128,7 @@ func (c *Console) readStored(r *http.Request, v messageView) (*stored, error) {
 	if err != nil {
 		return nil, err
 	}
-	bounds := deadletter.Bounds{Picked: 1, AtMost: searched}
+	bounds := deadletter.Bounds{Picked: 1, AtMost: searched, Bytes: mostRead}
 	for m, err := range q.Browse(ctx, deadletter.Filter{IDs: []string{v.ID}}, bounds, bodyShown) {
 		if err != nil {
 			return nil, err

@@ -17,6 +17,8 @@ import (
 const (
 	// samples of what a preview shows.
 	samples = 5
+	// mostCounted is how many dead letters a preview reads at most, where only the messages tell which are meant.
+	mostCounted = 2000
 	// stopAfter is how many replayed messages may fail again.
 	stopAfter = 5
 )
@@ -31,6 +33,7 @@ type replayView struct {
 
 	Count       int  // of the preview
 	Partial     bool // more were not counted
+	Unread      bool // only the messages tell, and nobody has asked to read them yet
 	Samples     []*deadletter.Message
 	Interrupted *counter.AuditEntry // a replay that did not report its end
 	Resume      string              // address to go on with it
@@ -72,6 +75,10 @@ func (c *Console) jobPage(r *http.Request, verb Verb) (page, error) {
 		return p, err
 	}
 	p.View = v
+	if v.Unread {
+		p.Title = shown(queue) + ": " + string(verb) + " by header"
+		return p, nil
+	}
 	p.Title = fmt.Sprintf("%s: %s would be %s", shown(queue), plural(v.Count, "dead letter"), done(verb))
 	return p, nil
 }
@@ -98,6 +105,8 @@ func (c *Console) preview(r *http.Request, v *replayView) error {
 	q := c.records(v.Queue)
 	groups, err := q.Groups(ctx, v.Filter.Filter, countWithin/4)
 	switch {
+	case errors.Is(err, records.ErrLane) && r.Method != http.MethodPost: // reading returns each message, so only a form asks for it
+		v.Unread, err = true, nil
 	case errors.Is(err, records.ErrLane):
 		err = c.previewQueue(ctx, v)
 	case err == nil:
@@ -122,7 +131,11 @@ func (c *Console) previewQueue(ctx context.Context, v *replayView) error {
 	if err != nil {
 		return err
 	}
-	for m, err := range q.Browse(ctx, v.Filter.Filter, deadletter.Bounds{}, 0) {
+	for m, err := range q.Browse(ctx, v.Filter.Filter, deadletter.Bounds{AtMost: mostCounted, Bytes: mostRead}, 0) {
+		if errors.Is(err, deadletter.ErrUnread) {
+			v.Partial = true
+			break
+		}
 		if err != nil {
 			return err
 		}
@@ -151,6 +164,26 @@ func (c *Console) findInterrupted(ctx context.Context, v *replayView) error {
 		return nil // only the last one
 	}
 	return nil
+}
+
+// countPage previews a replay or a drop whose dead letters are found by reading the queue.
+func (c *Console) countPage(w http.ResponseWriter, r *http.Request) {
+	verb := Verb(r.URL.Query().Get("verb"))
+	if verb != VerbReplay && verb != VerbDrop {
+		c.fail(w, r, formError{"the address does not say whether to replay or to drop"})
+		return
+	}
+	p, err := whileSlow(r.Context(), func() (page, error) { return c.jobPage(r, verb) })
+	if err != nil {
+		c.fail(w, r, err)
+		return
+	}
+	c.render(w, r, http.StatusOK, p)
+}
+
+// CountLink is the address that counts what the filter picks.
+func (v replayView) CountLink() string {
+	return v.Filter.Link("count", v.Queue) + "&verb=" + string(v.Verb)
 }
 
 // begin starts a replay or a drop.

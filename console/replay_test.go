@@ -241,3 +241,32 @@ func TestFilters(t *testing.T) {
 		}
 	}
 }
+
+// TestNoGetReadsTheQueue: a page reads the dead-letter queue only when a form asks for it.
+func TestNoGetReadsTheQueue(t *testing.T) {
+	f := newFixture(t, Options{Allow: AllVerbs()})
+	f.kill(t, "r", "m-1", "m-2")
+	f.broker.dead.all[0].Publishing.Headers = amqp.Table{"tenant": "7"}
+	filter := []string{"lane-header", "tenant", "lane", "7"}
+	for _, path := range []string{
+		query("replay", filter...), query("drop", filter...), query("dead", filter...), query("replay"), query("drop"), query("dead"),
+		query("message", "id", "m-1"), query("queue"), "/" + link("live", "screen", "dead", "queue", "orders"),
+	} {
+		if w := f.get(path); w.Code != http.StatusOK {
+			t.Errorf("%s: %d", path, w.Code)
+		}
+	}
+	if n := f.broker.dead.browsed.Load(); n > 0 {
+		t.Errorf("GETs read the queue %d times", n)
+	}
+	if body := f.get(query("replay", filter...)).Body.String(); !strings.Contains(body, `action="count?`) {
+		t.Errorf("the page offers no count: %s", body)
+	}
+	body := f.post(query("count", append(filter, "verb", "replay")...), url.Values{}).Body.String()
+	if !strings.Contains(body, "1 dead letter would be replayed") || !strings.Contains(body, `name="count" value="1"`) || f.broker.dead.browsed.Load() != 1 {
+		t.Errorf("after a click: %s", body)
+	}
+	if b := f.broker.dead.bounds; b.AtMost == 0 || b.Bytes == 0 {
+		t.Errorf("the read is not bounded: %+v", b)
+	}
+}

@@ -20,6 +20,7 @@ func (c *Console) routes() *http.ServeMux {
 	mux.HandleFunc("POST /message", c.readMessage)
 	mux.HandleFunc("GET /replay", c.show(c.replayPage))
 	mux.HandleFunc("POST /replay", c.begin(VerbReplay))
+	mux.HandleFunc("POST /count", c.countPage)
 	mux.HandleFunc("GET /drop", c.show(c.dropPage))
 	mux.HandleFunc("POST /drop", c.begin(VerbDrop))
 	mux.HandleFunc("GET /lanes", c.show(c.lanesPage))

@@ -34,12 +34,18 @@ func (c *Console) admit(r *http.Request) error {
 	switch site := r.Header.Get("Sec-Fetch-Site"); {
 	case site == "same-origin", site == "none": // the browser vouches; with no-referrer it sends Origin: null
 		return nil
-	case site != "" && (r.Method != http.MethodGet || r.Header.Get("Sec-Fetch-Mode") != "navigate"):
+	case site != "" && !isLinkFollowed(r):
 		return errors.New("the request comes from another site")
 	case site == "" && !sameHost(r.Header.Get("Origin"), r.Host):
 		return fmt.Errorf("the request comes from another site, %q", r.Header.Get("Origin"))
 	}
 	return nil
+}
+
+// isLinkFollowed reports whether a browser opens a page because a person followed a link of another site. A frame, an image or a script of
+// that site is none.
+func isLinkFollowed(r *http.Request) bool {
+	return r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document"
 }
 
 // sameHost reports whether an Origin is absent, or that of the host.

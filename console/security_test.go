@@ -30,21 +30,32 @@ func TestForeignRequests(t *testing.T) {
 	form := url.Values{"reason": {"r"}}
 	pause := query("change", "verb", "pause")
 	asHost := func(name string) func(*http.Request) { return func(r *http.Request) { r.Host = name } }
+	navigation := func(dest string) func(*http.Request) {
+		return func(r *http.Request) {
+			r.Header.Set("Sec-Fetch-Site", "cross-site")
+			r.Header.Set("Sec-Fetch-Mode", "navigate")
+			r.Header.Set("Sec-Fetch-Dest", dest)
+		}
+	}
 	for name, tt := range map[string]struct {
 		code   int
 		form   url.Values
 		change func(*http.Request)
 	}{
-		"own":                {200, nil, header("Sec-Fetch-Site", "same-origin")},
-		"typed":              {200, nil, header("Sec-Fetch-Site", "none")},
-		"rebound host":       {403, nil, asHost("evil.example:9463")},
-		"own host and port":  {200, nil, asHost("127.0.0.1:9463")},
-		"IPv6":               {200, nil, asHost("[::1]:9463")},
-		"foreign Origin":     {403, nil, header("Origin", "https://evil.example")},
-		"foreign form":       {403, form, header("Origin", "https://evil.example")},
-		"null without vouch": {403, form, header("Origin", "null")},
-		"foreign fetch":      {403, nil, header("Sec-Fetch-Site", "cross-site")},
-		"sibling":            {403, form, header("Sec-Fetch-Site", "same-site")},
+		"own":                    {200, nil, header("Sec-Fetch-Site", "same-origin")},
+		"typed":                  {200, nil, header("Sec-Fetch-Site", "none")},
+		"rebound host":           {403, nil, asHost("evil.example:9463")},
+		"own host and port":      {200, nil, asHost("127.0.0.1:9463")},
+		"IPv6":                   {200, nil, asHost("[::1]:9463")},
+		"foreign Origin":         {403, nil, header("Origin", "https://evil.example")},
+		"foreign form":           {403, form, header("Origin", "https://evil.example")},
+		"null without vouch":     {403, form, header("Origin", "null")},
+		"foreign fetch":          {403, nil, header("Sec-Fetch-Site", "cross-site")},
+		"link of another site":   {200, nil, navigation("document")},
+		"frame of another site":  {403, nil, navigation("iframe")},
+		"object of another site": {403, nil, navigation("object")},
+		"navigation to nowhere":  {403, nil, navigation("")},
+		"sibling":                {403, form, header("Sec-Fetch-Site", "same-site")},
 		"own form": {303, form, func(r *http.Request) {
 			r.Header.Set("Origin", "null") // as Chromium does with no-referrer
 			r.Header.Set("Sec-Fetch-Site", "same-origin")

@@ -13,6 +13,7 @@ type Bounds struct {
 	Picked  int // stop reading once the filter has picked so many; a few more may be yielded; zero: never
 	AtLeast int // but read at least so many messages of the queue
 	AtMost  int // and at most so many; zero: all
+	Bytes   int // stop reading once the bodies have so many bytes together; a few more messages may be read; zero: never
 }
 
 // ErrUnread is wrapped by the UnreadError that BrowsePart yields last if it left a part of the queue unread.
@@ -59,8 +60,9 @@ func (q *Queue) BrowsePart(ctx context.Context, f Filter, b Bounds) iter.Seq2[*M
 }
 
 func (b Bounds) validate() error {
-	if b.Picked < 0 || b.AtLeast < 0 || b.AtMost < 0 {
-		return fmt.Errorf("deadletter: Bounds must be positive, or 0 for no bound, got Picked %d, AtLeast %d, AtMost %d", b.Picked, b.AtLeast, b.AtMost)
+	if b.Picked < 0 || b.AtLeast < 0 || b.AtMost < 0 || b.Bytes < 0 {
+		return fmt.Errorf("deadletter: Bounds must be positive, or 0 for no bound, got Picked %d, AtLeast %d, AtMost %d, Bytes %d",
+			b.Picked, b.AtLeast, b.AtMost, b.Bytes)
 	}
 	return nil
 }
@@ -74,13 +76,16 @@ func (b Bounds) most(ready int) int {
 }
 
 // enough reports whether the reading may end.
-func (b Bounds) enough(picked, read int) bool {
-	return b.Picked > 0 && picked >= b.Picked && read >= b.AtLeast
+func (b Bounds) enough(picked, read, bytes int) bool {
+	return b.Bytes > 0 && bytes >= b.Bytes || b.Picked > 0 && picked >= b.Picked && read >= b.AtLeast
 }
 
 // next returns how many messages the next consumer brings after so many were read. With a filter each consumer doubles that number.
 func (b Bounds) next(everything bool, read, ready, size, consumers int) int {
 	left := b.most(ready) - read
+	if b.Bytes > 0 {
+		return min(left, firstPrefetch/10)
+	}
 	if b.Picked == 0 {
 		return min(prefetchFor(left, size, consumers), max(left, 1))
 	}

@@ -2,7 +2,6 @@ package deadletter
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 )
@@ -29,7 +28,7 @@ func (q *Queue) choose(ctx context.Context, f Filter, preview int, b Bounds) (*c
 	if err := q.mayHold(); err != nil {
 		return nil, err
 	}
-	s, err := q.open(ctx, &session{bounds: b, everything: f.Everything()})
+	s, err := q.open(ctx, &session{bounds: b, everything: f.Everything(), wear: &wear{q: q}})
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +67,7 @@ func (c *choice) collect(ctx context.Context, preview int) (err error) {
 			break
 		}
 		m := c.q.newMessage(&d)
-		if err := c.q.checkReturns(m); err != nil {
+		if err := c.q.Handling.check(c.q.Name, m.Returns); err != nil {
 			return err
 		}
 		if preview >= 0 {
@@ -79,7 +78,7 @@ func (c *choice) collect(ctx context.Context, preview int) (err error) {
 			return err
 		}
 		c.q.progress("reading", i+1, c.of)
-		if ends && c.s.bounds.enough(c.n, i+1) {
+		if ends && c.s.bounds.enough(c.n, i+1, c.s.bytes) {
 			c.of = i + 1
 			break
 		}
@@ -119,15 +118,6 @@ func (c *choice) pick(ctx context.Context, m *Message, now time.Time, last bool)
 		c.n++
 	}
 	c.page, c.bytes = nil, 0
-	return nil
-}
-
-// checkReturns refuses a queue with messages that were returned very often.
-func (q *Queue) checkReturns(m *Message) error {
-	if limit := q.Handling.Limit; limit > 0 && m.Returns >= limit/2 {
-		return fmt.Errorf("%w: message %q of queue %q was returned %d times, and its delivery limit allows %d; replay or drop everything before it",
-			ErrUnsafe, m.Name(), q.Name, m.Returns, limit)
-	}
 	return nil
 }
 

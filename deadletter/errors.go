@@ -15,6 +15,10 @@ var (
 	// ErrUnsafe is returned, before anything is touched, by a method that the queue's Handling does not allow. The text says why.
 	ErrUnsafe = errors.New("deadletter: not safe")
 
+	// ErrWorn is returned, with ErrUnsafe, for a queue with a message that was returned so often that another read may delete it. Only a
+	// Replay or a Drop of everything is safe: neither returns a message.
+	ErrWorn = fmt.Errorf("%w", ErrUnsafe)
+
 	// ErrBusy is returned, before anything is touched, while another program consumes from the queue. Of several calls that begin at
 	// the same moment one goes on: see the package's Locks.
 	ErrBusy = errors.New("deadletter: the queue has another consumer")
@@ -67,6 +71,9 @@ func explain(queue string, err error) error {
 	var reply *amqp.Error
 	if errors.Is(err, ErrBusy) {
 		return fmt.Errorf("%w: queue %q, to browse it or take from it: wait for that to end, or stop it", err, queue)
+	}
+	if errors.Is(err, ErrUnsafe) {
+		return err
 	}
 	if errors.As(err, &reply) {
 		switch {

@@ -30,8 +30,9 @@ type Handling struct {
 }
 
 const (
-	// enoughReturns allow browsing a queue for years.
-	enoughReturns = 1000
+	// enoughReturns allow reading a queue, however often its messages were returned before: a message brings its count along from the
+	// queue in which it died (RabbitMQ 4.x), so the counts of a queue are never known for certain.
+	enoughReturns = 1_000_000
 	// fewestReturns allow a replay to be interrupted a few times without a loss.
 	fewestReturns = 5
 )
@@ -79,7 +80,7 @@ func safeFor(q queueinfo.Queue) Handling {
 	h := Handling{Limit: limit, Take: !limited || limit >= fewestReturns, Hold: q.PolicyKnown && (!limited || limit >= enoughReturns)}
 	switch {
 	case limited && limit < enoughReturns:
-		h.Why = fmt.Sprintf("it is a quorum queue with the delivery limit %d: every read counts, and the broker deletes a message above the limit", limit)
+		h.Why = fmt.Sprintf("it is a quorum queue with the delivery limit %d: each read returns all messages once, and the broker deletes a message above the limit; how often they were returned before is not known, and reading is safe from %d on", limit, enoughReturns)
 	case !h.Hold:
 		h.Why = "it is a quorum queue, and a policy may limit how often its messages can be read; only the management API shows policies"
 	}

@@ -35,8 +35,10 @@ type session struct {
 	read, bytes  int   // deliveries until now, and their bodies
 	returns      int64 // of the last delivery, counted by a quorum queue
 	closed       chan *amqp.Error
-	acks         int // sent, and maybe not in the queue yet
-	ready        int // messages in the queue when it began
+	acks         int   // sent, and maybe not in the queue yet
+	ready        int   // messages in the queue when it began
+	wear         *wear // nil: what it reads is not returned
+	whole        int   // messages in the queue when it began
 	drained      sync.WaitGroup
 }
 
@@ -73,6 +75,11 @@ func (s *session) begin(ctx context.Context) error {
 	}
 	if s.ready, err = quiet(ctx, s.ch, s.queue); err != nil {
 		return err
+	}
+	if s.whole = s.ready; s.wear != nil {
+		if err := s.wear.begin(ctx, s.vhost, s.ready); err != nil {
+			return err
+		}
 	}
 	if err := s.consume(); err != nil {
 		return err
@@ -148,6 +155,9 @@ func (s *session) delivered(d amqp.Delivery, ok bool) (amqp.Delivery, bool, erro
 	s.read++
 	s.bytes += len(d.Body)
 	s.returns = returnsOf(d.Headers)
+	if s.wear != nil {
+		s.wear.seen = max(s.wear.seen, queueinfo.Integer(d.Headers["x-delivery-count"]))
+	}
 	return d, true, nil
 }
 
@@ -281,4 +291,7 @@ func (s *session) close() {
 	done()
 	amqpdial.HangUp(s.conn)
 	s.drained.Wait()
+	if s.wear != nil && s.read > 0 {
+		s.wear.end(context.Background(), s.vhost, s.read >= s.whole)
+	}
 }

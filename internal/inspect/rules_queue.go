@@ -8,7 +8,7 @@ import (
 )
 
 // enoughReturns is the delivery limit from which on reading a dead-letter queue does no harm.
-const enoughReturns = 1000
+const enoughReturns = 1_000_000
 
 // deadLetterQueueRule judges the queues that dead letters reach.
 func deadLetterQueueRule(f Facts, need Need) []Finding {

@@ -67,7 +67,7 @@ func (c *Command) openAnd(ctx context.Context, queue string, meanwhile func(*dlq
 		if q.store, err = c.Store(ctx); err != nil {
 			return nil, fmt.Errorf("%w (--no-store works without it)", err)
 		}
-		q.dead.Records = q.store.Admin()
+		q.dead.Records, q.dead.Returns = q.store.Admin(), q.store.Admin()
 	}
 	meanwhile(q)
 	if c.Records {
@@ -189,7 +189,9 @@ func (q *dlq) fail(err error) error {
 	if !errors.Is(err, deadletter.ErrUnsafe) {
 		return withCode(err)
 	}
-	err = fmt.Errorf("%w (--force does it anyway)", err)
+	if !errors.Is(err, deadletter.ErrWorn) {
+		err = fmt.Errorf("%w (--force does it anyway)", err)
+	}
 	if q.dead.Handling.Denied {
 		return cli.WithCode(err, cli.ExitDenied)
 	}

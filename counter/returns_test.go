@@ -1,0 +1,22 @@
+package counter
+
+import "testing"
+
+func TestReturns(t *testing.T) {
+	for i, c := range servers(t) {
+		a := c.Admin()
+		for _, n := range []int64{0, 7, 5, 0, 3} {
+			if err := a.NoteReturns(t.Context(), "/", "orders.dlq", n); err != nil {
+				t.Fatal(err)
+			}
+			got, err := a.Returns(t.Context(), "/", "orders.dlq")
+			other, errOther := a.Returns(t.Context(), "/", "bills.dlq")
+			if got != n || other != 0 || err != nil || errOther != nil {
+				t.Errorf("store %d: %d, %v; want %d; of another queue %d, %v", i, got, err, n, other, errOther)
+			}
+		}
+		if ttl := a.rdb.PTTL(t.Context(), a.returnsKey("/", "orders.dlq")).Val(); ttl <= 0 || ttl > returnsTTL {
+			t.Errorf("store %d: it expires in %v", i, ttl)
+		}
+	}
+}
