@@ -42,6 +42,9 @@ func TestErrorsArePlain(t *testing.T) {
 		if got := Complaint(nil, errors.New(text)); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
+		if again := InFlags(want); again != want {
+			t.Errorf("%q became %q", want, again)
+		}
 	}
 }
 
