@@ -19,6 +19,7 @@ function fakeStore(...replies) {
     return next instanceof Error ? Promise.reject(next) : Promise.resolve(next)
   }
   store.start = (a, mode, limit) => answer('START', a, mode, limit)
+  store.begun = (a) => answer('BEGUN', a)
   store.fail = (a, f) => answer('FAIL', a, f.limit, f.cause, f.reason)
   store.end = (a, succeeded) => answer('END', a, succeeded)
   store.named = () => store.steps.map(([name, , ...rest]) => [name, ...rest].join(' '))
@@ -51,10 +52,10 @@ for (const [name, m, handler, replies, steps, settled, options] of [
   ['the last failure', message(true), fail, [reply('RUN'), reply('EXHAUSTED')], ['START shared 4', 'FAIL 4 failed boom'], 'dead-letter'],
   ['a tombstone', message(true), fail, [reply('EXHAUSTED')], ['START shared 4'], 'dead-letter'],
   ['a backoff that is not over', message(true), succeed, [reply('WAIT', { wait: 5 }), reply('RUN'), reply('ENDED')], ['START shared 4', 'START shared 4', 'END true'], 'ack'],
-  ['a suspect', message(true), succeed, [reply('SUSPECT'), reply('RUN'), reply('ENDED')], ['START shared 4', 'START isolated 4', 'END true'], 'ack'],
+  ['a suspect', message(true), succeed, [reply('SUSPECT'), reply('RUN'), reply('BEGUN'), reply('ENDED')], ['START shared 4', 'START isolated 4', 'BEGUN', 'END true'], 'ack'],
   ['in place', message(), fail, [reply('REQUEUE'), reply('RUN'), reply('EXHAUSTED')], ['FAIL 4 failed boom', 'START shared 4', 'FAIL 4 failed boom'], 'dead-letter', { retry: 'in-place' }],
   ['no isolation', message(true), succeed, [reply('RUN'), reply('ENDED')], ['START untracked 4', 'END true'], 'ack', { isolation: 'off' }],
-  ['strict isolation', message(), succeed, [reply('RUN'), reply('ENDED')], ['START isolated 4', 'END true'], 'ack', { isolation: 'strict' }],
+  ['strict isolation', message(), succeed, [reply('RUN'), reply('BEGUN'), reply('ENDED')], ['START isolated 4', 'BEGUN', 'END true'], 'ack', { isolation: 'strict' }],
   ['no id', message(false, null), fail, [], [], 'dead-letter'],
   ['no id, redelivered', message(true, ''), succeed, [], [], 'dead-letter'],
   ['a lost FAIL', message(), fail, [lost, lost, reply('REQUEUE')], ['FAIL 4 failed boom', 'FAIL 4 failed boom', 'FAIL 4 failed boom'], 'requeue'],
