@@ -82,7 +82,7 @@ func (c *Console) lanePage(r *http.Request) (page, error) {
 	}
 	first := state.First()
 	v.By, v.Dead = state.DeadLetter(first.Number)
-	v.Messages, v.First = len(state.Open), first.String()
+	v.Messages, v.First = state.Messages, first.String()
 	return page{Screen: "lane", Queue: l.Queue, Title: fmt.Sprintf("%s: %s the lane %s", shown(l.Queue), l.Verb, brief(shown(l.Name))), View: v}, nil
 }
 
@@ -107,7 +107,7 @@ func (c *Console) beginLane(w http.ResponseWriter, r *http.Request) {
 		c.refuseLane(w, r, http.StatusConflict, "Another message holds the lane now, so nothing was done. The page now shows what would be done.")
 		return
 	}
-	j.Of = len(state.Open)
+	j.Of = state.Messages
 	run, err := c.prepareLane(r.Context(), j, first)
 	if err == nil {
 		err = c.jobs.begin(c.base, j, func(ctx context.Context) { c.runJob(ctx, j, run) })

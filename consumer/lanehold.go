@@ -6,11 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/fingerprint"
+	"github.com/strikesmq/strikes/internal/pause"
 	"github.com/strikesmq/strikes/internal/queueinfo"
 )
 
@@ -22,6 +25,7 @@ const PlaceHeader = queueinfo.PlaceHeader
 type LaneKeeper interface {
 	OwnLanes(ctx context.Context, vhost, queue, before, owner string) (counter.OwnedLanes, error)
 	StepLane(ctx context.Context, s counter.LaneStep) (counter.LaneReply, error)
+	NextHeld(ctx context.Context, vhost, queue string, after counter.HeldPage) (counter.HeldPage, error)
 	HeldLanes(ctx context.Context, vhost, queue string) (int, error)
 }
 
@@ -29,13 +33,18 @@ type LaneKeeper interface {
 const unknownLanes = "the store knows nothing of the lanes of this queue: it is new, or it has lost its data, and then messages of a lane " +
 	"overtake its dead letters; strikes status shows whether there are any"
 
-// laneRenewal is how often what the store keeps of held lanes is renewed.
-const laneRenewal = time.Hour
+const (
+	// laneRenewal is how often what the store keeps of blocked lanes is renewed.
+	laneRenewal = time.Hour
+	// laneRetry is the pause after a page of blocked lanes could not be read.
+	laneRetry = time.Second
+)
 
-// holds is what a session knows of held lanes. A nil *holds holds none.
+// holds is a session's knowledge of the blocked lanes of its queue. A nil *holds blocks none.
 //
-// The broker settles nothing for a session once another has received a delivery. So a session that asks after its first delivery
-// learns of every lane with a dead letter, and later dead letters are its own: a lane that it does not know to be held is not.
+// The broker settles nothing for a session once another has received a delivery. So a session that owns the lanes after its first
+// delivery finds every lane with a dead letter in the store, and later dead letters are its own. It reads the blocked lanes in the
+// background. Until it has read them all, it asks the store about each lane that it has not seen; then it asks about blocked lanes only.
 type holds struct {
 	store        LaneKeeper
 	vhost, queue string
@@ -44,44 +53,75 @@ type holds struct {
 	numbers      atomic.Int64
 
 	turn  chan struct{} // held by the one that asks; has room for one
-	owned atomic.Bool
+	owned chan struct{} // closed once the session owns the lanes
 
 	mu    sync.Mutex
-	found counter.OwnedLanes
-	known map[string]bool // what changed since
+	known map[string]bool // by hash: whether a lane is blocked. One that is missing is not, if all is read
+	read  bool            // all blocked lanes
 }
 
 func newHolds(s *Settler, store LaneKeeper) *holds {
 	return &holds{
-		store: store, vhost: s.VHost, queue: s.Queue, owner: token(tokens.Add(1)).String(), log: s.Logger, turn: make(chan struct{}, 1), known: map[string]bool{},
+		store: store, vhost: s.VHost, queue: s.Queue, owner: token(tokens.Add(1)).String(), log: s.Logger,
+		turn: make(chan struct{}, 1), owned: make(chan struct{}), known: map[string]bool{},
 	}
 }
 
-func (h *holds) isHeld(lane string) bool {
+// isFree reports whether a lane is known not to be blocked.
+func (h *holds) isFree(lane string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if held, changed := h.known[lane]; changed {
-		return held
+	if h.read && len(h.known) == 0 { // spares the hash
+		return true
 	}
-	return h.found.Len() > 0 && h.found.Holds(lane)
+	blocked, known := h.known[counter.LaneHash(lane)]
+	return known && !blocked || !known && h.read
 }
 
-// note notes whether a lane is held, and reports whether that is new.
-func (h *holds) note(lane string, held bool) (changed bool) {
-	before := h.isHeld(lane)
+// note notes whether a lane is blocked, and reports whether that changes what was known of it.
+func (h *holds) note(lane string, blocked bool) (changed bool) {
+	hash := counter.LaneHash(lane)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.known[lane] = held
-	if held == h.found.Holds(lane) {
-		delete(h.known, lane)
+	changed = h.known[hash] != blocked
+	if h.known[hash] = blocked; !blocked && h.read {
+		delete(h.known, hash)
 	}
-	return held != before
+	return changed
+}
+
+// add notes a page of blocked lanes. The session's own steps know better: a lane that they have released stays free.
+func (h *holds) add(page counter.HeldPage) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, hash := range page.Lanes {
+		if _, known := h.known[hash]; !known {
+			h.known[hash] = true
+		}
+	}
+}
+
+// finishRead notes that all blocked lanes are known.
+func (h *holds) finishRead() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.read = true
+	maps.DeleteFunc(h.known, func(_ string, blocked bool) bool { return !blocked })
+}
+
+func (h *holds) isOwned() bool {
+	select {
+	case <-h.owned:
+		return true
+	default:
+		return false
+	}
 }
 
 // own makes the session the owner of the lanes, once. Between the two requests it asks the broker whether it still has the queue: a
 // session that has lost it finds out, or finds that the next one owns the lanes.
 func (h *holds) own(ctx context.Context, alive func(context.Context) error) error {
-	if h.owned.Load() {
+	if h.isOwned() {
 		return nil
 	}
 	select {
@@ -90,7 +130,7 @@ func (h *holds) own(ctx context.Context, alive func(context.Context) error) erro
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	if h.owned.Load() {
+	if h.isOwned() {
 		return nil
 	}
 	before, err := h.ask(ctx, "", "")
@@ -110,10 +150,10 @@ func (h *holds) own(ctx context.Context, alive func(context.Context) error) erro
 	if before.Owner == "" {
 		h.log.Warn(unknownLanes, "queue", h.queue)
 	}
-	h.mu.Lock()
-	h.found = now
-	h.mu.Unlock()
-	h.owned.Store(true)
+	if now.Held == 0 {
+		h.finishRead()
+	}
+	close(h.owned)
 	return nil
 }
 
@@ -125,32 +165,51 @@ func (h *holds) ask(ctx context.Context, before, owner string) (lanes counter.Ow
 	return lanes, err
 }
 
-// renew keeps the store from forgetting held lanes while the session lasts.
-func (h *holds) renew(ctx context.Context) {
-	ticker := time.NewTicker(laneRenewal)
-	defer ticker.Stop()
+// keep reads the blocked lanes once the session owns them, and again every hour, which keeps the store from forgetting them.
+func (h *holds) keep(ctx context.Context) {
+	select {
+	case <-h.owned:
+	case <-ctx.Done():
+		return
+	}
 	for {
-		select {
-		case <-ctx.Done():
+		wait := laneRenewal
+		if err := h.readAll(ctx); err != nil {
+			wait = laneRetry
+		}
+		if !pause.For(ctx, wait) {
 			return
-		case <-ticker.C:
-			_, _ = h.ask(ctx, h.owner, h.owner) // again in an hour
 		}
 	}
 }
 
-// renewHolds returns a channel that is closed once nothing is renewed any more, after the end of ctx.
-func (s *session) renewHolds(ctx context.Context) <-chan struct{} {
+func (h *holds) readAll(ctx context.Context) error {
+	for page := (counter.HeldPage{}); !page.Last; {
+		err := sendOnce(ctx, stepTimeout, func(ctx context.Context) (err error) {
+			page, err = h.store.NextHeld(ctx, h.vhost, h.queue, page)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		h.add(page)
+	}
+	h.finishRead()
+	return nil
+}
+
+// keepHolds returns a channel that is closed once nothing is read any more, after the end of ctx.
+func (s *session) keepHolds(ctx context.Context) <-chan struct{} {
 	done := make(chan struct{})
 	if s.holds == nil {
 		close(done)
 		return done
 	}
-	go func() { defer close(done); s.holds.renew(ctx) }()
+	go func() { defer close(done); s.holds.keep(ctx) }()
 	return done
 }
 
-// inLane is what a delivery is to its lane.
+// inLane is the position of a delivery in its lane.
 type inLane struct {
 	carried counter.Place // by the message
 	place   counter.Place // the same, if the store knows it
@@ -173,7 +232,7 @@ func (s *session) enterLane(ctx context.Context, d *delivery) step {
 			return next
 		}
 	}
-	if d.carried == (counter.Place{}) && !s.holds.isHeld(d.lane) {
+	if d.carried == (counter.Place{}) && s.holds.isFree(d.lane) {
 		d.entered = true
 		return stepRun
 	}
@@ -203,7 +262,12 @@ func (s *session) passLane(ctx context.Context, d *delivery, next step) step {
 
 // stepLane sends a step, and returns what becomes of the delivery then.
 func (s *session) stepLane(ctx context.Context, d *delivery, act counter.LaneAct) step {
-	request := counter.LaneStep{Message: d.message, Lane: d.lane, Act: act, Owner: s.holds.owner, Number: s.holds.numbers.Add(1), Place: d.carried}
+	request := counter.LaneStep{
+		Message: d.message, Lane: d.lane, Act: act, Owner: s.holds.owner, Number: s.holds.numbers.Add(1), Place: d.carried, Redelivered: d.Redelivered,
+	}
+	if request.ID == "" {
+		request.ID = fingerprint.Of(d.MessageId, d.CorrelationId, d.Type, d.Body)
+	}
 	for {
 		var reply counter.LaneReply
 		err := sendOnce(ctx, stepTimeout, func(ctx context.Context) (err error) {

@@ -198,18 +198,24 @@ func TestOwningLanes(t *testing.T) {
 	settler := &Settler{VHost: "/", Queue: "orders"}
 	here := func(context.Context) error { return nil }
 	lost := newHolds(settler, store)
-	if err := lost.own(t.Context(), func(context.Context) error { return errLost }); !errors.Is(err, errLost) || lost.owned.Load() {
+	if err := lost.own(t.Context(), func(context.Context) error { return errLost }); !errors.Is(err, errLost) || lost.isOwned() {
 		t.Errorf("a session that has lost the queue: %v", err)
 	}
 	late, next := newHolds(settler, store), newHolds(settler, store)
 	err := late.own(t.Context(), func(ctx context.Context) error { return next.own(ctx, here) })
-	if !errors.Is(err, errLaneUnowned) || late.owned.Load() {
+	if !errors.Is(err, errLaneUnowned) || late.isOwned() {
 		t.Errorf("a session whose successor came first: %v", err)
 	}
-	if !next.owned.Load() || !next.isHeld("a") || next.isHeld("b") {
-		t.Error("the successor does not know which lane is held")
+	if !next.isOwned() || next.isFree("a") || next.isFree("b") {
+		t.Error("the successor takes a lane to be free before it has read which ones are blocked")
 	}
-	if !next.note("b", true) || next.note("b", true) || !next.isHeld("b") || !next.note("a", false) || next.isHeld("a") {
+	if next.note("b", false) || !next.isFree("b") || !next.note("c", true) || !next.note("c", false) {
+		t.Error("what the steps say is not noted")
+	}
+	if err := next.readAll(t.Context()); err != nil || next.isFree("a") || !next.isFree("b") || !next.isFree("c") || !next.isFree("d") {
+		t.Errorf("the successor does not know which lane is blocked: %v", err)
+	}
+	if !next.note("d", true) || next.note("d", true) || next.isFree("d") || !next.note("a", false) || !next.isFree("a") {
 		t.Error("what changes is not noted")
 	}
 }

@@ -179,7 +179,7 @@ func (s *session) serve(ctx context.Context, l *link) error {
 	s.isConsuming(true)
 	s.Logger.Info("consuming", "queue", s.Queue, "prefetch", s.consumer.Prefetch, "concurrency", s.consumer.Concurrency)
 
-	renewed := s.renewHolds(stop)
+	renewed := s.keepHolds(stop)
 	err := s.receive(ctx, stop, l)
 	s.isConsuming(false)
 	stopping := err == nil

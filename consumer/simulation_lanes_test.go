@@ -34,6 +34,16 @@ func newLanePlan(rng *rand.Rand) simPlan {
 		}
 		p.messages = append(p.messages, m)
 	}
+	for range rng.IntN(4) { // again, behind it
+		at := rng.IntN(len(p.messages))
+		again := p.messages[at]
+		for _, m := range p.messages {
+			if m.id == again.id {
+				again.before = max(again.before, m.before+1)
+			}
+		}
+		p.messages = slices.Insert(p.messages, at+1+rng.IntN(len(p.messages)-at), again)
+	}
 	return p
 }
 
@@ -55,6 +65,7 @@ var laneBehaviours = []simBehaviour{
 type laneJudge struct {
 	lanes          map[string][]string // ids in the order of publishing
 	of             map[string]string   // lane of an id
+	twice          map[string]bool     // ids that are published again
 	handled, acked map[string]bool
 	dropped        map[string]bool
 	skipped        map[string]bool // by an operator, in schedules in which a message holds the whole queue
@@ -67,8 +78,12 @@ type laneJudge struct {
 }
 
 func newLaneJudge(p simPlan) laneJudge {
-	j := laneJudge{lanes: map[string][]string{}, of: map[string]string{}, handled: map[string]bool{}, acked: map[string]bool{}, dropped: map[string]bool{}, skipped: map[string]bool{}}
+	j := laneJudge{lanes: map[string][]string{}, of: map[string]string{}, twice: map[string]bool{}, handled: map[string]bool{}, acked: map[string]bool{}, dropped: map[string]bool{}, skipped: map[string]bool{}}
 	for _, m := range p.messages {
+		if _, again := j.of[m.id]; again {
+			j.twice[m.id] = true
+			continue
+		}
 		j.lanes[m.lane] = append(j.lanes[m.lane], m.id)
 		j.of[m.id] = m.lane
 	}
@@ -87,11 +102,17 @@ func (j *laneJudge) begin(id string, s *simSession) {
 			j.early++
 			j.broken = append(j.broken, fmt.Sprintf("%s began before %s was handled", id, other))
 		}
-		if i > at && j.acked[other] && !j.dropped[other] { // a duplicate of a dropped one is acked without an attempt
+		if i > at && j.acked[other] && !j.dropped[other] && !j.isAgain(id, other) { // a duplicate of a dropped one is acked without an attempt
 			j.early++
 			j.broken = append(j.broken, fmt.Sprintf("%s began after %s was acked", id, other))
 		}
 	}
+}
+
+// isAgain reports whether id was handled or dropped before, and begins once more because it was published again. It may also be that
+// other was: if its nack and the ack of id were lost, both are delivered again, and nothing tells which message of other's id this is.
+func (j *laneJudge) isAgain(id, other string) bool {
+	return (j.twice[id] || j.twice[other]) && (j.handled[id] || j.dropped[id])
 }
 
 func (j *laneJudge) end(id, outcome string) {
@@ -141,7 +162,8 @@ type simLaned interface {
 	LaneKeeper
 	Lanes(ctx context.Context, vhost, queue string) ([]counter.HeldLane, error)
 	Lane(ctx context.Context, vhost, queue, lane string) (*counter.LaneState, error)
-	NoteReplayed(ctx context.Context, vhost, queue, lane string, letters []counter.Message) error
+	NotePublishing(ctx context.Context, vhost, queue, lane string, letters []counter.LaneLetter) error
+	NoteReplayed(ctx context.Context, vhost, queue, lane string, letters []counter.LaneLetter) error
 	DropPlaces(ctx context.Context, vhost, queue, lane string, places []counter.Place) (bool, error)
 }
 
@@ -179,7 +201,22 @@ func (l *simLink) OwnLanes(ctx context.Context, vhost, queue, before, owner stri
 		if first {
 			reply = got
 		}
-		return fmt.Sprintf("of %q, %d held", got.Owner, got.Len()), err
+		return fmt.Sprintf("of %q, %d held", got.Owner, got.Held), err
+	})
+	return reply, err
+}
+
+func (l *simLink) NextHeld(ctx context.Context, vhost, queue string, after counter.HeldPage) (reply counter.HeldPage, err error) {
+	l.session.world.mu.Lock()
+	l.asked++
+	number := l.asked
+	l.session.world.mu.Unlock()
+	err = l.lane(ctx, number, "reads the held lanes", func(s simLaned, first bool) (string, error) {
+		got, err := s.NextHeld(context.Background(), vhost, queue, after)
+		if first {
+			reply = got
+		}
+		return fmt.Sprintf("%d held", len(got.Lanes)), err
 	})
 	return reply, err
 }
@@ -258,9 +295,10 @@ func (l *simLink) lane(ctx context.Context, number int64, what string, act func(
 
 // simLaneOperator replays held lanes, a step at a time. It may die between any two.
 type simLaneOperator struct {
-	todo   []func() bool // false: the rest is given up
-	rests  time.Time     // until then
-	passes int
+	todo     []func() bool               // false: the rest is given up
+	rests    time.Time                   // until then
+	replaced map[counter.Place]time.Time // places that the last pass found replaced, and since when
+	passes   int
 }
 
 // operateLanes does the next step of the operator, and reports whether there was one.
@@ -362,8 +400,12 @@ func (w *simWorld) planReplay(lane string, state *counter.LaneState, letters []*
 	plan := state.Plan(found)
 	o := &w.operator
 	w.tell("the operator has %d dead letters of lane %q, open %v; %+v", len(found), lane, state.Open, plan)
-	for _, i := range plan.Doubles {
-		o.todo = append(o.todo, func() bool { return w.takeOff(letters[i]) })
+	for _, p := range plan.Doubles {
+		o.todo = append(o.todo, func() bool { return w.takeOff(letters[p.Index]) })
+	}
+	if len(plan.Publish) == 0 && len(plan.Replaced) > 0 {
+		w.giveUpReplaced(lane, state, plan.Replaced)
+		return
 	}
 	if len(plan.Publish) > 0 && w.isHopeless(letters[plan.Publish[0].Index].id) {
 		w.dropFirst(lane, plan.Publish[0], letters[plan.Publish[0].Index])
@@ -374,15 +416,46 @@ func (w *simWorld) planReplay(lane string, state *counter.LaneState, letters []*
 	}
 	for _, p := range plan.Publish {
 		m := letters[p.Index]
+		noted := []counter.LaneLetter{{Message: m.asCounted(), Place: p.Place}}
 		o.todo = append(o.todo,
+			func() bool {
+				return w.onLanes(func(s simLaned) error { return s.NotePublishing(context.Background(), "/", "orders", lane, noted) })
+			},
 			func() bool { return w.republish(m, p.Place) },
 			func() bool { return w.takeOff(m) },
 			func() bool {
-				return w.onLanes(func(s simLaned) error {
-					return s.NoteReplayed(context.Background(), "/", "orders", lane, []counter.Message{m.asCounted()})
-				})
+				return w.onLanes(func(s simLaned) error { return s.NoteReplayed(context.Background(), "/", "orders", lane, noted) })
 			})
 	}
+}
+
+// giveUpReplaced drops places whose messages have later ones, once it has found them so for longer than a dead letter is on its way.
+func (w *simWorld) giveUpReplaced(lane string, state *counter.LaneState, numbers []int64) {
+	o := &w.operator
+	var places []counter.Place
+	seen := map[counter.Place]time.Time{}
+	old := true
+	for _, n := range numbers {
+		p := counter.Place{Since: state.Since, Number: n}
+		places = append(places, p)
+		since, before := o.replaced[p]
+		if seen[p] = since; !before {
+			seen[p] = time.Now()
+		}
+		old = old && before && time.Since(since) > 4*time.Second
+	}
+	o.replaced = seen
+	if !old { // all at once: what became of one tells what became of others
+		o.rests = time.Now().Add(5 * time.Second)
+		return
+	}
+	o.todo = append(o.todo, func() bool {
+		w.tell("the operator gives up %v of lane %q, which were parked again", places, lane)
+		return w.onLanes(func(s simLaned) error {
+			_, err := s.DropPlaces(context.Background(), "/", "orders", lane, places)
+			return err
+		})
+	})
 }
 
 // isHopeless decides whether the operator drops a message: at times, and each that fails on and on.

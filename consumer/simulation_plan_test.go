@@ -36,6 +36,7 @@ type simMessagePlan struct {
 	id     string
 	lane   string
 	copies int
+	before int  // copies that other entries of the plan publish
 	differ bool // their bodies do
 	does   simBehaviour
 }

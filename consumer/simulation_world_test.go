@@ -122,7 +122,7 @@ func (w *simWorld) play() {
 	w.note(audit.Event{Kind: audit.Setup, Plan: w.plan.audited()})
 	for _, m := range w.plan.messages {
 		for n := range m.copies {
-			w.publish(m, n)
+			w.publish(m, m.before+n)
 		}
 	}
 	for n := 0; n < simMostSteps && !w.settled() && !w.runaway(); n++ {

@@ -392,13 +392,17 @@ func (r *conductRun) pause(yes bool) {
 	r.paused = yes
 }
 
-// HeldLanes is for the check before a session. OwnLanes and StepLane, of which none is taken, make it a LaneKeeper.
+// HeldLanes is for the check before a session. The other methods, of which none is called, make it a LaneKeeper.
 func (r *conductRun) HeldLanes(context.Context, string, string) (int, error) {
 	return r.of.Settings.HeldLanes, nil
 }
 
 func (r *conductRun) OwnLanes(context.Context, string, string, string, string) (counter.OwnedLanes, error) {
 	return counter.OwnedLanes{}, errConduct
+}
+
+func (r *conductRun) NextHeld(context.Context, string, string, counter.HeldPage) (counter.HeldPage, error) {
+	return counter.HeldPage{}, errConduct
 }
 
 func (r *conductRun) StepLane(context.Context, counter.LaneStep) (counter.LaneReply, error) {

@@ -59,12 +59,13 @@ func (a LaneAct) String() string {
 // LaneStep is one step of a message through its lane. A step is safe to repeat with the same Number until a later one of the lane
 // was sent.
 type LaneStep struct {
-	Message // an empty ID is one that no other message has
-	Lane    string
-	Act     LaneAct
-	Owner   string // what OwnLanes was given
-	Number  int64  // of the step, from 1: greater than those of the owner's earlier steps in the lane
-	Place   Place  // that the message carries
+	Message     // the ID of one without an id is its fingerprint
+	Lane        string
+	Act         LaneAct
+	Owner       string // given to OwnLanes
+	Number      int64  // of the step, from 1: greater than those of the owner's earlier steps in the lane
+	Place       Place  // that the message carries
+	Redelivered bool   // the broker has delivered the message before
 }
 
 func (s LaneStep) validate() error {
@@ -79,14 +80,6 @@ func (s LaneStep) validate() error {
 
 func checkOwner(queue, owner string) error {
 	return (Attempt{Message: Message{Queue: queue, ID: "-"}, Token: owner}).validate()
-}
-
-// letter names a message among the dead letters of its lane. One without an id gets a name that no dead letter has.
-func (s LaneStep) letter() string {
-	if s.ID == "" {
-		return fmt.Sprintf("%s-%d", s.Owner, s.Number)
-	}
-	return member(s.ID, s.Generation)
 }
 
 // LaneVerdict is the store's reply to a LaneStep.
@@ -112,32 +105,40 @@ type LaneReply struct {
 	Place   Place // of the message, if it has one
 }
 
-// OwnedLanes are the lanes of a queue as its consumer finds them.
+// OwnedLanes says who owns the lanes of a queue.
 type OwnedLanes struct {
-	Owner string // of the lanes now; empty: none yet
-	held  map[string]bool
+	Owner string // empty: no session has owned them yet
+	Held  int    // lanes that are held
 }
 
-// Holds reports whether a lane was held.
-func (l OwnedLanes) Holds(lane string) bool { return l.held[hashID(lane)] }
+// HeldPage is a page of the held lanes of a queue.
+type HeldPage struct {
+	Lanes []string // as LaneHash names them
+	Last  bool     // no other page follows
+	since string   // of the last lane
+}
 
-// Len returns how many lanes were held.
-func (l OwnedLanes) Len() int { return len(l.held) }
+// LaneHash is the name of a lane in a HeldPage.
+func LaneHash(lane string) string { return hashID(lane) }
 
 //go:embed scripts/lanes.lua
 var lanesLua string
+
+//go:embed scripts/lane_page.lua
+var lanePageLua string
 
 //go:embed scripts/lane.lua
 var laneLua string
 
 var (
 	ownLanes = redis.NewScript(lanesLua)
+	pageLane = redis.NewScript(lanePageLua)
 	stepLane = redis.NewScript(laneLua)
 )
 
 // OwnLanes makes owner the session that owns the lanes of a queue, if before owns them; an empty before means that no session does.
-// The store takes only the owner's steps. OwnLanes returns the owner that the lanes have then, which may be another. With the present
-// owner it changes nothing, and renews what the store keeps. If owner is empty, it only reads.
+// The store takes only the owner's steps. OwnLanes returns the owner that the lanes have then, which may be another. If owner is
+// empty, it only reads. It costs the same however many lanes are held.
 //
 // Owners must follow one another as the broker gives them the queue. So a session asks who owns the lanes, makes sure that it
 // still has the queue, and then claims the lanes of that owner: a session that has lost the queue meanwhile fails one of the two.
@@ -149,18 +150,42 @@ func (c *Counter) OwnLanes(ctx context.Context, vhost, queue, before, owner stri
 		return OwnedLanes{}, err
 	}
 	keys := c.opts.lanesKeys(vhost, queue)
-	reply, err := ownLanes.Run(ctx, c.rdb, keys, laneTTL.Milliseconds(), before, owner).StringSlice()
-	if err == nil && len(reply) == 0 {
-		err = fmt.Errorf("%w: got nothing, want the owner", ErrReply)
-	}
+	reply, err := ownLanes.Run(ctx, c.rdb, keys, laneTTL.Milliseconds(), before, owner).Slice()
 	if err != nil {
 		return OwnedLanes{}, fmt.Errorf("counter: own lanes, queue %q: %w", queue, c.laneError(keys, err))
 	}
-	out := OwnedLanes{Owner: reply[0], held: make(map[string]bool, len(reply)-1)}
-	for _, lane := range reply[1:] {
-		out.held[lane] = true
+	if len(reply) == 2 {
+		now, isText := reply[0].(string)
+		held, isNumber := reply[1].(int64)
+		if isText && isNumber {
+			return OwnedLanes{Owner: now, Held: int(held)}, nil
+		}
 	}
-	return out, nil
+	return OwnedLanes{}, fmt.Errorf("counter: own lanes, queue %q: %w: got %.80q, want the owner and a number", queue, ErrReply, fmt.Sprint(reply))
+}
+
+// lanesRenewed is how many lanes the store renews in one round trip, which occupies it for about a millisecond.
+const lanesRenewed = 200
+
+// NextHeld returns the page of held lanes after another; the zero value comes before the first. It also renews what the store keeps
+// of these lanes. The pages together have each lane that is held from the first of them to the last.
+func (c *Counter) NextHeld(ctx context.Context, vhost, queue string, after HeldPage) (HeldPage, error) {
+	if c.refuse != nil {
+		return HeldPage{}, c.refuse
+	}
+	last := ""
+	if n := len(after.Lanes); n > 0 {
+		last = after.Lanes[n-1]
+	}
+	keys := c.opts.lanesKeys(vhost, queue)
+	reply, err := pageLane.Run(ctx, c.rdb, keys, laneTTL.Milliseconds(), lanesRenewed, after.since, last).StringSlice()
+	if err == nil && len(reply) == 0 {
+		err = fmt.Errorf("%w: got nothing, want a page", ErrReply)
+	}
+	if err != nil {
+		return HeldPage{}, fmt.Errorf("counter: held lanes, queue %q: %w", queue, c.laneError(keys, err))
+	}
+	return HeldPage{Lanes: reply[1:], Last: len(reply) <= lanesRenewed, since: reply[0]}, nil
 }
 
 // HeldLanes returns how many lanes of a queue are held. It costs the same however many they are.
@@ -190,7 +215,7 @@ func (c *Counter) StepLane(ctx context.Context, s LaneStep) (LaneReply, error) {
 	}
 	keys := c.opts.laneKeys(s.VHost, s.Queue, s.Lane)
 	reply, err := stepLane.Run(ctx, c.rdb, keys, laneTTL.Milliseconds(), s.Act.String(), s.Owner, s.Number, printable.Cut(s.Lane, maxLane), hashID(s.Lane),
-		s.letter(), printable.Cut(s.ID, maxStoredID), s.Place.Since, s.Place.Number).Slice()
+		member(s.ID, s.Generation), printable.Cut(s.ID, maxStoredID), s.Place.Since, s.Place.Number, s.Redelivered).Slice()
 	if err != nil {
 		return LaneReply{}, fmt.Errorf("counter: lane, queue %q: %w", s.Queue, c.laneError(keys, err))
 	}
@@ -225,12 +250,13 @@ func LaneName(lane string) string {
 // lanesKeys are the keys of all lanes of a queue, and laneKeys those of one as well; scripts/lane.lua describes them.
 func (o Options) lanesKeys(vhost, queue string) []string {
 	q := o.queueKey(vhost, queue)
-	return []string{q + "lanes", q + "lanes:owner"}
+	return []string{q + "lanes", q + "lanes:owner", q + "lanes:behind"}
 }
 
 func (o Options) laneKeys(vhost, queue, lane string) []string {
-	l := o.queueKey(vhost, queue) + "lane:" + hashID(lane)
-	return append(o.lanesKeys(vhost, queue), l, l+":open", l+":letters")
+	q := o.queueKey(vhost, queue)
+	l := q + "lane:" + hashID(lane)
+	return append(o.lanesKeys(vhost, queue), q+"dead", l, l+":open", l+":letters", l+":names")
 }
 
 func (c *client) laneError(keys []string, err error) error {

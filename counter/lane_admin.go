@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/strikesmq/strikes/internal/printable"
 )
 
 // HeldLane is a lane of a queue that is held: its messages are dead-lettered without an attempt until those before them are handled
@@ -21,68 +23,23 @@ type HeldLane struct {
 	Messages int       // not handled, the one that holds the lane included
 }
 
-// LaneState is what the store keeps of one held lane.
-type LaneState struct {
-	Since   int64   // of its Places
-	Last    int64   // number of the last place
-	Open    []int64 // numbers of the places whose messages are neither handled nor dropped, in their order
-	letters map[string]parked
-}
-
-// PlaceOf returns the place of a dead letter; false if the lane does not expect it.
-func (s *LaneState) PlaceOf(letter Message) (Place, bool) {
-	p, ok := s.letters[member(letter.ID, letter.Generation)]
-	return Place{s.Since, p.place}, ok
-}
-
-// First returns the place of the message that holds the lane; the zero value if no place is open.
-func (s *LaneState) First() Place {
-	if len(s.Open) == 0 {
-		return Place{}
-	}
-	return Place{s.Since, s.Open[0]}
-}
-
-// IsOpen reports whether the message at a place is neither handled nor dropped.
-func (s *LaneState) IsOpen(p Place) bool {
-	_, open := slices.BinarySearch(s.Open, p.Number)
-	return open && p.Since == s.Since
-}
-
-// DeadLetter reports whether the message at an open place is a dead letter, and its id, if it has one. Any other message was replayed,
-// and is not handled yet.
-func (s *LaneState) DeadLetter(number int64) (id string, dead bool) {
-	for _, p := range s.letters {
-		if p.place == number && (!dead || p.id < id) {
-			id, dead = p.id, true
-		}
-	}
-	return id, dead
-}
-
-func (s *LaneState) idAt(number int64) string {
-	id, _ := s.DeadLetter(number)
-	return id
-}
-
-// Dead returns the numbers of the open places whose messages are dead letters.
-func (s *LaneState) Dead() map[int64]string {
-	out := map[int64]string{}
-	for _, p := range s.letters {
-		out[p.place] = p.id
-	}
-	return out
-}
-
 //go:embed scripts/lane_list.lua
 var laneListLua string
+
+//go:embed scripts/lane_read.lua
+var laneReadLua string
+
+//go:embed scripts/lane_letters.lua
+var laneLettersLua string
 
 //go:embed scripts/lane_drop.lua
 var laneDropLua string
 
 var (
-	listLanes = redis.NewScript(laneListLua)
-	dropLane  = redis.NewScript(laneDropLua)
+	listLanes   = redis.NewScript(laneListLua)
+	readLane    = redis.NewScript(laneReadLua)
+	noteLetters = redis.NewScript(laneLettersLua)
+	dropLane    = redis.NewScript(laneDropLua)
 )
 
 // lanesListed is how many lanes the store examines in one round trip, which occupies it for about 2 ms.
@@ -153,56 +110,95 @@ func laneRefused(doing, queue, lane string) error {
 	return fmt.Errorf("counter: %s, queue %q, lane %q: %w", doing, queue, lane, ErrNotHeld)
 }
 
-// Lane returns the state of a held lane. It returns an error that wraps ErrNotHeld for any other.
+const (
+	// placesRead is how many open places of a lane Lane reads, which occupies the store for a few ms.
+	placesRead = 500
+	// lettersRead is how many dead letters of these it reads. A place most often has one.
+	lettersRead = 1000
+	// namesRead is how many places of one dead letter it reads. Only one that was published again and again has more than two.
+	namesRead = 32
+)
+
+// Lane returns the state of a held lane: its first 500 open places. It returns an error that wraps ErrNotHeld for any other.
 func (a *Admin) Lane(ctx context.Context, vhost, queue, lane string) (*LaneState, error) {
 	if a.refuse != nil {
 		return nil, a.refuse
 	}
 	keys := a.opts.laneKeys(vhost, queue, lane)
-	var meta *redis.SliceCmd
-	var open *redis.StringSliceCmd
-	var letters *redis.MapStringStringCmd
-	_, err := a.rdb.TxPipelined(ctx, func(tx redis.Pipeliner) error {
-		meta, open, letters = tx.HMGet(ctx, keys[2], "since", "last"), tx.ZRange(ctx, keys[3], 0, -1), tx.HGetAll(ctx, keys[4])
-		return nil
-	})
+	reply, err := readLane.Run(ctx, a.rdb, keys, placesRead, lettersRead, namesRead).Slice()
+	if err == nil && len(reply) != 6 {
+		err = fmt.Errorf("%w: got %d values, want 6", ErrReply, len(reply))
+	}
 	if err != nil {
 		return nil, fmt.Errorf("counter: lane, queue %q: %w", queue, a.laneError(keys, err))
 	}
-	s := &LaneState{letters: map[string]parked{}}
-	for i, v := range meta.Val() {
-		text, _ := v.(string)
-		*[]*int64{&s.Since, &s.Last}[i] = number(text)
-	}
-	for _, place := range open.Val() {
+	since, _ := reply[0].(string)
+	last, _ := reply[1].(string)
+	messages, _ := reply[2].(int64)
+	s := &LaneState{Since: number(since), Last: number(last), Messages: int(messages), names: map[string][]parkedAt{}}
+	for _, place := range texts(reply[3]) {
 		s.Open = append(s.Open, number(place))
 	}
-	for name, text := range letters.Val() {
-		place, id, _ := strings.Cut(text, " ")
-		s.letters[name] = parked{number(place), id}
+	for _, text := range texts(reply[4]) {
+		words := strings.SplitN(text, " ", 4)
+		if len(words) == 4 {
+			s.letters = append(s.letters, parked{place: number(words[2]), name: words[1], id: words[3], published: words[0] == "p"})
+		}
 	}
-	if s.Since == 0 || len(s.Open) == 0 {
+	for _, text := range texts(reply[5]) {
+		words := strings.Split(text, " ")
+		if len(words) == 4 {
+			s.names[words[0]] = append(s.names[words[0]], parkedAt{number(words[1]), words[2], words[3] == "1"})
+		}
+	}
+	if len(s.Open) == 0 {
 		return nil, laneRefused("lane", queue, lane)
 	}
+	s.sort()
 	return s, nil
+}
+
+func texts(reply any) []string {
+	list, _ := reply.([]any)
+	out := make([]string, 0, len(list))
+	for _, v := range list {
+		text, _ := v.(string)
+		out = append(out, text)
+	}
+	return out
+}
+
+// LaneLetter is a dead letter of a lane.
+type LaneLetter struct {
+	Message
+	Place Place
+}
+
+// NotePublishing notes that dead letters of a lane are about to be published again. Without it a replay that is cut off could take
+// their messages, which are back in the queue, for lost. It is safe to repeat.
+func (a *Admin) NotePublishing(ctx context.Context, vhost, queue, lane string, letters []LaneLetter) error {
+	return a.noteLetters(ctx, vhost, queue, lane, "publishing", letters)
 }
 
 // NoteReplayed notes that dead letters of a lane were published again and are off the dead-letter queue. It is safe to repeat. If it
 // is not called, they count as duplicates if they are found again.
-func (a *Admin) NoteReplayed(ctx context.Context, vhost, queue, lane string, letters []Message) error {
+func (a *Admin) NoteReplayed(ctx context.Context, vhost, queue, lane string, letters []LaneLetter) error {
+	return a.noteLetters(ctx, vhost, queue, lane, "replayed", letters)
+}
+
+func (a *Admin) noteLetters(ctx context.Context, vhost, queue, lane, act string, letters []LaneLetter) error {
 	if a.refuse != nil {
 		return a.refuse
 	}
-	if len(letters) == 0 {
-		return nil
-	}
 	keys := a.opts.laneKeys(vhost, queue, lane)
-	names := make([]string, 0, len(letters))
-	for _, l := range letters {
-		names = append(names, member(l.ID, l.Generation))
-	}
-	if err := a.rdb.HDel(ctx, keys[4], names...).Err(); err != nil {
-		return fmt.Errorf("counter: note replayed, queue %q: %w", queue, a.laneError(keys, err))
+	for some := range slices.Chunk(letters, placesRead) {
+		args := []any{act}
+		for _, l := range some {
+			args = append(args, member(l.ID, l.Generation), l.Place.Number, printable.Cut(l.ID, maxStoredID))
+		}
+		if err := noteLetters.Run(ctx, a.rdb, keys, args...).Err(); err != nil {
+			return fmt.Errorf("counter: note %s, queue %q: %w", act, queue, a.laneError(keys, err))
+		}
 	}
 	return nil
 }
@@ -214,14 +210,19 @@ func (a *Admin) DropPlaces(ctx context.Context, vhost, queue, lane string, place
 		return false, a.refuse
 	}
 	keys := a.opts.laneKeys(vhost, queue, lane)
-	args := make([]any, 0, 1+2*len(places))
-	args = append(args, hashID(lane))
-	for _, p := range places {
-		args = append(args, strconv.FormatInt(p.Since, 10), strconv.FormatInt(p.Number, 10))
+	for {
+		some := places[:min(placesRead, len(places))]
+		places = places[len(some):]
+		args := []any{hashID(lane)}
+		for _, p := range some {
+			args = append(args, strconv.FormatInt(p.Since, 10), strconv.FormatInt(p.Number, 10))
+		}
+		left, err := dropLane.Run(ctx, a.rdb, keys, args...).Int()
+		if err != nil {
+			return false, fmt.Errorf("counter: drop places, queue %q: %w", queue, a.laneError(keys, err))
+		}
+		if len(places) == 0 {
+			return left == 0, nil
+		}
 	}
-	left, err := dropLane.Run(ctx, a.rdb, keys, args...).Int()
-	if err != nil {
-		return false, fmt.Errorf("counter: drop places, queue %q: %w", queue, a.laneError(keys, err))
-	}
-	return left == 0, nil
 }

@@ -57,6 +57,13 @@ func testBehind(t *testing.T, c *Counter) {
 	second := step(LaneEnter, "2", "", Place{}).Place
 	third := step(LaneEnter, "3", "", Place{}).Place
 	want("two behind it", 1, 2)
+	letter := []LaneLetter{{Message{ID: "2"}, second}}
+	if err := admin.NotePublishing(t.Context(), "/", "orders", "a", letter); err != nil {
+		t.Fatal(err)
+	}
+	want("one of them is published", 1, 1)
+	step(LaneEnter, "2", "g", second)
+	want("it is behind again", 1, 2)
 	step(LanePark, "2", "g", second)
 	die("2", "g")
 	want("one of them died", 1, 1)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -19,7 +20,9 @@ type laneSteps interface {
 	StepLane(ctx context.Context, s LaneStep) (LaneReply, error)
 	Lanes(ctx context.Context, vhost, queue string) ([]HeldLane, error)
 	Lane(ctx context.Context, vhost, queue, lane string) (*LaneState, error)
-	NoteReplayed(ctx context.Context, vhost, queue, lane string, letters []Message) error
+	NextHeld(ctx context.Context, vhost, queue string, after HeldPage) (HeldPage, error)
+	NotePublishing(ctx context.Context, vhost, queue, lane string, letters []LaneLetter) error
+	NoteReplayed(ctx context.Context, vhost, queue, lane string, letters []LaneLetter) error
 	DropPlaces(ctx context.Context, vhost, queue, lane string, places []Place) (released bool, err error)
 }
 
@@ -79,7 +82,7 @@ func (s *laneStore) show(t *rapid.T, queue, lane string) string {
 	if err != nil {
 		t.Fatalf("%s: %v", s.name, err)
 	}
-	fmt.Fprint(&b, len(held), state.Last, state.Open, state.letters)
+	fmt.Fprint(&b, len(held), state.Last, state.Messages, state.Open, state.letters, state.names)
 	return b.String()
 }
 
@@ -113,7 +116,9 @@ func TestLanesModel(t *testing.T) {
 				both(t, "own", func(s *laneStore) string {
 					got, err := s.OwnLanes(t.Context(), "/", queue, before, owner)
 					held, errHeld := s.HeldLanes(t.Context(), "/", queue)
-					return fmt.Sprint(got.Owner, got.held, err, held, errHeld)
+					page, errPage := s.NextHeld(t.Context(), "/", queue, HeldPage{})
+					slices.Sort(page.Lanes)
+					return fmt.Sprint(got, err, held, errHeld, page.Lanes, page.Last, errPage)
 				})
 			},
 			"step": func(t *rapid.T) {
@@ -122,6 +127,7 @@ func TestLanesModel(t *testing.T) {
 				step := LaneStep{
 					Message: Message{VHost: "/", Queue: queue, ID: ids.Draw(t, "id"), Generation: generations.Draw(t, "generation")}, Lane: lane,
 					Act: LaneAct(rapid.IntRange(1, 3).Draw(t, "act")), Owner: owners.Draw(t, "owner"), Number: max(number, 1),
+					Redelivered: rapid.Bool().Draw(t, "again"),
 				}
 				both(t, fmt.Sprintf("%+v at %d", step, place), func(s *laneStore) string {
 					step.Place = s.place(lane, place, old)
@@ -131,8 +137,13 @@ func TestLanesModel(t *testing.T) {
 			},
 			"note": func(t *rapid.T) {
 				lane, letter := lanes.Draw(t, "lane"), Message{ID: ids.Draw(t, "id"), Generation: generations.Draw(t, "generation")}
+				place, publishing := rapid.Int64Range(1, 6).Draw(t, "place"), rapid.Bool().Draw(t, "publishing")
 				both(t, "note", func(s *laneStore) string {
-					return fmt.Sprint(s.NoteReplayed(t.Context(), "/", queue, lane, []Message{letter}))
+					note := s.NoteReplayed
+					if publishing {
+						note = s.NotePublishing
+					}
+					return fmt.Sprint(note(t.Context(), "/", queue, lane, []LaneLetter{{letter, s.place(lane, place, false)}}))
 				})
 			},
 			"drop": func(t *rapid.T) {
@@ -168,10 +179,11 @@ func TestLanePlan(t *testing.T) {
 	letter := func(id string, replays int64) LaneDeadLetter {
 		return LaneDeadLetter{Message{VHost: "/", Queue: "q", ID: id}, replays}
 	}
-	state := &LaneState{Since: 5, Last: 9, Open: []int64{2, 3, 4, 6}, letters: map[string]parked{}}
+	state := &LaneState{Since: 5, Last: 9, Open: []int64{2, 3, 4, 6}}
 	for id, place := range map[string]int64{"done": 1, "a": 2, "a again": 2, "c": 4, "d": 6, "twice": 1} {
-		state.letters[member(id, "")] = parked{place, id}
+		state.letters = append(state.letters, parked{place: place, name: member(id, ""), id: id})
 	}
+	state.sort()
 	at := func(index int, n int64) Planned { return Planned{index, Place{5, n}} }
 	for _, tt := range []struct {
 		name  string
@@ -184,15 +196,73 @@ func TestLanePlan(t *testing.T) {
 		{"one is missing", []LaneDeadLetter{letter("a", 0), letter("d", 0)},
 			LanePlan{Publish: []Planned{at(0, 2)}, Missing: []int64{4}, Waiting: []int64{3}, Doubles: nil}},
 		{"doubles of a place", []LaneDeadLetter{letter("a", 0), letter("a again", 1), letter("c", 0), letter("d", 0)},
-			LanePlan{Publish: []Planned{at(1, 2), at(2, 4), at(3, 6)}, Waiting: []int64{3}, Doubles: []int{0}}},
+			LanePlan{Publish: []Planned{at(1, 2), at(2, 4), at(3, 6)}, Waiting: []int64{3}, Doubles: []Planned{at(0, 2)}}},
 		{"a double of one that was handled", []LaneDeadLetter{letter("done", 0), letter("a", 0)},
-			LanePlan{Publish: []Planned{at(1, 2)}, Missing: []int64{4, 6}, Waiting: []int64{3}, Doubles: []int{0}}},
+			LanePlan{Publish: []Planned{at(1, 2)}, Missing: []int64{4, 6}, Waiting: []int64{3}, Doubles: []Planned{at(0, 1)}}},
 		{"two messages of one id", []LaneDeadLetter{letter("twice", 0), letter("a", 0), letter("twice", 0), letter("a", 0)},
 			LanePlan{Publish: []Planned{at(1, 2)}, Missing: []int64{4, 6}, Waiting: []int64{3}}},
 		{"unexpected", []LaneDeadLetter{letter("other", 0)}, LanePlan{Missing: []int64{2, 4, 6}, Waiting: []int64{3}}},
 	} {
-		if diff := gocmp.Diff(tt.want, state.Plan(tt.found)); diff != "" {
+		if diff := gocmp.Diff(tt.want, planned(state, tt.found)); diff != "" {
 			t.Errorf("%s: %s", tt.name, diff)
+		}
+	}
+}
+
+// planned is the plan of a lane, without Found.
+func planned(s *LaneState, found []LaneDeadLetter) LanePlan {
+	plan := s.Plan(found)
+	plan.Found = nil
+	return plan
+}
+
+// TestLanePlanOfOneID covers lanes in which one id has several places: its message was published again, or a nack was lost and a later
+// session parked it again, or both. Sessions are letters; an upper-case one parked a redelivered message.
+func TestLanePlanOfOneID(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		sessions string // that parked x, from place 1 on; a space: the next session parked another message
+		found    int    // dead letters of x
+		publish  []int64
+		replaced []int64
+		missing  []int64
+	}{
+		{"published again", "a b", 2, []int64{1, 2, 3}, nil, nil},
+		{"published again, and returned", "a B", 2, []int64{1, 2, 3}, nil, nil},
+		{"published again in the same session", "aa", 2, []int64{1, 2}, nil, nil},
+		{"published again, and not there yet", "aa", 1, []int64{1}, nil, []int64{2}},
+		{"the nack was lost", "a B", 1, nil, []int64{1}, nil},
+		{"the nack was lost, and a restart of the broker forgot it", "a b", 1, nil, []int64{1}, nil},
+		{"lost twice", "aBC", 1, nil, []int64{1, 2}, nil},
+		{"both of a session are lost", "aaBB", 2, nil, []int64{1, 2}, nil},
+		{"lost, then published again", "a Bc", 2, nil, []int64{1}, nil},
+		{"published again, and that one is lost", "aaB", 2, []int64{1}, []int64{2}, nil},
+		{"published again by another session, and that one is lost", "a bC", 2, []int64{1, 2}, []int64{3}, nil},
+		{"none is there", "aB", 0, nil, []int64{1}, []int64{2}},
+	} {
+		state := &LaneState{Since: 5, names: map[string][]parkedAt{}}
+		var found []LaneDeadLetter
+		for i, session := range tt.sessions {
+			id, place := "x", int64(i+1)
+			if session == ' ' {
+				id, session = "other", rune(tt.sessions[i+1])
+				found = append(found, LaneDeadLetter{Message: Message{ID: id}})
+			}
+			name := member(id, "")
+			state.Open = append(state.Open, place)
+			state.letters = append(state.letters, parked{place: place, name: name, id: id})
+			state.names[name] = append(state.names[name], parkedAt{place, strings.ToLower(string(session)), session < 'a'})
+		}
+		for range tt.found {
+			found = append(found, LaneDeadLetter{Message: Message{ID: "x"}})
+		}
+		plan := state.Plan(found)
+		var publish []int64
+		for _, p := range plan.Publish {
+			publish = append(publish, p.Place.Number)
+		}
+		if !slices.Equal(publish, tt.publish) || !slices.Equal(plan.Replaced, tt.replaced) || !slices.Equal(plan.Missing, tt.missing) || len(plan.Doubles) > 0 {
+			t.Errorf("%s: %+v, want %v published, %v replaced and %v missing", tt.name, plan, tt.publish, tt.replaced, tt.missing)
 		}
 	}
 }
@@ -209,7 +279,7 @@ func TestRepeatedLaneStep(t *testing.T) {
 		if err != nil || first.Verdict != LaneHeld {
 			t.Fatalf("%s: %+v, %v", s.name, first, err)
 		}
-		if err := s.NoteReplayed(t.Context(), "/", step.Queue, "a", []Message{step.Message}); err != nil {
+		if err := s.NoteReplayed(t.Context(), "/", step.Queue, "a", []LaneLetter{{step.Message, first.Place}}); err != nil {
 			t.Fatal(err)
 		}
 		if again, err := s.StepLane(t.Context(), step); err != nil || again != first {
@@ -225,10 +295,10 @@ func TestRepeatedLaneStep(t *testing.T) {
 // A replay that sees a message parked again, at a later place than it looked for, leaves its dead letter for the next pass.
 func TestLanePlanForTaken(t *testing.T) {
 	again, behind := Message{VHost: "/", Queue: "q", ID: "again"}, Message{VHost: "/", Queue: "q", ID: "behind"}
-	state := &LaneState{Since: 5, Last: 3, Open: []int64{2, 3}, letters: map[string]parked{member("again", ""): {3, "again"}, member("behind", ""): {2, "behind"}}}
+	state := &LaneState{Since: 5, Last: 3, Open: []int64{2, 3}, letters: []parked{{place: 2, name: member("behind", ""), id: "behind"}, {place: 3, name: member("again", ""), id: "again"}}}
 	found := []LaneDeadLetter{{Message: again}, {Message: behind}}
 	for upTo, want := range []LanePlan{{}, {}, {Publish: []Planned{{1, Place{5, 2}}}}, {Publish: []Planned{{1, Place{5, 2}}, {0, Place{5, 3}}}}} {
-		if diff := gocmp.Diff(want, (&LaneState{Since: 5}).ForTaken(int64(upTo), state).Plan(found)); diff != "" {
+		if diff := gocmp.Diff(want, planned((&LaneState{Since: 5}).ForTaken(int64(upTo), state), found)); diff != "" {
 			t.Errorf("up to place %d: %s", upTo, diff)
 		}
 	}

@@ -21,15 +21,20 @@ type laneBook struct {
 	number  int64
 	said    LaneReply // to it
 	changed bool      // by an operator, since then
-	base    int64     // the last place that another owner gave
 	open    map[int64]bool
-	letters map[string]parked
+	letters map[letterAt]bookLetter
 }
 
-// parked is a dead letter of a lane.
-type parked struct {
+// letterAt names a dead letter of a lane and its place.
+type letterAt struct {
 	place int64
-	id    string
+	name  string
+}
+
+type bookLetter struct {
+	id, owner string
+	again     bool
+	published bool
 }
 
 func (b *laneBook) first() int64 {
@@ -65,13 +70,27 @@ func (m *Memory) OwnLanes(ctx context.Context, vhost, queue, before, owner strin
 	if owner != "" && l.laneOwner == before {
 		l.laneOwner = owner
 	}
-	out := OwnedLanes{Owner: l.laneOwner, held: map[string]bool{}}
-	for hash, b := range l.lanes {
+	out := OwnedLanes{Owner: l.laneOwner}
+	for _, b := range l.lanes {
 		if len(b.open) > 0 {
-			out.held[hash] = true
+			out.Held++
 		}
 	}
 	return out, nil
+}
+
+// NextHeld is like Counter.NextHeld. It has all lanes on one page, and fails only if ctx has ended.
+func (m *Memory) NextHeld(ctx context.Context, vhost, queue string, after HeldPage) (HeldPage, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	page := HeldPage{Last: true}
+	for hash, b := range m.ledger(vhost, queue).lanes {
+		if len(b.open) > 0 {
+			page.Lanes = append(page.Lanes, hash)
+		}
+	}
+	slices.Sort(page.Lanes)
+	return page, ctx.Err()
 }
 
 // StepLane is like Counter.StepLane. It fails only on invalid arguments.
@@ -94,11 +113,10 @@ func (m *Memory) StepLane(ctx context.Context, s LaneStep) (LaneReply, error) {
 	}
 	b := l.lane(s.Lane)
 	if b == nil {
-		b = &laneBook{name: printable.Cut(s.Lane, maxLane), since: now.UnixMicro(), open: map[int64]bool{}, letters: map[string]parked{}}
+		b = &laneBook{name: printable.Cut(s.Lane, maxLane), since: now.UnixMicro(), open: map[int64]bool{}, letters: map[letterAt]bookLetter{}}
 	}
 	switch {
 	case b.owner != s.Owner:
-		b.base = b.last
 	case b.number > s.Number || b.number == s.Number && b.changed:
 		return LaneReply{Verdict: LaneUnowned}, nil
 	case b.number == s.Number:
@@ -142,15 +160,8 @@ func (b *laneBook) step(s LaneStep, now time.Time) (LaneVerdict, int64) {
 	return LaneHeld, b.park(s, place, now)
 }
 
-// park gives a message its place, unless it has one.
+// park gives a message a place of its own, unless it carries one.
 func (b *laneBook) park(s LaneStep, place int64, now time.Time) int64 {
-	if before, ok := b.letters[s.letter()]; place == 0 && ok && b.open[before.place] {
-		if before.place > b.base {
-			place = before.place
-		} else { // the nack of that owner never arrived, and its ack of a message before this one may not have arrived either
-			delete(b.open, before.place)
-		}
-	}
 	if place == 0 {
 		if len(b.open) == 0 {
 			b.held = now
@@ -159,7 +170,7 @@ func (b *laneBook) park(s LaneStep, place int64, now time.Time) int64 {
 		place = b.last
 		b.open[place] = true
 	}
-	b.letters[s.letter()] = parked{place, printable.Cut(s.ID, maxStoredID)}
+	b.letters[letterAt{place, member(s.ID, s.Generation)}] = bookLetter{id: printable.Cut(s.ID, maxStoredID), owner: s.Owner, again: s.Redelivered}
 	return place
 }
 
@@ -177,7 +188,7 @@ func (m *Memory) Lanes(_ context.Context, vhost, queue string) ([]HeldLane, erro
 	var out []HeldLane
 	for _, b := range m.ledger(vhost, queue).lanes {
 		if len(b.open) > 0 {
-			out = append(out, HeldLane{Lane: b.name, Since: b.held.Truncate(time.Millisecond).UTC(), Messages: len(b.open), By: b.state().idAt(b.first())})
+			out = append(out, HeldLane{Lane: b.name, Since: b.held.Truncate(time.Millisecond).UTC(), Messages: len(b.open), By: b.state().Dead()[b.first()]})
 		}
 	}
 	slices.SortFunc(out, bySince)
@@ -189,8 +200,24 @@ func bySince(a, b HeldLane) int {
 }
 
 func (b *laneBook) state() *LaneState {
-	s := &LaneState{Since: b.since, Last: b.last, Open: slices.Sorted(maps.Keys(b.open)), letters: map[string]parked{}}
-	maps.Copy(s.letters, b.letters)
+	open := slices.Sorted(maps.Keys(b.open))
+	s := &LaneState{Since: b.since, Last: b.last, Messages: len(open), Open: open[:min(placesRead, len(open))], names: map[string][]parkedAt{}}
+	for at, l := range b.letters {
+		if at.place <= s.lastOpen() {
+			s.letters = append(s.letters, parked{at.place, at.name, l.id, l.published})
+			s.names[at.name] = nil
+		}
+	}
+	s.sort()
+	for at, l := range b.letters {
+		if _, listed := s.names[at.name]; listed {
+			s.names[at.name] = append(s.names[at.name], parkedAt{at.place, l.owner, l.again})
+		}
+	}
+	for name, at := range s.names {
+		slices.SortFunc(at, func(a, b parkedAt) int { return cmp.Compare(a.place, b.place) })
+		s.names[name] = at[:min(namesRead, len(at))]
+	}
 	return s
 }
 
@@ -205,16 +232,36 @@ func (m *Memory) Lane(_ context.Context, vhost, queue, lane string) (*LaneState,
 	return b.state(), nil
 }
 
+// NotePublishing is like Admin.NotePublishing. It never fails.
+func (m *Memory) NotePublishing(_ context.Context, vhost, queue, lane string, letters []LaneLetter) error {
+	m.eachLetter(vhost, queue, lane, letters, func(b *laneBook, at letterAt) {
+		kept := b.letters[at]
+		kept.published = true
+		b.letters[at] = kept
+	})
+	return nil
+}
+
 // NoteReplayed is like Admin.NoteReplayed. It never fails.
-func (m *Memory) NoteReplayed(_ context.Context, vhost, queue, lane string, letters []Message) error {
+func (m *Memory) NoteReplayed(_ context.Context, vhost, queue, lane string, letters []LaneLetter) error {
+	m.eachLetter(vhost, queue, lane, letters, func(b *laneBook, at letterAt) { delete(b.letters, at) })
+	return nil
+}
+
+// eachLetter calls note for each of the letters that the lane expects.
+func (m *Memory) eachLetter(vhost, queue, lane string, letters []LaneLetter, note func(*laneBook, letterAt)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if b := m.ledger(vhost, queue).lane(lane); b != nil {
-		for _, l := range letters {
-			delete(b.letters, member(l.ID, l.Generation))
+	b := m.ledger(vhost, queue).lane(lane)
+	if b == nil {
+		return
+	}
+	for _, l := range letters {
+		at := letterAt{l.Place.Number, member(l.ID, l.Generation)}
+		if _, kept := b.letters[at]; kept {
+			note(b, at)
 		}
 	}
-	return nil
 }
 
 // DropPlaces is like Admin.DropPlaces. It never fails.
@@ -231,7 +278,7 @@ func (m *Memory) DropPlaces(_ context.Context, vhost, queue, lane string, places
 		}
 		delete(b.open, p.Number)
 		b.changed = true
-		maps.DeleteFunc(b.letters, func(_ string, l parked) bool { return l.place == p.Number })
+		maps.DeleteFunc(b.letters, func(at letterAt, _ bookLetter) bool { return at.place == p.Number })
 	}
 	return len(b.open) == 0, nil
 }

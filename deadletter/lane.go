@@ -19,7 +19,8 @@ const PlaceHeader = queueinfo.PlaceHeader
 // Lanes keeps the lanes of queues whose consumers hold them (consumer.Consumer.HoldLanes). A *counter.Admin is one.
 type Lanes interface {
 	Lane(ctx context.Context, vhost, queue, lane string) (*counter.LaneState, error)
-	NoteReplayed(ctx context.Context, vhost, queue, lane string, letters []counter.Message) error
+	NotePublishing(ctx context.Context, vhost, queue, lane string, letters []counter.LaneLetter) error
+	NoteReplayed(ctx context.Context, vhost, queue, lane string, letters []counter.LaneLetter) error
 	DropPlaces(ctx context.Context, vhost, queue, lane string, places []counter.Place) (released bool, err error)
 }
 
@@ -41,9 +42,9 @@ type Lane struct {
 	// and a lane that was released and is held anew is not dropped.
 	First counter.Place
 
-	// Missing lets DropFirst and DropLane drop places whose dead letters are not in the dead-letter queue: they expired, were
-	// consumed elsewhere, or were lost. It also drops messages that were replayed and still wait in the work queue: these are
-	// acked without an attempt.
+	// Missing drops places whose dead letters are not in the dead-letter queue: they expired, were consumed elsewhere, or were lost, or
+	// the store was rolled back to a time before they were replayed. DropFirst and DropLane also drop messages that were replayed and
+	// still wait in the work queue: these are acked without an attempt.
 	Missing bool
 
 	// Keep, if not nil, gets the dead letters that are dropped, before they are: it must have stored them when it returns nil.
@@ -87,7 +88,7 @@ const (
 	lanePoll   = 100 * time.Millisecond
 
 	laneFirstScan = 250 * time.Millisecond // before the second; doubled for each that follows
-	laneBatch     = 500                    // places of one pass: their messages are in memory
+	laneArriving  = 15 * time.Second       // a dead letter is on its way for less
 )
 
 // laneWork is one call.
@@ -103,6 +104,8 @@ type laneWork struct {
 	plan   counter.LanePlan
 	notes  notes
 	result LaneResult
+
+	replaced map[int64]time.Time // since when these places are found to be replaced
 }
 
 // ReplayLane publishes the dead letters of a lane again, in the order of the lane, until the lane is released. It publishes
@@ -130,7 +133,15 @@ func (q *Queue) ReplayLane(ctx context.Context, l Lane) (LaneResult, error) {
 			w.result.Released = err == nil
 			return w.result, err
 		}
-		published, err := w.replay(ctx, pub, most)
+		var published []counter.Place
+		gaveUp, err := w.dropReplaced(ctx)
+		switch {
+		case gaveUp || err != nil:
+		case len(w.plan.Publish) == 0 && len(w.plan.Missing) > 0 && w.l.Missing:
+			gaveUp, err = true, w.dropMissing(ctx)
+		default:
+			published, err = w.replay(ctx, pub, most)
+		}
 		w.finish(ctx)
 		if err == nil {
 			err = w.await(ctx, published)
@@ -138,7 +149,11 @@ func (q *Queue) ReplayLane(ctx context.Context, l Lane) (LaneResult, error) {
 		if err != nil {
 			return w.result, err
 		}
-		most = laneBatch
+		if gaveUp {
+			w.result.Passes--
+			continue
+		}
+		most = len(w.state.Open)
 	}
 }
 
@@ -148,15 +163,21 @@ func (q *Queue) DropFirst(ctx context.Context, l Lane) (LaneResult, error) {
 	if err != nil {
 		return LaneResult{}, err
 	}
-	if held, err := w.read(ctx); err != nil || !held {
-		return w.result, notHeld(err, l)
+	for begun := false; ; begun = true {
+		if held, err := w.read(ctx); err != nil || !held {
+			return w.result, notHeld(err, l)
+		}
+		var again bool
+		if !begun && w.changed() {
+			err = w.fail(ErrLaneChanged, "")
+		} else if again, err = w.dropReplaced(ctx); !again {
+			err = w.drop(ctx, 1)
+		}
+		w.finish(ctx)
+		if err != nil || !again {
+			return w.result, err
+		}
 	}
-	defer w.finish(ctx)
-	if w.changed() {
-		return w.result, w.fail(ErrLaneChanged, "")
-	}
-	err = w.drop(ctx, 1)
-	return w.result, err
 }
 
 // DropLane takes off and gives up all messages of a lane, which releases it. New ones that arrive meanwhile are given up too.
@@ -176,7 +197,10 @@ func (q *Queue) DropLane(ctx context.Context, l Lane) (LaneResult, error) {
 			w.finish(ctx)
 			return w.result, w.fail(ErrLaneChanged, "")
 		}
-		err = w.drop(ctx, laneBatch)
+		again, err := w.dropReplaced(ctx)
+		if !again {
+			err = w.drop(ctx, 0)
+		}
 		w.finish(ctx)
 		if err != nil || w.result.Released {
 			return w.result, err

@@ -6,18 +6,19 @@ import (
 	"github.com/strikesmq/strikes/counter"
 )
 
-// drop gives up the first messages of the lane.
+// drop gives up the first messages of the lane, most of them at most; zero: all that were read.
 func (w *laneWork) drop(ctx context.Context, most int) error {
 	at := map[int64][]*Message{}
-	for i, name := range w.named {
-		if p, ok := w.state.PlaceOf(name); ok {
-			at[p.Number] = append(at[p.Number], w.found[i])
-		}
+	for _, p := range w.plan.Found {
+		at[p.Place.Number] = append(at[p.Place.Number], w.found[p.Index])
 	}
 	var letters []*Message
 	var places []counter.Place
 	missing := 0
-	for _, n := range w.state.Open[:min(most, len(w.state.Open))] {
+	for i, n := range w.state.Open {
+		if most > 0 && i == most {
+			break
+		}
 		if len(at[n]) == 0 && !w.l.Missing {
 			break
 		}
@@ -48,4 +49,33 @@ func (w *laneWork) drop(ctx context.Context, most int) error {
 		return err
 	}
 	return nil
+}
+
+// dropMissing gives up the first places whose dead letters are not in the dead-letter queue.
+func (w *laneWork) dropMissing(ctx context.Context) error {
+	var places []counter.Place
+	for _, n := range w.plan.Missing {
+		if len(w.plan.Found) > 0 && n > w.plan.Found[0].Place.Number {
+			break
+		}
+		places = append(places, counter.Place{Since: w.state.Since, Number: n})
+	}
+	if _, err := w.l.Store.DropPlaces(ctx, w.vhost, w.l.Queue, w.l.Name, places); err != nil {
+		return err
+	}
+	w.result.Dropped, w.result.Missing = w.result.Dropped+len(places), w.result.Missing+len(places)
+	return nil
+}
+
+// dropReplaced gives up the places whose messages have later ones, and reports whether there were any.
+func (w *laneWork) dropReplaced(ctx context.Context) (any bool, err error) {
+	if !w.isReplaced() {
+		return false, nil
+	}
+	places := make([]counter.Place, 0, len(w.plan.Replaced))
+	for _, n := range w.plan.Replaced {
+		places = append(places, counter.Place{Since: w.state.Since, Number: n})
+	}
+	_, err = w.l.Store.DropPlaces(ctx, w.vhost, w.l.Queue, w.l.Name, places)
+	return true, err
 }

@@ -14,12 +14,13 @@ func (w *laneWork) read(ctx context.Context) (held bool, err error) {
 	begun, wait := time.Now(), laneFirstScan
 	for {
 		err = w.scan(ctx)
+		w.noteReplaced(err == nil)
 		switch {
 		case errors.Is(err, counter.ErrNotHeld):
 			return false, nil
 		case err != nil:
 			return false, err
-		case !w.isEarly() || time.Since(begun) > w.l.Wait || w.l.Missing && time.Since(begun) > lingers:
+		case !w.isEarly() || w.isReplaced() || time.Since(begun) > w.l.Wait || w.l.Missing && time.Since(begun) > lingers:
 			return true, nil
 		}
 		w.finish(ctx) // dead letters may be on their way
@@ -30,6 +31,34 @@ func (w *laneWork) read(ctx context.Context) (held bool, err error) {
 	}
 }
 
+// noteReplaced notes since when places are found to be replaced.
+func (w *laneWork) noteReplaced(read bool) {
+	if !read {
+		return
+	}
+	since := map[int64]time.Time{}
+	for _, n := range w.plan.Replaced {
+		if since[n] = w.replaced[n]; since[n].IsZero() {
+			since[n] = time.Now()
+		}
+	}
+	w.replaced = since
+}
+
+// isReplaced reports whether the first place is to be given up, because its message has a later one. What becomes of one place tells what
+// became of others, so it is so of all such places at once, when each was found so for longer than a dead letter is on its way.
+func (w *laneWork) isReplaced() bool {
+	if len(w.plan.Publish)+len(w.plan.Missing) > 0 || len(w.plan.Replaced) == 0 {
+		return false
+	}
+	for _, n := range w.plan.Replaced {
+		if time.Since(w.replaced[n]) < min(w.l.Wait, laneArriving) {
+			return false
+		}
+	}
+	return true
+}
+
 // isEarly reports whether messages that are to be published or dropped now may be about to become dead letters.
 func (w *laneWork) isEarly() bool {
 	late := w.whole && w.l.Missing && len(w.plan.Missing) > 0 && w.plan.Missing[0] <= w.lastOfPass()
@@ -37,9 +66,7 @@ func (w *laneWork) isEarly() bool {
 }
 
 // lastOfPass is the last place whose dead letter is taken with those before it.
-func (w *laneWork) lastOfPass() int64 {
-	return w.state.Open[min(len(w.state.Open), laneBatch)-1]
-}
+func (w *laneWork) lastOfPass() int64 { return w.state.Open[len(w.state.Open)-1] }
 
 // scan takes the dead letters of the first places, and plans what is done with them. It takes nothing if it returns an error.
 func (w *laneWork) scan(ctx context.Context) (err error) {
@@ -105,11 +132,11 @@ func (w *laneWork) join(ctx context.Context) error {
 
 // name returns the generation of a dead letter that the lane expects.
 func (w *laneWork) name(m *Message) (counter.Message, counter.Place, bool) {
-	if m.ID == "" || m.Origin.Queue != w.l.Queue {
+	if m.Origin.Queue != w.l.Queue {
 		return counter.Message{}, counter.Place{}, false
 	}
 	for _, g := range generationsOf(m) {
-		name := counter.Message{VHost: w.vhost, Queue: w.l.Queue, ID: m.ID, Generation: g}
+		name := counter.Message{VHost: w.vhost, Queue: w.l.Queue, ID: m.Name(), Generation: g}
 		if p, ok := w.state.PlaceOf(name); ok {
 			return name, p, true
 		}

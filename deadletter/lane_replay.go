@@ -49,9 +49,8 @@ func (w *laneWork) fail(err error, id string) error {
 
 func (w *laneWork) takeDoubles(ctx context.Context) error {
 	var doubles []*Message
-	var names []counter.Message
-	for _, i := range w.plan.Doubles {
-		doubles, names = append(doubles, w.found[i]), append(names, w.named[i])
+	for _, p := range w.plan.Doubles {
+		doubles = append(doubles, w.found[p.Index])
 	}
 	if len(doubles) == 0 {
 		return nil
@@ -60,12 +59,24 @@ func (w *laneWork) takeDoubles(ctx context.Context) error {
 		return err
 	}
 	w.result.Doubles += len(doubles)
-	return w.l.Store.NoteReplayed(ctx, w.vhost, w.l.Queue, w.l.Name, names)
+	return w.l.Store.NoteReplayed(ctx, w.vhost, w.l.Queue, w.l.Name, w.letters(w.plan.Doubles))
+}
+
+// letters names dead letters of the plan to the store.
+func (w *laneWork) letters(planned []counter.Planned) []counter.LaneLetter {
+	out := make([]counter.LaneLetter, 0, len(planned))
+	for _, p := range planned {
+		out = append(out, counter.LaneLetter{Message: w.named[p.Index], Place: p.Place})
+	}
+	return out
 }
 
 // publishPart publishes some dead letters in their order, and takes off those before the first that is not confirmed.
 func (w *laneWork) publishPart(ctx context.Context, pub *publisher.Publisher, part []counter.Planned) (done int, err error) {
 	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	if err := w.l.Store.NotePublishing(ctx, w.vhost, w.l.Queue, w.l.Name, w.letters(part)); err != nil {
 		return 0, err
 	}
 	batch := make([]publisher.Message, 0, len(part))
@@ -92,15 +103,14 @@ func (w *laneWork) publishPart(ctx context.Context, pub *publisher.Publisher, pa
 
 func (w *laneWork) takePublished(ctx context.Context, part []counter.Planned) error {
 	var messages []*Message
-	var names []counter.Message
 	for _, p := range part {
-		messages, names = append(messages, w.found[p.Index]), append(names, w.named[p.Index])
+		messages = append(messages, w.found[p.Index])
 	}
 	if err := w.settle(messages); err != nil {
 		return err
 	}
 	w.result.Replayed += len(messages)
-	return w.l.Store.NoteReplayed(ctx, w.vhost, w.l.Queue, w.l.Name, names)
+	return w.l.Store.NoteReplayed(ctx, w.vhost, w.l.Queue, w.l.Name, w.letters(part))
 }
 
 func (w *laneWork) settle(messages []*Message) error {
@@ -136,7 +146,7 @@ func (w *laneWork) await(ctx context.Context, published []counter.Place) error {
 			}
 		}
 		if w.l.Progress != nil {
-			w.l.Progress(len(state.Open))
+			w.l.Progress(state.Messages)
 		}
 		if waiting != before {
 			before, deadline = waiting, time.Now().Add(w.l.Wait)

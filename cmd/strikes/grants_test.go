@@ -32,7 +32,7 @@ const (
 	findsRecords = readsRecords + " zscan"
 	listsRecords = readsRecords + " zrevrangebyscore"
 	listsDead    = listsRecords + " mget"
-	allSteps     = "evalsha eval time get set hget hset hincrby pexpire pttl zadd zrem zrangebyscore hgetall zrevrangebyscore zscan del multi exec hmget zremrangebyscore xadd xrevrange zcount mget zrange zcard zscore hdel"
+	allSteps     = "evalsha eval time get set hget hset hincrby pexpire pttl zadd zrem zrangebyscore hgetall zrevrangebyscore zscan del multi exec hmget zremrangebyscore xadd xrevrange zcount mget zrange zcard zscore zrank zrangebylex zremrangebylex hdel"
 )
 
 // TestGrants runs each command as a user who has exactly what docs/cli.md says it takes.
@@ -46,8 +46,8 @@ func TestGrants(t *testing.T) {
 		{[]string{"declare", "Q"}, grants{configure: "Q Q.dlx Q.dlq", write: "Q.dlx Q.dlq", read: "Q Q.dlx"}, "quorum queue", ""},
 		{[]string{"publish", "Q"}, grants{write: "default"}, "", "1 confirmed"},
 		{[]string{"consume", "Q", "--exit-when-idle", "1s", "--", "true"}, grants{read: "Q", tag: "management", store: allSteps}, "", ""},
-		{[]string{"status", "Q"}, grants{tag: "management", store: "time hgetall " + listsDead}, "Q.dlq holds", ""},
-		{[]string{"status", "Q", "--dead-letter-queue", "Q.dlq"}, grants{read: "Q Q.dlq", store: "time hgetall " + listsDead}, "holds 2", ""},
+		{[]string{"status", "Q"}, grants{tag: "management", store: "time hgetall zcard " + listsDead}, "Q.dlq holds", ""},
+		{[]string{"status", "Q", "--dead-letter-queue", "Q.dlq"}, grants{read: "Q Q.dlq", store: "time hgetall zcard " + listsDead}, "holds 2", ""},
 		{[]string{"status", "--limit", "0"}, grants{tag: "management", store: "evalsha eval time hgetall zcard zrange " + listsRecords}, "m3: attempt 2", ""},
 		{[]string{"dead", "list", "Q"}, grants{read: "Q.dlq", tag: "management", store: findsRecords}, "no stock", ""},
 		{[]string{"dead", "list", "--groups", "Q"}, grants{read: "Q.dlq", tag: "management", store: "zcount " + findsRecords + " " + listsDead}, "no stock", ""},

@@ -23,7 +23,7 @@ value of the header that consume --lane-header names. The consumer continues whi
 func (a *app) laneListCommand() *cobra.Command {
 	c := dead.Command{Streams: a.Streams}
 	cmd := cli.New("list QUEUE", "list the held lanes of a queue, longest held first", `
-HELD BY is the message that must be handled or dropped next; - if it has no id, or is in the queue again. MESSAGES counts those of the lane
+HELD BY is the message that must be handled or dropped next, by its fingerprint (fp:…) if it has no id; - if it is in the queue again. MESSAGES counts those of the lane
 that are neither handled nor dropped.`[1:],
 		func(ctx context.Context, args []string) error { return c.ListLanes(ctx, args[0]) })
 	c.AddRecords(cmd)
@@ -33,19 +33,22 @@ that are neither handled nor dropped.`[1:],
 
 func (a *app) laneReplayCommand() *cobra.Command {
 	c := dead.Lanes{Command: dead.Command{Streams: a.Streams}}
-	cmd := cli.New("replay QUEUE LANE", "publish the dead letters of a lane again in their order, until the lane is released", laneMeaning[1:]+dead.RouteMeaning+`
+	cmd := cli.New("replay QUEUE [LANE]", "publish the dead letters of a lane again in their order, until the lane is released", laneMeaning[1:]+dead.RouteMeaning+`
 The message that holds the lane is published first, alone. If it fails again the command ends (exit 1), and the lane stays held. You may
-interrupt and repeat it at any time.`[1:],
-		func(ctx context.Context, args []string) error { return c.Replay(ctx, args[0], args[1]) })
+interrupt and repeat it at any time. --all replays every held lane of the queue, one after the other; a lane that stays held does not keep
+it from the next.`[1:],
+		func(ctx context.Context, args []string) error { return c.Replay(ctx, args) })
 	c.AddChangeTo(cmd)
+	cmd.Flags().BoolVar(&c.All, "all", false, "replay every held lane of the queue, longest held first")
 	c.AddReplay(cmd)
+	c.AddMissing(cmd)
 	return cmd
 }
 
 func (a *app) laneReleaseCommand() *cobra.Command {
 	c := dead.Lanes{Command: dead.Command{Streams: a.Streams}}
 	cmd := cli.New("release QUEUE LANE", "drop the message that holds a lane, and replay those after it", laneMeaning[1:]+dead.RouteMeaning+`
-The message is written to the file of --to, as dead drop does it.`[1:],
+The message is written to the file of --to, as dead drop does it. --missing also gives up each message after it that is missing.`[1:],
 		func(ctx context.Context, args []string) error { return c.Release(ctx, args[0], args[1]) })
 	c.AddChangeTo(cmd)
 	c.AddReplay(cmd)

@@ -1,26 +1,25 @@
--- LANE DROP: an operator gives up the messages at some places of a lane. It is a script of its own, without record.lua.
+-- LANE DROP: an operator gives up the messages at some positions of a lane. It is a script of its own, without record.lua.
 --
 -- KEYS: as lane.lua describes them.
 -- ARGV:
 --   1  lane  its hash
---   2 …      since and number of each place
+--   2 …      since and number of each position
 --
--- Reply: how many places are open then. The lane is held while there are any.
+-- Reply: how many positions are open then. The lane is blocked while there are any.
 
-local lanes, lane, open, letters = KEYS[1], KEYS[3], KEYS[4], KEYS[5]
+local lanes, behind, lane, open, letters, names = KEYS[1], KEYS[3], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 local since = redis.call('HGET', lane, 'since')
-local dropped, any = {}, false
 for i = 2, #ARGV, 2 do
-  if ARGV[i] == since and redis.call('ZREM', open, ARGV[i + 1]) == 1 then
-    dropped[ARGV[i + 1]] = true
-    any = true
-  end
-end
-if any then
-  redis.call('HSET', lane, 'changed', 1)
-  local kept = redis.call('HGETALL', letters)
-  for i = 1, #kept, 2 do
-    if dropped[string.match(kept[i + 1], '^%d+')] then redis.call('HDEL', letters, kept[i]) end
+  local place = ARGV[i + 1]
+  if ARGV[i] == since and redis.call('ZREM', open, place) == 1 then
+    redis.call('HSET', lane, 'changed', 1)
+    for _, letter in ipairs(redis.call('ZRANGEBYSCORE', letters, place, place)) do
+      local kind, name = string.match(letter, '^(%a) (%S+)')
+      local position = string.format('%s %016.0f ', name, place)
+      if kind == 'b' then redis.call('HINCRBY', behind, 'count', -1) end
+      redis.call('ZREMRANGEBYLEX', names, '[' .. position, '(' .. position .. '~')
+    end
+    redis.call('ZREMRANGEBYSCORE', letters, place, place)
   end
 end
 local left = redis.call('ZCARD', open)

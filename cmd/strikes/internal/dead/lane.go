@@ -4,10 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
+	"io"
 	"strings"
 	"time"
 
+	amqp "github.com/rabbitmq/amqp091-go"
 	"github.com/spf13/cobra"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
@@ -17,6 +18,7 @@ import (
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/deadletter"
 	"github.com/strikesmq/strikes/internal/printable"
+	"github.com/strikesmq/strikes/internal/queueinfo"
 	"github.com/strikesmq/strikes/internal/records"
 	"github.com/strikesmq/strikes/internal/shell"
 )
@@ -24,7 +26,8 @@ import (
 // Lanes is one run of a verb on held lanes.
 type Lanes struct {
 	Command
-	Missing bool          // Release and DropLane
+	Missing bool
+	All     bool          // Replay: every lane that is held
 	Wait    time.Duration // Replay and Release
 }
 
@@ -45,6 +48,11 @@ func (c *Lanes) AddChangeTo(cmd *cobra.Command) {
 // AddReplay adds the flags of a verb that replays.
 func (c *Lanes) AddReplay(cmd *cobra.Command) {
 	cmd.Flags().DurationVar(&c.Wait, "wait", time.Minute, "wait for this `TIME` until the consumer handles the next message")
+}
+
+// AddMissing adds the flag of a replay that gives up what is not there.
+func (c *Lanes) AddMissing(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&c.Missing, "missing", false, "give up each message whose dead letter is not in the dead-letter queue: it expired, was consumed elsewhere or was lost, or it was handled before the store was rolled back")
 }
 
 // AddDrop adds the flags of a verb that drops.
@@ -87,10 +95,92 @@ func (c *Command) ListLanes(ctx context.Context, queue string) error {
 	return out.Flush()
 }
 
-// Replay publishes the dead letters of a lane in their order, until it is released.
-func (c *Lanes) Replay(ctx context.Context, queue, lane string) error {
+// Replay publishes the dead letters of a lane in their order, until it is released. With All it does so for one lane after the other,
+// and args has the queue alone.
+func (c *Lanes) Replay(ctx context.Context, args []string) error {
+	queue := args[0]
+	switch {
+	case c.All && len(args) > 1:
+		return cli.Misusef("give LANE or --all, not both")
+	case c.All:
+		return c.replayAll(ctx, queue)
+	case len(args) < 2:
+		return cli.Misusef("LANE is missing (--all replays every held lane); strikes lane list %s shows the lanes", shell.Operands(queue))
+	}
+	lane := args[1]
 	return c.change(ctx, queue, lane, records.VerbReplay, "Replay them", func(q *dlq, l deadletter.Lane) (deadletter.LaneResult, error) {
 		return q.dead.ReplayLane(ctx, l)
+	})
+}
+
+// replayAll replays the held lanes of a queue, longest held first. A lane that stays held does not keep it from the next, unless no
+// consumer handles what it publishes.
+func (c *Lanes) replayAll(ctx context.Context, queue string) error {
+	if c.Wait <= 0 {
+		return cli.Refused("wait", c.Wait, "more than 0")
+	}
+	q, err := c.open(ctx, queue)
+	if err != nil {
+		return err
+	}
+	defer q.close()
+	held, err := q.store.Admin().Lanes(ctx, q.broker.VHost, queue)
+	if err != nil {
+		return err
+	}
+	if len(held) == 0 {
+		return cli.WithCode(fmt.Errorf("queue %s has no held lane", term.Shown(queue)), cli.ExitNothing)
+	}
+	q.warnIdle(ctx, c.Err, queue)
+	text := fmt.Sprintf("Queue %s has %s. Replay them one after the other?", term.Shown(queue), printable.Plural(len(held), "held lane"))
+	if err := c.Confirm(ctx, c.Yes, false, text); err != nil {
+		return err
+	}
+	ended := c.auditAs(ctx, q, records.VerbReplay, "all lanes")
+	released, replayed := 0, 0
+	for _, l := range held {
+		p := term.NewProgress(c.Err)
+		q.dead.Progress = showing(p)
+		var result deadletter.LaneResult
+		result, err = q.dead.ReplayLane(ctx, deadletter.Lane{Queue: queue, Name: l.Lane, Store: q.store.Admin(), Missing: c.Missing, Wait: c.Wait})
+		p.Finish()
+		replayed += result.Replayed + result.Dropped
+		if result.Released {
+			released++
+		}
+		if reported := c.reportLane(l.Lane, result); reported != nil {
+			err = reported
+			break
+		}
+		if err = explainLane(err, queue, l.Lane); err == nil {
+			continue
+		}
+		if !staysHeld(err) {
+			break
+		}
+		fmt.Fprintln(c.Err, term.Printable(err.Error(), ""))
+		err = nil
+	}
+	ended(replayed, err)
+	if err == nil && released < len(held) {
+		err = fmt.Errorf("%d of %s of queue %s stay held: see above", len(held)-released, printable.Plural(len(held), "lane"), term.Shown(queue))
+	}
+	return q.fail(err)
+}
+
+// staysHeld reports whether an error is of one lane alone.
+func staysHeld(err error) bool {
+	return errors.Is(err, deadletter.ErrLaneFailed) || errors.Is(err, deadletter.ErrLaneMissing) || errors.Is(err, deadletter.ErrLaneBusy)
+}
+
+// warnIdle says if what is published to a queue will wait there, because the queue has no consumer.
+func (q *dlq) warnIdle(ctx context.Context, stderr io.Writer, queue string) {
+	_ = q.broker.With(ctx, func(conn *amqp.Connection) error {
+		found, now, err := queueinfo.Find(ctx, conn, queue)
+		if err == nil && found == queueinfo.Yes && now.Consumers == 0 {
+			fmt.Fprintf(stderr, "queue %s has no consumer: replayed messages wait there until one is started\n", term.Shown(queue))
+		}
+		return err
 	})
 }
 
@@ -158,7 +248,10 @@ func (c *Lanes) change(ctx context.Context, queue, lane, verb, question string, 
 	if err != nil {
 		return explainLane(err, queue, lane)
 	}
-	text := fmt.Sprintf("Lane %s of queue %s has %s. %s?", term.Shown(lane), term.Shown(queue), printable.Plural(len(state.Open), "message"), question)
+	if verb != records.VerbDrop {
+		q.warnIdle(ctx, c.Err, queue)
+	}
+	text := fmt.Sprintf("Lane %s of queue %s has %s. %s?", term.Shown(lane), term.Shown(queue), printable.Plural(state.Messages, "message"), question)
 	if err := c.Confirm(ctx, c.Yes, false, text); err != nil {
 		return err
 	}
@@ -206,23 +299,26 @@ func (c *Command) refuseHeld(ctx context.Context, q *dlq, instead, does string) 
 	if q.store == nil || c.Force {
 		return nil
 	}
-	held, err := q.store.Admin().Lanes(ctx, q.broker.VHost, q.queue)
-	if err != nil || len(held) == 0 {
+	_, held, err := q.store.Admin().LanePage(ctx, q.broker.VHost, q.queue, 0, 0)
+	if err != nil || held == 0 {
 		return err
 	}
 	list := shell.Operands(q.queue)
 	lane := fmt.Sprintf("%s LANE %s one", list, does)
-	if c.LaneHeader != "" && slices.ContainsFunc(held, func(l counter.HeldLane) bool { return l.Lane == c.Lane }) {
-		lane = fmt.Sprintf("%s %s this one", shell.Operands(q.queue, c.Lane), does)
+	if c.LaneHeader != "" {
+		if _, err := q.store.Admin().Lane(ctx, q.broker.VHost, q.queue, c.Lane); err == nil {
+			lane = fmt.Sprintf("%s %s this one", shell.Operands(q.queue, c.Lane), does)
+		}
 	}
 	return cli.Misusef("queue %s has %s, whose dead letters would lose their order: strikes lane list %s shows them, and strikes lane %s %s (--force does it anyway)",
-		term.Shown(q.queue), printable.Plural(len(held), "held lane"), list, instead, lane)
+		term.Shown(q.queue), printable.Plural(held, "held lane"), list, instead, lane)
 }
 
 // explainLane says what to do next, and gives an error its exit code.
 func explainLane(err error, queue, lane string) error {
 	operand := shell.Operands(queue)
 	giveUp := "strikes lane release " + shell.Operands(queue, lane) + " --missing --to FILE"
+	without := "strikes lane replay " + shell.Operands(queue, lane) + " --missing"
 	switch {
 	case errors.Is(err, counter.ErrNotHeld):
 		return cli.WithCode(fmt.Errorf("%w; strikes lane list %s shows the held ones", err, operand), cli.ExitNothing)
@@ -231,7 +327,7 @@ func explainLane(err error, queue, lane string) error {
 	case errors.Is(err, deadletter.ErrLaneChanged):
 		return fmt.Errorf("%w, so none is dropped; strikes lane list %s shows it", err, operand)
 	case errors.Is(err, deadletter.ErrLaneMissing):
-		return fmt.Errorf("%w; if it expired or was taken by another program, %s gives it up", err, giveUp)
+		return fmt.Errorf("%w; if it expired or was taken by another program, or if the store was rolled back, %s replays the lane without it and all others that are missing", err, without)
 	case errors.Is(err, deadletter.ErrLaneWaiting):
 		return fmt.Errorf("%w; strikes status %s shows whether consumers run and whether the queue is paused; only if the message was lost there, %s gives it up: else it is acked without an attempt", err, operand, giveUp)
 	case errors.Is(err, deadletter.ErrLaneBusy):

@@ -33,6 +33,11 @@ func (c *Command) Replay(ctx context.Context, queue string, ids []string) error 
 	if r.Target != nil {
 		to = targetText(*r.Target)
 	}
+	if !c.DryRun && r.Target == nil {
+		q.warnIdle(ctx, c.Err, queue)
+	} else if !c.DryRun && r.Target.Exchange == "" {
+		q.warnIdle(ctx, c.Err, r.Target.Key)
+	}
 	v := verb{"replay", "replayed", " to " + to, r.Filter, r.Max, "replay", "replays"}
 	ok, err := c.agreed(ctx, q, v)
 	if err != nil || !ok {

@@ -1,0 +1,28 @@
+-- LANE LETTERS: an operator publishes dead letters of a lane again. It is a script of its own, without record.lua.
+--
+-- KEYS: as lane.lua describes them.
+-- ARGV:
+--   1  act  publishing: they are about to be published; replayed: they were, and are off the dead-letter queue
+--   2 …     letter, position and id of each
+--
+-- Reply: how many of them are noted now. Safe to repeat.
+
+local behind, open, letters, names = KEYS[3], KEYS[6], KEYS[7], KEYS[8]
+local noted = 0
+for i = 2, #ARGV, 3 do
+  local letter, place = ARGV[i], ARGV[i + 1]
+  local text = letter .. ' ' .. place .. ' ' .. ARGV[i + 2]
+  local counted = redis.call('ZREM', letters, 'b ' .. text)
+  local known = counted + redis.call('ZREM', letters, 'd ' .. text, 'p ' .. text)
+  if counted == 1 and redis.call('ZSCORE', open, place) then redis.call('HINCRBY', behind, 'count', -1) end
+  if known > 0 then
+    noted = noted + 1
+    if ARGV[1] == 'publishing' then
+      redis.call('ZADD', letters, place, 'p ' .. text)
+    else
+      local position = string.format('%s %016.0f ', letter, place)
+      redis.call('ZREMRANGEBYLEX', names, '[' .. position, '(' .. position .. '~')
+    end
+  end
+end
+return noted

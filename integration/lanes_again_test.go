@@ -1,0 +1,120 @@
+package integration
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/strikesmq/strikes/deadletter"
+	"github.com/strikesmq/strikes/internal/proctest"
+)
+
+// TestPublishedAgainInABlockedLane: a second message of the id that blocks a lane gets a position of its own, behind all others, whether the
+// consumer was restarted in between or not. The message that blocks the lane keeps its own.
+func TestPublishedAgainInABlockedLane(t *testing.T) {
+	for _, restarted := range []bool{true, false} {
+		l := newLaneQueue(t, "0")
+		lane := func(int) string { return "x lane" }
+		publishBodies(t, l.name, 0, 2, lane)
+		stop := l.consume(t, nil)
+		l.awaitDead(t, 2)
+		if restarted {
+			stop()
+			l.consume(t, nil)
+		}
+		publishBodies(t, l.name, 0, 1, lane)
+		publishBodies(t, l.name, 2, 3, lane)
+		l.awaitDead(t, 4)
+		l.fix()
+		q, blocked := l.open(t, "lane")
+		if done, err := q.ReplayLane(t.Context(), blocked); err != nil || !done.Released || done.Replayed != 4 {
+			t.Errorf("restarted %v: %+v, %v", restarted, done, err)
+		}
+		l.wantRan(t, "0", "1", "0", "2")
+	}
+}
+
+// TestLaneOfAMessageWithoutAnID: the dead letter of a message without an id is found by its content, and replayed in the order of its lane.
+func TestLaneOfAMessageWithoutAnID(t *testing.T) {
+	l := newLaneQueue(t, "")
+	need(t, onChannel(dialer(t), func(ch *amqp.Channel) error { // a publisher of the library would give it an id
+		return ch.PublishWithContext(t.Context(), "", l.name, true, false, amqp.Publishing{Body: []byte("y lane"), DeliveryMode: amqp.Persistent})
+	}))
+	publishBodies(t, l.name, 1, 2, func(int) string { return "x lane" })
+	l.consume(t, nil)
+	l.awaitDead(t, 2)
+	held, err := l.counts.Admin().Lanes(t.Context(), "/", l.name)
+	if err != nil || len(held) != 1 || !strings.HasPrefix(held[0].By, "fp:") {
+		t.Errorf("%+v, %v; want a lane that is held by a fingerprint", held, err)
+	}
+	l.fix()
+	q, lane := l.open(t, "lane")
+	if done, err := q.ReplayLane(t.Context(), lane); err != nil || !done.Released || done.Replayed != 2 {
+		t.Errorf("%+v, %v", done, err)
+	}
+	proctest.Eventually(t, 30*time.Second, "handled messages", func() bool { return len(l.ran()) == 2 })
+	if ran := l.ran(); ran[0] == "1" || ran[1] != "1" { // the replay gave the first one an id
+		t.Errorf("handled %q, want the one without an id first", ran)
+	}
+}
+
+// TestLaneOfAStoreThatWasRolledBack: a store that was restored from a copy expects dead letters that were replayed since. One replay gives
+// them all up, and goes on with those that are there.
+func TestLaneOfAStoreThatWasRolledBack(t *testing.T) {
+	l := newLaneQueue(t, "0")
+	lane := func(int) string { return "x lane" }
+	publishBodies(t, l.name, 0, 5, lane)
+	l.consume(t, nil)
+	l.awaitDead(t, 5)
+	restore := l.copyStore(t)
+	l.fix()
+	q, blocked := l.open(t, "lane")
+	if done, err := q.ReplayLane(t.Context(), blocked); err != nil || !done.Released {
+		t.Fatalf("%+v, %v", done, err)
+	}
+	restore()
+	publishBodies(t, l.name, 5, 7, lane) // the consumer knows that the lane is free: its next dead letter tells it otherwise
+	l.wantRan(t, "0", "1", "2", "3", "4", "5", "6")
+	l.mu.Lock()
+	l.bad["7"] = true
+	l.mu.Unlock()
+	publishBodies(t, l.name, 7, 9, lane)
+	l.awaitDead(t, 2)
+	l.fix()
+	if done, err := q.ReplayLane(t.Context(), blocked); !errors.Is(err, deadletter.ErrLaneMissing) || done.Dropped != 0 {
+		t.Errorf("without Missing: %+v, %v", done, err)
+	}
+	blocked.Missing, blocked.Wait = true, time.Minute
+	if done, err := q.ReplayLane(t.Context(), blocked); err != nil || !done.Released || done.Missing != 5 || done.Replayed != 2 {
+		t.Errorf("with Missing: %+v, %v", done, err)
+	}
+	l.wantRan(t, "0", "1", "2", "3", "4", "5", "6", "7", "8")
+}
+
+// copyStore copies what the store keeps, and returns a function that restores it.
+func (l *laneQueue) copyStore(t *testing.T) (restore func()) {
+	t.Helper()
+	opts, err := redis.ParseURL(redisURL(t))
+	need(t, err)
+	rdb := redis.NewClient(opts)
+	t.Cleanup(func() { need(t, rdb.Close()) })
+	ctx := context.WithoutCancel(t.Context())
+	kept := map[string]string{}
+	keys := rdb.Scan(ctx, 0, l.prefix+"*", 100).Iterator()
+	for keys.Next(ctx) {
+		kept[keys.Val()], err = rdb.Dump(ctx, keys.Val()).Result()
+		need(t, err)
+	}
+	need(t, keys.Err())
+	return func() {
+		l.flush(t)
+		for key, value := range kept {
+			need(t, rdb.RestoreReplace(ctx, key, time.Hour, value).Err())
+		}
+	}
+}
