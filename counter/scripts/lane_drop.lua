@@ -15,7 +15,7 @@ for i = 2, #ARGV, 2 do
     redis.call('HSET', lane, 'changed', 1)
     for _, letter in ipairs(redis.call('ZRANGEBYSCORE', letters, place, place)) do
       local kind, name = string.match(letter, '^(%a) (%S+)')
-      local position = string.format('%s %016.0f ', name, place)
+      local position = string.format('%s %016.0f ', name, tonumber(place))
       if kind == 'b' then redis.call('HINCRBY', behind, 'count', -1) end
       redis.call('ZREMRANGEBYLEX', names, '[' .. position, '(' .. position .. '~')
     end

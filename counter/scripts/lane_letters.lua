@@ -20,7 +20,7 @@ for i = 2, #ARGV, 3 do
     if ARGV[1] == 'publishing' then
       redis.call('ZADD', letters, place, 'p ' .. text)
     else
-      local position = string.format('%s %016.0f ', letter, place)
+      local position = string.format('%s %016.0f ', letter, tonumber(place))
       redis.call('ZREMRANGEBYLEX', names, '[' .. position, '(' .. position .. '~')
     end
   end
