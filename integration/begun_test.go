@@ -50,7 +50,7 @@ func TestKillsBeforeTheHandlerAreNotCounted(t *testing.T) {
 				kill := func(when string, is func() bool) {
 					t.Helper()
 					one := spec.spawn(t)
-					proctest.Eventually(t, 20*time.Second, when, is)
+					proctest.Eventually(t, time.Minute, when, is)
 					if err := one.Kill(); err != nil {
 						t.Fatal(err)
 					}
@@ -73,7 +73,7 @@ func TestKillsBeforeTheHandlerAreNotCounted(t *testing.T) {
 					t.Errorf("after five kills: %+v", r)
 				}
 				last := direct.spawn(t)
-				proctest.Eventually(t, 20*time.Second, "m0 handled", func() bool { return ran() == 3 && queueDepth(t, queue) == 0 })
+				proctest.Eventually(t, time.Minute, "m0 handled", func() bool { return ran() == 3 && queueDepth(t, queue) == 0 })
 				terminate(t, last)
 				if n := queueDepth(t, queue+".dlq"); n != 0 {
 					t.Errorf("%d dead letters", n)

@@ -110,7 +110,7 @@ func TestLaterBrokerKilled(t *testing.T) {
 		if err := broker.Start(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		proctest.Eventually(t, 90*time.Second, "each message finished", func() bool {
+		proctest.Eventually(t, 2*time.Minute, "each message finished", func() bool {
 			f.makeDue(t, store, fresh) // a failure may have been counted after the kill
 			return f.count(func() int { return len(f.finished) }) == len(ids)
 		})

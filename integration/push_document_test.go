@@ -57,7 +57,7 @@ func sixOrders(t *testing.T, dir, strikes, commands string) {
 	}
 	_, port, _ := strings.Cut(freeAddress(t), ":")
 	commands = strings.NewReplacer("8000", port, "consume orders", "consume "+queue).Replace(commands)
-	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "bash", "-c", commands+"code=$?; kill $(jobs -p); wait; exit $code\n")
 	cmd.Dir, cmd.WaitDelay = dir, time.Second

@@ -77,7 +77,7 @@ func withUndecodable(t *testing.T, kind topology.Type, headers amqp.Table) (queu
 // untilDone runs fleet consumers that prefetch ten messages and take a while for each, until done or the time is over.
 func untilDone(t *testing.T, queue string, frame, fleet int, store consumer.Counter, done func(handled map[string]int, told int) bool) {
 	t.Helper()
-	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	ctx, stop := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer stop()
 	var mu sync.Mutex
 	handled, told := map[string]int{}, 0
@@ -118,7 +118,7 @@ func untilDone(t *testing.T, queue string, frame, fleet int, store consumer.Coun
 	stop()
 	all.Wait()
 	if !look() {
-		t.Errorf("after a minute: handled %v, told of it %d times", handled, told)
+		t.Errorf("after three minutes: handled %v, told of it %d times", handled, told)
 	}
 }
 
