@@ -3,7 +3,6 @@ package console
 import (
 	"bytes"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/deadletter"
+	"github.com/strikesmq/strikes/internal/printable"
 	"github.com/strikesmq/strikes/internal/records"
 )
 
@@ -164,9 +164,8 @@ func (c *Console) stored(m *deadletter.Message) *stored {
 			out.Formatted = text
 		}
 	}
-	var indented bytes.Buffer
-	if !out.Cut && utf8.Valid(p.Body) && json.Indent(&indented, p.Body, "", "  ") == nil {
-		out.JSON = indented.String()
+	if !out.Cut && utf8.Valid(p.Body) {
+		out.JSON, _ = printable.JSON(p.Body, longestText)
 	}
 	out.Hex = hex.Dump(p.Body[:min(len(p.Body), hexShown)])
 	return out

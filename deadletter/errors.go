@@ -3,6 +3,7 @@ package deadletter
 import (
 	"errors"
 	"fmt"
+	"net/url"
 	"strings"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -106,5 +107,17 @@ func undecodable(queue string, read int, why error) error {
 	if wrong == "" {
 		return nil
 	}
-	return fmt.Errorf("%w: queue %q: %s; it comes after at least %d other messages; %s: %w: %w", ErrUndecodable, queue, wrong, read, fix, ErrInterrupted, why)
+	how := takeOut(queue)
+	if strings.HasPrefix(fix, "raise frame_max") {
+		how = "raise frame_max in the broker's configuration, or " + how
+	}
+	return fmt.Errorf("%w: queue %q: %s; it is message %d of the queue, or a later one; %s: %w: %w", ErrUndecodable, queue, wrong, read+1, how, ErrInterrupted, why)
+}
+
+// takeOut says how to take an undecodable message out of a dead-letter queue, whatever its type and delivery limit. The management API
+// decodes it, and takes messages off from the head without returning one.
+func takeOut(queue string) string {
+	return `take it out with the management API, which removes the first message of the queue and prints it, and returns no other: ` +
+		`curl -u USER -d '{"count":1,"ackmode":"ack_requeue_false","encoding":"auto"}' http://HOST:15672/api/queues/VHOST/` +
+		strings.ReplaceAll(url.PathEscape(queue), "'", "%27") + `/get; repeat it until it prints that message, and publish those before it again`
 }

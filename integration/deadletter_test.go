@@ -342,7 +342,7 @@ func TestUndecodableDeadLetter(t *testing.T) {
 		fix     string
 	}{
 		"outgrown frame": {amqp.Table{"h": strings.Repeat("a", 130900)}, true, "frame_max"},
-		"deep headers":   {nested(40), false, "management UI"},
+		"deep headers":   {nested(40), false, "ack_requeue_false"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			queue := declared(t, topology.Quorum)

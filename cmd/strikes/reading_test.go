@@ -166,3 +166,34 @@ func readingPages(t *testing.T, queue string) (reads []func()) {
 	}
 	return reads
 }
+
+// TestListBesideAnUndecodableDeadLetter: one message that the client cannot decode does not hide the others.
+func TestListBesideAnUndecodableDeadLetter(t *testing.T) {
+	queue := "cli." + uuid.NewString()
+	t.Cleanup(func() { _ = errors.Join(forget(brokerURL(t), queue), forgetKeys(storeURL(t), queue)) })
+	buryInto(t, queue, queueinfo.DeadLetterLimit)
+	withChannel(t, func(ch *amqp.Channel) error {
+		deep := amqp.Table{}
+		for range 40 {
+			deep = amqp.Table{"t": deep}
+		}
+		if err := ch.Confirm(false); err != nil {
+			return err
+		}
+		confirm, err := ch.PublishWithDeferredConfirm("", queue+".dlq", true, false, amqp.Publishing{MessageId: "bad", Headers: deep})
+		if err == nil {
+			confirm.Wait()
+		}
+		return err
+	})
+	var out, errs strings.Builder
+	args := []string{"strikes", "dead", "list", queue, "--amqp-url", brokerURL(t), "--redis-url", storeURL(t), "--prefix", queue, "--management-url", managementURL(t)}
+	if code := run(t.Context(), cli.Streams{In: strings.NewReader(""), Out: &out, Err: &errs}, args); code != 0 || strings.Count(out.String(), "\n") != 4 {
+		t.Errorf("exit code %d: %s", code, &out)
+	}
+	for _, want := range []string{"cannot be decoded", "ack_requeue_false", queue + ".dlq/get", "from the store's records"} {
+		if !strings.Contains(errs.String(), want) {
+			t.Errorf("it does not say %q: %s", want, &errs)
+		}
+	}
+}

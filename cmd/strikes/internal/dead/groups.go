@@ -26,6 +26,7 @@ func (c *Command) groups(ctx context.Context, q *dlq, f deadletter.Filter) error
 	}
 	out := render.Groups(c.Out, c.JSON, c.Limit, source)
 	out.Recorded, out.Ready = recorded, q.known()
+	q.fromRecords = out.FromRecords
 	if source == render.FromQueue {
 		if q.counting != nil {
 			q.counting.end()

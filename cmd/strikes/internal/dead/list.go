@@ -103,6 +103,10 @@ func (c *Command) messages(ctx context.Context, q *dlq, f deadletter.Filter, lim
 			defer p.Finish() // progress may follow the last dead letter
 			for l, err := range q.dead.BrowsePart(ctx, f, deadletter.Bounds{Picked: limit}) {
 				p.Finish()
+				if q.unreadable(err, f) {
+					c.insteadOfReading(ctx, q, f, err, yield)
+					return
+				}
 				if errors.Is(err, deadletter.ErrUnread) || !yield(l, err) {
 					return
 				}
@@ -130,6 +134,24 @@ func (c *Command) messages(ctx context.Context, q *dlq, f deadletter.Filter, lim
 			q.where(), term.Printable(q.dead.Handling.Why, ""), has)
 	}
 	return q.records().EachDead(ctx, f), render.FromStore, nil
+}
+
+// unreadable reports whether the queue cannot be read for a reason that lies in one of its messages, so that the store's records answer.
+func (q *dlq) unreadable(err error, f deadletter.Filter) bool {
+	return q.store != nil && f.Lane == "" && (errors.Is(err, deadletter.ErrUndecodable) || errors.Is(err, deadletter.ErrWorn))
+}
+
+// insteadOfReading says what is in the way, and yields the store's records.
+func (c *Command) insteadOfReading(ctx context.Context, q *dlq, f deadletter.Filter, cause error, yield func(*deadletter.Message, error) bool) {
+	fmt.Fprintf(c.Err, "%s\nThe following is from the store's records; messages may have left the queue since.\n", term.Printable(cli.Plain(cause), ""))
+	if q.fromRecords != nil {
+		q.fromRecords()
+	}
+	for l, err := range q.records().EachDead(ctx, f) {
+		if !yield(l, err) {
+			return
+		}
+	}
 }
 
 func why(q *dlq) string {

@@ -1,7 +1,6 @@
 package render
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
+	"github.com/strikesmq/strikes/internal/printable"
 )
 
 const (
@@ -46,14 +46,15 @@ func body(w io.Writer, body []byte) error {
 	if len(body) == 0 {
 		return nil
 	}
-	var pretty bytes.Buffer
-	if len(body) <= indented && json.Indent(&pretty, body, "", "  ") == nil {
-		body = pretty.Bytes()
+	text, more := string(body[:min(len(body), bodyShown+1)]), ""
+	if len(body) <= indented {
+		if pretty, ok := printable.JSON(body, bodyShown+1); ok {
+			text = pretty
+		}
 	}
-	more := ""
-	if len(body) > bodyShown {
-		body, more = body[:bodyShown], "… (all of it: --body)"
+	if len(text) > bodyShown {
+		text, more = text[:bodyShown], "… (all of it: --body)"
 	}
-	_, err := fmt.Fprintf(w, "\n%s%s\n", term.Printable(string(body), "\n\t"), more)
+	_, err := fmt.Fprintf(w, "\n%s%s\n", term.Printable(text, "\n\t"), more)
 	return err
 }

@@ -80,6 +80,9 @@ func Groups(w io.Writer, asJSON bool, most int, source Source) *GroupList {
 	return g
 }
 
+// FromRecords says that the rows are from the store's records after all.
+func (g *GroupList) FromRecords() { g.source = FromStore }
+
 // Row counts a dead letter.
 func (g *GroupList) Row(m *deadletter.Message) error {
 	g.Add(m)
