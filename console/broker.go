@@ -21,10 +21,11 @@ import (
 type broker interface {
 	All(context.Context) (status.Overview, error)
 	Collect(ctx context.Context, queue string) (status.Status, error)
-	Examine(context.Context, inspect.Need) ([]inspect.Finding, error) // of need.Queue; without one of the broker itself
+	Examine(context.Context, inspect.Need) ([]inspect.Finding, error)   // of need.Queue; without one of the broker itself
+	ExamineAll(context.Context, func(done doctor.Report, of int)) error // every queue, then the broker
 	DeliveryLimit(context.Context, inspect.Need) ([]inspect.Finding, error)
-	PlanRepair(ctx context.Context, need inspect.Need, kind string) (doctor.Repair, error)
-	Repair(ctx context.Context, need inspect.Need, kind, token string) (done doctor.Repair, left []inspect.Finding, err error) // as doctor.Carry
+	Plan(ctx context.Context, queue, kind string) (doctor.Plan, error)
+	Carry(ctx context.Context, queue, kind, token string) (done doctor.Plan, left []inspect.Finding, err error) // as doctor.Carry
 	DeadLetters(ctx context.Context, queue string) (deadLetters, error)
 	Sweep() // closes what was not used for long
 	Close() error
@@ -159,6 +160,32 @@ func (d *dialled) Examine(ctx context.Context, need inspect.Need) (found []inspe
 	return found, err
 }
 
+// together is how many queues are examined at the same time: each takes about ten requests to the management API.
+const together = 4
+
+func (d *dialled) ExamineAll(ctx context.Context, show func(doctor.Report, int)) error {
+	return d.with(ctx, func(conn *amqp.Connection) error {
+		names, need := d.opts.Queues, d.usual("")
+		if len(names) == 0 {
+			listed, err := doctor.List(ctx, conn, need)
+			if err != nil {
+				return err
+			}
+			names = listed.Queues
+		}
+		up := doctor.Checkup{Conn: conn, Need: need, Store: d.opts.Store.Admin(), Named: len(d.opts.Queues) > 0, Together: together}
+		broker, err := up.Broker(ctx)
+		if err != nil {
+			return err
+		}
+		show(broker, len(names))
+		return up.Queues(ctx, names, func(r doctor.Report) error {
+			show(r, len(names))
+			return nil
+		})
+	})
+}
+
 func (d *dialled) DeliveryLimit(ctx context.Context, need inspect.Need) (found []inspect.Finding, err error) {
 	need.Management, need.HTTPClient = d.opts.Management, d.opts.HTTPClient
 	err = d.with(ctx, func(conn *amqp.Connection) (err error) {
@@ -168,19 +195,24 @@ func (d *dialled) DeliveryLimit(ctx context.Context, need inspect.Need) (found [
 	return found, err
 }
 
-func (d *dialled) PlanRepair(ctx context.Context, need inspect.Need, kind string) (plan doctor.Repair, err error) {
-	need.Management, need.HTTPClient = d.opts.Management, d.opts.HTTPClient
+// usual is the need of the doctor's page and of what it fixes.
+func (d *dialled) usual(queue string) inspect.Need {
+	need := d.need(queue)
+	need.MaxRetries = inspect.UsualRetries
+	return need
+}
+
+func (d *dialled) Plan(ctx context.Context, queue, kind string) (plan doctor.Plan, err error) {
 	err = d.with(ctx, func(conn *amqp.Connection) (err error) {
-		plan, err = doctor.PlanRepair(ctx, conn, need, kind)
+		plan, err = doctor.MakePlan(ctx, conn, d.usual(queue), kind)
 		return err
 	})
 	return plan, err
 }
 
-func (d *dialled) Repair(ctx context.Context, need inspect.Need, kind, token string) (done doctor.Repair, left []inspect.Finding, err error) {
-	need.Management, need.HTTPClient = d.opts.Management, d.opts.HTTPClient
+func (d *dialled) Carry(ctx context.Context, queue, kind, token string) (done doctor.Plan, left []inspect.Finding, err error) {
 	err = d.with(ctx, func(conn *amqp.Connection) (err error) {
-		done, left, err = doctor.Carry(ctx, conn, need, kind, token)
+		done, left, err = doctor.Carry(ctx, conn, d.usual(queue), kind, token)
 		return err
 	})
 	return done, left, err

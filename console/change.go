@@ -6,13 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/doctor"
-	"github.com/strikesmq/strikes/internal/inspect"
+	"github.com/strikesmq/strikes/internal/queueinfo"
 	"github.com/strikesmq/strikes/internal/records"
 )
 
@@ -36,12 +37,14 @@ type change struct {
 // changeView is the page that asks for the reason.
 type changeView struct {
 	change
+	All    []change // the same for each message or queue; one, or those that were selected
+	Action string   // address of the form
 	Facts  []string // what is so now
 	Wrong  string
 	Refuse string // by the check of the delivery limit; Anyway overrules it
 
-	Repair  *doctor.Repair // of VerbRepair
-	Missing *int64         // of VerbWriteOff
+	Repair  *doctor.Plan // of VerbRepair
+	Missing *int64       // of VerbWriteOff
 }
 
 // Possible reports whether there is something to do.
@@ -49,39 +52,89 @@ func (v changeView) Possible() bool {
 	return (v.Repair == nil || len(v.Repair.Steps()) > 0) && (v.Missing == nil || *v.Missing > 0)
 }
 
+// Choice is the type of a missing exchange; nil: there is nothing to choose.
+func (v changeView) Choice() *doctor.Choice {
+	if v.Repair == nil {
+		return nil
+	}
+	for _, f := range v.Repair.Fixes {
+		if f.Choice != nil {
+			return f.Choice
+		}
+	}
+	return nil
+}
+
 var titles = map[Verb]string{
 	VerbGrant: "Give a message more attempts", VerbReset: "Forget the failed attempts of a message", VerbSkip: "Dead-letter a message at its next step",
 	VerbLimit: "Set the limit of a queue", VerbPause: "Pause the consumers of a queue",
-	VerbRepair: "Repair the dead-letter route of a queue", VerbWriteOff: "Write off dead letters that are unaccounted for",
+	VerbRepair: "Fix what the doctor found", VerbWriteOff: "Write off dead letters that are unaccounted for",
 }
 
 var undoTitles = map[Verb]string{VerbLimit: "Clear the limit of a queue", VerbPause: "Resume the consumers of a queue"}
 
-// changeOf reads a change. Queue and ID come from the address alone: a form cannot carry every byte.
-func changeOf(r *http.Request) (change, error) {
-	queue, err := queueOf(r)
-	if err != nil {
-		return change{}, err
-	}
+// mostChanges are made at once.
+const mostChanges = 100
+
+// several are the verbs that may be used on several messages of a queue, or on several queues.
+var (
+	severalMessages = []Verb{VerbGrant, VerbReset, VerbSkip}
+	severalQueues   = []Verb{VerbPause}
+)
+
+// changesOf reads a change, of each message or queue that was selected. Queues and ids come from the address alone: a form cannot carry
+// every byte.
+func changesOf(r *http.Request) (all []change, err error) {
 	q := r.URL.Query()
-	ch := change{
-		Verb: Verb(q.Get("verb")), Queue: queue, ID: q.Get("id"), Undo: q.Get("undo") != "",
+	first := change{
+		Verb: Verb(q.Get("verb")), Undo: q.Get("undo") != "",
 		Number: strings.TrimSpace(r.FormValue("number")), Reason: strings.TrimSpace(r.PostFormValue("reason")), Anyway: r.PostFormValue("anyway") != "",
 		Kind: q.Get("kind"), Token: r.PostFormValue("plan"),
 	}
-	ch.Count, _ = strconv.ParseInt(r.PostFormValue("count"), 10, 64)
-	about := []Verb{VerbGrant, VerbReset, VerbSkip}
-	switch {
-	case !visitorOf(r).Allowed.Has(ch.Verb):
-		return ch, forbiddenError{ch.Verb}
-	case titles[ch.Verb] == "":
-		return ch, formError{"the address names no verb of this page"}
-	case ch.Undo && undoTitles[ch.Verb] == "": // the audit would name another change than the one that is made
-		return ch, formError{"only a limit and a pause can be undone"}
-	case slices.Contains(about, ch.Verb) && ch.ID == "":
-		return ch, formError{"the address names no message"}
+	if first.Verb == records.VerbResume {
+		first.Verb, first.Undo = VerbPause, true
 	}
-	return ch, nil
+	first.Count, _ = strconv.ParseInt(r.PostFormValue("count"), 10, 64)
+	queues, ids := slices.Concat(q["queue"], picked(q["pick-queue"])), slices.Concat(q["id"], picked(q["pick-id"]))
+	switch {
+	case !visitorOf(r).Allowed.Has(first.Verb):
+		return nil, forbiddenError{first.Verb}
+	case titles[first.Verb] == "":
+		return nil, formError{"the address names no verb of this page"}
+	case first.Undo && undoTitles[first.Verb] == "": // the audit would name another change than the one that is made
+		return nil, formError{"only a limit and a pause can be undone"}
+	case slices.Contains(severalMessages, first.Verb) && (len(ids) == 0 || slices.Contains(ids, "")):
+		return nil, formError{"no message is selected"}
+	case len(queues) == 0:
+		return nil, formError{"no queue is selected"}
+	case len(queues) > 1 && !slices.Contains(severalQueues, first.Verb), len(ids) > 1 && !slices.Contains(severalMessages, first.Verb), len(queues)*max(len(ids), 1) > mostChanges:
+		return nil, formError{fmt.Sprintf("too much is selected; %s works on %d at most", first.Verb, mostChanges)}
+	}
+	for _, queue := range queues {
+		if err := queueinfo.CheckName(queue); err != nil {
+			return nil, formError{"the queue in the address: " + err.Error()}
+		}
+		ch := first
+		ch.Queue = queue
+		for _, id := range ids {
+			ch.ID = id
+			all = append(all, ch)
+		}
+		if len(ids) == 0 {
+			all = append(all, ch)
+		}
+	}
+	return all, nil
+}
+
+// picked are the names in checkboxes, which are escaped there: a form changes bytes that are no UTF-8.
+func picked(escaped []string) (names []string) {
+	for _, text := range escaped {
+		if name, err := url.QueryUnescape(text); err == nil {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // Title is what the change does.
@@ -99,13 +152,23 @@ func (ch change) Do() string {
 	case VerbLimit:
 		name += " of"
 	case VerbRepair:
-		name += " the route of"
+		return "Fix " + shown(ch.Queue)
 	case VerbWriteOff:
 		return "Write them off"
 	default:
 	}
-	return strings.ToUpper(name[:1]) + name[1:] + " " + shown(cmp.Or(ch.ID, ch.Queue))
+	return upper(name) + " " + shown(cmp.Or(ch.ID, ch.Queue))
 }
+
+// Do is what the button says.
+func (v changeView) Do() string {
+	if len(v.All) > 1 {
+		return upper(v.Name()) + " " + v.subjects()
+	}
+	return v.change.Do()
+}
+
+func upper(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
 // Link is the address of the change.
 func (ch change) Link() string {
@@ -137,27 +200,70 @@ func (ch change) Name() string {
 
 // askChange shows what is so now, and asks for the reason.
 func (c *Console) askChange(w http.ResponseWriter, r *http.Request) {
-	ch, err := changeOf(r)
+	all, err := changesOf(r)
 	if err != nil {
 		c.fail(w, r, err)
 		return
 	}
-	c.showChange(w, r, http.StatusOK, changeView{change: ch})
+	c.showChange(w, r, http.StatusOK, changeView{change: all[0], All: all})
 }
 
 func (c *Console) showChange(w http.ResponseWriter, r *http.Request, code int, v changeView) {
 	ctx, cancel := brieflyAsked(r)
 	defer cancel()
-	err := c.explain(ctx, &v)
+	v.Action = "change?" + r.URL.Query().Encode()
+	p := page{Screen: "change", Title: v.Title() + ": " + v.subject(), Queue: v.Queue}
+	var err error
+	if len(v.All) == 1 {
+		err = c.explain(ctx, &v)
+	} else {
+		p.Title, v.Facts = v.Title()+": "+v.subjects(), c.explainEach(ctx, v.All)
+		if v.ID == "" {
+			p.Queue = ""
+		}
+	}
 	if err != nil {
 		c.fail(w, r, err)
 		return
 	}
-	about := shown(v.Queue)
-	if v.ID != "" {
-		about = shown(v.ID) + " of " + about
+	p.View = v
+	c.render(w, r, code, p)
+}
+
+// subject is what one change is about.
+func (ch change) subject() string {
+	if ch.ID != "" {
+		return shown(ch.ID) + " of " + shown(ch.Queue)
 	}
-	c.render(w, r, code, page{Screen: "change", Title: v.Title() + ": " + about, Queue: v.Queue, View: v})
+	return shown(ch.Queue)
+}
+
+// subjects says how many messages or queues were selected.
+func (v changeView) subjects() string {
+	if v.ID != "" {
+		return plural(len(v.All), "message") + " of " + shown(v.Queue)
+	}
+	return plural(len(v.All), "queue")
+}
+
+// Back is the page that a visitor comes from.
+func (v changeView) Back() string {
+	if len(v.All) > 1 && v.ID == "" {
+		return "./"
+	}
+	return link("queue", "queue", v.Queue)
+}
+
+// explainEach says of each message or queue that was selected what is so now, or why that cannot be changed.
+func (c *Console) explainEach(ctx context.Context, all []change) (facts []string) {
+	for _, ch := range all {
+		now, err := whileSlow(ctx, func() ([]string, error) { return c.facts(ctx, ch) })
+		if err != nil {
+			now = []string{shown(err.Error())}
+		}
+		facts = append(facts, shown(cmp.Or(ch.ID, ch.Queue))+": "+now[0])
+	}
+	return facts
 }
 
 // explain fills in the present state.
@@ -170,50 +276,59 @@ func (c *Console) explain(ctx context.Context, v *changeView) (err error) {
 		v.Facts, err = whileSlow(ctx, func() ([]string, error) { return c.facts(ctx, v.change) })
 		return err
 	}
-	plan, err := c.broker.PlanRepair(ctx, inspect.Need{Queue: v.Queue}, v.Kind)
+	plan, err := c.broker.Plan(ctx, v.Queue, v.Kind)
 	v.Repair, v.Facts = &plan, repairFacts(plan)
 	return err
 }
 
-// makeChange makes the change, and answers with what really changed.
+// makeChange makes the changes one after the other, and answers with what really changed.
 func (c *Console) makeChange(w http.ResponseWriter, r *http.Request) {
-	ch, err := changeOf(r)
+	all, err := changesOf(r)
 	if err != nil {
 		c.fail(w, r, err)
 		return
 	}
-	v := changeView{change: ch}
-	if v.Wrong = ch.check(); v.Wrong != "" {
-		c.showChange(w, r, http.StatusUnprocessableEntity, v)
-		return
-	}
+	v := changeView{change: all[0], All: all}
+	res := result{OK: true}
 	ctx, cancel := brieflyAsked(r)
 	defer cancel()
-	ch.note = counter.Note{By: visitorOf(r).Actor, Why: ch.Reason}
-	q := c.records(ch.Queue)
-	var unwritten error
-	q.Warn = func(err error) { unwritten = err }
-	text, err := c.carryOut(ctx, q, ch)
-	var tight limitError
-	if errors.As(err, &tight) {
-		v.Refuse = err.Error()
-		c.showChange(w, r, http.StatusConflict, v)
-		return
+	for i, ch := range all {
+		if v.Wrong = ch.check(); v.Wrong != "" {
+			c.showChange(w, r, http.StatusUnprocessableEntity, v)
+			return
+		}
+		ch.note = counter.Note{By: visitorOf(r).Actor, Why: ch.Reason}
+		q := c.records(ch.Queue)
+		var unwritten error
+		q.Warn = func(err error) { unwritten = err }
+		text, err := c.carryOut(ctx, q, ch)
+		var tight limitError
+		switch {
+		case errors.As(err, &tight) && i == 0: // the limit is that of the queue, so it refuses all or none
+			v.Refuse = err.Error()
+			c.showChange(w, r, http.StatusConflict, v)
+			return
+		case errors.Is(err, doctor.ErrPlanChanged) || errors.Is(err, counter.ErrWriteOff):
+			v.Wrong = "The queue changed after this page was made, so nothing was done. The page now shows what would be done."
+			c.showChange(w, r, http.StatusConflict, v)
+			return
+		case err != nil:
+			res.OK = false
+			text = fmt.Sprintf("%s failed: %s.", ch.Name(), shown(err.Error()))
+			if len(all) > 1 {
+				text = ch.subject() + ": " + text
+			}
+		}
+		if unwritten != nil {
+			text += " The audit could not be written: " + shown(unwritten.Error())
+		}
+		res.Text = strings.TrimSpace(res.Text + " " + text)
+		c.changed(ch.Queue)
 	}
-	if errors.Is(err, doctor.ErrPlanChanged) || errors.Is(err, counter.ErrWriteOff) {
-		v.Wrong = "The queue changed after this page was made, so nothing was done. The page now shows what would be done."
-		c.showChange(w, r, http.StatusConflict, v)
-		return
-	}
-	res := result{OK: err == nil, Text: text}
-	if err != nil {
-		res.Text = fmt.Sprintf("%s failed: %s", ch.Name(), shown(err.Error()))
-	}
-	if unwritten != nil {
-		res.Text += " The audit could not be written: " + shown(unwritten.Error())
-	}
-	c.changed(ch.Queue)
-	goTo(w, link("queue", "queue", ch.Queue, "result", c.results.put(res)))
+	back, query, _ := strings.Cut(v.Back(), "?")
+	values, _ := url.ParseQuery(query)
+	values.Set("result", c.results.put(res))
+	goTo(w, back+"?"+values.Encode())
 }
 
 // check returns what is wrong with a form.

@@ -80,29 +80,29 @@ func (c *Console) pauseFacts(ctx context.Context, ch change) ([]string, error) {
 	return append(facts, "Paused consumers take no messages and count nothing, until an operator resumes the queue."), nil
 }
 
-// repairFacts say what a repair would do, or why it does nothing.
-func repairFacts(plan doctor.Repair) (facts []string) {
-	for _, f := range plan.Broken {
-		facts = append(facts, shown(f.Seen)+"; "+shown(f.Impact)+".")
+// repairFacts say what a plan would fix, and what it leaves to a person.
+func repairFacts(plan doctor.Plan) (facts []string) {
+	for _, f := range plan.Fixes {
+		facts = append(facts, sentence(fmt.Sprintf("%s: %s; %s", f.Finding.Severity, f.Finding.Seen, f.Finding.Impact)))
+		if f.End != "" {
+			facts = append(facts, sentence(f.End))
+		}
+		for _, why := range f.Refused {
+			facts = append(facts, sentence(why))
+		}
+		switch {
+		case len(f.Refused) > 0:
+			facts = append(facts, "Therefore the console does not bind it. Change the queue, or bind another one yourself.")
+		case f.Choice != nil && f.Choice.Kind == "":
+			facts = append(facts, "Neither the queue nor a policy shows the type of the missing exchange. Look it up where your deployment declares it.")
+		case len(f.Steps) == 0 && f.Choice == nil:
+			facts = append(facts, "To fix it yourself: "+shown(f.Finding.Fix)+".")
+		}
 	}
-	if plan.End != "" {
-		facts = append(facts, sentence(plan.End))
+	if len(plan.Steps()) == 0 {
+		facts = append(facts, "There is nothing that the console can fix.")
 	}
-	for _, why := range plan.Refused {
-		facts = append(facts, sentence(why))
-	}
-	switch {
-	case len(plan.Refused) > 0:
-		return append(facts, "Therefore the console does not bind it. Change the queue, or bind another one yourself.")
-	case plan.Exchange != "":
-		facts = append(facts, "Neither the queue nor a policy shows the type of the missing exchange. Look it up where your deployment declares it.")
-	case len(plan.Steps()) == 0:
-		return append(facts, "Nothing is missing that the console can declare.")
-	}
-	for _, step := range plan.Steps() {
-		facts = append(facts, "It would "+shown(step)+".")
-	}
-	return append(facts, "Nothing that exists is changed. The broker has lost what it dead-lettered meanwhile. Consumers of strikes hold their dead letters, and then send them.")
+	return facts
 }
 
 func sentence(text string) string {

@@ -148,31 +148,32 @@ func skip(ctx context.Context, q *records.Queue, ch change) (string, error) {
 }
 
 func (c *Console) repair(ctx context.Context, q *records.Queue, ch change) (string, error) {
-	done, left, err := c.broker.Repair(ctx, inspect.Need{Queue: ch.Queue}, ch.Kind, ch.Token)
-	steps := done.Steps()
+	done, left, err := c.broker.Carry(ctx, ch.Queue, ch.Kind, ch.Token)
+	steps := done.Texts()
 	switch {
 	case errors.Is(err, doctor.ErrPlanChanged):
 		return "", err
 	case err == nil && len(steps) == 0:
-		return "Nothing was missing that the console can declare, so nothing changed.", nil
+		return "There was nothing to fix that the console can, so nothing changed.", nil
 	}
 	if err == nil && len(left) > 0 {
 		err = stillBroken(steps, left)
 	}
 	q.Audit(ctx, counter.AuditEntry{Actor: ch.note.By, Verb: records.VerbRepair, Subject: ch.Queue, Reason: ch.note.Why, Count: int64(len(steps))}, err)
+	c.examineAll()
 	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("The dead-letter route of %s leads to a queue again; an inspection confirmed this. Done: %s.", shown(ch.Queue), shown(strings.Join(steps, ", "))), nil
+	return fmt.Sprintf("%s is fixed; an examination confirmed this. Done: %s.", shown(ch.Queue), shown(strings.Join(steps, ", "))), nil
 }
 
-// stillBroken says what a repair did, and what it left.
+// stillBroken says what was done, and what it left.
 func stillBroken(steps []string, left []inspect.Finding) error {
 	var seen []string
 	for _, f := range left {
 		seen = append(seen, f.Seen)
 	}
-	return fmt.Errorf("the route is still broken: %s; done: %s", strings.Join(seen, "; "), strings.Join(steps, ", "))
+	return fmt.Errorf("still wrong: %s; done: %s", strings.Join(seen, "; "), strings.Join(steps, ", "))
 }
 
 func pause(ctx context.Context, q *records.Queue, ch change) (string, error) {

@@ -43,6 +43,9 @@ type Console struct {
 	grouped map[string]*cached[records.Groups] // by queue and filter
 	streams atomic.Int64
 
+	examiner examiner
+	causes   *causes
+
 	mu      sync.Mutex      // guards queues and grouped
 	base    context.Context //nolint:containedctx // of work that outlives a request
 	stop    context.CancelFunc
@@ -62,7 +65,7 @@ func New(o Options) (*Console, error) {
 func newConsole(o Options, b broker) *Console {
 	c := &Console{
 		opts: o, store: o.Store.Admin(), broker: b, guard: http.NewCrossOriginProtection(), wrong: newGuesses(), logouts: &logouts{},
-		queues: map[string]*cached[queueView]{}, history: newHistory(), results: &results{},
+		queues: map[string]*cached[queueView]{}, history: newHistory(), causes: newCauses(), results: &results{},
 		jobs: newJobs(), grouped: map[string]*cached[records.Groups]{},
 	}
 	c.base, c.stop = context.WithCancel(context.Background())

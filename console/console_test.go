@@ -28,10 +28,11 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // fakeBroker is a broker with one queue.
 type fakeBroker struct {
-	mu     sync.Mutex
-	status status.Status
-	found  []inspect.Finding
-	dead   *fakeLetters
+	mu      sync.Mutex
+	status  status.Status
+	found   []inspect.Finding
+	examine chan struct{} // ExamineAll waits until it is closed
+	dead    *fakeLetters
 
 	away atomic.Pointer[error] // why the broker does not answer; nil if it does
 }
@@ -75,11 +76,19 @@ func (b *fakeBroker) Examine(context.Context, inspect.Need) ([]inspect.Finding, 
 func (b *fakeBroker) DeliveryLimit(context.Context, inspect.Need) ([]inspect.Finding, error) {
 	return nil, b.err()
 }
-func (b *fakeBroker) PlanRepair(context.Context, inspect.Need, string) (doctor.Repair, error) {
-	return doctor.Repair{Queue: "orders.dlq"}, b.err()
+func (b *fakeBroker) ExamineAll(ctx context.Context, show func(doctor.Report, int)) error {
+	select {
+	case <-b.examine:
+	case <-ctx.Done():
+	}
+	show(doctor.Report{Subject: "queue", Name: "orders", Findings: b.found}, 1)
+	return b.err()
 }
-func (b *fakeBroker) Repair(ctx context.Context, need inspect.Need, kind, _ string) (doctor.Repair, []inspect.Finding, error) {
-	plan, err := b.PlanRepair(ctx, need, kind)
+func (b *fakeBroker) Plan(context.Context, string, string) (doctor.Plan, error) {
+	return doctor.Plan{}, b.err()
+}
+func (b *fakeBroker) Carry(ctx context.Context, queue, kind, _ string) (doctor.Plan, []inspect.Finding, error) {
+	plan, err := b.Plan(ctx, queue, kind)
 	return plan, nil, err
 }
 func (b *fakeBroker) DeadLetters(context.Context, string) (deadLetters, error) {
@@ -235,7 +244,7 @@ func newFixture(t *testing.T, o Options) *fixture {
 	if err := o.validate(); err != nil {
 		t.Fatal(err)
 	}
-	b := &fakeBroker{status: hostileStatus(), dead: &fakeLetters{handling: deadletter.Handling{Take: true, Hold: true}}}
+	b := &fakeBroker{status: hostileStatus(), examine: make(chan struct{}), dead: &fakeLetters{handling: deadletter.Handling{Take: true, Hold: true}}}
 	c := newConsole(o, b)
 	t.Cleanup(func() { _ = c.Close() })
 	return &fixture{c, b, server}

@@ -4,28 +4,17 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"slices"
 	"strconv"
-	"time"
 
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/doctor"
 	"github.com/strikesmq/strikes/internal/inspect"
 )
 
-// defaultRetries is consumer.DefaultMaxRetries.
-const defaultRetries = 3
-
-// doctorView is what the doctor's page shows.
+// doctorView is what the doctor's page shows of one queue, the broker and the store.
 type doctorView struct {
 	Retries  int
 	Examined []examined
-	Names    []string // queues to examine, if none is
-	Now      time.Time
-}
-
-// Repairable reports whether the verb repair may fix it.
-func (d diagnosis) Repairable() bool {
-	return d.Severe && slices.Contains([]string{inspect.CodeExchangeMissing, inspect.CodeQueueMissing, inspect.CodeUnbound}, d.Code)
 }
 
 // examined is what was found of a queue, the broker or the store.
@@ -37,15 +26,37 @@ type examined struct {
 
 // diagnosis is one finding.
 type diagnosis struct {
-	Code, Seen, Impact, Fix, Command string
-	Severe                           bool
+	inspect.Finding
+	Severe bool
 }
 
-// doctorPage examines the queue of the address, the broker and the store.
+func diagnosisOf(f inspect.Finding) diagnosis { return diagnosis{f, f.Severity == inspect.Error} }
+
+func examinedOf(r doctor.Report) examined {
+	out := examined{Kind: r.Subject, Name: r.Name}
+	for _, f := range r.Findings {
+		out.Findings = append(out.Findings, diagnosisOf(f))
+	}
+	return out
+}
+
+func (e examined) errors() (n int) {
+	for _, f := range e.Findings {
+		if f.Severe {
+			n++
+		}
+	}
+	return n
+}
+
+// doctorPage examines the queue of the address, the broker and the store. Without a queue it shows the last examination of all.
 func (c *Console) doctorPage(r *http.Request) (page, error) {
+	if r.FormValue("queue") == "" {
+		return c.examinationPage(r)
+	}
 	ctx, cancel := brieflyAsked(r)
 	defer cancel()
-	v := doctorView{Retries: defaultRetries, Now: time.Now()}
+	v := doctorView{Retries: inspect.UsualRetries}
 	if text := r.FormValue("retries"); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 0 || n > counter.MaxOverride {
@@ -53,22 +64,36 @@ func (c *Console) doctorPage(r *http.Request) (page, error) {
 		}
 		v.Retries = n
 	}
-	p := page{Screen: "doctor"}
-	if r.FormValue("queue") != "" {
-		name, err := queueOf(r)
-		if err != nil {
-			return page{}, err
-		}
-		p.Queue = name
-		v.Examined = append(v.Examined, c.examine(ctx, "queue", inspect.Need{Queue: name, MaxRetries: v.Retries}))
-	} else {
-		for _, s := range c.all.get(ctx, time.Minute).Value.Queues {
-			v.Names = append(v.Names, s.Queue)
-		}
+	name, err := queueOf(r)
+	if err != nil {
+		return page{}, err
 	}
-	v.Examined = append(v.Examined, c.examine(ctx, "broker", inspect.Need{}), c.examineStore(ctx))
-	p.View, p.Title = v, diagnose(p.Queue, v.Examined)
-	return p, nil
+	v.Examined = []examined{
+		c.examine(ctx, "queue", inspect.Need{Queue: name, MaxRetries: v.Retries}), c.examine(ctx, "broker", inspect.Need{}), c.examineStore(ctx),
+	}
+	return page{Screen: "doctor", Queue: name, View: v, Title: diagnose(shown(name)+", broker and store", v.Examined)}, nil
+}
+
+// examinationPage shows the last examination of all queues, and how far the present one is.
+func (c *Console) examinationPage(*http.Request) (page, error) {
+	v := c.examiner.state(true)
+	title := "The queues are not examined yet"
+	switch {
+	case v.At.IsZero() && v.Running:
+		title = "The queues are being examined"
+	case !v.At.IsZero():
+		title = diagnose(plural(v.Of, "queue")+", broker and store", v.All)
+	}
+	if !v.At.IsZero() && v.Err != "" && v.Errors() == 0 {
+		title = "Not everything could be examined"
+	}
+	return page{Screen: "examination", View: v, Title: title, Live: "live?screen=doctor"}, nil
+}
+
+// beginExamination examines all queues, as somebody asked for.
+func (c *Console) beginExamination(w http.ResponseWriter, _ *http.Request) {
+	c.examineAll()
+	goTo(w, "doctor")
 }
 
 func (c *Console) examine(ctx context.Context, kind string, need inspect.Need) examined {
@@ -78,42 +103,36 @@ func (c *Console) examine(ctx context.Context, kind string, need inspect.Need) e
 		out.Err = err.Error()
 	}
 	for _, f := range found {
-		out.Findings = append(out.Findings, diagnosis{
-			Code: f.Code, Seen: f.Seen, Impact: f.Impact, Fix: f.Fix, Command: f.Command, Severe: f.Severity == inspect.Error,
-		})
+		out.Findings = append(out.Findings, diagnosisOf(f))
 	}
 	return out
 }
 
 func (c *Console) examineStore(ctx context.Context) examined {
-	out := examined{Kind: "store"}
 	found, err := c.store.Examine(ctx)
+	out := examinedOf(doctor.StoreReport("", found))
 	if err != nil {
 		out.Err = err.Error()
-	}
-	for _, f := range found {
-		out.Findings = append(out.Findings, diagnosis{Code: f.Code, Seen: f.Seen, Impact: f.Impact, Fix: f.Fix, Severe: f.Severe})
 	}
 	return out
 }
 
-// diagnose is the fact of the doctor's page.
-func diagnose(queue string, all []examined) string {
-	about := "Broker and store"
-	if queue != "" {
-		about = shown(queue) + ", broker and store"
+// count counts errors and warnings.
+func count(all []examined) (severe, mild int) {
+	for _, e := range all {
+		severe += e.errors()
+		mild += len(e.Findings)
 	}
-	severe, mild, unseen := 0, 0, 0
+	return severe, mild - severe
+}
+
+// diagnose is the fact of an examination.
+func diagnose(about string, all []examined) string {
+	severe, mild := count(all)
+	unseen := 0
 	for _, e := range all {
 		if e.Err != "" {
 			unseen++
-		}
-		for _, f := range e.Findings {
-			if f.Severe {
-				severe++
-			} else {
-				mild++
-			}
 		}
 	}
 	switch {

@@ -249,7 +249,7 @@ func TestLanePages(t *testing.T) {
 		f.hold(t, fmt.Sprint("lane-", i), "m")
 	}
 	first, second := checkPage(t, f, query("lanes")), checkPage(t, f, query("lanes", "from", fmt.Sprint(lanesPerPage)))
-	rows := func(body string) int { return strings.Count(body, `<th scope="row"`) }
+	rows := func(body string) int { return strings.Count(body, `<th role="rowheader"`) }
 	if rows(first) != lanesPerPage || rows(second) != 1 || !strings.Contains(first, "101 held lanes") || !strings.Contains(first, "1 to 100 of 101") || !strings.Contains(second, "101 to 101 of 101") {
 		t.Errorf("%d and %d rows: %s", rows(first), rows(second), second)
 	}

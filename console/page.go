@@ -28,7 +28,7 @@ var templates = template.Must(template.New("").Funcs(template.FuncMap{
 	"shown": shown, "brief": brief, "lines": lines, "rough": rough, "instant": instant, "link": link,
 	"plural": func(n any, thing string) string { return plural(number(n), thing) }, "digits": func(n any) string { return digits(number(n)) },
 	"asset": func(name string) string { return "static/" + name + "?v=" + assetVersion },
-	"dict":  dict,
+	"dict":  dict, "pick": url.QueryEscape,
 }).ParseFS(templateFiles, "templates/*.html"))
 
 // assetVersion names the content of the static files, so that browsers may keep them.

@@ -18,13 +18,13 @@ import (
 // pages are the addresses of all pages that only read.
 func pages() []string {
 	return []string{"/", "/" + link("", "find", hostile)[2:], query("queue"), query("doctor"), query("audit"), query("dead"), query("dead", "reason", hostile), query("message", "id", hostile), query("replay", "reason", hostile),
-		query("drop"), "/" + link("live", "screen", "dead", "queue", "orders"), "/live?screen=queues", "/" + link("live", "screen", "queue", "queue", "orders")}
+		query("drop"), "/" + link("live", "screen", "dead", "queue", "orders"), "/live?screen=queues", "/doctor", "/live?screen=doctor", "/" + link("live", "screen", "queue", "queue", "orders")}
 }
 
 func TestHostileStrings(t *testing.T) {
 	f := newFixture(t, Options{Allow: AllVerbs()})
 	f.fail(t, hostile)
-	f.broker.found = []inspect.Finding{{Code: "x", Severity: inspect.Error, Seen: hostile, Impact: hostile, Fix: hostile, Command: hostile}}
+	f.broker.found = []inspect.Finding{{Code: "x", Severity: inspect.Error, Seen: hostile, Impact: hostile, Fix: hostile, Commands: []string{hostile}, Fixable: true}}
 	if err := f.store.Audit(t.Context(), "/", "orders", counter.AuditEntry{Actor: hostile, Verb: hostile, Subject: hostile, Reason: hostile, Result: hostile}); err != nil {
 		t.Fatal(err)
 	}
@@ -101,6 +101,54 @@ func TestChanges(t *testing.T) {
 	}
 }
 
+// TestSeveral: what a visitor selects is shown, changed and kept in the audit one by one, with the reason; nothing else is.
+func TestSeveral(t *testing.T) {
+	f := newFixture(t, Options{Allow: AllVerbs(), Actor: "ann"})
+	f.fail(t, hostile)
+	f.fail(t, "m-2")
+	f.fail(t, "m-3")
+	at := query("change", "verb", "skip") + "&pick-id=" + url.QueryEscape(url.QueryEscape(hostile)) + "&pick-id=m-2"
+	body := checkPage(t, f, at)
+	for _, want := range []string{"2 messages of orders", "m-2: 1 failed attempt", "Skip 2 messages", ">Cancel<"} {
+		if !strings.Contains(body, want) {
+			t.Errorf("the preview lacks %q: %s", want, body)
+		}
+	}
+	if w := f.post(at, url.Values{}); w.Code != http.StatusUnprocessableEntity {
+		t.Errorf("without a reason: %d", w.Code)
+	}
+	if w := f.post(at, url.Values{"reason": {"they wait for each other"}}); w.Code != http.StatusSeeOther {
+		t.Fatalf("status %d: %s", w.Code, w.Body.String())
+	}
+	for id, want := range map[string]bool{hostile: true, "m-2": true, "m-3": false} {
+		all, err := f.store.Get(t.Context(), "/", "orders", id)
+		if err != nil || len(all) != 1 || (all[0].State == counter.StateSkip) != want {
+			t.Errorf("%q: %+v, %v", id, all, err)
+		}
+	}
+	log, err := f.store.AuditLog(t.Context(), "/", "orders", "", 10)
+	if err != nil || len(log) != 2 || log[0].Subject != "m-2" || log[1].Reason != "they wait for each other" {
+		t.Errorf("audit %+v, %v", log, err)
+	}
+	two := "/" + link("change", "verb", "pause") + "&pick-queue=orders&pick-queue=bills"
+	if w := f.post(two, url.Values{"reason": {"a deploy"}}); w.Code != http.StatusSeeOther || !strings.HasPrefix(w.Header().Get("Location"), "./?result=") {
+		t.Errorf("status %d, to %q", w.Code, w.Header().Get("Location"))
+	}
+	for _, queue := range []string{"orders", "bills"} {
+		if note, err := f.store.Paused(t.Context(), "/", queue); err != nil || note == nil || note.Why != "a deploy" {
+			t.Errorf("%s: %+v, %v", queue, note, err)
+		}
+	}
+	for at, want := range map[string]int{
+		query("change", "verb", "skip"): http.StatusUnprocessableEntity, "/change?verb=pause": http.StatusUnprocessableEntity,
+		"/change?verb=limit&queue=a&queue=b": http.StatusUnprocessableEntity, "/change?verb=resume&queue=orders&queue=bills": http.StatusOK,
+	} {
+		if w := f.get(at); w.Code != want {
+			t.Errorf("%s: %d, want %d", at, w.Code, want)
+		}
+	}
+}
+
 func TestHeadlines(t *testing.T) {
 	now := time.Now()
 	ago := func(d time.Duration) status.Message {
@@ -115,7 +163,8 @@ func TestHeadlines(t *testing.T) {
 		"blocked: no consumer, 2 messages ready":                   {Status: status.Status{Time: now, Ready: 2}},
 		"1 dead letter unaccounted for":                            {Status: status.Status{Time: now, Consumers: 1, Dead: status.DeadLetters{Missing: 1, Still: 1}}},
 		"nothing blocks it, 1\u202f200 dead letters":               {Status: status.Status{Time: now, Consumers: 1, Dead: status.DeadLetters{Still: 1200}}},
-		"dead-letter route broken: no exchange":                    {Status: status.Status{Time: now, Consumers: 1, Dead: status.DeadLetters{Route: []inspect.Finding{{Severity: inspect.Error, Seen: "no exchange"}}}}},
+		"dead-letter route broken: no exchange":                    {Status: status.Status{Time: now, Consumers: 1, Findings: []inspect.Finding{{Code: inspect.CodeExchangeMissing, Severity: inspect.Error, Seen: "no exchange"}}}},
+		"no dead-letter exchange: rejected messages are lost":      {Status: status.Status{Time: now, Consumers: 1, Findings: []inspect.Finding{inspect.Say(inspect.CodeNoDeadLetterExchange, nil)}}},
 		"3 messages held, not counted":                             {Status: status.Status{Time: now, Consumers: 2, Held: []status.Held{{Messages: 1}, {Messages: 2}}}},
 		"nothing blocks it":                                        {Status: status.Status{Time: now, Consumers: 1}},
 	} {

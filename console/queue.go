@@ -137,8 +137,8 @@ func headline(s queueView) string {
 		}
 	}
 	going, blocking := s.Going(), stuck(s.Blocking)
-	if broken := s.Broken(); broken != "" {
-		add(true, "%s", broken)
+	for _, f := range s.Findings[:min(len(s.Findings), 1)] {
+		add(f.Severity == inspect.Error, "%s", inShort(f))
 	}
 	add(s.Paused != nil && len(going) > 0, "paused, but %s not stopped yet", plural(len(going), "consumer"))
 	if s.HeldBy != nil {
@@ -177,15 +177,24 @@ func heldMessages(all []status.Held) (n int) {
 }
 
 // Broken says that the dead letters reach no queue; empty: they do.
-func (v queueView) Broken() string { return brokenRoute(v.Dead.Route) }
-
-func brokenRoute(findings []inspect.Finding) string {
-	for _, f := range findings {
-		if f.Severity == inspect.Error {
-			return "dead-letter route broken: " + shown(f.Seen)
+func (v queueView) Broken() string {
+	for _, f := range v.Findings {
+		if f.Severity == inspect.Error && f.OfRoute() {
+			return inShort(f)
 		}
 	}
 	return ""
+}
+
+// inShort is the fact of a finding.
+func inShort(f inspect.Finding) string {
+	switch {
+	case f.Code == inspect.CodeNoDeadLetterExchange:
+		return "no dead-letter exchange: rejected messages are lost"
+	case f.Severity == inspect.Error && f.OfRoute():
+		return "dead-letter route broken: " + shown(f.Seen)
+	}
+	return shown(f.Seen)
 }
 
 // stuck are the blocking messages without those that may have left the queue.
@@ -275,8 +284,10 @@ func (v queueView) Reasons() []*records.Group {
 const groupsShown = 8
 
 // Link is the address of the dead letters of a group.
-func (v queueView) Link(g *records.Group) string {
-	return link("dead", "queue", v.Queue, "group", g.Key)
+func (v queueView) Link(g *records.Group) string { return groupLink(v.Queue, g) }
+
+func groupLink(queue string, g *records.Group) string {
+	return link("dead", "queue", queue, "group", g.Key)
 }
 
 // Assumed says why the dead-letter queue is a guess: its route is broken, or cannot be seen.
@@ -322,8 +333,8 @@ func noticeOf(n status.Note) string {
 		return fmt.Sprintf("There are more than %s records: only the newest were read.", digits(int64(n.Count)))
 	case status.NoManagement, status.NoRates:
 		return "No rates" + why
-	case status.RouteUnchecked:
-		return "The dead-letter route could not be checked" + why
+	case status.Unexamined:
+		return "The queue could not be examined" + why
 	case status.TakenNotCounted:
 		return "What left " + shown(n.Queue) + " could not be counted" + why
 	case status.OverrideIgnored:

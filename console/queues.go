@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,7 +19,9 @@ import (
 // line is a queue of the first page.
 type line struct {
 	status.Summary
-	Now time.Time
+	Now   time.Time
+	Cause *cause      // nil: not known
+	Found []diagnosis // errors that the last examination found, and lists of the broker do not show
 }
 
 // fact is something that is wrong with a queue.
@@ -31,8 +34,11 @@ func (l line) Facts() (all []fact) {
 			all = append(all, fact{fmt.Sprintf(format, args...), class})
 		}
 	}
-	if broken := brokenRoute(l.Dead.Route); broken != "" {
-		add(true, "bad", "%s", broken)
+	for _, f := range l.Findings {
+		add(true, "bad", "%s", inShort(f))
+	}
+	for _, f := range l.Found {
+		add(true, "bad", "%s", inShort(f.Finding))
 	}
 	add(l.Err != nil, "bad", "not known: %v", l.Err)
 	add(l.Undecodable != nil && l.Undecodable.Blocks(l.Now), "bad", "a message that consumers cannot decode")
@@ -50,10 +56,17 @@ func (l line) Facts() (all []fact) {
 	} else if idle(l.Summary) {
 		add(true, "bad", "%sno consumer, %s ready", map[bool]string{true: "blocked: "}[l.Blocked == 0], plural(*l.Ready, "message"))
 	}
-	add(l.Dead.Still > 0, "", "dead letters since %s", instant(l.Dead.Since))
 	add(l.Limit != nil, "", "limited by an operator")
 	return all
 }
+
+// Fixable reports whether the verb repair may fix an error of the queue.
+func (l line) Fixable() bool {
+	return len(l.Findings) > 0 || slices.ContainsFunc(l.Found, func(d diagnosis) bool { return d.Fixable })
+}
+
+// Link is the address of the dead letters that died of the commonest reason.
+func (l line) Link() string { return groupLink(l.Queue, l.Cause.Group) }
 
 // idle reports whether messages wait and there is no consumer.
 func idle(s status.Summary) bool {
@@ -72,6 +85,7 @@ func (c *Console) overview(ctx context.Context) (status.Overview, error) {
 	for _, s := range all.Queues {
 		c.history.add(s.Queue, sampleOfSummary(s))
 	}
+	c.findCauses(all.Queues)
 	return all, nil
 }
 
@@ -86,9 +100,11 @@ func sampleOfSummary(s status.Summary) sample {
 // queuesView is what the first page shows.
 type queuesView struct {
 	answer[status.Overview]
-	Shown []line
-	Find  string
-	More  string
+	Shown    []line
+	Find     string
+	More     string
+	Sum      sums
+	Examined examining
 }
 
 // queuesPerPage keeps a page light.
@@ -97,28 +113,31 @@ const queuesPerPage = 100
 // queuesPage shows all queues, the worst first.
 func (c *Console) queuesPage(r *http.Request) (page, error) {
 	a := ask(r, c.all, overviewAge)
-	v := queuesView{answer: a, Find: printable.Text(r.FormValue("find"), "")}
+	v := queuesView{answer: a, Find: printable.Text(r.FormValue("find"), ""), Examined: c.examiner.state(true)}
 	from, _ := strconv.Atoi(r.FormValue("from"))
 	found := slices.DeleteFunc(slices.Clone(a.Value.Queues), func(s status.Summary) bool {
 		return !strings.Contains(strings.ToLower(s.Queue), strings.ToLower(v.Find))
 	})
+	slices.SortStableFunc(found, func(a, b status.Summary) int { return cmp.Compare(v.Examined.rank(a), v.Examined.rank(b)) })
 	from = min(max(from, 0), len(found))
 	for _, s := range found[from:min(from+queuesPerPage, len(found))] {
-		v.Shown = append(v.Shown, line{s, a.Value.Time})
+		v.Shown = append(v.Shown, line{s, a.Value.Time, c.causes.of(s.Queue), v.Examined.beyond(s)})
 	}
 	if next := from + queuesPerPage; next < len(found) {
 		v.More = link("", "find", v.Find, "from", strconv.Itoa(next))
 	}
 	p := page{
-		Screen: "queues", Live: link("live", "screen", "queues", "find", v.Find, "from", r.FormValue("from")), View: v, Title: "Queues",
+		Screen: "queues", Live: link("live", "screen", "queues", "find", v.Find, "from", r.FormValue("from")), Title: "Queues",
 		Asking: asking(r, a),
 	}
 	if !p.Asking {
 		p.Trouble = slices.Concat(fault(a), partly(a))
 	}
 	if a.Known {
-		p.Title = headlineOfAll(a.Value)
+		v.Sum = c.sum(a.Value, v.Examined)
+		p.Title = v.Sum.headline(a.Value)
 	}
+	p.View = v
 	return p, nil
 }
 
@@ -135,37 +154,73 @@ func partly(a answer[status.Overview]) (out []trouble) {
 	return out
 }
 
-// headlineOfAll is the fact that matters most about all queues.
-func headlineOfAll(o status.Overview) string {
-	blocked, broken, dead, missing := 0, 0, int64(0), int64(0)
+// sums are the figures of all queues.
+type sums struct {
+	Queues, Wrong, Blocked, Failing int
+	Dead, Missing                   int64
+	Most                            string // the commonest reason; empty: not known
+	Sound                           bool   // the last examination saw everything, and found no error
+	Examined                        bool
+}
+
+// sum adds up an overview.
+func (c *Console) sum(o status.Overview, last examining) sums {
+	out := sums{Queues: len(o.Queues), Examined: !last.At.IsZero(), Sound: last.Whole() && last.Errors() == 0}
+	reasons := map[string]float64{}
 	for _, s := range o.Queues {
 		if s.Blocked > 0 || s.Paused == nil && idle(s) || s.Trouble == status.TroubleBlocked {
-			blocked++
+			out.Blocked++
 		}
-		if len(s.Dead.Route) > 0 {
-			broken++
+		if len(s.Findings) > 0 || len(last.beyond(s)) > 0 {
+			out.Wrong++
 		}
-		dead, missing = dead+s.Dead.Still, missing+s.Dead.Missing
+		out.Failing += s.Retrying - s.Forgotten
+		out.Dead, out.Missing = out.Dead+s.Dead.Still, out.Missing+s.Dead.Missing
+		if k := c.causes.of(s.Queue); k != nil && k.Of > 0 {
+			text := brief(k.Group.Reason)
+			reasons[text] += float64(s.Dead.Still) * float64(k.Group.Count) / float64(k.Of)
+			if out.Most == "" || reasons[text] > reasons[out.Most] {
+				out.Most = text
+			}
+		}
 	}
-	queues := plural(len(o.Queues), "queue")
+	return out
+}
+
+// headline is the fact that matters most about all queues.
+func (s sums) headline(o status.Overview) string {
+	queues := plural(s.Queues, "queue")
 	var facts []string
 	add := func(n int64, format string, args ...any) {
 		if n > 0 {
 			facts = append(facts, fmt.Sprintf(format, args...))
 		}
 	}
-	add(int64(broken), "%s broken", plural(broken, "dead-letter route"))
-	add(int64(blocked), "%d of %s blocked", blocked, queues)
-	add(missing, "%s unaccounted for", plural(missing, "dead letter"))
+	of := " of " + queues
+	if add(int64(s.Wrong), "%d%s with an error", s.Wrong, of); s.Wrong > 0 {
+		of = ""
+	}
+	add(int64(s.Blocked), "%d%s blocked", s.Blocked, of)
+	add(s.Missing, "%s unaccounted for", plural(s.Missing, "dead letter"))
+	dead := ""
+	if s.Dead > 0 {
+		dead = plural(s.Dead, "dead letter")
+		if s.Most != "" {
+			dead += ", most for " + s.Most
+		}
+	}
 	switch {
-	case len(o.Queues) == 0:
+	case s.Queues == 0:
 		return "There are no queues"
 	case o.Store != nil:
 		return "Not known what is blocked in " + queues
 	case len(facts) > 0:
-		return strings.Join(facts, ", ")
-	case dead > 0:
-		return fmt.Sprintf("Nothing is blocked, %s in %s", plural(dead, "dead letter"), queues)
+		text := strings.Join(append(facts, dead)[:len(facts)+min(len(dead), 1)], ", ")
+		return strings.ToUpper(text[:1]) + text[1:]
+	case dead != "":
+		return "Nothing is blocked; " + dead
+	case s.Sound:
+		return "Nothing is wrong in " + queues
 	}
-	return fmt.Sprintf("Nothing is wrong in %s", queues)
+	return "Nothing is blocked in " + queues
 }

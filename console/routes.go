@@ -13,6 +13,7 @@ func (c *Console) routes() *http.ServeMux {
 	mux.HandleFunc("GET /queue", c.show(c.queuePage))
 	mux.HandleFunc("GET /live", c.live)
 	mux.HandleFunc("GET /doctor", c.show(c.doctorPage))
+	mux.HandleFunc("POST /doctor", c.beginExamination)
 	mux.HandleFunc("GET /audit", c.show(c.auditPage))
 	mux.HandleFunc("GET /audit.ndjson", c.auditFile)
 	mux.HandleFunc("GET /dead", c.show(c.deadPage))

@@ -64,6 +64,9 @@ func (c *Console) sample(ctx context.Context) {
 	for {
 		c.all.get(ctx, sampleEvery/2)
 		_ = c.guarded(c.sweep)
+		if c.examiner.due() {
+			c.examineAll()
+		}
 		select {
 		case <-ctx.Done():
 			return

@@ -36,8 +36,8 @@ func TestDoctorReadsPolicies(t *testing.T) {
 				t.Fatalf("without a dead-letter exchange: %s", codes)
 			}
 			for _, f := range findings {
-				if f.Command != "" && !strings.Contains(f.Command, `"max-length":5000`) {
-					t.Errorf("%s would drop what the policy says: %s", f.Code, f.Command)
+				if len(f.Commands) > 0 && !strings.Contains(strings.Join(f.Commands, ""), `"max-length":5000`) {
+					t.Errorf("%s would drop what the policy says: %s", f.Code, f.Commands)
 				}
 			}
 			if _, err := exec.LookPath("curl"); err == nil {
@@ -102,7 +102,7 @@ func policyShown(t *testing.T, queue string) bool {
 func fixable(all []inspect.Finding) []inspect.Finding {
 	var out []inspect.Finding
 	for _, f := range all {
-		if f.Command != "" {
+		if len(f.Commands) > 0 {
 			out = append(out, f)
 		}
 	}

@@ -3,6 +3,7 @@ package integration
 import (
 	"errors"
 	"net/url"
+	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -114,12 +115,13 @@ func TestDoctorCommandsMend(t *testing.T) {
 func (b topo) fix(findings []inspect.Finding) bool {
 	b.t.Helper()
 	for _, f := range findings {
-		if f.Command == "" {
+		if len(f.Commands) == 0 {
 			return false
 		}
-		line := strings.ReplaceAll(f.Command, "-u 'guest'", "-u guest:guest")
-		if out, err := exec.CommandContext(b.t.Context(), "sh", "-c", line).CombinedOutput(); err != nil {
-			b.t.Errorf("%s: %s: %v\n%s", f.Code, line, err, out)
+		cmd := exec.CommandContext(b.t.Context(), "sh", "-ec", strings.Join(f.Commands, "\n"))
+		cmd.Env = append(os.Environ(), "RABBITMQ_PASSWORD=guest")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			b.t.Errorf("%s: %s: %v\n%s", f.Code, f.Commands, err, out)
 		}
 	}
 	return len(findings) > 0

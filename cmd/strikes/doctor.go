@@ -12,12 +12,15 @@ import (
 func (a *app) doctorCommand() *cobra.Command {
 	c := findings.Command{Streams: a.Streams}
 	cmd := cli.New("doctor [QUEUE…]", "find what would lose, reorder or block messages, and how to fix it", `
-Examines each QUEUE, its dead-letter route, the broker and the store. It reports what is wrong, why it matters and how to fix it, and
-changes nothing. docs/operations.md has a section for the code of each finding. Without a QUEUE it examines every queue of the virtual
-host, except exclusive queues, streams, and queues that only take the dead letters of others.
+Examines each QUEUE, its dead-letter route, the broker and the store. It reports what is wrong, why it matters and how to fix it. It
+changes nothing without --fix. docs/operations.md has a section for the code of each finding. Without a QUEUE it examines every queue
+of the virtual host, except exclusive queues, streams, and queues that only take the dead letters of others.
 
 It uses the management API for what AMQP cannot report: --management-url, else the broker's host at its usual port, with the user and
 password of the AMQP URL. Without the API it says what it could not see.
+
+With --fix it shows the steps that fix each QUEUE, asks, takes them, and examines the queue again. A step declares what is missing, sets a
+policy for one queue, or removes a binding that leads dead letters back. The audit log of the queue keeps who did it, and --why.
 
 With --probe it also proves, for each QUEUE, where a requeued message goes, on a scratch queue with the same arguments, and that a rejected
 message arrives, if the dead-letter queue is empty and has no consumer.

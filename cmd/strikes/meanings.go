@@ -30,6 +30,6 @@ const (
 
 	troubleMeanings = "With --json each queue has the worst of its troubles: route (its dead letters reach no queue: they are lost, or consumers hold\n" +
 		"them), blocked (a message has blocked for over a minute, or cannot be decoded), unaccounted (dead letters are missing),\n" +
-		"stopped (messages wait: the queue is paused, or has no consumer), lanes (lanes are held), retrying,\n" +
+		"unsafe (the doctor finds another error), stopped (messages wait: the queue is paused, or has no consumer), lanes (lanes are held), retrying,\n" +
 		"dead."
 )

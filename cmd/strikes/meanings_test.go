@@ -36,7 +36,7 @@ func TestWordsAreExplained(t *testing.T) {
 		{[]string{"dead list", "dead show", "dead replay", "dead drop"}, kindMeanings, kinds},
 		{[]string{"status"}, blockMeanings, []string{string(status.Running), string(status.Isolated), string(status.Left), string(status.Waiting), string(status.Ready), string(status.Forgotten)}},
 		{[]string{"status"}, troubleMeanings, []string{
-			string(status.TroubleRoute), string(status.TroubleBlocked), string(status.TroubleUnaccounted), string(status.TroubleStopped), string(status.TroubleRetrying), string(status.TroubleDead),
+			string(status.TroubleRoute), string(status.TroubleBlocked), string(status.TroubleUnaccounted), string(status.TroubleUnsafe), string(status.TroubleStopped), string(status.TroubleRetrying), string(status.TroubleDead),
 		}},
 	}
 	readme, err := os.ReadFile("../../docs/cli.md")

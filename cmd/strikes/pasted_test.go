@@ -140,13 +140,14 @@ func TestPastedCommands(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			text := doctorSays(t, api, name)
 			sh, calls := recorder(t, "curl")
-			_, line, found := strings.Cut(text, "no-dead-letter-exchange: ")
-			_, line, _ = strings.Cut(line, "run: ")
-			line, _, _ = strings.Cut(line, "\n")
-			if !found || line == "" {
+			lines := regexp.MustCompile(`(?m)^ +(curl .*)$`).FindAllStringSubmatch(text, -1)
+			if len(lines) == 0 {
 				t.Fatalf("no command to run: %s", text)
 			}
-			sh(line)
+			t.Setenv("RABBITMQ_PASSWORD", "guest")
+			for _, line := range lines {
+				sh(line[1])
+			}
 			for _, c := range calls() {
 				request(t, api, c)
 			}

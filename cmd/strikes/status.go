@@ -135,8 +135,8 @@ func (l *collector) Collect(ctx context.Context) (status.Status, error) {
 	if lost := (*status.LostError)(nil); errors.As(err, &lost) {
 		err = l.broker.Explain(err)
 	}
-	for i := range s.Dead.Route {
-		s.Dead.Route[i].Fix = cli.InFlags(s.Dead.Route[i].Fix)
+	for i := range s.Findings {
+		s.Findings[i].Fix = cli.InFlags(s.Findings[i].Fix)
 	}
 	return s, dead.Ambiguous(l.flags.NoQueue(ctx, l.broker, l.Queue, err))
 }

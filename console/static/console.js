@@ -17,7 +17,8 @@ function busy() { // the visitor types, or selects something to copy
   const at = document.activeElement;
   const typing = at && main.contains(at) && /^(INPUT|SELECT|TEXTAREA)$/.test(at.tagName);
   const selection = getSelection();
-  return typing || (selection && !selection.isCollapsed && main.contains(selection.anchorNode));
+  const selected = main.querySelector('td input[type=checkbox]:checked'); // rows for an action on several
+  return typing || selected || (selection && !selection.isCollapsed && main.contains(selection.anchorNode));
 }
 
 let shown = '';

@@ -83,7 +83,7 @@ func TestRepair(t *testing.T) {
 		_, text, plan = s.page(http.MethodGet, at("mails", "kind", "direct"), nil)
 		sees(text, `declare the direct exchange "dead"`, `bind the queue "mails.dlq" to the exchange "dead" with the key "mails"`)
 		_, text, _ = s.confirm(at("mails", "kind", "direct"), plan)
-		sees(text, "leads to a queue again; an inspection confirmed this")
+		sees(text, "mails is fixed; an examination confirmed this")
 		p.topology(func(ch *amqp.Channel) error {
 			return ch.ExchangeDeclare("dead", "direct", true, false, false, false, nil)
 		})
@@ -105,7 +105,7 @@ func TestRepair(t *testing.T) {
 			return nil
 		})
 		_, text, _ = s.confirm(at("bills"), again)
-		sees(text, "an inspection confirmed this")
+		sees(text, "an examination confirmed this")
 	})
 
 	t.Run("a queue that would lose dead letters", func(t *testing.T) {
@@ -127,7 +127,7 @@ func TestRepair(t *testing.T) {
 
 	t.Run("a whole route", func(t *testing.T) {
 		_, text, _ := s.page(http.MethodGet, at("news"), nil)
-		sees(text, "Nothing is missing that the console can declare")
+		sees(text, "There is nothing that the console can fix")
 		_, text, _ = s.confirm(at("news"), "0")
 		sees(text, "so nothing was done")
 	})

@@ -17,6 +17,9 @@ func screens(s *site) []struct{ name, at string } {
 		{"queues", s.url},
 		{"queue", s.at("queue", "queue", "orders")},
 		{"doctor", s.at("doctor", "queue", "emails")},
+		{"examination", s.at("doctor")},
+		{"several", s.at("change", "verb", "pause", "queue", "orders", "queue", "payments")},
+		{"repair", s.at("change", "verb", "repair", "queue", "emails")},
 		{"dead", s.at("dead", "queue", "payments")},
 		{"message", s.at("message", "queue", "payments", "id", "pay-4103")},
 		{"replay", s.at("replay", "queue", "payments", "kind", "timed-out")},
@@ -71,7 +74,7 @@ func TestScreenshots(t *testing.T) {
 		for _, look := range []struct {
 			suffix, scheme string
 			width, height  int64
-		}{{"", "light", 1100, 800}, {"-dark", "dark", 1100, 800}, {"-narrow", "light", 360, 740}} {
+		}{{"", "light", 1280, 800}, {"-dark", "dark", 1280, 800}, {"-narrow", "light", 390, 844}, {"-narrow-dark", "dark", 390, 844}} {
 			b.scheme(look.scheme)
 			b.resize(look.width, look.height)
 			b.visit(screen.at)

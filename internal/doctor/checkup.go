@@ -6,11 +6,14 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/inspect"
+	"github.com/strikesmq/strikes/internal/panics"
 	"github.com/strikesmq/strikes/internal/queueinfo"
 	"github.com/strikesmq/strikes/internal/shell"
 )
@@ -23,8 +26,11 @@ type Checkup struct {
 	Named bool           // an operator named the queues; else they were listed
 	Probe bool           // prove what can be proven
 
-	mute    bool     // the store did not reply
-	listing *Listing // nil: not listed yet
+	Together int // queues examined at the same time; 0: one
+
+	mute    atomic.Bool // the store did not reply
+	mu      sync.Mutex  // guards listing
+	listing *Listing    // nil: not listed yet
 }
 
 // Report is what was found of a queue, of the broker or of the store.
@@ -36,25 +42,55 @@ type Report struct {
 	Findings []inspect.Finding // errors first
 }
 
-// Queues examines queues one after the other. A queue that was listed and is gone has no report.
+// Queues examines queues, Together at a time, and shows the reports in the order of the names. A queue that was listed and is gone has
+// no report. After an error it examines no more.
 func (c *Checkup) Queues(ctx context.Context, names []string, show func(Report) error) error {
-	for _, name := range names {
-		r, err := c.queue(ctx, name)
-		switch missing := errors.Is(err, queueinfo.ErrNotFound); {
-		case missing && !c.Named:
-			continue
-		case missing:
-			r.Findings = []inspect.Finding{inspect.Say(inspect.CodeNoQueue, inspect.Vars{
-				"vhost": fmt.Sprintf("%q", r.VHost), "queue": shell.Operands(name), "similar": DidYouMean(ctx, c.Conn, c.Need, name),
-			})}
-		case err != nil:
-			return err
-		}
-		if err := show(r.sorted()); err != nil {
-			return err
-		}
+	reports := make([]chan *Report, len(names))
+	for i := range reports {
+		reports[i] = make(chan *Report, 1)
 	}
-	return nil
+	var all panics.Group
+	var failed atomic.Bool
+	all.SetLimit(max(c.Together, 1) + 1) // one shows
+	all.Go(func() (err error) {
+		for _, next := range reports {
+			if r := <-next; r != nil && err == nil {
+				err = show(*r)
+				failed.CompareAndSwap(false, err != nil)
+			}
+		}
+		return err
+	})
+	for i, name := range names {
+		all.Go(func() error {
+			defer close(reports[i])
+			if failed.Load() {
+				return nil
+			}
+			r, err := c.report(ctx, name)
+			failed.CompareAndSwap(false, err != nil)
+			reports[i] <- r
+			return err
+		})
+	}
+	return all.Wait()
+}
+
+// report examines a queue. It is nil if the queue was listed and is gone.
+func (c *Checkup) report(ctx context.Context, name string) (*Report, error) {
+	r, err := c.queue(ctx, name)
+	switch missing := errors.Is(err, queueinfo.ErrNotFound); {
+	case missing && !c.Named:
+		return nil, nil //nolint:nilnil // there is nothing to report
+	case missing:
+		r.Findings = []inspect.Finding{inspect.Say(inspect.CodeNoQueue, inspect.Vars{
+			"vhost": fmt.Sprintf("%q", r.VHost), "queue": shell.Operands(name), "similar": DidYouMean(ctx, c.Conn, c.Need, name),
+		})}
+	case err != nil:
+		return nil, err
+	}
+	r = r.sorted()
+	return &r, nil
 }
 
 // Broker examines the broker, and the later lane of the virtual host.
@@ -128,12 +164,14 @@ func (c *Checkup) owned(ctx context.Context, name string, findings []inspect.Fin
 		names = append(names, fmt.Sprintf("%q", o))
 	}
 	f := inspect.Say("takes-dead-letters", inspect.Vars{"sources": strings.Join(names, ", ")})
-	f.Command = "strikes doctor " + shell.Operands(owners...)
+	f.Commands = []string{"strikes doctor " + shell.Operands(owners...)}
 	return []inspect.Finding{f}, nil
 }
 
 // owners returns the queues that dead-letter to the named one. Without the management API only its name can tell.
 func (c *Checkup) owners(ctx context.Context, name string) ([]string, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if c.listing == nil && c.Need.Management != "" {
 		if all, err := List(ctx, c.Conn, c.Need); err == nil {
 			c.listing = &all

@@ -15,18 +15,9 @@ import (
 
 // Examine inspects a queue closely: also the queues that dead letters reach, the present consumers and messages, and policies that match
 // and do not apply. All of it needs Management, except for a dead-letter queue that a routing key names. What cannot be seen is a
-// finding too. Findings have a Command if one fixes them. A queue of the later lane has none.
+// finding too. Findings have Commands if some fix them. A queue of the later lane has none.
 func Examine(ctx context.Context, conn *amqp.Connection, need inspect.Need) ([]inspect.Finding, error) {
-	return examine(ctx, conn, need, rulesFor(need.Queue))
-}
-
-// rulesFor returns the rules for a queue. Those of the later lane return their messages to work queues, so the rules for a queue that
-// consumers retry from do not hold.
-func rulesFor(queue string) []inspect.Rule {
-	if queueinfo.IsLater(queue) {
-		return nil
-	}
-	return inspect.All
+	return examine(ctx, conn, need, inspect.RulesFor(need.Queue))
 }
 
 // DeliveryLimit is Examine for one question: does the queue's own delivery limit allow need.MaxRetries? It returns one Error if not,
@@ -36,17 +27,25 @@ func DeliveryLimit(ctx context.Context, conn *amqp.Connection, need inspect.Need
 }
 
 func examine(ctx context.Context, conn *amqp.Connection, need inspect.Need, rules []inspect.Rule) ([]inspect.Finding, error) {
-	g, err := inspect.NewGatherer(conn, need, true)
+	f, findings, err := judge(ctx, conn, need, rules)
 	if err != nil {
 		return nil, err
 	}
+	patient{f}.plan(findings, need, "").command(findings)
+	return findings, nil
+}
+
+// judge gathers the facts about a queue closely, and judges them.
+func judge(ctx context.Context, conn *amqp.Connection, need inspect.Need, rules []inspect.Rule) (inspect.Facts, []inspect.Finding, error) {
+	g, err := inspect.NewGatherer(conn, need, true)
+	if err != nil {
+		return inspect.Facts{}, nil, err
+	}
 	f, err := g.Settled(ctx, inspect.Undecided(rules, need))
 	if err != nil {
-		return nil, g.Failed("inspect", err)
+		return f, nil, g.Failed("inspect", err)
 	}
-	findings := inspect.Judge(rules, f, need)
-	patient{f}.fix(findings, need)
-	return findings, nil
+	return f, inspect.Judge(rules, f, need), nil
 }
 
 // Broker judges the broker, whatever the queue. It asks nothing: the broker reported its version when the connection was opened. The

@@ -23,7 +23,7 @@ const (
 // kept judges what the store keeps of a queue. A store that does not reply is not asked about the next queue: that is a finding about
 // the store.
 func (c *Checkup) kept(ctx context.Context, vhost, queue string) []inspect.Finding {
-	if c.Store == nil || c.mute {
+	if c.Store == nil || c.mute.Load() {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
@@ -32,7 +32,7 @@ func (c *Checkup) kept(ctx context.Context, vhost, queue string) []inspect.Findi
 	for _, judge := range []func(ctx context.Context, vhost, queue string) ([]inspect.Finding, error){c.paused, c.undecodable, c.limits} {
 		more, err := judge(ctx, vhost, queue)
 		if err != nil {
-			c.mute = true
+			c.mute.Store(true)
 			return found
 		}
 		found = append(found, more...)
@@ -116,7 +116,9 @@ func (c *Checkup) judgeUndecodable(u records.Undecodable, now time.Time, vhost, 
 	api, err := c.Need.API()
 	if err == nil {
 		head := map[string]any{"count": 1, "ackmode": "reject_requeue_false", "encoding": "auto", "truncate": 100}
-		f.Command = api.Curl("POST", head, "queues", vhost, queue, "get")
+		if line := api.Curl("POST", head, "queues", vhost, queue, "get"); line != "" {
+			f.Commands = []string{line}
+		}
 	}
 	return f
 }

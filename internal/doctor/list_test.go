@@ -6,6 +6,7 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/internal/queueinfo"
 )
 
@@ -25,11 +26,11 @@ func TestSortOut(t *testing.T) {
 // A bucket expires its messages and dead-letters them to a work queue by intent.
 func TestRulesForTheLaterLane(t *testing.T) {
 	for _, b := range queueinfo.Buckets {
-		if len(rulesFor(b.Name)) > 0 {
+		if len(inspect.RulesFor(b.Name)) > 0 {
 			t.Errorf("%s is judged as a queue that consumers retry from", b.Name)
 		}
 	}
-	if len(rulesFor(queueinfo.LaterLost)) > 0 || len(rulesFor("orders")) == 0 {
+	if len(inspect.RulesFor(queueinfo.LaterLost)) > 0 || len(inspect.RulesFor("orders")) == 0 {
 		t.Error("wrong rules for other queues")
 	}
 }

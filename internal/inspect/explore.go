@@ -39,14 +39,25 @@ func (g Gatherer) explore(ctx context.Context, f *Facts) error {
 	}
 }
 
-// lookUpNamed looks for the dead-letter queue with the usual name if dead letters reach no queue: the command that repairs the route
-// depends on it.
+// lookUpNamed looks for the exchange and the dead-letter queue with the usual names if dead letters reach no queue or come back: the
+// plan that fixes the route depends on them.
 func (g Gatherer) lookUpNamed(ctx context.Context, f *Facts) error {
-	name := queueinfo.DeadLetterQueueFor(f.Name)
-	if _, looked := f.Known.Queues[name]; looked || !g.closely || len(f.Route.Landings) > 0 || queueinfo.CheckName(name) != nil {
+	if !g.closely || len(f.Route.Landings) > 0 && len(f.Route.Loops) == 0 {
+		return nil
+	}
+	exchange, queue := queueinfo.ExchangeFor(f.Name), queueinfo.DeadLetterQueueFor(f.Name)
+	if queueinfo.CheckName(queue) != nil {
 		return nil //nolint:nilerr // a name that no queue has is no error
 	}
-	return g.lookUp(ctx, f, Node{Name: name})
+	if _, looked := f.Known.Exchanges[exchange]; !looked {
+		if err := g.lookUp(ctx, f, Node{Exchange: true, Name: exchange}); err != nil {
+			return err
+		}
+	}
+	if _, looked := f.Known.Queues[queue]; !looked {
+		return g.lookUp(ctx, f, Node{Name: queue})
+	}
+	return nil
 }
 
 // lookUp adds a node to what is known. Without the API it asks AMQP, which knows less.

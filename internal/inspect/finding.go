@@ -37,9 +37,10 @@ type Finding struct {
 	Impact   string   `json:"impact"`
 	Fix      string   `json:"fix"`
 
-	// Command is a line for a shell that fixes it, if one does: requests to the management API, which ask for the password. Names are
-	// quoted in it. Only package doctor writes it.
-	Command string `json:"command,omitempty"`
+	// Commands are lines for a shell that fix it, one after the other. Requests to the management API take its password from
+	// RABBITMQ_PASSWORD. Names are quoted in them. Only package doctor writes them.
+	Commands []string `json:"commands,omitempty"`
+	Fixable  bool     `json:"fixable,omitempty"` // strikes doctor --fix does it
 
 	// About is the dead-letter queue or the policy that the finding is about, if it is not about the queue itself.
 	About string `json:"-"`
@@ -49,6 +50,9 @@ type Finding struct {
 func (f Finding) String() string {
 	return fmt.Sprintf("%s: %s; %s. To fix: %s", f.Code, f.Seen, f.Impact, f.Fix)
 }
+
+// OfRoute reports whether the finding is about the dead-letter route or the dead-letter queue.
+func (f Finding) OfRoute() bool { return strings.Contains(f.Code, "dead-letter") }
 
 // Vars are the values for the {names} in a text.
 type Vars map[string]any

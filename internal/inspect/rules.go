@@ -33,7 +33,12 @@ func Undecided(rules []Rule, need Need) func(Facts) bool {
 
 // policyMayFix reports whether a policy that is not seen yet could turn the finding into none. A start does not wait for a warning.
 func (f Facts) policyMayFix(x Finding) bool {
-	return (x.Severity >= Error || f.Vitals != nil) && slices.Contains([]string{
+	return (x.Severity >= Error || f.Vitals != nil) && mayFix(x)
+}
+
+// mayFix reports whether a policy could turn the finding into none.
+func mayFix(x Finding) bool {
+	return slices.Contains([]string{
 		CodeNoDeadLetterExchange, CodeDeadLetterUnproven, CodeTail, CodeDiscard, CodeLimitLow, CodeLimitTight, CodeAtMostOnce,
 	}, x.Code)
 }

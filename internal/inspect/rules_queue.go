@@ -7,8 +7,8 @@ import (
 	"github.com/strikesmq/strikes/internal/queueinfo"
 )
 
-// enoughReturns is the delivery limit from which on reading a dead-letter queue does no harm.
-const enoughReturns = 1_000_000
+// EnoughReturns is the delivery limit from which on reading a dead-letter queue does no harm.
+const EnoughReturns = 1_000_000
 
 // deadLetterQueueRule judges the queues that dead letters reach.
 func deadLetterQueueRule(f Facts, need Need) []Finding {
@@ -115,7 +115,7 @@ func queueReturns(_ Facts, q queueinfo.Queue) []Finding {
 		limit, _ = q.DeliveryLimit()
 		limited = true
 	}
-	if !limited || limit >= enoughReturns || q.Version == (queueinfo.Version{}) || !set && !q.PolicyKnown {
+	if !limited || limit >= EnoughReturns || q.Version == (queueinfo.Version{}) || !set && !q.PolicyKnown {
 		return nil
 	}
 	has := fmt.Sprintf("the delivery limit %d", limit)

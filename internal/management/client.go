@@ -3,6 +3,7 @@
 package management
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -69,40 +70,73 @@ func New(base string, client *http.Client) (*Client, error) {
 	return c, nil
 }
 
-// get decodes the reply to GET /api/<segments> into out. Its error has neither the password nor the URL's query.
+// get decodes the reply to GET /api/<segments> into out.
 func (c *Client) get(ctx context.Context, out any, query string, segments ...string) error {
+	return c.ask(ctx, http.MethodGet, nil, query, segments, func(where string, body io.Reader) error {
+		decoder := json.NewDecoder(io.LimitReader(body, maxReply))
+		decoder.UseNumber()
+		if err := decoder.Decode(out); err != nil {
+			return fmt.Errorf("GET %s: the reply is not the JSON expected: %w", where, err)
+		}
+		return nil
+	})
+}
+
+// Send changes something, as Curl writes it.
+func (c *Client) Send(ctx context.Context, method string, body any, segments ...string) error {
+	return c.ask(ctx, method, body, "", segments, func(string, io.Reader) error { return nil })
+}
+
+// ask sends a request to /api/<segments>. Its error has neither the password nor the URL's query.
+func (c *Client) ask(ctx context.Context, method string, body any, query string, segments []string, read func(string, io.Reader) error) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	where := c.base + "/api" + escape(segments)
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, where+query, nil)
+	var content io.Reader
+	if body != nil {
+		text, err := json.Marshal(body)
+		if err != nil {
+			return fmt.Errorf("%s %s: %w", method, where, err)
+		}
+		content = bytes.NewReader(text)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, where+query, content)
 	if err != nil {
 		return errors.New("the URL of the management API is invalid")
 	}
 	req.SetBasicAuth(c.user, c.password)
+	req.Header.Set("Content-Type", "application/json")
 	res, err := c.client.Do(req)
 	if err != nil {
 		var failed *url.Error
 		if errors.As(err, &failed) {
 			err = failed.Err
 		}
-		return fmt.Errorf("GET %s: %w", where, err)
+		return fmt.Errorf("%s %s: %w", method, where, err)
 	}
 	defer res.Body.Close()
 	switch res.StatusCode {
-	case http.StatusOK:
+	case http.StatusOK, http.StatusCreated, http.StatusNoContent:
+		return read(where, res.Body)
 	case http.StatusNotFound:
-		return fmt.Errorf("GET %s: %w", where, ErrNotFound)
+		return fmt.Errorf("%s %s: %w", method, where, ErrNotFound)
 	case http.StatusUnauthorized, http.StatusForbidden:
-		return fmt.Errorf("GET %s: %s: user %q: %w", where, res.Status, c.user, denial(res))
-	default:
-		return fmt.Errorf("GET %s: %s", where, res.Status)
+		return fmt.Errorf("%s %s: %s: user %q: %w", method, where, res.Status, c.user, denial(res))
+	case http.StatusBadRequest:
+		return fmt.Errorf("%s %s: %s: %s", method, where, res.Status, reasonOf(res.Body))
 	}
-	decoder := json.NewDecoder(io.LimitReader(res.Body, maxReply))
-	decoder.UseNumber()
-	if err := decoder.Decode(out); err != nil {
-		return fmt.Errorf("GET %s: the reply is not the JSON expected: %w", where, err)
+	return fmt.Errorf("%s %s: %s", method, where, res.Status)
+}
+
+// reasonOf is why the API refuses a request.
+func reasonOf(body io.Reader) string {
+	var says struct {
+		Reason string `json:"reason"`
 	}
-	return nil
+	if err := json.NewDecoder(io.LimitReader(body, maxReply)).Decode(&says); err != nil || says.Reason == "" {
+		return "it gives no reason"
+	}
+	return says.Reason
 }
 
 // denial tells a wrong login from a user who may do nothing. RabbitMQ 4 says the same of an unknown user and a wrong password.

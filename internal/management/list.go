@@ -67,7 +67,7 @@ func (c *Client) Names(ctx context.Context, vhost, prefix string) ([]string, err
 // listed is a queue with the policy that the API shows.
 func (q Queue) listed(vhost string) queueinfo.Queue {
 	return queueinfo.Queue{
-		Name: q.Name, VHost: vhost, Exclusive: q.Exclusive, Policy: q.Policy, PolicyKnown: q.Policy != nil,
+		Name: q.Name, VHost: vhost, Exclusive: q.Exclusive, Policy: q.Policy, PolicyKnown: q.Policy != nil, PolicyName: q.PolicyName,
 		Declared: queueinfo.Declared{Type: q.Type, Durable: q.Durable, AutoDelete: q.AutoDelete, Args: q.Arguments},
 	}
 }

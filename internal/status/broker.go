@@ -78,7 +78,6 @@ func (c *Collector) findDeadLetterQueue(ctx context.Context, s *Status) error {
 	case err != nil:
 		return err
 	}
-	s.Dead.broken = at.Broken
 	if s.Dead.Queue = at.Name; at.Assumed == nil {
 		c.DeadLetterQueue = at.Name
 		return nil

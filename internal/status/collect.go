@@ -50,12 +50,14 @@ type Collector struct {
 	// Most is how many blocking messages are listed; 0: all.
 	Most int
 
-	conn      *amqp.Connection
-	searched  bool                 // for the API
-	noAPI     error                // why there is none
-	noLater   map[string]time.Time // until when a queue of the later lane is not asked for
-	route     []inspect.Finding
-	routeSeen time.Time
+	conn     *amqp.Connection
+	searched bool                 // for the API
+	noAPI    error                // why there is none
+	noLater  map[string]time.Time // until when a queue of the later lane is not asked for
+
+	examined   time.Time // the last time
+	found      []inspect.Finding
+	unexamined error
 }
 
 // Close closes the connection to the broker. The store is the caller's.
@@ -83,7 +85,7 @@ func (c *Collector) Collect(ctx context.Context) (Status, error) {
 	if !slices.ContainsFunc(s.Notes, func(n Note) bool { return n.Code == LanesDenied }) {
 		s.Dead.countUnrecorded()
 	}
-	c.inspectRoute(ctx, &s)
-	s.Dead.suppose(s.Consumers, s.Unacked)
+	c.examine(ctx, &s)
+	s.Dead.suppose(s.Findings, s.Consumers, s.Unacked)
 	return s, nil
 }

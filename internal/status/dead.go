@@ -3,7 +3,6 @@ package status
 import (
 	"cmp"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/strikesmq/strikes/counter"
@@ -36,8 +35,6 @@ type DeadLetters struct {
 
 	Waiting int `json:"waiting,omitempty"` // in the source queue for the dead-letter route
 
-	Route []inspect.Finding `json:"route,omitempty"` // what is wrong with the dead-letter route; of one queue inspected if dead letters are missing or waiting, or if Queue is a guess
-
 	// Missing is how many of Count and Behind are neither held nor known to have been
 	// taken. Unclear is how many may be: the queue is not at rest, and the
 	// figures are not of one moment.
@@ -47,7 +44,6 @@ type DeadLetters struct {
 	WaitingSeen bool `json:"-"` // Waiting is known: the management API answered
 
 	consumers int   // of Queue
-	broken    bool  // the dead-letter route leads to no queue
 	moving    bool  // the management API is behind AMQP
 	recent    int64 // of Count and Behind, so late that they may be on their way
 }
@@ -128,9 +124,8 @@ func (d *DeadLetters) countUnrecorded() {
 // suppose takes what consumers of the source queue have unacked for dead
 // letters while the route is broken: they hold them until it is whole. unacked
 // is nil if it is not known.
-func (d *DeadLetters) suppose(consumers int, unacked *int) {
-	broken := slices.ContainsFunc(d.Route, func(f inspect.Finding) bool { return f.Severity == inspect.Error })
-	if !broken || consumers == 0 {
+func (d *DeadLetters) suppose(route []inspect.Finding, consumers int, unacked *int) {
+	if consumers == 0 || !slices.ContainsFunc(route, losesDeadLetters) {
 		return
 	}
 	held := d.Missing
@@ -161,8 +156,13 @@ func (t tally) most(n int) (most []Reason, others int) {
 	return most[:min(n, len(most))], others
 }
 
-// explains reports whether a finding may be why dead letters did not arrive:
-// an error of the route, or, if some are missing, also a warning.
-func explains(f inspect.Finding, missing bool) bool {
-	return strings.Contains(f.Code, "dead-letter") && (f.Severity == inspect.Error || missing)
+// losesDeadLetters reports whether a finding is an error of the dead-letter route.
+func losesDeadLetters(f inspect.Finding) bool {
+	return f.Severity == inspect.Error && f.OfRoute()
+}
+
+// shows reports whether a status shows a finding: every error, and what may be
+// why dead letters are missing.
+func shows(f inspect.Finding, missing bool) bool {
+	return f.Severity == inspect.Error || missing && f.OfRoute()
 }

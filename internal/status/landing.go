@@ -16,7 +16,6 @@ import (
 type DeadLetterQueue struct {
 	Name    string
 	Assumed error // why the name is a guess; nil: it is not
-	Broken  bool  // it is a guess because the route leads to no queue
 }
 
 // AmbiguousError says that the dead letters of a queue land in several queues.
@@ -74,5 +73,5 @@ func chooseLanding(queue string, l doctor.Landing) (DeadLetterQueue, error) {
 	if l.Broken != "" {
 		why = l.Broken
 	}
-	return DeadLetterQueue{Name: queue + ".dlq", Assumed: errors.New(why), Broken: l.Broken != ""}, nil
+	return DeadLetterQueue{Name: queue + ".dlq", Assumed: errors.New(why)}, nil
 }

@@ -40,7 +40,11 @@ type Summary struct {
 	Forgotten int           `json:"forgotten,omitempty"`
 	Held      *Held         `json:"held,omitempty"` // messages that are not counted, of all processes; since and why of the one that waits for longest
 	Dead      DeadLetters   `json:"dead_lettered"`
-	HeldLanes int           `json:"held_lanes,omitempty"`
+
+	// Findings are errors that the lists of the management API show, up to 30 s old. The doctor finds more: it looks at each queue.
+	Findings []inspect.Finding `json:"findings,omitempty"`
+
+	HeldLanes int `json:"held_lanes,omitempty"`
 
 	Paused      *records.Note        `json:"paused,omitempty"`
 	Limit       *records.Limit       `json:"limit,omitempty"`
@@ -60,6 +64,7 @@ const (
 	TroubleRoute       Trouble = "route"       // its dead letters reach no queue: they are lost, or consumers hold them
 	TroubleBlocked     Trouble = "blocked"     // a message has blocked or was held uncounted for over a minute, or none can be decoded
 	TroubleUnaccounted Trouble = "unaccounted" // dead letters are missing
+	TroubleUnsafe      Trouble = "unsafe"      // the doctor finds an error that is not of the dead-letter route
 	TroubleStopped     Trouble = "stopped"     // messages wait: the queue is paused, or has no consumer
 	TroubleLanes       Trouble = "lanes"       // lanes are held: their messages are dead-lettered without an attempt
 	TroubleRetrying    Trouble = "retrying"
@@ -67,7 +72,7 @@ const (
 	TroubleNone        Trouble = ""
 )
 
-var troubles = []Trouble{TroubleRoute, TroubleBlocked, TroubleUnaccounted, TroubleStopped, TroubleLanes, TroubleRetrying, TroubleDead, TroubleNone}
+var troubles = []Trouble{TroubleRoute, TroubleBlocked, TroubleUnaccounted, TroubleUnsafe, TroubleStopped, TroubleLanes, TroubleRetrying, TroubleDead, TroubleNone}
 
 // blockedAfter is how long a message may block before it is trouble.
 const blockedAfter = time.Minute
@@ -81,9 +86,7 @@ func (s *Summary) ofBroker(seen sight, name string) {
 		s.Ready, s.Consumers = &q.Messages, &q.Consumers
 	}
 	s.Dead.Queue = seen.routes[name].Name
-	if f, is := seen.broken[name]; is {
-		s.Dead.Route = []inspect.Finding{f}
-	}
+	s.Findings = seen.found[name]
 }
 
 func (s *Summary) ofStore(kept counter.Summary) {
@@ -154,12 +157,14 @@ func account(of []*Summary, at DeadLetters) {
 
 func (s *Summary) trouble(now time.Time) Trouble {
 	switch {
-	case len(s.Dead.Route) > 0:
+	case slices.ContainsFunc(s.Findings, losesDeadLetters):
 		return TroubleRoute
 	case s.Blocked > blockedAfter, s.Held != nil && now.Sub(s.Held.Since) > blockedAfter, s.Undecodable != nil && s.Undecodable.Blocks(now), s.Err != nil:
 		return TroubleBlocked
 	case s.Dead.Missing > 0:
 		return TroubleUnaccounted
+	case len(s.Findings) > 0:
+		return TroubleUnsafe
 	case s.Ready != nil && *s.Ready > 0 && (*s.Consumers == 0 || s.Paused != nil):
 		return TroubleStopped
 	case s.HeldLanes > 0:

@@ -2,6 +2,7 @@ package status
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -36,13 +37,14 @@ func TestWorstFirst(t *testing.T) {
 		s       Summary
 		trouble Trouble
 	}{
-		{Summary{Queue: "broken", Dead: DeadLetters{Route: []inspect.Finding{{Code: "x"}}}}, TroubleRoute},
+		{Summary{Queue: "broken", Findings: []inspect.Finding{inspect.Say(inspect.CodeNoDeadLetterExchange, nil)}}, TroubleRoute},
 		{failing("hours", time.Hour), TroubleBlocked},
 		{failing("minutes", 2*time.Minute), TroubleBlocked},
 		{held("held", 2*time.Minute), TroubleBlocked},
 		{Summary{Queue: "undecodable", Undecodable: &records.Undecodable{Last: noon}}, TroubleBlocked},
 		{dead("lost more", 2), TroubleUnaccounted},
 		{dead("lost", 1), TroubleUnaccounted},
+		{Summary{Queue: "limit", Findings: []inspect.Finding{inspect.Say(inspect.CodeLimitLow, nil)}}, TroubleUnsafe},
 		{waiting("full", 9, 0), TroubleStopped},
 		{waiting("filling", 1, 0), TroubleStopped},
 		{Summary{Queue: "held", HeldLanes: 1, Retrying: 1}, TroubleLanes},
@@ -109,10 +111,12 @@ func TestAccount(t *testing.T) {
 	}
 }
 
-// TestDeadLetterQueues: routes are followed through exchanges and the default exchange.
+// TestDeadLetterQueues: routes are followed through exchanges and the default exchange, and a queue without one has an error.
 func TestDeadLetterQueues(t *testing.T) {
 	queue := func(name string, args amqp.Table) management.Listed {
-		return management.Listed{Queue: queueinfo.Queue{Name: name, Declared: queueinfo.Declared{Args: args}}}
+		return management.Listed{Queue: queueinfo.Queue{
+			Name: name, PolicyKnown: true, Policy: amqp.Table{}, Declared: queueinfo.Declared{Type: queueinfo.Classic, Durable: true, Args: args},
+		}}
 	}
 	g := inspect.Graph{Exchanges: map[string]inspect.Exchange{
 		"fan": {Exists: queueinfo.Yes, Kind: "fanout", Bound: true, Bindings: []management.Binding{{Source: "fan", Destination: "dead", DestinationType: "queue"}}},
@@ -122,7 +126,9 @@ func TestDeadLetterQueues(t *testing.T) {
 	}}
 	g.Exchanges["none"] = inspect.Exchange{Exists: queueinfo.Yes, Kind: "direct", Bound: true}
 	g.Exchanges["on"] = inspect.Exchange{Exists: queueinfo.Yes, Kind: "fanout", Bound: true, Bindings: []management.Binding{{Source: "on", Destination: "none", DestinationType: "exchange"}}}
-	at, broken := deadLetterQueues(g, []management.Listed{
+	fresh := queue("fresh", nil) // the API does not show its policy yet
+	fresh.PolicyKnown = false
+	g = withQueues(g, []management.Listed{
 		queue("fanned", amqp.Table{"x-dead-letter-exchange": "fan"}),
 		queue("direct", amqp.Table{"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "direct.dlq"}),
 		queue("both", amqp.Table{"x-dead-letter-exchange": "two"}),
@@ -131,14 +137,20 @@ func TestDeadLetterQueues(t *testing.T) {
 		queue("unbound", amqp.Table{"x-dead-letter-exchange": "none"}),
 		queue("nowhere", amqp.Table{"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "no queue"}),
 		queue("astray", amqp.Table{"x-dead-letter-exchange": "on"}),
-		queue("dead", nil), queue("direct.dlq", nil), queue("broken.dlq", nil),
+		queue("none", nil), fresh, queue("dead", nil), queue("direct.dlq", nil), queue("broken.dlq", nil),
 	})
+	at := deadLetterQueues(g)
+	found := survey(g, at, "RabbitMQ")
 	for name, code := range map[string]string{
-		"fanned": "", "direct": "", "both": "", "dead": "", "broken": inspect.CodeExchangeMissing, "lost": inspect.CodeExchangeMissing,
+		"fanned": "", "direct": "", "both": "", "dead": "", "fresh": "", "none": inspect.CodeNoDeadLetterExchange, "broken": inspect.CodeExchangeMissing, "lost": inspect.CodeExchangeMissing,
 		"unbound": inspect.CodeUnbound, "nowhere": inspect.CodeQueueMissing, "astray": inspect.CodeUnbound,
 	} {
-		if broken[name].Code != code {
-			t.Errorf("%s: route %+v, want %q", name, broken[name], code)
+		var codes []string
+		for _, f := range found[name] {
+			codes = append(codes, f.Code)
+		}
+		if got := strings.Join(codes, " "); got != code {
+			t.Errorf("%s: found %q, want %q", name, got, code)
 		}
 	}
 	for name, want := range map[string]string{"fanned": "dead", "direct": "direct.dlq", "both": "", "broken": "broken.dlq", "lost": "", "dead": ""} {

@@ -22,7 +22,7 @@ var ErrNoList = errors.New("the queues cannot be listed without the management A
 
 const (
 	// routesEvery is the least time between two readings of all dead-letter routes, which rarely change, and brokenEvery is that time
-	// while one is broken.
+	// while an error is found, or the API does not show the policy of a queue yet.
 	routesEvery = 30 * time.Second
 	brokenEvery = 5 * time.Second
 	// brokerTimeout and storeTimeout bound what All asks each of them: one that hangs leaves time for the other.
@@ -51,7 +51,8 @@ type Queues struct {
 	conn       *amqp.Connection
 	names      []string // of the last list
 	routes     map[string]DeadLetterQueue
-	broken     map[string]inspect.Finding
+	found      map[string][]inspect.Finding
+	unsettled  bool // a policy is not known
 	routesRead time.Time
 }
 
@@ -103,7 +104,7 @@ type sight struct {
 	listed map[string]management.Listed
 	depths map[string]amqp.Queue // by AMQP, of queues that are not listed
 	routes map[string]DeadLetterQueue
-	broken map[string]inspect.Finding // what is wrong with dead-letter routes
+	found  map[string][]inspect.Finding // errors of queues
 }
 
 func (q *Queues) askBroker(ctx context.Context) (s sight, err error) {
@@ -139,7 +140,7 @@ func (q *Queues) list(ctx context.Context, conn *amqp.Connection) (sight, error)
 	}
 	var all []management.Listed
 	every := routesEvery
-	if len(q.broken) > 0 {
+	if len(q.found) > 0 || q.unsettled {
 		every = brokenEvery
 	}
 	stale := time.Since(q.routesRead) >= every
@@ -163,10 +164,18 @@ func (q *Queues) list(ctx context.Context, conn *amqp.Connection) (sight, error)
 		return sight{}, fmt.Errorf("management API: %w", err)
 	}
 	if stale {
-		q.routes, q.broken = deadLetterQueues(known, all)
+		product, _ := conn.Properties["product"].(string)
+		version := queueinfo.VersionOf(conn)
+		for i := range all {
+			all[i].Version = version
+		}
+		known = withQueues(known, all)
+		q.routes = deadLetterQueues(known)
+		q.unsettled = slices.ContainsFunc(all, func(l management.Listed) bool { return !l.PolicyKnown })
+		q.found = survey(known, q.routes, product)
 		q.routesRead = time.Now()
 	}
-	s := sight{listed: map[string]management.Listed{}, routes: q.routes, broken: q.broken}
+	s := sight{listed: map[string]management.Listed{}, routes: q.routes, found: q.found}
 	for _, l := range all {
 		s.listed[l.Name] = l
 	}
@@ -245,34 +254,54 @@ func graph(ctx context.Context, api *management.Client, vhost string) (inspect.G
 	return g, nil
 }
 
-// deadLetterQueues finds the dead-letter queue of each queue, and which routes lead to none. One that is ambiguous has no name.
-func deadLetterQueues(known inspect.Graph, all []management.Listed) (at map[string]DeadLetterQueue, broken map[string]inspect.Finding) {
+// withQueues adds all queues to the exchanges and bindings.
+func withQueues(known inspect.Graph, all []management.Listed) inspect.Graph {
 	known.Queues = map[string]*queueinfo.Queue{}
 	for i := range all {
 		known.Queues[all[i].Name] = &all[i].Queue
 	}
-	known = known.AllKeys()
-	at, broken = map[string]DeadLetterQueue{}, map[string]inspect.Finding{}
-	for _, l := range all {
-		if f := known.Broken(l.Queue); f != nil {
-			broken[l.Name] = *f
-		}
+	return known.AllKeys()
+}
+
+// deadLetterQueues finds the dead-letter queue of each queue. One that is ambiguous has no name.
+func deadLetterQueues(known inspect.Graph) map[string]DeadLetterQueue {
+	at := map[string]DeadLetterQueue{}
+	for name, q := range known.Queues {
 		var to doctor.Landing
-		for _, x := range known.Trace(l.Queue).Landings {
+		for _, x := range known.Trace(*q).Landings {
 			next := known.Queues[x.Queue]
 			ttl, expires := next.TTL()
 			_, on := next.DeadLetterExchange()
 			to.Queues = append(to.Queues, doctor.LandingQueue{Name: x.Queue, Depends: !x.Sure, Behind: x.Behind, Delay: on && expires && ttl >= 0})
 		}
 		to.Unseen = "its route reaches no queue"
-		found, err := chooseLanding(l.Name, to)
+		found, err := chooseLanding(name, to)
 		if err != nil {
 			found = DeadLetterQueue{Assumed: err}
 		}
 		if found.Assumed != nil && known.Queues[found.Name] == nil {
 			continue
 		}
-		at[l.Name] = found
+		at[name] = found
 	}
-	return at, broken
+	return at
+}
+
+// survey finds the errors of each queue that lists show. A queue that only takes the dead letters of others is judged with them.
+func survey(known inspect.Graph, routes map[string]DeadLetterQueue, product string) map[string][]inspect.Finding {
+	takes := map[string]bool{}
+	for source, at := range routes {
+		takes[at.Name] = takes[at.Name] || source != at.Name
+	}
+	found := map[string][]inspect.Finding{}
+	for name, q := range known.Queues {
+		_, deadLetters := q.DeadLetterExchange()
+		if q.Exclusive || q.Type == queueinfo.Stream || takes[name] && !deadLetters {
+			continue
+		}
+		if errors := known.Survey(*q, product, inspect.Need{Queue: name, MaxRetries: inspect.UsualRetries}); len(errors) > 0 {
+			found[name] = errors
+		}
+	}
+	return found
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/internal/records"
 )
 
@@ -26,6 +27,7 @@ type Status struct {
 	Blocked   int                `json:"blocked"`        // messages, with those beyond Collector.Most
 	Held      []Held             `json:"held,omitempty"` // messages that are not counted, by process
 	Dead      DeadLetters        `json:"dead_lettered"`
+	Findings  []inspect.Finding  `json:"findings,omitempty"` // errors that the doctor finds, up to 10 s old; of the dead-letter route also warnings if dead letters are missing
 	HeldLanes int                `json:"held_lanes,omitempty"`
 	Later     []LaterQueue       `json:"later,omitempty"` // of the virtual host; empty: it has none, or they may not be seen
 	Notes     []Note             `json:"-"`               // what could not be seen
@@ -64,7 +66,7 @@ const (
 	NoManagement    NoteCode = "no-management-api"
 	NoRates         NoteCode = "no-rates"
 	OverrideIgnored NoteCode = "override-ignored"
-	RouteUnchecked  NoteCode = "route-unchecked"
+	Unexamined      NoteCode = "unexamined"        // what the doctor would find is not known
 	TakenNotCounted NoteCode = "taken-not-counted" // from Queue
 )
 

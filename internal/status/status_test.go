@@ -138,7 +138,8 @@ func TestJudgeDeadLetters(t *testing.T) {
 // are lost later.
 func TestHeldDeadLettersAreNotMissing(t *testing.T) {
 	n := func(n int) *int { return &n }
-	broken, strange := []inspect.Finding{{Severity: inspect.Error}}, []inspect.Finding{{Severity: inspect.Warning}}
+	broken := []inspect.Finding{inspect.Say(inspect.CodeUnbound, nil)}
+	strange := []inspect.Finding{inspect.Say(inspect.CodeAtMostOnce, nil), inspect.Say(inspect.CodeLimitLow, nil)}
 	for _, tc := range []struct {
 		route            []inspect.Finding
 		consumers        int
@@ -153,9 +154,9 @@ func TestHeldDeadLettersAreNotMissing(t *testing.T) {
 		{broken, 1, n(9), 0, 4},
 		{broken, 1, nil, 0, 4},
 	} {
-		d := DeadLetters{Count: 5, Holds: n(1), Route: tc.route}
+		d := DeadLetters{Count: 5, Holds: n(1)}
 		d.judge()
-		if d.suppose(tc.consumers, tc.unacked); d.Missing != tc.missing || d.Unclear != tc.unclear {
+		if d.suppose(tc.route, tc.consumers, tc.unacked); d.Missing != tc.missing || d.Unclear != tc.unclear {
 			t.Errorf("%+v: %d missing, %d unclear", tc, d.Missing, d.Unclear)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 	"github.com/spf13/cobra"
 
+	"github.com/strikesmq/strikes/cmd/strikes/internal/change"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/runner"
@@ -31,6 +32,10 @@ type Command struct {
 	Backoff            string
 	Ordered, AllowDrop bool
 	Probe, JSON        bool
+
+	Fix, DryRun, Yes bool
+	ExchangeType     string
+	change.Note      // of the fix
 }
 
 // AddTo adds the flags.
@@ -44,6 +49,12 @@ func (c *Command) AddTo(cmd *cobra.Command) {
 	f.BoolVar(&c.Ordered, "ordered", false, "messages must be handled in order")
 	f.BoolVar(&c.AllowDrop, "allow-drop", false, "accept that dead letters are lost")
 	f.BoolVar(&c.Probe, "probe", false, "prove it, with scratch messages")
+	f.BoolVar(&c.Fix, "fix", false, "show the steps that fix each QUEUE, ask, and take them")
+	f.BoolVar(&c.DryRun, "dry-run", false, "with --fix: only show the steps")
+	f.BoolVar(&c.Yes, "yes", false, "with --fix: do not ask; required where there is no terminal to ask at")
+	f.StringVar(&c.ExchangeType, "exchange-type", "", "with --fix: the `TYPE` of a dead-letter exchange that is missing, fanout, direct or topic")
+	cli.OneOf(cmd, "exchange-type", "fanout", "direct", "topic")
+	c.AddAudit(cmd)
 	cli.FromEnv(f, "max-retries", "backoff", "ordered", "allow-drop")
 	cli.JSON(f, &c.JSON, "print one JSON object a finding")
 }
@@ -57,6 +68,9 @@ func (c *Command) Run(ctx context.Context, queues []string) error {
 	if c.Probe && len(queues) == 0 {
 		return cli.Misusef("--probe makes scratch queues and messages; name the QUEUE that it is for")
 	}
+	if err := c.checkFix(len(queues)); err != nil {
+		return err
+	}
 	b, err := c.Broker()
 	if err != nil {
 		return err
@@ -67,10 +81,16 @@ func (c *Command) Run(ctx context.Context, queues []string) error {
 	}
 	defer store.Close()
 	p := &printer{out: c.Out, json: c.JSON}
+	examine := true
 	err = b.With(ctx, func(conn *amqp.Connection) error {
 		checkup := &doctor.Checkup{Conn: conn, Need: c.findManagement(ctx, b, conn, need), Store: store.Admin(), Named: len(queues) > 0, Probe: c.Probe}
 		if len(queues) == 0 {
 			if queues, err = c.list(ctx, conn, checkup.Need); err != nil {
+				return err
+			}
+		}
+		if c.Fix {
+			if examine, err = c.fix(ctx, conn, checkup.Need, store.Admin(), queues); err != nil || !examine {
 				return err
 			}
 		}
@@ -83,13 +103,26 @@ func (c *Command) Run(ctx context.Context, queues []string) error {
 		}
 		return p.print(broker)
 	})
-	if err != nil {
+	if err != nil || !examine {
 		return err
 	}
 	if err := c.examineStore(ctx, store, p); err != nil {
 		return err
 	}
 	return p.verdict()
+}
+
+// checkFix refuses flags that do not fit together.
+func (c *Command) checkFix(queues int) error {
+	switch {
+	case c.Fix && queues == 0:
+		return cli.Misusef("--fix changes the broker; name the QUEUE that it is for")
+	case c.Fix && c.Probe:
+		return cli.Misusef("--fix and --probe do not go together: fix the queue, then probe it")
+	case !c.Fix && (c.DryRun || c.Yes || c.ExchangeType != "" || c.Why != ""):
+		return cli.Misusef("--dry-run, --yes, --exchange-type and --why are for --fix")
+	}
+	return nil
 }
 
 func (c *Command) need() (inspect.Need, error) {

@@ -1,6 +1,7 @@
 package findings
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"github.com/strikesmq/strikes/internal/doctor"
 	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/internal/printable"
+	"github.com/strikesmq/strikes/internal/shell"
 )
 
 // printer prints reports as they come, and keeps what the exit code takes.
@@ -68,16 +70,15 @@ func text(r doctor.Report) string {
 	for _, p := range r.Proven {
 		fmt.Fprintf(&b, "  proven   %s\n", term.Printable(p, ""))
 	}
-	printed := map[string]string{} // the code of the first finding with a command
+	printed := map[string]string{} // the code of the first finding with these commands
 	for _, f := range r.Findings {
 		fmt.Fprintf(&b, "  %-8s %s: %s\n", f.Severity, f.Code, term.Printable(cli.InFlags(f.Seen), ""))
-		first, again := printed[f.Command]
-		if again && f.Command != "" {
-			f.Fix, f.Command = f.Fix+": the command of "+first+" does it", ""
-		} else {
-			printed[f.Command] = f.Code
+		commands := strings.Join(f.Commands, "\n")
+		if first, again := printed[commands]; again && commands != "" {
+			f.Fix, f.Commands, f.Fixable = f.Fix+": what fixes "+first+" does it", nil, false
 		}
-		for _, line := range advice(f) {
+		printed[commands] = cmp.Or(printed[commands], f.Code)
+		for _, line := range append(advice(f), howTo(r, f)...) {
 			fmt.Fprintf(&b, "           %s\n", term.Printable(line, ""))
 		}
 	}
@@ -86,11 +87,19 @@ func text(r doctor.Report) string {
 
 // advice says why a finding matters, and how to fix it.
 func advice(f inspect.Finding) []string {
-	lines := []string{"impact: " + f.Impact, "fix: " + cli.InFlags(f.Fix)}
-	if f.Command != "" {
-		lines = append(lines, "run: "+f.Command)
+	return []string{"impact: " + f.Impact, "fix: " + cli.InFlags(f.Fix)}
+}
+
+// howTo returns the commands that fix a finding, each on a line of its own, so that they can be pasted.
+func howTo(r doctor.Report, f inspect.Finding) (lines []string) {
+	or := "run:"
+	if f.Fixable {
+		lines, or = []string{"run: strikes doctor --fix " + shell.Operands(r.Name)}, "or, with the password of the management API in RABBITMQ_PASSWORD:"
 	}
-	return lines
+	if len(f.Commands) == 0 {
+		return lines
+	}
+	return append(append(lines, or), f.Commands...)
 }
 
 // Text returns a finding and its advice, a line each. It is not escaped.

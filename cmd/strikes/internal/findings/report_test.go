@@ -44,12 +44,12 @@ func TestExitCode(t *testing.T) {
 func TestReportEscapes(t *testing.T) {
 	var out bytes.Buffer
 	p := printer{out: &out}
-	bad := inspect.Finding{Code: "c", Severity: inspect.Error, Seen: "\x1b[2J", Impact: "a\nb", Fix: "\x07", Command: "\u202e"}
+	bad := inspect.Finding{Code: "c", Severity: inspect.Error, Seen: "\x1b[2J", Impact: "a\nb", Fix: "\x07", Commands: []string{"\u202e"}}
 	report := doctor.Report{Subject: "queue", Name: "q\r", VHost: "/", Proven: []string{"\x1b"}, Findings: []inspect.Finding{bad}}
 	if err := p.print(report); err != nil {
 		t.Fatal(err)
 	}
-	if strings.ContainsAny(out.String(), "\x1b\x07\r\u202e") || strings.Count(out.String(), "\n") != 6 {
+	if strings.ContainsAny(out.String(), "\x1b\x07\r\u202e") || strings.Count(out.String(), "\n") != 7 {
 		t.Errorf("%q", out.String())
 	}
 	out.Reset()
@@ -69,13 +69,13 @@ func TestReportEscapes(t *testing.T) {
 
 // One policy may fix several findings: its command is long, and printed once.
 func TestACommandIsPrintedOnce(t *testing.T) {
-	finding := func(code, command string) inspect.Finding {
-		return inspect.Finding{Code: code, Severity: inspect.Error, Seen: "s", Impact: "i", Fix: "f", Command: command}
+	finding := func(code string, commands ...string) inspect.Finding {
+		return inspect.Finding{Code: code, Severity: inspect.Error, Seen: "s", Impact: "i", Fix: "f", Commands: commands, Fixable: len(commands) > 0}
 	}
 	got := text(doctor.Report{Subject: "queue", Name: "q", Findings: []inspect.Finding{
-		finding("a", "curl 1"), finding("b", ""), finding("c", "curl 1"), finding("d", "curl 2"),
+		finding("a", "curl 0", "curl 1"), finding("b"), finding("c", "curl 0", "curl 1"), finding("d", "curl 2"),
 	}})
-	if strings.Count(got, "run: curl 1\n") != 1 || strings.Count(got, "run: curl 2\n") != 1 || strings.Count(got, "fix: f: the command of a does it\n") != 1 || strings.Count(got, "run:") != 2 {
+	if strings.Count(got, "           curl 0\n           curl 1\n") != 1 || strings.Count(got, "curl 2\n") != 1 || strings.Count(got, "fix: f: what fixes a does it\n") != 1 || strings.Count(got, "run: strikes doctor --fix q\n") != 2 {
 		t.Error(got)
 	}
 }

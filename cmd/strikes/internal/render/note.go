@@ -31,8 +31,8 @@ func noteText(n status.Note, queue string) string {
 		return fmt.Sprintf("no rates, no counts of what others consumed from the dead-letter queue or what waits for it: %s: %v", why, n.Err)
 	case status.NoRates:
 		return fmt.Sprintf("no rates: %v", n.Err)
-	case status.RouteUnchecked:
-		return fmt.Sprintf("the dead-letter route could not be checked: %v", n.Err)
+	case status.Unexamined:
+		return fmt.Sprintf("the queue could not be examined: %v", n.Err)
 	case status.TakenNotCounted:
 		return fmt.Sprintf("cannot count what was consumed from %s: %v", term.Shown(n.Queue), n.Err)
 	default: // OverrideIgnored

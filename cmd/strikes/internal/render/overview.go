@@ -79,7 +79,7 @@ func overviewMissing(s status.Summary) string {
 // overviewNote says what the figures do not.
 func overviewNote(s status.Summary, o status.Overview) string {
 	var notes []string
-	for _, f := range s.Dead.Route {
+	for _, f := range s.Findings {
 		notes = append(notes, term.Brief(f.Seen, 200))
 	}
 	if s.Err != nil {

@@ -40,6 +40,7 @@ func Status(s status.Status) []term.Row {
 		rows = append(rows, term.Row{Text: text, Kind: term.Alarm})
 	}
 	rows = append(rows, deadLetters(s.Dead)...)
+	rows = append(rows, found(s)...)
 	rows = append(rows, later(s.Later)...)
 	for _, n := range s.Notes {
 		rows = append(rows, term.Row{Text: "note       " + term.Printable(noteText(n, s.Queue), ""), Kind: term.Quiet})
@@ -158,6 +159,18 @@ func doing(m status.Message, now time.Time) string {
 	}
 }
 
+// found shows the errors of the doctor.
+func found(s status.Status) (rows []term.Row) {
+	for _, f := range s.Findings {
+		text := fmt.Sprintf("%-10s %s: %s; %s", f.Severity, f.Code, f.Seen, f.Impact)
+		rows = append(rows, term.Row{Text: term.Printable(text, ""), Kind: term.Alarm})
+	}
+	if len(rows) > 0 {
+		rows = append(rows, term.Row{Text: "           strikes doctor " + shell.Operands(s.Queue) + " says how to fix it", Kind: term.Quiet})
+	}
+	return rows
+}
+
 // shownReasons is how many reasons a text lists.
 const shownReasons = 5
 
@@ -173,9 +186,6 @@ func deadLetters(d status.DeadLetters) []term.Row {
 	rows := []term.Row{{Text: text}, {Text: "           " + holding(d)}}
 	if d.Missing > 0 {
 		rows = append(rows, term.Row{Text: "missing    " + missing(d), Kind: term.Alarm})
-	}
-	for _, f := range d.Route {
-		rows = append(rows, term.Row{Text: "route      " + term.Printable(f.Seen, "") + "; to fix: " + term.Printable(f.Fix, ""), Kind: term.Alarm})
 	}
 	if d.Waiting > 0 {
 		rows = append(rows, term.Row{Text: "           the broker retries what waits about every 3 minutes", Kind: term.Quiet})

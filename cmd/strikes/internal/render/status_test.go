@@ -75,11 +75,11 @@ func TestStandingIsSafeToShow(t *testing.T) {
 		Limit: &records.Limit{Attempts: 2, Note: records.Note{By: hostile, Reason: hostile}},
 		Blocking: []status.Message{{ID: hostile, State: status.Running, Running: noon, Since: noon, Failures: 1, LastError: hostile,
 			Holder: hostile, Suspect: true, Limit: 4, Attempt: 2}},
-		Blocked: 1,
-		Dead: status.DeadLetters{Count: 9, Since: noon, Queue: hostile, Holds: &n, Taken: &taken, Reasons: []status.Reason{{Reason: hostile, Messages: 9}},
-			Route: []inspect.Finding{{Seen: hostile, Fix: hostile}}},
-		Limits: []records.OwnLimit{{Attempts: 2, Holder: hostile}, {Attempts: 3, Holder: hostile}},
-		Held:   []status.Held{{Messages: 1, Since: noon, Why: hostile, Holder: hostile}},
+		Blocked:  1,
+		Dead:     status.DeadLetters{Count: 9, Since: noon, Queue: hostile, Holds: &n, Taken: &taken, Reasons: []status.Reason{{Reason: hostile, Messages: 9}}},
+		Findings: []inspect.Finding{{Code: hostile, Seen: hostile, Impact: hostile}},
+		Limits:   []records.OwnLimit{{Attempts: 2, Holder: hostile}, {Attempts: 3, Holder: hostile}},
+		Held:     []status.Held{{Messages: 1, Since: noon, Why: hostile, Holder: hostile}},
 	}
 	for _, width := range []int{0, 1, 20, 200} {
 		for _, text := range term.Fitted(Status(s), width, 0, false) {
@@ -107,9 +107,10 @@ func TestStandingText(t *testing.T) {
 			{ID: "20", State: status.Running, Attempt: 1, Limit: 6, Since: earlierBy(time.Second), Running: earlierBy(time.Second)},
 		},
 		Dead: status.DeadLetters{Count: 9, Since: earlierBy(24 * time.Hour), Queue: "orders.dlq", Holds: &holds, Reasons: []status.Reason{{Reason: "no stock", Messages: 3}},
-			Removed: 4, Still: 5, Unknown: 2, Missing: 1, Waiting: 2, WaitingSeen: true, Route: []inspect.Finding{{Seen: "no exchange \"x\"", Fix: "declare it"}}},
-		Limits: []records.OwnLimit{{Attempts: 4, Holder: "web-1, pid 42"}, {Attempts: 101, Holder: "web-2, pid 7"}},
-		Held:   []status.Held{{Messages: 3, Since: earlierBy(4 * time.Minute), Why: "http://h is out of reach", Holder: "web-1, pid 42"}},
+			Removed: 4, Still: 5, Unknown: 2, Missing: 1, Waiting: 2, WaitingSeen: true},
+		Findings: []inspect.Finding{{Code: "dead-letter-exchange-missing", Severity: inspect.Error, Seen: "no exchange \"x\"", Impact: "messages are lost"}},
+		Limits:   []records.OwnLimit{{Attempts: 4, Holder: "web-1, pid 42"}, {Attempts: 101, Holder: "web-2, pid 7"}},
+		Held:     []status.Held{{Messages: 3, Since: earlierBy(4 * time.Minute), Why: "http://h is out of reach", Holder: "web-1, pid 42"}},
 	}
 	want := `12:00:00Z  orders in virtual host /
 depth      37 ready, 1 unacked, 2 consumers
@@ -136,10 +137,11 @@ held       3 messages for 4m by web-1, pid 42, because the attempts are not coun
 dead       5 of 9 since 2026-11-20 12:00:00Z
            orders.dlq holds 2, 2 waiting in the source queue for the dead-letter route, 4 replayed or dropped
 missing    1 unaccounted for: expired, consumed elsewhere, taken off by a command that was killed, or lost
-route      no exchange "x"; to fix: declare it
            the broker retries what waits about every 3 minutes
         3  no stock
-        2  without a known reason: the record expired, or was not read`
+        2  without a known reason: the record expired, or was not read
+error      dead-letter-exchange-missing: no exchange "x"; messages are lost
+           strikes doctor orders says how to fix it`
 	if diff := cmp.Diff(want, strings.Join(term.Fitted(Status(s), 0, 0, false), "\n")); diff != "" {
 		t.Error(diff)
 	}

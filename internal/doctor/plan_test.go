@@ -6,6 +6,7 @@ import (
 	"testing"
 	"unicode"
 
+	"github.com/google/go-cmp/cmp"
 	amqp "github.com/rabbitmq/amqp091-go"
 	"go.uber.org/goleak"
 
@@ -92,10 +93,10 @@ func traced(f inspect.Facts) inspect.Facts {
 func commands(f inspect.Facts) map[string]string {
 	need := inspect.Need{Queue: f.Name, MaxRetries: 3}
 	findings := inspect.Judge(inspect.All, f, need)
-	patient{f}.fix(findings, need)
+	patient{f}.plan(findings, need, "").command(findings)
 	out := map[string]string{}
 	for _, x := range findings {
-		out[x.Code] = x.Command
+		out[x.Code] = strings.Join(x.Commands, "\n")
 	}
 	return out
 }
@@ -107,15 +108,15 @@ func TestOnePolicyFixesAll(t *testing.T) {
 	f.PolicyName, f.Policy = "all", amqp.Table{"message-ttl": int64(5)}
 	f.Policies.User = []management.Policy{{Name: "all", Pattern: ".*", ApplyTo: "all", Priority: 7, Definition: amqp.Table{"message-ttl": int64(5)}}}
 	got := commands(f)
-	const want = `curl -fsS -u 'ops' -X PUT -H 'content-type: application/json' -d '{"apply-to":"queues","definition":` +
+	const want = `curl -fsS -u 'ops':"${RABBITMQ_PASSWORD:?}" -X PUT -H 'content-type: application/json' -d '{"apply-to":"queues","definition":` +
 		`{"dead-letter-exchange":"q.dlx","dead-letter-strategy":"at-least-once","delivery-limit":1000,"message-ttl":5,"overflow":"reject-publish"},` +
 		`"pattern":"^q$","priority":8}' 'http://h:15672/api/policies/a%2Fb/strikes.q'`
 	line := got[inspect.CodeNoDeadLetterExchange]
-	if got[inspect.CodeLimitTight] != line || got[inspect.CodeDropsHead] != line || !strings.HasSuffix(line, " && "+want) {
+	if got[inspect.CodeLimitTight] != line || got[inspect.CodeDropsHead] != line || !strings.HasSuffix(line, "\n"+want) {
 		t.Errorf("got %q", got)
 	}
-	if also := strings.Count(line, " && "); also != 3 {
-		t.Errorf("an exchange, a queue, a binding and a policy: %s", got[inspect.CodeNoDeadLetterExchange])
+	if also := strings.Count(line, "\n"); also != 4 {
+		t.Errorf("an exchange, a policy for the queue that keeps its dead letters, that queue, a binding and a policy: %s", got[inspect.CodeNoDeadLetterExchange])
 	}
 }
 
@@ -156,7 +157,7 @@ func TestCommandsQuote(t *testing.T) {
 	if line == "" {
 		t.Fatal("no command")
 	}
-	out, err := exec.CommandContext(t.Context(), "sh", "-c", `curl() { printf '%s\n' "$@"; }; `+line).Output()
+	out, err := exec.CommandContext(t.Context(), "sh", "-c", `RABBITMQ_PASSWORD=hush; curl() { printf '%s\n' "$@"; }; `+line).Output()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,8 +176,8 @@ func TestRaisedLimitHasRoom(t *testing.T) {
 	f.Policies.User = []management.Policy{{Name: "all", Pattern: ".*", ApplyTo: "all", Definition: f.Policy}}
 	need := inspect.Need{Queue: f.Name, MaxRetries: 1000}
 	found := inspect.Judge([]inspect.Rule{inspect.DeliveryLimitRule}, f, need)
-	patient{f}.fix(found, need)
-	if len(found) != 1 || !strings.Contains(found[0].Command, `"definition":{"delivery-limit":1100}`) || !strings.Contains(found[0].Fix, "delivery-limit=1100 in policy") {
+	patient{f}.plan(found, need, "").command(found)
+	if len(found) != 1 || len(found[0].Commands) != 1 || !strings.Contains(found[0].Commands[0], `"definition":{"delivery-limit":1100}`) || !strings.Contains(found[0].Fix, "delivery-limit=1100 in policy") {
 		t.Errorf("got %+v", found)
 	}
 }
@@ -188,7 +189,7 @@ func TestCommandIsPrintable(t *testing.T) {
 		change(&f)
 	}
 	command := commands(f)["dead-letter-unbound"]
-	if command == "" || strings.ContainsFunc(command, func(r rune) bool { return !unicode.IsPrint(r) }) {
+	if command == "" || strings.ContainsFunc(command, func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }) {
 		t.Errorf("got %q", command)
 	}
 }
@@ -216,7 +217,7 @@ func TestSetPolicyKeepsTheRest(t *testing.T) {
 
 // A loop is broken by a command only where that can break nothing else.
 func TestUnbind(t *testing.T) {
-	const unbind = "curl -fsS -u 'ops' -X DELETE 'http://h:15672/api/bindings/a%2Fb/e/q.dlx/q/q/~'"
+	const unbind = `curl -fsS -u 'ops':"${RABBITMQ_PASSWORD:?}" -X DELETE 'http://h:15672/api/bindings/a%2Fb/e/q.dlx/q/q/~'`
 	tests := []struct {
 		name string
 		f    []func(*inspect.Facts)
@@ -237,8 +238,76 @@ func TestUnbind(t *testing.T) {
 			change(&f)
 		}
 		got, found := commands(traced(f))[inspect.CodeLoop]
-		if !found || !strings.HasSuffix(got, tt.want) || (got == "") != (tt.want == "") || strings.Count(got, " && ") != tt.also {
+		if !found || !strings.HasSuffix(got, tt.want) || (got == "") != (tt.want == "") || strings.Count(got, "\n") != tt.also {
 			t.Errorf("%s: found %v, command %q", tt.name, found, got)
+		}
+	}
+}
+
+// A fix does not lead to the next error: a policy for the queue that matches its dead-letter queue too would make it lose or move dead
+// letters, and what exists with other arguments is not declared again.
+func TestPlanKeepsDeadLetters(t *testing.T) {
+	matching := func(definition amqp.Table) func(*inspect.Facts) {
+		return func(f *inspect.Facts) {
+			f.Policies.User = []management.Policy{{Name: "all", Pattern: "^q", ApplyTo: "all", Priority: 7, Definition: definition}}
+			f.PolicyName, f.Policy = "all", definition
+		}
+	}
+	gone := func(f *inspect.Facts) { f.Exchange = inspect.Exchange{Exists: queueinfo.No} }
+	there := func(q queueinfo.Queue) func(*inspect.Facts) {
+		return func(f *inspect.Facts) {
+			q.Name, q.PolicyKnown = "q.dlq", true
+			f.Known.Queues["q.dlq"] = &q
+		}
+	}
+	sound := queueinfo.Queue{Declared: queueinfo.Declared{Type: "quorum", Durable: true, Args: queueinfo.DeadLetterArguments()}}
+	expiring, byPolicy := sound, sound
+	expiring.Args = amqp.Table{queueinfo.ArgType: "quorum", queueinfo.ArgTTL: int64(60000)}
+	byPolicy.Policy, byPolicy.PolicyName = amqp.Table{"message-ttl": int64(60000)}, "all"
+	for name, tc := range map[string]struct {
+		f       []func(*inspect.Facts)
+		kind    string
+		want    []string
+		refused string
+	}{
+		"everything is missing": {changes(gone), "", []string{`declare the fanout exchange "q.dlx"`, `declare the quorum queue "q.dlq"`, `bind the queue "q.dlq" to the exchange "q.dlx"`}, ""},
+		"a policy for both queues": {changes(gone, matching(amqp.Table{"dead-letter-exchange": "q.dlx"}), without(queueinfo.ArgDeadLetterExchange)), "", []string{
+			`declare the fanout exchange "q.dlx"`, `set the policy "strikes.q.dlq" for the queue "q.dlq" alone: delivery-limit=2147483647`,
+			`declare the quorum queue "q.dlq"`, `bind the queue "q.dlq" to the exchange "q.dlx"`,
+		}, ""},
+		"a policy that lets dead letters expire": {changes(gone, matching(amqp.Table{"message-ttl": int64(60000)}), there(byPolicy)), "", []string{
+			`declare the fanout exchange "q.dlx"`, `set the policy "strikes.q.dlq" for the queue "q.dlq" alone: delivery-limit=2147483647`,
+			`bind the queue "q.dlq" to the exchange "q.dlx"`,
+		}, ""},
+		"the same by an operator": {changes(gone, func(f *inspect.Facts) {
+			f.Policies.Operator = []management.Policy{{Name: "ttl", Pattern: "^q", ApplyTo: "all", Definition: amqp.Table{"message-ttl": int64(60000)}}}
+		}), "", nil, "keeps messages for 60000 ms"},
+		"the dead-letter queue is there":    {changes(gone, there(sound)), "", []string{`declare the fanout exchange "q.dlx"`, `bind the queue "q.dlq" to the exchange "q.dlx"`}, ""},
+		"with arguments that lose messages": {changes(gone, there(expiring)), "", nil, "keeps messages for 60000 ms"},
+		"an exchange of unknown type":       {changes(gone, with(queueinfo.ArgDeadLetterExchange, "dead")), "", nil, ""},
+		"of a type that a person chose": {changes(gone, with(queueinfo.ArgDeadLetterExchange, "dead"), with(queueinfo.ArgDeadLetterKey, "k")), "direct", []string{
+			`declare the direct exchange "dead"`, `declare the quorum queue "q.dlq"`, `bind the queue "q.dlq" to the exchange "dead" with the key "k"`,
+		}, ""},
+		"of a type that takes some keys alone": {changes(gone, with(queueinfo.ArgDeadLetterExchange, "dead")), "direct", nil, ""},
+		"the usual exchange is there as direct": {changes(without(queueinfo.ArgDeadLetterExchange), exchange("q.dlx", "direct")), "", nil,
+			`the exchange "q.dlx" is direct: no binding takes every dead letter`},
+		"the usual exchange leads back": {changes(without(queueinfo.ArgDeadLetterExchange), exchange("q.dlx", "fanout", toQueue("q"))), "", nil, "leads back to the queue"},
+	} {
+		f := examined(t)
+		for _, change := range tc.f {
+			change(&f)
+		}
+		need := inspect.Need{Queue: f.Name, MaxRetries: 3}
+		plan := patient{f}.plan(inspect.Judge(inspect.All, f, need), need, tc.kind)
+		var refused []string
+		for _, fix := range plan.Fixes {
+			refused = append(refused, fix.Refused...)
+		}
+		if diff := cmp.Diff(tc.want, plan.Texts()); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+		if got := strings.Join(refused, "; "); !strings.Contains(got, tc.refused) || (got == "") != (tc.refused == "") {
+			t.Errorf("%s: refused because %q, want %q", name, got, tc.refused)
 		}
 	}
 }

@@ -1,0 +1,141 @@
+package findings
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/doctor"
+	"github.com/strikesmq/strikes/internal/inspect"
+	"github.com/strikesmq/strikes/internal/management"
+	"github.com/strikesmq/strikes/internal/printable"
+	"github.com/strikesmq/strikes/internal/records"
+)
+
+// fixable is a queue with what fixes it.
+type fixable struct {
+	queue string
+	need  inspect.Need
+	plan  doctor.Plan
+}
+
+// fix shows what would be done for each queue, asks, and does it. done is false if only the steps were to be shown.
+func (c *Command) fix(ctx context.Context, conn *amqp.Connection, need inspect.Need, store *counter.Admin, queues []string) (done bool, err error) {
+	var all []fixable
+	steps := 0
+	for _, queue := range queues {
+		need.Queue = queue
+		plan, err := doctor.MakePlan(ctx, conn, need, c.ExchangeType)
+		if err != nil {
+			return false, err
+		}
+		all = append(all, fixable{queue, need, plan})
+		steps += len(plan.Steps())
+		if err := c.show(all[len(all)-1]); err != nil {
+			return false, err
+		}
+	}
+	if c.DryRun || steps == 0 {
+		return !c.DryRun, nil
+	}
+	if err := c.Confirm(ctx, c.Yes, true, "Do "+map[bool]string{true: "it", false: "all of it"}[steps == 1]+"?"); err != nil {
+		return false, err
+	}
+	for _, f := range all {
+		if err := c.carryOut(ctx, conn, store, f); err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// stepLine is a step in JSON.
+type stepLine struct {
+	Subject string `json:"subject"`
+	Name    string `json:"name"`
+	Step    string `json:"step"`
+	Command string `json:"command,omitempty"`
+}
+
+// show prints the steps for a queue, and what they leave to a person.
+func (c *Command) show(f fixable) error {
+	steps := f.plan.Steps()
+	if c.JSON {
+		out := jsonl.NewEncoder(c.Out)
+		for _, s := range steps {
+			if err := out.Encode(stepLine{"queue", f.queue, s.String(), s.Curl()}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	var b strings.Builder
+	switch {
+	case len(steps) > 0:
+		fmt.Fprintf(&b, "to fix queue %s:\n", term.Shown(f.queue))
+	case len(f.plan.Fixes) == 0:
+		fmt.Fprintf(&b, "queue %s needs no fix\n", term.Shown(f.queue))
+	default:
+		fmt.Fprintf(&b, "queue %s has nothing that --fix can fix\n", term.Shown(f.queue))
+	}
+	for i, s := range steps {
+		fmt.Fprintf(&b, "  %d. %s\n", i+1, term.Printable(s.String(), ""))
+	}
+	for _, x := range f.plan.Fixes {
+		if len(x.Steps) == 0 {
+			fmt.Fprintf(&b, "  left: %s: %s\n", x.Finding.Code, term.Printable(why(x), ""))
+		}
+	}
+	_, err := fmt.Fprint(c.Out, b.String())
+	return err
+}
+
+// why says why a finding is left to a person.
+func why(x doctor.Fix) string {
+	switch {
+	case len(x.Refused) > 0:
+		return strings.Join(x.Refused, "; ")
+	case x.Choice != nil:
+		return fmt.Sprintf("the type of the exchange %q is not known: see which the program that declares it asks for, and give it with --exchange-type %s",
+			x.Choice.Exchange, strings.Join(x.Choice.Kinds, "|"))
+	}
+	return cli.InFlags(x.Finding.Fix)
+}
+
+// carryOut does what was shown for a queue, prints each step that is done, and keeps it in the audit log.
+func (c *Command) carryOut(ctx context.Context, conn *amqp.Connection, store *counter.Admin, f fixable) error {
+	if len(f.plan.Steps()) == 0 {
+		return nil
+	}
+	var done []string
+	left, err := f.plan.Do(ctx, conn, f.need, func(s doctor.Step) {
+		done = append(done, s.String())
+		if !c.JSON {
+			fmt.Fprintf(c.Out, "done: %s\n", term.Printable(s.String(), ""))
+		}
+	})
+	if err == nil && len(left) > 0 {
+		err = fmt.Errorf("queue %q still has %s: %s", f.queue, printable.Plural(len(left), "finding"), left[0].Seen)
+	}
+	note := c.Given()
+	log := &records.Queue{Store: store, VHost: conn.Config.Vhost, Name: f.queue, Warn: func(err error) {
+		fmt.Fprintf(c.Err, "strikes: the audit log of the fix could not be written: %s\n", term.Printable(err.Error(), ""))
+	}}
+	log.Audit(ctx, counter.AuditEntry{
+		Actor: note.By, Verb: records.VerbRepair, Subject: f.queue, Reason: note.Why, Count: int64(len(done)),
+	}, err)
+	switch {
+	case errors.Is(err, management.ErrDenied):
+		return cli.WithCode(fmt.Errorf("%w (a policy takes the tag policymaker)", err), cli.ExitDenied)
+	case err != nil:
+		return fmt.Errorf("fix queue %q: %w", f.queue, err)
+	}
+	return nil
+}

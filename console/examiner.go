@@ -1,0 +1,159 @@
+package console
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/strikesmq/strikes/internal/doctor"
+	"github.com/strikesmq/strikes/internal/inspect"
+	"github.com/strikesmq/strikes/internal/status"
+)
+
+const (
+	// examineEvery is how old an examination may be before the console makes another one, while somebody looks.
+	examineEvery = 5 * time.Minute
+	// examineFor bounds an examination of all queues.
+	examineFor = 2 * time.Minute
+)
+
+// examination is what the doctor found of every queue, the broker and the store.
+type examination struct {
+	At    time.Time  // it ended; zero: there was none
+	All   []examined // what something was found of, the worst first
+	Clean int        // queues in which nothing is wrong
+	Of    int        // queues that it was for
+	Err   string     // why it did not see all
+
+	errors map[string][]diagnosis // of queues
+}
+
+// Errors and Warnings count the findings.
+func (e examination) Errors() int   { n, _ := count(e.All); return n }
+func (e examination) Warnings() int { _, n := count(e.All); return n }
+
+// Whole reports whether all was examined.
+func (e examination) Whole() bool { return !e.At.IsZero() && e.Err == "" }
+
+// beyond returns the errors that were found of a queue and that its summary does not show.
+func (e examination) beyond(s status.Summary) (found []diagnosis) {
+	for _, f := range e.errors[s.Queue] {
+		if !slices.ContainsFunc(s.Findings, func(shown inspect.Finding) bool { return shown.Code == f.Code }) {
+			found = append(found, f)
+		}
+	}
+	return found
+}
+
+// rank is 0 for the troubles that need a person first. An error that only an examination finds is one of them.
+func (e examination) rank(s status.Summary) int {
+	switch s.Trouble {
+	case status.TroubleRoute, status.TroubleBlocked, status.TroubleUnaccounted, status.TroubleUnsafe:
+		return 0
+	default:
+	}
+	if len(e.beyond(s)) > 0 {
+		return 0
+	}
+	return 1
+}
+
+// examiner makes one examination after the other, in the background.
+type examiner struct {
+	mu     sync.Mutex
+	last   examination
+	begun  time.Time // zero: none is under way
+	seen   int       // queues that are examined
+	of     int
+	wanted time.Time // somebody looked
+}
+
+// examining is an examiner at one moment.
+type examining struct {
+	examination
+	Running  bool
+	Seen, To int // queues
+	Now      time.Time
+}
+
+// Age is how long ago the last examination ended.
+func (e examining) Age() time.Duration { return e.Now.Sub(e.At) }
+
+// state returns the last examination, and how far the present one is. want says that somebody looks.
+func (x *examiner) state(want bool) examining {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if want {
+		x.wanted = time.Now()
+	}
+	return examining{x.last, !x.begun.IsZero(), x.seen, x.of, time.Now()}
+}
+
+// due reports whether it is time for an examination: the first one, or one for somebody who looks at an old one.
+func (x *examiner) due() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.begun.IsZero() && (x.last.At.IsZero() || time.Since(x.wanted) < 2*sampleEvery && time.Since(x.last.At) > examineEvery)
+}
+
+// examineAll examines everything in the background, unless that is under way.
+func (c *Console) examineAll() {
+	x := &c.examiner
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if !x.begun.IsZero() {
+		return
+	}
+	x.begun, x.seen, x.of = time.Now(), 0, 0
+	c.running.Go(func() {
+		found, err := guardedAsk(c, func() (examination, error) { return c.survey(c.base), nil })
+		if err != nil {
+			found.Err = err.Error()
+		}
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		found.At = time.Now()
+		x.last, x.begun = found, time.Time{}
+	})
+}
+
+// survey examines every queue, the broker and the store.
+func (c *Console) survey(ctx context.Context) (out examination) {
+	ctx, cancel := context.WithTimeout(ctx, examineFor)
+	defer cancel()
+	out.errors = map[string][]diagnosis{}
+	err := c.broker.ExamineAll(ctx, func(r doctor.Report, of int) {
+		x := examinedOf(r)
+		for _, f := range x.Findings {
+			if f.Severe && x.Kind == "queue" {
+				out.errors[x.Name] = append(out.errors[x.Name], f)
+			}
+		}
+		switch {
+		case len(x.Findings) > 0:
+			out.All = append(out.All, x)
+		case x.Kind == "queue":
+			out.Clean++
+		}
+		if out.Of = of; x.Kind == "queue" {
+			c.examiner.saw(of)
+		}
+	})
+	if err != nil {
+		out.Err = shown(err.Error())
+	}
+	if store := c.examineStore(ctx); store.Err != "" || len(store.Findings) > 0 {
+		out.All = append(out.All, store)
+		out.Err = cmp.Or(out.Err, store.Err)
+	}
+	slices.SortStableFunc(out.All, func(a, b examined) int { return cmp.Compare(b.errors(), a.errors()) })
+	return out
+}
+
+func (x *examiner) saw(of int) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.seen, x.of = x.seen+1, of
+}

@@ -1,0 +1,52 @@
+package integration
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/strikesmq/strikes/internal/inspect"
+	"github.com/strikesmq/strikes/internal/proctest"
+	"github.com/strikesmq/strikes/internal/status"
+)
+
+// TestStatusShowsErrors: a queue that loses its dead letters does not look healthy, alone or among others, also if nothing died yet.
+func TestStatusShowsErrors(t *testing.T) {
+	b := newTopo(t)
+	bare, whole := b.name(), b.name()
+	b.queue(bare, nil)
+	b.queue(whole, classic(whole))
+	b.way(whole, "fanout", "")
+	store := dialStore(t, patientURL(t))
+	all := status.Queues{VHost: "/", Store: store.Admin(), Dial: dialer(t), API: inspect.Need{Management: managementURL(t)}}
+	defer all.Close()
+	codes := func(found []inspect.Finding) (out []string) {
+		for _, f := range found {
+			out = append(out, f.Code)
+		}
+		return out
+	}
+	want := []string{inspect.CodeNoDeadLetterExchange}
+	proctest.Eventually(t, time.Minute, "an overview with the error of one queue alone", func() bool {
+		o, err := all.All(t.Context())
+		if err != nil || o.Failed() != nil {
+			t.Fatal(err, o.Failed())
+		}
+		seen := map[string]status.Summary{}
+		for _, s := range o.Queues {
+			seen[s.Queue] = s
+		}
+		if len(seen[whole].Findings) > 0 || seen[whole].Trouble == status.TroubleRoute {
+			t.Fatalf("%+v", seen[whole])
+		}
+		return slices.Equal(codes(seen[bare].Findings), want) && seen[bare].Trouble == status.TroubleRoute
+	})
+	for queue, want := range map[string][]string{bare: want, whole: nil} {
+		c := status.Collector{Queue: queue, VHost: "/", Store: store.Admin(), Dial: dialer(t), API: inspect.Need{Management: managementURL(t)}}
+		defer c.Close()
+		s, err := c.Collect(t.Context())
+		if err != nil || !slices.Equal(codes(s.Findings), want) {
+			t.Errorf("%s: %v, %v; want %v", queue, codes(s.Findings), err, want)
+		}
+	}
+}

@@ -1,0 +1,340 @@
+package doctor
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/internal/inspect"
+	"github.com/strikesmq/strikes/internal/queueinfo"
+)
+
+// Plan is what fixes the findings of a queue. It declares what is missing and sets policies. It deletes nothing but a binding that leads
+// dead letters back, and declares nothing again that exists: RabbitMQ would refuse other arguments.
+type Plan struct{ Fixes []Fix }
+
+// Fix is what fixes one finding.
+type Fix struct {
+	Finding inspect.Finding
+	Steps   []Step   // none: a person has to decide, or to declare the queue again
+	Choice  *Choice  // nil: there is none
+	Refused []string // why the dead-letter queue that exists is not used
+	End     string   // describes that queue; empty: none exists
+}
+
+// Choice is the type of a missing exchange. Neither the queue nor a policy shows it, and the program that declares the exchange would be
+// refused if it were another.
+type Choice struct {
+	Exchange string
+	Kind     string   // empty: not chosen
+	Kinds    []string // that can take every dead letter
+}
+
+// Steps are those of all fixes, each once, in their order.
+func (p Plan) Steps() (steps []Step) {
+	seen := map[string]bool{}
+	for _, f := range p.Fixes {
+		for _, s := range f.Steps {
+			if !seen[s.text] {
+				seen[s.text] = true
+				steps = append(steps, s)
+			}
+		}
+	}
+	return steps
+}
+
+// Texts say what the Steps do.
+func (p Plan) Texts() (texts []string) {
+	for _, s := range p.Steps() {
+		texts = append(texts, s.String())
+	}
+	return texts
+}
+
+// Token identifies the plan: plans with the same token take the same steps for the same reasons.
+func (p Plan) Token() string {
+	text := strings.Join(p.Texts(), "\n")
+	for _, f := range p.Fixes {
+		text += fmt.Sprintf("\n%s %q %q", f.Finding.Code, f.Finding.Seen, f.Refused)
+	}
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:12])
+}
+
+// patient is a queue to be fixed.
+type patient struct{ inspect.Facts }
+
+// plan says what fixes the findings. kind is the type of a missing exchange; empty: not chosen. One policy sets all that policies fix,
+// for a second one would undo the first.
+func (p patient) plan(findings []inspect.Finding, need inspect.Need, kind string) Plan {
+	changes := amqp.Table{}
+	for _, x := range findings {
+		changes = queueinfo.Merge(changes, p.changes(x.Code, need))
+	}
+	policy, canSet := p.setPolicy(p.Queue, nil, changes)
+	var plan Plan
+	for _, x := range findings {
+		fix := Fix{Finding: x}
+		switch {
+		case len(p.changes(x.Code, need)) == 0:
+			p.fix(&fix, kind)
+		case !canSet:
+		default:
+			if exchange, moves := changes["dead-letter-exchange"].(string); moves {
+				p.route(&fix, exchange, "fanout") // before anything is sent there
+				canSet = len(fix.Refused) == 0
+			}
+			if canSet {
+				fix.Steps = append(fix.Steps, policy)
+			} else {
+				fix.Steps = nil
+			}
+		}
+		plan.Fixes = append(plan.Fixes, fix)
+	}
+	return plan
+}
+
+// fix plans what fixes a finding that the policy of the queue does not fix.
+func (p patient) fix(fix *Fix, kind string) {
+	exchange, _ := p.DeadLetterExchange()
+	key, fixed := p.DeadLetterKey()
+	switch fix.Finding.Code {
+	case inspect.CodeLoop:
+		p.breakLoop(fix)
+	case inspect.CodeExchangeMissing:
+		fix.Choice = &Choice{Exchange: exchange, Kinds: []string{"fanout", "topic"}}
+		if fixed { // else the keys of its dead letters are not known
+			fix.Choice.Kinds = append(fix.Choice.Kinds, "direct")
+		}
+		if kind == "" && p.OwnsExchange(exchange) {
+			kind = "fanout"
+		}
+		if slices.Contains(fix.Choice.Kinds, kind) {
+			fix.Choice.Kind = kind
+			p.route(fix, exchange, kind)
+		}
+	case inspect.CodeUnbound:
+		if p.Exchange.Alternate == "" {
+			p.end(fix, exchange, p.Exchange.Kind)
+		}
+	case inspect.CodeQueueMissing:
+		if queueinfo.CheckName(key) == nil {
+			p.declareEnd(fix, key)
+		}
+	default:
+		for _, q := range p.targets() {
+			if q.Name == fix.Finding.About {
+				fix.Steps, _ = p.keep(q)
+			}
+		}
+	}
+}
+
+func (p patient) targets() []queueinfo.Queue {
+	if p.Vitals == nil {
+		return nil
+	}
+	return p.Vitals.Targets
+}
+
+// route declares an exchange of a type unless it exists, and binds a dead-letter queue to it.
+func (p patient) route(fix *Fix, exchange, kind string) {
+	have := p.Known.Exchanges[exchange]
+	if have.Exists != queueinfo.Yes {
+		fix.Steps = append(fix.Steps, p.declareExchange(exchange, kind))
+		p.end(fix, exchange, kind)
+		return
+	}
+	if back := func(b string) bool { return b == p.Name }; slices.ContainsFunc(destinations(have), back) {
+		fix.refuse("the exchange %q exists, and leads back to the queue", exchange)
+		return
+	}
+	p.end(fix, exchange, have.Kind)
+}
+
+func destinations(x inspect.Exchange) (names []string) {
+	for _, b := range x.Bindings {
+		if b.DestinationType == "queue" {
+			names = append(names, b.Destination)
+		}
+	}
+	return names
+}
+
+// end binds a dead-letter queue to the exchange of this type, and declares it unless it exists.
+func (p patient) end(fix *Fix, exchange, kind string) {
+	key, fixed := p.DeadLetterKey()
+	switch {
+	case kind == "fanout", kind == "headers": // a binding without arguments takes every message
+		key = ""
+	case kind == "topic" && !fixed:
+		key = "#"
+	case kind == "topic", kind == "direct" && fixed:
+	default:
+		fix.refuse("the exchange %q is %s: no binding takes every dead letter", exchange, kind)
+		return
+	}
+	queue := queueinfo.DeadLetterQueueFor(p.Name)
+	if err := queueinfo.CheckName(queue); err != nil {
+		fix.refuse("the name of the dead-letter queue: %v", err)
+		return
+	}
+	p.declareEnd(fix, queue)
+	if len(fix.Refused) == 0 {
+		fix.Steps = append(fix.Steps, p.bind(queue, exchange, key))
+	}
+}
+
+// declareEnd declares a dead-letter queue unless it exists, and makes sure that it keeps dead letters.
+func (p patient) declareEnd(fix *Fix, queue string) {
+	have := p.Known.Queues[queue]
+	end := p.planned(queue)
+	if have != nil {
+		end, fix.End = *have, describe(*have)
+	}
+	var steps []Step
+	if steps, fix.Refused = p.keep(end); len(fix.Refused) > 0 {
+		fix.Steps = nil
+		return
+	}
+	if fix.Steps = append(fix.Steps, steps...); have == nil {
+		fix.Steps = append(fix.Steps, p.declareQueue(queue))
+	}
+}
+
+func (f *Fix) refuse(format string, args ...any) {
+	f.Steps, f.Refused = nil, append(f.Refused, fmt.Sprintf(format, args...))
+}
+
+// breakLoop removes the bindings that lead back, if that breaks every loop, and first makes dead letters reach a queue. It does nothing
+// if other messages may need them.
+func (p patient) breakLoop(fix *Fix) {
+	now, _ := p.SortLoops()
+	for _, l := range now {
+		if !p.OwnsExchange(l.Exchange()) || l.LastQueue() != (inspect.Node{}) || l.Last.Properties == "" || p.API == nil {
+			return
+		}
+	}
+	if len(p.Route.Landings) == 0 {
+		exchange, _ := p.DeadLetterExchange()
+		p.end(fix, exchange, p.Exchange.Kind)
+	}
+	for _, l := range now {
+		if len(fix.Refused) == 0 {
+			fix.Steps = append(fix.Steps, p.unbind(l))
+		}
+	}
+}
+
+// describe describes an existing dead-letter queue.
+func describe(q queueinfo.Queue) string {
+	if q.Unread != "" {
+		return fmt.Sprintf("the queue %q exists; its type and arguments cannot be seen: %s", q.Name, q.Unread)
+	}
+	text := fmt.Sprintf("the queue %q exists, of type %s", q.Name, q.Type)
+	if len(q.Args) > 0 {
+		text += ", with the arguments " + pairs(q.Args)
+	}
+	if q.PolicyName != "" {
+		text += fmt.Sprintf(", under the policy %q", q.PolicyName)
+	}
+	return text
+}
+
+// command writes the plan into the findings.
+func (p Plan) command(findings []inspect.Finding) {
+	for i, fix := range p.Fixes {
+		findings[i].Fixable = len(fix.Steps) > 0 || fix.Choice != nil
+		for _, s := range fix.Steps {
+			if line := s.Curl(); line != "" {
+				findings[i].Commands = append(findings[i].Commands, line)
+			}
+		}
+	}
+}
+
+// ErrPlanChanged is returned by Carry if the plan is no longer the one that was shown: broker or queue changed meanwhile.
+var ErrPlanChanged = errors.New("the queue or its dead-letter route changed since the preview")
+
+// MakePlan examines need.Queue and plans what fixes the findings. kind is the type of a missing exchange. If kind is empty, it is fanout
+// for the exchange that strikes declares, else a person has to choose.
+func MakePlan(ctx context.Context, conn *amqp.Connection, need inspect.Need, kind string) (Plan, error) {
+	f, findings, err := judge(ctx, conn, need, inspect.RulesFor(need.Queue))
+	if err != nil {
+		return Plan{}, err
+	}
+	return patient{f}.plan(findings, need, kind), nil
+}
+
+// Carry makes the plan again and takes its steps if it has the token, else it returns ErrPlanChanged. Then it examines the queue: left
+// has the findings that the steps were for and that are still there. The plan is returned with an error too.
+func Carry(ctx context.Context, conn *amqp.Connection, need inspect.Need, kind, token string) (p Plan, left []inspect.Finding, err error) {
+	if p, err = MakePlan(ctx, conn, need, kind); err != nil {
+		return p, nil, err
+	}
+	if p.Token() != token {
+		return p, nil, ErrPlanChanged
+	}
+	if left, err = p.Do(ctx, conn, need, nil); err != nil {
+		err = fmt.Errorf("not all of it was done: %w", err)
+	}
+	return p, left, err
+}
+
+// Do takes the Steps in turn, tells each, and then examines the queue: left has the findings that the steps were for and that are still
+// there. It ends at the first step that fails, and may be repeated.
+func (p Plan) Do(ctx context.Context, conn *amqp.Connection, need inspect.Need, tell func(Step)) (left []inspect.Finding, err error) {
+	steps := p.Steps()
+	for _, s := range steps {
+		if err := s.Do(ctx, conn); err != nil {
+			return nil, err
+		}
+		if tell != nil {
+			tell(s)
+		}
+	}
+	if len(steps) == 0 {
+		return nil, nil
+	}
+	return p.left(ctx, conn, need)
+}
+
+const (
+	// verifyFor is how long the management API may take to show what was changed.
+	verifyFor   = 10 * time.Second
+	verifyEvery = 300 * time.Millisecond
+)
+
+// left waits until the findings that the steps were for are gone, for verifyFor at most, and returns those that are not.
+func (p Plan) left(ctx context.Context, conn *amqp.Connection, need inspect.Need) ([]inspect.Finding, error) {
+	tick := time.NewTicker(verifyEvery)
+	defer tick.Stop()
+	for begun := time.Now(); ; {
+		_, findings, err := judge(ctx, conn, need, inspect.RulesFor(need.Queue))
+		left := slices.DeleteFunc(findings, func(f inspect.Finding) bool { return !p.promised(f) })
+		if err != nil || len(left) == 0 || time.Since(begun) > verifyFor {
+			return left, err
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return left, ctx.Err()
+		}
+	}
+}
+
+// promised reports whether the steps were for a finding.
+func (p Plan) promised(f inspect.Finding) bool {
+	return slices.ContainsFunc(p.Fixes, func(x Fix) bool {
+		return len(x.Steps) > 0 && x.Finding.Code == f.Code && x.Finding.About == f.About
+	})
+}

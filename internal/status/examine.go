@@ -1,0 +1,54 @@
+package status
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/strikesmq/strikes/internal/doctor"
+	"github.com/strikesmq/strikes/internal/inspect"
+	"github.com/strikesmq/strikes/internal/queueinfo"
+)
+
+const (
+	// examineEvery is the least time between two examinations of a queue: each takes several requests.
+	examineEvery = 10 * time.Second
+	// examineTimeout bounds one. The policy of a queue that was just declared may take longer to show.
+	examineTimeout = 5 * time.Second
+)
+
+// examine shows the errors that the doctor finds, so that a queue that loses messages never looks healthy.
+func (c *Collector) examine(ctx context.Context, s *Status) {
+	if time.Since(c.examined) >= examineEvery {
+		c.examined = time.Now()
+		c.found, c.unexamined = c.ask(ctx)
+	}
+	if c.unexamined != nil {
+		s.note(Unexamined, "", c.unexamined)
+	}
+	for _, f := range c.found {
+		switch {
+		case f.Code == inspect.CodeUnknown || f.Code == inspect.CodeDenied:
+			s.note(Unexamined, "", errors.New(f.Seen))
+		case shows(f, s.Dead.Missing > 0):
+			s.Findings = append(s.Findings, f)
+		}
+	}
+}
+
+// ask has the doctor examine the queue. The store is asked by the Collector itself.
+func (c *Collector) ask(ctx context.Context) (found []inspect.Finding, err error) {
+	ctx, cancel := context.WithTimeout(ctx, examineTimeout)
+	defer cancel()
+	need := c.api("")
+	need.MaxRetries = inspect.UsualRetries
+	up := doctor.Checkup{Conn: c.conn, Need: need, Named: true}
+	err = up.Queues(ctx, []string{c.Queue}, func(r doctor.Report) error {
+		found = r.Findings
+		return nil
+	})
+	if errors.Is(err, queueinfo.ErrNotFound) { // deleted meanwhile
+		err = nil
+	}
+	return found, err
+}
