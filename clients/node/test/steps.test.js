@@ -43,6 +43,7 @@ test('an open attempt makes a suspect, an isolated one counts a crash, and END r
   const next = { ...died, token: newToken() }
   assert.equal((await counter.start(next, 'shared', 3)).verdict, 'SUSPECT')
   assert.equal((await counter.start(next, 'isolated', 3)).verdict, 'RUN')
+  assert.equal((await counter.begun(next)).verdict, 'BEGUN')
   const later = await counter.start({ ...died, token: newToken() }, 'isolated', 3)
   assert.deepEqual([later.verdict, later.crashes], ['RUN', 1])
   assert.equal((await counter.end(next, false)).crashes, 0)
