@@ -73,6 +73,7 @@ func takeSteps(t *testing.T, c *counter.Counter) {
 		{func() (counter.Reply, error) { return c.Start(ctx, attemptOf("1", "b"), counter.ModeShared, 3) }, "RUN 1+0 fence 1"},
 		{func() (counter.Reply, error) { return c.Start(ctx, attemptOf("1", "c"), counter.ModeShared, 3) }, "SUSPECT 1+0 fence 1"},
 		{func() (counter.Reply, error) { return c.Start(ctx, attemptOf("1", "c"), counter.ModeIsolated, 3) }, "RUN 1+0 fence 2"},
+		{func() (counter.Reply, error) { return c.Begun(ctx, attemptOf("1", "c")) }, "BEGUN 1+0 fence 2"},
 		{func() (counter.Reply, error) { return c.Start(ctx, attemptOf("1", "d"), counter.ModeIsolated, 3) }, "RUN 1+1 fence 3"},
 		{func() (counter.Reply, error) { return c.Fail(ctx, attemptOf("1", "d"), limit) }, "EXHAUSTED 2+1 fence 3"},
 		{func() (counter.Reply, error) { return c.Start(ctx, attemptOf("1", "e"), counter.ModeShared, 3) }, "EXHAUSTED 2+1 fence 3"},
