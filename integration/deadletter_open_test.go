@@ -23,7 +23,7 @@ func TestOpen(t *testing.T) {
 	}{
 		{"classic", nil, "", false, true, true},
 		{"quorum, and a policy may apply", amqp.Table{"x-queue-type": "quorum", "x-delivery-limit": 2000}, "", false, !old, false},
-		{"quorum", amqp.Table{"x-queue-type": "quorum", "x-delivery-limit": 2000}, "", true, true, true},
+		{"quorum", amqp.Table{"x-queue-type": "quorum", "x-delivery-limit": 1_000_000}, "", true, true, true},
 		{"quorum without a limit", amqp.Table{"x-queue-type": "quorum"}, "", true, true, false},
 		{"quorum with a policy", amqp.Table{"x-queue-type": "quorum", "x-delivery-limit": 2000}, `{"delivery-limit":3}`, true, false, false},
 	} {
