@@ -87,6 +87,7 @@ def test_a_suspect_is_isolated_and_its_crash_counted(counter):
     counter.start(attempt("a"), Mode.SHARED, 4)
     assert counter.start(attempt("b"), Mode.SHARED, 4).verdict is Verdict.SUSPECT
     assert counter.start(attempt("b"), Mode.ISOLATED, 4).verdict is Verdict.RUN
+    assert counter.begun(attempt("b")).verdict is Verdict.BEGUN
     crashed = counter.start(attempt("c"), Mode.ISOLATED, 4)
     assert (crashed.verdict, crashed.crashes) == (Verdict.RUN, 1)
     assert counter.end(attempt("b"), False).crashes == 0
