@@ -233,7 +233,7 @@ type fixture struct {
 func newFixture(t *testing.T, o Options) *fixture {
 	t.Helper()
 	server := miniredis.RunT(t)
-	store, err := counter.Dial("redis://"+server.Addr(), nil)
+	store, err := counter.Dial("redis://"+server.Addr()+"?read_timeout=1m&write_timeout=1m", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -143,7 +143,7 @@ func TestDeadOfMany(t *testing.T) {
 		t.Skip("no REDIS_URL")
 	}
 	n := *manyDead
-	c, err := counter.Dial(url, &counter.Options{Prefix: fmt.Sprintf("records-test-%d", time.Now().UnixNano()), TTL: 2 * time.Minute})
+	c, err := counter.Dial(url+"?read_timeout=20s", &counter.Options{Prefix: fmt.Sprintf("records-test-%d", time.Now().UnixNano()), TTL: 2 * time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
