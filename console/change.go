@@ -88,7 +88,7 @@ func changesOf(r *http.Request) (all []change, err error) {
 	q := r.URL.Query()
 	first := change{
 		Verb: Verb(q.Get("verb")), Undo: q.Get("undo") != "",
-		Number: strings.TrimSpace(r.FormValue("number")), Reason: strings.TrimSpace(r.PostFormValue("reason")), Anyway: r.PostFormValue("anyway") != "",
+		Number: strings.TrimSpace(r.FormValue("number")), Reason: strings.TrimSpace(r.PostFormValue("why")), Anyway: r.PostFormValue("anyway") != "",
 		Kind: q.Get("kind"), Token: r.PostFormValue("plan"),
 	}
 	if first.Verb == records.VerbResume {

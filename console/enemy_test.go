@@ -18,7 +18,7 @@ func TestAuditNamesTheChange(t *testing.T) {
 	f.fail(t, "m-1")
 	for _, verb := range []Verb{VerbSkip, VerbReset, VerbGrant} {
 		change := query("change", "verb", string(verb), "id", "m-1", "undo", "1")
-		if w := f.post(change, url.Values{"reason": {"r"}, "number": {"1"}}); w.Code != http.StatusUnprocessableEntity {
+		if w := f.post(change, url.Values{"why": {"r"}, "number": {"1"}}); w.Code != http.StatusUnprocessableEntity {
 			t.Errorf("%s that undoes: %d, want 422", verb, w.Code)
 		}
 	}
@@ -61,14 +61,14 @@ func TestDropThatDoesNotBegin(t *testing.T) {
 	f.kill(t, "r", "m-1")
 	f.broker.dead.all[0].Publishing.Headers = amqp.Table{"k": "v"}
 	f.redis.SetError("down")
-	if w := f.post(query("drop"), url.Values{"count": {"1"}, "reason": {"r"}}); w.Code != http.StatusServiceUnavailable {
+	if w := f.post(query("drop"), url.Values{"count": {"1"}, "why": {"r"}}); w.Code != http.StatusServiceUnavailable {
 		t.Errorf("a drop that the store cannot count: %d", w.Code)
 	}
 	f.redis.SetError("")
 	if err := f.redis.Set("strikes:1:{%2F/orders}:audit", "of another program"); err != nil { // the audit cannot be written
 		t.Fatal(err)
 	}
-	if w := f.post(query("drop", "lane-header", "k", "lane", "v"), url.Values{"count": {"1"}, "reason": {"r"}}); w.Code != http.StatusSeeOther {
+	if w := f.post(query("drop", "lane-header", "k", "lane", "v"), url.Values{"count": {"1"}, "why": {"r"}}); w.Code != http.StatusSeeOther {
 		t.Fatalf("%d: %s", w.Code, w.Body)
 	}
 	if body := f.ended(t); !strings.Contains(body, "nothing was done") {

@@ -80,7 +80,7 @@ func TestPanicsAreRecovered(t *testing.T) {
 	f := &fixture{newConsole(o, b), b, server}
 	t.Cleanup(func() { _ = f.Close() })
 
-	if w := f.post(query("replay"), url.Values{"reason": {"fixed"}, "count": {"2"}}); w.Code != http.StatusSeeOther {
+	if w := f.post(query("replay"), url.Values{"why": {"fixed"}, "count": {"2"}}); w.Code != http.StatusSeeOther {
 		t.Fatalf("a replay: %d: %s", w.Code, w.Body)
 	}
 	b.dead.gate <- struct{}{} // its beginning is in the audit

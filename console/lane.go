@@ -73,7 +73,7 @@ func (c *Console) lanePage(r *http.Request) (page, error) {
 	if err != nil {
 		return page{}, err
 	}
-	v := laneView{laneChange: l, Reason: strings.TrimSpace(r.PostFormValue("reason"))}
+	v := laneView{laneChange: l, Reason: strings.TrimSpace(r.PostFormValue("why"))}
 	ctx, cancel := brieflyAsked(r)
 	defer cancel()
 	state, err := c.store.Lane(ctx, c.opts.VHost, l.Queue, l.Name)
@@ -93,7 +93,7 @@ func (c *Console) beginLane(w http.ResponseWriter, r *http.Request) {
 		c.fail(w, r, err)
 		return
 	}
-	j := &job{Verb: laneVerbs[l.Verb][0], Queue: l.Queue, Lane: &l, Reason: strings.TrimSpace(r.PostFormValue("reason")), Actor: visitorOf(r).Actor}
+	j := &job{Verb: laneVerbs[l.Verb][0], Queue: l.Queue, Lane: &l, Reason: strings.TrimSpace(r.PostFormValue("why")), Actor: visitorOf(r).Actor}
 	first := counter.ParsePlace(r.PostFormValue("plan"))
 	state, err := c.store.Lane(r.Context(), c.opts.VHost, l.Queue, l.Name)
 	switch {

@@ -40,7 +40,7 @@ func (f *fixture) plan(t *testing.T, lane string) url.Values {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return url.Values{"plan": {state.First().String()}, "reason": {"the account is open"}}
+	return url.Values{"plan": {state.First().String()}, "why": {"the account is open"}}
 }
 
 func TestLaneIsReplayed(t *testing.T) {
@@ -208,7 +208,7 @@ func TestReplayOfHeldLanes(t *testing.T) {
 		if body := checkPage(t, f, query(verb)); !strings.Contains(body, verb+" would lose the order") || strings.Contains(body, "<button>Replay") || strings.Contains(body, "<button>Drop") {
 			t.Errorf("preview: %s", body)
 		}
-		if w := f.post(query(verb), url.Values{"count": {"1"}, "reason": {"r"}}); w.Code != http.StatusConflict || !strings.Contains(w.Body.String(), "held lane") {
+		if w := f.post(query(verb), url.Values{"count": {"1"}, "why": {"r"}}); w.Code != http.StatusConflict || !strings.Contains(w.Body.String(), "held lane") {
 			t.Errorf("%s: %d: %s", verb, w.Code, w.Body)
 		}
 	}

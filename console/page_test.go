@@ -17,7 +17,7 @@ import (
 
 // pages are the addresses of all pages that only read.
 func pages() []string {
-	return []string{"/", "/" + link("", "find", hostile)[2:], query("queue"), query("doctor"), query("audit"), query("dead"), query("dead", "reason", hostile), query("message", "id", hostile), query("replay", "reason", hostile),
+	return []string{"/", "/" + link("", "find", hostile)[2:], query("queue"), query("doctor"), query("audit"), query("dead"), query("dead", "error", hostile), query("message", "id", hostile), query("replay", "error", hostile),
 		query("drop"), "/" + link("live", "screen", "dead", "queue", "orders"), "/live?screen=queues", "/doctor", "/live?screen=doctor", "/" + link("live", "screen", "queue", "queue", "orders")}
 }
 
@@ -56,7 +56,7 @@ func TestChanges(t *testing.T) {
 	f := newFixture(t, Options{Allow: AllVerbs(), Actor: "ann"})
 	f.fail(t, "m-1")
 	why := func(more ...string) url.Values {
-		form := url.Values{"reason": {"the bank is back"}}
+		form := url.Values{"why": {"the bank is back"}}
 		for i := 0; i+1 < len(more); i += 2 {
 			form.Set(more[i], more[i+1])
 		}
@@ -117,7 +117,7 @@ func TestSeveral(t *testing.T) {
 	if w := f.post(at, url.Values{}); w.Code != http.StatusUnprocessableEntity {
 		t.Errorf("without a reason: %d", w.Code)
 	}
-	if w := f.post(at, url.Values{"reason": {"they wait for each other"}}); w.Code != http.StatusSeeOther {
+	if w := f.post(at, url.Values{"why": {"they wait for each other"}}); w.Code != http.StatusSeeOther {
 		t.Fatalf("status %d: %s", w.Code, w.Body.String())
 	}
 	for id, want := range map[string]bool{hostile: true, "m-2": true, "m-3": false} {
@@ -131,7 +131,7 @@ func TestSeveral(t *testing.T) {
 		t.Errorf("audit %+v, %v", log, err)
 	}
 	two := "/" + link("change", "verb", "pause") + "&pick-queue=orders&pick-queue=bills"
-	if w := f.post(two, url.Values{"reason": {"a deploy"}}); w.Code != http.StatusSeeOther || !strings.HasPrefix(w.Header().Get("Location"), "./?result=") {
+	if w := f.post(two, url.Values{"why": {"a deploy"}}); w.Code != http.StatusSeeOther || !strings.HasPrefix(w.Header().Get("Location"), "./?result=") {
 		t.Errorf("status %d, to %q", w.Code, w.Header().Get("Location"))
 	}
 	for _, queue := range []string{"orders", "bills"} {

@@ -204,7 +204,7 @@ func (c *Console) begin(verb Verb) http.HandlerFunc {
 			c.fail(w, r, err)
 			return
 		}
-		j := &job{Verb: verb, Queue: queue, Filter: f, Reason: strings.TrimSpace(r.PostFormValue("reason")), Actor: v.Actor}
+		j := &job{Verb: verb, Queue: queue, Filter: f, Reason: strings.TrimSpace(r.PostFormValue("why")), Actor: v.Actor}
 		j.Of, _ = strconv.Atoi(r.PostFormValue("count"))
 		if wrong := j.check(); wrong != "" {
 			c.refuseJob(w, r, verb, wrong)
@@ -272,7 +272,7 @@ func (c *Console) refuseJob(w http.ResponseWriter, r *http.Request, verb Verb, w
 		return
 	}
 	if v, ok := p.View.(replayView); ok {
-		v.Wrong, v.Reason = wrong, r.PostFormValue("reason")
+		v.Wrong, v.Reason = wrong, r.PostFormValue("why")
 		p.View = v
 	}
 	c.render(w, r, http.StatusUnprocessableEntity, p)

@@ -67,7 +67,7 @@ func TestReplayFromFilterToResult(t *testing.T) {
 		t.Errorf("without a reason: %d", w.Code)
 	}
 	f.broker.dead.gate = make(chan struct{})
-	form := url.Values{"count": {"3"}, "reason": {"the bank is open"}}
+	form := url.Values{"count": {"3"}, "why": {"the bank is open"}}
 	w := f.post(replay, form)
 	if body := f.follow(t, w); !strings.Contains(body, "replay under way") {
 		t.Errorf("progress: %s", body)
@@ -91,10 +91,10 @@ func TestReplayFromFilterToResult(t *testing.T) {
 func TestForgedCount(t *testing.T) {
 	f := newFixture(t, Options{Allow: AllVerbs()})
 	f.kill(t, "r", "m-1", "m-2", "m-3")
-	if w := f.post(query("replay", "error", "x"), url.Values{"count": {"3"}, "reason": {"r"}}); w.Code != http.StatusUnprocessableEntity {
+	if w := f.post(query("replay", "error", "x"), url.Values{"count": {"3"}, "why": {"r"}}); w.Code != http.StatusUnprocessableEntity {
 		t.Errorf("a filter that picks nothing: %d", w.Code)
 	}
-	f.follow(t, f.post(query("replay", "kind", "failed"), url.Values{"count": {"1000000"}, "reason": {"r"}}))
+	f.follow(t, f.post(query("replay", "kind", "failed"), url.Values{"count": {"1000000"}, "why": {"r"}}))
 	if body := f.ended(t); !strings.Contains(body, "3 of 3 replayed") {
 		t.Errorf("result: %s", body)
 	}
@@ -104,7 +104,7 @@ func TestReplayIsStopped(t *testing.T) {
 	f := newFixture(t, Options{Allow: AllVerbs()})
 	f.kill(t, "r", "m-1", "m-2", "m-3")
 	f.broker.dead.gate = make(chan struct{})
-	f.follow(t, f.post(query("replay", "kind", "failed"), url.Values{"count": {"3"}, "reason": {"r"}}))
+	f.follow(t, f.post(query("replay", "kind", "failed"), url.Values{"count": {"3"}, "why": {"r"}}))
 	f.broker.dead.gate <- struct{}{}
 	f.follow(t, f.post(query("stop"), url.Values{}))
 	if body := f.ended(t); !strings.Contains(body, "1 of 3 replayed, stopped by an operator") {
@@ -116,7 +116,7 @@ func TestReplayAfterARestart(t *testing.T) {
 	f := newFixture(t, Options{Allow: AllVerbs()})
 	f.kill(t, "r", "m-1", "m-2")
 	f.broker.dead.gate = make(chan struct{})
-	f.follow(t, f.post(query("replay", "error", "r"), url.Values{"count": {"2"}, "reason": {"why"}}))
+	f.follow(t, f.post(query("replay", "error", "r"), url.Values{"count": {"2"}, "why": {"why"}}))
 	f.broker.dead.gate <- struct{}{}
 	if err := f.Close(); err != nil {
 		t.Fatal(err)
@@ -128,7 +128,7 @@ func TestReplayAfterARestart(t *testing.T) {
 	if !strings.Contains(body, "did not report its end") || !strings.Contains(body, `href="replay?error=r&amp;queue=orders"`) {
 		t.Fatalf("it is not offered to resume: %s", body)
 	}
-	next.follow(t, next.post(query("replay", "error", "r"), url.Values{"count": {"2"}, "reason": {"resumed"}}))
+	next.follow(t, next.post(query("replay", "error", "r"), url.Values{"count": {"2"}, "why": {"resumed"}}))
 	if body := next.ended(t); !strings.Contains(body, "2 of 2 replayed") {
 		t.Errorf("result: %s", body)
 	}
@@ -146,7 +146,7 @@ func TestDrop(t *testing.T) {
 	for _, m := range f.broker.dead.all {
 		m.Publishing.MessageId = m.ID
 	}
-	f.follow(t, f.post(query("drop"), url.Values{"count": {"2"}, "reason": {"r"}}))
+	f.follow(t, f.post(query("drop"), url.Values{"count": {"2"}, "why": {"r"}}))
 	if body := f.ended(t); !strings.Contains(body, "2 of 2 dropped") {
 		t.Errorf("result: %s", body)
 	}
@@ -216,7 +216,7 @@ func TestGroupsArePickedExactly(t *testing.T) {
 			t.Errorf("%s: %s", verb, body)
 		}
 	}
-	f.follow(t, f.post(query("replay", "group", groups["refund"]), url.Values{"count": {"6"}, "reason": {"r"}}))
+	f.follow(t, f.post(query("replay", "group", groups["refund"]), url.Values{"count": {"6"}, "why": {"r"}}))
 	if body := f.ended(t); !strings.Contains(body, "2 of 2 replayed") {
 		t.Errorf("result: %s", body)
 	}

@@ -27,7 +27,7 @@ func TestHeaders(t *testing.T) {
 
 func TestForeignRequests(t *testing.T) {
 	f := newFixture(t, Options{Allow: AllVerbs()})
-	form := url.Values{"reason": {"r"}}
+	form := url.Values{"why": {"r"}}
 	pause := query("change", "verb", "pause")
 	asHost := func(name string) func(*http.Request) { return func(r *http.Request) { r.Host = name } }
 	navigation := func(dest string) func(*http.Request) {
@@ -84,7 +84,7 @@ func TestForbiddenVerbs(t *testing.T) {
 		}
 		f := newFixture(t, Options{Allow: others})
 		f.fail(t, "m-1")
-		form := url.Values{"reason": {"r"}, "number": {"1"}, "count": {"1"}}
+		form := url.Values{"why": {"r"}, "number": {"1"}, "count": {"1"}}
 		for _, path := range verbPaths(verb) {
 			if w := f.post(path, form); w.Code != http.StatusForbidden {
 				t.Errorf("POST %s: %d, want 403", path, w.Code)
@@ -119,10 +119,10 @@ func TestAuthorize(t *testing.T) {
 	if w := f.get("/", ann); w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "ann") {
 		t.Errorf("ann: %d", w.Code)
 	}
-	if w := f.post(query("change", "verb", "limit"), url.Values{"reason": {"r"}, "number": {"3"}}, ann); w.Code != http.StatusForbidden {
+	if w := f.post(query("change", "verb", "limit"), url.Values{"why": {"r"}, "number": {"3"}}, ann); w.Code != http.StatusForbidden {
 		t.Errorf("a verb that Allow does not name: %d", w.Code)
 	}
-	if w := f.post(query("change", "verb", "pause"), url.Values{"reason": {"r"}}, ann); w.Code != http.StatusSeeOther {
+	if w := f.post(query("change", "verb", "pause"), url.Values{"why": {"r"}}, ann); w.Code != http.StatusSeeOther {
 		t.Errorf("a verb that both name: %d: %s", w.Code, w.Body)
 	}
 	if log, err := f.store.AuditLog(t.Context(), "/", "orders", "", 10); err != nil || len(log) != 1 || log[0].Actor != "ann" {

@@ -171,7 +171,7 @@ func TestTwoOperators(t *testing.T) {
 	for _, b := range []*tab{ada, bob} {
 		b.visit(s.at("change", "queue", "orders", "verb", "grant", "id", "order-7301"))
 		b.fill("#number", "5")
-		b.fill("#reason", "the warehouse is up again")
+		b.fill("#why", "the warehouse is up again")
 	}
 	ada.follow("main form button")
 	ada.sees("the limit is now 14 attempts")
@@ -182,7 +182,7 @@ func TestTwoOperators(t *testing.T) {
 	}
 	for _, b := range []*tab{ada, bob} {
 		b.visit(s.at("change", "queue", "orders", "verb", "reset", "id", "order-7301"))
-		b.fill("#reason", "again")
+		b.fill("#why", "again")
 	}
 	ada.follow("main form button")
 	ada.sees("3 failed attempts of order-7301 forgotten.")

@@ -65,7 +65,7 @@ func TestHostileTexts(t *testing.T) {
 	s := p.serve(nil)
 	b := newTab(t)
 	pages := []string{s.url, s.at("queue", "queue", queue), s.at("doctor", "queue", queue), s.at("", "find", hostile["handler"])}
-	pages = append(pages, s.at("dead", "queue", queue), s.at("dead", "queue", queue, "reason", hostile["handler"]), s.at("replay", "queue", queue))
+	pages = append(pages, s.at("dead", "queue", queue), s.at("dead", "queue", queue, "error", hostile["handler"]), s.at("replay", "queue", queue))
 	for _, id := range p.ids(queue) {
 		pages = append(pages, s.at("message", "queue", queue, "id", id))
 		pages = append(pages, s.at("change", "queue", queue, "verb", "grant", "id", id))

@@ -118,7 +118,7 @@ func (b *tab) open(queue, says string) {
 func (b *tab) choose(link, reason string) {
 	b.t.Helper()
 	b.followText(link)
-	b.fill("#reason", reason)
+	b.fill("#why", reason)
 	if status := b.follow("main form.sheet button"); status != http.StatusOK {
 		b.t.Errorf("%s: status %d\n%s", link, status, b.text("main"))
 	}

@@ -95,7 +95,7 @@ func TestLanes(t *testing.T) {
 			b.visit(s.at("lanes", "queue", "bookings"))
 			b.follow(fmt.Sprintf("main tr:has(a[href*='id=%s']) a[href*='verb=%s']", change.by, change.verb))
 			b.sees(change.by)
-			b.fill("#reason", "the account is open again")
+			b.fill("#why", "the account is open again")
 			if status := b.follow("main form.sheet button"); status != http.StatusOK {
 				t.Errorf("script %v, %s: status %d", script, change.verb, status)
 			}

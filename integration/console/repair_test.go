@@ -42,7 +42,7 @@ func (s *site) page(method, at string, form url.Values) (status int, text, plan 
 // confirm takes the steps of a plan.
 func (s *site) confirm(at, plan string) (int, string, string) {
 	s.t.Helper()
-	return s.page(http.MethodPost, at, url.Values{"reason": {"a migration"}, "plan": {plan}})
+	return s.page(http.MethodPost, at, url.Values{"why": {"a migration"}, "plan": {plan}})
 }
 
 // TestRepair repairs dead-letter routes of which each lacks something else, and leaves alone what a person has to decide.

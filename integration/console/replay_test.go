@@ -55,7 +55,7 @@ func TestReplayAfterAKill(t *testing.T) {
 	p.kill("payments", payments(40)...)
 	p.consume(consumer.Consumer{Queue: "payments", Handler: well})
 	first := p.serveCommand("--allow", "replay")
-	form := url.Values{"count": {"40"}, "reason": {"the bank is up again"}, "rate": {"10"}}
+	form := url.Values{"count": {"40"}, "why": {"the bank is up again"}, "rate": {"10"}}
 	if res := first.ask(http.MethodPost, first.at("replay", "queue", "payments"), form, nil); res.StatusCode != http.StatusSeeOther {
 		t.Fatalf("beginning a replay: status %d", res.StatusCode)
 	}
@@ -82,7 +82,7 @@ func TestReplayFailsAgain(t *testing.T) {
 	p.kill("payments", payments(30)...)
 	p.consume(consumer.Consumer{Queue: "payments", MaxRetries: -1, HandlerTimeout: 50 * time.Millisecond})
 	s := p.serve(nil)
-	form := url.Values{"count": {"30"}, "reason": {"hoping"}, "rate": {"20"}}
+	form := url.Values{"count": {"30"}, "why": {"hoping"}, "rate": {"20"}}
 	if res := s.ask(http.MethodPost, s.at("replay", "queue", "payments"), form, nil); res.StatusCode != http.StatusSeeOther {
 		t.Fatalf("beginning a replay: status %d", res.StatusCode)
 	}

@@ -56,7 +56,7 @@ func TestForbiddenVerbs(t *testing.T) {
 			for _, s := range []*site{nothing, butOne} {
 				at := s.at(strings.TrimPrefix(path, "/"), "verb", verb, "queue", "orders", "id", "m1")
 				for _, method := range []string{http.MethodGet, http.MethodPost} {
-					res := s.ask(method, at, url.Values{"reason": {"because"}, "number": {"1"}, "verb": {verb}}, nil)
+					res := s.ask(method, at, url.Values{"why": {"because"}, "number": {"1"}, "verb": {verb}}, nil)
 					if res.StatusCode != http.StatusForbidden {
 						t.Errorf("%s %s: status %d, want 403", method, at, res.StatusCode)
 					}
@@ -71,7 +71,7 @@ func TestForbiddenJobs(t *testing.T) {
 	p := newPlant(t)
 	p.declare(topology.Spec{Queue: "orders"})
 	nothing := p.serve(func(o *console.Options) { o.Allow = nil })
-	form := url.Values{"reason": {"because"}, "count": {"1"}}
+	form := url.Values{"why": {"because"}, "count": {"1"}}
 	for route, verbs := range jobs {
 		method, path, _ := strings.Cut(route, " /")
 		for _, verb := range verbs {
@@ -95,7 +95,7 @@ func TestForeignRequests(t *testing.T) {
 	p := newPlant(t)
 	p.declare(topology.Spec{Queue: "orders"})
 	s := p.serve(nil)
-	form := url.Values{"reason": {"because"}, "number": {"5"}}
+	form := url.Values{"why": {"because"}, "number": {"5"}}
 	change := s.at("change", "verb", "limit", "queue", "orders")
 	header := func(name, value string) func(*http.Request) {
 		return func(r *http.Request) {

@@ -53,7 +53,7 @@ func TestWorksWithoutScript(t *testing.T) {
 	b.sees("As of") // without script the page loads again until then
 	b.follow("a[href*='verb=limit']")
 	b.fill("#number", "6")
-	b.fill("#reason", "a slow night")
+	b.fill("#why", "a slow night")
 	if status := b.follow("main form button"); status != http.StatusOK {
 		t.Errorf("status %d", status)
 	}

@@ -17,7 +17,7 @@ import (
 func (b *tab) act(link, reason string) {
 	b.t.Helper()
 	b.follow(link)
-	b.fill("#reason", reason)
+	b.fill("#why", reason)
 	if status := b.follow("main form button"); status != http.StatusOK {
 		b.t.Errorf("%s at %s: status %d\n%s", link, b.url(), status, b.text("main"))
 	}
@@ -88,7 +88,7 @@ func TestReasonIsRequired(t *testing.T) {
 	for path, verbs := range writing {
 		for _, verb := range verbs {
 			at := s.at(strings.TrimPrefix(path, "/"), "verb", verb, "queue", "orders", "id", "order-7301")
-			res := s.ask(http.MethodPost, at, map[string][]string{"number": {"1"}, "reason": {"  "}}, nil)
+			res := s.ask(http.MethodPost, at, map[string][]string{"number": {"1"}, "why": {"  "}}, nil)
 			if res.StatusCode != http.StatusUnprocessableEntity {
 				t.Errorf("%s without a reason: status %d, want 422", at, res.StatusCode)
 			}

@@ -33,7 +33,7 @@ func TestWriteOff(t *testing.T) {
 	if len(b.violations()) > 0 {
 		t.Error(b.violations())
 	}
-	b.fill("#reason", "purged by mistake")
+	b.fill("#why", "purged by mistake")
 	if status := b.follow("main form button"); status != http.StatusOK {
 		t.Errorf("status %d\n%s", status, b.text("main"))
 	}
@@ -49,7 +49,7 @@ func TestWriteOff(t *testing.T) {
 	}
 
 	// Another operator's page, which was loaded before, writes off nothing more.
-	res := s.ask(http.MethodPost, s.at("change", "verb", "write-off", "queue", "bills"), url.Values{"reason": {"again"}, "count": {"3"}}, nil)
+	res := s.ask(http.MethodPost, s.at("change", "verb", "write-off", "queue", "bills"), url.Values{"why": {"again"}, "count": {"3"}}, nil)
 	if got, err := p.counter.Admin().Tombstones(t.Context(), p.vhost, "bills"); res.StatusCode != http.StatusConflict || err != nil || got.WrittenOff != 3 {
 		t.Errorf("status %d, %+v, %v", res.StatusCode, got, err)
 	}
