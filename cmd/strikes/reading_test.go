@@ -1,13 +1,15 @@
 package main
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -29,20 +31,28 @@ var readings = flag.Int("reading.runs", 12, "runs of each command and page of Te
 func TestReadingKeepsDeadLetters(t *testing.T) {
 	for _, tt := range []struct {
 		limit    int64
+		lanes    bool // the dead letters block lanes
 		returned bool // reading it is harmless, so it is read
-	}{{1000, false}, {queueinfo.DeadLetterLimit, true}} {
-		t.Run(fmt.Sprint(tt.limit), func(t *testing.T) {
+	}{{1000, false, false}, {1000, true, false}, {queueinfo.DeadLetterLimit, false, true}, {queueinfo.DeadLetterLimit, true, true}} {
+		t.Run(fmt.Sprintf("limit %d, lanes %v", tt.limit, tt.lanes), func(t *testing.T) {
+			t.Parallel() // most of it is waiting
 			queue := "cli." + uuid.NewString()
 			t.Cleanup(func() {
 				if err := errors.Join(forget(brokerURL(t), queue), forgetKeys(storeURL(t), queue)); err != nil {
 					t.Error(err)
 				}
 			})
-			buryInto(t, queue, tt.limit)
+			buryInto(t, queue, tt.limit, tt.lanes)
 			reads := append(readingCommands(t, queue), readingPages(t, queue)...)
-			for range *readings {
+			if tt.lanes {
+				reads = append(reads, laneCommands(t, queue, !tt.returned)...)
+			}
+			for i := range *readings {
 				for _, read := range reads {
 					read()
+				}
+				if (i+1)%100 == 0 {
+					t.Logf("%d runs", i+1)
 				}
 			}
 			n, err := readyIn(brokerURL(t), queue+".dlq")
@@ -56,10 +66,15 @@ func TestReadingKeepsDeadLetters(t *testing.T) {
 	}
 }
 
-// buryInto makes three dead letters in a quorum queue with a delivery limit.
-func buryInto(t *testing.T, queue string, limit int64) {
+// buryInto makes three dead letters in a quorum queue with a delivery limit. With lanes, two of them block a lane and the other waits behind.
+func buryInto(t *testing.T, queue string, limit int64, lanes bool) {
 	t.Helper()
-	mustOutput(t, strikesOn(t, queue, "declare", queue))
+	declare, consume := []string{"declare", queue}, []string{"consume", queue, "--max-retries", "0", "--exit-when-idle", "300ms"}
+	if lanes {
+		declare = append(declare, "--single-active-consumer")
+		consume = append(consume, "--ordered", "--lane-header", "tenant", "--hold-lanes")
+	}
+	mustOutput(t, strikesOn(t, queue, declare...))
 	withChannel(t, func(ch *amqp.Channel) error {
 		if _, err := ch.QueueDelete(queue+".dlq", false, false, false); err != nil {
 			return err
@@ -74,7 +89,7 @@ func buryInto(t *testing.T, queue string, limit int64) {
 	publish.Stdin = strings.NewReader(`{"id":"a","body":"b","headers":{"tenant":"7"}}` + "\n" +
 		`{"id":"b","body":"b","headers":{"tenant":"7"}}` + "\n" + `{"id":"c","body":"b"}` + "\n")
 	mustOutput(t, publish)
-	mustOutput(t, strikesOn(t, queue, "consume", queue, "--max-retries", "0", "--exit-when-idle", "300ms", "--", "false"))
+	mustOutput(t, strikesOn(t, queue, append(consume, "--", "false")...))
 }
 
 func withChannel(t *testing.T, f func(*amqp.Channel) error) {
@@ -108,31 +123,80 @@ func returnsIn(t *testing.T, queue string) (returns int64) {
 	return returns
 }
 
-// readingCommands are the commands that read, without the process around them.
-func readingCommands(t *testing.T, queue string) (reads []func()) {
-	servers := []string{"--amqp-url", brokerURL(t), "--redis-url", storeURL(t), "--prefix", queue, "--management-url", managementURL(t)}
-	byLane := []string{"--lane-header", "tenant", "--lane", "7"}
-	for _, args := range [][]string{
-		{"list", queue},
-		append([]string{"list", queue}, byLane...),
-		{"list", queue, "--groups", "--read"},
-		{"show", queue, "a"},
-		{"show", queue, "a", "--json"},
-		append([]string{"replay", queue, "--dry-run"}, byLane...),
-		{"replay", queue, "--dry-run", "--all"},
-		append([]string{"drop", queue, "--dry-run", "--to", "kept"}, byLane...),
-		append([]string{"replay", queue, "--yes", "--why", "none matches", "--error", "no such error"}, byLane...),
-	} {
+// serverFlags are the flags that lead a command run in this process to the servers.
+func serverFlags(t *testing.T, queue string) []string {
+	return []string{"--amqp-url", brokerURL(t), "--redis-url", storeURL(t), "--prefix", queue, "--management-url", managementURL(t)}
+}
+
+// inProcess runs a command in this process, without a terminal.
+func inProcess(t *testing.T, queue string, args ...string) (code int, out, errs string) {
+	var stdout, stderr strings.Builder
+	s := cli.Streams{In: strings.NewReader(""), Out: &stdout, Err: &stderr}
+	code = run(t.Context(), s, append(append([]string{"strikes"}, args...), serverFlags(t, queue)...))
+	return code, stdout.String(), stderr.String()
+}
+
+// thatRead makes functions of command lines, which may find nothing and may be refused.
+func thatRead(t *testing.T, queue string, lines [][]string) (reads []func()) {
+	for _, args := range lines {
 		reads = append(reads, func() {
-			var errs strings.Builder
-			s := cli.Streams{In: strings.NewReader(""), Out: io.Discard, Err: &errs}
-			if code := run(t.Context(), s, append(append([]string{"strikes", "dead"}, args...), servers...)); code != 0 && code != cli.ExitMisuse && code != cli.ExitNothing {
-				t.Fatalf("dead %q: exit code %d: %s", args, code, &errs)
+			if code, _, errs := inProcess(t, queue, args...); code != 0 && code != cli.ExitMisuse && code != cli.ExitNothing {
+				t.Fatalf("%q: exit code %d: %s", args, code, errs)
 			}
 		})
 	}
 	return reads
 }
+
+// readingCommands are the commands that read, without the process around them.
+func readingCommands(t *testing.T, queue string) (reads []func()) {
+	byLane := []string{"--lane-header", "tenant", "--lane", "7"}
+	code, groups, errs := inProcess(t, queue, "dead", "list", queue, "--groups", "--records", "--json")
+	var group struct{ Key string }
+	if err := json.NewDecoder(strings.NewReader(groups)).Decode(&group); err != nil || group.Key == "" {
+		t.Fatalf("exit code %d: %s%s: %v", code, groups, errs, err)
+	}
+	return thatRead(t, queue, [][]string{
+		{"dead", "list", queue},
+		append([]string{"dead", "list", queue}, byLane...),
+		{"dead", "list", queue, "--groups", "--read"},
+		{"dead", "show", queue, "a"},
+		{"dead", "show", queue, "a", "--json"},
+		{"dead", "show", queue, "--group", group.Key},
+		{"dead", "show", queue, "--group", group.Key, "--no-store"},
+		append([]string{"dead", "replay", queue, "--dry-run"}, byLane...),
+		{"dead", "replay", queue, "--dry-run", "--all"},
+		{"dead", "replay", queue, "--dry-run", "--group", group.Key},
+		append([]string{"dead", "drop", queue, "--dry-run", "--to", "kept"}, byLane...),
+		append([]string{"dead", "replay", queue, "--yes", "--why", "none matches", "--error", "no such error"}, byLane...),
+	})
+}
+
+// laneCommands are those that read a lane. Where reading is refused they are told to change it; else they ask, and nobody agrees.
+func laneCommands(t *testing.T, queue string, refused bool) (reads []func()) {
+	lines := [][]string{
+		{"lane", "list", queue},
+		{"lane", "replay", queue, "7", "--why", "w"},
+		{"lane", "replay", queue, "--all", "--why", "w"},
+		{"lane", "release", queue, "7", "--why", "w", "--to", "kept"},
+		{"lane", "drop", queue, "7", "--why", "w", "--to", "kept"},
+		{"lane", "replay", queue, "no such lane", "--why", "w", "--yes"},
+	}
+	if refused {
+		for i := range lines[1:5] {
+			lines = append(lines, append(slices.Clone(lines[1+i]), "--yes"))
+		}
+	}
+	return thatRead(t, queue, lines)
+}
+
+// oneEvent is a browser that leaves after the first event of a stream.
+type oneEvent struct {
+	*httptest.ResponseRecorder
+	leave func()
+}
+
+func (w oneEvent) Flush() { w.leave() }
 
 // readingPages are the requests to a console that may change nothing, and that of its forms that read.
 func readingPages(t *testing.T, queue string) (reads []func()) {
@@ -151,16 +215,25 @@ func readingPages(t *testing.T, queue string) (reads []func()) {
 	t.Cleanup(func() { _ = errors.Join(c.Close(), store.Close()) })
 	byLane := "queue=" + url.QueryEscape(queue) + "&lane-header=tenant&lane=7"
 	for _, to := range []string{
-		"GET /dead?" + byLane, "GET /replay?" + byLane, "GET /drop?" + byLane, "GET /message?id=a&queue=" + url.QueryEscape(queue),
-		"POST /message?id=a&queue=" + url.QueryEscape(queue), "POST /count?verb=replay&" + byLane, "POST /count?verb=drop&" + byLane,
+		"GET /queue?" + byLane, "GET /dead?" + byLane, "GET /replay?" + byLane, "GET /drop?" + byLane, "GET /lanes?" + byLane,
+		"GET /lane?verb=replay&" + byLane, "GET /lane?verb=release&" + byLane, "GET /lane?verb=drop&" + byLane,
+		"GET /message?id=a&queue=" + url.QueryEscape(queue), "POST /message?id=a&queue=" + url.QueryEscape(queue),
+		"POST /count?verb=replay&" + byLane, "POST /count?verb=drop&" + byLane,
+		"GET /live?screen=queue&" + byLane, "GET /live?screen=dead&" + byLane, "GET /live?screen=replay&" + byLane, "GET /live?screen=lanes&" + byLane,
 	} {
 		reads = append(reads, func() {
 			method, path, _ := strings.Cut(to, " ")
-			r := httptest.NewRequestWithContext(t.Context(), method, "http://localhost"+path, nil)
+			ctx, leave := context.WithCancel(t.Context())
+			defer leave()
+			r := httptest.NewRequestWithContext(ctx, method, "http://localhost"+path, nil)
 			r.RemoteAddr = "127.0.0.1:1"
+			r.Header.Set("Accept", "text/event-stream") // of the live stream
 			w := httptest.NewRecorder()
-			if c.ServeHTTP(w, r); w.Code != http.StatusOK && w.Code != http.StatusConflict {
+			switch c.ServeHTTP(oneEvent{w, leave}, r); {
+			case w.Code != http.StatusOK && w.Code != http.StatusConflict && w.Code != http.StatusForbidden:
 				t.Fatalf("%s: %d: %s", to, w.Code, w.Body)
+			case strings.HasPrefix(path, "/live") && !strings.Contains(w.Body.String(), `data: {"title":"`):
+				t.Fatalf("%s: no event: %s", to, w.Body)
 			}
 		})
 	}
@@ -171,7 +244,7 @@ func readingPages(t *testing.T, queue string) (reads []func()) {
 func TestListBesideAnUndecodableDeadLetter(t *testing.T) {
 	queue := "cli." + uuid.NewString()
 	t.Cleanup(func() { _ = errors.Join(forget(brokerURL(t), queue), forgetKeys(storeURL(t), queue)) })
-	buryInto(t, queue, queueinfo.DeadLetterLimit)
+	buryInto(t, queue, queueinfo.DeadLetterLimit, false)
 	withChannel(t, func(ch *amqp.Channel) error {
 		deep := amqp.Table{}
 		for range 40 {
@@ -186,14 +259,13 @@ func TestListBesideAnUndecodableDeadLetter(t *testing.T) {
 		}
 		return err
 	})
-	var out, errs strings.Builder
-	args := []string{"strikes", "dead", "list", queue, "--amqp-url", brokerURL(t), "--redis-url", storeURL(t), "--prefix", queue, "--management-url", managementURL(t)}
-	if code := run(t.Context(), cli.Streams{In: strings.NewReader(""), Out: &out, Err: &errs}, args); code != 0 || strings.Count(out.String(), "\n") != 4 {
-		t.Errorf("exit code %d: %s", code, &out)
+	code, out, errs := inProcess(t, queue, "dead", "list", queue)
+	if code != 0 || strings.Count(out, "\n") != 4 {
+		t.Errorf("exit code %d: %s", code, out)
 	}
 	for _, want := range []string{"cannot be decoded", "ack_requeue_false", queue + ".dlq/get", "from the store's records"} {
-		if !strings.Contains(errs.String(), want) {
-			t.Errorf("it does not say %q: %s", want, &errs)
+		if !strings.Contains(errs, want) {
+			t.Errorf("it does not say %q: %s", want, errs)
 		}
 	}
 }
