@@ -147,7 +147,9 @@ func headline(s queueView) string {
 	if s.Paused != nil && len(going) == 0 && (s.HeldBy == nil || !s.HeldBy.Only) {
 		add(true, "paused for %s", rough(s.Time.Sub(s.Paused.At)))
 	}
-	add(s.Undecodable != nil && s.Undecodable.Blocks(s.Time), "blocked by a message that consumers cannot decode")
+	if s.Undecodable != nil && s.Undecodable.Blocks(s.Time) {
+		add(true, "blocked by %s", s.Undecodable.What())
+	}
 	if len(blocking) > 0 {
 		add(true, "blocked for %s by %s", rough(s.Time.Sub(blocking[0].Since)), plural(s.Blocked-(len(s.Blocking)-len(blocking)), "message"))
 	}

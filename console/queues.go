@@ -41,7 +41,9 @@ func (l line) Facts() (all []fact) {
 		add(true, "bad", "%s", inShort(f.Finding))
 	}
 	add(l.Err != nil, "bad", "not known: %v", l.Err)
-	add(l.Undecodable != nil && l.Undecodable.Blocks(l.Now), "bad", "a message that consumers cannot decode")
+	if l.Undecodable != nil && l.Undecodable.Blocks(l.Now) {
+		add(true, "bad", "%s", l.Undecodable.What())
+	}
 	if l.Blocked > 0 {
 		class := "warn"
 		if l.Trouble == status.TroubleBlocked {

@@ -12,6 +12,8 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/strikesmq/strikes/consumer/internal/acks"
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/amqpdial"
 )
 
 // ErrUncleanStop is wrapped by Consume and Run when the session broke while it was being stopped. The last acks may not have
@@ -65,7 +67,8 @@ type session struct {
 	last     string    // id of the last of them
 	careful  bool      // an undecodable message may be in the queue
 	began    time.Time // if careful
-	wrong    string    // what is wrong with the undecodable message that ended it
+
+	undecoded *counter.Undecodable // the message that ended it; nil: none did
 }
 
 // newSession returns a session of c, which has its defaults, as the settler does.
@@ -134,16 +137,37 @@ func (s *session) open(conn *amqp.Connection) (*link, error) {
 	}
 	if err != nil {
 		_ = ch.Close() // closed already by what refused
-		return nil, s.refusedBy(conn, err)
+		return nil, s.refusedBy(conn, l, err)
 	}
 	return l, nil
 }
 
+// reason returns why the channel closed, which the library says a moment after what failed because of that; nil if it does not.
+func (l *link) reason() (says *amqp.Error) {
+	patience := time.NewTimer(closeTimeout / 10)
+	defer patience.Stop()
+	select {
+	case says = <-l.closed:
+	case says = <-l.lost:
+	case <-patience.C:
+	}
+	return says
+}
+
 // refusedBy distinguishes a refusal by the broker from a connection that broke.
-func (s *session) refusedBy(conn *amqp.Connection, err error) error {
+func (s *session) refusedBy(conn *amqp.Connection, l *link, err error) error {
 	wrapped := fmt.Errorf("consumer: queue %q: consuming: %w", s.Queue, err)
 	var reply *amqp.Error
-	if errors.As(err, &reply) && reply.Server && !conn.IsClosed() {
+	if !errors.As(err, &reply) {
+		return wrapped
+	}
+	if errors.Is(err, amqp.ErrClosed) {
+		reply = l.reason()
+	}
+	switch {
+	case amqpdial.Unconverted(reply): // the broker was to deliver before it replied to basic.consume
+		return s.lost(errLost, reply)
+	case reply != nil && reply.Server && !conn.IsClosed():
 		return refusal{wrapped}
 	}
 	return wrapped
@@ -156,17 +180,16 @@ func (s *session) consume(ctx context.Context, conn *amqp.Connection) error {
 		return fmt.Errorf("consumer: queue %q: beginning to consume: %w", s.Queue, err)
 	}
 	if err != nil {
+		s.report(ctx, err)
 		return err
 	}
 	return s.ofLink(ctx, l)
 }
 
-// ofLink serves the deliveries of a channel, and reports an undecodable message that ended it.
+// ofLink serves the deliveries of a channel.
 func (s *session) ofLink(ctx context.Context, l *link) error {
 	err := s.serve(ctx, l)
-	if errors.Is(err, ErrUndecodable) {
-		s.report(ctx, err)
-	}
+	s.report(ctx, err)
 	return err
 }
 

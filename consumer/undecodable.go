@@ -14,8 +14,9 @@ import (
 )
 
 // ErrUndecodable is wrapped by Consume when a session ended over a message that amqp091-go cannot decode: headers that are nested
-// deeper than 32 levels, hold more than 8,192 elements in one table or array, or do not fit into a frame. All that the session had
-// prefetched returns with it, and counts towards a delivery limit. So consume with a Prefetch of 1 until the message is gone, as
+// deeper than 32 levels, hold more than 8,192 elements in one table or array, or do not fit into a frame. It is wrapped too when the
+// broker closed the connection with 541, as it does for a message that it cannot convert to AMQP 0.9.1. All that the session had
+// prefetched returns with the message, and counts towards a delivery limit. So consume with a Prefetch of 1 until the message is gone, as
 // Run does. The text says where in the queue it is.
 var ErrUndecodable = errors.New("consumer: a message cannot be decoded")
 
@@ -34,7 +35,7 @@ func (s *session) lost(why error, says *amqp.Error) error {
 	if wrong == "" {
 		return fmt.Errorf("consumer: queue %q: %w: %w", s.Queue, why, says)
 	}
-	s.wrong = wrong
+	s.undecoded = &counter.Undecodable{Holder: s.Holder, After: s.last, Error: wrong, Unconverted: amqpdial.Unconverted(says)}
 	return fmt.Errorf("%w: queue %q: %s; %s: %w: %w; %s", ErrUndecodable, s.Queue, wrong, s.position(), why, says, fix)
 }
 
@@ -52,22 +53,12 @@ func (s *session) position() string {
 	return fmt.Sprintf("it came after message %q", s.last)
 }
 
-// explain returns the reason for a failed settlement, which may come a moment later: an undecodable message closed the channel.
+// explain returns the reason for a failed settlement, if an undecodable message closed the channel.
 func (s *session) explain(l *link, err error) error {
 	if !errors.Is(err, ErrSettlement) {
 		return err
 	}
-	patience := time.NewTimer(closeTimeout / 10)
-	defer patience.Stop()
-	var says *amqp.Error
-	select {
-	case says = <-l.closed:
-	case says = <-l.lost:
-	case <-patience.C:
-	}
-	if says == nil {
-		return err
-	}
+	says := l.reason()
 	if wrong, _ := amqpdial.Undecodable(says); wrong == "" {
 		return err
 	}
@@ -79,8 +70,12 @@ type undecodableNotes interface {
 	NoteUndecodable(ctx context.Context, vhost, queue string, u counter.Undecodable) error
 }
 
-// report reports an undecodable message that ended the session. If the store is out of reach, the next session reports it.
+// report reports an undecodable message that ended the session. If the store is out of reach, the next session reports it. A 541 proves
+// something about a message only in a session that prefetches one, so the next one reports it if it meets it too.
 func (s *session) report(ctx context.Context, err error) {
+	if s.undecoded == nil || s.undecoded.Unconverted && s.consumer.Prefetch > 1 {
+		return
+	}
 	if s.Observer != nil {
 		e := Event{Outcome: OutcomeUndecodable, VHost: s.VHost, Queue: s.Queue, Err: err}
 		s.guard("Observer", func() { s.Observer.Observe(context.WithoutCancel(ctx), e) })
@@ -91,8 +86,7 @@ func (s *session) report(ctx context.Context, err error) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stepTimeout)
 	defer cancel()
-	note := counter.Undecodable{Holder: s.Holder, After: s.last, Error: s.wrong}
-	if err := notes.NoteUndecodable(ctx, s.VHost, s.Queue, note); err != nil {
+	if err := notes.NoteUndecodable(ctx, s.VHost, s.Queue, *s.undecoded); err != nil {
 		s.Logger.Warn("the store did not note the undecodable message", "queue", s.Queue, "error", err)
 	}
 }

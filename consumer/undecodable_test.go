@@ -30,6 +30,8 @@ func TestSessionEndedByAFrame(t *testing.T) {
 		{lostTo(amqp.ErrFrame), "could not be parsed", false, false},
 		{lostTo(amqp.ErrSyntax), "nested deeper than 32 levels", false, true},
 		{lostTo(amqp.ErrFrameTooLarge), "outgrown a frame", true, true},
+		{&amqp.Error{Code: amqp.InternalError, Reason: "INTERNAL_ERROR", Server: true}, "cannot convert to AMQP 0.9.1", false, true},
+		{&amqp.Error{Code: amqp.InternalError, Reason: "x"}, "x", false, false},
 		{&amqp.Error{Code: amqp.SyntaxError, Reason: amqp.ErrSyntax.Reason, Server: true}, "invalid field", false, false},
 	} {
 		err := (&session{Settler: &Settler{Queue: "orders"}}).lost(errLost, tc.says)
@@ -77,6 +79,38 @@ func TestUndecodableIsReported(t *testing.T) {
 			t.Errorf("noted: %+v, %v", u, err)
 		}
 	})
+}
+
+// TestUnconvertedIsReportedByACarefulSession holds that a 541 is blamed on a message only where the session had no other.
+func TestUnconvertedIsReportedByACarefulSession(t *testing.T) {
+	for prefetch, reported := range map[int]bool{1: true, 20: false} {
+		synctest.Test(t, func(t *testing.T) {
+			b, settler := unobserved(t)
+			s := newSession((&Consumer{Queue: "orders", Prefetch: prefetch, Handler: ok, Counter: b.store}).withDefaults(), settler)
+			lost := make(chan *amqp.Error, 1)
+			lost <- &amqp.Error{Code: amqp.InternalError, Reason: "INTERNAL_ERROR", Server: true}
+			err := s.ofLink(t.Context(), &link{channel: quietWire{new([]string)}, deliveries: make(chan amqp.Delivery), lost: lost})
+			u, _ := b.store.Undecodable(t.Context(), "/", "orders")
+			if !errors.Is(err, ErrUndecodable) || !decideCareful(false, err) || (u != nil) != reported || reported && !u.Unconverted {
+				t.Errorf("prefetch %d: %v, noted %+v", prefetch, err, u)
+			}
+		})
+	}
+}
+
+// TestABrokerThatCannotDeliver replies 541 to basic.consume itself, if it was to deliver at once.
+func TestABrokerThatCannotDeliver(t *testing.T) {
+	says := &amqp.Error{Code: amqp.InternalError, Reason: "INTERNAL_ERROR", Server: true}
+	for _, err := range []error{says, amqp.ErrClosed} {
+		lost := make(chan *amqp.Error, 1)
+		lost <- says
+		_, settler := unobserved(t)
+		s := newSession((&Consumer{Queue: "orders", Prefetch: 1, Handler: ok}).withDefaults(), settler)
+		got := s.refusedBy(&amqp.Connection{}, &link{lost: lost}, err)
+		if !errors.Is(got, ErrUndecodable) || isRefused(got, nil) {
+			t.Errorf("%v: %v", err, got)
+		}
+	}
 }
 
 // TestCareEnds: the sessions of Run prefetch one after an undecodable message until one has received others for a while.

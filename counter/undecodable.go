@@ -14,8 +14,8 @@ import (
 // undecodableTTL is how long an Undecodable is kept after its last session.
 const undecodableTTL = 15 * time.Minute
 
-// Undecodable is what consumers know of a message that their AMQP client cannot decode. It ends every session that receives it,
-// and its id is not known. The store keeps it for 15 minutes after the last session. Do not print its strings on a terminal
+// Undecodable is what consumers know of a message that their AMQP client cannot decode, or that the broker cannot convert to AMQP 0.9.1.
+// It ends every session that receives it, and its id is not known. The store keeps it for 15 minutes after the last session. Do not print its strings on a terminal
 // unescaped. NoteUndecodable ignores Sessions, Since and At.
 type Undecodable struct {
 	Sessions int64     // that the message ended
@@ -24,6 +24,9 @@ type Undecodable struct {
 	Holder   string    // the process of the last session
 	After    string    // id of the message delivered before it, cut to 512 bytes; empty if there was none
 	Error    string    // that ended the last session, cut to MaxReason bytes
+
+	// Unconverted says that the broker ended the session with 541. It cannot convert the message, which was published over AMQP 1.0.
+	Unconverted bool
 }
 
 //go:embed scripts/undecodable.lua
@@ -39,7 +42,7 @@ func (c *Counter) NoteUndecodable(ctx context.Context, vhost, queue string, u Un
 	}
 	u = u.kept()
 	key := []string{c.undecodableKey(vhost, queue)}
-	if err := noteUndecodable.Run(ctx, c.rdb, key, undecodableTTL.Milliseconds(), u.Holder, u.After, u.Error).Err(); err != nil {
+	if err := noteUndecodable.Run(ctx, c.rdb, key, undecodableTTL.Milliseconds(), u.Holder, u.After, u.Error, mark(u.Unconverted)).Err(); err != nil {
 		return fmt.Errorf("counter: note undecodable, queue %q: %w", queue, c.storeError(err))
 	}
 	return nil
@@ -63,8 +66,16 @@ func undecodableOf(h map[string]string) *Undecodable {
 	}
 	return &Undecodable{
 		Sessions: number(h["count"]), Since: millis(h["since"]), At: millis(h["at"]),
-		Holder: h["holder"], After: h["after"], Error: h["error"],
+		Holder: h["holder"], After: h["after"], Error: h["error"], Unconverted: h["unconverted"] == mark(true),
 	}
+}
+
+// mark is how the store keeps whether the broker could not convert a message.
+func mark(unconverted bool) string {
+	if unconverted {
+		return "1"
+	}
+	return ""
 }
 
 // kept returns u as the store keeps it.

@@ -27,7 +27,7 @@ func TestUndecodable(t *testing.T) {
 				t.Fatalf("%s: %v", s.name, err)
 			}
 		}
-		note(Undecodable{Holder: "a", After: "m4", Error: "deep"})
+		note(Undecodable{Holder: "a", After: "m4", Error: "deep", Unconverted: true})
 		first, err := notes.Undecodable(t.Context(), "/", "orders")
 		if err != nil || first == nil {
 			t.Fatalf("%s: %+v, %v", s.name, first, err)

@@ -3,6 +3,7 @@ module github.com/strikesmq/strikes/examples
 go 1.26.0
 
 require (
+	github.com/Azure/go-amqp v1.7.0
 	github.com/google/uuid v1.6.0
 	github.com/prometheus/client_golang v1.25.0
 	github.com/rabbitmq/amqp091-go v1.16.0

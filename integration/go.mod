@@ -10,6 +10,7 @@ require (
 )
 
 require (
+	github.com/Azure/go-amqp v1.7.0
 	github.com/alicebob/miniredis/v2 v2.40.0
 	github.com/chromedp/cdproto v0.159.0
 	github.com/chromedp/chromedp v0.23.0

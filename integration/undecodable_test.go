@@ -39,38 +39,11 @@ func nested(levels int) amqp.Table {
 // withUndecodable declares a queue with a dead-letter queue, and publishes m1, m2, a message that cannot be decoded, m3 and m4.
 func withUndecodable(t *testing.T, kind topology.Type, headers amqp.Table) (queue string) {
 	t.Helper()
-	queue = uniqueName(t, "undecodable")
-	dead := queue + ".dlq"
-	args := amqp.Table{"x-queue-type": string(kind), "x-dead-letter-exchange": "", "x-dead-letter-routing-key": dead}
-	if kind == topology.Quorum {
-		args["x-delivery-limit"] = 6
-	}
+	queue = withMessages(t, kind, 6, "m1", "m2")
 	need(t, onChannel(dialer(t), func(ch *amqp.Channel) error {
-		if _, err := ch.QueueDeclare(queue, true, false, false, false, args); err != nil {
-			return err
-		}
-		if _, err := ch.QueueDeclare(dead, true, false, false, false, amqp.Table{"x-queue-type": string(kind)}); err != nil {
-			return err
-		}
-		if err := ch.Confirm(false); err != nil {
-			return err
-		}
-		for _, id := range []string{"m1", "m2", "bad", "m3", "m4"} {
-			m := amqp.Publishing{MessageId: id, DeliveryMode: amqp.Persistent}
-			if id == "bad" {
-				m.Headers = headers
-			}
-			confirm, err := ch.PublishWithDeferredConfirm("", queue, true, false, m)
-			if err != nil {
-				return err
-			}
-			if _, err := confirm.WaitContext(t.Context()); err != nil {
-				return err
-			}
-		}
-		return nil
+		return ch.PublishWithContext(t.Context(), "", queue, true, false, amqp.Publishing{MessageId: "bad", DeliveryMode: amqp.Persistent, Headers: headers})
 	}))
-	deleteQueues(t, queue, dead)
+	publishIDs(t, dialer(t), queue, []string{"m3", "m4"})
 	return queue
 }
 

@@ -6,11 +6,14 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// Undecodable returns what is wrong with a message over which amqp091-go closed the connection, and how to remove it from its queue;
-// empty if no message did. The library's reader reports ErrSyntax and ErrFrameTooLarge only by their texts, as the reason of a frame
-// error. The management API decodes such messages (tried on 4.3).
+// Undecodable returns what is wrong with a message that ended a connection, and how to remove it from its queue; empty if no message did.
+// Either amqp091-go cannot decode the message, or the broker cannot convert it: see Unconverted. The library's reader reports ErrSyntax and
+// ErrFrameTooLarge only by their texts, as the reason of a frame error. The management API decodes such messages (tried on 4.3).
 func Undecodable(closed *amqp.Error) (wrong, fix string) {
 	switch {
+	case Unconverted(closed):
+		return "the broker closed the connection with 541, as it does for a message that it cannot convert to AMQP 0.9.1: one published over " +
+			"AMQP 1.0, for example with a property of type uuid or a content type over 255 bytes", takeOut1
 	case closed == nil || closed.Server:
 		return "", ""
 	case strings.Contains(closed.Reason, amqp.ErrSyntax.Reason):
@@ -21,4 +24,16 @@ func Undecodable(closed *amqp.Error) (wrong, fix string) {
 	return "", ""
 }
 
-const takeOut = "take it out: stop the consumers, and in the management UI use Get messages with Reject requeue false; a quorum queue dead-letters it by itself at its delivery limit"
+// Unconverted reports whether the broker closed a connection as it does when it cannot convert a message to AMQP 0.9.1 (4.0.5, 4.3.6).
+// RabbitMQ uses this code for its other internal errors too. So only a connection that receives one message at a time blames a message
+// rightly, and only one that meets it repeatedly is sure.
+func Unconverted(closed *amqp.Error) bool {
+	return closed != nil && closed.Server && closed.Code == amqp.InternalError
+}
+
+const (
+	takeOut = "take it out: stop the consumers, and in the management UI use Get messages with Reject requeue false; a quorum queue " +
+		"dead-letters it by itself at its delivery limit"
+	takeOut1 = "take it out with an AMQP 1.0 receiver, because the management API cannot read it either (docs/operations.md#undecodable-message has one); " +
+		"a quorum queue dead-letters it by itself at its delivery limit"
+)

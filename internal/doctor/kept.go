@@ -109,7 +109,12 @@ func (c *Checkup) judgeUndecodable(u records.Undecodable, now time.Time, vhost, 
 		"sessions": u.Sessions, "since": u.Since.Format(time.TimeOnly + "Z"), "last": u.Last.Format(time.TimeOnly + "Z"), "after": after,
 		"holder": firstLine(u.Holder, 80), "error": firstLine(u.Error, 300),
 	}
-	if !u.Blocks(now) {
+	switch {
+	case u.Unconverted && u.Blocks(now):
+		return inspect.Say("undecodable-message/unconverted", vars)
+	case u.Unconverted:
+		return inspect.Say("undecodable-message/unconverted-gone", vars)
+	case !u.Blocks(now):
 		return inspect.Say("undecodable-message/gone", vars)
 	}
 	f := inspect.Say("undecodable-message", vars)

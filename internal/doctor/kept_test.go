@@ -35,6 +35,15 @@ func TestUndecodableFinding(t *testing.T) {
 	if f := judge(noon.Add(5*time.Minute), "http://mq:15672"); f.Severity != inspect.Warning || len(f.Commands) > 0 {
 		t.Errorf("when it is gone: %+v", f)
 	}
+	u.Unconverted = true
+	if f := judge(noon, "http://mq:15672"); f.Severity != inspect.Error || len(f.Commands) > 0 || !strings.Contains(f.Seen, "cannot convert") {
+		t.Errorf("of the broker: %+v", f)
+	}
+	u.Sessions = 1
+	if f := judge(noon, "http://mq:15672"); f.Severity != inspect.Warning {
+		t.Errorf("once: %+v", f)
+	}
+	u.Unconverted = false
 	if f := judge(noon, ""); f.Severity != inspect.Error || len(f.Commands) > 0 {
 		t.Errorf("without the API's address: %+v", f)
 	}

@@ -217,11 +217,11 @@ export class Counter {
    * Adds a session that an undecodable message ended, for status and doctor.
    * @param {string} vhost
    * @param {string} queue
-   * @param {{ holder: string, after: string | Buffer, error: string }} note
+   * @param {{ holder: string, after: string | Buffer, error: string, unconverted?: boolean }} note
    * @param {{ timeout?: number }} [options] ms; 1000 if absent
    */
-  async noteUndecodable(vhost, queue, { holder, after, error }, { timeout = 1000 } = {}) {
-    const args = [UNDECODABLE_TTL, cut(holder, MAX_STORED), cut(after, MAX_STORED), cut(error, MAX_REASON)]
+  async noteUndecodable(vhost, queue, { holder, after, error, unconverted = false }, { timeout = 1000 } = {}) {
+    const args = [UNDECODABLE_TTL, cut(holder, MAX_STORED), cut(after, MAX_STORED), cut(error, MAX_REASON), unconverted ? '1' : '']
     await this.store.run(scripts.undecodable, [this.queueKey(vhost, queue) + 'undecodable'], args, timeout)
   }
 

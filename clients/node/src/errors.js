@@ -68,13 +68,23 @@ export class StuckError extends Error {
   }
 }
 
-/** A message that cannot be decoded ended the session. */
+/** A message ended the session: amqplib cannot decode it, or (unconverted) the broker cannot convert it to AMQP 0.9.1. */
 export class UndecodableError extends Error {
   /** @param {string} text @param {unknown} [cause] */
   constructor(text, cause) {
     super(text, { cause })
     this.name = 'UndecodableError'
+    /** The broker closed the connection with 541. It does so after other internal errors too, so a single one proves nothing. */
+    this.unconverted = isUnconverted(cause)
   }
+}
+
+/**
+ * Whether the broker closed the connection as it does when it cannot convert a message to AMQP 0.9.1.
+ * @param {unknown} why
+ */
+export function isUnconverted(why) {
+  return /** @type {any} */ (why)?.code === 541
 }
 
 /** The session broke while it was being stopped: the last acks may not have reached the broker. Nothing was counted. */

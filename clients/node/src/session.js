@@ -1,6 +1,6 @@
 import { Deliveries } from './deliveries.js'
 import { Delivery } from './delivery.js'
-import { SettlementError, textOf, UncleanStopError, UndecodableError } from './errors.js'
+import { isUnconverted, SettlementError, textOf, UncleanStopError, UndecodableError } from './errors.js'
 import { newToken } from './token.js'
 import { Stop, within } from './wait.js'
 
@@ -66,6 +66,8 @@ export class Session {
     try {
       const channel = await this.open()
       await this.serve(channel, stop)
+    } catch (err) {
+      throw this.ended.reason instanceof UndecodableError ? this.ended.reason : err
     } finally {
       off()
     }
@@ -90,7 +92,9 @@ export class Session {
   /** @param {unknown} why */
   lose(why) {
     const reason = why === undefined ? '' : `: ${textOf(why)}`
-    if (this.undecodable) this.ended.end(new UndecodableError(`queue ${this.queue}: a message cannot be decoded; ${this.position()}${reason}; purge it, or let a delivery limit end it`, why))
+    if (isUnconverted(why)) {
+      this.ended.end(new UndecodableError(`queue ${this.queue}: the broker closed the connection with 541, as it does for a message that it cannot convert to AMQP 0.9.1; ${this.position()}${reason}`, why))
+    } else if (this.undecodable) this.ended.end(new UndecodableError(`queue ${this.queue}: a message cannot be decoded; ${this.position()}${reason}; purge it, or let a delivery limit end it`, why))
     else this.ended.end(new Error(`queue ${this.queue}: the connection was lost${reason}`, { cause: why }))
   }
 

@@ -171,13 +171,14 @@ export class Counter {
      * Adds a session that an undecodable message ended, for status and doctor.
      * @param {string} vhost
      * @param {string} queue
-     * @param {{ holder: string, after: string | Buffer, error: string }} note
+     * @param {{ holder: string, after: string | Buffer, error: string, unconverted?: boolean }} note
      * @param {{ timeout?: number }} [options] ms; 1000 if absent
      */
-    noteUndecodable(vhost: string, queue: string, { holder, after, error }: {
+    noteUndecodable(vhost: string, queue: string, { holder, after, error, unconverted }: {
         holder: string;
         after: string | Buffer;
         error: string;
+        unconverted?: boolean;
     }, { timeout }?: {
         timeout?: number;
     }): Promise<void>;

@@ -1,4 +1,9 @@
 /**
+ * Whether the broker closed the connection as it does when it cannot convert a message to AMQP 0.9.1.
+ * @param {unknown} why
+ */
+export function isUnconverted(why: unknown): boolean;
+/**
  * The text of whatever was thrown.
  * @param {unknown} thrown
  * @returns {string}
@@ -45,10 +50,12 @@ export class StuckError extends Error {
     /** @param {string} text */
     constructor(text: string);
 }
-/** A message that cannot be decoded ended the session. */
+/** A message ended the session: amqplib cannot decode it, or (unconverted) the broker cannot convert it to AMQP 0.9.1. */
 export class UndecodableError extends Error {
     /** @param {string} text @param {unknown} [cause] */
     constructor(text: string, cause?: unknown);
+    /** The broker closed the connection with 541. It does so after other internal errors too, so a single one proves nothing. */
+    unconverted: boolean;
 }
 /** The session broke while it was being stopped: the last acks may not have reached the broker. Nothing was counted. */
 export class UncleanStopError extends Error {

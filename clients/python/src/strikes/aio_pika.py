@@ -58,6 +58,11 @@ def _any_short_string() -> None:
 _any_short_string()
 
 
+def is_unconverted(error: Any) -> bool:
+    """Whether the broker closed the connection as it does when it cannot convert a message to AMQP 0.9.1 (541)."""
+    return isinstance(error, ax.ConnectionInternalError)
+
+
 def is_undecodable(error: Any) -> bool:
     """Whether a connection was lost because the client could not decode what came."""
     if isinstance(error, OSError):
@@ -270,6 +275,10 @@ class _Session:
             self.tag = (await _ask(self.channel.basic_consume(s.queue, self._on_message))).consumer_tag
         except ax.AMQPChannelError as refusal:
             raise Refused(f"queue {s.queue!r}: consuming: {_text(refusal)}") from None
+        except ax.ConnectionInternalError as lost:  # the broker was to deliver before it replied
+            unconverted = Undecodable(f"{lost!r}; {self._position()}", unconverted=True)
+            await self._note(unconverted)
+            raise unconverted from None
         self.sequence.consumed = True
         s.logger.info("consuming, queue %s, prefetch %d, concurrency %d", s.queue, self.prefetch, self.c._flow.concurrency)
         self.driver.watch()
@@ -302,8 +311,8 @@ class _Session:
     def _check_lost(self) -> None:
         if self._connection_lost:
             error = self.connection.closing.exception() if self.connection.closing.done() and not self.connection.closing.cancelled() else None
-            if is_undecodable(error):
-                raise Undecodable(f"{error!r}; {self._position()}")
+            if is_unconverted(error) or is_undecodable(error):
+                raise Undecodable(f"{error!r}; {self._position()}", is_unconverted(error))
             raise SessionLost(f"the connection was lost: {error!r}")
         if self.channel.is_closed:
             raise SessionLost(f"the broker closed the channel: {self.channel.closing.exception()!r}")
@@ -403,13 +412,15 @@ class _Session:
             await _ask(self.channel.basic_cancel(self.tag), CLOSE_TIMEOUT)
         await _close(self.channel)
 
-    async def _note(self, error: Exception) -> None:
+    async def _note(self, error: Undecodable) -> None:
         """Report an undecodable message, for status and doctor."""
+        if not error.certain(self.prefetch):
+            return
         s = self.c._settings
         s.logger.error("a message cannot be decoded, queue %s: %s", s.queue, error)
         if observer := s.observer:
             self.session.guard("observer", lambda: observer(Event(Outcome.UNDECODABLE, s.queue, error=error)))  # type: ignore[misc]
-        note = steps.undecodable(s.vhost, s.queue, s.holder, self.session.last, str(error), self.c._counter.options)
+        note = steps.undecodable(s.vhost, s.queue, s.holder, self.session.last, str(error), error.unconverted, self.c._counter.options)
         result = await run(self.c._counter, note, 1.0)
         if isinstance(result, StoreError):
             s.logger.warning("the store did not note the undecodable message, queue %s: %s", s.queue, result)

@@ -29,8 +29,22 @@ class SessionLost(StrikesError):
     """The session ended: another follows."""
 
 
+UNCONVERTED = 541
+"""The code with which RabbitMQ 4 closes a connection when it cannot convert a message to AMQP 0.9.1, and after its other internal errors."""
+
+
 class Undecodable(SessionLost):
-    """A message that the AMQP client cannot decode ended the session."""
+    """A message ended the session: the AMQP client cannot decode it, or (unconverted) the broker cannot convert it to AMQP 0.9.1."""
+
+    def __init__(self, text: str, unconverted: bool = False) -> None:
+        if unconverted:
+            text += "; the broker closes with 541 when it cannot convert a message published over AMQP 1.0, for example one with a property of type uuid"
+        super().__init__(text)
+        self.unconverted = unconverted
+
+    def certain(self, prefetch: int) -> bool:
+        """Whether a message is to blame. A 541 proves that only in a session that prefetches one, so the next session reports it."""
+        return not self.unconverted or prefetch == 1
 
 
 class Passed(SessionLost):

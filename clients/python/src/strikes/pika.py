@@ -31,7 +31,7 @@ from .handler import Delivery
 from .late import Late
 from .session import Event, Outcome, Progress, Session, Settings
 from .signals import Signal
-from .wire import ChannelClosed, Wire, is_undecodable
+from .wire import ChannelClosed, Wire, is_unconverted, is_undecodable
 
 TICK = 0.2
 """Seconds after which a stop is noticed. A signal handler may call stop, so it only sets a flag."""
@@ -201,18 +201,24 @@ class _Session:
             if refusal.code in (403, 404, 405, 406):
                 raise Refused(f"queue {s.queue!r}: consuming: {refusal.text}") from None
             raise
+        except pika.exceptions.ConnectionClosedByBroker as lost:
+            if is_unconverted(lost):  # the broker was to deliver before it replied
+                error = Undecodable(f"{lost}; {self._position()}", unconverted=True)
+                self._note(error)
+                raise error from None
+            raise
         self.tag = tag[0]
         self.sequence.consumed = True
         s.logger.info("consuming, queue %s, prefetch %d, concurrency %d", s.queue, self.prefetch, self.c._flow.concurrency)
         self.driver.watch()
         self._tell(True)
-        error: Exception | None = None
+        failed: Exception | None = None
         try:
             self._receive()
         except (StrikesError, pika.exceptions.AMQPError) as err:
-            error = err
+            failed = err
         finally:
-            self._end(error)
+            self._end(failed)
 
     def _tell(self, consuming: bool) -> None:
         if tell := self.c._consuming:
@@ -237,8 +243,8 @@ class _Session:
     def _check_lost(self) -> None:
         if self.wire.lost:
             wrong = str(self.wire.lost)
-            if is_undecodable(self.wire.lost):
-                raise Undecodable(f"{wrong}; {self._position()}")
+            if (unconverted := is_unconverted(self.wire.lost)) or is_undecodable(self.wire.lost):
+                raise Undecodable(f"{wrong}; {self._position()}", unconverted)
             raise SessionLost(f"the connection was lost: {wrong}")
         if closed := self.wire.closed(self.channel):
             raise closed
@@ -335,13 +341,15 @@ class _Session:
         while not self.channel.is_closed and not self.wire.lost and time.monotonic() < end:
             self.wire.poll(0.1)
 
-    def _note(self, error: Exception) -> None:
+    def _note(self, error: Undecodable) -> None:
         """Report an undecodable message, for status and doctor."""
+        if not error.certain(self.prefetch):
+            return
         s = self.c._settings
         s.logger.error("a message cannot be decoded, queue %s: %s", s.queue, error)
         if s.observer:
             self.session.guard("observer", lambda: s.observer and s.observer(Event(Outcome.UNDECODABLE, s.queue, error=error)))
-        note = steps.undecodable(s.vhost, s.queue, s.holder, self.session.last, str(error), self.c._counter.options)
+        note = steps.undecodable(s.vhost, s.queue, s.holder, self.session.last, str(error), error.unconverted, self.c._counter.options)
         try:
             self.c._counter.run(note)
         except StoreError as err:

@@ -291,10 +291,13 @@ def parse_lanes(reply: Any) -> int:
     return reply
 
 
-def undecodable(vhost: str | bytes, queue: str | bytes, holder: str, after: str | bytes, error: str, options: Options) -> Call:
-    """Note a session that a message ended which the client cannot decode."""
+def undecodable(
+    vhost: str | bytes, queue: str | bytes, holder: str, after: str | bytes, error: str, unconverted: bool, options: Options,
+) -> Call:
+    """Note a session that a message ended which the client cannot decode, or the broker cannot convert."""
     args: list[bytes | str | int] = [
         ceil_millis(UNDECODABLE_TTL), cut(holder, MAX_STORED_ID), cut(after, MAX_STORED_ID), cut(error, MAX_REASON),
+        "1" if unconverted else "",
     ]
     return Call("note undecodable", UNDECODABLE, [k.undecodable_key(vhost, queue, options.prefix)], args, several=False)
 

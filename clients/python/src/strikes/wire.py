@@ -14,7 +14,7 @@ import pika
 import pika.exceptions
 from pika.adapters.select_connection import IOLoop, SelectConnection
 
-from .consuming import CLOSE_TIMEOUT, OPEN_TIMEOUT, SessionLost
+from .consuming import CLOSE_TIMEOUT, OPEN_TIMEOUT, UNCONVERTED, SessionLost
 from .queue import MOST_PROBES, PROBE, Declared
 
 
@@ -32,6 +32,11 @@ def is_undecodable(lost: BaseException) -> bool:
         return False
     name, number = found.groups()
     return not name.startswith(_NETWORK) or name == "OSError" and number == str(errno.EOVERFLOW)
+
+
+def is_unconverted(lost: BaseException | None) -> bool:
+    """Whether the broker closed the connection as it does when it cannot convert a message to AMQP 0.9.1."""
+    return isinstance(lost, pika.exceptions.ConnectionClosedByBroker) and lost.reply_code == UNCONVERTED
 
 
 @contextlib.contextmanager

@@ -86,7 +86,7 @@ func overviewNote(s status.Summary, o status.Overview) string {
 		notes = append(notes, term.Brief(s.Err.Error(), 80))
 	}
 	if s.Undecodable != nil && s.Undecodable.Blocks(o.Time) {
-		notes = append(notes, "a message cannot be decoded")
+		notes = append(notes, s.Undecodable.What())
 	}
 	switch {
 	case s.Paused != nil:

@@ -256,7 +256,7 @@ func missing(d status.DeadLetters) string {
 
 // undecodable says what consumers reported.
 func undecodable(u *records.Undecodable, now time.Time) string {
-	text := fmt.Sprintf("a message that consumers cannot decode ended %s since %s, the last %s ago",
+	text := fmt.Sprintf("%s ended %s since %s, the last %s ago", u.What(),
 		printable.Plural(int(u.Sessions), "session"), u.Since.Format("15:04:05Z"), term.Rough(now.Sub(u.Last)))
 	if u.After != "" {
 		text += ", after message " + term.Shown(u.After)

@@ -1,0 +1,232 @@
+package integration
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	amqp1 "github.com/Azure/go-amqp"
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/deadletter"
+	"github.com/strikesmq/strikes/integration/internal/install"
+	"github.com/strikesmq/strikes/internal/proctest"
+	"github.com/strikesmq/strikes/internal/servertest"
+	"github.com/strikesmq/strikes/topology"
+)
+
+// unconverted are messages that RabbitMQ takes over AMQP 1.0 and cannot convert to AMQP 0.9.1.
+var unconverted = map[string]func(*amqp1.Message){
+	"a property of type uuid": func(m *amqp1.Message) {
+		m.ApplicationProperties = map[string]any{"trace": amqp1.UUID{0xca, 0xfe}, "tenant": "acme"}
+	},
+	"a long content type": func(m *amqp1.Message) { m.Properties.ContentType = new("text/" + strings.Repeat("x", 300)) },
+}
+
+// withUnconverted is withUndecodable with such a message. It skips brokers whose core does not speak AMQP 1.0.
+func withUnconverted(t *testing.T, kind topology.Type, spoil func(*amqp1.Message)) (queue string) {
+	t.Helper()
+	if major, _ := brokerVersion(t); major < 4 {
+		t.Skip("RabbitMQ before 4.0 converts to AMQP 0.9.1 when it takes a message")
+	}
+	queue = withMessages(t, kind, 6, "m1", "m2")
+	publishUnconverted(t, queue, spoil)
+	publishIDs(t, dialer(t), queue, []string{"m3", "m4"})
+	return queue
+}
+
+// publishUnconverted publishes the message "bad" over AMQP 1.0.
+func publishUnconverted(t *testing.T, queue string, spoil func(*amqp1.Message)) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	conn, err := amqp1.Dial(ctx, brokerURL(t), nil)
+	need(t, err)
+	defer conn.Close()
+	session, err := conn.NewSession(ctx, nil)
+	need(t, err)
+	sender, err := session.NewSender(ctx, "/queues/"+queue, nil)
+	need(t, err)
+	m := amqp1.NewMessage([]byte("the body of bad"))
+	m.Header = &amqp1.MessageHeader{Durable: true}
+	m.Properties = &amqp1.MessageProperties{MessageID: "bad"}
+	spoil(m)
+	need(t, sender.Send(ctx, m, nil))
+}
+
+// withMessages declares a queue with a dead-letter queue, and publishes messages. A quorum queue gets the delivery limit.
+func withMessages(t *testing.T, kind topology.Type, limit int, ids ...string) (queue string) {
+	t.Helper()
+	queue = uniqueName(t, "unconverted")
+	dead := queue + ".dlq"
+	args := amqp.Table{"x-queue-type": string(kind), "x-dead-letter-exchange": "", "x-dead-letter-routing-key": dead}
+	if kind == topology.Quorum {
+		args["x-delivery-limit"] = limit
+	}
+	need(t, onChannel(dialer(t), func(ch *amqp.Channel) error {
+		if _, err := ch.QueueDeclare(queue, true, false, false, false, args); err != nil {
+			return err
+		}
+		_, err := ch.QueueDeclare(dead, true, false, false, false, amqp.Table{"x-queue-type": string(kind)})
+		return err
+	}))
+	deleteQueues(t, queue, dead)
+	publishIDs(t, dialer(t), queue, ids)
+	return queue
+}
+
+// TestUnconvertedTakesNoNeighbour: on a quorum queue the broker dead-letters the message at its delivery limit, and nothing else.
+func TestUnconvertedTakesNoNeighbour(t *testing.T) {
+	for name, spoil := range unconverted {
+		for _, fleet := range []int{1, 3} {
+			t.Run(name, func(t *testing.T) {
+				queue := withUnconverted(t, topology.Quorum, spoil)
+				store := counters(t)
+				untilDone(t, queue, 0, fleet, store, func(handled map[string]int, _ int) bool {
+					return allHandled(handled) && queueDepth(t, queue) == 0 && queueDepth(t, queue+".dlq") > 0
+				})
+				if dead := queueDepth(t, queue+".dlq"); dead != 1 {
+					t.Errorf("%d dead letters, want 1", dead)
+				}
+				u, err := store.Admin().Undecodable(t.Context(), "/", queue)
+				if err != nil || u == nil || !u.Unconverted || u.Sessions < 2 || !strings.Contains(u.Error, "541") {
+					t.Errorf("noted: %+v, %v", u, err)
+				}
+			})
+		}
+	}
+}
+
+// TestUnconvertedBlocksAClassicQueue, and harms no message before or behind it.
+func TestUnconvertedBlocksAClassicQueue(t *testing.T) {
+	for name, spoil := range unconverted {
+		t.Run(name, func(t *testing.T) {
+			queue := withUnconverted(t, topology.Classic, spoil)
+			untilDone(t, queue, 0, 1, counter.NewMemory(nil), func(handled map[string]int, told int) bool {
+				return handled["m1"] > 0 && handled["m2"] > 0 && told >= 4
+			})
+			if ready := queueDepth(t, queue); ready != 3 {
+				t.Fatalf("%d messages are left, want 3", ready)
+			}
+			takeOut(t, queue)
+			untilDone(t, queue, 0, 1, counter.NewMemory(nil), func(handled map[string]int, told int) bool {
+				return handled["m3"] > 0 && handled["m4"] > 0 && told == 0
+			})
+		})
+	}
+}
+
+// takeOut runs examples/takeout as docs/operations.md says.
+func takeOut(t *testing.T, queue string) {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), "go", "run", "./examples/takeout", brokerURL(t), queue)
+	command.Dir, command.Stdin = "..", strings.NewReader("y\n")
+	out, err := command.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), `id:           "bad"`) || !strings.Contains(string(out), "Removed.") {
+		t.Fatalf("takeout: %v\n%s", err, out)
+	}
+}
+
+// TestUnconvertedDeadLetter holds that reading a dead-letter queue with such a message names it and the way out.
+func TestUnconvertedDeadLetter(t *testing.T) {
+	if major, _ := brokerVersion(t); major < 4 {
+		t.Skip("RabbitMQ before 4.0 converts to AMQP 0.9.1 when it takes a message")
+	}
+	queue := declared(t, topology.Quorum)
+	publishUnconverted(t, queue+".dlq", unconverted["a property of type uuid"])
+	for _, err := range deadLetterQueue(t, queue).Browse(t.Context(), deadletter.Filter{}) {
+		if !errors.Is(err, deadletter.ErrUndecodable) || !strings.Contains(err.Error(), queue+".dlq") || !strings.Contains(err.Error(), "AMQP 1.0 receiver") {
+			t.Errorf("browsing: %v", err)
+		}
+		return
+	}
+	t.Error("the queue was empty")
+}
+
+// otherConsumers are consumers in other languages. They read the queue and the URLs of the servers from the environment, and succeed.
+var otherConsumers = map[string]string{
+	"pika": `
+import os
+from strikes import Counter
+from strikes.pika import Consumer
+e = os.environ
+Consumer(e["QUEUE"], lambda d: print(d.id, flush=True), amqp=e["AMQP"], counter=Counter.from_url(e["REDIS"]), max_retries=1).run()`,
+	"aio_pika": `
+import asyncio, os
+from strikes import AsyncCounter
+from strikes.aio_pika import Consumer
+e = os.environ
+async def handle(d): print(d.id, flush=True)
+async def main(): await Consumer(e["QUEUE"], handle, amqp=e["AMQP"], counter=AsyncCounter.from_url(e["REDIS"]), max_retries=1).run()
+asyncio.run(main())`,
+	"node": `
+import { Consumer, dial } from './src/index.js'
+const e = process.env
+await new Consumer({ url: e.AMQP, queue: e.QUEUE, counter: dial(e.REDIS), maxRetries: 1, logger: console, handler: async (m) => { console.log(m.properties.messageId) } }).run()`,
+}
+
+// TestUnconvertedInOtherLanguages holds that a consumer in Python or Node.js loses no neighbour of such a message either, and reports it.
+func TestUnconvertedInOtherLanguages(t *testing.T) {
+	for name, program := range otherConsumers {
+		t.Run(name, func(t *testing.T) {
+			queue := withUnconverted(t, topology.Quorum, unconverted["a property of type uuid"])
+			command := consumerIn(t, name, program)
+			url := redisURL(t)
+			command.Env = append(os.Environ(), "QUEUE="+queue, "AMQP="+brokerURL(t), "REDIS="+url, "PYTHONDONTWRITEBYTECODE=1", "PYTHONPATH=src")
+			said := new(lockedBuffer)
+			command.Stdout, command.Stderr = said, said
+			need(t, command.Start())
+			t.Cleanup(func() {
+				_ = command.Process.Kill()
+				_ = command.Wait()
+				if t.Failed() {
+					t.Logf("it said:\n%s", said)
+				}
+			})
+			proctest.Eventually(t, 20*time.Second, "the source empty, one dead letter", func() bool {
+				return queueDepth(t, queue) == 0 && queueDepth(t, queue+".dlq") > 0
+			})
+			if dead := queueDepth(t, queue+".dlq"); dead != 1 {
+				t.Errorf("%d dead letters, want 1", dead)
+			}
+			for _, id := range []string{"m1", "m2", "m3", "m4"} {
+				if !strings.Contains(said.String(), id+"\n") {
+					t.Errorf("%s was not handled", id)
+				}
+			}
+			store, err := counter.Dial(url, nil)
+			need(t, err)
+			defer store.Close()
+			u, err := store.Admin().Undecodable(t.Context(), "/", queue)
+			if err != nil || u == nil || !u.Unconverted || u.Sessions < 2 || !strings.Contains(u.Error, "541") {
+				t.Errorf("noted: %+v, %v", u, err)
+			}
+		})
+	}
+}
+
+// consumerIn returns the command of a consumer in another language.
+func consumerIn(t *testing.T, name, program string) *exec.Cmd {
+	t.Helper()
+	if name == "node" {
+		node, err := exec.LookPath("node")
+		servertest.Need(t, err)
+		command := exec.CommandContext(t.Context(), node, "--input-type=module", "-e", program)
+		command.Dir = filepath.Join("..", "clients", "node")
+		if _, err := os.Stat(filepath.Join(command.Dir, "node_modules")); err != nil {
+			t.Skip("the packages of clients/node are not installed: npm ci")
+		}
+		return command
+	}
+	python, err := install.FindPython(t.Context())
+	servertest.Need(t, err)
+	command := exec.CommandContext(t.Context(), python, "-c", program)
+	command.Dir = filepath.Join("..", "clients", "python")
+	return command
+}
