@@ -1,7 +1,9 @@
 package otelstrikes
 
 import (
+	"cmp"
 	"context"
+	"slices"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 	"go.opentelemetry.io/otel/attribute"
@@ -44,13 +46,23 @@ func (w *watcher) AttemptStart(ctx context.Context, d amqp.Delivery) context.Con
 // AttemptEnd ends it.
 func (w *watcher) AttemptEnd(ctx context.Context, e consumer.Event) {
 	span := trace.SpanFromContext(ctx)
-	attributes := operation("process", "process", w.queue)
+	attributes, kind := operation("process", "process", w.queue), cmp.Or(string(e.Cause), notCounted)
+	if e.Err != nil {
+		attributes = append(attributes, attribute.String("error.type", kind))
+	}
 	if e.Cause != "" {
-		attributes = append(attributes, attribute.String("error.type", string(e.Cause)))
 		span.SetAttributes(attribute.String("strikes.cause", string(e.Cause)))
 	}
 	w.handling.Record(ctx, e.Ran.Seconds(), metric.WithAttributes(attributes...))
-	end(span, e.Err, string(e.Cause))
+	end(span, e.Err, kind)
+}
+
+// notCounted is the error.type of an attempt that failed without a Cause: the handler said NotCounted or Crashed, or it was stopped.
+const notCounted = "not-counted"
+
+// last are the outcomes of which each delivery has one, when nothing more is done with it.
+var last = []consumer.Outcome{
+	consumer.OutcomeAck, consumer.OutcomeRequeue, consumer.OutcomeDeadLetter, consumer.OutcomeMove, consumer.OutcomeStale, consumer.OutcomeLeave,
 }
 
 // Observe counts an outcome. That of a failed attempt is a span beside the attempt's.
@@ -62,7 +74,10 @@ func (w *watcher) Observe(ctx context.Context, e consumer.Event) {
 	if e.Cause != "" {
 		attributes = append(attributes, attribute.String("strikes.cause", string(e.Cause)))
 	}
-	w.consumed.Add(ctx, 1, metric.WithAttributes(attributes...))
+	w.outcomes.Add(ctx, 1, metric.WithAttributes(attributes...))
+	if slices.Contains(last, e.Outcome) {
+		w.consumed.Add(ctx, 1, metric.WithAttributes(attributes...))
+	}
 	if e.Outcome != consumer.OutcomeRetry && e.Outcome != consumer.OutcomeDeadLetter {
 		return
 	}

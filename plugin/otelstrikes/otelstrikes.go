@@ -49,7 +49,8 @@ type telemetry struct {
 	tracer   trace.Tracer
 	parent   bool
 	sent     metric.Int64Counter
-	consumed metric.Int64Counter
+	consumed metric.Int64Counter // deliveries
+	outcomes metric.Int64Counter // of deliveries and attempts
 	sending  metric.Float64Histogram
 	handling metric.Float64Histogram
 }
@@ -67,9 +68,10 @@ func (o *Options) telemetry() (*telemetry, error) {
 	}
 	t := &telemetry{tracer: set.TracerProvider.Tracer(scope), parent: set.Parent}
 	meter := set.MeterProvider.Meter(scope)
-	var errs [4]error
+	var errs [5]error
 	t.sent, errs[0] = meter.Int64Counter("messaging.client.sent.messages", metric.WithUnit("{message}"), metric.WithDescription("Messages that were sent to the broker."))
-	t.consumed, errs[1] = meter.Int64Counter("messaging.client.consumed.messages", metric.WithUnit("{message}"), metric.WithDescription("Outcomes of deliveries."))
+	t.consumed, errs[1] = meter.Int64Counter("messaging.client.consumed.messages", metric.WithUnit("{message}"), metric.WithDescription("Deliveries that were settled, or left to return."))
+	t.outcomes, errs[4] = meter.Int64Counter("strikes.outcomes", metric.WithUnit("{outcome}"), metric.WithDescription("Outcomes of deliveries and attempts."))
 	t.sending, errs[2] = meter.Float64Histogram("messaging.client.operation.duration", metric.WithUnit("s"), metric.WithDescription("From publish to confirm."), buckets)
 	t.handling, errs[3] = meter.Float64Histogram("messaging.process.duration", metric.WithUnit("s"), metric.WithDescription("How long handlers ran."), buckets)
 	return t, errors.Join(errs[:]...)

@@ -199,10 +199,28 @@ func TestMetrics(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]int64{
-		"messaging.client.sent.messages": 1, "messaging.client.operation.duration": 1, "messaging.client.consumed.messages": 2, "messaging.process.duration": 2,
+		"messaging.client.sent.messages": 1, "messaging.client.operation.duration": 1, "messaging.client.consumed.messages": 1, "messaging.process.duration": 2,
+		"strikes.outcomes": 2,
 	} {
 		if seen[name] != want {
 			t.Errorf("%s: %d, want %d", name, seen[name], want)
 		}
 	}
+}
+
+// TestNotCountedHasAnErrorType holds that a span with an error says which, though such an attempt has no cause.
+func TestNotCountedHasAnErrorType(t *testing.T) {
+	r := newRecorder()
+	c := consumer.Consumer{Queue: "orders"}
+	if err := Instrument(&c, &r.Options); err != nil {
+		t.Fatal(err)
+	}
+	ctx := c.Tracer.AttemptStart(t.Context(), amqp.Delivery{MessageId: "m"})
+	c.Tracer.AttemptEnd(ctx, consumer.Event{Err: errors.New("the bank is closed")})
+	for _, a := range r.GetSpans()[0].Attributes {
+		if a.Key == "error.type" && a.Value.AsString() == notCounted {
+			return
+		}
+	}
+	t.Errorf("attributes: %+v", r.GetSpans()[0].Attributes)
 }
