@@ -131,6 +131,9 @@ func (p *Publisher) wait(ctx context.Context, o *outgoing) error {
 	case <-o.done: // both were ready: the outcome says more than ctx
 		return o.err
 	default:
+		if trouble := p.trouble.Load(); trouble != nil {
+			return o.fail(true, fmt.Errorf("publisher: no confirm yet: %s: %w", *trouble, ctx.Err()))
+		}
 		return o.fail(true, fmt.Errorf("publisher: no confirm yet: %w", ctx.Err()))
 	}
 }

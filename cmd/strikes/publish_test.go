@@ -1,10 +1,17 @@
 package main
 
 import (
+	"os"
 	"regexp"
+	"strings"
 	"testing"
+	"time"
 
+	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
+	"github.com/strikesmq/strikes/internal/proctest"
+	"github.com/strikesmq/strikes/internal/servers"
+	"github.com/strikesmq/strikes/internal/servertest"
 )
 
 func TestPublishHelpNamesTheTags(t *testing.T) {
@@ -12,6 +19,37 @@ func TestPublishHelpNamesTheTags(t *testing.T) {
 	for _, tag := range jsonl.Tags() {
 		if !regexp.MustCompile(regexp.QuoteMeta(tag) + `\b`).MatchString(help) {
 			t.Errorf("publish --help does not mention %s", tag)
+		}
+	}
+}
+
+// TestPublishDuringAnAlarm ends soon, and says why: a broker that is short of memory reads nothing from who publishes.
+func TestPublishDuringAnAlarm(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a broker")
+	}
+	broker := servertest.Broker(t, servers.RabbitMQOptions{Config: "vm_memory_high_watermark.absolute = 1MB\n"})
+	env := []string{"AMQP_URL=" + broker.URL}
+	mustOutput(t, with(strikesOn(t, "q", "declare", "q"), env...))
+	for _, interrupt := range []bool{false, true} {
+		timeout := "1s"
+		if interrupt {
+			timeout = "1m"
+		}
+		cmd := with(strikesOn(t, "q", "publish", "--timeout", timeout, "q"), env...)
+		cmd.Stdin = strings.NewReader("an order\n")
+		stdout, stderr := started(t, cmd)
+		proctest.Eventually(t, time.Minute, "it says that the broker blocks", func() bool { return strings.Contains(stderr.String(), "blocked by the broker") })
+		began, want := time.Now(), cli.ExitUnreachable
+		if interrupt {
+			want = cli.ExitInterrupted
+			if err := cmd.Process.Signal(os.Interrupt); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_ = cmd.Wait()
+		if took, code := time.Since(began), cmd.ProcessState.ExitCode(); took > 8*time.Second || code != want || !strings.Contains(stderr.String(), "the broker blocks publishers") {
+			t.Errorf("interrupted %v: exit code %d after %v\n%s%s", interrupt, code, took, stdout, stderr)
 		}
 	}
 }

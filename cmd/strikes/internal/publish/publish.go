@@ -29,8 +29,13 @@ type Options struct {
 	Timeout               time.Duration
 }
 
-// lastConfirms is how long an interrupted publish waits for what it has sent.
-const lastConfirms = 2 * time.Second
+const (
+	// lastConfirms is how long an interrupted publish waits for what it has sent.
+	lastConfirms = 1500 * time.Millisecond
+
+	// lastClose is how long one that failed waits for the end of its connection.
+	lastClose = 500 * time.Millisecond
+)
 
 // Run publishes the messages in files to a queue, or to an exchange with a key.
 func Run(ctx context.Context, s cli.Streams, o Options, key string, files []string) error {
@@ -55,7 +60,7 @@ func Run(ctx context.Context, s cli.Streams, o Options, key string, files []stri
 	if err != nil {
 		return err
 	}
-	pub, err := publisher.New(connect.After(conn, b.DialToPublish), &publisher.Options{ConfirmTimeout: o.Timeout}) //nolint:contextcheck // Close ends it
+	pub, err := publisher.New(connect.After(conn, b.DialToPublish), &publisher.Options{ConfirmTimeout: o.Timeout, Logger: cli.NewLogger(s.Err, false)}) //nolint:contextcheck // Close ends it
 	if err != nil {
 		connect.Close(conn)
 		return err
@@ -75,7 +80,7 @@ func Run(ctx context.Context, s cli.Streams, o Options, key string, files []stri
 	if o.Exchange == "" && errors.Is(err, publisher.ErrUnroutable) {
 		err = fmt.Errorf("%w: %w", o.NoQueue(ctx, b, key, queueinfo.ErrNotFound), err)
 	}
-	if closing := pub.Close(); err == nil {
+	if closing := closeSoon(pub, err != nil); err == nil {
 		err = closing
 	}
 	if !p.used { // the publisher dials for the first message
@@ -83,6 +88,24 @@ func Run(ctx context.Context, s cli.Streams, o Options, key string, files []stri
 	}
 	fmt.Fprintln(s.Err, p.summary())
 	return err
+}
+
+// closeSoon closes a publisher. After a failure it waits for lastClose at most: the broker may confirm nothing, as during an alarm, and
+// the failure says already what is undecided. The process ends then, and what is left of the publisher with it.
+func closeSoon(pub *publisher.Publisher, failed bool) error {
+	closed := make(chan error, 1)
+	go func() { closed <- pub.Close() }()
+	if !failed {
+		return <-closed
+	}
+	limit := time.NewTimer(lastClose)
+	defer limit.Stop()
+	select {
+	case err := <-closed:
+		return err
+	case <-limit.C:
+		return nil
+	}
 }
 
 // publishing is the state of one publish command.
