@@ -13,7 +13,8 @@ import (
 // may panic, or end its goroutine. So its methods are called once, where that ends only the attempt.
 type handlerError struct {
 	err      error         // as the Observer gets it
-	text     string        // for the record; with the origin of a panic
+	message  string        // what its Error returned; for the log
+	text     string        // for the record: the message, and the origin of a panic
 	rejected bool          // wrapped by Reject
 	panicked bool          // a PanicError
 	waits    bool          // wrapped by RetryAfter
@@ -35,7 +36,9 @@ func inspect(err error) *handlerError {
 	var p *PanicError
 	var r *rejection
 	var d *delayed
-	failed := &handlerError{err: err, text: err.Error(), rejected: errors.As(err, &r), panicked: errors.As(err, &p), waits: errors.As(err, &d)}
+	text := err.Error()
+	failed := &handlerError{err: err, message: text, text: text,
+		rejected: errors.As(err, &r), panicked: errors.As(err, &p), waits: errors.As(err, &d)}
 	if failed.panicked {
 		failed.text += "\n" + origin(string(p.Stack))
 	}

@@ -109,8 +109,9 @@ func handle(ctx context.Context, h Handler, d amqp.Delivery) (failed *handlerErr
 // it returns.
 func (s *session) abandon(ctx context.Context, c *call) {
 	s.isolation.abandoned.Add(1)
-	err := fmt.Errorf("%w: %w", context.Cause(c), errAbandoned)   //nolint:contextcheck // c is a context, derived from live
-	c.delivery.end(c, &handlerError{err: err, text: err.Error()}) //nolint:contextcheck // c is a context, derived from live
+	err := fmt.Errorf("%w: %w", context.Cause(c), errAbandoned) //nolint:contextcheck // c is a context, derived from live
+	text := err.Error()
+	c.delivery.end(c, &handlerError{err: err, message: text, text: text}) //nolint:contextcheck // c is a context, derived from live
 	go s.resume(ctx, c.delivery)
 }
 

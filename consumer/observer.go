@@ -62,6 +62,15 @@ type Event struct {
 
 // LogValue returns the fields that a log line needs.
 func (e Event) LogValue() slog.Value {
+	text := ""
+	if e.Err != nil {
+		text = e.Err.Error()
+	}
+	return slog.GroupValue(e.attrs(text)...)
+}
+
+// attrs returns the fields of a log line, with the text of Err.
+func (e Event) attrs(text string) []slog.Attr {
 	attrs := []slog.Attr{slog.String("outcome", string(e.Outcome)), slog.String("queue", e.Queue), slog.String("id", e.ID)}
 	if e.Attempt > 0 {
 		attrs = append(attrs, slog.Int("attempt", e.Attempt))
@@ -76,9 +85,9 @@ func (e Event) LogValue() slog.Value {
 		attrs = append(attrs, slog.Duration("wait", e.Wait))
 	}
 	if e.Err != nil {
-		attrs = append(attrs, slog.String("error", e.Err.Error()))
+		attrs = append(attrs, slog.String("error", text))
 	}
-	return slog.GroupValue(attrs...)
+	return attrs
 }
 
 // observe logs an event, and gives it to the Observer, with what is known of the attempt.
@@ -98,7 +107,7 @@ func (s *session) observe(ctx context.Context, d *delivery, e Event) {
 			e.Err = d.failure
 		}
 	}
-	if logs { // the handler's error is user code, which may panic
+	if logs { // a Logger's handler is user code, which may panic
 		s.guard("Logger", func() { s.log(context.WithoutCancel(ctx), level, d, e) })
 	}
 	if s.Observer != nil {
@@ -110,7 +119,7 @@ func (s *session) observe(ctx context.Context, d *delivery, e Event) {
 var levels = map[Outcome]slog.Level{OutcomeDeadLetter: slog.LevelWarn, OutcomeRetry: slog.LevelDebug}
 
 // log logs a dead letter or a retry. A message without an id has no record, so its line shows the fingerprint by which strikes dead list
-// names it.
+// names it. The error of a handler was read when the handler ended, and is not asked again: it may panic the second time.
 func (s *session) log(ctx context.Context, level slog.Level, d *delivery, e Event) {
 	text := "dead-lettered a message"
 	switch {
@@ -120,7 +129,14 @@ func (s *session) log(ctx context.Context, level slog.Level, d *delivery, e Even
 		text += " without an id: the store has no record of it"
 		e.Limit = 1 // it gets one attempt
 	}
-	attrs := e.LogValue().Group()
+	why := ""
+	switch {
+	case d.failed != nil:
+		why = d.failed.message
+	case e.Err != nil:
+		why = e.Err.Error()
+	}
+	attrs := e.attrs(why)
 	if e.ID == "" {
 		i := slices.IndexFunc(attrs, func(a slog.Attr) bool { return a.Key == "id" })
 		attrs[i] = slog.String("fingerprint", fingerprint.Of(d.MessageId, d.CorrelationId, d.Type, d.Body))
