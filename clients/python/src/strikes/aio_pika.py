@@ -7,8 +7,8 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import time
+import traceback
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -17,6 +17,7 @@ import aiormq
 import aiormq.exceptions as ax
 import pamqp.decode
 import pamqp.exceptions
+import pamqp.frame
 
 from . import queue as queues
 from . import steps
@@ -64,13 +65,14 @@ def is_unconverted(error: Any) -> bool:
 
 
 def is_undecodable(error: Any) -> bool:
-    """Whether a connection was lost because the client could not decode what came."""
-    if isinstance(error, OSError):
-        return error.errno == errno.EOVERFLOW
-    if isinstance(error, pamqp.exceptions.UnmarshalingException):
-        return True
-    network = (ax.AMQPError, EOFError, asyncio.CancelledError, asyncio.TimeoutError, pamqp.exceptions.PAMQPException)
-    return isinstance(error, Exception) and not isinstance(error, network)
+    """Whether a connection was lost because pamqp could not decode a frame: the error was raised while pamqp read one.
+
+    Its type does not tell, because aiormq passes on every error of pamqp's, such as OSError for a time after the year 9999. For a connection
+    that was cut between two frames, aiormq raises a bare Exception.
+    """
+    if not isinstance(error, Exception):
+        return False
+    return any(frame.f_code is pamqp.frame.unmarshal.__code__ for frame, _ in traceback.walk_tb(error.__traceback__))
 
 
 def message_id_of(properties: Any) -> str | bytes:
