@@ -40,5 +40,6 @@ func (a *app) root() *cobra.Command {
 		return group(cmd, args)
 	}
 	connect.CompleteQueues(root)
+	addExamples(root)
 	return cli.Root(a.Streams, root)
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"log/slog"
 	"net/http"
+	"strings"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
@@ -33,7 +34,7 @@ this machine is served. With it, browsers ask for the token and a name, and othe
 		func(ctx context.Context, _ []string) error { return a.console(ctx, o) })
 	f := cmd.Flags()
 	o.at.AddTo(cmd, "127.0.0.1:9463")
-	f.StringVar(&o.allow, "allow", "", "let visitors change things: `VERBS` of "+console.AllVerbs().String()+", or all")
+	f.StringVar(&o.allow, "allow", "", "let visitors change things: `VERBS` of "+strings.ReplaceAll(console.AllVerbs().String(), ",", ", ")+", or all")
 	f.StringArrayVar(&o.queues, "queue", nil, "show this `QUEUE` (repeatable); none: all")
 	f.StringVar(&o.dropDir, "drop-dir", "", "where the verb drop writes its files: `DIRECTORY`; required for it")
 	f.StringVar(&o.path, "path", "", "serve below this `PATH`, such as /ops/strikes")

@@ -19,9 +19,6 @@ with other properties is left as it is and named (exit 2).
 --bind routes messages from an exchange to QUEUE, and may be repeated. The exchange must exist, unless --exchange-type declares it too. In the
 name of the exchange write a colon as \: and a backslash as \\.
 
-  strikes declare --exchange-type topic --bind shop:order.paid --bind shop:order.refunded billing
-  strikes declare --bind 'Contracts\:OrderPaid' billing
-
 --later also declares what long delays need. The queues strikes.later.1m, 10m, 1h, 6h and 24h serve the whole virtual host. QUEUE is bound to the
 exchange strikes.later, over which messages come back; those of a queue that is gone go to strikes.later.lost. From their next session on, all
 unordered consumers of the virtual host move delays over one minute, unless --later-above is negative.`[1:],

@@ -18,16 +18,17 @@ import (
 // missing, one that ends in … may repeat, and QUEUE must be a name that a queue can have. They are checked before run.
 func New(use, short, long string, run func(ctx context.Context, args []string) error) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: use, Short: short, Long: long, Args: cobra.ArbitraryArgs, DisableFlagsInUseLine: true,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := SetFromEnvironment(cmd.Flags()); err != nil {
+		Use: use, Short: short, Long: long, DisableFlagsInUseLine: true,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if err := SetFromEnvironment(cmd.Flags()); err != nil { // a flag may take the place of an argument
 				return err
 			}
 			if err := checkArguments(cmd, args); err != nil {
 				return seeHelp(cmd, err)
 			}
-			return run(cmd.Context(), args)
+			return nil
 		},
+		RunE: func(cmd *cobra.Command, args []string) error { return run(cmd.Context(), args) },
 	}
 	if !strings.Contains(use, "FILE") && !strings.Contains(use, "CMD") {
 		cmd.ValidArgsFunction = cobra.NoFileCompletions

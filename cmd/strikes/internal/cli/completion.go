@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// loadingCompletions is how each shell takes its script: for the session, then for every later one.
+// loadingCompletions is how each shell loads its script: for the session, then for every later one.
 var loadingCompletions = map[string][2]string{
 	"bash":       {"source <(strikes completion bash)", "strikes completion bash > /etc/bash_completion.d/strikes"},
 	"zsh":        {"source <(strikes completion zsh)", `strikes completion zsh > "${fpath[1]}/_strikes"`},
@@ -22,11 +22,12 @@ func addCompletion(root *cobra.Command) {
 		return
 	}
 	completion.Short, completion.Long = "print a completion script for a shell", "The script completes commands, flags, the values of flags, and names of queues, which it asks the broker's management API for."
+	completion.Example = "  " + loadingCompletions["bash"][0]
 	completion.RunE, completion.Args = runGroup, cobra.ArbitraryArgs
 	for _, shell := range completion.Commands() {
 		load := loadingCompletions[shell.Name()]
 		shell.Short = "print a completion script for " + shell.Name()
-		shell.Long = fmt.Sprintf("For this session:\n\n  %s\n\nFor all later ones:\n\n  %s", load[0], load[1])
+		shell.Long, shell.Example = "", fmt.Sprintf("  # for this session\n  %s\n  # for all later ones\n  %s", load[0], load[1])
 		if flag := shell.Flags().Lookup("no-descriptions"); flag != nil {
 			flag.Usage = "complete without descriptions"
 		}

@@ -40,6 +40,7 @@ func helpCommand() *cobra.Command {
 		of.InitDefaultHelpFlag()
 		return of.Help()
 	})
+	cmd.Example = "  strikes help consume\n  strikes help dead replay"
 	return cmd
 }
 
@@ -56,6 +57,9 @@ func subcommand(of *cobra.Command, name string) *cobra.Command {
 func help(cmd *cobra.Command, width int) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n\nUsage:\n  %s\n", wrapped(cmd.CommandPath()+" - "+cmd.Short, width), usageLine(cmd))
+	if cmd.Example != "" {
+		fmt.Fprintf(&b, "\nExamples:\n%s\n", cmd.Example)
+	}
 	if cmd.Long != "" {
 		fmt.Fprintf(&b, "\n%s\n", wrapped(cmd.Long, width))
 	}
@@ -64,7 +68,7 @@ func help(cmd *cobra.Command, width int) string {
 	}
 	for _, sub := range cmd.Commands() {
 		if sub.IsAvailableCommand() {
-			fmt.Fprintf(&b, "  %-11s %s\n", sub.Name(), sub.Short)
+			fmt.Fprintf(&b, "  %-11s %s\n", sub.Name(), strings.ReplaceAll(wrapped(sub.Short, width-14), "\n", "\n"+strings.Repeat(" ", 14)))
 		}
 	}
 	if cmd.HasAvailableLocalFlags() {
@@ -114,8 +118,10 @@ func usageLine(cmd *cobra.Command) string {
 	return line
 }
 
-// mostWidth keeps lines of help readable.
-const mostWidth = 110
+const (
+	usualWidth = 80  // for a pager, whose width is unknown
+	mostWidth  = 110 // keeps lines of help readable
+)
 
 // helpWidth is that of the terminal, if it is one.
 func helpWidth(out io.Writer) int {
@@ -124,7 +130,7 @@ func helpWidth(out io.Writer) int {
 			return min(width, mostWidth)
 		}
 	}
-	return mostWidth
+	return usualWidth
 }
 
 // wrapped fills the paragraphs of a text to a width. An indented line stays as it is.

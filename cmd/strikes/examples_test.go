@@ -1,0 +1,112 @@
+//go:build unix
+
+package main
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/clitest"
+)
+
+// calls finds the call of strikes in a line of an example.
+var calls = regexp.MustCompile(`\bstrikes( [^|)>]*)?`)
+
+// TestExamples: the help of every command shows within 24 lines what it is for and an example, each of which the parser takes.
+func TestExamples(t *testing.T) {
+	sh, recorded := recorder(t, "strikes")
+	var script, of []string
+	shown := map[string]bool{}
+	for _, path := range commandPaths(wholeRoot()) {
+		shown[path] = true
+		top := helpOf(t, path)
+		if len(top) > 24 {
+			top = top[:24]
+		}
+		if !strings.HasPrefix(top[0], path+" - ") {
+			t.Errorf("the help of %s begins with %q", path, top[0])
+		}
+		lines := exampleLines(top)
+		if len(lines) == 0 {
+			t.Errorf("the help of %s shows no example in its first 24 lines:\n%s", path, strings.Join(top, "\n"))
+		}
+		for _, line := range lines {
+			script, of = append(script, calls.FindString(line)), append(of, path)
+		}
+	}
+	for path := range examples {
+		if !shown[path] {
+			t.Errorf("there are examples of %q, which is no command", path)
+		}
+	}
+	sh(strings.Join(script, "\n"))
+	for i, args := range recorded() {
+		root := wholeRoot()
+		cmd, rest, err := root.Traverse(args)
+		if err == nil {
+			err = cmd.ParseFlags(rest)
+		}
+		if err == nil {
+			err = cmd.ValidateArgs(cmd.Flags().Args())
+		}
+		if err != nil || !strings.HasPrefix(cmd.CommandPath()+" ", of[i]+" ") || cmd.HasSubCommands() {
+			t.Errorf("an example of %s, %q, is one of %s: %v", of[i], script[i], cmd.CommandPath(), err)
+		}
+	}
+}
+
+// TestHelpFits80Columns: the help is read through pagers, too. A word that is longer stays whole.
+func TestHelpFits80Columns(t *testing.T) {
+	for _, path := range commandPaths(wholeRoot()) {
+		for _, line := range helpOf(t, path) {
+			if len([]rune(line)) > 80 && len(strings.Fields(line)) > 1 {
+				t.Errorf("the help of %s has a line of %d columns: %s", path, len([]rune(line)), line)
+			}
+		}
+	}
+}
+
+// wholeRoot returns the root with the commands that cobra adds when it runs.
+func wholeRoot() *cobra.Command {
+	root := new(app).root()
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	return root
+}
+
+// commandPaths are those of a command and of all below it that its help shows.
+func commandPaths(cmd *cobra.Command) (paths []string) {
+	paths = append(paths, cmd.CommandPath())
+	for _, sub := range cmd.Commands() {
+		if !sub.Hidden {
+			paths = append(paths, commandPaths(sub)...)
+		}
+	}
+	return paths
+}
+
+// helpOf returns the lines that a command prints with --help.
+func helpOf(t *testing.T, path string) []string {
+	t.Helper()
+	var out clitest.Output
+	if code := run(t.Context(), cli.Streams{Out: &out, Err: &out}, append(strings.Fields(path), "--help")); code != 0 {
+		t.Errorf("%s --help: exit code %d: %s", path, code, &out)
+	}
+	return strings.Split(out.String(), "\n")
+}
+
+// exampleLines are the command lines below the heading Examples.
+func exampleLines(help []string) (lines []string) {
+	_, after, _ := strings.Cut(strings.Join(help, "\n"), "\nExamples:\n")
+	examples, _, _ := strings.Cut(after, "\n\n")
+	for line := range strings.SplitSeq(examples, "\n") {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
