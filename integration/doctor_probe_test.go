@@ -171,7 +171,7 @@ func TestDoctorProbesOverAMQP(t *testing.T) {
 	b := newTopo(t)
 	q := b.name()
 	on(quorum)(b, q)
-	if proven, codes, findings := b.probe(inspect.Need{Queue: q}); proven != 1 || codes != "probe-refused" || !strings.Contains(findings[0].Seen, "set Management to") {
+	if proven, codes, findings := b.probe(inspect.Need{Queue: q}); proven != 1 || codes != "probe-refused" || !strings.Contains(findings[0].Seen, "give the URL of the management API (Management)") {
 		t.Errorf("proven %d, found %v", proven, findings)
 	}
 	named := b.name()

@@ -149,7 +149,7 @@ func TestTopologyByPolicy(t *testing.T) {
 			b.rejectsLand(q, "", q)
 			need.Management = ""
 			var refused *topology.RefusedError
-			if err := topology.Check(t.Context(), b.conn, need); !errors.As(err, &refused) || !strings.Contains(err.Error(), "set Management to") {
+			if err := topology.Check(t.Context(), b.conn, need); !errors.As(err, &refused) || !strings.Contains(err.Error(), "give the URL of the management API (Management)") {
 				t.Errorf("over AMQP: got %v, want a refusal that names Management", err)
 			}
 		})

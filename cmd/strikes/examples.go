@@ -78,6 +78,7 @@ var examples = map[string][]string{
 	"strikes doctor": {
 		"strikes doctor",
 		"strikes doctor orders --probe",
+		"strikes doctor orders --fix --dry-run",
 	},
 	"strikes export": {
 		"strikes export",

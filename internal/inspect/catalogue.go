@@ -44,7 +44,7 @@ const (
 var unreadable = text{
 	Error, "the declaration of the queue cannot be read: {reason}",
 	"requeued messages may lose their position, and rejected ones may be lost",
-	"set Management to the URL of the management API, or grant the permission to configure the queue " +
+	"give the URL of the management API (Management), or grant the permission to configure the queue " +
 		"(nothing is created or changed with it); or set a check of your own",
 }
 
@@ -94,12 +94,12 @@ var texts = map[string]text{
 	"not-seen": {
 		Warning, "the management API was not asked",
 		"policies, bindings, consumers and the dead-letter queue may be wrong: AMQP does not report them",
-		"set Management to the URL of the management API",
+		"give the URL of the management API (Management)",
 	},
 	"management-unreachable": {
 		Warning, "the management API does not answer: {reason}",
 		"policies and the bindings of the dead-letter exchange were not checked: only the API reports them",
-		"correct Management, the URL of the management API, or leave it empty",
+		"correct the URL of the management API (Management), or leave it empty",
 	},
 
 	// The queue itself

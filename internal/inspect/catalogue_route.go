@@ -6,13 +6,15 @@ var routeTexts = map[string]text{
 	CodeNoDeadLetterExchange: {
 		Error, "neither an argument nor a policy of the queue names a dead-letter exchange",
 		lostSilently,
-		"set a policy with dead-letter-exchange, or declare the queue again with x-dead-letter-exchange; or set AllowDrop to accept the loss",
+		"set a policy with dead-letter-exchange, or declare the queue again with x-dead-letter-exchange; " +
+			"or let its consumers accept the loss (AllowDrop)",
 	},
 	CodeDeadLetterUnproven: {
 		Error, "no argument of the queue names a dead-letter exchange; AMQP cannot see whether a policy does",
 		"without one, " + lostSilently,
-		"if a policy sets it, set Management to the URL of the management API; else set a policy with dead-letter-exchange, " +
-			"or declare the queue again with x-dead-letter-exchange; or set AllowDrop to accept the loss",
+		"if a policy sets it, give the URL of the management API (Management); else set a policy with dead-letter-exchange, " +
+			"or declare the queue again with x-dead-letter-exchange; " +
+			"or let its consumers accept the loss (AllowDrop)",
 	},
 	CodeExchangeMissing: {
 		Error, "the dead-letter exchange {exchange} does not exist",
@@ -27,7 +29,7 @@ var routeTexts = map[string]text{
 	"bindings-unknown": {
 		Warning, "the bindings of the dead-letter exchange {exchange} cannot be seen over AMQP",
 		"with nothing bound to it, " + lostSilently,
-		"set Management to the URL of the management API, which shows them",
+		"give the URL of the management API (Management), which shows them",
 	},
 	CodeUnbound: {
 		Error, "nothing is bound to the dead-letter exchange {exchange}",

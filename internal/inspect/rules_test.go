@@ -192,7 +192,7 @@ func TestFindingsNameWhatTheySaw(t *testing.T) {
 		{"limit -1", changes(on(4, 0), with(queueinfo.ArgDeliveryLimit, int64(-1))), []string{"delivery limit -1 on RabbitMQ 4.0", "set delivery-limit=1000 by policy"}},
 		{"default limit", changes(without(queueinfo.ArgDeliveryLimit)), []string{"20", "4.3", "policy"}},
 		{"tail", changes(on(3, 10), without(queueinfo.ArgDeliveryLimit)), []string{"3.10", "x-delivery-limit=1000", "policy"}},
-		{"tail, policy not seen", changes(overAMQP, on(3, 10), without(queueinfo.ArgDeliveryLimit)), []string{"set Management to the URL"}},
+		{"tail, policy not seen", changes(overAMQP, on(3, 10), without(queueinfo.ArgDeliveryLimit)), []string{"give the URL of the management API (Management)"}},
 	}
 	for _, tt := range tests {
 		f := sound()

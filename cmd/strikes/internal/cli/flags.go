@@ -98,8 +98,7 @@ func refusedValue(flag *pflag.Flag, called, value string, err error) error {
 
 // inFlags has the command's words for settings that the library names in its texts.
 var inFlags = strings.NewReplacer(
-	"set Management to", "set --management-url to", "correct Management,", "correct --management-url,",
-	"set AllowDrop to", "set --allow-drop to",
+	"(Management)", "(--management-url)", "(AllowDrop)", "(--allow-drop)",
 	"set HoldLanes and Lane to", "set --hold-lanes and --lane-header to",
 	"topology.Declare with Later", "strikes declare --later QUEUE",
 )

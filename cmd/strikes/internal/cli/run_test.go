@@ -34,7 +34,7 @@ func TestErrorsArePlain(t *testing.T) {
 		`deadletter: queue "q": counter: look up: store away`:                `queue "q": look up: store away`,
 		"topology: declare: denied":                                          "declare: denied",
 		"the counter: is kept":                                               "the counter: is kept",
-		"set Management to the URL; or set AllowDrop to accept":              "set --management-url to the URL; or set --allow-drop to accept",
+		"give the URL (Management); or accept the loss (AllowDrop)":          "give the URL (--management-url); or accept the loss (--allow-drop)",
 		"declare it again with x-delivery-limit=1100 and more":               "declare it again with x-delivery-limit=1100 (strikes declare --delivery-limit 1100) and more",
 		"its queues do not exist; declare them: topology.Declare with Later": "its queues do not exist; declare them: strikes declare --later QUEUE",
 		"its lanes are held: set HoldLanes and Lane to consume it":           "its lanes are held: set --hold-lanes and --lane-header to consume it",
@@ -50,8 +50,8 @@ func TestErrorsArePlain(t *testing.T) {
 
 // TestInFlagsTwice: a text that passes through two printers names each command once.
 func TestInFlagsTwice(t *testing.T) {
-	once := InFlags("declare it again with x-delivery-limit=20 and its other arguments, or set AllowDrop to accept the loss")
-	if want := "declare it again with x-delivery-limit=20 (strikes declare --delivery-limit 20) and its other arguments, or set --allow-drop to accept the loss"; once != want {
+	once := InFlags("declare it again with x-delivery-limit=20 and its other arguments, or let its consumers accept the loss (AllowDrop)")
+	if want := "declare it again with x-delivery-limit=20 (strikes declare --delivery-limit 20) and its other arguments, or let its consumers accept the loss (--allow-drop)"; once != want {
 		t.Errorf("%q, want %q", once, want)
 	}
 	if twice := InFlags(once); twice != once {
