@@ -4,6 +4,7 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -50,18 +51,7 @@ func (a *Admin) Lanes(ctx context.Context, vhost, queue string) ([]HeldLane, err
 	if a.refuse != nil {
 		return nil, a.refuse
 	}
-	var out []HeldLane
-	for at := 0; ; at += lanesListed {
-		some, read, err := a.listLanes(ctx, vhost, queue, at, lanesListed)
-		if err != nil {
-			return nil, err
-		}
-		if out = append(out, some...); read < lanesListed {
-			break
-		}
-	}
-	slices.SortStableFunc(out, bySince)
-	return out, nil
+	return a.someLanes(ctx, vhost, queue, 0, math.MaxInt)
 }
 
 // LanePage returns a page of the held lanes of a queue, in the order of Lanes: it begins after skip lanes, and most limits its length.
@@ -74,9 +64,25 @@ func (a *Admin) LanePage(ctx context.Context, vhost, queue string, skip, most in
 	if err != nil || skip < 0 || most < 1 || skip >= n {
 		return nil, n, err
 	}
-	lanes, _, err = a.listLanes(ctx, vhost, queue, skip, most)
-	slices.SortStableFunc(lanes, bySince)
+	lanes, err = a.someLanes(ctx, vhost, queue, skip, most)
 	return lanes, n, err
+}
+
+// someLanes reads lanes in as many round trips as they take, however many are asked for, so that none occupies the store for long.
+func (a *Admin) someLanes(ctx context.Context, vhost, queue string, skip, most int) (out []HeldLane, err error) {
+	for most > 0 {
+		part := min(most, lanesListed)
+		some, read, err := a.listLanes(ctx, vhost, queue, skip, part)
+		if err != nil {
+			return nil, err
+		}
+		if out = append(out, some...); read < part {
+			break
+		}
+		skip, most = skip+part, most-part
+	}
+	slices.SortStableFunc(out, bySince)
+	return out, nil
 }
 
 // listLanes also returns how many entries it read: lanes lacks the expired ones.

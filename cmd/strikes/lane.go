@@ -27,6 +27,7 @@ HELD BY is the message that must be handled or dropped next, by its fingerprint 
 that are neither handled nor dropped.`[1:],
 		func(ctx context.Context, args []string) error { return c.ListLanes(ctx, args[0]) })
 	c.AddRecords(cmd)
+	cmd.Flags().IntVar(&c.Limit, "limit", 100, "list `N` at most, those that are held longest; 0: all")
 	cli.JSON(cmd.Flags(), &c.JSON, "print one JSON object a lane")
 	return cmd
 }

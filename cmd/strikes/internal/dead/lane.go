@@ -1,10 +1,12 @@
 package dead
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"strings"
 	"time"
 
@@ -61,8 +63,11 @@ func (c *Lanes) AddDrop(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&c.To, "to", "", "append what is dropped to `FILE`, which is on disk before it is taken off; required")
 }
 
-// ListLanes lists the held lanes of a queue.
+// ListLanes lists the held lanes of a queue, Limit at most.
 func (c *Command) ListLanes(ctx context.Context, queue string) error {
+	if c.Limit < 0 {
+		return cli.Refused("limit", c.Limit, "0 or more")
+	}
 	vhost := c.VHost
 	if vhost == "" {
 		b, err := c.Broker()
@@ -76,11 +81,11 @@ func (c *Command) ListLanes(ctx context.Context, queue string) error {
 		return err
 	}
 	defer store.Close()
-	held, err := store.Admin().Lanes(ctx, vhost, queue)
+	held, all, err := store.Admin().LanePage(ctx, vhost, queue, 0, cmp.Or(c.Limit, math.MaxInt))
 	if err != nil {
 		return err
 	}
-	if len(held) == 0 {
+	if all == 0 {
 		if err := c.RefuseMissing(ctx, queue); err != nil {
 			return err
 		}
@@ -92,7 +97,13 @@ func (c *Command) ListLanes(ctx context.Context, queue string) error {
 			return err
 		}
 	}
-	return out.Flush()
+	if err := out.Flush(); err != nil {
+		return err
+	}
+	if c.Limit > 0 && all > c.Limit {
+		fmt.Fprintf(c.Err, "%d of %d held lanes, longest held first: --limit 0 lists all\n", len(held), all)
+	}
+	return nil
 }
 
 // Replay publishes the dead letters of a lane in their order, until it is released. With All it does so for one lane after the other,
@@ -161,10 +172,10 @@ func (c *Lanes) replayAll(ctx context.Context, queue string) error {
 		fmt.Fprintln(c.Err, term.Printable(err.Error(), ""))
 		err = nil
 	}
-	ended(replayed, err)
 	if err == nil && released < len(held) {
-		err = fmt.Errorf("%d of %s of queue %s stay held: see above", len(held)-released, printable.Plural(len(held), "lane"), term.Shown(queue))
+		err = fmt.Errorf("%d of %s of queue %s stay held", len(held)-released, printable.Plural(len(held), "lane"), term.Shown(queue))
 	}
+	ended(replayed, err)
 	return q.fail(err)
 }
 
