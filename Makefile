@@ -102,6 +102,9 @@ lanes: ## hold, replay and release 100 lanes of 20,000 messages under faults, ho
 	@$(SETUP) -need rabbitmq,redis go test ./integration -count=1 -timeout 1h -v -run '^TestHoldQueue$$' -lanes.messages 4000 -lanes.faults 36 -lanes.restarts 3 $(LANES)
 	@(cd consumer && go test -count=1 -timeout 4h -v -run '^TestSimulationLanes$$' -sim.from 10000 -sim.n 100000)
 
+lanes-scale: ## judge how long a start, status and lane list take with 1,000,000 blocked messages; Redis needs 1 GB
+	@$(SETUP) -need rabbitmq,redis go test ./integration -count=1 -timeout 30m -v -run '^TestManyBlockedLanes$$' -scale.lanes 100000 -scale.deep 300000 -scale.judge
+
 later: ## kill 500 processes while 10,000 delayed messages wait in the later lane
 	@$(SETUP) -need rabbitmq,redis go test ./integration -count=1 -timeout 1h -v -run '^TestLaterKilled$$' -later.messages 10000 -later.kills 100 -later.delay 40s
 

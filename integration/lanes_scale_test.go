@@ -1,0 +1,229 @@
+package integration
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/proctest"
+)
+
+var (
+	scaleLanes = flag.Int("scale.lanes", 300, "blocked lanes of TestManyBlockedLanes, with 10 messages each; make lanes-scale has 100000")
+	scaleDeep  = flag.Int("scale.deep", 2000, "blocked messages in one lane of TestManyBlockedLanes; make lanes-scale has 300000")
+	scaleJudge = flag.Bool("scale.judge", false, "fail if TestManyBlockedLanes takes longer than its goals")
+)
+
+// The goals of TestManyBlockedLanes.
+const (
+	firstHandledGoal = 2 * time.Second
+	stallGoal        = 20 * time.Millisecond // of another client of the store
+	viewGoal         = 500 * time.Millisecond
+)
+
+// TestManyBlockedLanes starts a consumer on a queue with many blocked lanes, and on one with many messages in one lane. A message of a
+// free lane is handled, and one of a blocked lane is dead-lettered without an attempt. status and lane list show a page. With -scale.judge
+// it fails if one of them takes longer than its goal, or occupies the store for longer.
+func TestManyBlockedLanes(t *testing.T) {
+	strikes := strikesBinary(t)
+	for _, c := range []struct{ lanes, messages int }{{*scaleLanes, 10}, {1, *scaleDeep}} {
+		t.Run(fmt.Sprintf("%d with %d", c.lanes, c.messages), func(t *testing.T) {
+			l := newLaneQueue(t)
+			w := watchStalls(t)
+			l.block(t, w.rdb, c.lanes, c.messages)
+			w.longest(t) // the fixture is no subject of the test
+
+			publishBodies(t, l.name, 0, 2, func(i int) string { return []string{"x free", "x lane0"}[i] })
+			begun := time.Now()
+			l.consume(t, nil)
+			l.wantRan(t, "0")
+			within(t, "the first message is handled", time.Since(begun), firstHandledGoal)
+			l.awaitDead(t, 1)
+			last := l.laneKey(fmt.Sprint("lane", c.lanes-1))
+			proctest.Eventually(t, 5*time.Minute, "a consumer that has read all blocked lanes", func() bool {
+				left, err := w.rdb.PTTL(t.Context(), last).Result()
+				return err == nil && left > 2*fixtureTTL
+			})
+			t.Logf("all blocked lanes are read %v after the start", time.Since(begun).Round(time.Millisecond))
+			w.judge(t, "the consumer")
+			if ran := l.ran(); len(ran) != 1 {
+				t.Errorf("handled %q", ran)
+			}
+
+			out := l.run(t, strikes, "status", l.name)
+			if want := fmt.Sprintf("lanes      %d held", c.lanes); !strings.Contains(out, want) {
+				t.Errorf("status lacks %q:\n%s", want, out)
+			}
+			w.judge(t, "status")
+			out = l.run(t, strikes, "lane", "list", l.name)
+			if lines := strings.Count(out, "\nlane"); lines != min(100, c.lanes) {
+				t.Errorf("lane list has %d lanes:\n%s", lines, out)
+			}
+			w.judge(t, "lane list")
+			begun = time.Now()
+			state, err := l.counts.Admin().Lane(t.Context(), "/", l.name, "lane0")
+			need(t, err)
+			within(t, "reading one lane", time.Since(begun), viewGoal)
+			if want := c.messages + 1; state.Messages != want || len(state.Dead()) != min(want, 500) {
+				t.Errorf("%d messages, %d dead letters of the first %d; want %d messages", state.Messages, len(state.Dead()), len(state.Open), want)
+			}
+			w.judge(t, "reading one lane")
+		})
+	}
+}
+
+// fixtureTTL tells a lane that the consumer has read, and renewed for 30 days, from one that it has not.
+const fixtureTTL = time.Hour
+
+func (l *laneQueue) laneKey(lane string) string {
+	return l.prefix + ":{%2F/" + l.name + "}:lane:" + counter.LaneHash(lane)
+}
+
+// block writes lanes that are blocked, as the steps of consumers leave them, into the store.
+func (l *laneQueue) block(t *testing.T, rdb *redis.Client, lanes, messages int) {
+	t.Helper()
+	ctx, q := t.Context(), l.prefix+":{%2F/"+l.name+"}:"
+	begun := time.Now().Add(-time.Hour)
+	const most = 5000 // messages in one round trip
+	pipe := rdb.Pipeline()
+	flush := func() {
+		if _, err := pipe.Exec(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	written := 0
+	for i := range lanes {
+		name := fmt.Sprint("lane", i)
+		key, since := l.laneKey(name), begun.Add(time.Duration(i)*time.Millisecond)
+		pipe.ZAdd(ctx, q+"lanes", redis.Z{Score: float64(since.UnixMilli()), Member: counter.LaneHash(name)})
+		pipe.HSet(ctx, key, "name", name, "since", since.UnixMicro(), "last", messages, "held", since.UnixMilli(), "owner", "before", "number", messages,
+			"said", fmt.Sprint("HELD ", messages))
+		for at := 1; at <= messages; at += 100 {
+			var open, letters, names []redis.Z
+			for n := at; n < at+100 && n <= messages; n++ {
+				id, kind := fmt.Sprint(name, ".", n), "b"
+				if n == 1 {
+					kind = "d" // it has a tombstone
+				}
+				letter := counter.LaneHash(id) + ":0"
+				open = append(open, redis.Z{Score: float64(n), Member: n})
+				letters = append(letters, redis.Z{Score: float64(n), Member: fmt.Sprintf("%s %s %d %s", kind, letter, n, id)})
+				names = append(names, redis.Z{Member: fmt.Sprintf("%s %016d before 0", letter, n)})
+			}
+			pipe.ZAdd(ctx, key+":open", open...)
+			pipe.ZAdd(ctx, key+":letters", letters...)
+			pipe.ZAdd(ctx, key+":names", names...)
+			if written += len(open); written >= most {
+				flush()
+				written = 0
+			}
+		}
+		for _, suffix := range []string{"", ":open", ":letters", ":names"} {
+			pipe.PExpire(ctx, key+suffix, fixtureTTL)
+		}
+	}
+	pipe.Set(ctx, q+"lanes:owner", "before", fixtureTTL)
+	pipe.HSet(ctx, q+"lanes:behind", "count", lanes*(messages-1))
+	pipe.PExpire(ctx, q+"lanes", fixtureTTL)
+	pipe.PExpire(ctx, q+"lanes:behind", fixtureTTL)
+	flush()
+}
+
+// run runs the command three times, and returns what it printed. The fastest is judged, because a busy machine makes each one slower.
+// The exit code is not judged: the dead letters of the fixture are not in the broker.
+func (l *laneQueue) run(t *testing.T, strikes string, args ...string) (printed string) {
+	t.Helper()
+	fastest := time.Duration(math.MaxInt64)
+	for range 3 {
+		cmd := exec.CommandContext(t.Context(), strikes, args...)
+		cmd.Env = append(os.Environ(), "AMQP_URL="+brokerURL(t), "REDIS_URL="+redisURL(t), "STRIKES_PREFIX="+l.prefix, "STRIKES_MANAGEMENT_URL="+managementURL(t))
+		begun := time.Now()
+		out, err := cmd.CombinedOutput()
+		fastest = min(fastest, time.Since(begun))
+		if err != nil && cmd.ProcessState == nil {
+			t.Fatal(err)
+		}
+		printed = string(out)
+	}
+	within(t, strings.Join(args[:len(args)-1], " "), fastest, viewGoal)
+	return printed
+}
+
+func within(t *testing.T, what string, took, goal time.Duration) {
+	t.Helper()
+	t.Logf("%s: %v (goal %v)", what, took.Round(time.Millisecond), goal)
+	if *scaleJudge && took > goal {
+		t.Errorf("%s took %v, want %v at most", what, took, goal)
+	}
+}
+
+// stallWatch sees how long the store is occupied.
+type stallWatch struct {
+	rdb  *redis.Client
+	wait atomic.Int64 // longest of a client that does nothing but ping, in ns
+}
+
+// watchStalls watches the store until the test ends.
+func watchStalls(t *testing.T) *stallWatch {
+	t.Helper()
+	opts, err := redis.ParseURL(redisURL(t))
+	need(t, err)
+	w := &stallWatch{rdb: redis.NewClient(opts)}
+	t.Cleanup(func() { need(t, w.rdb.Close()) })
+	opts.PoolSize = 1
+	pinger := redis.NewClient(opts)
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for ctx.Err() == nil {
+			if begun := time.Now(); pinger.Ping(ctx).Err() == nil {
+				w.wait.Store(max(w.wait.Load(), int64(time.Since(begun))))
+			}
+		}
+	}()
+	t.Cleanup(func() { cancel(); <-done; need(t, pinger.Close()) })
+	for name, value := range map[string]string{"slowlog-log-slower-than": "200", "slowlog-max-len": "2000"} {
+		before, err := w.rdb.ConfigGet(ctx, name).Result()
+		need(t, err)
+		need(t, w.rdb.ConfigSet(ctx, name, value).Err())
+		t.Cleanup(func() { need(t, w.rdb.ConfigSet(context.WithoutCancel(ctx), name, before[name]).Err()) })
+	}
+	return w
+}
+
+// longest returns the longest command since it was called last, and how long the pinging client waited at most.
+func (w *stallWatch) longest(t *testing.T) (command redis.SlowLog, wait time.Duration) {
+	t.Helper()
+	entries, err := w.rdb.SlowLogGet(t.Context(), -1).Result()
+	need(t, err)
+	need(t, w.rdb.SlowLogReset(t.Context()).Err())
+	for _, e := range entries {
+		if own := slices.Contains([]string{"slowlog", "config"}, strings.ToLower(e.Args[0])); !own && e.Duration > command.Duration {
+			command = e
+		}
+	}
+	return command, time.Duration(w.wait.Swap(0))
+}
+
+// judge prints what the store was occupied with. It judges by the longest command: a busy machine also makes a client wait.
+func (w *stallWatch) judge(t *testing.T, during string) {
+	t.Helper()
+	command, wait := w.longest(t)
+	text := strings.Join(command.Args, " ")
+	t.Logf("%s: the longest command took %v; another client waited for %v: %.120q", during, command.Duration, wait.Round(10*time.Microsecond), text)
+	if *scaleJudge && command.Duration > stallGoal {
+		t.Errorf("%s occupied the store for %v, want %v at most", during, command.Duration, stallGoal)
+	}
+}
