@@ -106,6 +106,7 @@ func TestScale(t *testing.T) {
 		{"dead letters", s.at("dead", "queue", crowded), crowded},
 	} {
 		first := b.measure(screen.at)
+		b.gone("Asking the broker")
 		if text := b.text("main"); !strings.Contains(text, screen.has) {
 			t.Errorf("%s does not show %s:\n%.2000s", screen.at, screen.has, text)
 		}

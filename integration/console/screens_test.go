@@ -18,7 +18,7 @@ func screens(s *site) []struct{ name, at string } {
 		{"queue", s.at("queue", "queue", "orders")},
 		{"doctor", s.at("doctor", "queue", "emails")},
 		{"examination", s.at("doctor")},
-		{"several", s.at("change", "verb", "pause", "queue", "orders", "queue", "payments")},
+		{"several", s.at("change", "verb", "pause", "pick-queue", "orders") + "&pick-queue=payments"},
 		{"repair", s.at("change", "verb", "repair", "queue", "emails")},
 		{"dead", s.at("dead", "queue", "payments")},
 		{"message", s.at("message", "queue", "payments", "id", "pay-4103")},
