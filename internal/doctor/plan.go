@@ -154,20 +154,11 @@ func (p patient) route(fix *Fix, exchange, kind string) {
 		p.end(fix, exchange, kind)
 		return
 	}
-	if back := func(b string) bool { return b == p.Name }; slices.ContainsFunc(destinations(have), back) {
+	if len(p.Known.TraceThrough(p.Queue, exchange).Loops) > 0 {
 		fix.refuse("the exchange %q exists, and leads back to the queue", exchange)
 		return
 	}
 	p.end(fix, exchange, have.Kind)
-}
-
-func destinations(x inspect.Exchange) (names []string) {
-	for _, b := range x.Bindings {
-		if b.DestinationType == "queue" {
-			names = append(names, b.Destination)
-		}
-	}
-	return names
 }
 
 // end binds a dead-letter queue to the exchange of this type, and declares it unless it exists.

@@ -292,6 +292,12 @@ func TestPlanKeepsDeadLetters(t *testing.T) {
 		"the usual exchange is there as direct": {changes(without(queueinfo.ArgDeadLetterExchange), exchange("q.dlx", "direct")), "", nil,
 			`the exchange "q.dlx" is direct: no binding takes every dead letter`},
 		"the usual exchange leads back": {changes(without(queueinfo.ArgDeadLetterExchange), exchange("q.dlx", "fanout", toQueue("q"))), "", nil, "leads back to the queue"},
+		"the usual exchange leads back through another": {changes(without(queueinfo.ArgDeadLetterExchange),
+			exchange("q.dlx", "fanout", management.Binding{Destination: "mid", DestinationType: "exchange"}), exchange("mid", "fanout", toQueue("q"))),
+			"", nil, "leads back to the queue"},
+		"the usual exchange leads back through a queue": {changes(without(queueinfo.ArgDeadLetterExchange), exchange("q.dlx", "fanout", toQueue("q.wait")),
+			keeps("q.wait", queueinfo.ArgTTL, int64(1000), queueinfo.ArgDeadLetterExchange, "", queueinfo.ArgDeadLetterKey, "q")),
+			"", nil, "leads back to the queue"},
 	} {
 		f := examined(t)
 		for _, change := range tc.f {

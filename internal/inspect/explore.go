@@ -40,7 +40,7 @@ func (g Gatherer) explore(ctx context.Context, f *Facts) error {
 }
 
 // lookUpNamed looks for the exchange and the dead-letter queue with the usual names if dead letters reach no queue or come back: the
-// plan that fixes the route depends on them.
+// plan that fixes the route depends on them, and on where the exchange leads.
 func (g Gatherer) lookUpNamed(ctx context.Context, f *Facts) error {
 	if !g.closely || len(f.Route.Landings) > 0 && len(f.Route.Loops) == 0 {
 		return nil
@@ -55,9 +55,24 @@ func (g Gatherer) lookUpNamed(ctx context.Context, f *Facts) error {
 		}
 	}
 	if _, looked := f.Known.Queues[queue]; !looked {
-		return g.lookUp(ctx, f, Node{Name: queue})
+		if err := g.lookUp(ctx, f, Node{Name: queue}); err != nil {
+			return err
+		}
 	}
-	return nil
+	for {
+		wanted := f.Known.TraceThrough(f.Queue, exchange).wanted
+		for _, n := range wanted {
+			if len(f.Known.Exchanges)+len(f.Known.Queues) >= maxNodes {
+				return nil
+			}
+			if err := g.lookUp(ctx, f, n); err != nil {
+				return err
+			}
+		}
+		if len(wanted) == 0 {
+			return nil
+		}
+	}
 }
 
 // lookUp adds a node to what is known. Without the API it asks AMQP, which knows less.

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 
+	amqp "github.com/rabbitmq/amqp091-go"
+
 	"github.com/strikesmq/strikes/internal/management"
 	"github.com/strikesmq/strikes/internal/queueinfo"
 )
@@ -124,6 +126,12 @@ func (g Graph) Trace(of queueinfo.Queue) Route {
 		}
 	}
 	return r
+}
+
+// TraceThrough is Trace for the queue with another dead-letter exchange.
+func (g Graph) TraceThrough(of queueinfo.Queue, exchange string) Route {
+	of.Args = queueinfo.Merge(of.Args, amqp.Table{queueinfo.ArgDeadLetterExchange: exchange})
+	return g.Trace(of)
 }
 
 // deadLetter returns the hop from a queue to its dead-letter exchange.
