@@ -31,23 +31,39 @@ func (h Handling) mostReturns() int64 {
 	return h.Limit
 }
 
-// begin refuses, before anything is delivered, a queue in which an earlier session saw a message near its limit.
+// begin refuses, before anything is delivered, a queue in which an earlier session saw a message near its limit. Where only force reads the
+// queue it also refuses if the store does not say that, or does not note this read: then nothing would stop the read that deletes.
 func (w *wear) begin(ctx context.Context, vhost string, ready int) error {
 	if w.q.Returns == nil || w.q.Handling.Limit == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, noteTime)
+	forced := w.q.Handling.Limit < enoughReturns
+	asking, cancel := context.WithTimeout(ctx, noteTime)
 	defer cancel()
 	var err error
-	if w.before, err = w.q.Returns.Returns(ctx, vhost, w.q.Name); err != nil {
+	if w.before, err = w.q.Returns.Returns(asking, vhost, w.q.Name); err != nil {
 		w.before = 0
-		return nil //nolint:nilerr // not known
+		return w.unknown(forced, "say", err)
 	}
 	if ready == 0 { // later messages are others
 		w.end(ctx, vhost, true)
 		return nil
 	}
-	return w.q.Handling.check(w.q.Name, w.before)
+	if err := w.q.Handling.check(w.q.Name, w.before); err != nil || !forced {
+		return err
+	}
+	err = w.q.Returns.NoteReturns(asking, vhost, w.q.Name, w.before+1)
+	w.before++
+	return w.unknown(forced, "note", err)
+}
+
+// unknown refuses to read by force a queue whose returns the store does not know.
+func (w *wear) unknown(forced bool, does string, err error) error {
+	if !forced || err == nil {
+		return nil
+	}
+	return fmt.Errorf("%w to read queue %q: the store does not %s how often its messages were returned, and at more than %d the broker deletes one: %w",
+		ErrWorn, w.q.Name, does, w.q.Handling.Limit, err)
 }
 
 // check refuses to read a queue with a message that was returned so often.
@@ -60,7 +76,8 @@ func (h Handling) check(queue string, returns int64) error {
 }
 
 // end notes the highest count of the messages, after all were returned once more; whole says that the session had the whole queue.
-// A queue far from its limit is not noted. A note that fails is lost: then the next session finds out by itself.
+// A queue far from its limit is not noted. A note that fails is lost. The next
+// session then finds out by itself, because a limit of a million leaves half a million reads, and because begin noted a read by force.
 func (w *wear) end(ctx context.Context, vhost string, whole bool) {
 	if w.q.Returns == nil || w.q.Handling.Limit == 0 {
 		return

@@ -10,6 +10,7 @@ import (
 type keptReturns struct {
 	highest int64
 	fails   error
+	denied  error // of a note
 }
 
 func (k *keptReturns) Returns(context.Context, string, string) (int64, error) {
@@ -17,6 +18,9 @@ func (k *keptReturns) Returns(context.Context, string, string) (int64, error) {
 }
 
 func (k *keptReturns) NoteReturns(_ context.Context, _, _ string, n int64) error {
+	if k.denied != nil {
+		return k.denied
+	}
 	k.highest = n
 	return k.fails
 }
@@ -47,6 +51,7 @@ func TestWear(t *testing.T) {
 		{"the store is down", million, million / 2, 5, down, false, 0, true, million / 2},
 		{"by force, below the limit", 20, 19, 5, nil, false, 19, true, 20},
 		{"by force, at the limit", 20, 20, 5, nil, true, 0, false, 20},
+		{"by force, and the store is down", 20, 0, 5, down, true, 0, false, 0},
 		{"no limit", 0, 1 << 40, 5, nil, false, 0, true, 1 << 40},
 	} {
 		store := &keptReturns{highest: tt.before, fails: tt.fails}
@@ -61,6 +66,17 @@ func TestWear(t *testing.T) {
 		}
 		if store.highest != tt.after {
 			t.Errorf("%s: %d is noted, want %d", tt.name, store.highest, tt.after)
+		}
+	}
+}
+
+// TestForceNeedsTheStore: a store that does not take the note of a read by force would let the next one delete messages.
+func TestForceNeedsTheStore(t *testing.T) {
+	for limit, refused := range map[int64]bool{20: true, 1_000_000: false} {
+		store := &keptReturns{denied: errors.New("NOPERM")}
+		w := &wear{q: &Queue{Name: "q.dlq", Returns: store, Handling: Handling{Limit: limit, Take: true, Hold: true}}}
+		if err := w.begin(t.Context(), "/", 5); errors.Is(err, ErrWorn) != refused {
+			t.Errorf("limit %d: %v", limit, err)
 		}
 	}
 }
