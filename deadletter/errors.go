@@ -3,12 +3,10 @@ package deadletter
 import (
 	"errors"
 	"fmt"
-	"net/url"
 	"strings"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"github.com/strikesmq/strikes/internal/amqpdial"
 	"github.com/strikesmq/strikes/internal/setting"
 )
 
@@ -16,7 +14,8 @@ var (
 	// ErrUnsafe is returned, before anything is touched, by a method that the queue's Handling does not allow. The text says why.
 	ErrUnsafe = errors.New("deadletter: not safe")
 
-	// ErrWorn is returned, with ErrUnsafe, for a queue with a message that was returned so often that another read may delete it. Only a
+	// ErrWorn is returned, with ErrUnsafe, for a queue with a message that was returned so often that another read may delete it,
+	// or if Returns does not know that of a queue that is read by force. Only a
 	// Replay or a Drop of everything is safe: neither returns a message.
 	ErrWorn = fmt.Errorf("%w", ErrUnsafe)
 
@@ -27,10 +26,6 @@ var (
 	// ErrInterrupted is returned when the connection or channel to the dead-letter queue ended during the work. The dead letters
 	// that were not settled are back.
 	ErrInterrupted = errors.New("deadletter: the connection to the dead-letter queue was lost")
-
-	// ErrUndecodable is returned, with ErrInterrupted, for a queue with a message that amqp091-go cannot decode. No message behind it
-	// can be read. The text says how to take it out.
-	ErrUndecodable = errors.New("deadletter: a message cannot be decoded")
 
 	// ErrIncomplete is returned, after all possible work is done, if fewer messages arrived than the broker had counted: they
 	// expired, or another consumer has them. Browse again.
@@ -97,27 +92,4 @@ func interrupted(queue string, read int, why error) error {
 		return err
 	}
 	return fmt.Errorf("%w: queue %q: %w", ErrInterrupted, queue, why)
-}
-
-// undecodable returns nil unless a message ended the connection that cannot be decoded.
-func undecodable(queue string, read int, why error) error {
-	var closed *amqp.Error
-	errors.As(why, &closed)
-	wrong, fix := amqpdial.Undecodable(closed)
-	if wrong == "" {
-		return nil
-	}
-	how := takeOut(queue)
-	if strings.HasPrefix(fix, "raise frame_max") {
-		how = "raise frame_max in the broker's configuration, or " + how
-	}
-	return fmt.Errorf("%w: queue %q: %s; it is message %d of the queue, or a later one; %s: %w: %w", ErrUndecodable, queue, wrong, read+1, how, ErrInterrupted, why)
-}
-
-// takeOut says how to take an undecodable message out of a dead-letter queue, whatever its type and delivery limit. The management API
-// decodes it, and takes messages off from the head without returning one.
-func takeOut(queue string) string {
-	return `take it out with the management API, which removes the first message of the queue and prints it, and returns no other: ` +
-		`curl -u USER -d '{"count":1,"ackmode":"ack_requeue_false","encoding":"auto"}' http://HOST:15672/api/queues/VHOST/` +
-		strings.ReplaceAll(url.PathEscape(queue), "'", "%27") + `/get; repeat it until it prints that message, and publish those before it again`
 }

@@ -30,6 +30,7 @@ type session struct {
 	prefetch     int // zero: any number
 	bounds       Bounds
 	everything   bool // the filter picks every message
+	single       bool // no consumer: get takes one message at a time
 	consumers    []<-chan amqp.Delivery
 	room         int   // deliveries that the newest consumer can still receive, if prefetch is zero
 	read, bytes  int   // deliveries until now, and their bodies
@@ -80,6 +81,9 @@ func (s *session) begin(ctx context.Context) error {
 		if err := s.wear.begin(ctx, s.vhost, s.ready); err != nil {
 			return err
 		}
+	}
+	if s.single {
+		return nil
 	}
 	if err := s.consume(); err != nil {
 		return err
@@ -159,6 +163,22 @@ func (s *session) delivered(d amqp.Delivery, ok bool) (amqp.Delivery, bool, erro
 		s.wear.seen = max(s.wear.seen, queueinfo.Integer(d.Headers["x-delivery-count"]))
 	}
 	return d, true, nil
+}
+
+// get takes the next message with a channel of a session without a consumer. It returns false at the end of the queue.
+func (s *session) get(ctx context.Context, ch *amqp.Channel) (amqp.Delivery, bool, error) {
+	if err := ctx.Err(); err != nil {
+		return amqp.Delivery{}, false, err
+	}
+	defer onTime(s.conn)()
+	d, ok, err := ch.Get(s.queue, false)
+	switch {
+	case err != nil:
+		return d, false, s.lost()
+	case !ok:
+		return d, false, nil
+	}
+	return s.delivered(d, true)
 }
 
 // takeReturned takes all messages that were returned before; they come first. It ends the session's use.

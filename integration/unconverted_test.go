@@ -3,6 +3,7 @@ package integration
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -143,6 +144,11 @@ func TestUnconvertedDeadLetter(t *testing.T) {
 	for _, err := range deadLetterQueue(t, queue).Browse(t.Context(), deadletter.Filter{}) {
 		if !errors.Is(err, deadletter.ErrUndecodable) || !strings.Contains(err.Error(), queue+".dlq") || !strings.Contains(err.Error(), "AMQP 1.0 receiver") {
 			t.Errorf("browsing: %v", err)
+		}
+		_, err := deadLetterQueue(t, queue).TakeUndecodable(t.Context(), managementAPI(t), func(m []byte) error { return fmt.Errorf("kept %s", m) })
+		var bad *deadletter.UndecodableError
+		if !errors.As(err, &bad) || !bad.Unconverted || bad.Position != 1 || bad.AtLeast {
+			t.Errorf("taking it out through the API: %v", err)
 		}
 		return
 	}

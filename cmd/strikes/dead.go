@@ -85,10 +85,14 @@ publish --ndjson publishes the file again, with nothing lost: a header of a type
 $time, $decimal, $int32 and the like, and publish restores it. IDs that are not found are named after the others are dropped, and the exit
 code is 3. Put an ID that begins with - after --.
 
+--undecodable takes out the first message that cannot be decoded. It holds the messages before it meanwhile, reads the message through the
+management API, writes the API's JSON to the file, and then removes it. publish does not take this line: it refuses such headers.
+
 `[1:]+nameMeanings+kindMeanings,
 		func(ctx context.Context, args []string) error { return c.Drop(ctx, args[0], args[1:]) })
 	c.AddTo(cmd)
 	c.AddChange(cmd, "dropped")
 	cmd.Flags().StringVar(&c.To, "to", "", "append them to `FILE`, which is on disk before they are taken off; required")
+	cmd.Flags().BoolVar(&c.Undecodable, "undecodable", false, "the first message that cannot be decoded, which keeps the others from being read; those before it stay")
 	return cmd
 }

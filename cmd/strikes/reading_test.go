@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -240,32 +242,111 @@ func readingPages(t *testing.T, queue string) (reads []func()) {
 	return reads
 }
 
-// TestListBesideAnUndecodableDeadLetter: one message that the client cannot decode does not hide the others.
-func TestListBesideAnUndecodableDeadLetter(t *testing.T) {
-	queue := "cli." + uuid.NewString()
-	t.Cleanup(func() { _ = errors.Join(forget(brokerURL(t), queue), forgetKeys(storeURL(t), queue)) })
-	buryInto(t, queue, queueinfo.DeadLetterLimit, false)
+// undecodableHeaders are nested deeper than amqp091-go reads, although it writes them.
+func undecodableHeaders() amqp.Table {
+	deep := amqp.Table{}
+	for range 40 {
+		deep = amqp.Table{"t": deep}
+	}
+	return deep
+}
+
+// publishUndecodable puts a message into a queue that no reader can decode.
+func publishUndecodable(t *testing.T, queue, id string) {
+	t.Helper()
 	withChannel(t, func(ch *amqp.Channel) error {
-		deep := amqp.Table{}
-		for range 40 {
-			deep = amqp.Table{"t": deep}
-		}
 		if err := ch.Confirm(false); err != nil {
 			return err
 		}
-		confirm, err := ch.PublishWithDeferredConfirm("", queue+".dlq", true, false, amqp.Publishing{MessageId: "bad", Headers: deep})
+		confirm, err := ch.PublishWithDeferredConfirm("", queue, true, false, amqp.Publishing{MessageId: id, Headers: undecodableHeaders()})
 		if err == nil {
 			confirm.Wait()
 		}
 		return err
 	})
-	code, out, errs := inProcess(t, queue, "dead", "list", queue)
-	if code != 0 || strings.Count(out, "\n") != 4 {
-		t.Errorf("exit code %d: %s", code, out)
-	}
-	for _, want := range []string{"cannot be decoded", "ack_requeue_false", queue + ".dlq/get", "from the store's records"} {
-		if !strings.Contains(errs, want) {
-			t.Errorf("it does not say %q: %s", want, errs)
+}
+
+// TestUndecodableDeadLetterIsTakenOut: one message that the client cannot decode does not hide the others. Each command names the command
+// that takes it out. That one keeps the messages before it, and those behind it, in their order, although they were read before.
+func TestUndecodableDeadLetterIsTakenOut(t *testing.T) {
+	queue := "cli." + uuid.NewString()
+	t.Cleanup(func() { _ = errors.Join(forget(brokerURL(t), queue), forgetKeys(storeURL(t), queue)) })
+	buryInto(t, queue, queueinfo.DeadLetterLimit, false)
+	publishUndecodable(t, queue+".dlq", "bad")
+	publish := strikesOn(t, queue, "publish", "--ndjson", queue)
+	publish.Stdin = strings.NewReader(`{"id":"d","body":"b"}` + "\n")
+	mustOutput(t, publish)
+	mustOutput(t, strikesOn(t, queue, "consume", queue, "--max-retries", "0", "--exit-when-idle", "300ms", "--", "false"))
+
+	to := filepath.Join(t.TempDir(), "bad")
+	wayOut := "strikes dead drop " + queue + " --undecodable --to FILE"
+	for _, tt := range []struct {
+		args []string
+		code int
+		out  string
+	}{
+		{[]string{"list", queue}, 0, "d "},
+		{[]string{"list", queue, "--groups", "--read"}, 0, "4 "},
+		{[]string{"show", queue, "d"}, 0, "exit status 1"},
+		{[]string{"show", queue, "d", "--json"}, cli.ExitUnreachable, ""},
+		{[]string{"replay", queue, "d", "--yes", "--why", "w"}, cli.ExitUnreachable, ""},
+		{[]string{"drop", queue, "d", "--to", to, "--yes", "--why", "w"}, cli.ExitUnreachable, ""},
+	} {
+		code, out, errs := inProcess(t, queue, append([]string{"dead"}, tt.args...)...)
+		if code != tt.code || !strings.Contains(out, tt.out) {
+			t.Errorf("%q: exit code %d: %s%s", tt.args, code, out, errs)
 		}
+		for _, want := range []string{" of queue " + queue + ".dlq", "cannot be decoded", wayOut} {
+			if !strings.Contains(errs, want) {
+				t.Errorf("%q does not say %q: %s", tt.args, want, errs)
+			}
+		}
+	}
+
+	drop := []string{"dead", "drop", queue, "--undecodable", "--to", to, "--yes", "--why", "w"}
+	if code, _, errs := inProcess(t, queue, drop...); code != 0 || !strings.Contains(errs, "message 4 of queue") {
+		t.Errorf("exit code %d: %s", code, errs)
+	}
+	kept, err := os.ReadFile(to)
+	if err != nil || strings.Count(string(kept), "\n") != 1 || !strings.Contains(string(kept), `"message_id":"bad"`) {
+		t.Errorf("%v: %s", err, kept)
+	}
+	if code, _, errs := inProcess(t, queue, drop...); code != cli.ExitNothing {
+		t.Errorf("once more: exit code %d: %s", code, errs)
+	}
+	withChannel(t, func(ch *amqp.Channel) error {
+		for _, id := range []string{"a", "b", "c", "d"} {
+			d, ok, err := ch.Get(queue+".dlq", true)
+			if err != nil {
+				return err
+			}
+			if !ok || d.MessageId != id {
+				t.Errorf("%q follows, want %q", d.MessageId, id)
+			}
+		}
+		return nil
+	})
+}
+
+// TestForceNeedsTheCount: a read by force is refused to a user whose store does not say, or does not take, how often messages were returned.
+func TestForceNeedsTheCount(t *testing.T) {
+	queue := "cli." + uuid.NewString()
+	t.Cleanup(func() { _ = errors.Join(forget(brokerURL(t), queue), forgetKeys(storeURL(t), queue)) })
+	buryInto(t, queue, 1000, false)
+	for _, tt := range []struct {
+		store string
+		code  int
+	}{{findsRecords, cli.ExitMisuse}, {findsRecords + " set del", 0}} {
+		args := []string{"dead", "show", "Q", "a", "--json", "--force"}
+		cmd := asUser(t, queue, args, grants{read: "Q.dlq", tag: "management", store: tt.store})
+		var stderr strings.Builder
+		cmd.Stderr = &stderr
+		_ = cmd.Run()
+		if code := cmd.ProcessState.ExitCode(); code != tt.code || code != 0 && !strings.Contains(stderr.String(), "does not note how often") {
+			t.Errorf("with %q: exit code %d: %s", tt.store, code, &stderr)
+		}
+	}
+	if returns := returnsIn(t, queue+".dlq"); returns != 1 {
+		t.Errorf("a dead letter was returned %d times, want once", returns)
 	}
 }

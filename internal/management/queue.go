@@ -1,8 +1,12 @@
 package management
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
 	"strconv"
 	"time"
 
@@ -34,6 +38,35 @@ func (c *Client) Queue(ctx context.Context, vhost, name string) (Queue, error) {
 		return Queue{}, err
 	}
 	return reply.queue(), nil
+}
+
+// largestMessage is the most bytes that Next reads: a broker takes 16 MiB by default, and base64 adds a third.
+const largestMessage = 256 << 20
+
+// Next reads the next message of a queue, as the API shows it: JSON with the body in base64, on one line. Unless it takes the message off,
+// the message returns to the head.
+func (c *Client) Next(ctx context.Context, vhost, queue string, takeOff bool) (message []byte, err error) {
+	mode := "ack_requeue_true"
+	if takeOff {
+		mode = "ack_requeue_false"
+	}
+	body := map[string]any{"count": 1, "ackmode": mode, "encoding": "base64"}
+	err = c.ask(ctx, http.MethodPost, body, "", []string{"queues", vhost, queue, "get"}, func(where string, reply io.Reader) error {
+		var messages []json.RawMessage
+		if err := json.NewDecoder(io.LimitReader(reply, largestMessage)).Decode(&messages); err != nil {
+			return fmt.Errorf("POST %s: the reply is not the JSON expected: %w", where, err)
+		}
+		if len(messages) != 1 {
+			return fmt.Errorf("POST %s: %w: no message came", where, ErrNotFound)
+		}
+		var line bytes.Buffer
+		if err := json.Compact(&line, messages[0]); err != nil {
+			return fmt.Errorf("POST %s: %w", where, err)
+		}
+		message = line.Bytes()
+		return nil
+	})
+	return message, err
 }
 
 // queueReply is a Queue with its objects as the API writes them. Its fields hide those of Queue from the decoder.

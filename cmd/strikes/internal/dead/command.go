@@ -49,7 +49,8 @@ type Command struct {
 	Rate              float64
 	Watch             time.Duration
 
-	To string // Drop
+	To          string // Drop
+	Undecodable bool
 }
 
 // AddTo adds the flags that all verbs share.

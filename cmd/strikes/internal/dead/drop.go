@@ -14,16 +14,19 @@ import (
 
 // Drop takes dead letters off the queue, into the file of --to if it is set.
 func (c *Command) Drop(ctx context.Context, queue string, ids []string) error {
-	f, err := c.chosen(ids)
-	if err != nil {
-		return err
-	}
 	to := c.To
 	if to == "" {
 		return cli.Misusef("--to FILE is missing; dead letters are written to it before they are dropped")
 	}
 	if to == "-" {
 		return cli.Misusef("--to is \"-\": strikes cannot know that stdout was saved; give a file (./- for one of that name)")
+	}
+	if c.Undecodable {
+		return c.dropUndecodable(ctx, queue, ids)
+	}
+	f, err := c.chosen(ids)
+	if err != nil {
+		return err
 	}
 	q, err := c.open(ctx, queue)
 	if err != nil {

@@ -84,12 +84,12 @@ func (s *search) answer(show func(*deadletter.Message) error, why string) (remar
 func (s *search) fallBack(show func(*deadletter.Message) error, cause error) (remark string, err error) {
 	var left *deadletter.UnreadError
 	partly := errors.As(cause, &left)
-	why := cause.Error()
+	why := cli.Plain(s.q.wayOut(cause))
 	if partly {
 		why = fmt.Sprintf("%s is not among the first %d of %d dead letters of queue %s; --search 0 reads all",
 			term.Shown(s.filter.IDs[0]), left.Read, left.Of, s.q.where())
 	}
-	refused := errors.Is(cause, deadletter.ErrUnsafe) || errors.Is(cause, deadletter.ErrBusy)
+	refused := errors.Is(cause, deadletter.ErrUnsafe) || errors.Is(cause, deadletter.ErrBusy) || errors.Is(cause, deadletter.ErrUndecodable)
 	switch {
 	case (partly || refused) && s.found == 0 && !s.message && s.kept.dead != nil:
 		return s.answer(show, why)

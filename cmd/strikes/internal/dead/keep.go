@@ -75,6 +75,18 @@ func (k *keepFile) keep(messages []*deadletter.Message) error {
 	return nil
 }
 
+// keepLine returns nil once the line is on disk.
+func (k *keepFile) keepLine(line []byte) error {
+	if _, err := k.Write(append(line, '\n')); err != nil {
+		return fmt.Errorf("the message cannot be written to the file: %w", err)
+	}
+	if err := k.Sync(); err != nil {
+		return err
+	}
+	k.n++
+	return nil
+}
+
 // syncDir makes sure that a new file has its name on disk.
 func syncDir(name string) error {
 	d, err := os.Open(name) //nolint:gosec // the user names it

@@ -143,7 +143,7 @@ func (q *dlq) unreadable(err error, f deadletter.Filter) bool {
 
 // insteadOfReading says what is in the way, and yields the store's records.
 func (c *Command) insteadOfReading(ctx context.Context, q *dlq, f deadletter.Filter, cause error, yield func(*deadletter.Message, error) bool) {
-	fmt.Fprintf(c.Err, "%s\nThe following is from the store's records; messages may have left the queue since.\n", term.Printable(cli.Plain(cause), ""))
+	fmt.Fprintf(c.Err, "%s\nThe following is from the store's records; messages may have left the queue since.\n", term.Printable(cli.Plain(q.wayOut(cause)), ""))
 	if q.fromRecords != nil {
 		q.fromRecords()
 	}

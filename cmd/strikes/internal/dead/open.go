@@ -27,7 +27,8 @@ import (
 // dlq is a queue's dead-letter queue and what is known of its messages.
 type dlq struct {
 	dead   deadletter.Queue
-	queue  string // whose dead letters they are
+	api    deadletter.Management // where it was asked, or would be
+	queue  string                // whose dead letters they are
 	broker *connect.Broker
 	store  *counter.Counter // nil: not to be asked
 	ready  int              // messages that the broker counted when the queue was opened; negative: not known
@@ -113,7 +114,8 @@ func (q *dlq) judge(ctx context.Context, stderr io.Writer, need inspect.Need, na
 		if err != nil {
 			return err
 		}
-		opened, err := deadletter.Open(ctx, q.dead, deadletter.Management{URL: need.Management, Client: need.HTTPClient})
+		q.api = deadletter.Management{URL: need.Management, Client: need.HTTPClient}
+		opened, err := deadletter.Open(ctx, q.dead, q.api)
 		if errors.Is(err, deadletter.ErrQueueNotFound) && at.Assumed != nil {
 			return q.notFound(ctx, conn, at, err)
 		}
@@ -188,6 +190,7 @@ func (q *dlq) where() string { return term.Shown(q.dead.Name) }
 
 // fail gives an error of package deadletter its exit code.
 func (q *dlq) fail(err error) error {
+	err = q.wayOut(err)
 	if !errors.Is(err, deadletter.ErrUnsafe) {
 		return withCode(err)
 	}
