@@ -41,7 +41,7 @@ func filterOf(q url.Values) (f filter, err error) {
 		return f, formError{"there is no kind " + shown(string(f.Kind))}
 	}
 	if f.Group != "" && !reason.IsKey(f.Group) {
-		return f, formError{"a group has a key of eight letters and digits, got " + shown(f.Group)}
+		return f, formError{"a group is named by its key, as the groups of this page show it, got " + shown(f.Group)}
 	}
 	if f.Older, err = ageOf(f.values.Get("older")); err != nil {
 		return f, err

@@ -89,7 +89,7 @@ func (o Options) validate() error {
 	case o.Dial == nil:
 		err = setting.New("Dial", nil, "a function that returns a new *amqp.Connection")
 	case o.Management == "" && len(o.Queues) == 0:
-		err = setting.New("Queues", "none", "the names of queues, because only the management API lists them")
+		err = setting.New("Queues", "none", "the names of the queues to show, or Management the URL of the management API, which lists them")
 	case o.Prefix != "" && (o.Prefix[0] != '/' || path.Clean(o.Prefix) != o.Prefix):
 		err = setting.New("Prefix", o.Prefix, "a path like /ops/strikes")
 	case o.Token != "" && len(o.Token) < fewestTokenBytes:

@@ -11,7 +11,7 @@ const (
 		"undecodable (a message that cannot be decoded ended the session; the next sessions prefetch one until it is gone).\n" +
 		"Causes: failed (CMD failed); rejected (exit code 65); timed-out (--handler-timeout was over); panicked (a handler in Go\n" +
 		"panicked); crashed (its process died while it ran isolated); skipped (by an operator); too-old (it failed for longer than\n" +
-		"--max-age); no-id (a message without an id cannot be counted)."
+		"--max-age); behind (an earlier message blocks its lane); no-id (a message without an id cannot be counted)."
 
 	stateMeanings = "States: retrying (it failed, or was stopped, and gets another attempt), running, skipped (it is dead-lettered at its\n" +
 		"next step), dead-lettered, and done (handled; kept for ten minutes). A failure is an attempt that failed. A crash is an attempt that killed its process."

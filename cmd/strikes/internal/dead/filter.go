@@ -21,7 +21,7 @@ func (c *Command) filter(ids []string) (deadletter.Filter, error) {
 	case f.Kind != "" && !slices.Contains(deadletter.Kinds(), f.Kind):
 		return f, cli.Refused("kind", string(f.Kind), "one of "+strings.Join(kinds(), ", "))
 	case f.Group != "" && !reason.IsKey(f.Group):
-		return f, cli.Refused("group", f.Group, "a key of eight letters and digits, as dead list --groups shows it")
+		return f, cli.Refused("group", f.Group, "one of the keys that dead list --groups shows")
 	case f.Older < 0 || f.Newer < 0:
 		return f, cli.Misusef("--older-than and --newer-than must not be negative")
 	case f.Newer > 0 && f.Newer < f.Older:

@@ -83,7 +83,7 @@ func (c *Command) show(f fixable) error {
 	case len(f.plan.Fixes) == 0:
 		fmt.Fprintf(&b, "queue %s needs no fix\n", term.Shown(f.queue))
 	default:
-		fmt.Fprintf(&b, "queue %s has nothing that --fix can fix\n", term.Shown(f.queue))
+		fmt.Fprintf(&b, "queue %s: --fix leaves what follows to you\n", term.Shown(f.queue))
 	}
 	for i, s := range steps {
 		fmt.Fprintf(&b, "  %d. %s\n", i+1, term.Printable(s.String(), ""))
