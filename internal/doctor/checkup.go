@@ -93,11 +93,12 @@ func (c *Checkup) report(ctx context.Context, name string) (*Report, error) {
 	return &r, nil
 }
 
-// Broker examines the broker, and the later lane of the virtual host.
+// Broker examines the broker, its alarms and the later lane of the virtual host.
 func (c *Checkup) Broker(ctx context.Context) (Report, error) {
 	release, _ := c.Conn.Properties["version"].(string)
 	lane, err := c.laterLane(ctx)
-	return Report{Subject: "broker", Name: "RabbitMQ " + release, Findings: append(Broker(c.Conn), lane...)}.sorted(), err
+	found := slices.Concat(Broker(c.Conn), Alarms(ctx, c.Conn, c.Need), lane)
+	return Report{Subject: "broker", Name: "RabbitMQ " + release, Findings: found}.sorted(), err
 }
 
 // StoreReport is what was found of the store at an address.

@@ -64,6 +64,20 @@ func support(product, release string) []inspect.Finding {
 	return []inspect.Finding{inspect.Say("broker-unsupported", inspect.Vars{"release": release, "version": v})}
 }
 
+// Alarms judges the alarms of the broker's nodes. It finds nothing if the management API does not answer, because that
+// is a finding of each queue.
+func Alarms(ctx context.Context, conn *amqp.Connection, need inspect.Need) []inspect.Finding {
+	api, err := need.API()
+	if err != nil || api == nil || api.Serves(ctx, conn) != nil {
+		return nil
+	}
+	on, err := api.Alarms(ctx)
+	if err != nil {
+		return nil
+	}
+	return inspect.OfAlarms(on)
+}
+
 // TryManagement returns nil if need.Management answers, accepts its user, and serves the broker that the connection leads to.
 func TryManagement(ctx context.Context, conn *amqp.Connection, need inspect.Need) error {
 	api, err := need.API()

@@ -21,6 +21,9 @@ const (
 	CodeDeadLetterLimit      = "dead-letter-queue-delivery-limit"
 	CodePolicyNotApplied     = "policy-not-applied"
 	CodeNoQueue              = "queue-not-found"
+	CodeMinority             = "queue-minority"
+	CodeMemberDown           = "queue-member-down"
+	CodeAlarm                = "broker-alarm"
 	CodeNoStore              = "store-unreachable"
 	CodeStoreDenied          = "store-denied"
 	CodeNoDatabase           = "store-database-missing"
@@ -35,7 +38,9 @@ type text struct {
 
 const (
 	lostSilently = "rejected messages are lost silently"
-	undecodable  = "it ends each session that receives it; it blocks a classic queue, and a quorum queue until its delivery limit " +
+	publishers   = "the cluster blocks every connection that publishes: publishers wait, and so do replays and retries " +
+		"through delay queues"
+	undecodable = "it ends each session that receives it; it blocks a classic queue, and a quorum queue until its delivery limit " +
 		"dead-letters it; strikes cannot read it in the dead-letter queue either"
 	notCounted = "no failure can be counted: messages that have failed are held until their session ends, then return to the queue; " +
 		"the attempt is not counted"
@@ -67,6 +72,21 @@ var texts = map[string]text{
 		Warning, "the broker is {product}, version {version}",
 		"where it puts requeued messages was measured for RabbitMQ 3.10 and later only",
 		"use RabbitMQ 4.3, or test retries and dead lettering on this broker first",
+	},
+	CodeAlarm: {
+		Error, "the alarm {resource} is on, on {nodes}",
+		publishers,
+		"end the cause of the alarm; publishers go on by themselves",
+	},
+	CodeAlarm + "/memory": {
+		Error, "the memory alarm is on, on {nodes}",
+		publishers,
+		"consume or purge what fills the memory of these nodes, or raise vm_memory_high_watermark; publishers go on by themselves",
+	},
+	CodeAlarm + "/disk": {
+		Error, "the disk alarm is on, on {nodes}",
+		publishers,
+		"free space on the disk of these nodes, or lower disk_free_limit; publishers go on by themselves",
 	},
 	"broker-unsupported": {
 		Warning, "the broker is RabbitMQ {release}",
@@ -103,6 +123,16 @@ var texts = map[string]text{
 	},
 
 	// The queue itself
+	CodeMinority: {
+		Error, "the quorum queue {queue} has no majority: {up} of {members} members are up, and it needs {majority}; down: {nodes}",
+		"no message can be published to it, delivered from it or acked until a majority is up; nothing is lost meanwhile",
+		"start the nodes that are down; do not delete the queue, because they hold its messages",
+	},
+	CodeMemberDown: {
+		Warning, "members of the quorum queue {queue} are down on {nodes}: {up} of {members} are up, and it needs {majority}",
+		"the queue works, but stops when it loses its majority",
+		"start these nodes; replace one that is gone for good with rabbitmq-queues delete_member and add_member",
+	},
 	"exclusive": {
 		Error, "the queue is exclusive to one connection",
 		"it is deleted with all its messages when that connection is lost",

@@ -51,6 +51,7 @@ var All = []Rule{
 	brokerRule,
 	readableRule,
 	lifetimeRule,
+	membersRule,
 	requeueRule,
 	DeliveryLimitRule,
 	orderRule,

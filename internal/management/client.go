@@ -122,6 +122,8 @@ func (c *Client) ask(ctx context.Context, method string, body any, query string,
 		return fmt.Errorf("%s %s: %w", method, where, ErrNotFound)
 	case http.StatusUnauthorized, http.StatusForbidden:
 		return fmt.Errorf("%s %s: %s: user %q: %w", method, where, res.Status, c.user, denial(res))
+	case http.StatusServiceUnavailable:
+		return fmt.Errorf("%s %s: %s: %w", method, where, res.Status, alarmed(res.Body))
 	case http.StatusBadRequest:
 		return fmt.Errorf("%s %s: %s: %s", method, where, res.Status, reasonOf(res.Body))
 	}

@@ -19,7 +19,7 @@ type Listed struct {
 // List lists the queues of a virtual host with their loads, 500 a request. Their policies are those that the API shows, up to 10 s
 // late.
 func (c *Client) List(ctx context.Context, vhost string) ([]Listed, error) {
-	const columns = "&columns=name,type,durable,auto_delete,exclusive,arguments,policy,operator_policy,effective_policy_definition," + loadColumns
+	const columns = "&columns=" + queueColumns + "," + loadColumns
 	var all []Listed
 	for page := 1; ; page++ {
 		var reply struct {
@@ -69,6 +69,7 @@ func (q Queue) listed(vhost string) queueinfo.Queue {
 	return queueinfo.Queue{
 		Name: q.Name, VHost: vhost, Exclusive: q.Exclusive, Policy: q.Policy, PolicyKnown: q.Policy != nil, PolicyName: q.PolicyName,
 		Declared: queueinfo.Declared{Type: q.Type, Durable: q.Durable, AutoDelete: q.AutoDelete, Args: q.Arguments},
+		Members:  q.Members, Online: q.Online,
 	}
 }
 

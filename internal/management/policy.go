@@ -183,6 +183,7 @@ func (c *Client) policies(ctx context.Context, kind, vhost string) ([]Policy, er
 func (p Policies) Describe(have Queue, q *queueinfo.Queue) {
 	q.Exclusive = have.Exclusive
 	q.Declared = queueinfo.Declared{Type: have.Type, Durable: have.Durable, AutoDelete: have.AutoDelete, Args: have.Arguments}
+	q.Members, q.Online = have.Members, have.Online
 	shown := have.Policy != nil
 	user, sure := inForce(p.User, q.Name, have.Type, have.PolicyName, shown)
 	operator, alsoSure := inForce(p.Operator, q.Name, have.Type, have.OperatorPolicy, shown)

@@ -28,13 +28,19 @@ type Queue struct {
 	Policy         amqp.Table `json:"effective_policy_definition"`
 	PolicyName     string     `json:"policy"`
 	OperatorPolicy string     `json:"operator_policy"` // its name
+
+	Members []string `json:"members"` // of a quorum queue: the nodes with a replica
+	Online  []string `json:"online"`  // those of them where it is up
 }
+
+// queueColumns are those of a queueReply.
+const queueColumns = "name,type,durable,auto_delete,exclusive,arguments,policy,operator_policy," +
+	"effective_policy_definition,members,online"
 
 // Queue returns a queue, or ErrNotFound.
 func (c *Client) Queue(ctx context.Context, vhost, name string) (Queue, error) {
-	const columns = "?columns=name,type,durable,auto_delete,exclusive,arguments,policy,operator_policy,effective_policy_definition"
 	var reply queueReply
-	if err := c.get(ctx, &reply, columns, "queues", vhost, name); err != nil {
+	if err := c.get(ctx, &reply, "?columns="+queueColumns, "queues", vhost, name); err != nil {
 		return Queue{}, err
 	}
 	return reply.queue(), nil

@@ -7,6 +7,7 @@ package queueinfo
 
 import (
 	"fmt"
+	"slices"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 )
@@ -42,7 +43,17 @@ type Queue struct {
 	PolicyKnown bool       // false: a policy may apply that is not known
 
 	OperatorPolicy amqp.Table // the part of Policy that an operator set
+
+	Members, Online []string // nodes with a replica of a quorum queue, and those where it is up; empty: not known
 }
+
+// Down returns the nodes whose replica of the queue is down.
+func (q Queue) Down() []string {
+	return slices.DeleteFunc(slices.Clone(q.Members), func(node string) bool { return slices.Contains(q.Online, node) })
+}
+
+// Majority is how many members the queue needs to take or deliver a message.
+func (q Queue) Majority() int { return len(q.Members)/2 + 1 }
 
 // Text is a string argument, or the policy's value if the argument is not set. RabbitMQ decides so for dead-letter settings.
 func (q Queue) Text(arg, key string) (string, bool) {

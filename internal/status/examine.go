@@ -17,7 +17,7 @@ const (
 	examineTimeout = 5 * time.Second
 )
 
-// examine shows the errors that the doctor finds, so that a queue that loses messages never looks healthy.
+// examine shows the errors that the doctor finds of the queue, and the alarms of its broker, so that neither ever looks healthy.
 func (c *Collector) examine(ctx context.Context, s *Status) {
 	if time.Since(c.examined) >= examineEvery {
 		c.examined = time.Now()
@@ -50,5 +50,5 @@ func (c *Collector) ask(ctx context.Context) (found []inspect.Finding, err error
 	if errors.Is(err, queueinfo.ErrNotFound) { // deleted meanwhile
 		err = nil
 	}
-	return found, err
+	return append(doctor.Alarms(ctx, c.conn, need), found...), err
 }

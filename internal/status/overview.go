@@ -19,6 +19,8 @@ type Overview struct {
 
 	Later []LaterQueue `json:"later,omitempty"` // of the virtual host; empty: it has none, or the management API did not list them
 
+	Alarms []inspect.Finding `json:"alarms,omitempty"` // of the broker: it blocks publishers
+
 	Broker error `json:"-"` // why the broker did not say all: a later All may succeed
 	Store  error `json:"-"` // why the store said nothing
 }
@@ -62,7 +64,7 @@ type Trouble string
 // The troubles, the worst first.
 const (
 	TroubleRoute       Trouble = "route"       // its dead letters reach no queue: they are lost, or consumers hold them
-	TroubleBlocked     Trouble = "blocked"     // a message has blocked or was held uncounted for over a minute, or none can be decoded
+	TroubleBlocked     Trouble = "blocked"     // a message has blocked or was held uncounted for over a minute, or none can be decoded, or the queue has no majority
 	TroubleUnaccounted Trouble = "unaccounted" // dead letters are missing
 	TroubleUnsafe      Trouble = "unsafe"      // the doctor finds an error that is not of the dead-letter route
 	TroubleStopped     Trouble = "stopped"     // messages wait: the queue is paused, or has no consumer
@@ -155,11 +157,14 @@ func account(of []*Summary, at DeadLetters) {
 	}
 }
 
+// halts reports whether a finding says that the queue itself stands still.
+func halts(f inspect.Finding) bool { return f.Code == inspect.CodeMinority && f.About == "" }
+
 func (s *Summary) trouble(now time.Time) Trouble {
 	switch {
 	case slices.ContainsFunc(s.Findings, losesDeadLetters):
 		return TroubleRoute
-	case s.Blocked > blockedAfter, s.Held != nil && now.Sub(s.Held.Since) > blockedAfter, s.Undecodable != nil && s.Undecodable.Blocks(now), s.Err != nil:
+	case s.Blocked > blockedAfter, s.Held != nil && now.Sub(s.Held.Since) > blockedAfter, s.Undecodable != nil && s.Undecodable.Blocks(now), s.Err != nil, slices.ContainsFunc(s.Findings, halts):
 		return TroubleBlocked
 	case s.Dead.Missing > 0:
 		return TroubleUnaccounted

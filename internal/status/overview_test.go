@@ -42,6 +42,7 @@ func TestWorstFirst(t *testing.T) {
 		{failing("minutes", 2*time.Minute), TroubleBlocked},
 		{held("held", 2*time.Minute), TroubleBlocked},
 		{Summary{Queue: "undecodable", Undecodable: &records.Undecodable{Last: noon}}, TroubleBlocked},
+		{Summary{Queue: "without a majority", Findings: []inspect.Finding{inspect.Say(inspect.CodeMinority, nil)}}, TroubleBlocked},
 		{dead("lost more", 2), TroubleUnaccounted},
 		{dead("lost", 1), TroubleUnaccounted},
 		{Summary{Queue: "limit", Findings: []inspect.Finding{inspect.Say(inspect.CodeLimitLow, nil)}}, TroubleUnsafe},

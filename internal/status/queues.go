@@ -84,7 +84,7 @@ func (q *Queues) All(ctx context.Context) (Overview, error) {
 	if len(kept) > 0 && o.Store == nil {
 		o.Time = kept[0].Time
 	}
-	o.Later = laterOf(seen.listed)
+	o.Later, o.Alarms = laterOf(seen.listed), seen.alarms
 	o.judge(seen)
 	return o, ctx.Err()
 }
@@ -105,6 +105,7 @@ type sight struct {
 	depths map[string]amqp.Queue // by AMQP, of queues that are not listed
 	routes map[string]DeadLetterQueue
 	found  map[string][]inspect.Finding // errors of queues
+	alarms []inspect.Finding
 }
 
 func (q *Queues) askBroker(ctx context.Context) (s sight, err error) {
@@ -145,7 +146,12 @@ func (q *Queues) list(ctx context.Context, conn *amqp.Connection) (sight, error)
 	}
 	stale := time.Since(q.routesRead) >= every
 	var known inspect.Graph
+	var alarms []management.Alarm
 	var asking panics.Group
+	asking.Go(func() error {
+		alarms, _ = api.Alarms(ctx) // the other requests say why the API does not answer
+		return nil
+	})
 	asking.Go(func() error {
 		if err := api.Serves(ctx, conn); err != nil {
 			return err
@@ -175,7 +181,7 @@ func (q *Queues) list(ctx context.Context, conn *amqp.Connection) (sight, error)
 		q.found = survey(known, q.routes, product)
 		q.routesRead = time.Now()
 	}
-	s := sight{listed: map[string]management.Listed{}, routes: q.routes, found: q.found}
+	s := sight{listed: map[string]management.Listed{}, routes: q.routes, found: q.found, alarms: inspect.OfAlarms(alarms)}
 	for _, l := range all {
 		s.listed[l.Name] = l
 	}

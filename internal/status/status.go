@@ -27,7 +27,7 @@ type Status struct {
 	Blocked   int                `json:"blocked"`        // messages, with those beyond Collector.Most
 	Held      []Held             `json:"held,omitempty"` // messages that are not counted, by process
 	Dead      DeadLetters        `json:"dead_lettered"`
-	Findings  []inspect.Finding  `json:"findings,omitempty"` // errors that the doctor finds, up to 10 s old; of the dead-letter route also warnings if dead letters are missing
+	Findings  []inspect.Finding  `json:"findings,omitempty"` // errors that the doctor finds, and members that are down, up to 10 s old; of the dead-letter route also warnings if dead letters are missing
 	HeldLanes int                `json:"held_lanes,omitempty"`
 	Later     []LaterQueue       `json:"later,omitempty"` // of the virtual host; empty: it has none, or they may not be seen
 	Notes     []Note             `json:"-"`               // what could not be seen

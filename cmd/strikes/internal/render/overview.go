@@ -38,6 +38,11 @@ func Overview(w io.Writer, o status.Overview, most int) error {
 			return err
 		}
 	}
+	for _, f := range o.Alarms {
+		if _, err := fmt.Fprintln(w, "broker: "+term.Brief(f.Seen, 200)+"; "+f.Impact); err != nil {
+			return err
+		}
+	}
 	for _, row := range later(o.Later) {
 		if _, err := fmt.Fprintln(w, row.Text); err != nil {
 			return err
