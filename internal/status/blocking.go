@@ -41,7 +41,13 @@ type Message struct {
 	Granted    int       `json:"granted,omitempty"`            // attempts
 	LastError  string    `json:"last_error,omitempty"`
 	Holder     string    `json:"holder,omitempty"` // the process that took the last step
+
+	last time.Time // of its last step, or when it returns from a delay queue
 }
+
+// left reports whether a message has left its queue, which is empty. The broker's figures are a few seconds old, and
+// a copy in a delay queue comes back.
+func (m Message) left(now time.Time) bool { return !m.Moved && now.Sub(m.last) > Arriving }
 
 // Runs reports whether a consumer runs the message now.
 func (m Message) Runs() bool { return m.State == Running || m.State == Isolated }
@@ -51,6 +57,10 @@ func blocking(r counter.Record, override *counter.Override, s *Status) Message {
 	m := Message{
 		ID: r.ID, Generation: r.Generation, State: stateOf(r, s.Time, s.Consumers), Attempt: r.Counted() + 1, Limit: seen.Limit, Since: seen.Since,
 		Failures: r.Failures, Crashes: r.Crashes, Suspect: r.Suspect, Skipped: r.State == counter.StateSkip, Duplicate: r.PossibleDuplicate, Granted: r.Granted.Attempts, LastError: r.Reason, Holder: r.Holder,
+	}
+	m.last = r.LastTime
+	if r.Move.Top > 0 && r.Due.After(m.last) {
+		m.last = r.Due
 	}
 	switch m.State {
 	case Running, Isolated, Left:

@@ -81,6 +81,7 @@ func (c *Collector) Collect(ctx context.Context) (Status, error) {
 		return s, fmt.Errorf("store: %w", err)
 	}
 	c.askManagement(ctx, &s)
+	s.block(c.Most)
 	s.Dead.judge()
 	if !slices.ContainsFunc(s.Notes, func(n Note) bool { return n.Code == LanesDenied }) {
 		s.Dead.countUnrecorded()

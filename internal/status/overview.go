@@ -117,6 +117,9 @@ func (s *Summary) ofStore(kept counter.Summary) {
 		at.Consumers = *s.Consumers
 	}
 	head := blocking(*kept.Head, kept.Override, &at)
+	if s.Ready != nil && s.Unacked != nil && *s.Ready+*s.Unacked == 0 && head.left(kept.Time) {
+		return
+	}
 	if s.Head = &head; head.State != Forgotten && !head.Moved {
 		s.Blocked = max(kept.Time.Sub(head.Since), 0)
 	}

@@ -80,9 +80,8 @@ type facts struct {
 	reasons    tally // of the dead letters
 }
 
-// judge fills in what follows from the store's facts. Most is how many
-// blocking messages are listed; 0: all.
-func (s *Status) judge(f facts, most int) {
+// judge fills in what follows from the store's facts.
+func (s *Status) judge(f facts) {
 	for _, r := range f.records {
 		switch {
 		case blocks(r):
@@ -98,6 +97,14 @@ func (s *Status) judge(f facts, most int) {
 	s.Dead.recent += f.behind.Recent
 	s.Dead.Reasons, s.Dead.Others = f.reasons.most(maxReasons)
 	s.Dead.explain()
+}
+
+// block lists the messages that block, the longest first: most of them at most, or all if most is 0. A message that
+// left the queue without a step, for example because it expired, blocks nothing.
+func (s *Status) block(most int) {
+	if s.Unacked != nil && s.Ready+*s.Unacked == 0 {
+		s.Blocking = slices.DeleteFunc(s.Blocking, func(m Message) bool { return m.left(s.Time) })
+	}
 	slices.SortFunc(s.Blocking, byLength)
 	if s.Blocked = len(s.Blocking); most > 0 {
 		s.Blocking = s.Blocking[:min(most, s.Blocked)]

@@ -69,7 +69,7 @@ func (c *Collector) askStore(ctx context.Context, s *Status) (err error) {
 	} else {
 		s.Limits = records.Disagreement(maps.Values(f.records), f.now)
 	}
-	s.judge(f, c.Most)
+	s.judge(f)
 	return nil
 }
 
