@@ -195,7 +195,7 @@ func (d *dialled) DeliveryLimit(ctx context.Context, need inspect.Need) (found [
 	return found, err
 }
 
-// usual is the need of the doctor's page and of what it fixes.
+// usual is the need by which the Doctor page and its fixes judge a queue.
 func (d *dialled) usual(queue string) inspect.Need {
 	need := d.need(queue)
 	need.MaxRetries = inspect.UsualRetries

@@ -145,7 +145,7 @@ func (ch change) Title() string {
 	return titles[ch.Verb]
 }
 
-// Do is what the button says.
+// Do is the label of the button.
 func (ch change) Do() string {
 	name := ch.Name()
 	switch ch.Verb {
@@ -160,7 +160,7 @@ func (ch change) Do() string {
 	return upper(name) + " " + shown(cmp.Or(ch.ID, ch.Queue))
 }
 
-// Do is what the button says.
+// Do is the label of the button.
 func (v changeView) Do() string {
 	if len(v.All) > 1 {
 		return upper(v.Name()) + " " + v.subjects()
@@ -254,7 +254,7 @@ func (v changeView) Back() string {
 	return link("queue", "queue", v.Queue)
 }
 
-// explainEach says of each message or queue that was selected what is so now, or why that cannot be changed.
+// explainEach returns, for each selected message or queue, its present state or the reason why it cannot be changed.
 func (c *Console) explainEach(ctx context.Context, all []change) (facts []string) {
 	for _, ch := range all {
 		now, err := whileSlow(ctx, func() ([]string, error) { return c.facts(ctx, ch) })
@@ -281,7 +281,7 @@ func (c *Console) explain(ctx context.Context, v *changeView) (err error) {
 	return err
 }
 
-// makeChange makes the changes one after the other, and answers with what really changed.
+// makeChange makes the changes one after the other, and responds with the changes that took effect.
 func (c *Console) makeChange(w http.ResponseWriter, r *http.Request) {
 	all, err := changesOf(r)
 	if err != nil {

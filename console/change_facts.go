@@ -80,7 +80,7 @@ func (c *Console) pauseFacts(ctx context.Context, ch change) ([]string, error) {
 	return append(facts, "Paused consumers take no messages and count nothing, until an operator resumes the queue."), nil
 }
 
-// repairFacts say what a plan would fix, and what it leaves to a person.
+// repairFacts list the findings that a plan would fix, and those that a person must fix.
 func repairFacts(plan doctor.Plan) (facts []string) {
 	for _, f := range plan.Fixes {
 		facts = append(facts, sentence(fmt.Sprintf("%s: %s; %s", f.Finding.Severity, f.Finding.Seen, f.Finding.Impact)))

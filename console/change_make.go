@@ -167,7 +167,7 @@ func (c *Console) repair(ctx context.Context, q *records.Queue, ch change) (stri
 	return fmt.Sprintf("%s is fixed; an examination confirmed this. Done: %s.", shown(ch.Queue), shown(strings.Join(steps, ", "))), nil
 }
 
-// stillBroken says what was done, and what it left.
+// stillBroken is the error of a fix that left findings. It names the steps that were taken.
 func stillBroken(steps []string, left []inspect.Finding) error {
 	var seen []string
 	for _, f := range left {

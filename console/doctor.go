@@ -11,7 +11,7 @@ import (
 	"github.com/strikesmq/strikes/internal/inspect"
 )
 
-// doctorView is what the doctor's page shows of one queue, the broker and the store.
+// doctorView is the Doctor page of one queue, the broker and the store.
 type doctorView struct {
 	Retries  int
 	Examined []examined

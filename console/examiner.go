@@ -19,7 +19,7 @@ const (
 	examineFor = 2 * time.Minute
 )
 
-// examination is what the doctor found of every queue, the broker and the store.
+// examination holds the findings of the doctor for every queue, the broker and the store.
 type examination struct {
 	At    time.Time  // it ended; zero: there was none
 	All   []examined // what something was found of, the worst first
@@ -34,7 +34,7 @@ type examination struct {
 func (e examination) Errors() int   { n, _ := count(e.All); return n }
 func (e examination) Warnings() int { _, n := count(e.All); return n }
 
-// Whole reports whether all was examined.
+// Whole reports whether every queue, the broker and the store were examined.
 func (e examination) Whole() bool { return !e.At.IsZero() && e.Err == "" }
 
 // beyond returns the errors that were found of a queue and that its summary does not show.

@@ -134,7 +134,7 @@ type outcome struct {
 	Parts []string // of its text
 }
 
-// jobWork is what a job does. It calls begin before its first change, and ends with the error of begin, if there is one.
+// jobWork does the work of a job. It calls begin before its first change, and returns the error of begin.
 type jobWork func(ctx context.Context, begin func() error) (outcome, error)
 
 // runJob runs a replay or a drop to its end. It ends the job also if that panics.

@@ -181,7 +181,7 @@ func (c *Console) countPage(w http.ResponseWriter, r *http.Request) {
 	c.render(w, r, http.StatusOK, p)
 }
 
-// CountLink is the address that counts what the filter picks.
+// CountLink is the address of the page that counts the dead letters which the filter picks.
 func (v replayView) CountLink() string {
 	return v.Filter.Link("count", v.Queue) + "&verb=" + string(v.Verb)
 }

@@ -78,7 +78,7 @@ func (h *holds) isFree(lane string) bool {
 	return known && !blocked || !known && h.read
 }
 
-// note notes whether a lane is blocked, and reports whether that changes what was known of it.
+// note notes whether a lane is blocked, and reports whether this is new.
 func (h *holds) note(lane string, blocked bool) (changed bool) {
 	hash := counter.LaneHash(lane)
 	h.mu.Lock()
@@ -90,7 +90,7 @@ func (h *holds) note(lane string, blocked bool) (changed bool) {
 	return changed
 }
 
-// add notes a page of blocked lanes. The session's own steps know better: a lane that they have released stays free.
+// add notes a page of blocked lanes. A lane that a step of this session has released since stays free.
 func (h *holds) add(page counter.HeldPage) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -198,7 +198,7 @@ func (h *holds) readAll(ctx context.Context) error {
 	return nil
 }
 
-// keepHolds returns a channel that is closed once nothing is read any more, after the end of ctx.
+// keepHolds reads blocked lanes in the background. The channel is closed when the reading has ended, after the end of ctx.
 func (s *session) keepHolds(ctx context.Context) <-chan struct{} {
 	done := make(chan struct{})
 	if s.holds == nil {

@@ -162,7 +162,7 @@ func (s *session) sendBegun(ctx context.Context, d *delivery) error {
 	return err
 }
 
-// errGone is why an attempt that START let run does not.
+// errGone is the error of an attempt that got RUN from START and GONE from BEGUN, so its handler is not called.
 var errGone = errors.New("the attempt is not open any more: the store lost it, another consumer has the message, or an operator decided about it")
 
 // Why a message is isolated.

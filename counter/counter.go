@@ -135,8 +135,8 @@ func checkLimit(limit int) error {
 	return nil
 }
 
-// Begun makes an attempt countable that Start with ModeIsolated let run: from now on the next Start counts a crash if the attempt is still
-// open. Call it immediately before the handler, and call the handler only if the Verdict is VerdictBegun. After VerdictGone the attempt
+// Begun makes an attempt countable that Start with ModeIsolated let run. From now on, the next Start counts a crash if the attempt is
+// still open. Call it immediately before the handler, and call the handler only if the Verdict is VerdictBegun. After VerdictGone the attempt
 // is not open: call End, and begin another one. After an error it may or may not be countable: call Begun again with the same token, or End.
 func (c *Counter) Begun(ctx context.Context, a Attempt) (Reply, error) {
 	return c.step(ctx, stepBegun, a, 0)

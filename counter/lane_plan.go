@@ -76,7 +76,7 @@ func (s *LaneState) Plan(found []LaneDeadLetter) LanePlan {
 	return plan
 }
 
-// matched says which of the dead letters found is which letter of the lane, by the letter's index.
+// matched has, for the index of each letter of the lane, the dead letters that were found for it.
 type matched struct {
 	found    map[int]int
 	replaced map[int]bool

@@ -31,7 +31,7 @@ func (w *laneWork) read(ctx context.Context) (held bool, err error) {
 	}
 }
 
-// noteReplaced notes since when places are found to be replaced.
+// noteReplaced notes the time since which places are known to be replaced.
 func (w *laneWork) noteReplaced(read bool) {
 	if !read {
 		return
@@ -45,8 +45,8 @@ func (w *laneWork) noteReplaced(read bool) {
 	w.replaced = since
 }
 
-// isReplaced reports whether the first place is to be given up, because its message has a later one. What becomes of one place tells what
-// became of others, so it is so of all such places at once, when each was found so for longer than a dead letter is on its way.
+// isReplaced reports whether to give up the first place, because its message has a later one. The fate of one place decides that of the
+// others. So all such places are given up at once, when each has been known as replaced for longer than a dead letter takes to arrive.
 func (w *laneWork) isReplaced() bool {
 	if len(w.plan.Publish)+len(w.plan.Missing) > 0 || len(w.plan.Replaced) == 0 {
 		return false

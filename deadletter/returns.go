@@ -75,7 +75,7 @@ func (h Handling) check(queue string, returns int64) error {
 		ErrWorn, queue, returns, h.Limit)
 }
 
-// end notes the highest count of the messages, after all were returned once more; whole says that the session had the whole queue.
+// end notes the highest count of the messages, after all were returned once more. If whole, the session had the whole queue.
 // A queue far from its limit is not noted. A note that fails is lost. The next
 // session then finds out by itself, because a limit of a million leaves half a million reads, and because begin noted a read by force.
 func (w *wear) end(ctx context.Context, vhost string, whole bool) {

@@ -1,8 +1,9 @@
 // Takeout removes the message at the head of a queue over AMQP 1.0. RabbitMQ 4 cannot convert some messages to AMQP 0.9.1, for example one
 // with a property of type uuid. It closes every AMQP 0.9.1 connection that receives such a message with 541, and its management API
-// replies 500. So nothing else can take the message out, or show it.
+// replies 500. So only an AMQP 1.0 receiver can show the message, or take it out.
 //
-// Stop the consumers of the queue first. Takeout prints the message, asks, and removes it; without a yes it returns to its position.
+// Stop the consumers of the queue first. Takeout prints the message, asks, and removes it. Unless you answer yes, it
+// returns the message to its position.
 //
 //	go run ./examples/takeout amqp://guest:guest@localhost:5672/ QUEUE
 package main

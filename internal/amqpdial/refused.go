@@ -18,8 +18,9 @@ func Permanent(err, before error) bool {
 	return errors.As(err, &refused) || Refused(err, before)
 }
 
-// Refused reports whether the broker refused the connection; before is the error of the previous dial. RabbitMQ refuses a wrong password
-// without a word, so that counts from the second in a row. Connect and Dial have told it from a socket that was cut.
+// Refused reports whether the broker refused the connection; before is the error of the previous dial. RabbitMQ closes the
+// connection after a wrong password, without a reason. So the second such error in a row counts as a refusal. Connect and Dial have
+// already excluded a socket that was cut.
 func Refused(err, before error) bool {
 	var refusal, earlier *amqp.Error
 	if !errors.As(err, &refusal) || refusal.Code != amqp.AccessRefused && refusal.Code != amqp.NotAllowed {

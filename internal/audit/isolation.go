@@ -119,7 +119,7 @@ func (m *model) checkBegun(a *attempt) {
 	}
 }
 
-// checkBegan checks that a handler which began with nothing beside it had its BEGUN answered.
+// checkBegan checks that an isolated handler began only after the reply to its BEGUN.
 func (m *model) checkBegan(a *attempt) {
 	if a.began.IsZero() || !a.asked {
 		return

@@ -16,11 +16,12 @@ import (
 	"github.com/strikesmq/strikes/internal/queueinfo"
 )
 
-// Plan is what fixes the findings of a queue. It declares what is missing and sets policies. It deletes nothing but a binding that leads
-// dead letters back, and declares nothing again that exists: RabbitMQ would refuse other arguments.
+// Plan has the steps that fix the findings of a queue. They declare missing parts of its dead-letter route, and set policies. The only
+// thing that they delete is a binding that leads dead letters back. They do not declare again what exists, because RabbitMQ refuses
+// other arguments.
 type Plan struct{ Fixes []Fix }
 
-// Fix is what fixes one finding.
+// Fix has the steps for one finding.
 type Fix struct {
 	Finding inspect.Finding
 	Steps   []Step   // none: a person has to decide, or to declare the queue again
@@ -51,7 +52,7 @@ func (p Plan) Steps() (steps []Step) {
 	return steps
 }
 
-// Texts say what the Steps do.
+// Texts describes the Steps, one text for each.
 func (p Plan) Texts() (texts []string) {
 	for _, s := range p.Steps() {
 		texts = append(texts, s.String())
@@ -72,8 +73,8 @@ func (p Plan) Token() string {
 // patient is a queue to be fixed.
 type patient struct{ inspect.Facts }
 
-// plan says what fixes the findings. kind is the type of a missing exchange; empty: not chosen. One policy sets all that policies fix,
-// for a second one would undo the first.
+// plan returns the plan for the findings. kind is the type of a missing exchange, or empty if nobody chose one. One policy has all
+// settings, because a second one would undo the first.
 func (p patient) plan(findings []inspect.Finding, need inspect.Need, kind string) Plan {
 	changes := amqp.Table{}
 	for _, x := range findings {
@@ -256,7 +257,7 @@ func (p Plan) command(findings []inspect.Finding) {
 // ErrPlanChanged is returned by Carry if the plan is no longer the one that was shown: broker or queue changed meanwhile.
 var ErrPlanChanged = errors.New("the queue or its dead-letter route changed since the preview")
 
-// MakePlan examines need.Queue and plans what fixes the findings. kind is the type of a missing exchange. If kind is empty, it is fanout
+// MakePlan examines need.Queue and plans the steps that fix its findings. kind is the type of a missing exchange. If kind is empty, it is fanout
 // for the exchange that strikes declares, else a person has to choose.
 func MakePlan(ctx context.Context, conn *amqp.Connection, need inspect.Need, kind string) (Plan, error) {
 	f, findings, err := judge(ctx, conn, need, inspect.RulesFor(need.Queue))

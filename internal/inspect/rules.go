@@ -36,7 +36,7 @@ func (f Facts) policyMayFix(x Finding) bool {
 	return (x.Severity >= Error || f.Vitals != nil) && mayFix(x)
 }
 
-// mayFix reports whether a policy could turn the finding into none.
+// mayFix reports whether a policy could fix the finding.
 func mayFix(x Finding) bool {
 	return slices.Contains([]string{
 		CodeNoDeadLetterExchange, CodeDeadLetterUnproven, CodeTail, CodeDiscard, CodeLimitLow, CodeLimitTight, CodeAtMostOnce,

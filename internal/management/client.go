@@ -82,7 +82,7 @@ func (c *Client) get(ctx context.Context, out any, query string, segments ...str
 	})
 }
 
-// Send changes something, as Curl writes it.
+// Send makes the request that Curl writes.
 func (c *Client) Send(ctx context.Context, method string, body any, segments ...string) error {
 	return c.ask(ctx, method, body, "", segments, func(string, io.Reader) error { return nil })
 }

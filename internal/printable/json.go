@@ -11,7 +11,7 @@ import (
 const deepestIndent = 100
 
 // JSON returns a JSON text on lines of its own, as json.Indent with two blanks does, but beyond a depth of 100 on one line, and cut after
-// about most bytes. It returns false for what is no JSON.
+// about most bytes. It returns false if the text is not JSON.
 func JSON(text []byte, most int) (indented string, ok bool) {
 	if !json.Valid(text) {
 		return "", false

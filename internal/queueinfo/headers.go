@@ -35,9 +35,9 @@ var tied = [...]string{GenerationHeader, FenceHeader, PlaceHeader, HopHeader, Ho
 // ours begins the name of each header that strikes, or a plugin of it, writes.
 const ours = "x-strikes-"
 
-// Headers are the headers of one message. Those of strikes count only if they were written for this message: else a
-// program that publishes with the headers of a message it received would give its message another one's position,
-// generation or fence. The zero value has none.
+// Headers are the headers of one message. Those of strikes count only if they were written for this message: otherwise
+// a program that publishes with the headers of a message it received would give its message the position, generation or
+// fence of the other. The zero value is a message without headers.
 type Headers struct {
 	table amqp.Table
 	queue string
@@ -55,7 +55,7 @@ const (
 )
 
 // Read returns the headers of a message that was received from a queue, or that died in it. The id is the MessageId
-// as it was transported, not what a program makes of it. A message without headers of strikes costs no hash.
+// as it was transported, not a key that a program makes of it. A message without headers of strikes costs no hash.
 func Read(table amqp.Table, queue, id string, body []byte) Headers {
 	h := Headers{table: table, queue: queue}
 	if !hasOurs(table) {
@@ -138,10 +138,10 @@ func (h Headers) own() bool { return h.tie >= tiedToID }
 // NewestDeath is the newest death in the queue by a consumer, and whether there is one.
 func (h Headers) NewestDeath() (Death, bool) { return NewestDeath(h.table, h.queue) }
 
-// mostHops is the highest number of a copy.
+// mostHops is the highest copy number.
 const mostHops = 1<<31 - 1
 
-// Hop is the number of a copy; 0: the message is none.
+// Hop is the copy number, or 0 if the message is not a copy.
 func (h Headers) Hop() int64 {
 	if h.tie != tiedToQueue {
 		return 0
@@ -152,7 +152,7 @@ func (h Headers) Hop() int64 {
 	return 0
 }
 
-// Place is the text of the message's place in its lane; empty: it has none.
+// Place is the text of the message's position in its lane, or empty without one.
 func (h Headers) Place() string {
 	if h.tie != tiedToQueue {
 		return ""

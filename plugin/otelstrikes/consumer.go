@@ -60,7 +60,7 @@ func (w *watcher) AttemptEnd(ctx context.Context, e consumer.Event) {
 // notCounted is the error.type of an attempt that failed without a Cause: the handler said NotCounted or Crashed, or it was stopped.
 const notCounted = "not-counted"
 
-// last are the outcomes of which each delivery has one, when nothing more is done with it.
+// last are the final outcomes: each delivery ends with exactly one.
 var last = []consumer.Outcome{
 	consumer.OutcomeAck, consumer.OutcomeRequeue, consumer.OutcomeDeadLetter, consumer.OutcomeMove, consumer.OutcomeStale, consumer.OutcomeLeave,
 }

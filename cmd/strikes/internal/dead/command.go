@@ -68,7 +68,7 @@ func (c *Command) AddTo(cmd *cobra.Command) {
 	f.StringVar(&c.Group, "group", "", "only those of the group with this `KEY`, which dead list --groups shows")
 	cli.Age(f, &c.Older, "older-than", "only those that died this `TIME` ago, or earlier: 90s, 12h or 7d")
 	cli.Age(f, &c.Newer, "newer-than", "only those that died within this `TIME`")
-	f.StringVar(&c.Lane, "lane", "", "only those of the lane `VALUE`, which is the value of the header that --lane-header names")
+	f.StringVar(&c.Lane, "lane", "", "only those whose header --lane-header has this `VALUE`")
 	f.StringVar(&c.LaneHeader, "lane-header", "", "the header `NAME` whose value --lane gives")
 	f.StringVar(&c.Origin, "origin", "", "only those that died in `QUEUE`")
 	cli.OneOf(cmd, "kind", kinds()...)

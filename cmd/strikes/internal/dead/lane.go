@@ -52,7 +52,7 @@ func (c *Lanes) AddReplay(cmd *cobra.Command) {
 	cmd.Flags().DurationVar(&c.Wait, "wait", time.Minute, "wait for this `TIME` until the consumer handles the next message")
 }
 
-// AddMissing adds the flag of a replay that gives up what is not there.
+// AddMissing adds --missing, with which a replay gives up each position whose dead letter is gone.
 func (c *Lanes) AddMissing(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&c.Missing, "missing", false, "give up each message whose dead letter is not in the dead-letter queue: it expired, was consumed elsewhere or was lost, or it was handled before the store was rolled back")
 }
@@ -124,8 +124,8 @@ func (c *Lanes) Replay(ctx context.Context, args []string) error {
 	})
 }
 
-// replayAll replays the held lanes of a queue, longest held first. A lane that stays held does not keep it from the next, unless no
-// consumer handles what it publishes.
+// replayAll replays the blocked lanes of a queue, the longest blocked first. If one stays blocked, it goes on with the next, unless the
+// queue has no consumer.
 func (c *Lanes) replayAll(ctx context.Context, queue string) error {
 	if c.Wait <= 0 {
 		return cli.Refused("wait", c.Wait, "more than 0")
@@ -179,12 +179,12 @@ func (c *Lanes) replayAll(ctx context.Context, queue string) error {
 	return q.fail(err)
 }
 
-// staysHeld reports whether an error is of one lane alone.
+// staysHeld reports whether an error concerns one lane only, so that the next can be replayed.
 func staysHeld(err error) bool {
 	return errors.Is(err, deadletter.ErrLaneFailed) || errors.Is(err, deadletter.ErrLaneMissing) || errors.Is(err, deadletter.ErrLaneBusy)
 }
 
-// warnIdle says if what is published to a queue will wait there, because the queue has no consumer.
+// warnIdle warns if the queue has no consumer, because replayed messages then wait in it.
 func (q *dlq) warnIdle(ctx context.Context, stderr io.Writer, queue string) {
 	_ = q.broker.With(ctx, func(conn *amqp.Connection) error {
 		found, now, err := queueinfo.Find(ctx, conn, queue)

@@ -141,7 +141,7 @@ func (q *dlq) unreadable(err error, f deadletter.Filter) bool {
 	return q.store != nil && f.Lane == "" && (errors.Is(err, deadletter.ErrUndecodable) || errors.Is(err, deadletter.ErrWorn))
 }
 
-// insteadOfReading says what is in the way, and yields the store's records.
+// insteadOfReading prints why the queue cannot be read, and yields the store's records.
 func (c *Command) insteadOfReading(ctx context.Context, q *dlq, f deadletter.Filter, cause error, yield func(*deadletter.Message, error) bool) {
 	fmt.Fprintf(c.Err, "%s\nThe following is from the store's records; messages may have left the queue since.\n", term.Printable(cli.Plain(q.wayOut(cause)), ""))
 	if q.fromRecords != nil {

@@ -64,7 +64,7 @@ type stepLine struct {
 	Command string `json:"command,omitempty"`
 }
 
-// show prints the steps for a queue, and what they leave to a person.
+// show prints the steps for a queue, and the findings that a person must fix.
 func (c *Command) show(f fixable) error {
 	steps := f.plan.Steps()
 	if c.JSON {
@@ -109,7 +109,7 @@ func why(x doctor.Fix) string {
 	return cli.InFlags(x.Finding.Fix)
 }
 
-// carryOut does what was shown for a queue, prints each step that is done, and keeps it in the audit log.
+// carryOut takes the steps that were shown for a queue. It prints each one when it is done, and writes it to the audit log.
 func (c *Command) carryOut(ctx context.Context, conn *amqp.Connection, store *counter.Admin, f fixable) error {
 	if len(f.plan.Steps()) == 0 {
 		return nil
@@ -133,7 +133,7 @@ func (c *Command) carryOut(ctx context.Context, conn *amqp.Connection, store *co
 	}, err)
 	switch {
 	case errors.Is(err, management.ErrDenied):
-		return cli.WithCode(fmt.Errorf("%w (a policy takes the tag policymaker)", err), cli.ExitDenied)
+		return cli.WithCode(fmt.Errorf("%w (to set a policy, the user needs the tag policymaker)", err), cli.ExitDenied)
 	case err != nil:
 		return fmt.Errorf("fix queue %q: %w", f.queue, err)
 	}
