@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// causeBudget is how long the reasons of one queue are read for the first page, causesFor how long those of all, and causesTogether
-	// of how many at the same time.
+	// causeBudget is how long the reasons of one queue are read for the first page, causesFor how long those of all,
+	// and causesTogether of how many at the same time.
 	causeBudget    = 30 * time.Millisecond
 	causesFor      = 2 * time.Second
 	causesTogether = 4

@@ -82,8 +82,8 @@ var (
 	severalQueues   = []Verb{VerbPause}
 )
 
-// changesOf reads a change, of each message or queue that was selected. Queues and ids come from the address alone: a form cannot carry
-// every byte.
+// changesOf reads a change, of each message or queue that was selected. Queues and ids come from the address alone: a
+// form cannot carry every byte.
 func changesOf(r *http.Request) (all []change, err error) {
 	q := r.URL.Query()
 	first := change{

@@ -49,7 +49,8 @@ func (e examined) errors() (n int) {
 	return n
 }
 
-// doctorPage examines the queue of the address, the broker and the store. Without a queue it shows the last examination of all.
+// doctorPage examines the queue of the address, the broker and the store. Without a queue it shows the last
+// examination of all.
 func (c *Console) doctorPage(r *http.Request) (page, error) {
 	if r.FormValue("queue") == "" {
 		return c.examinationPage(r)

@@ -42,8 +42,8 @@ func (c *Console) admit(r *http.Request) error {
 	return nil
 }
 
-// isLinkFollowed reports whether a browser opens a page because a person followed a link of another site. For a frame, an image or a
-// script of that site it returns false.
+// isLinkFollowed reports whether a browser opens a page because a person followed a link of another site. For a
+// frame, an image or a script of that site it returns false.
 func isLinkFollowed(r *http.Request) bool {
 	return r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document"
 }

@@ -202,9 +202,9 @@ func (s *session) backoffOf(d *delivery, failed int) time.Duration {
 	return wait
 }
 
-// guard calls a function of the user, in a goroutine of its own. The function may panic, and a message that causes this must not kill
-// every process that receives it. It may also call runtime.Goexit, as t.Fatal does, but the caller must go on: it may hold the
-// isolation lock, or settle for all.
+// guard calls a function of the user, in a goroutine of its own. The function may panic, and a message that causes
+// this must not kill every process that receives it. It may also call runtime.Goexit, as t.Fatal does, but the caller
+// must go on: it may hold the isolation lock, or settle for all.
 func (s *session) guard(name string, call func()) {
 	panics := false
 	returned := apart(func() {

@@ -125,8 +125,8 @@ type Consumer struct {
 	Observer Observer // gets every outcome; if nil, none
 	Tracer   Tracer   // follows every attempt; if nil, none, at no cost
 
-	// Logger gets what happens to sessions, each dead letter at WARN and each retry at DEBUG, with the queue, the id, the number of the
-	// attempt, the limit, the cause and the error. If nil, nothing is logged.
+	// Logger gets what happens to sessions, each dead letter at WARN and each retry at DEBUG, with the queue, the id,
+	// the number of the attempt, the limit, the cause and the error. If nil, nothing is logged.
 	Logger *slog.Logger
 
 	// Consuming is called with true when the broker has accepted the consumer, and with false when its session takes no more

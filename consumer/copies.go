@@ -44,8 +44,9 @@ func newCopies(conn *amqp.Connection) *copies {
 // alarms follows the alarms of the broker on each connection that has a delay queue's publisher.
 var alarms = alarmed{of: map[*amqp.Connection]*atomic.Bool{}}
 
-// alarmed holds, for each connection, whether the broker blocks it. A connection has one goroutine that follows this, however many
-// sessions it serves: amqp091-go notifies until the connection ends, and its reader waits for whoever asked.
+// alarmed holds, for each connection, whether the broker blocks it. A connection has one goroutine that follows this,
+// however many sessions it serves: amqp091-go notifies until the connection ends, and its reader waits for whoever
+// asked.
 type alarmed struct {
 	mu sync.Mutex
 	of map[*amqp.Connection]*atomic.Bool

@@ -80,8 +80,8 @@ func decideMode(abandoned int64) counter.Mode {
 	return counter.ModeIsolated
 }
 
-// decideUnstarted returns the step to hold the delivery for after a START or BEGUN without a verdict that lets the handler run. If the
-// attempt is isolated and may be open, it must be closed first.
+// decideUnstarted returns the step to hold the delivery for after a START or BEGUN without a verdict that lets the
+// handler run. If the attempt is isolated and may be open, it must be closed first.
 func decideUnstarted(sending step, open bool) step {
 	if sending == stepIsolate && open {
 		return stepRetract

@@ -42,9 +42,10 @@ const (
 
 // holds is a session's knowledge of the blocked lanes of its queue. A nil *holds blocks none.
 //
-// The broker settles nothing for a session once another has received a delivery. So a session that owns the lanes after its first
-// delivery finds every lane with a dead letter in the store, and later dead letters are its own. It reads the blocked lanes in the
-// background. Until it has read them all, it asks the store about each lane that it has not seen; then it asks about blocked lanes only.
+// The broker settles nothing for a session once another has received a delivery. So a session that owns the lanes
+// after its first delivery finds every lane with a dead letter in the store, and later dead letters are its own. It
+// reads the blocked lanes in the background. Until it has read them all, it asks the store about each lane that it
+// has not seen; then it asks about blocked lanes only.
 type holds struct {
 	store        LaneKeeper
 	vhost, queue string
@@ -165,7 +166,8 @@ func (h *holds) ask(ctx context.Context, before, owner string) (lanes counter.Ow
 	return lanes, err
 }
 
-// keep reads the blocked lanes once the session owns them, and again every hour, which keeps the store from forgetting them.
+// keep reads the blocked lanes once the session owns them, and again every hour, which keeps the store from
+// forgetting them.
 func (h *holds) keep(ctx context.Context) {
 	select {
 	case <-h.owned:
@@ -198,7 +200,8 @@ func (h *holds) readAll(ctx context.Context) error {
 	return nil
 }
 
-// keepHolds reads blocked lanes in the background. The channel is closed when the reading has ended, after the end of ctx.
+// keepHolds reads blocked lanes in the background. The channel is closed when the reading has ended, after the end of
+// ctx.
 func (s *session) keepHolds(ctx context.Context) <-chan struct{} {
 	done := make(chan struct{})
 	if s.holds == nil {

@@ -10,10 +10,11 @@ import (
 	"github.com/strikesmq/strikes/internal/fingerprint"
 )
 
-// An Observer gets an event for every outcome, after it was acted on. It must return soon: one goroutine sends the settlements of
-// a session and reports them. Many goroutines may call it at the same time. It changes nothing. Metrics
-// are built on it: examples/service has one for Prometheus. Its ctx is that of the last attempt, as a Tracer returned it, if there was
-// one. Dead letters and retries need no Observer to be logged: a Logger does that, once, with an Observer or without.
+// An Observer gets an event for every outcome, after it was acted on. It must return soon: one goroutine sends the
+// settlements of a session and reports them. Many goroutines may call it at the same time. It changes nothing.
+// Metrics are built on it: examples/service has one for Prometheus. Its ctx is that of the last attempt, as a Tracer
+// returned it, if there was one. Dead letters and retries need no Observer to be logged: a Logger does that, once,
+// with an Observer or without.
 type Observer interface {
 	Observe(ctx context.Context, e Event)
 }
@@ -118,8 +119,9 @@ func (s *session) observe(ctx context.Context, d *delivery, e Event) {
 // levels are those of the outcomes that the Logger gets.
 var levels = map[Outcome]slog.Level{OutcomeDeadLetter: slog.LevelWarn, OutcomeRetry: slog.LevelDebug}
 
-// log logs a dead letter or a retry. A message without an id has no record, so its line shows the fingerprint by which strikes dead list
-// names it. The error of a handler was read when the handler ended, and is not asked again: it may panic the second time.
+// log logs a dead letter or a retry. A message without an id has no record, so its line shows the fingerprint by
+// which strikes dead list names it. The error of a handler was read when the handler ended, and is not asked again:
+// it may panic the second time.
 func (s *session) log(ctx context.Context, level slog.Level, d *delivery, e Event) {
 	text := "dead-lettered a message"
 	switch {

@@ -142,7 +142,8 @@ func (s *session) open(conn *amqp.Connection) (*link, error) {
 	return l, nil
 }
 
-// reason returns why the channel closed, which the library says a moment after what failed because of that; nil if it does not.
+// reason returns why the channel closed, which the library says a moment after what failed because of that; nil if it
+// does not.
 func (l *link) reason() (says *amqp.Error) {
 	patience := time.NewTimer(closeTimeout / 10)
 	defer patience.Stop()

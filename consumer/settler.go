@@ -52,9 +52,10 @@ const (
 	// deadline still runs, crashes are not counted.
 	IsolationSuspects Isolation = iota + 1
 
-	// IsolationStrict isolates every message that has an id and asks the store before each attempt, so that a message which kills its
-	// process is dead-lettered after MaxRetries+1 attempts. It costs two round trips for each message, allows one handler at a
-	// time in the whole process, and holds every message while the store is out of reach.
+	// IsolationStrict isolates every message that has an id and asks the store before each attempt, so that a message
+	// which kills its process is dead-lettered after MaxRetries+1 attempts. It costs two round trips for each
+	// message, allows one handler at a time in the whole process, and holds every message while the store is out of
+	// reach.
 	IsolationStrict
 
 	// IsolationOff does not count crashes: a message that kills its process comes back without end, unless the broker has a limit.

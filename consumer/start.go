@@ -66,9 +66,10 @@ func (s *session) start(ctx context.Context, d *delivery) step {
 	}
 }
 
-// startIsolated begins an attempt with no other handler beside it. START, BEGUN and the step that closes the attempt are sent under
-// the isolation lock. START only reserves the attempt. From BEGUN on a death of this process counts against this message, so BEGUN is
-// the last thing before the handler: it goes out only to a store that has just replied.
+// startIsolated begins an attempt with no other handler beside it. START, BEGUN and the step that closes the attempt
+// are sent under the isolation lock. START only reserves the attempt. From BEGUN on a death of this process counts
+// against this message, so BEGUN is the last thing before the handler: it goes out only to a store that has just
+// replied.
 func (s *session) startIsolated(ctx context.Context, d *delivery) step {
 	for {
 		if !s.lockAll(ctx, d) {
@@ -146,7 +147,8 @@ func (s *session) sendStart(ctx context.Context, d *delivery) (step, error) {
 	return next, nil
 }
 
-// sendBegun tells the store that the handler of an isolated attempt is called now. After an error it must not be called.
+// sendBegun tells the store that the handler of an isolated attempt is called now. After an error it must not be
+// called.
 func (s *session) sendBegun(ctx context.Context, d *delivery) error {
 	var reply counter.Reply
 	err := s.send(ctx, d, func(ctx context.Context) (err error) {

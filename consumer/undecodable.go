@@ -13,11 +13,12 @@ import (
 	"github.com/strikesmq/strikes/internal/amqpdial"
 )
 
-// ErrUndecodable is wrapped by Consume when a session ended over a message that amqp091-go cannot decode: headers that are nested
-// deeper than 32 levels, hold more than 8,192 elements in one table or array, or do not fit into a frame. It is wrapped too when the
-// broker closed the connection with 541, as it does for a message that it cannot convert to AMQP 0.9.1. All that the session had
-// prefetched returns with the message, and counts towards a delivery limit. So consume with a Prefetch of 1 until the message is gone, as
-// Run does. The text says where in the queue it is.
+// ErrUndecodable is wrapped by Consume when a session ended over a message that amqp091-go cannot decode: headers
+// that are nested deeper than 32 levels, hold more than 8,192 elements in one table or array, or do not fit into a
+// frame. It is wrapped too when the broker closed the connection with 541, as it does for a message that it cannot
+// convert to AMQP 0.9.1. All that the session had prefetched returns with the message, and counts towards a delivery
+// limit. So consume with a Prefetch of 1 until the message is gone, as Run does. The text says where in the queue it
+// is.
 var ErrUndecodable = errors.New("consumer: a message cannot be decoded")
 
 // careFor is how long Run prefetches one after an undecodable message, if no other session meets it. It is longer than the longest
@@ -70,8 +71,9 @@ type undecodableNotes interface {
 	NoteUndecodable(ctx context.Context, vhost, queue string, u counter.Undecodable) error
 }
 
-// report reports an undecodable message that ended the session. If the store is out of reach, the next session reports it. A 541 proves
-// something about a message only in a session that prefetches one, so the next one reports it if it meets it too.
+// report reports an undecodable message that ended the session. If the store is out of reach, the next session
+// reports it. A 541 proves something about a message only in a session that prefetches one, so the next one reports
+// it if it meets it too.
 func (s *session) report(ctx context.Context, err error) {
 	if s.undecoded == nil || s.undecoded.Unconverted && s.consumer.Prefetch > 1 {
 		return

@@ -136,9 +136,9 @@ var (
 	stepLane = redis.NewScript(laneLua)
 )
 
-// OwnLanes makes owner the session that owns the lanes of a queue, if before owns them; an empty before means that no session does.
-// The store takes only the owner's steps. OwnLanes returns the owner that the lanes have then, which may be another. If owner is
-// empty, it only reads. It costs the same however many lanes are held.
+// OwnLanes makes owner the session that owns the lanes of a queue, if before owns them; an empty before means that no
+// session does. The store takes only the owner's steps. OwnLanes returns the owner that the lanes have then, which
+// may be another. If owner is empty, it only reads. It costs the same however many lanes are held.
 //
 // Owners must follow one another as the broker gives them the queue. So a session asks who owns the lanes, makes sure that it
 // still has the queue, and then claims the lanes of that owner: a session that has lost the queue meanwhile fails one of the two.
@@ -167,8 +167,8 @@ func (c *Counter) OwnLanes(ctx context.Context, vhost, queue, before, owner stri
 // lanesRenewed is how many lanes the store renews in one round trip, which occupies it for about a millisecond.
 const lanesRenewed = 200
 
-// NextHeld returns the page of held lanes after another; the zero value comes before the first. It also renews what the store keeps
-// of these lanes. The pages together have each lane that is held from the first of them to the last.
+// NextHeld returns the page of held lanes after another; the zero value comes before the first. It also renews what
+// the store keeps of these lanes. The pages together have each lane that is held from the first of them to the last.
 func (c *Counter) NextHeld(ctx context.Context, vhost, queue string, after HeldPage) (HeldPage, error) {
 	if c.refuse != nil {
 		return HeldPage{}, c.refuse

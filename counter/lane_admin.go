@@ -68,7 +68,8 @@ func (a *Admin) LanePage(ctx context.Context, vhost, queue string, skip, most in
 	return lanes, n, err
 }
 
-// someLanes reads lanes in as many round trips as they take, however many are asked for, so that none occupies the store for long.
+// someLanes reads lanes in as many round trips as they take, however many are asked for, so that none occupies the
+// store for long.
 func (a *Admin) someLanes(ctx context.Context, vhost, queue string, skip, most int) (out []HeldLane, err error) {
 	for most > 0 {
 		part := min(most, lanesListed)
@@ -121,11 +122,13 @@ const (
 	placesRead = 500
 	// lettersRead is how many dead letters of these it reads. A place most often has one.
 	lettersRead = 1000
-	// namesRead is how many places of one dead letter it reads. Only one that was published again and again has more than two.
+	// namesRead is how many places of one dead letter it reads. Only one that was published again and again has more
+	// than two.
 	namesRead = 32
 )
 
-// Lane returns the state of a held lane: its first 500 open places. It returns an error that wraps ErrNotHeld for any other.
+// Lane returns the state of a held lane: its first 500 open places. It returns an error that wraps ErrNotHeld for any
+// other.
 func (a *Admin) Lane(ctx context.Context, vhost, queue, lane string) (*LaneState, error) {
 	if a.refuse != nil {
 		return nil, a.refuse
@@ -180,8 +183,8 @@ type LaneLetter struct {
 	Place Place
 }
 
-// NotePublishing notes that dead letters of a lane are about to be published again. Without it a replay that is cut off could take
-// their messages, which are back in the queue, for lost. It is safe to repeat.
+// NotePublishing notes that dead letters of a lane are about to be published again. Without it a replay that is cut
+// off could take their messages, which are back in the queue, for lost. It is safe to repeat.
 func (a *Admin) NotePublishing(ctx context.Context, vhost, queue, lane string, letters []LaneLetter) error {
 	return a.noteLetters(ctx, vhost, queue, lane, "publishing", letters)
 }

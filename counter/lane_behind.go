@@ -18,8 +18,8 @@ type Behind struct {
 	Recent int64 // of Count: so late that they may be on their way
 }
 
-// Behind counts the dead letters of a queue that are behind others in held lanes. It costs the same however many they are. Those that were
-// dead-lettered less than recent ago, a minute at most, count as Recent.
+// Behind counts the dead letters of a queue that are behind others in held lanes. It costs the same however many they
+// are. Those that were dead-lettered less than recent ago, a minute at most, count as Recent.
 func (a *Admin) Behind(ctx context.Context, vhost, queue string, recent time.Duration) (Behind, error) {
 	if a.refuse != nil {
 		return Behind{}, a.refuse

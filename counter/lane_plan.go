@@ -19,8 +19,9 @@ type LanePlan struct {
 
 	Found []Planned // every dead letter whose place is known
 
-	// Replaced are places whose dead letters were not found, but may be those of later places: the nack of the session that parked
-	// them was lost, and a later session parked the message again. Drop them once no dead letter can be on its way.
+	// Replaced are places whose dead letters were not found, but may be those of later places: the nack of the
+	// session that parked them was lost, and a later session parked the message again. Drop them once no dead letter
+	// can be on its way.
 	Replaced []int64
 }
 
@@ -30,9 +31,9 @@ type Planned struct {
 	Place Place
 }
 
-// Plan decides what a replay of the lane does next. It publishes nothing after the first place that is Missing or Replaced, and leaves out
-// dead letters that the lane does not expect. If more are found of an id and generation than the lane expects, none is a double: they
-// may be different messages.
+// Plan decides what a replay of the lane does next. It publishes nothing after the first place that is Missing or
+// Replaced, and leaves out dead letters that the lane does not expect. If more are found of an id and generation than
+// the lane expects, none is a double: they may be different messages.
 func (s *LaneState) Plan(found []LaneDeadLetter) LanePlan {
 	is := s.match(found)
 	var plan LanePlan
@@ -83,8 +84,9 @@ type matched struct {
 	more     map[string]bool // more were found of a name than the lane expects
 }
 
-// match gives each letter of the lane the dead letter that was found for it. Those of one name are in the order of their places. If
-// fewer were found, the oldest places are first that were published before, and then those that a later session replaced.
+// match gives each letter of the lane the dead letter that was found for it. Those of one name are in the order of
+// their places. If fewer were found, the oldest places are first that were published before, and then those that a
+// later session replaced.
 func (s *LaneState) match(found []LaneDeadLetter) matched {
 	is := matched{found: map[int]int{}, replaced: map[int]bool{}, more: map[string]bool{}}
 	copies, at := map[string][]int{}, map[string][]int{}
@@ -124,9 +126,9 @@ func (s *LaneState) match(found []LaneDeadLetter) matched {
 	return is
 }
 
-// replaced returns the places of letters that later sessions may have replaced, as many at most as dead letters of each are lacking.
-// The nacks of a session arrive in their order, so those that it loses are the last. A letter that allows one answer only tells by
-// this what became of others.
+// replaced returns the places of letters that later sessions may have replaced, as many at most as dead letters of
+// each are lacking. The nacks of a session arrive in their order, so those that it loses are the last. A letter that
+// allows one answer only tells by this what became of others.
 func (s *LaneState) replaced(lacking map[string]int) map[string][]int64 {
 	lost, arrived := map[string]int64{}, map[string]int64{} // by session: from which place on its nacks were lost, and up to which not
 	for name, n := range lacking {
@@ -150,8 +152,8 @@ func (s *LaneState) replaced(lacking map[string]int) map[string][]int64 {
 	return out
 }
 
-// replacedOf returns n places at most of a letter, each with another one of a later session that replaced it. Those come first whose nacks
-// were surely lost, then those that redelivered messages replaced.
+// replacedOf returns n places at most of a letter, each with another one of a later session that replaced it. Those
+// come first whose nacks were surely lost, then those that redelivered messages replaced.
 func replacedOf(sessions [][]parkedAt, n int, lost, arrived map[string]int64) (out []int64) {
 	all := slices.Clone(sessions)
 	later := map[int64]bool{} // places that replaced one
@@ -210,9 +212,10 @@ func isPublished(planned []Planned, p Place) bool {
 	return slices.ContainsFunc(planned, func(l Planned) bool { return l.Place == p })
 }
 
-// ForTaken returns the state by which a replay plans. It has read s, and has taken the dead letters of the places up to a number; now is
-// the state that it has read since. Later places are left out, as their dead letters were not taken. But the letters' later places count:
-// a consumer may have lost the queue meanwhile to another, which has parked the same message again.
+// ForTaken returns the state by which a replay plans. It has read s, and has taken the dead letters of the places up
+// to a number; now is the state that it has read since. Later places are left out, as their dead letters were not
+// taken. But the letters' later places count: a consumer may have lost the queue meanwhile to another, which has
+// parked the same message again.
 func (s *LaneState) ForTaken(upTo int64, now *LaneState) *LaneState {
 	if now.Since != s.Since { // the store has lost its memory meanwhile, and numbers the places anew
 		upTo = 0

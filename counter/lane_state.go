@@ -23,7 +23,8 @@ type parked struct {
 	published bool // an operator has begun to publish it
 }
 
-// parkedAt is one place of a dead letter. One message has several if its nack was lost, and so has each further message of its id.
+// parkedAt is one place of a dead letter. One message has several if its nack was lost, and so has each further
+// message of its id.
 type parkedAt struct {
 	place int64
 	owner string // that parked it
@@ -61,8 +62,8 @@ func (s *LaneState) IsOpen(p Place) bool {
 	return open && p.Since == s.Since
 }
 
-// DeadLetter reports whether the message at an open place is a dead letter, and its id, or its fingerprint if it has none. Any other
-// message was replayed, and is not handled yet.
+// DeadLetter reports whether the message at an open place is a dead letter, and its id, or its fingerprint if it has
+// none. Any other message was replayed, and is not handled yet.
 func (s *LaneState) DeadLetter(number int64) (id string, dead bool) {
 	id, dead = s.Dead()[number]
 	return id, dead

@@ -12,9 +12,9 @@ import (
 // returnsTTL is how long the store keeps how often the messages of a queue were returned.
 const returnsTTL = 90 * 24 * time.Hour
 
-// NoteReturns notes the highest number of times that a message of a quorum queue was returned to it; 0 forgets the number. The store keeps
-// it for 90 days. Package deadletter refuses to read a queue once a message is near its delivery limit, and the refusal must not cost the
-// delivery that would show this.
+// NoteReturns notes the highest number of times that a message of a quorum queue was returned to it; 0 forgets the
+// number. The store keeps it for 90 days. Package deadletter refuses to read a queue once a message is near its
+// delivery limit, and the refusal must not cost the delivery that would show this.
 func (a *Admin) NoteReturns(ctx context.Context, vhost, queue string, highest int64) error {
 	if a.refuse != nil {
 		return a.refuse

@@ -14,9 +14,10 @@ import (
 // undecodableTTL is how long an Undecodable is kept after its last session.
 const undecodableTTL = 15 * time.Minute
 
-// Undecodable is what consumers know of a message that their AMQP client cannot decode, or that the broker cannot convert to AMQP 0.9.1.
-// It ends every session that receives it, and its id is not known. The store keeps it for 15 minutes after the last session. Do not print its strings on a terminal
-// unescaped. NoteUndecodable ignores Sessions, Since and At.
+// Undecodable is what consumers know of a message that their AMQP client cannot decode, or that the broker cannot
+// convert to AMQP 0.9.1. It ends every session that receives it, and its id is not known. The store keeps it for 15
+// minutes after the last session. Do not print its strings on a terminal unescaped. NoteUndecodable ignores Sessions,
+// Since and At.
 type Undecodable struct {
 	Sessions int64     // that the message ended
 	Since    time.Time // of the first session, by the store's clock
@@ -25,7 +26,8 @@ type Undecodable struct {
 	After    string    // id of the message delivered before it, cut to 512 bytes; empty if there was none
 	Error    string    // that ended the last session, cut to MaxReason bytes
 
-	// Unconverted says that the broker ended the session with 541. It cannot convert the message, which was published over AMQP 1.0.
+	// Unconverted says that the broker ended the session with 541. It cannot convert the message, which was published
+	// over AMQP 1.0.
 	Unconverted bool
 }
 

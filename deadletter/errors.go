@@ -14,9 +14,9 @@ var (
 	// ErrUnsafe is returned, before anything is touched, by a method that the queue's Handling does not allow. The text says why.
 	ErrUnsafe = errors.New("deadletter: not safe")
 
-	// ErrWorn is returned, with ErrUnsafe, for a queue with a message that was returned so often that another read may delete it,
-	// or if Returns does not know that of a queue that is read by force. Only a
-	// Replay or a Drop of everything is safe: neither returns a message.
+	// ErrWorn is returned, with ErrUnsafe, for a queue with a message that was returned so often that another read
+	// may delete it, or if Returns does not know that of a queue that is read by force. Only a Replay or a Drop of
+	// everything is safe: neither returns a message.
 	ErrWorn = fmt.Errorf("%w", ErrUnsafe)
 
 	// ErrBusy is returned, before anything is touched, while another program consumes from the queue. Of several calls that begin at

@@ -75,8 +75,8 @@ func (f Filter) late(m *Message) bool {
 		(f.Reason == "" || contains(m.Reason(), f.Reason)) && (f.Group == "" || f.Group == m.Group())
 }
 
-// contains reports whether a reason contains a text in any case. The text may also be what commands print of the reason: escaped,
-// normalised, or cut, with "…" at its end.
+// contains reports whether a reason contains a text in any case. The text may also be what commands print of the
+// reason: escaped, normalised, or cut, with "…" at its end.
 func contains(why, text string) bool {
 	text = strings.ToLower(strings.TrimSuffix(strings.TrimSpace(text), "…"))
 	return strings.Contains(strings.ToLower(why), text) ||

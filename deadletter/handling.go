@@ -30,8 +30,9 @@ type Handling struct {
 }
 
 const (
-	// enoughReturns allow reading a queue, however often its messages were returned before: a message brings its count along from the
-	// queue in which it died (RabbitMQ 4.3), so the counts of a queue are never known for certain.
+	// enoughReturns allow reading a queue, however often its messages were returned before: a message brings its
+	// count along from the queue in which it died (RabbitMQ 4.3), so the counts of a queue are never known for
+	// certain.
 	enoughReturns = 1_000_000
 	// fewestReturns allow a replay to be interrupted a few times without a loss.
 	fewestReturns = 5

@@ -42,9 +42,10 @@ type Lane struct {
 	// and a lane that was released and is held anew is not dropped.
 	First counter.Place
 
-	// Missing drops places whose dead letters are not in the dead-letter queue: they expired, were consumed elsewhere, or were lost, or
-	// the store was rolled back to a time before they were replayed. DropFirst and DropLane also drop messages that were replayed and
-	// still wait in the work queue: these are acked without an attempt.
+	// Missing drops places whose dead letters are not in the dead-letter queue: they expired, were consumed
+	// elsewhere, or were lost, or the store was rolled back to a time before they were replayed. DropFirst and
+	// DropLane also drop messages that were replayed and still wait in the work queue: these are acked without an
+	// attempt.
 	Missing bool
 
 	// Keep, if not nil, gets the dead letters that are dropped, before they are: it must have stored them when it returns nil.

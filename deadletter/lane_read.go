@@ -45,8 +45,9 @@ func (w *laneWork) noteReplaced(read bool) {
 	w.replaced = since
 }
 
-// isReplaced reports whether to give up the first place, because its message has a later one. The fate of one place decides that of the
-// others. So all such places are given up at once, when each has been known as replaced for longer than a dead letter takes to arrive.
+// isReplaced reports whether to give up the first place, because its message has a later one. The fate of one place
+// decides that of the others. So all such places are given up at once, when each has been known as replaced for
+// longer than a dead letter takes to arrive.
 func (w *laneWork) isReplaced() bool {
 	if len(w.plan.Publish)+len(w.plan.Missing) > 0 || len(w.plan.Replaced) == 0 {
 		return false

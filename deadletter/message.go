@@ -121,7 +121,8 @@ func (m *Message) Reason() string {
 	return m.Origin.Reason
 }
 
-// Group returns the key of its group: dead letters of one Kind have one key if their reasons differ only in numbers, names and the like.
+// Group returns the key of its group: dead letters of one Kind have one key if their reasons differ only in numbers,
+// names and the like.
 func (m *Message) Group() string { return reason.Key(string(m.Kind()), normalise(m.Reason())) }
 
 // Name returns its ID, or its Fingerprint if it has none.

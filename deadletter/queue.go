@@ -27,7 +27,8 @@ type Queue struct {
 	// say what was taken off.
 	Records Records
 
-	// Returns keeps how often messages of the queue were returned. If nil, only a read shows that a message is near its delivery limit.
+	// Returns keeps how often messages of the queue were returned. If nil, only a read shows that a message is near
+	// its delivery limit.
 	Returns Returns
 
 	// Key is that of the consumers that counted the messages; if nil, their MessageId.

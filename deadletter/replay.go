@@ -35,7 +35,8 @@ type Replay struct {
 	// Watch is how long the replay watches for failures after the last message; if zero, it checks once.
 	Watch time.Duration
 
-	// OnBegin, if not nil, is called once, before the first message is published. If it returns an error, nothing is replayed.
+	// OnBegin, if not nil, is called once, before the first message is published. If it returns an error, nothing is
+	// replayed.
 	OnBegin func() error
 
 	Tracer Tracer // follows each message that is published; if nil, none

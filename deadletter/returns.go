@@ -5,7 +5,8 @@ import (
 	"fmt"
 )
 
-// Returns keeps, for each dead-letter queue, the highest number of times that a message of it was returned. A *counter.Admin is one.
+// Returns keeps, for each dead-letter queue, the highest number of times that a message of it was returned. A
+// *counter.Admin is one.
 type Returns interface {
 	// Returns returns what was noted last; 0: nothing is known.
 	Returns(ctx context.Context, vhost, queue string) (int64, error)
@@ -13,17 +14,17 @@ type Returns interface {
 	NoteReturns(ctx context.Context, vhost, queue string, highest int64) error
 }
 
-// wear watches how often the messages of a quorum queue are returned while a session reads it: the broker deletes a message above the
-// delivery limit of its queue, and each read returns all that it was delivered. A count that is not known is no reason to refuse here:
-// Handling allows no reading where the limit is low.
+// wear watches how often the messages of a quorum queue are returned while a session reads it: the broker deletes a
+// message above the delivery limit of its queue, and each read returns all that it was delivered. A count that is not
+// known is no reason to refuse here: Handling allows no reading where the limit is low.
 type wear struct {
 	q      *Queue
 	before int64 // noted by earlier sessions; 0: not known
 	seen   int64 // the highest count of a delivery in this session, before its return
 }
 
-// mostReturns is how often a message may have been returned when the queue is read. Where only force reads the queue, it is the limit
-// itself: one more return deletes the message.
+// mostReturns is how often a message may have been returned when the queue is read. Where only force reads the queue,
+// it is the limit itself: one more return deletes the message.
 func (h Handling) mostReturns() int64 {
 	if h.Limit >= enoughReturns {
 		return h.Limit / 2
@@ -31,8 +32,9 @@ func (h Handling) mostReturns() int64 {
 	return h.Limit
 }
 
-// begin refuses, before anything is delivered, a queue in which an earlier session saw a message near its limit. Where only force reads the
-// queue it also refuses if the store does not say that, or does not note this read: then nothing would stop the read that deletes.
+// begin refuses, before anything is delivered, a queue in which an earlier session saw a message near its limit.
+// Where only force reads the queue it also refuses if the store does not say that, or does not note this read: then
+// nothing would stop the read that deletes.
 func (w *wear) begin(ctx context.Context, vhost string, ready int) error {
 	if w.q.Returns == nil || w.q.Handling.Limit == 0 {
 		return nil
@@ -75,9 +77,9 @@ func (h Handling) check(queue string, returns int64) error {
 		ErrWorn, queue, returns, h.Limit)
 }
 
-// end notes the highest count of the messages, after all were returned once more. If whole, the session had the whole queue.
-// A queue far from its limit is not noted. A note that fails is lost. The next
-// session then finds out by itself, because a limit of a million leaves half a million reads, and because begin noted a read by force.
+// end notes the highest count of the messages, after all were returned once more. If whole, the session had the whole
+// queue. A queue far from its limit is not noted. A note that fails is lost. The next session then finds out by
+// itself, because a limit of a million leaves half a million reads, and because begin noted a read by force.
 func (w *wear) end(ctx context.Context, vhost string, whole bool) {
 	if w.q.Returns == nil || w.q.Handling.Limit == 0 {
 		return

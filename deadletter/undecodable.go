@@ -15,8 +15,9 @@ import (
 	"github.com/strikesmq/strikes/internal/management"
 )
 
-// ErrUndecodable is returned, with ErrInterrupted, for a queue with a message that amqp091-go cannot decode, or that the broker cannot
-// convert to AMQP 0.9.1. No message behind it can be read. errors.As finds an UndecodableError. TakeUndecodable takes the message out.
+// ErrUndecodable is returned, with ErrInterrupted, for a queue with a message that amqp091-go cannot decode, or that
+// the broker cannot convert to AMQP 0.9.1. No message behind it can be read. errors.As finds an UndecodableError.
+// TakeUndecodable takes the message out.
 var ErrUndecodable = errors.New("deadletter: a message cannot be decoded")
 
 // ErrAllDecodable is returned by TakeUndecodable for a queue in which every message can be read.
@@ -29,8 +30,8 @@ type UndecodableError struct {
 	AtLeast  bool   // it is at Position or behind it
 	Wrong    string // what is wrong with it
 
-	// Unconverted says that the broker cannot convert the message, so that the management API cannot read it either. Only an AMQP 1.0
-	// receiver can.
+	// Unconverted says that the broker cannot convert the message, so that the management API cannot read it either.
+	// Only an AMQP 1.0 receiver can.
 	Unconverted bool
 
 	cause error
@@ -68,7 +69,8 @@ func undecodable(queue string, read int, why error) error {
 const (
 	// everything is more messages than a queue has.
 	everything = 1 << 40
-	// mostPasses is how often TakeUndecodable looks where the message is, and mostUndecodable how many it may meet in turn.
+	// mostPasses is how often TakeUndecodable looks where the message is, and mostUndecodable how many it may meet in
+	// turn.
 	mostPasses      = 4 * mostUndecodable
 	mostUndecodable = 8
 )
@@ -82,9 +84,10 @@ type head struct {
 
 func (h head) equal(o head) bool { return h.n == o.n && h.messages == o.messages }
 
-// pass takes the first messages of the queue one by one, at most so many: so it learns exactly where an undecodable message is. A
-// consumer would receive messages ahead of those that were seen. The first apart of them are held by the session's own channel, the others
-// by another. Until it is closed, which the caller does, the session holds them; nil if an undecodable message ended it.
+// pass takes the first messages of the queue one by one, at most so many: so it learns exactly where an undecodable
+// message is. A consumer would receive messages ahead of those that were seen. The first apart of them are held by
+// the session's own channel, the others by another. Until it is closed, which the caller does, the session holds
+// them; nil if an undecodable message ended it.
 func (q *Queue) pass(ctx context.Context, most, apart int) (h head, s *session, others *amqp.Channel, err error) {
 	if s, err = q.open(ctx, &session{single: true, wear: &wear{q: q}}); err != nil {
 		return h, nil, nil, err
@@ -123,16 +126,18 @@ func (q *Queue) pass(ctx context.Context, most, apart int) (h head, s *session, 
 	return h, s, others, err
 }
 
-// TakeUndecodable takes the first message that cannot be decoded out of the queue, and returns its position. It holds the messages before
-// it, so that they stay, while the management API removes the message behind them. keep receives the API's JSON of the message, on one
-// line and with the body in base64, before the message is removed, and must have stored it when it returns. If the process is killed then,
-// the message may still be in the queue. The others keep their order.
+// TakeUndecodable takes the first message that cannot be decoded out of the queue, and returns its position. It holds
+// the messages before it, so that they stay, while the management API removes the message behind them. keep receives
+// the API's JSON of the message, on one line and with the body in base64, before the message is removed, and must
+// have stored it when it returns. If the process is killed then, the message may still be in the queue. The others
+// keep their order.
 //
-// If several messages of a quorum queue cannot be decoded, the API can show one only as it removes it, so keep receives it after that,
-// and others may change their order: a quorum queue puts what is returned behind messages that were returned before.
+// If several messages of a quorum queue cannot be decoded, the API can show one only as it removes it, so keep
+// receives it after that, and others may change their order: a quorum queue puts what is returned behind messages
+// that were returned before.
 //
-// It wraps ErrAllDecodable if there is no such message, ErrUnsafe where reading is not harmless, and ErrUndecodable for a message that the
-// API cannot read either.
+// It wraps ErrAllDecodable if there is no such message, ErrUnsafe where reading is not harmless, and ErrUndecodable
+// for a message that the API cannot read either.
 func (q *Queue) TakeUndecodable(ctx context.Context, api Management, keep func(message []byte) error) (position int, err error) {
 	if err := cmp.Or(q.validate(), q.mayHold()); err != nil {
 		return 0, err
@@ -173,9 +178,9 @@ func (q *Queue) moved() error {
 	return fmt.Errorf("%w: queue %q: its first messages change; nothing was removed; stop what reads it, and repeat", ErrBusy, q.Name)
 }
 
-// recurring passes over the queue until it meets the same again, and returns what the first pass met and what the next one will meet. A
-// quorum queue puts what a pass returned behind messages that were returned before. So if several messages cannot be decoded, the passes
-// may meet them in turn: period says how many.
+// recurring passes over the queue until it meets the same again, and returns what the first pass met and what the
+// next one will meet. A quorum queue puts what a pass returned behind messages that were returned before. So if
+// several messages cannot be decoded, the passes may meet them in turn: period says how many.
 func (q *Queue) recurring(ctx context.Context) (first, next head, period int, err error) {
 	var met []head
 	for range mostPasses {

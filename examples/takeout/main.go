@@ -1,6 +1,7 @@
-// Takeout removes the message at the head of a queue over AMQP 1.0. RabbitMQ 4 cannot convert some messages to AMQP 0.9.1, for example one
-// with a property of type uuid. It closes every AMQP 0.9.1 connection that receives such a message with 541, and its management API
-// replies 500. So only an AMQP 1.0 receiver can show the message, or take it out.
+// Takeout removes the message at the head of a queue over AMQP 1.0. RabbitMQ 4 cannot convert some messages to AMQP
+// 0.9.1, for example one with a property of type uuid. It closes every AMQP 0.9.1 connection that receives such a
+// message with 541, and its management API replies 500. So only an AMQP 1.0 receiver can show the message, or take it
+// out.
 //
 // Stop the consumers of the queue first. Takeout prints the message, asks, and removes it. Unless you answer yes, it
 // returns the message to its position.

@@ -94,8 +94,8 @@ func (s *story) find(e audit.Event) {
 	s.found++
 }
 
-// copies reports whether two copies were alive at once: two were in queues at the end, or one was delivered after a copy of it was
-// published that arrived. A copy that replaces the one before it within a handler is not counted.
+// copies reports whether two copies were alive at once: two were in queues at the end, or one was delivered after a
+// copy of it was published that arrived. A copy that replaces the one before it within a handler is not counted.
 func (s *story) copies() bool {
 	for name, from := range s.copiedFrom {
 		if _, arrived := s.lastSeen[name]; arrived && s.lastSeen[from].After(s.copiedAt[name]) {

@@ -58,8 +58,8 @@ func loop(q *queues) {
 	q.side["x-message-ttl"] = max(q.wait.Milliseconds(), 1)
 }
 
-// delayed has the queue delay each retry by the wait, and once more for each return before it. Its limit counts rejects, and what is
-// lost with its consumer.
+// delayed has the queue delay each retry by the wait, and once more for each return before it. Its limit counts
+// rejects, and what is lost with its consumer.
 func delayed(q *queues) {
 	wait := max(q.wait.Milliseconds(), 1)
 	q.main["x-delivery-limit"], q.main["x-delayed-retry-type"] = retries, "failed"

@@ -9,8 +9,9 @@
 // share one broker, which is started unless AMQP_URL is set. Each starts a store of its own. With REDIS_URL
 // set they share that one, and run one after another.
 //
-// It prints a line for each process, with its time and its CPU time, and the output of those that fail. Nothing is run again: a test
-// that fails beside others has a defect, or found one. The exit status is 1 if any process failed, and 2 if -only names a package or
+// It prints a line for each process, with its time and its CPU time, and the output of those that fail. Nothing is
+// run again: a test that fails beside others has a defect, or found one. The exit status is 1 if any process failed,
+// and 2 if -only names a package or
 // -part a part that does not exist.
 package main
 

@@ -6,9 +6,10 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// Undecodable returns what is wrong with a message that ended a connection, and how to remove it from its queue; empty if no message did.
-// Either amqp091-go cannot decode the message, or the broker cannot convert it: see Unconverted. The library's reader reports ErrSyntax and
-// ErrFrameTooLarge only by their texts, as the reason of a frame error. The management API decodes such messages (tried on 4.3).
+// Undecodable returns what is wrong with a message that ended a connection, and how to remove it from its queue;
+// empty if no message did. Either amqp091-go cannot decode the message, or the broker cannot convert it: see
+// Unconverted. The library's reader reports ErrSyntax and ErrFrameTooLarge only by their texts, as the reason of a
+// frame error. The management API decodes such messages (tried on 4.3).
 func Undecodable(closed *amqp.Error) (wrong, fix string) {
 	switch {
 	case Unconverted(closed):
@@ -24,9 +25,9 @@ func Undecodable(closed *amqp.Error) (wrong, fix string) {
 	return "", ""
 }
 
-// Unconverted reports whether the broker closed a connection as it does when it cannot convert a message to AMQP 0.9.1 (4.0.5, 4.3.6).
-// RabbitMQ uses this code for its other internal errors too. So only a connection that receives one message at a time blames a message
-// rightly, and only one that meets it repeatedly is sure.
+// Unconverted reports whether the broker closed a connection as it does when it cannot convert a message to AMQP
+// 0.9.1 (4.0.5, 4.3.6). RabbitMQ uses this code for its other internal errors too. So only a connection that receives
+// one message at a time blames a message rightly, and only one that meets it repeatedly is sure.
 func Unconverted(closed *amqp.Error) bool {
 	return closed != nil && closed.Server && closed.Code == amqp.InternalError
 }

@@ -49,8 +49,8 @@ func (m *model) checkGate(a *attempt) {
 	}
 }
 
-// undecided returns the times in which the store owed an answer to a step of an exclusive attempt: to START, to BEGUN, and to the step
-// that closes the attempt. An answer that never came is owed until the process is gone.
+// undecided returns the times in which the store owed an answer to a step of an exclusive attempt: to START, to
+// BEGUN, and to the step that closes the attempt. An answer that never came is owed until the process is gone.
 func (m *model) undecided(a *attempt) (spans []span) {
 	for _, asks := range []func(Event) bool{opensExclusive, begins, closes} {
 		i := slices.IndexFunc(a.steps, asks)
@@ -107,8 +107,8 @@ func (m *model) checkCrashCounted(by, a *attempt, msg *message, e Event) {
 	}
 }
 
-// checkBegun checks that an attempt which was counted as a crash had begun. The store cannot know whether the answer to BEGUN arrived, so
-// it counts an attempt whose process was killed before: that is reported.
+// checkBegun checks that an attempt which was counted as a crash had begun. The store cannot know whether the answer
+// to BEGUN arrived, so it counts an attempt whose process was killed before: that is reported.
 func (m *model) checkBegun(a *attempt) {
 	switch {
 	case !a.began.IsZero():

@@ -42,8 +42,8 @@ type Report struct {
 	Findings []inspect.Finding // errors first
 }
 
-// Queues examines queues, Together at a time, and shows the reports in the order of the names. A queue that was listed and is gone has
-// no report. After an error it examines no more.
+// Queues examines queues, Together at a time, and shows the reports in the order of the names. A queue that was
+// listed and is gone has no report. After an error it examines no more.
 func (c *Checkup) Queues(ctx context.Context, names []string, show func(Report) error) error {
 	reports := make([]chan *Report, len(names))
 	for i := range reports {

@@ -16,9 +16,9 @@ import (
 	"github.com/strikesmq/strikes/internal/queueinfo"
 )
 
-// Plan has the steps that fix the findings of a queue. They declare missing parts of its dead-letter route, and set policies. The only
-// thing that they delete is a binding that leads dead letters back. They do not declare again what exists, because RabbitMQ refuses
-// other arguments.
+// Plan has the steps that fix the findings of a queue. They declare missing parts of its dead-letter route, and set
+// policies. The only thing that they delete is a binding that leads dead letters back. They do not declare again what
+// exists, because RabbitMQ refuses other arguments.
 type Plan struct{ Fixes []Fix }
 
 // Fix has the steps for one finding.
@@ -30,8 +30,8 @@ type Fix struct {
 	End     string   // describes that queue; empty: none exists
 }
 
-// Choice is the type of a missing exchange. Neither the queue nor a policy shows it, and the program that declares the exchange would be
-// refused if it were another.
+// Choice is the type of a missing exchange. Neither the queue nor a policy shows it, and the program that declares
+// the exchange would be refused if it were another.
 type Choice struct {
 	Exchange string
 	Kind     string   // empty: not chosen
@@ -73,8 +73,8 @@ func (p Plan) Token() string {
 // patient is a queue to be fixed.
 type patient struct{ inspect.Facts }
 
-// plan returns the plan for the findings. kind is the type of a missing exchange, or empty if nobody chose one. One policy has all
-// settings, because a second one would undo the first.
+// plan returns the plan for the findings. kind is the type of a missing exchange, or empty if nobody chose one. One
+// policy has all settings, because a second one would undo the first.
 func (p patient) plan(findings []inspect.Finding, need inspect.Need, kind string) Plan {
 	changes := amqp.Table{}
 	for _, x := range findings {
@@ -207,8 +207,8 @@ func (f *Fix) refuse(format string, args ...any) {
 	f.Steps, f.Refused = nil, append(f.Refused, fmt.Sprintf(format, args...))
 }
 
-// breakLoop removes the bindings that lead back, if that breaks every loop, and first makes dead letters reach a queue. It does nothing
-// if other messages may need them.
+// breakLoop removes the bindings that lead back, if that breaks every loop, and first makes dead letters reach a
+// queue. It does nothing if other messages may need them.
 func (p patient) breakLoop(fix *Fix) {
 	now, _ := p.SortLoops()
 	for _, l := range now {
@@ -254,11 +254,12 @@ func (p Plan) command(findings []inspect.Finding) {
 	}
 }
 
-// ErrPlanChanged is returned by Carry if the plan is no longer the one that was shown: broker or queue changed meanwhile.
+// ErrPlanChanged is returned by Carry if the plan is no longer the one that was shown: broker or queue changed
+// meanwhile.
 var ErrPlanChanged = errors.New("the queue or its dead-letter route changed since the preview")
 
-// MakePlan examines need.Queue and plans the steps that fix its findings. kind is the type of a missing exchange. If kind is empty, it is fanout
-// for the exchange that strikes declares, else a person has to choose.
+// MakePlan examines need.Queue and plans the steps that fix its findings. kind is the type of a missing exchange. If
+// kind is empty, it is fanout for the exchange that strikes declares, else a person has to choose.
 func MakePlan(ctx context.Context, conn *amqp.Connection, need inspect.Need, kind string) (Plan, error) {
 	f, findings, err := judge(ctx, conn, need, inspect.RulesFor(need.Queue))
 	if err != nil {
@@ -267,8 +268,9 @@ func MakePlan(ctx context.Context, conn *amqp.Connection, need inspect.Need, kin
 	return patient{f}.plan(findings, need, kind), nil
 }
 
-// Carry makes the plan again and takes its steps if it has the token, else it returns ErrPlanChanged. Then it examines the queue: left
-// has the findings that the steps were for and that are still there. The plan is returned with an error too.
+// Carry makes the plan again and takes its steps if it has the token, else it returns ErrPlanChanged. Then it
+// examines the queue: left has the findings that the steps were for and that are still there. The plan is returned
+// with an error too.
 func Carry(ctx context.Context, conn *amqp.Connection, need inspect.Need, kind, token string) (p Plan, left []inspect.Finding, err error) {
 	if p, err = MakePlan(ctx, conn, need, kind); err != nil {
 		return p, nil, err
@@ -282,8 +284,8 @@ func Carry(ctx context.Context, conn *amqp.Connection, need inspect.Need, kind, 
 	return p, left, err
 }
 
-// Do takes the Steps in turn, tells each, and then examines the queue: left has the findings that the steps were for and that are still
-// there. It ends at the first step that fails, and may be repeated.
+// Do takes the Steps in turn, tells each, and then examines the queue: left has the findings that the steps were for
+// and that are still there. It ends at the first step that fails, and may be repeated.
 func (p Plan) Do(ctx context.Context, conn *amqp.Connection, need inspect.Need, tell func(Step)) (left []inspect.Finding, err error) {
 	steps := p.Steps()
 	for _, s := range steps {
@@ -306,7 +308,8 @@ const (
 	verifyEvery = 300 * time.Millisecond
 )
 
-// left waits until the findings that the steps were for are gone, for verifyFor at most, and returns those that are not.
+// left waits until the findings that the steps were for are gone, for verifyFor at most, and returns those that are
+// not.
 func (p Plan) left(ctx context.Context, conn *amqp.Connection, need inspect.Need) ([]inspect.Finding, error) {
 	tick := time.NewTicker(verifyEvery)
 	defer tick.Stop()

@@ -49,9 +49,9 @@ func (p patient) loopByPolicy() bool {
 		!slices.ContainsFunc(now, func(l inspect.Loop) bool { return l.LastQueue() != (inspect.Node{}) })
 }
 
-// setPolicy gives a queue a policy of its own: the definition of its present policy, which no longer applies, without some keys and
-// with others. Its pattern matches no other queue, and the policies in force on others stay. ok is false if the present policy is not
-// known, or if an operator's policy undoes the change.
+// setPolicy gives a queue a policy of its own: the definition of its present policy, which no longer applies, without
+// some keys and with others. Its pattern matches no other queue, and the policies in force on others stay. ok is
+// false if the present policy is not known, or if an operator's policy undoes the change.
 func (p patient) setPolicy(q queueinfo.Queue, without []string, set amqp.Table) (s Step, ok bool) {
 	if p.API == nil || !p.Policies.Known || !q.PolicyKnown || len(set) == 0 {
 		return Step{}, false
@@ -98,8 +98,9 @@ var harmful = []string{
 	"message-ttl", "overflow",
 }
 
-// keep gives a dead-letter queue a policy of its own if its present one, or the one that it would get, does not let it keep dead
-// letters. Policies match by name: one for "orders" is often meant for "orders.dlq" too, by mistake. refused has why that is not enough.
+// keep gives a dead-letter queue a policy of its own if its present one, or the one that it would get, does not let
+// it keep dead letters. Policies match by name: one for "orders" is often meant for "orders.dlq" too, by mistake.
+// refused has why that is not enough.
 func (p patient) keep(q queueinfo.Queue) (steps []Step, refused []string) {
 	refused = unfit(q)
 	if len(refused) == 0 && !readRarely(q) {

@@ -39,8 +39,8 @@ func (g Gatherer) explore(ctx context.Context, f *Facts) error {
 	}
 }
 
-// lookUpNamed looks for the exchange and the dead-letter queue with the usual names if dead letters reach no queue or come back: the
-// plan that fixes the route depends on them, and on where the exchange leads.
+// lookUpNamed looks for the exchange and the dead-letter queue with the usual names if dead letters reach no queue or
+// come back: the plan that fixes the route depends on them, and on where the exchange leads.
 func (g Gatherer) lookUpNamed(ctx context.Context, f *Facts) error {
 	if !g.closely || len(f.Route.Landings) > 0 && len(f.Route.Loops) == 0 {
 		return nil

@@ -37,8 +37,8 @@ type Finding struct {
 	Impact   string   `json:"impact"`
 	Fix      string   `json:"fix"`
 
-	// Commands are lines for a shell that fix it, one after the other. Requests to the management API take its password from
-	// RABBITMQ_PASSWORD. Names are quoted in them. Only package doctor writes them.
+	// Commands are lines for a shell that fix it, one after the other. Requests to the management API take its
+	// password from RABBITMQ_PASSWORD. Names are quoted in them. Only package doctor writes them.
 	Commands []string `json:"commands,omitempty"`
 	Fixable  bool     `json:"fixable,omitempty"` // strikes doctor --fix does it
 

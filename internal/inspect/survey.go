@@ -6,11 +6,13 @@ import (
 	"github.com/strikesmq/strikes/internal/queueinfo"
 )
 
-// UsualRetries is consumer.DefaultMaxRetries: how many retries a queue must allow if nobody says how many its consumers make.
+// UsualRetries is consumer.DefaultMaxRetries: how many retries a queue must allow if nobody says how many its
+// consumers make.
 const UsualRetries = 3
 
-// Survey returns the errors of a queue that lists of its virtual host show, without a question about the queue itself. The graph must
-// have all exchanges and queues. Survey sees no consumers, and leaves open what a policy may fix that the API does not show yet.
+// Survey returns the errors of a queue that lists of its virtual host show, without a question about the queue
+// itself. The graph must have all exchanges and queues. Survey sees no consumers, and leaves open what a policy may
+// fix that the API does not show yet.
 func (g Graph) Survey(of queueinfo.Queue, product string, need Need) []Finding {
 	return slices.DeleteFunc(Judge(RulesFor(of.Name), g.facts(of, product), need), func(f Finding) bool {
 		return f.Severity < Error || !of.PolicyKnown && mayFix(f)
@@ -38,8 +40,8 @@ func (g Graph) facts(of queueinfo.Queue, product string) Facts {
 	return f
 }
 
-// RulesFor returns the rules for a queue. Those of the later lane return their messages to work queues, so the rules for a queue that
-// consumers retry from do not hold.
+// RulesFor returns the rules for a queue. Those of the later lane return their messages to work queues, so the rules
+// for a queue that consumers retry from do not hold.
 func RulesFor(queue string) []Rule {
 	if queueinfo.IsLater(queue) {
 		return nil

@@ -7,8 +7,9 @@ import (
 	"github.com/strikesmq/strikes/internal/shell"
 )
 
-// Curl returns a request to the API as a line for a shell, without data if body is nil. The shell reads the password from
-// RABBITMQ_PASSWORD: curl would ask for it, and take the next pasted line for the answer. A nil client returns an empty line.
+// Curl returns a request to the API as a line for a shell, without data if body is nil. The shell reads the password
+// from RABBITMQ_PASSWORD: curl would ask for it, and take the next pasted line for the answer. A nil client returns
+// an empty line.
 func (c *Client) Curl(method string, body any, segments ...string) string {
 	if c == nil {
 		return ""

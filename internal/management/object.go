@@ -5,9 +5,9 @@ import (
 	"encoding/json"
 )
 
-// object is a JSON object in a reply. RabbitMQ makes objects of Erlang lists of pairs, so it writes an empty one as [] in some places:
-// for example the channel_details of a consumer whose channel is closing. Such an object has the zero T, or an empty map.
-// Every field of a reply that holds an object has this type.
+// object is a JSON object in a reply. RabbitMQ makes objects of Erlang lists of pairs, so it writes an empty one as
+// [] in some places: for example the channel_details of a consumer whose channel is closing. Such an object has the
+// zero T, or an empty map. Every field of a reply that holds an object has this type.
 type object[T any] struct{ is T }
 
 // UnmarshalJSON takes an object, [] or null. Null leaves the zero T.

@@ -49,8 +49,8 @@ func (c *Client) Queue(ctx context.Context, vhost, name string) (Queue, error) {
 // largestMessage is the most bytes that Next reads: a broker takes 16 MiB by default, and base64 adds a third.
 const largestMessage = 256 << 20
 
-// Next reads the next message of a queue, as the API shows it: JSON with the body in base64, on one line. Unless it takes the message off,
-// the message returns to the head.
+// Next reads the next message of a queue, as the API shows it: JSON with the body in base64, on one line. Unless it
+// takes the message off, the message returns to the head.
 func (c *Client) Next(ctx context.Context, vhost, queue string, takeOff bool) (message []byte, err error) {
 	mode := "ack_requeue_true"
 	if takeOff {

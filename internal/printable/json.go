@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// deepestIndent is the depth beyond which JSON is not indented: a line would be mostly blanks, and 64 KiB of nested arrays would become
-// gigabytes.
+// deepestIndent is the depth beyond which JSON is not indented: a line would be mostly blanks, and 64 KiB of nested
+// arrays would become gigabytes.
 const deepestIndent = 100
 
-// JSON returns a JSON text on lines of its own, as json.Indent with two blanks does, but beyond a depth of 100 on one line, and cut after
-// about most bytes. It returns false if the text is not JSON.
+// JSON returns a JSON text on lines of its own, as json.Indent with two blanks does, but beyond a depth of 100 on one
+// line, and cut after about most bytes. It returns false if the text is not JSON.
 func JSON(text []byte, most int) (indented string, ok bool) {
 	if !json.Valid(text) {
 		return "", false

@@ -35,9 +35,9 @@ var tied = [...]string{GenerationHeader, FenceHeader, PlaceHeader, HopHeader, Ho
 // ours begins the name of each header that strikes, or a plugin of it, writes.
 const ours = "x-strikes-"
 
-// Headers are the headers of one message. Those of strikes count only if they were written for this message: otherwise
-// a program that publishes with the headers of a message it received would give its message the position, generation or
-// fence of the other. The zero value is a message without headers.
+// Headers are the headers of one message. Those of strikes count only if they were written for this message:
+// otherwise a program that publishes with the headers of a message it received would give its message the position,
+// generation or fence of the other. The zero value is a message without headers.
 type Headers struct {
 	table amqp.Table
 	queue string

@@ -11,8 +11,8 @@ var keys = base32.NewEncoding("abcdefghijkmnpqrstuvwxyz23456789").WithPadding(ba
 // keyBytes make collisions rare: of 1,000 groups two share a key once in two million queues.
 const keyBytes = 5
 
-// Key names the group of a kind and a normalised reason in eight letters and digits. It is the same on every machine and in every
-// release, as long as Normalise groups the reasons alike.
+// Key names the group of a kind and a normalised reason in eight letters and digits. It is the same on every machine
+// and in every release, as long as Normalise groups the reasons alike.
 func Key(kind, normalised string) string {
 	sum := sha256.Sum256([]byte(kind + "\n" + normalised))
 	return keys.EncodeToString(sum[:keyBytes])

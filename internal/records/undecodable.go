@@ -6,7 +6,8 @@ import (
 	"github.com/strikesmq/strikes/counter"
 )
 
-// Undecodable is what consumers reported about a message that they cannot decode, or that the broker cannot convert for them.
+// Undecodable is what consumers reported about a message that they cannot decode, or that the broker cannot convert
+// for them.
 type Undecodable struct {
 	Sessions int64     `json:"sessions"` // that it ended
 	Since    time.Time `json:"since"`
@@ -21,7 +22,8 @@ type Undecodable struct {
 // stillThere is how old the last session that such a message ended may be: consumers try again every 2 s.
 const stillThere = time.Minute
 
-// Blocks reports whether the message is still in the queue, as far as is known. A single 541 of the broker may have another cause.
+// Blocks reports whether the message is still in the queue, as far as is known. A single 541 of the broker may have
+// another cause.
 func (u Undecodable) Blocks(now time.Time) bool {
 	return now.Sub(u.Last) <= stillThere && (!u.Unconverted || u.Sessions > 1)
 }

@@ -43,7 +43,8 @@ type Summary struct {
 	Held      *Held         `json:"held,omitempty"` // messages that are not counted, of all processes; since and why of the one that waits for longest
 	Dead      DeadLetters   `json:"dead_lettered"`
 
-	// Findings are errors that the lists of the management API show, up to 30 s old. The doctor finds more: it looks at each queue.
+	// Findings are errors that the lists of the management API show, up to 30 s old. The doctor finds more: it looks
+	// at each queue.
 	Findings []inspect.Finding `json:"findings,omitempty"`
 
 	HeldLanes int `json:"held_lanes,omitempty"`

@@ -293,7 +293,8 @@ func deadLetterQueues(known inspect.Graph) map[string]DeadLetterQueue {
 	return at
 }
 
-// survey finds the errors of each queue that lists show. A queue that only takes the dead letters of others is judged with them.
+// survey finds the errors of each queue that lists show. A queue that only takes the dead letters of others is judged
+// with them.
 func survey(known inspect.Graph, routes map[string]DeadLetterQueue, product string) map[string][]inspect.Finding {
 	takes := map[string]bool{}
 	for source, at := range routes {

@@ -57,7 +57,8 @@ func (w *watcher) AttemptEnd(ctx context.Context, e consumer.Event) {
 	end(span, e.Err, kind)
 }
 
-// notCounted is the error.type of an attempt that failed without a Cause: the handler said NotCounted or Crashed, or it was stopped.
+// notCounted is the error.type of an attempt that failed without a Cause: the handler said NotCounted or Crashed, or
+// it was stopped.
 const notCounted = "not-counted"
 
 // last are the final outcomes: each delivery ends with exactly one.

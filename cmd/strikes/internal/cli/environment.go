@@ -38,8 +38,8 @@ func DefaultText(flags *pflag.FlagSet, name, text string) {
 	flag.Usage += " (default " + text + ")"
 }
 
-// SetFromEnvironment sets the flags that the command line does not. An empty variable counts as unset, as compose files and
-// shells leave it.
+// SetFromEnvironment sets the flags that the command line does not. An empty variable counts as unset, as compose
+// files and shells leave it.
 func SetFromEnvironment(flags *pflag.FlagSet) (err error) {
 	flags.VisitAll(func(flag *pflag.Flag) {
 		if flag.Changed || err != nil {

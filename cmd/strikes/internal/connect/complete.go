@@ -16,7 +16,8 @@ import (
 // completeTimeout bounds how long a shell waits for names after a tab.
 const completeTimeout = time.Second
 
-// CompleteQueues has a shell complete the argument QUEUE of a command and its subcommands, with names from the management API.
+// CompleteQueues has a shell complete the argument QUEUE of a command and its subcommands, with names from the
+// management API.
 func CompleteQueues(cmd *cobra.Command) {
 	for _, sub := range cmd.Commands() {
 		CompleteQueues(sub)
@@ -38,8 +39,8 @@ func CompleteQueues(cmd *cobra.Command) {
 	}
 }
 
-// queueNames returns the names that begin so, without those that were given. It returns none if the API is away or slow, because a shell
-// shows an error in the middle of the line that is being typed.
+// queueNames returns the names that begin so, without those that were given. It returns none if the API is away or
+// slow, because a shell shows an error in the middle of the line that is being typed.
 func queueNames(cmd *cobra.Command, given []string, begun string) []string {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(cmd.Context()), completeTimeout)
 	defer cancel()

@@ -55,8 +55,8 @@ func NoDatabase(err error) bool {
 	return strings.Contains(err.Error(), "DB index is out of range") || strings.Contains(err.Error(), "SELECT is not allowed in cluster mode")
 }
 
-// OpenStore opens a store and makes sure that it answers. If a reply is late or lost, it asks again for operatorWait: the store may
-// be well.
+// OpenStore opens a store and makes sure that it answers. If a reply is late or lost, it asks again for operatorWait:
+// the store may be well.
 func OpenStore(ctx context.Context, rawURL, prefix string) (*counter.Counter, error) {
 	store, err := DialStore(rawURL, prefix)
 	if err != nil {

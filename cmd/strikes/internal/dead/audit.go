@@ -13,15 +13,16 @@ import (
 	"github.com/strikesmq/strikes/internal/records"
 )
 
-// audit returns functions for the audit log: begin writes the beginning of a replay or a drop, once, and end the result. If nothing
-// began, because no dead letter matches, there is no entry.
+// audit returns functions for the audit log: begin writes the beginning of a replay or a drop, once, and end the
+// result. If nothing began, because no dead letter matches, there is no entry.
 func (c *Command) audit(ctx context.Context, q *dlq, v verb) (begin func(), end func(done int, err error)) {
 	ended := func(int, error) {}
 	begin = sync.OnceFunc(func() { ended = c.auditAs(ctx, q, v.verb, filterText(v.filter, v.max)) })
 	return begin, func(done int, err error) { ended(done, err) }
 }
 
-// auditAs writes the beginning of a change to the audit log. The caller calls the function that it returns with the result.
+// auditAs writes the beginning of a change to the audit log. The caller calls the function that it returns with the
+// result.
 func (c *Command) auditAs(ctx context.Context, q *dlq, verb, subject string) (ended func(done int, err error)) {
 	if q.store == nil {
 		return func(int, error) {}

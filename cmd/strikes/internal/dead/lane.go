@@ -106,8 +106,8 @@ func (c *Command) ListLanes(ctx context.Context, queue string) error {
 	return nil
 }
 
-// Replay publishes the dead letters of a lane in their order, until it is released. With All it does so for one lane after the other,
-// and args has the queue alone.
+// Replay publishes the dead letters of a lane in their order, until it is released. With All it does so for one lane
+// after the other, and args has the queue alone.
 func (c *Lanes) Replay(ctx context.Context, args []string) error {
 	queue := args[0]
 	switch {
@@ -124,8 +124,8 @@ func (c *Lanes) Replay(ctx context.Context, args []string) error {
 	})
 }
 
-// replayAll replays the blocked lanes of a queue, the longest blocked first. If one stays blocked, it goes on with the next, unless the
-// queue has no consumer.
+// replayAll replays the blocked lanes of a queue, the longest blocked first. If one stays blocked, it goes on with
+// the next, unless the queue has no consumer.
 func (c *Lanes) replayAll(ctx context.Context, queue string) error {
 	if c.Wait <= 0 {
 		return cli.Refused("wait", c.Wait, "more than 0")

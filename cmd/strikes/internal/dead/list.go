@@ -136,7 +136,8 @@ func (c *Command) messages(ctx context.Context, q *dlq, f deadletter.Filter, lim
 	return q.records().EachDead(ctx, f), render.FromStore, nil
 }
 
-// unreadable reports whether the queue cannot be read for a reason that lies in one of its messages, so that the store's records answer.
+// unreadable reports whether the queue cannot be read for a reason that lies in one of its messages, so that the
+// store's records answer.
 func (q *dlq) unreadable(err error, f deadletter.Filter) bool {
 	return q.store != nil && f.Lane == "" && (errors.Is(err, deadletter.ErrUndecodable) || errors.Is(err, deadletter.ErrWorn))
 }

@@ -53,8 +53,8 @@ func (c *Command) Show(ctx context.Context, queue string, ids []string) error {
 	return err
 }
 
-// newest returns the name of the newest dead letter that the filter picks, by the store's records. If they have none, it is the first
-// one in the queue.
+// newest returns the name of the newest dead letter that the filter picks, by the store's records. If they have none,
+// it is the first one in the queue.
 func (q *dlq) newest(ctx context.Context, f deadletter.Filter) (string, error) {
 	if q.store != nil && f.Lane == "" {
 		page, err := q.records().Dead(ctx, records.DeadQuery{Filter: f, Limit: 1})

@@ -109,7 +109,8 @@ func why(x doctor.Fix) string {
 	return cli.InFlags(x.Finding.Fix)
 }
 
-// carryOut takes the steps that were shown for a queue. It prints each one when it is done, and writes it to the audit log.
+// carryOut takes the steps that were shown for a queue. It prints each one when it is done, and writes it to the
+// audit log.
 func (c *Command) carryOut(ctx context.Context, conn *amqp.Connection, store *counter.Admin, f fixable) error {
 	if len(f.plan.Steps()) == 0 {
 		return nil

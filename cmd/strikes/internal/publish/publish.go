@@ -90,8 +90,9 @@ func Run(ctx context.Context, s cli.Streams, o Options, key string, files []stri
 	return err
 }
 
-// closeSoon closes a publisher. After a failure it waits for lastClose at most, because the broker may not confirm, for example during
-// an alarm. The error has already named the undecided messages, and the end of the process frees the publisher.
+// closeSoon closes a publisher. After a failure it waits for lastClose at most, because the broker may not confirm,
+// for example during an alarm. The error has already named the undecided messages, and the end of the process frees
+// the publisher.
 func closeSoon(pub *publisher.Publisher, failed bool) error {
 	closed := make(chan error, 1)
 	go func() { closed <- pub.Close() }()

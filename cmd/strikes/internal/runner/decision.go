@@ -117,8 +117,8 @@ func (l *Lines) Observe(_ context.Context, e consumer.Event) {
 	_, _ = l.To.Write(append(line, '\n')) // nothing can be done if the terminal or pipe is gone
 }
 
-// undecided is a slog.Handler that leaves out the outcomes which Lines shows already. That of a message without an id stays: its
-// fingerprint is shown nowhere else.
+// undecided is a slog.Handler that leaves out the outcomes which Lines shows already. That of a message without an id
+// stays: its fingerprint is shown nowhere else.
 type undecided struct{ slog.Handler }
 
 func (u undecided) Handle(ctx context.Context, r slog.Record) error {
