@@ -161,7 +161,8 @@ func losesDeadLetters(f inspect.Finding) bool {
 	return f.Severity == inspect.Error && f.OfRoute()
 }
 
-// shows reports whether a status shows a finding: every error, a member that is down, and what may be why dead letters are missing.
+// shows reports whether a status shows a finding: every error, a member that is down, and what may be why dead
+// letters are missing.
 func shows(f inspect.Finding, missing bool) bool {
 	return f.Severity == inspect.Error || f.Code == inspect.CodeMemberDown || missing && f.OfRoute()
 }

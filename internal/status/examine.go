@@ -17,7 +17,8 @@ const (
 	examineTimeout = 5 * time.Second
 )
 
-// examine shows the errors that the doctor finds of the queue, and the alarms of its broker, so that neither ever looks healthy.
+// examine shows the errors that the doctor finds of the queue, and the alarms of its broker, so that neither ever
+// looks healthy.
 func (c *Collector) examine(ctx context.Context, s *Status) {
 	if time.Since(c.examined) >= examineEvery {
 		c.examined = time.Now()
