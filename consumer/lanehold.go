@@ -239,7 +239,13 @@ func (s *session) enterLane(ctx context.Context, d *delivery) step {
 		d.entered = true
 		return stepRun
 	}
-	return s.stepLane(ctx, d, counter.LaneEnter)
+	next := s.stepLane(ctx, d, counter.LaneEnter)
+	if _, died := d.ours.NewestDeath(); !died || !d.stale {
+		return next
+	}
+	// It has died here since it got its position, and another tool has moved it back: it was not handled in that position.
+	*d.inLane = inLane{}
+	return s.enterLane(ctx, d)
 }
 
 // alive asks the broker whether the session still has the queue.

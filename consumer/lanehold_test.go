@@ -12,6 +12,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/queueinfo"
 )
 
 func TestDecideLane(t *testing.T) {
@@ -217,5 +218,38 @@ func TestOwningLanes(t *testing.T) {
 	}
 	if !next.note("d", true) || next.note("d", true) || next.isFree("d") || !next.note("a", false) || !next.isFree("a") {
 		t.Error("what changes is not noted")
+	}
+}
+
+// A dead letter whose position was given up, and that another tool moved back, is attempted: it is no copy of a handled message.
+func TestAMessageThatDiedSinceItsPositionIsNotStale(t *testing.T) {
+	for died, want := range map[bool]step{true: stepRun, false: stepAck} {
+		store := held(t, "a")
+		state, err := store.Lane(t.Context(), "/", "orders", "a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		place := state.First()
+		if _, err := store.DropPlaces(t.Context(), "/", "orders", "a", []counter.Place{place}); err != nil {
+			t.Fatal(err)
+		}
+		settler, err := (&Settler{VHost: "/", Queue: "orders", Counter: store}).prepared()
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := newSession(Consumer{HoldLanes: true, Lane: func(amqp.Delivery) string { return "a" }}, settler)
+		if err := s.holds.own(t.Context(), func(context.Context) error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+		headers := amqp.Table{PlaceHeader: place.String()}
+		if died {
+			headers["x-death"] = []any{amqp.Table{"queue": "orders", "reason": "rejected", "count": int64(1), "time": time.Unix(1_700_000_000, 0)}}
+		}
+		queueinfo.WriteFor(headers, "orders", "m1", nil)
+		d := &delivery{lane: "a", message: counter.Message{VHost: "/", Queue: "orders", ID: "m1"}, inLane: &inLane{carried: place}}
+		d.ours = queueinfo.Read(headers, "orders", "m1", nil)
+		if got := s.enterLane(t.Context(), d); got != want || d.stale != (want == stepAck) {
+			t.Errorf("died %v: step %v, stale %v; want step %v", died, got, d.stale, want)
+		}
 	}
 }
