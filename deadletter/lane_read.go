@@ -48,12 +48,13 @@ func (w *laneWork) noteReplaced(read bool) {
 // isReplaced reports whether to give up the first place, because its message has a later one. The fate of one place
 // decides that of the others. So all such places are given up at once, when each has been known as replaced for
 // longer than a dead letter takes to arrive.
+// Half of Wait is enough for that, because Wait also has room for slow scans.
 func (w *laneWork) isReplaced() bool {
 	if len(w.plan.Publish)+len(w.plan.Missing) > 0 || len(w.plan.Replaced) == 0 {
 		return false
 	}
 	for _, n := range w.plan.Replaced {
-		if time.Since(w.replaced[n]) < min(w.l.Wait, laneArriving) {
+		if time.Since(w.replaced[n]) < min(w.l.Wait/2, laneArriving) {
 			return false
 		}
 	}
