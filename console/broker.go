@@ -154,7 +154,7 @@ func (d *dialled) Examine(ctx context.Context, need inspect.Need) (found []inspe
 		up := doctor.Checkup{Conn: conn, Need: need, Store: d.opts.Store.Admin(), Named: true}
 		return up.Queues(ctx, []string{queue}, func(r doctor.Report) error {
 			found = r.Findings
-			return nil
+			return r.Err
 		})
 	})
 	return found, err

@@ -34,7 +34,8 @@ type fakeBroker struct {
 	examine chan struct{} // ExamineAll waits until it is closed
 	dead    *fakeLetters
 
-	away atomic.Pointer[error] // why the broker does not answer; nil if it does
+	away   atomic.Pointer[error] // why the broker does not answer; nil if it does
+	unseen atomic.Pointer[error] // why one more queue could not be examined; nil: there is none
 }
 
 // err is read while the console takes its samples.
@@ -81,7 +82,12 @@ func (b *fakeBroker) ExamineAll(ctx context.Context, show func(doctor.Report, in
 	case <-b.examine:
 	case <-ctx.Done():
 	}
-	show(doctor.Report{Subject: "queue", Name: "orders", Findings: b.found}, 1)
+	of := 1
+	if err := b.unseen.Load(); err != nil {
+		of = 2
+		show(doctor.Report{Subject: "queue", Name: "ledger", Err: *err}, of)
+	}
+	show(doctor.Report{Subject: "queue", Name: "orders", Findings: b.found}, of)
 	return b.err()
 }
 func (b *fakeBroker) Plan(context.Context, string, string) (doctor.Plan, error) {

@@ -34,6 +34,9 @@ func diagnosisOf(f inspect.Finding) diagnosis { return diagnosis{f, f.Severity =
 
 func examinedOf(r doctor.Report) examined {
 	out := examined{Kind: r.Subject, Name: r.Name}
+	if r.Err != nil {
+		out.Err = r.Err.Error()
+	}
 	for _, f := range r.Findings {
 		out.Findings = append(out.Findings, diagnosisOf(f))
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -124,6 +125,7 @@ func (c *Console) survey(ctx context.Context) (out examination) {
 	ctx, cancel := context.WithTimeout(ctx, examineFor)
 	defer cancel()
 	out.errors = map[string][]diagnosis{}
+	var unseen []string // queues
 	err := c.broker.ExamineAll(ctx, func(r doctor.Report, of int) {
 		x := examinedOf(r)
 		for _, f := range x.Findings {
@@ -132,6 +134,9 @@ func (c *Console) survey(ctx context.Context) (out examination) {
 			}
 		}
 		switch {
+		case x.Err != "":
+			unseen = append(unseen, shown(x.Name))
+			out.All = append(out.All, x)
 		case len(x.Findings) > 0:
 			out.All = append(out.All, x)
 		case x.Kind == "queue":
@@ -141,8 +146,11 @@ func (c *Console) survey(ctx context.Context) (out examination) {
 			c.examiner.saw(of)
 		}
 	})
-	if err != nil {
+	switch {
+	case err != nil:
 		out.Err = shown(err.Error())
+	case len(unseen) > 0:
+		out.Err = named(unseen)
 	}
 	if store := c.examineStore(ctx); store.Err != "" || len(store.Findings) > 0 {
 		out.All = append(out.All, store)
@@ -150,6 +158,16 @@ func (c *Console) survey(ctx context.Context) (out examination) {
 	}
 	slices.SortStableFunc(out.All, func(a, b examined) int { return cmp.Compare(b.errors(), a.errors()) })
 	return out
+}
+
+// named names the queues that could not be examined, five at most.
+func named(queues []string) string {
+	const most = 5
+	text := plural(len(queues), "queue") + " could not be examined: " + strings.Join(queues[:min(len(queues), most)], ", ")
+	if len(queues) > most {
+		text += ", …"
+	}
+	return text
 }
 
 func (x *examiner) saw(of int) {

@@ -44,8 +44,16 @@ func TestExamination(t *testing.T) {
 	}
 	sees("/doctor", "1 error", "consumers without acknowledgements")
 	sees("/", "1 of 1 queue with an error", "consumers without acknowledgements")
-	gone := errors.New("connection refused")
+	refused := errors.New("channel refused")
+	f.broker.unseen.Store(&refused)
+	f.post("/doctor", url.Values{})
+	sees("/doctor", "Not all was examined", "1 queue could not be examined: ledger", "channel refused", "1 error", "consumers without acknowledgements")
+	sees("/", "1 error", "Not all was examined")
 	f.broker.found = nil
+	f.post("/doctor", url.Values{})
+	sees("/", "not all examined")
+	f.broker.unseen.Store(nil)
+	gone := errors.New("connection refused")
 	f.broker.away.Store(&gone)
 	f.post("/doctor", url.Values{})
 	sees("/doctor", "Not all was examined", "connection refused")

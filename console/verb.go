@@ -20,7 +20,7 @@ const (
 	VerbSkip   Verb = "skip"   // dead-letter a message at its next step
 	VerbLimit  Verb = "limit"  // set or clear the limit of a queue
 	VerbPause  Verb = "pause"  // stop the consumers of a queue, or let them go on
-	VerbRepair Verb = "repair" // declare what is missing of a dead-letter route
+	VerbRepair Verb = "repair" // do what doctor --fix does: declare what is missing of a dead-letter route, and set policies
 
 	VerbWriteOff Verb = "write-off" // accept that dead letters are unaccounted for
 )

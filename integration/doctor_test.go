@@ -187,3 +187,26 @@ func TestDoctorMakesRoom(t *testing.T) {
 		t.Errorf("the rest of the policy is gone: %v", findings)
 	}
 }
+
+// TestDoctorExaminesTheOthers: a queue that cannot be examined does not end the examination of those after it.
+func TestDoctorExaminesTheOthers(t *testing.T) {
+	b := newTopo(t)
+	first, last := b.name(), b.name()
+	b.queue(first, nil)
+	b.queue(last, nil)
+	impossible := strings.Repeat("q", 256) // no queue has such a name
+	checkup := doctor.Checkup{Conn: b.conn, Need: inspect.Need{Management: managementURL(t)}, Named: true}
+	seen := map[string]doctor.Report{}
+	err := checkup.Queues(t.Context(), []string{first, impossible, last}, func(r doctor.Report) error {
+		seen[r.Name] = r
+		return nil
+	})
+	if err != nil || seen[impossible].Err == nil {
+		t.Fatalf("%v; %+v", err, seen)
+	}
+	for _, queue := range []string{first, last} {
+		if r := seen[queue]; r.Err != nil || len(r.Findings) == 0 {
+			t.Errorf("%s: %v, %d findings", queue, r.Err, len(r.Findings))
+		}
+	}
+}

@@ -40,10 +40,12 @@ type Report struct {
 	VHost    string            // of a queue
 	Proven   []string          // what a probe showed to work
 	Findings []inspect.Finding // errors first
+	Err      error             // why it was not examined; nil: it was
 }
 
 // Queues examines queues, Together at a time, and shows the reports in the order of the names. A queue that was
-// listed and is gone has no report. After an error it examines no more.
+// listed and is gone has no report. If a queue cannot be examined, its report has an Err and the others are examined.
+// Queues ends early, and returns why, if show fails, if ctx ends or if the connection is closed.
 func (c *Checkup) Queues(ctx context.Context, names []string, show func(Report) error) error {
 	reports := make([]chan *Report, len(names))
 	for i := range reports {
@@ -68,6 +70,9 @@ func (c *Checkup) Queues(ctx context.Context, names []string, show func(Report) 
 				return nil
 			}
 			r, err := c.report(ctx, name)
+			if err != nil && ctx.Err() == nil && !c.Conn.IsClosed() {
+				r, err = &Report{Subject: "queue", Name: name, VHost: c.Conn.Config.Vhost, Err: err}, nil
+			}
 			failed.CompareAndSwap(false, err != nil)
 			reports[i] <- r
 			return err

@@ -46,7 +46,7 @@ func (c *Collector) ask(ctx context.Context) (found []inspect.Finding, err error
 	up := doctor.Checkup{Conn: c.conn, Need: need, Named: true}
 	err = up.Queues(ctx, []string{c.Queue}, func(r doctor.Report) error {
 		found = r.Findings
-		return nil
+		return r.Err
 	})
 	if errors.Is(err, queueinfo.ErrNotFound) { // deleted meanwhile
 		err = nil

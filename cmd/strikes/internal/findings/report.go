@@ -21,6 +21,7 @@ type printer struct {
 	json   bool
 	codes  []string // of the errors
 	warned int
+	unseen []error // why queues were not examined
 }
 
 func (p *printer) print(r doctor.Report) error {
@@ -30,6 +31,9 @@ func (p *printer) print(r doctor.Report) error {
 		} else {
 			p.warned++
 		}
+	}
+	if r.Err != nil {
+		p.unseen = append(p.unseen, r.Err)
 	}
 	if p.json {
 		return p.lines(r)
@@ -63,7 +67,10 @@ func text(r doctor.Report) string {
 	if r.Subject == "queue" {
 		name = term.Shown(r.Name)
 	}
-	if len(r.Findings) == 0 {
+	switch {
+	case r.Err != nil:
+		state = ": not examined: " + term.Printable(r.Err.Error(), "")
+	case len(r.Findings) == 0:
 		state = ": nothing wrong"
 	}
 	fmt.Fprintf(&b, "%s %s%s\n", r.Subject, name, state)
@@ -107,12 +114,20 @@ func Text(f inspect.Finding) string {
 	return strings.Join(append([]string{f.Seen}, advice(f)...), "\n")
 }
 
-// verdict is nil if nothing worse than a warning was found.
+// verdict is nil if every queue was examined and nothing worse than a warning was found.
 func (p *printer) verdict() error {
-	if len(p.codes) == 0 {
+	found := fmt.Errorf("%s and %s", printable.Plural(len(p.codes), "error"), printable.Plural(p.warned, "warning"))
+	code := exitCode(p.codes)
+	if len(p.unseen) > 0 {
+		first := p.unseen[0]
+		found = fmt.Errorf("%w; %s not examined: %w", found, printable.Plural(len(p.unseen), "queue"), first)
+		if len(p.codes) == 0 {
+			code = cli.ExitCode(first)
+		}
+	} else if len(p.codes) == 0 {
 		return nil
 	}
-	return cli.WithCode(fmt.Errorf("%s and %s", printable.Plural(len(p.codes), "error"), printable.Plural(p.warned, "warning")), exitCode(p.codes))
+	return cli.WithCode(found, code)
 }
 
 // exitCode is the exit code for the errors: what is wrong comes before what could not be examined.

@@ -40,6 +40,31 @@ func TestExitCode(t *testing.T) {
 	}
 }
 
+// A queue that could not be examined is not one in which nothing is wrong.
+func TestUnexaminedQueue(t *testing.T) {
+	var out bytes.Buffer
+	p := printer{out: &out}
+	gone := cli.WithCode(errors.New("inspect queue \"q\": refused"), cli.ExitDenied)
+	if err := p.print(doctor.Report{Subject: "queue", Name: "q", Err: gone}); err != nil {
+		t.Fatal(err)
+	}
+	if text := out.String(); text != "queue q: not examined: inspect queue \"q\": refused\n" {
+		t.Errorf("printed %q", text)
+	}
+	for _, tt := range []struct {
+		found []inspect.Finding
+		want  int
+	}{{nil, cli.ExitDenied}, {[]inspect.Finding{{Code: "auto-ack", Severity: inspect.Error}}, cli.ExitFound}} {
+		if err := p.print(doctor.Report{Subject: "queue", Name: "r", Findings: tt.found}); err != nil {
+			t.Fatal(err)
+		}
+		err := p.verdict()
+		if cli.ExitCode(err) != tt.want || !errors.Is(err, gone) || !strings.Contains(err.Error(), "1 queue not examined") {
+			t.Errorf("%v, exit %d, want %d", err, cli.ExitCode(err), tt.want)
+		}
+	}
+}
+
 // A finding may quote text from anywhere.
 func TestReportEscapes(t *testing.T) {
 	var out bytes.Buffer
