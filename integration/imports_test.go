@@ -25,8 +25,8 @@ var arrows = map[string][]string{
 	"consumer":   {"counter", "topology", "consumer/internal/acks", "internal/amqpdial", "internal/fingerprint", "internal/pause", "internal/queueinfo", "internal/setting"},
 	"deadletter": {"counter", "publisher", "internal/amqpdial", "internal/fingerprint", "internal/management", "internal/pause", "internal/printable", "internal/queueinfo", "internal/reason", "internal/setting"},
 
-	"console": {"counter", "deadletter", "internal/amqpdial", "internal/doctor", "internal/inspect", "internal/printable", "internal/queueinfo",
-		"internal/reason", "internal/records", "internal/setting", "internal/status"},
+	"console": {"counter", "deadletter", "internal/amqpdial", "internal/doctor", "internal/inspect", "internal/panics", "internal/printable",
+		"internal/queueinfo", "internal/reason", "internal/records", "internal/setting", "internal/status"},
 
 	"consumer/internal/acks": nil, // knows nothing of attempts
 
@@ -44,7 +44,8 @@ var arrows = map[string][]string{
 	"internal/reason":      {"internal/printable"},
 	"internal/records":     {"counter", "deadletter", "internal/panics", "internal/pause", "internal/printable", "internal/reason"},
 	"internal/status":      {"counter", "internal/doctor", "internal/inspect", "internal/management", "internal/panics", "internal/queueinfo", "internal/reason", "internal/records"},
-	"internal/doctor":      {"counter", "internal/records", "internal/similar", "internal/inspect", "internal/management", "internal/queueinfo", "internal/setting", "internal/shell", "internal/printable"},
+	"internal/doctor": {"counter", "internal/records", "internal/similar", "internal/inspect", "internal/management", "internal/panics",
+		"internal/queueinfo", "internal/setting", "internal/shell", "internal/printable"},
 
 	"internal/poll":       {"internal/pause"},
 	"internal/proxy":      {"internal/pause"},
@@ -66,8 +67,9 @@ var arrows = map[string][]string{
 	"cmd/strikes/internal/push":    {"consumer", "internal/printable", "internal/queueinfo", "internal/reason", "internal/setting"},
 	"cmd/strikes/internal/render":  join(public, "cmd/strikes/internal/jsonl", "cmd/strikes/internal/term", "internal/management", "internal/queueinfo", "internal/records", "internal/status", "internal/printable", "internal/shell"),
 	"cmd/strikes/internal/declare": {"topology", "cmd/strikes/internal/cli", "cmd/strikes/internal/connect", "cmd/strikes/internal/jsonl", "cmd/strikes/internal/term"},
-	"cmd/strikes/internal/findings": {"consumer", "counter", "cmd/strikes/internal/cli", "cmd/strikes/internal/connect", "cmd/strikes/internal/jsonl",
-		"cmd/strikes/internal/runner", "cmd/strikes/internal/term", "internal/doctor", "internal/inspect", "internal/management", "internal/setting", "internal/printable"},
+	"cmd/strikes/internal/findings": {"consumer", "counter", "cmd/strikes/internal/change", "cmd/strikes/internal/cli",
+		"cmd/strikes/internal/connect", "cmd/strikes/internal/jsonl", "cmd/strikes/internal/runner", "cmd/strikes/internal/term", "internal/doctor",
+		"internal/inspect", "internal/management", "internal/printable", "internal/records", "internal/setting", "internal/shell"},
 	"cmd/strikes/internal/change": {"counter", "cmd/strikes/internal/cli", "cmd/strikes/internal/jsonl"},
 	"cmd/strikes/internal/counters": {"counter", "cmd/strikes/internal/change", "cmd/strikes/internal/cli", "cmd/strikes/internal/connect", "cmd/strikes/internal/jsonl",
 		"cmd/strikes/internal/findings", "cmd/strikes/internal/render", "cmd/strikes/internal/runner", "cmd/strikes/internal/term", "internal/doctor", "internal/inspect", "internal/queueinfo", "internal/records", "internal/shell", "internal/printable"},
