@@ -90,8 +90,12 @@ func TestSimulationCatchesCrashesBeforeTheHandler(t *testing.T) {
 	}
 }
 
-// TestSimulationRepeats shows that a seed always gives the same schedule.
+// TestSimulationRepeats shows that a seed always gives the same schedule. With the race detector the scheduler of Go is
+// random: it may run either of two goroutines first that wake at the same moment. So that build cannot show it.
 func TestSimulationRepeats(t *testing.T) {
+	if raceDetector {
+		t.Skip("the race detector makes Go's scheduler random")
+	}
 	repeatable(t)
 	for seed := uint64(1); seed <= 200; seed++ {
 		_, history := simulate(t, seed, newMemory)

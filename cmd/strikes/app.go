@@ -39,7 +39,8 @@ func (a *app) root() *cobra.Command {
 		}
 		return group(cmd, args)
 	}
+	root = cli.Root(a.Streams, root)
 	connect.CompleteQueues(root)
 	addExamples(root)
-	return cli.Root(a.Streams, root)
+	return root
 }

@@ -72,7 +72,7 @@ func TestDoctorOfADeadLetterQueue(t *testing.T) {
 		}
 		for _, flags := range [][]string{nil, {"--management-url", "http://127.0.0.1:1"}} {
 			out := mustOutput(t, strikesOn(t, queue, append([]string{"doctor", queue + ".dlq"}, flags...)...))
-			if !strings.Contains(out, "warning  takes-dead-letters: ") || !strings.Contains(out, "run: strikes doctor "+queue+"\n") {
+			if !strings.Contains(out, "warning  takes-dead-letters: ") || !strings.Contains(out, " strikes doctor "+queue+"\n") {
 				t.Errorf("%s, %q: %s", state, flags, out)
 			}
 		}

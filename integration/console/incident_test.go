@@ -61,14 +61,14 @@ func TestIncident(t *testing.T) {
 
 	// A message blocks an ordered queue: its reason is on the page, and a skip lets those behind it through.
 	b.open("orders", "PUT https://warehouse.example/reservations/7301: 409 Conflict")
-	b.choose("skip order-7301", "pallet 12 stays locked until the inventory ends")
+	b.choose("Skip order-7301", "pallet 12 stays locked until the inventory ends")
 	b.gone("blocked for")
 	b.sees("1 dead letter")
 
 	// A message kills its process, so no process runs the consumer: skip it, then deploy.
 	b.open("exports", "no consumer")
 	b.sees("left running: its process died, or was cut off")
-	b.choose("skip export-2026-11", "it kills the exporter")
+	b.choose("Skip export-2026-11", "it kills the exporter")
 	p.consume(consumer.Consumer{Queue: "exports", Handler: well})
 	b.gone("no consumer")
 	b.gone("left running")

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"unicode"
 
 	"github.com/spf13/cobra"
@@ -21,9 +22,12 @@ import (
 // aliases are other names of flags.
 var aliases = map[string]pflag.NormalizedName{"dlq": "dead-letter-queue"}
 
+// keepOrder lists commands in the order in which they were added. The setting is cobra's, for all commands of the process.
+var keepOrder = sync.OnceFunc(func() { cobra.EnableCommandSorting = false })
+
 // Root makes a command the root of the program.
 func Root(s Streams, root *cobra.Command) *cobra.Command {
-	cobra.EnableCommandSorting = false
+	keepOrder()
 	root.SilenceErrors, root.SilenceUsage, root.TraverseChildren = true, true, true
 	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
 		fmt.Fprint(cmd.OutOrStdout(), help(cmd, helpWidth(s.Out)))
