@@ -105,15 +105,14 @@ func (q *dlq) close() {
 // the API reports more than AMQP, and needs no permission on the queue.
 func (q *dlq) judge(ctx context.Context, stderr io.Writer, need inspect.Need, named, force bool) error {
 	return q.broker.With(ctx, func(conn *amqp.Connection) error {
-		slow := time.AfterFunc(2*time.Second, func() {
-			fmt.Fprintf(stderr, "waiting for the management API to know queue %s, for 15 s at most\n", q.where())
-		})
-		defer slow.Stop()
 		need, tried := q.findManagement(ctx, conn, need)
 		at, err := q.find(ctx, conn, need, named)
 		if err != nil {
 			return err
 		}
+		waiting := fmt.Sprintf("waiting for the management API to know queue %s, for 15 s at most\n", q.where())
+		slow := time.AfterFunc(2*time.Second, func() { fmt.Fprint(stderr, waiting) })
+		defer slow.Stop()
 		q.api = deadletter.Management{URL: need.Management, Client: need.HTTPClient}
 		opened, err := deadletter.Open(ctx, q.dead, q.api)
 		if errors.Is(err, deadletter.ErrQueueNotFound) && at.Assumed != nil {
