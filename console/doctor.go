@@ -94,7 +94,7 @@ func (c *Console) examinationPage(*http.Request) (page, error) {
 	return page{Screen: "examination", View: v, Title: title, Live: "live?screen=doctor"}, nil
 }
 
-// beginExamination examines all queues, as somebody asked for.
+// beginExamination examines all queues, because a user asked for it.
 func (c *Console) beginExamination(w http.ResponseWriter, _ *http.Request) {
 	c.examineAll()
 	goTo(w, "doctor")

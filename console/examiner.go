@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// examineEvery is how old an examination may be before the console makes another one, while somebody looks.
+	// examineEvery is how old an examination may be before the console makes another one, while a page is open.
 	examineEvery = 5 * time.Minute
 	// examineFor bounds an examination of all queues.
 	examineFor = 2 * time.Minute
@@ -68,7 +68,7 @@ type examiner struct {
 	begun  time.Time // zero: none is under way
 	seen   int       // queues that are examined
 	of     int
-	wanted time.Time // somebody looked
+	wanted time.Time // a page was last shown
 }
 
 // examining is an examiner at one moment.
@@ -82,7 +82,7 @@ type examining struct {
 // Age is how long ago the last examination ended.
 func (e examining) Age() time.Duration { return e.Now.Sub(e.At) }
 
-// state returns the last examination, and how far the present one is. want says that somebody looks.
+// state returns the last examination, and how far the present one is. want says that a page is shown.
 func (x *examiner) state(want bool) examining {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -92,7 +92,7 @@ func (x *examiner) state(want bool) examining {
 	return examining{x.last, !x.begun.IsZero(), x.seen, x.of, time.Now()}
 }
 
-// due reports whether it is time for an examination: the first one, or one for somebody who looks at an old one.
+// due reports whether it is time for an examination: the first one, or one for a page that shows an old one.
 func (x *examiner) due() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
