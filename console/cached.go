@@ -10,12 +10,18 @@ import (
 const (
 	// askTimeout bounds a question to broker and store.
 	askTimeout = 12 * time.Second
-	// firstWait is how long a page waits for an answer. The live stream brings what comes later.
-	firstWait = 2500 * time.Millisecond
-	// paintWait is how long the first paint waits, and paintAge is how old its answer may be: the live stream brings the newer one.
-	paintWait = 50 * time.Millisecond
-	paintAge  = 15 * time.Second
+	// paintAge is how old an answer may be that the first paint shows: the live stream brings the newer one.
+	paintAge = 15 * time.Second
 )
+
+// patience is how long a page waits for answers. The live stream brings those that come later.
+type patience struct {
+	paint  time.Duration // of the first paint
+	groups time.Duration // of the first paint for the groups of the store's records, enough for all of most queues
+	answer time.Duration // of every other page
+}
+
+var usualPatience = patience{paint: 50 * time.Millisecond, groups: 30 * time.Millisecond, answer: 2500 * time.Millisecond}
 
 // answer is the newest answer to a question, and what is wrong with it.
 type answer[T any] struct {
@@ -33,6 +39,8 @@ type cached[T any] struct {
 	ask  func(context.Context) (T, error)
 	wait *sync.WaitGroup // of its owner, for the asking
 
+	patience patience
+
 	mu     sync.Mutex
 	newest answer[T]
 	asking chan struct{} // closes when the answer is there; nil: no question is under way
@@ -44,7 +52,7 @@ func newCached[T any](c *Console, ask func(context.Context) (T, error)) *cached[
 	guarded := func(ctx context.Context) (T, error) {
 		return guardedAsk(c, func() (T, error) { return ask(ctx) })
 	}
-	return &cached[T]{base: c.base, ask: guarded, wait: &c.running, used: time.Now()}
+	return &cached[T]{base: c.base, ask: guarded, wait: &c.running, patience: c.patience, used: time.Now()}
 }
 
 // get returns an answer that is not older than age, or what there is when ctx is done.
@@ -89,11 +97,11 @@ func (c *cached[T]) begin(age time.Duration) {
 // paint is get for the first paint of a page. After a change it waits longer, so that the page shows the change.
 func (c *cached[T]) paint(ctx context.Context, age time.Duration) answer[T] {
 	c.mu.Lock()
-	wait := paintWait
+	wait := c.patience.paint
 	switch have := c.newest; {
 	case !have.Known || have.Err != nil:
 	case have.At.IsZero():
-		wait = firstWait
+		wait = c.patience.answer
 	case time.Since(have.At) <= paintAge:
 		wait = 0
 	}
@@ -108,7 +116,7 @@ func ask[T any](r *http.Request, c *cached[T], age time.Duration) answer[T] {
 	if !isLive(r) {
 		return c.paint(r.Context(), age)
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), firstWait)
+	ctx, cancel := context.WithTimeout(r.Context(), c.patience.answer)
 	defer cancel()
 	return c.get(ctx, age)
 }

@@ -27,13 +27,14 @@ import (
 
 // Console serves the pages. It is safe for concurrent use.
 type Console struct {
-	opts    Options
-	store   *counter.Admin
-	broker  broker
-	mux     *http.ServeMux
-	guard   *http.CrossOriginProtection
-	wrong   *guesses // tokens
-	logouts *logouts
+	opts     Options
+	patience patience
+	store    *counter.Admin
+	broker   broker
+	mux      *http.ServeMux
+	guard    *http.CrossOriginProtection
+	wrong    *guesses // tokens
+	logouts  *logouts
 
 	queues  map[string]*cached[queueView]
 	all     *cached[status.Overview]
@@ -59,12 +60,12 @@ func New(o Options) (*Console, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	return newConsole(o, newBroker(o)), nil
+	return newConsole(o, newBroker(o), usualPatience), nil
 }
 
-func newConsole(o Options, b broker) *Console {
+func newConsole(o Options, b broker, p patience) *Console {
 	c := &Console{
-		opts: o, store: o.Store.Admin(), broker: b, guard: http.NewCrossOriginProtection(), wrong: newGuesses(), logouts: &logouts{},
+		opts: o, patience: p, store: o.Store.Admin(), broker: b, guard: http.NewCrossOriginProtection(), wrong: newGuesses(), logouts: &logouts{},
 		queues: map[string]*cached[queueView]{}, history: newHistory(), causes: newCauses(), results: &results{},
 		jobs: newJobs(), grouped: map[string]*cached[records.Groups]{},
 	}

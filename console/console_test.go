@@ -236,6 +236,9 @@ type fixture struct {
 	redis  *miniredis.Miniredis
 }
 
+// endless lets a page wait for every answer: a test says what the page shows, however busy the machine is.
+var endless = patience{paint: time.Hour, groups: time.Hour, answer: time.Hour}
+
 func newFixture(t *testing.T, o Options) *fixture {
 	t.Helper()
 	server := miniredis.RunT(t)
@@ -251,7 +254,7 @@ func newFixture(t *testing.T, o Options) *fixture {
 		t.Fatal(err)
 	}
 	b := &fakeBroker{status: hostileStatus(), examine: make(chan struct{}), dead: &fakeLetters{handling: deadletter.Handling{Take: true, Hold: true}}}
-	c := newConsole(o, b)
+	c := newConsole(o, b, endless)
 	t.Cleanup(func() { _ = c.Close() })
 	return &fixture{c, b, server}
 }

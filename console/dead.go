@@ -16,8 +16,6 @@ import (
 const (
 	// deadPerPage is how many dead letters a page lists.
 	deadPerPage = 50
-	// groupsBudget is how long the first paint counts groups, which is enough for all of most queues.
-	groupsBudget = 30 * time.Millisecond
 	// rowsBudget and liveBudget end the search for rows that a filter picks.
 	rowsBudget = 100 * time.Millisecond
 	liveBudget = time.Second
@@ -101,7 +99,7 @@ func (c *Console) groups(r *http.Request, queue string, f filter) (groups record
 	if counted != nil {
 		a := counted.have()
 		if isLive(r) {
-			wait, cancel := context.WithTimeout(ctx, firstWait)
+			wait, cancel := context.WithTimeout(ctx, c.patience.answer)
 			defer cancel()
 			a = counted.get(wait, groupsAge)
 		}
@@ -110,7 +108,7 @@ func (c *Console) groups(r *http.Request, queue string, f filter) (groups record
 		}
 	}
 	at = time.Now()
-	groups, err = c.records(queue).Groups(ctx, f.Filter, groupsBudget)
+	groups, err = c.records(queue).Groups(ctx, f.Filter, c.patience.groups)
 	if counted != nil && groups.Partial {
 		counted.begin(groupsAge) // a page without JavaScript has them when it is loaded again
 	}

@@ -39,7 +39,7 @@ func queueOf(r *http.Request) (string, error) {
 
 // queue returns the status of a queue, at most age old.
 func (c *Console) queue(ctx context.Context, name string, age time.Duration) answer[queueView] {
-	ctx, cancel := context.WithTimeout(ctx, firstWait)
+	ctx, cancel := context.WithTimeout(ctx, c.patience.answer)
 	defer cancel()
 	return c.statusOf(name).get(ctx, age)
 }

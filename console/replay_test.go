@@ -121,7 +121,7 @@ func TestReplayAfterARestart(t *testing.T) {
 	if err := f.Close(); err != nil {
 		t.Fatal(err)
 	}
-	next := &fixture{newConsole(f.opts, f.broker), f.broker, f.redis}
+	next := &fixture{newConsole(f.opts, f.broker, f.patience), f.broker, f.redis}
 	t.Cleanup(func() { _ = next.Close() })
 	f.broker.dead.gate = nil
 	body := checkPage(t, next, query("replay"))
