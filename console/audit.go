@@ -42,7 +42,7 @@ func (c *Console) auditPage(r *http.Request) (page, error) {
 	if err != nil {
 		return page{}, err
 	}
-	ctx, cancel := brieflyAsked(r)
+	ctx, cancel := c.brieflyAsked(r)
 	defer cancel()
 	entries, err := c.store.AuditLog(ctx, c.opts.VHost, queue, r.FormValue("before"), auditPage)
 	if err != nil {
@@ -67,7 +67,7 @@ func (c *Console) auditFile(w http.ResponseWriter, r *http.Request) {
 		c.fail(w, r, err)
 		return
 	}
-	ctx, cancel := brieflyAsked(r)
+	ctx, cancel := c.brieflyAsked(r)
 	defer cancel()
 	entries, err := c.store.AuditLog(ctx, c.opts.VHost, queue, "", auditAll)
 	if err != nil {

@@ -7,21 +7,18 @@ import (
 	"time"
 )
 
-const (
-	// askTimeout bounds a question to broker and store.
-	askTimeout = 12 * time.Second
-	// paintAge is how old an answer may be that the first paint shows: the live stream brings the newer one.
-	paintAge = 15 * time.Second
-)
+// paintAge is how old an answer may be that the first paint shows: the live stream brings the newer one.
+const paintAge = 15 * time.Second
 
 // patience is how long a page waits for answers. The live stream brings those that come later.
 type patience struct {
 	paint  time.Duration // of the first paint
 	groups time.Duration // of the first paint for the groups of the store's records, enough for all of most queues
 	answer time.Duration // of every other page
+	asked  time.Duration // of broker and store: a question ends then
 }
 
-var usualPatience = patience{paint: 50 * time.Millisecond, groups: 30 * time.Millisecond, answer: 2500 * time.Millisecond}
+var usualPatience = patience{paint: 50 * time.Millisecond, groups: 30 * time.Millisecond, answer: 2500 * time.Millisecond, asked: 12 * time.Second}
 
 // answer is the newest answer to a question, and what is wrong with it.
 type answer[T any] struct {
@@ -126,7 +123,7 @@ func asking[T any](r *http.Request, a answer[T]) bool { return !isLive(r) && !a.
 
 // refresh ends with its question, which the base ends.
 func (c *cached[T]) refresh(done chan struct{}) {
-	ctx, cancel := context.WithTimeout(c.base, askTimeout)
+	ctx, cancel := context.WithTimeout(c.base, c.patience.asked)
 	defer cancel()
 	value, err := c.ask(ctx)
 	now := time.Now()

@@ -209,7 +209,7 @@ func (c *Console) askChange(w http.ResponseWriter, r *http.Request) {
 }
 
 func (c *Console) showChange(w http.ResponseWriter, r *http.Request, code int, v changeView) {
-	ctx, cancel := brieflyAsked(r)
+	ctx, cancel := c.brieflyAsked(r)
 	defer cancel()
 	v.Action = "change?" + r.URL.Query().Encode()
 	p := page{Screen: "change", Title: v.Title() + ": " + v.subject(), Queue: v.Queue}
@@ -257,7 +257,7 @@ func (v changeView) Back() string {
 // explainEach returns, for each selected message or queue, its present state or the reason why it cannot be changed.
 func (c *Console) explainEach(ctx context.Context, all []change) (facts []string) {
 	for _, ch := range all {
-		now, err := whileSlow(ctx, func() ([]string, error) { return c.facts(ctx, ch) })
+		now, err := c.facts(ctx, ch)
 		if err != nil {
 			now = []string{shown(err.Error())}
 		}
@@ -273,7 +273,7 @@ func (c *Console) explain(ctx context.Context, v *changeView) (err error) {
 	case VerbWriteOff:
 		return c.explainWriteOff(ctx, v)
 	default:
-		v.Facts, err = whileSlow(ctx, func() ([]string, error) { return c.facts(ctx, v.change) })
+		v.Facts, err = c.facts(ctx, v.change)
 		return err
 	}
 	plan, err := c.broker.Plan(ctx, v.Queue, v.Kind)
@@ -290,7 +290,7 @@ func (c *Console) makeChange(w http.ResponseWriter, r *http.Request) {
 	}
 	v := changeView{change: all[0], All: all}
 	res := result{OK: true}
-	ctx, cancel := brieflyAsked(r)
+	ctx, cancel := c.brieflyAsked(r)
 	defer cancel()
 	for i, ch := range all {
 		if v.Wrong = ch.check(); v.Wrong != "" {

@@ -237,12 +237,12 @@ type fixture struct {
 }
 
 // endless lets a page wait for every answer: a test says what the page shows, however busy the machine is.
-var endless = patience{paint: time.Hour, groups: time.Hour, answer: time.Hour}
+var endless = patience{paint: time.Hour, groups: time.Hour, answer: time.Hour, asked: time.Hour}
 
 func newFixture(t *testing.T, o Options) *fixture {
 	t.Helper()
 	server := miniredis.RunT(t)
-	store, err := counter.Dial("redis://"+server.Addr()+"?read_timeout=1m&write_timeout=1m", nil)
+	store, err := counter.Dial("redis://"+server.Addr()+"?read_timeout=1m&write_timeout=1m&dial_timeout=1m", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

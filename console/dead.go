@@ -54,7 +54,7 @@ func (c *Console) deadPage(r *http.Request) (page, error) {
 	if err != nil {
 		return page{}, err
 	}
-	ctx, cancel := brieflyAsked(r)
+	ctx, cancel := c.brieflyAsked(r)
 	defer cancel()
 	after := r.FormValue("after")
 	v := deadView{Queue: queue, Filter: f, Kinds: deadletter.Kinds(), Now: time.Now(), Later: after != ""}
@@ -93,7 +93,7 @@ func (c *Console) deadPage(r *http.Request) (page, error) {
 // groups returns the groups of a filter, and when they were counted. The first paint shows those of the newest dead letters unless all
 // are known, and the live stream replaces them.
 func (c *Console) groups(r *http.Request, queue string, f filter) (groups records.Groups, at time.Time, err error) {
-	ctx, cancel := brieflyAsked(r)
+	ctx, cancel := c.brieflyAsked(r)
 	defer cancel()
 	counted := c.grouping(queue, f)
 	if counted != nil {

@@ -58,7 +58,7 @@ func (c *Console) doctorPage(r *http.Request) (page, error) {
 	if r.FormValue("queue") == "" {
 		return c.examinationPage(r)
 	}
-	ctx, cancel := brieflyAsked(r)
+	ctx, cancel := c.brieflyAsked(r)
 	defer cancel()
 	v := doctorView{Retries: inspect.UsualRetries}
 	if text := r.FormValue("retries"); text != "" {

@@ -74,7 +74,7 @@ func (c *Console) lanePage(r *http.Request) (page, error) {
 		return page{}, err
 	}
 	v := laneView{laneChange: l, Reason: strings.TrimSpace(r.PostFormValue("why"))}
-	ctx, cancel := brieflyAsked(r)
+	ctx, cancel := c.brieflyAsked(r)
 	defer cancel()
 	state, err := c.store.Lane(ctx, c.opts.VHost, l.Queue, l.Name)
 	if err != nil {
@@ -137,7 +137,7 @@ func (c *Console) prepareLane(ctx context.Context, j *job, first counter.Place) 
 	if j.Lane.Drops() && (c.opts.DropDir == "" || c.opts.Encode == nil) {
 		return nil, errNoDrop
 	}
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	ctx, cancel := context.WithTimeout(ctx, c.patience.asked)
 	defer cancel()
 	q, err := c.broker.DeadLetters(ctx, j.Queue)
 	if err != nil {

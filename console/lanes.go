@@ -49,7 +49,7 @@ func (c *Console) lanesPage(r *http.Request) (page, error) {
 	if err != nil {
 		return page{}, err
 	}
-	ctx, cancel := brieflyAsked(r)
+	ctx, cancel := c.brieflyAsked(r)
 	defer cancel()
 	from, _ := strconv.Atoi(r.FormValue("from"))
 	v := lanesView{laneList: laneList{Queue: queue, Now: time.Now()}, From: max(from, 0)}

@@ -64,7 +64,7 @@ func (c *Console) messagePage(r *http.Request) (page, error) {
 	if err != nil {
 		return page{}, err
 	}
-	ctx, cancel := brieflyAsked(r)
+	ctx, cancel := c.brieflyAsked(r)
 	defer cancel()
 	id := r.URL.Query().Get("id")
 	v := messageView{Queue: queue, ID: id, Now: time.Now()}
@@ -107,7 +107,7 @@ func headlineOfMessage(v messageView) string {
 
 // readMessage reads a message from the dead-letter queue. It is a POST because reading may cost a delivery.
 func (c *Console) readMessage(w http.ResponseWriter, r *http.Request) {
-	p, err := whileSlow(r.Context(), func() (page, error) { return c.messagePage(r) })
+	p, err := c.messagePage(r)
 	if err != nil {
 		c.fail(w, r, err)
 		return
@@ -122,7 +122,7 @@ func (c *Console) readMessage(w http.ResponseWriter, r *http.Request) {
 }
 
 func (c *Console) readStored(r *http.Request, v messageView) (*stored, error) {
-	ctx, cancel := brieflyAsked(r)
+	ctx, cancel := c.brieflyAsked(r)
 	defer cancel()
 	q, err := c.broker.DeadLetters(ctx, v.Queue)
 	if err != nil {

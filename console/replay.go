@@ -100,7 +100,7 @@ func headlineOfJob(v replayView) string {
 
 // preview counts what the filter picks, from the store's records, or from the queue if only its messages tell.
 func (c *Console) preview(r *http.Request, v *replayView) error {
-	ctx, cancel := brieflyAsked(r)
+	ctx, cancel := c.brieflyAsked(r)
 	defer cancel()
 	q := c.records(v.Queue)
 	groups, err := q.Groups(ctx, v.Filter.Filter, countWithin/4)
@@ -173,7 +173,7 @@ func (c *Console) countPage(w http.ResponseWriter, r *http.Request) {
 		c.fail(w, r, formError{"the address does not say whether to replay or to drop"})
 		return
 	}
-	p, err := whileSlow(r.Context(), func() (page, error) { return c.jobPage(r, verb) })
+	p, err := c.jobPage(r, verb)
 	if err != nil {
 		c.fail(w, r, err)
 		return
@@ -284,7 +284,7 @@ func (c *Console) prepare(ctx context.Context, j *job, rate string) (jobWork, er
 	if err != nil || !(perSecond >= 0) {
 		return nil, formError{"the rate must be a number of messages a second, or empty for no limit"}
 	}
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	ctx, cancel := context.WithTimeout(ctx, c.patience.asked)
 	defer cancel()
 	q, err := c.broker.DeadLetters(ctx, j.Queue)
 	if err != nil {

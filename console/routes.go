@@ -39,9 +39,7 @@ func (c *Console) routes() *http.ServeMux {
 // show serves a page. A page says itself if broker or store is out of reach.
 func (c *Console) show(screen func(*http.Request) (page, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		p, err := whileSlow(r.Context(), func() (page, error) {
-			return guardedAsk(c, func() (page, error) { return screen(r) })
-		})
+		p, err := guardedAsk(c, func() (page, error) { return screen(r) })
 		if err != nil {
 			c.fail(w, r, err)
 			return
@@ -63,6 +61,6 @@ const (
 )
 
 // brieflyAsked bounds what a page asks within its request.
-func brieflyAsked(r *http.Request) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(r.Context(), askTimeout)
+func (c *Console) brieflyAsked(r *http.Request) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(r.Context(), c.patience.asked)
 }

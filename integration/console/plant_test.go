@@ -40,7 +40,7 @@ type plant struct {
 func newPlant(t testing.TB) *plant {
 	t.Helper()
 	name := "console-" + uuid.NewString()
-	p := &plant{t: t, vhost: name, prefix: name, managementURL: servertest.ManagementURL(t), redisURL: servertest.StoreURL(t)}
+	p := &plant{t: t, vhost: name, prefix: name, managementURL: servertest.ManagementURL(t), redisURL: forOperators(t, servertest.StoreURL(t))}
 	broker, err := url.Parse(servertest.BrokerURL(t))
 	if err != nil {
 		t.Fatal(err)
@@ -74,6 +74,18 @@ func (p *plant) proxy(server string) *proxy.Proxy {
 	}
 	p.t.Cleanup(between.Close)
 	return between
+}
+
+// forOperators is the URL of a store with the read timeout that the command sets for a console.
+func forOperators(t testing.TB, store string) string {
+	u, err := url.Parse(store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := u.Query()
+	q.Set("read_timeout", "2s")
+	u.RawQuery = q.Encode()
+	return u.String()
 }
 
 // through is the URL of a server behind a proxy.
