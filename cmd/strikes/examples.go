@@ -118,7 +118,8 @@ var examples = map[string][]string{
 	"strikes skip":   {`strikes skip orders order-17 --why "cancelled by the customer"`},
 	"strikes status": {
 		"strikes status",
-		"strikes status orders --watch",
+		"strikes status orders",
+		"watch strikes status orders",
 	},
 	"strikes version": {
 		"strikes version",

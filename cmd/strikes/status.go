@@ -2,11 +2,8 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
-	"os"
-	"time"
+	"io"
 
 	"github.com/spf13/cobra"
 
@@ -43,9 +40,6 @@ came back to a queue that was gone.
 Only the management API reports rates, unacked and waiting messages, and what others consumed from the dead-letter queue. Its figures are up
 to 10 s old.`,
 		func(ctx context.Context, args []string) error {
-			if o.interval < 100*time.Millisecond {
-				return cli.Refused("interval", o.interval, "100ms at least")
-			}
 			if len(args) == 0 {
 				return a.statusAll(ctx, o)
 			}
@@ -56,9 +50,7 @@ to 10 s old.`,
 	o.AddManagement(cmd, "for what AMQP cannot report")
 	dead.AddQueue(f, &o.deadLetterQueue)
 	f.IntVar(&o.limit, "limit", 20, "show `N` messages at most, or queues; 0: all")
-	f.BoolVar(&o.watch, "watch", false, "repeat it; on a terminal, q ends it")
-	f.DurationVar(&o.interval, "interval", 2*time.Second, "repeat it after this `TIME`")
-	cli.JSON(f, &o.json, "print one JSON object each time")
+	cli.JSON(f, &o.json, "print one JSON object")
 	return cmd
 }
 
@@ -68,8 +60,7 @@ type statusOptions struct {
 
 	deadLetterQueue string
 	limit           int
-	watch, json     bool
-	interval        time.Duration
+	json            bool
 }
 
 func (a *app) status(ctx context.Context, o statusOptions, queue string) error {
@@ -84,18 +75,15 @@ func (a *app) status(ctx context.Context, o statusOptions, queue string) error {
 	defer store.Close()
 	l.Store = store.Admin()
 	defer l.Close()
-	first, err := l.Collect(ctx)
-	if err != nil {
+	s, err := l.Collect(ctx)
+	switch {
+	case err != nil:
 		return err
+	case o.json:
+		return jsonl.NewEncoder(a.Out).Encode(render.StatusJSON(s))
 	}
-	switch out := newStatusPrinter(a, o.json); {
-	case !o.watch:
-		return out.print(first)
-	case out.json == nil && term.IsTerminal(a.Out) && os.Getenv("TERM") != "dumb":
-		return a.watchScreen(ctx, l, first, o.interval)
-	default:
-		return a.watchLines(ctx, l, out, first, o.interval)
-	}
+	_, err = io.WriteString(a.Out, term.Joined(render.Status(s), term.Colored(a.Out)))
+	return err
 }
 
 func newCollector(o statusOptions, queue string) (*collector, error) {
@@ -139,36 +127,4 @@ func (l *collector) Collect(ctx context.Context) (status.Status, error) {
 		s.Findings[i].Fix = cli.InFlags(s.Findings[i].Fix)
 	}
 	return s, dead.Ambiguous(l.flags.NoQueue(ctx, l.broker, l.Queue, err))
-}
-
-// statusPrinter prints statuses as text or as NDJSON.
-type statusPrinter struct {
-	app   *app
-	json  *json.Encoder
-	color bool
-	begun bool
-}
-
-func newStatusPrinter(a *app, asJSON bool) *statusPrinter {
-	p := &statusPrinter{app: a, color: term.Colored(a.Out)}
-	if asJSON {
-		p.json = jsonl.NewEncoder(a.Out)
-	}
-	return p
-}
-
-func (p *statusPrinter) print(s status.Status) error {
-	if p.json != nil {
-		return p.json.Encode(render.StatusJSON(s))
-	}
-	if p.begun {
-		fmt.Fprintln(p.app.Out)
-	}
-	p.begun = true
-	for _, text := range term.Fitted(render.Status(s), 0, 0, p.color) {
-		if _, err := fmt.Fprintln(p.app.Out, text); err != nil {
-			return err
-		}
-	}
-	return nil
 }

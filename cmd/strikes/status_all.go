@@ -3,14 +3,11 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
-	"time"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/render"
-	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/internal/status"
 )
@@ -33,21 +30,18 @@ func (a *app) statusAll(ctx context.Context, o statusOptions) error {
 	defer store.Close()
 	q.Store = store.Admin()
 	defer q.Close()
-	if err := a.printAll(ctx, q, o); err != nil || !o.watch {
+	all, err := q.All(ctx)
+	switch {
+	case err != nil:
 		return err
+	case errors.Is(all.Broker, status.ErrNoList):
+		return cli.Misusef("%w; name a QUEUE, or give --management-url", all.Broker)
+	case all.Failed() != nil:
+		return all.Failed()
+	case o.json:
+		return jsonl.NewEncoder(a.Out).Encode(all)
 	}
-	tick := time.NewTicker(o.interval)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-		if err := a.printAll(ctx, q, o); err != nil && ctx.Err() == nil {
-			fmt.Fprintf(a.Err, "strikes: %s\n", term.Printable(err.Error(), ""))
-		}
-	}
+	return render.Overview(a.Out, all, o.limit)
 }
 
 // newQueues returns the queues of the broker's virtual host, without their store.
@@ -64,19 +58,4 @@ func newQueues(o connect.Flags) (*status.Queues, error) {
 		return nil, cli.Misusef("--vhost is %q, but the broker's URL leads to virtual host %q", o.VHost, b.VHost)
 	}
 	return &status.Queues{VHost: b.VHost, Dial: b.Dial, API: inspect.Need{Management: api}, FindAPI: b.Management}, nil
-}
-
-func (a *app) printAll(ctx context.Context, q *status.Queues, o statusOptions) error {
-	all, err := q.All(ctx)
-	switch {
-	case err != nil:
-		return err
-	case errors.Is(all.Broker, status.ErrNoList):
-		return cli.Misusef("%w; name a QUEUE, or give --management-url", all.Broker)
-	case all.Failed() != nil:
-		return all.Failed()
-	case o.json:
-		return jsonl.NewEncoder(a.Out).Encode(all)
-	}
-	return render.Overview(a.Out, all, o.limit)
 }

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"errors"
 	"io"
 	"os"
 	"os/exec"
@@ -14,25 +13,15 @@ import (
 
 	"github.com/creack/pty"
 	"github.com/google/uuid"
-	xterm "golang.org/x/term"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/clitest"
 	"github.com/strikesmq/strikes/internal/proctest"
 )
 
-// What a screen writes.
-const (
-	screenOpen  = "\x1b[?1049h\x1b[?25l\x1b[?7l"
-	screenClose = "\x1b[?7h\x1b[?25h\x1b[?1049l"
-	frameEnd    = "\x1b[J\x1b[?2026l"
-	clearRight  = "\x1b[K"
-)
-
 // terminal is a pseudo-terminal on which strikes runs.
 type terminal struct {
 	ours, theirs *os.File
-	before       *xterm.State
 	shows        clitest.Output
 	cmd          *exec.Cmd
 	copied       chan struct{}
@@ -47,9 +36,6 @@ func onTerminal(t *testing.T, size pty.Winsize, cmd *exec.Cmd) *terminal {
 	}
 	tt := &terminal{ours: ours, theirs: theirs, cmd: cmd, copied: make(chan struct{})}
 	if err := pty.Setsize(ours, &size); err != nil {
-		t.Fatal(err)
-	}
-	if tt.before, err = xterm.GetState(int(theirs.Fd())); err != nil {
 		t.Fatal(err)
 	}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = theirs, theirs, theirs
@@ -88,78 +74,19 @@ func (tt *terminal) press(t *testing.T, keys string) {
 	}
 }
 
-// givenBack waits for the end, and finds the terminal as it was.
-func (tt *terminal) givenBack(t *testing.T) {
-	t.Helper()
-	done := make(chan error, 1)
-	go func() { done <- tt.cmd.Wait() }()
-	select {
-	case err := <-done:
-		if err != nil {
-			t.Errorf("it ended with %v", err)
-		}
-	case <-time.After(time.Minute):
-		t.Fatal("it does not end")
-	}
-	after, err := xterm.GetState(int(tt.theirs.Fd()))
-	if err != nil || *after != *tt.before {
-		t.Errorf("the modes of the line are %+v, were %+v: %v", after, tt.before, err)
-	}
-	tt.awaits(t, screenClose)
-}
-
-// watched declares a queue and watches it on a terminal, without the management API.
-func watched(t *testing.T, size pty.Winsize, env ...string) *terminal {
-	t.Helper()
-	queue := "cli." + uuid.NewString()
-	t.Cleanup(func() {
-		if err := errors.Join(forget(brokerURL(t), queue), forgetKeys(storeURL(t), queue)); err != nil {
+// TestStatusIsColored on a terminal, unless NO_COLOR is set.
+func TestStatusIsColored(t *testing.T) {
+	queue := declaredQueue(t)
+	for noColor, want := range map[string]string{
+		"":  "\x1b[31mdepth      0 ready, no consumer\x1b[0m\r\n",
+		"1": "\ndepth      0 ready, no consumer\r\n",
+	} {
+		cmd := with(strikesOn(t, queue, "status", queue), "TERM=xterm-256color", "NO_COLOR="+noColor)
+		tt := onTerminal(t, pty.Winsize{Rows: 24, Cols: 80}, cmd)
+		tt.awaits(t, want)
+		if err := tt.cmd.Wait(); err != nil {
 			t.Error(err)
 		}
-	})
-	mustOutput(t, strikesOn(t, queue, "declare", queue))
-	cmd := strikesOn(t, queue, "status", "--watch", "--interval", "100ms", queue)
-	cmd.Env = append(cmd.Env, append([]string{"AMQP_URL=" + throughProxy(t, brokerURL(t)), "TERM=xterm-256color", "NO_COLOR="}, env...)...)
-	tt := onTerminal(t, size, cmd)
-	tt.awaits(t, screenOpen)
-	tt.awaits(t, frameEnd)
-	return tt
-}
-
-func TestWatchGivesTheTerminalBack(t *testing.T) {
-	for name, end := range map[string]func(*testing.T, *terminal){
-		"q":       func(t *testing.T, tt *terminal) { tt.press(t, "xq") },
-		"ctrl-C":  func(t *testing.T, tt *terminal) { tt.press(t, "\x03") },
-		"SIGTERM": func(t *testing.T, tt *terminal) { _ = tt.cmd.Process.Signal(syscall.SIGTERM) },
-		"SIGINT":  func(t *testing.T, tt *terminal) { _ = tt.cmd.Process.Signal(syscall.SIGINT) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			tt := watched(t, pty.Winsize{Rows: 24, Cols: 80})
-			tt.awaits(t, "\x1b[31mdepth      0 ready, no consumer\x1b[0m")
-			end(t, tt)
-			tt.givenBack(t)
-		})
-	}
-}
-
-func TestWatchFitsTheTerminal(t *testing.T) {
-	tt := watched(t, pty.Winsize{Rows: 4, Cols: 20}, "NO_COLOR=1")
-	tt.awaits(t, "depth      0 ready,…"+clearRight)
-	tt.awaits(t, "… 4 lines more") // the notes say what cannot be seen
-	if err := pty.Setsize(tt.ours, &pty.Winsize{Rows: 24, Cols: 80}); err != nil {
-		t.Fatal(err)
-	}
-	tt.awaits(t, "depth      0 ready, no consumer"+clearRight)
-	tt.awaits(t, ".dlq holds 0"+clearRight)
-	tt.awaits(t, "note       no rates")
-	tt.awaits(t, clearRight+"\x1b[J")
-	tt.press(t, "q")
-	tt.givenBack(t)
-	if strings.Contains(tt.shows.String(), "\x1b[0m") {
-		t.Errorf("color, in spite of NO_COLOR: %q", tt.shows.String())
-	}
-	if strings.Contains(tt.shows.String(), "\x1b[2J") {
-		t.Error("the screen is cleared between frames: it flickers")
 	}
 }
 

@@ -1,8 +1,6 @@
 package term
 
 import (
-	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/rivo/uniseg"
@@ -28,13 +26,17 @@ const (
 // sgr are the escape sequences that show a kind of row.
 var sgr = map[Kind]string{Title: "\x1b[1m", Quiet: "\x1b[2m", Alarm: "\x1b[31m"}
 
-// print returns the row cut to a width (0: not cut), with or without color.
-func (r Row) print(width int, color bool) string {
-	text := Fit(r.Text, width)
-	if on := sgr[r.Kind]; color && on != "" {
-		return on + text + "\x1b[0m"
+// Joined returns rows as lines, with or without color.
+func Joined(rows []Row, color bool) string {
+	var b strings.Builder
+	for _, r := range rows {
+		if on := sgr[r.Kind]; color && on != "" {
+			b.WriteString(on + r.Text + "\x1b[0m\n")
+		} else {
+			b.WriteString(r.Text + "\n")
+		}
 	}
-	return text
+	return b.String()
 }
 
 // Fit cuts a text to a number of columns; some characters take two. Zero does not cut.
@@ -54,17 +56,4 @@ func Fit(text string, width int) string {
 		b.WriteString(cluster)
 	}
 	return b.String() + "…"
-}
-
-// Fitted prints rows for a width, and leaves out what does not fit into a height. Zero is no bound.
-func Fitted(rows []Row, width, height int, color bool) []string {
-	if height > 0 && len(rows) > height {
-		left := len(rows) - height + 1
-		rows = append(slices.Clone(rows[:height-1]), Row{fmt.Sprintf("… %d lines more", left), Quiet})
-	}
-	out := make([]string, len(rows))
-	for i, r := range rows {
-		out[i] = r.print(width, color)
-	}
-	return out
 }

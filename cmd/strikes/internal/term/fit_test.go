@@ -1,8 +1,6 @@
 package term
 
 import (
-	"fmt"
-	"strings"
 	"testing"
 )
 
@@ -22,25 +20,11 @@ func TestFit(t *testing.T) {
 	}
 }
 
-func TestFittedHeight(t *testing.T) {
-	var rows []Row
-	for i := range 10 {
-		rows = append(rows, Row{Text: fmt.Sprint("row ", i)})
-	}
-	for height, last := range map[int]string{0: "row 9", 10: "row 9", 9: "… 2 lines more", 2: "… 9 lines more", 1: "… 10 lines more"} {
-		got := Fitted(rows, 80, height, true)
-		if height > 0 && len(got) != height || !strings.Contains(got[len(got)-1], last) {
-			t.Errorf("height %d: %q", height, got)
+func TestJoined(t *testing.T) {
+	rows := []Row{{Text: "limit"}, {Text: "late", Kind: Alarm}}
+	for color, want := range map[bool]string{false: "limit\nlate\n", true: "limit\n\x1b[31mlate\x1b[0m\n"} {
+		if got := Joined(rows, color); got != want {
+			t.Errorf("color %t: %q", color, got)
 		}
-	}
-}
-
-func TestColorOnlyWhereItIsWanted(t *testing.T) {
-	r := Row{Text: "text", Kind: Alarm}
-	if got := r.print(0, false); got != "text" {
-		t.Errorf("plain: %q", got)
-	}
-	if got := r.print(3, true); got != "\x1b[31mte…\x1b[0m" {
-		t.Errorf("in color: %q", got)
 	}
 }

@@ -1,4 +1,4 @@
-// Package term prints on terminals, and asks there: text that no terminal obeys, tables, screens, progress, questions.
+// Package term prints on terminals, and asks there: text that no terminal obeys, tables, progress, questions.
 package term
 
 import (
