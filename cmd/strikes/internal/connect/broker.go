@@ -89,7 +89,7 @@ func (b *Broker) explainDial(ctx context.Context, err error) error {
 	case errors.As(err, new(*fs.PathError)):
 		return cli.Misusef("broker %s: a file that the URL names cannot be used: %w", at, err)
 	}
-	if why := wrongProtocol(ctx, b.URL); why != "" {
+	if why := wrongTLS(ctx, b.URL); why != "" {
 		return cli.Misusef("broker %s: %s: %w", at, why, err)
 	}
 	return b.Explain(err)

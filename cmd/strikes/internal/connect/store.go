@@ -103,7 +103,7 @@ func ExplainStore(ctx context.Context, rawURL string, err error) error {
 	case errors.As(err, &failed) && failed.Fault == counter.FaultDenied:
 		return err
 	}
-	if why := wrongProtocol(ctx, rawURL); why != "" {
+	if why := wrongTLS(ctx, rawURL); why != "" {
 		return cli.Misusef("%s: %w", why, err)
 	}
 	return err
