@@ -81,8 +81,8 @@ are named after the others are replayed, and the exit code is 3. Put an ID that 
 func (a *app) deadDropCommand() *cobra.Command {
 	c := dead.Command{Streams: a.Streams}
 	cmd := cli.New("drop QUEUE [ID…]", "write dead letters to a file, and take them off the dead-letter queue", dead.RouteMeaning+`
-publish --ndjson publishes the file again, with nothing lost: a header of a type that JSON does not have is an object with one key, $bytes,
-$time, $decimal, $int32 and the like, and publish restores it. IDs that are not found are named after the others are dropped, and the exit
+publish --ndjson publishes the file again, with nothing lost: a header value of a type that JSON does not have is written as
+{"$amqp":[TYPE,VALUE]}, and publish restores it. IDs that are not found are named after the others are dropped, and the exit
 code is 3. Put an ID that begins with - after --.
 
 --undecodable takes out the first message that cannot be decoded. It holds the messages before it meanwhile, reads the message through the

@@ -16,8 +16,8 @@ func (a *app) publishCommand() *cobra.Command {
 Each line of the files (- or none: of stdin) is one message, without its \n; an empty line is an empty message.
 With --ndjson each line that is not empty is an object with one of "body" (text) and "body_base64", and any of id, headers, content_type,
 content_encoding, correlation_id, reply_to, type, app_id, user_id, priority, expiration (ms, as text) and timestamp (RFC 3339). A message
-without an id gets a UUIDv7. Header values that JSON has no type for are objects with one key: {"$bytes":"/w=="} (base64, as $string),
-{"$decimal":[2,150]} (1.50), $time, $byte, $int8, $int16, $int32, $uint16, $uint32, $float32, $float64 (as text) and $table (pairs).
+without an id gets a UUIDv7. A header value {"$amqp":[TYPE,VALUE]} is of a type that JSON does not have,
+as dead drop and dead show --json write it.
 
 The messages enter the queue in the order of the input. publish stops when one fails, after those that were sent with it (512 at most), and
 says how many were confirmed and which may or may not have arrived.`[1:],

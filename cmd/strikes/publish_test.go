@@ -2,26 +2,15 @@ package main
 
 import (
 	"os"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
-	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
 	"github.com/strikesmq/strikes/internal/proctest"
 	"github.com/strikesmq/strikes/internal/servers"
 	"github.com/strikesmq/strikes/internal/servertest"
 )
-
-func TestPublishHelpNamesTheTags(t *testing.T) {
-	help := (&app{}).publishCommand().Long
-	for _, tag := range jsonl.Tags() {
-		if !regexp.MustCompile(regexp.QuoteMeta(tag) + `\b`).MatchString(help) {
-			t.Errorf("publish --help does not mention %s", tag)
-		}
-	}
-}
 
 // TestPublishDuringAnAlarm ends soon, and says why: a broker that is short of memory reads nothing from who publishes.
 func TestPublishDuringAnAlarm(t *testing.T) {

@@ -145,46 +145,6 @@ func jsonError(err error) error {
 	return err
 }
 
-// table turns JSON into header values: whole numbers into integers where they fit.
-func table(m map[string]any) amqp.Table {
-	if len(m) == 0 {
-		return nil
-	}
-	t := amqp.Table{}
-	for k, v := range m {
-		t[k] = field(v)
-	}
-	return t
-}
-
-func field(v any) any {
-	switch v := v.(type) {
-	case json.Number:
-		if n, err := v.Int64(); err == nil {
-			return n
-		}
-		f, _ := v.Float64() // beyond a float's range it is infinite, which the publisher refuses
-		return f
-	case map[string]any:
-		return nested(v)
-	case []any:
-		list := make([]any, len(v))
-		for i := range v {
-			list[i] = field(v[i])
-		}
-		return list
-	}
-	return v
-}
-
-// nested is a table even if it is empty: a nil one has no place among values.
-func nested(m map[string]any) amqp.Table {
-	if t := table(m); t != nil {
-		return t
-	}
-	return amqp.Table{}
-}
-
 // Message is a message as a line of NDJSON that ParseMessage takes.
 type Message struct {
 	properties

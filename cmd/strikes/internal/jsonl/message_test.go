@@ -1,6 +1,7 @@
 package jsonl
 
 import (
+	"bytes"
 	"strings"
 	"testing"
 	"time"
@@ -79,10 +80,16 @@ func TestParseMessageRefuses(t *testing.T) {
 	}
 }
 
-// FuzzParseMessage looks for what breaks the parser, and for headers of types that AMQP does not have.
+// FuzzParseMessage looks for what breaks the parser, for headers of types that AMQP does not have, and for messages
+// that are not the same once written and read again.
 func FuzzParseMessage(f *testing.F) {
 	f.Add([]byte(`{"body":"x","headers":{"a":[1,1e999,{"b":null}]}}`))
 	f.Add([]byte(`{"body_base64":"AA==","id":"\u0000"}`))
+	f.Add([]byte(`{"body_base64":"/w==","base64":{"id":"/w=="},"timestamp":"253402300800"}`))
+	f.Add([]byte(`{"body":"x","headers":{"i":{"$amqp":["int8",-1]},"u":{"$amqp":["uint32",4294967295]},"b":{"$amqp":["bytes","AP8="]}}}`))
+	f.Add([]byte(`{"body":"x","headers":{"d":{"$amqp":["decimal",{"Scale":2,"Value":-150}]},"f":{"$amqp":["float32","0.1"]},` +
+		`"n":{"$amqp":["float64","NaN"]},"t":{"$amqp":["time","2026-11-21T10:02:17Z"]}}}`))
+	f.Add([]byte(`{"body":"x","headers":{"$amqp":["table",[[{"$amqp":["string","/w=="]},{"$amqp":["table",[["$amqp",1.5]]]}]]]}}`))
 	f.Fuzz(func(t *testing.T, line []byte) {
 		msg, err := ParseMessage(line)
 		if err != nil {
@@ -93,6 +100,14 @@ func FuzzParseMessage(f *testing.F) {
 		}
 		if err := msg.Headers.Validate(); err != nil {
 			t.Errorf("headers: %v", err)
+		}
+		var out bytes.Buffer
+		if err := NewEncoder(&out).Encode(MessageOf(msg)); err != nil {
+			t.Fatal(err)
+		}
+		again, err := ParseMessage(out.Bytes())
+		if diff := cmp.Diff(msg, again, same); diff != "" || err != nil {
+			t.Errorf("%s is read as another message: %v\n%s", &out, err, diff)
 		}
 	})
 }
