@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -39,17 +38,8 @@ func newWorld(t *testing.T, example string) world {
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-s -w", "-o", dir, "./"+example).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	broker, err := url.Parse(servertest.BrokerURL(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	vhost := "example-" + uuid.NewString()
-	management := servertest.ManagementURL(t)
-	request(t, http.MethodPut, management+"/api/vhosts/"+vhost, "{}")
-	t.Cleanup(func() { request(t, http.MethodDelete, management+"/api/vhosts/"+vhost, "") })
-	request(t, http.MethodPut, management+"/api/permissions/"+vhost+"/"+broker.User.Username(), `{"configure":".*","write":".*","read":".*"}`)
-	broker.Path = "/" + vhost
-	conn, err := amqp.Dial(broker.String())
+	broker := servertest.VirtualHost(t)
+	conn, err := amqp.Dial(broker)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,33 +51,8 @@ func newWorld(t *testing.T, example string) world {
 	if err := ch.Confirm(false); err != nil {
 		t.Fatal(err)
 	}
-	env := append(os.Environ(), "AMQP_URL="+broker.String(), "REDIS_URL="+servertest.StoreURL(t), "DATABASE="+filepath.Join(dir, "db"))
+	env := append(os.Environ(), "AMQP_URL="+broker, "REDIS_URL="+servertest.StoreURL(t), "DATABASE="+filepath.Join(dir, "db"))
 	return world{bin: filepath.Join(dir, example), env: env, conn: conn, ch: ch}
-}
-
-func request(t *testing.T, method, at, body string) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 30*time.Second)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, method, at, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	res, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(withUser(req))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer res.Body.Close()
-	if res.StatusCode >= 300 {
-		t.Fatalf("%s %s: %s", method, req.URL.Redacted(), res.Status)
-	}
-}
-
-func withUser(req *http.Request) *http.Request {
-	password, _ := req.URL.User.Password()
-	req.SetBasicAuth(req.URL.User.Username(), password)
-	req.Header.Set("Content-Type", "application/json")
-	return req
 }
 
 // publish sends a message to a queue as soon as the example has declared it.

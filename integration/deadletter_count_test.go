@@ -22,7 +22,7 @@ func TestDeliveryCountTravels(t *testing.T) {
 	need(t, err)
 	_, err = ch.QueueDeclare(dead, true, false, false, false, amqp.Table{"x-queue-type": "quorum", "x-delivery-limit": limit})
 	need(t, err)
-	deleteQueues(t, queue, dead)
+	deleteLater(queue)
 	need(t, ch.Confirm(false))
 	confirm, err := ch.PublishWithDeferredConfirm("", queue, true, false, amqp.Publishing{MessageId: "m"})
 	need(t, err)

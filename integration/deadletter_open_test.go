@@ -29,7 +29,7 @@ func TestOpen(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			queue := uniqueName(t, "open")
-			deleteQueues(t, queue)
+			deleteLater(queue)
 			if tc.policy != "" {
 				manage(t, http.MethodPut, "/api/policies/%2F/"+queue, `{"pattern":"^`+queue+`$","apply-to":"queues","definition":`+tc.policy+`}`)
 				t.Cleanup(func() { manage(t, http.MethodDelete, "/api/policies/%2F/"+queue, "") })

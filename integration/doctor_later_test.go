@@ -13,14 +13,14 @@ import (
 	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/internal/proctest"
 	"github.com/strikesmq/strikes/internal/queueinfo"
+	"github.com/strikesmq/strikes/internal/servertest"
 	"github.com/strikesmq/strikes/topology"
 )
 
 // TestDoctorExaminesTheLaterLane finds buckets that are missing, were declared otherwise, or are changed by a policy.
 func TestDoctorExaminesTheLaterLane(t *testing.T) {
 	t.Parallel() // most of it is waiting for the API
-	url, management := virtualHost(t)
-	b := topoDial(t, url)
+	b, management := topoDial(t, servertest.VirtualHost(t)), managementURL(t)
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 10 * time.Second}
 	checkup := doctor.Checkup{Conn: b.conn, Need: inspect.Need{Management: management, HTTPClient: client}}
 	seen := func() (all []string) {

@@ -1,11 +1,8 @@
 package integration
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"net/http"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,6 +14,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/strikesmq/strikes/internal/servertest"
 )
 
 // documents are the files whose commands, outputs and links are tested.
@@ -78,7 +77,7 @@ func TestDocuments(t *testing.T) {
 		}
 		t.Run(filepath.Base(name), func(t *testing.T) {
 			t.Parallel()
-			amqpURL, management := virtualHost(t)
+			amqpURL, management := servertest.VirtualHost(t), managementURL(t)
 			env := append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "AMQP_URL="+amqpURL, "REDIS_URL="+redisURL(t),
 				"STRIKES_MANAGEMENT_URL="+management, "STRIKES_PREFIX=docs."+uuid.NewString())
 			play(t, all, env)
@@ -161,41 +160,6 @@ func shown(text string) *regexp.Regexp {
 	}
 	b.WriteString(`\z`)
 	return regexp.MustCompile(b.String())
-}
-
-// virtualHost is a virtual host of the broker that is deleted after the test: its URL, and that of the management API.
-func virtualHost(t *testing.T) (amqpURL, management string) {
-	t.Helper()
-	broker, err := url.Parse(brokerURL(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	management = managementURL(t)
-	name := "docs-" + uuid.NewString()
-	administer(t, http.MethodPut, management+"/api/vhosts/"+name, "{}")
-	t.Cleanup(func() { administer(t, http.MethodDelete, management+"/api/vhosts/"+name, "") })
-	administer(t, http.MethodPut, management+"/api/permissions/"+name+"/"+broker.User.Username(), `{"configure":".*","write":".*","read":".*"}`)
-	broker.Path = "/" + name
-	return broker.String(), management
-}
-
-// administer sends a request to the management API, with the user in its URL.
-func administer(t *testing.T, method, at, body string) {
-	t.Helper()
-	client := http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
-	req, err := http.NewRequest(method, at, bytes.NewBufferString(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Header.Set("Content-Type", "application/json")
-	res, err := client.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer res.Body.Close()
-	if res.StatusCode >= 300 {
-		t.Fatalf("%s %s: %s", method, req.URL.Redacted(), res.Status)
-	}
 }
 
 var (

@@ -310,7 +310,7 @@ func TestOddMessages(t *testing.T) {
 func TestRunRefuses(t *testing.T) {
 	good := declared(t, topology.Quorum)
 	noDLX, ranked := uniqueName(t, "bare"), uniqueName(t, "ranked")
-	deleteQueues(t, noDLX, ranked)
+	deleteLater(noDLX, ranked)
 	if err := onChannel(dialer(t), func(ch *amqp.Channel) error {
 		_, err := ch.QueueDeclare(noDLX, true, false, false, false, nil)
 		if err == nil {

@@ -23,35 +23,19 @@ func TestHarness(t *testing.T) {
 	}
 
 	queue, exchange := uniqueName(t, "harness"), uniqueName(t, "harness")
-	t.Run("queue", func(t *testing.T) {
-		deleteQueues(t, queue)
-		deleteExchanges(t, exchange)
-		publishTo(t, conn, queue, exchange)
-		if n := queueDepth(t, queue); n != 3 {
-			t.Errorf("queueDepth: %d of 3", n)
-		}
-		var got string
-		for _, d := range getAll(t, queue) {
-			got += string(d.Body)
-		}
-		if got != "012" {
-			t.Errorf("getAll: %q", got)
-		}
-		proctest.Eventually(t, time.Minute, "an empty queue", func() bool { return queueDepth(t, queue) == 0 })
-	})
-	for what, declare := range map[string]func(*amqp.Channel) error{
-		"queue": func(ch *amqp.Channel) error {
-			_, err := ch.QueueDeclarePassive(queue, true, false, false, false, nil)
-			return err
-		},
-		"exchange": func(ch *amqp.Channel) error {
-			return ch.ExchangeDeclarePassive(exchange, "fanout", true, false, false, false, nil)
-		},
-	} {
-		if err := onChannel(dialer(t), declare); err == nil {
-			t.Errorf("the %s outlived its test", what)
-		}
+	deleteLater(queue, exchange)
+	publishTo(t, conn, queue, exchange)
+	if n := queueDepth(t, queue); n != 3 {
+		t.Errorf("queueDepth: %d of 3", n)
 	}
+	var got string
+	for _, d := range getAll(t, queue) {
+		got += string(d.Body)
+	}
+	if got != "012" {
+		t.Errorf("getAll: %q", got)
+	}
+	proctest.Eventually(t, time.Minute, "an empty queue", func() bool { return queueDepth(t, queue) == 0 })
 }
 
 func publishTo(t *testing.T, conn *amqp.Connection, queue, exchange string) {

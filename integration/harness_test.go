@@ -30,6 +30,8 @@ var (
 	privateStore  = servertest.Store
 )
 
+var deleteLater = servertest.DeleteLater
+
 var need = servertest.Need
 
 // private starts a server for this test alone.
@@ -73,39 +75,6 @@ func brokerVersion(t testing.TB) (major, minor int) {
 func uniqueName(t testing.TB, prefix string) string {
 	t.Helper()
 	return prefix + "." + uuid.NewString()
-}
-
-// deleteQueues deletes the queues when the test ends, full or not, used or not.
-func deleteQueues(t testing.TB, names ...string) {
-	t.Helper()
-	atEnd(t, func(ch *amqp.Channel) (err error) {
-		for _, name := range names {
-			_, deleted := ch.QueueDelete(name, false, false, false)
-			err = errors.Join(err, deleted)
-		}
-		return err
-	})
-}
-
-// deleteExchanges deletes the exchanges when the test ends.
-func deleteExchanges(t testing.TB, names ...string) {
-	t.Helper()
-	atEnd(t, func(ch *amqp.Channel) (err error) {
-		for _, name := range names {
-			err = errors.Join(err, ch.ExchangeDelete(name, false, false))
-		}
-		return err
-	})
-}
-
-func atEnd(t testing.TB, f func(*amqp.Channel) error) {
-	t.Helper()
-	dial := dialer(t)
-	t.Cleanup(func() {
-		if err := onChannel(dial, f); err != nil {
-			t.Errorf("cleaning up: %v", err)
-		}
-	})
 }
 
 // onChannel runs f on a channel and a connection of its own.

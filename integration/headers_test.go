@@ -276,7 +276,7 @@ func TestReplayWithKey(t *testing.T) {
 func TestReplayThroughAnExchange(t *testing.T) {
 	q, other := newHeaderQueue(t), newHeaderQueue(t)
 	exchange := uniqueName(t, "exchange")
-	deleteExchanges(t, exchange)
+	deleteLater(exchange)
 	need(t, onChannel(dialer(t), func(ch *amqp.Channel) error {
 		declared := ch.ExchangeDeclare(exchange, "fanout", true, false, false, false, nil)
 		return errors.Join(declared, ch.QueueBind(other.name, "", exchange, false, nil))

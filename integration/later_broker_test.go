@@ -18,6 +18,7 @@ import (
 	"github.com/strikesmq/strikes/internal/proctest"
 	"github.com/strikesmq/strikes/internal/queueinfo"
 	"github.com/strikesmq/strikes/internal/servers"
+	"github.com/strikesmq/strikes/internal/servertest"
 	"github.com/strikesmq/strikes/publisher"
 	"github.com/strikesmq/strikes/topology"
 )
@@ -33,7 +34,7 @@ var (
 func shortenBuckets(t *testing.T, management, vhost string, ttl time.Duration) {
 	t.Helper()
 	body := fmt.Sprintf(`{"pattern":"^strikes\\.later\\.[0-9]","definition":{"message-ttl":%d},"apply-to":"queues"}`, ttl.Milliseconds())
-	administer(t, http.MethodPut, management+"/api/policies/"+url.PathEscape(vhost)+"/strikes-later-short", body)
+	servertest.Administer(t, http.MethodPut, management+"/api/policies/"+url.PathEscape(vhost)+"/strikes-later-short", body)
 }
 
 // fates counts what became of messages.

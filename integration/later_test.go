@@ -17,6 +17,7 @@ import (
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/queueinfo"
+	"github.com/strikesmq/strikes/internal/servertest"
 	"github.com/strikesmq/strikes/topology"
 )
 
@@ -35,10 +36,10 @@ func newLaterQueue(t *testing.T) *laterQueue { return newShortLaterQueue(t, 0) }
 
 // newShortLaterQueue's buckets return messages after ttl, by a policy that consumers do not see; zero: they are as declared.
 func newShortLaterQueue(t *testing.T, ttl time.Duration) *laterQueue {
-	url, management := virtualHost(t) // the buckets are those of all queues of a virtual host
+	url := servertest.VirtualHost(t) // the buckets are those of all queues of a virtual host
 	b := topoDial(t, url)
 	if ttl > 0 {
-		shortenBuckets(t, management, b.conn.Config.Vhost, ttl)
+		shortenBuckets(t, managementURL(t), b.conn.Config.Vhost, ttl)
 	}
 	q := &laterQueue{b, url, b.name(), counter.NewMemory(nil)}
 	b.declare(topology.Spec{Queue: q.name, Later: true})

@@ -8,13 +8,13 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/internal/queueinfo"
+	"github.com/strikesmq/strikes/internal/servertest"
 	"github.com/strikesmq/strikes/topology"
 )
 
 // TestLaterTopology declares the buckets, and finds what is wrong with them.
 func TestLaterTopology(t *testing.T) {
-	url, _ := virtualHost(t)
-	b := topoDial(t, url)
+	b := topoDial(t, servertest.VirtualHost(t))
 	b.wantBuckets("before", queueinfo.No)
 	spec := topology.Spec{Queue: b.name(), Later: true}
 	b.declare(spec)

@@ -60,8 +60,7 @@ func TestRouteBreaksWhileConsuming(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel() // most of it is waiting
 			queue := uniqueName(t, "route")
-			deleteQueues(t, queue, queue+".dlq")
-			deleteExchanges(t, queue+".dlx")
+			deleteLater(queue)
 			tc.set(t, queue)
 			var held, dead atomic.Int64
 			consume := consumer.Consumer{

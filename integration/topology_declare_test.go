@@ -115,7 +115,7 @@ func TestTopologyNames(t *testing.T) {
 		"but current is none' of 'x'": {"warning bindings-unknown"},
 	} {
 		b := newTopo(t)
-		b.deletes(name)
+		deleteLater(name)
 		b.declare(topology.Spec{Queue: name})
 		b.want(name+" over AMQP", topology.Need{Queue: name, MaxRetries: 3}, want...)
 		b.want(name+" with the management API", topology.Need{Queue: name, MaxRetries: 3, Management: managementURL(t)})
@@ -126,7 +126,6 @@ func TestTopologyNames(t *testing.T) {
 func TestTopologyNamesThatAreRefused(t *testing.T) {
 	b := newTopo(t)
 	q := b.name()
-	b.deletes(q)
 	b.must(func(ch *amqp.Channel) error {
 		made, err := ch.QueueDeclare(q[:9]+"\r\n"+q[9:], false, false, false, false, nil)
 		if made.Name != q {

@@ -70,23 +70,15 @@ func (b topo) must(f func(*amqp.Channel) error) {
 	}
 }
 
-// name returns a new name; queues and exchanges of that name, .dlq and .dlx
-// included, are deleted when the test ends.
+// name returns a new name. Queues and exchanges of that name, .dlq and .dlx included, are deleted after all tests.
 func (b topo) name() string {
-	name := "topology." + uuid.NewString()
-	b.deletes(name)
-	return name
+	return b.named("topology." + uuid.NewString())
 }
 
-func (b topo) deletes(name string) {
-	b.t.Cleanup(func() {
-		for _, n := range []string{name, name + ".dlq"} {
-			b.must(func(ch *amqp.Channel) error { _, err := ch.QueueDelete(n, false, false, false); return err })
-		}
-		for _, n := range []string{name, name + ".dlx"} {
-			b.must(func(ch *amqp.Channel) error { return ch.ExchangeDelete(n, false, false) })
-		}
-	})
+// named has a queue or exchange deleted after all tests.
+func (b topo) named(name string) string {
+	deleteLater(name)
+	return name
 }
 
 func (b topo) queue(name string, args amqp.Table) {

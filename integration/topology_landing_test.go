@@ -115,9 +115,3 @@ func landed(l doctor.Landing, q string, want []string) []string {
 	}
 	return out
 }
-
-// named has a queue or exchange deleted when the test ends.
-func (b topo) named(name string) string {
-	b.deletes(name)
-	return name
-}

@@ -39,8 +39,7 @@ func declared(t *testing.T, typ topology.Type) string {
 func declaredAs(t *testing.T, spec topology.Spec) string {
 	t.Helper()
 	spec.Queue = uniqueName(t, "way")
-	deleteQueues(t, spec.Queue, spec.Queue+".dlq")
-	deleteExchanges(t, spec.Queue+".dlx")
+	deleteLater(spec.Queue)
 	if err := topology.Declare(t.Context(), dialBroker(t), spec); err != nil {
 		t.Fatal(err)
 	}
@@ -485,8 +484,7 @@ func TestStopHandsOverInOrder(t *testing.T) {
 	for _, typ := range queueTypes {
 		t.Run(string(typ), func(t *testing.T) {
 			queue := uniqueName(t, "sac")
-			deleteQueues(t, queue, queue+".dlq")
-			deleteExchanges(t, queue+".dlx")
+			deleteLater(queue)
 			spec := topology.Spec{Queue: queue, Type: typ, SingleActiveConsumer: true}
 			if err := topology.Declare(t.Context(), dialBroker(t), spec); err != nil {
 				t.Fatal(err)

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -50,11 +49,7 @@ func TestThousandOrders(t *testing.T) {
 	for _, kind := range []string{"quorum", "classic"} {
 		t.Run(kind, func(t *testing.T) {
 			queue := "cli." + uuid.NewString()
-			t.Cleanup(func() {
-				if err := errors.Join(forget(brokerURL(t), queue), forgetKeys(storeURL(t), queue)); err != nil {
-					t.Error(err)
-				}
-			})
+			cleanUp(t, queue)
 			mustOutput(t, strikesOn(t, queue, "declare", "--type", kind, queue))
 			publish := strikesOn(t, queue, "publish", queue)
 			publish.Stdin = strings.NewReader(orderLines(1000))

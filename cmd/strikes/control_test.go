@@ -42,11 +42,7 @@ func ownStore(t *testing.T) *servers.Redis {
 func ownQueue(t *testing.T) string {
 	t.Helper()
 	queue := "cli." + uuid.NewString()
-	t.Cleanup(func() {
-		if err := errors.Join(forget(brokerURL(t), queue), forgetKeys(storeURL(t), queue)); err != nil {
-			t.Error(err)
-		}
-	})
+	cleanUp(t, queue)
 	mustOutput(t, strikesOn(t, queue, "declare", queue))
 	return queue
 }

@@ -29,11 +29,7 @@ func TestDeadOfMany(t *testing.T) {
 	for _, kind := range []string{"classic", "quorum"} {
 		t.Run(kind, func(t *testing.T) {
 			queue, n := "cli."+uuid.NewString(), *manyDead
-			t.Cleanup(func() {
-				if err := errors.Join(forget(brokerURL(t), queue), forgetKeys(storeURL(t), queue)); err != nil {
-					t.Error(err)
-				}
-			})
+			cleanUp(t, queue)
 			buryMany(t, kind, queue, n)
 			last := fmt.Sprint("m", n-1)
 			for _, tc := range []struct {

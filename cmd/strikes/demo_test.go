@@ -20,6 +20,7 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/demo"
 	"github.com/strikesmq/strikes/internal/proctest"
+	"github.com/strikesmq/strikes/internal/servertest"
 )
 
 // demoOn returns a demo on the shared broker with its embedded store.
@@ -92,11 +93,7 @@ func TestDemoEnds(t *testing.T) {
 				t.Fatal(err)
 			}
 			queue := untilHandled(t, stdout)
-			t.Cleanup(func() {
-				if err := forget(brokerURL(t), queue); err != nil {
-					t.Error(err)
-				}
-			})
+			servertest.DeleteLater(queue)
 			if n := consumers(t, queue); n == 0 {
 				t.Error("it has no consumers to begin with")
 			}

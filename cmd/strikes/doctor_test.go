@@ -12,16 +12,13 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
+	"github.com/strikesmq/strikes/internal/servertest"
 )
 
 // A user who may only read, without the API, gets a finding that names what is missing: exit 4.
 func TestDoctorReadOnly(t *testing.T) {
 	queue, user := "cli."+uuid.NewString(), "reader-"+uuid.NewString()
-	t.Cleanup(func() {
-		if err := forget(brokerURL(t), queue); err != nil {
-			t.Error(err)
-		}
-	})
+	servertest.DeleteLater(queue)
 	mustOutput(t, strikesOn(t, queue, "declare", queue))
 	api := managementURL(t)
 	manage(t, api, "PUT", "users/"+user, `{"password":"hush","tags":""}`)
@@ -60,11 +57,7 @@ func manage(t *testing.T, api, method, path, body string) {
 // A dead-letter queue wants no dead-letter queue of its own; what is missing is found with the queue it belongs to.
 func TestDoctorOfADeadLetterQueue(t *testing.T) {
 	queue, api := "cli."+uuid.NewString(), managementURL(t)
-	t.Cleanup(func() {
-		if err := forget(brokerURL(t), queue); err != nil {
-			t.Error(err)
-		}
-	})
+	servertest.DeleteLater(queue)
 	mustOutput(t, strikesOn(t, queue, "declare", queue))
 	for _, state := range []string{"whole", "broken"} {
 		if state == "broken" {
@@ -87,11 +80,7 @@ func TestDoctorOfADeadLetterQueue(t *testing.T) {
 // What the doctor sees by itself, consume sees too: it does not warn of bindings, and refuses a route that leads back.
 func TestConsumeFindsTheManagementAPI(t *testing.T) {
 	queue, api := "cli."+uuid.NewString(), managementURL(t)
-	t.Cleanup(func() {
-		if err := forget(brokerURL(t), queue); err != nil {
-			t.Error(err)
-		}
-	})
+	servertest.DeleteLater(queue)
 	mustOutput(t, strikesOn(t, queue, "declare", queue))
 	broker := usualPlace(t)
 	consume := func(flags ...string) (string, error) {
@@ -132,11 +121,7 @@ func usualPlace(t *testing.T) string {
 // A misspelt queue is told from a missing one where the management API lists the names.
 func TestMisspeltQueue(t *testing.T) {
 	queue, api := "cli."+uuid.NewString(), managementURL(t)
-	t.Cleanup(func() {
-		if err := forget(brokerURL(t), queue); err != nil {
-			t.Error(err)
-		}
-	})
+	servertest.DeleteLater(queue)
 	mustOutput(t, strikesOn(t, queue, "declare", queue))
 	misspelt := queue[:len(queue)-1]
 	for _, args := range [][]string{

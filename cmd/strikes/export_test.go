@@ -50,7 +50,7 @@ func exported(t *testing.T, args ...string) func() string {
 // TestExport: the metrics are those of the queue, and the store's are there for queues that are named without a management API.
 func TestExport(t *testing.T) {
 	queue := "cli." + uuid.NewString()
-	t.Cleanup(func() { _ = forget(brokerURL(t), queue); _ = forgetKeys(storeURL(t), queue) })
+	cleanUp(t, queue)
 	mustOutput(t, strikesOn(t, queue, "declare", queue))
 	buryFew(t, queue)
 	servers := []string{"--amqp-url", brokerURL(t), "--redis-url", storeURL(t), "--prefix", queue, "--management-url", managementURL(t)}

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -73,11 +72,7 @@ func TestGrants(t *testing.T) {
 		t.Run(strings.Join(tc.args, " "), func(t *testing.T) {
 			t.Parallel() // most of it is waiting
 			queue := "cli." + uuid.NewString()
-			t.Cleanup(func() {
-				if err := errors.Join(forget(brokerURL(t), queue), forgetKeys(storeURL(t), queue)); err != nil {
-					t.Error(err)
-				}
-			})
+			cleanUp(t, queue)
 			if tc.args[0] != "declare" {
 				mustOutput(t, strikesOn(t, queue, "declare", queue))
 				buryFew(t, queue)

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"errors"
 	"io"
 	"os"
 	"os/exec"
@@ -27,11 +26,7 @@ import (
 func newQueue(t *testing.T) string {
 	t.Helper()
 	queue := "cli." + uuid.NewString()
-	t.Cleanup(func() {
-		if err := errors.Join(forget(brokerURL(t), queue), forgetKeys(storeURL(t), queue)); err != nil {
-			t.Error(err)
-		}
-	})
+	cleanUp(t, queue)
 	return queue
 }
 

@@ -26,6 +26,7 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
 	"github.com/strikesmq/strikes/internal/proctest"
 	"github.com/strikesmq/strikes/internal/queueinfo"
+	"github.com/strikesmq/strikes/internal/servertest"
 )
 
 // oddNames are names of queues that a shell, a URL, a terminal or a search for the names of flags would take for something else.
@@ -125,11 +126,9 @@ func TestPastedCommands(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	servertest.DeleteLater(oddNames...)
 	t.Cleanup(func() {
 		for _, name := range oddNames {
-			if err := forget(brokerURL(t), name); err != nil {
-				t.Error(err)
-			}
 			removePolicy(t, api, name)
 		}
 	})

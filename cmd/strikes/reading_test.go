@@ -39,11 +39,7 @@ func TestReadingKeepsDeadLetters(t *testing.T) {
 		t.Run(fmt.Sprintf("limit %d, lanes %v", tt.limit, tt.lanes), func(t *testing.T) {
 			t.Parallel() // most of it is waiting
 			queue := "cli." + uuid.NewString()
-			t.Cleanup(func() {
-				if err := errors.Join(forget(brokerURL(t), queue), forgetKeys(storeURL(t), queue)); err != nil {
-					t.Error(err)
-				}
-			})
+			cleanUp(t, queue)
 			buryInto(t, queue, tt.limit, tt.lanes)
 			reads := append(readingCommands(t, queue), readingPages(t, queue)...)
 			if tt.lanes {
@@ -270,7 +266,7 @@ func publishUndecodable(t *testing.T, queue, id string) {
 // that takes it out. That one keeps the messages before it, and those behind it, in their order, although they were read before.
 func TestUndecodableDeadLetterIsTakenOut(t *testing.T) {
 	queue := "cli." + uuid.NewString()
-	t.Cleanup(func() { _ = errors.Join(forget(brokerURL(t), queue), forgetKeys(storeURL(t), queue)) })
+	cleanUp(t, queue)
 	buryInto(t, queue, queueinfo.DeadLetterLimit, false)
 	publishUndecodable(t, queue+".dlq", "bad")
 	publish := strikesOn(t, queue, "publish", "--ndjson", queue)
@@ -331,7 +327,7 @@ func TestUndecodableDeadLetterIsTakenOut(t *testing.T) {
 // TestForceNeedsTheCount: a read by force is refused to a user whose store does not say, or does not take, how often messages were returned.
 func TestForceNeedsTheCount(t *testing.T) {
 	queue := "cli." + uuid.NewString()
-	t.Cleanup(func() { _ = errors.Join(forget(brokerURL(t), queue), forgetKeys(storeURL(t), queue)) })
+	cleanUp(t, queue)
 	buryInto(t, queue, 1000, false)
 	for _, tt := range []struct {
 		store string

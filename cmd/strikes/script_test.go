@@ -20,6 +20,7 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/clitest"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
+	"github.com/strikesmq/strikes/internal/servertest"
 )
 
 // TestAlone runs the scripts that need no server. $CLOSED is an address of which nothing answers, $FIFTY a name of so many
@@ -57,11 +58,7 @@ func TestServers(t *testing.T) {
 			e.Setenv("STRIKES_PREFIX", queue)
 			e.Setenv("NODB", ofDatabase(t, store, "9999"))
 			e.Setenv("ESCAPE", "\x1b[2J")
-			e.Defer(func() {
-				if err := errors.Join(forget(broker, queue), forgetKeys(store, queue)); err != nil {
-					t.Errorf("cleaning up: %v", err)
-				}
-			})
+			cleanUp(t, queue)
 			return nil
 		},
 	})
@@ -217,21 +214,13 @@ func readyIn(url, queue string) (n int, err error) {
 	return n, err
 }
 
-// forget deletes what declare makes for a queue, and the exchange QUEUE.events.
-func forget(url, queue string) error {
-	b, err := connect.NewBroker(url, "test")
-	if err != nil {
-		return err
-	}
-	return b.With(context.Background(), func(conn *amqp.Connection) error {
-		ch, err := conn.Channel()
-		if err != nil {
-			return err
+// cleanUp deletes the queue's keys of the store when the test ends, and the queue after all tests.
+func cleanUp(t testing.TB, queue string) {
+	servertest.DeleteLater(queue)
+	t.Cleanup(func() {
+		if err := forgetKeys(storeURL(t), queue); err != nil {
+			t.Errorf("cleaning up: %v", err)
 		}
-		_, errQueue := ch.QueueDelete(queue, false, false, false)
-		_, errDead := ch.QueueDelete(queue+".dlq", false, false, false)
-		errEvents := ch.ExchangeDelete(queue+".events", false, false) // of --bind
-		return errors.Join(errQueue, errDead, errEvents, ch.ExchangeDelete(queue+".dlx", false, false))
 	})
 }
 

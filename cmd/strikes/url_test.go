@@ -22,6 +22,7 @@ import (
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/clitest"
+	"github.com/strikesmq/strikes/internal/servertest"
 )
 
 // selfSigned makes a self-signed certificate for 127.0.0.1, and a file of it.
@@ -119,11 +120,7 @@ func TestWhereAURLLeads(t *testing.T) {
 			if strings.HasPrefix(tt.url, "amqp") {
 				queue := "cli.where"
 				args = []string{"strikes", "declare", "--amqp-url", tt.url, queue}
-				t.Cleanup(func() {
-					if err := forget(brokerURL(t), queue); err != nil {
-						t.Error(err)
-					}
-				})
+				servertest.DeleteLater(queue)
 			}
 			var out, stderr clitest.Output
 			code := run(t.Context(), cli.Streams{In: strings.NewReader(""), Out: &out, Err: &stderr}, args)

@@ -4,14 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"net/url"
+	"path"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/consumer"
@@ -39,18 +38,11 @@ type plant struct {
 
 func newPlant(t testing.TB) *plant {
 	t.Helper()
-	name := "console-" + uuid.NewString()
-	p := &plant{t: t, vhost: name, prefix: name, managementURL: servertest.ManagementURL(t), redisURL: forOperators(t, servertest.StoreURL(t))}
-	broker, err := url.Parse(servertest.BrokerURL(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.administer(http.MethodPut, "/api/vhosts/"+name, "{}")
-	t.Cleanup(func() { p.administer(http.MethodDelete, "/api/vhosts/"+name, "") })
-	p.administer(http.MethodPut, "/api/permissions/"+name+"/"+broker.User.Username(), `{"configure":".*","write":".*","read":".*"}`)
-	broker.Path = "/" + name
-	p.amqpURL = broker.String()
+	p := &plant{t: t, amqpURL: servertest.VirtualHost(t), managementURL: servertest.ManagementURL(t), redisURL: forOperators(t, servertest.StoreURL(t))}
+	p.vhost = path.Base(p.amqpURL)
+	p.prefix = p.vhost
 	p.broker, p.api, p.store = p.proxy(p.amqpURL), p.proxy(p.managementURL), p.proxy(p.redisURL)
+	var err error
 	if p.counter, err = counter.Dial(servertest.Patient(t, p.redisURL), &counter.Options{Prefix: p.prefix}); err != nil {
 		t.Fatal(err)
 	}
@@ -100,25 +92,6 @@ func through(server string, between *proxy.Proxy) string {
 
 func (p *plant) dialer() func(context.Context) (*amqp.Connection, error) {
 	return consumer.Dialer(p.amqpURL, amqp.Config{})
-}
-
-// administer sends a request to the management API.
-func (p *plant) administer(method, path, body string) {
-	p.t.Helper()
-	client := http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
-	req, err := http.NewRequest(method, p.managementURL+path, strings.NewReader(body))
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	req.Header.Set("Content-Type", "application/json")
-	res, err := client.Do(req)
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	defer res.Body.Close()
-	if res.StatusCode >= 300 {
-		p.t.Fatalf("%s %s: %s", method, req.URL.Redacted(), res.Status)
-	}
 }
 
 // declare declares queues with their dead-letter routes.

@@ -31,10 +31,10 @@ var (
 	}}
 )
 
-// Run runs the tests, stops the shared servers and looks for leaked goroutines. TestMain exits with its result.
+// Run runs the tests, deletes what they made, stops the shared servers and looks for leaked goroutines. TestMain exits with its result.
 func Run(m interface{ Run() int }) (code int) {
 	code = m.Run()
-	err := errors.Join(broker.close(), store.close())
+	err := errors.Join(deleteLeftovers(), broker.close(), store.close())
 	http.DefaultClient.CloseIdleConnections() // to a server that other tests share
 
 	if code == 0 { // after a failure, leaks are no news

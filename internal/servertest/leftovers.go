@@ -1,0 +1,120 @@
+package servertest
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+// leftovers are what tests made on the shared broker. Run deletes it from a broker at AMQP_URL when all tests have ended.
+//
+// On RabbitMQ 3.10 and 4.0 a quorum queue that is deleted within moments of its declaration can end all at-least-once dead lettering of
+// its node. Each later declaration of such a queue then fails with 541. So no test deletes its queues when it ends.
+var leftovers struct {
+	sync.Mutex
+	names, vhosts []string
+}
+
+// DeleteLater has Run delete the queues NAME and NAME.dlq and the exchanges NAME, NAME.dlx and NAME.events, as far as they exist, from
+// the default virtual host of the shared broker.
+func DeleteLater(names ...string) {
+	leftovers.Lock()
+	defer leftovers.Unlock()
+	leftovers.names = append(leftovers.names, names...)
+}
+
+// VirtualHost creates a virtual host of the shared broker for this test alone, and returns its URL. Run deletes it with its queues.
+func VirtualHost(t testing.TB) (amqpURL string) {
+	t.Helper()
+	broker, err := url.Parse(BrokerURL(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	name, management := "test-"+uuid.NewString(), ManagementURL(t)
+	at := management + "/api/vhosts/" + name
+	Administer(t, http.MethodPut, at, "{}")
+	leftovers.Lock()
+	leftovers.vhosts = append(leftovers.vhosts, at)
+	leftovers.Unlock()
+	all := `{"configure":".*","write":".*","read":".*"}`
+	Administer(t, http.MethodPut, management+"/api/permissions/"+name+"/"+broker.User.Username(), all)
+	broker.Path = "/" + name
+	return broker.String()
+}
+
+// Administer sends a request to a management API. The test fails if it is refused.
+func Administer(t testing.TB, method, at, body string) {
+	t.Helper()
+	if err := administer(method, at, body); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func administer(method, at, body string) error {
+	req, err := http.NewRequest(method, at, strings.NewReader(body))
+	if err != nil {
+		return err
+	}
+	req.Close = true // no goroutine of an idle connection stays behind
+	req.Header.Set("Content-Type", "application/json")
+	client := http.Client{Timeout: time.Minute}
+	res, err := client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	if res.StatusCode >= http.StatusMultipleChoices {
+		text, err := io.ReadAll(res.Body)
+		return errors.Join(fmt.Errorf("%s %s: %s: %s", method, req.URL.Redacted(), res.Status, text), err)
+	}
+	return nil
+}
+
+// deleteLeftovers deletes in the order of creation, so that the youngest queue is as old as may be.
+func deleteLeftovers() error {
+	broker := os.Getenv("AMQP_URL")
+	if broker == "" || len(leftovers.names)+len(leftovers.vhosts) == 0 {
+		return nil // a private broker ends with the tests
+	}
+	var errs []error
+	for _, at := range leftovers.vhosts {
+		errs = append(errs, administer(http.MethodDelete, at, ""))
+	}
+	conn, err := amqp.Dial(broker)
+	if err != nil {
+		return errors.Join(append(errs, err)...)
+	}
+	for _, name := range leftovers.names {
+		errs = append(errs, deleteNamed(conn, name))
+	}
+	return errors.Join(append(errs, conn.Close())...)
+}
+
+func deleteNamed(conn *amqp.Connection, name string) error {
+	ch, err := conn.Channel()
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, queue := range []string{name, name + ".dlq"} {
+		_, err := ch.QueueDelete(queue, false, false, false)
+		errs = append(errs, err)
+	}
+	for _, exchange := range []string{name, name + ".dlx", name + ".events"} {
+		errs = append(errs, ch.ExchangeDelete(exchange, false, false))
+	}
+	if err := errors.Join(append(errs, ch.Close())...); err != nil {
+		return fmt.Errorf("deleting queue %q and what belongs to it: %w", name, err)
+	}
+	return nil
+}
