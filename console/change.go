@@ -28,7 +28,6 @@ type change struct {
 	Anyway bool   // although the queue's own delivery limit is lower
 	Kind   string // repair: type of a missing exchange; empty: not chosen
 	Token  string // repair: of the plan that the visitor saw
-	Count  int64  // write-off: as many as the visitor saw
 
 	number int
 	note   counter.Note
@@ -43,13 +42,12 @@ type changeView struct {
 	Wrong  string
 	Refuse string // by the check of the delivery limit; Anyway overrules it
 
-	Repair  *doctor.Plan // of VerbRepair
-	Missing *int64       // of VerbWriteOff
+	Repair *doctor.Plan // of VerbRepair
 }
 
 // Possible reports whether there is something to do.
 func (v changeView) Possible() bool {
-	return (v.Repair == nil || len(v.Repair.Steps()) > 0) && (v.Missing == nil || *v.Missing > 0)
+	return v.Repair == nil || len(v.Repair.Steps()) > 0
 }
 
 // Choice is the type of a missing exchange; nil: there is nothing to choose.
@@ -68,7 +66,7 @@ func (v changeView) Choice() *doctor.Choice {
 var titles = map[Verb]string{
 	VerbGrant: "Give a message more attempts", VerbReset: "Forget the failed attempts of a message", VerbSkip: "Dead-letter a message at its next step",
 	VerbLimit: "Set the limit of a queue", VerbPause: "Pause the consumers of a queue",
-	VerbRepair: "Fix what the doctor found", VerbWriteOff: "Write off dead letters that are unaccounted for",
+	VerbRepair: "Fix what the doctor found",
 }
 
 var undoTitles = map[Verb]string{VerbLimit: "Clear the limit of a queue", VerbPause: "Resume the consumers of a queue"}
@@ -94,7 +92,6 @@ func changesOf(r *http.Request) (all []change, err error) {
 	if first.Verb == records.VerbResume {
 		first.Verb, first.Undo = VerbPause, true
 	}
-	first.Count, _ = strconv.ParseInt(r.PostFormValue("count"), 10, 64)
 	queues, ids := slices.Concat(q["queue"], picked(q["pick-queue"])), slices.Concat(q["id"], picked(q["pick-id"]))
 	switch {
 	case !visitorOf(r).Allowed.Has(first.Verb):
@@ -153,8 +150,6 @@ func (ch change) Do() string {
 		name += " of"
 	case VerbRepair:
 		return "Fix " + shown(ch.Queue)
-	case VerbWriteOff:
-		return "Write them off"
 	default:
 	}
 	return upper(name) + " " + shown(cmp.Or(ch.ID, ch.Queue))
@@ -268,11 +263,7 @@ func (c *Console) explainEach(ctx context.Context, all []change) (facts []string
 
 // explain fills in the present state.
 func (c *Console) explain(ctx context.Context, v *changeView) (err error) {
-	switch v.Verb {
-	case VerbRepair:
-	case VerbWriteOff:
-		return c.explainWriteOff(ctx, v)
-	default:
+	if v.Verb != VerbRepair {
 		v.Facts, err = c.facts(ctx, v.change)
 		return err
 	}
@@ -308,7 +299,7 @@ func (c *Console) makeChange(w http.ResponseWriter, r *http.Request) {
 			v.Refuse = err.Error()
 			c.showChange(w, r, http.StatusConflict, v)
 			return
-		case errors.Is(err, doctor.ErrPlanChanged) || errors.Is(err, counter.ErrWriteOff):
+		case errors.Is(err, doctor.ErrPlanChanged):
 			v.Wrong = "The queue changed after this page was made, so nothing was done. The page now shows what would be done."
 			c.showChange(w, r, http.StatusConflict, v)
 			return

@@ -27,8 +27,6 @@ func (c *Console) carryOut(ctx context.Context, q *records.Queue, ch change) (st
 		return pause(ctx, q, ch)
 	case VerbRepair:
 		return c.repair(ctx, q, ch)
-	case VerbWriteOff:
-		return c.writeOff(ctx, q, ch)
 	default:
 		return "", forbiddenError{ch.Verb}
 	}

@@ -262,8 +262,8 @@ func (v queueView) Holding() string {
 		text string
 	}{
 		{d.Behind, "behind held lanes"}, {int64(d.Out), "unacked by its consumers"}, {int64(d.Waiting), "waiting in the source queue for the dead-letter route"},
-		{d.Removed, "replayed or dropped"}, {max(d.Gone()-d.Removed, 0), "removed by others"}, {d.WrittenOff, "written off"},
-		{d.Unclear, "on the way or in use"},
+		{d.Removed, "replayed or dropped"}, {d.TakenByOthers(), "removed by others"},
+		{d.Expired, "whose records expired"}, {d.Unclear, "on the way or in use"},
 	} {
 		if more.n > 0 {
 			parts = append(parts, digits(more.n)+" "+more.text)

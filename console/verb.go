@@ -21,8 +21,6 @@ const (
 	VerbLimit  Verb = "limit"  // set or clear the limit of a queue
 	VerbPause  Verb = "pause"  // stop the consumers of a queue, or let them go on
 	VerbRepair Verb = "repair" // do what doctor --fix does: declare what is missing of a dead-letter route, and set policies
-
-	VerbWriteOff Verb = "write-off" // accept that dead letters are unaccounted for
 )
 
 // Verbs are what a visitor may change; nil: nothing.
@@ -30,7 +28,7 @@ type Verbs []Verb
 
 // AllVerbs returns every verb.
 func AllVerbs() Verbs {
-	return Verbs{VerbReplay, VerbDrop, VerbReset, VerbGrant, VerbSkip, VerbLimit, VerbPause, VerbRepair, VerbWriteOff}
+	return Verbs{VerbReplay, VerbDrop, VerbReset, VerbGrant, VerbSkip, VerbLimit, VerbPause, VerbRepair}
 }
 
 // ParseVerbs reads verbs that are separated by commas; empty: none. It returns a *FieldError for another word.

@@ -154,6 +154,9 @@ func (m *Memory) Reset(ctx context.Context, msg Message, n Note) error {
 		return err
 	}
 	reply, err := m.byOperator(ctx, msg, func(e *entry, now time.Time) Verdict {
+		if e.State == StateDeadLetter && e.Removed.IsZero() && e.queue.tombstones.Count > 0 {
+			e.queue.tombstones.Count--
+		}
 		e.clear()
 		e.queue.free(msg, n.at(now))
 		e.Record.Reset = n.at(now) //nolint:staticcheck // Reset alone would read as the method of Memory
@@ -181,7 +184,19 @@ func (m *Memory) byOperator(ctx context.Context, msg Message, change func(e *ent
 func (m *Memory) Tombstones(_ context.Context, vhost, queue string) (Tombstones, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.ledger(vhost, queue).tombstones, nil
+	return m.tombstones(vhost, queue), nil
+}
+
+// tombstones counts those of a queue. The caller holds mu.
+func (m *Memory) tombstones(vhost, queue string) Tombstones {
+	now := time.Now()
+	dead := int64(0)
+	for key, e := range m.records {
+		if key.VHost == vhost && key.Queue == queue && e.State == StateDeadLetter && e.Removed.IsZero() && now.Before(e.expires) {
+			dead++
+		}
+	}
+	return m.ledger(vhost, queue).tombstones.expired(dead)
 }
 
 // NoteRemoved is like Admin.NoteRemoved. It fails only on messages without an ID.

@@ -82,7 +82,7 @@ type sight struct {
 	exists     bool
 	indexed    bool          // it is in the index
 	dead       bool          // it is among the dead
-	tombstones Tombstones    // of the queue
+	tombstones Tombstones    // of the queue, without Expired
 	setTTL     time.Duration // of the index or the dead
 }
 
@@ -254,6 +254,7 @@ func (c *client) look(t rapid.TB, m Message) sight {
 	if err != nil {
 		t.Fatal(err)
 	}
+	tombstones.Expired = 0 // a tombstone that was renewed leaves its set up to an eighth of its TTL early
 	s := sight{tombstones: tombstones, exists: text.Err() == nil, indexed: indexed.Err() == nil, dead: dead.Val() > float64(time.Now().UnixMilli()), setTTL: indexTTL.Val()}
 	if s.exists {
 		s.Record = parseRecord(Message{VHost: m.VHost, Queue: m.Queue}, text.Val(), ttl.Val())

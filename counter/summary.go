@@ -156,8 +156,8 @@ func (s *Summary) add(vhost string, cmd *redis.Cmd) (full bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if len(reply) != 13 {
-		return false, fmt.Errorf("%w: got %d values, want 13", ErrReply, len(reply))
+	if len(reply) != 14 {
+		return false, fmt.Errorf("%w: got %d values, want 14", ErrReply, len(reply))
 	}
 	if err, failed := reply[12].(error); failed {
 		return false, err
@@ -173,13 +173,14 @@ func (s *Summary) add(vhost string, cmd *redis.Cmd) (full bool, err error) {
 		}
 	}
 	lanes, _ := reply[12].(int64)
+	existing, _ := reply[13].(int64)
 	s.Time, s.HeldLanes = time.UnixMilli(n[0]).UTC(), int(lanes)
 	if text, ok := reply[6].(string); ok {
 		head := parseRecord(Message{VHost: vhost, Queue: s.Queue}, text, time.Duration(max(n[5], 0))*time.Millisecond)
 		s.lead(&head, n[2] == n[3])
 	}
 	s.Retrying, s.Forgotten, s.Recent = s.Retrying+int(n[2]), s.Forgotten+int(n[3]), s.Recent+int(n[4])
-	s.Tombstones, s.Undecodable = tombstonesOf(hashes[0]), undecodableOf(hashes[2])
+	s.Tombstones, s.Undecodable = tombstonesOf(hashes[0], existing), undecodableOf(hashes[2])
 	s.Override, _ = overrideOf(hashes[1]) // consumers ignore one that cannot be read
 	if h := hashes[3]; h["paused"] == "1" {
 		s.Paused = new(parseNote(h))

@@ -13,11 +13,16 @@ import (
 // (an expired TTL, its own delivery limit, a full queue). The store forgets the counts when no tombstone was written or removed
 // for twice the TTL of a record.
 type Tombstones struct {
-	Count   int64
+	Count   int64     // without those that Reset cleared
 	Removed int64     // of Count: NoteRemoved noted that the dead letter left its queue
+	Expired int64     // of Count, not of Removed: the store has no tombstone any more, or only for an eighth of its TTL
 	Since   time.Time // of the first; zero if there is none
+}
 
-	WrittenOff int64 // of Count, not of Removed: dead letters that an operator wrote off as lost (WriteOff)
+// expired returns t with what it counts beyond the tombstones that exist, without those that NoteRemoved noted.
+func (t Tombstones) expired(existing int64) Tombstones {
+	t.Expired = max(t.Count-t.Removed-existing, 0)
+	return t
 }
 
 // Tombstones returns the counts of a queue.
@@ -30,11 +35,13 @@ func (a *Admin) Tombstones(ctx context.Context, vhost, queue string) (Tombstones
 	if err != nil {
 		return Tombstones{}, fmt.Errorf("counter: tombstones, queue %q: %w", queue, a.errorAt(of, err))
 	}
-	return tombstonesOf(h), nil
+	existing, err := a.CountDead(ctx, vhost, queue) // after the counts: a message that dies meanwhile is not among the expired
+	return tombstonesOf(h, int64(existing)), err
 }
 
-func tombstonesOf(h map[string]string) Tombstones {
-	return Tombstones{Count: number(h["count"]), Removed: number(h["removed"]), Since: millis(h["since"]), WrittenOff: number(h["written_off"])}
+func tombstonesOf(h map[string]string, existing int64) Tombstones {
+	t := Tombstones{Count: number(h["count"]), Removed: number(h["removed"]), Since: millis(h["since"])}
+	return t.expired(existing)
 }
 
 // NoteRemoved notes that the dead letters of messages left their dead-letter queue: they were replayed or dropped. It ignores

@@ -205,3 +205,56 @@ func TestLimitOfADeath(t *testing.T) {
 		}
 	}
 }
+
+// TestResetDeadLetterIsNotMissing: a dead letter that is reset is no longer counted as dead, whatever happens to it later. One whose
+// record expires is still counted, among the expired. Neither hides another.
+func TestResetDeadLetterIsNotMissing(t *testing.T) {
+	for _, s := range stores(t) {
+		expect := func(want Tombstones) {
+			t.Helper()
+			got, err := s.Tombstones(t.Context(), "/", "orders")
+			if got.Since = want.Since; err != nil || got != want {
+				t.Errorf("%s: %+v, %v, want %+v", s.name, got, err, want)
+			}
+		}
+		reset := func(id string) {
+			t.Helper()
+			if err := s.Reset(t.Context(), message(id), Note{Why: "a purge took it"}); err != nil {
+				t.Errorf("%s: reset %s: %v", s.name, id, err)
+			}
+		}
+		remove := func(id string) {
+			t.Helper()
+			if err := s.NoteRemoved(t.Context(), "/", "orders", []Message{message(id)}); err != nil {
+				t.Errorf("%s: remove %s: %v", s.name, id, err)
+			}
+		}
+		for _, id := range []string{"reset", "expired", "replayed", "failing"} {
+			f := reject
+			if id == "failing" {
+				f = again
+			}
+			if _, err := s.Fail(t.Context(), attempt(message(id), "a"), f); err != nil {
+				t.Fatal(err)
+			}
+		}
+		expect(Tombstones{Count: 3})
+		remove("replayed")
+		expect(Tombstones{Count: 3, Removed: 1})
+		reset("reset")
+		expect(Tombstones{Count: 2, Removed: 1})
+		for range 2 {
+			reset("reset")
+			reset("replayed")
+			reset("failing")
+			remove("reset")
+		}
+		expect(Tombstones{Count: 2, Removed: 1})
+		s.age(t, DefaultTTL+time.Hour, message("reset"), message("expired"), message("replayed"), message("failing"))
+		expect(Tombstones{Count: 2, Removed: 1, Expired: 1})
+		if _, err := s.Fail(t.Context(), attempt(message("reset"), "b"), reject); err != nil {
+			t.Fatal(err)
+		}
+		expect(Tombstones{Count: 3, Removed: 1, Expired: 1})
+	}
+}

@@ -12,7 +12,7 @@ import (
 
 func (a *app) deadCommand() *cobra.Command {
 	return cli.Group("dead", "show, replay, drop and write off the dead letters of a queue",
-		a.deadListCommand(), a.deadShowCommand(), a.deadReplayCommand(), a.deadDropCommand(), a.deadWriteOffCommand())
+		a.deadListCommand(), a.deadShowCommand(), a.deadReplayCommand(), a.deadDropCommand())
 }
 
 func (a *app) deadListCommand() *cobra.Command {

@@ -64,7 +64,6 @@ var examples = map[string][]string{
 		"strikes dead show orders --group 34fqn6qw",
 		"strikes dead show orders order-17 --body > order-17.json",
 	},
-	"strikes dead write-off": {`strikes dead write-off orders --why "orders.dlq was purged by hand"`},
 	"strikes declare": {
 		"strikes declare orders",
 		"strikes declare orders --single-active-consumer --delivery-limit 2000",

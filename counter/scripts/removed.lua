@@ -8,9 +8,6 @@
 --   NONE     this generation has no tombstone, or the tombstone has the note already: nothing is done
 --
 -- The note makes a repetition harmless: a dead letter is counted once, however often it is reported.
---
--- A dead letter that was written off may come back, such as from a route that was repaired. If more that died before the last write-off
--- are removed than were left then, one of those written off was removed: written_off is reduced, or it would be subtracted twice.
 
 if not kept or state ~= 'exhausted' or string.find(notes, REMOVED) then
   verdict = 'NONE'
@@ -21,15 +18,6 @@ else
   notes = notes .. string.format('removed %d 0 0\n', now)
   if tonumber(call('HGET', tombstones, 'count') or 0) > 0 then -- else it would hide as many that are lost later
     call('HINCRBY', tombstones, 'removed', 1)
-    local off = call('HMGET', tombstones, 'written_off', 'written_at', 'kept')
-    local died = listed > 0 and listed or binds - BINDS -- a repeated START renews binds
-    if off[3] and died < tonumber(off[2]) then
-      if tonumber(off[3]) > 0 then
-        call('HINCRBY', tombstones, 'kept', -1)
-      elseif tonumber(off[1]) > 0 then
-        call('HINCRBY', tombstones, 'written_off', -1)
-      end
-    end
     if call('PTTL', tombstones) < 2 * ttl then call('PEXPIRE', tombstones, 2 * ttl) end -- consumers may keep it longer
   end
 end

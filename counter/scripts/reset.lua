@@ -1,6 +1,7 @@
 -- RESET: an operator clears a record: its counts, history, tombstone, wait, suspicion, open attempt and grant. The note, the fence and
 -- the tokens stay, so that a late step of an attempt that was counted before is not counted now. An attempt that runs
--- meanwhile is no longer known; if it fails, that is the first one counted.
+-- meanwhile is no longer known; if it fails, that is the first one counted. A dead letter that did not leave its queue is no longer
+-- counted as dead, so it cannot be missing.
 --
 -- ARGV after the common six (token, holder and limit are not used: send operator, nothing and 0):
 --   7  by   who does it, for people
@@ -16,6 +17,9 @@ if not kept then
   verdict = 'NONE'
 else
   verdict, freed_by, freed_why = 'RESET', by, why
+  if state == 'exhausted' and not string.find(notes, REMOVED) and tonumber(call('HGET', tombstones, 'count') or 0) > 0 then
+    call('HINCRBY', tombstones, 'count', -1)
+  end
   failures, crashes, due, wait, suspect, state, binds = 0, 0, 0, 0, '0', '.', 0
   first_at, last_at, cause, reason, open, mode, grant, history, firsts = 0, 0, '.', '', '.', '.', 0, '', 0
   tokens = string.gsub(tokens, '=[fc]', '=e')

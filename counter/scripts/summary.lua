@@ -9,7 +9,7 @@
 --   4  forgotten  ms that a message may wait for its next attempt
 --
 -- Reply: { now, entries read, retrying, forgotten, recent, TTL of the head in ms, head, tombstones, override, undecodable, pause, held,
--- held lanes }
+-- held lanes, tombstones in dead }
 -- retrying are the records that failed, or run, and are not dead-lettered; forgotten are those of them that wait too long. The head is
 -- the record of the one that has retried for longest: of one that is forgotten, or waits in the later lane, only if all do. The four before held are the
 -- fields of the hashes, or the error of a key that is none. held is what each process reports of messages whose attempts are not
@@ -69,4 +69,5 @@ end
 
 return { now, math.max(#members, read), retrying, forgotten, recent, head and redis.call('PTTL', head_key) or 0, head,
   redis.pcall('HGETALL', KEYS[3]), redis.pcall('HGETALL', KEYS[2]), redis.pcall('HGETALL', KEYS[4]),
-  redis.pcall('HGETALL', KEYS[6]), held, redis.pcall('ZCARD', KEYS[8]) }
+  redis.pcall('HGETALL', KEYS[6]), held, redis.pcall('ZCARD', KEYS[8]),
+  redis.pcall('ZCOUNT', KEYS[5], now, '+inf') }

@@ -20,7 +20,6 @@ const (
 	VerbDrop       = "drop"
 	VerbRelease    = "release"
 	VerbRepair     = "repair"
-	VerbWriteOff   = "write-off"
 )
 
 // The results of a change in the audit log, if it is no error.

@@ -16,20 +16,20 @@ type DeadLetters struct {
 	Count   int64     `json:"count"`               // tombstones
 	Since   time.Time `json:"since,omitzero"`      // the first
 	Removed int64     `json:"removed,omitempty"`   // of Count: replayed or dropped, as the store knows
-	Still   int64     `json:"still_dead"`          // of Count, without Removed and WrittenOff
+	Expired int64     `json:"expired,omitempty"`   // of Count: the store has no record any more
+	Still   int64     `json:"still_dead"`          // of Count, without Removed and Expired
 	Reasons []Reason  `json:"reasons,omitempty"`   // the most frequent ones
 	Others  int       `json:"others,omitempty"`    // with rarer reasons
 	Unknown int64     `json:"no_reason,omitempty"` // of Still: no record that was read has the reason
 
-	Queue      string `json:"queue"`
-	Holds      *int   `json:"holds,omitempty"`       // ready in Queue, by AMQP; nil: there is no such queue, or it may not be seen
-	Out        int    `json:"out,omitempty"`         // with consumers of Queue
-	Taken      *int64 `json:"taken,omitempty"`       // at least so many left Queue since the broker began to count
-	WrittenOff int64  `json:"written_off,omitempty"` // of Count: accepted by an operator as unaccounted for
+	Queue string `json:"queue"`
+	Holds *int   `json:"holds,omitempty"` // ready in Queue, by AMQP; nil: there is no such queue, or it may not be seen
+	Out   int    `json:"out,omitempty"`   // with consumers of Queue
+	Taken *int64 `json:"taken,omitempty"` // at least so many left Queue since the broker began to count
 
 	Behind int64 `json:"behind_held_lanes,omitempty"` // not of Count: dead-lettered without an attempt, behind another of their lane
 
-	// Unrecorded are messages in Queue beyond Still and Behind. They are of another queue, or second copies, or the broker or another
+	// Unrecorded are messages in Queue beyond Still and Behind. Their records expired or were reset, they are of another queue or second copies, the broker or another
 	// program dead-lettered them, or the store has lost its data. It is 0 while Queue is in use.
 	Unrecorded int64 `json:"unrecorded,omitempty"`
 
@@ -37,7 +37,8 @@ type DeadLetters struct {
 
 	// Missing is how many of Count and Behind are neither held nor known to have been
 	// taken. Unclear is how many may be: the queue is not at rest, and the
-	// figures are not of one moment.
+	// figures are not of one moment. A dead letter whose record expired, or was reset, is not missing. Queue may still hold it, so
+	// each of these may hide one that is.
 	Missing int64 `json:"missing"`
 	Unclear int64 `json:"unclear,omitempty"`
 
@@ -64,23 +65,23 @@ const (
 	maxReasons = 20
 )
 
-// Gone is how many messages are known to have left Queue.
-func (d DeadLetters) Gone() int64 {
+// TakenByOthers is how many messages other programs are known to have taken from Queue.
+func (d DeadLetters) TakenByOthers() int64 {
 	if d.Taken != nil {
-		return max(d.Removed, *d.Taken)
+		return max(*d.Taken-d.Removed, 0)
 	}
-	return d.Removed
+	return 0
 }
 
 // explain counts what the reasons leave open: their records are gone, or were
 // not read.
 func (d *DeadLetters) counted(t counter.Tombstones) {
-	d.Count, d.Removed, d.WrittenOff, d.Since = t.Count, t.Removed, t.WrittenOff, t.Since
+	d.Count, d.Removed, d.Expired, d.Since = t.Count, t.Removed, t.Expired, t.Since
 	d.remain()
 }
 
 // remain finds how many are still dead.
-func (d *DeadLetters) remain() { d.Still = max(d.Count-d.Removed-d.WrittenOff, 0) }
+func (d *DeadLetters) remain() { d.Still = max(d.Count-d.Removed-d.Expired, 0) }
 
 func (d *DeadLetters) explain() {
 	d.remain()
@@ -105,7 +106,8 @@ func (d *DeadLetters) judge() {
 	if d.Holds == nil {
 		return
 	}
-	open := max(d.Count+d.Behind-int64(*d.Holds)-int64(d.Waiting)-d.Gone()-d.WrittenOff, 0)
+	gone := d.Removed + max(d.Expired, d.TakenByOthers()) // others take the oldest first
+	open := max(d.Count+d.Behind-int64(*d.Holds)-int64(d.Waiting)-gone, 0)
 	if d.consumers > 0 || d.moving {
 		d.Unclear = open
 		return

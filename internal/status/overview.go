@@ -150,7 +150,7 @@ func (o *Overview) judge(seen sight) {
 func account(of []*Summary, at DeadLetters) {
 	for _, s := range of {
 		at.Count, at.Removed, at.recent = at.Count+s.Dead.Count, at.Removed+s.Dead.Removed, at.recent+s.Dead.recent
-		at.Waiting, at.WrittenOff, at.Behind = at.Waiting+s.Dead.Waiting, at.WrittenOff+s.Dead.WrittenOff, at.Behind+s.Dead.Behind
+		at.Waiting, at.Expired, at.Behind = at.Waiting+s.Dead.Waiting, at.Expired+s.Dead.Expired, at.Behind+s.Dead.Behind
 	}
 	at.judge()
 	for _, s := range of {

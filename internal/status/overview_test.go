@@ -86,7 +86,7 @@ func TestAccount(t *testing.T) {
 		"replayed":       {management.Load{Ready: 2}, counter.Summary{Tombstones: counter.Tombstones{Count: 2, Removed: 1}}, counter.Summary{Tombstones: counter.Tombstones{Count: 1}}, 0, 0},
 		"taken":          {management.Load{Ready: 1, Taken: 2}, counter.Summary{Tombstones: counter.Tombstones{Count: 2}}, counter.Summary{Tombstones: counter.Tombstones{Count: 1}}, 0, 0},
 		"lost":           {management.Load{Ready: 1}, counter.Summary{Tombstones: counter.Tombstones{Count: 3}}, counter.Summary{Tombstones: counter.Tombstones{Count: 3}}, 3, 0},
-		"written off":    {management.Load{Ready: 1}, counter.Summary{Tombstones: counter.Tombstones{Count: 3, WrittenOff: 2}}, counter.Summary{Tombstones: counter.Tombstones{Count: 3, WrittenOff: 2}}, 1, 0},
+		"expired":        {management.Load{Ready: 1}, counter.Summary{Tombstones: counter.Tombstones{Count: 3, Expired: 2}}, counter.Summary{Tombstones: counter.Tombstones{Count: 3, Expired: 2}}, 1, 0},
 		"on the way":     {management.Load{Ready: 1}, counter.Summary{Recent: 2, Tombstones: counter.Tombstones{Count: 3}}, counter.Summary{}, 0, 0},
 		"being consumed": {management.Load{Ready: 1, Unacked: 1}, counter.Summary{Tombstones: counter.Tombstones{Count: 3}}, counter.Summary{Tombstones: counter.Tombstones{Count: 3}}, 0, 3},
 	} {

@@ -122,6 +122,11 @@ func TestJudgeDeadLetters(t *testing.T) {
 		{five(DeadLetters{Holds: n(1), recent: 1}), 3, 1},
 		{five(DeadLetters{Holds: n(1), recent: 9}), 0, 4},
 		{five(DeadLetters{Holds: n(5), consumers: 1, recent: 2}), 0, 0},
+		// those whose records expired are not missing; those that others took are the oldest
+		{five(DeadLetters{Holds: n(1), Expired: 1}), 3, 0},
+		{five(DeadLetters{Holds: n(0), Expired: 5}), 0, 0},
+		{five(DeadLetters{Holds: n(1), Expired: 2, Taken: taken(3)}), 1, 0},
+		{five(DeadLetters{Holds: n(1), Expired: 2, Removed: 1, Taken: taken(2)}), 1, 0},
 		// what is behind held lanes hides nothing, and may be missing too
 		{five(DeadLetters{Holds: n(9), Behind: 4}), 0, 0},
 		{five(DeadLetters{Holds: n(8), Behind: 4, Taken: taken(0)}), 1, 0},
@@ -134,8 +139,7 @@ func TestJudgeDeadLetters(t *testing.T) {
 	}
 }
 
-// TestHeldDeadLettersAreNotMissing: while the route is broken, consumers hold dead letters. Written off, they would hide as many that
-// are lost later.
+// TestHeldDeadLettersAreNotMissing: while the route is broken, consumers hold dead letters.
 func TestHeldDeadLettersAreNotMissing(t *testing.T) {
 	n := func(n int) *int { return &n }
 	broken := []inspect.Finding{inspect.Say(inspect.CodeUnbound, nil)}
@@ -175,7 +179,7 @@ func TestUnrecordedDeadLetters(t *testing.T) {
 		{DeadLetters{Holds: n(5)}, 5},
 		{DeadLetters{Count: 2, Holds: n(5)}, 3},
 		{DeadLetters{Count: 4, Removed: 2, Holds: n(5)}, 3},
-		{DeadLetters{Count: 4, WrittenOff: 1, Holds: n(5)}, 2},
+		{DeadLetters{Count: 4, Expired: 1, Holds: n(5)}, 2},
 		{DeadLetters{Count: 2, Behind: 3, Holds: n(5)}, 0},
 		{DeadLetters{Holds: n(5), consumers: 1}, 0}, // the figures are not of one moment
 		{DeadLetters{Holds: n(5), moving: true}, 0},

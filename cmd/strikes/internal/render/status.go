@@ -185,7 +185,8 @@ func deadLetters(d status.DeadLetters) []term.Row {
 	}
 	rows := []term.Row{{Text: text}, {Text: "           " + holding(d)}}
 	if d.Missing > 0 {
-		rows = append(rows, term.Row{Text: "missing    " + missing(d), Kind: term.Alarm})
+		rows = append(rows, term.Row{Text: "missing    " + missing(d), Kind: term.Alarm},
+			term.Row{Text: "           strikes counter reset QUEUE ID accepts that one is gone; else it is missing until its record expires", Kind: term.Quiet})
 	}
 	if d.Waiting > 0 {
 		rows = append(rows, term.Row{Text: "           the broker retries what waits about every 3 minutes", Kind: term.Quiet})
@@ -206,7 +207,7 @@ func reasons(d status.DeadLetters) (rows []term.Row) {
 		rows = append(rows, term.Row{Text: fmt.Sprintf("  %7d  with other reasons", others), Kind: term.Quiet})
 	}
 	if d.Unknown > 0 {
-		rows = append(rows, term.Row{Text: fmt.Sprintf("  %7d  without a known reason: the record expired, or was not read", d.Unknown), Kind: term.Quiet})
+		rows = append(rows, term.Row{Text: fmt.Sprintf("  %7d  without a known reason: the record was not read", d.Unknown), Kind: term.Quiet})
 	}
 	return rows
 }
@@ -230,14 +231,14 @@ func holding(d status.DeadLetters) string {
 		{int64(d.Out), "unacked by its consumers"},
 		{int64(d.Waiting), "waiting in the source queue for the dead-letter route"},
 		{d.Removed, "replayed or dropped"},
-		{d.WrittenOff, "written off"},
+		{d.Expired, "whose records expired"},
 	} {
 		if more.n > 0 {
 			text += fmt.Sprintf(", %d %s", more.n, more.text)
 		}
 	}
-	if gone := d.Gone(); gone > d.Removed {
-		text += fmt.Sprintf(", at least %d consumed from it", gone)
+	if d.TakenByOthers() > 0 {
+		text += fmt.Sprintf(", at least %d consumed from it", *d.Taken)
 	}
 	if d.Unclear > 0 {
 		text += fmt.Sprintf(", %d on the way or in use", d.Unclear)

@@ -35,6 +35,7 @@ func TestVerdict(t *testing.T) {
 		{status.DeadLetters{Holds: n(5), Behind: 4, Removed: 1}, "q.dlq holds 5, 4 behind held lanes, 1 replayed or dropped"},
 		{status.DeadLetters{Holds: n(9), Taken: taken(0)}, "q.dlq holds 9"},
 		{status.DeadLetters{Holds: n(9), Removed: 1, Unrecorded: 4}, "q.dlq holds 9 (4 not known to the store), 1 replayed or dropped"},
+		{status.DeadLetters{Holds: n(1), Expired: 3}, "q.dlq holds 1, 3 whose records expired"},
 		{status.DeadLetters{Holds: n(3), Missing: 2}, "q.dlq holds 3; missing 2" + unseen},
 		{status.DeadLetters{Holds: n(3), Taken: taken(2)}, "q.dlq holds 3, at least 2 consumed from it"},
 		{status.DeadLetters{Holds: n(3), Taken: taken(7)}, "q.dlq holds 3, at least 7 consumed from it"},
@@ -131,9 +132,10 @@ held       3 messages for 4m by web-1, pid 42, because the attempts are not coun
 dead       5 of 9 since 2026-11-20 12:00:00Z
            orders.dlq holds 2, 2 waiting in the source queue for the dead-letter route, 4 replayed or dropped
 missing    1 unaccounted for: expired, consumed elsewhere, taken off by a command that was killed, or lost
+           strikes counter reset QUEUE ID accepts that one is gone; else it is missing until its record expires
            the broker retries what waits about every 3 minutes
         3  no stock
-        2  without a known reason: the record expired, or was not read
+        2  without a known reason: the record was not read
 error      dead-letter-exchange-missing: no exchange "x"; messages are lost
            strikes doctor orders says how to fix it
 `
