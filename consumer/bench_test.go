@@ -24,17 +24,13 @@ func BenchmarkFirstDelivery(b *testing.B) {
 			c := bc.set
 			c.Queue, c.Counter = "orders", counter.NewMemory(nil)
 			c.Handler = func(context.Context, amqp.Delivery) error { return nil }
-			settler, err := (&Settler{Queue: "orders", Counter: c.Counter, Retry: c.withDefaults().Retry}).prepared()
-			if err != nil {
-				b.Fatal(err)
-			}
 			channel := &countingChannel{room: make(chan struct{}, c.Prefetch), done: make(chan struct{}), acked: make([]bool, b.N+1), lowest: 1}
 			deliveries := make(chan amqp.Delivery)
 			ctx, stop := context.WithCancel(b.Context())
 			defer stop()
 			ended := make(chan error, 1)
 			go func() {
-				ended <- newSession(c.withDefaults(), settler).serve(ctx, &link{channel: channel, deliveries: deliveries})
+				ended <- newSession(c.withDefaults(), "/").serve(ctx, &link{channel: channel, deliveries: deliveries})
 			}()
 			b.ReportAllocs()
 			for tag := range uint64(b.N) {

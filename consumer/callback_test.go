@@ -13,9 +13,10 @@ import (
 func TestABackoffThatEndsItsGoroutine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench()
-		b.Isolation, b.isolation = IsolationStrict, newIsolation()
+		b.isolation = newIsolation()
+		b.store.suspect(t, "m1")
 		b.Backoff = func(int) time.Duration { exitGoroutine(); return 0 }
-		if outcome, err := b.Handle(t.Context(), b.delivery(false), boom); outcome != OutcomeRequeue || err != nil {
+		if outcome, err := b.Handle(t.Context(), b.delivery(true), boom); outcome != OutcomeRequeue || err != nil {
 			t.Errorf("%v, %v", outcome, err)
 		}
 		if !b.isolation.lock.TryAcquire(everything) {
@@ -56,7 +57,8 @@ func TestATracerThatEndsItsGoroutine(t *testing.T) {
 	for _, atStart := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
 			b := newBench()
-			b.Isolation, b.isolation = IsolationStrict, newIsolation()
+			b.isolation = newIsolation()
+			b.store.suspect(t, "m1")
 			b.Tracer = exitingTracer{atStart}
 			if outcome, err := b.Handle(t.Context(), b.delivery(false), ok); outcome != OutcomeAck || err != nil {
 				t.Errorf("at the start %v: %v, %v", atStart, outcome, err)

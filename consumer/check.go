@@ -46,12 +46,12 @@ func (s *session) check(ctx context.Context, conn *amqp.Connection) error {
 	if err := s.checkLanes(ctx); err != nil {
 		return err
 	}
-	check := s.consumer.Check
+	check := s.Check
 	if check == nil {
 		check = func(ctx context.Context, conn *amqp.Connection) error {
 			return topology.Check(ctx, conn, topology.Need{
-				Queue: s.Queue, MaxRetries: s.consumer.MaxRetries, Ordered: s.consumer.Ordered, AllowDrop: s.consumer.AllowDrop, Management: s.consumer.Management,
-				HTTPClient: s.consumer.HTTPClient,
+				Queue: s.Queue, MaxRetries: s.MaxRetries, Ordered: s.Ordered, AllowDrop: s.AllowDrop, Management: s.Management,
+				HTTPClient: s.HTTPClient,
 				Logger:     s.Logger,
 			})
 		}
@@ -106,7 +106,7 @@ func (s *session) checkLanes(ctx context.Context) error {
 	}
 	var held int
 	err := sendOnce(ctx, stepTimeout, func(ctx context.Context) (err error) {
-		held, err = store.HeldLanes(ctx, s.VHost, s.Queue)
+		held, err = store.HeldLanes(ctx, s.vhost, s.Queue)
 		return err
 	})
 	var failed *counter.StoreError

@@ -38,7 +38,7 @@ func (s *session) conclude(ctx context.Context, d *delivery) step {
 		return s.leaveOpen(ctx, d)
 	case stepDeadLetter:
 		d.cause = counter.CauseNoID
-		if s.consumer.holdsQueue() {
+		if s.holdsQueue() {
 			return s.holdUncountable(ctx, d)
 		}
 	default:
@@ -245,7 +245,7 @@ func (s *session) hold(ctx context.Context, d *delivery, sending step, err error
 	if sending == stepRetract { // it begins when the delivery is overdue, and the broker waits for twice as long
 		left += s.ConsumerTimeout / 4
 	}
-	next := decideOutage(sending, d.cause == counter.CauseRejected && !s.consumer.holdsQueue(), wait, left)
+	next := decideOutage(sending, d.cause == counter.CauseRejected && !s.holdsQueue(), wait, left)
 	if ctx.Err() == nil && (d.unanswered == 1 || next == stepGiveUp) {
 		s.observe(ctx, d, Event{Outcome: OutcomeHold, Err: err})
 	}
@@ -294,7 +294,7 @@ func (s *session) counted(d *delivery) counter.Attempt {
 	return counter.Attempt{
 		Message: d.message, Token: d.token.String(), Holder: s.Holder, First: d.isFirst(), Received: d.received,
 		Floor: carriedFence(d.ours), MaxAge: s.MaxAge, Crash: d.crash, Later: s.laterOf(d),
-		HoldsQueue: s.consumer.holdsQueue(),
+		HoldsQueue: s.holdsQueue(),
 	}
 }
 

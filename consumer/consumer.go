@@ -3,7 +3,7 @@
 //
 // Package counter keeps the count of a message's failed attempts, so all consumers of a queue share it. Most programs use
 // [Consumer]: Run keeps a session on the broker and gives each delivery to a Handler, whose error decides what becomes of it.
-// [Settler] does the same for one delivery, for programs with their own loop.
+// [Consumer.Handle] does the same for one delivery, for programs with their own loop and for tests of a Handler.
 //
 // A delivery takes these steps: it is received; if it is a redelivery, the store lets it begin; the handler is called; a failed
 // attempt is counted, and the delivery is held for its backoff; it is settled in the session that it came with. basic.ack and
@@ -12,7 +12,6 @@ package consumer
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"time"
@@ -28,14 +27,15 @@ const DefaultDrainTimeout = 25 * time.Second
 type Consumer struct {
 	Queue   string  // to consume; must not be empty
 	Handler Handler // must not be nil
-	Counter Counter // must not be nil; shared by all consumers of the queue
+	Counter Counter // must not be nil; shared by all consumers of the queue; its TTL at least the HandlerTimeout + 3/4 of the ConsumerTimeout + a minute
 
 	// MaxRetries is the number of retries after the first failure; if zero, 3; negative: none. A handler that always
 	// fails runs MaxRetries+1 times. At most 1000. An operator may override it for a queue in the store.
 	MaxRetries int
 
-	// MaxAge dead-letters a message that fails later than MaxAge after its first failed attempt, whatever its count. If zero, there is
-	// no such limit. See Settler.
+	// MaxAge dead-letters a message that fails later than MaxAge after its first failed attempt, by the store's clock and
+	// whatever its count, with counter.CauseTooOld. A message does not become too old while it waits. An operator may
+	// override MaxAge for a queue, and lift it for a message. If zero, there is no such limit. A negative one is refused.
 	MaxAge time.Duration
 
 	Retry     RetryMode // if zero, RetryInPlace when Ordered, else RetryRequeue
@@ -89,20 +89,31 @@ type Consumer struct {
 	// delays are held. A positive LaterAbove cannot be combined with Ordered.
 	LaterAbove time.Duration
 
-	Backoff         func(failed int) time.Duration // after so many failed attempts; if nil, DefaultBackoff
-	HandlerTimeout  time.Duration                  // of one attempt; if zero, 5 minutes; see Settler
-	ConsumerTimeout time.Duration                  // the broker's delivery acknowledgement timeout; if zero, 30 minutes
+	// Backoff returns how long a message waits after so many failed attempts (1 after the first); if nil, DefaultBackoff.
+	// The wait continues if its holder dies. A negative one is none.
+	Backoff func(failed int) time.Duration
+
+	// HandlerTimeout is how long one attempt may take; if zero, 5 minutes; at most half the ConsumerTimeout. At the deadline
+	// the handler's context is cancelled. If the handler then returns nil, the message is acked; an error is counted. A
+	// handler that has not returned after 2 s is abandoned and counted as failed; it goes on beside other handlers. When ten
+	// times the Concurrency of such handlers run in the process, Run and Consume return ErrStuck. If negative, there is no
+	// timeout: a handler that hangs is never counted, and an isolated one keeps all others in this process waiting.
+	HandlerTimeout time.Duration
+
+	// ConsumerTimeout is the broker's delivery acknowledgement timeout, which AMQP cannot report; if zero, 30 minutes,
+	// RabbitMQ's default; a minute at least. No delivery is held for more than half of it: one that waits longer, for its
+	// backoff, the store or a free handler, is requeued, or left with its session. If the store must first close its attempt
+	// and does not answer, a quarter is added.
+	ConsumerTimeout time.Duration
 
 	// DrainTimeout is how long handlers may go on after ctx is done, before their context is cancelled; if zero,
 	// 25 s; negative: none.
 	DrainTimeout time.Duration
 
-	// MaxStuck bounds the handlers in the whole process that were abandoned at a deadline and still run. At this number Run and
-	// Consume return ErrStuck, so that the process can be restarted. If zero, ten times the Concurrency; negative: no limit.
-	MaxStuck int
-
-	// Key returns what identifies a message; if nil, its MessageId. A message without an id gets one attempt at most; see
-	// Settler.
+	// Key returns what identifies a message in the queue; if nil, its MessageId. Two messages with one id are counted as one.
+	// A message without an id cannot be counted: it gets one attempt at most. A failure or a redelivery dead-letters it, even
+	// if no handler has seen it because a stopping consumer had prefetched it. Its reason is logged, because no record keeps
+	// it.
 	Key func(amqp.Delivery) string
 
 	// Check is asked before a session consumes, and refuses it with an error; if nil, topology.Check: the queue exists,
@@ -161,98 +172,48 @@ type refusal struct{ error }
 
 func (r refusal) Unwrap() error { return r.error }
 
-// prepared returns a validated copy with defaults in place, for one session.
+// prepared returns a session of a validated copy with every default in place.
 func (c *Consumer) prepared(conn *amqp.Connection) (*session, error) {
 	if err := c.validate(conn); err != nil {
 		return nil, refusal{err}
 	}
-	set := c.withDefaults()
-	settler := &Settler{
-		Queue: c.Queue, VHost: conn.Config.Vhost, Counter: c.Counter, MaxRetries: c.MaxRetries, MaxAge: c.MaxAge, Retry: set.Retry,
-		Isolation: c.Isolation, Backoff: c.Backoff, HandlerTimeout: c.HandlerTimeout, ConsumerTimeout: c.ConsumerTimeout,
-		Key: c.Key, Holder: c.Holder, Observer: c.Observer, Tracer: c.Tracer, Logger: c.Logger,
-	}
-	settler, err := settler.prepared()
-	if err != nil {
-		return nil, refusal{err}
-	}
-	s := newSession(set, settler)
+	s := newSession(c.withDefaults(), conn.Config.Vhost)
 	s.route = s.newRoute(conn)
 	return s, nil
 }
 
-func (c *Consumer) validate(conn *amqp.Connection) error {
-	switch {
-	case conn == nil:
-		return fmt.Errorf("consumer: queue %q: the connection is nil", c.Queue)
-	case conn.Config.Recovery != nil:
-		return fmt.Errorf("consumer: queue %q: the connection recovers by itself (amqp.Config.Recovery), so that a late ack would settle another message: leave Recovery nil, Run redials", c.Queue)
-	case c.Handler == nil:
-		return errNoHandler
-	case c.Concurrency < 0 || c.Concurrency > 65535:
-		return refused(c.Queue, "Concurrency", c.Concurrency, "1 to 65535, or 0 for one")
-	case c.Prefetch < 0 || c.Prefetch > 65535:
-		return refused(c.Queue, "Prefetch", c.Prefetch, "1 to 65535, or 0 for the default")
+// Handle makes attempts at one delivery with the Handler, counts the failed ones, and settles it: for programs with
+// their own loop over the deliveries of a channel, and for tests of a Handler. vhost is that of the connection; if empty,
+// "/". Call it once for each delivery of a channel that consumes without auto-ack, while that channel is open, from as
+// many goroutines as handlers may run at the same time. Ordered is refused. The settings of a session have no effect:
+// Concurrency, Prefetch, AckEach, LaterAbove, DrainTimeout, Check and Consuming.
+//
+// When ctx is done, the handler's context is cancelled, nothing is counted, and the outcome is OutcomeLeave. A delivery
+// that is left comes back when its channel is closed, so close it.
+//
+// The error is nil unless the delivery was left for another reason than ctx: a field that is refused, ErrHeldTooLong, or
+// ErrSettlement.
+func (c *Consumer) Handle(ctx context.Context, vhost string, d amqp.Delivery) (Outcome, error) {
+	err := c.validateFields()
+	if err == nil && c.Ordered {
+		err = refused(c.Queue, "Ordered", true, "false for Handle, which sees one delivery alone")
 	}
-	if err := c.validateOrder(); err != nil {
-		return err
+	if err != nil {
+		return OutcomeLeave, err
 	}
-	return c.validateLater()
+	return newSession(c.single(), vhost).handle(ctx, d)
 }
 
-// validateOrder refuses what would break the order.
-func (c *Consumer) validateOrder() error {
-	requeue := c.Ordered && c.Retry == RetryRequeue
-	switch {
-	case c.Lane != nil && !c.Ordered:
-		return refused(c.Queue, "Ordered", false, "true with a Lane")
-	case c.HoldLanes && !c.Ordered:
-		return refused(c.Queue, "HoldLanes", true, "false unless Ordered")
-	case c.holdsQueue() && !isQueueHolder(c.Counter):
-		return refused(c.Queue, "Counter", fmt.Sprintf("%T", c.Counter), "a QueueHolder with HoldLanes and no Lane, such as *counter.Counter")
-	case c.HoldLanes && c.Lane != nil && !isLaneKeeper(c.Counter):
-		return refused(c.Queue, "Counter", fmt.Sprintf("%T", c.Counter), "a LaneKeeper with HoldLanes, such as *counter.Counter")
-	case c.Lane != nil && requeue:
-		return refused(c.Queue, "Retry", "RetryRequeue", "RetryInPlace with a Lane, because a requeued message would stop all lanes")
-	case c.Ordered && c.Lane == nil && c.Concurrency > 1:
-		return refused(c.Queue, "Concurrency", c.Concurrency, "1 when Ordered without a Lane")
-	case requeue && c.Prefetch > 1:
-		return refused(c.Queue, "Prefetch", c.Prefetch, "1 when Ordered with RetryRequeue, because prefetched messages would overtake a requeued one")
-	}
-	return nil
+// single returns a copy with defaults in place, for a session of one delivery.
+func (c *Consumer) single() Consumer {
+	one := c.withDefaults()
+	one.Concurrency, one.Prefetch, one.AckEach = 1, 1, true
+	return one
 }
 
-func isLaneKeeper(c Counter) bool {
-	_, ok := c.(LaneKeeper)
-	return ok
-}
-
-func (c *Consumer) withDefaults() Consumer {
-	out := *c
-	if out.Concurrency == 0 {
-		out.Concurrency = 1
-	}
-	if out.Retry == 0 && out.Ordered {
-		out.Retry = RetryInPlace
-	}
-	if out.Prefetch == 0 {
-		out.Prefetch = out.defaultPrefetch()
-	}
-	if out.MaxStuck == 0 {
-		out.MaxStuck = 10 * out.Concurrency
-	}
-	if out.DrainTimeout == 0 {
-		out.DrainTimeout = DefaultDrainTimeout
-	}
-	return out
-}
-
-func (c *Consumer) defaultPrefetch() int {
-	switch {
-	case c.Ordered && c.Retry == RetryRequeue:
-		return 1
-	case c.Ordered:
-		return min(max(2*c.Concurrency, 30), 65535)
-	}
-	return min(max(2*c.Concurrency, 10), 65535)
+func (s *session) handle(ctx context.Context, d amqp.Delivery) (Outcome, error) {
+	defer s.prepare(ctx, ctx)()
+	handled := s.take(ctx, d)
+	s.tasks.Wait()
+	return handled.outcome, handled.err
 }

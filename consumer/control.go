@@ -44,9 +44,9 @@ type control struct {
 	done  chan struct{}
 }
 
-func newControl(s *Settler, store controller) *control {
+func newControl(s *session, store controller) *control {
 	return &control{
-		store: store, vhost: s.VHost, queue: s.Queue, logger: s.Logger,
+		store: store, vhost: s.vhost, queue: s.Queue, logger: s.Logger,
 		reader:   counter.Reader{Token: token(tokens.Add(1)).String(), Holder: s.Holder},
 		changed:  make(chan struct{}),
 		sessions: map[*context.CancelFunc]bool{},

@@ -40,13 +40,10 @@ func (s *store) pause(t *testing.T) {
 func TestControlIsShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
-		settler, err := (&Settler{Queue: "orders", Counter: s}).prepared()
-		if err != nil {
-			t.Fatal(err)
-		}
+		session := sessionOn(s, Consumer{})
 		var held [3]heldControl
 		for i := range held {
-			if k := held[i].of(settler); k == nil || k != held[0].shared.control || k != held[i].of(settler) {
+			if k := held[i].of(session); k == nil || k != held[0].shared.control || k != held[i].of(session) {
 				t.Fatalf("consumer %d has a control of its own", i)
 			}
 		}
@@ -71,18 +68,15 @@ func TestControlIsShared(t *testing.T) {
 func TestPauseEndsASession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
-		settler, err := (&Settler{Queue: "orders", Counter: s}).prepared()
-		if err != nil {
-			t.Fatal(err)
-		}
+		session := sessionOn(s, Consumer{})
 		var held heldControl
-		k := held.of(settler)
+		k := held.of(session)
 		defer held.release()
-		session, end := k.consuming(t.Context(), false)
+		consuming, end := k.consuming(t.Context(), false)
 		time.Sleep(time.Second / 2)
 		s.pause(t)
 		select {
-		case <-session.Done():
+		case <-consuming.Done():
 		case <-time.After(2 * time.Second):
 			t.Fatal("the session goes on")
 		}
@@ -132,15 +126,11 @@ func TestSkipEndsTheBackoff(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			b := newBench()
 			b.Retry, b.Backoff = tc.retry, func(int) time.Duration { return 5 * time.Minute }
-			set, err := b.prepared()
-			if err != nil {
-				t.Fatal(err)
-			}
 			var runs atomic.Int64
 			fails := func(context.Context, amqp.Delivery) error { runs.Add(1); return errBoom }
-			s := newSession(Consumer{Handler: fails, Concurrency: 1, Prefetch: 1, AckEach: true}, set)
+			s := b.session(Consumer{Handler: fails, Concurrency: 1, Prefetch: 1, AckEach: true})
 			var held heldControl
-			s.control = held.of(set)
+			s.control = held.of(s)
 			defer held.release()
 			defer s.prepare(t.Context(), t.Context())()
 			began := time.Now()
@@ -185,13 +175,10 @@ type wrapped struct {
 
 // TestControlOfAWrappedCounter: a Counter that cannot be a key of a map has no control, and does not panic.
 func TestControlOfAWrappedCounter(t *testing.T) {
-	settler, err := (&Settler{Queue: "orders", Counter: wrapped{newStore(), []string{"a"}}}).prepared()
-	if err != nil {
-		t.Fatal(err)
-	}
+	session := sessionOn(wrapped{newStore(), []string{"a"}}, Consumer{})
 	var held heldControl
 	defer held.release()
-	if k := held.of(settler); k != nil {
+	if k := held.of(session); k != nil {
 		t.Error("it has a control")
 	}
 }

@@ -41,7 +41,7 @@ func decideReceived(hasID, first, suspect bool, iso Isolation) step {
 		return stepRun
 	case !hasID:
 		return stepDeadLetter
-	case iso == IsolationStrict, suspect && iso == IsolationSuspects:
+	case suspect && iso == IsolationSuspects:
 		return stepIsolate
 	case !first:
 		return stepStart

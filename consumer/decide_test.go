@@ -18,13 +18,9 @@ func TestDecideReceived(t *testing.T) {
 		{"a redelivery, or a later attempt in place, asks the store", true, false, false, IsolationSuspects, stepStart},
 		{"it asks even if crashes are not counted", true, false, false, IsolationOff, stepStart},
 		{"first delivery with crashes not counted", true, true, false, IsolationOff, stepRun},
-		{"strict isolates everything", true, true, false, IsolationStrict, stepIsolate},
-		{"strict redelivery", true, false, false, IsolationStrict, stepIsolate},
 		{"no id: one attempt", false, true, false, IsolationSuspects, stepRun},
-		{"no id, strict: nothing to open", false, true, false, IsolationStrict, stepRun},
 		{"no id: none after a redelivery, and none in place", false, false, false, IsolationSuspects, stepDeadLetter},
 		{"a suspect is isolated", true, false, true, IsolationSuspects, stepIsolate},
-		{"a suspect, strict", true, false, true, IsolationStrict, stepIsolate},
 		{"a suspect with crashes not counted", true, false, true, IsolationOff, stepStart},
 	} {
 		if got := decideReceived(tc.hasID, tc.first, tc.suspect, tc.iso); got != tc.want {

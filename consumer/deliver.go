@@ -83,7 +83,7 @@ func (s *session) take(ctx context.Context, from amqp.Delivery) *delivery {
 	now := time.Now()
 	d := &delivery{Delivery: from, received: now, heldUntil: now.Add(s.ConsumerTimeout / 2)}
 	d.ours = queueinfo.Read(from.Headers, s.Queue, from.MessageId, from.Body)
-	d.message = counter.Message{VHost: s.VHost, Queue: s.Queue, Generation: d.ours.Generation(), ID: from.MessageId}
+	d.message = counter.Message{VHost: s.vhost, Queue: s.Queue, Generation: d.ours.Generation(), ID: from.MessageId}
 	if s.Key != nil {
 		d.message.ID = ""
 		s.guard("Key", func() { d.message.ID = s.Key(d.shown()) })
@@ -99,8 +99,8 @@ func (s *session) take(ctx context.Context, from amqp.Delivery) *delivery {
 	if s.holds != nil {
 		d.inLane = &inLane{carried: counter.ParsePlace(d.ours.Place())}
 	}
-	if s.consumer.Lane != nil {
-		s.guard("Lane", func() { d.lane = counter.LaneName(s.consumer.Lane(d.shown())) })
+	if s.Lane != nil {
+		s.guard("Lane", func() { d.lane = counter.LaneName(s.Lane(d.shown())) })
 	}
 	d.entry.Delivery, d.entry.Channel, d.entry.Tag = d, from.Acknowledger, from.DeliveryTag
 	s.acks.Open(&d.entry)
@@ -267,7 +267,7 @@ func (d *delivery) isFirst() bool { return !d.repeated && !d.Redelivered && d.ho
 
 func (s *session) decideReceived(d *delivery) step {
 	hasID := d.message.ID != ""
-	if !hasID && s.consumer.holdsQueue() {
+	if !hasID && s.holdsQueue() {
 		return stepRun // nothing but another attempt could become of it
 	}
 	return decideReceived(hasID, d.isFirst() && (!d.again || !hasID), d.suspect, s.Isolation)

@@ -10,7 +10,7 @@ import (
 func (s *session) drain(l *link) error {
 	done := make(chan struct{})
 	go func() { s.tasks.Wait(); close(done) }()
-	patience := time.NewTimer(max(s.consumer.DrainTimeout, 0))
+	patience := time.NewTimer(max(s.DrainTimeout, 0))
 	defer patience.Stop()
 	select {
 	case <-done:
@@ -36,8 +36,8 @@ func (s *session) closeChannel(l *link) error {
 	var err error
 	late := within(closeTimeout, func() {
 		switch {
-		case s.consumer.Prefetch <= pendingAcks:
-		case s.consumer.Ordered:
+		case s.Prefetch <= pendingAcks:
+		case s.Ordered:
 			err = s.confirmAcks(l.channel)
 		default:
 			err = l.channel.Cancel(l.tag, false)

@@ -42,7 +42,7 @@ func (t *table) save(id, status string, fence int64) error {
 // message, and after it was dead-lettered and replayed.
 func ExampleAttempt_fence() {
 	orders := &table{fences: map[string]int64{}}
-	settler := &consumer.Settler{
+	c := consumer.Consumer{
 		Queue: "orders", Counter: counter.NewMemory(nil), Backoff: func(int) time.Duration { return time.Millisecond },
 	}
 	saving := func(status string, then error) consumer.Handler {
@@ -56,7 +56,8 @@ func ExampleAttempt_fence() {
 	}
 	handle := func(d amqp.Delivery, h consumer.Handler) {
 		d.Acknowledger = sink{}
-		fmt.Println(settler.Handle(context.Background(), d, h))
+		c.Handler = h
+		fmt.Println(c.Handle(context.Background(), "/", d))
 	}
 	d := amqp.Delivery{MessageId: "order 17"}
 

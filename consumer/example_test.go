@@ -50,18 +50,18 @@ func (sink) Reject(uint64, bool) error      { return errors.New("never used") }
 var errBusy = errors.New("the bank is busy")
 
 // A handler under test needs neither a broker nor Redis: deliver to it by hand, and count in memory.
-func ExampleSettler_Handle() {
-	settler := &consumer.Settler{
+func ExampleConsumer_Handle() {
+	c := &consumer.Consumer{
 		Queue:      "orders",
+		Handler:    func(context.Context, amqp.Delivery) error { return errBusy },
 		Counter:    counter.NewMemory(nil),
 		MaxRetries: 1,
 		Backoff:    func(int) time.Duration { return 0 },
 	}
-	handler := func(context.Context, amqp.Delivery) error { return errBusy }
 
 	for _, redelivered := range []bool{false, true} {
 		d := amqp.Delivery{Acknowledger: sink{}, MessageId: "order 17", Redelivered: redelivered}
-		outcome, err := settler.Handle(context.Background(), d, handler)
+		outcome, err := c.Handle(context.Background(), "/", d)
 		fmt.Println(outcome, err)
 	}
 	// Output:
@@ -79,9 +79,9 @@ func ExampleReject() {
 		}
 		return consumer.RetryAfter(errBusy, time.Minute)
 	}
-	settler := &consumer.Settler{Queue: "orders", Counter: counter.NewMemory(nil)}
+	c := &consumer.Consumer{Queue: "orders", Handler: handler, Counter: counter.NewMemory(nil)}
 	d := amqp.Delivery{Acknowledger: sink{}, MessageId: "order 17"}
-	fmt.Println(settler.Handle(context.Background(), d, handler))
+	fmt.Println(c.Handle(context.Background(), "/", d))
 	// Output:
 	// nacked, requeue: false
 	// dead-letter <nil>
@@ -94,12 +94,12 @@ func ExampleAttemptFrom() {
 		fmt.Printf("attempt %d of %d, fence %d\n", a.Number, a.Last, a.Fence)
 		return errBusy
 	}
-	settler := &consumer.Settler{
-		Queue: "orders", Counter: counter.NewMemory(nil), MaxRetries: 2, Retry: consumer.RetryInPlace,
+	c := &consumer.Consumer{
+		Queue: "orders", Handler: handler, Counter: counter.NewMemory(nil), MaxRetries: 2, Retry: consumer.RetryInPlace,
 		Backoff: func(int) time.Duration { return time.Millisecond },
 	}
 	d := amqp.Delivery{Acknowledger: sink{}, MessageId: "order 17"}
-	fmt.Println(settler.Handle(context.Background(), d, handler))
+	fmt.Println(c.Handle(context.Background(), "/", d))
 	// Output:
 	// attempt 1 of 3, fence 0
 	// attempt 2 of 3, fence 0
@@ -110,7 +110,7 @@ func ExampleAttemptFrom() {
 
 // logged is an Observer that logs what is not as it should be.
 // A Logger shows each dead letter at WARN, and each retry at DEBUG.
-func ExampleSettler_logger() {
+func ExampleConsumer_Handle_logger() {
 	withoutTime := func(_ []string, a slog.Attr) slog.Attr {
 		if a.Key == slog.TimeKey {
 			return slog.Attr{}
@@ -118,14 +118,14 @@ func ExampleSettler_logger() {
 		return a
 	}
 	logger := slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{ReplaceAttr: withoutTime}))
-	settler := &consumer.Settler{
-		Queue: "orders", Counter: counter.NewMemory(nil), MaxRetries: -1, Logger: logger,
-	}
+	handler := func(context.Context, amqp.Delivery) error { return errBusy }
+	c := &consumer.Consumer{Queue: "orders", Handler: handler, Counter: counter.NewMemory(nil), MaxRetries: -1, Logger: logger}
 	d := amqp.Delivery{Acknowledger: sink{}, MessageId: "order 17"}
-	settler.Handle(context.Background(), d, func(context.Context, amqp.Delivery) error { return errBusy })
+	fmt.Println(c.Handle(context.Background(), "/", d))
 	// Output:
 	// nacked, requeue: false
 	// level=WARN msg="dead-lettered a message" outcome=dead-letter queue=orders id="order 17" attempt=1 limit=1 cause=failed error="the bank is busy"
+	// dead-letter <nil>
 }
 
 func book(context.Context, []byte) error { return nil }

@@ -23,9 +23,7 @@ func TestFence(t *testing.T) {
 	}{
 		{"a new message", IsolationSuspects, nil, func(f int64) bool { return f == 0 }},
 		{"a new message, not isolated", IsolationOff, nil, func(f int64) bool { return f == 0 }},
-		{"a new message, strict", IsolationStrict, nil, func(f int64) bool { return f > 0 }},
 		{"a replay", IsolationSuspects, replay, func(f int64) bool { return f == replay[FenceHeader] }},
-		{"a replay, strict", IsolationStrict, replay, func(f int64) bool { return f > replay[FenceHeader].(int64) }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -92,9 +90,9 @@ func TestShortTTLIsRefused(t *testing.T) {
 		{"a handler without a bound, until the broker takes it back", 54 * time.Minute, -1, 0, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			s := newBench().Settler
-			s.Counter, s.HandlerTimeout, s.ConsumerTimeout = counter.NewMemory(&counter.Options{TTL: tc.ttl}), tc.handler, tc.consumer
-			outcome, err := s.Handle(t.Context(), newBench().delivery(false), ok)
+			c := newBench()
+			c.Counter, c.HandlerTimeout, c.ConsumerTimeout = counter.NewMemory(&counter.Options{TTL: tc.ttl}), tc.handler, tc.consumer
+			outcome, err := c.Handle(t.Context(), c.delivery(false), ok)
 			if refused := err != nil; refused != tc.refused || refused && outcome != OutcomeLeave {
 				t.Errorf("%v, %v", outcome, err)
 			}

@@ -8,7 +8,7 @@ import (
 // foreignPause is the time between two warnings about one queue: a program that copies headers sends many.
 const foreignPause = time.Minute
 
-// foreignLogged has, for each queue, when such a message was logged last. A Settler has no session that could keep it.
+// foreignLogged has, for each queue, when such a message was logged last. A session of Handle sees one message alone.
 var foreignLogged sync.Map
 
 // logForeign logs that a message carries headers of strikes that were written for another one.

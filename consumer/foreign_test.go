@@ -34,7 +34,7 @@ func TestCopyOfForeignHeaders(t *testing.T) {
 		d := &delivery{Delivery: amqp.Delivery{MessageId: "m1", Headers: written(from, tc.id)}, reply: counter.Reply{Hop: 3, Fence: 5}}
 		d.ours = queueinfo.Read(d.Headers, "orders", "m1", nil)
 		d.message.Generation = d.ours.Generation()
-		copied := (&session{Settler: &Settler{Queue: "orders"}}).copyOf(d).Headers
+		copied := (&session{Consumer: Consumer{Queue: "orders"}}).copyOf(d).Headers
 		h := queueinfo.Read(copied, "orders", "m1", nil)
 		if diff := cmp.Diff(tc.want, read{h.Generation(), h.Place(), h.Hop(), h.Fence()}); diff != "" {
 			t.Errorf("%s: %s", name, diff)

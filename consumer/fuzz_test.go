@@ -10,27 +10,27 @@ import (
 
 // FuzzFields gives a Consumer numbers of every size: it is refused with an error, or gets settings that can be worked with.
 func FuzzFields(f *testing.F) {
-	f.Add("orders", 3, 0, 1, 0, 0, 0, int64(0), int64(0), int64(0))
-	f.Add("", math.MinInt, -1, -1, -1, -1, -1, int64(-1), int64(-1), int64(-1))
-	f.Add("q", math.MaxInt, 99, math.MaxInt, math.MaxInt, math.MaxInt, math.MaxInt, int64(math.MaxInt64), int64(math.MaxInt64), int64(math.MaxInt64))
-	f.Add("q", 1000, 2, 65535, 65535, 3, math.MinInt, int64(15*time.Minute), int64(30*time.Minute), int64(math.MinInt64))
-	f.Add("\x00", 0, 1, 65535, 1, 2, 1, int64(1), int64(time.Minute), int64(1))
-	f.Fuzz(func(t *testing.T, queue string, retries, retry, concurrency, prefetch, isolation, stuck int, handler, consuming, draining int64) {
+	f.Add("orders", 3, 0, 1, 0, 0, int64(0), int64(0), int64(0))
+	f.Add("", math.MinInt, -1, -1, -1, -1, int64(-1), int64(-1), int64(-1))
+	f.Add("q", math.MaxInt, 99, math.MaxInt, math.MaxInt, math.MaxInt, int64(math.MaxInt64), int64(math.MaxInt64), int64(math.MaxInt64))
+	f.Add("q", 1000, 2, 65535, 65535, 3, int64(15*time.Minute), int64(30*time.Minute), int64(math.MinInt64))
+	f.Add("\x00", 0, 1, 65535, 1, 2, int64(1), int64(time.Minute), int64(1))
+	f.Fuzz(func(t *testing.T, queue string, retries, retry, concurrency, prefetch, isolation int, handler, consuming, draining int64) {
 		c := minimal()
 		c.Queue, c.MaxRetries, c.Retry, c.Concurrency, c.Prefetch = queue, retries, RetryMode(retry), concurrency, prefetch
-		c.Isolation, c.MaxStuck = Isolation(isolation), stuck
+		c.Isolation = Isolation(isolation)
 		c.HandlerTimeout, c.ConsumerTimeout, c.DrainTimeout = time.Duration(handler), time.Duration(consuming), time.Duration(draining)
 		s, err := c.prepared(&amqp.Connection{})
 		if err != nil {
 			return
 		}
-		switch set, c := s.Settler, s.consumer; {
-		case set.Queue == "" || set.VHost == "" || set.Holder == "":
+		switch set := s.Consumer; {
+		case set.Queue == "" || s.vhost == "" || set.Holder == "":
 			t.Errorf("a name is empty: %+v", set)
-		case c.Concurrency < 1 || c.Prefetch < 1 || c.Concurrency > 65535 || c.Prefetch > 65535:
-			t.Errorf("%d handlers, a prefetch of %d", c.Concurrency, c.Prefetch)
-		case set.limit() < 1 || set.limit() > maxMaxRetries+1:
-			t.Errorf("a limit of %d", set.limit())
+		case set.Concurrency < 1 || set.Prefetch < 1 || set.Concurrency > 65535 || set.Prefetch > 65535:
+			t.Errorf("%d handlers, a prefetch of %d", set.Concurrency, set.Prefetch)
+		case s.limit() < 1 || s.limit() > maxMaxRetries+1:
+			t.Errorf("a limit of %d", s.limit())
 		case set.HandlerTimeout <= 0 || set.HandlerTimeout != math.MaxInt64 && set.HandlerTimeout > set.ConsumerTimeout/2:
 			t.Errorf("handlers end after %v, deliveries after %v", set.HandlerTimeout, set.ConsumerTimeout)
 		case startModes[set.Isolation] == 0 && set.Isolation != IsolationSuspects || set.Retry < RetryRequeue || set.Retry > RetryInPlace:

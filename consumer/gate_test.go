@@ -56,26 +56,21 @@ type gated struct {
 	tags       uint64
 }
 
-func newGated(t *testing.T, c Consumer, settings ...func(*Settler)) *gated {
+func newGated(t *testing.T, c Consumer, settings ...func(*Consumer)) *gated {
 	t.Helper()
 	g := &gated{bench: newBench(), deliveries: make(chan amqp.Delivery, 20), ran: make(chan string, 100), ended: make(chan error, 1)}
 	g.store = &mute{store: g.bench.store}
 	g.isolation, g.Observer, g.Counter = newIsolation(), nil, g.store
 	for _, set := range settings {
-		set(g.Settler)
+		set(g.Consumer)
 	}
-	settler, err := g.prepared()
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.Queue, c.Counter = g.Queue, g.store
 	if c.Handler == nil {
 		c.Handler = func(_ context.Context, d amqp.Delivery) error { g.ran <- d.MessageId; return nil }
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	var calls []string
 	go func() {
-		g.ended <- newSession(c.withDefaults(), settler).serve(ctx, &link{channel: quietWire{&calls}, deliveries: g.deliveries})
+		g.ended <- g.session(c).serve(ctx, &link{channel: quietWire{&calls}, deliveries: g.deliveries})
 	}()
 	t.Cleanup(func() {
 		stop()
@@ -320,7 +315,8 @@ func TestGateShutsWhenASessionEndsUnderTheLock(t *testing.T) {
 func TestARefusedStepShutsNoGate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench()
-		b.isolation, b.Observer, b.Isolation = newIsolation(), nil, IsolationStrict
+		b.isolation, b.Observer = newIsolation(), nil
+		b.store.suspect(t, "m1")
 		b.Counter = refusingStore{b.store}
 		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 		defer stop()
@@ -344,16 +340,17 @@ func TestStuckHandlersAreOfTheProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench()
 		b.isolation = newIsolation()
+		b.isolation.abandoned.Add(mostStuck - 2)
 		release := make(chan struct{})
 		hang := func(context.Context, amqp.Delivery) error { <-release; return nil }
 		begin := func(n int) error {
 			ctx, stop := context.WithTimeout(t.Context(), 6*time.Minute)
 			defer stop()
-			_, err := served(ctx, b, Consumer{Handler: hang, MaxStuck: 2, DrainTimeout: -1}, n)
+			_, err := served(ctx, b, Consumer{Handler: hang, DrainTimeout: -1}, n)
 			return err
 		}
 		if err := begin(1); errors.Is(err, ErrStuck) {
-			t.Errorf("one handler hangs of two that may: %v", err)
+			t.Errorf("nine handlers hang, of ten that may not: %v", err)
 		}
 		if err := begin(1); !errors.Is(err, ErrStuck) {
 			t.Errorf("the second session ended with %v; want ErrStuck", err)

@@ -1,9 +1,11 @@
 package consumer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -106,21 +108,56 @@ func (s *store) record(t *testing.T) string {
 	return fmt.Sprintf("%q %d+%d marked %v", r.State, r.Failures, r.Crashes, r.OpenToken != "")
 }
 
-// bench is a Settler on a store, with a delivery of message "m1".
+// bench is a Consumer on a store, with a delivery of message "m1".
 type bench struct {
-	*Settler
-	store  *store
-	acks   *channel
-	events *[]string
+	*Consumer
+	isolation *isolation // if nil, that of this process
+	route     *route
+	store     *store
+	acks      *channel
+	events    *[]string
 }
 
 func newBench() bench {
 	b := bench{store: newStore(), acks: &channel{}, events: &[]string{}}
-	b.Settler = &Settler{
+	b.Consumer = &Consumer{
 		Queue: "orders", Counter: b.store, Backoff: func(failed int) time.Duration { return time.Duration(failed) * time.Second },
 		Observer: observe(func(e Event) { *b.events = append(*b.events, string(e.Outcome)) }),
 	}
 	return b
+}
+
+// sessionOn returns a session on a store. The Consumer is as c says, on queue "orders".
+func sessionOn(store Counter, c Consumer) *session {
+	c.Queue, c.Counter = "orders", store
+	return newSession(c.withDefaults(), "/")
+}
+
+// session returns a session of c. What c leaves out is as on the bench.
+func (b bench) session(c Consumer) *session {
+	set, usual := reflect.ValueOf(&c).Elem(), reflect.ValueOf(b.Consumer).Elem()
+	for i := range set.NumField() {
+		if set.Field(i).IsZero() {
+			set.Field(i).Set(usual.Field(i))
+		}
+	}
+	return b.placed(newSession(c.withDefaults(), "/"))
+}
+
+// placed gives a session what the bench has of its own.
+func (b bench) placed(s *session) *session {
+	s.isolation, s.route = cmp.Or(b.isolation, s.isolation), b.route
+	return s
+}
+
+// Handle handles one delivery with h.
+func (b bench) Handle(ctx context.Context, d amqp.Delivery, h Handler) (Outcome, error) {
+	c := *b.Consumer
+	c.Handler = h
+	if b.isolation == nil && b.route == nil {
+		return c.Handle(ctx, "/", d)
+	}
+	return b.placed(newSession(c.single(), "/")).handle(ctx, d)
 }
 
 type observe func(Event)

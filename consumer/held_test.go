@@ -17,10 +17,6 @@ func TestHeldIsReported(t *testing.T) {
 		b := newBench()
 		b.Backoff = func(int) time.Duration { return 3 * time.Second }
 		b.Observer = nil // the bench's is for one delivery at a time
-		set, err := b.prepared()
-		if err != nil {
-			t.Fatal(err)
-		}
 		var away atomic.Bool
 		away.Store(true)
 		handler := func(context.Context, amqp.Delivery) error {
@@ -29,9 +25,9 @@ func TestHeldIsReported(t *testing.T) {
 			}
 			return nil
 		}
-		s := newSession(Consumer{Handler: handler, Concurrency: 2, Prefetch: 2, AckEach: true}, set)
+		s := b.session(Consumer{Handler: handler, Concurrency: 2, Prefetch: 2, AckEach: true})
 		var held heldControl
-		s.control = held.of(set)
+		s.control = held.of(s)
 		defer held.release()
 		defer s.prepare(t.Context(), t.Context())()
 		other := b.delivery(false)
@@ -61,14 +57,10 @@ func TestHeldEndsWithACountedFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench()
 		b.Backoff = func(int) time.Duration { return time.Minute }
-		set, err := b.prepared()
-		if err != nil {
-			t.Fatal(err)
-		}
 		o := &outcomes{errs: []error{RetryAfter(NotCounted(errBoom), time.Second), errBoom}}
-		s := newSession(Consumer{Handler: o.handle, Concurrency: 1, Prefetch: 1, AckEach: true}, set)
+		s := b.session(Consumer{Handler: o.handle, Concurrency: 1, Prefetch: 1, AckEach: true})
 		var held heldControl
-		s.control = held.of(set)
+		s.control = held.of(s)
 		defer held.release()
 		defer s.prepare(t.Context(), t.Context())()
 		s.take(t.Context(), b.delivery(false))

@@ -55,7 +55,7 @@ func (s *session) invoke(ctx context.Context, d *delivery) (returned bool) {
 		cancel()
 		returned = returned && mine
 	}()
-	failed = handle(traced, s.consumer.Handler, d.shown()) //nolint:contextcheck // c is a context, derived from live
+	failed = handle(traced, s.Handler, d.shown()) //nolint:contextcheck // c is a context, derived from live
 	return true
 }
 
@@ -115,9 +115,12 @@ func (s *session) abandon(ctx context.Context, c *call) {
 	go s.resume(ctx, c.delivery)
 }
 
+// mostStuck is how many abandoned handlers may run in the process for each handler of the Concurrency.
+const mostStuck = 10
+
 // checkStuck ends the session if too many abandoned handlers run in the process.
 func (s *session) checkStuck() {
-	if n := s.isolation.abandoned.Load(); s.consumer.MaxStuck > 0 && n >= int64(s.consumer.MaxStuck) {
+	if n := s.isolation.abandoned.Load(); n >= int64(mostStuck*s.Concurrency) {
 		s.fail(fmt.Errorf("%w: queue %q: %d were abandoned at their deadlines and still run; restart the process", ErrStuck, s.Queue, n))
 	}
 }

@@ -61,9 +61,9 @@ type holds struct {
 	read  bool            // all blocked lanes
 }
 
-func newHolds(s *Settler, store LaneKeeper) *holds {
+func newHolds(s *session, store LaneKeeper) *holds {
 	return &holds{
-		store: store, vhost: s.VHost, queue: s.Queue, owner: token(tokens.Add(1)).String(), log: s.Logger,
+		store: store, vhost: s.vhost, queue: s.Queue, owner: token(tokens.Add(1)).String(), log: s.Logger,
 		turn: make(chan struct{}, 1), owned: make(chan struct{}), known: map[string]bool{},
 	}
 }

@@ -84,11 +84,7 @@ func TestHeldLanesAreRefusedWithoutHoldLanes(t *testing.T) {
 		holds   bool
 		refused bool
 	}{{held(t, "a"), false, true}, {held(t, "a"), true, false}, {counter.NewMemory(nil), false, false}, {plainCounter{counter.NewMemory(nil)}, false, false}} {
-		settler, err := (&Settler{Queue: "orders", Counter: tc.store}).prepared()
-		if err != nil {
-			t.Fatal(err)
-		}
-		err = newSession(Consumer{HoldLanes: tc.holds, Lane: func(amqp.Delivery) string { return "" }}, settler).checkLanes(t.Context())
+		err := sessionOn(tc.store, Consumer{HoldLanes: tc.holds, Lane: func(amqp.Delivery) string { return "" }}).checkLanes(t.Context())
 		if refused := errors.As(err, new(refusal)); refused != tc.refused || refused && !strings.Contains(err.Error(), "1 of its lanes are held") {
 			t.Errorf("%+v: %v", tc, err)
 		}
@@ -114,11 +110,8 @@ func TestUnknownLanes(t *testing.T) {
 		{errors.New("broken"), false},
 	} {
 		var log strings.Builder
-		settler, err := (&Settler{Queue: "orders", Counter: lanesFail{counter.NewMemory(nil), tc.err}, Logger: slog.New(slog.NewTextHandler(&log, nil))}).prepared()
-		if err != nil {
-			t.Fatal(err)
-		}
-		err = newSession(Consumer{}, settler).checkLanes(t.Context())
+		logger := slog.New(slog.NewTextHandler(&log, nil))
+		err := sessionOn(lanesFail{counter.NewMemory(nil), tc.err}, Consumer{Logger: logger}).checkLanes(t.Context())
 		if errors.As(err, new(refusal)) != tc.refused || tc.refused != errors.Is(err, tc.err) || tc.refused == strings.Contains(log.String(), "is not known") {
 			t.Errorf("%v: %v, log %q", tc.err, err, log.String())
 		}
@@ -127,11 +120,7 @@ func TestUnknownLanes(t *testing.T) {
 
 // After a held lane was seen, a store that is away does not let the next session overtake it.
 func TestTheLastNumberOfHeldLanesStands(t *testing.T) {
-	settler, err := (&Settler{Queue: "orders", Counter: lanesFail{counter.NewMemory(nil), errors.New("away")}}).prepared()
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := newSession(Consumer{}, settler)
+	s := sessionOn(lanesFail{counter.NewMemory(nil), errors.New("away")}, Consumer{})
 	s.control = &control{lanes: 2}
 	if err := s.checkLanes(t.Context()); !errors.As(err, new(refusal)) || !strings.Contains(err.Error(), "2 of its lanes are held") {
 		t.Error(err)
@@ -147,12 +136,8 @@ func TestTheLastNumberOfHeldLanesStands(t *testing.T) {
 func TestALaneHeldDuringASessionEndsIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
-		settler, err := (&Settler{VHost: "/", Queue: "orders", Counter: s}).prepared()
-		if err != nil {
-			t.Fatal(err)
-		}
 		var controls heldControl
-		k := controls.of(settler)
+		k := controls.of(sessionOn(s, Consumer{}))
 		defer controls.release()
 		none, end := k.consuming(t.Context(), false)
 		defer end()
@@ -177,12 +162,9 @@ func TestUnreadableLanesAreLoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
 		store := lanesFail{counter.NewMemory(nil), errors.New("away")}
-		settler, err := (&Settler{VHost: "/", Queue: "orders", Counter: store, Logger: slog.New(slog.NewTextHandler(&log, nil))}).prepared()
-		if err != nil {
-			t.Fatal(err)
-		}
+		logger := slog.New(slog.NewTextHandler(&log, nil))
 		var controls heldControl
-		_, end := controls.of(settler).consuming(t.Context(), false)
+		_, end := controls.of(sessionOn(store, Consumer{Logger: logger})).consuming(t.Context(), false)
 		time.Sleep(5 * time.Second)
 		end()
 		controls.release()
@@ -196,13 +178,13 @@ func TestUnreadableLanesAreLoggedOnce(t *testing.T) {
 // queue meanwhile does not get them.
 func TestOwningLanes(t *testing.T) {
 	store := held(t, "a")
-	settler := &Settler{VHost: "/", Queue: "orders"}
+	session := sessionOn(store, Consumer{})
 	here := func(context.Context) error { return nil }
-	lost := newHolds(settler, store)
+	lost := newHolds(session, store)
 	if err := lost.own(t.Context(), func(context.Context) error { return errLost }); !errors.Is(err, errLost) || lost.isOwned() {
 		t.Errorf("a session that has lost the queue: %v", err)
 	}
-	late, next := newHolds(settler, store), newHolds(settler, store)
+	late, next := newHolds(session, store), newHolds(session, store)
 	err := late.own(t.Context(), func(ctx context.Context) error { return next.own(ctx, here) })
 	if !errors.Is(err, errLaneUnowned) || late.isOwned() {
 		t.Errorf("a session whose successor came first: %v", err)
@@ -233,11 +215,7 @@ func TestAMessageThatDiedSinceItsPositionIsNotStale(t *testing.T) {
 		if _, err := store.DropPlaces(t.Context(), "/", "orders", "a", []counter.Place{place}); err != nil {
 			t.Fatal(err)
 		}
-		settler, err := (&Settler{VHost: "/", Queue: "orders", Counter: store}).prepared()
-		if err != nil {
-			t.Fatal(err)
-		}
-		s := newSession(Consumer{HoldLanes: true, Lane: func(amqp.Delivery) string { return "a" }}, settler)
+		s := sessionOn(store, Consumer{HoldLanes: true, Lane: func(amqp.Delivery) string { return "a" }})
 		if err := s.holds.own(t.Context(), func(context.Context) error { return nil }); err != nil {
 			t.Fatal(err)
 		}

@@ -30,7 +30,7 @@ func newLate() *late {
 	return &late{room: semaphore.NewWeighted(lateMost), over: make(chan struct{})}
 }
 
-// ownerless serves Settlers and Consume. Its goroutines end within lateFor.
+// ownerless serves Handle and Consume. Its goroutines end within lateFor.
 var ownerless = &late{room: semaphore.NewWeighted(lateMost)}
 
 // add repeats a step. If over is not nil, the process waits for the step: it is repeated for as long as Run runs, and over is

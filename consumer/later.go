@@ -161,7 +161,7 @@ func (c *Consumer) validateLater() error {
 
 // openLater gives the session its later lane, if the buckets exist. A positive LaterAbove requires them.
 func (s *session) openLater(ctx context.Context, conn *amqp.Connection) error {
-	c := s.consumer
+	c := s.Consumer
 	if c.LaterAbove < 0 || c.Ordered {
 		return nil
 	}
@@ -208,7 +208,7 @@ func (s *session) laterTrouble(ctx context.Context, conn *amqp.Connection) (why 
 		return ch.QueueBind(s.Queue, s.Queue, queueinfo.LaterExchange, false, nil)
 	})
 	if err != nil && queueinfo.UnlessRefused(err) == nil {
-		if s.consumer.LaterAbove > 0 {
+		if s.LaterAbove > 0 {
 			return "", true, refusal{fmt.Errorf("the queue cannot be bound to %q, over which messages come back: %w", queueinfo.LaterExchange, err)}
 		}
 		return fmt.Sprintf("the queue cannot be bound to %q, over which messages come back: %v", queueinfo.LaterExchange, err), true, nil

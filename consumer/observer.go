@@ -147,7 +147,7 @@ func (s *session) log(ctx context.Context, level slog.Level, d *delivery, e Even
 }
 
 func (s *session) completed(d *delivery, e Event) Event {
-	e.VHost, e.Queue, e.ID, e.Token = s.VHost, s.Queue, d.message.ID, d.token.String()
+	e.VHost, e.Queue, e.ID, e.Token = s.vhost, s.Queue, d.message.ID, d.token.String()
 	e.Redelivered, e.Held, e.Ran = d.Redelivered, time.Since(d.received), d.ran
 	e.Failures, e.Crashes, e.Limit = d.reply.Failures, d.reply.Crashes, d.reply.Limit
 	e.Attempt = d.number

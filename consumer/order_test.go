@@ -212,7 +212,7 @@ func TestPrefetchThatOrderCallsFor(t *testing.T) {
 		prefetch int
 		retry    RetryMode
 	}{
-		"not ordered":           {Consumer{}, 10, 0},
+		"not ordered":           {Consumer{}, 10, RetryRequeue},
 		"in place":              {Consumer{Ordered: true}, 30, RetryInPlace},
 		"requeue":               {Consumer{Ordered: true, Retry: RetryRequeue}, 1, RetryRequeue},
 		"lanes":                 {Consumer{Ordered: true, Lane: byID, Concurrency: 4}, 30, RetryInPlace},

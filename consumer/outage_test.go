@@ -27,7 +27,7 @@ func TestOutageHoldsAndCountsOnce(t *testing.T) {
 }
 
 func TestOutageHoldsARedelivery(t *testing.T) {
-	for _, iso := range []Isolation{IsolationSuspects, IsolationStrict, IsolationOff} {
+	for _, iso := range []Isolation{IsolationSuspects, IsolationOff} {
 		synctest.Test(t, func(t *testing.T) {
 			b := newBench()
 			b.Isolation = iso
@@ -144,7 +144,7 @@ func TestAnAttemptIsClosedBeforeItsDeliveryGoesBack(t *testing.T) {
 func TestStopInAnOutageIsMadeGood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench()
-		b.Isolation, b.MaxRetries = IsolationStrict, -1
+		b.MaxRetries = -1
 		ctx, stop := context.WithCancel(t.Context())
 		outcome, err := b.Handle(ctx, b.delivery(true), func(ctx context.Context, _ amqp.Delivery) error {
 			b.store.down.Store(true)

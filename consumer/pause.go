@@ -24,7 +24,7 @@ func (c *Consumer) untilPaused(ctx context.Context, conn *amqp.Connection, held 
 	if s.later != nil {
 		defer func() { _ = within(closeTimeout, s.later.close) }()
 	}
-	s.control = held.of(s.Settler)
+	s.control = held.of(s)
 	return s.unlessPaused(ctx, conn, func(session context.Context) error { return s.consume(session, conn) })
 }
 

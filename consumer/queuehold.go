@@ -50,7 +50,7 @@ func (s *session) holdUncountable(ctx context.Context, d *delivery) step {
 	})
 	why := counter.Note{By: s.Holder, Why: "a message without an id failed: resume the queue to try it again, or take it off the queue"}
 	for {
-		err := sendOnce(ctx, stepTimeout, func(ctx context.Context) error { return store.HoldQueue(ctx, s.VHost, s.Queue, why) })
+		err := sendOnce(ctx, stepTimeout, func(ctx context.Context) error { return store.HoldQueue(ctx, s.vhost, s.Queue, why) })
 		if err == nil {
 			d.unanswered = 0
 			next := s.awaitOperator(ctx, d)

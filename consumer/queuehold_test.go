@@ -16,17 +16,11 @@ import (
 func untilPause(t *testing.T, store Counter, handler Handler, redelivered bool, ids ...string) (settled string) {
 	t.Helper()
 	b := newBench()
-	b.Counter, b.VHost, b.Retry = store, "/", RetryInPlace
-	settler, err := b.prepared()
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := Consumer{Queue: "orders", Handler: handler, Counter: store, MaxRetries: 1, Ordered: true, HoldLanes: true}
-	settler.MaxRetries = 1
-	s := newSession(c.withDefaults(), settler)
+	b.Counter, b.Retry = store, RetryInPlace
+	s := b.session(Consumer{Handler: handler, MaxRetries: 1, Ordered: true, HoldLanes: true})
 	held := &heldControl{}
 	defer held.release()
-	s.control = held.of(settler)
+	s.control = held.of(s)
 	ctx, end := s.control.consuming(t.Context(), false)
 	defer end()
 	deliveries := make(chan amqp.Delivery, len(ids))

@@ -43,14 +43,14 @@ type route struct {
 // newRoute returns the route of a queue that was just checked.
 func (s *session) newRoute(conn *amqp.Connection) *route {
 	check := func(ctx context.Context) error {
-		err := topology.CheckRoute(ctx, conn, topology.Need{Queue: s.Queue, AllowDrop: s.consumer.AllowDrop, Management: s.consumer.Management, HTTPClient: s.consumer.HTTPClient})
+		err := topology.CheckRoute(ctx, conn, topology.Need{Queue: s.Queue, AllowDrop: s.AllowDrop, Management: s.Management, HTTPClient: s.HTTPClient})
 		if refused := new(topology.RefusedError); err != nil && !errors.As(err, &refused) {
 			return errors.Join(errUnknown, err)
 		}
 		return err
 	}
-	if s.consumer.Check != nil {
-		check = func(ctx context.Context) error { return s.consumer.Check(ctx, conn) }
+	if s.Check != nil {
+		check = func(ctx context.Context) error { return s.Check(ctx, conn) }
 	}
 	return &route{check: check, logger: s.Logger, queue: s.Queue}
 }

@@ -63,7 +63,7 @@ func drawSettings(rng *rand.Rand) conductSettings {
 	s := conductSettings{
 		MaxRetries: new(rng.IntN(4)), Backoff: new([]int64{0, 50, 300, 1000, 2500, longWait}[rng.IntN(6)]),
 		Retry:       []string{"requeue", "requeue", "in-place"}[rng.IntN(3)],
-		Isolation:   []string{"suspects", "suspects", "suspects", "suspects", "strict", "off"}[rng.IntN(6)],
+		Isolation:   []string{"suspects", "suspects", "suspects", "suspects", "off"}[rng.IntN(5)],
 		Concurrency: 1 + rng.IntN(3), Reconnected: rng.IntN(5) == 0,
 	}
 	if rng.IntN(2) == 0 {

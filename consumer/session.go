@@ -20,7 +20,7 @@ import (
 // reached the broker, and their messages may be handled again; nothing was counted.
 var ErrUncleanStop = errors.New("consumer: stopping: the last acks may be lost")
 
-// ErrStuck is wrapped by Run and Consume when MaxStuck handlers of the process have passed their deadlines and not returned.
+// ErrStuck is wrapped by Run and Consume when ten times the Concurrency of handlers have passed their deadlines and not returned.
 // Their resources cannot be reclaimed; restart the process. No other message was counted for that.
 var ErrStuck = errors.New("consumer: too many handlers hang")
 
@@ -45,8 +45,14 @@ const (
 
 // session is one channel and the deliveries that came with it. None of them outlives it.
 type session struct {
-	*Settler // with every default in place
-	consumer Consumer
+	Consumer        // with every default in place
+	vhost    string // of the connection
+
+	later           *later     // if nil, no message is moved
+	isolation       *isolation // of the process
+	late            *late      // steps that the store did not take in time
+	route           *route     // that dead letters take; if nil, it is not checked
+	deadLettersFrom time.Time  // dead letters are held until then
 
 	consuming func()   // called when the broker has accepted the consumer
 	control   *control // of the queue; nil: its Counter has none
@@ -71,14 +77,16 @@ type session struct {
 	undecoded *counter.Undecodable // the message that ended it; nil: none did
 }
 
-// newSession returns a session of c, which has its defaults, as the settler does.
-func newSession(c Consumer, settler *Settler) *session {
-	s := &session{Settler: settler, consumer: c, consuming: func() {}, ended: make(chan error, 1)}
-	if c.Ordered && settler.Retry == RetryInPlace {
+// newSession returns a session of c, which has its defaults.
+func newSession(c Consumer, vhost string) *session {
+	s := &session{
+		Consumer: c, vhost: cmp.Or(vhost, "/"), isolation: ofProcess, late: ownerless, consuming: func() {}, ended: make(chan error, 1),
+	}
+	if c.Ordered && c.Retry == RetryInPlace {
 		s.lanes = newLanes()
 	}
-	if store, ok := settler.Counter.(LaneKeeper); ok && c.HoldLanes && c.Lane != nil {
-		s.holds = newHolds(settler, store)
+	if store, ok := c.Counter.(LaneKeeper); ok && c.HoldLanes && c.Lane != nil {
+		s.holds = newHolds(s, store)
 	}
 	return s
 }
@@ -86,7 +94,7 @@ func newSession(c Consumer, settler *Settler) *session {
 // prepare makes the session ready to take deliveries. Nothing new begins once ctx is done, and handlers are cancelled once live is,
 // which is not before. The caller ends the session with the function that prepare returns.
 func (s *session) prepare(ctx, live context.Context) (end func()) {
-	c := s.consumer
+	c := s.Consumer
 	s.live = live
 	s.workers = newWorkers(c.Concurrency, func() { s.acks.Wake() })
 	s.slots = semaphore.NewWeighted(2 * int64(c.Concurrency))
@@ -132,7 +140,7 @@ func (s *session) open(conn *amqp.Connection) (*link, error) {
 		_, err := ch.QueueDeclarePassive(s.Queue, false, false, false, false, nil) // the queue replies, not only the channel
 		return err
 	}
-	if err = ch.Qos(s.consumer.Prefetch, 0, false); err == nil {
+	if err = ch.Qos(s.Prefetch, 0, false); err == nil {
 		l.deliveries, err = ch.Consume(s.Queue, l.tag, false, false, false, false, nil)
 	}
 	if err != nil {
@@ -201,7 +209,7 @@ func (s *session) serve(ctx context.Context, l *link) error {
 	defer s.prepare(stop, live)()
 	s.consuming()
 	s.isConsuming(true)
-	s.Logger.Info("consuming", "queue", s.Queue, "prefetch", s.consumer.Prefetch, "concurrency", s.consumer.Concurrency)
+	s.Logger.Info("consuming", "queue", s.Queue, "prefetch", s.Prefetch, "concurrency", s.Concurrency)
 
 	renewed := s.keepHolds(stop)
 	err := s.receive(ctx, stop, l)
@@ -213,7 +221,7 @@ func (s *session) serve(ctx context.Context, l *link) error {
 		s.acks.Hurry()
 	}
 	if stopping {
-		s.Logger.Info("draining: handlers that run may finish", "queue", s.Queue, "within", max(s.consumer.DrainTimeout, 0))
+		s.Logger.Info("draining: handlers that run may finish", "queue", s.Queue, "within", max(s.DrainTimeout, 0))
 		err = s.drain(l)
 	}
 	if err != nil { // settle nothing late: the broker may take it for a consumer that it has given up
@@ -233,8 +241,8 @@ func (s *session) serve(ctx context.Context, l *link) error {
 }
 
 func (s *session) isConsuming(yes bool) {
-	if s.consumer.Consuming != nil {
-		s.guard("Consuming", func() { s.consumer.Consuming(yes) })
+	if s.Consuming != nil {
+		s.guard("Consuming", func() { s.Consuming(yes) })
 	}
 }
 

@@ -26,18 +26,14 @@ func (w quietWire) Close() error { *w.calls = append(*w.calls, "close"); return 
 
 // served runs a session on deliveries of n messages, until ctx is done or it ends.
 func served(ctx context.Context, b bench, c Consumer, n int) (calls []string, err error) {
-	c.Queue, c.Counter, b.Observer = b.Queue, b.store, nil
-	settler, err := b.prepared()
-	if err != nil {
-		return nil, err
-	}
+	b.Observer = nil
 	deliveries := make(chan amqp.Delivery, n)
 	for i := range n {
 		d := b.delivery(false)
 		d.MessageId = fmt.Sprint("m", i)
 		deliveries <- d
 	}
-	s := newSession(c.withDefaults(), settler)
+	s := b.session(c)
 	err = s.serve(ctx, &link{channel: quietWire{&calls}, deliveries: deliveries})
 	return calls, err
 }
@@ -45,9 +41,10 @@ func served(ctx context.Context, b bench, c Consumer, n int) (calls []string, er
 func TestTooManyStuckHandlersEndTheSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench()
+		b.isolation = newIsolation()
 		release := make(chan struct{})
 		hang := func(context.Context, amqp.Delivery) error { <-release; return nil }
-		_, err := served(t.Context(), b, Consumer{Handler: hang, Concurrency: 2, MaxStuck: 4}, 9)
+		_, err := served(t.Context(), b, Consumer{Handler: hang, HandlerTimeout: 10 * time.Second, Concurrency: 2}, 2*mostStuck+1)
 		if !errors.Is(err, ErrStuck) {
 			t.Errorf("the session ended with %v", err)
 		}
@@ -95,16 +92,11 @@ func TestStopWaitsForHandlers(t *testing.T) {
 	}
 }
 
-// unobserved is a bench that notes no events, which many goroutines may make, and its Settler as a session takes it.
-func unobserved(t *testing.T) (bench, *Settler) {
-	t.Helper()
+// unobserved is a bench that notes no events, which many goroutines may make.
+func unobserved() bench {
 	b := newBench()
 	b.Observer = nil
-	settler, err := b.prepared()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b, settler
+	return b
 }
 
 // TestDeadLettersWaitForALeader: after a start of the broker nothing is dead-lettered until a dead-letter queue can take it.
@@ -120,8 +112,7 @@ func TestDeadLettersWaitForALeader(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				b, settler := unobserved(t)
-				settler.deadLettersFrom = time.Now().Add(electing)
+				b, from := unobserved(), time.Now().Add(electing)
 				deliveries := make(chan amqp.Delivery, 2)
 				for _, id := range []string{"m1", "m2"} {
 					d := b.delivery(false)
@@ -142,7 +133,9 @@ func TestDeadLettersWaitForALeader(t *testing.T) {
 						t.Errorf("settled before %v: %s", electing, got)
 					}
 				}()
-				if err := newSession(c.withDefaults(), settler).serve(ctx, &link{channel: quietWire{new([]string)}, deliveries: deliveries}); err != nil {
+				s := b.session(c)
+				s.deadLettersFrom = from
+				if err := s.serve(ctx, &link{channel: quietWire{new([]string)}, deliveries: deliveries}); err != nil {
 					t.Errorf("the session ended with %v", err)
 				}
 				time.Sleep(electing)
@@ -172,11 +165,11 @@ func TestTheBrokersCancelComesBeforeWhatWaits(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				b, settler := unobserved(t)
+				b := unobserved()
 				deliveries, cancelled := make(chan amqp.Delivery, 1), make(chan string, 1)
 				deliveries <- b.delivery(false)
 				time.AfterFunc(acks.Tick/2, func() { cancelled <- "tag" })
-				s := newSession((&Consumer{Queue: "orders", Prefetch: 100, Handler: h}).withDefaults(), settler)
+				s := b.session(Consumer{Prefetch: 100, Handler: h})
 				err := s.serve(t.Context(), &link{channel: closingWire{quietWire{new([]string)}, b.acks}, deliveries: deliveries, cancelled: cancelled})
 				if got := b.acks.String(); !errors.Is(err, errCancelled) || got != "" {
 					t.Errorf("settled %q, the session ended with %v", got, err)
@@ -190,10 +183,6 @@ func TestNothingIsSettledAfterTheBrokersCancel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench()
 		cancelled := make(chan string, 1)
-		settler, err := b.prepared()
-		if err != nil {
-			t.Fatal(err)
-		}
 		var calls []string
 		deliveries := make(chan amqp.Delivery, 1)
 		deliveries <- b.delivery(false)
@@ -205,7 +194,7 @@ func TestNothingIsSettledAfterTheBrokersCancel(t *testing.T) {
 			}
 			return nil
 		}}
-		s := newSession(c.withDefaults(), settler)
+		s := b.session(c)
 		if err := s.serve(t.Context(), &link{channel: quietWire{&calls}, deliveries: deliveries, cancelled: cancelled}); !errors.Is(err, errCancelled) {
 			t.Errorf("the session ended with %v", err)
 		}

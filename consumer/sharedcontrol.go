@@ -28,12 +28,12 @@ type heldControl struct {
 }
 
 // of returns the control of a queue, which it starts if no other consumer of the process has.
-func (h *heldControl) of(s *Settler) *control {
+func (h *heldControl) of(s *session) *control {
 	store, ok := s.Counter.(controller)
 	if !ok || !reflect.ValueOf(store).Comparable() {
 		return nil
 	}
-	key := controlKey{store, s.VHost, s.Queue}
+	key := controlKey{store, s.vhost, s.Queue}
 	if h.shared != nil && h.key == key {
 		return h.shared.control
 	}

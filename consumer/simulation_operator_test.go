@@ -2,7 +2,6 @@ package consumer
 
 import (
 	"context"
-	"log/slog"
 	"time"
 
 	"github.com/strikesmq/strikes/counter"
@@ -72,7 +71,7 @@ func (w *simWorld) onAll(stores []simOperated, do func(simOperated) error) (done
 // watch starts the control of a process, in schedules with operators.
 func (p *simProc) watch() {
 	if p.world.plan.operations > 0 || p.world.plan.whole {
-		p.control = newControl(&Settler{VHost: "/", Queue: "orders", Logger: slog.New(slog.DiscardHandler)}, &simControl{proc: p})
+		p.control = newControl(sessionOn(nil, Consumer{}), &simControl{proc: p})
 		go p.control.run()
 	}
 }

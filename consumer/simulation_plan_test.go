@@ -63,7 +63,7 @@ const (
 func (p *simPlan) audited() *audit.Plan {
 	return &audit.Plan{
 		MaxRetries: p.maxRetries, MaxAge: p.maxAge, HandlerTimeout: simHandlerTimeout, DrainTimeout: simDrainTimeout, Complete: true,
-		Isolation: map[Isolation]string{IsolationStrict: audit.IsolationStrict, IsolationOff: audit.IsolationOff}[p.isolation],
+		Isolation: map[Isolation]string{IsolationOff: audit.IsolationOff}[p.isolation],
 		Mixed:     p.oldProcess,
 		Ordered:   p.ordered || !p.later && p.processes*p.consumers == 1 && p.prefetch == 1,
 	}
@@ -71,7 +71,7 @@ func (p *simPlan) audited() *audit.Plan {
 
 func (p simPlan) String() string {
 	out := fmt.Sprintf("limit %d, %s, %s, %d processes of %d consumers, concurrency %d, prefetch %d", max(p.maxRetries, 0)+1,
-		map[Isolation]string{IsolationSuspects: "suspects isolated", IsolationStrict: "strict", IsolationOff: "isolation off"}[p.isolation],
+		map[Isolation]string{IsolationSuspects: "suspects isolated", IsolationOff: "isolation off"}[p.isolation],
 		map[RetryMode]string{RetryRequeue: "requeue", RetryInPlace: "in place"}[p.retry],
 		p.processes, p.consumers, p.concurrency, p.prefetch)
 	if p.maxAge > 0 {
@@ -107,10 +107,7 @@ func newSimPlan(rng *rand.Rand) simPlan {
 		processes: 1 + rng.IntN(3), consumers: 1 + rng.IntN(4)/3, concurrency: 1 + rng.IntN(2), prefetch: 1 + rng.IntN(4),
 		faults: rng.IntN(11),
 	}
-	switch n := rng.IntN(20); {
-	case n < 3:
-		p.isolation = IsolationStrict
-	case n < 4:
+	if rng.IntN(20) == 0 {
 		p.isolation = IsolationOff
 	}
 	if rng.IntN(5) < 2 {

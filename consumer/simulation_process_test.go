@@ -139,17 +139,10 @@ func (w *simWorld) open(p *simProc) {
 	link := &link{channel: s, alive: s.alive, tag: "sim", deliveries: s.deliveries, closed: s.closing, cancelled: s.cancel}
 	p.sessions = append(p.sessions, s)
 	w.note(audit.Event{Kind: audit.Opened, Process: p.id, Session: s.id})
-	settler, err := (&Settler{
-		Queue: "orders", Counter: &simLink{session: s}, MaxRetries: w.plan.maxRetries, MaxAge: w.plan.maxAge, Retry: w.plan.retry, Isolation: w.plan.isolation,
-		Backoff:        w.plan.delay,
-		HandlerTimeout: simHandlerTimeout, ConsumerTimeout: w.plan.consumerTimeout(), isolation: p.isolation, later: s.laterLane(),
-	}).prepared()
-	if err != nil {
-		panic(err)
-	}
-	settler.late = p.late
 	c := Consumer{
-		Queue: "orders", Handler: s.handle, Concurrency: w.plan.concurrency, Prefetch: w.plan.prefetch, DrainTimeout: simDrainTimeout,
+		Queue: "orders", Handler: s.handle, Counter: &simLink{session: s}, MaxRetries: w.plan.maxRetries, MaxAge: w.plan.maxAge,
+		Retry: w.plan.retry, Isolation: w.plan.isolation, Backoff: w.plan.delay,
+		HandlerTimeout: simHandlerTimeout, ConsumerTimeout: w.plan.consumerTimeout(), Concurrency: w.plan.concurrency, Prefetch: w.plan.prefetch, DrainTimeout: simDrainTimeout,
 		Ordered: w.plan.ordered, HoldLanes: w.plan.hold || w.plan.whole, Lane: func(d amqp.Delivery) string { return w.plan.lane(d.MessageId) },
 	}
 	if w.plan.whole {
@@ -158,8 +151,8 @@ func (w *simWorld) open(p *simProc) {
 	p.serving.Go(func() {
 		session, end := p.control.consuming(p.ctx, w.plan.hold)
 		defer end()
-		mine := newSession(c, settler)
-		mine.control = p.control
+		mine := newSession(c.withDefaults(), "/")
+		mine.control, mine.isolation, mine.late, mine.later = p.control, p.isolation, p.late, s.laterLane()
 		_ = mine.serve(session, link) // how a session ends is seen at the broker and the store
 		s.ended.Store(true)
 	})

@@ -19,12 +19,14 @@ import (
 
 // conductRun is one run of a case: the store, the channel and the handlers, and what they saw.
 type conductRun struct {
-	of       conductCase
-	draw     func(e conductEntry, n int) json.RawMessage // of a schedule: what a script that has ended says next
-	shift    func(ms int64) int64                        // of a schedule: moves the waits of replies
-	noise    func() time.Duration                        // of a schedule: how long a reply takes
-	observed bool                                        // the observer takes as long
-	begin    time.Time
+	of        conductCase
+	draw      func(e conductEntry, n int) json.RawMessage // of a schedule: what a script that has ended says next
+	shift     func(ms int64) int64                        // of a schedule: moves the waits of replies
+	noise     func() time.Duration                        // of a schedule: how long a reply takes
+	observed  bool                                        // the observer takes as long
+	isolation *isolation
+	late      *late
+	begin     time.Time
 
 	mu     sync.Mutex
 	trace  []conductEntry
@@ -63,19 +65,16 @@ func (r *conductRun) now() int64 { return time.Since(r.begin).Milliseconds() }
 
 func (r *conductRun) run(t *testing.T) []conductEntry {
 	t.Helper()
-	c, settler := r.consumer(t)
-	set, err := settler.prepared()
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := r.consumer()
+	r.isolation, r.late = newIsolation(), newLate()
 	r.paused = r.of.Settings.Paused
-	control := newControl(set, r)
+	control := newControl(newSession(c, "/"), r)
 	go control.run()
 	<-control.first
 	r.begin = time.Now()
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan struct{})
-	go func() { defer close(ended); r.consume(ctx, c, set, control) }()
+	go func() { defer close(ended); r.consume(ctx, c, control) }()
 	synctest.Wait()
 	events := map[string]func(string){
 		"stop": func(string) { stop() }, "cancel": func(string) { r.broker().cancelled <- "consumer" }, "skip": func(id string) { r.skip(id) },
@@ -97,16 +96,16 @@ func (r *conductRun) run(t *testing.T) []conductEntry {
 	<-ended
 	close(control.stop)
 	<-control.done
-	settler.late.close()
+	r.late.close()
 	time.Sleep(time.Hour) // deaf handlers return
 	return trace
 }
 
 // consume consumes as Run does on one connection.
-func (r *conductRun) consume(ctx context.Context, c Consumer, settler *Settler, control *control) {
+func (r *conductRun) consume(ctx context.Context, c Consumer, control *control) {
 	for {
-		s := newSession(c, settler)
-		s.control = control
+		s := newSession(c, "/")
+		s.control, s.isolation, s.late = control, r.isolation, r.late
 		if r.of.Settings.Reconnected {
 			s.deadLettersFrom = deadLettersFrom(2, r.begin)
 		}
@@ -147,8 +146,7 @@ func (r *conductRun) deliver(i int, d conductDelivery) {
 	}
 }
 
-func (r *conductRun) consumer(t *testing.T) (Consumer, *Settler) {
-	t.Helper()
+func (r *conductRun) consumer() Consumer {
 	set := r.of.Settings
 	backoff := int64(1000)
 	if set.Backoff != nil {
@@ -161,20 +159,20 @@ func (r *conductRun) consumer(t *testing.T) (Consumer, *Settler) {
 			retries = -1
 		}
 	}
-	settler := &Settler{
-		Queue: "orders", Counter: r, MaxRetries: retries, MaxAge: time.Duration(set.MaxAge) * time.Millisecond, isolation: newIsolation(), late: newLate(),
+	c := Consumer{
+		Queue: "orders", Handler: r.handle, Counter: r, MaxRetries: retries, MaxAge: time.Duration(set.MaxAge) * time.Millisecond,
+		Concurrency: set.Concurrency, AckEach: true, DrainTimeout: time.Duration(set.Drain) * time.Millisecond,
 		Retry:           map[string]RetryMode{"": RetryRequeue, "requeue": RetryRequeue, "in-place": RetryInPlace}[set.Retry],
-		Isolation:       map[string]Isolation{"": IsolationSuspects, "suspects": IsolationSuspects, "strict": IsolationStrict, "off": IsolationOff}[set.Isolation],
+		Isolation:       map[string]Isolation{"": IsolationSuspects, "suspects": IsolationSuspects, "off": IsolationOff}[set.Isolation],
 		Observer:        slowObserver{r},
 		Backoff:         func(int) time.Duration { return time.Duration(backoff) * time.Millisecond },
 		HandlerTimeout:  time.Duration(set.HandlerTimeout) * time.Millisecond,
 		ConsumerTimeout: time.Duration(set.ConsumerTimeout) * time.Millisecond,
 	}
-	c := Consumer{Queue: "orders", Counter: r, Handler: r.handle, Concurrency: set.Concurrency, AckEach: true, DrainTimeout: time.Duration(set.Drain) * time.Millisecond}
 	if set.Drain == 0 {
 		c.DrainTimeout = -1
 	}
-	return c.withDefaults(), settler
+	return c.withDefaults()
 }
 
 func (r *conductRun) delivery(i int, d conductDelivery) amqp.Delivery {

@@ -36,7 +36,7 @@ func (s *session) begin(ctx context.Context, d *delivery) step {
 }
 
 var startModes = map[Isolation]counter.Mode{
-	IsolationSuspects: counter.ModeShared, IsolationStrict: counter.ModeIsolated, IsolationOff: counter.ModeUntracked,
+	IsolationSuspects: counter.ModeShared, IsolationOff: counter.ModeUntracked,
 }
 
 // start asks the store whether the attempt may begin.

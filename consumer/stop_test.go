@@ -81,7 +81,7 @@ func TestDeliveryThatWaitedTooLongIsHandedOn(t *testing.T) {
 			}
 			time.Sleep(16 * time.Minute)
 			return nil
-		}}, func(s *Settler) { s.HandlerTimeout = -1 })
+		}}, func(c *Consumer) { c.HandlerTimeout = -1 })
 		g.deliver("slow", false)
 		g.deliver("m1", false)
 		time.Sleep(17 * time.Minute)

@@ -22,7 +22,7 @@ func TestAStopThatLosesItsChannelIsUnclean(t *testing.T) {
 	for name, unsent := range map[string]error{"before the ack": amqp.ErrClosed, "after the ack": nil} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				b, settler := unobserved(t)
+				b := unobserved()
 				ctx, stop := context.WithCancel(t.Context())
 				deliveries, lost := make(chan amqp.Delivery, 1), make(chan *amqp.Error, 1)
 				deliveries <- b.delivery(false)
@@ -33,7 +33,7 @@ func TestAStopThatLosesItsChannelIsUnclean(t *testing.T) {
 					return nil
 				}}
 				wire := lostWire{quietWire{new([]string)}, lost}
-				if err := newSession(c.withDefaults(), settler).serve(ctx, &link{channel: wire, deliveries: deliveries, closed: lost}); !errors.Is(err, ErrUncleanStop) {
+				if err := b.session(c).serve(ctx, &link{channel: wire, deliveries: deliveries, closed: lost}); !errors.Is(err, ErrUncleanStop) {
 					t.Errorf("the session ended with %v", err)
 				}
 			})

@@ -164,7 +164,6 @@ func TestCrashed(t *testing.T) {
 	}{
 		{"a first delivery", IsolationSuspects, false, 5, "niiii"},
 		{"a redelivery", IsolationSuspects, true, 5, "niiii"},
-		{"strict", IsolationStrict, false, 4, "iiii"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -298,7 +297,7 @@ func TestOtherProcessGoesOn(t *testing.T) {
 func TestHeldForTooLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGated(t, Consumer{Ordered: true, Retry: RetryInPlace, Handler: func(context.Context, amqp.Delivery) error { return NotCounted(errBoom) }},
-			func(s *Settler) { s.Retry = RetryInPlace })
+			func(c *Consumer) { c.Retry = RetryInPlace })
 		g.deliver("m1", false)
 		time.Sleep(DefaultConsumerTimeout/2 + time.Minute)
 		select {

@@ -44,10 +44,10 @@ func (s *session) lost(why error, says *amqp.Error) error {
 // has not handed over. So only a prefetch of one gives the exact position.
 func (s *session) position() string {
 	switch {
-	case s.received == 0 && s.consumer.Prefetch == 1:
+	case s.received == 0 && s.Prefetch == 1:
 		return "it is at the head of the queue"
 	case s.received == 0:
-		return fmt.Sprintf("it is among the first %d of the queue", s.consumer.Prefetch)
+		return fmt.Sprintf("it is among the first %d of the queue", s.Prefetch)
 	case s.last == "":
 		return "it came after a message without an id"
 	}
@@ -75,11 +75,11 @@ type undecodableNotes interface {
 // reports it. A 541 proves something about a message only in a session that prefetches one, so the next one reports
 // it if it meets it too.
 func (s *session) report(ctx context.Context, err error) {
-	if s.undecoded == nil || s.undecoded.Unconverted && s.consumer.Prefetch > 1 {
+	if s.undecoded == nil || s.undecoded.Unconverted && s.Prefetch > 1 {
 		return
 	}
 	if s.Observer != nil {
-		e := Event{Outcome: OutcomeUndecodable, VHost: s.VHost, Queue: s.Queue, Err: err}
+		e := Event{Outcome: OutcomeUndecodable, VHost: s.vhost, Queue: s.Queue, Err: err}
 		s.guard("Observer", func() { s.Observer.Observe(context.WithoutCancel(ctx), e) })
 	}
 	notes, ok := s.Counter.(undecodableNotes)
@@ -88,7 +88,7 @@ func (s *session) report(ctx context.Context, err error) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stepTimeout)
 	defer cancel()
-	if err := notes.NoteUndecodable(ctx, s.VHost, s.Queue, *s.undecoded); err != nil {
+	if err := notes.NoteUndecodable(ctx, s.vhost, s.Queue, *s.undecoded); err != nil {
 		s.Logger.Warn("the store did not note the undecodable message", "queue", s.Queue, "error", err)
 	}
 }
@@ -101,7 +101,7 @@ func (s *session) passed() bool {
 
 // beCareful has the session prefetch one message: an undecodable one may be in the queue.
 func (s *session) beCareful() {
-	s.careful, s.consumer.Prefetch, s.began = true, 1, time.Now()
+	s.careful, s.Prefetch, s.began = true, 1, time.Now()
 }
 
 // decideCareful reports whether the session that follows one which ended with err is careful.

@@ -34,7 +34,7 @@ func TestSessionEndedByAFrame(t *testing.T) {
 		{&amqp.Error{Code: amqp.InternalError, Reason: "x"}, "x", false, false},
 		{&amqp.Error{Code: amqp.SyntaxError, Reason: amqp.ErrSyntax.Reason, Server: true}, "invalid field", false, false},
 	} {
-		err := (&session{Settler: &Settler{Queue: "orders"}}).lost(errLost, tc.says)
+		err := (&session{Consumer: Consumer{Queue: "orders"}}).lost(errLost, tc.says)
 		advises := strings.Contains(err.Error(), "frame_max in the broker's configuration")
 		if advises != tc.frameMax || errors.Is(err, ErrUndecodable) != tc.undecoded || !errors.Is(err, errLost) || !strings.Contains(err.Error(), tc.tells) {
 			t.Errorf("%v: %v", tc.says, err)
@@ -59,15 +59,10 @@ func TestUndecodableIsReported(t *testing.T) {
 				events = append(events, e)
 			}
 		})
-		settler, err := b.prepared()
-		if err != nil {
-			t.Fatal(err)
-		}
 		b.acks.fail = amqp.ErrClosed
-		c := Consumer{Queue: "orders", Counter: b.store, Handler: ok}
-		s := newSession(c.withDefaults(), settler)
+		s := b.session(Consumer{Handler: ok})
 		time.AfterFunc(100*time.Millisecond, func() { lost <- lostTo(amqp.ErrSyntax) })
-		err = s.ofLink(t.Context(), &link{channel: quietWire{new([]string)}, deliveries: deliveries, lost: lost})
+		err := s.ofLink(t.Context(), &link{channel: quietWire{new([]string)}, deliveries: deliveries, lost: lost})
 		if !errors.Is(err, ErrUndecodable) || !strings.Contains(err.Error(), `after message "m2"`) {
 			t.Errorf("the session ended with %v", err)
 		}
@@ -85,8 +80,8 @@ func TestUndecodableIsReported(t *testing.T) {
 func TestUnconvertedIsReportedByACarefulSession(t *testing.T) {
 	for prefetch, reported := range map[int]bool{1: true, 20: false} {
 		synctest.Test(t, func(t *testing.T) {
-			b, settler := unobserved(t)
-			s := newSession((&Consumer{Queue: "orders", Prefetch: prefetch, Handler: ok, Counter: b.store}).withDefaults(), settler)
+			b := unobserved()
+			s := b.session(Consumer{Prefetch: prefetch, Handler: ok})
 			lost := make(chan *amqp.Error, 1)
 			lost <- &amqp.Error{Code: amqp.InternalError, Reason: "INTERNAL_ERROR", Server: true}
 			err := s.ofLink(t.Context(), &link{channel: quietWire{new([]string)}, deliveries: make(chan amqp.Delivery), lost: lost})
@@ -104,8 +99,7 @@ func TestABrokerThatCannotDeliver(t *testing.T) {
 	for _, err := range []error{says, amqp.ErrClosed} {
 		lost := make(chan *amqp.Error, 1)
 		lost <- says
-		_, settler := unobserved(t)
-		s := newSession((&Consumer{Queue: "orders", Prefetch: 1, Handler: ok}).withDefaults(), settler)
+		s := unobserved().session(Consumer{Prefetch: 1, Handler: ok})
 		got := s.refusedBy(&amqp.Connection{}, &link{lost: lost}, err)
 		if !errors.Is(got, ErrUndecodable) || isRefused(got, nil) {
 			t.Errorf("%v: %v", err, got)
@@ -118,8 +112,8 @@ func TestCareEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		careful := false
 		next := func(each time.Duration, n int) (s *session, took time.Duration, err error) {
-			b, settler := unobserved(t)
-			s = newSession((&Consumer{Queue: "orders", Prefetch: 20, Handler: ok, Counter: b.store}).withDefaults(), settler)
+			b := unobserved()
+			s = b.session(Consumer{Prefetch: 20, Handler: ok})
 			if careful {
 				s.beCareful()
 			}
@@ -145,35 +139,35 @@ func TestCareEnds(t *testing.T) {
 			careful = decideCareful(careful, err)
 			return s, time.Since(began), err
 		}
-		if s, _, err := next(time.Millisecond, 5); s.consumer.Prefetch != 20 || !errors.Is(err, ErrUndecodable) {
-			t.Errorf("the first session: prefetch %d, %v", s.consumer.Prefetch, err)
+		if s, _, err := next(time.Millisecond, 5); s.Prefetch != 20 || !errors.Is(err, ErrUndecodable) {
+			t.Errorf("the first session: prefetch %d, %v", s.Prefetch, err)
 		}
 		for range 3 {
-			if s, _, err := next(time.Second, 5); s.consumer.Prefetch != 1 || !errors.Is(err, ErrUndecodable) {
-				t.Errorf("while it comes: prefetch %d, %v", s.consumer.Prefetch, err)
+			if s, _, err := next(time.Second, 5); s.Prefetch != 1 || !errors.Is(err, ErrUndecodable) {
+				t.Errorf("while it comes: prefetch %d, %v", s.Prefetch, err)
 			}
 		}
 		careful = decideCareful(careful, errLost)
 		s, took, err := next(3*time.Second, 20)
-		if s.consumer.Prefetch != 1 || !errors.Is(err, errPassed) || took != 12*time.Second || s.received != 3 {
-			t.Errorf("when it is gone: prefetch %d, %v after %v and %d deliveries", s.consumer.Prefetch, err, took, s.received)
+		if s.Prefetch != 1 || !errors.Is(err, errPassed) || took != 12*time.Second || s.received != 3 {
+			t.Errorf("when it is gone: prefetch %d, %v after %v and %d deliveries", s.Prefetch, err, took, s.received)
 		}
-		if s, _, _ := next(time.Second, 20); s.consumer.Prefetch != 20 {
-			t.Errorf("then: prefetch %d", s.consumer.Prefetch)
+		if s, _, _ := next(time.Second, 20); s.Prefetch != 20 {
+			t.Errorf("then: prefetch %d", s.Prefetch)
 		}
 		careful = true // an idle queue reports nothing: the first delivery after the time may be the message
-		if s, _, err := next(time.Minute, 1); s.consumer.Prefetch != 1 || !errors.Is(err, ErrUndecodable) {
-			t.Errorf("after a pause: prefetch %d, %v", s.consumer.Prefetch, err)
+		if s, _, err := next(time.Minute, 1); s.Prefetch != 1 || !errors.Is(err, ErrUndecodable) {
+			t.Errorf("after a pause: prefetch %d, %v", s.Prefetch, err)
 		}
 	})
 }
 
 func TestPositionOfAnUndecodable(t *testing.T) {
 	for want, s := range map[string]*session{
-		"it is at the head of the queue":        {consumer: Consumer{Prefetch: 1}},
-		"it is among the first 10 of the queue": {consumer: Consumer{Prefetch: 10}},
-		`it came after message "m2"`:            {consumer: Consumer{Prefetch: 10}, received: 2, last: "m2"},
-		"it came after a message without an id": {consumer: Consumer{Prefetch: 1}, received: 2},
+		"it is at the head of the queue":        {Consumer: Consumer{Prefetch: 1}},
+		"it is among the first 10 of the queue": {Consumer: Consumer{Prefetch: 10}},
+		`it came after message "m2"`:            {Consumer: Consumer{Prefetch: 10}, received: 2, last: "m2"},
+		"it came after a message without an id": {Consumer: Consumer{Prefetch: 1}, received: 2},
 	} {
 		if got := s.position(); got != want {
 			t.Errorf("%s, want %s", got, want)

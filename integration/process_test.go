@@ -227,48 +227,41 @@ func terminate(t *testing.T, all ...process) {
 // TestKillerIsDeadLetteredAndNeighboursAreNot has a message that kills every process which runs it, among others that are
 // in the same processes when it does.
 func TestKillerIsDeadLetteredAndNeighboursAreNot(t *testing.T) {
-	for _, tc := range []struct {
-		iso  consumer.Isolation
-		most int
-	}{{consumer.IsolationSuspects, 3 + 3}, {consumer.IsolationStrict, 3 + 1}} {
-		t.Run(fmt.Sprint("isolation ", int(tc.iso)), func(t *testing.T) {
-			eachType(t, func(t *testing.T, queue string) {
-				t.Parallel() // most of it is waiting
-				spec, c := newChild(t, queue)
-				spec.Kill, spec.Isolation, spec.Concurrency = []string{"m5"}, tc.iso, 4
-				publish(t, queue, "m", 20)
-				deaths := 0
-				for queueDepth(t, queue+".dlq") == 0 {
-					if deaths++; deaths > 20 {
-						t.Fatal("the killer is not dead-lettered")
-					}
-					p := spec.spawn(t)
-					proctest.Eventually(t, time.Minute, "the process's death or the killer's", func() bool {
-						return len(p.ended) == 1 || queueDepth(t, queue+".dlq") == 1
-					})
-				}
-				proctest.Eventually(t, time.Minute, "every message handled", func() bool {
-					byID, _ := spec.runs(t)
-					return len(byID) == 20 && queueDepth(t, queue) == 0
-				})
-				byID, _ := spec.runs(t)
-				if byID["m5"] != tc.most {
-					t.Errorf("the killer ran %d times, want %d", byID["m5"], tc.most)
-				}
-				if dead := ids(getAll(t, queue+".dlq")); !slices.Equal(dead, []string{"m5"}) {
-					t.Errorf("dead letters: %v", dead)
-				}
-				if r := one(t, c, queue, "m5"); r.Crashes != 4 || r.Failures != 0 {
-					t.Errorf("record of the killer: %+v", r)
-				}
-				for r, err := range c.Admin().List(t.Context(), "/", queue) {
-					if err != nil || r.ID != "m5" && r.Counted() != 0 {
-						t.Errorf("a neighbour was counted: %+v, %v", r, err)
-					}
-				}
+	eachType(t, func(t *testing.T, queue string) {
+		t.Parallel() // most of it is waiting
+		spec, c := newChild(t, queue)
+		spec.Kill, spec.Concurrency = []string{"m5"}, 4
+		publish(t, queue, "m", 20)
+		deaths := 0
+		for queueDepth(t, queue+".dlq") == 0 {
+			if deaths++; deaths > 20 {
+				t.Fatal("the killer is not dead-lettered")
+			}
+			p := spec.spawn(t)
+			proctest.Eventually(t, time.Minute, "the process's death or the killer's", func() bool {
+				return len(p.ended) == 1 || queueDepth(t, queue+".dlq") == 1
 			})
+		}
+		proctest.Eventually(t, time.Minute, "every message handled", func() bool {
+			byID, _ := spec.runs(t)
+			return len(byID) == 20 && queueDepth(t, queue) == 0
 		})
-	}
+		byID, _ := spec.runs(t)
+		if byID["m5"] != 3+3 {
+			t.Errorf("the killer ran %d times, want %d", byID["m5"], 3+3)
+		}
+		if dead := ids(getAll(t, queue+".dlq")); !slices.Equal(dead, []string{"m5"}) {
+			t.Errorf("dead letters: %v", dead)
+		}
+		if r := one(t, c, queue, "m5"); r.Crashes != 4 || r.Failures != 0 {
+			t.Errorf("record of the killer: %+v", r)
+		}
+		for r, err := range c.Admin().List(t.Context(), "/", queue) {
+			if err != nil || r.ID != "m5" && r.Counted() != 0 {
+				t.Errorf("a neighbour was counted: %+v, %v", r, err)
+			}
+		}
+	})
 }
 
 func TestTerminatedProcessChargesNothing(t *testing.T) {

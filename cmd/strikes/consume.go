@@ -60,7 +60,7 @@ func addConsumeFlags(cmd *cobra.Command, o *runner.Options) {
 	f.StringVar(&o.Backoff, "backoff", runner.DefaultBackoff, "wait before a retry: `WAIT` is a time, or two with .. between, doubled from the first to the second")
 	f.DurationVar(&o.LaterAbove, "later-above", 0, "move a message that must wait longer than `TIME` for its retry to the queues of declare --later: 1m to half of --consumer-timeout (15m by default); 0: 1m if they exist; negative: never")
 	f.StringVar(&o.Retry, "retry", "", "`WHERE` a failed message waits: requeue (it returns to its original position; the default) or in-place (this process keeps it; the default with --ordered)")
-	f.StringVar(&o.Isolation, "isolation", "suspects", "run messages isolated that may have killed a consumer: `WHICH` is suspects, strict (every message) or off")
+	f.StringVar(&o.Isolation, "isolation", "suspects", "run messages isolated that may have killed a consumer: `WHICH` is suspects or off")
 	f.DurationVar(&o.HandlerTimeout, "handler-timeout", consumer.DefaultHandlerTimeout, "end a command or request after this `TIME` and count a failure; 0: never")
 	f.DurationVar(&o.DrainTimeout, "drain-timeout", consumer.DefaultDrainTimeout, "let commands and requests finish for this `TIME` once stopped; 0: not at all")
 	f.DurationVar(&o.ConsumerTimeout, "consumer-timeout", consumer.DefaultConsumerTimeout, "the broker's consumer_timeout, as `TIME`; no message is held for more than half of it")
@@ -73,5 +73,5 @@ func addConsumeFlags(cmd *cobra.Command, o *runner.Options) {
 		"handler-timeout", "drain-timeout", "consumer-timeout", "health-addr", "exit-when-idle", "allow-drop")
 	cli.InsteadOfCommand(cmd, "http")
 	cli.OneOf(cmd, "retry", "requeue", "in-place")
-	cli.OneOf(cmd, "isolation", "suspects", "strict", "off")
+	cli.OneOf(cmd, "isolation", "suspects", "off")
 }

@@ -23,13 +23,13 @@ func (sink) Reject(uint64, bool) error     { return nil }
 
 func TestMetrics(t *testing.T) {
 	m := newMetrics(prometheus.NewRegistry())
-	settler := &consumer.Settler{
-		Queue: "orders", Counter: counter.NewMemory(nil), MaxRetries: 2, Retry: consumer.RetryInPlace,
+	busy := func(context.Context, amqp.Delivery) error { return errors.New("the bank is busy") }
+	c := &consumer.Consumer{
+		Queue: "orders", Handler: busy, Counter: counter.NewMemory(nil), MaxRetries: 2, Retry: consumer.RetryInPlace,
 		Backoff: func(int) time.Duration { return 0 }, Observer: m,
 	}
 	d := amqp.Delivery{Acknowledger: sink{}, MessageId: "order 17"}
-	busy := func(context.Context, amqp.Delivery) error { return errors.New("the bank is busy") }
-	if _, err := settler.Handle(t.Context(), d, busy); err != nil {
+	if _, err := c.Handle(t.Context(), "/", d); err != nil {
 		t.Fatal(err)
 	}
 	for outcome, want := range map[consumer.Outcome]float64{consumer.OutcomeRetry: 2, consumer.OutcomeDeadLetter: 1} {

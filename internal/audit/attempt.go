@@ -22,7 +22,7 @@ func (m *model) checkAttempt(a *attempt) {
 	}
 	_, failed := a.answered(StepFail, "")
 	asked := len(a.steps)+len(a.written) > 0
-	if a.outcome == OK && a.first && !a.overdue() && asked && !failed && m.plan.Isolation != IsolationStrict {
+	if a.outcome == OK && a.first && !a.overdue() && asked && !failed {
 		m.violated("I9", "%s succeeded at its first delivery and took a step: %s", a.id, story())
 	}
 	if e, ok := a.decidedAs(DeadLetter); ok && e.Failures+e.Crashes < e.Limit && !m.message(a.id).rejected {

@@ -131,7 +131,7 @@ type Plan struct {
 	Messages       int           `json:"messages"`
 	MaxRetries     int           `json:"max_retries"`
 	MaxAge         time.Duration `json:"max_age,omitempty"`   // of a message that is retried; zero: any
-	Isolation      string        `json:"isolation,omitempty"` // IsolationStrict, IsolationOff; empty: of suspects
+	Isolation      string        `json:"isolation,omitempty"` // IsolationOff; empty: of suspects
 	HandlerTimeout time.Duration `json:"handler_timeout"`
 	DrainTimeout   time.Duration `json:"drain_timeout,omitempty"`
 	MostHeld       time.Duration `json:"most_held"`         // for how long a delivery may be held before it goes back
@@ -145,11 +145,8 @@ type Plan struct {
 	Complete bool `json:"complete,omitempty"`
 }
 
-// Values of Plan.Isolation.
-const (
-	IsolationStrict = "strict"
-	IsolationOff    = "off"
-)
+// IsolationOff is a value of Plan.Isolation.
+const IsolationOff = "off"
 
 // Outcomes of a run.
 const (

@@ -192,9 +192,6 @@ func (m *model) bound(msg *message, returned int) int {
 		return copies + msg.forgets + returned
 	}
 	each := m.limit() + 2
-	if m.plan.Isolation == IsolationStrict {
-		each = m.limit()
-	}
 	losses := m.lossesBetween(msg.attempts[0].heard, msg.runs[len(msg.runs)-1].began)
 	return (copies+msg.renewals)*(each+copies-1) + msg.forgets + (m.limit()+2)*losses + returned
 }

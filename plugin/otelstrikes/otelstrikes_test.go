@@ -53,16 +53,14 @@ func (r recorder) names() []string {
 // handled runs a handler that always fails, with one retry, on a message with these headers.
 func handled(t *testing.T, r recorder, table amqp.Table) {
 	t.Helper()
-	c := consumer.Consumer{Queue: "orders"}
+	c := consumer.Consumer{
+		Queue: "orders", Handler: func(context.Context, amqp.Delivery) error { return errors.New("the bank is busy") },
+		Counter: counter.NewMemory(nil), MaxRetries: 1, Retry: consumer.RetryInPlace, Backoff: func(int) time.Duration { return 0 },
+	}
 	if err := Instrument(&c, &r.Options); err != nil {
 		t.Fatal(err)
 	}
-	settler := &consumer.Settler{
-		Queue: "orders", Counter: counter.NewMemory(nil), MaxRetries: 1, Retry: consumer.RetryInPlace,
-		Backoff: func(int) time.Duration { return 0 }, Observer: c.Observer, Tracer: c.Tracer,
-	}
-	busy := func(context.Context, amqp.Delivery) error { return errors.New("the bank is busy") }
-	if _, err := settler.Handle(t.Context(), amqp.Delivery{Acknowledger: sink{}, MessageId: "order 17", Headers: table}, busy); err != nil {
+	if _, err := c.Handle(t.Context(), "", amqp.Delivery{Acknowledger: sink{}, MessageId: "order 17", Headers: table}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -211,7 +209,10 @@ func TestMetrics(t *testing.T) {
 // TestNotCountedHasAnErrorType holds that a span with an error says which, though such an attempt has no cause.
 func TestNotCountedHasAnErrorType(t *testing.T) {
 	r := newRecorder()
-	c := consumer.Consumer{Queue: "orders"}
+	c := consumer.Consumer{
+		Queue: "orders", Handler: func(context.Context, amqp.Delivery) error { return errors.New("the bank is busy") },
+		Counter: counter.NewMemory(nil), MaxRetries: 1, Retry: consumer.RetryInPlace, Backoff: func(int) time.Duration { return 0 },
+	}
 	if err := Instrument(&c, &r.Options); err != nil {
 		t.Fatal(err)
 	}

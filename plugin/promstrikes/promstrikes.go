@@ -1,4 +1,4 @@
-// Package promstrikes measures consumers for Prometheus. An Observer is given to a consumer.Consumer or consumer.Settler:
+// Package promstrikes measures consumers for Prometheus. An Observer is given to a consumer.Consumer:
 //
 //	metrics, err := promstrikes.New(prometheus.DefaultRegisterer)
 //	...

@@ -30,12 +30,12 @@ func observed(t *testing.T) *prometheus.Registry {
 	if err != nil {
 		t.Fatal(err)
 	}
-	settler := &consumer.Settler{
-		VHost: "/", Queue: "orders", Counter: counter.NewMemory(nil), MaxRetries: 2, Retry: consumer.RetryInPlace,
+	busy := func(context.Context, amqp.Delivery) error { return errors.New("the bank is busy") }
+	c := &consumer.Consumer{
+		Queue: "orders", Handler: busy, Counter: counter.NewMemory(nil), MaxRetries: 2, Retry: consumer.RetryInPlace,
 		Backoff: func(int) time.Duration { return 0 }, Observer: metrics,
 	}
-	busy := func(context.Context, amqp.Delivery) error { return errors.New("the bank is busy") }
-	if _, err := settler.Handle(t.Context(), amqp.Delivery{Acknowledger: sink{}, MessageId: "order 17"}, busy); err != nil {
+	if _, err := c.Handle(t.Context(), "/", amqp.Delivery{Acknowledger: sink{}, MessageId: "order 17"}); err != nil {
 		t.Fatal(err)
 	}
 	return registry

@@ -36,7 +36,7 @@ export async function conclude(s, d) {
 /** @param {Deliveries} s */
 function checkStuck(s) {
   const { abandoned } = s.isolation
-  if (s.maxStuck > 0 && abandoned >= s.maxStuck) {
+  if (abandoned >= s.mostStuck) {
     s.fail(new StuckError(`queue ${JSON.stringify(s.settings.queue)}: ${abandoned} handlers were abandoned at their deadlines and still run; restart the process`))
   }
 }

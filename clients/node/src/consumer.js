@@ -28,7 +28,6 @@ const ELECTING = 3000
  * @property {number} [concurrency] handlers that run at the same time; 1 if absent
  * @property {number} [prefetch] deliveries that the broker may have given out unsettled; twice the concurrency and 10 at least if absent
  * @property {number} [drainTimeout] ms that handlers may go on after the signal is aborted; 25 s if absent
- * @property {number} [maxStuck] handlers of the process that were abandoned and still run, at which run throws a StuckError; 10 times the concurrency if absent, 0 is no limit
  * @property {((connection: any) => Promise<void>) | false} [check] throws if the queue must not be consumed; false: none. If absent, what AMQP reports is checked
  * @property {boolean} [allowDrop] accepts a queue without a dead-letter route: the broker drops messages that fail too often
  * @property {(yes: boolean) => void} [consuming] gets true while the broker sends messages, else false; for a readiness probe
@@ -37,7 +36,7 @@ const ELECTING = 3000
 /** @typedef {import('./settings.js').SettlerOptions & OwnOptions} ConsumerOptions */
 
 const OWN_OPTIONS = [
-  'url', 'socketOptions', 'connect', 'handler', 'concurrency', 'prefetch', 'drainTimeout', 'maxStuck', 'check',
+  'url', 'socketOptions', 'connect', 'handler', 'concurrency', 'prefetch', 'drainTimeout', 'check',
   'allowDrop', 'consuming',
 ]
 
@@ -49,18 +48,17 @@ export class Consumer {
     const vhost = options.vhost ?? (options.url ? vhostOf(options.url) : undefined)
     this.settings = settingsOf({ ...options, vhost }, OWN_OPTIONS)
     const concurrency = options.concurrency ?? 1
-    /** @type {Required<Pick<OwnOptions, 'handler' | 'concurrency' | 'prefetch' | 'drainTimeout' | 'maxStuck' | 'allowDrop' | 'consuming'>> & Pick<OwnOptions, 'check'>} */
+    /** @type {Required<Pick<OwnOptions, 'handler' | 'concurrency' | 'prefetch' | 'drainTimeout' | 'allowDrop' | 'consuming'>> & Pick<OwnOptions, 'check'>} */
     this.own = {
       handler: options.handler, concurrency, check: options.check, allowDrop: options.allowDrop ?? false,
       prefetch: options.prefetch ?? Math.min(Math.max(2 * concurrency, 10), 65535),
-      drainTimeout: options.drainTimeout ?? 25_000, maxStuck: options.maxStuck ?? 10 * concurrency, consuming: options.consuming ?? (() => {}),
+      drainTimeout: options.drainTimeout ?? 25_000, consuming: options.consuming ?? (() => {}),
     }
-    const { handler, prefetch, drainTimeout, maxStuck, check, consuming } = this.own
+    const { handler, prefetch, drainTimeout, check, consuming } = this.own
     need('handler', handler, typeof handler === 'function', 'a function that handles a message')
     need('concurrency', concurrency, Number.isInteger(concurrency) && concurrency >= 1 && concurrency <= 65535, '1 to 65535')
     need('prefetch', prefetch, Number.isInteger(prefetch) && prefetch >= 1 && prefetch <= 65535, '1 to 65535')
     need('drainTimeout', drainTimeout, drainTimeout >= 0, 'ms, 0 at least')
-    need('maxStuck', maxStuck, Number.isInteger(maxStuck) && maxStuck >= 0, '0 at least')
     need('check', check, check === undefined || check === false || typeof check === 'function', 'a function of a connection, or false')
     need('consuming', consuming, typeof consuming === 'function', 'a function')
   }

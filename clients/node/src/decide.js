@@ -25,19 +25,17 @@ const steps = {
 }
 export const { START, ISOLATE, RUN, AGAIN, FAIL, END, WAIT, RETRACT, OVERDUE, ACK, STALE, REQUEUE, DEAD_LETTER, LEAVE, GIVE_UP } = steps
 
-/** @typedef {'suspects' | 'strict' | 'off'} Isolation */
+/** @typedef {'suspects' | 'off'} Isolation */
 /** @typedef {'shared' | 'isolated' | 'untracked' | 'beside-abandoned'} Mode */
 
 /**
  * The step for a new attempt: at a delivery that has just arrived, or at one that is tried again in place.
  * @param {boolean} hasID
  * @param {boolean} first the delivery is not redelivered, and this is its first attempt
- * @param {Isolation} isolation
  * @returns {Step}
  */
-export function decideReceived(hasID, first, isolation) {
+export function decideReceived(hasID, first) {
   if (!hasID) return first ? RUN : DEAD_LETTER
-  if (isolation === 'strict') return ISOLATE
   return first ? RUN : START
 }
 

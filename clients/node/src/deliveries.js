@@ -16,6 +16,9 @@ import { Stop } from './wait.js'
 /** @type {{ [step: string]: Outcome }} */
 const OUTCOMES = { [ACK]: 'ack', [STALE]: 'stale', [REQUEUE]: 'requeue', [DEAD_LETTER]: 'dead-letter' }
 
+/** How many abandoned handlers may run in the process for each handler of the concurrency. */
+const MOST_STUCK = 10
+
 /**
  * The deliveries of one session, and what they share. Nothing new begins once stop has ended; handlers are cancelled once live
  * has, which is not before.
@@ -28,13 +31,12 @@ export class Deliveries {
    * @param {import('./isolation.js').Isolation} shared.isolation
    * @param {import('./late.js').Late} shared.late
    * @param {number} [shared.concurrency]
-   * @param {number} [shared.maxStuck]
    * @param {import('./control.js').ControlReader} [shared.control]
    * @param {import('./route.js').Route} [shared.route]
    * @param {number} [shared.deadLettersFrom] dead letters are held until then
    * @param {(err: Error) => void} [shared.fail] ends the session
    */
-  constructor(settings, handler, { isolation, late, concurrency = 1, maxStuck = 0, control, route, deadLettersFrom = 0, fail = () => {} }) {
+  constructor(settings, handler, { isolation, late, concurrency = 1, control, route, deadLettersFrom = 0, fail = () => {} }) {
     this.settings = settings
     this.handler = handler
     this.isolation = isolation
@@ -42,7 +44,7 @@ export class Deliveries {
     this.control = control
     this.route = route
     this.deadLettersFrom = deadLettersFrom
-    this.maxStuck = maxStuck
+    this.mostStuck = MOST_STUCK * concurrency
     this.fail = fail
     this.limit = settings.maxRetries + 1
     this.workers = new Semaphore(concurrency)
@@ -95,7 +97,7 @@ export class Deliveries {
 
   /** @param {Delivery} d @returns {Step} */
   received(d) {
-    return decideReceived(d.hasID, d.isFirst, this.settings.isolation)
+    return decideReceived(d.hasID, d.isFirst)
   }
 
   /**

@@ -20,7 +20,6 @@ const PENDING_ACKS = 30
  * @property {number} concurrency
  * @property {number} prefetch
  * @property {number} drainTimeout
- * @property {number} maxStuck
  * @property {import('./isolation.js').Isolation} isolation
  * @property {import('./late.js').Late} late
  * @property {import('./control.js').ControlReader | undefined} control
@@ -51,9 +50,9 @@ export class Session {
     this.passed = false
     /** @type {Error | undefined} */
     this.undecodable = undefined
-    const { settings, handler, isolation, late, concurrency, maxStuck, control, route, deadLettersFrom } = options
+    const { settings, handler, isolation, late, concurrency, control, route, deadLettersFrom } = options
     this.deliveries = new Deliveries(settings, handler, {
-      isolation, late, concurrency, maxStuck, control, route, deadLettersFrom, fail: (err) => this.ended.end(err),
+      isolation, late, concurrency, control, route, deadLettersFrom, fail: (err) => this.ended.end(err),
     })
   }
 

@@ -52,7 +52,7 @@ import { thisProcess } from './token.js'
  * @property {number} [maxRetries] after the first failed attempt; 3 if absent, 0 is none, at most 1000. An operator may override it
  * @property {number} [maxAge] ms: a message that fails later than this after its first failed attempt is dead-lettered; 0 or absent: no such limit. An operator may override it
  * @property {'requeue' | 'in-place'} [retry] where a failed message waits for its next attempt; 'requeue' if absent
- * @property {'suspects' | 'strict' | 'off'} [isolation] of messages that may have killed a process; 'suspects' if absent
+ * @property {'suspects' | 'off'} [isolation] of messages that may have killed a process; 'suspects' if absent
  * @property {(failed: number) => number} [backoff] ms that a message waits after so many failed attempts; 100 ms to 30 s if absent
  * @property {number} [handlerTimeout] ms of one attempt; 5 minutes if absent, Infinity is none, at most half the consumerTimeout
  * @property {number} [consumerTimeout] ms: the broker's delivery acknowledgement timeout; 30 minutes if absent, a minute at least
@@ -116,7 +116,7 @@ function validate(s) {
   need('maxRetries', s.maxRetries, Number.isInteger(s.maxRetries) && s.maxRetries >= 0 && s.maxRetries <= 1000, '0 to 1000')
   need('maxAge', s.maxAge, Number.isFinite(s.maxAge) && s.maxAge >= 0, 'ms, 0 at least')
   need('retry', s.retry, ['requeue', 'in-place'].includes(s.retry), 'requeue or in-place')
-  need('isolation', s.isolation, ['suspects', 'strict', 'off'].includes(s.isolation), 'suspects, strict or off')
+  need('isolation', s.isolation, ['suspects', 'off'].includes(s.isolation), 'suspects or off')
   need('backoff', s.backoff, typeof s.backoff === 'function', 'a function of the number of failed attempts')
   need('key', s.key, s.key === undefined || typeof s.key === 'function', 'a function of a message')
   need('observer', s.observer, typeof s.observer === 'function', 'a function of an event')

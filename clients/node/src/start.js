@@ -14,7 +14,7 @@ import { pause } from './wait.js'
 /** @typedef {import('./decide.js').Step} Step */
 
 /** @type {Record<string, import('./decide.js').Mode>} */
-const MODES = { suspects: 'shared', strict: 'isolated', off: 'untracked' }
+const MODES = { suspects: 'shared', off: 'untracked' }
 
 /**
  * Leads a delivery to its next attempt. It returns RUN once the handler is to be called; d then has a worker and its units of the

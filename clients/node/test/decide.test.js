@@ -5,10 +5,9 @@ import { defaultBackoff, doubled } from '../src/backoff.js'
 import { steering, reject, retryAfter, retryAtMost } from '../src/steer.js'
 
 test('a new attempt', () => {
-  for (const [hasID, first, isolation, want] of [
-    [true, true, 'suspects', 'run'], [true, false, 'suspects', 'start'], [true, true, 'strict', 'isolate'], [true, false, 'strict', 'isolate'],
-    [true, true, 'off', 'run'], [true, false, 'off', 'start'], [false, true, 'strict', 'run'], [false, false, 'suspects', 'dead-letter'],
-  ]) assert.equal(d.decideReceived(hasID, first, isolation), want, `${hasID} ${first} ${isolation}`)
+  for (const [hasID, first, want] of [[true, true, 'run'], [true, false, 'start'], [false, true, 'run'], [false, false, 'dead-letter']]) {
+    assert.equal(d.decideReceived(hasID, first), want, `${hasID} ${first}`)
+  }
 })
 
 test('the verdicts', () => {

@@ -56,15 +56,6 @@ test('a message that kills its process is dead-lettered, and no neighbour is', {
   assert.deepEqual([record.state, record.crashes, record.cause], ['exhausted', 2, 'crashed'])
 })
 
-test('strict isolation: a killer runs maxRetries+1 times', { timeout: 300_000 }, async (t) => {
-  const f = await fixture(t, { type: 'classic' })
-  const w = workers(t, f.queue, 1, { maxRetries: 1, isolation: 'strict' })
-  await f.publish('kill')
-  await f.dead(1)
-  await w.stop()
-  assert.equal(w.runs('kill'), 2)
-})
-
 test('two Node consumers and one Go consumer share each count', { timeout: 300_000 }, async (t) => {
   const f = await fixture(t)
   const command = spawn(process.env.STRIKES ?? 'strikes', [

@@ -55,7 +55,6 @@ for (const [name, m, handler, replies, steps, settled, options] of [
   ['a suspect', message(true), succeed, [reply('SUSPECT'), reply('RUN'), reply('BEGUN'), reply('ENDED')], ['START shared 4', 'START isolated 4', 'BEGUN', 'END true'], 'ack'],
   ['in place', message(), fail, [reply('REQUEUE'), reply('RUN'), reply('EXHAUSTED')], ['FAIL 4 failed boom', 'START shared 4', 'FAIL 4 failed boom'], 'dead-letter', { retry: 'in-place' }],
   ['no isolation', message(true), succeed, [reply('RUN'), reply('ENDED')], ['START untracked 4', 'END true'], 'ack', { isolation: 'off' }],
-  ['strict isolation', message(), succeed, [reply('RUN'), reply('BEGUN'), reply('ENDED')], ['START isolated 4', 'BEGUN', 'END true'], 'ack', { isolation: 'strict' }],
   ['no id', message(false, null), fail, [], [], 'dead-letter'],
   ['no id, redelivered', message(true, ''), succeed, [], [], 'dead-letter'],
   ['a lost FAIL', message(), fail, [lost, lost, reply('REQUEUE')], ['FAIL 4 failed boom', 'FAIL 4 failed boom', 'FAIL 4 failed boom'], 'requeue'],

@@ -188,7 +188,7 @@ export class World {
       const consumer = new Consumer({
         connect: async () => model, queue: 'orders', counter, maxRetries: max_retries, maxAge: max_age, retry, isolation, backoff: () => backoff,
         handlerTimeout: handler_timeout, consumerTimeout: consumer_timeout, logger: silent, check: false,
-        handler: (m, attempt) => this.handle(m, attempt), concurrency, prefetch: 20, drainTimeout: drain, maxStuck: 0,
+        handler: (m, attempt) => this.handle(m, attempt), concurrency, prefetch: 20, drainTimeout: drain,
       })
       const stop = new Stop()
       consumer.onConnection({

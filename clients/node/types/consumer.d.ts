@@ -4,8 +4,8 @@ export class Consumer {
     constructor(options: ConsumerOptions);
     connect: () => Promise<any>;
     settings: import("./settings.js").Settings;
-    /** @type {Required<Pick<OwnOptions, 'handler' | 'concurrency' | 'prefetch' | 'drainTimeout' | 'maxStuck' | 'allowDrop' | 'consuming'>> & Pick<OwnOptions, 'check'>} */
-    own: Required<Pick<OwnOptions, "handler" | "concurrency" | "prefetch" | "drainTimeout" | "maxStuck" | "allowDrop" | "consuming">> & Pick<OwnOptions, "check">;
+    /** @type {Required<Pick<OwnOptions, 'handler' | 'concurrency' | 'prefetch' | 'drainTimeout' | 'allowDrop' | 'consuming'>> & Pick<OwnOptions, 'check'>} */
+    own: Required<Pick<OwnOptions, "handler" | "concurrency" | "prefetch" | "drainTimeout" | "allowDrop" | "consuming">> & Pick<OwnOptions, "check">;
     /**
      * Keeps one session on the broker until the signal is aborted: it connects, consumes, and connects again after a lost session.
      * It resolves once the signal is aborted and everything is settled. It throws an UncleanStopError if that is not certain, a
@@ -173,10 +173,6 @@ export type OwnOptions = {
      * ms that handlers may go on after the signal is aborted; 25 s if absent
      */
     drainTimeout?: number | undefined;
-    /**
-     * handlers of the process that were abandoned and still run, at which run throws a StuckError; 10 times the concurrency if absent, 0 is no limit
-     */
-    maxStuck?: number | undefined;
     /**
      * throws if the queue must not be consumed; false: none. If absent, what AMQP reports is checked
      */

@@ -1,13 +1,12 @@
-/** @typedef {'suspects' | 'strict' | 'off'} Isolation */
+/** @typedef {'suspects' | 'off'} Isolation */
 /** @typedef {'shared' | 'isolated' | 'untracked' | 'beside-abandoned'} Mode */
 /**
  * The step for a new attempt: at a delivery that has just arrived, or at one that is tried again in place.
  * @param {boolean} hasID
  * @param {boolean} first the delivery is not redelivered, and this is its first attempt
- * @param {Isolation} isolation
  * @returns {Step}
  */
-export function decideReceived(hasID: boolean, first: boolean, isolation: Isolation): Step;
+export function decideReceived(hasID: boolean, first: boolean): Step;
 /**
  * The step for the store's verdict on START; undefined for one that START does not have.
  * @param {string} verdict
@@ -109,6 +108,6 @@ export const REQUEUE: Step;
 export const DEAD_LETTER: Step;
 export const LEAVE: Step;
 export const GIVE_UP: Step;
-export type Isolation = "suspects" | "strict" | "off";
+export type Isolation = "suspects" | "off";
 export type Mode = "shared" | "isolated" | "untracked" | "beside-abandoned";
 export type Step = "start" | "isolate" | "run" | "again" | "fail" | "end" | "wait" | "retract" | "overdue" | "ack" | "stale" | "requeue" | "dead-letter" | "leave" | "give-up";

@@ -10,17 +10,15 @@ export class Deliveries {
      * @param {import('./isolation.js').Isolation} shared.isolation
      * @param {import('./late.js').Late} shared.late
      * @param {number} [shared.concurrency]
-     * @param {number} [shared.maxStuck]
      * @param {import('./control.js').ControlReader} [shared.control]
      * @param {import('./route.js').Route} [shared.route]
      * @param {number} [shared.deadLettersFrom] dead letters are held until then
      * @param {(err: Error) => void} [shared.fail] ends the session
      */
-    constructor(settings: import("./settings.js").Settings, handler: import("./invoke.js").Handler, { isolation, late, concurrency, maxStuck, control, route, deadLettersFrom, fail }: {
+    constructor(settings: import("./settings.js").Settings, handler: import("./invoke.js").Handler, { isolation, late, concurrency, control, route, deadLettersFrom, fail }: {
         isolation: import("./isolation.js").Isolation;
         late: import("./late.js").Late;
         concurrency?: number | undefined;
-        maxStuck?: number | undefined;
         control?: import("./control.js").ControlReader | undefined;
         route?: import("./route.js").Route | undefined;
         deadLettersFrom?: number | undefined;
@@ -33,7 +31,7 @@ export class Deliveries {
     control: import("./control.js").ControlReader | undefined;
     route: import("./route.js").Route | undefined;
     deadLettersFrom: number;
-    maxStuck: number;
+    mostStuck: number;
     fail: (err: Error) => void;
     limit: number;
     workers: Semaphore;

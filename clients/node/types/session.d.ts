@@ -13,7 +13,6 @@ export function either(a: Stop, b: Stop): Promise<void>;
  * @property {number} concurrency
  * @property {number} prefetch
  * @property {number} drainTimeout
- * @property {number} maxStuck
  * @property {import('./isolation.js').Isolation} isolation
  * @property {import('./late.js').Late} late
  * @property {import('./control.js').ControlReader | undefined} control
@@ -78,7 +77,6 @@ export type SessionOptions = {
     concurrency: number;
     prefetch: number;
     drainTimeout: number;
-    maxStuck: number;
     isolation: import("./isolation.js").Isolation;
     late: import("./late.js").Late;
     control: import("./control.js").ControlReader | undefined;

@@ -110,7 +110,7 @@ export type SettlerOptions = {
     /**
      * of messages that may have killed a process; 'suspects' if absent
      */
-    isolation?: "suspects" | "strict" | "off" | undefined;
+    isolation?: "suspects" | "off" | undefined;
     /**
      * ms that a message waits after so many failed attempts; 100 ms to 30 s if absent
      */

@@ -8,21 +8,17 @@ from strikes.steps import Mode, Verdict
 
 
 @pytest.mark.parametrize(
-    ("has_id", "first", "isolation", "want"),
-    [
-        (False, True, Isolation.SUSPECTS, Step.RUN), (False, True, Isolation.STRICT, Step.RUN), (False, False, Isolation.SUSPECTS, Step.DEAD_LETTER),
-        (True, True, Isolation.SUSPECTS, Step.RUN), (True, False, Isolation.SUSPECTS, Step.START), (True, True, Isolation.STRICT, Step.ISOLATE),
-        (True, False, Isolation.STRICT, Step.ISOLATE), (True, True, Isolation.OFF, Step.RUN), (True, False, Isolation.OFF, Step.START),
-    ],
+    ("has_id", "first", "want"),
+    [(False, True, Step.RUN), (False, False, Step.DEAD_LETTER), (True, True, Step.RUN), (True, False, Step.START)],
 )
-def test_received(has_id, first, isolation, want):
-    assert decide.received(has_id, first, isolation) is want
+def test_received(has_id, first, want):
+    assert decide.received(has_id, first) is want
 
 
 def test_verdicts():
     assert [decide.started(v) for v in Verdict] == [Step.RUN, Step.WAIT, Step.ISOLATE, None, Step.DEAD_LETTER, None, None, None, Step.STALE]
     assert [decide.failed(v) for v in Verdict] == [None, None, None, Step.WAIT, Step.DEAD_LETTER, None, None, None, Step.STALE]
-    assert [decide.start_mode(i) for i in Isolation] == [Mode.SHARED, Mode.ISOLATED, Mode.UNTRACKED]
+    assert [decide.start_mode(i) for i in Isolation] == [Mode.SHARED, Mode.UNTRACKED]
     assert (decide.mode(0), decide.mode(1)) == (Mode.ISOLATED, Mode.BESIDE_ABANDONED)
 
 

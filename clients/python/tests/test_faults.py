@@ -33,12 +33,22 @@ class Stub:
         if call.name == "end":
             self.ended.set()
         reply = self.replies[call.name]
+        if isinstance(reply, list):
+            reply = reply.pop(0)
         if isinstance(reply, Exception):
             raise reply
         return reply
 
     def args(self, name):
         return next(list(call.args[7:]) for call in self.sent if call.name == name)
+
+
+def suspect(stub=Stub, **replies):
+    """A counter that found an attempt open: the next one runs isolated."""
+    return stub(start=[Reply(Verdict.SUSPECT), Reply(Verdict.RUN)], **replies)
+
+
+SUSPECT = Delivery(b"", "1", redelivered=True)
 
 
 class AsyncStub(Stub):
@@ -103,24 +113,24 @@ def failing(error):
     return handler
 
 
-@pytest.mark.parametrize("isolation", ["suspects", "strict"])
-def test_a_reason_that_is_no_text(handle, isolation):
-    stub = Stub()
-    assert handle(stub, Delivery(b"", "1"), failing(ValueError("a\ud800\udcffb")), isolation=isolation) is Outcome.REQUEUE
+@pytest.mark.parametrize(("new", "delivery"), [(Stub, Delivery(b"", "1")), (suspect, SUSPECT)])
+def test_a_reason_that_is_no_text(handle, new, delivery):
+    stub = new()
+    assert handle(stub, delivery, failing(ValueError("a\ud800\udcffb"))) is Outcome.REQUEUE
     assert stub.args("fail")[2].startswith(b"ValueError: a??b")
 
 
 @pytest.mark.parametrize(("seconds", "millis"), [("30", 30000), (2, 2000), (None, 5000), ("soon", 5000), (10**400, 5000)])
 def test_a_wait_that_is_no_number(handle, seconds, millis):
-    stub = Stub()
-    assert handle(stub, Delivery(b"", "1"), failing(RetryAfter(seconds)), backoff=lambda n: 5, isolation="strict") is Outcome.REQUEUE
+    stub = suspect()
+    assert handle(stub, SUSPECT, failing(RetryAfter(seconds)), backoff=lambda n: 5) is Outcome.REQUEUE
     assert stub.args("fail")[0] == millis
 
 
 @pytest.mark.parametrize(("retries", "at_most"), [(0, 1), (-3, 1), (2, 3), (1.5, 2), (10**400, 1001), (None, 0), ("two", 0), (float("nan"), 0)])
 def test_retries_that_are_no_number(handle, retries, at_most):
-    stub = Stub()
-    assert handle(stub, Delivery(b"", "1"), failing(RetryAtMost(retries, after=2)), isolation="strict") is Outcome.REQUEUE
+    stub = suspect()
+    assert handle(stub, SUSPECT, failing(RetryAtMost(retries, after=2))) is Outcome.REQUEUE
     assert stub.args("fail")[0] == 2000 and stub.args("fail")[5] == at_most
 
 
@@ -133,29 +143,29 @@ def test_a_key_that_is_no_text(handle, key, want):
 
 
 def test_a_store_that_raises_anything(handle):
-    stub = Stub(fail=RuntimeError("a fault"))
-    got = handle(stub, Delivery(b"", "1"), failing(ValueError("x")), isolation="strict")
+    stub = suspect(fail=RuntimeError("a fault"))
+    got = handle(stub, SUSPECT, failing(ValueError("x")))
     assert isinstance(got, RuntimeError) and str(got) == "a fault"
     assert stub.ended.wait(PATIENCE) and stub.args("end")[0] == 0
 
 
-@pytest.mark.parametrize("isolation", ["suspects", "strict"])
-def test_a_fault_within_a_delivery(monkeypatch, isolation):
+@pytest.mark.parametrize("isolated", [False, True])
+def test_a_fault_within_a_delivery(monkeypatch, isolated):
     """The virtual clock: the delivery is left, its attempt closed, and the session ends."""
     monkeypatch.setattr(simulated, "result_of", lambda *_: Failed(ValueError("x"), Cause.FAILED, 5))
     world = simulated.World({
-        "settings": {"isolation": isolation}, "until": 60000, "deliveries": [{"at": 0, "id": "1"}], "handlers": {"1": [{"fail": "x"}]},
-        "replies": {"1": {"START": [{"verdict": "RUN"}]}},
+        "settings": {}, "until": 60000, "deliveries": [{"at": 0, "id": "1", "redelivered": isolated}], "handlers": {"1": [{"fail": "x"}]},
+        "replies": {"1": {"START": [{"verdict": "SUSPECT"}, {"verdict": "RUN"}]}},
     })
     done = [entry["do"] for entry in world.play()]
-    assert done == (["handler", "close"] if isolation == "suspects" else ["START", "BEGUN", "handler", "close", "END"])
+    assert done == (["START", "START", "BEGUN", "handler", "close", "END"] if isolated else ["handler", "close"])
     assert world.tasks == 0 and isinstance(world.session.error, AttributeError)
     assert world.session.isolation.lock.try_take(EVERYTHING) and world.session.isolation.undecided.try_take()
 
 
 def cancelled(again):
     """Cancel a caller of AsyncSettler.handle while its isolated handler runs."""
-    stub, seen = AsyncStub(), []
+    stub, seen = suspect(AsyncStub), []
 
     async def main():
         began = asyncio.Event()
@@ -168,8 +178,8 @@ def cancelled(again):
                 seen.append("cancelled")
                 raise
 
-        settler = AsyncSettler("orders", stub, isolation="strict")
-        task = asyncio.ensure_future(settler.handle(Delivery(b"", "1"), handler, seen.append))
+        settler = AsyncSettler("orders", stub)
+        task = asyncio.ensure_future(settler.handle(SUSPECT, handler, seen.append))
         await asyncio.wait_for(began.wait(), PATIENCE)
         task.cancel()
         if again:
@@ -179,7 +189,7 @@ def cancelled(again):
             await asyncio.wait_for(task, PATIENCE)
         if again:
             await asyncio.sleep(0.5)
-        assert seen == ["cancelled"] and [call.name for call in stub.sent] == ["start", "begun", "end"] and stub.args("end")[0] == 0
+        assert seen == ["cancelled"] and [call.name for call in stub.sent] == ["start", "start", "begun", "end"] and stub.args("end")[0] == 0
 
     try:
         asyncio.run(main())

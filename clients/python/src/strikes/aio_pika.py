@@ -25,7 +25,7 @@ from .acks import Acks
 from .aio import AsyncControl, AsyncDriver, AsyncHandler, Tasks, drive_late, run, sleep_until
 from .conclude import carry, settled
 from .consuming import (
-    CARE_FOR, CLOSE_TIMEOUT, ELECTING, OPEN_TIMEOUT, PENDING_ACKS, SETTLE_TIMEOUT, Flow, Passed, Refused, Sequence, SessionLost, Stuck,
+    CARE_FOR, CLOSE_TIMEOUT, ELECTING, OPEN_TIMEOUT, MOST_STUCK, PENDING_ACKS, SETTLE_TIMEOUT, Flow, Passed, Refused, Sequence, SessionLost, Stuck,
     Undecodable, lanes_refusal, session_error,
 )
 from .counter import AsyncCounter
@@ -371,8 +371,8 @@ class _Session:
         return None
 
     def _check_stuck(self) -> None:
-        n, most = self.session.isolation.abandoned, self.c._flow.max_stuck
-        if n >= most:
+        n = self.session.isolation.abandoned
+        if n >= MOST_STUCK * self.c._flow.concurrency:
             self.session.fail(Stuck(f"queue {self.c._settings.queue}: {n} handlers were abandoned at their deadlines and still run; restart the process"))
 
     async def _end(self, error: BaseException | None) -> None:

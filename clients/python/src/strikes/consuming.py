@@ -19,6 +19,9 @@ STEADY = 10.0
 """How long a session has to last before the next one is tried without delay."""
 
 ELECTING = 3.0
+
+MOST_STUCK = 10
+"""How many abandoned handlers may run in the process for each handler of the concurrency."""
 """How long dead letters are held after a reconnect: a broker that has just started may drop them."""
 
 CARE_FOR = 10.0
@@ -89,7 +92,6 @@ class Flow:
     concurrency: int = 1  # handlers at the same time
     prefetch: int = 0  # deliveries given out unsettled; 0: twice the concurrency, 10 at least
     drain_timeout: float = 25.0  # how long handlers may go on after a stop before they are cancelled
-    max_stuck: int = 0  # abandoned handlers in the process at which run raises Stuck; 0: ten times the concurrency
     allow_drop: bool = False  # accept a queue whose dead letters are lost
     dead_letter_policy: bool = False  # a policy sets the dead-letter exchange, which AMQP cannot see
 
@@ -101,7 +103,6 @@ class Flow:
         if self.drain_timeout < 0:
             raise SettingError("drain_timeout", self.drain_timeout, "0 or more seconds")
         self.prefetch = self.prefetch or min(max(2 * self.concurrency, 10), 65535)
-        self.max_stuck = self.max_stuck or 10 * self.concurrency
 
 
 @dataclass

@@ -23,7 +23,6 @@ class Isolation(str, Enum):
     """How messages are treated that may have killed a process."""
 
     SUSPECTS = "suspects"  # a message runs isolated after an attempt at it was found open
-    STRICT = "strict"  # every message with an id runs isolated and asks the store first
     OFF = "off"  # crashes are not counted
 
 
@@ -56,18 +55,16 @@ class Ended:
     open: bool = False  # START let it begin
 
 
-def received(has_id: bool, first: bool, isolation: Isolation) -> Step:
+def received(has_id: bool, first: bool) -> Step:
     """The step for a new attempt: at a delivery that has just arrived, or at one that is tried again in place."""
     if not has_id:
         return Step.RUN if first else Step.DEAD_LETTER
-    if isolation is Isolation.STRICT:
-        return Step.ISOLATE
     return Step.RUN if first else Step.START
 
 
 _STARTED = {Verdict.RUN: Step.RUN, Verdict.SUSPECT: Step.ISOLATE, Verdict.EXHAUSTED: Step.DEAD_LETTER, Verdict.WAIT: Step.WAIT, Verdict.STALE: Step.STALE}
 _FAILED = {Verdict.EXHAUSTED: Step.DEAD_LETTER, Verdict.REQUEUE: Step.WAIT, Verdict.STALE: Step.STALE}
-_MODES = {Isolation.SUSPECTS: Mode.SHARED, Isolation.STRICT: Mode.ISOLATED, Isolation.OFF: Mode.UNTRACKED}
+_MODES = {Isolation.SUSPECTS: Mode.SHARED, Isolation.OFF: Mode.UNTRACKED}
 
 
 def started(verdict: Verdict) -> Step | None:

@@ -21,7 +21,7 @@ from .acks import Acks
 from .blocking import THREADS, Control, Driver, Handler, drive_late
 from .conclude import carry, settled
 from .consuming import (
-    CARE_FOR, CLOSE_TIMEOUT, ELECTING, PENDING_ACKS, SETTLE_TIMEOUT, Flow, Passed, Refused, Sequence, SessionLost, Stuck,
+    CARE_FOR, CLOSE_TIMEOUT, ELECTING, MOST_STUCK, PENDING_ACKS, SETTLE_TIMEOUT, Flow, Passed, Refused, Sequence, SessionLost, Stuck,
     Undecodable, lanes_refusal, session_error,
 )
 from .counter import Counter
@@ -295,8 +295,8 @@ class _Session:
         return None
 
     def _check_stuck(self) -> None:
-        n, most = self.session.isolation.abandoned, self.c._flow.max_stuck
-        if n >= most:
+        n = self.session.isolation.abandoned
+        if n >= MOST_STUCK * self.c._flow.concurrency:
             self.session.fail(Stuck(f"queue {self.c._settings.queue}: {n} handlers were abandoned at their deadlines and still run; restart the process"))
 
     def _end(self, error: Exception | None) -> None:

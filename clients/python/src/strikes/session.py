@@ -356,7 +356,7 @@ class Session:
             self.workers.ask().add(begin)
 
     def decide_received(self, d: Progress) -> Step:
-        return decide.received(bool(d.message.id), d.first, self.settings.isolation)
+        return decide.received(bool(d.message.id), d.first)
 
     def attempt(self, d: Progress) -> Attempt:
         """Return the attempt as the store counts it."""

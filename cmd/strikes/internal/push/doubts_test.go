@@ -52,8 +52,7 @@ func TestTooLargeHeaders(t *testing.T) {
 			e := endpoint(t, Options{URL: s.URL, CA: ca})
 			large := amqp.Delivery{MessageId: "large", Headers: amqp.Table{consumer.GenerationHeader: strings.Repeat("g", 32<<10)}}
 			queueinfo.WriteFor(large.Headers, "orders", large.MessageId, nil)
-			alone := func(s *consumer.Settler) { s.Isolation = consumer.IsolationStrict }
-			if got := attempt(t, e, large, alone); got.Outcome != consumer.OutcomeRetry {
+			if got := isolated(t, e, large); got.Outcome != consumer.OutcomeRetry {
 				t.Errorf("on a new connection: %s: %v", got.Outcome, got.Err)
 			}
 			if got := attempt(t, e, amqp.Delivery{}); got.Outcome != consumer.OutcomeAck {

@@ -2,6 +2,7 @@ package push
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,11 +34,11 @@ func (discard) Reject(uint64, bool) error     { return nil }
 // first is what a consumer makes of the first attempt at a delivery.
 type first struct {
 	consumer.Event
-	settler *consumer.Settler
+	consumer *consumer.Consumer
 }
 
 // attempt hands a delivery to the endpoint once.
-func attempt(t *testing.T, e *Endpoint, d amqp.Delivery, settings ...func(*consumer.Settler)) (got first) {
+func attempt(t *testing.T, e *Endpoint, d amqp.Delivery, settings ...func(*consumer.Consumer)) (got first) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -45,20 +46,33 @@ func attempt(t *testing.T, e *Endpoint, d amqp.Delivery, settings ...func(*consu
 	if d.MessageId == "" {
 		d.MessageId = "m1"
 	}
-	s := &consumer.Settler{Queue: e.Queue, Counter: counter.NewMemory(nil), Observer: observer(func(ev consumer.Event) {
+	c := &consumer.Consumer{Queue: e.Queue, Handler: e.Handle, Counter: counter.NewMemory(nil), Observer: observer(func(ev consumer.Event) {
 		if got.Outcome == "" && ev.Outcome != consumer.OutcomeIsolate {
 			got.Event = ev
 			stop()
 		}
 	})}
 	for _, set := range settings {
-		set(s)
+		set(c)
 	}
-	got.settler = s
-	if _, err := s.Handle(ctx, d, e.Handle); err != nil {
+	got.consumer = c
+	if _, err := c.Handle(ctx, "/", d); err != nil {
 		t.Fatal(err)
 	}
 	return got
+}
+
+// isolated is attempt at a message that may have killed its process: an attempt at it was left open.
+func isolated(t *testing.T, e *Endpoint, d amqp.Delivery) first {
+	t.Helper()
+	d.MessageId, d.Redelivered = cmp.Or(d.MessageId, "m1"), true
+	store := counter.NewMemory(nil)
+	generation := queueinfo.Read(d.Headers, e.Queue, d.MessageId, d.Body).Generation()
+	open := counter.Attempt{Message: counter.Message{VHost: "/", Queue: e.Queue, Generation: generation, ID: d.MessageId}, Token: "dead"}
+	if reply, err := store.Start(t.Context(), open, counter.ModeShared, 4); err != nil || reply.Verdict != counter.VerdictRun {
+		t.Fatal(reply, err)
+	}
+	return attempt(t, e, d, func(c *consumer.Consumer) { c.Counter = store })
 }
 
 type observer func(consumer.Event)
@@ -229,7 +243,7 @@ func TestUnreachable(t *testing.T) {
 	}
 	closed.Close()
 	for _, url := range []string{"http://" + closed.Addr().String(), "http://no-such-host.invalid/", "https://" + silent.Addr().String()} {
-		got := attempt(t, endpoint(t, Options{URL: url}), amqp.Delivery{}, func(s *consumer.Settler) { s.HandlerTimeout = 2 * time.Second })
+		got := attempt(t, endpoint(t, Options{URL: url}), amqp.Delivery{}, func(c *consumer.Consumer) { c.HandlerTimeout = 2 * time.Second })
 		if got.Outcome != consumer.OutcomeNotCounted || !strings.Contains(got.Err.Error(), "is out of reach") {
 			t.Errorf("%s: %s, %v", url, got.Outcome, got.Err)
 		}
@@ -245,7 +259,7 @@ func TestHang(t *testing.T) {
 		<-r.Context().Done()
 	})
 	e := endpoint(t, Options{URL: s.URL})
-	got := attempt(t, e, amqp.Delivery{}, func(s *consumer.Settler) { s.HandlerTimeout = 200 * time.Millisecond })
+	got := attempt(t, e, amqp.Delivery{}, func(c *consumer.Consumer) { c.HandlerTimeout = 200 * time.Millisecond })
 	if got.Outcome != consumer.OutcomeRetry || got.Cause != counter.CauseTimedOut {
 		t.Errorf("%s, %s, %v", got.Outcome, got.Cause, got.Err)
 	}
@@ -254,8 +268,8 @@ func TestHang(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	go func() { <-began; stop() }()
 	m := counter.NewMemory(nil)
-	settler := &consumer.Settler{Queue: "orders", Counter: m}
-	if outcome, err := settler.Handle(ctx, amqp.Delivery{Acknowledger: discard{}, MessageId: "m1", Redelivered: true}, e.Handle); outcome != consumer.OutcomeLeave || err != nil {
+	c := &consumer.Consumer{Queue: "orders", Handler: e.Handle, Counter: m}
+	if outcome, err := c.Handle(ctx, "/", amqp.Delivery{Acknowledger: discard{}, MessageId: "m1", Redelivered: true}); outcome != consumer.OutcomeLeave || err != nil {
 		t.Errorf("stopped: %s, %v", outcome, err)
 	}
 	if records, _ := m.Get(t.Context(), "/", "orders", "m1"); len(records) != 1 || records[0].Counted() != 0 || records[0].OpenToken != "" {
@@ -342,7 +356,7 @@ func TestConnections(t *testing.T) {
 	if n := opened.Load(); n != 1 {
 		t.Errorf("%d connections for 5 messages", n)
 	}
-	attempt(t, e, amqp.Delivery{}, func(s *consumer.Settler) { s.Isolation = consumer.IsolationStrict })
+	isolated(t, e, amqp.Delivery{})
 	if n := opened.Load(); n != 2 {
 		t.Errorf("%d connections; the isolated attempt is to have a new one", n)
 	}
@@ -365,7 +379,7 @@ func TestClosedIdleConnections(t *testing.T) {
 		default:
 			t.Fatalf("%s: %v", got.Outcome, got.Err)
 		}
-		got := attempt(t, e, amqp.Delivery{}, func(s *consumer.Settler) { s.Isolation = consumer.IsolationStrict })
+		got := isolated(t, e, amqp.Delivery{})
 		if got.Outcome != consumer.OutcomeAck {
 			t.Fatalf("isolated: %s: %v", got.Outcome, got.Err)
 		}

@@ -52,8 +52,8 @@ func TestRetryAfter(t *testing.T) {
 			w.Header().Set("Retry-After", "3")
 			w.WriteHeader(code)
 		})
-		got := attempt(t, endpoint(t, Options{URL: s.URL}), amqp.Delivery{}, func(s *consumer.Settler) {
-			s.Backoff = func(int) time.Duration { return time.Millisecond }
+		got := attempt(t, endpoint(t, Options{URL: s.URL}), amqp.Delivery{}, func(c *consumer.Consumer) {
+			c.Backoff = func(int) time.Duration { return time.Millisecond }
 		})
 		if got.Wait != want {
 			t.Errorf("%d: %s, waits %v, want %v", code, got.Outcome, got.Wait, want)

@@ -31,9 +31,7 @@ const MostRetries = 1000
 
 var (
 	retryModes = map[string]consumer.RetryMode{"": consumer.RetryRequeue, "requeue": consumer.RetryRequeue, "in-place": consumer.RetryInPlace}
-	isolations = map[string]consumer.Isolation{
-		"suspects": consumer.IsolationSuspects, "strict": consumer.IsolationStrict, "off": consumer.IsolationOff,
-	}
+	isolations = map[string]consumer.Isolation{"suspects": consumer.IsolationSuspects, "off": consumer.IsolationOff}
 )
 
 // settings are what the flags say. Zero means none there, where it means the default in a consumer.Consumer.
@@ -98,7 +96,7 @@ func (o *Options) refuse(k consumer.Consumer) error {
 	case k.Retry == 0:
 		return cli.Refused("retry", o.Retry, "requeue or in-place")
 	case k.Isolation == 0:
-		return cli.Refused("isolation", o.Isolation, "suspects, strict or off")
+		return cli.Refused("isolation", o.Isolation, "suspects or off")
 	case k.MaxRetries < 0 || k.MaxRetries > MostRetries:
 		return cli.Refused("max-retries", k.MaxRetries, fmt.Sprintf("0 to %d", MostRetries))
 	case k.MaxAge < 0:

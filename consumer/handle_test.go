@@ -158,21 +158,22 @@ func TestSettlementThatCannotBeSent(t *testing.T) {
 	}
 }
 
-func TestSettlerFieldsAreRefused(t *testing.T) {
+func TestHandleRefusesFields(t *testing.T) {
 	var absent *counter.Counter
-	for name, change := range map[string]func(*Settler){
-		"Queue":                    func(s *Settler) { s.Queue = "" },
-		"Counter":                  func(s *Settler) { s.Counter = nil },
-		"Counter (nil)":            func(s *Settler) { s.Counter = absent },
-		"MaxRetries":               func(s *Settler) { s.MaxRetries = 1001 },
-		"Retry":                    func(s *Settler) { s.Retry = 3 },
-		"Isolation":                func(s *Settler) { s.Isolation = -1 },
-		"ConsumerTimeout":          func(s *Settler) { s.ConsumerTimeout = time.Second },
-		"HandlerTimeout":           func(s *Settler) { s.HandlerTimeout = time.Hour },
-		"HandlerTimeout (default)": func(s *Settler) { s.ConsumerTimeout = 5 * time.Minute },
+	for name, change := range map[string]func(*Consumer){
+		"Queue":                    func(s *Consumer) { s.Queue = "" },
+		"Counter":                  func(s *Consumer) { s.Counter = nil },
+		"Counter (nil)":            func(s *Consumer) { s.Counter = absent },
+		"MaxRetries":               func(s *Consumer) { s.MaxRetries = 1001 },
+		"Retry":                    func(s *Consumer) { s.Retry = 3 },
+		"Isolation":                func(s *Consumer) { s.Isolation = -1 },
+		"ConsumerTimeout":          func(s *Consumer) { s.ConsumerTimeout = time.Second },
+		"HandlerTimeout":           func(s *Consumer) { s.HandlerTimeout = time.Hour },
+		"Ordered":                  func(s *Consumer) { s.Ordered = true },
+		"HandlerTimeout (default)": func(s *Consumer) { s.ConsumerTimeout = 5 * time.Minute },
 	} {
 		b := newBench()
-		change(b.Settler)
+		change(b.Consumer)
 		field, _, _ := strings.Cut(name, " ")
 		var fe *FieldError
 		if outcome, err := b.Handle(t.Context(), b.delivery(false), ok); outcome != OutcomeLeave || !errors.As(err, &fe) || fe.Field != field {

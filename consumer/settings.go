@@ -1,0 +1,218 @@
+package consumer
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"reflect"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/setting"
+)
+
+// Counter takes the steps that count a message. *counter.Counter and *counter.Memory are Counters. Many goroutines may call
+// its methods at the same time, and again with the same token after an error. A Counter that also has their NoteUndecodable
+// gets reports of messages that cannot be decoded, for status and doctor. By one that also has their Control, operators pause a
+// Consumer and skip messages.
+type Counter interface {
+	Start(ctx context.Context, a counter.Attempt, mode counter.Mode, limit int) (counter.Reply, error)
+	Begun(ctx context.Context, a counter.Attempt) (counter.Reply, error)
+	Fail(ctx context.Context, a counter.Attempt, f counter.Failure) (counter.Reply, error)
+	End(ctx context.Context, a counter.Attempt, succeeded bool) error
+}
+
+// RetryMode says where a failed message waits for its next attempt.
+type RetryMode int
+
+const (
+	// RetryRequeue holds the delivery for the backoff, then returns it to its original position in the queue. Any consumer may
+	// take it. With a prefetch above one, up to twice that many other messages may overtake it.
+	RetryRequeue RetryMode = iota + 1
+
+	// RetryInPlace keeps the delivery unacked and calls the handler again in this process after the backoff. If the process
+	// dies, the next receiver continues the count.
+	RetryInPlace
+)
+
+// Isolation says how messages are treated that may have killed a process.
+type Isolation int
+
+const (
+	// IsolationSuspects isolates a message after an attempt at it was found open, and counts a crash against it if the isolated
+	// attempt is found open too. A message that kills every process is dead-lettered after MaxRetries+3 attempts, and its
+	// crashes count against no other message. Isolated means that no other handler of this package runs in the process,
+	// whatever its queue. A handler that waits for another one is stuck until its HandlerTimeout. While the store does not
+	// answer for an isolated attempt, the process handles first deliveries only. While a handler that was abandoned at its
+	// deadline still runs, crashes are not counted.
+	IsolationSuspects Isolation = iota + 1
+
+	// IsolationOff does not count crashes: a message that kills its process comes back without end, unless the broker has a limit.
+	IsolationOff
+)
+
+// The documented defaults.
+const (
+	DefaultMaxRetries      = 3
+	DefaultHandlerTimeout  = 5 * time.Minute
+	DefaultConsumerTimeout = 30 * time.Minute
+	maxMaxRetries          = 1000
+)
+
+// ErrHeldTooLong is wrapped by Handle, and ends a session, when the store was out of reach for half the ConsumerTimeout, so that neither an
+// attempt nor a failure could be recorded. The delivery is left and nothing was counted: close its channel, which returns
+// it to the queue.
+var ErrHeldTooLong = errors.New("consumer: the store was out of reach for too long")
+
+// ErrSettlement is wrapped when an ack or nack could not be sent: the channel is closed, and the delivery returns to the
+// queue. What was counted stays counted, and is acted on when it comes back.
+var ErrSettlement = errors.New("consumer: delivery not settled")
+
+func (c *Consumer) validate(conn *amqp.Connection) error {
+	switch {
+	case conn == nil:
+		return fmt.Errorf("consumer: queue %q: the connection is nil", c.Queue)
+	case conn.Config.Recovery != nil:
+		return fmt.Errorf("consumer: queue %q: the connection recovers by itself (amqp.Config.Recovery), so that a late ack "+
+			"would settle another message: leave Recovery nil, Run redials", c.Queue)
+	}
+	if err := c.validateFields(); err != nil {
+		return err
+	}
+	if err := c.validateOrder(); err != nil {
+		return err
+	}
+	return c.validateLater()
+}
+
+func (c *Consumer) validateFields() error {
+	switch {
+	case c.Queue == "":
+		return fmt.Errorf("consumer: %w", setting.New("Queue", "", "the name of the queue to consume"))
+	case c.Handler == nil:
+		return fmt.Errorf("consumer: %w", setting.New("Handler", nil, "a function that handles a message"))
+	case isNil(c.Counter):
+		return refused(c.Queue, "Counter", nil, "made by counter.Dial, counter.New or, in tests, counter.NewMemory")
+	case c.MaxRetries > maxMaxRetries:
+		return refused(c.Queue, "MaxRetries", c.MaxRetries, fmt.Sprintf("at most %d", maxMaxRetries))
+	case c.MaxAge < 0:
+		return refused(c.Queue, "MaxAge", c.MaxAge, "0s or more")
+	case c.Retry < 0 || c.Retry > RetryInPlace:
+		return refused(c.Queue, "Retry", c.Retry, "RetryRequeue or RetryInPlace")
+	case c.Isolation < 0 || c.Isolation > IsolationOff:
+		return refused(c.Queue, "Isolation", c.Isolation, "IsolationSuspects or IsolationOff")
+	case c.ConsumerTimeout != 0 && c.ConsumerTimeout < time.Minute:
+		return refused(c.Queue, "ConsumerTimeout", c.ConsumerTimeout, "that of the broker, 1m0s at least")
+	case c.Concurrency < 0 || c.Concurrency > 65535:
+		return refused(c.Queue, "Concurrency", c.Concurrency, "1 to 65535, or 0 for one")
+	case c.Prefetch < 0 || c.Prefetch > 65535:
+		return refused(c.Queue, "Prefetch", c.Prefetch, "1 to 65535, or 0 for the default")
+	}
+	if err := c.checkTTL(); err != nil {
+		return err
+	}
+	handler, held := cmp.Or(c.HandlerTimeout, DefaultHandlerTimeout), cmp.Or(c.ConsumerTimeout, DefaultConsumerTimeout)/2
+	if handler > held {
+		return refused(c.Queue, "HandlerTimeout", handler, fmt.Sprintf("at most %v, half the consumer timeout", held))
+	}
+	return nil
+}
+
+// validateOrder refuses what would break the order.
+func (c *Consumer) validateOrder() error {
+	requeue := c.Ordered && c.Retry == RetryRequeue
+	switch {
+	case c.Lane != nil && !c.Ordered:
+		return refused(c.Queue, "Ordered", false, "true with a Lane")
+	case c.HoldLanes && !c.Ordered:
+		return refused(c.Queue, "HoldLanes", true, "false unless Ordered")
+	case c.holdsQueue() && !isQueueHolder(c.Counter):
+		return refused(c.Queue, "Counter", fmt.Sprintf("%T", c.Counter), "a QueueHolder with HoldLanes and no Lane, such as *counter.Counter")
+	case c.HoldLanes && c.Lane != nil && !isLaneKeeper(c.Counter):
+		return refused(c.Queue, "Counter", fmt.Sprintf("%T", c.Counter), "a LaneKeeper with HoldLanes, such as *counter.Counter")
+	case c.Lane != nil && requeue:
+		return refused(c.Queue, "Retry", "RetryRequeue", "RetryInPlace with a Lane, because a requeued message would stop all lanes")
+	case c.Ordered && c.Lane == nil && c.Concurrency > 1:
+		return refused(c.Queue, "Concurrency", c.Concurrency, "1 when Ordered without a Lane")
+	case requeue && c.Prefetch > 1:
+		return refused(c.Queue, "Prefetch", c.Prefetch, "1 when Ordered with RetryRequeue, because prefetched messages would overtake a requeued one")
+	}
+	return nil
+}
+
+func isLaneKeeper(c Counter) bool {
+	_, ok := c.(LaneKeeper)
+	return ok
+}
+
+// recordKeeper is a Counter that knows how long it keeps a record after its last write.
+type recordKeeper interface{ TTL() time.Duration }
+
+// ttlMargin is for the steps themselves.
+const ttlMargin = time.Minute
+
+// checkTTL refuses a TTL that can pass between START and FAIL: a delivery is held until a quarter before the consumer
+// timeout, and a handler may begin just before that. A handler without a bound runs until the broker takes its delivery.
+func (c *Consumer) checkTTL() error {
+	keeper, ok := c.Counter.(recordKeeper)
+	if !ok {
+		return nil
+	}
+	delivery, handler := cmp.Or(c.ConsumerTimeout, DefaultConsumerTimeout), cmp.Or(c.HandlerTimeout, DefaultHandlerTimeout)
+	if handler < 0 {
+		handler = delivery
+	}
+	if least := handler + delivery/4*3 + ttlMargin; keeper.TTL() < least {
+		return fmt.Errorf("consumer: queue %q: the TTL of Counter must be at least %v, the HandlerTimeout + 3/4 of the ConsumerTimeout + 1m, got %v: a record could expire while its message is handled or held; raise counter.Options.TTL", c.Queue, least, keeper.TTL())
+	}
+	return nil
+}
+
+// isNil also sees the nil *counter.Counter of a Dial whose error was passed over.
+func isNil(c Counter) bool {
+	v := reflect.ValueOf(c)
+	return c == nil || v.Kind() == reflect.Pointer && v.IsNil()
+}
+
+func (c *Consumer) withDefaults() Consumer {
+	out := *c
+	out.MaxRetries = max(cmp.Or(out.MaxRetries, DefaultMaxRetries), -1)
+	out.Concurrency = cmp.Or(out.Concurrency, 1)
+	if out.Retry == 0 && out.Ordered {
+		out.Retry = RetryInPlace
+	}
+	out.Retry = cmp.Or(out.Retry, RetryRequeue)
+	out.Isolation = cmp.Or(out.Isolation, IsolationSuspects)
+	out.Prefetch = cmp.Or(out.Prefetch, out.defaultPrefetch())
+	if out.Backoff == nil {
+		out.Backoff = DefaultBackoff
+	}
+	if out.HandlerTimeout = cmp.Or(out.HandlerTimeout, DefaultHandlerTimeout); out.HandlerTimeout < 0 {
+		out.HandlerTimeout = math.MaxInt64
+	}
+	out.ConsumerTimeout = cmp.Or(out.ConsumerTimeout, DefaultConsumerTimeout)
+	out.DrainTimeout = cmp.Or(out.DrainTimeout, DefaultDrainTimeout)
+	out.Holder = cmp.Or(out.Holder, thisProcess)
+	if out.Logger == nil {
+		out.Logger = slog.New(slog.DiscardHandler)
+	}
+	return out
+}
+
+func (c *Consumer) defaultPrefetch() int {
+	switch {
+	case c.Ordered && c.Retry == RetryRequeue:
+		return 1
+	case c.Ordered:
+		return min(max(2*c.Concurrency, 30), 65535)
+	}
+	return min(max(2*c.Concurrency, 10), 65535)
+}
+
+// limit is the number of failed attempts at which a message is dead-lettered.
+func (s *session) limit() int { return max(s.MaxRetries, 0) + 1 }
