@@ -8,7 +8,6 @@ import (
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/internal/management"
-	"github.com/strikesmq/strikes/internal/reason"
 )
 
 // DeadLetters is what became of the messages that consumers dead-lettered.
@@ -140,8 +139,6 @@ func (d *DeadLetters) suppose(route []inspect.Finding, consumers int, unacked *i
 
 // tally counts reasons.
 type tally map[string]int
-
-func (t tally) add(lastError string) { t[reason.Normalise(lastError)]++ }
 
 // most returns the reasons with the most messages, and how many messages have
 // others.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/reason"
 	"github.com/strikesmq/strikes/internal/records"
 )
 
@@ -133,6 +134,7 @@ func (c *Collector) deadRecords(ctx context.Context, s *Status, all map[counter.
 // reasons counts the reasons of the newest dead letters.
 func (c *Collector) reasons(ctx context.Context, s *Status) (tally, error) {
 	counted, n := tally{}, 0
+	var names reason.Normaliser
 	for page, err := range c.Store.DeadReasons(ctx, c.VHost, c.Queue) {
 		if err != nil {
 			return nil, err
@@ -144,7 +146,7 @@ func (c *Collector) reasons(ctx context.Context, s *Status) (tally, error) {
 		page = page[:min(len(page), maxScanned-n)]
 		n += len(page)
 		for i := range page {
-			counted.add(page[i].Reason)
+			counted[names.Normalise(page[i].Reason)]++
 		}
 	}
 	return counted, nil
