@@ -1,10 +1,10 @@
 package consumer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -141,8 +141,8 @@ func (s *simStore) record(r *simRequest) *audit.Record {
 	}
 	rec := records[0]
 	var tokens strings.Builder
-	for _, token := range slices.Sorted(maps.Keys(rec.Tokens)) {
-		fmt.Fprintf(&tokens, ";%s=%c", token, rec.Tokens[token])
+	for _, t := range slices.SortedFunc(slices.Values(rec.Tokens), func(a, b counter.Token) int { return cmp.Compare(a.Name, b.Name) }) {
+		fmt.Fprintf(&tokens, ";%s=%c", t.Name, t.Kind)
 	}
 	return &audit.Record{
 		State: string(rec.State), Failures: rec.Failures, Crashes: rec.Crashes, Tokens: tokens.String(), OpenToken: rec.OpenToken,

@@ -307,8 +307,9 @@ func TestUnreadableRecord(t *testing.T) {
 		}
 	}
 	for n := range len(notes) {
-		if got := parseNotes(notes[:n]); len(got) > 1 {
-			t.Errorf("notes of %d bytes: %v", n, got)
+		short := strings.Replace(whole[:len(whole)-len(notes)-len("because")]+notes[:n], fmt.Sprint(" ", len(notes), " 0\n"), fmt.Sprint(" ", n, " 0\n"), 1)
+		if r := parseRecord(Message{}, short, time.Hour); r.ID != "i" || r.Reset.Why != "" {
+			t.Errorf("notes of %d bytes: %+v", n, r)
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/strikesmq/strikes/counter/rules"
 	"github.com/strikesmq/strikes/internal/printable"
 	"github.com/strikesmq/strikes/internal/setting"
 )
@@ -34,7 +35,7 @@ type AuditEntry struct {
 }
 
 func (e AuditEntry) kept() AuditEntry {
-	e.Actor, e.Verb, e.Result = printable.Cut(e.Actor, maxStoredID), printable.Cut(e.Verb, maxStoredID), printable.Cut(e.Result, maxStoredID)
+	e.Actor, e.Verb, e.Result = printable.Cut(e.Actor, rules.MaxStoredID), printable.Cut(e.Verb, rules.MaxStoredID), printable.Cut(e.Result, rules.MaxStoredID)
 	e.Subject, e.Reason = printable.Cut(e.Subject, MaxReason), printable.Cut(e.Reason, MaxReason)
 	return e
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/strikesmq/strikes/counter/rules"
 	"github.com/strikesmq/strikes/internal/printable"
 )
 
@@ -73,10 +74,10 @@ func (c *client) step(ctx context.Context, s step, a Attempt, limit int, args ..
 	if c.refuse != nil {
 		return Reply{}, c.refuse
 	}
-	if err := a.validate(); err != nil {
+	if err := checkAttempt(a); err != nil {
 		return Reply{}, err
 	}
-	all := append(make([]any, 0, 11), a.Token, printable.Cut(a.ID, maxStoredID), printable.Cut(a.Generation, maxStoredID), printable.Cut(a.Holder, maxStoredID), limit, a.age())
+	all := append(make([]any, 0, 11), a.Token, printable.Cut(a.ID, rules.MaxStoredID), printable.Cut(a.Generation, rules.MaxStoredID), printable.Cut(a.Holder, rules.MaxStoredID), limit, ageOf(a))
 	all = append(all, args...)
 	if a.HoldsQueue && (s == stepStart || s == stepFail) {
 		all = append(all, "hold")

@@ -5,6 +5,8 @@ import (
 	"math"
 	"testing"
 	"time"
+
+	"github.com/strikesmq/strikes/counter/rules"
 )
 
 func TestParseReply(t *testing.T) {
@@ -71,7 +73,7 @@ func FuzzParseReply(f *testing.F) {
 			}
 			return
 		}
-		known := verdicts[verdict]
+		known, _ := rules.ParseVerdict(verdict)
 		if known == 0 || got.Verdict != known || got.Wait < 0 || got.Failures < 0 || got.Crashes < 0 || got.Limit < 0 || got.Fence < 0 || n != 8 {
 			t.Errorf("%q of %d values was read as %+v", reply, n, got)
 		}
@@ -81,10 +83,10 @@ func FuzzParseReply(f *testing.F) {
 func TestCeilMillis(t *testing.T) {
 	for d, want := range map[time.Duration]int64{
 		-time.Hour: 0, 0: 0, 1: 1, time.Millisecond: 1, time.Millisecond + 1: 2,
-		math.MinInt64: 0, math.MaxInt64: maxWaitMillis,
+		math.MinInt64: 0, math.MaxInt64: rules.MaxWaitMillis,
 	} {
-		if got := ceilMillis(d); got != want {
-			t.Errorf("ceilMillis(%d) = %d, want %d", d, got, want)
+		if got := rules.CeilMillis(d); got != want {
+			t.Errorf("rules.CeilMillis(%d) = %d, want %d", d, got, want)
 		}
 	}
 }
@@ -94,11 +96,11 @@ func TestLargest(t *testing.T) {
 	m := Message{VHost: "/", Queue: "orders", ID: "1"}
 	for _, s := range stores(t) {
 		got, err := s.Fail(t.Context(), attempt(m, "a"), Failure{Limit: math.MaxInt, Wait: math.MaxInt64})
-		if err != nil || got.Verdict != VerdictRequeue || got.Limit != maxLimit || got.Wait < 290*365*24*time.Hour {
+		if err != nil || got.Verdict != VerdictRequeue || got.Limit != rules.MaxLimit || got.Wait < 290*365*24*time.Hour {
 			t.Errorf("%s: fail: %+v, %v", s.name, got, err)
 		}
 		got, err = s.Start(t.Context(), attempt(m, "b"), ModeIsolated, math.MaxInt)
-		if err != nil || got.Verdict != VerdictWait || got.Limit != maxLimit || got.Wait < 290*365*24*time.Hour {
+		if err != nil || got.Verdict != VerdictWait || got.Limit != rules.MaxLimit || got.Wait < 290*365*24*time.Hour {
 			t.Errorf("%s: start: %+v, %v", s.name, got, err)
 		}
 	}

@@ -8,11 +8,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/strikesmq/strikes/counter/rules"
 	"github.com/strikesmq/strikes/internal/printable"
 )
-
-// pauseTTL is how long a pause is kept after the last read by a consumer.
-const pauseTTL = 30 * 24 * time.Hour
 
 // skipAnnounced is how long a skip is announced to the consumers of a queue. Its record keeps it after that.
 const skipAnnounced = 10 * time.Minute
@@ -60,11 +58,11 @@ func (c *Counter) Control(ctx context.Context, vhost, queue string, r Reader) (C
 	if c.refuse != nil {
 		return Control{}, c.refuse
 	}
-	if err := (Attempt{Message: Message{Queue: queue, ID: "-"}, Token: r.Token}).validate(); err != nil {
+	if err := checkAttempt(Attempt{Message: Message{Queue: queue, ID: "-"}, Token: r.Token}); err != nil {
 		return Control{}, err
 	}
 	keys := c.opts.controlKeys(vhost, queue)
-	words, err := readControl.Run(ctx, c.rdb, keys, r.Token, printable.Cut(r.Holder, maxStoredID), r.state(), pauseTTL.Milliseconds()).StringSlice()
+	words, err := readControl.Run(ctx, c.rdb, keys, r.Token, printable.Cut(r.Holder, rules.MaxStoredID), r.state(), rules.PauseTTL.Milliseconds()).StringSlice()
 	if err == nil {
 		_ = c.reportHeld(ctx, vhost, queue, r) // the next read reports it again; the reply must take effect
 	}

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/strikesmq/strikes/counter/rules"
 )
 
 func TestPauseAndResume(t *testing.T) {
@@ -122,7 +124,7 @@ func TestControlKeysExpire(t *testing.T) {
 		if err := a.Audit(t.Context(), "/", "orders", AuditEntry{Verb: "pause"}); err != nil {
 			t.Fatal(err)
 		}
-		for key, want := range map[string]time.Duration{keys[0]: pauseTTL, keys[1]: time.Minute, keys[2]: skipAnnounced + time.Minute, a.auditKey("/", "orders"): auditTTL} {
+		for key, want := range map[string]time.Duration{keys[0]: rules.PauseTTL, keys[1]: time.Minute, keys[2]: skipAnnounced + time.Minute, a.auditKey("/", "orders"): auditTTL} {
 			if ttl := c.rdb.PTTL(t.Context(), key).Val(); ttl > want || ttl < want-30*time.Second {
 				t.Errorf("%s expires in %v, want %v", key, ttl, want)
 			}

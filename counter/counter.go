@@ -16,6 +16,7 @@
 package counter
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,6 +24,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/strikesmq/strikes/counter/rules"
 	"github.com/strikesmq/strikes/internal/printable"
 	"github.com/strikesmq/strikes/internal/setting"
 )
@@ -32,12 +34,6 @@ const DefaultPrefix = "strikes:1"
 
 // DefaultTTL is how long a record outlives its last write.
 const DefaultTTL = 7 * 24 * time.Hour
-
-// How long a success and a tombstone are kept in force, for a lost ack or nack.
-const (
-	keepDone       = 10 * time.Minute
-	tombstoneBinds = 10 * time.Minute
-)
 
 // Options of a Counter or a Memory. A nil *Options and the zero value mean the defaults.
 type Options struct {
@@ -126,7 +122,7 @@ func (c *Counter) Start(ctx context.Context, a Attempt, mode Mode, limit int) (R
 	if err := checkLimit(limit); err != nil {
 		return Reply{}, err
 	}
-	return c.step(ctx, stepStart, a, min(limit, maxLimit), mode.String(), a.Floor, ceilMillis(a.MaxAge), a.crash())
+	return c.step(ctx, stepStart, a, min(limit, rules.MaxLimit), mode.String(), a.Floor, rules.CeilMillis(a.MaxAge), crashArg(a))
 }
 
 func checkLimit(limit int) error {
@@ -147,11 +143,11 @@ func (c *Counter) Begun(ctx context.Context, a Attempt) (Reply, error) {
 // Fail counts a failed attempt. The Reply's Verdict is VerdictRequeue or VerdictExhausted. After an error it may or may not be
 // counted: call Fail again with the same token, which counts it once however often it arrives.
 func (c *Counter) Fail(ctx context.Context, a Attempt, f Failure) (Reply, error) {
-	if err := f.validate(); err != nil {
+	if err := checkFailure(f); err != nil {
 		return Reply{}, err
 	}
-	return c.step(ctx, stepFail, a, min(max(f.Limit, 0), maxLimit), ceilMillis(f.Wait), string(f.cause()), printable.Cut(f.Reason, MaxReason),
-		max(f.Ran, 0).Milliseconds(), ceilMillis(a.MaxAge), min(f.AtMost, maxLimit))
+	return c.step(ctx, stepFail, a, min(max(f.Limit, 0), rules.MaxLimit), rules.CeilMillis(f.Wait), string(cmp.Or(f.Cause, CauseFailed)), printable.Cut(f.Reason, MaxReason),
+		max(f.Ran, 0).Milliseconds(), rules.CeilMillis(a.MaxAge), min(f.AtMost, rules.MaxLimit))
 }
 
 // Moved records that the broker has confirmed the copy of a message. hop is Reply.Hop of the Start or Fail that asked for the move.
@@ -165,6 +161,6 @@ func (c *Counter) Moved(ctx context.Context, a Attempt, hop int64) error {
 // was stopped. If it was counted as a crash meanwhile, End reverses that. After an error it may or may not be closed: call End
 // again with the same token.
 func (c *Counter) End(ctx context.Context, a Attempt, succeeded bool) error {
-	_, err := c.step(ctx, stepEnd, a, 0, flag(succeeded), keepDone.Milliseconds())
+	_, err := c.step(ctx, stepEnd, a, 0, flag(succeeded), rules.KeepDone.Milliseconds())
 	return err
 }

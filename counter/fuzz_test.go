@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/strikesmq/strikes/counter/rules"
 	"github.com/strikesmq/strikes/internal/printable"
 )
 
@@ -64,7 +65,7 @@ func alike(t *testing.T, memory *Memory, redis *Counter, m Message) {
 		cmp.Comparer(func(a, b time.Duration) bool { return (a - b).Abs() < time.Minute }),
 	}
 	want := memory.look(t, m).Record
-	want.ID, want.Generation, want.Holder = printable.Cut(want.ID, maxStoredID), printable.Cut(want.Generation, maxStoredID), printable.Cut(want.Holder, maxStoredID)
+	want.ID, want.Generation, want.Holder = printable.Cut(want.ID, rules.MaxStoredID), printable.Cut(want.Generation, rules.MaxStoredID), printable.Cut(want.Holder, rules.MaxStoredID)
 	if diff := cmp.Diff(want, redis.look(t, m).Record, tolerant); diff != "" {
 		t.Errorf("-memory +redis:\n%s", diff)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/strikesmq/strikes/counter/rules"
 	"github.com/strikesmq/strikes/internal/setting"
 )
 
@@ -15,15 +16,6 @@ var ErrNoRecord = errors.New("this generation of the message has no record")
 // generation gets no more attempts: nothing is done. Reset lifts a tombstone and a skip. Replay a message that is in the dead-letter queue already.
 var ErrOver = errors.New("this generation of the message is over: it was dead-lettered, skipped or handled")
 
-// MaxGrant is the largest number of attempts that all grants together give one message. With them it gets at most 1001.
-const MaxGrant = MaxOverride
-
-// Grant is a number of attempts that an operator gives one message beyond its limit.
-type Grant struct {
-	Attempts int // 1 to MaxGrant where a Grant is given
-	Note
-}
-
 // byOperator is the token of a step that belongs to no attempt.
 const byOperator = "operator"
 
@@ -31,10 +23,10 @@ const byOperator = "operator"
 // grants, up to MaxGrant, and to the limit in force, up to 1001 attempts. After an error other than ErrNoRecord and ErrOver they
 // may or may not be added: read the record before granting again.
 func (a *Admin) Grant(ctx context.Context, m Message, g Grant) error {
-	if err := g.validate(m); err != nil {
+	if err := checkGrant(m, g); err != nil {
 		return err
 	}
-	n := g.kept()
+	n := keptNote(g.Note)
 	reply, err := a.step(ctx, stepGrant, Attempt{Message: m, Token: byOperator}, 0, g.Attempts, n.By, n.Why)
 	return refusal("grant", m, reply, err)
 }
@@ -44,16 +36,16 @@ func (a *Admin) Grant(ctx context.Context, m Message, g Grant) error {
 // in the dead-letter queue stays there. Reset does not stop an open attempt; if that fails, it is the first one counted. After
 // an error other than ErrNoRecord it may or may not be done; it is safe to repeat.
 func (a *Admin) Reset(ctx context.Context, m Message, n Note) error {
-	if err := n.validateReset(m); err != nil {
+	if err := checkReset(m, n); err != nil {
 		return err
 	}
-	n = n.kept()
+	n = keptNote(n)
 	reply, err := a.step(ctx, stepReset, Attempt{Message: m, Token: byOperator}, 0, n.By, n.Why)
 	return refusal("reset", m, reply, err)
 }
 
-func (g Grant) validate(m Message) error {
-	err := g.Note.validate()
+func checkGrant(m Message, g Grant) error {
+	err := checkNote(g.Note)
 	if g.Attempts < 1 || g.Attempts > MaxGrant {
 		err = setting.New("Attempts", g.Attempts, fmt.Sprintf("1 to %d", MaxGrant))
 	}
@@ -63,8 +55,8 @@ func (g Grant) validate(m Message) error {
 	return nil
 }
 
-func (n Note) validateReset(m Message) error {
-	if err := n.validate(); err != nil {
+func checkReset(m Message, n Note) error {
+	if err := checkNote(n); err != nil {
 		return fmt.Errorf("counter: reset, queue %q: %w", m.Queue, err)
 	}
 	return nil
@@ -75,9 +67,9 @@ func refusal(verb string, m Message, reply Reply, err error) error {
 	switch {
 	case err != nil:
 		return err
-	case reply.Verdict == verdictNone:
+	case reply.Verdict == rules.VerdictNone:
 		return fmt.Errorf("counter: %s, queue %q: %w", verb, m.Queue, ErrNoRecord)
-	case reply.Verdict == verdictOver:
+	case reply.Verdict == rules.VerdictOver:
 		return fmt.Errorf("counter: %s, queue %q: %w", verb, m.Queue, ErrOver)
 	}
 	return nil

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/strikesmq/strikes/counter/rules"
 )
 
 // told is a history in short.
@@ -88,21 +90,21 @@ func TestHistory(t *testing.T) {
 			t.Fatal(err)
 		}
 		want("a reset")
-		for i := range 2 * historyKept {
+		for i := range 2 * rules.MaxHistory {
 			fail(fmt.Sprint("h", i), "web-7", fmt.Sprint(i, strings.Repeat("\u00e9", 200)), time.Millisecond)
 		}
 		got := s.look(t, m).History
-		if first, last := got[0], got[len(got)-1]; len(got) != historyKept || first.Number != historyKept+1 || last.Number != 2*historyKept ||
+		if first, last := got[0], got[len(got)-1]; len(got) != rules.MaxHistory || first.Number != rules.MaxHistory+1 || last.Number != 2*rules.MaxHistory ||
 			first.Reason != "16"+strings.Repeat("\u00e9", 58) || last.At.Before(first.At) {
 			t.Errorf("%s: of many: %+v", s.name, got)
 		}
 		if _, err := s.Fail(t.Context(), Attempt{Message: m, Token: "z", Holder: "web-8"}, Failure{Reason: "hopeless"}); err != nil {
 			t.Fatal(err)
 		}
-		if r := s.look(t, m); r.State != StateDeadLetter || r.History[historyKept-1].Reason != "hopeless" || r.History[historyKept-1].Number != 2*historyKept+1 {
+		if r := s.look(t, m); r.State != StateDeadLetter || r.History[rules.MaxHistory-1].Reason != "hopeless" || r.History[rules.MaxHistory-1].Number != 2*rules.MaxHistory+1 {
 			t.Errorf("%s: on the tombstone: %+v", s.name, r)
 		}
-		s.age(t, tombstoneBinds+time.Minute, m)
+		s.age(t, rules.TombstoneBinds+time.Minute, m)
 		if _, err := s.Fail(t.Context(), Attempt{Message: m, Token: "new", First: true}, again); err != nil {
 			t.Fatal(err)
 		}

@@ -4,17 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 )
-
-// Holding is a message that holds its queue: it is exhausted, and its consumers keep the order of the whole queue, so it is not
-// dead-lettered. The queue is paused until an operator decides.
-type Holding struct {
-	Message           // ID and Generation are cut like those of a Record
-	Cause   Cause     // why it is exhausted
-	Since   time.Time // when it began to hold the queue, by the store's clock
-	Only    bool      // a Grant, Skip or Reset of the message ends the pause; false: an operator paused the queue too
-}
 
 // Holding returns the message for which a queue is paused; nil without an error if the queue is not paused, or for no message.
 func (a *Admin) Holding(ctx context.Context, vhost, queue string) (*Holding, error) {

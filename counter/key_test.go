@@ -37,7 +37,8 @@ func FuzzKeys(f *testing.F) {
 	f.Add("a", "b", "1:0", "", "a", "b", "1", "0")
 	f.Add("", "%2F", "", "\x00", "%2F", "", "\x00", "")
 	f.Fuzz(func(t *testing.T, vhost, queue, id, generation, vhost2, queue2, id2, generation2 string) {
-		a, b := Message{vhost, queue, id, generation}, Message{vhost2, queue2, id2, generation2}
+		a := Message{VHost: vhost, Queue: queue, ID: id, Generation: generation}
+		b := Message{VHost: vhost2, Queue: queue2, ID: id2, Generation: generation2}
 		o := (*Options)(nil).withDefaults()
 		ka, kb := o.keys(a), o.keys(b)
 		if (a == b) != (ka.record == kb.record) {

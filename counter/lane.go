@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/strikesmq/strikes/counter/rules"
 	"github.com/strikesmq/strikes/internal/printable"
 	"github.com/strikesmq/strikes/internal/setting"
 )
@@ -79,7 +80,7 @@ func (s LaneStep) validate() error {
 }
 
 func checkOwner(queue, owner string) error {
-	return (Attempt{Message: Message{Queue: queue, ID: "-"}, Token: owner}).validate()
+	return checkAttempt(Attempt{Message: Message{Queue: queue, ID: "-"}, Token: owner})
 }
 
 // LaneVerdict is the store's reply to a LaneStep.
@@ -215,7 +216,7 @@ func (c *Counter) StepLane(ctx context.Context, s LaneStep) (LaneReply, error) {
 	}
 	keys := c.opts.laneKeys(s.VHost, s.Queue, s.Lane)
 	reply, err := stepLane.Run(ctx, c.rdb, keys, laneTTL.Milliseconds(), s.Act.String(), s.Owner, s.Number, printable.Cut(s.Lane, maxLane), hashID(s.Lane),
-		member(s.ID, s.Generation), printable.Cut(s.ID, maxStoredID), s.Place.Since, s.Place.Number, s.Redelivered).Slice()
+		member(s.ID, s.Generation), printable.Cut(s.ID, rules.MaxStoredID), s.Place.Since, s.Place.Number, s.Redelivered).Slice()
 	if err != nil {
 		return LaneReply{}, fmt.Errorf("counter: lane, queue %q: %w", s.Queue, c.laneError(keys, err))
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/strikesmq/strikes/counter/rules"
 	"github.com/strikesmq/strikes/internal/printable"
 )
 
@@ -203,7 +204,7 @@ func (a *Admin) noteLetters(ctx context.Context, vhost, queue, lane, act string,
 	for some := range slices.Chunk(letters, placesRead) {
 		args := []any{act}
 		for _, l := range some {
-			args = append(args, member(l.ID, l.Generation), l.Place.Number, printable.Cut(l.ID, maxStoredID))
+			args = append(args, member(l.ID, l.Generation), l.Place.Number, printable.Cut(l.ID, rules.MaxStoredID))
 		}
 		if err := noteLetters.Run(ctx, a.rdb, keys, args...).Err(); err != nil {
 			return fmt.Errorf("counter: note %s, queue %q: %w", act, queue, a.laneError(keys, err))

@@ -1,6 +1,10 @@
 package counter
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/strikesmq/strikes/counter/rules"
+)
 
 // A stale failure writes no tombstone: its copy takes its place, and is dead-lettered once.
 func TestStaleFailureIsNoDeadLetter(t *testing.T) {
@@ -8,12 +12,12 @@ func TestStaleFailureIsNoDeadLetter(t *testing.T) {
 		for name, f := range map[string]Failure{"limit": reject, "at most": {Limit: testLimit, AtMost: 1, Reason: "boom"}, "skip": again} {
 			m := Message{VHost: "/", Queue: name, ID: "1"}
 			a := attempt(m, "a")
-			a.Later = Later{Body: "ab", Lease: moveLease}
+			a.Later = Later{Body: "ab", Lease: rules.MoveLease}
 			if _, err := s.Start(t.Context(), a, ModeShared, testLimit); err != nil {
 				t.Fatal(err)
 			}
 			copied := attempt(m, "b")
-			copied.Later = Later{Hop: 1, Body: "ab", Lease: moveLease}
+			copied.Later = Later{Hop: 1, Body: "ab", Lease: rules.MoveLease}
 			if _, err := s.Start(t.Context(), copied, ModeShared, testLimit); err != nil {
 				t.Fatal(err)
 			}

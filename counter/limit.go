@@ -11,44 +11,21 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/strikesmq/strikes/counter/rules"
 	"github.com/strikesmq/strikes/internal/setting"
 )
-
-// MaxOverride is the largest number of retries that an Override can set. A larger one in the store counts as this.
-const MaxOverride = 1000
 
 // ErrOverride is wrapped by Admin.Limit if another program wrote the override and consumers ignore it. Set it again, or clear it.
 var ErrOverride = errors.New("consumers ignore the override")
 
-// Override is a limit that an operator set for a queue. It replaces the one in the consumers' configuration.
-type Override struct {
-	// MaxRetries is the number of retries after the first failure: 0 to MaxOverride, where 0 is none. nil: that of the consumers is in
-	// force, and SetLimit leaves the field as it is.
-	MaxRetries *int
-
-	// MaxAge replaces Attempt.MaxAge, in whole milliseconds; 0 lifts it. nil: that of the consumers is in force, and SetLimit leaves
-	// the field as it is.
-	MaxAge *time.Duration
-
-	Note
-}
-
-// Limit is the number of counted attempts at which the override dead-letters a message; 0 if it leaves the limit unchanged.
-func (o *Override) Limit() int {
-	if o == nil || o.MaxRetries == nil {
-		return 0
-	}
-	return max(*o.MaxRetries, 0) + 1
-}
-
-func (o *Override) validate() error {
+func checkOverride(o Override) error {
 	if o.MaxRetries != nil && (*o.MaxRetries < 0 || *o.MaxRetries > MaxOverride) {
 		return setting.New("MaxRetries", *o.MaxRetries, fmt.Sprintf("0 to %d", MaxOverride))
 	}
 	if o.MaxAge != nil && (*o.MaxAge < 0 || *o.MaxAge%time.Millisecond != 0) {
 		return setting.New("MaxAge", *o.MaxAge, "0s or more, in whole milliseconds")
 	}
-	return o.Note.validate()
+	return checkNote(o.Note)
 }
 
 // errNoOverride refuses an Override that changes only the Note, for a queue that has no override.
@@ -98,7 +75,7 @@ func overrideOf(h map[string]string) (*Override, error) {
 		o.MaxRetries = new(min(max(int(number(retries)), 0), MaxOverride))
 	}
 	if aged {
-		o.MaxAge = new(time.Duration(min(number(age), maxWaitMillis)) * time.Millisecond)
+		o.MaxAge = new(time.Duration(min(number(age), rules.MaxWaitMillis)) * time.Millisecond)
 	}
 	return o, nil
 }
@@ -110,7 +87,7 @@ func (a *Admin) SetLimit(ctx context.Context, vhost, queue string, o Override) e
 	if a.refuse != nil {
 		return a.refuse
 	}
-	if err := o.validate(); err != nil {
+	if err := checkOverride(o); err != nil {
 		return fmt.Errorf("counter: set limit, queue %q: %w", queue, err)
 	}
 	retries, age := "", ""
@@ -120,7 +97,7 @@ func (a *Admin) SetLimit(ctx context.Context, vhost, queue string, o Override) e
 	if o.MaxAge != nil {
 		age = strconv.FormatInt(o.MaxAge.Milliseconds(), 10)
 	}
-	n := o.kept()
+	n := keptNote(o.Note)
 	set, err := setLimit.Run(ctx, a.rdb, []string{a.overrideKey(vhost, queue)}, retries, n.By, n.Why, age).Int()
 	switch {
 	case err != nil:

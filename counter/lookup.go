@@ -6,6 +6,7 @@ import (
 	"iter"
 	"slices"
 
+	"github.com/strikesmq/strikes/counter/rules"
 	"github.com/strikesmq/strikes/internal/printable"
 )
 
@@ -41,7 +42,7 @@ func (a *Admin) lookUp(ctx context.Context, of Message, messages []Message, foun
 		}
 	}
 	for _, m := range messages {
-		if r, ok := kept[Message{ID: printable.Cut(m.ID, maxStoredID), Generation: printable.Cut(m.Generation, maxStoredID)}]; ok {
+		if r, ok := kept[Message{ID: printable.Cut(m.ID, rules.MaxStoredID), Generation: printable.Cut(m.Generation, rules.MaxStoredID)}]; ok {
 			found[Message{VHost: of.VHost, Queue: of.Queue, ID: m.ID, Generation: m.Generation}] = r
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/strikesmq/strikes/counter/rules"
 )
 
 // TestLookup finds generations by their names.
@@ -14,7 +16,7 @@ func TestLookup(t *testing.T) {
 		for i := range 2*page + 1 {
 			m := message(fmt.Sprint(i))
 			if i%2 == 0 {
-				m.Generation = "header:" + strings.Repeat("long", maxStoredID) // kept in part
+				m.Generation = "header:" + strings.Repeat("long", rules.MaxStoredID) // kept in part
 			}
 			if i%10 == 0 {
 				mustFail(t, c, m, "a")

@@ -4,19 +4,16 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
+
+	"github.com/strikesmq/strikes/counter/rules"
 )
 
 // ledger is what a Memory keeps of a queue beside its records.
 type ledger struct {
-	override    *Override
-	tombstones  Tombstones
+	rules.Queue
 	undecodable *Undecodable
-	paused      bool
-	pause       Note     // of the pause, or of the last resume
-	holding     *Holding // the last message that held the queue, until that is decided
 	readers     map[string]ConsumerState
 	skips       map[string]time.Time
 	audit       []AuditEntry // oldest first
@@ -28,45 +25,9 @@ type ledger struct {
 func (m *Memory) ledger(vhost, queue string) *ledger {
 	key := Message{VHost: vhost, Queue: queue}
 	if m.queues[key] == nil {
-		m.queues[key] = &ledger{}
+		m.queues[key] = &ledger{Queue: rules.Queue{TTL: m.opts.TTL}}
 	}
 	return m.queues[key]
-}
-
-// allowed is the limit that a step was given, and what it is before the message's grant is added.
-type allowed struct{ configured, base int }
-
-// atMost is the limit for a failure with AtMost n. A repetition does not judge what was counted since.
-func (a allowed) atMost(n int, repeated bool) allowed {
-	if n > 0 && n < a.base && !repeated {
-		a.base = n
-	}
-	return a
-}
-
-func (e *entry) given(limit int) allowed {
-	if set := e.queue.override.Limit(); set > 0 && limit > 0 {
-		return allowed{limit, set}
-	}
-	return allowed{limit, limit}
-}
-
-func (e *entry) inForce(limit allowed) int {
-	if limit.configured == 0 {
-		return 0
-	}
-	return min(limit.base+e.Granted.Attempts, maxLimit)
-}
-
-func (e *entry) exhausted(limit allowed) bool { return e.Counted() >= e.inForce(limit) }
-
-// tooOld reports whether the last counted attempt was later than the MaxAge in force after the first; given is that of the step.
-func (e *entry) tooOld(given time.Duration) bool {
-	oldest := time.Duration(ceilMillis(given)) * time.Millisecond
-	if o := e.queue.override; o != nil && o.MaxAge != nil {
-		oldest = *o.MaxAge
-	}
-	return e.Record.tooOld(oldest)
 }
 
 // Get is like Admin.Get. It never fails.
@@ -75,11 +36,11 @@ func (m *Memory) Get(_ context.Context, vhost, queue, id string) ([]Record, erro
 	defer m.mu.Unlock()
 	now := time.Now()
 	var out []Record
-	for key, e := range m.records {
-		if key.VHost == vhost && key.Queue == queue && key.ID == id && now.Before(e.expires) {
-			r := e.Record
-			r.Tokens, r.History, r.TTL = maps.Clone(e.Tokens), e.history(), e.expires.Sub(now)
-			out = append(out, r)
+	for key := range m.records {
+		if key.VHost == vhost && key.Queue == queue && key.ID == id {
+			if r := m.record(key, now); r.TTL > 0 {
+				out = append(out, r)
+			}
 		}
 	}
 	slices.SortFunc(out, newestFirst)
@@ -90,7 +51,7 @@ func (m *Memory) Get(_ context.Context, vhost, queue, id string) ([]Record, erro
 func (m *Memory) Limit(_ context.Context, vhost, queue string) (*Override, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if o := m.ledger(vhost, queue).override; o != nil {
+	if o := m.ledger(vhost, queue).Override; o != nil {
 		return &Override{MaxRetries: copied(o.MaxRetries), MaxAge: copied(o.MaxAge), Note: o.Note}, nil
 	}
 	return nil, nil //nolint:nilnil // none is no error, and no zero value of an override
@@ -100,17 +61,17 @@ func (m *Memory) Limit(_ context.Context, vhost, queue string) (*Override, error
 func (m *Memory) SetLimit(_ context.Context, vhost, queue string, o Override) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	l, err := m.ledger(vhost, queue), o.validate()
-	if err == nil && o.MaxRetries == nil && o.MaxAge == nil && l.override == nil {
+	l, err := m.ledger(vhost, queue), checkOverride(o)
+	if err == nil && o.MaxRetries == nil && o.MaxAge == nil && l.Override == nil {
 		err = errNoOverride
 	}
 	if err != nil {
 		return fmt.Errorf("counter: set limit, queue %q: %w", queue, err)
 	}
-	if before := l.override; before != nil {
+	if before := l.Override; before != nil {
 		o.MaxRetries, o.MaxAge = cmp.Or(o.MaxRetries, before.MaxRetries), cmp.Or(o.MaxAge, before.MaxAge)
 	}
-	l.override = &Override{MaxRetries: copied(o.MaxRetries), MaxAge: copied(o.MaxAge), Note: o.at(time.Now())}
+	l.Override = &Override{MaxRetries: copied(o.MaxRetries), MaxAge: copied(o.MaxAge), Note: noteAt(o.Note, time.Now())}
 	return nil
 }
 
@@ -127,56 +88,39 @@ func (m *Memory) ClearLimit(_ context.Context, vhost, queue string) (bool, error
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	l := m.ledger(vhost, queue)
-	was := l.override != nil
-	l.override = nil
+	was := l.Override != nil
+	l.Override = nil
 	return was, nil
 }
 
 // Grant is like Admin.Grant, without errors of the store.
 func (m *Memory) Grant(ctx context.Context, msg Message, g Grant) error {
-	if err := g.validate(msg); err != nil {
+	if err := checkGrant(msg, g); err != nil {
 		return err
 	}
-	reply, err := m.byOperator(ctx, msg, func(e *entry, now time.Time) Verdict {
-		if e.State != StateLive {
-			return verdictOver
-		}
-		e.Granted = Grant{Attempts: min(e.Granted.Attempts+g.Attempts, MaxGrant), Note: g.at(now)}
-		e.queue.free(msg, g.at(now))
-		return verdictGranted
+	g.Note = keptNote(g.Note)
+	reply, err := m.byOperator(ctx, msg, func(r *Record, q *rules.Queue, now time.Time) (Reply, time.Duration) {
+		return rules.Raise(r, q, g, now)
 	})
 	return refusal("grant", msg, reply, err)
 }
 
 // Reset is like Admin.Reset, without errors of the store.
 func (m *Memory) Reset(ctx context.Context, msg Message, n Note) error {
-	if err := n.validateReset(msg); err != nil {
+	if err := checkReset(msg, n); err != nil {
 		return err
 	}
-	reply, err := m.byOperator(ctx, msg, func(e *entry, now time.Time) Verdict {
-		if e.State == StateDeadLetter && e.Removed.IsZero() && e.queue.tombstones.Count > 0 {
-			e.queue.tombstones.Count--
-		}
-		e.clear()
-		e.queue.free(msg, n.at(now))
-		e.Record.Reset = n.at(now) //nolint:staticcheck // Reset alone would read as the method of Memory
-		return verdictReset
+	n = keptNote(n)
+	reply, err := m.byOperator(ctx, msg, func(r *Record, q *rules.Queue, now time.Time) (Reply, time.Duration) {
+		return rules.Reset(r, q, n, now)
 	})
 	return refusal("reset", msg, reply, err)
 }
 
-// byOperator changes an existing record and renews its TTL, unless the verdict is verdictOver.
-func (m *Memory) byOperator(ctx context.Context, msg Message, change func(e *entry, now time.Time) Verdict) (Reply, error) {
-	return m.step(ctx, Attempt{Message: msg, Token: byOperator}, func(e *entry, exists bool, now time.Time) Reply {
-		verdict := verdictNone
-		if exists {
-			verdict = change(e, now)
-		}
-		if verdict != verdictNone && verdict != verdictOver {
-			e.bound(now)
-			e.expires = now.Add(m.opts.TTL)
-		}
-		return e.reply(verdict, allowed{}, now)
+// byOperator takes a step that belongs to no attempt.
+func (m *Memory) byOperator(ctx context.Context, msg Message, take func(*Record, *rules.Queue, time.Time) (Reply, time.Duration)) (Reply, error) {
+	return m.step(ctx, Attempt{Message: msg, Token: byOperator}, func(r *Record, q *rules.Queue, _ Attempt, now time.Time) (Reply, time.Duration) {
+		return take(r, q, now)
 	})
 }
 
@@ -184,11 +128,6 @@ func (m *Memory) byOperator(ctx context.Context, msg Message, change func(e *ent
 func (m *Memory) Tombstones(_ context.Context, vhost, queue string) (Tombstones, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.tombstones(vhost, queue), nil
-}
-
-// tombstones counts those of a queue. The caller holds mu.
-func (m *Memory) tombstones(vhost, queue string) Tombstones {
 	now := time.Now()
 	dead := int64(0)
 	for key, e := range m.records {
@@ -196,23 +135,14 @@ func (m *Memory) tombstones(vhost, queue string) Tombstones {
 			dead++
 		}
 	}
-	return m.ledger(vhost, queue).tombstones.expired(dead)
+	return withExpired(m.ledger(vhost, queue).Tombstones, dead), nil
 }
 
 // NoteRemoved is like Admin.NoteRemoved. It fails only on messages without an ID.
 func (m *Memory) NoteRemoved(ctx context.Context, vhost, queue string, messages []Message) error {
 	for _, msg := range messages {
-		_, err := m.step(ctx, removedAttempt(vhost, queue, msg), func(e *entry, _ bool, now time.Time) Reply {
-			if e.State != StateDeadLetter || !e.Removed.IsZero() {
-				return e.reply(verdictNone, allowed{}, now)
-			}
-			e.bound(now)
-			if e.Removed = now; e.queue.tombstones.Count > 0 {
-				e.queue.tombstones.Removed++
-			}
-			return e.reply(verdictRemoved, allowed{}, now)
-		})
-		if err != nil {
+		msg.VHost, msg.Queue = vhost, queue
+		if _, err := m.byOperator(ctx, msg, rules.Remove); err != nil {
 			return err
 		}
 	}
@@ -249,9 +179,9 @@ func (m *Memory) Undecodable(_ context.Context, vhost, queue string) (*Undecodab
 	return &noted, nil
 }
 
-// at is a given note as the store keeps it.
-func (n Note) at(now time.Time) Note {
-	n = n.kept()
+// noteAt is a given note as the store keeps it.
+func noteAt(n Note, now time.Time) Note {
+	n = keptNote(n)
 	n.At = now.Truncate(time.Millisecond).UTC()
 	return n
 }

@@ -6,12 +6,13 @@ import (
 	"slices"
 	"time"
 
+	"github.com/strikesmq/strikes/counter/rules"
 	"github.com/strikesmq/strikes/internal/printable"
 )
 
 // Control is like Counter.Control. It fails only on invalid arguments.
 func (m *Memory) Control(ctx context.Context, vhost, queue string, r Reader) (Control, error) {
-	if err := (Attempt{Message: Message{Queue: queue, ID: "-"}, Token: r.Token}).validate(); err != nil {
+	if err := checkAttempt(Attempt{Message: Message{Queue: queue, ID: "-"}, Token: r.Token}); err != nil {
 		return Control{}, err
 	}
 	if err := ctx.Err(); err != nil {
@@ -21,7 +22,7 @@ func (m *Memory) Control(ctx context.Context, vhost, queue string, r Reader) (Co
 	defer m.mu.Unlock()
 	l, now := m.ledger(vhost, queue), time.Now()
 	l.report(r, now)
-	c := Control{Paused: l.paused, Note: l.pause}
+	c := Control{Paused: l.Paused, Note: l.Pause}
 	for skip, until := range l.skips {
 		if now.After(until) {
 			delete(l.skips, skip)
@@ -41,13 +42,13 @@ func (l *ledger) report(r Reader, now time.Time) {
 	}
 	delete(l.readers, r.Token)
 	if !r.Left {
-		l.readers[r.Token] = ConsumerState{Holder: printable.Cut(r.Holder, maxStoredID), Seen: now.Truncate(time.Millisecond).UTC(), Paused: r.Stopped, Held: r.Held.kept()}
+		l.readers[r.Token] = ConsumerState{Holder: printable.Cut(r.Holder, rules.MaxStoredID), Seen: now.Truncate(time.Millisecond).UTC(), Paused: r.Stopped, Held: r.Held.kept()}
 	}
 }
 
 // Pause is like Admin.Pause, without errors of the store. The pause does not expire.
 func (m *Memory) Pause(_ context.Context, vhost, queue string, n Note) error {
-	if err := n.validate(); err != nil {
+	if err := checkNote(n); err != nil {
 		return fmt.Errorf("counter: pause, queue %q: %w", queue, err)
 	}
 	return m.setPaused(vhost, queue, true, n)
@@ -62,22 +63,37 @@ func (m *Memory) setPaused(vhost, queue string, paused bool, n Note) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	l := m.ledger(vhost, queue)
-	if own := paused && l.holding != nil && l.holding.Only; paused == l.paused && !own {
+	if own := paused && l.Holding != nil && l.Holding.Only; paused == l.Paused && !own {
 		return pauseError(queue, paused, notChanged(paused))
 	}
-	l.paused, l.pause = paused, n.at(time.Now())
-	if l.holding != nil {
-		l.holding.Only = false
+	l.Paused, l.Pause = paused, noteAt(n, time.Now())
+	if l.Holding != nil {
+		l.Holding.Only = false
 	}
 	return nil
+}
+
+// Holding is like Admin.Holding. It never fails.
+func (m *Memory) Holding(_ context.Context, vhost, queue string) (*Holding, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if l := m.ledger(vhost, queue); l.Paused && l.Holding != nil {
+		return new(*l.Holding), nil
+	}
+	return nil, nil //nolint:nilnil // none is no error
+}
+
+// HoldQueue is like Counter.HoldQueue, without errors of the store.
+func (m *Memory) HoldQueue(_ context.Context, vhost, queue string, n Note) error {
+	return unlessPaused(m.setPaused(vhost, queue, true, n))
 }
 
 // Paused is like Admin.Paused. It never fails.
 func (m *Memory) Paused(_ context.Context, vhost, queue string) (*Note, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if l := m.ledger(vhost, queue); l.paused {
-		return new(l.pause), nil
+	if l := m.ledger(vhost, queue); l.Paused {
+		return new(l.Pause), nil
 	}
 	return nil, nil //nolint:nilnil // none is no error
 }
@@ -89,8 +105,8 @@ func (m *Memory) Consumers(_ context.Context, vhost, queue string) ([]ConsumerSt
 	var out []ConsumerState
 	l := m.ledger(vhost, queue)
 	var paused *Note
-	if l.paused {
-		paused = &l.pause
+	if l.Paused {
+		paused = &l.Pause
 	}
 	for _, state := range l.readers {
 		if time.Since(state.Seen) < time.Minute {
@@ -103,21 +119,11 @@ func (m *Memory) Consumers(_ context.Context, vhost, queue string) ([]ConsumerSt
 
 // Skip is like Admin.Skip, without errors of the store.
 func (m *Memory) Skip(ctx context.Context, msg Message, n Note) error {
-	if err := n.validateSkip(msg); err != nil {
+	if err := checkSkip(msg, n); err != nil {
 		return err
 	}
-	reply, err := m.byOperator(ctx, msg, func(e *entry, now time.Time) Verdict {
-		switch e.State {
-		case StateSkip:
-		case StateLive:
-			e.State, e.Binds, e.Skipped = StateSkip, time.Time{}, n.at(now)
-			e.Granted.Note, e.Record.Reset, e.Removed = Note{}, Note{}, time.Time{} //nolint:staticcheck // Reset alone would read as the method of Memory
-			e.queue.free(msg, n.at(now))
-		default:
-			return verdictOver
-		}
-		return verdictSkipped
-	})
+	n = keptNote(n)
+	reply, err := m.byOperator(ctx, msg, func(r *Record, q *rules.Queue, now time.Time) (Reply, time.Duration) { return rules.Skip(r, q, n, now) })
 	if err = refusal("skip", msg, reply, err); err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/strikesmq/strikes/counter/rules"
 	"github.com/strikesmq/strikes/internal/printable"
 )
 
@@ -170,7 +171,7 @@ func (b *laneBook) park(s LaneStep, place int64, now time.Time) int64 {
 		place = b.last
 		b.open[place] = true
 	}
-	b.letters[letterAt{place, member(s.ID, s.Generation)}] = bookLetter{id: printable.Cut(s.ID, maxStoredID), owner: s.Owner, again: s.Redelivered}
+	b.letters[letterAt{place, member(s.ID, s.Generation)}] = bookLetter{id: printable.Cut(s.ID, rules.MaxStoredID), owner: s.Owner, again: s.Redelivered}
 	return place
 }
 

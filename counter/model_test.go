@@ -15,6 +15,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
+
+	"github.com/strikesmq/strikes/counter/rules"
 )
 
 // TestModel takes the same random steps on every store and compares them with each other and against what a step may
@@ -152,7 +154,7 @@ func drawGrant(t *rapid.T, did *taken) func(context.Context, steps) (Reply, erro
 	did.step = "grant"
 	g := Grant{Attempts: rapid.IntRange(1, 3).Draw(t, "attempts"), Note: notes.Draw(t, "note")}
 	return func(ctx context.Context, s steps) (Reply, error) {
-		return refused(verdictGranted, s.Grant(ctx, did.Message, g))
+		return refused(rules.VerdictGranted, s.Grant(ctx, did.Message, g))
 	}
 }
 
@@ -160,7 +162,7 @@ func drawReset(t *rapid.T, did *taken) func(context.Context, steps) (Reply, erro
 	did.step = "reset"
 	n := notes.Draw(t, "note")
 	return func(ctx context.Context, s steps) (Reply, error) {
-		return refused(verdictReset, s.Reset(ctx, did.Message, n))
+		return refused(rules.VerdictReset, s.Reset(ctx, did.Message, n))
 	}
 }
 
@@ -168,7 +170,7 @@ func drawSkip(t *rapid.T, did *taken) func(context.Context, steps) (Reply, error
 	did.step = "skip"
 	n := notes.Draw(t, "note")
 	return func(ctx context.Context, s steps) (Reply, error) {
-		return refused(verdictSkipped, s.Skip(ctx, did.Message, n))
+		return refused(rules.VerdictSkipped, s.Skip(ctx, did.Message, n))
 	}
 }
 
@@ -183,9 +185,9 @@ func drawTaken(_ *rapid.T, did *taken) func(context.Context, steps) (Reply, erro
 func refused(done Verdict, err error) (Reply, error) {
 	switch {
 	case errors.Is(err, ErrNoRecord):
-		return Reply{Verdict: verdictNone}, nil
+		return Reply{Verdict: rules.VerdictNone}, nil
 	case errors.Is(err, ErrOver):
-		return Reply{Verdict: verdictOver}, nil
+		return Reply{Verdict: rules.VerdictOver}, nil
 	}
 	return Reply{Verdict: done}, err
 }
@@ -297,7 +299,7 @@ func (w *world) setBack(t *rapid.T) {
 // forget lets everything expire, and finds that nothing is left.
 func (w *world) forget(t *rapid.T) {
 	for _, s := range w.stores {
-		s.age(t, pauseTTL+time.Hour+w.back, w.messages...)
+		s.age(t, rules.PauseTTL+time.Hour+w.back, w.messages...)
 		for _, m := range w.messages {
 			if got := s.look(t, m); got.exists {
 				t.Fatalf("%s: %q outlived its TTL: %+v", s.name, m.ID, got)
@@ -347,13 +349,13 @@ func (d *taken) check(t *rapid.T, where string) {
 	if b.exists && !a.exists || a.exists && a.TTL <= 0 {
 		refuse("a step made the record vanish or live forever")
 	}
-	for token := range maps.Keys(b.Tokens) {
-		if a.Tokens[token] == 0 && b.Tokens[token] != KindNotCounted {
+	for token := range kinds(b.Tokens) {
+		if a.Tokens.Of(token) == 0 && b.Tokens.Of(token) != KindNotCounted {
 			refuse(fmt.Sprintf("the failed attempt %q is forgotten", token))
 		}
 	}
-	for token, kind := range a.Tokens {
-		if was := b.Tokens[token]; was != kind && !d.mayTurn(token, was, kind) {
+	for token, kind := range kinds(a.Tokens) {
+		if was := b.Tokens.Of(token); was != kind && !d.mayTurn(token, was, kind) {
 			refuse(fmt.Sprintf("token %q turned from %q to %q", token, was, kind))
 		}
 	}
@@ -363,7 +365,7 @@ func (d *taken) check(t *rapid.T, where string) {
 	if d.reply.Verdict == VerdictExhausted && !d.staysExhausted() {
 		refuse("exhausted without a tombstone")
 	}
-	if len(a.History) != min(a.Counted(), historyKept) && (!b.exists || len(b.History) != historyKept || len(a.History) != historyKept-1) {
+	if len(a.History) != min(a.Counted(), rules.MaxHistory) && (!b.exists || len(b.History) != rules.MaxHistory || len(a.History) != rules.MaxHistory-1) {
 		refuse(fmt.Sprintf("a history of %d attempts", len(a.History)))
 	}
 	if why := d.wrongBegun(); why != "" {
@@ -387,7 +389,7 @@ func (d *taken) check(t *rapid.T, where string) {
 	if d.reply.Verdict == VerdictRequeue && a.Counted() >= d.reply.Limit {
 		refuse("requeued at the limit")
 	}
-	newly := b.State != StateDeadLetter || a.Tokens[d.Token] == KindFailed && b.Tokens[d.Token] == 0
+	newly := b.State != StateDeadLetter || a.Tokens.Of(d.Token) == KindFailed && b.Tokens.Of(d.Token) == 0
 	if b.State == StateDeadLetter && a.State == StateDeadLetter && !newly && (b.Limit != a.Limit || !b.Removed.IsZero() && a.Removed.IsZero()) {
 		refuse("a tombstone forgot the limit of its death, or that its dead letter left")
 	}
@@ -456,25 +458,37 @@ func (d *taken) skipIgnored() bool {
 	}
 	switch a := d.after; d.step {
 	case "start":
-		again := d.before.OpenToken == d.Token || d.before.Tokens[d.Token] != 0
+		again := d.before.OpenToken == d.Token || d.before.Tokens.Of(d.Token) != 0
 		return !again && d.reply.Verdict != VerdictStale && !d.waitsForCopy() && (d.reply.Verdict != VerdictExhausted || a.Cause != CauseSkipped || a.Reason != d.before.Skipped.Why)
 	case "fail":
 		return d.reply.Verdict != VerdictStale && (d.reply.Verdict != VerdictExhausted || a.Cause != CauseSkipped || a.Reason != d.before.Skipped.Why)
 	case "end":
 		return a.State == StateLive || a.State == StateDeadLetter
 	case "skip":
-		return d.reply.Verdict != verdictSkipped || a.Skipped.Why != d.before.Skipped.Why
+		return d.reply.Verdict != rules.VerdictSkipped || a.Skipped.Why != d.before.Skipped.Why
 	}
 	return false
 }
 
-func count(tokens map[string]Kind, of Kind) int {
+func count(tokens Tokens, of Kind) int {
 	n := 0
-	for _, kind := range tokens {
-		n += flag(kind == of)
+	for _, t := range tokens {
+		n += flag(t.Kind == of)
 	}
 	return n
 }
+
+// kinds are the known attempts by their names.
+func kinds(tokens Tokens) map[string]Kind {
+	out := map[string]Kind{}
+	for _, t := range tokens {
+		out[t.Name] = t.Kind
+	}
+	return out
+}
+
+// isolated reports whether no handler runs beside an attempt, apart from abandoned ones.
+func isolated(m Mode) bool { return m == ModeIsolated || m == ModeBesideAbandoned }
 
 // inForce is what the limit must be for a step that was given one.
 func (d *taken) inForce() int {
@@ -482,7 +496,7 @@ func (d *taken) inForce() int {
 	if set := d.override.Limit(); set > 0 {
 		limit = set
 	}
-	repeated := d.before.Tokens[d.Token] == KindFailed && d.before.State == StateLive
+	repeated := d.before.Tokens.Of(d.Token) == KindFailed && d.before.State == StateLive
 	if d.atMost > 0 && d.atMost < limit && !repeated {
 		limit = d.atMost
 	}
@@ -496,7 +510,7 @@ func (d *taken) becameTooOld() bool {
 		oldest = *d.override.MaxAge
 	}
 	late := oldest > 0 && a.LastTime.Sub(a.FirstTime) > oldest && a.Counted() > 0 && a.Granted.Attempts == 0
-	known, counted := b.Tokens[d.Token], a.Counted() > b.Counted()
+	known, counted := b.Tokens.Of(d.Token), a.Counted() > b.Counted()
 	switch {
 	case !late || d.limit == 0 || a.Counted() >= d.reply.Limit || b.State == StateSkip:
 		return false
@@ -519,7 +533,7 @@ func (d *taken) anew() bool {
 	case "fail":
 		return d.First && d.before.State != StateLive && d.before.State != StateSkip
 	case "reset":
-		return d.reply.Verdict == verdictReset
+		return d.reply.Verdict == rules.VerdictReset
 	}
 	return false
 }
@@ -530,7 +544,7 @@ func (d *taken) mayTurn(token string, was, kind Kind) bool {
 	case KindFailed:
 		return d.step == "fail" && own && was != KindNotCounted
 	case KindCrashed:
-		return d.step == "start" && d.mode.isolated() && d.before.OpenMode == ModeIsolated && token == d.before.OpenToken && was == 0
+		return d.step == "start" && isolated(d.mode) && d.before.OpenMode == ModeIsolated && token == d.before.OpenToken && was == 0
 	default:
 		dropped := d.step == "start" && d.before.OpenMode == ModeReserved && token == d.before.OpenToken && was == 0
 		return d.step == "end" && own && was != KindFailed || dropped || d.anew()
@@ -547,7 +561,7 @@ func (d *taken) mayMark() bool {
 	case b.OpenToken == d.Token:
 		return d.step != "start" || d.reply.Verdict == VerdictStale
 	case d.step == "start":
-		return d.anew() || b.State == StateDone || d.mode.isolated() && b.OpenMode == ModeIsolated || d.mode != ModeUntracked && b.OpenMode == ModeReserved
+		return d.anew() || b.State == StateDone || isolated(d.mode) && b.OpenMode == ModeIsolated || d.mode != ModeUntracked && b.OpenMode == ModeReserved
 	}
 	return d.anew()
 }
@@ -555,7 +569,7 @@ func (d *taken) mayMark() bool {
 // staysExhausted reports whether an exhausted message stays so when the reply is lost. A late step of an attempt that
 // is history, or was overtaken by a success, is answered for its own delivery alone.
 func (d *taken) staysExhausted() bool {
-	if d.step == "fail" && (d.before.Tokens[d.Token] == KindNotCounted || d.after.State == StateDone) {
+	if d.step == "fail" && (d.before.Tokens.Of(d.Token) == KindNotCounted || d.after.State == StateDone) {
 		return true
 	}
 	return d.after.State == StateDeadLetter && !d.after.Binds.IsZero()
@@ -578,7 +592,7 @@ func (d *taken) checkKeys(t *rapid.T, where string) {
 		t.Fatalf("%s: not in the index after %s of %q: %+v", where, d.step, d.Token, a)
 	case (a.indexed || a.dead && amongDead(a)) && a.setTTL < a.TTL-time.Second: // an entry of an expired record may go with its set
 		t.Fatalf("%s: the index expires after %v, less than its record: %+v", where, a.setTTL, a)
-	case a.exists && a.State == StateDone && a.Move.Top == 0 && a.TTL > max(keepDone, d.before.TTL):
+	case a.exists && a.State == StateDone && a.Move.Top == 0 && a.TTL > max(rules.KeepDone, d.before.TTL):
 		t.Fatalf("%s: a success is kept for %v", where, a.TTL)
 	}
 }
@@ -590,7 +604,7 @@ func TestEndedAttemptsAreBounded(t *testing.T) {
 		if _, err := s.Fail(t.Context(), attempt(m, "counted"), Failure{Limit: 9}); err != nil {
 			t.Fatal(err)
 		}
-		for i := range 3 * endedKept {
+		for i := range 3 * rules.MaxEnded {
 			a := attempt(m, fmt.Sprint("t", i))
 			if _, err := s.Start(t.Context(), a, ModeShared, 9); err != nil {
 				t.Fatal(err)
@@ -600,10 +614,10 @@ func TestEndedAttemptsAreBounded(t *testing.T) {
 			}
 		}
 		want := []string{"counted"}
-		for i := 2 * endedKept; i < 3*endedKept; i++ {
+		for i := 2 * rules.MaxEnded; i < 3*rules.MaxEnded; i++ {
 			want = append(want, fmt.Sprint("t", i))
 		}
-		got := slices.Sorted(maps.Keys(s.look(t, m).Tokens))
+		got := slices.Sorted(maps.Keys(kinds(s.look(t, m).Tokens)))
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s: tokens -want +got:\n%s", s.name, diff)
 		}

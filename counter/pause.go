@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/strikesmq/strikes/counter/rules"
 )
 
 // ErrPaused is wrapped by Pause if the queue is paused already, and ErrNotPaused by Resume if it is not: nothing is done.
@@ -37,7 +39,7 @@ var setPaused = redis.NewScript(pauseLua)
 // it for 30 days, or if the store loses its memory. After an error of the store the queue may or may not be paused; it is safe to
 // repeat.
 func (a *Admin) Pause(ctx context.Context, vhost, queue string, n Note) error {
-	if err := n.validate(); err != nil {
+	if err := checkNote(n); err != nil {
 		return fmt.Errorf("counter: pause, queue %q: %w", queue, err)
 	}
 	return a.setPaused(ctx, Message{VHost: vhost, Queue: queue}, true, n)
@@ -53,9 +55,9 @@ func (c *client) setPaused(ctx context.Context, of Message, paused bool, n Note)
 	if c.refuse != nil {
 		return c.refuse
 	}
-	n = n.kept()
+	n = keptNote(n)
 	key := c.opts.controlKeys(of.VHost, of.Queue)[:1]
-	done, err := setPaused.Run(ctx, c.rdb, key, flag(paused), n.By, n.Why, pauseTTL.Milliseconds()).Int()
+	done, err := setPaused.Run(ctx, c.rdb, key, flag(paused), n.By, n.Why, rules.PauseTTL.Milliseconds()).Int()
 	switch {
 	case err != nil:
 		err = c.controlError(of.VHost, of.Queue, err)

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/strikesmq/strikes/counter/rules"
 )
 
 // TestProtocolValues compares the values of the store in docs/protocol.md with those of the code.
@@ -38,10 +40,10 @@ func TestProtocolValues(t *testing.T) {
 		"prefix":                                   "`" + DefaultPrefix + "`",
 		"TTL of a record":                          ms(DefaultTTL),
 		"least TTL":                                ms(least),
-		"keep after a success":                     ms(keepDone),
+		"keep after a success":                     ms(rules.KeepDone),
 		"tombstone in force":                       lua("record", "BINDS") + " ms",
 		"bytes of a token":                         fmt.Sprint(token),
-		"bytes of id, generation, holder, by":      fmt.Sprint(maxStoredID),
+		"bytes of id, generation, holder, by":      fmt.Sprint(rules.MaxStoredID),
 		"bytes of reason, why":                     fmt.Sprint(MaxReason),
 		"bytes of a lane's name":                   fmt.Sprint(maxLane),
 		"largest limit":                            lua("record", "MOST"),
@@ -56,7 +58,7 @@ func TestProtocolValues(t *testing.T) {
 		"an open attempt is asked for again after": lua("record", "POLL") + " ms",
 		"largest hop":                              lua("record", "HOPS"),
 		"steps in one call":                        fmt.Sprint(maxBatch),
-		"TTL of a pause":                           ms(pauseTTL),
+		"TTL of a pause":                           ms(rules.PauseTTL),
 		"a skip is announced for":                  ms(skipAnnounced),
 		"a silent consumer is listed for":          lua("control", "FORGOTTEN") + " ms",
 		"skips in one reply":                       lua("control", "SKIPS"),
@@ -64,10 +66,10 @@ func TestProtocolValues(t *testing.T) {
 	if diff := cmp.Diff(want, documented(t, "Values of the store.")); diff != "" {
 		t.Error(diff)
 	}
-	if moveLease.Milliseconds() != number(lua("record", "LEASE")) || movePoll.Milliseconds() != number(lua("record", "POLL")) || MaxHop != number(lua("record", "HOPS")) {
+	if rules.MoveLease.Milliseconds() != number(lua("record", "LEASE")) || rules.MovePoll.Milliseconds() != number(lua("record", "POLL")) || MaxHop != number(lua("record", "HOPS")) {
 		t.Error("a move in the package and in record.lua differ")
 	}
-	if tombstoneBinds.Milliseconds() != number(lua("record", "BINDS")) || maxLimit != number(lua("record", "MOST")) {
+	if rules.TombstoneBinds.Milliseconds() != number(lua("record", "BINDS")) || rules.MaxLimit != number(lua("record", "MOST")) {
 		t.Error("the package and record.lua differ")
 	}
 }

@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"strings"
 	"time"
 
+	"github.com/strikesmq/strikes/counter/rules"
 	"github.com/strikesmq/strikes/internal/panics"
 )
 
@@ -103,36 +103,9 @@ func reasonsOf(texts []any) []DeadReason {
 	out := make([]DeadReason, 0, len(texts))
 	for _, v := range texts {
 		text, _ := v.(string)
-		if r, ok := parseDeadReason(text); ok {
-			out = append(out, r)
+		if r, ok := rules.DecodeDead(text); ok {
+			out = append(out, DeadReason{ID: r.ID, Cause: r.Cause, Reason: r.Reason, At: r.LastTime})
 		}
 	}
 	return out
-}
-
-// parseDeadReason is parseRecord for a tombstone, but parses only what a DeadReason has.
-func parseDeadReason(text string) (r DeadReason, ok bool) {
-	line, rest, _ := strings.Cut(text, "\n")
-	var w [recordWords + 1]string
-	n := 0
-	for more := true; more; n++ {
-		if n == len(w) {
-			return r, false
-		}
-		w[n], line, more = strings.Cut(line, " ")
-	}
-	if State(w[5]) != StateDeadLetter || !isRecord(w[:n]) {
-		return r, false
-	}
-	if n > recordWords {
-		if _, moved := parseMove(w[recordWords]); !moved {
-			return r, false
-		}
-	}
-	skipped := number(w[21]) + number(w[22]) + number(w[23]) + number(w[24])
-	id := number(w[20])
-	if skipped < 0 || id < 0 || id+skipped < 0 || id+skipped > int64(len(rest)) {
-		return r, false
-	}
-	return DeadReason{ID: rest[:id], Cause: Cause(word(w[11])), Reason: rest[id+skipped:], At: after(w[9], w[10])}, true
 }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/strikesmq/strikes/counter/rules"
 )
 
 // TestDeadReasons: it says of each tombstone what Dead says, over several pages, and leaves out what Dead leaves out.
@@ -83,7 +85,7 @@ func TestParseDeadReason(t *testing.T) {
 	line := "1 0 1 5 0 %s 9 0 0 1000 20 failed . . 0 0 4 0 0 .;a=f 2 0 0 0 0\n"
 	for _, moved := range []string{"", " 1:1:0:.:ab12"} {
 		text := strings.Replace(fmt.Sprintf(line, "exhausted"), "\n", moved+"\n", 1) + "idwhy"
-		if r, ok := parseDeadReason(text); !ok || r.ID != "id" || r.Reason != "why" || !r.At.Equal(time.UnixMilli(1020)) {
+		if r, ok := rules.DecodeDead(text); !ok || r.ID != "id" || r.Reason != "why" || !r.LastTime.Equal(time.UnixMilli(1020)) {
 			t.Errorf("%q: %+v, %v", text, r, ok)
 		}
 	}
@@ -92,7 +94,7 @@ func TestParseDeadReason(t *testing.T) {
 		strings.Replace(fmt.Sprintf(line, "exhausted"), "\n", " 7\n", 1) + "id",
 		strings.Replace(fmt.Sprintf(line, "exhausted"), "\n", " 1:1:0:.:ab12 7\n", 1) + "id",
 	} {
-		if r, ok := parseDeadReason(text); ok {
+		if r, ok := rules.DecodeDead(text); ok {
 			t.Errorf("%q: %+v", text, r)
 		}
 	}

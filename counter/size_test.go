@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/strikesmq/strikes/counter/rules"
 )
 
 // mostBytes is the promise of record.lua.
@@ -85,7 +87,7 @@ func TestLargestRecord(t *testing.T) {
 func TestOldTokensAreForgotten(t *testing.T) {
 	m := Message{VHost: "/", Queue: "orders", ID: "1"}
 	token := func(i int) string { return fmt.Sprintf("%016d", i) } // as long as the consumer's
-	const n, kept = 800, (tokensKept - 1) / (16 + 3)
+	const n, kept = 800, (rules.MaxTokens - 1) / (16 + 3)
 	for _, s := range storesForLong(t) {
 		for i := range n {
 			if _, err := s.Fail(t.Context(), attempt(m, token(i)), Failure{Limit: 1001}); err != nil {
@@ -93,7 +95,7 @@ func TestOldTokensAreForgotten(t *testing.T) {
 			}
 		}
 		r := s.look(t, m)
-		if r.Failures != n || len(r.Tokens) != kept || r.Tokens[token(n-kept)] != KindFailed || r.Tokens[token(n-kept-1)] != 0 {
+		if r.Failures != n || len(r.Tokens) != kept || r.Tokens.Of(token(n-kept)) != KindFailed || r.Tokens.Of(token(n-kept-1)) != 0 {
 			t.Errorf("%s: %d failures, %d tokens, want %d, %d", s.name, r.Failures, len(r.Tokens), n, kept)
 		}
 	}

@@ -14,10 +14,10 @@ import (
 // may end: if it succeeds, the message is handled. Reset cancels a skip. A message that was skipped before keeps its first Note. After
 // an error other than ErrNoRecord and ErrOver it may or may not be skipped; it is safe to repeat.
 func (a *Admin) Skip(ctx context.Context, m Message, n Note) error {
-	if err := n.validateSkip(m); err != nil {
+	if err := checkSkip(m, n); err != nil {
 		return err
 	}
-	n = n.kept()
+	n = keptNote(n)
 	reply, err := a.step(ctx, stepSkip, Attempt{Message: m, Token: byOperator}, 0, n.By, n.Why)
 	if err = refusal("skip", m, reply, err); err != nil {
 		return err
@@ -28,8 +28,8 @@ func (a *Admin) Skip(ctx context.Context, m Message, n Note) error {
 	return nil
 }
 
-func (n Note) validateSkip(m Message) error {
-	if err := n.validate(); err != nil {
+func checkSkip(m Message, n Note) error {
+	if err := checkNote(n); err != nil {
 		return fmt.Errorf("counter: skip, queue %q: %w", m.Queue, err)
 	}
 	return nil

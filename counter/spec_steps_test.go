@@ -256,7 +256,7 @@ func (s specStep) request() *request {
 		panic("only FAIL is sent together")
 	}
 	a := s.attempt()
-	args := []any{a.Token, a.ID, a.Generation, a.Holder, s.Limit, a.age(), s.Wait, s.Cause, string(s.Reason), s.Ran}
+	args := []any{a.Token, a.ID, a.Generation, a.Holder, s.Limit, ageOf(a), s.Wait, s.Cause, string(s.Reason), s.Ran}
 	if s.AtMost != nil { // else as a consumer that does not know it
 		args = append(args, string(s.MaxAge), *s.AtMost)
 	}

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/strikesmq/strikes/counter/rules"
 )
 
 // specCases reads a file of spec/v1; spec/README.md describes it. A field that no runner knows is an error.
@@ -197,6 +199,21 @@ func (r specRecord) historyText() (text string) {
 	return text
 }
 
+// recordWords is the number of words in the first line of a record that was not moved.
+const recordWords = 25
+
+// take cuts parts of these lengths from the beginning of a text, and returns the rest.
+func take(text string, lengths []string) (parts []string, rest string, ok bool) {
+	for _, length := range lengths {
+		n := number(length)
+		if n > int64(len(text)) {
+			return nil, "", false
+		}
+		parts, text = append(parts, text[:n]), text[n:]
+	}
+	return parts, text, true
+}
+
 // readSpec reads a record as it is stored. Package counter's own reader omits what operators do not need.
 func readSpec(t *testing.T, text string, begin int64) specRecord {
 	t.Helper()
@@ -215,6 +232,7 @@ func readSpec(t *testing.T, text string, begin int64) specRecord {
 		}
 		return new(number(w) - begin)
 	}
+	word := func(w string) string { return strings.TrimSuffix(w, ".") }
 	r := specRecord{
 		Failures: int(number(w[0])), Crashes: int(number(w[1])), Starts: number(w[2]), Fence: float64(number(w[3])), Suspect: w[4] == "1", State: word(w[5]),
 		Binds: at(w[6]), Due: at(w[7]), Wait: number(w[8]), First: at(w[9]), Cause: word(w[11]), Open: word(w[12]), Mode: word(w[13]), Since: at(w[14]),
@@ -295,9 +313,9 @@ func (r specRecord) record() Record {
 	}
 	out := Record{
 		Message: Message{VHost: "/", Queue: "orders", ID: string(r.ID), Generation: string(r.Generation)}, State: State(r.State),
-		Failures: r.Failures, Crashes: r.Crashes, Tokens: map[string]Kind{}, OpenToken: r.Open, OpenSince: at(r.Since), Suspect: r.Suspect, Starts: r.Starts,
+		Failures: r.Failures, Crashes: r.Crashes, OpenToken: r.Open, OpenSince: at(r.Since), Suspect: r.Suspect, Starts: r.Starts,
 		Due: at(r.Due), Wait: time.Duration(r.Wait) * time.Millisecond, Binds: at(r.Binds), FirstTime: at(r.First), LastTime: at(r.Last),
-		Cause: Cause(r.Cause), Reason: string(r.Reason), Limit: r.Limit, Holder: string(r.Holder), PossibleDuplicate: r.Firsts == 2, TTL: time.Hour,
+		Cause: Cause(r.Cause), Reason: string(r.Reason), Limit: r.Limit, Holder: string(r.Holder), FirstFailed: r.Firsts > 0, PossibleDuplicate: r.Firsts == 2, TTL: time.Hour,
 	}
 	if r.Fence != nil {
 		out.Fence = int64(r.Fence.(float64))
@@ -307,7 +325,7 @@ func (r specRecord) record() Record {
 		out.Move = Move{Hop: m.Hop, Top: m.Top, Until: at(m.Until), Mover: m.Mover, Body: m.Body}
 	}
 	for _, token := range r.Tokens {
-		out.Tokens[token[0]] = Kind(token[1][0])
+		out.Tokens = append(out.Tokens, rules.Token{Name: token[0], Kind: Kind(token[1][0])})
 	}
 	out.Granted.Attempts = r.Grant
 	for _, n := range r.Notes {
@@ -323,6 +341,7 @@ func (r specRecord) record() Record {
 			out.Removed = note.At
 		}
 	}
-	out.History = parseHistory(r.historyText(), strconv.FormatInt(out.FirstTime.UnixMilli(), 10), out.Reason, out.Counted())
+	whole, _ := rules.Decode(r.text(0))
+	out.History = whole.History
 	return out
 }

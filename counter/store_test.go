@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -141,7 +140,7 @@ func (m *Memory) age(_ rapid.TB, d time.Duration, ms ...Message) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, key := range ms {
-		if e := m.records[key]; e != nil && time.Now().Before(e.expires) { // what expired does not come back
+		if e, exists := m.records[key]; exists && time.Now().Before(e.expires) { // what expired does not come back
 			if e.Fence > 0 {
 				e.Fence = max(1, e.Fence-d.Microseconds())
 			}
@@ -150,9 +149,11 @@ func (m *Memory) age(_ rapid.TB, d time.Duration, ms ...Message) {
 					*at = at.Add(-d)
 				}
 			}
-			for i := range e.noted {
-				e.noted[i].At = e.noted[i].At.Add(-d)
+			e.History = slices.Clone(e.History)
+			for i := range e.History {
+				e.History[i].At = e.History[i].At.Add(-d)
 			}
+			m.records[key] = e
 		}
 	}
 }
@@ -160,13 +161,11 @@ func (m *Memory) age(_ rapid.TB, d time.Duration, ms ...Message) {
 func (m *Memory) look(_ rapid.TB, key Message) sight {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	e := m.records[key]
-	tombstones := m.ledger(key.VHost, key.Queue).tombstones
-	if e == nil || !time.Now().Before(e.expires) {
+	r := m.record(key, time.Now())
+	tombstones := m.ledger(key.VHost, key.Queue).Tombstones
+	if r.TTL == 0 {
 		return sight{tombstones: tombstones}
 	}
-	r := e.Record
-	r.Tokens, r.History, r.TTL = maps.Clone(e.Tokens), e.history(), time.Until(e.expires)
 	return sight{Record: r, exists: true, tombstones: tombstones}
 }
 

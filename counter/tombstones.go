@@ -3,27 +3,9 @@ package counter
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/strikesmq/strikes/internal/panics"
 )
-
-// Tombstones counts the messages of a queue that consumers were told to dead-letter, each once: a repetition after a lost reject
-// is not counted within ten minutes. Messages without an id are not counted, nor those that the broker dead-letters by itself
-// (an expired TTL, its own delivery limit, a full queue). The store forgets the counts when no tombstone was written or removed
-// for twice the TTL of a record.
-type Tombstones struct {
-	Count   int64     // without those that Reset cleared
-	Removed int64     // of Count: NoteRemoved noted that the dead letter left its queue
-	Expired int64     // of Count, not of Removed: the store has no tombstone any more, or only for an eighth of its TTL
-	Since   time.Time // of the first; zero if there is none
-}
-
-// expired returns t with what it counts beyond the tombstones that exist, without those that NoteRemoved noted.
-func (t Tombstones) expired(existing int64) Tombstones {
-	t.Expired = max(t.Count-t.Removed-existing, 0)
-	return t
-}
 
 // Tombstones returns the counts of a queue.
 func (a *Admin) Tombstones(ctx context.Context, vhost, queue string) (Tombstones, error) {
@@ -40,8 +22,13 @@ func (a *Admin) Tombstones(ctx context.Context, vhost, queue string) (Tombstones
 }
 
 func tombstonesOf(h map[string]string, existing int64) Tombstones {
-	t := Tombstones{Count: number(h["count"]), Removed: number(h["removed"]), Since: millis(h["since"])}
-	return t.expired(existing)
+	return withExpired(Tombstones{Count: number(h["count"]), Removed: number(h["removed"]), Since: millis(h["since"])}, existing)
+}
+
+// withExpired returns t with what it counts beyond the tombstones that exist, without those that NoteRemoved noted.
+func withExpired(t Tombstones, existing int64) Tombstones {
+	t.Expired = max(t.Count-t.Removed-existing, 0)
+	return t
 }
 
 // NoteRemoved notes that the dead letters of messages left their dead-letter queue: they were replayed or dropped. It ignores

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/strikesmq/strikes/counter/rules"
 )
 
 // TestTaken: what is taken is counted beside what was dead-lettered, in each of a message's generations, once for each, and
@@ -105,7 +107,7 @@ func TestTakenIsNotListed(t *testing.T) {
 		if got := listed(); !slices.Equal(got, []string{"2"}) {
 			t.Errorf("listed after a late step: %v", got)
 		}
-		c.age(t, tombstoneBinds+time.Second, m, other)
+		c.age(t, rules.TombstoneBinds+time.Second, m, other)
 		if _, err := c.Fail(t.Context(), Attempt{Message: m, Token: "d", First: true}, reject); err != nil {
 			t.Fatal(err)
 		}
@@ -121,7 +123,7 @@ func TestManyAreTaken(t *testing.T) {
 	for _, c := range servers(t) {
 		var all []Message
 		for i := range n {
-			m := message(string(slices.Repeat([]byte{byte('a' + i%26)}, 2*maxStoredID)) + time.Duration(i).String())
+			m := message(string(slices.Repeat([]byte{byte('a' + i%26)}, 2*rules.MaxStoredID)) + time.Duration(i).String())
 			if _, err := c.Fail(t.Context(), attempt(m, "a"), reject); err != nil {
 				t.Fatal(err)
 			}

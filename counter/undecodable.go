@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/strikesmq/strikes/counter/rules"
 	"github.com/strikesmq/strikes/internal/printable"
 )
 
@@ -82,7 +83,7 @@ func mark(unconverted bool) string {
 
 // kept returns u as the store keeps it.
 func (u Undecodable) kept() Undecodable {
-	u.Holder, u.After, u.Error = printable.Cut(u.Holder, maxStoredID), printable.Cut(u.After, maxStoredID), printable.Cut(u.Error, MaxReason)
+	u.Holder, u.After, u.Error = printable.Cut(u.Holder, rules.MaxStoredID), printable.Cut(u.After, rules.MaxStoredID), printable.Cut(u.Error, MaxReason)
 	return u
 }
 

@@ -1,6 +1,7 @@
 package deadletter
 
 import (
+	"slices"
 	"time"
 
 	"github.com/strikesmq/strikes/counter"
@@ -41,12 +42,7 @@ func (m *Message) disown() { m.Record, m.Shared = nil, true }
 
 // reused reports whether an earlier message may have used the record, whose failed attempts are then not counted.
 func reused(r counter.Record) bool {
-	for _, kind := range r.Tokens {
-		if kind == counter.KindNotCounted {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(r.Tokens, func(t counter.Token) bool { return t.Kind == counter.KindNotCounted })
 }
 
 // diedBefore reports whether a message died before the last attempt of the record failed: a later message owns the record. x-death

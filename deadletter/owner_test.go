@@ -11,11 +11,11 @@ import (
 
 // TestOwn has several dead messages of one id, which are counted in one record. It describes the death of one.
 func TestOwn(t *testing.T) {
-	once := map[string]counter.Kind{"a": counter.KindFailed}
-	again := map[string]counter.Kind{"a": counter.KindNotCounted, "b": counter.KindFailed}
+	once := counter.Tokens{{Name: "a", Kind: counter.KindFailed}}
+	again := counter.Tokens{{Name: "a", Kind: counter.KindNotCounted}, {Name: "b", Kind: counter.KindFailed}}
 	const none, has = "", "boom"
 	for name, tc := range map[string]struct {
-		tokens map[string]counter.Kind
+		tokens counter.Tokens
 		ago    []time.Duration // of each death, before the record's last failed attempt
 		count  int64
 		want   []string

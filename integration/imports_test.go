@@ -19,7 +19,7 @@ var (
 
 // arrows lists what each package of the project may import of it. A name that ends in /... stands for all packages below it.
 var arrows = map[string][]string{
-	"counter":    {"internal/panics", "internal/printable", "internal/setting"},
+	"counter":    {"counter/rules", "internal/panics", "internal/printable", "internal/setting"},
 	"publisher":  {"internal/amqpdial", "internal/pause", "internal/setting"},
 	"topology":   {"internal/inspect", "internal/queueinfo", "internal/setting"},
 	"consumer":   {"counter", "topology", "consumer/internal/acks", "internal/amqpdial", "internal/fingerprint", "internal/pause", "internal/queueinfo", "internal/setting"},
@@ -28,7 +28,8 @@ var arrows = map[string][]string{
 	"console": {"counter", "deadletter", "internal/amqpdial", "internal/doctor", "internal/inspect", "internal/panics", "internal/printable",
 		"internal/queueinfo", "internal/reason", "internal/records", "internal/setting", "internal/status"},
 
-	"consumer/internal/acks": nil, // knows nothing of attempts
+	"consumer/internal/acks": nil,                    // knows nothing of attempts
+	"counter/rules":          {"internal/printable"}, // knows nothing of stores
 
 	"internal/printable":   nil,
 	"internal/setting":     nil,

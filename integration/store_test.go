@@ -339,7 +339,7 @@ func survives(t *testing.T, c *counter.Counter, master *servers.Redis) {
 		t.Errorf("the token was counted more than once: %+v, %v", got, err)
 	}
 	records, err := c.Admin().Get(t.Context(), "/", "orders", "2")
-	if err != nil || len(records) != 1 || records[0].Tokens["b"] != counter.KindFailed || len(records[0].Tokens) != records[0].Counted() {
+	if err != nil || len(records) != 1 || records[0].Tokens.Of("b") != counter.KindFailed || len(records[0].Tokens) != records[0].Counted() {
 		t.Errorf("%+v, %v", records, err)
 	}
 }

@@ -30,9 +30,9 @@ var mutants = []mutant{
 	{
 		name: "one last token instead of the set", by: simulation, shows: "I4",
 		edits: []edit{{
-			"counter/memory.go",
-			"	e.Tokens[token] = as\n",
-			"	e.Tokens = map[string]Kind{token: as}\n",
+			"counter/rules/record.go",
+			"	r.Tokens = append(r.Tokens, Token{token, as})\n",
+			"	r.Tokens = Tokens{{token, as}}\n",
 		}},
 	},
 	{
@@ -47,8 +47,8 @@ var mutants = []mutant{
 		name: "the record deleted before the dead-lettering", by: simulation, shows: "deleted the record",
 		edits: []edit{{
 			"counter/memory.go",
-			"e.State == StateLive), now)\n		if write {\n",
-			"e.State == StateLive), now)\n		if reply.Verdict == VerdictExhausted {\n			delete(m.records, a.Message)\n		} else if write {\n",
+			"	if keep > 0 {\n",
+			"	if reply.Verdict == VerdictExhausted {\n		delete(m.records, a.Message)\n	} else if keep > 0 {\n",
 		}},
 	},
 	{
@@ -62,9 +62,9 @@ var mutants = []mutant{
 	{
 		name: "the open attempt of another token closed", by: simulation, shows: "I7",
 		edits: []edit{{
-			"counter/memory_step.go",
-			"	if e.OpenToken == token {\n		e.close()\n	}\n	verdict, rest :=",
-			"	e.close()\n	verdict, rest :=",
+			"counter/rules/fail.go",
+			"	if r.OpenToken == a.Token {\n		r.close()\n	}\n\n	verdict, spent :=",
+			"	r.close()\n\n	verdict, spent :=",
 		}},
 	},
 	{
@@ -134,9 +134,9 @@ var mutants = []mutant{
 	{
 		name: "a copy confirmed with the next hop", by: simulation, shows: "--- FAIL",
 		edits: []edit{{
-			"counter/memory_move.go",
-			"			e.confirm(hop)\n",
-			"			e.confirm(hop + 1)\n",
+			"counter/rules/end.go",
+			"	r.Move.confirm(hop)\n",
+			"	r.Move.confirm(hop + 1)\n",
 		}},
 	},
 	{

@@ -1,10 +1,19 @@
-package counter
+package rules
 
-import (
-	"fmt"
+import "time"
 
-	"github.com/strikesmq/strikes/internal/setting"
-)
+// Failure is a failed attempt, as Fail counts it.
+type Failure struct {
+	Limit  int           // counted attempts at which the message is exhausted, unless an operator set another limit; 0: it is exhausted now; at most 1001
+	Wait   time.Duration // until the next attempt may begin, by the store's clock
+	Cause  Cause         // if empty, CauseFailed
+	Reason string        // the same for people; cut to MaxReason bytes
+	Ran    time.Duration // how long the handler ran, for people
+
+	// AtMost limits the counted attempts at a message that fails in this way: with so many, this one included, the message is
+	// exhausted. It only lowers the Limit or its Override, for this step; a Grant adds to it. Zero: no such limit.
+	AtMost int
+}
 
 // Cause is why an attempt failed, or why a message was dead-lettered below its limit.
 type Cause string
@@ -22,26 +31,10 @@ const (
 	CauseNoID     Cause = "no-id"     // the message has no id to count it by; no record has this cause
 )
 
-// crashReason is the reason of a crash, as scripts/start.lua writes it.
-const crashReason = "the process died while this message ran isolated"
-
 // cause is the one that the record gets.
 func (f Failure) cause() Cause {
 	if f.Cause == "" {
 		return CauseFailed
 	}
 	return f.Cause
-}
-
-func (f Failure) validate() error {
-	if f.AtMost < 0 {
-		return fmt.Errorf("counter: fail: %w", setting.New("AtMost", f.AtMost, "0 at least"))
-	}
-	switch f.Cause {
-	case "", CauseFailed, CausePanicked, CauseTimedOut, CauseRejected:
-		return nil
-	default:
-		want := fmt.Sprintf("%s, %s, %s or %s", CauseFailed, CausePanicked, CauseTimedOut, CauseRejected)
-		return fmt.Errorf("counter: fail: %w", setting.New("Cause", string(f.Cause), want))
-	}
 }

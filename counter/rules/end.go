@@ -1,0 +1,55 @@
+package rules
+
+import "time"
+
+// End closes an attempt that is not counted. If it was counted as a crash, End reverses that.
+func End(r *Record, q *Queue, a Attempt, succeeded bool, now time.Time) (Reply, time.Duration) {
+	now = now.Truncate(time.Millisecond)
+	known := r.Tokens.Of(a.Token)
+	if known == KindNotCounted { // our reply was lost
+		return r.reply(VerdictEnded, 0, q, now), 0
+	}
+	switch {
+	case known == KindCrashed:
+		q.free(r.Message, Note{By: a.Holder, Why: "a crash of the message that held the queue turned out to be none", At: now})
+	case succeeded && r.Counted() > 0:
+		q.free(r.Message, Note{By: a.Holder, Why: "the message that held the queue was handled", At: now})
+	}
+	if known == KindCrashed {
+		r.Crashes--
+		r.unnote(a.Token)
+		if r.Counted() == 0 && r.State != StateDeadLetter { // its age begins anew
+			r.FirstTime, r.LastTime, r.Cause, r.Reason = time.Time{}, time.Time{}, "", ""
+		}
+	}
+	if known != KindFailed { // a FAIL whose reply was lost has counted it, which stands
+		r.remember(a.Token, KindNotCounted)
+	}
+	if r.OpenToken == a.Token {
+		r.close()
+	}
+	if succeeded {
+		if r.State == StateSkip {
+			r.Skipped = Note{}
+		}
+		r.State, r.Binds = StateDone, now.Add(TombstoneBinds)
+	}
+	keep := q.TTL
+	if r.Move.Top == 0 && (r.State == StateDone || r.TTL == 0) { // also if the store forgot, or our START is late
+		keep = KeepDone
+	}
+	return r.reply(VerdictEnded, 0, q, now), r.save(a.Holder, keep, now)
+}
+
+// Moved records that the broker has confirmed the copy with a hop.
+func Moved(r *Record, q *Queue, hop int64, now time.Time) (Reply, time.Duration) {
+	now = now.Truncate(time.Millisecond)
+	if r.Move.Top == 0 {
+		return r.reply(VerdictNone, 0, q, now), 0
+	}
+	if hop <= r.Move.Hop {
+		return r.reply(VerdictMoved, 0, q, now), 0
+	}
+	r.Move.confirm(hop)
+	return r.reply(VerdictMoved, 0, q, now), r.save(r.Holder, q.TTL, now)
+}

@@ -1,0 +1,88 @@
+package rules
+
+import (
+	"time"
+
+	"github.com/strikesmq/strikes/internal/printable"
+)
+
+// Fail counts a failed attempt once, however often and however late it arrives, and says whether the message is dead-lettered.
+func Fail(r *Record, q *Queue, a Attempt, f Failure, now time.Time) (Reply, time.Duration) {
+	s := arrive(r, q, a, max(f.Limit, 0), now)
+	known, was := r.Tokens.Of(a.Token), r.State
+	if f.AtMost > 0 && f.AtMost < s.base && (known != KindFailed || was != StateLive) { // a repetition does not judge what was counted since
+		s.base = f.AtMost
+	}
+	if known == 0 && (r.State == StateDeadLetter || r.State == StateDone) && s.earlier() {
+		s.renew()
+	}
+	over := s.stale && r.State == StateDone // another copy was handled
+	counts, saves := false, r.OpenToken == a.Token
+	switch {
+	case known == KindCrashed: // its process was taken for dead: the same count, now with the true cause
+		r.Crashes--
+		r.unnote(a.Token)
+		counts = true
+	case known == 0 && r.State != StateDeadLetter && !over:
+		s.lookForDouble()
+		counts = true
+	}
+	if counts {
+		r.Failures++
+		if r.State == StateDone && !over {
+			r.State = StateLive
+		}
+		if r.State != StateDeadLetter && !over {
+			r.Binds = time.Time{}
+		}
+		r.remember(a.Token, KindFailed)
+		r.count(f.cause(), printable.Cut(f.Reason, MaxReason), s.now)
+		r.note(AttemptNote{Ran: max(f.Ran, 0).Truncate(time.Millisecond), Holder: a.Holder}, s.now)
+		r.Wait = whole(f.Wait)
+		r.Due = s.now.Add(r.Wait)
+		saves = true
+	}
+	if r.OpenToken == a.Token {
+		r.close()
+	}
+
+	verdict, spent := VerdictRequeue, s.spent()
+	decides := known != KindNotCounted && r.State == StateLive
+	old := decides && !spent && s.old()
+	switch {
+	case s.stale: // the copy is dead-lettered instead
+		verdict = VerdictStale
+	case r.State == StateDeadLetter:
+		verdict = VerdictExhausted
+	case r.State == StateSkip:
+		verdict, saves = s.exhaust(), true
+	case a.HoldsQueue && old:
+		verdict, saves = s.hold(CauseTooOld), true
+	case a.HoldsQueue && spent && decides:
+		verdict, saves = s.hold(r.Cause), true
+	case a.HoldsQueue && spent: // it is not dead-lettered, even if another step has decided about it
+		verdict = VerdictHeld
+	case old:
+		r.Cause = CauseTooOld
+		verdict, saves = s.exhaust(), true
+	case spent && decides:
+		verdict, saves = s.exhaust(), true
+	case spent: // also if our reply was lost and the limit is lower now
+		verdict = VerdictExhausted
+	case s.carried && r.Move.Top < MaxHop && r.Left(s.now) <= s.above:
+		s.stay()
+	case s.carried && r.Move.Top < MaxHop:
+		verdict = s.move(verdict, counts && was != StateDone)
+	}
+	return s.end(verdict, saves, a.Holder)
+}
+
+// lookForDouble looks for the first sign of a second message with the id of a failure that is counted next.
+func (s *step) lookForDouble() {
+	if !s.a.First || s.State == StateDone || s.PossibleDuplicate {
+		return
+	}
+	s.PossibleDuplicate = s.FirstFailed || s.Counted() > 0 && !s.FirstTime.After(s.a.Received)
+	s.FirstFailed = true
+	s.double = s.double || s.PossibleDuplicate
+}

@@ -1,0 +1,80 @@
+package rules
+
+import (
+	"slices"
+	"strings"
+	"time"
+)
+
+// MaxHistory is how many counted attempts a history has.
+const MaxHistory = 16
+
+// maxNoteLine bounds the holder and the reason in a history, in bytes.
+const maxNoteLine = 120
+
+// AttemptNote is what a record remembers of one counted attempt. Do not print its strings on a terminal unescaped.
+type AttemptNote struct {
+	Number int           // of the attempt in its generation, from 1
+	At     time.Time     // when it was counted; of a crash: when another attempt found it
+	Ran    time.Duration // how long its handler ran; 0 of a crash: not known
+	Cause  Cause
+	Holder string // its process; cut to 120 bytes
+	Reason string // the first line; cut to 120 bytes
+	Token  string // of a crash: its attempt; else empty
+}
+
+// noteLine is the first line of a reason as a history keeps it.
+func noteLine(reason string) string {
+	line := strings.TrimLeft(reason, "\r\n")
+	if end := strings.IndexAny(line, "\r\n"); end >= 0 {
+		line = line[:end]
+	}
+	return wholeCharacters(noteText(line))
+}
+
+// noteHolder is a holder as a history keeps it.
+func noteHolder(holder string) string {
+	return noteText(strings.NewReplacer("\r", " ", "\n", " ").Replace(holder))
+}
+
+func noteText(text string) string {
+	text = strings.ReplaceAll(text, "\t", " ")
+	return text[:min(len(text), maxNoteLine)]
+}
+
+// wholeCharacters removes the last character of a text that was cut, which may be a part of one.
+func wholeCharacters(text string) string {
+	end := len(text)
+	if end < maxNoteLine {
+		return text
+	}
+	for end > 0 && text[end-1] >= 0x80 && text[end-1] < 0xC0 {
+		end--
+	}
+	if end > 0 && text[end-1] >= 0xC0 {
+		return text[:end-1]
+	}
+	return text
+}
+
+// note adds a counted attempt to the history.
+func (r *Record) note(n AttemptNote, now time.Time) {
+	n.At, n.Cause, n.Holder, n.Reason = r.FirstTime, r.Cause, noteHolder(n.Holder), noteLine(r.Reason)
+	if now.After(r.FirstTime) {
+		n.At = now
+	}
+	r.History = append(r.History, n)
+	r.History = r.History[max(len(r.History)-MaxHistory, 0):]
+}
+
+// unnote removes a crash that was none.
+func (r *Record) unnote(token string) {
+	r.History = slices.DeleteFunc(r.History, func(n AttemptNote) bool { return n.Token == token && n.Cause == CauseCrashed })
+}
+
+// number numbers the attempts of the history.
+func (r *Record) number() {
+	for i := range r.History {
+		r.History[i].Number = r.Counted() - (len(r.History) - 1 - i)
+	}
+}

@@ -1,0 +1,67 @@
+package rules
+
+import "time"
+
+// byOperator replies to a step that changed the record.
+func byOperator(r *Record, q *Queue, v Verdict, now time.Time) (Reply, time.Duration) {
+	return r.reply(v, 0, q, now), r.save(r.Holder, q.TTL, now)
+}
+
+// Raise grants a message more attempts.
+func Raise(r *Record, q *Queue, g Grant, now time.Time) (Reply, time.Duration) {
+	g.At = now.Truncate(time.Millisecond)
+	switch {
+	case r.TTL == 0:
+		return r.reply(VerdictNone, 0, q, g.At), 0
+	case r.State != StateLive:
+		return r.reply(VerdictOver, 0, q, g.At), 0
+	}
+	r.Granted = Grant{Attempts: min(r.Granted.Attempts+g.Attempts, MaxGrant), Note: g.Note}
+	q.free(r.Message, g.Note)
+	return byOperator(r, q, VerdictGranted, g.At)
+}
+
+// Reset clears a record: its counts, history, tombstone, wait, suspicion, open attempt and grant. A dead letter that did not leave
+// its queue is no longer counted as dead, so it cannot be missing.
+func Reset(r *Record, q *Queue, n Note, now time.Time) (Reply, time.Duration) {
+	n.At = now.Truncate(time.Millisecond)
+	if r.TTL == 0 {
+		return r.reply(VerdictNone, 0, q, n.At), 0
+	}
+	if r.State == StateDeadLetter && r.Removed.IsZero() && q.Tombstones.Count > 0 {
+		q.Tombstones.Count--
+	}
+	r.clear()
+	r.Reset = n
+	q.free(r.Message, n)
+	return byOperator(r, q, VerdictReset, n.At)
+}
+
+// Skip has a message dead-lettered at its next step. The note of the first skip stays.
+func Skip(r *Record, q *Queue, n Note, now time.Time) (Reply, time.Duration) {
+	n.At = now.Truncate(time.Millisecond)
+	switch {
+	case r.TTL == 0:
+		return r.reply(VerdictNone, 0, q, n.At), 0
+	case r.State == StateSkip:
+		return byOperator(r, q, VerdictSkipped, n.At)
+	case r.State != StateLive:
+		return r.reply(VerdictOver, 0, q, n.At), 0
+	}
+	r.State, r.Binds, r.Skipped = StateSkip, time.Time{}, n
+	r.Granted.Note, r.Reset, r.Removed = Note{}, Note{}, time.Time{} // a skip is the only note
+	q.free(r.Message, n)
+	return byOperator(r, q, VerdictSkipped, n.At)
+}
+
+// Remove notes that the dead letter of a message left its dead-letter queue. The record is kept as long as before.
+func Remove(r *Record, q *Queue, now time.Time) (Reply, time.Duration) {
+	now = now.Truncate(time.Millisecond)
+	if r.TTL == 0 || r.State != StateDeadLetter || !r.Removed.IsZero() {
+		return r.reply(VerdictNone, 0, q, now), 0
+	}
+	if r.Removed = now; q.Tombstones.Count > 0 { // else it would hide as many that are lost later
+		q.Tombstones.Removed++
+	}
+	return r.reply(VerdictRemoved, 0, q, now), r.save(r.Holder, r.TTL, now)
+}

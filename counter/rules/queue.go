@@ -1,0 +1,114 @@
+package rules
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/strikesmq/strikes/internal/printable"
+)
+
+// MaxOverride is the largest number of retries that an Override can set. A larger one in the store counts as this.
+const MaxOverride = 1000
+
+// MaxLimit is the largest number of attempts that a message gets, whatever a step, an Override or a Grant asks for. Together
+// with the bounds of texts and tokens it keeps a record under 24 KiB.
+const MaxLimit = MaxOverride + 1
+
+// PauseTTL is how long a pause is kept after the last read by a consumer, and the record of a message that holds its queue.
+const PauseTTL = 30 * 24 * time.Hour
+
+// Queue is what the store keeps of a queue that the steps of its messages read and change.
+type Queue struct {
+	TTL        time.Duration // how long a record is kept after its last write
+	Override   *Override     // nil: the limits of the consumers are in force
+	Tombstones Tombstones
+	Paused     bool
+	Pause      Note     // of the pause, or of the last resume
+	Holding    *Holding // the last message that held the queue, until that is decided; nil: none
+}
+
+// Override is a limit that an operator set for a queue. It replaces the one in the consumers' configuration.
+type Override struct {
+	// MaxRetries is the number of retries after the first failure: 0 to MaxOverride, where 0 is none. nil: that of the consumers is in
+	// force, and SetLimit leaves the field as it is.
+	MaxRetries *int
+
+	// MaxAge replaces Attempt.MaxAge, in whole milliseconds; 0 lifts it. nil: that of the consumers is in force, and SetLimit leaves
+	// the field as it is.
+	MaxAge *time.Duration
+
+	Note
+}
+
+// Limit is the number of counted attempts at which the override dead-letters a message; 0 if it leaves the limit unchanged.
+func (o *Override) Limit() int {
+	if o == nil || o.MaxRetries == nil {
+		return 0
+	}
+	return max(*o.MaxRetries, 0) + 1
+}
+
+// Note says who changed something, when and why. People write its strings: like those of a Record, do not print them on a
+// terminal unescaped.
+type Note struct {
+	By  string    // cut to 512 bytes; may be empty
+	Why string    // cut to MaxReason bytes; must not be empty
+	At  time.Time // by the store's clock; ignored where a Note is given
+}
+
+// MaxGrant is the largest number of attempts that all grants together give one message. With them it gets at most 1001.
+const MaxGrant = MaxOverride
+
+// Grant is a number of attempts that an operator gives one message beyond its limit.
+type Grant struct {
+	Attempts int // 1 to MaxGrant where a Grant is given
+	Note
+}
+
+// Holding is a message that holds its queue: it is exhausted, and its consumers keep the order of the whole queue, so it is not
+// dead-lettered. The queue is paused until an operator decides.
+type Holding struct {
+	Message           // ID and Generation are cut like those of a Record
+	Cause   Cause     // why it is exhausted
+	Since   time.Time // when it began to hold the queue, by the store's clock
+	Only    bool      // a Grant, Skip or Reset of the message ends the pause; false: an operator paused the queue too
+}
+
+// Tombstones counts the messages of a queue that consumers were told to dead-letter, each once: a repetition after a lost reject
+// is not counted within ten minutes. Messages without an id are not counted, nor those that the broker dead-letters by itself
+// (an expired TTL, its own delivery limit, a full queue). The store forgets the counts when no tombstone was written or removed
+// for twice the TTL of a record.
+type Tombstones struct {
+	Count   int64     // without those that Reset cleared
+	Removed int64     // of Count: NoteRemoved noted that the dead letter left its queue
+	Expired int64     // of Count, not of Removed: the store has no tombstone any more, or only for an eighth of its TTL
+	Since   time.Time // of the first; zero if there is none
+}
+
+// holds reports whether a message holds the queue.
+func (q *Queue) holds(m Message) bool { return q.Holding != nil && q.Holding.Message == m }
+
+// hold has a message hold the queue.
+func (q *Queue) hold(r *Record, cause Cause, holder string, now time.Time) {
+	is := q.holds(r.Message)
+	if !is {
+		q.Holding = &Holding{Message: r.Message, Since: now, Only: q.Holding != nil && q.Holding.Only}
+	}
+	q.Holding.Cause = cause
+	if !q.Paused || q.Holding.Only && !is {
+		q.Paused, q.Holding.Only = true, true
+		why := fmt.Sprintf("a message is exhausted after %s (%s): grant it attempts or skip it", printable.Plural(r.Counted(), "failed attempt"), cause)
+		q.Pause = Note{By: holder, At: now, Why: why}
+	}
+}
+
+// free ends what hold began, if the message holds the queue.
+func (q *Queue) free(m Message, n Note) {
+	if !q.holds(m) {
+		return
+	}
+	if q.Holding.Only {
+		q.Paused, q.Pause = false, n
+	}
+	q.Holding = nil
+}

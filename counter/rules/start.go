@@ -1,0 +1,114 @@
+package rules
+
+import (
+	"cmp"
+	"time"
+
+	"github.com/strikesmq/strikes/internal/printable"
+)
+
+// crashReason is the reason of a crash that nobody saw.
+const crashReason = "the process died while this message ran isolated"
+
+// Start says whether an attempt may run, and opens it. The limit is the consumer's, from 1. An isolated attempt is only reserved, until
+// its Begun.
+func Start(r *Record, q *Queue, a Attempt, mode Mode, limit int, now time.Time) (Reply, time.Duration) {
+	s := arrive(r, q, a, limit, now)
+	end := func(v Verdict, saves bool) (Reply, time.Duration) {
+		holder := a.Holder
+		if r.OpenToken != "" && r.OpenToken != a.Token {
+			holder = r.Holder // stays that of the open attempt
+		}
+		return s.end(v, saves, holder)
+	}
+	earlier := s.earlier()
+	binds := s.now.Before(r.Binds) || r.Move.Top > 0 && r.Move.Body == a.Later.Body
+	switch {
+	case s.stale:
+		if r.OpenToken == a.Token {
+			r.close()
+			s.changed = true
+		}
+		return end(VerdictStale, false)
+	case r.State == StateDeadLetter && binds && !earlier:
+		r.Binds = s.now.Add(TombstoneBinds) // its dead-lettering may be held again
+		return end(VerdictExhausted, true)
+	case r.OpenToken == a.Token || r.Tokens.Of(a.Token) != 0: // our reply was lost; or this START is late, and opens nothing
+		return end(VerdictRun, false)
+	case r.State == StateDeadLetter || r.State == StateDone && earlier:
+		s.renew()
+	case r.State == StateDone: // the ack was lost. Binds keeps that the message was handled
+		r.State, r.Suspect = StateLive, false
+		r.close()
+	}
+	if s.carried && r.Left(s.now) <= s.above {
+		s.stay()
+	}
+	if r.OpenMode == ModeReserved && mode != ModeUntracked { // its handler did not begin, and must not from now on
+		r.remember(r.OpenToken, KindNotCounted)
+		r.close()
+		r.Suspect = true
+	}
+	runs := s.runs()
+	if runs == 0 && mode.isolated() && r.OpenMode == ModeIsolated { // its process died
+		r.Crashes++
+		r.remember(r.OpenToken, KindCrashed)
+		r.count(CauseCrashed, cmp.Or(printable.Cut(a.Crash, MaxReason), crashReason), s.now)
+		r.note(AttemptNote{Token: r.OpenToken, Holder: r.Holder}, s.now)
+		r.Binds = time.Time{}
+		r.close()
+	}
+	handled := !r.Binds.IsZero() // and no attempt was counted since
+	spent, old := s.spent() && !handled, s.old() && !handled
+	holds := a.HoldsQueue && r.State != StateSkip
+	switch {
+	case runs > 0: // perhaps at another copy
+		s.rest = min(runs, MovePoll)
+		return end(VerdictWait, true)
+	case holds && r.Counted() > 0 && q.holds(r.Message):
+		return end(s.hold(q.Holding.Cause), true)
+	case holds && spent:
+		return end(s.hold(r.Cause), true)
+	case holds && old:
+		return end(s.hold(CauseTooOld), true)
+	case spent || r.State == StateSkip:
+		return end(s.exhaust(), true)
+	case old:
+		r.Cause = CauseTooOld
+		return end(s.exhaust(), true)
+	case r.Left(s.now) > 0:
+		verdict := VerdictWait
+		if s.carried && r.Left(s.now) > s.above && r.Move.Top < MaxHop {
+			verdict = s.move(verdict, true)
+		}
+		return end(verdict, true)
+	case mode == ModeShared && (r.Suspect || r.OpenToken != ""):
+		r.Suspect = true
+		return end(VerdictSuspect, true)
+	}
+	r.Starts++
+	r.Fence = max(r.Fence+1, a.Floor+1, now.UnixMicro())
+	if mode != ModeUntracked || a.Later.Hop > 0 { // of copies one runs at a time
+		if r.OpenToken != "" && mode != ModeUntracked {
+			r.Suspect = true // the open attempt is overwritten, but not forgotten
+		}
+		r.OpenToken, r.OpenMode, r.OpenSince = a.Token, ModeShared, s.now
+		if mode == ModeIsolated {
+			r.OpenMode = ModeReserved
+		}
+	}
+	return end(VerdictRun, true)
+}
+
+// Begun makes a reserved attempt isolated: from now on the death of its process counts.
+func Begun(r *Record, q *Queue, a Attempt, now time.Time) (Reply, time.Duration) {
+	now = now.Truncate(time.Millisecond)
+	switch {
+	case r.OpenToken != a.Token || r.State != StateLive:
+		return r.reply(VerdictGone, 0, q, now), 0
+	case r.OpenMode != ModeReserved:
+		return r.reply(VerdictBegun, 0, q, now), 0
+	}
+	r.OpenMode = ModeIsolated
+	return r.reply(VerdictBegun, 0, q, now), r.save(a.Holder, q.TTL, now)
+}

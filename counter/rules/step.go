@@ -1,0 +1,226 @@
+package rules
+
+import (
+	"math"
+	"time"
+)
+
+// How long a success and a tombstone are kept in force, for a lost ack or nack.
+const (
+	KeepDone       = 10 * time.Minute
+	TombstoneBinds = 10 * time.Minute
+)
+
+// step is what Start and Fail share: the record and the queue, the delivery, and what these say of each other.
+type step struct {
+	*Record
+	queue *Queue
+	a     Attempt
+	now   time.Time // in whole milliseconds
+
+	given int // the consumer's limit; 0: none
+	base  int // the limit in force, before the message's grant
+
+	carried bool          // the attempt has a Later
+	above   time.Duration // a longer wait moves the message
+	stale   bool          // a newer copy takes the place of the delivery
+
+	changed bool          // something of a move changed
+	double  bool          // the step is the first sign of a second message with this id
+	rest    time.Duration // how long to wait instead of what is left; zero: no other time
+}
+
+// arrive begins a step: it says what the delivery means for the record.
+func arrive(r *Record, q *Queue, a Attempt, limit int, now time.Time) *step {
+	s := &step{Record: r, queue: q, a: a, now: now.Truncate(time.Millisecond), given: min(limit, MaxLimit)}
+	s.base = s.given
+	if set := q.Override.Limit(); set > 0 && limit > 0 {
+		s.base = set
+	}
+	s.compareCopies()
+	return s
+}
+
+// inForce is the limit of the step in counted attempts, with the message's grant; 0: it was given none.
+func (s *step) inForce() int {
+	if s.given == 0 {
+		return 0
+	}
+	return min(s.base+s.Granted.Attempts, MaxLimit)
+}
+
+// spent reports whether the message has no attempts left.
+func (s *step) spent() bool { return s.Counted() >= s.inForce() }
+
+// old reports whether the last counted attempt was later after the first than the MaxAge in force.
+func (s *step) old() bool {
+	oldest := whole(s.a.MaxAge)
+	if o := s.queue.Override; o != nil && o.MaxAge != nil {
+		oldest = *o.MaxAge
+	}
+	return s.tooOld(oldest)
+}
+
+// earlier reports whether the tombstone or the success belongs to an earlier use of the id, because it was written before the
+// delivery arrived.
+func (s *step) earlier() bool {
+	return s.a.First && !s.Binds.Add(-TombstoneBinds).After(s.a.Received)
+}
+
+// renew clears the record for a new use of the id.
+func (s *step) renew() {
+	s.clear()
+	s.stale, s.double = false, false
+	if s.Move.Top > 0 {
+		s.Move.Body = mixed
+	}
+}
+
+// hold has the message hold its queue.
+func (s *step) hold(cause Cause) Verdict {
+	s.queue.hold(s.Record, cause, s.a.Holder, s.now)
+	return VerdictHeld
+}
+
+// exhaust writes the tombstone.
+func (s *step) exhaust() Verdict {
+	if s.State == StateSkip {
+		s.count(CauseSkipped, s.Skipped.Why, s.now)
+	}
+	s.State, s.Binds, s.Removed = StateDeadLetter, s.now.Add(TombstoneBinds), time.Time{}
+	if s.given > 0 {
+		s.Limit = s.base
+	} else if set := s.queue.Override.Limit(); set > 0 {
+		s.Limit = set
+	}
+	if s.queue.Tombstones.Count++; s.queue.Tombstones.Count == 1 {
+		s.queue.Tombstones.Since = s.now
+	}
+	return VerdictExhausted
+}
+
+// end replies, and says how long the record is kept if it is to be saved or if something of a move changed.
+func (s *step) end(v Verdict, saves bool, holder string) (Reply, time.Duration) {
+	reply := s.reply(v, s.inForce(), s.queue, s.now)
+	reply.PossibleDuplicate = s.double
+	if s.rest > 0 {
+		reply.Wait = s.rest
+	}
+	if v == VerdictMove {
+		reply.Hop = s.Move.Top
+	}
+	if !saves && !s.changed {
+		return reply, 0
+	}
+	if s.given > 0 && s.State != StateDeadLetter {
+		s.Limit = s.given
+	}
+	keep := s.queue.TTL
+	if v == VerdictHeld {
+		keep = max(keep, PauseTTL)
+	}
+	return reply, s.save(holder, keep, s.now)
+}
+
+// reply is the reply of a step with a verdict and a limit in force.
+func (r *Record) reply(v Verdict, limit int, q *Queue, now time.Time) Reply {
+	reply := Reply{Verdict: v, Failures: r.Failures, Crashes: r.Crashes, Limit: limit, Fence: r.Fence, Wait: r.Left(now)}
+	if v == VerdictHeld || v == VerdictExhausted {
+		reply.Cause, reply.Reason = r.Cause, r.Reason
+	}
+	if v == VerdictHeld && q.holds(r.Message) {
+		reply.Cause = q.Holding.Cause
+	}
+	return reply
+}
+
+// save bounds the record, and returns how long it is kept.
+func (r *Record) save(holder string, keep time.Duration, now time.Time) time.Duration {
+	r.bound(now)
+	r.number()
+	r.Holder = holder
+	return keep
+}
+
+// Durations of a move.
+const (
+	MoveLease = 30 * time.Second // that a consumer has for a move
+	MovePoll  = 10 * time.Second // until a delivery asks again whether another attempt at its message still runs
+)
+
+// mixed is Move.Body if different messages have the same id.
+const mixed = "x"
+
+// compareCopies applies what the delivery says of the copies of its message.
+func (s *step) compareCopies() {
+	l := s.a.Later
+	if s.carried = l != (Later{}); !s.carried {
+		if s.Move.Top > 0 { // what this consumer has is not known
+			s.Move.Body, s.changed = mixed, true
+		}
+		return
+	}
+	if s.above = whole(l.Above); s.above == 0 {
+		s.above = math.MaxInt64
+	}
+	if s.Move.Top > 0 && s.Move.Body != l.Body && s.Move.Body != mixed { // from now on no delivery counts as stale
+		s.double = !s.PossibleDuplicate
+		s.Move.Body, s.PossibleDuplicate, s.FirstFailed, s.changed = mixed, true, true, true
+	}
+	if l.Hop > s.Move.Hop { // it is the copy, which therefore exists
+		if s.Move.Top == 0 {
+			s.Move.Body = l.Body
+		}
+		s.Move.confirm(l.Hop)
+		s.changed = true
+	}
+	s.stale = s.Move.Body == l.Body && (l.Hop < s.Move.Hop || l.Hop > 0 && s.State == StateDone)
+}
+
+// confirm notes that the copy with a hop exists.
+func (m *Move) confirm(hop int64) {
+	m.Hop = hop
+	if hop >= m.Top {
+		m.Top, m.Until, m.Mover = hop, time.Time{}, ""
+	}
+}
+
+// move asks the consumer to move the message, which has to wait for long: always if begins is true, else only if a move is under way.
+// Otherwise the verdict is v.
+func (s *step) move(v Verdict, begins bool) Verdict {
+	m := &s.Move
+	underway := !m.Until.IsZero()
+	switch {
+	case underway && m.Until.After(s.now) && m.Mover != s.a.Token:
+		s.rest = min(m.Until.Sub(s.now), MoveLease)
+		return v
+	case !underway && !begins:
+		return v
+	case !underway:
+		m.Top++
+	}
+	if m.Body == "" {
+		m.Body = s.a.Later.Body
+	}
+	m.Until, m.Mover, s.changed = s.now.Add(MoveLease), s.a.Token, true
+	return VerdictMove
+}
+
+// stay ends a move that has become too late.
+func (s *step) stay() {
+	if !s.Move.Until.IsZero() {
+		s.Move.Until, s.Move.Mover, s.changed = time.Time{}, "", true
+	}
+}
+
+// runs returns for how long an attempt at another copy may still run; zero: none does.
+func (s *step) runs() time.Duration {
+	if s.a.Later.Hop == 0 || s.OpenToken == "" {
+		return 0
+	}
+	since := s.OpenSince
+	if since.After(s.now) {
+		since = s.now
+	}
+	return max(since.Add(whole(s.a.Later.Lease)).Sub(s.now), 0)
+}
