@@ -1,6 +1,7 @@
 package consumer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -51,16 +52,11 @@ func (s *session) conclude(ctx context.Context, d *delivery) step {
 // end closes an attempt that succeeded, before its ack, even if the session has ended: the delivery will come back, and an open
 // attempt must not be taken for a crash.
 func (s *session) end(ctx context.Context, d *delivery) step {
-	for {
-		err := s.sendEnd(ctx, d, true)
-		s.release(ctx, d)
-		if err == nil {
-			return stepAck
-		}
-		if next := s.hold(ctx, d, stepEnd, err); next != stepEnd {
-			return next
-		}
-	}
+	instead := s.insist(ctx, d, stepEnd, func() error {
+		defer s.release(ctx, d)
+		return s.sendEnd(ctx, d, true)
+	})
+	return cmp.Or(instead, stepAck)
 }
 
 // countFailed counts a failed attempt and waits out its backoff.
@@ -68,34 +64,31 @@ func (s *session) countFailed(ctx context.Context, d *delivery) step {
 	failure := s.failureOf(d)
 	d.unmoved = 0
 	for {
-		next, err := s.sendFail(ctx, d, failure)
-		s.release(ctx, d)
-		switch {
-		case err != nil:
-			if next = s.hold(ctx, d, stepFail, err); next == stepFail {
+		var next step
+		instead := s.insist(ctx, d, stepFail, func() (err error) {
+			defer s.release(ctx, d)
+			next, err = s.sendFail(ctx, d, failure)
+			return err
+		})
+		if instead != 0 {
+			d.unrecorded = instead == stepDeadLetter
+			return instead
+		}
+		if d.unmoved == 0 && (next == stepMove || next == stepWait) {
+			s.observe(ctx, d, Event{Outcome: OutcomeRetry, Wait: d.reply.Wait})
+		}
+		switch next {
+		case stepMove:
+			if next = s.move(ctx, d, stepFail); next == stepFail { // the copy may not be needed any more
 				continue
 			}
-			d.unrecorded = next == stepDeadLetter
-		case next == stepMove:
-			if d.unmoved == 0 {
-				s.observe(ctx, d, Event{Outcome: OutcomeRetry, Wait: d.reply.Wait})
-			}
-			if next = s.move(ctx, d, stepFail); next == stepFail {
-				continue
-			}
-		case next == stepWait, next == stepHeld:
+		case stepWait, stepHeld:
 			s.control.letGo(d)
 			d.uncounted, d.suspect = 0, false
-			if next == stepHeld {
-				next = s.awaitOperator(ctx, d)
-			} else {
-				if d.unmoved == 0 {
-					s.observe(ctx, d, Event{Outcome: OutcomeRetry, Wait: d.reply.Wait})
-				}
-				next = s.wait(ctx, d, d.reply.Wait, decideRetry(s.Retry))
-			}
+			next = s.obey(ctx, d, next, decideRetry(s.Retry))
 			d.again = next == stepAgain
 			d.repeated = d.again
+		default:
 		}
 		return next
 	}
@@ -103,17 +96,16 @@ func (s *session) countFailed(ctx context.Context, d *delivery) step {
 
 // uncount closes an attempt that is not counted, and holds the delivery.
 func (s *session) uncount(ctx context.Context, d *delivery) step {
-	for d.open || d.doubt {
-		err := s.sendEnd(ctx, d, false)
+	instead := s.insist(ctx, d, stepUncount, func() (err error) {
+		if d.open || d.doubt {
+			err = s.sendEnd(ctx, d, false)
+		}
 		s.release(ctx, d)
-		if err == nil {
-			break
-		}
-		if next := s.hold(ctx, d, stepUncount, err); next != stepUncount {
-			return next
-		}
+		return err
+	})
+	if instead != 0 {
+		return instead
 	}
-	s.release(ctx, d)
 	return s.postpone(ctx, d, OutcomeNotCounted)
 }
 
@@ -171,7 +163,7 @@ func (s *session) sendEnd(ctx context.Context, d *delivery, succeeded bool) erro
 func (s *session) closed(d *delivery, err error) error {
 	switch {
 	case err == nil:
-		d.unanswered, d.open, d.doubt = 0, false, false
+		d.open, d.doubt = false, false
 		s.decided(d)
 	case errors.Is(err, counter.ErrForeign): // the open attempt is overwritten
 		s.decided(d)
@@ -235,6 +227,21 @@ func (s *session) wait(ctx context.Context, d *delivery, wait time.Duration, aft
 		return s.overdue(ctx, d)
 	}
 	return next
+}
+
+// insist sends a step until the store takes it, and returns 0 then. Else it returns the step that comes instead, because
+// the delivery may not be held any longer, or the session stops.
+func (s *session) insist(ctx context.Context, d *delivery, sending step, send func() error) (instead step) {
+	for {
+		err := send()
+		if err == nil {
+			d.unanswered = 0
+			return 0
+		}
+		if next := s.hold(ctx, d, sending, err); next != sending {
+			return next
+		}
+	}
 }
 
 // hold holds a delivery after the store did not take a step. It returns that step when it is to be sent again, or what comes

@@ -226,14 +226,8 @@ func (s *session) enterLane(ctx context.Context, d *delivery) step {
 	if s.holds == nil || d.entered {
 		return stepRun
 	}
-	for {
-		err := s.holds.own(ctx, s.alive)
-		if err == nil {
-			break
-		}
-		if next := s.hold(ctx, d, stepStart, err); next != stepStart {
-			return next
-		}
+	if instead := s.insist(ctx, d, stepStart, func() error { return s.holds.own(ctx, s.alive) }); instead != 0 {
+		return instead
 	}
 	if d.carried == (counter.Place{}) && s.holds.isFree(d.lane) {
 		d.entered = true
@@ -277,21 +271,16 @@ func (s *session) stepLane(ctx context.Context, d *delivery, act counter.LaneAct
 	if request.ID == "" {
 		request.ID = fingerprint.Of(d.MessageId, d.CorrelationId, d.Type, d.Body)
 	}
-	for {
-		var reply counter.LaneReply
-		err := sendOnce(ctx, stepTimeout, func(ctx context.Context) (err error) {
-			reply, err = s.holds.store.StepLane(ctx, request)
-			return err
-		})
-		if err == nil {
-			d.unanswered = 0
-			s.noteLane(d, reply)
-			return s.decidedLane(d, act, reply)
-		}
-		if next := s.hold(ctx, d, stepStart, err); next != stepStart {
-			return next
-		}
+	var reply counter.LaneReply
+	send := func(ctx context.Context) (err error) {
+		reply, err = s.holds.store.StepLane(ctx, request)
+		return err
 	}
+	if instead := s.insist(ctx, d, stepStart, func() error { return sendOnce(ctx, stepTimeout, send) }); instead != 0 {
+		return instead
+	}
+	s.noteLane(d, reply)
+	return s.decidedLane(d, act, reply)
 }
 
 // decidedLane returns the step for the store's verdict on a step of a lane.

@@ -49,16 +49,11 @@ func (s *session) holdUncountable(ctx context.Context, d *delivery) step {
 		HoldQueue(ctx context.Context, vhost, queue string, n counter.Note) error
 	})
 	why := counter.Note{By: s.Holder, Why: "a message without an id failed: resume the queue to try it again, or take it off the queue"}
-	for {
-		err := sendOnce(ctx, stepTimeout, func(ctx context.Context) error { return store.HoldQueue(ctx, s.vhost, s.Queue, why) })
-		if err == nil {
-			d.unanswered = 0
-			next := s.awaitOperator(ctx, d)
-			d.again = d.again || next == stepAgain
-			return next
-		}
-		if next := s.hold(ctx, d, stepStart, err); next != stepStart {
-			return next
-		}
+	pause := func(ctx context.Context) error { return store.HoldQueue(ctx, s.vhost, s.Queue, why) }
+	if instead := s.insist(ctx, d, stepStart, func() error { return sendOnce(ctx, stepTimeout, pause) }); instead != 0 {
+		return instead
 	}
+	next := s.awaitOperator(ctx, d)
+	d.again = d.again || next == stepAgain
+	return next
 }

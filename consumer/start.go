@@ -53,12 +53,8 @@ func (s *session) start(ctx context.Context, d *delivery) step {
 			return s.startIsolated(ctx, d)
 		case err != nil:
 			next = s.hold(ctx, d, stepStart, err)
-		case next == stepWait:
-			next = s.wait(ctx, d, d.reply.Wait, stepStart)
-		case next == stepMove:
-			next = s.move(ctx, d, stepStart)
-		case next == stepHeld:
-			next = s.awaitOperator(ctx, d)
+		default:
+			next = s.obey(ctx, d, next, stepStart)
 		}
 		if next != stepStart {
 			return next
@@ -89,15 +85,10 @@ func (s *session) startIsolated(ctx context.Context, d *delivery) step {
 			return stepRun
 		}
 		s.release(ctx, d)
-		switch {
-		case err != nil:
+		if err != nil {
 			next = s.hold(ctx, d, decideUnstarted(stepIsolate, d.open), err)
-		case next == stepWait:
-			next = s.wait(ctx, d, d.reply.Wait, stepIsolate)
-		case next == stepMove:
-			next = s.move(ctx, d, stepIsolate)
-		case next == stepHeld:
-			next = s.awaitOperator(ctx, d)
+		} else {
+			next = s.obey(ctx, d, next, stepIsolate)
 		}
 		if next == stepRetract {
 			return s.retract(ctx, d)
@@ -105,6 +96,21 @@ func (s *session) startIsolated(ctx context.Context, d *delivery) step {
 		if next != stepIsolate {
 			return next
 		}
+	}
+}
+
+// obey does what the store's reply to START asks for instead of an attempt. It returns again once START is to be sent
+// again, or what becomes of the delivery.
+func (s *session) obey(ctx context.Context, d *delivery, next, again step) step {
+	switch next {
+	case stepWait:
+		return s.wait(ctx, d, d.reply.Wait, again)
+	case stepMove:
+		return s.move(ctx, d, again)
+	case stepHeld:
+		return s.awaitOperator(ctx, d)
+	default:
+		return next
 	}
 }
 
@@ -263,14 +269,9 @@ func (s *session) overdue(ctx context.Context, d *delivery) step {
 
 // retract closes an attempt that did not run. It returns stepAgain if there is time for another.
 func (s *session) retract(ctx context.Context, d *delivery) step {
-	for {
-		err := s.sendEnd(ctx, d, false)
-		if err == nil {
-			break
-		}
-		if next := s.hold(ctx, d, stepRetract, err); next != stepRetract {
-			return next
-		}
+	end := func() error { return s.sendEnd(ctx, d, false) }
+	if instead := s.insist(ctx, d, stepRetract, end); instead != 0 {
+		return instead
 	}
 	if time.Now().Before(d.heldUntil) {
 		return stepAgain
