@@ -24,8 +24,6 @@ type broker interface {
 	Examine(context.Context, inspect.Need) ([]inspect.Finding, error)   // of need.Queue; without one of the broker itself
 	ExamineAll(context.Context, func(done doctor.Report, of int)) error // every queue, then the broker
 	DeliveryLimit(context.Context, inspect.Need) ([]inspect.Finding, error)
-	Plan(ctx context.Context, queue, kind string) (doctor.Plan, error)
-	Carry(ctx context.Context, queue, kind, token string) (done doctor.Plan, left []inspect.Finding, err error) // as doctor.Carry
 	DeadLetters(ctx context.Context, queue string) (deadLetters, error)
 	Sweep() // closes what was not used for long
 	Close() error
@@ -195,27 +193,11 @@ func (d *dialled) DeliveryLimit(ctx context.Context, need inspect.Need) (found [
 	return found, err
 }
 
-// usual is the need by which the Doctor page and its fixes judge a queue.
+// usual is the need by which the Doctor page judges a queue.
 func (d *dialled) usual(queue string) inspect.Need {
 	need := d.need(queue)
 	need.MaxRetries = inspect.UsualRetries
 	return need
-}
-
-func (d *dialled) Plan(ctx context.Context, queue, kind string) (plan doctor.Plan, err error) {
-	err = d.with(ctx, func(conn *amqp.Connection) (err error) {
-		plan, err = doctor.MakePlan(ctx, conn, d.usual(queue), kind)
-		return err
-	})
-	return plan, err
-}
-
-func (d *dialled) Carry(ctx context.Context, queue, kind, token string) (done doctor.Plan, left []inspect.Finding, err error) {
-	err = d.with(ctx, func(conn *amqp.Connection) (err error) {
-		done, left, err = doctor.Carry(ctx, conn, d.usual(queue), kind, token)
-		return err
-	})
-	return done, left, err
 }
 
 func (d *dialled) DeadLetters(ctx context.Context, queue string) (deadLetters, error) {

@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"github.com/strikesmq/strikes/counter"
-	"github.com/strikesmq/strikes/internal/doctor"
 	"github.com/strikesmq/strikes/internal/queueinfo"
 	"github.com/strikesmq/strikes/internal/records"
 )
@@ -25,9 +24,7 @@ type change struct {
 	Undo   bool   // limit: clear it; pause: resume
 	Number string // of attempts for grant, of retries for limit
 	Reason string
-	Anyway bool   // although the queue's own delivery limit is lower
-	Kind   string // repair: type of a missing exchange; empty: not chosen
-	Token  string // repair: of the plan that the visitor saw
+	Anyway bool // although the queue's own delivery limit is lower
 
 	number int
 	note   counter.Note
@@ -41,32 +38,11 @@ type changeView struct {
 	Facts  []string // what is so now
 	Wrong  string
 	Refuse string // by the check of the delivery limit; Anyway overrules it
-
-	Repair *doctor.Plan // of VerbRepair
-}
-
-// Possible reports whether there is something to do.
-func (v changeView) Possible() bool {
-	return v.Repair == nil || len(v.Repair.Steps()) > 0
-}
-
-// Choice is the type of a missing exchange; nil: there is nothing to choose.
-func (v changeView) Choice() *doctor.Choice {
-	if v.Repair == nil {
-		return nil
-	}
-	for _, f := range v.Repair.Fixes {
-		if f.Choice != nil {
-			return f.Choice
-		}
-	}
-	return nil
 }
 
 var titles = map[Verb]string{
 	VerbGrant: "Give a message more attempts", VerbReset: "Forget the failed attempts of a message", VerbSkip: "Dead-letter a message at its next step",
 	VerbLimit: "Set the limit of a queue", VerbPause: "Pause the consumers of a queue",
-	VerbRepair: "Fix what the doctor found",
 }
 
 var undoTitles = map[Verb]string{VerbLimit: "Clear the limit of a queue", VerbPause: "Resume the consumers of a queue"}
@@ -87,7 +63,6 @@ func changesOf(r *http.Request) (all []change, err error) {
 	first := change{
 		Verb: Verb(q.Get("verb")), Undo: q.Get("undo") != "",
 		Number: strings.TrimSpace(r.FormValue("number")), Reason: strings.TrimSpace(r.PostFormValue("why")), Anyway: r.PostFormValue("anyway") != "",
-		Kind: q.Get("kind"), Token: r.PostFormValue("plan"),
 	}
 	if first.Verb == records.VerbResume {
 		first.Verb, first.Undo = VerbPause, true
@@ -145,12 +120,8 @@ func (ch change) Title() string {
 // Do is the label of the button.
 func (ch change) Do() string {
 	name := ch.Name()
-	switch ch.Verb {
-	case VerbLimit:
+	if ch.Verb == VerbLimit {
 		name += " of"
-	case VerbRepair:
-		return "Fix " + shown(ch.Queue)
-	default:
 	}
 	return upper(name) + " " + shown(cmp.Or(ch.ID, ch.Queue))
 }
@@ -171,13 +142,7 @@ func (ch change) Link() string {
 	if ch.Undo {
 		undo = "1"
 	}
-	return link("change", "verb", string(ch.Verb), "queue", ch.Queue, "id", ch.ID, "undo", undo, "kind", ch.Kind)
-}
-
-// LinkOf is the address of a repair that declares an exchange of a type.
-func (ch change) LinkOf(kind string) string {
-	ch.Kind = kind
-	return ch.Link()
+	return link("change", "verb", string(ch.Verb), "queue", ch.Queue, "id", ch.ID, "undo", undo)
 }
 
 // Name is what the audit calls the change.
@@ -210,7 +175,7 @@ func (c *Console) showChange(w http.ResponseWriter, r *http.Request, code int, v
 	p := page{Screen: "change", Title: v.Title() + ": " + v.subject(), Queue: v.Queue}
 	var err error
 	if len(v.All) == 1 {
-		err = c.explain(ctx, &v)
+		v.Facts, err = c.facts(ctx, v.change)
 	} else {
 		p.Title, v.Facts = v.Title()+": "+v.subjects(), c.explainEach(ctx, v.All)
 		if v.ID == "" {
@@ -261,17 +226,6 @@ func (c *Console) explainEach(ctx context.Context, all []change) (facts []string
 	return facts
 }
 
-// explain fills in the present state.
-func (c *Console) explain(ctx context.Context, v *changeView) (err error) {
-	if v.Verb != VerbRepair {
-		v.Facts, err = c.facts(ctx, v.change)
-		return err
-	}
-	plan, err := c.broker.Plan(ctx, v.Queue, v.Kind)
-	v.Repair, v.Facts = &plan, repairFacts(plan)
-	return err
-}
-
 // makeChange makes the changes one after the other, and responds with the changes that took effect.
 func (c *Console) makeChange(w http.ResponseWriter, r *http.Request) {
 	all, err := changesOf(r)
@@ -297,10 +251,6 @@ func (c *Console) makeChange(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case errors.As(err, &tight) && i == 0: // the limit is that of the queue, so it refuses all or none
 			v.Refuse = err.Error()
-			c.showChange(w, r, http.StatusConflict, v)
-			return
-		case errors.Is(err, doctor.ErrPlanChanged):
-			v.Wrong = "The queue changed after this page was made, so nothing was done. The page now shows what would be done."
 			c.showChange(w, r, http.StatusConflict, v)
 			return
 		case err != nil:

@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/strikesmq/strikes/counter"
-	"github.com/strikesmq/strikes/internal/doctor"
 	"github.com/strikesmq/strikes/internal/records"
 )
 
@@ -78,36 +76,6 @@ func (c *Console) pauseFacts(ctx context.Context, ch change) ([]string, error) {
 		return append(facts, "It is paused"+noteText(records.NoteOf(*note))), nil
 	}
 	return append(facts, "Paused consumers take no messages and count nothing, until an operator resumes the queue."), nil
-}
-
-// repairFacts list the findings that a plan would fix, and those that a person must fix.
-func repairFacts(plan doctor.Plan) (facts []string) {
-	for _, f := range plan.Fixes {
-		facts = append(facts, sentence(fmt.Sprintf("%s: %s; %s", f.Finding.Severity, f.Finding.Seen, f.Finding.Impact)))
-		if f.End != "" {
-			facts = append(facts, sentence(f.End))
-		}
-		for _, why := range f.Refused {
-			facts = append(facts, sentence(why))
-		}
-		switch {
-		case len(f.Refused) > 0:
-			facts = append(facts, "Therefore the console does not bind it. Change the queue, or bind another one yourself.")
-		case f.Choice != nil && f.Choice.Kind == "":
-			facts = append(facts, "Neither the queue nor a policy shows the type of the missing exchange. Look it up where your deployment declares it.")
-		case len(f.Steps) == 0 && f.Choice == nil:
-			facts = append(facts, "To fix it yourself: "+shown(f.Finding.Fix)+".")
-		}
-	}
-	if len(plan.Steps()) == 0 {
-		facts = append(facts, "There is nothing that the console can fix.")
-	}
-	return facts
-}
-
-func sentence(text string) string {
-	text = shown(text)
-	return strings.ToUpper(text[:1]) + text[1:] + "."
 }
 
 // noteText says who changed something, when and why.

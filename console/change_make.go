@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/strikesmq/strikes/counter"
-	"github.com/strikesmq/strikes/internal/doctor"
 	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/internal/records"
 )
@@ -25,8 +23,6 @@ func (c *Console) carryOut(ctx context.Context, q *records.Queue, ch change) (st
 		return skip(ctx, q, ch)
 	case VerbPause:
 		return pause(ctx, q, ch)
-	case VerbRepair:
-		return c.repair(ctx, q, ch)
 	default:
 		return "", forbiddenError{ch.Verb}
 	}
@@ -143,35 +139,6 @@ func skip(ctx context.Context, q *records.Queue, ch change) (string, error) {
 		return fmt.Sprintf("%s is dead-lettered when it returns from the later lane: %s.", shown(ch.ID), instant(plan.Due)), nil
 	}
 	return fmt.Sprintf("%s is dead-lettered at its next step.", shown(ch.ID)), nil
-}
-
-func (c *Console) repair(ctx context.Context, q *records.Queue, ch change) (string, error) {
-	done, left, err := c.broker.Carry(ctx, ch.Queue, ch.Kind, ch.Token)
-	steps := done.Texts()
-	switch {
-	case errors.Is(err, doctor.ErrPlanChanged):
-		return "", err
-	case err == nil && len(steps) == 0:
-		return "There was nothing to fix that the console can, so nothing changed.", nil
-	}
-	if err == nil && len(left) > 0 {
-		err = stillBroken(steps, left)
-	}
-	q.Audit(ctx, counter.AuditEntry{Actor: ch.note.By, Verb: records.VerbRepair, Subject: ch.Queue, Reason: ch.note.Why, Count: int64(len(steps))}, err)
-	c.examineAll()
-	if err != nil {
-		return "", err
-	}
-	return fmt.Sprintf("%s is fixed; an examination confirmed this. Done: %s.", shown(ch.Queue), shown(strings.Join(steps, ", "))), nil
-}
-
-// stillBroken is the error of a fix that left findings. It names the steps that were taken.
-func stillBroken(steps []string, left []inspect.Finding) error {
-	var seen []string
-	for _, f := range left {
-		seen = append(seen, f.Seen)
-	}
-	return fmt.Errorf("still wrong: %s; done: %s", strings.Join(seen, "; "), strings.Join(steps, ", "))
 }
 
 func pause(ctx context.Context, q *records.Queue, ch change) (string, error) {

@@ -90,13 +90,6 @@ func (b *fakeBroker) ExamineAll(ctx context.Context, show func(doctor.Report, in
 	show(doctor.Report{Subject: "queue", Name: "orders", Findings: b.found}, of)
 	return b.err()
 }
-func (b *fakeBroker) Plan(context.Context, string, string) (doctor.Plan, error) {
-	return doctor.Plan{}, b.err()
-}
-func (b *fakeBroker) Carry(ctx context.Context, queue, kind, _ string) (doctor.Plan, []inspect.Finding, error) {
-	plan, err := b.Plan(ctx, queue, kind)
-	return plan, nil, err
-}
 func (b *fakeBroker) DeadLetters(context.Context, string) (deadLetters, error) {
 	return b.dead, b.err()
 }

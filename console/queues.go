@@ -62,11 +62,6 @@ func (l line) Facts() (all []fact) {
 	return all
 }
 
-// Fixable reports whether the verb repair may fix an error of the queue.
-func (l line) Fixable() bool {
-	return len(l.Findings) > 0 || slices.ContainsFunc(l.Found, func(d diagnosis) bool { return d.Fixable })
-}
-
 // Link is the address of the dead letters that died of the commonest reason.
 func (l line) Link() string { return groupLink(l.Queue, l.Cause.Group) }
 

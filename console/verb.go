@@ -20,7 +20,6 @@ const (
 	VerbSkip   Verb = "skip"   // dead-letter a message at its next step
 	VerbLimit  Verb = "limit"  // set or clear the limit of a queue
 	VerbPause  Verb = "pause"  // stop the consumers of a queue, or let them go on
-	VerbRepair Verb = "repair" // do what doctor --fix does: declare what is missing of a dead-letter route, and set policies
 )
 
 // Verbs are what a visitor may change; nil: nothing.
@@ -28,7 +27,7 @@ type Verbs []Verb
 
 // AllVerbs returns every verb.
 func AllVerbs() Verbs {
-	return Verbs{VerbReplay, VerbDrop, VerbReset, VerbGrant, VerbSkip, VerbLimit, VerbPause, VerbRepair}
+	return Verbs{VerbReplay, VerbDrop, VerbReset, VerbGrant, VerbSkip, VerbLimit, VerbPause}
 }
 
 // ParseVerbs reads verbs that are separated by commas; empty: none. It returns a *FieldError for another word.

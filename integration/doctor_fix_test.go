@@ -47,11 +47,11 @@ func TestDoctorFixes(t *testing.T) {
 		fixed++
 		left, err := plan.Do(t.Context(), b.conn, need, nil)
 		if err != nil || len(left) > 0 {
-			t.Errorf("%s: %v, left %v, after %q", p.name, err, left, plan.Texts())
+			t.Errorf("%s: %v, left %v, after %q", p.name, err, left, plan.Steps())
 		}
 		again, err := doctor.MakePlan(t.Context(), b.conn, need, "")
 		if err != nil || len(again.Steps()) > 0 {
-			t.Errorf("%s: %v; a second fix would %q after %q", p.name, err, again.Texts(), plan.Texts())
+			t.Errorf("%s: %v; a second fix would %q after %q", p.name, err, again.Steps(), plan.Steps())
 		}
 		if codes, found := b.examine(need); strings.Contains(codes, "error") && !slices.ContainsFunc(plan.Fixes, leftToAPerson) {
 			t.Errorf("%s: still %v", p.name, found)

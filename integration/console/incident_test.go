@@ -52,10 +52,15 @@ func TestIncident(t *testing.T) {
 		t.Errorf("the worst is: %s", first)
 	}
 
-	// The exchange is gone: the page of its queue says so and repairs it.
+	// The exchange is gone: the page of its queue says so, and the doctor names the command that declares it again.
 	b.open("emails", "dead-letter route broken")
-	b.choose("Repair it", "a migration deleted the exchange")
-	b.sees("emails is fixed")
+	b.followText("Examine it")
+	b.sees("strikes doctor --fix emails")
+	p.declare(topology.Spec{Queue: "emails", Type: topology.Classic})
+	b.visit(s.at("doctor"))
+	b.follow("main form button")
+	b.gone("emails.dlx")
+	b.open("emails", "emails")
 	p.consume(consumer.Consumer{Queue: "emails", MaxRetries: 1})
 	b.gone("dead-letter route broken")
 
@@ -98,7 +103,7 @@ func TestIncident(t *testing.T) {
 	for _, part := range []string{"broken", "blocked"} {
 		b.gone(part)
 	}
-	for queue, reason := range map[string]string{"emails": "a migration deleted the exchange", "payments": "XTS is for tests", "exports": "it kills the exporter"} {
+	for queue, reason := range map[string]string{"payments": "XTS is for tests", "exports": "it kills the exporter"} {
 		b.open(queue, queue)
 		b.followText("Audit")
 		b.sees(reason)

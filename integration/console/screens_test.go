@@ -19,7 +19,6 @@ func screens(s *site) []struct{ name, at string } {
 		{"doctor", s.at("doctor", "queue", "emails")},
 		{"examination", s.at("doctor")},
 		{"several", s.at("change", "verb", "pause", "pick-queue", "orders") + "&pick-queue=payments"},
-		{"repair", s.at("change", "verb", "repair", "queue", "emails")},
 		{"dead", s.at("dead", "queue", "payments")},
 		{"message", s.at("message", "queue", "payments", "id", "pay-4103")},
 		{"replay", s.at("replay", "queue", "payments", "kind", "timed-out")},

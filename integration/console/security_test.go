@@ -21,7 +21,7 @@ var (
 	reading = []string{
 		"GET /", "GET /queue", "GET /live", "GET /doctor", "POST /doctor", "GET /audit", "GET /audit.ndjson", "GET /dead", "GET /message", "POST /message", "POST /count", "GET /replay", "GET /drop", "GET /lanes", "GET /lane",
 	}
-	writing = map[string][]string{"/change": {"grant", "reset", "skip", "limit", "pause", "repair"}}
+	writing = map[string][]string{"/change": {"grant", "reset", "skip", "limit", "pause"}}
 	// jobs have a preview that everybody may see.
 	jobs = map[string][]string{"POST /replay": {"replay"}, "POST /drop": {"drop"}, "POST /lane": {"replay", "drop"}, "GET /file": {"drop"}}
 )

@@ -2,12 +2,8 @@ package doctor
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -27,14 +23,12 @@ type Fix struct {
 	Steps   []Step   // none: a person has to decide, or to declare the queue again
 	Choice  *Choice  // nil: there is none
 	Refused []string // why the dead-letter queue that exists is not used
-	End     string   // describes that queue; empty: none exists
 }
 
 // Choice is the type of a missing exchange. Neither the queue nor a policy shows it, and the program that declares
 // the exchange would be refused if it were another.
 type Choice struct {
 	Exchange string
-	Kind     string   // empty: not chosen
 	Kinds    []string // that can take every dead letter
 }
 
@@ -50,24 +44,6 @@ func (p Plan) Steps() (steps []Step) {
 		}
 	}
 	return steps
-}
-
-// Texts describes the Steps, one text for each.
-func (p Plan) Texts() (texts []string) {
-	for _, s := range p.Steps() {
-		texts = append(texts, s.String())
-	}
-	return texts
-}
-
-// Token identifies the plan: plans with the same token take the same steps for the same reasons.
-func (p Plan) Token() string {
-	text := strings.Join(p.Texts(), "\n")
-	for _, f := range p.Fixes {
-		text += fmt.Sprintf("\n%s %q %q", f.Finding.Code, f.Finding.Seen, f.Refused)
-	}
-	sum := sha256.Sum256([]byte(text))
-	return hex.EncodeToString(sum[:12])
 }
 
 // patient is a queue to be fixed.
@@ -120,7 +96,6 @@ func (p patient) fix(fix *Fix, kind string) {
 			kind = "fanout"
 		}
 		if slices.Contains(fix.Choice.Kinds, kind) {
-			fix.Choice.Kind = kind
 			p.route(fix, exchange, kind)
 		}
 	case inspect.CodeUnbound:
@@ -191,7 +166,7 @@ func (p patient) declareEnd(fix *Fix, queue string) {
 	have := p.Known.Queues[queue]
 	end := p.planned(queue)
 	if have != nil {
-		end, fix.End = *have, describe(*have)
+		end = *have
 	}
 	var steps []Step
 	if steps, fix.Refused = p.keep(end); len(fix.Refused) > 0 {
@@ -227,21 +202,6 @@ func (p patient) breakLoop(fix *Fix) {
 	}
 }
 
-// describe describes an existing dead-letter queue.
-func describe(q queueinfo.Queue) string {
-	if q.Unread != "" {
-		return fmt.Sprintf("the queue %q exists; its type and arguments cannot be seen: %s", q.Name, q.Unread)
-	}
-	text := fmt.Sprintf("the queue %q exists, of type %s", q.Name, q.Type)
-	if len(q.Args) > 0 {
-		text += ", with the arguments " + pairs(q.Args)
-	}
-	if q.PolicyName != "" {
-		text += fmt.Sprintf(", under the policy %q", q.PolicyName)
-	}
-	return text
-}
-
 // command writes the plan into the findings.
 func (p Plan) command(findings []inspect.Finding) {
 	for i, fix := range p.Fixes {
@@ -254,10 +214,6 @@ func (p Plan) command(findings []inspect.Finding) {
 	}
 }
 
-// ErrPlanChanged is returned by Carry if the plan is no longer the one that was shown: broker or queue changed
-// meanwhile.
-var ErrPlanChanged = errors.New("the queue or its dead-letter route changed since the preview")
-
 // MakePlan examines need.Queue and plans the steps that fix its findings. kind is the type of a missing exchange. If
 // kind is empty, it is fanout for the exchange that strikes declares, else a person has to choose.
 func MakePlan(ctx context.Context, conn *amqp.Connection, need inspect.Need, kind string) (Plan, error) {
@@ -266,22 +222,6 @@ func MakePlan(ctx context.Context, conn *amqp.Connection, need inspect.Need, kin
 		return Plan{}, err
 	}
 	return patient{f}.plan(findings, need, kind), nil
-}
-
-// Carry makes the plan again and takes its steps if it has the token, else it returns ErrPlanChanged. Then it
-// examines the queue: left has the findings that the steps were for and that are still there. The plan is returned
-// with an error too.
-func Carry(ctx context.Context, conn *amqp.Connection, need inspect.Need, kind, token string) (p Plan, left []inspect.Finding, err error) {
-	if p, err = MakePlan(ctx, conn, need, kind); err != nil {
-		return p, nil, err
-	}
-	if p.Token() != token {
-		return p, nil, ErrPlanChanged
-	}
-	if left, err = p.Do(ctx, conn, need, nil); err != nil {
-		err = fmt.Errorf("not all of it was done: %w", err)
-	}
-	return p, left, err
 }
 
 // Do takes the Steps in turn, tells each, and then examines the queue: left has the findings that the steps were for
