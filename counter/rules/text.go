@@ -2,6 +2,7 @@ package rules
 
 import (
 	"cmp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -29,7 +30,7 @@ func Decode(text string) (Record, bool) {
 		OpenToken: word(w[12]), OpenSince: millis(w[14]), Limit: int(number(w[16])),
 		Granted: Grant{Attempts: int(number(w[17])), Note: notes["grant"]}, Reset: notes["reset"], Skipped: notes["skip"], Removed: notes["removed"].At,
 		Tokens: parseTokens(w[19]), Holder: parts[2], FirstFailed: w[18] != "0", PossibleDuplicate: w[18] == "2",
-		History: parseHistory(parts[4], w[9], reason, int(number(w[0])+number(w[1]))),
+		History: parseHistory(parts[4], w[9], int(number(w[0])+number(w[1]))),
 	}
 	if len(w) > recordWords {
 		if r.Move, ok = parseMove(w[recordWords]); !ok {
@@ -162,43 +163,28 @@ func millis(s string) time.Time { return after(s, "0") }
 // causesByLetter are the causes in a history.
 var causesByLetter = map[byte]Cause{'f': CauseFailed, 'p': CausePanicked, 't': CauseTimedOut, 'r': CauseRejected, 'c': CauseCrashed}
 
-// sameText stands for the text of the next newer failure.
-const sameText = "\r"
-
-// parseHistory reads a record's history, as scripts/record.lua describes it, the oldest attempt first. It skips what it cannot read.
-func parseHistory(text, first, reason string, counted int) []AttemptNote {
+// parseHistory reads a record's history, as scripts/record.lua describes it, the oldest attempt first. It skips what it
+// cannot read.
+func parseHistory(text, first string, counted int) []AttemptNote {
 	var newest []AttemptNote
-	holder, line := "", noteLine(reason)
 	for entry := range strings.SplitSeq(strings.TrimPrefix(text, "\n"), "\n") {
 		fields := strings.Split(entry, "\t")
 		if len(fields) != 4 || fields[0] == "" {
 			continue
 		}
 		n := AttemptNote{
-			Number: counted - len(newest), At: after(first, fields[0][1:]), Cause: causesByLetter[fields[0][0]], Holder: fields[2],
+			Number: counted - len(newest), At: after(first, fields[0][1:]), Cause: causesByLetter[fields[0][0]],
+			Holder: fields[2], Reason: fields[3],
 		}
 		if n.Cause == CauseCrashed {
-			n.Reason, n.Token = cmp.Or(fields[3], crashReason), fields[1]
+			n.Reason, n.Token = cmp.Or(n.Reason, crashReason), fields[1]
 		} else {
 			n.Ran = time.Duration(min(number(fields[1]), MaxWaitMillis)) * time.Millisecond
-			if fields[2] != sameText {
-				holder = fields[2]
-			}
-			if fields[3] != sameText {
-				line = fields[3]
-			}
-			n.Holder, n.Reason = holder, line
 		}
 		newest = append(newest, n)
 	}
-	if len(newest) == 0 {
-		return nil
-	}
-	out := make([]AttemptNote, 0, len(newest))
-	for i := range newest {
-		out = append(out, newest[len(newest)-1-i])
-	}
-	return out
+	slices.Reverse(newest)
+	return newest
 }
 
 // parseNotes reads the notes of a record by their first word, as scripts/record.lua describes them, up to one it cannot read.

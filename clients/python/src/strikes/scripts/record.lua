@@ -97,10 +97,9 @@
 -- of who and why in bytes; then who and why, which must not end with a newline.
 --
 -- The history has the last 16 counted attempts, the newest first. Each begins with a newline and has four fields, separated by
--- tabs: the first letter of the cause and the ms since `first`; how long it ran in ms, or of a crash its token; the holder; the
--- first line of the reason, of a crash empty unless a consumer saw it. A carriage return stands for the text of the next newer failure, and in the newest
--- failure for the first line of the record's reason. A crash that turns out to be none leaves the history. The number of an
--- attempt follows from its place: the newest has failures + crashes.
+-- tabs: the first letter of the cause and the ms since `first`; how long it ran in ms, or of a crash its token; the holder; and
+-- the first line of the reason, which of a crash is empty unless a consumer saw it. A crash that turns out to be none leaves the
+-- history. The number of an attempt follows from its place: the newest has failures + crashes.
 --
 -- A record takes at most 24 KiB. The caller cuts id, generation, holder and who to 512 bytes, why and the reason to 1024.
 
@@ -177,7 +176,7 @@ if foreign then -- it fails this step and no other
   replies[n - 4] = redis.error_reply(foreign)
 else
 
-local was, said = state, reason
+local was = state
 local base = limit -- without the grant
 local given = configured -- by the steps before
 if limit > 0 then

@@ -36,27 +36,14 @@ if live and verdict == 'HELD' then live = math.max(ttl, PAUSED) end
 
 if live then
   if unnoted then history = string.gsub(history, '\nc%d+\t' .. string.gsub(unnoted, '%-', '%%-') .. '\t[^\n]*', '') end
-  if noted or said ~= reason then
+  if noted then
     local line = string.sub(string.gsub(string.match(told, '[^\r\n]+') or '', '\t', ' '), 1, LINE)
     if #line == LINE then line = string.gsub(line, '[\192-\255][\128-\191]*$', '') end -- no part of a character
-    local by = noted and string.sub(string.gsub(noted_by, '[\t\r\n]', ' '), 1, LINE)
-    local at, ends, head, before_by, before = string.find(history, '\n([fprt]%d+\t%d+\t)([^\t]*)\t([^\n]*)') -- the newest failure
-    if at then
-      if before == '\r' then
-        before = string.sub(string.gsub(string.match(said, '[^\r\n]+') or '', '\t', ' '), 1, LINE)
-        if #before == LINE then before = string.gsub(before, '[\192-\255][\128-\191]*$', '') end
-      end
-      if noted and noted ~= 'c' then
-        if before == line then before = '\r' end
-        if before_by == by then before_by = '\r' end
-      end
-      history = string.sub(history, 1, at - 1) .. '\n' .. head .. before_by .. '\t' .. before .. string.sub(history, ends + 1)
-    end
-    if noted then
-      history = string.format('\n%s%d\t%s\t', noted, math.max(0, now - first_at), lasted) .. by .. '\t' .. (noted == 'c' and (saw and line or '') or reason == told and '\r' or line) .. history
-      local _, count = string.gsub(history, '\n', '')
-      if count > NOTED then history = string.match(history, '^' .. string.rep('\n[^\n]*', NOTED)) end
-    end
+    local by = string.sub(string.gsub(noted_by, '[\t\r\n]', ' '), 1, LINE)
+    if noted == 'c' and not saw then line = '' end
+    history = string.format('\n%s%d\t%s\t', noted, math.max(0, now - first_at), lasted) .. by .. '\t' .. line .. history
+    local _, count = string.gsub(history, '\n', '')
+    if count > NOTED then history = string.match(history, '^' .. string.rep('\n[^\n]*', NOTED)) end
   end
 
   if string.find(tokens, '=e', 1, true) then -- forget the oldest uncounted attempts
