@@ -26,7 +26,7 @@ var arrows = map[string][]string{
 	"deadletter": {"counter", "publisher", "internal/amqpdial", "internal/fingerprint", "internal/management", "internal/pause", "internal/printable", "internal/queueinfo", "internal/reason", "internal/setting"},
 
 	"console": {"counter", "deadletter", "internal/amqpdial", "internal/doctor", "internal/inspect", "internal/panics", "internal/printable",
-		"internal/queueinfo", "internal/reason", "internal/records", "internal/setting", "internal/status"},
+		"internal/queueinfo", "internal/reason", "internal/records", "internal/setting", "internal/shell", "internal/status"},
 
 	"consumer/internal/acks": nil,                    // knows nothing of attempts
 	"counter/rules":          {"internal/printable"}, // knows nothing of stores
