@@ -98,7 +98,6 @@ var arrows = map[string][]string{
 	"integration/suite":            {"internal/servers"},
 	"integration/internal/worker":  {"internal/pause"},
 	"integration/internal/node":    {"topology", "internal/poll", "internal/servers"},
-	"integration/mutants":          nil,
 	"integration/release":          nil,
 	"integration/setup":            {"integration/internal/install"},
 	"integration/soak":             join(public, join(laboratory, "internal/pause", "integration/internal/cluster", "integration/internal/install", "integration/internal/node", "integration/internal/worker", "internal/audit")...),
