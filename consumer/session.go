@@ -140,12 +140,13 @@ func (s *session) open(conn *amqp.Connection) (*link, error) {
 		_, err := ch.QueueDeclarePassive(s.Queue, false, false, false, false, nil) // the queue replies, not only the channel
 		return err
 	}
+	asked := time.Now()
 	if err = ch.Qos(s.Prefetch, 0, false); err == nil {
 		l.deliveries, err = ch.Consume(s.Queue, l.tag, false, false, false, false, nil)
 	}
 	if err != nil {
 		_ = ch.Close() // closed already by what refused
-		return nil, s.refusedBy(conn, l, err)
+		return nil, s.refusedBy(conn, l, asked, err)
 	}
 	return l, nil
 }
@@ -164,7 +165,7 @@ func (l *link) reason() (says *amqp.Error) {
 }
 
 // refusedBy distinguishes a refusal by the broker from a connection that broke.
-func (s *session) refusedBy(conn *amqp.Connection, l *link, err error) error {
+func (s *session) refusedBy(conn *amqp.Connection, l *link, asked time.Time, err error) error {
 	wrapped := fmt.Errorf("consumer: queue %q: consuming: %w", s.Queue, err)
 	var reply *amqp.Error
 	if !errors.As(err, &reply) {
@@ -174,6 +175,8 @@ func (s *session) refusedBy(conn *amqp.Connection, l *link, err error) error {
 		reply = l.reason()
 	}
 	switch {
+	case amqpdial.Unanswered(reply, asked):
+		return fmt.Errorf("consumer: queue %q: consuming: the queue did not answer, as a quorum queue without a majority of its members: %w", s.Queue, reply)
 	case amqpdial.Unconverted(reply): // the broker was to deliver before it replied to basic.consume
 		return s.lost(errLost, reply)
 	case reply != nil && reply.Server && !conn.IsClosed():

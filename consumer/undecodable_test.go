@@ -100,9 +100,15 @@ func TestABrokerThatCannotDeliver(t *testing.T) {
 		lost := make(chan *amqp.Error, 1)
 		lost <- says
 		s := unobserved().session(Consumer{Prefetch: 1, Handler: ok})
-		got := s.refusedBy(&amqp.Connection{}, &link{lost: lost}, err)
+		got := s.refusedBy(&amqp.Connection{}, &link{lost: lost}, time.Now(), err)
 		if !errors.Is(got, ErrUndecodable) || isRefused(got, nil) {
 			t.Errorf("%v: %v", err, got)
+		}
+		late := make(chan *amqp.Error, 1)
+		late <- says
+		got = s.refusedBy(&amqp.Connection{}, &link{lost: late}, time.Now().Add(-5*time.Second), err)
+		if errors.Is(got, ErrUndecodable) || isRefused(got, nil) || !strings.Contains(got.Error(), "majority") {
+			t.Errorf("%v after 5 s, as of a queue without a majority: %v", err, got)
 		}
 	}
 }

@@ -27,6 +27,10 @@ var (
 	// that were not settled are back.
 	ErrInterrupted = errors.New("deadletter: the connection to the dead-letter queue was lost")
 
+	// ErrUnanswered is returned, before anything is touched, if the queue does not answer: a quorum queue without a majority of its
+	// members.
+	ErrUnanswered = errors.New("deadletter: the queue does not answer, as a quorum queue without a majority of its members")
+
 	// ErrIncomplete is returned, after all possible work is done, if fewer messages arrived than the broker had counted: they
 	// expired, or another consumer has them. Browse again.
 	ErrIncomplete = errors.New("deadletter: not all messages arrived")
@@ -68,7 +72,7 @@ func explain(queue string, err error) error {
 	if errors.Is(err, ErrBusy) {
 		return fmt.Errorf("%w: queue %q, to browse it or take from it: wait for that to end, or stop it", err, queue)
 	}
-	if errors.Is(err, ErrUnsafe) {
+	if errors.Is(err, ErrUnsafe) || errors.Is(err, ErrUnanswered) {
 		return err
 	}
 	if errors.As(err, &reply) {

@@ -53,8 +53,9 @@ func (q *Queue) open(ctx context.Context, s *session) (*session, error) {
 	s.queue, s.classic, s.vhost, s.conn = q.Name, q.Handling.InPlace, conn.Config.Vhost, conn
 	stop := context.AfterFunc(ctx, func() { amqpdial.HangUp(conn) })
 	defer stop()
+	began := time.Now()
 	if err := s.begin(ctx); err != nil {
-		err = s.cause(err)
+		err = s.unanswered(began, err)
 		amqpdial.HangUp(conn)
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
@@ -171,9 +172,13 @@ func (s *session) get(ctx context.Context, ch *amqp.Channel) (amqp.Delivery, boo
 		return amqp.Delivery{}, false, err
 	}
 	defer onTime(s.conn)()
+	asked := time.Now()
 	d, ok, err := ch.Get(s.queue, false)
 	switch {
 	case err != nil:
+		if err := s.unanswered(asked, err); errors.Is(err, ErrUnanswered) {
+			return d, false, err
+		}
 		return d, false, s.lost()
 	case !ok:
 		return d, false, nil
@@ -228,6 +233,17 @@ func (s *session) cause(err error) error {
 		if why, _ := s.why(); why != nil {
 			return why
 		}
+	}
+	return err
+}
+
+// unanswered returns why the channel closed, if err says only that it did: ErrUnanswered if the queue did not answer a
+// request of that time.
+func (s *session) unanswered(asked time.Time, err error) error {
+	err = s.cause(err)
+	var closed *amqp.Error
+	if errors.As(err, &closed) && amqpdial.Unanswered(closed, asked) {
+		return fmt.Errorf("%w: queue %q: %w", ErrUnanswered, s.queue, err)
 	}
 	return err
 }

@@ -6,7 +6,7 @@ var long = map[string][]string{
 	"integration": {
 		"TestLaterBrokerKilled", "TestBrokerKilledInTheMiddle", "TestReplayKilled", "TestReplayStopped", "TestReplayRate", "TestPushKilled",
 		"TestPauseKeepsTheOrder", "TestBrowseChangesNothing", "TestBrowseTakesConstantMemory", "TestGoBlocksInAModuleOfTheirOwn",
-		"TestTopologyDeadLetterLoops", "TestDoctorGrantOnACluster", "TestDoctorExaminesACluster", "TestLibraryNeedsNoLaboratory",
+		"TestTopologyDeadLetterLoops", "TestDoctorGrantOnACluster", "TestDoctorExaminesACluster", "TestDoctorSeesAMinority", "TestLibraryNeedsNoLaboratory",
 		"TestMissingDeadLetterOfALane", "TestLanesOfALostStore", "TestPushDocument", "TestHarnessPrivateServers",
 	},
 	"cmd/strikes": {

@@ -2,6 +2,7 @@ package amqpdial
 
 import (
 	"strings"
+	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 )
@@ -30,6 +31,16 @@ func Undecodable(closed *amqp.Error) (wrong, fix string) {
 // one message at a time blames a message rightly, and only one that meets it repeatedly is sure.
 func Unconverted(closed *amqp.Error) bool {
 	return closed != nil && closed.Server && closed.Code == amqp.InternalError
+}
+
+// noMajority is less than the 5 s that RabbitMQ waits for the majority of a quorum queue's members (3.10.8).
+const noMajority = 4 * time.Second
+
+// Unanswered reports whether a connection ended because the queue did not answer a request of that time: the broker gave
+// up with 541, or the client closed it. A quorum queue without a majority of its members does not answer. A message
+// that the broker cannot convert ends the connection with 541 too, but at once.
+func Unanswered(closed *amqp.Error, asked time.Time) bool {
+	return closed != nil && (Unconverted(closed) || !closed.Server) && time.Since(asked) >= noMajority
 }
 
 const (

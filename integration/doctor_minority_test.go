@@ -1,0 +1,99 @@
+package integration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/consumer"
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/deadletter"
+	"github.com/strikesmq/strikes/integration/internal/cluster"
+	"github.com/strikesmq/strikes/internal/doctor"
+	"github.com/strikesmq/strikes/internal/inspect"
+	"github.com/strikesmq/strikes/internal/proctest"
+	"github.com/strikesmq/strikes/internal/servers"
+	"github.com/strikesmq/strikes/internal/servertest"
+	"github.com/strikesmq/strikes/topology"
+)
+
+// TestDoctorSeesAMinority sets the memory alarm of a node, and then kills two of three nodes. The last one stays up, as on RabbitMQ 4.3.
+func TestDoctorSeesAMinority(t *testing.T) {
+	c := servertest.Own(t, cluster.StartRabbitMQ, servers.RabbitMQOptions{Management: true, Config: "cluster_partition_handling = ignore\n"})
+	last := c.Nodes[0]
+	conn, err := amqp.Dial(last.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.CloseDeadline(time.Now().Add(time.Second))
+	if err := topology.Declare(t.Context(), conn, topology.Spec{Queue: "orders"}); err != nil {
+		t.Fatal(err)
+	}
+	need := inspect.Need{Queue: "orders", MaxRetries: 3, Management: last.ManagementURL, HTTPClient: new(http.Client)}
+	defer need.HTTPClient.CloseIdleConnections()
+	sees := func(want string) {
+		t.Helper()
+		proctest.Within(t, time.Minute, func() error { return examinedAs(t.Context(), conn, need, want) })
+	}
+	sees("")
+	if _, err := last.Ctl(t.Context(), "set_vm_memory_high_watermark", "0.0001"); err != nil {
+		t.Fatal(err)
+	}
+	sees("error broker-alarm")
+	if _, err := last.Ctl(t.Context(), "set_vm_memory_high_watermark", "0.6"); err != nil {
+		t.Fatal(err)
+	}
+	sees("")
+	if err := c.Nodes[2].Kill(); err != nil {
+		t.Fatal(err)
+	}
+	sees("warning queue-member-down, warning queue-member-down") // also of the dead-letter queue
+	if err := c.Nodes[1].Kill(); err != nil {
+		t.Fatal(err)
+	}
+	sees("error queue-minority, error queue-minority")
+	handler := func(context.Context, amqp.Delivery) error { return nil }
+	err = (&consumer.Consumer{Queue: "orders", Counter: counter.NewMemory(nil), Handler: handler}).Consume(t.Context(), conn)
+	if err == nil || errors.Is(err, consumer.ErrUndecodable) {
+		t.Errorf("consuming without a majority: %v", err)
+	}
+	dial := consumer.Dialer(last.URL, amqp.Config{})
+	q, err := deadletter.Open(t.Context(), deadletter.Queue{Name: "orders.dlq", Dial: dial}, deadletter.Management{URL: last.ManagementURL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for m, err := range q.Browse(t.Context(), deadletter.Filter{}) {
+		if !errors.Is(err, deadletter.ErrUnanswered) || errors.Is(err, deadletter.ErrUndecodable) {
+			t.Errorf("reading dead letters without a majority: %v, %v", m, err)
+		}
+	}
+}
+
+// examinedAs fails unless the doctor finds just that of alarms and members.
+func examinedAs(ctx context.Context, conn *amqp.Connection, need inspect.Need, want string) error {
+	up := doctor.Checkup{Conn: conn, Need: need, Named: true}
+	found := doctor.Alarms(ctx, conn, need)
+	if err := up.Queues(ctx, []string{"orders"}, func(r doctor.Report) error {
+		found = append(found, r.Findings...)
+		return r.Err
+	}); err != nil {
+		return err
+	}
+	var codes []string
+	for _, f := range found {
+		if slices.Contains([]string{inspect.CodeAlarm, inspect.CodeMinority, inspect.CodeMemberDown}, f.Code) {
+			codes = append(codes, f.Severity.String()+" "+f.Code)
+		}
+	}
+	if got := strings.Join(codes, ", "); got != want {
+		return fmt.Errorf("the doctor found %q (%+v), want %q", got, found, want)
+	}
+	return nil
+}
