@@ -31,6 +31,7 @@ type fakeBroker struct {
 	mu      sync.Mutex
 	status  status.Status
 	found   []inspect.Finding
+	alarms  []inspect.Finding
 	examine chan struct{} // ExamineAll waits until it is closed
 	dead    *fakeLetters
 
@@ -52,7 +53,7 @@ func (b *fakeBroker) All(context.Context) (status.Overview, error) {
 	if len(seen.Blocking) > 0 {
 		s.Head, s.Blocked = &seen.Blocking[0], seen.Time.Sub(seen.Blocking[0].Since)
 	}
-	return status.Overview{Time: seen.Time, Queues: []status.Summary{s}, Broker: b.err()}, nil
+	return status.Overview{Time: seen.Time, Queues: []status.Summary{s}, Alarms: b.alarms, Broker: b.err()}, nil
 }
 
 // seen is read while the console takes its samples, and so is what change changes.

@@ -194,6 +194,7 @@ func (s sums) headline(o status.Overview) string {
 		}
 	}
 	of := " of " + queues
+	add(int64(len(o.Alarms)), "%s", plural(len(o.Alarms), "alarm"))
 	if add(int64(s.Wrong), "%d%s with an error", s.Wrong, of); s.Wrong > 0 {
 		of = ""
 	}

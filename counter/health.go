@@ -72,6 +72,30 @@ func (a *Admin) Examine(ctx context.Context) ([]Finding, error) {
 	return findings, nil
 }
 
+// Refusals returns a finding for each reason why a server refuses writes now. It asks each server (each master of a
+// Cluster) about itself, and writes nothing. A server that this user may not ask has none.
+func (a *Admin) Refusals(ctx context.Context) (findings []Finding, err error) {
+	if a.refuse != nil {
+		return nil, a.refuse
+	}
+	err = a.eachServer(ctx, func(ctx context.Context, server *redis.Client) error {
+		info, err := inspect(ctx, server)
+		if lacks(err) {
+			return nil
+		}
+		for _, f := range info.judge(roleRule, memoryRule, savingRule, replicasRule) {
+			if f.Severe {
+				findings = append(findings, f)
+			}
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("counter: asking whether the store refuses writes: %w", a.storeError(err))
+	}
+	return findings, nil
+}
+
 // eachServer calls f with every server that receives steps, one after the other.
 func (c *client) eachServer(ctx context.Context, f func(context.Context, *redis.Client) error) error {
 	switch rdb := c.rdb.(type) {
@@ -101,7 +125,7 @@ func examineServer(ctx context.Context, server *redis.Client) ([]Finding, error)
 	if err != nil {
 		return nil, err
 	}
-	return info.judge(versionRule, roleRule, evictionRule, memoryRule, persistenceRule, savingRule), nil
+	return info.judge(versionRule, roleRule, evictionRule, memoryRule, persistenceRule, savingRule, replicasRule), nil
 }
 
 // inspect asks a server about itself.
@@ -113,6 +137,10 @@ func inspect(ctx context.Context, server *redis.Client) (serverInfo, error) {
 		save, known := got["save"]
 		info.savesNothing = err == nil && known && save == ""
 	}
+	if info.field(goodReplicas) != "" {
+		got, _ := server.ConfigGet(ctx, "min-replicas-to-write").Result()
+		info.leastReplicas, _ = strconv.ParseUint(got["min-replicas-to-write"], 10, 64)
+	}
 	return info, err
 }
 
@@ -121,7 +149,12 @@ type serverInfo struct {
 	text         string
 	at           string // its address
 	savesNothing bool   // neither append-only file nor snapshots
+
+	leastReplicas uint64 // with fewer good ones it refuses writes; 0: it does not, or this user may not ask
 }
+
+// goodReplicas is the field that counts the replicas that keep up. INFO has it only if the server wants some.
+const goodReplicas = "min_slaves_good_slaves"
 
 // field is a field of INFO; empty if it is missing.
 func (i serverInfo) field(name string) string {
@@ -133,7 +166,7 @@ func (i serverInfo) field(name string) string {
 	return ""
 }
 
-// size is a field in bytes; 0 if it is missing.
+// size is a number; 0 if it is missing.
 func (i serverInfo) size(name string) uint64 {
 	n, _ := strconv.ParseUint(i.field(name), 10, 64)
 	return n
@@ -218,4 +251,14 @@ func savingRule(i serverInfo) (Finding, bool) {
 		Impact: "it refuses writes until it can save (MISCONF), and a restart loses all counts since then",
 		Fix:    "read its log; free space on its disk, or fix the permissions of its directory",
 	}, len(failed) > 0
+}
+
+func replicasRule(i serverInfo) (Finding, bool) {
+	good := i.size(goodReplicas)
+	return Finding{
+		Code: "store-few-replicas", Severe: true,
+		Seen:   fmt.Sprintf("the store %s has %d of the %d replicas that it needs to write (min-replicas-to-write)", i.at, good, i.leastReplicas),
+		Impact: "it refuses writes (NOREPLICAS): no failure is counted, and failed messages are held until their session ends",
+		Fix:    "start its replicas or repair their links, or lower min-replicas-to-write with redis-cli CONFIG SET",
+	}, good < i.leastReplicas
 }

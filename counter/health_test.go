@@ -11,7 +11,7 @@ import (
 func TestExamineServer(t *testing.T) {
 	sound := map[string]string{
 		"redis_version": "7.0.15", "role": "master", "used_memory": "1000000", "maxmemory": "0", "maxmemory_policy": "noeviction",
-		"aof_enabled": "1", "rdb_last_bgsave_status": "ok", "aof_last_bgrewrite_status": "ok", "aof_last_write_status": "ok",
+		"aof_enabled": "1", "rdb_last_bgsave_status": "ok", "aof_last_bgrewrite_status": "ok", "aof_last_write_status": "ok", goodReplicas: "1",
 	}
 	for name, tc := range map[string]struct {
 		fields map[string]string
@@ -29,6 +29,8 @@ func TestExamineServer(t *testing.T) {
 		"nearly full":          {map[string]string{"maxmemory": "1100000"}, true, "store-memory"},
 		"full":                 {map[string]string{"maxmemory": "1000000"}, true, "store-memory!"},
 		"saves nothing":        {map[string]string{"aof_enabled": "0"}, false, "store-volatile"},
+		"too few replicas":     {map[string]string{goodReplicas: "0"}, true, "store-few-replicas!"},
+		"enough replicas":      {map[string]string{goodReplicas: "1"}, true, ""},
 		"saving fails":         {map[string]string{"rdb_last_bgsave_status": "err"}, true, "store-save-failed!"},
 		"all together": {map[string]string{"role": "slave", "maxmemory": "1000001", "maxmemory_policy": "allkeys-lru"}, false,
 			"store-replica! store-evicts store-memory store-volatile"},
@@ -44,7 +46,11 @@ func TestExamineServer(t *testing.T) {
 				}
 			}
 			var got []string
-			for _, f := range (serverInfo{text: text.String(), at: "h:1", savesNothing: !tc.saves}).judge(versionRule, roleRule, evictionRule, memoryRule, persistenceRule, savingRule) {
+			var least uint64
+			if tc.fields[goodReplicas] != "" {
+				least = 1
+			}
+			for _, f := range (serverInfo{text: text.String(), at: "h:1", savesNothing: !tc.saves, leastReplicas: least}).judge(versionRule, roleRule, evictionRule, memoryRule, persistenceRule, savingRule, replicasRule) {
 				code := f.Code
 				if f.Severe {
 					code += "!"

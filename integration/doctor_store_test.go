@@ -70,11 +70,16 @@ func TestDoctorExaminesTheStore(t *testing.T) {
 		{"room enough", "CONFIG SET maxmemory 1gb", "CONFIG SET maxmemory 0", ""},
 		{"nothing on disk", "CONFIG SET appendonly no", "CONFIG SET appendonly yes", "store-volatile"},
 		{"a replica", "REPLICAOF 127.0.0.1 1", "REPLICAOF NO ONE", "store-replica!"},
+		{"too few replicas", "CONFIG SET min-replicas-to-write 1", "CONFIG SET min-replicas-to-write 0", "store-few-replicas!"},
 		{"sound again", "PING", "PING", ""},
 	} {
 		ask(t, admin, strings.ReplaceAll(tt.do, "nearly", fmt.Sprint(used(t, admin)*104/100)))
 		if got, findings := examineStore(t, store.URL); got != tt.want {
 			t.Errorf("%s: found %+v, want %q", tt.name, findings, tt.want)
+		}
+		refusals, err := dialCounter(t, store.URL).Admin().Refusals(t.Context())
+		if err != nil || len(refusals) > 0 != strings.HasSuffix(tt.want, "!") {
+			t.Errorf("%s: the store refuses writes because of %+v, %v", tt.name, refusals, err)
 		}
 		ask(t, admin, tt.undo)
 	}

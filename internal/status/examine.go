@@ -3,8 +3,10 @@ package status
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
+	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/doctor"
 	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/internal/queueinfo"
@@ -15,6 +17,8 @@ const (
 	examineEvery = 10 * time.Second
 	// examineTimeout bounds one. The policy of a queue that was just declared may take longer to show.
 	examineTimeout = 5 * time.Second
+	// refusalsTimeout bounds the question whether the store refuses writes.
+	refusalsTimeout = time.Second
 )
 
 // examine shows the errors that the doctor finds of the queue, and the alarms of its broker, so that neither ever
@@ -51,5 +55,17 @@ func (c *Collector) ask(ctx context.Context) (found []inspect.Finding, err error
 	if errors.Is(err, queueinfo.ErrNotFound) { // deleted meanwhile
 		err = nil
 	}
-	return append(doctor.Alarms(ctx, c.conn, need), found...), err
+	return slices.Concat(doctor.Alarms(ctx, c.conn, need), refusals(ctx, c.Store), found), err
+}
+
+// refusals says why the store refuses writes. It finds nothing if the store does not answer, because that is reported by the
+// requests that need it.
+func refusals(ctx context.Context, store *counter.Admin) []inspect.Finding {
+	ctx, cancel := context.WithTimeout(ctx, refusalsTimeout)
+	defer cancel()
+	found, err := store.Refusals(ctx)
+	if err != nil {
+		return nil
+	}
+	return doctor.StoreReport("", found).Findings
 }

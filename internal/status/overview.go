@@ -19,7 +19,8 @@ type Overview struct {
 
 	Later []LaterQueue `json:"later,omitempty"` // of the virtual host; empty: it has none, or the management API did not list them
 
-	Alarms []inspect.Finding `json:"alarms,omitempty"` // of the broker: it blocks publishers
+	// Alarms say that the broker blocks publishers, and why the store refuses writes.
+	Alarms []inspect.Finding `json:"alarms,omitempty"`
 
 	Broker error `json:"-"` // why the broker did not say all: a later All may succeed
 	Store  error `json:"-"` // why the store said nothing

@@ -84,7 +84,7 @@ func (q *Queues) All(ctx context.Context) (Overview, error) {
 	if len(kept) > 0 && o.Store == nil {
 		o.Time = kept[0].Time
 	}
-	o.Later, o.Alarms = laterOf(seen.listed), seen.alarms
+	o.Later, o.Alarms = laterOf(seen.listed), slices.Concat(seen.alarms, refusals(ctx, q.Store))
 	o.judge(seen)
 	return o, ctx.Err()
 }

@@ -39,7 +39,7 @@ func Overview(w io.Writer, o status.Overview, most int) error {
 		}
 	}
 	for _, f := range o.Alarms {
-		if _, err := fmt.Fprintln(w, "broker: "+term.Brief(f.Seen, 200)+"; "+f.Impact); err != nil {
+		if _, err := fmt.Fprintln(w, f.Code+": "+term.Brief(f.Seen, 200)+"; "+f.Impact); err != nil {
 			return err
 		}
 	}

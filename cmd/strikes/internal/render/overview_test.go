@@ -1,0 +1,25 @@
+package render
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/strikesmq/strikes/internal/inspect"
+	"github.com/strikesmq/strikes/internal/status"
+)
+
+// TestAlarms: the list of all queues ends with what the broker and the store refuse, each in one line.
+func TestAlarms(t *testing.T) {
+	o := status.Overview{Queues: []status.Summary{{Queue: "q"}}, Alarms: []inspect.Finding{{
+		Code: "store-few-replicas", Seen: "the store h:1 has 0 of\nthe 1 replicas", Impact: "it refuses writes",
+	}}}
+	var out bytes.Buffer
+	if err := Overview(&out, o, 0); err != nil {
+		t.Fatal(err)
+	}
+	if lines := strings.Split(strings.TrimSpace(out.String()), "\n"); len(lines) != 3 ||
+		!strings.HasPrefix(lines[2], "store-few-replicas: the store h:1 has 0 of") || !strings.HasSuffix(lines[2], "; it refuses writes") {
+		t.Errorf("%q", lines)
+	}
+}
