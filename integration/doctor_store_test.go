@@ -62,7 +62,7 @@ func dialCounter(t *testing.T, rawURL string) *counter.Counter {
 // TestDoctorExaminesTheStore changes one store from sick to healthy and back.
 func TestDoctorExaminesTheStore(t *testing.T) {
 	store := privateStore(t, servers.RedisOptions{Args: saving})
-	admin := client(t, store)
+	admin, counts := client(t, store), dialCounter(t, store.URL)
 	for _, tt := range []struct{ name, do, undo, want string }{
 		{"sound", "PING", "PING", ""},
 		{"evicts", "CONFIG SET maxmemory-policy allkeys-lru", "CONFIG SET maxmemory-policy noeviction", "store-evicts"},
@@ -77,7 +77,7 @@ func TestDoctorExaminesTheStore(t *testing.T) {
 		if got, findings := examineStore(t, store.URL); got != tt.want {
 			t.Errorf("%s: found %+v, want %q", tt.name, findings, tt.want)
 		}
-		refusals, err := dialCounter(t, store.URL).Admin().Refusals(t.Context())
+		refusals, err := counts.Admin().Refusals(t.Context())
 		if err != nil || len(refusals) > 0 != strings.HasSuffix(tt.want, "!") {
 			t.Errorf("%s: the store refuses writes because of %+v, %v", tt.name, refusals, err)
 		}
