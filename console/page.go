@@ -97,6 +97,7 @@ type page struct {
 	Trouble []trouble // what could not be asked
 	Asking  bool      // the first paint did not wait for the answer
 	Result  *result   // of the change that led here
+	Code    int       // of HTTP; zero: 200
 
 	Visitor visitor
 	VHost   string

@@ -224,7 +224,8 @@ func TestUnknownQueuesAreNotKept(t *testing.T) {
 	for i := range 50 {
 		at := "/" + link("queue", "queue", "q"+strings.Repeat("x", i))
 		proctest.Eventually(t, 30*time.Second, "a page that knows of no such queue", func() bool {
-			return strings.Contains(f.get(at).Body.String(), "there is no such queue")
+			w := f.get(at)
+			return w.Code == http.StatusNotFound && strings.Contains(w.Body.String(), "there is no such queue")
 		})
 	}
 	f.mu.Lock()

@@ -119,7 +119,7 @@ func (c *Console) queuePage(r *http.Request) (page, error) {
 	}
 	switch {
 	case errors.Is(a.Err, queueinfo.ErrNotFound):
-		p.Title = shown(name) + ": there is no such queue"
+		p.Title, p.Code = shown(name)+": there is no such queue", http.StatusNotFound
 	case a.Known:
 		p.Title = shown(name) + ": " + headline(a.Value)
 	case a.Err != nil:

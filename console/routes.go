@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"time"
@@ -44,7 +45,7 @@ func (c *Console) show(screen func(*http.Request) (page, error)) http.HandlerFun
 			c.fail(w, r, err)
 			return
 		}
-		c.render(w, r, http.StatusOK, p)
+		c.render(w, r, cmp.Or(p.Code, http.StatusOK), p)
 	}
 }
 

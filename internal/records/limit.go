@@ -1,6 +1,7 @@
 package records
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -59,9 +60,21 @@ func (l Limit) Text() string {
 	case *l.MaxAgeMS == 0:
 		parts = append(parts, "no maximal age")
 	default:
-		parts = append(parts, fmt.Sprintf("a maximal age of %v", time.Duration(*l.MaxAgeMS)*time.Millisecond))
+		parts = append(parts, "a maximal age of "+short(time.Duration(*l.MaxAgeMS)*time.Millisecond))
 	}
 	return strings.Join(parts, " and ")
+}
+
+// short is a duration without parts that are zero: 24h, not 24h0m0s.
+func short(d time.Duration) string {
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
 }
 
 // Much returns how often, or for how long, a message must have failed for the limit to dead-letter it.
@@ -75,11 +88,27 @@ func (l Limit) Much() string {
 	return "that often, or for that long,"
 }
 
-// PlanLimit finds what a new limit would change.
+// PlanLimit finds what a new limit would change. A limit of the other kind stays, and so does the reason why it was set: the queue then
+// has both reasons.
 func (q *Queue) PlanLimit(ctx context.Context, o counter.Override) (Limit, error) {
+	why := o.Note
+	before, err := q.Override(ctx)
+	if err != nil {
+		return Limit{}, err
+	}
+	if before != nil && (before.MaxRetries != nil && o.MaxRetries == nil || before.MaxAge != nil && o.MaxAge == nil) {
+		o.Note.Why = joined(before.Note.Why, why.Why)
+	}
 	l := q.LimitOf(o)
-	l.to, l.why = &o, o.Note
+	l.to, l.why = &o, why
 	return q.planned(ctx, l)
+}
+
+func joined(old, why string) string {
+	if old == "" || why == "" || strings.HasSuffix(old, why) {
+		return cmp.Or(old, why)
+	}
+	return old + "; " + why
 }
 
 // PlanClear finds what would change without the limit; why is for the audit

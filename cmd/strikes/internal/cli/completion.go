@@ -28,6 +28,9 @@ func addCompletion(root *cobra.Command) {
 		load := loadingCompletions[shell.Name()]
 		shell.Short = "print a completion script for " + shell.Name()
 		shell.Long, shell.Example = "", fmt.Sprintf("  # for this session\n  %s\n  # for all later ones\n  %s", load[0], load[1])
+		if shell.Name() == "bash" {
+			shell.Long = "The script needs the package bash-completion."
+		}
 		if flag := shell.Flags().Lookup("no-descriptions"); flag != nil {
 			flag.Usage = "complete without descriptions"
 		}

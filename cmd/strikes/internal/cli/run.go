@@ -16,6 +16,7 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/setting"
+	"github.com/strikesmq/strikes/internal/shell"
 	"github.com/strikesmq/strikes/topology"
 )
 
@@ -71,7 +72,7 @@ func Complaint(cmd *cobra.Command, err error) string {
 	case errors.Is(err, context.Canceled) && ExitCode(err) == ExitInterrupted:
 		return interruption(err)
 	case errors.As(err, &refused):
-		return Plain(refused) // what wraps it says no more
+		return Plain(refused) + "\nfor more, run: strikes doctor " + shell.Operands(refused.Queue) // what wraps it says no more
 	case errors.As(err, &field) && argumentOf(cmd, field.Field) != "":
 		return InFlags(field.Of(argumentOf(cmd, field.Field)))
 	}

@@ -3,8 +3,10 @@ package declare
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
@@ -12,6 +14,7 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
+	"github.com/strikesmq/strikes/internal/shell"
 	"github.com/strikesmq/strikes/topology"
 )
 
@@ -74,6 +77,10 @@ func (c *Command) Run(ctx context.Context, queue string) error {
 		return err
 	}
 	if err := b.With(ctx, func(conn *amqp.Connection) error { return topology.Declare(ctx, conn, spec) }); err != nil {
+		var reply *amqp.Error
+		if errors.As(err, &reply) && reply.Code == amqp.PreconditionFailed && strings.Contains(reply.Reason, "for queue '"+queue+"'") {
+			return fmt.Errorf("%w\nto repair the queue as it is, run: strikes doctor %s --fix", err, shell.Operands(queue))
+		}
 		return err
 	}
 	if c.JSON {
